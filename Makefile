@@ -1,0 +1,152 @@
+# weir: build, test and run.  `make help` lists the targets.
+#
+#   make            build ./weir
+#   make run        set up what is missing, fetch the default model, open a chat
+#   make test       set up, build, run every test
+#
+# Variables: DEV=1 (-Werror and the strict set), SANITIZE=address,undefined | thread, PREFIX=, DESTDIR=,
+# CC=, CFLAGS=, V=1 (show commands), SOAK_MINUTES=.
+
+VERSION := 0.1.0
+PREFIX  ?= /usr/local
+CC      ?= cc
+AR      ?= ar
+CFLAGS  ?= -O2 -g
+
+SANITIZE ?=
+comma := ,
+BUILD := build$(if $(SANITIZE),/$(subst $(comma),-,$(SANITIZE)))
+PROGRAM := $(if $(SANITIZE),$(BUILD)/weir,weir)
+
+ifeq ($(V),1)
+Q :=
+say = @:
+else
+Q := @
+say = @printf '  %-6s %s\n'
+endif
+
+# ---- flags ----
+
+WARN := -Wall -Wextra -Wshadow -Wmissing-prototypes -Wstrict-prototypes -Wwrite-strings -Wpointer-arith \
+        -Wundef -Wvla -Wformat=2 -Wno-unused-parameter
+ifeq ($(DEV),1)
+WARN += -Werror -pedantic
+endif
+# No -ffast-math and no -march=native: results must not depend on where the program was built.
+FLAGS := -std=gnu11 -D_GNU_SOURCE -I. -ffp-contract=off -fno-math-errno -fstack-protector-strong $(WARN) \
+         -DWEIR_VERSION='"$(VERSION)"'
+LDLIBS := -lreadline -lm -lpthread
+ifneq ($(SANITIZE),)
+FLAGS   += -fsanitize=$(SANITIZE) -fno-omit-frame-pointer
+LDFLAGS += -fsanitize=$(SANITIZE)
+ifneq ($(findstring undefined,$(SANITIZE)),)
+FLAGS   += -fno-sanitize-recover=undefined
+endif
+endif
+
+ARCH := $(shell uname -m)
+ifeq ($(ARCH),x86_64)
+$(BUILD)/kernels/cpu_avx2.o:   LEVEL := -mavx2 -mfma -mf16c -mbmi2
+$(BUILD)/kernels/cpu_avx512.o: LEVEL := -mavx2 -mfma -mf16c -mbmi2 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni
+endif
+# Kernels are worth the last bit of the optimiser.
+$(BUILD)/kernels/%.o: LEVEL += -O3
+
+# ---- files ----
+
+libs     := kernels engine sessions ui
+sources   = $(wildcard $(1)/*.c)
+objects   = $(patsubst %.c,$(BUILD)/%.o,$(call sources,$(1)))
+archives := $(foreach l,ui sessions engine kernels,$(BUILD)/lib$(l).a)
+unit     := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/t_*.c))
+fuzzers  := $(patsubst tests/%.c,build/fuzz/%,$(wildcard tests/fuzz_*.c))
+
+.PHONY: all help run test check unit soak bench fuzz check-layers check-headers setup setup-test model install \
+        clean compile_commands.json
+.SECONDARY:
+all: $(PROGRAM)
+
+help:
+	@sed -n '3,9s/^# \{0,1\}//p' $(firstword $(MAKEFILE_LIST))
+	@printf '%s\n' '' 'check-layers check-headers unit soak bench fuzz install clean compile_commands.json'
+
+$(PROGRAM): $(call objects,app) $(archives)
+	$(say) link $@
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+define archive
+$(BUILD)/lib$(1).a: $(call objects,$(1))
+	$$(say) ar $$@
+	$$(Q)rm -f $$@ && $$(AR) rcs $$@ $$^
+endef
+$(foreach l,$(libs),$(eval $(call archive,$(l))))
+
+$(BUILD)/%.o: %.c Makefile
+	@mkdir -p $(@D)
+	$(say) cc $<
+	$(Q)$(CC) $(CFLAGS) $(FLAGS) $(LEVEL) -MMD -MP -c -o $@ $<
+
+$(BUILD)/tests/t_%: $(BUILD)/tests/t_%.o $(BUILD)/tests/runner.o $(BUILD)/tests/json.o $(archives)
+	$(say) link $@
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+-include $(wildcard $(BUILD)/*/*.d)
+
+# ---- set-up ----
+
+setup:
+	@app/setup.sh build
+setup-test:
+	@app/setup.sh test
+model:
+	@app/setup.sh model
+
+# stdin stays the user's: `echo Hello | make run` asks one question.
+run: setup
+	@$(MAKE) --no-print-directory all
+	@$(MAKE) --no-print-directory model
+	@./weir $(ARGS)
+
+# ---- tests ----
+
+test: setup-test
+	@$(MAKE) --no-print-directory model
+	@$(MAKE) --no-print-directory check
+
+check: $(PROGRAM) $(unit)
+	@BUILD=$(BUILD) WEIR=./$(PROGRAM) SANITIZE=$(SANITIZE) CC="$(CC)" tests/run.sh
+
+unit: $(unit)
+
+check-layers:
+	@tests/layers.sh
+check-headers:
+	@CC="$(CC)" FLAGS='$(FLAGS)' tests/headers.sh
+
+soak: all $(unit)
+	@BUILD=$(BUILD) WEIR=./$(PROGRAM) tests/soak.sh $(SOAK_MINUTES)
+
+bench: all
+	@tests/bench.sh
+
+# libFuzzer targets need clang: make fuzz, then build/fuzz/fuzz_NAME [CORPUS].
+fuzz: $(fuzzers)
+build/fuzz/%: tests/%.c $(foreach l,$(libs),$(call sources,$(l)))
+	@mkdir -p $(@D)
+	$(say) fuzz $@
+	$(Q)clang -g -O1 -std=gnu11 -D_GNU_SOURCE -I. -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
+	  -o $@ $< $(filter-out kernels/cpu_avx%,$(filter %.c,$(filter-out $<,$^))) -DWEIR_NO_SIMD -lm -lpthread
+
+# ---- installation ----
+
+install: all
+	install -D -m 755 weir $(DESTDIR)$(PREFIX)/bin/weir
+	install -D -m 644 man/weir.1 $(DESTDIR)$(PREFIX)/share/man/man1/weir.1
+
+compile_commands.json:
+	@$(MAKE) -n -B V=1 all unit | sed -n 's/^\(.*-c -o [^ ]* \)\([^ ]*\.c\)$$/{"directory":"$(subst /,\/,$(CURDIR))","file":"\2","command":"\1\2"},/p' \
+	  | sed 's/\\"/\\\\"/g' | { echo '['; sed '$$s/,$$//'; echo ']'; } > $@
+
+clean:
+	rm -rf build weir weir-cuda.so compile_commands.json

@@ -1,0 +1,148 @@
+/* engine/engine.h - everything app/ and sessions/ may know about inference.
+ *
+ * struct engine is a loaded model: immutable, shareable between threads.
+ * struct timeline is one token sequence with its KV rows and last logits: one thread at a time.
+ * Callers say what the sequence should be; timeline_sync() finds the cheapest way there and
+ * timeline_step() continues it.  A chat turn, a retry, an edit, a document and an evaluation are all
+ * sync + step. */
+#ifndef WEIR_ENGINE_H
+#define WEIR_ENGINE_H
+
+#include "engine/base.h"
+
+struct engine;
+struct timeline;
+
+/* ---- the model ---- */
+
+struct engine_options {
+	const char *model_path;
+	const char *device;         /* "auto" or "cpu"; NULL = auto */
+	int threads;                /* 0 = one per available core */
+	int vocab_only;             /* metadata and tokenizer only: no weights needed or loaded */
+	int check_weights;          /* scan all weights for NaN and infinity */
+	const char *pre;            /* pre-tokenizer to use instead of the file's, or NULL */
+	const char *chat_template;  /* template family to use instead of the file's, or NULL */
+};
+
+struct engine_info {
+	const char *path, *name;            /* name: general.name or the file name */
+	char arch[32], quant[16];           /* quant: the type that holds most weight bytes */
+	char device[64];                    /* "cpu avx512, 2 threads" */
+	char tokenizer[48];                 /* "gpt2/smollm" */
+	char template_name[32];             /* "" when there is none or it is unknown */
+	char template_error[400];           /* why it is unknown; "" when there is no complaint */
+	uint64_t weight_bytes, n_params;
+	uint64_t bytes_per_token;           /* weight bytes read to decode one token */
+	int32_t n_layer, n_embd, n_ff, n_head, n_kv_head, head_dim, n_vocab, ctx_train;
+	double rope_base; const char *rope_scaling;   /* "none", "linear", "yarn", "llama3" */
+	int tied_output, qkv_bias, qk_norm;
+	int32_t bos, eos, eot;              /* -1 = none */
+	int add_bos;                        /* the file asks for BOS before raw text */
+	const char *n_types;                /* "210 Q4_1, 61 F32, 1 Q8_0" */
+};
+
+int  engine_open(struct engine **out, const struct engine_options *, struct err *);
+void engine_close(struct engine *);
+const struct engine_info *engine_info(const struct engine *);
+
+/* Names the user can choose from, NULL past the end. */
+const char *engine_arch_name(size_t i);
+const char *engine_pre_name(size_t i);
+const char *engine_template_name(size_t i);
+/* Recognise a chat template's text: family name, or NULL and why. */
+const char *engine_template_detect(const char *text, size_t len, struct err *);
+/* What a doctor wants to know: "avx512 (avx512, avx2, c available)". */
+const char *engine_cpu_level(void);
+/* Bytes a second that `threads` threads read from memory, best of a few passes over `bytes`. */
+double engine_bandwidth(int threads, uint64_t bytes);
+
+enum chat_role { ROLE_SYSTEM, ROLE_USER, ROLE_ASSISTANT };
+struct chat_msg {
+	enum chat_role role;
+	const char *text; size_t len;
+	const int32_t *id; size_t n_id;   /* sampled tokens of an answer: used verbatim, so the KV prefix still matches */
+};
+/* The whole conversation as tokens, BOS included where model and template want one.  Special tokens come
+ * from the template only; the same bytes inside text stay plain text.  Appends to *out. */
+int engine_render(const struct engine *, const struct chat_msg *, size_t n, int add_reply_head,
+                  struct tokens *out, struct err *);
+
+enum tokenize_flags { TOKENIZE_SPECIAL = 1, TOKENIZE_BOS = 2 };
+int engine_tokenize(const struct engine *, const char *text, size_t len, unsigned flags,
+                    struct tokens *out, struct err *);
+/* Bytes of one token, maybe half a UTF-8 character; returns the full length.  Control tokens: nothing,
+ * or their name when with_special. */
+size_t engine_piece(const struct engine *, int32_t id, int with_special, char *buf, size_t cap);
+int engine_is_end(const struct engine *, int32_t id);
+
+/* log p(id) under these logits, in nats, summed in double. */
+double engine_logprob(const float *logits, int32_t n_vocab, int32_t id);
+
+/* ---- a sequence ---- */
+
+struct timeline_options {
+	int32_t ctx;             /* tokens it must hold; 0 = what the model was trained for, or less if memory asks */
+	const char *kv_type;     /* "f16" (NULL) or "f32" */
+	int32_t batch;           /* prefill chunk; 0 = 512.  Results do not depend on it */
+};
+/* What opening would take, and what the machine has: computed, nothing allocated. */
+struct timeline_need {
+	int32_t ctx;                       /* after defaults */
+	uint64_t kv_bytes, scratch_bytes;
+	uint64_t free_bytes;
+	int32_t ctx_fits;                  /* largest ctx that fits free_bytes; 0 = none */
+};
+int  timeline_need(const struct engine *, const struct timeline_options *, struct timeline_need *out, struct err *);
+/* Fails with ERR_FIT and the numbers (needed, free, which -c would fit) before allocating. */
+int  timeline_open(struct timeline **out, struct engine *, const struct timeline_options *, struct err *);
+void timeline_close(struct timeline *);
+
+typedef void timeline_progress_fn(int32_t done, int32_t total, void *ud);
+/* Make the sequence equal to want[0..n), computing only what is not already there.  Returns the tokens
+ * reused, or -1; after -1 (also after a cancel) it holds a valid, shorter sequence.  A sequence longer than the
+ * context is refused with ERR_FIT, nothing is cut.  progress may be NULL; it is called between chunks. */
+int32_t timeline_sync(struct timeline *, const int32_t *want, size_t n,
+                      timeline_progress_fn *progress, void *ud, struct err *);
+
+/* Append id[0..n) and see the logits [n_vocab] after each of them (valid during the call).  pos is the index of
+ * the token in the sequence.  For evaluation and inspection: slower than sync, which keeps the last only. */
+typedef void timeline_logits_fn(int32_t pos, const float *logits, void *ud);
+int timeline_extend(struct timeline *, const int32_t *id, size_t n, timeline_logits_fn *, void *ud, struct err *);
+
+struct sampling {
+	float temperature;                    /* 0 = greedy */
+	int32_t top_k;                        /* 0 = all */
+	float top_p, min_p;                   /* 1 and 0 = off */
+	float repeat_penalty, presence_penalty, frequency_penalty;   /* 1, 0, 0 = off */
+	int32_t repeat_last;                  /* tokens the penalties look back on; -1 = all */
+	uint64_t rng[4];                      /* state; sampling_seed() fills it */
+};
+extern const struct sampling sampling_default;
+void sampling_seed(struct sampling *, uint64_t seed);
+
+struct step_out { int32_t id; float logprob; };   /* logprob under the unmodified model distribution */
+/* Sample the next token and append it: 1, or 0 when it ends the turn (the end token is in *out, not appended),
+ * or -1.  ERR_FIT when the context is full (out of room, nothing cut), ERR_CANCELLED, ERR_FAIL on NaN or
+ * infinite logits; the sequence stays valid and unchanged. */
+int timeline_step(struct timeline *, struct sampling *, struct step_out *, struct err *);
+
+/* Ask the running call to stop within 100 ms; any thread or a signal handler.  The call that is running
+ * (or the next one, if none is) returns ERR_CANCELLED.  timeline_resume() withdraws it. */
+void timeline_cancel(struct timeline *);
+void timeline_resume(struct timeline *);
+
+/* The sequence so far, valid until the next call. */
+const int32_t *timeline_tokens(const struct timeline *, size_t *n);
+
+struct timeline_stats {
+	int32_t n_tokens, ctx, batch;
+	uint64_t kv_bytes, scratch_bytes, kv_bytes_per_token;
+	char kv[32], kv_type[8];
+	/* of the last sync and of the steps since */
+	int32_t prefill_tokens, reused_tokens, decode_tokens;
+	double prefill_seconds, decode_seconds;
+};
+void timeline_stats(const struct timeline *, struct timeline_stats *out);
+
+#endif

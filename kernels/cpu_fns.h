@@ -1,0 +1,90 @@
+/* kernels/cpu_fns.h (private to kernels/) - the leaf functions of the CPU backend, one table per level.
+ *
+ * cpu.c owns shapes, splitting over threads, epilogues; a leaf does arithmetic on one thread.  The C level
+ * (cpu_c.c) is the reference: plain loops, double where it decides.  Faster levels (cpu_avx2.c,
+ * cpu_avx512.c) fill the same table; what they do not override they inherit from the level below.
+ *
+ * Weights.  A level may repack a weight into panels of `panel` rows; pack_bytes() says for which types (0 = it
+ * stays plain rows, and the level's matmul leaf reads these).  All row counts are handled: the last panel is
+ * padded with zero rows.
+ *
+ * Activations of quantised products are int8 in blocks of 32 with an f32 scale (struct act).  Integer dot products
+ * are exact; block results are accumulated in f32 in ascending block order, so an output element is the same bits
+ * whatever the number of columns, tiles or threads. */
+#ifndef WEIR_CPU_FNS_H
+#define WEIR_CPU_FNS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "kernels/backend.h"
+
+/* n quantised input rows: x ~ d * q per block of 32. */
+struct act {
+	int8_t *q;        /* [n][cols] */
+	float *d;         /* [n][cols / 32] */
+	int32_t *sum;     /* [n][cols / 16]: sum of q over each half block: weights with an offset or minimum need it */
+	const float *x;   /* [n][cols]: the f32 rows themselves, for float weights */
+	int32_t n, cols;
+};
+
+/* Running softmax of one (token, query head): m = max score, l = sum exp(score - m), acc = sum exp() * v. */
+struct attn_state { float m, l; float *acc; /* [head_dim] */ };
+
+enum { ATTN_BLOCK = 64, ATTN_SPAN = 512 };
+/* One KV head, rows [k0, k1) of one span (k1 - k0 <= ATTN_SPAN, k0 a multiple of ATTN_SPAN).  Keys are taken in blocks of
+ * ATTN_BLOCK at multiples of ATTN_BLOCK; query row r sees rows k < limit[r] (r = token-major (token, head of the group);
+ * limits ascend).  States start empty (m = -inf, l = 0, acc = 0); a state's result depends on its own query and
+ * limit alone. */
+struct attn_tile {
+	const float *const *q;     /* [n_q] pointers to head_dim values, unscaled */
+	const int32_t *limit;      /* [n_q] */
+	struct attn_state *st;     /* [n_q] */
+	int32_t n_q, head_dim, k0, k1;
+	enum dtype kv_type;        /* DT_F16 or DT_F32 */
+	const void *k, *v;         /* row 0 of this head's planes; rows are head_dim values */
+	float scale;
+	float *scratch;            /* per thread, attn_scratch(head_dim, n_q) floats */
+};
+
+struct cpu_fns {
+	const char *name;          /* "c", "avx2", "avx512" */
+	int32_t panel;             /* rows per panel of packed weights */
+
+	/* Bytes of one packed panel, or 0 when this level keeps the type as plain rows. */
+	size_t (*pack_bytes)(enum dtype, int32_t cols);
+	/* Pack rows[0..n_rows) (n_rows <= panel; plain, row_bytes apart) into one panel. */
+	void (*pack)(enum dtype, void *panel, const void *rows, size_t row_bytes, int32_t n_rows, int32_t cols);
+
+	/* Does the product with this weight type read quantised activations (act.q) or floats (act.x)? */
+	int  (*wants_q8)(enum dtype);
+	/* One row of cols floats -> q, d, sum (cols a multiple of 32). */
+	void (*quantize)(int8_t *q, float *d, int32_t *sum, const float *x, int32_t cols);
+
+	/* out[c * ldo + r] = w_row(r) . x_col(c) for the rows of one packed panel, columns c0..c1 of x. */
+	void (*matmul_panel)(enum dtype, const void *panel, const struct act *x, int32_t c0, int32_t c1,
+	                     float *out, int32_t ldo);
+	/* The same for plain rows w[0..n_rows), row_bytes apart. */
+	void (*matmul_rows)(enum dtype, const void *w, size_t row_bytes, int32_t n_rows, const struct act *x,
+	                    int32_t c0, int32_t c1, float *out, int32_t ldo);
+
+	void (*rmsnorm)(float *out, const float *x, const float *w, int32_t n, float eps);
+	/* gate = silu(gate) * up */
+	void (*silu_mul)(float *gate, const float *up, int32_t n);
+	void (*rope)(float *x, const float *table, int32_t heads, int32_t head_dim, int32_t dims, int neox);
+	void (*to_f16)(uint16_t *out, const float *x, int32_t n);
+	size_t (*attn_scratch)(int32_t head_dim, int32_t n_q);   /* floats */
+	void (*attn)(const struct attn_tile *);
+	/* a = merge of a and b: the softmax over the union of their keys. */
+	void (*attn_merge)(struct attn_state *a, const struct attn_state *b, int32_t head_dim);
+	/* Sum a buffer as fast as it can be read (bandwidth probe). */
+	uint64_t (*read_sum)(const void *p, size_t n);
+};
+
+extern const struct cpu_fns cpu_fns_c;
+/* The level's table, or NULL when this build or this CPU lacks it. */
+const struct cpu_fns *cpu_fns_avx2(void);
+const struct cpu_fns *cpu_fns_avx512(void);
+/* Best level this CPU has, WEIR_CPU obeyed. */
+const struct cpu_fns *cpu_fns_best(void);
+
+#endif

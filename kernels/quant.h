@@ -1,0 +1,41 @@
+/* kernels/quant.h (private to kernels/) - block layouts of the GGUF weight types and half floats.
+ *
+ * Layouts follow the GGUF files (little endian, blocks back to back).  The reference conversion of every
+ * type is dtype_to_f32() in quant.c; fast levels are tested against it. */
+#ifndef WEIR_QUANT_H
+#define WEIR_QUANT_H
+
+#include <stdint.h>
+#include <string.h>
+#include "kernels/backend.h"
+
+struct block_q4_0 { uint16_t d; uint8_t qs[16]; };                  /* w = d * (q - 8);  q[j], q[j+16] = low, high nibble of qs[j] */
+struct block_q4_1 { uint16_t d, m; uint8_t qs[16]; };               /* w = d * q + m */
+struct block_q5_0 { uint16_t d; uint8_t qh[4]; uint8_t qs[16]; };   /* w = d * (q - 16); bit j of qh = bit 4 of q[j] */
+struct block_q5_1 { uint16_t d, m; uint8_t qh[4]; uint8_t qs[16]; };/* w = d * q + m */
+struct block_q8_0 { uint16_t d; int8_t qs[32]; };                   /* w = d * q */
+struct block_q2_k { uint8_t scales[16]; uint8_t qs[64]; uint16_t d, dmin; };
+struct block_q3_k { uint8_t hmask[32]; uint8_t qs[64]; uint8_t scales[12]; uint16_t d; };
+struct block_q4_k { uint16_t d, dmin; uint8_t scales[12]; uint8_t qs[128]; };
+struct block_q5_k { uint16_t d, dmin; uint8_t scales[12]; uint8_t qh[32]; uint8_t qs[128]; };
+struct block_q6_k { uint8_t ql[128]; uint8_t qh[64]; int8_t scales[16]; uint16_t d; };
+struct block_iq4_nl { uint16_t d; uint8_t qs[16]; };
+struct block_iq4_xs { uint16_t d, scales_h; uint8_t scales_l[4]; uint8_t qs[128]; };
+
+/* IEEE half -> float and back (round to nearest even), exact, no instruction set assumed. */
+float    f16_to_f32(uint16_t h);
+uint16_t f32_to_f16(float f);
+float    bf16_to_f32(uint16_t h);
+
+/* The 16 values of the IQ4 types. */
+extern const int8_t iq4_values[16];
+
+/* One block of 32 weights of any quantised type as integers: w[j] = scale[j / 16] * q[j] + min[j / 16].
+ * q fits int8; K types pass the index of their 32-block inside the super-block. */
+void quant_unpack32(enum dtype, const void *row, int32_t block32, int8_t q[32], float scale[2], float min[2]);
+
+/* Simple quantisers for tests, benchmarks and tiny models: F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0. Returns 0, or -1
+ * when the type has none. */
+int dtype_from_f32(enum dtype, void *out, const float *in, int64_t n);
+
+#endif
