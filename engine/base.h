@@ -30,6 +30,11 @@ struct err {
 int err_set(struct err *e, enum err_code code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/* Copy s[0..n) into out as far as it fits, NUL-terminated; what must not reach a terminal as it is
+ * (controls, invalid UTF-8, direction overrides, invisible characters) becomes \xNN.  Returns the length.
+ * err_set() does this to every message; needed where text may hold NUL bytes. */
+size_t text_escape(char *out, size_t cap, const char *s, size_t n);
+
 /* Growable bytes.  p is always NUL-terminated once anything was added; NULL while empty.
  * Growth of these small buffers never fails: out of memory ends the program (see xmalloc). */
 struct str {
