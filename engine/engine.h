@@ -121,7 +121,7 @@ struct sampling {
 extern const struct sampling sampling_default;
 void sampling_seed(struct sampling *, uint64_t seed);
 
-struct step_out { int32_t id; float logprob; };   /* logprob under the unmodified model distribution */
+struct step_out { int32_t id; };
 /* Sample the next token and append it: 1, or 0 when it ends the turn (the end token is in *out, not appended),
  * or -1.  ERR_FIT when the context is full (out of room, nothing cut), ERR_CANCELLED, ERR_FAIL on NaN or
  * infinite logits; the sequence stays valid and unchanged. */

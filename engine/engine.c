@@ -1,0 +1,221 @@
+/* engine/engine.c - opens a model: container, vocabulary, template, hyper-parameters, weights. */
+#include "engine/engine_private.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- what the file is ---- */
+
+static char *types_text(const struct gguf *g, char *main_type, size_t cap)
+{
+	struct { int n; uint64_t bytes; } count[DT_COUNT] = {0};
+	struct str s = {0};
+	int heaviest = 0;
+
+	for (uint64_t i = 0; i < g->n_tensor; i++) {
+		count[g->tensor[i].type].n++;
+		count[g->tensor[i].type].bytes += g->tensor[i].bytes;
+	}
+	for (int shown = 0; shown < DT_COUNT; shown++) {   /* most frequent first */
+		int best = -1;
+		for (int t = 0; t < DT_COUNT; t++) {
+			if (count[t].n > 0 && (best < 0 || count[t].n > count[best].n))
+				best = t;
+			if (count[t].bytes > count[heaviest].bytes)
+				heaviest = t;
+		}
+		if (best < 0)
+			break;
+		str_addf(&s, "%s%d %s", s.n ? ", " : "", count[best].n, dtype_info(best)->name);
+		count[best].n = 0;
+	}
+	snprintf(main_type, cap, "%s", dtype_info(heaviest)->name);
+	return s.p ? s.p : xstrndup("", 0);
+}
+
+static char *model_name(const struct gguf *g)
+{
+	struct view v = {0};
+	const char *slash = strrchr(g->path, '/');
+
+	if (gguf_string(g, "general.name", &v, NULL) == 1 && v.n)
+		return xstrndup(v.p, v.n < 200 ? v.n : 200);
+	slash = slash ? slash + 1 : g->path;
+	return xstrndup(slash, strlen(slash));
+}
+
+static void info_fill(struct engine *e)
+{
+	const struct vocab_info *v = vocab_info(e->vocab);
+	const struct hparams *hp = &e->model.hp;
+	struct engine_info *i = &e->info;
+
+	i->path = e->gguf->path;
+	i->name = e->name = model_name(e->gguf);
+	i->n_types = e->types = types_text(e->gguf, i->quant, sizeof i->quant);
+	snprintf(i->tokenizer, sizeof i->tokenizer, "%s%s%s", v->model, v->pre[0] ? "/" : "", v->pre);
+	if (e->chat)
+		snprintf(i->template_name, sizeof i->template_name, "%s", chat_name(e->chat));
+	i->n_vocab = v->n;
+	i->bos = v->bos;
+	i->eos = v->eos;
+	i->eot = v->eot;
+	i->add_bos = v->add_bos;
+	if (!e->be)
+		return;
+	e->be->ops->describe(e->be, i->device, sizeof i->device);
+	snprintf(i->arch, sizeof i->arch, "%s", hp->arch->name);
+	i->weight_bytes = e->model.weight_bytes;
+	i->n_params = e->model.n_params;
+	i->bytes_per_token = e->model.bytes_per_token;
+	i->n_layer = hp->n_layer;
+	i->n_embd = hp->n_embd;
+	i->n_ff = hp->n_ff;
+	i->n_head = hp->n_head;
+	i->n_kv_head = hp->n_kv_head;
+	i->head_dim = hp->head_dim;
+	i->ctx_train = hp->ctx_train;
+	i->rope_base = hp->rope_base;
+	i->rope_scaling = hp->rope_scaling;
+	i->tied_output = e->model.tied;
+	i->qkv_bias = e->model.layer[0].bq.data != NULL;
+	i->qk_norm = e->model.layer[0].q_norm.data != NULL;
+}
+
+static int open_template(struct engine *e, const char *wanted, struct err *err)
+{
+	struct view text = {0};
+	struct err why = {0};
+
+	if (wanted)
+		return chat_by_name(&e->chat, wanted, err);
+	if (gguf_string(e->gguf, "tokenizer.chat_template", &text, &why) != 1)
+		snprintf(e->info.template_error, sizeof e->info.template_error, "%s",
+		         why.msg[0] ? why.msg : "the model has no chat template; pass --chat-template");
+	/* A model without a usable template still completes text: only rendering a conversation is refused. */
+	else if (chat_detect(&e->chat, text.p, text.n, &why))
+		snprintf(e->info.template_error, sizeof e->info.template_error, "%s", why.msg);
+	return 0;
+}
+
+static int open_weights(struct engine *e, const struct engine_options *o, struct err *err)
+{
+	struct backend_options bo = { .threads = o->threads };
+	const char *device = o->device && strcmp(o->device, "auto") ? o->device : "cpu";
+	char msg[160];
+
+	if (o->check_weights && gguf_check_weights(e->gguf, err))
+		return -1;
+	if (hparams_read(&e->model.hp, e->gguf, vocab_info(e->vocab)->n, err))
+		return -1;
+	if (backend_open(&e->be, device, &bo, msg))
+		return err_set(err, ERR_USAGE, "cannot open device '%s': %s", device, msg);
+	return model_bind(&e->model, e->gguf, e->be, err);
+}
+
+int engine_open(struct engine **out, const struct engine_options *o, struct err *err)
+{
+	struct engine *e = xcalloc(1, sizeof *e);
+
+	pthread_mutex_init(&e->lock, NULL);
+	if (gguf_open(&e->gguf, o->model_path, err) || vocab_load(&e->vocab, e->gguf, o->pre, err) ||
+	    open_template(e, o->chat_template, err) || (!o->vocab_only && open_weights(e, o, err))) {
+		engine_close(e);
+		return -1;
+	}
+	info_fill(e);
+	*out = e;
+	return 0;
+}
+
+void engine_close(struct engine *e)
+{
+	if (!e)
+		return;
+	model_release(&e->model);
+	hparams_free(&e->model.hp);
+	if (e->be)
+		e->be->ops->close(e->be);
+	vocab_free(e->vocab);
+	gguf_close(e->gguf);
+	free(e->name);
+	free(e->types);
+	pthread_mutex_destroy(&e->lock);
+	free(e);
+}
+
+const struct engine_info *engine_info(const struct engine *e)
+{
+	return &e->info;
+}
+
+/* ---- names, probes ---- */
+
+const char *engine_arch_name(size_t i)
+{
+	size_t n = 0;
+	while (archs[n].name)
+		n++;
+	return i < n ? archs[i].name : NULL;
+}
+
+const char *engine_pre_name(size_t i)
+{
+	const char *const *names = vocab_pre_names();
+	for (size_t n = 0; names[n]; n++)
+		if (n == i)
+			return names[n];
+	return NULL;
+}
+
+const char *engine_template_name(size_t i)
+{
+	const struct chat_family *f = chat_families(i);
+	return f ? chat_name(f) : NULL;
+}
+
+const char *engine_template_detect(const char *text, size_t len, struct err *err)
+{
+	const struct chat_family *f;
+	return chat_detect(&f, text, len, err) ? NULL : chat_name(f);
+}
+
+const char *engine_cpu_level(void)
+{
+	return backend_cpu_level();
+}
+
+double engine_bandwidth(int threads, uint64_t bytes)
+{
+	return backend_bandwidth(threads, bytes);
+}
+
+/* ---- text and tokens ---- */
+
+int engine_render(const struct engine *e, const struct chat_msg *msg, size_t n, int add_reply_head, struct tokens *out,
+                  struct err *err)
+{
+	if (!e->chat)
+		return err_set(err, ERR_MODEL, "%s", e->info.template_error);
+	return chat_render(e->chat, e->vocab, msg, n, add_reply_head, out, err);
+}
+
+int engine_tokenize(const struct engine *e, const char *text, size_t len, unsigned flags, struct tokens *out, struct err *err)
+{
+	struct span all = { 0, len };
+
+	if ((flags & TOKENIZE_BOS) && e->info.bos >= 0)
+		tokens_add(out, e->info.bos);
+	return vocab_encode(e->vocab, text, len, &all, flags & TOKENIZE_SPECIAL ? 1 : 0, out, err);
+}
+
+size_t engine_piece(const struct engine *e, int32_t id, int with_special, char *buf, size_t cap)
+{
+	return vocab_piece(e->vocab, id, with_special, buf, cap);
+}
+
+int engine_is_end(const struct engine *e, int32_t id)
+{
+	return vocab_is_end(e->vocab, id);
+}

@@ -1,0 +1,23 @@
+/* engine/engine_private.h (private to engine/) - what is inside struct engine; timeline.c needs it. */
+#ifndef WEIR_ENGINE_PRIVATE_H
+#define WEIR_ENGINE_PRIVATE_H
+
+#include <pthread.h>
+#include "engine/chat.h"
+#include "engine/engine.h"
+#include "engine/model.h"
+#include "engine/token.h"
+
+struct engine {
+	struct gguf *gguf;
+	struct vocab *vocab;
+	const struct chat_family *chat;   /* NULL: none or unknown; info.template_error says why */
+	struct backend *be;               /* NULL when vocab_only */
+	struct model model;
+	struct engine_info info;
+	char *name, *types;
+	/* The backend serves one call at a time; timelines of several threads take turns. */
+	pthread_mutex_t lock;
+};
+
+#endif
