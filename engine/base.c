@@ -173,21 +173,22 @@ void str_adds(struct str *s, const char *zero_terminated)
 
 void str_addf(struct str *s, const char *fmt, ...)
 {
-	va_list ap, again;
+	char small[128];
+	va_list ap;
 	int n;
 
 	va_start(ap, fmt);
-	va_copy(again, ap);
-	n = vsnprintf(NULL, 0, fmt, ap);
+	n = vsnprintf(small, sizeof small, fmt, ap);
 	va_end(ap);
-	if (n > 0) {
-		str_room(s, (size_t)n);
-		vsnprintf(s->p + s->n, (size_t)n + 1, fmt, again);
-		s->n += (size_t)n;
-	} else {
-		str_add(s, "", 0);
+	if (n < (int)sizeof small) {
+		str_add(s, small, n > 0 ? (size_t)n : 0);
+		return;
 	}
-	va_end(again);
+	str_room(s, (size_t)n);
+	va_start(ap, fmt);
+	vsnprintf(s->p + s->n, (size_t)n + 1, fmt, ap);
+	va_end(ap);
+	s->n += (size_t)n;
 }
 
 void str_add_json(struct str *s, const char *text, size_t n)

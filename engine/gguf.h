@@ -3,7 +3,10 @@
  * Read-only and memory-mapped; knows nothing about models.  Every length in the file is hostile:
  * all reads go through one bounded cursor (cursor.h), counts are capped before anything is
  * allocated, and every error is one sentence naming file, byte offset, field, value and limit.
- * Strings are views into the mapping: not NUL-terminated, any bytes. */
+ * Strings are views into the mapping: not NUL-terminated, any bytes.
+ *
+ * A file that another program cuts short while it is mapped raises SIGBUS on a read inside
+ * [base, base + size): whoever installs that handler finds the range here. */
 #ifndef WEIR_GGUF_H
 #define WEIR_GGUF_H
 
@@ -22,8 +25,8 @@ struct gguf_value {
 	enum gguf_type type;
 	enum gguf_type elem;     /* of an array */
 	uint64_t n;              /* elements of an array; 1 otherwise */
-	const uint8_t *data;     /* first byte of the value; of the first element of an array */
-	uint64_t bytes;          /* length of data */
+	const uint8_t *data;     /* first byte of the value, of a string's text, of an array's first element */
+	uint64_t bytes;          /* length of data (a string: its length; an array: all elements) */
 	uint64_t off;            /* file offset of the key's record: for error messages */
 };
 
@@ -34,6 +37,7 @@ struct gguf_tensor {
 	int64_t ne[4];           /* ne[0] = row length; unused dimensions are 1 */
 	const void *data;
 	uint64_t bytes, off;     /* off: file offset of its directory record */
+	uint64_t at;             /* file offset of data */
 };
 
 struct gguf {
@@ -43,7 +47,14 @@ struct gguf {
 	struct gguf_tensor *tensor; uint64_t n_tensor;
 	const uint8_t *base;     uint64_t size;   /* the whole file */
 	int mapped;
+	const struct gguf_value **kv_sorted;          /* by key: for gguf_find */
+	const struct gguf_tensor **tensor_sorted;     /* by name */
 };
+
+/* Order of bytes, the shorter first: 0 when equal. */
+int view_cmp(struct view a, struct view b);
+const char *gguf_type_name(enum gguf_type);      /* "u32" */
+unsigned gguf_type_size(enum gguf_type);         /* bytes of one value; 0 for strings and arrays */
 
 /* Open and check a file.  Only regular files; the mapping is read-only and private. */
 int  gguf_open(struct gguf **out, const char *path, struct err *);
@@ -68,6 +79,9 @@ int64_t gguf_array_int(const struct gguf_value *v, uint64_t i);
 
 /* Walk an array of strings: start with pos = 0; 1 = *out set and pos advanced, 0 = end. */
 int gguf_string_next(const struct gguf_value *v, uint64_t *pos, struct view *out);
+
+/* Read every weight: 0, or -1 and the first NaN or infinite value's tensor, index and byte (--check-tensors). */
+int gguf_check_weights(const struct gguf *, struct err *);
 
 /* "file 'x.gguf': <sentence>", ERR_MODEL; returns -1. */
 int gguf_err(const struct gguf *, struct err *, const char *fmt, ...)

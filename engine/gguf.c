@@ -1,0 +1,625 @@
+/* engine/gguf.c - opens and checks a GGUF file: header, metadata, tensor directory, data layout.
+ *
+ *   0   "GGUF"  u32 version  u64 n_tensors  u64 n_kv
+ *   24  n_kv times:       string key, u32 value type, value
+ *       n_tensors times:  string name, u32 n_dims, u64 ne[n_dims], u32 type, u64 offset
+ *       padding to the alignment, then the tensors' data, each at `offset` from there
+ *
+ * A string is a u64 length and its bytes.  All numbers are little endian.
+ *
+ * After a successful parse everything inside struct gguf points into the file and inside its bounds, keys
+ * and names are unique printable ASCII, every tensor's bytes lie in the file and no two overlap.  The
+ * memory used stays in proportion to the file: counts are capped, and checked against the bytes left
+ * divided by the size of the smallest record, before anything is allocated.  Typed access: gguf_get.c. */
+#include "engine/gguf.h"
+
+#include "engine/cursor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MAX_KV            65536u
+#define MAX_TENSORS       65536u
+#define MAX_KEY           65535u
+#define MAX_NAME          64u
+#define MAX_STRING        (16u << 20)
+#define MAX_ARRAY         (64u << 20)
+#define MAX_ALIGNMENT     65536u
+#define MIN_KV_RECORD     (8 + 1 + 4 + 1)               /* a one-byte key with a one-byte value */
+#define MIN_TENSOR_RECORD (8 + 1 + 4 + 8 + 4 + 8)       /* a one-byte name, one dimension */
+
+struct parse {
+	struct gguf *g;
+	struct cursor c;
+	struct err *e;
+	const char *kind;        /* "key" or "tensor": the record being read, for messages */
+	uint64_t index;
+	struct view name;        /* empty until it was read and found printable */
+};
+
+/* ---- messages ---- */
+
+/* A key or name for a message: escaped, and cut where a hostile one would fill the line. */
+static const char *show(struct view v, char out[80])
+{
+	size_t n = text_escape(out, 72, v.p, v.n < 64 ? v.n : 64);
+	if (v.n > 64 || n > 67)
+		memcpy(out + n, "...", 4);
+	return out;
+}
+
+/* "byte OFF: FIELD of key 'NAME' REST": rest goes on after the field, "is 7, and must be ...". */
+static int bad(struct parse *p, uint64_t off, const char *field, const char *rest, ...)
+	__attribute__((format(printf, 4, 5)));
+static int bad(struct parse *p, uint64_t off, const char *field, const char *rest, ...)
+{
+	char text[240], name[80], record[120] = "";
+	va_list ap;
+
+	va_start(ap, rest);
+	vsnprintf(text, sizeof text, rest, ap);
+	va_end(ap);
+	if (p->kind && p->name.n)
+		snprintf(record, sizeof record, " of %s '%s'", p->kind, show(p->name, name));
+	else if (p->kind)
+		snprintf(record, sizeof record, " of %s number %" PRIu64, p->kind, p->index + 1);
+	return gguf_err(p->g, p->e, "byte %" PRIu64 ": %s%s %s", off, field, record, text);
+}
+
+static int bad_end(struct parse *p)
+{
+	return bad(p, p->c.failed_at, p->c.failed, "is cut off: it needs %" PRIu64 " bytes, and the file has %" PRIu64
+	           " left", p->c.failed_need, p->c.size - p->c.failed_at);
+}
+
+/* What a file that is not GGUF looks like; NULL when nothing fits. */
+static const char *looks_like(const uint8_t *p, uint64_t n)
+{
+	static const struct { const char *magic; uint8_t at, len; const char *what; } known[] = {
+		{ "FUGG",                  0, 4,  "a byte-swapped GGUF file" },
+		{ "gguf",                  0, 4,  "a GGUF file with its magic in lower case" },
+		{ "lmgg",                  0, 4,  "an old GGML file: convert it to GGUF" },
+		{ "fmgg",                  0, 4,  "an old GGML file (GGMF): convert it to GGUF" },
+		{ "tjgg",                  0, 4,  "an old GGML file (GGJT): convert it to GGUF" },
+		{ "algg",                  0, 4,  "a GGML adapter (GGLA), not a model" },
+		{ "nsgg",                  0, 4,  "a saved session (GGSN), not a model" },
+		{ "GGML",                  0, 4,  "an old GGML file: convert it to GGUF" },
+		{ "GGMF",                  0, 4,  "an old GGML file (GGMF): convert it to GGUF" },
+		{ "GGJT",                  0, 4,  "an old GGML file (GGJT): convert it to GGUF" },
+		{ "GGLA",                  0, 4,  "a GGML adapter (GGLA), not a model" },
+		{ "PK\3\4",                0, 4,  "a zip archive (a wheel, or PyTorch weights): unpack or convert it" },
+		{ "\x1f\x8b",              0, 2,  "a gzip archive: unpack it first" },
+		{ "BZh",                   0, 3,  "a bzip2 archive: unpack it first" },
+		{ "\xfd" "7zXZ",           0, 5,  "an xz archive: unpack it first" },
+		{ "\x28\xb5\x2f\xfd",      0, 4,  "a zstd archive: unpack it first" },
+		{ "7z\xbc\xaf",            0, 4,  "a 7z archive: unpack it first" },
+		{ "Rar!",                  0, 4,  "a rar archive: unpack it first" },
+		{ "version https://git-l", 0, 21, "a git-lfs pointer: the model itself was not downloaded" },
+		{ "%PDF",                  0, 4,  "a PDF document" },
+		{ "SQLite format 3",       0, 15, "an SQLite database" },
+		{ "\x7f" "ELF",            0, 4,  "a program" },
+		{ "MZ",                    0, 2,  "a Windows program" },
+		{ "\x89HDF",               0, 4,  "an HDF5 file" },
+		{ "\x89PNG",               0, 4,  "a PNG image" },
+		{ "\x80\2",                0, 2,  "a Python pickle: convert it to GGUF" },
+		{ "{\"",                   8, 2,  "a safetensors file: convert it to GGUF" },
+		{ "{",                     0, 1,  "JSON text" },
+		{ "#!",                    0, 2,  "a script" },
+	};
+	static const char *const html[] = { "<!doctype", "<html", "<head", "<body", "<?xml" };
+	uint64_t skip = 0, text = 0;
+
+	for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+		if (n >= (uint64_t)known[i].at + known[i].len && !memcmp(p + known[i].at, known[i].magic, known[i].len))
+			return known[i].what;
+	while (skip < n && skip < 64 && (p[skip] == ' ' || p[skip] == '\n' || p[skip] == '\r' || p[skip] == '\t'))
+		skip++;
+	for (size_t i = 0; i < sizeof html / sizeof html[0]; i++) {
+		size_t len = strlen(html[i]), k = 0;
+		while (k < len && skip + k < n && (p[skip + k] | (p[skip + k] >= 'A' && p[skip + k] <= 'Z' ? 32 : 0)) == html[i][k])
+			k++;
+		if (k == len)
+			return "a web page: the download was answered with HTML";
+	}
+	if (n > 512 && !memcmp(p + 257, "ustar", 5))
+		return "a tar archive: unpack it first";
+	while (text < n && text < 64 && ((p[text] >= 0x20 && p[text] < 0x7f) || (p[text] >= '\t' && p[text] <= '\r')))
+		text++;
+	return text == 64 || text == n ? "plain text" : NULL;
+}
+
+/* ---- header ---- */
+
+static int bad_magic(struct parse *p)
+{
+	const char *what = looks_like(p->c.base, p->c.size);
+	char hex[16] = "";
+	for (uint64_t i = 0; i < 4 && i < p->c.size; i++)
+		snprintf(hex + strlen(hex), sizeof hex - strlen(hex), "%s%02x", i ? " " : "", p->c.base[i]);
+	if (what)
+		return bad(p, 0, "magic", "is %s, not 'GGUF' (47 47 55 46): this looks like %s", hex, what);
+	return bad(p, 0, "magic", "is %s, not 'GGUF' (47 47 55 46): this is not a GGUF file", hex);
+}
+
+/* One of the two counts of the header against its cap and against the bytes that are left for it. */
+static int check_count(struct parse *p, uint64_t off, const char *field, uint64_t n, uint64_t cap, uint64_t record)
+{
+	if (n > cap)
+		return bad(p, off, field, "is %" PRIu64 ", and the limit is %" PRIu64, n, cap);
+	if (n > cursor_left(&p->c) / record)
+		return bad(p, off, field, "is %" PRIu64 ", but the %" PRIu64 " bytes left can hold at most %" PRIu64,
+		           n, cursor_left(&p->c), cursor_left(&p->c) / record);
+	return 0;
+}
+
+static int parse_header(struct parse *p)
+{
+	struct gguf *g = p->g;
+	const uint8_t *magic;
+
+	if (!p->c.size)
+		return gguf_err(g, p->e, "byte 0: the file is empty, so it has no magic");
+	magic = cursor_bytes(&p->c, 4, "magic");
+	if (!magic) {
+		if (memcmp(p->c.base, "GGUF", p->c.size))
+			return bad_magic(p);
+		return bad_end(p);
+	}
+	if (memcmp(magic, "GGUF", 4))
+		return bad_magic(p);
+	g->version = cursor_u32(&p->c, "version");
+	if (p->c.failed)
+		return bad_end(p);
+	if (g->version != 2 && g->version != 3) {
+		uint32_t swapped = __builtin_bswap32(g->version);
+		if (swapped > 0 && swapped <= 0xffff)
+			return bad(p, 4, "version", "is 0x%08" PRIx32 ": this is a big-endian file (version %" PRIu32
+			           "), and only little-endian files can be read", g->version, swapped);
+		return bad(p, 4, "version", "is %" PRIu32 ", and only 2 and 3 are supported", g->version);
+	}
+	g->n_tensor = cursor_u64(&p->c, "n_tensors");
+	g->n_kv = cursor_u64(&p->c, "n_kv");
+	if (p->c.failed)
+		return bad_end(p);
+	return check_count(p, 8, "n_tensors", g->n_tensor, MAX_TENSORS, MIN_TENSOR_RECORD) ||
+	       check_count(p, 16, "n_kv", g->n_kv, MAX_KV, MIN_KV_RECORD) ? -1 : 0;
+}
+
+/* ---- metadata ---- */
+
+static int printable(struct view v)
+{
+	for (size_t i = 0; i < v.n; i++)
+		if (v.p[i] < 0x20 || v.p[i] > 0x7e)
+			return 0;
+	return 1;
+}
+
+/* A key or a tensor name: 1 to max bytes of printable ASCII. */
+static int read_name(struct parse *p, const char *field, const char *field_bytes, uint64_t max, struct view *out)
+{
+	uint64_t off = p->c.pos, n = cursor_u64(&p->c, field);
+	char shown[80];
+
+	if (p->c.failed)
+		return bad_end(p);
+	if (n < 1 || n > max)
+		return bad(p, off, field, "is %" PRIu64 ", and must be 1 to %" PRIu64, n, max);
+	out->p = (const char *)cursor_bytes(&p->c, n, field_bytes);
+	out->n = n;
+	if (p->c.failed)
+		return bad_end(p);
+	if (!printable(*out))
+		return bad(p, off + 8, field_bytes, "is '%s', and must be printable ASCII", show(*out, shown));
+	p->name = *out;
+	return 0;
+}
+
+/* Length and bytes of one string value; the field's name is for messages. */
+static int read_string(struct parse *p, struct view *out)
+{
+	uint64_t off = p->c.pos, n = cursor_u64(&p->c, "string length");
+
+	if (p->c.failed)
+		return bad_end(p);
+	if (n > MAX_STRING)
+		return bad(p, off, "string length", "is %" PRIu64 ", and the limit is %u", n, MAX_STRING);
+	out->p = (const char *)cursor_bytes(&p->c, n, "string");
+	out->n = n;
+	return p->c.failed ? bad_end(p) : 0;
+}
+
+static int check_bools(struct parse *p, const uint8_t *b, uint64_t n, uint64_t off)
+{
+	for (uint64_t i = 0; i < n; i++)
+		if (b[i] > 1)
+			return bad(p, off + i, "bool", "is %u, and must be 0 or 1", b[i]);
+	return 0;
+}
+
+static int read_array(struct parse *p, struct gguf_value *v)
+{
+	uint64_t off = p->c.pos;
+	uint32_t elem = cursor_u32(&p->c, "array type");
+	uint64_t n = cursor_u64(&p->c, "array count"), least, start;
+
+	if (p->c.failed)
+		return bad_end(p);
+	if (elem > GGUF_F64)
+		return bad(p, off, "array type", "is %" PRIu32 ", and must be 0 to 12", elem);
+	if (elem == GGUF_ARRAY)
+		return bad(p, off, "array type", "is %" PRIu32 ", an array of arrays, which is not supported", elem);
+	if (n > MAX_ARRAY)
+		return bad(p, off + 4, "array count", "is %" PRIu64 ", and the limit is %u", n, MAX_ARRAY);
+	least = elem == GGUF_STRING ? 8 : gguf_type_size((enum gguf_type)elem);
+	if (n > cursor_left(&p->c) / least)
+		return bad(p, off + 4, "array count", "is %" PRIu64 ", but the %" PRIu64 " bytes left can hold at most %"
+		           PRIu64, n, cursor_left(&p->c), cursor_left(&p->c) / least);
+	v->elem = (enum gguf_type)elem;
+	v->n = n;
+	start = p->c.pos;
+	v->data = p->c.base + start;
+	if (elem == GGUF_STRING) {
+		struct view s;
+		for (uint64_t i = 0; i < n; i++)
+			if (read_string(p, &s))
+				return -1;
+	} else {
+		cursor_bytes(&p->c, n * least, "array");
+	}
+	v->bytes = p->c.pos - start;
+	return elem == GGUF_BOOL ? check_bools(p, v->data, n, start) : 0;
+}
+
+static int read_kv(struct parse *p, struct gguf_value *v)
+{
+	uint64_t off;
+	uint32_t type;
+
+	p->name.n = 0;
+	v->off = p->c.pos;
+	if (read_name(p, "key length", "key", MAX_KEY, &v->key))
+		return -1;
+	off = p->c.pos;
+	type = cursor_u32(&p->c, "value type");
+	if (p->c.failed)
+		return bad_end(p);
+	if (type > GGUF_F64)
+		return bad(p, off, "value type", "is %" PRIu32 ", and must be 0 to 12", type);
+	v->type = (enum gguf_type)type;
+	v->n = 1;
+	if (type == GGUF_ARRAY)
+		return read_array(p, v);
+	if (type == GGUF_STRING) {
+		struct view s;
+		if (read_string(p, &s))
+			return -1;
+		v->data = (const uint8_t *)s.p;
+		v->bytes = s.n;
+		return 0;
+	}
+	off = p->c.pos;
+	v->bytes = gguf_type_size(v->type);
+	v->data = cursor_bytes(&p->c, v->bytes, "value");
+	if (p->c.failed)
+		return bad_end(p);
+	return type == GGUF_BOOL ? check_bools(p, v->data, 1, off) : 0;
+}
+
+static int by_key(const void *a, const void *b)
+{
+	const struct gguf_value *x = *(const struct gguf_value *const *)a, *y = *(const struct gguf_value *const *)b;
+	int c = view_cmp(x->key, y->key);
+	return c ? c : x->off < y->off ? -1 : x->off > y->off;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	const struct gguf_tensor *x = *(const struct gguf_tensor *const *)a, *y = *(const struct gguf_tensor *const *)b;
+	int c = view_cmp(x->name, y->name);
+	return c ? c : x->off < y->off ? -1 : x->off > y->off;
+}
+
+static int parse_kv(struct parse *p)
+{
+	struct gguf *g = p->g;
+	char name[80];
+
+	g->kv = try_alloc(g->n_kv, sizeof *g->kv, "the metadata of a model file", p->e);
+	g->kv_sorted = try_alloc(g->n_kv, sizeof *g->kv_sorted, "the metadata of a model file", p->e);
+	if (!g->kv || !g->kv_sorted)
+		return -1;
+	p->kind = "key";
+	for (p->index = 0; p->index < g->n_kv; p->index++) {
+		if (read_kv(p, &g->kv[p->index]))
+			return -1;
+		g->kv_sorted[p->index] = &g->kv[p->index];
+	}
+	p->kind = NULL;
+	/* Sorted once: duplicates become neighbours and lookups a binary search, with no worst case to attack. */
+	qsort(g->kv_sorted, g->n_kv, sizeof *g->kv_sorted, by_key);
+	for (uint64_t i = 1; i < g->n_kv; i++)
+		if (!view_cmp(g->kv_sorted[i - 1]->key, g->kv_sorted[i]->key))
+			return bad(p, g->kv_sorted[i]->off, "key", "'%s' is a duplicate, first seen at byte %" PRIu64,
+			           show(g->kv_sorted[i]->key, name), g->kv_sorted[i - 1]->off);
+	return 0;
+}
+
+/* Keys that decide how the container itself is read. */
+static int check_container_keys(struct parse *p)
+{
+	struct gguf *g = p->g;
+	const struct gguf_value *v;
+	struct view s;
+	int64_t n, no = 0;
+	int have;
+
+	g->alignment = 32;
+	if ((v = gguf_find(g, "general.alignment"))) {
+		uint32_t a;
+		if (v->type != GGUF_U32)
+			return bad(p, v->off, "general.alignment", "is of type %s, and must be u32", gguf_type_name(v->type));
+		a = (uint32_t)bytes_le(v->data, 4);
+		if (a < 8 || a > MAX_ALIGNMENT || (a & (a - 1)))
+			return bad(p, v->off, "general.alignment", "is %" PRIu32 ", and must be a power of two from 8 to %u",
+			           a, MAX_ALIGNMENT);
+		g->alignment = a;
+	}
+	have = gguf_string(g, "general.architecture", &s, p->e);
+	if (have < 0)
+		return -1;
+	if (have && (s.n < 1 || s.n > 64 || !printable(s)))
+		return bad(p, gguf_find(g, "general.architecture")->off,
+		           "general.architecture", "is %zu bytes long, and must be 1 to 64 bytes of printable ASCII", s.n);
+	have = gguf_int(g, "split.count", 1, 65535, &n, p->e);
+	if (have < 0)
+		return -1;
+	if (have && n > 1)
+		return bad(p, gguf_find(g, "split.count")->off, "split.count", "is %" PRId64
+		           ", and split models are not supported yet: merge the parts into one file", n);
+	if (gguf_int(g, "split.no", 0, 0, &no, p->e) < 0)
+		return -1;
+	return gguf_int(g, "split.tensors.count", (int64_t)g->n_tensor, (int64_t)g->n_tensor, &n, p->e) < 0 ? -1 : 0;
+}
+
+/* ---- tensor directory ---- */
+
+static int read_tensor(struct parse *p, struct gguf_tensor *t)
+{
+	static const char *const ne_field[4] = { "ne[0]", "ne[1]", "ne[2]", "ne[3]" };
+	const struct dtype_info *info;
+	const char *type_name = NULL;
+	uint64_t off, count = 1;
+	uint32_t n_dims, id;
+	int type;
+
+	p->name.n = 0;
+	t->off = p->c.pos;
+	if (read_name(p, "tensor name length", "tensor name", MAX_NAME, &t->name))
+		return -1;
+	if (memchr(t->name.p, '/', t->name.n) || memchr(t->name.p, '\\', t->name.n))
+		return bad(p, t->off + 8, "tensor name", "is like a path, and must not hold '/' or '\\'");
+	off = p->c.pos;
+	n_dims = cursor_u32(&p->c, "n_dims");
+	if (p->c.failed)
+		return bad_end(p);
+	if (n_dims < 1 || n_dims > 4)
+		return bad(p, off, "n_dims", "is %" PRIu32 ", and must be 1 to 4", n_dims);
+	t->n_dims = (int32_t)n_dims;
+	for (uint32_t i = 0; i < 4; i++)
+		t->ne[i] = 1;
+	for (uint32_t i = 0; i < n_dims; i++) {
+		uint64_t ne;
+		off = p->c.pos;
+		ne = cursor_u64(&p->c, ne_field[i]);
+		if (p->c.failed)
+			return bad_end(p);
+		if (ne < 1 || ne > INT64_MAX)
+			return bad(p, off, ne_field[i], "is %" PRIu64 ", and must be 1 to %" PRId64, ne, INT64_MAX);
+		if (size_mul(count, ne, &count) || count > INT64_MAX)
+			return bad(p, off, ne_field[i], "is %" PRIu64 ", and the number of values then passes %" PRId64,
+			           ne, INT64_MAX);
+		t->ne[i] = (int64_t)ne;
+	}
+	off = p->c.pos;
+	id = cursor_u32(&p->c, "tensor type");
+	if (p->c.failed)
+		return bad_end(p);
+	type = dtype_from_ggml(id, &type_name);
+	if (type < 0)
+		return type_name ? bad(p, off, "tensor type", "is %" PRIu32 " (%s), which is not supported", id, type_name)
+		                 : bad(p, off, "tensor type", "is %" PRIu32 ", which is not known", id);
+	t->type = (enum dtype)type;
+	info = dtype_info(t->type);
+	if (t->ne[0] % info->block)
+		return bad(p, off, "ne[0]", "is %" PRId64 ", and must be a multiple of the block of %s, %" PRId32,
+		           t->ne[0], info->name, info->block);
+	if (size_mul(count / (uint64_t)info->block, (uint64_t)info->block_bytes, &t->bytes))
+		return bad(p, off, "tensor size", "is %" PRIu64 " blocks of %" PRId32 " bytes, more than 64 bits can count",
+		           count / (uint64_t)info->block, info->block_bytes);
+	if (t->bytes > p->c.size)
+		return bad(p, off, "tensor size", "is %" PRIu64 " bytes, and the whole file has only %" PRIu64
+		           ": it is cut short or damaged", t->bytes, p->c.size);
+	off = p->c.pos;
+	t->at = cursor_u64(&p->c, "tensor offset");
+	if (p->c.failed)
+		return bad_end(p);
+	if (t->at % p->g->alignment)
+		return bad(p, off, "tensor offset", "is %" PRIu64 ", and must be a multiple of the alignment, %" PRIu32,
+		           t->at, p->g->alignment);
+	return 0;
+}
+
+/* Where the data lies: inside the file, in the order of the directory, none over another. */
+static int place_tensors(struct parse *p)
+{
+	struct gguf *g = p->g;
+	uint64_t align = g->alignment, start, room, prev = 0, end = 0;
+
+	p->name.n = 0;
+	if (size_add(p->c.pos, align - 1, &start) || (start &= ~(align - 1)) > g->size)
+		return bad(p, p->c.pos, "tensor data", "is to start at the next multiple of %" PRIu64
+		           ", past the end of the file (%" PRIu64 " bytes)", align, g->size);
+	room = g->size - start;
+	p->kind = "tensor";
+	for (p->index = 0; p->index < g->n_tensor; p->index++) {
+		struct gguf_tensor *t = &g->tensor[p->index];
+		uint64_t field = t->off + 8 + t->name.n + 4 + 8 * (uint64_t)t->n_dims + 4;
+
+		p->name = t->name;
+		if (t->at > room || t->bytes > room - t->at)
+			return bad(p, field, "tensor offset", "is %" PRIu64 " for %" PRIu64
+			           " bytes, but the data section has only %" PRIu64 " bytes: the file is cut short or damaged",
+			           t->at, t->bytes, room);
+		if (t->at < prev)
+			return bad(p, field, "tensor offset", "is %" PRIu64 ", out of order: the tensor before it is at %"
+			           PRIu64, t->at, prev);
+		if (t->at < end)
+			return bad(p, field, "tensor offset", "is %" PRIu64 ", an overlap: the tensor before it ends at %"
+			           PRIu64, t->at, end);
+		prev = t->at;
+		end = t->at + t->bytes;
+		t->at += start;
+		t->data = g->base + t->at;
+	}
+	p->kind = NULL;
+	return 0;
+}
+
+static int parse_tensors(struct parse *p)
+{
+	struct gguf *g = p->g;
+	char name[80];
+
+	if (!g->n_tensor)
+		return 0;
+	/* Again, now that the metadata has taken its part. */
+	if (check_count(p, 8, "n_tensors", g->n_tensor, MAX_TENSORS, MIN_TENSOR_RECORD))
+		return -1;
+	g->tensor = try_alloc(g->n_tensor, sizeof *g->tensor, "the tensor directory of a model file", p->e);
+	g->tensor_sorted = try_alloc(g->n_tensor, sizeof *g->tensor_sorted, "the tensor directory of a model file", p->e);
+	if (!g->tensor || !g->tensor_sorted)
+		return -1;
+	p->kind = "tensor";
+	for (p->index = 0; p->index < g->n_tensor; p->index++) {
+		if (read_tensor(p, &g->tensor[p->index]))
+			return -1;
+		g->tensor_sorted[p->index] = &g->tensor[p->index];
+	}
+	p->kind = NULL;
+	qsort(g->tensor_sorted, g->n_tensor, sizeof *g->tensor_sorted, by_name);
+	for (uint64_t i = 1; i < g->n_tensor; i++)
+		if (!view_cmp(g->tensor_sorted[i - 1]->name, g->tensor_sorted[i]->name))
+			return bad(p, g->tensor_sorted[i]->off, "tensor name", "'%s' is a duplicate, first seen at byte %" PRIu64,
+			           show(g->tensor_sorted[i]->name, name), g->tensor_sorted[i - 1]->off);
+	return place_tensors(p);
+}
+
+/* ---- opening and closing ---- */
+
+static struct gguf *gguf_new(const char *path)
+{
+	struct gguf *g = xcalloc(1, sizeof *g);
+	size_t n = strlen(path);
+
+	g->path = xmalloc(4 * n + 1);
+	text_escape(g->path, 4 * n + 1, path, n);
+	return g;
+}
+
+static int parse_all(struct gguf *g, struct err *e)
+{
+	struct parse p = { .g = g, .e = e, .c = { .base = g->base, .size = g->size } };
+
+	return parse_header(&p) || parse_kv(&p) || check_container_keys(&p) || parse_tensors(&p) ? -1 : 0;
+}
+
+int gguf_parse(struct gguf **out, const char *name, const void *bytes, size_t n, struct err *e)
+{
+	struct gguf *g = gguf_new(name);
+
+	*out = NULL;
+	g->base = bytes;
+	g->size = n;
+	if (parse_all(g, e)) {
+		gguf_close(g);
+		return -1;
+	}
+	*out = g;
+	return 0;
+}
+
+/* Map a regular file.  Symbolic links are followed: people link their models; what counts is where they end. */
+static int map_file(struct gguf *g, const char *path, struct err *e)
+{
+	struct stat st;
+	void *p;
+	/* O_NONBLOCK: a FIFO or a device must be refused, not waited for. */
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+
+	if (fd < 0)
+		return gguf_err(g, e, "cannot be opened: %s", strerror(errno));
+	if (fstat(fd, &st)) {
+		int error = errno;
+		close(fd);
+		return gguf_err(g, e, "cannot be examined: %s", strerror(error));
+	}
+	if (!S_ISREG(st.st_mode)) {
+		const char *what = S_ISDIR(st.st_mode) ? "a directory" : S_ISFIFO(st.st_mode) ? "a pipe" :
+		                   S_ISSOCK(st.st_mode) ? "a socket" : "a device";
+		close(fd);
+		return gguf_err(g, e, "this is %s, and a model must be a regular file", what);
+	}
+	if (st.st_size <= 0) {
+		close(fd);
+		return 0;   /* the parser says that it is empty */
+	}
+	if ((uint64_t)st.st_size > PTRDIFF_MAX) {
+		close(fd);
+		return gguf_err(g, e, "size is %" PRId64 " bytes, more than this machine can map", (int64_t)st.st_size);
+	}
+	p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (p == MAP_FAILED) {
+		int error = errno;
+		close(fd);
+		return gguf_err(g, e, "%" PRId64 " bytes cannot be mapped: %s", (int64_t)st.st_size, strerror(error));
+	}
+	close(fd);
+	g->base = p;
+	g->size = (uint64_t)st.st_size;
+	g->mapped = 1;
+	return 0;
+}
+
+int gguf_open(struct gguf **out, const char *path, struct err *e)
+{
+	struct gguf *g = gguf_new(path);
+
+	*out = NULL;
+	if (map_file(g, path, e) || parse_all(g, e)) {
+		gguf_close(g);
+		return -1;
+	}
+	*out = g;
+	return 0;
+}
+
+void gguf_close(struct gguf *g)
+{
+	if (!g)
+		return;
+	if (g->mapped)
+		munmap((void *)(uintptr_t)g->base, (size_t)g->size);
+	free(g->kv_sorted);
+	free(g->tensor_sorted);
+	free(g->kv);
+	free(g->tensor);
+	free(g->path);
+	free(g);
+}
