@@ -1,0 +1,66 @@
+/* ui/ui.h - what the screen side offers to app/: for now, the door every untrusted string goes through.
+ *
+ * Model output, documents, file names, GGUF metadata, session titles and library error texts are
+ * hostile until cleaned: the bytes may move the cursor, rewrite the clipboard, reorder a line or hide
+ * text.  Nothing of that kind reaches a terminal, stdout, a title or a log except through clean_text(),
+ * clean_line() or clean_title().  The table of what happens to which character is in ui/clean.c. */
+#ifndef WEIR_UI_H
+#define WEIR_UI_H
+
+#include "sessions/sessions.h"
+
+enum clean_flags {
+	CLEAN_LINE = 1,    /* one line: newlines and tabs are shown (^J ^I), not kept */
+	CLEAN_SHOW = 2,    /* hidden characters are shown as <U+200B> instead of dropped */
+};
+
+#define CLEAN_LINE_MAX 65536   /* bytes of one output line; a longer one is broken (cut, with CLEAN_LINE) */
+#define CLEAN_MARKS_MAX 4      /* combining marks on one base character */
+#define CLEAN_TAB 8
+
+/* What was found; the counters only grow. */
+struct clean_found {
+	uint64_t hidden;     /* invisible characters: zero width, tags, fillers, variation selectors out of place */
+	uint64_t bidi;       /* direction controls */
+	uint64_t controls;   /* control characters, escape sequences among them */
+	uint64_t invalid;    /* bytes that are not UTF-8, noncharacters, private use, unassigned */
+	uint64_t marks;      /* combining marks beyond CLEAN_MARKS_MAX */
+	uint64_t breaks;     /* over-long lines broken or cut */
+};
+
+/* State of one text that arrives in pieces.  Set up by clean_init(), no other ownership. */
+struct clean {
+	unsigned flags;
+	struct clean_found found;
+	/* private */
+	int32_t cp;                        /* the code point being decoded */
+	unsigned char need, lo, hi;        /* bytes still wanted; bounds of the next one */
+	unsigned char after;               /* what was written last */
+	unsigned char marks;               /* combining marks on it */
+	unsigned char swallow_lf, cut;
+	int32_t joiner;                    /* joiner held back until its right neighbour is known; 0 = none */
+	unsigned col;                      /* column modulo CLEAN_TAB */
+	size_t line;                       /* bytes of the line so far */
+};
+
+void clean_init(struct clean *, unsigned flags);
+/* Append the clean form of in[0..n) to *out: valid UTF-8, printable code points and '\n' only.  The pieces may
+ * be cut anywhere, inside a character too; the concatenated output does not depend on the cuts. */
+void clean_text(struct clean *, const char *in, size_t n, struct str *out);
+/* The text ends here: an unfinished character becomes U+FFFD.  The state is as new, the counters stay. */
+void clean_end(struct clean *, struct str *out);
+/* "3 hidden characters, 1 direction control", or nothing when nothing was found worth a warning (hidden and bidi
+ * always are; controls and invalid bytes too).  Appends to *out, returns the number of finds. */
+uint64_t clean_describe(const struct clean_found *, struct str *out);
+
+/* A whole string as one line: messages, file names, titles in lists. */
+void clean_line(const char *in, size_t n, struct str *out);
+/* A terminal title: at most 80 printable ASCII characters, '?' for the rest. */
+void clean_title(const char *in, size_t n, struct str *out);
+
+/* Columns of one code point: 0 combining, 1 or 2; -1 when clean text cannot contain it.  '\n' is -1. */
+int char_width(int32_t cp);
+/* Columns of clean text. */
+size_t text_width(const char *s, size_t n);
+
+#endif
