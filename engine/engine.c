@@ -62,9 +62,10 @@ static void info_fill(struct engine *e)
 	i->eos = v->eos;
 	i->eot = v->eot;
 	i->add_bos = v->add_bos;
-	if (!e->be)
+	if (!hp->arch)
 		return;
-	e->be->ops->describe(e->be, i->device, sizeof i->device);
+	if (e->be)
+		e->be->ops->describe(e->be, i->device, sizeof i->device);
 	snprintf(i->arch, sizeof i->arch, "%s", hp->arch->name);
 	i->weight_bytes = e->model.weight_bytes;
 	i->n_params = e->model.n_params;
@@ -79,8 +80,8 @@ static void info_fill(struct engine *e)
 	i->rope_base = hp->rope_base;
 	i->rope_scaling = hp->rope_scaling;
 	i->tied_output = e->model.tied;
-	i->qkv_bias = e->model.layer[0].bq.data != NULL;
-	i->qk_norm = e->model.layer[0].q_norm.data != NULL;
+	i->qkv_bias = e->model.layer[0].bq.rows > 0;
+	i->qk_norm = e->model.layer[0].q_norm.rows > 0;
 }
 
 static int open_template(struct engine *e, const char *wanted, struct err *err)
@@ -109,7 +110,7 @@ static int open_weights(struct engine *e, const struct engine_options *o, struct
 		return -1;
 	if (hparams_read(&e->model.hp, e->gguf, vocab_info(e->vocab)->n, err))
 		return -1;
-	if (backend_open(&e->be, device, &bo, msg))
+	if (!o->inspect_only && backend_open(&e->be, device, &bo, msg))
 		return err_set(err, ERR_USAGE, "cannot open device '%s': %s", device, msg);
 	return model_bind(&e->model, e->gguf, e->be, err);
 }

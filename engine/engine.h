@@ -20,6 +20,7 @@ struct engine_options {
 	const char *device;         /* "auto" or "cpu"; NULL = auto */
 	int threads;                /* 0 = one per available core */
 	int vocab_only;             /* metadata and tokenizer only: no weights needed or loaded */
+	int inspect_only;           /* everything is checked, no weight is loaded: for looking at a model */
 	int check_weights;          /* scan all weights for NaN and infinity */
 	const char *pre;            /* pre-tokenizer to use instead of the file's, or NULL */
 	const char *chat_template;  /* template family to use instead of the file's, or NULL */

@@ -289,7 +289,7 @@ static void bind_adopt(struct binder *b, struct tensor *out, const struct gguf_t
 	struct backend *be = b->m->be;
 
 	*out = (struct tensor){ .type = t->type, .rows = rows, .cols = (int32_t)t->ne[0] };
-	if (be->ops->adopt(be, out, t->data, as_table))
+	if (be && be->ops->adopt(be, out, t->data, as_table))
 		b->failed = gguf_err(b->g, b->err, "tensor '%.*s': %s", (int)t->name.n, t->name.p, be->err);
 }
 
@@ -314,6 +314,8 @@ static void bind_vector(struct binder *b, struct tensor *out, int32_t layer, con
 		return;
 	bind_count(b, t, 1);
 	*out = (struct tensor){ .type = DT_F32, .rows = 1, .cols = n };
+	if (!be)
+		return;
 	if (be->ops->alloc(be, out)) {
 		b->failed = gguf_err(b->g, b->err, "tensor '%.*s': %s", (int)t->name.n, t->name.p, be->err);
 		return;
@@ -388,7 +390,7 @@ int model_bind(struct model *m, const struct gguf *g, struct backend *be, struct
 			b.failed = gguf_err(g, err, "tensor '%.*s' is not part of a %s model of %d layers", (int)g->tensor[i].name.n,
 			                    g->tensor[i].name.p, m->hp.arch->name, m->hp.n_layer);
 	free(b.used);
-	if (!b.failed && be->ops->sync(be))
+	if (!b.failed && be && be->ops->sync(be))
 		b.failed = err_set(err, ERR_FIT, "cannot load the weights: %s", be->err);
 	if (b.failed)
 		model_release(m);
@@ -399,8 +401,6 @@ void model_release(struct model *m)
 {
 	struct backend *be = m->be;
 
-	if (!be)
-		return;
 	for (int32_t i = 0; m->layer && i < m->hp.n_layer; i++) {
 		struct layer *l = &m->layer[i];
 		struct tensor *all[] = { &l->attn_norm, &l->wq, &l->wk, &l->wv, &l->bq, &l->bk, &l->bv, &l->q_norm, &l->k_norm,

@@ -52,8 +52,8 @@ struct model {
 /* Read and check the hyper-parameters; n_vocab is what the vocabulary says. */
 int  hparams_read(struct hparams *, const struct gguf *, int32_t n_vocab, struct err *);
 void hparams_free(struct hparams *);
-/* Bind every tensor: looked up by name, type and shape checked, then given to the backend.  g must outlive
- * the model.  On failure everything is released. */
+/* Bind every tensor: looked up by name, type and shape checked, then given to the backend (be = NULL: checked only).
+ * g must outlive the model.  On failure everything is released. */
 int  model_bind(struct model *, const struct gguf *g, struct backend *be, struct err *);
 void model_release(struct model *);
 

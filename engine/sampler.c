@@ -158,7 +158,7 @@ int32_t sample(struct sampling *p, const float *logits, int32_t n_vocab, const i
 	/* What is 50 nats behind the best is never drawn (1 in 10^21): leave it out before sorting. */
 	n = 0;
 	for (int32_t i = 0; i < n_vocab; i++)
-		if (c[i].logit > top - 50)
+		if (c[i].logit >= top - 50)
 			c[n++] = c[i];
 	n = keep_best(c, n, p->top_k);
 	for (int32_t i = 0; i < n; i++)

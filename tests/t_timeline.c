@@ -1,0 +1,310 @@
+/* tests/t_timeline.c - sync, step, extend, rewind and cancel on a real small model: what is reused, what is refused, and
+ * that every way to the same sequence gives the same bits. */
+#include "tests/test.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "engine/engine.h"
+
+enum { CTX = 512, N_VOCAB = 512 };
+
+static struct engine *open_story(int threads)
+{
+	struct engine *e = NULL;
+	struct err err = {0};
+	const char *path = test_shared("data/models/stories260K-q8_0.gguf");
+
+	if (engine_open(&e, &(struct engine_options){ .model_path = path, .threads = threads }, &err))
+		test_skip("cannot open the story model: %s", err.msg);
+	return e;
+}
+
+static struct timeline *open_timeline(struct engine *e, int32_t ctx, int32_t batch)
+{
+	struct timeline *t = NULL;
+	struct err err = {0};
+
+	if (timeline_open(&t, e, &(struct timeline_options){ .ctx = ctx, .batch = batch }, &err))
+		test_skip("cannot open a timeline: %s", err.msg);
+	return t;
+}
+
+static void random_ids(int32_t *id, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		id[i] = 3 + (int32_t)(test_rand() % (N_VOCAB - 3));
+}
+
+static void keep(int32_t pos, const float *logits, void *ud)
+{
+	memcpy(ud, logits, N_VOCAB * sizeof(float));
+}
+
+/* Logits after one more token, so that the whole cache is looked at. */
+static void probe(struct timeline *t, float *out)
+{
+	struct err err = {0};
+	const int32_t id = 42;
+	CHECK_MSG(timeline_extend(t, &id, 1, keep, out, &err) == 0, "%s", err.msg);
+}
+
+TEST(results_do_not_depend_on_threads_or_chunks)
+{
+	int32_t id[300];
+	float want[N_VOCAB], got[N_VOCAB];
+	const struct { int threads, batch; } way[] = { { 1, 512 }, { 2, 512 }, { 3, 512 }, { 2, 1 }, { 2, 7 }, { 3, 64 }, { 1, 100 } };
+	struct err err = {0};
+
+	random_ids(id, 300);
+	for (size_t i = 0; i < sizeof way / sizeof way[0]; i++) {
+		struct engine *e = open_story(way[i].threads);
+		struct timeline *t = open_timeline(e, CTX, way[i].batch);
+		CHECK_INT(timeline_sync(t, id, 300, NULL, NULL, &err), 0);
+		probe(t, i ? got : want);
+		CHECK_MSG(!i || !memcmp(got, want, sizeof got), "%d threads, chunks of %d differ from 1 thread, one chunk",
+		          way[i].threads, way[i].batch);
+		timeline_close(t);
+		engine_close(e);
+	}
+}
+
+struct wide { float logits[49152]; };
+
+static void keep_wide(int32_t pos, const float *logits, void *ud)
+{
+	memcpy(ud, logits, sizeof(struct wide));
+}
+
+/* Real shapes: several panels and tiles per thread.  Steps, a cold prefill and every thread count agree. */
+TEST(default_model_is_bit_identical_too)
+{
+	static struct wide first, stepped, cold;
+	const char *model = test_model();
+	const int32_t next = 42;
+	int32_t id[90];
+
+	random_ids(id, 90);
+	for (int threads = 1; threads <= 3; threads++) {
+		struct sampling greedy = { .temperature = 0, .top_p = 1, .repeat_penalty = 1 };
+		struct engine *e = NULL;
+		struct timeline *t;
+		struct tokens all = {0};
+		struct step_out out;
+		struct err err = {0};
+		const int32_t *seq;
+		size_t n;
+
+		if (engine_open(&e, &(struct engine_options){ .model_path = model, .threads = threads }, &err)) {
+			CHECK_MSG(0, "%s", err.msg);
+			return;
+		}
+		t = open_timeline(e, 256, threads == 2 ? 33 : 512);
+		CHECK_INT(timeline_sync(t, id, 90, NULL, NULL, &err), 0);
+		for (int i = 0; i < 8 && timeline_step(t, &greedy, &out, &err) == 1; i++)
+			;
+		CHECK(timeline_extend(t, &next, 1, keep_wide, &stepped, &err) == 0);
+		seq = timeline_tokens(t, &n);
+		tokens_append(&all, seq, n - 1);
+		CHECK_INT(timeline_sync(t, NULL, 0, NULL, NULL, &err), 0);
+		CHECK_INT(timeline_sync(t, all.id, all.n, NULL, NULL, &err), 0);
+		CHECK(timeline_extend(t, &next, 1, keep_wide, &cold, &err) == 0);
+		CHECK_MSG(!memcmp(&stepped, &cold, sizeof cold), "%d threads: steps and a cold prefill differ", threads);
+		if (threads == 1)
+			first = cold;
+		CHECK_MSG(!memcmp(&first, &cold, sizeof cold), "%d threads differ from 1", threads);
+		tokens_free(&all);
+		timeline_close(t);
+		engine_close(e);
+	}
+}
+
+TEST(sync_reuses_the_common_prefix)
+{
+	struct engine *e = open_story(2);
+	struct timeline *t = open_timeline(e, CTX, 0), *fresh = open_timeline(e, CTX, 0);
+	struct timeline_stats st;
+	struct err err = {0};
+	float a[N_VOCAB], b[N_VOCAB];
+	int32_t id[200];
+
+	random_ids(id, 200);
+	CHECK_INT(timeline_sync(t, id, 100, NULL, NULL, &err), 0);
+	CHECK_INT(timeline_sync(t, id, 100, NULL, NULL, &err), 100);   /* nothing to do */
+	CHECK_INT(timeline_sync(t, id, 150, NULL, NULL, &err), 100);   /* longer */
+	CHECK_INT(timeline_sync(t, id, 60, NULL, NULL, &err), 59);     /* shorter: the last token's logits are computed again */
+	id[80] = 400;
+	CHECK_INT(timeline_sync(t, id, 200, NULL, NULL, &err), 60);
+	id[120] = 401;
+	CHECK_INT(timeline_sync(t, id, 200, NULL, NULL, &err), 120);   /* an edit in the middle */
+	timeline_stats(t, &st);
+	CHECK_INT(st.reused_tokens, 120);
+	CHECK_INT(st.prefill_tokens, 80);
+	CHECK_INT(timeline_sync(fresh, id, 200, NULL, NULL, &err), 0);
+	probe(t, a);
+	probe(fresh, b);
+	CHECK(!memcmp(a, b, sizeof a));
+	timeline_close(t);
+	timeline_close(fresh);
+	engine_close(e);
+}
+
+TEST(limits_are_refused_and_nothing_is_cut)
+{
+	struct engine *e = open_story(1);
+	struct timeline *t = open_timeline(e, 64, 0);
+	struct sampling greedy = { .temperature = 0, .top_p = 1, .repeat_penalty = 1 };
+	struct step_out out;
+	struct err err = {0};
+	int32_t id[70];
+	size_t n;
+	int r;
+
+	random_ids(id, 70);
+	CHECK_INT(timeline_step(t, &greedy, &out, &err), -1);
+	CHECK_INT(err.code, ERR_USAGE);
+	CHECK_INT(timeline_sync(t, id, 50, NULL, NULL, &err), 0);
+	CHECK_INT(timeline_sync(t, id, 65, NULL, NULL, &err), -1);
+	CHECK_INT(err.code, ERR_FIT);
+	CHECK(strstr(err.msg, "65 tokens") && strstr(err.msg, "64"));
+	timeline_tokens(t, &n);
+	CHECK_INT(n, 50);
+	while ((r = timeline_step(t, &greedy, &out, &err)) == 1)
+		;
+	if (r < 0) {   /* unless it chose to stop first */
+		CHECK_INT(err.code, ERR_FIT);
+		timeline_tokens(t, &n);
+		CHECK_INT(n, 64);
+	}
+	id[3] = N_VOCAB;
+	CHECK_INT(timeline_sync(t, id, 10, NULL, NULL, &err), -1);
+	CHECK_INT(err.code, ERR_USAGE);
+	id[3] = -1;
+	CHECK_INT(timeline_sync(t, id, 10, NULL, NULL, &err), -1);
+	timeline_close(t);
+	CHECK_INT(timeline_open(&t, e, &(struct timeline_options){ .ctx = 1 << 30 }, &err), -1);
+	CHECK_INT(err.code, ERR_FIT);
+	CHECK_MSG(strstr(err.msg, "-c ") != NULL, "no advice in: %s", err.msg);
+	CHECK_INT(timeline_open(&t, e, &(struct timeline_options){ .kv_type = "f8" }, &err), -1);
+	CHECK_INT(err.code, ERR_USAGE);
+	engine_close(e);
+}
+
+static void cancel_at(int32_t done, int32_t total, void *ud)
+{
+	if (done >= 100)
+		timeline_cancel(ud);
+}
+
+TEST(a_cancelled_sync_leaves_a_valid_prefix)
+{
+	struct engine *e = open_story(2);
+	struct timeline *t = open_timeline(e, CTX, 25), *fresh = open_timeline(e, CTX, 0);
+	struct err err = {0};
+	float a[N_VOCAB], b[N_VOCAB];
+	int32_t id[300];
+	size_t n;
+
+	random_ids(id, 300);
+	CHECK_INT(timeline_sync(t, id, 300, cancel_at, t, &err), -1);
+	CHECK_INT(err.code, ERR_CANCELLED);
+	timeline_tokens(t, &n);
+	CHECK_INT(n, 100);
+	CHECK_INT(timeline_sync(t, id, 300, NULL, NULL, &err), -1);   /* stays cancelled until withdrawn */
+	timeline_resume(t);
+	CHECK_INT(timeline_sync(t, id, 300, NULL, NULL, &err), 100);
+	CHECK_INT(timeline_sync(fresh, id, 300, NULL, NULL, &err), 0);
+	probe(t, a);
+	probe(fresh, b);
+	CHECK(!memcmp(a, b, sizeof a));
+	timeline_close(t);
+	timeline_close(fresh);
+	engine_close(e);
+}
+
+/* Cancels from another thread at random moments, then the sequence is completed: bit-equal to never stopped. */
+struct canceller { struct timeline *t; useconds_t after; };
+
+static void *cancel_later(void *arg)
+{
+	struct canceller *c = arg;
+	usleep(c->after);
+	timeline_cancel(c->t);
+	return NULL;
+}
+
+TEST(cancels_from_another_thread_leave_no_trace)
+{
+	struct engine *e = open_story(2);
+	struct timeline *t = open_timeline(e, CTX, 50), *fresh = open_timeline(e, CTX, 0);
+	struct err err = {0};
+	float a[N_VOCAB], b[N_VOCAB];
+	int32_t id[400];
+
+	random_ids(id, 400);
+	CHECK_INT(timeline_sync(fresh, id, 400, NULL, NULL, &err), 0);
+	probe(fresh, b);
+	for (int round = 0; round < 30; round++) {
+		struct canceller c = { t, (useconds_t)(test_rand() % 12000) };
+		pthread_t th;
+		timeline_sync(t, NULL, 0, NULL, NULL, &err);
+		pthread_create(&th, NULL, cancel_later, &c);
+		timeline_sync(t, id, 400, NULL, NULL, &err);
+		pthread_join(th, NULL);
+		timeline_resume(t);
+		CHECK(timeline_sync(t, id, 400, NULL, NULL, &err) >= 0);
+		probe(t, a);
+		CHECK_MSG(!memcmp(a, b, sizeof a), "round %d differs", round);
+	}
+	timeline_close(t);
+	timeline_close(fresh);
+	engine_close(e);
+}
+
+TEST(f32_and_f16_caches_agree_closely)
+{
+	struct engine *e = open_story(2);
+	float out[2][N_VOCAB];
+	const char *type[] = { "f32", "f16" };
+	int32_t id[200];
+
+	random_ids(id, 200);
+	for (int i = 0; i < 2; i++) {
+		struct timeline *t = NULL;
+		struct err err = {0};
+		CHECK(!timeline_open(&t, e, &(struct timeline_options){ .ctx = CTX, .kv_type = type[i] }, &err));
+		CHECK_INT(timeline_sync(t, id, 200, NULL, NULL, &err), 0);
+		probe(t, out[i]);
+		timeline_close(t);
+	}
+	CHECK_MSG(test_nmse(out[1], out[0], N_VOCAB) < 1e-4, "NMSE %g", test_nmse(out[1], out[0], N_VOCAB));
+	engine_close(e);
+}
+
+TEST(infinite_weights_end_in_an_error_not_in_nonsense)
+{
+	struct engine *e = NULL;
+	struct timeline *t = NULL;
+	struct err err = {0};
+	struct sampling greedy = { .temperature = 0, .top_p = 1, .repeat_penalty = 1 };
+	struct step_out out;
+	const int32_t id[] = { 5, 6, 7 };
+	size_t n;
+
+	if (engine_open(&e, &(struct engine_options){ .model_path = test_shared("data/malformed-gguf/weights-inf.gguf") }, &err))
+		return;   /* refusing it is right as well */
+	CHECK(!timeline_open(&t, e, &(struct timeline_options){ .ctx = 32 }, &err));
+	CHECK_INT(timeline_sync(t, id, 3, NULL, NULL, &err), 0);
+	CHECK_INT(timeline_step(t, &greedy, &out, &err), -1);
+	CHECK_INT(err.code, ERR_FAIL);
+	timeline_tokens(t, &n);
+	CHECK_INT(n, 3);
+	timeline_close(t);
+	engine_close(e);
+	err = (struct err){0};
+	CHECK_INT(engine_open(&e, &(struct engine_options){
+		.model_path = test_shared("data/malformed-gguf/weights-inf.gguf"), .check_weights = 1 }, &err), -1);
+	CHECK_INT(err.code, ERR_MODEL);
+}
