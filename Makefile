@@ -115,7 +115,8 @@ test: setup-test
 	@$(MAKE) --no-print-directory check
 
 check: $(PROGRAM) $(unit)
-	@BUILD=$(BUILD) WEIR=./$(PROGRAM) SANITIZE=$(SANITIZE) CC="$(CC)" tests/run.sh
+	@BUILD=$(BUILD) WEIR=./$(PROGRAM) SANITIZE=$(SANITIZE) CC="$(CC)" \
+	  $(if $(SANITIZE),WEIR_TEST_SLOW_BUILD=1) tests/run.sh
 
 unit: $(unit)
 

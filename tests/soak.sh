@@ -1,0 +1,44 @@
+#!/bin/sh
+# tests/soak.sh [MINUTES] - `make soak`: what takes too long for every test run.  Sanitizer builds of all unit tests, one flow
+# under valgrind, every fuzz target for its share of the minutes (default 30).  Prints its figures and closes with
+# "N passed, M failed, K skipped".
+set -u
+minutes=${1:-30}
+passed=0 failed=0 skipped=0
+ok() { echo "  ok    $1"; passed=$((passed + 1)); }
+bad() { echo "  FAIL  $1"; failed=$((failed + 1)); }
+skip() { echo "  skip  $1"; skipped=$((skipped + 1)); }
+
+for s in address,undefined thread; do
+  log=$(mktemp)
+  if nice make --no-print-directory check SANITIZE=$s >"$log" 2>&1; then ok "all tests under $s: $(tail -n 1 "$log")"
+  else bad "tests under $s: $(tail -n 1 "$log") (see $log)"; continue; fi
+  rm -f "$log"
+done
+
+model=${WEIR_TEST_MODEL:-${XDG_CACHE_HOME:-$HOME/.cache}/weir/models/SmolLM2-135M-Instruct.Q4_1.gguf}
+if ! command -v valgrind >/dev/null; then skip "valgrind flow: valgrind is not installed"
+elif [ ! -e "$model" ]; then skip "valgrind flow: no default model"
+elif WEIR_CPU=avx2 valgrind -q --error-exitcode=9 --leak-check=full --show-leak-kinds=definite,indirect ./weir -m "$model" -c 64 -p Hi -n 2 \
+  --temp 0 -q >/dev/null 2>valgrind.log; then ok "one answer under valgrind: no error, no leak"; rm -f valgrind.log
+else bad "one answer under valgrind (see valgrind.log)"; fi
+
+targets=$(ls tests/fuzz_*.c 2>/dev/null)
+if ! command -v clang >/dev/null; then skip "fuzzing: clang is not installed"
+elif ! nice make --no-print-directory fuzz >/dev/null; then bad "fuzz targets do not build"
+else
+  n=$(echo "$targets" | wc -w)
+  seconds=$((minutes * 60 / (n > 0 ? n : 1)))
+  for t in $targets; do
+    name=$(basename "$t" .c)
+    corpus=build/fuzz/corpus_$name
+    mkdir -p "$corpus"
+    [ ! -d "tests/fuzz/${name#fuzz_}" ] || cp -n tests/fuzz/"${name#fuzz_}"/* "$corpus"/
+    log=build/fuzz/$name.log
+    if nice "build/fuzz/$name" -max_total_time=$seconds -rss_limit_mb=2048 -timeout=10 -print_final_stats=1 "$corpus" >"$log" 2>&1
+    then ok "$name: $(sed -n 's/^stat::number_of_executed_units: *//p' "$log") runs, $(sed -n 's/^stat::average_exec_per_sec: *//p' "$log") a second"
+    else bad "$name (see $log)"; fi
+  done
+fi
+echo "$passed passed, $failed failed, $skipped skipped"
+[ $failed = 0 ]
