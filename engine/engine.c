@@ -89,6 +89,7 @@ static int open_template(struct engine *e, const char *wanted, struct err *err)
 	struct view text = {0};
 	struct err why = {0};
 
+	e->info.has_template = gguf_find(e->gguf, "tokenizer.chat_template") != NULL;
 	if (wanted)
 		return chat_by_name(&e->chat, wanted, err);
 	if (gguf_string(e->gguf, "tokenizer.chat_template", &text, &why) != 1)

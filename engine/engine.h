@@ -33,6 +33,7 @@ struct engine_info {
 	char tokenizer[48];                 /* "gpt2/smollm" */
 	char template_name[32];             /* "" when there is none or it is unknown */
 	char template_error[400];           /* why it is unknown; "" when there is no complaint */
+	int has_template;                   /* the file carries one, known or not */
 	uint64_t weight_bytes, n_params;
 	uint64_t bytes_per_token;           /* weight bytes read to decode one token */
 	int32_t n_layer, n_embd, n_ff, n_head, n_kv_head, head_dim, n_vocab, ctx_train;
