@@ -263,7 +263,8 @@ void quant_unpack32(enum dtype t, const void *row, int32_t block32, int8_t q[32]
 			q[j] = (int8_t)((b->qs[i / 2 * 32 + j] >> i % 2 * 4 & 15) | (b->qh[j] >> i & 1) << 4);
 		return;
 	}
-	case DT_Q6_K: {        /* each half of 128: 64 bytes of nibbles (low: blocks 0, 1; high: 2, 3), 32 of top bits */
+	case DT_Q6_K: {        /* each half of 128: 64 bytes of nibbles (low: blocks 0, 1; high: 2, 3),
+	                        * 32 of top bits */
 		const struct block_q6_k *b = block;
 		const uint8_t *ql = b->ql + i / 4 * 64 + i % 2 * 32, *qh = b->qh + i / 4 * 32;
 		float d = f16_to_f32(b->d);
@@ -348,8 +349,8 @@ static uint8_t level_of(float v, int top)
 	return (uint8_t)(v < (float)top ? v : (float)top);
 }
 
-/* Levels 0..top of 32 values.  With an offset the smallest value is level 0; without, the value of largest magnitude
- * is level 0 of a scale that may be negative: the signed range has one level more on that side. */
+/* Levels 0..top of 32 values.  With an offset the smallest value is level 0; without, the value of largest
+ * magnitude is level 0 of a scale that may be negative: the signed range has one level more on that side. */
 static void quantize_levels(uint8_t level[32], uint16_t *d, uint16_t *m, const float *x, int top)
 {
 	float lo = x[0], hi = x[0];

@@ -93,8 +93,8 @@ static uint16_t slow_f16(float f)
 		else
 			hi = mid;
 	}
-	double below = v - half_value((uint16_t)lo), step = (hi == 0x7c00 ? 65536 : half_value((uint16_t)hi)) - v;
-	return (uint16_t)(sign | (below > step || (below == step && (lo & 1)) ? lo + 1 : lo));
+	double down = v - half_value((uint16_t)lo), up = (hi == 0x7c00 ? 65536 : half_value((uint16_t)hi)) - v;
+	return (uint16_t)(sign | (down > up || (down == up && (lo & 1)) ? hi : lo));
 }
 
 TEST(half_all)
@@ -231,7 +231,8 @@ static void check_unpack(enum dtype t, const uint8_t *blocks, const float *want,
 	static const int range[DT_COUNT][2] = {
 		[DT_Q4_0] = { -8, 7 }, [DT_Q4_1] = { 0, 15 }, [DT_Q5_0] = { -16, 15 }, [DT_Q5_1] = { 0, 31 },
 		[DT_Q8_0] = { -128, 127 }, [DT_Q2_K] = { 0, 3 }, [DT_Q3_K] = { -4, 3 }, [DT_Q4_K] = { 0, 15 },
-		[DT_Q5_K] = { 0, 31 }, [DT_Q6_K] = { -32, 31 }, [DT_IQ4_NL] = { -127, 113 }, [DT_IQ4_XS] = { -127, 113 },
+		[DT_Q5_K] = { 0, 31 }, [DT_Q6_K] = { -32, 31 },
+		[DT_IQ4_NL] = { -127, 113 }, [DT_IQ4_XS] = { -127, 113 },
 	};
 	if (dtype_info(t)->block == 1)
 		return;
@@ -247,8 +248,8 @@ static void check_unpack(enum dtype t, const uint8_t *blocks, const float *want,
 		for (int j = 0; j < 32; j++) {
 			lo = q[j] < lo ? q[j] : lo;
 			hi = q[j] > hi ? q[j] : hi;
-			CHECK_MSG(scale[j / 16] * (float)q[j] + min[j / 16] == want[32 * i + j], "%s value %lld: %d",
-			          dtype_info(t)->name, (long long)(32 * i + j), q[j]);
+			CHECK_MSG(scale[j / 16] * (float)q[j] + min[j / 16] == want[32 * i + j],
+			          "%s value %lld: %d", dtype_info(t)->name, (long long)(32 * i + j), q[j]);
 		}
 	}
 	CHECK_INT(lo, range[t][0]);
@@ -264,8 +265,9 @@ TEST(unpack_agrees)
 
 TEST(from_f32_error)
 {
-	/* Largest error allowed, as a share of the block's largest magnitude (types without an offset) or of its range: half
-	 * a level, plus the rounding of the stored halves; without an offset the far end is cut by up to a level. */
+	/* Largest error allowed, as a share of the block's largest magnitude (types without an offset) or of its
+	 * range: half a level, plus the rounding of the stored halves; without an offset the far end is cut by up
+	 * to a level. */
 	static const struct { enum dtype t; int offset; double share; } type[] = {
 		{ DT_Q4_0, 0, 1.01 / 8 }, { DT_Q5_0, 0, 1.01 / 16 }, { DT_Q8_0, 0, 0.51 / 127 },
 		{ DT_Q4_1, 1, 0.51 / 15 }, { DT_Q5_1, 1, 0.51 / 31 },
@@ -290,9 +292,10 @@ TEST(from_f32_error)
 					worst = fmax(worst, fabs((double)x[j] - (double)y[j]));
 				}
 				double top = fmax(fabs(lo), fabs(hi));
-				double limit = type[k].share * (type[k].offset ? hi - lo : top) + top * 0x1p-10 + 0x1p-24;
-				CHECK_MSG(worst <= limit, "%s: error %g of %g allowed", dtype_info(type[k].t)->name,
-				          worst, limit);
+				double limit = type[k].share * (type[k].offset ? hi - lo : top) + top * 0x1p-10 +
+				               0x1p-24;
+				CHECK_MSG(worst <= limit, "%s: error %g of %g allowed",
+				          dtype_info(type[k].t)->name, worst, limit);
 			}
 		}
 	}
