@@ -142,7 +142,7 @@ double test_nmse(const float *a, const float *b, size_t n)
 
 int main(int argc, char **argv)
 {
-	int passed = 0, failed = 0, skipped = 0;
+	static int passed, failed, skipped;   /* static: longjmp must not undo them */
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	if (argc > 1 && !strcmp(argv[1], "--list")) {
