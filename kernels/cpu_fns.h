@@ -87,4 +87,7 @@ const struct cpu_fns *cpu_fns_avx512(void);
 /* Best level this CPU has, WEIR_CPU obeyed. */
 const struct cpu_fns *cpu_fns_best(void);
 
+/* backend_open() for "cpu" (cpu.c). */
+int cpu_backend_open(struct backend **out, const struct backend_options *, char err[160]);
+
 #endif

@@ -1,0 +1,311 @@
+/* kernels/cpu_c.c - the C level: the leaf functions every other level is measured against.
+ *
+ * Plain loops with sums in double, on any machine.  Nothing here is tuned, but weights and keys are converted
+ * once per group of columns or queries, so that a machine without a faster level still gets somewhere. */
+#include "kernels/cpu_fns.h"
+#include "kernels/quant.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+enum { PANEL = 16, COL_GROUP = 32, CHUNK = 256 };
+
+static size_t c_pack_bytes(enum dtype type, int32_t cols)
+{
+	(void)type;
+	(void)cols;
+	return 0;
+}
+
+static void c_pack(enum dtype type, void *panel, const void *rows, size_t row_bytes, int32_t n_rows, int32_t cols)
+{
+	/* Never called: pack_bytes says that rows stay as they are. */
+	(void)type;
+	(void)panel;
+	(void)rows;
+	(void)row_bytes;
+	(void)n_rows;
+	(void)cols;
+}
+
+static int c_wants_q8(enum dtype type)
+{
+	return type != DT_F32 && type != DT_F16 && type != DT_BF16;
+}
+
+/* A block with a NaN or an infinity gets the scale NaN: integers cannot carry it, and it must reach the output. */
+static void c_quantize(int8_t *q, float *d, int32_t *sum, const float *x, int32_t cols)
+{
+	for (int32_t b = 0; b < cols / 32; b++, x += 32, q += 32) {
+		float amax = 0, scale, inv;
+		int finite = 1;
+
+		for (int j = 0; j < 32; j++) {
+			float a = fabsf(x[j]);
+
+			finite &= a <= 3.402823466e38f;
+			if (a > amax)
+				amax = a;
+		}
+		scale = amax / 127.0f;
+		/* Below the normal range 1 / scale overflows; such a block is nothing but zeros to any sum. */
+		if (scale < 1.17549435e-38f)
+			scale = 0;
+		inv = scale > 0 ? 1.0f / scale : 0;
+		d[b] = finite ? scale : NAN;
+		if (!finite)
+			inv = 0;
+		sum[2 * b] = sum[2 * b + 1] = 0;
+		for (int j = 0; j < 32; j++) {
+			q[j] = finite ? (int8_t)lrintf(x[j] * inv) : 0;
+			sum[2 * b + j / 16] += q[j];
+		}
+	}
+}
+
+static void c_matmul_panel(enum dtype type, const void *panel, const struct act *x, int32_t c0, int32_t c1,
+                           float *out, int32_t ldo)
+{
+	(void)type;
+	(void)panel;
+	(void)x;
+	(void)c0;
+	(void)c1;
+	(void)out;
+	(void)ldo;
+}
+
+static int32_t dot16(const int8_t *a, const int8_t *b)
+{
+	int32_t s = 0;
+
+	for (int j = 0; j < 16; j++)
+		s += (int32_t)a[j] * b[j];
+	return s;
+}
+
+static void row_quantised(enum dtype type, const void *row, const struct act *x, int32_t c0, int32_t nc, double *acc)
+{
+	int32_t cols = x->cols, blocks = cols / 32;
+
+	for (int32_t b = 0; b < blocks; b++) {
+		int8_t w[32];
+		float scale[2], min[2];
+
+		quant_unpack32(type, row, b, w, scale, min);
+		for (int32_t c = 0; c < nc; c++) {
+			size_t i = (size_t)(c0 + c);
+			const int8_t *q = x->q + i * (size_t)cols + (size_t)b * 32;
+			const int32_t *sum = x->sum + (i * (size_t)blocks + (size_t)b) * 2;
+			double d = x->d[i * (size_t)blocks + (size_t)b];
+
+			acc[c] += d * ((double)scale[0] * dot16(w, q) + (double)scale[1] * dot16(w + 16, q + 16) +
+			               (double)min[0] * sum[0] + (double)min[1] * sum[1]);
+		}
+	}
+}
+
+static void row_floats(enum dtype type, const uint8_t *row, const struct act *x, int32_t c0, int32_t nc, double *acc)
+{
+	float w[CHUNK];
+	size_t size = type == DT_F32 ? 4 : 2;
+
+	for (int32_t j0 = 0; j0 < x->cols; j0 += CHUNK) {
+		int32_t n = x->cols - j0 < CHUNK ? x->cols - j0 : CHUNK;
+
+		dtype_to_f32(type, w, row + (size_t)j0 * size, n);
+		for (int32_t c = 0; c < nc; c++) {
+			const float *v = x->x + (size_t)(c0 + c) * (size_t)x->cols + j0;
+			double s = acc[c];
+
+			for (int32_t j = 0; j < n; j++)
+				s += (double)w[j] * v[j];
+			acc[c] = s;
+		}
+	}
+}
+
+static void c_matmul_rows(enum dtype type, const void *w, size_t row_bytes, int32_t n_rows, const struct act *x,
+                          int32_t c0, int32_t c1, float *out, int32_t ldo)
+{
+	for (int32_t r = 0; r < n_rows; r++) {
+		const uint8_t *row = (const uint8_t *)w + (size_t)r * row_bytes;
+
+		for (int32_t c = c0; c < c1; c += COL_GROUP) {
+			int32_t nc = c1 - c < COL_GROUP ? c1 - c : COL_GROUP;
+			double acc[COL_GROUP] = { 0 };
+
+			if (c_wants_q8(type))
+				row_quantised(type, row, x, c, nc, acc);
+			else
+				row_floats(type, row, x, c, nc, acc);
+			for (int32_t i = 0; i < nc; i++)
+				out[(size_t)(c + i) * (size_t)ldo + (size_t)r] = (float)acc[i];
+		}
+	}
+}
+
+static void c_rmsnorm(float *out, const float *x, const float *w, int32_t n, float eps)
+{
+	double sum = 0, scale;
+
+	for (int32_t i = 0; i < n; i++)
+		sum += (double)x[i] * x[i];
+	scale = 1.0 / sqrt(sum / n + eps);
+	for (int32_t i = 0; i < n; i++)
+		out[i] = (float)(x[i] * scale * w[i]);
+}
+
+static void c_silu_mul(float *gate, const float *up, int32_t n)
+{
+	for (int32_t i = 0; i < n; i++) {
+		double g = gate[i];
+
+		gate[i] = (float)(g / (1.0 + exp(-g)) * up[i]);
+	}
+}
+
+static void c_rope(float *x, const float *table, int32_t heads, int32_t head_dim, int32_t dims, int neox)
+{
+	int32_t half = dims / 2, step = neox ? 1 : 2, other = neox ? half : 1;
+
+	for (int32_t h = 0; h < heads; h++, x += head_dim)
+		for (int32_t j = 0; j < half; j++) {
+			float *a = x + j * step, *b = a + other;
+			double c = table[2 * j], s = table[2 * j + 1], xa = *a, xb = *b;
+
+			*a = (float)(xa * c - xb * s);
+			*b = (float)(xa * s + xb * c);
+		}
+}
+
+static void c_to_f16(uint16_t *out, const float *x, int32_t n)
+{
+	for (int32_t i = 0; i < n; i++)
+		out[i] = f32_to_f16(x[i]);
+}
+
+/* Scratch of attn: scores [n_q][ATTN_SPAN] and sums [n_q][head_dim] in double, one converted row. */
+static size_t c_attn_scratch(int32_t head_dim, int32_t n_q)
+{
+	return (size_t)n_q * (size_t)(ATTN_SPAN + head_dim) * 2 + (size_t)head_dim;
+}
+
+/* First query that sees row k: limits ascend. */
+static int32_t first_query(const struct attn_tile *t, int32_t k, int32_t from)
+{
+	while (from < t->n_q && t->limit[from] <= k)
+		from++;
+	return from;
+}
+
+static const float *kv_row(const struct attn_tile *t, const void *plane, int32_t k, float *tmp)
+{
+	size_t at = (size_t)k * (size_t)t->head_dim;
+
+	if (t->kv_type == DT_F32)
+		return (const float *)plane + at;
+	dtype_to_f32(DT_F16, tmp, (const uint16_t *)plane + at, t->head_dim);
+	return tmp;
+}
+
+static void c_attn(const struct attn_tile *t)
+{
+	int32_t dim = t->head_dim, q0;
+	double *score = (double *)t->scratch;
+	double *acc = score + (size_t)t->n_q * ATTN_SPAN;
+	float *tmp = (float *)(acc + (size_t)t->n_q * (size_t)dim);
+
+	q0 = 0;
+	for (int32_t k = t->k0; k < t->k1; k++) {
+		const float *row = kv_row(t, t->k, k, tmp);
+
+		q0 = first_query(t, k, q0);
+		for (int32_t r = q0; r < t->n_q; r++) {
+			double s = 0;
+
+			for (int32_t j = 0; j < dim; j++)
+				s += (double)t->q[r][j] * row[j];
+			score[(size_t)r * ATTN_SPAN + (size_t)(k - t->k0)] = s * t->scale;
+		}
+	}
+	for (int32_t r = 0; r < t->n_q; r++) {
+		int32_t n = (t->limit[r] < t->k1 ? t->limit[r] : t->k1) - t->k0;
+		double *s = score + (size_t)r * ATTN_SPAN, m = -INFINITY, l = 0;
+
+		for (int32_t i = 0; i < n; i++)
+			if (s[i] > m)
+				m = s[i];
+		for (int32_t i = 0; i < n; i++) {
+			s[i] = exp(s[i] - (double)(float)m);
+			l += s[i];
+		}
+		t->st[r].m = (float)m;
+		t->st[r].l = (float)l;
+	}
+	memset(acc, 0, (size_t)t->n_q * (size_t)dim * sizeof *acc);
+	q0 = 0;
+	for (int32_t k = t->k0; k < t->k1; k++) {
+		const float *row = kv_row(t, t->v, k, tmp);
+
+		q0 = first_query(t, k, q0);
+		for (int32_t r = q0; r < t->n_q; r++) {
+			double p = score[(size_t)r * ATTN_SPAN + (size_t)(k - t->k0)], *a = acc + (size_t)r * (size_t)dim;
+
+			for (int32_t j = 0; j < dim; j++)
+				a[j] += p * row[j];
+		}
+	}
+	for (int32_t r = 0; r < t->n_q; r++)
+		for (int32_t j = 0; j < dim; j++)
+			t->st[r].acc[j] = (float)acc[(size_t)r * (size_t)dim + (size_t)j];
+}
+
+static void c_attn_merge(struct attn_state *a, const struct attn_state *b, int32_t head_dim)
+{
+	float m = a->m > b->m ? a->m : b->m;
+	double fa = a->m > -INFINITY ? exp((double)a->m - m) : 0, fb = b->m > -INFINITY ? exp((double)b->m - m) : 0;
+
+	/* A state that saw only NaN scores has m = -inf and a NaN sum: 0 * NaN keeps it. */
+	a->m = m;
+	a->l = (float)(a->l * fa + b->l * fb);
+	for (int32_t j = 0; j < head_dim; j++)
+		a->acc[j] = (float)(a->acc[j] * fa + b->acc[j] * fb);
+}
+
+static uint64_t c_read_sum(const void *p, size_t n)
+{
+	const uint64_t *w = p;
+	uint64_t s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+	size_t i, words = n / 8;
+
+	for (i = 0; i + 4 <= words; i += 4) {
+		s0 += w[i];
+		s1 += w[i + 1];
+		s2 += w[i + 2];
+		s3 += w[i + 3];
+	}
+	for (; i < words; i++)
+		s0 += w[i];
+	return s0 + s1 + s2 + s3;
+}
+
+const struct cpu_fns cpu_fns_c = {
+	.name = "c",
+	.panel = PANEL,
+	.pack_bytes = c_pack_bytes,
+	.pack = c_pack,
+	.wants_q8 = c_wants_q8,
+	.quantize = c_quantize,
+	.matmul_panel = c_matmul_panel,
+	.matmul_rows = c_matmul_rows,
+	.rmsnorm = c_rmsnorm,
+	.silu_mul = c_silu_mul,
+	.rope = c_rope,
+	.to_f16 = c_to_f16,
+	.attn_scratch = c_attn_scratch,
+	.attn = c_attn,
+	.attn_merge = c_attn_merge,
+	.read_sum = c_read_sum,
+};

@@ -1,0 +1,319 @@
+/* kernels/cpu_pool.c - persistent worker threads with a cheap hand-over.
+ *
+ * Decoding one token hands out about 150 pieces of work of 10-50 microseconds each, so the hand-over must cost
+ * far less than a system call: workers spin for a short while after their last task and fall asleep only
+ * then.  All of the state that decides who does what is one 64-bit word, the ticket:
+ *
+ *     bits 63..32  number of tasks of the current run
+ *     bits 31..0   next task to hand out
+ *
+ * A thread takes a task with one fetch_add and reads both numbers from the value it got back.  A task number
+ * below the count is a promise: the run cannot end before that task is done, so fn and arg stay valid.  A
+ * number at or above the count means that there is nothing left.  A worker that wakes late (or not at all)
+ * therefore holds nobody up: the others finish the work without it, which is what keeps a crowded machine
+ * from collapsing. */
+#include "kernels/cpu_pool.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { SPIN_NS = 50000, SPIN_NS_CROWDED = 2000 };
+
+struct worker {
+	struct pool *pool;
+	pthread_t thread;
+	int id;
+};
+
+struct pool {
+	/* Written by the caller before it publishes a ticket. */
+	pool_fn *fn;
+	void *arg;
+	int n_threads;
+	int64_t spin_ns;
+
+	_Alignas(64) _Atomic uint64_t ticket;
+	_Alignas(64) _Atomic uint32_t done;       /* tasks finished in this run */
+	_Alignas(64) _Atomic int sleepers;        /* workers asleep, or about to be */
+	_Atomic int caller_waits;
+	_Atomic int quit;
+
+	pthread_mutex_t lock;
+	pthread_cond_t work, finished;
+	struct worker worker[];                   /* [n_threads - 1] */
+};
+
+static inline void cpu_relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+}
+
+static int64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static int ticket_open(uint64_t t)
+{
+	return (uint32_t)t < (uint32_t)(t >> 32);
+}
+
+/* Take and run tasks until none is left. */
+static void run_tasks(struct pool *p, int id)
+{
+	uint64_t t;
+
+	/* The load first keeps idle threads from pushing the counter up without end. */
+	while (ticket_open(atomic_load_explicit(&p->ticket, memory_order_relaxed))) {
+		t = atomic_fetch_add_explicit(&p->ticket, 1, memory_order_acquire);
+		if (!ticket_open(t))
+			return;
+		p->fn(p->arg, (int)(uint32_t)t, id);
+		if (atomic_fetch_add(&p->done, 1) + 1 == (uint32_t)(t >> 32) && id > 0 &&
+		    atomic_load(&p->caller_waits)) {
+			pthread_mutex_lock(&p->lock);
+			pthread_cond_signal(&p->finished);
+			pthread_mutex_unlock(&p->lock);
+		}
+	}
+}
+
+static int idle(struct pool *p)
+{
+	return !ticket_open(atomic_load(&p->ticket)) && !atomic_load(&p->quit);
+}
+
+/* Spin for a while in the hope that work comes; 1 when it did. */
+static int spin_for_work(struct pool *p)
+{
+	int64_t end = 0;
+
+	for (;;) {
+		for (int i = 0; i < 32; i++) {
+			if (ticket_open(atomic_load_explicit(&p->ticket, memory_order_relaxed)))
+				return 1;
+			cpu_relax();
+		}
+		if (end == 0)
+			end = now_ns() + p->spin_ns;
+		else if (now_ns() >= end)
+			return 0;
+	}
+}
+
+static void *worker_main(void *arg)
+{
+	struct worker *w = arg;
+	struct pool *p = w->pool;
+
+	while (!atomic_load_explicit(&p->quit, memory_order_relaxed)) {
+		run_tasks(p, w->id);
+		if (spin_for_work(p))
+			continue;
+		/* The caller publishes its ticket and then looks at sleepers; we announce ourselves and then look at
+		 * the ticket.  Both sides use sequential consistency, so one of them sees the other. */
+		pthread_mutex_lock(&p->lock);
+		atomic_fetch_add(&p->sleepers, 1);
+		while (idle(p))
+			pthread_cond_wait(&p->work, &p->lock);
+		atomic_fetch_sub(&p->sleepers, 1);
+		pthread_mutex_unlock(&p->lock);
+	}
+	return NULL;
+}
+
+static void wait_done(struct pool *p, uint32_t n)
+{
+	int64_t end = 0;
+
+	for (;;) {
+		for (int i = 0; i < 32; i++) {
+			if (atomic_load_explicit(&p->done, memory_order_acquire) == n)
+				return;
+			cpu_relax();
+		}
+		if (end == 0)
+			end = now_ns() + p->spin_ns;
+		else if (now_ns() >= end)
+			break;
+	}
+	pthread_mutex_lock(&p->lock);
+	atomic_store(&p->caller_waits, 1);
+	while (atomic_load(&p->done) != n)
+		pthread_cond_wait(&p->finished, &p->lock);
+	atomic_store(&p->caller_waits, 0);
+	pthread_mutex_unlock(&p->lock);
+}
+
+void pool_run(struct pool *p, pool_fn *fn, void *arg, int n_tasks)
+{
+	if (n_tasks <= 1 || p->n_threads == 1) {
+		for (int t = 0; t < n_tasks; t++)
+			fn(arg, t, 0);
+		return;
+	}
+	p->fn = fn;
+	p->arg = arg;
+	atomic_store_explicit(&p->done, 0, memory_order_relaxed);
+	atomic_store(&p->ticket, (uint64_t)n_tasks << 32);
+	if (atomic_load(&p->sleepers) > 0) {
+		pthread_mutex_lock(&p->lock);
+		pthread_cond_broadcast(&p->work);
+		pthread_mutex_unlock(&p->lock);
+	}
+	run_tasks(p, 0);
+	wait_done(p, (uint32_t)n_tasks);
+}
+
+static void stop_workers(struct pool *p, int n_started)
+{
+	pthread_mutex_lock(&p->lock);
+	atomic_store(&p->quit, 1);
+	pthread_cond_broadcast(&p->work);
+	pthread_mutex_unlock(&p->lock);
+	for (int i = 0; i < n_started; i++)
+		pthread_join(p->worker[i].thread, NULL);
+}
+
+static void pool_free(struct pool *p)
+{
+	pthread_cond_destroy(&p->finished);
+	pthread_cond_destroy(&p->work);
+	pthread_mutex_destroy(&p->lock);
+	free(p);
+}
+
+struct pool *pool_open(int threads)
+{
+	struct pool *p;
+	sigset_t all, old;
+	size_t size;
+	int err = 0, started = 0;
+
+	if (threads < 1)
+		threads = 1;
+	if (threads > POOL_MAX_THREADS)
+		threads = POOL_MAX_THREADS;
+	size = sizeof *p + (size_t)(threads - 1) * sizeof p->worker[0];
+	size = (size + 63) / 64 * 64;
+	p = aligned_alloc(64, size);
+	if (!p) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	p->fn = NULL;
+	p->arg = NULL;
+	p->n_threads = threads;
+	p->spin_ns = threads <= pool_cpus() ? SPIN_NS : SPIN_NS_CROWDED;
+	atomic_init(&p->ticket, 0);
+	atomic_init(&p->done, 0);
+	atomic_init(&p->sleepers, 0);
+	atomic_init(&p->caller_waits, 0);
+	atomic_init(&p->quit, 0);
+	pthread_mutex_init(&p->lock, NULL);
+	pthread_cond_init(&p->work, NULL);
+	pthread_cond_init(&p->finished, NULL);
+
+	/* Workers inherit a full mask: signals belong to the threads that expect them. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	for (; started < threads - 1; started++) {
+		struct worker *w = &p->worker[started];
+
+		w->pool = p;
+		w->id = started + 1;
+		err = pthread_create(&w->thread, NULL, worker_main, w);
+		if (err)
+			break;
+#ifdef __linux__
+		char name[16];
+
+		snprintf(name, sizeof name, "weir-cpu%d", w->id);
+		pthread_setname_np(w->thread, name);
+#endif
+	}
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (err) {
+		stop_workers(p, started);
+		pool_free(p);
+		errno = err;
+		return NULL;
+	}
+	return p;
+}
+
+void pool_close(struct pool *p)
+{
+	if (!p)
+		return;
+	stop_workers(p, p->n_threads - 1);
+	pool_free(p);
+}
+
+int pool_threads(const struct pool *p)
+{
+	return p->n_threads;
+}
+
+/* Whole processors of the control group's quota, or 0 when there is none. */
+static int cgroup_cpus(void)
+{
+	long long quota = 0, period = 0;
+	FILE *f;
+
+	f = fopen("/sys/fs/cgroup/cpu.max", "re");
+	if (f) {
+		if (fscanf(f, "%19lld %19lld", &quota, &period) != 2)
+			quota = 0;
+		fclose(f);
+	} else if ((f = fopen("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "re"))) {
+		if (fscanf(f, "%19lld", &quota) != 1)
+			quota = 0;
+		fclose(f);
+		f = fopen("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "re");
+		if (f) {
+			if (fscanf(f, "%19lld", &period) != 1)
+				period = 0;
+			fclose(f);
+		}
+	}
+	if (quota <= 0 || period <= 0)
+		return 0;
+	quota = (quota - 1) / period + 1;
+	return quota > POOL_MAX_THREADS ? POOL_MAX_THREADS : (int)quota;
+}
+
+int pool_cpus(void)
+{
+	int n = 0, quota;
+
+#ifdef __linux__
+	cpu_set_t set;
+
+	if (sched_getaffinity(0, sizeof set, &set) == 0)
+		n = CPU_COUNT(&set);
+#endif
+	if (n < 1)
+		n = (int)sysconf(_SC_NPROCESSORS_ONLN);
+	quota = cgroup_cpus();
+	if (quota > 0 && n > quota)
+		n = quota;
+	if (n < 1)
+		n = 1;
+	return n > POOL_MAX_THREADS ? POOL_MAX_THREADS : n;
+}

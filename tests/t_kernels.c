@@ -1,0 +1,1426 @@
+/* tests/t_kernels.c - every operation of the CPU backend, at every level this machine has.
+ *
+ * Each result is compared with a plain computation in double made here, and the levels with one another; then the
+ * promise that the engine builds on: the same bits for any number of threads and any way to cut a run of tokens
+ * into calls. */
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "kernels/backend.h"
+#include "kernels/cpu_fns.h"
+#include "kernels/cpu_pool.h"
+#include "kernels/quant.h"
+#include "tests/test.h"
+
+static const char *const levels[] = { "c", "avx2", "avx512" };
+enum { N_LEVELS = 3 };
+
+/* ---- helpers ---- */
+
+/* The backend at one level, or NULL where this machine lacks it. */
+static struct backend *open_level(const char *level, int threads)
+{
+	struct backend *be = NULL;
+	char err[160] = "", want[32], text[64];
+
+	setenv("WEIR_CPU", level, 1);
+	if (backend_open(&be, "cpu", &(struct backend_options){ .threads = threads }, err) < 0) {
+		test_fail(__FILE__, __LINE__, "backend_open: %s", err);
+		unsetenv("WEIR_CPU");
+		return NULL;
+	}
+	unsetenv("WEIR_CPU");
+	snprintf(want, sizeof want, "cpu %s,", level);
+	be->ops->describe(be, text, sizeof text);
+	if (strncmp(text, want, strlen(want))) {
+		be->ops->close(be);
+		return NULL;
+	}
+	return be;
+}
+
+static void finish(struct backend *be)
+{
+	CHECK_MSG(be->ops->sync(be) == 0, "%s", be->err);
+	be->ops->close(be);
+}
+
+static void *must_alloc(size_t n)
+{
+	void *p = calloc(1, n ? n : 1);
+
+	if (!p)
+		abort();
+	return p;
+}
+
+static float *random_floats(size_t n, float lo, float hi)
+{
+	float *x = must_alloc(n * sizeof *x);
+
+	for (size_t i = 0; i < n; i++)
+		x[i] = test_randf(lo, hi);
+	return x;
+}
+
+static struct tensor tensor_new(struct backend *be, enum dtype type, int32_t rows, int32_t cols, const void *data)
+{
+	struct tensor t = { .type = type, .rows = rows, .cols = cols };
+
+	CHECK_MSG(be->ops->alloc(be, &t) == 0, "%s", be->err);
+	if (data)
+		be->ops->write(be, &t, 0, data, (size_t)dtype_bytes(type, (uint64_t)rows * (uint64_t)cols));
+	return t;
+}
+
+static struct tensor weight_new(struct backend *be, enum dtype type, int32_t rows, int32_t cols, const void *data)
+{
+	struct tensor t = { .type = type, .rows = rows, .cols = cols };
+
+	CHECK_MSG(be->ops->adopt(be, &t, data, 0) == 0, "%s", be->err);
+	return t;
+}
+
+/* Rows of a type as a file would hold them: quantised from floats, or random bits under sane scales. */
+static void *random_weight(enum dtype type, int32_t rows, int32_t cols)
+{
+	size_t n = (size_t)rows * (size_t)cols, size = (size_t)dtype_bytes(type, n);
+	size_t block = (size_t)dtype_info(type)->block_bytes;
+	uint8_t *w = must_alloc(size);
+	float *x = random_floats(n, -0.1f, 0.1f);
+
+	if (dtype_from_f32(type, w, x, (int64_t)n) < 0) {
+		for (size_t i = 0; i < size; i++)
+			w[i] = (uint8_t)test_rand();
+		for (size_t i = 0; i < size; i += block) {
+			uint16_t d = f32_to_f16(test_randf(0.001f, 0.003f)), m = f32_to_f16(test_randf(0.001f, 0.003f));
+
+			switch (type) {
+			case DT_Q2_K:
+				memcpy(w + i + offsetof(struct block_q2_k, d), &d, 2);
+				memcpy(w + i + offsetof(struct block_q2_k, dmin), &m, 2);
+				break;
+			case DT_Q3_K:
+				memcpy(w + i + offsetof(struct block_q3_k, d), &d, 2);
+				break;
+			case DT_Q4_K:
+				memcpy(w + i + offsetof(struct block_q4_k, d), &d, 2);
+				memcpy(w + i + offsetof(struct block_q4_k, dmin), &m, 2);
+				break;
+			case DT_Q5_K:
+				memcpy(w + i + offsetof(struct block_q5_k, d), &d, 2);
+				memcpy(w + i + offsetof(struct block_q5_k, dmin), &m, 2);
+				break;
+			case DT_Q6_K:
+				memcpy(w + i + offsetof(struct block_q6_k, d), &d, 2);
+				break;
+			case DT_IQ4_NL:
+				memcpy(w + i + offsetof(struct block_iq4_nl, d), &d, 2);
+				break;
+			case DT_IQ4_XS:
+				memcpy(w + i + offsetof(struct block_iq4_xs, d), &d, 2);
+				break;
+			default:
+				test_fail(__FILE__, __LINE__, "no random weights for %s", dtype_info(type)->name);
+			}
+		}
+	}
+	free(x);
+	return w;
+}
+
+static int is_float(enum dtype t)
+{
+	return t == DT_F32 || t == DT_F16 || t == DT_BF16;
+}
+
+/* x as a quantised product sees it: int8 under one scale per block of 32. */
+static void round_activations(float *out, const float *x, size_t n)
+{
+	for (size_t b = 0; b < n; b += 32) {
+		float amax = 0, d, id;
+
+		for (size_t j = b; j < b + 32; j++)
+			amax = fmaxf(amax, fabsf(x[j]));
+		d = amax / 127.0f;
+		id = d > 0 ? 1.0f / d : 0;
+		for (size_t j = b; j < b + 32; j++)
+			out[j] = d * (float)lrintf(x[j] * id);
+	}
+}
+
+/* out[n][rows] = x w^T in double, with the activations rounded as the type asks. */
+static void product(float *out, enum dtype type, const void *w, int32_t rows, int32_t cols, const float *x, int32_t n)
+{
+	size_t nw = (size_t)rows * (size_t)cols, nx = (size_t)n * (size_t)cols;
+	float *wf = must_alloc(nw * sizeof *wf), *xr = must_alloc(nx * sizeof *xr);
+
+	dtype_to_f32(type, wf, w, (int64_t)nw);
+	if (is_float(type))
+		memcpy(xr, x, nx * sizeof *xr);
+	else
+		round_activations(xr, x, nx);
+	for (int32_t c = 0; c < n; c++)
+		for (int32_t r = 0; r < rows; r++) {
+			const float *a = wf + (size_t)r * (size_t)cols, *b = xr + (size_t)c * (size_t)cols;
+			double s = 0;
+
+			for (int32_t j = 0; j < cols; j++)
+				s += (double)a[j] * b[j];
+			out[(size_t)c * (size_t)rows + (size_t)r] = (float)s;
+		}
+	free(wf);
+	free(xr);
+}
+
+#define GUARD 12345.5f
+
+/* A result with one row more than needed, which must stay as it is. */
+static struct tensor guarded(struct backend *be, int32_t n, int32_t cols)
+{
+	struct tensor t = tensor_new(be, DT_F32, n + 1, cols, NULL);
+	float *row = must_alloc((size_t)cols * sizeof *row);
+
+	for (int32_t j = 0; j < cols; j++)
+		row[j] = GUARD;
+	be->ops->write(be, &t, (size_t)n * (size_t)cols * 4, row, (size_t)cols * 4);
+	free(row);
+	return t;
+}
+
+/* The first n rows, after a look at the guard. */
+static float *result(struct backend *be, struct tensor *t, const char *what)
+{
+	size_t n = (size_t)(t->rows - 1) * (size_t)t->cols, all = n + (size_t)t->cols;
+	float *x = must_alloc(all * sizeof *x);
+
+	be->ops->read(be, t, 0, x, all * 4);
+	for (size_t i = n; i < all; i++)
+		if (x[i] != GUARD) {
+			test_fail(__FILE__, __LINE__, "%s wrote past its last row", what);
+			break;
+		}
+	be->ops->drop(be, t);
+	return x;
+}
+
+static float *matmul_once(struct backend *be, const struct tensor *w, const float *x, int32_t n)
+{
+	struct tensor tx = tensor_new(be, DT_F32, n, w->cols, x), out = guarded(be, n, w->rows);
+
+	be->ops->matmul(be, &(struct matmul){ .out = &out, .w = w }, 1, &tx, n);
+	be->ops->drop(be, &tx);
+	return result(be, &out, "matmul");
+}
+
+/* ---- opening, memory, errors ---- */
+
+TEST(open_names_and_levels)
+{
+	struct backend *be = NULL;
+	char err[160], text[64];
+
+	CHECK(backend_open(&be, "abacus", NULL, err) < 0);
+	CHECK(be == NULL);
+	CHECK_STR(err, "unknown backend 'abacus'; this build has 'cpu'");
+	setenv("WEIR_CPU", "mmx", 1);
+	CHECK(backend_open(&be, "cpu", NULL, err) < 0);
+	CHECK_STR(err, "unknown CPU level 'mmx' in WEIR_CPU; use c, avx2 or avx512");
+	setenv("WEIR_CPU", "c", 1);
+	CHECK(!strncmp(backend_cpu_level(), "c (", 3));
+	unsetenv("WEIR_CPU");
+	test_note("cpu level %s", backend_cpu_level());
+	CHECK(backend_open(&be, "cpu", NULL, err) == 0);
+	if (!be)
+		return;
+	be->ops->describe(be, text, sizeof text);
+	CHECK(!strncmp(text, "cpu ", 4));
+	CHECK_STR(be->ops->name, "cpu");
+	finish(be);
+}
+
+TEST(alloc_is_zeroed_and_aligned)
+{
+	struct backend *be = open_level("c", 2);
+	static const int32_t rows[] = { 1, 7, 300, 3000 };
+
+	for (int i = 0; i < 4; i++) {
+		struct tensor t = tensor_new(be, DT_F32, rows[i], 257, NULL);
+		size_t n = (size_t)rows[i] * 257;
+		float *x = must_alloc(n * 4);
+		int clean = 1;
+
+		CHECK((uintptr_t)t.data % 64 == 0);
+		be->ops->read(be, &t, 0, x, n * 4);
+		for (size_t k = 0; k < n; k++)
+			clean &= x[k] == 0;
+		CHECK(clean);
+		free(x);
+		be->ops->drop(be, &t);
+		CHECK(t.data == NULL);
+		be->ops->drop(be, &t);
+	}
+	finish(be);
+}
+
+TEST(first_error_sticks)
+{
+	struct backend *be = open_level("c", 1);
+	struct tensor big = { .type = DT_F32, .rows = 1 << 30, .cols = 1 << 30 }, ok, odd;
+	char first[160];
+	float v = 1;
+
+	ok = tensor_new(be, DT_F32, 1, 4, NULL);
+	CHECK(be->ops->alloc(be, &big) < 0);
+	CHECK(be->failed);
+	CHECK(strstr(be->err, "4611686018427387904 bytes") != NULL);
+	memcpy(first, be->err, sizeof first);
+	be->ops->write(be, &ok, 16, &v, 4);
+	odd = (struct tensor){ .type = DT_Q4_0, .rows = 1, .cols = 33 };
+	CHECK(be->ops->alloc(be, &odd) < 0);
+	CHECK(be->ops->sync(be) < 0);
+	CHECK_STR(be->err, first);
+	be->ops->drop(be, &ok);
+	be->ops->close(be);
+
+	be = open_level("c", 1);
+	ok = tensor_new(be, DT_F32, 1, 4, NULL);
+	be->ops->write(be, &ok, 16, &v, 4);
+	CHECK(be->ops->sync(be) < 0);
+	be->ops->drop(be, &ok);
+	be->ops->close(be);
+
+	be = open_level("c", 1);
+	CHECK(be->ops->alloc(be, &odd) < 0);
+	be->ops->close(be);
+}
+
+TEST(wrong_shapes_are_refused)
+{
+	struct backend *be;
+	struct tensor x, w, out, small;
+	float zeros[64 * 8] = { 0 };
+
+	for (int i = 0; i < 5; i++) {
+		be = open_level("c", 2);
+		x = tensor_new(be, DT_F32, 2, 64, NULL);
+		out = tensor_new(be, DT_F32, 2, 8, NULL);
+		small = tensor_new(be, DT_F32, 1, 7, NULL);
+		w = weight_new(be, DT_F32, 8, i == 0 ? 32 : 64, zeros);
+		switch (i) {
+		case 0:
+		case 1:
+			be->ops->matmul(be, &(struct matmul){ .out = i ? &small : &out, .w = &w }, 1, &x, 1);
+			break;
+		case 2:
+			be->ops->matmul(be, &(struct matmul){ .out = &out, .w = &w }, 1, &x, 3);
+			break;
+		case 3:
+			be->ops->embed(be, &x, &w, (int32_t[]){ 8 }, 1);
+			break;
+		case 4:
+			be->ops->rmsnorm(be, &x, &x, &small, 64, 1e-5f, 1);
+			break;
+		}
+		CHECK_MSG(be->ops->sync(be) < 0, "case %d", i);
+		be->ops->drop(be, &x);
+		be->ops->drop(be, &w);
+		be->ops->drop(be, &out);
+		be->ops->drop(be, &small);
+		be->ops->close(be);
+	}
+}
+
+/* ---- row operations ---- */
+
+TEST(embed_every_type)
+{
+	static const int32_t id[] = { 4, 0, 10, 4, 7, 1, 2, 3, 5, 6, 8, 9, 10, 10, 0 };
+	enum { N = sizeof id / sizeof id[0], COLS = 512, ROWS = 11 };
+
+	for (int t = 0; t < DT_COUNT; t++) {
+		struct backend *be = open_level("c", 2);
+		uint8_t *w = random_weight((enum dtype)t, ROWS, COLS);
+		struct tensor table = { .type = (enum dtype)t, .rows = ROWS, .cols = COLS }, out = guarded(be, N, COLS);
+		float *ref = must_alloc(ROWS * COLS * 4), *got;
+
+		CHECK(be->ops->adopt(be, &table, w, 1) == 0);
+		be->ops->embed(be, &out, &table, id, N);
+		dtype_to_f32((enum dtype)t, ref, w, ROWS * COLS);
+		got = result(be, &out, "embed");
+		for (int i = 0; i < N; i++)
+			CHECK_MSG(!memcmp(got + i * COLS, ref + id[i] * COLS, COLS * 4), "%s row %d",
+			          dtype_info((enum dtype)t)->name, i);
+		be->ops->drop(be, &table);
+		finish(be);
+		free(w);
+		free(ref);
+		free(got);
+	}
+}
+
+TEST(rmsnorm_matches_double)
+{
+	static const struct { int32_t cols, group, n; } shape[] = {
+		{ 576, 576, 1 }, { 576, 64, 3 }, { 32, 32, 5 }, { 100, 100, 2 }, { 7, 7, 4 }, { 576, 576, 130 },
+	};
+
+	for (int l = 0; l < N_LEVELS; l++)
+		for (size_t s = 0; s < sizeof shape / sizeof shape[0]; s++) {
+			struct backend *be = open_level(levels[l], 2);
+			int32_t cols = shape[s].cols, group = shape[s].group, n = shape[s].n;
+			size_t all = (size_t)n * (size_t)cols;
+			float *x, *w, *ref, *got, *again;
+			struct tensor tx, tw, out;
+
+			if (!be)
+				continue;
+			x = random_floats(all, -3, 3);
+			w = random_floats((size_t)group, 0.5f, 2);
+			ref = must_alloc(all * 4);
+			for (size_t g = 0; g < all; g += (size_t)group) {
+				double sum = 0;
+
+				for (int32_t j = 0; j < group; j++)
+					sum += (double)x[g + (size_t)j] * x[g + (size_t)j];
+				for (int32_t j = 0; j < group; j++)
+					ref[g + (size_t)j] = (float)(x[g + (size_t)j] / sqrt(sum / group + 1e-5) * w[j]);
+			}
+			tx = tensor_new(be, DT_F32, n + 1, cols, NULL);
+			be->ops->drop(be, &tx);
+			tx = guarded(be, n, cols);
+			be->ops->write(be, &tx, 0, x, all * 4);
+			tw = tensor_new(be, DT_F32, 1, group, w);
+			out = guarded(be, n, cols);
+			be->ops->rmsnorm(be, &out, &tx, &tw, group, 1e-5f, n);
+			be->ops->rmsnorm(be, &tx, &tx, &tw, group, 1e-5f, n);
+			got = result(be, &out, "rmsnorm");
+			again = result(be, &tx, "rmsnorm in place");
+			CHECK_MSG(test_nmse(got, ref, all) < 1e-12, "%s %dx%d: %g", levels[l], (int)n, (int)cols,
+			          test_nmse(got, ref, all));
+			CHECK(!memcmp(got, again, all * 4));
+			be->ops->drop(be, &tw);
+			finish(be);
+			free(x);
+			free(w);
+			free(ref);
+			free(got);
+			free(again);
+		}
+}
+
+TEST(rope_matches_double)
+{
+	static const struct { int32_t heads, head_dim, dims, n; int neox; } shape[] = {
+		{ 9, 64, 64, 1, 0 }, { 3, 64, 64, 5, 1 }, { 2, 80, 80, 3, 1 }, { 2, 96, 32, 3, 1 }, { 2, 96, 32, 3, 0 },
+		{ 1, 32, 6, 2, 1 }, { 1, 10, 10, 2, 0 }, { 9, 64, 64, 100, 0 },
+	};
+
+	for (int l = 0; l < N_LEVELS; l++)
+		for (size_t s = 0; s < sizeof shape / sizeof shape[0]; s++) {
+			struct backend *be = open_level(levels[l], 2);
+			int32_t dim = shape[s].head_dim, dims = shape[s].dims, n = shape[s].n, cols = shape[s].heads * dim;
+			size_t all = (size_t)n * (size_t)cols;
+			float *x, *table, *ref, *got;
+			struct tensor tx, tt;
+
+			if (!be)
+				continue;
+			x = random_floats(all, -2, 2);
+			table = must_alloc((size_t)n * (size_t)dims * 4);
+			for (int32_t i = 0; i < n * dims / 2; i++) {
+				double a = test_randf(0, 6.3f);
+
+				table[2 * i] = (float)cos(a);
+				table[2 * i + 1] = (float)sin(a);
+			}
+			ref = must_alloc(all * 4);
+			memcpy(ref, x, all * 4);
+			for (int32_t i = 0; i < n; i++)
+				for (int32_t h = 0; h < shape[s].heads; h++)
+					for (int32_t j = 0; j < dims / 2; j++) {
+						size_t at = (size_t)i * (size_t)cols + (size_t)(h * dim);
+						size_t a = at + (size_t)(shape[s].neox ? j : 2 * j);
+						size_t b = at + (size_t)(shape[s].neox ? j + dims / 2 : 2 * j + 1);
+						double c = table[i * dims + 2 * j], sn = table[i * dims + 2 * j + 1];
+
+						ref[a] = (float)(x[a] * c - x[b] * sn);
+						ref[b] = (float)(x[a] * sn + x[b] * c);
+					}
+			tx = guarded(be, n, cols);
+			be->ops->write(be, &tx, 0, x, all * 4);
+			tt = tensor_new(be, DT_F32, n, dims, table);
+			be->ops->rope(be, &tx, &tt, dim, dims, shape[s].neox, n);
+			got = result(be, &tx, "rope");
+			CHECK_MSG(test_nmse(got, ref, all) < 1e-12, "%s shape %zu: %g", levels[l], s,
+			          test_nmse(got, ref, all));
+			be->ops->drop(be, &tt);
+			finish(be);
+			free(x);
+			free(table);
+			free(ref);
+			free(got);
+		}
+}
+
+TEST(kv_put_converts_and_places)
+{
+	enum { HEADS = 3, CAP = 40, ROW0 = 5, N = 17 };
+	static const int32_t dim_list[] = { 64, 20, 7 };
+
+	for (int l = 0; l < N_LEVELS; l++)
+		for (int d = 0; d < 3; d++)
+			for (int f16 = 0; f16 < 2; f16++) {
+				struct backend *be = open_level(levels[l], 2);
+				int32_t dim = dim_list[d];
+				size_t size = f16 ? 2 : 4, rows = HEADS * CAP, bytes = rows * (size_t)dim * size;
+				float *x;
+				uint8_t *ref, *got;
+				struct tensor tx, plane;
+
+				if (!be)
+					continue;
+				x = random_floats((size_t)(N * HEADS * dim), -4, 4);
+				x[0] = 1e6f;
+				x[1] = 3e-8f;
+				x[2] = -0.0f;
+				x[3] = 65519.0f;
+				ref = must_alloc(bytes);
+				memset(ref, 0, bytes);
+				for (int i = 0; i < N; i++)
+					for (int h = 0; h < HEADS; h++)
+						for (int j = 0; j < dim; j++) {
+							size_t at = ((size_t)(h * CAP + ROW0 + i) * (size_t)dim + (size_t)j) * size;
+							float v = x[(i * HEADS + h) * dim + j];
+							uint16_t half = f32_to_f16(v);
+
+							memcpy(ref + at, f16 ? (void *)&half : (void *)&v, size);
+						}
+				tx = tensor_new(be, DT_F32, N, HEADS * dim, x);
+				plane = tensor_new(be, f16 ? DT_F16 : DT_F32, HEADS * CAP, dim, NULL);
+				be->ops->kv_put(be, &plane, &tx, HEADS, ROW0, N);
+				got = must_alloc(bytes);
+				be->ops->read(be, &plane, 0, got, bytes);
+				CHECK_MSG(!memcmp(got, ref, bytes), "%s dim %d f16 %d", levels[l], (int)dim, f16);
+				be->ops->drop(be, &tx);
+				be->ops->drop(be, &plane);
+				finish(be);
+				free(x);
+				free(ref);
+				free(got);
+			}
+}
+
+/* ---- products ---- */
+
+TEST(matmul_every_type)
+{
+	static const int32_t n_list[] = { 1, 2, 3, 5, 7, 13, 64, 100 };
+	static const int32_t rows_list[] = { 1, 5, 16, 33, 100 };
+
+	for (int t = 0; t < DT_COUNT; t++) {
+		enum dtype type = (enum dtype)t;
+		int32_t block = dtype_info(type)->block;
+		double worst[N_LEVELS] = { 0 };
+
+		for (int k = 0; k < 4; k++) {
+			int32_t cols = block == 256 ? (k + 1) * 256 : (int32_t[]){ 32, 96, 288, 576 }[k];
+
+			for (size_t i = 0; i < sizeof n_list / sizeof n_list[0]; i++) {
+				int32_t n = n_list[i], rows = rows_list[(i + (size_t)k) % 5];
+				size_t all = (size_t)n * (size_t)rows;
+				uint8_t *w = random_weight(type, rows, cols);
+				float *x = random_floats((size_t)n * (size_t)cols, -1, 1), *ref = must_alloc(all * 4);
+				float *base = NULL;
+
+				product(ref, type, w, rows, cols, x, n);
+				for (int l = 0; l < N_LEVELS; l++) {
+					struct backend *be = open_level(levels[l], 2);
+					struct tensor tw;
+					float *got;
+					double e;
+
+					if (!be)
+						continue;
+					tw = weight_new(be, type, rows, cols, w);
+					got = matmul_once(be, &tw, x, n);
+					e = test_nmse(got, ref, all);
+					if (e > worst[l])
+						worst[l] = e;
+					CHECK_MSG(e < 1e-10, "%s %s rows %d cols %d n %d: nmse %g", levels[l],
+					          dtype_info(type)->name, (int)rows, (int)cols, (int)n, e);
+					if (base)
+						CHECK_MSG(test_nmse(got, base, all) < 1e-10, "%s differs from c",
+						          levels[l]);
+					be->ops->drop(be, &tw);
+					finish(be);
+					if (base)
+						free(got);
+					else
+						base = got;
+				}
+				free(base);
+				free(w);
+				free(x);
+				free(ref);
+			}
+		}
+		test_note("%-6s worst nmse: c %.1e avx2 %.1e avx512 %.1e", dtype_info(type)->name, worst[0], worst[1],
+		          worst[2]);
+	}
+}
+
+/* Rounding the activations must cost little beside the weights' own rounding. */
+TEST(matmul_is_near_the_exact_product)
+{
+	static const enum dtype types[] = { DT_Q4_1, DT_Q8_0, DT_Q6_K, DT_Q4_K, DT_IQ4_XS };
+
+	for (int l = 0; l < N_LEVELS; l++)
+		for (int t = 0; t < 5; t++) {
+			struct backend *be = open_level(levels[l], 1);
+			enum { ROWS = 64, COLS = 512, N = 4 };
+			uint8_t *w;
+			float *x, *wf, *got, ref[ROWS * N];
+			struct tensor tw;
+			double e;
+
+			if (!be)
+				continue;
+			w = random_weight(types[t], ROWS, COLS);
+			x = random_floats(N * COLS, -1, 1);
+			wf = must_alloc(ROWS * COLS * 4);
+			dtype_to_f32(types[t], wf, w, ROWS * COLS);
+			product(ref, DT_F32, wf, ROWS, COLS, x, N);
+			tw = weight_new(be, types[t], ROWS, COLS, w);
+			got = matmul_once(be, &tw, x, N);
+			e = test_nmse(got, ref, ROWS * N);
+			CHECK_MSG(e < 1e-4, "%s %s: nmse %g", levels[l], dtype_info(types[t])->name, e);
+			be->ops->drop(be, &tw);
+			finish(be);
+			free(w);
+			free(wf);
+			free(x);
+			free(got);
+		}
+}
+
+TEST(matmul_groups_bias_and_accumulate)
+{
+	enum { COLS = 256, N_M = 11 };
+	static const int32_t n_list[] = { 1, 6, 150 };
+	/* More products than one hand-over takes, types mixed. */
+	static const struct { enum dtype type; int32_t rows; int bias, accumulate; } spec[N_M] = {
+		{ DT_Q4_1, 192, 1, 0 }, { DT_Q8_0, 64, 0, 1 }, { DT_F32, 17, 1, 1 }, { DT_F16, 1, 0, 0 },
+		{ DT_Q6_K, 40, 1, 1 }, { DT_Q4_1, 3, 0, 0 }, { DT_BF16, 16, 1, 0 }, { DT_Q5_0, 31, 0, 1 },
+		{ DT_Q4_K, 65, 0, 0 }, { DT_Q4_0, 8, 1, 1 }, { DT_F32, 100, 0, 0 },
+	};
+
+	for (int l = 0; l < N_LEVELS; l++)
+		for (int k = 0; k < 3; k++) {
+			struct backend *be = open_level(levels[l], 3);
+			struct tensor tx, w[N_M], out[N_M], bias[N_M];
+			struct matmul m[N_M];
+			uint8_t *data[N_M];
+			float *x, *ref[N_M];
+			int32_t n = n_list[k];
+
+			if (!be)
+				continue;
+			x = random_floats((size_t)n * COLS, -1, 1);
+			tx = tensor_new(be, DT_F32, n, COLS, x);
+			for (int i = 0; i < N_M; i++) {
+				int32_t rows = spec[i].rows;
+				size_t all = (size_t)n * (size_t)rows;
+				float *start = random_floats(all, -5, 5), *b = random_floats((size_t)rows, -2, 2);
+
+				data[i] = random_weight(spec[i].type, rows, COLS);
+				w[i] = weight_new(be, spec[i].type, rows, COLS, data[i]);
+				out[i] = guarded(be, n, rows);
+				be->ops->write(be, &out[i], 0, start, all * 4);
+				bias[i] = tensor_new(be, DT_F32, 1, rows, b);
+				m[i] = (struct matmul){ .out = &out[i], .w = &w[i], .bias = spec[i].bias ? &bias[i] : NULL,
+				                        .accumulate = spec[i].accumulate };
+				ref[i] = must_alloc(all * 4);
+				product(ref[i], spec[i].type, data[i], rows, COLS, x, n);
+				for (size_t e = 0; e < all; e++) {
+					if (spec[i].bias)
+						ref[i][e] += b[e % (size_t)rows];
+					if (spec[i].accumulate)
+						ref[i][e] += start[e];
+				}
+				free(start);
+				free(b);
+			}
+			be->ops->matmul(be, m, N_M, &tx, n);
+			for (int i = 0; i < N_M; i++) {
+				float *got = result(be, &out[i], "matmul");
+				double e = test_nmse(got, ref[i], (size_t)n * (size_t)spec[i].rows);
+
+				CHECK_MSG(e < 1e-10, "%s product %d n %d: nmse %g", levels[l], i, (int)n, e);
+				be->ops->drop(be, &w[i]);
+				be->ops->drop(be, &bias[i]);
+				free(data[i]);
+				free(ref[i]);
+				free(got);
+			}
+			be->ops->drop(be, &tx);
+			finish(be);
+			free(x);
+		}
+}
+
+static float *glu_once(struct backend *be, const struct tensor *gate, const struct tensor *up, const float *x, int32_t n)
+{
+	struct tensor tx = tensor_new(be, DT_F32, n, gate->cols, x), out = guarded(be, n, gate->rows);
+
+	be->ops->matmul_glu(be, &out, gate, up, &tx, n);
+	be->ops->drop(be, &tx);
+	return result(be, &out, "matmul_glu");
+}
+
+TEST(glu_matches_double)
+{
+	static const enum dtype pair[][2] = { { DT_Q4_1, DT_Q4_1 }, { DT_Q4_K, DT_Q6_K }, { DT_F32, DT_F16 },
+	                                      { DT_Q8_0, DT_BF16 } };
+	static const int32_t n_list[] = { 1, 5, 33, 140 }, rows_list[] = { 1, 50, 96, 200 };
+	enum { COLS = 256 };
+
+	for (int p = 0; p < 4; p++)
+		for (int k = 0; k < 4; k++) {
+			int32_t n = n_list[k], rows = rows_list[(k + p) % 4];
+			size_t all = (size_t)n * (size_t)rows;
+			uint8_t *g = random_weight(pair[p][0], rows, COLS), *u = random_weight(pair[p][1], rows, COLS);
+			float *x = random_floats((size_t)n * COLS, -8, 8);
+			float *rg = must_alloc(all * 4), *ru = must_alloc(all * 4);
+
+			product(rg, pair[p][0], g, rows, COLS, x, n);
+			product(ru, pair[p][1], u, rows, COLS, x, n);
+			for (size_t i = 0; i < all; i++)
+				rg[i] = (float)(rg[i] / (1 + exp(-(double)rg[i])) * ru[i]);
+			for (int l = 0; l < N_LEVELS; l++) {
+				struct backend *be = open_level(levels[l], 2);
+				struct tensor tg, tu;
+				float *got;
+
+				if (!be)
+					continue;
+				tg = weight_new(be, pair[p][0], rows, COLS, g);
+				tu = weight_new(be, pair[p][1], rows, COLS, u);
+				got = glu_once(be, &tg, &tu, x, n);
+				CHECK_MSG(test_nmse(got, rg, all) < 1e-10, "%s pair %d n %d rows %d: nmse %g", levels[l], p,
+				          (int)n, (int)rows, test_nmse(got, rg, all));
+				be->ops->drop(be, &tg);
+				be->ops->drop(be, &tu);
+				finish(be);
+				free(got);
+			}
+			free(g);
+			free(u);
+			free(x);
+			free(rg);
+			free(ru);
+		}
+}
+
+/* One call for all tokens on one thread, against other thread counts and other cuts. */
+static const int32_t cuts[][5] = { { 40 }, { 1, 39 }, { 16, 24 }, { 39, 1 }, { 7, 1, 2, 13, 17 } };
+enum { N_CUT = 40, N_CUTS = 5 };
+
+TEST(products_same_bits_for_threads_and_cuts)
+{
+	enum { ROWS = 100 };
+
+	for (int l = 0; l < N_LEVELS; l++)
+		for (int t = 0; t < DT_COUNT; t++) {
+			int32_t cols = dtype_info((enum dtype)t)->block == 256 ? 512 : 416;
+			uint8_t *g = random_weight((enum dtype)t, ROWS, cols), *u = random_weight((enum dtype)t, ROWS, cols);
+			float *x = random_floats(N_CUT * (size_t)cols, -1, 1), *mm = NULL, *glu = NULL;
+
+			for (int threads = 1; threads <= 3; threads++) {
+				struct backend *be = open_level(levels[l], threads);
+				struct tensor tg, tu;
+
+				if (!be)
+					continue;
+				tg = weight_new(be, (enum dtype)t, ROWS, cols, g);
+				tu = weight_new(be, (enum dtype)t, ROWS, cols, u);
+				for (int c = 0; c < N_CUTS; c++)
+					for (int32_t i = 0, k = 0; i < N_CUT; i += cuts[c][k++]) {
+						int32_t n = cuts[c][k];
+						const float *xi = x + (size_t)i * (size_t)cols;
+						float *a = matmul_once(be, &tg, xi, n), *b = glu_once(be, &tg, &tu, xi, n);
+
+						if (!mm) {
+							mm = a;
+							glu = b;
+							continue;
+						}
+						CHECK_MSG(!memcmp(a, mm + i * ROWS, (size_t)n * ROWS * 4),
+						          "%s %s: matmul of %d tokens from %d, %d threads", levels[l],
+						          dtype_info((enum dtype)t)->name, (int)n, (int)i, threads);
+						CHECK_MSG(!memcmp(b, glu + i * ROWS, (size_t)n * ROWS * 4),
+						          "%s %s: glu of %d tokens from %d, %d threads", levels[l],
+						          dtype_info((enum dtype)t)->name, (int)n, (int)i, threads);
+						free(a);
+						free(b);
+					}
+				be->ops->drop(be, &tg);
+				be->ops->drop(be, &tu);
+				finish(be);
+			}
+			free(mm);
+			free(glu);
+			free(g);
+			free(u);
+			free(x);
+		}
+}
+
+/* Weights far larger than one task, columns beyond one tile: the cutting itself. */
+TEST(products_same_bits_for_large_shapes)
+{
+	enum { ROWS = 700, COLS = 2048, N = 300 };
+
+	for (int l = 1; l < N_LEVELS; l++) {
+		uint8_t *w = random_weight(DT_Q4_0, ROWS, COLS);
+		float *x = random_floats((size_t)N * COLS, -1, 1), *all = NULL;
+
+		for (int threads = 1; threads <= 5; threads += 2) {
+			struct backend *be = open_level(levels[l], threads);
+			struct tensor tw;
+			float *got;
+
+			if (!be)
+				break;
+			tw = weight_new(be, DT_Q4_0, ROWS, COLS, w);
+			got = matmul_once(be, &tw, x, N);
+			if (!all)
+				all = got;
+			CHECK_MSG(!memcmp(got, all, sizeof(float) * ROWS * N), "%s, %d threads", levels[l], threads);
+			if (got != all)
+				free(got);
+			for (int i = 0; i < N; i += 61) {
+				got = matmul_once(be, &tw, x + (size_t)i * COLS, 1);
+				CHECK_MSG(!memcmp(got, all + (size_t)i * ROWS, sizeof(float) * ROWS), "%s token %d", levels[l], i);
+				free(got);
+			}
+			be->ops->drop(be, &tw);
+			finish(be);
+		}
+		free(w);
+		free(x);
+		free(all);
+	}
+}
+
+TEST(adopt_takes_odd_addresses)
+{
+	enum { ROWS = 20, COLS = 64 };
+	static const enum dtype types[] = { DT_F32, DT_F16, DT_Q4_1, DT_Q8_0 };
+
+	for (int l = 0; l < N_LEVELS; l++)
+		for (int t = 0; t < 4; t++) {
+			struct backend *be = open_level(levels[l], 2);
+			size_t size = (size_t)dtype_bytes(types[t], ROWS * COLS);
+			uint8_t *w, *odd;
+			float *x, *a, *b;
+
+			if (!be)
+				continue;
+			w = random_weight(types[t], ROWS, COLS);
+			odd = must_alloc(size + 8);
+			memcpy(odd + 3, w, size);
+			x = random_floats(COLS * 2, -1, 1);
+			struct tensor even_w = weight_new(be, types[t], ROWS, COLS, w);
+			struct tensor odd_w = weight_new(be, types[t], ROWS, COLS, odd + 3);
+			a = matmul_once(be, &even_w, x, 2);
+			b = matmul_once(be, &odd_w, x, 2);
+			CHECK(!memcmp(a, b, ROWS * 2 * 4));
+			be->ops->drop(be, &even_w);
+			be->ops->drop(be, &odd_w);
+			finish(be);
+			free(a);
+			free(b);
+			free(w);
+			free(odd);
+			free(x);
+		}
+}
+
+/* ---- attention ---- */
+
+struct attn_case {
+	int32_t n_head, n_kv, dim, cap, n_past, n;
+	enum dtype type;
+};
+
+struct attn_data { float *q, *k, *v; };     /* q [n_past + n][...]; k, v [n_kv * cap][dim] */
+
+static struct attn_data attn_data(const struct attn_case *c)
+{
+	size_t plane = (size_t)c->n_kv * (size_t)c->cap * (size_t)c->dim;
+	struct attn_data d;
+
+	d.q = random_floats((size_t)(c->n_past + c->n) * (size_t)(c->n_head * c->dim), -2, 2);
+	d.k = random_floats(plane, -1, 1);
+	d.v = random_floats(plane, -1, 1);
+	if (c->type == DT_F16)
+		for (size_t i = 0; i < plane; i++) {
+			d.k[i] = f16_to_f32(f32_to_f16(d.k[i]));
+			d.v[i] = f16_to_f32(f32_to_f16(d.v[i]));
+		}
+	return d;
+}
+
+static void attn_free(struct attn_data *d)
+{
+	free(d->q);
+	free(d->k);
+	free(d->v);
+}
+
+static struct tensor plane_new(struct backend *be, const struct attn_case *c, const float *x)
+{
+	size_t n = (size_t)c->n_kv * (size_t)c->cap * (size_t)c->dim;
+	uint16_t *h;
+	struct tensor t;
+
+	if (c->type == DT_F32)
+		return tensor_new(be, DT_F32, c->n_kv * c->cap, c->dim, x);
+	h = must_alloc(n * 2);
+	for (size_t i = 0; i < n; i++)
+		h[i] = f32_to_f16(x[i]);
+	t = tensor_new(be, DT_F16, c->n_kv * c->cap, c->dim, h);
+	free(h);
+	return t;
+}
+
+/* Attention of the tokens at n_past .. n_past + n - 1. */
+static float *attn_once(struct backend *be, const struct attn_case *c, const struct attn_data *d)
+{
+	int32_t width = c->n_head * c->dim;
+	struct tensor q = tensor_new(be, DT_F32, c->n, width, d->q + (size_t)c->n_past * (size_t)width);
+	struct tensor k = plane_new(be, c, d->k), v = plane_new(be, c, d->v), out = guarded(be, c->n, width);
+	struct attn_args a = { .out = &out, .q = &q, .k = &k, .v = &v, .n_head = c->n_head, .n_kv_head = c->n_kv,
+	                       .head_dim = c->dim, .cap = c->cap, .n_past = c->n_past,
+	                       .scale = 1 / sqrtf((float)c->dim) };
+
+	be->ops->attn(be, &a, c->n);
+	be->ops->drop(be, &q);
+	be->ops->drop(be, &k);
+	be->ops->drop(be, &v);
+	return result(be, &out, "attn");
+}
+
+static float *attn_double(const struct attn_case *c, const struct attn_data *d)
+{
+	int32_t dim = c->dim, width = c->n_head * dim;
+	float *out = must_alloc((size_t)c->n * (size_t)width * 4);
+	double *s = must_alloc((size_t)c->cap * sizeof *s), *acc = must_alloc((size_t)dim * sizeof *acc);
+
+	for (int32_t i = 0; i < c->n; i++)
+		for (int32_t h = 0; h < c->n_head; h++) {
+			const float *q = d->q + (size_t)(c->n_past + i) * (size_t)width + (size_t)(h * dim);
+			size_t plane = (size_t)(h / (c->n_head / c->n_kv)) * (size_t)c->cap * (size_t)dim;
+			double m = -INFINITY, l = 0;
+
+			memset(acc, 0, (size_t)dim * sizeof *acc);
+			for (int32_t k = 0; k <= c->n_past + i; k++) {
+				s[k] = 0;
+				for (int32_t j = 0; j < dim; j++)
+					s[k] += (double)q[j] * d->k[plane + (size_t)k * (size_t)dim + (size_t)j];
+				s[k] /= sqrt(dim);
+				m = fmax(m, s[k]);
+			}
+			for (int32_t k = 0; k <= c->n_past + i; k++) {
+				double p = exp(s[k] - m);
+
+				l += p;
+				for (int32_t j = 0; j < dim; j++)
+					acc[j] += p * d->v[plane + (size_t)k * (size_t)dim + (size_t)j];
+			}
+			for (int32_t j = 0; j < dim; j++)
+				out[(size_t)i * (size_t)width + (size_t)(h * dim + j)] = (float)(acc[j] / l);
+		}
+	free(s);
+	free(acc);
+	return out;
+}
+
+TEST(attention_matches_double)
+{
+	static const struct attn_case list[] = {
+		{ 9, 3, 64, 64, 0, 1, DT_F16 }, { 9, 3, 64, 64, 0, 40, DT_F16 }, { 9, 3, 64, 700, 600, 33, DT_F16 },
+		{ 9, 3, 64, 1100, 1022, 5, DT_F16 }, { 9, 3, 64, 1100, 1023, 1, DT_F32 }, { 4, 4, 32, 300, 100, 70, DT_F32 },
+		{ 8, 1, 128, 600, 510, 3, DT_F16 }, { 2, 1, 80, 600, 511, 2, DT_F16 }, { 2, 2, 96, 130, 63, 3, DT_F16 },
+		{ 64, 1, 32, 70, 60, 2, DT_F16 }, { 2, 1, 40, 1700, 1600, 17, DT_F32 }, { 2, 1, 256, 80, 70, 4, DT_F16 },
+	};
+
+	for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) {
+		struct attn_data d = attn_data(&list[i]);
+		float *ref = attn_double(&list[i], &d);
+		size_t all = (size_t)list[i].n * (size_t)(list[i].n_head * list[i].dim);
+
+		for (int l = 0; l < N_LEVELS; l++)
+			for (int threads = 1; threads <= 2; threads++) {
+				struct backend *be = open_level(levels[l], threads);
+				float *got;
+
+				if (!be)
+					continue;
+				got = attn_once(be, &list[i], &d);
+				CHECK_MSG(test_nmse(got, ref, all) < 1e-11, "%s case %zu, %d threads: nmse %g", levels[l], i,
+				          threads, test_nmse(got, ref, all));
+				finish(be);
+				free(got);
+			}
+		free(ref);
+		attn_free(&d);
+	}
+}
+
+TEST(attention_same_bits_for_threads_and_cuts)
+{
+	static const int32_t past[] = { 0, 50, 63, 64, 100, 460, 471, 472, 500, 511, 512, 1000, 1023, 1530 };
+
+	for (int l = 0; l < N_LEVELS; l++)
+		for (int f = 0; f < 2; f++)
+			for (size_t p = 0; p < sizeof past / sizeof past[0]; p++) {
+				struct attn_case c = { 6, 2, 32, 1600, past[p], N_CUT, f ? DT_F16 : DT_F32 };
+				int32_t width = c.n_head * c.dim;
+				struct attn_data d;
+				float *all = NULL;
+
+				/* The reference level is slow and has no blocking of its own. */
+				if (l == 0 && p % 4)
+					continue;
+				d = attn_data(&c);
+				for (int threads = 1; threads <= 3; threads++) {
+					struct backend *be = open_level(levels[l], threads);
+
+					if (!be)
+						continue;
+					for (int cut = 0; cut < N_CUTS; cut++)
+						for (int32_t i = 0, k = 0; i < N_CUT; i += cuts[cut][k++]) {
+							struct attn_case part = c;
+							float *got;
+
+							part.n_past = c.n_past + i;
+							part.n = cuts[cut][k];
+							got = attn_once(be, &part, &d);
+							if (!all) {
+								all = got;
+								continue;
+							}
+							CHECK_MSG(!memcmp(got, all + i * width, (size_t)(part.n * width) * 4),
+							          "%s past %d: %d tokens from %d, %d threads", levels[l],
+							          (int)past[p], (int)part.n, (int)i, threads);
+							free(got);
+						}
+					finish(be);
+				}
+				free(all);
+				attn_free(&d);
+			}
+}
+
+/* A token must not see what lies behind it, not even as 0 * NaN. */
+TEST(attention_never_reads_the_future)
+{
+	struct attn_case c = { 3, 1, 64, 600, 509, 7, DT_F16 };
+
+	for (int l = 0; l < N_LEVELS; l++) {
+		struct backend *be = open_level(levels[l], 2);
+		struct attn_data d;
+		float *ref, *got;
+		size_t width = (size_t)(c.n_head * c.dim);
+
+		if (!be)
+			continue;
+		for (int32_t seen = 1; seen <= c.n; seen++) {
+			d = attn_data(&c);
+			ref = attn_once(be, &c, &d);
+			for (size_t i = (size_t)(c.n_past + seen) * 64; i < (size_t)c.cap * 64; i++)
+				d.k[i] = d.v[i] = NAN;
+			got = attn_once(be, &c, &d);
+			CHECK_MSG(!memcmp(got, ref, (size_t)seen * width * 4), "%s, %d tokens", levels[l], (int)seen);
+			if (seen < c.n)
+				CHECK(isnan(got[(size_t)seen * width]));
+			free(got);
+			free(ref);
+			attn_free(&d);
+		}
+		finish(be);
+	}
+}
+
+/* ---- special values ---- */
+
+TEST(not_a_number_reaches_the_output)
+{
+	static const float bad[] = { NAN, -NAN, INFINITY, -INFINITY };
+	enum { COLS = 256, ROWS = 40 };
+
+	for (int l = 0; l < N_LEVELS; l++)
+		for (int b = 0; b < 4; b++) {
+			struct backend *be = open_level(levels[l], 2);
+			float *x, *got, ones[COLS];
+			struct tensor tx, tw, out;
+
+			if (!be)
+				continue;
+			for (int j = 0; j < COLS; j++)
+				ones[j] = 1;
+			/* Row 0 is clean, row 1 holds one bad value at a changing place. */
+			x = random_floats(2 * COLS, 0.5f, 1);
+			x[COLS + 37 * b + 5] = bad[b];
+			tx = tensor_new(be, DT_F32, 2, COLS, x);
+			tw = tensor_new(be, DT_F32, 1, COLS, ones);
+			out = guarded(be, 2, COLS);
+			be->ops->rmsnorm(be, &out, &tx, &tw, COLS, 1e-5f, 2);
+			got = result(be, &out, "rmsnorm");
+			CHECK(isfinite(got[0]) && isfinite(got[COLS - 1]));
+			CHECK_MSG(isnan(got[COLS + 37 * b + 5]), "%s rmsnorm of %g", levels[l], bad[b]);
+			free(got);
+			for (int t = 0; t < DT_COUNT; t++) {
+				uint8_t *w = random_weight((enum dtype)t, ROWS, COLS);
+				struct tensor wt = weight_new(be, (enum dtype)t, ROWS, COLS, w);
+				int clean = 1, seen = 1;
+
+				got = matmul_once(be, &wt, x, 2);
+				for (int r = 0; r < ROWS; r++) {
+					clean &= isfinite(got[r]) != 0;
+					seen &= !isfinite(got[ROWS + r]);
+				}
+				CHECK_MSG(clean && seen, "%s %s matmul of %g: clean %d seen %d", levels[l],
+				          dtype_info((enum dtype)t)->name, bad[b], clean, seen);
+				free(got);
+				got = glu_once(be, &wt, &wt, x, 2);
+				for (int r = 0; r < ROWS; r++)
+					clean &= isfinite(got[r]) != 0;
+				CHECK_MSG(clean, "%s %s glu", levels[l], dtype_info((enum dtype)t)->name);
+				if (isnan(bad[b]))
+					CHECK_MSG(isnan(got[ROWS]), "%s %s glu of %g", levels[l],
+					          dtype_info((enum dtype)t)->name, bad[b]);
+				free(got);
+				be->ops->drop(be, &wt);
+				free(w);
+			}
+			be->ops->drop(be, &tx);
+			be->ops->drop(be, &tw);
+			finish(be);
+			free(x);
+		}
+}
+
+TEST(attention_carries_not_a_number)
+{
+	struct attn_case c = { 3, 1, 64, 600, 550, 2, DT_F32 };
+
+	for (int l = 0; l < N_LEVELS; l++)
+		for (int where = 0; where < 4; where++) {
+			struct backend *be = open_level(levels[l], 2);
+			struct attn_data d;
+			float *got;
+
+			if (!be)
+				continue;
+			d = attn_data(&c);
+			switch (where) {
+			case 0: d.q[(size_t)c.n_past * 192 + 3] = NAN; break;
+			case 1: d.k[520 * 64 + 9] = NAN; break;
+			case 2: d.k[10 * 64] = NAN; break;
+			default: d.v[3 * 64] = NAN; break;
+			}
+			got = attn_once(be, &c, &d);
+			CHECK_MSG(isnan(got[0]), "%s place %d", levels[l], where);
+			finish(be);
+			free(got);
+			attn_free(&d);
+		}
+}
+
+TEST(tiny_huge_and_zero_inputs)
+{
+	static const float size[] = { 0, 1e-45f, 1e-38f, 1e-30f, 1e20f, 1e30f, 3e38f };
+	enum { COLS = 64, ROWS = 16 };
+
+	for (int l = 0; l < N_LEVELS; l++)
+		for (int s = 0; s < 7; s++) {
+			struct backend *be = open_level(levels[l], 1);
+			uint8_t *w;
+			float *x, *got, w1[COLS];
+			struct tensor tw, tx, tn, out;
+			int finite = 1;
+
+			if (!be)
+				continue;
+			w = random_weight(DT_Q8_0, ROWS, COLS);
+			x = random_floats(COLS, -1, 1);
+			for (int j = 0; j < COLS; j++) {
+				x[j] *= size[s];
+				w1[j] = 1;
+			}
+			tw = weight_new(be, DT_Q8_0, ROWS, COLS, w);
+			got = matmul_once(be, &tw, x, 1);
+			for (int r = 0; r < ROWS; r++)
+				finite &= size[s] > 1e38f || isfinite(got[r]);
+			CHECK_MSG(finite, "%s matmul at %g", levels[l], size[s]);
+			if (size[s] == 0)
+				CHECK(got[0] == 0);
+			free(got);
+			tx = tensor_new(be, DT_F32, 1, COLS, x);
+			tn = tensor_new(be, DT_F32, 1, COLS, w1);
+			out = guarded(be, 1, COLS);
+			be->ops->rmsnorm(be, &out, &tx, &tn, COLS, 1e-6f, 1);
+			got = result(be, &out, "rmsnorm");
+			for (int j = 0; j < COLS; j++)
+				finite &= isfinite(got[j]) != 0;
+			/* Squares beyond the range of a float may overflow at the fast levels, as in every engine. */
+			CHECK_MSG(finite || size[s] > 1e18f, "%s rmsnorm at %g", levels[l], size[s]);
+			free(got);
+			be->ops->drop(be, &tx);
+			be->ops->drop(be, &tn);
+			be->ops->drop(be, &tw);
+			finish(be);
+			free(w);
+			free(x);
+		}
+}
+
+/* Scores far apart must neither overflow nor lose the largest. */
+TEST(attention_survives_extreme_scores)
+{
+	struct attn_case c = { 1, 1, 64, 1100, 1050, 1, DT_F32 };
+
+	for (int l = 0; l < N_LEVELS; l++) {
+		struct backend *be = open_level(levels[l], 2);
+		struct attn_data d;
+		float *got;
+
+		if (!be)
+			continue;
+		d = attn_data(&c);
+		for (int j = 0; j < 64; j++) {
+			d.q[(size_t)c.n_past * 64 + (size_t)j] = 100;
+			d.k[700 * 64 + j] = 1000;
+		}
+		got = attn_once(be, &c, &d);
+		for (int j = 0; j < 64; j++)
+			CHECK_MSG(got[j] == d.v[700 * 64 + j], "%s: %g, expected %g", levels[l], got[j], d.v[700 * 64 + j]);
+		finish(be);
+		free(got);
+		attn_free(&d);
+	}
+}
+
+/* ---- leaves below the backend ---- */
+
+TEST(quantize_same_at_every_level)
+{
+	static const struct cpu_fns *fns[N_LEVELS];
+	enum { COLS = 32 * 37 };
+	int8_t q[2][COLS];
+	float d[2][COLS / 32];
+	int32_t sum[2][COLS / 16];
+
+	for (int l = 0; l < N_LEVELS; l++) {
+		setenv("WEIR_CPU", levels[l], 1);
+		fns[l] = cpu_fns_best();
+	}
+	unsetenv("WEIR_CPU");
+	for (int round = 0; round < 50; round++) {
+		float *x = random_floats(COLS, -3, 3);
+
+		/* Ties, zeros, one huge value, tiny blocks. */
+		for (int j = 0; j < 32; j++) {
+			x[j] = (float)(j - 16) * 0.5f;
+			x[32 + j] = 0;
+			x[64 + j] = j == round % 32 ? 1e30f : 1;
+			x[96 + j] *= 1e-37f;
+			x[128 + j] *= 1e-42f;
+		}
+		x[31] = 127;
+		fns[0]->quantize(q[0], d[0], sum[0], x, COLS);
+		for (int b = 0; b < COLS / 32; b++)
+			for (int j = 0; j < 32; j++)
+				CHECK_MSG(fabs((double)q[0][b * 32 + j] * d[0][b] - x[b * 32 + j]) <=
+				          d[0][b] * 0.5001 + 1.6e-36, "c block %d value %d", b, j);
+		for (int l = 1; l < N_LEVELS; l++) {
+			fns[l]->quantize(q[1], d[1], sum[1], x, COLS);
+			CHECK_MSG(!memcmp(q[0], q[1], sizeof q[0]), "%s: values", levels[l]);
+			CHECK_MSG(!memcmp(d[0], d[1], sizeof d[0]), "%s: scales", levels[l]);
+			CHECK_MSG(!memcmp(sum[0], sum[1], sizeof sum[0]), "%s: sums", levels[l]);
+		}
+		free(x);
+	}
+}
+
+TEST(silu_matches_double)
+{
+	enum { N = 4096 };
+
+	for (int l = 0; l < N_LEVELS; l++) {
+		const struct cpu_fns *f;
+		float *g = random_floats(N, -90, 90), *u = random_floats(N, -1, 1), *ref = must_alloc(N * 4);
+
+		setenv("WEIR_CPU", levels[l], 1);
+		f = cpu_fns_best();
+		unsetenv("WEIR_CPU");
+		for (int i = 0; i < N; i++) {
+			if (i % 2)
+				g[i] /= 30;
+			ref[i] = (float)(g[i] / (1 + exp(-(double)g[i])) * u[i]);
+		}
+		f->silu_mul(g, u, N);
+		CHECK_MSG(test_nmse(g, ref, N) < 1e-12, "%s: %g", levels[l], test_nmse(g, ref, N));
+		for (int i = 0; i < N; i++)
+			if (fabsf(g[i] - ref[i]) > 1e-6f * fabsf(ref[i]) + 1e-30f) {
+				test_fail(__FILE__, __LINE__, "%s: %g, expected %g", levels[l], g[i], ref[i]);
+				break;
+			}
+		for (int i = 0; i < 16; i++) {
+			g[i] = (float[]){ NAN, 1000, -1000, 0, 88.8f, -88.8f, -104, 3e38f }[i % 8];
+			u[i] = 1;
+		}
+		f->silu_mul(g, u, 16);
+		for (int i = 0; i < 16; i += 8) {
+			CHECK(isnan(g[i]));
+			CHECK(g[i + 1] == 1000 && fabsf(g[i + 2]) < 1e-30f && g[i + 3] == 0 && g[i + 7] == 3e38f);
+			CHECK(fabsf(g[i + 5]) < 1e-30f && fabsf(g[i + 6]) < 1e-30f);
+		}
+		free(g);
+		free(u);
+		free(ref);
+	}
+}
+
+/* ---- cancel and the pool ---- */
+
+TEST(cancel_returns_early)
+{
+	enum { ROWS = 4096, COLS = 4096, N = 64 };
+	struct backend *be = open_level("c", 2);
+	_Atomic int flag = 0;
+	struct tensor x = tensor_new(be, DT_F32, N, COLS, NULL), out = tensor_new(be, DT_F32, N, ROWS, NULL);
+	uint8_t *w = must_alloc((size_t)dtype_bytes(DT_Q4_0, (uint64_t)ROWS * COLS));
+	struct tensor tw = weight_new(be, DT_Q4_0, ROWS, COLS, w);
+	struct timespec t0, t1;
+	float first = 7;
+
+	be->cancel = &flag;
+	atomic_store(&flag, 1);
+	be->ops->write(be, &out, 0, &first, 4);
+	clock_gettime(CLOCK_MONOTONIC, &t0);
+	be->ops->matmul(be, &(struct matmul){ .out = &out, .w = &tw }, 1, &x, N);
+	be->ops->matmul_glu(be, &out, &tw, &tw, &x, N);
+	clock_gettime(CLOCK_MONOTONIC, &t1);
+	/* A thousand million multiply-adds of plain C take seconds. */
+	CHECK((double)(t1.tv_sec - t0.tv_sec) + (double)(t1.tv_nsec - t0.tv_nsec) * 1e-9 < 0.2);
+	CHECK(be->ops->sync(be) == 0);
+	be->ops->read(be, &out, 0, &first, 4);
+	CHECK(first == 7);
+	atomic_store(&flag, 0);
+	be->ops->matmul(be, &(struct matmul){ .out = &out, .w = &tw }, 1, &x, 1);
+	be->ops->read(be, &out, 0, &first, 4);
+	CHECK(first == 0);
+	be->ops->drop(be, &x);
+	be->ops->drop(be, &out);
+	be->ops->drop(be, &tw);
+	finish(be);
+	free(w);
+}
+
+struct canceller { _Atomic int flag; struct timespec delay; };
+
+static void *cancel_later(void *arg)
+{
+	struct canceller *c = arg;
+
+	nanosleep(&c->delay, NULL);
+	atomic_store(&c->flag, 1);
+	return NULL;
+}
+
+TEST(cancel_stops_a_running_product)
+{
+	enum { ROWS = 4096, COLS = 4096, N = 128 };
+	struct backend *be = open_level("c", 2);
+	struct canceller c = { .delay = { .tv_nsec = 20000000 } };
+	struct tensor x = tensor_new(be, DT_F32, N, COLS, NULL), out = tensor_new(be, DT_F32, N, ROWS, NULL);
+	uint8_t *w = must_alloc((size_t)dtype_bytes(DT_Q4_0, (uint64_t)ROWS * COLS));
+	struct tensor tw = weight_new(be, DT_Q4_0, ROWS, COLS, w);
+	struct timespec t0, t1;
+	pthread_t thread;
+
+	be->cancel = &c.flag;
+	CHECK(pthread_create(&thread, NULL, cancel_later, &c) == 0);
+	clock_gettime(CLOCK_MONOTONIC, &t0);
+	be->ops->matmul(be, &(struct matmul){ .out = &out, .w = &tw }, 1, &x, N);
+	clock_gettime(CLOCK_MONOTONIC, &t1);
+	pthread_join(thread, NULL);
+	CHECK((double)(t1.tv_sec - t0.tv_sec) + (double)(t1.tv_nsec - t0.tv_nsec) * 1e-9 < 1.0);
+	be->ops->drop(be, &x);
+	be->ops->drop(be, &out);
+	be->ops->drop(be, &tw);
+	finish(be);
+	free(w);
+}
+
+enum { STRESS_TASKS = 97 };
+struct stress { _Atomic int hits[STRESS_TASKS]; int plain[STRESS_TASKS]; int threads, bad; };
+
+static void stress_task(void *arg, int task, int worker)
+{
+	struct stress *s = arg;
+
+	if (worker < 0 || worker >= s->threads)
+		s->bad = 1;
+	atomic_fetch_add_explicit(&s->hits[task], 1, memory_order_relaxed);
+	s->plain[task]++;      /* seen by the caller without more ado: the pool orders it */
+}
+
+TEST(pool_runs_every_task_once)
+{
+	static const int threads[] = { 1, 2, 3, 7, 16 };
+
+	for (int k = 0; k < 5; k++) {
+		struct pool *p = pool_open(threads[k]);
+		int runs = 0, tasks[] = { 0, 1, 2, 3, 5, 17, STRESS_TASKS };
+
+		CHECK(p != NULL);
+		if (!p)
+			return;
+		CHECK_INT(pool_threads(p), threads[k]);
+		for (int round = 0; round < 300; round++)
+			for (int t = 0; t < 7; t++, runs++) {
+				struct stress s = { .threads = threads[k] };
+				int wrong = 0;
+
+				pool_run(p, stress_task, &s, tasks[t]);
+				for (int i = 0; i < STRESS_TASKS; i++)
+					wrong += atomic_load(&s.hits[i]) != (i < tasks[t]) || s.plain[i] != (i < tasks[t]);
+				CHECK_MSG(!wrong && !s.bad, "%d threads, %d tasks", threads[k], tasks[t]);
+				/* Let the workers fall asleep now and then. */
+				if (round % 100 == 99)
+					nanosleep(&(struct timespec){ .tv_nsec = 300000 }, NULL);
+			}
+		pool_close(p);
+	}
+	pool_close(NULL);
+	CHECK(pool_cpus() >= 1);
+}
+
+TEST(bandwidth_is_a_figure)
+{
+	double b = backend_bandwidth(2, 64 << 20), one = backend_bandwidth(1, 1);
+
+	CHECK(b > 1e8 && b < 1e14);
+	CHECK(one > 0);
+	test_note("two threads read %.1f GB/s", b / 1e9);
+}
