@@ -47,11 +47,13 @@ endif
 
 ARCH := $(shell uname -m)
 ifeq ($(ARCH),x86_64)
-$(BUILD)/kernels/cpu_avx2.o:   LEVEL := -mavx2 -mfma -mf16c -mbmi2
-$(BUILD)/kernels/cpu_avx512.o: LEVEL := -mavx2 -mfma -mf16c -mbmi2 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni
+AVX2   := -mavx2 -mfma -mf16c -mbmi2
+AVX512 := $(AVX2) -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni
+$(BUILD)/kernels/cpu_avx2.o $(BUILD)/kernels/cpu_avx2_matmul.o $(BUILD)/kernels/cpu_avx2_attn.o: LEVEL := $(AVX2)
+$(BUILD)/kernels/cpu_avx512.o $(BUILD)/kernels/cpu_avx512_matmul.o $(BUILD)/kernels/cpu_avx512_attn.o: LEVEL := $(AVX512)
 endif
 # Kernels are worth the last bit of the optimiser.
-$(BUILD)/kernels/%.o: LEVEL += -O3
+$(BUILD)/kernels/%.o: OPTIMISE := -O3
 
 # ---- files ----
 
@@ -85,7 +87,7 @@ $(foreach l,$(libs),$(eval $(call archive,$(l))))
 $(BUILD)/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(say) cc $<
-	$(Q)$(CC) $(CFLAGS) $(FLAGS) $(LEVEL) -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(CFLAGS) $(OPTIMISE) $(FLAGS) $(LEVEL) -MMD -MP -c -o $@ $<
 
 $(BUILD)/tests/t_%: $(BUILD)/tests/t_%.o $(BUILD)/tests/runner.o $(BUILD)/tests/json.o $(archives)
 	$(say) link $@

@@ -1,0 +1,189 @@
+/* kernels/cpu_avx512.c - the AVX-512 level (F, BW, VL, DQ, VNNI): its table and the small leaves.
+ *
+ * Products are in cpu_avx512_matmul.c, attention in cpu_avx512_attn.c.  These files are compiled with the level's
+ * -m flags and nothing else may be: every function here is static or named avx512_*, so that no AVX-512 code can
+ * stand in for a baseline function at link time. */
+#include "kernels/cpu_fns.h"
+
+#if defined(__x86_64__) && !defined(WEIR_NO_SIMD)
+#include <math.h>
+#include "kernels/cpu_avx512.h"
+
+static __mmask16 lanes(int32_t n)
+{
+	return n >= 16 ? 0xffff : (__mmask16)((1u << n) - 1);
+}
+
+static int wants_q8(enum dtype type)
+{
+	return type != DT_F32 && type != DT_F16 && type != DT_BF16;
+}
+
+/* Same bits as the C level.  The largest magnitude is found on the bit patterns, where infinities and NaNs are
+ * the largest of all: such a block gets the scale NaN and zeros. */
+static void quantize(int8_t *q, float *d, int32_t *sum, const float *x, int32_t cols)
+{
+	const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
+
+	for (int32_t b = 0; b < cols / 32; b++, x += 32, q += 32) {
+		__m512 x0 = _mm512_loadu_ps(x), x1 = _mm512_loadu_ps(x + 16);
+		uint32_t top = _mm512_reduce_max_epu32(_mm512_max_epu32(_mm512_and_si512(_mm512_castps_si512(x0), magnitude),
+		                                                        _mm512_and_si512(_mm512_castps_si512(x1), magnitude)));
+		float scale = _mm_cvtss_f32(_mm_castsi128_ps(_mm_cvtsi32_si128((int)top))) / 127.0f, inv;
+		__m512i q0, q1;
+
+		/* Below the normal range 1 / scale overflows; such a block is nothing but zeros to any sum. */
+		if (scale < 1.17549435e-38f)
+			scale = 0;
+		inv = scale > 0 ? 1.0f / scale : 0;
+		q0 = _mm512_cvtps_epi32(_mm512_mul_ps(x0, _mm512_set1_ps(inv)));
+		q1 = _mm512_cvtps_epi32(_mm512_mul_ps(x1, _mm512_set1_ps(inv)));
+		if (top >= 0x7f800000) {
+			scale = NAN;
+			q0 = q1 = _mm512_setzero_si512();
+		}
+		d[b] = scale;
+		sum[2 * b] = _mm512_reduce_add_epi32(q0);
+		sum[2 * b + 1] = _mm512_reduce_add_epi32(q1);
+		_mm_storeu_si128((void *)q, _mm512_cvtepi32_epi8(q0));
+		_mm_storeu_si128((void *)(q + 16), _mm512_cvtepi32_epi8(q1));
+	}
+}
+
+/* The sum of squares in double: it cannot overflow, and the order of a sum hardly matters there. */
+static void rmsnorm(float *out, const float *x, const float *w, int32_t n, float eps)
+{
+	__m512d s0 = _mm512_setzero_pd(), s1 = s0;
+	__m512 scale;
+
+	for (int32_t i = 0; i < n; i += 16) {
+		__m512 v = _mm512_maskz_loadu_ps(lanes(n - i), x + i);
+		__m512d a = _mm512_cvtps_pd(_mm512_castps512_ps256(v)), b = _mm512_cvtps_pd(_mm512_extractf32x8_ps(v, 1));
+
+		s0 = _mm512_fmadd_pd(a, a, s0);
+		s1 = _mm512_fmadd_pd(b, b, s1);
+	}
+	scale = _mm512_set1_ps((float)(1.0 / sqrt(_mm512_reduce_add_pd(_mm512_add_pd(s0, s1)) / n + eps)));
+	for (int32_t i = 0; i < n; i += 16) {
+		__mmask16 mask = lanes(n - i);
+		__m512 v = _mm512_mul_ps(_mm512_maskz_loadu_ps(mask, x + i), scale);
+
+		_mm512_mask_storeu_ps(out + i, mask, _mm512_mul_ps(v, _mm512_maskz_loadu_ps(mask, w + i)));
+	}
+}
+
+/* silu(g) = g / (1 + exp(-g)), with exp of negative numbers only: it cannot overflow, so large negative g fade out
+ * through the small numbers as they should. */
+static void silu_mul(float *gate, const float *up, int32_t n)
+{
+	for (int32_t i = 0; i < n; i += 16) {
+		__mmask16 mask = lanes(n - i);
+		__m512 g = _mm512_maskz_loadu_ps(mask, gate + i);
+		__m512 one = _mm512_set1_ps(1.0f), e = avx512_exp(_mm512_or_ps(g, _mm512_set1_ps(-0.0f)));
+		__m512 num = _mm512_mask_mul_ps(g, _mm512_movepi32_mask(_mm512_castps_si512(g)), g, e);
+		__m512 s = _mm512_div_ps(num, _mm512_add_ps(one, e));
+
+		_mm512_mask_storeu_ps(gate + i, mask, _mm512_mul_ps(s, _mm512_maskz_loadu_ps(mask, up + i)));
+	}
+}
+
+/* Pairs (2 j, 2 j + 1) lie side by side: swap them for the sine's part. */
+static void rope_adjacent(float *x, const float *table, int32_t dims)
+{
+	for (int32_t i = 0; i < dims; i += 16) {
+		__mmask16 mask = lanes(dims - i);
+		__m512 v = _mm512_maskz_loadu_ps(mask, x + i), t = _mm512_maskz_loadu_ps(mask, table + i);
+		__m512 swapped = _mm512_permute_ps(v, 0xb1);
+
+		v = _mm512_fmaddsub_ps(v, _mm512_moveldup_ps(t), _mm512_mul_ps(swapped, _mm512_movehdup_ps(t)));
+		_mm512_mask_storeu_ps(x + i, mask, v);
+	}
+}
+
+static void rope_halves(float *x, const float *table, int32_t half)
+{
+	const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+	const __m512i odd = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+
+	for (int32_t j = 0; j < half; j += 16) {
+		__mmask16 mask = lanes(half - j);
+		__m512 t0 = _mm512_maskz_loadu_ps(lanes(2 * (half - j)), table + 2 * j);
+		__m512 t1 = half - j > 8 ? _mm512_maskz_loadu_ps(lanes(2 * (half - j) - 16), table + 2 * j + 16) : t0;
+		__m512 c = _mm512_permutex2var_ps(t0, even, t1), s = _mm512_permutex2var_ps(t0, odd, t1);
+		__m512 a = _mm512_maskz_loadu_ps(mask, x + j), b = _mm512_maskz_loadu_ps(mask, x + half + j);
+
+		_mm512_mask_storeu_ps(x + j, mask, _mm512_fmsub_ps(a, c, _mm512_mul_ps(b, s)));
+		_mm512_mask_storeu_ps(x + half + j, mask, _mm512_fmadd_ps(b, c, _mm512_mul_ps(a, s)));
+	}
+}
+
+static void rope(float *x, const float *table, int32_t heads, int32_t head_dim, int32_t dims, int neox)
+{
+	for (int32_t h = 0; h < heads; h++, x += head_dim)
+		if (neox)
+			rope_halves(x, table, dims / 2);
+		else
+			rope_adjacent(x, table, dims);
+}
+
+static void to_f16(uint16_t *out, const float *x, int32_t n)
+{
+	for (int32_t i = 0; i < n; i += 16) {
+		__mmask16 mask = lanes(n - i);
+
+		_mm256_mask_storeu_epi16(out + i, mask, _mm512_cvtps_ph(_mm512_maskz_loadu_ps(mask, x + i),
+		                                                        _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+	}
+}
+
+static uint64_t read_sum(const void *p, size_t n)
+{
+	const uint64_t *w = p;
+	size_t words = n / 8, i = 0;
+	__m512i s0 = _mm512_setzero_si512(), s1 = s0, s2 = s0, s3 = s0;
+	uint64_t sum;
+
+	for (; i + 32 <= words; i += 32) {
+		s0 = _mm512_add_epi64(s0, _mm512_loadu_si512(w + i));
+		s1 = _mm512_add_epi64(s1, _mm512_loadu_si512(w + i + 8));
+		s2 = _mm512_add_epi64(s2, _mm512_loadu_si512(w + i + 16));
+		s3 = _mm512_add_epi64(s3, _mm512_loadu_si512(w + i + 24));
+	}
+	s0 = _mm512_add_epi64(_mm512_add_epi64(s0, s1), _mm512_add_epi64(s2, s3));
+	sum = (uint64_t)_mm512_reduce_add_epi64(s0);
+	for (; i < words; i++)
+		sum += w[i];
+	return sum;
+}
+
+static const struct cpu_fns fns = {
+	.name = "avx512",
+	.panel = 16,
+	.pack_bytes = avx512_pack_bytes,
+	.pack = avx512_pack,
+	.wants_q8 = wants_q8,
+	.quantize = quantize,
+	.matmul_panel = avx512_matmul_panel,
+	.matmul_rows = avx512_matmul_rows,
+	.rmsnorm = rmsnorm,
+	.silu_mul = silu_mul,
+	.rope = rope,
+	.to_f16 = to_f16,
+	.attn_scratch = avx512_attn_scratch,
+	.attn = avx512_attn,
+	.attn_merge = avx512_attn_merge,
+	.read_sum = read_sum,
+};
+
+const struct cpu_fns *cpu_fns_avx512(void)
+{
+	__builtin_cpu_init();
+	return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+	       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vnni") ? &fns : NULL;
+}
+#else
+const struct cpu_fns *cpu_fns_avx512(void)
+{
+	return NULL;
+}
+#endif
