@@ -341,11 +341,11 @@ int doc_decode(const char *name, const void *bytes, size_t n, struct doc *out, s
 	const char *p = bytes, *slash = strrchr(name, '/'), *why;
 	struct survey s;
 	enum encoding enc = ENC_UTF8;
-	size_t bom = 0, replaced, nul, used;
+	size_t size = n, bom = 0, replaced, nul, used;
 	int keep_cr = 1;
 	char *text;
 
-	*out = (struct doc){ .bytes = n };
+	*out = (struct doc){ 0 };
 	if (!n)
 		return refuse(e, name, "is empty");
 	why = not_text(p, n);
@@ -365,7 +365,9 @@ int doc_decode(const char *name, const void *bytes, size_t n, struct doc *out, s
 		if (s.nul > n / 1024)
 			return refuse(e, name, "is a binary file, not a text (it has NUL bytes)");
 		/* A few bad bytes in a text full of good UTF-8 are damage, and reading all of it as another
-		 * encoding would be the greater one. */
+		 * encoding would be the greater one.  A last character cut in half is no sign of anything. */
+		if (s.multibyte && utf8_complete(p, n) < n)
+			s.bad--;
 		if (s.bad && !bom && s.multibyte < 10 * s.bad) {
 			if (s.control > n / 64)
 				return refuse(e, name, "is a binary file, not a text (it has control characters and is not UTF-8)");
@@ -387,6 +389,7 @@ int doc_decode(const char *name, const void *bytes, size_t n, struct doc *out, s
 		return refuse(e, name, used ? "is empty: it holds only white space" : "is empty");
 	}
 
+	out->bytes = size;
 	out->text.p = text;
 	out->text.n = used;
 	out->text.cap = used + 1;
