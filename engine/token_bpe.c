@@ -1,0 +1,102 @@
+/* engine/token_bpe.c - byte-level BPE: words of the pre-tokenizer, bytes merged by rank. */
+#include "engine/token_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void bpe_pair(const struct vocab *v, const char *word, struct symbol *a, const struct symbol *b)
+{
+	const struct pair_slot *p;
+	(void)word;
+	if (a->id < 0 || b->id < 0)
+		return;
+	p = vocab_pair(v, a->id, b->id);
+	if (p) {
+		a->rank = p->rank;
+		a->to = p->to1 - 1;
+	}
+}
+
+/* Printable Latin-1 stands for itself; the other bytes follow from U+0100, in order. */
+int32_t byte_char(unsigned char b)
+{
+	if (b < 33)
+		return 256 + b;
+	if (b >= 127 && b <= 160)
+		return 256 + 33 + (b - 127);
+	return b == 173 ? 256 + 33 + 34 : b;
+}
+
+int char_byte(int32_t cp)
+{
+	if (cp >= 256 + 33 + 34)
+		return cp == 256 + 33 + 34 ? 173 : -1;
+	if (cp >= 256 + 33)
+		return cp - 256 - 33 + 127;
+	if (cp >= 256)
+		return cp - 256;
+	return cp < 33 || (cp >= 127 && cp <= 160) || cp == 173 ? -1 : cp;
+}
+
+/* Id of the normal token that spells these bytes, or -1. */
+static int whole_word(struct encoder *e, const char *s, size_t n, int32_t *id)
+{
+	size_t len = 0;
+
+	if (encode_room(e, 2 * n))
+		return -1;
+	for (size_t i = 0; i < n; i++)
+		len += (size_t)utf8_encode(byte_char((unsigned char)s[i]), e->run + len);
+	*id = vocab_lookup(e->v, e->run, len);
+	if (*id >= 0 && e->v->type[*id] != TOKEN_NORMAL)
+		*id = -1;
+	return 0;
+}
+
+static int bpe_word(struct encoder *e, const char *s, size_t n)
+{
+	const struct vocab *v = e->v;
+
+	if (v->pre->whole_words && n <= v->longest) {
+		int32_t id;
+		if (whole_word(e, s, n, &id))
+			return -1;
+		if (id >= 0) {
+			tokens_add(e->out, id);
+			return 0;
+		}
+	}
+	if (merge_room(e, n))
+		return -1;
+	for (size_t i = 0; i < n; i++)
+		e->sym[i] = (struct symbol){ .id = v->byte_id[(unsigned char)s[i]], .off = (uint32_t)i, .len = 1 };
+	e->n_sym = n;
+	if (merge_symbols(e, s, bpe_pair))
+		return -1;
+	for (int32_t i = 0; i >= 0; i = e->sym[i].next)
+		if (e->sym[i].id >= 0)
+			tokens_add(e->out, e->sym[i].id);
+		else if (encode_unknown(e, (unsigned char)s[e->sym[i].off]))
+			return -1;
+	return 0;
+}
+
+int bpe_encode(struct encoder *e, const char *s, size_t n)
+{
+	size_t end;
+
+	seen_start(e, n);
+	for (size_t i = 0; i < n; i = end) {
+		struct word_seen *slot;
+		size_t out_at = e->out->n;
+
+		end = pretok_next(e->v->pre, s, n, i);
+		if (seen_again(e, s, (uint32_t)i, (uint32_t)(end - i), &slot))
+			continue;
+		if (bpe_word(e, s + i, end - i))
+			return -1;
+		if (slot)
+			*slot = (struct word_seen){ (uint32_t)i, (uint32_t)(end - i), out_at, (uint32_t)(e->out->n - out_at) };
+	}
+	return 0;
+}

@@ -1,0 +1,110 @@
+/* engine/token_spm.c - SentencePiece BPE: characters merged by score, bytes for what has no piece.
+ *
+ * Spaces become U+2581 and the run gets one in front.  There are no words in SentencePiece; but where
+ * no piece reaches across a space mark that follows another character (true of every Llama vocabulary,
+ * checked at load), merges cannot either, and cutting there gives the same tokens from short words. */
+#include "engine/token_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void spm_pair(const struct vocab *v, const char *word, struct symbol *a, const struct symbol *b)
+{
+	uint32_t n = a->len + b->len;
+	int32_t id = n <= v->longest ? vocab_lookup(v, word + a->off, n) : -1;
+	if (id >= 0 && v->type[id] == TOKEN_NORMAL) {
+		a->rank = v->rank[id];
+		a->to = id;
+	}
+}
+
+/* A character without a piece: its bytes, or one unknown token where a byte has none. */
+static int spm_bytes(struct encoder *e, const char *s, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (e->v->byte_id[(unsigned char)s[i]] < 0)
+			return encode_unknown(e, (unsigned char)s[i]);
+	for (size_t i = 0; i < n; i++)
+		tokens_add(e->out, e->v->byte_id[(unsigned char)s[i]]);
+	return 0;
+}
+
+static int spm_word(struct encoder *e, const char *s, size_t n)
+{
+	const struct vocab *v = e->v;
+
+	if (merge_room(e, n))
+		return -1;
+	for (size_t i = 0; i < n; ) {
+		int32_t cp, id;
+		size_t len = (size_t)utf8_decode(s + i, n - i, &cp);
+		if (cp < 0)
+			len = 1;
+		id = vocab_lookup(v, s + i, len);
+		if (id >= 0 && v->type[id] != TOKEN_NORMAL)
+			id = -1;
+		e->sym[e->n_sym++] = (struct symbol){ .id = id, .off = (uint32_t)i, .len = (uint32_t)len };
+		i += len;
+	}
+	if (merge_symbols(e, s, spm_pair))
+		return -1;
+	for (int32_t i = 0; i >= 0; i = e->sym[i].next)
+		if (e->sym[i].id >= 0)
+			tokens_add(e->out, e->sym[i].id);
+		else if (spm_bytes(e, s + e->sym[i].off, e->sym[i].len))
+			return -1;
+	return 0;
+}
+
+static int is_mark(const char *s, size_t n, size_t i)
+{
+	return n - i >= 3 && !memcmp(s + i, SPACE_MARK, 3);
+}
+
+/* Where the word that begins at i ends: before the next space mark that follows something else. */
+static size_t next_word(const char *s, size_t n, size_t i)
+{
+	while (is_mark(s, n, i))
+		i += 3;
+	while (i < n && !is_mark(s, n, i))
+		i++;
+	return i;
+}
+
+int spm_encode(struct encoder *e, const char *s, size_t n, int space)
+{
+	size_t len = 0, end;
+	char *run;
+
+	if (encode_room(e, 3 * n + 3))
+		return -1;
+	run = e->run;
+	if (space) {
+		memcpy(run, SPACE_MARK, 3);
+		len = 3;
+	}
+	for (size_t i = 0; i < n; i++) {
+		if (s[i] == ' ') {
+			memcpy(run + len, SPACE_MARK, 3);
+			len += 3;
+		} else {
+			run[len++] = s[i];
+		}
+	}
+	if (!e->v->words_apart)
+		return spm_word(e, run, len);
+	seen_start(e, len);
+	for (size_t i = 0; i < len; i = end) {
+		struct word_seen *slot;
+		size_t out_at = e->out->n;
+
+		end = next_word(run, len, i);
+		if (seen_again(e, run, (uint32_t)i, (uint32_t)(end - i), &slot))
+			continue;
+		if (spm_word(e, run + i, end - i))
+			return -1;
+		if (slot)
+			*slot = (struct word_seen){ (uint32_t)i, (uint32_t)(end - i), out_at, (uint32_t)(e->out->n - out_at) };
+	}
+	return 0;
+}
