@@ -1,0 +1,88 @@
+/* app/app.h (private to app/) - what the commands share: paths, messages, signals, opening the model. */
+#ifndef WEIR_APP_H
+#define WEIR_APP_H
+
+#include "app/options.h"
+#include "engine/base.h"
+#include "engine/engine.h"
+
+#ifndef WEIR_VERSION   /* from the Makefile */
+#define WEIR_VERSION "unknown"
+#endif
+#define DEFAULT_MODEL "SmolLM2-135M-Instruct.Q4_1.gguf"
+
+/* ---- commands: each returns the exit code ---- */
+
+int cmd_chat(const struct options *);      /* line.c: interactive, or one question a line from a pipe */
+int cmd_oneshot(const struct options *);   /* oneshot.c: -p */
+int cmd_models(const struct options *);
+int cmd_inspect_model(const struct options *);
+int cmd_inspect_tokens(const struct options *);
+int cmd_inspect_logits(const struct options *);
+int cmd_eval_ppl(const struct options *);
+int cmd_bench(const struct options *);
+int cmd_doctor(const struct options *);
+
+/* ---- messages (messages.c) ---- */
+
+int  exit_code(enum err_code);
+/* "weir: TEXT" as one clean line on standard error. */
+void say_error(const struct err *);
+/* Print *e and return its exit code: `return fail(&e)`. */
+int  fail(const struct err *);
+/* A line of our own on standard error, cleaned; for -v and notices. */
+void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* Everything to standard output, ERR_FAIL when it cannot be written. */
+int  print_all(const char *bytes, size_t n, struct err *);
+/* The same for text that may hold foreign bytes: through clean_text() when standard output is a terminal. */
+int  print_json(const struct str *line, struct err *);
+/* write(2) until all is out; -1 and errno. */
+int  write_all(int fd, const char *bytes, size_t n);
+/* A number JSON can hold: null for infinity and NaN. */
+void json_number(struct str *out, double v, const char *fmt) __attribute__((format(printf, 3, 0)));
+/* 1234567 as "1,234,567"; "93.8 MiB".  Appended. */
+void human_count(struct str *out, uint64_t n);
+void human_bytes(struct str *out, uint64_t n);
+
+/* ---- files (files.c) ---- */
+
+/* XDG directories of this program, with name appended. */
+void path_config(struct str *out, const char *name);
+void path_state(struct str *out, const char *name);
+void path_cache(struct str *out, const char *name);
+/* Make the directories above the last slash, mode 0700. */
+int  make_parents(const char *path);
+uint64_t memory_free_bytes(void);   /* MemAvailable; 0 = unknown */
+int64_t  disk_free_bytes(const char *path);   /* of the nearest directory that exists; -1 = unknown */
+/* A whole stream ("-" = standard input) or regular file, with a size limit; ERR_USAGE. */
+int  read_whole(const char *path, size_t max, struct str *out, struct err *);
+
+/* ---- the model ---- */
+
+/* -m, WEIR_MODEL and config are in the options; then the cache.  ERR_MODEL when there is none. */
+int model_path(const struct options *, struct str *out, struct err *);
+/* Opens with the options' settings; vocab_only as in struct engine_options. */
+int model_open(struct engine **, const struct options *, int vocab_only, struct err *);
+int timeline_open_for(struct timeline **, struct engine *, const struct options *, int32_t ctx, struct err *);
+/* Threads the engine took (its device line says so). */
+int engine_threads(const struct engine *);
+
+/* ---- signals (signals.c) ----
+ * Handlers only set flags, ask the timeline to stop and write one byte into a pipe; who waits polls signals_fd(). */
+
+void signals_init(void);
+/* From now on SIGINT, SIGTERM and SIGHUP stop this timeline (NULL: they end the program, or, where someone waits at a
+ * prompt, they are only noted). */
+void signals_watch(struct timeline *);
+void signals_prompt(int waiting);
+/* Remember how the terminal of fd was, to restore it when the program dies. */
+void signals_save_terminal(int fd);
+int  signals_fd(void);
+void signals_drain(void);
+int  signals_take_int(void);        /* SIGINT came since the last call */
+int  signals_take_resize(void);
+int  signals_take_stop(void);       /* SIGTSTP at a prompt */
+int  signals_quit(void);            /* SIGTERM or SIGHUP came: its number; 0 = no */
+int  signals_stopped(void);         /* any of them asked the running answer to stop */
+
+#endif

@@ -1,0 +1,143 @@
+/* app/doctor.c - weir doctor: what was found on this machine, one fact a line. */
+#include <langinfo.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <readline/readline.h>
+#include <gnu/libc-version.h>
+
+#include "app/app.h"
+#include "app/output.h"
+#include "ui/ui.h"
+
+static int cores(void)
+{
+	cpu_set_t set;
+
+	if (!sched_getaffinity(0, sizeof set, &set))
+		return CPU_COUNT(&set);
+	return (int)sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+static void head(struct str *s, const char *name)
+{
+	str_addf(s, "%-11s", name);
+}
+
+static void doctor_machine(const struct options *o, struct str *s)
+{
+	int threads = o->threads ? o->threads : cores();
+	uint64_t memory = memory_free_bytes();
+
+	head(s, "cpu");
+	str_addf(s, "%s\n", engine_cpu_level());
+	head(s, "threads");
+	str_addf(s, "%d of %d cores\n", threads, cores());
+	head(s, "bandwidth");
+	str_addf(s, "%.1f GB/s read with %d threads\n", engine_bandwidth(threads, 128u << 20) / 1e9, threads);
+	head(s, "gpu");
+	str_adds(s, "no GPU support in this build\n");
+	head(s, "memory");
+	if (memory) {
+		human_bytes(s, memory);
+		str_adds(s, " free\n");
+	} else {
+		str_adds(s, "unknown\n");
+	}
+}
+
+static void doctor_terminal(struct str *s)
+{
+	const char *term = getenv("TERM");
+	struct winsize size = {0};
+
+	head(s, "libraries");
+	str_addf(s, "readline %s, glibc %s\n", rl_library_version, gnu_get_libc_version());
+	head(s, "terminal");
+	if (isatty(1) || isatty(0)) {
+		clean_line(term ? term : "TERM is not set", strlen(term ? term : "TERM is not set"), s);
+		if (!ioctl(isatty(1) ? 1 : 0, TIOCGWINSZ, &size))
+			str_addf(s, ", %d columns, %d rows", size.ws_col, size.ws_row);
+	} else {
+		str_adds(s, "none: answers go to a pipe or a file");
+	}
+	str_addf(s, ", %s\n", nl_langinfo(CODESET));
+}
+
+static void doctor_model(const struct options *o, struct str *s)
+{
+	struct str path = {0};
+	struct engine *engine;
+	struct err e = {0};
+
+	head(s, "model");
+	if (model_path(o, &path, &e) < 0) {
+		str_addf(s, "%s\n", e.msg);
+		return;
+	}
+	clean_line(path.p, path.n, s);
+	if (model_open(&engine, o, 1, &e) < 0) {
+		str_adds(s, "\n");
+		head(s, "");
+		clean_line(e.msg, strlen(e.msg), s);
+	} else {
+		struct stat st;
+		const struct engine_info *i = engine_info(engine);
+		if (!stat(path.p, &st)) {
+			str_adds(s, ", ");
+			human_bytes(s, (uint64_t)st.st_size);
+		}
+		str_adds(s, ", ");
+		clean_line(i->tokenizer, strlen(i->tokenizer), s);
+		str_addf(s, ", template %s", i->template_name[0] ? i->template_name : "none");
+		engine_close(engine);
+	}
+	str_adds(s, "\n");
+	str_free(&path);
+}
+
+static void doctor_dir(struct str *s, const char *name, void path_of(struct str *, const char *))
+{
+	struct str path = {0};
+	int64_t bytes;
+
+	path_of(&path, "");
+	bytes = disk_free_bytes(path.p);
+	head(s, name);
+	clean_line(path.p, path.n, s);
+	if (access(path.p, F_OK) < 0)
+		str_adds(s, " (made when needed)");
+	else if (access(path.p, W_OK) < 0)
+		str_adds(s, " (not writable)");
+	if (bytes >= 0) {
+		str_adds(s, ", ");
+		human_bytes(s, (uint64_t)bytes);
+		str_adds(s, " free");
+	}
+	str_adds(s, "\n");
+	str_free(&path);
+}
+
+int cmd_doctor(const struct options *o)
+{
+	struct str s = {0};
+	struct err e = {0};
+	int rc;
+
+	head(&s, "weir");
+	str_addf(&s, "%s\n", WEIR_VERSION);
+	doctor_machine(o, &s);
+	doctor_terminal(&s);
+	doctor_model(o, &s);
+	doctor_dir(&s, "cache", path_cache);
+	doctor_dir(&s, "state", path_state);
+	doctor_dir(&s, "config", path_config);
+	rc = print_all(s.p, s.n, &e) < 0 ? fail(&e) : 0;
+	str_free(&s);
+	return rc;
+}

@@ -1,0 +1,514 @@
+/* app/line.c - the line mode: interactive with readline, or one question a line from a pipe.
+ *
+ * Standard output carries answers alone.  In a pipe everything else goes to standard error; on a terminal
+ * notices go where the prompt is. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "app/app.h"
+#include "app/output.h"
+#include "app/prompt.h"
+#include "app/talk.h"
+#include "ui/ui.h"
+
+struct line {
+	const struct options *given;
+	struct options o;            /* a copy that /set changes */
+	struct talk t;
+	struct output out;
+	struct progress progress;
+	int interactive, color, notice_fd;
+	int first_piece;
+	int quit, rc;                /* rc: exit code so far; the first failure of a pipe stays */
+};
+
+/* ---- notices ---- */
+
+static void notice(struct line *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void notice(struct line *l, const char *fmt, ...)
+{
+	struct str raw = {0}, s = {0};
+	struct clean clean;
+	va_list ap;
+	char *text = NULL;
+	int n;
+
+	va_start(ap, fmt);
+	n = vasprintf(&text, fmt, ap);
+	va_end(ap);
+	if (n < 0)
+		return;
+	clean_init(&clean, 0);
+	clean_text(&clean, text, (size_t)n, &raw);
+	clean_end(&clean, &raw);
+	str_addf(&s, "%s%s%s\n", l->color ? "\033[2m" : "", raw.p ? raw.p : "", l->color ? "\033[0m" : "");
+	write_all(l->notice_fd, s.p, s.n);
+	free(text);
+	str_free(&raw);
+	str_free(&s);
+}
+
+static void line_error(struct line *l, const struct err *e)
+{
+	say_error(e);
+	if (!l->rc && !l->interactive)
+		l->rc = exit_code(e->code);
+}
+
+/* ---- an answer ---- */
+
+static int on_text(const char *bytes, size_t n, void *ud, struct err *e)
+{
+	struct line *l = ud;
+
+	progress_clear(&l->progress);
+	return l->o.json ? 0 : output_text(&l->out, bytes, n, e);
+}
+
+static void after_turn(struct line *l, const struct turn *turn, int rc, const struct err *e)
+{
+	struct timeline_stats st;
+
+	timeline_stats(l->t.tl, &st);
+	if (rc < 0 && e->code == ERR_CANCELLED) {
+		if (l->interactive)
+			notice(l, turn->answered ? "[stopped]" : "[stopped before the answer began: the question is taken back]");
+		else
+			l->quit = 1, l->rc = 130;
+	} else if (rc < 0 && e->code == ERR_FIT) {
+		line_error(l, e);
+		if (!l->interactive)
+			l->quit = 1;
+		else if (turn->answered)
+			notice(l, "[what was said is kept: %d of %d tokens. /undo and /new make room; a larger -c holds more]",
+			       st.n_tokens, st.ctx);
+		else
+			notice(l, "[the question is taken back: it would make %d tokens of %d. /undo and /new make room]",
+			       turn->prompt_tokens, st.ctx);
+		return;
+	} else if (rc < 0) {
+		line_error(l, e);
+		l->quit |= e->code == ERR_FAIL && !e->msg[0];
+	} else if (turn->stop == STOP_LENGTH && l->interactive) {
+		notice(l, "[cut at %d tokens, as -n asks]", turn->answer_tokens);
+	}
+	if (l->interactive && !l->o.quiet && turn->answered)
+		notice(l, "[%d tokens, %.1f t/s, context %d of %d]", turn->answer_tokens, turn->decode_tps, st.n_tokens, st.ctx);
+}
+
+/* Run one turn: text = a question, NULL = the last one again. */
+static void turn_run(struct line *l, const char *text, size_t n)
+{
+	struct talk_hooks hooks = {
+		.text = on_text, .text_ud = l, .progress = progress_tokens, .progress_ud = &l->progress,
+	};
+	struct turn turn = {.stop = STOP_LENGTH};
+	struct err e = {0}, later = {0};
+	int rc, quit;
+
+	output_init(&l->out, &l->o);
+	progress_init(&l->progress, &l->o, "reading", "tokens");
+	if (l->interactive)
+		prompt_quiet_keys(1);
+	rc = text ? talk_ask(&l->t, text, n, &hooks, &turn, &e) : talk_again(&l->t, &hooks, &turn, &e);
+	progress_clear(&l->progress);
+	if (turn.answered && !(rc < 0 && e.code == ERR_FAIL)) {
+		int written;
+		if (l->o.json) {
+			struct str s = {0};
+			talk_json(&l->t, &turn, &s);
+			written = print_json(&s, &later);
+			str_free(&s);
+		} else {
+			written = output_end(&l->out, &later);
+		}
+		if (written < 0 && !rc) {
+			e = later;
+			rc = -1;
+		}
+	}
+	if (l->interactive) {
+		prompt_quiet_keys(0);
+		signals_take_int();   /* it stopped the answer; the prompt shall not see it again */
+	}
+	output_free(&l->out);
+	after_turn(l, &turn, rc, &e);
+	quit = signals_quit();
+	/* Standard output is broken: no later answer will get through. */
+	if (!l->interactive && rc < 0 && e.code == ERR_FAIL)
+		l->quit = 1, l->rc = 1;
+	if (quit)
+		l->quit = 1, l->rc = 128 + quit;
+}
+
+/* ---- slash commands ---- */
+
+struct slash {
+	const char *name, *aliases;   /* aliases: words with blanks between them */
+	const char *args, *help;
+	void (*run)(struct line *, char *arg);
+};
+enum { N_SLASH = 9 };
+static const struct slash slashes[N_SLASH + 1];   /* ends with name = NULL */
+
+static void slash_help(struct line *l, char *arg)
+{
+	struct str s = {0};
+
+	(void)arg;
+	for (const struct slash *c = slashes; c->name; c++) {
+		char head[40];
+		snprintf(head, sizeof head, "%s%s%s", c->name, *c->args ? " " : "", c->args);
+		str_addf(&s, "%-18s %s", head, c->help);
+		if (*c->aliases)
+			str_addf(&s, " (also %s)", c->aliases);
+		str_adds(&s, "\n");
+	}
+	str_adds(&s, "//TEXT             a message that begins with a slash\n"
+	         "TEXT\\              a backslash at the end: the message goes on in the next line; Alt-Enter breaks the line\n"
+	         "\"\"\"TEXT\"\"\"         everything up to the closing quotes is one message\n"
+	         "Ctrl-C stops the answer and keeps it; at the prompt it clears the line. Ctrl-D quits.");
+	notice(l, "%s", s.p);
+	str_free(&s);
+}
+
+static void slash_quit(struct line *l, char *arg)
+{
+	(void)arg;
+	l->quit = 1;
+}
+
+static void slash_new(struct line *l, char *arg)
+{
+	(void)arg;
+	talk_new(&l->t);
+	notice(l, "[a new conversation]");
+}
+
+static void slash_system(struct line *l, char *arg)
+{
+	if (!*arg) {
+		notice(l, "%s", !l->t.has_system ? "[the system prompt is the template's own]" :
+		       l->t.system.n ? l->t.system.p : "[the system prompt is empty]");
+		return;
+	}
+	talk_system(&l->t, strcmp(arg, "\"\"") ? arg : NULL);
+	notice(l, "[system prompt %s; it holds from the start of the conversation]", l->t.has_system ? "set" :
+	       "back to the template's own");
+}
+
+static const struct option_def *set_find(const char *key)
+{
+	const struct option_def *d;
+
+	/* What people type: /set n 100, /set temperature 0.5, /set top_k 40 */
+	char name[40];
+	snprintf(name, sizeof name, "%s", !strcmp(key, "n") ? "predict" : !strcmp(key, "temperature") ? "temp" : key);
+	for (char *c = name; *c; c++)
+		if (*c == '_')
+			*c = '-';
+	d = option_find(name, strlen(name), CMD_CHAT);
+	return d && (d->flags & OPT_SET) ? d : NULL;
+}
+
+static void slash_set(struct line *l, char *arg)
+{
+	const struct option_def *d;
+	struct str s = {0};
+	struct err e = {0};
+	char *value = arg + strcspn(arg, " \t=");
+	char where[60];
+
+	if (!*arg) {
+		for (d = option_defs; d->name; d++) {
+			if (!(d->flags & OPT_SET))
+				continue;
+			str_addf(&s, "%s%-18s ", s.n ? "\n" : "", !strcmp(d->name, "predict") ? "n" : d->name);
+			option_show(&l->o, d, &s);
+		}
+		notice(l, "%s", s.p);
+		str_free(&s);
+		return;
+	}
+	if (*value)
+		*value++ = 0;
+	value += strspn(value, " \t=");
+	d = set_find(arg);
+	if (!d) {
+		struct nearest near;
+		nearest_init(&near, arg, strlen(arg));
+		for (d = option_defs; d->name; d++)
+			if (d->flags & OPT_SET)
+				nearest_try(&near, d->name);
+		err_set(&e, ERR_USAGE, "/set knows no '%.40s'%s%s%s; /set alone lists what there is", arg,
+		        near.best ? ": is it '" : "", near.best ? near.best : "", near.best ? "'?" : "");
+		line_error(l, &e);
+		return;
+	}
+	snprintf(where, sizeof where, "/set %s", d->name);
+	if (!*value) {
+		option_show(&l->o, d, &s);
+		notice(l, "%s %s", arg, s.p);
+	} else if (option_set(&l->o, d, where, value, &e) < 0) {
+		line_error(l, &e);
+	} else {
+		talk_sampling(&l->t, d->type == OPT_SEED);
+	}
+	str_free(&s);
+}
+
+static void slash_regen(struct line *l, char *arg)
+{
+	(void)arg;
+	turn_run(l, NULL, 0);
+}
+
+static void slash_undo(struct line *l, char *arg)
+{
+	char *end;
+	long n = *arg ? strtol(arg, &end, 10) : 1;
+	struct err e = {0};
+	size_t done;
+
+	if (*arg && (*end || n < 1 || n > 1000000)) {
+		err_set(&e, ERR_USAGE, "/undo wants a number of exchanges from 1 up, not '%.40s'", arg);
+		line_error(l, &e);
+		return;
+	}
+	done = talk_undo(&l->t, (size_t)n);
+	if (done)
+		notice(l, "[%zu %s forgotten]", done, done == 1 ? "exchange" : "exchanges");
+	else
+		notice(l, "[there is nothing to undo]");
+}
+
+/* A name as completion leaves it: quotes and backslashes removed, ~ is the home directory. */
+static void unquote(const char *arg, struct str *out)
+{
+	char quote = 0;
+
+	if (arg[0] == '~' && arg[1] == '/' && getenv("HOME")) {
+		str_adds(out, getenv("HOME"));
+		arg++;
+	}
+	for (; *arg; arg++) {
+		if (quote ? *arg == quote : *arg == '"' || *arg == '\'')
+			quote = quote ? 0 : *arg;
+		else if (*arg == '\\' && arg[1] && quote != '\'')
+			str_add(out, ++arg, 1);
+		else
+			str_add(out, arg, 1);
+	}
+}
+
+static void slash_read(struct line *l, char *arg)
+{
+	struct err e = {0};
+	struct str path = {0};
+	size_t before = l->t.documents.n;
+
+	unquote(arg, &path);
+	if (!path.n)
+		err_set(&e, ERR_USAGE, "/read wants a file name");
+	else if (!strcmp(path.p, "-"))
+		err_set(&e, ERR_USAGE, "standard input is the conversation here; /read wants a file name");
+	else if (access(arg, R_OK) == 0)
+		talk_document(&l->t, arg, &e);   /* a name with quotes or backslashes of its own */
+	else
+		talk_document(&l->t, path.p, &e);
+	if (e.code)
+		line_error(l, &e);
+	else
+		notice(l, "[%zu bytes wait for your next question]", l->t.documents.n - before);
+	str_free(&path);
+}
+
+static void slash_stats(struct line *l, char *arg)
+{
+	const struct turn *turn = &l->t.last;
+	const struct engine_info *info = engine_info(l->t.engine);
+	struct timeline_stats st;
+	struct str s = {0};
+
+	(void)arg;
+	timeline_stats(l->t.tl, &st);
+	str_adds(&s, "model      ");
+	clean_line(info->name, strlen(info->name), &s);
+	str_addf(&s, ", %s, %s\n", info->quant, info->device);
+	str_addf(&s, "context    %d of %d tokens (%d%%), cache %s %s ", st.n_tokens, st.ctx,
+	         (int)(100 * (int64_t)st.n_tokens / (st.ctx ? st.ctx : 1)), st.kv, st.kv_type);
+	human_bytes(&s, st.kv_bytes_per_token * (uint64_t)st.n_tokens);
+	str_adds(&s, " used of ");
+	human_bytes(&s, st.kv_bytes);
+	str_addf(&s, "\nlast turn  prompt %d tokens: %d reused, %d computed at %.1f t/s\n"
+	         "           answer %d tokens at %.1f t/s, first after %.2f s\n", turn->prompt_tokens, turn->reused_tokens,
+	         turn->prompt_tokens - turn->reused_tokens, turn->prefill_tps, turn->answer_tokens, turn->decode_tps,
+	         turn->ttft_s);
+	str_addf(&s, "so far     %zu messages, %llu tokens answered", l->t.n_msg, (unsigned long long)l->t.total_answer);
+	notice(l, "%s", s.p);
+	str_free(&s);
+}
+
+static const struct slash slashes[N_SLASH + 1] = {
+	{"/help", "/?", "", "this list", slash_help},
+	{"/quit", "/exit /bye /q", "", "end", slash_quit},
+	{"/new", "/clear", "", "forget the conversation and start anew", slash_new},
+	{"/system", "", "[TEXT]", "show or set the system prompt (\"\": the template's own)", slash_system},
+	{"/set", "", "[KEY [VALUE]]", "show or change temp, top-k, top-p, min-p, penalties, seed, n", slash_set},
+	{"/regen", "/retry /regenerate", "", "answer the last question again", slash_regen},
+	{"/undo", "", "[N]", "forget the last exchange, or the last N", slash_undo},
+	{"/read", "/open /file /load /add", "FILE", "add a document to the next question", slash_read},
+	{"/stats", "/status /tokens /context", "", "tokens, context, speed and memory", slash_stats},
+	{NULL, NULL, NULL, NULL, NULL},
+};
+
+static int has_word(const char *list, const char *word, size_t len)
+{
+	for (const char *p = list; *p; p += strspn(p, " ")) {
+		size_t n = strcspn(p, " ");
+		if (n == len && !memcmp(p, word, n))
+			return 1;
+		p += n;
+	}
+	return 0;
+}
+
+static void slash_run(struct line *l, char *text)
+{
+	size_t n = strcspn(text, " \t\n");
+	char *arg = text + n + strspn(text + n, " \t\n");
+	struct nearest near;
+	struct err e = {0};
+
+	for (size_t end = strlen(arg); end && strchr(" \t\r\n", arg[end - 1]); )
+		arg[--end] = 0;
+	for (const struct slash *c = slashes; c->name; c++)
+		if (has_word(c->name, text, n) || has_word(c->aliases, text, n)) {
+			c->run(l, arg);
+			return;
+		}
+	nearest_init(&near, text, n);
+	for (const struct slash *c = slashes; c->name; c++)
+		nearest_try(&near, c->name);
+	err_set(&e, ERR_USAGE, "unknown command '%.*s'%s%s%s; /help lists them, //TEXT sends a slash", n > 40 ? 40 : (int)n,
+	        text, near.best ? ": is it " : "", near.best ? near.best : "", near.best ? "?" : "");
+	line_error(l, &e);
+}
+
+/* ---- the two ways in ---- */
+
+static void line_take(struct line *l, struct str *text)
+{
+	size_t at = 0;
+
+	while (at < text->n && strchr(" \t\r\n", text->p[at]))
+		at++;
+	if (at == text->n)
+		return;
+	if (text->p[0] == '/' && text->n > 1 && text->p[1] == '/')
+		turn_run(l, text->p + 1, text->n - 1);
+	else if (text->p[0] == '/')
+		slash_run(l, text->p);
+	else
+		turn_run(l, text->p, text->n);
+}
+
+static void run_pipe(struct line *l)
+{
+	char *buf = NULL;
+	size_t cap = 0;
+	ssize_t n;
+	struct str text = {0};
+
+	while (!l->quit && (n = getline(&buf, &cap, stdin)) >= 0) {
+		if (n && buf[n - 1] == '\n')
+			n--;
+		if (n && buf[n - 1] == '\r')
+			n--;
+		str_clear(&text);
+		str_add(&text, buf, (size_t)n);
+		if (text.n)
+			line_take(l, &text);
+	}
+	if (!l->quit && ferror(stdin)) {
+		struct err e = {0};
+		err_set(&e, ERR_FAIL, "cannot read standard input: %s", strerror(errno));
+		line_error(l, &e);
+	}
+	free(buf);
+	str_free(&text);
+}
+
+static void banner(struct line *l)
+{
+	const struct engine_info *i = engine_info(l->t.engine);
+	struct timeline_stats st;
+	struct str name = {0};
+
+	timeline_stats(l->t.tl, &st);
+	clean_line(i->name, strlen(i->name), &name);
+	notice(l, "weir %s  %s  %s  context %d  %s", WEIR_VERSION, name.p, i->quant, st.ctx, i->device);
+	notice(l, "/help lists the commands, Ctrl-C stops an answer, Ctrl-D quits");
+	str_free(&name);
+}
+
+static void run_interactive(struct line *l)
+{
+	const char *names[N_SLASH + 1] = {0}, *file_names[] = {"/read", "/open", "/file", "/load", "/add", NULL};
+	struct str text = {0};
+	size_t n = 0;
+
+	for (const struct slash *c = slashes; c->name; c++)
+		names[n++] = c->name;
+	prompt_open(&l->o, names, file_names);
+	if (!l->o.quiet)
+		banner(l);
+	while (!l->quit && prompt_read(&text) == PROMPT_TEXT)
+		if (text.n)
+			line_take(l, &text);
+	if (signals_quit())
+		l->rc = 128 + signals_quit();
+	prompt_close();
+	str_free(&text);
+}
+
+int cmd_chat(const struct options *o)
+{
+	struct line l = {.given = o, .o = *o};
+	struct err e = {0};
+	int dash = 0;
+
+	if (talk_open(&l.t, &l.o, &e) < 0)
+		return fail(&e);
+	for (int i = 0; i < o->n_file; i++) {
+		dash |= !strcmp(o->file[i], "-");
+		if (talk_document(&l.t, o->file[i], &e) < 0) {
+			talk_close(&l.t);
+			return fail(&e);
+		}
+	}
+	/* `weir -`: the document came in through standard input, so the questions come from the terminal. */
+	if (dash) {
+		int fd = open("/dev/tty", O_RDWR);
+		if (fd < 0 || dup2(fd, 0) < 0) {
+			talk_close(&l.t);
+			err_set(&e, ERR_USAGE, "standard input was the document and there is no terminal to ask at; give -p TEXT");
+			return fail(&e);
+		}
+		close(fd);
+	}
+	l.interactive = isatty(0) && (isatty(1) || isatty(2));
+	l.notice_fd = l.interactive && isatty(1) ? 1 : 2;
+	l.color = l.interactive && color_wanted(&l.o, l.notice_fd);
+	if (l.interactive)
+		run_interactive(&l);
+	else
+		run_pipe(&l);
+	talk_close(&l.t);
+	return l.rc;
+}

@@ -1,0 +1,70 @@
+/* app/main.c - start: descriptors, locale, signals, options; then the command. */
+#include <errno.h>
+#include <fcntl.h>
+#include <langinfo.h>
+#include <locale.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "app/app.h"
+
+/* A descriptor 0, 1 or 2 that the caller closed would be given to the next file we open, and answers would go
+ * into it.  Fill the holes so that using them fails (input: is empty). */
+static void fill_descriptors(void)
+{
+	for (int fd = 0; fd <= 2; fd++)
+		if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
+			if (open("/dev/null", O_RDONLY) < 0)
+				return;
+}
+
+/* Only characters: numbers keep their point and messages their language. */
+static void set_locale(void)
+{
+	setlocale(LC_CTYPE, "");
+	if (strcmp(nl_langinfo(CODESET), "UTF-8") != 0)
+		setlocale(LC_CTYPE, "C.UTF-8");
+}
+
+static int run(const struct options *o)
+{
+	struct err e = {0};
+
+	if (o->help || o->version) {
+		struct str text = {0};
+		int rc;
+		if (o->help)
+			options_help(o, &text);
+		else
+			str_addf(&text, "weir %s\n", WEIR_VERSION);
+		rc = print_all(text.p, text.n, &e) < 0 ? fail(&e) : 0;
+		str_free(&text);
+		return rc;
+	}
+	switch (o->command) {
+	case CMD_CHAT:           return o->prompt ? cmd_oneshot(o) : cmd_chat(o);
+	case CMD_MODELS:         return cmd_models(o);
+	case CMD_INSPECT_MODEL:  return cmd_inspect_model(o);
+	case CMD_INSPECT_TOKENS: return cmd_inspect_tokens(o);
+	case CMD_INSPECT_LOGITS: return cmd_inspect_logits(o);
+	case CMD_EVAL_PPL:       return cmd_eval_ppl(o);
+	case CMD_BENCH:          return cmd_bench(o);
+	case CMD_DOCTOR:         return cmd_doctor(o);
+	}
+	return 2;
+}
+
+int main(int argc, char **argv)
+{
+	struct options o = {.n_owned = 0};
+	struct err e = {0};
+	int rc;
+
+	fill_descriptors();
+	set_locale();
+	signals_init();
+	rc = options_parse(&o, argc, argv, &e) < 0 ? fail(&e) : run(&o);
+	options_free(&o);
+	return rc;
+}

@@ -1,0 +1,149 @@
+/* app/messages.c - errors, notices and output: every foreign byte leaves through clean_*(). */
+#include "app/app.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ui/ui.h"
+
+int exit_code(enum err_code code)
+{
+	switch (code) {
+	case ERR_NONE:
+	case ERR_FAIL:      return 1;
+	case ERR_USAGE:     return 2;
+	case ERR_MODEL:     return 3;
+	case ERR_DOCUMENT:  return 4;
+	case ERR_FIT:       return 5;
+	case ERR_CANCELLED: return 130;
+	}
+	return 1;
+}
+
+int write_all(int fd, const char *bytes, size_t n)
+{
+	while (n) {
+		ssize_t got = write(fd, bytes, n);
+		if (got < 0) {
+			if (errno == EINTR && !signals_stopped())
+				continue;
+			return -1;
+		}
+		bytes += got;
+		n -= (size_t)got;
+	}
+	return 0;
+}
+
+void say_error(const struct err *e)
+{
+	struct str line = {0};
+
+	/* The reader of our output has gone: there is no one left to tell. */
+	if (e->code == ERR_FAIL && !e->msg[0])
+		return;
+	str_adds(&line, "weir: ");
+	clean_line(e->msg, strlen(e->msg), &line);
+	str_adds(&line, "\n");
+	write_all(2, line.p, line.n);
+	str_free(&line);
+}
+
+int fail(const struct err *e)
+{
+	say_error(e);
+	return exit_code(e->code);
+}
+
+void say(const char *fmt, ...)
+{
+	struct str text = {0}, line = {0};
+	char *p = NULL;
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vasprintf(&p, fmt, ap);
+	va_end(ap);
+	if (n < 0)
+		return;
+	str_add(&text, p, (size_t)n);
+	clean_line(text.p ? text.p : "", text.n, &line);
+	str_adds(&line, "\n");
+	write_all(2, line.p, line.n);
+	free(p);
+	str_free(&text);
+	str_free(&line);
+}
+
+int print_all(const char *bytes, size_t n, struct err *e)
+{
+	if (!write_all(1, bytes, n))
+		return 0;
+	if (errno == EINTR)
+		return err_set(e, ERR_CANCELLED, "stopped");
+	if (errno == EPIPE) {
+		/* `weir ... | head`: not worth a message */
+		if (e)
+			*e = (struct err){.code = ERR_FAIL};
+		return -1;
+	}
+	return err_set(e, ERR_FAIL, "cannot write to standard output: %s", strerror(errno));
+}
+
+int print_json(const struct str *line, struct err *e)
+{
+	struct clean clean;
+	struct str out = {0};
+	int rc;
+
+	if (!isatty(1))
+		return print_all(line->p, line->n, e);
+	clean_init(&clean, 0);
+	clean_text(&clean, line->p, line->n, &out);
+	clean_end(&clean, &out);
+	rc = print_all(out.p, out.n, e);
+	str_free(&out);
+	return rc;
+}
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+void json_number(struct str *out, double v, const char *fmt)
+{
+	if (isfinite(v))
+		str_addf(out, fmt, v);
+	else
+		str_adds(out, "null");
+}
+#pragma GCC diagnostic pop
+
+void human_count(struct str *out, uint64_t n)
+{
+	char digits[24];
+	int len = snprintf(digits, sizeof digits, "%llu", (unsigned long long)n);
+
+	for (int i = 0; i < len; i++) {
+		if (i && (len - i) % 3 == 0)
+			str_adds(out, ",");
+		str_add(out, digits + i, 1);
+	}
+}
+
+void human_bytes(struct str *out, uint64_t n)
+{
+	static const char *unit[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+	double v = (double)n;
+	int u = 0;
+
+	while (v >= 1024 && u < 4) {
+		v /= 1024;
+		u++;
+	}
+	str_addf(out, u && v < 100 ? "%.1f %s" : "%.0f %s", v, unit[u]);
+}

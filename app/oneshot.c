@@ -1,0 +1,99 @@
+/* app/oneshot.c - weir -p TEXT: one answer on standard output, everything else on standard error. */
+#include "app/app.h"
+
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "app/output.h"
+#include "app/talk.h"
+
+struct sink {
+	struct output out;
+	struct progress progress;
+	int json;
+};
+
+static int sink_text(const char *bytes, size_t n, void *ud, struct err *e)
+{
+	struct sink *s = ud;
+
+	progress_clear(&s->progress);
+	return s->json ? 0 : output_text(&s->out, bytes, n, e);
+}
+
+/* Standard input is the document, unless FILEs are named: a loop that feeds us names must keep its input. */
+static int stdin_is_document(const struct options *o)
+{
+	return !o->n_file && !isatty(0);
+}
+
+static int documents(struct talk *t, const struct options *o, struct err *e)
+{
+	for (int i = 0; i < o->n_file; i++)
+		if (talk_document(t, o->file[i], e) < 0)
+			return -1;
+	return 0;
+}
+
+/* An empty input (`</dev/null`, a closed descriptor) is no document; a document of blanks is one. */
+static int document_from_stdin(struct talk *t, struct err *e)
+{
+	struct stat st;
+	struct err why = {0};
+
+	if (fstat(0, &st) < 0 || S_ISCHR(st.st_mode) || S_ISDIR(st.st_mode))
+		return 0;
+	if (S_ISREG(st.st_mode) && st.st_size <= lseek(0, 0, SEEK_CUR))
+		return 0;
+	if (!talk_document(t, "-", &why))
+		return 0;
+	*e = why;
+	return -1;
+}
+
+int cmd_oneshot(const struct options *o)
+{
+	struct talk t;
+	struct sink sink = {.json = o->json};
+	struct talk_hooks hooks = {
+		.text = sink_text, .text_ud = &sink, .progress = progress_tokens, .progress_ud = &sink.progress,
+	};
+	struct turn turn;
+	struct err e = {0}, later = {0};
+	int rc;
+
+	if (talk_open(&t, o, &e) < 0)
+		return fail(&e);
+	if (documents(&t, o, &e) < 0 || (stdin_is_document(o) && document_from_stdin(&t, &e) < 0)) {
+		talk_close(&t);
+		return fail(&e);
+	}
+	output_init(&sink.out, o);
+	progress_init(&sink.progress, o, "reading", "tokens");
+	rc = talk_ask(&t, o->prompt, strlen(o->prompt), &hooks, &turn, &e);
+	progress_clear(&sink.progress);
+	if ((turn.answered || turn.stop == STOP_CANCEL) && !(rc < 0 && e.code == ERR_FAIL)) {
+		int written;
+		if (o->json) {
+			struct str line = {0};
+			talk_json(&t, &turn, &line);
+			written = print_json(&line, &later);
+			str_free(&line);
+		} else {
+			written = turn.answered ? output_end(&sink.out, &later) : 0;
+		}
+		if (written < 0 && !rc) {
+			e = later;
+			rc = -1;
+		}
+	}
+	if (o->verbose && turn.answered)
+		say("%d tokens read (%d reused), %.1f t/s; %d tokens answered, %.1f t/s; first after %.3f s", turn.prompt_tokens,
+		    turn.reused_tokens, turn.prefill_tps, turn.answer_tokens, turn.decode_tps, turn.ttft_s);
+	output_free(&sink.out);
+	talk_close(&t);
+	if (rc < 0 && e.code == ERR_CANCELLED)
+		return signals_quit() ? 128 + signals_quit() : 130;   /* who stopped it knows */
+	return rc < 0 ? fail(&e) : 0;
+}

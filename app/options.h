@@ -1,0 +1,104 @@
+/* app/options.h (private to app/) - the one table of options.
+ *
+ * Parsing, --help, the environment, the config file, /set and the checks of the manual all read the
+ * same rows (options.c), so an option cannot exist in one of them alone.  Precedence: command line,
+ * then environment, then config file, then the defaults. */
+#ifndef WEIR_OPTIONS_H
+#define WEIR_OPTIONS_H
+
+#include "engine/base.h"
+#include "engine/engine.h"
+
+/* One bit a command, so that a row can name all that take it. */
+enum command {
+	CMD_CHAT           = 1 << 0,   /* weir, weir -p */
+	CMD_MODELS         = 1 << 1,
+	CMD_INSPECT_MODEL  = 1 << 2,
+	CMD_INSPECT_TOKENS = 1 << 3,
+	CMD_INSPECT_LOGITS = 1 << 4,
+	CMD_EVAL_PPL       = 1 << 5,
+	CMD_BENCH          = 1 << 6,
+	CMD_DOCTOR         = 1 << 7,
+};
+
+struct command_def {
+	const char *name;    /* "inspect tokens": one or two words; "" for the chat */
+	const char *args;
+	const char *help;
+	enum command id;
+	int max_files;       /* -1 = any number */
+};
+extern const struct command_def command_defs[];   /* ends with name = NULL */
+
+enum option_type { OPT_FLAG, OPT_INT, OPT_SEED, OPT_FLOAT, OPT_TEXT, OPT_CHOICE, OPT_INT_LIST };
+enum option_flags {
+	OPT_CONFIG = 1,      /* may stand in the config file */
+	OPT_SET = 2,         /* may be changed with /set while talking */
+};
+
+#define LIST_MAX 32
+struct int_list { int32_t v[LIST_MAX]; int n; };
+
+struct option_def {
+	const char *name;    /* without the dashes */
+	char key;            /* short form, or 0 */
+	enum option_type type;
+	const char *arg;     /* name of the argument; for OPT_CHOICE the choices, "a|b|c" */
+	const char *env;     /* environment variable, or NULL */
+	const char *help;
+	unsigned commands;   /* mask of enum command */
+	unsigned flags;
+	size_t off;          /* into struct options */
+	double min, max;     /* of a number */
+};
+extern const struct option_def option_defs[];     /* ends with name = NULL */
+
+struct options {
+	enum command command;
+	const struct command_def *def;
+
+	const char *model, *device, *pre, *chat_template;
+	const char *kv, *kv_type;
+	int32_t ctx, predict, threads;
+	int check_tensors;
+
+	struct sampling sampling;     /* all but rng */
+	uint64_t seed; int seed_set;
+
+	const char *system;           /* NULL = what the template says */
+	const char *prompt;           /* -p; NULL = line mode */
+	const char *color;
+	int json, raw, line, quiet, verbose, help, version;
+
+	int special, bos, decode;     /* inspect tokens */
+	const char *token_file, *out; /* inspect logits */
+	int32_t tokens, window, skip, last, chunk;   /* eval ppl */
+	struct int_list prefill, depth;              /* bench */
+	int32_t decode_steps, reps;
+
+	char **file; int n_file;      /* the words that are not options */
+
+	char **owned; size_t n_owned; /* strings that outlive their source (config file) */
+};
+
+/* Defaults, config file, environment, then argv.  With --help or --version in argv the other two sources are
+ * not read: help must work with a broken config file.  ERR_USAGE with one sentence. */
+int options_parse(struct options *, int argc, char **argv, struct err *);
+void options_free(struct options *);
+
+/* Give one option a value from text.  where: "option '--ctx'", for messages. */
+int option_set(struct options *, const struct option_def *, const char *where, const char *value, struct err *);
+/* The row of this name that these commands share, or NULL. */
+const struct option_def *option_find(const char *name, size_t len, unsigned commands);
+/* The value as text, for /set. */
+void option_show(const struct options *, const struct option_def *, struct str *out);
+
+/* --help: everything, or one command (and its options). */
+void options_help(const struct options *, struct str *out);
+
+/* Candidate with the smallest edit distance to word, when it is small enough to be a typing mistake. */
+struct nearest { const char *word; size_t len; const char *best; int dist; };
+void nearest_init(struct nearest *, const char *word, size_t len);
+void nearest_try(struct nearest *, const char *candidate);
+
+#endif

@@ -1,0 +1,356 @@
+/* app/talk.c - see talk.h. */
+#include "app/talk.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "app/app.h"
+#include "sessions/sessions.h"
+#include "ui/ui.h"
+
+/* ---- life ---- */
+
+static uint64_t random_seed(void)
+{
+	uint64_t seed;
+
+	if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) != sizeof seed)
+		seed = (uint64_t)time(NULL) * 1000003u + (uint64_t)getpid();
+	return seed;
+}
+
+void talk_sampling(struct talk *t, int reseed)
+{
+	struct sampling s = t->o->sampling;
+
+	memcpy(s.rng, t->sampling.rng, sizeof s.rng);
+	t->sampling = s;
+	if (reseed)
+		sampling_seed(&t->sampling, t->o->seed_set ? t->o->seed : random_seed());
+}
+
+int talk_open(struct talk *t, const struct options *o, struct err *e)
+{
+	const struct engine_info *info;
+
+	*t = (struct talk){.o = o};
+	if (model_open(&t->engine, o, 0, e) < 0)
+		return -1;
+	info = engine_info(t->engine);
+	/* A template that is there but unknown is refused now, not after the question was typed.  A model without
+	 * any is a base model: it continues plain text. */
+	if (!info->template_name[0] && info->has_template) {
+		err_set(e, ERR_MODEL, "%s", info->template_error);
+		talk_close(t);
+		return -1;
+	}
+	if (!info->template_name[0] && !o->quiet)
+		say("the model has no chat template: it continues the text as it stands");
+	if (timeline_open_for(&t->tl, t->engine, o, o->ctx, e) < 0) {
+		talk_close(t);
+		return -1;
+	}
+	if (o->verbose) {
+		struct timeline_stats st;
+		timeline_stats(t->tl, &st);
+		say("%s: %s, %s, %s, context %d, cache %.1f MiB", info->path, info->arch, info->n_types, info->device,
+		    st.ctx, (double)st.kv_bytes / 1048576);
+	}
+	talk_system(t, o->system);
+	talk_sampling(t, 1);
+	return 0;
+}
+
+static void message_free(struct message *m)
+{
+	str_free(&m->text);
+	tokens_free(&m->id);
+}
+
+void talk_new(struct talk *t)
+{
+	while (t->n_msg)
+		message_free(&t->msg[--t->n_msg]);
+	str_clear(&t->documents);
+}
+
+void talk_close(struct talk *t)
+{
+	signals_watch(NULL);
+	talk_new(t);
+	free(t->msg);
+	str_free(&t->documents);
+	str_free(&t->system);
+	timeline_close(t->tl);
+	engine_close(t->engine);
+	t->tl = NULL;
+	t->engine = NULL;
+	t->msg = NULL;
+}
+
+/* ---- the message list ---- */
+
+static struct message *message_add(struct talk *t, enum chat_role role)
+{
+	if (t->n_msg == t->cap_msg) {
+		t->cap_msg = t->cap_msg ? t->cap_msg * 2 : 16;
+		t->msg = xrealloc(t->msg, t->cap_msg * sizeof *t->msg);
+	}
+	t->msg[t->n_msg] = (struct message){.role = role};
+	return &t->msg[t->n_msg++];
+}
+
+void talk_system(struct talk *t, const char *text)
+{
+	str_clear(&t->system);
+	t->has_system = text != NULL;
+	if (text)
+		str_adds(&t->system, text);
+}
+
+size_t talk_undo(struct talk *t, size_t n)
+{
+	size_t done = 0;
+
+	while (done < n && t->n_msg) {
+		/* An exchange ends at its question. */
+		enum chat_role role;
+		do {
+			role = t->msg[t->n_msg - 1].role;
+			message_free(&t->msg[--t->n_msg]);
+		} while (role != ROLE_USER && t->n_msg);
+		done++;
+	}
+	return done;
+}
+
+const struct message *talk_answer(const struct talk *t)
+{
+	return t->n_msg && t->msg[t->n_msg - 1].role == ROLE_ASSISTANT ? &t->msg[t->n_msg - 1] : NULL;
+}
+
+int talk_document(struct talk *t, const char *path, struct err *e)
+{
+	struct doc doc = {0};
+	struct clean clean;
+	struct str found = {0};
+
+	if (doc_read(path, &doc, e) < 0)
+		return -1;
+	if (!t->o->quiet) {
+		for (const char *p = doc.notices.n ? doc.notices.p : ""; *p; ) {
+			size_t n = strcspn(p, "\n");
+			say("%.*s", (int)n, p);
+			p += n + (p[n] == '\n');
+		}
+		clean_init(&clean, 0);
+		clean_text(&clean, doc.text.p ? doc.text.p : "", doc.text.n, &found);
+		clean_end(&clean, &found);
+		str_clear(&found);
+		/* Text that a reader of the file does not see may still steer the model. */
+		if (clean.found.hidden + clean.found.bidi > 0) {
+			clean.found.controls = clean.found.invalid = clean.found.marks = clean.found.breaks = 0;
+			if (clean_describe(&clean.found, &found))
+				say("'%s': %s in it", doc.name, found.p);
+		}
+		str_free(&found);
+	}
+	str_adds(&t->documents, "Document ");
+	clean_line(doc.name, strlen(doc.name), &t->documents);
+	str_adds(&t->documents, ":\n");
+	str_add(&t->documents, doc.text.p ? doc.text.p : "", doc.text.n);
+	if (doc.text.n && doc.text.p[doc.text.n - 1] != '\n')
+		str_adds(&t->documents, "\n");
+	str_adds(&t->documents, "\n");
+	doc_free(&doc);
+	return 0;
+}
+
+/* ---- the turn ---- */
+
+/* A base model: the texts one after the other, answers by their ids. */
+static int render_plain(const struct talk *t, struct tokens *want, struct err *e)
+{
+	unsigned flags = engine_info(t->engine)->add_bos ? TOKENIZE_BOS : 0;
+	struct str text = {0};
+	int rc = 0;
+
+	if (t->has_system && t->system.n)
+		str_addf(&text, "%s\n", t->system.p);
+	for (size_t i = 0; !rc && i < t->n_msg; i++) {
+		const struct message *m = &t->msg[i];
+		if (m->role == ROLE_USER) {
+			str_add(&text, m->text.p ? m->text.p : "", m->text.n);
+			rc = engine_tokenize(t->engine, text.p ? text.p : "", text.n, flags, want, e);
+			flags = 0;
+			str_clear(&text);
+		} else {
+			tokens_append(want, m->id.id, m->id.n);
+			str_adds(&text, "\n");
+		}
+	}
+	str_free(&text);
+	if (!rc && !want->n)
+		rc = err_set(e, ERR_USAGE, "there is no text to continue");
+	return rc;
+}
+
+static int render(const struct talk *t, struct tokens *want, struct err *e)
+{
+	struct chat_msg *list;
+	size_t n = 0;
+	int rc;
+
+	if (!engine_info(t->engine)->template_name[0])
+		return render_plain(t, want, e);
+	list = xcalloc(t->n_msg + 1, sizeof *list);
+	if (t->has_system)
+		list[n++] = (struct chat_msg){.role = ROLE_SYSTEM, .text = t->system.p ? t->system.p : "", .len = t->system.n};
+	for (size_t i = 0; i < t->n_msg; i++) {
+		const struct message *m = &t->msg[i];
+		list[n++] = (struct chat_msg){
+			.role = m->role, .text = m->text.p ? m->text.p : "", .len = m->text.n,
+			.id = m->id.id, .n_id = m->id.n,
+		};
+	}
+	rc = engine_render(t->engine, list, n, 1, want, e);
+	free(list);
+	return rc;
+}
+
+static int say_piece(struct talk *t, struct message *m, int32_t id, const struct talk_hooks *h, struct err *e)
+{
+	char small[64], *piece = small;
+	size_t n = engine_piece(t->engine, id, 0, small, sizeof small);
+	int rc = 0;
+
+	if (n > sizeof small) {
+		piece = xmalloc(n);
+		engine_piece(t->engine, id, 0, piece, n);
+	}
+	str_add(&m->text, piece, n);
+	if (h->text)
+		rc = h->text(piece, n, h->text_ud, e);
+	if (piece != small)
+		free(piece);
+	return rc;
+}
+
+/* The answer to the messages so far, as a new message. */
+static int answer(struct talk *t, const struct talk_hooks *h, struct turn *turn, struct err *e)
+{
+	struct tokens want = {0};
+	struct timeline_stats st;
+	struct message *m;
+	double start = now_seconds();
+	int32_t reused;
+	int rc = render(t, &want, e);
+
+	*turn = (struct turn){.stop = STOP_LENGTH};
+	if (rc < 0) {
+		tokens_free(&want);
+		return -1;
+	}
+	timeline_resume(t->tl);
+	signals_watch(t->tl);
+	turn->prompt_tokens = (int32_t)want.n;
+	reused = timeline_sync(t->tl, want.id, want.n, h->progress, h->progress_ud, e);
+	tokens_free(&want);
+	if (reused < 0) {
+		rc = -1;
+		goto done;
+	}
+	turn->answered = 1;
+	turn->reused_tokens = reused;
+	m = message_add(t, ROLE_ASSISTANT);
+	while (t->o->predict < 0 || turn->answer_tokens < t->o->predict) {
+		struct step_out step;
+		int got = timeline_step(t->tl, &t->sampling, &step, e);
+		if (turn->ttft_s == 0)
+			turn->ttft_s = now_seconds() - start;
+		if (got == 0)
+			turn->stop = STOP_EOS;
+		if (got < 0)
+			rc = -1;
+		if (got <= 0)
+			break;
+		tokens_add(&m->id, step.id);
+		turn->answer_tokens++;
+		if (say_piece(t, m, step.id, h, e) < 0) {
+			rc = -1;
+			break;
+		}
+	}
+done:
+	signals_watch(NULL);
+	timeline_resume(t->tl);
+	if (rc < 0 && e->code == ERR_CANCELLED)
+		turn->stop = STOP_CANCEL;
+	timeline_stats(t->tl, &st);
+	if (st.prefill_seconds > 0)
+		turn->prefill_tps = st.prefill_tokens / st.prefill_seconds;
+	/* The first token comes out of the prompt's own logits: it is free. */
+	if (st.decode_tokens > 1 && st.decode_seconds > 0)
+		turn->decode_tps = (st.decode_tokens - 1) / st.decode_seconds;
+	t->total_answer += (uint64_t)turn->answer_tokens;
+	t->last = *turn;
+	return rc;
+}
+
+int talk_ask(struct talk *t, const char *text, size_t n, const struct talk_hooks *h, struct turn *turn, struct err *e)
+{
+	struct message *m = message_add(t, ROLE_USER);
+	int rc;
+
+	str_add(&m->text, t->documents.p ? t->documents.p : "", t->documents.n);
+	str_add(&m->text, text, n);
+	rc = answer(t, h, turn, e);
+	if (!turn->answered)
+		message_free(&t->msg[--t->n_msg]);
+	else
+		str_clear(&t->documents);
+	return rc;
+}
+
+int talk_again(struct talk *t, const struct talk_hooks *h, struct turn *turn, struct err *e)
+{
+	struct message old = {.role = ROLE_ASSISTANT};
+	int had = 0, rc;
+
+	if (!t->n_msg)
+		return err_set(e, ERR_USAGE, "there is no question yet to answer again");
+	if (t->msg[t->n_msg - 1].role == ROLE_ASSISTANT) {
+		old = t->msg[--t->n_msg];
+		had = 1;
+	}
+	rc = answer(t, h, turn, e);
+	if (had && !turn->answered)
+		*message_add(t, ROLE_ASSISTANT) = old;   /* nothing new: the old answer stays */
+	else if (had)
+		message_free(&old);
+	return rc;
+}
+
+/* ---- JSON ---- */
+
+void talk_json(const struct talk *t, const struct turn *turn, struct str *out)
+{
+	static const char *stop[] = {[STOP_EOS] = "eos", [STOP_LENGTH] = "length", [STOP_CANCEL] = "cancel"};
+	const struct message *m = turn->answered ? talk_answer(t) : NULL;
+
+	str_adds(out, "{\"text\":");
+	str_add_json(out, m && m->text.p ? m->text.p : "", m ? m->text.n : 0);
+	str_adds(out, ",\"tokens\":[");
+	for (size_t i = 0; m && i < m->id.n; i++)
+		str_addf(out, "%s%d", i ? "," : "", m->id.id[i]);
+	str_addf(out, "],\"prompt_tokens\":%d,\"reused_tokens\":%d,\"ttft_s\":", turn->prompt_tokens, turn->reused_tokens);
+	json_number(out, turn->ttft_s, "%.6f");
+	str_adds(out, ",\"prefill_tps\":");
+	json_number(out, turn->prefill_tps, "%.2f");
+	str_adds(out, ",\"decode_tps\":");
+	json_number(out, turn->decode_tps, "%.2f");
+	str_addf(out, ",\"stop\":\"%s\",\"session\":null,\"evidence\":[]}\n", stop[turn->stop]);
+}

@@ -1,0 +1,70 @@
+/* app/talk.h (private to app/) - a conversation: its messages and the loop that answers.
+ *
+ * Every turn renders the whole conversation and lets timeline_sync() find what is already computed, so
+ * undo, regenerate and a new system prompt are only edits of the message list.  Answers keep their sampled
+ * ids, which go back verbatim: re-tokenising the text could differ and would cost the cache. */
+#ifndef WEIR_TALK_H
+#define WEIR_TALK_H
+
+#include "app/options.h"
+
+struct message {
+	enum chat_role role;
+	struct str text;
+	struct tokens id;         /* of an answer */
+};
+
+enum talk_stop { STOP_EOS, STOP_LENGTH, STOP_CANCEL };
+
+/* What one turn did. */
+struct turn {
+	enum talk_stop stop;
+	int answered;             /* the prompt was read: there is an answer, maybe empty */
+	int32_t prompt_tokens, reused_tokens, answer_tokens;
+	double ttft_s, prefill_tps, decode_tps;
+};
+
+struct talk {
+	struct engine *engine;
+	struct timeline *tl;
+	const struct options *o;
+	struct sampling sampling;     /* its rng runs on from turn to turn; the rest comes from the options */
+	struct str system; int has_system;
+	struct message *msg; size_t n_msg, cap_msg;
+	struct str documents;         /* quoted, waiting for the next question */
+	struct turn last;
+	uint64_t total_answer;        /* tokens of all answers */
+};
+
+/* Opens the model and a timeline for it.  On failure nothing is left open. */
+int  talk_open(struct talk *, const struct options *, struct err *);
+void talk_close(struct talk *);
+/* Take over changed sampling options; a seed only when reseed. */
+void talk_sampling(struct talk *, int reseed);
+
+/* A document as quoted data, before the next question.  "-" is standard input.  Notices go to standard error. */
+int  talk_document(struct talk *, const char *path, struct err *);
+
+typedef int talk_text_fn(const char *bytes, size_t n, void *ud, struct err *);   /* -1 ends the turn */
+struct talk_hooks {
+	talk_text_fn *text; void *text_ud;
+	timeline_progress_fn *progress; void *progress_ud;
+};
+/* Ask: documents that wait, then the text.  The answer is passed piece by piece to hooks->text and kept, also when the
+ * turn ends early; when it ends before the prompt was read the question is taken back.  0, or -1 with
+ * ERR_CANCELLED, ERR_FIT, ...; *turn says how far it came. */
+int  talk_ask(struct talk *, const char *text, size_t n, const struct talk_hooks *, struct turn *, struct err *);
+/* Answer the last question anew; ERR_USAGE when there is none. */
+int  talk_again(struct talk *, const struct talk_hooks *, struct turn *, struct err *);
+/* Forget the last n exchanges; how many there were. */
+size_t talk_undo(struct talk *, size_t n);
+void talk_new(struct talk *);
+/* NULL: back to what the template says. */
+void talk_system(struct talk *, const char *text);
+/* The last answer, or NULL. */
+const struct message *talk_answer(const struct talk *);
+
+/* The answer as the JSON object of -p --json, with a newline. */
+void talk_json(const struct talk *, const struct turn *, struct str *out);
+
+#endif
