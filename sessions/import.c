@@ -176,7 +176,7 @@ static const struct magic magics[] = {
 	MAGIC("GGUF", 0, "is a model (GGUF), not a document; use -m to choose a model"),
 	MAGIC("SQLite format 3\0", 0, "is an SQLite database, not a document"),
 	MAGIC("\x7f" "ELF", 0, "is a program, not a document"),
-	MAGIC("\x1f\x8b", 0, "is compressed (gzip): unpack it first, for example with zcat FILE | weir -f -"),
+	MAGIC("\x1f\x8b", 0, "is compressed (gzip): unpack it first with gunzip"),
 	MAGIC("BZh", 0, "is compressed (bzip2): unpack it first"),
 	MAGIC("\xfd" "7zXZ\0", 0, "is compressed (xz): unpack it first"),
 	MAGIC("\x28\xb5\x2f\xfd", 0, "is compressed (zstd): unpack it first"),
