@@ -1,0 +1,379 @@
+/* kernels/cpu_avx2_matmul.c - products with packed quantised weights and with float rows, AVX2.
+ *
+ * The AVX-512 kernels with half the lanes (see cpu_avx512_matmul.c for the arithmetic, which is the same operation
+ * by operation): a panel is 8 rows.  Without VNNI four products are summed in two steps, vpmaddubsw into 16-bit
+ * pairs and vpmaddwd into 32 bits.  The pairs saturate, so the types differ in how many may be added
+ * before they are widened: a stored value of at most m makes a pair of at most 2 * 127 * m,
+ *
+ *     m <= 15   eight groups, a whole block      m <= 31   four      m <= 63   two
+ *     bytes     one, and signed: |w| times the activation with w's sign (2 * 128 * 127 still fits) */
+#if defined(__x86_64__) && !defined(WEIR_NO_SIMD)
+#include "kernels/cpu_avx2.h"
+#include "kernels/cpu_pack.h"
+#include "kernels/quant.h"
+
+#define INLINE static inline __attribute__((always_inline))
+#define UNROLL _Pragma("GCC unroll 16")
+
+enum {
+	PANEL = 8, UNIT = 32,
+	TILE = 4,         /* columns in registers */
+	CHUNK = 64,       /* blocks whose column factors are prepared at a time */
+	AHEAD = 2048,     /* bytes between reading and prefetching when one column streams the weights */
+};
+
+/* Bytes and table values stay signed here, without an offset. */
+INLINE struct pack_format format_of(enum dtype type)
+{
+	struct pack_format f = pack_format_of(type);
+
+	if (f.bytes || f.lookup)
+		f.offset = 0;
+	return f;
+}
+
+size_t avx2_pack_bytes(enum dtype type, int32_t cols)
+{
+	return cpu_pack_bytes(type, PANEL, cols);
+}
+
+void avx2_pack(enum dtype type, void *panel, const void *rows, size_t row_bytes, int32_t n_rows, int32_t cols)
+{
+	cpu_pack(type, PANEL, 0, panel, rows, row_bytes, n_rows, cols);
+}
+
+/* ---- quantised weights ---- */
+
+/* Per column and block: scale, scale * sum for minima, and where the integer sums start. */
+struct factors {
+	float d[TILE][CHUNK];
+	float ds[TILE][2 * CHUNK];       /* per half block when the type has two */
+	int32_t start[TILE][2 * CHUNK];
+};
+
+INLINE void factors_fill(struct factors *p, struct pack_format f, int tile, const struct act *x, int32_t c0,
+                         int32_t b0, int32_t nb)
+{
+	size_t blocks = (size_t)x->cols / 32;
+
+	for (int c = 0; c < tile; c++) {
+		const float *d = x->d + (size_t)(c0 + c) * blocks + b0;
+		const int32_t *sum = x->sum + ((size_t)(c0 + c) * blocks + (size_t)b0) * 2;
+
+		for (int32_t b = 0; b < nb; b++)
+			p->d[c][b] = d[b];
+		if (f.halves == 2) {
+			for (int32_t b = 0; b < 2 * nb; b++) {
+				p->ds[c][b] = d[b / 2] * (float)sum[b];
+				p->start[c][b] = -f.offset * sum[b];
+			}
+		} else {
+			for (int32_t b = 0; b < nb; b++) {
+				int32_t s = sum[2 * b] + sum[2 * b + 1];
+
+				p->ds[c][b] = d[b] * (float)s;
+				p->start[c][b] = -f.offset * s;
+			}
+		}
+	}
+}
+
+/* (x >> n) or (x << -n) in 16-bit lanes: the caller masks what crosses into the neighbour byte. */
+INLINE __m256i shift(__m256i x, int n)
+{
+	return n > 0 ? _mm256_srli_epi16(x, n) : n < 0 ? _mm256_slli_epi16(x, -n) : x;
+}
+
+INLINE __m256i load(const uint8_t *p)
+{
+	return _mm256_loadu_si256((const void *)p);
+}
+
+/* 8 rows x values 4 g .. 4 g + 3 of a block as bytes. */
+INLINE __m256i block_group(struct pack_format f, const uint8_t *q, int g, __m256i table)
+{
+	__m256i x = _mm256_setzero_si256();
+	int at = 0;
+
+	if (f.bytes)
+		return load(q + g * UNIT);
+	if (f.nibbles) {
+		x = _mm256_and_si256(shift(load(q + g % 4 * UNIT), g / 4 * 4), _mm256_set1_epi8(15));
+		at = 4;
+		q += 4 * UNIT;
+	}
+	if (f.lookup)
+		x = _mm256_shuffle_epi8(table, x);
+	if (f.twos) {
+		x = _mm256_or_si256(x, _mm256_and_si256(shift(load(q + g / 4 * UNIT), g % 4 * 2 - at),
+		                                        _mm256_set1_epi8((char)(3 << at))));
+		at += 2;
+		q += 2 * UNIT;
+	}
+	if (f.ones)
+		x = _mm256_or_si256(x, _mm256_and_si256(shift(load(q), g - at), _mm256_set1_epi8((char)(1 << at))));
+	return x;
+}
+
+/* Groups whose 16-bit pairs may be added up. */
+INLINE int safe_groups(struct pack_format f)
+{
+	int bits = f.nibbles * 4 + f.twos * 2 + f.ones;
+
+	return f.bytes || f.lookup ? 1 : bits <= 4 ? 8 / f.halves : bits == 5 ? 4 : 2;
+}
+
+INLINE __m256 half8(const uint8_t *p)
+{
+	return _mm256_cvtph_ps(_mm_loadu_si128((const void *)p));
+}
+
+INLINE __m256 byte8(const uint8_t *p, int is_signed)
+{
+	__m128i v = _mm_loadl_epi64((const void *)p);
+
+	return _mm256_cvtepi32_ps(is_signed ? _mm256_cvtepi8_epi32(v) : _mm256_cvtepu8_epi32(v));
+}
+
+/* Scales and minima of the 8 rows in one block (per half block when there are two).  Products of a half and a small
+ * integer are exact in f32. */
+INLINE void block_scales(enum dtype type, struct pack_format f, const uint8_t *head, const uint8_t *sub, int32_t b,
+                         __m256 dw[2], __m256 mw[2])
+{
+	if (f.group < 8) {
+		dw[0] = half8(head + (f.group == 2 ? b * 2 * PANEL : 0));
+		if (f.has_min)
+			mw[0] = half8(head + 2 * PANEL);
+		return;
+	}
+	__m256 d = half8(head);
+
+	sub += b * (f.sub / 2) * PANEL;
+	if (type == DT_Q2_K) {
+		__m256 dmin = _mm256_sub_ps(_mm256_setzero_ps(), half8(head + 2 * PANEL));
+
+		for (int h = 0; h < 2; h++) {
+			__m256i v = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)(sub + h * PANEL)));
+
+			dw[h] = _mm256_mul_ps(d, _mm256_cvtepi32_ps(_mm256_and_si256(v, _mm256_set1_epi32(15))));
+			mw[h] = _mm256_mul_ps(dmin, _mm256_cvtepi32_ps(_mm256_srli_epi32(v, 4)));
+		}
+	} else if (f.has_min) {
+		dw[0] = _mm256_mul_ps(d, byte8(sub, 0));
+		mw[0] = _mm256_mul_ps(_mm256_sub_ps(_mm256_setzero_ps(), half8(head + 2 * PANEL)), byte8(sub + PANEL, 0));
+	} else {
+		for (int h = 0; h < f.halves; h++)
+			dw[h] = _mm256_mul_ps(d, byte8(sub + h * PANEL, 1));
+	}
+}
+
+INLINE __m256i four(const int8_t *p)
+{
+	int32_t v;
+
+	memcpy(&v, p, sizeof v);
+	return _mm256_set1_epi32(v);
+}
+
+/* Blocks b0 .. b0 + nb of one panel times `tile` columns from c0, added to sums. */
+INLINE void panel_tile(enum dtype type, int tile, const uint8_t *panel, const struct factors *p, const struct act *x,
+                       int32_t c0, int32_t b0, int32_t nb, __m256 *sums)
+{
+	const struct pack_format f = format_of(type);
+	const size_t group_bytes = (size_t)pack_group_units(f) * UNIT, block_bytes = (size_t)pack_block_units(f) * UNIT;
+	const size_t ldx = (size_t)x->cols;
+	const int safe = safe_groups(f);
+	const int8_t *q = x->q + (size_t)c0 * ldx + (size_t)b0 * 32;
+	const __m256i ones = _mm256_set1_epi16(1);
+	__m256i table = _mm256_setzero_si256();
+	__m256 acc[TILE];
+
+	if (f.lookup)
+		table = _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)iq4_values));
+	UNROLL for (int c = 0; c < tile; c++)
+		acc[c] = sums[c];
+	for (int32_t b = 0; b < nb; b++, q += 32) {
+		int32_t in = (b0 + b) % f.group;
+		const uint8_t *head = panel + (size_t)((b0 + b) / f.group) * group_bytes, *sub = head + UNIT;
+		const uint8_t *w = sub + f.sub * UNIT + (size_t)in * block_bytes;
+		__m256 dw[2], mw[2];
+
+		if (tile == 1)
+			UNROLL for (int i = 0; i <= pack_block_units(f); i += 2)
+				_mm_prefetch((const char *)w + AHEAD + i * UNIT, _MM_HINT_T0);
+		block_scales(type, f, head, sub, in, dw, mw);
+		UNROLL for (int h = 0; h < f.halves; h++) {
+			__m256i sum[TILE];
+
+			UNROLL for (int c = 0; c < tile; c++)
+				sum[c] = f.offset ? _mm256_set1_epi32(p->start[c][b * f.halves + h]) : _mm256_setzero_si256();
+			UNROLL for (int g0 = 8 / f.halves * h; g0 < 8 / f.halves * (h + 1); g0 += safe) {
+				__m256i pairs[TILE];
+
+				UNROLL for (int g = g0; g < g0 + safe; g++) {
+					__m256i v = block_group(f, w, g, table), size = _mm256_abs_epi8(v);
+
+					UNROLL for (int c = 0; c < tile; c++) {
+						__m256i a = four(q + (size_t)c * ldx + 4 * g);
+
+						a = f.bytes || f.lookup ? _mm256_maddubs_epi16(size, _mm256_sign_epi8(a, v))
+						                        : _mm256_maddubs_epi16(v, a);
+						pairs[c] = g == g0 ? a : _mm256_add_epi16(pairs[c], a);
+					}
+				}
+				UNROLL for (int c = 0; c < tile; c++)
+					sum[c] = _mm256_add_epi32(sum[c], _mm256_madd_epi16(pairs[c], ones));
+			}
+			UNROLL for (int c = 0; c < tile; c++) {
+				acc[c] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum[c]),
+				                         _mm256_mul_ps(dw[h], _mm256_set1_ps(p->d[c][b])), acc[c]);
+				if (f.has_min)
+					acc[c] = _mm256_fmadd_ps(mw[h], _mm256_set1_ps(p->ds[c][b * f.halves + h]), acc[c]);
+			}
+		}
+	}
+	UNROLL for (int c = 0; c < tile; c++)
+		sums[c] = acc[c];
+}
+
+INLINE void panel_columns(enum dtype type, int tile, const uint8_t *panel, const struct act *x, int32_t c0, float *out,
+                          int32_t ldo)
+{
+	struct factors p;
+	__m256 sums[TILE];
+	int32_t blocks = x->cols / 32;
+
+	for (int c = 0; c < tile; c++)
+		sums[c] = _mm256_setzero_ps();
+	for (int32_t b = 0; b < blocks; b += CHUNK) {
+		int32_t nb = blocks - b < CHUNK ? blocks - b : CHUNK;
+
+		factors_fill(&p, format_of(type), tile, x, c0, b, nb);
+		panel_tile(type, tile, panel, &p, x, c0, b, nb, sums);
+	}
+	for (int c = 0; c < tile; c++)
+		_mm256_storeu_ps(out + (size_t)(c0 + c) * (size_t)ldo, sums[c]);
+}
+
+INLINE void panel_type(enum dtype type, const uint8_t *panel, const struct act *x, int32_t c0, int32_t c1, float *out,
+                       int32_t ldo)
+{
+	for (; c0 + 4 <= c1; c0 += 4)
+		panel_columns(type, 4, panel, x, c0, out, ldo);
+	for (; c0 + 2 <= c1; c0 += 2)
+		panel_columns(type, 2, panel, x, c0, out, ldo);
+	if (c0 < c1)
+		panel_columns(type, 1, panel, x, c0, out, ldo);
+}
+
+void avx2_matmul_panel(enum dtype type, const void *panel, const struct act *x, int32_t c0, int32_t c1, float *out,
+                       int32_t ldo)
+{
+	switch (type) {
+	case DT_Q4_0:   panel_type(DT_Q4_0, panel, x, c0, c1, out, ldo); break;
+	case DT_Q4_1:   panel_type(DT_Q4_1, panel, x, c0, c1, out, ldo); break;
+	case DT_Q5_0:   panel_type(DT_Q5_0, panel, x, c0, c1, out, ldo); break;
+	case DT_Q5_1:   panel_type(DT_Q5_1, panel, x, c0, c1, out, ldo); break;
+	case DT_Q8_0:   panel_type(DT_Q8_0, panel, x, c0, c1, out, ldo); break;
+	case DT_Q2_K:   panel_type(DT_Q2_K, panel, x, c0, c1, out, ldo); break;
+	case DT_Q3_K:   panel_type(DT_Q3_K, panel, x, c0, c1, out, ldo); break;
+	case DT_Q4_K:   panel_type(DT_Q4_K, panel, x, c0, c1, out, ldo); break;
+	case DT_Q5_K:   panel_type(DT_Q5_K, panel, x, c0, c1, out, ldo); break;
+	case DT_Q6_K:   panel_type(DT_Q6_K, panel, x, c0, c1, out, ldo); break;
+	case DT_IQ4_NL: panel_type(DT_IQ4_NL, panel, x, c0, c1, out, ldo); break;
+	case DT_IQ4_XS: panel_type(DT_IQ4_XS, panel, x, c0, c1, out, ldo); break;
+	default:        break;               /* plain rows: avx2_matmul_rows */
+	}
+}
+
+/* ---- float weights ---- */
+
+/* 8 floats of a row. */
+INLINE __m256 float8(enum dtype type, const uint8_t *row)
+{
+	if (type == DT_F32)
+		return _mm256_loadu_ps((const float *)(const void *)row);
+	__m128i h = _mm_loadu_si128((const void *)row);
+
+	return type == DT_F16 ? _mm256_cvtph_ps(h) : _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
+}
+
+/* The last n < 8 floats of a row, zeros after them; nothing past the row is read. */
+INLINE __m256 float_tail(enum dtype type, const uint8_t *row, int32_t n)
+{
+	uint8_t bytes[32] = { 0 };
+
+	memcpy(bytes, row, (size_t)n * (type == DT_F32 ? 4 : 2));
+	return float8(type, bytes);
+}
+
+/* nr rows x nc columns.  Every element is 8 interleaved sums and then one fixed tree. */
+INLINE void rows_tile(enum dtype type, int nr, int nc, const uint8_t *w, size_t row_bytes, const float *x, int32_t cols,
+                      float *out, int32_t ldo)
+{
+	size_t size = type == DT_F32 ? 4 : 2;
+	int32_t j = 0;
+	__m256 acc[4][2], wv[4];
+
+	UNROLL for (int r = 0; r < nr; r++)
+		UNROLL for (int c = 0; c < nc; c++)
+			acc[r][c] = _mm256_setzero_ps();
+	for (; j + 8 <= cols; j += 8) {
+		UNROLL for (int r = 0; r < nr; r++)
+			wv[r] = float8(type, w + (size_t)r * row_bytes + (size_t)j * size);
+		UNROLL for (int c = 0; c < nc; c++) {
+			__m256 v = _mm256_loadu_ps(x + (size_t)c * (size_t)cols + j);
+
+			UNROLL for (int r = 0; r < nr; r++)
+				acc[r][c] = _mm256_fmadd_ps(wv[r], v, acc[r][c]);
+		}
+	}
+	if (j < cols) {
+		UNROLL for (int r = 0; r < nr; r++)
+			wv[r] = float_tail(type, w + (size_t)r * row_bytes + (size_t)j * size, cols - j);
+		UNROLL for (int c = 0; c < nc; c++) {
+			__m256 v = _mm256_maskload_ps(x + (size_t)c * (size_t)cols + j, avx2_lanes(cols - j));
+
+			UNROLL for (int r = 0; r < nr; r++)
+				acc[r][c] = _mm256_fmadd_ps(wv[r], v, acc[r][c]);
+		}
+	}
+	UNROLL for (int r = 0; r < nr; r++)
+		UNROLL for (int c = 0; c < nc; c++)
+			out[(size_t)c * (size_t)ldo + (size_t)r] = avx2_sum(acc[r][c]);
+}
+
+INLINE void rows_type(enum dtype type, const uint8_t *w, size_t row_bytes, int32_t n_rows, const struct act *x,
+                      int32_t c0, int32_t c1, float *out, int32_t ldo)
+{
+	int32_t cols = x->cols, r = 0;
+
+	for (; r + 4 <= n_rows; r += 4, w += 4 * row_bytes) {
+		int32_t c = c0;
+
+		for (; c + 2 <= c1; c += 2)
+			rows_tile(type, 4, 2, w, row_bytes, x->x + (size_t)c * (size_t)cols, cols,
+			          out + (size_t)c * (size_t)ldo + r, ldo);
+		for (; c < c1; c++)
+			rows_tile(type, 4, 1, w, row_bytes, x->x + (size_t)c * (size_t)cols, cols,
+			          out + (size_t)c * (size_t)ldo + r, ldo);
+	}
+	for (; r < n_rows; r++, w += row_bytes)
+		for (int32_t c = c0; c < c1; c++)
+			rows_tile(type, 1, 1, w, row_bytes, x->x + (size_t)c * (size_t)cols, cols,
+			          out + (size_t)c * (size_t)ldo + r, ldo);
+}
+
+void avx2_matmul_rows(enum dtype type, const void *w, size_t row_bytes, int32_t n_rows, const struct act *x, int32_t c0,
+                      int32_t c1, float *out, int32_t ldo)
+{
+	switch (type) {
+	case DT_F32:  rows_type(DT_F32, w, row_bytes, n_rows, x, c0, c1, out, ldo); break;
+	case DT_F16:  rows_type(DT_F16, w, row_bytes, n_rows, x, c0, c1, out, ldo); break;
+	case DT_BF16: rows_type(DT_BF16, w, row_bytes, n_rows, x, c0, c1, out, ldo); break;
+	default:      break;                 /* every quantised type is packed */
+	}
+}
+#else
+typedef int weir_no_avx2_matmul;             /* a C file must hold something */
+#endif
