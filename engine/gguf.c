@@ -45,12 +45,21 @@ struct parse {
 
 /* ---- messages ---- */
 
-/* A key or name for a message: escaped, and cut where a hostile one would fill the line. */
+/* A key or name for a message: cut where a hostile one would fill the line, and everything but printable ASCII
+ * escaped, because that is what the message is about. */
 static const char *show(struct view v, char out[80])
 {
-	size_t n = text_escape(out, 72, v.p, v.n < 64 ? v.n : 64);
-	if (v.n > 64 || n > 67)
-		memcpy(out + n, "...", 4);
+	size_t n = 0;
+
+	for (size_t i = 0; i < v.n; i++) {
+		unsigned char c = (unsigned char)v.p[i];
+		if (n > 70) {
+			memcpy(out + n, "...", 4);
+			return out;
+		}
+		n += (size_t)snprintf(out + n, 80 - n, c >= 0x20 && c <= 0x7e ? "%c" : "\\x%02x", c);
+	}
+	out[n] = 0;
 	return out;
 }
 
@@ -67,6 +76,8 @@ static int bad(struct parse *p, uint64_t off, const char *field, const char *res
 	va_end(ap);
 	if (p->kind && p->name.n)
 		snprintf(record, sizeof record, " of %s '%s'", p->kind, show(p->name, name));
+	else if (p->kind && !strcmp(field, p->kind))
+		snprintf(record, sizeof record, " number %" PRIu64, p->index + 1);
 	else if (p->kind)
 		snprintf(record, sizeof record, " of %s number %" PRIu64, p->kind, p->index + 1);
 	return gguf_err(p->g, p->e, "byte %" PRIu64 ": %s%s %s", off, field, record, text);
@@ -401,10 +412,10 @@ static int read_tensor(struct parse *p, struct gguf_tensor *t)
 
 	p->name.n = 0;
 	t->off = p->c.pos;
-	if (read_name(p, "tensor name length", "tensor name", MAX_NAME, &t->name))
+	if (read_name(p, "name length", "name", MAX_NAME, &t->name))
 		return -1;
 	if (memchr(t->name.p, '/', t->name.n) || memchr(t->name.p, '\\', t->name.n))
-		return bad(p, t->off + 8, "tensor name", "is like a path, and must not hold '/' or '\\'");
+		return bad(p, t->off + 8, "name", "is like a path, and must not hold '/' or '\\'");
 	off = p->c.pos;
 	n_dims = cursor_u32(&p->c, "n_dims");
 	if (p->c.failed)
@@ -428,30 +439,30 @@ static int read_tensor(struct parse *p, struct gguf_tensor *t)
 		t->ne[i] = (int64_t)ne;
 	}
 	off = p->c.pos;
-	id = cursor_u32(&p->c, "tensor type");
+	id = cursor_u32(&p->c, "type");
 	if (p->c.failed)
 		return bad_end(p);
 	type = dtype_from_ggml(id, &type_name);
 	if (type < 0)
-		return type_name ? bad(p, off, "tensor type", "is %" PRIu32 " (%s), which is not supported", id, type_name)
-		                 : bad(p, off, "tensor type", "is %" PRIu32 ", which is not known", id);
+		return type_name ? bad(p, off, "type", "is %" PRIu32 " (%s), which is not supported", id, type_name)
+		                 : bad(p, off, "type", "is %" PRIu32 ", which is not known", id);
 	t->type = (enum dtype)type;
 	info = dtype_info(t->type);
 	if (t->ne[0] % info->block)
 		return bad(p, off, "ne[0]", "is %" PRId64 ", and must be a multiple of the block of %s, %" PRId32,
 		           t->ne[0], info->name, info->block);
 	if (size_mul(count / (uint64_t)info->block, (uint64_t)info->block_bytes, &t->bytes))
-		return bad(p, off, "tensor size", "is %" PRIu64 " blocks of %" PRId32 " bytes, more than 64 bits can count",
+		return bad(p, off, "size", "is %" PRIu64 " blocks of %" PRId32 " bytes, more than 64 bits can count",
 		           count / (uint64_t)info->block, info->block_bytes);
 	if (t->bytes > p->c.size)
-		return bad(p, off, "tensor size", "is %" PRIu64 " bytes, and the whole file has only %" PRIu64
+		return bad(p, off, "size", "is %" PRIu64 " bytes, and the whole file has only %" PRIu64
 		           ": it is cut short or damaged", t->bytes, p->c.size);
 	off = p->c.pos;
-	t->at = cursor_u64(&p->c, "tensor offset");
+	t->at = cursor_u64(&p->c, "offset");
 	if (p->c.failed)
 		return bad_end(p);
 	if (t->at % p->g->alignment)
-		return bad(p, off, "tensor offset", "is %" PRIu64 ", and must be a multiple of the alignment, %" PRIu32,
+		return bad(p, off, "offset", "is %" PRIu64 ", and must be a multiple of the alignment, %" PRIu32,
 		           t->at, p->g->alignment);
 	return 0;
 }
@@ -474,14 +485,14 @@ static int place_tensors(struct parse *p)
 
 		p->name = t->name;
 		if (t->at > room || t->bytes > room - t->at)
-			return bad(p, field, "tensor offset", "is %" PRIu64 " for %" PRIu64
+			return bad(p, field, "offset", "is %" PRIu64 " for %" PRIu64
 			           " bytes, but the data section has only %" PRIu64 " bytes: the file is cut short or damaged",
 			           t->at, t->bytes, room);
 		if (t->at < prev)
-			return bad(p, field, "tensor offset", "is %" PRIu64 ", out of order: the tensor before it is at %"
+			return bad(p, field, "offset", "is %" PRIu64 ", out of order: the tensor before it is at %"
 			           PRIu64, t->at, prev);
 		if (t->at < end)
-			return bad(p, field, "tensor offset", "is %" PRIu64 ", an overlap: the tensor before it ends at %"
+			return bad(p, field, "offset", "is %" PRIu64 ", an overlap: the tensor before it ends at %"
 			           PRIu64, t->at, end);
 		prev = t->at;
 		end = t->at + t->bytes;
