@@ -164,9 +164,15 @@ int merge_symbols(struct encoder *e, const char *word, pair_fn *pair)
 
 int encode_unknown(struct encoder *e, unsigned char byte)
 {
-	if (e->v->info.unk < 0)
+	const struct vocab *v = e->v;
+	int32_t unk = v->info.unk;
+
+	if (unk >= 0 && (v->spm || v->type[unk] == TOKEN_UNKNOWN)) {
+		tokens_add(e->out, unk);
+		return 0;
+	}
+	if (v->spm || (byte >= ' ' && byte <= '~'))
 		return err_set(e->err, ERR_MODEL, "the vocabulary has no token for byte 0x%02x and no unknown token", byte);
-	tokens_add(e->out, e->v->info.unk);
 	return 0;
 }
 

@@ -104,7 +104,10 @@ int merge_symbols(struct encoder *, const char *word,
                   void (*pair)(const struct vocab *, const char *word, struct symbol *, const struct symbol *));
 /* Room for n bytes in e->run; what was there is lost. */
 int encode_room(struct encoder *, size_t n);
-/* A token where the bytes of the text have none: unk, or an error. */
+/* What stands for a byte without a token: the unknown token where there is a true one, else an error.
+ * But byte-level vocabularies lack odd bytes (SmolLM2: 21 control codes and rare UTF-8 bytes) and then
+ * name a control token as unknown; that one must not come out of a user's text, and the models' own
+ * software drops such a byte.  So does this, except for printable ASCII, without which nothing works. */
 int encode_unknown(struct encoder *, unsigned char byte);
 
 /* Words repeat: what base[at..at + len) became the last time.  1 = its ids were appended. */
