@@ -244,8 +244,9 @@ static int cpu_adopt(struct backend *be, struct tensor *t, const void *host, int
 	t->layout = LAYOUT_PLAIN;
 	if (!n)
 		return fail(be, "cannot take a weight of %d x %d", (int)t->rows, (int)t->cols);
-	/* Vectors (norm weights, biases) stay plain: they are read by element. */
-	packed = as_table || t->rows == 1 ? 0 : c->fns->pack_bytes(t->type, t->cols);
+	/* Float vectors (norm weights, biases) stay plain: they are read by element. */
+	packed = as_table || (t->rows == 1 && dtype_info(t->type)->block == 1) ? 0 :
+	         c->fns->pack_bytes(t->type, t->cols);
 	if (packed) {
 		struct pack_job j = { .fns = c->fns, .t = t, .host = host, .panel_bytes = packed };
 		size_t total;
