@@ -109,7 +109,7 @@ struct model_case {
 	double limit;               /* normalised squared error */
 };
 
-/* Float weights leave rounding only (2e-14 measured; a rotary base 10 % off shows as 6e-6 or more); quantised
+/* Float weights leave rounding only (2e-13 measured; a rotary base 10 % off shows as 6e-6 or more); quantised
  * ones meet activations of 8 bits. */
 #define EXACT 1e-9
 #define ROUNDED 2e-3
