@@ -82,7 +82,7 @@ static int read_positive(struct reader *r, const char *suffix, double fallback, 
  * they are, high ones are interpolated, a linear ramp joins them; cos and sin grow by 0.1 ln(factor) + 1. */
 static int yarn_scale(struct reader *r, struct hparams *hp, double factor)
 {
-	int32_t original;
+	int32_t original = 0;
 	double attn = 1, fast = 32, slow = 1, lo, hi;
 	const double two_pi = 6.283185307179586;
 
@@ -187,8 +187,8 @@ static const struct arch *arch_find(const struct gguf *g, struct err *err)
 int hparams_read(struct hparams *hp, const struct gguf *g, int32_t n_vocab, struct err *err)
 {
 	struct reader r = { .g = g, .err = err };
-	int32_t experts, key_len, value_len;
-	double eps;
+	int32_t experts = 0, key_len = 0, value_len = 0;
+	double eps = 0;
 
 	memset(hp, 0, sizeof *hp);
 	if (!(r.arch = hp->arch = arch_find(g, err)))

@@ -55,7 +55,7 @@ int timeline_need(const struct engine *e, const struct timeline_options *o, stru
 {
 	const struct hparams *hp = &e->model.hp;
 	uint64_t per_token, fits;
-	enum dtype type;
+	enum dtype type = DT_F16;
 	int32_t batch = o->batch ? o->batch : BATCH_DEFAULT;
 
 	memset(need, 0, sizeof *need);
@@ -98,7 +98,7 @@ int timeline_open(struct timeline **out, struct engine *e, const struct timeline
 {
 	struct timeline_need need;
 	struct timeline *t;
-	enum dtype type;
+	enum dtype type = DT_F16;
 	int32_t n_vocab = e->model.hp.n_vocab;
 
 	if (timeline_need(e, o, &need, err) || kv_type_parse(o->kv_type, &type, err) || fit_check(&need, err))
