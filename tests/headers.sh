@@ -1,0 +1,23 @@
+#!/bin/sh
+# tests/headers.sh - every header must compile alone; run by `make check-headers` and `make check`.
+#
+# CC and FLAGS come from the Makefile; the defaults serve a run by hand.  Prints each offender with what the compiler
+# said and exits 1, or prints "headers: ok".
+set -u
+cd "$(dirname "$0")/.." || exit 1
+CC=${CC:-cc}
+FLAGS=${FLAGS:--std=gnu11 -D_GNU_SOURCE -I. -Wall -Wextra -Wno-unused-parameter}
+
+bad=0
+for header in kernels/*.h engine/*.h sessions/*.h ui/*.h app/*.h tests/*.h; do
+  [ -f "$header" ] || continue
+  # CC and FLAGS are lists of words.
+  # shellcheck disable=SC2086
+  if ! said=$($CC $FLAGS -Werror -fsyntax-only -x c "$header" 2>&1); then
+    echo "$header does not compile alone:"
+    printf '%s\n' "$said" | grep -E 'error|warning' | head -5 | sed 's/^/    /'
+    bad=1
+  fi
+done
+[ $bad = 0 ] && echo "headers: ok"
+exit $bad
