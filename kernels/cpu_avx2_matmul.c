@@ -182,6 +182,7 @@ INLINE void panel_tile(enum dtype type, int tile, const uint8_t *panel, const st
 	const struct pack_format f = format_of(type);
 	const size_t group_bytes = (size_t)pack_group_units(f) * UNIT, block_bytes = (size_t)pack_block_units(f) * UNIT;
 	const size_t ldx = (size_t)x->cols;
+	const int per = 8 / f.halves;        /* groups of four values under one scale */
 	const int safe = safe_groups(f);
 	const int8_t *q = x->q + (size_t)c0 * ldx + (size_t)b0 * 32;
 	const __m256i ones = _mm256_set1_epi16(1);
@@ -197,33 +198,30 @@ INLINE void panel_tile(enum dtype type, int tile, const uint8_t *panel, const st
 		const uint8_t *head = panel + (size_t)((b0 + b) / f.group) * group_bytes, *sub = head + UNIT;
 		const uint8_t *w = sub + f.sub * UNIT + (size_t)in * block_bytes;
 		__m256 dw[2], mw[2];
+		__m256i sum[TILE], pairs[TILE];
 
 		if (tile == 1)
 			UNROLL for (int i = 0; i <= pack_block_units(f); i += 2)
 				_mm_prefetch((const char *)w + AHEAD + i * UNIT, _MM_HINT_T0);
 		block_scales(type, f, head, sub, in, dw, mw);
-		UNROLL for (int h = 0; h < f.halves; h++) {
-			__m256i sum[TILE];
+		UNROLL for (int g = 0; g < 8; g++) {
+			const int h = g / per;
+			__m256i v = block_group(f, w, g, table), size = _mm256_abs_epi8(v);
 
-			UNROLL for (int c = 0; c < tile; c++)
-				sum[c] = f.offset ? _mm256_set1_epi32(p->start[c][b * f.halves + h]) : _mm256_setzero_si256();
-			UNROLL for (int g0 = 8 / f.halves * h; g0 < 8 / f.halves * (h + 1); g0 += safe) {
-				__m256i pairs[TILE];
-
-				UNROLL for (int g = g0; g < g0 + safe; g++) {
-					__m256i v = block_group(f, w, g, table), size = _mm256_abs_epi8(v);
-
-					UNROLL for (int c = 0; c < tile; c++) {
-						__m256i a = four(q + (size_t)c * ldx + 4 * g);
-
-						a = f.bytes || f.lookup ? _mm256_maddubs_epi16(size, _mm256_sign_epi8(a, v))
-						                        : _mm256_maddubs_epi16(v, a);
-						pairs[c] = g == g0 ? a : _mm256_add_epi16(pairs[c], a);
-					}
-				}
+			if (g % per == 0)
 				UNROLL for (int c = 0; c < tile; c++)
+					sum[c] = f.offset ? _mm256_set1_epi32(p->start[c][b * f.halves + h]) : _mm256_setzero_si256();
+			UNROLL for (int c = 0; c < tile; c++) {
+				__m256i a = four(q + (size_t)c * ldx + 4 * g);
+
+				a = f.bytes || f.lookup ? _mm256_maddubs_epi16(size, _mm256_sign_epi8(a, v))
+				                        : _mm256_maddubs_epi16(v, a);
+				pairs[c] = g % safe == 0 ? a : _mm256_add_epi16(pairs[c], a);
+				if (g % safe == safe - 1)
 					sum[c] = _mm256_add_epi32(sum[c], _mm256_madd_epi16(pairs[c], ones));
 			}
+			if (g % per < per - 1)
+				continue;
 			UNROLL for (int c = 0; c < tile; c++) {
 				acc[c] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum[c]),
 				                         _mm256_mul_ps(dw[h], _mm256_set1_ps(p->d[c][b])), acc[c]);

@@ -188,6 +188,7 @@ INLINE void panel_tile(enum dtype type, int tile, const uint8_t *panel, const st
 	const struct pack_format f = pack_format_of(type);
 	const size_t group_bytes = (size_t)pack_group_units(f) * UNIT, block_bytes = (size_t)pack_block_units(f) * UNIT;
 	const size_t ldx = (size_t)x->cols;
+	const int per = 8 / f.halves;        /* groups of four values under one scale */
 	const int8_t *q = x->q + (size_t)c0 * ldx + (size_t)b0 * 32;
 	__m512i table = _mm512_setzero_si512();
 	__m512 acc[TILE];
@@ -202,22 +203,23 @@ INLINE void panel_tile(enum dtype type, int tile, const uint8_t *panel, const st
 		const uint8_t *head = panel + (size_t)((b0 + b) / f.group) * group_bytes, *sub = head + UNIT;
 		const uint8_t *w = sub + f.sub * UNIT + (size_t)in * block_bytes;
 		__m512 dw[2], mw[2];
+		__m512i sum[TILE];
 
 		if (tile == 1)
 			UNROLL for (int i = 0; i <= pack_block_units(f); i++)
 				_mm_prefetch((const char *)w + AHEAD + i * UNIT, _MM_HINT_T0);
 		block_scales(type, f, head, sub, in, dw, mw);
-		UNROLL for (int h = 0; h < f.halves; h++) {
-			__m512i sum[TILE];
+		UNROLL for (int g = 0; g < 8; g++) {
+			const int h = g / per;
+			__m512i v = block_group(f, w, g, table);
 
-			UNROLL for (int c = 0; c < tile; c++)
-				sum[c] = f.offset ? _mm512_set1_epi32(p->start[c][b * f.halves + h]) : _mm512_setzero_si512();
-			UNROLL for (int g = 8 / f.halves * h; g < 8 / f.halves * (h + 1); g++) {
-				__m512i v = block_group(f, w, g, table);
-
+			if (g % per == 0)
 				UNROLL for (int c = 0; c < tile; c++)
-					sum[c] = _mm512_dpbusd_epi32(sum[c], v, four(q + (size_t)c * ldx + 4 * g));
-			}
+					sum[c] = f.offset ? _mm512_set1_epi32(p->start[c][b * f.halves + h]) : _mm512_setzero_si512();
+			UNROLL for (int c = 0; c < tile; c++)
+				sum[c] = _mm512_dpbusd_epi32(sum[c], v, four(q + (size_t)c * ldx + 4 * g));
+			if (g % per < per - 1)
+				continue;
 			UNROLL for (int c = 0; c < tile; c++) {
 				acc[c] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[c]),
 				                         _mm512_mul_ps(dw[h], _mm512_set1_ps(p->d[c][b])), acc[c]);
