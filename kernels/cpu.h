@@ -1,0 +1,118 @@
+/* kernels/cpu.h (private to kernels/cpu*.c) - what the files of the CPU backend share.
+ *
+ *     cpu.c          opening, errors, the table of operations
+ *     cpu_mem.c      memory, weights and their repacking
+ *     cpu_rows.c     operations row by row: embed, norms, rotations, cache writes
+ *     cpu_matmul.c   products
+ *     cpu_attn.c     attention
+ *
+ * Arithmetic is in the leaf functions of the chosen level (cpu_fns.h).  These files decide which thread computes
+ * what, under one rule: work is split by outputs (rows, columns, spans of keys merged in ascending order) and
+ * never inside a sum, so that a result does not depend on the number of threads, on the tiles, or on how many
+ * tokens one call carries.
+ *
+ * Decoding is a chain of short operations.  Those that cost less than waking a thread (norms, rotations, cache
+ * writes of one token) run on the caller; the products and long attention are handed to the pool. */
+#ifndef WEIR_CPU_H
+#define WEIR_CPU_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/backend.h"
+#include "kernels/cpu_fns.h"
+#include "kernels/cpu_pool.h"
+
+enum { LAYOUT_PLAIN, LAYOUT_PACKED, LAYOUT_HOST };
+
+struct buffer { void *p; size_t size; };
+
+struct cpu {
+	struct backend base;
+	const struct cpu_fns *fns;
+	struct pool *pool;
+	int threads;
+	struct buffer act;           /* quantised inputs */
+	struct buffer scratch;       /* one part per thread */
+	struct buffer state;         /* partial attention */
+};
+
+static inline struct cpu *cpu_of(struct backend *be)
+{
+	return (struct cpu *)be;     /* base is the first member */
+}
+
+static inline int cpu_cancelled(const struct cpu *c)
+{
+	return c->base.cancel && atomic_load_explicit(c->base.cancel, memory_order_relaxed) != 0;
+}
+
+static inline int32_t min32(int32_t a, int32_t b)
+{
+	return a < b ? a : b;
+}
+
+static inline int32_t ceil_div(int32_t a, int32_t b)
+{
+	return a / b + (a % b != 0);
+}
+
+static inline size_t align64(size_t n)
+{
+	return (n + 63) & ~(size_t)63;
+}
+
+static inline size_t row_bytes(const struct tensor *t)
+{
+	return (size_t)dtype_bytes(t->type, (uint64_t)t->cols);
+}
+
+/* Set the sticky error unless there is one already; -1. */
+int cpu_fail(struct backend *be, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Make room in a working buffer; old contents are lost.  0, or -1 with the error set. */
+int cpu_buffer_grow(struct cpu *c, struct buffer *b, size_t size);
+void cpu_mem_free(void *p);
+
+/* An f32 operand with at least n rows (and `cols` columns unless 0); sets the error otherwise. */
+float *cpu_rows_of(struct backend *be, const struct tensor *t, int32_t n, int32_t cols, const char *op);
+
+/* A job that treats each of n rows alone; every operation uses the fields that it needs. */
+struct row_job {
+	struct cpu *c;
+	float *out;
+	const float *x, *w;
+	const struct tensor *table;
+	const int32_t *id;
+	int32_t n, cols, per_task;
+	int32_t group, heads, head_dim, dims, neox, cap, row0;
+	float eps;
+	void *plane;
+	enum dtype type;
+	struct act *act;
+};
+
+/* Run a row-wise job: on the caller when it is small, else in tasks of a few rows. */
+void cpu_run_rows(struct row_job *j, pool_fn *fn);
+#define FOR_TASK_ROWS(i, j, task) \
+	for (int32_t i = (task) * (j)->per_task, end_ = min32(i + (j)->per_task, (j)->n); i < end_; i++)
+
+int  cpu_alloc(struct backend *, struct tensor *);
+int  cpu_adopt(struct backend *, struct tensor *, const void *host, int as_table);
+void cpu_drop(struct backend *, struct tensor *);
+void cpu_write(struct backend *, struct tensor *, size_t off, const void *src, size_t n);
+void cpu_read(struct backend *, const struct tensor *, size_t off, void *dst, size_t n);
+void cpu_embed(struct backend *, struct tensor *out, const struct tensor *table, const int32_t *id, int32_t n);
+void cpu_rmsnorm(struct backend *, struct tensor *out, const struct tensor *x, const struct tensor *w, int32_t group,
+                 float eps, int32_t n);
+void cpu_rope(struct backend *, struct tensor *x, const struct tensor *table, int32_t head_dim, int32_t dims, int neox,
+              int32_t n);
+void cpu_kv_put(struct backend *, struct tensor *plane, const struct tensor *x, int32_t n_kv_head, int32_t row0,
+                int32_t n);
+void cpu_matmul(struct backend *, const struct matmul *m, int32_t n_m, const struct tensor *x, int32_t n);
+void cpu_matmul_glu(struct backend *, struct tensor *out, const struct tensor *gate, const struct tensor *up,
+                    const struct tensor *x, int32_t n);
+void cpu_attn(struct backend *, const struct attn_args *, int32_t n);
+
+#endif

@@ -1,0 +1,266 @@
+/* kernels/cpu_matmul.c - products: quantising the input, cutting outputs into tiles, epilogues. */
+#include <string.h>
+
+#include "kernels/cpu.h"
+
+enum {
+	MAX_PARTS = 8,               /* products of one hand-over */
+	COL_STEP = 128,              /* columns per leaf call: results stay in the first cache level */
+	ACT_BYTES = 256 << 10,       /* activations of one column tile: half of a small second level */
+	TASK_BYTES = 24 << 10,       /* weights x columns below which splitting does not pay */
+};
+
+static void quantize_task(void *arg, int task, int worker)
+{
+	const struct row_job *j = arg;
+	struct act *a = j->act;
+	size_t cols = (size_t)j->cols;
+
+	(void)worker;
+	FOR_TASK_ROWS(i, j, task)
+		j->c->fns->quantize(a->q + (size_t)i * cols, a->d + (size_t)i * (cols / 32),
+		                    a->sum + (size_t)i * (cols / 16), a->x + (size_t)i * cols, j->cols);
+}
+
+/* Fill in the quantised form of a->x. */
+static int act_quantize(struct cpu *c, struct act *a)
+{
+	struct row_job j = { .c = c, .n = a->n, .cols = a->cols, .act = a };
+	size_t values = (size_t)a->n * (size_t)a->cols;
+	size_t q = align64(values), d = align64(values / 32 * sizeof(float)), s = align64(values / 16 * sizeof(int32_t));
+
+	if (a->cols % 32)
+		return cpu_fail(&c->base, "internal: %d columns are not whole blocks of 32", (int)a->cols);
+	if (cpu_buffer_grow(c, &c->act, q + d + s) < 0)
+		return -1;
+	a->q = c->act.p;
+	a->d = (float *)((char *)c->act.p + q);
+	a->sum = (int32_t *)((char *)c->act.p + q + d);
+	cpu_run_rows(&j, quantize_task);
+	return 0;
+}
+
+struct weight {
+	const uint8_t *data;
+	enum dtype type;
+	int packed;
+	size_t row_bytes, panel_bytes;
+};
+
+struct part {                    /* one product, or the two of a gated unit */
+	struct weight w, up;
+	float *out;
+	const float *bias;
+	int accumulate;
+	int32_t rows, panels;
+};
+
+struct product_job {
+	struct cpu *c;
+	struct act x;
+	struct part part[MAX_PARTS];
+	int n_parts, glu;
+	int32_t panels;              /* of all parts */
+	int32_t panel_tasks;         /* ranges of panels */
+	int32_t col_tile, col_tiles;
+	size_t tile_floats;          /* result tile, per thread */
+};
+
+/* Columns from c0: leaves always start at column 0. */
+static struct act act_from(const struct act *a, int32_t c0, int32_t n)
+{
+	struct act v = *a;
+	size_t i = (size_t)c0, cols = (size_t)a->cols;
+
+	v.x += i * cols;
+	if (v.q) {
+		v.q += i * cols;
+		v.d += i * (cols / 32);
+		v.sum += i * (cols / 16);
+	}
+	v.n = n;
+	return v;
+}
+
+static void weight_times(const struct cpu_fns *f, const struct weight *w, int32_t panel, int32_t n_rows,
+                         const struct act *x, float *tile)
+{
+	if (w->packed)
+		f->matmul_panel(w->type, w->data + (size_t)panel * w->panel_bytes, x, 0, x->n, tile, f->panel);
+	else
+		f->matmul_rows(w->type, w->data + (size_t)panel * (size_t)f->panel * w->row_bytes, w->row_bytes, n_rows,
+		               x, 0, x->n, tile, f->panel);
+}
+
+/* Move a tile [n][panel] into the output rows. */
+static void store_tile(const struct part *p, const float *tile, int32_t panel, int32_t r0, int32_t nr, int32_t c0,
+                       int32_t n)
+{
+	for (int32_t c = 0; c < n; c++, tile += panel) {
+		float *out = p->out + (size_t)(c0 + c) * (size_t)p->rows + r0;
+
+		if (p->bias && p->accumulate)
+			for (int32_t r = 0; r < nr; r++)
+				out[r] += tile[r] + p->bias[r0 + r];
+		else if (p->bias)
+			for (int32_t r = 0; r < nr; r++)
+				out[r] = tile[r] + p->bias[r0 + r];
+		else if (p->accumulate)
+			for (int32_t r = 0; r < nr; r++)
+				out[r] += tile[r];
+		else
+			memcpy(out, tile, (size_t)nr * sizeof *out);
+	}
+}
+
+static void product_task(void *arg, int task, int worker)
+{
+	const struct product_job *j = arg;
+	const struct cpu_fns *f = j->c->fns;
+	int32_t range = task % j->panel_tasks, panel = f->panel;
+	int32_t c0 = task / j->panel_tasks * j->col_tile, c1 = min32(c0 + j->col_tile, j->x.n);
+	int32_t p = (int32_t)((int64_t)j->panels * range / j->panel_tasks);
+	int32_t left = (int32_t)((int64_t)j->panels * (range + 1) / j->panel_tasks) - p;
+	float *tile = (float *)j->c->scratch.p + (size_t)worker * j->tile_floats;
+	float *tile_up = tile + (size_t)panel * COL_STEP;
+	const struct part *part = j->part;
+
+	for (; left > 0; left--, p++) {
+		int32_t r0, nr;
+
+		while (p >= part->panels) {
+			p -= part->panels;
+			part++;
+		}
+		r0 = p * panel;
+		nr = min32(panel, part->rows - r0);
+		for (int32_t c = c0; c < c1; c += COL_STEP) {
+			struct act x = act_from(&j->x, c, min32(COL_STEP, c1 - c));
+
+			if (cpu_cancelled(j->c))
+				return;
+			weight_times(f, &part->w, p, nr, &x, tile);
+			if (j->glu) {
+				weight_times(f, &part->up, p, nr, &x, tile_up);
+				/* Whole panels, so that the level never takes its tail path. */
+				f->silu_mul(tile, tile_up, x.n * panel);
+			}
+			store_tile(part, tile, panel, r0, nr, c, x.n);
+		}
+	}
+}
+
+static int weight_set(struct cpu *c, struct weight *w, const struct tensor *t, const struct tensor *x)
+{
+	if (!t || !t->data || t->cols != x->cols)
+		return cpu_fail(&c->base, "internal: matmul got a weight of the wrong shape");
+	w->data = t->data;
+	w->type = t->type;
+	w->packed = t->layout == LAYOUT_PACKED;
+	w->row_bytes = row_bytes(t);
+	w->panel_bytes = w->packed ? c->fns->pack_bytes(t->type, t->cols) : w->row_bytes * (size_t)c->fns->panel;
+	return 0;
+}
+
+/* Choose tiles for the parts and run them. */
+static void product_run(struct product_job *j)
+{
+	struct cpu *c = j->c;
+	int32_t n = j->x.n, tasks, room;
+	size_t column;
+	double work = 0;
+	int q8 = 0, f32 = 0;
+
+	j->panels = 0;
+	for (int i = 0; i < j->n_parts; i++) {
+		struct part *p = &j->part[i];
+
+		p->panels = ceil_div(p->rows, c->fns->panel);
+		j->panels += p->panels;
+		work += (double)p->panels * (double)(p->w.panel_bytes + (j->glu ? p->up.panel_bytes : 0)) * n;
+		*(c->fns->wants_q8(p->w.type) ? &q8 : &f32) = 1;
+		if (j->glu)
+			*(c->fns->wants_q8(p->up.type) ? &q8 : &f32) = 1;
+	}
+	if (q8 && !j->x.q && act_quantize(c, &j->x) < 0)
+		return;
+	j->tile_floats = (size_t)c->fns->panel * COL_STEP * (j->glu ? 2 : 1);
+	if (cpu_buffer_grow(c, &c->scratch, j->tile_floats * sizeof(float) * (size_t)c->threads) < 0)
+		return;
+
+	/* Column tiles of equal size whose activations stay in the second cache level. */
+	column = (size_t)j->x.cols * (f32 ? 4 : 1) + (q8 ? (size_t)j->x.cols * 3 / 8 : 0);
+	room = (int32_t)(ACT_BYTES / column);
+	if (room < 16)
+		room = 16;
+	j->col_tiles = ceil_div(n, room);
+	j->col_tile = ceil_div(ceil_div(n, j->col_tiles), 16) * 16;
+	j->col_tiles = ceil_div(n, j->col_tile);
+
+	/* A few tasks per thread let a thread that was held up hand over its share. */
+	tasks = c->threads * (n == 1 ? 4 : 8);
+	if (work / TASK_BYTES < tasks)
+		tasks = (int32_t)(work / TASK_BYTES) + 1;
+	j->panel_tasks = min32(ceil_div(tasks, j->col_tiles), j->panels);
+	if (c->threads == 1)
+		j->panel_tasks = 1;
+	pool_run(c->pool, product_task, j, j->panel_tasks * j->col_tiles);
+}
+
+void cpu_matmul(struct backend *be, const struct matmul *m, int32_t n_m, const struct tensor *x, int32_t n)
+{
+	struct cpu *c = cpu_of(be);
+	struct product_job j;
+
+	if (be->failed || n <= 0 || n_m <= 0 || cpu_cancelled(c))
+		return;
+	j.c = c;
+	j.glu = 0;
+	j.x = (struct act){ .x = cpu_rows_of(be, x, n, 0, "matmul"), .n = n, .cols = x->cols };
+	if (!j.x.x)
+		return;
+	for (int32_t i = 0; i < n_m; ) {
+		for (j.n_parts = 0; i < n_m && j.n_parts < MAX_PARTS; i++) {
+			struct part *p = &j.part[j.n_parts++];
+
+			if (weight_set(c, &p->w, m[i].w, x) < 0)
+				return;
+			p->rows = m[i].w->rows;
+			p->accumulate = m[i].accumulate;
+			p->bias = NULL;
+			p->out = cpu_rows_of(be, m[i].out, n, p->rows, "matmul");
+			if (m[i].bias)
+				p->bias = cpu_rows_of(be, m[i].bias, 1, p->rows, "matmul");
+			if (be->failed)
+				return;
+		}
+		product_run(&j);
+	}
+}
+
+void cpu_matmul_glu(struct backend *be, struct tensor *out, const struct tensor *gate, const struct tensor *up,
+                           const struct tensor *x, int32_t n)
+{
+	struct cpu *c = cpu_of(be);
+	struct product_job j;
+	struct part *p = &j.part[0];
+
+	if (be->failed || n <= 0 || cpu_cancelled(c))
+		return;
+	j.c = c;
+	j.glu = 1;
+	j.n_parts = 1;
+	j.x = (struct act){ .x = cpu_rows_of(be, x, n, 0, "matmul_glu"), .n = n, .cols = x->cols };
+	if (!j.x.x || weight_set(c, &p->w, gate, x) < 0 || weight_set(c, &p->up, up, x) < 0)
+		return;
+	if (gate->rows != up->rows) {
+		cpu_fail(be, "internal: matmul_glu got gate and up of different shapes");
+		return;
+	}
+	p->rows = gate->rows;
+	p->bias = NULL;
+	p->accumulate = 0;
+	p->out = cpu_rows_of(be, out, n, p->rows, "matmul_glu");
+	if (p->out)
+		product_run(&j);
+}

@@ -1,0 +1,150 @@
+/* kernels/cpu_rows.c - the operations that treat every row (token) alone. */
+#include <string.h>
+
+#include "kernels/cpu.h"
+
+enum { SMALL_ROWS = 32 << 10 };      /* values that one thread handles faster than two */
+
+float *cpu_rows_of(struct backend *be, const struct tensor *t, int32_t n, int32_t cols, const char *op)
+{
+	if (t && t->data && t->type == DT_F32 && t->layout != LAYOUT_PACKED && n >= 0 && n <= t->rows &&
+	    (!cols || t->cols == cols))
+		return t->data;
+	cpu_fail(be, "internal: %s got an operand of the wrong shape", op);
+	return NULL;
+}
+
+void cpu_run_rows(struct row_job *j, pool_fn *fn)
+{
+	if ((int64_t)j->n * j->cols <= SMALL_ROWS || j->n == 1) {
+		j->per_task = j->n;
+		if (j->n > 0)
+			fn(j, 0, 0);
+		return;
+	}
+	j->per_task = ceil_div(j->n, j->c->threads * 4);
+	pool_run(j->c->pool, fn, j, ceil_div(j->n, j->per_task));
+}
+
+static void embed_task(void *arg, int task, int worker)
+{
+	const struct row_job *j = arg;
+	size_t rb = row_bytes(j->table);
+
+	(void)worker;
+	FOR_TASK_ROWS(i, j, task)
+		dtype_to_f32(j->table->type, j->out + (size_t)i * (size_t)j->cols,
+		             (const char *)j->table->data + (size_t)j->id[i] * rb, j->cols);
+}
+
+void cpu_embed(struct backend *be, struct tensor *out, const struct tensor *table, const int32_t *id,
+                      int32_t n)
+{
+	struct row_job j = { .c = cpu_of(be), .table = table, .id = id, .n = n, .cols = table->cols };
+
+	if (be->failed || !(j.out = cpu_rows_of(be, out, n, table->cols, "embed")))
+		return;
+	if (table->layout == LAYOUT_PACKED) {
+		cpu_fail(be, "internal: embed got a repacked table");
+		return;
+	}
+	for (int32_t i = 0; i < n; i++)
+		if (id[i] < 0 || id[i] >= table->rows) {
+			cpu_fail(be, "token id %d is not within a vocabulary of %d", (int)id[i], (int)table->rows);
+			return;
+		}
+	cpu_run_rows(&j, embed_task);
+}
+
+static void rmsnorm_task(void *arg, int task, int worker)
+{
+	const struct row_job *j = arg;
+
+	(void)worker;
+	FOR_TASK_ROWS(i, j, task)
+		for (int32_t g = 0; g < j->cols; g += j->group) {
+			size_t at = (size_t)i * (size_t)j->cols + (size_t)g;
+
+			j->c->fns->rmsnorm(j->out + at, j->x + at, j->w, j->group, j->eps);
+		}
+}
+
+void cpu_rmsnorm(struct backend *be, struct tensor *out, const struct tensor *x, const struct tensor *w,
+                        int32_t group, float eps, int32_t n)
+{
+	struct row_job j = { .c = cpu_of(be), .n = n, .cols = x->cols, .group = group, .eps = eps };
+
+	if (be->failed || !(j.x = cpu_rows_of(be, x, n, 0, "rmsnorm")) ||
+	    !(j.out = cpu_rows_of(be, out, n, x->cols, "rmsnorm")) || !(j.w = cpu_rows_of(be, w, 1, group, "rmsnorm")))
+		return;
+	if (group <= 0 || x->cols % group) {
+		cpu_fail(be, "internal: rmsnorm got %d columns in groups of %d", (int)x->cols, (int)group);
+		return;
+	}
+	cpu_run_rows(&j, rmsnorm_task);
+}
+
+static void rope_task(void *arg, int task, int worker)
+{
+	const struct row_job *j = arg;
+
+	(void)worker;
+	FOR_TASK_ROWS(i, j, task)
+		j->c->fns->rope(j->out + (size_t)i * (size_t)j->cols, j->x + (size_t)i * (size_t)j->dims, j->heads,
+		                j->head_dim, j->dims, j->neox);
+}
+
+void cpu_rope(struct backend *be, struct tensor *x, const struct tensor *table, int32_t head_dim,
+                     int32_t dims, int neox, int32_t n)
+{
+	struct row_job j = { .c = cpu_of(be), .n = n, .cols = x->cols, .head_dim = head_dim, .dims = dims, .neox = neox };
+
+	if (be->failed || !(j.out = cpu_rows_of(be, x, n, 0, "rope")) || !(j.x = cpu_rows_of(be, table, n, dims, "rope")))
+		return;
+	if (head_dim <= 0 || x->cols % head_dim || dims > head_dim || dims % 2) {
+		cpu_fail(be, "internal: rope got %d columns, heads of %d, %d of them rotated", (int)x->cols, (int)head_dim,
+		     (int)dims);
+		return;
+	}
+	j.heads = x->cols / head_dim;
+	cpu_run_rows(&j, rope_task);
+}
+
+static void kv_put_task(void *arg, int task, int worker)
+{
+	const struct row_job *j = arg;
+	size_t dim = (size_t)j->head_dim;
+
+	(void)worker;
+	FOR_TASK_ROWS(i, j, task)
+		for (int32_t h = 0; h < j->heads; h++) {
+			size_t at = ((size_t)h * (size_t)j->cap + (size_t)j->row0 + (size_t)i) * dim;
+			const float *x = j->x + (size_t)i * (size_t)j->cols + (size_t)h * dim;
+
+			if (j->type == DT_F32)
+				memcpy((float *)j->plane + at, x, dim * sizeof *x);
+			else
+				j->c->fns->to_f16((uint16_t *)j->plane + at, x, j->head_dim);
+		}
+}
+
+void cpu_kv_put(struct backend *be, struct tensor *plane, const struct tensor *x, int32_t n_kv_head,
+                       int32_t row0, int32_t n)
+{
+	struct row_job j = { .c = cpu_of(be), .n = n, .cols = x->cols, .heads = n_kv_head, .row0 = row0,
+	                     .plane = plane->data, .type = plane->type, .head_dim = plane->cols };
+
+	if (be->failed || !(j.x = cpu_rows_of(be, x, n, 0, "kv_put")))
+		return;
+	if (!plane->data || (plane->type != DT_F16 && plane->type != DT_F32) || n_kv_head <= 0 ||
+	    plane->rows % n_kv_head || (int64_t)n_kv_head * plane->cols != x->cols) {
+		cpu_fail(be, "internal: kv_put got a plane of the wrong shape");
+		return;
+	}
+	j.cap = plane->rows / n_kv_head;
+	if (row0 < 0 || n > j.cap - row0) {
+		cpu_fail(be, "internal: rows %d + %d do not fit a cache of %d", (int)row0, (int)n, (int)j.cap);
+		return;
+	}
+	cpu_run_rows(&j, kv_put_task);
+}
