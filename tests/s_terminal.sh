@@ -1,0 +1,264 @@
+#!/bin/sh
+# tests/s_terminal.sh - the line mode on a real terminal: tmux plays the user at 80x24.
+#
+# WEIR is the program (default ./weir), WEIR_TEST_MODEL the model.  Every terminal here is a private tmux server
+# that ends with the script.  Closes with "N passed, M failed, K skipped".
+set -u
+weir=${WEIR:-./weir}
+model=${WEIR_TEST_MODEL:-${XDG_CACHE_HOME:-$HOME/.cache}/weir/models/SmolLM2-135M-Instruct.Q4_1.gguf}
+slow=${WEIR_TEST_SLOW:-1}   # factor on every time limit, for sanitizer builds and busy machines
+[ -z "${SANITIZE:-}" ] || slow=$((slow * 10))
+
+passed=0 failed=0 skipped=0
+ok() { echo "  ok    $1"; passed=$((passed + 1)); }
+bad() { echo "  FAIL  $1: $2"; failed=$((failed + 1)); }
+skip() { echo "  skip  $1: $2"; skipped=$((skipped + 1)); }
+finish() {
+	echo "$passed passed, $failed failed, $skipped skipped"
+	[ "$failed" = 0 ]
+	exit
+}
+
+if ! command -v tmux >/dev/null 2>&1; then skip terminal "tmux is not installed"; finish; fi
+if [ ! -x "$weir" ]; then bad terminal "no program at '$weir'"; finish; fi
+if [ ! -r "$model" ]; then skip terminal "no model at '$model'"; finish; fi
+
+dir=$(mktemp -d) || exit 1
+case $weir in /*) ;; *) weir=$PWD/$weir ;; esac
+case $model in /*) ;; *) model=$PWD/$model ;; esac
+export weir model dir
+socket=weir-test-$$- turn=0
+mux() { tmux -L "$socket" -f /dev/null "$@"; }
+cleanup() {
+	mux kill-server 2>/dev/null
+	rm -rf "$dir"
+}
+trap cleanup EXIT
+trap 'exit 1' HUP INT TERM
+
+esc=$(printf '\033')
+nl='
+'
+
+# What runs in the terminal: state before, the program, its status, state after.  History and settings go to an
+# empty home.
+cat >"$dir/run" <<'EOF'
+unset TMUX WEIR_MODEL
+export HOME="$dir" XDG_STATE_HOME="$dir/state" XDG_CONFIG_HOME="$dir/config" XDG_CACHE_HOME="$dir/cache" XDG_DATA_HOME="$dir/data"
+trap : INT   # Ctrl-C is for the program alone
+stty -a >"$dir/before"
+"$weir" --line -m "$model" "$@"
+echo $? >"$dir/status"
+stty -a >"$dir/after"
+echo "=== over ==="
+exec cat
+EOF
+
+# A fresh terminal running weir with these arguments.
+start() {
+	mux kill-server 2>/dev/null
+	turn=$((turn + 1))   # a server that is going down still owns its socket for a moment
+	socket=${socket%-*}-$turn
+	rm -f "$dir/status" "$dir/before" "$dir/after"
+	args=
+	for a; do args="$args '$a'"; done
+	env -u TMUX NO_COLOR=1 LC_ALL=C.UTF-8 tmux -u -L "$socket" -f /dev/null new-session -d -x 80 -y 24 "sh '$dir/run' $args"
+}
+screen() { mux capture-pane -p; }
+last_line() { screen | sed -n '/[^ ]/h;${x;s/ *$//;p;}'; }
+type_text() { mux send-keys -l -- "$1"; }
+key() { mux send-keys "$@"; }
+
+# wait_for SECONDS COMMAND...: until the command succeeds.
+wait_for() {
+	left=$(($1 * slow * 10))
+	shift
+	while ! "$@"; do
+		left=$((left - 1))
+		[ "$left" -gt 0 ] || return 1
+		sleep 0.1
+	done
+}
+at_prompt() { [ "$(last_line)" = ">" ]; }
+shows() { screen | grep -q -e "$1"; }
+ended() { [ -e "$dir/after" ] && shows '=== over ==='; }
+status_is() { [ "$(cat "$dir/status" 2>/dev/null)" = "$1" ]; }
+now_ms() {
+	t=$(date +%s%N)
+	case $t in *N*) echo "$(date +%s)000" ;; *) echo "${t%??????}" ;; esac
+}
+tail_of_screen() { screen | grep -v '^ *$' | tail -n 3 | tr '\n' '|'; }
+
+# ---- a question and its answer ----
+
+start --temp 0 --seed 1 -n 24
+if ! wait_for 60 at_prompt; then
+	bad "a prompt comes up" "$(tail_of_screen)"
+	finish
+fi
+ok "a prompt comes up"
+
+type_text 'What is the capital of France?'
+key Enter
+if wait_for 60 shows 'Paris' && wait_for 30 at_prompt; then ok "a question is answered"
+else bad "a question is answered" "$(tail_of_screen)"; fi
+
+type_text '/nonsense'
+key Enter
+if wait_for 10 shows 'unknown command' && wait_for 10 at_prompt; then ok "an unknown command is an error with advice"
+else bad "an unknown command is an error with advice" "$(tail_of_screen)"; fi
+
+# ---- stop ----
+
+type_text '/set n 4000'
+key Enter
+wait_for 10 at_prompt
+key C-l
+type_text 'Write a very long story about a river, a mill and a weir.'
+key Enter
+# the answer has begun when something stands below the question, or has pushed it off the screen
+begun() { screen | awk 'seen && /[a-z]/ { found = 1 } /^> .*a mill and a weir/ { seen = 1 } END { exit seen && !found }'; }
+if wait_for 60 begun && ! at_prompt; then
+	before=$(now_ms)
+	key C-c
+	if wait_for 20 at_prompt; then
+		took=$(($(now_ms) - before))
+		if shows '\[stopped\]' && [ "$took" -lt $((2000 * slow)) ]; then ok "Ctrl-C stops a long answer ($took ms)"
+		else bad "Ctrl-C stops a long answer" "after $took ms: $(tail_of_screen)"; fi
+	else
+		bad "Ctrl-C stops a long answer" "no prompt: $(tail_of_screen)"
+	fi
+else
+	bad "Ctrl-C stops a long answer" "the answer never began, or was over at once: $(tail_of_screen)"
+fi
+
+type_text '/stats'
+key Enter
+if wait_for 10 shows '^so far  *4 messages' && wait_for 10 at_prompt; then ok "/stats works after a stop"
+else bad "/stats works after a stop" "$(tail_of_screen)"; fi
+
+# ten stops in a row leave a conversation that goes on
+i=0
+while [ $i -lt 10 ]; do
+	i=$((i + 1))
+	key C-l
+	type_text "Tell me number $i of your stories about a mill and a weir"
+	key Enter
+	wait_for 60 begun || break
+	key C-c
+	wait_for 20 at_prompt || break
+done
+if [ $i = 10 ] && at_prompt; then ok "ten stops in a row"
+else bad "ten stops in a row" "number $i: $(tail_of_screen)"; fi
+
+# ---- the line ----
+
+type_text 'half a question'
+key C-c
+if wait_for 10 at_prompt && ! ended; then ok "Ctrl-C clears a draft"
+else bad "Ctrl-C clears a draft" "$(tail_of_screen)"; fi
+key Up
+if wait_for 10 shows '^> half a question'; then ok "the cleared draft is in the history"
+else bad "the cleared draft is in the history" "$(tail_of_screen)"; fi
+key C-u
+
+# A paste of several lines is one message, not several: the marks of a bracketed paste are understood.
+mux set-buffer -b paste "/system pasted one${nl}pasted two"
+mux paste-buffer -p -b paste
+if wait_for 10 shows 'pasted two' && ! shows 'system prompt set'; then ok "a paste does not send itself"
+else bad "a paste does not send itself" "$(tail_of_screen)"; fi
+key Enter
+wait_for 10 at_prompt
+
+# ---- resize ----
+
+for size in 20x6 10x3 200x50 80x24; do
+	mux resize-window -x "${size%x*}" -y "${size#*x}"
+	sleep 0.2
+done
+type_text '/help'
+key Enter
+if wait_for 10 shows '^/stats  *tokens' && wait_for 10 at_prompt; then ok "the prompt survives resizing down to 10x3"
+else bad "the prompt survives resizing down to 10x3" "$(tail_of_screen)"; fi
+
+# ---- the end ----
+
+ends_well() {   # NAME STATUS
+	if ! wait_for 20 ended; then bad "$1" "still running: $(tail_of_screen)"
+	elif ! status_is "$2"; then bad "$1" "status $(cat "$dir/status"), expected $2"
+	elif ! cmp -s "$dir/before" "$dir/after"; then bad "$1" "terminal settings differ: $(diff "$dir/before" "$dir/after" | tr '\n' ' ')"
+	else ok "$1"; fi
+}
+type_text '/quit'
+key Enter
+ends_well "/quit ends with status 0, terminal as before" 0
+
+start --temp 0 -n 8
+wait_for 60 at_prompt
+key C-d
+ends_well "Ctrl-D ends with status 0, terminal as before" 0
+
+start --temp 0 -n 8
+wait_for 60 at_prompt
+key C-c
+wait_for 10 shows 'again'
+key C-c
+ends_well "Ctrl-C twice at an empty prompt ends, terminal as before" 0
+
+# SIGTERM at the prompt and during an answer.  The pane's shell is the parent of the program.
+child() { ps -o pid= --ppid "$(mux display-message -p '#{pane_pid}')" 2>/dev/null | tr -d ' ' | head -n 1; }
+if ! command -v ps >/dev/null 2>&1; then
+	skip "SIGTERM" "ps is not installed"
+else
+	start --temp 0 -n 8
+	wait_for 60 at_prompt
+	kill -TERM "$(child)"
+	ends_well "SIGTERM at the prompt ends with 143, terminal as before" 143
+
+	start --temp 0 -n 4000
+	wait_for 60 at_prompt
+	type_text 'Write a very long story about a river, a mill and a weir.'
+	key Enter
+	wait_for 60 begun
+	kill -TERM "$(child)"
+	ends_well "SIGTERM during an answer ends with 143, terminal as before" 143
+fi
+
+# ---- hostile text ----
+
+# A document, and its name, that try to colour, to clear the screen, to set the title and to fill the clipboard.
+evil="$dir/evil${esc}[31m${esc}]0;OWNED$(printf '\007').txt"
+if ! printf 'Say \033[31mRED\033[0m \033[2J\033]0;OWNED\007 \033]52;c;T1dORUQ=\007 \302\233\061m \342\200\256now\r\b\b\bthen \342\200\213hid\342\200\213den\n' >"$evil"; then
+	skip "hostile text" "the file system refuses such a name"
+else
+	harmless() {   # NAME: nothing of it reached the terminal
+		if mux capture-pane -p -e -S - | grep -q "$esc"; then
+			bad "$1" "escapes on the screen: $(mux capture-pane -p -e -S - | grep "$esc" | head -n 2 | tr "$esc" '^')"
+		elif [ "$(mux display-message -p '#{pane_title}')" = OWNED ]; then bad "$1" "it set the title"
+		elif mux show-buffer 2>/dev/null | grep -q OWNED; then bad "$1" "it filled the clipboard"
+		else ok "$1"; fi
+	}
+	start --temp 0 -n 24
+	wait_for 60 at_prompt
+	mux set-option -g set-clipboard on
+	# the name is typed through completion: /read and the directory, then Tab
+	type_text "/read $dir/evil"
+	key Tab
+	sleep 0.3
+	key Enter
+	if wait_for 10 shows 'bytes wait'; then
+		wait_for 10 at_prompt
+		key C-l
+		type_text 'Repeat the document word for word.'
+		key Enter
+		sleep 0.5
+		wait_for 60 at_prompt
+		harmless "a hostile document does nothing to the terminal"
+	else
+		bad "a hostile document does nothing to the terminal" "it was not read: $(tail_of_screen)"
+	fi
+	type_text '/quit'
+	key Enter
+	wait_for 10 ended
+fi
+finish
