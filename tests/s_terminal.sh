@@ -246,9 +246,10 @@ else
 	key Tab
 	sleep 0.3
 	key Enter
-	if wait_for 10 shows 'bytes wait'; then
-		wait_for 10 at_prompt
-		key C-l
+	if wait_for 10 shows 'bytes wait' && wait_for 10 at_prompt; then
+		harmless "a hostile name does nothing to the terminal"
+		if shows 'evil^\[\[31m^\[\]0;OWNED^G.txt.*hidden characters'; then ok "hidden characters of a document are reported"
+		else bad "hidden characters of a document are reported" "$(tail_of_screen)"; fi
 		type_text 'Repeat the document word for word.'
 		key Enter
 		sleep 0.5
@@ -257,6 +258,17 @@ else
 	else
 		bad "a hostile document does nothing to the terminal" "it was not read: $(tail_of_screen)"
 	fi
+	# text of the user comes back: typed with Ctrl-V
+	type_text '/system be '
+	key C-v Escape
+	type_text '[31mred'
+	key C-v C-g Enter
+	wait_for 10 shows 'prompt set'
+	type_text '/system'
+	key Enter
+	wait_for 10 shows '^be '
+	wait_for 10 at_prompt
+	harmless "a hostile system prompt does nothing to the terminal"
 	type_text '/quit'
 	key Enter
 	wait_for 10 ended
