@@ -1,9 +1,12 @@
 /* engine/chat.h (private to engine/) - conversations to tokens, for known template families.
  *
- * There is no Jinja here: a model's template is recognised by features of its text as one of a table
- * of families, and a family is rendered by plain data.  A template that is not recognised is refused by
- * name with the advice to pass --chat-template FAMILY; nothing is guessed.  Rendering goes to tokens,
- * never through text, so markers inside a message stay plain text. */
+ * There is no Jinja here: a model's template is recognised as one of a table of families by its skeleton (what is left
+ * of its text without spelling variants and without branches for tools), and a family is rendered by plain data.  A
+ * template that is not recognised is refused by name with the advice to pass --chat-template FAMILY; nothing is
+ * guessed.  Rendering goes to tokens, never through text, so markers inside a message stay plain text.
+ *
+ * Some templates print the current date: it is today's, or that of the environment variable
+ * WEIR_TODAY=YYYY-MM-DD where it is set (tests, reproducible runs). */
 #ifndef WEIR_CHAT_H
 #define WEIR_CHAT_H
 
@@ -14,9 +17,11 @@ struct vocab;
 struct span;
 struct chat_family;
 
-/* Recognise text[0..len) (tokenizer.chat_template).  *out is static data.  ERR_MODEL if unknown. */
+/* Recognise text[0..len) (tokenizer.chat_template).  *out lives until the program ends: a row of the table, or a copy
+ * of one with what the template itself brings (a default system message).  ERR_MODEL if unknown. */
 int chat_detect(const struct chat_family **out, const char *text, size_t len, struct err *);
-/* By name (--chat-template NAME); ERR_USAGE with the list of names if unknown. */
+/* By name (--chat-template NAME); ERR_USAGE with some of the names if unknown.  A default system message that only a
+ * model's own template knows is then not written. */
 int chat_by_name(const struct chat_family **out, const char *name, struct err *);
 const char *chat_name(const struct chat_family *);
 const struct chat_family *chat_families(size_t i);   /* i-th family, NULL past the end */

@@ -1,0 +1,322 @@
+/* engine/chat.c - recognise chat templates, render conversations, turn them into tokens.
+ *
+ * Recognition compares the template's skeleton (chat_skeleton.c) with the known ones.  A known skeleton may leave
+ * parts of literals open, a default system message most of the time; what stands there becomes part of the family, so a
+ * family can be a copy of a table row with captures of its own.  Such copies are kept until the program ends (the
+ * caller holds plain pointers), equal ones once, and no more than MAX_DERIVED of them. */
+#include "engine/chat_private.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_DERIVED = 1024 };
+
+const char *chat_name(const struct chat_family *f) { return f->name; }
+
+const struct chat_family *chat_families(size_t i) { return i < chat_table_n ? &chat_table[i] : NULL; }
+
+/* The first names, as many as an error message can hold. */
+static char *some_names(void)
+{
+	struct str o = {0};
+	size_t i;
+	for (i = 0; i < chat_table_n && o.n < 150; i++)
+		str_addf(&o, "%s%s", i ? ", " : "", chat_table[i].name);
+	str_addf(&o, " and %zu more", chat_table_n - i);
+	return o.p;
+}
+
+/* ---- recognition ---- */
+
+/* Decode the inside of a literal as chat_skeleton() prints it. */
+static char *unescape(const char *p, size_t n)
+{
+	struct str o = {0};
+	size_t i;
+
+	str_add(&o, "", 0);
+	for (i = 0; i < n; i++) {
+		char c = p[i];
+		if (c == '\\' && i + 1 < n) {
+			c = p[++i];
+			c = c == 'n' ? '\n' : c == 't' ? '\t' : c == 'r' ? '\r' : c;
+		}
+		str_add(&o, &c, 1);
+	}
+	return o.p;
+}
+
+/* Does the known skeleton fit text[0..n) as a whole?  cap[i], when not NULL, is allocated. */
+static int fits(const char *known, const char *text, size_t n, char *cap[CHAT_CAPTURES])
+{
+	size_t at = 0;
+
+	while (*known) {
+		size_t k = strcspn(known, "\1\2\3\4\5"), next;
+		const char *q;
+		char mark = known[k];
+
+		if (k > n - at || memcmp(known, text + at, k))
+			return 0;
+		known += k;
+		at += k;
+		if (!mark)
+			break;
+		next = strcspn(++known, "\1\2\3\4\5");
+		if (mark == '\5') {
+			q = next ? memmem(text + at, n - at, known, next) : text + n;
+			if (!q)
+				return 0;
+			at = (size_t)(q - text);
+			continue;
+		}
+		/* a capture ends where the rest of its literal is found, inside the literal */
+		for (k = at; k < n && text[k] != '\''; k += text[k] == '\\' ? 2 : 1)
+			if (next && n - k >= next && known[0] != '\'' && !memcmp(text + k, known, next))
+				break;
+		if (k > n || cap[mark - 1])
+			return 0;
+		cap[mark - 1] = unescape(text + at, k - at);
+		at = k;
+	}
+	return at == n;
+}
+
+static int same(const char *a, const char *b) { return a == b || (a && b && !strcmp(a, b)); }
+
+static int is_same_family(const struct chat_family *a, const struct chat_family *b)
+{
+	int i;
+	if (a->name != b->name || !same(a->s.start, b->s.start))
+		return 0;
+	for (i = 0; i < CHAT_CAPTURES; i++)
+		if (!same(a->cap[i], b->cap[i]))
+			return 0;
+	return 1;
+}
+
+/* A lasting family equal to *f; takes over its captures. */
+static const struct chat_family *intern(struct chat_family *f, char *cap[CHAT_CAPTURES])
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static struct chat_family *kept[MAX_DERIVED];
+	static size_t n;
+	const struct chat_family *r = NULL;
+	size_t i;
+
+	for (i = 0; i < chat_table_n && !r; i++)
+		if (is_same_family(&chat_table[i], f))
+			r = &chat_table[i];
+	pthread_mutex_lock(&lock);
+	for (i = 0; i < n && !r; i++)
+		if (is_same_family(kept[i], f))
+			r = kept[i];
+	if (!r && n < MAX_DERIVED) {
+		kept[n] = xmalloc(sizeof *f);
+		*kept[n] = *f;
+		r = kept[n++];
+		memset(cap, 0, CHAT_CAPTURES * sizeof *cap);
+	}
+	pthread_mutex_unlock(&lock);
+	return r;
+}
+
+static void free_captures(char *cap[CHAT_CAPTURES])
+{
+	int i;
+	for (i = 0; i < CHAT_CAPTURES; i++) {
+		free(cap[i]);
+		cap[i] = NULL;
+	}
+}
+
+/* 1 and *out when row i knows the skeleton, 0 when not, -1 when there is no room for another family. */
+static int try_row(size_t i, const char *text, size_t n, int bos, const struct chat_family **out)
+{
+	const struct chat_family *row = &chat_table[i];
+	const char *const *k = row->skeletons;
+
+	for (; k && *k; k++) {
+		char *cap[CHAT_CAPTURES] = {0};
+		int c, ok = fits(*k, text, n, cap);
+		for (c = 0; ok && c < CHAT_CAPTURES && (row->flags & CHAT_FIXED); c++)
+			ok = same(cap[c], row->cap[c]);
+		if (ok) {
+			struct chat_family f = *row;
+			for (c = 0; c < CHAT_CAPTURES; c++)
+				f.cap[c] = cap[c];
+			/* A {bos_token} at the start of the template was taken off: the row writes it exactly when it was
+			 * there, unless its skeletons say elsewhere where it goes. */
+			if (strstr(*k, "bos_token"))
+				ok = !bos;
+			else if (f.s.start && !strncmp(f.s.start, "@b", 2))
+				f.s.start += bos ? 0 : 2;
+			else if (bos && !f.s.start)
+				f.s.start = "@b";
+			else
+				ok = !bos;
+			*out = ok ? intern(&f, cap) : NULL;
+		}
+		free_captures(cap);
+		if (ok)
+			return *out ? 1 : -1;
+	}
+	return 0;
+}
+
+/* What an unknown template looks like, for the user who has to choose a family. */
+static const char *looks_like(const char *text, size_t n)
+{
+	static const struct { const char *mark, *family; } known[] = {
+		{ "<|im_start|>", "chatml" }, { "<|start_header_id|>", "llama3" }, { "<start_of_turn>", "gemma" },
+		{ "<<SYS>>", "llama2" }, { "[INST]", "mistral" }, { "<|START_OF_TURN_TOKEN|>", "command-r" },
+		{ "<|start_of_role|>", "granite" }, { "<|im_middle|>", "kimi" }, { "[gMASK]", "chatglm4" },
+		{ "<｜User｜>", "deepseek-v3" }, { "<|channel|>", "gpt-oss" }, { "<|turn>", "gemma4" },
+		{ "<|assistant|>", "phi3 or zephyr" }, { "### Instruction", "deepseek-coder" }, { "ASSISTANT:", "vicuna" },
+	};
+	size_t i;
+	for (i = 0; i < sizeof known / sizeof *known; i++)
+		if (memmem(text, n, known[i].mark, strlen(known[i].mark)))
+			return known[i].family;
+	return NULL;
+}
+
+int chat_detect(const struct chat_family **out, const char *text, size_t len, struct err *e)
+{
+	static const char bos[] = "{bos_token}";
+	struct str s = {0};
+	struct err why = {0};
+	const char *p, *like;
+	char *names;
+	size_t i, n;
+	int r = 0, has_bos;
+
+	if (!chat_skeleton(text, len, &s, &why)) {
+		p = s.p ? s.p : "";
+		n = s.n;
+		has_bos = n >= sizeof bos - 1 && !memcmp(p, bos, sizeof bos - 1);
+		if (has_bos)
+			p += sizeof bos - 1, n -= sizeof bos - 1;
+		for (i = 0; i < chat_table_n && !r; i++)
+			r = try_row(i, p, n, has_bos, out);
+	}
+	str_free(&s);
+	if (r == 1)
+		return 0;
+	if (r < 0)
+		return err_set(e, ERR_MODEL, "too many different chat templates were opened in one program, the limit is %d",
+		               MAX_DERIVED);
+	like = len <= CHAT_TEMPLATE_MAX ? looks_like(text, len) : NULL;
+	names = some_names();
+	err_set(e, ERR_MODEL, "the model's chat template is not one of those known%s%s%s%s%s; pass --chat-template NAME "
+	        "(one of %s)", *why.msg ? ": " : "", why.msg, like ? "; it looks like '" : "", like ? like : "",
+	        like ? "'" : "", names);
+	free(names);
+	return -1;
+}
+
+int chat_by_name(const struct chat_family **out, const char *name, struct err *e)
+{
+	char *names;
+	size_t i;
+
+	for (i = 0; i < chat_table_n; i++)
+		if (!strcmp(chat_table[i].name, name)) {
+			*out = &chat_table[i];
+			return 0;
+		}
+	names = some_names();
+	err_set(e, ERR_USAGE, "the chat template '%s' is not known; pass one of %s", name, names);
+	free(names);
+	return -1;
+}
+
+/* ---- rendering ---- */
+
+void chat_text_free(struct chat_text *t)
+{
+	str_free(&t->text);
+	free(t->special);
+	*t = (struct chat_text){0};
+}
+
+int chat_write(const struct chat_family *f, const char *bos, const char *eos, const struct chat_msg *m, size_t n,
+               int add_reply_head, struct chat_text *out, struct err *e)
+{
+	return chat_compose(f, bos, eos, m, n, add_reply_head, out, NULL, e);
+}
+
+/* Text of a control token, "" for none.  The caller frees. */
+static char *token_text(const struct vocab *v, int32_t id)
+{
+	size_t n = id < 0 ? 0 : vocab_piece(v, id, 1, NULL, 0);
+	char *s = xcalloc(n + 1, 1);
+	if (n)
+		vocab_piece(v, id, 1, s, n);
+	return s;
+}
+
+/* Encode text[from..to) of t with its share of the special ranges. */
+static int encode_part(const struct vocab *v, const struct chat_text *t, size_t from, size_t to, size_t *next_span,
+                       struct tokens *out, struct err *e)
+{
+	struct span *part;
+	size_t i = *next_span, n = 0;
+	int r;
+
+	if (from == to)
+		return 0;
+	part = xcalloc(t->n_special + 1, sizeof *part);
+	for (; i < t->n_special && t->special[i].off < to; i++) {
+		size_t a = t->special[i].off, b = a + t->special[i].len;
+		a = a < from ? from : a;
+		b = b > to ? to : b;
+		if (a < b)
+			part[n++] = (struct span){ a - from, b - a };
+		if (t->special[i].off + t->special[i].len > to)
+			break;          /* goes on in the next part */
+	}
+	*next_span = i;
+	r = vocab_encode(v, t->text.p + from, to - from, part, n, out, e);
+	free(part);
+	return r;
+}
+
+int chat_render(const struct chat_family *f, const struct vocab *v, const struct chat_msg *m, size_t n,
+                int add_reply_head, struct tokens *out, struct err *e)
+{
+	const struct vocab_info *info = vocab_info(v);
+	char *bos = token_text(v, info->bos), *eos = token_text(v, info->eos);
+	size_t *where = xcalloc(n + 1, sizeof *where), done = 0, span = 0, i, start = out->n;
+	struct chat_text t = {0};
+	int r = chat_compose(f, bos, eos, m, n, add_reply_head, &t, where, e);
+
+	if (!r && info->bos >= 0 && info->add_bos)
+		tokens_add(out, info->bos);
+	for (i = 0; i < n && !r; i++) {
+		/* Tokens that were sampled stand for themselves, where the template leaves the answer as it is: encoding
+		 * the text again might cut it differently, and the KV rows before would be lost. */
+		if (!m[i].n_id || where[i] == SIZE_MAX || m[i].role != ROLE_ASSISTANT)
+			continue;
+		r = encode_part(v, &t, done, where[i], &span, out, e);
+		if (!r)
+			tokens_append(out, m[i].id, m[i].n_id);
+		done = where[i] + m[i].len;
+	}
+	if (!r)
+		r = encode_part(v, &t, done, t.text.n, &span, out, e);
+	/* never twice: the template wrote it too */
+	if (!r && info->bos >= 0 && info->add_bos && out->n - start >= 2 && out->id[start + 1] == info->bos &&
+	    t.n_special && !t.special[0].off) {
+		memmove(out->id + start, out->id + start + 1, (out->n - start - 1) * sizeof *out->id);
+		out->n--;
+	}
+	if (r)
+		out->n = start;
+	free(bos);
+	free(eos);
+	free(where);
+	chat_text_free(&t);
+	return r;
+}
