@@ -85,8 +85,9 @@ static int bad(struct parse *p, uint64_t off, const char *field, const char *res
 
 static int bad_end(struct parse *p)
 {
-	return bad(p, p->c.failed_at, p->c.failed, "is cut off: it needs %" PRIu64 " bytes, and the file has %" PRIu64
-	           " left", p->c.failed_need, p->c.size - p->c.failed_at);
+	return bad(p, p->c.failed_at, p->c.failed,
+	           "is cut off: it needs %" PRIu64 " bytes, and the file has %" PRIu64 " left",
+	           p->c.failed_need, p->c.size - p->c.failed_at);
 }
 
 /* What a file that is not GGUF looks like; NULL when nothing fits. */
@@ -127,20 +128,24 @@ static const char *looks_like(const uint8_t *p, uint64_t n)
 	uint64_t skip = 0, text = 0;
 
 	for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-		if (n >= (uint64_t)known[i].at + known[i].len && !memcmp(p + known[i].at, known[i].magic, known[i].len))
+		if (n >= (uint64_t)known[i].at + known[i].len &&
+		    !memcmp(p + known[i].at, known[i].magic, known[i].len))
 			return known[i].what;
-	while (skip < n && skip < 64 && (p[skip] == ' ' || p[skip] == '\n' || p[skip] == '\r' || p[skip] == '\t'))
+	while (skip < n && skip < 64 &&
+	       (p[skip] == ' ' || p[skip] == '\n' || p[skip] == '\r' || p[skip] == '\t'))
 		skip++;
 	for (size_t i = 0; i < sizeof html / sizeof html[0]; i++) {
 		size_t len = strlen(html[i]), k = 0;
-		while (k < len && skip + k < n && (p[skip + k] | (p[skip + k] >= 'A' && p[skip + k] <= 'Z' ? 32 : 0)) == html[i][k])
+		while (k < len && skip + k < n &&
+		       (p[skip + k] | (p[skip + k] >= 'A' && p[skip + k] <= 'Z' ? 32 : 0)) == html[i][k])
 			k++;
 		if (k == len)
 			return "a web page: the download was answered with HTML";
 	}
 	if (n > 512 && !memcmp(p + 257, "ustar", 5))
 		return "a tar archive: unpack it first";
-	while (text < n && text < 64 && ((p[text] >= 0x20 && p[text] < 0x7f) || (p[text] >= '\t' && p[text] <= '\r')))
+	while (text < n && text < 64 &&
+	       ((p[text] >= 0x20 && p[text] < 0x7f) || (p[text] >= '\t' && p[text] <= '\r')))
 		text++;
 	return text == 64 || text == n ? "plain text" : NULL;
 }
@@ -159,13 +164,15 @@ static int bad_magic(struct parse *p)
 }
 
 /* One of the two counts of the header against its cap and against the bytes that are left for it. */
-static int check_count(struct parse *p, uint64_t off, const char *field, uint64_t n, uint64_t cap, uint64_t record)
+static int check_count(struct parse *p, uint64_t off, const char *field, uint64_t n, uint64_t cap,
+                       uint64_t record)
 {
 	if (n > cap)
 		return bad(p, off, field, "is %" PRIu64 ", and the limit is %" PRIu64, n, cap);
 	if (n > cursor_left(&p->c) / record)
-		return bad(p, off, field, "is %" PRIu64 ", but the %" PRIu64 " bytes left can hold at most %" PRIu64,
-		           n, cursor_left(&p->c), cursor_left(&p->c) / record);
+		return bad(p, off, field,
+		           "is %" PRIu64 ", but the %" PRIu64 " bytes left can hold at most %" PRIu64, n,
+		           cursor_left(&p->c), cursor_left(&p->c) / record);
 	return 0;
 }
 
@@ -190,8 +197,10 @@ static int parse_header(struct parse *p)
 	if (g->version != 2 && g->version != 3) {
 		uint32_t swapped = __builtin_bswap32(g->version);
 		if (swapped > 0 && swapped <= 0xffff)
-			return bad(p, 4, "version", "is 0x%08" PRIx32 ": this is a big-endian file (version %" PRIu32
-			           "), and only little-endian files can be read", g->version, swapped);
+			return bad(p, 4, "version",
+			           "is 0x%08" PRIx32 ": this is a big-endian file (version %" PRIu32
+			           "), and only little-endian files can be read",
+			           g->version, swapped);
 		return bad(p, 4, "version", "is %" PRIu32 ", and only 2 and 3 are supported", g->version);
 	}
 	g->n_tensor = cursor_u64(&p->c, "n_tensors");
@@ -213,7 +222,8 @@ static int printable(struct view v)
 }
 
 /* A key or a tensor name: 1 to max bytes of printable ASCII. */
-static int read_name(struct parse *p, const char *field, const char *field_bytes, uint64_t max, struct view *out)
+static int read_name(struct parse *p, const char *field, const char *field_bytes, uint64_t max,
+                     struct view *out)
 {
 	uint64_t off = p->c.pos, n = cursor_u64(&p->c, field);
 	char shown[80];
@@ -227,7 +237,8 @@ static int read_name(struct parse *p, const char *field, const char *field_bytes
 	if (p->c.failed)
 		return bad_end(p);
 	if (!printable(*out))
-		return bad(p, off + 8, field_bytes, "is '%s', and must be printable ASCII", show(*out, shown));
+		return bad(p, off + 8, field_bytes, "is '%s', and must be printable ASCII",
+		           show(*out, shown));
 	p->name = *out;
 	return 0;
 }
@@ -265,13 +276,15 @@ static int read_array(struct parse *p, struct gguf_value *v)
 	if (elem > GGUF_F64)
 		return bad(p, off, "array type", "is %" PRIu32 ", and must be 0 to 12", elem);
 	if (elem == GGUF_ARRAY)
-		return bad(p, off, "array type", "is %" PRIu32 ", an array of arrays, which is not supported", elem);
+		return bad(p, off, "array type", "is %" PRIu32 ", an array of arrays, which is not supported",
+		           elem);
 	if (n > MAX_ARRAY)
 		return bad(p, off + 4, "array count", "is %" PRIu64 ", and the limit is %u", n, MAX_ARRAY);
 	least = elem == GGUF_STRING ? 8 : gguf_type_size((enum gguf_type)elem);
 	if (n > cursor_left(&p->c) / least)
-		return bad(p, off + 4, "array count", "is %" PRIu64 ", but the %" PRIu64 " bytes left can hold at most %"
-		           PRIu64, n, cursor_left(&p->c), cursor_left(&p->c) / least);
+		return bad(p, off + 4, "array count",
+		           "is %" PRIu64 ", but the %" PRIu64 " bytes left can hold at most %" PRIu64, n,
+		           cursor_left(&p->c), cursor_left(&p->c) / least);
 	v->elem = (enum gguf_type)elem;
 	v->n = n;
 	start = p->c.pos;
@@ -325,14 +338,16 @@ static int read_kv(struct parse *p, struct gguf_value *v)
 
 static int by_key(const void *a, const void *b)
 {
-	const struct gguf_value *x = *(const struct gguf_value *const *)a, *y = *(const struct gguf_value *const *)b;
+	const struct gguf_value *x = *(const struct gguf_value *const *)a;
+	const struct gguf_value *y = *(const struct gguf_value *const *)b;
 	int c = view_cmp(x->key, y->key);
 	return c ? c : x->off < y->off ? -1 : x->off > y->off;
 }
 
 static int by_name(const void *a, const void *b)
 {
-	const struct gguf_tensor *x = *(const struct gguf_tensor *const *)a, *y = *(const struct gguf_tensor *const *)b;
+	const struct gguf_tensor *x = *(const struct gguf_tensor *const *)a;
+	const struct gguf_tensor *y = *(const struct gguf_tensor *const *)b;
 	int c = view_cmp(x->name, y->name);
 	return c ? c : x->off < y->off ? -1 : x->off > y->off;
 }
@@ -357,7 +372,8 @@ static int parse_kv(struct parse *p)
 	qsort(g->kv_sorted, g->n_kv, sizeof *g->kv_sorted, by_key);
 	for (uint64_t i = 1; i < g->n_kv; i++)
 		if (!view_cmp(g->kv_sorted[i - 1]->key, g->kv_sorted[i]->key))
-			return bad(p, g->kv_sorted[i]->off, "key", "'%s' is a duplicate, first seen at byte %" PRIu64,
+			return bad(p, g->kv_sorted[i]->off, "key",
+			           "'%s' is a duplicate, first seen at byte %" PRIu64,
 			           show(g->kv_sorted[i]->key, name), g->kv_sorted[i - 1]->off);
 	return 0;
 }
@@ -375,11 +391,13 @@ static int check_container_keys(struct parse *p)
 	if ((v = gguf_find(g, "general.alignment"))) {
 		uint32_t a;
 		if (v->type != GGUF_U32)
-			return bad(p, v->off, "general.alignment", "is of type %s, and must be u32", gguf_type_name(v->type));
+			return bad(p, v->off, "general.alignment", "is of type %s, and must be u32",
+			           gguf_type_name(v->type));
 		a = (uint32_t)bytes_le(v->data, 4);
 		if (a < 8 || a > MAX_ALIGNMENT || (a & (a - 1)))
-			return bad(p, v->off, "general.alignment", "is %" PRIu32 ", and must be a power of two from 8 to %u",
-			           a, MAX_ALIGNMENT);
+			return bad(p, v->off, "general.alignment",
+			           "is %" PRIu32 ", and must be a power of two from 8 to %u", a,
+			           MAX_ALIGNMENT);
 		g->alignment = a;
 	}
 	have = gguf_string(g, "general.architecture", &s, p->e);
@@ -396,7 +414,8 @@ static int check_container_keys(struct parse *p)
 		           ", and split models are not supported yet: merge the parts into one file", n);
 	if (gguf_int(g, "split.no", 0, 0, &no, p->e) < 0)
 		return -1;
-	return gguf_int(g, "split.tensors.count", (int64_t)g->n_tensor, (int64_t)g->n_tensor, &n, p->e) < 0 ? -1 : 0;
+	n = (int64_t)g->n_tensor;
+	return gguf_int(g, "split.tensors.count", n, n, &n, p->e) < 0 ? -1 : 0;
 }
 
 /* ---- tensor directory ---- */
@@ -432,10 +451,12 @@ static int read_tensor(struct parse *p, struct gguf_tensor *t)
 		if (p->c.failed)
 			return bad_end(p);
 		if (ne < 1 || ne > INT64_MAX)
-			return bad(p, off, ne_field[i], "is %" PRIu64 ", and must be 1 to %" PRId64, ne, INT64_MAX);
+			return bad(p, off, ne_field[i], "is %" PRIu64 ", and must be 1 to %" PRId64, ne,
+			           INT64_MAX);
 		if (size_mul(count, ne, &count) || count > INT64_MAX)
-			return bad(p, off, ne_field[i], "is %" PRIu64 ", and the number of values then passes %" PRId64,
-			           ne, INT64_MAX);
+			return bad(p, off, ne_field[i],
+			           "is %" PRIu64 ", and the number of values then passes %" PRId64, ne,
+			           INT64_MAX);
 		t->ne[i] = (int64_t)ne;
 	}
 	off = p->c.pos;
@@ -443,16 +464,19 @@ static int read_tensor(struct parse *p, struct gguf_tensor *t)
 	if (p->c.failed)
 		return bad_end(p);
 	type = dtype_from_ggml(id, &type_name);
+	if (type < 0 && type_name)
+		return bad(p, off, "type", "is %" PRIu32 " (%s), which is not supported", id, type_name);
 	if (type < 0)
-		return type_name ? bad(p, off, "type", "is %" PRIu32 " (%s), which is not supported", id, type_name)
-		                 : bad(p, off, "type", "is %" PRIu32 ", which is not known", id);
+		return bad(p, off, "type", "is %" PRIu32 ", which is not known", id);
 	t->type = (enum dtype)type;
 	info = dtype_info(t->type);
 	if (t->ne[0] % info->block)
-		return bad(p, off, "ne[0]", "is %" PRId64 ", and must be a multiple of the block of %s, %" PRId32,
-		           t->ne[0], info->name, info->block);
+		return bad(p, off, "ne[0]",
+		           "is %" PRId64 ", and must be a multiple of the block of %s, %" PRId32, t->ne[0],
+		           info->name, info->block);
 	if (size_mul(count / (uint64_t)info->block, (uint64_t)info->block_bytes, &t->bytes))
-		return bad(p, off, "size", "is %" PRIu64 " blocks of %" PRId32 " bytes, more than 64 bits can count",
+		return bad(p, off, "size",
+		           "is %" PRIu64 " blocks of %" PRId32 " bytes, more than 64 bits can count",
 		           count / (uint64_t)info->block, info->block_bytes);
 	if (t->bytes > p->c.size)
 		return bad(p, off, "size", "is %" PRIu64 " bytes, and the whole file has only %" PRIu64
@@ -462,8 +486,9 @@ static int read_tensor(struct parse *p, struct gguf_tensor *t)
 	if (p->c.failed)
 		return bad_end(p);
 	if (t->at % p->g->alignment)
-		return bad(p, off, "offset", "is %" PRIu64 ", and must be a multiple of the alignment, %" PRIu32,
-		           t->at, p->g->alignment);
+		return bad(p, off, "offset",
+		           "is %" PRIu64 ", and must be a multiple of the alignment, %" PRIu32, t->at,
+		           p->g->alignment);
 	return 0;
 }
 
@@ -489,11 +514,13 @@ static int place_tensors(struct parse *p)
 			           " bytes, but the data section has only %" PRIu64 " bytes: the file is cut short or damaged",
 			           t->at, t->bytes, room);
 		if (t->at < prev)
-			return bad(p, field, "offset", "is %" PRIu64 ", out of order: the tensor before it is at %"
-			           PRIu64, t->at, prev);
+			return bad(p, field, "offset",
+			           "is %" PRIu64 ", out of order: the tensor before it is at %" PRIu64, t->at,
+			           prev);
 		if (t->at < end)
-			return bad(p, field, "offset", "is %" PRIu64 ", an overlap: the tensor before it ends at %"
-			           PRIu64, t->at, end);
+			return bad(p, field, "offset",
+			           "is %" PRIu64 ", an overlap: the tensor before it ends at %" PRIu64, t->at,
+			           end);
 		prev = t->at;
 		end = t->at + t->bytes;
 		t->at += start;
@@ -514,7 +541,8 @@ static int parse_tensors(struct parse *p)
 	if (check_count(p, 8, "n_tensors", g->n_tensor, MAX_TENSORS, MIN_TENSOR_RECORD))
 		return -1;
 	g->tensor = try_alloc(g->n_tensor, sizeof *g->tensor, "the tensor directory of a model file", p->e);
-	g->tensor_sorted = try_alloc(g->n_tensor, sizeof *g->tensor_sorted, "the tensor directory of a model file", p->e);
+	g->tensor_sorted = try_alloc(g->n_tensor, sizeof *g->tensor_sorted,
+	                             "the tensor directory of a model file", p->e);
 	if (!g->tensor || !g->tensor_sorted)
 		return -1;
 	p->kind = "tensor";
@@ -527,7 +555,8 @@ static int parse_tensors(struct parse *p)
 	qsort(g->tensor_sorted, g->n_tensor, sizeof *g->tensor_sorted, by_name);
 	for (uint64_t i = 1; i < g->n_tensor; i++)
 		if (!view_cmp(g->tensor_sorted[i - 1]->name, g->tensor_sorted[i]->name))
-			return bad(p, g->tensor_sorted[i]->off, "tensor name", "'%s' is a duplicate, first seen at byte %" PRIu64,
+			return bad(p, g->tensor_sorted[i]->off, "tensor name",
+			           "'%s' is a duplicate, first seen at byte %" PRIu64,
 			           show(g->tensor_sorted[i]->name, name), g->tensor_sorted[i - 1]->off);
 	return place_tensors(p);
 }
@@ -593,13 +622,15 @@ static int map_file(struct gguf *g, const char *path, struct err *e)
 	}
 	if ((uint64_t)st.st_size > PTRDIFF_MAX) {
 		close(fd);
-		return gguf_err(g, e, "size is %" PRId64 " bytes, more than this machine can map", (int64_t)st.st_size);
+		return gguf_err(g, e, "size is %" PRId64 " bytes, more than this machine can map",
+		                (int64_t)st.st_size);
 	}
 	p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
 	if (p == MAP_FAILED) {
 		int error = errno;
 		close(fd);
-		return gguf_err(g, e, "%" PRId64 " bytes cannot be mapped: %s", (int64_t)st.st_size, strerror(error));
+		return gguf_err(g, e, "%" PRId64 " bytes cannot be mapped: %s", (int64_t)st.st_size,
+		                strerror(error));
 	}
 	close(fd);
 	g->base = p;

@@ -7,6 +7,7 @@
 #include "engine/cursor.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 
 static const struct { const char *name; uint8_t bytes; } type_table[] = {
@@ -93,8 +94,9 @@ static int wrong_type(const struct gguf *g, const struct gguf_value *v, const ch
 	char key[120];
 	text_escape(key, sizeof key, v->key.p, v->key.n);
 	if (v->type == GGUF_ARRAY)
-		return gguf_err(g, e, "byte %" PRIu64 ": '%s' is an array of %" PRIu64 " x %s, and must be %s", v->off, key,
-		                v->n, gguf_type_name(v->elem), want);
+		return gguf_err(g, e,
+		                "byte %" PRIu64 ": '%s' is an array of %" PRIu64 " x %s, and must be %s",
+		                v->off, key, v->n, gguf_type_name(v->elem), want);
 	return gguf_err(g, e, "byte %" PRIu64 ": '%s' is of type %s, and must be %s", v->off, key,
 	                gguf_type_name(v->type), want);
 }
@@ -130,13 +132,16 @@ int gguf_int(const struct gguf *g, const char *key, int64_t min, int64_t max, in
 	if (!is_int(v->type))
 		return wrong_type(g, v, "an integer", e);
 	if (read_int(v->type, v->data, &n))
-		return gguf_err(g, e, "byte %" PRIu64 ": '%s' is %" PRIu64 ", and must be %" PRId64 " to %" PRId64, v->off,
-		                key, bytes_le(v->data, 8), min, max);
+		return gguf_err(g, e,
+		                "byte %" PRIu64 ": '%s' is %" PRIu64 ", and must be %" PRId64 " to %" PRId64,
+		                v->off, key, bytes_le(v->data, 8), min, max);
 	if ((n < min || n > max) && min == max)
-		return gguf_err(g, e, "byte %" PRIu64 ": '%s' is %" PRId64 ", and must be %" PRId64, v->off, key, n, min);
+		return gguf_err(g, e, "byte %" PRIu64 ": '%s' is %" PRId64 ", and must be %" PRId64, v->off,
+		                key, n, min);
 	if (n < min || n > max)
-		return gguf_err(g, e, "byte %" PRIu64 ": '%s' is %" PRId64 ", and must be %" PRId64 " to %" PRId64, v->off,
-		                key, n, min, max);
+		return gguf_err(g, e,
+		                "byte %" PRIu64 ": '%s' is %" PRId64 ", and must be %" PRId64 " to %" PRId64,
+		                v->off, key, n, min, max);
 	*out = n;
 	return 1;
 }
@@ -229,6 +234,15 @@ int gguf_string_next(const struct gguf_value *v, uint64_t *pos, struct view *out
 
 /* ---- weights ---- */
 
+static int bad_weight(const struct gguf *g, const struct gguf_tensor *t, int64_t i, float value, struct err *e)
+{
+	int32_t block = dtype_info(t->type)->block;
+	uint64_t at = t->at + dtype_bytes(t->type, (uint64_t)(i / block * block));
+
+	return gguf_err(g, e, "byte %" PRIu64 ": tensor '%.*s' is damaged: its value number %" PRId64 " is %s", at,
+	                (int)t->name.n, t->name.p, i, isnan(value) ? "NaN" : value > 0 ? "Inf" : "-Inf");
+}
+
 int gguf_check_weights(const struct gguf *g, struct err *e)
 {
 	enum { PIECE = 2048 };   /* a multiple of every block */
@@ -243,18 +257,9 @@ int gguf_check_weights(const struct gguf *g, struct err *e)
 			int64_t m = n - done < PIECE ? n - done : PIECE;
 
 			dtype_to_f32(t->type, buf, p + dtype_bytes(t->type, (uint64_t)done), m);
-			for (int64_t j = 0; j < m; j++) {
-				uint32_t u;
-				memcpy(&u, &buf[j], 4);
-				if ((u & 0x7f800000u) != 0x7f800000u)
-					continue;
-				return gguf_err(g, e, "byte %" PRIu64 ": tensor '%.*s' is damaged: its value number %" PRId64
-				                " (of %" PRId64 ") is %s",
-				                t->at + dtype_bytes(t->type, (uint64_t)((done + j) / dtype_info(t->type)->block *
-				                                                        dtype_info(t->type)->block)),
-				                (int)t->name.n, t->name.p, done + j, n,
-				                u & 0x007fffffu ? "NaN" : u >> 31 ? "-Inf" : "Inf");
-			}
+			for (int64_t j = 0; j < m; j++)
+				if (!isfinite(buf[j]))
+					return bad_weight(g, t, done + j, buf[j], e);
 		}
 	}
 	return 0;

@@ -89,8 +89,8 @@ static inline void put_key(struct str *b, const char *key, uint32_t type)
 	put_u32(b, type);
 }
 
-static inline void put_tensor(struct str *b, const char *name, uint32_t n_dims, const int64_t *ne, uint32_t ggml_type,
-                              uint64_t offset)
+static inline void put_tensor(struct str *b, const char *name, uint32_t n_dims, const int64_t *ne,
+                              uint32_t ggml_type, uint64_t offset)
 {
 	put_string(b, name);
 	put_u32(b, n_dims);
@@ -147,8 +147,8 @@ static inline void mk_array(struct mk *m, const char *key, enum gguf_type elem, 
 }
 
 /* data = NULL: zeros. */
-static inline void mk_tensor(struct mk *m, const char *name, uint32_t n_dims, const int64_t *ne, uint32_t ggml_type,
-                             const void *data, size_t bytes)
+static inline void mk_tensor(struct mk *m, const char *name, uint32_t n_dims, const int64_t *ne,
+                             uint32_t ggml_type, const void *data, size_t bytes)
 {
 	put_pad(&m->data, m->alignment ? m->alignment : 32);
 	put_tensor(&m->dir, name, n_dims, ne, ggml_type, m->data.n);

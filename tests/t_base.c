@@ -237,7 +237,7 @@ TEST(token_lists)
 static int ref_valid(const unsigned char *s, size_t n, int32_t *cp)
 {
 	static const int32_t least[5] = { 0, 0, 0x80, 0x800, 0x10000 };
-	size_t len = s[0] < 0x80 ? 1 : (s[0] & 0xe0) == 0xc0 ? 2 : (s[0] & 0xf0) == 0xe0 ? 3 : (s[0] & 0xf8) == 0xf0 ? 4 : 0;
+	size_t len = s[0] < 0x80 ? 1 : s[0] < 0xc0 ? 0 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : s[0] < 0xf8 ? 4 : 0;
 	int32_t c;
 	if (!len || len > n)
 		return 0;
@@ -299,8 +299,9 @@ TEST(utf8_encode_replaces_what_is_no_character)
 TEST(utf8_decode_agrees_with_the_definition)
 {
 	/* All two-byte strings, and all longer ones over bytes at the edges of every range. */
-	static const unsigned char edge[] = { 0x00, 0x41, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xc1, 0xc2, 0xdf,
-	                                      0xe0, 0xe1, 0xec, 0xed, 0xee, 0xef, 0xf0, 0xf1, 0xf3, 0xf4, 0xf5, 0xff };
+	static const unsigned char edge[] = { 0x00, 0x41, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf,
+		                              0xc0, 0xc1, 0xc2, 0xdf, 0xe0, 0xe1, 0xec, 0xed, 0xee,
+		                              0xef, 0xf0, 0xf1, 0xf3, 0xf4, 0xf5, 0xff };
 	enum { E = sizeof edge };
 	long checked = 0;
 
@@ -331,7 +332,8 @@ TEST(utf8_decode_agrees_with_the_definition)
 				want = -1;
 			}
 			if (got != len || cp != want)
-				test_fail(__FILE__, __LINE__, "%02x %02x %02x %02x (%zu): %d, %d instead of %d, %d", s[0], s[1],
+				test_fail(__FILE__, __LINE__,
+				          "%02x %02x %02x %02x (%zu): %d, %d instead of %d, %d", s[0], s[1],
 				          n > 2 ? s[2] : 0, n > 2 ? s[3] : 0, m, got, cp, len, want);
 			free(exact);
 			checked++;
