@@ -5,8 +5,9 @@
  * At each place the longest match is taken, from left to right.  What lies between two of them is one run
  * of plain text for the tokenizer.
  *
- * SentencePiece puts its space before the first run of the text and before every run that follows a
- * special token; this is what the models were trained with, and other programs do the same. */
+ * SentencePiece puts its space before a run that begins the text or follows a control token; this is what
+ * the models were trained with, and other programs do the same.  A user-defined token is part of the
+ * text to SentencePiece: no space is put after it. */
 #include "engine/token_private.h"
 
 #include <stdlib.h>
@@ -75,11 +76,11 @@ static const struct special *special_at(const struct vocab *v, const char *text,
 	return best;
 }
 
-static int encode_run(struct encoder *e, const char *s, size_t n)
+static int encode_run(struct encoder *e, const char *s, size_t n, int space)
 {
 	if (!n)
 		return 0;
-	return e->v->spm ? spm_encode(e, s, n, e->v->add_space) : bpe_encode(e, s, n);
+	return e->v->spm ? spm_encode(e, s, n, space && e->v->add_space) : bpe_encode(e, s, n);
 }
 
 int vocab_encode(const struct vocab *v, const char *text, size_t len,
@@ -87,7 +88,7 @@ int vocab_encode(const struct vocab *v, const char *text, size_t len,
 {
 	struct encoder e = { .v = v, .out = out, .err = err };
 	size_t n_before = out->n, from = 0, pos = 0, next = 0, start = 0, end = 0;
-	int bad = 0;
+	int bad = 0, space = 1;
 
 	if (len > TEXT_BYTES_MAX)
 		return err_set(err, ERR_FIT, "a text of %zu bytes is too long to encode at once, at most %d are allowed",
@@ -110,12 +111,13 @@ int vocab_encode(const struct vocab *v, const char *text, size_t len,
 			pos++;
 			continue;
 		}
-		bad = encode_run(&e, text + from, pos - from);
+		bad = encode_run(&e, text + from, pos - from, space);
 		if (!bad)
 			tokens_add(out, s->id);
+		space = !s->user;
 		from = pos += s->n;
 	}
-	bad = bad || encode_run(&e, text + from, len - from);
+	bad = bad || encode_run(&e, text + from, len - from, space);
 	if (bad)
 		out->n = n_before;
 	free(e.sym);

@@ -68,12 +68,18 @@ static int bpe_word(struct encoder *e, const char *s, size_t n)
 	}
 	if (merge_room(e, n))
 		return -1;
-	for (size_t i = 0; i < n; i++)
-		e->sym[i] = (struct symbol){ .id = v->byte_id[(unsigned char)s[i]], .off = (uint32_t)i, .len = 1 };
-	e->n_sym = n;
+	for (size_t i = 0; i < n; i++) {
+		int32_t id = v->byte_id[(unsigned char)s[i]];
+		if (id < 0 && !has_unknown(v)) {   /* dropped before merging, so its neighbours may merge */
+			if (encode_unknown(e, (unsigned char)s[i]))
+				return -1;
+			continue;
+		}
+		e->sym[e->n_sym++] = (struct symbol){ .id = id, .off = (uint32_t)i, .len = 1 };
+	}
 	if (merge_symbols(e, s, bpe_pair))
 		return -1;
-	for (int32_t i = 0; i >= 0; i = e->sym[i].next)
+	for (int32_t i = e->n_sym ? 0 : -1; i >= 0; i = e->sym[i].next)
 		if (e->sym[i].id >= 0)
 			tokens_add(e->out, e->sym[i].id);
 		else if (encode_unknown(e, (unsigned char)s[e->sym[i].off]))

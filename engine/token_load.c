@@ -25,7 +25,8 @@ struct loader {
 
 static inline uint64_t mix(uint64_t a, uint64_t b)
 {
-	unsigned __int128 r = (unsigned __int128)a * b;
+	__extension__ typedef unsigned __int128 wide;
+	wide r = (wide)a * b;
 	return (uint64_t)r ^ (uint64_t)(r >> 64);
 }
 

@@ -162,13 +162,17 @@ int merge_symbols(struct encoder *e, const char *word, pair_fn *pair)
 	return 0;
 }
 
+int has_unknown(const struct vocab *v)
+{
+	return v->info.unk >= 0 && (v->spm || v->type[v->info.unk] == TOKEN_UNKNOWN);
+}
+
 int encode_unknown(struct encoder *e, unsigned char byte)
 {
 	const struct vocab *v = e->v;
-	int32_t unk = v->info.unk;
 
-	if (unk >= 0 && (v->spm || v->type[unk] == TOKEN_UNKNOWN)) {
-		tokens_add(e->out, unk);
+	if (has_unknown(v)) {
+		tokens_add(e->out, v->info.unk);
 		return 0;
 	}
 	if (v->spm || (byte >= ' ' && byte <= '~'))

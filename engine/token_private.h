@@ -108,6 +108,7 @@ int encode_room(struct encoder *, size_t n);
  * But byte-level vocabularies lack odd bytes (SmolLM2: 21 control codes and rare UTF-8 bytes) and then
  * name a control token as unknown; that one must not come out of a user's text, and the models' own
  * software drops such a byte.  So does this, except for printable ASCII, without which nothing works. */
+int has_unknown(const struct vocab *);
 int encode_unknown(struct encoder *, unsigned char byte);
 
 /* Words repeat: what base[at..at + len) became the last time.  1 = its ids were appended. */
