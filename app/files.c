@@ -94,6 +94,8 @@ int read_whole(const char *path, size_t max, struct str *out, struct err *e)
 	char buf[65536];
 	ssize_t n;
 
+	if (is_stdin)
+		path = "standard input";
 	fd = is_stdin ? 0 : open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return err_set(e, ERR_USAGE, "cannot open '%.200s': %s", path, strerror(errno));

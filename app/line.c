@@ -280,6 +280,11 @@ static void slash_undo(struct line *l, char *arg)
 		line_error(l, &e);
 		return;
 	}
+	if (!*arg && l->t.documents.n) {
+		str_clear(&l->t.documents);
+		notice(l, "[the documents that waited for a question are dropped]");
+		return;
+	}
 	done = talk_undo(&l->t, (size_t)n);
 	if (done)
 		notice(l, "[%zu %s forgotten]", done, done == 1 ? "exchange" : "exchanges");
@@ -452,7 +457,7 @@ static void banner(struct line *l)
 
 	timeline_stats(l->t.tl, &st);
 	clean_line(i->name, strlen(i->name), &name);
-	notice(l, "weir %s  %s  %s  context %d  %s", WEIR_VERSION, name.p, i->quant, st.ctx, i->device);
+	notice(l, "weir %s: %.40s, %s, context of %d tokens", WEIR_VERSION, name.p, i->quant, st.ctx);
 	notice(l, "/help lists the commands, Ctrl-C stops an answer, Ctrl-D quits");
 	str_free(&name);
 }
@@ -477,13 +482,33 @@ static void run_interactive(struct line *l)
 	str_free(&text);
 }
 
+/* `weir benhc`: a word that is no file, but nearly a command. */
+static int mistyped_command(const struct options *o, struct err *e)
+{
+	char name[32];
+	struct nearest near;
+	const char *word = o->n_file ? o->file[0] : "-";
+
+	if (strchr(word, '/') || !strcmp(word, "-") || access(word, F_OK) == 0)
+		return 0;
+	nearest_init(&near, word, strlen(word));
+	for (const struct command_def *c = command_defs; c->name; c++) {
+		snprintf(name, sizeof name, "%.*s", (int)strcspn(c->name, " "), c->name);
+		near.best = NULL;
+		nearest_try(&near, name);
+		if (near.best)
+			return err_set(e, ERR_DOCUMENT, "there is no document '%.60s'; is it the command '%s'?", word, name);
+	}
+	return 0;
+}
+
 int cmd_chat(const struct options *o)
 {
 	struct line l = {.given = o, .o = *o};
 	struct err e = {0};
 	int dash = 0;
 
-	if (talk_open(&l.t, &l.o, &e) < 0)
+	if (mistyped_command(o, &e) < 0 || talk_open(&l.t, &l.o, &e) < 0)
 		return fail(&e);
 	for (int i = 0; i < o->n_file; i++) {
 		dash |= !strcmp(o->file[i], "-");

@@ -1,12 +1,14 @@
 /* app/oneshot.c - weir -p TEXT: one answer on standard output, everything else on standard error. */
 #include "app/app.h"
 
+#include <poll.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "app/output.h"
 #include "app/talk.h"
+#include "sessions/sessions.h"
 
 struct sink {
 	struct output out;
@@ -36,20 +38,26 @@ static int documents(struct talk *t, const struct options *o, struct err *e)
 	return 0;
 }
 
-/* An empty input (`</dev/null`, a closed descriptor) is no document; a document of blanks is one. */
+/* An empty input (`</dev/null`, a closed descriptor, a pipe without a byte) is no document. */
 static int document_from_stdin(struct talk *t, struct err *e)
 {
+	struct pollfd wait = {.fd = 0, .events = POLLIN};
 	struct stat st;
-	struct err why = {0};
+	struct str bytes = {0};
+	int rc;
 
-	if (fstat(0, &st) < 0 || S_ISCHR(st.st_mode) || S_ISDIR(st.st_mode))
+	if (fstat(0, &st) < 0 || S_ISCHR(st.st_mode))
 		return 0;
-	if (S_ISREG(st.st_mode) && st.st_size <= lseek(0, 0, SEEK_CUR))
-		return 0;
-	if (!talk_document(t, "-", &why))
-		return 0;
-	*e = why;
-	return -1;
+	/* What looks like a hang is a caller who left the input open: say what is awaited. */
+	if (!t->o->quiet && isatty(2) && !poll(&wait, 1, 1000))
+		say("waiting for a document on standard input; </dev/null says that there is none");
+	rc = read_whole("-", DOC_BYTES_MAX, &bytes, e);
+	if (rc < 0)
+		e->code = ERR_DOCUMENT;
+	else if (bytes.n)
+		rc = talk_document_bytes(t, "standard input", bytes.p, bytes.n, e);
+	str_free(&bytes);
+	return rc;
 }
 
 int cmd_oneshot(const struct options *o)

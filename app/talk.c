@@ -132,40 +132,60 @@ const struct message *talk_answer(const struct talk *t)
 	return t->n_msg && t->msg[t->n_msg - 1].role == ROLE_ASSISTANT ? &t->msg[t->n_msg - 1] : NULL;
 }
 
-int talk_document(struct talk *t, const char *path, struct err *e)
+/* Text that a reader of the file does not see may still steer the model: say that it is there. */
+static void document_notices(const struct doc *doc)
 {
-	struct doc doc = {0};
 	struct clean clean;
-	struct str found = {0};
+	struct str text = {0};
 
-	if (doc_read(path, &doc, e) < 0)
-		return -1;
-	if (!t->o->quiet) {
-		for (const char *p = doc.notices.n ? doc.notices.p : ""; *p; ) {
-			size_t n = strcspn(p, "\n");
-			say("%.*s", (int)n, p);
-			p += n + (p[n] == '\n');
-		}
-		clean_init(&clean, 0);
-		clean_text(&clean, doc.text.p ? doc.text.p : "", doc.text.n, &found);
-		clean_end(&clean, &found);
-		str_clear(&found);
-		/* Text that a reader of the file does not see may still steer the model. */
-		if (clean.found.hidden + clean.found.bidi > 0) {
-			clean.found.controls = clean.found.invalid = clean.found.marks = clean.found.breaks = 0;
-			if (clean_describe(&clean.found, &found))
-				say("'%s': %s in it", doc.name, found.p);
-		}
-		str_free(&found);
+	for (const char *p = doc->notices.n ? doc->notices.p : ""; *p; ) {
+		size_t n = strcspn(p, "\n");
+		say("%.*s", (int)n, p);
+		p += n + (p[n] == '\n');
 	}
+	clean_init(&clean, 0);
+	clean_text(&clean, doc->text.p ? doc->text.p : "", doc->text.n, &text);
+	clean_end(&clean, &text);
+	str_clear(&text);
+	if (clean.found.hidden + clean.found.bidi > 0) {
+		struct clean_found found = {.hidden = clean.found.hidden, .bidi = clean.found.bidi};
+		if (clean_describe(&found, &text))
+			say("document '%s': %s in it", doc->name, text.p);
+	}
+	str_free(&text);
+}
+
+static void document_add(struct talk *t, struct doc *doc)
+{
+	if (!t->o->quiet)
+		document_notices(doc);
 	str_adds(&t->documents, "Document ");
-	clean_line(doc.name, strlen(doc.name), &t->documents);
+	clean_line(doc->name, strlen(doc->name), &t->documents);
 	str_adds(&t->documents, ":\n");
-	str_add(&t->documents, doc.text.p ? doc.text.p : "", doc.text.n);
-	if (doc.text.n && doc.text.p[doc.text.n - 1] != '\n')
+	str_add(&t->documents, doc->text.p ? doc->text.p : "", doc->text.n);
+	if (doc->text.n && doc->text.p[doc->text.n - 1] != '\n')
 		str_adds(&t->documents, "\n");
 	str_adds(&t->documents, "\n");
-	doc_free(&doc);
+	doc_free(doc);
+}
+
+int talk_document(struct talk *t, const char *path_or_dash, struct err *e)
+{
+	struct doc doc = {0};
+
+	if (doc_read(path_or_dash, &doc, e) < 0)
+		return -1;
+	document_add(t, &doc);
+	return 0;
+}
+
+int talk_document_bytes(struct talk *t, const char *name, const char *bytes, size_t n, struct err *e)
+{
+	struct doc doc = {0};
+
+	if (doc_decode(name, bytes, n, &doc, e) < 0)
+		return -1;
+	document_add(t, &doc);
 	return 0;
 }
 
@@ -289,6 +309,8 @@ done:
 	timeline_resume(t->tl);
 	if (rc < 0 && e->code == ERR_CANCELLED)
 		turn->stop = STOP_CANCEL;
+	if (!turn->answered)
+		return rc;
 	timeline_stats(t->tl, &st);
 	if (st.prefill_seconds > 0)
 		turn->prefill_tps = st.prefill_tokens / st.prefill_seconds;

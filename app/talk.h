@@ -42,8 +42,10 @@ void talk_close(struct talk *);
 /* Take over changed sampling options; a seed only when reseed. */
 void talk_sampling(struct talk *, int reseed);
 
-/* A document as quoted data, before the next question.  "-" is standard input.  Notices go to standard error. */
-int  talk_document(struct talk *, const char *path, struct err *);
+/* A document as quoted data, before the next question.  Notices go to standard error. */
+int  talk_document(struct talk *, const char *path_or_dash, struct err *e);
+/* The same for bytes in memory. */
+int  talk_document_bytes(struct talk *, const char *name, const char *bytes, size_t n, struct err *e);
 
 typedef int talk_text_fn(const char *bytes, size_t n, void *ud, struct err *);   /* -1 ends the turn */
 struct talk_hooks {

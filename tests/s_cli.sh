@@ -1,0 +1,371 @@
+#!/bin/sh
+# tests/s_cli.sh - the command line as scripts see it: exit codes, standard streams, JSON, pipes, stopping.
+#
+# WEIR is the program (default ./weir), WEIR_TEST_MODEL the model, WEIR_SHARED the reference data.
+# Closes with "N passed, M failed, K skipped".
+# shellcheck disable=SC2015 # A && ok || bad: ok does not fail
+set -u
+cd "$(dirname "$0")/.." || exit 1
+weir=${WEIR:-./weir}
+model=${WEIR_TEST_MODEL:-${XDG_CACHE_HOME:-$HOME/.cache}/weir/models/SmolLM2-135M-Instruct.Q4_1.gguf}
+shared=${WEIR_SHARED:-../shared}
+case $weir in /*) ;; *) weir=$PWD/$weir ;; esac
+case $model in /*) ;; *) model=$PWD/$model ;; esac
+case $shared in /*) ;; *) shared=$PWD/$shared ;; esac
+
+passed=0 failed=0 skipped=0
+ok() { echo "  ok    $1"; passed=$((passed + 1)); }
+bad() { echo "  FAIL  $1: $2"; failed=$((failed + 1)); }
+skip() { echo "  skip  $1: $2"; skipped=$((skipped + 1)); }
+finish() {
+	echo "$passed passed, $failed failed, $skipped skipped"
+	[ "$failed" = 0 ]
+	exit
+}
+[ -x "$weir" ] || { bad cli "no program at '$weir'"; finish; }
+
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+trap 'exit 130' INT TERM
+export XDG_CONFIG_HOME="$dir/config" XDG_STATE_HOME="$dir/state"
+unset WEIR_MODEL WEIR_CTX WEIR_THREADS WEIR_DEVICE WEIR_COLOR NO_COLOR
+
+# run [ARGS]: runs weir without input; $rc, $dir/out, $dir/err.
+run() {
+	"$weir" "$@" </dev/null >"$dir/out" 2>"$dir/err"
+	rc=$?
+}
+# run_with NAME=VALUE [ARGS]: the same with one more environment variable.
+run_with() {
+	variable=$1
+	shift
+	env "$variable" "$weir" "$@" </dev/null >"$dir/out" 2>"$dir/err"
+	rc=$?
+}
+out() { cat "$dir/out"; }
+err() { cat "$dir/err"; }
+err_lines() { wc -l <"$dir/err" | tr -d ' '; }
+# expect NAME RC [PATTERN]: status, and where RC is not 0 exactly one line on stderr, which matches.
+expect() {
+	if [ "$rc" != "$2" ]; then
+		bad "$1" "status $rc, expected $2: $(err | head -n 2)"
+	elif [ "$2" != 0 ] && [ "$(err_lines)" != 1 ]; then
+		bad "$1" "$(err_lines) lines on stderr: $(err | head -n 3)"
+	elif [ -n "${3:-}" ] && ! cat "$dir/out" "$dir/err" | grep -q -e "$3"; then
+		bad "$1" "no '$3' in: $(cat "$dir/out" "$dir/err" | head -n 3)"
+	else
+		ok "$1"
+	fi
+}
+now_ms() { echo $(($(date +%s%N) / 1000000)); }
+same() { cmp -s "$dir/$1" "$dir/$2"; }
+
+# ---- without a model ----
+
+run --version;                  expect "--version" 0 '^weir [0-9]'
+run --help;                     expect "--help" 0 '--temp X'
+run bench --help;               expect "bench --help" 0 '--reps N'
+run inspect --help;             expect "inspect --help" 0 'weir inspect tokens'
+run --bogus;                    expect "an unknown option is usage" 2 "unknown option '--bogus'"
+run --tmep 1;                   expect "a mistyped option is named" 2 "is it '--temp'?"
+run -p hi --reps 2;             expect "an option of another command is named" 2 "belongs to 'weir bench'"
+run -c;                         expect "a missing value is usage" 2 'wants a value'
+run -c -5;                      expect "a value out of range is usage" 2 'from 0 up'
+run --temp hot;                 expect "a value that is no number is usage" 2 "not 'hot'"
+run --kv cascade;               expect "a cache policy that is not here is usage" 2 'there is: full'
+run inspect nothing;            expect "an unknown command is usage" 2 'there is: model, tokens, logits'
+run eval ppl;                   expect "eval without a text is usage" 2 'wants a text'
+run -m "$dir/none.gguf" -p hi;  expect "a missing model is 3" 3 'none.gguf'
+run_with XDG_CACHE_HOME="$dir/empty" -p hi
+expect "no model at all is 3, with advice" 3 'make run'
+run -m "$dir" -p hi;            expect "a directory is no model" 3
+printf 'GGUF' >"$dir/e$(printf '\033')[31m.gguf"
+run -m "$dir/e$(printf '\033')[31m.gguf" -p hi
+if grep -q "$(printf '\033')" "$dir/err"; then bad "a file name cannot colour the error" "$(err | cat -v)"
+else expect "a file name cannot colour the error" 3; fi
+run doctor;                     expect "doctor works without a model" 0 '^gpu '
+run_with XDG_CACHE_HOME="$dir/empty" models
+expect "models works without a model" 0 'no model in'
+
+mkdir -p "$dir/config/weir"
+echo 'tepm = 1' >"$dir/config/weir/config"
+run -p hi;                      expect "a bad config key is named with its line" 2 'line 1'
+run --help;                     expect "--help works with a bad config" 0
+printf '# comment\n\nctx = 100000000000\n' >"$dir/config/weir/config"
+run -p hi;                      expect "a bad config value is named with its line" 2 'line 3'
+rm "$dir/config/weir/config"
+run_with WEIR_CTX=many -p hi;        expect "a bad environment value is named" 2 'WEIR_CTX'
+
+# ---- hand-made GGUF files ----
+
+# Files that must be refused, and those that may be: never a crash, and one line where refused.
+gguf="$shared/data/malformed-gguf"
+if [ ! -r "$gguf/expected.json" ]; then
+	skip "malformed GGUF files" "no reference data at '$gguf'"
+else
+	tr -d '\n' <"$gguf/expected.json" | tr '{' '\n' |
+		sed -n 's/.*"file": *"\([^"]*\)", *"expect": *"\([^"]*\)".*/\1 \2/p' >"$dir/cases"
+	[ "$(wc -l <"$dir/cases")" -gt 40 ] || bad "malformed GGUF files" "the list could not be read"
+	while read -r file expect; do
+		name="$file: $expect"
+		run inspect model -m "$gguf/$file"
+		case $expect in
+		reject|reject-model)
+			expect "$name" 3 ;;
+		valid-model)
+			run -m "$gguf/$file" -p hi -n 4
+			expect "$name" 0 ;;
+		*)
+			first=$rc
+			[ "$rc" = 0 ] && run -m "$gguf/$file" -p hi -n 4
+			case $rc in
+			0) ok "$name" ;;
+			1|3|5) [ "$(err_lines)" = 1 ] || [ "$first" = 0 ] && ok "$name" || bad "$name" "$(err)" ;;
+			*) bad "$name" "status $rc: $(err | head -n 2)" ;;
+			esac ;;
+		esac
+	done <"$dir/cases"
+fi
+
+# ---- with the default model ----
+
+if [ ! -r "$model" ]; then
+	skip "answers" "no model at '$model' (make model fetches it)"
+	finish
+fi
+export WEIR_MODEL="$model"
+
+run -p 'What is the capital of France?' --temp 0 -n 16
+[ "$rc" = 0 ] && [ "$(wc -c <"$dir/out")" -gt 3 ] && ok "-p answers" || bad "-p answers" "status $rc: $(err)"
+[ ! -s "$dir/err" ] && ok "-p is quiet on stderr" || bad "-p is quiet on stderr" "$(err | head -n 2)"
+[ "$(tail -c 1 "$dir/out" | od -An -c | tr -d ' ')" = '\n' ] && ok "an answer ends with a newline" ||
+	bad "an answer ends with a newline" "$(tail -c 8 "$dir/out" | od -An -c)"
+cp "$dir/out" "$dir/first"
+run -p 'What is the capital of France?' --temp 0 -n 16
+same out first && ok "--temp 0 repeats" || bad "--temp 0 repeats" "$(out | head -n 2)"
+
+run -p 'Tell me a story.' --temp 1 --seed 7 -n 24; cp "$dir/out" "$dir/first"
+run -p 'Tell me a story.' --temp 1 --seed 7 -n 24 -t 1; cp "$dir/out" "$dir/second"
+run -p 'Tell me a story.' --temp 1 --seed 8 -n 24
+if same first second && ! same out first; then ok "--seed repeats, on any number of threads, and another seed differs"
+else bad "--seed repeats, on any number of threads, and another seed differs" "$(cat "$dir/first" "$dir/second" "$dir/out" | head -n 6)"; fi
+
+run -p 'Say "yes".' --temp 0 -n 5 --json
+if command -v python3 >/dev/null 2>&1; then
+	if problem=$(python3 - "$dir/out" 2>&1 <<'PY'
+import json, sys
+d = json.loads(open(sys.argv[1]).read())
+keys = "text tokens prompt_tokens reused_tokens ttft_s prefill_tps decode_tps stop session evidence".split()
+assert list(d) == keys, list(d)
+assert d["stop"] in ("eos", "length") and len(d["tokens"]) <= 5 and d["session"] is None and d["evidence"] == []
+assert all(type(t) is int for t in d["tokens"]) and d["prompt_tokens"] > 5
+PY
+	); then expect "--json has the promised fields" 0; else bad "--json has the promised fields" "$problem"; fi
+else
+	expect "--json has the promised fields" 0 '^{"text":".*","tokens":\[.*"evidence":\[\]}$'
+fi
+sed 's/.*"tokens":\[\([0-9,]*\)\].*/\1/' "$dir/out" | tr ',' '\n' >"$dir/ids"
+"$weir" inspect tokens --decode <"$dir/ids" >"$dir/text"
+run -p 'Say "yes".' --temp 0 -n 5 -q
+[ "$(cat "$dir/text")" = "$(out)" ] && ok "the tokens of --json are the answer" ||
+	bad "the tokens of --json are the answer" "$(cat "$dir/text") against $(out)"
+
+run -p hi -n 0; expect "-n 0 answers nothing" 0
+
+# pipes
+printf 'Name a river.\n\nAnd a lake?\nName a colour.\n' | "$weir" --temp 0 -n 4 >"$dir/out" 2>"$dir/err"
+rc=$?
+[ "$(wc -l <"$dir/out")" -ge 3 ] && expect "one question a line from a pipe" 0 || bad "one question a line from a pipe" "$(out)"
+[ ! -s "$dir/err" ] && ok "the pipe mode is quiet on stderr" || bad "the pipe mode is quiet on stderr" "$(err | head -n 2)"
+printf 'What is the capital of France?\nAnd of Italy?\nName a colour.\n' | "$weir" --temp 0 -n 16 --json >"$dir/out"
+[ "$(grep -c '^{"text"' "$dir/out")" = 3 ] && ok "three questions, three JSON lines" || bad "three questions, three JSON lines" "$(out | head -n 4)"
+reused=$(sed -n '2s/.*"reused_tokens":\([0-9]*\).*/\1/p' "$dir/out")
+prompt=$(sed -n '1s/.*"prompt_tokens":\([0-9]*\).*/\1/p' "$dir/out")
+[ "${reused:-0}" -ge "${prompt:-1}" ] && ok "the second turn reuses the first" ||
+	bad "the second turn reuses the first" "reused $reused, first prompt $prompt"
+printf 'Name a colour.\n/regen\n/undo\n/new\n/set temp 0\n/stats\n' | "$weir" --temp 0 -n 8 --json >"$dir/out" 2>"$dir/err"
+rc=$?
+if [ $rc = 0 ] && [ "$(sed 's/.*"tokens":\(\[[^]]*\]\).*/\1/' "$dir/out" | sort -u | wc -l)" = 1 ] && grep -q 'context' "$dir/err"
+then ok "commands work in a pipe"; else bad "commands work in a pipe" "status $rc: $(cat "$dir/out" "$dir/err" | head -n 4)"; fi
+printf '/nwe\n' | "$weir" >"$dir/out" 2>"$dir/err"
+rc=$?
+expect "an unknown command is 2 and names the nearest" 2 'is it /new?'
+printf '//help\n' | "$weir" -n 2 --temp 0 --json >"$dir/out" 2>"$dir/err"
+rc=$?
+expect "//TEXT sends a slash" 0 '"stop"'
+run --line; expect "no input ends well" 0
+"$weir" -n 1 -p hi <&- >"$dir/out" 2>"$dir/err"
+rc=$?
+expect "a closed standard input is no document" 0
+
+# documents
+printf 'The secret word is "heron".\n' >"$dir/doc.txt"
+run -p 'What is the secret word? Answer with one word.' --temp 0 -n 24 "$dir/doc.txt"
+expect "-p with a FILE" 0 'eron'
+"$weir" -p 'What is the secret word? Answer with one word.' --temp 0 -n 24 <"$dir/doc.txt" >"$dir/out" 2>"$dir/err"
+rc=$?
+expect "-p with a document on standard input" 0 'eron'
+printf 'What is the secret word?\n' | "$weir" --temp 0 -n 24 "$dir/doc.txt" >"$dir/out" 2>"$dir/err"
+rc=$?
+expect "a FILE with questions from a pipe" 0 'eron'
+run -p hi "$dir/none.txt"; expect "a missing document is 4" 4 'none.txt'
+run -p hi "$dir"; expect "a directory is no document" 4
+head -c 100 "$weir" >"$dir/binary"
+run -p hi "$dir/binary"; expect "a binary file is no document" 4
+run benhc; expect "a mistyped command is a missing document" 4 "is it the command 'bench'?"
+
+# limits
+run -p 'Write a long story.' -c 60 --temp 0
+expect "a full context is 5" 5 'context of 60'
+[ -s "$dir/out" ] && ok "and leaves what was said" || bad "and leaves what was said" "nothing on stdout"
+run -p hi -c 4; expect "a prompt larger than the context is 5" 5 'context of 4'
+[ ! -s "$dir/out" ] && ok "and says nothing on stdout" || bad "and says nothing on stdout" "$(out | head -n 2)"
+run -p hi -c 2000000000; expect "a context larger than the memory is 5" 5 'MiB'
+if [ -w /dev/full ]; then
+	"$weir" -p hi -n 3 </dev/null >/dev/full 2>"$dir/err"
+	rc=$?
+	: >"$dir/out"
+	expect "a full disk is 1" 1 'cannot write'
+	"$weir" -p hi -n 3 --json </dev/null >/dev/full 2>"$dir/err"
+	rc=$?
+	expect "a full disk is 1 with --json" 1 'cannot write'
+	"$weir" --help >/dev/full 2>"$dir/err"
+	rc=$?
+	expect "a full disk is 1 with --help" 1 'cannot write'
+else
+	skip "a full disk" "no /dev/full"
+fi
+"$weir" -p hi -n 3 </dev/null >&- 2>"$dir/err"
+rc=$?
+expect "a closed standard output is 1" 1 'cannot write'
+{ "$weir" -p 'Tell me a long story.' -n 400 </dev/null 2>"$dir/err"; echo $? >"$dir/rc"; } | head -c 8 >"$dir/out"
+[ "$(cat "$dir/rc")" = 1 ] && [ ! -s "$dir/err" ] && ok "a reader that leaves ends it quietly" ||
+	bad "a reader that leaves ends it quietly" "status $(cat "$dir/rc"): $(err)"
+
+# hostile text: what the model repeats cannot reach a terminal as it is, and a pipe gets it clean unless --raw
+printf 'Repeat: \033[31mred\033[0m\n' | "$weir" --temp 0 -n 24 >"$dir/out" 2>"$dir/err"
+! grep -q "$(printf '\033')" "$dir/out" && ok "no escape leaves unfiltered" || bad "no escape leaves unfiltered" "$(out | cat -v)"
+
+# ---- instruments ----
+
+printf 'Hello, wörld!\n  two  <|im_start|> 漢' >"$dir/text"
+"$weir" inspect tokens "$dir/text" >"$dir/ids" && "$weir" inspect tokens --decode <"$dir/ids" >"$dir/back"
+cmp -s "$dir/text" "$dir/back" && ok "tokens and back" || bad "tokens and back" "$(cat "$dir/back")"
+plain=$(wc -l <"$dir/ids")
+"$weir" inspect tokens --special "$dir/text" >"$dir/ids" && "$weir" inspect tokens --special --decode <"$dir/ids" >"$dir/back"
+if cmp -s "$dir/text" "$dir/back" && [ "$(wc -l <"$dir/ids")" -lt "$plain" ]; then ok "--special reads control tokens"
+else bad "--special reads control tokens" "$(tr '\n' ' ' <"$dir/ids")"; fi
+[ "$("$weir" inspect tokens --bos "$dir/text" | head -n 1)" = 1 ] && ok "--bos" || bad "--bos" "$("$weir" inspect tokens --bos "$dir/text" | head -n 1)"
+echo '1 2 many' | "$weir" inspect tokens --decode >"$dir/out" 2>"$dir/err"; rc=$?
+expect "ids that are no numbers are usage" 2 'byte 4'
+echo '1 999999999' | "$weir" inspect tokens --decode >"$dir/out" 2>"$dir/err"; rc=$?
+expect "ids outside the vocabulary are usage" 2 'vocabulary'
+vocabulary="$shared/data/tokenizers/ggml-vocab-llama-spm.gguf"
+if [ -r "$vocabulary" ]; then
+	"$weir" inspect tokens -m "$vocabulary" "$dir/text" >"$dir/ids" &&
+		"$weir" inspect tokens -m "$vocabulary" --decode <"$dir/ids" >"$dir/back"
+	cmp -s "$dir/text" "$dir/back" && ok "tokens and back with a vocabulary alone" ||
+		bad "tokens and back with a vocabulary alone" "$(cat "$dir/back")"
+else
+	skip "tokens and back with a vocabulary alone" "no reference data"
+fi
+run inspect model --json; expect "inspect model --json" 0 '"arch":"llama".*"template":"'
+echo '504 3575 282 4649 314' >"$dir/ids"
+run inspect logits --tokens "$dir/ids" --out "$dir/logits"
+bytes=$(wc -c <"$dir/logits")
+[ "$rc" = 0 ] && [ "$bytes" = $((5 * 49152 * 4)) ] && ok "inspect logits writes f32 [tokens][vocabulary]" ||
+	bad "inspect logits writes f32 [tokens][vocabulary]" "status $rc, $bytes bytes: $(err)"
+if [ -w /dev/full ]; then
+	run inspect logits --tokens "$dir/ids" --out /dev/full; expect "logits onto a full disk are 1" 1 'cannot write'
+fi
+head -c 6000 LICENSE >"$dir/text"
+run eval ppl "$dir/text" --tokens 600 --json
+expect "eval ppl" 0 '"tokens":600,"scored":599,'
+one=$(sed 's/.*"nll":\([0-9.]*\).*/\1/' "$dir/out")
+run eval ppl "$dir/text" --tokens 600 --json --chunk 37
+two=$(sed 's/.*"nll":\([0-9.]*\).*/\1/' "$dir/out")
+awk -v a="$one" -v b="$two" 'BEGIN { d = a - b; exit !(a > 0 && d * d <= 1e-6 * a * a) }' && ok "the chunk does not change the result" ||
+	bad "the chunk does not change the result" "$one against $two"
+run eval ppl "$dir/text" --tokens 600 --window 200 --skip 50 --json; expect "eval ppl in windows" 0 '"scored":450,'
+run eval ppl "$dir/text" --tokens 600 --last 100 --json; expect "eval ppl of the last tokens" 0 '"scored":100,'
+run eval ppl "$dir/text" --tokens 600 --window 700; expect "a window longer than the text is usage" 2 'nothing to score'
+run bench --prefill 32 --decode 4 --depth 0,40 --reps 2 --json
+if [ "$(sed 's/^{"test":"\([a-z]*\)".*"*gbps":[0-9.]*.*/\1/' "$dir/out" | tr '\n' ' ')" = 'bandwidth prefill decode decode ' ]
+then expect "bench" 0; else bad "bench" "$(cat "$dir/out" "$dir/err" | head -n 4)"; fi
+
+# ---- stopping ----
+
+rm "$dir/out"   # or its old bytes would pass for the answer
+"$weir" -p 'Write a very long story about a river.' -n 4000 --temp 0 </dev/null >"$dir/out" 2>"$dir/err" &
+pid=$!
+i=0
+while [ ! -s "$dir/out" ] && [ $i -lt 600 ]; do i=$((i + 1)); sleep 0.05; done
+sleep 0.2
+start=$(now_ms)
+kill -INT $pid
+wait $pid
+rc=$?
+took=$(($(now_ms) - start))
+limit=500
+[ -z "${SANITIZE:-}" ] || limit=10000
+if [ $rc = 130 ] && [ -s "$dir/out" ] && [ ! -s "$dir/err" ] && [ $took -lt $limit ]; then ok "SIGINT ends an answer with 130 in $took ms and leaves it"
+else bad "SIGINT ends an answer with 130 and leaves it" "status $rc after $took ms, $(wc -c <"$dir/out") bytes: $(err | head -n 2)"; fi
+
+"$weir" -p 'Write a very long story about a river.' -n 4000 --temp 0 --json </dev/null >"$dir/out" 2>"$dir/err" &
+pid=$!
+sleep 1
+[ -z "${SANITIZE:-}" ] || sleep 9
+kill -INT $pid
+wait $pid
+rc=$?
+if [ $rc = 130 ] && grep -q '"stop":"cancel"' "$dir/out"; then ok "a stopped answer is whole JSON"
+else bad "a stopped answer is whole JSON" "status $rc: $(out | tail -c 60)"; fi
+
+"$weir" -p 'Write a very long story about a river.' -n 4000 </dev/null >"$dir/out" 2>"$dir/err" &
+pid=$!
+sleep 0.7
+kill -TERM $pid
+wait $pid
+rc=$?
+[ $rc = 143 ] && ok "SIGTERM ends with 143" || bad "SIGTERM ends with 143" "status $rc"
+
+# The model file is cut while it is in use: one line, status 3, no core dump.
+cp "$model" "$dir/cut.gguf"
+rm "$dir/out"
+"$weir" -m "$dir/cut.gguf" -p 'Write a very long story about a river.' -n 4000 --temp 0 </dev/null >"$dir/out" 2>"$dir/err" &
+pid=$!
+i=0
+while [ ! -s "$dir/out" ] && [ $i -lt 600 ]; do i=$((i + 1)); sleep 0.05; done
+: >"$dir/cut.gguf"
+wait_s=0
+while kill -0 $pid 2>/dev/null && [ $wait_s -lt 40 ]; do wait_s=$((wait_s + 1)); sleep 0.25; done
+# A program that copied the weights does not notice, and need not.
+if kill -0 $pid 2>/dev/null; then
+	kill -INT $pid
+	wait $pid
+	rc=$?
+	[ $rc = 130 ] && ok "a model file cut while in use does no harm" || bad "a model file cut while in use does no harm" "status $rc"
+else
+	wait $pid
+	rc=$?
+	: >"$dir/out"
+	expect "a model file cut while in use is 3" 3 'changed while in use'
+fi
+
+# ---- speed ----
+
+if [ -n "${SANITIZE:-}" ]; then
+	skip "first token within 0.5 s" "a sanitizer build is slow"
+else
+	best=100000
+	i=0
+	while [ $best -ge 500 ] && [ $i -lt 10 ]; do   # a busy machine needs several tries
+		i=$((i + 1))
+		start=$(now_ms)
+		run -p Hi -n 1
+		took=$(($(now_ms) - start))
+		[ $took -lt $best ] && best=$took
+	done
+	[ $best -lt 500 ] && ok "weir -p Hi -n 1 takes $best ms" || bad "weir -p Hi -n 1 within 500 ms" "$best ms"
+fi
+finish
