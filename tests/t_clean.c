@@ -42,7 +42,7 @@ static const char *dump(const char *s, size_t n)
 		if (c >= 0x20 && c < 0x7f && c != '\\')
 			p[used++] = (char)c, p[used] = 0;
 		else
-			used += (size_t)sprintf(p + used, "\\x%02x", c);
+			used += (size_t)snprintf(p + used, sizeof buf[0] - used, "\\x%02x", c);
 	}
 	return p;
 }
@@ -214,7 +214,7 @@ static void slow_raw(struct slow *w, int32_t cp)
 static void slow_name(struct slow *w, int32_t cp)
 {
 	char s[16];
-	int len = sprintf(s, cp < 256 ? "<%02X>" : "<U+%04X>", (unsigned)cp);
+	int len = snprintf(s, sizeof s, cp < 256 ? "<%02X>" : "<U+%04X>", (unsigned)cp);
 	slow_put(w, s, (size_t)len, (size_t)len, K_TEXT);
 }
 
