@@ -32,9 +32,9 @@ static void cpu_close(struct backend *be)
 	if (!be)
 		return;
 	pool_close(c->pool);
-	cpu_mem_free(c->act.p);
-	cpu_mem_free(c->scratch.p);
-	cpu_mem_free(c->state.p);
+	cpu_mem_free(c, c->act.p);
+	cpu_mem_free(c, c->scratch.p);
+	cpu_mem_free(c, c->state.p);
 	free(c);
 }
 

@@ -33,6 +33,7 @@ struct cpu {
 	const struct cpu_fns *fns;
 	struct pool *pool;
 	int threads;
+	struct cpu_chunk *chunk;     /* the one that takes the next weight */
 	struct buffer act;           /* quantised inputs */
 	struct buffer scratch;       /* one part per thread */
 	struct buffer state;         /* partial attention */
@@ -73,7 +74,7 @@ int cpu_fail(struct backend *be, const char *fmt, ...) __attribute__((format(pri
 
 /* Make room in a working buffer; old contents are lost.  0, or -1 with the error set. */
 int cpu_buffer_grow(struct cpu *c, struct buffer *b, size_t size);
-void cpu_mem_free(void *p);
+void cpu_mem_free(struct cpu *c, void *p);
 
 /* An f32 operand with at least n rows (and `cols` columns unless 0); sets the error otherwise. */
 float *cpu_rows_of(struct backend *be, const struct tensor *t, int32_t n, int32_t cols, const char *op);
@@ -104,10 +105,10 @@ void cpu_drop(struct backend *, struct tensor *);
 void cpu_write(struct backend *, struct tensor *, size_t off, const void *src, size_t n);
 void cpu_read(struct backend *, const struct tensor *, size_t off, void *dst, size_t n);
 void cpu_embed(struct backend *, struct tensor *out, const struct tensor *table, const int32_t *id, int32_t n);
-void cpu_rmsnorm(struct backend *, struct tensor *out, const struct tensor *x, const struct tensor *w, int32_t group,
-                 float eps, int32_t n);
-void cpu_rope(struct backend *, struct tensor *x, const struct tensor *table, int32_t head_dim, int32_t dims, int neox,
-              int32_t n);
+void cpu_rmsnorm(struct backend *, struct tensor *out, const struct tensor *x, const struct tensor *w,
+                 int32_t group, float eps, int32_t n);
+void cpu_rope(struct backend *, struct tensor *x, const struct tensor *table, int32_t head_dim, int32_t dims,
+              int neox, int32_t n);
 void cpu_kv_put(struct backend *, struct tensor *plane, const struct tensor *x, int32_t n_kv_head, int32_t row0,
                 int32_t n);
 void cpu_matmul(struct backend *, const struct matmul *m, int32_t n_m, const struct tensor *x, int32_t n);

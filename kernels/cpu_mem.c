@@ -1,4 +1,9 @@
-/* kernels/cpu_mem.c - memory of the CPU backend, and weights repacked for its level. */
+/* kernels/cpu_mem.c - memory of the CPU backend, and weights repacked for its level.
+ *
+ * Decoding is one long walk over the weights.  With 4 KiB pages the address translations of that walk cost
+ * several per cent, so weights are placed side by side in large chunks that the kernel can back by huge
+ * pages.  A chunk goes back when its last weight is dropped.  Everything else (caches, buffers) may come and go
+ * in any order and has a block of its own. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,38 +12,65 @@
 
 #include "kernels/cpu.h"
 
-enum {
-	MAP_BYTES = 1 << 20,         /* allocations from here on are mapped */
-	HUGE_PAGE = 2 << 20,
+#define HUGE_PAGE ((size_t)2 << 20)
+#define MAP_BYTES ((size_t)1 << 20)       /* blocks from here on are mapped */
+#define CHUNK_BYTES ((size_t)32 << 20)
+#define CHUNK_MOST ((size_t)4 << 20)      /* larger weights get a mapping of their own */
+
+/* A mapping shared by weights; lies at its own start. */
+struct cpu_chunk {
+	size_t size, used;
+	int blocks;
 };
 
 /* In front of every block, one cache line. */
 struct mem_head {
 	void *base;
-	size_t mapped;               /* bytes of the mapping, 0 = from the heap */
+	size_t mapped;               /* bytes of the mapping; 0 = from the heap or a chunk */
+	struct cpu_chunk *chunk;
 };
 
-static int commit_pages(void *p, size_t size)
+static void *map_pages(size_t size)
+{
+	size_t extra = size >= HUGE_PAGE ? HUGE_PAGE : 0, head;
+	char *p;
+
+	p = mmap(NULL, size + extra, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p == MAP_FAILED)
+		return NULL;
+	if (extra) {
+		head = -(uintptr_t)p & (HUGE_PAGE - 1);
+		if (head)
+			munmap(p, head);
+		if (extra - head)
+			munmap(p + head + size, extra - head);
+		p += head;
+#ifdef MADV_HUGEPAGE
+		madvise(p, size, MADV_HUGEPAGE);
+#endif
+	}
+	return p;
+}
+
+static int commit_pages(void *p, size_t size, size_t page)
 {
 #ifdef MADV_POPULATE_WRITE
 	if (madvise(p, size, MADV_POPULATE_WRITE) == 0)
 		return 0;
-	if (errno != EINVAL)
+	if (errno == ENOMEM || errno == EFAULT)
 		return -1;
 #endif
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-
 	for (size_t i = 0; i < size; i += page)
 		((volatile char *)p)[i] = 0;
 	return 0;
 }
 
-/* Zeroed, 64-byte aligned memory, or NULL.  Pages of large blocks are committed now rather than in the middle of an
- * answer, unless the caller is about to write all of them anyway. */
-static void *mem_get(size_t size, int commit)
+/* 64-byte aligned memory of its own, or NULL.  `fresh`: zeroed, with its pages committed now rather than in the
+ * middle of an answer; otherwise the caller writes all of it at once. */
+static void *mem_get(size_t size, int fresh)
 {
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), total;
 	struct mem_head *h;
-	size_t total;
 	char *base;
 
 	if (size > SIZE_MAX / 2)
@@ -48,18 +80,16 @@ static void *mem_get(size_t size, int commit)
 		base = aligned_alloc(64, total);
 		if (!base)
 			return NULL;
-		memset(base, 0, total);
+		if (fresh)
+			memset(base, 0, total);
 		h = (struct mem_head *)base;
 		h->mapped = 0;
 	} else {
-		total = (total + HUGE_PAGE - 1) & ~(size_t)(HUGE_PAGE - 1);
-		base = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		if (base == MAP_FAILED)
+		total = (total + page - 1) & ~(page - 1);
+		base = map_pages(total);
+		if (!base)
 			return NULL;
-#ifdef MADV_HUGEPAGE
-		madvise(base, total, MADV_HUGEPAGE);
-#endif
-		if (commit && commit_pages(base, total) < 0) {
+		if (fresh && commit_pages(base, total, page) < 0) {
 			munmap(base, total);
 			return NULL;
 		}
@@ -67,20 +97,60 @@ static void *mem_get(size_t size, int commit)
 		h->mapped = total;
 	}
 	h->base = base;
+	h->chunk = NULL;
 	return base + 64;
 }
 
-void cpu_mem_free(void *p)
+/* Memory for a weight that the caller writes at once. */
+static void *weight_get(struct cpu *c, size_t size)
 {
+	struct cpu_chunk *k = c->chunk;
+	struct mem_head *h;
+
+#ifdef __SANITIZE_ADDRESS__
+	return mem_get(size, 0);     /* blocks with guards around them */
+#endif
+	if (size >= CHUNK_MOST)
+		return mem_get(size, 0);
+	size = align64(size) + 64;
+	if (!k || size > k->size - k->used) {
+		k = map_pages(CHUNK_BYTES);
+		if (!k)
+			return NULL;
+		k->size = CHUNK_BYTES;
+		k->used = 64;
+		k->blocks = 0;
+		c->chunk = k;
+	}
+	h = (struct mem_head *)((char *)k + k->used);
+	h->base = h;
+	h->mapped = 0;
+	h->chunk = k;
+	k->used += size;
+	k->blocks++;
+	return (char *)h + 64;
+}
+
+void cpu_mem_free(struct cpu *c, void *p)
+{
+	struct cpu_chunk *k;
 	struct mem_head *h;
 
 	if (!p)
 		return;
 	h = (struct mem_head *)((char *)p - 64);
-	if (h->mapped)
+	k = h->chunk;
+	if (k) {
+		if (--k->blocks > 0)
+			return;
+		if (c->chunk == k)
+			c->chunk = NULL;
+		munmap(k, k->size);
+	} else if (h->mapped) {
 		munmap(h->base, h->mapped);
-	else
+	} else {
 		free(h->base);
+	}
 }
 
 int cpu_buffer_grow(struct cpu *c, struct buffer *b, size_t size)
@@ -88,7 +158,7 @@ int cpu_buffer_grow(struct cpu *c, struct buffer *b, size_t size)
 	if (size <= b->size)
 		return 0;
 	size += size / 4;
-	cpu_mem_free(b->p);
+	cpu_mem_free(c, b->p);
 	b->size = 0;
 	b->p = mem_get(size, 1);
 	if (!b->p)
@@ -121,7 +191,8 @@ int cpu_alloc(struct backend *be, struct tensor *t)
 		return cpu_fail(be, "cannot allocate a tensor of %d x %d", (int)t->rows, (int)t->cols);
 	t->data = mem_get(n, 1);
 	if (!t->data)
-		return cpu_fail(be, "cannot get %zu bytes of memory for a tensor of %d x %d", n, (int)t->rows, (int)t->cols);
+		return cpu_fail(be, "cannot get %zu bytes of memory for a tensor of %d x %d", n, (int)t->rows,
+		                (int)t->cols);
 	return 0;
 }
 
@@ -169,7 +240,7 @@ int cpu_adopt(struct backend *be, struct tensor *t, const void *host, int as_tab
 
 		j.panels = ceil_div(t->rows, c->fns->panel);
 		j.per_task = ceil_div(j.panels, c->threads * 8);
-		if (__builtin_mul_overflow(packed, (size_t)j.panels, &total) || !(t->data = mem_get(total, 0)))
+		if (__builtin_mul_overflow(packed, (size_t)j.panels, &total) || !(t->data = weight_get(c, total)))
 			return cpu_fail(be, "cannot get %zu bytes of memory for a weight of %d x %d", n, (int)t->rows,
 			            (int)t->cols);
 		t->layout = LAYOUT_PACKED;
@@ -178,7 +249,7 @@ int cpu_adopt(struct backend *be, struct tensor *t, const void *host, int as_tab
 	}
 	/* Files may place a tensor at an odd address; leaf functions want natural alignment. */
 	if ((uintptr_t)host % 4) {
-		t->data = mem_get(n, 0);
+		t->data = weight_get(c, n);
 		if (!t->data)
 			return cpu_fail(be, "cannot get %zu bytes of memory for a weight of %d x %d", n, (int)t->rows,
 			            (int)t->cols);
@@ -193,9 +264,8 @@ int cpu_adopt(struct backend *be, struct tensor *t, const void *host, int as_tab
 
 void cpu_drop(struct backend *be, struct tensor *t)
 {
-	(void)be;
 	if (t->layout != LAYOUT_HOST)
-		cpu_mem_free(t->data);
+		cpu_mem_free(cpu_of(be), t->data);
 	t->data = NULL;
 	t->layout = LAYOUT_PLAIN;
 }
