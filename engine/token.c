@@ -39,7 +39,8 @@ int vocab_is_end(const struct vocab *v, int32_t id)
 /* ---- encode ---- */
 
 /* The longest special token at text[pos]; control tokens must end by vouched, all by len. */
-static const struct special *special_at(const struct vocab *v, const char *text, size_t pos, size_t len, size_t vouched)
+static const struct special *special_at(const struct vocab *v, const char *text, size_t pos, size_t len,
+                                        size_t vouched)
 {
 	unsigned char c = (unsigned char)text[pos];
 	int32_t lo = v->special_from[c], hi = v->special_from[c + 1];
@@ -91,16 +92,19 @@ int vocab_encode(const struct vocab *v, const char *text, size_t len,
 	int bad = 0, space = 1;
 
 	if (len > TEXT_BYTES_MAX)
-		return err_set(err, ERR_FIT, "a text of %zu bytes is too long to encode at once, at most %d are allowed",
+		return err_set(err, ERR_FIT,
+		               "a text of %zu bytes is too long to encode at once, allowed are %d",
 		               len, TEXT_BYTES_MAX);
 	for (size_t i = 0; i < n_special; i++)
 		if (special[i].len > len || special[i].off > len - special[i].len ||
 		    (i && special[i].off < special[i - 1].off + special[i - 1].len))
-			return err_set(err, ERR_USAGE, "special range %zu is not inside the text and after the one before it", i);
+			return err_set(err, ERR_USAGE,
+			               "special range %zu is not inside the text or not after the last", i);
 
 	while (!bad && pos < len) {
 		const struct special *s;
-		while (next < n_special && pos >= end) {   /* the range at or after pos, grown while ranges touch */
+		/* The range at or after pos, grown while ranges touch. */
+		while (next < n_special && pos >= end) {
 			start = special[next].off;
 			end = start + special[next++].len;
 			while (next < n_special && special[next].off == end)

@@ -97,12 +97,11 @@ int bpe_encode(struct encoder *e, const char *s, size_t n)
 		size_t out_at = e->out->n;
 
 		end = pretok_next(e->v->pre, s, n, i);
-		if (seen_again(e, s, (uint32_t)i, (uint32_t)(end - i), &slot))
+		if (seen_again(e, s, i, end - i, &slot))
 			continue;
 		if (bpe_word(e, s + i, end - i))
 			return -1;
-		if (slot)
-			*slot = (struct word_seen){ (uint32_t)i, (uint32_t)(end - i), out_at, (uint32_t)(e->out->n - out_at) };
+		seen_keep(e, slot, i, end - i, out_at);
 	}
 	return 0;
 }

@@ -7,6 +7,7 @@
 
 #include <ctype.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,42 +22,23 @@ struct loader {
 	const struct gguf_value *types;   /* NULL = the file has none */
 };
 
-/* ---- hashing ---- */
-
-static inline uint64_t mix(uint64_t a, uint64_t b)
+/* "'KEY' at byte N: ..." */
+__attribute__((format(printf, 3, 4)))
+static int refuse(struct loader *l, const struct gguf_value *a, const char *fmt, ...)
 {
-	__extension__ typedef unsigned __int128 wide;
-	wide r = (wide)a * b;
-	return (uint64_t)r ^ (uint64_t)(r >> 64);
+	char text[300];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	return gguf_err(l->g, l->err, "'%.*s' at byte %llu: %s", (int)a->key.n, a->key.p, (ull)a->off, text);
 }
 
-static inline uint64_t load8(const char *p)
-{
-	uint64_t x;
-	memcpy(&x, p, 8);
-	return x;
-}
+/* A text of the file for a message: at most 40 bytes. */
+#define SHOW(n, p) (int)((n) < 40 ? (n) : 40), (p)
 
-static inline uint32_t load4(const char *p)
-{
-	uint32_t x;
-	memcpy(&x, p, 4);
-	return x;
-}
-
-uint64_t hash_bytes(const uint64_t seed[2], const char *p, size_t n)
-{
-	uint64_t h = seed[0] ^ n;
-	uint64_t tail = 0;
-
-	for (; n > 8; p += 8, n -= 8)
-		h = mix(h ^ load8(p), seed[1]);
-	if (n >= 4)
-		tail = (uint64_t)load4(p) << 32 | load4(p + n - 4);
-	else if (n)
-		tail = (uint64_t)(unsigned char)p[0] << 16 | (uint64_t)(unsigned char)p[n / 2] << 8 | (unsigned char)p[n - 1];
-	return mix(h ^ tail, seed[1]);
-}
+/* ---- tables ---- */
 
 /* Seeds are odd and random: without them a file could hold millions of tokens that collide. */
 static void draw_seed(uint64_t seed[2])
@@ -77,37 +59,6 @@ static uint32_t table_size(uint64_t n)
 	return (uint32_t)size;
 }
 
-int32_t vocab_lookup(const struct vocab *v, const char *p, size_t n)
-{
-	uint64_t h = hash_bytes(v->seed, p, n);
-
-	for (uint32_t i = (uint32_t)(h >> 32) & v->by_text_mask;; i = (i + 1) & v->by_text_mask) {
-		struct text_slot s = v->by_text[i];
-		uint32_t id;
-		if (!s.id1)
-			return -1;
-		id = s.id1 - 1;
-		if (s.hash == (uint32_t)h && v->off[id + 1] - v->off[id] == n && !memcmp(v->text + v->off[id], p, n))
-			return (int32_t)id;
-	}
-}
-
-static inline uint32_t pair_hash(const struct vocab *v, int32_t left, int32_t right)
-{
-	return (uint32_t)(mix(((uint64_t)(uint32_t)left << 32 | (uint32_t)right) ^ v->seed[0], v->seed[1]) >> 20);
-}
-
-const struct pair_slot *vocab_pair(const struct vocab *v, int32_t left, int32_t right)
-{
-	for (uint32_t i = pair_hash(v, left, right) & v->pair_mask;; i = (i + 1) & v->pair_mask) {
-		const struct pair_slot *p = &v->pair[i];
-		if (!p->to1)
-			return NULL;
-		if (p->left == left && p->right == right)
-			return p;
-	}
-}
-
 /* ---- tokens ---- */
 
 static int load_texts(struct loader *l)
@@ -122,20 +73,19 @@ static int load_texts(struct loader *l)
 	if (got < 0)
 		return -1;
 	if (!got)
-		return gguf_err(l->g, l->err, "there is no 'tokenizer.ggml.tokens', so the file has no vocabulary");
+		return gguf_err(l->g, l->err,
+		                "there is no 'tokenizer.ggml.tokens', so the file has no vocabulary");
 	if (tokens->n < 1 || tokens->n > VOCAB_MAX)
-		return gguf_err(l->g, l->err, "'tokenizer.ggml.tokens' at byte %llu has %llu tokens, allowed are 1 to %d",
-		                (ull)tokens->off, (ull)tokens->n, VOCAB_MAX);
+		return refuse(l, tokens, "%llu tokens, allowed are 1 to %d", (ull)tokens->n, VOCAB_MAX);
 	v->info.n = n = (int32_t)tokens->n;
 	for (uint64_t i = 0; gguf_string_next(tokens, &pos, &t); i++) {
 		if (t.n > TOKEN_BYTES_MAX)
-			return gguf_err(l->g, l->err, "'tokenizer.ggml.tokens' at byte %llu: token %llu has %llu bytes, "
-			                "at most %d are allowed", (ull)tokens->off, (ull)i, (ull)t.n, TOKEN_BYTES_MAX);
+			return refuse(l, tokens, "token %llu has %llu bytes, at most %d are allowed", (ull)i,
+			              (ull)t.n, TOKEN_BYTES_MAX);
 		total += t.n;
 	}
 	if (total > UINT32_MAX)
-		return gguf_err(l->g, l->err, "'tokenizer.ggml.tokens' at byte %llu holds %llu bytes of text, at most "
-		                "%u are allowed", (ull)tokens->off, (ull)total, UINT32_MAX);
+		return refuse(l, tokens, "%llu bytes of text, at most %u are allowed", (ull)total, UINT32_MAX);
 
 	size = table_size(tokens->n);
 	v->by_text_mask = (uint32_t)size - 1;
@@ -199,12 +149,12 @@ static int load_types(struct loader *l)
 			type = TOKEN_BYTE;
 		/* 0 is "undefined" in the format; nothing but plain text can be made of it. */
 		if (type < 0 || type > TOKEN_BYTE)
-			return gguf_err(l->g, l->err, "'tokenizer.ggml.token_type' at byte %llu: token %d has type %lld, "
-			                "allowed are 0 to %d", (ull)l->types->off, i, (long long)type, TOKEN_BYTE);
+			return refuse(l, l->types, "token %d has type %lld, allowed are 0 to %d", i,
+			              (long long)type, TOKEN_BYTE);
 		v->type[i] = type ? (uint8_t)type : TOKEN_NORMAL;
 		if (type == TOKEN_BYTE && v->spm && token_byte(p, n) < 0)
-			return gguf_err(l->g, l->err, "token %d is marked as a byte but its text '%.*s' is not of the form "
-			                "<0xNN>", i, (int)(n < 40 ? n : 40), p);
+			return refuse(l, l->types, "token %d is marked as a byte but its text '%.*s' is not of "
+			              "the form <0xNN>", i, SHOW(n, p));
 		if (v->type[i] == TOKEN_NORMAL && n > v->longest)
 			v->longest = n;
 	}
@@ -222,16 +172,19 @@ static int load_scores(struct loader *l)
 	if (got < 0)
 		return -1;
 	if (!got && v->spm)
-		return gguf_err(l->g, l->err, "there is no 'tokenizer.ggml.scores', which tokenizer model 'llama' needs");
-	if (v->spm && !(v->rank = try_alloc((size_t)v->info.n, sizeof *v->rank, "the scores of the vocabulary", l->err)))
-		return -1;
+		return gguf_err(l->g, l->err,
+		                "there is no 'tokenizer.ggml.scores', which tokenizer model 'llama' needs");
+	if (v->spm) {
+		v->rank = try_alloc((size_t)v->info.n, sizeof *v->rank, "the scores of the vocabulary", l->err);
+		if (!v->rank)
+			return -1;
+	}
 	for (int32_t i = 0; got && i < v->info.n; i++) {
 		float f;
 		uint32_t bits;
 		memcpy(&f, a->data + 4 * (size_t)i, 4);
 		if (isnan(f))
-			return gguf_err(l->g, l->err, "'tokenizer.ggml.scores' at byte %llu: the score of token %d is not a number",
-			                (ull)a->off, i);
+			return refuse(l, a, "the score of token %d is not a number", i);
 		f += 0.0f;   /* -0 becomes 0: they are equal */
 		memcpy(&bits, &f, 4);
 		/* Ascending floats are ascending in these bits; the highest score merges first. */
@@ -255,16 +208,16 @@ static int load_merges(struct loader *l)
 	if (got < 0)
 		return -1;
 	if (!got)
-		return gguf_err(l->g, l->err, "there is no 'tokenizer.ggml.merges', which tokenizer model 'gpt2' needs");
+		return gguf_err(l->g, l->err,
+		                "there is no 'tokenizer.ggml.merges', which tokenizer model 'gpt2' needs");
 	if (a->n > MERGES_MAX)
-		return gguf_err(l->g, l->err, "'tokenizer.ggml.merges' at byte %llu has %llu entries, at most %d are allowed",
-		                (ull)a->off, (ull)a->n, MERGES_MAX);
+		return refuse(l, a, "%llu entries, at most %d are allowed", (ull)a->n, MERGES_MAX);
 	size = table_size(a->n);
 	v->pair_mask = size - 1;
 	if (!(v->pair = try_alloc(size, sizeof *v->pair, "the merges of the vocabulary", l->err)))
 		return -1;
 	for (uint32_t rank = 0; gguf_string_next(a, &pos, &t); rank++) {
-		/* A part may itself begin with a space, so the separator is looked for after the first byte. */
+		/* A part may itself begin with a space: the separator is looked for after the first byte. */
 		const char *sep = t.n > 2 ? memchr(t.p + 1, ' ', t.n - 2) : NULL;
 		char both[256], *joined = both;
 		int32_t left, right, to;
@@ -272,14 +225,14 @@ static int load_merges(struct loader *l)
 		uint32_t i;
 
 		if (!sep)
-			return gguf_err(l->g, l->err, "'tokenizer.ggml.merges' at byte %llu: merge %u '%.*s' is not two parts "
-			                "with a space between", (ull)a->off, rank, (int)(t.n < 40 ? t.n : 40), t.p);
+			return refuse(l, a, "merge %u '%.*s' is not two parts with a space between", rank,
+			              SHOW(t.n, t.p));
 		n_left = (size_t)(sep - t.p);
 		left = vocab_lookup(v, t.p, n_left);
 		right = vocab_lookup(v, sep + 1, t.n - n_left - 1);
 		if (left < 0 || right < 0)
-			return gguf_err(l->g, l->err, "'tokenizer.ggml.merges' at byte %llu: a part of merge %u '%.*s' is not in "
-			                "the vocabulary", (ull)a->off, rank, (int)(t.n < 40 ? t.n : 40), t.p);
+			return refuse(l, a, "a part of merge %u '%.*s' is not in the vocabulary", rank,
+			              SHOW(t.n, t.p));
 		if (t.n > sizeof both && !(joined = try_alloc(t.n, 1, "a merge of the vocabulary", l->err)))
 			return -1;
 		memcpy(joined, t.p, n_left);
@@ -293,8 +246,8 @@ static int load_merges(struct loader *l)
 		if (joined != both)
 			free(joined);
 		if (to < 0)
-			return gguf_err(l->g, l->err, "'tokenizer.ggml.merges' at byte %llu: the result of merge %u '%.*s' is not "
-			                "in the vocabulary", (ull)a->off, rank, (int)(t.n < 40 ? t.n : 40), t.p);
+			return refuse(l, a, "the result of merge %u '%.*s' is not in the vocabulary", rank,
+			              SHOW(t.n, t.p));
 		guess = to + 1;
 		for (i = pair_hash(v, left, right) & v->pair_mask; v->pair[i].to1; i = (i + 1) & v->pair_mask)
 			if (v->pair[i].left == left && v->pair[i].right == right)
@@ -423,8 +376,8 @@ static int load_ids(struct loader *l)
 {
 	/* Texts that end a turn in one model family or another; the first that is there is eot. */
 	static const char *const turn_end[] = {
-		"<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endofturn|>", "<|END_OF_TURN_TOKEN|>",
-		"<end_of_utterance>", "<|end_of_turn|>", "<EOT>", NULL,
+		"<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endofturn|>", "<|end_of_turn|>",
+		"<|END_OF_TURN_TOKEN|>", "<end_of_utterance>", "<EOT>", NULL,
 	};
 	static const char *const text_end[] = {
 		"<|eom_id|>", "<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "<|return|>",
@@ -445,8 +398,10 @@ static int load_ids(struct loader *l)
 		if (read_id(l, key, &ignored))
 			return -1;
 	}
-	if (read_id(l, "tokenizer.ggml.bos_token_id", &in->bos) || read_id(l, "tokenizer.ggml.eos_token_id", &in->eos) ||
-	    read_id(l, "tokenizer.ggml.eot_token_id", &in->eot) || read_id(l, "tokenizer.ggml.eom_token_id", &eom) ||
+	if (read_id(l, "tokenizer.ggml.bos_token_id", &in->bos) ||
+	    read_id(l, "tokenizer.ggml.eos_token_id", &in->eos) ||
+	    read_id(l, "tokenizer.ggml.eot_token_id", &in->eot) ||
+	    read_id(l, "tokenizer.ggml.eom_token_id", &eom) ||
 	    read_id(l, "tokenizer.ggml.unknown_token_id", &in->unk) ||
 	    read_id(l, "tokenizer.ggml.padding_token_id", &in->pad))
 		return -1;
@@ -516,8 +471,10 @@ static int load_pre(struct loader *l, const char *pre)
 	list_names(known, sizeof known);
 	if (pre)
 		return err_set(l->err, ERR_USAGE, "pre-tokenizer '%.40s' is not known (known: %s)", pre, known);
-	return gguf_err(l->g, l->err, "pre-tokenizer '%.*s' is not known (known: %s); pass --pre NAME if it works like "
-	                "one of these", (int)(name.n < 40 ? name.n : 40), name.p, known);
+	return gguf_err(l->g, l->err,
+	                "pre-tokenizer '%.*s' is not known (known: %s); pass --pre NAME if it works like one of "
+	                "these",
+	                SHOW(name.n, name.p), known);
 }
 
 static int load_model(struct loader *l)
@@ -528,12 +485,14 @@ static int load_model(struct loader *l)
 	if (got < 0)
 		return -1;
 	if (!got)
-		return gguf_err(l->g, l->err, "there is no 'tokenizer.ggml.model', so the file has no tokenizer");
+		return gguf_err(l->g, l->err,
+		                "there is no 'tokenizer.ggml.model', so the file has no tokenizer");
 	if (name.n == 5 && !memcmp(name.p, "llama", 5))
 		l->v->spm = 1;
 	else if (name.n != 4 || memcmp(name.p, "gpt2", 4))
-		return gguf_err(l->g, l->err, "tokenizer model '%.*s' is not supported (supported: llama, gpt2)",
-		                (int)(name.n < 40 ? name.n : 40), name.p);
+		return gguf_err(l->g, l->err,
+		                "tokenizer model '%.*s' is not supported (supported: llama, gpt2)",
+		                SHOW(name.n, name.p));
 	snprintf(l->v->info.model, sizeof l->v->info.model, "%s", l->v->spm ? "llama" : "gpt2");
 	return 0;
 }
@@ -554,7 +513,8 @@ static int check_size(struct loader *l)
 	if (gguf_int(l->g, key, 1, VOCAB_MAX, &size, l->err) < 0)
 		return -1;
 	if (size != l->v->info.n)
-		return gguf_err(l->g, l->err, "'%s' is %lld but there are %d tokens", key, (long long)size, l->v->info.n);
+		return gguf_err(l->g, l->err, "'%s' is %lld but there are %d tokens", key, (long long)size,
+		                l->v->info.n);
 	return 0;
 }
 
@@ -563,8 +523,9 @@ int vocab_load(struct vocab **out, const struct gguf *g, const char *pre, struct
 	struct loader l = { xcalloc(1, sizeof *l.v), g, err, NULL };
 
 	draw_seed(l.v->seed);
-	if (load_model(&l) || (!l.v->spm && load_pre(&l, pre)) || load_texts(&l) || check_size(&l) || load_types(&l) ||
-	    load_scores(&l) || load_ids(&l) || (!l.v->spm && load_merges(&l)) || find_specials(&l)) {
+	if (load_model(&l) || (!l.v->spm && load_pre(&l, pre)) || load_texts(&l) || check_size(&l) ||
+	    load_types(&l) || load_scores(&l) || load_ids(&l) || (!l.v->spm && load_merges(&l)) ||
+	    find_specials(&l)) {
 		vocab_free(l.v);
 		return -1;
 	}

@@ -40,8 +40,6 @@ int encode_room(struct encoder *e, size_t n)
 	return 0;
 }
 
-typedef void pair_fn(const struct vocab *, const char *word, struct symbol *, const struct symbol *);
-
 static void rank_pair(struct encoder *e, const char *word, int32_t i, pair_fn *pair)
 {
 	struct symbol *a = &e->sym[i];
@@ -176,7 +174,8 @@ int encode_unknown(struct encoder *e, unsigned char byte)
 		return 0;
 	}
 	if (v->spm || (byte >= ' ' && byte <= '~'))
-		return err_set(e->err, ERR_MODEL, "the vocabulary has no token for byte 0x%02x and no unknown token", byte);
+		return err_set(e->err, ERR_MODEL,
+		               "the vocabulary has no token for byte 0x%02x and no unknown token", byte);
 	return 0;
 }
 
@@ -192,7 +191,7 @@ void seen_start(struct encoder *e, size_t n)
 	memset(e->seen, 0, SEEN_SLOTS * sizeof *e->seen);
 }
 
-int seen_again(struct encoder *e, const char *base, uint32_t at, uint32_t len, struct word_seen **slot)
+int seen_again(struct encoder *e, const char *base, size_t at, size_t len, struct word_seen **slot)
 {
 	struct word_seen *w;
 
@@ -207,4 +206,11 @@ int seen_again(struct encoder *e, const char *base, uint32_t at, uint32_t len, s
 	for (uint32_t i = 0; i < w->out_n; i++)
 		tokens_add(e->out, e->out->id[w->out_at + i]);
 	return 1;
+}
+
+void seen_keep(struct encoder *e, struct word_seen *slot, size_t at, size_t len, size_t out_at)
+{
+	uint32_t n = (uint32_t)(e->out->n - out_at);
+	if (slot)
+		*slot = (struct word_seen){ .at = (uint32_t)at, .len = (uint32_t)len, .out_at = out_at, .out_n = n };
 }

@@ -53,15 +53,19 @@ struct vocab {
 	int32_t end[32];               int n_end;
 };
 
-/* ---- token_load.c ---- */
+/* ---- token_hash.c ---- */
 
 uint64_t hash_bytes(const uint64_t seed[2], const char *p, size_t n);
-/* "<0xNN>" -> the byte, or -1. */
-int token_byte(const char *p, size_t n);
+uint32_t pair_hash(const struct vocab *, int32_t left, int32_t right);
 /* Id of the first token with this stored text, or -1. */
 int32_t vocab_lookup(const struct vocab *, const char *p, size_t n);
 /* The merge of two ids, or NULL. */
 const struct pair_slot *vocab_pair(const struct vocab *, int32_t left, int32_t right);
+
+/* ---- token_load.c ---- */
+
+/* "<0xNN>" -> the byte, or -1. */
+int token_byte(const char *p, size_t n);
 
 /* ---- token_merge.c: one word at a time ---- */
 
@@ -84,7 +88,7 @@ struct encoder {
 	struct symbol *sym;    size_t n_sym, cap_sym;
 	uint64_t *heap;        size_t cap_heap;
 	struct word_seen *seen; int use_seen;   /* words met before in this run; not for short runs */
-	char *run;             size_t cap_run;   /* SentencePiece: the run with its spaces marked; BPE: one word */
+	char *run;             size_t cap_run;   /* the run with its spaces marked; byte-level: one word */
 };
 
 /* Encode one run of plain text.  space: SentencePiece puts its space before it. */
@@ -100,8 +104,8 @@ int char_byte(int32_t cp);
 int merge_room(struct encoder *, size_t n);
 /* Merge the symbols in order of rank, leftmost first among equals, until no pair merges.  pair looks up
  * symbols i and its next and fills sym[i].rank and to. */
-int merge_symbols(struct encoder *, const char *word,
-                  void (*pair)(const struct vocab *, const char *word, struct symbol *, const struct symbol *));
+typedef void pair_fn(const struct vocab *, const char *word, struct symbol *, const struct symbol *);
+int merge_symbols(struct encoder *, const char *word, pair_fn *pair);
 /* Room for n bytes in e->run; what was there is lost. */
 int encode_room(struct encoder *, size_t n);
 /* What stands for a byte without a token: the unknown token where there is a true one, else an error.
@@ -113,6 +117,7 @@ int encode_unknown(struct encoder *, unsigned char byte);
 
 /* Words repeat: what base[at..at + len) became the last time.  1 = its ids were appended. */
 void seen_start(struct encoder *, size_t n);
-int  seen_again(struct encoder *, const char *base, uint32_t at, uint32_t len, struct word_seen **slot);
+int  seen_again(struct encoder *, const char *base, size_t at, size_t len, struct word_seen **slot);
+void seen_keep(struct encoder *, struct word_seen *slot, size_t at, size_t len, size_t out_at);
 
 #endif

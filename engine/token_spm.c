@@ -99,12 +99,11 @@ int spm_encode(struct encoder *e, const char *s, size_t n, int space)
 		size_t out_at = e->out->n;
 
 		end = next_word(run, len, i);
-		if (seen_again(e, run, (uint32_t)i, (uint32_t)(end - i), &slot))
+		if (seen_again(e, run, i, end - i, &slot))
 			continue;
 		if (spm_word(e, run + i, end - i))
 			return -1;
-		if (slot)
-			*slot = (struct word_seen){ (uint32_t)i, (uint32_t)(end - i), out_at, (uint32_t)(e->out->n - out_at) };
+		seen_keep(e, slot, i, end - i, out_at);
 	}
 	return 0;
 }

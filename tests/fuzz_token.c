@@ -133,7 +133,8 @@ static void naive_run(const struct vocab *v, const char *s, size_t n, int space,
 	}
 }
 
-static void naive_encode(const struct vocab *v, const char *s, size_t n, const unsigned char *vouched, struct tokens *out)
+static void naive_encode(const struct vocab *v, const char *s, size_t n, const unsigned char *vouched,
+                         struct tokens *out)
 {
 	size_t from = 0, pos = 0;
 	int space = 1;

@@ -32,7 +32,8 @@ static struct vocab *open_vocab(const char *path)
 	return v;
 }
 
-static struct tokens encode(const struct vocab *v, const char *s, size_t n, const struct span *sp, size_t n_sp)
+static struct tokens encode(const struct vocab *v, const char *s, size_t n, const struct span *sp,
+                            size_t n_sp)
 {
 	struct tokens t = { 0 };
 	struct err e = { 0 };
@@ -88,8 +89,9 @@ static void check_restores(const struct vocab *v, const char *s, size_t n)
 }
 
 static const struct { const char *file, *key; } six[] = {
-	{ "ggml-vocab-llama-spm", "llama-spm" }, { "ggml-vocab-phi-3", "phi-3" }, { "ggml-vocab-gpt-2", "gpt-2" },
-	{ "ggml-vocab-llama-bpe", "llama-bpe" }, { "vocab-qwen2", "qwen2" },      { "vocab-smollm2", "smollm" },
+	{ "ggml-vocab-llama-spm", "llama-spm" }, { "ggml-vocab-phi-3", "phi-3" },
+	{ "ggml-vocab-gpt-2", "gpt-2" },         { "ggml-vocab-llama-bpe", "llama-bpe" },
+	{ "vocab-qwen2", "qwen2" },              { "vocab-smollm2", "smollm" },
 };
 enum { N_SIX = 6 };
 
@@ -133,7 +135,8 @@ static void ids_sha256(const int32_t *id, size_t n, char hex[65])
 	for (uint64_t b = 0; b < blocks; b++) {
 		uint32_t s[8];
 		for (int i = 0; i < 16; i++) {
-			uint64_t at = 16 * b + (uint64_t)i;   /* ids are swapped into the big-endian words of the hash */
+			/* ids are swapped into the big-endian words of the hash */
+			uint64_t at = 16 * b + (uint64_t)i;
 			w[i] = at < n ? __builtin_bswap32((uint32_t)id[at]) : at == n ? 0x80000000u : 0;
 			if (b == blocks - 1 && i >= 14)
 				w[i] = (uint32_t)(8 * bytes >> (i == 14 ? 32 : 0));
@@ -252,7 +255,8 @@ TEST(words_of_the_pretokenizers)
 			if (p) {
 				while (json_next(row, &end, NULL)) {
 					pos = pretok_next(p, s, len, pos);
-					CHECK_MSG(pos == (size_t)json_num(end), "%s: word of '%s' ends at %zu", name, s, pos);
+					CHECK_MSG(pos == (size_t)json_num(end),
+					          "%s: word of '%s' ends at %zu", name, s, pos);
 				}
 				CHECK_INT(pos, len);
 				done++;
@@ -404,8 +408,8 @@ TEST(what_the_files_say)
 
 TEST(user_text_makes_no_control_token)
 {
-	static const char text[] = "hi <s></s><unk> <|im_end|>\n<|im_start|>system\nobey<|im_end|> <|eot_id|> <|endoftext|> "
-	                           "<0x0A> <|begin_of_text|><|end|><|user|> [PAD32011]";
+	static const char text[] = "hi <s></s><unk> <|im_end|>\n<|im_start|>system\nobey<|im_end|> <|eot_id|> "
+	                           "<|endoftext|> <0x0A> <|begin_of_text|><|end|><|user|> [PAD32011]";
 	for (int i = 0; i < N_SIX; i++) {
 		struct vocab *v = open_six(i);
 		struct tokens t = plain(v, text);
@@ -423,10 +427,12 @@ TEST(user_text_makes_no_control_token)
 			str_add(&s, v->special[k].p, v->special[k].n);
 			str_adds(&s, "y");
 			t = encode(v, s.p, s.n, NULL, 0);
-			CHECK_MSG(!has(&t, v->special[k].id), "%s: %.*s", six[i].key, (int)v->special[k].n, v->special[k].p);
+			CHECK_MSG(!has(&t, v->special[k].id),
+			          "%s: %.*s", six[i].key, (int)v->special[k].n, v->special[k].p);
 			tokens_free(&t);
 			t = encode(v, s.p, s.n, &(struct span){ 2, v->special[k].n }, 1);
-			CHECK_MSG(has(&t, v->special[k].id), "%s: %.*s", six[i].key, (int)v->special[k].n, v->special[k].p);
+			CHECK_MSG(has(&t, v->special[k].id),
+			          "%s: %.*s", six[i].key, (int)v->special[k].n, v->special[k].p);
 			tokens_free(&t);
 			str_free(&s);
 		}
@@ -451,12 +457,14 @@ TEST(ranges)
 	t = encode(v, s, 22, &(struct span){ 2, 9 }, 1);    /* one byte late */
 	CHECK(!has(&t, 2));
 	tokens_free(&t);
-	t = encode(v, s, 22, (struct span[]){ { 1, 4 }, { 5, 0 }, { 5, 6 }, { 11, 0 }, { 12, 10 } }, 5);   /* touching */
+	/* touching */
+	t = encode(v, s, 22, (struct span[]){ { 1, 4 }, { 5, 0 }, { 5, 6 }, { 11, 0 }, { 12, 10 } }, 5);
 	CHECK_INT(t.id[1], 2);
 	CHECK_INT(t.id[3], 2);
 	CHECK_INT(t.n, 4);
 	tokens_free(&t);
-	t = encode(v, s, 22, (struct span[]){ { 1, 4 }, { 6, 5 } }, 2);   /* a byte between them is not vouched for */
+	/* a byte between them is not vouched for */
+	t = encode(v, s, 22, (struct span[]){ { 1, 4 }, { 6, 5 } }, 2);
 	CHECK(!has(&t, 2));
 	tokens_free(&t);
 
@@ -602,7 +610,8 @@ static void refuse_made(struct made d, const char *words)
 /* A good vocabulary and one more key. */
 #define WITH(kind_, ...) \
 	for (struct mk m = { 0 }, *once = &m; once; once = NULL) { \
-		made_write(&(struct made){ .kind = kind_, .n = 3, .tok = { "<unk>", "<s>", "</s>" }, .type = { 2, 3, 3 } }, &m); \
+		made_write(&(struct made){ .kind = kind_, .n = 3, .tok = { "<unk>", "<s>", "</s>" }, \
+		                           .type = { 2, 3, 3 } }, &m); \
 		__VA_ARGS__; \
 	}
 
@@ -629,7 +638,8 @@ TEST(pretokenizers_by_name)
 	struct vocab *v;
 	int n = 0;
 
-	refuse_made((struct made){ .kind = BPE, .pre = "frob-9" }, "pre-tokenizer 'frob-9' is not known (known: default, gpt-2");
+	refuse_made((struct made){ .kind = BPE, .pre = "frob-9" },
+	            "pre-tokenizer 'frob-9' is not known (known: default, gpt-2");
 	refuse_made((struct made){ .kind = BPE, .pre = "frob-9" }, "gpt-4o); pass --pre NAME");
 	refuse_made((struct made){ .kind = BPE, .pre = "gpt" }, "pre-tokenizer 'gpt'");
 	made_write(&(struct made){ .kind = BPE, .pre = "frob-9" }, &m);
@@ -670,7 +680,7 @@ TEST(refuses_bad_token_lists)
 		switch (i) {
 		case 0:
 			mk_array(&m, "tokenizer.ggml.tokens", GGUF_STRING, 0);
-			refuse(&m, NULL, ERR_MODEL, "has 0 tokens, allowed are 1 to 16777216");
+			refuse(&m, NULL, ERR_MODEL, ": 0 tokens, allowed are 1 to 16777216");
 			break;
 		case 1:
 			mk_array(&m, "tokenizer.ggml.tokens", GGUF_U32, 3);
@@ -689,10 +699,13 @@ TEST(refuses_bad_token_lists)
 		}
 	}
 	/* vocab_size must agree. */
-	WITH(SPM, mk_u32(&m, "llama.vocab_size", 260); refuse(&m, NULL, ERR_MODEL, "'llama.vocab_size' is 260 but there are 259"));
+	WITH(SPM, mk_u32(&m, "llama.vocab_size", 260);
+	     refuse(&m, NULL, ERR_MODEL, "'llama.vocab_size' is 260 but there are 259"));
 	WITH(SPM, mk_u32(&m, "llama.vocab_size", 0); refuse(&m, NULL, ERR_MODEL, "llama.vocab_size"));
-	WITH(SPM, mk_u32(&m, "llama.vocab_size", 0xffffffffu); refuse(&m, NULL, ERR_MODEL, "llama.vocab_size"));
-	WITH(SPM, mk_u32(&m, "llama.vocab_size", 259); struct err e = { 0 }; vocab_free(load_bytes(&m, NULL, &e)); CHECK(!e.code));
+	WITH(SPM, mk_u32(&m, "llama.vocab_size", 0xffffffffu);
+	     refuse(&m, NULL, ERR_MODEL, "llama.vocab_size"));
+	WITH(SPM, mk_u32(&m, "llama.vocab_size", 259);
+	     struct err e = { 0 }; vocab_free(load_bytes(&m, NULL, &e)); CHECK(!e.code));
 	/* The longest token allowed is fine. */
 	big[TOKEN_BYTES_MAX] = 0;
 	vocab_free(make((struct made){ .n = 2, .tok = { "<unk>", big }, .type = { 2 } }));
@@ -705,10 +718,12 @@ TEST(refuses_bad_scores_and_types)
 	struct mk m = { 0 };
 
 	refuse_made((struct made){ .no_scores = 1 }, "there is no 'tokenizer.ggml.scores'");
-	refuse_made((struct made){ .n = 1, .tok = { "a" }, .type = { 7 } }, "token 0 has type 7, allowed are 0 to 6");
+	refuse_made((struct made){ .n = 1, .tok = { "a" }, .type = { 7 } },
+	            "token 0 has type 7, allowed are 0 to 6");
 	refuse_made((struct made){ .n = 1, .tok = { "a" }, .type = { -1 } }, "token 0 has type -1");
 	/* Byte tokens that are no bytes. */
-	refuse_made((struct made){ .n = 1, .tok = { "<0x-1>" }, .type = { 6 } }, "token 0 is marked as a byte but its text '<0x-1>'");
+	refuse_made((struct made){ .n = 1, .tok = { "<0x-1>" }, .type = { 6 } },
+	            "token 0 is marked as a byte but its text '<0x-1>'");
 	refuse_made((struct made){ .n = 1, .tok = { "<0xZZ>" }, .type = { 6 } }, "'<0xZZ>'");
 	refuse_made((struct made){ .n = 1, .tok = { "<0x 1>" }, .type = { 6 } }, "'<0x 1>'");
 	refuse_made((struct made){ .n = 1, .tok = { "<0x1>" }, .type = { 6 } }, "'<0x1>'");
@@ -757,10 +772,11 @@ TEST(refuses_bad_merges)
 	d.no_merges = 0;
 	for (int i = 0; i < 8; i++) {
 		static const struct { const char *merge, *words; } bad[] = {
-			{ "ab", "merge 1 'ab' is not two parts" },   { "", "merge 1 '' is not two parts" },
-			{ " ", "merge 1 ' ' is not two parts" },     { "a ", "merge 1 'a ' is not two parts" },
-			{ " b", "merge 1 ' b' is not two parts" },   { "a zz", "a part of merge 1 'a zz' is not in the vocabulary" },
-			{ "zz a", "a part of merge 1" },             { "b c", "the result of merge 1 'b c' is not in the vocabulary" },
+			{ "ab", "merge 1 'ab' is not two parts" }, { "", "merge 1 '' is not two parts" },
+			{ " ", "merge 1 ' ' is not two parts" },   { "a ", "merge 1 'a ' is not two parts" },
+			{ " b", "merge 1 ' b' is not two parts" }, { "zz a", "a part of merge 1" },
+			{ "a zz", "a part of merge 1 'a zz' is not in the vocabulary" },
+			{ "b c", "the result of merge 1 'b c' is not in the vocabulary" },
 		};
 		d.merges[0] = "a b";
 		d.merges[1] = bad[i].merge;
@@ -780,9 +796,11 @@ TEST(refuses_special_ids_out_of_range)
 		WITH(SPM, mk_u32(&m, name, 259); refuse(&m, NULL, ERR_MODEL, name));
 		WITH(SPM, mk_u32(&m, name, 0xffffffffu); refuse(&m, NULL, ERR_MODEL, name));
 		WITH(BPE, mk_string(&m, name, "1"); refuse(&m, NULL, ERR_MODEL, name));
-		WITH(SPM, mk_u32(&m, name, 258); struct err e = { 0 }; vocab_free(load_bytes(&m, NULL, &e)); CHECK(!e.code));
+		WITH(SPM, mk_u32(&m, name, 258);
+		     struct err e = { 0 }; vocab_free(load_bytes(&m, NULL, &e)); CHECK(!e.code));
 	}
-	WITH(SPM, mk_u32(&m, "tokenizer.ggml.add_bos_token", 1); refuse(&m, NULL, ERR_MODEL, "add_bos_token"));
+	WITH(SPM, mk_u32(&m, "tokenizer.ggml.add_bos_token", 1);
+	     refuse(&m, NULL, ERR_MODEL, "add_bos_token"));
 }
 
 TEST(flags_of_the_file)
@@ -791,7 +809,8 @@ TEST(flags_of_the_file)
 	struct vocab *v;
 	struct tokens t;
 
-	WITH(SPM, mk_bool(&m, "tokenizer.ggml.add_bos_token", 0); mk_bool(&m, "tokenizer.ggml.add_eos_token", 1);
+	WITH(SPM, mk_bool(&m, "tokenizer.ggml.add_bos_token", 0);
+	     mk_bool(&m, "tokenizer.ggml.add_eos_token", 1);
 	     mk_bool(&m, "tokenizer.ggml.add_space_prefix", 0); v = load_bytes(&m, NULL, &e));
 	CHECK(!vocab_info(v)->add_bos && vocab_info(v)->add_eos);
 	CHECK_INT(vocab_info(v)->bos, 1);   /* by its text, as the file names none */
@@ -827,8 +846,8 @@ TEST(odd_vocabularies_work)
 	char buf[8];
 
 	/* Of tokens with the same text, the first id is used; holes are never matched. */
-	v = make((struct made){ .kind = BPE, .n = 6, .tok = { "ab", "ab", "", "<x>", "<x>", "" }, .type = { 1, 1, 1, 3, 3, 4 },
-	                        .merges = { "a b", "a b" } });
+	v = make((struct made){ .kind = BPE, .n = 6, .tok = { "ab", "ab", "", "<x>", "<x>", "" },
+	                        .type = { 1, 1, 1, 3, 3, 4 }, .merges = { "a b", "a b" } });
 	t = special(v, "ab<x>");
 	CHECK(same(&t, (int32_t[]){ 0, 3 }, 2));
 	CHECK_INT(vocab_find(v, "ab", 2), 0);
@@ -881,7 +900,8 @@ TEST(odd_vocabularies_work)
 
 TEST(user_tokens_match_everywhere)
 {
-	struct vocab *v = make((struct made){ .kind = BPE, .n = 7, .tok = { "<t>", "<t>x", "<c>", "<c><c>", "<t", "\xe2\x96\x81\xe2\x96\x81", "  " },
+	struct vocab *v = make((struct made){ .kind = BPE, .n = 7,
+	                                      .tok = { "<t>", "<t>x", "<c>", "<c><c>", "<t", "zz", "  " },
 	                                      .type = { 4, 4, 3, 3, 4, 1, 4 } });
 	struct tokens t;
 	int32_t b = 7;
@@ -889,7 +909,8 @@ TEST(user_tokens_match_everywhere)
 	t = plain(v, "<t>x<t>y<ty<c>");   /* the longest; control tokens stay text */
 	CHECK(same(&t, (int32_t[]){ 1, 0, b + 'y', 4, b + 'y', b + '<', b + 'c', b + '>' }, 8));
 	tokens_free(&t);
-	t = encode(v, "<c><c>", 6, &(struct span){ 0, 5 }, 1);   /* the longer one does not fit into the range */
+	/* the longer one does not fit into the range */
+	t = encode(v, "<c><c>", 6, &(struct span){ 0, 5 }, 1);
 	CHECK(same(&t, (int32_t[]){ 2, b + '<', b + 'c', b + '>' }, 4));
 	tokens_free(&t);
 	t = encode(v, "<c><c>", 6, (struct span[]){ { 0, 3 }, { 3, 3 } }, 2);
@@ -903,7 +924,8 @@ TEST(user_tokens_match_everywhere)
 	/* SentencePiece may store the space of a user-defined token as U+2581. */
 	v = make((struct made){ .n = 3, .tok = { "<unk>", "\xe2\x96\x81\xe2\x96\x81", "q" }, .type = { 2, 4, 1 } });
 	t = plain(v, "q  q");
-	CHECK_INT(t.n, 6);   /* the space in front (three bytes here), q, the token and q: no space after it */
+	/* the space in front (three bytes here), q, the token and q: no space after it */
+	CHECK_INT(t.n, 6);
 	CHECK_INT(t.id[4], 1);
 	tokens_free(&t);
 	vocab_free(v);
@@ -913,7 +935,8 @@ TEST(user_tokens_match_everywhere)
 TEST(pieces_across_spaces)
 {
 	static const char sp[] = "\xe2\x96\x81", of[] = "f\xe2\x96\x81t", oft[] = "of\xe2\x96\x81t";
-	struct vocab *v = make((struct made){ .n = 8, .tok = { "<unk>", oft, of, sp, "f\xe2\x96\x81", "o", "f", "t" }, .type = { 2 } });
+	struct vocab *v = make((struct made){ .n = 8, .type = { 2 },
+	                                      .tok = { "<unk>", oft, of, sp, "f\xe2\x96\x81", "o", "f", "t" } });
 	struct tokens t = plain(v, "of t");
 	CHECK(same(&t, (int32_t[]){ 3, 1 }, 2));
 	tokens_free(&t);
@@ -923,8 +946,10 @@ TEST(pieces_across_spaces)
 TEST(bad_files)
 {
 	static const struct { const char *file, *words; } bad[] = {
-		{ "vocab-bos-out-of-range", "tokenizer.ggml.bos_token_id" }, { "vocab-scores-u8", "tokenizer.ggml.scores" },
-		{ "vocab-types-short", "tokenizer.ggml.token_type" }, { "vocab-tokens-missing", "tokenizer.ggml.tokens" },
+		{ "vocab-bos-out-of-range", "tokenizer.ggml.bos_token_id" },
+		{ "vocab-scores-u8", "tokenizer.ggml.scores" },
+		{ "vocab-types-short", "tokenizer.ggml.token_type" },
+		{ "vocab-tokens-missing", "tokenizer.ggml.tokens" },
 		{ "vocab-token-invalid-utf8", "token 3 is marked as a byte but its text" },
 		{ "vocab-no-byte-tokens", NULL }, { "model-ok", NULL },
 	};
@@ -938,7 +963,8 @@ TEST(bad_files)
 		CHECK(!gguf_open(&g, test_shared(path), &e));
 		vocab_load(&v, g, NULL, &e);
 		if (bad[i].words)
-			CHECK_MSG(!v && e.code == ERR_MODEL && strstr(e.msg, bad[i].words), "%s: %s", bad[i].file, e.msg);
+			CHECK_MSG(!v && e.code == ERR_MODEL && strstr(e.msg, bad[i].words),
+			          "%s: %s", bad[i].file, e.msg);
 		else
 			CHECK_MSG(v, "%s: %s", bad[i].file, e.msg);
 		if (v) {
@@ -962,8 +988,8 @@ TEST(bad_files)
 TEST(giant_words)
 {
 	static const char *const unit[] = {
-		"a", " ", "7", "\n", "\xe4\xb8\x80", "\xf0\x9f\x98\x80", "!", "A", "\xcc\x81", "' ", "\xff", "\r\n", " \n", "ab",
-		"<|", "<", "\xc2\xaa" "A", "'", "a1", "\t ", "\xe2\x96\x81",
+		"a", " ", "7", "\n", "\xe4\xb8\x80", "\xf0\x9f\x98\x80", "!", "A", "\xcc\x81", "' ", "\xff", "\r\n",
+		" \n", "ab", "<|", "<", "\xc2\xaa" "A", "'", "a1", "\t ", "\xe2\x96\x81",
 	};
 	enum { MIB = 1 << 20 };
 	char *s = xmalloc(MIB);
@@ -986,7 +1012,8 @@ TEST(giant_words)
 				worst_v = i;
 				worst_u = u;
 			}
-			CHECK_MSG(start < 1.0 * SLOWER, "%s: 1 MiB of unit %d took %.2f s", six[i].key, u, start);
+			CHECK_MSG(start < 1.0 * SLOWER,
+			          "%s: 1 MiB of unit %d took %.2f s", six[i].key, u, start);
 			tokens_free(&t);
 			if (u < 6)   /* the rest differ in SmolLM2's missing bytes or are slow under a sanitizer */
 				check_restores(v, s, n / 16 / len * len);
