@@ -179,6 +179,11 @@ static size_t tensor_bytes(const struct tensor *t)
 	return n;
 }
 
+static int no_memory(struct backend *be, size_t n, const struct tensor *t)
+{
+	return cpu_fail(be, "cannot get %zu bytes of memory for a tensor of %d x %d", n, (int)t->rows, (int)t->cols);
+}
+
 int cpu_alloc(struct backend *be, struct tensor *t)
 {
 	size_t n = tensor_bytes(t);
@@ -191,8 +196,7 @@ int cpu_alloc(struct backend *be, struct tensor *t)
 		return cpu_fail(be, "cannot allocate a tensor of %d x %d", (int)t->rows, (int)t->cols);
 	t->data = mem_get(n, 1);
 	if (!t->data)
-		return cpu_fail(be, "cannot get %zu bytes of memory for a tensor of %d x %d", n, (int)t->rows,
-		                (int)t->cols);
+		return no_memory(be, n, t);
 	return 0;
 }
 
@@ -223,7 +227,8 @@ static void pack_task(void *arg, int task, int worker)
 int cpu_adopt(struct backend *be, struct tensor *t, const void *host, int as_table)
 {
 	struct cpu *c = cpu_of(be);
-	size_t n = tensor_bytes(t), packed;
+	size_t n = tensor_bytes(t), packed, total;
+	void *copy = NULL;
 
 	if (be->failed)
 		return -1;
@@ -231,34 +236,33 @@ int cpu_adopt(struct backend *be, struct tensor *t, const void *host, int as_tab
 	t->layout = LAYOUT_PLAIN;
 	if (!n)
 		return cpu_fail(be, "cannot take a weight of %d x %d", (int)t->rows, (int)t->cols);
+	/* Files may place a tensor at an odd address; everything below wants natural alignment. */
+	if ((uintptr_t)host % 4) {
+		copy = mem_get(n, 0);
+		if (!copy)
+			return no_memory(be, n, t);
+		host = memcpy(copy, host, n);
+	}
 	/* Float vectors (norm weights, biases) stay plain: they are read by element. */
 	packed = as_table || (t->rows == 1 && dtype_info(t->type)->block == 1) ? 0 :
 	         c->fns->pack_bytes(t->type, t->cols);
 	if (packed) {
 		struct pack_job j = { .fns = c->fns, .t = t, .host = host, .panel_bytes = packed };
-		size_t total;
 
 		j.panels = ceil_div(t->rows, c->fns->panel);
 		j.per_task = ceil_div(j.panels, c->threads * 8);
-		if (__builtin_mul_overflow(packed, (size_t)j.panels, &total) || !(t->data = weight_get(c, total)))
-			return cpu_fail(be, "cannot get %zu bytes of memory for a weight of %d x %d", n, (int)t->rows,
-			            (int)t->cols);
-		t->layout = LAYOUT_PACKED;
-		pool_run(c->pool, pack_task, &j, ceil_div(j.panels, j.per_task));
-		return 0;
+		if (!__builtin_mul_overflow(packed, (size_t)j.panels, &total))
+			t->data = weight_get(c, total);
+		if (t->data) {
+			t->layout = LAYOUT_PACKED;
+			pool_run(c->pool, pack_task, &j, ceil_div(j.panels, j.per_task));
+		}
+		cpu_mem_free(c, copy);
+		return t->data ? 0 : no_memory(be, n, t);
 	}
-	/* Files may place a tensor at an odd address; leaf functions want natural alignment. */
-	if ((uintptr_t)host % 4) {
-		t->data = weight_get(c, n);
-		if (!t->data)
-			return cpu_fail(be, "cannot get %zu bytes of memory for a weight of %d x %d", n, (int)t->rows,
-			            (int)t->cols);
-		memcpy(t->data, host, n);
-		return 0;
-	}
-	/* Nobody writes through it: write() refuses this layout. */
+	/* Nobody writes through a tensor in the file: write() refuses this layout. */
 	t->data = (void *)(uintptr_t)host;
-	t->layout = LAYOUT_HOST;
+	t->layout = copy ? LAYOUT_PLAIN : LAYOUT_HOST;
 	return 0;
 }
 
