@@ -101,6 +101,24 @@ static void doctor_model(const struct options *o, struct str *s)
 	str_free(&path);
 }
 
+/* The names a table knows, in lines of a readable length. */
+static void doctor_names(struct str *s, const char *what, const char *name_of(size_t))
+{
+	size_t col = 0;
+
+	head(s, what);
+	for (size_t i = 0; name_of(i); i++) {
+		size_t n = strlen(name_of(i));
+		if (col && col + n + 1 > 84) {
+			str_addf(s, "\n%-11s", "");
+			col = 0;
+		}
+		str_addf(s, "%s%s", col ? " " : "", name_of(i));
+		col += n + (col > 0);
+	}
+	str_adds(s, "\n");
+}
+
 static void doctor_dir(struct str *s, const char *name, void path_of(struct str *, const char *))
 {
 	struct str path = {0};
@@ -134,6 +152,9 @@ int cmd_doctor(const struct options *o)
 	doctor_machine(o, &s);
 	doctor_terminal(&s);
 	doctor_model(o, &s);
+	doctor_names(&s, "families", engine_arch_name);
+	doctor_names(&s, "tokenizers", engine_pre_name);
+	doctor_names(&s, "templates", engine_template_name);
 	doctor_dir(&s, "cache", path_cache);
 	doctor_dir(&s, "state", path_state);
 	doctor_dir(&s, "config", path_config);

@@ -345,7 +345,7 @@ static void slash_stats(struct line *l, char *arg)
 	str_adds(&s, "model      ");
 	clean_line(info->name, strlen(info->name), &s);
 	str_addf(&s, ", %s, %s\n", info->quant, info->device);
-	str_addf(&s, "context    %d of %d tokens (%d%%), cache %s %s ", st.n_tokens, st.ctx,
+	str_addf(&s, "context    %d of %d tokens (%d%%), cache %s, %s: ", st.n_tokens, st.ctx,
 	         (int)(100 * (int64_t)st.n_tokens / (st.ctx ? st.ctx : 1)), st.kv, st.kv_type);
 	human_bytes(&s, st.kv_bytes_per_token * (uint64_t)st.n_tokens);
 	str_adds(&s, " used of ");
@@ -459,6 +459,8 @@ static void banner(struct line *l)
 	clean_line(i->name, strlen(i->name), &name);
 	notice(l, "weir %s: %.40s, %s, context of %d tokens", WEIR_VERSION, name.p, i->quant, st.ctx);
 	notice(l, "/help lists the commands, Ctrl-C stops an answer, Ctrl-D quits");
+	if (l->t.documents.n)
+		notice(l, "[%zu bytes of documents wait for your first question]", l->t.documents.n);
 	str_free(&name);
 }
 
