@@ -141,7 +141,7 @@ static uint64_t read_sum(const void *p, size_t n)
 	const uint64_t *w = p;
 	size_t words = n / 8, i = 0;
 	__m512i s0 = _mm512_setzero_si512(), s1 = s0, s2 = s0, s3 = s0;
-	uint64_t sum;
+	uint64_t s[8], sum = 0;
 
 	for (; i + 32 <= words; i += 32) {
 		s0 = _mm512_add_epi64(s0, _mm512_loadu_si512(w + i));
@@ -150,7 +150,10 @@ static uint64_t read_sum(const void *p, size_t n)
 		s3 = _mm512_add_epi64(s3, _mm512_loadu_si512(w + i + 24));
 	}
 	s0 = _mm512_add_epi64(_mm512_add_epi64(s0, s1), _mm512_add_epi64(s2, s3));
-	sum = (uint64_t)_mm512_reduce_add_epi64(s0);
+	/* By hand: the compiler's own reduction adds as signed numbers, which may not overflow. */
+	_mm512_storeu_si512(s, s0);
+	for (int k = 0; k < 8; k++)
+		sum += s[k];
 	for (; i < words; i++)
 		sum += w[i];
 	return sum;
