@@ -34,13 +34,18 @@ static int32_t sum_i32(__m256i x)
 
 /* Same bits as the C level.  The largest magnitude is found on the bit patterns, where infinities and NaNs are
  * the largest of all: such a block gets the scale NaN and zeros. */
-static void quantize(int8_t *q, float *d, int32_t *sum, const float *x, int32_t cols)
+static void quantize(const struct act *a, int32_t row)
 {
-	const __m256i magnitude = _mm256_set1_epi32(0x7fffffff), order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+	const __m256i magnitude = _mm256_set1_epi32(0x7fffffff), most = _mm256_set1_epi32(127);
+	const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+	size_t blocks = (size_t)a->cols / 32;
 
-	for (int32_t b = 0; b < cols / 32; b++, x += 32, q += 32) {
-		__m256i top4 = _mm256_setzero_si256(), n[4];
+	for (size_t b = (size_t)row * blocks, end = b + blocks; b < end; b++) {
+		const float *x = a->x + b * 32;
+		__m256i top4 = _mm256_setzero_si256(), squares4 = top4, q[4], lo[4];
+		__m256 v[4];
 		uint32_t top;
+		int32_t squares;
 		float scale, inv;
 
 		for (int i = 0; i < 4; i++)
@@ -52,17 +57,29 @@ static void quantize(int8_t *q, float *d, int32_t *sum, const float *x, int32_t 
 		if (scale < 1.17549435e-38f)
 			scale = 0;
 		inv = scale > 0 ? 1.0f / scale : 0;
-		for (int i = 0; i < 4; i++)
-			n[i] = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + 8 * i), _mm256_set1_ps(inv)));
-		if (top >= 0x7f800000) {
-			scale = NAN;
-			n[0] = n[1] = n[2] = n[3] = _mm256_setzero_si256();
+		for (int i = 0; i < 4; i++) {
+			v[i] = _mm256_mul_ps(_mm256_loadu_ps(x + 8 * i), _mm256_set1_ps(inv));
+			q[i] = top < 0x7f800000 ? _mm256_cvtps_epi32(v[i]) : _mm256_setzero_si256();
+			lo[i] = _mm256_setzero_si256();
+			squares4 = _mm256_add_epi32(squares4, _mm256_mullo_epi32(q[i], q[i]));
 		}
-		d[b] = scale;
-		sum[2 * b] = sum_i32(_mm256_add_epi32(n[0], n[1]));
-		sum[2 * b + 1] = sum_i32(_mm256_add_epi32(n[2], n[3]));
-		n[0] = _mm256_packs_epi16(_mm256_packs_epi32(n[0], n[1]), _mm256_packs_epi32(n[2], n[3]));
-		_mm256_storeu_si256((void *)q, _mm256_permutevar8x32_epi32(n[0], order));
+		squares = sum_i32(squares4);
+		a->wide[b] = squares > 0 && (a->all_wide || squares < ACT_WIDE_BELOW);
+		for (int i = 0; i < 4 && a->wide[b]; i++) {
+			__m256 rest = _mm256_sub_ps(v[i], _mm256_cvtepi32_ps(q[i]));
+
+			lo[i] = _mm256_cvtps_epi32(_mm256_mul_ps(rest, _mm256_set1_ps(256)));
+			lo[i] = _mm256_max_epi32(_mm256_min_epi32(lo[i], most), _mm256_sub_epi32(_mm256_setzero_si256(), most));
+		}
+		a->d[b] = top < 0x7f800000 ? scale : NAN;
+		for (size_t h = 0; h < 2; h++) {
+			a->sum[2 * b + h] = sum_i32(_mm256_add_epi32(q[2 * h], q[2 * h + 1]));
+			a->lo_sum[2 * b + h] = sum_i32(_mm256_add_epi32(lo[2 * h], lo[2 * h + 1]));
+		}
+		q[0] = _mm256_packs_epi16(_mm256_packs_epi32(q[0], q[1]), _mm256_packs_epi32(q[2], q[3]));
+		lo[0] = _mm256_packs_epi16(_mm256_packs_epi32(lo[0], lo[1]), _mm256_packs_epi32(lo[2], lo[3]));
+		_mm256_storeu_si256((void *)(a->q + b * 32), _mm256_permutevar8x32_epi32(q[0], order));
+		_mm256_storeu_si256((void *)(a->lo + b * 32), _mm256_permutevar8x32_epi32(lo[0], order));
 	}
 }
 

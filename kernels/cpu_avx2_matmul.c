@@ -44,36 +44,33 @@ void avx2_pack(enum dtype type, void *panel, const void *rows, size_t row_bytes,
 
 /* ---- quantised weights ---- */
 
-/* Per column and block: scale, scale * sum for minima, and where the integer sums start. */
+/* Per column and block: scale, scale * sum for minima, and where the integer sums of both planes start. */
 struct factors {
 	float d[TILE][CHUNK];
 	float ds[TILE][2 * CHUNK];       /* per half block when the type has two */
-	int32_t start[TILE][2 * CHUNK];
+	int32_t start[2][TILE][2 * CHUNK];
+	uint8_t wide[CHUNK];             /* in any of the columns */
 };
 
 INLINE void factors_fill(struct factors *p, struct pack_format f, int tile, const struct act *x, int32_t c0,
                          int32_t b0, int32_t nb)
 {
-	size_t blocks = (size_t)x->cols / 32;
-
+	memset(p->wide, 0, sizeof p->wide);
 	for (int c = 0; c < tile; c++) {
-		const float *d = x->d + (size_t)(c0 + c) * blocks + b0;
-		const int32_t *sum = x->sum + ((size_t)(c0 + c) * blocks + (size_t)b0) * 2;
+		size_t at = (size_t)(c0 + c) * ((size_t)x->cols / 32) + (size_t)b0;
+		const int32_t *sum = x->sum + 2 * at, *lo = x->lo_sum + 2 * at;
 
-		for (int32_t b = 0; b < nb; b++)
-			p->d[c][b] = d[b];
-		if (f.halves == 2) {
-			for (int32_t b = 0; b < 2 * nb; b++) {
-				p->ds[c][b] = d[b / 2] * (float)sum[b];
-				p->start[c][b] = -f.offset * sum[b];
-			}
-		} else {
-			for (int32_t b = 0; b < nb; b++) {
-				int32_t s = sum[2 * b] + sum[2 * b + 1];
+		for (int32_t b = 0; b < nb; b++) {
+			p->d[c][b] = x->d[at + (size_t)b];
+			p->wide[b] |= x->wide[at + (size_t)b];
+		}
+		for (int32_t i = 0; i < nb * f.halves; i++) {
+			int32_t s = f.halves == 2 ? sum[i] : sum[2 * i] + sum[2 * i + 1];
+			int32_t t = f.halves == 2 ? lo[i] : lo[2 * i] + lo[2 * i + 1];
 
-				p->ds[c][b] = d[b] * (float)s;
-				p->start[c][b] = -f.offset * s;
-			}
+			p->ds[c][i] = p->d[c][i / f.halves] * (1.0f / 256) * (float)(s * 256 + t);
+			p->start[0][c][i] = -f.offset * s;
+			p->start[1][c][i] = -f.offset * t;
 		}
 	}
 }
@@ -175,6 +172,32 @@ INLINE __m256i four(const int8_t *p)
 	return _mm256_set1_epi32(v);
 }
 
+/* Integer sums of half h of a block (of the whole block when there is one scale) with one plane of `tile` columns. */
+INLINE void block_dots(struct pack_format f, int tile, const uint8_t *w, int h, __m256i table, const int8_t *q, size_t ldx,
+                       const int32_t (*start)[2 * CHUNK], __m256i *sum)
+{
+	const int per = 8 / f.halves;        /* groups of four values under one scale */
+	const int safe = safe_groups(f);
+	const __m256i ones = _mm256_set1_epi16(1);
+	__m256i pairs[TILE];
+
+	UNROLL for (int c = 0; c < tile; c++)
+		sum[c] = f.offset ? _mm256_set1_epi32(start[c][0]) : _mm256_setzero_si256();
+	UNROLL for (int i = 0; i < per; i++) {
+		const int g = h * per + i;
+		__m256i v = block_group(f, w, g, table), size = _mm256_abs_epi8(v);
+
+		UNROLL for (int c = 0; c < tile; c++) {
+			__m256i a = four(q + (size_t)c * ldx + 4 * g);
+
+			a = f.bytes || f.lookup ? _mm256_maddubs_epi16(size, _mm256_sign_epi8(a, v)) : _mm256_maddubs_epi16(v, a);
+			pairs[c] = g % safe == 0 ? a : _mm256_add_epi16(pairs[c], a);
+			if (g % safe == safe - 1)
+				sum[c] = _mm256_add_epi32(sum[c], _mm256_madd_epi16(pairs[c], ones));
+		}
+	}
+}
+
 /* Blocks b0 .. b0 + nb of one panel times `tile` columns from c0, added to sums. */
 INLINE void panel_tile(enum dtype type, int tile, const uint8_t *panel, const struct factors *p, const struct act *x,
                        int32_t c0, int32_t b0, int32_t nb, __m256 *sums)
@@ -182,10 +205,7 @@ INLINE void panel_tile(enum dtype type, int tile, const uint8_t *panel, const st
 	const struct pack_format f = format_of(type);
 	const size_t group_bytes = (size_t)pack_group_units(f) * UNIT, block_bytes = (size_t)pack_block_units(f) * UNIT;
 	const size_t ldx = (size_t)x->cols;
-	const int per = 8 / f.halves;        /* groups of four values under one scale */
-	const int safe = safe_groups(f);
-	const int8_t *q = x->q + (size_t)c0 * ldx + (size_t)b0 * 32;
-	const __m256i ones = _mm256_set1_epi16(1);
+	size_t at = (size_t)c0 * ldx + (size_t)b0 * 32;
 	__m256i table = _mm256_setzero_si256();
 	__m256 acc[TILE];
 
@@ -193,40 +213,32 @@ INLINE void panel_tile(enum dtype type, int tile, const uint8_t *panel, const st
 		table = _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)iq4_values));
 	UNROLL for (int c = 0; c < tile; c++)
 		acc[c] = sums[c];
-	for (int32_t b = 0; b < nb; b++, q += 32) {
+	for (int32_t b = 0; b < nb; b++, at += 32) {
 		int32_t in = (b0 + b) % f.group;
 		const uint8_t *head = panel + (size_t)((b0 + b) / f.group) * group_bytes, *sub = head + UNIT;
 		const uint8_t *w = sub + f.sub * UNIT + (size_t)in * block_bytes;
 		__m256 dw[2], mw[2];
-		__m256i sum[TILE], pairs[TILE];
 
 		if (tile == 1)
 			UNROLL for (int i = 0; i <= pack_block_units(f); i += 2)
 				_mm_prefetch((const char *)w + AHEAD + i * UNIT, _MM_HINT_T0);
 		block_scales(type, f, head, sub, in, dw, mw);
-		UNROLL for (int g = 0; g < 8; g++) {
-			const int h = g / per;
-			__m256i v = block_group(f, w, g, table), size = _mm256_abs_epi8(v);
+		UNROLL for (int h = 0; h < f.halves; h++) {
+			const int32_t i = b * f.halves + h;
+			__m256i sum[TILE], lo[TILE];
 
-			if (g % per == 0)
+			block_dots(f, tile, w, h, table, x->q + at, ldx, (const void *)&p->start[0][0][i], sum);
+			if (p->wide[b]) {
+				block_dots(f, tile, w, h, table, x->lo + at, ldx, (const void *)&p->start[1][0][i], lo);
 				UNROLL for (int c = 0; c < tile; c++)
-					sum[c] = f.offset ? _mm256_set1_epi32(p->start[c][b * f.halves + h]) : _mm256_setzero_si256();
-			UNROLL for (int c = 0; c < tile; c++) {
-				__m256i a = four(q + (size_t)c * ldx + 4 * g);
-
-				a = f.bytes || f.lookup ? _mm256_maddubs_epi16(size, _mm256_sign_epi8(a, v))
-				                        : _mm256_maddubs_epi16(v, a);
-				pairs[c] = g % safe == 0 ? a : _mm256_add_epi16(pairs[c], a);
-				if (g % safe == safe - 1)
-					sum[c] = _mm256_add_epi32(sum[c], _mm256_madd_epi16(pairs[c], ones));
+					sum[c] = _mm256_add_epi32(_mm256_slli_epi32(sum[c], 8), lo[c]);
+				dw[h] = _mm256_mul_ps(dw[h], _mm256_set1_ps(1.0f / 256));
 			}
-			if (g % per < per - 1)
-				continue;
 			UNROLL for (int c = 0; c < tile; c++) {
 				acc[c] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum[c]),
 				                         _mm256_mul_ps(dw[h], _mm256_set1_ps(p->d[c][b])), acc[c]);
 				if (f.has_min)
-					acc[c] = _mm256_fmadd_ps(mw[h], _mm256_set1_ps(p->ds[c][b * f.halves + h]), acc[c]);
+					acc[c] = _mm256_fmadd_ps(mw[h], _mm256_set1_ps(p->ds[c][i]), acc[c]);
 			}
 		}
 	}

@@ -21,32 +21,47 @@ static int wants_q8(enum dtype type)
 
 /* Same bits as the C level.  The largest magnitude is found on the bit patterns, where infinities and NaNs are
  * the largest of all: such a block gets the scale NaN and zeros. */
-static void quantize(int8_t *q, float *d, int32_t *sum, const float *x, int32_t cols)
+static void quantize(const struct act *a, int32_t row)
 {
-	const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
+	const __m512i magnitude = _mm512_set1_epi32(0x7fffffff), most = _mm512_set1_epi32(127);
+	size_t blocks = (size_t)a->cols / 32;
 
-	for (int32_t b = 0; b < cols / 32; b++, x += 32, q += 32) {
-		__m512 x0 = _mm512_loadu_ps(x), x1 = _mm512_loadu_ps(x + 16);
-		uint32_t top = _mm512_reduce_max_epu32(_mm512_max_epu32(_mm512_and_si512(_mm512_castps_si512(x0), magnitude),
-		                                                        _mm512_and_si512(_mm512_castps_si512(x1), magnitude)));
+	for (size_t b = (size_t)row * blocks, end = b + blocks; b < end; b++) {
+		__m512 x[2] = { _mm512_loadu_ps(a->x + b * 32), _mm512_loadu_ps(a->x + b * 32 + 16) };
+		uint32_t top = _mm512_reduce_max_epu32(_mm512_max_epu32(_mm512_and_si512(_mm512_castps_si512(x[0]), magnitude),
+		                                                        _mm512_and_si512(_mm512_castps_si512(x[1]), magnitude)));
 		float scale = _mm_cvtss_f32(_mm_castsi128_ps(_mm_cvtsi32_si128((int)top))) / 127.0f, inv;
-		__m512i q0, q1;
+		__m512i q[2], lo[2] = { _mm512_setzero_si512(), _mm512_setzero_si512() };
+		int32_t squares;
 
 		/* Below the normal range 1 / scale overflows; such a block is nothing but zeros to any sum. */
 		if (scale < 1.17549435e-38f)
 			scale = 0;
 		inv = scale > 0 ? 1.0f / scale : 0;
-		q0 = _mm512_cvtps_epi32(_mm512_mul_ps(x0, _mm512_set1_ps(inv)));
-		q1 = _mm512_cvtps_epi32(_mm512_mul_ps(x1, _mm512_set1_ps(inv)));
+		for (int h = 0; h < 2; h++) {
+			x[h] = _mm512_mul_ps(x[h], _mm512_set1_ps(inv));
+			q[h] = _mm512_cvtps_epi32(x[h]);
+		}
 		if (top >= 0x7f800000) {
 			scale = NAN;
-			q0 = q1 = _mm512_setzero_si512();
+			q[0] = q[1] = _mm512_setzero_si512();
 		}
-		d[b] = scale;
-		sum[2 * b] = _mm512_reduce_add_epi32(q0);
-		sum[2 * b + 1] = _mm512_reduce_add_epi32(q1);
-		_mm_storeu_si128((void *)q, _mm512_cvtepi32_epi8(q0));
-		_mm_storeu_si128((void *)(q + 16), _mm512_cvtepi32_epi8(q1));
+		squares = _mm512_reduce_add_epi32(_mm512_add_epi32(_mm512_mullo_epi32(q[0], q[0]), _mm512_mullo_epi32(q[1], q[1])));
+		a->wide[b] = squares > 0 && (a->all_wide || squares < ACT_WIDE_BELOW);
+		if (a->wide[b])
+			for (int h = 0; h < 2; h++) {
+				__m512 rest = _mm512_sub_ps(x[h], _mm512_cvtepi32_ps(q[h]));
+
+				lo[h] = _mm512_cvtps_epi32(_mm512_mul_ps(rest, _mm512_set1_ps(256)));
+				lo[h] = _mm512_max_epi32(_mm512_min_epi32(lo[h], most), _mm512_sub_epi32(_mm512_setzero_si512(), most));
+			}
+		a->d[b] = scale;
+		for (size_t h = 0; h < 2; h++) {
+			a->sum[2 * b + h] = _mm512_reduce_add_epi32(q[h]);
+			a->lo_sum[2 * b + h] = _mm512_reduce_add_epi32(lo[h]);
+			_mm_storeu_si128((void *)(a->q + b * 32 + h * 16), _mm512_cvtepi32_epi8(q[h]));
+			_mm_storeu_si128((void *)(a->lo + b * 32 + h * 16), _mm512_cvtepi32_epi8(lo[h]));
+		}
 	}
 }
 

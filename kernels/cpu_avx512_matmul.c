@@ -9,7 +9,8 @@
  *     acc = fma(min_w, d_x * sum of q, acc)                types with a minimum
  *
  * and that is the whole sequence whatever the number of columns: a product for one token and the same
- * token among 512 give the same bits.  Up to TILE columns live in registers while a block's weights are taken
+ * token among 512 give the same bits.  When the block is wide in any of the columns, the low plane is added to all of them,
+ * i = 256 i + i_lo with d_x / 256: where lo is zero that is the same number, exactly.  Up to TILE columns live in registers while a block's weights are taken
  * apart once.
  *
  * The kernels are one function, inlined with the type and the number of columns as constants. */
@@ -40,56 +41,59 @@ void avx512_pack(enum dtype type, void *panel, const void *rows, size_t row_byte
 
 /* ---- quantised weights ---- */
 
-/* Per column and block: scale, scale * sum for minima, and where the integer sums start. */
+/* Per column and block: scale, scale * sum for minima, and where the integer sums of both planes start. */
 struct factors {
 	float d[TILE][CHUNK];
 	float ds[TILE][2 * CHUNK];       /* per half block when the type has two */
-	int32_t start[TILE][2 * CHUNK];
+	int32_t start[2][TILE][2 * CHUNK];
+	uint8_t wide[CHUNK];             /* in any of the columns */
 };
+
+/* sums at i .. i + 15 per block, or per half block: both halves of a block added up unless the type keeps them apart. */
+INLINE __m512i block_sums(struct pack_format f, const int32_t *sum, int32_t i, int32_t n)
+{
+	const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+	const __m512i odd = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+	__mmask32 there = n - i >= 16 ? ~0u : (__mmask32)((1ull << (3 - f.halves) * (n - i)) - 1);
+	__m512i a, b;
+
+	if (f.halves == 2)
+		return _mm512_maskz_loadu_epi32((__mmask16)there, sum + i);
+	a = _mm512_maskz_loadu_epi32((__mmask16)there, sum + 2 * i);
+	b = _mm512_maskz_loadu_epi32((__mmask16)(there >> 16), sum + 2 * i + 16);
+	return _mm512_add_epi32(_mm512_permutex2var_epi32(a, even, b), _mm512_permutex2var_epi32(a, odd, b));
+}
 
 INLINE void factors_fill(struct factors *p, struct pack_format f, int tile, const struct act *x, int32_t c0,
                          int32_t b0, int32_t nb)
 {
-	int32_t blocks = x->cols / 32;
-	const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
-	const __m512i odd = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
 	const __m512i low = _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
+	const __m512i offset = _mm512_set1_epi32(-f.offset);
 
+	memset(p->wide, 0, sizeof p->wide);
 	for (int c = 0; c < tile; c++) {
-		const float *d = x->d + (size_t)(c0 + c) * (size_t)blocks + b0;
-		const int32_t *sum = x->sum + ((size_t)(c0 + c) * (size_t)blocks + (size_t)b0) * 2;
+		size_t at = (size_t)(c0 + c) * ((size_t)x->cols / 32) + (size_t)b0;
 
-		for (int32_t b = 0; b < nb; b += 16) {
-			int32_t n = nb - b < 16 ? nb - b : 16;
-			__mmask32 pairs = (__mmask32)((1ull << 2 * n) - 1);
-			__m512 dx = _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), d + b);
-			__m512i s0 = _mm512_maskz_loadu_epi32((__mmask16)pairs, sum + 2 * b);
-			__m512i s1 = _mm512_maskz_loadu_epi32((__mmask16)(pairs >> 16), sum + 2 * b + 16);
+		for (int32_t b = 0; b < nb; b++)
+			p->wide[b] |= x->wide[at + (size_t)b];
+		for (int32_t b = 0; b < nb; b += 16)
+			_mm512_storeu_ps(p->d[c] + b, _mm512_maskz_loadu_ps(
+				nb - b >= 16 ? 0xffff : (__mmask16)((1u << (nb - b)) - 1), x->d + at + b));
+		for (int32_t i = 0; i < nb * f.halves && (f.has_min || f.offset); i += 16) {
+			__m512i s = block_sums(f, x->sum + 2 * at, i, nb * f.halves);
+			__m512i t = block_sums(f, x->lo_sum + 2 * at, i, nb * f.halves);
 
-			_mm512_storeu_ps(p->d[c] + b, dx);
-			if (f.halves == 2) {
-				__m512 d0 = _mm512_permutexvar_ps(low, dx);
-				__m512 d1 = _mm512_permutexvar_ps(_mm512_add_epi32(low, _mm512_set1_epi32(8)), dx);
+			if (f.has_min) {
+				__m512 d = f.halves == 1 ? _mm512_loadu_ps(p->d[c] + i)
+				                         : _mm512_permutexvar_ps(low, _mm512_castps256_ps512(_mm256_loadu_ps(p->d[c] + i / 2)));
+				__m512i all = _mm512_add_epi32(_mm512_slli_epi32(s, 8), t);
 
-				if (f.has_min) {
-					_mm512_storeu_ps(p->ds[c] + 2 * b, _mm512_mul_ps(d0, _mm512_cvtepi32_ps(s0)));
-					_mm512_storeu_ps(p->ds[c] + 2 * b + 16, _mm512_mul_ps(d1, _mm512_cvtepi32_ps(s1)));
-				}
-				if (f.offset) {
-					__m512i k = _mm512_set1_epi32(-f.offset);
-
-					_mm512_storeu_si512(p->start[c] + 2 * b, _mm512_mullo_epi32(s0, k));
-					_mm512_storeu_si512(p->start[c] + 2 * b + 16, _mm512_mullo_epi32(s1, k));
-				}
-			} else if (f.has_min || f.offset) {
-				__m512i s = _mm512_add_epi32(_mm512_permutex2var_epi32(s0, even, s1),
-				                             _mm512_permutex2var_epi32(s0, odd, s1));
-
-				if (f.has_min)
-					_mm512_storeu_ps(p->ds[c] + b, _mm512_mul_ps(dx, _mm512_cvtepi32_ps(s)));
-				if (f.offset)
-					_mm512_storeu_si512(p->start[c] + b,
-					                    _mm512_mullo_epi32(s, _mm512_set1_epi32(-f.offset)));
+				d = _mm512_mul_ps(d, _mm512_set1_ps(1.0f / 256));
+				_mm512_storeu_ps(p->ds[c] + i, _mm512_mul_ps(d, _mm512_cvtepi32_ps(all)));
+			}
+			if (f.offset) {
+				_mm512_storeu_si512(p->start[0][c] + i, _mm512_mullo_epi32(s, offset));
+				_mm512_storeu_si512(p->start[1][c] + i, _mm512_mullo_epi32(t, offset));
 			}
 		}
 	}
@@ -181,6 +185,23 @@ INLINE __m512i four(const int8_t *p)
 	return _mm512_set1_epi32(v);
 }
 
+/* Integer sums of half h of a block (of the whole block when there is one scale) with one plane of `tile` columns. */
+INLINE void block_dots(struct pack_format f, int tile, const uint8_t *w, int h, __m512i table, const int8_t *q, size_t ldx,
+                       const int32_t (*start)[2 * CHUNK], __m512i *sum)
+{
+	const int per = 8 / f.halves;        /* groups of four values under one scale */
+
+	UNROLL for (int c = 0; c < tile; c++)
+		sum[c] = f.offset ? _mm512_set1_epi32(start[c][0]) : _mm512_setzero_si512();
+	UNROLL for (int i = 0; i < per; i++) {
+		const int g = h * per + i;
+		__m512i v = block_group(f, w, g, table);
+
+		UNROLL for (int c = 0; c < tile; c++)
+			sum[c] = _mm512_dpbusd_epi32(sum[c], v, four(q + (size_t)c * ldx + 4 * g));
+	}
+}
+
 /* Blocks b0 .. b0 + nb of one panel times `tile` columns from c0, added to acc. */
 INLINE void panel_tile(enum dtype type, int tile, const uint8_t *panel, const struct factors *p, const struct act *x,
                        int32_t c0, int32_t b0, int32_t nb, __m512 *sums)
@@ -188,8 +209,7 @@ INLINE void panel_tile(enum dtype type, int tile, const uint8_t *panel, const st
 	const struct pack_format f = pack_format_of(type);
 	const size_t group_bytes = (size_t)pack_group_units(f) * UNIT, block_bytes = (size_t)pack_block_units(f) * UNIT;
 	const size_t ldx = (size_t)x->cols;
-	const int per = 8 / f.halves;        /* groups of four values under one scale */
-	const int8_t *q = x->q + (size_t)c0 * ldx + (size_t)b0 * 32;
+	size_t at = (size_t)c0 * ldx + (size_t)b0 * 32;
 	__m512i table = _mm512_setzero_si512();
 	__m512 acc[TILE];
 
@@ -198,33 +218,32 @@ INLINE void panel_tile(enum dtype type, int tile, const uint8_t *panel, const st
 		                         _mm512_set1_epi8((char)0x80));
 	UNROLL for (int c = 0; c < tile; c++)
 		acc[c] = sums[c];
-	for (int32_t b = 0; b < nb; b++, q += 32) {
+	for (int32_t b = 0; b < nb; b++, at += 32) {
 		int32_t in = (b0 + b) % f.group;
 		const uint8_t *head = panel + (size_t)((b0 + b) / f.group) * group_bytes, *sub = head + UNIT;
 		const uint8_t *w = sub + f.sub * UNIT + (size_t)in * block_bytes;
 		__m512 dw[2], mw[2];
-		__m512i sum[TILE];
 
 		if (tile == 1)
 			UNROLL for (int i = 0; i <= pack_block_units(f); i++)
 				_mm_prefetch((const char *)w + AHEAD + i * UNIT, _MM_HINT_T0);
 		block_scales(type, f, head, sub, in, dw, mw);
-		UNROLL for (int g = 0; g < 8; g++) {
-			const int h = g / per;
-			__m512i v = block_group(f, w, g, table);
+		UNROLL for (int h = 0; h < f.halves; h++) {
+			const int32_t i = b * f.halves + h;
+			__m512i sum[TILE], lo[TILE];
 
-			if (g % per == 0)
+			block_dots(f, tile, w, h, table, x->q + at, ldx, (const void *)&p->start[0][0][i], sum);
+			if (p->wide[b]) {
+				block_dots(f, tile, w, h, table, x->lo + at, ldx, (const void *)&p->start[1][0][i], lo);
 				UNROLL for (int c = 0; c < tile; c++)
-					sum[c] = f.offset ? _mm512_set1_epi32(p->start[c][b * f.halves + h]) : _mm512_setzero_si512();
-			UNROLL for (int c = 0; c < tile; c++)
-				sum[c] = _mm512_dpbusd_epi32(sum[c], v, four(q + (size_t)c * ldx + 4 * g));
-			if (g % per < per - 1)
-				continue;
+					sum[c] = _mm512_add_epi32(_mm512_slli_epi32(sum[c], 8), lo[c]);
+				dw[h] = _mm512_mul_ps(dw[h], _mm512_set1_ps(1.0f / 256));
+			}
 			UNROLL for (int c = 0; c < tile; c++) {
 				acc[c] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[c]),
 				                         _mm512_mul_ps(dw[h], _mm512_set1_ps(p->d[c][b])), acc[c]);
 				if (f.has_min)
-					acc[c] = _mm512_fmadd_ps(mw[h], _mm512_set1_ps(p->ds[c][b * f.halves + h]), acc[c]);
+					acc[c] = _mm512_fmadd_ps(mw[h], _mm512_set1_ps(p->ds[c][i]), acc[c]);
 			}
 		}
 	}

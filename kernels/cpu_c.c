@@ -35,31 +35,43 @@ static int c_wants_q8(enum dtype type)
 }
 
 /* A block with a NaN or an infinity gets the scale NaN: integers cannot carry it, and it must reach the output. */
-static void c_quantize(int8_t *q, float *d, int32_t *sum, const float *x, int32_t cols)
+static void c_quantize(const struct act *a, int32_t row)
 {
-	for (int32_t b = 0; b < cols / 32; b++, x += 32, q += 32) {
+	size_t blocks = (size_t)a->cols / 32;
+
+	for (size_t b = (size_t)row * blocks, end = b + blocks; b < end; b++) {
+		const float *x = a->x + b * 32;
+		int8_t *q = a->q + b * 32, *lo = a->lo + b * 32;
 		float amax = 0, scale, inv;
+		int32_t squares = 0, wide;
 		int finite = 1;
 
 		for (int j = 0; j < 32; j++) {
-			float a = fabsf(x[j]);
+			float size = fabsf(x[j]);
 
-			finite &= a <= 3.402823466e38f;
-			if (a > amax)
-				amax = a;
+			finite &= size <= 3.402823466e38f;
+			if (size > amax)
+				amax = size;
 		}
 		scale = amax / 127.0f;
 		/* Below the normal range 1 / scale overflows; such a block is nothing but zeros to any sum. */
 		if (scale < 1.17549435e-38f)
 			scale = 0;
 		inv = scale > 0 ? 1.0f / scale : 0;
-		d[b] = finite ? scale : NAN;
-		if (!finite)
-			inv = 0;
-		sum[2 * b] = sum[2 * b + 1] = 0;
+		a->d[b] = finite ? scale : NAN;
 		for (int j = 0; j < 32; j++) {
 			q[j] = finite ? (int8_t)lrintf(x[j] * inv) : 0;
-			sum[2 * b + j / 16] += q[j];
+			squares += q[j] * q[j];
+		}
+		wide = squares > 0 && (a->all_wide || squares < ACT_WIDE_BELOW);
+		a->wide[b] = (uint8_t)wide;
+		a->sum[2 * b] = a->sum[2 * b + 1] = a->lo_sum[2 * b] = a->lo_sum[2 * b + 1] = 0;
+		for (int j = 0; j < 32; j++) {
+			long r = wide ? lrintf((x[j] * inv - q[j]) * 256) : 0;
+
+			lo[j] = (int8_t)(r > 127 ? 127 : r < -127 ? -127 : r);
+			a->sum[2 * b + j / 16] += q[j];
+			a->lo_sum[2 * b + j / 16] += lo[j];
 		}
 	}
 }
@@ -92,7 +104,7 @@ __attribute__((noinline)) static int32_t dot16(const int16_t *a, const int8_t *b
 
 static void row_quantised(enum dtype type, const void *row, const struct act *x, int32_t c0, int32_t nc, double *acc)
 {
-	int32_t cols = x->cols, blocks = cols / 32;
+	int32_t blocks = x->cols / 32;
 
 	for (int32_t b = 0; b < blocks; b++) {
 		int8_t w8[32];
@@ -109,11 +121,14 @@ static void row_quantised(enum dtype type, const void *row, const struct act *x,
 		m1 = min[1];
 		for (int32_t c = 0; c < nc; c++) {
 			size_t i = (size_t)(c0 + c);
-			const int8_t *q = x->q + i * (size_t)cols + (size_t)b * 32;
-			const int32_t *sum = x->sum + (i * (size_t)blocks + (size_t)b) * 2;
-			double d = x->d[i * (size_t)blocks + (size_t)b];
+			size_t at = i * (size_t)blocks + (size_t)b;
+			const int8_t *q = x->q + at * 32, *lo = x->lo + at * 32;
+			const int32_t *sum = x->sum + at * 2, *lo_sum = x->lo_sum + at * 2;
+			double y = s0 * dot16(w, q) + s1 * dot16(w + 16, q + 16) + m0 * sum[0] + m1 * sum[1];
 
-			acc[c] += d * (s0 * dot16(w, q) + s1 * dot16(w + 16, q + 16) + m0 * sum[0] + m1 * sum[1]);
+			if (x->wide[at])
+				y += (s0 * dot16(w, lo) + s1 * dot16(w + 16, lo + 16) + m0 * lo_sum[0] + m1 * lo_sum[1]) / 256;
+			acc[c] += x->d[at] * y;
 		}
 	}
 }

@@ -8,8 +8,8 @@
  * stays plain rows, and the level's matmul leaf reads these).  All row counts are handled: the last panel is
  * padded with zero rows.
  *
- * Activations of quantised products are int8 in blocks of 32 with an f32 scale (struct act).  Integer dot products
- * are exact; block results are accumulated in f32 in ascending block order, so an output element is the same bits
+ * Activations of quantised products are int8 in blocks of 32 with an f32 scale, 16 bits wide where it matters (struct
+ * act).  Integer dot products are exact; block results are accumulated in f32 in ascending block order, so an output element is the same bits
  * whatever the number of columns, tiles or threads. */
 #ifndef WEIR_CPU_FNS_H
 #define WEIR_CPU_FNS_H
@@ -18,14 +18,24 @@
 #include <stdint.h>
 #include "kernels/backend.h"
 
-/* n quantised input rows: x ~ d * q per block of 32. */
+/* n quantised input rows.  Per block of 32: x ~ d * q, and where that is too coarse, x ~ d * (q + lo / 256).
+ *
+ * A block is wide (has its lo plane used) when one value towers over the rest: then the scale fits that value and eight
+ * bits leave little for the others.  Such blocks are few and carry most of the rounding noise of a model.  lo is
+ * zero in a block that is not wide, so that computing with it changes no bit of the result. */
 struct act {
-	int8_t *q;        /* [n][cols] */
-	float *d;         /* [n][cols / 32] */
-	int32_t *sum;     /* [n][cols / 16]: sum of q over each half block: weights with an offset or minimum need it */
-	const float *x;   /* [n][cols]: the f32 rows themselves, for float weights */
+	int8_t *q, *lo;           /* [n][cols], both in -127 .. 127 */
+	uint8_t *wide;            /* [n][cols / 32] */
+	float *d;                 /* [n][cols / 32] */
+	int32_t *sum, *lo_sum;    /* [n][cols / 16]: sums of q and lo over half blocks, for weights with offset or minimum */
+	const float *x;           /* [n][cols]: the f32 rows themselves; float weights read these */
 	int32_t n, cols;
+	int all_wide;             /* the weights deserve it everywhere */
 };
+
+/* A block is wide when the sum of its q^2 is below this: when the largest value is more than 4.75 times the
+ * root mean square, 32 * 127^2 / 4.75^2. */
+enum { ACT_WIDE_BELOW = 22875 };
 
 /* Running softmax of one (token, query head): m = max score, l = sum exp(score - m), acc = sum exp() * v. */
 struct attn_state { float m, l; float *acc; /* [head_dim] */ };
@@ -57,8 +67,8 @@ struct cpu_fns {
 
 	/* Does the product with this weight type read quantised activations (act.q) or floats (act.x)? */
 	int  (*wants_q8)(enum dtype);
-	/* One row of cols floats -> q, d, sum (cols a multiple of 32). */
-	void (*quantize)(int8_t *q, float *d, int32_t *sum, const float *x, int32_t cols);
+	/* Fill in everything about one row of a->x (cols a multiple of 32); the same bits at every level. */
+	void (*quantize)(const struct act *a, int32_t row);
 
 	/* out[c * ldo + r] = w_row(r) . x_col(c) for the rows of one packed panel, columns c0..c1 of x. */
 	void (*matmul_panel)(enum dtype, const void *panel, const struct act *x, int32_t c0, int32_t c1,

@@ -13,13 +13,10 @@ enum {
 static void quantize_task(void *arg, int task, int worker)
 {
 	const struct row_job *j = arg;
-	struct act *a = j->act;
-	size_t cols = (size_t)j->cols;
 
 	(void)worker;
 	FOR_TASK_ROWS(i, j, task)
-		j->c->fns->quantize(a->q + (size_t)i * cols, a->d + (size_t)i * (cols / 32),
-		                    a->sum + (size_t)i * (cols / 16), a->x + (size_t)i * cols, j->cols);
+		j->c->fns->quantize(j->act, i);
 }
 
 /* Fill in the quantised form of a->x. */
@@ -27,15 +24,21 @@ static int act_quantize(struct cpu *c, struct act *a)
 {
 	struct row_job j = { .c = c, .n = a->n, .cols = a->cols, .act = a };
 	size_t values = (size_t)a->n * (size_t)a->cols;
-	size_t q = align64(values), d = align64(values / 32 * sizeof(float)), s = align64(values / 16 * sizeof(int32_t));
+	size_t q = align64(values), w = align64(values / 32), d = align64(values / 32 * sizeof(float));
+	size_t s = align64(values / 16 * sizeof(int32_t));
+	char *p;
 
 	if (a->cols % 32)
 		return cpu_fail(&c->base, "internal: %d columns are not whole blocks of 32", (int)a->cols);
-	if (cpu_buffer_grow(c, &c->act, q + d + s) < 0)
+	if (cpu_buffer_grow(c, &c->act, 2 * q + w + d + 2 * s) < 0)
 		return -1;
-	a->q = c->act.p;
-	a->d = (float *)((char *)c->act.p + q);
-	a->sum = (int32_t *)((char *)c->act.p + q + d);
+	p = c->act.p;
+	a->q = (int8_t *)p;
+	a->lo = (int8_t *)(p += q);
+	a->wide = (uint8_t *)(p += q);
+	a->d = (float *)(void *)(p += w);
+	a->sum = (int32_t *)(void *)(p += d);
+	a->lo_sum = (int32_t *)(void *)(p + s);
 	cpu_run_rows(&j, quantize_task);
 	return 0;
 }
@@ -75,8 +78,11 @@ static struct act act_from(const struct act *a, int32_t c0, int32_t n)
 	v.x += i * cols;
 	if (v.q) {
 		v.q += i * cols;
+		v.lo += i * cols;
+		v.wide += i * (cols / 32);
 		v.d += i * (cols / 32);
 		v.sum += i * (cols / 16);
+		v.lo_sum += i * (cols / 16);
 	}
 	v.n = n;
 	return v;
@@ -207,6 +213,12 @@ static void product_run(struct product_job *j)
 	pool_run(c->pool, product_task, j, j->panel_tasks * j->col_tiles);
 }
 
+/* Weights of eight bits are finer than eight-bit inputs: these stay 16 bits wide throughout. */
+static int wants_wide(const struct tensor *w)
+{
+	return w->type == DT_Q8_0;
+}
+
 void cpu_matmul(struct backend *be, const struct matmul *m, int32_t n_m, const struct tensor *x, int32_t n)
 {
 	struct cpu *c = cpu_of(be);
@@ -219,6 +231,8 @@ void cpu_matmul(struct backend *be, const struct matmul *m, int32_t n_m, const s
 	j.x = (struct act){ .x = cpu_rows_of(be, x, n, 0, "matmul"), .n = n, .cols = x->cols };
 	if (!j.x.x)
 		return;
+	for (int32_t i = 0; i < n_m; i++)
+		j.x.all_wide |= wants_wide(m[i].w);
 	for (int32_t i = 0; i < n_m; ) {
 		for (j.n_parts = 0; i < n_m && j.n_parts < MAX_PARTS; i++) {
 			struct part *p = &j.part[j.n_parts++];
@@ -257,6 +271,7 @@ void cpu_matmul_glu(struct backend *be, struct tensor *out, const struct tensor 
 		cpu_fail(be, "internal: matmul_glu got gate and up of different shapes");
 		return;
 	}
+	j.x.all_wide = wants_wide(gate) || wants_wide(up);
 	p->rows = gate->rows;
 	p->bias = NULL;
 	p->accumulate = 0;

@@ -139,23 +139,32 @@ static int is_float(enum dtype t)
 	return t == DT_F32 || t == DT_F16 || t == DT_BF16;
 }
 
-/* x as a quantised product sees it: int8 under one scale per block of 32. */
-static void round_activations(float *out, const float *x, size_t n)
+/* x as a quantised product sees it: int8 under one scale per block of 32, with a second plane where one value towers
+ * above the rest or where all_wide asks for it. */
+static void round_activations(float *out, const float *x, size_t n, int all_wide)
 {
 	for (size_t b = 0; b < n; b += 32) {
 		float amax = 0, d, id;
+		long squares = 0;
 
 		for (size_t j = b; j < b + 32; j++)
 			amax = fmaxf(amax, fabsf(x[j]));
 		d = amax / 127.0f;
 		id = d > 0 ? 1.0f / d : 0;
 		for (size_t j = b; j < b + 32; j++)
-			out[j] = d * (float)lrintf(x[j] * id);
+			squares += lrintf(x[j] * id) * lrintf(x[j] * id);
+		for (size_t j = b; j < b + 32; j++) {
+			float q = (float)lrintf(x[j] * id), lo = (float)lrintf((x[j] * id - q) * 256);
+
+			lo = lo > 127 ? 127 : lo < -127 ? -127 : lo;
+			out[j] = d * (all_wide || squares < ACT_WIDE_BELOW ? q + lo / 256 : q);
+		}
 	}
 }
 
 /* out[n][rows] = x w^T in double, with the activations rounded as the type asks. */
-static void product(float *out, enum dtype type, const void *w, int32_t rows, int32_t cols, const float *x, int32_t n)
+static void product(float *out, enum dtype type, const void *w, int32_t rows, int32_t cols, const float *x, int32_t n,
+                    int all_wide)
 {
 	size_t nw = (size_t)rows * (size_t)cols, nx = (size_t)n * (size_t)cols;
 	float *wf = must_alloc(nw * sizeof *wf), *xr = must_alloc(nx * sizeof *xr);
@@ -164,7 +173,7 @@ static void product(float *out, enum dtype type, const void *w, int32_t rows, in
 	if (is_float(type))
 		memcpy(xr, x, nx * sizeof *xr);
 	else
-		round_activations(xr, x, nx);
+		round_activations(xr, x, nx, all_wide);
 	for (int32_t c = 0; c < n; c++)
 		for (int32_t r = 0; r < rows; r++) {
 			const float *a = wf + (size_t)r * (size_t)cols, *b = xr + (size_t)c * (size_t)cols;
@@ -538,7 +547,7 @@ TEST(matmul_every_type)
 				float *x = random_floats((size_t)n * (size_t)cols, -1, 1), *ref = must_alloc(all * 4);
 				float *base = NULL;
 
-				product(ref, type, w, rows, cols, x, n);
+				product(ref, type, w, rows, cols, x, n, type == DT_Q8_0);
 				for (int l = 0; l < N_LEVELS; l++) {
 					struct backend *be = open_level(levels[l], 2);
 					struct tensor tw;
@@ -595,7 +604,7 @@ TEST(matmul_is_near_the_exact_product)
 			x = random_floats(N * COLS, -1, 1);
 			wf = must_alloc(ROWS * COLS * 4);
 			dtype_to_f32(types[t], wf, w, ROWS * COLS);
-			product(ref, DT_F32, wf, ROWS, COLS, x, N);
+			product(ref, DT_F32, wf, ROWS, COLS, x, N, 0);
 			tw = weight_new(be, types[t], ROWS, COLS, w);
 			got = matmul_once(be, &tw, x, N);
 			e = test_nmse(got, ref, ROWS * N);
@@ -613,7 +622,7 @@ TEST(matmul_groups_bias_and_accumulate)
 {
 	enum { COLS = 256, N_M = 11 };
 	static const int32_t n_list[] = { 1, 6, 150 };
-	/* More products than one hand-over takes, types mixed. */
+	/* More products than one hand-over takes, types mixed; one Q8_0 makes the input wide for all. */
 	static const struct { enum dtype type; int32_t rows; int bias, accumulate; } spec[N_M] = {
 		{ DT_Q4_1, 192, 1, 0 }, { DT_Q8_0, 64, 0, 1 }, { DT_F32, 17, 1, 1 }, { DT_F16, 1, 0, 0 },
 		{ DT_Q6_K, 40, 1, 1 }, { DT_Q4_1, 3, 0, 0 }, { DT_BF16, 16, 1, 0 }, { DT_Q5_0, 31, 0, 1 },
@@ -646,7 +655,7 @@ TEST(matmul_groups_bias_and_accumulate)
 				m[i] = (struct matmul){ .out = &out[i], .w = &w[i], .bias = spec[i].bias ? &bias[i] : NULL,
 				                        .accumulate = spec[i].accumulate };
 				ref[i] = must_alloc(all * 4);
-				product(ref[i], spec[i].type, data[i], rows, COLS, x, n);
+				product(ref[i], spec[i].type, data[i], rows, COLS, x, n, 1);
 				for (size_t e = 0; e < all; e++) {
 					if (spec[i].bias)
 						ref[i][e] += b[e % (size_t)rows];
@@ -698,8 +707,8 @@ TEST(glu_matches_double)
 			float *x = random_floats((size_t)n * COLS, -8, 8);
 			float *rg = must_alloc(all * 4), *ru = must_alloc(all * 4);
 
-			product(rg, pair[p][0], g, rows, COLS, x, n);
-			product(ru, pair[p][1], u, rows, COLS, x, n);
+			product(rg, pair[p][0], g, rows, COLS, x, n, pair[p][0] == DT_Q8_0);
+			product(ru, pair[p][1], u, rows, COLS, x, n, pair[p][0] == DT_Q8_0);
 			for (size_t i = 0; i < all; i++)
 				rg[i] = (float)(rg[i] / (1 + exp(-(double)rg[i])) * ru[i]);
 			for (int l = 0; l < N_LEVELS; l++) {
@@ -1224,11 +1233,10 @@ TEST(attention_survives_extreme_scores)
 TEST(quantize_same_at_every_level)
 {
 	static const struct cpu_fns *fns[N_LEVELS];
-	enum { COLS = 32 * 37 };
-	int8_t q[2][COLS];
-	float d[2][COLS / 32];
-	int32_t sum[2][COLS / 16];
+	enum { COLS = 32 * 37, BLOCKS = COLS / 32 };
+	struct { int8_t q[COLS], lo[COLS]; uint8_t wide[BLOCKS]; float d[BLOCKS]; int32_t sum[2 * BLOCKS], lo_sum[2 * BLOCKS]; } out[2];
 
+	memset(out, 0, sizeof out);
 	for (int l = 0; l < N_LEVELS; l++) {
 		setenv("WEIR_CPU", levels[l], 1);
 		fns[l] = cpu_fns_best();
@@ -1236,27 +1244,47 @@ TEST(quantize_same_at_every_level)
 	unsetenv("WEIR_CPU");
 	for (int round = 0; round < 50; round++) {
 		float *x = random_floats(COLS, -3, 3);
+		int n_wide = 0;
 
-		/* Ties, zeros, one huge value, tiny blocks. */
+		/* Ties, zeros, one huge value, tiny blocks, one value above the rest. */
 		for (int j = 0; j < 32; j++) {
 			x[j] = (float)(j - 16) * 0.5f;
 			x[32 + j] = 0;
 			x[64 + j] = j == round % 32 ? 1e30f : 1;
 			x[96 + j] *= 1e-37f;
 			x[128 + j] *= 1e-42f;
+			x[160 + j] *= j == round % 32 ? 30.0f : 1;
 		}
 		x[31] = 127;
-		fns[0]->quantize(q[0], d[0], sum[0], x, COLS);
-		for (int b = 0; b < COLS / 32; b++)
-			for (int j = 0; j < 32; j++)
-				CHECK_MSG(fabs((double)q[0][b * 32 + j] * d[0][b] - x[b * 32 + j]) <=
-				          d[0][b] * 0.5001 + 1.6e-36, "c block %d value %d", b, j);
-		for (int l = 1; l < N_LEVELS; l++) {
-			fns[l]->quantize(q[1], d[1], sum[1], x, COLS);
-			CHECK_MSG(!memcmp(q[0], q[1], sizeof q[0]), "%s: values", levels[l]);
-			CHECK_MSG(!memcmp(d[0], d[1], sizeof d[0]), "%s: scales", levels[l]);
-			CHECK_MSG(!memcmp(sum[0], sum[1], sizeof sum[0]), "%s: sums", levels[l]);
+		for (int l = 0; l < N_LEVELS; l++) {
+			struct act a[2];
+
+			for (int i = 0; i < 2; i++)
+				a[i] = (struct act){ .q = out[i].q, .lo = out[i].lo, .wide = out[i].wide, .d = out[i].d, .sum = out[i].sum,
+				                     .lo_sum = out[i].lo_sum, .x = x, .n = 1, .cols = COLS, .all_wide = round % 2 };
+			fns[l]->quantize(&a[l > 0], 0);
+			if (l > 0)
+				CHECK_MSG(!memcmp(&out[0], &out[1], sizeof out[0]), "%s differs from c", levels[l]);
 		}
+		for (int b = 0; b < BLOCKS; b++) {
+			int32_t sums[4] = { 0 };
+
+			n_wide += out[0].wide[b];
+			for (int j = 0; j < 32; j++) {
+				int q = out[0].q[b * 32 + j], lo = out[0].lo[b * 32 + j];
+				double got = (double)out[0].d[b] * (q + lo / 256.0), step = out[0].d[b] * (out[0].wide[b] ? 1 / 256.0 : 1);
+
+				/* 127 / 256 is as far as the low plane reaches: half a fine step is missing at its ends. */
+				CHECK_MSG(fabs(got - x[b * 32 + j]) <= step * (out[0].wide[b] ? 1.01 : 0.5001) + 1.6e-36, "block %d value %d", b, j);
+				CHECK(out[0].wide[b] || !lo);
+				sums[j / 16] += q;
+				sums[2 + j / 16] += lo;
+			}
+			CHECK(sums[0] == out[0].sum[2 * b] && sums[1] == out[0].sum[2 * b + 1]);
+			CHECK(sums[2] == out[0].lo_sum[2 * b] && sums[3] == out[0].lo_sum[2 * b + 1]);
+		}
+		CHECK(out[0].wide[2] && !out[0].wide[1]);
+		CHECK_MSG(round % 2 ? n_wide >= BLOCKS - 3 : n_wide < BLOCKS / 2, "%d blocks are wide", n_wide);
 		free(x);
 	}
 }
