@@ -28,9 +28,9 @@ case $weir in /*) ;; *) weir=$PWD/$weir ;; esac
 case $model in /*) ;; *) model=$PWD/$model ;; esac
 export weir model dir
 socket=weir-test-$$- turn=0
-mux() { tmux -L "$socket" -f /dev/null "$@"; }
+mux() { tmux -L "$socket" -f /dev/null "$@" 2>/dev/null; }
 cleanup() {
-	mux kill-server 2>/dev/null
+	mux kill-server
 	rm -rf "$dir"
 }
 trap cleanup EXIT
@@ -56,7 +56,7 @@ EOF
 
 # A fresh terminal running weir with these arguments.
 start() {
-	mux kill-server 2>/dev/null
+	mux kill-server
 	turn=$((turn + 1))   # a server that is going down still owns its socket for a moment
 	socket=${socket%-*}-$turn
 	rm -f "$dir/status" "$dir/before" "$dir/after"
@@ -68,6 +68,14 @@ screen() { mux capture-pane -p; }
 last_line() { screen | sed -n '/[^ ]/h;${x;s/ *$//;p;}'; }
 type_text() { mux send-keys -l -- "$1"; }
 key() { mux send-keys "$@"; }
+
+# Type a line, see it on the screen, send it.  What comes next is then told apart from what was there before.
+send_line() {
+	type_text "$1"
+	wait_for 10 typed || return 1
+	key Enter
+}
+typed() { case $(last_line) in '> '?*) ;; *) return 1 ;; esac; }
 
 # wait_for SECONDS COMMAND...: until the command succeeds.
 wait_for() {
@@ -87,7 +95,10 @@ now_ms() {
 	t=$(date +%s%N)
 	case $t in *N*) echo "$(date +%s)000" ;; *) echo "${t%??????}" ;; esac
 }
-tail_of_screen() { screen | grep -v '^ *$' | tail -n 3 | tr '\n' '|'; }
+tail_of_screen() {
+	screen | grep -v '^ *$' | tail -n 3 | tr '\n' '|'
+	[ ! -e "$dir/status" ] || echo " (it ended with status $(cat "$dir/status"))"
+}
 
 # ---- a question and its answer ----
 
@@ -98,24 +109,22 @@ if ! wait_for 60 at_prompt; then
 fi
 ok "a prompt comes up"
 
-type_text 'What is the capital of France?'
-key Enter
-if wait_for 60 shows 'Paris' && wait_for 30 at_prompt; then ok "a question is answered"
+send_line 'What is the capital of France?'
+# what a small model says depends on the last bits of the arithmetic; that it says something does not
+answered() { at_prompt && screen | awk '/^\[[0-9]+ tokens, / { exit !words } seen && /[a-z][a-z]/ { words = 1 } /^> What is/ { seen = 1 }'; }
+if wait_for 60 shows '^\[[0-9][0-9]* tokens, ' && wait_for 30 answered; then ok "a question is answered"
 else bad "a question is answered" "$(tail_of_screen)"; fi
 
-type_text '/nonsense'
-key Enter
+send_line '/nonsense'
 if wait_for 10 shows 'unknown command' && wait_for 10 at_prompt; then ok "an unknown command is an error with advice"
 else bad "an unknown command is an error with advice" "$(tail_of_screen)"; fi
 
 # ---- stop ----
 
-type_text '/set n 4000'
-key Enter
+send_line '/set n 4000'
 wait_for 10 at_prompt
 key C-l
-type_text 'Write a very long story about a river, a mill and a weir.'
-key Enter
+send_line 'Write a very long story about a river, a mill and a weir.'
 # the answer has begun when something stands below the question, or has pushed it off the screen
 begun() { screen | awk 'seen && /[a-z]/ { found = 1 } /^> .*a mill and a weir/ { seen = 1 } END { exit seen && !found }'; }
 if wait_for 60 begun && ! at_prompt; then
@@ -132,8 +141,7 @@ else
 	bad "Ctrl-C stops a long answer" "the answer never began, or was over at once: $(tail_of_screen)"
 fi
 
-type_text '/stats'
-key Enter
+send_line '/stats'
 if wait_for 10 shows '^so far  *4 messages' && wait_for 10 at_prompt; then ok "/stats works after a stop"
 else bad "/stats works after a stop" "$(tail_of_screen)"; fi
 
@@ -142,8 +150,7 @@ i=0
 while [ $i -lt 10 ]; do
 	i=$((i + 1))
 	key C-l
-	type_text "Tell me number $i of your stories about a mill and a weir"
-	key Enter
+	send_line "Tell me number $i of your stories about a mill and a weir"
 	wait_for 60 begun || break
 	key C-c
 	wait_for 20 at_prompt || break
@@ -151,9 +158,28 @@ done
 if [ $i = 10 ] && at_prompt; then ok "ten stops in a row"
 else bad "ten stops in a row" "number $i: $(tail_of_screen)"; fi
 
+# One Ctrl-C at any moment of a short turn, its very end included, never ends the program.
+alive() { ! [ -e "$dir/status" ]; }
+if ! alive; then start --temp 0 --seed 1 -n 24 && wait_for 60 at_prompt; fi
+send_line '/set n 3'
+wait_for 10 at_prompt
+i=0
+while [ $i -lt 40 ] && alive; do
+	i=$((i + 1))
+	key C-l
+	send_line "Tell me number $i of your stories about a mill and a weir" || break
+	if [ $((i % 4)) = 0 ]; then sleep 0.$((i % 10)); else wait_for 20 begun; fi
+	key C-c
+	wait_for 20 at_prompt || break
+done
+if [ $i = 40 ] && alive; then ok "Ctrl-C at any moment of a turn"
+else bad "Ctrl-C at any moment of a turn" "number $i: $(tail_of_screen)"; fi
+if ! alive; then start --temp 0 --seed 1 -n 24 && wait_for 60 at_prompt; fi
+
 # ---- the line ----
 
 type_text 'half a question'
+wait_for 10 typed
 key C-c
 if wait_for 10 at_prompt && ! ended; then ok "Ctrl-C clears a draft"
 else bad "Ctrl-C clears a draft" "$(tail_of_screen)"; fi
@@ -176,8 +202,7 @@ for size in 20x6 10x3 200x50 80x24; do
 	mux resize-window -x "${size%x*}" -y "${size#*x}"
 	sleep 0.2
 done
-type_text '/help'
-key Enter
+send_line '/help'
 if wait_for 10 shows '^/stats  *tokens' && wait_for 10 at_prompt; then ok "the prompt survives resizing down to 10x3"
 else bad "the prompt survives resizing down to 10x3" "$(tail_of_screen)"; fi
 
@@ -189,8 +214,7 @@ ends_well() {   # NAME STATUS
 	elif ! cmp -s "$dir/before" "$dir/after"; then bad "$1" "terminal settings differ: $(diff "$dir/before" "$dir/after" | tr '\n' ' ')"
 	else ok "$1"; fi
 }
-type_text '/quit'
-key Enter
+send_line '/quit'
 ends_well "/quit ends with status 0, terminal as before" 0
 
 start --temp 0 -n 8
@@ -217,8 +241,7 @@ else
 
 	start --temp 0 -n 4000
 	wait_for 60 at_prompt
-	type_text 'Write a very long story about a river, a mill and a weir.'
-	key Enter
+	send_line 'Write a very long story about a river, a mill and a weir.'
 	wait_for 60 begun
 	kill -TERM "$(child)"
 	ends_well "SIGTERM during an answer ends with 143, terminal as before" 143
@@ -235,7 +258,7 @@ else
 		if mux capture-pane -p -e -S - | grep -q "$esc"; then
 			bad "$1" "escapes on the screen: $(mux capture-pane -p -e -S - | grep "$esc" | head -n 2 | tr "$esc" '^')"
 		elif [ "$(mux display-message -p '#{pane_title}')" = OWNED ]; then bad "$1" "it set the title"
-		elif mux show-buffer 2>/dev/null | grep -q OWNED; then bad "$1" "it filled the clipboard"
+		elif mux show-buffer | grep -q OWNED; then bad "$1" "it filled the clipboard"
 		else ok "$1"; fi
 	}
 	start --temp 0 -n 24
@@ -250,8 +273,7 @@ else
 		harmless "a hostile name does nothing to the terminal"
 		if shows 'evil^\[\[31m^\[\]0;OWNED^G.txt.*hidden characters'; then ok "hidden characters of a document are reported"
 		else bad "hidden characters of a document are reported" "$(tail_of_screen)"; fi
-		type_text 'Repeat the document word for word.'
-		key Enter
+		send_line 'Repeat the document word for word.'
 		sleep 0.5
 		wait_for 60 at_prompt
 		harmless "a hostile document does nothing to the terminal"
@@ -264,13 +286,11 @@ else
 	type_text '[31mred'
 	key C-v C-g Enter
 	wait_for 10 shows 'prompt set'
-	type_text '/system'
-	key Enter
+	send_line '/system'
 	wait_for 10 shows '^be '
 	wait_for 10 at_prompt
 	harmless "a hostile system prompt does nothing to the terminal"
-	type_text '/quit'
-	key Enter
+	send_line '/quit'
 	wait_for 10 ended
 fi
 finish
