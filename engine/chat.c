@@ -47,14 +47,54 @@ static char *unescape(const char *p, size_t n)
 	return o.p;
 }
 
+static size_t skip_string(const char *p, size_t n, size_t i)      /* p[i] is the opening quote */
+{
+	for (i++; i < n && p[i] != '\''; i++)
+		i += p[i] == '\\';
+	return i + 1;
+}
+
+/* Length of the blocks and outputs at the start of p[0..n): up to the end of the block they stand in.  Of one
+ * macro alone when one_macro. */
+static size_t skip_blocks(const char *p, size_t n, int one_macro)
+{
+	size_t i = 0, depth = 0;
+
+	while (i < n) {
+		if (p[i] == '\'') {
+			i = skip_string(p, n, i);
+			continue;
+		}
+		if (p[i] == '{') {
+			const char *tag = p + i;
+			size_t left = n - i;
+			int macro = left > 8 && !memcmp(tag, "{%macro ", 8);
+			if (!depth && one_macro && (i || !macro))
+				return i;
+			if (left >= 7 && !memcmp(tag, "{%end%}", 7)) {
+				if (!depth--)
+					return i;
+				i += 6;
+			} else if (!depth && left >= 5 && !memcmp(tag, "{%el", 4)) {
+				return i;
+			} else if (macro || (left > 6 && (!memcmp(tag, "{%for ", 6) || !memcmp(tag, "{%set ", 6))) ||
+			           (left > 5 && !memcmp(tag, "{%if ", 5))) {
+				depth++;
+			}
+		}
+		i++;
+	}
+	return n;
+}
+
 /* Does the known skeleton fit text[0..n) as a whole?  cap[i], when not NULL, is allocated. */
 static int fits(const char *known, const char *text, size_t n, char *cap[CHAT_CAPTURES])
 {
+	static const char marks[] = "\1\2\3\4\5\6\7";
 	size_t at = 0;
 
 	while (*known) {
-		size_t k = strcspn(known, "\1\2\3\4\5"), next;
-		const char *q;
+		size_t k = strcspn(known, marks), next;
 		char mark = known[k];
 
 		if (k > n - at || memcmp(known, text + at, k))
@@ -63,21 +103,24 @@ static int fits(const char *known, const char *text, size_t n, char *cap[CHAT_CA
 		at += k;
 		if (!mark)
 			break;
-		next = strcspn(++known, "\1\2\3\4\5");
-		if (mark == '\5') {
-			q = next ? memmem(text + at, n - at, known, next) : text + n;
-			if (!q)
-				return 0;
-			at = (size_t)(q - text);
+		next = strcspn(++known, marks);
+		if (mark >= '\6') {
+			for (k = 1; k && at < n && !(mark == '\7' && n - at >= next && !memcmp(text + at, known, next)); ) {
+				k = skip_blocks(text + at, n - at, mark == '\7');
+				at = k > n - at ? n : at + k;
+				if (mark == '\6')
+					break;
+			}
 			continue;
 		}
-		/* a capture ends where the rest of its literal is found, inside the literal */
+		/* part of a literal: it ends where the rest of the literal is found, inside the literal */
 		for (k = at; k < n && text[k] != '\''; k += text[k] == '\\' ? 2 : 1)
 			if (next && n - k >= next && known[0] != '\'' && !memcmp(text + k, known, next))
 				break;
-		if (k > n || cap[mark - 1])
+		if (k > n || (mark != '\5' && cap[mark - 1]))
 			return 0;
-		cap[mark - 1] = unescape(text + at, k - at);
+		if (mark != '\5')
+			cap[mark - 1] = unescape(text + at, k - at);
 		at = k;
 	}
 	return at == n;
@@ -283,6 +326,26 @@ static int encode_part(const struct vocab *v, const struct chat_text *t, size_t 
 	return r;
 }
 
+/* Does a control token stand at byte at of the template's own text? */
+static int control_at(const struct vocab *v, const struct chat_text *t, size_t at, size_t span)
+{
+	size_t k, n;
+
+	if (at == t->text.n)
+		return 1;
+	while (span < t->n_special && t->special[span].off + t->special[span].len <= at)
+		span++;
+	if (span == t->n_special || t->special[span].off > at)
+		return 0;
+	n = t->special[span].off + t->special[span].len - at;
+	for (k = 1; k <= n && k <= 64; k++) {
+		int32_t id = vocab_find(v, t->text.p + at, k);
+		if (id >= 0 && !vocab_piece(v, id, 0, NULL, 0))
+			return 1;
+	}
+	return 0;
+}
+
 int chat_render(const struct chat_family *f, const struct vocab *v, const struct chat_msg *m, size_t n,
                 int add_reply_head, struct tokens *out, struct err *e)
 {
@@ -298,6 +361,9 @@ int chat_render(const struct chat_family *f, const struct vocab *v, const struct
 		/* Tokens that were sampled stand for themselves, where the template leaves the answer as it is: encoding
 		 * the text again might cut it differently, and the KV rows before would be lost. */
 		if (!m[i].n_id || where[i] == SIZE_MAX || m[i].role != ROLE_ASSISTANT)
+			continue;
+		/* SentencePiece puts a space before plain text that starts a run: no run may start here. */
+		if (!strcmp(info->model, "llama") && !control_at(v, &t, where[i] + m[i].len, span))
 			continue;
 		r = encode_part(v, &t, done, where[i], &span, out, e);
 		if (!r)

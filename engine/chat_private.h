@@ -12,6 +12,7 @@
 #define WEIR_CHAT_PRIVATE_H
 
 #include "engine/chat.h"
+#include "engine/chat_skeletons.h"
 #include "engine/token.h"
 
 enum { CHAT_TEMPLATE_MAX = 1 << 20, CHAT_CAPTURES = 4 };
@@ -98,7 +99,7 @@ struct chat_family {
 extern const struct chat_family chat_table[];
 extern const size_t chat_table_n;
 
-struct view { const char *p; size_t n; };
+struct part { const char *p; size_t n; };
 struct writer {
 	const struct chat_family *f;
 	const char *bos, *eos;
@@ -107,7 +108,7 @@ struct writer {
 	int reply;
 	struct chat_text *out;
 	size_t *where;             /* of message i: where its text stands unchanged in out, or SIZE_MAX; may be NULL */
-	struct view system;        /* @s */
+	struct part system;        /* @s */
 	struct str keep;           /* memory of system */
 	struct err *e;
 	int failed;
@@ -134,9 +135,5 @@ enum { QWEN3, QWEN35, QWEN_STEP, QWEN_MINICPM, QWEN_2507 };
 enum { GLM46, GLM47 };
 enum { MINIMAX2, MINIMAX3 };
 enum { GEMMA4_INTERLEAVED, GEMMA4 };
-
-/* The known skeletons (chat_skeletons.c).  \1..\4 capture part of a literal, \5 stands for any text. */
-#define CHAT_SKELETON(name) extern const char *const sk_##name[]
-#include "engine/chat_skeletons.h"
 
 #endif

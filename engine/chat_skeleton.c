@@ -132,53 +132,49 @@ static int bind(struct skel *s, size_t off, size_t len, enum state state)
 	return 0;
 }
 
-static enum state name_state(struct skel *s, size_t i)
+/* Of a name that the template has not assigned. */
+static enum state given_state(const char *p, size_t n)
 {
-	static const char *const given[] = { "messages", "strftime_now", "raise_exception", "namespace", "range", "loop", NULL };
-	const char *p = at(s, s->tok[i].off);
-	size_t n = s->tok[i].len, k;
-	struct binding *b = find_binding(s, p, n);
-
-	if (b)
-		return b->state;
-	if (tok_is(s, i, "none") || tok_is(s, i, "tools"))
-		return S_NONE;
-	if (tok_is(s, i, "true"))
-		return S_TRUE;
-	if (tok_is(s, i, "false"))
-		return S_FALSE;
-	if (tok_is(s, i, "bos_token") || tok_is(s, i, "eos_token"))
-		return S_STRING;
-	if (tok_is(s, i, "add_generation_prompt"))
-		return S_UNKNOWN;
-	for (k = 0; given[k]; k++)
-		if (tok_is(s, i, given[k]))
-			return S_TRUE;
+	static const struct { const char *name; enum state state; } given[] = {
+		{ "messages", S_MESSAGES }, { "none", S_NONE }, { "tools", S_NONE }, { "true", S_TRUE }, { "false", S_FALSE },
+		{ "bos_token", S_STRING }, { "eos_token", S_STRING }, { "add_generation_prompt", S_UNKNOWN },
+		{ "strftime_now", S_TRUE }, { "raise_exception", S_TRUE }, { "namespace", S_TRUE }, { "range", S_TRUE },
+		{ "loop", S_TRUE },
+	};
+	size_t i;
+	for (i = 0; i < sizeof given / sizeof *given; i++)
+		if (bytes_are(p, n, given[i].name))
+			return given[i].state;
 	return S_UNDEF;
 }
 
-/* Is [a, b) an expression that stands for a message?  message, m, messages[...] */
-static int is_message(struct skel *s, size_t a, size_t b)
+static enum state name_state(struct skel *s, size_t i)
 {
-	static const char *const one[] = { "message", "m", "msg", "item", "tool_msg", "developer_message", NULL };
-	static const char *const many[] = { "messages", "loop_messages", "conversation_messages", NULL };
+	const char *p = at(s, s->tok[i].off);
+	struct binding *b = find_binding(s, p, s->tok[i].len);
+	return b ? b->state : given_state(p, s->tok[i].len);
+}
+
+/* messages[...], and the like: the state of an element or slice of a list of messages, else S_UNKNOWN. */
+static enum state subscript_state(struct skel *s, size_t a, size_t b)
+{
 	size_t k;
 
-	if (b - a == 1 && s->tok[a].kind == TOK_NAME) {
-		for (k = 0; one[k]; k++)
-			if (tok_is(s, a, one[k]))
-				return 1;
-		return 0;
-	}
-	if (b - a < 4 || !tok_is(s, a + 1, "[") || !tok_is(s, b - 1, "]") || find_top(s, a + 2, b - 1, (const char *[]){ ":", NULL }, 0) < b - 1)
-		return 0;
+	if (b - a < 4 || s->tok[a].kind != TOK_NAME || !tok_is(s, a + 1, "[") || !tok_is(s, b - 1, "]") ||
+	    name_state(s, a) != S_MESSAGES)
+		return S_UNKNOWN;
 	for (k = a + 2; k < b - 1; k++)
 		if (tok_is(s, k, "]"))
-			return 0;
-	for (k = 0; many[k]; k++)
-		if (tok_is(s, a, many[k]))
-			return 1;
-	return 0;
+			return S_UNKNOWN;
+	return find_top(s, a + 2, b - 1, (const char *[]){ ":", NULL }, 0) < b - 1 ? S_MESSAGES : S_MESSAGE;
+}
+
+/* Is [a, b) an expression that stands for a message? */
+static int is_message(struct skel *s, size_t a, size_t b)
+{
+	if (b - a == 1 && s->tok[a].kind == TOK_NAME)
+		return name_state(s, a) == S_MESSAGE;
+	return subscript_state(s, a, b) == S_MESSAGE;
 }
 
 static enum state value_state(struct skel *s, size_t a, size_t b);
@@ -186,7 +182,10 @@ enum { C_FALSE, C_TRUE, C_OPEN, C_ERROR };
 static int condition(struct skel *s, size_t a, size_t b, struct str *o, int *prec);
 
 static int is_falsy(enum state v) { return v == S_UNDEF || v == S_NONE || v == S_FALSE || v == S_EMPTY; }
-static int is_truthy(enum state v) { return v == S_TRUE || v == S_TEXT || v == S_ROLE; }
+static int is_truthy(enum state v)
+{
+	return v == S_TRUE || v == S_TEXT || v == S_ROLE || v == S_MESSAGE;
+}
 static int is_string(enum state v) { return v == S_STRING || v == S_TEXT || v == S_ROLE; }
 
 /* [a, b) is  X if C else Y  with C known: the branch taken, else 0. */
@@ -236,7 +235,7 @@ static enum state value_inner(struct skel *s, size_t a, size_t b)
 		y = value_state(s, i + 1, b);
 		if (is_falsy(x))
 			return y;
-		if (is_truthy(x))
+		if (is_truthy(x) || x == S_MESSAGES)
 			return x;
 		return x == S_STRING && (is_string(y) || (y == S_EMPTY && b - i == 2 &&
 		       s->tok[i + 1].kind == TOK_STR)) ? S_STRING : S_UNKNOWN;
@@ -281,6 +280,8 @@ static enum state value_inner(struct skel *s, size_t a, size_t b)
 		/* a macro's value is text; macros are bound under their name and "(" */
 		return m && m->state == S_TRUE ? S_STRING : S_UNKNOWN;
 	}
+	if (subscript_state(s, a, b) != S_UNKNOWN)
+		return subscript_state(s, a, b);
 	if (b - a >= 3 && tok_is(s, b - 2, ".") && is_message(s, a, b - 2)) {
 		return tok_is(s, b - 1, "content") ? S_STRING : tok_is(s, b - 1, "role") ? S_ROLE : S_UNDEF;
 	}
@@ -319,6 +320,8 @@ static int atom(struct skel *s, size_t a, size_t b)
 	enum state v = value_state(s, a, i);
 	int no = 0, r = C_OPEN;
 
+	if (i == b && b - a == 1 && tok_is(s, a, "messages") && !find_binding(s, "messages", 8))
+		return C_TRUE;          /* a conversation is never empty */
 	if (i == b)
 		return is_truthy(v) ? C_TRUE : is_falsy(v) ? C_FALSE : C_OPEN;
 	j = i + 1;
@@ -327,8 +330,8 @@ static int atom(struct skel *s, size_t a, size_t b)
 			no = 1, j++;
 		if (b - j != 1)
 			return C_OPEN;
-		if (is_message(s, a, i) && (tok_is(s, j, "mapping") || tok_is(s, j, "none") || tok_is(s, j, "string")))
-			return tok_is(s, j, "mapping") ^ no;
+		if (v == S_MESSAGE && tok_is(s, j, "mapping"))
+			return C_TRUE ^ no;
 		if (tok_is(s, j, "defined") || tok_is(s, j, "undefined")) {
 			if (i - a == 1 && tok_is(s, a, "add_generation_prompt"))
 				r = C_TRUE;
@@ -343,9 +346,9 @@ static int atom(struct skel *s, size_t a, size_t b)
 		} else if (tok_is(s, j, "string")) {
 			r = v == S_EMPTY ? C_OPEN : is_string(v);
 		} else if (tok_is(s, j, "mapping")) {
-			r = v == S_EMPTY ? C_OPEN : C_FALSE;
+			r = v == S_EMPTY || v == S_MESSAGE ? C_OPEN : C_FALSE;
 		} else if (tok_is(s, j, "iterable") || tok_is(s, j, "sequence")) {
-			r = is_string(v) ? C_TRUE : v == S_NONE || v == S_FALSE ? C_FALSE : C_OPEN;
+			r = is_string(v) || v == S_MESSAGES ? C_TRUE : v == S_NONE || v == S_FALSE ? C_FALSE : C_OPEN;
 		} else if (tok_is(s, j, "true")) {
 			r = v == S_TRUE;
 		} else if (tok_is(s, j, "false")) {
@@ -354,7 +357,7 @@ static int atom(struct skel *s, size_t a, size_t b)
 	} else if ((tok_is(s, i, "==") || tok_is(s, i, "!=")) && b - j == 1 && s->tok[j].kind == TOK_STR) {
 		const struct tok *t = s->tok + j;
 		no = tok_is(s, i, "!=");
-		if (t->len && (is_falsy(v) || v == S_TRUE))
+		if (t->len && (is_falsy(v) || v == S_TRUE || v == S_MESSAGE || v == S_MESSAGES))
 			r = C_FALSE;
 		else if (v == S_ROLE && !bytes_are(at(s, t->off), t->len, "system") && !bytes_are(at(s, t->off), t->len, "user") &&
 		         !bytes_are(at(s, t->off), t->len, "assistant"))
@@ -363,7 +366,7 @@ static int atom(struct skel *s, size_t a, size_t b)
 	           tok_is(s, i - 1, "length") && tok_is(s, i - 2, "|")) {
 		enum state list = value_state(s, a, i - 2);
 		no = tok_is(s, i, "==");
-		if (list == S_TRUE && i - a == 3 && tok_is(s, a, "messages"))
+		if (list == S_MESSAGES && i - a == 3 && tok_is(s, a, "messages") && !find_binding(s, "messages", 8))
 			r = C_TRUE;
 		else if (is_falsy(list) || list == S_TEXT)
 			r = list == S_TEXT;
@@ -558,14 +561,23 @@ static int prune_if(struct skel *s, size_t k, struct list *l)
 		}
 		for (i = 0; i < n_after; i++) {
 			struct binding *e = find_binding(s, at(s, after[i].off), after[i].len);
-			if (!e || e->state != after[i].state)
+			enum state v = e ? e->state : given_state(at(s, after[i].off), after[i].len);
+			if (v != after[i].state)
 				after[i].state = S_UNKNOWN;
 		}
-		for (i = 0; i < s->n_env; i++)
-			if (i >= n_before && n_after < MAX_NAMES) {
-				after[n_after] = s->env[i];
-				after[n_after++].state = S_UNKNOWN;
-			}
+		for (i = n_before; i < s->n_env; i++) {      /* bound here, not in the branches before */
+			struct binding *e = s->env + i;
+			size_t j;
+			for (j = n_before; j < n_after; j++)
+				if (after[j].len == e->len && !memcmp(at(s, after[j].off), at(s, e->off), e->len))
+					break;
+			if (j < n_after || n_after == MAX_NAMES)
+				continue;
+			after[n_after] = *e;
+			if (e->state != given_state(at(s, e->off), e->len))
+				after[n_after].state = S_UNKNOWN;
+			n_after++;
+		}
 	}
 	if (!branches.head) {
 		memcpy(s->env, before, n_before * sizeof *before);
@@ -574,7 +586,7 @@ static int prune_if(struct skel *s, size_t k, struct list *l)
 	}
 	if (!has_else) {      /* the way around */
 		for (i = 0; i < n_after; i++)
-			if (i >= n_before || after[i].state != before[i].state)
+			if (after[i].state != (i < n_before ? before[i].state : given_state(at(s, after[i].off), after[i].len)))
 				after[i].state = S_UNKNOWN;
 	}
 	memcpy(s->env, after, n_after * sizeof *after);
@@ -635,7 +647,8 @@ static int prune(struct skel *s, size_t head, struct list *l)
 				break;
 			memcpy(env, s->env, n_env * sizeof *env);
 			for (i = a; i < in; i++)
-				if (s->tok[i].kind == TOK_NAME && bind(s, s->tok[i].off, s->tok[i].len, S_UNKNOWN))
+				if (s->tok[i].kind == TOK_NAME &&
+				    bind(s, s->tok[i].off, s->tok[i].len, v == S_MESSAGES && in - a == 1 ? S_MESSAGE : S_UNKNOWN))
 					return -1;
 			if (prune(s, s->node[k - 1].child, &body))
 				return -1;
@@ -698,8 +711,10 @@ static int prune_macros(struct skel *s, size_t root)
 			return -1;
 		for (i = s->node[k - 1].a + 1; i < s->node[k - 1].b; i++)
 			if (s->tok[i].kind == TOK_NAME && (tok_is(s, i - 1, "(") || tok_is(s, i - 1, ",")) &&
-			    bind(s, s->tok[i].off, s->tok[i].len, tok_is(s, i, "content") || tok_is(s, i, "text") ||
-			         tok_is(s, i, "message_content") ? S_STRING : S_UNKNOWN))
+			    bind(s, s->tok[i].off, s->tok[i].len,
+			         tok_is(s, i, "content") || tok_is(s, i, "text") ? S_STRING :
+			         tok_is(s, i, "message") || tok_is(s, i, "msg") || tok_is(s, i, "tool_msg") ||
+			         tok_is(s, i, "developer_message") ? S_MESSAGE : S_UNKNOWN))
 				return -1;
 		if (prune(s, s->node[k - 1].child, &body))
 			return -1;

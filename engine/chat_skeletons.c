@@ -2,9 +2,11 @@
  *
  * Data only: each list belongs to the families of chat_families.c that name it, and is what chat_skeleton() makes of
  * published templates, without a leading {bos_token}.  \1 to \4 stand for a part of a literal that differs between
- * models (a default system message, a date) and is captured; \5 stands for text that does not matter: the body of
- * a branch never taken.  A new template: print its skeleton with `WEIR_SKELETON=FILE build/tests/t_chat skeleton`. */
-#include "engine/chat_private.h"
+ * models (a default system message, a date) and is captured; \5 for one that does not matter, \6 for the body of a
+ * branch never taken, \7 for macros.
+ *
+ * A new template: print its skeleton with `WEIR_SKELETON=FILE build/tests/t_chat skeleton`. */
+#include "engine/chat_skeletons.h"
 
 #include <stddef.h>
 
@@ -387,7 +389,7 @@ const char *const sk_functionary31[] = {
 	"{%if has_code_interpreter%}{%tools=tools|rejectattr('type','equalto','code_interpreter')|list%}"
 	"{%end%}{bos_token}{'<|start_header_id|>system<|end_header_id|>\\n\\n'}{%if has_code_interpreter%}"
 	"{'Environment: ipython\\n\\n'}{%else%}{'\\n'}{%end%}{'Cutting Knowledge Date: December 2023\\n\\n'}"
-	"{%if tools%}{'\5{%end%}{'<|eot_id|>'}{%for message in messages%}"
+	"{%if tools%}\6{%end%}{'<|eot_id|>'}{%for message in messages%}"
 	"{%if message.role=='user' or message.role=='system'%}{'<|start_header_id|>'}{message.role}"
 	"{'<|end_header_id|>\\n\\n'}{message.content}{'<|eot_id|>'}{%else%}{'<|start_header_id|>'}"
 	"{message.role}{'<|end_header_id|>\\n\\n'}{%if message.content%}{message.content}{%end%}"
@@ -397,9 +399,9 @@ const char *const sk_functionary31[] = {
 };
 
 const char *const sk_functionary32[] = {
-	"{%macro append_new\5{%macro generate_schema_from_functions(functions,namespace='functions')%}"
+	"\7{%macro generate_schema_from_functions(functions,namespace='functions')%}"
 	"{'// Supported function definitions that should be called when necessary.\\nnamespace '}"
-	"{namespace}{' {\\n\\n'}{%for function in functions%}\5{'} // namespace '}{namespace}{%end%}"
+	"{namespace}{' {\\n\\n'}{%for function in functions%}\6{%end%}{'} // namespace '}{namespace}{%end%}"
 	"{%tools=[]%}{bos_token}"
 	"{'<|start_header_id|>system<|end_header_id|>\\n\\nYou are capable of executing available "
 	"function(s) if required.\\nOnly execute function(s) when absolutely necessary.\\nAsk for the "
@@ -829,7 +831,7 @@ const char *const sk_cohere2[] = {
 	"{%if render_platform_instruction_override%}{platform_instruction_override}{'\\n'}"
 	"{%rendered_platform_turn_chunk=true%}{%end%}{%if rendered_platform_turn_chunk%}{'\\n'}{%end%}"
 	"{'# Available Tools\\n```json\\n[\\n\\n]\\n```'}{%rendered_platform_turn_chunk=true%}"
-	"{%if json_mode%}\5{'<|END_TEXT|><|END_OF_TURN_TOKEN|>'}{%if render_developer_instruction%}"
+	"{%if json_mode%}\6{%end%}{'<|END_TEXT|><|END_OF_TURN_TOKEN|>'}{%if render_developer_instruction%}"
 	"{'<|START_OF_TURN_TOKEN|><|SYSTEM_TOKEN|>'}{print_msg(developer_instruction)}"
 	"{'<|END_OF_TURN_TOKEN|>'}{%end%}{%for message in messages%}"
 	"{%msg_role_downcased=message.role|lower%}"
@@ -1094,8 +1096,8 @@ const char *const sk_minimax_m3[] = {
 	"turn.\\nCurrent thinking mode: adaptive. You are encouraged to think for complex "
 	"decision-making, multi-step reasoning, or when analyzing function/tool "
 	"results.\\n</thinking_instructions>'}{%end%}{%macro build_developer_message(developer_message)%}"
-	"{%if developer_message and developer_message.content%}{visible_text(developer_message.content)}"
-	"{%else%}{%model_identity='\2'%}{model_identity}{%end%}{%end%}{%system_message=none%}"
+	"{%if developer_message.content%}{visible_text(developer_message.content)}{%else%}"
+	"{%model_identity='\2'%}{model_identity}{%end%}{%end%}{%system_message=none%}"
 	"{%developer_message=none%}{%conversation_messages=messages%}"
 	"{%if messages[0].role in['system','developer']%}{%developer_message=messages[0]%}"
 	"{%conversation_messages=messages[1:]%}{%end%}{bod_token}{bos_token}{'system\\n'}"
@@ -1125,7 +1127,7 @@ const char *const sk_seed_oss[] = {
 	"{%loop_messages=messages[1:]%}{%else%}{%loop_messages=messages%}{%end%}"
 	"{%if system_message is defined%}{bos_token}{'system\\n'}{system_message}{%end%}"
 	"{%if system_message is defined%}{eos_token}{%end%}{%if thinking_budget is defined%}"
-	"{%if thinking_budget==0%}{bos_token}{'\5'}{eos_token}{%elif not thinking_budget==-1%}\5{%end%}"
+	"{%if thinking_budget==0%}{bos_token}{'\5'}{eos_token}{%elif not thinking_budget==-1%}\6{%end%}"
 	"{%end%}{%for message in loop_messages%}{%if message.role in['user','system']%}{bos_token}"
 	"{message.role}{'\\n'}{message.content}{eos_token}{%elif message.role=='assistant'%}{bos_token}"
 	"{message.role}{%if message.content|trim|length>0%}{'\\n'}{message.content|trim}{eos_token}{%end%}"
@@ -1183,8 +1185,8 @@ const char *const sk_apriel15[] = {
 const char *const sk_apriel16[] = {
 	"{%messages=messages or[]%}{%add_generation_prompt=add_generation_prompt or false%}"
 	"{%bos_token=bos_token or''%}{%set reasoning_prompt%}{'\1'}{%end%}"
-	"{%reasoning_asst_turn_start='\2'%}{%if messages[0].role!='system'%}{bos_token}"
-	"{'<|begin_system|>\\n'}{reasoning_prompt}{'\\n'}{%end%}{%for message in messages%}"
+	"{%reasoning_asst_turn_start='\2'%}{%if messages|length>0 and messages[0].role!='system'%}"
+	"{bos_token}{'<|begin_system|>\\n'}{reasoning_prompt}{'\\n'}{%end%}{%for message in messages%}"
 	"{%if message.role=='user'%}{'<|begin_user|>\\n'}{message.content}{%elif message.role=='system'%}"
 	"{%sys_content=message.get('content','')%}{%if sys_content and sys_content|length>0%}"
 	"{%system_message=sys_content%}{%else%}{%system_message=''%}{%end%}{bos_token}"

@@ -21,7 +21,7 @@ struct node {
 	size_t child, next;        /* node index + 1 */
 };
 
-enum state { S_UNKNOWN, S_UNDEF, S_NONE, S_FALSE, S_TRUE, S_EMPTY, S_STRING, S_TEXT /* not empty */, S_ROLE };
+enum state { S_UNKNOWN, S_UNDEF, S_NONE, S_FALSE, S_TRUE, S_EMPTY, S_STRING, S_TEXT /* not empty */, S_ROLE, S_MESSAGE, S_MESSAGES };
 struct binding { size_t off, len; enum state state; };
 
 struct skel {

@@ -41,7 +41,7 @@ static void literal_n(struct writer *w, const char *p, size_t n)
 static void literal(struct writer *w, const char *s) { literal_n(w, s, strlen(s)); }
 
 /* Text of message i, or of no single message (SIZE_MAX). */
-static void content(struct writer *w, struct view v, size_t i)
+static void content(struct writer *w, struct part v, size_t i)
 {
 	if (w->where && i < w->n && v.p == w->m[i].text && v.n == w->m[i].len)
 		w->where[i] = w->out->text.n;
@@ -49,13 +49,13 @@ static void content(struct writer *w, struct view v, size_t i)
 		str_add(&w->out->text, v.p, v.n);
 }
 
-static struct view view_strip(struct view v, int sides)
+static struct part part_strip(struct part v, int sides)
 {
 	v.p = chat_strip(v.p, &v.n, sides);
 	return v;
 }
 
-static struct view strip_newlines(struct view v, int sides)
+static struct part strip_newlines(struct part v, int sides)
 {
 	while ((sides & STRIP_LEFT) && v.n && *v.p == '\n')
 		v.p++, v.n--;
@@ -86,7 +86,7 @@ static void date(struct writer *w, const char *format)
 	literal(w, text);
 }
 
-static void format(struct writer *w, const char *f, struct view v, size_t i)
+static void format(struct writer *w, const char *f, struct part v, size_t i)
 {
 	const char *q;
 
@@ -97,11 +97,11 @@ static void format(struct writer *w, const char *f, struct view v, size_t i)
 			break;
 		switch (q[1]) {
 		case 'c': content(w, v, i); break;
-		case 't': content(w, view_strip(v, STRIP_BOTH), i); break;
-		case 'l': content(w, view_strip(v, STRIP_LEFT), i); break;
-		case 'r': content(w, view_strip(v, STRIP_RIGHT), i); break;
+		case 't': content(w, part_strip(v, STRIP_BOTH), i); break;
+		case 'l': content(w, part_strip(v, STRIP_LEFT), i); break;
+		case 'r': content(w, part_strip(v, STRIP_RIGHT), i); break;
 		case 's': content(w, w->system, SIZE_MAX); break;
-		case 'S': content(w, view_strip(w->system, STRIP_BOTH), SIZE_MAX); break;
+		case 'S': content(w, part_strip(w->system, STRIP_BOTH), SIZE_MAX); break;
 		case 'b': literal(w, w->bos); break;
 		case 'e': literal(w, w->eos); break;
 		case 'd': case 'D': case 'B': date(w, q + 1); break;
@@ -112,7 +112,7 @@ static void format(struct writer *w, const char *f, struct view v, size_t i)
 	}
 }
 
-static const struct view none = { "", 0 };
+static const struct part none = { "", 0 };
 
 static void text(struct writer *w, const char *f) { format(w, f, none, SIZE_MAX); }
 
@@ -127,17 +127,17 @@ static int has_captures(const struct chat_family *f, const char *s)
 
 /* ---- looking into messages ---- */
 
-static struct view message(const struct writer *w, size_t i)
+static struct part message(const struct writer *w, size_t i)
 {
-	return (struct view){ w->m[i].text ? w->m[i].text : "", w->m[i].len };
+	return (struct part){ w->m[i].text ? w->m[i].text : "", w->m[i].len };
 }
 
-static const char *find(struct view v, const char *word)
+static const char *find(struct part v, const char *word)
 {
 	return v.n ? memmem(v.p, v.n, word, strlen(word)) : NULL;
 }
 
-static const char *find_last(struct view v, const char *word)
+static const char *find_last(struct part v, const char *word)
 {
 	const char *last = NULL, *q;
 	size_t n = strlen(word);
@@ -149,25 +149,25 @@ static const char *find_last(struct view v, const char *word)
 	return last;
 }
 
-static struct view after(struct view v, const char *q, const char *word)
+static struct part after(struct part v, const char *q, const char *word)
 {
 	const char *from = q + strlen(word);
-	return (struct view){ from, v.n - (size_t)(from - v.p) };
+	return (struct part){ from, v.n - (size_t)(from - v.p) };
 }
 
-static struct view before(struct view v, const char *q)
+static struct part before(struct part v, const char *q)
 {
-	return (struct view){ v.p, (size_t)(q - v.p) };
+	return (struct part){ v.p, (size_t)(q - v.p) };
 }
 
-static int starts_with(struct view v, const char *s) { size_t n = strlen(s); return v.n >= n && !memcmp(v.p, s, n); }
-static int ends_with(struct view v, const char *s)
+static int starts_with(struct part v, const char *s) { size_t n = strlen(s); return v.n >= n && !memcmp(v.p, s, n); }
+static int ends_with(struct part v, const char *s)
 {
 	size_t n = strlen(s);
 	return v.n >= n && !memcmp(v.p + v.n - n, s, n);
 }
 
-static struct view cut(const struct chat_family *f, struct view v)
+static struct part cut(const struct chat_family *f, struct part v)
 {
 	const char *word = f->cut == CUT_FINAL ? "[BEGIN FINAL RESPONSE]" : "</think>", *q;
 
@@ -180,12 +180,12 @@ static struct view cut(const struct chat_family *f, struct view v)
 		return v;
 	if (f->cut == CUT_LAST_NL || f->cut == CUT_FIRST_NL)
 		return strip_newlines(v, STRIP_LEFT);
-	return f->cut == CUT_LAST_TRIM || f->cut == CUT_FINAL ? view_strip(v, STRIP_BOTH) : v;
+	return f->cut == CUT_LAST_TRIM || f->cut == CUT_FINAL ? part_strip(v, STRIP_BOTH) : v;
 }
 
 /* An answer as thought and reply:  ...<think>THOUGHT</think>...</think>REPLY.  Newlines at the inner ends go. */
-static int split_thought(struct view v, const char *open, const char *close, int sides, struct view *thought,
-                         struct view *reply)
+static int split_thought(struct part v, const char *open, const char *close, int sides, struct part *thought,
+                         struct part *reply)
 {
 	const char *first = find(v, close), *q;
 
@@ -219,7 +219,7 @@ static size_t write_head(struct writer *w)
 	const struct chat_style *s = &f->s;
 	size_t i, first = w->n && w->m[0].role == ROLE_SYSTEM;
 	size_t any = last_of(w, ROLE_SYSTEM) != SIZE_MAX, have = first;
-	struct view v;
+	struct part v;
 
 	text(w, s->start);
 	if (f->flags & (CHAT_SYS_LAST | CHAT_SYS_JOIN | CHAT_SYS_JOIN2)) {
@@ -235,14 +235,14 @@ static size_t write_head(struct writer *w)
 			if (w->m[i].len)
 				str_add(&w->keep, w->m[i].text, w->m[i].len);
 		}
-		w->system = (struct view){ w->keep.n ? w->keep.p : "", w->keep.n };
+		w->system = (struct part){ w->keep.n ? w->keep.p : "", w->keep.n };
 		have = any;
 	} else if (first) {
 		w->system = message(w, 0);
 	}
 	if (first && (f->flags & CHAT_NO_SYSTEM))
 		fail(w, "has no place for a system message");
-	v = f->flags & CHAT_SYS_TRIM ? view_strip(w->system, STRIP_BOTH) : w->system;
+	v = f->flags & CHAT_SYS_TRIM ? part_strip(w->system, STRIP_BOTH) : w->system;
 	if (have && !v.n) {
 		if (f->flags & CHAT_SYS_SKIP)
 			return first;
@@ -292,7 +292,7 @@ void write_plain(struct writer *w)
 	int prev = -1;
 
 	for (; i < w->n && !w->failed; i++) {
-		struct view v = message(w, i);
+		struct part v = message(w, i);
 		enum chat_role role = w->m[i].role;
 		int end = i + 1 == w->n;
 		if ((f->flags & CHAT_ALTERNATE) && !((f->flags & CHAT_COUNT_TURNS) && role == ROLE_SYSTEM)) {
@@ -316,7 +316,7 @@ void write_plain(struct writer *w)
 		case ROLE_USER: {
 			int merge = first && (((f->flags & CHAT_MERGE_FIRST) && i == first) ||
 			                      ((f->flags & CHAT_MERGE_LAST) && end));
-			if (merge && s->user_sys_blank && !view_strip(v, STRIP_BOTH).n)
+			if (merge && s->user_sys_blank && !part_strip(v, STRIP_BOTH).n)
 				format(w, s->user_sys_blank, v, i);
 			else
 				format(w, merge ? s->user_sys : s->user_first && i <= 1 ? s->user_first :
@@ -332,7 +332,7 @@ void write_plain(struct writer *w)
 				fail(w, "has no place for an empty answer");
 			else if (s->asst_void && !w->m[i].len)
 				format(w, s->asst_void, v, i);
-			else if (s->asst_empty && !view_strip(v, STRIP_BOTH).n)
+			else if (s->asst_empty && !part_strip(v, STRIP_BOTH).n)
 				format(w, s->asst_empty, v, i);
 			else
 				format(w, end && s->asst_end ? s->asst_end : end && !w->reply && s->asst_last ?
@@ -355,9 +355,9 @@ void write_qwen3(struct writer *w)
 	int found = 0;
 
 	for (i = w->n; i-- && !found; ) {
-		struct view v = message(w, i);
+		struct part v = message(w, i);
 		if (strip)
-			v = view_strip(v, STRIP_BOTH);
+			v = part_strip(v, STRIP_BOTH);
 		if (w->m[i].role == ROLE_USER && !(starts_with(v, "<tool_response>") && ends_with(v, "</tool_response>")))
 			query = i, found = 1;
 	}
@@ -365,10 +365,10 @@ void write_qwen3(struct writer *w)
 		fail(w, "wants a user's message in the conversation");
 	text(w, s->start);
 	for (i = 0; i < w->n && !w->failed; i++) {
-		struct view v = message(w, i), thought, reply;
+		struct part v = message(w, i), thought, reply;
 		int end = i + 1 == w->n, block;
 		if (strip)
-			v = view_strip(v, STRIP_BOTH);
+			v = part_strip(v, STRIP_BOTH);
 		if (w->m[i].role != ROLE_ASSISTANT) {
 			if (i && strip && w->m[i].role == ROLE_SYSTEM)
 				fail(w, "has a place for a system message at the start only");
@@ -381,7 +381,7 @@ void write_qwen3(struct writer *w)
 		if (block) {
 			literal(w, "<think>\n");
 			if (kind == QWEN35)
-				thought = view_strip(thought, STRIP_BOTH);
+				thought = part_strip(thought, STRIP_BOTH);
 			else if (kind != QWEN_STEP)
 				thought = strip_newlines(thought, STRIP_BOTH);
 			content(w, thought, SIZE_MAX);
@@ -403,7 +403,7 @@ void write_glm(struct writer *w)
 
 	text(w, s->start);
 	for (i = 0; i < w->n; i++) {
-		struct view v = message(w, i), thought, reply;
+		struct part v = message(w, i), thought, reply;
 		if (w->m[i].role != ROLE_ASSISTANT) {
 			format(w, w->m[i].role == ROLE_SYSTEM ? s->sys : s->user, v, i);
 			continue;
@@ -412,12 +412,12 @@ void write_glm(struct writer *w)
 		literal(w, glm46 ? "<|assistant|>\n" : "<|assistant|>");
 		if ((user == SIZE_MAX || i > user) && thought.n) {
 			literal(w, "<think>");
-			content(w, view_strip(thought, STRIP_BOTH), SIZE_MAX);
+			content(w, part_strip(thought, STRIP_BOTH), SIZE_MAX);
 			literal(w, "</think>");
 		} else {
 			literal(w, glm46 ? "<think></think>" : "</think>");
 		}
-		reply = view_strip(reply, STRIP_BOTH);
+		reply = part_strip(reply, STRIP_BOTH);
 		if (reply.n) {
 			literal(w, glm46 ? "\n" : "");
 			content(w, reply, i);
@@ -433,7 +433,7 @@ void write_minimax(struct writer *w)
 	size_t i = write_head(w), user = last_of(w, ROLE_USER);
 
 	for (; i < w->n; i++) {
-		struct view v = message(w, i), thought, reply;
+		struct part v = message(w, i), thought, reply;
 		if (w->m[i].role == ROLE_SYSTEM)
 			continue;
 		if (w->m[i].role == ROLE_USER) {
@@ -462,7 +462,7 @@ void write_bielik(struct writer *w)
 	size_t i = write_head(w);
 
 	for (; i < w->n; i++) {
-		struct view v = message(w, i), thought = none;
+		struct part v = message(w, i), thought = none;
 		const char *close = find(v, "</think>"), *open;
 		if (w->m[i].role == ROLE_USER)
 			format(w, w->f->s.user, v, i);
@@ -477,10 +477,10 @@ void write_bielik(struct writer *w)
 		literal(w, "<|im_start|>assistant\n");
 		if (thought.n) {
 			literal(w, "<think>\n");
-			content(w, view_strip(thought, STRIP_BOTH), SIZE_MAX);
+			content(w, part_strip(thought, STRIP_BOTH), SIZE_MAX);
 			literal(w, "\n</think>\n");
 		}
-		content(w, view_strip(v, STRIP_LEFT), i);
+		content(w, part_strip(v, STRIP_LEFT), i);
 		literal(w, "<|im_end|>\n");
 	}
 	write_reply(w);
@@ -491,7 +491,7 @@ void write_gemma4(struct writer *w)
 	size_t i = write_head(w), first = i;
 
 	for (; i < w->n; i++) {
-		struct view v = message(w, i), rest = v;
+		struct part v = message(w, i), rest = v;
 		struct str kept = {0};
 		int answer = w->m[i].role == ROLE_ASSISTANT;
 		if (!(answer && w->f->variant == GEMMA4 && i > first && w->m[i - 1].role == ROLE_ASSISTANT))
@@ -499,15 +499,15 @@ void write_gemma4(struct writer *w)
 		if (answer && (find(v, "<channel|>") || find(v, "<|channel>"))) {      /* thoughts go */
 			while (rest.p) {
 				const char *end = find(rest, "<channel|>"), *open;
-				struct view part = end ? before(rest, end) : rest;
+				struct part part = end ? before(rest, end) : rest;
 				if ((open = find(part, "<|channel>")))
 					part = before(part, open);
 				str_add(&kept, part.p, part.n);
-				rest = end ? after(rest, end, "<channel|>") : (struct view){ NULL, 0 };
+				rest = end ? after(rest, end, "<channel|>") : (struct part){ NULL, 0 };
 			}
-			v = (struct view){ kept.n ? kept.p : "", kept.n };
+			v = (struct part){ kept.n ? kept.p : "", kept.n };
 		}
-		content(w, view_strip(v, STRIP_BOTH), i);
+		content(w, part_strip(v, STRIP_BOTH), i);
 		literal(w, "<turn|>\n");
 		str_free(&kept);
 	}
@@ -530,7 +530,7 @@ void write_nemotron3(struct writer *w)
 	size_t i = write_head(w), user = last_of(w, ROLE_USER);
 
 	for (; i < w->n; i++) {
-		struct view v = message(w, i);
+		struct part v = message(w, i);
 		const char *close = find_last(v, "</think>"), *open = find(v, "<think>");
 		if (w->m[i].role != ROLE_ASSISTANT) {
 			format(w, w->m[i].role == ROLE_SYSTEM ? w->f->s.sys : w->f->s.user, v, i);
@@ -539,12 +539,12 @@ void write_nemotron3(struct writer *w)
 		literal(w, "<|im_start|>assistant\n");
 		if (!close && !open) {
 			literal(w, "<think></think>");
-			v = view_strip(v, STRIP_RIGHT);
+			v = part_strip(v, STRIP_RIGHT);
 		} else if (user != SIZE_MAX && i < user && close && open) {
 			literal(w, "<think></think>");
-			v = view_strip(after(v, close, "</think>"), STRIP_RIGHT);
+			v = part_strip(after(v, close, "</think>"), STRIP_RIGHT);
 		} else {
-			v = view_strip(v, STRIP_BOTH);
+			v = part_strip(v, STRIP_BOTH);
 		}
 		content(w, v, i);
 		literal(w, "<|im_end|>\n");
@@ -553,7 +553,7 @@ void write_nemotron3(struct writer *w)
 }
 
 /* v without two words, taken out one after the other. */
-static void remove_words(struct view v, const char *one, const char *two, struct str *out)
+static void remove_words(struct part v, const char *one, const char *two, struct str *out)
 {
 	struct str mid = {0};
 	const char *q;
@@ -563,7 +563,7 @@ static void remove_words(struct view v, const char *one, const char *two, struct
 		str_add(&mid, v.p, (size_t)(q - v.p));
 	str_add(&mid, v.p, v.n);
 	str_add(out, "", 0);
-	for (v = (struct view){ mid.p, mid.n }; (q = find(v, two)); v = after(v, q, two))
+	for (v = (struct part){ mid.p, mid.n }; (q = find(v, two)); v = after(v, q, two))
 		str_add(out, v.p, (size_t)(q - v.p));
 	str_add(out, v.p, v.n);
 	str_free(&mid);
@@ -572,12 +572,12 @@ static void remove_words(struct view v, const char *one, const char *two, struct
 void write_nemotron2(struct writer *w)
 {
 	size_t i, first = w->m[0].role == ROLE_SYSTEM, n = w->n;
-	struct view tail = none;
+	struct part tail = none;
 	const char *open;
 	int think = 1;
 
 	for (i = 0; i < w->n; i++) {
-		struct view v = message(w, i);
+		struct part v = message(w, i);
 		if (w->m[i].role == ROLE_ASSISTANT)
 			continue;
 		if (find(v, "/think"))
@@ -591,21 +591,22 @@ void write_nemotron2(struct writer *w)
 		return;
 	}
 	if (w->m[n - 1].role == ROLE_ASSISTANT)
-		tail = view_strip(message(w, --n), STRIP_BOTH);
+		tail = part_strip(message(w, --n), STRIP_BOTH);
+	text(w, w->f->s.start);
 	literal(w, "<SPECIAL_10>System\n");
 	for (i = 0; i < n || !i; i++) {
-		struct view v = message(w, i);
+		struct part v = message(w, i);
 		struct str plain = {0};
 		if (w->m[i].role != ROLE_ASSISTANT && i < n)
 			remove_words(v, "/think", "/no_think", &plain);
 		if (!i) {
 			if (first)
-				content(w, view_strip((struct view){ plain.p, plain.n }, STRIP_BOTH), SIZE_MAX);
+				content(w, part_strip((struct part){ plain.p, plain.n }, STRIP_BOTH), SIZE_MAX);
 			literal(w, "\n\n");
 		}
 		if (i < n && w->m[i].role == ROLE_USER) {
 			literal(w, "<SPECIAL_11>User\n");
-			content(w, view_strip((struct view){ plain.p, plain.n }, STRIP_BOTH), SIZE_MAX);
+			content(w, part_strip((struct part){ plain.p, plain.n }, STRIP_BOTH), SIZE_MAX);
 			literal(w, "\n");
 		} else if (i < n && w->m[i].role == ROLE_ASSISTANT) {
 			const char *q = find(v, "</think>");
@@ -615,7 +616,7 @@ void write_nemotron2(struct writer *w)
 					v = before(v, q);
 			}
 			literal(w, "<SPECIAL_11>Assistant\n");
-			content(w, view_strip(v, STRIP_BOTH), i);
+			content(w, part_strip(v, STRIP_BOTH), i);
 			literal(w, "\n<SPECIAL_12>\n");
 		}
 		str_free(&plain);
@@ -629,13 +630,14 @@ void write_nemotron2(struct writer *w)
 
 void write_smollm3(struct writer *w)
 {
-	struct view v = w->m[0].role == ROLE_SYSTEM ? message(w, 0) : none;
+	struct part v = w->m[0].role == ROLE_SYSTEM ? message(w, 0) : none;
 	struct str own = {0};
 	int think = !find(v, "/no_think");
 	size_t i;
 
 	remove_words(v, "/no_think", "/think", &own);
-	v = view_strip((struct view){ own.p, own.n }, STRIP_RIGHT);
+	v = part_strip((struct part){ own.p, own.n }, STRIP_RIGHT);
+	text(w, w->f->s.start);
 	literal(w, "<|im_start|>system\n## Metadata\n\nKnowledge Cutoff Date: June 2025\nReasoning Mode: ");
 	literal(w, think ? "/think\n\n## Custom Instructions\n\n" : "/no_think\n\n## Custom Instructions\n\n");
 	if (v.n) {
@@ -666,7 +668,7 @@ void write_apertus(struct writer *w)
 	int open = 0;
 
 	for (; i < w->n && !w->failed; i++) {
-		struct view v = message(w, i);
+		struct part v = message(w, i);
 		if (w->m[i].role == ROLE_SYSTEM) {
 			fail(w, "has a place for a system message at the start only");
 		} else if (w->m[i].role == ROLE_USER) {
@@ -683,14 +685,14 @@ void write_apertus(struct writer *w)
 }
 
 /* One byte range of v after another, with some spelled anew. */
-static void replace_words(struct view v, const char *const (*pairs)[2], size_t n, struct str *out)
+static void replace_words(struct part v, const char *const (*pairs)[2], size_t n, struct str *out)
 {
 	struct str in = {0};
 	size_t k;
 
 	str_add(&in, v.p, v.n);
 	for (k = 0; k < n; k++) {
-		struct view rest = { in.p ? in.p : "", in.n };
+		struct part rest = { in.p ? in.p : "", in.n };
 		const char *q;
 		str_clear(out);
 		for (; (q = find(rest, pairs[k][0])); rest = after(rest, q, pairs[k][0])) {
@@ -717,7 +719,7 @@ void write_muse(struct writer *w)
 	if (last_of(w, ROLE_SYSTEM) == SIZE_MAX && has_captures(w->f, w->f->s.no_sys))
 		text(w, w->f->s.no_sys);
 	for (i = 0; i < w->n; i++) {
-		struct view v = message(w, i);
+		struct part v = message(w, i);
 		if (w->m[i].role == ROLE_SYSTEM) {
 			struct str own = {0};
 			int said = 0;
@@ -725,7 +727,7 @@ void write_muse(struct writer *w)
 			for (k = 0; own.p && k + n <= own.n && !said; k++)
 				said = !strncasecmp(own.p + k, "reasoning strength", n);
 			literal(w, "<|start|>system<|message|>");
-			content(w, (struct view){ own.p ? own.p : "", own.n }, SIZE_MAX);
+			content(w, (struct part){ own.p ? own.p : "", own.n }, SIZE_MAX);
 			text(w, said ? "" : "\n\nReasoning strength: high.");
 			text(w, "\n\n# Valid recipients: \"self\", \"user\".<|eot|>");
 			str_free(&own);
@@ -740,20 +742,20 @@ void write_muse(struct writer *w)
 void write_vigogne(struct writer *w)
 {
 	size_t i, first = w->m[0].role == ROLE_SYSTEM;
-	struct view sys = first ? message(w, 0) : none;
+	struct part sys = first ? message(w, 0) : none;
 	int have = first;
 
 	if (!first && w->f->cap[0] && !find(message(w, 0), "<<SYS>>")) {
-		sys = (struct view){ w->f->cap[0], strlen(w->f->cap[0]) };
+		sys = (struct part){ w->f->cap[0], strlen(w->f->cap[0]) };
 		have = 2;
 	}
 	text(w, w->f->s.start);
 	for (i = first; i < w->n && !w->failed; i++) {
-		struct view v = message(w, i);
+		struct part v = message(w, i);
 		if ((w->m[i].role == ROLE_USER) != ((i - first) % 2 == 0))
 			fail(w, "wants user and assistant to take turns, the user first");
 		if (have && i == first) {
-			v = view_strip(v, STRIP_RIGHT);
+			v = part_strip(v, STRIP_RIGHT);
 			literal(w, "[INST] <<SYS>>\n");
 			if (have == 2)
 				literal_n(w, sys.p, sys.n);
