@@ -71,9 +71,11 @@ int engine_threads(const struct engine *);
  * Handlers only set flags, ask the timeline to stop and write one byte into a pipe; who waits polls signals_fd(). */
 
 void signals_init(void);
-/* From now on SIGINT, SIGTERM and SIGHUP stop this timeline (NULL: they end the program, or, where someone waits at a
- * prompt, they are only noted). */
+/* From now on SIGINT, SIGTERM and SIGHUP stop this timeline.  NULL: they end the program, unless signals_note(1) asks that
+ * they are only noted, for signals_take_int() and signals_quit(). */
 void signals_watch(struct timeline *);
+void signals_note(int on);
+/* Window size changes and Ctrl-Z are noted, too, while someone waits at a prompt. */
 void signals_prompt(int waiting);
 /* Remember how the terminal of fd was, to restore it when the program dies. */
 void signals_save_terminal(int fd);

@@ -472,6 +472,8 @@ static void run_interactive(struct line *l)
 
 	for (const struct slash *c = slashes; c->name; c++)
 		names[n++] = c->name;
+	/* A Ctrl-C that arrives between an answer and the next prompt must not end the conversation. */
+	signals_note(1);
 	prompt_open(&l->o, names, file_names);
 	if (!l->o.quiet)
 		banner(l);

@@ -1,8 +1,8 @@
 /* app/signals.c - what signals do.
  *
- *   SIGINT            answering: stop the answer.  At a prompt: noted, the prompt clears its line.
- *                     Otherwise there is nothing to keep: exit 130.
- *   SIGTERM SIGHUP    answering or at a prompt: stop, then exit 128+n from the main path; else at once.
+ *   SIGINT            answering: stop the answer.  In an interactive conversation otherwise: noted, the prompt
+ *                     clears its line.  Else there is nothing to keep: exit 130.
+ *   SIGTERM SIGHUP    answering or in a conversation: stop, then exit 128+n from the main path; else at once.
  *   SIGPIPE SIGXFSZ   ignored: the write that fails says so.
  *   SIGBUS            the mapped model file was cut or its disk failed: one line, exit 3.
  *   SIGSEGV SIGABRT SIGFPE SIGILL   restore the terminal, then die of the signal as usual.
@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 static struct timeline *_Atomic watched;
-static atomic_int at_prompt, got_int, got_resize, got_stop, got_quit, stopped, n_int;
+static atomic_int noted, got_int, got_resize, got_stop, got_quit, stopped, n_int;
 static int wake_pipe[2] = {-1, -1};
 static struct termios saved;
 static int saved_fd = -1;
@@ -58,7 +58,7 @@ static void on_stop_signal(int sig)
 			restore_terminal();
 			_exit(130);
 		}
-	} else if (!atomic_load(&at_prompt)) {
+	} else if (!atomic_load(&noted)) {
 		restore_terminal();
 		_exit(128 + sig);
 	}
@@ -145,6 +145,11 @@ void signals_watch(struct timeline *tl)
 	atomic_store(&watched, tl);
 }
 
+void signals_note(int on)
+{
+	atomic_store(&noted, on);
+}
+
 void signals_prompt(int waiting)
 {
 	if (waiting) {
@@ -154,7 +159,6 @@ void signals_prompt(int waiting)
 		handle(SIGWINCH, SIG_DFL, 0);
 		handle(SIGTSTP, SIG_DFL, 0);
 	}
-	atomic_store(&at_prompt, waiting);
 }
 
 void signals_save_terminal(int fd)
