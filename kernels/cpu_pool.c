@@ -25,12 +25,13 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SPIN_NS = 50000, SPIN_NS_CROWDED = 2000 };
+enum { QUIET_NS = 5000, SPIN_NS = 50000, SPIN_NS_CROWDED = 2000 };
 
 struct worker {
 	struct pool *pool;
 	pthread_t thread;
 	int id;
+	int avoids;              /* the processor it has stepped away from, or -1 */
 };
 
 struct pool {
@@ -39,6 +40,11 @@ struct pool {
 	void *arg;
 	int n_threads;
 	int64_t spin_ns;
+
+#ifdef __linux__
+	cpu_set_t cpus;          /* what the process may use; empty = not known */
+#endif
+	_Atomic int caller_cpu;
 
 	_Alignas(64) _Atomic uint64_t ticket;
 	_Alignas(64) _Atomic uint32_t done;       /* tasks finished in this run */
@@ -98,22 +104,64 @@ static int idle(struct pool *p)
 	return !ticket_open(atomic_load(&p->ticket)) && !atomic_load(&p->quit);
 }
 
-/* Spin for a while in the hope that work comes; 1 when it did. */
-static int spin_for_work(struct pool *p)
+/* A busy machine may put a worker on the caller's own processor and leave it there for a long time: the two then take
+ * turns and a pool of two is slower than none.  The worker notices and asks for any other processor. */
+static void step_aside(struct pool *p, struct worker *w)
 {
-	int64_t end = 0;
+#ifdef __linux__
+	int cpu = atomic_load_explicit(&p->caller_cpu, memory_order_relaxed);
+	cpu_set_t set;
 
-	for (;;) {
+	if (cpu < 0 || cpu >= CPU_SETSIZE || cpu == w->avoids || sched_getcpu() != cpu || CPU_COUNT(&p->cpus) < 2)
+		return;
+	set = p->cpus;
+	CPU_CLR(cpu, &set);
+	sched_setaffinity(0, sizeof set, &set);   /* where it is not allowed, all stays as it is */
+	w->avoids = cpu;
+#else
+	(void)p;
+	(void)w;
+#endif
+}
+
+/* Wait for a short time in the hope that `ready` comes true: first with nothing but pauses, then giving the
+ * processor away between looks, because the thread that we wait for may want this very one.  1 when it came.
+ * w is NULL in the caller. */
+static int spin(struct pool *p, struct worker *w, int (*ready)(struct pool *, uint32_t), uint32_t n)
+{
+	int64_t start = 0, now;
+
+	for (int quiet = 1;; ) {
 		for (int i = 0; i < 32; i++) {
-			if (ticket_open(atomic_load_explicit(&p->ticket, memory_order_relaxed)))
+			if (ready(p, n))
 				return 1;
+			if (!quiet)
+				break;
 			cpu_relax();
 		}
-		if (end == 0)
-			end = now_ns() + p->spin_ns;
-		else if (now_ns() >= end)
+		if (!quiet) {
+			if (w)
+				step_aside(p, w);
+			sched_yield();
+		}
+		now = now_ns();
+		if (start == 0)
+			start = now;
+		if (now - start >= p->spin_ns)
 			return 0;
+		quiet = now - start < QUIET_NS;
 	}
+}
+
+static int work_ready(struct pool *p, uint32_t n)
+{
+	(void)n;
+	return ticket_open(atomic_load_explicit(&p->ticket, memory_order_relaxed));
+}
+
+static int done_ready(struct pool *p, uint32_t n)
+{
+	return atomic_load_explicit(&p->done, memory_order_acquire) == n;
 }
 
 static void *worker_main(void *arg)
@@ -123,7 +171,7 @@ static void *worker_main(void *arg)
 
 	while (!atomic_load_explicit(&p->quit, memory_order_relaxed)) {
 		run_tasks(p, w->id);
-		if (spin_for_work(p))
+		if (spin(p, w, work_ready, 0))
 			continue;
 		/* The caller publishes its ticket and then looks at sleepers; we announce ourselves and then look at
 		 * the ticket.  Both sides use sequential consistency, so one of them sees the other. */
@@ -139,19 +187,8 @@ static void *worker_main(void *arg)
 
 static void wait_done(struct pool *p, uint32_t n)
 {
-	int64_t end = 0;
-
-	for (;;) {
-		for (int i = 0; i < 32; i++) {
-			if (atomic_load_explicit(&p->done, memory_order_acquire) == n)
-				return;
-			cpu_relax();
-		}
-		if (end == 0)
-			end = now_ns() + p->spin_ns;
-		else if (now_ns() >= end)
-			break;
-	}
+	if (spin(p, NULL, done_ready, n))
+		return;
 	pthread_mutex_lock(&p->lock);
 	atomic_store(&p->caller_waits, 1);
 	while (atomic_load(&p->done) != n)
@@ -169,6 +206,9 @@ void pool_run(struct pool *p, pool_fn *fn, void *arg, int n_tasks)
 	}
 	p->fn = fn;
 	p->arg = arg;
+#ifdef __linux__
+	atomic_store_explicit(&p->caller_cpu, sched_getcpu(), memory_order_relaxed);
+#endif
 	atomic_store_explicit(&p->done, 0, memory_order_relaxed);
 	atomic_store(&p->ticket, (uint64_t)n_tasks << 32);
 	if (atomic_load(&p->sleepers) > 0) {
@@ -220,6 +260,11 @@ struct pool *pool_open(int threads)
 	p->arg = NULL;
 	p->n_threads = threads;
 	p->spin_ns = threads <= pool_cpus() ? SPIN_NS : SPIN_NS_CROWDED;
+#ifdef __linux__
+	if (sched_getaffinity(0, sizeof p->cpus, &p->cpus) < 0)
+		CPU_ZERO(&p->cpus);
+#endif
+	atomic_init(&p->caller_cpu, -1);
 	atomic_init(&p->ticket, 0);
 	atomic_init(&p->done, 0);
 	atomic_init(&p->sleepers, 0);
@@ -229,14 +274,20 @@ struct pool *pool_open(int threads)
 	pthread_cond_init(&p->work, NULL);
 	pthread_cond_init(&p->finished, NULL);
 
-	/* Workers inherit a full mask: signals belong to the threads that expect them. */
+	/* Workers inherit a full mask: signals belong to the threads that expect them.  Not those that a thread raises itself:
+	 * a blocked SIGBUS (the model file was cut) would kill the program before any handler could say why. */
 	sigfillset(&all);
+	sigdelset(&all, SIGBUS);
+	sigdelset(&all, SIGSEGV);
+	sigdelset(&all, SIGFPE);
+	sigdelset(&all, SIGILL);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	for (; started < threads - 1; started++) {
 		struct worker *w = &p->worker[started];
 
 		w->pool = p;
 		w->id = started + 1;
+		w->avoids = -1;
 		err = pthread_create(&w->thread, NULL, worker_main, w);
 		if (err)
 			break;
