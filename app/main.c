@@ -3,7 +3,7 @@
 #include <fcntl.h>
 #include <langinfo.h>
 #include <locale.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -23,8 +23,8 @@ static void fill_descriptors(void)
 static void set_locale(void)
 {
 	setlocale(LC_CTYPE, "");
-	if (strcmp(nl_langinfo(CODESET), "UTF-8") != 0)
-		setlocale(LC_CTYPE, "C.UTF-8");
+	if (strcmp(nl_langinfo(CODESET), "UTF-8") != 0 && setlocale(LC_CTYPE, "C.UTF-8"))
+		setenv("LC_ALL", "C.UTF-8", 1);   /* readline looks there again */
 }
 
 static int run(const struct options *o)

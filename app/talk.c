@@ -35,6 +35,7 @@ void talk_sampling(struct talk *t, int reseed)
 int talk_open(struct talk *t, const struct options *o, struct err *e)
 {
 	const struct engine_info *info;
+	struct timeline_stats st;
 
 	*t = (struct talk){.o = o};
 	if (model_open(&t->engine, o, 0, e) < 0)
@@ -53,9 +54,10 @@ int talk_open(struct talk *t, const struct options *o, struct err *e)
 		talk_close(t);
 		return -1;
 	}
+	timeline_stats(t->tl, &st);
+	if (st.ctx > info->ctx_train && !o->quiet)
+		say("the model was trained with %d tokens: beyond these its answers lose their sense", info->ctx_train);
 	if (o->verbose) {
-		struct timeline_stats st;
-		timeline_stats(t->tl, &st);
 		say("%s: %s, %s, %s, context %d, cache %.1f MiB", info->path, info->arch, info->n_types, info->device,
 		    st.ctx, (double)st.kv_bytes / 1048576);
 	}
