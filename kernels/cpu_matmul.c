@@ -1,4 +1,5 @@
 /* kernels/cpu_matmul.c - products: quantising the input, cutting outputs into tiles, epilogues. */
+#include <math.h>
 #include <string.h>
 
 #include "kernels/cpu.h"
@@ -8,6 +9,7 @@ enum {
 	COL_STEP = 128,              /* columns per leaf call: results stay in the first cache level */
 	ACT_BYTES = 256 << 10,       /* activations of one column tile: half of a small second level */
 	TASK_BYTES = 24 << 10,       /* weights x columns below which splitting does not pay */
+	SHARE_BYTES = 4 << 20,       /* weights that one thread reads in one go */
 };
 
 static void quantize_task(void *arg, int task, int worker)
@@ -61,12 +63,12 @@ struct part {                    /* one product, or the two of a gated unit */
 struct product_job {
 	struct cpu *c;
 	struct act x;
-	struct part part[MAX_PARTS];
 	int n_parts, glu;
 	int32_t panels;              /* of all parts */
 	int32_t panel_tasks;         /* ranges of panels */
 	int32_t col_tile, col_tiles;
 	size_t tile_floats;          /* result tile, per thread */
+	struct part part[MAX_PARTS];
 };
 
 /* Columns from c0: leaves always start at column 0. */
@@ -203,8 +205,9 @@ static void product_run(struct product_job *j)
 	j->col_tile = ceil_div(ceil_div(n, j->col_tiles), 16) * 16;
 	j->col_tiles = ceil_div(n, j->col_tile);
 
-	/* A few tasks per thread let a thread that was held up hand over its share. */
-	tasks = c->threads * (n == 1 ? 4 : 8);
+	/* One task per thread is the cheapest hand-over, and decoding hands over every few microseconds.  Where there is
+	 * more to do, a few tasks per thread let one that was held up pass on its share. */
+	tasks = c->threads * (n == 1 ? (int32_t)fmin(1 + work / c->threads / SHARE_BYTES, 8) : 8);
 	if (work / TASK_BYTES < tasks)
 		tasks = (int32_t)(work / TASK_BYTES) + 1;
 	j->panel_tasks = min32(ceil_div(tasks, j->col_tiles), j->panels);
