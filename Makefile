@@ -52,8 +52,8 @@ AVX512 := $(AVX2) -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni
 $(BUILD)/kernels/cpu_avx2.o $(BUILD)/kernels/cpu_avx2_matmul.o $(BUILD)/kernels/cpu_avx2_attn.o: LEVEL := $(AVX2)
 $(BUILD)/kernels/cpu_avx512.o $(BUILD)/kernels/cpu_avx512_matmul.o $(BUILD)/kernels/cpu_avx512_attn.o: LEVEL := $(AVX512)
 endif
-# Kernels are worth the last bit of the optimiser.
-$(BUILD)/kernels/%.o: OPTIMISE := -O3
+# Kernels are worth the last bit of the optimiser; with sanitizers that would take minutes to compile.
+$(BUILD)/kernels/%.o: OPTIMISE := $(if $(SANITIZE),-O1,-O3)
 
 # ---- files ----
 
@@ -64,7 +64,7 @@ archives := $(foreach l,ui sessions engine kernels,$(BUILD)/lib$(l).a)
 unit     := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/t_*.c))
 fuzzers  := $(patsubst tests/%.c,build/fuzz/%,$(wildcard tests/fuzz_*.c))
 
-.PHONY: all help run test check unit soak bench fuzz check-layers check-headers setup setup-test model install \
+.PHONY: all help run test check unit soak bench fuzz fuzz-programs check-layers check-headers setup setup-test model install \
         clean compile_commands.json
 .SECONDARY:
 all: $(PROGRAM)
@@ -112,8 +112,9 @@ run: setup
 
 # ---- tests ----
 
+# Without network and without the model the tests that need it are skipped, and say so.
 test: setup-test
-	@$(MAKE) --no-print-directory model
+	@$(MAKE) --no-print-directory model || echo 'make: no default model: the tests that need it will be skipped' >&2
 	@$(MAKE) --no-print-directory check
 
 check: $(PROGRAM) $(unit)
@@ -133,13 +134,15 @@ soak: all $(unit)
 bench: all
 	@tests/bench.sh
 
-# libFuzzer targets need clang: make fuzz, then build/fuzz/fuzz_NAME [CORPUS].
-fuzz: $(fuzzers)
-build/fuzz/%: tests/%.c $(foreach l,$(libs),$(call sources,$(l)))
-	@mkdir -p $(@D)
-	$(say) fuzz $@
-	$(Q)clang -g -O1 -std=gnu11 -D_GNU_SOURCE -I. -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
-	  -o $@ $< $(filter-out kernels/cpu_avx%,$(filter %.c,$(filter-out $<,$^))) -DWEIR_NO_SIMD -lm -lpthread
+# libFuzzer targets need clang: make fuzz, then build/fuzz/fuzz_NAME [CORPUS].  The libraries are built once, instrumented.
+FUZZ_FLAGS := -g -O1 -DWEIR_NO_SIMD -fsanitize=address,undefined -fno-sanitize-recover=undefined
+fuzz:
+	@$(MAKE) --no-print-directory BUILD=build/fuzz CC=clang CFLAGS="$(FUZZ_FLAGS) -fsanitize=fuzzer-no-link" \
+	  fuzz-programs
+fuzz-programs: $(fuzzers)
+build/fuzz/fuzz_%: build/fuzz/tests/fuzz_%.o $(archives)
+	$(say) link $@
+	$(Q)clang -fsanitize=fuzzer,address,undefined -o $@ $^ -lm -lpthread
 
 # ---- installation ----
 

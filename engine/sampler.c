@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Temperature and top-p are what small instruction models are recommended with. */
+/* Cool, because small models wander off when they are not, and because questions to documents want what is written. */
 const struct sampling sampling_default = {
-	.temperature = 0.7f, .top_k = 40, .top_p = 0.95f, .min_p = 0.05f,
+	.temperature = 0.3f, .top_k = 40, .top_p = 0.9f, .min_p = 0.05f,
 	.repeat_penalty = 1, .presence_penalty = 0, .frequency_penalty = 0, .repeat_last = 64,
 };
 
