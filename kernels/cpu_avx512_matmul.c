@@ -6,12 +6,13 @@
  *
  *     i   = sum of stored * q - offset * sum of q          exact, in integers
  *     acc = fma(float(i), d_w * d_x, acc)                  twice when there is a scale per half block
- *     acc = fma(min_w, d_x * sum of q, acc)                types with a minimum
+ *     acc = fma(min_w, d_x * (sum of q + sum of lo / 256), acc)     types with a minimum
  *
- * and that is the whole sequence whatever the number of columns: a product for one token and the same
- * token among 512 give the same bits.  When the block is wide in any of the columns, the low plane is added to all of them,
- * i = 256 i + i_lo with d_x / 256: where lo is zero that is the same number, exactly.  Up to TILE columns live in registers while a block's weights are taken
- * apart once.
+ * and then once more over the column's wide blocks with lo in the place of q and d_x / 256 in that of d_x.  That is the whole
+ * sequence whatever the number of columns: a product for one token and the same token among 512 give the same
+ * bits.  Up to TILE columns live in registers while a block's weights are taken apart once; wide blocks are few
+ * and scattered, so their second pass goes column by column unless most blocks are wide.  (A block that is not
+ * wide has lo = 0 and adds nothing there: both ways give the same bits.)
  *
  * The kernels are one function, inlined with the type and the number of columns as constants. */
 #if defined(__x86_64__) && !defined(WEIR_NO_SIMD)
@@ -41,12 +42,19 @@ void avx512_pack(enum dtype type, void *panel, const void *rows, size_t row_byte
 
 /* ---- quantised weights ---- */
 
-/* Per column and block: scale, scale * sum for minima, and where the integer sums of both planes start. */
-struct factors {
+/* One plane (q or lo) of the columns of a tile: per column and block the scale, scale * sum for minima, and where the integer
+ * sums start. */
+struct plane {
+	const int8_t *q;                 /* first column, first block */
 	float d[TILE][CHUNK];
-	float ds[TILE][2 * CHUNK];       /* per half block when the type has two */
-	int32_t start[2][TILE][2 * CHUNK];
-	uint8_t wide[CHUNK];             /* in any of the columns */
+	float ds[TILE][2 * CHUNK];       /* per half block when the type has two; of both planes together */
+	int32_t start[TILE][2 * CHUNK];
+};
+
+struct factors {
+	struct plane q, lo;
+	uint64_t wide[TILE];             /* a bit per block */
+	int32_t n_wide;
 };
 
 /* sums at i .. i + 15 per block, or per half block: both halves of a block added up unless the type keeps them apart. */
@@ -69,31 +77,37 @@ INLINE void factors_fill(struct factors *p, struct pack_format f, int tile, cons
 {
 	const __m512i low = _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
 	const __m512i offset = _mm512_set1_epi32(-f.offset);
+	const __m512 part = _mm512_set1_ps(1.0f / 256);
+	size_t blocks = (size_t)x->cols / 32, at = (size_t)c0 * blocks + (size_t)b0;
+	__mmask64 there = ~(__mmask64)0 >> (64 - nb);
 
-	memset(p->wide, 0, sizeof p->wide);
-	for (int c = 0; c < tile; c++) {
-		size_t at = (size_t)(c0 + c) * ((size_t)x->cols / 32) + (size_t)b0;
+	p->q.q = x->q + at * 32;
+	p->lo.q = x->lo + at * 32;
+	p->n_wide = 0;
+	for (int c = 0; c < tile; c++, at += blocks) {
+		__m512i wide = _mm512_maskz_loadu_epi8(there, x->wide + at);
 
-		for (int32_t b = 0; b < nb; b++)
-			p->wide[b] |= x->wide[at + (size_t)b];
-		for (int32_t b = 0; b < nb; b += 16)
-			_mm512_storeu_ps(p->d[c] + b, _mm512_maskz_loadu_ps(
-				nb - b >= 16 ? 0xffff : (__mmask16)((1u << (nb - b)) - 1), x->d + at + b));
+		p->wide[c] = _mm512_test_epi8_mask(wide, wide);
+		p->n_wide += __builtin_popcountll(p->wide[c]);
+		for (int32_t b = 0; b < nb; b += 16) {
+			__m512 d = _mm512_maskz_loadu_ps((__mmask16)(there >> b), x->d + at + b);
+
+			_mm512_storeu_ps(p->q.d[c] + b, d);
+			_mm512_storeu_ps(p->lo.d[c] + b, _mm512_mul_ps(d, part));
+		}
 		for (int32_t i = 0; i < nb * f.halves && (f.has_min || f.offset); i += 16) {
 			__m512i s = block_sums(f, x->sum + 2 * at, i, nb * f.halves);
 			__m512i t = block_sums(f, x->lo_sum + 2 * at, i, nb * f.halves);
 
 			if (f.has_min) {
-				__m512 d = f.halves == 1 ? _mm512_loadu_ps(p->d[c] + i)
-				                         : _mm512_permutexvar_ps(low, _mm512_castps256_ps512(_mm256_loadu_ps(p->d[c] + i / 2)));
-				__m512i all = _mm512_add_epi32(_mm512_slli_epi32(s, 8), t);
+				__m512 d = f.halves == 1 ? _mm512_loadu_ps(p->lo.d[c] + i)
+				                         : _mm512_permutexvar_ps(low, _mm512_castps256_ps512(_mm256_loadu_ps(p->lo.d[c] + i / 2)));
 
-				d = _mm512_mul_ps(d, _mm512_set1_ps(1.0f / 256));
-				_mm512_storeu_ps(p->ds[c] + i, _mm512_mul_ps(d, _mm512_cvtepi32_ps(all)));
+				_mm512_storeu_ps(p->q.ds[c] + i, _mm512_mul_ps(d, _mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_slli_epi32(s, 8), t))));
 			}
 			if (f.offset) {
-				_mm512_storeu_si512(p->start[0][c] + i, _mm512_mullo_epi32(s, offset));
-				_mm512_storeu_si512(p->start[1][c] + i, _mm512_mullo_epi32(t, offset));
+				_mm512_storeu_si512(p->q.start[c] + i, _mm512_mullo_epi32(s, offset));
+				_mm512_storeu_si512(p->lo.start[c] + i, _mm512_mullo_epi32(t, offset));
 			}
 		}
 	}
@@ -185,86 +199,102 @@ INLINE __m512i four(const int8_t *p)
 	return _mm512_set1_epi32(v);
 }
 
-/* Integer sums of half h of a block (of the whole block when there is one scale) with one plane of `tile` columns. */
-INLINE void block_dots(struct pack_format f, int tile, const uint8_t *w, int h, __m512i table, const int8_t *q, size_t ldx,
-                       const int32_t (*start)[2 * CHUNK], __m512i *sum)
-{
-	const int per = 8 / f.halves;        /* groups of four values under one scale */
+/* A panel, or the part of it that a chunk covers. */
+struct weights {
+	const uint8_t *panel;
+	int32_t b0;                      /* first block of the chunk */
+	__m512i table;
+};
 
-	UNROLL for (int c = 0; c < tile; c++)
-		sum[c] = f.offset ? _mm512_set1_epi32(start[c][0]) : _mm512_setzero_si512();
-	UNROLL for (int i = 0; i < per; i++) {
-		const int g = h * per + i;
-		__m512i v = block_group(f, w, g, table);
-
-		UNROLL for (int c = 0; c < tile; c++)
-			sum[c] = _mm512_dpbusd_epi32(sum[c], v, four(q + (size_t)c * ldx + 4 * g));
-	}
-}
-
-/* Blocks b0 .. b0 + nb of one panel times `tile` columns from c0, added to acc. */
-INLINE void panel_tile(enum dtype type, int tile, const uint8_t *panel, const struct factors *p, const struct act *x,
-                       int32_t c0, int32_t b0, int32_t nb, __m512 *sums)
+/* acc += block b of the chunk times columns c0 .. c0 + tile of one plane. */
+INLINE void block_times(enum dtype type, int tile, const struct weights *w, const struct plane *p, int is_lo, int c0,
+                        size_t ldx, int32_t b, int prefetch, __m512 *acc)
 {
 	const struct pack_format f = pack_format_of(type);
 	const size_t group_bytes = (size_t)pack_group_units(f) * UNIT, block_bytes = (size_t)pack_block_units(f) * UNIT;
-	const size_t ldx = (size_t)x->cols;
-	size_t at = (size_t)c0 * ldx + (size_t)b0 * 32;
-	__m512i table = _mm512_setzero_si512();
-	__m512 acc[TILE];
+	const int per = 8 / f.halves;        /* groups of four values under one scale */
+	int32_t in = (w->b0 + b) % f.group;
+	const uint8_t *head = w->panel + (size_t)((w->b0 + b) / f.group) * group_bytes, *sub = head + UNIT;
+	const uint8_t *quants = sub + f.sub * UNIT + (size_t)in * block_bytes;
+	const int8_t *q = p->q + (size_t)b * 32 + (size_t)c0 * ldx;
+	__m512 dw[2], mw[2];
+	__m512i sum[TILE];
 
-	if (f.lookup)
-		table = _mm512_xor_si512(_mm512_broadcast_i32x4(_mm_loadu_si128((const void *)iq4_values)),
-		                         _mm512_set1_epi8((char)0x80));
-	UNROLL for (int c = 0; c < tile; c++)
-		acc[c] = sums[c];
-	for (int32_t b = 0; b < nb; b++, at += 32) {
-		int32_t in = (b0 + b) % f.group;
-		const uint8_t *head = panel + (size_t)((b0 + b) / f.group) * group_bytes, *sub = head + UNIT;
-		const uint8_t *w = sub + f.sub * UNIT + (size_t)in * block_bytes;
-		__m512 dw[2], mw[2];
+	if (prefetch)
+		UNROLL for (int i = 0; i <= pack_block_units(f); i++)
+			_mm_prefetch((const char *)quants + AHEAD + i * UNIT, _MM_HINT_T0);
+	block_scales(type, f, head, sub, in, dw, mw);
+	UNROLL for (int g = 0; g < 8; g++) {
+		const int h = g / per;
+		const int32_t i = b * f.halves + h;
+		__m512i v = block_group(f, quants, g, w->table);
 
-		if (tile == 1)
-			UNROLL for (int i = 0; i <= pack_block_units(f); i++)
-				_mm_prefetch((const char *)w + AHEAD + i * UNIT, _MM_HINT_T0);
-		block_scales(type, f, head, sub, in, dw, mw);
-		UNROLL for (int h = 0; h < f.halves; h++) {
-			const int32_t i = b * f.halves + h;
-			__m512i sum[TILE], lo[TILE];
-
-			block_dots(f, tile, w, h, table, x->q + at, ldx, (const void *)&p->start[0][0][i], sum);
-			if (p->wide[b]) {
-				block_dots(f, tile, w, h, table, x->lo + at, ldx, (const void *)&p->start[1][0][i], lo);
-				UNROLL for (int c = 0; c < tile; c++)
-					sum[c] = _mm512_add_epi32(_mm512_slli_epi32(sum[c], 8), lo[c]);
-				dw[h] = _mm512_mul_ps(dw[h], _mm512_set1_ps(1.0f / 256));
-			}
-			UNROLL for (int c = 0; c < tile; c++) {
-				acc[c] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[c]),
-				                         _mm512_mul_ps(dw[h], _mm512_set1_ps(p->d[c][b])), acc[c]);
-				if (f.has_min)
-					acc[c] = _mm512_fmadd_ps(mw[h], _mm512_set1_ps(p->ds[c][i]), acc[c]);
-			}
+		if (g % per == 0)
+			UNROLL for (int c = 0; c < tile; c++)
+				sum[c] = f.offset ? _mm512_set1_epi32(p->start[c0 + c][i]) : _mm512_setzero_si512();
+		UNROLL for (int c = 0; c < tile; c++)
+			sum[c] = _mm512_dpbusd_epi32(sum[c], v, four(q + (size_t)c * ldx + 4 * g));
+		if (g % per < per - 1)
+			continue;
+		UNROLL for (int c = 0; c < tile; c++) {
+			acc[c] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[c]),
+			                         _mm512_mul_ps(dw[h], _mm512_set1_ps(p->d[c0 + c][b])), acc[c]);
+			if (f.has_min && !is_lo)
+				acc[c] = _mm512_fmadd_ps(mw[h], _mm512_set1_ps(p->ds[c0 + c][i]), acc[c]);
 		}
 	}
+}
+
+/* sums += nb blocks times `tile` columns of one plane. */
+INLINE void tile_times(enum dtype type, int tile, const struct weights *w, const struct plane *p, int is_lo, size_t ldx,
+                       int32_t nb, __m512 *sums)
+{
+	__m512 acc[TILE];
+
+	UNROLL for (int c = 0; c < tile; c++)
+		acc[c] = sums[c];
+	for (int32_t b = 0; b < nb; b++)
+		block_times(type, tile, w, p, is_lo, 0, ldx, b, tile == 1 && !is_lo, acc);
 	UNROLL for (int c = 0; c < tile; c++)
 		sums[c] = acc[c];
+}
+
+/* The low plane of one column's wide blocks. */
+INLINE __m512 wide_times(enum dtype type, const struct weights *w, const struct plane *p, int c, size_t ldx, uint64_t wide,
+                         __m512 sum)
+{
+	__m512 acc[TILE] = { sum };
+
+	for (; wide; wide &= wide - 1)
+		block_times(type, 1, w, p, 1, c, ldx, __builtin_ctzll(wide), 0, acc);
+	return acc[0];
 }
 
 INLINE void panel_columns(enum dtype type, int tile, const uint8_t *panel, const struct act *x, int32_t c0, float *out,
                           int32_t ldo)
 {
+	const struct pack_format f = pack_format_of(type);
+	struct weights w = { .panel = panel };
 	struct factors p;
 	__m512 sums[TILE];
+	size_t ldx = (size_t)x->cols;
 	int32_t blocks = x->cols / 32;
 
+	if (f.lookup)
+		w.table = _mm512_xor_si512(_mm512_broadcast_i32x4(_mm_loadu_si128((const void *)iq4_values)),
+		                           _mm512_set1_epi8((char)0x80));
 	for (int c = 0; c < tile; c++)
 		sums[c] = _mm512_setzero_ps();
-	for (int32_t b = 0; b < blocks; b += CHUNK) {
-		int32_t nb = blocks - b < CHUNK ? blocks - b : CHUNK;
+	for (; w.b0 < blocks; w.b0 += CHUNK) {
+		int32_t nb = blocks - w.b0 < CHUNK ? blocks - w.b0 : CHUNK;
 
-		factors_fill(&p, pack_format_of(type), tile, x, c0, b, nb);
-		panel_tile(type, tile, panel, &p, x, c0, b, nb, sums);
+		factors_fill(&p, f, tile, x, c0, w.b0, nb);
+		tile_times(type, tile, &w, &p.q, 0, ldx, nb, sums);
+		if (p.n_wide > nb * tile / 2)
+			tile_times(type, tile, &w, &p.lo, 1, ldx, nb, sums);
+		else
+			for (int c = 0; p.n_wide && c < tile; c++)
+				sums[c] = wide_times(type, &w, &p.lo, c, ldx, p.wide[c], sums[c]);
 	}
 	for (int c = 0; c < tile; c++)
 		_mm512_storeu_ps(out + (size_t)(c0 + c) * (size_t)ldo, sums[c]);
