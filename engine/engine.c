@@ -113,7 +113,11 @@ static int open_weights(struct engine *e, const struct engine_options *o, struct
 		return -1;
 	if (!o->inspect_only && backend_open(&e->be, device, &bo, msg))
 		return err_set(err, ERR_USAGE, "cannot open device '%s': %s", device, msg);
-	return model_bind(&e->model, e->gguf, e->be, err);
+	if (model_bind(&e->model, e->gguf, e->be, err))
+		return -1;
+	/* Repacked weights replace the file's copy instead of doubling it. */
+	gguf_drop_pages(e->gguf);
+	return 0;
 }
 
 int engine_open(struct engine **out, const struct engine_options *o, struct err *err)

@@ -652,6 +652,12 @@ int gguf_open(struct gguf **out, const char *path, struct err *e)
 	return 0;
 }
 
+void gguf_drop_pages(const struct gguf *g)
+{
+	if (g->mapped)
+		madvise((void *)(uintptr_t)g->base, (size_t)g->size, MADV_DONTNEED);
+}
+
 void gguf_close(struct gguf *g)
 {
 	if (!g)

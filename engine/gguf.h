@@ -61,6 +61,8 @@ int  gguf_open(struct gguf **out, const char *path, struct err *);
 /* The same over bytes in memory, which must outlive the result (tests, fuzzing). */
 int  gguf_parse(struct gguf **out, const char *name, const void *bytes, size_t n, struct err *);
 void gguf_close(struct gguf *);
+/* Stop counting the pages read so far as ours; touching them brings them back from the file. */
+void gguf_drop_pages(const struct gguf *);
 
 const struct gguf_value  *gguf_find(const struct gguf *, const char *key);       /* or NULL */
 const struct gguf_tensor *gguf_tensor_find(const struct gguf *, const char *name);  /* or NULL */
