@@ -1,4 +1,4 @@
-/* kernels/cpu.c - the CPU backend: opening, errors, the table of operations.  cpu.h says where the rest is. */
+/* kernels/cpu.c - the CPU backend: opening, errors, the table of operations.  See cpu.h for the rest. */
 #include "kernels/cpu.h"
 
 #include <errno.h>

@@ -6,13 +6,14 @@
  *     cpu_matmul.c   products
  *     cpu_attn.c     attention
  *
- * Arithmetic is in the leaf functions of the chosen level (cpu_fns.h).  These files decide which thread computes
- * what, under one rule: work is split by outputs (rows, columns, spans of keys merged in ascending order) and
- * never inside a sum, so that a result does not depend on the number of threads, on the tiles, or on how many
- * tokens one call carries.
+ * Arithmetic is in the leaf functions of the chosen level (cpu_fns.h).  These files decide which thread
+ * computes what, under one rule: work is split by outputs (rows, columns, spans of keys merged in
+ * ascending order) and never inside a sum, so that a result does not depend on the number of threads,
+ * on the tiles, or on how many tokens one call carries.
  *
- * Decoding is a chain of short operations.  Those that cost less than waking a thread (norms, rotations, cache
- * writes of one token) run on the caller; the products and long attention are handed to the pool. */
+ * Decoding is a chain of short operations.  Those that cost less than waking a thread (norms,
+ * rotations, cache writes of one token) run on the caller; the products and long attention are handed
+ * to the pool. */
 #ifndef WEIR_CPU_H
 #define WEIR_CPU_H
 
@@ -104,13 +105,14 @@ int  cpu_adopt(struct backend *, struct tensor *, const void *host, int as_table
 void cpu_drop(struct backend *, struct tensor *);
 void cpu_write(struct backend *, struct tensor *, size_t off, const void *src, size_t n);
 void cpu_read(struct backend *, const struct tensor *, size_t off, void *dst, size_t n);
-void cpu_embed(struct backend *, struct tensor *out, const struct tensor *table, const int32_t *id, int32_t n);
+void cpu_embed(struct backend *, struct tensor *out, const struct tensor *table, const int32_t *id,
+               int32_t n);
 void cpu_rmsnorm(struct backend *, struct tensor *out, const struct tensor *x, const struct tensor *w,
                  int32_t group, float eps, int32_t n);
 void cpu_rope(struct backend *, struct tensor *x, const struct tensor *table, int32_t head_dim, int32_t dims,
               int neox, int32_t n);
-void cpu_kv_put(struct backend *, struct tensor *plane, const struct tensor *x, int32_t n_kv_head, int32_t row0,
-                int32_t n);
+void cpu_kv_put(struct backend *, struct tensor *plane, const struct tensor *x, int32_t n_kv_head,
+                int32_t row0, int32_t n);
 void cpu_matmul(struct backend *, const struct matmul *m, int32_t n_m, const struct tensor *x, int32_t n);
 void cpu_matmul_glu(struct backend *, struct tensor *out, const struct tensor *gate, const struct tensor *up,
                     const struct tensor *x, int32_t n);

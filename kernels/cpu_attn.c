@@ -10,8 +10,9 @@ enum {
 	STATE_BYTES = 64 << 20,      /* most memory for partial states */
 };
 
-/* Units of work: (KV head, tile of tokens), or with few of these (decoding) also one span of keys, whose partial states
- * are merged by whoever finishes the last span.  Both ways do the same merges in the same order. */
+/* Units of work: (KV head, tile of tokens), or with few of these (decoding) also one span of keys,
+ * whose partial states are merged by whoever finishes the last span.  Both ways do the same merges in
+ * the same order. */
 struct attn_job {
 	struct cpu *c;
 	const struct attn_args *a;
@@ -72,8 +73,8 @@ static int32_t attn_queries(const struct attn_job *j, int32_t tile, int32_t head
 }
 
 /* Run one span for the queries that see it; returns the first of them. */
-static int32_t attn_span(const struct attn_job *j, int32_t head, int32_t span, const struct attn_mem *m, int32_t n_q,
-                         struct attn_state *st)
+static int32_t attn_span(const struct attn_job *j, int32_t head, int32_t span, const struct attn_mem *m,
+                         int32_t n_q, struct attn_state *st)
 {
 	const struct attn_args *a = j->a;
 	size_t plane = (size_t)head * (size_t)a->cap * j->row_bytes;
@@ -119,7 +120,8 @@ static void attn_tile_task(void *arg, int task, int worker)
 	int32_t tile = j->tiles - 1 - task / j->a->n_kv_head, head = task % j->a->n_kv_head, n_q, spans;
 	struct attn_mem m;
 
-	attn_mem_cut((char *)j->c->scratch.p + (size_t)worker * j->part_bytes, &m, j->c->fns, j->n_q, j->a->head_dim);
+	attn_mem_cut((char *)j->c->scratch.p + (size_t)worker * j->part_bytes, &m, j->c->fns, j->n_q,
+	             j->a->head_dim);
 	n_q = attn_queries(j, tile, head, &m);
 	spans = ceil_div(m.limit[n_q - 1], ATTN_SPAN);
 	for (int32_t s = 0; s < spans; s++) {
@@ -169,7 +171,8 @@ static void attn_span_task(void *arg, int task, int worker)
 static int attn_split(struct attn_job *j)
 {
 	struct cpu *c = j->c;
-	size_t units = (size_t)j->tiles * (size_t)j->a->n_kv_head, states = units * (size_t)j->spans * (size_t)j->n_q;
+	size_t units = (size_t)j->tiles * (size_t)j->a->n_kv_head;
+	size_t states = units * (size_t)j->spans * (size_t)j->n_q;
 	size_t st = align64(states * sizeof *j->st), left = align64(units * sizeof *j->left);
 	size_t acc = align64(states * (size_t)j->a->head_dim * sizeof(float));
 
@@ -205,10 +208,13 @@ void cpu_attn(struct backend *be, const struct attn_args *a, int32_t n)
 	if (a->head_dim <= 0 || a->n_kv_head <= 0 || a->n_head % a->n_kv_head || width > INT32_MAX ||
 	    !plane_ok(a->k, a) || !plane_ok(a->v, a) || a->k->type != a->v->type || a->n_past < 0 ||
 	    n > a->cap - a->n_past) {
-		cpu_fail(be, "internal: attention over %d + %d rows got operands of the wrong shape", (int)a->n_past, (int)n);
+		cpu_fail(be, "internal: attention over %d + %d rows got operands of the wrong shape",
+		         (int)a->n_past, (int)n);
 		return;
 	}
-	if (!(j.q = cpu_rows_of(be, a->q, n, (int32_t)width, "attn")) || !(j.out = cpu_rows_of(be, a->out, n, (int32_t)width, "attn")))
+	j.q = cpu_rows_of(be, a->q, n, (int32_t)width, "attn");
+	j.out = cpu_rows_of(be, a->out, n, (int32_t)width, "attn");
+	if (be->failed)
 		return;
 	j.group = a->n_head / a->n_kv_head;
 	j.tokens = j.group < TILE_QUERIES ? TILE_QUERIES / j.group : 1;

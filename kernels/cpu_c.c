@@ -18,7 +18,8 @@ static size_t c_pack_bytes(enum dtype type, int32_t cols)
 	return 0;
 }
 
-static void c_pack(enum dtype type, void *panel, const void *rows, size_t row_bytes, int32_t n_rows, int32_t cols)
+static void c_pack(enum dtype type, void *panel, const void *rows, size_t row_bytes, int32_t n_rows,
+                   int32_t cols)
 {
 	/* Never called: pack_bytes says that rows stay as they are. */
 	(void)type;
@@ -34,7 +35,8 @@ static int c_wants_q8(enum dtype type)
 	return type != DT_F32 && type != DT_F16 && type != DT_BF16;
 }
 
-/* A block with a NaN or an infinity gets the scale NaN: integers cannot carry it, and it must reach the output. */
+/* A block with a NaN or an infinity gets the scale NaN: integers cannot carry it, and it must reach the
+ * output. */
 static void c_quantize(const struct act *a, int32_t row)
 {
 	size_t blocks = (size_t)a->cols / 32;
@@ -88,8 +90,8 @@ static void c_matmul_panel(enum dtype type, const void *panel, const struct act 
 	(void)ldo;
 }
 
-/* Products of 16-bit integers summed into 32 bits: a form that compilers know how to make fast anywhere, unless they
- * first unroll it inside the loop that calls it. */
+/* Products of 16-bit integers summed into 32 bits: a form that compilers know how to make fast
+ * anywhere, unless they first unroll it inside the loop that calls it. */
 __attribute__((noinline)) static int32_t dot16(const int16_t *a, const int8_t *b)
 {
 	int32_t s = 0;
@@ -102,7 +104,8 @@ __attribute__((noinline)) static int32_t dot16(const int16_t *a, const int8_t *b
 	return s;
 }
 
-static void row_quantised(enum dtype type, const void *row, const struct act *x, int32_t c0, int32_t nc, double *acc)
+static void row_quantised(enum dtype type, const void *row, const struct act *x, int32_t c0, int32_t nc,
+                          double *acc)
 {
 	int32_t blocks = x->cols / 32;
 
@@ -127,13 +130,15 @@ static void row_quantised(enum dtype type, const void *row, const struct act *x,
 			double y = s0 * dot16(w, q) + s1 * dot16(w + 16, q + 16) + m0 * sum[0] + m1 * sum[1];
 
 			if (x->wide[at])
-				y += (s0 * dot16(w, lo) + s1 * dot16(w + 16, lo + 16) + m0 * lo_sum[0] + m1 * lo_sum[1]) / 256;
+				y += (s0 * dot16(w, lo) + s1 * dot16(w + 16, lo + 16) +
+				      m0 * lo_sum[0] + m1 * lo_sum[1]) / 256;
 			acc[c] += x->d[at] * y;
 		}
 	}
 }
 
-static void row_floats(enum dtype type, const uint8_t *row, const struct act *x, int32_t c0, int32_t nc, double *acc)
+static void row_floats(enum dtype type, const uint8_t *row, const struct act *x, int32_t c0, int32_t nc,
+                       double *acc)
 {
 	float w[CHUNK];
 	size_t size = type == DT_F32 ? 4 : 2;
@@ -153,8 +158,8 @@ static void row_floats(enum dtype type, const uint8_t *row, const struct act *x,
 	}
 }
 
-static void c_matmul_rows(enum dtype type, const void *w, size_t row_bytes, int32_t n_rows, const struct act *x,
-                          int32_t c0, int32_t c1, float *out, int32_t ldo)
+static void c_matmul_rows(enum dtype type, const void *w, size_t row_bytes, int32_t n_rows,
+                          const struct act *x, int32_t c0, int32_t c1, float *out, int32_t ldo)
 {
 	for (int32_t r = 0; r < n_rows; r++) {
 		const uint8_t *row = (const uint8_t *)w + (size_t)r * row_bytes;
@@ -292,7 +297,8 @@ static void c_attn(const struct attn_tile *t)
 static void c_attn_merge(struct attn_state *a, const struct attn_state *b, int32_t head_dim)
 {
 	float m = a->m > b->m ? a->m : b->m;
-	double fa = a->m > -INFINITY ? exp((double)a->m - m) : 0, fb = b->m > -INFINITY ? exp((double)b->m - m) : 0;
+	double fa = a->m > -INFINITY ? exp((double)a->m - m) : 0;
+	double fb = b->m > -INFINITY ? exp((double)b->m - m) : 0;
 
 	/* A state that saw only NaN scores has m = -inf and a NaN sum: 0 * NaN keeps it. */
 	a->m = m;

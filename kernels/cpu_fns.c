@@ -1,6 +1,7 @@
 /* kernels/cpu_fns.c - which level of leaf functions this machine runs.
  *
- * WEIR_CPU=c|avx2|avx512 hides the levels above the named one, so that tests and users can run each of them. */
+ * WEIR_CPU=c|avx2|avx512 hides the levels above the named one, so that tests and users can run each of
+ * them. */
 #include "kernels/cpu_fns.h"
 
 #include <stdlib.h>

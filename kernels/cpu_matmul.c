@@ -96,13 +96,13 @@ static void weight_times(const struct cpu_fns *f, const struct weight *w, int32_
 	if (w->packed)
 		f->matmul_panel(w->type, w->data + (size_t)panel * w->panel_bytes, x, 0, x->n, tile, f->panel);
 	else
-		f->matmul_rows(w->type, w->data + (size_t)panel * (size_t)f->panel * w->row_bytes, w->row_bytes, n_rows,
-		               x, 0, x->n, tile, f->panel);
+		f->matmul_rows(w->type, w->data + (size_t)panel * (size_t)f->panel * w->row_bytes, w->row_bytes,
+		               n_rows, x, 0, x->n, tile, f->panel);
 }
 
 /* Move a tile [n][panel] into the output rows. */
-static void store_tile(const struct part *p, const float *tile, int32_t panel, int32_t r0, int32_t nr, int32_t c0,
-                       int32_t n)
+static void store_tile(const struct part *p, const float *tile, int32_t panel, int32_t r0, int32_t nr,
+                       int32_t c0, int32_t n)
 {
 	for (int32_t c = 0; c < n; c++, tile += panel) {
 		float *out = p->out + (size_t)(c0 + c) * (size_t)p->rows + r0;
@@ -205,8 +205,8 @@ static void product_run(struct product_job *j)
 	j->col_tile = ceil_div(ceil_div(n, j->col_tiles), 16) * 16;
 	j->col_tiles = ceil_div(n, j->col_tile);
 
-	/* One task per thread is the cheapest hand-over, and decoding hands over every few microseconds.  Where there is
-	 * more to do, a few tasks per thread let one that was held up pass on its share. */
+	/* One task per thread is the cheapest hand-over, and decoding hands over every few microseconds.
+	 * Where there is more to do, a few tasks per thread let one that was held up pass on its share. */
 	tasks = c->threads * (n == 1 ? (int32_t)fmin(1 + work / c->threads / SHARE_BYTES, 8) : 8);
 	if (work / TASK_BYTES < tasks)
 		tasks = (int32_t)(work / TASK_BYTES) + 1;
@@ -255,8 +255,8 @@ void cpu_matmul(struct backend *be, const struct matmul *m, int32_t n_m, const s
 	}
 }
 
-void cpu_matmul_glu(struct backend *be, struct tensor *out, const struct tensor *gate, const struct tensor *up,
-                           const struct tensor *x, int32_t n)
+void cpu_matmul_glu(struct backend *be, struct tensor *out, const struct tensor *gate,
+                    const struct tensor *up, const struct tensor *x, int32_t n)
 {
 	struct cpu *c = cpu_of(be);
 	struct product_job j;

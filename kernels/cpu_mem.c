@@ -1,9 +1,9 @@
 /* kernels/cpu_mem.c - memory of the CPU backend, and weights repacked for its level.
  *
- * Decoding is one long walk over the weights.  With 4 KiB pages the address translations of that walk cost
- * several per cent, so weights are placed side by side in large chunks that the kernel can back by huge
- * pages.  A chunk goes back when its last weight is dropped.  Everything else (caches, buffers) may come and go
- * in any order and has a block of its own. */
+ * Decoding is one long walk over the weights.  With 4 KiB pages the address translations of that walk
+ * cost several per cent, so weights are placed side by side in large chunks that the kernel can back by
+ * huge pages.  A chunk goes back when its last weight is dropped.  Everything else (caches, buffers)
+ * may come and go in any order and has a block of its own. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,8 +65,8 @@ static int commit_pages(void *p, size_t size, size_t page)
 	return 0;
 }
 
-/* 64-byte aligned memory of its own, or NULL.  `fresh`: zeroed, with its pages committed now rather than in the
- * middle of an answer; otherwise the caller writes all of it at once. */
+/* 64-byte aligned memory of its own, or NULL.  `fresh`: zeroed, with its pages committed now rather
+ * than in the middle of an answer; otherwise the caller writes all of it at once. */
 static void *mem_get(size_t size, int fresh)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), total;
@@ -181,7 +181,8 @@ static size_t tensor_bytes(const struct tensor *t)
 
 static int no_memory(struct backend *be, size_t n, const struct tensor *t)
 {
-	return cpu_fail(be, "cannot get %zu bytes of memory for a tensor of %d x %d", n, (int)t->rows, (int)t->cols);
+	return cpu_fail(be, "cannot get %zu bytes of memory for a tensor of %d x %d", n, (int)t->rows,
+	                (int)t->cols);
 }
 
 int cpu_alloc(struct backend *be, struct tensor *t)

@@ -1,17 +1,17 @@
 /* kernels/cpu_pool.c - persistent worker threads with a cheap hand-over.
  *
- * Decoding one token hands out about 150 pieces of work of 10-50 microseconds each, so the hand-over must cost
- * far less than a system call: workers spin for a short while after their last task and fall asleep only
- * then.  All of the state that decides who does what is one 64-bit word, the ticket:
+ * Decoding one token hands out about 150 pieces of work of 10-50 microseconds each, so the hand-over
+ * must cost far less than a system call: workers spin for a short while after their last task and fall
+ * asleep only then.  All of the state that decides who does what is one 64-bit word, the ticket:
  *
  *     bits 63..32  number of tasks of the current run
  *     bits 31..0   next task to hand out
  *
- * A thread takes a task with one fetch_add and reads both numbers from the value it got back.  A task number
- * below the count is a promise: the run cannot end before that task is done, so fn and arg stay valid.  A
- * number at or above the count means that there is nothing left.  A worker that wakes late (or not at all)
- * therefore holds nobody up: the others finish the work without it, which is what keeps a crowded machine
- * from collapsing. */
+ * A thread takes a task with one fetch_add and reads both numbers from the value it got back.  A task
+ * number below the count is a promise: the run cannot end before that task is done, so fn and arg stay
+ * valid.  A number at or above the count means that there is nothing left.  A worker that wakes late
+ * (or not at all) therefore holds nobody up: the others finish the work without it, which is what keeps
+ * a crowded machine from collapsing. */
 #include "kernels/cpu_pool.h"
 
 #include <errno.h>
@@ -42,8 +42,9 @@ struct pool {
 #endif
 	_Atomic int quit;
 
-	/* All that a hand-over touches lies in one cache line: between processors that share no cache, moving a line
-	 * takes a quarter of a microsecond, and a hand-over should move one there and one back. */
+	/* All that a hand-over touches lies in one cache line: between processors that share no cache,
+	 * moving a line takes a quarter of a microsecond, and a hand-over should move one there and one
+	 * back. */
 	_Alignas(64) _Atomic uint64_t ticket;
 	pool_fn *fn;                 /* fn, arg: written before the ticket is published */
 	void *arg;
@@ -79,8 +80,8 @@ static int ticket_open(uint64_t t)
 	return (uint32_t)t < (uint32_t)(t >> 32);
 }
 
-/* Take and run tasks until none is left; returns how many.  The run cannot end before a worker has reported them, so
- * it is still the same run when the loop comes round. */
+/* Take and run tasks until none is left; returns how many.  The run cannot end before a worker has
+ * reported them, so it is still the same run when the loop comes round. */
 static uint32_t run_tasks(struct pool *p, int id)
 {
 	uint32_t n = 0;
@@ -114,8 +115,9 @@ static int idle(struct pool *p)
 	return !ticket_open(atomic_load(&p->ticket)) && !atomic_load(&p->quit);
 }
 
-/* A busy machine may put a worker on the caller's own processor and leave it there for a long time: the two then take
- * turns and a pool of two is slower than none.  The worker notices and asks for any other processor. */
+/* A busy machine may put a worker on the caller's own processor and leave it there for a long time: the
+ * two then take turns and a pool of two is slower than none.  The worker notices and asks for any other
+ * processor. */
 static void step_aside(struct pool *p, struct worker *w)
 {
 #ifdef __linux__
@@ -288,8 +290,9 @@ struct pool *pool_open(int threads)
 	pthread_cond_init(&p->work, NULL);
 	pthread_cond_init(&p->finished, NULL);
 
-	/* Workers inherit a full mask: signals belong to the threads that expect them.  Not those that a thread raises itself:
-	 * a blocked SIGBUS (the model file was cut) would kill the program before any handler could say why. */
+	/* Workers inherit a full mask: signals belong to the threads that expect them.  Not those that a
+	 * thread raises itself: a blocked SIGBUS (the model file was cut) would kill the program before any
+	 * handler could say why. */
 	sigfillset(&all);
 	sigdelset(&all, SIGBUS);
 	sigdelset(&all, SIGSEGV);

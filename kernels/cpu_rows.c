@@ -75,7 +75,8 @@ void cpu_rmsnorm(struct backend *be, struct tensor *out, const struct tensor *x,
 	struct row_job j = { .c = cpu_of(be), .n = n, .cols = x->cols, .group = group, .eps = eps };
 
 	if (be->failed || !(j.x = cpu_rows_of(be, x, n, 0, "rmsnorm")) ||
-	    !(j.out = cpu_rows_of(be, out, n, x->cols, "rmsnorm")) || !(j.w = cpu_rows_of(be, w, 1, group, "rmsnorm")))
+	    !(j.out = cpu_rows_of(be, out, n, x->cols, "rmsnorm")) ||
+	    !(j.w = cpu_rows_of(be, w, 1, group, "rmsnorm")))
 		return;
 	if (group <= 0 || x->cols % group) {
 		cpu_fail(be, "internal: rmsnorm got %d columns in groups of %d", (int)x->cols, (int)group);
@@ -97,13 +98,15 @@ static void rope_task(void *arg, int task, int worker)
 void cpu_rope(struct backend *be, struct tensor *x, const struct tensor *table, int32_t head_dim,
                      int32_t dims, int neox, int32_t n)
 {
-	struct row_job j = { .c = cpu_of(be), .n = n, .cols = x->cols, .head_dim = head_dim, .dims = dims, .neox = neox };
+	struct row_job j = { .c = cpu_of(be), .n = n, .cols = x->cols, .head_dim = head_dim, .dims = dims,
+	                     .neox = neox };
 
-	if (be->failed || !(j.out = cpu_rows_of(be, x, n, 0, "rope")) || !(j.x = cpu_rows_of(be, table, n, dims, "rope")))
+	if (be->failed || !(j.out = cpu_rows_of(be, x, n, 0, "rope")) ||
+	    !(j.x = cpu_rows_of(be, table, n, dims, "rope")))
 		return;
 	if (head_dim <= 0 || x->cols % head_dim || dims > head_dim || dims % 2) {
-		cpu_fail(be, "internal: rope got %d columns, heads of %d, %d of them rotated", (int)x->cols, (int)head_dim,
-		     (int)dims);
+		cpu_fail(be, "internal: rope got %d columns, heads of %d, %d of them rotated", (int)x->cols,
+		         (int)head_dim, (int)dims);
 		return;
 	}
 	j.heads = x->cols / head_dim;

@@ -1,8 +1,8 @@
 /* tests/t_kernels.c - every operation of the CPU backend, at every level this machine has.
  *
- * Each result is compared with a plain computation in double made here, and the levels with one another; then the
- * promise that the engine builds on: the same bits for any number of threads and any way to cut a run of tokens
- * into calls. */
+ * Each result is compared with a plain computation in double made here, and the levels with one
+ * another; then the promise that the engine builds on: the same bits for any number of threads and any
+ * way to cut a run of tokens into calls. */
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -13,7 +13,6 @@
 
 #include "kernels/backend.h"
 #include "kernels/cpu_fns.h"
-#include "kernels/cpu_pool.h"
 #include "kernels/quant.h"
 #include "tests/test.h"
 
@@ -68,7 +67,8 @@ static float *random_floats(size_t n, float lo, float hi)
 	return x;
 }
 
-static struct tensor tensor_new(struct backend *be, enum dtype type, int32_t rows, int32_t cols, const void *data)
+static struct tensor tensor_new(struct backend *be, enum dtype type, int32_t rows, int32_t cols,
+                                const void *data)
 {
 	struct tensor t = { .type = type, .rows = rows, .cols = cols };
 
@@ -78,7 +78,8 @@ static struct tensor tensor_new(struct backend *be, enum dtype type, int32_t row
 	return t;
 }
 
-static struct tensor weight_new(struct backend *be, enum dtype type, int32_t rows, int32_t cols, const void *data)
+static struct tensor weight_new(struct backend *be, enum dtype type, int32_t rows, int32_t cols,
+                                const void *data)
 {
 	struct tensor t = { .type = type, .rows = rows, .cols = cols };
 
@@ -139,8 +140,8 @@ static int is_float(enum dtype t)
 	return t == DT_F32 || t == DT_F16 || t == DT_BF16;
 }
 
-/* x as a quantised product sees it: int8 under one scale per block of 32, with a second plane where one value towers
- * above the rest or where all_wide asks for it. */
+/* x as a quantised product sees it: int8 under one scale per block of 32, with a second plane where one
+ * value towers above the rest or where all_wide asks for it. */
 static void round_activations(float *out, const float *x, size_t n, int all_wide)
 {
 	for (size_t b = 0; b < n; b += 32) {
@@ -163,8 +164,8 @@ static void round_activations(float *out, const float *x, size_t n, int all_wide
 }
 
 /* out[n][rows] = x w^T in double, with the activations rounded as the type asks. */
-static void product(float *out, enum dtype type, const void *w, int32_t rows, int32_t cols, const float *x, int32_t n,
-                    int all_wide)
+static void product(float *out, enum dtype type, const void *w, int32_t rows, int32_t cols,
+                    const float *x, int32_t n, int all_wide)
 {
 	size_t nw = (size_t)rows * (size_t)cols, nx = (size_t)n * (size_t)cols;
 	float *wf = must_alloc(nw * sizeof *wf), *xr = must_alloc(nx * sizeof *xr);
@@ -355,7 +356,8 @@ TEST(embed_every_type)
 	for (int t = 0; t < DT_COUNT; t++) {
 		struct backend *be = open_level("c", 2);
 		uint8_t *w = random_weight((enum dtype)t, ROWS, COLS);
-		struct tensor table = { .type = (enum dtype)t, .rows = ROWS, .cols = COLS }, out = guarded(be, N, COLS);
+		struct tensor table = { .type = (enum dtype)t, .rows = ROWS, .cols = COLS };
+		struct tensor out = guarded(be, N, COLS);
 		float *ref = must_alloc(ROWS * COLS * 4), *got;
 
 		CHECK(be->ops->adopt(be, &table, w, 1) == 0);
@@ -426,14 +428,16 @@ TEST(rmsnorm_matches_double)
 TEST(rope_matches_double)
 {
 	static const struct { int32_t heads, head_dim, dims, n; int neox; } shape[] = {
-		{ 9, 64, 64, 1, 0 }, { 3, 64, 64, 5, 1 }, { 2, 80, 80, 3, 1 }, { 2, 96, 32, 3, 1 }, { 2, 96, 32, 3, 0 },
+		{ 9, 64, 64, 1, 0 }, { 3, 64, 64, 5, 1 }, { 2, 80, 80, 3, 1 }, { 2, 96, 32, 3, 1 },
+		{ 2, 96, 32, 3, 0 },
 		{ 1, 32, 6, 2, 1 }, { 1, 10, 10, 2, 0 }, { 9, 64, 64, 100, 0 },
 	};
 
 	for (int l = 0; l < N_LEVELS; l++)
 		for (size_t s = 0; s < sizeof shape / sizeof shape[0]; s++) {
 			struct backend *be = open_level(levels[l], 2);
-			int32_t dim = shape[s].head_dim, dims = shape[s].dims, n = shape[s].n, cols = shape[s].heads * dim;
+			int32_t dim = shape[s].head_dim, dims = shape[s].dims, n = shape[s].n;
+			int32_t cols = shape[s].heads * dim;
 			size_t all = (size_t)n * (size_t)cols;
 			float *x, *table, *ref, *got;
 			struct tensor tx, tt;
@@ -683,7 +687,8 @@ TEST(matmul_groups_bias_and_accumulate)
 		}
 }
 
-static float *glu_once(struct backend *be, const struct tensor *gate, const struct tensor *up, const float *x, int32_t n)
+static float *glu_once(struct backend *be, const struct tensor *gate, const struct tensor *up,
+                       const float *x, int32_t n)
 {
 	struct tensor tx = tensor_new(be, DT_F32, n, gate->cols, x), out = guarded(be, n, gate->rows);
 
@@ -747,7 +752,8 @@ TEST(products_same_bits_for_threads_and_cuts)
 	for (int l = 0; l < N_LEVELS; l++)
 		for (int t = 0; t < DT_COUNT; t++) {
 			int32_t cols = dtype_info((enum dtype)t)->block == 256 ? 512 : 416;
-			uint8_t *g = random_weight((enum dtype)t, ROWS, cols), *u = random_weight((enum dtype)t, ROWS, cols);
+			uint8_t *g = random_weight((enum dtype)t, ROWS, cols);
+			uint8_t *u = random_weight((enum dtype)t, ROWS, cols);
 			float *x = random_floats(N_CUT * (size_t)cols, -1, 1), *mm = NULL, *glu = NULL;
 
 			for (int threads = 1; threads <= 3; threads++) {
@@ -815,7 +821,8 @@ TEST(products_same_bits_for_large_shapes)
 				free(got);
 			for (int i = 0; i < N; i += 61) {
 				got = matmul_once(be, &tw, x + (size_t)i * COLS, 1);
-				CHECK_MSG(!memcmp(got, all + (size_t)i * ROWS, sizeof(float) * ROWS), "%s token %d", levels[l], i);
+				CHECK_MSG(!memcmp(got, all + (size_t)i * ROWS, sizeof(float) * ROWS), "%s token %d",
+				          levels[l], i);
 				free(got);
 			}
 			be->ops->drop(be, &tw);
@@ -965,9 +972,12 @@ TEST(attention_matches_double)
 {
 	static const struct attn_case list[] = {
 		{ 9, 3, 64, 64, 0, 1, DT_F16 }, { 9, 3, 64, 64, 0, 40, DT_F16 }, { 9, 3, 64, 700, 600, 33, DT_F16 },
-		{ 9, 3, 64, 1100, 1022, 5, DT_F16 }, { 9, 3, 64, 1100, 1023, 1, DT_F32 }, { 4, 4, 32, 300, 100, 70, DT_F32 },
-		{ 8, 1, 128, 600, 510, 3, DT_F16 }, { 2, 1, 80, 600, 511, 2, DT_F16 }, { 2, 2, 96, 130, 63, 3, DT_F16 },
-		{ 64, 1, 32, 70, 60, 2, DT_F16 }, { 2, 1, 40, 1700, 1600, 17, DT_F32 }, { 2, 1, 256, 80, 70, 4, DT_F16 },
+		{ 9, 3, 64, 1100, 1022, 5, DT_F16 }, { 9, 3, 64, 1100, 1023, 1, DT_F32 },
+		{ 4, 4, 32, 300, 100, 70, DT_F32 },
+		{ 8, 1, 128, 600, 510, 3, DT_F16 }, { 2, 1, 80, 600, 511, 2, DT_F16 },
+		{ 2, 2, 96, 130, 63, 3, DT_F16 },
+		{ 64, 1, 32, 70, 60, 2, DT_F16 }, { 2, 1, 40, 1700, 1600, 17, DT_F32 },
+		{ 2, 1, 256, 80, 70, 4, DT_F16 },
 	};
 
 	for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) {
@@ -1221,7 +1231,8 @@ TEST(attention_survives_extreme_scores)
 		}
 		got = attn_once(be, &c, &d);
 		for (int j = 0; j < 64; j++)
-			CHECK_MSG(got[j] == d.v[700 * 64 + j], "%s: %g, expected %g", levels[l], got[j], d.v[700 * 64 + j]);
+			CHECK_MSG(got[j] == d.v[700 * 64 + j], "%s: %g, expected %g", levels[l], got[j],
+			          d.v[700 * 64 + j]);
 		finish(be);
 		free(got);
 		attn_free(&d);
@@ -1234,7 +1245,12 @@ TEST(quantize_same_at_every_level)
 {
 	static const struct cpu_fns *fns[N_LEVELS];
 	enum { COLS = 32 * 37, BLOCKS = COLS / 32 };
-	struct { int8_t q[COLS], lo[COLS]; uint8_t wide[BLOCKS]; float d[BLOCKS]; int32_t sum[2 * BLOCKS], lo_sum[2 * BLOCKS]; } out[2];
+	struct {
+		int8_t q[COLS], lo[COLS];
+		uint8_t wide[BLOCKS];
+		float d[BLOCKS];
+		int32_t sum[2 * BLOCKS], lo_sum[2 * BLOCKS];
+	} out[2];
 
 	memset(out, 0, sizeof out);
 	for (int l = 0; l < N_LEVELS; l++) {
@@ -1260,8 +1276,9 @@ TEST(quantize_same_at_every_level)
 			struct act a[2];
 
 			for (int i = 0; i < 2; i++)
-				a[i] = (struct act){ .q = out[i].q, .lo = out[i].lo, .wide = out[i].wide, .d = out[i].d, .sum = out[i].sum,
-				                     .lo_sum = out[i].lo_sum, .x = x, .n = 1, .cols = COLS, .all_wide = round % 2 };
+				a[i] = (struct act){ .q = out[i].q, .lo = out[i].lo, .wide = out[i].wide, .d = out[i].d,
+				                     .sum = out[i].sum, .lo_sum = out[i].lo_sum, .x = x, .n = 1,
+				                     .cols = COLS, .all_wide = round % 2 };
 			fns[l]->quantize(&a[l > 0], 0);
 			if (l > 0)
 				CHECK_MSG(!memcmp(&out[0], &out[1], sizeof out[0]), "%s differs from c", levels[l]);
@@ -1272,10 +1289,13 @@ TEST(quantize_same_at_every_level)
 			n_wide += out[0].wide[b];
 			for (int j = 0; j < 32; j++) {
 				int q = out[0].q[b * 32 + j], lo = out[0].lo[b * 32 + j];
-				double got = (double)out[0].d[b] * (q + lo / 256.0), step = out[0].d[b] * (out[0].wide[b] ? 1 / 256.0 : 1);
+				double got = (double)out[0].d[b] * (q + lo / 256.0);
+				double step = out[0].d[b] * (out[0].wide[b] ? 1 / 256.0 : 1);
 
 				/* 127 / 256 is as far as the low plane reaches: half a fine step is missing at its ends. */
-				CHECK_MSG(fabs(got - x[b * 32 + j]) <= step * (out[0].wide[b] ? 1.01 : 0.5001) + 1.6e-36, "block %d value %d", b, j);
+				double most = step * (out[0].wide[b] ? 1.01 : 0.5001) + 1.6e-36;
+
+				CHECK_MSG(fabs(got - x[b * 32 + j]) <= most, "block %d value %d", b, j);
 				CHECK(out[0].wide[b] || !lo);
 				sums[j / 16] += q;
 				sums[2 + j / 16] += lo;
@@ -1328,7 +1348,7 @@ TEST(silu_matches_double)
 	}
 }
 
-/* ---- cancel and the pool ---- */
+/* ---- cancel ---- */
 
 TEST(cancel_returns_early)
 {
@@ -1398,57 +1418,4 @@ TEST(cancel_stops_a_running_product)
 	be->ops->drop(be, &tw);
 	finish(be);
 	free(w);
-}
-
-enum { STRESS_TASKS = 97 };
-struct stress { _Atomic int hits[STRESS_TASKS]; int plain[STRESS_TASKS]; int threads, bad; };
-
-static void stress_task(void *arg, int task, int worker)
-{
-	struct stress *s = arg;
-
-	if (worker < 0 || worker >= s->threads)
-		s->bad = 1;
-	atomic_fetch_add_explicit(&s->hits[task], 1, memory_order_relaxed);
-	s->plain[task]++;      /* seen by the caller without more ado: the pool orders it */
-}
-
-TEST(pool_runs_every_task_once)
-{
-	static const int threads[] = { 1, 2, 3, 7, 16 };
-
-	for (int k = 0; k < 5; k++) {
-		struct pool *p = pool_open(threads[k]);
-		int runs = 0, tasks[] = { 0, 1, 2, 3, 5, 17, STRESS_TASKS };
-
-		CHECK(p != NULL);
-		if (!p)
-			return;
-		CHECK_INT(pool_threads(p), threads[k]);
-		for (int round = 0; round < 300; round++)
-			for (int t = 0; t < 7; t++, runs++) {
-				struct stress s = { .threads = threads[k] };
-				int wrong = 0;
-
-				pool_run(p, stress_task, &s, tasks[t]);
-				for (int i = 0; i < STRESS_TASKS; i++)
-					wrong += atomic_load(&s.hits[i]) != (i < tasks[t]) || s.plain[i] != (i < tasks[t]);
-				CHECK_MSG(!wrong && !s.bad, "%d threads, %d tasks", threads[k], tasks[t]);
-				/* Let the workers fall asleep now and then. */
-				if (round % 100 == 99)
-					nanosleep(&(struct timespec){ .tv_nsec = 300000 }, NULL);
-			}
-		pool_close(p);
-	}
-	pool_close(NULL);
-	CHECK(pool_cpus() >= 1);
-}
-
-TEST(bandwidth_is_a_figure)
-{
-	double b = backend_bandwidth(2, 64 << 20), one = backend_bandwidth(1, 1);
-
-	CHECK(b > 1e8 && b < 1e14);
-	CHECK(one > 0);
-	test_note("two threads read %.1f GB/s", b / 1e9);
 }
