@@ -6,9 +6,9 @@
  *
  *     i   = sum of stored * q - offset * sum of q          exact, in integers
  *     acc = fma(float(i), d_w * d_x, acc)                  twice when there is a scale per half block
- *     acc = fma(min_w, d_x * (sum of q + sum of lo / 256), acc)     types with a minimum
+ *     acc = fma(min_w, d_x * sum of q, acc)                types with a minimum
  *
- * and then once more over the column's wide blocks with lo in the place of q and d_x / 256 in that of d_x.  That is the whole
+ * and the same for lo with d_x / 256 over the column's wide blocks, in a sum of its own that is added last.  That is the whole
  * sequence whatever the number of columns: a product for one token and the same token among 512 give the same
  * bits.  Up to TILE columns live in registers while a block's weights are taken apart once; wide blocks are few
  * and scattered, so their second pass goes column by column unless most blocks are wide.  (A block that is not
@@ -40,21 +40,18 @@ void avx512_pack(enum dtype type, void *panel, const void *rows, size_t row_byte
 	cpu_pack(type, PANEL, 0x80, panel, rows, row_bytes, n_rows, cols);
 }
 
+static int32_t min32(int32_t a, int32_t b)
+{
+	return a < b ? a : b;
+}
+
 /* ---- quantised weights ---- */
 
-/* One plane (q or lo) of the columns of a tile: per column and block the scale, scale * sum for minima, and where the integer
- * sums start. */
-struct plane {
-	const int8_t *q;                 /* first column, first block */
-	float d[TILE][CHUNK];
-	float ds[TILE][2 * CHUNK];       /* per half block when the type has two; of both planes together */
-	int32_t start[TILE][2 * CHUNK];
-};
-
+/* Per column and block of one plane (q or lo): the scale, scale * sum for minima, and where the integer sums start. */
 struct factors {
-	struct plane q, lo;
-	uint64_t wide[TILE];             /* a bit per block */
-	int32_t n_wide;
+	float d[TILE][CHUNK];
+	float ds[TILE][2 * CHUNK];       /* per half block when the type has two */
+	int32_t start[TILE][2 * CHUNK];
 };
 
 /* sums at i .. i + 15 per block, or per half block: both halves of a block added up unless the type keeps them apart. */
@@ -72,45 +69,43 @@ INLINE __m512i block_sums(struct pack_format f, const int32_t *sum, int32_t i, i
 	return _mm512_add_epi32(_mm512_permutex2var_epi32(a, even, b), _mm512_permutex2var_epi32(a, odd, b));
 }
 
-INLINE void factors_fill(struct factors *p, struct pack_format f, int tile, const struct act *x, int32_t c0,
-                         int32_t b0, int32_t nb)
+/* Rows `first` and up = columns c0 and up of the plane q or lo. */
+INLINE void factors_fill(struct factors *p, struct pack_format f, int tile, int first, const struct act *x, int is_lo,
+                         int32_t c0, int32_t b0, int32_t nb)
 {
+	const int32_t *sum = is_lo ? x->lo_sum : x->sum;
+	const __m512 part = _mm512_set1_ps(is_lo ? 1.0f / 256 : 1);
+
 	const __m512i low = _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
-	const __m512i offset = _mm512_set1_epi32(-f.offset);
-	const __m512 part = _mm512_set1_ps(1.0f / 256);
 	size_t blocks = (size_t)x->cols / 32, at = (size_t)c0 * blocks + (size_t)b0;
-	__mmask64 there = ~(__mmask64)0 >> (64 - nb);
 
-	p->q.q = x->q + at * 32;
-	p->lo.q = x->lo + at * 32;
-	p->n_wide = 0;
-	for (int c = 0; c < tile; c++, at += blocks) {
-		__m512i wide = _mm512_maskz_loadu_epi8(there, x->wide + at);
-
-		p->wide[c] = _mm512_test_epi8_mask(wide, wide);
-		p->n_wide += __builtin_popcountll(p->wide[c]);
+	for (int c = first; c < first + tile; c++, at += blocks) {
 		for (int32_t b = 0; b < nb; b += 16) {
-			__m512 d = _mm512_maskz_loadu_ps((__mmask16)(there >> b), x->d + at + b);
+			__mmask16 mask = nb - b >= 16 ? 0xffff : (__mmask16)((1u << (nb - b)) - 1);
 
-			_mm512_storeu_ps(p->q.d[c] + b, d);
-			_mm512_storeu_ps(p->lo.d[c] + b, _mm512_mul_ps(d, part));
+			_mm512_storeu_ps(p->d[c] + b, _mm512_mul_ps(_mm512_maskz_loadu_ps(mask, x->d + at + b), part));
 		}
 		for (int32_t i = 0; i < nb * f.halves && (f.has_min || f.offset); i += 16) {
-			__m512i s = block_sums(f, x->sum + 2 * at, i, nb * f.halves);
-			__m512i t = block_sums(f, x->lo_sum + 2 * at, i, nb * f.halves);
+			__m512i s = block_sums(f, sum + 2 * at, i, nb * f.halves);
 
 			if (f.has_min) {
-				__m512 d = f.halves == 1 ? _mm512_loadu_ps(p->lo.d[c] + i)
-				                         : _mm512_permutexvar_ps(low, _mm512_castps256_ps512(_mm256_loadu_ps(p->lo.d[c] + i / 2)));
+				__m512 d = f.halves == 1 ? _mm512_loadu_ps(p->d[c] + i)
+				                         : _mm512_permutexvar_ps(low, _mm512_castps256_ps512(_mm256_loadu_ps(p->d[c] + i / 2)));
 
-				_mm512_storeu_ps(p->q.ds[c] + i, _mm512_mul_ps(d, _mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_slli_epi32(s, 8), t))));
+				_mm512_storeu_ps(p->ds[c] + i, _mm512_mul_ps(d, _mm512_cvtepi32_ps(s)));
 			}
-			if (f.offset) {
-				_mm512_storeu_si512(p->q.start[c] + i, _mm512_mullo_epi32(s, offset));
-				_mm512_storeu_si512(p->lo.start[c] + i, _mm512_mullo_epi32(t, offset));
-			}
+			if (f.offset)
+				_mm512_storeu_si512(p->start[c] + i, _mm512_mullo_epi32(s, _mm512_set1_epi32(-f.offset)));
 		}
 	}
+}
+
+/* A bit per wide block of one column. */
+INLINE uint64_t wide_blocks(const struct act *x, int32_t c, int32_t b0, int32_t nb)
+{
+	__m512i v = _mm512_maskz_loadu_epi8(~(__mmask64)0 >> (64 - nb), x->wide + (size_t)c * ((size_t)x->cols / 32) + b0);
+
+	return _mm512_test_epi8_mask(v, v);
 }
 
 /* (x >> n) or (x << -n) in 16-bit lanes: the caller masks what crosses into the neighbour byte. */
@@ -199,24 +194,22 @@ INLINE __m512i four(const int8_t *p)
 	return _mm512_set1_epi32(v);
 }
 
-/* A panel, or the part of it that a chunk covers. */
 struct weights {
 	const uint8_t *panel;
-	int32_t b0;                      /* first block of the chunk */
-	__m512i table;
+	__m512i table;                   /* of types with lookup */
 };
 
-/* acc += block b of the chunk times columns c0 .. c0 + tile of one plane. */
-INLINE void block_times(enum dtype type, int tile, const struct weights *w, const struct plane *p, int is_lo, int c0,
-                        size_t ldx, int32_t b, int prefetch, __m512 *acc)
+/* acc += block b times `tile` columns.  q, d, ds and start point at this block in the first column; the next column is ldx
+ * or a row of struct factors further. */
+INLINE void block_times(enum dtype type, int tile, const struct weights *w, int32_t b, int prefetch, const int8_t *q,
+                        size_t ldx, const float *d, const float *ds, const int32_t *start, __m512 *acc)
 {
 	const struct pack_format f = pack_format_of(type);
 	const size_t group_bytes = (size_t)pack_group_units(f) * UNIT, block_bytes = (size_t)pack_block_units(f) * UNIT;
 	const int per = 8 / f.halves;        /* groups of four values under one scale */
-	int32_t in = (w->b0 + b) % f.group;
-	const uint8_t *head = w->panel + (size_t)((w->b0 + b) / f.group) * group_bytes, *sub = head + UNIT;
+	int32_t in = b % f.group;
+	const uint8_t *head = w->panel + (size_t)(b / f.group) * group_bytes, *sub = head + UNIT;
 	const uint8_t *quants = sub + f.sub * UNIT + (size_t)in * block_bytes;
-	const int8_t *q = p->q + (size_t)b * 32 + (size_t)c0 * ldx;
 	__m512 dw[2], mw[2];
 	__m512i sum[TILE];
 
@@ -226,48 +219,59 @@ INLINE void block_times(enum dtype type, int tile, const struct weights *w, cons
 	block_scales(type, f, head, sub, in, dw, mw);
 	UNROLL for (int g = 0; g < 8; g++) {
 		const int h = g / per;
-		const int32_t i = b * f.halves + h;
 		__m512i v = block_group(f, quants, g, w->table);
 
 		if (g % per == 0)
 			UNROLL for (int c = 0; c < tile; c++)
-				sum[c] = f.offset ? _mm512_set1_epi32(p->start[c0 + c][i]) : _mm512_setzero_si512();
+				sum[c] = f.offset ? _mm512_set1_epi32(start[c * 2 * CHUNK + h]) : _mm512_setzero_si512();
 		UNROLL for (int c = 0; c < tile; c++)
 			sum[c] = _mm512_dpbusd_epi32(sum[c], v, four(q + (size_t)c * ldx + 4 * g));
 		if (g % per < per - 1)
 			continue;
 		UNROLL for (int c = 0; c < tile; c++) {
 			acc[c] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[c]),
-			                         _mm512_mul_ps(dw[h], _mm512_set1_ps(p->d[c0 + c][b])), acc[c]);
-			if (f.has_min && !is_lo)
-				acc[c] = _mm512_fmadd_ps(mw[h], _mm512_set1_ps(p->ds[c0 + c][i]), acc[c]);
+			                         _mm512_mul_ps(dw[h], _mm512_set1_ps(d[c * CHUNK])), acc[c]);
+			if (f.has_min)
+				acc[c] = _mm512_fmadd_ps(mw[h], _mm512_set1_ps(ds[c * 2 * CHUNK + h]), acc[c]);
 		}
 	}
 }
 
-/* sums += nb blocks times `tile` columns of one plane. */
-INLINE void tile_times(enum dtype type, int tile, const struct weights *w, const struct plane *p, int is_lo, size_t ldx,
-                       int32_t nb, __m512 *sums)
+/* sums += blocks b0 .. b0 + nb times `tile` columns of one plane. */
+INLINE void tile_times(enum dtype type, int tile, const struct weights *w, int32_t b0, int32_t nb, int prefetch,
+                       const int8_t *q, size_t ldx, const struct factors *p, __m512 *sums)
 {
+	const int halves = pack_format_of(type).halves;
 	__m512 acc[TILE];
 
+	q += (size_t)b0 * 32;
 	UNROLL for (int c = 0; c < tile; c++)
 		acc[c] = sums[c];
-	for (int32_t b = 0; b < nb; b++)
-		block_times(type, tile, w, p, is_lo, 0, ldx, b, tile == 1 && !is_lo, acc);
+	for (int32_t b = 0; b < nb; b++, q += 32)
+		block_times(type, tile, w, b0 + b, prefetch, q, ldx, p->d[0] + b, p->ds[0] + b * halves, p->start[0] + b * halves,
+		            acc);
 	UNROLL for (int c = 0; c < tile; c++)
 		sums[c] = acc[c];
 }
 
-/* The low plane of one column's wide blocks. */
-INLINE __m512 wide_times(enum dtype type, const struct weights *w, const struct plane *p, int c, size_t ldx, uint64_t wide,
-                         __m512 sum)
+/* The low plane of one column's wide blocks, a bit for each from b0: factors as in factors_fill. */
+INLINE __m512 wide_times(enum dtype type, const struct weights *w, const struct act *x, int32_t c, int32_t b0, uint64_t wide,
+                         __m512 acc)
 {
-	__m512 acc[TILE] = { sum };
+	const struct pack_format f = pack_format_of(type);
+	size_t at = (size_t)c * ((size_t)x->cols / 32);
 
-	for (; wide; wide &= wide - 1)
-		block_times(type, 1, w, p, 1, c, ldx, __builtin_ctzll(wide), 0, acc);
-	return acc[0];
+	for (; wide; wide &= wide - 1) {
+		int32_t b = b0 + __builtin_ctzll(wide);
+		const int32_t *lo = x->lo_sum + 2 * (at + (size_t)b);
+		int32_t s[2] = { f.halves == 1 ? lo[0] + lo[1] : lo[0], lo[1] };
+		float d = x->d[at + (size_t)b] * (1.0f / 256);
+		float ds[2] = { d * (float)s[0], d * (float)s[1] };
+		int32_t start[2] = { -f.offset * s[0], -f.offset * s[1] };
+
+		block_times(type, 1, w, b, 0, x->lo + (at + (size_t)b) * 32, 0, &d, ds, start, &acc);
+	}
+	return acc;
 }
 
 INLINE void panel_columns(enum dtype type, int tile, const uint8_t *panel, const struct act *x, int32_t c0, float *out,
@@ -276,28 +280,45 @@ INLINE void panel_columns(enum dtype type, int tile, const uint8_t *panel, const
 	const struct pack_format f = pack_format_of(type);
 	struct weights w = { .panel = panel };
 	struct factors p;
-	__m512 sums[TILE];
-	size_t ldx = (size_t)x->cols;
+	__m512 sums[TILE], lo[TILE];
+	size_t ldx = (size_t)x->cols, at = (size_t)c0 * ldx;
 	int32_t blocks = x->cols / 32;
 
 	if (f.lookup)
 		w.table = _mm512_xor_si512(_mm512_broadcast_i32x4(_mm_loadu_si128((const void *)iq4_values)),
 		                           _mm512_set1_epi8((char)0x80));
 	for (int c = 0; c < tile; c++)
-		sums[c] = _mm512_setzero_ps();
-	for (; w.b0 < blocks; w.b0 += CHUNK) {
-		int32_t nb = blocks - w.b0 < CHUNK ? blocks - w.b0 : CHUNK;
+		sums[c] = lo[c] = _mm512_setzero_ps();
+	for (int32_t b0 = 0; b0 < blocks; b0 += CHUNK) {
+		int32_t nb = min32(blocks - b0, CHUNK), n_wide = 0;
+		uint64_t wide[TILE];
 
-		factors_fill(&p, f, tile, x, c0, w.b0, nb);
-		tile_times(type, tile, &w, &p.q, 0, ldx, nb, sums);
-		if (p.n_wide > nb * tile / 2)
-			tile_times(type, tile, &w, &p.lo, 1, ldx, nb, sums);
-		else
-			for (int c = 0; p.n_wide && c < tile; c++)
-				sums[c] = wide_times(type, &w, &p.lo, c, ldx, p.wide[c], sums[c]);
+		for (int c = 0; c < tile; c++) {
+			wide[c] = wide_blocks(x, c0 + c, b0, nb);
+			n_wide += __builtin_popcountll(wide[c]);
+		}
+		factors_fill(&p, f, tile, 0, x, 0, c0, b0, nb);
+		if (tile == 1 && n_wide > nb / 2) {
+			/* Weights are read once: the planes are the two columns of a tile. */
+			__m512 both[TILE] = { sums[0], lo[0] };
+
+			factors_fill(&p, f, 1, 1, x, 1, c0, b0, nb);
+			tile_times(type, 2, &w, b0, nb, 1, x->q + at, (size_t)((uintptr_t)x->lo - (uintptr_t)x->q), &p, both);
+			sums[0] = both[0];
+			lo[0] = both[1];
+			continue;
+		}
+		tile_times(type, tile, &w, b0, nb, tile == 1, x->q + at, ldx, &p, sums);
+		if (n_wide > nb * tile / 2) {
+			factors_fill(&p, f, tile, 0, x, 1, c0, b0, nb);
+			tile_times(type, tile, &w, b0, nb, 0, x->lo + at, ldx, &p, lo);
+		} else {
+			for (int c = 0; c < tile; c++)
+				lo[c] = wide_times(type, &w, x, c0 + c, b0, wide[c], lo[c]);
+		}
 	}
 	for (int c = 0; c < tile; c++)
-		_mm512_storeu_ps(out + (size_t)(c0 + c) * (size_t)ldo, sums[c]);
+		_mm512_storeu_ps(out + (size_t)(c0 + c) * (size_t)ldo, _mm512_add_ps(sums[c], lo[c]));
 }
 
 INLINE void panel_type(enum dtype type, const uint8_t *panel, const struct act *x, int32_t c0, int32_t c1, float *out,
