@@ -238,17 +238,20 @@ static void check_perplexity(const char *what, struct run *r, const char *text, 
 TEST(default_model_perplexity)
 {
 	size_t n, n_wiki, n_book;
-	char *text = test_read(test_shared("data/models/smollm2-reference.json"), &n);
-	char *wiki = test_read(test_shared("data/text/wiki.test.raw"), &n_wiki);
-	char *book = test_read(test_shared("data/books/stevenson-treasure-island.txt"), &n_book);
-	struct json ref = json_parse(text, n);
+	char *text, *wiki, *book;
+	struct json ref;
 	struct run r;
 
 	if (getenv("WEIR_TEST_SLOW_BUILD"))
 		SKIP("takes minutes under a sanitizer");
+	test_shared("data/books");   /* skips before anything is allocated */
 	r = run_open(test_model(), "f16", 8192);
 	if (!r.t)
 		return;
+	text = test_read(test_shared("data/models/smollm2-reference.json"), &n);
+	wiki = test_read(test_shared("data/text/wiki.test.raw"), &n_wiki);
+	book = test_read(test_shared("data/books/stevenson-treasure-island.txt"), &n_book);
+	ref = json_parse(text, n);
 	check_perplexity("wiki, 64 KiB", &r, wiki, 65536, 0, 2048, 1024, json_get(ref, "wiki64k_window2048_second_half"));
 	check_perplexity("Treasure Island, 8,000 tokens", &r, book, n_book, 8000, 8000, 1,
 	                 json_at(json_get(ref, "book_8000"), 0));
