@@ -42,37 +42,53 @@ void avx2_pack(enum dtype type, void *panel, const void *rows, size_t row_bytes,
 	cpu_pack(type, PANEL, 0, panel, rows, row_bytes, n_rows, cols);
 }
 
+static int32_t min32(int32_t a, int32_t b)
+{
+	return a < b ? a : b;
+}
+
 /* ---- quantised weights ---- */
 
-/* Per column and block: scale, scale * sum for minima, and where the integer sums of both planes start. */
+/* Per column and block of one plane (q or lo): the scale, scale * sum for minima, and where the integer sums start. */
 struct factors {
 	float d[TILE][CHUNK];
 	float ds[TILE][2 * CHUNK];       /* per half block when the type has two */
-	int32_t start[2][TILE][2 * CHUNK];
-	uint8_t wide[CHUNK];             /* in any of the columns */
+	int32_t start[TILE][2 * CHUNK];
 };
 
-INLINE void factors_fill(struct factors *p, struct pack_format f, int tile, const struct act *x, int32_t c0,
-                         int32_t b0, int32_t nb)
+/* Rows `first` and up = columns c0 and up of the plane q or lo. */
+INLINE void factors_fill(struct factors *p, struct pack_format f, int tile, int first, const struct act *x, int is_lo,
+                         int32_t c0, int32_t b0, int32_t nb)
 {
-	memset(p->wide, 0, sizeof p->wide);
-	for (int c = 0; c < tile; c++) {
-		size_t at = (size_t)(c0 + c) * ((size_t)x->cols / 32) + (size_t)b0;
-		const int32_t *sum = x->sum + 2 * at, *lo = x->lo_sum + 2 * at;
+	size_t blocks = (size_t)x->cols / 32, at = (size_t)c0 * blocks + (size_t)b0;
 
-		for (int32_t b = 0; b < nb; b++) {
-			p->d[c][b] = x->d[at + (size_t)b];
-			p->wide[b] |= x->wide[at + (size_t)b];
-		}
-		for (int32_t i = 0; i < nb * f.halves; i++) {
+	for (int c = first; c < first + tile; c++, at += blocks) {
+		const int32_t *sum = (is_lo ? x->lo_sum : x->sum) + 2 * at;
+
+		for (int32_t b = 0; b < nb; b++)
+			p->d[c][b] = is_lo ? x->d[at + (size_t)b] * (1.0f / 256) : x->d[at + (size_t)b];
+		for (int32_t i = 0; i < nb * f.halves && (f.has_min || f.offset); i++) {
 			int32_t s = f.halves == 2 ? sum[i] : sum[2 * i] + sum[2 * i + 1];
-			int32_t t = f.halves == 2 ? lo[i] : lo[2 * i] + lo[2 * i + 1];
 
-			p->ds[c][i] = p->d[c][i / f.halves] * (1.0f / 256) * (float)(s * 256 + t);
-			p->start[0][c][i] = -f.offset * s;
-			p->start[1][c][i] = -f.offset * t;
+			p->ds[c][i] = p->d[c][i / f.halves] * (float)s;
+			p->start[c][i] = -f.offset * s;
 		}
 	}
+}
+
+/* A bit per wide block of one column. */
+INLINE uint64_t wide_blocks(const struct act *x, int32_t c, int32_t b0, int32_t nb)
+{
+	const uint8_t *w = x->wide + (size_t)c * ((size_t)x->cols / 32) + b0;
+	uint64_t bits = 0, v;
+
+	for (int32_t b = 0; b < nb; b += 8) {
+		v = 0;
+		memcpy(&v, w + b, nb - b < 8 ? (size_t)(nb - b) : 8);
+		/* Eight bytes of 0 or 1: the product gathers them in the top byte. */
+		bits |= (v * 0x0102040810204080 >> 56) << b;
+	}
+	return bits;
 }
 
 /* (x >> n) or (x << -n) in 16-bit lanes: the caller masks what crosses into the neighbour byte. */
@@ -172,21 +188,38 @@ INLINE __m256i four(const int8_t *p)
 	return _mm256_set1_epi32(v);
 }
 
-/* Integer sums of half h of a block (of the whole block when there is one scale) with one plane of `tile` columns. */
-INLINE void block_dots(struct pack_format f, int tile, const uint8_t *w, int h, __m256i table, const int8_t *q, size_t ldx,
-                       const int32_t (*start)[2 * CHUNK], __m256i *sum)
+struct weights {
+	const uint8_t *panel;
+	__m256i table;                   /* of types with lookup */
+};
+
+/* acc += block b times `tile` columns.  q, d, ds and start point at this block in the first column; the next column is ldx
+ * or a row of struct factors further. */
+INLINE void block_times(enum dtype type, int tile, const struct weights *w, int32_t b, int prefetch, const int8_t *q,
+                        size_t ldx, const float *d, const float *ds, const int32_t *start, __m256 *acc)
 {
+	const struct pack_format f = format_of(type);
+	const size_t group_bytes = (size_t)pack_group_units(f) * UNIT, block_bytes = (size_t)pack_block_units(f) * UNIT;
 	const int per = 8 / f.halves;        /* groups of four values under one scale */
 	const int safe = safe_groups(f);
 	const __m256i ones = _mm256_set1_epi16(1);
-	__m256i pairs[TILE];
+	int32_t in = b % f.group;
+	const uint8_t *head = w->panel + (size_t)(b / f.group) * group_bytes, *sub = head + UNIT;
+	const uint8_t *quants = sub + f.sub * UNIT + (size_t)in * block_bytes;
+	__m256 dw[2], mw[2];
+	__m256i sum[TILE], pairs[TILE];
 
-	UNROLL for (int c = 0; c < tile; c++)
-		sum[c] = f.offset ? _mm256_set1_epi32(start[c][0]) : _mm256_setzero_si256();
-	UNROLL for (int i = 0; i < per; i++) {
-		const int g = h * per + i;
-		__m256i v = block_group(f, w, g, table), size = _mm256_abs_epi8(v);
+	if (prefetch)
+		UNROLL for (int i = 0; i <= pack_block_units(f); i += 2)
+			_mm_prefetch((const char *)quants + AHEAD + i * UNIT, _MM_HINT_T0);
+	block_scales(type, f, head, sub, in, dw, mw);
+	UNROLL for (int g = 0; g < 8; g++) {
+		const int h = g / per;
+		__m256i v = block_group(f, quants, g, w->table), size = _mm256_abs_epi8(v);
 
+		if (g % per == 0)
+			UNROLL for (int c = 0; c < tile; c++)
+				sum[c] = f.offset ? _mm256_set1_epi32(start[c * 2 * CHUNK + h]) : _mm256_setzero_si256();
 		UNROLL for (int c = 0; c < tile; c++) {
 			__m256i a = four(q + (size_t)c * ldx + 4 * g);
 
@@ -195,74 +228,99 @@ INLINE void block_dots(struct pack_format f, int tile, const uint8_t *w, int h, 
 			if (g % safe == safe - 1)
 				sum[c] = _mm256_add_epi32(sum[c], _mm256_madd_epi16(pairs[c], ones));
 		}
+		if (g % per < per - 1)
+			continue;
+		UNROLL for (int c = 0; c < tile; c++) {
+			acc[c] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum[c]),
+			                         _mm256_mul_ps(dw[h], _mm256_set1_ps(d[c * CHUNK])), acc[c]);
+			if (f.has_min)
+				acc[c] = _mm256_fmadd_ps(mw[h], _mm256_set1_ps(ds[c * 2 * CHUNK + h]), acc[c]);
+		}
 	}
 }
 
-/* Blocks b0 .. b0 + nb of one panel times `tile` columns from c0, added to sums. */
-INLINE void panel_tile(enum dtype type, int tile, const uint8_t *panel, const struct factors *p, const struct act *x,
-                       int32_t c0, int32_t b0, int32_t nb, __m256 *sums)
+/* sums += blocks b0 .. b0 + nb times `tile` columns of one plane. */
+INLINE void tile_times(enum dtype type, int tile, const struct weights *w, int32_t b0, int32_t nb, int prefetch,
+                       const int8_t *q, size_t ldx, const struct factors *p, __m256 *sums)
 {
-	const struct pack_format f = format_of(type);
-	const size_t group_bytes = (size_t)pack_group_units(f) * UNIT, block_bytes = (size_t)pack_block_units(f) * UNIT;
-	const size_t ldx = (size_t)x->cols;
-	size_t at = (size_t)c0 * ldx + (size_t)b0 * 32;
-	__m256i table = _mm256_setzero_si256();
+	const int halves = format_of(type).halves;
 	__m256 acc[TILE];
 
-	if (f.lookup)
-		table = _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)iq4_values));
+	q += (size_t)b0 * 32;
 	UNROLL for (int c = 0; c < tile; c++)
 		acc[c] = sums[c];
-	for (int32_t b = 0; b < nb; b++, at += 32) {
-		int32_t in = (b0 + b) % f.group;
-		const uint8_t *head = panel + (size_t)((b0 + b) / f.group) * group_bytes, *sub = head + UNIT;
-		const uint8_t *w = sub + f.sub * UNIT + (size_t)in * block_bytes;
-		__m256 dw[2], mw[2];
-
-		if (tile == 1)
-			UNROLL for (int i = 0; i <= pack_block_units(f); i += 2)
-				_mm_prefetch((const char *)w + AHEAD + i * UNIT, _MM_HINT_T0);
-		block_scales(type, f, head, sub, in, dw, mw);
-		UNROLL for (int h = 0; h < f.halves; h++) {
-			const int32_t i = b * f.halves + h;
-			__m256i sum[TILE], lo[TILE];
-
-			block_dots(f, tile, w, h, table, x->q + at, ldx, (const void *)&p->start[0][0][i], sum);
-			if (p->wide[b]) {
-				block_dots(f, tile, w, h, table, x->lo + at, ldx, (const void *)&p->start[1][0][i], lo);
-				UNROLL for (int c = 0; c < tile; c++)
-					sum[c] = _mm256_add_epi32(_mm256_slli_epi32(sum[c], 8), lo[c]);
-				dw[h] = _mm256_mul_ps(dw[h], _mm256_set1_ps(1.0f / 256));
-			}
-			UNROLL for (int c = 0; c < tile; c++) {
-				acc[c] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum[c]),
-				                         _mm256_mul_ps(dw[h], _mm256_set1_ps(p->d[c][b])), acc[c]);
-				if (f.has_min)
-					acc[c] = _mm256_fmadd_ps(mw[h], _mm256_set1_ps(p->ds[c][i]), acc[c]);
-			}
-		}
-	}
+	for (int32_t b = 0; b < nb; b++, q += 32)
+		block_times(type, tile, w, b0 + b, prefetch, q, ldx, p->d[0] + b, p->ds[0] + b * halves, p->start[0] + b * halves,
+		            acc);
 	UNROLL for (int c = 0; c < tile; c++)
 		sums[c] = acc[c];
+}
+
+/* The low plane of one column's wide blocks, a bit for each from b0: factors as in factors_fill. */
+INLINE __m256 wide_times(enum dtype type, const struct weights *w, const struct act *x, int32_t c, int32_t b0, uint64_t wide,
+                         __m256 acc)
+{
+	const struct pack_format f = format_of(type);
+	size_t at = (size_t)c * ((size_t)x->cols / 32);
+
+	for (; wide; wide &= wide - 1) {
+		int32_t b = b0 + __builtin_ctzll(wide);
+		const int32_t *lo = x->lo_sum + 2 * (at + (size_t)b);
+		int32_t s[2] = { f.halves == 1 ? lo[0] + lo[1] : lo[0], lo[1] };
+		float d = x->d[at + (size_t)b] * (1.0f / 256);
+		float ds[2] = { d * (float)s[0], d * (float)s[1] };
+		int32_t start[2] = { -f.offset * s[0], -f.offset * s[1] };
+
+		block_times(type, 1, w, b, 0, x->lo + (at + (size_t)b) * 32, 0, &d, ds, start, &acc);
+	}
+	return acc;
 }
 
 INLINE void panel_columns(enum dtype type, int tile, const uint8_t *panel, const struct act *x, int32_t c0, float *out,
                           int32_t ldo)
 {
+	const struct pack_format f = format_of(type);
+	struct weights w = { .panel = panel };
 	struct factors p;
-	__m256 sums[TILE];
+	__m256 sums[TILE], lo[TILE];
+	size_t ldx = (size_t)x->cols, at = (size_t)c0 * ldx;
 	int32_t blocks = x->cols / 32;
 
+	if (f.lookup)
+		w.table = _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)iq4_values));
 	for (int c = 0; c < tile; c++)
-		sums[c] = _mm256_setzero_ps();
-	for (int32_t b = 0; b < blocks; b += CHUNK) {
-		int32_t nb = blocks - b < CHUNK ? blocks - b : CHUNK;
+		sums[c] = lo[c] = _mm256_setzero_ps();
+	for (int32_t b0 = 0; b0 < blocks; b0 += CHUNK) {
+		int32_t nb = min32(blocks - b0, CHUNK), n_wide = 0;
+		uint64_t wide[TILE];
 
-		factors_fill(&p, format_of(type), tile, x, c0, b, nb);
-		panel_tile(type, tile, panel, &p, x, c0, b, nb, sums);
+		for (int c = 0; c < tile; c++) {
+			wide[c] = wide_blocks(x, c0 + c, b0, nb);
+			for (uint64_t v = wide[c]; v; v &= v - 1)
+				n_wide++;
+		}
+		factors_fill(&p, f, tile, 0, x, 0, c0, b0, nb);
+		if (tile == 1 && n_wide > nb / 2) {
+			/* Weights are read once: the planes are the two columns of a tile. */
+			__m256 both[TILE] = { sums[0], lo[0] };
+
+			factors_fill(&p, f, 1, 1, x, 1, c0, b0, nb);
+			tile_times(type, 2, &w, b0, nb, 1, x->q + at, (size_t)((uintptr_t)x->lo - (uintptr_t)x->q), &p, both);
+			sums[0] = both[0];
+			lo[0] = both[1];
+			continue;
+		}
+		tile_times(type, tile, &w, b0, nb, tile == 1, x->q + at, ldx, &p, sums);
+		if (n_wide > nb * tile / 2) {
+			factors_fill(&p, f, tile, 0, x, 1, c0, b0, nb);
+			tile_times(type, tile, &w, b0, nb, 0, x->lo + at, ldx, &p, lo);
+		} else {
+			for (int c = 0; c < tile; c++)
+				lo[c] = wide_times(type, &w, x, c0 + c, b0, wide[c], lo[c]);
+		}
 	}
 	for (int c = 0; c < tile; c++)
-		_mm256_storeu_ps(out + (size_t)(c0 + c) * (size_t)ldo, sums[c]);
+		_mm256_storeu_ps(out + (size_t)(c0 + c) * (size_t)ldo, _mm256_add_ps(sums[c], lo[c]));
 }
 
 INLINE void panel_type(enum dtype type, const uint8_t *panel, const struct act *x, int32_t c0, int32_t c1, float *out,
