@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "app/output.h"
 #include "ui/ui.h"
 
 int exit_code(enum err_code code)
@@ -42,7 +43,7 @@ int write_all(int fd, const char *bytes, size_t n)
 
 void say_error(const struct err *e)
 {
-	struct str line = {0};
+	struct str line = {0}, wrapped = {0};
 
 	/* The reader of our output has gone: there is no one left to tell. */
 	if (e->code == ERR_FAIL && !e->msg[0])
@@ -50,8 +51,10 @@ void say_error(const struct err *e)
 	str_adds(&line, "weir: ");
 	clean_line(e->msg, strlen(e->msg), &line);
 	str_adds(&line, "\n");
-	write_all(2, line.p, line.n);
+	terminal_wrap(2, line.p, line.n, &wrapped);
+	write_all(2, wrapped.p, wrapped.n);
 	str_free(&line);
+	str_free(&wrapped);
 }
 
 int fail(const struct err *e)
@@ -62,23 +65,23 @@ int fail(const struct err *e)
 
 void say(const char *fmt, ...)
 {
-	struct str text = {0}, line = {0};
-	char *p = NULL;
+	struct str line = {0}, wrapped = {0};
+	char *text = NULL;
 	va_list ap;
 	int n;
 
 	va_start(ap, fmt);
-	n = vasprintf(&p, fmt, ap);
+	n = vasprintf(&text, fmt, ap);
 	va_end(ap);
 	if (n < 0)
 		return;
-	str_add(&text, p, (size_t)n);
-	clean_line(text.p ? text.p : "", text.n, &line);
+	clean_line(text, (size_t)n, &line);
 	str_adds(&line, "\n");
-	write_all(2, line.p, line.n);
-	free(p);
-	str_free(&text);
+	terminal_wrap(2, line.p, line.n, &wrapped);
+	write_all(2, wrapped.p, wrapped.n);
+	free(text);
 	str_free(&line);
+	str_free(&wrapped);
 }
 
 int print_all(const char *bytes, size_t n, struct err *e)

@@ -3,13 +3,14 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "app/app.h"
 
 void output_init(struct output *out, const struct options *o)
 {
-	*out = (struct output){.filter = !o->raw || isatty(1)};
+	*out = (struct output){.filter = !o->raw || isatty(1), .to_terminal = isatty(1)};
 	clean_init(&out->clean, 0);
 }
 
@@ -17,6 +18,7 @@ void output_free(struct output *out)
 {
 	str_free(&out->held);
 	str_free(&out->ready);
+	wrap_free(&out->wrap);
 }
 
 static int output_ready(struct output *out, struct err *e)
@@ -26,8 +28,16 @@ static int output_ready(struct output *out, struct err *e)
 	if (!out->ready.n)
 		return 0;
 	out->mid_line = out->ready.p[out->ready.n - 1] != '\n';
-	rc = print_all(out->ready.p, out->ready.n, e);
+	if (out->to_terminal) {
+		struct str wrapped = {0};
+		wrap_text(&out->wrap, terminal_width(1), out->ready.p, out->ready.n, &wrapped);
+		rc = wrapped.n ? print_all(wrapped.p, wrapped.n, e) : 0;
+		str_free(&wrapped);
+	} else {
+		rc = print_all(out->ready.p, out->ready.n, e);
+	}
 	str_clear(&out->ready);
+	out->broken |= rc < 0;
 	return rc;
 }
 
@@ -62,6 +72,22 @@ int output_end(struct output *out, struct err *e)
 		return -1;
 	out->mid_line = 0;
 	return 0;
+}
+
+size_t terminal_width(int fd)
+{
+	struct winsize size;
+
+	/* Asked anew for every piece: the window may change at any time. */
+	return ioctl(fd, TIOCGWINSZ, &size) < 0 ? 0 : size.ws_col;
+}
+
+void terminal_wrap(int fd, const char *text, size_t n, struct str *out)
+{
+	struct wrap wrap = {0};
+
+	wrap_text(&wrap, isatty(fd) ? terminal_width(fd) : 0, text, n, out);
+	wrap_free(&wrap);
 }
 
 static int terminal_is_dumb(void)

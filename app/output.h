@@ -11,9 +11,12 @@
 struct output {
 	int filter;              /* through clean_text() */
 	struct clean clean;
+	int to_terminal;         /* word wrap */
+	struct wrap wrap;
 	struct str held;         /* unfiltered: a tail that is no whole character yet */
 	struct str ready;        /* scratch */
 	int mid_line;            /* something was written and it did not end with a newline */
+	int broken;              /* standard output cannot be written */
 };
 void output_init(struct output *, const struct options *);
 void output_free(struct output *);
@@ -22,6 +25,10 @@ int  output_text(struct output *, const char *bytes, size_t n, struct err *);
 /* The answer is over: what was held back, and a newline if the last line lacks one. */
 int  output_end(struct output *, struct err *);
 
+/* Columns of the terminal behind this file descriptor; 0 = no terminal, or it does not say. */
+size_t terminal_width(int fd);
+/* Clean text, wrapped for that terminal; as it is for anything else.  Appends. */
+void terminal_wrap(int fd, const char *text, size_t n, struct str *out);
 /* Colours wanted on this file descriptor? */
 int  color_wanted(const struct options *, int fd);
 

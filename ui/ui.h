@@ -1,4 +1,4 @@
-/* ui/ui.h - what the screen side offers to app/: for now, the door every untrusted string goes through.
+/* ui/ui.h - what the screen side offers to app/: for now, the door every untrusted string goes through, and word wrap.
  *
  * Model output, documents, file names, GGUF metadata, session titles and library error texts are
  * hostile until cleaned: the bytes may move the cursor, rewrite the clipboard, reorder a line or hide
@@ -62,5 +62,24 @@ void clean_title(const char *in, size_t n, struct str *out);
 int char_width(int32_t cp);
 /* Columns of clean text. */
 size_t text_width(const char *s, size_t n);
+
+/* ---- word wrap (wrap.c) ---- */
+
+/* State of one text that arrives in pieces; all zero at the start of a line. */
+struct wrap {
+	size_t col;                /* columns used of the line, as far as they are written */
+	/* private */
+	size_t gap;                /* blanks held back: the end of a line loses them */
+	struct str word; size_t word_cols;   /* held back, too: it may not fit */
+	unsigned char flows;       /* the rest of this word goes out as it comes */
+	unsigned char joined;      /* the last character was a joiner */
+	unsigned char as_is, code; /* this line, and those up to the closing fence, are not wrapped */
+	enum { WRAP_INDENT, WRAP_FENCE, WRAP_BODY } head;   /* where in the line we are */
+	size_t indent; int32_t fence; int n_fence;
+};
+void wrap_free(struct wrap *);
+/* Append clean text to *out with line breaks between words, so that lines of `width` columns suffice (0: as it is).
+ * What is held back comes out with the next '\n'.  The pieces may be cut between any two characters. */
+void wrap_text(struct wrap *, size_t width, const char *in, size_t n, struct str *out);
 
 #endif
