@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/memory.h"
+
 /* ---- what the file is ---- */
 
 static char *types_text(const struct gguf *g, char *main_type, size_t cap)
@@ -101,23 +103,38 @@ static int open_template(struct engine *e, const char *wanted, struct err *err)
 	return 0;
 }
 
+/* Weights are packed into memory of their own: say so before the system kills the program for it. */
+static int weights_fit(const struct model *m, struct err *err)
+{
+	const double mib = 1 << 20;
+	uint64_t have = memory_free();
+
+	if (m->weight_bytes <= have)
+		return 0;
+	return err_set(err, ERR_FIT, "the weights need %.0f MiB of memory, %.0f MiB are free; use a smaller model",
+	               (double)m->weight_bytes / mib, (double)have / mib);
+}
+
 static int open_weights(struct engine *e, const struct engine_options *o, struct err *err)
 {
 	struct backend_options bo = { .threads = o->threads };
 	const char *device = o->device && strcmp(o->device, "auto") ? o->device : "cpu";
 	char msg[160];
 
+	e->model.hp.n_vocab = vocab_info(e->vocab)->n;
 	if (o->check_weights && gguf_check_weights(e->gguf, err))
 		return -1;
-	if (hparams_read(&e->model.hp, e->gguf, vocab_info(e->vocab)->n, err))
+	/* Everything is checked before the first weight is loaded, which may take a while. */
+	if (model_bind(&e->model, e->gguf, NULL, err))
 		return -1;
-	if (!o->inspect_only && backend_open(&e->be, device, &bo, msg))
+	if (o->inspect_only)
+		return 0;
+	if (weights_fit(&e->model, err))
+		return -1;
+	if (backend_open(&e->be, device, &bo, msg))
 		return err_set(err, ERR_USAGE, "cannot open device '%s': %s", device, msg);
-	if (model_bind(&e->model, e->gguf, e->be, err))
-		return -1;
-	/* Repacked weights replace the file's copy instead of doubling it. */
-	gguf_drop_pages(e->gguf);
-	return 0;
+	model_release(&e->model);
+	return model_bind(&e->model, e->gguf, e->be, err);
 }
 
 int engine_open(struct engine **out, const struct engine_options *o, struct err *err)
@@ -125,8 +142,11 @@ int engine_open(struct engine **out, const struct engine_options *o, struct err 
 	struct engine *e = xcalloc(1, sizeof *e);
 
 	pthread_mutex_init(&e->lock, NULL);
-	if (gguf_open(&e->gguf, o->model_path, err) || vocab_load(&e->vocab, e->gguf, o->pre, err) ||
-	    open_template(e, o->chat_template, err) || (!o->vocab_only && open_weights(e, o, err))) {
+	/* The architecture first: where it is unknown, so is most of the rest. */
+	if (gguf_open(&e->gguf, o->model_path, err) ||
+	    (!o->vocab_only && hparams_read(&e->model.hp, e->gguf, err)) ||
+	    vocab_load(&e->vocab, e->gguf, o->pre, err) || open_template(e, o->chat_template, err) ||
+	    (!o->vocab_only && open_weights(e, o, err))) {
 		engine_close(e);
 		return -1;
 	}
@@ -210,10 +230,14 @@ int engine_render(const struct engine *e, const struct chat_msg *msg, size_t n, 
 int engine_tokenize(const struct engine *e, const char *text, size_t len, unsigned flags, struct tokens *out, struct err *err)
 {
 	struct span all = { 0, len };
+	size_t start = out->n;
 
 	if ((flags & TOKENIZE_BOS) && e->info.bos >= 0)
 		tokens_add(out, e->info.bos);
-	return vocab_encode(e->vocab, text, len, &all, flags & TOKENIZE_SPECIAL ? 1 : 0, out, err);
+	if (!vocab_encode(e->vocab, text, len, &all, flags & TOKENIZE_SPECIAL ? 1 : 0, out, err))
+		return 0;
+	out->n = start;
+	return -1;
 }
 
 size_t engine_piece(const struct engine *e, int32_t id, int with_special, char *buf, size_t cap)

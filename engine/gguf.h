@@ -10,6 +10,8 @@
 #ifndef WEIR_GGUF_H
 #define WEIR_GGUF_H
 
+#include <string.h>
+
 #include "engine/base.h"
 #include "kernels/backend.h"
 
@@ -53,6 +55,10 @@ struct gguf {
 
 /* Order of bytes, the shorter first: 0 when equal. */
 int view_cmp(struct view a, struct view b);
+static inline int view_is(struct view v, const char *text)
+{
+	return v.n == strlen(text) && !memcmp(v.p, text, v.n);
+}
 const char *gguf_type_name(enum gguf_type);      /* "u32" */
 unsigned gguf_type_size(enum gguf_type);         /* bytes of one value; 0 for strings and arrays */
 

@@ -5,9 +5,16 @@
 #include "engine/model.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define ROPE_FACTORS "rope_freqs.weight"
+/* Of a scaling factor: beyond, frequencies are no longer numbers that a model was trained with. */
+#define FACTOR_MIN 1e-3
+#define FACTOR_MAX 1e6
+enum { HEADS_MAX = 4096, HEAD_DIM_MAX = 1024 };
 
 const struct arch archs[] = {
 	{ .name = "llama" },    /* Llama 1-3.x, Mistral, SmolLM2, TinyLlama */
@@ -26,6 +33,27 @@ static const char *arch_key(struct reader *r, const char *suffix)
 	return r->key;
 }
 
+static int has_key(struct reader *r, const char *suffix)
+{
+	return gguf_find(r->g, arch_key(r, suffix)) != NULL;
+}
+
+/* "'KEY' REST", with its byte offset where the key is in the file. */
+__attribute__((format(printf, 3, 4)))
+static int bad_key(struct reader *r, const char *suffix, const char *rest, ...)
+{
+	const struct gguf_value *v = gguf_find(r->g, arch_key(r, suffix));
+	char text[240];
+	va_list ap;
+
+	va_start(ap, rest);
+	vsnprintf(text, sizeof text, rest, ap);
+	va_end(ap);
+	if (!v)
+		return gguf_err(r->g, r->err, "'%s' %s", r->key, text);
+	return gguf_err(r->g, r->err, "byte %llu: '%s' %s", (unsigned long long)v->off, r->key, text);
+}
+
 /* An integer of the architecture's own keys.  fallback < min means the key is required. */
 static int read_int(struct reader *r, const char *suffix, int64_t min, int64_t max, int64_t fallback, int32_t *out)
 {
@@ -35,8 +63,24 @@ static int read_int(struct reader *r, const char *suffix, int64_t min, int64_t m
 	if (got < 0)
 		return -1;
 	if (!got && fallback < min)
-		return gguf_err(r->g, r->err, "key '%s' is missing", r->key);
+		return bad_key(r, suffix, "is missing");
 	*out = (int32_t)v;
+	return 0;
+}
+
+/* The same for a number with a fraction; NaN is outside of every range. */
+static int read_real(struct reader *r, const char *suffix, double min, double max, double fallback, double *out)
+{
+	double v = fallback;
+	int got = gguf_float(r->g, arch_key(r, suffix), &v, r->err);
+
+	if (got < 0)
+		return -1;
+	if (!got && fallback < min)
+		return bad_key(r, suffix, "is missing");
+	if (!(v >= min && v <= max))
+		return bad_key(r, suffix, "is %g, and must be %g to %g", v, min, max);
+	*out = v;
 	return 0;
 }
 
@@ -46,37 +90,50 @@ static int read_heads(struct reader *r, const char *suffix, int32_t n_layer, int
 	const struct gguf_value *v = gguf_find(r->g, arch_key(r, suffix));
 
 	if (!v || v->type != GGUF_ARRAY)
-		return read_int(r, suffix, 1, 4096, fallback, out);
+		return read_int(r, suffix, 1, HEADS_MAX, fallback, out);
 	if (v->elem != GGUF_I32 && v->elem != GGUF_U32)
-		return gguf_err(r->g, r->err, "key '%s' must hold integers", r->key);
+		return bad_key(r, suffix, "is an array of %s, and must be one of u32 or i32", gguf_type_name(v->elem));
 	if (v->n != (uint64_t)n_layer)
-		return gguf_err(r->g, r->err, "key '%s' has %llu values for %d layers", r->key,
-		                (unsigned long long)v->n, n_layer);
+		return bad_key(r, suffix, "has %llu values for %d layers", (unsigned long long)v->n, n_layer);
 	for (uint64_t i = 0; i < v->n; i++) {
-		int64_t h = gguf_array_int(v, i);
-		if (h < 1 || h > 4096)
-			return gguf_err(r->g, r->err, "key '%s' holds %lld, allowed are 1 to 4096", r->key, (long long)h);
-		if (h != gguf_array_int(v, 0))
-			return gguf_err(r->g, r->err, "key '%s' differs between layers, which is not supported", r->key);
+		long long h = gguf_array_int(v, i), first = gguf_array_int(v, 0);
+		if (h < 1 || h > HEADS_MAX)
+			return bad_key(r, suffix, "holds %lld, and must hold 1 to %d", h, HEADS_MAX);
+		if (h != first)
+			return bad_key(r, suffix, "is %lld for one layer and %lld for another, which is not supported",
+			               first, h);
 	}
 	*out = (int32_t)gguf_array_int(v, 0);
 	return 0;
 }
 
-static int read_positive(struct reader *r, const char *suffix, double fallback, double *out)
+/* Size of a head: given, or what the width divided by the heads leaves.  Keys and values must have the same. */
+static int read_head_dim(struct reader *r, struct hparams *hp)
 {
-	double v = fallback;
-	int got = gguf_float(r->g, arch_key(r, suffix), &v, r->err);
+	int32_t dim = hp->n_embd / hp->n_head, value;
 
-	if (got < 0)
+	if (!has_key(r, "attention.key_length")) {
+		if (hp->n_embd % hp->n_head)
+			return bad_key(r, "attention.head_count", "is %d, and must divide the embedding_length, %d",
+			               hp->n_head, hp->n_embd);
+		if (dim < 2 || dim > HEAD_DIM_MAX || dim % 2)
+			return bad_key(r, "attention.head_count",
+			               "is %d for an embedding_length of %d: this makes heads of %d, and they must be even, 2 to %d",
+			               hp->n_head, hp->n_embd, dim, HEAD_DIM_MAX);
+	} else if (read_int(r, "attention.key_length", 2, HEAD_DIM_MAX, 0, &dim)) {
 		return -1;
-	if (!got && fallback <= 0)
-		return gguf_err(r->g, r->err, "key '%s' is missing", r->key);
-	if (!(v > 0) || !(v < 1e12))
-		return gguf_err(r->g, r->err, "key '%s' is %g, it must be positive and finite", r->key, v);
-	*out = v;
+	} else if (dim % 2) {
+		return bad_key(r, "attention.key_length", "is %d, and must be even", dim);
+	}
+	if (read_int(r, "attention.value_length", 2, HEAD_DIM_MAX, dim, &value))
+		return -1;
+	if (value != dim)
+		return bad_key(r, "attention.value_length", "is %d, and must equal the size of the keys, %d", value, dim);
+	hp->head_dim = dim;
 	return 0;
 }
+
+/* ---- rotary positions ---- */
 
 /* YaRN (Peng et al. 2023, arXiv 2309.00071): low dimensions turn often within the trained context and stay as
  * they are, high ones are interpolated, a linear ramp joins them; cos and sin grow by 0.1 ln(factor) + 1. */
@@ -86,10 +143,10 @@ static int yarn_scale(struct reader *r, struct hparams *hp, double factor)
 	double attn = 1, fast = 32, slow = 1, lo, hi;
 	const double two_pi = 6.283185307179586;
 
-	if (read_int(r, "rope.scaling.original_context_length", 1, 1 << 26, hp->ctx_train, &original) ||
-	    read_positive(r, "rope.scaling.attn_factor", 1, &attn) ||
-	    read_positive(r, "rope.scaling.yarn_beta_fast", 32, &fast) ||
-	    read_positive(r, "rope.scaling.yarn_beta_slow", 1, &slow))
+	if (read_int(r, "rope.scaling.original_context_length", 1, CTX_MAX, hp->ctx_train, &original) ||
+	    read_real(r, "rope.scaling.attn_factor", 1e-3, 1e3, 1, &attn) ||
+	    read_real(r, "rope.scaling.yarn_beta_fast", 1e-3, 1e6, 32, &fast) ||
+	    read_real(r, "rope.scaling.yarn_beta_slow", 1e-3, 1e6, 1, &slow))
 		return -1;
 	lo = floor(hp->rope_dims * log(original / (fast * two_pi)) / (2 * log(hp->rope_base)));
 	hi = ceil(hp->rope_dims * log(original / (slow * two_pi)) / (2 * log(hp->rope_base)));
@@ -103,97 +160,105 @@ static int yarn_scale(struct reader *r, struct hparams *hp, double factor)
 	return 0;
 }
 
+/* Llama 3: the converter stored one divisor per pair. */
+static int rope_factors(struct reader *r, struct hparams *hp)
+{
+	const struct gguf_tensor *t = gguf_tensor_find(r->g, ROPE_FACTORS);
+
+	if (!t)
+		return 0;
+	if (t->type != DT_F32 || t->n_dims != 1 || t->ne[0] != hp->rope_dims / 2)
+		return gguf_err(r->g, r->err, "byte %llu: tensor '" ROPE_FACTORS "' is %lld values of %s, and must be %d of F32",
+		                (unsigned long long)t->off, (long long)t->ne[0], dtype_info(t->type)->name,
+		                hp->rope_dims / 2);
+	for (int32_t j = 0; j < hp->rope_dims / 2; j++) {
+		float f;
+		memcpy(&f, (const char *)t->data + 4 * (size_t)j, 4);
+		if (!(f >= FACTOR_MIN && f <= FACTOR_MAX))
+			return gguf_err(r->g, r->err, "byte %llu: tensor '" ROPE_FACTORS "' holds %g, and must hold %g to %g",
+			                (unsigned long long)t->at + 4 * (unsigned)j, f, FACTOR_MIN, FACTOR_MAX);
+		hp->rope_freq[j] /= f;
+	}
+	hp->rope_scaling = "llama3";
+	return 0;
+}
+
 static int rope_read(struct reader *r, struct hparams *hp)
 {
-	const struct gguf_tensor *factors = gguf_tensor_find(r->g, "rope_freqs.weight");
-	struct view type = {0};
+	/* The older name of the same number; without a type it means what it always did. */
+	const char *factor_key = has_key(r, "rope.scaling.factor") ? "rope.scaling.factor" : "rope.scale_linear";
+	struct view type = { "linear", 6 };
 	double factor = 1;
 	int got;
 
-	if (read_int(r, "rope.dimension_count", 2, 1 << 16, hp->head_dim, &hp->rope_dims) ||
-	    read_positive(r, "rope.freq_base", 10000, &hp->rope_base))
+	if (read_int(r, "rope.dimension_count", 2, hp->head_dim, hp->head_dim, &hp->rope_dims) ||
+	    read_real(r, "rope.freq_base", 2, 1e12, 10000, &hp->rope_base))
 		return -1;
-	if (hp->rope_dims % 2 || hp->rope_dims > hp->head_dim)
-		return gguf_err(r->g, r->err, "key '%s.rope.dimension_count' is %d, it must be even and at most the head size %d",
-		                r->arch->name, hp->rope_dims, hp->head_dim);
-	if (hp->rope_base <= 1)
-		return gguf_err(r->g, r->err, "key '%s.rope.freq_base' is %g, it must be above 1", r->arch->name, hp->rope_base);
+	if (hp->rope_dims % 2)
+		return bad_key(r, "rope.dimension_count", "is %d, and must be even", hp->rope_dims);
 	hp->rope_freq = xcalloc((size_t)hp->rope_dims / 2, sizeof *hp->rope_freq);
 	for (int32_t j = 0; j < hp->rope_dims / 2; j++)
 		hp->rope_freq[j] = pow(hp->rope_base, -2.0 * j / hp->rope_dims);
 	hp->rope_mscale = 1;
 	hp->rope_scaling = "none";
-
-	/* Llama 3: the converter stored one divisor per pair. */
-	if (factors) {
-		if (factors->type != DT_F32 || factors->n_dims != 1 || factors->ne[0] != hp->rope_dims / 2)
-			return gguf_err(r->g, r->err, "tensor 'rope_freqs.weight' must be %d F32 values", hp->rope_dims / 2);
-		for (int32_t j = 0; j < hp->rope_dims / 2; j++) {
-			float f;
-			memcpy(&f, (const char *)factors->data + 4 * (size_t)j, 4);
-			if (!(f > 0) || !isfinite(f))
-				return gguf_err(r->g, r->err, "tensor 'rope_freqs.weight' holds %g at %d, it must be positive", f, j);
-			hp->rope_freq[j] /= f;
-		}
-		hp->rope_scaling = "llama3";
-	}
+	if (rope_factors(r, hp))
+		return -1;
 
 	got = gguf_string(r->g, arch_key(r, "rope.scaling.type"), &type, r->err);
 	if (got < 0)
 		return -1;
-	if (!got && !gguf_find(r->g, arch_key(r, "rope.scale_linear")))
+	if ((!got && !has_key(r, factor_key)) || view_is(type, "none"))
 		return 0;
-	if (got && type.n == 4 && !memcmp(type.p, "none", 4))
-		return 0;
-	if (read_positive(r, gguf_find(r->g, arch_key(r, "rope.scaling.factor")) ? "rope.scaling.factor" : "rope.scale_linear",
-	                  1, &factor))
+	if (read_real(r, factor_key, FACTOR_MIN, FACTOR_MAX, 1, &factor))
 		return -1;
-	if (!got || (type.n == 6 && !memcmp(type.p, "linear", 6))) {
+	if (view_is(type, "linear")) {
 		for (int32_t j = 0; j < hp->rope_dims / 2; j++)
 			hp->rope_freq[j] /= factor;
 		hp->rope_scaling = "linear";
 		return 0;
 	}
-	if (type.n == 4 && !memcmp(type.p, "yarn", 4)) {
+	if (view_is(type, "yarn")) {
 		hp->rope_scaling = "yarn";
 		return yarn_scale(r, hp, factor);
 	}
-	return gguf_err(r->g, r->err, "rope scaling '%.*s' is not supported (supported: none, linear, yarn and Llama 3 factors)",
-	                (int)(type.n < 40 ? type.n : 40), type.p);
+	return bad_key(r, "rope.scaling.type", "is '%.*s', and must be none, linear or yarn: others are not supported",
+	               (int)(type.n < 40 ? type.n : 40), type.p);
 }
+
+/* ---- all together ---- */
 
 static const struct arch *arch_find(const struct gguf *g, struct err *err)
 {
 	struct view name;
+	struct str list = { 0 };
 	int got = gguf_string(g, "general.architecture", &name, err);
-	char list[128] = "";
-	size_t at = 0;
 
 	if (got < 0)
 		return NULL;
 	if (!got) {
-		gguf_err(g, err, "key 'general.architecture' is missing");
+		gguf_err(g, err, "'general.architecture' is missing");
 		return NULL;
 	}
-	for (const struct arch *a = archs; a->name; a++) {
-		if (name.n == strlen(a->name) && !memcmp(name.p, a->name, name.n))
+	for (const struct arch *a = archs; a->name; a++)
+		if (view_is(name, a->name))
 			return a;
-		at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", at ? ", " : "", a->name);
-	}
-	gguf_err(g, err, "architecture '%.*s' is not supported (supported: %s)", (int)(name.n < 40 ? name.n : 40), name.p, list);
+	for (const struct arch *a = archs; a->name; a++)
+		str_addf(&list, "%s%s", list.n ? ", " : "", a->name);
+	gguf_err(g, err, "architecture '%.*s' is not supported (supported: %s)", (int)(name.n < 40 ? name.n : 40), name.p,
+	         list.p);
+	str_free(&list);
 	return NULL;
 }
 
-int hparams_read(struct hparams *hp, const struct gguf *g, int32_t n_vocab, struct err *err)
+int hparams_read(struct hparams *hp, const struct gguf *g, struct err *err)
 {
 	struct reader r = { .g = g, .err = err };
-	int32_t experts = 0, key_len = 0, value_len = 0;
-	double eps = 0;
+	int32_t experts, used;
+	double eps;
 
 	memset(hp, 0, sizeof *hp);
 	if (!(r.arch = hp->arch = arch_find(g, err)))
 		return -1;
-	hp->n_vocab = n_vocab;
 	if (read_int(&r, "block_count", 1, 1024, 0, &hp->n_layer) ||
 	    read_int(&r, "context_length", 1, INT32_MAX, 0, &hp->ctx_train) ||
 	    read_int(&r, "embedding_length", 1, 1 << 17, 0, &hp->n_embd) ||
@@ -201,30 +266,20 @@ int hparams_read(struct hparams *hp, const struct gguf *g, int32_t n_vocab, stru
 	    read_heads(&r, "attention.head_count", hp->n_layer, 0, &hp->n_head) ||
 	    read_heads(&r, "attention.head_count_kv", hp->n_layer, hp->n_head, &hp->n_kv_head) ||
 	    read_int(&r, "expert_count", 0, INT32_MAX, 0, &experts) ||
-	    read_positive(&r, "attention.layer_norm_rms_epsilon", 0, &eps))
+	    read_int(&r, "expert_used_count", 0, INT32_MAX, 0, &used) ||
+	    read_real(&r, "attention.layer_norm_rms_epsilon", 1e-12, 0.1, 0, &eps))
 		return -1;
-	if (experts)
-		return gguf_err(g, err, "key '%s.expert_count' is %d: mixture-of-experts models are not supported", r.arch->name, experts);
+	if (experts || used)
+		return bad_key(&r, experts ? "expert_count" : "expert_used_count",
+		               "is %d: mixture-of-experts models are not supported", experts ? experts : used);
 	if (hp->n_head % hp->n_kv_head)
-		return gguf_err(g, err, "key '%s.attention.head_count' is %d, not a multiple of head_count_kv %d", r.arch->name,
-		                hp->n_head, hp->n_kv_head);
-	if (hp->n_embd % hp->n_head && !gguf_find(g, arch_key(&r, "attention.key_length")))
-		return gguf_err(g, err, "key '%s.embedding_length' is %d, not a multiple of head_count %d", r.arch->name,
-		                hp->n_embd, hp->n_head);
-	if (read_int(&r, "attention.key_length", 2, 1024, hp->n_embd / hp->n_head, &key_len) ||
-	    read_int(&r, "attention.value_length", 2, 1024, key_len, &value_len))
-		return -1;
-	if (key_len != value_len || key_len < 2 || key_len > 1024 || key_len % 2)
-		return gguf_err(g, err, "heads of %d (keys) and %d (values) are not supported: both must be equal, even and at most 1024",
-		                key_len, value_len);
-	if (eps > 0.1)
-		return gguf_err(g, err, "key '%s.attention.layer_norm_rms_epsilon' is %g, allowed is up to 0.1", r.arch->name, eps);
-	hp->head_dim = key_len;
+		return bad_key(&r, "attention.head_count_kv", "is %d, and must divide the head_count, %d", hp->n_kv_head,
+		               hp->n_head);
 	hp->eps = (float)eps;
 	/* A sane bound for buffers; a context that large is chosen with -c, never by the file alone. */
-	if (hp->ctx_train > 1 << 26)
-		hp->ctx_train = 1 << 26;
-	if (rope_read(&r, hp)) {
+	if (hp->ctx_train > CTX_MAX)
+		hp->ctx_train = CTX_MAX;
+	if (read_head_dim(&r, hp) || rope_read(&r, hp)) {
 		hparams_free(hp);
 		return -1;
 	}
@@ -270,8 +325,10 @@ static const struct gguf_tensor *bind_find(struct binder *b, int32_t layer, cons
 	if (t->ne[0] != cols || t->ne[1] < rows || t->ne[2] != 1 || t->ne[3] != 1 ||
 	    /* Embeddings may be padded beyond the vocabulary; nothing else may be larger than needed. */
 	    (t->ne[1] != rows && (layer >= 0 || rows == 1))) {
-		b->failed = gguf_err(b->g, b->err, "tensor '%s' has shape %lld x %lld x %lld x %lld, expected %d x %d", full,
-		                     (long long)t->ne[0], (long long)t->ne[1], (long long)t->ne[2], (long long)t->ne[3], cols, rows);
+		b->failed = gguf_err(b->g, b->err,
+		                     "byte %llu: tensor '%s' has the shape %lld x %lld x %lld x %lld, and must have %d x %d",
+		                     (unsigned long long)t->off, full, (long long)t->ne[0], (long long)t->ne[1],
+		                     (long long)t->ne[2], (long long)t->ne[3], cols, rows);
 		return NULL;
 	}
 	return t;
@@ -284,13 +341,19 @@ static void bind_count(struct binder *b, const struct gguf_tensor *t, uint64_t t
 	b->m->bytes_per_token += t->bytes * times_read;
 }
 
+static void bind_no_room(struct binder *b, const struct gguf_tensor *t)
+{
+	b->failed = err_set(b->err, ERR_FIT, "cannot load the weights '%.*s': %s; free some memory or use a smaller model",
+	                    (int)t->name.n, t->name.p, b->m->be->err);
+}
+
 static void bind_adopt(struct binder *b, struct tensor *out, const struct gguf_tensor *t, int32_t rows, int as_table)
 {
 	struct backend *be = b->m->be;
 
 	*out = (struct tensor){ .type = t->type, .rows = rows, .cols = (int32_t)t->ne[0] };
 	if (be && be->ops->adopt(be, out, t->data, as_table))
-		b->failed = gguf_err(b->g, b->err, "tensor '%.*s': %s", (int)t->name.n, t->name.p, be->err);
+		bind_no_room(b, t);
 }
 
 static void bind_weight(struct binder *b, struct tensor *out, int32_t layer, const char *name, int32_t rows, int32_t cols)
@@ -317,10 +380,13 @@ static void bind_vector(struct binder *b, struct tensor *out, int32_t layer, con
 	if (!be)
 		return;
 	if (be->ops->alloc(be, out)) {
-		b->failed = gguf_err(b->g, b->err, "tensor '%.*s': %s", (int)t->name.n, t->name.p, be->err);
+		bind_no_room(b, t);
 		return;
 	}
-	v = xmalloc((size_t)n * sizeof *v);
+	if (!(v = try_alloc((size_t)n, sizeof *v, "a norm or bias", b->err))) {
+		b->failed = -1;
+		return;
+	}
 	dtype_to_f32(t->type, v, t->data, n);
 	be->ops->write(be, out, 0, v, (size_t)n * sizeof *v);
 	free(v);
@@ -350,11 +416,13 @@ static void bind_layer(struct binder *b, int32_t i)
 	bind_weight(b, &l->down, i, "ffn_down.weight", hp->n_embd, hp->n_ff);
 }
 
-/* Old converters stored tables the engine computes itself. */
+/* The rotary divisors, used above, and tables of old converters that the engine computes itself. */
 static int is_redundant(const struct gguf_tensor *t)
 {
-	static const char *const suffix[] = { "rope_freqs.weight", "attn_rot_embd.weight", "rotary_emb.inv_freq" };
+	static const char *const suffix[] = { ".attn_rot_embd.weight", ".rotary_emb.inv_freq" };
 
+	if (view_is(t->name, ROPE_FACTORS))
+		return 1;
 	for (size_t i = 0; i < sizeof suffix / sizeof suffix[0]; i++) {
 		size_t n = strlen(suffix[i]);
 		if (t->name.n >= n && !memcmp(t->name.p + t->name.n - n, suffix[i], n))
@@ -369,13 +437,13 @@ int model_bind(struct model *m, const struct gguf *g, struct backend *be, struct
 	const struct gguf_tensor *embd, *out;
 	int32_t rows = m->hp.n_vocab, cols = m->hp.n_embd;
 
-	m->be = be;
+	*m = (struct model){ .hp = m->hp, .be = be };
 	m->layer = xcalloc((size_t)m->hp.n_layer, sizeof *m->layer);
 	b.used = xcalloc(g->n_tensor + 1, 1);
 	embd = bind_find(&b, -1, "token_embd.weight", rows, cols, 0);
 	out = bind_find(&b, -1, "output.weight", rows, cols, 1);
 	m->tied = !out;
-	if (embd) {
+	if (!b.failed) {
 		bind_count(&b, embd, m->tied);
 		bind_adopt(&b, &m->embd, embd, rows, 1);
 		if (out)
@@ -387,7 +455,8 @@ int model_bind(struct model *m, const struct gguf *g, struct backend *be, struct
 		bind_layer(&b, i);
 	for (uint64_t i = 0; i < g->n_tensor && !b.failed; i++)
 		if (!b.used[i] && !is_redundant(&g->tensor[i]))
-			b.failed = gguf_err(g, err, "tensor '%.*s' is not part of a %s model of %d layers", (int)g->tensor[i].name.n,
+			b.failed = gguf_err(g, err, "byte %llu: tensor '%.*s' is not part of a %s model of %d layers",
+			                    (unsigned long long)g->tensor[i].off, (int)g->tensor[i].name.n,
 			                    g->tensor[i].name.p, m->hp.arch->name, m->hp.n_layer);
 	free(b.used);
 	if (!b.failed && be && be->ops->sync(be))

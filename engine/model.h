@@ -17,9 +17,12 @@ struct arch {
 };
 extern const struct arch archs[];   /* ends with name = NULL */
 
+enum { CTX_MAX = 1 << 26 };  /* tokens: more no file asks for and no cache holds */
+
 struct hparams {
 	const struct arch *arch;
-	int32_t n_layer, n_embd, n_ff, n_head, n_kv_head, head_dim, n_vocab, ctx_train;
+	int32_t n_layer, n_embd, n_ff, n_head, n_kv_head, head_dim, ctx_train;
+	int32_t n_vocab;         /* set by the owner, from the vocabulary */
 	float eps;
 	int32_t rope_dims;
 	double rope_base;
@@ -49,11 +52,11 @@ struct model {
 	uint64_t weight_bytes, n_params, bytes_per_token;
 };
 
-/* Read and check the hyper-parameters; n_vocab is what the vocabulary says. */
-int  hparams_read(struct hparams *, const struct gguf *, int32_t n_vocab, struct err *);
+/* Read and check the hyper-parameters, all but n_vocab. */
+int  hparams_read(struct hparams *, const struct gguf *, struct err *);
 void hparams_free(struct hparams *);
-/* Bind every tensor: looked up by name, type and shape checked, then given to the backend (be = NULL: checked only).
- * g must outlive the model.  On failure everything is released. */
+/* Bind every tensor: looked up by name, its shape checked, then given to the backend (be = NULL: checked only, and
+ * may be bound again).  m->hp must be complete; g must outlive the model.  On failure everything is released. */
 int  model_bind(struct model *, const struct gguf *g, struct backend *be, struct err *);
 void model_release(struct model *);
 

@@ -487,9 +487,9 @@ static int load_model(struct loader *l)
 	if (!got)
 		return gguf_err(l->g, l->err,
 		                "there is no 'tokenizer.ggml.model', so the file has no tokenizer");
-	if (name.n == 5 && !memcmp(name.p, "llama", 5))
+	if (view_is(name, "llama"))
 		l->v->spm = 1;
-	else if (name.n != 4 || memcmp(name.p, "gpt2", 4))
+	else if (!view_is(name, "gpt2"))
 		return gguf_err(l->g, l->err,
 		                "tokenizer model '%.*s' is not supported (supported: llama, gpt2)",
 		                SHOW(name.n, name.p));
