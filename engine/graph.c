@@ -55,7 +55,10 @@ int graph_init(struct graph *g, const struct model *m, struct kv *kv, int32_t ba
 	host = (size_t)batch * (size_t)hp->rope_dims;
 	if (host < (size_t)head_rows * (size_t)hp->n_embd)
 		host = (size_t)head_rows * (size_t)hp->n_embd;
-	g->host = xcalloc(host, sizeof *g->host);
+	if (!(g->host = try_alloc(host, sizeof *g->host, "rotary angles", err))) {
+		graph_release(g);
+		return -1;
+	}
 	return 0;
 }
 

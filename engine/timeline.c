@@ -44,19 +44,24 @@ static int kv_type_parse(const char *name, enum dtype *out, struct err *err)
 	return 0;
 }
 
-/* Cache, buffers, logits and sampling scratch for a context of ctx tokens. */
-static uint64_t bytes_needed(const struct hparams *hp, enum dtype type, int32_t ctx, int32_t batch, uint64_t *kv_bytes)
+/* Buffers, logits of timeline_extend() and of the last token, candidates for sampling. */
+static uint64_t scratch_bytes(const struct hparams *hp, int32_t batch)
 {
-	*kv_bytes = kv_token_bytes(hp, type) * (uint64_t)ctx;
 	return graph_bytes(hp, batch, HEAD_ROWS) + (uint64_t)hp->n_vocab * (HEAD_ROWS * 4 + 4 + sizeof(struct candidate));
+}
+
+static int32_t batch_size(const struct timeline_options *o, int32_t ctx)
+{
+	int32_t batch = o->batch ? o->batch : BATCH_DEFAULT;
+	return batch < ctx ? batch : ctx;
 }
 
 int timeline_need(const struct engine *e, const struct timeline_options *o, struct timeline_need *need, struct err *err)
 {
 	const struct hparams *hp = &e->model.hp;
 	uint64_t per_token, fits;
+	int32_t most;
 	enum dtype type = DT_F16;
-	int32_t batch = o->batch ? o->batch : BATCH_DEFAULT;
 
 	memset(need, 0, sizeof *need);
 	if (!e->be)
@@ -65,19 +70,20 @@ int timeline_need(const struct engine *e, const struct timeline_options *o, stru
 		return -1;
 	if (o->ctx < 0 || o->batch < 0)
 		return err_set(err, ERR_USAGE, "a context of %d tokens in chunks of %d makes no sense", o->ctx, o->batch);
+	most = INT32_MAX / hp->n_kv_head;   /* rows of a plane are counted in 31 bits */
+	if (most > CTX_MAX)
+		most = CTX_MAX;
+	need->ctx = o->ctx ? o->ctx : hp->ctx_train < CTX_DEFAULT_MAX ? hp->ctx_train : CTX_DEFAULT_MAX;
 	per_token = kv_token_bytes(hp, type);
-	need->scratch_bytes = bytes_needed(hp, type, 0, batch, &fits);
+	need->scratch_bytes = scratch_bytes(hp, batch_size(o, need->ctx));
 	need->free_bytes = memory_free();
 	fits = need->free_bytes > need->scratch_bytes ? (need->free_bytes - need->scratch_bytes) / per_token : 0;
-	need->ctx_fits = fits > (1 << 26) ? 1 << 26 : (int32_t)fits;
-	need->ctx = o->ctx;
-	if (!need->ctx) {
-		/* Trained length, but no more than half of what is free and a bound that suits a conversation. */
-		need->ctx = hp->ctx_train < CTX_DEFAULT_MAX ? hp->ctx_train : CTX_DEFAULT_MAX;
-		if (need->ctx > need->ctx_fits / 2 && need->ctx_fits >= 512)
-			need->ctx = need->ctx_fits / 2 / 256 * 256;
-	}
-	need->kv_bytes = per_token * (uint64_t)need->ctx;
+	need->ctx_fits = fits > (uint64_t)most ? most : (int32_t)fits;
+	/* By default the trained length, but no more than half of what is free and a bound that suits a conversation. */
+	if (!o->ctx && need->ctx > need->ctx_fits / 2 && need->ctx_fits >= 512)
+		need->ctx = need->ctx_fits / 2 / 256 * 256;
+	if (size_mul(per_token, (uint64_t)need->ctx, &need->kv_bytes))
+		need->kv_bytes = UINT64_MAX;
 	return 0;
 }
 
@@ -100,20 +106,23 @@ int timeline_open(struct timeline **out, struct engine *e, const struct timeline
 	struct timeline *t;
 	enum dtype type = DT_F16;
 	int32_t n_vocab = e->model.hp.n_vocab;
+	int failed;
 
 	if (timeline_need(e, o, &need, err) || kv_type_parse(o->kv_type, &type, err) || fit_check(&need, err))
 		return -1;
 	t = xcalloc(1, sizeof *t);
 	t->e = e;
 	t->ctx = need.ctx;
-	t->batch = o->batch ? o->batch : BATCH_DEFAULT;
-	if (t->batch > t->ctx)
-		t->batch = t->ctx;
+	t->batch = batch_size(o, t->ctx);
 	t->logits_at = -1;
-	if (!(t->logits = try_alloc((size_t)n_vocab, sizeof *t->logits, "logits", err)) ||
-	    !(t->scratch = try_alloc((size_t)n_vocab, sizeof *t->scratch, "sampling", err)) ||
-	    kv_init(&t->kv, e->be, &e->model.hp, type, t->ctx, err) ||
-	    graph_init(&t->graph, &e->model, &t->kv, t->batch, HEAD_ROWS, err)) {
+	pthread_mutex_lock(&e->lock);
+	failed = !(t->logits = try_alloc((size_t)n_vocab, sizeof *t->logits, "logits", err)) ||
+	         !(t->scratch = try_alloc((size_t)n_vocab, sizeof *t->scratch, "sampling", err)) ||
+	         kv_init(&t->kv, e->be, &e->model.hp, type, t->ctx, err) ||
+	         graph_init(&t->graph, &e->model, &t->kv, t->batch, HEAD_ROWS, err);
+	e->be->ops->sync(e->be);   /* what failed is in err; other timelines go on */
+	pthread_mutex_unlock(&e->lock);
+	if (failed) {
 		timeline_close(t);
 		return -1;
 	}
@@ -131,8 +140,10 @@ void timeline_close(struct timeline *t)
 {
 	if (!t)
 		return;
+	pthread_mutex_lock(&t->e->lock);
 	graph_release(&t->graph);
 	kv_release(&t->kv);
+	pthread_mutex_unlock(&t->e->lock);
 	tokens_free(&t->tokens);
 	free(t->logits);
 	free(t->scratch);
@@ -141,24 +152,54 @@ void timeline_close(struct timeline *t)
 
 /* ---- computing ---- */
 
-/* Run id[0..n) as one chunk; head_rows > 0: logits of its last head_rows tokens into out.  Nothing of the timeline
- * moves unless it succeeds; the caller advances n_past. */
-static int run_chunk(struct timeline *t, const int32_t *id, int32_t n, int32_t head_rows, float *out, struct err *err)
+/* Between these two the backend works for this timeline alone. */
+static void backend_take(struct timeline *t)
+{
+	pthread_mutex_lock(&t->e->lock);
+	t->e->be->cancel = &t->cancel;
+}
+
+static int backend_give(struct timeline *t, struct err *err)
 {
 	struct backend *be = t->e->be;
-	int failed;
+	int failed = be->ops->sync(be);
 
-	pthread_mutex_lock(&t->e->lock);
-	be->cancel = &t->cancel;
-	graph_forward(&t->graph, id, n, t->n_past);
-	if (head_rows && !atomic_load(&t->cancel))
-		graph_logits(&t->graph, n - head_rows, head_rows, out);
-	failed = be->ops->sync(be);
 	be->cancel = NULL;
-	pthread_mutex_unlock(&t->e->lock);
 	if (atomic_load(&t->cancel))
-		return err_set(err, ERR_CANCELLED, "stopped");
-	return failed ? err_set(err, ERR_FAIL, "computation failed: %s", be->err) : 0;
+		failed = err_set(err, ERR_CANCELLED, "stopped");
+	else if (failed)
+		err_set(err, ERR_FAIL, "computation failed: %s", be->err);
+	pthread_mutex_unlock(&t->e->lock);
+	return failed;
+}
+
+/* Run id[0..n) as one chunk.  Nothing of the timeline moves; the caller advances n_past. */
+static int run_chunk(struct timeline *t, const int32_t *id, int32_t n, struct err *err)
+{
+	backend_take(t);
+	graph_forward(&t->graph, id, n, t->n_past);
+	return backend_give(t, err);
+}
+
+/* The same, and the logits after its last token. */
+static int run_last_chunk(struct timeline *t, const int32_t *id, int32_t n, struct err *err)
+{
+	t->logits_at = -1;   /* a cancel may leave half of the new ones */
+	backend_take(t);
+	graph_forward(&t->graph, id, n, t->n_past);
+	graph_logits(&t->graph, n - 1, 1, t->logits);
+	if (backend_give(t, err))
+		return -1;
+	t->logits_at = t->n_past + n;
+	return 0;
+}
+
+/* Logits of n rows of the chunk that ran last. */
+static int run_logits(struct timeline *t, int32_t row, int32_t n, float *out, struct err *err)
+{
+	backend_take(t);
+	graph_logits(&t->graph, row, n, out);
+	return backend_give(t, err);
 }
 
 static int check_ids(const struct timeline *t, const int32_t *id, size_t n, size_t at, struct err *err)
@@ -205,10 +246,10 @@ int32_t timeline_sync(struct timeline *t, const int32_t *want, size_t n, timelin
 	t->stats.decode_seconds = 0;
 	while ((size_t)t->n_past < n) {
 		int32_t m = (int32_t)n - t->n_past < t->batch ? (int32_t)n - t->n_past : t->batch;
-		int last = t->n_past + m == (int32_t)n;
+		const int32_t *id = t->tokens.id + t->n_past;
 		if (progress)
 			progress(t->n_past - same, (int32_t)n - same, ud);
-		if (run_chunk(t, t->tokens.id + t->n_past, m, last, t->logits, err)) {
+		if (t->n_past + m == (int32_t)n ? run_last_chunk(t, id, m, err) : run_chunk(t, id, m, err)) {
 			truncate_to(t, t->n_past);
 			t->stats.prefill_tokens = t->n_past - same;
 			t->stats.prefill_seconds = now_seconds() - start;
@@ -216,11 +257,8 @@ int32_t timeline_sync(struct timeline *t, const int32_t *want, size_t n, timelin
 		}
 		t->n_past += m;
 	}
-	if (n > (size_t)same) {
-		t->logits_at = t->n_past;
-		if (progress)
-			progress((int32_t)n - same, (int32_t)n - same, ud);
-	}
+	if (n > (size_t)same && progress)
+		progress((int32_t)n - same, (int32_t)n - same, ud);
 	t->stats.prefill_seconds = now_seconds() - start;
 	return same;
 }
@@ -230,9 +268,9 @@ static int settle_pending(struct timeline *t, struct err *err)
 {
 	if ((size_t)t->n_past == t->tokens.n)
 		return 0;
-	if (run_chunk(t, t->tokens.id + t->n_past, 1, 1, t->logits, err))
+	if (run_last_chunk(t, t->tokens.id + t->n_past, 1, err))
 		return -1;
-	t->logits_at = ++t->n_past;
+	t->n_past++;
 	return 0;
 }
 
@@ -250,13 +288,12 @@ int timeline_extend(struct timeline *t, const int32_t *id, size_t n, timeline_lo
 	end = (int32_t)t->tokens.n;
 	while (t->n_past < end) {
 		int32_t m = end - t->n_past < t->batch ? end - t->n_past : t->batch;
-		if (run_chunk(t, t->tokens.id + t->n_past, m, 0, NULL, err))
+		if (run_chunk(t, t->tokens.id + t->n_past, m, err))
 			goto failed;
 		for (int32_t row = 0; row < m; row += HEAD_ROWS) {
 			int32_t k = m - row < HEAD_ROWS ? m - row : HEAD_ROWS;
-			pthread_mutex_lock(&t->e->lock);
-			graph_logits(&t->graph, row, k, rows);
-			pthread_mutex_unlock(&t->e->lock);
+			if (run_logits(t, row, k, rows, err))
+				goto failed;
 			for (int32_t i = 0; fn && i < k; i++)
 				fn(t->n_past + row + i, rows + (size_t)i * (size_t)hp->n_vocab, ud);
 			if (row + k == m)

@@ -1,7 +1,7 @@
 /* kernels/backend.h - the one door between the engine and the hardware.
  *
  * A backend is a table of about twenty operations at transformer granularity.  Compute calls return nothing;
- * the first failure sticks: later calls do nothing and sync() reports it, so the forward pass is a
+ * the first failure sticks: later calls do nothing until sync() reports it, so the forward pass is a
  * straight line with one check per step.  No entry is NULL.  One thread at a time uses a backend; the
  * CPU backend has its own thread pool inside.
  *
@@ -75,7 +75,8 @@ struct backend_ops {
 	/* Move n bytes at byte offset off; plain layouts only. */
 	void (*write)(struct backend *, struct tensor *, size_t off, const void *src, size_t n);
 	void (*read)(struct backend *, const struct tensor *, size_t off, void *dst, size_t n);
-	/* Wait for everything enqueued: 0, or -1 with be->err set. */
+	/* Wait for everything enqueued: 0, or -1 with be->err set.  A failure that was reported is over: a caller for
+	 * whom there was no memory does not end the others. */
 	int  (*sync)(struct backend *);
 
 	/* Transformer.  n rows (tokens) of each operand are used, from row 0; buffers may be larger. */

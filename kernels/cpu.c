@@ -22,7 +22,10 @@ int cpu_fail(struct backend *be, const char *fmt, ...)
 
 static int cpu_sync(struct backend *be)
 {
-	return be->failed ? -1 : 0;
+	int failed = be->failed;
+
+	be->failed = 0;
+	return failed ? -1 : 0;
 }
 
 static void cpu_close(struct backend *be)
