@@ -11,7 +11,10 @@
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")
 
-enum { RUN = 3, KEYS = ATTN_BLOCK, SHARE = 6 };    /* SHARE: queries from which converting values once pays */
+enum {
+	RUN = 3, KEYS = ATTN_BLOCK, LINE = 64,
+	SHARE = 6,       /* queries from which converting values once pays */
+};
 
 static size_t round8(int32_t n)
 {
@@ -55,11 +58,13 @@ INLINE void transpose8(float *out, const uint8_t *const rows[8], size_t off, int
 	}
 }
 
-/* Keys kb .. kb + n into out [head_dim][64].  Lanes past n repeat the last key: defined, and masked later. */
+/* Keys kb .. kb + n into out [head_dim][64].  Lanes past n repeat the last key: defined, and masked later.  Meanwhile
+ * the block's values are fetched: one query group alone has too little to do to hide the memory's latency. */
 static void keys_transpose(float *out, const struct attn_tile *t, int32_t kb, int32_t n)
 {
 	int half = t->kv_type == DT_F16;
 	size_t size = half ? 2 : 4, row_bytes = (size_t)t->head_dim * size;
+	const char *ahead = (const char *)t->v + (size_t)kb * row_bytes;
 
 	for (int32_t k = 0; k < KEYS; k += 8, out += 8) {
 		const uint8_t *rows[8];
@@ -67,12 +72,16 @@ static void keys_transpose(float *out, const struct attn_tile *t, int32_t kb, in
 
 		for (int i = 0; i < 8; i++)
 			rows[i] = (const uint8_t *)t->k + (size_t)(kb + (k + i < n ? k + i : n - 1)) * row_bytes;
-		if (half)
-			for (; j + 8 <= t->head_dim; j += 8)
+		for (; j + 8 <= t->head_dim; j += 8) {
+			for (size_t i = 0; i < size; i += 2, ahead += 2 * LINE) {
+				_mm_prefetch(ahead, _MM_HINT_T0);
+				_mm_prefetch(ahead + LINE, _MM_HINT_T0);
+			}
+			if (half)
 				transpose8(out + (size_t)j * KEYS, rows, (size_t)j * 2, 1);
-		else
-			for (; j + 8 <= t->head_dim; j += 8)
+			else
 				transpose8(out + (size_t)j * KEYS, rows, (size_t)j * 4, 0);
+		}
 		for (; j < t->head_dim; j++)
 			for (int i = 0; i < 8; i++)
 				dtype_to_f32(t->kv_type, out + (size_t)j * KEYS + i, rows[i] + (size_t)j * size, 1);
@@ -99,6 +108,7 @@ static void values_convert(float *out, const struct attn_tile *t, int32_t kb, in
 struct block {
 	const float *keys;       /* [head_dim][64] */
 	const uint8_t *v;        /* first row of values */
+	const char *next;        /* keys of the next block, fetched meanwhile, or NULL */
 	size_t v_stride;         /* bytes */
 	int32_t dim, n;          /* n: keys this run sees */
 	float scale;
@@ -185,6 +195,9 @@ INLINE void run_values(int nr, int nv, int half, const struct block *b, struct a
 	for (int32_t k = 0; k < b->n; k++, v += b->v_stride) {
 		__m256 w[RUN];
 
+		if (b->next)
+			UNROLL for (int i = 0; i < nv; i += half ? 4 : 2)
+				_mm_prefetch(b->next + (v - b->v) + i * (half ? LINE / 4 : LINE / 2), _MM_HINT_T0);
 		UNROLL for (int r = 0; r < nr; r++)
 			w[r] = _mm256_set1_ps(p[r][k]);
 		UNROLL for (int i = 0; i < nv; i++) {
@@ -280,11 +293,13 @@ void avx2_attn(const struct attn_tile *t)
 			return;
 		n = keys_seen(t, t->n_q - 1, kb, n);
 		b.v = (const uint8_t *)t->v + (size_t)kb * b.v_stride;
+		b.next = (const char *)t->k + (size_t)(kb + KEYS) * b.v_stride;
 		keys_transpose(keys, t, kb, n);
 		if (half && t->n_q - first >= SHARE) {
 			values_convert(values, t, kb, n);
 			b.v = (const uint8_t *)values;
 			b.v_stride = round8(t->head_dim) * sizeof(float);
+			b.next = NULL;
 			half = 0;
 		}
 		for (int32_t r = first; r < t->n_q;) {
@@ -297,6 +312,7 @@ void avx2_attn(const struct attn_tile *t)
 				run_f16(nr, &b, t->q + r, t->st + r);
 			else
 				run_f32(nr, &b, t->q + r, t->st + r);
+			b.next = NULL;
 			r += nr;
 		}
 	}
