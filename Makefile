@@ -131,8 +131,11 @@ check-headers:
 soak: all $(unit)
 	@BUILD=$(BUILD) WEIR=./$(PROGRAM) tests/soak.sh $(SOAK_MINUTES)
 
-bench: all
-	@tests/bench.sh
+bench: all $(BUILD)/mkmodel
+	@MKMODEL=$(BUILD)/mkmodel tests/bench.sh
+$(BUILD)/mkmodel: $(BUILD)/tests/mkmodel.o $(BUILD)/libkernels.a
+	$(say) link $@
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -lm -lpthread
 
 # libFuzzer targets need clang: make fuzz, then build/fuzz/fuzz_NAME [CORPUS].  The libraries are built once, instrumented.
 FUZZ_FLAGS := -g -O1 -DWEIR_NO_SIMD -fsanitize=address,undefined -fno-sanitize-recover=undefined

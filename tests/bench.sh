@@ -1,57 +1,99 @@
 #!/bin/sh
-# tests/bench.sh - `make bench`: prefill and decode of the default model (or WEIR_BENCH_MODEL) in one table.
+# tests/bench.sh - `make bench`: prefill and decode in one table, the machine's own ceiling beside them.
 #
-# Every round measures the machine's read bandwidth, weir, and - when WEIR_BENCH_PEER names a llama-bench program - the
-# peer, one after the other, so that all columns saw the same machine; the table shows medians over the rounds.
+# Models: the default one, and files of random weights made on the spot (build/bench/): the default model's shape in
+# other types, a shape that the K types fit, and Llama 3.2 1B's.  Every round measures the machine's read bandwidth,
+# weir, and every peer, one after the other, so that all columns saw the same machine; the table shows medians over the rounds.
+# The arithmetic peak of prefill is a figure of the machine that no program reaches; it is not measured here.
 #
-#   WEIR_BENCH_ROUNDS=5  WEIR_BENCH_THREADS=2  WEIR_BENCH_DEPTHS=0,4096  WEIR_BENCH_PREFILL=512  WEIR_BENCH_PEER=llama-bench
+#   WEIR_BENCH_MODELS="default Q8_0 Q4_0 Q4_K F16 1b-Q4_K 1b-Q8_0"    or paths of GGUF files
+#   WEIR_BENCH_ROUNDS=5  WEIR_BENCH_THREADS=2  WEIR_BENCH_PREFILL=512,7680  WEIR_BENCH_DEPTHS=0,2048,7680
+#   WEIR_BENCH_PEERS="/path/llama-bench /other/llama-bench"            programs with llama-bench's options
+#   WEIR_BENCH_CSV=FILE                                                all single figures
 set -eu
 weir=${WEIR:-./weir}
-model=${WEIR_BENCH_MODEL:-${XDG_CACHE_HOME:-$HOME/.cache}/weir/models/SmolLM2-135M-Instruct.Q4_1.gguf}
-rounds=${WEIR_BENCH_ROUNDS:-5}
+models=${WEIR_BENCH_MODELS:-default Q8_0 Q4_0 Q4_K F16 1b-Q4_K}
+rounds=${WEIR_BENCH_ROUNDS:-3}
 threads=${WEIR_BENCH_THREADS:-$(nproc)}
-depths=${WEIR_BENCH_DEPTHS:-0,4096}
 prefill=${WEIR_BENCH_PREFILL:-512}
-peer=${WEIR_BENCH_PEER:-}
-steps=64
+depths=${WEIR_BENCH_DEPTHS:-0,4096}
+peers=${WEIR_BENCH_PEERS:-}
+csv=${WEIR_BENCH_CSV:-/dev/null}
+steps=32
+
+model_path() {
+  case $1 in
+    default) echo "${XDG_CACHE_HOME:-$HOME/.cache}/weir/models/SmolLM2-135M-Instruct.Q4_1.gguf"; return ;;
+    */*) echo "$1"; return ;;
+    1b-*) shape=llama-3.2-1b type=${1#1b-} ;;
+    *_K) shape=wide-256m type=$1 ;;
+    *) shape=smollm2-135m type=$1 ;;
+  esac
+  mkdir -p build/bench
+  [ -e "build/bench/$1.gguf" ] || { "${MKMODEL:-build/mkmodel}" $shape "$type" build/bench/part && mv build/bench/part "build/bench/$1.gguf"; }
+  echo "build/bench/$1.gguf"
+}
+
+# One line a figure: TEST DEPTH WHO TPS BYTES_PER_TOKEN
+weir_figures() {
+  "$weir" bench -m "$1" -t "$threads" --prefill "$prefill" --decode $steps --depth "$depths" --reps 1 --json |
+    awk '{ n = split("n depth tps gbps bytes_per_token", key, " ")
+           for (i = 1; i <= n; i++) { v[key[i]] = 0
+             if (match($0, "\"" key[i] "\":[0-9.eE+]+")) v[key[i]] = substr($0, RSTART + length(key[i]) + 3, RLENGTH - length(key[i]) - 3) }
+           if (/"test":"bandwidth"/) print "bandwidth 0 weir", v["gbps"], 0
+           if (/"test":"prefill"/) print "prefill_" v["n"], v["depth"], "weir", v["tps"], v["bytes_per_token"]
+           if (/"test":"decode"/) print "decode", v["depth"], "weir", v["tps"], v["bytes_per_token"] }'
+}
+# Older peers have no depth option: they are asked for prompt + generation instead, and the prompt's own time is taken off.
+peer_figures() {
+  if "$2" --help 2>&1 | grep -q -e '--n-depth'; then
+    { "$2" -m "$1" -t "$threads" -p "$prefill" -n 0 -r 1 -o csv; "$2" -m "$1" -t "$threads" -p 0 -n $steps -d "$depths" -r 1 -o csv; } 2>/dev/null |
+      awk -F'"?,"?' -v who="$3" '{ gsub(/^"|"$/, "") }
+        /n_prompt/ { for (i = 1; i <= NF; i++) col[$i] = i; next }
+        { p = $col["n_prompt"] + 0; d = $col["n_depth"] + 0; ts = $col["avg_ts"] + 0
+          if (p > 0) print "prefill_" p, d, who, ts, 0; else print "decode", d, who, ts, 0 }'
+  else
+    gp=$(echo "$depths" | tr ',' '\n' | awk -v s=$steps '$1 > 0 { printf " -gp %d,%d", $1, s }')
+    # shellcheck disable=SC2086
+    "$2" -m "$1" -t "$threads" -p "$prefill" -n $steps $gp -r 1 -o csv 2>/dev/null |
+      awk -F'"?,"?' -v who="$3" '{ gsub(/^"|"$/, "") }
+        /n_prompt/ { for (i = 1; i <= NF; i++) col[$i] = i; next }
+        { p = $col["n_prompt"] + 0; g = $col["n_gen"] + 0; ts = $col["avg_ts"] + 0
+          if (g > 0) print "decode", p, who, ts, 0; else print "prefill_" p, 0, who, ts, 0 }'
+  fi
+}
 
 all=$(mktemp)
 trap 'rm -f "$all"' EXIT
-round=1
-while [ "$round" -le "$rounds" ]; do
-  [ ! -t 2 ] || printf '\rround %d of %d ' "$round" "$rounds" >&2
-  "$weir" bench -m "$model" -t "$threads" --prefill "$prefill" --decode $steps --depth "$depths" --reps 1 --json |
-    sed -n 's/.*"test":"\([a-z]*\)".*/\1 &/p' |
-    awk '{ v["n"] = v["depth"] = 0; line = $0
-           n = split("n depth tps gbps bytes_per_token", key, " ")
-           for (i = 1; i <= n; i++) if (match(line, "\"" key[i] "\":[0-9.eE+]+"))
-             v[key[i]] = substr(line, RSTART + length(key[i]) + 3, RLENGTH - length(key[i]) - 3); else v[key[i]] = 0
-           if ($1 == "bandwidth") print "bandwidth 0 weir", v["gbps"], 0
-           if ($1 == "prefill") print "prefill_" v["n"], v["depth"], "weir", v["tps"], v["bytes_per_token"]
-           if ($1 == "decode") print "decode", v["depth"], "weir", v["tps"], v["bytes_per_token"] }' >>"$all"
-  if [ -n "$peer" ]; then
-    "$peer" -m "$model" -t "$threads" -p "$prefill" -n 0 -r 1 -o csv 2>/dev/null >"$all.peer"
-    "$peer" -m "$model" -t "$threads" -p 0 -n $steps -d "$depths" -r 1 -o csv 2>/dev/null >>"$all.peer"
-    awk -F'","' '{ gsub(/^"|"$/, "") }
-      /build_commit/ { for (i = 1; i <= NF; i++) col[$i] = i; next }
-      { p = $col["n_prompt"] + 0; d = $col["n_depth"] + 0; ts = $col["avg_ts"] + 0
-        if (p > 0) print "prefill_" p, d, "peer", ts, 0; else print "decode", d, "peer", ts, 0 }' "$all.peer" >>"$all"
-    rm -f "$all.peer"
-  fi
-  round=$((round + 1))
+echo "model,test,depth,program,tps,bytes_per_token" >"$csv"
+for name in $models; do
+  path=$(model_path "$name")
+  [ -e "$path" ] || { echo "bench: no model at $path: left out" >&2; continue; }
+  : >"$all"
+  round=1
+  while [ "$round" -le "$rounds" ]; do
+    [ ! -t 2 ] || printf '\r%s: round %d of %d ' "$name" "$round" "$rounds" >&2
+    weir_figures "$path" >>"$all"
+    i=1
+    for p in $peers; do peer_figures "$path" "$p" "peer$i" >>"$all"; i=$((i + 1)); done
+    round=$((round + 1))
+  done
+  [ ! -t 2 ] || printf '\r                              \r' >&2
+  awk -v m="$name" '{ print m "," $1 "," $2 "," $3 "," $4 "," $5 }' "$all" >>"$csv"
+  sort -k1,1 -k2,2n -k3,3 -k4,4n "$all" | awk -v name="$name" -v threads="$threads" -v rounds="$rounds" -v peers="$peers" '
+    function flush() { if (n) { med[key] = n % 2 ? v[(n + 1) / 2] : (v[n / 2] + v[n / 2 + 1]) / 2; lo[key] = v[1]; hi[key] = v[n] } n = 0 }
+    { k = $1 " " $2 " " $3
+      if (k != key) { flush(); key = k; if (!(($1 " " $2) in seen)) { seen[$1 " " $2] = 1; order[++m] = $1 " " $2 } }
+      v[++n] = $4; bytes[k] = $5 }
+    END { flush(); bw = med["bandwidth 0 weir"]; np = split(peers, unused, " ")
+      printf "%s, %s threads, medians of %s; read bandwidth %.1f GB/s\n", name, threads, rounds, bw
+      printf "  %-13s %6s %9s %19s %9s %8s", "test", "depth", "t/s", "(least-most)", "MB/token", "of bw"
+      for (j = 1; j <= np; j++) printf " %9s %6s", "peer" j, "ratio"
+      print ""
+      for (i = 1; i <= m; i++) { o = order[i]; if (o ~ /^bandwidth/) continue; split(o, f, " ")
+        w = med[o " weir"]; b = bytes[o " weir"]
+        printf "  %-13s %6s %9.1f %19s %9s %8s", f[1], f[2], w, sprintf("(%.1f-%.1f)", lo[o " weir"], hi[o " weir"]),
+          (b ? sprintf("%.1f", b / 1e6) : "-"), ((f[1] == "decode" && bw) ? sprintf("%.0f %%", w * b / bw / 1e7) : "-")
+        for (j = 1; j <= np; j++) { p = med[o " peer" j]; printf " %9s %6s", (p ? sprintf("%.1f", p) : "-"), (p ? sprintf("%.2f", w / p) : "-") }
+        print "" } }'
 done
-[ ! -t 2 ] || printf '\r                    \r' >&2
-
-printf '%s, %s threads, medians of %s rounds\n' "${model##*/}" "$threads" "$rounds"
-sort -k1,1 -k2,2n -k3,3 -k4,4n "$all" | awk '
-  function flush() { if (n) { med[key] = n % 2 ? v[(n + 1) / 2] : (v[n / 2] + v[n / 2 + 1]) / 2; lo[key] = v[1]; hi[key] = v[n] } n = 0 }
-  { k = $1 " " $2 " " $3; if (k != key) { flush(); key = k; if (!(($1 " " $2) in seen)) { seen[$1 " " $2] = 1; order[++m] = $1 " " $2 } }
-    v[++n] = $4; bytes[k] = $5 }
-  END { flush(); bw = med["bandwidth 0 weir"]
-    printf "read bandwidth %.1f GB/s\n%-12s %7s %9s %19s %12s %10s %9s %6s\n", bw, "test", "depth", "t/s", "(min-max)", "MB per token", "of bandw.", "peer t/s", "ratio"
-    for (i = 1; i <= m; i++) { o = order[i]; if (o ~ /^bandwidth/) continue; split(o, f, " ")
-      w = med[o " weir"]; p = med[o " peer"]; b = bytes[o " weir"]
-      range = sprintf("(%.1f-%.1f)", lo[o " weir"], hi[o " weir"])
-      share = (f[1] == "decode" && bw > 0) ? sprintf("%.0f %%", w * b / bw / 1e7) : "-"
-      printf "%-12s %7s %9.1f %19s %12s %10s %9s %6s\n", f[1], f[2], w, range, b ? sprintf("%.1f", b / 1e6) : "-", share,
-        p ? sprintf("%.1f", p) : "-", p ? sprintf("%.2f", w / p) : "-" } }'
