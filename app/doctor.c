@@ -81,7 +81,7 @@ static void doctor_model(const struct options *o, struct str *s)
 		return;
 	}
 	clean_line(path.p, path.n, s);
-	if (model_open(&engine, o, 1, &e) < 0) {
+	if (model_open(&engine, o, MODEL_VOCAB, &e) < 0) {
 		str_adds(s, "\n");
 		head(s, "");
 		clean_line(e.msg, strlen(e.msg), s);
@@ -109,7 +109,7 @@ static void doctor_names(struct str *s, const char *what, const char *name_of(si
 	head(s, what);
 	for (size_t i = 0; name_of(i); i++) {
 		size_t n = strlen(name_of(i));
-		if (col && col + n + 1 > 84) {
+		if (col && col + n + 1 > 68) {
 			str_addf(s, "\n%-11s", "");
 			col = 0;
 		}
@@ -152,12 +152,12 @@ int cmd_doctor(const struct options *o)
 	doctor_machine(o, &s);
 	doctor_terminal(&s);
 	doctor_model(o, &s);
-	doctor_names(&s, "families", engine_arch_name);
-	doctor_names(&s, "tokenizers", engine_pre_name);
-	doctor_names(&s, "templates", engine_template_name);
 	doctor_dir(&s, "cache", path_cache);
 	doctor_dir(&s, "state", path_state);
 	doctor_dir(&s, "config", path_config);
+	doctor_names(&s, "families", engine_arch_name);
+	doctor_names(&s, "tokenizers", engine_pre_name);
+	doctor_names(&s, "templates", engine_template_name);
 	rc = print_all(s.p, s.n, &e) < 0 ? fail(&e) : 0;
 	str_free(&s);
 	return rc;

@@ -669,9 +669,34 @@ void options_free(struct options *o)
 
 /* ---- help ---- */
 
+#define HELP_WIDTH 80
+
+/* text in a column that begins at indent, after what the line holds already. */
+static void help_text(struct str *out, size_t indent, const char *text)
+{
+	size_t col = indent;
+
+	for (const char *p = text; *p; ) {
+		size_t n = strcspn(p, " ");
+		if (col > indent && col + 1 + n > HELP_WIDTH) {
+			str_addf(out, "\n%*s", (int)indent, "");
+			col = indent;
+		}
+		str_addf(out, "%s%.*s", col > indent ? " " : "", (int)n, p);
+		col += n + (col > indent);
+		p += n + strspn(p + n, " ");
+	}
+	str_adds(out, "\n");
+}
+
 static void help_rows(struct str *out, unsigned commands, unsigned not_commands)
 {
+	struct options o;
+	char *none[1];
+
+	options_default(&o, none);
 	for (const struct option_def *d = option_defs; d->name; d++) {
+		struct str text = {0};
 		char head[64];
 		int n;
 		if (!(d->commands & commands) || (d->commands & not_commands))
@@ -679,12 +704,18 @@ static void help_rows(struct str *out, unsigned commands, unsigned not_commands)
 		n = snprintf(head, sizeof head, "  %c%c%s--%s%s%s", d->key ? '-' : ' ', d->key ? d->key : ' ',
 		             d->key ? ", " : "  ", d->name, d->arg ? " " : "", d->arg ? d->arg : "");
 		if (n > 28)
-			str_addf(out, "%s\n%-28s %s", head, "", d->help);
+			str_addf(out, "%s\n%-28s ", head, "");
 		else
-			str_addf(out, "%-28s %s", head, d->help);
+			str_addf(out, "%-28s ", head);
+		str_adds(&text, d->help);
+		if ((d->flags & OPT_SET) && (d->type == OPT_INT || d->type == OPT_FLOAT)) {
+			str_adds(&text, "; default ");
+			option_show(&o, d, &text);
+		}
 		if (d->env)
-			str_addf(out, " [%s]", d->env);
-		str_adds(out, "\n");
+			str_addf(&text, " [%s]", d->env);
+		help_text(out, 29, text.p);
+		str_free(&text);
 	}
 }
 
@@ -705,13 +736,14 @@ void options_help(const struct options *o, struct str *out)
 	}
 	str_adds(out, "weir: talk with a language model in the terminal\n\n"
 	         "  weir [OPTIONS] [FILE ...]          chat; every FILE becomes a document\n"
-	         "  weir -p TEXT [OPTIONS] [FILE ...]  one answer on standard output; cat FILE | weir -p TEXT\n"
+	         "  weir -p TEXT [OPTIONS] [FILE ...]  one answer; cat FILE | weir -p TEXT\n"
 	         "  ... | weir [OPTIONS]               one question a line, one answer each\n\n"
 	         "commands:\n");
 	for (const struct command_def *c = command_defs + 1; c->name; c++) {
 		char head[64];
 		snprintf(head, sizeof head, "weir %s%s%s", c->name, *c->args ? " " : "", c->args);
-		str_addf(out, "  %-34s %s\n", head, c->help);
+		str_addf(out, "  %-34s ", head);
+		help_text(out, 37, c->help);
 	}
 	str_adds(out, "\noptions:\n");
 	help_rows(out, CMD_CHAT | CMD_MODELS, 0);
@@ -725,6 +757,6 @@ void options_help(const struct options *o, struct str *out)
 			out->p[out->n] = 0;
 		}
 	}
-	str_adds(out, "\nconfig file: $XDG_CONFIG_HOME/weir/config, lines KEY = VALUE with the long names above\n"
-	         "exit codes: 0 ok, 1 failure, 2 usage, 3 model, 4 document, 5 does not fit, 130 stopped\n");
+	str_adds(out, "\nconfig file: $XDG_CONFIG_HOME/weir/config, lines KEY = VALUE, long names above\n"
+	         "exit codes: 0 ok, 1 failed, 2 usage, 3 model, 4 document, 5 no room, 130 stopped\n");
 }

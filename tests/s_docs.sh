@@ -45,6 +45,15 @@ each "every short option is in the manual" "$dir/shorts" "$dir/man"
 each "every command of --help is in the manual" "$dir/commands" "$dir/man"
 each "every command of --help is in the README" "$dir/commands" README.md
 grep -o '\[WEIR_[A-Z]*\]' "$dir/help" | tr -d '[]' | sort -u >"$dir/variables"
+# "temp 0.3" where --temp says so
+defaults() {
+	tr '\n' ' ' <"$1" | sed -e 's/ --/\n--/g' -e 's/Default:/default/g' |
+		sed -n 's/^--\([a-z-]*\) .*default *\([-0-9.,]*[0-9]\).*/\1 \2/p' | sort -u
+}
+defaults "$dir/help" >"$dir/defaults"
+defaults "$dir/man" >"$dir/man_defaults"
+if [ "$(wc -l <"$dir/defaults")" -ge 12 ]; then each "every default value is in the manual" "$dir/defaults" "$dir/man_defaults"
+else bad "every default value is in the manual" "the help was not understood: $(tr '\n' '|' <"$dir/defaults")"; fi
 each "every environment variable is in the manual" "$dir/variables" "$dir/man"
 
 # The table in the source is what /help prints.
@@ -83,6 +92,10 @@ if command -v groff >/dev/null 2>&1; then
 else
 	skip "the manual renders without a warning" "groff is not installed"
 fi
-if [ "$(awk 'length > 120' "$dir/help" | wc -l)" = 0 ]; then ok "--help has no line above 120 columns"
-else bad "--help has no line above 120 columns" "$(awk 'length > 120' "$dir/help" | head -n 1)"; fi
+for command in $(sed 's/^weir //; s/ /+/' "$dir/commands"); do
+	# shellcheck disable=SC2046 # one or two words
+	"$weir" $(echo "$command" | tr + ' ') --help >>"$dir/help"
+done
+if [ "$(awk 'length > 80' "$dir/help" | wc -l)" = 0 ]; then ok "--help fits 80 columns"
+else bad "--help fits 80 columns" "$(awk 'length > 80' "$dir/help" | head -n 1)"; fi
 finish
