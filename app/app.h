@@ -61,8 +61,8 @@ int  read_whole(const char *path, size_t max, struct str *out, struct err *);
 
 /* -m, WEIR_MODEL and config are in the options; then the cache.  ERR_MODEL when there is none. */
 int model_path(const struct options *, struct str *out, struct err *);
-/* Opens with the options' settings; vocab_only as in struct engine_options. */
-int model_open(struct engine **, const struct options *, int vocab_only, struct err *);
+enum model_use { MODEL_RUN, MODEL_LOOK, MODEL_VOCAB };   /* all; all but the weights, checked; the vocabulary alone */
+int model_open(struct engine **, const struct options *, enum model_use, struct err *);
 int timeline_open_for(struct timeline **, struct engine *, const struct options *, int32_t ctx, struct err *);
 /* Threads the engine took (its device line says so). */
 int engine_threads(const struct engine *);

@@ -203,7 +203,7 @@ int cmd_bench(const struct options *o)
 	struct err e = {0};
 	int rc;
 
-	if (model_open(&b.engine, o, 0, &e) < 0)
+	if (model_open(&b.engine, o, MODEL_RUN, &e) < 0)
 		return fail(&e);
 	b.threads = engine_threads(b.engine);
 	rc = bench_all(&b, &e);

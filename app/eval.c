@@ -170,7 +170,7 @@ int cmd_eval_ppl(const struct options *o)
 		err_set(&e, ERR_USAGE, "'weir eval ppl' wants a text FILE (-: standard input)");
 		return fail(&e);
 	}
-	if (model_open(&engine, o, 0, &e) < 0)
+	if (model_open(&engine, o, MODEL_RUN, &e) < 0)
 		return fail(&e);
 	rc = read_whole(o->file[0], TEXT_MAX, &text, &e);
 	if (rc)

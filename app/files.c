@@ -132,10 +132,10 @@ int model_path(const struct options *o, struct str *out, struct err *e)
 	return err_set(e, ERR_MODEL, "no model: run 'make run' once to fetch the default one, or give -m FILE.gguf");
 }
 
-int model_open(struct engine **engine, const struct options *o, int vocab_only, struct err *e)
+int model_open(struct engine **engine, const struct options *o, enum model_use use, struct err *e)
 {
 	struct engine_options eo = {
-		.device = o->device, .threads = o->threads, .vocab_only = vocab_only,
+		.device = o->device, .threads = o->threads, .vocab_only = use == MODEL_VOCAB, .inspect_only = use == MODEL_LOOK,
 		.check_weights = o->check_tensors, .pre = o->pre, .chat_template = o->chat_template,
 	};
 	struct str path = {0};

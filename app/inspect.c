@@ -63,9 +63,6 @@ static void model_json(const struct engine_info *i, struct str *s)
 		str_add_json(s, i->template_error, strlen(i->template_error));
 	else
 		str_adds(s, "null");
-	str_adds(s, ",");
-	json_string(s, "device", i->device);
-	s->n--;   /* the last comma */
 	str_adds(s, "}\n");
 }
 
@@ -108,7 +105,6 @@ static void model_text(const struct engine_info *i, struct str *s)
 	row_id(s, "eot", i->eot);
 	str_adds(s, "\n");
 	row(s, "template", i->template_name[0] ? i->template_name : i->template_error);
-	row(s, "device", i->device);
 }
 
 int cmd_inspect_model(const struct options *given)
@@ -121,7 +117,7 @@ int cmd_inspect_model(const struct options *given)
 
 	if (o.n_file)
 		o.model = o.file[0];
-	if (model_open(&engine, &o, 0, &e) < 0)
+	if (model_open(&engine, &o, MODEL_LOOK, &e) < 0)
 		return fail(&e);
 	if (o.json)
 		model_json(engine_info(engine), &s);
@@ -214,7 +210,7 @@ int cmd_inspect_tokens(const struct options *o)
 	struct err e = {0};
 	int rc;
 
-	if (model_open(&engine, o, 1, &e) < 0)
+	if (model_open(&engine, o, MODEL_VOCAB, &e) < 0)
 		return fail(&e);
 	rc = read_whole(name, TEXT_MAX, &text, &e);
 	if (!rc && o->decode) {
@@ -319,7 +315,7 @@ int cmd_inspect_logits(const struct options *o)
 		err_set(&e, ERR_USAGE, "'weir inspect logits' wants --tokens FILE and --out FILE");
 		return fail(&e);
 	}
-	if (model_open(&engine, o, 0, &e) < 0)
+	if (model_open(&engine, o, MODEL_RUN, &e) < 0)
 		return fail(&e);
 	rc = read_whole(o->token_file, TEXT_MAX, &text, &e);
 	if (!rc)

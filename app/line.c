@@ -17,7 +17,6 @@
 #include "ui/ui.h"
 
 struct line {
-	const struct options *given;
 	struct options o;            /* a copy that /set changes */
 	struct talk t;
 	struct output out;
@@ -32,7 +31,7 @@ struct line {
 static void notice(struct line *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static void notice(struct line *l, const char *fmt, ...)
 {
-	struct str raw = {0}, s = {0};
+	struct str raw = {0}, wrapped = {0}, s = {0};
 	struct clean clean;
 	va_list ap;
 	char *text = NULL;
@@ -46,10 +45,13 @@ static void notice(struct line *l, const char *fmt, ...)
 	clean_init(&clean, 0);
 	clean_text(&clean, text, (size_t)n, &raw);
 	clean_end(&clean, &raw);
-	str_addf(&s, "%s%s%s\n", l->color ? "\033[2m" : "", raw.p ? raw.p : "", l->color ? "\033[0m" : "");
+	str_adds(&raw, "\n");
+	terminal_wrap(l->notice_fd, raw.p, raw.n, &wrapped);
+	str_addf(&s, "%s%.*s%s\n", l->color ? "\033[2m" : "", (int)wrapped.n - 1, wrapped.p, l->color ? "\033[0m" : "");
 	write_all(l->notice_fd, s.p, s.n);
 	free(text);
 	str_free(&raw);
+	str_free(&wrapped);
 	str_free(&s);
 }
 
@@ -77,7 +79,9 @@ static void after_turn(struct line *l, const struct turn *turn, int rc, const st
 	timeline_stats(l->t.tl, &st);
 	if (rc < 0 && e->code == ERR_CANCELLED) {
 		if (l->interactive)
-			notice(l, turn->answered ? "[stopped]" : "[stopped before the answer began: the question is taken back]");
+			notice(l, "%s", turn->answered ? "[stopped]" : !l->t.documents.n ?
+			       "[stopped before the answer began: the question is taken back]" :
+			       "[stopped before the answer began: the question is taken back, the documents still wait; /undo drops them]");
 		else
 			l->quit = 1, l->rc = 130;
 	} else if (rc < 0 && e->code == ERR_FIT) {
@@ -85,11 +89,10 @@ static void after_turn(struct line *l, const struct turn *turn, int rc, const st
 		if (!l->interactive)
 			l->quit = 1;
 		else if (turn->answered)
-			notice(l, "[what was said is kept: %d of %d tokens. /undo and /new make room; a larger -c holds more]",
-			       st.n_tokens, st.ctx);
+			notice(l, "[what was said is kept; /undo and /new make room]");
 		else
-			notice(l, "[the question is taken back: it would make %d tokens of %d. /undo and /new make room]",
-			       turn->prompt_tokens, st.ctx);
+			notice(l, "[the question is taken back%s]", l->t.documents.n ? ", the documents still wait; /undo drops them" :
+			       l->t.n_msg ? "; /undo and /new make room" : "");
 		return;
 	} else if (rc < 0) {
 		line_error(l, e);
@@ -113,11 +116,9 @@ static void turn_run(struct line *l, const char *text, size_t n)
 
 	output_init(&l->out, &l->o);
 	progress_init(&l->progress, &l->o, "reading", "tokens");
-	if (l->interactive)
-		prompt_quiet_keys(1);
 	rc = text ? talk_ask(&l->t, text, n, &hooks, &turn, &e) : talk_again(&l->t, &hooks, &turn, &e);
 	progress_clear(&l->progress);
-	if (turn.answered && !(rc < 0 && e.code == ERR_FAIL)) {
+	if (turn.answered && !l->out.broken && !(l->o.json && rc < 0 && e.code == ERR_FAIL)) {
 		int written;
 		if (l->o.json) {
 			struct str s = {0};
@@ -132,10 +133,8 @@ static void turn_run(struct line *l, const char *text, size_t n)
 			rc = -1;
 		}
 	}
-	if (l->interactive) {
-		prompt_quiet_keys(0);
+	if (l->interactive)
 		signals_take_int();   /* it stopped the answer; the prompt shall not see it again */
-	}
 	output_free(&l->out);
 	after_turn(l, &turn, rc, &e);
 	quit = signals_quit();
@@ -245,8 +244,10 @@ static void slash_set(struct line *l, char *arg)
 		for (d = option_defs; d->name; d++)
 			if (d->flags & OPT_SET)
 				nearest_try(&near, d->name);
-		err_set(&e, ERR_USAGE, "/set knows no '%.40s'%s%s%s; /set alone lists what there is", arg,
-		        near.best ? ": is it '" : "", near.best ? near.best : "", near.best ? "'?" : "");
+		if (near.best)
+			err_set(&e, ERR_USAGE, "/set knows no '%.40s'; is it '%s'?", arg, near.best);
+		else
+			err_set(&e, ERR_USAGE, "/set knows no '%.40s'; /set alone lists what there is", arg);
 		line_error(l, &e);
 		return;
 	}
@@ -281,7 +282,7 @@ static void slash_undo(struct line *l, char *arg)
 		return;
 	}
 	if (!*arg && l->t.documents.n) {
-		str_clear(&l->t.documents);
+		talk_drop_documents(&l->t);
 		notice(l, "[the documents that waited for a question are dropped]");
 		return;
 	}
@@ -311,11 +312,21 @@ static void unquote(const char *arg, struct str *out)
 	}
 }
 
+static void notice_documents(struct line *l)
+{
+	struct str s = {0};
+
+	human_count(&s, l->t.documents.n);
+	str_adds(&s, " bytes, ");
+	human_count(&s, l->t.document_tokens);
+	notice(l, "[%s tokens of documents wait for your %s question]", s.p, l->t.n_msg ? "next" : "first");
+	str_free(&s);
+}
+
 static void slash_read(struct line *l, char *arg)
 {
 	struct err e = {0};
 	struct str path = {0};
-	size_t before = l->t.documents.n;
 
 	unquote(arg, &path);
 	if (!path.n)
@@ -329,7 +340,7 @@ static void slash_read(struct line *l, char *arg)
 	if (e.code)
 		line_error(l, &e);
 	else
-		notice(l, "[%zu bytes wait for your next question]", l->t.documents.n - before);
+		notice_documents(l);
 	str_free(&path);
 }
 
@@ -394,14 +405,23 @@ static void slash_run(struct line *l, char *text)
 		arg[--end] = 0;
 	for (const struct slash *c = slashes; c->name; c++)
 		if (has_word(c->name, text, n) || has_word(c->aliases, text, n)) {
-			c->run(l, arg);
+			/* `/new idea for a story` is not meant to forget everything. */
+			if (*arg && !*c->args)
+				err_set(&e, ERR_USAGE, "%s takes no words after it; //TEXT sends a slash", c->name);
+			else
+				c->run(l, arg);
+			if (e.code)
+				line_error(l, &e);
 			return;
 		}
+	text[n] = 0;
 	nearest_init(&near, text, n);
 	for (const struct slash *c = slashes; c->name; c++)
 		nearest_try(&near, c->name);
-	err_set(&e, ERR_USAGE, "unknown command '%.*s'%s%s%s; /help lists them, //TEXT sends a slash", n > 40 ? 40 : (int)n,
-	        text, near.best ? ": is it " : "", near.best ? near.best : "", near.best ? "?" : "");
+	if (near.best)
+		err_set(&e, ERR_USAGE, "unknown command '%.40s'; is it %s?", text, near.best);
+	else
+		err_set(&e, ERR_USAGE, "unknown command '%.40s'; /help lists them, //TEXT sends a slash", text);
 	line_error(l, &e);
 }
 
@@ -460,7 +480,7 @@ static void banner(struct line *l)
 	notice(l, "weir %s: %.40s, %s, context of %d tokens", WEIR_VERSION, name.p, i->quant, st.ctx);
 	notice(l, "/help lists the commands, Ctrl-C stops an answer, Ctrl-D quits");
 	if (l->t.documents.n)
-		notice(l, "[%zu bytes of documents wait for your first question]", l->t.documents.n);
+		notice_documents(l);
 	str_free(&name);
 }
 
@@ -477,9 +497,13 @@ static void run_interactive(struct line *l)
 	prompt_open(&l->o, names, file_names);
 	if (!l->o.quiet)
 		banner(l);
-	while (!l->quit && prompt_read(&text) == PROMPT_TEXT)
-		if (text.n)
-			line_take(l, &text);
+	while (!l->quit && prompt_read(&text) == PROMPT_TEXT) {
+		if (!text.n)
+			continue;
+		prompt_quiet_keys(1);
+		line_take(l, &text);
+		prompt_quiet_keys(0);
+	}
 	if (signals_quit())
 		l->rc = 128 + signals_quit();
 	prompt_close();
@@ -508,7 +532,7 @@ static int mistyped_command(const struct options *o, struct err *e)
 
 int cmd_chat(const struct options *o)
 {
-	struct line l = {.given = o, .o = *o};
+	struct line l = {.o = *o};
 	struct err e = {0};
 	int dash = 0;
 

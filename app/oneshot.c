@@ -81,7 +81,7 @@ int cmd_oneshot(const struct options *o)
 	progress_init(&sink.progress, o, "reading", "tokens");
 	rc = talk_ask(&t, o->prompt, strlen(o->prompt), &hooks, &turn, &e);
 	progress_clear(&sink.progress);
-	if ((turn.answered || turn.stop == STOP_CANCEL) && !(rc < 0 && e.code == ERR_FAIL)) {
+	if ((turn.answered || turn.stop == STOP_CANCEL) && !sink.out.broken && !(o->json && rc < 0 && e.code == ERR_FAIL)) {
 		int written;
 		if (o->json) {
 			struct str line = {0};

@@ -14,7 +14,7 @@ enum prompt_got { PROMPT_TEXT, PROMPT_QUIT };
  * PROMPT_QUIT: Ctrl-D, Ctrl-C twice, the terminal went away or a signal asks to end. */
 enum prompt_got prompt_read(struct str *out);
 
-/* While an answer runs: keys are not echoed into it (they stay for the next prompt). */
+/* While a command or an answer runs: keys are not echoed into it (they stay for the next prompt). */
 void prompt_quiet_keys(int on);
 
 #endif

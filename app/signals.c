@@ -5,9 +5,9 @@
  *   SIGTERM SIGHUP    answering or in a conversation: stop, then exit 128+n from the main path; else at once.
  *   SIGPIPE SIGXFSZ   ignored: the write that fails says so.
  *   SIGBUS            the mapped model file was cut or its disk failed: one line, exit 3.
- *   SIGSEGV SIGABRT SIGFPE SIGILL   restore the terminal, then die of the signal as usual.
+ *   SIGQUIT SIGSEGV SIGABRT SIGFPE SIGILL   restore the terminal, then die of the signal as usual.
  *
- * A handler may run in any thread, so it wakes a sleeper through a pipe instead of through EINTR. */
+ * The sleeper at the prompt is woken through a pipe: a signal that comes just before it sleeps would be no EINTR. */
 #include "app/app.h"
 
 #include <errno.h>
@@ -128,6 +128,7 @@ void signals_init(void)
 		static char stack[16384];
 		stack_t ss = {.ss_sp = stack, .ss_size = sizeof stack};
 		sigaltstack(&ss, NULL);
+		handle(SIGQUIT, on_crash, SA_RESETHAND);
 		handle(SIGSEGV, on_crash, SA_ONSTACK | SA_RESETHAND);
 		handle(SIGABRT, on_crash, SA_ONSTACK | SA_RESETHAND);
 		handle(SIGFPE, on_crash, SA_ONSTACK | SA_RESETHAND);

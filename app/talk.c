@@ -38,7 +38,7 @@ int talk_open(struct talk *t, const struct options *o, struct err *e)
 	struct timeline_stats st;
 
 	*t = (struct talk){.o = o};
-	if (model_open(&t->engine, o, 0, e) < 0)
+	if (model_open(&t->engine, o, MODEL_RUN, e) < 0)
 		return -1;
 	info = engine_info(t->engine);
 	/* A template that is there but unknown is refused now, not after the question was typed.  A model without
@@ -76,7 +76,7 @@ void talk_new(struct talk *t)
 {
 	while (t->n_msg)
 		message_free(&t->msg[--t->n_msg]);
-	str_clear(&t->documents);
+	talk_drop_documents(t);
 }
 
 void talk_close(struct talk *t)
@@ -157,18 +157,52 @@ static void document_notices(const struct doc *doc)
 	str_free(&text);
 }
 
-static void document_add(struct talk *t, struct doc *doc)
+void talk_drop_documents(struct talk *t)
 {
-	if (!t->o->quiet)
-		document_notices(doc);
-	str_adds(&t->documents, "Document ");
-	clean_line(doc->name, strlen(doc->name), &t->documents);
-	str_adds(&t->documents, ":\n");
-	str_add(&t->documents, doc->text.p ? doc->text.p : "", doc->text.n);
+	str_clear(&t->documents);
+	t->document_tokens = 0;
+}
+
+static int document_fits(const struct talk *t, const char *name, size_t n, struct err *e)
+{
+	struct timeline_stats st;
+
+	timeline_stats(t->tl, &st);
+	if (t->document_tokens + n < (size_t)st.ctx)
+		return 0;
+	if (t->document_tokens)
+		return err_set(e, ERR_FIT, "document '%.200s' has %zu tokens; with the %zu that wait already they do not fit the "
+		               "context of %d; start with a larger -c", name, n, t->document_tokens, st.ctx);
+	return err_set(e, ERR_FIT, "document '%.200s' has %zu tokens and does not fit the context of %d; start with a larger -c",
+	               name, n, st.ctx);
+}
+
+static int document_add(struct talk *t, struct doc *doc, struct err *e)
+{
+	struct str quoted = {0};
+	struct tokens id = {0};
+	int rc;
+
+	str_adds(&quoted, "Document ");
+	clean_line(doc->name, strlen(doc->name), &quoted);
+	str_adds(&quoted, ":\n");
+	str_add(&quoted, doc->text.p ? doc->text.p : "", doc->text.n);
 	if (doc->text.n && doc->text.p[doc->text.n - 1] != '\n')
-		str_adds(&t->documents, "\n");
-	str_adds(&t->documents, "\n");
+		str_adds(&quoted, "\n");
+	str_adds(&quoted, "\n");
+	rc = engine_tokenize(t->engine, quoted.p, quoted.n, 0, &id, e);
+	if (!rc)
+		rc = document_fits(t, doc->name, id.n, e);
+	if (!rc && !t->o->quiet)
+		document_notices(doc);
+	if (!rc) {
+		str_add(&t->documents, quoted.p, quoted.n);
+		t->document_tokens += id.n;
+	}
+	tokens_free(&id);
+	str_free(&quoted);
 	doc_free(doc);
+	return rc;
 }
 
 int talk_document(struct talk *t, const char *path_or_dash, struct err *e)
@@ -177,8 +211,7 @@ int talk_document(struct talk *t, const char *path_or_dash, struct err *e)
 
 	if (doc_read(path_or_dash, &doc, e) < 0)
 		return -1;
-	document_add(t, &doc);
-	return 0;
+	return document_add(t, &doc, e);
 }
 
 int talk_document_bytes(struct talk *t, const char *name, const char *bytes, size_t n, struct err *e)
@@ -187,8 +220,7 @@ int talk_document_bytes(struct talk *t, const char *name, const char *bytes, siz
 
 	if (doc_decode(name, bytes, n, &doc, e) < 0)
 		return -1;
-	document_add(t, &doc);
-	return 0;
+	return document_add(t, &doc, e);
 }
 
 /* ---- the turn ---- */
@@ -335,7 +367,7 @@ int talk_ask(struct talk *t, const char *text, size_t n, const struct talk_hooks
 	if (!turn->answered)
 		message_free(&t->msg[--t->n_msg]);
 	else
-		str_clear(&t->documents);
+		talk_drop_documents(t);
 	return rc;
 }
 

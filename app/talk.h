@@ -31,7 +31,7 @@ struct talk {
 	struct sampling sampling;     /* its rng runs on from turn to turn; the rest comes from the options */
 	struct str system; int has_system;
 	struct message *msg; size_t n_msg, cap_msg;
-	struct str documents;         /* quoted, waiting for the next question */
+	struct str documents; size_t document_tokens;   /* quoted, waiting for the next question */
 	struct turn last;
 	uint64_t total_answer;        /* tokens of all answers */
 };
@@ -42,10 +42,13 @@ void talk_close(struct talk *);
 /* Take over changed sampling options; a seed only when reseed. */
 void talk_sampling(struct talk *, int reseed);
 
-/* A document as quoted data, before the next question.  Notices go to standard error. */
+/* A document as quoted data, before the next question.  One that can never fit the context is refused (ERR_FIT).
+ * Notices go to standard error. */
 int  talk_document(struct talk *, const char *path_or_dash, struct err *e);
 /* The same for bytes in memory. */
 int  talk_document_bytes(struct talk *, const char *name, const char *bytes, size_t n, struct err *e);
+
+void talk_drop_documents(struct talk *);
 
 typedef int talk_text_fn(const char *bytes, size_t n, void *ud, struct err *);   /* -1 ends the turn */
 struct talk_hooks {

@@ -212,6 +212,8 @@ run -p hi "$dir/none.txt"; expect "a missing document is 4" 4 'none.txt'
 run -p hi "$dir"; expect "a directory is no document" 4
 head -c 100 "$weir" >"$dir/binary"
 run -p hi "$dir/binary"; expect "a binary file is no document" 4
+seq 1 20000 >"$dir/long.txt"
+run -p hi "$dir/long.txt"; expect "a document larger than the context is 5, with the numbers" 5 'has [0-9]* tokens .* context of 8192'
 run benhc; expect "a mistyped command is a missing document" 4 "is it the command 'bench'?"
 
 # limits

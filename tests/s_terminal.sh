@@ -119,6 +119,40 @@ send_line '/nonsense'
 if wait_for 10 shows 'unknown command' && wait_for 10 at_prompt; then ok "an unknown command is an error with advice"
 else bad "an unknown command is an error with advice" "$(tail_of_screen)"; fi
 
+send_line '/new idea for a story'
+if wait_for 10 shows 'takes no words' && wait_for 10 at_prompt; then ok "/new with words after it forgets nothing"
+else bad "/new with words after it forgets nothing" "$(tail_of_screen)"; fi
+
+# ---- word wrap ----
+
+send_line '/set n 120'
+wait_for 10 at_prompt
+key C-l
+send_line 'Describe a river in one long paragraph.'
+wait_for 60 shows '^\[[0-9][0-9]* tokens, '
+wait_for 30 at_prompt
+screen | sed -n '/^> Describe/,/^\[/p' | grep -v '^[>[]' >"$dir/answer"
+full=$(awk 'length($0) == 80' "$dir/answer" | wc -l)
+# a line may be full by chance; three in one answer are none
+if [ "$(wc -l <"$dir/answer")" -ge 4 ] && [ "$full" -lt 3 ]; then ok "answers are wrapped between words"
+else bad "answers are wrapped between words" "$full lines are full to the border: $(tail_of_screen)"; fi
+send_line "/system $(seq -s ' ' 10 30)"
+wait_for 10 shows 'prompt set'
+mux resize-window -x 40 -y 24
+send_line '/system'
+if wait_for 10 shows '^23 24 .* 30$' && shows '^10 11 .* 22$'; then ok "messages are wrapped between words"
+else bad "messages are wrapped between words" "$(tail_of_screen)"; fi
+mux resize-window -x 80 -y 24
+send_line '/system ""'
+wait_for 10 at_prompt
+
+# ---- a document that cannot fit ----
+
+seq 1 20000 >"$dir/long.txt"
+send_line "/read $dir/long.txt"
+if wait_for 20 shows 'tokens and does not fit the context of' && wait_for 10 at_prompt; then ok "a document that cannot fit is refused at /read"
+else bad "a document that cannot fit is refused at /read" "$(tail_of_screen)"; fi
+
 # ---- stop ----
 
 send_line '/set n 4000'
@@ -142,7 +176,7 @@ else
 fi
 
 send_line '/stats'
-if wait_for 10 shows '^so far  *4 messages' && wait_for 10 at_prompt; then ok "/stats works after a stop"
+if wait_for 10 shows '^so far  *6 messages' && wait_for 10 at_prompt; then ok "/stats works after a stop"
 else bad "/stats works after a stop" "$(tail_of_screen)"; fi
 
 # ten stops in a row leave a conversation that goes on
@@ -269,7 +303,7 @@ else
 	key Tab
 	sleep 0.3
 	key Enter
-	if wait_for 10 shows 'bytes wait' && wait_for 10 at_prompt; then
+	if wait_for 10 shows 'documents wait' && wait_for 10 at_prompt; then
 		harmless "a hostile name does nothing to the terminal"
 		if shows 'evil^\[\[31m^\[\]0;OWNED^G.txt.*hidden characters'; then ok "hidden characters of a document are reported"
 		else bad "hidden characters of a document are reported" "$(tail_of_screen)"; fi
