@@ -308,3 +308,141 @@ TEST(infinite_weights_end_in_an_error_not_in_nonsense)
 		.model_path = test_shared("data/malformed-gguf/weights-inf.gguf"), .check_weights = 1 }, &err), -1);
 	CHECK_INT(err.code, ERR_MODEL);
 }
+
+/* ---- several timelines of one engine ---- */
+
+/* One sequence from its own seed: prefill, steps, an edit, more steps, single rows.  Everything it saw, in order. */
+struct reader_of { struct engine *e; uint64_t seed; int32_t batch; struct str seen; };
+
+static void saw(int32_t pos, const float *logits, void *ud)
+{
+	str_add(ud, logits, N_VOCAB * sizeof *logits);
+}
+
+static void *one_reader(void *arg)
+{
+	struct reader_of *r = arg;
+	struct sampling s = { .temperature = 1, .top_p = 1, .repeat_penalty = 1.1f, .repeat_last = 64 };
+	struct timeline *t = NULL;
+	struct step_out out;
+	struct err err = { 0 };
+	int32_t id[120];
+	uint64_t x = r->seed;
+
+	for (int i = 0; i < 120; i++) {
+		x = x * 6364136223846793005u + 1442695040888963407u;
+		id[i] = 3 + (int32_t)((x >> 33) % (N_VOCAB - 3));
+	}
+	sampling_seed(&s, r->seed);
+	for (int round = 0; round < 3; round++) {
+		/* Opening and closing meet the other threads' work too. */
+		if (timeline_open(&t, r->e, &(struct timeline_options){ .ctx = 256, .batch = r->batch }, &err) ||
+		    timeline_sync(t, id, 90, NULL, NULL, &err) < 0)
+			break;
+		for (int i = 0; i < 20 && timeline_step(t, &s, &out, &err) == 1; i++)
+			str_add(&r->seen, &out.id, sizeof out.id);
+		id[60] = 3 + round;
+		if (timeline_sync(t, id, 100, NULL, NULL, &err) < 0 ||
+		    timeline_extend(t, id + 100, 20, saw, &r->seen, &err))
+			break;
+		timeline_close(t);
+		t = NULL;
+	}
+	if (err.code)
+		str_adds(&r->seen, err.msg);
+	timeline_close(t);
+	return NULL;
+}
+
+TEST(several_threads_share_an_engine)
+{
+	enum { READERS = 3 };
+	struct engine *e = open_story(2);
+	struct reader_of alone[READERS], together[READERS];
+	pthread_t thread[READERS];
+
+	for (int i = 0; i < READERS; i++) {
+		alone[i] = together[i] = (struct reader_of){ .e = e, .seed = 7 + (uint64_t)i, .batch = 10 + 30 * i };
+		one_reader(&alone[i]);
+		CHECK(alone[i].seen.n > 3 * 20 * N_VOCAB * sizeof(float));
+	}
+	CHECK(alone[0].seen.n != alone[1].seen.n || memcmp(alone[0].seen.p, alone[1].seen.p, alone[0].seen.n));
+	for (int i = 0; i < READERS; i++)
+		CHECK(!pthread_create(&thread[i], NULL, one_reader, &together[i]));
+	for (int i = 0; i < READERS; i++) {
+		pthread_join(thread[i], NULL);
+		CHECK_MSG(alone[i].seen.n == together[i].seen.n &&
+		          !memcmp(alone[i].seen.p, together[i].seen.p, alone[i].seen.n), "reader %d saw something else", i);
+		str_free(&alone[i].seen);
+		str_free(&together[i].seen);
+	}
+	engine_close(e);
+}
+
+/* A cancelled timeline leaves its neighbour alone, and so does one that cannot be opened. */
+TEST(timelines_do_not_disturb_each_other)
+{
+	struct engine *e = open_story(2);
+	struct timeline *t = open_timeline(e, CTX, 25), *other = open_timeline(e, CTX, 0), *none = NULL;
+	struct err err = {0};
+	int32_t id[300];
+
+	random_ids(id, 300);
+	CHECK_INT(timeline_sync(t, id, 300, cancel_at, t, &err), -1);
+	CHECK_INT(err.code, ERR_CANCELLED);
+	CHECK_INT(timeline_sync(other, id, 300, NULL, NULL, &err), 0);
+	CHECK_INT(timeline_open(&none, e, &(struct timeline_options){ .ctx = INT32_MAX }, &err), -1);
+	CHECK_INT(err.code, ERR_FIT);
+	CHECK(!none);
+	CHECK_INT(timeline_sync(other, id, 200, NULL, NULL, &err), 199);
+	timeline_close(t);
+	timeline_close(other);
+	engine_close(e);
+}
+
+/* The default model spends a fifth of a step on the logits: a cancel often comes between them.  Whatever it left,
+ * a sequence that ends where it did before must be continued as before. */
+TEST(cancelled_steps_leave_the_logits_whole)
+{
+	struct engine *e = NULL;
+	struct sampling greedy = { .temperature = 0, .top_p = 1, .repeat_penalty = 1 };
+	struct timeline *t;
+	struct err err = {0};
+	struct step_out out;
+	int32_t id[16], first, second;
+	int stopped = 0;
+
+	if (engine_open(&e, &(struct engine_options){ .model_path = test_model(), .threads = 2 }, &err)) {
+		CHECK_MSG(0, "%s", err.msg);
+		return;
+	}
+	t = open_timeline(e, 64, 0);
+	random_ids(id, 16);
+	CHECK_INT(timeline_sync(t, id, 16, NULL, NULL, &err), 0);
+	CHECK_INT(timeline_step(t, &greedy, &out, &err), 1);
+	first = out.id;
+	double start = now_seconds();
+	CHECK_INT(timeline_step(t, &greedy, &out, &err), 1);
+	second = out.id;
+	useconds_t step = (useconds_t)(1e6 * (now_seconds() - start));
+	for (int round = 0; round < 60; round++) {
+		struct canceller c = { t, step / 2 + (useconds_t)(test_rand() % (step + 1)) };
+		pthread_t th;
+		CHECK(timeline_sync(t, id, 16, NULL, NULL, &err) >= 0);
+		CHECK_INT(timeline_step(t, &greedy, &out, &err), 1);
+		CHECK_INT(out.id, first);
+		pthread_create(&th, NULL, cancel_later, &c);
+		stopped += timeline_step(t, &greedy, &out, &err) < 0;
+		pthread_join(th, NULL);
+		timeline_resume(t);
+		/* Without the token that waited: its predecessor's logits are the ones wanted. */
+		CHECK(timeline_sync(t, id, 16, NULL, NULL, &err) >= 15);
+		CHECK_INT(timeline_step(t, &greedy, &out, &err), 1);
+		CHECK_MSG(out.id == first, "round %d: token %d instead of %d", round, out.id, first);
+		CHECK_INT(timeline_step(t, &greedy, &out, &err), 1);
+		CHECK_MSG(out.id == second, "round %d: then token %d instead of %d", round, out.id, second);
+	}
+	test_note("%d of 60 steps were stopped", stopped);
+	timeline_close(t);
+	engine_close(e);
+}
