@@ -56,39 +56,30 @@ static int logits_valid(const float *logits, int32_t n)
 	return !bad;
 }
 
-static int compare_id(const void *a, const void *b)
-{
-	int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
-	return (x > y) - (x < y);
-}
-
 /* Lower what was said lately: logits of seen tokens are divided (or multiplied, when negative) by repeat_penalty (Keskar
- * et al. 2019), and lose presence_penalty once and frequency_penalty per occurrence. */
+ * et al. 2019), and lose presence_penalty once and frequency_penalty per occurrence.  While counting, c[i].id, which is
+ * i, holds -count instead. */
 static void penalise(const struct sampling *p, struct candidate *c, int32_t n_vocab, const int32_t *history, size_t n)
 {
-	int32_t *seen;
-
 	if (p->repeat_penalty == 1 && p->presence_penalty == 0 && p->frequency_penalty == 0)
 		return;
 	if (p->repeat_last >= 0 && n > (size_t)p->repeat_last) {
 		history += n - (size_t)p->repeat_last;
 		n = (size_t)p->repeat_last;
 	}
-	if (!n)
-		return;
-	seen = xmalloc(n * sizeof *seen);
-	memcpy(seen, history, n * sizeof *seen);
-	qsort(seen, n, sizeof *seen, compare_id);
-	for (size_t i = 0, j; i < n; i = j) {
-		for (j = i; j < n && seen[j] == seen[i]; j++)
-			;
-		if (seen[i] < 0 || seen[i] >= n_vocab)
+	for (size_t i = 0; i < n; i++)
+		if (history[i] >= 0 && history[i] < n_vocab) {
+			int32_t *id = &c[history[i]].id;
+			*id = *id < 0 ? *id - 1 : -1;
+		}
+	for (size_t i = 0; i < n; i++) {
+		struct candidate *seen;
+		if (history[i] < 0 || history[i] >= n_vocab || (seen = &c[history[i]])->id >= 0)
 			continue;
-		float *l = &c[seen[i]].logit;
-		*l = *l > 0 ? *l / p->repeat_penalty : *l * p->repeat_penalty;
-		*l -= p->presence_penalty + p->frequency_penalty * (float)(j - i);
+		seen->logit = seen->logit > 0 ? seen->logit / p->repeat_penalty : seen->logit * p->repeat_penalty;
+		seen->logit -= p->presence_penalty + p->frequency_penalty * (float)-seen->id;
+		seen->id = history[i];
 	}
-	free(seen);
 }
 
 static int better(struct candidate a, struct candidate b)

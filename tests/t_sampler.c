@@ -146,3 +146,35 @@ TEST(logprob_sums_to_one)
 		sum += exp(engine_logprob(logits, N, i));
 	CHECK_MSG(fabs(sum - 1) < 1e-9, "%.12f", sum);
 }
+
+/* Against the rule written out: any history, ids of no token among them, twice in a row (nothing may stay behind). */
+TEST(penalties_follow_the_rule)
+{
+	for (int round = 0; round < 200; round++) {
+		struct sampling s = plain(0);
+		int32_t said[300], count[N] = {0}, n = (int32_t)(test_rand() % 300), best = 0;
+
+		s.repeat_penalty = test_randf(1, 2);
+		s.presence_penalty = round % 3 ? test_randf(-1, 1) : 0;
+		s.frequency_penalty = round % 2 ? test_randf(-0.2f, 0.2f) : 0;
+		s.repeat_last = round % 5 ? (int32_t)(test_rand() % 300) : -1;
+		fill();
+		for (int32_t i = 0; i < n; i++) {
+			said[i] = (int32_t)(test_rand() % (N + 4)) - 2;
+			if (said[i] >= 0 && said[i] < N && (s.repeat_last < 0 || i >= n - s.repeat_last))
+				count[said[i]]++;
+		}
+		int32_t got = sample(&s, logits, N, said, (size_t)n, scratch);
+		float was[N];
+		memcpy(was, logits, sizeof was);
+		for (int i = 0; i < N; i++)
+			if (count[i]) {
+				was[i] = was[i] > 0 ? was[i] / s.repeat_penalty : was[i] * s.repeat_penalty;
+				was[i] -= s.presence_penalty + s.frequency_penalty * (float)count[i];
+			}
+		for (int i = 0; i < N; i++)
+			best = was[i] > was[best] ? i : best;
+		CHECK_INT(got, best);
+		CHECK_INT(sample(&s, logits, N, said, (size_t)n, scratch), best);
+	}
+}
