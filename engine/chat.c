@@ -300,28 +300,28 @@ static char *token_text(const struct vocab *v, int32_t id)
 	return s;
 }
 
-/* Encode text[from..to) of t with its share of the special ranges. */
+/* Encode text[from..to) of t with its share of the special ranges, which begin at *next_span. */
 static int encode_part(const struct vocab *v, const struct chat_text *t, size_t from, size_t to, size_t *next_span,
                        struct tokens *out, struct err *e)
 {
+	size_t first = *next_span, end = first, i;
 	struct span *part;
-	size_t i = *next_span, n = 0;
 	int r;
 
 	if (from == to)
 		return 0;
-	part = xcalloc(t->n_special + 1, sizeof *part);
-	for (; i < t->n_special && t->special[i].off < to; i++) {
+	while (end < t->n_special && t->special[end].off < to)
+		end++;
+	part = xcalloc(end - first, sizeof *part);
+	for (i = first; i < end; i++) {
 		size_t a = t->special[i].off, b = a + t->special[i].len;
 		a = a < from ? from : a;
 		b = b > to ? to : b;
-		if (a < b)
-			part[n++] = (struct span){ a - from, b - a };
-		if (t->special[i].off + t->special[i].len > to)
-			break;          /* goes on in the next part */
+		part[i - first] = (struct span){ a - from, b > a ? b - a : 0 };
 	}
-	*next_span = i;
-	r = vocab_encode(v, t->text.p + from, to - from, part, n, out, e);
+	/* A range that reaches beyond goes on in the next part. */
+	*next_span = end > first && t->special[end - 1].off + t->special[end - 1].len > to ? end - 1 : end;
+	r = vocab_encode(v, t->text.p + from, to - from, part, end - first, out, e);
 	free(part);
 	return r;
 }
