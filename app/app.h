@@ -52,7 +52,6 @@ void path_state(struct str *out, const char *name);
 void path_cache(struct str *out, const char *name);
 /* Make the directories above the last slash, mode 0700. */
 int  make_parents(const char *path);
-uint64_t memory_free_bytes(void);   /* MemAvailable; 0 = unknown */
 int64_t  disk_free_bytes(const char *path);   /* of the nearest directory that exists; -1 = unknown */
 /* A whole stream ("-" = standard input) or regular file, with a size limit; ERR_USAGE. */
 int  read_whole(const char *path, size_t max, struct str *out, struct err *);

@@ -32,7 +32,7 @@ static void head(struct str *s, const char *name)
 static void doctor_machine(const struct options *o, struct str *s)
 {
 	int threads = o->threads ? o->threads : cores();
-	uint64_t memory = memory_free_bytes();
+	uint64_t memory = engine_memory_free();
 
 	head(s, "cpu");
 	str_addf(s, "%s\n", engine_cpu_level());
@@ -43,7 +43,7 @@ static void doctor_machine(const struct options *o, struct str *s)
 	head(s, "gpu");
 	str_adds(s, "no GPU support in this build\n");
 	head(s, "memory");
-	if (memory) {
+	if (memory != UINT64_MAX) {
 		human_bytes(s, memory);
 		str_adds(s, " free\n");
 	} else {

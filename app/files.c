@@ -50,21 +50,6 @@ int make_parents(const char *path)
 	return rc;
 }
 
-uint64_t memory_free_bytes(void)
-{
-	FILE *f = fopen("/proc/meminfo", "re");
-	char line[128];
-	unsigned long long kib = 0;
-
-	if (!f)
-		return 0;
-	while (fgets(line, sizeof line, f))
-		if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1)
-			break;
-	fclose(f);
-	return (uint64_t)kib * 1024;
-}
-
 int64_t disk_free_bytes(const char *path)
 {
 	char *copy = xstrndup(path, strlen(path));

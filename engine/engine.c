@@ -42,7 +42,7 @@ static char *model_name(const struct gguf *g)
 	const char *slash = strrchr(g->path, '/');
 
 	if (gguf_string(g, "general.name", &v, NULL) == 1 && v.n)
-		return xstrndup(v.p, v.n < 200 ? v.n : 200);
+		return xstrndup(v.p, v.n < 200 ? v.n : utf8_complete(v.p, 200));
 	slash = slash ? slash + 1 : g->path;
 	return xstrndup(slash, strlen(slash));
 }
@@ -215,6 +215,11 @@ const char *engine_cpu_level(void)
 double engine_bandwidth(int threads, uint64_t bytes)
 {
 	return backend_bandwidth(threads, bytes);
+}
+
+uint64_t engine_memory_free(void)
+{
+	return memory_free();
 }
 
 /* ---- text and tokens ---- */

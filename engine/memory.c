@@ -2,37 +2,40 @@
 #include "engine/memory.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* One number from a file of numbers or "max"; UINT64_MAX when there is none. */
-static uint64_t read_number(const char *path)
+#define V1 "/sys/fs/cgroup/memory/"
+#define V2 "/sys/fs/cgroup/"
+
+/* The number of a file that holds one, or "max"; with a key, of its line "key N".  UINT64_MAX when there is none. */
+static uint64_t read_number(const char *path, const char *key)
 {
 	FILE *f = fopen(path, "re");
-	unsigned long long v;
-	int got;
+	char line[128], *end;
+	uint64_t v = UINT64_MAX;
+	size_t n = key ? strlen(key) : 0;
 
 	if (!f)
 		return UINT64_MAX;
-	got = fscanf(f, "%llu", &v);
+	while (fgets(line, sizeof line, f)) {
+		if (n && strncmp(line, key, n))
+			continue;
+		v = strtoull(line + n, &end, 10);
+		if (end == line + n)
+			v = UINT64_MAX;
+		break;
+	}
 	fclose(f);
-	return got == 1 ? v : UINT64_MAX;
+	return v;
 }
 
 static uint64_t machine_available(void)
 {
-	FILE *f = fopen("/proc/meminfo", "re");
-	unsigned long long kib = 0;
-	char line[128];
-
-	if (!f)
-		return UINT64_MAX;
-	while (fgets(line, sizeof line, f))
-		if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1)
-			break;
-	fclose(f);
-	return kib ? kib * 1024 : UINT64_MAX;
+	uint64_t kib = read_number("/proc/meminfo", "MemAvailable:");
+	return kib < UINT64_MAX / 1024 ? kib * 1024 : UINT64_MAX;
 }
 
 static uint64_t left(uint64_t limit, uint64_t used)
@@ -42,29 +45,34 @@ static uint64_t left(uint64_t limit, uint64_t used)
 	return used == UINT64_MAX || used >= limit ? 0 : limit - used;
 }
 
+/* Cached file pages count as used, but the kernel gives them back when asked for memory: the model file is among them. */
+static uint64_t file_pages(const char *stat, const char *inactive, const char *active)
+{
+	uint64_t a = read_number(stat, inactive), b = read_number(stat, active);
+	return (a == UINT64_MAX ? 0 : a) + (b == UINT64_MAX ? 0 : b);
+}
+
 /* Both generations of control groups, as a process inside a container sees them. */
 static uint64_t group_available(void)
 {
-	uint64_t v2 = left(read_number("/sys/fs/cgroup/memory.max"), read_number("/sys/fs/cgroup/memory.current"));
-	uint64_t v1 = left(read_number("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
-	                   read_number("/sys/fs/cgroup/memory/memory.usage_in_bytes"));
+	uint64_t v2_pages = file_pages(V2 "memory.stat", "inactive_file ", "active_file ");
+	uint64_t v1_pages = file_pages(V1 "memory.stat", "total_inactive_file ", "total_active_file ");
+	uint64_t v2 = left(read_number(V2 "memory.max", NULL), left(read_number(V2 "memory.current", NULL), v2_pages));
+	uint64_t v1 = left(read_number(V1 "memory.limit_in_bytes", NULL),
+	                   left(read_number(V1 "memory.usage_in_bytes", NULL), v1_pages));
+
 	return v2 < v1 ? v2 : v1;
 }
 
 static uint64_t address_space_left(void)
 {
 	struct rlimit r;
-	unsigned long long pages = 0;
-	FILE *f;
+	uint64_t pages;
 
 	if (getrlimit(RLIMIT_AS, &r) || r.rlim_cur == RLIM_INFINITY)
 		return UINT64_MAX;
-	if ((f = fopen("/proc/self/statm", "re"))) {
-		if (fscanf(f, "%llu", &pages) != 1)
-			pages = 0;
-		fclose(f);
-	}
-	return left(r.rlim_cur, pages * (uint64_t)sysconf(_SC_PAGESIZE));
+	pages = read_number("/proc/self/statm", NULL);
+	return left(r.rlim_cur, pages == UINT64_MAX ? 0 : pages * (uint64_t)sysconf(_SC_PAGESIZE));
 }
 
 uint64_t memory_free(void)
