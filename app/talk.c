@@ -142,7 +142,7 @@ static void document_notices(const struct doc *doc)
 
 	for (const char *p = doc->notices.n ? doc->notices.p : ""; *p; ) {
 		size_t n = strcspn(p, "\n");
-		say("%.*s", (int)n, p);
+		say("document '%s': %.*s", doc->name, (int)n, p);
 		p += n + (p[n] == '\n');
 	}
 	clean_init(&clean, 0);
