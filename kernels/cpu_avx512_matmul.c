@@ -14,6 +14,9 @@
  * and scattered, so their second pass goes column by column unless most blocks are wide.  (A block that is not
  * wide has lo = 0 and adds nothing there: both ways give the same bits.)
  *
+ * No prefetching: weights lie in one stream, which the processor follows by itself; asking for lines as well
+ * made decoding a fifth slower.
+ *
  * The kernels are one function, inlined with the type and the number of columns as constants. */
 #if defined(__x86_64__) && !defined(WEIR_NO_SIMD)
 #include "kernels/cpu_avx512.h"
@@ -27,7 +30,6 @@ enum {
 	PANEL = 16, UNIT = 64,
 	TILE = 8,         /* columns in registers */
 	CHUNK = 64,       /* blocks whose column factors are prepared at a time */
-	AHEAD = 2048,     /* bytes between reading and prefetching when one column streams the weights */
 };
 
 size_t avx512_pack_bytes(enum dtype type, int32_t cols)
@@ -201,8 +203,8 @@ struct weights {
 
 /* acc += block b times `tile` columns.  q, d, ds and start point at this block in the first column; the next column is ldx
  * or a row of struct factors further. */
-INLINE void block_times(enum dtype type, int tile, const struct weights *w, int32_t b, int prefetch, const int8_t *q,
-                        size_t ldx, const float *d, const float *ds, const int32_t *start, __m512 *acc)
+INLINE void block_times(enum dtype type, int tile, const struct weights *w, int32_t b, const int8_t *q, size_t ldx,
+                        const float *d, const float *ds, const int32_t *start, __m512 *acc)
 {
 	const struct pack_format f = pack_format_of(type);
 	const size_t group_bytes = (size_t)pack_group_units(f) * UNIT, block_bytes = (size_t)pack_block_units(f) * UNIT;
@@ -213,9 +215,6 @@ INLINE void block_times(enum dtype type, int tile, const struct weights *w, int3
 	__m512 dw[2], mw[2];
 	__m512i sum[TILE];
 
-	if (prefetch)
-		UNROLL for (int i = 0; i <= pack_block_units(f); i++)
-			_mm_prefetch((const char *)quants + AHEAD + i * UNIT, _MM_HINT_T0);
 	block_scales(type, f, head, sub, in, dw, mw);
 	UNROLL for (int g = 0; g < 8; g++) {
 		const int h = g / per;
@@ -238,8 +237,8 @@ INLINE void block_times(enum dtype type, int tile, const struct weights *w, int3
 }
 
 /* sums += blocks b0 .. b0 + nb times `tile` columns of one plane. */
-INLINE void tile_times(enum dtype type, int tile, const struct weights *w, int32_t b0, int32_t nb, int prefetch,
-                       const int8_t *q, size_t ldx, const struct factors *p, __m512 *sums)
+INLINE void tile_times(enum dtype type, int tile, const struct weights *w, int32_t b0, int32_t nb, const int8_t *q,
+                       size_t ldx, const struct factors *p, __m512 *sums)
 {
 	const int halves = pack_format_of(type).halves;
 	__m512 acc[TILE];
@@ -248,7 +247,7 @@ INLINE void tile_times(enum dtype type, int tile, const struct weights *w, int32
 	UNROLL for (int c = 0; c < tile; c++)
 		acc[c] = sums[c];
 	for (int32_t b = 0; b < nb; b++, q += 32)
-		block_times(type, tile, w, b0 + b, prefetch, q, ldx, p->d[0] + b, p->ds[0] + b * halves, p->start[0] + b * halves,
+		block_times(type, tile, w, b0 + b, q, ldx, p->d[0] + b, p->ds[0] + b * halves, p->start[0] + b * halves,
 		            acc);
 	UNROLL for (int c = 0; c < tile; c++)
 		sums[c] = acc[c];
@@ -269,7 +268,7 @@ INLINE __m512 wide_times(enum dtype type, const struct weights *w, const struct 
 		float ds[2] = { d * (float)s[0], d * (float)s[1] };
 		int32_t start[2] = { -f.offset * s[0], -f.offset * s[1] };
 
-		block_times(type, 1, w, b, 0, x->lo + (at + (size_t)b) * 32, 0, &d, ds, start, &acc);
+		block_times(type, 1, w, b, x->lo + (at + (size_t)b) * 32, 0, &d, ds, start, &acc);
 	}
 	return acc;
 }
@@ -303,15 +302,15 @@ INLINE void panel_columns(enum dtype type, int tile, const uint8_t *panel, const
 			__m512 both[TILE] = { sums[0], lo[0] };
 
 			factors_fill(&p, f, 1, 1, x, 1, c0, b0, nb);
-			tile_times(type, 2, &w, b0, nb, 1, x->q + at, (size_t)((uintptr_t)x->lo - (uintptr_t)x->q), &p, both);
+			tile_times(type, 2, &w, b0, nb, x->q + at, (size_t)((uintptr_t)x->lo - (uintptr_t)x->q), &p, both);
 			sums[0] = both[0];
 			lo[0] = both[1];
 			continue;
 		}
-		tile_times(type, tile, &w, b0, nb, tile == 1, x->q + at, ldx, &p, sums);
+		tile_times(type, tile, &w, b0, nb, x->q + at, ldx, &p, sums);
 		if (n_wide > nb * tile / 2) {
 			factors_fill(&p, f, tile, 0, x, 1, c0, b0, nb);
-			tile_times(type, tile, &w, b0, nb, 0, x->lo + at, ldx, &p, lo);
+			tile_times(type, tile, &w, b0, nb, x->lo + at, ldx, &p, lo);
 		} else {
 			for (int c = 0; c < tile; c++)
 				lo[c] = wide_times(type, &w, x, c0 + c, b0, wide[c], lo[c]);
