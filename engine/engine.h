@@ -132,7 +132,8 @@ struct step_out { int32_t id; };
 int timeline_step(struct timeline *, struct sampling *, struct step_out *, struct err *);
 
 /* Ask the running call to stop within 100 ms; any thread or a signal handler.  The call that is running
- * (or the next one, if none is) returns ERR_CANCELLED.  timeline_resume() withdraws it. */
+ * (or the next one, if none is) returns ERR_CANCELLED.  timeline_resume() withdraws it.  A call that waits for
+ * another timeline of the same engine stops when that one has finished its chunk. */
 void timeline_cancel(struct timeline *);
 void timeline_resume(struct timeline *);
 

@@ -9,6 +9,8 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "engine/engine.h"
@@ -759,4 +761,48 @@ TEST(inspecting_checks_everything)
 	unlink(path);
 	free(path);
 	test_note("%d files refused, each by name", n_refused);
+}
+
+/* ---- memory ---- */
+
+/* The address space that is left decides: enough to map the file, not enough to load it, then enough for both. */
+TEST(weights_that_do_not_fit_are_refused_first)
+{
+	const char *path = test_model();
+	struct engine *e = NULL;
+	struct timeline *t = NULL;
+	struct err err = { 0 };
+	struct rlimit was, now;
+	unsigned long long pages = 0;
+	struct stat st;
+	FILE *f = fopen("/proc/self/statm", "r");
+	double start = now_seconds();
+
+	if (!f || fscanf(f, "%llu", &pages) != 1 || stat(path, &st) || getrlimit(RLIMIT_AS, &was))
+		SKIP("the address space in use is not known");
+	fclose(f);
+	if (pages * (unsigned long long)sysconf(_SC_PAGESIZE) > 1ull << 40)
+		SKIP("a sanitizer takes all of the address space");
+	now = was;
+	now.rlim_cur = pages * (unsigned long long)sysconf(_SC_PAGESIZE) + (rlim_t)st.st_size + (64u << 20);
+	CHECK(!setrlimit(RLIMIT_AS, &now));
+	CHECK_INT(engine_open(&e, &(struct engine_options){ .model_path = path, .threads = 1 }, &err), -1);
+	CHECK_INT(err.code, ERR_FIT);
+	CHECK_MSG(strstr(err.msg, "the weights need") != NULL, "%s", err.msg);
+	CHECK(now_seconds() - start < 5);
+	now.rlim_cur += (rlim_t)st.st_size + (256u << 20);
+	CHECK(!setrlimit(RLIMIT_AS, &now));
+	CHECK_MSG(!engine_open(&e, &(struct engine_options){ .model_path = path, .threads = 1 }, &err), "%s", err.msg);
+	if (e) {
+		/* So does the cache: the message says which -c would fit, and that one does. */
+		struct timeline_need need;
+		CHECK_INT(timeline_open(&t, e, &(struct timeline_options){ .ctx = 1 << 20 }, &err), -1);
+		CHECK_INT(err.code, ERR_FIT);
+		CHECK_INT(timeline_need(e, &(struct timeline_options){ .ctx = 512 }, &need, &err), 0);
+		CHECK(need.ctx_fits > 512 && need.ctx_fits < 1 << 20);
+		CHECK_MSG(!timeline_open(&t, e, &(struct timeline_options){ .ctx = 512 }, &err), "%s", err.msg);
+		timeline_close(t);
+	}
+	CHECK(!setrlimit(RLIMIT_AS, &was));
+	engine_close(e);
 }
