@@ -310,6 +310,22 @@ TEST(first_error_sticks)
 	be->ops->close(be);
 }
 
+TEST(a_reported_error_is_over)
+{
+	struct backend *be = open_level("c", 1);
+	struct tensor big = { .type = DT_F32, .rows = 1 << 30, .cols = 1 << 30 }, ok = tensor_new(be, DT_F32, 1, 4, NULL);
+	float v[4] = { 1, 2, 3, 4 }, back[4] = { 0 };
+
+	CHECK(be->ops->alloc(be, &big) < 0);
+	CHECK(be->ops->sync(be) < 0);
+	CHECK(be->ops->sync(be) == 0);
+	be->ops->write(be, &ok, 0, v, sizeof v);
+	be->ops->read(be, &ok, 0, back, sizeof back);
+	CHECK(!memcmp(v, back, sizeof v));
+	be->ops->drop(be, &ok);
+	finish(be);
+}
+
 TEST(wrong_shapes_are_refused)
 {
 	struct backend *be;
