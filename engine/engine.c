@@ -232,7 +232,8 @@ int engine_render(const struct engine *e, const struct chat_msg *msg, size_t n, 
 	return chat_render(e->chat, e->vocab, msg, n, add_reply_head, out, err);
 }
 
-int engine_tokenize(const struct engine *e, const char *text, size_t len, unsigned flags, struct tokens *out, struct err *err)
+int engine_tokenize(const struct engine *e, const char *text, size_t len, unsigned flags,
+                    struct tokens *out, struct err *err)
 {
 	struct span all = { 0, len };
 	size_t start = out->n;

@@ -10,7 +10,7 @@
 #define V1 "/sys/fs/cgroup/memory/"
 #define V2 "/sys/fs/cgroup/"
 
-/* The number of a file that holds one, or "max"; with a key, of its line "key N".  UINT64_MAX when there is none. */
+/* The number of a file that holds one, or "max"; with a key, of its line "key N".  UINT64_MAX: there is none. */
 static uint64_t read_number(const char *path, const char *key)
 {
 	FILE *f = fopen(path, "re");
@@ -45,7 +45,7 @@ static uint64_t left(uint64_t limit, uint64_t used)
 	return used == UINT64_MAX || used >= limit ? 0 : limit - used;
 }
 
-/* Cached file pages count as used, but the kernel gives them back when asked for memory: the model file is among them. */
+/* Cached file pages count as used, but the kernel gives them back on demand: the model file is among them. */
 static uint64_t file_pages(const char *stat, const char *inactive, const char *active)
 {
 	uint64_t a = read_number(stat, inactive), b = read_number(stat, active);
@@ -57,7 +57,8 @@ static uint64_t group_available(void)
 {
 	uint64_t v2_pages = file_pages(V2 "memory.stat", "inactive_file ", "active_file ");
 	uint64_t v1_pages = file_pages(V1 "memory.stat", "total_inactive_file ", "total_active_file ");
-	uint64_t v2 = left(read_number(V2 "memory.max", NULL), left(read_number(V2 "memory.current", NULL), v2_pages));
+	uint64_t v2 = left(read_number(V2 "memory.max", NULL),
+	                   left(read_number(V2 "memory.current", NULL), v2_pages));
 	uint64_t v1 = left(read_number(V1 "memory.limit_in_bytes", NULL),
 	                   left(read_number(V1 "memory.usage_in_bytes", NULL), v1_pages));
 

@@ -55,7 +55,8 @@ static int bad_key(struct reader *r, const char *suffix, const char *rest, ...)
 }
 
 /* An integer of the architecture's own keys.  fallback < min means the key is required. */
-static int read_int(struct reader *r, const char *suffix, int64_t min, int64_t max, int64_t fallback, int32_t *out)
+static int read_int(struct reader *r, const char *suffix, int64_t min, int64_t max, int64_t fallback,
+                    int32_t *out)
 {
 	int64_t v = fallback;
 	int got = gguf_int(r->g, arch_key(r, suffix), min, max, &v, r->err);
@@ -118,7 +119,7 @@ static int read_head_dim(struct reader *r, struct hparams *hp)
 			               hp->n_head, hp->n_embd);
 		if (dim < 2 || dim > HEAD_DIM_MAX || dim % 2)
 			return bad_key(r, "attention.head_count",
-			               "is %d for an embedding_length of %d: this makes heads of %d, and they must be even, 2 to %d",
+			               "is %d for an embedding_length of %d: heads of %d, and they must be even, 2 to %d",
 			               hp->n_head, hp->n_embd, dim, HEAD_DIM_MAX);
 	} else if (read_int(r, "attention.key_length", 2, HEAD_DIM_MAX, 0, &dim)) {
 		return -1;
@@ -128,7 +129,8 @@ static int read_head_dim(struct reader *r, struct hparams *hp)
 	if (read_int(r, "attention.value_length", 2, HEAD_DIM_MAX, dim, &value))
 		return -1;
 	if (value != dim)
-		return bad_key(r, "attention.value_length", "is %d, and must equal the size of the keys, %d", value, dim);
+		return bad_key(r, "attention.value_length", "is %d, and must equal the size of the keys, %d", value,
+		               dim);
 	hp->head_dim = dim;
 	return 0;
 }
@@ -168,14 +170,16 @@ static int rope_factors(struct reader *r, struct hparams *hp)
 	if (!t)
 		return 0;
 	if (t->type != DT_F32 || t->n_dims != 1 || t->ne[0] != hp->rope_dims / 2)
-		return gguf_err(r->g, r->err, "byte %llu: tensor '" ROPE_FACTORS "' is %lld values of %s, and must be %d of F32",
+		return gguf_err(r->g, r->err,
+		                "byte %llu: tensor '" ROPE_FACTORS "' is %lld values of %s, and must be %d of F32",
 		                (unsigned long long)t->off, (long long)t->ne[0], dtype_info(t->type)->name,
 		                hp->rope_dims / 2);
 	for (int32_t j = 0; j < hp->rope_dims / 2; j++) {
 		float f;
 		memcpy(&f, (const char *)t->data + 4 * (size_t)j, 4);
 		if (!(f >= FACTOR_MIN && f <= FACTOR_MAX))
-			return gguf_err(r->g, r->err, "byte %llu: tensor '" ROPE_FACTORS "' holds %g, and must hold %g to %g",
+			return gguf_err(r->g, r->err,
+			                "byte %llu: tensor '" ROPE_FACTORS "' holds %g, and must hold %g to %g",
 			                (unsigned long long)t->at + 4 * (unsigned)j, f, FACTOR_MIN, FACTOR_MAX);
 		hp->rope_freq[j] /= f;
 	}
@@ -221,7 +225,8 @@ static int rope_read(struct reader *r, struct hparams *hp)
 		hp->rope_scaling = "yarn";
 		return yarn_scale(r, hp, factor);
 	}
-	return bad_key(r, "rope.scaling.type", "is '%.*s', and must be none, linear or yarn: others are not supported",
+	return bad_key(r, "rope.scaling.type",
+	               "is '%.*s', and must be none, linear or yarn: others are not supported",
 	               (int)(type.n < 40 ? type.n : 40), type.p);
 }
 
@@ -244,8 +249,8 @@ static const struct arch *arch_find(const struct gguf *g, struct err *err)
 			return a;
 	for (const struct arch *a = archs; a->name; a++)
 		str_addf(&list, "%s%s", list.n ? ", " : "", a->name);
-	gguf_err(g, err, "architecture '%.*s' is not supported (supported: %s)", (int)(name.n < 40 ? name.n : 40), name.p,
-	         list.p);
+	gguf_err(g, err, "architecture '%.*s' is not supported (supported: %s)",
+	         (int)(name.n < 40 ? name.n : 40), name.p, list.p);
 	str_free(&list);
 	return NULL;
 }
@@ -273,8 +278,8 @@ int hparams_read(struct hparams *hp, const struct gguf *g, struct err *err)
 		return bad_key(&r, experts ? "expert_count" : "expert_used_count",
 		               "is %d: mixture-of-experts models are not supported", experts ? experts : used);
 	if (hp->n_head % hp->n_kv_head)
-		return bad_key(&r, "attention.head_count_kv", "is %d, and must divide the head_count, %d", hp->n_kv_head,
-		               hp->n_head);
+		return bad_key(&r, "attention.head_count_kv", "is %d, and must divide the head_count, %d",
+		               hp->n_kv_head, hp->n_head);
 	hp->eps = (float)eps;
 	/* A sane bound for buffers; a context that large is chosen with -c, never by the file alone. */
 	if (hp->ctx_train > CTX_MAX)
@@ -303,8 +308,8 @@ struct binder {
 };
 
 /* The tensor 'name' (or 'blk.LAYER.name'), checked to be [rows][cols]; NULL and failed unless optional. */
-static const struct gguf_tensor *bind_find(struct binder *b, int32_t layer, const char *name, int32_t rows, int32_t cols,
-                                           int optional)
+static const struct gguf_tensor *bind_find(struct binder *b, int32_t layer, const char *name, int32_t rows,
+                                           int32_t cols, int optional)
 {
 	const struct gguf_tensor *t;
 	char full[80];
@@ -343,11 +348,13 @@ static void bind_count(struct binder *b, const struct gguf_tensor *t, uint64_t t
 
 static void bind_no_room(struct binder *b, const struct gguf_tensor *t)
 {
-	b->failed = err_set(b->err, ERR_FIT, "cannot load the weights '%.*s': %s; free some memory or use a smaller model",
+	b->failed = err_set(b->err, ERR_FIT,
+	                    "cannot load the weights '%.*s': %s; free some memory or use a smaller model",
 	                    (int)t->name.n, t->name.p, b->m->be->err);
 }
 
-static void bind_adopt(struct binder *b, struct tensor *out, const struct gguf_tensor *t, int32_t rows, int as_table)
+static void bind_adopt(struct binder *b, struct tensor *out, const struct gguf_tensor *t, int32_t rows,
+                       int as_table)
 {
 	struct backend *be = b->m->be;
 
@@ -356,7 +363,8 @@ static void bind_adopt(struct binder *b, struct tensor *out, const struct gguf_t
 		bind_no_room(b, t);
 }
 
-static void bind_weight(struct binder *b, struct tensor *out, int32_t layer, const char *name, int32_t rows, int32_t cols)
+static void bind_weight(struct binder *b, struct tensor *out, int32_t layer, const char *name, int32_t rows,
+                        int32_t cols)
 {
 	const struct gguf_tensor *t = bind_find(b, layer, name, rows, cols, 0);
 
@@ -367,7 +375,8 @@ static void bind_weight(struct binder *b, struct tensor *out, int32_t layer, con
 }
 
 /* Norms and biases are small: always copied, as f32. */
-static void bind_vector(struct binder *b, struct tensor *out, int32_t layer, const char *name, int32_t n, int optional)
+static void bind_vector(struct binder *b, struct tensor *out, int32_t layer, const char *name, int32_t n,
+                        int optional)
 {
 	const struct gguf_tensor *t = bind_find(b, layer, name, 1, n, optional);
 	struct backend *be = b->m->be;

@@ -8,10 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Cool, because small models wander off when they are not, and because questions to documents want what is written. */
+/* Cool, because small models wander off when they are not, and because questions to documents want what is written; cool
+ * small models in turn repeat themselves, hence the mild penalty. */
 const struct sampling sampling_default = {
 	.temperature = 0.3f, .top_k = 40, .top_p = 0.9f, .min_p = 0.05f,
-	.repeat_penalty = 1, .presence_penalty = 0, .frequency_penalty = 0, .repeat_last = 64,
+	.repeat_penalty = 1.1f, .presence_penalty = 0, .frequency_penalty = 0, .repeat_last = 64,
 };
 
 void sampling_seed(struct sampling *s, uint64_t seed)
@@ -56,10 +57,11 @@ static int logits_valid(const float *logits, int32_t n)
 	return !bad;
 }
 
-/* Lower what was said lately: logits of seen tokens are divided (or multiplied, when negative) by repeat_penalty (Keskar
- * et al. 2019), and lose presence_penalty once and frequency_penalty per occurrence.  While counting, c[i].id, which is
- * i, holds -count instead. */
-static void penalise(const struct sampling *p, struct candidate *c, int32_t n_vocab, const int32_t *history, size_t n)
+/* Lower what was said lately: logits of seen tokens are divided (or multiplied, when negative) by repeat_penalty
+ * (Keskar et al. 2019), and lose presence_penalty once and frequency_penalty per occurrence.  While counting,
+ * c[i].id, which is i, holds -count instead. */
+static void penalise(const struct sampling *p, struct candidate *c, int32_t n_vocab, const int32_t *history,
+                     size_t n)
 {
 	if (p->repeat_penalty == 1 && p->presence_penalty == 0 && p->frequency_penalty == 0)
 		return;
@@ -136,7 +138,8 @@ int32_t sample(struct sampling *p, const float *logits, int32_t n_vocab, const i
 		return -1;
 	for (int32_t i = 0; i < n_vocab; i++)
 		c[i] = (struct candidate){ logits[i], i };
-	penalise(p, c, n_vocab, history, n_history);
+	if (p->temperature > 0)
+		penalise(p, c, n_vocab, history, n_history);
 	for (int32_t i = 1; i < n_vocab; i++)
 		if (c[i].logit > c[best].logit)
 			best = i;

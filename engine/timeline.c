@@ -47,7 +47,8 @@ static int kv_type_parse(const char *name, enum dtype *out, struct err *err)
 /* Buffers, logits of timeline_extend() and of the last token, candidates for sampling. */
 static uint64_t scratch_bytes(const struct hparams *hp, int32_t batch)
 {
-	return graph_bytes(hp, batch, HEAD_ROWS) + (uint64_t)hp->n_vocab * (HEAD_ROWS * 4 + 4 + sizeof(struct candidate));
+	return graph_bytes(hp, batch, HEAD_ROWS) +
+	       (uint64_t)hp->n_vocab * (HEAD_ROWS * 4 + 4 + sizeof(struct candidate));
 }
 
 static int32_t batch_size(const struct timeline_options *o, int32_t ctx)
@@ -56,7 +57,8 @@ static int32_t batch_size(const struct timeline_options *o, int32_t ctx)
 	return batch < ctx ? batch : ctx;
 }
 
-int timeline_need(const struct engine *e, const struct timeline_options *o, struct timeline_need *need, struct err *err)
+int timeline_need(const struct engine *e, const struct timeline_options *o, struct timeline_need *need,
+                  struct err *err)
 {
 	const struct hparams *hp = &e->model.hp;
 	uint64_t per_token, fits;
@@ -79,7 +81,7 @@ int timeline_need(const struct engine *e, const struct timeline_options *o, stru
 	need->free_bytes = memory_free();
 	fits = need->free_bytes > need->scratch_bytes ? (need->free_bytes - need->scratch_bytes) / per_token : 0;
 	need->ctx_fits = fits > (uint64_t)most ? most : (int32_t)fits;
-	/* By default the trained length, but no more than half of what is free and a bound that suits a conversation. */
+	/* By default the trained length, but no more than half of what is free and what suits a conversation. */
 	if (!o->ctx && need->ctx > need->ctx_fits / 2 && need->ctx_fits >= 512)
 		need->ctx = need->ctx_fits / 2 / 256 * 256;
 	if (size_mul(per_token, (uint64_t)need->ctx, &need->kv_bytes))
@@ -274,7 +276,8 @@ static int settle_pending(struct timeline *t, struct err *err)
 	return 0;
 }
 
-int timeline_extend(struct timeline *t, const int32_t *id, size_t n, timeline_logits_fn *fn, void *ud, struct err *err)
+int timeline_extend(struct timeline *t, const int32_t *id, size_t n, timeline_logits_fn *fn, void *ud,
+                    struct err *err)
 {
 	const struct hparams *hp = &t->e->model.hp;
 	float *rows;
