@@ -115,7 +115,7 @@ typedef void timeline_logits_fn(int32_t pos, const float *logits, void *ud);
 int timeline_extend(struct timeline *, const int32_t *id, size_t n, timeline_logits_fn *, void *ud, struct err *);
 
 struct sampling {
-	float temperature;                    /* 0 = greedy */
+	float temperature;                    /* 0 = greedy: the likeliest token, whatever the rest says */
 	int32_t top_k;                        /* 0 = all */
 	float top_p, min_p;                   /* 1 and 0 = off */
 	float repeat_penalty, presence_penalty, frequency_penalty;   /* 1, 0, 0 = off */

@@ -105,7 +105,7 @@ TEST(draws_follow_the_distribution)
 
 TEST(penalties_lower_what_was_said)
 {
-	struct sampling s = plain(0);
+	struct sampling s = plain(1e-6f);   /* as good as greedy, and penalties count */
 	const int32_t said[] = { 5, 5, 5, 6 };
 	for (int i = 0; i < N; i++)
 		logits[i] = 0;
@@ -121,6 +121,9 @@ TEST(penalties_lower_what_was_said)
 	s.presence_penalty = 0.6f;    /* 0.8, 1.1 */
 	CHECK_INT(sample(&s, logits, N, said, 4, scratch), 7);
 	s.repeat_last = 1;            /* only the 6 counts */
+	CHECK_INT(sample(&s, logits, N, said, 4, scratch), 5);
+	s.repeat_last = -1;
+	s.temperature = 0;            /* greedy means the model's own first choice */
 	CHECK_INT(sample(&s, logits, N, said, 4, scratch), 5);
 }
 
@@ -151,7 +154,7 @@ TEST(logprob_sums_to_one)
 TEST(penalties_follow_the_rule)
 {
 	for (int round = 0; round < 200; round++) {
-		struct sampling s = plain(0);
+		struct sampling s = plain(1e-9f);   /* greedy itself looks past penalties */
 		int32_t said[300], count[N] = {0}, n = (int32_t)(test_rand() % 300), best = 0;
 
 		s.repeat_penalty = test_randf(1, 2);
