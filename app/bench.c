@@ -94,7 +94,7 @@ static int report(struct bench *b, const char *test, int32_t n, int32_t depth, s
 }
 
 /* Least traffic of reading n tokens: every chunk takes the weights once and the rows up to its end once. */
-static double prefill_bytes(const struct bench *b, int32_t n)
+static double prefill_bytes(const struct bench *b, int32_t depth, int32_t n)
 {
 	struct timeline_stats st;
 	double bytes = 0;
@@ -102,26 +102,28 @@ static double prefill_bytes(const struct bench *b, int32_t n)
 	timeline_stats(b->tl, &st);
 	for (int32_t at = 0; at < n; at += st.batch) {
 		int32_t end = n - at < st.batch ? n : at + st.batch;
-		bytes += (double)engine_info(b->engine)->bytes_per_token + (double)st.kv_bytes_per_token * end;
+		bytes += (double)engine_info(b->engine)->bytes_per_token + (double)st.kv_bytes_per_token * (depth + end);
 	}
 	return bytes / n;
 }
 
-static int bench_prefill(struct bench *b, int32_t n, struct err *e)
+static int bench_prefill(struct bench *b, int32_t depth, int32_t n, struct err *e)
 {
 	struct sample s = {.n = 0};
 
 	while (s.n < b->o->reps) {
 		double start;
-		if (timeline_sync(b->tl, NULL, 0, NULL, NULL, e) < 0)
+		/* Twice, so that nothing is left of the last repetition. */
+		if (timeline_sync(b->tl, NULL, 0, NULL, NULL, e) < 0 ||
+		    timeline_sync(b->tl, b->text.id, (size_t)depth, NULL, NULL, e) < 0)
 			return -1;
 		start = now_seconds();
-		if (timeline_sync(b->tl, b->text.id, (size_t)n, NULL, NULL, e) < 0)
+		if (timeline_sync(b->tl, b->text.id, (size_t)depth + (size_t)n, NULL, NULL, e) < 0)
 			return -1;
 		s.tps[s.n++] = n / (now_seconds() - start);
 		progress_show(&b->progress, ++b->n_done, b->n_all);
 	}
-	return report(b, "prefill", n, 0, &s, prefill_bytes(b, n), e);
+	return report(b, "prefill", n, depth, &s, prefill_bytes(b, depth, n), e);
 }
 
 static int bench_decode(struct bench *b, int32_t depth, int32_t n, struct err *e)
@@ -156,15 +158,31 @@ static int bench_decode(struct bench *b, int32_t depth, int32_t n, struct err *e
 	              (double)st.kv_bytes_per_token * (fill + n / 2.0), e);
 }
 
+/* Prefill is measured from an empty cache and at every depth, as far as the model was trained for. */
+static int n_pairs(const struct bench *b)
+{
+	return b->o->prefill.n * (b->o->depth.n + 1);
+}
+
+/* The i-th: 0 when it is left out. */
+static int pair(const struct bench *b, int i, size_t *depth, size_t *n)
+{
+	int at = i % (b->o->depth.n + 1);
+
+	*n = (size_t)b->o->prefill.v[i / (b->o->depth.n + 1)];
+	*depth = at ? (size_t)b->o->depth.v[at - 1] : 0;
+	return !at || (*depth && *depth + *n <= (size_t)engine_info(b->engine)->ctx_train);
+}
+
 static int bench_all(struct bench *b, struct err *e)
 {
 	const struct options *o = b->o;
 	struct str s = {0};
-	size_t most = 0;
+	size_t most = 0, depth, n;
 
-	for (int i = 0; i < o->prefill.n; i++)
-		if ((size_t)o->prefill.v[i] > most)
-			most = (size_t)o->prefill.v[i];
+	for (int i = 0; i < n_pairs(b); i++)
+		if (pair(b, i, &depth, &n) && depth + n > most)
+			most = depth + n;
 	for (int i = 0; i < o->depth.n; i++)
 		if ((size_t)o->depth.v[i] + (size_t)o->decode_steps + 2 > most)
 			most = (size_t)o->depth.v[i] + (size_t)o->decode_steps + 2;
@@ -173,7 +191,9 @@ static int bench_all(struct bench *b, struct err *e)
 	fill_text(b, most);
 	if (timeline_open_for(&b->tl, b->engine, o, o->ctx ? o->ctx : (int32_t)most, e) < 0)
 		return -1;
-	b->n_all = o->reps * (o->prefill.n + o->depth.n);
+	for (int i = 0; i < n_pairs(b); i++)
+		b->n_all += pair(b, i, &depth, &n) ? o->reps : 0;
+	b->n_all += o->reps * o->depth.n;
 	progress_init(&b->progress, o, "measuring", "runs");
 	b->bandwidth = engine_bandwidth(b->threads, BANDWIDTH_BYTES) / 1e9;
 	if (o->json) {
@@ -188,8 +208,8 @@ static int bench_all(struct bench *b, struct err *e)
 	}
 	if (print_line(b, &s, e) < 0)
 		return -1;
-	for (int i = 0; i < o->prefill.n; i++)
-		if (bench_prefill(b, o->prefill.v[i], e) < 0)
+	for (int i = 0; i < n_pairs(b); i++)
+		if (pair(b, i, &depth, &n) && bench_prefill(b, (int32_t)depth, (int32_t)n, e) < 0)
 			return -1;
 	for (int i = 0; i < o->depth.n; i++)
 		if (bench_decode(b, o->depth.v[i], o->decode_steps, e) < 0)

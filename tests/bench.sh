@@ -47,7 +47,7 @@ weir_figures() {
 # Older peers have no depth option: they are asked for prompt + generation instead, and the prompt's own time is taken off.
 peer_figures() {
   if "$2" --help 2>&1 | grep -q -e '--n-depth'; then
-    { "$2" -m "$1" -t "$threads" -p "$prefill" -n 0 -r 1 -o csv; "$2" -m "$1" -t "$threads" -p 0 -n $steps -d "$depths" -r 1 -o csv; } 2>/dev/null |
+    "$2" -m "$1" -t "$threads" -p "$prefill" -n $steps -d "0,$depths" -r 1 -o csv 2>/dev/null |
       awk -F'"?,"?' -v who="$3" '{ gsub(/^"|"$/, "") }
         /n_prompt/ { for (i = 1; i <= NF; i++) col[$i] = i; next }
         { p = $col["n_prompt"] + 0; d = $col["n_depth"] + 0; ts = $col["avg_ts"] + 0
