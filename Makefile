@@ -54,6 +54,8 @@ $(BUILD)/kernels/cpu_avx512.o $(BUILD)/kernels/cpu_avx512_matmul.o $(BUILD)/kern
 endif
 # Kernels are worth the last bit of the optimiser; with sanitizers that would take minutes to compile.
 $(BUILD)/kernels/%.o: OPTIMISE := $(if $(SANITIZE),-O1,-O3)
+# So is the one pass over the whole vocabulary that every token takes.
+$(BUILD)/engine/sampler.o: OPTIMISE := $(if $(SANITIZE),-O1,-O3)
 
 # ---- files ----
 

@@ -136,18 +136,21 @@ int32_t sample(struct sampling *p, const float *logits, int32_t n_vocab, const i
 
 	if (!logits_valid(logits, n_vocab))
 		return -1;
+	if (p->temperature <= 0) {
+		for (int32_t i = 1; i < n_vocab; i++)
+			if (logits[i] > logits[best])
+				best = i;
+		return isfinite(logits[best]) ? best : -1;
+	}
 	for (int32_t i = 0; i < n_vocab; i++)
 		c[i] = (struct candidate){ logits[i], i };
-	if (p->temperature > 0)
-		penalise(p, c, n_vocab, history, n_history);
+	penalise(p, c, n_vocab, history, n_history);
+	top = c[0].logit;
 	for (int32_t i = 1; i < n_vocab; i++)
-		if (c[i].logit > c[best].logit)
-			best = i;
-	top = c[best].logit;
+		if (c[i].logit > top)
+			top = c[i].logit;
 	if (!isfinite(top))
 		return -1;
-	if (p->temperature <= 0)
-		return best;
 
 	/* What is 50 nats behind the best is never drawn (1 in 10^21): leave it out before sorting. */
 	n = 0;

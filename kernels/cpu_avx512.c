@@ -19,6 +19,30 @@ static int wants_q8(enum dtype type)
 	return type != DT_F32 && type != DT_F16 && type != DT_BF16;
 }
 
+/* Sums of 16 signed bytes each. */
+static void half_sums(int32_t out[2], __m256i v)
+{
+	__m256i s = _mm256_sad_epu8(_mm256_xor_si256(v, _mm256_set1_epi8((char)0x80)), _mm256_setzero_si256());
+
+	s = _mm256_add_epi64(s, _mm256_shuffle_epi32(s, 0x4e));
+	out[0] = _mm_cvtsi128_si32(_mm256_castsi256_si128(s)) - 16 * 128;
+	out[1] = _mm_cvtsi128_si32(_mm256_extracti128_si256(s, 1)) - 16 * 128;
+}
+
+static int32_t sum_of_squares(__m256i v)
+{
+	__m256i size = _mm256_abs_epi8(v), s = _mm256_dpbusd_epi32(_mm256_setzero_si256(), size, size);
+	__m128i t = _mm_add_epi32(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1));
+
+	t = _mm_add_epi32(t, _mm_shuffle_epi32(t, 0x4e));
+	return _mm_cvtsi128_si32(_mm_add_epi32(t, _mm_shuffle_epi32(t, 0xb1)));
+}
+
+static __m256i bytes32(__m512i a, __m512i b)
+{
+	return _mm256_set_m128i(_mm512_cvtepi32_epi8(b), _mm512_cvtepi32_epi8(a));
+}
+
 /* Same bits as the C level.  The largest magnitude is found on the bit patterns, where infinities and NaNs are
  * the largest of all: such a block gets the scale NaN and zeros. */
 static void quantize(const struct act *a, int32_t row)
@@ -31,7 +55,8 @@ static void quantize(const struct act *a, int32_t row)
 		uint32_t top = _mm512_reduce_max_epu32(_mm512_max_epu32(_mm512_and_si512(_mm512_castps_si512(x[0]), magnitude),
 		                                                        _mm512_and_si512(_mm512_castps_si512(x[1]), magnitude)));
 		float scale = _mm_cvtss_f32(_mm_castsi128_ps(_mm_cvtsi32_si128((int)top))) / 127.0f, inv;
-		__m512i q[2], lo[2] = { _mm512_setzero_si512(), _mm512_setzero_si512() };
+		__m256i q8, lo8 = _mm256_setzero_si256();
+		__m512i q[2];
 		int32_t squares;
 
 		/* Below the normal range 1 / scale overflows; such a block is nothing but zeros to any sum. */
@@ -46,22 +71,26 @@ static void quantize(const struct act *a, int32_t row)
 			scale = NAN;
 			q[0] = q[1] = _mm512_setzero_si512();
 		}
-		squares = _mm512_reduce_add_epi32(_mm512_add_epi32(_mm512_mullo_epi32(q[0], q[0]), _mm512_mullo_epi32(q[1], q[1])));
+		q8 = bytes32(q[0], q[1]);
+		half_sums(a->sum + 2 * b, q8);
+		squares = sum_of_squares(q8);
+		a->d[b] = scale;
 		a->wide[b] = squares > 0 && (a->all_wide || squares < ACT_WIDE_BELOW);
-		if (a->wide[b])
+		a->lo_sum[2 * b] = a->lo_sum[2 * b + 1] = 0;
+		if (a->wide[b]) {
+			__m512i lo[2];
+
 			for (int h = 0; h < 2; h++) {
 				__m512 rest = _mm512_sub_ps(x[h], _mm512_cvtepi32_ps(q[h]));
 
 				lo[h] = _mm512_cvtps_epi32(_mm512_mul_ps(rest, _mm512_set1_ps(256)));
 				lo[h] = _mm512_max_epi32(_mm512_min_epi32(lo[h], most), _mm512_sub_epi32(_mm512_setzero_si512(), most));
 			}
-		a->d[b] = scale;
-		for (size_t h = 0; h < 2; h++) {
-			a->sum[2 * b + h] = _mm512_reduce_add_epi32(q[h]);
-			a->lo_sum[2 * b + h] = _mm512_reduce_add_epi32(lo[h]);
-			_mm_storeu_si128((void *)(a->q + b * 32 + h * 16), _mm512_cvtepi32_epi8(q[h]));
-			_mm_storeu_si128((void *)(a->lo + b * 32 + h * 16), _mm512_cvtepi32_epi8(lo[h]));
+			lo8 = bytes32(lo[0], lo[1]);
+			half_sums(a->lo_sum + 2 * b, lo8);
 		}
+		_mm256_storeu_si256((void *)(a->q + b * 32), q8);
+		_mm256_storeu_si256((void *)(a->lo + b * 32), lo8);
 	}
 }
 

@@ -116,6 +116,8 @@ static void store_tile(const struct part *p, const float *tile, int32_t panel, i
 		else if (p->accumulate)
 			for (int32_t r = 0; r < nr; r++)
 				out[r] += tile[r];
+		else if (nr == 16)
+			memcpy(out, tile, 16 * sizeof *out);     /* a whole panel: one vector, not a call */
 		else
 			memcpy(out, tile, (size_t)nr * sizeof *out);
 	}

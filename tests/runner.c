@@ -95,6 +95,11 @@ const char *test_model(void)
 	return path;
 }
 
+double test_patience(void)
+{
+	return getenv("WEIR_TEST_SLOW_BUILD") ? 20 : 1;
+}
+
 char *test_read(const char *path, size_t *n)
 {
 	FILE *f = fopen(path, "rb");

@@ -39,6 +39,9 @@ const char *test_shared(const char *rel);
 const char *test_file(const char *rel);
 /* The default model's path ($WEIR_TEST_MODEL or the user's cache); skips the test where it is absent. */
 const char *test_model(void);
+/* Factor on every bound of time: 1, or 20 where the build is slow (a sanitizer).  Bounds tell linear from quadratic, not
+ * fast from slow. */
+double test_patience(void);
 /* The whole file, NUL-terminated, or NULL; the caller frees. */
 char *test_read(const char *path, size_t *n);
 /* Deterministic random numbers, seeded per test. */
