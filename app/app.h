@@ -63,8 +63,6 @@ int model_path(const struct options *, struct str *out, struct err *);
 enum model_use { MODEL_RUN, MODEL_LOOK, MODEL_VOCAB };   /* all; all but the weights, checked; the vocabulary alone */
 int model_open(struct engine **, const struct options *, enum model_use, struct err *);
 int timeline_open_for(struct timeline **, struct engine *, const struct options *, int32_t ctx, struct err *);
-/* Threads the engine took (its device line says so). */
-int engine_threads(const struct engine *);
 
 /* ---- signals (signals.c) ----
  * Handlers only set flags, ask the timeline to stop and write one byte into a pipe; who waits polls signals_fd(). */

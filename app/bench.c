@@ -225,7 +225,7 @@ int cmd_bench(const struct options *o)
 
 	if (model_open(&b.engine, o, MODEL_RUN, &e) < 0)
 		return fail(&e);
-	b.threads = engine_threads(b.engine);
+	b.threads = engine_info(b.engine)->threads;
 	rc = bench_all(&b, &e);
 	progress_clear(&b.progress);
 	timeline_close(b.tl);

@@ -142,13 +142,3 @@ int timeline_open_for(struct timeline **tl, struct engine *engine, const struct 
 
 	return timeline_open(tl, engine, &to, e);
 }
-
-int engine_threads(const struct engine *engine)
-{
-	const char *p = strstr(engine_info(engine)->device, ", ");
-	int n = 0;
-
-	if (p && sscanf(p, ", %d", &n) == 1 && n > 0)
-		return n;
-	return 1;
-}

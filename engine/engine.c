@@ -68,6 +68,7 @@ static void info_fill(struct engine *e)
 		return;
 	if (e->be)
 		e->be->ops->describe(e->be, i->device, sizeof i->device);
+	i->threads = e->be ? e->be->threads : 0;
 	snprintf(i->arch, sizeof i->arch, "%s", hp->arch->name);
 	i->weight_bytes = e->model.weight_bytes;
 	i->n_params = e->model.n_params;

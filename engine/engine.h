@@ -30,6 +30,7 @@ struct engine_info {
 	const char *path, *name;            /* name: general.name or the file name */
 	char arch[32], quant[16];           /* quant: the type that holds most weight bytes */
 	char device[64];                    /* "cpu avx512, 2 threads" */
+	int threads;                        /* CPU threads it computes with */
 	char tokenizer[48];                 /* "gpt2/smollm" */
 	char template_name[32];             /* "" when there is none or it is unknown */
 	char template_error[400];           /* why it is unknown; "" when there is no complaint */

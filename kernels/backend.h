@@ -107,6 +107,7 @@ struct backend {
 	 * caller discards the step.  Set by the owner; NULL = never. */
 	const _Atomic int *cancel;
 	int failed;
+	int threads;                 /* CPU threads it computes with */
 	char err[160];
 };
 

@@ -45,7 +45,7 @@ static void cpu_describe(const struct backend *be, char *out, size_t cap)
 {
 	const struct cpu *c = (const struct cpu *)be;
 
-	snprintf(out, cap, "cpu %s, %d thread%s", c->fns->name, c->threads, c->threads == 1 ? "" : "s");
+	snprintf(out, cap, "cpu %s, %d thread%s", c->fns->name, c->base.threads, c->base.threads == 1 ? "" : "s");
 }
 
 static const struct backend_ops cpu_ops = {
@@ -83,12 +83,12 @@ int cpu_backend_open(struct backend **out, const struct backend_options *opt, ch
 	}
 	c->base.ops = &cpu_ops;
 	c->fns = cpu_fns_best();
-	c->threads = opt->threads > 0 ? opt->threads : pool_cpus();
-	if (c->threads > POOL_MAX_THREADS)
-		c->threads = POOL_MAX_THREADS;
-	c->pool = pool_open(c->threads);
+	c->base.threads = opt->threads > 0 ? opt->threads : pool_cpus();
+	if (c->base.threads > POOL_MAX_THREADS)
+		c->base.threads = POOL_MAX_THREADS;
+	c->pool = pool_open(c->base.threads);
 	if (!c->pool) {
-		snprintf(err, 160, "cannot start %d threads: %s; ask for fewer", c->threads, strerror(errno));
+		snprintf(err, 160, "cannot start %d threads: %s; ask for fewer", c->base.threads, strerror(errno));
 		free(c);
 		return -1;
 	}

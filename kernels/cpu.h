@@ -33,7 +33,6 @@ struct cpu {
 	struct backend base;
 	const struct cpu_fns *fns;
 	struct pool *pool;
-	int threads;
 	struct cpu_chunk *chunk;     /* the one that takes the next weight */
 	struct buffer act;           /* quantised inputs */
 	struct buffer scratch;       /* one part per thread */

@@ -176,7 +176,7 @@ static int attn_split(struct attn_job *j)
 	size_t st = align64(states * sizeof *j->st), left = align64(units * sizeof *j->left);
 	size_t acc = align64(states * (size_t)j->a->head_dim * sizeof(float));
 
-	if (c->threads == 1 || j->spans == 1 || units >= (size_t)c->threads * 2 || st + left + acc > STATE_BYTES)
+	if (c->base.threads == 1 || j->spans == 1 || units >= (size_t)c->base.threads * 2 || st + left + acc > STATE_BYTES)
 		return 0;
 	if (cpu_buffer_grow(c, &c->state, st + left + acc) < 0)
 		return 0;
@@ -225,7 +225,7 @@ void cpu_attn(struct backend *be, const struct attn_args *a, int32_t n)
 	j.spans = ceil_div(a->n_past + n, ATTN_SPAN);
 	j.row_bytes = row_bytes(a->k);
 	j.part_bytes = attn_mem_cut(NULL, &m, c->fns, j.n_q, a->head_dim);
-	if (cpu_buffer_grow(c, &c->scratch, j.part_bytes * (size_t)c->threads) < 0)
+	if (cpu_buffer_grow(c, &c->scratch, j.part_bytes * (size_t)c->base.threads) < 0)
 		return;
 	split = attn_split(&j);
 	if (be->failed)

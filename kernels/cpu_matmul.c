@@ -195,7 +195,7 @@ static void product_run(struct product_job *j)
 	if (q8 && !j->x.q && act_quantize(c, &j->x) < 0)
 		return;
 	j->tile_floats = (size_t)c->fns->panel * COL_STEP * (j->glu ? 2 : 1);
-	if (cpu_buffer_grow(c, &c->scratch, j->tile_floats * sizeof(float) * (size_t)c->threads) < 0)
+	if (cpu_buffer_grow(c, &c->scratch, j->tile_floats * sizeof(float) * (size_t)c->base.threads) < 0)
 		return;
 
 	/* Column tiles of equal size whose activations stay in the second cache level. */
@@ -209,11 +209,11 @@ static void product_run(struct product_job *j)
 
 	/* One task per thread is the cheapest hand-over, and decoding hands over every few microseconds.
 	 * Where there is more to do, a few tasks per thread let one that was held up pass on its share. */
-	tasks = c->threads * (n == 1 ? (int32_t)fmin(1 + work / c->threads / SHARE_BYTES, 8) : 8);
+	tasks = c->base.threads * (n == 1 ? (int32_t)fmin(1 + work / c->base.threads / SHARE_BYTES, 8) : 8);
 	if (work / TASK_BYTES < tasks)
 		tasks = (int32_t)(work / TASK_BYTES) + 1;
 	j->panel_tasks = min32(ceil_div(tasks, j->col_tiles), j->panels);
-	if (c->threads == 1)
+	if (c->base.threads == 1)
 		j->panel_tasks = 1;
 	pool_run(c->pool, product_task, j, j->panel_tasks * j->col_tiles);
 }

@@ -251,7 +251,7 @@ int cpu_adopt(struct backend *be, struct tensor *t, const void *host, int as_tab
 		struct pack_job j = { .fns = c->fns, .t = t, .host = host, .panel_bytes = packed };
 
 		j.panels = ceil_div(t->rows, c->fns->panel);
-		j.per_task = ceil_div(j.panels, c->threads * 8);
+		j.per_task = ceil_div(j.panels, c->base.threads * 8);
 		if (!__builtin_mul_overflow(packed, (size_t)j.panels, &total))
 			t->data = weight_get(c, total);
 		if (t->data) {

@@ -22,7 +22,7 @@ void cpu_run_rows(struct row_job *j, pool_fn *fn)
 			fn(j, 0, 0);
 		return;
 	}
-	j->per_task = ceil_div(j->n, j->c->threads * 4);
+	j->per_task = ceil_div(j->n, j->c->base.threads * 4);
 	pool_run(j->c->pool, fn, j, ceil_div(j->n, j->per_task));
 }
 
