@@ -1,6 +1,6 @@
 /* kernels/backend.h - the one door between the engine and the hardware.
  *
- * A backend is a table of about twenty operations at transformer granularity.  Compute calls return nothing;
+ * A backend is a table of about twenty-five operations at transformer granularity.  Compute calls return nothing;
  * the first failure sticks: later calls do nothing until sync() reports it, so the forward pass is a
  * straight line with one check per step.  No entry is NULL.  One thread at a time uses a backend; the
  * CPU backend has its own thread pool inside.
@@ -18,13 +18,15 @@ enum dtype {
 	DT_Q4_0, DT_Q4_1, DT_Q5_0, DT_Q5_1, DT_Q8_0,
 	DT_Q2_K, DT_Q3_K, DT_Q4_K, DT_Q5_K, DT_Q6_K,
 	DT_IQ4_NL, DT_IQ4_XS,
-	DT_COUNT
+	DT_COUNT,
+	DT_I32 = DT_COUNT, DT_U8,      /* row lists and packed copies: no type of weights */
+	DT_ALL
 };
 struct dtype_info {
 	const char *name;      /* "Q4_1" */
 	int32_t block;         /* values per block */
 	int32_t block_bytes;
-	int32_t ggml_id;       /* number of the type in GGUF files */
+	int32_t ggml_id;       /* number of the type in GGUF files; -1 = not a type of weights */
 };
 const struct dtype_info *dtype_info(enum dtype);
 /* Type of a GGUF number, or -1 when it is not supported; *name is its usual name, or NULL when unknown. */
@@ -49,13 +51,72 @@ struct matmul {
 	int accumulate;              /* add to out: the residual stream */
 };
 
+/* A stretch of cached rows that is read under one rotation of the queries. */
+struct attn_part {
+	const struct tensor *q;      /* f32 [n][n_head * head_dim], rotated to fit these rows' keys */
+	const struct tensor *rows;   /* i32 [n_kv_head][cols >= n_rows]: the rows each KV head reads; NULL = row0, row0 + 1, ... */
+	int32_t row0, n_rows;
+};
+
+enum reduce { REDUCE_MAX, REDUCE_MEAN, REDUCE_MEDIAN };
+/* What a call's tokens looked at.  p = softmax probability of a key for one token and query head; the heads of a group (or
+ * all heads of the layer) are reduced to one number, the tokens summed with their weights, in token order.
+ * Column c is the c-th row that attn reads, parts one after the other. */
+struct attn_probe {
+	struct tensor *mass;         /* f32 [>= row + n_kv_head, or row + 1 when whole_layer][cols]: added to; or NULL */
+	int32_t mass_row;            /* the first row of it that this call adds to */
+	const float *weight;         /* host [n]: of each token; 0 = not looked at */
+	enum reduce reduce;
+	int whole_layer;
+	/* How wide attention spreads: adds, over the tokens with a weight and all query heads, the number of rows that hold
+	 * `share` of the probability (counted to within 2 %). */
+	struct tensor *need;         /* f32 [1][cols], or NULL */
+	int32_t need_col;
+	float share;
+};
+
 struct attn_args {
 	struct tensor *out;          /* f32 [n][n_head * head_dim] */
-	const struct tensor *q;      /* f32 [n][n_head * head_dim], rotated */
-	const struct tensor *k, *v;  /* one layer's planes, f16 or f32: [n_kv_head * cap][head_dim], head-major */
+	const struct tensor *k, *v;  /* one layer's planes, [n_kv_head * cap][head_dim], head-major: f16, f32, bf16 or q8_0 */
+	const struct attn_part *part;
+	int32_t n_part;              /* at least 1 */
+	/* Every token reads all rows of all parts, but of the last part token i leaves out the last n - 1 - i: the calls' own
+	 * tokens stand there. */
 	int32_t n_head, n_kv_head, head_dim, cap;
-	int32_t n_past;              /* rows before this call's tokens; token i reads rows 0 .. n_past + i */
 	float scale;                 /* on the scores, usually 1/sqrt(head_dim) */
+	const struct attn_probe *probe;   /* NULL = none */
+};
+
+/* Scores of cached keys for one token, to choose rows by.  Per query head the scores over rows 0 .. n_rows - 1 are
+ * soft-maxed; the heads of a group are reduced (max or mean); the result is the natural logarithm. */
+struct scan_args {
+	struct tensor *out;          /* f32 [n_kv_head][cols >= n_rows (pages: >= their number)] */
+	const struct tensor *q;      /* f32 [1][n_head * head_dim] */
+	const struct tensor *keys;   /* a plane of keys; or its copy (key_copy); or page bounds (page_bounds) */
+	int32_t n_head, n_kv_head, head_dim, cap, n_rows;
+	int32_t bits;                /* 2, 4, 8: of the copy; 16 = keys is the plane itself */
+	float scale;
+	enum reduce reduce;          /* REDUCE_MAX or REDUCE_MEAN */
+	int raw;                     /* pages only: the largest bound of the group as it is, as Quest was published */
+};
+
+/* The k best of n scores per KV head.  Ties: the higher score before pooling, then the later row. */
+struct topk_args {
+	struct tensor *rows;         /* out, i32 [n_kv_head][cols >= k] */
+	const struct tensor *score;  /* f32 [n_kv_head][cols >= n] */
+	int32_t n_kv_head, n, k;     /* 0 < k <= n */
+	int32_t pool;                /* max-pool over this many neighbours (odd) before choosing; 1 = none */
+	int32_t first, last;         /* so many first and last rows are always among the k */
+	int best_first;              /* rows in descending order of score instead of ascending order of row */
+};
+
+/* Rows to copy inside a plane: for KV head h and i < n, row to = row from, its key rotated further by turn.  All are read
+ * before any is written. */
+struct kv_moves {
+	const struct tensor *move;   /* i32 [n_kv_head][cols >= 3 * n]: from, to, turn (row of `turn`, -1 = as it is); from = -1: nothing */
+	const struct tensor *turn;   /* f32 [..][dims]: cos, sin alternating per pair, as in rope(); NULL for values */
+	int32_t n, n_kv_head, head_dim, dims, cap;
+	int neox;
 };
 
 struct backend;
@@ -95,11 +156,30 @@ struct backend_ops {
 	 * alternating per pair.  Pair j is (j, j + dims/2) when neox, else (2j, 2j + 1). */
 	void (*rope)(struct backend *, struct tensor *x, const struct tensor *table, int32_t head_dim, int32_t dims,
 	             int neox, int32_t n);
-	/* Rows row0.. of a plane [n_kv_head * cap][head_dim] = x f32 [n][n_kv_head * head_dim], converted. */
+	/* Rows row0.. of a plane [n_kv_head * cap][head_dim] = x f32 [n][n_kv_head * head_dim], converted to f16, f32, bf16
+	 * or q8_0 (where head_dim is a multiple of 32). */
 	void (*kv_put)(struct backend *, struct tensor *plane, const struct tensor *x, int32_t n_kv_head,
 	               int32_t row0, int32_t n);
 	void (*attn)(struct backend *, const struct attn_args *, int32_t n);
+
+	/* Choosing rows: what the cache policies are written in. */
+	/* Bytes of a copy of a plane's keys with 2, 4 or 8 bits (groups of 32 values with minimum and scale), the cols of a
+	 * DT_U8 tensor of one row. */
+	uint64_t (*key_copy_bytes)(const struct backend *, int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits);
+	/* Bring rows row0 .. row0 + n of the copy up to the plane. */
+	void (*key_copy)(struct backend *, struct tensor *copy, const struct tensor *plane, int32_t n_kv_head, int32_t cap,
+	                 int32_t bits, int32_t row0, int32_t n);
+	void (*key_scan)(struct backend *, const struct scan_args *);
+	/* Smallest and largest key per page of 16 rows and channel (Quest): f32 [n_kv_head * pages][2 * head_dim], pages =
+	 * ceil(cap / 16).  Brings the pages of rows row0 .. row0 + n up to the plane; the last one may be partly filled. */
+	void (*page_bounds)(struct backend *, struct tensor *bounds, const struct tensor *plane, int32_t n_kv_head, int32_t cap,
+	                    int32_t row0, int32_t n);
+	/* The same as key_scan over pages: a page's score is the most that any key inside its bounds could reach. */
+	void (*page_scan)(struct backend *, const struct scan_args *);
+	void (*topk)(struct backend *, const struct topk_args *);
+	void (*kv_move)(struct backend *, struct tensor *plane, const struct kv_moves *);
 };
+enum { PAGE_ROWS = 16 };
 
 struct backend {
 	const struct backend_ops *ops;
