@@ -145,7 +145,7 @@ static int bench_decode(struct bench *b, int32_t depth, int32_t n, struct err *e
 			/* A sampled token gets its row when the next one is asked for: the first costs nothing, and n rows
 			 * need n + 1 steps.  Where the model would end, random text goes on. */
 			int got = timeline_step(b->tl, &greedy, &step, e);
-			if (got < 0 || (!got && timeline_extend(b->tl, b->text.id + fill + (size_t)i, 1, NULL, NULL, e) < 0))
+			if (got < 0 || (!got && timeline_extend(b->tl, b->text.id + fill + (size_t)i, 1, 0, NULL, NULL, e) < 0))
 				return -1;
 		}
 		if (timeline_step(b->tl, &greedy, &step, e) < 0)

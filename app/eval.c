@@ -62,7 +62,7 @@ static int score_window(struct timeline *tl, struct score *s, size_t base, size_
 	}
 	while (at < n - 1) {   /* the last token predicts nothing that is scored */
 		size_t step = n - 1 - at < SLICE ? n - 1 - at : SLICE;
-		if (timeline_extend(tl, id + at, step, score_token, s, e) < 0)
+		if (timeline_extend(tl, id + at, step, 0, score_token, s, e) < 0)
 			return -1;
 		at += step;
 		progress_show(p, (int64_t)(base + at), (int64_t)s->t->n);

@@ -292,7 +292,7 @@ static int logits_run(const struct options *o, struct engine *engine, const stru
 	}
 	progress_init(&out.progress, o, "computing", "tokens");
 	signals_watch(out.tl);
-	rc = timeline_extend(out.tl, t->id, t->n, write_logits, &out, e);
+	rc = timeline_extend(out.tl, t->id, t->n, 0, write_logits, &out, e);
 	signals_watch(NULL);
 	progress_clear(&out.progress);
 	if (out.failed)

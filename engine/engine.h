@@ -88,9 +88,14 @@ double engine_logprob(const float *logits, int32_t n_vocab, int32_t id);
 
 struct timeline_options {
 	int32_t ctx;             /* tokens it must hold; 0 = what the model was trained for, or less if memory asks */
-	const char *kv_type;     /* "f16" (NULL) or "f32" */
-	int32_t batch;           /* prefill chunk; 0 = 512.  Results do not depend on it */
+	const char *kv;          /* cache policy, "NAME:key=value,..." (kv_policy_help); NULL = the default */
+	const char *kv_type;     /* "f16" (NULL), "f32", "bf16" or "q8_0" */
+	int32_t batch;           /* tokens computed at once while reading; 0 = 512.  Under `full` results do not depend on it */
 };
+/* Is that a cache policy?  ERR_USAGE otherwise.  All policies with their settings, as text. */
+int  kv_policy_check(const char *text, struct err *);
+void kv_policy_help(struct str *out);
+
 /* What opening would take, and what the machine has: computed, nothing allocated. */
 struct timeline_need {
 	int32_t ctx;                       /* after defaults */
@@ -111,9 +116,11 @@ int32_t timeline_sync(struct timeline *, const int32_t *want, size_t n,
                       timeline_progress_fn *progress, void *ud, struct err *);
 
 /* Append id[0..n) and see the logits [n_vocab] after each of them (valid during the call).  pos is the index of
- * the token in the sequence.  For evaluation and inspection: slower than sync, which keeps the last only. */
+ * the token in the sequence.  stepwise: one at a time, as if each had been generated.  For evaluation and inspection:
+ * slower than sync, which keeps the last only. */
 typedef void timeline_logits_fn(int32_t pos, const float *logits, void *ud);
-int timeline_extend(struct timeline *, const int32_t *id, size_t n, timeline_logits_fn *, void *ud, struct err *);
+int timeline_extend(struct timeline *, const int32_t *id, size_t n, int stepwise, timeline_logits_fn *, void *ud,
+                    struct err *);
 
 struct sampling {
 	float temperature;                    /* 0 = greedy: the likeliest token, whatever the rest says */
@@ -144,7 +151,7 @@ const int32_t *timeline_tokens(const struct timeline *, size_t *n);
 struct timeline_stats {
 	int32_t n_tokens, ctx, batch;
 	uint64_t kv_bytes, scratch_bytes, kv_bytes_per_token;
-	char kv[32], kv_type[8];
+	char kv[128], kv_type[8];
 	/* of the last sync and of the steps since */
 	int32_t prefill_tokens, reused_tokens, decode_tokens;
 	double prefill_seconds, decode_seconds;

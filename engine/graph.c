@@ -1,61 +1,58 @@
 /* engine/graph.c - one decoder layer after the other, a straight line of backend operations.
  *
  * Families differ by optional parts (biases, per-head norms) and by the pairing of rotary dimensions; a part
- * runs when its weight is there.  The rotary table is computed here, in double and once per call for all
- * layers: a float angle at position 10^6 would be off by 0.06 rad. */
+ * runs when its weight is there.  Where tokens stand and what they read is the policy's part. */
 #include "engine/graph.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static void graph_shapes(struct graph *g, const struct hparams *hp)
+/* The buffers: where they are in struct graph and their shape.  Returns how many there are. */
+struct buffer_def { struct tensor *t; int32_t rows, cols; };
+static int graph_buffers(struct graph *g, const struct hparams *hp, struct buffer_def out[16])
 {
 	int32_t q = hp->n_head * hp->head_dim, kv = hp->n_kv_head * hp->head_dim;
-	struct { struct tensor *t; int32_t rows, cols; } all[] = {
+	const struct buffer_def all[] = {
 		{ &g->x, g->batch, hp->n_embd }, { &g->norm, g->batch, hp->n_embd }, { &g->q, g->batch, q },
 		{ &g->k, g->batch, kv }, { &g->v, g->batch, kv }, { &g->attn, g->batch, q }, { &g->ffn, g->batch, hp->n_ff },
-		{ &g->rope, g->batch, hp->rope_dims }, { &g->head_in, g->head_rows, hp->n_embd },
-		{ &g->logits, g->head_rows, hp->n_vocab },
+		{ &g->head_in, g->head_rows, hp->n_embd }, { &g->logits, g->head_rows, hp->n_vocab },
 	};
-	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-		*all[i].t = (struct tensor){ .type = DT_F32, .rows = all[i].rows, .cols = all[i].cols };
-}
 
-static struct tensor *graph_tensor(struct graph *g, int i)
-{
-	struct tensor *all[] = { &g->x, &g->norm, &g->q, &g->k, &g->v, &g->attn, &g->ffn, &g->rope, &g->head_in, &g->logits };
-	return i < (int)(sizeof all / sizeof all[0]) ? all[i] : NULL;
+	_Static_assert(sizeof all <= 16 * sizeof all[0], "out is too small");
+	memcpy(out, all, sizeof all);
+	return (int)(sizeof all / sizeof all[0]);
 }
 
 uint64_t graph_bytes(const struct hparams *hp, int32_t batch, int32_t head_rows)
 {
 	struct graph g = { .batch = batch, .head_rows = head_rows };
+	struct buffer_def buf[16];
 	uint64_t sum = 0;
+	int n = graph_buffers(&g, hp, buf);
 
-	graph_shapes(&g, hp);
-	for (int i = 0; graph_tensor(&g, i); i++)
-		sum += 4 * (uint64_t)graph_tensor(&g, i)->rows * (uint64_t)graph_tensor(&g, i)->cols;
+	for (int i = 0; i < n; i++)
+		sum += 4 * (uint64_t)buf[i].rows * (uint64_t)buf[i].cols;
 	return sum;
 }
 
-int graph_init(struct graph *g, const struct model *m, struct kv *kv, int32_t batch, int32_t head_rows, struct err *err)
+int graph_init(struct graph *g, const struct model *m, struct policy *policy, int32_t batch, int32_t head_rows,
+               struct err *err)
 {
 	const struct hparams *hp = &m->hp;
-	size_t host;
+	struct buffer_def buf[16];
+	int n;
 
-	*g = (struct graph){ .m = m, .be = m->be, .kv = kv, .batch = batch, .head_rows = head_rows };
-	graph_shapes(g, hp);
-	for (int i = 0; graph_tensor(g, i); i++)
-		if (g->be->ops->alloc(g->be, graph_tensor(g, i))) {
+	*g = (struct graph){ .m = m, .be = m->be, .policy = policy, .batch = batch, .head_rows = head_rows };
+	n = graph_buffers(g, hp, buf);
+	for (int i = 0; i < n; i++) {
+		*buf[i].t = (struct tensor){ .type = DT_F32, .rows = buf[i].rows, .cols = buf[i].cols };
+		if (g->be->ops->alloc(g->be, buf[i].t)) {
 			err_set(err, ERR_FIT, "cannot allocate buffers for %d tokens at a time: %s", batch, g->be->err);
 			graph_release(g);
 			return -1;
 		}
-	host = (size_t)batch * (size_t)hp->rope_dims;
-	if (host < (size_t)head_rows * (size_t)hp->n_embd)
-		host = (size_t)head_rows * (size_t)hp->n_embd;
-	if (!(g->host = try_alloc(host, sizeof *g->host, "rotary angles", err))) {
+	}
+	if (!(g->host = try_alloc((size_t)head_rows * (size_t)hp->n_embd, sizeof *g->host, "hidden states", err))) {
 		graph_release(g);
 		return -1;
 	}
@@ -64,35 +61,25 @@ int graph_init(struct graph *g, const struct model *m, struct kv *kv, int32_t ba
 
 void graph_release(struct graph *g)
 {
+	struct buffer_def buf[16];
+	int n;
+
 	if (!g->be)
 		return;
-	for (int i = 0; graph_tensor(g, i); i++)
-		if (graph_tensor(g, i)->data)
-			g->be->ops->drop(g->be, graph_tensor(g, i));
+	n = graph_buffers(g, &g->m->hp, buf);
+	for (int i = 0; i < n; i++)
+		if (buf[i].t->data)
+			g->be->ops->drop(g->be, buf[i].t);
 	free(g->host);
 	memset(g, 0, sizeof *g);
 }
 
-static void rope_table(struct graph *g, int32_t n, int32_t n_past)
-{
-	const struct hparams *hp = &g->m->hp;
-
-	for (int32_t i = 0; i < n; i++)
-		for (int32_t j = 0; j < hp->rope_dims / 2; j++) {
-			double angle = (double)(n_past + i) * hp->rope_freq[j];
-			float *cs = g->host + (size_t)i * (size_t)hp->rope_dims + 2 * j;
-			cs[0] = (float)(cos(angle) * hp->rope_mscale);
-			cs[1] = (float)(sin(angle) * hp->rope_mscale);
-		}
-	g->be->ops->write(g->be, &g->rope, 0, g->host, (size_t)n * (size_t)hp->rope_dims * sizeof(float));
-}
-
-static void attention(struct graph *g, const struct layer *l, int32_t layer, int32_t n, int32_t n_past)
+static void attention(struct graph *g, const struct step *st, const struct layer *l, int32_t layer)
 {
 	const struct hparams *hp = &g->m->hp;
 	struct backend *be = g->be;
 	const struct backend_ops *op = be->ops;
-	struct kv *kv = g->kv;
+	int32_t n = st->n;
 
 	op->rmsnorm(be, &g->norm, &g->x, &l->attn_norm, hp->n_embd, hp->eps, n);
 	op->matmul(be, (struct matmul[]){
@@ -104,15 +91,7 @@ static void attention(struct graph *g, const struct layer *l, int32_t layer, int
 		op->rmsnorm(be, &g->q, &g->q, &l->q_norm, hp->head_dim, hp->eps, n);
 	if (l->k_norm.data)
 		op->rmsnorm(be, &g->k, &g->k, &l->k_norm, hp->head_dim, hp->eps, n);
-	op->rope(be, &g->q, &g->rope, hp->head_dim, hp->rope_dims, hp->arch->neox, n);
-	op->rope(be, &g->k, &g->rope, hp->head_dim, hp->rope_dims, hp->arch->neox, n);
-	op->kv_put(be, &kv->k[layer], &g->k, hp->n_kv_head, n_past, n);
-	op->kv_put(be, &kv->v[layer], &g->v, hp->n_kv_head, n_past, n);
-	op->attn(be, &(struct attn_args){
-		.out = &g->attn, .q = &g->q, .k = &kv->k[layer], .v = &kv->v[layer], .n_head = hp->n_head,
-		.n_kv_head = hp->n_kv_head, .head_dim = hp->head_dim, .cap = kv->cap, .n_past = n_past,
-		.scale = (float)(1 / sqrt(hp->head_dim)),
-	}, n);
+	g->policy->def->attend(g->policy, st, layer, &(struct qkv){ &g->q, &g->k, &g->v, &g->attn });
 	op->matmul(be, &(struct matmul){ .out = &g->x, .w = &l->wo, .bias = l->bo.data ? &l->bo : NULL, .accumulate = 1 }, 1,
 	           &g->attn, n);
 }
@@ -126,17 +105,17 @@ static void feed_forward(struct graph *g, const struct layer *l, int32_t n)
 	op->matmul(g->be, &(struct matmul){ .out = &g->x, .w = &l->down, .accumulate = 1 }, 1, &g->ffn, n);
 }
 
-void graph_forward(struct graph *g, const int32_t *id, int32_t n, int32_t n_past)
+void graph_forward(struct graph *g, const int32_t *id, const struct step *st)
 {
 	const _Atomic int *cancel = g->be->cancel;
 
-	rope_table(g, n, n_past);
-	g->be->ops->embed(g->be, &g->x, &g->m->embd, id, n);
+	g->policy->def->begin(g->policy, st);
+	g->be->ops->embed(g->be, &g->x, &g->m->embd, id, st->n);
 	for (int32_t i = 0; i < g->m->hp.n_layer; i++) {
 		if (cancel && *cancel)
 			return;
-		attention(g, &g->m->layer[i], i, n, n_past);
-		feed_forward(g, &g->m->layer[i], n);
+		attention(g, st, &g->m->layer[i], i);
+		feed_forward(g, &g->m->layer[i], st->n);
 	}
 }
 

@@ -2,33 +2,32 @@
 #ifndef WEIR_GRAPH_H
 #define WEIR_GRAPH_H
 
-#include "engine/kv.h"
+#include "engine/policy.h"
 
 /* Buffers of one timeline's forward pass; `batch` tokens at most per call. */
 struct graph {
 	const struct model *m;
 	struct backend *be;
-	struct kv *kv;
+	struct policy *policy;             /* borrowed */
 	int32_t batch, head_rows;          /* head_rows: rows of logits computed at once */
 	struct tensor x;                   /* f32 [batch][n_embd]: residual stream */
 	struct tensor norm;                /* f32 [batch][n_embd] */
 	struct tensor q, k, v;             /* f32 [batch][heads * head_dim] */
 	struct tensor attn;                /* f32 [batch][n_head * head_dim] */
 	struct tensor ffn;                 /* f32 [batch][n_ff] */
-	struct tensor rope;                /* f32 [batch][rope_dims]: cos, sin per pair */
 	struct tensor head_in;             /* f32 [head_rows][n_embd] */
 	struct tensor logits;              /* f32 [head_rows][n_vocab] */
-	float *host;                       /* rope table and rows on their way to the head */
+	float *host;                       /* rows on their way to the head */
 };
 
 /* Bytes of all buffers together. */
 uint64_t graph_bytes(const struct hparams *, int32_t batch, int32_t head_rows);
-int  graph_init(struct graph *, const struct model *, struct kv *, int32_t batch, int32_t head_rows, struct err *);
+int  graph_init(struct graph *, const struct model *, struct policy *, int32_t batch, int32_t head_rows, struct err *);
 void graph_release(struct graph *);
 
-/* Run tokens id[0..n) (n <= batch) at positions n_past..; their keys and values go to rows n_past.. of the cache.
+/* Run tokens id[0..st->n) (at most batch) through all layers; the policy stores their keys and values.
  * Afterwards graph.x holds their last hidden states.  Errors and cancellation show at the backend's sync(). */
-void graph_forward(struct graph *, const int32_t *id, int32_t n, int32_t n_past);
+void graph_forward(struct graph *, const int32_t *id, const struct step *st);
 /* Logits of rows row0 .. row0+n (n <= head_rows) of the last forward into out [n][n_vocab] (host). */
 void graph_logits(struct graph *, int32_t row0, int32_t n, float *out);
 

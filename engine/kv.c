@@ -1,6 +1,7 @@
-/* engine/kv.c - allocates and releases the planes; see kv.h for the layout. */
+/* engine/kv.c - the planes of keys and values; see kv.h for the layout. */
 #include "engine/kv.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,9 +10,16 @@ uint64_t kv_token_bytes(const struct hparams *hp, enum dtype type)
 	return 2 * (uint64_t)hp->n_layer * (uint64_t)hp->n_kv_head * dtype_bytes(type, (uint64_t)hp->head_dim);
 }
 
+uint64_t kv_bytes(const struct hparams *hp, enum dtype type, int32_t cap)
+{
+	uint64_t bytes;
+
+	return size_mul(kv_token_bytes(hp, type), (uint64_t)cap, &bytes) ? UINT64_MAX : bytes;
+}
+
 int kv_init(struct kv *kv, struct backend *be, const struct hparams *hp, enum dtype type, int32_t cap, struct err *err)
 {
-	*kv = (struct kv){ .be = be, .n_layer = hp->n_layer, .cap = cap, .type = type };
+	*kv = (struct kv){ .hp = hp, .be = be, .n_layer = hp->n_layer, .cap = cap, .type = type };
 	if ((int64_t)cap * hp->n_kv_head > INT32_MAX)
 		return err_set(err, ERR_FIT, "a context of %d tokens is more than %d KV heads can address; use a smaller -c", cap,
 		               hp->n_kv_head);
@@ -39,4 +47,27 @@ void kv_release(struct kv *kv)
 	free(kv->k);
 	free(kv->v);
 	memset(kv, 0, sizeof *kv);
+}
+
+void kv_rotate(const struct kv *kv, struct tensor *out, const struct tensor *x, const struct rope *rope, int32_t n)
+{
+	kv->be->ops->rope(kv->be, out, x, &rope->table, kv->hp->head_dim, kv->hp->rope_dims, kv->hp->arch->neox, n);
+}
+
+void kv_put(struct kv *kv, int32_t layer, const struct tensor *k, const struct tensor *v, int32_t row0, int32_t n)
+{
+	kv->be->ops->kv_put(kv->be, &kv->k[layer], k, kv->hp->n_kv_head, row0, n);
+	kv->be->ops->kv_put(kv->be, &kv->v[layer], v, kv->hp->n_kv_head, row0, n);
+}
+
+void kv_attend(struct kv *kv, int32_t layer, struct tensor *out, const struct attn_part *part, int32_t n_part, int32_t n,
+               const struct attn_probe *probe)
+{
+	const struct hparams *hp = kv->hp;
+
+	kv->be->ops->attn(kv->be, &(struct attn_args){
+		.out = out, .k = &kv->k[layer], .v = &kv->v[layer], .part = part, .n_part = n_part, .n_head = hp->n_head,
+		.n_kv_head = hp->n_kv_head, .head_dim = hp->head_dim, .cap = kv->cap,
+		.scale = (float)(1.0 / sqrt((double)hp->head_dim)), .probe = probe,
+	}, n);
 }

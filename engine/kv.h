@@ -1,22 +1,33 @@
-/* engine/kv.h (private to engine/) - the KV cache of one timeline: planes of keys and values.
+/* engine/kv.h (private to engine/) - planes of keys and values, and the steps that every policy takes with them.
  *
  * One K and one V plane a layer, [n_kv_head * cap][head_dim], head-major, so that a head's rows lie
- * together and attention streams them.  Keys are stored rotated.  Row r of every head holds token r. */
+ * together and attention streams them.  Keys are stored rotated; which token a row holds is the policy's business. */
 #ifndef WEIR_KV_H
 #define WEIR_KV_H
 
 #include "engine/model.h"
+#include "engine/rope.h"
 
 struct kv {
+	const struct hparams *hp;
 	struct backend *be;
 	struct tensor *k, *v;      /* [n_layer] */
 	int32_t n_layer, cap;
 	enum dtype type;
 };
 
-/* Bytes one token takes in all layers. */
+/* Bytes one token takes in all layers; bytes of `cap` of them. */
 uint64_t kv_token_bytes(const struct hparams *, enum dtype);
+uint64_t kv_bytes(const struct hparams *, enum dtype, int32_t cap);
 int  kv_init(struct kv *, struct backend *, const struct hparams *, enum dtype, int32_t cap, struct err *);
 void kv_release(struct kv *);
+
+/* out = x [n][heads * head_dim] turned by the table's rows; out may be x. */
+void kv_rotate(const struct kv *, struct tensor *out, const struct tensor *x, const struct rope *, int32_t n);
+/* Rows row0 .. row0 + n of a layer = k, v f32 [n][n_kv_head * head_dim]. */
+void kv_put(struct kv *, int32_t layer, const struct tensor *k, const struct tensor *v, int32_t row0, int32_t n);
+/* out f32 [n][n_head * head_dim] = attention over the parts (backend.h: struct attn_args); probe may be NULL. */
+void kv_attend(struct kv *, int32_t layer, struct tensor *out, const struct attn_part *, int32_t n_part, int32_t n,
+               const struct attn_probe *);
 
 #endif

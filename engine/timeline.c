@@ -20,10 +20,11 @@ enum { BATCH_DEFAULT = 512, CTX_DEFAULT_MAX = 32768, HEAD_ROWS = 32 };
 
 struct timeline {
 	struct engine *e;
-	struct kv kv;
+	struct policy policy;
 	struct graph graph;
 	struct tokens tokens;
-	int32_t n_past, ctx, batch;
+	int32_t n_past;
+	float *nll;                /* [chunk] surprise at the tokens of the last call, for policies that want it */
 	float *logits;             /* [n_vocab] after token n_past - 1, when logits_at == n_past */
 	int32_t logits_at;
 	struct candidate *scratch; /* [n_vocab] */
@@ -33,14 +34,35 @@ struct timeline {
 
 /* ---- memory ---- */
 
-static int kv_type_parse(const char *name, enum dtype *out, struct err *err)
+static int kv_type_parse(const char *name, const struct hparams *hp, enum dtype *out, struct err *err)
 {
-	if (!name || !strcmp(name, "f16"))
-		*out = DT_F16;
-	else if (!strcmp(name, "f32"))
-		*out = DT_F32;
-	else
-		return err_set(err, ERR_USAGE, "unknown KV type '%s' (f16, f32)", name);
+	static const enum dtype types[] = { DT_F16, DT_F32, DT_BF16, DT_Q8_0 };
+	static const char *const names[] = { "f16", "f32", "bf16", "q8_0" };
+
+	*out = DT_F16;
+	if (!name)
+		return 0;
+	for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+		if (!strcmp(name, names[i])) {
+			*out = types[i];
+			if (hp->head_dim % dtype_info(*out)->block)
+				return err_set(err, ERR_USAGE, "KV type '%s' needs heads of a multiple of %d values, this model's have %d; "
+				               "use f16", name, dtype_info(*out)->block, hp->head_dim);
+			return 0;
+		}
+	return err_set(err, ERR_USAGE, "unknown KV type '%s' (f16, f32, bf16, q8_0)", name);
+}
+
+/* A policy with its settings, not yet opened. */
+static int policy_describe(struct policy *p, const struct engine *e, const struct timeline_options *o, int32_t ctx,
+                           struct err *err)
+{
+	*p = (struct policy){ .hp = &e->model.hp, .be = e->be, .ctx = ctx };
+	p->batch = o->batch ? o->batch : BATCH_DEFAULT;
+	p->batch = p->batch < ctx ? p->batch : ctx;
+	if (kv_type_parse(o->kv_type, p->hp, &p->type, err) || policy_parse(&p->par, o->kv, err))
+		return -1;
+	p->def = p->par.def;
 	return 0;
 }
 
@@ -51,41 +73,54 @@ static uint64_t scratch_bytes(const struct hparams *hp, int32_t batch)
 	       (uint64_t)hp->n_vocab * (HEAD_ROWS * 4 + 4 + sizeof(struct candidate));
 }
 
-static int32_t batch_size(const struct timeline_options *o, int32_t ctx)
+static uint64_t policy_bytes(struct policy *p, int32_t ctx)
 {
-	int32_t batch = o->batch ? o->batch : BATCH_DEFAULT;
-	return batch < ctx ? batch : ctx;
+	p->ctx = ctx;
+	return p->def->bytes(p);
+}
+
+/* The largest context whose cache takes no more than that; 0 = none. */
+static int32_t ctx_that_fits(struct policy *p, uint64_t bytes, int32_t most)
+{
+	int32_t lo = 0, hi = most;
+
+	while (lo < hi) {
+		int32_t mid = lo + (hi - lo) / 2 + 1;
+
+		if (policy_bytes(p, mid) <= bytes)
+			lo = mid;
+		else
+			hi = mid - 1;
+	}
+	return lo;
 }
 
 int timeline_need(const struct engine *e, const struct timeline_options *o, struct timeline_need *need,
                   struct err *err)
 {
 	const struct hparams *hp = &e->model.hp;
-	uint64_t per_token, fits;
+	struct policy p;
 	int32_t most;
-	enum dtype type = DT_F16;
 
 	memset(need, 0, sizeof *need);
 	if (!e->be)
 		return err_set(err, ERR_USAGE, "the model was opened without its weights");
-	if (kv_type_parse(o->kv_type, &type, err))
-		return -1;
 	if (o->ctx < 0 || o->batch < 0)
 		return err_set(err, ERR_USAGE, "a context of %d tokens in chunks of %d makes no sense", o->ctx, o->batch);
 	most = INT32_MAX / hp->n_kv_head;   /* rows of a plane are counted in 31 bits */
 	if (most > CTX_MAX)
 		most = CTX_MAX;
 	need->ctx = o->ctx ? o->ctx : hp->ctx_train < CTX_DEFAULT_MAX ? hp->ctx_train : CTX_DEFAULT_MAX;
-	per_token = kv_token_bytes(hp, type);
-	need->scratch_bytes = scratch_bytes(hp, batch_size(o, need->ctx));
+	if (policy_describe(&p, e, o, need->ctx, err))
+		return -1;
+	need->scratch_bytes = scratch_bytes(hp, p.batch);
 	need->free_bytes = memory_free();
-	fits = need->free_bytes > need->scratch_bytes ? (need->free_bytes - need->scratch_bytes) / per_token : 0;
-	need->ctx_fits = fits > (uint64_t)most ? most : (int32_t)fits;
+	need->ctx_fits = need->free_bytes <= need->scratch_bytes ? 0 :
+	                 ctx_that_fits(&p, need->free_bytes - need->scratch_bytes, most);
 	/* By default the trained length, but no more than half of what is free and what suits a conversation. */
 	if (!o->ctx && need->ctx > need->ctx_fits / 2 && need->ctx_fits >= 512)
 		need->ctx = need->ctx_fits / 2 / 256 * 256;
-	if (size_mul(per_token, (uint64_t)need->ctx, &need->kv_bytes))
-		need->kv_bytes = UINT64_MAX;
+	need->kv_bytes = policy_bytes(&p, need->ctx);
 	return 0;
 }
 
@@ -106,22 +141,22 @@ int timeline_open(struct timeline **out, struct engine *e, const struct timeline
 {
 	struct timeline_need need;
 	struct timeline *t;
-	enum dtype type = DT_F16;
+	struct policy p;
 	int32_t n_vocab = e->model.hp.n_vocab;
 	int failed;
 
-	if (timeline_need(e, o, &need, err) || kv_type_parse(o->kv_type, &type, err) || fit_check(&need, err))
+	if (timeline_need(e, o, &need, err) || policy_describe(&p, e, o, need.ctx, err) || fit_check(&need, err))
 		return -1;
 	t = xcalloc(1, sizeof *t);
 	t->e = e;
-	t->ctx = need.ctx;
-	t->batch = batch_size(o, t->ctx);
+	t->policy = p;
 	t->logits_at = -1;
 	pthread_mutex_lock(&e->lock);
 	failed = !(t->logits = try_alloc((size_t)n_vocab, sizeof *t->logits, "logits", err)) ||
 	         !(t->scratch = try_alloc((size_t)n_vocab, sizeof *t->scratch, "sampling", err)) ||
-	         kv_init(&t->kv, e->be, &e->model.hp, type, t->ctx, err) ||
-	         graph_init(&t->graph, &e->model, &t->kv, t->batch, HEAD_ROWS, err);
+	         policy_open(&t->policy, err) ||
+	         !(t->nll = try_alloc((size_t)t->policy.chunk, sizeof *t->nll, "surprise", err)) ||
+	         graph_init(&t->graph, &e->model, &t->policy, t->policy.chunk, HEAD_ROWS, err);
 	e->be->ops->sync(e->be);   /* what failed is in err; other timelines go on */
 	pthread_mutex_unlock(&e->lock);
 	if (failed) {
@@ -129,11 +164,11 @@ int timeline_open(struct timeline **out, struct engine *e, const struct timeline
 		return -1;
 	}
 	t->stats = (struct timeline_stats){
-		.ctx = t->ctx, .batch = t->batch, .kv_bytes = need.kv_bytes, .scratch_bytes = need.scratch_bytes,
-		.kv_bytes_per_token = kv_token_bytes(&e->model.hp, type),
+		.ctx = t->policy.limit, .batch = t->policy.chunk, .kv_bytes = need.kv_bytes, .scratch_bytes = need.scratch_bytes,
+		.kv_bytes_per_token = kv_token_bytes(&e->model.hp, t->policy.type),
 	};
-	snprintf(t->stats.kv, sizeof t->stats.kv, "full");
-	snprintf(t->stats.kv_type, sizeof t->stats.kv_type, "%s", type == DT_F32 ? "f32" : "f16");
+	policy_text(&t->policy.par, t->stats.kv, sizeof t->stats.kv);
+	snprintf(t->stats.kv_type, sizeof t->stats.kv_type, "%s", o->kv_type ? o->kv_type : "f16");
 	*out = t;
 	return 0;
 }
@@ -144,9 +179,10 @@ void timeline_close(struct timeline *t)
 		return;
 	pthread_mutex_lock(&t->e->lock);
 	graph_release(&t->graph);
-	kv_release(&t->kv);
+	policy_close(&t->policy);
 	pthread_mutex_unlock(&t->e->lock);
 	tokens_free(&t->tokens);
+	free(t->nll);
 	free(t->logits);
 	free(t->scratch);
 	free(t);
@@ -161,38 +197,78 @@ static void backend_take(struct timeline *t)
 	t->e->be->cancel = &t->cancel;
 }
 
-static int backend_give(struct timeline *t, struct err *err)
+static int backend_result(struct timeline *t, struct err *err)
 {
 	struct backend *be = t->e->be;
 	int failed = be->ops->sync(be);
 
 	be->cancel = NULL;
 	if (atomic_load(&t->cancel))
-		failed = err_set(err, ERR_CANCELLED, "stopped");
-	else if (failed)
-		err_set(err, ERR_FAIL, "computation failed: %s", be->err);
+		return err_set(err, ERR_CANCELLED, "stopped");
+	return failed ? err_set(err, ERR_FAIL, "computation failed: %s", be->err) : 0;
+}
+
+static int backend_give(struct timeline *t, struct err *err)
+{
+	int failed = backend_result(t, err);
+
 	pthread_mutex_unlock(&t->e->lock);
 	return failed;
 }
 
-/* Run id[0..n) as one chunk.  Nothing of the timeline moves; the caller advances n_past. */
-static int run_chunk(struct timeline *t, const int32_t *id, int32_t n, struct err *err)
+/* How surprised the model was by each token of a call: logits of its predecessor, HEAD_ROWS rows at a time. */
+static int chunk_nll(struct timeline *t, const int32_t *id, int32_t n, struct err *err)
 {
-	backend_take(t);
-	graph_forward(&t->graph, id, n, t->n_past);
-	return backend_give(t, err);
+	size_t n_vocab = (size_t)t->e->model.hp.n_vocab;
+	float *rows;
+
+	t->nll[0] = t->logits_at == t->n_past ? (float)-engine_logprob(t->logits, (int32_t)n_vocab, id[0]) : 0;
+	if (n > 1 && !(rows = try_alloc(HEAD_ROWS * n_vocab, sizeof *rows, "logits of several tokens", err)))
+		return -1;
+	for (int32_t row = 0; row < n - 1; row += HEAD_ROWS) {
+		int32_t k = n - 1 - row < HEAD_ROWS ? n - 1 - row : HEAD_ROWS;
+
+		graph_logits(&t->graph, row, k, rows);
+		for (int32_t i = 0; i < k; i++)
+			t->nll[row + i + 1] = (float)-engine_logprob(rows + (size_t)i * n_vocab, (int32_t)n_vocab, id[row + i + 1]);
+	}
+	if (n > 1)
+		free(rows);
+	return 0;
 }
 
-/* The same, and the logits after its last token. */
-static int run_last_chunk(struct timeline *t, const int32_t *id, int32_t n, struct err *err)
+/* Run id[0..n) as one call and, with `logits`, compute those after its last token.  On failure nothing of the
+ * timeline moves; on success n_past does. */
+static int run_chunk(struct timeline *t, const int32_t *id, int32_t n, int decode, int last, int logits, struct err *err)
 {
-	t->logits_at = -1;   /* a cancel may leave half of the new ones */
+	struct step st = { .pos = t->n_past, .n = n, .decode = decode, .last = last };
+	struct policy *p = &t->policy;
+	struct backend *be = t->e->be;
+	int failed = 0;
+
+	logits |= p->wants_nll;   /* the next call's first token wants its own */
 	backend_take(t);
-	graph_forward(&t->graph, id, n, t->n_past);
-	graph_logits(&t->graph, n - 1, 1, t->logits);
-	if (backend_give(t, err))
+	graph_forward(&t->graph, id, &st);
+	if (p->wants_nll && !atomic_load(&t->cancel)) {
+		failed = chunk_nll(t, id, n, err);
+		st.nll = t->nll;
+	}
+	if (logits) {
+		t->logits_at = -1;   /* a cancel may leave half of the new ones */
+		graph_logits(&t->graph, n - 1, 1, t->logits);
+	}
+	if (!failed && !(failed = backend_result(t, err)) && p->def->end) {
+		p->def->end(p, &st);
+		if (be->ops->sync(be))
+			failed = err_set(err, ERR_FAIL, "computation failed: %s", be->err);
+	}
+	be->cancel = NULL;
+	pthread_mutex_unlock(&t->e->lock);
+	if (failed)
 		return -1;
-	t->logits_at = t->n_past + n;
+	t->n_past += n;
+	if (logits)
+		t->logits_at = t->n_past;
 	return 0;
 }
 
@@ -206,9 +282,9 @@ static int run_logits(struct timeline *t, int32_t row, int32_t n, float *out, st
 
 static int check_ids(const struct timeline *t, const int32_t *id, size_t n, size_t at, struct err *err)
 {
-	if (at + n > (size_t)t->ctx)
-		return err_set(err, ERR_FIT, "%zu tokens do not fit the context of %d; start with -c %zu or more", at + n, t->ctx,
-		               at + n);
+	if (at + n > (size_t)t->policy.limit)
+		return err_set(err, ERR_FIT, "%zu tokens do not fit the context of %d; start with -c %zu or more", at + n,
+		               t->policy.limit, at + n);
 	for (size_t i = 0; i < n; i++)
 		if (id[i] < 0 || id[i] >= t->e->model.hp.n_vocab)
 			return err_set(err, ERR_USAGE, "token %zu is %d, the vocabulary has 0 to %d", at + i, id[i],
@@ -216,13 +292,13 @@ static int check_ids(const struct timeline *t, const int32_t *id, size_t n, size
 	return 0;
 }
 
-/* Forget everything after the first n tokens. */
+/* Forget everything after the first n tokens; after those that the policy cannot go back to, more. */
 static void truncate_to(struct timeline *t, int32_t n)
 {
 	if (t->n_past > n)
-		t->n_past = n;
-	if (t->tokens.n > (size_t)n)
-		t->tokens.n = (size_t)n;
+		t->n_past = t->policy.def->rewind(&t->policy, n);
+	if (t->tokens.n > (size_t)t->n_past)
+		t->tokens.n = (size_t)t->n_past;
 }
 
 int32_t timeline_sync(struct timeline *t, const int32_t *want, size_t n, timeline_progress_fn *progress, void *ud,
@@ -239,7 +315,8 @@ int32_t timeline_sync(struct timeline *t, const int32_t *want, size_t n, timelin
 	if (n && (size_t)same == n && t->logits_at != (int32_t)n)
 		same--;
 	truncate_to(t, same);
-	if (t->logits_at != same || (size_t)same != n)
+	same = t->n_past;
+	if (t->logits_at != same)
 		t->logits_at = -1;
 	tokens_append(&t->tokens, want + same, n - (size_t)same);
 	t->stats.reused_tokens = same;
@@ -247,17 +324,16 @@ int32_t timeline_sync(struct timeline *t, const int32_t *want, size_t n, timelin
 	t->stats.decode_tokens = 0;
 	t->stats.decode_seconds = 0;
 	while ((size_t)t->n_past < n) {
-		int32_t m = (int32_t)n - t->n_past < t->batch ? (int32_t)n - t->n_past : t->batch;
-		const int32_t *id = t->tokens.id + t->n_past;
+		int32_t left = (int32_t)n - t->n_past, m = left < t->policy.chunk ? left : t->policy.chunk;
+
 		if (progress)
 			progress(t->n_past - same, (int32_t)n - same, ud);
-		if (t->n_past + m == (int32_t)n ? run_last_chunk(t, id, m, err) : run_chunk(t, id, m, err)) {
+		if (run_chunk(t, t->tokens.id + t->n_past, m, 0, m == left, m == left, err)) {
 			truncate_to(t, t->n_past);
 			t->stats.prefill_tokens = t->n_past - same;
 			t->stats.prefill_seconds = now_seconds() - start;
 			return -1;
 		}
-		t->n_past += m;
 	}
 	if (n > (size_t)same && progress)
 		progress((int32_t)n - same, (int32_t)n - same, ud);
@@ -270,13 +346,10 @@ static int settle_pending(struct timeline *t, struct err *err)
 {
 	if ((size_t)t->n_past == t->tokens.n)
 		return 0;
-	if (run_last_chunk(t, t->tokens.id + t->n_past, 1, err))
-		return -1;
-	t->n_past++;
-	return 0;
+	return run_chunk(t, t->tokens.id + t->n_past, 1, 1, 0, 1, err);
 }
 
-int timeline_extend(struct timeline *t, const int32_t *id, size_t n, timeline_logits_fn *fn, void *ud,
+int timeline_extend(struct timeline *t, const int32_t *id, size_t n, int stepwise, timeline_logits_fn *fn, void *ud,
                     struct err *err)
 {
 	const struct hparams *hp = &t->e->model.hp;
@@ -290,20 +363,22 @@ int timeline_extend(struct timeline *t, const int32_t *id, size_t n, timeline_lo
 	tokens_append(&t->tokens, id, n);
 	end = (int32_t)t->tokens.n;
 	while (t->n_past < end) {
-		int32_t m = end - t->n_past < t->batch ? end - t->n_past : t->batch;
-		if (run_chunk(t, t->tokens.id + t->n_past, m, err))
+		int32_t at = t->n_past, left = end - at, m = stepwise ? 1 : left < t->policy.chunk ? left : t->policy.chunk;
+
+		if (run_chunk(t, t->tokens.id + at, m, stepwise, m == left, m == left || stepwise, err))
 			goto failed;
-		for (int32_t row = 0; row < m; row += HEAD_ROWS) {
+		if (stepwise && fn) {
+			fn(at, t->logits, ud);
+			continue;
+		}
+		for (int32_t row = 0; fn && row < m; row += HEAD_ROWS) {
 			int32_t k = m - row < HEAD_ROWS ? m - row : HEAD_ROWS;
+
 			if (run_logits(t, row, k, rows, err))
 				goto failed;
-			for (int32_t i = 0; fn && i < k; i++)
-				fn(t->n_past + row + i, rows + (size_t)i * (size_t)hp->n_vocab, ud);
-			if (row + k == m)
-				memcpy(t->logits, rows + (size_t)(k - 1) * (size_t)hp->n_vocab, (size_t)hp->n_vocab * sizeof *rows);
+			for (int32_t i = 0; i < k; i++)
+				fn(at + row + i, rows + (size_t)i * (size_t)hp->n_vocab, ud);
 		}
-		t->n_past += m;
-		t->logits_at = t->n_past;
 	}
 	free(rows);
 	return 0;
@@ -319,8 +394,8 @@ int timeline_step(struct timeline *t, struct sampling *s, struct step_out *out, 
 
 	if (!t->tokens.n)
 		return err_set(err, ERR_USAGE, "there is nothing to continue: the sequence is empty");
-	if (t->tokens.n >= (size_t)t->ctx)
-		return err_set(err, ERR_FIT, "the context of %d tokens is full; start with a larger -c", t->ctx);
+	if (t->tokens.n >= (size_t)t->policy.limit)
+		return err_set(err, ERR_FIT, "the context of %d tokens is full; start with a larger -c", t->policy.limit);
 	if (settle_pending(t, err))
 		return -1;
 	if (t->logits_at != t->n_past)

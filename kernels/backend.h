@@ -152,10 +152,10 @@ struct backend_ops {
 	/* out[n][rows] = silu(x gate^T) * (x up^T). */
 	void (*matmul_glu)(struct backend *, struct tensor *out, const struct tensor *gate, const struct tensor *up,
 	                   const struct tensor *x, int32_t n);
-	/* Rotate the first dims of every head of x [n][heads * head_dim] in place.  table f32 [n][dims]: cos, sin
-	 * alternating per pair.  Pair j is (j, j + dims/2) when neox, else (2j, 2j + 1). */
-	void (*rope)(struct backend *, struct tensor *x, const struct tensor *table, int32_t head_dim, int32_t dims,
-	             int neox, int32_t n);
+	/* out = x [n][heads * head_dim] with the first dims of every head rotated; out may be x.  table f32 [n][dims]: cos,
+	 * sin alternating per pair.  Pair j is (j, j + dims/2) when neox, else (2j, 2j + 1). */
+	void (*rope)(struct backend *, struct tensor *out, const struct tensor *x, const struct tensor *table,
+	             int32_t head_dim, int32_t dims, int neox, int32_t n);
 	/* Rows row0.. of a plane [n_kv_head * cap][head_dim] = x f32 [n][n_kv_head * head_dim], converted to f16, f32, bf16
 	 * or q8_0 (where head_dim is a multiple of 32). */
 	void (*kv_put)(struct backend *, struct tensor *plane, const struct tensor *x, int32_t n_kv_head,

@@ -108,8 +108,8 @@ void cpu_embed(struct backend *, struct tensor *out, const struct tensor *table,
                int32_t n);
 void cpu_rmsnorm(struct backend *, struct tensor *out, const struct tensor *x, const struct tensor *w,
                  int32_t group, float eps, int32_t n);
-void cpu_rope(struct backend *, struct tensor *x, const struct tensor *table, int32_t head_dim, int32_t dims,
-              int neox, int32_t n);
+void cpu_rope(struct backend *, struct tensor *out, const struct tensor *x, const struct tensor *table,
+              int32_t head_dim, int32_t dims, int neox, int32_t n);
 void cpu_kv_put(struct backend *, struct tensor *plane, const struct tensor *x, int32_t n_kv_head,
                 int32_t row0, int32_t n);
 void cpu_matmul(struct backend *, const struct matmul *m, int32_t n_m, const struct tensor *x, int32_t n);

@@ -90,19 +90,24 @@ static void rope_task(void *arg, int task, int worker)
 	const struct row_job *j = arg;
 
 	(void)worker;
-	FOR_TASK_ROWS(i, j, task)
-		j->c->fns->rope(j->out + (size_t)i * (size_t)j->cols, j->x + (size_t)i * (size_t)j->dims, j->heads,
-		                j->head_dim, j->dims, j->neox);
+	FOR_TASK_ROWS(i, j, task) {
+		float *out = j->out + (size_t)i * (size_t)j->cols;
+		const float *x = j->x + (size_t)i * (size_t)j->cols;
+
+		if (out != x)
+			memcpy(out, x, (size_t)j->cols * sizeof *out);
+		j->c->fns->rope(out, j->w + (size_t)i * (size_t)j->dims, j->heads, j->head_dim, j->dims, j->neox);
+	}
 }
 
-void cpu_rope(struct backend *be, struct tensor *x, const struct tensor *table, int32_t head_dim,
-                     int32_t dims, int neox, int32_t n)
+void cpu_rope(struct backend *be, struct tensor *out, const struct tensor *x, const struct tensor *table,
+              int32_t head_dim, int32_t dims, int neox, int32_t n)
 {
 	struct row_job j = { .c = cpu_of(be), .n = n, .cols = x->cols, .head_dim = head_dim, .dims = dims,
 	                     .neox = neox };
 
-	if (be->failed || !(j.out = cpu_rows_of(be, x, n, 0, "rope")) ||
-	    !(j.x = cpu_rows_of(be, table, n, dims, "rope")))
+	if (be->failed || !(j.out = cpu_rows_of(be, out, n, x->cols, "rope")) ||
+	    !(j.x = cpu_rows_of(be, x, n, 0, "rope")) || !(j.w = cpu_rows_of(be, table, n, dims, "rope")))
 		return;
 	if (head_dim <= 0 || x->cols % head_dim || dims > head_dim || dims % 2) {
 		cpu_fail(be, "internal: rope got %d columns, heads of %d, %d of them rotated", (int)x->cols,

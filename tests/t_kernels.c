@@ -484,7 +484,7 @@ TEST(rope_matches_double)
 			tx = guarded(be, n, cols);
 			be->ops->write(be, &tx, 0, x, all * 4);
 			tt = tensor_new(be, DT_F32, n, dims, table);
-			be->ops->rope(be, &tx, &tt, dim, dims, shape[s].neox, n);
+			be->ops->rope(be, &tx, &tx, &tt, dim, dims, shape[s].neox, n);
 			got = result(be, &tx, "rope");
 			CHECK_MSG(test_nmse(got, ref, all) < 1e-12, "%s shape %zu: %g", levels[l], s,
 			          test_nmse(got, ref, all));

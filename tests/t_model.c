@@ -309,7 +309,7 @@ static struct engine *works_at(int line, const struct recipe *r, float logits[N_
 
 	logits = logits ? logits : own;
 	if (open_recipe(r, &e, &err) || timeline_open(&t, e, &(struct timeline_options){ .ctx = 16 }, &err) ||
-	    timeline_extend(t, id, 3, last_logits, logits, &err)) {
+	    timeline_extend(t, id, 3, 0, last_logits, logits, &err)) {
 		test_fail(__FILE__, line, "%s", err.msg);
 		test_skip("nothing to look at");
 	}

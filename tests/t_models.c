@@ -69,7 +69,7 @@ static float *logits_of(struct engine *e, const struct want *w, size_t step, int
 		return g.logits;
 	}
 	for (size_t at = 0; at < w->n_id; at += step)
-		if (timeline_extend(t, w->id + at, w->n_id - at < step ? w->n_id - at : step, keep, &g, &err)) {
+		if (timeline_extend(t, w->id + at, w->n_id - at < step ? w->n_id - at : step, 0, keep, &g, &err)) {
 			test_fail(__FILE__, __LINE__, "timeline_extend: %s", err.msg);
 			break;
 		}

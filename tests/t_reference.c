@@ -51,7 +51,7 @@ static void keep_last(int32_t pos, const float *logits, void *ud)
 static void extend(struct run *r, const int32_t *id, size_t n)
 {
 	struct err err = {0};
-	if (timeline_extend(r->t, id, n, keep_last, r, &err))
+	if (timeline_extend(r->t, id, n, 0, keep_last, r, &err))
 		test_fail(__FILE__, __LINE__, "timeline_extend: %s", err.msg);
 }
 
@@ -123,7 +123,7 @@ static void check_story_file(const char *name, struct json want)
 	ids = ids_of(json_get(json_get(want, "perplexity"), "ids"));
 	s = (struct score){ .id = ids.id, .n = ids.n, .first = 1, .n_vocab = r.n_vocab };
 	reset(&r);
-	CHECK(timeline_extend(r.t, ids.id, ids.n, score, &s, &err) == 0);
+	CHECK(timeline_extend(r.t, ids.id, ids.n, 0, score, &s, &err) == 0);
 	ppl = exp(s.nll / (double)s.scored);
 	test_note("%s: worst top-8 logit off by %.2g, perplexity %.5f (reference %.5f, %+.4f %%)", name, worst, ppl, ref,
 	          100 * (ppl / ref - 1));
@@ -209,7 +209,7 @@ static double perplexity(struct run *r, const int32_t *id, size_t n, size_t wind
 		struct score s = { .id = id + at, .n = window, .first = skip, .n_vocab = r->n_vocab };
 		struct err err = {0};
 		reset(r);
-		CHECK_MSG(timeline_extend(r->t, id + at, window, score, &s, &err) == 0, "%s", err.msg);
+		CHECK_MSG(timeline_extend(r->t, id + at, window, 0, score, &s, &err) == 0, "%s", err.msg);
 		nll += s.nll;
 		*scored += s.scored;
 	}

@@ -48,7 +48,7 @@ static void probe(struct timeline *t, float *out)
 {
 	struct err err = {0};
 	const int32_t id = 42;
-	CHECK_MSG(timeline_extend(t, &id, 1, keep, out, &err) == 0, "%s", err.msg);
+	CHECK_MSG(timeline_extend(t, &id, 1, 0, keep, out, &err) == 0, "%s", err.msg);
 }
 
 TEST(results_do_not_depend_on_threads_or_chunks)
@@ -105,12 +105,12 @@ TEST(default_model_is_bit_identical_too)
 		CHECK_INT(timeline_sync(t, id, 90, NULL, NULL, &err), 0);
 		for (int i = 0; i < 8 && timeline_step(t, &greedy, &out, &err) == 1; i++)
 			;
-		CHECK(timeline_extend(t, &next, 1, keep_wide, &stepped, &err) == 0);
+		CHECK(timeline_extend(t, &next, 1, 0, keep_wide, &stepped, &err) == 0);
 		seq = timeline_tokens(t, &n);
 		tokens_append(&all, seq, n - 1);
 		CHECK_INT(timeline_sync(t, NULL, 0, NULL, NULL, &err), 0);
 		CHECK_INT(timeline_sync(t, all.id, all.n, NULL, NULL, &err), 0);
-		CHECK(timeline_extend(t, &next, 1, keep_wide, &cold, &err) == 0);
+		CHECK(timeline_extend(t, &next, 1, 0, keep_wide, &cold, &err) == 0);
 		CHECK_MSG(!memcmp(&stepped, &cold, sizeof cold), "%d threads: steps and a cold prefill differ", threads);
 		if (threads == 1)
 			first = cold;
@@ -343,7 +343,7 @@ static void *one_reader(void *arg)
 			str_add(&r->seen, &out.id, sizeof out.id);
 		id[60] = 3 + round;
 		if (timeline_sync(t, id, 100, NULL, NULL, &err) < 0 ||
-		    timeline_extend(t, id + 100, 20, saw, &r->seen, &err))
+		    timeline_extend(t, id + 100, 20, 0, saw, &r->seen, &err))
 			break;
 		timeline_close(t);
 		t = NULL;

@@ -1,0 +1,268 @@
+/* engine/policy.c - the table of cache policies; their settings in and out of text. */
+#include "engine/policy.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/engine.h"
+
+const struct policy_def *const policies[] = { &policy_full, NULL };
+
+int32_t kv_rows_of(struct kv_rows r, int32_t length)
+{
+	int32_t n = r.share > 0 ? (int32_t)(r.share * length) : r.n;
+
+	return n > 0 ? n : 1;
+}
+
+/* ---- one setting ---- */
+
+static void *field(const struct kv_params *par, const struct param *p)
+{
+	return (char *)par + p->off;
+}
+
+/* The index of text[0..len) in "a|b|c", or -1. */
+static int choice_index(const char *choices, const char *text, size_t len)
+{
+	int i = 0;
+
+	for (const char *c = choices; ; i++) {
+		size_t n = strcspn(c, "|");
+
+		if (n == len && !memcmp(c, text, n))
+			return i;
+		if (!c[n])
+			return -1;
+		c += n + 1;
+	}
+}
+
+static int parse_number(const char *text, size_t len, double *out)
+{
+	char buf[32], *end;
+
+	if (!len || len >= sizeof buf || isspace((unsigned char)*text))
+		return -1;
+	memcpy(buf, text, len);
+	buf[len] = 0;
+	*out = strtod(buf, &end);
+	return *end || !isfinite(*out) ? -1 : 0;
+}
+
+/* "512" or "1/8". */
+static int parse_rows(const char *text, size_t len, const struct param *p, struct kv_rows *out)
+{
+	const char *slash = memchr(text, '/', len);
+	double a, b = 0;
+
+	if (parse_number(text, slash ? (size_t)(slash - text) : len, &a) ||
+	    (slash && parse_number(slash + 1, len - (size_t)(slash - text) - 1, &b)))
+		return -1;
+	*out = (struct kv_rows){ 0 };
+	if (slash) {
+		out->share = a / b;
+		return b > 0 && a > 0 && out->share <= 1 ? 0 : -1;
+	}
+	out->n = (int32_t)a;
+	return a >= p->min && a <= p->max && a == floor(a) ? 0 : -1;
+}
+
+static int param_set(struct kv_params *par, const struct param *p, const char *text, size_t len)
+{
+	double x;
+	int i;
+
+	switch (p->type) {
+	case PARAM_CHOICE:
+		if ((i = choice_index(p->choices, text, len)) < 0)
+			return -1;
+		*(int *)field(par, p) = i;
+		return 0;
+	case PARAM_ROWS:
+		return parse_rows(text, len, p, field(par, p));
+	case PARAM_INT:
+		if (parse_number(text, len, &x) || x < p->min || x > p->max || x != floor(x))
+			return -1;
+		*(int32_t *)field(par, p) = (int32_t)x;
+		return 0;
+	case PARAM_REAL:
+		if (parse_number(text, len, &x) || x < p->min || x > p->max)
+			return -1;
+		*(double *)field(par, p) = x;
+		return 0;
+	}
+	return -1;
+}
+
+static void param_get(const struct kv_params *par, const struct param *p, char *out, size_t cap)
+{
+	const struct kv_rows *rows;
+	const char *c = p->choices;
+
+	switch (p->type) {
+	case PARAM_CHOICE:
+		for (int i = *(int *)field(par, p); i > 0; i--)
+			c += strcspn(c, "|") + 1;
+		snprintf(out, cap, "%.*s", (int)strcspn(c, "|"), c);
+		break;
+	case PARAM_ROWS:
+		rows = field(par, p);
+		if (rows->share > 0)
+			snprintf(out, cap, "1/%g", 1 / rows->share);
+		else
+			snprintf(out, cap, "%d", rows->n);
+		break;
+	case PARAM_INT:
+		snprintf(out, cap, "%d", *(int32_t *)field(par, p));
+		break;
+	case PARAM_REAL:
+		snprintf(out, cap, "%g", *(double *)field(par, p));
+		break;
+	}
+}
+
+/* What a setting accepts, for messages and help. */
+static void param_range(const struct param *p, char *out, size_t cap)
+{
+	if (p->type == PARAM_CHOICE)
+		snprintf(out, cap, "%s", p->choices);
+	else
+		snprintf(out, cap, "%g to %g%s", p->min, p->max, p->type == PARAM_ROWS ? ", or a share as 1/8" : "");
+}
+
+/* ---- the whole text ---- */
+
+static const struct policy_def *policy_find(const char *name, size_t len)
+{
+	for (int i = 0; policies[i]; i++)
+		if (strlen(policies[i]->name) == len && !memcmp(policies[i]->name, name, len))
+			return policies[i];
+	return NULL;
+}
+
+static int unknown_policy(const char *name, size_t len, struct err *err)
+{
+	char known[160] = "";
+	size_t at = 0;
+
+	for (int i = 0; policies[i] && at < sizeof known; i++)
+		at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", i ? ", " : "", policies[i]->name);
+	return err_set(err, ERR_USAGE, "unknown cache policy '%.*s'; there are %s", (int)(len < 40 ? len : 40), name, known);
+}
+
+static int unknown_key(const struct policy_def *d, const char *key, size_t len, struct err *err)
+{
+	char known[160] = "";
+	size_t at = 0;
+
+	if (!d->params[0].key)
+		return err_set(err, ERR_USAGE, "cache policy '%s' has no settings", d->name);
+	for (const struct param *p = d->params; p->key && at < sizeof known; p++)
+		at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", p == d->params ? "" : ", ", p->key);
+	return err_set(err, ERR_USAGE, "cache policy '%s' has no setting '%.*s'; it has %s", d->name,
+	               (int)(len < 40 ? len : 40), key, known);
+}
+
+static void presets(struct kv_params *par, const struct policy_def *d)
+{
+	*par = (struct kv_params){ .def = d };
+	for (const struct param *p = d->params; p->key; p++)
+		param_set(par, p, p->preset, strlen(p->preset));
+	if (d->preset)
+		d->preset(par);
+}
+
+int policy_parse(struct kv_params *par, const char *text, struct err *err)
+{
+	const struct policy_def *d = policies[0];
+	const char *at = text ? text : "";
+	size_t len = strcspn(at, ":");
+
+	if (*at && !(d = policy_find(at, len)))
+		return unknown_policy(at, len, err);
+	presets(par, d);
+	at += len;
+	for (at += *at == ':'; *at; at += *at == ',') {
+		size_t key = strcspn(at, "=,"), value;
+		const struct param *p = d->params;
+		char range[120];
+
+		while (p->key && (strlen(p->key) != key || memcmp(p->key, at, key)))
+			p++;
+		if (!p->key)
+			return unknown_key(d, at, key, err);
+		if (at[key] != '=')
+			return err_set(err, ERR_USAGE, "cache policy '%s' wants a value for '%s': %s=...", d->name, p->key, p->key);
+		at += key + 1;
+		value = strcspn(at, ",");
+		if (param_set(par, p, at, value)) {
+			param_range(p, range, sizeof range);
+			return err_set(err, ERR_USAGE, "cache policy '%s' cannot take %s='%.*s' (%s)", d->name, p->key,
+			               (int)(value < 40 ? value : 40), at, range);
+		}
+		at += value;
+	}
+	return 0;
+}
+
+void policy_text(const struct kv_params *par, char *out, size_t cap)
+{
+	struct kv_params preset;
+	size_t at = (size_t)snprintf(out, cap, "%s", par->def->name);
+	char sep = ':', is[40], was[40];
+
+	presets(&preset, par->def);
+	for (const struct param *p = par->def->params; p->key && at < cap; p++) {
+		param_get(par, p, is, sizeof is);
+		param_get(&preset, p, was, sizeof was);
+		if (strcmp(is, was)) {
+			at += (size_t)snprintf(out + at, cap - at, "%c%s=%s", sep, p->key, is);
+			sep = ',';
+		}
+	}
+}
+
+int kv_policy_check(const char *text, struct err *err)
+{
+	struct kv_params par;
+
+	return policy_parse(&par, text, err);
+}
+
+void kv_policy_help(struct str *out)
+{
+	char range[120];
+
+	for (int i = 0; policies[i]; i++) {
+		str_addf(out, "  %-12s %s%s\n", policies[i]->name, policies[i]->help, i ? "" : " (default)");
+		for (const struct param *p = policies[i]->params; p->key; p++) {
+			param_range(p, range, sizeof range);
+			str_addf(out, "      %s=%s  %s (%s)\n", p->key, p->preset, p->help, range);
+		}
+	}
+}
+
+/* ---- life ---- */
+
+int policy_open(struct policy *p, struct err *err)
+{
+	p->def = p->par.def;
+	p->limit = p->ctx;
+	p->chunk = p->batch;
+	if (!p->def->init(p, err))
+		return 0;
+	policy_close(p);
+	return -1;
+}
+
+void policy_close(struct policy *p)
+{
+	if (p->def && p->state)
+		p->def->release(p);
+	p->state = NULL;
+	p->def = NULL;
+}

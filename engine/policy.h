@@ -1,0 +1,115 @@
+/* engine/policy.h (private to engine/) - what a KV cache policy is, and when it is asked.
+ *
+ * A policy owns the cached rows of one timeline: it puts keys and values somewhere, says which rows the queries
+ * read, and decides afterwards which rows stay.  It works in backend operations alone.  The forward pass
+ * (graph.c) hands it unrotated queries and keys, because where a token stands is the policy's business too.
+ *
+ *     policy.c         this table of policies, "NAME:key=value,..." in and out, help
+ *     policy_full.c    everything stays and is read
+ *     policy_list.c    everything stays, a chosen list is read (select.h: sift, refresh, quest, h2o, snapkv ...)
+ *     policy_stream.c  bounded: sinks and cascading rings (rings.h); auto: a pinned prefix read through a list before them */
+#ifndef WEIR_POLICY_H
+#define WEIR_POLICY_H
+
+#include "engine/kv.h"
+#include "engine/rope.h"
+
+/* ---- settings ---- */
+
+enum param_type { PARAM_INT, PARAM_REAL, PARAM_ROWS, PARAM_CHOICE };
+struct param {
+	const char *key;
+	enum param_type type;
+	size_t off;               /* into struct kv_params; PARAM_ROWS: of a struct kv_rows; PARAM_CHOICE: of an int */
+	double min, max;          /* of a number of any type */
+	const char *choices;      /* "kv|layer": the index is stored */
+	const char *preset;       /* as text; the first choice of a PARAM_CHOICE by habit */
+	const char *help;
+};
+
+/* A number of rows: fixed, or a share of the sequence's length. */
+struct kv_rows { int32_t n; double share; };   /* share > 0: n unused */
+/* Rows of a sequence of that length, at least 1. */
+int32_t kv_rows_of(struct kv_rows, int32_t length);
+
+enum { HEADS_KV, HEADS_LAYER };
+enum { SCORE_ATTN, SCORE_SURPRISE };
+enum { SPLIT_NEED, SPLIT_EVEN };
+enum { SCAN_K, SCAN_KV };
+enum { BOUND_SOFT, BOUND_RAW };
+enum { PREFIX_SIFT, PREFIX_REFRESH, PREFIX_FULL };
+
+struct policy_def;
+struct kv_params {
+	const struct policy_def *def;
+	struct kv_rows k;             /* rows read per KV head */
+	int32_t size, sinks, recent;  /* rows that stay */
+	int32_t n, f, stride, every, bits, dense, qc, pool, window;
+	double s;
+	int heads, reduce, select, score, split, scan, bound, prefix;   /* choices; reduce is an enum reduce */
+};
+
+/* ---- a policy at work ---- */
+
+/* One call of the forward pass. */
+struct step {
+	int32_t pos, n;      /* tokens before, tokens in this call */
+	int decode;          /* the token was generated (or is to be treated so): n == 1 */
+	int last;            /* the end of what was asked to be read: the next call may be a decode */
+	const float *nll;    /* [n] what the model's surprise at each token was, in nats; NULL when not asked for */
+};
+
+struct qkv {
+	struct tensor *q, *k, *v;   /* f32 [n][heads * head_dim], not rotated; may be overwritten */
+	struct tensor *out;         /* f32 [n][n_head * head_dim] */
+};
+
+struct policy {
+	const struct policy_def *def;
+	struct kv_params par;
+	const struct hparams *hp;
+	struct backend *be;
+	enum dtype type;          /* of the planes */
+	int32_t batch;            /* tokens of a call at most, as asked */
+	int32_t ctx;              /* rows (tokens) asked for */
+	/* Set by init: */
+	int32_t limit;            /* longest sequence in tokens; ENDLESS */
+	int32_t chunk;            /* tokens of a call at most: batch or less */
+	int wants_nll;            /* step.nll is needed: costs the head over every token read */
+	int32_t pinned;           /* tokens at the start that are the prefix region (documents) */
+	void *state;
+};
+#define ENDLESS INT32_MAX
+
+struct policy_def {
+	const char *name, *help;      /* "cascade", one line */
+	const struct param *params;   /* ends with key = NULL */
+	/* Fix what the text cannot express (recycled is refresh with some settings); may be NULL. */
+	void (*preset)(struct kv_params *);
+	/* Memory that init() will take with these p->par, hp, type, batch and ctx; grows with ctx or is constant. */
+	uint64_t (*bytes)(const struct policy *);
+	/* Allocate; p is filled in but for what init sets.  On failure everything is released. */
+	int  (*init)(struct policy *, struct err *);
+	void (*release)(struct policy *);   /* also of a policy whose init failed half way; state may be NULL */
+	/* A call follows: rotary tables, places.  Nothing that a failed call may not leave behind. */
+	void (*begin)(struct policy *, const struct step *);
+	/* One layer: rotate, store, attend.  Errors stick in the backend. */
+	void (*attend)(struct policy *, const struct step *, int32_t layer, const struct qkv *);
+	/* The call succeeded: score, move, drop.  Not interrupted by cancel.  May be NULL. */
+	void (*end)(struct policy *, const struct step *);
+	/* Forget all but the first n tokens; returns how many it still has, n or less (0: read all again). */
+	int32_t (*rewind)(struct policy *, int32_t n);
+};
+extern const struct policy_def *const policies[];   /* ends with NULL; the default first */
+extern const struct policy_def policy_full;
+
+/* "NAME[:key=value,...]"; NULL or "" = the default.  ERR_USAGE with the nearest name or key. */
+int  policy_parse(struct kv_params *, const char *text, struct err *);
+/* The canonical text: name and every setting that differs from its preset. */
+void policy_text(const struct kv_params *, char *out, size_t cap);
+
+/* p->par, hp, be, type, batch and ctx are set. */
+int  policy_open(struct policy *, struct err *);
+void policy_close(struct policy *);
+
+#endif
