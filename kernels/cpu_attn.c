@@ -10,15 +10,15 @@ enum {
 	STATE_BYTES = 64 << 20,      /* most memory for partial states */
 };
 
-/* Units of work: (KV head, tile of tokens), or with few of these (decoding) also one span of keys,
- * whose partial states are merged by whoever finishes the last span.  Both ways do the same merges in
- * the same order. */
+/* What attention reads is a row of spans: each part cut by ATTN_SPAN from its own start, the parts one after the other.
+ * Units of work: (KV head, tile of tokens), or with few of these (decoding) also one span, whose partial states are
+ * merged by whoever finishes the last one.  Both ways do the same merges in the same order. */
 struct attn_job {
 	struct cpu *c;
 	const struct attn_args *a;
-	const float *q;
 	float *out;
-	int32_t n, group, tokens, tiles, spans;
+	int32_t n, group, tokens, tiles;
+	int32_t spans;               /* of all parts */
 	int32_t n_q;                 /* most queries of a tile */
 	size_t row_bytes;            /* of a K or V row */
 	size_t part_bytes;           /* scratch of one thread */
@@ -56,28 +56,30 @@ static size_t attn_mem_cut(char *base, struct attn_mem *m, const struct cpu_fns 
 	return leaf + align64(f->attn_scratch(dim, n_q) * sizeof(float));
 }
 
-/* Queries of one tile and head; returns their number. */
-static int32_t attn_queries(const struct attn_job *j, int32_t tile, int32_t head, struct attn_mem *m)
+/* Queries of one tile and head over one part, and how many of its rows they see; returns their number. */
+static int32_t attn_queries(const struct attn_job *j, int32_t part, int32_t tile, int32_t head, struct attn_mem *m)
 {
+	const struct attn_part *p = j->a->part + part;
 	int32_t t0 = tile * j->tokens, t1 = min32(t0 + j->tokens, j->n), n_q = 0;
+	int32_t last = part == j->a->n_part - 1;
 	size_t dim = (size_t)j->a->head_dim;
 
 	for (int32_t i = t0; i < t1; i++)
 		for (int32_t g = 0; g < j->group; g++) {
 			size_t h = (size_t)head * (size_t)j->group + (size_t)g;
 
-			m->q[n_q] = j->q + ((size_t)i * (size_t)j->a->n_head + h) * dim;
-			m->limit[n_q++] = j->a->n_past + i + 1;
+			m->q[n_q] = (const float *)p->q->data + ((size_t)i * (size_t)j->a->n_head + h) * dim;
+			m->limit[n_q++] = last ? p->n_rows - (j->n - 1 - i) : p->n_rows;
 		}
 	return n_q;
 }
 
-/* Run one span for the queries that see it; returns the first of them. */
-static int32_t attn_span(const struct attn_job *j, int32_t head, int32_t span, const struct attn_mem *m,
+/* Run one span of a part for the queries that see it; returns the first of them. */
+static int32_t attn_span(const struct attn_job *j, int32_t part, int32_t span, int32_t head, const struct attn_mem *m,
                          int32_t n_q, struct attn_state *st)
 {
 	const struct attn_args *a = j->a;
-	size_t plane = (size_t)head * (size_t)a->cap * j->row_bytes;
+	size_t plane = ((size_t)head * (size_t)a->cap + (size_t)a->part[part].row0) * j->row_bytes;
 	struct attn_tile t = {
 		.head_dim = a->head_dim, .kv_type = a->k->type, .scale = a->scale, .scratch = m->leaf,
 		.k = (const char *)a->k->data + plane, .v = (const char *)a->v->data + plane,
@@ -117,22 +119,27 @@ static void attn_tile_task(void *arg, int task, int worker)
 {
 	const struct attn_job *j = arg;
 	/* Late tiles see more keys: start with the longest. */
-	int32_t tile = j->tiles - 1 - task / j->a->n_kv_head, head = task % j->a->n_kv_head, n_q, spans;
+	int32_t tile = j->tiles - 1 - task / j->a->n_kv_head, head = task % j->a->n_kv_head, n_q = 0, done = 0;
 	struct attn_mem m;
 
 	attn_mem_cut((char *)j->c->scratch.p + (size_t)worker * j->part_bytes, &m, j->c->fns, j->n_q,
 	             j->a->head_dim);
-	n_q = attn_queries(j, tile, head, &m);
-	spans = ceil_div(m.limit[n_q - 1], ATTN_SPAN);
-	for (int32_t s = 0; s < spans; s++) {
-		if (cpu_cancelled(j->c))
-			return;
-		if (s == 0) {
-			attn_span(j, head, s, &m, n_q, m.run);
-			continue;
+	for (int32_t p = 0; p < j->a->n_part; p++) {
+		int32_t spans;
+
+		n_q = attn_queries(j, p, tile, head, &m);
+		spans = ceil_div(m.limit[n_q - 1], ATTN_SPAN);
+		for (int32_t s = 0; s < spans; s++) {
+			if (cpu_cancelled(j->c))
+				return;
+			/* Every query sees the first span of all. */
+			if (!done++) {
+				attn_span(j, p, s, head, &m, n_q, m.run);
+				continue;
+			}
+			for (int32_t r = attn_span(j, p, s, head, &m, n_q, m.add); r < n_q; r++)
+				j->c->fns->attn_merge(&m.run[r], &m.add[r], j->a->head_dim);
 		}
-		for (int32_t r = attn_span(j, head, s, &m, n_q, m.add); r < n_q; r++)
-			j->c->fns->attn_merge(&m.run[r], &m.add[r], j->a->head_dim);
 	}
 	for (int32_t r = 0; r < n_q; r++)
 		attn_finish(j, tile, head, r, &m.run[r]);
@@ -141,7 +148,7 @@ static void attn_tile_task(void *arg, int task, int worker)
 static void attn_span_task(void *arg, int task, int worker)
 {
 	const struct attn_job *j = arg;
-	int32_t unit = task / j->spans, span = task % j->spans;
+	int32_t unit = task / j->spans, span = task % j->spans, part = 0, in = span;
 	int32_t tile = unit / j->a->n_kv_head, head = unit % j->a->n_kv_head, n_q, dim = j->a->head_dim;
 	size_t first = (size_t)unit * (size_t)j->spans * (size_t)j->n_q;
 	struct attn_state *st = j->st + first + (size_t)span * (size_t)j->n_q;
@@ -149,17 +156,21 @@ static void attn_span_task(void *arg, int task, int worker)
 
 	if (cpu_cancelled(j->c))
 		return;
+	while (in >= ceil_div(j->a->part[part].n_rows, ATTN_SPAN))
+		in -= ceil_div(j->a->part[part++].n_rows, ATTN_SPAN);
 	attn_mem_cut((char *)j->c->scratch.p + (size_t)worker * j->part_bytes, &m, j->c->fns, j->n_q, dim);
-	n_q = attn_queries(j, tile, head, &m);
+	n_q = attn_queries(j, part, tile, head, &m);
 	for (int32_t r = 0; r < n_q; r++)
 		st[r].acc = j->acc + (first + (size_t)span * (size_t)j->n_q + (size_t)r) * (size_t)dim;
-	if (m.limit[n_q - 1] > span * ATTN_SPAN)
-		attn_span(j, head, span, &m, n_q, st);
+	if (m.limit[n_q - 1] > in * ATTN_SPAN)
+		attn_span(j, part, in, head, &m, n_q, st);
 	if (atomic_fetch_sub_explicit(&j->left[unit], 1, memory_order_acq_rel) != 1)
 		return;
+	n_q = attn_queries(j, j->a->n_part - 1, tile, head, &m);
+	in = j->spans - ceil_div(j->a->part[j->a->n_part - 1].n_rows, ATTN_SPAN);
 	for (int32_t r = 0; r < n_q; r++) {
 		struct attn_state *run = j->st + first + r;
-		int32_t spans = ceil_div(m.limit[r], ATTN_SPAN);
+		int32_t spans = in + ceil_div(m.limit[r], ATTN_SPAN);
 
 		for (int32_t s = 1; s < spans; s++)
 			j->c->fns->attn_merge(run, run + (size_t)s * (size_t)j->n_q, dim);
@@ -194,26 +205,45 @@ static int plane_ok(const struct tensor *t, const struct attn_args *a)
 	       t->cols == a->head_dim && (int64_t)a->n_kv_head * a->cap <= t->rows;
 }
 
+/* The parts' shapes; counts spans and rows. */
+static int parts_ok(struct attn_job *j, int64_t *rows)
+{
+	const struct attn_args *a = j->a;
+	int64_t spans = 0;
+
+	*rows = 0;
+	for (int32_t i = 0; i < a->n_part; i++) {
+		const struct attn_part *p = a->part + i;
+
+		if (p->rows || p->row0 < 0 || p->n_rows < 0 || p->n_rows > a->cap - p->row0)
+			return 0;
+		*rows += p->n_rows;
+		spans += ceil_div(p->n_rows, ATTN_SPAN);
+	}
+	j->spans = (int32_t)spans;
+	return a->n_part > 0 && a->part[a->n_part - 1].n_rows >= j->n && *rows <= INT32_MAX;
+}
+
 void cpu_attn(struct backend *be, const struct attn_args *a, int32_t n)
 {
 	struct cpu *c = cpu_of(be);
 	struct attn_job j = { .c = c, .a = a, .n = n };
 	struct attn_mem m;
-	int64_t width = (int64_t)a->n_head * a->head_dim, units;
+	int64_t width = (int64_t)a->n_head * a->head_dim, units, rows;
 	double work;
 	int split;
 
 	if (be->failed || n <= 0 || cpu_cancelled(c))
 		return;
 	if (a->head_dim <= 0 || a->n_kv_head <= 0 || a->n_head % a->n_kv_head || width > INT32_MAX ||
-	    !plane_ok(a->k, a) || !plane_ok(a->v, a) || a->k->type != a->v->type || a->n_past < 0 ||
-	    n > a->cap - a->n_past) {
-		cpu_fail(be, "internal: attention over %d + %d rows got operands of the wrong shape",
-		         (int)a->n_past, (int)n);
+	    !plane_ok(a->k, a) || !plane_ok(a->v, a) || a->k->type != a->v->type || !parts_ok(&j, &rows)) {
+		cpu_fail(be, "internal: attention of %d tokens over %d parts got operands of the wrong shape", (int)n,
+		         (int)a->n_part);
 		return;
 	}
-	j.q = cpu_rows_of(be, a->q, n, (int32_t)width, "attn");
 	j.out = cpu_rows_of(be, a->out, n, (int32_t)width, "attn");
+	for (int32_t i = 0; i < a->n_part; i++)
+		cpu_rows_of(be, a->part[i].q, n, (int32_t)width, "attn");
 	if (be->failed)
 		return;
 	j.group = a->n_head / a->n_kv_head;
@@ -222,7 +252,6 @@ void cpu_attn(struct backend *be, const struct attn_args *a, int32_t n)
 		j.tokens = n;
 	j.tiles = ceil_div(n, j.tokens);
 	j.n_q = j.tokens * j.group;
-	j.spans = ceil_div(a->n_past + n, ATTN_SPAN);
 	j.row_bytes = row_bytes(a->k);
 	j.part_bytes = attn_mem_cut(NULL, &m, c->fns, j.n_q, a->head_dim);
 	if (cpu_buffer_grow(c, &c->scratch, j.part_bytes * (size_t)c->base.threads) < 0)
@@ -231,7 +260,7 @@ void cpu_attn(struct backend *be, const struct attn_args *a, int32_t n)
 	if (be->failed)
 		return;
 	units = (int64_t)j.tiles * a->n_kv_head * (split ? j.spans : 1);
-	work = (double)n * (double)width * 2 * (a->n_past + n);
+	work = (double)n * (double)width * 2 * (double)rows;
 	if (work < SMALL_ATTN)
 		for (int32_t t = 0; t < (int32_t)units; t++)
 			(split ? attn_span_task : attn_tile_task)(&j, t, 0);

@@ -172,7 +172,7 @@ static size_t tensor_bytes(const struct tensor *t)
 {
 	size_t n;
 
-	if ((unsigned)t->type >= DT_COUNT || t->rows <= 0 || t->cols <= 0 || t->cols % dtype_info(t->type)->block)
+	if ((unsigned)t->type >= DT_ALL || t->rows <= 0 || t->cols <= 0 || t->cols % dtype_info(t->type)->block)
 		return 0;
 	if (__builtin_mul_overflow(row_bytes(t), (size_t)t->rows, &n))
 		return 0;
@@ -235,7 +235,7 @@ int cpu_adopt(struct backend *be, struct tensor *t, const void *host, int as_tab
 		return -1;
 	t->data = NULL;
 	t->layout = LAYOUT_PLAIN;
-	if (!n)
+	if (!n || t->type >= DT_COUNT)
 		return cpu_fail(be, "cannot take a weight of %d x %d", (int)t->rows, (int)t->cols);
 	/* Files may place a tensor at an odd address; everything below wants natural alignment. */
 	if ((uintptr_t)host % 4) {

@@ -7,7 +7,7 @@
 #include <math.h>
 #include "kernels/quant.h"
 
-static const struct dtype_info info[DT_COUNT] = {
+static const struct dtype_info info[DT_ALL] = {
 	[DT_F32]    = { "F32",      1,   4,  0 },
 	[DT_F16]    = { "F16",      1,   2,  1 },
 	[DT_BF16]   = { "BF16",     1,   2, 30 },
@@ -23,6 +23,8 @@ static const struct dtype_info info[DT_COUNT] = {
 	[DT_Q6_K]   = { "Q6_K",   256, 210, 14 },
 	[DT_IQ4_NL] = { "IQ4_NL",  32,  18, 20 },
 	[DT_IQ4_XS] = { "IQ4_XS", 256, 136, 23 },
+	[DT_I32]    = { "I32",      1,   4, -1 },
+	[DT_U8]     = { "U8",       1,   1, -1 },
 };
 
 /* The structs must be the file's bytes: no padding anywhere. */

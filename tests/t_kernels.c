@@ -938,8 +938,9 @@ static float *attn_once(struct backend *be, const struct attn_case *c, const str
 	int32_t width = c->n_head * c->dim;
 	struct tensor q = tensor_new(be, DT_F32, c->n, width, d->q + (size_t)c->n_past * (size_t)width);
 	struct tensor k = plane_new(be, c, d->k), v = plane_new(be, c, d->v), out = guarded(be, c->n, width);
-	struct attn_args a = { .out = &out, .q = &q, .k = &k, .v = &v, .n_head = c->n_head, .n_kv_head = c->n_kv,
-	                       .head_dim = c->dim, .cap = c->cap, .n_past = c->n_past,
+	struct attn_part part = { .q = &q, .n_rows = c->n_past + c->n };
+	struct attn_args a = { .out = &out, .k = &k, .v = &v, .part = &part, .n_part = 1, .n_head = c->n_head,
+	                       .n_kv_head = c->n_kv, .head_dim = c->dim, .cap = c->cap,
 	                       .scale = 1 / sqrtf((float)c->dim) };
 
 	be->ops->attn(be, &a, c->n);
