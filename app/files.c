@@ -138,7 +138,7 @@ int model_open(struct engine **engine, const struct options *o, enum model_use u
 
 int timeline_open_for(struct timeline **tl, struct engine *engine, const struct options *o, int32_t ctx, struct err *e)
 {
-	struct timeline_options to = {.ctx = ctx, .kv_type = o->kv_type, .batch = o->chunk};
+	struct timeline_options to = {.ctx = ctx, .kv = o->kv, .kv_type = o->kv_type, .batch = o->chunk};
 
 	return timeline_open(tl, engine, &to, e);
 }

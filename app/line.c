@@ -215,6 +215,35 @@ static const struct option_def *set_find(const char *key)
 	return d && (d->flags & OPT_SET) ? d : NULL;
 }
 
+/* Another cache policy: its text outlives the line that it stands in. */
+static void set_policy(struct line *l, const char *where, const char *value)
+{
+	struct timeline_stats st;
+	struct str s = {0};
+	struct err e = {0};
+	int32_t again;
+
+	timeline_stats(l->t.tl, &st);
+	if (!strcmp(value, "help")) {
+		kv_policy_help(&s);
+		while (s.n && s.p[s.n - 1] == '\n')
+			s.p[--s.n] = 0;
+		notice(l, "%s", s.p);
+	} else if (!*value) {
+		notice(l, "kv %s", st.kv);
+	} else if ((again = talk_policy(&l->t, where, value, &e)) < 0) {
+		line_error(l, &e);
+	} else {
+		timeline_stats(l->t.tl, &st);
+		human_count(&s, (uint64_t)again);
+		if (again)
+			notice(l, "[cache %s; the %s tokens so far are read again before the next answer]", st.kv, s.p);
+		else
+			notice(l, "[cache %s]", st.kv);
+	}
+	str_free(&s);
+}
+
 static void slash_set(struct line *l, char *arg)
 {
 	const struct option_def *d;
@@ -222,13 +251,18 @@ static void slash_set(struct line *l, char *arg)
 	struct err e = {0};
 	char *value = arg + strcspn(arg, " \t=");
 	char where[60];
+	struct timeline_stats st;
 
+	timeline_stats(l->t.tl, &st);
 	if (!*arg) {
 		for (d = option_defs; d->name; d++) {
 			if (!(d->flags & OPT_SET))
 				continue;
 			str_addf(&s, "%s%-18s ", s.n ? "\n" : "", !strcmp(d->name, "predict") ? "n" : d->name);
-			option_show(&l->o, d, &s);
+			if (d->type == OPT_POLICY)
+				str_adds(&s, st.kv);
+			else
+				option_show(&l->o, d, &s);
 		}
 		notice(l, "%s", s.p);
 		str_free(&s);
@@ -252,6 +286,10 @@ static void slash_set(struct line *l, char *arg)
 		return;
 	}
 	snprintf(where, sizeof where, "/set %s", d->name);
+	if (d->type == OPT_POLICY) {
+		set_policy(l, where, value);
+		return;
+	}
 	if (!*value) {
 		option_show(&l->o, d, &s);
 		notice(l, "%s %s", arg, s.p);
@@ -375,7 +413,7 @@ static const struct slash slashes[N_SLASH + 1] = {
 	{"/quit", "/exit /bye /q", "", "end", slash_quit},
 	{"/new", "/clear", "", "forget the conversation and start anew", slash_new},
 	{"/system", "", "[TEXT]", "show or set the system prompt (\"\": the template's own)", slash_system},
-	{"/set", "", "[KEY [VALUE]]", "show or change temp, top-k, top-p, min-p, penalties, seed, n", slash_set},
+	{"/set", "", "[KEY [VALUE]]", "show or change temp, top-k, top-p, min-p, penalties, seed, n, kv", slash_set},
 	{"/regen", "/retry /regenerate", "", "answer the last question again", slash_regen},
 	{"/undo", "", "[N]", "forget the last exchange, or the last N", slash_undo},
 	{"/read", "/open /file /load /add", "FILE", "add a document to the next question", slash_read},

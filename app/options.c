@@ -44,9 +44,9 @@ const struct option_def option_defs[] = {
 		WEIGHTS | CMD_DOCTOR, OPT_CONFIG, AT(threads), 0, 1024},
 	{"device", 0, OPT_CHOICE, "auto|cpu", "WEIR_DEVICE", "what computes",
 		WEIGHTS, OPT_CONFIG, AT(device), 0, 0},
-	{"kv", 0, OPT_CHOICE, "full", NULL, "cache policy (this version keeps every token)",
-		WEIGHTS, OPT_CONFIG, AT(kv), 0, 0},
-	{"kv-type", 0, OPT_CHOICE, "f16|f32", NULL, "numbers in the cache",
+	{"kv", 0, OPT_POLICY, "POLICY", "WEIR_KV", "what the cache keeps and reads, NAME:KEY=VALUE,...; --kv help lists all",
+		WEIGHTS, OPT_CONFIG | OPT_SET, AT(kv), 0, 0},
+	{"kv-type", 0, OPT_CHOICE, "f16|f32|bf16|q8_0", NULL, "numbers in the cache",
 		WEIGHTS, OPT_CONFIG, AT(kv_type), 0, 0},
 	{"pre", 0, OPT_TEXT, "NAME", NULL, "pre-tokenizer to use instead of the file's",
 		ANY_MODEL & ~(CMD_DOCTOR | CMD_MODELS), OPT_CONFIG, AT(pre), 0, 0},
@@ -271,6 +271,13 @@ int option_set(struct options *o, const struct option_def *d, const char *where,
 			return err_set(e, ERR_USAGE, "%s is empty", where);
 		*(const char **)at = value;
 		return 0;
+	case OPT_POLICY: {
+		struct err why = {0};
+		if (kv_policy_check(value, &why) < 0)
+			return err_set(e, ERR_USAGE, "%s: %.300s", where, why.msg);
+		*(const char **)at = value;
+		return 0;
+	}
 	case OPT_CHOICE:
 		for (const char *p = d->arg;; ) {
 			size_t n = strcspn(p, "|");
@@ -309,6 +316,7 @@ void option_show(const struct options *o, const struct option_def *d, struct str
 		break;
 	case OPT_TEXT:
 	case OPT_CHOICE:
+	case OPT_POLICY:
 		str_adds(out, *(const char *const *)at ? *(const char *const *)at : "");
 		break;
 	case OPT_INT_LIST:
@@ -474,6 +482,10 @@ struct parser {
 static int take_option(struct parser *p, const struct option_def *d, const char *where, const char *value)
 {
 	p->seen[p->n_seen++] = d;
+	if (d->type == OPT_POLICY && value && !strcmp(value, "help")) {
+		p->o->help = p->o->help_kv = 1;
+		return 0;
+	}
 	return option_set(p->o, d, where, value, p->e);
 }
 
@@ -636,7 +648,7 @@ static int parse_argv(struct options *o, int argc, char **argv, struct err *e)
 static void options_default(struct options *o, char **file)
 {
 	*o = (struct options){
-		.command = CMD_CHAT, .def = command_defs, .device = "auto", .kv = "full", .kv_type = "f16",
+		.command = CMD_CHAT, .def = command_defs, .device = "auto", .kv_type = "f16",
 		.predict = -1, .sampling = sampling_default, .color = "auto", .skip = 1,
 		.prefill = {{512}, 1}, .depth = {{0, 2048}, 2}, .decode_steps = 64, .reps = 5, .file = file,
 	};
@@ -730,6 +742,11 @@ static void help_command(const struct options *o, struct str *out)
 
 void options_help(const struct options *o, struct str *out)
 {
+	if (o->help_kv || (o->command == CMD_CHAT && o->n_file == 1 && !strcmp(o->file[0], "kv"))) {
+		str_adds(out, "--kv NAME or --kv NAME:KEY=VALUE,... with these names, keys and defaults:\n\n");
+		kv_policy_help(out);
+		return;
+	}
 	if (o->command != CMD_CHAT) {
 		help_command(o, out);
 		return;

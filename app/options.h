@@ -30,7 +30,7 @@ struct command_def {
 };
 extern const struct command_def command_defs[];   /* ends with name = NULL */
 
-enum option_type { OPT_FLAG, OPT_INT, OPT_SEED, OPT_FLOAT, OPT_TEXT, OPT_CHOICE, OPT_INT_LIST };
+enum option_type { OPT_FLAG, OPT_INT, OPT_SEED, OPT_FLOAT, OPT_TEXT, OPT_CHOICE, OPT_POLICY, OPT_INT_LIST };
 enum option_flags {
 	OPT_CONFIG = 1,      /* may stand in the config file */
 	OPT_SET = 2,         /* may be changed with /set while talking */
@@ -69,6 +69,7 @@ struct options {
 	const char *prompt;           /* -p; NULL = line mode */
 	const char *color;
 	int json, raw, line, quiet, verbose, help, version;
+	int help_kv;                  /* --kv help: the cache policies and their settings */
 
 	int special, bos, decode;     /* inspect tokens */
 	const char *token_file, *out; /* inspect logits */

@@ -66,6 +66,29 @@ int talk_open(struct talk *t, const struct options *o, struct err *e)
 	return 0;
 }
 
+/* Two caches rarely fit the memory at once: the old one goes first, and comes back, empty, if the new one cannot be had. */
+int32_t talk_policy(struct talk *t, const char *where, const char *text, struct err *e)
+{
+	struct options o = *t->o;
+	struct timeline_stats st;
+	struct err why = {0};
+
+	if (kv_policy_check(text, &why) < 0)
+		return err_set(e, ERR_USAGE, "%s: %.300s", where, why.msg);
+	timeline_stats(t->tl, &st);
+	o.kv = text;
+	timeline_close(t->tl);
+	if (timeline_open_for(&t->tl, t->engine, &o, o.ctx, e) < 0) {
+		o.kv = t->kv ? t->kv : t->o->kv;
+		if (timeline_open_for(&t->tl, t->engine, &o, o.ctx, &why) < 0)
+			t->tl = NULL;
+		return -1;
+	}
+	free(t->kv);
+	t->kv = xstrndup(text, strlen(text));
+	return st.n_tokens;
+}
+
 static void message_free(struct message *m)
 {
 	str_free(&m->text);
@@ -84,6 +107,7 @@ void talk_close(struct talk *t)
 	signals_watch(NULL);
 	talk_new(t);
 	free(t->msg);
+	free(t->kv);
 	str_free(&t->documents);
 	str_free(&t->system);
 	timeline_close(t->tl);
@@ -91,6 +115,7 @@ void talk_close(struct talk *t)
 	t->tl = NULL;
 	t->engine = NULL;
 	t->msg = NULL;
+	t->kv = NULL;
 }
 
 /* ---- the message list ---- */

@@ -30,6 +30,7 @@ struct talk {
 	const struct options *o;
 	struct sampling sampling;     /* its rng runs on from turn to turn; the rest comes from the options */
 	struct str system; int has_system;
+	char *kv;                     /* cache policy chosen while talking; NULL = the one of the options */
 	struct message *msg; size_t n_msg, cap_msg;
 	struct str documents; size_t document_tokens;   /* quoted, waiting for the next question */
 	struct turn last;
@@ -41,6 +42,9 @@ int  talk_open(struct talk *, const struct options *, struct err *);
 void talk_close(struct talk *);
 /* Take over changed sampling options; a seed only when reseed. */
 void talk_sampling(struct talk *, int reseed);
+/* Go on with another cache policy.  Returns how many tokens must be read again before the next answer, or -1 and
+ * all is as it was.  where: for messages. */
+int32_t talk_policy(struct talk *, const char *where, const char *text, struct err *);
 
 /* A document as quoted data, before the next question.  One that can never fit the context is refused (ERR_FIT).
  * Notices go to standard error. */

@@ -28,7 +28,7 @@ dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 trap 'exit 130' INT TERM
 export XDG_CONFIG_HOME="$dir/config" XDG_STATE_HOME="$dir/state"
-unset WEIR_MODEL WEIR_CTX WEIR_THREADS WEIR_DEVICE WEIR_COLOR NO_COLOR
+unset WEIR_MODEL WEIR_KV WEIR_CTX WEIR_THREADS WEIR_DEVICE WEIR_COLOR NO_COLOR
 
 # run [ARGS]: runs weir without input; $rc, $dir/out, $dir/err.
 run() {
@@ -72,7 +72,12 @@ run -p hi --reps 2;             expect "an option of another command is named" 2
 run -c;                         expect "a missing value is usage" 2 'wants a value'
 run -c -5;                      expect "a value out of range is usage" 2 'from 0 up'
 run --temp hot;                 expect "a value that is no number is usage" 2 "not 'hot'"
-run --kv cascade;               expect "a cache policy that is not here is usage" 2 'there is: full'
+run --kv cascaed;               expect "an unknown cache policy is usage" 2 "option '--kv': unknown cache policy 'cascaed'; there are .*full"
+run --kv full:size=9;           expect "a setting that a policy lacks is usage" 2 "cache policy 'full' has no settings"
+run --kv-type f8;               expect "an unknown cache type is usage" 2 'f16|f32|bf16|q8_0'
+run --kv help;                  expect "--kv help lists the policies" 0 'full .*every token'
+run --help kv;                  expect "--help kv lists the policies" 0 'full .*every token'
+run_with WEIR_KV=no -p hi;      expect "a bad WEIR_KV is named" 2 "environment variable WEIR_KV: unknown cache policy 'no'"
 run inspect nothing;            expect "an unknown command is usage" 2 'there is: model, tokens, logits'
 run eval ppl;                   expect "eval without a text is usage" 2 'wants a text'
 run -m "$dir/none.gguf" -p hi;  expect "a missing model is 3" 3 'none.gguf'

@@ -69,7 +69,7 @@ each "every exit code is in the manual" "$dir/codes" "$dir/man_codes"
 sed -n '/^| families/p' README.md >"$dir/readme_families"
 "$weir" doctor -m "$dir/none.gguf" | sed -n 's/^families *//p' | tr ' ' '\n' >"$dir/families"
 each "every model family is in the README" "$dir/families" "$dir/readme_families"
-sed -n 's/^\t\[DT_[A-Z0-9_]*\] *= { "\([A-Z0-9_]*\)".*/\1/p' kernels/quant.c >"$dir/types"
+sed -n 's/^\t\[DT_[A-Z0-9_]*\] *= { "\([A-Z0-9_]*\)".*/\1/p' kernels/quant.c | grep -v '^[IU][0-9]*$' >"$dir/types"   # less those of lists and copies
 sed -n '/^| weights/p' README.md >"$dir/readme_types"
 each "every weight type is in the README" "$dir/types" "$dir/readme_types"
 
