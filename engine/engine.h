@@ -148,8 +148,42 @@ void timeline_resume(struct timeline *);
 /* The sequence so far, valid until the next call. */
 const int32_t *timeline_tokens(const struct timeline *, size_t *n);
 
+/* ---- a bounded cache: what it keeps and what has left ---- */
+
+/* The first n tokens of the sequence (system prompt, documents) stay for good and are not part of the bounded stream that
+ * follows them.  Call it before the sync() that brings them; tokens that lie where they cannot stay are read again by that
+ * sync.  ERR_FIT with the numbers when too little is left for the stream.  Policies that pin nothing ignore it. */
+int timeline_pin(struct timeline *, int32_t n, struct err *);
+
+/* In a stream every pair of layer and KV head decides for itself; a token is really gone when all have dropped it. */
+enum row_what { ROW_ADMITTED, ROW_MOVED, ROW_DROPPED };
+struct row_event {
+	enum row_what what;
+	int32_t token;           /* its index in the sequence */
+	int32_t ring;            /* where it went, or was dropped from: 1 = the newest ring, up to RINGS_MOST */
+	float share;             /* of the pairs did this in this call */
+	float gone;              /* share that has dropped it by now */
+	float score;             /* mean over the pairs of this event; 0 when tokens are not scored */
+};
+/* Called after each call that changed rows, in the thread that runs the timeline; events in no order.  NULL: nobody listens,
+ * nothing is collected.  While everything still fits, tokens are admitted and nothing moves. */
+typedef void timeline_rows_fn(const struct row_event *, size_t n, void *ud);
+void timeline_watch_rows(struct timeline *, timeline_rows_fn *, void *ud);
+
+enum { RINGS_MOST = 8 };
+struct timeline_rows {
+	int32_t pinned;             /* tokens at the start that stay for good */
+	int32_t n_ring, ring_rows;  /* rings, the newest first, and the tokens that each holds; n_ring 0: nothing ever leaves */
+	int32_t fill[RINGS_MOST];   /* tokens in each now */
+	int32_t seen;               /* tokens that came in, pinned ones included */
+	int32_t gone, thinned;      /* tokens that all pairs have dropped; that some have dropped, not all */
+	int32_t oldest;             /* the first token of the stream that any pair still holds; -1 = none */
+};
+
 struct timeline_stats {
-	int32_t n_tokens, ctx, batch;
+	int32_t n_tokens, ctx, batch;      /* ctx: tokens the cache can hold at once */
+	int endless;                       /* the sequence may be longer than ctx: the cache is bounded, see rows */
+	struct timeline_rows rows;
 	uint64_t kv_bytes, scratch_bytes, kv_bytes_per_token;
 	char kv[128], kv_type[8];
 	/* of the last sync and of the steps since */

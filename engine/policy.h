@@ -11,6 +11,7 @@
 #ifndef WEIR_POLICY_H
 #define WEIR_POLICY_H
 
+#include "engine/engine.h"
 #include "engine/kv.h"
 #include "engine/rope.h"
 
@@ -78,6 +79,8 @@ struct policy {
 	int wants_nll;            /* step.nll is needed: costs the head over every token read */
 	int32_t pinned;           /* tokens at the start that are the prefix region (documents) */
 	void *state;
+	timeline_rows_fn *rows_fn;   /* who listens to what end() did to the rows; NULL = nobody */
+	void *rows_ud;
 };
 #define ENDLESS INT32_MAX
 
@@ -99,6 +102,10 @@ struct policy_def {
 	void (*end)(struct policy *, const struct step *);
 	/* Forget all but the first n tokens; returns how many it still has, n or less (0: read all again). */
 	int32_t (*rewind)(struct policy *, int32_t n);
+	/* The first n tokens are pinned from now on: returns how many tokens it still has, or -1 (ERR_FIT).  May be NULL. */
+	int32_t (*pin)(struct policy *, int32_t n, struct err *);
+	/* What a bounded policy keeps (pinned, rings, gone); the rest is filled in.  May be NULL. */
+	void (*rows)(const struct policy *, struct timeline_rows *);
 };
 extern const struct policy_def *const policies[];   /* ends with NULL; the default first */
 extern const struct policy_def policy_full;

@@ -164,7 +164,8 @@ int timeline_open(struct timeline **out, struct engine *e, const struct timeline
 		return -1;
 	}
 	t->stats = (struct timeline_stats){
-		.ctx = t->policy.limit, .batch = t->policy.chunk, .kv_bytes = need.kv_bytes, .scratch_bytes = need.scratch_bytes,
+		.ctx = t->policy.limit == ENDLESS ? t->policy.ctx : t->policy.limit, .endless = t->policy.limit == ENDLESS,
+		.batch = t->policy.chunk, .kv_bytes = need.kv_bytes, .scratch_bytes = need.scratch_bytes,
 		.kv_bytes_per_token = kv_token_bytes(&e->model.hp, t->policy.type),
 	};
 	policy_text(&t->policy.par, t->stats.kv, sizeof t->stats.kv);
@@ -292,13 +293,18 @@ static int check_ids(const struct timeline *t, const int32_t *id, size_t n, size
 	return 0;
 }
 
+/* The policy has the first n tokens only. */
+static void forget(struct timeline *t, int32_t n)
+{
+	t->n_past = n < t->n_past ? n : t->n_past;
+	if (t->tokens.n > (size_t)t->n_past)
+		t->tokens.n = (size_t)t->n_past;
+}
+
 /* Forget everything after the first n tokens; after those that the policy cannot go back to, more. */
 static void truncate_to(struct timeline *t, int32_t n)
 {
-	if (t->n_past > n)
-		t->n_past = t->policy.def->rewind(&t->policy, n);
-	if (t->tokens.n > (size_t)t->n_past)
-		t->tokens.n = (size_t)t->n_past;
+	forget(t, t->n_past > n ? t->policy.def->rewind(&t->policy, n) : t->n_past);
 }
 
 int32_t timeline_sync(struct timeline *t, const int32_t *want, size_t n, timeline_progress_fn *progress, void *ud,
@@ -414,6 +420,30 @@ int timeline_step(struct timeline *t, struct sampling *s, struct step_out *out, 
 	return 1;
 }
 
+int timeline_pin(struct timeline *t, int32_t n, struct err *err)
+{
+	struct policy *p = &t->policy;
+	int32_t kept;
+
+	if (n < 0)
+		return err_set(err, ERR_USAGE, "%d tokens cannot be pinned", n);
+	if (!p->def->pin)
+		return 0;
+	pthread_mutex_lock(&t->e->lock);
+	kept = p->def->pin(p, n, err);
+	pthread_mutex_unlock(&t->e->lock);
+	if (kept < 0)
+		return -1;
+	forget(t, kept);
+	return 0;
+}
+
+void timeline_watch_rows(struct timeline *t, timeline_rows_fn *fn, void *ud)
+{
+	t->policy.rows_fn = fn;
+	t->policy.rows_ud = ud;
+}
+
 void timeline_cancel(struct timeline *t)
 {
 	atomic_store(&t->cancel, 1);
@@ -432,6 +462,11 @@ const int32_t *timeline_tokens(const struct timeline *t, size_t *n)
 
 void timeline_stats(const struct timeline *t, struct timeline_stats *out)
 {
+	const struct policy *p = &t->policy;
+
 	*out = t->stats;
 	out->n_tokens = (int32_t)t->tokens.n;
+	out->rows = (struct timeline_rows){ .seen = t->n_past, .oldest = -1 };
+	if (p->def->rows)
+		p->def->rows(p, &out->rows);
 }
