@@ -79,9 +79,7 @@ static void after_turn(struct line *l, const struct turn *turn, int rc, const st
 	timeline_stats(l->t.tl, &st);
 	if (rc < 0 && e->code == ERR_CANCELLED) {
 		if (l->interactive)
-			notice(l, "%s", turn->answered ? "[stopped]" : !l->t.documents.n ?
-			       "[stopped before the answer began: the question is taken back]" :
-			       "[stopped before the answer began: the question is taken back, the documents still wait; /undo drops them]");
+			notice(l, "%s", turn->answered ? "[stopped]" : "[stopped before the answer began: the question is taken back]");
 		else
 			l->quit = 1, l->rc = 130;
 	} else if (rc < 0 && e->code == ERR_FIT) {
@@ -91,8 +89,8 @@ static void after_turn(struct line *l, const struct turn *turn, int rc, const st
 		else if (turn->answered)
 			notice(l, "[what was said is kept; /undo and /new make room]");
 		else
-			notice(l, "[the question is taken back%s]", l->t.documents.n ? ", the documents still wait; /undo drops them" :
-			       l->t.n_msg ? "; /undo and /new make room" : "");
+			notice(l, "[the question is taken back%s]", l->t.n_msg ? "; /undo and /new make room" :
+			       l->t.n_doc ? "; /undo drops a document" : "");
 		return;
 	} else if (rc < 0) {
 		line_error(l, e);
@@ -186,7 +184,8 @@ static void slash_new(struct line *l, char *arg)
 {
 	(void)arg;
 	talk_new(&l->t);
-	notice(l, "[a new conversation]");
+	notice(l, l->t.n_doc == 1 ? "[a new conversation; the document stays, /undo drops it]" :
+	       l->t.n_doc ? "[a new conversation; the documents stay, /undo drops the last]" : "[a new conversation]");
 }
 
 static void slash_system(struct line *l, char *arg)
@@ -312,6 +311,7 @@ static void slash_undo(struct line *l, char *arg)
 	char *end;
 	long n = *arg ? strtol(arg, &end, 10) : 1;
 	struct err e = {0};
+	struct str name = {0};
 	size_t done;
 
 	if (*arg && (*end || n < 1 || n > 1000000)) {
@@ -319,9 +319,9 @@ static void slash_undo(struct line *l, char *arg)
 		line_error(l, &e);
 		return;
 	}
-	if (!*arg && l->t.documents.n) {
-		talk_drop_documents(&l->t);
-		notice(l, "[the documents that waited for a question are dropped]");
+	if (!*arg && talk_drop_document(&l->t, &name)) {
+		notice(l, "[document '%s' is dropped]", name.p ? name.p : "");
+		str_free(&name);
 		return;
 	}
 	done = talk_undo(&l->t, (size_t)n);
@@ -350,14 +350,38 @@ static void unquote(const char *arg, struct str *out)
 	}
 }
 
-static void notice_documents(struct line *l)
+/* Read the documents now, so that the first answer comes at once; in a pipe they are read with the question. */
+static void read_documents(struct line *l)
 {
+	struct timeline_stats st;
+	struct err e = {0};
 	struct str s = {0};
+	int32_t n;
 
-	human_count(&s, l->t.documents.n);
-	str_adds(&s, " bytes, ");
-	human_count(&s, l->t.document_tokens);
-	notice(l, "[%s tokens of documents wait for your %s question]", s.p, l->t.n_msg ? "next" : "first");
+	if (!l->interactive)
+		return;
+	progress_init(&l->progress, &l->o, "reading", "tokens");
+	n = talk_read(&l->t, progress_tokens, &l->progress, &e);
+	progress_clear(&l->progress);
+	signals_take_int();
+	if (signals_quit())
+		l->quit = 1, l->rc = 128 + signals_quit();
+	timeline_stats(l->t.tl, &st);
+	if (l->t.n_doc == 1 || l->t.n_msg)
+		str_addf(&s, "document '%s'", l->t.doc[l->t.n_doc - 1].name);
+	else
+		str_addf(&s, "%zu documents", l->t.n_doc);
+	if (n < 0 && e.code == ERR_CANCELLED) {
+		notice(l, "[%s: stopped after %d tokens; the rest is read before the next answer, /undo drops it]", s.p,
+		       st.prefill_tokens);
+	} else if (n < 0) {
+		line_error(l, &e);
+	} else if (!l->o.quiet) {
+		str_adds(&s, ": ");
+		human_count(&s, (uint64_t)st.prefill_tokens);
+		notice(l, "[%s tokens read in %.1f s%s]", s.p, st.prefill_seconds,
+		       l->t.n_msg ? ", what was said again behind them" : "");
+	}
 	str_free(&s);
 }
 
@@ -378,7 +402,7 @@ static void slash_read(struct line *l, char *arg)
 	if (e.code)
 		line_error(l, &e);
 	else
-		notice_documents(l);
+		read_documents(l);
 	str_free(&path);
 }
 
@@ -411,12 +435,12 @@ static void slash_stats(struct line *l, char *arg)
 static const struct slash slashes[N_SLASH + 1] = {
 	{"/help", "/?", "", "this list", slash_help},
 	{"/quit", "/exit /bye /q", "", "end", slash_quit},
-	{"/new", "/clear", "", "forget the conversation and start anew", slash_new},
+	{"/new", "/clear", "", "forget what was said and start anew; documents stay", slash_new},
 	{"/system", "", "[TEXT]", "show or set the system prompt (\"\": the template's own)", slash_system},
 	{"/set", "", "[KEY [VALUE]]", "show or change temp, top-k, top-p, min-p, penalties, seed, n, kv", slash_set},
 	{"/regen", "/retry /regenerate", "", "answer the last question again", slash_regen},
 	{"/undo", "", "[N]", "forget the last exchange, or the last N", slash_undo},
-	{"/read", "/open /file /load /add", "FILE", "add a document to the next question", slash_read},
+	{"/read", "/open /file /load /add", "FILE", "add a document: it is read now and can be asked about", slash_read},
 	{"/stats", "/status /tokens /context", "", "tokens, context, speed and memory", slash_stats},
 	{NULL, NULL, NULL, NULL, NULL},
 };
@@ -517,8 +541,6 @@ static void banner(struct line *l)
 	clean_line(i->name, strlen(i->name), &name);
 	notice(l, "weir %s: %.40s, %s, context of %d tokens", WEIR_VERSION, name.p, i->quant, st.ctx);
 	notice(l, "/help lists the commands, Ctrl-C stops an answer, Ctrl-D quits");
-	if (l->t.documents.n)
-		notice_documents(l);
 	str_free(&name);
 }
 
@@ -535,6 +557,8 @@ static void run_interactive(struct line *l)
 	prompt_open(&l->o, names, file_names);
 	if (!l->o.quiet)
 		banner(l);
+	if (l->t.n_doc)
+		read_documents(l);
 	while (!l->quit && prompt_read(&text) == PROMPT_TEXT) {
 		if (!text.n)
 			continue;

@@ -8,8 +8,6 @@
 #include <unistd.h>
 
 #include "app/app.h"
-#include "sessions/sessions.h"
-#include "ui/ui.h"
 
 /* ---- life ---- */
 
@@ -99,16 +97,15 @@ void talk_new(struct talk *t)
 {
 	while (t->n_msg)
 		message_free(&t->msg[--t->n_msg]);
-	talk_drop_documents(t);
 }
 
 void talk_close(struct talk *t)
 {
 	signals_watch(NULL);
 	talk_new(t);
+	talk_drop_documents(t);
 	free(t->msg);
 	free(t->kv);
-	str_free(&t->documents);
 	str_free(&t->system);
 	timeline_close(t->tl);
 	engine_close(t->engine);
@@ -159,99 +156,19 @@ const struct message *talk_answer(const struct talk *t)
 	return t->n_msg && t->msg[t->n_msg - 1].role == ROLE_ASSISTANT ? &t->msg[t->n_msg - 1] : NULL;
 }
 
-/* Text that a reader of the file does not see may still steer the model: say that it is there. */
-static void document_notices(const struct doc *doc)
-{
-	struct clean clean;
-	struct str text = {0};
-
-	for (const char *p = doc->notices.n ? doc->notices.p : ""; *p; ) {
-		size_t n = strcspn(p, "\n");
-		say("document '%s': %.*s", doc->name, (int)n, p);
-		p += n + (p[n] == '\n');
-	}
-	clean_init(&clean, 0);
-	clean_text(&clean, doc->text.p ? doc->text.p : "", doc->text.n, &text);
-	clean_end(&clean, &text);
-	str_clear(&text);
-	if (clean.found.hidden + clean.found.bidi > 0) {
-		struct clean_found found = {.hidden = clean.found.hidden, .bidi = clean.found.bidi};
-		if (clean_describe(&found, &text))
-			say("document '%s': %s in it", doc->name, text.p);
-	}
-	str_free(&text);
-}
-
-void talk_drop_documents(struct talk *t)
-{
-	str_clear(&t->documents);
-	t->document_tokens = 0;
-}
-
-static int document_fits(const struct talk *t, const char *name, size_t n, struct err *e)
-{
-	struct timeline_stats st;
-
-	timeline_stats(t->tl, &st);
-	if (t->document_tokens + n < (size_t)st.ctx)
-		return 0;
-	if (t->document_tokens)
-		return err_set(e, ERR_FIT, "document '%.200s' has %zu tokens; with the %zu that wait already they do not fit the "
-		               "context of %d; start with a larger -c", name, n, t->document_tokens, st.ctx);
-	return err_set(e, ERR_FIT, "document '%.200s' has %zu tokens and does not fit the context of %d; start with a larger -c",
-	               name, n, st.ctx);
-}
-
-static int document_add(struct talk *t, struct doc *doc, struct err *e)
-{
-	struct str quoted = {0};
-	struct tokens id = {0};
-	int rc;
-
-	str_adds(&quoted, "Document ");
-	clean_line(doc->name, strlen(doc->name), &quoted);
-	str_adds(&quoted, ":\n");
-	str_add(&quoted, doc->text.p ? doc->text.p : "", doc->text.n);
-	if (doc->text.n && doc->text.p[doc->text.n - 1] != '\n')
-		str_adds(&quoted, "\n");
-	str_adds(&quoted, "\n");
-	rc = engine_tokenize(t->engine, quoted.p, quoted.n, 0, &id, e);
-	if (!rc)
-		rc = document_fits(t, doc->name, id.n, e);
-	if (!rc && !t->o->quiet)
-		document_notices(doc);
-	if (!rc) {
-		str_add(&t->documents, quoted.p, quoted.n);
-		t->document_tokens += id.n;
-	}
-	tokens_free(&id);
-	str_free(&quoted);
-	doc_free(doc);
-	return rc;
-}
-
-int talk_document(struct talk *t, const char *path_or_dash, struct err *e)
-{
-	struct doc doc = {0};
-
-	if (doc_read(path_or_dash, &doc, e) < 0)
-		return -1;
-	return document_add(t, &doc, e);
-}
-
-int talk_document_bytes(struct talk *t, const char *name, const char *bytes, size_t n, struct err *e)
-{
-	struct doc doc = {0};
-
-	if (doc_decode(name, bytes, n, &doc, e) < 0)
-		return -1;
-	return document_add(t, &doc, e);
-}
-
 /* ---- the turn ---- */
 
+/* The first question, behind the documents. */
+static void add_question(const struct talk *t, const struct str *text, int first, struct str *out)
+{
+	for (size_t i = 0; first && i < t->n_doc; i++)
+		str_add(out, t->doc[i].text.p, t->doc[i].text.n);
+	if (text->n)
+		str_add(out, text->p, text->n);
+}
+
 /* A base model: the texts one after the other, answers by their ids. */
-static int render_plain(const struct talk *t, struct tokens *want, struct err *e)
+static int render_plain(const struct talk *t, const struct message *msg, size_t n_msg, struct tokens *want, struct err *e)
 {
 	unsigned flags = engine_info(t->engine)->add_bos ? TOKENIZE_BOS : 0;
 	struct str text = {0};
@@ -259,10 +176,10 @@ static int render_plain(const struct talk *t, struct tokens *want, struct err *e
 
 	if (t->has_system && t->system.n)
 		str_addf(&text, "%s\n", t->system.p);
-	for (size_t i = 0; !rc && i < t->n_msg; i++) {
-		const struct message *m = &t->msg[i];
+	for (size_t i = 0; !rc && i < n_msg; i++) {
+		const struct message *m = &msg[i];
 		if (m->role == ROLE_USER) {
-			str_add(&text, m->text.p ? m->text.p : "", m->text.n);
+			add_question(t, &m->text, !i, &text);
 			rc = engine_tokenize(t->engine, text.p ? text.p : "", text.n, flags, want, e);
 			flags = 0;
 			str_clear(&text);
@@ -277,27 +194,94 @@ static int render_plain(const struct talk *t, struct tokens *want, struct err *e
 	return rc;
 }
 
-static int render(const struct talk *t, struct tokens *want, struct err *e)
+static int render(const struct talk *t, const struct message *msg, size_t n_msg, int reply_head, struct tokens *want,
+                  struct err *e)
 {
 	struct chat_msg *list;
+	struct str first = {0};
 	size_t n = 0;
 	int rc;
 
 	if (!engine_info(t->engine)->template_name[0])
-		return render_plain(t, want, e);
-	list = xcalloc(t->n_msg + 1, sizeof *list);
+		return render_plain(t, msg, n_msg, want, e);
+	list = xcalloc(n_msg + 1, sizeof *list);
 	if (t->has_system)
 		list[n++] = (struct chat_msg){.role = ROLE_SYSTEM, .text = t->system.p ? t->system.p : "", .len = t->system.n};
-	for (size_t i = 0; i < t->n_msg; i++) {
-		const struct message *m = &t->msg[i];
+	for (size_t i = 0; i < n_msg; i++) {
+		const struct message *m = &msg[i];
+		const struct str *text = &m->text;
+		if (!i && t->n_doc) {
+			add_question(t, text, 1, &first);
+			text = &first;
+		}
 		list[n++] = (struct chat_msg){
-			.role = m->role, .text = m->text.p ? m->text.p : "", .len = m->text.n,
+			.role = m->role, .text = text->p ? text->p : "", .len = text->n,
 			.id = m->id.id, .n_id = m->id.n,
 		};
 	}
-	rc = engine_render(t->engine, list, n, 1, want, e);
+	rc = engine_render(t->engine, list, n, reply_head, want, e);
 	free(list);
+	str_free(&first);
 	return rc;
+}
+
+static size_t common_prefix(const struct tokens *a, const struct tokens *b)
+{
+	size_t n = 0;
+
+	while (n < a->n && n < b->n && a->id[n] == b->id[n])
+		n++;
+	return n;
+}
+
+/* What stands before the first question whatever is asked: what two conversations with nothing in common share. */
+static int render_prefix(const struct talk *t, struct tokens *out, struct err *e)
+{
+	struct message probe = {.role = ROLE_USER};
+	struct tokens other = {0};
+	int rc;
+
+	str_adds(&probe.text, "A");
+	rc = render(t, &probe, 1, 0, out, e);
+	str_clear(&probe.text);
+	str_adds(&probe.text, "1");
+	if (!rc)
+		rc = render(t, &probe, 1, 0, &other, e);
+	out->n = common_prefix(out, &other);
+	tokens_free(&other);
+	str_free(&probe.text);
+	return rc;
+}
+
+int talk_render(const struct talk *t, int reply_head, struct tokens *out, struct err *e)
+{
+	return t->n_msg ? render(t, t->msg, t->n_msg, reply_head, out, e) : render_prefix(t, out, e);
+}
+
+/* Make the sequence the conversation so far.  Returns the tokens reused, or -1. */
+static int32_t talk_sync(struct talk *t, int reply_head, size_t *n, timeline_progress_fn *progress, void *ud, struct err *e)
+{
+	struct tokens want = {0};
+	int32_t reused = -1;
+
+	if (!talk_render(t, reply_head, &want, e))
+		reused = timeline_sync(t->tl, want.id, want.n, progress, ud, e);
+	*n = want.n;
+	tokens_free(&want);
+	return reused;
+}
+
+int32_t talk_read(struct talk *t, timeline_progress_fn *progress, void *ud, struct err *e)
+{
+	size_t n;
+	int32_t reused;
+
+	timeline_resume(t->tl);
+	signals_watch(t->tl);
+	reused = talk_sync(t, 0, &n, progress, ud, e);
+	signals_watch(NULL);
+	timeline_resume(t->tl);
+	return reused < 0 ? -1 : (int32_t)n - reused;
 }
 
 static int say_piece(struct talk *t, struct message *m, int32_t id, const struct talk_hooks *h, struct err *e)
@@ -321,23 +305,18 @@ static int say_piece(struct talk *t, struct message *m, int32_t id, const struct
 /* The answer to the messages so far, as a new message. */
 static int answer(struct talk *t, const struct talk_hooks *h, struct turn *turn, struct err *e)
 {
-	struct tokens want = {0};
 	struct timeline_stats st;
 	struct message *m;
 	double start = now_seconds();
+	size_t n;
 	int32_t reused;
-	int rc = render(t, &want, e);
+	int rc = 0;
 
 	*turn = (struct turn){.stop = STOP_LENGTH};
-	if (rc < 0) {
-		tokens_free(&want);
-		return -1;
-	}
 	timeline_resume(t->tl);
 	signals_watch(t->tl);
-	turn->prompt_tokens = (int32_t)want.n;
-	reused = timeline_sync(t->tl, want.id, want.n, h->progress, h->progress_ud, e);
-	tokens_free(&want);
+	reused = talk_sync(t, 1, &n, h->progress, h->progress_ud, e);
+	turn->prompt_tokens = (int32_t)n;
 	if (reused < 0) {
 		rc = -1;
 		goto done;
@@ -386,13 +365,10 @@ int talk_ask(struct talk *t, const char *text, size_t n, const struct talk_hooks
 	struct message *m = message_add(t, ROLE_USER);
 	int rc;
 
-	str_add(&m->text, t->documents.p ? t->documents.p : "", t->documents.n);
 	str_add(&m->text, text, n);
 	rc = answer(t, h, turn, e);
 	if (!turn->answered)
 		message_free(&t->msg[--t->n_msg]);
-	else
-		talk_drop_documents(t);
 	return rc;
 }
 

@@ -14,6 +14,14 @@ struct message {
 	struct tokens id;         /* of an answer */
 };
 
+/* A file that is asked about, quoted and with its name, as it stands before the first question. */
+struct document {
+	char *name;               /* clean */
+	struct str text;
+	size_t tokens;            /* on its own */
+	size_t at;                /* messages that there were when it came */
+};
+
 enum talk_stop { STOP_EOS, STOP_LENGTH, STOP_CANCEL };
 
 /* What one turn did. */
@@ -32,7 +40,8 @@ struct talk {
 	struct str system; int has_system;
 	char *kv;                     /* cache policy chosen while talking; NULL = the one of the options */
 	struct message *msg; size_t n_msg, cap_msg;
-	struct str documents; size_t document_tokens;   /* quoted, waiting for the next question */
+	struct document *doc; size_t n_doc;
+	int32_t pinned;               /* tokens that the cache was told are the prefix: system prompt and documents */
 	struct turn last;
 	uint64_t total_answer;        /* tokens of all answers */
 };
@@ -46,20 +55,31 @@ void talk_sampling(struct talk *, int reseed);
  * all is as it was.  where: for messages. */
 int32_t talk_policy(struct talk *, const char *where, const char *text, struct err *);
 
-/* A document as quoted data, before the next question.  One that can never fit the context is refused (ERR_FIT).
+/* ---- documents (talk_docs.c) ---- */
+
+/* A document as quoted data, before the first question.  One that does not fit is refused with the numbers (ERR_FIT).
  * Notices go to standard error. */
 int  talk_document(struct talk *, const char *path_or_dash, struct err *e);
 /* The same for bytes in memory. */
 int  talk_document_bytes(struct talk *, const char *name, const char *bytes, size_t n, struct err *e);
-
+/* Take back the last document, if nothing was said since it came: 1, with its name. */
+int  talk_drop_document(struct talk *, struct str *name);
 void talk_drop_documents(struct talk *);
+size_t talk_document_tokens(const struct talk *);
+
+/* ---- turns ---- */
 
 typedef int talk_text_fn(const char *bytes, size_t n, void *ud, struct err *);   /* -1 ends the turn */
 struct talk_hooks {
 	talk_text_fn *text; void *text_ud;
 	timeline_progress_fn *progress; void *progress_ud;
 };
-/* Ask: documents that wait, then the text.  The answer is passed piece by piece to hooks->text and kept, also when the
+/* Everything as the model gets it; reply_head: up to where its answer begins. */
+int  talk_render(const struct talk *, int reply_head, struct tokens *out, struct err *);
+/* Read now what the next answer would have to read first: documents, and what was said, behind them.  Returns the tokens
+ * computed, or -1 (ERR_CANCELLED: the rest is read later). */
+int32_t talk_read(struct talk *, timeline_progress_fn *progress, void *ud, struct err *);
+/* Ask.  The answer is passed piece by piece to hooks->text and kept, also when the
  * turn ends early; when it ends before the prompt was read the question is taken back.  0, or -1 with
  * ERR_CANCELLED, ERR_FIT, ...; *turn says how far it came. */
 int  talk_ask(struct talk *, const char *text, size_t n, const struct talk_hooks *, struct turn *, struct err *);
@@ -67,6 +87,7 @@ int  talk_ask(struct talk *, const char *text, size_t n, const struct talk_hooks
 int  talk_again(struct talk *, const struct talk_hooks *, struct turn *, struct err *);
 /* Forget the last n exchanges; how many there were. */
 size_t talk_undo(struct talk *, size_t n);
+/* Forget what was said; documents stay. */
 void talk_new(struct talk *);
 /* NULL: back to what the template says. */
 void talk_system(struct talk *, const char *text);

@@ -150,7 +150,7 @@ wait_for 10 at_prompt
 
 seq 1 20000 >"$dir/long.txt"
 send_line "/read $dir/long.txt"
-if wait_for 20 shows 'tokens and does not fit the context of' && wait_for 10 at_prompt; then ok "a document that cannot fit is refused at /read"
+if wait_for 20 shows 'tokens and does not fit' && wait_for 10 at_prompt; then ok "a document that cannot fit is refused at /read"
 else bad "a document that cannot fit is refused at /read" "$(tail_of_screen)"; fi
 
 # ---- stop ----
@@ -303,7 +303,7 @@ else
 	key Tab
 	sleep 0.3
 	key Enter
-	if wait_for 10 shows 'documents wait' && wait_for 10 at_prompt; then
+	if wait_for 10 shows 'tokens read in' && wait_for 10 at_prompt; then
 		harmless "a hostile name does nothing to the terminal"
 		if shows 'evil^\[\[31m^\[\]0;OWNED^G.txt.*hidden characters'; then ok "hidden characters of a document are reported"
 		else bad "hidden characters of a document are reported" "$(tail_of_screen)"; fi

@@ -1,0 +1,155 @@
+/* app/talk_docs.c - the documents of a conversation (talk.h).
+ *
+ * Documents stand, quoted and with their names, before the first question, so all of them lie at the start of the
+ * sequence, behind the system prompt: the prefix, which a cache may pin.  They are read once.  One that comes in the middle of
+ * a talk joins the prefix, and what was said is read again behind it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/app.h"
+#include "app/talk.h"
+#include "sessions/sessions.h"
+#include "ui/ui.h"
+
+enum { ROOM_MIN = 32 };   /* tokens of a question and its answer that must fit beside the documents */
+
+static void document_free(struct document *d)
+{
+	free(d->name);
+	str_free(&d->text);
+}
+
+int talk_drop_document(struct talk *t, struct str *name)
+{
+	struct document *d = t->n_doc ? &t->doc[t->n_doc - 1] : NULL;
+
+	if (!d || d->at < t->n_msg)
+		return 0;
+	if (name)
+		str_adds(name, d->name);
+	document_free(d);
+	t->n_doc--;
+	return 1;
+}
+
+void talk_drop_documents(struct talk *t)
+{
+	while (t->n_doc)
+		document_free(&t->doc[--t->n_doc]);
+	free(t->doc);
+	t->doc = NULL;
+}
+
+size_t talk_document_tokens(const struct talk *t)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < t->n_doc; i++)
+		n += t->doc[i].tokens;
+	return n;
+}
+
+/* Text that a reader of the file does not see may still steer the model: say that it is there. */
+static void document_notices(const struct doc *doc)
+{
+	struct clean clean;
+	struct str text = {0};
+
+	for (const char *p = doc->notices.n ? doc->notices.p : ""; *p; ) {
+		size_t n = strcspn(p, "\n");
+		say("document '%s': %.*s", doc->name, (int)n, p);
+		p += n + (p[n] == '\n');
+	}
+	clean_init(&clean, 0);
+	clean_text(&clean, doc->text.p ? doc->text.p : "", doc->text.n, &text);
+	clean_end(&clean, &text);
+	str_clear(&text);
+	if (clean.found.hidden + clean.found.bidi > 0) {
+		struct clean_found found = {.hidden = clean.found.hidden, .bidi = clean.found.bidi};
+		if (clean_describe(&found, &text))
+			say("document '%s': %s in it", doc->name, text.p);
+	}
+	str_free(&text);
+}
+
+/* With its last document the talk must still fit, and a question behind it. */
+static int document_fits(struct talk *t, struct err *e)
+{
+	const struct document *d = &t->doc[t->n_doc - 1];
+	struct timeline_stats st;
+	struct tokens all = {0};
+	char beyond[64] = "";
+	size_t n, rest, wants;
+	int32_t trained;
+	int rc;
+
+	timeline_stats(t->tl, &st);
+	/* Far too long: say so without rendering it all. */
+	if (d->tokens < (size_t)st.ctx) {
+		rc = talk_render(t, 0, &all, e);
+		n = all.n;
+		tokens_free(&all);
+		if (rc < 0 || n + ROOM_MIN <= (size_t)st.ctx)
+			return rc;
+	} else {
+		n = d->tokens + (size_t)st.n_tokens;
+	}
+	rest = n - d->tokens + ROOM_MIN;
+	wants = (n + 512 + 255) / 256 * 256;
+	trained = engine_info(t->engine)->ctx_train;
+	if (wants > (size_t)trained)
+		snprintf(beyond, sizeof beyond, ", beyond the %d the model was trained with", trained);
+	return err_set(e, ERR_FIT, "document '%.120s' has %zu tokens and does not fit the context of %d; there is room for %zu; "
+	               "-c %zu would hold it%s", d->name, d->tokens, st.ctx, rest < (size_t)st.ctx ? (size_t)st.ctx - rest : 0,
+	               wants, beyond);
+}
+
+static int document_add(struct talk *t, struct doc *doc, struct err *e)
+{
+	struct document *d;
+	struct str name = {0};
+	struct tokens id = {0};
+	int rc;
+
+	t->doc = xrealloc(t->doc, (t->n_doc + 1) * sizeof *t->doc);
+	d = &t->doc[t->n_doc++];
+	*d = (struct document){.at = t->n_msg};
+	clean_line(doc->name, strlen(doc->name), &name);
+	d->name = xstrndup(name.p ? name.p : "", name.n);
+	str_addf(&d->text, "Document %s:\n", d->name);
+	str_add(&d->text, doc->text.p ? doc->text.p : "", doc->text.n);
+	if (doc->text.n && doc->text.p[doc->text.n - 1] != '\n')
+		str_adds(&d->text, "\n");
+	str_adds(&d->text, "\n");
+	rc = engine_tokenize(t->engine, d->text.p, d->text.n, 0, &id, e);
+	d->tokens = id.n;
+	if (!rc)
+		rc = document_fits(t, e);
+	if (!rc && !t->o->quiet)
+		document_notices(doc);
+	if (rc < 0)
+		document_free(&t->doc[--t->n_doc]);
+	tokens_free(&id);
+	str_free(&name);
+	doc_free(doc);
+	return rc;
+}
+
+int talk_document(struct talk *t, const char *path_or_dash, struct err *e)
+{
+	struct doc doc = {0};
+
+	if (doc_read(path_or_dash, &doc, e) < 0)
+		return -1;
+	return document_add(t, &doc, e);
+}
+
+int talk_document_bytes(struct talk *t, const char *name, const char *bytes, size_t n, struct err *e)
+{
+	struct doc doc = {0};
+
+	if (doc_decode(name, bytes, n, &doc, e) < 0)
+		return -1;
+	return document_add(t, &doc, e);
+}
