@@ -180,6 +180,10 @@ struct timeline_rows {
 	int32_t oldest;             /* the first token of the stream that any pair still holds; -1 = none */
 };
 
+/* Bytes of the cache that one token reads with pos tokens before it, under the policy as it is: rows, and copies that are
+ * scanned.  decode: it is generated, not read. */
+uint64_t timeline_read_bytes(const struct timeline *, int32_t pos, int decode);
+
 struct timeline_stats {
 	int32_t n_tokens, ctx, batch;      /* ctx: tokens the cache can hold at once */
 	int endless;                       /* the sequence may be longer than ctx: the cache is bounded, see rows */

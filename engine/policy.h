@@ -104,6 +104,9 @@ struct policy_def {
 	int32_t (*rewind)(struct policy *, int32_t n);
 	/* The first n tokens are pinned from now on: returns how many tokens it still has, or -1 (ERR_FIT).  May be NULL. */
 	int32_t (*pin)(struct policy *, int32_t n, struct err *);
+	/* Bytes of cached rows, and of copies that are scanned, that one token reads with pos tokens before it; decode: it is
+	 * generated.  NULL: all rows before it. */
+	uint64_t (*read_bytes)(const struct policy *, int32_t pos, int decode);
 	/* What a bounded policy keeps (pinned, rings, gone); the rest is filled in.  May be NULL. */
 	void (*rows)(const struct policy *, struct timeline_rows *);
 };

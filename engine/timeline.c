@@ -444,6 +444,13 @@ void timeline_watch_rows(struct timeline *t, timeline_rows_fn *fn, void *ud)
 	t->policy.rows_ud = ud;
 }
 
+uint64_t timeline_read_bytes(const struct timeline *t, int32_t pos, int decode)
+{
+	const struct policy *p = &t->policy;
+
+	return p->def->read_bytes ? p->def->read_bytes(p, pos, decode) : kv_token_bytes(p->hp, p->type) * (uint64_t)pos;
+}
+
 void timeline_cancel(struct timeline *t)
 {
 	atomic_store(&t->cancel, 1);
