@@ -91,6 +91,10 @@ struct timeline_options {
 	const char *kv;          /* cache policy, "NAME:key=value,..." (kv_policy_help); NULL = the default */
 	const char *kv_type;     /* "f16" (NULL), "f32", "bf16" or "q8_0" */
 	int32_t batch;           /* tokens computed at once while reading; 0 = 512.  Under `full` results do not depend on it */
+	/* Policies that choose rows (sift, refresh, ...) to be watched while everything is attended (kv must be `full` or NULL):
+	 * at each generated token it is noted what their choice would have recovered (timeline_recovered). */
+	const char *const *watch;
+	int n_watch;             /* 32 at most */
 };
 /* Is that a cache policy?  ERR_USAGE otherwise.  All policies with their settings, as text. */
 int  kv_policy_check(const char *text, struct err *);
@@ -144,6 +148,16 @@ int timeline_step(struct timeline *, struct sampling *, struct step_out *, struc
  * another timeline of the same engine stops when that one has finished its chunk. */
 void timeline_cancel(struct timeline *);
 void timeline_resume(struct timeline *);
+
+/* What watched policy i would have recovered of full attention: sums over `steps` generated tokens of the probability
+ * that lies on the rows it chose, mean over query heads and layers; on the rows of an oracle that reads as many
+ * per KV head; on the first 4 and the newest rows, as many together.  Divide by steps.  -1: no such i. */
+struct recovered {
+	double mass, oracle, recent;
+	double rows, read;       /* rows it would have read, and rows that there were, mean over the layers */
+	int64_t steps;
+};
+int timeline_recovered(const struct timeline *, int i, struct recovered *out);
 
 /* The sequence so far, valid until the next call. */
 const int32_t *timeline_tokens(const struct timeline *, size_t *n);

@@ -9,7 +9,10 @@
 
 #include "engine/engine.h"
 
-const struct policy_def *const policies[] = { &policy_full, NULL };
+const struct policy_def *const policies[] = {
+	&policy_full, &policy_sift, &policy_refresh, &policy_recycled, &policy_streaming, &policy_quest, &policy_h2o,
+	&policy_h2o_plus, &policy_snapkv, NULL,
+};
 
 int32_t kv_rows_of(struct kv_rows r, int32_t length)
 {
@@ -85,7 +88,8 @@ static int param_set(struct kv_params *par, const struct param *p, const char *t
 	case PARAM_ROWS:
 		return parse_rows(text, len, p, field(par, p));
 	case PARAM_INT:
-		if (parse_number(text, len, &x) || x < p->min || x > p->max || x != floor(x))
+		if (p->choices ? choice_index(p->choices, text, len) < 0 || parse_number(text, len, &x)
+		               : parse_number(text, len, &x) || x < p->min || x > p->max || x != floor(x))
 			return -1;
 		*(int32_t *)field(par, p) = (int32_t)x;
 		return 0;
@@ -128,7 +132,7 @@ static void param_get(const struct kv_params *par, const struct param *p, char *
 /* What a setting accepts, for messages and help. */
 static void param_range(const struct param *p, char *out, size_t cap)
 {
-	if (p->type == PARAM_CHOICE)
+	if (p->choices)
 		snprintf(out, cap, "%s", p->choices);
 	else
 		snprintf(out, cap, "%g to %g%s", p->min, p->max, p->type == PARAM_ROWS ? ", or a share as 1/8" : "");

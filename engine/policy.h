@@ -7,6 +7,7 @@
  *     policy.c         this table of policies, "NAME:key=value,..." in and out, help
  *     policy_full.c    everything stays and is read
  *     policy_list.c    everything stays, a chosen list is read (select.h: sift, refresh, quest, h2o, snapkv ...)
+ *     policy_watch.c   everything stays and is read, while selectors say what they would have read
  *     policy_stream.c  bounded: sinks and cascading rings (rings.h); auto: a pinned prefix read through a list before them */
 #ifndef WEIR_POLICY_H
 #define WEIR_POLICY_H
@@ -23,7 +24,7 @@ struct param {
 	enum param_type type;
 	size_t off;               /* into struct kv_params; PARAM_ROWS: of a struct kv_rows; PARAM_CHOICE: of an int */
 	double min, max;          /* of a number of any type */
-	const char *choices;      /* "kv|layer": the index is stored */
+	const char *choices;      /* "kv|layer": the index is stored; of a PARAM_INT "2|4|8": the numbers it can be */
 	const char *preset;       /* as text; the first choice of a PARAM_CHOICE by habit */
 	const char *help;
 };
@@ -39,15 +40,22 @@ enum { SPLIT_NEED, SPLIT_EVEN };
 enum { SCAN_K, SCAN_KV };
 enum { BOUND_SOFT, BOUND_RAW };
 enum { PREFIX_SIFT, PREFIX_REFRESH, PREFIX_FULL };
+enum { GROUP_MAX, GROUP_MEAN, GROUP_FIRST };
+enum { QUERY_PRE, QUERY_POST };
+enum { KIND_MAX, KIND_AVG };
+enum { UPDATE_YES, UPDATE_NO };
+enum { KEPT_H2O, KEPT_H2O_PLUS, KEPT_SNAPKV };
 
 struct policy_def;
+struct selector_ops;
 struct kv_params {
 	const struct policy_def *def;
 	struct kv_rows k;             /* rows read per KV head */
 	int32_t size, sinks, recent;  /* rows that stay */
-	int32_t n, f, stride, every, bits, dense, qc, pool, window;
+	int32_t n, f, stride, every, bits, dense, qc, pool, window, page;
 	double s;
 	int heads, reduce, select, score, split, scan, bound, prefix;   /* choices; reduce is an enum reduce */
+	int group, query, pool_kind, kept, update;
 };
 
 /* ---- a policy at work ---- */
@@ -65,6 +73,7 @@ struct qkv {
 	struct tensor *out;         /* f32 [n][n_head * head_dim] */
 };
 
+enum { WATCH_MAX = 32 };
 struct policy {
 	const struct policy_def *def;
 	struct kv_params par;
@@ -77,10 +86,14 @@ struct policy {
 	int32_t limit;            /* longest sequence in tokens; ENDLESS */
 	int32_t chunk;            /* tokens of a call at most: batch or less */
 	int wants_nll;            /* step.nll is needed: costs the head over every token read */
+	int32_t tail;             /* tokens a call that ends a read should carry, where as many are read; 0 = it does not matter */
 	int32_t pinned;           /* tokens at the start that are the prefix region (documents) */
 	void *state;
 	timeline_rows_fn *rows_fn;   /* who listens to what end() did to the rows; NULL = nobody */
 	void *rows_ud;
+	/* Policies whose choice is watched while everything is attended (policy_watch.c). */
+	struct kv_params watch[WATCH_MAX];
+	int n_watch;
 };
 #define ENDLESS INT32_MAX
 
@@ -89,6 +102,7 @@ struct policy_def {
 	const struct param *params;   /* ends with key = NULL */
 	/* Fix what the text cannot express (recycled is refresh with some settings); may be NULL. */
 	void (*preset)(struct kv_params *);
+	const struct selector_ops *select;   /* how it chooses rows of a cache that keeps all of them (select.h); else NULL */
 	/* Memory that init() will take with these p->par, hp, type, batch and ctx; grows with ctx or is constant. */
 	uint64_t (*bytes)(const struct policy *);
 	/* Allocate; p is filled in but for what init sets.  On failure everything is released. */
@@ -112,13 +126,19 @@ struct policy_def {
 };
 extern const struct policy_def *const policies[];   /* ends with NULL; the default first */
 extern const struct policy_def policy_full;
+extern const struct policy_def policy_sift, policy_refresh, policy_recycled, policy_streaming, policy_quest, policy_h2o,
+                               policy_h2o_plus, policy_snapkv;
+extern const struct policy_def policy_watch;   /* full attention, others watched; not in the table */
 
 /* "NAME[:key=value,...]"; NULL or "" = the default.  ERR_USAGE with the nearest name or key. */
 int  policy_parse(struct kv_params *, const char *text, struct err *);
 /* The canonical text: name and every setting that differs from its preset. */
 void policy_text(const struct kv_params *, char *out, size_t cap);
 
-/* p->par, hp, be, type, batch and ctx are set. */
+/* What a watched policy has recovered; -1 when there is none of that number. */
+int  watch_recovered(const struct policy *, int i, struct recovered *);
+
+/* p->par, hp, be, type, batch, ctx and watch are set. */
 int  policy_open(struct policy *, struct err *);
 void policy_close(struct policy *);
 

@@ -4,7 +4,15 @@
  * position r, and nothing is ever removed.  Before a generated token attends, choose() names the rows it reads.  Tokens
  * that are read (not generated) attend everything; a selector may look at that through its probe.
  * policy_list.c uses a selector over the whole cache (the token's own row is the region's last), policy_stream.c over the
- * pinned prefix (own = 0: the token itself is elsewhere). */
+ * pinned prefix (own = 0: the token itself is elsewhere), policy_watch.c beside full attention.
+ *
+ *     select_sift.c      at every step, through a low-bit copy of the keys
+ *     select_refresh.c   now and then, by the probabilities of one token; streaming++
+ *     select_quest.c     at every step, pages by their bounds
+ *     select_kept.c      once, at the end of what was read: h2o, h2o+, snapkv
+ *
+ * A call that fails or is cancelled never reaches end(), and must leave no trace in what later calls choose: what choose()
+ * and seen() decide counts for their own call, and for others from end() on. */
 #ifndef WEIR_SELECT_H
 #define WEIR_SELECT_H
 
@@ -17,29 +25,80 @@ struct selector {
 	const struct kv_params *par;
 	struct kv *kv;             /* borrowed */
 	int own;                   /* the region's last row is the token that chooses: always chosen */
+	/* Set by init: so many tokens at the end of what is read are looked at.  A call that ends a read should carry as
+	 * many, and rewind() goes back far enough that it does. */
+	int32_t tail;
 	void *state;
 };
 
 struct selector_ops {
-	uint64_t (*bytes)(const struct kv_params *, const struct hparams *, int32_t cap);
+	uint64_t (*bytes)(const struct kv_params *, const struct hparams *, const struct backend *, int32_t cap);
 	int  (*init)(struct selector *, struct err *);
-	void (*release)(struct selector *);
+	void (*release)(struct selector *);   /* also after a failed init */
 	/* Rows row0 .. row0 + n of this layer were put: bring copies and bounds up to date.  May be NULL. */
 	void (*note)(struct selector *, int32_t layer, int32_t row0, int32_t n);
-	/* A generated token with query x->q (not rotated) and rotated query q is about to attend a region of n_rows:
-	 * describe what it reads in part[] and return the number of parts.  raw: the unrotated query. */
+	/* A generated token with rotated query q (raw: not rotated) is about to attend a region of n_rows: describe what it
+	 * reads in part[] and return the number of parts, each with q as its queries. */
 	int  (*choose)(struct selector *, const struct step *, int32_t layer, const struct tensor *q, const struct tensor *raw,
 	               int32_t n_rows, struct attn_part part[SELECT_PARTS]);
 	/* What to watch while the tokens of this call attend the region (reading: all of it; generating: what was chosen), or
-	 * NULL; and, after that, what to make of it.  May be NULL. */
+	 * NULL.  It may be NULL itself. */
 	const struct attn_probe *(*probe)(struct selector *, const struct step *, int32_t layer, int32_t n_rows);
-	void (*seen)(struct selector *, const struct step *, int32_t layer, const struct tensor *raw, int32_t n_rows);
-	/* The call succeeded.  May be NULL. */
-	void (*end)(struct selector *, const struct step *);
+	/* The tokens of this call have attended; q and raw have st->n rows.  May be NULL. */
+	void (*seen)(struct selector *, const struct step *, int32_t layer, const struct tensor *q, const struct tensor *raw,
+	             int32_t n_rows);
+	/* The call succeeded and the region has n_rows now.  May be NULL. */
+	void (*end)(struct selector *, const struct step *, int32_t n_rows);
 	/* Only the first n rows are left; returns how many of them it can go on from (n, or fewer: read again from there). */
 	int32_t (*rewind)(struct selector *, int32_t n);
+	/* Bytes of rows, copies and bounds that a generated token reads of a region of n_rows, on average. */
+	uint64_t (*read_bytes)(const struct selector *, int32_t n_rows);
 };
 
-extern const struct selector_ops select_sift, select_refresh, select_quest, select_kept;   /* kept: h2o, h2o+, snapkv */
+extern const struct selector_ops select_sift, select_refresh, select_streaming, select_quest;
+extern const struct selector_ops select_kept;   /* h2o, h2o+, snapkv: by par->kept */
+
+int  select_open(struct selector *, const struct selector_ops *, const struct kv_params *, struct kv *, int own, struct err *);
+void select_close(struct selector *);
+
+/* ---- for selectors ---- */
+
+/* A tensor of the backend; t is zeroed memory before and after. */
+int  select_alloc(const struct selector *, struct tensor *t, enum dtype, int64_t rows, int64_t cols, struct err *);
+void select_drop(const struct selector *, struct tensor *t);
+/* The first n columns of the first `rows` rows of an f32 tensor become 0. */
+void select_zero(const struct selector *, struct tensor *t, int32_t rows, int32_t n);
+/* Everything, contiguously: the same bits as `full`. */
+int  select_whole(const struct tensor *q, int32_t n_rows, struct attn_part part[SELECT_PARTS]);
+/* Bytes of so many rows, which need not be whole, in all layers. */
+uint64_t select_row_bytes(const struct selector *, double rows);
+/* The most rows that k can come to in a region of cap. */
+int32_t select_most(struct kv_rows k, int32_t cap);
+/* Share n_layer * mean rows among layers in proportion to need[], each within mean / 4 .. 3 * mean and at most `most` (the
+ * region).  need NULL: evenly. */
+void select_split(int32_t *k, const double *need, int32_t n_layer, int32_t mean, int32_t most);
+
+/* Row sets that serve several steps, one per layer.  A new one serves its own call, and is kept by picks_commit(). */
+struct pick {
+	struct tensor rows;        /* i32 [n_kv_head][most] */
+	int32_t at, k;             /* the region's rows when it was chosen (0: there is none), rows in it */
+};
+struct picks {
+	struct pick (*slot)[2];    /* [n_layer]: cur[layer] is in use, the other one is being chosen */
+	uint8_t *cur, *fresh;      /* [n_layer]; fresh: the other one replaces it at the end of the call */
+	int32_t n_layer;
+};
+uint64_t picks_bytes(const struct hparams *, int32_t most);
+int  picks_init(struct picks *, const struct selector *, int32_t most, struct err *);
+void picks_release(struct picks *, const struct selector *);
+/* A call comes to a layer: nothing is fresh. */
+static inline void picks_enter(struct picks *p, int32_t layer) { p->fresh[layer] = 0; }
+/* The set in use, maybe without rows. */
+static inline struct pick *picks_get(struct picks *p, int32_t layer) { return &p->slot[layer][p->cur[layer] ^ p->fresh[layer]]; }
+/* Room for another. */
+struct pick *picks_new(struct picks *, int32_t layer, int32_t at, int32_t k);
+void picks_commit(struct picks *);
+/* Forget the sets chosen over more than n rows (0: all). */
+void picks_forget(struct picks *, int32_t n);
 
 #endif

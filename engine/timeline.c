@@ -53,6 +53,20 @@ static int kv_type_parse(const char *name, const struct hparams *hp, enum dtype 
 	return err_set(err, ERR_USAGE, "unknown KV type '%s' (f16, f32, bf16, q8_0)", name);
 }
 
+/* What is watched beside full attention. */
+static int watch_describe(struct policy *p, const struct timeline_options *o, struct err *err)
+{
+	if (p->par.def != &policy_full && o->kv && *o->kv)
+		return err_set(err, ERR_USAGE, "policies are watched under 'full', not under '%s'", o->kv);
+	if (o->n_watch > WATCH_MAX)
+		return err_set(err, ERR_USAGE, "%d policies cannot be watched at once, the limit is %d", o->n_watch, WATCH_MAX);
+	p->par = (struct kv_params){ .def = &policy_watch };
+	for (; p->n_watch < o->n_watch; p->n_watch++)
+		if (policy_parse(&p->watch[p->n_watch], o->watch[p->n_watch], err))
+			return -1;
+	return 0;
+}
+
 /* A policy with its settings, not yet opened. */
 static int policy_describe(struct policy *p, const struct engine *e, const struct timeline_options *o, int32_t ctx,
                            struct err *err)
@@ -60,7 +74,8 @@ static int policy_describe(struct policy *p, const struct engine *e, const struc
 	*p = (struct policy){ .hp = &e->model.hp, .be = e->be, .ctx = ctx };
 	p->batch = o->batch ? o->batch : BATCH_DEFAULT;
 	p->batch = p->batch < ctx ? p->batch : ctx;
-	if (kv_type_parse(o->kv_type, p->hp, &p->type, err) || policy_parse(&p->par, o->kv, err))
+	if (kv_type_parse(o->kv_type, p->hp, &p->type, err) || policy_parse(&p->par, o->kv, err) ||
+	    (o->n_watch > 0 && watch_describe(p, o, err)))
 		return -1;
 	p->def = p->par.def;
 	return 0;
@@ -281,6 +296,16 @@ static int run_logits(struct timeline *t, int32_t row, int32_t n, float *out, st
 	return backend_give(t, err);
 }
 
+/* Tokens of the next call when so many are left to read: what a policy looks at at the end of a read lies in one call. */
+static int32_t chunk_of(const struct timeline *t, int32_t left)
+{
+	const struct policy *p = &t->policy;
+
+	if (left <= p->chunk)
+		return left;
+	return left < p->chunk + p->tail && p->tail <= p->chunk / 2 ? left - p->tail : p->chunk;
+}
+
 static int check_ids(const struct timeline *t, const int32_t *id, size_t n, size_t at, struct err *err)
 {
 	if (at + n > (size_t)t->policy.limit)
@@ -330,7 +355,7 @@ int32_t timeline_sync(struct timeline *t, const int32_t *want, size_t n, timelin
 	t->stats.decode_tokens = 0;
 	t->stats.decode_seconds = 0;
 	while ((size_t)t->n_past < n) {
-		int32_t left = (int32_t)n - t->n_past, m = left < t->policy.chunk ? left : t->policy.chunk;
+		int32_t left = (int32_t)n - t->n_past, m = chunk_of(t, left);
 
 		if (progress)
 			progress(t->n_past - same, (int32_t)n - same, ud);
@@ -369,7 +394,7 @@ int timeline_extend(struct timeline *t, const int32_t *id, size_t n, int stepwis
 	tokens_append(&t->tokens, id, n);
 	end = (int32_t)t->tokens.n;
 	while (t->n_past < end) {
-		int32_t at = t->n_past, left = end - at, m = stepwise ? 1 : left < t->policy.chunk ? left : t->policy.chunk;
+		int32_t at = t->n_past, left = end - at, m = stepwise ? 1 : chunk_of(t, left);
 
 		if (run_chunk(t, t->tokens.id + at, m, stepwise, m == left, m == left || stepwise, err))
 			goto failed;
@@ -459,6 +484,11 @@ void timeline_cancel(struct timeline *t)
 void timeline_resume(struct timeline *t)
 {
 	atomic_store(&t->cancel, 0);
+}
+
+int timeline_recovered(const struct timeline *t, int i, struct recovered *out)
+{
+	return watch_recovered(&t->policy, i, out);
 }
 
 const int32_t *timeline_tokens(const struct timeline *t, size_t *n)

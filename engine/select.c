@@ -1,0 +1,201 @@
+/* engine/select.c - what the selectors share: tensors, sets that serve several steps, the split of rows among layers. */
+#include "engine/select.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+int select_open(struct selector *s, const struct selector_ops *ops, const struct kv_params *par, struct kv *kv, int own,
+                struct err *err)
+{
+	*s = (struct selector){ .ops = ops, .par = par, .kv = kv, .own = own, .tail = 1 };
+	if (!ops->init(s, err))
+		return 0;
+	select_close(s);
+	return -1;
+}
+
+void select_close(struct selector *s)
+{
+	if (s->state)
+		s->ops->release(s);
+	free(s->state);
+	memset(s, 0, sizeof *s);
+}
+
+/* ---- tensors ---- */
+
+int select_alloc(const struct selector *s, struct tensor *t, enum dtype type, int64_t rows, int64_t cols, struct err *err)
+{
+	struct backend *be = s->kv->be;
+
+	if (rows > INT32_MAX || cols > INT32_MAX || rows <= 0 || cols <= 0)
+		return err_set(err, ERR_FIT, "cache policy '%s' cannot address a context of %d tokens; use a smaller -c",
+		               s->par->def ? s->par->def->name : "?", s->kv->cap);
+	*t = (struct tensor){ .type = type, .rows = (int32_t)rows, .cols = (int32_t)cols };
+	if (be->ops->alloc(be, t)) {
+		t->data = NULL;
+		return err_set(err, ERR_FIT, "cannot allocate what chooses rows among %d tokens: %s", s->kv->cap, be->err);
+	}
+	return 0;
+}
+
+void select_drop(const struct selector *s, struct tensor *t)
+{
+	if (t->data)
+		s->kv->be->ops->drop(s->kv->be, t);
+	*t = (struct tensor){ 0 };
+}
+
+void select_zero(const struct selector *s, struct tensor *t, int32_t rows, int32_t n)
+{
+	static const float zero[1024];
+	struct backend *be = s->kv->be;
+
+	for (int32_t r = 0; r < rows; r++)
+		for (int32_t c = 0, m; c < n; c += m) {
+			m = n - c < 1024 ? n - c : 1024;
+			be->ops->write(be, t, 4 * ((size_t)r * (size_t)t->cols + (size_t)c), zero, 4 * (size_t)m);
+		}
+}
+
+int select_whole(const struct tensor *q, int32_t n_rows, struct attn_part part[SELECT_PARTS])
+{
+	part[0] = (struct attn_part){ .q = q, .n_rows = n_rows };
+	return 1;
+}
+
+uint64_t select_row_bytes(const struct selector *s, double rows)
+{
+	return (uint64_t)(rows * (double)kv_token_bytes(s->kv->hp, s->kv->type));
+}
+
+int32_t select_most(struct kv_rows k, int32_t cap)
+{
+	int32_t n = kv_rows_of(k, cap);
+
+	return n < cap ? n : cap;
+}
+
+/* ---- the split ---- */
+
+/* Rows of one layer at that scale, not rounded. */
+static double split_part(double scale, double need, double low, double high)
+{
+	double x = scale * need;
+
+	return x < low ? low : x > high ? high : x;
+}
+
+static double split_sum(double scale, const double *need, int32_t n_layer, double low, double high)
+{
+	double sum = 0;
+
+	for (int32_t i = 0; i < n_layer; i++)
+		sum += split_part(scale, need[i], low, high);
+	return sum;
+}
+
+void select_split(int32_t *k, const double *need, int32_t n_layer, int32_t mean, int32_t most)
+{
+	double high = 3.0 * mean < most ? 3.0 * mean : most, low = mean / 4 > 1 ? mean / 4 : 1, lo = 0, hi = 1;
+	int32_t left = 0;
+	int usable = need && mean < most;
+
+	for (int32_t i = 0; usable && i < n_layer; i++)
+		usable = need[i] > 0 && isfinite(need[i]);
+	for (int32_t i = 0; i < n_layer; i++)
+		k[i] = mean < most ? mean : most;
+	if (!usable)
+		return;
+	/* The sum grows with the scale, up to n_layer * high, which is enough. */
+	while (split_sum(hi, need, n_layer, low, high) < (double)n_layer * mean)
+		hi *= 2;
+	for (int i = 0; i < 100; i++) {
+		double mid = (lo + hi) / 2;
+
+		if (split_sum(mid, need, n_layer, low, high) < (double)n_layer * mean)
+			lo = mid;
+		else
+			hi = mid;
+	}
+	for (int32_t i = 0; i < n_layer; i++) {
+		k[i] = (int32_t)split_part(hi, need[i], low, high);
+		left += mean - k[i];
+	}
+	/* What rounding took goes to the layers that lost most, a row each. */
+	for (; left > 0; left--) {
+		int32_t best = -1;
+		double most_lost = -1;
+
+		for (int32_t i = 0; i < n_layer; i++) {
+			double lost = split_part(hi, need[i], low, high) - k[i];
+
+			if (k[i] < most && lost > most_lost) {
+				most_lost = lost;
+				best = i;
+			}
+		}
+		if (best < 0)
+			break;
+		k[best]++;
+	}
+}
+
+/* ---- sets ---- */
+
+uint64_t picks_bytes(const struct hparams *hp, int32_t most)
+{
+	return 8 * (uint64_t)hp->n_layer * (uint64_t)hp->n_kv_head * (uint64_t)most;
+}
+
+int picks_init(struct picks *p, const struct selector *s, int32_t most, struct err *err)
+{
+	int32_t n_layer = s->kv->n_layer;
+
+	p->n_layer = n_layer;
+	p->slot = xcalloc((size_t)n_layer, sizeof *p->slot);
+	p->cur = xcalloc((size_t)n_layer, 1);
+	p->fresh = xcalloc((size_t)n_layer, 1);
+	for (int32_t i = 0; i < 2 * n_layer; i++)
+		if (select_alloc(s, &p->slot[i / 2][i % 2].rows, DT_I32, s->kv->hp->n_kv_head, most, err))
+			return -1;
+	return 0;
+}
+
+void picks_release(struct picks *p, const struct selector *s)
+{
+	for (int32_t i = 0; p->slot && i < 2 * p->n_layer; i++)
+		select_drop(s, &p->slot[i / 2][i % 2].rows);
+	free(p->slot);
+	free(p->cur);
+	free(p->fresh);
+	*p = (struct picks){ 0 };
+}
+
+struct pick *picks_new(struct picks *p, int32_t layer, int32_t at, int32_t k)
+{
+	struct pick *new = &p->slot[layer][!p->cur[layer]];
+
+	p->fresh[layer] = 1;
+	new->at = at;
+	new->k = k;
+	return new;
+}
+
+void picks_commit(struct picks *p)
+{
+	for (int32_t i = 0; i < p->n_layer; i++) {
+		p->cur[i] ^= p->fresh[i];
+		p->fresh[i] = 0;
+	}
+}
+
+void picks_forget(struct picks *p, int32_t n)
+{
+	for (int32_t i = 0; i < p->n_layer; i++) {
+		p->fresh[i] = 0;
+		if (p->slot[i][p->cur[i]].at > n)
+			p->slot[i][p->cur[i]].at = 0;
+	}
+}

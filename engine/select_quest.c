@@ -1,0 +1,155 @@
+/* engine/select_quest.c - `quest`: at every step the pages whose keys could score best.
+ *
+ * Sixteen rows are a page; per KV head and channel its smallest and largest key bound what any of its keys can score
+ * against a query.  The best k / 16 pages are read whole.
+ * bound=raw is the published form: the largest bound of the group as it is, the current page always among them, the
+ * first two layers read whole.  bound=soft soft-maxes the bounds of each head before the heads of a group are compared, and
+ * always takes the first page and the last four; without that, heads with large scores choose for the others.
+ *
+ * All heads take the last page, which may be partly filled, so all read equally many rows.  Pages become rows on the
+ * host: a few hundred numbers a layer. */
+#include "engine/select.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MIN_PAGES = 3, SOFT_LAST = 4, RAW_DENSE = 2 };
+
+struct quest {
+	struct tensor *bounds;     /* [n_layer] f32 [n_kv_head * pages][2 * head_dim] */
+	struct tensor score;       /* f32 [n_kv_head][pages] */
+	struct tensor page;        /* i32 [n_kv_head][pages] */
+	struct tensor rows;        /* i32 [n_kv_head][pages * 16] */
+	int32_t *host;             /* [pages * 17]: the rows of one head, and the pages they come from */
+	int32_t pages;
+};
+
+static int32_t pages_of(int32_t rows)
+{
+	return rows / PAGE_ROWS + (rows % PAGE_ROWS != 0);
+}
+
+/* The most pages that are read when not all are. */
+static int32_t quest_most(const struct kv_params *par, int32_t n_rows)
+{
+	int32_t n = kv_rows_of(par->k, n_rows) / PAGE_ROWS;
+
+	return n > MIN_PAGES ? n : MIN_PAGES;
+}
+
+static uint64_t quest_bytes(const struct kv_params *par, const struct hparams *hp, const struct backend *be, int32_t cap)
+{
+	uint64_t pages = (uint64_t)pages_of(cap) * (uint64_t)hp->n_kv_head;
+
+	return pages * ((uint64_t)hp->n_layer * 8 * (uint64_t)hp->head_dim + 4 + 4 + 8 * PAGE_ROWS);
+}
+
+static int quest_init(struct selector *s, struct err *err)
+{
+	struct quest *f = s->state = xcalloc(1, sizeof *f);
+	const struct hparams *hp = s->kv->hp;
+	int64_t rows;
+
+	f->pages = pages_of(s->kv->cap);
+	rows = (int64_t)f->pages * PAGE_ROWS;
+	f->bounds = xcalloc((size_t)hp->n_layer, sizeof *f->bounds);
+	if (!(f->host = try_alloc((size_t)f->pages * (PAGE_ROWS + 1), sizeof *f->host, "rows of pages", err)) ||
+	    select_alloc(s, &f->score, DT_F32, hp->n_kv_head, f->pages, err) ||
+	    select_alloc(s, &f->page, DT_I32, hp->n_kv_head, f->pages, err) ||
+	    select_alloc(s, &f->rows, DT_I32, hp->n_kv_head, rows, err))
+		return -1;
+	for (int32_t i = 0; i < hp->n_layer; i++)
+		if (select_alloc(s, &f->bounds[i], DT_F32, (int64_t)hp->n_kv_head * f->pages, 2 * (int64_t)hp->head_dim, err))
+			return -1;
+	return 0;
+}
+
+static void quest_release(struct selector *s)
+{
+	struct quest *f = s->state;
+
+	for (int32_t i = 0; f->bounds && i < s->kv->n_layer; i++)
+		select_drop(s, &f->bounds[i]);
+	select_drop(s, &f->score);
+	select_drop(s, &f->page);
+	select_drop(s, &f->rows);
+	free(f->bounds);
+	free(f->host);
+}
+
+static void quest_note(struct selector *s, int32_t layer, int32_t row0, int32_t n)
+{
+	struct quest *f = s->state;
+	struct kv *kv = s->kv;
+
+	kv->be->ops->page_bounds(kv->be, &f->bounds[layer], &kv->k[layer], kv->hp->n_kv_head, kv->cap, row0, n);
+}
+
+/* Row lists of the k pages chosen per head; returns their length. */
+static int32_t pages_to_rows(struct selector *s, int32_t k, int32_t n_rows)
+{
+	struct quest *f = s->state;
+	struct backend *be = s->kv->be;
+	int32_t n_head = s->kv->hp->n_kv_head, n = (k - 1) * PAGE_ROWS + n_rows - (pages_of(n_rows) - 1) * PAGE_ROWS;
+
+	for (int32_t h = 0; h < n_head; h++) {
+		int32_t *rows = f->host, *page = f->host + n;
+
+		/* Pages ascend, so the last one is the region's last: the only one that may be short. */
+		be->ops->read(be, &f->page, 4 * (size_t)h * (size_t)f->page.cols, page, 4 * (size_t)k);
+		for (int32_t i = 0; i < n; i++)
+			rows[i] = page[i / PAGE_ROWS] * PAGE_ROWS + i % PAGE_ROWS;
+		be->ops->write(be, &f->rows, 4 * (size_t)h * (size_t)f->rows.cols, rows, 4 * (size_t)n);
+	}
+	return n;
+}
+
+static int quest_choose(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
+                        const struct tensor *raw, int32_t n_rows, struct attn_part part[SELECT_PARTS])
+{
+	struct quest *f = s->state;
+	struct backend *be = s->kv->be;
+	const struct hparams *hp = s->kv->hp;
+	int32_t k = quest_most(s->par, n_rows), pages = pages_of(n_rows);
+	int soft = s->par->bound == BOUND_SOFT;
+
+	if (soft && k < SOFT_LAST + 2)
+		k = SOFT_LAST + 2;   /* one that is chosen */
+	if (k >= pages || kv_rows_of(s->par->k, n_rows) >= n_rows || (!soft && layer < RAW_DENSE))
+		return select_whole(q, n_rows, part);
+	be->ops->page_scan(be, &(struct scan_args){
+		.out = &f->score, .q = q, .keys = &f->bounds[layer], .n_head = hp->n_head, .n_kv_head = hp->n_kv_head,
+		.head_dim = hp->head_dim, .cap = s->kv->cap, .n_rows = n_rows,
+		.scale = (float)(1.0 / sqrt((double)hp->head_dim)), .reduce = REDUCE_MAX, .raw = !soft,
+	});
+	be->ops->topk(be, &(struct topk_args){
+		.rows = &f->page, .score = &f->score, .n_kv_head = hp->n_kv_head, .n = pages, .k = k, .pool = 1,
+		.first = soft, .last = soft ? SOFT_LAST : 1,
+	});
+	part[0] = (struct attn_part){ .q = q, .rows = &f->rows, .n_rows = pages_to_rows(s, k, n_rows) };
+	return 1;
+}
+
+static int32_t quest_rewind(struct selector *s, int32_t n)
+{
+	/* The bounds of a page that lost rows still hold those; they are made anew from the page's first row. */
+	return n - n % PAGE_ROWS;
+}
+
+static uint64_t quest_read_bytes(const struct selector *s, int32_t n_rows)
+{
+	const struct hparams *hp = s->kv->hp;
+	double k = (double)quest_most(s->par, n_rows) * PAGE_ROWS, dense = s->par->bound == BOUND_SOFT ? 0 : RAW_DENSE;
+
+	if (k >= n_rows)
+		return select_row_bytes(s, n_rows);
+	dense = dense < hp->n_layer ? dense / hp->n_layer : 1;
+	return select_row_bytes(s, dense * n_rows + (1 - dense) * k) +
+	       (uint64_t)((1 - dense) * 8 * hp->head_dim * pages_of(n_rows) * hp->n_kv_head * hp->n_layer);
+}
+
+const struct selector_ops select_quest = {
+	.bytes = quest_bytes, .init = quest_init, .release = quest_release, .note = quest_note, .choose = quest_choose,
+	.rewind = quest_rewind, .read_bytes = quest_read_bytes,
+};
