@@ -75,6 +75,7 @@ static int on_text(const char *bytes, size_t n, void *ud, struct err *e)
 static void after_turn(struct line *l, const struct turn *turn, int rc, const struct err *e)
 {
 	struct timeline_stats st;
+	struct str s = {0};
 
 	timeline_stats(l->t.tl, &st);
 	if (rc < 0 && e->code == ERR_CANCELLED) {
@@ -98,8 +99,20 @@ static void after_turn(struct line *l, const struct turn *turn, int rc, const st
 	} else if (turn->stop == STOP_LENGTH && l->interactive) {
 		notice(l, "[cut at %d tokens, as -n asks]", turn->answer_tokens);
 	}
-	if (l->interactive && !l->o.quiet && turn->answered)
-		notice(l, "[%d tokens, %.1f t/s, context %d of %d]", turn->answer_tokens, turn->decode_tps, st.n_tokens, st.ctx);
+	if (turn->outgrown && !l->o.quiet)
+		notice(l, "%s", l->interactive ?
+		       "[the talk has outgrown the cache and goes on: from here on the older tokens that matter least to the model leave "
+		       "it, and answers know them no more; /stats shows what left, a larger -c keeps more]" :
+		       "weir: the talk has outgrown the cache and goes on: older tokens that matter least to the model leave it");
+	if (!l->interactive || l->o.quiet || !turn->answered)
+		return;
+	if (turn->again > 1)
+		notice(l, "[%d tokens were read again: a cache that has let tokens go cannot go back over them]", turn->again);
+	str_addf(&s, "[%d tokens, %.1f t/s, ", turn->answer_tokens, turn->decode_tps);
+	if (!talk_left(&st, &s))
+		str_addf(&s, "context %d of %d", st.n_tokens, st.ctx);
+	notice(l, "%s]", s.p);
+	str_free(&s);
 }
 
 /* Run one turn: text = a question, NULL = the last one again. */
@@ -232,6 +245,7 @@ static void set_policy(struct line *l, const char *where, const char *value)
 		notice(l, "kv %s", st.kv);
 	} else if ((again = talk_policy(&l->t, where, value, &e)) < 0) {
 		line_error(l, &e);
+		l->quit |= !l->t.tl;
 	} else {
 		timeline_stats(l->t.tl, &st);
 		human_count(&s, (uint64_t)again);
@@ -406,6 +420,39 @@ static void slash_read(struct line *l, char *arg)
 	str_free(&path);
 }
 
+/* What the cache holds; every line ends. */
+static void stats_cache(const struct timeline_stats *st, struct str *s)
+{
+	const struct timeline_rows *r = &st->rows;
+	int32_t kept = r->pinned;
+
+	for (int i = 0; i < r->n_ring; i++)
+		kept += r->fill[i];
+	if (!st->endless || kept > st->n_tokens)
+		kept = st->n_tokens;
+	str_addf(s, "context    %d of %d tokens (%d%%), cache %s, %s: ", kept, st->ctx,
+	         (int)(100 * (int64_t)kept / (st->ctx ? st->ctx : 1)), st->kv, st->kv_type);
+	human_bytes(s, st->kv_bytes_per_token * (uint64_t)kept);
+	str_adds(s, " used of ");
+	human_bytes(s, st->kv_bytes);
+	str_adds(s, "\n");
+	if (!st->endless)
+		return;
+	str_addf(s, "           %d pinned", r->pinned);
+	for (int i = 0; i < r->n_ring; i++)
+		str_addf(s, "%s%d", i ? ", " : r->n_ring > 1 ? "; rings, the newest first: " : "; recent: ", r->fill[i]);
+	if (r->n_ring)
+		str_addf(s, " of %d%s\n", r->ring_rows, r->n_ring > 1 ? " each" : "");
+	else
+		str_adds(s, "\n");
+	str_adds(s, "           ");
+	if (!talk_left(st, s))
+		str_adds(s, "nothing has left it yet");
+	else if (r->oldest >= 0)
+		str_addf(s, "; the oldest still there is token %d", r->oldest);
+	str_adds(s, "\n");
+}
+
 static void slash_stats(struct line *l, char *arg)
 {
 	const struct turn *turn = &l->t.last;
@@ -418,12 +465,8 @@ static void slash_stats(struct line *l, char *arg)
 	str_adds(&s, "model      ");
 	clean_line(info->name, strlen(info->name), &s);
 	str_addf(&s, ", %s, %s\n", info->quant, info->device);
-	str_addf(&s, "context    %d of %d tokens (%d%%), cache %s, %s: ", st.n_tokens, st.ctx,
-	         (int)(100 * (int64_t)st.n_tokens / (st.ctx ? st.ctx : 1)), st.kv, st.kv_type);
-	human_bytes(&s, st.kv_bytes_per_token * (uint64_t)st.n_tokens);
-	str_adds(&s, " used of ");
-	human_bytes(&s, st.kv_bytes);
-	str_addf(&s, "\nlast turn  prompt %d tokens: %d reused, %d computed at %.1f t/s\n"
+	stats_cache(&st, &s);
+	str_addf(&s, "last turn  prompt %d tokens: %d reused, %d computed at %.1f t/s\n"
 	         "           answer %d tokens at %.1f t/s, first after %.2f s\n", turn->prompt_tokens, turn->reused_tokens,
 	         turn->prompt_tokens - turn->reused_tokens, turn->prefill_tps, turn->answer_tokens, turn->decode_tps,
 	         turn->ttft_s);

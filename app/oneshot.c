@@ -96,6 +96,8 @@ int cmd_oneshot(const struct options *o)
 			rc = -1;
 		}
 	}
+	if (turn.outgrown && !o->quiet)
+		say("the text has outgrown the cache: older tokens that matter least to the model have left it");
 	if (o->verbose && turn.answered)
 		say("%d tokens read (%d reused), %.1f t/s; %d tokens answered, %.1f t/s; first after %.3f s", turn.prompt_tokens,
 		    turn.reused_tokens, turn.prefill_tps, turn.answer_tokens, turn.decode_tps, turn.ttft_s);

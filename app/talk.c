@@ -35,7 +35,7 @@ int talk_open(struct talk *t, const struct options *o, struct err *e)
 	const struct engine_info *info;
 	struct timeline_stats st;
 
-	*t = (struct talk){.o = o};
+	*t = (struct talk){.o = o, .pinned = -1};
 	if (model_open(&t->engine, o, MODEL_RUN, e) < 0)
 		return -1;
 	info = engine_info(t->engine);
@@ -64,10 +64,10 @@ int talk_open(struct talk *t, const struct options *o, struct err *e)
 	return 0;
 }
 
-/* Two caches rarely fit the memory at once: the old one goes first, and comes back, empty, if the new one cannot be had. */
 int32_t talk_policy(struct talk *t, const char *where, const char *text, struct err *e)
 {
 	struct options o = *t->o;
+	struct timeline *tl = NULL;
 	struct timeline_stats st;
 	struct err why = {0};
 
@@ -75,13 +75,23 @@ int32_t talk_policy(struct talk *t, const char *where, const char *text, struct 
 		return err_set(e, ERR_USAGE, "%s: %.300s", where, why.msg);
 	timeline_stats(t->tl, &st);
 	o.kv = text;
-	timeline_close(t->tl);
-	if (timeline_open_for(&t->tl, t->engine, &o, o.ctx, e) < 0) {
-		o.kv = t->kv ? t->kv : t->o->kv;
-		if (timeline_open_for(&t->tl, t->engine, &o, o.ctx, &why) < 0)
-			t->tl = NULL;
-		return -1;
+	if (timeline_open_for(&tl, t->engine, &o, o.ctx, &why) < 0) {
+		if (why.code != ERR_FIT)
+			return err_set(e, why.code, "%s", why.msg);
+		/* Not both caches at once: the old one goes first, and comes back, empty, if the new one cannot be had alone. */
+		timeline_close(t->tl);
+		t->tl = NULL;
+		if (timeline_open_for(&tl, t->engine, &o, o.ctx, e) < 0) {
+			o.kv = t->kv ? t->kv : t->o->kv;
+			t->pinned = -1;
+			timeline_open_for(&t->tl, t->engine, &o, o.ctx, &why);
+			return -1;
+		}
 	}
+	timeline_close(t->tl);
+	t->tl = tl;
+	t->pinned = -1;
+	t->outgrown = 0;
 	free(t->kv);
 	t->kv = xstrndup(text, strlen(text));
 	return st.n_tokens;
@@ -97,6 +107,7 @@ void talk_new(struct talk *t)
 {
 	while (t->n_msg)
 		message_free(&t->msg[--t->n_msg]);
+	t->outgrown = 0;
 }
 
 void talk_close(struct talk *t)
@@ -104,6 +115,7 @@ void talk_close(struct talk *t)
 	signals_watch(NULL);
 	talk_new(t);
 	talk_drop_documents(t);
+	tokens_free(&t->prefix);
 	free(t->msg);
 	free(t->kv);
 	str_free(&t->system);
@@ -131,6 +143,7 @@ void talk_system(struct talk *t, const char *text)
 {
 	str_clear(&t->system);
 	t->has_system = text != NULL;
+	t->prefix_known = 0;
 	if (text)
 		str_adds(&t->system, text);
 }
@@ -225,11 +238,11 @@ static int render(const struct talk *t, const struct message *msg, size_t n_msg,
 	return rc;
 }
 
-static size_t common_prefix(const struct tokens *a, const struct tokens *b)
+static size_t common_prefix(const struct tokens *a, const int32_t *b, size_t n_b)
 {
 	size_t n = 0;
 
-	while (n < a->n && n < b->n && a->id[n] == b->id[n])
+	while (n < a->n && n < n_b && a->id[n] == b[n])
 		n++;
 	return n;
 }
@@ -247,7 +260,7 @@ static int render_prefix(const struct talk *t, struct tokens *out, struct err *e
 	str_adds(&probe.text, "1");
 	if (!rc)
 		rc = render(t, &probe, 1, 0, &other, e);
-	out->n = common_prefix(out, &other);
+	out->n = common_prefix(out, other.id, other.n);
 	tokens_free(&other);
 	str_free(&probe.text);
 	return rc;
@@ -258,15 +271,45 @@ int talk_render(const struct talk *t, int reply_head, struct tokens *out, struct
 	return t->n_msg ? render(t, t->msg, t->n_msg, reply_head, out, e) : render_prefix(t, out, e);
 }
 
-/* Make the sequence the conversation so far.  Returns the tokens reused, or -1. */
-static int32_t talk_sync(struct talk *t, int reply_head, size_t *n, timeline_progress_fn *progress, void *ud, struct err *e)
+int talk_pin(struct talk *t, const struct tokens *want, struct err *e)
+{
+	int32_t n;
+
+	if (!t->prefix_known) {
+		t->prefix.n = 0;
+		if (render_prefix(t, &t->prefix, e) < 0)
+			return -1;
+		t->prefix_known = 1;
+	}
+	n = (int32_t)common_prefix(&t->prefix, want->id, want->n);
+	if (n == t->pinned)
+		return 0;
+	if (timeline_pin(t->tl, n, e) < 0)
+		return -1;
+	t->pinned = n;
+	return 0;
+}
+
+/* Make the sequence the conversation so far.  Returns the tokens reused, or -1; *again: tokens that were there, and had to be
+ * read again because the cache cannot go back over what has left it. */
+static int32_t talk_sync(struct talk *t, int reply_head, size_t *n, int32_t *again, timeline_progress_fn *progress, void *ud,
+                         struct err *e)
 {
 	struct tokens want = {0};
+	size_t n_had;
+	const int32_t *had = timeline_tokens(t->tl, &n_had);
 	int32_t reused = -1;
 
-	if (!talk_render(t, reply_head, &want, e))
-		reused = timeline_sync(t->tl, want.id, want.n, progress, ud, e);
-	*n = want.n;
+	*n = 0;
+	*again = 0;
+	if (!talk_render(t, reply_head, &want, e)) {
+		size_t same = common_prefix(&want, had, n_had);
+		if (!talk_pin(t, &want, e))
+			reused = timeline_sync(t->tl, want.id, want.n, progress, ud, e);
+		*n = want.n;
+		if (reused >= 0 && (size_t)reused + 1 < same)   /* the last token is computed again for its logits */
+			*again = (int32_t)same - reused;
+	}
 	tokens_free(&want);
 	return reused;
 }
@@ -274,11 +317,11 @@ static int32_t talk_sync(struct talk *t, int reply_head, size_t *n, timeline_pro
 int32_t talk_read(struct talk *t, timeline_progress_fn *progress, void *ud, struct err *e)
 {
 	size_t n;
-	int32_t reused;
+	int32_t reused, again;
 
 	timeline_resume(t->tl);
 	signals_watch(t->tl);
-	reused = talk_sync(t, 0, &n, progress, ud, e);
+	reused = talk_sync(t, 0, &n, &again, progress, ud, e);
 	signals_watch(NULL);
 	timeline_resume(t->tl);
 	return reused < 0 ? -1 : (int32_t)n - reused;
@@ -308,6 +351,7 @@ static int answer(struct talk *t, const struct talk_hooks *h, struct turn *turn,
 	struct timeline_stats st;
 	struct message *m;
 	double start = now_seconds();
+	struct timeline_rows *rows = &st.rows;
 	size_t n;
 	int32_t reused;
 	int rc = 0;
@@ -315,7 +359,7 @@ static int answer(struct talk *t, const struct talk_hooks *h, struct turn *turn,
 	*turn = (struct turn){.stop = STOP_LENGTH};
 	timeline_resume(t->tl);
 	signals_watch(t->tl);
-	reused = talk_sync(t, 1, &n, h->progress, h->progress_ud, e);
+	reused = talk_sync(t, 1, &n, &turn->again, h->progress, h->progress_ud, e);
 	turn->prompt_tokens = (int32_t)n;
 	if (reused < 0) {
 		rc = -1;
@@ -355,6 +399,8 @@ done:
 	/* The first token comes out of the prompt's own logits: it is free. */
 	if (st.decode_tokens > 1 && st.decode_seconds > 0)
 		turn->decode_tps = (st.decode_tokens - 1) / st.decode_seconds;
+	turn->outgrown = !t->outgrown && rows->gone + rows->thinned > 0;
+	t->outgrown |= turn->outgrown;
 	t->total_answer += (uint64_t)turn->answer_tokens;
 	t->last = *turn;
 	return rc;
@@ -389,6 +435,24 @@ int talk_again(struct talk *t, const struct talk_hooks *h, struct turn *turn, st
 	else if (had)
 		message_free(&old);
 	return rc;
+}
+
+int talk_left(const struct timeline_stats *st, struct str *out)
+{
+	const struct timeline_rows *r = &st->rows;
+
+	if (!st->endless || r->gone + r->thinned == 0)
+		return 0;
+	human_count(out, (uint64_t)r->gone);
+	str_adds(out, " of ");
+	human_count(out, (uint64_t)r->seen);
+	str_adds(out, " tokens have left the cache");
+	if (r->thinned) {
+		str_adds(out, ", ");
+		human_count(out, (uint64_t)r->thinned);
+		str_adds(out, " in part");
+	}
+	return 1;
 }
 
 /* ---- JSON ---- */

@@ -29,6 +29,8 @@ struct turn {
 	enum talk_stop stop;
 	int answered;             /* the prompt was read: there is an answer, maybe empty */
 	int32_t prompt_tokens, reused_tokens, answer_tokens;
+	int32_t again;            /* tokens read again that the cache had before: it could not go back */
+	int outgrown;             /* for the first time tokens have left the cache */
 	double ttft_s, prefill_tps, decode_tps;
 };
 
@@ -41,9 +43,11 @@ struct talk {
 	char *kv;                     /* cache policy chosen while talking; NULL = the one of the options */
 	struct message *msg; size_t n_msg, cap_msg;
 	struct document *doc; size_t n_doc;
-	int32_t pinned;               /* tokens that the cache was told are the prefix: system prompt and documents */
+	struct tokens prefix; int prefix_known;   /* what stands before every first question: system prompt and documents */
+	int32_t pinned;               /* tokens that the cache was told are the prefix; -1 = none yet */
 	struct turn last;
 	uint64_t total_answer;        /* tokens of all answers */
+	int outgrown;                 /* tokens have left the cache, and a turn said so */
 };
 
 /* Opens the model and a timeline for it.  On failure nothing is left open. */
@@ -74,6 +78,8 @@ struct talk_hooks {
 	talk_text_fn *text; void *text_ud;
 	timeline_progress_fn *progress; void *progress_ud;
 };
+/* What has left a bounded cache, as "1,234 of 9,426 tokens have left the cache, 99 in part"; 0: nothing has. */
+int  talk_left(const struct timeline_stats *, struct str *out);
 /* Everything as the model gets it; reply_head: up to where its answer begins. */
 int  talk_render(const struct talk *, int reply_head, struct tokens *out, struct err *);
 /* Read now what the next answer would have to read first: documents, and what was said, behind them.  Returns the tokens
@@ -89,6 +95,8 @@ int  talk_again(struct talk *, const struct talk_hooks *, struct turn *, struct 
 size_t talk_undo(struct talk *, size_t n);
 /* Forget what was said; documents stay. */
 void talk_new(struct talk *);
+/* Tell the cache which tokens are the prefix.  ERR_FIT when it has no room for them. */
+int  talk_pin(struct talk *, const struct tokens *want, struct err *);
 /* NULL: back to what the template says. */
 void talk_system(struct talk *, const char *text);
 /* The last answer, or NULL. */

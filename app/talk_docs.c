@@ -30,6 +30,7 @@ int talk_drop_document(struct talk *t, struct str *name)
 		str_adds(name, d->name);
 	document_free(d);
 	t->n_doc--;
+	t->prefix_known = 0;
 	return 1;
 }
 
@@ -39,6 +40,7 @@ void talk_drop_documents(struct talk *t)
 		document_free(&t->doc[--t->n_doc]);
 	free(t->doc);
 	t->doc = NULL;
+	t->prefix_known = 0;
 }
 
 size_t talk_document_tokens(const struct talk *t)
@@ -73,12 +75,18 @@ static void document_notices(const struct doc *doc)
 	str_free(&text);
 }
 
+static int does_not_pin(const struct document *d, const struct err *why, struct err *e)
+{
+	return err_set(e, why->code, "document '%.120s' has %zu tokens: %.240s", d->name, d->tokens, why->msg);
+}
+
 /* With its last document the talk must still fit, and a question behind it. */
 static int document_fits(struct talk *t, struct err *e)
 {
 	const struct document *d = &t->doc[t->n_doc - 1];
 	struct timeline_stats st;
 	struct tokens all = {0};
+	struct err why = {0};
 	char beyond[64] = "";
 	size_t n, rest, wants;
 	int32_t trained;
@@ -88,10 +96,16 @@ static int document_fits(struct talk *t, struct err *e)
 	/* Far too long: say so without rendering it all. */
 	if (d->tokens < (size_t)st.ctx) {
 		rc = talk_render(t, 0, &all, e);
+		if (!rc && st.endless)
+			rc = talk_pin(t, &all, &why) < 0 ? does_not_pin(d, &why, e) : 0;
 		n = all.n;
 		tokens_free(&all);
-		if (rc < 0 || n + ROOM_MIN <= (size_t)st.ctx)
+		if (rc < 0 || st.endless || n + ROOM_MIN <= (size_t)st.ctx)
 			return rc;
+	} else if (st.endless) {
+		/* Who pins nothing lets it pass through. */
+		return timeline_pin(t->tl, (int32_t)(d->tokens < INT32_MAX ? d->tokens : INT32_MAX), &why) < 0 ?
+		       does_not_pin(d, &why, e) : 0;
 	} else {
 		n = d->tokens + (size_t)st.n_tokens;
 	}
@@ -128,6 +142,7 @@ static int document_add(struct talk *t, struct doc *doc, struct err *e)
 		rc = document_fits(t, e);
 	if (!rc && !t->o->quiet)
 		document_notices(doc);
+	t->prefix_known = 0;
 	if (rc < 0)
 		document_free(&t->doc[--t->n_doc]);
 	tokens_free(&id);
