@@ -9,6 +9,7 @@
 #include <cpuid.h>
 #include <math.h>
 #include "kernels/cpu_avx2.h"
+#include "kernels/cpu_choose.h"
 #include "kernels/quant.h"
 
 static int wants_q8(enum dtype type)
@@ -198,7 +199,7 @@ static const struct cpu_fns fns = {
 	.pack = avx2_pack,
 	.wants_q8 = wants_q8,
 	.quantize = quantize,
-	.matmul_panel = avx2_matmul_panel,
+	.matmul_panels = avx2_matmul_panels,
 	.matmul_rows = avx2_matmul_rows,
 	.rmsnorm = rmsnorm,
 	.silu_mul = silu_mul,
@@ -207,6 +208,7 @@ static const struct cpu_fns fns = {
 	.attn_scratch = avx2_attn_scratch,
 	.attn = avx2_attn,
 	.attn_merge = avx2_attn_merge,
+	.choose = &choose_fns_avx2,
 	.read_sum = read_sum,
 };
 

@@ -9,17 +9,16 @@
  *     bytes     one, and signed: |w| times the activation with w's sign (2 * 128 * 127 still fits) */
 #if defined(__x86_64__) && !defined(WEIR_NO_SIMD)
 #include "kernels/cpu_avx2.h"
+#include "kernels/cpu_cols.h"
 #include "kernels/cpu_pack.h"
 #include "kernels/quant.h"
 
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")
 
-enum {
-	PANEL = 8, UNIT = 32,
-	TILE = 4,         /* columns in registers */
-	CHUNK = 64,       /* blocks whose column factors are prepared at a time */
-};
+enum { PANEL = 8, UNIT = 32, TILE = 4 /* columns in registers */ };
+
+static const uint8_t widths[] = { 1, 2, TILE, 0 };
 
 /* Bytes and table values stay signed here, without an offset. */
 INLINE struct pack_format format_of(enum dtype type)
@@ -41,54 +40,7 @@ void avx2_pack(enum dtype type, void *panel, const void *rows, size_t row_bytes,
 	cpu_pack(type, PANEL, 0, panel, rows, row_bytes, n_rows, cols);
 }
 
-static int32_t min32(int32_t a, int32_t b)
-{
-	return a < b ? a : b;
-}
-
 /* ---- quantised weights ---- */
-
-/* Per column and block of one plane (q or lo): the scale, scale * sum for minima, and where the integer sums start. */
-struct factors {
-	float d[TILE][CHUNK];
-	float ds[TILE][2 * CHUNK];       /* per half block when the type has two */
-	int32_t start[TILE][2 * CHUNK];
-};
-
-/* Rows `first` and up = columns c0 and up of the plane q or lo. */
-INLINE void factors_fill(struct factors *p, struct pack_format f, int tile, int first, const struct act *x, int is_lo,
-                         int32_t c0, int32_t b0, int32_t nb)
-{
-	size_t blocks = (size_t)x->cols / 32, at = (size_t)c0 * blocks + (size_t)b0;
-
-	for (int c = first; c < first + tile; c++, at += blocks) {
-		const int32_t *sum = (is_lo ? x->lo_sum : x->sum) + 2 * at;
-
-		for (int32_t b = 0; b < nb; b++)
-			p->d[c][b] = is_lo ? x->d[at + (size_t)b] * (1.0f / 256) : x->d[at + (size_t)b];
-		for (int32_t i = 0; i < nb * f.halves && (f.has_min || f.offset); i++) {
-			int32_t s = f.halves == 2 ? sum[i] : sum[2 * i] + sum[2 * i + 1];
-
-			p->ds[c][i] = p->d[c][i / f.halves] * (float)s;
-			p->start[c][i] = -f.offset * s;
-		}
-	}
-}
-
-/* A bit per wide block of one column. */
-INLINE uint64_t wide_blocks(const struct act *x, int32_t c, int32_t b0, int32_t nb)
-{
-	const uint8_t *w = x->wide + (size_t)c * ((size_t)x->cols / 32) + b0;
-	uint64_t bits = 0, v;
-
-	for (int32_t b = 0; b < nb; b += 8) {
-		v = 0;
-		memcpy(&v, w + b, nb - b < 8 ? (size_t)(nb - b) : 8);
-		/* Eight bytes of 0 or 1: the product gathers them in the top byte. */
-		bits |= (v * 0x0102040810204080 >> 56) << b;
-	}
-	return bits;
-}
 
 /* (x >> n) or (x << -n) in 16-bit lanes: the caller masks what crosses into the neighbour byte. */
 INLINE __m256i shift(__m256i x, int n)
@@ -192,10 +144,27 @@ struct weights {
 	__m256i table;                   /* of types with lookup */
 };
 
-/* acc += block b times `tile` columns.  q, d, ds and start point at this block in the first column; the next column is ldx
- * or a row of struct factors further. */
-INLINE void block_times(enum dtype type, int tile, const struct weights *w, int32_t b, const int8_t *q, size_t ldx,
-                        const float *d, const float *ds, const int32_t *start, __m256 *acc)
+/* What a kernel reads of block b in `tile` columns; by = ds or start, a row of `ld` columns per half block. */
+struct column_block {
+	const int8_t *q[COLS_UNIT];
+	const float *d;
+	const void *by;
+	int ld;
+};
+
+INLINE __m256 by_ds(const struct column_block *k, int h, int c)
+{
+	return _mm256_set1_ps(((const float *)k->by)[h * k->ld + c]);
+}
+
+INLINE __m256i by_start(const struct column_block *k, int h, int c)
+{
+	return _mm256_set1_epi32(((const int32_t *)k->by)[h * k->ld + c]);
+}
+
+/* acc += block b times `tile` columns. */
+INLINE void block_times(enum dtype type, int tile, const struct weights *w, int32_t b, const struct column_block *k,
+                        __m256 *acc)
 {
 	const struct pack_format f = format_of(type);
 	const size_t group_bytes = (size_t)pack_group_units(f) * UNIT, block_bytes = (size_t)pack_block_units(f) * UNIT;
@@ -206,7 +175,7 @@ INLINE void block_times(enum dtype type, int tile, const struct weights *w, int3
 	const uint8_t *head = w->panel + (size_t)(b / f.group) * group_bytes, *sub = head + UNIT;
 	const uint8_t *quants = sub + f.sub * UNIT + (size_t)in * block_bytes;
 	__m256 dw[2], mw[2];
-	__m256i sum[TILE], pairs[TILE];
+	__m256i sum[COLS_UNIT], pairs[COLS_UNIT];
 
 	block_scales(type, f, head, sub, in, dw, mw);
 	UNROLL for (int g = 0; g < 8; g++) {
@@ -215,9 +184,9 @@ INLINE void block_times(enum dtype type, int tile, const struct weights *w, int3
 
 		if (g % per == 0)
 			UNROLL for (int c = 0; c < tile; c++)
-				sum[c] = f.offset ? _mm256_set1_epi32(start[c * 2 * CHUNK + h]) : _mm256_setzero_si256();
+				sum[c] = f.offset ? by_start(k, h, c) : _mm256_setzero_si256();
 		UNROLL for (int c = 0; c < tile; c++) {
-			__m256i a = four(q + (size_t)c * ldx + 4 * g);
+			__m256i a = four(k->q[c] + 4 * g);
 
 			a = f.bytes || f.lookup ? _mm256_maddubs_epi16(size, _mm256_sign_epi8(a, v)) : _mm256_maddubs_epi16(v, a);
 			pairs[c] = g % safe == 0 ? a : _mm256_add_epi16(pairs[c], a);
@@ -227,125 +196,106 @@ INLINE void block_times(enum dtype type, int tile, const struct weights *w, int3
 		if (g % per < per - 1)
 			continue;
 		UNROLL for (int c = 0; c < tile; c++) {
-			acc[c] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum[c]),
-			                         _mm256_mul_ps(dw[h], _mm256_set1_ps(d[c * CHUNK])), acc[c]);
+			acc[c] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum[c]), _mm256_mul_ps(dw[h], _mm256_set1_ps(k->d[c])),
+			                         acc[c]);
 			if (f.has_min)
-				acc[c] = _mm256_fmadd_ps(mw[h], _mm256_set1_ps(ds[c * 2 * CHUNK + h]), acc[c]);
+				acc[c] = _mm256_fmadd_ps(mw[h], by_ds(k, h, c), acc[c]);
 		}
 	}
 }
 
-/* sums += blocks b0 .. b0 + nb times `tile` columns of one plane. */
-INLINE void tile_times(enum dtype type, int tile, const struct weights *w, int32_t b0, int32_t nb, const int8_t *q,
-                       size_t ldx, const struct factors *p, __m256 *sums)
+/* out[8 c ..] = one panel times a tile of columns. */
+INLINE void tile_times(enum dtype type, int tile, const struct weights *w, int32_t blocks, const uint8_t *p, float *out)
 {
-	const int halves = format_of(type).halves;
+	const size_t step = cols_block_bytes(format_of(type), tile);
 	__m256 acc[TILE];
 
-	q += (size_t)b0 * 32;
 	UNROLL for (int c = 0; c < tile; c++)
-		acc[c] = sums[c];
-	for (int32_t b = 0; b < nb; b++, q += 32)
-		block_times(type, tile, w, b0 + b, q, ldx, p->d[0] + b, p->ds[0] + b * halves, p->start[0] + b * halves,
-		            acc);
-	UNROLL for (int c = 0; c < tile; c++)
-		sums[c] = acc[c];
-}
+		acc[c] = _mm256_setzero_ps();
+	for (int32_t b = 0; b < blocks; b++, p += step) {
+		struct column_block k = { .d = (const float *)(const void *)(p + 32 * tile), .by = p + 36 * tile, .ld = tile };
 
-/* The low plane of one column's wide blocks, a bit for each from b0: factors as in factors_fill. */
-INLINE __m256 wide_times(enum dtype type, const struct weights *w, const struct act *x, int32_t c, int32_t b0, uint64_t wide,
-                         __m256 acc)
-{
-	const struct pack_format f = format_of(type);
-	size_t at = (size_t)c * ((size_t)x->cols / 32);
-
-	for (; wide; wide &= wide - 1) {
-		int32_t b = b0 + __builtin_ctzll(wide);
-		const int32_t *lo = x->lo_sum + 2 * (at + (size_t)b);
-		int32_t s[2] = { f.halves == 1 ? lo[0] + lo[1] : lo[0], lo[1] };
-		float d = x->d[at + (size_t)b] * (1.0f / 256);
-		float ds[2] = { d * (float)s[0], d * (float)s[1] };
-		int32_t start[2] = { -f.offset * s[0], -f.offset * s[1] };
-
-		block_times(type, 1, w, b, x->lo + (at + (size_t)b) * 32, 0, &d, ds, start, &acc);
+		UNROLL for (int c = 0; c < tile; c++)
+			k.q[c] = (const int8_t *)p + 32 * c;
+		block_times(type, tile, w, b, &k, acc);
 	}
-	return acc;
+	UNROLL for (int c = 0; c < tile; c++)
+		_mm256_store_ps(out + PANEL * c, acc[c]);
 }
 
-INLINE void panel_columns(enum dtype type, int tile, const uint8_t *panel, const struct act *x, int32_t c0, float *out,
-                          int32_t ldo)
+/* out[8 col ..] += the low plane of n columns of a unit in its block. */
+INLINE void unit_times(enum dtype type, int n, const struct weights *w, const struct cols_unit *u, int first, float *out)
+{
+	struct column_block k = { .d = u->d + first, .by = u->by[0] + first, .ld = COLS_UNIT };
+	__m256 acc[TILE];
+
+	UNROLL for (int c = 0; c < n; c++) {
+		k.q[c] = u->q[first + c];
+		acc[c] = _mm256_load_ps(out + PANEL * u->col[first + c]);
+	}
+	block_times(type, n, w, u->block, &k, acc);
+	UNROLL for (int c = 0; c < n; c++)
+		_mm256_store_ps(out + PANEL * u->col[first + c], acc[c]);
+}
+
+INLINE void panels_type(enum dtype type, const uint8_t *panels, int32_t n_panels, const struct act *x, int32_t c0,
+                        int32_t c1, float *out, int32_t ldo, void *scratch)
 {
 	const struct pack_format f = format_of(type);
-	struct weights w = { .panel = panel };
-	struct factors p;
-	__m256 sums[TILE], lo[TILE];
-	size_t ldx = (size_t)x->cols, at = (size_t)c0 * ldx;
-	int32_t blocks = x->cols / 32;
+	_Alignas(64) float result[COLS_RESULTS * PANEL];
+	size_t panel_bytes = cpu_pack_bytes(type, PANEL, x->cols);
+	struct weights w = { .panel = panels };
+	struct cols k;
 
 	if (f.lookup)
 		w.table = _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)iq4_values));
-	for (int c = 0; c < tile; c++)
-		sums[c] = lo[c] = _mm256_setzero_ps();
-	for (int32_t b0 = 0; b0 < blocks; b0 += CHUNK) {
-		int32_t nb = min32(blocks - b0, CHUNK), n_wide = 0;
-		uint64_t wide[TILE];
+	for (; c0 < c1; c0 += COLS_SET) {
+		cols_prepare(&k, f, widths, x, c0, c1 - c0 < COLS_SET ? c1 - c0 : COLS_SET, scratch);
+		for (int32_t i = 0; i < n_panels; i++) {
+			float *lo = result + PANEL * k.lo_at, *o = out + (size_t)c0 * (size_t)ldo + PANEL * i;
 
-		for (int c = 0; c < tile; c++) {
-			wide[c] = wide_blocks(x, c0 + c, b0, nb);
-			for (uint64_t v = wide[c]; v; v &= v - 1)
-				n_wide++;
-		}
-		factors_fill(&p, f, tile, 0, x, 0, c0, b0, nb);
-		if (tile == 1 && n_wide > nb / 2) {
-			/* Weights are read once: the planes are the two columns of a tile. */
-			__m256 both[TILE] = { sums[0], lo[0] };
+			w.panel = panels + (size_t)i * panel_bytes;
+			for (int32_t t = 0; t < k.n_tiles; t++) {
+				float *r = result + PANEL * k.tile[t].at;
 
-			factors_fill(&p, f, 1, 1, x, 1, c0, b0, nb);
-			tile_times(type, 2, &w, b0, nb, x->q + at, (size_t)((uintptr_t)x->lo - (uintptr_t)x->q), &p, both);
-			sums[0] = both[0];
-			lo[0] = both[1];
-			continue;
-		}
-		tile_times(type, tile, &w, b0, nb, x->q + at, ldx, &p, sums);
-		if (n_wide > nb * tile / 2) {
-			factors_fill(&p, f, tile, 0, x, 1, c0, b0, nb);
-			tile_times(type, tile, &w, b0, nb, x->lo + at, ldx, &p, lo);
-		} else {
-			for (int c = 0; c < tile; c++)
-				lo[c] = wide_times(type, &w, x, c0 + c, b0, wide[c], lo[c]);
+				switch (k.tile[t].width) {
+				case 1:  tile_times(type, 1, &w, k.blocks, k.tile[t].p, r); break;
+				case 2:  tile_times(type, 2, &w, k.blocks, k.tile[t].p, r); break;
+				default: tile_times(type, TILE, &w, k.blocks, k.tile[t].p, r); break;
+				}
+			}
+			for (int32_t c = 0; c < k.n && !k.lo_tiled; c++)
+				_mm256_store_ps(lo + PANEL * c, _mm256_setzero_ps());
+			for (int32_t u = 0; u < k.n_units; u++)
+				switch (k.unit[u].n) {
+				case 1:  unit_times(type, 1, &w, &k.unit[u], 0, lo); break;
+				case 2:  unit_times(type, 2, &w, &k.unit[u], 0, lo); break;
+				default:
+					for (int32_t c = 0; c < k.unit[u].n; c += 4)
+						unit_times(type, 4, &w, &k.unit[u], c, lo);
+				}
+			for (int32_t c = 0; c < k.n; c++, o += ldo)
+				_mm256_storeu_ps(o, _mm256_add_ps(_mm256_load_ps(result + PANEL * c), _mm256_load_ps(lo + PANEL * c)));
 		}
 	}
-	for (int c = 0; c < tile; c++)
-		_mm256_storeu_ps(out + (size_t)(c0 + c) * (size_t)ldo, _mm256_add_ps(sums[c], lo[c]));
 }
 
-INLINE void panel_type(enum dtype type, const uint8_t *panel, const struct act *x, int32_t c0, int32_t c1, float *out,
-                       int32_t ldo)
-{
-	for (; c0 + 4 <= c1; c0 += 4)
-		panel_columns(type, 4, panel, x, c0, out, ldo);
-	for (; c0 + 2 <= c1; c0 += 2)
-		panel_columns(type, 2, panel, x, c0, out, ldo);
-	if (c0 < c1)
-		panel_columns(type, 1, panel, x, c0, out, ldo);
-}
-
-void avx2_matmul_panel(enum dtype type, const void *panel, const struct act *x, int32_t c0, int32_t c1, float *out,
-                       int32_t ldo)
+void avx2_matmul_panels(enum dtype type, const void *panels, int32_t n, const struct act *x, int32_t c0, int32_t c1,
+                        float *out, int32_t ldo, void *scratch)
 {
 	switch (type) {
-	case DT_Q4_0:   panel_type(DT_Q4_0, panel, x, c0, c1, out, ldo); break;
-	case DT_Q4_1:   panel_type(DT_Q4_1, panel, x, c0, c1, out, ldo); break;
-	case DT_Q5_0:   panel_type(DT_Q5_0, panel, x, c0, c1, out, ldo); break;
-	case DT_Q5_1:   panel_type(DT_Q5_1, panel, x, c0, c1, out, ldo); break;
-	case DT_Q8_0:   panel_type(DT_Q8_0, panel, x, c0, c1, out, ldo); break;
-	case DT_Q2_K:   panel_type(DT_Q2_K, panel, x, c0, c1, out, ldo); break;
-	case DT_Q3_K:   panel_type(DT_Q3_K, panel, x, c0, c1, out, ldo); break;
-	case DT_Q4_K:   panel_type(DT_Q4_K, panel, x, c0, c1, out, ldo); break;
-	case DT_Q5_K:   panel_type(DT_Q5_K, panel, x, c0, c1, out, ldo); break;
-	case DT_Q6_K:   panel_type(DT_Q6_K, panel, x, c0, c1, out, ldo); break;
-	case DT_IQ4_NL: panel_type(DT_IQ4_NL, panel, x, c0, c1, out, ldo); break;
-	case DT_IQ4_XS: panel_type(DT_IQ4_XS, panel, x, c0, c1, out, ldo); break;
+	case DT_Q4_0:   panels_type(DT_Q4_0, panels, n, x, c0, c1, out, ldo, scratch); break;
+	case DT_Q4_1:   panels_type(DT_Q4_1, panels, n, x, c0, c1, out, ldo, scratch); break;
+	case DT_Q5_0:   panels_type(DT_Q5_0, panels, n, x, c0, c1, out, ldo, scratch); break;
+	case DT_Q5_1:   panels_type(DT_Q5_1, panels, n, x, c0, c1, out, ldo, scratch); break;
+	case DT_Q8_0:   panels_type(DT_Q8_0, panels, n, x, c0, c1, out, ldo, scratch); break;
+	case DT_Q2_K:   panels_type(DT_Q2_K, panels, n, x, c0, c1, out, ldo, scratch); break;
+	case DT_Q3_K:   panels_type(DT_Q3_K, panels, n, x, c0, c1, out, ldo, scratch); break;
+	case DT_Q4_K:   panels_type(DT_Q4_K, panels, n, x, c0, c1, out, ldo, scratch); break;
+	case DT_Q5_K:   panels_type(DT_Q5_K, panels, n, x, c0, c1, out, ldo, scratch); break;
+	case DT_Q6_K:   panels_type(DT_Q6_K, panels, n, x, c0, c1, out, ldo, scratch); break;
+	case DT_IQ4_NL: panels_type(DT_IQ4_NL, panels, n, x, c0, c1, out, ldo, scratch); break;
+	case DT_IQ4_XS: panels_type(DT_IQ4_XS, panels, n, x, c0, c1, out, ldo, scratch); break;
 	default:        break;               /* plain rows: avx2_matmul_rows */
 	}
 }

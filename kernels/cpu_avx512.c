@@ -8,6 +8,7 @@
 #if defined(__x86_64__) && !defined(WEIR_NO_SIMD)
 #include <math.h>
 #include "kernels/cpu_avx512.h"
+#include "kernels/cpu_choose.h"
 
 static __mmask16 lanes(int32_t n)
 {
@@ -210,7 +211,7 @@ static const struct cpu_fns fns = {
 	.pack = avx512_pack,
 	.wants_q8 = wants_q8,
 	.quantize = quantize,
-	.matmul_panel = avx512_matmul_panel,
+	.matmul_panels = avx512_matmul_panels,
 	.matmul_rows = avx512_matmul_rows,
 	.rmsnorm = rmsnorm,
 	.silu_mul = silu_mul,
@@ -219,6 +220,10 @@ static const struct cpu_fns fns = {
 	.attn_scratch = avx512_attn_scratch,
 	.attn = avx512_attn,
 	.attn_merge = avx512_attn_merge,
+	.probe_mass = avx512_probe_mass,
+	.probe_share = avx512_probe_share,
+	.probe_above = avx512_probe_above,
+	.choose = &choose_fns_avx512,
 	.read_sum = read_sum,
 };
 

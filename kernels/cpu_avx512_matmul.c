@@ -20,17 +20,17 @@
  * The kernels are one function, inlined with the type and the number of columns as constants. */
 #if defined(__x86_64__) && !defined(WEIR_NO_SIMD)
 #include "kernels/cpu_avx512.h"
+#include "kernels/cpu_cols.h"
 #include "kernels/cpu_pack.h"
 #include "kernels/quant.h"
 
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")
 
-enum {
-	PANEL = 16, UNIT = 64,
-	TILE = 8,         /* columns in registers */
-	CHUNK = 64,       /* blocks whose column factors are prepared at a time */
-};
+enum { PANEL = 16, UNIT = 64, TILE = 12 /* columns in registers */ };
+
+/* Twelve columns keep the multipliers busy while a block's weights are taken apart; eight do not quite. */
+static const uint8_t widths[] = { 1, 2, 4, 8, TILE, 0 };
 
 size_t avx512_pack_bytes(enum dtype type, int32_t cols)
 {
@@ -42,73 +42,7 @@ void avx512_pack(enum dtype type, void *panel, const void *rows, size_t row_byte
 	cpu_pack(type, PANEL, 0x80, panel, rows, row_bytes, n_rows, cols);
 }
 
-static int32_t min32(int32_t a, int32_t b)
-{
-	return a < b ? a : b;
-}
-
 /* ---- quantised weights ---- */
-
-/* Per column and block of one plane (q or lo): the scale, scale * sum for minima, and where the integer sums start. */
-struct factors {
-	float d[TILE][CHUNK];
-	float ds[TILE][2 * CHUNK];       /* per half block when the type has two */
-	int32_t start[TILE][2 * CHUNK];
-};
-
-/* sums at i .. i + 15 per block, or per half block: both halves of a block added up unless the type keeps them apart. */
-INLINE __m512i block_sums(struct pack_format f, const int32_t *sum, int32_t i, int32_t n)
-{
-	const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
-	const __m512i odd = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
-	__mmask32 there = n - i >= 16 ? ~0u : (__mmask32)((1ull << (3 - f.halves) * (n - i)) - 1);
-	__m512i a, b;
-
-	if (f.halves == 2)
-		return _mm512_maskz_loadu_epi32((__mmask16)there, sum + i);
-	a = _mm512_maskz_loadu_epi32((__mmask16)there, sum + 2 * i);
-	b = _mm512_maskz_loadu_epi32((__mmask16)(there >> 16), sum + 2 * i + 16);
-	return _mm512_add_epi32(_mm512_permutex2var_epi32(a, even, b), _mm512_permutex2var_epi32(a, odd, b));
-}
-
-/* Rows `first` and up = columns c0 and up of the plane q or lo. */
-INLINE void factors_fill(struct factors *p, struct pack_format f, int tile, int first, const struct act *x, int is_lo,
-                         int32_t c0, int32_t b0, int32_t nb)
-{
-	const int32_t *sum = is_lo ? x->lo_sum : x->sum;
-	const __m512 part = _mm512_set1_ps(is_lo ? 1.0f / 256 : 1);
-
-	const __m512i low = _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
-	size_t blocks = (size_t)x->cols / 32, at = (size_t)c0 * blocks + (size_t)b0;
-
-	for (int c = first; c < first + tile; c++, at += blocks) {
-		for (int32_t b = 0; b < nb; b += 16) {
-			__mmask16 mask = nb - b >= 16 ? 0xffff : (__mmask16)((1u << (nb - b)) - 1);
-
-			_mm512_storeu_ps(p->d[c] + b, _mm512_mul_ps(_mm512_maskz_loadu_ps(mask, x->d + at + b), part));
-		}
-		for (int32_t i = 0; i < nb * f.halves && (f.has_min || f.offset); i += 16) {
-			__m512i s = block_sums(f, sum + 2 * at, i, nb * f.halves);
-
-			if (f.has_min) {
-				__m512 d = f.halves == 1 ? _mm512_loadu_ps(p->d[c] + i)
-				                         : _mm512_permutexvar_ps(low, _mm512_castps256_ps512(_mm256_loadu_ps(p->d[c] + i / 2)));
-
-				_mm512_storeu_ps(p->ds[c] + i, _mm512_mul_ps(d, _mm512_cvtepi32_ps(s)));
-			}
-			if (f.offset)
-				_mm512_storeu_si512(p->start[c] + i, _mm512_mullo_epi32(s, _mm512_set1_epi32(-f.offset)));
-		}
-	}
-}
-
-/* A bit per wide block of one column. */
-INLINE uint64_t wide_blocks(const struct act *x, int32_t c, int32_t b0, int32_t nb)
-{
-	__m512i v = _mm512_maskz_loadu_epi8(~(__mmask64)0 >> (64 - nb), x->wide + (size_t)c * ((size_t)x->cols / 32) + b0);
-
-	return _mm512_test_epi8_mask(v, v);
-}
 
 /* (x >> n) or (x << -n) in 16-bit lanes: the caller masks what crosses into the neighbour byte. */
 INLINE __m512i shift(__m512i x, int n)
@@ -201,10 +135,27 @@ struct weights {
 	__m512i table;                   /* of types with lookup */
 };
 
-/* acc += block b times `tile` columns.  q, d, ds and start point at this block in the first column; the next column is ldx
- * or a row of struct factors further. */
-INLINE void block_times(enum dtype type, int tile, const struct weights *w, int32_t b, const int8_t *q, size_t ldx,
-                        const float *d, const float *ds, const int32_t *start, __m512 *acc)
+/* What a kernel reads of block b in `tile` columns; by = ds or start, a row of `ld` columns per half block. */
+struct column_block {
+	const int8_t *q[TILE];
+	const float *d;
+	const void *by;
+	int ld;
+};
+
+INLINE __m512 by_ds(const struct column_block *k, int h, int c)
+{
+	return _mm512_set1_ps(((const float *)k->by)[h * k->ld + c]);
+}
+
+INLINE __m512i by_start(const struct column_block *k, int h, int c)
+{
+	return _mm512_set1_epi32(((const int32_t *)k->by)[h * k->ld + c]);
+}
+
+/* acc += block b times `tile` columns. */
+INLINE void block_times(enum dtype type, int tile, const struct weights *w, int32_t b, const struct column_block *k,
+                        __m512 *acc)
 {
 	const struct pack_format f = pack_format_of(type);
 	const size_t group_bytes = (size_t)pack_group_units(f) * UNIT, block_bytes = (size_t)pack_block_units(f) * UNIT;
@@ -222,133 +173,114 @@ INLINE void block_times(enum dtype type, int tile, const struct weights *w, int3
 
 		if (g % per == 0)
 			UNROLL for (int c = 0; c < tile; c++)
-				sum[c] = f.offset ? _mm512_set1_epi32(start[c * 2 * CHUNK + h]) : _mm512_setzero_si512();
+				sum[c] = f.offset ? by_start(k, h, c) : _mm512_setzero_si512();
 		UNROLL for (int c = 0; c < tile; c++)
-			sum[c] = _mm512_dpbusd_epi32(sum[c], v, four(q + (size_t)c * ldx + 4 * g));
+			sum[c] = _mm512_dpbusd_epi32(sum[c], v, four(k->q[c] + 4 * g));
 		if (g % per < per - 1)
 			continue;
 		UNROLL for (int c = 0; c < tile; c++) {
-			acc[c] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[c]),
-			                         _mm512_mul_ps(dw[h], _mm512_set1_ps(d[c * CHUNK])), acc[c]);
+			acc[c] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[c]), _mm512_mul_ps(dw[h], _mm512_set1_ps(k->d[c])),
+			                         acc[c]);
 			if (f.has_min)
-				acc[c] = _mm512_fmadd_ps(mw[h], _mm512_set1_ps(ds[c * 2 * CHUNK + h]), acc[c]);
+				acc[c] = _mm512_fmadd_ps(mw[h], by_ds(k, h, c), acc[c]);
 		}
 	}
 }
 
-/* sums += blocks b0 .. b0 + nb times `tile` columns of one plane. */
-INLINE void tile_times(enum dtype type, int tile, const struct weights *w, int32_t b0, int32_t nb, const int8_t *q,
-                       size_t ldx, const struct factors *p, __m512 *sums)
+/* out[16 c ..] = one panel times a tile of columns. */
+INLINE void tile_times(enum dtype type, int tile, const struct weights *w, int32_t blocks, const uint8_t *p, float *out)
 {
-	const int halves = pack_format_of(type).halves;
+	const size_t step = cols_block_bytes(pack_format_of(type), tile);
 	__m512 acc[TILE];
 
-	q += (size_t)b0 * 32;
 	UNROLL for (int c = 0; c < tile; c++)
-		acc[c] = sums[c];
-	for (int32_t b = 0; b < nb; b++, q += 32)
-		block_times(type, tile, w, b0 + b, q, ldx, p->d[0] + b, p->ds[0] + b * halves, p->start[0] + b * halves,
-		            acc);
-	UNROLL for (int c = 0; c < tile; c++)
-		sums[c] = acc[c];
-}
+		acc[c] = _mm512_setzero_ps();
+	for (int32_t b = 0; b < blocks; b++, p += step) {
+		struct column_block k = { .d = (const float *)(const void *)(p + 32 * tile), .by = p + 36 * tile, .ld = tile };
 
-/* The low plane of one column's wide blocks, a bit for each from b0: factors as in factors_fill. */
-INLINE __m512 wide_times(enum dtype type, const struct weights *w, const struct act *x, int32_t c, int32_t b0, uint64_t wide,
-                         __m512 acc)
-{
-	const struct pack_format f = pack_format_of(type);
-	size_t at = (size_t)c * ((size_t)x->cols / 32);
-
-	for (; wide; wide &= wide - 1) {
-		int32_t b = b0 + __builtin_ctzll(wide);
-		const int32_t *lo = x->lo_sum + 2 * (at + (size_t)b);
-		int32_t s[2] = { f.halves == 1 ? lo[0] + lo[1] : lo[0], lo[1] };
-		float d = x->d[at + (size_t)b] * (1.0f / 256);
-		float ds[2] = { d * (float)s[0], d * (float)s[1] };
-		int32_t start[2] = { -f.offset * s[0], -f.offset * s[1] };
-
-		block_times(type, 1, w, b, x->lo + (at + (size_t)b) * 32, 0, &d, ds, start, &acc);
+		UNROLL for (int c = 0; c < tile; c++)
+			k.q[c] = (const int8_t *)p + 32 * c;
+		block_times(type, tile, w, b, &k, acc);
 	}
-	return acc;
+	UNROLL for (int c = 0; c < tile; c++)
+		_mm512_store_ps(out + PANEL * c, acc[c]);
 }
 
-INLINE void panel_columns(enum dtype type, int tile, const uint8_t *panel, const struct act *x, int32_t c0, float *out,
-                          int32_t ldo)
+/* out[16 col ..] += the low plane of a few columns in one block. */
+INLINE void unit_times(enum dtype type, int n, const struct weights *w, const struct cols_unit *u, float *out)
+{
+	struct column_block k = { .d = u->d, .by = u->by, .ld = COLS_UNIT };
+	__m512 acc[TILE];
+
+	UNROLL for (int c = 0; c < n; c++) {
+		k.q[c] = u->q[c];
+		acc[c] = _mm512_load_ps(out + PANEL * u->col[c]);
+	}
+	block_times(type, n, w, u->block, &k, acc);
+	UNROLL for (int c = 0; c < n; c++)
+		_mm512_store_ps(out + PANEL * u->col[c], acc[c]);
+}
+
+INLINE void panels_type(enum dtype type, const uint8_t *panels, int32_t n_panels, const struct act *x, int32_t c0,
+                        int32_t c1, float *out, int32_t ldo, void *scratch)
 {
 	const struct pack_format f = pack_format_of(type);
-	struct weights w = { .panel = panel };
-	struct factors p;
-	__m512 sums[TILE], lo[TILE];
-	size_t ldx = (size_t)x->cols, at = (size_t)c0 * ldx;
-	int32_t blocks = x->cols / 32;
+	_Alignas(64) float result[COLS_RESULTS * PANEL];
+	size_t panel_bytes = cpu_pack_bytes(type, PANEL, x->cols);
+	struct weights w = { .panel = panels };
+	struct cols k;
 
 	if (f.lookup)
 		w.table = _mm512_xor_si512(_mm512_broadcast_i32x4(_mm_loadu_si128((const void *)iq4_values)),
 		                           _mm512_set1_epi8((char)0x80));
-	for (int c = 0; c < tile; c++)
-		sums[c] = lo[c] = _mm512_setzero_ps();
-	for (int32_t b0 = 0; b0 < blocks; b0 += CHUNK) {
-		int32_t nb = min32(blocks - b0, CHUNK), n_wide = 0;
-		uint64_t wide[TILE];
+	for (; c0 < c1; c0 += COLS_SET) {
+		cols_prepare(&k, f, widths, x, c0, c1 - c0 < COLS_SET ? c1 - c0 : COLS_SET, scratch);
+		for (int32_t i = 0; i < n_panels; i++) {
+			float *lo = result + PANEL * k.lo_at, *o = out + (size_t)c0 * (size_t)ldo + PANEL * i;
 
-		for (int c = 0; c < tile; c++) {
-			wide[c] = wide_blocks(x, c0 + c, b0, nb);
-			n_wide += __builtin_popcountll(wide[c]);
-		}
-		factors_fill(&p, f, tile, 0, x, 0, c0, b0, nb);
-		if (tile == 1 && n_wide > nb / 2) {
-			/* Weights are read once: the planes are the two columns of a tile. */
-			__m512 both[TILE] = { sums[0], lo[0] };
+			w.panel = panels + (size_t)i * panel_bytes;
+			for (int32_t t = 0; t < k.n_tiles; t++) {
+				float *r = result + PANEL * k.tile[t].at;
 
-			factors_fill(&p, f, 1, 1, x, 1, c0, b0, nb);
-			tile_times(type, 2, &w, b0, nb, x->q + at, (size_t)((uintptr_t)x->lo - (uintptr_t)x->q), &p, both);
-			sums[0] = both[0];
-			lo[0] = both[1];
-			continue;
-		}
-		tile_times(type, tile, &w, b0, nb, x->q + at, ldx, &p, sums);
-		if (n_wide > nb * tile / 2) {
-			factors_fill(&p, f, tile, 0, x, 1, c0, b0, nb);
-			tile_times(type, tile, &w, b0, nb, x->lo + at, ldx, &p, lo);
-		} else {
-			for (int c = 0; c < tile; c++)
-				lo[c] = wide_times(type, &w, x, c0 + c, b0, wide[c], lo[c]);
+				switch (k.tile[t].width) {
+				case 1:  tile_times(type, 1, &w, k.blocks, k.tile[t].p, r); break;
+				case 2:  tile_times(type, 2, &w, k.blocks, k.tile[t].p, r); break;
+				case 4:  tile_times(type, 4, &w, k.blocks, k.tile[t].p, r); break;
+				case 8:  tile_times(type, 8, &w, k.blocks, k.tile[t].p, r); break;
+				default: tile_times(type, TILE, &w, k.blocks, k.tile[t].p, r); break;
+				}
+			}
+			for (int32_t c = 0; c < k.n && !k.lo_tiled; c++)
+				_mm512_store_ps(lo + PANEL * c, _mm512_setzero_ps());
+			for (int32_t u = 0; u < k.n_units; u++)
+				switch (k.unit[u].n) {
+				case 1:  unit_times(type, 1, &w, &k.unit[u], lo); break;
+				case 2:  unit_times(type, 2, &w, &k.unit[u], lo); break;
+				case 4:  unit_times(type, 4, &w, &k.unit[u], lo); break;
+				default: unit_times(type, 8, &w, &k.unit[u], lo); break;
+				}
+			for (int32_t c = 0; c < k.n; c++, o += ldo)
+				_mm512_storeu_ps(o, _mm512_add_ps(_mm512_load_ps(result + PANEL * c), _mm512_load_ps(lo + PANEL * c)));
 		}
 	}
-	for (int c = 0; c < tile; c++)
-		_mm512_storeu_ps(out + (size_t)(c0 + c) * (size_t)ldo, _mm512_add_ps(sums[c], lo[c]));
 }
 
-INLINE void panel_type(enum dtype type, const uint8_t *panel, const struct act *x, int32_t c0, int32_t c1, float *out,
-                       int32_t ldo)
-{
-	for (; c0 + 8 <= c1; c0 += 8)
-		panel_columns(type, 8, panel, x, c0, out, ldo);
-	for (; c0 + 4 <= c1; c0 += 4)
-		panel_columns(type, 4, panel, x, c0, out, ldo);
-	for (; c0 + 2 <= c1; c0 += 2)
-		panel_columns(type, 2, panel, x, c0, out, ldo);
-	if (c0 < c1)
-		panel_columns(type, 1, panel, x, c0, out, ldo);
-}
-
-void avx512_matmul_panel(enum dtype type, const void *panel, const struct act *x, int32_t c0, int32_t c1, float *out,
-                         int32_t ldo)
+void avx512_matmul_panels(enum dtype type, const void *panels, int32_t n, const struct act *x, int32_t c0, int32_t c1,
+                          float *out, int32_t ldo, void *scratch)
 {
 	switch (type) {
-	case DT_Q4_0:   panel_type(DT_Q4_0, panel, x, c0, c1, out, ldo); break;
-	case DT_Q4_1:   panel_type(DT_Q4_1, panel, x, c0, c1, out, ldo); break;
-	case DT_Q5_0:   panel_type(DT_Q5_0, panel, x, c0, c1, out, ldo); break;
-	case DT_Q5_1:   panel_type(DT_Q5_1, panel, x, c0, c1, out, ldo); break;
-	case DT_Q8_0:   panel_type(DT_Q8_0, panel, x, c0, c1, out, ldo); break;
-	case DT_Q2_K:   panel_type(DT_Q2_K, panel, x, c0, c1, out, ldo); break;
-	case DT_Q3_K:   panel_type(DT_Q3_K, panel, x, c0, c1, out, ldo); break;
-	case DT_Q4_K:   panel_type(DT_Q4_K, panel, x, c0, c1, out, ldo); break;
-	case DT_Q5_K:   panel_type(DT_Q5_K, panel, x, c0, c1, out, ldo); break;
-	case DT_Q6_K:   panel_type(DT_Q6_K, panel, x, c0, c1, out, ldo); break;
-	case DT_IQ4_NL: panel_type(DT_IQ4_NL, panel, x, c0, c1, out, ldo); break;
-	case DT_IQ4_XS: panel_type(DT_IQ4_XS, panel, x, c0, c1, out, ldo); break;
+	case DT_Q4_0:   panels_type(DT_Q4_0, panels, n, x, c0, c1, out, ldo, scratch); break;
+	case DT_Q4_1:   panels_type(DT_Q4_1, panels, n, x, c0, c1, out, ldo, scratch); break;
+	case DT_Q5_0:   panels_type(DT_Q5_0, panels, n, x, c0, c1, out, ldo, scratch); break;
+	case DT_Q5_1:   panels_type(DT_Q5_1, panels, n, x, c0, c1, out, ldo, scratch); break;
+	case DT_Q8_0:   panels_type(DT_Q8_0, panels, n, x, c0, c1, out, ldo, scratch); break;
+	case DT_Q2_K:   panels_type(DT_Q2_K, panels, n, x, c0, c1, out, ldo, scratch); break;
+	case DT_Q3_K:   panels_type(DT_Q3_K, panels, n, x, c0, c1, out, ldo, scratch); break;
+	case DT_Q4_K:   panels_type(DT_Q4_K, panels, n, x, c0, c1, out, ldo, scratch); break;
+	case DT_Q5_K:   panels_type(DT_Q5_K, panels, n, x, c0, c1, out, ldo, scratch); break;
+	case DT_Q6_K:   panels_type(DT_Q6_K, panels, n, x, c0, c1, out, ldo, scratch); break;
+	case DT_IQ4_NL: panels_type(DT_IQ4_NL, panels, n, x, c0, c1, out, ldo, scratch); break;
+	case DT_IQ4_XS: panels_type(DT_IQ4_XS, panels, n, x, c0, c1, out, ldo, scratch); break;
 	default:        break;               /* plain rows: avx512_matmul_rows */
 	}
 }

@@ -3,6 +3,7 @@
  * Plain loops with sums in double, on any machine.  Nothing here is tuned, but weights and keys are converted
  * once per group of columns or queries, so that a machine without a faster level still gets somewhere. */
 #include "kernels/cpu_fns.h"
+#include "kernels/cpu_choose.h"
 #include "kernels/quant.h"
 
 #include <math.h>
@@ -78,16 +79,19 @@ static void c_quantize(const struct act *a, int32_t row)
 	}
 }
 
-static void c_matmul_panel(enum dtype type, const void *panel, const struct act *x, int32_t c0, int32_t c1,
-                           float *out, int32_t ldo)
+/* Nothing is packed at this level. */
+static void c_matmul_panels(enum dtype type, const void *panels, int32_t n, const struct act *x, int32_t c0, int32_t c1,
+                            float *out, int32_t ldo, void *scratch)
 {
 	(void)type;
-	(void)panel;
+	(void)panels;
+	(void)n;
 	(void)x;
 	(void)c0;
 	(void)c1;
 	(void)out;
 	(void)ldo;
+	(void)scratch;
 }
 
 /* Products of 16-bit integers summed into 32 bits: a form that compilers know how to make fast
@@ -234,11 +238,11 @@ static int32_t first_query(const struct attn_tile *t, int32_t k, int32_t from)
 
 static const float *kv_row(const struct attn_tile *t, const void *plane, int32_t k, float *tmp)
 {
-	size_t at = (size_t)k * (size_t)t->head_dim;
+	size_t at = attn_row(t, k) * (size_t)dtype_bytes(t->kv_type, (uint64_t)t->head_dim);
 
 	if (t->kv_type == DT_F32)
-		return (const float *)plane + at;
-	dtype_to_f32(DT_F16, tmp, (const uint16_t *)plane + at, t->head_dim);
+		return (const float *)(const void *)((const char *)plane + at);
+	dtype_to_f32(t->kv_type, tmp, (const char *)plane + at, t->head_dim);
 	return tmp;
 }
 
@@ -266,9 +270,12 @@ static void c_attn(const struct attn_tile *t)
 		int32_t n = (t->limit[r] < t->k1 ? t->limit[r] : t->k1) - t->k0;
 		double *s = score + (size_t)r * ATTN_SPAN, m = -INFINITY, l = 0;
 
-		for (int32_t i = 0; i < n; i++)
+		for (int32_t i = 0; i < n; i++) {
 			if (s[i] > m)
 				m = s[i];
+			if (t->score)
+				t->score[r][i] = (float)s[i];
+		}
 		for (int32_t i = 0; i < n; i++) {
 			s[i] = exp(s[i] - (double)(float)m);
 			l += s[i];
@@ -307,6 +314,53 @@ static void c_attn_merge(struct attn_state *a, const struct attn_state *b, int32
 		a->acc[j] = (float)(a->acc[j] * fa + b->acc[j] * fb);
 }
 
+static double median(double *p, int32_t n)
+{
+	for (int32_t i = 1; i < n; i++)
+		for (int32_t j = i; j > 0 && p[j] < p[j - 1]; j--) {
+			double x = p[j];
+
+			p[j] = p[j - 1];
+			p[j - 1] = x;
+		}
+	return (p[(n - 1) / 2] + p[n / 2]) / 2;
+}
+
+static void c_probe_mass(const struct probe_tile *t)
+{
+	for (int32_t c = 0; c < t->n; c++) {
+		double p[PROBE_HEADS], most = 0, sum = 0, x;
+
+		for (int32_t h = 0; h < t->heads; h++) {
+			p[h] = exp((double)t->score[(size_t)h * t->stride + (size_t)c] - t->m[h]) / t->l[h];
+			sum += p[h];
+			if (!(p[h] <= most))
+				most = p[h];
+		}
+		x = t->reduce == REDUCE_MAX ? most : t->reduce == REDUCE_MEAN ? sum / t->heads : median(p, t->heads);
+		t->out[c] = (float)(t->out[c] + t->weight * x);
+	}
+}
+
+static void c_probe_share(float *out, const float *score, int32_t n, float m, float l)
+{
+	for (int32_t i = 0; i < n; i++)
+		out[i] = (float)(exp((double)score[i] - m) / l);
+}
+
+static void c_probe_above(const float *p, int32_t n, float least, float *sum, int32_t *count)
+{
+	double s = 0;
+
+	*count = 0;
+	for (int32_t i = 0; i < n; i++)
+		if (p[i] >= least) {
+			s += p[i];
+			++*count;
+		}
+	*sum = (float)s;
+}
+
 static uint64_t c_read_sum(const void *p, size_t n)
 {
 	const uint64_t *w = p;
@@ -331,7 +385,7 @@ const struct cpu_fns cpu_fns_c = {
 	.pack = c_pack,
 	.wants_q8 = c_wants_q8,
 	.quantize = c_quantize,
-	.matmul_panel = c_matmul_panel,
+	.matmul_panels = c_matmul_panels,
 	.matmul_rows = c_matmul_rows,
 	.rmsnorm = c_rmsnorm,
 	.silu_mul = c_silu_mul,
@@ -340,5 +394,9 @@ const struct cpu_fns cpu_fns_c = {
 	.attn_scratch = c_attn_scratch,
 	.attn = c_attn,
 	.attn_merge = c_attn_merge,
+	.probe_mass = c_probe_mass,
+	.probe_share = c_probe_share,
+	.probe_above = c_probe_above,
+	.choose = &choose_fns_c,
 	.read_sum = c_read_sum,
 };

@@ -37,25 +37,47 @@ struct act {
  * root mean square, 32 * 127^2 / 4.75^2. */
 enum { ACT_WIDE_BELOW = 22875 };
 
-/* Running softmax of one (token, query head): m = max score, l = sum exp(score - m), acc = sum exp() * v. */
+/* Running softmax of one (token, query head): m = max score, l = sum exp(score - m), acc = sum exp() * v.  A level may
+ * count scores in a unit of its own (powers of 2): m and score[] of attn_tile are for the same level's functions only. */
 struct attn_state { float m, l; float *acc; /* [head_dim] */ };
 
 enum { ATTN_BLOCK = 64, ATTN_SPAN = 512 };
-/* One KV head, rows [k0, k1) of one span (k1 - k0 <= ATTN_SPAN, k0 a multiple of ATTN_SPAN).  Keys are taken in blocks of
- * ATTN_BLOCK at multiples of ATTN_BLOCK; query row r sees rows k < limit[r] (r = token-major (token, head of the group);
- * limits ascend).  States start empty (m = -inf, l = 0, acc = 0); a state's result depends on its own query and
- * limit alone. */
+/* One KV head, keys [k0, k1) of one span (k1 - k0 <= ATTN_SPAN, k0 a multiple of ATTN_SPAN).  Keys are taken in blocks of
+ * ATTN_BLOCK at multiples of ATTN_BLOCK; query row r sees keys k < limit[r] (r = token-major (token, head of the group);
+ * limits ascend).  Whatever the states held, they start empty (m = -inf, l = 0, acc = 0); a state's result depends on its
+ * own query and limit alone. */
 struct attn_tile {
 	const float *const *q;     /* [n_q] pointers to head_dim values, unscaled */
 	const int32_t *limit;      /* [n_q] */
 	struct attn_state *st;     /* [n_q] */
 	int32_t n_q, head_dim, k0, k1;
-	enum dtype kv_type;        /* DT_F16 or DT_F32 */
-	const void *k, *v;         /* row 0 of this head's planes; rows are head_dim values */
+	enum dtype kv_type;        /* F16, F32, BF16 or Q8_0 */
+	const void *k, *v;         /* row 0 of the planes; rows are head_dim values */
+	const int32_t *rows;       /* key k lies in row rows[k]; NULL = in row k */
 	float scale;
+	float *const *score;       /* NULL, or [n_q]: score[r][k - k0] = scaled score of each key that r sees */
 	float *scratch;            /* per thread, attn_scratch(head_dim, n_q) floats */
 };
 
+/* Where the row of key k starts, in rows. */
+static inline size_t attn_row(const struct attn_tile *t, int32_t k)
+{
+	return (size_t)(t->rows ? t->rows[k] : k);
+}
+
+/* What one token gave to n columns: out[c] += weight * (its heads' probabilities of column c, reduced). */
+struct probe_tile {
+	const float *score;        /* [heads][stride], as attn left them */
+	const float *m, *l;        /* [heads], of the finished states */
+	float *out;
+	size_t stride;
+	int32_t n, heads;
+	enum reduce reduce;
+	float weight;
+};
+enum { PROBE_HEADS = 256 };    /* most heads in one reduction */
+
+struct choose_fns;
 struct cpu_fns {
 	const char *name;          /* "c", "avx2", "avx512" */
 	int32_t panel;             /* rows per panel of packed weights */
@@ -70,9 +92,11 @@ struct cpu_fns {
 	/* Fill in everything about one row of a->x (cols a multiple of 32); the same bits at every level. */
 	void (*quantize)(const struct act *a, int32_t row);
 
-	/* out[c * ldo + r] = w_row(r) . x_col(c) for the rows of one packed panel, columns c0..c1 of x. */
-	void (*matmul_panel)(enum dtype, const void *panel, const struct act *x, int32_t c0, int32_t c1,
-	                     float *out, int32_t ldo);
+	/* out[c * ldo + r] = w_row(r) . x_col(c) for the rows of n packed panels, one after the other in memory, and columns
+	 * c0..c1 of x.  Preparing the columns costs as much as one or two panels.  scratch: cols_scratch(x->cols) bytes,
+	 * 64-byte aligned. */
+	void (*matmul_panels)(enum dtype, const void *panels, int32_t n, const struct act *x, int32_t c0, int32_t c1,
+	                      float *out, int32_t ldo, void *scratch);
 	/* The same for plain rows w[0..n_rows), row_bytes apart. */
 	void (*matmul_rows)(enum dtype, const void *w, size_t row_bytes, int32_t n_rows, const struct act *x,
 	                    int32_t c0, int32_t c1, float *out, int32_t ldo);
@@ -86,6 +110,12 @@ struct cpu_fns {
 	void (*attn)(const struct attn_tile *);
 	/* a = merge of a and b: the softmax over the union of their keys. */
 	void (*attn_merge)(struct attn_state *a, const struct attn_state *b, int32_t head_dim);
+	void (*probe_mass)(const struct probe_tile *);
+	/* out[i] = probability of score[i] under (m, l); may be in place. */
+	void (*probe_share)(float *out, const float *score, int32_t n, float m, float l);
+	/* Sum and number of the p[i] >= least. */
+	void (*probe_above)(const float *p, int32_t n, float least, float *sum, int32_t *count);
+	const struct choose_fns *choose;                         /* choosing rows (cpu_choose.h) */
 	/* Sum a buffer as fast as it can be read (bandwidth probe). */
 	uint64_t (*read_sum)(const void *p, size_t n);
 };

@@ -3,11 +3,14 @@
 #include <string.h>
 
 #include "kernels/cpu.h"
+#include "kernels/cpu_cols.h"
 
 enum {
 	MAX_PARTS = 8,               /* products of one hand-over */
-	COL_STEP = 128,              /* columns per leaf call: results stay in the first cache level */
-	ACT_BYTES = 256 << 10,       /* activations of one column tile: half of a small second level */
+	TILE_FLOATS = 16 << 10,      /* results of one leaf call: half of a small second level with those of a gated unit */
+	COL_TILE = 2 * 12,           /* columns of a task: whole register tiles */
+	RUN_BYTES = 256 << 10,       /* weights of a task that takes many columns: they stay in the second cache level */
+	RUN_PANELS = 16,             /* and at least so many panels, or preparing the columns shows */
 	TASK_BYTES = 24 << 10,       /* weights x columns below which splitting does not pay */
 	SHARE_BYTES = 4 << 20,       /* weights that one thread reads in one go */
 };
@@ -67,7 +70,8 @@ struct product_job {
 	int32_t panels;              /* of all parts */
 	int32_t panel_tasks;         /* ranges of panels */
 	int32_t col_tile, col_tiles;
-	size_t tile_floats;          /* result tile, per thread */
+	size_t cols_bytes;           /* scratch of a thread: prepared columns, and then a tile of results (or two) */
+	size_t scratch_bytes;
 	struct part part[MAX_PARTS];
 };
 
@@ -90,21 +94,20 @@ static struct act act_from(const struct act *a, int32_t c0, int32_t n)
 	return v;
 }
 
-static void weight_times(const struct cpu_fns *f, const struct weight *w, int32_t panel, int32_t n_rows,
-                         const struct act *x, float *tile)
+static void weight_times(const struct cpu_fns *f, const struct weight *w, int32_t panel, int32_t n_panels, int32_t n_rows,
+                         const struct act *x, float *tile, int32_t ld, void *scratch)
 {
 	if (w->packed)
-		f->matmul_panel(w->type, w->data + (size_t)panel * w->panel_bytes, x, 0, x->n, tile, f->panel);
+		f->matmul_panels(w->type, w->data + (size_t)panel * w->panel_bytes, n_panels, x, 0, x->n, tile, ld, scratch);
 	else
 		f->matmul_rows(w->type, w->data + (size_t)panel * (size_t)f->panel * w->row_bytes, w->row_bytes,
-		               n_rows, x, 0, x->n, tile, f->panel);
+		               n_rows, x, 0, x->n, tile, ld);
 }
 
-/* Move a tile [n][panel] into the output rows. */
-static void store_tile(const struct part *p, const float *tile, int32_t panel, int32_t r0, int32_t nr,
-                       int32_t c0, int32_t n)
+/* Move a tile [n][ld] into the output rows. */
+static void store_tile(const struct part *p, const float *tile, int32_t ld, int32_t r0, int32_t nr, int32_t c0, int32_t n)
 {
-	for (int32_t c = 0; c < n; c++, tile += panel) {
+	for (int32_t c = 0; c < n; c++, tile += ld) {
 		float *out = p->out + (size_t)(c0 + c) * (size_t)p->rows + r0;
 
 		if (p->bias && p->accumulate)
@@ -116,47 +119,59 @@ static void store_tile(const struct part *p, const float *tile, int32_t panel, i
 		else if (p->accumulate)
 			for (int32_t r = 0; r < nr; r++)
 				out[r] += tile[r];
-		else if (nr == 16)
-			memcpy(out, tile, 16 * sizeof *out);     /* a whole panel: one vector, not a call */
 		else
 			memcpy(out, tile, (size_t)nr * sizeof *out);
 	}
 }
 
+/* Panels p .. p + n of one part times columns c0 .. c1. */
+static void part_task(const struct product_job *j, const struct part *part, int32_t p, int32_t n, int32_t c0, int32_t c1,
+                      char *scratch)
+{
+	const struct cpu_fns *f = j->c->fns;
+	struct act x = act_from(&j->x, c0, c1 - c0);
+	int32_t most = TILE_FLOATS / (f->panel * x.n);
+	float *tile = (float *)(void *)(scratch + j->cols_bytes);
+
+	for (int32_t m; n > 0; n -= m, p += m) {
+		int32_t r0 = p * f->panel, nr, ld;
+
+		if (cpu_cancelled(j->c))
+			return;
+		m = min32(n, most);
+		ld = m * f->panel;
+		nr = min32(ld, part->rows - r0);
+		weight_times(f, &part->w, p, m, nr, &x, tile, ld, scratch);
+		if (j->glu) {
+			float *up = tile + (size_t)ld * (size_t)x.n;
+
+			weight_times(f, &part->up, p, m, nr, &x, up, ld, scratch);
+			/* Whole panels, so that the level never takes its tail path. */
+			f->silu_mul(tile, up, x.n * ld);
+		}
+		store_tile(part, tile, ld, r0, nr, c0, x.n);
+	}
+}
+
+/* Tasks that follow each other take the same panels, so that these are in the caches for all columns. */
 static void product_task(void *arg, int task, int worker)
 {
 	const struct product_job *j = arg;
-	const struct cpu_fns *f = j->c->fns;
-	int32_t range = task % j->panel_tasks, panel = f->panel;
-	int32_t c0 = task / j->panel_tasks * j->col_tile, c1 = min32(c0 + j->col_tile, j->x.n);
+	int32_t range = task / j->col_tiles, c0 = task % j->col_tiles * j->col_tile;
+	int32_t c1 = min32(c0 + j->col_tile, j->x.n);
 	int32_t p = (int32_t)((int64_t)j->panels * range / j->panel_tasks);
 	int32_t left = (int32_t)((int64_t)j->panels * (range + 1) / j->panel_tasks) - p;
-	float *tile = (float *)j->c->scratch.p + (size_t)worker * j->tile_floats;
-	float *tile_up = tile + (size_t)panel * COL_STEP;
-	const struct part *part = j->part;
+	char *scratch = (char *)j->c->scratch.p + (size_t)worker * j->scratch_bytes;
 
-	for (; left > 0; left--, p++) {
-		int32_t r0, nr;
+	for (const struct part *part = j->part; left > 0; part++) {
+		int32_t n = min32(left, part->panels - p);
 
-		while (p >= part->panels) {
-			p -= part->panels;
-			part++;
+		if (n > 0) {
+			part_task(j, part, p, n, c0, c1, scratch);
+			left -= n;
+			p += n;
 		}
-		r0 = p * panel;
-		nr = min32(panel, part->rows - r0);
-		for (int32_t c = c0; c < c1; c += COL_STEP) {
-			struct act x = act_from(&j->x, c, min32(COL_STEP, c1 - c));
-
-			if (cpu_cancelled(j->c))
-				return;
-			weight_times(f, &part->w, p, nr, &x, tile);
-			if (j->glu) {
-				weight_times(f, &part->up, p, nr, &x, tile_up);
-				/* Whole panels, so that the level never takes its tail path. */
-				f->silu_mul(tile, tile_up, x.n * panel);
-			}
-			store_tile(part, tile, panel, r0, nr, c, x.n);
-		}
+		p -= part->panels;
 	}
 }
 
@@ -176,10 +191,9 @@ static int weight_set(struct cpu *c, struct weight *w, const struct tensor *t, c
 static void product_run(struct product_job *j)
 {
 	struct cpu *c = j->c;
-	int32_t n = j->x.n, tasks, room;
-	size_t column;
+	int32_t n = j->x.n, tasks;
 	double work = 0;
-	int q8 = 0, f32 = 0;
+	int q8 = 0;
 
 	j->panels = 0;
 	for (int i = 0; i < j->n_parts; i++) {
@@ -187,34 +201,31 @@ static void product_run(struct product_job *j)
 
 		p->panels = ceil_div(p->rows, c->fns->panel);
 		j->panels += p->panels;
-		work += (double)p->panels * (double)(p->w.panel_bytes + (j->glu ? p->up.panel_bytes : 0)) * n;
-		*(c->fns->wants_q8(p->w.type) ? &q8 : &f32) = 1;
-		if (j->glu)
-			*(c->fns->wants_q8(p->up.type) ? &q8 : &f32) = 1;
+		work += (double)p->panels * (double)(p->w.panel_bytes + (j->glu ? p->up.panel_bytes : 0));
+		q8 |= c->fns->wants_q8(p->w.type) || (j->glu && c->fns->wants_q8(p->up.type));
 	}
 	if (q8 && !j->x.q && act_quantize(c, &j->x) < 0)
 		return;
-	j->tile_floats = (size_t)c->fns->panel * COL_STEP * (j->glu ? 2 : 1);
-	if (cpu_buffer_grow(c, &c->scratch, j->tile_floats * sizeof(float) * (size_t)c->base.threads) < 0)
+	j->cols_bytes = align64(cols_scratch(j->x.cols));
+	j->scratch_bytes = j->cols_bytes + TILE_FLOATS * sizeof(float) * (j->glu ? 2 : 1);
+	if (cpu_buffer_grow(c, &c->scratch, j->scratch_bytes * (size_t)c->base.threads) < 0)
 		return;
 
-	/* Column tiles of equal size whose activations stay in the second cache level. */
-	column = (size_t)j->x.cols * (f32 ? 4 : 1) + (q8 ? (size_t)j->x.cols * 3 / 8 : 0);
-	room = (int32_t)(ACT_BYTES / column);
-	if (room < 16)
-		room = 16;
-	j->col_tiles = ceil_div(n, room);
-	j->col_tile = ceil_div(ceil_div(n, j->col_tiles), 16) * 16;
+	j->col_tile = min32(n, COL_TILE);
 	j->col_tiles = ceil_div(n, j->col_tile);
-
-	/* One task per thread is the cheapest hand-over, and decoding hands over every few microseconds.
-	 * Where there is more to do, a few tasks per thread let one that was held up pass on its share. */
-	tasks = c->base.threads * (n == 1 ? (int32_t)fmin(1 + work / c->base.threads / SHARE_BYTES, 8) : 8);
-	if (work / TASK_BYTES < tasks)
-		tasks = (int32_t)(work / TASK_BYTES) + 1;
-	j->panel_tasks = min32(ceil_div(tasks, j->col_tiles), j->panels);
-	if (c->base.threads == 1)
-		j->panel_tasks = 1;
+	if (j->col_tiles > 1) {
+		/* Columns make the tasks; panels are cut so far that a range of them stays in the caches. */
+		tasks = (int32_t)fmin(work / RUN_BYTES, j->panels / RUN_PANELS);
+	} else {
+		/* One task per thread is the cheapest hand-over, and decoding hands over every few microseconds.
+		 * Where there is more to do, a few tasks per thread let one that was held up pass on its share. */
+		tasks = c->base.threads * (int32_t)fmin(1 + work / c->base.threads / SHARE_BYTES, 8);
+		if (work * n / TASK_BYTES < tasks)
+			tasks = (int32_t)(work * n / TASK_BYTES) + 1;
+		if (c->base.threads == 1)
+			tasks = 1;
+	}
+	j->panel_tasks = tasks < 1 ? 1 : min32(tasks, j->panels);
 	pool_run(c->pool, product_task, j, j->panel_tasks * j->col_tiles);
 }
 

@@ -1,0 +1,167 @@
+/* kernels/cpu_cols.c - arrange quantised columns for the kernels (layout: cpu_cols.h). */
+#include <string.h>
+
+#include "kernels/cpu_cols.h"
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* One plane of one column, a block at a time. */
+struct source { const int8_t *q; const float *d; const int32_t *sum; float part; };
+
+static struct source source_of(const struct act *x, int32_t col, int is_lo)
+{
+	size_t at = (size_t)col * (size_t)x->cols;
+
+	return (struct source){
+		.q = (is_lo ? x->lo : x->q) + at, .d = x->d + at / 32, .sum = (is_lo ? x->lo_sum : x->sum) + at / 16,
+		.part = is_lo ? 1.0f / 256 : 1,
+	};
+}
+
+/* What a kernel needs besides the scale: d * sum for a minimum, or - offset * sum. */
+INLINE uint32_t source_by(const struct source *s, struct pack_format f, int32_t b, int h, float d)
+{
+	int32_t sum = f.halves == 2 ? s->sum[2 * b + h] : s->sum[2 * b] + s->sum[2 * b + 1];
+	float ds = d * (float)sum;
+	uint32_t bits = (uint32_t)(-f.offset * sum);
+
+	if (f.has_min)
+		memcpy(&bits, &ds, sizeof bits);
+	return bits;
+}
+
+/* Widest tile that is filled, or the narrowest one that holds all that is left. */
+static int tile_width(const uint8_t *widths, int32_t left)
+{
+	while (widths[1] && *widths < left)
+		widths++;
+	return *widths;
+}
+
+/* Write column i of a tile. */
+INLINE void column_blocks(uint8_t *p, struct pack_format f, int width, int i, const struct source *s, int32_t blocks)
+{
+	size_t step = cols_block_bytes(f, width), next = 4 * (size_t)width;
+	uint8_t *q = p + 32 * i;
+
+	p += 32 * (size_t)width + 4 * (size_t)i;
+	for (int32_t b = 0; b < blocks; b++, p += step, q += step) {
+		float d = s->d[b] * s->part;
+
+		memcpy(q, s->q + 32 * (size_t)b, 32);
+		memcpy(p, &d, sizeof d);
+		for (int h = 0; h < f.halves && (f.has_min || f.offset); h++) {
+			uint32_t by = source_by(s, f, b, h, d);
+
+			memcpy(p + next * (size_t)(1 + h), &by, sizeof by);
+		}
+	}
+}
+
+/* The four kinds apart, so that none of them decides anything inside its loop. */
+static void tile_column(uint8_t *p, struct pack_format f, int width, int i, const struct source *s, int32_t blocks)
+{
+	if (f.halves == 1 && f.has_min)
+		column_blocks(p, (struct pack_format){ .halves = 1, .has_min = 1 }, width, i, s, blocks);
+	else if (f.has_min)
+		column_blocks(p, (struct pack_format){ .halves = 2, .has_min = 1 }, width, i, s, blocks);
+	else if (f.halves == 1)
+		column_blocks(p, (struct pack_format){ .halves = 1, .offset = f.offset }, width, i, s, blocks);
+	else
+		column_blocks(p, (struct pack_format){ .halves = 2, .offset = f.offset }, width, i, s, blocks);
+}
+
+static int32_t count_wide(const struct act *x, int32_t c0, int32_t n)
+{
+	size_t blocks = (size_t)x->cols / 32;
+	const uint8_t *w = x->wide + (size_t)c0 * blocks;
+	int32_t count = 0;
+
+	for (size_t i = 0; i < blocks * (size_t)n; i++)
+		count += w[i];
+	return count;
+}
+
+/* Gather the wide blocks: for every block the columns that are wide there, in units of 8, 4, 2 and 1. */
+static int32_t units_fill(struct cols_unit *u, struct pack_format f, const struct act *x, int32_t c0, int32_t n)
+{
+	int32_t blocks = x->cols / 32, units = 0;
+
+	for (int32_t b = 0; b < blocks; b++) {
+		uint8_t col[COLS_SET];
+		int32_t k = 0;
+
+		for (int32_t c = 0; c < n; c++) {
+			col[k] = (uint8_t)c;
+			k += x->wide[(size_t)(c0 + c) * (size_t)blocks + (size_t)b];
+		}
+		for (int32_t i = 0, m; i < k; i += m, units++, u++) {
+			m = k - i >= 8 ? 8 : k - i >= 4 ? 4 : k - i >= 2 ? 2 : 1;
+			u->block = b;
+			u->n = m;
+			for (int32_t j = 0; j < m; j++) {
+				struct source s = source_of(x, c0 + col[i + j], 1);
+
+				u->col[j] = col[i + j];
+				u->q[j] = s.q + 32 * (size_t)b;
+				u->d[j] = s.d[b] * s.part;
+				for (int h = 0; h < f.halves; h++)
+					u->by[h][j] = source_by(&s, f, b, h, u->d[j]);
+			}
+		}
+	}
+	return units;
+}
+
+/* A tile's block is at most 44 bytes a column; padding adds less than a tile of 16. */
+static size_t tiles_bytes(int32_t cols)
+{
+	return ((size_t)cols / 32 * 44 * (2 * COLS_SET + 16) + 63) & ~(size_t)63;
+}
+
+size_t cols_scratch(int32_t cols)
+{
+	return tiles_bytes(cols) + (size_t)cols / 32 * (COLS_SET / COLS_UNIT + 3) * sizeof(struct cols_unit);
+}
+
+void cols_prepare(struct cols *k, struct pack_format f, const uint8_t *widths, const struct act *x, int32_t c0, int32_t n,
+                  void *scratch)
+{
+	uint8_t *p = scratch;
+	int32_t n_wide = count_wide(x, c0, n), all;
+
+	k->n = n;
+	k->blocks = x->cols / 32;
+	k->lo_tiled = n_wide > k->blocks * n / 2;
+	k->n_tiles = k->n_units = 0;
+	all = k->lo_tiled ? 2 * n : n;
+	for (int32_t c = 0, width; c < all; c += width) {
+		width = tile_width(widths, all - c);
+		for (int i = 0; i < width && c + i < all; i++) {
+			struct source s = source_of(x, c0 + (c + i) % n, c + i >= n);
+
+			tile_column(p, f, width, i, &s, k->blocks);
+		}
+		if (width > all - c) {
+			static const int8_t zeros[32];
+			static const int32_t none[2];
+			static const float nothing;
+			struct source s = { zeros, &nothing, none, 0 };
+
+			for (int i = all - c; i < width; i++)
+				for (int32_t b = 0; b < k->blocks; b++)
+					tile_column(p + (size_t)b * cols_block_bytes(f, width), f, width, i, &s, 1);
+		}
+		k->tile[k->n_tiles].p = p;
+		k->tile[k->n_tiles].width = width;
+		k->tile[k->n_tiles++].at = c;
+		p += (size_t)k->blocks * cols_block_bytes(f, width);
+		k->lo_at = k->lo_tiled ? n : c + width;
+	}
+	if (n_wide && !k->lo_tiled) {
+		struct cols_unit *u = (struct cols_unit *)(void *)((uint8_t *)scratch + tiles_bytes(x->cols));
+
+		k->n_units = units_fill(u, f, x, c0, n);
+		k->unit = u;
+	}
+}
