@@ -1,0 +1,480 @@
+/* engine/rings.c - see rings.h.  One walk along the shared path per token, inner loops over heads. */
+#include "engine/rings.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- scores ---- */
+
+enum { EMA_ROOM = 60 };   /* weights grow to 2^60 before they are scaled; floats end at 2^127 */
+
+float ema_gamma(int32_t w)
+{
+	return (float)exp(-log(100) / w);
+}
+
+void ema_set(struct ema *e, float gamma)
+{
+	*e = (struct ema){ .rate = -log2((double)gamma), .gain = 1 - gamma };
+}
+
+int32_t ema_weights(struct ema *e, int32_t t, int32_t n, float *weight)
+{
+	double last = floor(e->rate * ((double)t + n));
+	int32_t scale = 0;
+
+	if (last - (double)e->shift > EMA_ROOM) {
+		scale = (int32_t)fmax((double)e->shift - last, -1000);
+		e->shift = (int64_t)last;
+	}
+	for (int32_t i = 0; i < n; i++) {
+		double log = e->rate * ((double)t + i), whole = floor(log);
+
+		weight[i] = ldexpf((float)(exp2(log - whole) * (double)e->gain), (int)fmax(whole - (double)e->shift, -1000));
+	}
+	return scale;
+}
+
+float ema_value(const struct ema *e, float sum, int32_t t)
+{
+	return (float)((double)sum * exp2((double)e->shift - e->rate * ((double)t - 1)));
+}
+
+/* ---- memory ---- */
+
+/* Tokens between the oldest and the newest that any head can hold: w steps of each ring's period. */
+static int64_t span(const struct rings_shape *s)
+{
+	int64_t sum = 0, period = 1;
+
+	for (int32_t i = 0; i < s->n; i++, period *= s->f)
+		sum += period * (s->w + 1);
+	return sum + s->stage + 1;
+}
+
+static int64_t pow2_at_least(int64_t n)
+{
+	int64_t p = 1;
+
+	while (p < n)
+		p *= 2;
+	return p;
+}
+
+/* Turns that one call can need: every second token at most goes further at each ring, and the ring's newest token may. */
+static int64_t turn_max(const struct rings_shape *s)
+{
+	return 2 * (int64_t)s->stage + 2 * s->n;
+}
+
+/* Rows that one call can touch. */
+static int64_t touch_max(const struct rings_shape *s)
+{
+	int64_t n = turn_max(s), rows = (int64_t)s->n * s->w;
+
+	return n < rows ? n : rows;
+}
+
+uint64_t rings_bytes(const struct rings_shape *s, int32_t heads, int scored, int worth)
+{
+	uint64_t rows = (uint64_t)s->n * (uint64_t)s->w + (uint64_t)s->stage, h = (uint64_t)heads;
+
+	return rows * (h * (scored ? 12 : 8) + 25) + (uint64_t)touch_max(s) * h * 16 +
+	       (uint64_t)pow2_at_least(span(s)) * (worth ? 8 : 4);
+}
+
+int rings_init(struct rings *r, const struct rings_shape *s, int32_t heads, int scored, int worth, struct err *err)
+{
+	size_t rows = (size_t)s->n * (size_t)s->w + (size_t)s->stage, h = (size_t)heads;
+	size_t most = (size_t)touch_max(s), tokens = (size_t)pow2_at_least(span(s));
+	const char *what = "the rows of a stream";
+
+	*r = (struct rings){ .heads = heads };
+	if (tokens > INT32_MAX / 2)
+		return err_set(err, ERR_USAGE, "%d rings of %d tokens that accept one in %d^%d reach further back than can be "
+		               "counted; use fewer rings", s->n, s->w, s->f, s->n - 1);
+	r->mask = (int32_t)tokens - 1;
+	r->cols = (int32_t)rows + 1;
+	if (!(r->id = try_alloc(rows * h, sizeof *r->id, what, err)) ||
+	    !(r->src = try_alloc(rows * h, sizeof *r->src, what, err)) ||
+	    !(r->number = try_alloc(rows, sizeof *r->number, what, err)) ||
+	    !(r->renumber = try_alloc(rows, sizeof *r->renumber, what, err)) ||
+	    !(r->turn_of = try_alloc(rows, sizeof *r->turn_of, what, err)) ||
+	    !(r->touched = try_alloc(rows, 1, what, err)) ||
+	    !(r->held = try_alloc(tokens, sizeof *r->held, what, err)) ||
+	    (worth && !(r->worth = try_alloc(tokens, sizeof *r->worth, what, err))) ||
+	    (scored && !(r->sum = try_alloc((size_t)r->cols * h, sizeof *r->sum, what, err))) ||
+	    !(r->row = try_alloc(most, sizeof *r->row, what, err)) ||
+	    !(r->from = try_alloc(most * h, sizeof *r->from, what, err)) ||
+	    !(r->turn = try_alloc(most * h, sizeof *r->turn, what, err)) ||
+	    !(r->turns = try_alloc((size_t)turn_max(s), sizeof *r->turns, what, err)) ||
+	    !(r->new_id = try_alloc(most * h, sizeof *r->new_id, what, err)) ||
+	    !(r->new_sum = try_alloc(most * h, sizeof *r->new_sum, what, err)) ||
+	    !(r->hand = try_alloc(h, sizeof *r->hand, what, err))) {
+		rings_release(r);
+		return -1;
+	}
+	rings_reset(r, s);
+	return 0;
+}
+
+void rings_release(struct rings *r)
+{
+	free(r->id);
+	free(r->src);
+	free(r->number);
+	free(r->renumber);
+	free(r->turn_of);
+	free(r->touched);
+	free(r->held);
+	free(r->worth);
+	free(r->sum);
+	free(r->row);
+	free(r->from);
+	free(r->turn);
+	free(r->turns);
+	free(r->new_id);
+	free(r->new_sum);
+	free(r->hand);
+	free(r->note);
+	for (int i = 0; i < 3; i++)
+		free(r->note_at[i]);
+	memset(r, 0, sizeof *r);
+}
+
+/* ---- places ---- */
+
+/* The number of the first row of ring i: where its rows would stand in the stream if nothing were ever dropped. */
+static int64_t number0(const struct rings *r, int32_t i)
+{
+	return r->s.sinks + (int64_t)(r->s.n - 1 - i) * r->s.w;
+}
+
+static int32_t row_of(const struct rings *r, int32_t i, int64_t number)
+{
+	return (int32_t)((r->s.n - 1 - i) * (int64_t)r->s.w + (number - number0(r, i)) % r->s.w);
+}
+
+static int32_t ring_of(const struct rings *r, int32_t row)
+{
+	return row >= r->size ? 0 : r->s.n - 1 - row / r->s.w;
+}
+
+int32_t rings_stage(const struct rings *r)
+{
+	return rings_filling(r) ? r->t - r->s.sinks : r->size;
+}
+
+int32_t rings_fill(const struct rings *r, int32_t i)
+{
+	int32_t left = r->t - r->s.sinks - i * r->s.w;
+
+	if (!rings_filling(r))
+		return r->cnt[i];
+	return left < 0 ? 0 : left < r->s.w ? left : r->s.w;
+}
+
+int64_t rings_query(const struct rings *r, int32_t i)
+{
+	int64_t sum = rings_filling(r) ? r->t : r->next[i];
+
+	for (int32_t m = 0; m < i && !rings_filling(r); m++)
+		sum += r->cnt[m];
+	return sum;
+}
+
+int32_t rings_rank(const struct rings *r)
+{
+	int32_t sum = r->t < r->s.sinks ? r->t : r->s.sinks;
+
+	for (int32_t i = 0; i < r->s.n; i++)
+		sum += rings_fill(r, i);
+	return sum;
+}
+
+/* ---- notes ---- */
+
+static void note(struct rings *r, enum row_what what, int32_t token, int32_t ring, double score)
+{
+	struct rings_note *n;
+	int32_t *at;
+
+	if (!r->note_at[what]) {
+		r->note_at[what] = xmalloc(((size_t)r->mask + 1) * sizeof *at);
+		memset(r->note_at[what], 0xff, ((size_t)r->mask + 1) * sizeof *at);
+	}
+	at = &r->note_at[what][token & r->mask];
+	if (*at < 0) {
+		if (r->n_note == r->cap_note) {
+			r->cap_note = r->cap_note ? 2 * r->cap_note : 64;
+			r->note = xrealloc(r->note, r->cap_note * sizeof *r->note);
+		}
+		*at = (int32_t)r->n_note++;
+		r->note[*at] = (struct rings_note){ .what = what, .token = token };
+	}
+	n = &r->note[*at];
+	n->ring = ring > n->ring ? ring : n->ring;
+	n->heads++;
+	n->score += score;
+}
+
+static void notes_clear(struct rings *r)
+{
+	for (size_t i = 0; i < r->n_note; i++)
+		r->note_at[r->note[i].what][r->note[i].token & r->mask] = -1;
+	r->n_note = 0;
+}
+
+/* ---- tokens come and go ---- */
+
+static float sum_at(const struct rings *r, int32_t head, int32_t row)
+{
+	return r->sum ? r->sum[(size_t)head * (size_t)r->cols + (size_t)row] : 0;
+}
+
+static void token_comes(struct rings *r, int32_t row)
+{
+	int32_t *id = r->id + (size_t)row * (size_t)r->heads;
+
+	for (int32_t h = 0; h < r->heads; h++)
+		id[h] = r->t;
+	assert(!r->held[r->t & r->mask]);
+	r->held[r->t & r->mask] = r->heads;
+}
+
+/* Head h gives up what row s held when the call began. */
+static void token_goes(struct rings *r, int32_t h, int32_t s, int32_t ring)
+{
+	int32_t token = r->id[(size_t)s * (size_t)r->heads + (size_t)h], left = --r->held[token & r->mask];
+
+	if (left == r->heads - 1)
+		r->thinned++;
+	if (!left) {
+		r->thinned--;
+		r->gone++;
+	}
+	if (r->listen)
+		note(r, ROW_DROPPED, token, ring + 1, (double)sum_at(r, h, s));
+}
+
+static void touch(struct rings *r, int32_t row, int64_t number)
+{
+	if (!r->touched[row]) {
+		r->touched[row] = 1;
+		r->row[r->n_row++] = row;
+	}
+	r->renumber[row] = number;
+}
+
+static void start_full(struct rings *r)
+{
+	for (int32_t i = 0; i < r->s.n; i++) {
+		r->next[i] = number0(r, i) + r->s.w;
+		r->cnt[i] = r->s.w;
+	}
+}
+
+/* What is in hand against the newest token of a ring that does not accept: the loser goes. */
+static void compare(struct rings *r, int32_t ring, int32_t row)
+{
+	int32_t *there = r->src + (size_t)row * (size_t)r->heads, *hand = r->hand;
+
+	for (int32_t h = 0; h < r->heads; h++) {
+		int wins = !r->s.keep_ties;
+
+		if (r->sum) {
+			const float *sum = r->sum + (size_t)h * (size_t)r->cols;
+			float x = sum[hand[h]], y = sum[there[h]];
+
+			if (r->worth) {
+				x *= r->worth[r->id[(size_t)hand[h] * (size_t)r->heads + (size_t)h] & r->mask];
+				y *= r->worth[r->id[(size_t)there[h] * (size_t)r->heads + (size_t)h] & r->mask];
+			}
+			wins = x > y || (x == y && wins);
+		}
+		token_goes(r, h, wins ? there[h] : hand[h], ring);
+		if (wins)
+			there[h] = hand[h];
+	}
+}
+
+/* A token whose row is staged moves in. */
+static void insert_one(struct rings *r, int32_t stage)
+{
+	size_t bytes = (size_t)r->heads * sizeof *r->hand;
+	int32_t behind = r->t - r->s.sinks;
+	/* Up to the token that makes it full and the one after, every ring accepts. */
+	int all = !r->s.no_eager && behind <= r->size;
+
+	token_comes(r, stage);
+	r->number[stage] = r->next[0];
+	for (int32_t h = 0; h < r->heads; h++)
+		r->hand[h] = stage;
+	for (int32_t i = 0; i < r->s.n; i++) {
+		int accepts = all || behind % r->period[i] == 0;
+		int32_t *there, row;
+
+		if (!accepts && r->cnt[i]) {
+			row = row_of(r, i, r->next[i] - 1);
+			touch(r, row, r->next[i] - 1);
+			compare(r, i, row);
+			return;
+		}
+		row = row_of(r, i, r->next[i]);
+		there = r->src + (size_t)row * (size_t)r->heads;
+		touch(r, row, r->next[i]++);
+		if (r->cnt[i] < r->s.w) {
+			r->cnt[i]++;
+			memcpy(there, r->hand, bytes);
+			return;
+		}
+		for (int32_t h = 0; h < r->heads; h++) {
+			int32_t out = there[h];
+
+			there[h] = r->hand[h];
+			r->hand[h] = out;
+		}
+	}
+	for (int32_t h = 0; h < r->heads; h++)
+		token_goes(r, h, r->hand[h], r->s.n - 1);
+}
+
+/* Which turn takes a key from row s to that number.  Where a row's token goes is a matter of the path, the same for all
+ * heads that keep it, so a row needs one turn. */
+static int32_t turn_from(struct rings *r, int32_t s, int64_t number)
+{
+	int64_t by = number - r->number[s];
+
+	if (!by)
+		return -1;
+	if (r->turn_of[s] < 0) {
+		assert(r->n_turn < turn_max(&r->s));
+		r->turn_of[s] = r->n_turn;
+		r->turns[r->n_turn++] = by;
+	}
+	assert(r->turns[r->turn_of[s]] == by);
+	return r->turn_of[s];
+}
+
+/* The sources of the touched rows are known: read them all, then write. */
+static void settle(struct rings *r)
+{
+	size_t heads = (size_t)r->heads, cols = (size_t)r->cols;
+
+	for (int32_t i = 0; i < r->n_row; i++) {
+		int32_t row = r->row[i];
+		const int32_t *src = r->src + (size_t)row * heads;
+		size_t at = (size_t)i * heads;
+
+		for (size_t h = 0; h < heads; h++) {
+			int32_t s = src[h];
+
+			r->from[at + h] = s;
+			r->turn[at + h] = s == row ? -1 : turn_from(r, s, r->renumber[row]);
+			r->new_id[at + h] = r->id[(size_t)s * heads + h];
+			if (r->sum)
+				r->new_sum[at + h] = r->sum[h * cols + (size_t)s];
+			if (r->listen && s != row && ring_of(r, s) != ring_of(r, row))
+				note(r, ROW_MOVED, r->new_id[at + h], ring_of(r, row) + 1, (double)sum_at(r, (int32_t)h, s));
+		}
+	}
+	for (int32_t i = 0; i < r->n_row; i++) {
+		int32_t row = r->row[i], *src = r->src + (size_t)row * heads;
+		size_t at = (size_t)i * heads;
+
+		memcpy(r->id + (size_t)row * heads, r->new_id + at, heads * sizeof *r->id);
+		for (size_t h = 0; h < heads; h++) {
+			if (r->turn_of[src[h]] >= 0)
+				r->turn_of[src[h]] = -1;
+			if (r->sum)
+				r->sum[h * cols + (size_t)row] = r->new_sum[at + h];
+			src[h] = row;
+		}
+		r->number[row] = r->renumber[row];
+		r->touched[row] = 0;
+	}
+}
+
+void rings_insert(struct rings *r, int32_t n)
+{
+	int32_t stage = rings_stage(r), full = r->s.sinks + r->size, end;
+
+	r->n_row = r->n_turn = 0;
+	notes_clear(r);
+	for (int32_t i = 0; i < n; i++, stage++, r->t++) {
+		if (r->t < r->s.sinks)
+			continue;
+		if (r->listen)
+			note(r, ROW_ADMITTED, r->t, 1, 0);
+		if (!r->s.no_eager && r->t < full) {
+			token_comes(r, stage);
+			r->number[stage] = r->t;
+			if (r->t == full - 1)
+				start_full(r);
+		} else
+			insert_one(r, stage);
+	}
+	settle(r);
+	/* The stage is empty again. */
+	end = stage < r->rows ? stage : r->rows;
+	for (int32_t h = 0; r->sum && h < r->heads && end > r->size; h++)
+		memset(r->sum + (size_t)h * (size_t)r->cols + r->size, 0, (size_t)(end - r->size) * sizeof *r->sum);
+	if (r->oldest < r->s.sinks)
+		r->oldest = r->s.sinks;
+	while (r->oldest < r->t && !r->held[r->oldest & r->mask])
+		r->oldest++;
+}
+
+/* ---- starting over ---- */
+
+void rings_reset(struct rings *r, const struct rings_shape *s)
+{
+	int64_t period = 1;
+
+	r->s = *s;
+	r->size = s->n * s->w;
+	r->rows = r->size + s->stage;
+	r->t = r->gone = r->thinned = r->n_row = r->n_turn = 0;
+	r->oldest = s->sinks;
+	ema_set(&r->ema, ema_gamma(s->w));
+	for (int32_t i = 0; i < s->n; i++, period *= s->f) {
+		r->period[i] = (int32_t)period;
+		r->next[i] = number0(r, i);
+		r->cnt[i] = 0;
+	}
+	for (int32_t row = 0; row < r->rows; row++) {
+		r->touched[row] = 0;
+		r->turn_of[row] = -1;
+		for (int32_t h = 0; h < r->heads; h++)
+			r->src[(size_t)row * (size_t)r->heads + (size_t)h] = row;
+	}
+	memset(r->held, 0, ((size_t)r->mask + 1) * sizeof *r->held);
+	if (r->sum)
+		memset(r->sum, 0, (size_t)r->heads * (size_t)r->cols * sizeof *r->sum);
+	notes_clear(r);
+}
+
+int32_t rings_rewind(struct rings *r, int32_t n)
+{
+	int32_t row;
+
+	if (n >= r->t)
+		return r->t;
+	if (!rings_filling(r)) {
+		struct rings_shape s = r->s;
+
+		rings_reset(r, &s);
+		r->t = n < s.sinks ? n : s.sinks;
+		return r->t;
+	}
+	for (int32_t token = n > r->s.sinks ? n : r->s.sinks; token < r->t; token++)
+		r->held[token & r->mask] = 0;
+	row = n > r->s.sinks ? n - r->s.sinks : 0;
+	for (int32_t h = 0; r->sum && h < r->heads; h++)
+		memset(r->sum + (size_t)h * (size_t)r->cols + row, 0, (size_t)(r->cols - row) * sizeof *r->sum);
+	r->t = n;
+	r->oldest = r->s.sinks;
+	return n;
+}
