@@ -93,7 +93,7 @@ static int report(struct bench *b, const char *test, int32_t n, int32_t depth, s
 	return print_line(b, &s, e);
 }
 
-/* Least traffic of reading n tokens: every chunk takes the weights once and the rows up to its end once. */
+/* Least traffic of reading n tokens: every chunk takes the weights once and the rows before its end once. */
 static double prefill_bytes(const struct bench *b, int32_t depth, int32_t n)
 {
 	struct timeline_stats st;
@@ -102,7 +102,7 @@ static double prefill_bytes(const struct bench *b, int32_t depth, int32_t n)
 	timeline_stats(b->tl, &st);
 	for (int32_t at = 0; at < n; at += st.batch) {
 		int32_t end = n - at < st.batch ? n : at + st.batch;
-		bytes += (double)engine_info(b->engine)->bytes_per_token + (double)st.kv_bytes_per_token * (depth + end);
+		bytes += (double)engine_info(b->engine)->bytes_per_token + (double)timeline_read_bytes(b->tl, depth + end, 0);
 	}
 	return bytes / n;
 }
@@ -130,7 +130,6 @@ static int bench_decode(struct bench *b, int32_t depth, int32_t n, struct err *e
 {
 	struct sampling greedy = sampling_default;
 	struct sample s = {.n = 0};
-	struct timeline_stats st;
 	/* Something must be there to continue. */
 	size_t fill = depth ? (size_t)depth : 1;
 
@@ -153,9 +152,8 @@ static int bench_decode(struct bench *b, int32_t depth, int32_t n, struct err *e
 		s.tps[s.n++] = n / (now_seconds() - start);
 		progress_show(&b->progress, ++b->n_done, b->n_all);
 	}
-	timeline_stats(b->tl, &st);
 	return report(b, "decode", n, depth, &s, (double)engine_info(b->engine)->bytes_per_token +
-	              (double)st.kv_bytes_per_token * (fill + n / 2.0), e);
+	              (double)timeline_read_bytes(b->tl, (int32_t)fill + n / 2, 1), e);
 }
 
 /* Prefill is measured from an empty cache and at every depth, as far as the model was trained for. */
@@ -177,6 +175,7 @@ static int pair(const struct bench *b, int i, size_t *depth, size_t *n)
 static int bench_all(struct bench *b, struct err *e)
 {
 	const struct options *o = b->o;
+	struct timeline_stats st;
 	struct str s = {0};
 	size_t most = 0, depth, n;
 
@@ -201,8 +200,9 @@ static int bench_all(struct bench *b, struct err *e)
 		json_number(&s, b->bandwidth, "%.3f");
 		str_addf(&s, ",\"threads\":%d}\n", b->threads);
 	} else {
-		str_addf(&s, "memory read bandwidth %.2f GB/s with %d threads; %s\n\n", b->bandwidth, b->threads,
-		         engine_info(b->engine)->device);
+		timeline_stats(b->tl, &st);
+		str_addf(&s, "memory read bandwidth %.2f GB/s with %d threads; %s; cache %s, %s\n\n", b->bandwidth, b->threads,
+		         engine_info(b->engine)->device, st.kv, st.kv_type);
 		str_addf(&s, "%-8s %6s %6s %9s %9s %9s  %8s %7s  %s\n", "test", "tokens", "depth", "t/s", "least", "most",
 		         "MiB/tok", "GB/s", "of bandwidth");
 	}
