@@ -119,6 +119,15 @@ typedef void timeline_progress_fn(int32_t done, int32_t total, void *ud);
 int32_t timeline_sync(struct timeline *, const int32_t *want, size_t n,
                       timeline_progress_fn *progress, void *ud, struct err *);
 
+/* Go on under another cache policy, with the same context and types.  Rows of tokens that were read stay where both policies
+ * keep all rows; what else is needed is read again by the next sync(), which must come before a step.  Generated tokens
+ * keep the rows they got: sync() to what was read first where they should not.  What was pinned must be pinned again.  After
+ * -1 the timeline is as it was. */
+int timeline_switch_kv(struct timeline *, const char *kv, struct err *);
+/* The logits [n_vocab] after the last token, valid until the next call; NULL unless a sync(), a step or a stepwise extend() that
+ * succeeded came last. */
+const float *timeline_logits(const struct timeline *);
+
 /* Append id[0..n) and see the logits [n_vocab] after each of them (valid during the call).  pos is the index of
  * the token in the sequence.  stepwise: one at a time, as if each had been generated.  For evaluation and inspection:
  * slower than sync, which keeps the last only. */

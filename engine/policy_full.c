@@ -55,10 +55,28 @@ static int32_t full_rewind(struct policy *p, int32_t n)
 	return n;
 }
 
+static struct kv *full_planes(struct policy *p)
+{
+	struct full *f = p->state;
+
+	return &f->kv;
+}
+
+static int32_t full_adopt(struct policy *p, struct kv *other, int32_t n)
+{
+	struct full *f = p->state;
+	struct kv mine = f->kv;
+
+	f->kv = *other;
+	*other = mine;
+	return n;
+}
+
 static const struct param full_params[] = { { .key = NULL } };
 
 const struct policy_def policy_full = {
 	.name = "full", .help = "every token stays and is read; the length is limited by -c",
 	.params = full_params, .bytes = full_bytes, .init = full_init, .release = full_release,
 	.begin = full_begin, .attend = full_attend, .rewind = full_rewind,
+	.planes = full_planes, .adopt = full_adopt,
 };

@@ -95,6 +95,29 @@ static uint64_t list_read_bytes(const struct policy *p, int32_t pos, int decode)
 	return decode ? f->sel.ops->read_bytes(&f->sel, pos + 1) : kv_token_bytes(p->hp, p->type) * (uint64_t)pos;
 }
 
+static struct kv *list_planes(struct policy *p)
+{
+	struct list *f = p->state;
+
+	return &f->kv;
+}
+
+static int32_t list_adopt(struct policy *p, struct kv *other, int32_t n)
+{
+	struct list *f = p->state;
+	struct kv mine = f->kv;
+
+	f->kv = *other;
+	*other = mine;
+	/* As if they were read now, but for what their queries would have looked at: rewind() knows what that takes. */
+	for (int32_t row = 0, m; row < n && f->sel.ops->note; row += m) {
+		m = n - row < p->chunk ? n - row : p->chunk;
+		for (int32_t layer = 0; layer < f->kv.n_layer; layer++)
+			f->sel.ops->note(&f->sel, layer, row, m);
+	}
+	return f->sel.ops->rewind(&f->sel, n);
+}
+
 /* ---- the names and their settings ---- */
 
 #define AT(field) offsetof(struct kv_params, field)
@@ -105,7 +128,7 @@ static uint64_t list_read_bytes(const struct policy *p, int32_t pos, int decode)
 #define LIST(name_, help_, params_, select_, ...) { \
 	.name = name_, .help = help_, .params = params_, .select = &select_, .bytes = list_bytes, .init = list_init, \
 	.release = list_release, .begin = list_begin, .attend = list_attend, .end = list_end, .rewind = list_rewind, \
-	.read_bytes = list_read_bytes, __VA_ARGS__ }
+	.planes = list_planes, .adopt = list_adopt, .read_bytes = list_read_bytes, __VA_ARGS__ }
 
 static const struct param sift_params[] = {
 	K("512"),

@@ -372,6 +372,73 @@ int32_t timeline_sync(struct timeline *t, const int32_t *want, size_t n, timelin
 	return same;
 }
 
+const float *timeline_logits(const struct timeline *t)
+{
+	return t->logits_at == t->n_past && (size_t)t->n_past == t->tokens.n ? t->logits : NULL;
+}
+
+/* Open t->policy, and what depends on its chunk; the one before is in other hands. */
+static int switch_open(struct timeline *t, struct graph *graph, float **nll, struct err *err)
+{
+	struct policy *p = &t->policy;
+	uint64_t need = p->def->bytes(p) + graph_bytes(p->hp, p->batch, HEAD_ROWS), have = memory_free();
+	int failed;
+
+	if (need > have)
+		return err_set(err, ERR_FIT, "cache policy '%s' needs %.0f MiB beside the one at work, %.0f MiB are free",
+		               p->def->name, (double)need / (1 << 20), (double)have / (1 << 20));
+	failed = policy_open(p, err) || !(*nll = try_alloc((size_t)p->chunk, sizeof **nll, "surprise", err)) ||
+	         graph_init(graph, &t->e->model, p, p->chunk, HEAD_ROWS, err);
+	t->e->be->ops->sync(t->e->be);
+	if (failed) {
+		free(*nll);
+		policy_close(p);
+	}
+	return failed ? -1 : 0;
+}
+
+int timeline_switch_kv(struct timeline *t, const char *kv, struct err *err)
+{
+	struct policy *p = &t->policy, old = *p, now;
+	struct graph graph = { .m = NULL };
+	struct kv_params par;
+	float *nll = NULL;
+	int32_t kept = 0;
+
+	if (policy_parse(&par, kv, err))
+		return -1;
+	pthread_mutex_lock(&t->e->lock);
+	/* In its place from the start: parts of a policy point into it. */
+	*p = (struct policy){ .par = par, .def = par.def, .hp = old.hp, .be = old.be, .type = old.type, .batch = old.batch,
+	                      .ctx = old.ctx, .rows_fn = old.rows_fn, .rows_ud = old.rows_ud };
+	if (switch_open(t, &graph, &nll, err)) {
+		*p = old;
+		pthread_mutex_unlock(&t->e->lock);
+		return -1;
+	}
+	if (p->def->adopt && old.def->planes && t->n_past > 0)
+		kept = p->def->adopt(p, old.def->planes(&old), t->n_past);
+	if (t->e->be->ops->sync(t->e->be))
+		kept = 0;   /* copies of keys that failed: all is read again */
+	now = *p;
+	*p = old;
+	policy_close(p);
+	*p = now;
+	graph_release(&t->graph);
+	t->graph = graph;
+	free(t->nll);
+	t->nll = nll;
+	pthread_mutex_unlock(&t->e->lock);
+	forget(t, kept);
+	t->logits_at = -1;
+	t->stats.ctx = p->limit == ENDLESS ? p->ctx : p->limit;
+	t->stats.endless = p->limit == ENDLESS;
+	t->stats.batch = p->chunk;
+	t->stats.kv_bytes = p->def->bytes(p);
+	policy_text(&p->par, t->stats.kv, sizeof t->stats.kv);
+	return 0;
+}
+
 /* Give the token sampled last its row, so that n_past == tokens.n and the logits are those after it. */
 static int settle_pending(struct timeline *t, struct err *err)
 {
