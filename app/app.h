@@ -20,6 +20,8 @@ int cmd_inspect_model(const struct options *);
 int cmd_inspect_tokens(const struct options *);
 int cmd_inspect_logits(const struct options *);
 int cmd_eval_ppl(const struct options *);
+int cmd_eval_recovery(const struct options *);
+int cmd_eval_tasks(const struct options *);   /* eval_tasks.c: ruler, passkey, chain */
 int cmd_bench(const struct options *);
 int cmd_doctor(const struct options *);
 

@@ -49,6 +49,10 @@ static int run(const struct options *o)
 	case CMD_INSPECT_TOKENS: return cmd_inspect_tokens(o);
 	case CMD_INSPECT_LOGITS: return cmd_inspect_logits(o);
 	case CMD_EVAL_PPL:       return cmd_eval_ppl(o);
+	case CMD_EVAL_RECOVERY:  return cmd_eval_recovery(o);
+	case CMD_EVAL_RULER:
+	case CMD_EVAL_PASSKEY:
+	case CMD_EVAL_CHAIN:     return cmd_eval_tasks(o);
 	case CMD_BENCH:          return cmd_bench(o);
 	case CMD_DOCTOR:         return cmd_doctor(o);
 	}

@@ -21,15 +21,22 @@ const struct command_def command_defs[] = {
 	{"inspect model", "[FILE.gguf]", "what a model file holds and what was recognised", CMD_INSPECT_MODEL, 1},
 	{"inspect tokens", "[FILE]", "text to token ids, one a line", CMD_INSPECT_TOKENS, 1},
 	{"inspect logits", "", "raw logits for given token ids", CMD_INSPECT_LOGITS, 0},
-	{"eval ppl", "FILE", "perplexity of a text", CMD_EVAL_PPL, 1},
+	{"eval ppl", "FILE ...", "perplexity of texts", CMD_EVAL_PPL, -1},
+	{"eval recovery", "FILE ...", "how much of the attention a cache keeps", CMD_EVAL_RECOVERY, -1},
+	{"eval ruler", "[DIR|FILE]", "find, follow and count things in long prompts", CMD_EVAL_RULER, 1},
+	{"eval passkey", "[DIR]", "a number hidden in random words", CMD_EVAL_PASSKEY, 1},
+	{"eval chain", "[DIR]", "a chain of keys out of a shuffled list", CMD_EVAL_CHAIN, 1},
 	{"bench", "", "measure prefill, decode and memory bandwidth", CMD_BENCH, 0},
 	{"doctor", "", "what was found on this machine", CMD_DOCTOR, 0},
 	{NULL, NULL, NULL, 0, 0},
 };
 
-#define WEIGHTS (CMD_CHAT | CMD_INSPECT_LOGITS | CMD_EVAL_PPL | CMD_BENCH)
+#define EVAL_TASKS (CMD_EVAL_RULER | CMD_EVAL_PASSKEY | CMD_EVAL_CHAIN)
+#define EVAL_TEXTS (CMD_EVAL_PPL | CMD_EVAL_RECOVERY)
+#define EVAL (EVAL_TEXTS | EVAL_TASKS)
+#define WEIGHTS (CMD_CHAT | CMD_INSPECT_LOGITS | EVAL | CMD_BENCH)
 #define ANY_MODEL (WEIGHTS | CMD_INSPECT_MODEL | CMD_INSPECT_TOKENS | CMD_DOCTOR | CMD_MODELS)
-#define JSON_OUT (CMD_CHAT | CMD_INSPECT_MODEL | CMD_EVAL_PPL | CMD_BENCH)
+#define JSON_OUT (CMD_CHAT | CMD_INSPECT_MODEL | EVAL | CMD_BENCH)
 #define AT(field) offsetof(struct options, field)
 #define NUM_MAX 2147483647.0
 
@@ -51,14 +58,14 @@ const struct option_def option_defs[] = {
 	{"pre", 0, OPT_TEXT, "NAME", NULL, "pre-tokenizer to use instead of the file's",
 		ANY_MODEL & ~(CMD_DOCTOR | CMD_MODELS), OPT_CONFIG, AT(pre), 0, 0},
 	{"chat-template", 0, OPT_TEXT, "NAME", NULL, "template family to use instead of the file's",
-		CMD_CHAT | CMD_INSPECT_MODEL, OPT_CONFIG, AT(chat_template), 0, 0},
+		CMD_CHAT | CMD_INSPECT_MODEL | EVAL_TASKS, OPT_CONFIG, AT(chat_template), 0, 0},
 	{"check-tensors", 0, OPT_FLAG, NULL, NULL, "scan all weights for NaN and infinity before use",
 		WEIGHTS | CMD_INSPECT_MODEL, OPT_CONFIG, AT(check_tensors), 0, 0},
 
 	{"system", 0, OPT_TEXT, "TEXT", NULL, "system prompt",
 		CMD_CHAT, OPT_CONFIG, AT(system), 0, 0},
 	{"seed", 0, OPT_SEED, "N", NULL, "start of the random numbers: equal seed and settings give equal tokens",
-		CMD_CHAT, OPT_CONFIG | OPT_SET, AT(seed), 0, 0},
+		CMD_CHAT | EVAL_TASKS, OPT_CONFIG | OPT_SET, AT(seed), 0, 0},
 	{"temp", 0, OPT_FLOAT, "X", NULL, "temperature; 0 takes the likeliest token",
 		CMD_CHAT, OPT_CONFIG | OPT_SET, AT(sampling.temperature), 0, 100},
 	{"top-k", 0, OPT_INT, "N", NULL, "sample among the N likeliest tokens (0: all)",
@@ -97,15 +104,25 @@ const struct option_def option_defs[] = {
 		CMD_INSPECT_LOGITS, 0, AT(out), 0, 0},
 
 	{"tokens", 0, OPT_INT, "N", NULL, "use the first N tokens of the text",
-		CMD_EVAL_PPL, 0, AT(tokens), 1, NUM_MAX},
-	{"window", 0, OPT_INT, "W", NULL, "score full windows of W tokens, each from an empty cache",
-		CMD_EVAL_PPL, 0, AT(window), 2, NUM_MAX},
+		EVAL_TEXTS, 0, AT(tokens), 1, NUM_MAX},
+	{"offset", 0, OPT_INT, "N", NULL, "leave out the first N tokens of the text",
+		EVAL_TEXTS, 0, AT(offset), 0, NUM_MAX},
+	{"window", 0, OPT_INT, "W", NULL, "full windows of W tokens, each from an empty cache",
+		EVAL_TEXTS, 0, AT(window), 2, NUM_MAX},
 	{"skip", 0, OPT_INT, "S", NULL, "score only tokens with index S and more, in each window (default 1)",
 		CMD_EVAL_PPL, 0, AT(skip), 1, NUM_MAX},
-	{"last", 0, OPT_INT, "N", NULL, "score only the last N tokens of the text",
-		CMD_EVAL_PPL, 0, AT(last), 1, NUM_MAX},
-	{"chunk", 0, OPT_INT, "N", NULL, "tokens computed at once (default 512); does not change the result",
-		CMD_EVAL_PPL | CMD_BENCH, 0, AT(chunk), 1, 65536},
+	{"last", 0, OPT_INT, "N", NULL, "score only the last N tokens, one at a time after reading the others",
+		EVAL_TEXTS, 0, AT(last), 1, NUM_MAX},
+	{"curve", 0, OPT_INT, "N", NULL, "with --json, the sum of nll after every N tokens scored, too",
+		CMD_EVAL_PPL, 0, AT(curve), 1, NUM_MAX},
+	{"chunk", 0, OPT_INT, "N", NULL, "tokens read at once (default 512); what is kept whole does not depend on it",
+		EVAL | CMD_BENCH, 0, AT(chunk), 1, 65536},
+	{"tasks", 0, OPT_TEXT, "NAME,...", NULL, "which of the tasks (all when not given)",
+		CMD_EVAL_RULER, 0, AT(tasks), 0, 0},
+	{"len", 0, OPT_INT_LIST, "N,...", NULL, "lengths of prompt and answer in tokens (default 2048)",
+		EVAL_TASKS, 0, AT(len), 64, NUM_MAX},
+	{"samples", 0, OPT_INT, "N", NULL, "samples a task, or windows a text (default 20)",
+		EVAL_TASKS | CMD_EVAL_RECOVERY, 0, AT(samples), 1, 100000},
 
 	{"prefill", 0, OPT_INT_LIST, "N,...", NULL, "prompt lengths to measure (default 512)",
 		CMD_BENCH, 0, AT(prefill), 1, NUM_MAX},
@@ -486,7 +503,14 @@ static int take_option(struct parser *p, const struct option_def *d, const char 
 		p->o->help = p->o->help_kv = 1;
 		return 0;
 	}
-	return option_set(p->o, d, where, value, p->e);
+	if (option_set(p->o, d, where, value, p->e) < 0)
+		return -1;
+	if (d->type == OPT_POLICY) {
+		if (p->o->kvs.n == LIST_MAX)
+			return err_set(p->e, ERR_USAGE, "%s stands more than %d times", where, LIST_MAX);
+		p->o->kvs.v[p->o->kvs.n++] = value;
+	}
+	return 0;
 }
 
 static int take_word(struct parser *p, char *word)
@@ -651,6 +675,7 @@ static void options_default(struct options *o, char **file)
 		.command = CMD_CHAT, .def = command_defs, .device = "auto", .kv_type = "f16",
 		.predict = -1, .sampling = sampling_default, .color = "auto", .skip = 1,
 		.prefill = {{512}, 1}, .depth = {{0, 2048}, 2}, .decode_steps = 64, .reps = 5, .file = file,
+		.len = {{2048}, 1}, .samples = 20,
 	};
 }
 

@@ -19,6 +19,10 @@ enum command {
 	CMD_EVAL_PPL       = 1 << 5,
 	CMD_BENCH          = 1 << 6,
 	CMD_DOCTOR         = 1 << 7,
+	CMD_EVAL_RULER     = 1 << 8,
+	CMD_EVAL_PASSKEY   = 1 << 9,
+	CMD_EVAL_CHAIN     = 1 << 10,
+	CMD_EVAL_RECOVERY  = 1 << 11,
 };
 
 struct command_def {
@@ -37,6 +41,7 @@ enum option_flags {
 };
 
 #define LIST_MAX 32
+struct policy_list { const char *v[LIST_MAX]; int n; };
 struct int_list { int32_t v[LIST_MAX]; int n; };
 
 struct option_def {
@@ -73,7 +78,11 @@ struct options {
 
 	int special, bos, decode;     /* inspect tokens */
 	const char *token_file, *out; /* inspect logits */
-	int32_t tokens, window, skip, last, chunk;   /* eval ppl */
+	struct policy_list kvs;       /* every --kv of the command line, in order: evaluations compare them */
+	int32_t tokens, window, skip, last, chunk, offset, curve;   /* eval ppl */
+	const char *tasks;            /* eval ruler: names, commas between */
+	struct int_list len;          /* eval tasks: tokens of a prompt and its answer */
+	int32_t samples;
 	struct int_list prefill, depth;              /* bench */
 	int32_t decode_steps, reps;
 
