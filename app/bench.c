@@ -156,6 +156,65 @@ static int bench_decode(struct bench *b, int32_t depth, int32_t n, struct err *e
 	              (double)timeline_read_bytes(b->tl, (int32_t)fill + n / 2, 1), e);
 }
 
+/* Seconds a generated token takes in the policy's own work, and in all. */
+static int policy_seconds(struct timeline *tl, const struct tokens *text, size_t fill, int32_t n, double *own, double *all,
+                          struct err *e)
+{
+	struct sampling greedy = sampling_default;
+	struct timeline_stats st;
+
+	greedy.temperature = 0;
+	timeline_measure(tl, 1);
+	if (timeline_sync(tl, text->id, fill, NULL, NULL, e) < 0)
+		return -1;
+	for (int32_t i = 0; i <= n; i++) {   /* the first costs nothing, see bench_decode() */
+		struct step_out step;
+		int got = timeline_step(tl, &greedy, &step, e);
+		if (got < 0 || (!got && timeline_extend(tl, text->id + fill + (size_t)i, 1, 1, NULL, NULL, e) < 0))
+			return -1;
+	}
+	timeline_stats(tl, &st);
+	timeline_measure(tl, 0);
+	*own = st.policy_seconds / n;
+	*all = st.decode_seconds / n;
+	return 0;
+}
+
+/* What a policy costs beyond attention: its own work less that of `full`, which rotates queries and keys, too. */
+static int bench_cache_op(struct bench *b, int32_t depth, int32_t n, struct err *e)
+{
+	struct options plain = *b->o;
+	struct timeline *full = NULL;
+	struct timeline_stats st;
+	struct str s = {0};
+	double own, all, base, unused;
+	int rc;
+
+	timeline_stats(b->tl, &st);
+	if (!strcmp(st.kv, "full"))
+		return 0;
+	plain.kv = "full";
+	if (timeline_open_for(&full, b->engine, &plain, n + 2, e) < 0)
+		return -1;
+	rc = policy_seconds(full, &b->text, 1, n, &base, &unused, e);
+	timeline_close(full);
+	if (rc < 0 || policy_seconds(b->tl, &b->text, depth ? (size_t)depth : 1, n, &own, &all, e) < 0)
+		return -1;
+	own = own > base ? own - base : 0;
+	if (b->o->json) {
+		str_addf(&s, "{\"test\":\"cache_op\",\"n\":%d,\"depth\":%d,\"kv\":\"%s\",\"kv_type\":\"%s\",\"threads\":%d,"
+		         "\"us_per_token\":", n, depth, st.kv, st.kv_type, b->threads);
+		json_number(&s, own * 1e6, "%.2f");
+		str_adds(&s, ",\"share\":");
+		json_number(&s, own / all, "%.5f");
+		str_adds(&s, "}\n");
+	} else {
+		str_addf(&s, "%-8s %6d %6d  %.1f us a token beyond attention, %.1f%% of its time\n", "cache_op", n, depth, own * 1e6,
+		         100 * own / all);
+	}
+	return print_line(b, &s, e);
+}
+
 /* Prefill is measured from an empty cache and at every depth, as far as the model was trained for. */
 static int n_pairs(const struct bench *b)
 {
@@ -212,7 +271,8 @@ static int bench_all(struct bench *b, struct err *e)
 		if (pair(b, i, &depth, &n) && bench_prefill(b, (int32_t)depth, (int32_t)n, e) < 0)
 			return -1;
 	for (int i = 0; i < o->depth.n; i++)
-		if (bench_decode(b, o->depth.v[i], o->decode_steps, e) < 0)
+		if (bench_decode(b, o->depth.v[i], o->decode_steps, e) < 0 ||
+		    bench_cache_op(b, o->depth.v[i], o->decode_steps, e) < 0)
 			return -1;
 	return 0;
 }

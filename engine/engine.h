@@ -207,6 +207,10 @@ struct timeline_rows {
  * scanned.  decode: it is generated, not read. */
 uint64_t timeline_read_bytes(const struct timeline *, int32_t pos, int decode);
 
+/* Measure what the policy takes beyond attention and storing rows: rotating, choosing, scoring, moving.  (What attention
+ * takes longer because a policy watches it belongs to attention.)  Costs a few microseconds a step. */
+void timeline_measure(struct timeline *, int on);
+
 struct timeline_stats {
 	int32_t n_tokens, ctx, batch;      /* ctx: tokens the cache can hold at once */
 	int endless;                       /* the sequence may be longer than ctx: the cache is bounded, see rows */
@@ -216,6 +220,7 @@ struct timeline_stats {
 	/* of the last sync and of the steps since */
 	int32_t prefill_tokens, reused_tokens, decode_tokens;
 	double prefill_seconds, decode_seconds;
+	double policy_seconds;     /* part of decode_seconds, see timeline_measure() */
 };
 void timeline_stats(const struct timeline *, struct timeline_stats *out);
 

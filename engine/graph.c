@@ -80,6 +80,7 @@ static void attention(struct graph *g, const struct step *st, const struct layer
 	struct backend *be = g->be;
 	const struct backend_ops *op = be->ops;
 	int32_t n = st->n;
+	double start;
 
 	op->rmsnorm(be, &g->norm, &g->x, &l->attn_norm, hp->n_embd, hp->eps, n);
 	op->matmul(be, (struct matmul[]){
@@ -91,7 +92,10 @@ static void attention(struct graph *g, const struct step *st, const struct layer
 		op->rmsnorm(be, &g->q, &g->q, &l->q_norm, hp->head_dim, hp->eps, n);
 	if (l->k_norm.data)
 		op->rmsnorm(be, &g->k, &g->k, &l->k_norm, hp->head_dim, hp->eps, n);
+	start = g->clock ? now_seconds() : 0;
 	g->policy->def->attend(g->policy, st, layer, &(struct qkv){ &g->q, &g->k, &g->v, &g->attn });
+	if (g->clock)
+		*g->clock += now_seconds() - start;
 	op->matmul(be, &(struct matmul){ .out = &g->x, .w = &l->wo, .bias = l->bo.data ? &l->bo : NULL, .accumulate = 1 }, 1,
 	           &g->attn, n);
 }
@@ -108,8 +112,11 @@ static void feed_forward(struct graph *g, const struct layer *l, int32_t n)
 void graph_forward(struct graph *g, const int32_t *id, const struct step *st)
 {
 	const _Atomic int *cancel = g->be->cancel;
+	double start = g->clock ? now_seconds() : 0;
 
 	g->policy->def->begin(g->policy, st);
+	if (g->clock)
+		*g->clock += now_seconds() - start;
 	g->be->ops->embed(g->be, &g->x, &g->m->embd, id, st->n);
 	for (int32_t i = 0; i < g->m->hp.n_layer; i++) {
 		if (cancel && *cancel)

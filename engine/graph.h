@@ -17,6 +17,7 @@ struct graph {
 	struct tensor ffn;                 /* f32 [batch][n_ff] */
 	struct tensor head_in;             /* f32 [head_rows][n_embd] */
 	struct tensor logits;              /* f32 [head_rows][n_vocab] */
+	double *clock;                     /* where the policy's seconds are added up; NULL = not */
 	float *host;                       /* rows on their way to the head */
 };
 

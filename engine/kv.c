@@ -54,20 +54,34 @@ void kv_rotate(const struct kv *kv, struct tensor *out, const struct tensor *x, 
 	kv->be->ops->rope(kv->be, out, x, &rope->table, kv->hp->head_dim, kv->hp->rope_dims, kv->hp->arch->neox, n);
 }
 
+static _Thread_local double *measured;
+
+void kv_measure(double *seconds)
+{
+	measured = seconds;
+}
+
 void kv_put(struct kv *kv, int32_t layer, const struct tensor *k, const struct tensor *v, int32_t row0, int32_t n)
 {
+	double start = measured ? now_seconds() : 0;
+
 	kv->be->ops->kv_put(kv->be, &kv->k[layer], k, kv->hp->n_kv_head, row0, n);
 	kv->be->ops->kv_put(kv->be, &kv->v[layer], v, kv->hp->n_kv_head, row0, n);
+	if (measured)
+		*measured += now_seconds() - start;
 }
 
 void kv_attend(struct kv *kv, int32_t layer, struct tensor *out, const struct attn_part *part, int32_t n_part, int32_t n,
                const struct attn_probe *probe)
 {
 	const struct hparams *hp = kv->hp;
+	double start = measured ? now_seconds() : 0;
 
 	kv->be->ops->attn(kv->be, &(struct attn_args){
 		.out = out, .k = &kv->k[layer], .v = &kv->v[layer], .part = part, .n_part = n_part, .n_head = hp->n_head,
 		.n_kv_head = hp->n_kv_head, .head_dim = hp->head_dim, .cap = kv->cap,
 		.scale = (float)(1.0 / sqrt((double)hp->head_dim)), .probe = probe,
 	}, n);
+	if (measured)
+		*measured += now_seconds() - start;
 }

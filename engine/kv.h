@@ -30,4 +30,7 @@ void kv_put(struct kv *, int32_t layer, const struct tensor *k, const struct ten
 void kv_attend(struct kv *, int32_t layer, struct tensor *out, const struct attn_part *, int32_t n_part, int32_t n,
                const struct attn_probe *);
 
+/* From now on kv_put() and kv_attend() of this thread add the seconds that they take; NULL: not. */
+void kv_measure(double *seconds);
+
 #endif

@@ -29,6 +29,8 @@ struct timeline {
 	int32_t logits_at;
 	struct candidate *scratch; /* [n_vocab] */
 	atomic_int cancel;
+	int measure;               /* timeline_measure() */
+	double in_policy, in_attention;   /* seconds of the call that runs */
 	struct timeline_stats stats;
 };
 
@@ -262,6 +264,9 @@ static int run_chunk(struct timeline *t, const int32_t *id, int32_t n, int decod
 	struct backend *be = t->e->be;
 	int failed = 0;
 
+	t->in_policy = t->in_attention = 0;
+	t->graph.clock = t->measure && decode ? &t->in_policy : NULL;
+	kv_measure(t->graph.clock ? &t->in_attention : NULL);
 	logits |= p->wants_nll;   /* the next call's first token wants its own */
 	backend_take(t);
 	graph_forward(&t->graph, id, &st);
@@ -274,14 +279,20 @@ static int run_chunk(struct timeline *t, const int32_t *id, int32_t n, int decod
 		graph_logits(&t->graph, n - 1, 1, t->logits);
 	}
 	if (!failed && !(failed = backend_result(t, err)) && p->def->end) {
+		double start = now_seconds();
+
 		p->def->end(p, &st);
+		t->in_policy += now_seconds() - start;
 		if (be->ops->sync(be))
 			failed = err_set(err, ERR_FAIL, "computation failed: %s", be->err);
 	}
 	be->cancel = NULL;
 	pthread_mutex_unlock(&t->e->lock);
+	kv_measure(NULL);
 	if (failed)
 		return -1;
+	if (t->graph.clock)
+		t->stats.policy_seconds += t->in_policy - t->in_attention;
 	t->n_past += n;
 	if (logits)
 		t->logits_at = t->n_past;
@@ -354,6 +365,7 @@ int32_t timeline_sync(struct timeline *t, const int32_t *want, size_t n, timelin
 	t->stats.prefill_tokens = (int32_t)n - same;
 	t->stats.decode_tokens = 0;
 	t->stats.decode_seconds = 0;
+	t->stats.policy_seconds = 0;
 	while ((size_t)t->n_past < n) {
 		int32_t left = (int32_t)n - t->n_past, m = chunk_of(t, left);
 
@@ -541,6 +553,11 @@ uint64_t timeline_read_bytes(const struct timeline *t, int32_t pos, int decode)
 	const struct policy *p = &t->policy;
 
 	return p->def->read_bytes ? p->def->read_bytes(p, pos, decode) : kv_token_bytes(p->hp, p->type) * (uint64_t)pos;
+}
+
+void timeline_measure(struct timeline *t, int on)
+{
+	t->measure = on;
 }
 
 void timeline_cancel(struct timeline *t)
