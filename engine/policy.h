@@ -133,6 +133,7 @@ extern const struct policy_def *const policies[];   /* ends with NULL; the defau
 extern const struct policy_def policy_full;
 extern const struct policy_def policy_sift, policy_refresh, policy_recycled, policy_streaming, policy_quest, policy_h2o,
                                policy_h2o_plus, policy_snapkv;
+extern const struct policy_def policy_sink, policy_cascade, policy_auto;
 extern const struct policy_def policy_watch;   /* full attention, others watched; not in the table */
 
 /* "NAME[:key=value,...]"; NULL or "" = the default.  ERR_USAGE with the nearest name or key. */

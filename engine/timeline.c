@@ -590,4 +590,6 @@ void timeline_stats(const struct timeline *t, struct timeline_stats *out)
 	out->rows = (struct timeline_rows){ .seen = t->n_past, .oldest = -1 };
 	if (p->def->rows)
 		p->def->rows(p, &out->rows);
+	if (out->endless)
+		out->ctx = out->rows.pinned + out->rows.n_ring * out->rows.ring_rows;
 }

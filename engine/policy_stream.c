@@ -1,0 +1,697 @@
+/* engine/policy_stream.c - bounded policies: the first rows stay for good, what follows runs through rings (rings.h).
+ *
+ *     row    0 ......... S-1 | S .............................. S+size-1 | S+size .......
+ *            sinks or prefix   ring n (oldest) ........ ring 1 (newest)    the call's tokens
+ *
+ * `sink` and `cascade` pin a few sinks.  `auto` pins what the application says (system prompt and documents), reads it
+ * through a selector (select.h) and lets the conversation flow through the rings; it takes all the rows that -c gives.
+ *
+ * Until the rings are full, row r holds token r at position r and one part covers them all: the same numbers as `full`.  After
+ * that a call attends the prefix, each ring under its own rotation of the queries, and itself; then end() looks at what
+ * the tokens were worth, lets rings_insert() plan and moves rows.  A call that fails has only written rows behind the
+ * rings, and sums of scores of which the host keeps a copy.
+ *
+ * Scores: attention adds probabilities to `mass`, a column per row of the rings and the stage (the prefix is skipped), with
+ * weights that grow (struct ema), so nothing is ever decayed or cleared but the rows that move. */
+#include "engine/policy.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/rings.h"
+#include "engine/select.h"
+
+enum { FRAME_PREFIX, FRAME_RING, FRAMES = FRAME_RING + RINGS_MOST };   /* rotations of the queries: the prefix, each ring */
+enum { ROOM_MIN = 256 };        /* auto: the stream's least size, where the context is not small altogether */
+
+struct stream {
+	struct kv kv;
+	struct rope rope[FRAMES];
+	struct tensor q[FRAMES];    /* f32 [chunk][n_head * head_dim]: the call's queries in each frame */
+	struct rings rings;
+	struct rings_shape largest;
+	int is_auto;
+	/* Scores. */
+	struct tensor mass;         /* f32 [heads][rings.cols] as allocated; mass_view has the columns in use */
+	struct tensor mass_view;
+	int mass_stale;             /* the host's sums count, not the backend's */
+	int probing;                /* in this call */
+	float *weight;              /* [chunk] */
+	struct attn_probe probe;
+	int32_t probe_from;         /* tokens before which nothing is looked at */
+	float nll;                  /* of the last token */
+	/* Moves. */
+	struct tensor move;         /* i32 [n_kv_head][3 * moves] */
+	struct tensor mass_move;    /* i32 [heads][3 * MASS_MOVES] */
+	struct rope turn;
+	int32_t *list;
+	int lost;                   /* moving failed half way: the rings' rows are not what they should be */
+	/* auto. */
+	struct selector sel;
+	struct kv_params sel_par;
+	int has_sel, use_sel;       /* use_sel: the prefix is long enough to choose from */
+	struct row_event *event;
+	size_t cap_event;
+};
+enum { MASS_MOVES = 2 * RINGS_MOST + 4 };
+
+/* ---- shape ---- */
+
+static int32_t stage_of(const struct policy *p)
+{
+	int32_t n = p->batch, w = p->par.n > 0 && p->par.size ? p->par.size / p->par.n : INT32_MAX;
+
+	if (p->par.stride && n > p->par.stride)
+		n = p->par.stride;
+	if (p->par.score == SCORE_SURPRISE && n > w)
+		n = w;
+	return n > 0 ? n : 1;
+}
+
+static int is_auto(const struct policy *p) { return p->par.def == &policy_auto; }
+
+/* auto: rows it may use. */
+static int32_t auto_cap(const struct policy *p)
+{
+	int32_t trained = p->hp->ctx_train;
+
+	return trained > 0 && trained < p->ctx ? trained : p->ctx;
+}
+
+static int32_t auto_stage(const struct policy *p)
+{
+	int32_t cap = auto_cap(p) / 8, n = p->batch;
+
+	cap = cap > 16 ? cap : 16;
+	return n < cap ? n : cap;
+}
+
+/* Everything pinned takes no less than the sinks; the rest of the rows are the stream's. */
+static struct rings_shape auto_shape(const struct policy *p, int64_t pinned)
+{
+	struct rings_shape s = { .n = p->par.n, .f = p->par.f, .stage = auto_stage(p) };
+	int64_t rest;
+
+	s.sinks = pinned > p->par.sinks ? (int32_t)pinned : p->par.sinks;
+	rest = (int64_t)auto_cap(p) - s.sinks - s.stage;
+	if (p->par.size)
+		rest = p->par.size <= rest ? p->par.size : -1;
+	while (s.n > 1 && rest < 2 * s.n)
+		s.n--;
+	s.w = rest > 0 ? (int32_t)(rest / s.n) : 0;
+	if (p->par.score == SCORE_SURPRISE && s.stage > s.w)
+		s.stage = s.w > 0 ? s.w : 1;
+	return s;
+}
+
+static struct rings_shape shape_of(const struct policy *p)
+{
+	if (is_auto(p))
+		return auto_shape(p, 0);
+	return (struct rings_shape){ .sinks = p->par.sinks, .n = p->par.n, .w = p->par.size / p->par.n, .f = p->par.f,
+	                             .stage = stage_of(p) };
+}
+
+static int32_t cap_of(const struct policy *p, const struct rings_shape *s)
+{
+	return is_auto(p) ? auto_cap(p) : s->sinks + s->n * s->w + s->stage;
+}
+
+static int32_t heads_of(const struct policy *p)
+{
+	return p->hp->n_layer * (p->par.heads == HEADS_KV ? p->hp->n_kv_head : 1);
+}
+
+static int scored(const struct policy *p)
+{
+	return p->par.select && p->par.n > 1;
+}
+
+static int surprised(const struct policy *p)
+{
+	return scored(p) && p->par.score == SCORE_SURPRISE;
+}
+
+static int32_t moves_most(const struct rings_shape *s)
+{
+	return 2 * (s->stage + s->n);
+}
+
+/* What the prefix is read through: the selector's own settings, with those that auto has. */
+static int selector_par(const struct policy *p, struct kv_params *out, struct err *err)
+{
+	if (policy_parse(out, p->par.prefix == PREFIX_SIFT ? "sift" : "refresh", err))
+		return -1;
+	out->k = p->par.k;
+	out->every = p->par.every;
+	out->bits = p->par.bits;
+	out->split = p->par.split;
+	if (p->par.prefix == PREFIX_REFRESH) {
+		out->qc = p->par.qc;
+		out->s = p->par.s;
+	}
+	return 0;
+}
+
+static uint64_t stream_bytes(const struct policy *p)
+{
+	struct rings_shape s = shape_of(p);
+	uint64_t q = 4 * (uint64_t)s.stage * (uint64_t)p->hp->n_head * (uint64_t)p->hp->head_dim, rows, sum;
+	struct kv_params par;
+	struct err err;
+
+	rows = (uint64_t)s.n * (uint64_t)s.w + (uint64_t)s.stage + 1;
+	sum = kv_bytes(p->hp, p->type, cap_of(p, &s)) + (uint64_t)(s.n + 1) * (q + rope_bytes(p->hp, s.stage)) +
+	      rope_bytes(p->hp, moves_most(&s)) + rings_bytes(&s, heads_of(p), scored(p), surprised(p)) +
+	      (scored(p) ? 4 * (uint64_t)heads_of(p) * rows : 0);
+	if (is_auto(p) && p->par.prefix != PREFIX_FULL && !selector_par(p, &par, &err))
+		sum += par.def->select->bytes(&par, p->hp, p->be, cap_of(p, &s));
+	return sum;
+}
+
+/* ---- life ---- */
+
+static int check_fit(const struct policy *p, const struct rings_shape *s, struct err *err)
+{
+	int64_t end = (int64_t)s->sinks + p->par.size + s->stage;
+
+	if (is_auto(p)) {
+		if (s->w > 0)
+			return 0;
+		return err_set(err, ERR_FIT, "a context of %d tokens leaves no room for a stream of %d; start with a larger -c",
+		               auto_cap(p), p->par.size > 0 ? p->par.size : 1);
+	}
+	if (p->par.size % s->n || p->par.size < s->n)
+		return err_set(err, ERR_USAGE, "cache policy '%s' cannot cut size=%d into %d rings; use a multiple of %d",
+		               p->par.def->name, p->par.size, s->n, s->n);
+	if (p->hp->ctx_train > 0 && end > p->hp->ctx_train)
+		return err_set(err, ERR_FIT, "cache policy '%s' needs %lld positions (%d sinks, size %d, stride %d), the model was "
+		               "trained with %d; use a smaller size", p->par.def->name, (long long)end, s->sinks, p->par.size, s->stage,
+		               p->hp->ctx_train);
+	return 0;
+}
+
+static int tensor_init(struct policy *p, struct tensor *t, enum dtype type, int64_t rows, int64_t cols, struct err *err)
+{
+	if (rows > INT32_MAX || cols > INT32_MAX)
+		return err_set(err, ERR_FIT, "cache policy '%s' cannot address so many rows; use a smaller -c or size", p->def->name);
+	*t = (struct tensor){ .type = type, .rows = (int32_t)rows, .cols = (int32_t)cols };
+	if (!p->be->ops->alloc(p->be, t))
+		return 0;
+	t->data = NULL;
+	return err_set(err, ERR_FIT, "cannot allocate what a bounded cache needs: %s", p->be->err);
+}
+
+/* Empty, in this shape; what is scored has a column per row, and one that is always 0. */
+static void shape_set(struct policy *p, const struct rings_shape *s)
+{
+	struct stream *f = p->state;
+
+	f->rings.cols = s->n * s->w + s->stage + 1;
+	rings_reset(&f->rings, s);
+	f->mass_view = f->mass;
+	f->mass_view.cols = f->rings.cols;
+	f->mass_stale = 1;
+	f->lost = 0;
+	f->nll = 0;
+	/* What lies 2 w tokens before the first comparison weighs 1 / 10,000: while auto fills it need not look. */
+	f->probe_from = f->is_auto ? s->sinks + s->n * s->w - 2 * s->w : s->sinks;
+	f->use_sel = f->has_sel && s->sinks > kv_rows_of(f->sel_par.k, s->sinks) / 4;
+}
+
+static int stream_init(struct policy *p, struct err *err)
+{
+	struct stream *f = p->state = xcalloc(1, sizeof *f);
+	struct rings_shape s = shape_of(p);
+	int64_t heads = heads_of(p), width = (int64_t)p->hp->n_head * p->hp->head_dim;
+
+	f->is_auto = is_auto(p);
+	if (check_fit(p, &s, err))
+		return -1;
+	f->largest = s;
+	p->limit = ENDLESS;
+	p->chunk = s.stage;
+	if (p->par.stride > s.stage)
+		p->par.stride = s.stage;      /* what is said about a run is what was done */
+	p->wants_nll = surprised(p);
+	if (kv_init(&f->kv, p->be, p->hp, p->type, cap_of(p, &s), err) ||
+	    rings_init(&f->rings, &s, (int32_t)heads, scored(p), surprised(p), err) ||
+	    rope_init(&f->turn, p->hp, p->be, moves_most(&s), err) ||
+	    tensor_init(p, &f->move, DT_I32, p->hp->n_kv_head, 3 * (int64_t)moves_most(&s), err) ||
+	    tensor_init(p, &f->mass_move, DT_I32, heads, 3 * MASS_MOVES, err) ||
+	    (scored(p) && tensor_init(p, &f->mass, DT_F32, heads, f->rings.cols, err)) ||
+	    !(f->weight = try_alloc((size_t)s.stage, sizeof *f->weight, "weights", err)) ||
+	    !(f->list = try_alloc((size_t)p->hp->n_kv_head * 3 * (size_t)moves_most(&s) + (size_t)heads * 3 * MASS_MOVES,
+	                          sizeof *f->list, "moves of rows", err)))
+		return -1;
+	for (int32_t i = 0; i <= s.n; i++)
+		if (rope_init(&f->rope[i], p->hp, p->be, s.stage, err) || tensor_init(p, &f->q[i], DT_F32, s.stage, width, err))
+			return -1;
+	if (f->is_auto && p->par.prefix != PREFIX_FULL) {
+		if (selector_par(p, &f->sel_par, err) ||
+		    select_open(&f->sel, f->sel_par.def->select, &f->sel_par, &f->kv, 0, err))
+			return -1;
+		f->has_sel = 1;
+		p->tail = f->sel.tail < s.stage ? f->sel.tail : 0;
+	}
+	shape_set(p, &s);
+	return 0;
+}
+
+static void stream_release(struct policy *p)
+{
+	struct stream *f = p->state;
+	struct tensor *t[] = { &f->move, &f->mass_move, &f->mass };
+
+	if (f->sel.kv)
+		select_close(&f->sel);
+	for (size_t i = 0; i < sizeof t / sizeof *t; i++)
+		if (t[i]->data)
+			p->be->ops->drop(p->be, t[i]);
+	for (int i = 0; i < FRAMES; i++) {
+		if (f->q[i].data)
+			p->be->ops->drop(p->be, &f->q[i]);
+		rope_release(&f->rope[i]);
+	}
+	rope_release(&f->turn);
+	rings_release(&f->rings);
+	kv_release(&f->kv);
+	free(f->weight);
+	free(f->list);
+	free(f->event);
+	free(f);
+}
+
+/* ---- a call ---- */
+
+/* Sums of a call that did not succeed are in the backend's: put the host's there again.  Also when they were scaled. */
+static void mass_restore(struct policy *p, int32_t scale)
+{
+	struct stream *f = p->state;
+	struct rings *r = &f->rings;
+	size_t n = (size_t)r->heads * (size_t)r->cols;
+
+	if (scale) {
+		float by = ldexpf(1, scale);
+
+		for (size_t i = 0; i < n; i++)
+			r->sum[i] *= by;
+	}
+	if (scale || f->mass_stale)
+		p->be->ops->write(p->be, &f->mass_view, 0, r->sum, n * sizeof *r->sum);
+}
+
+static void stream_begin(struct policy *p, const struct step *st)
+{
+	struct stream *f = p->state;
+	struct rings *r = &f->rings;
+	int32_t skipped = r->s.sinks - st->pos;
+
+	if (rings_filling(r))
+		rope_set(&f->rope[FRAME_PREFIX], st->pos, st->n);
+	else {
+		rope_set(&f->rope[FRAME_PREFIX], rings_rank(r), st->n);
+		for (int32_t i = 0; i < r->s.n; i++)
+			rope_set(&f->rope[FRAME_RING + i], rings_query(r, i), st->n);
+	}
+	f->probing = r->sum && skipped < st->n && st->pos + st->n > f->probe_from;
+	if (!f->probing)
+		return;
+	mass_restore(p, ema_weights(&r->ema, st->pos, st->n, f->weight));
+	f->mass_stale = 1;   /* until end() */
+	for (int32_t i = 0; i < skipped; i++)
+		f->weight[i] = 0;
+}
+
+/* The rows before the stream; returns the number of parts. */
+static int prefix_parts(struct stream *f, const struct step *st, int32_t layer, const struct qkv *x, struct attn_part *part)
+{
+	int32_t n = f->rings.s.sinks;
+	struct tensor *q = &f->q[FRAME_PREFIX];
+
+	if (st->decode && f->use_sel)
+		return f->sel.ops->choose(&f->sel, st, layer, q, x->q, n, part);
+	part[0] = (struct attn_part){ .q = q, .n_rows = n };
+	return n > 0;
+}
+
+/* Everything that the call reads; *skip = rows of the prefix. */
+static int32_t stream_parts(struct stream *f, const struct step *st, int32_t layer, const struct qkv *x,
+                            struct attn_part part[SELECT_PARTS + RINGS_MOST], int32_t *skip)
+{
+	const struct rings *r = &f->rings;
+	int32_t n = 0, end = st->pos + st->n, sinks = r->s.sinks;
+
+	*skip = 0;
+	if (rings_filling(r) && !(st->decode && f->use_sel && st->pos >= sinks)) {
+		part[0] = (struct attn_part){ .q = &f->q[FRAME_PREFIX], .n_rows = end };
+		*skip = sinks < end ? sinks : end;
+		return 1;
+	}
+	n = prefix_parts(f, st, layer, x, part);
+	for (int32_t i = 0; i < n; i++)
+		*skip += part[i].n_rows;
+	if (rings_filling(r)) {
+		part[n++] = (struct attn_part){ .q = &f->q[FRAME_PREFIX], .row0 = sinks, .n_rows = end - sinks };
+		return n;
+	}
+	for (int32_t i = r->s.n - 1; i >= 0; i--)
+		part[n++] = (struct attn_part){ .q = &f->q[FRAME_RING + i], .row0 = sinks + (r->s.n - 1 - i) * r->s.w,
+		                                .n_rows = r->s.w + (i ? 0 : st->n) };
+	return n;
+}
+
+static void stream_attend(struct policy *p, const struct step *st, int32_t layer, const struct qkv *x)
+{
+	struct stream *f = p->state;
+	struct rings *r = &f->rings;
+	struct attn_part part[SELECT_PARTS + RINGS_MOST];
+	const struct attn_probe *looks = NULL;
+	int32_t filling = rings_filling(r), row0 = r->s.sinks + rings_stage(r), n = st->n, sinks = r->s.sinks, n_part, skip;
+	int32_t region = st->pos + n < sinks ? st->pos + n : sinks;
+
+	/* In the rings' frames a token's own number is that in the newest ring, which all enter. */
+	kv_rotate(&f->kv, x->k, x->k, &f->rope[filling ? FRAME_PREFIX : FRAME_RING], n);
+	kv_put(&f->kv, layer, x->k, x->v, row0, n);
+	for (int32_t i = filling || sinks ? FRAME_PREFIX : FRAME_RING; i <= (filling ? 0 : r->s.n); i++)
+		kv_rotate(&f->kv, &f->q[i], x->q, &f->rope[i], n);
+	if (f->use_sel && f->sel.ops->note && st->pos < sinks)
+		f->sel.ops->note(&f->sel, layer, st->pos, region - st->pos);
+	n_part = stream_parts(f, st, layer, x, part, &skip);
+	if (f->use_sel && f->sel.ops->probe)
+		looks = f->sel.ops->probe(&f->sel, st, layer, region);
+	if (f->probing) {
+		int whole = p->par.heads == HEADS_LAYER;
+
+		f->probe = (struct attn_probe){ .mass = &f->mass_view, .mass_row = whole ? layer : layer * p->hp->n_kv_head,
+		                                .weight = f->weight, .reduce = (enum reduce)p->par.reduce, .whole_layer = whole,
+		                                .skip = skip };
+		kv_attend(&f->kv, layer, x->out, part, n_part, n, &f->probe);
+	}
+	/* The selector looks for itself, now and then. */
+	if (looks || !f->probing)
+		kv_attend(&f->kv, layer, x->out, part, n_part, n, looks);
+	if (f->use_sel && f->sel.ops->seen)
+		f->sel.ops->seen(&f->sel, st, layer, &f->q[FRAME_PREFIX], x->q, region);
+}
+
+/* ---- after a call ---- */
+
+/* Move keys and values of all layers as planned. */
+static void rows_move(struct policy *p)
+{
+	struct stream *f = p->state;
+	struct rings *r = &f->rings;
+	struct backend *be = p->be;
+	const struct hparams *hp = p->hp;
+	int32_t n = r->n_row, whole = p->par.heads == HEADS_LAYER, kv_heads = hp->n_kv_head, sinks = r->s.sinks;
+	struct kv_moves m = { .move = &f->move, .n = n, .n_kv_head = kv_heads, .head_dim = hp->head_dim, .dims = hp->rope_dims,
+	                      .cap = f->kv.cap, .neox = hp->arch->neox };
+	size_t cols = (size_t)f->move.cols;
+
+	rope_set_turns(&f->turn, r->turns, r->n_turn);
+	for (int32_t layer = 0; layer < hp->n_layer; layer++) {
+		for (int32_t h = 0; h < kv_heads; h++) {
+			int32_t *out = f->list + (size_t)h * cols;
+			size_t at = (size_t)(whole ? layer : layer * kv_heads + h);
+
+			for (int32_t i = 0; i < n; i++, at += (size_t)r->heads, out += 3) {
+				int32_t from = r->from[at];
+
+				out[0] = from == r->row[i] ? -1 : sinks + from;
+				out[1] = sinks + r->row[i];
+				out[2] = r->turn[at];
+			}
+		}
+		be->ops->write(be, &f->move, 0, f->list, ((size_t)(kv_heads - 1) * cols + 3 * (size_t)n) * sizeof *f->list);
+		m.turn = r->n_turn ? &f->turn.table : NULL;
+		be->ops->kv_move(be, &f->kv.k[layer], &m);
+		m.turn = NULL;
+		be->ops->kv_move(be, &f->kv.v[layer], &m);
+	}
+}
+
+/* The backend's sums follow the rows: by the same moves when there are few, and the stage becomes 0. */
+static void mass_follow(struct policy *p, int32_t stage, int32_t n)
+{
+	struct stream *f = p->state;
+	struct rings *r = &f->rings;
+	struct backend *be = p->be;
+	struct tensor plane = f->mass_view;
+	int32_t staged = stage + n > r->size ? stage + n - r->size : 0, moves = r->n_row + staged;
+	int32_t *list = f->list + (size_t)p->hp->n_kv_head * (size_t)f->move.cols;
+
+	if (!moves)
+		return;
+	if (moves > MASS_MOVES) {
+		be->ops->write(be, &plane, 0, r->sum, (size_t)r->heads * (size_t)r->cols * sizeof *r->sum);
+		return;
+	}
+	for (int32_t h = 0; h < r->heads; h++) {
+		int32_t *out = list + (size_t)h * 3 * MASS_MOVES;
+
+		for (int32_t i = 0; i < r->n_row; i++, out += 3) {
+			int32_t from = r->from[(size_t)i * (size_t)r->heads + (size_t)h];
+
+			out[0] = from == r->row[i] ? -1 : from;
+			out[1] = r->row[i];
+			out[2] = -1;
+		}
+		for (int32_t i = 0; i < staged; i++, out += 3) {
+			out[0] = r->cols - 1;
+			out[1] = r->size + i;
+			out[2] = -1;
+		}
+	}
+	be->ops->write(be, &f->mass_move, 0, list, (size_t)r->heads * 3 * MASS_MOVES * sizeof *list);
+	plane.rows = r->heads * r->cols;
+	plane.cols = 1;
+	be->ops->kv_move(be, &plane, &(struct kv_moves){ .move = &f->mass_move, .n = moves, .n_kv_head = r->heads,
+	                                                 .head_dim = 1, .cap = r->cols });
+}
+
+static void tell(struct policy *p)
+{
+	struct stream *f = p->state;
+	struct rings *r = &f->rings;
+	float heads = (float)r->heads;
+
+	if (f->cap_event < r->n_note) {
+		f->cap_event = 2 * r->n_note;
+		f->event = xrealloc(f->event, f->cap_event * sizeof *f->event);
+	}
+	for (size_t i = 0; i < r->n_note; i++) {
+		const struct rings_note *o = &r->note[i];
+		int32_t held = o->token < r->oldest ? 0 : r->held[o->token & r->mask];
+
+		f->event[i] = (struct row_event){
+			.what = o->what, .token = o->token, .ring = o->ring, .gone = 1 - (float)held / heads,
+			.share = o->what == ROW_ADMITTED ? 1 : (float)o->heads / heads,
+			.score = r->sum ? ema_value(&r->ema, (float)(o->score / o->heads), r->t) : 0,
+		};
+	}
+	if (r->n_note)
+		p->rows_fn(f->event, r->n_note, p->rows_ud);
+}
+
+static void stream_end(struct policy *p, const struct step *st)
+{
+	struct stream *f = p->state;
+	struct rings *r = &f->rings;
+	struct backend *be = p->be;
+	int32_t stage = rings_stage(r), region = st->pos + st->n < r->s.sinks ? st->pos + st->n : r->s.sinks;
+
+	if (f->probing)
+		be->ops->read(be, &f->mass_view, 0, r->sum, (size_t)r->heads * (size_t)r->cols * sizeof *r->sum);
+	for (int32_t i = 0; st->nll && i < st->n; i++) {
+		float before = i ? st->nll[i - 1] : f->nll;
+
+		if (r->worth)
+			r->worth[(st->pos + i) & r->mask] = (st->nll[i] > before ? st->nll[i] : before) + 0.5f;
+	}
+	if (st->nll)
+		f->nll = st->nll[st->n - 1];
+	r->listen = p->rows_fn != NULL;
+	rings_insert(r, st->n);
+	if (r->n_row)
+		rows_move(p);
+	if (f->probing) {
+		mass_follow(p, stage, st->n);
+		f->mass_stale = 0;
+	} else if (r->n_row && r->sum)
+		f->mass_stale = 1;
+	f->lost |= be->failed;
+	if (f->use_sel && f->sel.ops->end)
+		f->sel.ops->end(&f->sel, st, region);
+	if (p->rows_fn)
+		tell(p);
+}
+
+/* ---- going back, pinning ---- */
+
+static int32_t stream_rewind(struct policy *p, int32_t n)
+{
+	struct stream *f = p->state;
+	struct rings *r = &f->rings;
+	int32_t sinks = r->s.sinks, to = n;
+
+	if (f->lost) {
+		shape_set(p, &(struct rings_shape){ .sinks = r->s.sinks, .n = r->s.n, .w = r->s.w, .f = r->s.f, .stage = r->s.stage });
+		to = 0;
+	}
+	if (to >= r->t)
+		return r->t;
+	/* Selectors look at the end of what is read: let them see as much of it again. */
+	if (f->use_sel && to > sinks)
+		to = to - (f->sel.tail - 1) > sinks ? to - (f->sel.tail - 1) : sinks;
+	if (f->use_sel && to < sinks)
+		to = f->sel.ops->rewind(&f->sel, to);
+	f->mass_stale = 1;
+	return rings_rewind(r, to);
+}
+
+static int32_t auto_pin(struct policy *p, int32_t n, struct err *err)
+{
+	struct stream *f = p->state;
+	struct rings *r = &f->rings;
+	struct rings_shape s = auto_shape(p, n);
+	int32_t cap = auto_cap(p), room = ROOM_MIN < cap / 4 ? ROOM_MIN : cap / 4, kept = r->t, old = r->s.sinks;
+	int32_t least = p->par.size ? p->par.size : room, stage = f->largest.stage, most = cap - stage - least;
+
+	if (s.sinks == old)
+		return kept;
+	s.stage = stage;
+	if (s.w < 1 || (!p->par.size && s.n * s.w + s.n <= room)) {
+		int64_t want = (int64_t)n + stage + least;
+
+		if (want <= p->hp->ctx_train || p->hp->ctx_train <= 0)
+			return err_set(err, ERR_FIT, "%d tokens to keep do not fit a context of %d with %d of conversation beside them; "
+			               "start with -c %lld", n, cap, least, (long long)want + (stage < p->batch ? p->batch - stage : 0));
+		return err_set(err, ERR_FIT, "%d tokens to keep do not fit: the model was trained with %d, of which %d are for the "
+		               "conversation; %d fit", n, p->hp->ctx_train, stage + least, most > 0 ? most : 0);
+	}
+	if (!rings_filling(r) && kept > old)
+		kept = old;
+	kept = kept < s.sinks ? kept : s.sinks;
+	shape_set(p, &s);
+	r->t = kept;
+	/* Rows that were the stream's, or a prefix too short to choose from. */
+	for (int32_t row = 0, m; f->use_sel && f->sel.ops->note && row < kept; row += m) {
+		m = kept - row < p->chunk ? kept - row : p->chunk;
+		for (int32_t layer = 0; layer < f->kv.n_layer; layer++)
+			f->sel.ops->note(&f->sel, layer, row, m);
+	}
+	if (f->has_sel && kept < old)
+		f->sel.ops->rewind(&f->sel, kept);
+	p->pinned = s.sinks;
+	return kept;
+}
+
+static void stream_rows(const struct policy *p, struct timeline_rows *out)
+{
+	const struct stream *f = p->state;
+	const struct rings *r = &f->rings;
+
+	out->pinned = r->s.sinks;
+	out->n_ring = r->s.n;
+	out->ring_rows = r->s.w;
+	for (int32_t i = 0; i < r->s.n; i++)
+		out->fill[i] = rings_fill(r, i);
+	out->seen = r->t;
+	out->gone = r->gone;
+	out->thinned = r->thinned;
+	out->oldest = r->t > r->s.sinks ? r->oldest : -1;
+}
+
+static uint64_t stream_read_bytes(const struct policy *p, int32_t pos, int decode)
+{
+	const struct stream *f = p->state;
+	const struct rings *r = &f->rings;
+	int32_t most = r->s.sinks + r->size, rows = pos < most ? pos : most;
+	uint64_t chosen = 0;
+
+	if (decode && f->use_sel && pos >= r->s.sinks) {
+		chosen = f->sel.ops->read_bytes(&f->sel, r->s.sinks);
+		rows -= r->s.sinks;
+	}
+	return chosen + kv_token_bytes(p->hp, p->type) * (uint64_t)rows;
+}
+
+/* ---- the names and their settings ---- */
+
+#define AT(field) offsetof(struct kv_params, field)
+#define SIZE_MAX_ (1 << 24)
+#define SINKS { "sinks", PARAM_INT, AT(sinks), 0, 65536, NULL, "4", "first tokens, which stay for good" }
+#define STRIDE { "stride", PARAM_INT, AT(stride), 1, 65536, NULL, "512", "tokens read at once, each seeing the cache as it was before them" }
+#define RINGS { "n", PARAM_INT, AT(n), 1, RINGS_MOST, NULL, "4", "rings" }
+#define RATE { "f", PARAM_INT, AT(f), 0, 0, "2|3|4", "2", "each ring accepts one of so many that the one before accepted" }
+#define HEADS { "heads", PARAM_CHOICE, AT(heads), 0, 0, "kv|layer", "kv", "who decides what stays: each KV head, or a layer" }
+#define REDUCE { "reduce", PARAM_CHOICE, AT(reduce), 0, 0, "max|mean|median", "max", "what the query heads of a decision make of their attention" }
+#define SCORE { "score", PARAM_CHOICE, AT(score), 0, 0, "attn|surprise", "attn", "what decides: attention received; that times the model's surprise at the token" }
+
+static const struct param sink_params[] = {
+	{ "size", PARAM_INT, AT(size), 1, SIZE_MAX_, NULL, "1024", "tokens kept behind the sinks" },
+	SINKS,
+	STRIDE,
+	{ .key = NULL },
+};
+
+static void sink_preset(struct kv_params *par)
+{
+	par->n = 1;
+	par->f = 2;
+	par->select = 0;
+}
+
+static const struct param cascade_params[] = {
+	{ "size", PARAM_INT, AT(size), 1, SIZE_MAX_, NULL, "1024", "tokens kept behind the sinks" },
+	RINGS,
+	SINKS,
+	RATE,
+	HEADS,
+	REDUCE,
+	{ "select", PARAM_INT, AT(select), 0, 1, NULL, "1", "0: nothing is compared, the newer token stays" },
+	SCORE,
+	STRIDE,
+	{ .key = NULL },
+};
+
+static const struct param auto_params[] = {
+	{ "prefix", PARAM_CHOICE, AT(prefix), 0, 0, "sift|refresh|full", "sift", "how answers read the system prompt and the documents" },
+	{ "k", PARAM_ROWS, AT(k), 1, 1e9, NULL, "512", "rows of them that a generated token reads per KV head" },
+	{ "bits", PARAM_INT, AT(bits), 0, 0, "2|4|8|16", "2", "sift: bits a value of the keys' copy" },
+	{ "every", PARAM_INT, AT(every), 1, 1000, NULL, "1", "sift: steps that a chosen set serves" },
+	{ "split", PARAM_CHOICE, AT(split), 0, 0, "need|even", "need", "sift: how k is shared among the layers" },
+	{ "qc", PARAM_INT, AT(qc), 1, 1000, NULL, "5", "refresh: steps between two looks at the query" },
+	{ "s", PARAM_REAL, AT(s), -2, 2, NULL, "0.85", "refresh: a query less like the last one chooses anew" },
+	{ "size", PARAM_INT, AT(size), 0, SIZE_MAX_, NULL, "0", "tokens of the conversation that are kept; 0 = what the context leaves" },
+	RINGS,
+	SINKS,
+	RATE,
+	HEADS,
+	REDUCE,
+	SCORE,
+	{ .key = NULL },
+};
+
+static void auto_preset(struct kv_params *par)
+{
+	par->select = 1;
+}
+
+#define STREAM .bytes = stream_bytes, .init = stream_init, .release = stream_release, .begin = stream_begin, \
+	.attend = stream_attend, .end = stream_end, .rewind = stream_rewind, .read_bytes = stream_read_bytes, .rows = stream_rows
+
+const struct policy_def policy_sink = {
+	.name = "sink", .help = "the first tokens and the newest ones stay; endless", .params = sink_params,
+	.preset = sink_preset, STREAM,
+};
+const struct policy_def policy_cascade = {
+	.name = "cascade", .help = "sinks, and rings in which fewer and fewer, but important, older tokens stay; endless",
+	.params = cascade_params, STREAM,
+};
+const struct policy_def policy_auto = {
+	.name = "auto", .help = "system prompt and documents stay and are read through a choice; the talk runs through a cascade, endless",
+	.params = auto_params, .preset = auto_preset, .pin = auto_pin, STREAM,
+};
