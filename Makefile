@@ -49,8 +49,8 @@ ARCH := $(shell uname -m)
 ifeq ($(ARCH),x86_64)
 AVX2   := -mavx2 -mfma -mf16c -mbmi2
 AVX512 := $(AVX2) -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni
-$(BUILD)/kernels/cpu_avx2.o $(BUILD)/kernels/cpu_avx2_matmul.o $(BUILD)/kernels/cpu_avx2_attn.o: LEVEL := $(AVX2)
-$(BUILD)/kernels/cpu_avx512.o $(BUILD)/kernels/cpu_avx512_matmul.o $(BUILD)/kernels/cpu_avx512_attn.o: LEVEL := $(AVX512)
+$(BUILD)/kernels/cpu_avx2.o $(BUILD)/kernels/cpu_avx2_%.o: LEVEL := $(AVX2)
+$(BUILD)/kernels/cpu_avx512.o $(BUILD)/kernels/cpu_avx512_%.o: LEVEL := $(AVX512)
 endif
 # Kernels are worth the last bit of the optimiser; with sanitizers that would take minutes to compile.
 $(BUILD)/kernels/%.o: OPTIMISE := $(if $(SANITIZE),-O1,-O3)

@@ -1,5 +1,6 @@
 /* kernels/cpu.c - the CPU backend: opening, errors, the table of operations.  See cpu.h for the rest. */
 #include "kernels/cpu.h"
+#include "kernels/cpu_choose.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -65,6 +66,13 @@ static const struct backend_ops cpu_ops = {
 	.rope = cpu_rope,
 	.kv_put = cpu_kv_put,
 	.attn = cpu_attn,
+	.key_copy_bytes = cpu_key_copy_bytes,
+	.key_copy = cpu_key_copy,
+	.key_scan = cpu_key_scan,
+	.page_bounds = cpu_page_bounds,
+	.page_scan = cpu_page_scan,
+	.topk = cpu_topk,
+	.kv_move = cpu_kv_move,
 };
 
 int cpu_backend_open(struct backend **out, const struct backend_options *opt, char err[160])

@@ -1,0 +1,426 @@
+/* kernels/cpu_avx512_choose.c - choosing rows, AVX-512.
+ *
+ * A copy's panel is sixteen keys, one per lane: a byte product gives four values of all sixteen for one query head,
+ * and the codes are taken apart once for up to four heads.  Rows of a plane are multiplied where they lie, four at a
+ * time, and summed across at the end. */
+#include "kernels/cpu_choose.h"
+
+#if defined(__x86_64__) && !defined(WEIR_NO_SIMD)
+#include <math.h>
+#include "kernels/cpu_avx512.h"
+#include "kernels/quant.h"
+
+#define INLINE static inline __attribute__((always_inline))
+#define UNROLL _Pragma("GCC unroll 16")
+
+enum { HEADS = 4, ROWS = 4 };
+
+static __mmask16 lanes(int32_t n)
+{
+	return n >= 16 ? 0xffff : n <= 0 ? 0 : (__mmask16)((1u << n) - 1);
+}
+
+/* ---- rows as floats ---- */
+
+/* Values j .. j + 15 of a row; those outside the mask are zero. */
+INLINE __m512 row16(enum dtype type, const uint8_t *row, int32_t j, __mmask16 mask)
+{
+	switch (type) {
+	case DT_F16:
+		return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, row + 2 * (size_t)j));
+	case DT_BF16:
+		return _mm512_castsi512_ps(_mm512_slli_epi32(
+			_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, row + 2 * (size_t)j)), 16));
+	case DT_Q8_0: {
+		/* Whole blocks: the mask is full. */
+		const struct block_q8_0 *b = (const struct block_q8_0 *)(const void *)row + j / 32;
+		__m512i q = _mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)(b->qs + j % 32)));
+
+		return _mm512_mul_ps(_mm512_cvtepi32_ps(q), _mm512_set1_ps(_cvtsh_ss(b->d)));
+	}
+	default:
+		return _mm512_maskz_loadu_ps(mask, row + 4 * (size_t)j);
+	}
+}
+
+INLINE void to_f32(enum dtype type, float *out, const void *in, int32_t n)
+{
+	for (int32_t j = 0; j < n; j += 16)
+		_mm512_mask_storeu_ps(out + j, lanes(n - j), row16(type, in, j, lanes(n - j)));
+}
+
+static void row_to_f32(enum dtype type, float *out, const void *in, int32_t n)
+{
+	switch (type) {
+	case DT_F16:
+		to_f32(DT_F16, out, in, n);
+		break;
+	case DT_BF16:
+		to_f32(DT_BF16, out, in, n);
+		break;
+	case DT_Q8_0:
+		to_f32(DT_Q8_0, out, in, n);
+		break;
+	default:
+		to_f32(DT_F32, out, in, n);
+	}
+}
+
+/* ---- the copy ---- */
+
+static void key_code(uint8_t *panel, int32_t lane, const float *x, int32_t dim, int32_t bits)
+{
+	float most = (float)((1 << bits) - 1);
+
+	for (int32_t g = 0; g < copy_groups(dim); g++, x += COPY_GROUP) {
+		int32_t n = copy_values(dim, g);
+		__mmask16 m0 = lanes(n), m1 = lanes(n - 16);
+		__m512 first = _mm512_set1_ps(x[0]), top = _mm512_set1_ps(most), none = _mm512_setzero_ps(), min, inv;
+		__m512 a = _mm512_mask_loadu_ps(first, m0, x), b = _mm512_mask_loadu_ps(first, m1, x + 16);
+		float lo = _mm512_reduce_min_ps(_mm512_min_ps(a, b)), hi = _mm512_reduce_max_ps(_mm512_max_ps(a, b)), d;
+		uint16_t scale = _cvtss_sh((hi - lo) / most, _MM_FROUND_TO_NEAREST_INT);
+		uint16_t base = _cvtss_sh(lo, _MM_FROUND_TO_NEAREST_INT);
+		uint8_t code[32];
+
+		d = _cvtsh_ss(scale);
+		inv = _mm512_set1_ps(d > 0 ? 1.0f / d : 0);
+		min = _mm512_set1_ps(_cvtsh_ss(base));
+		/* max(NaN, 0) is 0 in this order. */
+		a = _mm512_min_ps(_mm512_max_ps(_mm512_mul_ps(_mm512_sub_ps(a, min), inv), none), top);
+		b = _mm512_min_ps(_mm512_max_ps(_mm512_mul_ps(_mm512_sub_ps(b, min), inv), none), top);
+		_mm_storeu_si128((void *)code, _mm512_cvtepi32_epi8(_mm512_maskz_cvtps_epi32(m0, a)));
+		_mm_storeu_si128((void *)(code + 16), _mm512_cvtepi32_epi8(_mm512_maskz_cvtps_epi32(m1, b)));
+		panel = copy_store(panel, lane, scale, base, code, n, bits);
+	}
+}
+
+INLINE __m512i four_bytes(const int8_t *q)
+{
+	int32_t w;
+
+	memcpy(&w, q, 4);
+	return _mm512_set1_epi32(w);
+}
+
+/* One unit's products: codes apart, four values at a time. */
+INLINE void unit_dots(int nr, int bits, int wide, const uint8_t *unit, const int8_t *hi, const int8_t *lo, size_t stride,
+                      __m512i dot[HEADS], __m512i low[HEADS])
+{
+	const __m512i mask = _mm512_set1_epi8((char)((1 << bits) - 1));
+	__m512i c = _mm512_loadu_si512(unit);
+
+	UNROLL for (int s = 0; s < 8 / bits; s++) {
+		__m512i code = bits == 8 ? c : _mm512_and_si512(s ? _mm512_srli_epi32(c, (unsigned)(s * bits)) : c, mask);
+
+		UNROLL for (int r = 0; r < nr; r++) {
+			dot[r] = _mm512_dpbusd_epi32(dot[r], code, four_bytes(hi + (size_t)r * stride + 4 * s));
+			if (wide)
+				low[r] = _mm512_dpbusd_epi32(low[r], code, four_bytes(lo + (size_t)r * stride + 4 * s));
+		}
+	}
+}
+
+/* Query heads r0 .. r0 + nr over the tile's panels. */
+INLINE void scan_panels(int nr, int bits, int wide, const struct scan_tile *t, int32_t r0)
+{
+	size_t panel_bytes = copy_panel_bytes(t->dim, bits);
+	const uint8_t *panel = (const uint8_t *)t->keys + (size_t)(t->k0 / COPY_PANEL) * panel_bytes;
+	int32_t groups = copy_groups(t->dim), last = copy_units(copy_values(t->dim, groups - 1), bits);
+	size_t stride = (size_t)groups * COPY_GROUP, from = (size_t)r0 * stride;
+	const int8_t *hi = t->hi + from, *lo = wide ? t->lo + from : hi;
+	const float *sum = t->sum + (size_t)r0 * (size_t)groups;
+	float *score = t->score + (size_t)r0 * t->ld;
+
+	for (int32_t k = t->k0; k < t->k1; k += COPY_PANEL, panel += panel_bytes) {
+		const uint8_t *at = panel;
+		__m512 s[HEADS];
+
+		UNROLL for (int r = 0; r < nr; r++)
+			s[r] = _mm512_setzero_ps();
+		for (int32_t g = 0; g < groups; g++) {
+			__m512 scale = _mm512_cvtph_ps(_mm256_loadu_si256((const void *)at));
+			__m512 min = _mm512_cvtph_ps(_mm256_loadu_si256((const void *)(at + 32)));
+			const int8_t *h = hi + (size_t)g * COPY_GROUP, *l = lo + (size_t)g * COPY_GROUP;
+			__m512i dot[HEADS], low[HEADS];
+
+			UNROLL for (int r = 0; r < nr; r++)
+				dot[r] = low[r] = _mm512_setzero_si512();
+			at += 64;
+			if (g + 1 < groups || last == bits) {
+				UNROLL for (int u = 0; u < bits; u++)
+					unit_dots(nr, bits, wide, at + 64 * u, h + 32 / bits * u, l + 32 / bits * u, stride, dot, low);
+				at += 64 * bits;
+			} else {
+				for (int32_t u = 0; u < last; u++, at += 64)
+					unit_dots(nr, bits, wide, at, h + 32 / bits * u, l + 32 / bits * u, stride, dot, low);
+			}
+			UNROLL for (int r = 0; r < nr; r++) {
+				if (wide)
+					dot[r] = _mm512_add_epi32(_mm512_slli_epi32(dot[r], 8), low[r]);
+				s[r] = _mm512_fmadd_ps(scale, _mm512_cvtepi32_ps(dot[r]), s[r]);
+				s[r] = _mm512_fmadd_ps(min, _mm512_set1_ps(sum[r * groups + g]), s[r]);
+			}
+		}
+		UNROLL for (int r = 0; r < nr; r++)
+			_mm512_storeu_ps(score + (size_t)r * t->ld + (size_t)k, s[r]);
+	}
+}
+
+#define PANELS(nr, bits, wide) static void panels_##nr##_##bits##_##wide(const struct scan_tile *t, int32_t r0) \
+	{ scan_panels(nr, bits, wide, t, r0); }
+#define PANELS4(bits, wide) PANELS(1, bits, wide) PANELS(2, bits, wide) PANELS(3, bits, wide) PANELS(4, bits, wide)
+PANELS4(2, 0) PANELS4(2, 1) PANELS4(4, 0) PANELS4(4, 1) PANELS4(8, 0) PANELS4(8, 1)
+
+typedef void panels_fn(const struct scan_tile *, int32_t);
+#define ROW4(bits, wide) { panels_1_##bits##_##wide, panels_2_##bits##_##wide, panels_3_##bits##_##wide, panels_4_##bits##_##wide }
+static panels_fn *const panels[3][2][HEADS] = {
+	{ ROW4(2, 0), ROW4(2, 1) }, { ROW4(4, 0), ROW4(4, 1) }, { ROW4(8, 0), ROW4(8, 1) },
+};
+
+static void scan_copy(const struct scan_tile *t)
+{
+	panels_fn *const *fn = panels[t->bits == 2 ? 0 : t->bits == 4 ? 1 : 2][t->lo != NULL];
+
+	for (int32_t r = 0; r < t->n_q; r += HEADS)
+		fn[t->n_q - r < HEADS ? t->n_q - r - 1 : HEADS - 1](t, r);
+}
+
+/* ---- rows of a plane ---- */
+
+/* Sums of four vectors. */
+INLINE __m128 sums4(const __m512 a[4])
+{
+	__m256 h[4];
+
+	UNROLL for (int i = 0; i < 4; i++)
+		h[i] = _mm256_add_ps(_mm512_castps512_ps256(a[i]), _mm512_extractf32x8_ps(a[i], 1));
+	h[0] = _mm256_hadd_ps(_mm256_hadd_ps(h[0], h[1]), _mm256_hadd_ps(h[2], h[3]));
+	return _mm_add_ps(_mm256_castps256_ps128(h[0]), _mm256_extractf128_ps(h[0], 1));
+}
+
+INLINE void rows_dot(int nr, enum dtype type, const struct scan_tile *t, int32_t r0)
+{
+	size_t row_bytes = type == DT_F32 ? 4 * (size_t)t->dim : type == DT_Q8_0 ? 34 * (size_t)t->dim / 32 : 2 * (size_t)t->dim;
+	size_t stride = ((size_t)t->dim + 15) & ~(size_t)15;
+	const float *q = t->q + (size_t)r0 * stride;
+	float *score = t->score + (size_t)r0 * t->ld;
+
+	for (int32_t k = t->k0; k < t->k1; k += ROWS) {
+		const uint8_t *row[ROWS];
+		__m512 s[HEADS][ROWS];
+
+		UNROLL for (int i = 0; i < ROWS; i++)
+			row[i] = (const uint8_t *)t->keys + (size_t)(k + i < t->k1 ? k + i : t->k1 - 1) * row_bytes;
+		UNROLL for (int r = 0; r < nr; r++)
+			UNROLL for (int i = 0; i < ROWS; i++)
+				s[r][i] = _mm512_setzero_ps();
+		for (int32_t j = 0; j < t->dim; j += 16) {
+			__mmask16 mask = lanes(t->dim - j);
+			__m512 x[ROWS];
+
+			UNROLL for (int i = 0; i < ROWS; i++)
+				x[i] = row16(type, row[i], j, mask);
+			UNROLL for (int r = 0; r < nr; r++) {
+				__m512 v = _mm512_loadu_ps(q + (size_t)r * stride + j);
+
+				UNROLL for (int i = 0; i < ROWS; i++)
+					s[r][i] = _mm512_fmadd_ps(v, x[i], s[r][i]);
+			}
+		}
+		UNROLL for (int r = 0; r < nr; r++)
+			_mm_storeu_ps(score + (size_t)r * t->ld + (size_t)k, sums4(s[r]));
+	}
+}
+
+#define DOTS(nr, type) static void dots_##nr##_##type(const struct scan_tile *t, int32_t r0) { rows_dot(nr, type, t, r0); }
+#define DOTS4(type) DOTS(1, type) DOTS(2, type) DOTS(3, type) DOTS(4, type)
+DOTS4(DT_F32) DOTS4(DT_F16) DOTS4(DT_BF16) DOTS4(DT_Q8_0)
+#define TYPE4(type) { dots_1_##type, dots_2_##type, dots_3_##type, dots_4_##type }
+static panels_fn *const dots[4][HEADS] = { TYPE4(DT_F32), TYPE4(DT_F16), TYPE4(DT_BF16), TYPE4(DT_Q8_0) };
+
+static void scan_rows(const struct scan_tile *t)
+{
+	panels_fn *const *fn = dots[t->type == DT_F32 ? 0 : t->type == DT_F16 ? 1 : t->type == DT_BF16 ? 2 : 3];
+
+	for (int32_t r = 0; r < t->n_q; r += HEADS)
+		fn[t->n_q - r < HEADS ? t->n_q - r - 1 : HEADS - 1](t, r);
+}
+
+/* ---- probabilities ---- */
+
+INLINE __m512 exp2_below(__m512 x)
+{
+	__m512i i;
+	__m512 f, p;
+
+	x = _mm512_max_ps(x, _mm512_set1_ps(CHOOSE_EXP_LEAST));
+	i = _mm512_cvttps_epi32(x);
+	f = _mm512_sub_ps(x, _mm512_cvtepi32_ps(i));
+	p = _mm512_fmadd_ps(_mm512_set1_ps(CHOOSE_EXP_3), f, _mm512_set1_ps(CHOOSE_EXP_2));
+	p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(CHOOSE_EXP_1));
+	p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(1.0f));
+	return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(p), _mm512_slli_epi32(i, 23)));
+}
+
+INLINE __m512 log_above(__m512 x)
+{
+	__m512i bits = _mm512_castps_si512(x);
+	__m512i e = _mm512_sub_epi32(_mm512_srai_epi32(bits, 23), _mm512_set1_epi32(127));
+	__m512 one = _mm512_set1_ps(1.0f), t, r;
+
+	bits = _mm512_or_si512(_mm512_and_si512(bits, _mm512_set1_epi32(0x7fffff)), _mm512_castps_si512(one));
+	t = _mm512_sub_ps(_mm512_castsi512_ps(bits), one);
+	r = _mm512_fmadd_ps(_mm512_set1_ps(CHOOSE_LOG_3), t, _mm512_set1_ps(CHOOSE_LOG_2));
+	r = _mm512_fmadd_ps(r, t, _mm512_set1_ps(CHOOSE_LOG_1));
+	r = _mm512_fmadd_ps(r, t, _mm512_set1_ps(CHOOSE_LOG_0));
+	r = _mm512_fmadd_ps(_mm512_mul_ps(t, _mm512_sub_ps(one, t)), r, t);
+	return _mm512_mul_ps(_mm512_add_ps(r, _mm512_cvtepi32_ps(e)), _mm512_set1_ps(CHOOSE_LN2));
+}
+
+static void sum_exp(const float *s, int32_t n, float mult, float *max, float *sum)
+{
+	__m512 m0 = _mm512_set1_ps(-INFINITY), m1 = m0, l = _mm512_setzero_ps(), a = _mm512_set1_ps(mult * CHOOSE_LOG2E);
+	float lane[16];
+	int32_t i = 0;
+
+	for (; i + 32 <= n; i += 32) {
+		m0 = _mm512_max_ps(_mm512_loadu_ps(s + i), m0);
+		m1 = _mm512_max_ps(_mm512_loadu_ps(s + i + 16), m1);
+	}
+	if (i < n)
+		m0 = _mm512_max_ps(_mm512_loadu_ps(s + i), m0);
+	*max = _mm512_reduce_max_ps(_mm512_max_ps(m0, m1));
+	m0 = _mm512_set1_ps(*max);
+	for (i = 0; i < n; i += 16)
+		l = _mm512_add_ps(l, exp2_below(_mm512_mul_ps(_mm512_sub_ps(_mm512_loadu_ps(s + i), m0), a)));
+	_mm512_storeu_ps(lane, l);
+	*sum = fold16(lane);
+}
+
+INLINE __m512 head_score(const float *s, const float *mult, const float *lse, int32_t r)
+{
+	return _mm512_fmsub_ps(_mm512_loadu_ps(s), _mm512_set1_ps(mult[r]), _mm512_set1_ps(lse[r]));
+}
+
+static void reduce(float *out, const float *s, size_t ld, const float *mult, const float *lse, int32_t n_q, int32_t n,
+                   enum reduce how)
+{
+	__m512 share = _mm512_set1_ps(logf((float)n_q)), log2e = _mm512_set1_ps(CHOOSE_LOG2E);
+
+	for (int32_t i = 0; i < n; i += 16, s += 16) {
+		__m512 top = head_score(s, mult, lse, 0);
+
+		for (int32_t r = 1; r < n_q; r++)
+			top = _mm512_max_ps(head_score(s + (size_t)r * ld, mult, lse, r), top);
+		if (how == REDUCE_MEAN) {
+			__m512 sum = _mm512_setzero_ps();
+
+			for (int32_t r = 0; r < n_q; r++) {
+				__m512 y = _mm512_sub_ps(head_score(s + (size_t)r * ld, mult, lse, r), top);
+
+				sum = _mm512_add_ps(sum, exp2_below(_mm512_mul_ps(y, log2e)));
+			}
+			top = _mm512_add_ps(top, _mm512_sub_ps(log_above(sum), share));
+		}
+		_mm512_mask_storeu_ps(out + i, lanes(n - i), top);
+	}
+}
+
+/* ---- the k best ---- */
+
+static void pool(float *out, const float *x, int32_t n, int32_t half, float *tmp)
+{
+	const __m512 least = _mm512_set1_ps(-INFINITY);
+	int32_t w = 1, len = n + 2 * half;
+
+	for (int32_t i = 0; i < half; i += 16)
+		_mm512_mask_storeu_ps(tmp + i, lanes(half - i), least);
+	for (int32_t i = 0; i < n; i += 16)
+		_mm512_mask_storeu_ps(tmp + half + i, lanes(n - i), _mm512_max_ps(_mm512_maskz_loadu_ps(lanes(n - i), x + i), least));
+	for (int32_t i = half + n; i < len; i += 16)
+		_mm512_mask_storeu_ps(tmp + i, lanes(len - i), least);
+	/* The window doubles, then two of them overlap.  Reading ahead of what is written, so in place. */
+	for (; 2 * w <= 2 * half + 1; w *= 2)
+		for (int32_t i = 0; i < len - w; i += 16) {
+			__mmask16 mask = lanes(len - w - i);
+			__m512 ahead = _mm512_maskz_loadu_ps(mask, tmp + i + w);
+
+			_mm512_mask_storeu_ps(tmp + i, mask, _mm512_max_ps(_mm512_maskz_loadu_ps(mask, tmp + i), ahead));
+		}
+	for (int32_t i = 0; i < n; i += 16) {
+		__mmask16 mask = lanes(n - i);
+		__m512 a = _mm512_maskz_loadu_ps(mask, tmp + i), b = _mm512_maskz_loadu_ps(mask, tmp + i + 2 * half + 1 - w);
+
+		_mm512_mask_storeu_ps(out + i, mask, _mm512_max_ps(a, b));
+	}
+}
+
+static int32_t pick(int32_t *row, float *value, float *top, const float *x, int32_t i0, int32_t i1, float least)
+{
+	const __m512 none = _mm512_set1_ps(-INFINITY), t = _mm512_set1_ps(least);
+	__m512 most = none;
+	__m512i at = _mm512_add_epi32(_mm512_set1_epi32(i0),
+	                              _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+	int32_t n = 0;
+
+	for (int32_t i = i0; i < i1; i += 16) {
+		__mmask16 mask = lanes(i1 - i);
+		/* max(NaN, -inf) is -inf in this order. */
+		__m512 v = _mm512_max_ps(_mm512_mask_loadu_ps(none, mask, x + i), none);
+
+		most = _mm512_max_ps(most, v);
+		mask = _mm512_mask_cmp_ps_mask(mask, v, t, _CMP_GE_OQ);
+		/* Through a register: storing compressed is slow on some processors. */
+		_mm512_storeu_ps(value + n, _mm512_maskz_compress_ps(mask, v));
+		_mm512_storeu_si512(row + n, _mm512_maskz_compress_epi32(mask, at));
+		n += __builtin_popcount(mask);
+		at = _mm512_add_epi32(at, _mm512_set1_epi32(16));
+	}
+	*top = _mm512_reduce_max_ps(most);
+	return n;
+}
+
+static int32_t count(const float *x, int32_t n, float least)
+{
+	const __m512 t = _mm512_set1_ps(least);
+	int32_t c = 0, i = 0;
+
+	for (; i + 16 <= n; i += 16)
+		c += __builtin_popcount(_mm512_cmp_ps_mask(_mm512_loadu_ps(x + i), t, _CMP_GE_OQ));
+	if (i < n)
+		c += __builtin_popcount(_mm512_mask_cmp_ps_mask(lanes(n - i), _mm512_maskz_loadu_ps(lanes(n - i), x + i), t,
+		                                                _CMP_GE_OQ));
+	return c;
+}
+
+static int32_t keep(int32_t *out, const int32_t *row, const float *value, int32_t n, float least)
+{
+	const __m512 t = _mm512_set1_ps(least);
+	int32_t c = 0;
+
+	for (int32_t i = 0; i < n; i += 16) {
+		__mmask16 mask = lanes(n - i);
+		int32_t more;
+
+		mask = _mm512_mask_cmp_ps_mask(mask, _mm512_maskz_loadu_ps(mask, value + i), t, _CMP_GE_OQ);
+		more = __builtin_popcount(mask);
+		_mm512_mask_storeu_epi32(out + c, lanes(more),
+		                         _mm512_maskz_compress_epi32(mask, _mm512_maskz_loadu_epi32(lanes(n - i), row + i)));
+		c += more;
+	}
+	return c;
+}
+
+const struct choose_fns choose_fns_avx512 = {
+	.row_to_f32 = row_to_f32,
+	.key_code = key_code,
+	.scan_copy = scan_copy,
+	.scan_rows = scan_rows,
+	.sum_exp = sum_exp,
+	.reduce = reduce,
+	.pool = pool,
+	.pick = pick,
+	.count = count,
+	.keep = keep,
+};
+#endif

@@ -1,0 +1,259 @@
+/* kernels/cpu_c_choose.c - choosing rows, the C level: the same steps as the vector levels, sixteen lanes at a time. */
+#include <math.h>
+#include <string.h>
+
+#include "kernels/cpu_choose.h"
+#include "kernels/quant.h"
+
+static void c_row_to_f32(enum dtype type, float *out, const void *in, int32_t n)
+{
+	dtype_to_f32(type, out, in, n);
+}
+
+/* Code against the minimum and the scale as the halves hold them: what is read back decides. */
+static void code_group(uint8_t code[32], uint16_t *scale, uint16_t *min, const float *x, int32_t n, int32_t bits)
+{
+	float lo = x[0], hi = x[0], most = (float)((1 << bits) - 1), d, m, inv;
+
+	for (int32_t i = 1; i < n; i++) {
+		lo = x[i] < lo ? x[i] : lo;
+		hi = x[i] > hi ? x[i] : hi;
+	}
+	*min = f32_to_f16(lo);
+	*scale = f32_to_f16((hi - lo) / most);
+	m = f16_to_f32(*min);
+	d = f16_to_f32(*scale);
+	inv = d > 0 ? 1.0f / d : 0;
+	memset(code, 0, 32);
+	for (int32_t i = 0; i < n; i++) {
+		float c = (x[i] - m) * inv;
+
+		/* Written so that a NaN becomes 0. */
+		c = c > 0 ? c : 0;
+		c = c < most ? c : most;
+		code[i] = (uint8_t)lrintf(c);
+	}
+}
+
+static void c_key_code(uint8_t *panel, int32_t lane, const float *x, int32_t dim, int32_t bits)
+{
+	for (int32_t g = 0; g < copy_groups(dim); g++) {
+		int32_t n = copy_values(dim, g);
+		uint16_t scale, min;
+		uint8_t code[32];
+
+		code_group(code, &scale, &min, x + g * COPY_GROUP, n, bits);
+		panel = copy_store(panel, lane, scale, min, code, n, bits);
+	}
+}
+
+/* Dot of one group of one key with the query's bytes. */
+static int32_t dot_group(const uint8_t *unit, int32_t lane, int32_t n, int32_t bits, const int8_t *q)
+{
+	int32_t quads = 8 / bits, mask = (1 << bits) - 1, dot = 0;
+
+	for (int32_t u = 0; u < copy_units(n, bits); u++, unit += 64)
+		for (int32_t s = 0; s < quads; s++, q += 4)
+			for (int j = 0; j < 4; j++)
+				dot += (unit[4 * lane + j] >> (s * bits) & mask) * q[j];
+	return dot;
+}
+
+static void c_scan_copy(const struct scan_tile *t)
+{
+	int32_t groups = copy_groups(t->dim);
+	size_t panel_bytes = copy_panel_bytes(t->dim, t->bits);
+
+	for (int32_t k = t->k0; k < t->k1; k++) {
+		const uint8_t *panel = (const uint8_t *)t->keys + (size_t)(k / COPY_PANEL) * panel_bytes;
+		int32_t lane = k % COPY_PANEL;
+
+		for (int32_t r = 0; r < t->n_q; r++) {
+			const uint8_t *at = panel;
+			float s = 0;
+
+			for (int32_t g = 0; g < groups; g++) {
+				size_t q = ((size_t)r * (size_t)groups + (size_t)g) * COPY_GROUP;
+				int32_t n = copy_values(t->dim, g), dot = dot_group(at + 64, lane, n, t->bits, t->hi + q);
+				uint16_t scale, min;
+
+				memcpy(&scale, at + 2 * lane, 2);
+				memcpy(&min, at + 32 + 2 * lane, 2);
+				if (t->lo)
+					dot = dot * 256 + dot_group(at + 64, lane, n, t->bits, t->lo + q);
+				s = fmaf(f16_to_f32(scale), (float)dot, s);
+				s = fmaf(f16_to_f32(min), t->sum[r * groups + g], s);
+				at += 64 + 64 * copy_units(n, t->bits);
+			}
+			t->score[(size_t)r * t->ld + (size_t)k] = s;
+		}
+	}
+}
+
+enum { ROW_QUERIES = 8 };
+
+static void c_scan_rows(const struct scan_tile *t)
+{
+	size_t row_bytes = (size_t)dtype_bytes(t->type, (uint64_t)t->dim), stride = ((size_t)t->dim + 15) & ~(size_t)15;
+	float x[32];
+
+	for (int32_t k = t->k0; k < t->k1; k++)
+		for (int32_t r0 = 0; r0 < t->n_q; r0 += ROW_QUERIES) {
+			const uint8_t *row = (const uint8_t *)t->keys + (size_t)k * row_bytes;
+			int32_t n_q = t->n_q - r0 < ROW_QUERIES ? t->n_q - r0 : ROW_QUERIES;
+			double s[ROW_QUERIES] = { 0 };
+
+			/* In pieces of 32 values, which any type can be cut into. */
+			for (int32_t j = 0; j < t->dim; j += 32) {
+				int32_t n = t->dim - j < 32 ? t->dim - j : 32;
+
+				dtype_to_f32(t->type, x, row + dtype_bytes(t->type, (uint64_t)j), n);
+				for (int32_t r = 0; r < n_q; r++) {
+					const float *q = t->q + (size_t)(r0 + r) * stride + j;
+
+					for (int32_t i = 0; i < n; i++)
+						s[r] += (double)q[i] * x[i];
+				}
+			}
+			for (int32_t r = 0; r < n_q; r++)
+				t->score[(size_t)(r0 + r) * t->ld + (size_t)k] = (float)s[r];
+		}
+}
+
+/* exp2(x), x <= 0. */
+static float exp2_below(float x)
+{
+	int32_t i, bits;
+	float f, p;
+
+	x = x > CHOOSE_EXP_LEAST ? x : CHOOSE_EXP_LEAST;
+	i = (int32_t)x;
+	f = x - (float)i;
+	p = fmaf(fmaf(fmaf(CHOOSE_EXP_3, f, CHOOSE_EXP_2), f, CHOOSE_EXP_1), f, 1.0f);
+	memcpy(&bits, &p, 4);
+	bits += i * (1 << 23);
+	memcpy(&p, &bits, 4);
+	return p;
+}
+
+/* log(x), 1 <= x < 2^20. */
+static float log_above(float x)
+{
+	int32_t bits, e;
+	float t, r;
+
+	memcpy(&bits, &x, 4);
+	e = (bits >> 23) - 127;
+	bits = (bits & 0x7fffff) | 0x3f800000;
+	memcpy(&t, &bits, 4);
+	t -= 1.0f;
+	r = fmaf(fmaf(fmaf(CHOOSE_LOG_3, t, CHOOSE_LOG_2), t, CHOOSE_LOG_1), t, CHOOSE_LOG_0);
+	r = fmaf(t * (1.0f - t), r, t);
+	return (r + (float)e) * CHOOSE_LN2;
+}
+
+static void c_sum_exp(const float *s, int32_t n, float mult, float *max, float *sum)
+{
+	float m = -INFINITY, lane[16] = { 0 }, a = mult * CHOOSE_LOG2E;
+
+	for (int32_t i = 0; i < n; i++)
+		m = s[i] > m ? s[i] : m;
+	for (int32_t i = 0; i < n; i++)
+		lane[i % 16] += exp2_below((s[i] - m) * a);
+	*max = m;
+	*sum = fold16(lane);
+}
+
+static void c_reduce(float *out, const float *s, size_t ld, const float *mult, const float *lse, int32_t n_q, int32_t n,
+                     enum reduce how)
+{
+	float share = logf((float)n_q);
+
+	for (int32_t i = 0; i < n; i++) {
+		float top = fmaf(s[i], mult[0], -lse[0]), sum = 0;
+
+		for (int32_t r = 1; r < n_q; r++) {
+			float y = fmaf(s[(size_t)r * ld + (size_t)i], mult[r], -lse[r]);
+
+			top = y > top ? y : top;
+		}
+		if (how == REDUCE_MEAN) {
+			for (int32_t r = 0; r < n_q; r++) {
+				float y = fmaf(s[(size_t)r * ld + (size_t)i], mult[r], -lse[r]);
+
+				sum += exp2_below((y - top) * CHOOSE_LOG2E);
+			}
+			top += log_above(sum) - share;
+		}
+		out[i] = top;
+	}
+}
+
+/* ---- the k best ---- */
+
+static void c_pool(float *out, const float *x, int32_t n, int32_t half, float *tmp)
+{
+	int32_t w = 1, len = n + 2 * half;
+
+	/* tmp[i] = max of x over i - half .. i - half + w - 1; the window doubles, then two of them overlap. */
+	for (int32_t i = 0; i < len; i++)
+		tmp[i] = -INFINITY;
+	for (int32_t i = 0; i < n; i++)
+		tmp[i + half] = x[i] > -INFINITY ? x[i] : -INFINITY;
+	for (; 2 * w <= 2 * half + 1; w *= 2)
+		for (int32_t i = 0; i + w < len; i++)
+			tmp[i] = tmp[i + w] > tmp[i] ? tmp[i + w] : tmp[i];
+	for (int32_t i = 0; i < n; i++) {
+		float a = tmp[i], b = tmp[i + 2 * half + 1 - w];
+
+		out[i] = a > b ? a : b;
+	}
+}
+
+static int32_t c_pick(int32_t *row, float *value, float *top, const float *x, int32_t i0, int32_t i1, float least)
+{
+	int32_t n = 0;
+
+	*top = -INFINITY;
+	for (int32_t i = i0; i < i1; i++) {
+		float v = x[i] > -INFINITY ? x[i] : -INFINITY;
+
+		*top = v > *top ? v : *top;
+		row[n] = i;
+		value[n] = v;
+		n += v >= least;
+	}
+	return n;
+}
+
+static int32_t c_count(const float *x, int32_t n, float t)
+{
+	int32_t c = 0;
+
+	for (int32_t i = 0; i < n; i++)
+		c += x[i] >= t;
+	return c;
+}
+
+static int32_t c_keep(int32_t *out, const int32_t *row, const float *value, int32_t n, float t)
+{
+	int32_t c = 0;
+
+	for (int32_t i = 0; i < n; i++)
+		if (value[i] >= t)
+			out[c++] = row[i];
+	return c;
+}
+
+const struct choose_fns choose_fns_c = {
+	.row_to_f32 = c_row_to_f32,
+	.key_code = c_key_code,
+	.scan_copy = c_scan_copy,
+	.scan_rows = c_scan_rows,
+	.sum_exp = c_sum_exp,
+	.reduce = c_reduce,
+	.pool = c_pool,
+	.pick = c_pick,
+	.count = c_count,
+	.keep = c_keep,
+};

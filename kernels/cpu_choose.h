@@ -1,0 +1,155 @@
+/* kernels/cpu_choose.h (private to kernels/cpu*.c) - choosing cached rows: operations, leaf functions, the copy's layout.
+ *
+ *     cpu_choose.c         keys: the low-bit copy, page bounds, scores; moving rows
+ *     cpu_topk.c           the k best scores
+ *     cpu_*_choose.c       the leaves of each level
+ *
+ * A copy of keys with 2, 4 or 8 bits.  Per KV head, one after the other, panels of 16 keys; per panel the groups of 32
+ * values of head_dim (the last may be shorter), one after the other:
+ *
+ *     16 scales (f16) | 16 minima (f16) | units of 64 bytes: 16 lanes of 32 bits, lane = key
+ *
+ * A lane of a unit holds 32 / bits codes: byte j has, from its low bits up, the codes of values j, j + 4, j + 8 ... of
+ * the unit, so that a shift and a mask give four consecutive values of each of 16 keys, the operand of a byte product.
+ * Value = minimum + scale * code.  The layout is the same at every level, and so are the scores of a copy, bit for bit:
+ * dots are integers, and the float operations are the same in the same order.  Scores of a plane (no copy) are sums
+ * of floats in each level's own order. */
+#ifndef WEIR_CPU_CHOOSE_H
+#define WEIR_CPU_CHOOSE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "kernels/backend.h"
+
+enum { COPY_PANEL = 16, COPY_GROUP = 32, SCAN_RANGE = 1024 };
+
+static inline int32_t copy_groups(int32_t head_dim)
+{
+	return (head_dim - 1) / COPY_GROUP + 1;
+}
+
+/* Units that n values of one group take. */
+static inline int32_t copy_units(int32_t n, int32_t bits)
+{
+	return (n * bits + 31) / 32;
+}
+
+/* Values of group g. */
+static inline int32_t copy_values(int32_t head_dim, int32_t g)
+{
+	return head_dim - g * COPY_GROUP < COPY_GROUP ? head_dim - g * COPY_GROUP : COPY_GROUP;
+}
+
+static inline size_t copy_panel_bytes(int32_t head_dim, int32_t bits)
+{
+	int32_t full = head_dim / COPY_GROUP, rest = head_dim % COPY_GROUP;
+
+	return (size_t)copy_groups(head_dim) * 64 + 64 * ((size_t)full * (size_t)bits + (size_t)copy_units(rest, bits));
+}
+
+/* Scores of the keys k0 .. k1 of one KV head for its n_q query heads; k0 and ld are multiples of 16. */
+struct scan_tile {
+	const void *keys;          /* the head's first panel, or row 0 of its plane */
+	enum dtype type;           /* of a plane */
+	int32_t bits, dim, n_q, k0, k1;
+	/* For a copy: query r ~ hi (+ lo / 256), integers; bytes [n_q][32 * groups], zero past dim.  lo = NULL: not used, else
+	 * scores come 256 times as large.  sum [n_q][groups]: hi, or 256 hi + lo, summed over each group. */
+	const int8_t *hi, *lo;
+	const float *sum;
+	const float *q;            /* for a plane: [n_q][dim rounded up to 16], zero past dim */
+	float *score;              /* [n_q][ld], from key 0; lanes up to the next multiple of 16 may be written */
+	size_t ld;
+};
+
+struct choose_fns {
+	/* A cached row as floats. */
+	void (*row_to_f32)(enum dtype, float *out, const void *in, int32_t n);
+	/* Code one key into its lane of a panel. */
+	void (*key_code)(uint8_t *panel, int32_t lane, const float *x, int32_t dim, int32_t bits);
+	void (*scan_copy)(const struct scan_tile *);
+	void (*scan_rows)(const struct scan_tile *);
+	/* s is n scores, n a multiple of 16: their largest (NaN left out) and the sum of exp((s - max) * mult); mult >= 0. */
+	void (*sum_exp)(const float *s, int32_t n, float mult, float *max, float *sum);
+	/* out[i] = max or log of mean over r of s[r * ld + i] * mult[r] - lse[r].  Room for n rounded up to 16 in s alone. */
+	void (*reduce)(float *out, const float *s, size_t ld, const float *mult, const float *lse, int32_t n_q, int32_t n,
+	               enum reduce);
+
+	/* ---- the k best ---- */
+	/* out[i] = max of x over i - half .. i + half, as far as these exist.  NaN counts as -inf.  tmp: n + 2 half + 16. */
+	void (*pool)(float *out, const float *x, int32_t n, int32_t half, float *tmp);
+	/* Rows i0 .. i1 with x >= least (all of them when it is -inf; NaN counts as that): their numbers and values, ascending.
+	 * Both lists need room for i1 - i0 + 16; returns their length; *top = the largest value. */
+	int32_t (*pick)(int32_t *row, float *value, float *top, const float *x, int32_t i0, int32_t i1, float least);
+	/* How many of n values are >= t. */
+	int32_t (*count)(const float *x, int32_t n, float t);
+	/* Of n rows keep those with value >= t (a NaN is not), at out.  Returns their number, never writes more than that. */
+	int32_t (*keep)(int32_t *out, const int32_t *row, const float *value, int32_t n, float t);
+};
+
+extern const struct choose_fns choose_fns_c, choose_fns_avx2, choose_fns_avx512;
+
+/* ---- shared arithmetic: every level does these steps, vector or not ---- */
+
+/* exp(x) for x <= 0 to 3e-4, 0 far below: 2^i * 2^f, i = the whole part of x / ln 2 towards 0, -1 < f <= 0.  The
+ * largest of many keys decides by differences, so this is fine enough for a sum that all keys of a head share. */
+#define CHOOSE_LOG2E 1.44269504f
+#define CHOOSE_LN2   0.693147181f
+#define CHOOSE_EXP_LEAST (-125.0f)
+#define CHOOSE_EXP_1 0.692229161f
+#define CHOOSE_EXP_2 0.231831233f
+#define CHOOSE_EXP_3 0.0396020727f
+/* log2(1 + t) for 0 <= t < 1 to 5e-5: t + t (1 - t) (L0 + L1 t + L2 t^2 + L3 t^3). */
+#define CHOOSE_LOG_0 0.442418579f
+#define CHOOSE_LOG_1 (-0.269578015f)
+#define CHOOSE_LOG_2 0.150533197f
+#define CHOOSE_LOG_3 (-0.0448739553f)
+
+/* The order in which 16 lanes are summed. */
+static inline float fold16(const float x[16])
+{
+	float a[8];
+
+	for (int i = 0; i < 8; i++)
+		a[i] = x[i] + x[i + 8];
+	for (int i = 0; i < 4; i++)
+		a[i] += a[i + 4];
+	return (a[0] + a[2]) + (a[1] + a[3]);
+}
+
+/* Put the codes of one group (zero past n) into the lane; returns the first byte after the group. */
+static inline uint8_t *copy_store(uint8_t *group, int32_t lane, uint16_t scale, uint16_t min, const uint8_t code[32],
+                                  int32_t n, int32_t bits)
+{
+	int32_t units = copy_units(n, bits), quads = 8 / bits;
+
+	memcpy(group + 2 * lane, &scale, 2);
+	memcpy(group + 32 + 2 * lane, &min, 2);
+	group += 64;
+	for (int32_t u = 0; u < units; u++, group += 64) {
+		uint32_t w = 0;
+
+		for (int32_t s = 0; s < quads; s++) {
+			uint32_t four;
+
+			memcpy(&four, code + 4 * (u * quads + s), 4);
+			w |= four << (s * bits);
+		}
+		memcpy(group + 4 * lane, &w, 4);
+	}
+	return group;
+}
+
+/* ---- operations ---- */
+uint64_t cpu_key_copy_bytes(const struct backend *, int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits);
+void cpu_key_copy(struct backend *, struct tensor *copy, const struct tensor *plane, int32_t n_kv_head, int32_t cap,
+                  int32_t bits, int32_t row0, int32_t n);
+void cpu_key_scan(struct backend *, const struct scan_args *);
+void cpu_page_bounds(struct backend *, struct tensor *bounds, const struct tensor *plane, int32_t n_kv_head, int32_t cap,
+                     int32_t row0, int32_t n);
+void cpu_page_scan(struct backend *, const struct scan_args *);
+void cpu_topk(struct backend *, const struct topk_args *);
+void cpu_kv_move(struct backend *, struct tensor *plane, const struct kv_moves *);
+
+#endif

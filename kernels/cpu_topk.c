@@ -1,0 +1,284 @@
+/* kernels/cpu_topk.c - the k best of n scores per KV head, exactly.
+ *
+ * No sorting: a sample of the scores gives a bound that surely (nearly always) more than k of them reach; one pass
+ * gathers those, and halving the interval of floats that can be the threshold ends as soon as just k reach its
+ * middle.  Only when the interval closes first are there ties at the threshold, which go to the higher score
+ * before pooling, then to the later row. */
+#include <math.h>
+#include <string.h>
+
+#include "kernels/cpu.h"
+#include "kernels/cpu_choose.h"
+
+enum {
+	SMALL_TOPK = 64 << 10,       /* scores that one thread does faster than two */
+	SAMPLE = 512, SAMPLE_FROM = 4 * SAMPLE,
+};
+
+struct topk_job {
+	const struct choose_fns *fns;
+	struct cpu *c;
+	const struct topk_args *a;
+	int32_t half;                /* of the pool's window */
+	size_t part_bytes;
+};
+
+struct order { uint64_t key; int32_t row; };
+
+/* One thread's working memory; lists have 16 entries more than they need. */
+struct topk_mem {
+	float *pooled, *tmp;         /* [n], [n + 2 half]; only with a pool */
+	int32_t *row;                /* [n]: rows at or above a bound, and their scores */
+	float *value;
+	int32_t *tie;                /* [n]: places in that list, with their scores before pooling */
+	float *tie_score;
+	struct order *order[2];      /* [k] each; only when the best come first */
+};
+
+static void *part(char *base, size_t *at, size_t n, size_t size)
+{
+	size_t from = *at;
+
+	*at += align64((n + 16) * size);
+	return base ? base + from : NULL;
+}
+
+static size_t mem_cut(char *base, struct topk_mem *m, const struct topk_args *a, int32_t half)
+{
+	size_t at = 0, n = (size_t)a->n, pooled = half ? n : 0, k = a->best_first ? (size_t)a->k : 0;
+
+	m->pooled = part(base, &at, pooled, sizeof(float));
+	m->tmp = part(base, &at, pooled + 2 * (size_t)half, sizeof(float));
+	m->row = part(base, &at, n, sizeof(int32_t));
+	m->value = part(base, &at, n, sizeof(float));
+	m->tie = part(base, &at, pooled, sizeof(int32_t));
+	m->tie_score = part(base, &at, pooled, sizeof(float));
+	m->order[0] = part(base, &at, k, sizeof(struct order));
+	m->order[1] = part(base, &at, k, sizeof(struct order));
+	return at;
+}
+
+/* NaN counts as the lowest score. */
+static float score_of(float x)
+{
+	return x > -INFINITY ? x : -INFINITY;
+}
+
+/* Floats as integers of the same order, and back. */
+static int32_t rank_of(float x)
+{
+	int32_t i;
+
+	x += 0.0f;                   /* -0 is 0 */
+	memcpy(&i, &x, 4);
+	return i < 0 ? i ^ 0x7fffffff : i;
+}
+
+static float of_rank(int32_t i)
+{
+	float x;
+
+	i = i < 0 ? i ^ 0x7fffffff : i;
+	memcpy(&x, &i, 4);
+	return x;
+}
+
+/* Find t such that `want` to `want + slack` of n values reach it; all values lie within least .. top and none is a NaN.
+ * *ties = 0, or how many of those equal to t are wanted when more than that reach t. */
+static float threshold(const struct choose_fns *f, const float *x, int32_t n, int32_t want, int32_t slack, float least,
+                       float top, int32_t *ties)
+{
+	int64_t lo = rank_of(least), hi = (int64_t)rank_of(top) + 1;
+	int32_t above = 0;           /* reach hi; more than want + slack reach lo */
+
+	*ties = 0;
+	if (n <= want + slack)
+		return least;
+	while (hi - lo > 1) {
+		int64_t mid = lo + (hi - lo) / 2;
+		int32_t c = f->count(x, n, of_rank((int32_t)mid));
+
+		if (c >= want && c <= want + slack)
+			return of_rank((int32_t)mid);
+		if (c > want) {
+			lo = mid;
+		} else {
+			hi = mid;
+			above = c;
+		}
+	}
+	*ties = want - above;
+	return of_rank((int32_t)lo);
+}
+
+/* A bound that more than `want` of x[i0 .. i1) reach, in all likelihood. */
+static float likely_bound(const struct choose_fns *f, const float *x, int32_t i0, int32_t i1, int32_t want)
+{
+	int32_t n = i1 - i0, step = n / SAMPLE, place, ties;
+	float sample[SAMPLE], top = -INFINITY;
+	double share = (double)want / n;
+
+	if (n < SAMPLE_FROM)
+		return -INFINITY;
+	/* Three and a half standard deviations to the safe side. */
+	place = (int32_t)(SAMPLE * share + 3.5 * sqrt(SAMPLE * share * (1 - share))) + 3;
+	if (place >= SAMPLE / 2)
+		return -INFINITY;
+	for (int32_t i = 0; i < SAMPLE; i++) {
+		sample[i] = score_of(x[i0 + i * step]);
+		top = sample[i] > top ? sample[i] : top;
+	}
+	return threshold(f, sample, SAMPLE, place, SAMPLE / 64, -INFINITY, top, &ties);
+}
+
+/* Which of the values equal to t stay: `ties` of them.  The others become NaN. */
+static void settle_ties(const struct choose_fns *f, const struct topk_mem *m, int32_t n, float t, int32_t ties,
+                        const float *score, int pooled)
+{
+	int32_t equal = 0, less = 0, tied = 0;
+	float bound = t, top = -INFINITY;
+
+	for (int32_t i = 0; i < n; i++)
+		equal += m->value[i] == t;
+	if (equal == ties)
+		return;
+	if (!pooled) {
+		for (int32_t i = 0; equal > ties; i++)
+			if (m->value[i] == t) {
+				m->value[i] = NAN;
+				equal--;
+			}
+		return;
+	}
+	equal = 0;
+	for (int32_t i = 0; i < n; i++)
+		if (m->value[i] == t) {
+			float s = score_of(score[m->row[i]]);
+
+			m->tie[equal] = i;
+			m->tie_score[equal++] = s;
+			top = s > top ? s : top;
+		}
+	bound = threshold(f, m->tie_score, equal, ties, 0, -INFINITY, top, &tied);
+	for (int32_t i = 0; i < equal; i++)
+		if (m->tie_score[i] < bound)
+			m->value[m->tie[i]] = NAN;
+		else
+			less += m->tie_score[i] == bound;
+	/* `tied` of the `less` at the bound stay: the later ones. */
+	for (int32_t i = 0; tied && less > tied; i++)
+		if (m->tie_score[i] == bound) {
+			m->value[m->tie[i]] = NAN;
+			less--;
+		}
+}
+
+/* Sort rows (ascending) by score, the best first: least significant digit first, by bytes, which keeps the order of
+ * equals; so later rows start in front. */
+static void best_first(const struct topk_mem *m, int32_t *row, int32_t k, const float *score, const float *pooled)
+{
+	struct order *from = m->order[0], *to = m->order[1], *swap;
+	int32_t count[8][256];
+
+	memset(count, 0, sizeof count);
+	for (int32_t i = 0; i < k; i++) {
+		int32_t r = row[k - 1 - i];
+		uint32_t lo = ~((uint32_t)rank_of(score_of(score[r])) ^ 0x80000000u);
+		uint32_t hi = pooled ? ~((uint32_t)rank_of(pooled[r]) ^ 0x80000000u) : 0;
+
+		from[i].key = (uint64_t)hi << 32 | lo;
+		from[i].row = r;
+		for (int b = 0; b < 8; b++)
+			count[b][from[i].key >> (8 * b) & 255]++;
+	}
+	for (int b = 0; b < 8; b++) {
+		int32_t at = 0;
+
+		if (count[b][from[0].key >> (8 * b) & 255] == k)
+			continue;
+		for (int d = 0; d < 256; d++) {
+			int32_t c = count[b][d];
+
+			count[b][d] = at;
+			at += c;
+		}
+		for (int32_t i = 0; i < k; i++)
+			to[count[b][from[i].key >> (8 * b) & 255]++] = from[i];
+		swap = from;
+		from = to;
+		to = swap;
+	}
+	for (int32_t i = 0; i < k; i++)
+		row[i] = from[i].row;
+}
+
+static void topk_task(void *arg, int head, int worker)
+{
+	const struct topk_job *j = arg;
+	const struct topk_args *a = j->a;
+	const struct choose_fns *f = j->fns;
+	const float *score = (const float *)a->score->data + (size_t)head * (size_t)a->score->cols, *x = score;
+	int32_t *out = (int32_t *)a->rows->data + (size_t)head * (size_t)a->rows->cols;
+	int32_t first = min32(a->first, a->k), last = min32(min32(a->last, a->n - first), a->k - first);
+	int32_t want = a->k - first - last, i0 = first, i1 = a->n - last;
+	struct topk_mem m;
+
+	mem_cut((char *)j->c->scratch.p + (size_t)worker * j->part_bytes, &m, a, j->half);
+	if (j->half) {
+		f->pool(m.pooled, score, a->n, j->half, m.tmp);
+		x = m.pooled;
+	}
+	for (int32_t i = 0; i < first; i++)
+		out[i] = i;
+	for (int32_t i = 0; i < last; i++)
+		out[first + want + i] = i1 + i;
+	if (want == i1 - i0) {
+		for (int32_t i = 0; i < want; i++)
+			out[first + i] = i0 + i;
+	} else if (want > 0) {
+		float least = likely_bound(f, x, i0, i1, want), top, t;
+		int32_t n = f->pick(m.row, m.value, &top, x, i0, i1, least), ties;
+
+		if (n < want) {
+			least = -INFINITY;
+			n = f->pick(m.row, m.value, &top, x, i0, i1, least);
+		}
+		t = threshold(f, m.value, n, want, 0, least, top, &ties);
+		if (ties)
+			settle_ties(f, &m, n, t, ties, score, j->half > 0);
+		f->keep(out + first, m.row, m.value, n, t);
+	}
+	if (a->best_first)
+		best_first(&m, out, a->k, score, j->half ? m.pooled : NULL);
+}
+
+static int rows_ok(const struct topk_args *a)
+{
+	return a->score && a->score->data && a->score->type == DT_F32 && a->rows && a->rows->data &&
+	       a->rows->type == DT_I32 && a->n_kv_head > 0 && a->score->rows >= a->n_kv_head && a->score->cols >= a->n &&
+	       a->rows->rows >= a->n_kv_head && a->rows->cols >= a->k && a->k > 0 && a->k <= a->n && a->n <= INT32_MAX / 4 &&
+	       a->pool > 0 && a->pool % 2 && a->first >= 0 && a->last >= 0;
+}
+
+void cpu_topk(struct backend *be, const struct topk_args *a)
+{
+	struct cpu *c = cpu_of(be);
+	struct topk_job j = { .fns = c->fns->choose, .c = c, .a = a };
+	struct topk_mem m;
+
+	if (be->failed)
+		return;
+	if (!rows_ok(a)) {
+		cpu_fail(be, "internal: the choice of %d of %d rows got operands of the wrong shape", (int)a->k, (int)a->n);
+		return;
+	}
+	j.half = min32(a->pool / 2, a->n - 1);
+	j.part_bytes = mem_cut(NULL, &m, a, j.half);
+	if (cpu_buffer_grow(c, &c->scratch, j.part_bytes * (size_t)c->base.threads) < 0)
+		return;
+	if ((int64_t)a->n * a->n_kv_head <= SMALL_TOPK)
+		for (int32_t h = 0; h < a->n_kv_head; h++)
+			topk_task(&j, h, 0);
+	else
+		pool_run(c->pool, topk_task, &j, a->n_kv_head);
+}

@@ -1,0 +1,1269 @@
+/* tests/t_choose.c - choosing cached rows: copies of keys, scans, pages, the k best, moves.
+ *
+ * Every operation at every level against plain double arithmetic made here, at ragged sizes; the promises of equal bits
+ * (copies and their scores at all levels, everything over threads); published toys with known answers.  With
+ * WEIR_TIME=1 a last test prints how long the operations take at the size the default model reads a document. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "kernels/backend.h"
+#include "kernels/quant.h"
+#include "tests/test.h"
+
+static const char *const levels[] = { "c", "avx2", "avx512" };
+enum { N_LEVELS = 3 };
+
+/* ---- helpers ---- */
+
+/* The backend at one level, or NULL where this machine lacks it. */
+static struct backend *open_level(const char *level, int threads)
+{
+	struct backend *be = NULL;
+	char err[160] = "", want[32], text[64];
+
+	setenv("WEIR_CPU", level, 1);
+	if (backend_open(&be, "cpu", &(struct backend_options){ .threads = threads }, err) < 0) {
+		test_fail(__FILE__, __LINE__, "backend_open: %s", err);
+		unsetenv("WEIR_CPU");
+		return NULL;
+	}
+	unsetenv("WEIR_CPU");
+	snprintf(want, sizeof want, "cpu %s,", level);
+	be->ops->describe(be, text, sizeof text);
+	if (strncmp(text, want, strlen(want))) {
+		be->ops->close(be);
+		return NULL;
+	}
+	return be;
+}
+
+static void finish(struct backend *be)
+{
+	CHECK_MSG(be->ops->sync(be) == 0, "%s", be->err);
+	be->ops->close(be);
+}
+
+static void *must_alloc(size_t n)
+{
+	void *p = calloc(1, n ? n : 1);
+
+	if (!p)
+		abort();
+	return p;
+}
+
+static struct tensor tensor_new(struct backend *be, enum dtype type, int32_t rows, int32_t cols, const void *data)
+{
+	struct tensor t = { .type = type, .rows = rows, .cols = cols };
+
+	CHECK_MSG(be->ops->alloc(be, &t) == 0, "%s", be->err);
+	if (data && t.data)
+		be->ops->write(be, &t, 0, data, (size_t)dtype_bytes(type, (uint64_t)rows * (uint64_t)cols));
+	return t;
+}
+
+static void *tensor_read(struct backend *be, const struct tensor *t)
+{
+	size_t n = (size_t)dtype_bytes(t->type, (uint64_t)t->rows * (uint64_t)t->cols);
+	void *p = must_alloc(n);
+
+	be->ops->read(be, t, 0, p, n);
+	return p;
+}
+
+#define GUARD 12345.5f
+#define GUARD_ROW 987654321
+
+/* A result [rows][cols] with a column and a row too many, all filled with guards. */
+static struct tensor guarded(struct backend *be, enum dtype type, int32_t rows, int32_t cols)
+{
+	int32_t n = (rows + 1) * (cols + 1);
+	float *f = must_alloc((size_t)n * sizeof *f);
+
+	for (int32_t i = 0; i < n; i++)
+		if (type == DT_I32)
+			((int32_t *)f)[i] = GUARD_ROW;
+		else
+			f[i] = GUARD;
+
+	struct tensor t = tensor_new(be, type, rows + 1, cols + 1, f);
+
+	free(f);
+	return t;
+}
+
+/* Its contents [rows][cols]; checks the guards and drops the tensor. */
+static void *unguarded(struct backend *be, struct tensor *t)
+{
+	int32_t rows = t->rows - 1, cols = t->cols - 1, bad = 0;
+	int32_t *all = tensor_read(be, t), *out = must_alloc((size_t)rows * (size_t)cols * sizeof *out), guard;
+
+	memcpy(&guard, &(float){ GUARD }, 4);
+	if (t->type == DT_I32)
+		guard = GUARD_ROW;
+	for (int32_t r = 0; r <= rows; r++)
+		for (int32_t c = 0; c <= cols; c++)
+			if (r < rows && c < cols)
+				out[(size_t)r * (size_t)cols + (size_t)c] = all[(size_t)r * (size_t)(cols + 1) + (size_t)c];
+			else
+				bad += all[(size_t)r * (size_t)(cols + 1) + (size_t)c] != guard;
+	CHECK_INT(bad, 0);
+	free(all);
+	be->ops->drop(be, t);
+	return out;
+}
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* A normal variable, near enough. */
+static float bell(void)
+{
+	float s = 0;
+
+	for (int i = 0; i < 6; i++)
+		s += test_randf(-1, 1);
+	return s * 0.7071f;
+}
+
+/* Keys as models make them: each channel with an offset and a spread of its own, a few far from zero. */
+static float *random_keys(int32_t heads, int32_t cap, int32_t dim)
+{
+	float *x = must_alloc((size_t)heads * (size_t)cap * (size_t)dim * sizeof *x);
+
+	for (int32_t h = 0; h < heads; h++)
+		for (int32_t d = 0; d < dim; d++) {
+			float offset = bell() * (d % 13 == 5 ? 6.0f : 0.5f), spread = test_randf(0.3f, 2.0f);
+
+			for (int32_t k = 0; k < cap; k++)
+				x[((size_t)h * (size_t)cap + (size_t)k) * (size_t)dim + (size_t)d] = offset + spread * bell();
+		}
+	return x;
+}
+
+static float *random_query(int32_t n, int outliers)
+{
+	float *q = must_alloc((size_t)n * sizeof *q);
+
+	for (int32_t i = 0; i < n; i++)
+		q[i] = bell() * (outliers && i % 29 == 3 ? 12.0f : 1.0f);
+	return q;
+}
+
+/* A plane of that type and what it holds as floats. */
+static struct tensor plane_new(struct backend *be, enum dtype type, int32_t heads, int32_t cap, int32_t dim, const float *x,
+                               float *held)
+{
+	size_t n = (size_t)heads * (size_t)cap * (size_t)dim;
+	void *bytes = must_alloc((size_t)dtype_bytes(type, n));
+	struct tensor t;
+
+	CHECK_INT(dtype_from_f32(type, bytes, x, (int64_t)n), 0);
+	dtype_to_f32(type, held, bytes, (int64_t)n);
+	t = tensor_new(be, type, heads * cap, dim, bytes);
+	free(bytes);
+	return t;
+}
+
+/* A key as its copy holds it: nearest codes, with single precision deciding which of two is nearer when it is close. */
+static void round_key(float *out, const float *x, int32_t dim, int32_t bits)
+{
+	for (int32_t g = 0; g < dim; g += 32) {
+		int32_t end = g + 32 < dim ? g + 32 : dim;
+		float lo = x[g], hi = x[g], m, d;
+
+		for (int32_t i = g; i < end; i++) {
+			lo = fminf(lo, x[i]);
+			hi = fmaxf(hi, x[i]);
+		}
+		m = f16_to_f32(f32_to_f16(lo));
+		d = f16_to_f32(f32_to_f16((hi - lo) / (float)((1 << bits) - 1)));
+		for (int32_t i = g; i < end; i++) {
+			double c = d > 0 ? rintf((x[i] - m) * (1.0f / d)) : 0;
+
+			out[i] = (float)((double)m + (double)d * fmin(fmax(c, 0), (1 << bits) - 1));
+		}
+	}
+}
+
+/* What a scan should give, from keys [n_kv_head][cap][dim]; slack[h] = the most that rounding a query to steps of 1/`steps`
+ * of its largest value moves a score of KV head h. */
+static void scan_plain(double *out, double *slack, const float *keys, const float *q, int32_t n_head, int32_t n_kv, int32_t dim,
+                       int32_t cap, int32_t n, float scale, enum reduce how, double steps)
+{
+	int32_t group = n_head / n_kv;
+	double *s = must_alloc((size_t)group * (size_t)n * sizeof *s);
+
+	for (int32_t h = 0; h < n_kv; h++) {
+		slack[h] = 0;
+		for (int32_t r = 0; r < group; r++) {
+			const float *x = q + (size_t)(h * group + r) * (size_t)dim;
+			double top = -INFINITY, l = 0, large = 0;
+
+			for (int32_t i = 0; i < dim; i++)
+				large = fmax(large, fabs((double)x[i]));
+			for (int32_t k = 0; k < n; k++) {
+				const float *key = keys + ((size_t)h * (size_t)cap + (size_t)k) * (size_t)dim;
+				double dot = 0, size = 0;
+
+				for (int32_t i = 0; i < dim; i++) {
+					dot += (double)x[i] * key[i];
+					size += fabs((double)key[i]);
+				}
+				s[(size_t)r * (size_t)n + (size_t)k] = dot * scale;
+				top = fmax(top, dot * scale);
+				slack[h] = fmax(slack[h], size * large * scale / steps);
+			}
+			for (int32_t k = 0; k < n; k++)
+				l += exp(s[(size_t)r * (size_t)n + (size_t)k] - top);
+			for (int32_t k = 0; k < n; k++)
+				s[(size_t)r * (size_t)n + (size_t)k] -= top + log(l);
+		}
+		for (int32_t k = 0; k < n; k++) {
+			double top = s[k], sum = 0;
+
+			for (int32_t r = 0; r < group; r++) {
+				top = fmax(top, s[(size_t)r * (size_t)n + (size_t)k]);
+				sum += exp(s[(size_t)r * (size_t)n + (size_t)k]);
+			}
+			out[(size_t)h * (size_t)n + (size_t)k] = how == REDUCE_MAX ? top : log(sum / group);
+		}
+	}
+	free(s);
+}
+
+/* ---- copies and scans ---- */
+
+struct shape { int32_t dim, group, n_kv, n, cap; };
+static const struct shape shapes[] = {
+	{ 64, 3, 3, 1, 40 }, { 64, 3, 3, 500, 512 }, { 32, 1, 2, 17, 17 }, { 40, 2, 1, 33, 50 }, { 80, 4, 2, 1025, 1040 },
+	{ 128, 8, 1, 2100, 2100 }, { 64, 5, 2, 1040, 1041 }, { 96, 7, 1, 64, 64 }, { 6, 2, 2, 31, 33 }, { 1, 1, 1, 16, 16 },
+	{ 64, 6, 1, 3000, 3333 }, { 33, 3, 1, 100, 100 },
+};
+enum { N_SHAPES = sizeof shapes / sizeof shapes[0] };
+
+/* Fill a copy of the first n rows in ragged calls. */
+static struct tensor copy_new(struct backend *be, const struct tensor *plane, const struct shape *s, int32_t bits, int ragged)
+{
+	uint64_t bytes = be->ops->key_copy_bytes(be, s->n_kv, s->cap, s->dim, bits);
+	struct tensor copy = tensor_new(be, DT_U8, 1, (int32_t)bytes, NULL);
+	static const int32_t steps[] = { 1, 1, 7, 16, 40, 3, 200, 1, 64 };
+
+	for (int32_t at = 0, i = 0; at < s->n; i++) {
+		int32_t n = ragged ? steps[i % 9] : s->n;
+
+		n = n < s->n - at ? n : s->n - at;
+		be->ops->key_copy(be, &copy, plane, s->n_kv, s->cap, bits, at, n);
+		at += n;
+	}
+	return copy;
+}
+
+TEST(copy_takes_what_it_should)
+{
+	for (int l = 0; l < N_LEVELS; l++) {
+		struct backend *be = open_level(levels[l], 1);
+
+		if (!be)
+			continue;
+		/* 24 bytes for a key of 64 at 2 bits, whole panels of 16. */
+		CHECK_INT(be->ops->key_copy_bytes(be, 3, 7680, 64, 2), 3 * 7680 * 24);
+		CHECK_INT(be->ops->key_copy_bytes(be, 3, 7680, 64, 4), 3 * 7680 * 40);
+		CHECK_INT(be->ops->key_copy_bytes(be, 3, 7681, 64, 8), 3 * 7696 * 72);
+		CHECK_INT(be->ops->key_copy_bytes(be, 1, 1, 40, 2), 16 * (8 + 12));
+		CHECK_INT(be->ops->key_copy_bytes(be, 1, 1, 40, 3), 0);
+		CHECK_INT(be->ops->key_copy_bytes(be, 0, 1, 40, 2), 0);
+		CHECK(be->ops->key_copy_bytes(be, INT32_MAX, INT32_MAX, INT32_MAX, 8) == 0);
+		finish(be);
+	}
+}
+
+TEST(copy_scans_agree_with_doubles_and_between_levels)
+{
+	static const enum dtype types[] = { DT_F16, DT_F32, DT_BF16, DT_Q8_0 };
+
+	for (int si = 0; si < N_SHAPES; si++)
+		for (int bits = 2; bits <= 8; bits *= 2) {
+			const struct shape *s = &shapes[si];
+			enum dtype type = types[(si + bits) % 4];
+			int32_t n_head = s->group * s->n_kv;
+			size_t n_keys = (size_t)s->n_kv * (size_t)s->cap * (size_t)s->dim, n_out = (size_t)s->n_kv * (size_t)s->n;
+			float *x = random_keys(s->n_kv, s->cap, s->dim), *held = must_alloc(n_keys * sizeof *held);
+			float *q = random_query(n_head * s->dim, si & 1), *first[2] = { NULL, NULL };
+			double *want = must_alloc(n_out * sizeof *want), slack[8];
+			uint8_t *bytes = NULL;
+
+			if (type == DT_Q8_0 && s->dim % 32)
+				type = DT_F16;
+			for (int l = 0; l < N_LEVELS; l++)
+				for (int threads = 1; threads <= 3; threads++) {
+					struct backend *be = open_level(levels[l], threads);
+					struct tensor plane, copy, qt;
+					uint8_t *have;
+
+					if (!be)
+						continue;
+					plane = plane_new(be, type, s->n_kv, s->cap, s->dim, x, held);
+					copy = copy_new(be, &plane, s, bits, threads != 1);
+					qt = tensor_new(be, DT_F32, 1, n_head * s->dim, q);
+					have = tensor_read(be, &copy);
+					if (!bytes)
+						bytes = have;
+					else
+						CHECK_MSG(!memcmp(bytes, have, (size_t)copy.cols), "%s: copy of dim %d, %d bits, %d threads", levels[l],
+						          (int)s->dim, bits, threads);
+					if (bytes != have)
+						free(have);
+					for (size_t k = 0; k < n_keys / (size_t)s->dim; k++)
+						round_key(held + k * (size_t)s->dim, held + k * (size_t)s->dim, s->dim, bits);
+					for (int how = REDUCE_MAX; how <= REDUCE_MEAN; how++) {
+						struct tensor out = guarded(be, DT_F32, s->n_kv, s->n);
+						struct scan_args a = {
+							.out = &out, .q = &qt, .keys = &copy, .n_head = n_head, .n_kv_head = s->n_kv,
+							.head_dim = s->dim, .cap = s->cap, .n_rows = s->n, .bits = bits, .scale = 0.125f,
+							.reduce = (enum reduce)how,
+						};
+						float *got;
+						int bad = 0;
+
+						be->ops->key_scan(be, &a);
+						got = unguarded(be, &out);
+						scan_plain(want, slack, held, q, n_head, s->n_kv, s->dim, s->cap, s->n, a.scale, a.reduce,
+						           bits == 2 ? 254 : 254 * 100);
+						/* A score may be off by the query's rounding, the normalisation by as much again. */
+						for (size_t i = 0; i < n_out; i++)
+							bad += !(fabs(got[i] - want[i]) <= 2 * slack[i / (size_t)s->n] + 5e-4 + 1e-5 * fabs(want[i]));
+						CHECK_MSG(!bad, "%s: dim %d, group %d, %d keys, %d bits, %s: %d of %zu scores are off", levels[l],
+						          (int)s->dim, (int)s->group, (int)s->n, bits, how ? "mean" : "max", bad, n_out);
+						if (!first[how])
+							first[how] = got;
+						else
+							CHECK_MSG(!memcmp(first[how], got, n_out * sizeof *got), "%s: other bits: dim %d, %d bits, %d threads",
+							          levels[l], (int)s->dim, bits, threads);
+						if (first[how] != got)
+							free(got);
+					}
+					be->ops->drop(be, &plane);
+					be->ops->drop(be, &copy);
+					be->ops->drop(be, &qt);
+					finish(be);
+				}
+			free(bytes);
+			free(first[0]);
+			free(first[1]);
+			free(x);
+			free(held);
+			free(q);
+			free(want);
+		}
+}
+
+/* A row written over another leaves no trace of it. */
+TEST(copy_follows_a_rewound_cache)
+{
+	struct shape s = { 40, 1, 2, 37, 48 };
+
+	for (int l = 0; l < N_LEVELS; l++)
+		for (int bits = 2; bits <= 8; bits *= 2) {
+			struct backend *be = open_level(levels[l], 1);
+			size_t n = (size_t)s.n_kv * (size_t)s.cap * (size_t)s.dim;
+			float *held = must_alloc(n * sizeof *held), *x;
+			struct tensor old, new, a, b;
+			uint8_t *pa, *pb;
+
+			if (!be) {
+				free(held);
+				continue;
+			}
+			x = random_keys(s.n_kv, s.cap, s.dim);
+			old = plane_new(be, DT_F16, s.n_kv, s.cap, s.dim, x, held);
+			free(x);
+			x = random_keys(s.n_kv, s.cap, s.dim);
+			new = plane_new(be, DT_F16, s.n_kv, s.cap, s.dim, x, held);
+			a = copy_new(be, &old, &s, bits, 1);
+			be->ops->key_copy(be, &a, &new, s.n_kv, s.cap, bits, 0, s.n);
+			b = copy_new(be, &new, &s, bits, 0);
+			pa = tensor_read(be, &a);
+			pb = tensor_read(be, &b);
+			CHECK(!memcmp(pa, pb, (size_t)a.cols));
+			free(pa);
+			free(pb);
+			free(x);
+			free(held);
+			be->ops->drop(be, &old);
+			be->ops->drop(be, &new);
+			be->ops->drop(be, &a);
+			be->ops->drop(be, &b);
+			finish(be);
+		}
+}
+
+TEST(plane_scans_agree_with_doubles)
+{
+	static const enum dtype types[] = { DT_F16, DT_F32, DT_BF16, DT_Q8_0 };
+
+	for (int si = 0; si < N_SHAPES; si++)
+		for (int ty = 0; ty < 4; ty++) {
+			const struct shape *s = &shapes[si];
+			int32_t n_head = s->group * s->n_kv;
+			size_t n_out = (size_t)s->n_kv * (size_t)s->n;
+			float *x, *held, *q;
+			double *want, slack[8];
+
+			if (types[ty] == DT_Q8_0 && s->dim % 32)
+				continue;
+			x = random_keys(s->n_kv, s->cap, s->dim);
+			held = must_alloc((size_t)s->n_kv * (size_t)s->cap * (size_t)s->dim * sizeof *held);
+			q = random_query(n_head * s->dim, si & 1);
+			want = must_alloc(n_out * sizeof *want);
+			for (int l = 0; l < N_LEVELS; l++) {
+				float *first[2] = { NULL, NULL };
+
+				for (int threads = 1; threads <= 3; threads++) {
+					struct backend *be = open_level(levels[l], threads);
+					struct tensor plane, qt;
+
+					if (!be)
+						continue;
+					plane = plane_new(be, types[ty], s->n_kv, s->cap, s->dim, x, held);
+					qt = tensor_new(be, DT_F32, 1, n_head * s->dim, q);
+					for (int how = REDUCE_MAX; how <= REDUCE_MEAN; how++) {
+						struct tensor out = guarded(be, DT_F32, s->n_kv, s->n);
+						struct scan_args a = {
+							.out = &out, .q = &qt, .keys = &plane, .n_head = n_head, .n_kv_head = s->n_kv,
+							.head_dim = s->dim, .cap = s->cap, .n_rows = s->n, .bits = 16, .scale = 0.125f,
+							.reduce = (enum reduce)how,
+						};
+						float *got;
+						int bad = 0;
+
+						be->ops->key_scan(be, &a);
+						got = unguarded(be, &out);
+						scan_plain(want, slack, held, q, n_head, s->n_kv, s->dim, s->cap, s->n, a.scale, a.reduce, 1e6);
+						for (size_t i = 0; i < n_out; i++)
+							bad += !(fabs(got[i] - want[i]) <= slack[i / (size_t)s->n] + 5e-4 + 1e-5 * fabs(want[i]));
+						CHECK_MSG(!bad, "%s: %s, dim %d, group %d, %d keys, %s: %d scores are off", levels[l],
+						          dtype_info(types[ty])->name, (int)s->dim, (int)s->group, (int)s->n, how ? "mean" : "max", bad);
+						if (!first[how])
+							first[how] = got;
+						else
+							CHECK_MSG(!memcmp(first[how], got, n_out * sizeof *got), "%s: other bits with %d threads",
+							          levels[l], threads);
+						if (first[how] != got)
+							free(got);
+					}
+					be->ops->drop(be, &plane);
+					be->ops->drop(be, &qt);
+					finish(be);
+				}
+				free(first[0]);
+				free(first[1]);
+			}
+			free(x);
+			free(held);
+			free(q);
+			free(want);
+		}
+}
+
+static int32_t overlap(const int32_t *a, const int32_t *b, int32_t n)
+{
+	int32_t both = 0;
+
+	for (int32_t i = 0, j = 0; i < n && j < n;)
+		if (a[i] == b[j]) {
+			both++;
+			i++;
+			j++;
+		} else if (a[i] < b[j]) {
+			i++;
+		} else {
+			j++;
+		}
+	return both;
+}
+
+/* Rounding the query to bytes costs nearly nothing beside rounding the keys: the best 512 of 7,680 by the copy's scores and by
+ * exact products with the rounded keys. */
+TEST(bytes_are_enough_for_queries)
+{
+	enum { DIM = 64, N = 7680, GROUP = 3, K = 512 };
+	struct backend *be = open_level("avx512", 2);
+	int32_t least[2][3];
+
+	if (!be)
+		be = open_level("c", 2);
+	for (int outliers = 0; outliers < 2; outliers++)
+		for (int b = 0; b < 3; b++) {
+			int32_t bits = 2 << b, exact = 0;
+
+			least[outliers][b] = K;
+			for (int round = 0; round < 4; round++) {
+				struct shape s = { DIM, GROUP, 1, N, N };
+				float *x = random_keys(1, N, DIM), *held = must_alloc(N * DIM * sizeof *held);
+				float *q = random_query(GROUP * DIM, outliers);
+				struct tensor plane = plane_new(be, DT_F16, 1, N, DIM, x, held), copy = copy_new(be, &plane, &s, bits, 0), sharp;
+				struct tensor qt = tensor_new(be, DT_F32, 1, GROUP * DIM, q), score = tensor_new(be, DT_F32, 1, N, NULL);
+				struct tensor rows = tensor_new(be, DT_I32, 1, K, NULL);
+				int32_t *got[3];
+
+				for (size_t k = 0; k < N; k++)
+					round_key(x + k * DIM, held + k * DIM, DIM, bits);
+				sharp = tensor_new(be, DT_F32, N, DIM, x);
+				for (int i = 0; i < 3; i++) {
+					struct scan_args a = {
+						.out = &score, .q = &qt, .keys = i == 0 ? &copy : i == 1 ? &sharp : &plane, .n_head = GROUP, .n_kv_head = 1,
+						.head_dim = DIM, .cap = N, .n_rows = N, .bits = i ? 16 : bits, .scale = 0.125f,
+					};
+					struct topk_args t = { .rows = &rows, .score = &score, .n_kv_head = 1, .n = N, .k = K, .pool = 1 };
+
+					be->ops->key_scan(be, &a);
+					be->ops->topk(be, &t);
+					got[i] = tensor_read(be, &rows);
+				}
+				int32_t same = overlap(got[0], got[1], K);
+
+				least[outliers][b] = same < least[outliers][b] ? same : least[outliers][b];
+				exact += overlap(got[0], got[2], K);
+				for (int i = 0; i < 3; i++)
+					free(got[i]);
+				be->ops->drop(be, &plane);
+				be->ops->drop(be, &copy);
+				be->ops->drop(be, &sharp);
+				be->ops->drop(be, &qt);
+				be->ops->drop(be, &score);
+				be->ops->drop(be, &rows);
+				free(x);
+				free(held);
+				free(q);
+			}
+			test_note("%d bits, queries %s outliers: of the best %d, %d agree with exact queries, %.0f with exact keys too",
+			          (int)bits, outliers ? "with" : "without", K, (int)least[outliers][b], exact / 4.0);
+			CHECK(least[outliers][b] >= (bits == 2 ? K * 95 / 100 : K * 99 / 100));
+		}
+	finish(be);
+}
+
+/* ---- pages ---- */
+
+TEST(page_bounds_and_scores)
+{
+	for (int si = 0; si < N_SHAPES; si++)
+		for (int l = 0; l < N_LEVELS; l++) {
+			const struct shape *s = &shapes[si];
+			int32_t n_head = s->group * s->n_kv, pages = (s->n + 15) / 16, most = (s->cap + 15) / 16;
+			size_t n_out = (size_t)s->n_kv * (size_t)pages, width = 2 * (size_t)s->dim;
+			float *x = random_keys(s->n_kv, s->cap, s->dim), *q = random_query(n_head * s->dim, 1), *first = NULL;
+			float *held = must_alloc((size_t)s->n_kv * (size_t)s->cap * (size_t)s->dim * sizeof *held);
+			double *want = must_alloc(n_out * sizeof *want), *raw = must_alloc(n_out * sizeof *raw);
+
+			for (int threads = 1; threads <= 3; threads++) {
+				struct backend *be = open_level(levels[l], threads);
+				struct tensor plane, bounds, qt;
+				float *b;
+				int wrong = 0;
+
+				if (!be)
+					continue;
+				plane = plane_new(be, si % 2 ? DT_F16 : DT_F32, s->n_kv, s->cap, s->dim, x, held);
+				bounds = tensor_new(be, DT_F32, s->n_kv * most, 2 * s->dim, NULL);
+				qt = tensor_new(be, DT_F32, 1, n_head * s->dim, q);
+				for (int32_t at = 0; at < s->n;) {
+					int32_t n = threads == 1 ? s->n : at % 3 ? 1 : 50;
+
+					n = n < s->n - at ? n : s->n - at;
+					be->ops->page_bounds(be, &bounds, &plane, s->n_kv, s->cap, at, n);
+					at += n;
+				}
+				b = tensor_read(be, &bounds);
+				for (int32_t h = 0; h < s->n_kv; h++)
+					for (int32_t p = 0; p < pages; p++) {
+						const float *page = b + ((size_t)h * (size_t)most + (size_t)p) * width;
+
+						for (int32_t d = 0; d < s->dim; d++) {
+							float lo = INFINITY, hi = -INFINITY;
+
+							for (int32_t k = 16 * p; k < 16 * p + 16 && k < s->n; k++) {
+								float v = held[((size_t)h * (size_t)s->cap + (size_t)k) * (size_t)s->dim + (size_t)d];
+
+								lo = fminf(lo, v);
+								hi = fmaxf(hi, v);
+							}
+							wrong += page[d] != lo || page[s->dim + d] != hi;
+						}
+					}
+				CHECK_MSG(!wrong, "%s: %d bounds of dim %d are wrong", levels[l], wrong, (int)s->dim);
+				for (int how = 0; how < 3; how++) {
+					struct tensor out = guarded(be, DT_F32, s->n_kv, pages);
+					struct scan_args a = {
+						.out = &out, .q = &qt, .keys = &bounds, .n_head = n_head, .n_kv_head = s->n_kv, .head_dim = s->dim,
+						.cap = s->cap, .n_rows = s->n, .scale = 0.25f, .raw = how == 2,
+						.reduce = how == 1 ? REDUCE_MEAN : REDUCE_MAX,
+					};
+					float *got;
+
+					be->ops->page_scan(be, &a);
+					got = unguarded(be, &out);
+					wrong = 0;
+					for (int32_t h = 0; h < s->n_kv; h++) {
+						double l_sum[8] = { 0 }, top[8];
+
+						for (int32_t r = 0; r < s->group; r++)
+							top[r] = -INFINITY;
+						for (int pass = 0; pass < 3; pass++)
+							for (int32_t p = 0; p < pages; p++) {
+								const float *page = b + ((size_t)h * (size_t)most + (size_t)p) * width;
+								double best = -INFINITY, sum = 0, large = -INFINITY;
+
+								for (int32_t r = 0; r < s->group; r++) {
+									const float *v = q + (size_t)(h * s->group + r) * (size_t)s->dim;
+									double bound = 0;
+
+									for (int32_t d = 0; d < s->dim; d++)
+										bound += fmax((double)v[d] * page[d], (double)v[d] * page[s->dim + d]);
+									bound *= a.scale;
+									if (pass == 0)
+										top[r] = fmax(top[r], bound);
+									else if (pass == 1)
+										l_sum[r] += exp(bound - top[r]);
+									else
+										best = fmax(best, bound - top[r] - log(l_sum[r]));
+									if (pass == 2)
+										sum += exp(bound - top[r] - log(l_sum[r]));
+									large = fmax(large, bound);
+								}
+								want[(size_t)h * (size_t)pages + (size_t)p] = how == 2 ? large : how ? log(sum / s->group) : best;
+							}
+					}
+					for (size_t i = 0; i < n_out; i++)
+						wrong += !(fabs(got[i] - want[i]) <= 1e-3 + 1e-5 * fabs(want[i]));
+					CHECK_MSG(!wrong, "%s: %d page scores of dim %d are wrong (%d)", levels[l], wrong, (int)s->dim, how);
+					if (how == 0) {
+						if (!first)
+							first = must_alloc(n_out * sizeof *got), memcpy(first, got, n_out * sizeof *got);
+						CHECK(!memcmp(first, got, n_out * sizeof *got));
+					}
+					free(got);
+				}
+				free(b);
+				be->ops->drop(be, &plane);
+				be->ops->drop(be, &bounds);
+				be->ops->drop(be, &qt);
+				finish(be);
+			}
+			free(first);
+			free(x);
+			free(q);
+			free(held);
+			free(want);
+			free(raw);
+		}
+}
+
+/* q = (1, -2, .5, 0) over the bounds (-1, -.5, 0, -3) .. (2, 1.5, .25, 3): 2 + 1 + .125 + 0. */
+TEST(page_bound_toy)
+{
+	static const float keys[2][4] = { { -1, 1.5f, 0, 3 }, { 2, -0.5f, 0.25f, -3 } }, q[4] = { 1, -2, 0.5f, 0 };
+
+	for (int l = 0; l < N_LEVELS; l++) {
+		struct backend *be = open_level(levels[l], 1);
+		struct tensor plane, bounds, qt, out;
+		float got = 0;
+
+		if (!be)
+			continue;
+		plane = tensor_new(be, DT_F32, 2, 4, keys);
+		bounds = tensor_new(be, DT_F32, 1, 8, NULL);
+		qt = tensor_new(be, DT_F32, 1, 4, q);
+		out = tensor_new(be, DT_F32, 1, 1, NULL);
+		be->ops->page_bounds(be, &bounds, &plane, 1, 2, 0, 2);
+		be->ops->page_scan(be, &(struct scan_args){ .out = &out, .q = &qt, .keys = &bounds, .n_head = 1, .n_kv_head = 1,
+		                                            .head_dim = 4, .cap = 2, .n_rows = 2, .scale = 1, .raw = 1 });
+		be->ops->read(be, &out, 0, &got, sizeof got);
+		CHECK_MSG(got == 3.125f, "the bound is %g", got);
+		be->ops->drop(be, &plane);
+		be->ops->drop(be, &bounds);
+		be->ops->drop(be, &qt);
+		be->ops->drop(be, &out);
+		finish(be);
+	}
+}
+
+/* ---- the k best ---- */
+
+struct ranked { float pooled, raw; int32_t row; };
+
+static int better(const void *pa, const void *pb)
+{
+	const struct ranked *a = pa, *b = pb;
+
+	if (a->pooled != b->pooled)
+		return a->pooled > b->pooled ? -1 : 1;
+	if (a->raw != b->raw)
+		return a->raw > b->raw ? -1 : 1;
+	return a->row > b->row ? -1 : 1;
+}
+
+static int by_number(const void *a, const void *b)
+{
+	int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* The k best by sorting everything. */
+static void topk_plain(int32_t *out, const float *x, int32_t n, int32_t k, int32_t pool, int32_t first, int32_t last,
+                       int best_first)
+{
+	struct ranked *all = must_alloc((size_t)n * sizeof *all);
+	char *forced = must_alloc((size_t)n);
+	int32_t c = 0, left = k;
+
+	for (int32_t i = 0; i < first && left > 0; i++, left--)
+		forced[i] = 1;
+	for (int32_t i = n - 1; i >= n - last && i >= 0 && left > 0; i--)
+		if (!forced[i]) {
+			forced[i] = 1;
+			left--;
+		}
+	for (int32_t i = 0; i < n; i++) {
+		all[i] = (struct ranked){ -INFINITY, x[i] > -INFINITY ? x[i] : -INFINITY, i };
+		for (int32_t j = i - pool / 2; j <= i + pool / 2; j++)
+			if (j >= 0 && j < n && x[j] > all[i].pooled)
+				all[i].pooled = x[j];
+	}
+	qsort(all, (size_t)n, sizeof *all, better);
+	for (int32_t i = 0; i < n; i++)
+		if (forced[all[i].row] || left-- > 0)
+			out[c++] = all[i].row;
+	if (!best_first)
+		qsort(out, (size_t)k, sizeof *out, by_number);
+	free(all);
+	free(forced);
+}
+
+/* Scores of several kinds: smooth, tied, flat, with infinities and NaN. */
+static void random_scores(float *x, int32_t n, int kind)
+{
+	for (int32_t i = 0; i < n; i++)
+		switch (kind) {
+		case 0:
+			x[i] = -8 + 3 * bell();
+			break;
+		case 1:
+			x[i] = (float)(test_rand() % 5) - 2;
+			break;
+		case 2:
+			x[i] = i % 2 ? -0.0f : 0.0f;
+			break;
+		case 3:
+			x[i] = test_rand() % 3 ? bell() : test_rand() % 2 ? -INFINITY : NAN;
+			break;
+		case 4:
+			x[i] = NAN;
+			break;
+		case 5:
+			x[i] = test_rand() % 50 ? -3e38f * test_randf(0, 1) : INFINITY;
+			break;
+		case 6:      /* rising: a sample tells nothing wrong, ranks are all at the end */
+			x[i] = (float)i * 1e-3f - 20;
+			break;
+		default:     /* period of the sample's step: the estimate fails and the second way is taken */
+			x[i] = i % (n / 512 ? n / 512 : 1) == 0 ? 5.0f + 0.001f * bell() : bell();
+		}
+}
+
+TEST(topk_agrees_with_sorting)
+{
+	static const int32_t sizes[] = { 1, 2, 15, 16, 17, 64, 100, 511, 1000, 2048, 2049, 5000, 7680 };
+	static const int32_t pools[] = { 1, 7, 3, 5, 31, 9999 };
+	enum { HEADS = 3 };
+
+	for (int si = 0; si < 13; si++)
+		for (int kind = 0; kind < 8; kind++)
+			for (int ki = 0; ki < 5; ki++) {
+				int32_t n = sizes[si], pool = pools[test_rand() % 6];
+				int32_t k = ki == 0 ? 1 : ki == 1 ? n : ki == 2 ? n / 15 + 1 : 1 + (int32_t)(test_rand() % (uint64_t)n);
+				int32_t first = test_rand() % 2 ? 0 : (int32_t)(test_rand() % 9);
+				int32_t last = test_rand() % 2 ? 0 : (int32_t)(test_rand() % 70);
+				int best = (int)(test_rand() % 2);
+				float *x = must_alloc((size_t)HEADS * (size_t)(n + 3) * sizeof *x);
+				int32_t *want = must_alloc((size_t)HEADS * (size_t)k * sizeof *want);
+
+				/* The plain way with a wide pool takes n * pool steps. */
+				if (n > 1000 && pool > 100)
+					pool = 31;
+				for (int h = 0; h < HEADS; h++) {
+					random_scores(x + h * (n + 3), n, kind);
+					topk_plain(want + h * k, x + h * (n + 3), n, k, pool, first, last, best);
+				}
+				for (int l = 0; l < N_LEVELS; l++) {
+					struct backend *be = open_level(levels[l], 1 + (int)(test_rand() % 3));
+					struct tensor score, rows;
+					int32_t *got;
+
+					if (!be)
+						continue;
+					score = tensor_new(be, DT_F32, HEADS, n + 3, x);
+					rows = guarded(be, DT_I32, HEADS, k);
+					be->ops->topk(be, &(struct topk_args){ .rows = &rows, .score = &score, .n_kv_head = HEADS, .n = n, .k = k,
+					                                       .pool = pool, .first = first, .last = last, .best_first = best });
+					got = unguarded(be, &rows);
+					CHECK_MSG(!memcmp(got, want, (size_t)HEADS * (size_t)k * sizeof *got),
+					          "%s: kind %d, %d of %d, pool %d, first %d, last %d, best first %d", levels[l], kind, (int)k, (int)n,
+					          (int)pool, (int)first, (int)last, best);
+					free(got);
+					be->ops->drop(be, &score);
+					finish(be);
+				}
+				free(x);
+				free(want);
+			}
+}
+
+/* Two query heads, 20 keys, scores z_h[j] = ((7 j + 5 h j + 3 h) mod 13) / 4: known sets with and without pooling. */
+TEST(topk_toy)
+{
+	static const float raw[] = { .01499f, .04962f, .01107f, .06372f, .14221f, .11075f, .08625f, .10505f, .05231f, .13489f };
+	static const int32_t plain[] = { 4, 5, 9, 11, 17, 18 }, pooled[] = { 8, 9, 10, 11, 12, 14 };
+	static const int32_t last_out[] = { 11, 9, 8, 14, 12, 10 };
+
+	for (int l = 0; l < N_LEVELS; l++) {
+		struct backend *be = open_level(levels[l], 1);
+		struct tensor score, rows, plane, qt;
+		float key[20][2], q[4] = { 1, 0, 0, 1 }, p[20];
+		int32_t got[6];
+
+		if (!be)
+			continue;
+		/* A key of two values and queries that pick one each make any scores. */
+		for (int j = 0; j < 20; j++)
+			for (int h = 0; h < 2; h++)
+				key[j][h] = (float)((7 * j + 5 * h * j + 3 * h) % 13) / 4;
+		plane = tensor_new(be, DT_F32, 20, 2, key);
+		qt = tensor_new(be, DT_F32, 1, 4, q);
+		score = tensor_new(be, DT_F32, 1, 20, NULL);
+		rows = tensor_new(be, DT_I32, 1, 6, NULL);
+		be->ops->key_scan(be, &(struct scan_args){ .out = &score, .q = &qt, .keys = &plane, .n_head = 2, .n_kv_head = 1,
+		                                           .head_dim = 2, .cap = 20, .n_rows = 20, .bits = 16, .scale = 1 });
+		be->ops->read(be, &score, 0, p, sizeof p);
+		for (int j = 0; j < 10; j++)
+			CHECK_MSG(fabsf(expf(p[j]) - raw[j]) < 1e-4f, "%s: key %d has %g", levels[l], j, expf(p[j]));
+		for (int way = 0; way < 3; way++) {
+			const int32_t *want = way == 0 ? plain : way == 1 ? pooled : last_out;
+
+			be->ops->topk(be, &(struct topk_args){ .rows = &rows, .score = &score, .n_kv_head = 1, .n = 20, .k = 6,
+			                                       .pool = way ? 7 : 1, .best_first = way == 2 });
+			be->ops->read(be, &rows, 0, got, sizeof got);
+			CHECK_MSG(!memcmp(got, want, sizeof got), "%s: way %d gave %d %d %d %d %d %d", levels[l], way, (int)got[0], (int)got[1],
+			          (int)got[2], (int)got[3], (int)got[4], (int)got[5]);
+		}
+		be->ops->drop(be, &plane);
+		be->ops->drop(be, &qt);
+		be->ops->drop(be, &score);
+		be->ops->drop(be, &rows);
+		finish(be);
+	}
+}
+
+/* ---- moves ---- */
+
+TEST(moves_read_before_they_write)
+{
+	static const enum dtype types[] = { DT_F16, DT_F32, DT_BF16, DT_Q8_0 };
+	static const struct { int32_t dim, dims, n; } cases[] = { { 64, 64, 5 }, { 40, 24, 30 }, { 128, 128, 900 }, { 32, 32, 1 },
+		{ 80, 20, 333 }, { 64, 64, 1000 } };
+	enum { HEADS = 3, CAP = 1100, TURNS = 6 };
+
+	for (int ci = 0; ci < 6; ci++)
+		for (int ty = 0; ty < 4; ty++)
+			for (int l = 0; l < N_LEVELS; l++)
+				for (int values = 0; values < 2; values++) {
+					int32_t dim = cases[ci].dim, dims = cases[ci].dims, n = cases[ci].n, moved = 0, off = 0;
+					int neox = ci % 2;
+					size_t rb = (size_t)dtype_bytes(types[ty], (uint64_t)dim), all = (size_t)HEADS * CAP * (size_t)dim;
+					struct backend *be;
+					struct tensor plane, move, turn;
+					float *x, *held, *table;
+					int32_t *m, *to;
+					uint8_t *before, *after;
+
+					if (types[ty] == DT_Q8_0 && dim % 32)
+						continue;
+					be = open_level(levels[l], 1 + l);
+					if (!be)
+						continue;
+					x = random_keys(HEADS, CAP, dim);
+					held = must_alloc(all * sizeof *held);
+					plane = plane_new(be, types[ty], HEADS, CAP, dim, x, held);
+					before = tensor_read(be, &plane);
+					table = must_alloc((size_t)TURNS * (size_t)dims * sizeof *table);
+					for (int32_t i = 0; i < TURNS * dims; i += 2) {
+						float angle = test_randf(-3, 3);
+
+						table[i] = cosf(angle);
+						table[i + 1] = sinf(angle);
+					}
+					/* Distinct targets in a random order, any sources: cycles and chains. */
+					m = must_alloc((size_t)HEADS * (size_t)(3 * n + 1) * sizeof *m);
+					to = must_alloc(CAP * sizeof *to);
+					for (int h = 0; h < HEADS; h++) {
+						for (int32_t i = 0; i < CAP; i++)
+							to[i] = i;
+						for (int32_t i = 0; i < n; i++) {
+							int32_t j = i + (int32_t)(test_rand() % (uint64_t)(CAP - i)), swap = to[i];
+							int32_t *e = m + h * (3 * n + 1) + 3 * i;
+
+							to[i] = to[j];
+							to[j] = swap;
+							e[0] = test_rand() % 9 ? (int32_t)(test_rand() % CAP) : -1;
+							e[1] = to[i];
+							e[2] = (int32_t)(test_rand() % (TURNS + 1)) - 1;
+						}
+					}
+					move = tensor_new(be, DT_I32, HEADS, 3 * n + 1, m);
+					turn = tensor_new(be, DT_F32, TURNS, dims, table);
+					be->ops->kv_move(be, &plane, &(struct kv_moves){
+						.move = &move, .turn = values ? NULL : &turn, .n = n, .n_kv_head = HEADS, .head_dim = dim, .dims = dims,
+						.cap = CAP, .neox = neox });
+					after = tensor_read(be, &plane);
+					for (int h = 0; h < HEADS; h++) {
+						for (int32_t i = 0; i < CAP; i++)
+							to[i] = -1;
+						for (int32_t i = 0; i < n; i++)
+							if (m[h * (3 * n + 1) + 3 * i] >= 0)
+								to[m[h * (3 * n + 1) + 3 * i + 1]] = i;
+						for (int32_t k = 0; k < CAP; k++) {
+							const int32_t *e = m + h * (3 * n + 1) + 3 * (to[k] < 0 ? 0 : to[k]);
+							size_t row = (size_t)h * CAP + (size_t)k, from = (size_t)h * CAP + (size_t)(to[k] < 0 ? k : e[0]);
+							float got[128], *src = held + from * (size_t)dim;
+							double err = 0, size = 0, large = 0;
+
+							if (to[k] < 0 || values || e[2] < 0) {
+								moved += memcmp(after + row * rb, before + from * rb, rb) != 0;
+								continue;
+							}
+							dtype_to_f32(types[ty], got, after + row * rb, dim);
+							for (int32_t i = 0; i < dim; i++) {
+								double want = src[i], other, c, s;
+								int32_t pair, mate;
+
+								if (i < dims) {
+									pair = neox ? i % (dims / 2) : i / 2;
+									mate = neox ? (i + dims / 2) % dims : i ^ 1;
+									other = src[mate];
+									c = table[e[2] * dims + 2 * pair];
+									s = table[e[2] * dims + 2 * pair + 1];
+									want = mate > i ? want * c - other * s : want * c + other * s;
+								}
+								err = fmax(err, fabs(got[i] - want));
+								size = fmax(size, fabs(want));
+								large = fmax(large, fabs(got[i]));
+							}
+							off += !(err <= size * (types[ty] == DT_F32 ? 1e-6 : types[ty] == DT_F16 ? 5e-4 : 4.5e-3));
+						}
+					}
+					CHECK_MSG(!moved && !off, "%s %s, dim %d: %d rows are not what they should be, %d turned ones are off", levels[l],
+					          dtype_info(types[ty])->name, (int)dim, moved, off);
+					free(x);
+					free(held);
+					free(before);
+					free(after);
+					free(table);
+					free(m);
+					free(to);
+					be->ops->drop(be, &plane);
+					be->ops->drop(be, &move);
+					be->ops->drop(be, &turn);
+					finish(be);
+				}
+}
+
+/* ---- what is refused, what must not crash ---- */
+
+static void must_fail(struct backend *be, const char *what)
+{
+	CHECK_MSG(be->ops->sync(be) < 0, "%s was not refused", what);
+}
+
+TEST(bad_operands_are_refused)
+{
+	struct backend *be = open_level("c", 1);
+	int32_t bad[][3] = { { -2, 0, -1 }, { 16, 0, -1 }, { 0, -1, -1 }, { 0, 16, -1 }, { 0, 1, 2 }, { 0, 1, -2 } };
+	struct tensor plane = tensor_new(be, DT_F16, 32, 8, NULL), copy, small = tensor_new(be, DT_U8, 1, 64, NULL);
+	struct tensor q = tensor_new(be, DT_F32, 1, 16, NULL), out = tensor_new(be, DT_F32, 2, 16, NULL);
+	struct tensor turn = tensor_new(be, DT_F32, 2, 8, NULL), rows = tensor_new(be, DT_I32, 2, 16, NULL);
+	struct scan_args scan = { .out = &out, .q = &q, .n_head = 2, .n_kv_head = 2, .head_dim = 8, .cap = 16, .n_rows = 16,
+	                          .bits = 2, .scale = 1 };
+	struct topk_args top = { .rows = &rows, .score = &out, .n_kv_head = 2, .n = 16, .k = 4, .pool = 1 };
+
+	copy = tensor_new(be, DT_U8, 1, (int32_t)be->ops->key_copy_bytes(be, 2, 16, 8, 2), NULL);
+	be->ops->key_copy(be, &small, &plane, 2, 16, 2, 0, 1);
+	must_fail(be, "a small copy");
+	be->ops->key_copy(be, &copy, &plane, 2, 16, 3, 0, 1);
+	must_fail(be, "a copy of 3 bits");
+	be->ops->key_copy(be, &copy, &plane, 2, 16, 2, 10, 7);
+	must_fail(be, "rows past the end");
+	be->ops->key_copy(be, &copy, &plane, 2, 17, 2, 0, 1);
+	must_fail(be, "a longer cache than the plane");
+	scan.keys = &plane;
+	be->ops->key_scan(be, &scan);
+	must_fail(be, "a plane as a copy");
+	scan.keys = &copy;
+	scan.bits = 16;
+	be->ops->key_scan(be, &scan);
+	must_fail(be, "a copy as a plane");
+	scan.bits = 2;
+	scan.n_rows = 17;
+	be->ops->key_scan(be, &scan);
+	must_fail(be, "a scan past the end");
+	scan.n_rows = 16;
+	scan.reduce = REDUCE_MEDIAN;
+	be->ops->key_scan(be, &scan);
+	must_fail(be, "a median");
+	scan.reduce = REDUCE_MAX;
+	be->ops->page_scan(be, &scan);
+	must_fail(be, "a copy as bounds");
+	be->ops->page_bounds(be, &turn, &plane, 2, 16, 0, 16);
+	must_fail(be, "bounds of another width");
+	scan.n_rows = 0;
+	be->ops->key_scan(be, &scan);
+	CHECK_INT(be->ops->sync(be), 0);
+	top.k = 17;
+	be->ops->topk(be, &top);
+	must_fail(be, "more rows than there are");
+	top.k = 0;
+	be->ops->topk(be, &top);
+	must_fail(be, "no rows");
+	top.k = 4;
+	top.pool = 4;
+	be->ops->topk(be, &top);
+	must_fail(be, "an even pool");
+	top.pool = 1;
+	top.rows = &out;
+	be->ops->topk(be, &top);
+	must_fail(be, "rows that are floats");
+	for (int i = 0; i < 6; i++) {
+		struct tensor move = tensor_new(be, DT_I32, 2, 3, NULL);
+
+		be->ops->write(be, &move, 12, bad[i], 12);
+		be->ops->kv_move(be, &plane, &(struct kv_moves){ .move = &move, .turn = &turn, .n = 1, .n_kv_head = 2, .head_dim = 8,
+		                                                 .dims = 8, .cap = 16 });
+		must_fail(be, "a bad move");
+		be->ops->drop(be, &move);
+	}
+	be->ops->drop(be, &plane);
+	be->ops->drop(be, &copy);
+	be->ops->drop(be, &small);
+	be->ops->drop(be, &q);
+	be->ops->drop(be, &out);
+	be->ops->drop(be, &turn);
+	be->ops->drop(be, &rows);
+	finish(be);
+}
+
+/* Keys and queries that are not numbers: an answer of the right form, no crash, no endless loop. */
+TEST(numbers_that_are_none)
+{
+	for (int l = 0; l < N_LEVELS; l++)
+		for (int where = 0; where < 4; where++)
+			for (int bits = 2; bits <= 16; bits *= 2) {
+				enum { N = 100, DIM = 48, K = 20 };
+				struct backend *be = open_level(levels[l], 2);
+				struct shape s = { DIM, 2, 1, N, N };
+				struct tensor plane, copy, qt, score, rows;
+				float *x, *held, *q;
+				int32_t *got, last = -1;
+
+				if (!be)
+					continue;
+				x = random_keys(1, N, DIM);
+				q = random_query(2 * DIM, 0);
+				held = must_alloc(N * DIM * sizeof *held);
+				for (int i = 0; i < DIM * N; i += 7 * DIM)
+					x[i + i % DIM] = where == 0 ? NAN : where == 1 ? INFINITY : where == 2 ? -3e38f : x[i];
+				if (where == 3)
+					q[5] = NAN;
+				plane = plane_new(be, DT_F32, 1, N, DIM, x, held);
+				copy = copy_new(be, &plane, &s, bits < 16 ? bits : 2, 0);
+				qt = tensor_new(be, DT_F32, 1, 2 * DIM, q);
+				score = tensor_new(be, DT_F32, 1, N, NULL);
+				rows = tensor_new(be, DT_I32, 1, K, NULL);
+				be->ops->key_scan(be, &(struct scan_args){ .out = &score, .q = &qt, .keys = bits < 16 ? &copy : &plane, .n_head = 2,
+				                                           .n_kv_head = 1, .head_dim = DIM, .cap = N, .n_rows = N, .bits = bits,
+				                                           .scale = 1 });
+				be->ops->topk(be, &(struct topk_args){ .rows = &rows, .score = &score, .n_kv_head = 1, .n = N, .k = K, .pool = 1 });
+				got = tensor_read(be, &rows);
+				for (int i = 0; i < K; i++) {
+					CHECK(got[i] > last && got[i] < N);
+					last = got[i];
+				}
+				free(got);
+				free(x);
+				free(q);
+				free(held);
+				be->ops->drop(be, &plane);
+				be->ops->drop(be, &copy);
+				be->ops->drop(be, &qt);
+				be->ops->drop(be, &score);
+				be->ops->drop(be, &rows);
+				finish(be);
+			}
+}
+
+/* ---- time ---- */
+
+enum { T_LAYERS = 30, T_N = 7680, T_DIM = 64, T_KV = 3, T_HEADS = 9, T_K = 512 };
+
+struct timed {
+	struct tensor plane[T_LAYERS], copy[T_LAYERS], score, rows, q, move, turn;
+	int32_t bits;
+};
+
+static void time_scan(struct backend *be, struct timed *t, int layer)
+{
+	be->ops->key_scan(be, &(struct scan_args){
+		.out = &t->score, .q = &t->q, .keys = t->bits < 16 ? &t->copy[layer] : &t->plane[layer], .n_head = T_HEADS,
+		.n_kv_head = T_KV, .head_dim = T_DIM, .cap = T_N, .n_rows = T_N, .bits = t->bits, .scale = 0.125f });
+}
+
+static void time_topk(struct backend *be, struct timed *t, int layer)
+{
+	(void)layer;
+	be->ops->topk(be, &(struct topk_args){ .rows = &t->rows, .score = &t->score, .n_kv_head = T_KV, .n = T_N, .k = T_K, .pool = 1 });
+}
+
+static void time_topk_pooled(struct backend *be, struct timed *t, int layer)
+{
+	(void)layer;
+	be->ops->topk(be, &(struct topk_args){ .rows = &t->rows, .score = &t->score, .n_kv_head = T_KV, .n = T_N, .k = T_K, .pool = 7,
+	                                       .best_first = 1 });
+}
+
+static void time_both(struct backend *be, struct timed *t, int layer)
+{
+	time_scan(be, t, layer);
+	time_topk(be, t, layer);
+}
+
+static void time_copy_all(struct backend *be, struct timed *t, int layer)
+{
+	be->ops->key_copy(be, &t->copy[layer], &t->plane[layer], T_KV, T_N, t->bits, 0, T_N);
+}
+
+static void time_copy_one(struct backend *be, struct timed *t, int layer)
+{
+	be->ops->key_copy(be, &t->copy[layer], &t->plane[layer], T_KV, T_N, t->bits, T_N - 1, 1);
+}
+
+static void time_move(struct backend *be, struct timed *t, int layer)
+{
+	be->ops->kv_move(be, &t->plane[layer], &(struct kv_moves){ .move = &t->move, .turn = &t->turn, .n = 512, .n_kv_head = T_KV,
+	                                                           .head_dim = T_DIM, .dims = T_DIM, .cap = T_N, .neox = 1 });
+}
+
+/* Median microseconds of one layer's call, over all layers one after the other, as a step of decoding does. */
+static double time_layers(struct backend *be, struct timed *t, void (*fn)(struct backend *, struct timed *, int), double bytes,
+                          const char *name)
+{
+	enum { REPS = 15 };
+	double us[REPS];
+
+	for (int r = 0; r < REPS; r++) {
+		double start = now();
+
+		for (int i = 0; i < T_LAYERS; i++)
+			fn(be, t, i);
+		us[r] = (now() - start) / T_LAYERS * 1e6;
+		for (int i = r; i > 0 && us[i] < us[i - 1]; i--) {
+			double x = us[i];
+
+			us[i] = us[i - 1];
+			us[i - 1] = x;
+		}
+	}
+	if (bytes > 0)
+		test_note("%-26s %8.2f us (best %.2f)  %6.1f GB/s", name, us[REPS / 2], us[0], bytes / us[REPS / 2] * 1e-3);
+	else
+		test_note("%-26s %8.2f us (best %.2f)", name, us[REPS / 2], us[0]);
+	return us[REPS / 2];
+}
+
+TEST(how_long_it_takes)
+{
+	if (!getenv("WEIR_TIME"))
+		SKIP("set WEIR_TIME=1 for timings");
+	for (int l = 0; l < N_LEVELS; l++)
+		for (int threads = 1; threads <= 2; threads++) {
+			struct backend *be = open_level(levels[l], threads);
+			float *x = random_keys(T_KV, T_N, T_DIM), *held = must_alloc(T_KV * T_N * T_DIM * sizeof *held);
+			float *q = random_query(T_HEADS * T_DIM, 0), table[T_DIM];
+			int32_t *move = must_alloc(T_KV * 3 * 512 * sizeof *move);
+			struct timed t;
+			char name[64];
+
+			if (!be) {
+				free(x);
+				free(held);
+				free(q);
+				free(move);
+				continue;
+			}
+			for (int i = 0; i < T_LAYERS; i++)
+				t.plane[i] = plane_new(be, DT_F16, T_KV, T_N, T_DIM, x, held);
+			t.q = tensor_new(be, DT_F32, 1, T_HEADS * T_DIM, q);
+			t.score = tensor_new(be, DT_F32, T_KV, T_N, NULL);
+			t.rows = tensor_new(be, DT_I32, T_KV, T_K, NULL);
+			for (int i = 0; i < T_KV * 512; i++) {
+				move[3 * i] = (i * 13) % T_N;
+				move[3 * i + 1] = (i * 7) % T_N;
+				move[3 * i + 2] = 0;
+			}
+			for (int i = 0; i < T_DIM; i++)
+				table[i] = i % 2 ? 0.0f : 1.0f;
+			t.move = tensor_new(be, DT_I32, T_KV, 3 * 512, move);
+			t.turn = tensor_new(be, DT_F32, 1, T_DIM, table);
+			test_note("%s, %d threads, %d keys x %d x %d, %d query heads, one layer:", levels[l], threads, T_N, T_KV, T_DIM, T_HEADS);
+			for (t.bits = 2; t.bits <= 16; t.bits *= 2) {
+				double bytes = t.bits == 16 ? (double)T_KV * T_N * T_DIM * 2 :
+				               (double)be->ops->key_copy_bytes(be, T_KV, T_N, T_DIM, t.bits);
+
+				for (int i = 0; i < T_LAYERS && t.bits < 16; i++) {
+					t.copy[i] = tensor_new(be, DT_U8, 1, (int32_t)bytes, NULL);
+					time_copy_all(be, &t, i);
+				}
+				snprintf(name, sizeof name, "key_scan, %d bits", (int)t.bits);
+				time_layers(be, &t, time_scan, bytes, name);
+				if (t.bits == 2) {
+					time_layers(be, &t, time_both, bytes, "key_scan and topk");
+					time_layers(be, &t, time_copy_all, (double)T_KV * T_N * T_DIM * 2, "key_copy, all");
+					time_layers(be, &t, time_copy_one, 0, "key_copy, one row");
+				}
+				for (int i = 0; i < T_LAYERS && t.bits < 16; i++)
+					be->ops->drop(be, &t.copy[i]);
+			}
+			time_layers(be, &t, time_topk, 0, "topk 512");
+			time_layers(be, &t, time_topk_pooled, 0, "topk 512, pool 7, in order");
+			time_layers(be, &t, time_move, (double)T_KV * 512 * T_DIM * 2, "kv_move of 512, turned");
+			for (int i = 0; i < T_LAYERS; i++)
+				be->ops->drop(be, &t.plane[i]);
+			be->ops->drop(be, &t.q);
+			be->ops->drop(be, &t.score);
+			be->ops->drop(be, &t.rows);
+			be->ops->drop(be, &t.move);
+			be->ops->drop(be, &t.turn);
+			free(x);
+			free(held);
+			free(q);
+			free(move);
+			finish(be);
+		}
+}
