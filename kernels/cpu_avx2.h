@@ -8,8 +8,9 @@
 
 size_t avx2_pack_bytes(enum dtype, int32_t cols);
 void avx2_pack(enum dtype, void *panel, const void *rows, size_t row_bytes, int32_t n_rows, int32_t cols);
-void avx2_matmul_panels(enum dtype, const void *panels, int32_t n, const struct act *x, int32_t c0, int32_t c1, float *out,
-                        int32_t ldo, void *scratch);
+extern const uint8_t avx2_widths[];
+struct pack_format avx2_format(enum dtype);
+void avx2_matmul_panels(enum dtype, const void *panels, int32_t n, const struct cols *, float *out, int32_t ldo);
 void avx2_matmul_rows(enum dtype, const void *w, size_t row_bytes, int32_t n_rows, const struct act *x, int32_t c0,
                       int32_t c1, float *out, int32_t ldo);
 size_t avx2_attn_scratch(int32_t head_dim, int32_t n_q);

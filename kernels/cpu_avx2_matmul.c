@@ -18,7 +18,7 @@
 
 enum { PANEL = 8, UNIT = 32, TILE = 4 /* columns in registers */ };
 
-static const uint8_t widths[] = { 1, 2, TILE, 0 };
+const uint8_t avx2_widths[] = { 1, 2, TILE, 0 };
 
 /* Bytes and table values stay signed here, without an offset. */
 INLINE struct pack_format format_of(enum dtype type)
@@ -28,6 +28,11 @@ INLINE struct pack_format format_of(enum dtype type)
 	if (f.bytes || f.lookup)
 		f.offset = 0;
 	return f;
+}
+
+struct pack_format avx2_format(enum dtype type)
+{
+	return format_of(type);
 }
 
 size_t avx2_pack_bytes(enum dtype type, int32_t cols)
@@ -238,64 +243,59 @@ INLINE void unit_times(enum dtype type, int n, const struct weights *w, const st
 		_mm256_store_ps(out + PANEL * u->col[first + c], acc[c]);
 }
 
-INLINE void panels_type(enum dtype type, const uint8_t *panels, int32_t n_panels, const struct act *x, int32_t c0,
-                        int32_t c1, float *out, int32_t ldo, void *scratch)
+INLINE void panels_type(enum dtype type, const uint8_t *panels, int32_t n_panels, const struct cols *k, float *out,
+                        int32_t ldo)
 {
-	const struct pack_format f = format_of(type);
 	_Alignas(64) float result[COLS_RESULTS * PANEL];
-	size_t panel_bytes = cpu_pack_bytes(type, PANEL, x->cols);
+	size_t panel_bytes = cpu_pack_bytes(type, PANEL, k->blocks * 32);
+	float *lo = result + PANEL * k->lo_at;
 	struct weights w = { .panel = panels };
-	struct cols k;
 
-	if (f.lookup)
+	if (format_of(type).lookup)
 		w.table = _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)iq4_values));
-	for (; c0 < c1; c0 += COLS_SET) {
-		cols_prepare(&k, f, widths, x, c0, c1 - c0 < COLS_SET ? c1 - c0 : COLS_SET, scratch);
-		for (int32_t i = 0; i < n_panels; i++) {
-			float *lo = result + PANEL * k.lo_at, *o = out + (size_t)c0 * (size_t)ldo + PANEL * i;
+	for (int32_t i = 0; i < n_panels; i++) {
+		float *o = out + PANEL * i;
 
-			w.panel = panels + (size_t)i * panel_bytes;
-			for (int32_t t = 0; t < k.n_tiles; t++) {
-				float *r = result + PANEL * k.tile[t].at;
+		w.panel = panels + (size_t)i * panel_bytes;
+		for (int32_t t = 0; t < k->n_tiles; t++) {
+			float *r = result + PANEL * k->tile[t].at;
 
-				switch (k.tile[t].width) {
-				case 1:  tile_times(type, 1, &w, k.blocks, k.tile[t].p, r); break;
-				case 2:  tile_times(type, 2, &w, k.blocks, k.tile[t].p, r); break;
-				default: tile_times(type, TILE, &w, k.blocks, k.tile[t].p, r); break;
-				}
+			switch (k->tile[t].width) {
+			case 1:  tile_times(type, 1, &w, k->blocks, k->tile[t].p, r); break;
+			case 2:  tile_times(type, 2, &w, k->blocks, k->tile[t].p, r); break;
+			default: tile_times(type, TILE, &w, k->blocks, k->tile[t].p, r); break;
 			}
-			for (int32_t c = 0; c < k.n && !k.lo_tiled; c++)
-				_mm256_store_ps(lo + PANEL * c, _mm256_setzero_ps());
-			for (int32_t u = 0; u < k.n_units; u++)
-				switch (k.unit[u].n) {
-				case 1:  unit_times(type, 1, &w, &k.unit[u], 0, lo); break;
-				case 2:  unit_times(type, 2, &w, &k.unit[u], 0, lo); break;
-				default:
-					for (int32_t c = 0; c < k.unit[u].n; c += 4)
-						unit_times(type, 4, &w, &k.unit[u], c, lo);
-				}
-			for (int32_t c = 0; c < k.n; c++, o += ldo)
-				_mm256_storeu_ps(o, _mm256_add_ps(_mm256_load_ps(result + PANEL * c), _mm256_load_ps(lo + PANEL * c)));
 		}
+		for (int32_t c = 0; c < k->n && !k->lo_tiled; c++)
+			_mm256_store_ps(lo + PANEL * c, _mm256_setzero_ps());
+		for (int32_t u = 0; u < k->n_units; u++)
+			switch (k->unit[u].n) {
+			case 1:  unit_times(type, 1, &w, &k->unit[u], 0, lo); break;
+			case 2:  unit_times(type, 2, &w, &k->unit[u], 0, lo); break;
+			default:
+				for (int32_t c = 0; c < k->unit[u].n; c += 4)
+					unit_times(type, 4, &w, &k->unit[u], c, lo);
+			}
+		for (int32_t c = 0; c < k->n; c++, o += ldo)
+			_mm256_storeu_ps(o, _mm256_add_ps(_mm256_load_ps(result + PANEL * c), _mm256_load_ps(lo + PANEL * c)));
 	}
 }
 
-void avx2_matmul_panels(enum dtype type, const void *panels, int32_t n, const struct act *x, int32_t c0, int32_t c1,
-                        float *out, int32_t ldo, void *scratch)
+void avx2_matmul_panels(enum dtype type, const void *panels, int32_t n, const struct cols *k, float *out, int32_t ldo)
 {
 	switch (type) {
-	case DT_Q4_0:   panels_type(DT_Q4_0, panels, n, x, c0, c1, out, ldo, scratch); break;
-	case DT_Q4_1:   panels_type(DT_Q4_1, panels, n, x, c0, c1, out, ldo, scratch); break;
-	case DT_Q5_0:   panels_type(DT_Q5_0, panels, n, x, c0, c1, out, ldo, scratch); break;
-	case DT_Q5_1:   panels_type(DT_Q5_1, panels, n, x, c0, c1, out, ldo, scratch); break;
-	case DT_Q8_0:   panels_type(DT_Q8_0, panels, n, x, c0, c1, out, ldo, scratch); break;
-	case DT_Q2_K:   panels_type(DT_Q2_K, panels, n, x, c0, c1, out, ldo, scratch); break;
-	case DT_Q3_K:   panels_type(DT_Q3_K, panels, n, x, c0, c1, out, ldo, scratch); break;
-	case DT_Q4_K:   panels_type(DT_Q4_K, panels, n, x, c0, c1, out, ldo, scratch); break;
-	case DT_Q5_K:   panels_type(DT_Q5_K, panels, n, x, c0, c1, out, ldo, scratch); break;
-	case DT_Q6_K:   panels_type(DT_Q6_K, panels, n, x, c0, c1, out, ldo, scratch); break;
-	case DT_IQ4_NL: panels_type(DT_IQ4_NL, panels, n, x, c0, c1, out, ldo, scratch); break;
-	case DT_IQ4_XS: panels_type(DT_IQ4_XS, panels, n, x, c0, c1, out, ldo, scratch); break;
+	case DT_Q4_0:   panels_type(DT_Q4_0, panels, n, k, out, ldo); break;
+	case DT_Q4_1:   panels_type(DT_Q4_1, panels, n, k, out, ldo); break;
+	case DT_Q5_0:   panels_type(DT_Q5_0, panels, n, k, out, ldo); break;
+	case DT_Q5_1:   panels_type(DT_Q5_1, panels, n, k, out, ldo); break;
+	case DT_Q8_0:   panels_type(DT_Q8_0, panels, n, k, out, ldo); break;
+	case DT_Q2_K:   panels_type(DT_Q2_K, panels, n, k, out, ldo); break;
+	case DT_Q3_K:   panels_type(DT_Q3_K, panels, n, k, out, ldo); break;
+	case DT_Q4_K:   panels_type(DT_Q4_K, panels, n, k, out, ldo); break;
+	case DT_Q5_K:   panels_type(DT_Q5_K, panels, n, k, out, ldo); break;
+	case DT_Q6_K:   panels_type(DT_Q6_K, panels, n, k, out, ldo); break;
+	case DT_IQ4_NL: panels_type(DT_IQ4_NL, panels, n, k, out, ldo); break;
+	case DT_IQ4_XS: panels_type(DT_IQ4_XS, panels, n, k, out, ldo); break;
 	default:        break;               /* plain rows: avx2_matmul_rows */
 	}
 }

@@ -30,7 +30,12 @@
 enum { PANEL = 16, UNIT = 64, TILE = 12 /* columns in registers */ };
 
 /* Twelve columns keep the multipliers busy while a block's weights are taken apart; eight do not quite. */
-static const uint8_t widths[] = { 1, 2, 4, 8, TILE, 0 };
+const uint8_t avx512_widths[] = { 1, 2, 4, 8, TILE, 0 };
+
+struct pack_format avx512_format(enum dtype type)
+{
+	return pack_format_of(type);
+}
 
 size_t avx512_pack_bytes(enum dtype type, int32_t cols)
 {
@@ -221,66 +226,61 @@ INLINE void unit_times(enum dtype type, int n, const struct weights *w, const st
 		_mm512_store_ps(out + PANEL * u->col[c], acc[c]);
 }
 
-INLINE void panels_type(enum dtype type, const uint8_t *panels, int32_t n_panels, const struct act *x, int32_t c0,
-                        int32_t c1, float *out, int32_t ldo, void *scratch)
+INLINE void panels_type(enum dtype type, const uint8_t *panels, int32_t n_panels, const struct cols *k, float *out,
+                        int32_t ldo)
 {
-	const struct pack_format f = pack_format_of(type);
 	_Alignas(64) float result[COLS_RESULTS * PANEL];
-	size_t panel_bytes = cpu_pack_bytes(type, PANEL, x->cols);
+	size_t panel_bytes = cpu_pack_bytes(type, PANEL, k->blocks * 32);
+	float *lo = result + PANEL * k->lo_at;
 	struct weights w = { .panel = panels };
-	struct cols k;
 
-	if (f.lookup)
+	if (pack_format_of(type).lookup)
 		w.table = _mm512_xor_si512(_mm512_broadcast_i32x4(_mm_loadu_si128((const void *)iq4_values)),
 		                           _mm512_set1_epi8((char)0x80));
-	for (; c0 < c1; c0 += COLS_SET) {
-		cols_prepare(&k, f, widths, x, c0, c1 - c0 < COLS_SET ? c1 - c0 : COLS_SET, scratch);
-		for (int32_t i = 0; i < n_panels; i++) {
-			float *lo = result + PANEL * k.lo_at, *o = out + (size_t)c0 * (size_t)ldo + PANEL * i;
+	for (int32_t i = 0; i < n_panels; i++) {
+		float *o = out + PANEL * i;
 
-			w.panel = panels + (size_t)i * panel_bytes;
-			for (int32_t t = 0; t < k.n_tiles; t++) {
-				float *r = result + PANEL * k.tile[t].at;
+		w.panel = panels + (size_t)i * panel_bytes;
+		for (int32_t t = 0; t < k->n_tiles; t++) {
+			float *r = result + PANEL * k->tile[t].at;
 
-				switch (k.tile[t].width) {
-				case 1:  tile_times(type, 1, &w, k.blocks, k.tile[t].p, r); break;
-				case 2:  tile_times(type, 2, &w, k.blocks, k.tile[t].p, r); break;
-				case 4:  tile_times(type, 4, &w, k.blocks, k.tile[t].p, r); break;
-				case 8:  tile_times(type, 8, &w, k.blocks, k.tile[t].p, r); break;
-				default: tile_times(type, TILE, &w, k.blocks, k.tile[t].p, r); break;
-				}
+			switch (k->tile[t].width) {
+			case 1:  tile_times(type, 1, &w, k->blocks, k->tile[t].p, r); break;
+			case 2:  tile_times(type, 2, &w, k->blocks, k->tile[t].p, r); break;
+			case 4:  tile_times(type, 4, &w, k->blocks, k->tile[t].p, r); break;
+			case 8:  tile_times(type, 8, &w, k->blocks, k->tile[t].p, r); break;
+			default: tile_times(type, TILE, &w, k->blocks, k->tile[t].p, r); break;
 			}
-			for (int32_t c = 0; c < k.n && !k.lo_tiled; c++)
-				_mm512_store_ps(lo + PANEL * c, _mm512_setzero_ps());
-			for (int32_t u = 0; u < k.n_units; u++)
-				switch (k.unit[u].n) {
-				case 1:  unit_times(type, 1, &w, &k.unit[u], lo); break;
-				case 2:  unit_times(type, 2, &w, &k.unit[u], lo); break;
-				case 4:  unit_times(type, 4, &w, &k.unit[u], lo); break;
-				default: unit_times(type, 8, &w, &k.unit[u], lo); break;
-				}
-			for (int32_t c = 0; c < k.n; c++, o += ldo)
-				_mm512_storeu_ps(o, _mm512_add_ps(_mm512_load_ps(result + PANEL * c), _mm512_load_ps(lo + PANEL * c)));
 		}
+		for (int32_t c = 0; c < k->n && !k->lo_tiled; c++)
+			_mm512_store_ps(lo + PANEL * c, _mm512_setzero_ps());
+		for (int32_t u = 0; u < k->n_units; u++)
+			switch (k->unit[u].n) {
+			case 1:  unit_times(type, 1, &w, &k->unit[u], lo); break;
+			case 2:  unit_times(type, 2, &w, &k->unit[u], lo); break;
+			case 4:  unit_times(type, 4, &w, &k->unit[u], lo); break;
+			default: unit_times(type, 8, &w, &k->unit[u], lo); break;
+			}
+		for (int32_t c = 0; c < k->n; c++, o += ldo)
+			_mm512_storeu_ps(o, _mm512_add_ps(_mm512_load_ps(result + PANEL * c), _mm512_load_ps(lo + PANEL * c)));
 	}
 }
 
-void avx512_matmul_panels(enum dtype type, const void *panels, int32_t n, const struct act *x, int32_t c0, int32_t c1,
-                          float *out, int32_t ldo, void *scratch)
+void avx512_matmul_panels(enum dtype type, const void *panels, int32_t n, const struct cols *k, float *out, int32_t ldo)
 {
 	switch (type) {
-	case DT_Q4_0:   panels_type(DT_Q4_0, panels, n, x, c0, c1, out, ldo, scratch); break;
-	case DT_Q4_1:   panels_type(DT_Q4_1, panels, n, x, c0, c1, out, ldo, scratch); break;
-	case DT_Q5_0:   panels_type(DT_Q5_0, panels, n, x, c0, c1, out, ldo, scratch); break;
-	case DT_Q5_1:   panels_type(DT_Q5_1, panels, n, x, c0, c1, out, ldo, scratch); break;
-	case DT_Q8_0:   panels_type(DT_Q8_0, panels, n, x, c0, c1, out, ldo, scratch); break;
-	case DT_Q2_K:   panels_type(DT_Q2_K, panels, n, x, c0, c1, out, ldo, scratch); break;
-	case DT_Q3_K:   panels_type(DT_Q3_K, panels, n, x, c0, c1, out, ldo, scratch); break;
-	case DT_Q4_K:   panels_type(DT_Q4_K, panels, n, x, c0, c1, out, ldo, scratch); break;
-	case DT_Q5_K:   panels_type(DT_Q5_K, panels, n, x, c0, c1, out, ldo, scratch); break;
-	case DT_Q6_K:   panels_type(DT_Q6_K, panels, n, x, c0, c1, out, ldo, scratch); break;
-	case DT_IQ4_NL: panels_type(DT_IQ4_NL, panels, n, x, c0, c1, out, ldo, scratch); break;
-	case DT_IQ4_XS: panels_type(DT_IQ4_XS, panels, n, x, c0, c1, out, ldo, scratch); break;
+	case DT_Q4_0:   panels_type(DT_Q4_0, panels, n, k, out, ldo); break;
+	case DT_Q4_1:   panels_type(DT_Q4_1, panels, n, k, out, ldo); break;
+	case DT_Q5_0:   panels_type(DT_Q5_0, panels, n, k, out, ldo); break;
+	case DT_Q5_1:   panels_type(DT_Q5_1, panels, n, k, out, ldo); break;
+	case DT_Q8_0:   panels_type(DT_Q8_0, panels, n, k, out, ldo); break;
+	case DT_Q2_K:   panels_type(DT_Q2_K, panels, n, k, out, ldo); break;
+	case DT_Q3_K:   panels_type(DT_Q3_K, panels, n, k, out, ldo); break;
+	case DT_Q4_K:   panels_type(DT_Q4_K, panels, n, k, out, ldo); break;
+	case DT_Q5_K:   panels_type(DT_Q5_K, panels, n, k, out, ldo); break;
+	case DT_Q6_K:   panels_type(DT_Q6_K, panels, n, k, out, ldo); break;
+	case DT_IQ4_NL: panels_type(DT_IQ4_NL, panels, n, k, out, ldo); break;
+	case DT_IQ4_XS: panels_type(DT_IQ4_XS, panels, n, k, out, ldo); break;
 	default:        break;               /* plain rows: avx512_matmul_rows */
 	}
 }

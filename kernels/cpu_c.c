@@ -4,6 +4,7 @@
  * once per group of columns or queries, so that a machine without a faster level still gets somewhere. */
 #include "kernels/cpu_fns.h"
 #include "kernels/cpu_choose.h"
+#include "kernels/cpu_pack.h"
 #include "kernels/quant.h"
 
 #include <math.h>
@@ -80,18 +81,21 @@ static void c_quantize(const struct act *a, int32_t row)
 }
 
 /* Nothing is packed at this level. */
-static void c_matmul_panels(enum dtype type, const void *panels, int32_t n, const struct act *x, int32_t c0, int32_t c1,
-                            float *out, int32_t ldo, void *scratch)
+static const uint8_t c_widths[] = { 1, 0 };
+
+static struct pack_format c_format(enum dtype type)
+{
+	return pack_format_of(type);
+}
+
+static void c_matmul_panels(enum dtype type, const void *panels, int32_t n, const struct cols *k, float *out, int32_t ldo)
 {
 	(void)type;
 	(void)panels;
 	(void)n;
-	(void)x;
-	(void)c0;
-	(void)c1;
+	(void)k;
 	(void)out;
 	(void)ldo;
-	(void)scratch;
 }
 
 /* Products of 16-bit integers summed into 32 bits: a form that compilers know how to make fast
@@ -385,6 +389,8 @@ const struct cpu_fns cpu_fns_c = {
 	.pack = c_pack,
 	.wants_q8 = c_wants_q8,
 	.quantize = c_quantize,
+	.format = c_format,
+	.widths = c_widths,
 	.matmul_panels = c_matmul_panels,
 	.matmul_rows = c_matmul_rows,
 	.rmsnorm = c_rmsnorm,

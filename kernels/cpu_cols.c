@@ -130,6 +130,7 @@ void cols_prepare(struct cols *k, struct pack_format f, const uint8_t *widths, c
 	uint8_t *p = scratch;
 	int32_t n_wide = count_wide(x, c0, n), all;
 
+	k->format = f;
 	k->n = n;
 	k->blocks = x->cols / 32;
 	k->lo_tiled = n_wide > k->blocks * n / 2;

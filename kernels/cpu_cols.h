@@ -37,6 +37,7 @@ struct cols_unit {               /* one block of n columns: 1, 2, 4 or 8 */
 };
 
 struct cols {
+	struct pack_format format;   /* of the weights that they are for */
 	int32_t n;                   /* columns of the product */
 	int32_t blocks;              /* of 32 */
 	int32_t lo_at;               /* where the results of low planes start, after those of the columns */
@@ -50,6 +51,12 @@ struct cols {
 static inline size_t cols_block_bytes(struct pack_format f, int width)
 {
 	return (size_t)width * (36 + (f.has_min || f.offset ? 4 * (size_t)f.halves : 0));
+}
+
+/* Do the columns prepared for one format serve another? */
+static inline int cols_serve(const struct cols *k, struct pack_format f)
+{
+	return k->format.halves == f.halves && k->format.has_min == f.has_min && k->format.offset == f.offset;
 }
 
 /* Bytes of scratch that a set of up to COLS_SET columns needs. */

@@ -37,6 +37,9 @@ struct act {
  * root mean square, 32 * 127^2 / 4.75^2. */
 enum { ACT_WIDE_BELOW = 22875 };
 
+struct cols;                  /* columns arranged for the kernels: cpu_cols.h */
+struct pack_format;
+
 /* Running softmax of one (token, query head): m = max score, l = sum exp(score - m), acc = sum exp() * v.  A level may
  * count scores in a unit of its own (powers of 2): m and score[] of attn_tile are for the same level's functions only. */
 struct attn_state { float m, l; float *acc; /* [head_dim] */ };
@@ -92,12 +95,14 @@ struct cpu_fns {
 	/* Fill in everything about one row of a->x (cols a multiple of 32); the same bits at every level. */
 	void (*quantize)(const struct act *a, int32_t row);
 
-	/* out[c * ldo + r] = w_row(r) . x_col(c) for the rows of n packed panels, one after the other in memory, and columns
-	 * c0..c1 of x.  Preparing the columns costs as much as one or two panels.  scratch: cols_scratch(x->cols) bytes,
-	 * 64-byte aligned. */
-	void (*matmul_panels)(enum dtype, const void *panels, int32_t n, const struct act *x, int32_t c0, int32_t c1,
-	                      float *out, int32_t ldo, void *scratch);
-	/* The same for plain rows w[0..n_rows), row_bytes apart. */
+	/* How this level's panels of a type look to the kernels, and how many columns these take at a time (ascending, then
+	 * 0): for cols_prepare(). */
+	struct pack_format (*format)(enum dtype);
+	const uint8_t *widths;
+	/* out[c * ldo + r] = w_row(r) . x_col(c) for the rows of n packed panels, one after the other in memory, and all
+	 * prepared columns. */
+	void (*matmul_panels)(enum dtype, const void *panels, int32_t n, const struct cols *, float *out, int32_t ldo);
+	/* The same for plain rows w[0..n_rows), row_bytes apart, and columns c0..c1 of x. */
 	void (*matmul_rows)(enum dtype, const void *w, size_t row_bytes, int32_t n_rows, const struct act *x,
 	                    int32_t c0, int32_t c1, float *out, int32_t ldo);
 

@@ -94,14 +94,31 @@ static struct act act_from(const struct act *a, int32_t c0, int32_t n)
 	return v;
 }
 
-static void weight_times(const struct cpu_fns *f, const struct weight *w, int32_t panel, int32_t n_panels, int32_t n_rows,
-                         const struct act *x, float *tile, int32_t ld, void *scratch)
+/* What one task works with. */
+struct task {
+	const struct product_job *job;
+	struct act x;                /* its columns */
+	struct cols cols;            /* the same, prepared */
+	int32_t c0;
+	char *scratch;
+	float *tile;
+};
+
+static void weight_times(struct task *t, const struct weight *w, int32_t panel, int32_t n_panels, int32_t n_rows,
+                         float *out, int32_t ld)
 {
-	if (w->packed)
-		f->matmul_panels(w->type, w->data + (size_t)panel * w->panel_bytes, n_panels, x, 0, x->n, tile, ld, scratch);
-	else
-		f->matmul_rows(w->type, w->data + (size_t)panel * (size_t)f->panel * w->row_bytes, w->row_bytes,
-		               n_rows, x, 0, x->n, tile, ld);
+	const struct cpu_fns *f = t->job->c->fns;
+	struct pack_format format;
+
+	if (!w->packed) {
+		f->matmul_rows(w->type, w->data + (size_t)panel * (size_t)f->panel * w->row_bytes, w->row_bytes, n_rows, &t->x,
+		               0, t->x.n, out, ld);
+		return;
+	}
+	format = f->format(w->type);
+	if (!t->cols.n || !cols_serve(&t->cols, format))
+		cols_prepare(&t->cols, format, f->widths, &t->x, 0, t->x.n, t->scratch);
+	f->matmul_panels(w->type, w->data + (size_t)panel * w->panel_bytes, n_panels, &t->cols, out, ld);
 }
 
 /* Move a tile [n][ld] into the output rows. */
@@ -124,32 +141,40 @@ static void store_tile(const struct part *p, const float *tile, int32_t ld, int3
 	}
 }
 
-/* Panels p .. p + n of one part times columns c0 .. c1. */
-static void part_task(const struct product_job *j, const struct part *part, int32_t p, int32_t n, int32_t c0, int32_t c1,
-                      char *scratch)
+/* Panels p .. p + n of one part. */
+static void part_task(struct task *t, const struct part *part, int32_t p, int32_t n)
 {
+	const struct product_job *j = t->job;
 	const struct cpu_fns *f = j->c->fns;
-	struct act x = act_from(&j->x, c0, c1 - c0);
-	int32_t most = TILE_FLOATS / (f->panel * x.n);
-	float *tile = (float *)(void *)(scratch + j->cols_bytes);
+	int32_t most = TILE_FLOATS / (f->panel * t->x.n);
 
 	for (int32_t m; n > 0; n -= m, p += m) {
 		int32_t r0 = p * f->panel, nr, ld;
+		float *out = t->tile;
 
 		if (cpu_cancelled(j->c))
 			return;
 		m = min32(n, most);
 		ld = m * f->panel;
 		nr = min32(ld, part->rows - r0);
-		weight_times(f, &part->w, p, m, nr, &x, tile, ld, scratch);
-		if (j->glu) {
-			float *up = tile + (size_t)ld * (size_t)x.n;
+		/* Whole panels that are not added to anything go where they belong at once. */
+		int direct = nr == ld && !part->bias && !part->accumulate;
 
-			weight_times(f, &part->up, p, m, nr, &x, up, ld, scratch);
-			/* Whole panels, so that the level never takes its tail path. */
-			f->silu_mul(tile, up, x.n * ld);
+		if (direct) {
+			out = part->out + (size_t)t->c0 * (size_t)part->rows + r0;
+			ld = part->rows;
 		}
-		store_tile(part, tile, ld, r0, nr, c0, x.n);
+		weight_times(t, &part->w, p, m, nr, out, ld);
+		if (j->glu) {
+			float *up = t->tile + TILE_FLOATS;
+			int32_t width = m * f->panel;        /* whole panels: the level never takes its tail path */
+
+			weight_times(t, &part->up, p, m, nr, up, width);
+			for (int32_t c = 0; c < t->x.n; c++)
+				f->silu_mul(out + (size_t)c * (size_t)ld, up + (size_t)c * (size_t)width, width);
+		}
+		if (!direct)
+			store_tile(part, out, ld, r0, nr, t->c0, t->x.n);
 	}
 }
 
@@ -158,16 +183,18 @@ static void product_task(void *arg, int task, int worker)
 {
 	const struct product_job *j = arg;
 	int32_t range = task / j->col_tiles, c0 = task % j->col_tiles * j->col_tile;
-	int32_t c1 = min32(c0 + j->col_tile, j->x.n);
 	int32_t p = (int32_t)((int64_t)j->panels * range / j->panel_tasks);
 	int32_t left = (int32_t)((int64_t)j->panels * (range + 1) / j->panel_tasks) - p;
-	char *scratch = (char *)j->c->scratch.p + (size_t)worker * j->scratch_bytes;
+	struct task t = { .job = j, .c0 = c0, .x = act_from(&j->x, c0, min32(j->col_tile, j->x.n - c0)) };
 
+	t.cols.n = 0;
+	t.scratch = (char *)j->c->scratch.p + (size_t)worker * j->scratch_bytes;
+	t.tile = (float *)(void *)(t.scratch + j->cols_bytes);
 	for (const struct part *part = j->part; left > 0; part++) {
 		int32_t n = min32(left, part->panels - p);
 
 		if (n > 0) {
-			part_task(j, part, p, n, c0, c1, scratch);
+			part_task(&t, part, p, n);
 			left -= n;
 			p += n;
 		}
@@ -216,6 +243,8 @@ static void product_run(struct product_job *j)
 	if (j->col_tiles > 1) {
 		/* Columns make the tasks; panels are cut so far that a range of them stays in the caches. */
 		tasks = (int32_t)fmin(work / RUN_BYTES, j->panels / RUN_PANELS);
+		if (tasks < c->base.threads * 4 / j->col_tiles)
+			tasks = c->base.threads * 4 / j->col_tiles;
 	} else {
 		/* One task per thread is the cheapest hand-over, and decoding hands over every few microseconds.
 		 * Where there is more to do, a few tasks per thread let one that was held up pass on its share. */
