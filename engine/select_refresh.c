@@ -22,12 +22,14 @@ enum { POOL = 7 };
 
 struct refresh {
 	struct tensor score;       /* f32 [n_kv_head][cap] */
-	struct tensor q;           /* f32 [1][n_head * head_dim]: one token's query, or that of the first heads */
+	struct tensor q;           /* f32 [1][n_head * head_dim]: one token's query */
+	struct tensor first;       /* f32 [1][n_kv_head * head_dim]: that of each group's first head */
 	struct picks picks;
 	float *host;               /* [n_head * head_dim] */
 	float *mean[2];            /* [n_layer][head_dim]: of the query that chose, as in picks.slot */
 	float *now;                /* [head_dim] of the current one */
 	int32_t start;             /* tokens of the sequence when the last read ended: steps count from there */
+	int32_t *order;            /* [2 * most] */
 	int64_t asked, chose;      /* how often layers were asked for a set, and chose a new one */
 };
 
@@ -43,11 +45,13 @@ static int refresh_init(struct selector *s, struct err *err)
 	int32_t width = hp->n_head * hp->head_dim;
 
 	r->host = xcalloc((size_t)width, sizeof *r->host);
+	r->order = xcalloc(2 * (size_t)select_most(s->par->k, s->kv->cap), sizeof *r->order);
 	r->now = xcalloc((size_t)hp->head_dim, sizeof *r->now);
 	for (int i = 0; i < 2; i++)
 		r->mean[i] = xcalloc((size_t)hp->n_layer * (size_t)hp->head_dim, sizeof *r->mean[i]);
 	return select_alloc(s, &r->score, DT_F32, hp->n_kv_head, s->kv->cap, err) ||
 	       select_alloc(s, &r->q, DT_F32, 1, width, err) ||
+	       select_alloc(s, &r->first, DT_F32, 1, hp->n_kv_head * hp->head_dim, err) ||
 	       picks_init(&r->picks, s, select_most(s->par->k, s->kv->cap), err) ? -1 : 0;
 }
 
@@ -57,9 +61,11 @@ static void refresh_release(struct selector *s)
 
 	select_drop(s, &r->score);
 	select_drop(s, &r->q);
+	select_drop(s, &r->first);
 	picks_release(&r->picks, s);
 	free(r->host);
 	free(r->now);
+	free(r->order);
 	free(r->mean[0]);
 	free(r->mean[1]);
 }
@@ -107,6 +113,26 @@ static double cosine(const float *a, const float *b, int32_t n)
 
 /* ---- choosing ---- */
 
+/* Rows leave a set from its end: those that are always chosen go to the front. */
+static void keep_forced(struct selector *s, struct pick *set)
+{
+	struct refresh *r = s->state;
+	struct backend *be = s->kv->be;
+	int32_t newest = set->at - s->par->recent;
+
+	for (int32_t h = 0; h < s->kv->hp->n_kv_head; h++) {
+		size_t at = 4 * (size_t)h * (size_t)set->rows.cols, bytes = 4 * (size_t)set->k;
+		int32_t n = 0;
+
+		be->ops->read(be, &set->rows, at, r->order, bytes);
+		for (int pass = 0; pass < 2; pass++)
+			for (int32_t i = 0; i < set->k; i++)
+				if ((r->order[i] < s->par->sinks || r->order[i] >= newest) == !pass)
+					r->order[set->k + n++] = r->order[i];
+		be->ops->write(be, &set->rows, at, r->order + set->k, bytes);
+	}
+}
+
 /* A new set of this layer from the probabilities of row i of the call's queries over the region. */
 static struct pick *pick(struct selector *s, int32_t layer, const struct tensor *q, const struct tensor *raw, int32_t i,
                          int32_t n_q, int32_t n_rows)
@@ -124,10 +150,10 @@ static struct pick *pick(struct selector *s, int32_t layer, const struct tensor 
 		const float *x = query_row(s, q, i);
 		size_t head = (size_t)hp->head_dim, group = (size_t)(hp->n_head / hp->n_kv_head);
 
+		one = first ? &r->first : &r->q;
 		for (int32_t h = 0; first && h < hp->n_kv_head; h++)
 			memmove(r->host + (size_t)h * head, x + (size_t)h * group * head, head * sizeof *x);
-		be->ops->write(be, &r->q, 0, r->host, 4 * (size_t)hp->n_head * head);
-		one = &r->q;
+		be->ops->write(be, first ? &r->first : &r->q, 0, r->host, 4 * head * (size_t)(first ? hp->n_kv_head : hp->n_head));
 	}
 	be->ops->key_scan(be, &(struct scan_args){
 		.out = &r->score, .q = one, .keys = &s->kv->k[layer], .n_head = first ? hp->n_kv_head : hp->n_head,
@@ -139,6 +165,8 @@ static struct pick *pick(struct selector *s, int32_t layer, const struct tensor 
 		.rows = &new->rows, .score = &r->score, .n_kv_head = hp->n_kv_head, .n = n_rows, .k = k, .pool = s->par->pool > 0 ? s->par->pool : POOL,
 		.first = s->par->sinks, .last = s->par->recent > own ? s->par->recent : own, .best_first = 1,
 	});
+	if (s->par->sinks > 0 || s->par->recent > own)
+		keep_forced(s, new);
 	if (s->par->qc)
 		mean_query(s, q, raw, i, r->mean[!r->picks.cur[layer]] + (size_t)layer * (size_t)hp->head_dim);
 	return new;
