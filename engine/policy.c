@@ -135,7 +135,7 @@ static void param_range(const struct param *p, char *out, size_t cap)
 	if (p->choices)
 		snprintf(out, cap, "%s", p->choices);
 	else
-		snprintf(out, cap, "%g to %g%s", p->min, p->max, p->type == PARAM_ROWS ? ", or a share as 1/8" : "");
+		snprintf(out, cap, "%.10g to %.10g%s", p->min, p->max, p->type == PARAM_ROWS ? ", or a share as 1/8" : "");
 }
 
 /* ---- the whole text ---- */
