@@ -5,6 +5,9 @@
  *     cpu_rows.c     operations row by row: embed, norms, rotations, cache writes
  *     cpu_matmul.c   products
  *     cpu_attn.c     attention
+ *     cpu_probe.c    what it looked at
+ *     cpu_choose.c   choosing cached rows: low-bit copies of keys, scores, moves (cpu_choose.h)
+ *     cpu_topk.c     the best scores
  *
  * Arithmetic is in the leaf functions of the chosen level (cpu_fns.h).  These files decide which thread
  * computes what, under one rule: work is split by outputs (rows, columns, spans of keys merged in
@@ -37,6 +40,7 @@ struct cpu {
 	struct buffer act;           /* quantised inputs */
 	struct buffer scratch;       /* one part per thread */
 	struct buffer state;         /* partial attention */
+	struct buffer probe;         /* scores of the tokens looked at */
 };
 
 static inline struct cpu *cpu_of(struct backend *be)
@@ -78,6 +82,15 @@ void cpu_mem_free(struct cpu *c, void *p);
 
 /* An f32 operand with at least n rows (and `cols` columns unless 0); sets the error otherwise. */
 float *cpu_rows_of(struct backend *be, const struct tensor *t, int32_t n, int32_t cols, const char *op);
+
+/* Can a cache hold this type? */
+static inline int cpu_kv_type(enum dtype t)
+{
+	return t == DT_F16 || t == DT_F32 || t == DT_BF16 || t == DT_Q8_0;
+}
+
+/* One row of a cache from floats, the same at every level.  A block of q8_0 with anything that is not finite becomes NaN. */
+void cpu_kv_row(const struct cpu_fns *, enum dtype, void *out, const float *x, int32_t n);
 
 /* A job that treats each of n rows alone; every operation uses the fields that it needs. */
 struct row_job {

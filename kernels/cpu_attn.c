@@ -2,35 +2,17 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/cpu.h"
+#include "kernels/cpu_attn.h"
 
 enum {
 	SMALL_ATTN = 64 << 10,       /* multiply-adds that one thread does faster than two */
-	TILE_QUERIES = 48,           /* (token, head) pairs of one tile */
 	STATE_BYTES = 64 << 20,      /* most memory for partial states */
-};
-
-/* What attention reads is a row of spans: each part cut by ATTN_SPAN from its own start, the parts one after the other.
- * Units of work: (KV head, tile of tokens), or with few of these (decoding) also one span, whose partial states are
- * merged by whoever finishes the last one.  Both ways do the same merges in the same order. */
-struct attn_job {
-	struct cpu *c;
-	const struct attn_args *a;
-	float *out;
-	int32_t n, group, tokens, tiles;
-	int32_t spans;               /* of all parts */
-	int32_t n_q;                 /* most queries of a tile */
-	size_t row_bytes;            /* of a K or V row */
-	size_t part_bytes;           /* scratch of one thread */
-	/* Split over spans: */
-	struct attn_state *st;       /* [tile][head][span][n_q] */
-	float *acc;                  /* the same x head_dim */
-	_Atomic int32_t *left;       /* [tile][head]: spans to go */
 };
 
 /* One thread's working memory, cut from its part of the scratch buffer. */
 struct attn_mem {
 	const float **q;
+	float **score;
 	int32_t *limit;
 	struct attn_state *run, *add;
 	float *leaf;
@@ -38,12 +20,14 @@ struct attn_mem {
 
 static size_t attn_mem_cut(char *base, struct attn_mem *m, const struct cpu_fns *f, int32_t n_q, int32_t dim)
 {
-	size_t at = 0, n = (size_t)n_q, acc = align64(n * (size_t)dim * sizeof(float));
-	size_t q = at, limit = q + align64(n * sizeof *m->q), st = limit + align64(n * sizeof *m->limit);
+	size_t n = (size_t)n_q, acc = align64(n * (size_t)dim * sizeof(float));
+	size_t q = 0, score = q + align64(n * sizeof *m->q), limit = score + align64(n * sizeof *m->score);
+	size_t st = limit + align64(n * sizeof *m->limit);
 	size_t sums = st + align64(2 * n * sizeof *m->run), leaf = sums + 2 * acc;
 
 	if (base) {
 		m->q = (const float **)(base + q);
+		m->score = (float **)(base + score);
 		m->limit = (int32_t *)(base + limit);
 		m->run = (struct attn_state *)(base + st);
 		m->add = m->run + n;
@@ -60,7 +44,7 @@ static size_t attn_mem_cut(char *base, struct attn_mem *m, const struct cpu_fns 
 static int32_t attn_queries(const struct attn_job *j, int32_t part, int32_t tile, int32_t head, struct attn_mem *m)
 {
 	const struct attn_part *p = j->a->part + part;
-	int32_t t0 = tile * j->tokens, t1 = min32(t0 + j->tokens, j->n), n_q = 0;
+	int32_t t0 = j->t0 + tile * j->tokens, t1 = min32(t0 + j->tokens, j->t1), n_q = 0;
 	int32_t last = part == j->a->n_part - 1;
 	size_t dim = (size_t)j->a->head_dim;
 
@@ -74,26 +58,37 @@ static int32_t attn_queries(const struct attn_job *j, int32_t part, int32_t tile
 	return n_q;
 }
 
+/* Where a (token, head) lies in the probe's arrays. */
+static size_t attn_place(const struct attn_job *j, int32_t tile, int32_t head, int32_t query)
+{
+	return (size_t)(tile * j->tokens + query / j->group) * (size_t)j->a->n_head +
+	       (size_t)head * (size_t)j->group + (size_t)(query % j->group);
+}
+
 /* Run one span of a part for the queries that see it; returns the first of them. */
-static int32_t attn_span(const struct attn_job *j, int32_t part, int32_t span, int32_t head, const struct attn_mem *m,
-                         int32_t n_q, struct attn_state *st)
+static int32_t attn_span(const struct attn_job *j, int32_t part, int32_t span, int32_t tile, int32_t head,
+                         const struct attn_mem *m, int32_t n_q, struct attn_state *st)
 {
 	const struct attn_args *a = j->a;
-	size_t plane = ((size_t)head * (size_t)a->cap + (size_t)a->part[part].row0) * j->row_bytes;
+	const struct attn_part *p = a->part + part;
+	size_t plane = ((size_t)head * (size_t)a->cap + (size_t)(p->rows ? 0 : p->row0)) * j->row_bytes;
 	struct attn_tile t = {
 		.head_dim = a->head_dim, .kv_type = a->k->type, .scale = a->scale, .scratch = m->leaf,
 		.k = (const char *)a->k->data + plane, .v = (const char *)a->v->data + plane,
+		.rows = p->rows ? (const int32_t *)p->rows->data + (size_t)head * (size_t)p->rows->cols : NULL,
 		.k0 = span * ATTN_SPAN,
 	};
-	int32_t q0 = 0;
+	int32_t q0 = 0, col = 0;
 
 	t.k1 = min32(t.k0 + ATTN_SPAN, m->limit[n_q - 1]);
 	while (q0 < n_q && m->limit[q0] <= t.k0)
 		q0++;
-	for (int32_t r = q0; r < n_q; r++) {
-		st[r].m = -INFINITY;
-		st[r].l = 0;
-		memset(st[r].acc, 0, (size_t)a->head_dim * sizeof(float));
+	for (int32_t i = 0; i < part; i++)
+		col += a->part[i].n_rows;
+	if (j->score && col >= j->first) {
+		for (int32_t r = q0; r < n_q; r++)
+			m->score[r] = j->score + attn_place(j, tile, head, r) * j->stride + (size_t)(col - j->first + t.k0);
+		t.score = m->score + q0;
 	}
 	t.q = m->q + q0;
 	t.limit = m->limit + q0;
@@ -107,12 +102,15 @@ static int32_t attn_span(const struct attn_job *j, int32_t part, int32_t span, i
 static void attn_finish(const struct attn_job *j, int32_t tile, int32_t head, int32_t query,
                         const struct attn_state *st)
 {
-	int32_t dim = j->a->head_dim, token = tile * j->tokens + query / j->group;
-	size_t h = (size_t)head * (size_t)j->group + (size_t)(query % j->group);
-	float *out = j->out + ((size_t)token * (size_t)j->a->n_head + h) * (size_t)dim, inv = 1.0f / st->l;
+	size_t at = attn_place(j, tile, head, query), dim = (size_t)j->a->head_dim;
+	float *out = j->out + ((size_t)j->t0 * (size_t)j->a->n_head + at) * dim, inv = 1.0f / st->l;
 
-	for (int32_t d = 0; d < dim; d++)
+	for (size_t d = 0; d < dim; d++)
 		out[d] = st->acc[d] * inv;
+	if (j->score) {
+		j->m[at] = st->m;
+		j->l[at] = st->l;
+	}
 }
 
 static void attn_tile_task(void *arg, int task, int worker)
@@ -134,10 +132,10 @@ static void attn_tile_task(void *arg, int task, int worker)
 				return;
 			/* Every query sees the first span of all. */
 			if (!done++) {
-				attn_span(j, p, s, head, &m, n_q, m.run);
+				attn_span(j, p, s, tile, head, &m, n_q, m.run);
 				continue;
 			}
-			for (int32_t r = attn_span(j, p, s, head, &m, n_q, m.add); r < n_q; r++)
+			for (int32_t r = attn_span(j, p, s, tile, head, &m, n_q, m.add); r < n_q; r++)
 				j->c->fns->attn_merge(&m.run[r], &m.add[r], j->a->head_dim);
 		}
 	}
@@ -163,7 +161,7 @@ static void attn_span_task(void *arg, int task, int worker)
 	for (int32_t r = 0; r < n_q; r++)
 		st[r].acc = j->acc + (first + (size_t)span * (size_t)j->n_q + (size_t)r) * (size_t)dim;
 	if (m.limit[n_q - 1] > in * ATTN_SPAN)
-		attn_span(j, part, in, head, &m, n_q, st);
+		attn_span(j, part, in, tile, head, &m, n_q, st);
 	if (atomic_fetch_sub_explicit(&j->left[unit], 1, memory_order_acq_rel) != 1)
 		return;
 	n_q = attn_queries(j, j->a->n_part - 1, tile, head, &m);
@@ -199,46 +197,99 @@ static int attn_split(struct attn_job *j)
 	return 1;
 }
 
+int attn_run(struct attn_job *j, int32_t t0, int32_t t1)
+{
+	struct cpu *c = j->c;
+	int64_t units;
+	struct attn_mem m;
+	double work;
+	int split;
+
+	j->t0 = t0;
+	j->t1 = t1;
+	j->tokens = j->group < TILE_QUERIES ? min32(TILE_QUERIES / j->group, t1 - t0) : 1;
+	j->tiles = ceil_div(t1 - t0, j->tokens);
+	j->n_q = j->tokens * j->group;
+	j->part_bytes = attn_mem_cut(NULL, &m, c->fns, j->n_q, j->a->head_dim);
+	if (cpu_buffer_grow(c, &c->scratch, j->part_bytes * (size_t)c->base.threads) < 0)
+		return -1;
+	split = attn_split(j);
+	if (c->base.failed)
+		return -1;
+	units = (int64_t)j->tiles * j->a->n_kv_head * (split ? j->spans : 1);
+	work = (double)(t1 - t0) * j->a->n_head * j->a->head_dim * 2 * (double)j->rows;
+	if (work < SMALL_ATTN)
+		for (int32_t t = 0; t < (int32_t)units; t++)
+			(split ? attn_span_task : attn_tile_task)(j, t, 0);
+	else
+		pool_run(c->pool, split ? attn_span_task : attn_tile_task, j, (int)units);
+	return cpu_cancelled(c) ? -1 : 0;
+}
+
 static int plane_ok(const struct tensor *t, const struct attn_args *a)
 {
-	return t && t->data && t->layout == LAYOUT_PLAIN && (t->type == DT_F16 || t->type == DT_F32) &&
-	       t->cols == a->head_dim && (int64_t)a->n_kv_head * a->cap <= t->rows;
+	return t && t->data && t->layout == LAYOUT_PLAIN && cpu_kv_type(t->type) && t->cols == a->head_dim &&
+	       (int64_t)a->n_kv_head * a->cap <= t->rows;
+}
+
+static int list_shape_ok(const struct attn_part *p, const struct attn_args *a)
+{
+	const struct tensor *t = p->rows;
+
+	return t->data && t->type == DT_I32 && t->layout == LAYOUT_PLAIN && t->rows >= a->n_kv_head && t->cols >= p->n_rows;
 }
 
 /* The parts' shapes; counts spans and rows. */
-static int parts_ok(struct attn_job *j, int64_t *rows)
+static int parts_ok(struct attn_job *j)
 {
 	const struct attn_args *a = j->a;
-	int64_t spans = 0;
+	int64_t spans = 0, rows = 0;
 
-	*rows = 0;
 	for (int32_t i = 0; i < a->n_part; i++) {
 		const struct attn_part *p = a->part + i;
 
-		if (p->rows || p->row0 < 0 || p->n_rows < 0 || p->n_rows > a->cap - p->row0)
+		if (p->n_rows < 0 || (p->rows ? !list_shape_ok(p, a) : p->row0 < 0 || p->n_rows > a->cap - p->row0))
 			return 0;
-		*rows += p->n_rows;
+		rows += p->n_rows;
 		spans += ceil_div(p->n_rows, ATTN_SPAN);
 	}
+	j->rows = (int32_t)rows;
 	j->spans = (int32_t)spans;
-	return a->n_part > 0 && a->part[a->n_part - 1].n_rows >= j->n && *rows <= INT32_MAX;
+	return a->n_part > 0 && a->part[a->n_part - 1].n_rows >= j->n && rows <= INT32_MAX - 64;
+}
+
+/* Lists come from operations of this backend; a wrong one must not become a wild read. */
+static int lists_ok(const struct attn_args *a)
+{
+	uint32_t most = 0;
+
+	for (int32_t i = 0; i < a->n_part; i++)
+		for (int32_t h = 0; a->part[i].rows && h < a->n_kv_head; h++) {
+			const struct tensor *t = a->part[i].rows;
+			const uint32_t *row = (const uint32_t *)t->data + (size_t)h * (size_t)t->cols;
+
+			for (int32_t k = 0; k < a->part[i].n_rows; k++)
+				most = row[k] > most ? row[k] : most;
+		}
+	return most < (uint32_t)a->cap;
 }
 
 void cpu_attn(struct backend *be, const struct attn_args *a, int32_t n)
 {
 	struct cpu *c = cpu_of(be);
 	struct attn_job j = { .c = c, .a = a, .n = n };
-	struct attn_mem m;
-	int64_t width = (int64_t)a->n_head * a->head_dim, units, rows;
-	double work;
-	int split;
+	int64_t width = (int64_t)a->n_head * a->head_dim;
 
 	if (be->failed || n <= 0 || cpu_cancelled(c))
 		return;
-	if (a->head_dim <= 0 || a->n_kv_head <= 0 || a->n_head % a->n_kv_head || width > INT32_MAX ||
-	    !plane_ok(a->k, a) || !plane_ok(a->v, a) || a->k->type != a->v->type || !parts_ok(&j, &rows)) {
+	if (a->head_dim <= 0 || a->n_kv_head <= 0 || a->n_head <= 0 || a->n_head % a->n_kv_head || a->cap <= 0 ||
+	    width > INT32_MAX || !plane_ok(a->k, a) || !plane_ok(a->v, a) || a->k->type != a->v->type || !parts_ok(&j)) {
 		cpu_fail(be, "internal: attention of %d tokens over %d parts got operands of the wrong shape", (int)n,
 		         (int)a->n_part);
+		return;
+	}
+	if (!lists_ok(a)) {
+		cpu_fail(be, "internal: attention got a list with a row that is not within a cache of %d", (int)a->cap);
 		return;
 	}
 	j.out = cpu_rows_of(be, a->out, n, (int32_t)width, "attn");
@@ -247,23 +298,9 @@ void cpu_attn(struct backend *be, const struct attn_args *a, int32_t n)
 	if (be->failed)
 		return;
 	j.group = a->n_head / a->n_kv_head;
-	j.tokens = j.group < TILE_QUERIES ? TILE_QUERIES / j.group : 1;
-	if (j.tokens > n)
-		j.tokens = n;
-	j.tiles = ceil_div(n, j.tokens);
-	j.n_q = j.tokens * j.group;
 	j.row_bytes = row_bytes(a->k);
-	j.part_bytes = attn_mem_cut(NULL, &m, c->fns, j.n_q, a->head_dim);
-	if (cpu_buffer_grow(c, &c->scratch, j.part_bytes * (size_t)c->base.threads) < 0)
-		return;
-	split = attn_split(&j);
-	if (be->failed)
-		return;
-	units = (int64_t)j.tiles * a->n_kv_head * (split ? j.spans : 1);
-	work = (double)n * (double)width * 2 * (double)rows;
-	if (work < SMALL_ATTN)
-		for (int32_t t = 0; t < (int32_t)units; t++)
-			(split ? attn_span_task : attn_tile_task)(&j, t, 0);
-	else
-		pool_run(c->pool, split ? attn_span_task : attn_tile_task, &j, (int)units);
+	if (!probe_wanted(a->probe, n))
+		attn_run(&j, 0, n);
+	else if (probe_check(&j) == 0)
+		probe_run(&j);
 }

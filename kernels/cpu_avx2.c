@@ -210,6 +210,9 @@ static const struct cpu_fns fns = {
 	.attn_scratch = avx2_attn_scratch,
 	.attn = avx2_attn,
 	.attn_merge = avx2_attn_merge,
+	.probe_mass = avx2_probe_mass,
+	.probe_share = avx2_probe_share,
+	.probe_above = avx2_probe_above,
 	.choose = &choose_fns_avx2,
 	.read_sum = read_sum,
 };

@@ -16,6 +16,9 @@ void avx2_matmul_rows(enum dtype, const void *w, size_t row_bytes, int32_t n_row
 size_t avx2_attn_scratch(int32_t head_dim, int32_t n_q);
 void avx2_attn(const struct attn_tile *);
 void avx2_attn_merge(struct attn_state *a, const struct attn_state *b, int32_t head_dim);
+void avx2_probe_mass(const struct probe_tile *);
+void avx2_probe_share(float *out, const float *score, int32_t n, float m, float l);
+void avx2_probe_above(const float *p, int32_t n, float least, float *sum, int32_t *count);
 
 #ifdef __AVX2__
 #include <immintrin.h>

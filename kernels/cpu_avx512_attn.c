@@ -1,14 +1,17 @@
 /* kernels/cpu_avx512_attn.c - attention over one KV head, AVX-512.
  *
- * Keys are taken in blocks of 64.  A block's keys are transposed into floats, 64 lanes of keys per dimension, so a
- * score is a plain chain of multiply-adds over the dimensions with no sum across lanes; values are added row by
- * row with the dimensions in lanes.  Decode and prefill run this same code: one query or hundreds, each output
- * element sees the same operations in the same order.
+ * Keys are taken in blocks of 64.  A score is defined as eight chains of multiply-adds, one per dimension modulo 8,
+ * whose sums are added in pairs (0 2) (1 3) (4 6) (5 7), (02 13) (46 57), and these two.  There are two ways to do
+ * exactly that, so that decode and prefill give the same bits:
  *
- *     scratch   keys [head_dim][64], then values [64][head_dim rounded up to 16] when many queries share them
+ *     few queries    dimensions in lanes, straight from the rows; eight keys' chains are added across lanes at once
+ *     many           the block's keys transposed into floats, keys in lanes, up to six queries at a time
  *
- * Queries that see equally many keys of a block are handled up to six at a time, which is what fills the registers:
- * 6 x 4 sums.  A query never reads past its limit: what lies there may be anything. */
+ * Values are added row by row with the dimensions in lanes; for many queries they are converted to floats first.
+ *
+ *     scratch   keys [head_dim][64], values [64][head_dim rounded up to 16], offsets of the span's rows
+ *
+ * A query never reads past its limit: what lies there may be anything.  Scores are in powers of two (attn_state.m). */
 #if defined(__x86_64__) && !defined(WEIR_NO_SIMD)
 #include <math.h>
 #include <string.h>
@@ -17,11 +20,29 @@
 
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")
+#define ROLLED _Pragma("GCC unroll 1")
 
 enum {
-	RUN = 6, KEYS = ATTN_BLOCK, LINE = 64,
-	FEWEST = 3,      /* queries up to which keys go from their rows straight into scores */
-	SHARE = 7,      /* queries from which converting values once pays */
+	RUN = 6, KEYS = ATTN_BLOCK, LINE = 64, LANES = 8,
+	FEW = 4,        /* most queries of a run that reads keys from their rows */
+	FEWEST = 8,     /* most queries of a tile that is worked off in such runs alone */
+};
+
+/* A span as the code below sees it. */
+struct span {
+	const uint8_t *k, *v;
+	const size_t *off;       /* [k1 - k0 + KEYS] offset of each key's row; past the end to be fetched ahead, not read */
+	size_t row_bytes;
+	float *keys, *values;
+	float scale;             /* to powers of two */
+};
+
+/* One block of it: keys kb .. kb + n of the span. */
+struct block {
+	const struct span *sp;
+	const size_t *off;       /* of its first key */
+	float *const *score;     /* of the run's queries, or NULL */
+	int32_t kb, n;
 };
 
 static size_t round16(int32_t n)
@@ -32,7 +53,80 @@ static size_t round16(int32_t n)
 size_t avx512_attn_scratch(int32_t head_dim, int32_t n_q)
 {
 	(void)n_q;
-	return 2 * KEYS * round16(head_dim);
+	return 2 * KEYS * round16(head_dim) + (ATTN_SPAN + KEYS) * sizeof(size_t) / sizeof(float);
+}
+
+/* ---- rows as floats ---- */
+
+/* Dimensions 8 c .. 8 c + 7 of a row, and their lanes when a last part is short. */
+INLINE __m256 row8(enum dtype type, const uint8_t *row, int32_t c, __mmask8 mask)
+{
+	if (type == DT_Q8_0) {
+		const uint8_t *b = row + c / 4 * 34;
+		__m128i q = _mm_loadl_epi64((const void *)(b + 2 + c % 4 * 8));
+		uint16_t d;
+
+		memcpy(&d, b, 2);
+		return _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(q)), _mm256_cvtph_ps(_mm_set1_epi16((short)d)));
+	}
+	if (type == DT_F32)
+		return mask == 0xff ? _mm256_loadu_ps((const float *)(const void *)row + 8 * c) :
+		                      _mm256_maskz_loadu_ps(mask, (const float *)(const void *)row + 8 * c);
+	__m128i h = mask == 0xff ? _mm_loadu_si128((const void *)(row + 16 * c)) : _mm_maskz_loadu_epi16(mask, row + 16 * c);
+
+	if (type == DT_F16)
+		return _mm256_cvtph_ps(h);
+	return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
+}
+
+/* Dimensions j .. j + 15 (j a multiple of 16). */
+INLINE __m512 row16(enum dtype type, const uint8_t *row, int32_t j, __mmask16 mask)
+{
+	if (type == DT_Q8_0) {
+		const uint8_t *b = row + j / 32 * 34;
+		__m512i q = _mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)(b + 2 + j % 32)));
+		uint16_t d;
+
+		memcpy(&d, b, 2);
+		return _mm512_mul_ps(_mm512_cvtepi32_ps(q),
+		                     _mm512_broadcastss_ps(_mm_cvtph_ps(_mm_cvtsi32_si128((int)d))));
+	}
+	if (type == DT_F32)
+		return mask == 0xffff ? _mm512_loadu_ps((const float *)(const void *)row + j) :
+		                        _mm512_maskz_loadu_ps(mask, (const float *)(const void *)row + j);
+	__m256i h = mask == 0xffff ? _mm256_loadu_si256((const void *)(row + 2 * j)) :
+	                             _mm256_maskz_loadu_epi16(mask, row + 2 * j);
+
+	if (type == DT_F16)
+		return _mm512_cvtph_ps(h);
+	return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
+}
+
+INLINE void rows_convert_as(enum dtype type, float *out, const uint8_t *rows, const size_t *off, int32_t n, int32_t dim,
+                            const char *next)
+{
+	for (int32_t k = 0; k < n; k++) {
+		const char *ahead = next + off[KEYS + k];
+
+		for (int32_t j = 0; j < dim; j += 16, out += 16, ahead += LINE / 2) {
+			_mm_prefetch(ahead, _MM_HINT_T0);
+			_mm512_storeu_ps(out, row16(type, rows + off[k], j, avx512_lanes(dim - j)));
+		}
+	}
+}
+
+/* n rows as floats [n][dim rounded up to 16]; meanwhile the rows 64 further on of another plane are fetched. */
+static void rows_convert(enum dtype type, float *out, const uint8_t *rows, const size_t *off, int32_t n, int32_t dim,
+                         const uint8_t *next)
+{
+	const char *ahead = (const char *)next;
+
+	switch (type) {
+	case DT_F32:  rows_convert_as(DT_F32, out, rows, off, n, dim, ahead); break;
+	case DT_F16:  rows_convert_as(DT_F16, out, rows, off, n, dim, ahead); break;
+	case DT_BF16: rows_convert_as(DT_BF16, out, rows, off, n, dim, ahead); break;
+	default:      rows_convert_as(DT_Q8_0, out, rows, off, n, dim, ahead); break;
+	}
 }
 
 /* ---- keys: transpose ---- */
@@ -90,220 +184,244 @@ INLINE void transpose_f32(__m512 out[4], const uint8_t *const rows[16], int32_t 
 	}
 }
 
-/* STEP dimensions from j of 16 keys. */
-#define STEP(half) ((half) ? 8 : 4)
-INLINE void transpose(int half, __m512 out[8], const uint8_t *const rows[16], int32_t j)
+/* The lines of a row are fetched. */
+INLINE void fetch(const uint8_t *row, size_t bytes)
 {
-	if (half)
-		transpose_f16(out, rows, j);
-	else
-		transpose_f32(out, rows, j);
+	for (size_t i = 0; i < bytes; i += LINE)
+		_mm_prefetch((const char *)row + i, _MM_HINT_T0);
 }
 
-/* One dimension past the last full step. */
-static __m512 one_dimension(int half, const uint8_t *const rows[16], int32_t j)
+/* Keys into out [dim][64] from rows at off.  Past the n-th they repeat the last: defined, and masked later.
+ * Meanwhile the block's values are fetched. */
+INLINE void transpose_block(int half, float *out, const uint8_t *k, const size_t *off, int32_t n, int32_t dim,
+                            const uint8_t *v, size_t row_bytes)
 {
-	float x[16];
+	int32_t step = half ? 8 : 4;
 
-	for (int i = 0; i < 16; i++)
-		dtype_to_f32(half ? DT_F16 : DT_F32, x + i, rows[i] + (size_t)j * (half ? 2 : 4), 1);
-	return _mm512_loadu_ps(x);
-}
-
-/* Rows of keys k .. k + 15 of the block at kb.  Past the n-th they repeat the last: defined, and masked later. */
-INLINE void key_rows(const uint8_t *rows[16], const struct attn_tile *t, size_t row_bytes, int32_t kb, int32_t k, int32_t n)
-{
-	const uint8_t *row = (const uint8_t *)t->k + (size_t)kb * row_bytes;
-
-	for (int i = 0; i < 16; i++)
-		rows[i] = row + (size_t)(k + i < n ? k + i : n - 1) * row_bytes;
-}
-
-/* Keys kb .. kb + n into out [head_dim][64].  Meanwhile the block's values are fetched. */
-INLINE void transpose_block(int half, float *out, const struct attn_tile *t, int32_t kb, int32_t n)
-{
-	size_t row_bytes = (size_t)t->head_dim * (half ? 2 : 4);
-	const char *ahead = (const char *)t->v + (size_t)kb * row_bytes;
-
-	for (int32_t k = 0; k < KEYS; k += 16, out += 16) {
+	for (int32_t first = 0; first < KEYS; first += 16, out += 16) {
 		const uint8_t *rows[16];
 		int32_t j = 0;
 
-		key_rows(rows, t, row_bytes, kb, k, n);
-		for (; j + STEP(half) <= t->head_dim; j += STEP(half), ahead += 4 * LINE) {
+		for (int i = 0; i < 16; i++) {
+			rows[i] = k + off[first + i < n ? first + i : n - 1];
+			if (first + i < n)
+				fetch(v + off[first + i], row_bytes);
+		}
+		for (; j + step <= dim; j += step) {
 			__m512 d[8];
 
-			UNROLL for (int i = 0; i < 4; i++)
-				_mm_prefetch(ahead + i * LINE, _MM_HINT_T0);
-			transpose(half, d, rows, j);
+			if (half)
+				transpose_f16(d, rows, j);
+			else
+				transpose_f32(d, rows, j);
 			UNROLL for (int i = 0; i < 8; i++)
-				if (i < STEP(half))
+				if (i < step)
 					_mm512_storeu_ps(out + (size_t)(j + i) * KEYS, d[i]);
 		}
-		for (; j < t->head_dim; j++)
-			_mm512_storeu_ps(out + (size_t)j * KEYS, one_dimension(half, rows, j));
+		for (; j < dim; j++)
+			for (int i = 0; i < 16; i++)
+				dtype_to_f32(half ? DT_F16 : DT_F32, out + (size_t)j * KEYS + i, rows[i] + (size_t)j * (half ? 2 : 4), 1);
 	}
 }
 
-static void keys_transpose(float *out, const struct attn_tile *t, int32_t kb, int32_t n)
+/* Halves and floats from where they lie; other types by way of floats, in the room of the values. */
+static void keys_transpose(const struct attn_tile *t, const struct block *b)
 {
-	if (t->kv_type == DT_F16)
-		transpose_block(1, out, t, kb, n);
-	else
-		transpose_block(0, out, t, kb, n);
+	const struct span *sp = b->sp;
+	size_t off[KEYS];
+
+	if (t->kv_type == DT_F16) {
+		transpose_block(1, sp->keys, sp->k, b->off, b->n, t->head_dim, sp->v, sp->row_bytes);
+	} else if (t->kv_type == DT_F32) {
+		transpose_block(0, sp->keys, sp->k, b->off, b->n, t->head_dim, sp->v, sp->row_bytes);
+	} else {
+		rows_convert(t->kv_type, sp->values, sp->k, b->off, b->n, t->head_dim, sp->v);
+		for (int i = 0; i < KEYS; i++)
+			off[i] = (size_t)i * round16(t->head_dim) * sizeof(float);
+		transpose_block(0, sp->keys, (const uint8_t *)sp->values, off, b->n, t->head_dim, (const uint8_t *)sp->values, 0);
+	}
 }
 
-/* ---- values ---- */
+/* ---- scores ---- */
 
-INLINE __m512 value16(const uint8_t *p, int half, __mmask16 mask)
+/* Sums of two keys' lanes, pairs of them, four keys' and eight keys'. */
+INLINE __m256 add2(__m256 a, __m256 b)
 {
-	if (half)
-		return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, p));
-	return _mm512_maskz_loadu_ps(mask, p);
+	return _mm256_add_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
 }
 
-static __mmask16 lanes(int32_t n)
+INLINE __m256 add4(__m256 a, __m256 b)
 {
-	return n >= 16 ? 0xffff : (__mmask16)((1u << n) - 1);
+	__m256d x = _mm256_castps_pd(a), y = _mm256_castps_pd(b);
+
+	return _mm256_add_ps(_mm256_castpd_ps(_mm256_unpacklo_pd(x, y)), _mm256_castpd_ps(_mm256_unpackhi_pd(x, y)));
 }
 
-static void values_convert(float *out, const struct attn_tile *t, int32_t kb, int32_t n)
+INLINE __m256 add8(__m256 a, __m256 b)
 {
-	int32_t dim = t->head_dim;
-	const uint8_t *row = (const uint8_t *)t->v + (size_t)kb * (size_t)dim * 2;
-	const char *next = (const char *)t->k + (size_t)(kb + KEYS) * (size_t)dim * 2;
-
-	for (int32_t k = 0; k < n; k++, row += (size_t)dim * 2)
-		for (int32_t j = 0; j < dim; j += 16, out += 16, next += LINE / 2) {
-			_mm_prefetch(next, _MM_HINT_T0);
-			_mm512_storeu_ps(out, value16(row + (size_t)j * 2, 1, lanes(dim - j)));
-		}
+	return _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
 }
 
-/* ---- a run of queries over one block ---- */
-
-struct block {
-	const float *keys;       /* [head_dim][64] */
-	const uint8_t *v;        /* first row of values */
-	const char *next;        /* keys of the next block, fetched meanwhile, or NULL */
-	size_t v_stride;         /* bytes */
-	int32_t dim, n;          /* n: keys this run sees */
-	float scale;
-};
-
-/* Scores of a run from transposed keys. */
-INLINE void run_scores(int nr, const struct block *b, const float *const *q, __m512 s[RUN][4])
+/* The eight chains of one key, for each query. */
+INLINE void row_chains(int nr, enum dtype type, int32_t dim, const uint8_t *row, const float *const q[FEW], __m256 s[FEW])
 {
-	const float *keys = b->keys;
+	int32_t c = 0;
 
 	UNROLL for (int r = 0; r < nr; r++)
-		UNROLL for (int i = 0; i < 4; i++)
-			s[r][i] = _mm512_setzero_ps();
-	for (int32_t j = 0; j < b->dim; j++, keys += KEYS) {
-		__m512 k[4];
+		s[r] = _mm256_setzero_ps();
+	UNROLL for (; c < dim / LANES; c++) {
+		__m256 k = row8(type, row, c, 0xff);
 
-		UNROLL for (int i = 0; i < 4; i++)
-			k[i] = _mm512_loadu_ps(keys + 16 * i);
+		UNROLL for (int r = 0; r < nr; r++)
+			s[r] = _mm256_fmadd_ps(_mm256_loadu_ps(q[r] + LANES * c), k, s[r]);
+	}
+	if (dim % LANES) {
+		__mmask8 mask = (__mmask8)((1u << dim % LANES) - 1);
+		__m256 k = row8(type, row, c, mask);
+
+		UNROLL for (int r = 0; r < nr; r++)
+			s[r] = _mm256_fmadd_ps(_mm256_maskz_loadu_ps(mask, q[r] + LANES * c), k, s[r]);
+	}
+}
+
+INLINE void four_keys(int nr, enum dtype type, int32_t dim, const uint8_t *const rows[4], const float *const q[FEW],
+                      __m256 s[FEW])
+{
+	__m256 a[FEW], b[FEW];
+
+	row_chains(nr, type, dim, rows[0], q, a);
+	row_chains(nr, type, dim, rows[1], q, b);
+	UNROLL for (int r = 0; r < nr; r++)
+		s[r] = add2(a[r], b[r]);
+	row_chains(nr, type, dim, rows[2], q, a);
+	row_chains(nr, type, dim, rows[3], q, b);
+	UNROLL for (int r = 0; r < nr; r++)
+		s[r] = add4(s[r], add2(a[r], b[r]));
+}
+
+/* Scores of a few queries from the rows; meanwhile the block's values are fetched. */
+INLINE void few_scores(int nr, enum dtype type, int32_t dim, const struct block *b, const float *const q[FEW],
+                       float p[RUN][KEYS])
+{
+	size_t row_bytes = b->sp->row_bytes;
+	int32_t k = 0;
+
+	ROLLED do {
+		const uint8_t *rows[8];
+		__m256 lo[FEW], hi[FEW];
+
+		for (int i = 0; i < 8; i++) {
+			size_t off = b->off[k + i < b->n ? k + i : b->n - 1];
+
+			rows[i] = b->sp->k + off;
+			fetch(b->sp->v + off, row_bytes);
+		}
+		four_keys(nr, type, dim, rows, q, lo);
+		four_keys(nr, type, dim, rows + 4, q, hi);
+		UNROLL for (int r = 0; r < nr; r++)
+			_mm256_store_ps(p[r] + k, add8(lo[r], hi[r]));
+	} while ((k += 8) < b->n);
+}
+
+/* One chain of dimensions l, l + 8, ... for nr queries and 32 keys. */
+INLINE void key_chain(int nr, int32_t dim, const float *keys, const float *const *q, int32_t l, __m512 s[RUN][2])
+{
+	UNROLL for (int r = 0; r < nr; r++)
+		s[r][0] = s[r][1] = _mm512_setzero_ps();
+	UNROLL for (int32_t j = l; j < dim; j += LANES) {
+		__m512 k0 = _mm512_loadu_ps(keys + (size_t)j * KEYS), k1 = _mm512_loadu_ps(keys + (size_t)j * KEYS + 16);
+
 		UNROLL for (int r = 0; r < nr; r++) {
 			__m512 v = _mm512_set1_ps(q[r][j]);
 
-			UNROLL for (int i = 0; i < 4; i++)
-				s[r][i] = _mm512_fmadd_ps(v, k[i], s[r][i]);
+			s[r][0] = _mm512_fmadd_ps(v, k0, s[r][0]);
+			s[r][1] = _mm512_fmadd_ps(v, k1, s[r][1]);
 		}
 	}
 }
 
-/* The same scores, the same operations in the same order, straight from the rows: with FEW queries the way through
- * memory costs more than it saves.  32 keys at a time, or the chains would be too few to keep the units busy. */
-INLINE void few_scores(int nr, int half, const struct attn_tile *t, int32_t kb, int32_t n, const float *const *q,
-                       __m512 out[RUN][4])
+/* Chains l .. l + 3. */
+INLINE void four_chains(int nr, int32_t dim, const float *keys, const float *const *q, int32_t l, __m512 s[RUN][2])
 {
-	size_t row_bytes = (size_t)t->head_dim * (half ? 2 : 4);
-	const char *ahead = (const char *)t->v + (size_t)kb * row_bytes;
+	__m512 a[RUN][2], b[RUN][2];
 
-	UNROLL for (int k = 0; k < 4; k += 2) {
-		const uint8_t *rows[2][16];
-		__m512 s[RUN][2], d[2][8];
-		int32_t j = 0;
-
-		UNROLL for (int r = 0; r < nr; r++)
-			s[r][0] = s[r][1] = _mm512_setzero_ps();
-		key_rows(rows[0], t, row_bytes, kb, 16 * k, n);
-		key_rows(rows[1], t, row_bytes, kb, 16 * k + 16, n);
-		for (; j + STEP(half) <= t->head_dim; j += STEP(half), ahead += 8 * LINE) {
-			UNROLL for (int i = 0; i < 8; i++)
-				_mm_prefetch(ahead + i * LINE, _MM_HINT_T0);
-			transpose(half, d[0], rows[0], j);
-			transpose(half, d[1], rows[1], j);
-			UNROLL for (int i = 0; i < 8; i++)
-				UNROLL for (int r = 0; r < nr; r++) {
-					if (i >= STEP(half))
-						break;
-					__m512 v = _mm512_set1_ps(q[r][j + i]);
-
-					s[r][0] = _mm512_fmadd_ps(v, d[0][i], s[r][0]);
-					s[r][1] = _mm512_fmadd_ps(v, d[1][i], s[r][1]);
-				}
-		}
-		for (; j < t->head_dim; j++) {
-			d[0][0] = one_dimension(half, rows[0], j);
-			d[1][0] = one_dimension(half, rows[1], j);
-			UNROLL for (int r = 0; r < nr; r++) {
-				s[r][0] = _mm512_fmadd_ps(_mm512_set1_ps(q[r][j]), d[0][0], s[r][0]);
-				s[r][1] = _mm512_fmadd_ps(_mm512_set1_ps(q[r][j]), d[1][0], s[r][1]);
-			}
-		}
-		UNROLL for (int r = 0; r < nr; r++) {
-			out[r][k] = s[r][0];
-			out[r][k + 1] = s[r][1];
-		}
-	}
+	key_chain(nr, dim, keys, q, l, a);
+	key_chain(nr, dim, keys, q, l + 2, b);
+	UNROLL for (int r = 0; r < nr; r++)
+		UNROLL for (int i = 0; i < 2; i++)
+			s[r][i] = _mm512_add_ps(a[r][i], b[r][i]);
+	key_chain(nr, dim, keys, q, l + 1, a);
+	key_chain(nr, dim, keys, q, l + 3, b);
+	UNROLL for (int r = 0; r < nr; r++)
+		UNROLL for (int i = 0; i < 2; i++)
+			s[r][i] = _mm512_add_ps(s[r][i], _mm512_add_ps(a[r][i], b[r][i]));
 }
 
-/* p[k] = exp(score - m) of the n keys seen; returns what the old sums must be multiplied with. */
-INLINE float softmax_step(const struct block *b, struct attn_state *st, __m512 s[4], float p[KEYS])
+/* Scores of many queries from transposed keys. */
+INLINE void many_scores(int nr, int32_t dim, const struct block *b, const float *const *q, float p[RUN][KEYS])
+{
+	int32_t k = 0;
+
+	ROLLED do {
+		__m512 lo[RUN][2], hi[RUN][2];
+
+		four_chains(nr, dim, b->sp->keys + k, q, 0, lo);
+		four_chains(nr, dim, b->sp->keys + k, q, 4, hi);
+		UNROLL for (int r = 0; r < nr; r++)
+			UNROLL for (int i = 0; i < 2; i++)
+				_mm512_store_ps(p[r] + k + 16 * i, _mm512_add_ps(lo[r][i], hi[r][i]));
+	} while ((k += 32) < b->n);
+}
+
+/* ---- softmax and values ---- */
+
+/* Sums in p -> 2^(score - m), also of the keys that are not seen: 0.  Returns what the old sums are multiplied with. */
+INLINE float softmax_step(const struct block *b, struct attn_state *st, float p[KEYS], float *score)
 {
 	const __m512 none = _mm512_set1_ps(-INFINITY);
-	__m512 scale = _mm512_set1_ps(b->scale), m;
+	__m512 scale = _mm512_set1_ps(b->sp->scale), s[4], m;
 	float old = st->m, max, fix;
 
 	UNROLL for (int i = 0; i < 4; i++) {
-		__mmask16 seen = b->n <= 16 * i ? 0 : lanes(b->n - 16 * i);
+		__mmask16 seen = avx512_lanes(b->n - 16 * i);
 
-		s[i] = _mm512_mask_mul_ps(none, seen, s[i], scale);
+		s[i] = _mm512_mask_mul_ps(none, seen, _mm512_maskz_loadu_ps(seen, p + 16 * i), scale);
+		if (score)
+			_mm512_mask_storeu_ps(score + b->kb + 16 * i, seen, s[i]);
 	}
 	max = _mm512_reduce_max_ps(_mm512_max_ps(_mm512_max_ps(s[0], s[1]), _mm512_max_ps(s[2], s[3])));
 	max = max > old ? max : old;
 	m = _mm512_set1_ps(max);
 	UNROLL for (int i = 0; i < 4; i++) {
-		s[i] = avx512_exp(_mm512_sub_ps(s[i], m));
-		_mm512_storeu_ps(p + 16 * i, s[i]);
+		s[i] = avx512_exp2(_mm512_sub_ps(s[i], m));
+		_mm512_store_ps(p + 16 * i, s[i]);
 	}
-	fix = old > -INFINITY ? _mm512_cvtss_f32(avx512_exp(_mm512_set1_ps(old - max))) : 0;
+	/* Late blocks seldom hold a new maximum. */
+	fix = max == old ? 1 : old > -INFINITY ? _mm512_cvtss_f32(avx512_exp2(_mm512_set1_ps(old - max))) : 0;
 	st->m = max;
-	/* Unseen keys weigh exp(-inf) = 0. */
 	st->l = st->l * fix + _mm512_reduce_add_ps(_mm512_add_ps(_mm512_add_ps(s[0], s[1]), _mm512_add_ps(s[2], s[3])));
 	return fix;
 }
 
-/* nv vectors of dimensions from j: acc = acc * fix + sum over keys of p * v. */
-INLINE void run_values(int nr, int nv, int half, const struct block *b, struct attn_state *st, float p[RUN][KEYS],
-                       const float fix[RUN], int32_t j, __mmask16 mask)
+/* nv vectors of dimensions from j: acc = acc * fix + sum over keys of p * v.  Rows at off are read, those 64 further on
+ * in the plane at next are fetched. */
+INLINE void run_values(int nr, int nv, enum dtype type, const uint8_t *v, const size_t *off, int32_t n, const uint8_t *next,
+                       struct attn_state *st, float p[RUN][KEYS], const float fix[RUN], int32_t j, __mmask16 mask)
 {
 	__m512 acc[RUN][4];
-	const uint8_t *v = b->v + (size_t)j * (half ? 2 : 4);
+	size_t part = type == DT_F32 ? 4 : type == DT_Q8_0 ? 1 : 2, from = part * (size_t)j;
 
 	UNROLL for (int r = 0; r < nr; r++)
 		UNROLL for (int i = 0; i < nv; i++)
 			acc[r][i] = _mm512_mul_ps(_mm512_maskz_loadu_ps(mask, st[r].acc + j + 16 * i), _mm512_set1_ps(fix[r]));
-	for (int32_t k = 0; k < b->n; k++, v += b->v_stride) {
+	for (int32_t k = 0; k < n; k++) {
+		const uint8_t *row = v + off[k];
 		__m512 x[4];
 
-		if (b->next)
-			UNROLL for (int i = 0; i < nv; i += half ? 2 : 1)
-				_mm_prefetch(b->next + (v - b->v) + i * (half ? LINE / 2 : LINE), _MM_HINT_T0);
+		if (next)
+			fetch(next + off[KEYS + k] + from, part * 16 * (size_t)nv);
 		UNROLL for (int i = 0; i < nv; i++)
-			x[i] = value16(v + i * (half ? 32 : 64), half, mask);
+			x[i] = row16(type, row, j + 16 * i, mask);
 		UNROLL for (int r = 0; r < nr; r++) {
 			__m512 w = _mm512_set1_ps(p[r][k]);
 
@@ -316,110 +434,147 @@ INLINE void run_values(int nr, int nv, int half, const struct block *b, struct a
 			_mm512_mask_storeu_ps(st[r].acc + j + 16 * i, mask, acc[r][i]);
 }
 
-INLINE void run_finish(int nr, int half, const struct block *b, struct attn_state *st, __m512 s[RUN][4])
+INLINE void run_finish(int nr, enum dtype type, int32_t dim, const struct block *b, const uint8_t *v, const size_t *off,
+                       const uint8_t *next, struct attn_state *st, float p[RUN][KEYS])
 {
-	float p[RUN][KEYS], fix[RUN];
+	float fix[RUN];
 	int32_t j = 0;
 
 	UNROLL for (int r = 0; r < nr; r++)
-		fix[r] = softmax_step(b, st + r, s[r], p[r]);
-	for (; j + 64 <= b->dim; j += 64)
-		run_values(nr, 4, half, b, st, p, fix, j, 0xffff);
-	for (; j < b->dim; j += 16)
-		run_values(nr, 1, half, b, st, p, fix, j, lanes(b->dim - j));
+		fix[r] = softmax_step(b, st + r, p[r], b->score ? b->score[r] : NULL);
+	for (; j + 64 <= dim; j += 64)
+		run_values(nr, 4, type, v, off, b->n, next, st, p, fix, j, 0xffff);
+	for (; j < dim; j += 16)
+		run_values(nr, 1, type, v, off, b->n, next, st, p, fix, j, avx512_lanes(dim - j));
 }
 
-INLINE void run_many(int nr, int half, const struct block *b, const float *const *q, struct attn_state *st)
+/* ---- instances: a few queries of each type, many on floats; heads of 64 and of any other size ---- */
+
+INLINE void run_few(int nr, enum dtype type, int32_t dim, const struct block *b, const float *const *qs,
+                    struct attn_state *st)
 {
-	__m512 s[RUN][4];
+	float p[RUN][KEYS] __attribute__((aligned(64)));
+	const float *q[FEW];
 
-	run_scores(nr, b, q, s);
-	run_finish(nr, half, b, st, s);
+	UNROLL for (int r = 0; r < nr; r++)
+		q[r] = qs[r];
+	few_scores(nr, type, dim, b, q, p);
+	run_finish(nr, type, dim, b, b->sp->v, b->off, b->sp->k, st, p);
 }
 
-INLINE void run_few(int nr, int half, const struct attn_tile *t, int32_t kb, int32_t n, const struct block *b,
-                    const float *const *q, struct attn_state *st)
+INLINE void run_many(int nr, int32_t dim, const struct block *b, const float *const *q, const size_t *off,
+                     struct attn_state *st)
 {
-	__m512 s[RUN][4];
+	float p[RUN][KEYS] __attribute__((aligned(64)));
 
-	few_scores(nr, half, t, kb, n, q, s);
-	run_finish(nr, half, b, st, s);
+	many_scores(nr, dim, b, q, p);
+	run_finish(nr, DT_F32, dim, b, (const uint8_t *)b->sp->values, off, NULL, st, p);
 }
 
-/* Instances: the values are halves or floats, up to six queries. */
-#define MANY(nr, half) static void many_##nr##_##half(const struct block *b, const float *const *q, struct attn_state *st) \
-	{ run_many(nr, half, b, q, st); }
-#define FEW(nr, half) static void few_##nr##_##half(const struct attn_tile *t, int32_t kb, int32_t n, \
-	const struct block *b, const float *const *q, struct attn_state *st) { run_few(nr, half, t, kb, n, b, q, st); }
-MANY(1, 0) MANY(2, 0) MANY(3, 0) MANY(4, 0) MANY(5, 0) MANY(6, 0)
-MANY(1, 1) MANY(2, 1) MANY(3, 1) MANY(4, 1) MANY(5, 1) MANY(6, 1)
-FEW(1, 0) FEW(2, 0) FEW(3, 0)
-FEW(1, 1) FEW(2, 1) FEW(3, 1)
+typedef void few_fn(int32_t dim, const struct block *, const float *const *, struct attn_state *);
+typedef void many_fn(int32_t dim, const struct block *, const float *const *, const size_t *, struct attn_state *);
 
-typedef void many_fn(const struct block *, const float *const *, struct attn_state *);
-typedef void few_fn(const struct attn_tile *, int32_t, int32_t, const struct block *, const float *const *,
-                    struct attn_state *);
-static many_fn *const many[2][RUN] = {
-	{ many_1_0, many_2_0, many_3_0, many_4_0, many_5_0, many_6_0 },
-	{ many_1_1, many_2_1, many_3_1, many_4_1, many_5_1, many_6_1 },
+#define FEW_FN(nr, type) static void few_##nr##_##type(int32_t dim, const struct block *b, const float *const *q, \
+	struct attn_state *st) \
+	{ if (dim == 64) run_few(nr, DT_##type, 64, b, q, st); else run_few(nr, DT_##type, dim, b, q, st); }
+#define FEW_OF(type) FEW_FN(1, type) FEW_FN(2, type) FEW_FN(3, type) FEW_FN(4, type)
+#define MANY_FN(nr) static void many_##nr(int32_t dim, const struct block *b, const float *const *q, const size_t *off, \
+	struct attn_state *st) \
+	{ if (dim == 64) run_many(nr, 64, b, q, off, st); else run_many(nr, dim, b, q, off, st); }
+FEW_OF(F32) FEW_OF(F16) FEW_OF(BF16) FEW_OF(Q8_0)
+MANY_FN(1) MANY_FN(2) MANY_FN(3) MANY_FN(4) MANY_FN(5) MANY_FN(6)
+
+static few_fn *const few[4][FEW] = {
+	{ few_1_F32, few_2_F32, few_3_F32, few_4_F32 },
+	{ few_1_F16, few_2_F16, few_3_F16, few_4_F16 },
+	{ few_1_BF16, few_2_BF16, few_3_BF16, few_4_BF16 },
+	{ few_1_Q8_0, few_2_Q8_0, few_3_Q8_0, few_4_Q8_0 },
 };
-static few_fn *const few[2][FEWEST] = {
-	{ few_1_0, few_2_0, few_3_0 },
-	{ few_1_1, few_2_1, few_3_1 },
-};
+static many_fn *const many[RUN] = { many_1, many_2, many_3, many_4, many_5, many_6 };
 
-static int32_t keys_seen(const struct attn_tile *t, int32_t r, int32_t kb, int32_t n)
+static int32_t keys_seen(const struct attn_tile *t, int32_t r, int32_t k, int32_t n)
 {
-	return t->limit[r] - kb < n ? t->limit[r] - kb : n;
+	return t->limit[r] - k < n ? t->limit[r] - k : n;
+}
+
+/* Length of the run of queries from r on that see as many keys as it. */
+static int run_length(const struct attn_tile *t, int32_t r, int32_t k, int32_t n, int most)
+{
+	int32_t seen = keys_seen(t, r, k, n);
+	int nr = 1;
+
+	while (nr < most && r + nr < t->n_q && keys_seen(t, r + nr, k, n) == seen)
+		nr++;
+	return nr;
+}
+
+static void block_few(const struct attn_tile *t, struct block *b, int32_t first, int32_t k)
+{
+	int type = t->kv_type == DT_F32 ? 0 : t->kv_type == DT_F16 ? 1 : t->kv_type == DT_BF16 ? 2 : 3;
+	int32_t n = b->n;
+
+	for (int32_t r = first; r < t->n_q;) {
+		int nr = run_length(t, r, k, n, FEW);
+
+		b->n = keys_seen(t, r, k, n);
+		b->score = t->score ? t->score + r : NULL;
+		few[type][nr - 1](t->head_dim, b, t->q + r, t->st + r);
+		r += nr;
+	}
+}
+
+static void block_many(const struct attn_tile *t, struct block *b, int32_t first, int32_t k)
+{
+	const struct span *sp = b->sp;
+	size_t off[KEYS], stride = round16(t->head_dim) * sizeof(float);
+	int32_t n = b->n;
+
+	keys_transpose(t, b);
+	rows_convert(t->kv_type, sp->values, sp->v, b->off, n, t->head_dim, sp->k);
+	for (size_t i = 0; i < KEYS; i++)
+		off[i] = i * stride;
+	for (int32_t r = first; r < t->n_q;) {
+		int nr = run_length(t, r, k, n, RUN);
+
+		b->n = keys_seen(t, r, k, n);
+		b->score = t->score ? t->score + r : NULL;
+		many[nr - 1](t->head_dim, b, t->q + r, off, t->st + r);
+		r += nr;
+	}
 }
 
 void avx512_attn(const struct attn_tile *t)
 {
-	float *keys = t->scratch, *values = keys + KEYS * round16(t->head_dim);
-	int32_t first = 0;
+	size_t *off = (size_t *)(void *)t->scratch, row_bytes = (size_t)dtype_bytes(t->kv_type, (uint64_t)t->head_dim);
+	struct span sp = {
+		.k = t->k, .v = t->v, .off = off, .row_bytes = row_bytes, .scale = t->scale * 1.44269504088896341f,
+	};
+	int32_t n_keys = t->k1 - t->k0, first = 0;
 
+	sp.keys = t->scratch + (ATTN_SPAN + KEYS) * sizeof(size_t) / sizeof(float);
+	sp.values = sp.keys + KEYS * round16(t->head_dim);
+	for (int32_t i = 0; i < n_keys; i++)
+		off[i] = attn_row(t, t->k0 + i) * row_bytes;
+	/* The next span's rows, where they are known without looking. */
+	for (int32_t i = n_keys; i < n_keys + KEYS; i++)
+		off[i] = t->rows ? off[n_keys - 1] : off[n_keys - 1] + (size_t)(i - n_keys + 1) * row_bytes;
 	for (int32_t r = 0; r < t->n_q; r++) {
 		t->st[r].m = -INFINITY;
 		t->st[r].l = 0;
 		memset(t->st[r].acc, 0, (size_t)t->head_dim * sizeof(float));
 	}
-	for (int32_t kb = t->k0; kb < t->k1; kb += KEYS) {
-		int half = t->kv_type == DT_F16;
-		int32_t n = t->k1 - kb < KEYS ? t->k1 - kb : KEYS;
-		struct block b = {
-			.keys = keys, .dim = t->head_dim, .scale = t->scale, .v_stride = (size_t)t->head_dim * (half ? 2 : 4),
-		};
+	for (int32_t k = t->k0; k < t->k1; k += KEYS) {
+		struct block b = { .sp = &sp, .off = off + (k - t->k0), .kb = k - t->k0 };
 
-		while (first < t->n_q && t->limit[first] <= kb)
+		while (first < t->n_q && t->limit[first] <= k)
 			first++;
 		if (first == t->n_q)
 			return;
-		n = keys_seen(t, t->n_q - 1, kb, n);
-		b.v = (const uint8_t *)t->v + (size_t)kb * b.v_stride;
-		b.next = (const char *)t->k + (size_t)(kb + KEYS) * b.v_stride;
-		if (t->n_q - first <= FEWEST && keys_seen(t, first, kb, n) == n) {
-			b.n = n;
-			few[half][t->n_q - first - 1](t, kb, n, &b, t->q + first, t->st + first);
-			continue;
-		}
-		keys_transpose(keys, t, kb, n);
-		if (half && t->n_q - first >= SHARE) {
-			values_convert(values, t, kb, n);
-			b.v = (const uint8_t *)values;
-			b.v_stride = round16(t->head_dim) * sizeof(float);
-			b.next = NULL;
-			half = 0;
-		}
-		for (int32_t r = first; r < t->n_q;) {
-			int nr = 1;
-
-			b.n = keys_seen(t, r, kb, n);
-			while (nr < RUN && r + nr < t->n_q && keys_seen(t, r + nr, kb, n) == b.n)
-				nr++;
-			many[half][nr - 1](&b, t->q + r, t->st + r);
-			b.next = NULL;
-			r += nr;
-		}
+		b.n = keys_seen(t, t->n_q - 1, k, t->k1 - k < KEYS ? t->k1 - k : KEYS);
+		if (t->n_q - first <= FEWEST)
+			block_few(t, &b, first, k);
+		else
+			block_many(t, &b, first, k);
 	}
 }
 
@@ -427,13 +582,13 @@ void avx512_attn_merge(struct attn_state *a, const struct attn_state *b, int32_t
 {
 	float m = a->m > b->m ? a->m : b->m;
 	/* An empty state weighs nothing; exp(-inf - -inf) would be NaN. */
-	float fa = a->m > -INFINITY ? _mm512_cvtss_f32(avx512_exp(_mm512_set1_ps(a->m - m))) : 0;
-	float fb = b->m > -INFINITY ? _mm512_cvtss_f32(avx512_exp(_mm512_set1_ps(b->m - m))) : 0;
+	float fa = a->m > -INFINITY ? _mm512_cvtss_f32(avx512_exp2(_mm512_set1_ps(a->m - m))) : 0;
+	float fb = b->m > -INFINITY ? _mm512_cvtss_f32(avx512_exp2(_mm512_set1_ps(b->m - m))) : 0;
 
 	a->m = m;
 	a->l = a->l * fa + b->l * fb;
 	for (int32_t j = 0; j < head_dim; j += 16) {
-		__mmask16 mask = lanes(head_dim - j);
+		__mmask16 mask = avx512_lanes(head_dim - j);
 		__m512 x = _mm512_mul_ps(_mm512_maskz_loadu_ps(mask, a->acc + j), _mm512_set1_ps(fa));
 
 		x = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(mask, b->acc + j), _mm512_set1_ps(fb), x);

@@ -1,7 +1,9 @@
 /* kernels/cpu_rows.c - the operations that treat every row (token) alone. */
+#include <math.h>
 #include <string.h>
 
 #include "kernels/cpu.h"
+#include "kernels/quant.h"
 
 enum { SMALL_ROWS = 32 << 10 };      /* values that one thread handles faster than two */
 
@@ -118,21 +120,44 @@ void cpu_rope(struct backend *be, struct tensor *out, const struct tensor *x, co
 	cpu_run_rows(&j, rope_task);
 }
 
+void cpu_kv_row(const struct cpu_fns *f, enum dtype type, void *out, const float *x, int32_t n)
+{
+	if (type == DT_F32) {
+		memcpy(out, x, (size_t)n * sizeof *x);
+	} else if (type == DT_F16) {
+		f->to_f16(out, x, n);
+	} else if (type == DT_BF16) {
+		dtype_from_f32(type, out, x, n);
+	} else {
+		struct block_q8_0 *b = out;
+
+		for (; n > 0; n -= 32, x += 32, b++) {
+			int finite = 1;
+
+			for (int i = 0; i < 32; i++)
+				finite &= fabsf(x[i]) <= 65504.0f;
+			if (finite) {
+				dtype_from_f32(type, b, x, 32);
+			} else {
+				b->d = 0x7e00;
+				memset(b->qs, 0, sizeof b->qs);
+			}
+		}
+	}
+}
+
 static void kv_put_task(void *arg, int task, int worker)
 {
 	const struct row_job *j = arg;
-	size_t dim = (size_t)j->head_dim;
+	size_t dim = (size_t)j->head_dim, row = (size_t)dtype_bytes(j->type, dim);
 
 	(void)worker;
 	FOR_TASK_ROWS(i, j, task)
 		for (int32_t h = 0; h < j->heads; h++) {
-			size_t at = ((size_t)h * (size_t)j->cap + (size_t)j->row0 + (size_t)i) * dim;
-			const float *x = j->x + (size_t)i * (size_t)j->cols + (size_t)h * dim;
+			size_t at = ((size_t)h * (size_t)j->cap + (size_t)j->row0 + (size_t)i) * row;
 
-			if (j->type == DT_F32)
-				memcpy((float *)j->plane + at, x, dim * sizeof *x);
-			else
-				j->c->fns->to_f16((uint16_t *)j->plane + at, x, j->head_dim);
+			cpu_kv_row(j->c->fns, j->type, (char *)j->plane + at, j->x + (size_t)i * (size_t)j->cols + (size_t)h * dim,
+			           j->head_dim);
 		}
 }
 
@@ -144,7 +169,11 @@ void cpu_kv_put(struct backend *be, struct tensor *plane, const struct tensor *x
 
 	if (be->failed || !(j.x = cpu_rows_of(be, x, n, 0, "kv_put")))
 		return;
-	if (!plane->data || (plane->type != DT_F16 && plane->type != DT_F32) || n_kv_head <= 0 ||
+	if (plane->type == DT_Q8_0 && plane->cols % 32) {
+		cpu_fail(be, "a q8_0 cache needs heads of a multiple of 32 values, not %d; use --kv-type f16", (int)plane->cols);
+		return;
+	}
+	if (!plane->data || !cpu_kv_type(plane->type) || n_kv_head <= 0 ||
 	    plane->rows % n_kv_head || (int64_t)n_kv_head * plane->cols != x->cols) {
 		cpu_fail(be, "internal: kv_put got a plane of the wrong shape");
 		return;

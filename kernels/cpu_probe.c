@@ -1,0 +1,204 @@
+/* kernels/cpu_probe.c - attention that also tells what it looked at.
+ *
+ * The tokens to look at are taken a tile at a time: the ordinary attention of the tile, which leaves its scores behind,
+ * then for every column the probabilities of the tile's tokens in their order.  So neither tiles nor threads nor the way
+ * a run of tokens is cut into calls change a sum, and the output is that of attention without a probe.
+ *
+ * The rows that hold a share of the probability are found by halving: sums of all that is above a threshold, on a scale of
+ * 1/64 octave, and within that step by their mean. */
+#include <math.h>
+#include <string.h>
+
+#include "kernels/cpu_attn.h"
+
+enum {
+	RANGE = 1024,                /* columns of a task */
+	SMALL_PROBE = 24 << 10,      /* scores that one thread reduces faster than two */
+	STEPS = 64, OCTAVES = 32,    /* of the search for a share */
+};
+#define SCORE_BYTES ((size_t)16 << 20)      /* most memory for scores, while one token needs less */
+
+struct probe_job {
+	const struct attn_job *j;
+	const struct attn_probe *p;
+	int32_t heads;               /* reduced to one row */
+	int32_t ranges, first;       /* ranges of columns that mass is taken of, the first of them in the scores */
+	float *need;                 /* [tokens][n_head] */
+};
+
+int probe_wanted(const struct attn_probe *p, int32_t n)
+{
+	if (!p || (!p->mass && !p->need))
+		return 0;
+	for (int32_t i = 0; i < n; i++)
+		if (p->weight[i] != 0)
+			return 1;
+	return 0;
+}
+
+int probe_check(const struct attn_job *j)
+{
+	const struct attn_probe *p = j->a->probe;
+	const struct tensor *m = p->mass, *need = p->need;
+	int32_t heads = p->whole_layer ? j->a->n_head : j->group, out = p->whole_layer ? 1 : j->a->n_kv_head;
+	int32_t col = 0;
+
+	if (m && (!m->data || m->type != DT_F32 || m->layout != LAYOUT_PLAIN || m->cols < j->rows - p->skip ||
+	          p->mass_row < 0 || p->mass_row > m->rows - out))
+		return cpu_fail(&j->c->base, "internal: a probe of %d rows got a sum of the wrong shape",
+		                (int)(j->rows - p->skip));
+	for (int32_t i = 0; i < j->a->n_part && col < p->skip; i++)
+		col += j->a->part[i].n_rows;
+	if (col != p->skip)
+		return cpu_fail(&j->c->base, "internal: a probe skips %d rows, which are not whole parts", (int)p->skip);
+	if (need && (!need->data || need->type != DT_F32 || need->layout != LAYOUT_PLAIN || need->rows < 1 ||
+	             p->need_col < 0 || p->need_col >= need->cols))
+		return cpu_fail(&j->c->base, "internal: a probe got no place for the width of attention");
+	if (m && heads > PROBE_HEADS)
+		return cpu_fail(&j->c->base, "a probe takes at most %d heads together, not %d; use a policy without one",
+		                PROBE_HEADS, (int)heads);
+	return 0;
+}
+
+/* Columns that token i of the call sees. */
+static int32_t columns_seen(const struct attn_job *j, int32_t i)
+{
+	return j->rows - (j->n - 1 - i);
+}
+
+/* One output row, one range of columns, all tokens of the tile. */
+static void mass_task(void *arg, int task, int worker)
+{
+	const struct probe_job *pj = arg;
+	const struct attn_job *j = pj->j;
+	int32_t row = task / pj->ranges, c0 = task % pj->ranges * RANGE;
+	struct probe_tile t = {
+		.out = (float *)pj->p->mass->data + (size_t)(pj->p->mass_row + row) * (size_t)pj->p->mass->cols + c0,
+		.stride = j->stride, .heads = pj->heads, .reduce = pj->p->reduce,
+	};
+
+	(void)worker;
+	for (int32_t i = j->t0; i < j->t1; i++) {
+		size_t at = (size_t)(i - j->t0) * (size_t)j->a->n_head + (size_t)row * (size_t)pj->heads;
+
+		t.n = min32(RANGE, columns_seen(j, i) - pj->p->skip - c0);
+		t.score = j->score + at * j->stride + pj->first + c0;
+		t.m = j->m + at;
+		t.l = j->l + at;
+		t.weight = pj->p->weight[i];
+		if (t.n > 0)
+			j->c->fns->probe_mass(&t);
+	}
+}
+
+/* The fewest of n probabilities whose sum reaches the share. */
+static float rows_holding(const struct cpu_fns *f, const float *p, int32_t n, float share)
+{
+	int32_t low = -1, high = OCTAVES * STEPS, count_low = 0, count_high, count;
+	float sum_low = 0, sum_high, sum;
+
+	f->probe_above(p, n, exp2f(-OCTAVES), &sum_high, &count_high);
+	if (!(sum_high >= share))
+		return (float)n;
+	while (high - low > 1) {
+		int32_t mid = low + (high - low) / 2;
+
+		f->probe_above(p, n, exp2f(-(float)mid / STEPS), &sum, &count);
+		if (sum >= share) {
+			high = mid;
+			sum_high = sum;
+			count_high = count;
+		} else {
+			low = mid;
+			sum_low = sum;
+			count_low = count;
+		}
+	}
+	/* Those between the two thresholds are equal but for the step; the margin is for the sums' rounding. */
+	if (count_high > count_low) {
+		float mean = (sum_high - sum_low) / (float)(count_high - count_low);
+		float more = ceilf((share - sum_low) / mean - 1e-3f);
+
+		return fminf((float)count_high, (float)count_low + fmaxf(more, 1));
+	}
+	return (float)count_high;
+}
+
+/* One (token, head); its scores become probabilities, which is why this comes last. */
+static void need_task(void *arg, int task, int worker)
+{
+	const struct probe_job *pj = arg;
+	const struct attn_job *j = pj->j;
+	int32_t n = columns_seen(j, j->t0 + task / j->a->n_head);
+	float *p = j->score + (size_t)task * j->stride;
+
+	(void)worker;
+	j->c->fns->probe_share(p, p, n, j->m[task], j->l[task]);
+	pj->need[task] = rows_holding(j->c->fns, p, n, pj->p->share);
+}
+
+static void run_tasks(struct probe_job *pj, pool_fn *fn, int32_t n, int small)
+{
+	if (small)
+		for (int32_t t = 0; t < n; t++)
+			fn(pj, t, 0);
+	else
+		pool_run(pj->j->c->pool, fn, pj, n);
+}
+
+/* What the tile's tokens looked at. */
+static void probe_tile(const struct attn_job *j, float *need)
+{
+	const struct attn_probe *p = j->a->probe;
+	int32_t heads = p->whole_layer ? j->a->n_head : j->group, all = (j->t1 - j->t0) * j->a->n_head;
+	int32_t cols = j->rows - p->skip;
+	struct probe_job pj = {
+		.j = j, .p = p, .heads = heads, .ranges = ceil_div(cols, RANGE), .first = p->skip - j->first, .need = need,
+	};
+	double sum = 0;
+
+	if (p->mass)
+		run_tasks(&pj, mass_task, j->a->n_head / heads * pj.ranges, (double)all * cols < SMALL_PROBE);
+	if (!p->need)
+		return;
+	run_tasks(&pj, need_task, all, (double)all * j->rows < SMALL_PROBE / 8);
+	for (int32_t i = 0; i < all; i++)
+		sum += need[i];
+	((float *)p->need->data)[p->need_col] += (float)sum;
+}
+
+void probe_run(struct attn_job *j)
+{
+	struct cpu *c = j->c;
+	const float *weight = j->a->probe->weight;
+	size_t heads = (size_t)j->a->n_head, row, small, scores;
+	int32_t most;
+	float *need;
+
+	j->first = j->a->probe->need ? 0 : j->a->probe->skip;
+	j->stride = ((size_t)(j->rows - j->first) + 16) & ~(size_t)15;
+	row = heads * j->stride * sizeof(float);
+	most = j->group < TILE_QUERIES ? TILE_QUERIES / j->group : 1;
+	if ((size_t)most > SCORE_BYTES / row)
+		most = row < SCORE_BYTES ? (int32_t)(SCORE_BYTES / row) : 1;
+	most = min32(most, j->n);
+	small = align64((size_t)most * heads * sizeof(float));
+	scores = align64((size_t)most * row);
+	if (cpu_buffer_grow(c, &c->probe, scores + 3 * small) < 0)
+		return;
+	need = (float *)((char *)c->probe.p + scores + 2 * small);
+	for (int32_t i = 0; i < j->n;) {
+		int32_t to = i + 1, look = weight[i] != 0;
+
+		while (to < j->n && (weight[to] != 0) == look && (!look || to - i < most))
+			to++;
+		j->score = look ? c->probe.p : NULL;
+		j->m = (float *)((char *)c->probe.p + scores);
+		j->l = (float *)((char *)c->probe.p + scores + small);
+		if (attn_run(j, i, to) < 0)
+			return;
+		if (look)
+			probe_tile(j, need);
+		i = to;
+	}
+}
