@@ -765,11 +765,30 @@ static void help_command(const struct options *o, struct str *out)
 	help_rows(out, o->command, 0);
 }
 
+/* The engine's own lines, broken where they are too long: what a name or a setting means goes on below its meaning. */
+static void help_kv(struct str *out)
+{
+	struct str text = {0};
+
+	str_adds(out, "--kv NAME or --kv NAME:KEY=VALUE,... with these names, keys and defaults:\n\n");
+	kv_policy_help(&text);
+	for (char *line = text.p; line && *line; ) {
+		size_t n = strcspn(line, "\n"), lead = strspn(line, " "), name = strcspn(line + lead, " ") + lead;
+		size_t meaning = name + strspn(line + name, " "), indent = lead > 2 ? 22 : 15;
+		char *next = line + n + (line[n] != 0);
+
+		line[n] = 0;
+		str_addf(out, "%.*s%*s", (int)name, line, name < indent ? (int)(indent - name) : 1, "");
+		help_text(out, indent, line + meaning);
+		line = next;
+	}
+	str_free(&text);
+}
+
 void options_help(const struct options *o, struct str *out)
 {
 	if (o->help_kv || (o->command == CMD_CHAT && o->n_file == 1 && !strcmp(o->file[0], "kv"))) {
-		str_adds(out, "--kv NAME or --kv NAME:KEY=VALUE,... with these names, keys and defaults:\n\n");
-		kv_policy_help(out);
+		help_kv(out);
 		return;
 	}
 	if (o->command != CMD_CHAT) {

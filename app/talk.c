@@ -67,34 +67,33 @@ int talk_open(struct talk *t, const struct options *o, struct err *e)
 int32_t talk_policy(struct talk *t, const char *where, const char *text, struct err *e)
 {
 	struct options o = *t->o;
-	struct timeline *tl = NULL;
-	struct timeline_stats st;
 	struct err why = {0};
+	size_t had, left = 0;
 
 	if (kv_policy_check(text, &why) < 0)
 		return err_set(e, ERR_USAGE, "%s: %.300s", where, why.msg);
-	timeline_stats(t->tl, &st);
-	o.kv = text;
-	if (timeline_open_for(&tl, t->engine, &o, o.ctx, &why) < 0) {
-		if (why.code != ERR_FIT)
-			return err_set(e, why.code, "%s", why.msg);
+	timeline_tokens(t->tl, &had);
+	if (timeline_switch_kv(t->tl, text, &why) == 0) {
+		timeline_tokens(t->tl, &left);
+	} else if (why.code != ERR_FIT) {
+		return err_set(e, why.code, "%s", why.msg);
+	} else {
 		/* Not both caches at once: the old one goes first, and comes back, empty, if the new one cannot be had alone. */
 		timeline_close(t->tl);
 		t->tl = NULL;
-		if (timeline_open_for(&tl, t->engine, &o, o.ctx, e) < 0) {
+		t->pinned = -1;
+		o.kv = text;
+		if (timeline_open_for(&t->tl, t->engine, &o, o.ctx, e) < 0) {
 			o.kv = t->kv ? t->kv : t->o->kv;
-			t->pinned = -1;
 			timeline_open_for(&t->tl, t->engine, &o, o.ctx, &why);
 			return -1;
 		}
 	}
-	timeline_close(t->tl);
-	t->tl = tl;
 	t->pinned = -1;
 	t->outgrown = 0;
 	free(t->kv);
 	t->kv = xstrndup(text, strlen(text));
-	return st.n_tokens;
+	return (int32_t)(had - left);
 }
 
 static void message_free(struct message *m)
