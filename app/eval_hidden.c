@@ -30,8 +30,8 @@ static int build_passkey(const struct material *m, struct rng r, int32_t units, 
 		if (k < units)
 			str_addf(&s->prompt, "%s ", m->all.w[rng_below(&r, (uint32_t)m->all.n)]);
 	}
-	str_adds(&s->prompt, "\n\nWhat is the pass key?");
-	str_adds(&s->head, "The pass key is");
+	str_adds(&s->prompt, "\n\nWhich number is the pass key in the text above?");
+	str_adds(&s->head, "The pass key in the text above is the number");
 	return 0;
 }
 

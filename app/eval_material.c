@@ -59,8 +59,8 @@ static void split_lines(char *text, struct words *out)
 
 		if (end)
 			*end = 0;
-		if (n && p[n - 1] == '\r')
-			p[n - 1] = 0;
+		while (n && (p[n - 1] == '\r' || p[n - 1] == ' '))
+			p[--n] = 0;
 		if (*p)
 			words_add(out, p);
 		p = end ? end + 1 : NULL;
@@ -247,6 +247,38 @@ static void take_squad(struct questions *l, struct jv root)
 	}
 }
 
+static int same_value(struct jv a, struct jv b)
+{
+	return a.p && b.p && a.end - a.p == b.end - b.p && !memcmp(a.p, b.p, (size_t)(a.end - a.p));
+}
+
+/* Is there a pair in this list (context or facts) that begins with this title? */
+static int names_title(struct jv pairs, struct jv title)
+{
+	struct jv pair = {0};
+
+	while (jv_next(pairs, &pair, NULL)) {
+		struct jv first = {0};
+		if (jv_next(pair, &first, NULL) && same_value(first, title))
+			return 1;
+	}
+	return 0;
+}
+
+/* Are all documents that support the answer among the question's own? */
+static int all_there(struct jv item)
+{
+	struct jv facts = jv_get(item, "supporting_facts"), context = jv_get(item, "context"), fact = {0};
+	int n = 0;
+
+	for (; jv_next(facts, &fact, NULL); n++) {
+		struct jv title = {0};
+		if (!jv_next(fact, &title, NULL) || !names_title(context, title))
+			return 0;
+	}
+	return n > 0;
+}
+
 /* HotpotQA: a question and ten paragraphs, two or so of which hold the answer. */
 static void take_hotpot(struct questions *l, struct jv root)
 {
@@ -256,7 +288,7 @@ static void take_hotpot(struct questions *l, struct jv root)
 		char *text = text_of(jv_get(item, "question")), *answer = text_of(jv_get(item, "answer"));
 		struct question *q;
 
-		if (!text || !answer || !*answer) {
+		if (!text || !answer || !*answer || !all_there(item)) {
 			free(text);
 			free(answer);
 			continue;
@@ -267,21 +299,13 @@ static void take_hotpot(struct questions *l, struct jv root)
 		for (int gold = 1; gold >= 0; gold--) {
 			struct jv para = {0};
 			while (jv_next(jv_get(item, "context"), &para, NULL) && q->n_doc < 16) {
-				struct jv title = {0}, lines, fact = {0}, line = {0};
+				struct jv title = {0}, lines, line = {0};
 				struct str s = {0};
-				int supports = 0;
 
 				if (!jv_next(para, &title, NULL))
 					continue;
 				lines = title;
-				if (!jv_next(para, &lines, NULL))
-					continue;
-				while (jv_next(jv_get(item, "supporting_facts"), &fact, NULL)) {
-					struct jv name = {0};
-					supports |= jv_next(fact, &name, NULL) && name.end - name.p == title.end - title.p &&
-					            !memcmp(name.p, title.p, (size_t)(title.end - title.p));
-				}
-				if (supports != gold)
+				if (!jv_next(para, &lines, NULL) || names_title(jv_get(item, "supporting_facts"), title) != gold)
 					continue;
 				jv_text(title, &s);
 				str_adds(&s, "\n");

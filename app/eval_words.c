@@ -80,7 +80,7 @@ const char *const eval_adjectives[] = {
 	"various\nluxuriant\nshrill\nspiffy\nguarded\ncolorful\nmisty\nspurious\nfreezing\nglamorous\n"
 	"famous\nnew\ninstinctive\nnasty\nexultant\nseemly\ntawdry\nmaniacal\nwrathful\nshy\nnutritious\n"
 	"idiotic\nworried\nbad\nstupid\nruddy\nwholesale\nnaughty\nthoughtless\nfuturistic\navailable\n"
-	"slimy\ncynical\nfluffy\nplausible\nnasty \ntender\nchangeable\nsmiling\noceanic\nsatisfying\n"
+	"slimy\ncynical\nfluffy\nplausible\nnasty\ntender\nchangeable\nsmiling\noceanic\nsatisfying\n"
 	"steadfast\nugliest\ncrooked\nsubsequent\nfascinated\nwoozy\nteeny\nquickest\nmoldy\nuppity\n"
 	"sable\nhorrible\nsilly\nad hoc\nnumerous\nberserk\nwiry\nknowing\nlazy\nchildlike\nzippy\n"
 	"fearless\npumped\nweak\ntacit\nweary\nrapid\nprecious\nsmoggy\nswift\nlyrical\nsteep\nquack\n"
@@ -100,7 +100,7 @@ const char *const eval_adjectives[] = {
 	"accurate\nludicrous\nsleepy\nenvious\nlavish\nroasted\nthinkable\noverconfident\nroomy\npainful\n"
 	"wee\nobservant\nold-fashioned\ndrunk\nroyal\nlikeable\nadventurous\neager\nobedient\nattractive\n"
 	"x-rated\nspooky\npoised\nrighteous\nexcited\nreal\nabashed\nwomanly\nambitious\nlacking\ntesty\n"
-	"big\ngamy\nearly\nauspicious\nblue-eyed \ndiscreet\nnappy\nvague\nhelpful\nnosy\nperpetual\n"
+	"big\ngamy\nearly\nauspicious\nblue-eyed\ndiscreet\nnappy\nvague\nhelpful\nnosy\nperpetual\n"
 	"disillusioned\noverrated\ngleaming\ntart\nsoft\nagreeable\ntherapeutic\naccessible\npoor\ngifted\n"
 	"old\nhumorous\nflagrant\nmagnificent\nalive\nunderstood\neconomic\nmighty\nablaze\nracial\n"
 	"tasteful\npurple\nbroad\nlean\nlegal\nwitty\nnutty\nicy\nfeigned\nredundant\nadorable\napathetic\n"
@@ -115,7 +115,7 @@ const char *const eval_adjectives[] = {
 	"dirty\nmature\nfaded\ntiresome\nwicked\naverage\npanicky\ndetailed\njuvenile\nscandalous\nsteady\n"
 	"wealthy\ndeep\nsticky\njagged\nwide-eyed\ntasty\ndisgusted\ngarrulous\ngraceful\ntranquil\n"
 	"annoying\nhissing\nnoiseless\nselfish\nonerous\nlopsided\nossified\npenitent\nmalicious\n"
-	"aromatic\nsuccessful\nzany\nevasive\nwet \nnaive\nnice\nuttermost\nbrash\nmuddled\nenergetic\n"
+	"aromatic\nsuccessful\nzany\nevasive\nwet\nnaive\nnice\nuttermost\nbrash\nmuddled\nenergetic\n"
 	"accidental\nsilky\nguiltless\nimportant\ndrab\naware\nskinny\ncareful\nrightful\ntricky\nsore\n"
 	"rich\nblushing\nstale\ndaily\nwatchful\nuncovered\nrough\nfresh\nhushed\nrural\n",
 	NULL

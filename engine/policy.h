@@ -118,9 +118,9 @@ struct policy_def {
 	int32_t (*rewind)(struct policy *, int32_t n);
 	/* Planes in which row r is token r, rotated at position r, as long as tokens are only read; NULL: there are none. */
 	struct kv *(*planes)(struct policy *);
-	/* Swap planes with those of another policy, which hold n tokens; returns how many of them it can go on from, like
-	 * rewind.  There where planes is. */
-	int32_t (*adopt)(struct policy *, struct kv *other, int32_t n);
+	/* Swap planes with those of another policy, which hold n tokens.  rewind() comes before the next call, because what these
+	 * tokens looked at was not seen.  There where planes is. */
+	void (*adopt)(struct policy *, struct kv *other, int32_t n);
 	/* The first n tokens are pinned from now on: returns how many tokens it still has, or -1 (ERR_FIT).  May be NULL. */
 	int32_t (*pin)(struct policy *, int32_t n, struct err *);
 	/* Bytes of cached rows, and of copies that are scanned, that one token reads with pos tokens before it; decode: it is

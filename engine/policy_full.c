@@ -62,14 +62,13 @@ static struct kv *full_planes(struct policy *p)
 	return &f->kv;
 }
 
-static int32_t full_adopt(struct policy *p, struct kv *other, int32_t n)
+static void full_adopt(struct policy *p, struct kv *other, int32_t n)
 {
 	struct full *f = p->state;
 	struct kv mine = f->kv;
 
 	f->kv = *other;
 	*other = mine;
-	return n;
 }
 
 static const struct param full_params[] = { { .key = NULL } };

@@ -102,20 +102,19 @@ static struct kv *list_planes(struct policy *p)
 	return &f->kv;
 }
 
-static int32_t list_adopt(struct policy *p, struct kv *other, int32_t n)
+static void list_adopt(struct policy *p, struct kv *other, int32_t n)
 {
 	struct list *f = p->state;
 	struct kv mine = f->kv;
 
 	f->kv = *other;
 	*other = mine;
-	/* As if they were read now, but for what their queries would have looked at: rewind() knows what that takes. */
+	/* As if they were read now, but for what their queries would have looked at. */
 	for (int32_t row = 0, m; row < n && f->sel.ops->note; row += m) {
 		m = n - row < p->chunk ? n - row : p->chunk;
 		for (int32_t layer = 0; layer < f->kv.n_layer; layer++)
 			f->sel.ops->note(&f->sel, layer, row, m);
 	}
-	return f->sel.ops->rewind(&f->sel, n);
 }
 
 /* ---- the names and their settings ---- */

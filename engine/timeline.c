@@ -24,6 +24,7 @@ struct timeline {
 	struct graph graph;
 	struct tokens tokens;
 	int32_t n_past;
+	int adopted;               /* the policy has taken over rows and not seen how they were read: rewind() before going on */
 	float *nll;                /* [chunk] surprise at the tokens of the last call, for policies that want it */
 	float *logits;             /* [n_vocab] after token n_past - 1, when logits_at == n_past */
 	int32_t logits_at;
@@ -340,7 +341,10 @@ static void forget(struct timeline *t, int32_t n)
 /* Forget everything after the first n tokens; after those that the policy cannot go back to, more. */
 static void truncate_to(struct timeline *t, int32_t n)
 {
-	forget(t, t->n_past > n ? t->policy.def->rewind(&t->policy, n) : t->n_past);
+	int32_t keep = n < t->n_past ? n : t->n_past;
+
+	forget(t, t->n_past > n || t->adopted ? t->policy.def->rewind(&t->policy, keep) : keep);
+	t->adopted = 0;
 }
 
 int32_t timeline_sync(struct timeline *t, const int32_t *want, size_t n, timeline_progress_fn *progress, void *ud,
@@ -428,8 +432,10 @@ int timeline_switch_kv(struct timeline *t, const char *kv, struct err *err)
 		pthread_mutex_unlock(&t->e->lock);
 		return -1;
 	}
-	if (p->def->adopt && old.def->planes && t->n_past > 0)
-		kept = p->def->adopt(p, old.def->planes(&old), t->n_past);
+	if (p->def->adopt && old.def->planes && t->n_past > 0) {
+		p->def->adopt(p, old.def->planes(&old), t->n_past);
+		kept = t->n_past;
+	}
 	if (t->e->be->ops->sync(t->e->be))
 		kept = 0;   /* copies of keys that failed: all is read again */
 	now = *p;
@@ -442,6 +448,7 @@ int timeline_switch_kv(struct timeline *t, const char *kv, struct err *err)
 	t->nll = nll;
 	pthread_mutex_unlock(&t->e->lock);
 	forget(t, kept);
+	t->adopted = 1;
 	t->logits_at = -1;
 	t->stats.ctx = p->limit == ENDLESS ? p->ctx : p->limit;
 	t->stats.endless = p->limit == ENDLESS;
@@ -466,7 +473,11 @@ int timeline_extend(struct timeline *t, const int32_t *id, size_t n, int stepwis
 	float *rows;
 	int32_t end;
 
-	if (check_ids(t, id, n, t->tokens.n, err) || settle_pending(t, err))
+	if (check_ids(t, id, n, t->tokens.n, err))
+		return -1;
+	if (t->adopted && t->tokens.n)
+		return err_set(err, ERR_USAGE, "the cache policy was changed; sync the sequence first");
+	if (settle_pending(t, err))
 		return -1;
 	if (!(rows = try_alloc((size_t)HEAD_ROWS * (size_t)hp->n_vocab, sizeof *rows, "logits of several tokens", err)))
 		return -1;
