@@ -73,7 +73,7 @@ struct attn_probe {
 	struct tensor *need;         /* f32 [1][cols], or NULL */
 	int32_t need_col;
 	float share;
-	/* The first rows that attn reads, whole parts, of which no mass is taken: column 0 is the row after them. */
+	/* The first rows that attn reads, of which no mass is taken: column 0 is the row after them. */
 	int32_t skip;
 };
 

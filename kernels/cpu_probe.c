@@ -41,16 +41,13 @@ int probe_check(const struct attn_job *j)
 	const struct attn_probe *p = j->a->probe;
 	const struct tensor *m = p->mass, *need = p->need;
 	int32_t heads = p->whole_layer ? j->a->n_head : j->group, out = p->whole_layer ? 1 : j->a->n_kv_head;
-	int32_t col = 0;
 
+	if (p->skip < 0 || p->skip > j->rows)
+		return cpu_fail(&j->c->base, "internal: a probe skips %d of %d rows", (int)p->skip, (int)j->rows);
 	if (m && (!m->data || m->type != DT_F32 || m->layout != LAYOUT_PLAIN || m->cols < j->rows - p->skip ||
 	          p->mass_row < 0 || p->mass_row > m->rows - out))
 		return cpu_fail(&j->c->base, "internal: a probe of %d rows got a sum of the wrong shape",
 		                (int)(j->rows - p->skip));
-	for (int32_t i = 0; i < j->a->n_part && col < p->skip; i++)
-		col += j->a->part[i].n_rows;
-	if (col != p->skip)
-		return cpu_fail(&j->c->base, "internal: a probe skips %d rows, which are not whole parts", (int)p->skip);
 	if (need && (!need->data || need->type != DT_F32 || need->layout != LAYOUT_PLAIN || need->rows < 1 ||
 	             p->need_col < 0 || p->need_col >= need->cols))
 		return cpu_fail(&j->c->base, "internal: a probe got no place for the width of attention");
@@ -175,7 +172,13 @@ void probe_run(struct attn_job *j)
 	int32_t most;
 	float *need;
 
-	j->first = j->a->probe->need ? 0 : j->a->probe->skip;
+	/* Scores are kept of whole parts. */
+	j->first = 0;
+	for (int32_t i = 0; i < j->a->n_part && !j->a->probe->need; i++) {
+		if (j->first + j->a->part[i].n_rows > j->a->probe->skip)
+			break;
+		j->first += j->a->part[i].n_rows;
+	}
 	j->stride = ((size_t)(j->rows - j->first) + 16) & ~(size_t)15;
 	row = heads * j->stride * sizeof(float);
 	most = j->group < TILE_QUERIES ? TILE_QUERIES / j->group : 1;
