@@ -486,7 +486,7 @@ static void tell(struct policy *p)
 		int32_t held = o->token < r->oldest ? 0 : r->held[o->token & r->mask];
 
 		f->event[i] = (struct row_event){
-			.what = o->what, .token = o->token, .ring = o->ring, .gone = 1 - (float)held / heads,
+			.what = o->what, .token = o->token, .ring = o->ring, .gone = (float)(r->heads - held) / heads,
 			.share = o->what == ROW_ADMITTED ? 1 : (float)o->heads / heads,
 			.score = r->sum ? ema_value(&r->ema, (float)(o->score / o->heads), r->t) : 0,
 		};
