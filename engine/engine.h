@@ -99,6 +99,8 @@ struct timeline_options {
 /* Is that a cache policy?  ERR_USAGE otherwise.  All policies with their settings, as text. */
 int  kv_policy_check(const char *text, struct err *);
 void kv_policy_help(struct str *out);
+/* May a sequence under it be longer than its context? */
+int  kv_policy_endless(const char *text);
 
 /* What opening would take, and what the machine has: computed, nothing allocated. */
 struct timeline_need {

@@ -237,6 +237,13 @@ int kv_policy_check(const char *text, struct err *err)
 	return policy_parse(&par, text, err);
 }
 
+int kv_policy_endless(const char *text)
+{
+	struct kv_params par;
+
+	return !policy_parse(&par, text, NULL) && par.def->rows;
+}
+
 void kv_policy_help(struct str *out)
 {
 	char range[120];
