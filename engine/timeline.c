@@ -256,6 +256,14 @@ static int chunk_nll(struct timeline *t, const int32_t *id, int32_t n, struct er
 	return 0;
 }
 
+/* The policy has the first n tokens only. */
+static void forget(struct timeline *t, int32_t n)
+{
+	t->n_past = n < t->n_past ? n : t->n_past;
+	if (t->tokens.n > (size_t)t->n_past)
+		t->tokens.n = (size_t)t->n_past;
+}
+
 /* Run id[0..n) as one call and, with `logits`, compute those after its last token.  On failure nothing of the
  * timeline moves; on success n_past does. */
 static int run_chunk(struct timeline *t, const int32_t *id, int32_t n, int decode, int last, int logits, struct err *err)
@@ -284,8 +292,10 @@ static int run_chunk(struct timeline *t, const int32_t *id, int32_t n, int decod
 
 		p->def->end(p, &st);
 		t->in_policy += now_seconds() - start;
-		if (be->ops->sync(be))
+		if (be->ops->sync(be)) {
 			failed = err_set(err, ERR_FAIL, "computation failed: %s", be->err);
+			forget(t, p->def->rewind(p, 0));   /* rows may have moved half way */
+		}
 	}
 	be->cancel = NULL;
 	pthread_mutex_unlock(&t->e->lock);
@@ -328,14 +338,6 @@ static int check_ids(const struct timeline *t, const int32_t *id, size_t n, size
 			return err_set(err, ERR_USAGE, "token %zu is %d, the vocabulary has 0 to %d", at + i, id[i],
 			               t->e->model.hp.n_vocab - 1);
 	return 0;
-}
-
-/* The policy has the first n tokens only. */
-static void forget(struct timeline *t, int32_t n)
-{
-	t->n_past = n < t->n_past ? n : t->n_past;
-	if (t->tokens.n > (size_t)t->n_past)
-		t->tokens.n = (size_t)t->n_past;
 }
 
 /* Forget everything after the first n tokens; after those that the policy cannot go back to, more. */
