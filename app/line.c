@@ -96,17 +96,20 @@ static void after_turn(struct line *l, const struct turn *turn, int rc, const st
 	} else if (rc < 0) {
 		line_error(l, e);
 		l->quit |= e->code == ERR_FAIL && !e->msg[0];
+	} else if (turn->stop == STOP_LENGTH && l->o.predict < 0) {
+		notice(l, l->interactive ? "[cut at %d tokens, the length of the context: 'go on' continues]" :
+		       "weir: an answer was cut at %d tokens, the length of the context", turn->answer_tokens);
 	} else if (turn->stop == STOP_LENGTH && l->interactive) {
 		notice(l, "[cut at %d tokens, as -n asks]", turn->answer_tokens);
 	}
 	if (turn->outgrown && !l->o.quiet)
 		notice(l, "%s", l->interactive ?
-		       "[the talk has outgrown the cache and goes on: from here on the older tokens that matter least to the model leave "
-		       "it, and answers know them no more; /stats shows what left, a larger -c keeps more]" :
-		       "weir: the talk has outgrown the cache and goes on: older tokens that matter least to the model leave it");
+		       "[the talk has outgrown the cache and goes on: from here on older tokens leave it, and answers know them no "
+		       "more; /stats shows what left]" :
+		       "weir: the talk has outgrown the cache and goes on: older tokens leave it");
 	if (!l->interactive || l->o.quiet || !turn->answered)
 		return;
-	if (turn->again > 1)
+	if (turn->again > 1 && st.endless)
 		notice(l, "[%d tokens were read again: a cache that has let tokens go cannot go back over them]", turn->again);
 	str_addf(&s, "[%d tokens, %.1f t/s, ", turn->answer_tokens, turn->decode_tps);
 	if (!talk_left(&st, &s))

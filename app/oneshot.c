@@ -96,8 +96,10 @@ int cmd_oneshot(const struct options *o)
 			rc = -1;
 		}
 	}
+	if (!rc && turn.stop == STOP_LENGTH && o->predict < 0)
+		say("the answer was cut at %d tokens, the length of the context", turn.answer_tokens);
 	if (turn.outgrown && !o->quiet)
-		say("the text has outgrown the cache: older tokens that matter least to the model have left it");
+		say("the text has outgrown the cache: older tokens have left it");
 	if (o->verbose && turn.answered)
 		say("%d tokens read (%d reused), %.1f t/s; %d tokens answered, %.1f t/s; first after %.3f s", turn.prompt_tokens,
 		    turn.reused_tokens, turn.prefill_tps, turn.answer_tokens, turn.decode_tps, turn.ttft_s);

@@ -67,12 +67,19 @@ int talk_open(struct talk *t, const struct options *o, struct err *e)
 int32_t talk_policy(struct talk *t, const char *where, const char *text, struct err *e)
 {
 	struct options o = *t->o;
+	struct timeline_stats st;
 	struct err why = {0};
 	size_t had, left = 0;
+	int32_t ctx;
 
 	if (kv_policy_check(text, &why) < 0)
 		return err_set(e, ERR_USAGE, "%s: %.300s", where, why.msg);
 	timeline_tokens(t->tl, &had);
+	timeline_stats(t->tl, &st);
+	ctx = t->o->ctx ? t->o->ctx : st.ctx;
+	if (!kv_policy_endless(text) && had > (size_t)ctx)
+		return err_set(e, ERR_FIT, "the talk has %zu tokens, more than '%.40s' can hold in a context of %d; /undo, /new and a "
+		               "larger -c make room", had, text, ctx);
 	if (timeline_switch_kv(t->tl, text, &why) == 0) {
 		timeline_tokens(t->tl, &left);
 	} else if (why.code != ERR_FIT) {
@@ -352,7 +359,7 @@ static int answer(struct talk *t, const struct talk_hooks *h, struct turn *turn,
 	double start = now_seconds();
 	struct timeline_rows *rows = &st.rows;
 	size_t n;
-	int32_t reused;
+	int32_t reused, most = t->o->predict;
 	int rc = 0;
 
 	*turn = (struct turn){.stop = STOP_LENGTH};
@@ -367,7 +374,11 @@ static int answer(struct talk *t, const struct talk_hooks *h, struct turn *turn,
 	turn->answered = 1;
 	turn->reused_tokens = reused;
 	m = message_add(t, ROLE_ASSISTANT);
-	while (t->o->predict < 0 || turn->answer_tokens < t->o->predict) {
+	timeline_stats(t->tl, &st);
+	/* Where nothing ever fills, a model that repeats itself would answer for ever. */
+	if (most < 0 && st.endless)
+		most = st.ctx;
+	while (most < 0 || turn->answer_tokens < most) {
 		struct step_out step;
 		int got = timeline_step(t->tl, &t->sampling, &step, e);
 		if (turn->ttft_s == 0)
