@@ -150,8 +150,12 @@ INLINE void unit_dots(int nr, int bits, int wide, const uint8_t *unit, const int
 	const __m256i mask = _mm256_set1_epi8(bits == 2 ? 3 : 15);
 	__m256i c = _mm256_loadu_si256((const void *)unit), high = _mm256_and_si256(_mm256_srli_epi32(c, 4), mask);
 
-	UNROLL for (int s = 0; s < 8 / bits; s++) {
-		__m256i code = _mm256_and_si256(s ? _mm256_srli_epi32(c, s * bits) : c, mask);
+	UNROLL for (int s = 0; s < 4; s++) {
+		__m256i code;
+
+		if (s * bits >= 8)
+			break;
+		code = _mm256_and_si256(s ? _mm256_srli_epi32(c, s * bits) : c, mask);
 
 		UNROLL for (int r = 0; r < nr; r++) {
 			add_products(&dot[r], bits, code, high, hi + (size_t)r * stride + 4 * s);
@@ -217,12 +221,38 @@ static panels_fn *const panels[3][2][HEADS] = {
 	{ ROW4(2, 0), ROW4(2, 1) }, { ROW4(4, 0), ROW4(4, 1) }, { ROW4(8, 0), ROW4(8, 1) },
 };
 
+static float largest(__m256 x)
+{
+	__m128 m = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+
+	m = _mm_max_ps(m, _mm_movehl_ps(m, m));
+	return _mm_cvtss_f32(_mm_max_ss(m, _mm_movehdup_ps(m)));
+}
+
+static void find_max(const struct scan_tile *t)
+{
+	for (int32_t r = 0; r < t->n_q; r++) {
+		const float *s = t->score + (size_t)r * t->ld;
+		__m256 m = _mm256_set1_ps(-INFINITY);
+		int32_t k = t->k0;
+		float max;
+
+		for (; k + 8 <= t->k1; k += 8)
+			m = _mm256_max_ps(_mm256_loadu_ps(s + k), m);
+		max = largest(m);
+		for (; k < t->k1; k++)
+			max = s[k] > max ? s[k] : max;
+		t->max[r] = max;
+	}
+}
+
 static void scan_copy(const struct scan_tile *t)
 {
 	panels_fn *const *fn = panels[t->bits == 2 ? 0 : t->bits == 4 ? 1 : 2][t->lo != NULL];
 
 	for (int32_t r = 0; r < t->n_q; r += HEADS)
 		fn[t->n_q - r < HEADS ? t->n_q - r - 1 : HEADS - 1](t, r);
+	find_max(t);
 }
 
 /* ---- rows of a plane ---- */
@@ -276,22 +306,23 @@ static void scan_rows(const struct scan_tile *t)
 
 	for (int32_t r = 0; r < t->n_q; r += ROW_HEADS)
 		fn[t->n_q - r < ROW_HEADS ? 0 : 1](t, r);
+	find_max(t);
 }
 
 /* ---- probabilities ---- */
 
-INLINE __m256 exp2_below(__m256 x)
+/* sum + exp(x), x <= 0; mult is CHOOSE_LOG2E times a factor of x. */
+INLINE __m256 add_exp(__m256 sum, __m256 x, __m256 mult)
 {
-	__m256i i;
-	__m256 f, p;
+	__m256i i = _mm256_cvttps_epi32(_mm256_fmadd_ps(x, mult, _mm256_set1_ps(CHOOSE_ONE)));
+	__m256 m, p;
 
-	x = _mm256_max_ps(x, _mm256_set1_ps(CHOOSE_EXP_LEAST));
-	i = _mm256_cvttps_epi32(x);
-	f = _mm256_sub_ps(x, _mm256_cvtepi32_ps(i));
-	p = _mm256_fmadd_ps(_mm256_set1_ps(CHOOSE_EXP_3), f, _mm256_set1_ps(CHOOSE_EXP_2));
-	p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(CHOOSE_EXP_1));
-	p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(1.0f));
-	return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(p), _mm256_slli_epi32(i, 23)));
+	i = _mm256_max_epi32(i, _mm256_setzero_si256());
+	m = _mm256_castsi256_ps(_mm256_or_si256(_mm256_and_si256(i, _mm256_set1_epi32(0x7fffff)), _mm256_set1_epi32(0x3f800000)));
+	p = _mm256_fmadd_ps(_mm256_set1_ps(CHOOSE_EXP_3), m, _mm256_set1_ps(CHOOSE_EXP_2));
+	p = _mm256_fmadd_ps(p, m, _mm256_set1_ps(CHOOSE_EXP_1));
+	p = _mm256_fmadd_ps(p, m, _mm256_set1_ps(CHOOSE_EXP_0));
+	return _mm256_fmadd_ps(_mm256_castsi256_ps(i), p, sum);
 }
 
 INLINE __m256 log_above(__m256 x)
@@ -309,33 +340,18 @@ INLINE __m256 log_above(__m256 x)
 	return _mm256_mul_ps(_mm256_add_ps(r, _mm256_cvtepi32_ps(e)), _mm256_set1_ps(CHOOSE_LN2));
 }
 
-static float largest(__m256 x)
+static float sum_exp(const float *s, int32_t n, float max, float mult)
 {
-	__m128 m = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
-
-	m = _mm_max_ps(m, _mm_movehl_ps(m, m));
-	return _mm_cvtss_f32(_mm_max_ss(m, _mm_movehdup_ps(m)));
-}
-
-static void sum_exp(const float *s, int32_t n, float mult, float *max, float *sum)
-{
-	__m256 m0 = _mm256_set1_ps(-INFINITY), m1 = m0, l0 = _mm256_setzero_ps(), l1 = l0;
-	__m256 a = _mm256_set1_ps(mult * CHOOSE_LOG2E);
+	__m256 l0 = _mm256_setzero_ps(), l1 = l0, m = _mm256_set1_ps(max), a = _mm256_set1_ps(mult * CHOOSE_LOG2E);
 	float lane[16];
 
 	for (int32_t i = 0; i < n; i += 16) {
-		m0 = _mm256_max_ps(_mm256_loadu_ps(s + i), m0);
-		m1 = _mm256_max_ps(_mm256_loadu_ps(s + i + 8), m1);
-	}
-	*max = largest(_mm256_max_ps(m0, m1));
-	m0 = _mm256_set1_ps(*max);
-	for (int32_t i = 0; i < n; i += 16) {
-		l0 = _mm256_add_ps(l0, exp2_below(_mm256_mul_ps(_mm256_sub_ps(_mm256_loadu_ps(s + i), m0), a)));
-		l1 = _mm256_add_ps(l1, exp2_below(_mm256_mul_ps(_mm256_sub_ps(_mm256_loadu_ps(s + i + 8), m0), a)));
+		l0 = add_exp(l0, _mm256_sub_ps(_mm256_loadu_ps(s + i), m), a);
+		l1 = add_exp(l1, _mm256_sub_ps(_mm256_loadu_ps(s + i + 8), m), a);
 	}
 	_mm256_storeu_ps(lane, l0);
 	_mm256_storeu_ps(lane + 8, l1);
-	*sum = fold16(lane);
+	return fold16(lane);
 }
 
 INLINE __m256 head_score(const float *s, const float *mult, const float *lse, int32_t r)
@@ -359,7 +375,7 @@ static void reduce(float *out, const float *s, size_t ld, const float *mult, con
 			for (int32_t r = 0; r < n_q; r++) {
 				__m256 y = _mm256_sub_ps(head_score(s + (size_t)r * ld, mult, lse, r), top);
 
-				sum = _mm256_add_ps(sum, exp2_below(_mm256_mul_ps(y, log2e)));
+				sum = add_exp(sum, y, log2e);
 			}
 			top = _mm256_add_ps(top, _mm256_sub_ps(log_above(sum), share));
 		}
@@ -375,29 +391,24 @@ static void reduce(float *out, const float *s, size_t ld, const float *mult, con
 static void pool(float *out, const float *x, int32_t n, int32_t half, float *tmp)
 {
 	const __m256 least = _mm256_set1_ps(-INFINITY);
-	int32_t w = 1, len = n + 2 * half;
+	int32_t w = 1, len = n + 2 * half, i = 0;
 
-	for (int32_t i = 0; i < half; i++)
-		tmp[i] = tmp[half + n + i] = -INFINITY;
-	for (int32_t i = 0; i < n; i += 8) {
-		__m256i mask = avx2_lanes(n - i);
-
-		_mm256_maskstore_ps(tmp + half + i, mask, _mm256_max_ps(_mm256_maskload_ps(x + i, mask), least));
-	}
+	/* Sixteen more than the length: what the last vectors take along. */
+	for (int32_t j = 0; j < half; j++)
+		tmp[j] = -INFINITY;
+	for (int32_t j = half + n; j < len + 16; j++)
+		tmp[j] = -INFINITY;
+	/* max(NaN, -inf) is -inf in this order. */
+	for (; i + 8 <= n; i += 8)
+		_mm256_storeu_ps(tmp + half + i, _mm256_max_ps(_mm256_loadu_ps(x + i), least));
+	for (; i < n; i++)
+		tmp[half + i] = x[i] > -INFINITY ? x[i] : -INFINITY;
 	/* The window doubles, then two of them overlap.  Reading ahead of what is written, so in place. */
 	for (; 2 * w <= 2 * half + 1; w *= 2)
-		for (int32_t i = 0; i < len - w; i += 8) {
-			__m256i mask = avx2_lanes(len - w - i);
-			__m256 ahead = _mm256_maskload_ps(tmp + i + w, mask);
-
-			_mm256_maskstore_ps(tmp + i, mask, _mm256_max_ps(_mm256_maskload_ps(tmp + i, mask), ahead));
-		}
-	for (int32_t i = 0; i < n; i += 8) {
-		__m256i mask = avx2_lanes(n - i);
-		__m256 a = _mm256_maskload_ps(tmp + i, mask), b = _mm256_maskload_ps(tmp + i + 2 * half + 1 - w, mask);
-
-		_mm256_maskstore_ps(out + i, mask, _mm256_max_ps(a, b));
-	}
+		for (i = 0; i < len - w; i += 8)
+			_mm256_storeu_ps(tmp + i, _mm256_max_ps(_mm256_loadu_ps(tmp + i), _mm256_loadu_ps(tmp + i + w)));
+	for (i = 0; i < n; i += 8)
+		_mm256_storeu_ps(out + i, _mm256_max_ps(_mm256_loadu_ps(tmp + i), _mm256_loadu_ps(tmp + i + 2 * half + 1 - w)));
 }
 
 /* Lanes of x at or above t, as bits. */

@@ -13,7 +13,7 @@
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")
 
-enum { HEADS = 4, ROWS = 4 };
+enum { HEADS = 4, ROWS = 4, AHEAD = 8 };
 
 static __mmask16 lanes(int32_t n)
 {
@@ -109,8 +109,12 @@ INLINE void unit_dots(int nr, int bits, int wide, const uint8_t *unit, const int
 	const __m512i mask = _mm512_set1_epi8((char)((1 << bits) - 1));
 	__m512i c = _mm512_loadu_si512(unit);
 
-	UNROLL for (int s = 0; s < 8 / bits; s++) {
-		__m512i code = bits == 8 ? c : _mm512_and_si512(s ? _mm512_srli_epi32(c, (unsigned)(s * bits)) : c, mask);
+	UNROLL for (int s = 0; s < 4; s++) {
+		__m512i code;
+
+		if (s * bits >= 8)
+			break;
+		code = bits == 8 ? c : _mm512_and_si512(s ? _mm512_srli_epi32(c, (unsigned)(s * bits)) : c, mask);
 
 		UNROLL for (int r = 0; r < nr; r++) {
 			dot[r] = _mm512_dpbusd_epi32(dot[r], code, four_bytes(hi + (size_t)r * stride + 4 * s));
@@ -130,11 +134,18 @@ INLINE void scan_panels(int nr, int bits, int wide, const struct scan_tile *t, i
 	const int8_t *hi = t->hi + from, *lo = wide ? t->lo + from : hi;
 	const float *sum = t->sum + (size_t)r0 * (size_t)groups;
 	float *score = t->score + (size_t)r0 * t->ld;
+	__m512 max[HEADS];
 
+	UNROLL for (int r = 0; r < nr; r++)
+		max[r] = _mm512_set1_ps(-INFINITY);
 	for (int32_t k = t->k0; k < t->k1; k += COPY_PANEL, panel += panel_bytes) {
 		const uint8_t *at = panel;
+		__mmask16 seen = lanes(t->k1 - k);
 		__m512 s[HEADS];
 
+		/* The copy is read once, in order; a page's end stops the processor's own looking ahead. */
+		for (size_t i = 0; i < panel_bytes; i += 64)
+			_mm_prefetch((const char *)panel + AHEAD * panel_bytes + i, _MM_HINT_T0);
 		UNROLL for (int r = 0; r < nr; r++)
 			s[r] = _mm512_setzero_ps();
 		for (int32_t g = 0; g < groups; g++) {
@@ -161,9 +172,13 @@ INLINE void scan_panels(int nr, int bits, int wide, const struct scan_tile *t, i
 				s[r] = _mm512_fmadd_ps(min, _mm512_set1_ps(sum[r * groups + g]), s[r]);
 			}
 		}
-		UNROLL for (int r = 0; r < nr; r++)
+		UNROLL for (int r = 0; r < nr; r++) {
 			_mm512_storeu_ps(score + (size_t)r * t->ld + (size_t)k, s[r]);
+			max[r] = _mm512_mask_max_ps(max[r], seen, s[r], max[r]);
+		}
 	}
+	UNROLL for (int r = 0; r < nr; r++)
+		t->max[r0 + r] = _mm512_reduce_max_ps(max[r]);
 }
 
 #define PANELS(nr, bits, wide) static void panels_##nr##_##bits##_##wide(const struct scan_tile *t, int32_t r0) \
@@ -244,22 +259,30 @@ static void scan_rows(const struct scan_tile *t)
 
 	for (int32_t r = 0; r < t->n_q; r += HEADS)
 		fn[t->n_q - r < HEADS ? t->n_q - r - 1 : HEADS - 1](t, r);
+	for (int32_t r = 0; r < t->n_q; r++) {
+		__m512 max = _mm512_set1_ps(-INFINITY);
+
+		for (int32_t k = t->k0; k < t->k1; k += 16)
+			max = _mm512_mask_max_ps(max, lanes(t->k1 - k), _mm512_loadu_ps(t->score + (size_t)r * t->ld + (size_t)k), max);
+		t->max[r] = _mm512_reduce_max_ps(max);
+	}
 }
 
 /* ---- probabilities ---- */
 
-INLINE __m512 exp2_below(__m512 x)
+/* sum + exp(x), x <= 0; mult is CHOOSE_LOG2E times a factor of x. */
+INLINE __m512 add_exp(__m512 sum, __m512 x, __m512 mult)
 {
-	__m512i i;
-	__m512 f, p;
+	const __m512i mantissa = _mm512_set1_epi32(0x7fffff), one = _mm512_set1_epi32(0x3f800000);
+	__m512i i = _mm512_cvttps_epi32(_mm512_fmadd_ps(x, mult, _mm512_set1_ps(CHOOSE_ONE)));
+	__m512 m, p;
 
-	x = _mm512_max_ps(x, _mm512_set1_ps(CHOOSE_EXP_LEAST));
-	i = _mm512_cvttps_epi32(x);
-	f = _mm512_sub_ps(x, _mm512_cvtepi32_ps(i));
-	p = _mm512_fmadd_ps(_mm512_set1_ps(CHOOSE_EXP_3), f, _mm512_set1_ps(CHOOSE_EXP_2));
-	p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(CHOOSE_EXP_1));
-	p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(1.0f));
-	return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(p), _mm512_slli_epi32(i, 23)));
+	i = _mm512_max_epi32(i, _mm512_setzero_si512());
+	m = _mm512_castsi512_ps(_mm512_ternarylogic_epi32(i, mantissa, one, 0xea));   /* i & mantissa | one */
+	p = _mm512_fmadd_ps(_mm512_set1_ps(CHOOSE_EXP_3), m, _mm512_set1_ps(CHOOSE_EXP_2));
+	p = _mm512_fmadd_ps(p, m, _mm512_set1_ps(CHOOSE_EXP_1));
+	p = _mm512_fmadd_ps(p, m, _mm512_set1_ps(CHOOSE_EXP_0));
+	return _mm512_fmadd_ps(_mm512_castsi512_ps(i), p, sum);
 }
 
 INLINE __m512 log_above(__m512 x)
@@ -277,24 +300,15 @@ INLINE __m512 log_above(__m512 x)
 	return _mm512_mul_ps(_mm512_add_ps(r, _mm512_cvtepi32_ps(e)), _mm512_set1_ps(CHOOSE_LN2));
 }
 
-static void sum_exp(const float *s, int32_t n, float mult, float *max, float *sum)
+static float sum_exp(const float *s, int32_t n, float max, float mult)
 {
-	__m512 m0 = _mm512_set1_ps(-INFINITY), m1 = m0, l = _mm512_setzero_ps(), a = _mm512_set1_ps(mult * CHOOSE_LOG2E);
+	__m512 l = _mm512_setzero_ps(), m = _mm512_set1_ps(max), a = _mm512_set1_ps(mult * CHOOSE_LOG2E);
 	float lane[16];
-	int32_t i = 0;
 
-	for (; i + 32 <= n; i += 32) {
-		m0 = _mm512_max_ps(_mm512_loadu_ps(s + i), m0);
-		m1 = _mm512_max_ps(_mm512_loadu_ps(s + i + 16), m1);
-	}
-	if (i < n)
-		m0 = _mm512_max_ps(_mm512_loadu_ps(s + i), m0);
-	*max = _mm512_reduce_max_ps(_mm512_max_ps(m0, m1));
-	m0 = _mm512_set1_ps(*max);
-	for (i = 0; i < n; i += 16)
-		l = _mm512_add_ps(l, exp2_below(_mm512_mul_ps(_mm512_sub_ps(_mm512_loadu_ps(s + i), m0), a)));
+	for (int32_t i = 0; i < n; i += 16)
+		l = add_exp(l, _mm512_sub_ps(_mm512_loadu_ps(s + i), m), a);
 	_mm512_storeu_ps(lane, l);
-	*sum = fold16(lane);
+	return fold16(lane);
 }
 
 INLINE __m512 head_score(const float *s, const float *mult, const float *lse, int32_t r)
@@ -318,7 +332,7 @@ static void reduce(float *out, const float *s, size_t ld, const float *mult, con
 			for (int32_t r = 0; r < n_q; r++) {
 				__m512 y = _mm512_sub_ps(head_score(s + (size_t)r * ld, mult, lse, r), top);
 
-				sum = _mm512_add_ps(sum, exp2_below(_mm512_mul_ps(y, log2e)));
+				sum = add_exp(sum, y, log2e);
 			}
 			top = _mm512_add_ps(top, _mm512_sub_ps(log_above(sum), share));
 		}
@@ -333,26 +347,23 @@ static void pool(float *out, const float *x, int32_t n, int32_t half, float *tmp
 	const __m512 least = _mm512_set1_ps(-INFINITY);
 	int32_t w = 1, len = n + 2 * half;
 
-	for (int32_t i = 0; i < half; i += 16)
-		_mm512_mask_storeu_ps(tmp + i, lanes(half - i), least);
-	for (int32_t i = 0; i < n; i += 16)
-		_mm512_mask_storeu_ps(tmp + half + i, lanes(n - i), _mm512_max_ps(_mm512_maskz_loadu_ps(lanes(n - i), x + i), least));
-	for (int32_t i = half + n; i < len; i += 16)
-		_mm512_mask_storeu_ps(tmp + i, lanes(len - i), least);
-	/* The window doubles, then two of them overlap.  Reading ahead of what is written, so in place. */
-	for (; 2 * w <= 2 * half + 1; w *= 2)
-		for (int32_t i = 0; i < len - w; i += 16) {
-			__mmask16 mask = lanes(len - w - i);
-			__m512 ahead = _mm512_maskz_loadu_ps(mask, tmp + i + w);
-
-			_mm512_mask_storeu_ps(tmp + i, mask, _mm512_max_ps(_mm512_maskz_loadu_ps(mask, tmp + i), ahead));
-		}
+	/* Sixteen more than the length: what the last vectors take along. */
+	for (int32_t i = 0; i < half; i++)
+		tmp[i] = -INFINITY;
+	for (int32_t i = half + n; i < len + 16; i++)
+		tmp[i] = -INFINITY;
 	for (int32_t i = 0; i < n; i += 16) {
 		__mmask16 mask = lanes(n - i);
-		__m512 a = _mm512_maskz_loadu_ps(mask, tmp + i), b = _mm512_maskz_loadu_ps(mask, tmp + i + 2 * half + 1 - w);
 
-		_mm512_mask_storeu_ps(out + i, mask, _mm512_max_ps(a, b));
+		/* max(NaN, -inf) is -inf in this order. */
+		_mm512_mask_storeu_ps(tmp + half + i, mask, _mm512_max_ps(_mm512_mask_loadu_ps(least, mask, x + i), least));
 	}
+	/* The window doubles, then two of them overlap.  Reading ahead of what is written, so in place. */
+	for (; 2 * w <= 2 * half + 1; w *= 2)
+		for (int32_t i = 0; i < len - w; i += 16)
+			_mm512_storeu_ps(tmp + i, _mm512_max_ps(_mm512_loadu_ps(tmp + i), _mm512_loadu_ps(tmp + i + w)));
+	for (int32_t i = 0; i < n; i += 16)
+		_mm512_storeu_ps(out + i, _mm512_max_ps(_mm512_loadu_ps(tmp + i), _mm512_loadu_ps(tmp + i + 2 * half + 1 - w)));
 }
 
 static int32_t pick(int32_t *row, float *value, float *top, const float *x, int32_t i0, int32_t i1, float least)
@@ -383,14 +394,21 @@ static int32_t pick(int32_t *row, float *value, float *top, const float *x, int3
 static int32_t count(const float *x, int32_t n, float least)
 {
 	const __m512 t = _mm512_set1_ps(least);
-	int32_t c = 0, i = 0;
+	const __m512i one = _mm512_set1_epi32(1);
+	__m512i c0 = _mm512_setzero_si512(), c1 = c0;
+	int32_t i = 0;
 
-	for (; i + 16 <= n; i += 16)
-		c += __builtin_popcount(_mm512_cmp_ps_mask(_mm512_loadu_ps(x + i), t, _CMP_GE_OQ));
-	if (i < n)
-		c += __builtin_popcount(_mm512_mask_cmp_ps_mask(lanes(n - i), _mm512_maskz_loadu_ps(lanes(n - i), x + i), t,
-		                                                _CMP_GE_OQ));
-	return c;
+	for (; i + 32 <= n; i += 32) {
+		c0 = _mm512_mask_add_epi32(c0, _mm512_cmp_ps_mask(_mm512_loadu_ps(x + i), t, _CMP_GE_OQ), c0, one);
+		c1 = _mm512_mask_add_epi32(c1, _mm512_cmp_ps_mask(_mm512_loadu_ps(x + i + 16), t, _CMP_GE_OQ), c1, one);
+	}
+	for (; i < n; i += 16) {
+		__mmask16 mask = lanes(n - i);
+
+		mask = _mm512_mask_cmp_ps_mask(mask, _mm512_maskz_loadu_ps(mask, x + i), t, _CMP_GE_OQ);
+		c0 = _mm512_mask_add_epi32(c0, mask, c0, one);
+	}
+	return _mm512_reduce_add_epi32(_mm512_add_epi32(c0, c1));
 }
 
 static int32_t keep(int32_t *out, const int32_t *row, const float *value, int32_t n, float least)

@@ -59,6 +59,18 @@ static int32_t dot_group(const uint8_t *unit, int32_t lane, int32_t n, int32_t b
 	return dot;
 }
 
+static void find_max(const struct scan_tile *t)
+{
+	for (int32_t r = 0; r < t->n_q; r++) {
+		const float *s = t->score + (size_t)r * t->ld;
+		float m = -INFINITY;
+
+		for (int32_t k = t->k0; k < t->k1; k++)
+			m = s[k] > m ? s[k] : m;
+		t->max[r] = m;
+	}
+}
+
 static void c_scan_copy(const struct scan_tile *t)
 {
 	int32_t groups = copy_groups(t->dim);
@@ -88,6 +100,7 @@ static void c_scan_copy(const struct scan_tile *t)
 			t->score[(size_t)r * t->ld + (size_t)k] = s;
 		}
 	}
+	find_max(t);
 }
 
 enum { ROW_QUERIES = 8 };
@@ -118,22 +131,18 @@ static void c_scan_rows(const struct scan_tile *t)
 			for (int32_t r = 0; r < n_q; r++)
 				t->score[(size_t)(r0 + r) * t->ld + (size_t)k] = (float)s[r];
 		}
+	find_max(t);
 }
 
-/* exp2(x), x <= 0. */
-static float exp2_below(float x)
+/* sum + exp(x), x <= 0; mult is CHOOSE_LOG2E times a factor of x. */
+static float add_exp(float sum, float x, float mult)
 {
-	int32_t i, bits;
-	float f, p;
+	float y = fmaf(x, mult, CHOOSE_ONE), e, m;
+	int32_t i = y > 0 ? (int32_t)y : 0, mantissa = (i & 0x7fffff) | 0x3f800000;
 
-	x = x > CHOOSE_EXP_LEAST ? x : CHOOSE_EXP_LEAST;
-	i = (int32_t)x;
-	f = x - (float)i;
-	p = fmaf(fmaf(fmaf(CHOOSE_EXP_3, f, CHOOSE_EXP_2), f, CHOOSE_EXP_1), f, 1.0f);
-	memcpy(&bits, &p, 4);
-	bits += i * (1 << 23);
-	memcpy(&p, &bits, 4);
-	return p;
+	memcpy(&e, &i, 4);
+	memcpy(&m, &mantissa, 4);
+	return fmaf(e, fmaf(fmaf(fmaf(CHOOSE_EXP_3, m, CHOOSE_EXP_2), m, CHOOSE_EXP_1), m, CHOOSE_EXP_0), sum);
 }
 
 /* log(x), 1 <= x < 2^20. */
@@ -152,16 +161,14 @@ static float log_above(float x)
 	return (r + (float)e) * CHOOSE_LN2;
 }
 
-static void c_sum_exp(const float *s, int32_t n, float mult, float *max, float *sum)
+static float c_sum_exp(const float *s, int32_t n, float max, float mult)
 {
-	float m = -INFINITY, lane[16] = { 0 }, a = mult * CHOOSE_LOG2E;
+	float lane[16] = { 0 };
 
+	mult *= CHOOSE_LOG2E;
 	for (int32_t i = 0; i < n; i++)
-		m = s[i] > m ? s[i] : m;
-	for (int32_t i = 0; i < n; i++)
-		lane[i % 16] += exp2_below((s[i] - m) * a);
-	*max = m;
-	*sum = fold16(lane);
+		lane[i % 16] = add_exp(lane[i % 16], s[i] - max, mult);
+	return fold16(lane);
 }
 
 static void c_reduce(float *out, const float *s, size_t ld, const float *mult, const float *lse, int32_t n_q, int32_t n,
@@ -181,7 +188,7 @@ static void c_reduce(float *out, const float *s, size_t ld, const float *mult, c
 			for (int32_t r = 0; r < n_q; r++) {
 				float y = fmaf(s[(size_t)r * ld + (size_t)i], mult[r], -lse[r]);
 
-				sum += exp2_below((y - top) * CHOOSE_LOG2E);
+				sum = add_exp(sum, y - top, CHOOSE_LOG2E);
 			}
 			top += log_above(sum) - share;
 		}

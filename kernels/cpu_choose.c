@@ -130,7 +130,7 @@ struct scan_job {
 	int32_t group, groups, n, ranges, per_task, chunks;
 	/* In the state buffer, by query head: */
 	float *score;                /* [n_head][tile.ld] */
-	float *max, *sum;            /* [n_head][ranges] */
+	float *max, *sum;            /* [n_kv_head][ranges][group] */
 	float *mult, *lse;           /* [n_head] */
 	_Atomic int32_t *left;       /* [n_kv_head]: chunks to go */
 };
@@ -186,20 +186,19 @@ static void scan_finish(const struct scan_job *j, int32_t head)
 {
 	size_t first = (size_t)head * (size_t)j->group;
 
-	for (size_t h = first; h < first + (size_t)j->group; h++) {
-		const float *max = j->max + h * (size_t)j->ranges, *sum = j->sum + h * (size_t)j->ranges;
+	for (int32_t r = 0; r < j->group; r++) {
+		const float *max = j->max + first * (size_t)j->ranges + r, *sum = j->sum + (max - j->max);
+		double mult = j->mult[first + (size_t)r], l = 0;
 		float top = -INFINITY;
-		double l = 0;
 
-		if (j->raw) {
-			j->lse[h] = 0;
+		j->lse[first + (size_t)r] = 0;
+		if (j->raw)
 			continue;
-		}
-		for (int32_t i = 0; i < j->ranges; i++)
+		for (int32_t i = 0; i < j->ranges * j->group; i += j->group)
 			top = max[i] > top ? max[i] : top;
-		for (int32_t i = 0; i < j->ranges; i++)
-			l += sum[i] * exp(((double)max[i] - top) * j->mult[h]);
-		j->lse[h] = (float)((double)top * j->mult[h] + log(l));
+		for (int32_t i = 0; i < j->ranges * j->group; i += j->group)
+			l += sum[i] * exp(((double)max[i] - top) * mult);
+		j->lse[first + (size_t)r] = (float)(top * mult + log(l));
 	}
 	j->fns->reduce(j->out + (size_t)head * j->out_cols, j->score + first * j->tile.ld, j->tile.ld, j->mult + first,
 	               j->lse + first, j->group, j->n, j->reduce);
@@ -229,6 +228,7 @@ static void scan_task(void *arg, int task, int worker)
 
 		t.k0 = i * SCAN_RANGE;
 		t.k1 = min32(t.k0 + SCAN_RANGE, j->n);
+		t.max = j->max + (first * (size_t)j->ranges + (size_t)i * (size_t)j->group);
 		end = ceil_div(t.k1, COPY_PANEL) * COPY_PANEL;
 		if (t.hi)
 			j->fns->scan_copy(&t);
@@ -236,12 +236,11 @@ static void scan_task(void *arg, int task, int worker)
 			j->fns->scan_rows(&t);
 		for (int32_t r = 0; r < j->group; r++) {
 			float *s = t.score + (size_t)r * t.ld;
-			size_t at = (first + (size_t)r) * (size_t)j->ranges + (size_t)i;
 
 			for (int32_t k = t.k1; k < end; k++)
 				s[k] = -INFINITY;
 			if (!j->raw)
-				j->fns->sum_exp(s + t.k0, end - t.k0, j->mult[first + (size_t)r], &j->max[at], &j->sum[at]);
+				j->sum[t.max + r - j->max] = j->fns->sum_exp(s + t.k0, end - t.k0, t.max[r], j->mult[first + (size_t)r]);
 		}
 	}
 	if (atomic_fetch_sub_explicit(&j->left[head], 1, memory_order_acq_rel) == 1)

@@ -61,6 +61,7 @@ struct scan_tile {
 	const float *q;            /* for a plane: [n_q][dim rounded up to 16], zero past dim */
 	float *score;              /* [n_q][ld], from key 0; lanes up to the next multiple of 16 may be written */
 	size_t ld;
+	float *max;                /* out, [n_q]: the largest of these scores, NaN left out */
 };
 
 struct choose_fns {
@@ -70,8 +71,8 @@ struct choose_fns {
 	void (*key_code)(uint8_t *panel, int32_t lane, const float *x, int32_t dim, int32_t bits);
 	void (*scan_copy)(const struct scan_tile *);
 	void (*scan_rows)(const struct scan_tile *);
-	/* s is n scores, n a multiple of 16: their largest (NaN left out) and the sum of exp((s - max) * mult); mult >= 0. */
-	void (*sum_exp)(const float *s, int32_t n, float mult, float *max, float *sum);
+	/* Sum of exp((s - max) * mult) over n scores, n a multiple of 16, none above max but NaN, which counts 0; mult >= 0. */
+	float (*sum_exp)(const float *s, int32_t n, float max, float mult);
 	/* out[i] = max or log of mean over r of s[r * ld + i] * mult[r] - lse[r].  Room for n rounded up to 16 in s alone. */
 	void (*reduce)(float *out, const float *s, size_t ld, const float *mult, const float *lse, int32_t n_q, int32_t n,
 	               enum reduce);
@@ -92,15 +93,17 @@ extern const struct choose_fns choose_fns_c, choose_fns_avx2, choose_fns_avx512;
 
 /* ---- shared arithmetic: every level does these steps, vector or not ---- */
 
-/* exp(x) for x <= 0 to 3e-4, 0 far below: 2^i * 2^f, i = the whole part of x / ln 2 towards 0, -1 < f <= 0.  The
- * largest of many keys decides by differences, so this is fine enough for a sum that all keys of a head share. */
-#define CHOOSE_LOG2E 1.44269504f
-#define CHOOSE_LN2   0.693147181f
-#define CHOOSE_EXP_LEAST (-125.0f)
-#define CHOOSE_EXP_1 0.692229161f
-#define CHOOSE_EXP_2 0.231831233f
-#define CHOOSE_EXP_3 0.0396020727f
+/* exp(x) for x <= 0 to 7e-4, 0 far below and of NaN.  y = x 2^23 / ln 2 + 127 * 2^23 as an integer has the bits of a float e
+ * whose exponent is right and whose mantissa m, 1 <= m < 2, is a straight line where 2^(m - 1) is wanted: multiplied by
+ * E0 + E1 m + E2 m^2 + E3 m^3 ~ 2^(m - 1) / m it is near enough for a sum that all keys of a head share. */
+#define CHOOSE_LOG2E 12102203.2f             /* 2^23 / ln 2 */
+#define CHOOSE_ONE   1065353216.0f           /* 127 * 2^23 */
+#define CHOOSE_EXP_0 1.77561472f
+#define CHOOSE_EXP_1 (-1.37730759f)
+#define CHOOSE_EXP_2 0.707475827f
+#define CHOOSE_EXP_3 (-0.106445699f)
 /* log2(1 + t) for 0 <= t < 1 to 5e-5: t + t (1 - t) (L0 + L1 t + L2 t^2 + L3 t^3). */
+#define CHOOSE_LN2   0.693147181f
 #define CHOOSE_LOG_0 0.442418579f
 #define CHOOSE_LOG_1 (-0.269578015f)
 #define CHOOSE_LOG_2 0.150533197f

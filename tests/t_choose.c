@@ -2,7 +2,7 @@
  *
  * Every operation at every level against plain double arithmetic made here, at ragged sizes; the promises of equal bits
  * (copies and their scores at all levels, everything over threads); published toys with known answers.  With
- * WEIR_TIME=1 a last test prints how long the operations take at the size the default model reads a document. */
+ * WEIR_TIME=1 (or a level's name) a last test prints how long the operations take at the size the default model reads a document. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -340,7 +340,7 @@ TEST(copy_scans_agree_with_doubles_and_between_levels)
 						           bits == 2 ? 254 : 254 * 100);
 						/* A score may be off by the query's rounding, the normalisation by as much again. */
 						for (size_t i = 0; i < n_out; i++)
-							bad += !(fabs(got[i] - want[i]) <= 2 * slack[i / (size_t)s->n] + 5e-4 + 1e-5 * fabs(want[i]));
+							bad += !(fabs(got[i] - want[i]) <= 2 * slack[i / (size_t)s->n] + 1.5e-3 + 1e-5 * fabs(want[i]));
 						CHECK_MSG(!bad, "%s: dim %d, group %d, %d keys, %d bits, %s: %d of %zu scores are off", levels[l],
 						          (int)s->dim, (int)s->group, (int)s->n, bits, how ? "mean" : "max", bad, n_out);
 						if (!first[how])
@@ -449,7 +449,7 @@ TEST(plane_scans_agree_with_doubles)
 						got = unguarded(be, &out);
 						scan_plain(want, slack, held, q, n_head, s->n_kv, s->dim, s->cap, s->n, a.scale, a.reduce, 1e6);
 						for (size_t i = 0; i < n_out; i++)
-							bad += !(fabs(got[i] - want[i]) <= slack[i / (size_t)s->n] + 5e-4 + 1e-5 * fabs(want[i]));
+							bad += !(fabs(got[i] - want[i]) <= slack[i / (size_t)s->n] + 1.5e-3 + 1e-5 * fabs(want[i]));
 						CHECK_MSG(!bad, "%s: %s, dim %d, group %d, %d keys, %s: %d scores are off", levels[l],
 						          dtype_info(types[ty])->name, (int)s->dim, (int)s->group, (int)s->n, how ? "mean" : "max", bad);
 						if (!first[how])
@@ -644,7 +644,7 @@ TEST(page_bounds_and_scores)
 							}
 					}
 					for (size_t i = 0; i < n_out; i++)
-						wrong += !(fabs(got[i] - want[i]) <= 1e-3 + 1e-5 * fabs(want[i]));
+						wrong += !(fabs(got[i] - want[i]) <= 1.5e-3 + 1e-5 * fabs(want[i]));
 					CHECK_MSG(!wrong, "%s: %d page scores of dim %d are wrong (%d)", levels[l], wrong, (int)s->dim, how);
 					if (how == 0) {
 						if (!first)
@@ -968,7 +968,7 @@ TEST(moves_read_before_they_write)
 								size = fmax(size, fabs(want));
 								large = fmax(large, fabs(got[i]));
 							}
-							off += !(err <= size * (types[ty] == DT_F32 ? 1e-6 : types[ty] == DT_F16 ? 5e-4 : 4.5e-3));
+							off += !(err <= size * (types[ty] == DT_F32 ? 1e-6 : types[ty] == DT_F16 ? 1e-3 : 4.5e-3));
 						}
 					}
 					CHECK_MSG(!moved && !off, "%s %s, dim %d: %d rows are not what they should be, %d turned ones are off", levels[l],
@@ -1175,9 +1175,10 @@ static double time_layers(struct backend *be, struct timed *t, void (*fn)(struct
                           const char *name)
 {
 	enum { REPS = 15 };
-	double us[REPS];
+	double us[REPS], begin = now();
+	int n = 0;
 
-	for (int r = 0; r < REPS; r++) {
+	for (int r = 0; r < REPS && (r < 3 || now() - begin < 0.5); r++, n = r) {
 		double start = now();
 
 		for (int i = 0; i < T_LAYERS; i++)
@@ -1191,19 +1192,21 @@ static double time_layers(struct backend *be, struct timed *t, void (*fn)(struct
 		}
 	}
 	if (bytes > 0)
-		test_note("%-26s %8.2f us (best %.2f)  %6.1f GB/s", name, us[REPS / 2], us[0], bytes / us[REPS / 2] * 1e-3);
+		test_note("%-26s %8.2f us (best %.2f)  %6.1f GB/s", name, us[n / 2], us[0], bytes / us[n / 2] * 1e-3);
 	else
-		test_note("%-26s %8.2f us (best %.2f)", name, us[REPS / 2], us[0]);
-	return us[REPS / 2];
+		test_note("%-26s %8.2f us (best %.2f)", name, us[n / 2], us[0]);
+	return us[n / 2];
 }
 
 TEST(how_long_it_takes)
 {
-	if (!getenv("WEIR_TIME"))
-		SKIP("set WEIR_TIME=1 for timings");
+	const char *level = getenv("WEIR_TIME");
+
+	if (!level)
+		SKIP("set WEIR_TIME=1, or to the name of a level, for timings");
 	for (int l = 0; l < N_LEVELS; l++)
 		for (int threads = 1; threads <= 2; threads++) {
-			struct backend *be = open_level(levels[l], threads);
+			struct backend *be = strcmp(level, "1") && strcmp(level, levels[l]) ? NULL : open_level(levels[l], threads);
 			float *x = random_keys(T_KV, T_N, T_DIM), *held = must_alloc(T_KV * T_N * T_DIM * sizeof *held);
 			float *q = random_query(T_HEADS * T_DIM, 0), table[T_DIM];
 			int32_t *move = must_alloc(T_KV * 3 * 512 * sizeof *move);
