@@ -109,7 +109,8 @@ static void watch_begin(struct policy *p, const struct step *st)
 
 /* ---- one generated token ---- */
 
-/* The true probabilities of every row, mean over the heads of a group. */
+/* The true probabilities of every row, mean over the heads of a group.  A scan is made for ranking, its scale may be off by
+ * some 1e-4; probabilities sum to 1. */
 static void true_row(struct policy *p, int32_t layer, int32_t n_rows)
 {
 	struct watch *w = p->state;
@@ -122,10 +123,13 @@ static void true_row(struct policy *p, int32_t layer, int32_t n_rows)
 	});
 	for (int32_t h = 0; h < hp->n_kv_head; h++) {
 		float *row = w->p + (size_t)h * (size_t)p->ctx;
+		double sum = 0;
 
 		p->be->ops->read(p->be, &w->score, 4 * (size_t)h * (size_t)p->ctx, row, 4 * (size_t)n_rows);
 		for (int32_t i = 0; i < n_rows; i++)
-			row[i] = expf(row[i]);
+			sum += (double)(row[i] = expf(row[i]));
+		for (int32_t i = 0; i < n_rows && sum > 0; i++)
+			row[i] = (float)((double)row[i] / sum);
 	}
 }
 
