@@ -1,8 +1,10 @@
-/* app/bench.c - weir bench: how fast, and how close to what the memory gives.
+/* app/bench.c - weir bench: how fast, and how close to what the machine gives.
  *
- * The machine comes first: the bytes a second its threads read.  Decoding reads all weights and the cache once a
- * token, so tokens a second times these bytes, beside the bandwidth, say how much is left to win.  The text is
- * pseudo-random: it takes the same work as any other. */
+ * The machine comes first: the bytes a second its threads read, and the 8-bit multiply-adds a second they do in
+ * registers.  Decoding reads all weights and the cache once a token, so tokens a second times these bytes, beside the
+ * bandwidth, say how much is left to win.  Reading a prompt multiplies: its weights' multiply-adds a token (those of
+ * attention come on top and are not counted) stand beside the arithmetic.  The text is pseudo-random: it takes the same
+ * work as any other. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,7 +21,7 @@ struct bench {
 	struct tokens text;
 	struct progress progress;
 	int threads;
-	double bandwidth;
+	double bandwidth, arithmetic;        /* GB/s, 10^9 multiply-adds a second */
 	int n_done, n_all;
 };
 
@@ -64,12 +66,12 @@ static int print_line(struct bench *b, struct str *s, struct err *e)
 }
 
 static int report(struct bench *b, const char *test, int32_t n, int32_t depth, struct sample *sample,
-                  double bytes_per_token, struct err *e)
+                  double bytes_per_token, double macs_per_token, struct err *e)
 {
 	struct str s = {0};
 	struct timeline_stats st;
 	double tps = median(sample), least = sample->tps[0], most = sample->tps[sample->n - 1];
-	double gbps = tps * bytes_per_token / 1e9;
+	double gbps = tps * bytes_per_token / 1e9, gmacs = tps * macs_per_token / 1e9;
 
 	timeline_stats(b->tl, &st);
 	if (b->o->json) {
@@ -84,11 +86,20 @@ static int report(struct bench *b, const char *test, int32_t n, int32_t depth, s
 		json_number(&s, bytes_per_token, "%.0f");
 		str_adds(&s, ",\"gbps\":");
 		json_number(&s, gbps, "%.3f");
+		if (macs_per_token > 0) {
+			str_adds(&s, ",\"macs_per_token\":");
+			json_number(&s, macs_per_token, "%.0f");
+			str_adds(&s, ",\"gmacs\":");
+			json_number(&s, gmacs, "%.3f");
+		}
 		str_adds(&s, "}\n");
 	} else {
 		str_addf(&s, "%-8s %6d %6d %9.1f %9.1f %9.1f  ", test, n, depth, tps, least, most);
-		str_addf(&s, "%8.1f %7.2f  %4.0f%%\n", bytes_per_token / 1048576, gbps,
+		str_addf(&s, "%8.1f %7.2f  %9.0f%%", bytes_per_token / 1048576, gbps,
 		         b->bandwidth > 0 ? 100 * gbps / b->bandwidth : 0);
+		if (macs_per_token > 0)
+			str_addf(&s, "  %10.0f%%", b->arithmetic > 0 ? 100 * gmacs / b->arithmetic : 0);
+		str_adds(&s, "\n");
 	}
 	return print_line(b, &s, e);
 }
@@ -107,15 +118,23 @@ static double prefill_bytes(const struct bench *b, int32_t depth, int32_t n)
 	return bytes / n;
 }
 
+/* Multiply-adds of the weights while reading n tokens: every layer for each, the output head for the last. */
+static double prefill_macs(const struct bench *b, int32_t n)
+{
+	const struct engine_info *i = engine_info(b->engine);
+	double heads = 2.0 * i->head_dim * (i->n_head + i->n_kv_head);
+
+	return i->n_layer * (double)i->n_embd * (heads + 3.0 * i->n_ff) + (double)i->n_embd * i->n_vocab / n;
+}
+
 static int bench_prefill(struct bench *b, int32_t depth, int32_t n, struct err *e)
 {
 	struct sample s = {.n = 0};
 
 	while (s.n < b->o->reps) {
 		double start;
-		/* Twice, so that nothing is left of the last repetition. */
-		if (timeline_sync(b->tl, NULL, 0, NULL, NULL, e) < 0 ||
-		    timeline_sync(b->tl, b->text.id, (size_t)depth, NULL, NULL, e) < 0)
+		/* Nothing is left of the last repetition; what comes before the measured tokens is read once. */
+		if (timeline_sync(b->tl, b->text.id, (size_t)depth, NULL, NULL, e) < 0)
 			return -1;
 		start = now_seconds();
 		if (timeline_sync(b->tl, b->text.id, (size_t)depth + (size_t)n, NULL, NULL, e) < 0)
@@ -123,7 +142,7 @@ static int bench_prefill(struct bench *b, int32_t depth, int32_t n, struct err *
 		s.tps[s.n++] = n / (now_seconds() - start);
 		progress_show(&b->progress, ++b->n_done, b->n_all);
 	}
-	return report(b, "prefill", n, depth, &s, prefill_bytes(b, depth, n), e);
+	return report(b, "prefill", n, depth, &s, prefill_bytes(b, depth, n), prefill_macs(b, n), e);
 }
 
 static int bench_decode(struct bench *b, int32_t depth, int32_t n, struct err *e)
@@ -153,7 +172,7 @@ static int bench_decode(struct bench *b, int32_t depth, int32_t n, struct err *e
 		progress_show(&b->progress, ++b->n_done, b->n_all);
 	}
 	return report(b, "decode", n, depth, &s, (double)engine_info(b->engine)->bytes_per_token +
-	              (double)timeline_read_bytes(b->tl, (int32_t)fill + n / 2, 1), e);
+	              (double)timeline_read_bytes(b->tl, (int32_t)fill + n / 2, 1), 0, e);
 }
 
 /* Seconds a generated token takes in the policy's own work, and in all. */
@@ -215,64 +234,82 @@ static int bench_cache_op(struct bench *b, int32_t depth, int32_t n, struct err 
 	return print_line(b, &s, e);
 }
 
-/* Prefill is measured from an empty cache and at every depth, as far as the model was trained for. */
-static int n_pairs(const struct bench *b)
+static int by_depth(const void *a, const void *b)
 {
-	return b->o->prefill.n * (b->o->depth.n + 1);
+	int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+
+	return (x < y) - (x > y);
 }
 
-/* The i-th: 0 when it is left out. */
-static int pair(const struct bench *b, int i, size_t *depth, size_t *n)
+/* Is the shortest prompt measured at this depth, too?  As far as the model was trained for. */
+static int prefill_at(const struct bench *b, int32_t depth, int32_t n)
 {
-	int at = i % (b->o->depth.n + 1);
+	return depth > 0 && (int64_t)depth + n <= engine_info(b->engine)->ctx_train;
+}
 
-	*n = (size_t)b->o->prefill.v[i / (b->o->depth.n + 1)];
-	*depth = at ? (size_t)b->o->depth.v[at - 1] : 0;
-	return !at || (*depth && *depth + *n <= (size_t)engine_info(b->engine)->ctx_train);
+static int bench_machine(struct bench *b, struct err *e)
+{
+	struct timeline_stats st;
+	struct str s = {0};
+
+	b->bandwidth = engine_bandwidth(b->threads, BANDWIDTH_BYTES) / 1e9;
+	b->arithmetic = engine_arithmetic(b->threads) / 1e9;
+	if (b->o->json) {
+		str_adds(&s, "{\"test\":\"bandwidth\",\"gbps\":");
+		json_number(&s, b->bandwidth, "%.3f");
+		str_addf(&s, ",\"threads\":%d}\n{\"test\":\"arithmetic\",\"gmacs\":", b->threads);
+		json_number(&s, b->arithmetic, "%.3f");
+		str_addf(&s, ",\"threads\":%d}\n", b->threads);
+	} else {
+		timeline_stats(b->tl, &st);
+		str_addf(&s, "memory read bandwidth %.2f GB/s, 8-bit arithmetic %.0f G multiply-adds/s with %d threads\n",
+		         b->bandwidth, b->arithmetic, b->threads);
+		str_addf(&s, "%s; cache %s, %s\n\n", engine_info(b->engine)->device, st.kv, st.kv_type);
+		str_addf(&s, "%-8s %6s %6s %9s %9s %9s  %8s %7s  %s  %s\n", "test", "tokens", "depth", "t/s", "least", "most",
+		         "MiB/tok", "GB/s", "of memory", "of arithm.");
+	}
+	return print_line(b, &s, e);
 }
 
 static int bench_all(struct bench *b, struct err *e)
 {
 	const struct options *o = b->o;
-	struct timeline_stats st;
-	struct str s = {0};
-	size_t most = 0, depth, n;
+	int32_t shortest = INT32_MAX, most = 0, depth[sizeof o->depth.v / sizeof o->depth.v[0]];
 
-	for (int i = 0; i < n_pairs(b); i++)
-		if (pair(b, i, &depth, &n) && depth + n > most)
-			most = depth + n;
-	for (int i = 0; i < o->depth.n; i++)
-		if ((size_t)o->depth.v[i] + (size_t)o->decode_steps + 2 > most)
-			most = (size_t)o->depth.v[i] + (size_t)o->decode_steps + 2;
-	if (most > INT32_MAX)
-		return err_set(e, ERR_USAGE, "a bench of %zu tokens is beyond what a context can hold", most);
-	fill_text(b, most);
-	if (timeline_open_for(&b->tl, b->engine, o, o->ctx ? o->ctx : (int32_t)most, e) < 0)
-		return -1;
-	for (int i = 0; i < n_pairs(b); i++)
-		b->n_all += pair(b, i, &depth, &n) ? o->reps : 0;
-	b->n_all += o->reps * o->depth.n;
-	progress_init(&b->progress, o, "measuring", "runs");
-	b->bandwidth = engine_bandwidth(b->threads, BANDWIDTH_BYTES) / 1e9;
-	if (o->json) {
-		str_adds(&s, "{\"test\":\"bandwidth\",\"gbps\":");
-		json_number(&s, b->bandwidth, "%.3f");
-		str_addf(&s, ",\"threads\":%d}\n", b->threads);
-	} else {
-		timeline_stats(b->tl, &st);
-		str_addf(&s, "memory read bandwidth %.2f GB/s with %d threads; %s; cache %s, %s\n\n", b->bandwidth, b->threads,
-		         engine_info(b->engine)->device, st.kv, st.kv_type);
-		str_addf(&s, "%-8s %6s %6s %9s %9s %9s  %8s %7s  %s\n", "test", "tokens", "depth", "t/s", "least", "most",
-		         "MiB/tok", "GB/s", "of bandwidth");
+	for (int i = 0; i < o->prefill.n; i++) {
+		if (o->prefill.v[i] < shortest)
+			shortest = o->prefill.v[i];
+		if (o->prefill.v[i] > most)
+			most = o->prefill.v[i];
 	}
-	if (print_line(b, &s, e) < 0)
+	/* Deepest first: what was read to get there serves the others. */
+	for (int i = 0; i < o->depth.n; i++)
+		depth[i] = o->depth.v[i];
+	qsort(depth, (size_t)o->depth.n, sizeof depth[0], by_depth);
+	b->n_all = o->reps * (o->prefill.n + o->depth.n);
+	for (int i = 0; i < o->depth.n; i++) {
+		int64_t need = (int64_t)depth[i] + o->decode_steps + 2;
+
+		if (prefill_at(b, depth[i], shortest)) {
+			need = need < (int64_t)depth[i] + shortest ? (int64_t)depth[i] + shortest : need;
+			b->n_all += o->reps;
+		}
+		if (need > INT32_MAX)
+			return err_set(e, ERR_USAGE, "a bench of %lld tokens is beyond what a context can hold", (long long)need);
+		most = most < need ? (int32_t)need : most;
+	}
+	fill_text(b, (size_t)most);
+	if (timeline_open_for(&b->tl, b->engine, o, o->ctx ? o->ctx : most, e) < 0)
 		return -1;
-	for (int i = 0; i < n_pairs(b); i++)
-		if (pair(b, i, &depth, &n) && bench_prefill(b, (int32_t)depth, (int32_t)n, e) < 0)
+	progress_init(&b->progress, o, "measuring", "runs");
+	if (bench_machine(b, e) < 0)
+		return -1;
+	for (int i = 0; i < o->prefill.n; i++)
+		if (bench_prefill(b, 0, o->prefill.v[i], e) < 0)
 			return -1;
 	for (int i = 0; i < o->depth.n; i++)
-		if (bench_decode(b, o->depth.v[i], o->decode_steps, e) < 0 ||
-		    bench_cache_op(b, o->depth.v[i], o->decode_steps, e) < 0)
+		if ((prefill_at(b, depth[i], shortest) && bench_prefill(b, depth[i], shortest, e) < 0) ||
+		    bench_decode(b, depth[i], o->decode_steps, e) < 0 || bench_cache_op(b, depth[i], o->decode_steps, e) < 0)
 			return -1;
 	return 0;
 }

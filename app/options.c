@@ -26,7 +26,7 @@ const struct command_def command_defs[] = {
 	{"eval ruler", "[DIR|FILE]", "find, follow and count things in long prompts", CMD_EVAL_RULER, 1},
 	{"eval passkey", "[DIR]", "a number hidden in random words", CMD_EVAL_PASSKEY, 1},
 	{"eval chain", "[DIR]", "a chain of keys out of a shuffled list", CMD_EVAL_CHAIN, 1},
-	{"bench", "", "measure prefill, decode and memory bandwidth", CMD_BENCH, 0},
+	{"bench", "", "measure prefill and decode speed beside what the machine gives", CMD_BENCH, 0},
 	{"doctor", "", "what was found on this machine", CMD_DOCTOR, 0},
 	{NULL, NULL, NULL, 0, 0},
 };

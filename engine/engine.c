@@ -218,6 +218,11 @@ double engine_bandwidth(int threads, uint64_t bytes)
 	return backend_bandwidth(threads, bytes);
 }
 
+double engine_arithmetic(int threads)
+{
+	return backend_arithmetic(threads);
+}
+
 uint64_t engine_memory_free(void)
 {
 	return memory_free();

@@ -59,6 +59,8 @@ const char *engine_template_detect(const char *text, size_t len, struct err *);
 const char *engine_cpu_level(void);
 /* Bytes a second that `threads` threads read from memory, best of a few passes over `bytes`. */
 double engine_bandwidth(int threads, uint64_t bytes);
+/* 8-bit multiply-adds a second that they do at most. */
+double engine_arithmetic(int threads);
 /* Bytes that may still be taken: of the machine, the container and the limits of this process. */
 uint64_t engine_memory_free(void);
 

@@ -1,4 +1,4 @@
-/* kernels/backend.c - opening a backend by name, and the memory bandwidth probe. */
+/* kernels/backend.c - opening a backend by name, and the probes of memory bandwidth and of arithmetic. */
 #include "kernels/backend.h"
 
 #include <stdatomic.h>
@@ -100,6 +100,47 @@ double backend_bandwidth(int threads, uint64_t bytes)
 			best = (double)size / dt;
 	}
 	munmap(p.data, size);
+	pool_close(pool);
+	return best;
+}
+
+struct multiply_probe { const struct cpu_fns *fns; int32_t rounds; _Atomic uint64_t done; };
+
+static void probe_multiply(void *arg, int task, int worker)
+{
+	struct multiply_probe *p = arg;
+
+	(void)task;
+	(void)worker;
+	atomic_fetch_add(&p->done, p->fns->multiply(p->rounds));
+}
+
+static double multiply_pass(struct multiply_probe *p, struct pool *pool)
+{
+	double t0 = seconds();
+
+	atomic_store(&p->done, 0);
+	pool_run(pool, probe_multiply, p, pool_threads(pool));
+	return seconds() - t0;
+}
+
+double backend_arithmetic(int threads)
+{
+	struct multiply_probe p = { .fns = cpu_fns_best(), .rounds = 1 << 10 };
+	struct pool *pool;
+	double best = 0;
+
+	pool = pool_open(threads > 0 ? threads : pool_cpus());
+	if (!pool)
+		return 0;
+	while (p.rounds < 1 << 28 && multiply_pass(&p, pool) < 4e-3)
+		p.rounds *= 2;
+	for (int pass = 0; pass < 7; pass++) {
+		double dt = multiply_pass(&p, pool);
+
+		if (dt > 0 && (double)atomic_load(&p.done) / dt > best)
+			best = (double)atomic_load(&p.done) / dt;
+	}
 	pool_close(pool);
 	return best;
 }

@@ -202,5 +202,7 @@ int backend_open(struct backend **out, const char *name, const struct backend_op
 const char *backend_cpu_level(void);
 /* Bytes per second `threads` threads read from a buffer of that size, best of a few passes. */
 double backend_bandwidth(int threads, uint64_t bytes);
+/* 8-bit multiply-adds per second of `threads` threads in registers, best of a few passes. */
+double backend_arithmetic(int threads);
 
 #endif

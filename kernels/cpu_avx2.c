@@ -215,6 +215,7 @@ static const struct cpu_fns fns = {
 	.probe_above = avx2_probe_above,
 	.choose = &choose_fns_avx2,
 	.read_sum = read_sum,
+	.multiply = avx2_multiply,
 };
 
 const struct cpu_fns *cpu_fns_avx2(void)

@@ -300,6 +300,29 @@ void avx2_matmul_panels(enum dtype type, const void *panels, int32_t n, const st
 	}
 }
 
+/* A block of four-bit weights at a time: eight products added in pairs, then widened.  The empty asm makes the
+ * compiler believe that the sums are used and change. */
+uint64_t avx2_multiply(int32_t rounds)
+{
+	const __m256i ones = _mm256_set1_epi16(1);
+	__m256i sum[TILE], w = _mm256_set1_epi8(3);
+
+	for (int c = 0; c < TILE; c++)
+		sum[c] = _mm256_setzero_si256();
+	for (int32_t i = 0; i < rounds; i++)
+		UNROLL for (int c = 0; c < TILE; c++) {
+			__m256i pairs = _mm256_maddubs_epi16(w, w);
+
+			UNROLL for (int g = 1; g < 8; g++) {
+				__asm__ volatile("" : "+x"(pairs), "+x"(w));
+				pairs = _mm256_add_epi16(pairs, _mm256_maddubs_epi16(w, w));
+			}
+			sum[c] = _mm256_add_epi32(sum[c], _mm256_madd_epi16(pairs, ones));
+			__asm__ volatile("" : "+x"(sum[c]), "+x"(w));
+		}
+	return (uint64_t)rounds * TILE * 8 * 32;
+}
+
 /* ---- float weights ---- */
 
 /* 8 floats of a row. */

@@ -227,6 +227,7 @@ static const struct cpu_fns fns = {
 	.probe_above = avx512_probe_above,
 	.choose = &choose_fns_avx512,
 	.read_sum = read_sum,
+	.multiply = avx512_multiply,
 };
 
 const struct cpu_fns *cpu_fns_avx512(void)

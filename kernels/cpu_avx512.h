@@ -8,6 +8,7 @@
 
 size_t avx512_pack_bytes(enum dtype, int32_t cols);
 void avx512_pack(enum dtype, void *panel, const void *rows, size_t row_bytes, int32_t n_rows, int32_t cols);
+uint64_t avx512_multiply(int32_t rounds);
 extern const uint8_t avx512_widths[];
 struct pack_format avx512_format(enum dtype);
 void avx512_matmul_panels(enum dtype, const void *panels, int32_t n, const struct cols *, float *out, int32_t ldo);

@@ -285,6 +285,21 @@ void avx512_matmul_panels(enum dtype type, const void *panels, int32_t n, const 
 	}
 }
 
+/* The empty asm makes the compiler believe that the sums are used and change. */
+uint64_t avx512_multiply(int32_t rounds)
+{
+	__m512i sum[TILE], w = _mm512_set1_epi8(3);
+
+	for (int c = 0; c < TILE; c++)
+		sum[c] = _mm512_setzero_si512();
+	for (int32_t i = 0; i < rounds; i++)
+		UNROLL for (int c = 0; c < TILE; c++) {
+			sum[c] = _mm512_dpbusd_epi32(sum[c], w, w);
+			__asm__ volatile("" : "+v"(sum[c]));
+		}
+	return (uint64_t)rounds * TILE * 64;
+}
+
 /* ---- float weights ---- */
 
 /* 16 floats of a row; lanes outside the mask are zero and not read. */

@@ -365,6 +365,20 @@ static void c_probe_above(const float *p, int32_t n, float least, float *sum, in
 	*sum = (float)s;
 }
 
+/* The inner loop of this level's products over values that stay in the nearest cache. */
+static uint64_t c_multiply(int32_t rounds)
+{
+	int16_t a[16] = { 1, 2, 3 };
+	int8_t b[16] = { 4, 5, 6 };
+	volatile int32_t sink;
+
+	for (int32_t i = 0; i < rounds; i++)
+		for (int k = 0; k < 4; k++)
+			sink = dot16(a, b);
+	(void)sink;
+	return (uint64_t)rounds * 4 * 16;
+}
+
 static uint64_t c_read_sum(const void *p, size_t n)
 {
 	const uint64_t *w = p;
@@ -405,4 +419,5 @@ const struct cpu_fns cpu_fns_c = {
 	.probe_above = c_probe_above,
 	.choose = &choose_fns_c,
 	.read_sum = c_read_sum,
+	.multiply = c_multiply,
 };

@@ -123,6 +123,9 @@ struct cpu_fns {
 	const struct choose_fns *choose;                         /* choosing rows (cpu_choose.h) */
 	/* Sum a buffer as fast as it can be read (bandwidth probe). */
 	uint64_t (*read_sum)(const void *p, size_t n);
+	/* Multiply bytes in registers, the way products of quantised weights do at best; returns how many multiply-adds that
+	 * was (arithmetic probe). */
+	uint64_t (*multiply)(int32_t rounds);
 };
 
 extern const struct cpu_fns cpu_fns_c;

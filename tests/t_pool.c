@@ -92,3 +92,12 @@ TEST(bandwidth_is_a_figure)
 	CHECK(one > 0);
 	test_note("two threads read %.1f GB/s", b / 1e9);
 }
+
+TEST(arithmetic_is_a_figure)
+{
+	double two = backend_arithmetic(2), one = backend_arithmetic(1);
+
+	CHECK(one > 1e7 && one < 1e14);
+	CHECK(two > 1e7 && two < 1e14);
+	test_note("two threads do %.1f multiply-adds a nanosecond, one %.1f", two / 1e9, one / 1e9);
+}
