@@ -107,6 +107,8 @@ struct score {
 	size_t base;             /* stream index of the window's first token */
 	size_t from, to;         /* stream indices to score: from <= i < to */
 	double nll, seconds;
+	double read;             /* bytes of the cache that a generated token reads at the end of a window, summed over windows */
+	int windows;
 	uint64_t scored;
 	int bad;                 /* a probability that is no number */
 	int32_t curve;           /* every so many tokens scored the sum is noted; 0 = never */
@@ -214,6 +216,9 @@ static int score_text(struct ppl *p, const struct tokens *t, struct err *e)
 			rc = eval_line_use(&p->line, p->kvs.v[p->nth], (int32_t)ctx, e);
 			if (!rc)
 				rc = score_window(p, s, base, window, e);
+			if (!rc)
+				s->read += (double)timeline_read_bytes(p->line.tl, (int32_t)window - 1, 1);
+			s->windows++;
 			s->seconds += now_seconds() - start;
 		}
 	progress_clear(&p->progress);
@@ -255,6 +260,8 @@ static void report(const struct ppl *p, int k, const char *file, uint64_t bytes,
 		json_number(out, ppl, "%.9g");
 		str_addf(out, ",\"bytes\":%llu,\"seconds\":", (unsigned long long)bytes);
 		json_number(out, s->seconds, "%.3f");
+		if (several)
+			str_addf(out, ",\"read\":%.0f", s->read / s->windows);
 		if (s->curve)
 			str_addf(out, ",\"every\":%d,\"curve\":[%s]", s->curve, s->points.p ? s->points.p : "");
 		str_adds(out, "}\n");
