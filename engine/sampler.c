@@ -44,23 +44,73 @@ static double draw(struct sampling *p)
 	return (double)(r >> 11) * 0x1p-53;
 }
 
-/* 1 when no logit is NaN or +inf: looks at exponent bits so that the compiler can do many at once. */
-static int logits_valid(const float *logits, int32_t n)
-{
-	uint32_t bad = 0;
+/* ---- passes over the whole vocabulary, four values at a time and four such sums at once ---- */
 
-	for (int32_t i = 0; i < n; i++) {
-		uint32_t u;
-		memcpy(&u, &logits[i], 4);
-		bad |= (u == 0x7f800000u) | ((u & 0x7fffffffu) > 0x7f800000u);
+typedef float four __attribute__((vector_size(16)));
+typedef int32_t four_bits __attribute__((vector_size(16)));
+
+enum {
+	BLOCKS = 1024,               /* the vocabulary is looked at in at most so many blocks */
+	ROUND = 16,                  /* of so many values, or a multiple */
+};
+
+static four load4(const float *x)
+{
+	four v;
+
+	memcpy(&v, x, sizeof v);
+	return v;
+}
+
+/* 1 when no logit is NaN or +inf. */
+static int logits_valid(const float *x, int32_t n)
+{
+	const four limit = { INFINITY, INFINITY, INFINITY, INFINITY };
+	four_bits good = { -1, -1, -1, -1 };
+	int32_t i = 0, all;
+
+	for (; i + ROUND <= n; i += ROUND)
+		good &= (load4(x + i) < limit) & (load4(x + i + 4) < limit) & (load4(x + i + 8) < limit) &
+		        (load4(x + i + 12) < limit);
+	all = good[0] & good[1] & good[2] & good[3];
+	for (; i < n; i++)
+		all &= x[i] < INFINITY;
+	return all != 0;
+}
+
+static four max4(four a, four b)
+{
+	four_bits more = a > b;
+
+	return (four)(((four_bits)a & more) | ((four_bits)b & ~more));
+}
+
+/* The largest, NaN left out; -inf when there is none. */
+static float largest(const float *x, int32_t n)
+{
+	const four least = { -INFINITY, -INFINITY, -INFINITY, -INFINITY };
+	four a = least, b = least, c = least, d = least;
+	float best = -INFINITY;
+	int32_t i = 0;
+
+	for (; i + ROUND <= n; i += ROUND) {
+		a = max4(load4(x + i), a);
+		b = max4(load4(x + i + 4), b);
+		c = max4(load4(x + i + 8), c);
+		d = max4(load4(x + i + 12), d);
 	}
-	return !bad;
+	a = max4(max4(a, b), max4(c, d));
+	for (int l = 0; l < 4; l++)
+		best = a[l] > best ? a[l] : best;
+	for (; i < n; i++)
+		best = x[i] > best ? x[i] : best;
+	return best;
 }
 
 /* Lower what was said lately: logits of seen tokens are divided (or multiplied, when negative) by repeat_penalty
- * (Keskar et al. 2019), and lose presence_penalty once and frequency_penalty per occurrence.  While counting,
- * c[i].id, which is i, holds -count instead. */
-static void penalise(const struct sampling *p, struct candidate *c, int32_t n_vocab, const int32_t *history,
+ * (Keskar et al. 2019), and lose presence_penalty once and frequency_penalty per occurrence.  count needs no
+ * preparation: only the counts of seen tokens are touched. */
+static void penalise(const struct sampling *p, float *logit, int32_t *count, int32_t n_vocab, const int32_t *history,
                      size_t n)
 {
 	if (p->repeat_penalty == 1 && p->presence_penalty == 0 && p->frequency_penalty == 0)
@@ -70,98 +120,127 @@ static void penalise(const struct sampling *p, struct candidate *c, int32_t n_vo
 		n = (size_t)p->repeat_last;
 	}
 	for (size_t i = 0; i < n; i++)
-		if (history[i] >= 0 && history[i] < n_vocab) {
-			int32_t *id = &c[history[i]].id;
-			*id = *id < 0 ? *id - 1 : -1;
-		}
+		if (history[i] >= 0 && history[i] < n_vocab)
+			count[history[i]] = 0;
+	for (size_t i = 0; i < n; i++)
+		if (history[i] >= 0 && history[i] < n_vocab)
+			count[history[i]]++;
 	for (size_t i = 0; i < n; i++) {
-		struct candidate *seen;
-		if (history[i] < 0 || history[i] >= n_vocab || (seen = &c[history[i]])->id >= 0)
+		int32_t id = history[i];
+		if (id < 0 || id >= n_vocab || !count[id])
 			continue;
-		seen->logit = seen->logit > 0 ? seen->logit / p->repeat_penalty : seen->logit * p->repeat_penalty;
-		seen->logit -= p->presence_penalty + p->frequency_penalty * (float)-seen->id;
-		seen->id = history[i];
+		logit[id] = logit[id] > 0 ? logit[id] / p->repeat_penalty : logit[id] * p->repeat_penalty;
+		logit[id] -= p->presence_penalty + p->frequency_penalty * (float)count[id];
+		count[id] = 0;
 	}
 }
 
-static int better(struct candidate a, struct candidate b)
+/* ---- the best of many ---- */
+
+static int better(const float *value, int32_t a, int32_t b)
 {
-	return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
+	return value[a] > value[b] || (value[a] == value[b] && a < b);
 }
 
-static int compare_candidate(const void *a, const void *b)
+static int by_value(const void *a, const void *b, void *value)
 {
-	return better(*(const struct candidate *)b, *(const struct candidate *)a) -
-	       better(*(const struct candidate *)a, *(const struct candidate *)b);
+	int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+
+	return better(value, y, x) - better(value, x, y);
 }
 
-/* Restore the heap below c[at]: the worst of c[0..k) is on top. */
-static void sift_down(struct candidate *c, int32_t k, int32_t at)
+/* Restore the heap below id[at]: the worst of id[0..k) is on top. */
+static void sift_down(const float *value, int32_t *id, int32_t k, int32_t at)
 {
 	for (int32_t child; (child = 2 * at + 1) < k; at = child) {
-		struct candidate t = c[at];
-		if (child + 1 < k && better(c[child], c[child + 1]))
+		int32_t t = id[at];
+		if (child + 1 < k && better(value, id[child], id[child + 1]))
 			child++;
-		if (!better(t, c[child]))
+		if (!better(value, t, id[child]))
 			return;
-		c[at] = c[child];
-		c[child] = t;
+		id[at] = id[child];
+		id[child] = t;
 	}
 }
 
-/* Bring the k best of c[0..n) to the front, sorted; returns how many there are. */
-static int32_t keep_best(struct candidate *c, int32_t n, int32_t k)
+/* Bring the k best of id[0..n) to the front, the worst of them first. */
+static void keep_best(const float *value, int32_t *id, int32_t n, int32_t k)
 {
+	for (int32_t i = k / 2 - 1; i >= 0; i--)
+		sift_down(value, id, k, i);
+	for (int32_t i = k; i < n; i++)
+		if (better(value, id[i], id[0])) {
+			id[0] = id[i];
+			sift_down(value, id, k, 0);
+		}
+}
+
+/* The candidates in order, best first: the k best (all when k is 0) without what is `far` behind; returns how many.  The
+ * k-th best of the blocks' largest values is a bound that the k best reach and few others do. */
+static int32_t candidates(const float *logit, int32_t n_vocab, int32_t k, float far, int32_t *id)
+{
+	int32_t len = (n_vocab / BLOCKS / ROUND + 1) * ROUND, blocks = (n_vocab + len - 1) / len, n = 0;
+	float top[BLOCKS], best, bound;
+
+	for (int32_t b = 0; b < blocks; b++) {
+		top[b] = largest(logit + (size_t)b * (size_t)len, b < blocks - 1 ? len : n_vocab - b * len);
+		id[b] = b;
+	}
+	best = largest(top, blocks);
+	if (!isfinite(best))
+		return 0;
+	bound = best - far;
+	if (k > 0 && k < blocks) {
+		keep_best(top, id, blocks, k);
+		bound = top[id[0]] > bound ? top[id[0]] : bound;
+	}
+	for (int32_t b = 0; b < blocks; b++)
+		if (top[b] >= bound)
+			for (int32_t i = b * len; i < n_vocab && i < (b + 1) * len; i++)
+				if (logit[i] >= bound)
+					id[n++] = i;
 	if (k <= 0 || k > n)
 		k = n;
-	if (k < n) {
-		for (int32_t i = k / 2 - 1; i >= 0; i--)
-			sift_down(c, k, i);
-		for (int32_t i = k; i < n; i++)
-			if (better(c[i], c[0])) {
-				c[0] = c[i];
-				sift_down(c, k, 0);
-			}
-	}
-	qsort(c, (size_t)k, sizeof *c, compare_candidate);
+	if (k < n)
+		keep_best(logit, id, n, k);
+	qsort_r(id, (size_t)k, sizeof *id, by_value, (void *)(uintptr_t)logit);
 	return k;
 }
 
-int32_t sample(struct sampling *p, const float *logits, int32_t n_vocab, const int32_t *history, size_t n_history,
-               struct candidate *c)
+static int32_t greedy(const float *logits, int32_t n_vocab)
 {
-	int32_t n, best = 0;
+	float best = largest(logits, n_vocab);
+	int32_t id = 0;
+
+	if (!isfinite(best))
+		return -1;
+	while (logits[id] != best)
+		id++;
+	return id;
+}
+
+int32_t sample(struct sampling *p, const float *logits, int32_t n_vocab, const int32_t *history, size_t n_history,
+               void *scratch)
+{
+	float *logit = scratch, top;
+	int32_t *id = (int32_t *)(void *)(logit + n_vocab), n;
 	double sum = 0, kept = 0, r;
-	float top;
 
 	if (!logits_valid(logits, n_vocab))
 		return -1;
-	if (p->temperature <= 0) {
-		for (int32_t i = 1; i < n_vocab; i++)
-			if (logits[i] > logits[best])
-				best = i;
-		return isfinite(logits[best]) ? best : -1;
-	}
-	for (int32_t i = 0; i < n_vocab; i++)
-		c[i] = (struct candidate){ logits[i], i };
-	penalise(p, c, n_vocab, history, n_history);
-	top = c[0].logit;
-	for (int32_t i = 1; i < n_vocab; i++)
-		if (c[i].logit > top)
-			top = c[i].logit;
-	if (!isfinite(top))
+	if (p->temperature <= 0)
+		return greedy(logits, n_vocab);
+	memcpy(logit, logits, (size_t)n_vocab * sizeof *logit);
+	penalise(p, logit, id, n_vocab, history, n_history);
+	/* What is 50 nats behind the best is never drawn (1 in 10^21). */
+	n = candidates(logit, n_vocab, p->top_k, 50, id);
+	if (!n)
 		return -1;
-
-	/* What is 50 nats behind the best is never drawn (1 in 10^21): leave it out before sorting. */
-	n = 0;
-	for (int32_t i = 0; i < n_vocab; i++)
-		if (c[i].logit >= top - 50)
-			c[n++] = c[i];
-	n = keep_best(c, n, p->top_k);
+	top = logit[id[0]];
 	for (int32_t i = 0; i < n; i++)
-		sum += exp((double)c[i].logit - top);
+		sum += exp((double)logit[id[i]] - top);
 	for (int32_t i = 0; i < n; i++) {
-		double q = exp((double)c[i].logit - top);
+		double q = exp((double)logit[id[i]] - top);
 		if (i > 0 && (kept >= p->top_p * sum || q < p->min_p)) {
 			n = i;
 			break;
@@ -170,14 +249,14 @@ int32_t sample(struct sampling *p, const float *logits, int32_t n_vocab, const i
 	}
 	sum = 0;
 	for (int32_t i = 0; i < n; i++)
-		sum += exp(((double)c[i].logit - top) / p->temperature);
+		sum += exp(((double)logit[id[i]] - top) / p->temperature);
 	r = draw(p) * sum;
 	for (int32_t i = 0; i < n; i++) {
-		r -= exp(((double)c[i].logit - top) / p->temperature);
+		r -= exp(((double)logit[id[i]] - top) / p->temperature);
 		if (r < 0)
-			return c[i].id;
+			return id[i];
 	}
-	return c[n - 1].id;
+	return id[n - 1];
 }
 
 double engine_logprob(const float *logits, int32_t n_vocab, int32_t id)

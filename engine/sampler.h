@@ -5,12 +5,13 @@
 
 #include "engine/engine.h"
 
+/* Scratch per entry of the vocabulary. */
 struct candidate { float logit; int32_t id; };
 
 /* Order: penalties, top-k, top-p and min-p on the model's own distribution, then temperature, then the draw.
- * logits [n_vocab] are not changed; scratch [n_vocab].  Returns the id, or -1 when a logit is NaN or +infinity
+ * logits [n_vocab] are not changed; scratch: n_vocab struct candidate.  Returns the id, or -1 when a logit is NaN or +infinity
  * (-infinity is a legal mask as long as one logit is finite). */
 int32_t sample(struct sampling *, const float *logits, int32_t n_vocab, const int32_t *history, size_t n_history,
-               struct candidate *scratch);
+               void *scratch);
 
 #endif
