@@ -11,6 +11,9 @@
  * the tokens were worth, lets rings_insert() plan and moves rows.  A call that fails has only written rows behind the
  * rings, and sums of scores of which the host keeps a copy.
  *
+ * Generated tokens wait behind the rings and join them in groups, as tokens that are read together do: `lag` of them, but
+ * never more than a stride.  So a step costs no more than attention and a look at the sums.
+ *
  * Scores: attention adds probabilities to `mass`, a column per row of the rings and the stage (the prefix is skipped), with
  * weights that grow (struct ema), so nothing is ever decayed or cleared but the rows that move. */
 #include "engine/policy.h"
@@ -24,6 +27,7 @@
 
 enum { FRAME_PREFIX, FRAME_RING, FRAMES = FRAME_RING + RINGS_MOST };   /* rotations of the queries: the prefix, each ring */
 enum { ROOM_MIN = 256 };        /* auto: the stream's least size, where the context is not small altogether */
+enum { LAG = 16 };              /* generated tokens that join the rings together */
 
 struct stream {
 	struct kv kv;
@@ -32,8 +36,9 @@ struct stream {
 	struct rings rings;
 	struct rings_shape largest;
 	int is_auto;
+	int32_t lag, waiting;       /* tokens behind the rings that have not joined them yet */
 	/* Scores. */
-	struct tensor mass;         /* f32 [heads][rings.cols] as allocated; mass_view has the columns in use */
+	struct tensor mass;         /* f32 [heads][largest cols] as allocated; mass_view has the columns in use */
 	struct tensor mass_view;
 	int mass_stale;             /* the host's sums count, not the backend's */
 	int probing;                /* in this call */
@@ -58,17 +63,6 @@ enum { MASS_MOVES = 2 * RINGS_MOST + 4 };
 
 /* ---- shape ---- */
 
-static int32_t stage_of(const struct policy *p)
-{
-	int32_t n = p->batch, w = p->par.n > 0 && p->par.size ? p->par.size / p->par.n : INT32_MAX;
-
-	if (p->par.stride && n > p->par.stride)
-		n = p->par.stride;
-	if (p->par.score == SCORE_SURPRISE && n > w)
-		n = w;
-	return n > 0 ? n : 1;
-}
-
 static int is_auto(const struct policy *p) { return p->par.def == &policy_auto; }
 
 /* auto: rows it may use. */
@@ -79,18 +73,37 @@ static int32_t auto_cap(const struct policy *p)
 	return trained > 0 && trained < p->ctx ? trained : p->ctx;
 }
 
-static int32_t auto_stage(const struct policy *p)
+static int32_t clamp(int32_t n, int32_t most)
+{
+	n = n < most ? n : most;
+	return n > 0 ? n : 1;
+}
+
+/* Tokens of a call at most. */
+static int32_t chunk_of(const struct policy *p)
 {
 	int32_t cap = auto_cap(p) / 8, n = p->batch;
 
-	cap = cap > 16 ? cap : 16;
-	return n < cap ? n : cap;
+	if (is_auto(p))
+		return clamp(n, cap > 16 ? cap : 16);
+	n = clamp(n, p->par.stride);
+	return p->par.score == SCORE_SURPRISE ? clamp(n, p->par.size / p->par.n) : n;
+}
+
+/* The stage takes a call's tokens and those that wait.  No position may be beyond the model's. */
+static void stage_set(const struct policy *p, struct rings_shape *s, int32_t chunk)
+{
+	int32_t lag = clamp(s->w / 8, clamp(chunk, LAG)), room = p->hp->ctx_train - s->sinks - s->n * s->w - chunk;
+
+	if (p->hp->ctx_train > 0 && lag > room + 1)
+		lag = room > 0 ? room + 1 : 1;
+	s->stage = chunk + lag - 1;
 }
 
 /* Everything pinned takes no less than the sinks; the rest of the rows are the stream's. */
 static struct rings_shape auto_shape(const struct policy *p, int64_t pinned)
 {
-	struct rings_shape s = { .n = p->par.n, .f = p->par.f, .stage = auto_stage(p) };
+	struct rings_shape s = { .n = p->par.n, .f = p->par.f, .stage = chunk_of(p) + LAG - 1 };
 	int64_t rest;
 
 	s.sinks = pinned > p->par.sinks ? (int32_t)pinned : p->par.sinks;
@@ -100,17 +113,17 @@ static struct rings_shape auto_shape(const struct policy *p, int64_t pinned)
 	while (s.n > 1 && rest < 2 * s.n)
 		s.n--;
 	s.w = rest > 0 ? (int32_t)(rest / s.n) : 0;
-	if (p->par.score == SCORE_SURPRISE && s.stage > s.w)
-		s.stage = s.w > 0 ? s.w : 1;
 	return s;
 }
 
 static struct rings_shape shape_of(const struct policy *p)
 {
+	struct rings_shape s = { .sinks = p->par.sinks, .n = p->par.n, .w = p->par.size / p->par.n, .f = p->par.f };
+
 	if (is_auto(p))
 		return auto_shape(p, 0);
-	return (struct rings_shape){ .sinks = p->par.sinks, .n = p->par.n, .w = p->par.size / p->par.n, .f = p->par.f,
-	                             .stage = stage_of(p) };
+	stage_set(p, &s, chunk_of(p));
+	return s;
 }
 
 static int32_t cap_of(const struct policy *p, const struct rings_shape *s)
@@ -157,12 +170,12 @@ static int selector_par(const struct policy *p, struct kv_params *out, struct er
 static uint64_t stream_bytes(const struct policy *p)
 {
 	struct rings_shape s = shape_of(p);
-	uint64_t q = 4 * (uint64_t)s.stage * (uint64_t)p->hp->n_head * (uint64_t)p->hp->head_dim, rows, sum;
+	uint64_t q = 4 * (uint64_t)chunk_of(p) * (uint64_t)p->hp->n_head * (uint64_t)p->hp->head_dim, rows, sum;
 	struct kv_params par;
 	struct err err;
 
 	rows = (uint64_t)s.n * (uint64_t)s.w + (uint64_t)s.stage + 1;
-	sum = kv_bytes(p->hp, p->type, cap_of(p, &s)) + (uint64_t)(s.n + 1) * (q + rope_bytes(p->hp, s.stage)) +
+	sum = kv_bytes(p->hp, p->type, cap_of(p, &s)) + (uint64_t)(s.n + 1) * (q + rope_bytes(p->hp, chunk_of(p))) +
 	      rope_bytes(p->hp, moves_most(&s)) + rings_bytes(&s, heads_of(p), scored(p), surprised(p)) +
 	      (scored(p) ? 4 * (uint64_t)heads_of(p) * rows : 0);
 	if (is_auto(p) && p->par.prefix != PREFIX_FULL && !selector_par(p, &par, &err))
@@ -174,7 +187,7 @@ static uint64_t stream_bytes(const struct policy *p)
 
 static int check_fit(const struct policy *p, const struct rings_shape *s, struct err *err)
 {
-	int64_t end = (int64_t)s->sinks + p->par.size + s->stage;
+	int64_t end = (int64_t)s->sinks + p->par.size + chunk_of(p);
 
 	if (is_auto(p)) {
 		if (s->w > 0)
@@ -187,7 +200,7 @@ static int check_fit(const struct policy *p, const struct rings_shape *s, struct
 		               p->par.def->name, p->par.size, s->n, s->n);
 	if (p->hp->ctx_train > 0 && end > p->hp->ctx_train)
 		return err_set(err, ERR_FIT, "cache policy '%s' needs %lld positions (%d sinks, size %d, stride %d), the model was "
-		               "trained with %d; use a smaller size", p->par.def->name, (long long)end, s->sinks, p->par.size, s->stage,
+		               "trained with %d; use a smaller size", p->par.def->name, (long long)end, s->sinks, p->par.size, chunk_of(p),
 		               p->hp->ctx_train);
 	return 0;
 }
@@ -208,6 +221,8 @@ static void shape_set(struct policy *p, const struct rings_shape *s)
 {
 	struct stream *f = p->state;
 
+	f->lag = clamp(s->stage - p->chunk + 1, clamp(s->w / 8, LAG));
+	f->waiting = 0;
 	f->rings.cols = s->n * s->w + s->stage + 1;
 	rings_reset(&f->rings, s);
 	f->mass_view = f->mass;
@@ -231,9 +246,9 @@ static int stream_init(struct policy *p, struct err *err)
 		return -1;
 	f->largest = s;
 	p->limit = ENDLESS;
-	p->chunk = s.stage;
-	if (p->par.stride > s.stage)
-		p->par.stride = s.stage;      /* what is said about a run is what was done */
+	p->chunk = chunk_of(p);
+	if (p->par.stride > p->chunk)
+		p->par.stride = p->chunk;     /* what is said about a run is what was done */
 	p->wants_nll = surprised(p);
 	if (kv_init(&f->kv, p->be, p->hp, p->type, cap_of(p, &s), err) ||
 	    rings_init(&f->rings, &s, (int32_t)heads, scored(p), surprised(p), err) ||
@@ -241,19 +256,19 @@ static int stream_init(struct policy *p, struct err *err)
 	    tensor_init(p, &f->move, DT_I32, p->hp->n_kv_head, 3 * (int64_t)moves_most(&s), err) ||
 	    tensor_init(p, &f->mass_move, DT_I32, heads, 3 * MASS_MOVES, err) ||
 	    (scored(p) && tensor_init(p, &f->mass, DT_F32, heads, f->rings.cols, err)) ||
-	    !(f->weight = try_alloc((size_t)s.stage, sizeof *f->weight, "weights", err)) ||
+	    !(f->weight = try_alloc((size_t)p->chunk, sizeof *f->weight, "weights", err)) ||
 	    !(f->list = try_alloc((size_t)p->hp->n_kv_head * 3 * (size_t)moves_most(&s) + (size_t)heads * 3 * MASS_MOVES,
 	                          sizeof *f->list, "moves of rows", err)))
 		return -1;
 	for (int32_t i = 0; i <= s.n; i++)
-		if (rope_init(&f->rope[i], p->hp, p->be, s.stage, err) || tensor_init(p, &f->q[i], DT_F32, s.stage, width, err))
+		if (rope_init(&f->rope[i], p->hp, p->be, p->chunk, err) || tensor_init(p, &f->q[i], DT_F32, p->chunk, width, err))
 			return -1;
 	if (f->is_auto && p->par.prefix != PREFIX_FULL) {
 		if (selector_par(p, &f->sel_par, err) ||
 		    select_open(&f->sel, f->sel_par.def->select, &f->sel_par, &f->kv, 0, err))
 			return -1;
 		f->has_sel = 1;
-		p->tail = f->sel.tail < s.stage ? f->sel.tail : 0;
+		p->tail = f->sel.tail < p->chunk ? f->sel.tail : 0;
 	}
 	shape_set(p, &s);
 	return 0;
@@ -302,6 +317,27 @@ static void mass_restore(struct policy *p, int32_t scale)
 		p->be->ops->write(p->be, &f->mass_view, 0, r->sum, n * sizeof *r->sum);
 }
 
+/* Sums in as few columns as the call needs: they are read after each. */
+static void mass_shape(struct stream *f, int32_t end)
+{
+	struct rings *r = &f->rings;
+	int32_t few = r->size + f->lag + 1, cols = end <= r->size + f->lag ? few : r->rows + 1, old = r->cols, both;
+
+	if (cols == old)
+		return;
+	both = cols < old ? cols : old;
+	for (int32_t i = 0; i < r->heads; i++) {
+		int32_t h = cols < old ? i : r->heads - 1 - i;
+		float *to = r->sum + (size_t)h * (size_t)cols;
+
+		memmove(to, r->sum + (size_t)h * (size_t)old, (size_t)both * sizeof *to);
+		for (int32_t c = both; c < cols; c++)
+			to[c] = 0;
+	}
+	r->cols = f->mass_view.cols = cols;
+	f->mass_stale = 1;
+}
+
 static void stream_begin(struct policy *p, const struct step *st)
 {
 	struct stream *f = p->state;
@@ -311,13 +347,14 @@ static void stream_begin(struct policy *p, const struct step *st)
 	if (rings_filling(r))
 		rope_set(&f->rope[FRAME_PREFIX], st->pos, st->n);
 	else {
-		rope_set(&f->rope[FRAME_PREFIX], rings_rank(r), st->n);
+		rope_set(&f->rope[FRAME_PREFIX], rings_rank(r) + f->waiting, st->n);
 		for (int32_t i = 0; i < r->s.n; i++)
-			rope_set(&f->rope[FRAME_RING + i], rings_query(r, i), st->n);
+			rope_set(&f->rope[FRAME_RING + i], rings_query(r, i) + f->waiting, st->n);
 	}
 	f->probing = r->sum && skipped < st->n && st->pos + st->n > f->probe_from;
 	if (!f->probing)
 		return;
+	mass_shape(f, rings_stage(r) + f->waiting + st->n);
 	mass_restore(p, ema_weights(&r->ema, st->pos, st->n, f->weight));
 	f->mass_stale = 1;   /* until end() */
 	for (int32_t i = 0; i < skipped; i++)
@@ -358,7 +395,7 @@ static int32_t stream_parts(struct stream *f, const struct step *st, int32_t lay
 	}
 	for (int32_t i = r->s.n - 1; i >= 0; i--)
 		part[n++] = (struct attn_part){ .q = &f->q[FRAME_RING + i], .row0 = sinks + (r->s.n - 1 - i) * r->s.w,
-		                                .n_rows = r->s.w + (i ? 0 : st->n) };
+		                                .n_rows = r->s.w + (i ? 0 : f->waiting + st->n) };
 	return n;
 }
 
@@ -368,7 +405,7 @@ static void stream_attend(struct policy *p, const struct step *st, int32_t layer
 	struct rings *r = &f->rings;
 	struct attn_part part[SELECT_PARTS + RINGS_MOST];
 	const struct attn_probe *looks = NULL;
-	int32_t filling = rings_filling(r), row0 = r->s.sinks + rings_stage(r), n = st->n, sinks = r->s.sinks, n_part, skip;
+	int32_t filling = rings_filling(r), row0 = r->s.sinks + rings_stage(r) + f->waiting, n = st->n, sinks = r->s.sinks, n_part, skip;
 	int32_t region = st->pos + n < sinks ? st->pos + n : sinks;
 
 	/* In the rings' frames a token's own number is that in the newest ring, which all enter. */
@@ -495,12 +532,31 @@ static void tell(struct policy *p)
 		p->rows_fn(f->event, r->n_note, p->rows_ud);
 }
 
+/* Those that wait join the rings. */
+static void join(struct policy *p)
+{
+	struct stream *f = p->state;
+	struct rings *r = &f->rings;
+	int32_t stage = rings_stage(r), n = f->waiting;
+
+	f->waiting = 0;
+	r->listen = p->rows_fn != NULL;
+	rings_insert(r, n);
+	if (r->n_row)
+		rows_move(p);
+	if (r->sum && !f->mass_stale)
+		mass_follow(p, stage, n);
+	f->lost |= p->be->failed;
+	if (p->rows_fn)
+		tell(p);
+}
+
 static void stream_end(struct policy *p, const struct step *st)
 {
 	struct stream *f = p->state;
 	struct rings *r = &f->rings;
 	struct backend *be = p->be;
-	int32_t stage = rings_stage(r), region = st->pos + st->n < r->s.sinks ? st->pos + st->n : r->s.sinks;
+	int32_t region = st->pos + st->n < r->s.sinks ? st->pos + st->n : r->s.sinks;
 
 	if (f->probing)
 		be->ops->read(be, &f->mass_view, 0, r->sum, (size_t)r->heads * (size_t)r->cols * sizeof *r->sum);
@@ -512,23 +568,18 @@ static void stream_end(struct policy *p, const struct step *st)
 	}
 	if (st->nll)
 		f->nll = st->nll[st->n - 1];
-	r->listen = p->rows_fn != NULL;
-	rings_insert(r, st->n);
-	if (r->n_row)
-		rows_move(p);
-	if (f->probing) {
-		mass_follow(p, stage, st->n);
+	if (f->probing)
 		f->mass_stale = 0;
-	} else if (r->n_row && r->sum)
-		f->mass_stale = 1;
-	f->lost |= be->failed;
+	f->waiting += st->n;
+	if (rings_filling(r) || !st->decode || f->waiting >= f->lag)
+		join(p);
 	if (f->use_sel && f->sel.ops->end)
 		f->sel.ops->end(&f->sel, st, region);
-	if (p->rows_fn)
-		tell(p);
 }
 
 /* ---- going back, pinning ---- */
+
+static int32_t tokens_of(const struct stream *f) { return f->rings.t + f->waiting; }
 
 static int32_t stream_rewind(struct policy *p, int32_t n)
 {
@@ -537,17 +588,27 @@ static int32_t stream_rewind(struct policy *p, int32_t n)
 	int32_t sinks = r->s.sinks, to = n;
 
 	if (f->lost) {
-		shape_set(p, &(struct rings_shape){ .sinks = r->s.sinks, .n = r->s.n, .w = r->s.w, .f = r->s.f, .stage = r->s.stage });
+		struct rings_shape s = r->s;
+
+		shape_set(p, &s);
 		to = 0;
 	}
-	if (to >= r->t)
-		return r->t;
+	if (to >= tokens_of(f))
+		return tokens_of(f);
+	f->mass_stale = 1;
+	if (to >= r->t && !rings_filling(r)) {
+		f->waiting = to - r->t;
+		for (int32_t h = 0; r->sum && h < r->heads; h++)
+			for (int32_t c = r->size + f->waiting; c < r->cols; c++)
+				r->sum[(size_t)h * (size_t)r->cols + (size_t)c] = 0;
+		return to;
+	}
+	f->waiting = 0;
 	/* Selectors look at the end of what is read: let them see as much of it again. */
 	if (f->use_sel && to > sinks)
 		to = to - (f->sel.tail - 1) > sinks ? to - (f->sel.tail - 1) : sinks;
 	if (f->use_sel && to < sinks)
 		to = f->sel.ops->rewind(&f->sel, to);
-	f->mass_stale = 1;
 	return rings_rewind(r, to);
 }
 
@@ -556,12 +617,11 @@ static int32_t auto_pin(struct policy *p, int32_t n, struct err *err)
 	struct stream *f = p->state;
 	struct rings *r = &f->rings;
 	struct rings_shape s = auto_shape(p, n);
-	int32_t cap = auto_cap(p), room = ROOM_MIN < cap / 4 ? ROOM_MIN : cap / 4, kept = r->t, old = r->s.sinks;
+	int32_t cap = auto_cap(p), room = ROOM_MIN < cap / 4 ? ROOM_MIN : cap / 4, kept = tokens_of(f), old = r->s.sinks;
 	int32_t least = p->par.size ? p->par.size : room, stage = f->largest.stage, most = cap - stage - least;
 
 	if (s.sinks == old)
 		return kept;
-	s.stage = stage;
 	if (s.w < 1 || (!p->par.size && s.n * s.w + s.n <= room)) {
 		int64_t want = (int64_t)n + stage + least;
 
@@ -598,7 +658,7 @@ static void stream_rows(const struct policy *p, struct timeline_rows *out)
 	out->ring_rows = r->s.w;
 	for (int32_t i = 0; i < r->s.n; i++)
 		out->fill[i] = rings_fill(r, i);
-	out->seen = r->t;
+	out->seen = tokens_of(f);
 	out->gone = r->gone;
 	out->thinned = r->thinned;
 	out->oldest = r->t > r->s.sinks ? r->oldest : -1;
