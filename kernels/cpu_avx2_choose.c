@@ -12,7 +12,7 @@
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")
 
-enum { HEADS = 4, ROW_HEADS = 2, ROWS = 4 };
+enum { HEADS = 4, ROW_HEADS = 2, ROWS = 4, AHEAD = 5 << 10, LINE = 64 };
 
 /* ---- rows as floats ---- */
 
@@ -124,6 +124,13 @@ INLINE __m256i four_bytes(const int8_t *q)
 	return _mm256_set1_epi32(w);
 }
 
+/* Keys are read once, in order, but a page's end stops the processor's own looking ahead. */
+INLINE void fetch(const uint8_t *p, size_t bytes)
+{
+	for (size_t i = 0; i < bytes; i += LINE)
+		_mm_prefetch((const char *)p + AHEAD + i, _MM_HINT_T0);
+}
+
 /* Sums of one query head over a group: of codes, and of the high halves of eight-bit ones. */
 struct sums { __m256i low, high; };
 
@@ -181,6 +188,8 @@ INLINE void scan_panels(int nr, int bits, int wide, const struct scan_tile *t, i
 		const uint8_t *at = panel;
 		__m256 s[HEADS];
 
+		if (!half)
+			fetch(panel, panel_bytes);
 		UNROLL for (int r = 0; r < nr; r++)
 			s[r] = _mm256_setzero_ps();
 		for (int32_t g = 0; g < groups; g++) {
@@ -270,6 +279,7 @@ INLINE void rows_dot(int nr, enum dtype type, const struct scan_tile *t, int32_t
 
 		UNROLL for (int i = 0; i < ROWS; i++)
 			row[i] = (const uint8_t *)t->keys + (size_t)(k + i < t->k1 ? k + i : t->k1 - 1) * row_bytes;
+		fetch(row[0], ROWS * row_bytes);
 		UNROLL for (int r = 0; r < nr; r++)
 			UNROLL for (int i = 0; i < ROWS; i++)
 				s[r][i] = _mm256_setzero_ps();

@@ -13,7 +13,7 @@
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")
 
-enum { HEADS = 4, ROWS = 4, AHEAD = 8 };
+enum { HEADS = 4, ROWS = 4, AHEAD = 5 << 10, LINE = 64 };
 
 static __mmask16 lanes(int32_t n)
 {
@@ -102,6 +102,13 @@ INLINE __m512i four_bytes(const int8_t *q)
 	return _mm512_set1_epi32(w);
 }
 
+/* Keys are read once, in order, but a page's end stops the processor's own looking ahead: half as long again without this. */
+INLINE void fetch(const uint8_t *p, size_t bytes)
+{
+	for (size_t i = 0; i < bytes; i += LINE)
+		_mm_prefetch((const char *)p + AHEAD + i, _MM_HINT_T0);
+}
+
 /* One unit's products: codes apart, four values at a time. */
 INLINE void unit_dots(int nr, int bits, int wide, const uint8_t *unit, const int8_t *hi, const int8_t *lo, size_t stride,
                       __m512i dot[HEADS], __m512i low[HEADS])
@@ -143,9 +150,7 @@ INLINE void scan_panels(int nr, int bits, int wide, const struct scan_tile *t, i
 		__mmask16 seen = lanes(t->k1 - k);
 		__m512 s[HEADS];
 
-		/* The copy is read once, in order; a page's end stops the processor's own looking ahead. */
-		for (size_t i = 0; i < panel_bytes; i += 64)
-			_mm_prefetch((const char *)panel + AHEAD * panel_bytes + i, _MM_HINT_T0);
+		fetch(panel, panel_bytes);
 		UNROLL for (int r = 0; r < nr; r++)
 			s[r] = _mm512_setzero_ps();
 		for (int32_t g = 0; g < groups; g++) {
@@ -226,6 +231,7 @@ INLINE void rows_dot(int nr, enum dtype type, const struct scan_tile *t, int32_t
 
 		UNROLL for (int i = 0; i < ROWS; i++)
 			row[i] = (const uint8_t *)t->keys + (size_t)(k + i < t->k1 ? k + i : t->k1 - 1) * row_bytes;
+		fetch(row[0], ROWS * row_bytes);
 		UNROLL for (int r = 0; r < nr; r++)
 			UNROLL for (int i = 0; i < ROWS; i++)
 				s[r][i] = _mm512_setzero_ps();
@@ -366,26 +372,44 @@ static void pool(float *out, const float *x, int32_t n, int32_t half, float *tmp
 		_mm512_storeu_ps(out + i, _mm512_max_ps(_mm512_loadu_ps(tmp + i), _mm512_loadu_ps(tmp + i + 2 * half + 1 - w)));
 }
 
+/* Those of v that reach t, and their rows, to the ends of the lists; returns how many.  Through a register: storing compressed
+ * is slow on some processors.  More than half of the lanes are rare. */
+INLINE int32_t pick16(int32_t *row, float *value, __m512 v, __m512i at, __mmask16 mask)
+{
+	__m512i r = _mm512_maskz_compress_epi32(mask, at);
+	int32_t n = __builtin_popcount(mask);
+
+	v = _mm512_maskz_compress_ps(mask, v);
+	_mm256_storeu_ps(value, _mm512_castps512_ps256(v));
+	_mm256_storeu_si256((void *)row, _mm512_castsi512_si256(r));
+	if (n > 8) {
+		_mm256_storeu_ps(value + 8, _mm512_extractf32x8_ps(v, 1));
+		_mm256_storeu_si256((void *)(row + 8), _mm512_extracti64x4_epi64(r, 1));
+	}
+	return n;
+}
+
 static int32_t pick(int32_t *row, float *value, float *top, const float *x, int32_t i0, int32_t i1, float least)
 {
 	const __m512 none = _mm512_set1_ps(-INFINITY), t = _mm512_set1_ps(least);
-	__m512 most = none;
 	__m512i at = _mm512_add_epi32(_mm512_set1_epi32(i0),
 	                              _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
-	int32_t n = 0;
+	__m512 most = none, v;
+	int32_t n = 0, i = i0;
 
-	for (int32_t i = i0; i < i1; i += 16) {
-		__mmask16 mask = lanes(i1 - i);
-		/* max(NaN, -inf) is -inf in this order. */
-		__m512 v = _mm512_max_ps(_mm512_mask_loadu_ps(none, mask, x + i), none);
-
+	/* max(NaN, -inf) is -inf in this order. */
+	for (; i + 16 <= i1; i += 16) {
+		v = _mm512_max_ps(_mm512_loadu_ps(x + i), none);
 		most = _mm512_max_ps(most, v);
-		mask = _mm512_mask_cmp_ps_mask(mask, v, t, _CMP_GE_OQ);
-		/* Through a register: storing compressed is slow on some processors. */
-		_mm512_storeu_ps(value + n, _mm512_maskz_compress_ps(mask, v));
-		_mm512_storeu_si512(row + n, _mm512_maskz_compress_epi32(mask, at));
-		n += __builtin_popcount(mask);
+		n += pick16(row + n, value + n, v, at, _mm512_cmp_ps_mask(v, t, _CMP_GE_OQ));
 		at = _mm512_add_epi32(at, _mm512_set1_epi32(16));
+	}
+	if (i < i1) {
+		__mmask16 mask = lanes(i1 - i);
+
+		v = _mm512_max_ps(_mm512_mask_loadu_ps(none, mask, x + i), none);
+		most = _mm512_max_ps(most, v);
+		n += pick16(row + n, value + n, v, at, _mm512_mask_cmp_ps_mask(mask, v, t, _CMP_GE_OQ));
 	}
 	*top = _mm512_reduce_max_ps(most);
 	return n;

@@ -1,8 +1,8 @@
 /* kernels/cpu_topk.c - the k best of n scores per KV head, exactly.
  *
  * No sorting: a sample of the scores gives a bound that surely (nearly always) more than k of them reach; one pass
- * gathers those, and halving the interval of floats that can be the threshold ends as soon as just k reach its
- * middle.  Only when the interval closes first are there ties at the threshold, which go to the higher score
+ * gathers those, and narrowing the interval of floats that can be the threshold ends as soon as just k reach the
+ * float tried.  Only when the interval closes first are there ties at the threshold, which go to the higher score
  * before pooling, then to the later row. */
 #include <math.h>
 #include <string.h>
@@ -13,6 +13,7 @@
 enum {
 	SMALL_TOPK = 64 << 10,       /* scores that one thread does faster than two */
 	SAMPLE = 512, SAMPLE_FROM = 4 * SAMPLE,
+	SHORT_RUN = 24,              /* entries that are sorted faster by hand */
 };
 
 struct topk_job {
@@ -23,7 +24,7 @@ struct topk_job {
 	size_t part_bytes;
 };
 
-struct order { uint64_t key; int32_t row; };
+struct order { uint32_t key; int32_t row; };
 
 /* One thread's working memory; lists have 16 entries more than they need. */
 struct topk_mem {
@@ -32,7 +33,7 @@ struct topk_mem {
 	float *value;
 	int32_t *tie;                /* [n]: places in that list, with their scores before pooling */
 	float *tie_score;
-	struct order *order[2];      /* [k] each; only when the best come first */
+	struct order *order[2], *spare;      /* [k] each; only when the best come first */
 };
 
 static void *part(char *base, size_t *at, size_t n, size_t size)
@@ -55,6 +56,7 @@ static size_t mem_cut(char *base, struct topk_mem *m, const struct topk_args *a,
 	m->tie_score = part(base, &at, pooled, sizeof(float));
 	m->order[0] = part(base, &at, k, sizeof(struct order));
 	m->order[1] = part(base, &at, k, sizeof(struct order));
+	m->spare = part(base, &at, k, sizeof(struct order));
 	return at;
 }
 
@@ -89,19 +91,29 @@ static float threshold(const struct choose_fns *f, const float *x, int32_t n, in
                        float top, int32_t *ties)
 {
 	int64_t lo = rank_of(least), hi = (int64_t)rank_of(top) + 1;
-	int32_t above = 0;           /* reach hi; more than want + slack reach lo */
+	int32_t reach = n, above = 0;        /* lo, hi */
 
 	*ties = 0;
 	if (n <= want + slack)
 		return least;
-	while (hi - lo > 1) {
+	for (int turn = 0; hi - lo > 1; turn++) {
 		int64_t mid = lo + (hi - lo) / 2;
-		int32_t c = f->count(x, n, of_rank((int32_t)mid));
+		int32_t c;
 
+		/* By turns the middle, and where it would be if the ranks lay evenly: the one cannot be led astray, the other
+		 * comes near in few steps. */
+		if (turn % 2) {
+			double part = (double)(reach - want) / (reach - above);
+
+			mid = lo + (int64_t)((double)(hi - lo) * part);
+			mid = mid <= lo ? lo + 1 : mid >= hi ? hi - 1 : mid;
+		}
+		c = f->count(x, n, of_rank((int32_t)mid));
 		if (c >= want && c <= want + slack)
 			return of_rank((int32_t)mid);
 		if (c > want) {
 			lo = mid;
+			reach = c;
 		} else {
 			hi = mid;
 			above = c;
@@ -173,28 +185,21 @@ static void settle_ties(const struct choose_fns *f, const struct topk_mem *m, in
 		}
 }
 
-/* Sort rows (ascending) by score, the best first: least significant digit first, by bytes, which keeps the order of
- * equals; so later rows start in front. */
-static void best_first(const struct topk_mem *m, int32_t *row, int32_t k, const float *score, const float *pooled)
+/* Sort by key: the least significant digit first, by bytes, which keeps the order of equals.  Returns which of the two
+ * arrays it ended in. */
+static struct order *sort(struct order *from, struct order *to, int32_t n)
 {
-	struct order *from = m->order[0], *to = m->order[1], *swap;
-	int32_t count[8][256];
+	int32_t count[4][256];
 
 	memset(count, 0, sizeof count);
-	for (int32_t i = 0; i < k; i++) {
-		int32_t r = row[k - 1 - i];
-		uint32_t lo = ~((uint32_t)rank_of(score_of(score[r])) ^ 0x80000000u);
-		uint32_t hi = pooled ? ~((uint32_t)rank_of(pooled[r]) ^ 0x80000000u) : 0;
-
-		from[i].key = (uint64_t)hi << 32 | lo;
-		from[i].row = r;
-		for (int b = 0; b < 8; b++)
+	for (int32_t i = 0; i < n; i++)
+		for (int b = 0; b < 4; b++)
 			count[b][from[i].key >> (8 * b) & 255]++;
-	}
-	for (int b = 0; b < 8; b++) {
+	for (int b = 0; b < 4; b++) {
+		struct order *swap = from;
 		int32_t at = 0;
 
-		if (count[b][from[0].key >> (8 * b) & 255] == k)
+		if (count[b][from[0].key >> (8 * b) & 255] == n)
 			continue;
 		for (int d = 0; d < 256; d++) {
 			int32_t c = count[b][d];
@@ -202,14 +207,65 @@ static void best_first(const struct topk_mem *m, int32_t *row, int32_t k, const 
 			count[b][d] = at;
 			at += c;
 		}
-		for (int32_t i = 0; i < k; i++)
+		for (int32_t i = 0; i < n; i++)
 			to[count[b][from[i].key >> (8 * b) & 255]++] = from[i];
-		swap = from;
 		from = to;
 		to = swap;
 	}
+	return from;
+}
+
+/* Smaller for better scores. */
+static uint32_t order_of(float x)
+{
+	return ~((uint32_t)rank_of(score_of(x)) ^ 0x80000000u);
+}
+
+/* Equal pooled scores stand side by side: order such a run by its own scores. */
+static void sort_run(const struct topk_mem *m, struct order *run, int32_t n, const float *score)
+{
+	for (int32_t i = 0; i < n; i++)
+		run[i].key = order_of(score[run[i].row]);
+	if (n > SHORT_RUN) {
+		struct order *sorted = sort(run, m->spare, n);
+
+		if (sorted != run)
+			memcpy(run, sorted, (size_t)n * sizeof *run);
+		return;
+	}
+	for (int32_t i = 1; i < n; i++) {
+		struct order x = run[i];
+		int32_t j = i;
+
+		for (; j > 0 && run[j - 1].key > x.key; j--)
+			run[j] = run[j - 1];
+		run[j] = x;
+	}
+}
+
+/* Put rows (ascending) in the order of their scores, the best first.  Sorting keeps the order of equals, so later rows
+ * start in front. */
+static void best_first(const struct topk_mem *m, int32_t *row, int32_t k, const float *score, const float *pooled)
+{
+	struct order *order;
+
+	for (int32_t i = 0; i < k; i++) {
+		int32_t r = row[k - 1 - i];
+
+		m->order[0][i].row = r;
+		m->order[0][i].key = order_of((pooled ? pooled : score)[r]);
+	}
+	order = sort(m->order[0], m->order[1], k);
+	for (int32_t i = 0, end; pooled && i < k; i = end) {
+		uint32_t key = order[i].key;
+
+		for (end = i + 1; end < k && order[end].key == key; end++)
+			;
+		if (end - i > 1)
+			sort_run(m, order + i, end - i, score);
+	}
 	for (int32_t i = 0; i < k; i++)
-		row[i] = from[i].row;
+		row[i] = order[i].row;
 }
 
 static void topk_task(void *arg, int head, int worker)
