@@ -53,7 +53,9 @@ int talk_open(struct talk *t, const struct options *o, struct err *e)
 		return -1;
 	}
 	timeline_stats(t->tl, &st);
-	if (st.ctx > info->ctx_train && !o->quiet)
+	if (st.endless && o->ctx > info->ctx_train && !o->quiet)
+		say("the model was trained with %d tokens: the cache holds %d of a talk at once", info->ctx_train, st.ctx);
+	else if (st.ctx > info->ctx_train && !o->quiet)
 		say("the model was trained with %d tokens: beyond these its answers lose their sense", info->ctx_train);
 	if (o->verbose) {
 		say("%s: %s, %s, %s, context %d, cache %.1f MiB", info->path, info->arch, info->n_types, info->device,

@@ -218,16 +218,18 @@ run -p hi "$dir"; expect "a directory is no document" 4
 head -c 100 "$weir" >"$dir/binary"
 run -p hi "$dir/binary"; expect "a binary file is no document" 4
 seq 1 20000 >"$dir/long.txt"
-run -p hi "$dir/long.txt"; expect "a document larger than the context is 5, with the numbers" 5 'has [0-9]* tokens .* context of 8192'
+run -p hi "$dir/long.txt"; expect "a document larger than the context is 5, with the numbers" 5 'has [0-9]* tokens.* 8192'
+run -p hi --kv full "$dir/long.txt"; expect "and so it is under --kv full" 5 'has [0-9]* tokens .* context of 8192'
 run benhc; expect "a mistyped command is a missing document" 4 "is it the command 'bench'?"
 
 # limits
-run -p 'Write a long story.' -c 60 --temp 0
+run -p 'Write a long story.' -c 60 --temp 0 --kv full
 expect "a full context is 5" 5 'context of 60'
 [ -s "$dir/out" ] && ok "and leaves what was said" || bad "and leaves what was said" "nothing on stdout"
-run -p hi -c 4; expect "a prompt larger than the context is 5" 5 'context of 4'
+run -p hi -c 4 --kv full; expect "a prompt larger than the context is 5" 5 'context of 4'
 [ ! -s "$dir/out" ] && ok "and says nothing on stdout" || bad "and says nothing on stdout" "$(out | head -n 2)"
-run -p hi -c 2000000000; expect "a context larger than the memory is 5" 5 'MiB'
+run -p hi -c 4; expect "a context that is too small is 5" 5
+run -p hi -c 2000000000 --kv full; expect "a context larger than the memory is 5" 5 'MiB'
 if [ -w /dev/full ]; then
 	"$weir" -p hi -n 3 </dev/null >/dev/full 2>"$dir/err"
 	rc=$?

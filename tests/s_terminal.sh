@@ -150,7 +150,7 @@ wait_for 10 at_prompt
 
 seq 1 20000 >"$dir/long.txt"
 send_line "/read $dir/long.txt"
-if wait_for 20 shows 'tokens and does not fit' && wait_for 10 at_prompt; then ok "a document that cannot fit is refused at /read"
+if wait_for 20 shows "document 'long.txt' has [0-9]" && wait_for 10 at_prompt; then ok "a document that cannot fit is refused at /read"
 else bad "a document that cannot fit is refused at /read" "$(tail_of_screen)"; fi
 
 # ---- stop ----
