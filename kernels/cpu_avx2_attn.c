@@ -108,11 +108,20 @@ static void rows_convert(enum dtype type, float *out, const uint8_t *rows, const
 	}
 }
 
-/* The lines of a row are fetched. */
+/* The lines of a row are fetched.  (A loop of nothing but _mm_prefetch would be taken for empty.) */
 INLINE void fetch(const uint8_t *row, size_t bytes)
 {
-	for (size_t i = 0; i < bytes; i += LINE)
-		_mm_prefetch((const char *)row + i, _MM_HINT_T0);
+	if (__builtin_constant_p(bytes))
+		UNROLL for (size_t i = 0; i < bytes; i += LINE)
+			__asm__ volatile("prefetcht0 %0" : : "m"(row[i]));
+	else
+		ROLLED for (size_t i = 0; i < bytes; i += LINE)
+			__asm__ volatile("prefetcht0 %0" : : "m"(row[i]));
+}
+
+INLINE size_t bytes_of(enum dtype type, int32_t dim)
+{
+	return type == DT_F32 ? (size_t)dim * 4 : type == DT_Q8_0 ? (size_t)dim / 32 * 34 : (size_t)dim * 2;
 }
 
 /* ---- keys: transpose ---- */
@@ -206,7 +215,7 @@ INLINE void row_chains(int nr, enum dtype type, int32_t dim, const uint8_t *row,
 
 	UNROLL for (int r = 0; r < nr; r++)
 		s[r] = _mm256_setzero_ps();
-	UNROLL for (; c < dim / LANES; c++) {
+	ROLLED for (; c < dim / LANES; c++) {
 		__m256 k = row8(type, row, c);
 
 		UNROLL for (int r = 0; r < nr; r++)
@@ -220,40 +229,76 @@ INLINE void row_chains(int nr, enum dtype type, int32_t dim, const uint8_t *row,
 	}
 }
 
-INLINE void four_keys(int nr, enum dtype type, int32_t dim, const uint8_t *const rows[4], const float *const q[RUN],
-                      __m256 s[RUN])
+/* The same for heads of 64. */
+INLINE void row_chains64(int nr, enum dtype type, const uint8_t *row, const float *const q[RUN], __m256 s[RUN])
+{
+	UNROLL for (int r = 0; r < nr; r++)
+		s[r] = _mm256_setzero_ps();
+	UNROLL for (int32_t c = 0; c < 8; c++) {
+		__m256 k = row8(type, row, c);
+
+		UNROLL for (int r = 0; r < nr; r++)
+			s[r] = _mm256_fmadd_ps(_mm256_loadu_ps(q[r] + LANES * c), k, s[r]);
+	}
+}
+
+/* Four keys with heads of 64: sums are taken as soon as two of them are there. */
+INLINE void four_keys64(int nr, enum dtype type, const uint8_t *const rows[4], const float *const q[RUN],
+                        __m256 s[RUN])
 {
 	__m256 a[RUN], b[RUN];
 
-	row_chains(nr, type, dim, rows[0], q, a);
-	row_chains(nr, type, dim, rows[1], q, b);
+	row_chains64(nr, type, rows[0], q, a);
+	row_chains64(nr, type, rows[1], q, b);
 	UNROLL for (int r = 0; r < nr; r++)
 		s[r] = add2(a[r], b[r]);
-	row_chains(nr, type, dim, rows[2], q, a);
-	row_chains(nr, type, dim, rows[3], q, b);
+	row_chains64(nr, type, rows[2], q, a);
+	row_chains64(nr, type, rows[3], q, b);
 	UNROLL for (int r = 0; r < nr; r++)
 		s[r] = add4(s[r], add2(a[r], b[r]));
+}
+
+/* Four keys with heads of any size. */
+INLINE void four_keys(int nr, enum dtype type, int32_t dim, const uint8_t *const rows[4], const float *const q[RUN],
+                      __m256 s[RUN])
+{
+	__m256 a[4][RUN];
+
+	ROLLED for (int i = 0; i < 4; i++)
+		row_chains(nr, type, dim, rows[i], q, a[i]);
+	UNROLL for (int r = 0; r < nr; r++)
+		s[r] = add4(add2(a[0][r], a[1][r]), add2(a[2][r], a[3][r]));
 }
 
 /* Scores of a few queries from the rows; meanwhile the block's values are fetched. */
 INLINE void few_scores(int nr, enum dtype type, int32_t dim, const struct block *b, const float *const q[RUN],
                        float p[RUN][KEYS])
 {
-	size_t row_bytes = b->sp->row_bytes;
+	size_t clamped[KEYS];
+	const size_t *off = b->off;
 	int32_t k = 0;
 
+	/* Keys past the last repeat it: defined, and masked later. */
+	if (b->n % 8) {
+		for (int32_t i = 0; i < KEYS; i++)
+			clamped[i] = b->off[i < b->n ? i : b->n - 1];
+		off = clamped;
+	}
 	ROLLED do {
 		const uint8_t *rows[8];
 		__m256 lo[RUN], hi[RUN];
 
-		for (int i = 0; i < 8; i++) {
-			size_t off = b->off[k + i < b->n ? k + i : b->n - 1];
-
-			rows[i] = b->sp->k + off;
-			fetch(b->sp->v + off, row_bytes);
+		UNROLL for (int i = 0; i < 8; i++) {
+			rows[i] = b->sp->k + off[k + i];
+			fetch(b->sp->v + off[k + i], bytes_of(type, dim));
 		}
-		four_keys(nr, type, dim, rows, q, lo);
-		four_keys(nr, type, dim, rows + 4, q, hi);
+		if (dim == 64) {
+			four_keys64(nr, type, rows, q, lo);
+			four_keys64(nr, type, rows + 4, q, hi);
+		} else {
+			four_keys(nr, type, dim, rows, q, lo);
+			four_keys(nr, type, dim, rows + 4, q, hi);
+		}
 		UNROLL for (int r = 0; r < nr; r++)
 			_mm256_store_ps(p[r] + k, add8(lo[r], hi[r]));
 	} while ((k += 8) < b->n);
@@ -264,16 +309,22 @@ INLINE void key_chain(int nr, int32_t dim, const float *keys, const float *const
 {
 	UNROLL for (int r = 0; r < nr; r++)
 		s[r][0] = s[r][1] = _mm256_setzero_ps();
-	UNROLL for (int32_t j = l; j < dim; j += LANES) {
-		__m256 k0 = _mm256_loadu_ps(keys + (size_t)j * KEYS), k1 = _mm256_loadu_ps(keys + (size_t)j * KEYS + 8);
-
-		UNROLL for (int r = 0; r < nr; r++) {
-			__m256 v = _mm256_set1_ps(q[r][j]);
-
-			s[r][0] = _mm256_fmadd_ps(v, k0, s[r][0]);
-			s[r][1] = _mm256_fmadd_ps(v, k1, s[r][1]);
-		}
+#define STEP(j) \
+	{ \
+		__m256 k0 = _mm256_loadu_ps(keys + (size_t)(j) * KEYS), k1 = _mm256_loadu_ps(keys + (size_t)(j) * KEYS + 8); \
+		UNROLL for (int r = 0; r < nr; r++) { \
+			__m256 v = _mm256_set1_ps(q[r][j]); \
+			s[r][0] = _mm256_fmadd_ps(v, k0, s[r][0]); \
+			s[r][1] = _mm256_fmadd_ps(v, k1, s[r][1]); \
+		} \
 	}
+	if (dim == 64)
+		UNROLL for (int32_t j = 0; j < 64; j += LANES)
+			STEP(l + j)
+	else
+		ROLLED for (int32_t j = l; j < dim; j += LANES)
+			STEP(j)
+#undef STEP
 }
 
 /* Chains l .. l + 3. */
@@ -325,7 +376,7 @@ static float exp1(float x)
 }
 
 /* Sums in p -> exp(score - m), also of the keys that are not seen: 0.  Returns what the old sums are multiplied with. */
-static float softmax_step(const struct block *b, struct attn_state *st, float p[KEYS], float *score)
+static __attribute__((noinline)) float softmax_step(const struct block *b, struct attn_state *st, float p[KEYS], float *score)
 {
 	__m256 max8v = _mm256_set1_ps(-INFINITY), sum = _mm256_setzero_ps(), scale = _mm256_set1_ps(b->sp->scale), m;
 	float old = st->m, max, fix;
@@ -419,7 +470,7 @@ INLINE void run_finish(int nr, enum dtype type, int32_t dim, const struct block 
 		rest_values(nr, type, dim, v, off, b->n, st, p, fix);
 }
 
-/* ---- instances: a few queries of each type, many on floats; heads of 64 and of any other size ---- */
+/* ---- instances: one to three queries of each type, three on floats; heads of 64 and of any other size ---- */
 
 INLINE void run_few(int nr, enum dtype type, int32_t dim, const struct block *b, const float *const *qs,
                     struct attn_state *st)
@@ -433,50 +484,55 @@ INLINE void run_few(int nr, enum dtype type, int32_t dim, const struct block *b,
 	run_finish(nr, type, dim, b, b->sp->v, b->off, b->sp->k, st, p);
 }
 
-INLINE void run_many(int nr, int32_t dim, const struct block *b, const float *const *q, const size_t *off,
-                     struct attn_state *st)
+INLINE void run_three(int32_t dim, const struct block *b, const float *const *q, const size_t *off, struct attn_state *st)
 {
 	float p[RUN][KEYS] __attribute__((aligned(64)));
 
-	many_scores(nr, dim, b, q, p);
-	run_finish(nr, DT_F32, dim, b, (const uint8_t *)b->sp->values, off, NULL, st, p);
+	many_scores(RUN, dim, b, q, p);
+	run_finish(RUN, DT_F32, dim, b, (const uint8_t *)b->sp->values, off, NULL, st, p);
 }
 
 typedef void few_fn(int32_t dim, const struct block *, const float *const *, struct attn_state *);
-typedef void many_fn(int32_t dim, const struct block *, const float *const *, const size_t *, struct attn_state *);
 
 #define FEW_FN(nr, type) static void few_##nr##_##type(int32_t dim, const struct block *b, const float *const *q, \
 	struct attn_state *st) \
 	{ if (dim == 64) run_few(nr, DT_##type, 64, b, q, st); else run_few(nr, DT_##type, dim, b, q, st); }
 #define FEW_OF(type) FEW_FN(1, type) FEW_FN(2, type) FEW_FN(3, type)
-#define MANY_FN(nr) static void many_##nr(int32_t dim, const struct block *b, const float *const *q, const size_t *off, \
-	struct attn_state *st) \
-	{ if (dim == 64) run_many(nr, 64, b, q, off, st); else run_many(nr, dim, b, q, off, st); }
 FEW_OF(F32) FEW_OF(F16) FEW_OF(BF16) FEW_OF(Q8_0)
-MANY_FN(1) MANY_FN(2) MANY_FN(3)
 
-static few_fn *const few[4][RUN] = {
-	{ few_1_F32, few_2_F32, few_3_F32 },
-	{ few_1_F16, few_2_F16, few_3_F16 },
-	{ few_1_BF16, few_2_BF16, few_3_BF16 },
-	{ few_1_Q8_0, few_2_Q8_0, few_3_Q8_0 },
-};
-static many_fn *const many[RUN] = { many_1, many_2, many_3 };
+static void few(enum dtype type, int nr, int32_t dim, const struct block *b, const float *const *q, struct attn_state *st)
+{
+	static few_fn *const fn[4][RUN] = {
+		{ few_1_F32, few_2_F32, few_3_F32 },
+		{ few_1_F16, few_2_F16, few_3_F16 },
+		{ few_1_BF16, few_2_BF16, few_3_BF16 },
+		{ few_1_Q8_0, few_2_Q8_0, few_3_Q8_0 },
+	};
+
+	fn[type == DT_F32 ? 0 : type == DT_F16 ? 1 : type == DT_BF16 ? 2 : 3][nr - 1](dim, b, q, st);
+}
+
+static void three(int32_t dim, const struct block *b, const float *const *q, const size_t *off, struct attn_state *st)
+{
+	if (dim == 64)
+		run_three(64, b, q, off, st);
+	else
+		run_three(dim, b, q, off, st);
+}
 
 static int32_t keys_seen(const struct attn_tile *t, int32_t r, int32_t k, int32_t n)
 {
 	return t->limit[r] - k < n ? t->limit[r] - k : n;
 }
 
-/* One block of keys from k on, for the queries from `first` on. */
+/* One block of keys from k on, for the queries from `first` on.  Queries that see as many of them go together: three
+ * where there are, and the rest from the rows. */
 static void block_run(const struct attn_tile *t, struct block *b, int32_t first, int32_t k)
 {
-	int type = t->kv_type == DT_F32 ? 0 : t->kv_type == DT_F16 ? 1 : t->kv_type == DT_BF16 ? 2 : 3;
 	size_t off[KEYS], stride = round8(t->head_dim) * sizeof(float);
-	int is_few = t->n_q - first <= FEWEST;
-	int32_t n = b->n;
+	int32_t n = b->n, many = t->n_q - first > FEWEST;
 
-	if (!is_few) {
+	if (many) {
 		keys_transpose(t, b);
 		rows_convert(t->kv_type, b->sp->values, b->sp->v, b->off, n, t->head_dim);
 		for (size_t i = 0; i < KEYS; i++)
@@ -486,13 +542,13 @@ static void block_run(const struct attn_tile *t, struct block *b, int32_t first,
 		int nr = 1;
 
 		b->n = keys_seen(t, r, k, n);
+		b->score = t->score ? t->score + r : NULL;
 		while (nr < RUN && r + nr < t->n_q && keys_seen(t, r + nr, k, n) == b->n)
 			nr++;
-		b->score = t->score ? t->score + r : NULL;
-		if (is_few)
-			few[type][nr - 1](t->head_dim, b, t->q + r, t->st + r);
+		if (many && nr == RUN)
+			three(t->head_dim, b, t->q + r, off, t->st + r);
 		else
-			many[nr - 1](t->head_dim, b, t->q + r, off, t->st + r);
+			few(t->kv_type, nr, t->head_dim, b, t->q + r, t->st + r);
 		r += nr;
 	}
 }

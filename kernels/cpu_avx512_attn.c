@@ -5,7 +5,7 @@
  * exactly that, so that decode and prefill give the same bits:
  *
  *     few queries    dimensions in lanes, straight from the rows; eight keys' chains are added across lanes at once
- *     many           the block's keys transposed into floats, keys in lanes, up to six queries at a time
+ *     many           the block's keys transposed into floats, keys in lanes, six queries at a time
  *
  * Values are added row by row with the dimensions in lanes; for many queries they are converted to floats first.
  *
@@ -25,6 +25,7 @@
 enum {
 	RUN = 6, KEYS = ATTN_BLOCK, LINE = 64, LANES = 8,
 	FEW = 4,        /* most queries of a run that reads keys from their rows */
+	HELD = 3,       /* most of them that stay in registers, with heads of 64 */
 	FEWEST = 8,     /* most queries of a tile that is worked off in such runs alone */
 };
 
@@ -184,11 +185,20 @@ INLINE void transpose_f32(__m512 out[4], const uint8_t *const rows[16], int32_t 
 	}
 }
 
-/* The lines of a row are fetched. */
+/* The lines of a row are fetched.  (A loop of nothing but _mm_prefetch would be taken for empty.) */
 INLINE void fetch(const uint8_t *row, size_t bytes)
 {
-	for (size_t i = 0; i < bytes; i += LINE)
-		_mm_prefetch((const char *)row + i, _MM_HINT_T0);
+	if (__builtin_constant_p(bytes))
+		UNROLL for (size_t i = 0; i < bytes; i += LINE)
+			__asm__ volatile("prefetcht0 %0" : : "m"(row[i]));
+	else
+		ROLLED for (size_t i = 0; i < bytes; i += LINE)
+			__asm__ volatile("prefetcht0 %0" : : "m"(row[i]));
+}
+
+INLINE size_t bytes_of(enum dtype type, int32_t dim)
+{
+	return type == DT_F32 ? (size_t)dim * 4 : type == DT_Q8_0 ? (size_t)dim / 32 * 34 : (size_t)dim * 2;
 }
 
 /* Keys into out [dim][64] from rows at off.  Past the n-th they repeat the last: defined, and masked later.
@@ -269,7 +279,7 @@ INLINE void row_chains(int nr, enum dtype type, int32_t dim, const uint8_t *row,
 
 	UNROLL for (int r = 0; r < nr; r++)
 		s[r] = _mm256_setzero_ps();
-	UNROLL for (; c < dim / LANES; c++) {
+	ROLLED for (; c < dim / LANES; c++) {
 		__m256 k = row8(type, row, c, 0xff);
 
 		UNROLL for (int r = 0; r < nr; r++)
@@ -284,40 +294,86 @@ INLINE void row_chains(int nr, enum dtype type, int32_t dim, const uint8_t *row,
 	}
 }
 
-INLINE void four_keys(int nr, enum dtype type, int32_t dim, const uint8_t *const rows[4], const float *const q[FEW],
-                      __m256 s[FEW])
+struct queries64 { const float *p[FEW]; __m256 held[HELD][8]; };
+
+/* The same for heads of 64, most queries in registers. */
+INLINE void row_chains64(int nr, enum dtype type, const uint8_t *row, const struct queries64 *q, __m256 s[FEW])
+{
+	UNROLL for (int r = 0; r < nr; r++)
+		s[r] = _mm256_setzero_ps();
+	UNROLL for (int32_t c = 0; c < 8; c++) {
+		__m256 k = row8(type, row, c, 0xff);
+
+		UNROLL for (int r = 0; r < nr; r++)
+			s[r] = _mm256_fmadd_ps(r < HELD ? q->held[r][c] : _mm256_loadu_ps(q->p[r] + LANES * c), k, s[r]);
+	}
+}
+
+/* Four keys with heads of 64: sums are taken as soon as two of them are there. */
+INLINE void four_keys64(int nr, enum dtype type, const uint8_t *const rows[4], const struct queries64 *q,
+                        __m256 s[FEW])
 {
 	__m256 a[FEW], b[FEW];
 
-	row_chains(nr, type, dim, rows[0], q, a);
-	row_chains(nr, type, dim, rows[1], q, b);
+	row_chains64(nr, type, rows[0], q, a);
+	row_chains64(nr, type, rows[1], q, b);
 	UNROLL for (int r = 0; r < nr; r++)
 		s[r] = add2(a[r], b[r]);
-	row_chains(nr, type, dim, rows[2], q, a);
-	row_chains(nr, type, dim, rows[3], q, b);
+	row_chains64(nr, type, rows[2], q, a);
+	row_chains64(nr, type, rows[3], q, b);
 	UNROLL for (int r = 0; r < nr; r++)
 		s[r] = add4(s[r], add2(a[r], b[r]));
+}
+
+/* Four keys with heads of any size. */
+INLINE void four_keys(int nr, enum dtype type, int32_t dim, const uint8_t *const rows[4], const float *const q[FEW],
+                      __m256 s[FEW])
+{
+	__m256 a[4][FEW];
+
+	ROLLED for (int i = 0; i < 4; i++)
+		row_chains(nr, type, dim, rows[i], q, a[i]);
+	UNROLL for (int r = 0; r < nr; r++)
+		s[r] = add4(add2(a[0][r], a[1][r]), add2(a[2][r], a[3][r]));
 }
 
 /* Scores of a few queries from the rows; meanwhile the block's values are fetched. */
 INLINE void few_scores(int nr, enum dtype type, int32_t dim, const struct block *b, const float *const q[FEW],
                        float p[RUN][KEYS])
 {
-	size_t row_bytes = b->sp->row_bytes;
+	size_t clamped[KEYS];
+	const size_t *off = b->off;
+	struct queries64 q64;
 	int32_t k = 0;
 
+	/* Keys past the last repeat it: defined, and masked later. */
+	if (b->n % 8) {
+		for (int32_t i = 0; i < KEYS; i++)
+			clamped[i] = b->off[i < b->n ? i : b->n - 1];
+		off = clamped;
+	}
+	if (dim == 64)
+		UNROLL for (int r = 0; r < nr; r++) {
+			q64.p[r] = q[r];
+			UNROLL for (int c = 0; c < 8; c++)
+				if (r < HELD)
+					q64.held[r][c] = _mm256_loadu_ps(q[r] + LANES * c);
+		}
 	ROLLED do {
 		const uint8_t *rows[8];
 		__m256 lo[FEW], hi[FEW];
 
-		for (int i = 0; i < 8; i++) {
-			size_t off = b->off[k + i < b->n ? k + i : b->n - 1];
-
-			rows[i] = b->sp->k + off;
-			fetch(b->sp->v + off, row_bytes);
+		UNROLL for (int i = 0; i < 8; i++) {
+			rows[i] = b->sp->k + off[k + i];
+			fetch(b->sp->v + off[k + i], bytes_of(type, dim));
 		}
-		four_keys(nr, type, dim, rows, q, lo);
-		four_keys(nr, type, dim, rows + 4, q, hi);
+		if (dim == 64) {
+			four_keys64(nr, type, rows, &q64, lo);
+			four_keys64(nr, type, rows + 4, &q64, hi);
+		} else {
+			four_keys(nr, type, dim, rows, q, lo);
+			four_keys(nr, type, dim, rows + 4, q, hi);
+		}
 		UNROLL for (int r = 0; r < nr; r++)
 			_mm256_store_ps(p[r] + k, add8(lo[r], hi[r]));
 	} while ((k += 8) < b->n);
@@ -328,16 +384,22 @@ INLINE void key_chain(int nr, int32_t dim, const float *keys, const float *const
 {
 	UNROLL for (int r = 0; r < nr; r++)
 		s[r][0] = s[r][1] = _mm512_setzero_ps();
-	UNROLL for (int32_t j = l; j < dim; j += LANES) {
-		__m512 k0 = _mm512_loadu_ps(keys + (size_t)j * KEYS), k1 = _mm512_loadu_ps(keys + (size_t)j * KEYS + 16);
-
-		UNROLL for (int r = 0; r < nr; r++) {
-			__m512 v = _mm512_set1_ps(q[r][j]);
-
-			s[r][0] = _mm512_fmadd_ps(v, k0, s[r][0]);
-			s[r][1] = _mm512_fmadd_ps(v, k1, s[r][1]);
-		}
+#define STEP(j) \
+	{ \
+		__m512 k0 = _mm512_loadu_ps(keys + (size_t)(j) * KEYS), k1 = _mm512_loadu_ps(keys + (size_t)(j) * KEYS + 16); \
+		UNROLL for (int r = 0; r < nr; r++) { \
+			__m512 v = _mm512_set1_ps(q[r][j]); \
+			s[r][0] = _mm512_fmadd_ps(v, k0, s[r][0]); \
+			s[r][1] = _mm512_fmadd_ps(v, k1, s[r][1]); \
+		} \
 	}
+	if (dim == 64)
+		UNROLL for (int32_t j = 0; j < 64; j += LANES)
+			STEP(l + j)
+	else
+		ROLLED for (int32_t j = l; j < dim; j += LANES)
+			STEP(j)
+#undef STEP
 }
 
 /* Chains l .. l + 3. */
@@ -376,7 +438,7 @@ INLINE void many_scores(int nr, int32_t dim, const struct block *b, const float 
 /* ---- softmax and values ---- */
 
 /* Sums in p -> 2^(score - m), also of the keys that are not seen: 0.  Returns what the old sums are multiplied with. */
-INLINE float softmax_step(const struct block *b, struct attn_state *st, float p[KEYS], float *score)
+static __attribute__((noinline)) float softmax_step(const struct block *b, struct attn_state *st, float p[KEYS], float *score)
 {
 	const __m512 none = _mm512_set1_ps(-INFINITY);
 	__m512 scale = _mm512_set1_ps(b->sp->scale), s[4], m;
@@ -434,6 +496,36 @@ INLINE void run_values(int nr, int nv, enum dtype type, const uint8_t *v, const 
 			_mm512_mask_storeu_ps(st[r].acc + j + 16 * i, mask, acc[r][i]);
 }
 
+/* The same for 64 dimensions of up to three queries in half vectors: converting these costs less, and there are registers
+ * for all sums. */
+INLINE void run_values64(int nr, enum dtype type, const uint8_t *v, const size_t *off, int32_t n, const uint8_t *next,
+                         struct attn_state *st, float p[RUN][KEYS], const float fix[RUN], int32_t j)
+{
+	__m256 acc[3][8];
+	size_t part = type == DT_Q8_0 ? 1 : 2, from = part * (size_t)j;
+
+	UNROLL for (int r = 0; r < nr; r++)
+		UNROLL for (int i = 0; i < 8; i++)
+			acc[r][i] = _mm256_mul_ps(_mm256_loadu_ps(st[r].acc + j + 8 * i), _mm256_set1_ps(fix[r]));
+	ROLLED for (int32_t k = 0; k < n; k++) {
+		const uint8_t *row = v + off[k];
+		__m256 w[3];
+
+		fetch(next + off[KEYS + k] + from, part * 64);
+		UNROLL for (int r = 0; r < nr; r++)
+			w[r] = _mm256_set1_ps(p[r][k]);
+		UNROLL for (int i = 0; i < 8; i++) {
+			__m256 x = row8(type, row, j / 8 + i, 0xff);
+
+			UNROLL for (int r = 0; r < nr; r++)
+				acc[r][i] = _mm256_fmadd_ps(w[r], x, acc[r][i]);
+		}
+	}
+	UNROLL for (int r = 0; r < nr; r++)
+		UNROLL for (int i = 0; i < 8; i++)
+			_mm256_storeu_ps(st[r].acc + j + 8 * i, acc[r][i]);
+}
+
 INLINE void run_finish(int nr, enum dtype type, int32_t dim, const struct block *b, const uint8_t *v, const size_t *off,
                        const uint8_t *next, struct attn_state *st, float p[RUN][KEYS])
 {
@@ -443,12 +535,15 @@ INLINE void run_finish(int nr, enum dtype type, int32_t dim, const struct block 
 	UNROLL for (int r = 0; r < nr; r++)
 		fix[r] = softmax_step(b, st + r, p[r], b->score ? b->score[r] : NULL);
 	for (; j + 64 <= dim; j += 64)
-		run_values(nr, 4, type, v, off, b->n, next, st, p, fix, j, 0xffff);
+		if (nr <= 3 && type != DT_F32)
+			run_values64(nr, type, v, off, b->n, next, st, p, fix, j);
+		else
+			run_values(nr, 4, type, v, off, b->n, next, st, p, fix, j, 0xffff);
 	for (; j < dim; j += 16)
 		run_values(nr, 1, type, v, off, b->n, next, st, p, fix, j, avx512_lanes(dim - j));
 }
 
-/* ---- instances: a few queries of each type, many on floats; heads of 64 and of any other size ---- */
+/* ---- instances: one to four queries of each type, six on floats; heads of 64 and of any other size ---- */
 
 INLINE void run_few(int nr, enum dtype type, int32_t dim, const struct block *b, const float *const *qs,
                     struct attn_state *st)
@@ -462,83 +557,74 @@ INLINE void run_few(int nr, enum dtype type, int32_t dim, const struct block *b,
 	run_finish(nr, type, dim, b, b->sp->v, b->off, b->sp->k, st, p);
 }
 
-INLINE void run_many(int nr, int32_t dim, const struct block *b, const float *const *q, const size_t *off,
-                     struct attn_state *st)
+INLINE void run_six(int32_t dim, const struct block *b, const float *const *q, const size_t *off, struct attn_state *st)
 {
 	float p[RUN][KEYS] __attribute__((aligned(64)));
 
-	many_scores(nr, dim, b, q, p);
-	run_finish(nr, DT_F32, dim, b, (const uint8_t *)b->sp->values, off, NULL, st, p);
+	many_scores(RUN, dim, b, q, p);
+	run_finish(RUN, DT_F32, dim, b, (const uint8_t *)b->sp->values, off, NULL, st, p);
 }
 
 typedef void few_fn(int32_t dim, const struct block *, const float *const *, struct attn_state *);
-typedef void many_fn(int32_t dim, const struct block *, const float *const *, const size_t *, struct attn_state *);
 
 #define FEW_FN(nr, type) static void few_##nr##_##type(int32_t dim, const struct block *b, const float *const *q, \
 	struct attn_state *st) \
 	{ if (dim == 64) run_few(nr, DT_##type, 64, b, q, st); else run_few(nr, DT_##type, dim, b, q, st); }
 #define FEW_OF(type) FEW_FN(1, type) FEW_FN(2, type) FEW_FN(3, type) FEW_FN(4, type)
-#define MANY_FN(nr) static void many_##nr(int32_t dim, const struct block *b, const float *const *q, const size_t *off, \
-	struct attn_state *st) \
-	{ if (dim == 64) run_many(nr, 64, b, q, off, st); else run_many(nr, dim, b, q, off, st); }
 FEW_OF(F32) FEW_OF(F16) FEW_OF(BF16) FEW_OF(Q8_0)
-MANY_FN(1) MANY_FN(2) MANY_FN(3) MANY_FN(4) MANY_FN(5) MANY_FN(6)
 
-static few_fn *const few[4][FEW] = {
-	{ few_1_F32, few_2_F32, few_3_F32, few_4_F32 },
-	{ few_1_F16, few_2_F16, few_3_F16, few_4_F16 },
-	{ few_1_BF16, few_2_BF16, few_3_BF16, few_4_BF16 },
-	{ few_1_Q8_0, few_2_Q8_0, few_3_Q8_0, few_4_Q8_0 },
-};
-static many_fn *const many[RUN] = { many_1, many_2, many_3, many_4, many_5, many_6 };
+static void few(enum dtype type, int nr, int32_t dim, const struct block *b, const float *const *q, struct attn_state *st)
+{
+	static few_fn *const fn[4][FEW] = {
+		{ few_1_F32, few_2_F32, few_3_F32, few_4_F32 },
+		{ few_1_F16, few_2_F16, few_3_F16, few_4_F16 },
+		{ few_1_BF16, few_2_BF16, few_3_BF16, few_4_BF16 },
+		{ few_1_Q8_0, few_2_Q8_0, few_3_Q8_0, few_4_Q8_0 },
+	};
+
+	fn[type == DT_F32 ? 0 : type == DT_F16 ? 1 : type == DT_BF16 ? 2 : 3][nr - 1](dim, b, q, st);
+}
+
+static void six(int32_t dim, const struct block *b, const float *const *q, const size_t *off, struct attn_state *st)
+{
+	if (dim == 64)
+		run_six(64, b, q, off, st);
+	else
+		run_six(dim, b, q, off, st);
+}
 
 static int32_t keys_seen(const struct attn_tile *t, int32_t r, int32_t k, int32_t n)
 {
 	return t->limit[r] - k < n ? t->limit[r] - k : n;
 }
 
-/* Length of the run of queries from r on that see as many keys as it. */
-static int run_length(const struct attn_tile *t, int32_t r, int32_t k, int32_t n, int most)
-{
-	int32_t seen = keys_seen(t, r, k, n);
-	int nr = 1;
-
-	while (nr < most && r + nr < t->n_q && keys_seen(t, r + nr, k, n) == seen)
-		nr++;
-	return nr;
-}
-
-static void block_few(const struct attn_tile *t, struct block *b, int32_t first, int32_t k)
-{
-	int type = t->kv_type == DT_F32 ? 0 : t->kv_type == DT_F16 ? 1 : t->kv_type == DT_BF16 ? 2 : 3;
-	int32_t n = b->n;
-
-	for (int32_t r = first; r < t->n_q;) {
-		int nr = run_length(t, r, k, n, FEW);
-
-		b->n = keys_seen(t, r, k, n);
-		b->score = t->score ? t->score + r : NULL;
-		few[type][nr - 1](t->head_dim, b, t->q + r, t->st + r);
-		r += nr;
-	}
-}
-
-static void block_many(const struct attn_tile *t, struct block *b, int32_t first, int32_t k)
+/* One block of keys from k on, for the queries from `first` on.  Queries that see as many of them go together: six where
+ * there are, and the rest from the rows. */
+static void block_run(const struct attn_tile *t, struct block *b, int32_t first, int32_t k)
 {
 	const struct span *sp = b->sp;
 	size_t off[KEYS], stride = round16(t->head_dim) * sizeof(float);
-	int32_t n = b->n;
+	int32_t n = b->n, many = t->n_q - first > FEWEST;
 
-	keys_transpose(t, b);
-	rows_convert(t->kv_type, sp->values, sp->v, b->off, n, t->head_dim, sp->k);
-	for (size_t i = 0; i < KEYS; i++)
-		off[i] = i * stride;
+	if (many) {
+		keys_transpose(t, b);
+		rows_convert(t->kv_type, sp->values, sp->v, b->off, n, t->head_dim, sp->k);
+		for (size_t i = 0; i < KEYS; i++)
+			off[i] = i * stride;
+	}
 	for (int32_t r = first; r < t->n_q;) {
-		int nr = run_length(t, r, k, n, RUN);
+		int nr = 1;
 
 		b->n = keys_seen(t, r, k, n);
 		b->score = t->score ? t->score + r : NULL;
-		many[nr - 1](t->head_dim, b, t->q + r, off, t->st + r);
+		while (nr < RUN && r + nr < t->n_q && keys_seen(t, r + nr, k, n) == b->n)
+			nr++;
+		if (many && nr == RUN) {
+			six(t->head_dim, b, t->q + r, off, t->st + r);
+		} else {
+			nr = nr > FEW ? FEW : nr;
+			few(t->kv_type, nr, t->head_dim, b, t->q + r, t->st + r);
+		}
 		r += nr;
 	}
 }
@@ -571,10 +657,7 @@ void avx512_attn(const struct attn_tile *t)
 		if (first == t->n_q)
 			return;
 		b.n = keys_seen(t, t->n_q - 1, k, t->k1 - k < KEYS ? t->k1 - k : KEYS);
-		if (t->n_q - first <= FEWEST)
-			block_few(t, &b, first, k);
-		else
-			block_many(t, &b, first, k);
+		block_run(t, &b, first, k);
 	}
 }
 
