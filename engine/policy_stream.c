@@ -656,8 +656,10 @@ static void stream_rows(const struct policy *p, struct timeline_rows *out)
 	out->pinned = r->s.sinks;
 	out->n_ring = r->s.n;
 	out->ring_rows = r->s.w;
-	for (int32_t i = 0; i < r->s.n; i++)
+	for (int32_t i = 0; i < r->s.n; i++) {
 		out->fill[i] = rings_fill(r, i);
+		rings_span(r, i, &out->first[i], &out->last[i]);
+	}
 	out->seen = tokens_of(f);
 	out->gone = r->gone;
 	out->thinned = r->thinned;

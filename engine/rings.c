@@ -176,6 +176,26 @@ int32_t rings_fill(const struct rings *r, int32_t i)
 	return left < 0 ? 0 : left < r->s.w ? left : r->s.w;
 }
 
+void rings_span(const struct rings *r, int32_t i, int32_t *first, int32_t *last)
+{
+	int32_t fill = rings_fill(r, i);
+
+	*first = *last = -1;
+	if (rings_filling(r) && fill) {
+		*last = r->t - i * r->s.w - 1;
+		*first = *last - fill + 1;
+		return;
+	}
+	for (int64_t number = r->next[i] - fill; number < r->next[i]; number++) {
+		const int32_t *id = r->id + (size_t)row_of(r, i, number) * (size_t)r->heads;
+
+		for (int32_t h = 0; h < r->heads; h++) {
+			*first = *first < 0 || id[h] < *first ? id[h] : *first;
+			*last = id[h] > *last ? id[h] : *last;
+		}
+	}
+}
+
 int64_t rings_query(const struct rings *r, int32_t i)
 {
 	int64_t sum = rings_filling(r) ? r->t : r->next[i];

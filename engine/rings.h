@@ -98,6 +98,8 @@ static inline int rings_filling(const struct rings *r) { return !r->s.no_eager &
 int32_t rings_stage(const struct rings *);
 /* Tokens in ring i. */
 int32_t rings_fill(const struct rings *, int32_t i);
+/* The oldest and the newest token that any head holds in ring i; -1 when it is empty. */
+void rings_span(const struct rings *, int32_t i, int32_t *first, int32_t *last);
 /* What turns the next token's query so that the keys of ring i stand at their ranks. */
 int64_t rings_query(const struct rings *, int32_t i);
 /* Rank of the next token: sinks and all rings come before it. */
