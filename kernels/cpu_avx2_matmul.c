@@ -16,9 +16,9 @@
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")
 
-enum { PANEL = 8, UNIT = 32, TILE = 4 /* columns in registers */ };
+enum { PANEL = 8, UNIT = 32, TILE = 6 /* columns in registers */ };
 
-const uint8_t avx2_widths[] = { 1, 2, TILE, 0 };
+const uint8_t avx2_widths[] = { 1, 2, 4, TILE, 0 };
 
 /* Bytes and table values stay signed here, without an offset. */
 INLINE struct pack_format format_of(enum dtype type)
@@ -167,6 +167,10 @@ INLINE __m256i by_start(const struct column_block *k, int h, int c)
 	return _mm256_set1_epi32(((const int32_t *)k->by)[h * k->ld + c]);
 }
 
+/* Keeps the compiler from turning a chain of sums into a tree, all of whose leaves then wait in memory: there are 16
+ * registers. */
+#define IN_ORDER(v) __asm__("" : "+x"(v))
+
 /* acc += block b times `tile` columns. */
 INLINE void block_times(enum dtype type, int tile, const struct weights *w, int32_t b, const struct column_block *k,
                         __m256 *acc)
@@ -195,6 +199,7 @@ INLINE void block_times(enum dtype type, int tile, const struct weights *w, int3
 
 			a = f.bytes || f.lookup ? _mm256_maddubs_epi16(size, _mm256_sign_epi8(a, v)) : _mm256_maddubs_epi16(v, a);
 			pairs[c] = g % safe == 0 ? a : _mm256_add_epi16(pairs[c], a);
+			IN_ORDER(pairs[c]);
 			if (g % safe == safe - 1)
 				sum[c] = _mm256_add_epi32(sum[c], _mm256_madd_epi16(pairs[c], ones));
 		}
@@ -263,6 +268,7 @@ INLINE void panels_type(enum dtype type, const uint8_t *panels, int32_t n_panels
 			switch (k->tile[t].width) {
 			case 1:  tile_times(type, 1, &w, k->blocks, k->tile[t].p, r); break;
 			case 2:  tile_times(type, 2, &w, k->blocks, k->tile[t].p, r); break;
+			case 4:  tile_times(type, 4, &w, k->blocks, k->tile[t].p, r); break;
 			default: tile_times(type, TILE, &w, k->blocks, k->tile[t].p, r); break;
 			}
 		}
