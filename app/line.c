@@ -395,9 +395,13 @@ static void read_documents(struct line *l)
 		line_error(l, &e);
 	} else if (!l->o.quiet) {
 		str_adds(&s, ": ");
-		human_count(&s, (uint64_t)st.prefill_tokens);
-		notice(l, "[%s tokens read in %.1f s%s]", s.p, st.prefill_seconds,
-		       l->t.n_msg ? ", what was said again behind them" : "");
+		human_count(&s, l->t.n_msg ? l->t.doc[l->t.n_doc - 1].tokens : (uint64_t)st.prefill_tokens);
+		str_adds(&s, " tokens");
+		if (l->t.n_msg) {
+			str_adds(&s, "; with what was said, which is read again behind it, ");
+			human_count(&s, (uint64_t)st.prefill_tokens);
+		}
+		notice(l, "[%s read in %.1f s]", s.p, st.prefill_seconds);
 	}
 	str_free(&s);
 }
@@ -441,18 +445,12 @@ static void stats_cache(const struct timeline_stats *st, struct str *s)
 	str_adds(s, "\n");
 	if (!st->endless)
 		return;
-	str_addf(s, "           %d pinned", r->pinned);
-	for (int i = 0; i < r->n_ring; i++)
-		str_addf(s, "%s%d", i ? ", " : r->n_ring > 1 ? "; rings, the newest first: " : "; recent: ", r->fill[i]);
-	if (r->n_ring)
-		str_addf(s, " of %d%s\n", r->ring_rows, r->n_ring > 1 ? " each" : "");
-	else
-		str_adds(s, "\n");
+	str_addf(s, "           %d pinned\n", r->pinned);
+	for (int i = 0; i < r->n_ring && r->fill[i]; i++)
+		str_addf(s, "           ring %d: %d of %d, tokens %d to %d\n", i + 1, r->fill[i], r->ring_rows, r->first[i], r->last[i]);
 	str_adds(s, "           ");
 	if (!talk_left(st, s))
 		str_adds(s, "nothing has left it yet");
-	else if (r->oldest >= 0)
-		str_addf(s, "; the oldest still there is token %d", r->oldest);
 	str_adds(s, "\n");
 }
 

@@ -48,7 +48,10 @@ for kv in auto cascade:size=64,stride=64 sink:size=64,stride=64 auto:prefix=full
 	[ "$(grep -c 'outgrown the cache' "$dir/err")" = 1 ] && ok "$kv: says once that tokens leave" ||
 		bad "$kv: says once that tokens leave" "$(tr '\n' '|' <"$dir/err")"
 	says "$kv: /stats counts what left" ' of [0-9],[0-9]* tokens have left the cache'
-	says "$kv: /stats shows what is pinned and kept" '[0-9]* pinned; .* of [0-9]*'
+	sed -n 's/^ *ring [0-9]*: \([0-9]*\) of \([0-9]*\), tokens \([0-9]*\) to \([0-9]*\)$/\1 \2 \3 \4/p' "$dir/err" |
+		awk '$1 != $2 || $3 > $4 || (NR > 1 && ($3 >= first || $4 >= last)) { bad = 1 } { first = $3; last = $4 } END { exit bad || !NR }' &&
+		ok "$kv: full rings, each older than the one before" || bad "$kv: full rings, each older than the one before" "$(grep ' ring ' "$dir/err")"
+	says "$kv: /stats shows what is pinned and kept" ' ring 1: [0-9]* of [0-9]*, tokens [0-9]* to [0-9]*'
 done
 questions 40 >"$dir/in"; talk --kv auto -c 256
 tokens >"$dir/first"
@@ -94,7 +97,7 @@ seq 1 1000 >"$dir/long.txt"
 { questions 8; echo "/read $dir/a.txt"; questions 8; echo "/read $dir/b.txt"; questions 8; echo /stats; } >"$dir/in"; talk --kv auto -c 256
 [ $rc = 0 ] && [ "$(answers)" = 24 ] && ok "documents join a talk that has outgrown the cache" ||
 	bad "documents join a talk that has outgrown the cache" "status $rc: $(cat "$dir/err")"
-pinned=$(sed -n 's/^ *\([0-9]*\) pinned.*/\1/p' "$dir/err")
+pinned=$(sed -n 's/^ *\([0-9]*\) pinned$/\1/p' "$dir/err")
 [ "${pinned:-0}" -gt 40 ] && ok "and are pinned" || bad "and are pinned" "$pinned pinned: $(cat "$dir/err")"
 # Read in the middle or at the start, a document stands at the start: the same tokens.
 { echo "/read $dir/a.txt"; echo "/read $dir/b.txt"; questions 2; } >"$dir/in"; talk --kv full -c 640

@@ -303,7 +303,7 @@ else
 	key Tab
 	sleep 0.3
 	key Enter
-	if wait_for 10 shows 'tokens read in' && wait_for 10 at_prompt; then
+	if wait_for 10 shows 'read in [0-9]' && wait_for 10 at_prompt; then
 		harmless "a hostile name does nothing to the terminal"
 		if shows 'evil^\[\[31m^\[\]0;OWNED^G.txt.*hidden characters'; then ok "hidden characters of a document are reported"
 		else bad "hidden characters of a document are reported" "$(tail_of_screen)"; fi
