@@ -3,7 +3,8 @@
  * A window of each text is read whole, then its last tokens come one at a time.  The model follows full attention all the
  * way (its hidden states are those of `full`); beside it every policy says at each of these tokens which rows it would read,
  * and the probability on them is summed up: mean over query heads, layers and tokens.  The oracle reads the rows with the
- * largest probability per KV head, as many; sinks and newest rows, as many, are the floor. */
+ * largest probability per KV head, as many; sinks and newest rows, as many, are the floor.  Two guesses stand between: the rows
+ * that were most probable at the token before, and on average over the tokens that came one at a time before. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -85,20 +86,22 @@ static int report(struct run *run, struct err *e)
 	int rc;
 
 	if (!run->o->json)
-		str_addf(&s, "%-34s %9s %8s %8s %8s %12s\n", "policy", "recovered", "+-", "oracle", "recent", "rows");
+		str_addf(&s, "%-34s %9s %6s %7s %7s %7s %7s %10s\n", "policy", "recovered", "+-", "oracle", "last", "mean", "recent",
+		         "rows");
 	for (int k = 0; k < run->kvs.n; k++) {
 		const struct recovered *r = &run->sum[k];
-		double n = (double)r->steps, error = mean_error(&run->mass[k]);
+		double n = (double)r->steps, g = r->guesses ? (double)r->guesses : 1, error = mean_error(&run->mass[k]);
 
 		if (run->o->json) {
 			str_adds(&s, "{\"task\":\"recovery\",\"kv\":");
 			str_add_json(&s, run->kvs.v[k], strlen(run->kvs.v[k]));
-			str_addf(&s, ",\"len\":%d,\"k\":%.1f,\"n\":%d,\"score\":%.6f,\"error\":%.6f,\"oracle\":%.6f,\"recent\":%.6f,\"of\":%.1f,"
-			         "\"steps\":%lld,\"scores\":[%s]}\n", run->window, r->rows / n, run->mass[k].n, r->mass / n, error,
-			         r->oracle / n, r->recent / n, r->read / n, (long long)r->steps, run->list[k].p ? run->list[k].p : "");
+			str_addf(&s, ",\"len\":%d,\"k\":%.1f,\"n\":%d,\"score\":%.6f,\"error\":%.6f,\"oracle\":%.6f,\"last_row\":%.6f,\"mean_row\":%.6f,"
+			         "\"recent\":%.6f,\"of\":%.1f,\"steps\":%lld,\"scores\":[%s]}\n", run->window, r->rows / n, run->mass[k].n, r->mass / n, error,
+			         r->oracle / n, r->last_row / g, r->mean_row / g, r->recent / n, r->read / n, (long long)r->steps, run->list[k].p ? run->list[k].p : "");
 		} else {
-			str_addf(&s, "%-34s %9.2f %8.2f %8.2f %8.2f %6.0f/%.0f\n", run->kvs.v[k], 100 * r->mass / n, 196 * error,
-			         100 * r->oracle / n, 100 * r->recent / n, r->rows / n, r->read / n);
+			str_addf(&s, "%-34s %9.2f %6.2f %7.2f %7.2f %7.2f %7.2f %5.0f/%.0f\n", run->kvs.v[k], 100 * r->mass / n, 196 * error,
+			         100 * r->oracle / n, 100 * r->last_row / g, 100 * r->mean_row / g, 100 * r->recent / n, r->rows / n,
+			         r->read / n);
 		}
 	}
 	progress_clear(&run->progress);

@@ -167,6 +167,11 @@ void timeline_resume(struct timeline *);
  * per KV head; on the first 4 and the newest rows, as many together.  Divide by steps.  -1: no such i. */
 struct recovered {
 	double mass, oracle, recent;
+	/* What two guesses would have got, as many rows again, the token's own among them: those that were the most
+	 * probable at the token before; and on average over the tokens generated before since something was read.  Sums over
+	 * `guesses` tokens: the first one has none before it. */
+	double last_row, mean_row;
+	int64_t guesses;
 	double rows, read;       /* rows it would have read, and rows that there were, mean over the layers */
 	int64_t steps;
 };

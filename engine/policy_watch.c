@@ -30,6 +30,11 @@ struct watch {
 	struct tensor score;       /* f32 [n_kv_head][ctx]: logarithm of the mean probability over the group */
 	struct tensor best;        /* i32 [n_kv_head][ctx] */
 	float *p;                  /* [n_kv_head][ctx] the same on the host, exponentiated */
+	/* What earlier generated tokens looked at, for guesses: [n_layer][n_kv_head][ctx] */
+	float *now, *last, *sum;   /* of this call; of the one before; of all since something was read */
+	int64_t before;            /* generated tokens in sum */
+	struct tensor guess;       /* f32 [n_kv_head][ctx] */
+	struct { int32_t n; double last, mean; } guessed;   /* in this layer, with n rows; n = 0: not yet */
 	int32_t *rows;             /* [ctx] */
 	struct watched *one;       /* [n] */
 	int n;
@@ -39,7 +44,7 @@ static uint64_t watch_bytes(const struct policy *p)
 {
 	uint64_t ctx = (uint64_t)p->ctx, width = (uint64_t)p->hp->n_head * (uint64_t)p->hp->head_dim;
 	uint64_t sum = kv_bytes(p->hp, p->type, p->ctx) + rope_bytes(p->hp, p->batch) + 8 * (uint64_t)p->batch * width +
-	               12 * ctx * (uint64_t)p->hp->n_kv_head + 4 * ctx;
+	               (16 + 12 * (uint64_t)p->hp->n_layer) * ctx * (uint64_t)p->hp->n_kv_head + 4 * ctx;
 
 	for (int i = 0; i < p->n_watch; i++)
 		if (p->watch[i].def->select)
@@ -52,6 +57,7 @@ static int watch_init(struct policy *p, struct err *err)
 	struct watch *w = p->state = xcalloc(1, sizeof *w);
 	const struct hparams *hp = p->hp;
 	int32_t width = hp->n_head * hp->head_dim;
+	size_t rows = (size_t)hp->n_layer * (size_t)hp->n_kv_head * (size_t)p->ctx;
 
 	p->limit = p->ctx;
 	p->chunk = p->batch;
@@ -62,6 +68,10 @@ static int watch_init(struct policy *p, struct err *err)
 	    select_alloc(&w->all, &w->out, DT_F32, p->chunk, width, err) ||
 	    select_alloc(&w->all, &w->score, DT_F32, hp->n_kv_head, p->ctx, err) ||
 	    select_alloc(&w->all, &w->best, DT_I32, hp->n_kv_head, p->ctx, err) ||
+	    select_alloc(&w->all, &w->guess, DT_F32, hp->n_kv_head, p->ctx, err) ||
+	    !(w->now = try_alloc(rows, sizeof *w->now, "probabilities", err)) ||
+	    !(w->last = try_alloc(rows, sizeof *w->last, "probabilities", err)) ||
+	    !(w->sum = try_alloc(rows, sizeof *w->sum, "probabilities", err)) ||
 	    !(w->p = try_alloc((size_t)hp->n_kv_head * (size_t)p->ctx, sizeof *w->p, "probabilities", err)) ||
 	    !(w->rows = try_alloc((size_t)p->ctx, sizeof *w->rows, "rows", err)))
 		return -1;
@@ -89,11 +99,15 @@ static void watch_release(struct policy *p)
 		select_drop(&w->all, &w->out);
 		select_drop(&w->all, &w->score);
 		select_drop(&w->all, &w->best);
+		select_drop(&w->all, &w->guess);
 	}
 	kv_release(&w->kv);
 	rope_release(&w->rope);
 	free(w->one);
 	free(w->p);
+	free(w->now);
+	free(w->last);
+	free(w->sum);
 	free(w->rows);
 	free(w);
 }
@@ -155,7 +169,47 @@ static double mass_listed(struct policy *p, const struct tensor *list, int32_t h
 	return sum;
 }
 
-static void add_recovered(struct policy *p, struct recovered *to, const struct attn_part *part, int n_part, int32_t n_rows)
+/* The mass on the n rows that other tokens found most probable, the own row among them. */
+static double mass_guessed(struct policy *p, const float *from, int32_t n, int32_t n_rows)
+{
+	struct watch *w = p->state;
+	double sum = 0;
+
+	for (int32_t h = 0; h < p->hp->n_kv_head; h++)
+		p->be->ops->write(p->be, &w->guess, 4 * (size_t)h * (size_t)p->ctx, from + (size_t)h * (size_t)p->ctx, 4 * (size_t)n_rows);
+	p->be->ops->topk(p->be, &(struct topk_args){
+		.rows = &w->best, .score = &w->guess, .n_kv_head = p->hp->n_kv_head, .n = n_rows, .k = n, .pool = 1, .last = 1,
+	});
+	for (int32_t h = 0; h < p->hp->n_kv_head; h++)
+		sum += mass_listed(p, &w->best, h, n);
+	return sum;
+}
+
+/* Several policies read as many rows: guess once for them. */
+static void add_guesses(struct policy *p, struct recovered *to, int32_t layer, int32_t n, int32_t n_rows)
+{
+	struct watch *w = p->state;
+	double unit = 1.0 / ((double)p->hp->n_kv_head * p->hp->n_layer);
+	size_t at = (size_t)layer * (size_t)p->hp->n_kv_head * (size_t)p->ctx;
+
+	if (!w->before)
+		return;
+	if (n >= n_rows) {
+		to->last_row += 1.0 / p->hp->n_layer;
+		to->mean_row += 1.0 / p->hp->n_layer;
+		return;
+	}
+	if (w->guessed.n != n) {
+		w->guessed.n = n;
+		w->guessed.last = unit * mass_guessed(p, w->last + at, n, n_rows);
+		w->guessed.mean = unit * mass_guessed(p, w->sum + at, n, n_rows);
+	}
+	to->last_row += w->guessed.last;
+	to->mean_row += w->guessed.mean;
+}
+
+static void add_recovered(struct policy *p, struct recovered *to, int32_t layer, const struct attn_part *part, int n_part,
+                          int32_t n_rows)
 {
 	struct watch *w = p->state;
 	double unit = 1.0 / ((double)p->hp->n_kv_head * p->hp->n_layer);
@@ -178,6 +232,7 @@ static void add_recovered(struct policy *p, struct recovered *to, const struct a
 		to->recent += unit * (n < n_rows ? mass_between(row, 0, sinks) + mass_between(row, n_rows - (n - sinks), n_rows)
 		                                 : mass_between(row, 0, n_rows));
 	}
+	add_guesses(p, to, layer, n, n_rows);
 	to->rows += (double)n / p->hp->n_layer;
 	to->read += (double)n_rows / p->hp->n_layer;
 }
@@ -205,6 +260,21 @@ static void attend_read(struct policy *p, const struct step *st, int32_t layer, 
 		kv_attend(&w->kv, layer, x->out, all, 1, st->n, NULL);
 }
 
+/* This token's row, for guesses about the next.  Rows that are not there yet have no probability. */
+static void keep_row(struct policy *p, int32_t layer, int32_t n_rows)
+{
+	struct watch *w = p->state;
+	size_t row = (size_t)p->ctx, heads = (size_t)p->hp->n_kv_head;
+
+	for (size_t h = 0; h < heads; h++) {
+		float *to = w->now + ((size_t)layer * heads + h) * row;
+
+		memcpy(to, w->p + h * row, (size_t)n_rows * sizeof *to);
+		memset(to + n_rows, 0, (row - (size_t)n_rows) * sizeof *to);
+	}
+	w->guessed.n = 0;
+}
+
 static void attend_generated(struct policy *p, const struct step *st, int32_t layer, const struct qkv *x, int32_t n_rows)
 {
 	struct watch *w = p->state;
@@ -213,13 +283,15 @@ static void attend_generated(struct policy *p, const struct step *st, int32_t la
 
 	select_whole(&w->q, n_rows, part);
 	kv_attend(&w->kv, layer, x->out, part, 1, 1, NULL);
-	if (w->n)
+	if (w->n) {
 		true_row(p, layer, n_rows);
+		keep_row(p, layer, n_rows);
+	}
 	for (int i = 0; i < w->n; i++) {
 		struct selector *s = &w->one[i].sel;
 		int n_part = s->ops->choose(s, st, layer, &w->q, x->q, n_rows, part);
 
-		add_recovered(p, &w->one[i].call, part, n_part, n_rows);
+		add_recovered(p, &w->one[i].call, layer, part, n_part, n_rows);
 		if (s->ops->probe && (probe = s->ops->probe(s, st, layer, n_rows)))
 			kv_attend(&w->kv, layer, &w->out, part, n_part, 1, probe);
 	}
@@ -242,6 +314,23 @@ static void watch_attend(struct policy *p, const struct step *st, int32_t layer,
 			w->one[i].sel.ops->seen(&w->one[i].sel, st, layer, &w->q, x->q, n_rows);
 }
 
+static void remember_rows(struct policy *p, int decode)
+{
+	struct watch *w = p->state;
+	size_t n = (size_t)p->hp->n_layer * (size_t)p->hp->n_kv_head * (size_t)p->ctx;
+	float *last = w->last;
+
+	if (!decode || !w->n) {
+		w->before = 0;
+		return;
+	}
+	w->last = w->now;
+	w->now = last;
+	for (size_t i = 0; i < n; i++)
+		w->sum[i] = (w->before ? w->sum[i] : 0) + w->last[i];
+	w->before++;
+}
+
 static void watch_end(struct policy *p, const struct step *st)
 {
 	struct watch *w = p->state;
@@ -257,7 +346,11 @@ static void watch_end(struct policy *p, const struct step *st)
 		sum->rows += call->rows;
 		sum->read += call->read;
 		sum->steps += st->decode;
+		sum->last_row += call->last_row;
+		sum->mean_row += call->mean_row;
+		sum->guesses += st->decode && w->before;
 	}
+	remember_rows(p, st->decode);
 }
 
 static int32_t watch_rewind(struct policy *p, int32_t n)
@@ -265,6 +358,7 @@ static int32_t watch_rewind(struct policy *p, int32_t n)
 	struct watch *w = p->state;
 	int32_t least = n;
 
+	w->before = 0;   /* they may have looked at what is forgotten */
 	for (int i = 0; i < w->n; i++) {
 		int32_t m = w->one[i].sel.ops->rewind(&w->one[i].sel, n);
 

@@ -133,17 +133,18 @@ part == "recovery" {
 	n = numbers("scores", c)
 	for (i = 1; i <= n; i++)
 		add("mass " setting " " kv, c[i])
-	add("oracle " setting " " kv, number("oracle")); add("recent " setting " " kv, number("recent")); add("rows " setting " " kv, number("k"))
+	add("oracle " setting " " kv, number("oracle")); add("last " setting " " kv, number("last_row")); add("mean " setting " " kv, number("mean_row"))
+	add("recent " setting " " kv, number("recent")); add("rows " setting " " kv, number("k"))
 }
 function recovery_table(   s, k, setting, kv, name) {
 	for (s = 1; s <= number_of["setting"]; s++) {
 		setting = ordered("setting", s)
-		printf "### K = %d\n\n| policy | recovered | oracle | recent | rows | windows |\n|---|---|---|---|---|---|\n", setting
+		printf "### K = %d\n\n| policy | recovered | oracle | last row | mean row | recent | rows | windows |\n|---|---|---|---|---|---|---|---|\n", setting
 		for (k = 1; k <= number_of["kv:" setting]; k++) {
 			kv = ordered("kv:" setting, k)
 			name = setting " " kv
-			printf "| `%s` | %.2f ± %.2f | %.2f | %.2f | %.0f | %d |\n", kv, 100 * mean_of("mass " name), 100 * error_of("mass " name),
-				100 * mean_of("oracle " name), 100 * mean_of("recent " name), mean_of("rows " name), times["mass " name]
+			printf "| `%s` | %.2f ± %.2f | %.2f | %.2f | %.2f | %.2f | %.0f | %d |\n", kv, 100 * mean_of("mass " name), 100 * error_of("mass " name),
+				100 * mean_of("oracle " name), 100 * mean_of("last " name), 100 * mean_of("mean " name), 100 * mean_of("recent " name), mean_of("rows " name), times["mass " name]
 		}
 		printf "\n"
 	}

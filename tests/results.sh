@@ -246,7 +246,8 @@ TEXT
 
 \`weir eval recovery FILE --window 4096 --last 256 --kv POLICY ...\`: the model follows full attention all the way (hidden states are those of full attention, tokens those of
 the text), and every policy says which rows it would have read; in %, mean over query heads, layers and tokens. Oracle: the rows with the largest probability per
-KV head, as many. Recent: 4 sinks and the newest rows, as many. The error is over windows.
+KV head, as many. Last row, mean row: those that were the most probable at the token before, or on average over the tokens that came one at
+a time before, as many. Recent: 4 sinks and the newest rows, as many. The error is over windows.
 
 TEXT
 		table recovery

@@ -526,3 +526,41 @@ TEST(policies_that_follow_each_other_give_what_each_gives_alone)
 	timeline_close(shared);
 	engine_close(engine);
 }
+
+/* Guesses by earlier tokens recover less than the oracle, and all rows recover all. */
+TEST(guesses_stand_below_the_oracle)
+{
+	static const char *const watch[] = { "sift:k=32,split=even", "recycled:k=32", "sift:k=512" };
+	enum { READ = 300, STEPS = 20 };
+	struct engine *engine;
+	struct timeline *t = NULL;
+	struct recovered r;
+	struct err e = { 0 };
+	int32_t id[READ + STEPS];
+
+	if (engine_open(&engine, &(struct engine_options){ .model_path = test_shared("data/models/stories260K-q8_0.gguf"),
+	                                                   .threads = 2 }, &e))
+		test_skip("cannot open the story model: %s", e.msg);
+	for (int i = 0; i < READ + STEPS; i++)
+		id[i] = 3 + (int32_t)(test_rand() % 60);
+	CHECK_MSG(timeline_open(&t, engine, &(struct timeline_options){ .ctx = 512, .watch = watch, .n_watch = 3 }, &e) == 0, "%s", e.msg);
+	for (int again = 0; again < 2; again++) {
+		CHECK(timeline_sync(t, id, READ, NULL, NULL, &e) >= 0);
+		CHECK(timeline_extend(t, id + READ, STEPS, 1, NULL, NULL, &e) == 0);
+	}
+	for (int i = 0; i < 3; i++) {
+		CHECK_INT(timeline_recovered(t, i, &r), 0);
+		CHECK_INT(r.steps, 2 * STEPS);
+		CHECK_INT(r.guesses, 2 * (STEPS - 1));   /* the first token after reading has none before it */
+		if (i < 2) {
+			double n = (double)r.steps, g = (double)r.guesses;
+			CHECK_MSG(r.last_row / g < r.oracle / n + 0.01 && r.mean_row / g < r.oracle / n + 0.01, "oracle %.4f, last %.4f, mean %.4f",
+			          r.oracle / n, r.last_row / g, r.mean_row / g);
+			CHECK(r.last_row / g > 32.0 / 400);
+		} else {
+			CHECK(fabs(r.last_row / (double)r.guesses - 1) < 1e-6 && fabs(r.mass / (double)r.steps - 1) < 1e-3);
+		}
+	}
+	timeline_close(t);
+	engine_close(engine);
+}
