@@ -11,7 +11,10 @@
  *
  * A lane of a unit holds 32 / bits codes: byte j has, from its low bits up, the codes of values j, j + 4, j + 8 ... of
  * the unit, so that a shift and a mask give four consecutive values of each of 16 keys, the operand of a byte product.
- * Value = minimum + scale * code.  The layout is the same at every level, and so are the scores of a copy, bit for bit:
+ * Value = minimum + scale * code.  What is coded is not the key but the key turned by a fixed orthogonal matrix, and queries
+ * are turned by the same, which changes no product: channels far from zero, which models have, would take the few
+ * codes of their group for themselves.  With 2 bits the range is the one that fits the values best, not their extremes.
+ * The layout is the same at every level, and so are the scores of a copy, bit for bit:
  * dots are integers, and the float operations are the same in the same order.  Scores of a plane (no copy) are sums
  * of floats in each level's own order. */
 #ifndef WEIR_CPU_CHOOSE_H
@@ -143,6 +146,13 @@ static inline uint8_t *copy_store(uint8_t *group, int32_t lane, uint16_t scale, 
 	}
 	return group;
 }
+
+/* A key or query of dim values, turned: Hadamard matrices over the largest power of two, then over what is left.  Twice is
+ * nothing. */
+void copy_turn(float *x, int32_t dim);
+/* A turned key as it is given to key_code(): with 2 bits, clipped to the ranges that fit best (groups of a multiple
+ * of 4 values). */
+void copy_clip(float *x, int32_t dim, int32_t bits);
 
 /* ---- operations ---- */
 uint64_t cpu_key_copy_bytes(const struct backend *, int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits);

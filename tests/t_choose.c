@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "kernels/backend.h"
+#include "kernels/cpu_choose.h"
 #include "kernels/quant.h"
 #include "tests/test.h"
 
@@ -173,9 +174,15 @@ static struct tensor plane_new(struct backend *be, enum dtype type, int32_t head
 	return t;
 }
 
-/* A key as its copy holds it: nearest codes, with single precision deciding which of two is nearer when it is close. */
-static void round_key(float *out, const float *x, int32_t dim, int32_t bits)
+/* A key as its copy holds it: turned and coded, and turned back if that is wanted; nearest codes, with single precision deciding which of two is nearer when it is close. */
+static void round_key(float *out, const float *x, int32_t dim, int32_t bits, int back)
 {
+	float *turned = must_alloc((size_t)dim * sizeof *turned);
+
+	memcpy(turned, x, (size_t)dim * sizeof *turned);
+	copy_turn(turned, dim);
+	copy_clip(turned, dim, bits);
+	x = turned;
 	for (int32_t g = 0; g < dim; g += 32) {
 		int32_t end = g + 32 < dim ? g + 32 : dim;
 		float lo = x[g], hi = x[g], m, d;
@@ -192,6 +199,9 @@ static void round_key(float *out, const float *x, int32_t dim, int32_t bits)
 			out[i] = (float)((double)m + (double)d * fmin(fmax(c, 0), (1 << bits) - 1));
 		}
 	}
+	if (back)
+		copy_turn(out, dim);
+	free(turned);
 }
 
 /* What a scan should give, from keys [n_kv_head][cap][dim]; slack[h] = the most that rounding a query to steps of 1/`steps`
@@ -286,6 +296,58 @@ TEST(copy_takes_what_it_should)
 	}
 }
 
+/* Turning changes no product and twice is nothing; the clipped range rounds two bits better than the extremes. */
+TEST(keys_are_turned_and_clipped)
+{
+	double plain = 0, clipped = 0;
+
+	for (int32_t dim = 1; dim <= 130; dim++) {
+		float *x = random_keys(1, 2, dim), *old = must_alloc(2 * (size_t)dim * sizeof *old);
+		double before = 0, after = 0, size = 0;
+
+		memcpy(old, x, 2 * (size_t)dim * sizeof *old);
+		copy_turn(x, dim);
+		copy_turn(x + dim, dim);
+		for (int32_t i = 0; i < dim; i++) {
+			before += (double)old[i] * old[dim + i];
+			after += (double)x[i] * x[dim + i];
+			size += fabs((double)old[i]) * fabs((double)old[dim + i]) + fabs((double)x[i]) * fabs((double)x[dim + i]);
+		}
+		CHECK_MSG(fabs(before - after) <= 1e-5 * size, "dim %d: %g became %g", (int)dim, before, after);
+		copy_turn(x, dim);
+		for (int32_t i = 0; i < dim; i++)
+			CHECK(fabs((double)x[i] - old[i]) <= 1e-4);
+		free(x);
+		free(old);
+	}
+	for (int round = 0; round < 200; round++) {
+		float x[32], y[32];
+
+		for (int i = 0; i < 32; i++)
+			x[i] = y[i] = bell();
+		copy_clip(y, 32, 4);
+		CHECK(!memcmp(x, y, sizeof x));
+		copy_clip(y, 32, 2);
+		for (int how = 0; how < 2; how++) {
+			const float *from = how ? y : x;
+			double low = INFINITY, high = -INFINITY, sum = 0;
+
+			for (int i = 0; i < 32; i++) {
+				low = fmin(low, from[i]);
+				high = fmax(high, from[i]);
+			}
+			for (int i = 0; i < 32; i++) {
+				double c = rint((from[i] - low) / (high - low) * 3);
+
+				sum += (low + c / 3 * (high - low) - x[i]) * (low + c / 3 * (high - low) - x[i]);
+			}
+			*(how ? &clipped : &plain) += sum;
+		}
+	}
+	test_note("squared error of 2 bits: %.3f of that between the extremes", clipped / plain);
+	CHECK(clipped < 0.85 * plain);
+}
+
 TEST(copy_scans_agree_with_doubles_and_between_levels)
 {
 	static const enum dtype types[] = { DT_F16, DT_F32, DT_BF16, DT_Q8_0 };
@@ -298,9 +360,15 @@ TEST(copy_scans_agree_with_doubles_and_between_levels)
 			size_t n_keys = (size_t)s->n_kv * (size_t)s->cap * (size_t)s->dim, n_out = (size_t)s->n_kv * (size_t)s->n;
 			float *x = random_keys(s->n_kv, s->cap, s->dim), *held = must_alloc(n_keys * sizeof *held);
 			float *q = random_query(n_head * s->dim, si & 1), *first[2] = { NULL, NULL };
+			float *turned = must_alloc((size_t)n_head * (size_t)s->dim * sizeof *turned);
 			double *want = must_alloc(n_out * sizeof *want), slack[8];
 			uint8_t *bytes = NULL;
 
+			/* Queries and keys are rounded turned. */
+			for (int32_t h = 0; h < n_head; h++) {
+				memcpy(turned + h * s->dim, q + h * s->dim, (size_t)s->dim * sizeof *q);
+				copy_turn(turned + h * s->dim, s->dim);
+			}
 			if (type == DT_Q8_0 && s->dim % 32)
 				type = DT_F16;
 			for (int l = 0; l < N_LEVELS; l++)
@@ -323,7 +391,7 @@ TEST(copy_scans_agree_with_doubles_and_between_levels)
 					if (bytes != have)
 						free(have);
 					for (size_t k = 0; k < n_keys / (size_t)s->dim; k++)
-						round_key(held + k * (size_t)s->dim, held + k * (size_t)s->dim, s->dim, bits);
+						round_key(held + k * (size_t)s->dim, held + k * (size_t)s->dim, s->dim, bits, 0);
 					for (int how = REDUCE_MAX; how <= REDUCE_MEAN; how++) {
 						struct tensor out = guarded(be, DT_F32, s->n_kv, s->n);
 						struct scan_args a = {
@@ -336,7 +404,7 @@ TEST(copy_scans_agree_with_doubles_and_between_levels)
 
 						be->ops->key_scan(be, &a);
 						got = unguarded(be, &out);
-						scan_plain(want, slack, held, q, n_head, s->n_kv, s->dim, s->cap, s->n, a.scale, a.reduce,
+						scan_plain(want, slack, held, turned, n_head, s->n_kv, s->dim, s->cap, s->n, a.scale, a.reduce,
 						           bits == 2 ? 254 : 254 * 100);
 						/* A score may be off by the query's rounding, the normalisation by as much again. */
 						for (size_t i = 0; i < n_out; i++)
@@ -357,6 +425,7 @@ TEST(copy_scans_agree_with_doubles_and_between_levels)
 					finish(be);
 				}
 			free(bytes);
+			free(turned);
 			free(first[0]);
 			free(first[1]);
 			free(x);
@@ -516,7 +585,7 @@ TEST(bytes_are_enough_for_queries)
 				int32_t *got[3];
 
 				for (size_t k = 0; k < N; k++)
-					round_key(x + k * DIM, held + k * DIM, DIM, bits);
+					round_key(x + k * DIM, held + k * DIM, DIM, bits, 1);
 				sharp = tensor_new(be, DT_F32, N, DIM, x);
 				for (int i = 0; i < 3; i++) {
 					struct scan_args a = {
