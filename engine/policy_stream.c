@@ -65,27 +65,25 @@ enum { MASS_MOVES = 2 * RINGS_MOST + 4 };
 
 static int is_auto(const struct policy *p) { return p->par.def == &policy_auto; }
 
-/* auto: rows it may use. */
-static int32_t auto_cap(const struct policy *p)
-{
-	int32_t trained = p->hp->ctx_train;
-
-	return trained > 0 && trained < p->ctx ? trained : p->ctx;
-}
-
 static int32_t clamp(int32_t n, int32_t most)
 {
 	n = n < most ? n : most;
 	return n > 0 ? n : 1;
 }
 
+/* auto: the context asked for, or what the model was trained with. */
+static int32_t auto_ctx(const struct policy *p)
+{
+	return p->hp->ctx_train > 0 ? clamp(p->ctx, p->hp->ctx_train) : p->ctx;
+}
+
 /* Tokens of a call at most. */
 static int32_t chunk_of(const struct policy *p)
 {
-	int32_t cap = auto_cap(p) / 8, n = p->batch;
+	int32_t part = auto_ctx(p) / 8, n = p->batch;
 
 	if (is_auto(p))
-		return clamp(n, cap > 16 ? cap : 16);
+		return clamp(n, part > 16 ? part : 16);
 	n = clamp(n, p->par.stride);
 	return p->par.score == SCORE_SURPRISE ? clamp(n, p->par.size / p->par.n) : n;
 }
@@ -100,19 +98,42 @@ static void stage_set(const struct policy *p, struct rings_shape *s, int32_t chu
 	s->stage = chunk + lag - 1;
 }
 
-/* Everything pinned takes no less than the sinks; the rest of the rows are the stream's. */
+static int32_t auto_stage(const struct policy *p)
+{
+	return chunk_of(p) + clamp(auto_ctx(p) / 32, LAG) - 1;
+}
+
+/* Tokens that stay: as many as the context was asked to hold, if the model's positions allow. */
+static int32_t auto_hold(const struct policy *p)
+{
+	int32_t trained = p->hp->ctx_train;
+
+	return trained > 0 ? clamp(p->ctx, trained - auto_stage(p)) : p->ctx;
+}
+
+static int32_t auto_cap(const struct policy *p)
+{
+	int32_t cap = auto_hold(p) + auto_stage(p) + p->par.n - 1, trained = p->hp->ctx_train;
+
+	return trained > 0 && cap > trained ? trained : cap;
+}
+
+/* Everything pinned takes no less than the sinks; the rest is the stream's. */
 static struct rings_shape auto_shape(const struct policy *p, int64_t pinned)
 {
-	struct rings_shape s = { .n = p->par.n, .f = p->par.f, .stage = chunk_of(p) + LAG - 1 };
+	struct rings_shape s = { .n = p->par.n, .f = p->par.f, .stage = auto_stage(p) };
 	int64_t rest;
 
-	s.sinks = pinned > p->par.sinks ? (int32_t)pinned : p->par.sinks;
-	rest = (int64_t)auto_cap(p) - s.sinks - s.stage;
+	s.sinks = pinned > p->par.sinks ? (int32_t)(pinned < INT32_MAX / 2 ? pinned : INT32_MAX / 2) : p->par.sinks;
+	rest = (int64_t)auto_hold(p) - s.sinks;
 	if (p->par.size)
-		rest = p->par.size <= rest ? p->par.size : -1;
+		rest = p->par.size <= rest ? p->par.size : 0;
 	while (s.n > 1 && rest < 2 * s.n)
 		s.n--;
-	s.w = rest > 0 ? (int32_t)(rest / s.n) : 0;
+	/* Round up where there is a row for it: what was asked for fits. */
+	s.w = rest > 0 ? (int32_t)((rest + s.n - 1) / s.n) : 0;
+	if (s.w > 0 && (p->par.size || s.sinks + s.n * s.w + s.stage > auto_cap(p)))
+		s.w = (int32_t)(rest / s.n);
 	return s;
 }
 
@@ -193,7 +214,7 @@ static int check_fit(const struct policy *p, const struct rings_shape *s, struct
 		if (s->w > 0)
 			return 0;
 		return err_set(err, ERR_FIT, "a context of %d tokens leaves no room for a stream of %d; start with a larger -c",
-		               auto_cap(p), p->par.size > 0 ? p->par.size : 1);
+		               auto_hold(p), p->par.size > 0 ? p->par.size : 1);
 	}
 	if (p->par.size % s->n || p->par.size < s->n)
 		return err_set(err, ERR_USAGE, "cache policy '%s' cannot cut size=%d into %d rings; use a multiple of %d",
@@ -617,19 +638,20 @@ static int32_t auto_pin(struct policy *p, int32_t n, struct err *err)
 	struct stream *f = p->state;
 	struct rings *r = &f->rings;
 	struct rings_shape s = auto_shape(p, n);
-	int32_t cap = auto_cap(p), room = ROOM_MIN < cap / 4 ? ROOM_MIN : cap / 4, kept = tokens_of(f), old = r->s.sinks;
-	int32_t least = p->par.size ? p->par.size : room, stage = f->largest.stage, most = cap - stage - least;
+	int32_t hold = auto_hold(p), room = p->par.size ? p->par.size : ROOM_MIN < hold / 4 ? ROOM_MIN : hold / 4;
+	int32_t kept = tokens_of(f), old = r->s.sinks, trained = p->hp->ctx_train, stage = auto_stage(p);
 
 	if (s.sinks == old)
 		return kept;
-	if (s.w < 1 || (!p->par.size && s.n * s.w + s.n <= room)) {
-		int64_t want = (int64_t)n + stage + least;
+	if (s.n * s.w < room) {
+		/* A larger context takes larger calls and leaves more room. */
+		int64_t want = (int64_t)n + (p->par.size ? room : ROOM_MIN);
 
-		if (want <= p->hp->ctx_train || p->hp->ctx_train <= 0)
-			return err_set(err, ERR_FIT, "%d tokens to keep do not fit a context of %d with %d of conversation beside them; "
-			               "start with -c %lld", n, cap, least, (long long)want + (stage < p->batch ? p->batch - stage : 0));
+		if (trained <= 0 || want + p->batch + LAG <= trained)
+			return err_set(err, ERR_FIT, "%d tokens to keep do not fit a context of %d with %d of conversation behind them; "
+			               "start with -c %lld", n, hold, room, (long long)want);
 		return err_set(err, ERR_FIT, "%d tokens to keep do not fit: the model was trained with %d, of which %d are for the "
-		               "conversation; %d fit", n, p->hp->ctx_train, stage + least, most > 0 ? most : 0);
+		               "conversation; %d fit", n, trained, stage + room, hold > room ? hold - room : 0);
 	}
 	if (!rings_filling(r) && kept > old)
 		kept = old;

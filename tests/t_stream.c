@@ -576,10 +576,10 @@ TEST(all_that_fits_equals_full)
 	equals_full("cascade:size=400,n=4,stride=64", 404, 1024, 0, 1);
 	equals_full("cascade:size=400,n=2,f=3,heads=layer,stride=64", 404, 1024, 0, 1);
 	equals_full("sink:size=300,sinks=0,stride=64", 300, 1024, 0, 1);
-	equals_full("auto:prefix=full", 880, 1024, 0, 1);
-	equals_full("auto:prefix=full", 880, 1024, 200, 1);
-	equals_full("auto:prefix=sift,k=800", 880, 1024, 300, 0);
-	equals_full("auto:prefix=refresh,k=800", 880, 1024, 300, 0);
+	equals_full("auto:prefix=full", 1024, 1024, 0, 1);
+	equals_full("auto:prefix=full", 1024, 1024, 201, 1);
+	equals_full("auto:prefix=sift,k=800", 1024, 1024, 300, 0);
+	equals_full("auto:prefix=refresh,k=800", 1024, 1024, 300, 0);
 }
 
 /* ---- failure, threads, chunks ---- */
