@@ -175,7 +175,7 @@ static int bench_decode(struct bench *b, int32_t depth, int32_t n, struct err *e
 	              (double)timeline_read_bytes(b->tl, (int32_t)fill + n / 2, 1), 0, e);
 }
 
-/* Seconds a generated token takes in the policy's own work, and in all. */
+/* Seconds a generated token takes in the policy's own work, and in all; kept when they are the least so far. */
 static int policy_seconds(struct timeline *tl, const struct tokens *text, size_t fill, int32_t n, double *own, double *all,
                           struct err *e)
 {
@@ -194,20 +194,23 @@ static int policy_seconds(struct timeline *tl, const struct tokens *text, size_t
 	}
 	timeline_stats(tl, &st);
 	timeline_measure(tl, 0);
-	*own = st.policy_seconds / n;
-	*all = st.decode_seconds / n;
+	if (st.policy_seconds / n < *own) {
+		*own = st.policy_seconds / n;
+		*all = st.decode_seconds / n;
+	}
 	return 0;
 }
 
-/* What a policy costs beyond attention: its own work less that of `full`, which rotates queries and keys, too. */
+/* What a policy costs beyond attention: its own work less that of `full`, which rotates queries and keys, too.  Few
+ * microseconds beside whatever else the machine does: the least of a few repetitions is the truest. */
 static int bench_cache_op(struct bench *b, int32_t depth, int32_t n, struct err *e)
 {
 	struct options plain = *b->o;
 	struct timeline *full = NULL;
 	struct timeline_stats st;
 	struct str s = {0};
-	double own, all, base, unused;
-	int rc;
+	double own = 1e9, all = 1e9, base = 1e9, unused = 1e9;
+	int rc = 0;
 
 	timeline_stats(b->tl, &st);
 	if (!strcmp(st.kv, "full"))
@@ -215,9 +218,13 @@ static int bench_cache_op(struct bench *b, int32_t depth, int32_t n, struct err 
 	plain.kv = "full";
 	if (timeline_open_for(&full, b->engine, &plain, n + 2, e) < 0)
 		return -1;
-	rc = policy_seconds(full, &b->text, 1, n, &base, &unused, e);
+	for (int i = 0; !rc && i < 3; i++) {
+		rc = policy_seconds(full, &b->text, 1, n, &base, &unused, e);
+		if (!rc)
+			rc = policy_seconds(b->tl, &b->text, depth ? (size_t)depth : 1, n, &own, &all, e);
+	}
 	timeline_close(full);
-	if (rc < 0 || policy_seconds(b->tl, &b->text, depth ? (size_t)depth : 1, n, &own, &all, e) < 0)
+	if (rc < 0)
 		return -1;
 	own = own > base ? own - base : 0;
 	if (b->o->json) {
