@@ -34,7 +34,7 @@ trap 'exit 143' TERM
 
 # No test may read or write the user's own sessions and settings.  The cache stays: the model lies there.
 export XDG_DATA_HOME="$work/data" XDG_STATE_HOME="$work/state" XDG_CONFIG_HOME="$work/config"
-unset WEIR_MODEL
+unset WEIR_MODEL WEIR_KV WEIR_CTX
 
 : > "$work/skipped"
 : > "$work/failed"
