@@ -150,7 +150,9 @@ void progress_show(struct progress *p, int64_t done, int64_t total)
 	str_addf(&s, " %s  %d%%", p->unit, (int)(100 * done / total));
 	rate = (double)(done - p->first) / (now - p->start);
 	if (rate > 0) {
-		str_addf(&s, "  %.0f t/s  ", rate);
+		if (!strcmp(p->unit, "tokens"))
+			str_addf(&s, "  %.0f t/s", rate);
+		str_adds(&s, "  ");
 		add_time(&s, (double)(total - done) / rate);
 		str_adds(&s, " left");
 	}

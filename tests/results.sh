@@ -10,6 +10,7 @@
 # WEIR (./weir), WEIR_TEST_MODEL, WEIR_SHARED (../shared: data/books, data/ruler), WEIR_RESULTS_OUT (tests/results.md), and
 # the size: WEIR_RESULTS_BOOKS (4), WEIR_RESULTS_TOKENS (32768, of each book for `stream`), WEIR_RESULTS_WINDOWS (3 a book, for
 # `last` and `recovery`), WEIR_RESULTS_SAMPLES (10, for `ruler`), WEIR_RESULTS_KEYS (5, for `passkey`).
+# With these sizes the parts take about 1, 1.5, 1, 3, 1 and 0.1 hours on two idle cores.
 # WEIR_RESULTS_SMOKE=1: seconds instead of hours, to see that all of it works; the figures say nothing.
 set -u
 cd "$(dirname "$0")/.." || exit 1
