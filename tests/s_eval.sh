@@ -129,7 +129,8 @@ sleep 1
 kill -INT $pid
 wait $pid
 rc=$?
-expect "Ctrl-C stops an evaluation" 130
+# While the model loads there is nothing to say.
+[ "$rc" = 130 ] && ok "Ctrl-C stops an evaluation" || bad "Ctrl-C stops an evaluation" "status $rc: $(cat "$dir/err")"
 
 # ---- the tables ----
 
