@@ -1,7 +1,8 @@
 /* kernels/cpu_avx2_choose.c - choosing rows, AVX2.
  *
- * The AVX-512 version with half the lanes: a panel is two vectors of eight keys.  Byte products are summed over a group
- * in sixteen bits, where four-bit codes just fit (15 * 127 * 16 < 2^15); eight-bit codes are taken as two of four. */
+ * The AVX-512 version with half the lanes: a panel is two vectors of eight keys.  Byte products are summed over a
+ * group in sixteen bits, where four-bit codes just fit (15 * 127 * 16 < 2^15); eight-bit codes are taken as two of
+ * four. */
 #include "kernels/cpu_choose.h"
 
 #if defined(__x86_64__) && !defined(WEIR_NO_SIMD)
@@ -225,7 +226,8 @@ INLINE void scan_panels(int nr, int bits, int wide, const struct scan_tile *t, i
 PANELS4(2, 0) PANELS4(2, 1) PANELS4(4, 0) PANELS4(4, 1) PANELS4(8, 0) PANELS4(8, 1)
 
 typedef void panels_fn(const struct scan_tile *, int32_t);
-#define ROW4(bits, wide) { panels_1_##bits##_##wide, panels_2_##bits##_##wide, panels_3_##bits##_##wide, panels_4_##bits##_##wide }
+#define ROW4(bits, wide) \
+	{ panels_1_##bits##_##wide, panels_2_##bits##_##wide, panels_3_##bits##_##wide, panels_4_##bits##_##wide }
 static panels_fn *const panels[3][2][HEADS] = {
 	{ ROW4(2, 0), ROW4(2, 1) }, { ROW4(4, 0), ROW4(4, 1) }, { ROW4(8, 0), ROW4(8, 1) },
 };
@@ -268,7 +270,7 @@ static void scan_copy(const struct scan_tile *t)
 
 INLINE void rows_dot(int nr, enum dtype type, const struct scan_tile *t, int32_t r0)
 {
-	size_t row_bytes = type == DT_F32 ? 4 * (size_t)t->dim : type == DT_Q8_0 ? 34 * (size_t)t->dim / 32 : 2 * (size_t)t->dim;
+	size_t dim = (size_t)t->dim, row_bytes = type == DT_F32 ? 4 * dim : type == DT_Q8_0 ? 34 * dim / 32 : 2 * dim;
 	size_t stride = ((size_t)t->dim + 15) & ~(size_t)15;
 	const float *q = t->q + (size_t)r0 * stride;
 	float *score = t->score + (size_t)r0 * t->ld;
@@ -304,7 +306,8 @@ INLINE void rows_dot(int nr, enum dtype type, const struct scan_tile *t, int32_t
 	}
 }
 
-#define DOTS(nr, type) static void dots_##nr##_##type(const struct scan_tile *t, int32_t r0) { rows_dot(nr, type, t, r0); }
+#define DOTS(nr, type) static void dots_##nr##_##type(const struct scan_tile *t, int32_t r0) \
+	{ rows_dot(nr, type, t, r0); }
 #define DOTS2(type) DOTS(1, type) DOTS(2, type)
 DOTS2(DT_F32) DOTS2(DT_F16) DOTS2(DT_BF16) DOTS2(DT_Q8_0)
 #define TYPE2(type) { dots_1_##type, dots_2_##type }
@@ -324,11 +327,12 @@ static void scan_rows(const struct scan_tile *t)
 /* sum + exp(x), x <= 0; mult is CHOOSE_LOG2E times a factor of x. */
 INLINE __m256 add_exp(__m256 sum, __m256 x, __m256 mult)
 {
+	const __m256i mantissa = _mm256_set1_epi32(0x7fffff), one = _mm256_set1_epi32(0x3f800000);
 	__m256i i = _mm256_cvttps_epi32(_mm256_fmadd_ps(x, mult, _mm256_set1_ps(CHOOSE_ONE)));
 	__m256 m, p;
 
 	i = _mm256_max_epi32(i, _mm256_setzero_si256());
-	m = _mm256_castsi256_ps(_mm256_or_si256(_mm256_and_si256(i, _mm256_set1_epi32(0x7fffff)), _mm256_set1_epi32(0x3f800000)));
+	m = _mm256_castsi256_ps(_mm256_or_si256(_mm256_and_si256(i, mantissa), one));
 	p = _mm256_fmadd_ps(_mm256_set1_ps(CHOOSE_EXP_3), m, _mm256_set1_ps(CHOOSE_EXP_2));
 	p = _mm256_fmadd_ps(p, m, _mm256_set1_ps(CHOOSE_EXP_1));
 	p = _mm256_fmadd_ps(p, m, _mm256_set1_ps(CHOOSE_EXP_0));

@@ -102,7 +102,8 @@ INLINE __m512i four_bytes(const int8_t *q)
 	return _mm512_set1_epi32(w);
 }
 
-/* Keys are read once, in order, but a page's end stops the processor's own looking ahead: half as long again without this. */
+/* Keys are read once, in order, but a page's end stops the processor's own looking ahead: a scan takes half as long again
+ * without this. */
 INLINE void fetch(const uint8_t *p, size_t bytes)
 {
 	for (size_t i = 0; i < bytes; i += LINE)
@@ -192,7 +193,8 @@ INLINE void scan_panels(int nr, int bits, int wide, const struct scan_tile *t, i
 PANELS4(2, 0) PANELS4(2, 1) PANELS4(4, 0) PANELS4(4, 1) PANELS4(8, 0) PANELS4(8, 1)
 
 typedef void panels_fn(const struct scan_tile *, int32_t);
-#define ROW4(bits, wide) { panels_1_##bits##_##wide, panels_2_##bits##_##wide, panels_3_##bits##_##wide, panels_4_##bits##_##wide }
+#define ROW4(bits, wide) \
+	{ panels_1_##bits##_##wide, panels_2_##bits##_##wide, panels_3_##bits##_##wide, panels_4_##bits##_##wide }
 static panels_fn *const panels[3][2][HEADS] = {
 	{ ROW4(2, 0), ROW4(2, 1) }, { ROW4(4, 0), ROW4(4, 1) }, { ROW4(8, 0), ROW4(8, 1) },
 };
@@ -220,7 +222,7 @@ INLINE __m128 sums4(const __m512 a[4])
 
 INLINE void rows_dot(int nr, enum dtype type, const struct scan_tile *t, int32_t r0)
 {
-	size_t row_bytes = type == DT_F32 ? 4 * (size_t)t->dim : type == DT_Q8_0 ? 34 * (size_t)t->dim / 32 : 2 * (size_t)t->dim;
+	size_t dim = (size_t)t->dim, row_bytes = type == DT_F32 ? 4 * dim : type == DT_Q8_0 ? 34 * dim / 32 : 2 * dim;
 	size_t stride = ((size_t)t->dim + 15) & ~(size_t)15;
 	const float *q = t->q + (size_t)r0 * stride;
 	float *score = t->score + (size_t)r0 * t->ld;
@@ -253,7 +255,8 @@ INLINE void rows_dot(int nr, enum dtype type, const struct scan_tile *t, int32_t
 	}
 }
 
-#define DOTS(nr, type) static void dots_##nr##_##type(const struct scan_tile *t, int32_t r0) { rows_dot(nr, type, t, r0); }
+#define DOTS(nr, type) static void dots_##nr##_##type(const struct scan_tile *t, int32_t r0) \
+	{ rows_dot(nr, type, t, r0); }
 #define DOTS4(type) DOTS(1, type) DOTS(2, type) DOTS(3, type) DOTS(4, type)
 DOTS4(DT_F32) DOTS4(DT_F16) DOTS4(DT_BF16) DOTS4(DT_Q8_0)
 #define TYPE4(type) { dots_1_##type, dots_2_##type, dots_3_##type, dots_4_##type }
@@ -372,8 +375,8 @@ static void pool(float *out, const float *x, int32_t n, int32_t half, float *tmp
 		_mm512_storeu_ps(out + i, _mm512_max_ps(_mm512_loadu_ps(tmp + i), _mm512_loadu_ps(tmp + i + 2 * half + 1 - w)));
 }
 
-/* Those of v that reach t, and their rows, to the ends of the lists; returns how many.  Through a register: storing compressed
- * is slow on some processors.  More than half of the lanes are rare. */
+/* Those of v that reach t, and their rows, to the ends of the lists; returns how many.  Through a register: storing
+ * compressed is slow on some processors.  More than half of the lanes are rare. */
 INLINE int32_t pick16(int32_t *row, float *value, __m512 v, __m512i at, __mmask16 mask)
 {
 	__m512i r = _mm512_maskz_compress_epi32(mask, at);

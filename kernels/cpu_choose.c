@@ -1,4 +1,4 @@
-/* kernels/cpu_choose.c - choosing cached rows: the low-bit copy of the keys, their scores, page bounds, and moving rows.
+/* kernels/cpu_choose.c - choosing cached rows: the low-bit copy of the keys, scores, page bounds, and moving rows.
  *
  * A scan reads every key of a plane or of its copy once per KV head, for all query heads of the group.  Its tasks are
  * stretches of ranges of SCAN_RANGE keys; each range leaves its scores and, per query head, their largest and the
@@ -46,28 +46,7 @@ uint64_t cpu_key_copy_bytes(const struct backend *be, int32_t n_kv_head, int32_t
 	return __builtin_mul_overflow(panels, (uint64_t)copy_panel_bytes(head_dim, bits), &bytes) ? 0 : bytes;
 }
 
-void copy_turn(float *x, int32_t dim)
-{
-	for (int32_t n; dim > 0; x += n, dim -= n) {
-		float norm;
-
-		for (n = 1; n <= dim / 2;)
-			n *= 2;
-		for (int32_t h = 1; h < n; h *= 2)
-			for (int32_t i = 0; i < n; i += 2 * h)
-				for (int32_t j = i; j < i + h; j++) {
-					float a = x[j], b = x[j + h];
-
-					x[j] = a + b;
-					x[j + h] = a - b;
-				}
-		norm = 1.0f / sqrtf((float)n);
-		for (int32_t i = 0; i < n; i++)
-			x[i] *= norm;
-	}
-}
-
-/* Four floats at a time: comparisons keep the compiler from finding that by itself. */
+/* Four floats at a time: short loops and comparisons keep the compiler from finding that by itself. */
 typedef float float4 __attribute__((vector_size(16)));
 typedef int32_t int4 __attribute__((vector_size(16)));
 
@@ -79,6 +58,11 @@ static inline float4 load4(const float *x)
 	return v;
 }
 
+static inline void store4(float *x, float4 v)
+{
+	memcpy(x, &v, sizeof v);
+}
+
 static inline float4 select4(int4 mask, float4 yes, float4 no)
 {
 	return (float4)(((int4)yes & mask) | ((int4)no & ~mask));
@@ -87,6 +71,48 @@ static inline float4 select4(int4 mask, float4 yes, float4 no)
 static inline float sum4(float4 v)
 {
 	return (v[0] + v[2]) + (v[1] + v[3]);
+}
+
+/* The steps inside four values, then those between fours. */
+static void turn_fours(float *x, int32_t n)
+{
+	for (int32_t i = 0; i < n; i += 4) {
+		float a = x[i] + x[i + 1], b = x[i] - x[i + 1], c = x[i + 2] + x[i + 3], d = x[i + 2] - x[i + 3];
+
+		x[i] = a + c;
+		x[i + 1] = b + d;
+		x[i + 2] = a - c;
+		x[i + 3] = b - d;
+	}
+	for (int32_t h = 4; h < n; h *= 2)
+		for (int32_t i = 0; i < n; i += 2 * h)
+			for (int32_t j = i; j < i + h; j += 4) {
+				float4 a = load4(x + j), b = load4(x + j + h);
+
+				store4(x + j, a + b);
+				store4(x + j + h, a - b);
+			}
+}
+
+void copy_turn(float *x, int32_t dim)
+{
+	for (int32_t n; dim > 0; x += n, dim -= n) {
+		float norm;
+
+		for (n = 1; n <= dim / 2;)
+			n *= 2;
+		if (n >= 4) {
+			turn_fours(x, n);
+		} else if (n == 2) {
+			float a = x[0], b = x[1];
+
+			x[0] = a + b;
+			x[1] = a - b;
+		}
+		norm = 1.0f / sqrtf((float)n);
+		for (int32_t i = 0; i < n; i++)
+			x[i] *= norm;
+	}
 }
 
 /* Least squares in turns: codes for a range, then the range for these codes. */
@@ -490,7 +516,8 @@ static void bounds_task(void *arg, int task, int worker)
 	int32_t head = task / j->pages, page = j->first + task % j->pages, k0 = page * PAGE_ROWS;
 	const uint8_t *rows = (const uint8_t *)j->plane->data + (size_t)head * (size_t)j->cap * j->row_bytes;
 	size_t dim = (size_t)j->dim;
-	float *min = j->bounds + ((size_t)head * (size_t)ceil_div(j->cap, PAGE_ROWS) + (size_t)page) * 2 * dim, *max = min + dim;
+	size_t row = (size_t)head * (size_t)ceil_div(j->cap, PAGE_ROWS) + (size_t)page;
+	float *min = j->bounds + row * 2 * dim, *max = min + dim;
 	float *x = (float *)((char *)j->c->scratch.p + (size_t)worker * j->part_bytes);
 
 	for (int32_t k = k0, end = min32(k0 + PAGE_ROWS, j->row1); k < end; k++) {

@@ -2,7 +2,8 @@
  *
  * Every operation at every level against plain double arithmetic made here, at ragged sizes; the promises of equal bits
  * (copies and their scores at all levels, everything over threads); published toys with known answers.  With
- * WEIR_TIME=1 (or a level's name) a last test prints how long the operations take at the size the default model reads a document. */
+ * WEIR_TIME=1 (or a level's name) a last test prints how long the operations take at the size of a document of 7,680
+ * tokens in the default model. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -174,7 +175,8 @@ static struct tensor plane_new(struct backend *be, enum dtype type, int32_t head
 	return t;
 }
 
-/* A key as its copy holds it: turned and coded, and turned back if that is wanted; nearest codes, with single precision deciding which of two is nearer when it is close. */
+/* A key as its copy holds it: turned and coded, and turned back if that is wanted; nearest codes, with single precision
+ * deciding which of two is nearer when it is close. */
 static void round_key(float *out, const float *x, int32_t dim, int32_t bits, int back)
 {
 	float *turned = must_alloc((size_t)dim * sizeof *turned);
