@@ -40,6 +40,7 @@ int graph_init(struct graph *g, const struct model *m, struct policy *policy, in
 {
 	const struct hparams *hp = &m->hp;
 	struct buffer_def buf[16];
+	size_t host;
 	int n;
 
 	*g = (struct graph){ .m = m, .be = m->be, .policy = policy, .batch = batch, .head_rows = head_rows };
@@ -52,7 +53,11 @@ int graph_init(struct graph *g, const struct model *m, struct policy *policy, in
 			return -1;
 		}
 	}
-	if (!(g->host = try_alloc((size_t)head_rows * (size_t)hp->n_embd, sizeof *g->host, "hidden states", err))) {
+	/* Rows of hidden states, or one of attention (keep_last). */
+	host = (size_t)head_rows * (size_t)hp->n_embd;
+	if (host < (size_t)g->attn.cols)
+		host = (size_t)g->attn.cols;
+	if (!(g->host = try_alloc(host, sizeof *g->host, "hidden states", err))) {
 		graph_release(g);
 		return -1;
 	}
@@ -96,8 +101,13 @@ static void attention(struct graph *g, const struct step *st, const struct layer
 	g->policy->def->attend(g->policy, st, layer, &(struct qkv){ &g->q, &g->k, &g->v, &g->attn });
 	if (g->clock)
 		*g->clock += now_seconds() - start;
-	op->matmul(be, &(struct matmul){ .out = &g->x, .w = &l->wo, .bias = l->bo.data ? &l->bo : NULL, .accumulate = 1 }, 1,
-	           &g->attn, n);
+}
+
+/* What was attended, into the residual stream. */
+static void attention_out(struct graph *g, const struct layer *l, int32_t n)
+{
+	g->be->ops->matmul(g->be, &(struct matmul){ .out = &g->x, .w = &l->wo, .bias = l->bo.data ? &l->bo : NULL,
+	                                            .accumulate = 1 }, 1, &g->attn, n);
 }
 
 static void feed_forward(struct graph *g, const struct layer *l, int32_t n)
@@ -109,11 +119,22 @@ static void feed_forward(struct graph *g, const struct layer *l, int32_t n)
 	op->matmul(g->be, &(struct matmul){ .out = &g->x, .w = &l->down, .accumulate = 1 }, 1, &g->ffn, n);
 }
 
-void graph_forward(struct graph *g, const int32_t *id, const struct step *st)
+/* Move the last row of a buffer to its start. */
+static void keep_last(struct graph *g, struct tensor *t, int32_t n)
+{
+	size_t row = (size_t)t->cols * sizeof(float);
+
+	g->be->ops->read(g->be, t, (size_t)(n - 1) * row, g->host, row);
+	g->be->ops->write(g->be, t, 0, g->host, row);
+}
+
+void graph_forward(struct graph *g, const int32_t *id, const struct step *st, int32_t rows)
 {
 	const _Atomic int *cancel = g->be->cancel;
 	double start = g->clock ? now_seconds() : 0;
+	int32_t n = st->n;
 
+	g->first = 0;
 	g->policy->def->begin(g->policy, st);
 	if (g->clock)
 		*g->clock += now_seconds() - start;
@@ -122,7 +143,18 @@ void graph_forward(struct graph *g, const int32_t *id, const struct step *st)
 		if (cancel && *cancel)
 			return;
 		attention(g, st, &g->m->layer[i], i);
-		feed_forward(g, &g->m->layer[i], st->n);
+		/* In the last layer the keys and values of all tokens are in the cache now; nobody asks what becomes of tokens
+		 * whose logits are not wanted. */
+		if (i == g->m->hp.n_layer - 1 && rows < n && rows <= 1) {
+			g->first = n - rows;
+			if (!rows)
+				return;
+			keep_last(g, &g->x, n);
+			keep_last(g, &g->attn, n);
+			n = rows;
+		}
+		attention_out(g, &g->m->layer[i], n);
+		feed_forward(g, &g->m->layer[i], n);
 	}
 }
 
@@ -132,7 +164,7 @@ void graph_logits(struct graph *g, int32_t row0, int32_t n, float *out)
 	const struct backend_ops *op = g->be->ops;
 	size_t row = (size_t)hp->n_embd * sizeof(float);
 
-	op->read(g->be, &g->x, (size_t)row0 * row, g->host, (size_t)n * row);
+	op->read(g->be, &g->x, (size_t)(row0 - g->first) * row, g->host, (size_t)n * row);
 	op->write(g->be, &g->head_in, 0, g->host, (size_t)n * row);
 	op->rmsnorm(g->be, &g->head_in, &g->head_in, &g->m->out_norm, hp->n_embd, hp->eps, n);
 	op->matmul(g->be, &(struct matmul){ .out = &g->logits, .w = &g->m->output }, 1, &g->head_in, n);

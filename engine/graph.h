@@ -17,6 +17,7 @@ struct graph {
 	struct tensor ffn;                 /* f32 [batch][n_ff] */
 	struct tensor head_in;             /* f32 [head_rows][n_embd] */
 	struct tensor logits;              /* f32 [head_rows][n_vocab] */
+	int32_t first;                     /* token of the last call whose hidden state is row 0 of x */
 	double *clock;                     /* where the policy's seconds are added up; NULL = not */
 	float *host;                       /* rows on their way to the head */
 };
@@ -27,9 +28,10 @@ int  graph_init(struct graph *, const struct model *, struct policy *, int32_t b
 void graph_release(struct graph *);
 
 /* Run tokens id[0..st->n) (at most batch) through all layers; the policy stores their keys and values.
- * Afterwards graph.x holds their last hidden states.  Errors and cancellation show at the backend's sync(). */
-void graph_forward(struct graph *, const int32_t *id, const struct step *st);
-/* Logits of rows row0 .. row0+n (n <= head_rows) of the last forward into out [n][n_vocab] (host). */
+ * Afterwards graph_logits() can be asked about the last `rows` of them.  Errors and cancellation show at the backend's
+ * sync(). */
+void graph_forward(struct graph *, const int32_t *id, const struct step *st, int32_t rows);
+/* Logits of tokens row0 .. row0+n (n <= head_rows) of the last forward into out [n][n_vocab] (host). */
 void graph_logits(struct graph *, int32_t row0, int32_t n, float *out);
 
 #endif

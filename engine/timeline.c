@@ -264,9 +264,12 @@ static void forget(struct timeline *t, int32_t n)
 		t->tokens.n = (size_t)t->n_past;
 }
 
-/* Run id[0..n) as one call and, with `logits`, compute those after its last token.  On failure nothing of the
- * timeline moves; on success n_past does. */
-static int run_chunk(struct timeline *t, const int32_t *id, int32_t n, int decode, int last, int logits, struct err *err)
+enum want { WANT_NONE, WANT_LAST, WANT_ALL };
+
+/* Run id[0..n) as one call and compute the logits after its last token, unless none are wanted; WANT_ALL lets run_logits()
+ * ask for the others, too.  On failure nothing of the timeline moves; on success n_past does. */
+static int run_chunk(struct timeline *t, const int32_t *id, int32_t n, int decode, int last, enum want want,
+                     struct err *err)
 {
 	struct step st = { .pos = t->n_past, .n = n, .decode = decode, .last = last };
 	struct policy *p = &t->policy;
@@ -276,14 +279,15 @@ static int run_chunk(struct timeline *t, const int32_t *id, int32_t n, int decod
 	t->in_policy = t->in_attention = 0;
 	t->graph.clock = t->measure && decode ? &t->in_policy : NULL;
 	kv_measure(t->graph.clock ? &t->in_attention : NULL);
-	logits |= p->wants_nll;   /* the next call's first token wants its own */
+	if (p->wants_nll)
+		want = WANT_ALL;          /* the next call's first token wants its own */
 	backend_take(t);
-	graph_forward(&t->graph, id, &st);
+	graph_forward(&t->graph, id, &st, want == WANT_ALL ? n : want == WANT_LAST);
 	if (p->wants_nll && !atomic_load(&t->cancel)) {
 		failed = chunk_nll(t, id, n, err);
 		st.nll = t->nll;
 	}
-	if (logits) {
+	if (want) {
 		t->logits_at = -1;   /* a cancel may leave half of the new ones */
 		graph_logits(&t->graph, n - 1, 1, t->logits);
 	}
@@ -305,7 +309,7 @@ static int run_chunk(struct timeline *t, const int32_t *id, int32_t n, int decod
 	if (t->graph.clock)
 		t->stats.policy_seconds += t->in_policy - t->in_attention;
 	t->n_past += n;
-	if (logits)
+	if (want)
 		t->logits_at = t->n_past;
 	return 0;
 }
@@ -377,7 +381,7 @@ int32_t timeline_sync(struct timeline *t, const int32_t *want, size_t n, timelin
 
 		if (progress)
 			progress(t->n_past - same, (int32_t)n - same, ud);
-		if (run_chunk(t, t->tokens.id + t->n_past, m, 0, m == left, m == left, err)) {
+		if (run_chunk(t, t->tokens.id + t->n_past, m, 0, m == left, m == left ? WANT_LAST : WANT_NONE, err)) {
 			truncate_to(t, t->n_past);
 			t->stats.prefill_tokens = t->n_past - same;
 			t->stats.prefill_seconds = now_seconds() - start;
@@ -465,7 +469,7 @@ static int settle_pending(struct timeline *t, struct err *err)
 {
 	if ((size_t)t->n_past == t->tokens.n)
 		return 0;
-	return run_chunk(t, t->tokens.id + t->n_past, 1, 1, 0, 1, err);
+	return run_chunk(t, t->tokens.id + t->n_past, 1, 1, 0, WANT_LAST, err);
 }
 
 int timeline_extend(struct timeline *t, const int32_t *id, size_t n, int stepwise, timeline_logits_fn *fn, void *ud,
@@ -488,7 +492,9 @@ int timeline_extend(struct timeline *t, const int32_t *id, size_t n, int stepwis
 	while (t->n_past < end) {
 		int32_t at = t->n_past, left = end - at, m = stepwise ? 1 : chunk_of(t, left);
 
-		if (run_chunk(t, t->tokens.id + at, m, stepwise, m == left, m == left || stepwise, err))
+		enum want want = fn && !stepwise ? WANT_ALL : m == left || stepwise ? WANT_LAST : WANT_NONE;
+
+		if (run_chunk(t, t->tokens.id + at, m, stepwise, m == left, want, err))
 			goto failed;
 		if (stepwise && fn) {
 			fn(at, t->logits, ud);
