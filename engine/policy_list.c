@@ -133,7 +133,8 @@ static const struct param sift_params[] = {
 	K("512"),
 	{ "bits", PARAM_INT, AT(bits), 0, 0, "2|4|8|16", "2", "bits a value of the keys' copy; 16 reads the keys themselves" },
 	{ "every", PARAM_INT, AT(every), 1, 1000, NULL, "1", "steps that a chosen set serves" },
-	{ "split", PARAM_CHOICE, AT(split), 0, 0, "need|even", "need", "k is the mean over the layers: shared by how widely they look, or evenly" },
+	{ "split", PARAM_CHOICE, AT(split), 0, 0, "need|even", "need",
+	  "k is the mean over the layers: shared by how widely they look, or evenly" },
 	{ "dense", PARAM_INT, AT(dense), 0, 1000, NULL, "0", "first layers that read everything" },
 	{ "pool", PARAM_INT, AT(pool), 0, 0, POOLS, "7", "neighbours pooled when a set serves several steps" },
 	{ .key = NULL },
@@ -186,7 +187,8 @@ const struct policy_def policy_streaming =
 
 static const struct param quest_params[] = {
 	K("512"),
-	{ "bound", PARAM_CHOICE, AT(bound), 0, 0, "soft|raw", "soft", "soft: bounds soft-maxed, outer pages forced; raw: as published" },
+	{ "bound", PARAM_CHOICE, AT(bound), 0, 0, "soft|raw", "soft",
+	  "soft: bounds soft-maxed, outer pages forced; raw: as published" },
 	{ "page", PARAM_INT, AT(page), 0, 0, "16", "16", "rows of a page" },
 	{ .key = NULL },
 };
@@ -210,7 +212,8 @@ const struct policy_def policy_h2o_plus =
 
 static const struct param snapkv_params[] = {
 	K("512"),
-	{ "window", PARAM_INT, AT(window), 0, 0, "1|32|64", "32", "last tokens whose attention chooses; 1: largest of a group, else the mean" },
+	{ "window", PARAM_INT, AT(window), 0, 0, "1|32|64", "32",
+	  "last tokens whose attention chooses; 1: largest of a group, else the mean" },
 	{ "pool", PARAM_INT, AT(pool), 0, 0, "1|5|7", "7", "neighbours pooled before choosing" },
 	{ "kind", PARAM_CHOICE, AT(pool_kind), 0, 0, "max|avg", "max", "how they are pooled" },
 	{ .key = NULL },

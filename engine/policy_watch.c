@@ -79,7 +79,8 @@ static int watch_init(struct policy *p, struct err *err)
 		const struct kv_params *par = &p->watch[w->n];
 
 		if (!par->def->select)
-			return err_set(err, ERR_USAGE, "cache policy '%s' does not choose among kept rows: it cannot be watched", par->def->name);
+			return err_set(err, ERR_USAGE, "cache policy '%s' does not choose among kept rows: it cannot be watched",
+			               par->def->name);
 		if (select_open(&w->one[w->n].sel, par->def->select, par, &w->kv, 1, err))
 			return -1;
 		if (p->tail < w->one[w->n].sel.tail)

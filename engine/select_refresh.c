@@ -162,7 +162,8 @@ static struct pick *pick(struct selector *s, int32_t layer, const struct tensor 
 		.reduce = s->par->group == GROUP_MEAN ? REDUCE_MEAN : REDUCE_MAX,
 	});
 	be->ops->topk(be, &(struct topk_args){
-		.rows = &new->rows, .score = &r->score, .n_kv_head = hp->n_kv_head, .n = n_rows, .k = k, .pool = s->par->pool > 0 ? s->par->pool : POOL,
+		.rows = &new->rows, .score = &r->score, .n_kv_head = hp->n_kv_head, .n = n_rows, .k = k,
+		.pool = s->par->pool > 0 ? s->par->pool : POOL,
 		.first = s->par->sinks, .last = s->par->recent > own ? s->par->recent : own, .best_first = 1,
 	});
 	if (s->par->sinks > 0 || s->par->recent > own)

@@ -143,7 +143,8 @@ static void check_rows(const int32_t *rows, int32_t n, int32_t n_rows, const cha
 	qsort(r, (size_t)n, sizeof *r, by_number);
 	for (int32_t i = 1; i < n; i++)
 		CHECK_MSG(r[i] > r[i - 1], "%s: row %d twice", what, r[i]);
-	CHECK_MSG(n > 0 && r[0] >= 0 && r[n - 1] == n_rows - 1, "%s: rows %d to %d of %d", what, n ? r[0] : -1, n ? r[n - 1] : -1, n_rows);
+	CHECK_MSG(n > 0 && r[0] >= 0 && r[n - 1] == n_rows - 1, "%s: rows %d to %d of %d", what, n ? r[0] : -1,
+	          n ? r[n - 1] : -1, n_rows);
 	free(r);
 }
 
@@ -707,7 +708,8 @@ static const char *const choosing[] = {
 	"sift:k=24", "sift:k=1/8,bits=4,split=even", "sift:k=24,bits=16", "sift:k=24,every=3", "sift:k=24,dense=1", "refresh:k=24",
 	"refresh:k=1/8,scan=kv,query=post,group=mean", "refresh:k=24,qc=0,stride=4,group=first,sinks=2,recent=4",
 	"refresh:k=24,s=-2", "refresh:k=24,update=no", "recycled:k=24,stride=5", "streaming++:size=24,stride=7",
-	"quest:k=96", "quest:k=48,bound=raw", "h2o:k=24", "h2o+:k=24", "snapkv:k=40", "snapkv:k=24,window=1", "snapkv:k=80,window=64,pool=5,kind=avg",
+	"quest:k=96", "quest:k=48,bound=raw", "h2o:k=24", "h2o+:k=24", "snapkv:k=40", "snapkv:k=24,window=1",
+	"snapkv:k=80,window=64,pool=5,kind=avg",
 };
 enum { N_CHOOSING = sizeof choosing / sizeof choosing[0] };
 
@@ -906,7 +908,8 @@ TEST(no_choice_recovers_more_than_the_oracle)
 	timeline_close(t);
 	CHECK(timeline_open(&t, e, &(struct timeline_options){ .ctx = CTX, .kv = "sift", .watch = all, .n_watch = 1 }, &err) < 0);
 	CHECK_INT(err.code, ERR_USAGE);
-	CHECK(timeline_open(&t, e, &(struct timeline_options){ .ctx = CTX, .watch = &(const char *){ "full" }, .n_watch = 1 }, &err) < 0);
+	all[0] = "full";
+	CHECK(timeline_open(&t, e, &(struct timeline_options){ .ctx = CTX, .watch = all, .n_watch = 1 }, &err) < 0);
 	CHECK_INT(err.code, ERR_USAGE);
 	t = open_policy(e, "full", 0);
 	CHECK_INT(timeline_recovered(t, 0, &r), -1);
