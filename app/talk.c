@@ -412,7 +412,7 @@ done:
 	if (st.decode_tokens > 1 && st.decode_seconds > 0)
 		turn->decode_tps = (st.decode_tokens - 1) / st.decode_seconds;
 	turn->outgrown = !t->outgrown && rows->gone + rows->thinned > 0;
-	t->outgrown |= turn->outgrown;
+	t->outgrown = rows->gone + rows->thinned > 0;
 	t->total_answer += (uint64_t)turn->answer_tokens;
 	t->last = *turn;
 	return rc;
