@@ -46,6 +46,8 @@ part == "stream" {
 	kind = kv; sub(/:.*/, "", kind)
 	if (kind == "sink")
 		sink[setting] = kv
+	if (kv ~ /^cascade:size=[0-9]+,stride=[0-9]+$/)
+		plain[setting] = kv
 	n = numbers("curve", c)
 	for (i = 1; i <= n; i++)
 		block[setting, book, kv, i] = c[i] - (i > 1 ? c[i - 1] : 0)
@@ -58,8 +60,8 @@ function stream_table(   s, k, b, i, setting, kv, book, u, name) {
 		printf "### %s\n\n| policy |", u[2] + 0 ? "size " u[1] ", stride " u[2] ", " u[3] " tokens a book" : "full attention, " u[3] " tokens a book"
 		for (b = 1; b <= number_of["book:" setting]; b++)
 			printf " %s |", ordered("book:" setting, b)
-		printf " all | against sink | tokens/s |\n|---|"
-		for (b = 1; b <= number_of["book:" setting] + 3; b++)
+		printf " all | against sink | against cascade | tokens/s |\n|---|"
+		for (b = 1; b <= number_of["book:" setting] + 4; b++)
 			printf "---|"
 		printf "\n"
 		for (k = 1; k <= number_of["kv:" setting]; k++) {
@@ -69,15 +71,19 @@ function stream_table(   s, k, b, i, setting, kv, book, u, name) {
 			for (b = 1; b <= number_of["book:" setting]; b++) {
 				book = ordered("book:" setting, b)
 				printf " %.3f |", ppl[setting, book, kv]
-				for (i = 1; i <= blocks[setting, book]; i++)
-					if (((setting, book, kv, i) in block) && ((setting, book, sink[setting], i) in block))
-						add(name, (block[setting, book, kv, i] - block[setting, book, sink[setting], i]) / every)
+				for (i = 1; i <= blocks[setting, book]; i++) {
+					if (!((setting, book, kv, i) in block))
+						continue
+					if ((setting, book, sink[setting], i) in block)
+						add("sink " name, (block[setting, book, kv, i] - block[setting, book, sink[setting], i]) / every)
+					if ((setting, book, plain[setting], i) in block)
+						add("plain " name, (block[setting, book, kv, i] - block[setting, book, plain[setting], i]) / every)
+				}
 			}
 			printf " %.3f | ", exp(nll[setting, kv] / scored[setting, kv])
-			if (kv == sink[setting] || !times[name])
-				printf "- |"
-			else
-				printf "%+.2f ± %.2f %% |", percent(mean_of(name)), 100 * error_of(name)
+			printf kv == sink[setting] || !times["sink " name] ? "- |" : "%+.2f ± %.2f %% |", percent(mean_of("sink " name)), 100 * error_of("sink " name)
+			printf kv == plain[setting] || !times["plain " name] ? " - |" : " %+.2f ± %.2f %% |", percent(mean_of("plain " name)),
+				100 * error_of("plain " name)
 			printf " %.0f |\n", spent[setting, kv] ? scored[setting, kv] / spent[setting, kv] : 0
 		}
 		printf "\n"
