@@ -27,7 +27,7 @@ static struct timeline *open_timeline(struct engine *e, int32_t ctx, int32_t bat
 	struct timeline *t = NULL;
 	struct err err = {0};
 
-	if (timeline_open(&t, e, &(struct timeline_options){ .ctx = ctx, .batch = batch }, &err))
+	if (timeline_open(&t, e, &(struct timeline_options){ .ctx = ctx, .batch = batch, .kv = "full" }, &err))
 		test_skip("cannot open a timeline: %s", err.msg);
 	return t;
 }
@@ -184,7 +184,7 @@ TEST(limits_are_refused_and_nothing_is_cut)
 	id[3] = -1;
 	CHECK_INT(timeline_sync(t, id, 10, NULL, NULL, &err), -1);
 	timeline_close(t);
-	CHECK_INT(timeline_open(&t, e, &(struct timeline_options){ .ctx = 1 << 30 }, &err), -1);
+	CHECK_INT(timeline_open(&t, e, &(struct timeline_options){ .ctx = 1 << 30, .kv = "full" }, &err), -1);
 	CHECK_INT(err.code, ERR_FIT);
 	CHECK_MSG(strstr(err.msg, "-c ") != NULL, "no advice in: %s", err.msg);
 	CHECK_INT(timeline_open(&t, e, &(struct timeline_options){ .kv_type = "f8" }, &err), -1);
@@ -391,7 +391,7 @@ TEST(timelines_do_not_disturb_each_other)
 	CHECK_INT(timeline_sync(t, id, 300, cancel_at, t, &err), -1);
 	CHECK_INT(err.code, ERR_CANCELLED);
 	CHECK_INT(timeline_sync(other, id, 300, NULL, NULL, &err), 0);
-	CHECK_INT(timeline_open(&none, e, &(struct timeline_options){ .ctx = INT32_MAX }, &err), -1);
+	CHECK_INT(timeline_open(&none, e, &(struct timeline_options){ .ctx = INT32_MAX, .kv = "full" }, &err), -1);
 	CHECK_INT(err.code, ERR_FIT);
 	CHECK(!none);
 	CHECK_INT(timeline_sync(other, id, 200, NULL, NULL, &err), 199);
