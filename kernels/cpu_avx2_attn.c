@@ -15,13 +15,14 @@
 
 enum {
 	RUN = 3, KEYS = ATTN_BLOCK, LINE = 64, LANES = 8,
+	OFFSETS = ATTN_SPAN + KEYS + 8,
 	FEWEST = 6,      /* most queries of a tile that all read keys from their rows */
 };
 
 /* A span as the code below sees it. */
 struct span {
 	const uint8_t *k, *v;
-	const size_t *off;       /* [k1 - k0 + KEYS] offset of each key's row; past the end to be fetched ahead, not read */
+	const size_t *off;       /* [k1 - k0 + KEYS + 8] offset of each key's row; past the end to be fetched ahead, not read */
 	size_t row_bytes;
 	float *keys, *values;
 	float scale;
@@ -44,7 +45,31 @@ static size_t round8(int32_t n)
 size_t avx2_attn_scratch(int32_t head_dim, int32_t n_q)
 {
 	(void)n_q;
-	return 2 * KEYS * round8(head_dim) + (ATTN_SPAN + KEYS) * sizeof(size_t) / sizeof(float);
+	return 2 * KEYS * round8(head_dim) + OFFSETS * sizeof(size_t) / sizeof(float);
+}
+
+/* The lines of a row are fetched into the second-level cache: few misses can be on their way into the first, and they
+ * would hold up everything else.  (A loop of nothing but _mm_prefetch would be taken for empty.) */
+INLINE void fetch(const uint8_t *row, size_t bytes)
+{
+	if (__builtin_constant_p(bytes))
+		UNROLL for (size_t i = 0; i < bytes; i += LINE)
+			__asm__ volatile("prefetcht1 %0" : : "m"(row[i]));
+	else
+		ROLLED for (size_t i = 0; i < bytes; i += LINE)
+			__asm__ volatile("prefetcht1 %0" : : "m"(row[i]));
+}
+
+/* Rows of q8_0 are few bytes for their work: misses are rare, and the first cache is the better place. */
+INLINE void fetch_near(const uint8_t *row, size_t bytes)
+{
+	ROLLED for (size_t i = 0; i < bytes; i += LINE)
+		__asm__ volatile("prefetcht0 %0" : : "m"(row[i]));
+}
+
+INLINE size_t bytes_of(enum dtype type, int32_t dim)
+{
+	return type == DT_F32 ? (size_t)dim * 4 : type == DT_Q8_0 ? (size_t)dim / 32 * 34 : (size_t)dim * 2;
 }
 
 /* ---- rows as floats ---- */
@@ -106,22 +131,6 @@ static void rows_convert(enum dtype type, float *out, const uint8_t *rows, const
 	case DT_BF16: rows_convert_as(DT_BF16, out, rows, off, n, dim); break;
 	default:      rows_convert_as(DT_Q8_0, out, rows, off, n, dim); break;
 	}
-}
-
-/* The lines of a row are fetched.  (A loop of nothing but _mm_prefetch would be taken for empty.) */
-INLINE void fetch(const uint8_t *row, size_t bytes)
-{
-	if (__builtin_constant_p(bytes))
-		UNROLL for (size_t i = 0; i < bytes; i += LINE)
-			__asm__ volatile("prefetcht0 %0" : : "m"(row[i]));
-	else
-		ROLLED for (size_t i = 0; i < bytes; i += LINE)
-			__asm__ volatile("prefetcht0 %0" : : "m"(row[i]));
-}
-
-INLINE size_t bytes_of(enum dtype type, int32_t dim)
-{
-	return type == DT_F32 ? (size_t)dim * 4 : type == DT_Q8_0 ? (size_t)dim / 32 * 34 : (size_t)dim * 2;
 }
 
 /* ---- keys: transpose ---- */
@@ -270,7 +279,7 @@ INLINE void four_keys(int nr, enum dtype type, int32_t dim, const uint8_t *const
 		s[r] = add4(add2(a[0][r], a[1][r]), add2(a[2][r], a[3][r]));
 }
 
-/* Scores of a few queries from the rows; meanwhile the block's values are fetched. */
+/* Scores of a few queries from the rows; meanwhile the next block's keys are fetched (q8_0: its values). */
 INLINE void few_scores(int nr, enum dtype type, int32_t dim, const struct block *b, const float *const q[RUN],
                        float p[RUN][KEYS])
 {
@@ -290,7 +299,10 @@ INLINE void few_scores(int nr, enum dtype type, int32_t dim, const struct block 
 
 		UNROLL for (int i = 0; i < 8; i++) {
 			rows[i] = b->sp->k + off[k + i];
-			fetch(b->sp->v + off[k + i], bytes_of(type, dim));
+			if (type == DT_Q8_0)
+				fetch_near(b->sp->v + off[k + i], bytes_of(type, dim));
+			else
+				fetch(b->sp->k + b->off[KEYS + k + i], bytes_of(type, dim));
 		}
 		if (dim == 64) {
 			four_keys64(nr, type, rows, q, lo);
@@ -376,7 +388,8 @@ static float exp1(float x)
 }
 
 /* Sums in p -> exp(score - m), also of the keys that are not seen: 0.  Returns what the old sums are multiplied with. */
-static __attribute__((noinline)) float softmax_step(const struct block *b, struct attn_state *st, float p[KEYS], float *score)
+static __attribute__((noinline)) float softmax_step(const struct block *b, struct attn_state *st, float p[KEYS],
+                                                    float *score)
 {
 	__m256 max8v = _mm256_set1_ps(-INFINITY), sum = _mm256_setzero_ps(), scale = _mm256_set1_ps(b->sp->scale), m;
 	float old = st->m, max, fix;
@@ -407,10 +420,10 @@ static __attribute__((noinline)) float softmax_step(const struct block *b, struc
 	return fix;
 }
 
-/* nv vectors of dimensions from j: acc = acc * fix + sum over keys of p * v.  Rows at off are read, those 64 further on
- * in the plane at next are fetched. */
-INLINE void run_values(int nr, int nv, enum dtype type, const uint8_t *v, const size_t *off, int32_t n, const uint8_t *next,
-                       struct attn_state *st, float p[RUN][KEYS], const float fix[RUN], int32_t j)
+/* nv vectors of dimensions from j: acc = acc * fix + sum over keys of p * v.  Rows at off are read, those 64 further
+ * on in the plane at `ahead` are fetched. */
+INLINE void run_values(int nr, int nv, enum dtype type, const uint8_t *v, const size_t *off, int32_t n,
+                       const uint8_t *ahead, struct attn_state *st, float p[RUN][KEYS], const float fix[RUN], int32_t j)
 {
 	__m256 acc[RUN][4];
 	size_t part = type == DT_F32 ? 4 : type == DT_Q8_0 ? 1 : 2, from = part * (size_t)j;
@@ -422,8 +435,10 @@ INLINE void run_values(int nr, int nv, enum dtype type, const uint8_t *v, const 
 		const uint8_t *row = v + off[k];
 		__m256 w[RUN];
 
-		if (next)
-			fetch(next + off[KEYS + k] + from, part * 8 * (size_t)nv);
+		if (ahead && type == DT_Q8_0)
+			fetch_near(ahead + off[KEYS + k] + from, part * 8 * (size_t)nv);
+		else if (ahead)
+			fetch(ahead + off[KEYS + k] + from, part * 8 * (size_t)nv);
 		UNROLL for (int r = 0; r < nr; r++)
 			w[r] = _mm256_set1_ps(p[r][k]);
 		UNROLL for (int i = 0; i < nv; i++) {
@@ -455,7 +470,7 @@ INLINE void rest_values(int nr, enum dtype type, int32_t dim, const uint8_t *v, 
 }
 
 INLINE void run_finish(int nr, enum dtype type, int32_t dim, const struct block *b, const uint8_t *v, const size_t *off,
-                       const uint8_t *next, struct attn_state *st, float p[RUN][KEYS])
+                       const uint8_t *ahead, struct attn_state *st, float p[RUN][KEYS])
 {
 	float fix[RUN];
 	int32_t j = 0;
@@ -463,9 +478,9 @@ INLINE void run_finish(int nr, enum dtype type, int32_t dim, const struct block 
 	for (int r = 0; r < nr; r++)
 		fix[r] = softmax_step(b, st + r, p[r], b->score ? b->score[r] : NULL);
 	for (; j + 32 <= dim; j += 32)
-		run_values(nr, 4, type, v, off, b->n, next, st, p, fix, j);
+		run_values(nr, 4, type, v, off, b->n, ahead, st, p, fix, j);
 	for (; j + 8 <= dim; j += 8)
-		run_values(nr, 1, type, v, off, b->n, next, st, p, fix, j);
+		run_values(nr, 1, type, v, off, b->n, ahead, st, p, fix, j);
 	if (j < dim)
 		rest_values(nr, type, dim, v, off, b->n, st, p, fix);
 }
@@ -481,7 +496,7 @@ INLINE void run_few(int nr, enum dtype type, int32_t dim, const struct block *b,
 	UNROLL for (int r = 0; r < nr; r++)
 		q[r] = qs[r];
 	few_scores(nr, type, dim, b, q, p);
-	run_finish(nr, type, dim, b, b->sp->v, b->off, b->sp->k, st, p);
+	run_finish(nr, type, dim, b, b->sp->v, b->off, type == DT_Q8_0 ? b->sp->k : b->sp->v, st, p);
 }
 
 INLINE void run_three(int32_t dim, const struct block *b, const float *const *q, const size_t *off, struct attn_state *st)
@@ -559,13 +574,17 @@ void avx2_attn(const struct attn_tile *t)
 	struct span sp = { .k = t->k, .v = t->v, .off = off, .row_bytes = row_bytes, .scale = t->scale };
 	int32_t n_keys = t->k1 - t->k0, first = 0;
 
-	sp.keys = t->scratch + (ATTN_SPAN + KEYS) * sizeof(size_t) / sizeof(float);
+	sp.keys = t->scratch + OFFSETS * sizeof(size_t) / sizeof(float);
 	sp.values = sp.keys + KEYS * round8(t->head_dim);
 	for (int32_t i = 0; i < n_keys; i++)
 		off[i] = attn_row(t, t->k0 + i) * row_bytes;
-	/* The next span's rows, where they are known without looking. */
-	for (int32_t i = n_keys; i < n_keys + KEYS; i++)
+	/* The next span's rows, where they are known without looking; a list's first block nobody has fetched. */
+	for (int32_t i = n_keys; i < n_keys + KEYS + 8; i++)
 		off[i] = t->rows ? off[n_keys - 1] : off[n_keys - 1] + (size_t)(i - n_keys + 1) * row_bytes;
+	for (int32_t i = 0; t->rows && i < KEYS && i < n_keys; i++) {
+		fetch(sp.k + off[i], row_bytes);
+		fetch(sp.v + off[i], row_bytes);
+	}
 	for (int32_t r = 0; r < t->n_q; r++) {
 		t->st[r].m = -INFINITY;
 		t->st[r].l = 0;

@@ -24,6 +24,7 @@
 
 enum {
 	RUN = 6, KEYS = ATTN_BLOCK, LINE = 64, LANES = 8,
+	OFFSETS = ATTN_SPAN + KEYS + 8,
 	FEW = 4,        /* most queries of a run that reads keys from their rows */
 	HELD = 3,       /* most of them that stay in registers, with heads of 64 */
 	FEWEST = 8,     /* most queries of a tile that is worked off in such runs alone */
@@ -32,7 +33,7 @@ enum {
 /* A span as the code below sees it. */
 struct span {
 	const uint8_t *k, *v;
-	const size_t *off;       /* [k1 - k0 + KEYS] offset of each key's row; past the end to be fetched ahead, not read */
+	const size_t *off;       /* [k1 - k0 + KEYS + 8] offset of each key's row; past the end to be fetched ahead, not read */
 	size_t row_bytes;
 	float *keys, *values;
 	float scale;             /* to powers of two */
@@ -54,7 +55,31 @@ static size_t round16(int32_t n)
 size_t avx512_attn_scratch(int32_t head_dim, int32_t n_q)
 {
 	(void)n_q;
-	return 2 * KEYS * round16(head_dim) + (ATTN_SPAN + KEYS) * sizeof(size_t) / sizeof(float);
+	return 2 * KEYS * round16(head_dim) + OFFSETS * sizeof(size_t) / sizeof(float);
+}
+
+/* The lines of a row are fetched into the second-level cache: few misses can be on their way into the first, and they
+ * would hold up everything else.  (A loop of nothing but _mm_prefetch would be taken for empty.) */
+INLINE void fetch(const uint8_t *row, size_t bytes)
+{
+	if (__builtin_constant_p(bytes))
+		UNROLL for (size_t i = 0; i < bytes; i += LINE)
+			__asm__ volatile("prefetcht1 %0" : : "m"(row[i]));
+	else
+		ROLLED for (size_t i = 0; i < bytes; i += LINE)
+			__asm__ volatile("prefetcht1 %0" : : "m"(row[i]));
+}
+
+/* Rows of q8_0 are few bytes for their work: misses are rare, and the first cache is the better place. */
+INLINE void fetch_near(const uint8_t *row, size_t bytes)
+{
+	ROLLED for (size_t i = 0; i < bytes; i += LINE)
+		__asm__ volatile("prefetcht0 %0" : : "m"(row[i]));
+}
+
+INLINE size_t bytes_of(enum dtype type, int32_t dim)
+{
+	return type == DT_F32 ? (size_t)dim * 4 : type == DT_Q8_0 ? (size_t)dim / 32 * 34 : (size_t)dim * 2;
 }
 
 /* ---- rows as floats ---- */
@@ -104,15 +129,12 @@ INLINE __m512 row16(enum dtype type, const uint8_t *row, int32_t j, __mmask16 ma
 }
 
 INLINE void rows_convert_as(enum dtype type, float *out, const uint8_t *rows, const size_t *off, int32_t n, int32_t dim,
-                            const char *next)
+                            const uint8_t *next)
 {
 	for (int32_t k = 0; k < n; k++) {
-		const char *ahead = next + off[KEYS + k];
-
-		for (int32_t j = 0; j < dim; j += 16, out += 16, ahead += LINE / 2) {
-			_mm_prefetch(ahead, _MM_HINT_T0);
+		fetch(next + off[KEYS + k], bytes_of(type, dim));
+		for (int32_t j = 0; j < dim; j += 16, out += 16)
 			_mm512_storeu_ps(out, row16(type, rows + off[k], j, avx512_lanes(dim - j)));
-		}
 	}
 }
 
@@ -120,13 +142,11 @@ INLINE void rows_convert_as(enum dtype type, float *out, const uint8_t *rows, co
 static void rows_convert(enum dtype type, float *out, const uint8_t *rows, const size_t *off, int32_t n, int32_t dim,
                          const uint8_t *next)
 {
-	const char *ahead = (const char *)next;
-
 	switch (type) {
-	case DT_F32:  rows_convert_as(DT_F32, out, rows, off, n, dim, ahead); break;
-	case DT_F16:  rows_convert_as(DT_F16, out, rows, off, n, dim, ahead); break;
-	case DT_BF16: rows_convert_as(DT_BF16, out, rows, off, n, dim, ahead); break;
-	default:      rows_convert_as(DT_Q8_0, out, rows, off, n, dim, ahead); break;
+	case DT_F32:  rows_convert_as(DT_F32, out, rows, off, n, dim, next); break;
+	case DT_F16:  rows_convert_as(DT_F16, out, rows, off, n, dim, next); break;
+	case DT_BF16: rows_convert_as(DT_BF16, out, rows, off, n, dim, next); break;
+	default:      rows_convert_as(DT_Q8_0, out, rows, off, n, dim, next); break;
 	}
 }
 
@@ -183,22 +203,6 @@ INLINE void transpose_f32(__m512 out[4], const uint8_t *const rows[16], int32_t 
 		out[2 * i] = _mm512_castpd_ps(_mm512_unpacklo_pd(x, y));
 		out[2 * i + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(x, y));
 	}
-}
-
-/* The lines of a row are fetched.  (A loop of nothing but _mm_prefetch would be taken for empty.) */
-INLINE void fetch(const uint8_t *row, size_t bytes)
-{
-	if (__builtin_constant_p(bytes))
-		UNROLL for (size_t i = 0; i < bytes; i += LINE)
-			__asm__ volatile("prefetcht0 %0" : : "m"(row[i]));
-	else
-		ROLLED for (size_t i = 0; i < bytes; i += LINE)
-			__asm__ volatile("prefetcht0 %0" : : "m"(row[i]));
-}
-
-INLINE size_t bytes_of(enum dtype type, int32_t dim)
-{
-	return type == DT_F32 ? (size_t)dim * 4 : type == DT_Q8_0 ? (size_t)dim / 32 * 34 : (size_t)dim * 2;
 }
 
 /* Keys into out [dim][64] from rows at off.  Past the n-th they repeat the last: defined, and masked later.
@@ -337,7 +341,7 @@ INLINE void four_keys(int nr, enum dtype type, int32_t dim, const uint8_t *const
 		s[r] = add4(add2(a[0][r], a[1][r]), add2(a[2][r], a[3][r]));
 }
 
-/* Scores of a few queries from the rows; meanwhile the block's values are fetched. */
+/* Scores of a few queries from the rows; meanwhile the next block's keys are fetched (q8_0: its values). */
 INLINE void few_scores(int nr, enum dtype type, int32_t dim, const struct block *b, const float *const q[FEW],
                        float p[RUN][KEYS])
 {
@@ -365,7 +369,10 @@ INLINE void few_scores(int nr, enum dtype type, int32_t dim, const struct block 
 
 		UNROLL for (int i = 0; i < 8; i++) {
 			rows[i] = b->sp->k + off[k + i];
-			fetch(b->sp->v + off[k + i], bytes_of(type, dim));
+			if (type == DT_Q8_0)
+				fetch_near(b->sp->v + off[k + i], bytes_of(type, dim));
+			else
+				fetch(b->sp->k + b->off[KEYS + k + i], bytes_of(type, dim));
 		}
 		if (dim == 64) {
 			four_keys64(nr, type, rows, &q64, lo);
@@ -438,7 +445,8 @@ INLINE void many_scores(int nr, int32_t dim, const struct block *b, const float 
 /* ---- softmax and values ---- */
 
 /* Sums in p -> 2^(score - m), also of the keys that are not seen: 0.  Returns what the old sums are multiplied with. */
-static __attribute__((noinline)) float softmax_step(const struct block *b, struct attn_state *st, float p[KEYS], float *score)
+static __attribute__((noinline)) float softmax_step(const struct block *b, struct attn_state *st, float p[KEYS],
+                                                    float *score)
 {
 	const __m512 none = _mm512_set1_ps(-INFINITY);
 	__m512 scale = _mm512_set1_ps(b->sp->scale), s[4], m;
@@ -465,10 +473,11 @@ static __attribute__((noinline)) float softmax_step(const struct block *b, struc
 	return fix;
 }
 
-/* nv vectors of dimensions from j: acc = acc * fix + sum over keys of p * v.  Rows at off are read, those 64 further on
- * in the plane at next are fetched. */
-INLINE void run_values(int nr, int nv, enum dtype type, const uint8_t *v, const size_t *off, int32_t n, const uint8_t *next,
-                       struct attn_state *st, float p[RUN][KEYS], const float fix[RUN], int32_t j, __mmask16 mask)
+/* nv vectors of dimensions from j: acc = acc * fix + sum over keys of p * v.  Rows at off are read, those 64 further
+ * on in the plane at `ahead` are fetched. */
+INLINE void run_values(int nr, int nv, enum dtype type, const uint8_t *v, const size_t *off, int32_t n,
+                       const uint8_t *ahead, struct attn_state *st, float p[RUN][KEYS], const float fix[RUN], int32_t j,
+                       __mmask16 mask)
 {
 	__m512 acc[RUN][4];
 	size_t part = type == DT_F32 ? 4 : type == DT_Q8_0 ? 1 : 2, from = part * (size_t)j;
@@ -480,8 +489,10 @@ INLINE void run_values(int nr, int nv, enum dtype type, const uint8_t *v, const 
 		const uint8_t *row = v + off[k];
 		__m512 x[4];
 
-		if (next)
-			fetch(next + off[KEYS + k] + from, part * 16 * (size_t)nv);
+		if (ahead && type == DT_Q8_0)
+			fetch_near(ahead + off[KEYS + k] + from, part * 16 * (size_t)nv);
+		else if (ahead)
+			fetch(ahead + off[KEYS + k] + from, part * 16 * (size_t)nv);
 		UNROLL for (int i = 0; i < nv; i++)
 			x[i] = row16(type, row, j + 16 * i, mask);
 		UNROLL for (int r = 0; r < nr; r++) {
@@ -498,8 +509,8 @@ INLINE void run_values(int nr, int nv, enum dtype type, const uint8_t *v, const 
 
 /* The same for 64 dimensions of up to three queries in half vectors: converting these costs less, and there are registers
  * for all sums. */
-INLINE void run_values64(int nr, enum dtype type, const uint8_t *v, const size_t *off, int32_t n, const uint8_t *next,
-                         struct attn_state *st, float p[RUN][KEYS], const float fix[RUN], int32_t j)
+INLINE void run_values64(int nr, enum dtype type, const uint8_t *v, const size_t *off, int32_t n,
+                         const uint8_t *ahead, struct attn_state *st, float p[RUN][KEYS], const float fix[RUN], int32_t j)
 {
 	__m256 acc[3][8];
 	size_t part = type == DT_Q8_0 ? 1 : 2, from = part * (size_t)j;
@@ -511,7 +522,10 @@ INLINE void run_values64(int nr, enum dtype type, const uint8_t *v, const size_t
 		const uint8_t *row = v + off[k];
 		__m256 w[3];
 
-		fetch(next + off[KEYS + k] + from, part * 64);
+		if (type == DT_Q8_0)
+			fetch_near(ahead + off[KEYS + k] + from, part * 64);
+		else
+			fetch(ahead + off[KEYS + k] + from, part * 64);
 		UNROLL for (int r = 0; r < nr; r++)
 			w[r] = _mm256_set1_ps(p[r][k]);
 		UNROLL for (int i = 0; i < 8; i++) {
@@ -527,7 +541,7 @@ INLINE void run_values64(int nr, enum dtype type, const uint8_t *v, const size_t
 }
 
 INLINE void run_finish(int nr, enum dtype type, int32_t dim, const struct block *b, const uint8_t *v, const size_t *off,
-                       const uint8_t *next, struct attn_state *st, float p[RUN][KEYS])
+                       const uint8_t *ahead, struct attn_state *st, float p[RUN][KEYS])
 {
 	float fix[RUN];
 	int32_t j = 0;
@@ -536,11 +550,11 @@ INLINE void run_finish(int nr, enum dtype type, int32_t dim, const struct block 
 		fix[r] = softmax_step(b, st + r, p[r], b->score ? b->score[r] : NULL);
 	for (; j + 64 <= dim; j += 64)
 		if (nr <= 3 && type != DT_F32)
-			run_values64(nr, type, v, off, b->n, next, st, p, fix, j);
+			run_values64(nr, type, v, off, b->n, ahead, st, p, fix, j);
 		else
-			run_values(nr, 4, type, v, off, b->n, next, st, p, fix, j, 0xffff);
+			run_values(nr, 4, type, v, off, b->n, ahead, st, p, fix, j, 0xffff);
 	for (; j < dim; j += 16)
-		run_values(nr, 1, type, v, off, b->n, next, st, p, fix, j, avx512_lanes(dim - j));
+		run_values(nr, 1, type, v, off, b->n, ahead, st, p, fix, j, avx512_lanes(dim - j));
 }
 
 /* ---- instances: one to four queries of each type, six on floats; heads of 64 and of any other size ---- */
@@ -554,7 +568,7 @@ INLINE void run_few(int nr, enum dtype type, int32_t dim, const struct block *b,
 	UNROLL for (int r = 0; r < nr; r++)
 		q[r] = qs[r];
 	few_scores(nr, type, dim, b, q, p);
-	run_finish(nr, type, dim, b, b->sp->v, b->off, b->sp->k, st, p);
+	run_finish(nr, type, dim, b, b->sp->v, b->off, type == DT_Q8_0 ? b->sp->k : b->sp->v, st, p);
 }
 
 INLINE void run_six(int32_t dim, const struct block *b, const float *const *q, const size_t *off, struct attn_state *st)
@@ -637,13 +651,17 @@ void avx512_attn(const struct attn_tile *t)
 	};
 	int32_t n_keys = t->k1 - t->k0, first = 0;
 
-	sp.keys = t->scratch + (ATTN_SPAN + KEYS) * sizeof(size_t) / sizeof(float);
+	sp.keys = t->scratch + OFFSETS * sizeof(size_t) / sizeof(float);
 	sp.values = sp.keys + KEYS * round16(t->head_dim);
 	for (int32_t i = 0; i < n_keys; i++)
 		off[i] = attn_row(t, t->k0 + i) * row_bytes;
-	/* The next span's rows, where they are known without looking. */
-	for (int32_t i = n_keys; i < n_keys + KEYS; i++)
+	/* The next span's rows, where they are known without looking; a list's first block nobody has fetched. */
+	for (int32_t i = n_keys; i < n_keys + KEYS + 8; i++)
 		off[i] = t->rows ? off[n_keys - 1] : off[n_keys - 1] + (size_t)(i - n_keys + 1) * row_bytes;
+	for (int32_t i = 0; t->rows && i < KEYS && i < n_keys; i++) {
+		fetch(sp.k + off[i], row_bytes);
+		fetch(sp.v + off[i], row_bytes);
+	}
 	for (int32_t r = 0; r < t->n_q; r++) {
 		t->st[r].m = -INFINITY;
 		t->st[r].l = 0;
