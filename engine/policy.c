@@ -10,8 +10,8 @@
 #include "engine/engine.h"
 
 const struct policy_def *const policies[] = {
-	&policy_full, &policy_sift, &policy_refresh, &policy_recycled, &policy_streaming, &policy_quest, &policy_h2o,
-	&policy_h2o_plus, &policy_snapkv, &policy_sink, &policy_cascade, &policy_auto, NULL,
+	&policy_auto, &policy_full, &policy_sift, &policy_refresh, &policy_recycled, &policy_streaming, &policy_quest, &policy_h2o,
+	&policy_h2o_plus, &policy_snapkv, &policy_sink, &policy_cascade, NULL,
 };
 
 int32_t kv_rows_of(struct kv_rows r, int32_t length)

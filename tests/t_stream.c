@@ -30,8 +30,7 @@ struct rig {
 	/* What the policy tells, where one decision counts: tokens alive behind the sinks, in order, and those dropped by the
 	 * last call. */
 	int32_t *alive, n_alive, cap_alive;
-	uint8_t *dropped;
-	int32_t cap_dropped;
+	int32_t *dropped, n_dropped, cap_dropped;
 	int32_t next;                /* the token that joins the rings next: those from there on wait */
 };
 
@@ -71,8 +70,11 @@ static void on_rows(const struct row_event *e, size_t n, void *ud)
 					r->alive[kept++] = r->alive[j];
 			CHECK_INT(kept, r->n_alive - 1);
 			r->n_alive = kept;
-			if (e[i].token < r->cap_dropped)
-				r->dropped[e[i].token] = 1;
+			if (r->n_dropped == r->cap_dropped) {
+				r->cap_dropped = 2 * r->cap_dropped + 64;
+				r->dropped = xrealloc(r->dropped, (size_t)r->cap_dropped * sizeof *r->dropped);
+			}
+			r->dropped[r->n_dropped++] = e[i].token;
 		}
 }
 
@@ -183,11 +185,7 @@ static void rig_call(struct rig *r, int32_t n, int decode, const float *nll, flo
 {
 	struct step st;
 
-	if (r->pos + n > r->cap_dropped) {
-		r->dropped = xrealloc(r->dropped, (size_t)(r->pos + n) * 2);
-		r->cap_dropped = (r->pos + n) * 2;
-	}
-	memset(r->dropped, 0, (size_t)r->cap_dropped);
+	r->n_dropped = 0;
 	rig_layers(r, n, decode, r->hp.n_layer, 0, nll, out, &st);
 	CHECK_MSG(!r->be->ops->sync(r->be), "%s", r->be->err);
 	if (r->p.def->end)
@@ -269,7 +267,8 @@ static int32_t visible(struct rig *r, int32_t sinks, int32_t *key)
 
 	for (int32_t i = 0; i < n; i++)
 		key[i] = i;
-	memcpy(key + n, r->alive, (size_t)r->n_alive * sizeof *key);
+	for (int32_t i = 0; i < r->n_alive; i++)
+		key[n + i] = r->alive[i];
 	qsort(key + n, (size_t)r->n_alive, sizeof *key, by_number);
 	n += r->n_alive;
 	for (int32_t t = r->next > sinks ? r->next : sinks; t < r->pos; t++)
@@ -377,6 +376,14 @@ struct judge {
 	int32_t compared, differed;
 };
 
+static int is_dropped(const struct rig *r, int32_t token)
+{
+	for (int32_t i = 0; i < r->n_dropped; i++)
+		if (r->dropped[i] == token)
+			return 1;
+	return 0;
+}
+
 static void judge_insert(struct judge *j, const struct rig *r)
 {
 	int32_t x = j->t++, since = x - j->sinks, period = 1;
@@ -398,20 +405,20 @@ static void judge_insert(struct judge *j, const struct rig *r)
 			double a = j->mu[x] * j->worth[x], b = j->mu[*newest] * j->worth[*newest];
 			int wins = a >= b;
 			j->compared++;
-			if (!r->dropped[wins ? *newest : x]) {
+			if (!is_dropped(r, wins ? *newest : x)) {
 				/* The policy decided otherwise: only rounding may do that. */
 				double off = fabs(a - b) / (a > b ? a : b);
 				j->differed++;
 				j->slack = off > j->slack ? off : j->slack;
 				wins = !wins;
 			}
-			CHECK(r->dropped[wins ? *newest : x]);
+			CHECK(is_dropped(r, wins ? *newest : x));
 			if (wins)
 				*newest = x;
 		}
 		return;
 	}
-	CHECK(r->dropped[x]);
+	CHECK(is_dropped(r, x));
 }
 
 static double reduced(const struct rig *r, const double *p, int32_t i, int32_t c, int32_t all)
