@@ -9,7 +9,7 @@ enum {
 	MAX_PARTS = 8,               /* products of one hand-over */
 	TILE_FLOATS = 16 << 10,      /* results of one leaf call: half of a small second level with those of a gated unit */
 	COL_TILE = 2 * 12,           /* columns of a task: whole register tiles */
-	RUN_BYTES = 256 << 10,       /* weights of a task that takes many columns: they stay in the second cache level */
+	RUN_BYTES = 512 << 10,       /* weights of a task that takes many columns: they stay in the nearer caches */
 	RUN_PANELS = 16,             /* and at least so many panels, or preparing the columns shows */
 	TASK_BYTES = 24 << 10,       /* weights x columns below which splitting does not pay */
 	SHARE_BYTES = 4 << 20,       /* weights that one thread reads in one go */
@@ -241,10 +241,13 @@ static void product_run(struct product_job *j)
 	j->col_tile = min32(n, COL_TILE);
 	j->col_tiles = ceil_div(n, j->col_tile);
 	if (j->col_tiles > 1) {
-		/* Columns make the tasks; panels are cut so far that a range of them stays in the caches. */
+		int32_t enough = ceil_div(c->base.threads * 8, j->col_tiles);
+
+		/* Columns make the tasks; panels are cut so far that a range of them stays in the caches, and further where that
+		 * leaves too few tasks to share out evenly. */
 		tasks = (int32_t)fmin(work / RUN_BYTES, j->panels / RUN_PANELS);
-		if (tasks < c->base.threads * 4 / j->col_tiles)
-			tasks = c->base.threads * 4 / j->col_tiles;
+		if (c->base.threads > 1 && tasks < enough)
+			tasks = min32(enough, j->panels / 4);
 	} else {
 		/* One task per thread is the cheapest hand-over, and decoding hands over every few microseconds.
 		 * Where there is more to do, a few tasks per thread let one that was held up pass on its share. */
