@@ -221,15 +221,16 @@ static int check_fit(const struct policy *p, const struct rings_shape *s, struct
 		               p->par.def->name, p->par.size, s->n, s->n);
 	if (p->hp->ctx_train > 0 && end > p->hp->ctx_train)
 		return err_set(err, ERR_FIT, "cache policy '%s' needs %lld positions (%d sinks, size %d, stride %d), the model was "
-		               "trained with %d; use a smaller size", p->par.def->name, (long long)end, s->sinks, p->par.size, chunk_of(p),
-		               p->hp->ctx_train);
+		               "trained with %d; use a smaller size", p->par.def->name, (long long)end, s->sinks, p->par.size,
+		               chunk_of(p), p->hp->ctx_train);
 	return 0;
 }
 
 static int tensor_init(struct policy *p, struct tensor *t, enum dtype type, int64_t rows, int64_t cols, struct err *err)
 {
 	if (rows > INT32_MAX || cols > INT32_MAX)
-		return err_set(err, ERR_FIT, "cache policy '%s' cannot address so many rows; use a smaller -c or size", p->def->name);
+		return err_set(err, ERR_FIT, "cache policy '%s' cannot address so many rows; use a smaller -c or size",
+		               p->def->name);
 	*t = (struct tensor){ .type = type, .rows = (int32_t)rows, .cols = (int32_t)cols };
 	if (!p->be->ops->alloc(p->be, t))
 		return 0;
@@ -282,7 +283,8 @@ static int stream_init(struct policy *p, struct err *err)
 	                          sizeof *f->list, "moves of rows", err)))
 		return -1;
 	for (int32_t i = 0; i <= s.n; i++)
-		if (rope_init(&f->rope[i], p->hp, p->be, p->chunk, err) || tensor_init(p, &f->q[i], DT_F32, p->chunk, width, err))
+		if (rope_init(&f->rope[i], p->hp, p->be, p->chunk, err) ||
+		    tensor_init(p, &f->q[i], DT_F32, p->chunk, width, err))
 			return -1;
 	if (f->is_auto && p->par.prefix != PREFIX_FULL) {
 		if (selector_par(p, &f->sel_par, err) ||
@@ -426,7 +428,8 @@ static void stream_attend(struct policy *p, const struct step *st, int32_t layer
 	struct rings *r = &f->rings;
 	struct attn_part part[SELECT_PARTS + RINGS_MOST];
 	const struct attn_probe *looks = NULL;
-	int32_t filling = rings_filling(r), row0 = r->s.sinks + rings_stage(r) + f->waiting, n = st->n, sinks = r->s.sinks, n_part, skip;
+	int32_t filling = rings_filling(r), row0 = r->s.sinks + rings_stage(r) + f->waiting, n = st->n, n_part, skip;
+	int32_t sinks = r->s.sinks;
 	int32_t region = st->pos + n < sinks ? st->pos + n : sinks;
 
 	/* In the rings' frames a token's own number is that in the newest ring, which all enter. */
@@ -707,12 +710,15 @@ static uint64_t stream_read_bytes(const struct policy *p, int32_t pos, int decod
 #define AT(field) offsetof(struct kv_params, field)
 #define SIZE_MAX_ (1 << 24)
 #define SINKS { "sinks", PARAM_INT, AT(sinks), 0, 65536, NULL, "4", "first tokens, which stay for good" }
-#define STRIDE { "stride", PARAM_INT, AT(stride), 1, 65536, NULL, "512", "tokens read at once, each seeing the cache as it was before them" }
+#define STRIDE { "stride", PARAM_INT, AT(stride), 1, 65536, NULL, "512", \
+	"tokens read at once, each seeing the cache as it was before them" }
 #define RINGS { "n", PARAM_INT, AT(n), 1, RINGS_MOST, NULL, "4", "rings" }
 #define RATE { "f", PARAM_INT, AT(f), 0, 0, "2|3|4", "2", "each ring accepts one of so many that the one before accepted" }
 #define HEADS { "heads", PARAM_CHOICE, AT(heads), 0, 0, "kv|layer", "kv", "who decides what stays: each KV head, or a layer" }
-#define REDUCE { "reduce", PARAM_CHOICE, AT(reduce), 0, 0, "max|mean|median", "max", "what the query heads of a decision make of their attention" }
-#define SCORE { "score", PARAM_CHOICE, AT(score), 0, 0, "attn|surprise", "attn", "what decides: attention received; that times the model's surprise at the token" }
+#define REDUCE { "reduce", PARAM_CHOICE, AT(reduce), 0, 0, "max|mean|median", "max", \
+	"what the query heads of a decision make of their attention" }
+#define SCORE { "score", PARAM_CHOICE, AT(score), 0, 0, "attn|surprise", "attn", \
+	"what decides: attention received; that times the model's surprise at the token" }
 
 static const struct param sink_params[] = {
 	{ "size", PARAM_INT, AT(size), 1, SIZE_MAX_, NULL, "1024", "tokens kept behind the sinks" },
@@ -742,14 +748,16 @@ static const struct param cascade_params[] = {
 };
 
 static const struct param auto_params[] = {
-	{ "prefix", PARAM_CHOICE, AT(prefix), 0, 0, "sift|refresh|full", "sift", "how answers read the system prompt and the documents" },
+	{ "prefix", PARAM_CHOICE, AT(prefix), 0, 0, "sift|refresh|full", "sift",
+	  "how answers read the system prompt and the documents" },
 	{ "k", PARAM_ROWS, AT(k), 1, 1e9, NULL, "512", "rows of them that a generated token reads per KV head" },
 	{ "bits", PARAM_INT, AT(bits), 0, 0, "2|4|8|16", "2", "sift: bits a value of the keys' copy" },
 	{ "every", PARAM_INT, AT(every), 1, 1000, NULL, "1", "sift: steps that a chosen set serves" },
 	{ "split", PARAM_CHOICE, AT(split), 0, 0, "need|even", "need", "sift: how k is shared among the layers" },
 	{ "qc", PARAM_INT, AT(qc), 1, 1000, NULL, "5", "refresh: steps between two looks at the query" },
 	{ "s", PARAM_REAL, AT(s), -2, 2, NULL, "0.85", "refresh: a query less like the last one chooses anew" },
-	{ "size", PARAM_INT, AT(size), 0, SIZE_MAX_, NULL, "0", "tokens of the conversation that are kept; 0 = what the context leaves" },
+	{ "size", PARAM_INT, AT(size), 0, SIZE_MAX_, NULL, "0",
+	  "tokens of the conversation that are kept; 0 = what the context leaves" },
 	RINGS,
 	SINKS,
 	RATE,
@@ -765,7 +773,8 @@ static void auto_preset(struct kv_params *par)
 }
 
 #define STREAM .bytes = stream_bytes, .init = stream_init, .release = stream_release, .begin = stream_begin, \
-	.attend = stream_attend, .end = stream_end, .rewind = stream_rewind, .read_bytes = stream_read_bytes, .rows = stream_rows
+	.attend = stream_attend, .end = stream_end, .rewind = stream_rewind, .read_bytes = stream_read_bytes, \
+	.rows = stream_rows
 
 const struct policy_def policy_sink = {
 	.name = "sink", .help = "the first tokens and the newest ones stay; endless", .params = sink_params,
@@ -776,6 +785,7 @@ const struct policy_def policy_cascade = {
 	.params = cascade_params, STREAM,
 };
 const struct policy_def policy_auto = {
-	.name = "auto", .help = "system prompt and documents stay and are read through a choice; the talk runs through a cascade, endless",
+	.name = "auto",
+	.help = "system prompt and documents stay and are read through a choice; the talk runs through a cascade, endless",
 	.params = auto_params, .preset = auto_preset, .pin = auto_pin, STREAM,
 };

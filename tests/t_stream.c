@@ -134,8 +134,8 @@ static struct rig rig_open(struct rig *r, const struct rig_options *o)
 /* A number between -1 and 1 that belongs to (token, layer, kind, place). */
 static float value_at(uint64_t seed, int32_t token, int32_t layer, int kind, int32_t i)
 {
-	uint64_t h = seed * 0x9e3779b97f4a7c15u + (uint64_t)token * 0xd1b54a32d192ed03u + (uint64_t)(layer * 4 + kind) * 0x2545f4914f6cdd1du +
-	             (uint64_t)i * 0x8cb92ba72f3d8dd7u;
+	uint64_t h = seed * 0x9e3779b97f4a7c15u + (uint64_t)token * 0xd1b54a32d192ed03u +
+	             (uint64_t)(layer * 4 + kind) * 0x2545f4914f6cdd1du + (uint64_t)i * 0x8cb92ba72f3d8dd7u;
 
 	h ^= h >> 32;
 	h *= 0xd6e8feb86659fd93u;
@@ -326,7 +326,8 @@ TEST(rotated_queries_equal_rotated_keys)
 
 	for (size_t i = 0; i < sizeof kv / sizeof *kv; i++)
 		for (int f16 = 0; f16 < 2; f16++) {
-			struct rig_options o = { .kv = kv[i], .type = f16 ? DT_F16 : DT_F32, .n_head = 3, .neox = (int)i & 1, .seed = i + 1 };
+			struct rig_options o = { .kv = kv[i], .type = f16 ? DT_F16 : DT_F32, .n_head = 3, .neox = (int)i & 1,
+			                         .seed = i + 1 };
 			double e;
 			if (i == 2) {
 				o.n_head = 6;
@@ -458,7 +459,8 @@ static void judged(const struct rig_options *o, int32_t most, int32_t tokens)
 	gamma = pow(100, -1.0 / j.w);
 	most = most < r.p.chunk ? most : r.p.chunk;
 	while (r.pos < tokens) {
-		int32_t n = 1 + (int32_t)(test_rand() % (uint64_t)most), n_key = visible(&r, j.sinks, key), all = n_key + n, first = r.pos;
+		int32_t n = 1 + (int32_t)(test_rand() % (uint64_t)most), n_key = visible(&r, j.sinks, key);
+		int32_t all = n_key + n, first = r.pos;
 		for (int32_t i = 0; i < n; i++) {
 			nll[i] = r.p.wants_nll ? test_randf(0, 6) : 0;
 			j.worth[first + i] = r.p.wants_nll ? (double)(nll[i] > before ? nll[i] : before) + 0.5 : 1;
@@ -633,7 +635,8 @@ static void run_calls(const struct rig_options *o, int fail, int pin, float *out
 TEST(failed_calls_leave_no_trace)
 {
 	enum { CAP = 1 << 18 };
-	static const char *const kv[] = { "cascade:size=64,n=4", "sink:size=50", "cascade:size=60,n=3,heads=layer,reduce=mean", "auto:prefix=full",
+	static const char *const kv[] = { "cascade:size=64,n=4", "sink:size=50", "cascade:size=60,n=3,heads=layer,reduce=mean",
+	                                  "auto:prefix=full",
 	                                  "auto:prefix=sift,k=40" };
 	float *a = xmalloc(CAP * sizeof *a), *b = xmalloc(CAP * sizeof *b);
 
@@ -889,7 +892,8 @@ static void count_rows(const struct row_event *e, size_t n, void *ud)
 
 TEST(endless)
 {
-	static const char *const kv[] = { "sink:size=64,stride=32", "cascade:size=64,stride=32", "auto:prefix=full,size=64", "auto:size=64,k=16",
+	static const char *const kv[] = { "sink:size=64,stride=32", "cascade:size=64,stride=32", "auto:prefix=full,size=64",
+	                                  "auto:size=64,k=16",
 	                                  "cascade:size=64,stride=16,score=surprise" };
 	struct engine *e = open_story(1);
 	struct err err = {0};
@@ -986,7 +990,8 @@ TEST(cancel_leaves_the_state)
 TEST(prefix_is_kept)
 {
 	struct engine *e = open_story(2);
-	struct timeline *t = open_timeline(e, "auto:size=80,prefix=full", 256, 32), *fresh = open_timeline(e, "auto:size=80,prefix=full", 256, 32);
+	struct timeline *t = open_timeline(e, "auto:size=80,prefix=full", 256, 32);
+	struct timeline *fresh = open_timeline(e, "auto:size=80,prefix=full", 256, 32);
 	struct err err = {0};
 	float want[N_VOCAB], got[N_VOCAB];
 	int32_t id[700];
