@@ -692,6 +692,37 @@ TEST(pinned_prefix_is_many_sinks)
 	rig_close(&sinks);
 }
 
+/* A selector that may take the whole prefix changes nothing, in the filling stream and in the full one; one that may not
+ * still gives what is close on the whole. */
+TEST(prefix_is_read_through_a_selector)
+{
+	static const char *const kv[] = { "auto:size=64,prefix=sift,k=100", "auto:size=64,prefix=refresh,k=100", "auto:size=64,prefix=sift,k=60,bits=8" };
+	static float a[CALL_MAX * 4 * DIM], b[CALL_MAX * 4 * DIM];
+
+	for (int i = 0; i < 3; i++) {
+		struct rig_options o = { .kv = "auto:size=64,prefix=full", .n_head = 4, .n_kv = 2, .type = DT_F16, .ctx = 512, .batch = 32, .seed = 4 };
+		struct misfit sum = { 0, 0 };
+		struct err err = {0};
+		struct rig full, r;
+		rig_open(&full, &o);
+		o.kv = kv[i];
+		rig_open(&r, &o);
+		CHECK_INT(full.p.def->pin(&full.p, 90, &err), 0);
+		CHECK_INT(r.p.def->pin(&r.p, 90, &err), 0);
+		while (full.pos < 600) {
+			int32_t n = test_rand() % 4 && full.pos >= 90 ? 1 : 1 + (int32_t)(test_rand() % (uint64_t)r.p.chunk);
+			rig_call(&full, n, n == 1 && full.pos >= 90, NULL, a);
+			rig_call(&r, n, n == 1 && r.pos >= 90, NULL, b);
+			misfit_add(&sum, b, a, (size_t)n * 4 * DIM);
+		}
+		CHECK_MSG(sum.diff / sum.ref < (i == 2 ? 0.05 : 1e-9), "%s: NMSE %.2g", kv[i], sum.diff / sum.ref);
+		if (i == 2)
+			CHECK(sum.diff > 0);
+		rig_close(&full);
+		rig_close(&r);
+	}
+}
+
 TEST(pin_and_rewind)
 {
 	struct err err = {0};
