@@ -4,6 +4,7 @@
  *     cpu_mem.c      memory, weights and their repacking
  *     cpu_rows.c     operations row by row: embed, norms, rotations, cache writes
  *     cpu_matmul.c   products
+ *     cpu_cols.c     their columns, arranged for the kernels
  *     cpu_attn.c     attention
  *     cpu_probe.c    what it looked at
  *     cpu_choose.c   choosing cached rows: low-bit copies of keys, scores, moves (cpu_choose.h)

@@ -10,9 +10,13 @@
  *
  * and the same for lo with d_x / 256 over the column's wide blocks, in a sum of its own that is added last.  That is the whole
  * sequence whatever the number of columns: a product for one token and the same token among 512 give the same
- * bits.  Up to TILE columns live in registers while a block's weights are taken apart once; wide blocks are few
- * and scattered, so their second pass goes column by column unless most blocks are wide.  (A block that is not
- * wide has lo = 0 and adds nothing there: both ways give the same bits.)
+ * bits.  Up to TILE columns live in registers while a block's weights are taken apart once.  Wide blocks are few and
+ * scattered: they come as units, the few columns that are wide in one block, unless most blocks are wide
+ * (cpu_cols.h).  A block that is not wide has lo = 0 and adds nothing there: both ways give the same bits.
+ *
+ * Of eleven instructions for a block and column of Q4_1 on the two multiplying units of Zen 4 (eight vpdpbusd, one
+ * product of scales, two fma) eight are the multiply-adds that count: 73 % of the arithmetic is the ceiling of this
+ * sequence, and 94 to 96 % of that ceiling is reached.
  *
  * No prefetching: weights lie in one stream, which the processor follows by itself; asking for lines as well
  * made decoding a fifth slower.
