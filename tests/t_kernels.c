@@ -812,6 +812,60 @@ TEST(products_same_bits_for_threads_and_cuts)
 		}
 }
 
+/* Towering values in no, few, the same and most blocks: all the ways that low planes take through a product.  Many tokens
+ * at once must give what each gives alone, and every level what the reference gives. */
+TEST(products_same_bits_with_wide_blocks)
+{
+	enum { ROWS = 40, N = 61 };
+
+	for (int t = 0; t < DT_COUNT; t++) {
+		int32_t cols = dtype_info((enum dtype)t)->block == 256 ? 768 : 608;
+		uint8_t *w = random_weight((enum dtype)t, ROWS, cols);
+		float *x = random_floats(N * (size_t)cols, -1, 1), *want = NULL;
+
+		for (int32_t i = 0; i < N * cols / 32; i++) {
+			int32_t token = i / (cols / 32), b = i % (cols / 32);
+			double share = token < 10 ? 0 : token < 40 ? 0.1 : token < 50 ? 0.9 : 0.4;
+
+			if (test_randf(0, 1) < share || (b == 3 && token >= 10))
+				x[(size_t)i * 32 + 7] = 40;
+		}
+		for (int l = 0; l < N_LEVELS; l++) {
+			struct backend *be = open_level(levels[l], 1 + 2 * (t % 2));
+			struct tensor tw;
+			float *all;
+			double worst = 0, size = 0;
+
+			if (!be)
+				continue;
+			tw = weight_new(be, (enum dtype)t, ROWS, cols, w);
+			all = matmul_once(be, &tw, x, N);
+			for (int32_t i = 0; i < N; i++) {
+				float *one = matmul_once(be, &tw, x + (size_t)i * (size_t)cols, 1);
+
+				CHECK_MSG(!memcmp(one, all + (size_t)i * ROWS, sizeof(float) * ROWS), "%s %s: token %d", levels[l],
+				          dtype_info((enum dtype)t)->name, (int)i);
+				free(one);
+			}
+			for (int32_t i = 0; want && i < N * ROWS; i++) {
+				worst = fmax(worst, fabs((double)all[i] - want[i]));
+				size = fmax(size, fabs((double)want[i]));
+			}
+			CHECK_MSG(worst <= 1e-5 * size, "%s %s: off by %g of %g", levels[l], dtype_info((enum dtype)t)->name, worst,
+			          size);
+			be->ops->drop(be, &tw);
+			finish(be);
+			if (want)
+				free(all);
+			else
+				want = all;
+		}
+		free(want);
+		free(w);
+		free(x);
+	}
+}
+
 /* Weights far larger than one task, columns beyond one tile: the cutting itself. */
 TEST(products_same_bits_for_large_shapes)
 {
