@@ -93,8 +93,9 @@ static int document_fits(struct talk *t, struct err *e)
 	int rc;
 
 	timeline_stats(t->tl, &st);
-	/* Far too long: say so without rendering it all. */
-	if (d->tokens < (size_t)st.ctx) {
+	/* Far too long: say so without rendering it all.  What a bounded cache pins must be counted exactly, for the -c that
+	 * the refusal names. */
+	if (st.endless || d->tokens < (size_t)st.ctx) {
 		rc = talk_render(t, 0, &all, e);
 		if (!rc && st.endless)
 			rc = talk_pin(t, &all, &why) < 0 ? does_not_pin(d, &why, e) : 0;
@@ -102,10 +103,6 @@ static int document_fits(struct talk *t, struct err *e)
 		tokens_free(&all);
 		if (rc < 0 || st.endless || n + ROOM_MIN <= (size_t)st.ctx)
 			return rc;
-	} else if (st.endless) {
-		/* Who pins nothing lets it pass through. */
-		return timeline_pin(t->tl, (int32_t)(d->tokens < INT32_MAX ? d->tokens : INT32_MAX), &why) < 0 ?
-		       does_not_pin(d, &why, e) : 0;
 	} else {
 		n = d->tokens + (size_t)st.n_tokens;
 	}
