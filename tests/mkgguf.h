@@ -19,6 +19,7 @@
 #include "engine/gguf.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ---- raw pieces ---- */
@@ -171,6 +172,29 @@ static inline void mk_finish(struct mk *m, struct str *out)
 	str_free(&m->kv);
 	str_free(&m->dir);
 	str_free(&m->data);
+}
+
+/* <unk> <s> </s>, the 256 bytes, and letters: n tokens of the SentencePiece kind. */
+static inline void mk_vocab(struct mk *m, int n)
+{
+	mk_string(m, "tokenizer.ggml.model", "llama");
+	mk_array(m, "tokenizer.ggml.tokens", GGUF_STRING, n);
+	for (int i = 0; i < n; i++) {
+		char text[16];
+		if (i < 3)
+			snprintf(text, sizeof text, "%s", i == 0 ? "<unk>" : i == 1 ? "<s>" : "</s>");
+		else if (i < 259)
+			snprintf(text, sizeof text, "<0x%02X>", i - 3);
+		else
+			snprintf(text, sizeof text, "%c", 'a' + i - 259);
+		put_string(&m->kv, text);
+	}
+	mk_array(m, "tokenizer.ggml.scores", GGUF_F32, n);
+	for (int i = 0; i < n; i++)
+		put_f32(&m->kv, (float)-i);
+	mk_array(m, "tokenizer.ggml.token_type", GGUF_I32, n);
+	for (int i = 0; i < n; i++)
+		put_u32(&m->kv, i == 0 ? 2 : i < 3 ? 3 : i < 259 ? 6 : 1);
 }
 
 #endif

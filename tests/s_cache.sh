@@ -11,15 +11,7 @@ weir=${WEIR:-./weir}
 model=${WEIR_TEST_MODEL:-${XDG_CACHE_HOME:-$HOME/.cache}/weir/models/SmolLM2-135M-Instruct.Q4_1.gguf}
 tiny=tests/vectors/models/llama-block32.gguf
 
-passed=0 failed=0 skipped=0
-ok() { echo "  ok    $1"; passed=$((passed + 1)); }
-bad() { echo "  FAIL  $1: $2"; failed=$((failed + 1)); }
-skip() { echo "  skip  $1: $2"; skipped=$((skipped + 1)); }
-finish() {
-	echo "$passed passed, $failed failed, $skipped skipped"
-	[ "$failed" = 0 ]
-	exit
-}
+. tests/count.sh
 [ -x "$weir" ] || { bad cache "no program at '$weir'"; finish; }
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT

@@ -7,15 +7,7 @@ set -u
 cd "$(dirname "$0")/.." || exit 1
 weir=${WEIR:-./weir}
 
-passed=0 failed=0 skipped=0
-ok() { echo "  ok    $1"; passed=$((passed + 1)); }
-bad() { echo "  FAIL  $1: $2"; failed=$((failed + 1)); }
-skip() { echo "  skip  $1: $2"; skipped=$((skipped + 1)); }
-finish() {
-	echo "$passed passed, $failed failed, $skipped skipped"
-	[ "$failed" = 0 ]
-	exit
-}
+. tests/count.sh
 [ -x "$weir" ] || { bad docs "no program at '$weir'"; finish; }
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT

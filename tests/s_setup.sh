@@ -7,14 +7,7 @@
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
-passed=0 failed=0
-ok() { echo "  ok    $1"; passed=$((passed + 1)); }
-bad() { echo "  FAIL  $1: $2"; failed=$((failed + 1)); }
-finish() {
-	echo "$passed passed, $failed failed, 0 skipped"
-	[ "$failed" = 0 ]
-	exit
-}
+. tests/count.sh
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 mkdir "$dir/bin" "$dir/home"

@@ -9,15 +9,7 @@ model=${WEIR_TEST_MODEL:-${XDG_CACHE_HOME:-$HOME/.cache}/weir/models/SmolLM2-135
 slow=${WEIR_TEST_SLOW:-1}   # factor on every time limit, for sanitizer builds and busy machines
 [ -z "${SANITIZE:-}" ] || slow=$((slow * 10))
 
-passed=0 failed=0 skipped=0
-ok() { echo "  ok    $1"; passed=$((passed + 1)); }
-bad() { echo "  FAIL  $1: $2"; failed=$((failed + 1)); }
-skip() { echo "  skip  $1: $2"; skipped=$((skipped + 1)); }
-finish() {
-	echo "$passed passed, $failed failed, $skipped skipped"
-	[ "$failed" = 0 ]
-	exit
-}
+. "$(dirname "$0")/count.sh"
 
 if ! command -v tmux >/dev/null 2>&1; then skip terminal "tmux is not installed"; finish; fi
 if [ ! -x "$weir" ]; then bad terminal "no program at '$weir'"; finish; fi

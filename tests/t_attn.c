@@ -10,63 +10,16 @@
 
 #include "kernels/backend.h"
 #include "kernels/quant.h"
-#include "tests/test.h"
+#include "tests/levels.h"
 
-static const char *const levels[] = { "c", "avx2", "avx512" };
 static const enum dtype types[] = { DT_F16, DT_F32, DT_BF16, DT_Q8_0 };
-enum { N_LEVELS = 3, N_TYPES = 4, MOST_PARTS = 4 };
+enum { N_TYPES = 4, MOST_PARTS = 4 };
 
 /* ---- helpers ---- */
-
-/* The backend at one level, or NULL where this machine lacks it. */
-static struct backend *open_level(const char *level, int threads)
-{
-	struct backend *be = NULL;
-	char err[160] = "", want[32], text[64];
-
-	setenv("WEIR_CPU", level, 1);
-	if (backend_open(&be, "cpu", &(struct backend_options){ .threads = threads }, err) < 0)
-		test_fail(__FILE__, __LINE__, "backend_open: %s", err);
-	unsetenv("WEIR_CPU");
-	if (!be)
-		return NULL;
-	snprintf(want, sizeof want, "cpu %s,", level);
-	be->ops->describe(be, text, sizeof text);
-	if (strncmp(text, want, strlen(want))) {
-		be->ops->close(be);
-		return NULL;
-	}
-	return be;
-}
-
-static void finish(struct backend *be)
-{
-	CHECK_MSG(be->ops->sync(be) == 0, "%s", be->err);
-	be->ops->close(be);
-}
-
-static void *must_alloc(size_t n)
-{
-	void *p = calloc(1, n ? n : 1);
-
-	if (!p)
-		abort();
-	return p;
-}
 
 static int32_t below(int32_t n)
 {
 	return (int32_t)(test_rand() % (uint64_t)n);
-}
-
-static struct tensor tensor_new(struct backend *be, enum dtype type, int32_t rows, int32_t cols, const void *data)
-{
-	struct tensor t = { .type = type, .rows = rows, .cols = cols };
-
-	CHECK_MSG(be->ops->alloc(be, &t) == 0, "%s", be->err);
-	if (data)
-		be->ops->write(be, &t, 0, data, (size_t)dtype_bytes(type, (uint64_t)rows * (uint64_t)cols));
-	return t;
 }
 
 /* ---- one situation: tokens, parts, planes ---- */

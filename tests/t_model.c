@@ -152,29 +152,6 @@ static void put_layer(struct mk *m, const struct recipe *r, int32_t layer)
 	}
 }
 
-/* <unk> <s> </s>, the 256 bytes, and pieces of text. */
-static void put_vocab(struct mk *m)
-{
-	mk_string(m, "tokenizer.ggml.model", "llama");
-	mk_array(m, "tokenizer.ggml.tokens", GGUF_STRING, N_VOCAB);
-	for (int i = 0; i < N_VOCAB; i++) {
-		char text[16];
-		if (i < 3)
-			snprintf(text, sizeof text, "%s", i == 0 ? "<unk>" : i == 1 ? "<s>" : "</s>");
-		else if (i < 259)
-			snprintf(text, sizeof text, "<0x%02X>", i - 3);
-		else
-			snprintf(text, sizeof text, "%c", 'a' + i - 259);
-		put_string(&m->kv, text);
-	}
-	mk_array(m, "tokenizer.ggml.scores", GGUF_F32, N_VOCAB);
-	for (int i = 0; i < N_VOCAB; i++)
-		put_f32(&m->kv, (float)-i);
-	mk_array(m, "tokenizer.ggml.token_type", GGUF_I32, N_VOCAB);
-	for (int i = 0; i < N_VOCAB; i++)
-		put_u32(&m->kv, i == 0 ? 2 : i < 3 ? 3 : i < 259 ? 6 : 1);
-}
-
 static void build(const struct recipe *r, struct str *out)
 {
 	struct mk m = { 0 };
@@ -194,7 +171,7 @@ static void build(const struct recipe *r, struct str *out)
 	for (size_t i = 0; i < 4; i++)
 		if (r->change[i].key)
 			put_change(&m, r->arch, &r->change[i]);
-	put_vocab(&m);
+	mk_vocab(&m, N_VOCAB);
 	put_weights(&m, r, "token_embd.weight", N_VOCAB, r->n_embd, 0);
 	put_weights(&m, r, "output_norm.weight", 1, r->n_embd, 1);
 	if (!r->tied)

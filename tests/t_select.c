@@ -554,29 +554,6 @@ static void put_random(struct mk *m, uint64_t *seed, const char *name, int32_t r
 	free(v);
 }
 
-static void put_vocab(struct mk *m)
-{
-	mk_string(m, "tokenizer.ggml.model", "llama");
-	mk_array(m, "tokenizer.ggml.tokens", GGUF_STRING, N_VOCAB);
-	for (int i = 0; i < N_VOCAB; i++) {
-		char text[16];
-
-		if (i < 3)
-			snprintf(text, sizeof text, "%s", i == 0 ? "<unk>" : i == 1 ? "<s>" : "</s>");
-		else if (i < 259)
-			snprintf(text, sizeof text, "<0x%02X>", i - 3);
-		else
-			snprintf(text, sizeof text, "%c", 'a' + i - 259);
-		put_string(&m->kv, text);
-	}
-	mk_array(m, "tokenizer.ggml.scores", GGUF_F32, N_VOCAB);
-	for (int i = 0; i < N_VOCAB; i++)
-		put_f32(&m->kv, (float)-i);
-	mk_array(m, "tokenizer.ggml.token_type", GGUF_I32, N_VOCAB);
-	for (int i = 0; i < N_VOCAB; i++)
-		put_u32(&m->kv, i == 0 ? 2 : i < 3 ? 3 : i < 259 ? 6 : 1);
-}
-
 /* Weights like a trained model's, but queries and keys are larger: attention that is flat would hide what is not read. */
 static struct engine *open_tiny(int threads)
 {
@@ -602,7 +579,7 @@ static struct engine *open_tiny(int threads)
 	mk_u32(&m, "llama.attention.head_count", N_HEAD);
 	mk_u32(&m, "llama.attention.head_count_kv", N_KV);
 	mk_f32(&m, "llama.attention.layer_norm_rms_epsilon", 1e-5f);
-	put_vocab(&m);
+	mk_vocab(&m, N_VOCAB);
 	put_random(&m, &seed, "token_embd.weight", N_VOCAB, N_EMBD, 8);
 	put_random(&m, &seed, "output_norm.weight", 1, N_EMBD, 0);
 	for (int l = 0; l < N_LAYER; l++)
