@@ -71,12 +71,27 @@ void kv_put(struct kv *kv, int32_t layer, const struct tensor *k, const struct t
 		*measured += now_seconds() - start;
 }
 
-void kv_attend(struct kv *kv, int32_t layer, struct tensor *out, const struct attn_part *part, int32_t n_part, int32_t n,
+void kv_choose(struct kv *kv, struct attn_part *part, int32_t n_part)
+{
+	for (int32_t i = 0; i < n_part; i++) {
+		if (!part[i].choice)
+			continue;
+		kv->be->ops->key_scan(kv->be, part[i].choice->scan);
+		kv->be->ops->topk(kv->be, part[i].choice->topk);
+		part[i].choice = NULL;
+	}
+}
+
+void kv_attend(struct kv *kv, int32_t layer, struct tensor *out, struct attn_part *part, int32_t n_part, int32_t n,
                const struct attn_probe *probe)
 {
 	const struct hparams *hp = kv->hp;
-	double start = measured ? now_seconds() : 0;
+	double start;
 
+	/* A choice is the policy's own work: not to be counted as attention. */
+	if (measured)
+		kv_choose(kv, part, n_part);
+	start = measured ? now_seconds() : 0;
 	kv->be->ops->attn(kv->be, &(struct attn_args){
 		.out = out, .k = &kv->k[layer], .v = &kv->v[layer], .part = part, .n_part = n_part, .n_head = hp->n_head,
 		.n_kv_head = hp->n_kv_head, .head_dim = hp->head_dim, .cap = kv->cap,

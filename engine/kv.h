@@ -27,8 +27,10 @@ void kv_rotate(const struct kv *, struct tensor *out, const struct tensor *x, co
 /* Rows row0 .. row0 + n of a layer = k, v f32 [n][n_kv_head * head_dim]. */
 void kv_put(struct kv *, int32_t layer, const struct tensor *k, const struct tensor *v, int32_t row0, int32_t n);
 /* out f32 [n][n_head * head_dim] = attention over the parts (backend.h: struct attn_args); probe may be NULL. */
-void kv_attend(struct kv *, int32_t layer, struct tensor *out, const struct attn_part *, int32_t n_part, int32_t n,
+void kv_attend(struct kv *, int32_t layer, struct tensor *out, struct attn_part *, int32_t n_part, int32_t n,
                const struct attn_probe *);
+/* Make the parts' choices of rows now, where they would be made on attending. */
+void kv_choose(struct kv *, struct attn_part *, int32_t n_part);
 
 /* From now on kv_put() and kv_attend() of this thread add the seconds that they take; NULL: not. */
 void kv_measure(double *seconds);

@@ -38,7 +38,8 @@ struct selector_ops {
 	/* Rows row0 .. row0 + n of this layer were put: bring copies and bounds up to date.  May be NULL. */
 	void (*note)(struct selector *, int32_t layer, int32_t row0, int32_t n);
 	/* A generated token with rotated query q (raw: not rotated) is about to attend a region of n_rows: describe what it
-	 * reads in part[] and return the number of parts, each with q as its queries. */
+	 * reads in part[] and return the number of parts, each with q as its queries.  A part's choice, if it has one, is the
+	 * selector's until the next call of choose(), and is made by kv_attend() or kv_choose(). */
 	int  (*choose)(struct selector *, const struct step *, int32_t layer, const struct tensor *q, const struct tensor *raw,
 	               int32_t n_rows, struct attn_part part[SELECT_PARTS]);
 	/* What to watch while the tokens of this call attend the region (reading: all of it; generating: what was chosen), or

@@ -21,6 +21,10 @@ struct sift {
 	struct tensor *copy;       /* [n_layer], U8; none with 16 bits */
 	struct tensor score;       /* f32 [n_kv_head][cap] */
 	struct tensor rows;        /* i32 [n_kv_head][most]: every=1 */
+	/* The choice that a part asks for; the query is its own. */
+	struct scan_args scan;
+	struct topk_args topk;
+	struct attn_choice choice;
 	struct picks picks;        /* every > 1 */
 	int32_t start;             /* tokens of the sequence when the last read ended: steps count from there */
 	struct tensor need_sum;    /* f32 [1][n_layer] */
@@ -131,23 +135,25 @@ static void share_rows(struct selector *s, int32_t n_rows)
 		select_split(f->k + dense, by_need ? f->need + dense : NULL, n_layer - dense, kv_rows_of(s->par->k, n_rows), n_rows);
 }
 
-static void scan(struct selector *s, int32_t layer, const struct tensor *q, int32_t n_rows, struct tensor *rows, int32_t k,
-                 int32_t pool)
+/* A part of k rows of n_rows, which attention is to find by the part's query. */
+static struct attn_part best_rows(struct selector *s, int32_t layer, const struct tensor *q, int32_t n_rows,
+                                  struct tensor *rows, int32_t k, int32_t pool)
 {
 	struct sift *f = s->state;
-	struct backend *be = s->kv->be;
 	const struct hparams *hp = s->kv->hp;
 	int32_t bits = sift_bits(s->par);
 
-	be->ops->key_scan(be, &(struct scan_args){
+	f->scan = (struct scan_args){
 		.out = &f->score, .q = q, .keys = bits >= 16 ? &s->kv->k[layer] : &f->copy[layer], .n_head = hp->n_head,
 		.n_kv_head = hp->n_kv_head, .head_dim = hp->head_dim, .cap = s->kv->cap, .n_rows = n_rows,
 		.bits = bits, .scale = (float)(1.0 / sqrt((double)hp->head_dim)), .reduce = REDUCE_MAX,
-	});
-	be->ops->topk(be, &(struct topk_args){
+	};
+	f->topk = (struct topk_args){
 		.rows = rows, .score = &f->score, .n_kv_head = hp->n_kv_head, .n = n_rows, .k = k, .pool = pool,
 		.last = s->own,
-	});
+	};
+	f->choice = (struct attn_choice){ .scan = &f->scan, .topk = &f->topk };
+	return (struct attn_part){ .q = q, .rows = rows, .n_rows = k, .choice = &f->choice };
 }
 
 static int sift_choose(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
@@ -164,16 +170,16 @@ static int sift_choose(struct selector *s, const struct step *st, int32_t layer,
 	if (k >= n_rows)
 		return select_whole(q, n_rows, part);
 	if (every == 1) {
-		scan(s, layer, q, n_rows, &f->rows, k, 1);
-		part[0] = (struct attn_part){ .q = q, .rows = &f->rows, .n_rows = k };
+		part[0] = best_rows(s, layer, q, n_rows, &f->rows, k, 1);
 		return 1;
 	}
 	set = picks_get(&f->picks, layer);
 	if (!set->at || set->at > n_rows || (st->pos + 1 - f->start) % every == 0) {
 		set = picks_new(&f->picks, layer, n_rows, k);
-		scan(s, layer, q, n_rows, &set->rows, k, s->par->pool > 0 ? s->par->pool : POOL_REUSED);
+		part[0] = best_rows(s, layer, q, n_rows, &set->rows, k, s->par->pool > 0 ? s->par->pool : POOL_REUSED);
+	} else {
+		part[0] = (struct attn_part){ .q = q, .rows = &set->rows, .n_rows = set->k };
 	}
-	part[0] = (struct attn_part){ .q = q, .rows = &set->rows, .n_rows = set->k };
 	part[1] = (struct attn_part){ .q = q, .row0 = set->at, .n_rows = n_rows - set->at };
 	return set->at < n_rows ? 2 : 1;
 }

@@ -51,10 +51,19 @@ struct matmul {
 	int accumulate;              /* add to out: the residual stream */
 };
 
+struct scan_args;
+struct topk_args;
+/* Rows that are found in the same call, before they are read: key_scan(), then topk(), whose rows are the part's.  Nothing
+ * but one hand-over to the threads or the device instead of three. */
+struct attn_choice {
+	const struct scan_args *scan;
+	const struct topk_args *topk;
+};
 /* A stretch of cached rows that is read under one rotation of the queries. */
 struct attn_part {
 	const struct tensor *q;      /* f32 [n][n_head * head_dim], rotated to fit these rows' keys */
 	const struct tensor *rows;   /* i32 [n_kv_head][cols >= n_rows]: the rows each KV head reads; NULL = row0, row0 + 1, ... */
+	const struct attn_choice *choice;   /* what fills `rows`; NULL = they are there */
 	int32_t row0, n_rows;
 };
 
@@ -165,7 +174,7 @@ struct backend_ops {
 	void (*attn)(struct backend *, const struct attn_args *, int32_t n);
 
 	/* Choosing rows: what the cache policies are written in. */
-	/* Bytes of a copy of a plane's keys with 2, 4 or 8 bits (groups of 32 values with minimum and scale), the cols of a
+	/* Bytes of a copy of a plane's keys with 2, 4 or 8 bits (groups of 64 values with minimum and scale), the cols of a
 	 * DT_U8 tensor of one row. */
 	uint64_t (*key_copy_bytes)(const struct backend *, int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits);
 	/* Bring rows row0 .. row0 + n of the copy up to the plane. */

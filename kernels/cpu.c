@@ -39,6 +39,8 @@ static void cpu_close(struct backend *be)
 	cpu_mem_free(c, c->act.p);
 	cpu_mem_free(c, c->scratch.p);
 	cpu_mem_free(c, c->state.p);
+	cpu_mem_free(c, c->scan.p);
+	cpu_mem_free(c, c->chosen.p);
 	cpu_mem_free(c, c->probe.p);
 	free(c);
 }

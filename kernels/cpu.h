@@ -7,8 +7,10 @@
  *     cpu_cols.c     their columns, arranged for the kernels
  *     cpu_attn.c     attention
  *     cpu_probe.c    what it looked at
- *     cpu_choose.c   choosing cached rows: low-bit copies of keys, scores, moves (cpu_choose.h)
+ *     cpu_choose.c   choosing cached rows: low-bit copies of keys, page bounds, moves (cpu_choose.h)
+ *     cpu_scan.c     scores of keys
  *     cpu_topk.c     the best scores
+ *     cpu_chosen.c   attention over rows chosen in the same call
  *
  * Arithmetic is in the leaf functions of the chosen level (cpu_fns.h).  These files decide which thread
  * computes what, under one rule: work is split by outputs (rows, columns, spans of keys merged in
@@ -41,6 +43,8 @@ struct cpu {
 	struct buffer act;           /* quantised inputs */
 	struct buffer scratch;       /* one part per thread */
 	struct buffer state;         /* partial attention */
+	struct buffer scan;          /* scores of cached keys */
+	struct buffer chosen;        /* which heads have their rows */
 	struct buffer probe;         /* scores of the tokens looked at */
 };
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "kernels/cpu_attn.h"
+#include "kernels/cpu_choose.h"
 
 enum {
 	SMALL_ATTN = 64 << 10,       /* multiply-adds that one thread does faster than two */
@@ -143,7 +144,7 @@ static void attn_tile_task(void *arg, int task, int worker)
 		attn_finish(j, tile, head, r, &m.run[r]);
 }
 
-static void attn_span_task(void *arg, int task, int worker)
+void attn_span_task(void *arg, int task, int worker)
 {
 	const struct attn_job *j = arg;
 	int32_t unit = task / j->spans, span = task % j->spans, part = 0, in = span;
@@ -176,8 +177,7 @@ static void attn_span_task(void *arg, int task, int worker)
 	}
 }
 
-/* Room for the partial states; 0 when splitting over spans would take too much. */
-static int attn_split(struct attn_job *j)
+int attn_split(struct attn_job *j)
 {
 	struct cpu *c = j->c;
 	size_t units = (size_t)j->tiles * (size_t)j->a->n_kv_head;
@@ -185,9 +185,7 @@ static int attn_split(struct attn_job *j)
 	size_t st = align64(states * sizeof *j->st), left = align64(units * sizeof *j->left);
 	size_t acc = align64(states * (size_t)j->a->head_dim * sizeof(float));
 
-	if (c->base.threads == 1 || j->spans == 1 || units >= (size_t)c->base.threads * 2 || st + left + acc > STATE_BYTES)
-		return 0;
-	if (cpu_buffer_grow(c, &c->state, st + left + acc) < 0)
+	if (st + left + acc > STATE_BYTES || cpu_buffer_grow(c, &c->state, st + left + acc) < 0)
 		return 0;
 	j->st = c->state.p;
 	j->acc = (float *)((char *)c->state.p + st);
@@ -213,10 +211,14 @@ int attn_run(struct attn_job *j, int32_t t0, int32_t t1)
 	j->part_bytes = attn_mem_cut(NULL, &m, c->fns, j->n_q, j->a->head_dim);
 	if (cpu_buffer_grow(c, &c->scratch, j->part_bytes * (size_t)c->base.threads) < 0)
 		return -1;
-	split = attn_split(j);
+	if (j->choice)
+		return chosen_run(j);
+	units = (int64_t)j->tiles * j->a->n_kv_head;
+	split = c->base.threads > 1 && j->spans > 1 && units < 2 * (int64_t)c->base.threads && attn_split(j);
 	if (c->base.failed)
 		return -1;
-	units = (int64_t)j->tiles * j->a->n_kv_head * (split ? j->spans : 1);
+	if (split)
+		units *= j->spans;
 	work = (double)(t1 - t0) * j->a->n_head * j->a->head_dim * 2 * (double)j->rows;
 	if (work < SMALL_ATTN)
 		for (int32_t t = 0; t < (int32_t)units; t++)
@@ -236,6 +238,8 @@ static int list_shape_ok(const struct attn_part *p, const struct attn_args *a)
 {
 	const struct tensor *t = p->rows;
 
+	if (p->choice && (p->choice->topk->rows != t || p->choice->topk->k != p->n_rows || p->choice->topk->n > a->cap))
+		return 0;
 	return t->data && t->type == DT_I32 && t->layout == LAYOUT_PLAIN && t->rows >= a->n_kv_head && t->cols >= p->n_rows;
 }
 
@@ -264,7 +268,7 @@ static int lists_ok(const struct attn_args *a)
 	uint32_t most = 0;
 
 	for (int32_t i = 0; i < a->n_part; i++)
-		for (int32_t h = 0; a->part[i].rows && h < a->n_kv_head; h++) {
+		for (int32_t h = 0; a->part[i].rows && !a->part[i].choice && h < a->n_kv_head; h++) {
 			const struct tensor *t = a->part[i].rows;
 			const uint32_t *row = (const uint32_t *)t->data + (size_t)h * (size_t)t->cols;
 
@@ -293,8 +297,17 @@ void cpu_attn(struct backend *be, const struct attn_args *a, int32_t n)
 		return;
 	}
 	j.out = cpu_rows_of(be, a->out, n, (int32_t)width, "attn");
-	for (int32_t i = 0; i < a->n_part; i++)
+	for (int32_t i = 0; i < a->n_part; i++) {
+		const struct attn_choice *choice = a->part[i].choice;
+
 		cpu_rows_of(be, a->part[i].q, n, (int32_t)width, "attn");
+		if (choice && n == 1 && !j.choice) {
+			j.choice = choice;
+		} else if (choice) {
+			cpu_key_scan(be, choice->scan);
+			cpu_topk(be, choice->topk);
+		}
+	}
 	if (be->failed)
 		return;
 	j.group = a->n_head / a->n_kv_head;

@@ -31,10 +31,18 @@ struct attn_job {
 	float *score, *m, *l;
 	size_t stride;
 	int32_t first;               /* a part's first column */
+	/* Rows to be found first, or NULL (one token only). */
+	const struct attn_choice *choice;
 };
 
 /* Tokens t0 .. t1 of a job whose shapes were checked.  0, or -1 when cancelled or out of memory. */
 int attn_run(struct attn_job *, int32_t t0, int32_t t1);
+/* Of tokens that are set up: room for partial states, so that spans are tasks of their own.  0 when there is none. */
+int attn_split(struct attn_job *);
+/* Task of [tile][head][span]. */
+void attn_span_task(void *job, int task, int worker);
+/* The same for one token, in one hand-over with the choice of rows.  0; -1 cancelled or out of memory. */
+int chosen_run(struct attn_job *);
 
 /* Does the probe ask for anything? */
 int probe_wanted(const struct attn_probe *, int32_t n);

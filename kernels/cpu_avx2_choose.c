@@ -81,20 +81,20 @@ static void key_code(uint8_t *panel, int32_t lane, const float *x, int32_t dim, 
 
 	for (int32_t g = 0; g < copy_groups(dim); g++, x += COPY_GROUP) {
 		int32_t n = copy_values(dim, g);
-		__m256 v[4], lo, hi, inv, min;
-		__m256i c[4];
+		__m256 v[COPY_GROUP / 8], lo, hi, inv, min;
 		__m128 l, h;
 		uint16_t scale, base;
-		uint8_t code[32];
+		uint8_t code[COPY_GROUP];
 		float d;
 
-		UNROLL for (int i = 0; i < 4; i++) {
+		lo = hi = _mm256_set1_ps(x[0]);
+		UNROLL for (int i = 0; i < COPY_GROUP / 8; i++) {
 			__m256i mask = avx2_lanes(n - 8 * i);
 
 			v[i] = _mm256_blendv_ps(_mm256_set1_ps(x[0]), _mm256_maskload_ps(x + 8 * i, mask), _mm256_castsi256_ps(mask));
+			lo = _mm256_min_ps(lo, v[i]);
+			hi = _mm256_max_ps(hi, v[i]);
 		}
-		lo = _mm256_min_ps(_mm256_min_ps(v[0], v[1]), _mm256_min_ps(v[2], v[3]));
-		hi = _mm256_max_ps(_mm256_max_ps(v[0], v[1]), _mm256_max_ps(v[2], v[3]));
 		l = _mm_min_ps(_mm256_castps256_ps128(lo), _mm256_extractf128_ps(lo, 1));
 		h = _mm_max_ps(_mm256_castps256_ps128(hi), _mm256_extractf128_ps(hi, 1));
 		l = _mm_min_ps(l, _mm_movehl_ps(l, l));
@@ -106,13 +106,18 @@ static void key_code(uint8_t *panel, int32_t lane, const float *x, int32_t dim, 
 		d = _cvtsh_ss(scale);
 		inv = _mm256_set1_ps(d > 0 ? 1.0f / d : 0);
 		min = _mm256_set1_ps(_cvtsh_ss(base));
-		UNROLL for (int i = 0; i < 4; i++) {
-			/* max(NaN, 0) is 0 in this order. */
-			v[i] = _mm256_max_ps(_mm256_mul_ps(_mm256_sub_ps(v[i], min), inv), none);
-			c[i] = _mm256_and_si256(_mm256_cvtps_epi32(_mm256_min_ps(v[i], most)), avx2_lanes(n - 8 * i));
+		UNROLL for (int half = 0; half < COPY_GROUP / 32; half++) {
+			__m256i c[4];
+
+			UNROLL for (int i = 0; i < 4; i++) {
+				/* max(NaN, 0) is 0 in this order. */
+				__m256 f = _mm256_max_ps(_mm256_mul_ps(_mm256_sub_ps(v[4 * half + i], min), inv), none);
+
+				c[i] = _mm256_and_si256(_mm256_cvtps_epi32(_mm256_min_ps(f, most)), avx2_lanes(n - 32 * half - 8 * i));
+			}
+			c[0] = _mm256_packus_epi16(_mm256_packs_epi32(c[0], c[1]), _mm256_packs_epi32(c[2], c[3]));
+			_mm256_storeu_si256((void *)(code + 32 * half), _mm256_permutevar8x32_epi32(c[0], order));
 		}
-		c[0] = _mm256_packus_epi16(_mm256_packs_epi32(c[0], c[1]), _mm256_packs_epi32(c[2], c[3]));
-		_mm256_storeu_si256((void *)code, _mm256_permutevar8x32_epi32(c[0], order));
 		panel = copy_store(panel, lane, scale, base, code, n, bits);
 	}
 }
@@ -132,7 +137,7 @@ INLINE void fetch(const uint8_t *p, size_t bytes)
 		_mm_prefetch((const char *)p + AHEAD + i, _MM_HINT_T0);
 }
 
-/* Sums of one query head over a group: of codes, and of the high halves of eight-bit ones. */
+/* Sums of one query head over 32 values (with 2 bits a group): of codes, and of the high halves of eight-bit ones. */
 struct sums { __m256i low, high; };
 
 INLINE void add_products(struct sums *s, int bits, __m256i code, __m256i high, const int8_t *q)
@@ -198,19 +203,30 @@ INLINE void scan_panels(int nr, int bits, int wide, const struct scan_tile *t, i
 			__m256 min = _mm256_cvtph_ps(_mm_loadu_si128((const void *)(at + 32 + 16 * half)));
 			const int8_t *h = hi + (size_t)g * COPY_GROUP, *l = lo + (size_t)g * COPY_GROUP;
 			int32_t units = copy_units(copy_values(t->dim, g), bits);
-			struct sums dot[HEADS], low[HEADS];
+			__m256i all[HEADS];
 
 			UNROLL for (int r = 0; r < nr; r++)
-				dot[r].low = dot[r].high = low[r].low = low[r].high = _mm256_setzero_si256();
+				all[r] = _mm256_setzero_si256();
 			at += 64;
-			for (int32_t u = 0; u < units; u++, at += 64)
-				unit_dots(nr, bits, wide, at + 32 * half, h + 32 / bits * u, l + 32 / bits * u, stride, dot, low);
-			UNROLL for (int r = 0; r < nr; r++) {
-				__m256i all = sums_total(&dot[r], bits);
+			for (int32_t u = 0, to; u < units; u = to) {
+				struct sums dot[HEADS], low[HEADS];
 
-				if (wide)
-					all = _mm256_add_epi32(_mm256_slli_epi32(all, 8), sums_total(&low[r], bits));
-				s[r] = _mm256_fmadd_ps(scale, _mm256_cvtepi32_ps(all), s[r]);
+				/* More products of larger codes would not fit 16 bits. */
+				to = bits == 2 || u + bits > units ? units : u + bits;
+				UNROLL for (int r = 0; r < nr; r++)
+					dot[r].low = dot[r].high = low[r].low = low[r].high = _mm256_setzero_si256();
+				for (; u < to; u++, at += 64)
+					unit_dots(nr, bits, wide, at + 32 * half, h + 32 / bits * u, l + 32 / bits * u, stride, dot, low);
+				UNROLL for (int r = 0; r < nr; r++) {
+					__m256i more = sums_total(&dot[r], bits);
+
+					if (wide)
+						more = _mm256_add_epi32(_mm256_slli_epi32(more, 8), sums_total(&low[r], bits));
+					all[r] = _mm256_add_epi32(all[r], more);
+				}
+			}
+			UNROLL for (int r = 0; r < nr; r++) {
+				s[r] = _mm256_fmadd_ps(scale, _mm256_cvtepi32_ps(all[r]), s[r]);
 				s[r] = _mm256_fmadd_ps(min, _mm256_set1_ps(sum[r * groups + g]), s[r]);
 			}
 		}

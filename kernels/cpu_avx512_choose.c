@@ -74,22 +74,31 @@ static void key_code(uint8_t *panel, int32_t lane, const float *x, int32_t dim, 
 
 	for (int32_t g = 0; g < copy_groups(dim); g++, x += COPY_GROUP) {
 		int32_t n = copy_values(dim, g);
-		__mmask16 m0 = lanes(n), m1 = lanes(n - 16);
 		__m512 first = _mm512_set1_ps(x[0]), top = _mm512_set1_ps(most), none = _mm512_setzero_ps(), min, inv;
-		__m512 a = _mm512_mask_loadu_ps(first, m0, x), b = _mm512_mask_loadu_ps(first, m1, x + 16);
-		float lo = _mm512_reduce_min_ps(_mm512_min_ps(a, b)), hi = _mm512_reduce_max_ps(_mm512_max_ps(a, b)), d;
-		uint16_t scale = _cvtss_sh((hi - lo) / most, _MM_FROUND_TO_NEAREST_INT);
-		uint16_t base = _cvtss_sh(lo, _MM_FROUND_TO_NEAREST_INT);
-		uint8_t code[32];
+		__m512 v[COPY_GROUP / 16], low = first, high = first;
+		uint8_t code[COPY_GROUP];
+		uint16_t scale, base;
+		float lo, hi, d;
+
+		UNROLL for (int i = 0; i < COPY_GROUP / 16; i++) {
+			v[i] = _mm512_mask_loadu_ps(first, lanes(n - 16 * i), x + 16 * i);
+			low = _mm512_min_ps(low, v[i]);
+			high = _mm512_max_ps(high, v[i]);
+		}
+		lo = _mm512_reduce_min_ps(low);
+		hi = _mm512_reduce_max_ps(high);
+		scale = _cvtss_sh((hi - lo) / most, _MM_FROUND_TO_NEAREST_INT);
+		base = _cvtss_sh(lo, _MM_FROUND_TO_NEAREST_INT);
 
 		d = _cvtsh_ss(scale);
 		inv = _mm512_set1_ps(d > 0 ? 1.0f / d : 0);
 		min = _mm512_set1_ps(_cvtsh_ss(base));
-		/* max(NaN, 0) is 0 in this order. */
-		a = _mm512_min_ps(_mm512_max_ps(_mm512_mul_ps(_mm512_sub_ps(a, min), inv), none), top);
-		b = _mm512_min_ps(_mm512_max_ps(_mm512_mul_ps(_mm512_sub_ps(b, min), inv), none), top);
-		_mm_storeu_si128((void *)code, _mm512_cvtepi32_epi8(_mm512_maskz_cvtps_epi32(m0, a)));
-		_mm_storeu_si128((void *)(code + 16), _mm512_cvtepi32_epi8(_mm512_maskz_cvtps_epi32(m1, b)));
+		UNROLL for (int i = 0; i < COPY_GROUP / 16; i++) {
+			/* max(NaN, 0) is 0 in this order. */
+			v[i] = _mm512_min_ps(_mm512_max_ps(_mm512_mul_ps(_mm512_sub_ps(v[i], min), inv), none), top);
+			_mm_storeu_si128((void *)(code + 16 * i),
+			                 _mm512_cvtepi32_epi8(_mm512_maskz_cvtps_epi32(lanes(n - 16 * i), v[i])));
+		}
 		panel = copy_store(panel, lane, scale, base, code, n, bits);
 	}
 }
@@ -136,6 +145,7 @@ INLINE void unit_dots(int nr, int bits, int wide, const uint8_t *unit, const int
 INLINE void scan_panels(int nr, int bits, int wide, const struct scan_tile *t, int32_t r0)
 {
 	size_t panel_bytes = copy_panel_bytes(t->dim, bits);
+	const int whole = COPY_GROUP / 32 * bits;
 	const uint8_t *panel = (const uint8_t *)t->keys + (size_t)(t->k0 / COPY_PANEL) * panel_bytes;
 	int32_t groups = copy_groups(t->dim), last = copy_units(copy_values(t->dim, groups - 1), bits);
 	size_t stride = (size_t)groups * COPY_GROUP, from = (size_t)r0 * stride;
@@ -163,10 +173,10 @@ INLINE void scan_panels(int nr, int bits, int wide, const struct scan_tile *t, i
 			UNROLL for (int r = 0; r < nr; r++)
 				dot[r] = low[r] = _mm512_setzero_si512();
 			at += 64;
-			if (g + 1 < groups || last == bits) {
-				UNROLL for (int u = 0; u < bits; u++)
+			if (g + 1 < groups || last == whole) {
+				UNROLL for (int u = 0; u < whole; u++)
 					unit_dots(nr, bits, wide, at + 64 * u, h + 32 / bits * u, l + 32 / bits * u, stride, dot, low);
-				at += 64 * bits;
+				at += 64 * whole;
 			} else {
 				for (int32_t u = 0; u < last; u++, at += 64)
 					unit_dots(nr, bits, wide, at, h + 32 / bits * u, l + 32 / bits * u, stride, dot, low);

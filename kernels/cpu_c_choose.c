@@ -11,7 +11,7 @@ static void c_row_to_f32(enum dtype type, float *out, const void *in, int32_t n)
 }
 
 /* Code against the minimum and the scale as the halves hold them: what is read back decides. */
-static void code_group(uint8_t code[32], uint16_t *scale, uint16_t *min, const float *x, int32_t n, int32_t bits)
+static void code_group(uint8_t code[COPY_GROUP], uint16_t *scale, uint16_t *min, const float *x, int32_t n, int32_t bits)
 {
 	float lo = x[0], hi = x[0], most = (float)((1 << bits) - 1), d, m, inv;
 
@@ -24,7 +24,7 @@ static void code_group(uint8_t code[32], uint16_t *scale, uint16_t *min, const f
 	m = f16_to_f32(*min);
 	d = f16_to_f32(*scale);
 	inv = d > 0 ? 1.0f / d : 0;
-	memset(code, 0, 32);
+	memset(code, 0, COPY_GROUP);
 	for (int32_t i = 0; i < n; i++) {
 		float c = (x[i] - m) * inv;
 
@@ -40,7 +40,7 @@ static void c_key_code(uint8_t *panel, int32_t lane, const float *x, int32_t dim
 	for (int32_t g = 0; g < copy_groups(dim); g++) {
 		int32_t n = copy_values(dim, g);
 		uint16_t scale, min;
-		uint8_t code[32];
+		uint8_t code[COPY_GROUP];
 
 		code_group(code, &scale, &min, x + g * COPY_GROUP, n, bits);
 		panel = copy_store(panel, lane, scale, min, code, n, bits);

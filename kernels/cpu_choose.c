@@ -1,9 +1,4 @@
-/* kernels/cpu_choose.c - choosing cached rows: the low-bit copy of the keys, scores, page bounds, and moving rows.
- *
- * A scan reads every key of a plane or of its copy once per KV head, for all query heads of the group.  Its tasks are
- * stretches of ranges of SCAN_RANGE keys; each range leaves its scores and, per query head, their largest and the
- * sum of exponentials.  Whoever finishes the last range of a KV head merges these in ascending order and turns the
- * head's scores into its row of the output.  So the result does not depend on who did what.
+/* kernels/cpu_choose.c - choosing cached rows: the low-bit copy of the keys, page bounds, and moving rows.
  *
  * None of this looks at the cancel flag: it is short, and a cache must never be left half moved. */
 #include <math.h>
@@ -15,7 +10,6 @@
 
 enum {
 	SMALL_COPY = 16 << 10,       /* values that one thread codes faster than two */
-	SMALL_SCAN = 128 << 10,      /* products that one thread does faster than two */
 	SMALL_MOVE = 256 << 10,      /* bytes */
 	COPY_TASK = 64, MOVE_TASK = 64,   /* rows; COPY_TASK is whole panels */
 };
@@ -25,7 +19,7 @@ static int bits_ok(int32_t bits)
 	return bits == 2 || bits == 4 || bits == 8;
 }
 
-static int plane_ok(const struct tensor *t, int32_t n_kv_head, int32_t cap, int32_t head_dim)
+int choose_plane_ok(const struct tensor *t, int32_t n_kv_head, int32_t cap, int32_t head_dim)
 {
 	if (!t || !t->data || t->layout != LAYOUT_PLAIN || n_kv_head <= 0 || cap <= 0 || head_dim <= 0 ||
 	    t->cols != head_dim || (int64_t)n_kv_head * cap > t->rows)
@@ -164,8 +158,8 @@ void copy_clip(float *x, int32_t dim, int32_t bits)
 			clip_group(x + g * COPY_GROUP, copy_values(dim, g));
 }
 
-static int copy_ok(struct backend *be, const struct tensor *t, int32_t n_kv_head, int32_t cap, int32_t head_dim,
-                   int32_t bits)
+int copy_ok(const struct backend *be, const struct tensor *t, int32_t n_kv_head, int32_t cap, int32_t head_dim,
+            int32_t bits)
 {
 	uint64_t need = cpu_key_copy_bytes(be, n_kv_head, cap, head_dim, bits);
 
@@ -210,7 +204,7 @@ void cpu_key_copy(struct backend *be, struct tensor *copy, const struct tensor *
 	if (be->failed)
 		return;
 	j.dim = plane ? plane->cols : 0;
-	if (!plane_ok(plane, n_kv_head, cap, j.dim) || !copy_ok(be, copy, n_kv_head, cap, j.dim, bits) || n < 0 ||
+	if (!choose_plane_ok(plane, n_kv_head, cap, j.dim) || !copy_ok(be, copy, n_kv_head, cap, j.dim, bits) || n < 0 ||
 	    row0 < 0 || n > cap - row0) {
 		cpu_fail(be, "internal: key_copy of rows %d + %d with %d bits got operands of the wrong shape", (int)row0, (int)n,
 		         (int)bits);
@@ -235,267 +229,9 @@ void cpu_key_copy(struct backend *be, struct tensor *copy, const struct tensor *
 		pool_run(c->pool, copy_task, &j, tasks);
 }
 
-/* ---- scores ---- */
-
-struct scan_job {
-	const struct choose_fns *fns;
-	struct cpu *c;
-	struct scan_tile tile;       /* what all tiles share */
-	const char *keys;
-	size_t head_bytes;           /* of one KV head's keys */
-	float *out;
-	size_t out_cols;
-	enum reduce reduce;
-	int raw;
-	int32_t group, groups, n, ranges, per_task, chunks;
-	/* In the state buffer, by query head: */
-	float *score;                /* [n_head][tile.ld] */
-	float *max, *sum;            /* [n_kv_head][ranges][group] */
-	float *mult, *lse;           /* [n_head] */
-	_Atomic int32_t *left;       /* [n_kv_head]: chunks to go */
-};
-
-/* A query as integers: x ~ mult * hi, or mult * (256 hi + lo). */
-static void query_bytes(int8_t *hi, int8_t *lo, float *sum, float *mult, const float *q, float scale, int32_t dim)
-{
-	const float round = 12582912.0f;     /* adding and taking away rounds to the nearest whole number */
-	float top = 0, inv, d;
-	uint32_t bits = 0;
-
-	for (int32_t i = 0; i < dim; i++) {
-		float x = q[i] * scale;
-		uint32_t u;
-
-		memcpy(&u, &x, 4);
-		u &= 0x7fffffff;
-		bits = u > bits ? u : bits;
-	}
-	memcpy(&top, &bits, 4);
-	if (bits >= 0x7f800000) {
-		/* Bytes cannot carry a NaN or an infinity, and it must reach the scores. */
-		*mult = NAN;
-		return;
-	}
-	d = top / 127.0f;
-	/* Below the normal range 1 / d overflows; such a query is nothing but zeros to any sum. */
-	if (d < 1.17549435e-38f)
-		d = 0;
-	inv = d > 0 ? 1.0f / d : 0;
-	*mult = lo ? d / 256 : d;
-	for (int32_t g = 0; g < copy_groups(dim); g++) {
-		int32_t at = g * COPY_GROUP, n = copy_values(dim, g), whole = 0, rest = 0;
-
-		for (int32_t i = at; i < at + n; i++) {
-			float v = q[i] * scale * inv, r = (v + round) - round;
-
-			hi[i] = (int8_t)(int32_t)r;
-			whole += (int32_t)r;
-			if (lo) {
-				float low = ((v - r) * 256 + round) - round;
-
-				low = low > 127 ? 127 : low;
-				lo[i] = (int8_t)(int32_t)low;
-				rest += (int32_t)low;
-			}
-		}
-		sum[g] = (float)(lo ? 256 * whole + rest : whole);
-	}
-}
-
-static void scan_finish(const struct scan_job *j, int32_t head)
-{
-	size_t first = (size_t)head * (size_t)j->group;
-
-	for (int32_t r = 0; r < j->group; r++) {
-		const float *max = j->max + first * (size_t)j->ranges + r, *sum = j->sum + (max - j->max);
-		double mult = j->mult[first + (size_t)r], l = 0;
-		float top = -INFINITY;
-
-		j->lse[first + (size_t)r] = 0;
-		if (j->raw)
-			continue;
-		for (int32_t i = 0; i < j->ranges * j->group; i += j->group)
-			top = max[i] > top ? max[i] : top;
-		for (int32_t i = 0; i < j->ranges * j->group; i += j->group)
-			l += sum[i] * exp(((double)max[i] - top) * mult);
-		j->lse[first + (size_t)r] = (float)(top * mult + log(l));
-	}
-	j->fns->reduce(j->out + (size_t)head * j->out_cols, j->score + first * j->tile.ld, j->tile.ld, j->mult + first,
-	               j->lse + first, j->group, j->n, j->reduce);
-}
-
-static void scan_task(void *arg, int task, int worker)
-{
-	const struct scan_job *j = arg;
-	int32_t head = task / j->chunks, r0 = task % j->chunks * j->per_task, r1 = min32(r0 + j->per_task, j->ranges);
-	size_t first = (size_t)head * (size_t)j->group;
-	struct scan_tile t = j->tile;
-
-	(void)worker;
-	t.keys = j->keys + (size_t)head * j->head_bytes;
-	t.score = j->score + first * t.ld;
-	if (t.hi) {
-		size_t groups = (size_t)copy_groups(t.dim);
-
-		t.hi += first * groups * COPY_GROUP;
-		t.lo = t.lo ? t.lo + first * groups * COPY_GROUP : NULL;
-		t.sum += first * groups;
-	} else {
-		t.q += first * (((size_t)t.dim + 15) & ~(size_t)15);
-	}
-	for (int32_t i = r0; i < r1; i++) {
-		int32_t end;
-
-		t.k0 = i * SCAN_RANGE;
-		t.k1 = min32(t.k0 + SCAN_RANGE, j->n);
-		t.max = j->max + (first * (size_t)j->ranges + (size_t)i * (size_t)j->group);
-		end = ceil_div(t.k1, COPY_PANEL) * COPY_PANEL;
-		if (t.hi)
-			j->fns->scan_copy(&t);
-		else
-			j->fns->scan_rows(&t);
-		for (int32_t r = 0; r < j->group; r++) {
-			float *s = t.score + (size_t)r * t.ld;
-
-			for (int32_t k = t.k1; k < end; k++)
-				s[k] = -INFINITY;
-			if (!j->raw)
-				j->sum[t.max + r - j->max] = j->fns->sum_exp(s + t.k0, end - t.k0, t.max[r], j->mult[first + (size_t)r]);
-		}
-	}
-	if (atomic_fetch_sub_explicit(&j->left[head], 1, memory_order_acq_rel) == 1)
-		scan_finish(j, head);
-}
-
-static size_t cut(size_t *at, size_t n, size_t size)
-{
-	size_t from = *at;
-
-	*at += align64(n * size);
-	return from;
-}
-
-/* Run a scan over n keys (or pages) whose operands have been checked; job.tile.bits is 16 for floats. */
-static void scan_run(struct backend *be, const struct scan_args *a, struct scan_job *j, int pages)
-{
-	struct cpu *c = cpu_of(be);
-	int32_t dim = j->tile.dim, width = (dim + 15) / 16 * 16, groups = copy_groups(dim), tasks;
-	size_t heads = (size_t)a->n_head, at = 0, score, max, sum, mult, lse, left, q, lo, q_sum, turned;
-	const float *query = cpu_rows_of(be, a->q, 1, a->n_head * a->head_dim, "a scan of keys");
-	int copy = j->tile.bits != 16, wide = copy && j->tile.bits != 2;
-	char *base;
-
-	if (!query)
-		return;
-	j->c = c;
-	j->fns = c->fns->choose;
-	j->out_cols = (size_t)a->out->cols;
-	j->reduce = a->reduce;
-	j->group = a->n_head / a->n_kv_head;
-	j->tile.n_q = j->group;
-	j->tile.ld = (size_t)ceil_div(j->n, COPY_PANEL) * COPY_PANEL;
-	j->ranges = ceil_div(j->n, SCAN_RANGE);
-	j->per_task = ceil_div(j->ranges, ceil_div(c->base.threads * 4, a->n_kv_head));
-	j->chunks = ceil_div(j->ranges, j->per_task);
-
-	score = cut(&at, heads * j->tile.ld, sizeof(float));
-	max = cut(&at, heads * (size_t)j->ranges, sizeof(float));
-	sum = cut(&at, heads * (size_t)j->ranges, sizeof(float));
-	mult = cut(&at, heads, sizeof(float));
-	lse = cut(&at, heads, sizeof(float));
-	left = cut(&at, (size_t)a->n_kv_head, sizeof *j->left);
-	q = cut(&at, heads * (size_t)(copy ? groups * COPY_GROUP : width), copy ? 1 : sizeof(float));
-	lo = cut(&at, wide ? heads * (size_t)groups * COPY_GROUP : 0, 1);
-	q_sum = cut(&at, copy ? heads * (size_t)groups : 0, sizeof(float));
-	turned = cut(&at, copy ? (size_t)dim : 0, sizeof(float));
-	if (cpu_buffer_grow(c, &c->state, at) < 0)
-		return;
-	base = c->state.p;
-	j->score = (float *)(base + score);
-	j->max = (float *)(base + max);
-	j->sum = (float *)(base + sum);
-	j->mult = (float *)(base + mult);
-	j->lse = (float *)(base + lse);
-	j->left = (_Atomic int32_t *)(base + left);
-	for (int32_t i = 0; i < a->n_kv_head; i++)
-		atomic_init(&j->left[i], j->chunks);
-	if (copy) {
-		size_t stride = (size_t)groups * COPY_GROUP;
-
-		memset(base + q, 0, at - q);
-		j->tile.hi = (int8_t *)(base + q);
-		j->tile.lo = wide ? (int8_t *)(base + lo) : NULL;
-		j->tile.sum = (float *)(base + q_sum);
-		for (size_t h = 0; h < heads; h++) {
-			float *x = (float *)(base + turned);
-
-			memcpy(x, query + h * (size_t)dim, (size_t)dim * sizeof *x);
-			copy_turn(x, dim);
-			query_bytes((int8_t *)(base + q) + h * stride, wide ? (int8_t *)(base + lo) + h * stride : NULL,
-			            (float *)(base + q_sum) + h * (size_t)groups, &j->mult[h], x, a->scale, dim);
-		}
-	} else {
-		float *to = (float *)(base + q);
-
-		memset(to, 0, heads * (size_t)width * sizeof *to);
-		j->tile.q = to;
-		for (size_t h = 0; h < heads; h++, to += width, query += a->head_dim) {
-			j->mult[h] = 1;
-			for (int32_t i = 0; i < a->head_dim; i++) {
-				float x = query[i] * a->scale;
-
-				/* A page's row holds its minima, then its maxima: what each can reach at most. */
-				to[i] = pages && x > 0 ? 0 : x;
-				if (pages)
-					to[a->head_dim + i] = x > 0 ? x : 0;
-			}
-		}
-	}
-	tasks = a->n_kv_head * j->chunks;
-	if ((int64_t)j->n * a->n_head * dim <= SMALL_SCAN)
-		for (int32_t t = 0; t < tasks; t++)
-			scan_task(j, t, 0);
-	else
-		pool_run(c->pool, scan_task, j, tasks);
-}
-
-/* What both scans check. */
-static int scan_ok(struct backend *be, const struct scan_args *a, int32_t n)
-{
-	if (a->n_kv_head > 0 && a->n_head > 0 && a->n_head % a->n_kv_head == 0 && a->head_dim > 0 &&
-	    (int64_t)a->n_head * a->head_dim <= INT32_MAX && n >= 0 && a->n_rows <= a->cap && a->out && a->out->data &&
-	    a->out->type == DT_F32 && a->out->rows >= a->n_kv_head && a->out->cols >= n && a->scale >= 0 &&
-	    (a->reduce == REDUCE_MAX || a->reduce == REDUCE_MEAN))
-		return 1;
-	cpu_fail(be, "internal: a scan of %d keys got operands of the wrong shape", (int)a->n_rows);
-	return 0;
-}
-
-void cpu_key_scan(struct backend *be, const struct scan_args *a)
-{
-	struct scan_job j = { .n = a->n_rows, .tile = { .bits = a->bits, .dim = a->head_dim } };
-
-	if (be->failed || !scan_ok(be, a, a->n_rows))
-		return;
-	if (a->bits == 16 ? !plane_ok(a->keys, a->n_kv_head, a->cap, a->head_dim) :
-	    !copy_ok(be, a->keys, a->n_kv_head, a->cap, a->head_dim, a->bits)) {
-		cpu_fail(be, "internal: a scan of %d keys with %d bits got a plane or copy of the wrong shape", (int)a->n_rows,
-		         (int)a->bits);
-		return;
-	}
-	if (j.n == 0)
-		return;
-	j.keys = a->keys->data;
-	j.tile.type = a->keys->type;
-	j.head_bytes = a->bits == 16 ? (size_t)a->cap * row_bytes(a->keys) :
-	               (size_t)ceil_div(a->cap, COPY_PANEL) * copy_panel_bytes(a->head_dim, a->bits);
-	j.out = a->out->data;
-	scan_run(be, a, &j, 0);
-}
-
 /* ---- pages ---- */
 
-static int bounds_ok(const struct tensor *t, int32_t n_kv_head, int32_t cap, int32_t head_dim)
+int bounds_ok(const struct tensor *t, int32_t n_kv_head, int32_t cap, int32_t head_dim)
 {
 	return t && t->data && t->type == DT_F32 && n_kv_head > 0 && cap > 0 && head_dim > 0 && head_dim <= INT32_MAX / 2 &&
 	       t->cols == 2 * head_dim && (int64_t)n_kv_head * ceil_div(cap, PAGE_ROWS) <= t->rows;
@@ -544,7 +280,7 @@ void cpu_page_bounds(struct backend *be, struct tensor *bounds, const struct ten
 	if (be->failed)
 		return;
 	j.dim = plane ? plane->cols : 0;
-	if (!plane_ok(plane, n_kv_head, cap, j.dim) || !bounds_ok(bounds, n_kv_head, cap, j.dim) || n < 0 || row0 < 0 ||
+	if (!choose_plane_ok(plane, n_kv_head, cap, j.dim) || !bounds_ok(bounds, n_kv_head, cap, j.dim) || n < 0 || row0 < 0 ||
 	    n > cap - row0) {
 		cpu_fail(be, "internal: page_bounds of rows %d + %d got operands of the wrong shape", (int)row0, (int)n);
 		return;
@@ -565,28 +301,6 @@ void cpu_page_bounds(struct backend *be, struct tensor *bounds, const struct ten
 			bounds_task(&j, t, 0);
 	else
 		pool_run(c->pool, bounds_task, &j, tasks);
-}
-
-void cpu_page_scan(struct backend *be, const struct scan_args *a)
-{
-	struct scan_job j = { .raw = a->raw, .tile = { .bits = 16, .type = DT_F32 } };
-
-	if (be->failed)
-		return;
-	j.n = a->n_rows > 0 ? ceil_div(a->n_rows, PAGE_ROWS) : a->n_rows;
-	if (!scan_ok(be, a, j.n))
-		return;
-	if (!bounds_ok(a->keys, a->n_kv_head, a->cap, a->head_dim)) {
-		cpu_fail(be, "internal: a scan of the pages of %d rows got bounds of the wrong shape", (int)a->n_rows);
-		return;
-	}
-	if (j.n == 0)
-		return;
-	j.tile.dim = 2 * a->head_dim;
-	j.keys = a->keys->data;
-	j.head_bytes = (size_t)ceil_div(a->cap, PAGE_ROWS) * (size_t)j.tile.dim * sizeof(float);
-	j.out = a->out->data;
-	scan_run(be, a, &j, 1);
 }
 
 /* ---- moving rows ---- */
@@ -678,7 +392,7 @@ void cpu_kv_move(struct backend *be, struct tensor *plane, const struct kv_moves
 
 	if (be->failed)
 		return;
-	if (!plane_ok(plane, m->n_kv_head, m->cap, m->head_dim) || m->n < 0 || m->n > INT32_MAX / 3 || !m->move ||
+	if (!choose_plane_ok(plane, m->n_kv_head, m->cap, m->head_dim) || m->n < 0 || m->n > INT32_MAX / 3 || !m->move ||
 	    !m->move->data || m->move->type != DT_I32 || m->move->rows < m->n_kv_head || m->move->cols < 3 * m->n) {
 		cpu_fail(be, "internal: %d moves of rows got operands of the wrong shape", (int)m->n);
 		return;

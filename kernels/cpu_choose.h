@@ -1,10 +1,12 @@
 /* kernels/cpu_choose.h (private to kernels/cpu*.c) - choosing cached rows: operations, leaf functions, the copy's layout.
  *
- *     cpu_choose.c         keys: the low-bit copy, page bounds, scores; moving rows
+ *     cpu_choose.c         keys: the low-bit copy, page bounds; moving rows
+ *     cpu_scan.c           scores of keys and pages
  *     cpu_topk.c           the k best scores
+ *     cpu_chosen.c         both, and attention over what they chose, in one hand-over
  *     cpu_*_choose.c       the leaves of each level
  *
- * A copy of keys with 2, 4 or 8 bits.  Per KV head, one after the other, panels of 16 keys; per panel the groups of 32
+ * A copy of keys with 2, 4 or 8 bits.  Per KV head, one after the other, panels of 16 keys; per panel the groups of 64
  * values of head_dim (the last may be shorter), one after the other:
  *
  *     16 scales (f16) | 16 minima (f16) | units of 64 bytes: 16 lanes of 32 bits, lane = key
@@ -24,9 +26,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "kernels/backend.h"
+#include "kernels/cpu.h"
 
-enum { COPY_PANEL = 16, COPY_GROUP = 32, SCAN_RANGE = 1024 };
+enum { COPY_PANEL = 16, COPY_GROUP = 64, SCAN_RANGE = 1024 };
 
 static inline int32_t copy_groups(int32_t head_dim)
 {
@@ -49,7 +51,8 @@ static inline size_t copy_panel_bytes(int32_t head_dim, int32_t bits)
 {
 	int32_t full = head_dim / COPY_GROUP, rest = head_dim % COPY_GROUP;
 
-	return (size_t)copy_groups(head_dim) * 64 + 64 * ((size_t)full * (size_t)bits + (size_t)copy_units(rest, bits));
+	return 64 * ((size_t)copy_groups(head_dim) + (size_t)full * (size_t)copy_units(COPY_GROUP, bits) +
+	             (size_t)copy_units(rest, bits));
 }
 
 /* Scores of the keys k0 .. k1 of one KV head for its n_q query heads; k0 and ld are multiples of 16. */
@@ -57,7 +60,7 @@ struct scan_tile {
 	const void *keys;          /* the head's first panel, or row 0 of its plane */
 	enum dtype type;           /* of a plane */
 	int32_t bits, dim, n_q, k0, k1;
-	/* For a copy: query r ~ hi (+ lo / 256), integers; bytes [n_q][32 * groups], zero past dim.  lo = NULL: not used, else
+	/* For a copy: query r ~ hi (+ lo / 256), integers; bytes [n_q][COPY_GROUP * groups], zero past dim.  lo = NULL: not used, else
 	 * scores come 256 times as large.  sum [n_q][groups]: hi, or 256 hi + lo, summed over each group. */
 	const int8_t *hi, *lo;
 	const float *sum;
@@ -125,7 +128,7 @@ static inline float fold16(const float x[16])
 }
 
 /* Put the codes of one group (zero past n) into the lane; returns the first byte after the group. */
-static inline uint8_t *copy_store(uint8_t *group, int32_t lane, uint16_t scale, uint16_t min, const uint8_t code[32],
+static inline uint8_t *copy_store(uint8_t *group, int32_t lane, uint16_t scale, uint16_t min, const uint8_t code[COPY_GROUP],
                                   int32_t n, int32_t bits)
 {
 	int32_t units = copy_units(n, bits), quads = 8 / bits;
@@ -153,6 +156,47 @@ void copy_turn(float *x, int32_t dim);
 /* A turned key as it is given to key_code(): with 2 bits, clipped to the ranges that fit best (groups of a multiple
  * of 4 values). */
 void copy_clip(float *x, int32_t dim, int32_t bits);
+
+/* ---- operands ---- */
+int choose_plane_ok(const struct tensor *, int32_t n_kv_head, int32_t cap, int32_t head_dim);
+int copy_ok(const struct backend *, const struct tensor *, int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits);
+int bounds_ok(const struct tensor *, int32_t n_kv_head, int32_t cap, int32_t head_dim);
+
+/* ---- scans and choices in tasks ---- */
+
+struct scan_job {
+	struct scan_tile tile;       /* what all tiles share */
+	const struct choose_fns *fns;
+	const char *keys;
+	size_t head_bytes;           /* of one KV head's keys */
+	float *out;
+	size_t out_cols;
+	enum reduce reduce;
+	int raw;
+	int32_t group, n, ranges, per_task, chunks, tasks;
+	/* In the scan buffer, by query head: */
+	float *score;                /* [n_head][tile.ld] */
+	float *max, *sum;            /* [n_kv_head][ranges][group] */
+	float *mult, *lse;           /* [n_head] */
+	_Atomic int32_t *left;       /* [n_kv_head]: chunks to go */
+};
+/* Check the operands of key_scan() and get everything ready but the scores.  0; -1 with the error set; 1 when there is
+ * nothing to score. */
+int scan_plan(struct backend *, const struct scan_args *, struct scan_job *);
+/* Task t of job->tasks, ordered by KV head.  Returns the KV head whose row of the output it finished, or -1. */
+int scan_part(const struct scan_job *, int task);
+
+struct topk_job {
+	const struct choose_fns *fns;
+	struct cpu *c;
+	const struct topk_args *a;
+	int32_t half;                /* of the pool's window */
+	size_t part_bytes;           /* scratch of one thread */
+};
+/* Check the operands of topk(), say how much scratch a thread needs.  0, or -1 with the error set. */
+int topk_plan(struct backend *, const struct topk_args *, struct topk_job *);
+/* One KV head. */
+void topk_head(const struct topk_job *, int32_t head, int worker);
 
 /* ---- operations ---- */
 uint64_t cpu_key_copy_bytes(const struct backend *, int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits);

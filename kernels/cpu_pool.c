@@ -236,6 +236,15 @@ void pool_run(struct pool *p, pool_fn *fn, void *arg, int n_tasks)
 	wait_done(p, (uint32_t)n_tasks - mine);
 }
 
+void pool_await(const _Atomic int32_t *flag)
+{
+	for (int i = 0; !atomic_load_explicit(flag, memory_order_acquire); i++)
+		if (i < 1000)
+			cpu_relax();
+		else
+			sched_yield();
+}
+
 static void stop_workers(struct pool *p, int n_started)
 {
 	pthread_mutex_lock(&p->lock);

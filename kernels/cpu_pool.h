@@ -5,6 +5,7 @@
 #define WEIR_CPU_POOL_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 enum { POOL_MAX_THREADS = 256, POOL_MAX_TASKS = 1 << 20 };
 
@@ -18,6 +19,8 @@ int pool_threads(const struct pool *);
 /* Run fn(arg, t, worker) once for every t in 0 .. n_tasks - 1 and wait for all of them.  Tasks are handed out in
  * ascending order; which thread runs which is chance, so nothing may depend on it. */
 void pool_run(struct pool *, pool_fn *fn, void *arg, int n_tasks);
+/* Inside a task: wait until *flag is not 0.  Only for what a task of a lower number sets: that one has been handed out. */
+void pool_await(const _Atomic int32_t *flag);
 /* Processors this process may use: affinity mask, then the CPU quota of the control group. */
 int pool_cpus(void);
 

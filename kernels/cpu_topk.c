@@ -16,14 +16,6 @@ enum {
 	SHORT_RUN = 24,              /* entries that are sorted faster by hand */
 };
 
-struct topk_job {
-	const struct choose_fns *fns;
-	struct cpu *c;
-	const struct topk_args *a;
-	int32_t half;                /* of the pool's window */
-	size_t part_bytes;
-};
-
 struct order { uint32_t key; int32_t row; };
 
 /* One thread's working memory; lists have 16 entries more than they need. */
@@ -268,9 +260,8 @@ static void best_first(const struct topk_mem *m, int32_t *row, int32_t k, const 
 		row[i] = order[i].row;
 }
 
-static void topk_task(void *arg, int head, int worker)
+void topk_head(const struct topk_job *j, int32_t head, int worker)
 {
-	const struct topk_job *j = arg;
 	const struct topk_args *a = j->a;
 	const struct choose_fns *f = j->fns;
 	const float *score = (const float *)a->score->data + (size_t)head * (size_t)a->score->cols, *x = score;
@@ -316,25 +307,36 @@ static int rows_ok(const struct topk_args *a)
 	       a->pool > 0 && a->pool % 2 && a->first >= 0 && a->last >= 0;
 }
 
+int topk_plan(struct backend *be, const struct topk_args *a, struct topk_job *j)
+{
+	struct cpu *c = cpu_of(be);
+	struct topk_mem m;
+
+	*j = (struct topk_job){ .fns = c->fns->choose, .c = c, .a = a };
+	if (be->failed)
+		return -1;
+	if (!rows_ok(a))
+		return cpu_fail(be, "internal: the choice of %d of %d rows got operands of the wrong shape", (int)a->k, (int)a->n);
+	j->half = min32(a->pool / 2, a->n - 1);
+	j->part_bytes = mem_cut(NULL, &m, a, j->half);
+	return 0;
+}
+
+static void topk_task(void *arg, int head, int worker)
+{
+	topk_head(arg, head, worker);
+}
+
 void cpu_topk(struct backend *be, const struct topk_args *a)
 {
 	struct cpu *c = cpu_of(be);
-	struct topk_job j = { .fns = c->fns->choose, .c = c, .a = a };
-	struct topk_mem m;
+	struct topk_job j;
 
-	if (be->failed)
-		return;
-	if (!rows_ok(a)) {
-		cpu_fail(be, "internal: the choice of %d of %d rows got operands of the wrong shape", (int)a->k, (int)a->n);
-		return;
-	}
-	j.half = min32(a->pool / 2, a->n - 1);
-	j.part_bytes = mem_cut(NULL, &m, a, j.half);
-	if (cpu_buffer_grow(c, &c->scratch, j.part_bytes * (size_t)c->base.threads) < 0)
+	if (topk_plan(be, a, &j) < 0 || cpu_buffer_grow(c, &c->scratch, j.part_bytes * (size_t)c->base.threads) < 0)
 		return;
 	if ((int64_t)a->n * a->n_kv_head <= SMALL_TOPK)
 		for (int32_t h = 0; h < a->n_kv_head; h++)
-			topk_task(&j, h, 0);
+			topk_head(&j, h, 0);
 	else
 		pool_run(c->pool, topk_task, &j, a->n_kv_head);
 }

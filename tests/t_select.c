@@ -197,7 +197,10 @@ static struct step read_of(int32_t pos, int32_t n) { return (struct step){ .pos 
 
 static int choose(struct bench *b, const struct step *st, int32_t layer, struct attn_part *part)
 {
-	return b->sel.ops->choose(&b->sel, st, layer, &b->q, &b->raw, b->n, part);
+	int n = b->sel.ops->choose(&b->sel, st, layer, &b->q, &b->raw, b->n, part);
+
+	kv_choose(b->sel.kv, part, n);
+	return n;
 }
 
 static void end_call(struct bench *b, const struct step *st)

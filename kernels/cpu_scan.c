@@ -1,0 +1,289 @@
+/* kernels/cpu_scan.c - scores of all cached keys, or pages, for one token.
+ *
+ * A scan reads every key of a plane or of its copy once per KV head, for all query heads of the group.  Its tasks are
+ * stretches of ranges of SCAN_RANGE keys; each range leaves its scores and, per query head, their largest and the
+ * sum of exponentials.  Whoever finishes the last range of a KV head merges these in ascending order and turns the
+ * head's scores into its row of the output.  So the result does not depend on who did what. */
+#include <math.h>
+#include <string.h>
+
+#include "kernels/cpu_choose.h"
+
+enum { SMALL_SCAN = 128 << 10 };     /* products that one thread does faster than two */
+
+/* A query as integers: x ~ mult * hi, or mult * (256 hi + lo). */
+static void query_bytes(int8_t *hi, int8_t *lo, float *sum, float *mult, const float *q, float scale, int32_t dim)
+{
+	const float round = 12582912.0f;     /* adding and taking away rounds to the nearest whole number */
+	float top = 0, inv, d;
+	uint32_t bits = 0;
+
+	for (int32_t i = 0; i < dim; i++) {
+		float x = q[i] * scale;
+		uint32_t u;
+
+		memcpy(&u, &x, 4);
+		u &= 0x7fffffff;
+		bits = u > bits ? u : bits;
+	}
+	memcpy(&top, &bits, 4);
+	if (bits >= 0x7f800000) {
+		/* Bytes cannot carry a NaN or an infinity, and it must reach the scores. */
+		*mult = NAN;
+		return;
+	}
+	d = top / 127.0f;
+	/* Below the normal range 1 / d overflows; such a query is nothing but zeros to any sum. */
+	if (d < 1.17549435e-38f)
+		d = 0;
+	inv = d > 0 ? 1.0f / d : 0;
+	*mult = lo ? d / 256 : d;
+	for (int32_t g = 0; g < copy_groups(dim); g++) {
+		int32_t at = g * COPY_GROUP, n = copy_values(dim, g), whole = 0, rest = 0;
+
+		for (int32_t i = at; i < at + n; i++) {
+			float v = q[i] * scale * inv, r = (v + round) - round;
+
+			hi[i] = (int8_t)(int32_t)r;
+			whole += (int32_t)r;
+			if (lo) {
+				float low = ((v - r) * 256 + round) - round;
+
+				low = low > 127 ? 127 : low;
+				lo[i] = (int8_t)(int32_t)low;
+				rest += (int32_t)low;
+			}
+		}
+		sum[g] = (float)(lo ? 256 * whole + rest : whole);
+	}
+}
+
+static void scan_finish(const struct scan_job *j, int32_t head)
+{
+	size_t first = (size_t)head * (size_t)j->group;
+
+	for (int32_t r = 0; r < j->group; r++) {
+		const float *max = j->max + first * (size_t)j->ranges + r, *sum = j->sum + (max - j->max);
+		double mult = j->mult[first + (size_t)r], l = 0;
+		float top = -INFINITY;
+
+		j->lse[first + (size_t)r] = 0;
+		if (j->raw)
+			continue;
+		for (int32_t i = 0; i < j->ranges * j->group; i += j->group)
+			top = max[i] > top ? max[i] : top;
+		for (int32_t i = 0; i < j->ranges * j->group; i += j->group)
+			l += sum[i] * exp(((double)max[i] - top) * mult);
+		j->lse[first + (size_t)r] = (float)(top * mult + log(l));
+	}
+	j->fns->reduce(j->out + (size_t)head * j->out_cols, j->score + first * j->tile.ld, j->tile.ld, j->mult + first,
+	               j->lse + first, j->group, j->n, j->reduce);
+}
+
+int scan_part(const struct scan_job *j, int task)
+{
+	int32_t head = task / j->chunks, r0 = task % j->chunks * j->per_task, r1 = min32(r0 + j->per_task, j->ranges);
+	size_t first = (size_t)head * (size_t)j->group;
+	struct scan_tile t = j->tile;
+
+	t.keys = j->keys + (size_t)head * j->head_bytes;
+	t.score = j->score + first * t.ld;
+	if (t.hi) {
+		size_t groups = (size_t)copy_groups(t.dim);
+
+		t.hi += first * groups * COPY_GROUP;
+		t.lo = t.lo ? t.lo + first * groups * COPY_GROUP : NULL;
+		t.sum += first * groups;
+	} else {
+		t.q += first * (((size_t)t.dim + 15) & ~(size_t)15);
+	}
+	for (int32_t i = r0; i < r1; i++) {
+		int32_t end;
+
+		t.k0 = i * SCAN_RANGE;
+		t.k1 = min32(t.k0 + SCAN_RANGE, j->n);
+		t.max = j->max + (first * (size_t)j->ranges + (size_t)i * (size_t)j->group);
+		end = ceil_div(t.k1, COPY_PANEL) * COPY_PANEL;
+		if (t.hi)
+			j->fns->scan_copy(&t);
+		else
+			j->fns->scan_rows(&t);
+		for (int32_t r = 0; r < j->group; r++) {
+			float *s = t.score + (size_t)r * t.ld;
+
+			for (int32_t k = t.k1; k < end; k++)
+				s[k] = -INFINITY;
+			if (!j->raw)
+				j->sum[t.max + r - j->max] = j->fns->sum_exp(s + t.k0, end - t.k0, t.max[r], j->mult[first + (size_t)r]);
+		}
+	}
+	if (atomic_fetch_sub_explicit(&j->left[head], 1, memory_order_acq_rel) != 1)
+		return -1;
+	scan_finish(j, head);
+	return head;
+}
+
+static void scan_task(void *arg, int task, int worker)
+{
+	(void)worker;
+	scan_part(arg, task);
+}
+
+static size_t cut(size_t *at, size_t n, size_t size)
+{
+	size_t from = *at;
+
+	*at += align64(n * size);
+	return from;
+}
+
+/* Queries and working memory of a scan over n keys (or pages) whose operands were checked; tile.bits is 16 for floats. */
+static int scan_prepare(struct backend *be, const struct scan_args *a, struct scan_job *j, int pages)
+{
+	struct cpu *c = cpu_of(be);
+	int32_t dim = j->tile.dim, width = (dim + 15) / 16 * 16, groups = copy_groups(dim);
+	size_t heads = (size_t)a->n_head, at = 0, score, max, sum, mult, lse, left, q, lo, q_sum, turned;
+	const float *query = cpu_rows_of(be, a->q, 1, a->n_head * a->head_dim, "a scan of keys");
+	int copy = j->tile.bits != 16, wide = copy && j->tile.bits != 2;
+	char *base;
+
+	if (!query)
+		return -1;
+	j->fns = c->fns->choose;
+	j->out_cols = (size_t)a->out->cols;
+	j->reduce = a->reduce;
+	j->group = a->n_head / a->n_kv_head;
+	j->tile.n_q = j->group;
+	j->tile.ld = (size_t)ceil_div(j->n, COPY_PANEL) * COPY_PANEL;
+	j->ranges = ceil_div(j->n, SCAN_RANGE);
+	j->per_task = ceil_div(j->ranges, ceil_div(c->base.threads * 4, a->n_kv_head));
+	j->chunks = ceil_div(j->ranges, j->per_task);
+	j->tasks = a->n_kv_head * j->chunks;
+
+	score = cut(&at, heads * j->tile.ld, sizeof(float));
+	max = cut(&at, heads * (size_t)j->ranges, sizeof(float));
+	sum = cut(&at, heads * (size_t)j->ranges, sizeof(float));
+	mult = cut(&at, heads, sizeof(float));
+	lse = cut(&at, heads, sizeof(float));
+	left = cut(&at, (size_t)a->n_kv_head, sizeof *j->left);
+	q = cut(&at, heads * (size_t)(copy ? groups * COPY_GROUP : width), copy ? 1 : sizeof(float));
+	lo = cut(&at, wide ? heads * (size_t)groups * COPY_GROUP : 0, 1);
+	q_sum = cut(&at, copy ? heads * (size_t)groups : 0, sizeof(float));
+	turned = cut(&at, copy ? (size_t)dim : 0, sizeof(float));
+	if (cpu_buffer_grow(c, &c->scan, at) < 0)
+		return -1;
+	base = c->scan.p;
+	j->score = (float *)(base + score);
+	j->max = (float *)(base + max);
+	j->sum = (float *)(base + sum);
+	j->mult = (float *)(base + mult);
+	j->lse = (float *)(base + lse);
+	j->left = (_Atomic int32_t *)(base + left);
+	for (int32_t i = 0; i < a->n_kv_head; i++)
+		atomic_init(&j->left[i], j->chunks);
+	if (copy) {
+		size_t stride = (size_t)groups * COPY_GROUP;
+
+		memset(base + q, 0, at - q);
+		j->tile.hi = (int8_t *)(base + q);
+		j->tile.lo = wide ? (int8_t *)(base + lo) : NULL;
+		j->tile.sum = (float *)(base + q_sum);
+		for (size_t h = 0; h < heads; h++) {
+			float *x = (float *)(base + turned);
+
+			memcpy(x, query + h * (size_t)dim, (size_t)dim * sizeof *x);
+			copy_turn(x, dim);
+			query_bytes((int8_t *)(base + q) + h * stride, wide ? (int8_t *)(base + lo) + h * stride : NULL,
+			            (float *)(base + q_sum) + h * (size_t)groups, &j->mult[h], x, a->scale, dim);
+		}
+	} else {
+		float *to = (float *)(base + q);
+
+		memset(to, 0, heads * (size_t)width * sizeof *to);
+		j->tile.q = to;
+		for (size_t h = 0; h < heads; h++, to += width, query += a->head_dim) {
+			j->mult[h] = 1;
+			for (int32_t i = 0; i < a->head_dim; i++) {
+				float x = query[i] * a->scale;
+
+				/* A page's row holds its minima, then its maxima: what each can reach at most. */
+				to[i] = pages && x > 0 ? 0 : x;
+				if (pages)
+					to[a->head_dim + i] = x > 0 ? x : 0;
+			}
+		}
+	}
+	return 0;
+}
+
+static void scan_run(struct backend *be, const struct scan_args *a, struct scan_job *j)
+{
+	if ((int64_t)j->n * a->n_head * j->tile.dim <= SMALL_SCAN)
+		for (int32_t t = 0; t < j->tasks; t++)
+			scan_part(j, t);
+	else
+		pool_run(cpu_of(be)->pool, scan_task, j, j->tasks);
+}
+
+/* What both scans check. */
+static int scan_ok(struct backend *be, const struct scan_args *a, int32_t n)
+{
+	if (a->n_kv_head > 0 && a->n_head > 0 && a->n_head % a->n_kv_head == 0 && a->head_dim > 0 &&
+	    (int64_t)a->n_head * a->head_dim <= INT32_MAX && n >= 0 && a->n_rows <= a->cap && a->out && a->out->data &&
+	    a->out->type == DT_F32 && a->out->rows >= a->n_kv_head && a->out->cols >= n && a->scale >= 0 &&
+	    (a->reduce == REDUCE_MAX || a->reduce == REDUCE_MEAN))
+		return 1;
+	cpu_fail(be, "internal: a scan of %d keys got operands of the wrong shape", (int)a->n_rows);
+	return 0;
+}
+
+int scan_plan(struct backend *be, const struct scan_args *a, struct scan_job *j)
+{
+	*j = (struct scan_job){ .n = a->n_rows, .tile = { .bits = a->bits, .dim = a->head_dim } };
+	if (be->failed || !scan_ok(be, a, a->n_rows))
+		return -1;
+	if (a->bits == 16 ? !choose_plane_ok(a->keys, a->n_kv_head, a->cap, a->head_dim) :
+	    !copy_ok(be, a->keys, a->n_kv_head, a->cap, a->head_dim, a->bits))
+		return cpu_fail(be, "internal: a scan of %d keys with %d bits got a plane or copy of the wrong shape",
+		                (int)a->n_rows, (int)a->bits);
+	if (j->n == 0)
+		return 1;
+	j->keys = a->keys->data;
+	j->tile.type = a->keys->type;
+	j->head_bytes = a->bits == 16 ? (size_t)a->cap * row_bytes(a->keys) :
+	                (size_t)ceil_div(a->cap, COPY_PANEL) * copy_panel_bytes(a->head_dim, a->bits);
+	j->out = a->out->data;
+	return scan_prepare(be, a, j, 0);
+}
+
+void cpu_key_scan(struct backend *be, const struct scan_args *a)
+{
+	struct scan_job j;
+
+	if (scan_plan(be, a, &j) == 0)
+		scan_run(be, a, &j);
+}
+
+void cpu_page_scan(struct backend *be, const struct scan_args *a)
+{
+	struct scan_job j = { .raw = a->raw, .tile = { .bits = 16, .type = DT_F32 } };
+
+	if (be->failed)
+		return;
+	j.n = a->n_rows > 0 ? ceil_div(a->n_rows, PAGE_ROWS) : a->n_rows;
+	if (!scan_ok(be, a, j.n))
+		return;
+	if (!bounds_ok(a->keys, a->n_kv_head, a->cap, a->head_dim)) {
+		cpu_fail(be, "internal: a scan of the pages of %d rows got bounds of the wrong shape", (int)a->n_rows);
+		return;
+	}
+	if (j.n == 0)
+		return;
+	j.tile.dim = 2 * a->head_dim;
+	j.keys = a->keys->data;
+	j.head_bytes = (size_t)ceil_div(a->cap, PAGE_ROWS) * (size_t)j.tile.dim * sizeof(float);
+	j.out = a->out->data;
+	if (scan_prepare(be, a, &j, 1) == 0)
+		scan_run(be, a, &j);
+}
+
