@@ -40,6 +40,20 @@ package() {
 	dnf:readline|zypper:readline) echo readline-devel ;;
 	apk:readline) echo readline-dev ;;
 	pacman:readline|brew:readline) echo readline ;;
+	apt-get:sqlite) echo libsqlite3-dev ;;
+	dnf:sqlite) echo sqlite-devel ;;
+	zypper:sqlite) echo sqlite3-devel ;;
+	apk:sqlite) echo sqlite-dev ;;
+	pacman:sqlite|brew:sqlite) echo sqlite ;;
+	apt-get:openssl) echo libssl-dev ;;
+	dnf:openssl) echo openssl-devel ;;
+	zypper:openssl) echo libopenssl-devel ;;
+	apk:openssl) echo openssl-dev ;;
+	pacman:openssl|brew:openssl) echo openssl ;;
+	apt-get:xxhash) echo libxxhash-dev ;;
+	dnf:xxhash|zypper:xxhash) echo xxhash-devel ;;
+	apk:xxhash) echo xxhash-dev ;;
+	pacman:xxhash|brew:xxhash) echo xxhash ;;
 	apt-get:pip|dnf:pip|zypper:pip) echo python3-pip ;;
 	pacman:pip) echo python-pip ;;
 	apk:pip) echo py3-pip ;;
@@ -140,6 +154,9 @@ missing_build() {
 	have make || echo make
 	header stdio.h || echo libc
 	header readline/readline.h || echo readline
+	header sqlite3.h || echo sqlite
+	header openssl/evp.h || echo openssl
+	header xxhash.h || echo xxhash
 }
 
 build() {

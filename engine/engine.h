@@ -221,6 +221,44 @@ uint64_t timeline_read_bytes(const struct timeline *, int32_t pos, int decode);
  * takes longer because a policy watches it belongs to attention.)  Costs a few microseconds a step. */
 void timeline_measure(struct timeline *, int on);
 
+/* ---- saving a sequence, and going on with it bit for bit (snapshot.c) ----
+ *
+ * What a sequence is falls into rows and a head.  Rows: keys and values of the tokens 0 .. n from the first, all layers
+ * together, that stay as they are as long as these tokens do; sequences with the same beginning have the same ones, so
+ * they may be cut anywhere and shared.  Head: everything else: token ids, those rows that move (a bounded stream), the
+ * policy's state, the last logits.  A timeline with both is what it was: the same logits, and the same tokens after them.
+ * Copies of keys are not saved, they are made anew.
+ *
+ * Rows and heads fit a timeline of the same engine and the same identity only; who stores them must compare that. */
+
+/* All that decides the bits of rows and logits, but for the weights' own bytes, as lines of text: format, byte order,
+ * architecture, hyperparameters, tensors with their types and shapes, tokenizer, instruction set. */
+void engine_identity(const struct engine *, struct str *out);
+/* The same of a timeline: cache policy, type, batch, and the context where the policy's shape depends on it. */
+void timeline_identity(const struct timeline *, struct str *out);
+
+/* Bytes of one token's rows. */
+uint64_t timeline_row_bytes(const struct timeline *);
+/* So many tokens from the first have rows of that kind now. */
+int32_t timeline_rows_ready(const struct timeline *);
+/* What tokens 0 .. n were when they came, one byte each, valid until the next call: rows of equal tokens differ where these
+ * differ.  All 0 under a policy whose rows depend on the tokens alone. */
+enum token_mark { MARK_READ = 0, MARK_GENERATED = 1, MARK_READ_END = 2 };
+const uint8_t *timeline_marks(const struct timeline *, size_t *n);
+/* Rows of tokens first .. first + n, timeline_row_bytes() each: [n_layer][K, V][n_kv_head][n]. */
+int  timeline_rows_save(struct timeline *, int32_t first, int32_t n, void *out, struct err *);
+
+/* Restoring: rows from the first token on without gaps, then the head, or timeline_adopt().  The first rows (first = 0)
+ * empty the timeline; until the end it has no tokens.  After -1 it is empty. */
+int  timeline_rows_load(struct timeline *, int32_t first, int32_t n, const void *rows, struct err *);
+/* Appends to *out. */
+int  timeline_head_save(struct timeline *, struct str *out, struct err *);
+/* ERR_FAIL when it is damaged or of another shape than this timeline and the rows that were loaded. */
+int  timeline_head_load(struct timeline *, const void *head, size_t n, struct err *);
+/* No head: the rows loaded are those of id[0 .. n), which came as marks say.  Returns how many of them the policy can go on
+ * from (the rest is read again by the next sync), or -1. */
+int32_t timeline_adopt(struct timeline *, const int32_t *id, const uint8_t *marks, size_t n, struct err *);
+
 struct timeline_stats {
 	int32_t n_tokens, ctx, batch;      /* ctx: tokens the cache can hold at once */
 	int endless;                       /* the sequence may be longer than ctx: the cache is bounded, see rows */
