@@ -100,10 +100,10 @@ int  message_children(struct store *, int64_t session, int64_t message, message_
 
 /* Documents: the text is kept once, however many sessions have it. */
 struct stored_document { int64_t id; const char *name; const char *text; size_t n_text; uint64_t bytes; int64_t at; int64_t after; };  /* after: message it came behind; 0 = before the first */
-int  document_add(struct store *, int64_t session, const struct stored_document *, int64_t *id, struct err *);
-int  document_drop(struct store *, int64_t session, int64_t id, struct err *);
+int  session_add_document(struct store *, int64_t session, const struct stored_document *, int64_t *id, struct err *);
+int  session_drop_document(struct store *, int64_t session, int64_t id, struct err *);
 typedef int document_fn(const struct stored_document *, void *ud);
-int  document_list(struct store *, int64_t session, document_fn *, void *ud, struct err *);   /* in order of coming */
+int  session_documents(struct store *, int64_t session, document_fn *, void *ud, struct err *);   /* in order of coming */
 
 /* Full text; words as typed, all must occur; "..." a phrase; the best first. */
 struct found { int64_t session, message; const char *name, *title; int role; const char *snippet; int64_t at; };  /* snippet: \x01 and \x02 around what was found */
