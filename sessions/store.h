@@ -1,0 +1,62 @@
+/* sessions/store.h - inside sessions/: the open store, its directory and its lock.
+ *
+ *     db.c      a careful way to SQLite
+ *     store.c   directory, lock, opening, migrations, checking
+ *     chats.c   sessions and messages
+ *     papers.c  documents and settings of a session
+ *     search.c  full text
+ *     export.c  a session as a file */
+#ifndef WEIR_SESSIONS_STORE_H
+#define WEIR_SESSIONS_STORE_H
+
+#include "sessions/db.h"
+#include "sessions/sessions.h"
+
+#define STORE_APPLICATION 0x77656972   /* "weir" */
+#define CHAT_FILE "chat.db"
+
+struct store {
+	struct db db;              /* chat.db */
+	char *dir;                 /* no slash at the end */
+	char *vfs;                 /* NULL = the default */
+	int read_only;
+	int lock;                  /* descriptor that holds the lock; -1 = read only */
+	uint8_t id[16];            /* random, made with chat.db: what refers to its numbers is void beside another one */
+	struct str row[4];         /* strings of the session that session_get() gave last */
+};
+
+/* The numbered steps from an empty file to today's: step i brings version i to version i + 1. */
+struct migration {
+	const char *sql;
+	int (*fn)(struct db *, struct err *);   /* after sql; NULL = nothing more */
+};
+extern const struct migration store_migrations[];
+extern const int store_version;
+/* Bring an open database from one version to another, all in one transaction. */
+int  store_migrate(struct db *, int from, int to, struct err *);
+
+/* "DIR/name"; the caller frees. */
+char *store_path(const struct store *, const char *name);
+/* Seconds since 1970. */
+int64_t store_now(void);
+
+/* Refuses work on a store that was opened to be read. */
+int  store_writable(const struct store *, struct err *);
+/* A change as one transaction.  When the search index turns out to be damaged it is made anew and the change tried once
+ * more: it holds nothing that is not in the messages. */
+typedef int store_body(struct store *, void *arg, struct err *);
+int  store_change(struct store *, store_body *, void *arg, struct err *);
+
+/* chats.c */
+int  session_exists(struct store *, int64_t id, struct err *);          /* -1 and ERR_USAGE when not */
+int  message_sum_ok(sqlite3_stmt *, int first_column);                  /* role, complete, text, token, stats, sum */
+int  message_visible(struct store *, int64_t session, int64_t message, struct err *);   /* 1, 0, -1 */
+
+/* search.c: keep the index in step; inside the transaction that changes the message. */
+int  index_add(struct store *, int64_t id, const char *text, size_t n, struct err *);
+int  index_remove(struct store *, int64_t id, const char *text, size_t n, struct err *);
+int  index_rebuild(struct db *, struct err *);
+/* Rewrite it without what was removed: removing only notes it. */
+int  index_purge(struct store *, struct err *);
+
+#endif
