@@ -91,7 +91,7 @@ $(BUILD)/%.o: %.c Makefile
 	$(say) cc $<
 	$(Q)$(CC) $(CFLAGS) $(OPTIMISE) $(FLAGS) $(LEVEL) -MMD -MP -c -o $@ $<
 
-$(BUILD)/tests/t_%: $(BUILD)/tests/t_%.o $(BUILD)/tests/runner.o $(BUILD)/tests/json.o $(archives)
+$(BUILD)/tests/t_%: $(BUILD)/tests/t_%.o $(BUILD)/tests/runner.o $(BUILD)/tests/json.o $(BUILD)/tests/faultvfs.o $(archives)
 	$(say) link $@
 	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LDLIBS)
 # The one that looks into the program itself.
