@@ -243,7 +243,11 @@ uint64_t timeline_row_bytes(const struct timeline *);
 int32_t timeline_rows_ready(const struct timeline *);
 /* What tokens 0 .. n were when they came, one byte each, valid until the next call: rows of equal tokens differ where these
  * differ.  All 0 under a policy whose rows depend on the tokens alone. */
-enum token_mark { MARK_READ = 0, MARK_GENERATED = 1, MARK_READ_END = 2 };
+enum token_mark {
+	MARK_READ = 0, MARK_GENERATED = 1, MARK_READ_END = 2,
+	MARK_STREAM = 4,   /* beside one of these: the first token behind the pinned ones, which are read by choice */
+	MARK_MOST = MARK_STREAM + MARK_READ_END
+};
 const uint8_t *timeline_marks(const struct timeline *, size_t *n);
 /* Rows of tokens first .. first + n, timeline_row_bytes() each: [n_layer][K, V][n_kv_head][n]. */
 int  timeline_rows_save(struct timeline *, int32_t first, int32_t n, void *out, struct err *);

@@ -100,3 +100,29 @@ void kv_attend(struct kv *kv, int32_t layer, struct tensor *out, struct attn_par
 	if (measured)
 		*measured += now_seconds() - start;
 }
+
+void kv_rows_read(const struct kv *kv, int32_t row0, int32_t n, void *out)
+{
+	size_t row = (size_t)dtype_bytes(kv->type, (uint64_t)kv->hp->head_dim), piece = row * (size_t)n;
+	uint8_t *to = out;
+
+	for (int32_t i = 0; i < 2 * kv->n_layer; i++) {
+		const struct tensor *plane = i % 2 ? &kv->v[i / 2] : &kv->k[i / 2];
+
+		for (int32_t h = 0; h < kv->hp->n_kv_head; h++, to += piece)
+			kv->be->ops->read(kv->be, plane, row * ((size_t)h * (size_t)kv->cap + (size_t)row0), to, piece);
+	}
+}
+
+void kv_rows_write(struct kv *kv, int32_t row0, int32_t n, const void *rows)
+{
+	size_t row = (size_t)dtype_bytes(kv->type, (uint64_t)kv->hp->head_dim), piece = row * (size_t)n;
+	const uint8_t *from = rows;
+
+	for (int32_t i = 0; i < 2 * kv->n_layer; i++) {
+		struct tensor *plane = i % 2 ? &kv->v[i / 2] : &kv->k[i / 2];
+
+		for (int32_t h = 0; h < kv->hp->n_kv_head; h++, from += piece)
+			kv->be->ops->write(kv->be, plane, row * ((size_t)h * (size_t)kv->cap + (size_t)row0), from, piece);
+	}
+}

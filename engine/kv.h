@@ -32,6 +32,10 @@ void kv_attend(struct kv *, int32_t layer, struct tensor *out, struct attn_part 
 /* Make the parts' choices of rows now, where they would be made on attending. */
 void kv_choose(struct kv *, struct attn_part *, int32_t n_part);
 
+/* Rows row0 .. row0 + n of all planes as bytes [n_layer][K, V][n_kv_head][n], kv_token_bytes() a row, and back. */
+void kv_rows_read(const struct kv *, int32_t row0, int32_t n, void *out);
+void kv_rows_write(struct kv *, int32_t row0, int32_t n, const void *rows);
+
 /* From now on kv_put() and kv_attend() of this thread add the seconds that they take; NULL: not. */
 void kv_measure(double *seconds);
 

@@ -230,6 +230,31 @@ void policy_text(const struct kv_params *par, char *out, size_t cap)
 	}
 }
 
+void policy_identity(const struct kv_params *par, struct str *out)
+{
+	const struct kv_rows *rows;
+
+	str_adds(out, par->def->name);
+	for (const struct param *p = par->def->params; p->key; p++) {
+		str_addf(out, "%c%s=", p == par->def->params ? ':' : ',', p->key);
+		switch (p->type) {
+		case PARAM_CHOICE:
+			str_addf(out, "%d", *(int *)field(par, p));
+			break;
+		case PARAM_ROWS:
+			rows = field(par, p);
+			str_addf(out, rows->share > 0 ? "%a" : "%.0f", rows->share > 0 ? rows->share : rows->n);
+			break;
+		case PARAM_INT:
+			str_addf(out, "%d", *(int32_t *)field(par, p));
+			break;
+		case PARAM_REAL:
+			str_addf(out, "%a", *(double *)field(par, p));
+			break;
+		}
+	}
+}
+
 int kv_policy_check(const char *text, struct err *err)
 {
 	struct kv_params par;
@@ -264,6 +289,7 @@ int policy_open(struct policy *p, struct err *err)
 	p->def = p->par.def;
 	p->limit = p->ctx;
 	p->chunk = p->batch;
+	p->region = -1;
 	if (!p->def->init(p, err))
 		return 0;
 	policy_close(p);

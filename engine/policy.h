@@ -46,6 +46,7 @@ enum { KIND_MAX, KIND_AVG };
 enum { UPDATE_YES, UPDATE_NO };
 enum { KEPT_H2O, KEPT_H2O_PLUS, KEPT_SNAPKV };
 
+struct archive;
 struct policy_def;
 struct selector_ops;
 struct kv_params {
@@ -88,6 +89,10 @@ struct policy {
 	int wants_nll;            /* step.nll is needed: costs the head over every token read */
 	int32_t tail;             /* tokens a call that ends a read should carry, where as many are read; 0 = it does not matter */
 	int32_t pinned;           /* tokens at the start that are the prefix region (documents) */
+	/* What decides the rows of generated tokens beyond the tokens themselves (timeline_marks): */
+	int marked;               /* they read other rows than tokens that are read would */
+	int calls_matter;         /* and depend on how what was read was cut into calls */
+	int32_t region;           /* tokens before the stream when generated ones choose among those; -1 = no matter */
 	void *state;
 	timeline_rows_fn *rows_fn;   /* who listens to what end() did to the rows; NULL = nobody */
 	void *rows_ud;
@@ -128,6 +133,16 @@ struct policy_def {
 	uint64_t (*read_bytes)(const struct policy *, int32_t pos, int decode);
 	/* What a bounded policy keeps (pinned, rings, gone); the rest is filled in.  May be NULL. */
 	void (*rows)(const struct policy *, struct timeline_rows *);
+	/* Saving and going on (snapshot.c).  The planes, in which row r is token r for the first ready() of n tokens; these rows
+	 * stay as they are.  NULL: it cannot be saved. */
+	struct kv *(*kv)(struct policy *);
+	int32_t (*ready)(const struct policy *, int32_t n);   /* NULL: all n */
+	/* Empty, and the rows of n tokens (as many as the planes hold, or fewer) have been put there: returns how many of them it
+	 * can go on from, as after rewind().  NULL: all. */
+	int32_t (*take)(struct policy *, int32_t n);
+	/* All else that it knows of n tokens (archive.h).  Loading: it is empty, the ready rows are there; copies are made anew.
+	 * Where that fails a rewind() to 0 follows, which must make it whole.  NULL: nothing. */
+	void (*archive)(struct policy *, struct archive *, int32_t n);
 };
 extern const struct policy_def *const policies[];   /* ends with NULL; the default first */
 extern const struct policy_def policy_full;
@@ -140,6 +155,8 @@ extern const struct policy_def policy_watch;   /* full attention, others watched
 int  policy_parse(struct kv_params *, const char *text, struct err *);
 /* The canonical text: name and every setting that differs from its preset. */
 void policy_text(const struct kv_params *, char *out, size_t cap);
+/* Name and all settings, exactly: equal for equal ones only. */
+void policy_identity(const struct kv_params *, struct str *out);
 
 /* What a watched policy has recovered; -1 when there is none of that number. */
 int  watch_recovered(const struct policy *, int i, struct recovered *);

@@ -77,5 +77,5 @@ const struct policy_def policy_full = {
 	.name = "full", .help = "every token stays and is read; the length is limited by -c",
 	.params = full_params, .bytes = full_bytes, .init = full_init, .release = full_release,
 	.begin = full_begin, .attend = full_attend, .rewind = full_rewind,
-	.planes = full_planes, .adopt = full_adopt,
+	.planes = full_planes, .adopt = full_adopt, .kv = full_planes,
 };

@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+#include "engine/archive.h"
 #include "engine/select.h"
 
 struct list {
@@ -32,6 +33,9 @@ static int list_init(struct policy *p, struct err *err)
 	    select_alloc(&f->sel, &f->q, DT_F32, p->chunk, p->hp->n_head * p->hp->head_dim, err))
 		return -1;
 	p->tail = f->sel.tail;
+	p->marked = 1;
+	/* h2o adds up call by call; elsewhere calls only matter where the last one cannot carry all that is looked at. */
+	p->calls_matter = (p->def->select == &select_kept && p->par.kept == KEPT_H2O) || (p->tail > 1 && p->tail > p->chunk / 2);
 	return 0;
 }
 
@@ -117,6 +121,31 @@ static void list_adopt(struct policy *p, struct kv *other, int32_t n)
 	}
 }
 
+/* Copies and bounds of rows that were put there from outside. */
+static void note_rows(struct list *f, int32_t n)
+{
+	for (int32_t layer = 0; n > 0 && f->sel.ops->note && layer < f->kv.n_layer; layer++)
+		f->sel.ops->note(&f->sel, layer, 0, n);
+}
+
+static int32_t list_take(struct policy *p, int32_t n)
+{
+	struct list *f = p->state;
+
+	note_rows(f, n);
+	return f->sel.ops->rewind(&f->sel, n);
+}
+
+static void list_archive(struct policy *p, struct archive *a, int32_t n)
+{
+	struct list *f = p->state;
+
+	if (archive_loads(a))
+		note_rows(f, n);
+	if (f->sel.ops->archive)
+		f->sel.ops->archive(&f->sel, a, n);
+}
+
 /* ---- the names and their settings ---- */
 
 #define AT(field) offsetof(struct kv_params, field)
@@ -127,7 +156,8 @@ static void list_adopt(struct policy *p, struct kv *other, int32_t n)
 #define LIST(name_, help_, params_, select_, ...) { \
 	.name = name_, .help = help_, .params = params_, .select = &select_, .bytes = list_bytes, .init = list_init, \
 	.release = list_release, .begin = list_begin, .attend = list_attend, .end = list_end, .rewind = list_rewind, \
-	.planes = list_planes, .adopt = list_adopt, .read_bytes = list_read_bytes, __VA_ARGS__ }
+	.planes = list_planes, .adopt = list_adopt, .read_bytes = list_read_bytes, .kv = list_planes, .take = list_take, \
+	.archive = list_archive, __VA_ARGS__ }
 
 static const struct param sift_params[] = {
 	K("512"),

@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/archive.h"
 #include "engine/rings.h"
 #include "engine/select.h"
 
@@ -255,6 +256,9 @@ static void shape_set(struct policy *p, const struct rings_shape *s)
 	/* What lies 2 w tokens before the first comparison weighs 1 / 10,000: while auto fills it need not look. */
 	f->probe_from = f->is_auto ? s->sinks + s->n * s->w - 2 * s->w : s->sinks;
 	f->use_sel = f->has_sel && s->sinks > kv_rows_of(f->sel_par.k, s->sinks) / 4;
+	p->marked = f->use_sel;
+	p->calls_matter = f->use_sel && f->sel.tail > 1 && f->sel.tail > p->chunk / 2;
+	p->region = f->use_sel ? s->sinks : -1;
 }
 
 static int stream_init(struct policy *p, struct err *err)
@@ -605,6 +609,12 @@ static void stream_end(struct policy *p, const struct step *st)
 
 static int32_t tokens_of(const struct stream *f) { return f->rings.t + f->waiting; }
 
+/* Selectors look at the end of what is read: let them see as much of it again before the n-th token is followed by others. */
+static int32_t seen_again(struct stream *f, int32_t n)
+{
+	return f->use_sel ? f->sel.ops->rewind(&f->sel, n) : n;
+}
+
 static int32_t stream_rewind(struct policy *p, int32_t n)
 {
 	struct stream *f = p->state;
@@ -628,12 +638,16 @@ static int32_t stream_rewind(struct policy *p, int32_t n)
 		return to;
 	}
 	f->waiting = 0;
-	/* Selectors look at the end of what is read: let them see as much of it again. */
-	if (f->use_sel && to > sinks)
-		to = to - (f->sel.tail - 1) > sinks ? to - (f->sel.tail - 1) : sinks;
-	if (f->use_sel && to < sinks)
-		to = f->sel.ops->rewind(&f->sel, to);
-	return rings_rewind(r, to);
+	if (!rings_filling(r) && to > sinks)
+		to = sinks;
+	return rings_rewind(r, seen_again(f, to));
+}
+
+/* Copies of the first n rows of the prefix. */
+static void note_prefix(struct stream *f, int32_t n)
+{
+	for (int32_t layer = 0; n > 0 && f->use_sel && f->sel.ops->note && layer < f->kv.n_layer; layer++)
+		f->sel.ops->note(&f->sel, layer, 0, n);
 }
 
 static int32_t auto_pin(struct policy *p, int32_t n, struct err *err)
@@ -662,15 +676,124 @@ static int32_t auto_pin(struct policy *p, int32_t n, struct err *err)
 	shape_set(p, &s);
 	r->t = kept;
 	/* Rows that were the stream's, or a prefix too short to choose from. */
-	for (int32_t row = 0, m; f->use_sel && f->sel.ops->note && row < kept; row += m) {
-		m = kept - row < p->chunk ? kept - row : p->chunk;
-		for (int32_t layer = 0; layer < f->kv.n_layer; layer++)
-			f->sel.ops->note(&f->sel, layer, row, m);
-	}
+	note_prefix(f, kept);
 	if (f->has_sel && kept < old)
 		f->sel.ops->rewind(&f->sel, kept);
 	p->pinned = s.sinks;
 	return kept;
+}
+
+/* ---- saving ---- */
+
+static struct kv *stream_kv(struct policy *p)
+{
+	struct stream *f = p->state;
+
+	return &f->kv;
+}
+
+static int32_t stream_ready(const struct policy *p, int32_t n)
+{
+	const struct stream *f = p->state;
+
+	(void)n;
+	return rings_filling(&f->rings) ? f->rings.t : f->rings.s.sinks;
+}
+
+/* Rows alone: as far as nothing is missing that is known of tokens that were read. */
+static int32_t stream_take(struct policy *p, int32_t n)
+{
+	struct stream *f = p->state;
+	struct rings *r = &f->rings;
+	struct rings_shape s = r->s;
+	int32_t most = s.sinks + r->size;
+
+	shape_set(p, &s);
+	if (r->worth)
+		most = s.sinks - 2;   /* whose first token's worth is that of its predecessor, too, and that takes one more */
+	else if (r->sum)
+		most = f->probe_from > s.sinks ? f->probe_from : s.sinks;
+	n = n < most ? n : most > 0 ? most : 0;
+	note_prefix(f, n < s.sinks ? n : s.sinks);
+	n = seen_again(f, n);
+	r->listen = 0;
+	rings_insert(r, n);
+	return n;
+}
+
+/* Sums in the columns that are in use; the others are 0. */
+static void sums_archive(struct stream *f, struct archive *a, int32_t cols)
+{
+	struct rings *r = &f->rings;
+
+	for (int32_t h = 0; r->sum && h < r->heads; h++)
+		archive_bytes(a, r->sum + (size_t)h * (size_t)r->cols, (uint64_t)cols * sizeof *r->sum);
+}
+
+/* The stream of n tokens and its rings, in the shape that is set. */
+static void rings_archive(struct policy *p, struct archive *a, int32_t n)
+{
+	struct stream *f = p->state;
+	struct rings *r = &f->rings;
+	int32_t sinks = r->s.sinks, waiting = f->waiting, t, cols;
+
+	archive_i32(a, &waiting, 0, f->lag - 1 < n ? f->lag - 1 : n, "the tokens that wait");
+	archive_i64(a, &r->ema.shift, 0, (int64_t)(r->ema.rate * ((double)n + p->chunk)) + 1, "the weight of scores");
+	archive_bytes(a, &f->nll, sizeof f->nll);
+	if (a->bad)
+		return;
+	t = n - waiting;
+	cols = t > sinks ? t - sinks : 0;
+	if (t - sinks > r->size) {
+		cols = r->size + waiting;
+		archive_i32s(a, r->id, (uint64_t)r->size * (uint64_t)r->heads, 0, t - 1, "a token of the stream");
+		if (archive_loads(a) && !a->bad && rings_restore(r, t))
+			archive_fail(a, "the order of the stream");
+		archive_planes(a, &f->kv, sinks, r->size + waiting);
+	} else if (waiting) {
+		archive_fail(a, "the tokens that wait");
+	} else if (archive_loads(a)) {
+		r->listen = 0;
+		rings_insert(r, t);
+	}
+	if (a->bad)
+		return;
+	if (archive_loads(a))
+		f->waiting = waiting;
+	sums_archive(f, a, cols);
+	for (int32_t token = r->oldest; r->worth && token < n; token++)
+		archive_bytes(a, &r->worth[token & r->mask], sizeof *r->worth);
+}
+
+static void stream_archive(struct policy *p, struct archive *a, int32_t n)
+{
+	struct stream *f = p->state;
+	struct rings_shape s = f->rings.s, was = s;
+	int32_t sinks = s.sinks, pinned = p->pinned, was_pinned = pinned, least = p->par.sinks;
+
+	archive_i32(a, &sinks, f->is_auto ? least : sinks, f->is_auto ? INT32_MAX / 2 : sinks, "the tokens pinned");
+	archive_i32(a, &pinned, 0, sinks, "the tokens pinned");
+	if (archive_loads(a) && !a->bad) {
+		if (sinks != s.sinks && auto_pin(p, sinks > least ? sinks : 0, NULL) < 0)
+			archive_fail(a, "the tokens pinned");
+		s = f->rings.s;
+		shape_set(p, &s);
+		p->pinned = pinned;
+		note_prefix(f, n < s.sinks ? n : s.sinks);
+	}
+	rings_archive(p, a, n);
+	if (f->has_sel && f->sel.ops->archive)
+		f->sel.ops->archive(&f->sel, a, n < s.sinks ? n : s.sinks);
+	if (!archive_loads(a) || !a->bad)
+		return;
+	/* Empty again, and pinned as it was. */
+	s = f->rings.s;
+	shape_set(p, &s);
+	if (f->is_auto)
+		auto_pin(p, was.sinks > least ? was.sinks : 0, NULL);
+	p->pinned = was_pinned;
+	if (f->has_sel)
+		f->sel.ops->rewind(&f->sel, 0);
 }
 
 static void stream_rows(const struct policy *p, struct timeline_rows *out)
@@ -774,7 +897,7 @@ static void auto_preset(struct kv_params *par)
 
 #define STREAM .bytes = stream_bytes, .init = stream_init, .release = stream_release, .begin = stream_begin, \
 	.attend = stream_attend, .end = stream_end, .rewind = stream_rewind, .read_bytes = stream_read_bytes, \
-	.rows = stream_rows
+	.rows = stream_rows, .kv = stream_kv, .ready = stream_ready, .take = stream_take, .archive = stream_archive
 
 const struct policy_def policy_sink = {
 	.name = "sink", .help = "the first tokens and the newest ones stay; endless", .params = sink_params,

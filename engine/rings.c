@@ -498,3 +498,55 @@ int32_t rings_rewind(struct rings *r, int32_t n)
 	r->oldest = r->s.sinks;
 	return n;
 }
+
+/* ---- going on from what was saved ---- */
+
+/* Which token a head holds is its own choice, but how old it can be is not: what ring i was offered was w steps of each ring
+ * before it old, and its row was opened when the ring last accepted.  Tokens within these bounds stay within them, so
+ * that no two of them ever meet in held[].  Returns -1 when one is outside. */
+static int ring_restore(struct rings *r, int32_t i, int64_t newest)
+{
+	int64_t period = r->period[i], offered = 0;
+
+	for (int32_t m = 0; m < i; m++)
+		offered += (int64_t)r->period[m] * r->s.w;
+	r->cnt[i] = r->s.w;
+	r->next[i] = number0(r, i) + r->s.w + 1 + newest / period - r->size / period;
+	for (int32_t j = 0; j < r->s.w; j++) {
+		int64_t number = r->next[i] - 1 - j, oldest = period * (newest / period - j) - offered;
+		int32_t row = row_of(r, i, number);
+		const int32_t *id = r->id + (size_t)row * (size_t)r->heads;
+
+		r->number[row] = number;
+		for (int32_t h = 0; h < r->heads; h++) {
+			int64_t token = (int64_t)id[h] - r->s.sinks;
+
+			if (token < 0 || token < oldest || token > newest || ++r->held[id[h] & r->mask] > r->heads)
+				return -1;
+		}
+	}
+	return 0;
+}
+
+int rings_restore(struct rings *r, int32_t t)
+{
+	int64_t newest = (int64_t)t - 1 - r->s.sinks;
+
+	if (r->s.no_eager || newest < r->size)
+		return -1;
+	for (int32_t i = 0; i < r->s.n; i++)
+		if (ring_restore(r, i, newest))
+			return -1;
+	r->t = t;
+	r->oldest = t;
+	for (size_t i = 0; i < (size_t)r->size * (size_t)r->heads; i++)
+		r->oldest = r->id[i] < r->oldest ? r->id[i] : r->oldest;
+	r->gone = t - r->s.sinks;
+	for (int32_t token = r->oldest; token < t; token++) {
+		int32_t held = r->held[token & r->mask];
+
+		r->gone -= held > 0;
+		r->thinned += held > 0 && held < r->heads;
+	}
+	return 0;
+}

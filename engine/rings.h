@@ -109,5 +109,8 @@ int32_t rings_rank(const struct rings *);
 void rings_insert(struct rings *, int32_t n);
 /* Forget all but the first n tokens: returns how many are left, n or (when something was dropped) the sinks at most. */
 int32_t rings_rewind(struct rings *, int32_t n);
+/* After rings_reset(), and with id[] filled in as t tokens left it, more than the sinks and the rings hold: whatever follows
+ * from them.  -1 when they cannot have been left there: then rings_reset() again. */
+int  rings_restore(struct rings *, int32_t t);
 
 #endif

@@ -54,6 +54,9 @@ struct selector_ops {
 	int32_t (*rewind)(struct selector *, int32_t n);
 	/* Bytes of rows, copies and bounds that a generated token reads of a region of n_rows, on average. */
 	uint64_t (*read_bytes)(const struct selector *, int32_t n_rows);
+	/* What it knows of a region of n_rows beside copies and bounds (archive.h).  Loading: rewind() comes after a failure.
+	 * NULL: nothing. */
+	void (*archive)(struct selector *, struct archive *, int32_t n_rows);
 };
 
 extern const struct selector_ops select_sift, select_refresh, select_streaming, select_quest;
@@ -101,5 +104,6 @@ struct pick *picks_new(struct picks *, int32_t layer, int32_t at, int32_t k);
 void picks_commit(struct picks *);
 /* Forget the sets chosen over more than n rows (0: all). */
 void picks_forget(struct picks *, int32_t n);
+void picks_archive(struct picks *, const struct selector *, struct archive *);
 
 #endif

@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/archive.h"
+
 enum { PLUS_TOKENS = 64 };
 
 struct kept {
@@ -309,7 +311,51 @@ static uint64_t kept_read_bytes(const struct selector *s, int32_t n_rows)
 	return select_row_bytes(s, k >= n_rows ? n_rows : dense * n_rows + (1 - dense) * k);
 }
 
+/* The rows that were chosen: within the region, and no more than its columns. */
+static void chosen_archive(struct selector *s, struct archive *a, int32_t n_rows)
+{
+	struct kept *f = s->state;
+	struct kv *kv = s->kv;
+	int32_t heads = kv->hp->n_kv_head, n = f->n, beside = is_snap(s->par) ? f->from : f->recent;
+
+	archive_i32(a, &n, 0, f->most < n_rows ? f->most : n_rows, "the number of chosen rows");
+	archive_i32(a, &beside, is_snap(s->par) ? n : 0, is_snap(s->par) ? n_rows : n_rows - n, "the rows beside those chosen");
+	for (int32_t i = s->par->dense; i < kv->n_layer && !a->bad; i++)
+		for (int32_t h = 0; h < heads; h++) {
+			size_t at = (size_t)h * (size_t)f->most;
+
+			archive_list(a, kv->be, &f->rows[i], at, (uint64_t)n, 0, n_rows - 1, "a chosen row");
+			if (archive_loads(a) && f->heavy && !a->bad)
+				kv->be->ops->read(kv->be, &f->rows[i], 4 * at, f->heavy + (size_t)i * (size_t)heads * (size_t)f->most + at,
+				                  4 * (size_t)n);
+		}
+	if (!archive_loads(a) || a->bad)
+		return;
+	f->n = n;
+	if (is_snap(s->par))
+		f->from = beside;
+	else
+		f->recent = beside;
+}
+
+static void kept_archive(struct selector *s, struct archive *a, int32_t n_rows)
+{
+	struct kept *f = s->state;
+	size_t heads = (size_t)s->kv->n_layer * (size_t)s->kv->hp->n_kv_head;
+	int32_t chosen = f->chosen;
+
+	if (archive_loads(a))
+		f->chosen = 0;
+	for (size_t i = 0; f->sum && i < heads; i++)
+		archive_bytes(a, f->sum + i * (size_t)s->kv->cap, (uint64_t)n_rows * sizeof *f->sum);
+	archive_i32(a, &chosen, 0, 1, "whether rows were chosen");
+	if (chosen && !a->bad)
+		chosen_archive(s, a, n_rows);
+	if (!a->bad)
+		f->chosen = chosen;
+}
+
 const struct selector_ops select_kept = {
 	.bytes = kept_bytes, .init = kept_init, .release = kept_release, .choose = kept_choose, .probe = kept_probe,
-	.end = kept_end, .rewind = kept_rewind, .read_bytes = kept_read_bytes,
+	.end = kept_end, .rewind = kept_rewind, .read_bytes = kept_read_bytes, .archive = kept_archive,
 };

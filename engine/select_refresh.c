@@ -18,6 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/archive.h"
+
 enum { POOL = 7 };
 
 struct refresh {
@@ -268,10 +270,24 @@ static uint64_t refresh_read_bytes(const struct selector *s, int32_t n_rows)
 	return select_row_bytes(s, k + often * (n_rows / 2.0 + (s->par->scan == SCAN_KV ? n_rows - k : 0)));
 }
 
+static void refresh_archive(struct selector *s, struct archive *a, int32_t n_rows)
+{
+	struct refresh *r = s->state;
+	size_t dim = (size_t)s->kv->hp->head_dim;
+
+	(void)n_rows;
+	archive_i32(a, &r->start, 0, INT32_MAX, "the end of what was read");
+	archive_i64(a, &r->asked, 0, INT64_MAX, "how often sets were asked for");
+	archive_i64(a, &r->chose, 0, INT64_MAX, "how often sets were chosen");
+	picks_archive(&r->picks, s, a);
+	for (int32_t i = 0; i < r->picks.n_layer; i++)
+		archive_bytes(a, r->mean[r->picks.cur[i]] + (size_t)i * dim, dim * sizeof(float));
+}
+
 const struct selector_ops select_refresh = {
 	.bytes = refresh_bytes, .init = refresh_init, .release = refresh_release, .choose = refresh_choose,
 	.seen = refresh_seen, .end = refresh_end, .rewind = refresh_rewind,
-	.read_bytes = refresh_read_bytes,
+	.read_bytes = refresh_read_bytes, .archive = refresh_archive,
 };
 
 /* ---- streaming++: sinks and the newest rows, everything at every stride-th step ---- */
@@ -326,7 +342,16 @@ static int32_t streaming_rewind(struct selector *s, int32_t n)
 	return n;
 }
 
+static void streaming_archive(struct selector *s, struct archive *a, int32_t n_rows)
+{
+	struct streaming *t = s->state;
+
+	(void)n_rows;
+	archive_i32(a, &t->start, 0, INT32_MAX, "the end of what was read");
+}
+
 const struct selector_ops select_streaming = {
 	.bytes = streaming_bytes, .init = streaming_init, .release = streaming_release, .choose = streaming_choose,
 	.end = streaming_end, .rewind = streaming_rewind, .read_bytes = streaming_read_bytes,
+	.archive = streaming_archive,
 };

@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/archive.h"
+
 enum { NEED_TOKENS = 16, POOL_REUSED = 7 };
 #define NEED_SHARE 0.95f
 
@@ -258,7 +260,24 @@ static uint64_t sift_read_bytes(const struct selector *s, int32_t n_rows)
 	return select_row_bytes(s, dense * n_rows + (1 - dense) * k) + (uint64_t)(scan * (1 - dense) / sift_every(s->par));
 }
 
+static void sift_archive(struct selector *s, struct archive *a, int32_t n_rows)
+{
+	struct sift *f = s->state;
+
+	(void)n_rows;
+	archive_i32(a, &f->start, 0, INT32_MAX, "the end of what was read");
+	if (s->par->split == SPLIT_NEED) {
+		archive_i32(a, &f->has_need, 0, 1, "what layers need");
+		archive_bytes(a, f->need, (uint64_t)s->kv->n_layer * sizeof *f->need);
+	}
+	if (sift_every(s->par) > 1)
+		picks_archive(&f->picks, s, a);
+	if (archive_loads(a))
+		f->k_rows = 0;
+}
+
 const struct selector_ops select_sift = {
 	.bytes = sift_bytes, .init = sift_init, .release = sift_release, .note = sift_note, .choose = sift_choose,
 	.probe = sift_probe, .end = sift_end, .rewind = sift_rewind, .read_bytes = sift_read_bytes,
+	.archive = sift_archive,
 };

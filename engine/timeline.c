@@ -4,36 +4,17 @@
  * sampled, waits for its row (computed when the next one is wanted, so that a token reaches the screen
  * without waiting for its successor).  n_past moves only after a whole chunk succeeded: an error or a cancel
  * leaves the sequence as it was before that chunk. */
-#include "engine/engine_private.h"
+#include "engine/timeline.h"
 
 #include <limits.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/graph.h"
 #include "engine/memory.h"
 #include "engine/sampler.h"
 
 enum { BATCH_DEFAULT = 512, CTX_DEFAULT_MAX = 32768, HEAD_ROWS = 32 };
-
-struct timeline {
-	struct engine *e;
-	struct policy policy;
-	struct graph graph;
-	struct tokens tokens;
-	int32_t n_past;
-	int adopted;               /* the policy has taken over rows and not seen how they were read: rewind() before going on */
-	float *nll;                /* [chunk] surprise at the tokens of the last call, for policies that want it */
-	float *logits;             /* [n_vocab] after token n_past - 1, when logits_at == n_past */
-	int32_t logits_at;
-	struct candidate *scratch; /* [n_vocab] */
-	atomic_int cancel;
-	int measure;               /* timeline_measure() */
-	double in_policy, in_attention;   /* seconds of the call that runs */
-	struct timeline_stats stats;
-};
 
 /* ---- memory ---- */
 
@@ -168,7 +149,7 @@ int timeline_open(struct timeline **out, struct engine *e, const struct timeline
 	t = xcalloc(1, sizeof *t);
 	t->e = e;
 	t->policy = p;
-	t->logits_at = -1;
+	t->logits_at = t->mixed_from = -1;
 	pthread_mutex_lock(&e->lock);
 	failed = !(t->logits = try_alloc((size_t)n_vocab, sizeof *t->logits, "logits", err)) ||
 	         !(t->scratch = try_alloc((size_t)n_vocab, sizeof *t->scratch, "sampling", err)) ||
@@ -201,6 +182,8 @@ void timeline_close(struct timeline *t)
 	policy_close(&t->policy);
 	pthread_mutex_unlock(&t->e->lock);
 	tokens_free(&t->tokens);
+	str_free(&t->marks);
+	str_free(&t->mixed);
 	free(t->nll);
 	free(t->logits);
 	free(t->scratch);
@@ -256,12 +239,33 @@ static int chunk_nll(struct timeline *t, const int32_t *id, int32_t n, struct er
 	return 0;
 }
 
-/* The policy has the first n tokens only. */
-static void forget(struct timeline *t, int32_t n)
+void timeline_forget(struct timeline *t, int32_t n)
 {
 	t->n_past = n < t->n_past ? n : t->n_past;
 	if (t->tokens.n > (size_t)t->n_past)
 		t->tokens.n = (size_t)t->n_past;
+	if (t->marks.n > (size_t)t->n_past)
+		t->marks.n = (size_t)t->n_past;
+	if (t->mixed_from < t->n_past)
+		return;
+	t->mixed_from = -1;
+	str_clear(&t->mixed);
+}
+
+/* The tokens of a call that succeeded, before n_past moves: what their rows, and those of tokens to come, depend on. */
+static void mark(struct timeline *t, const struct step *st)
+{
+	const struct policy *p = &t->policy;
+
+	for (int32_t i = 0; i < st->n; i++) {
+		char m = p->marked && st->decode ? MARK_GENERATED : MARK_READ;
+
+		if (p->marked && !st->decode && i == st->n - 1 && (st->last || p->calls_matter))
+			m = MARK_READ_END;
+		if (p->marked && st->pos + i == p->region)
+			m |= MARK_STREAM;
+		str_add(&t->marks, &m, 1);
+	}
 }
 
 enum want { WANT_NONE, WANT_LAST, WANT_ALL };
@@ -276,6 +280,7 @@ static int run_chunk(struct timeline *t, const int32_t *id, int32_t n, int decod
 	struct backend *be = t->e->be;
 	int failed = 0;
 
+	t->loaded = 0;
 	t->in_policy = t->in_attention = 0;
 	t->graph.clock = t->measure && decode ? &t->in_policy : NULL;
 	kv_measure(t->graph.clock ? &t->in_attention : NULL);
@@ -298,7 +303,7 @@ static int run_chunk(struct timeline *t, const int32_t *id, int32_t n, int decod
 		t->in_policy += now_seconds() - start;
 		if (be->ops->sync(be)) {
 			failed = err_set(err, ERR_FAIL, "computation failed: %s", be->err);
-			forget(t, p->def->rewind(p, 0));   /* rows may have moved half way */
+			timeline_forget(t, p->def->rewind(p, 0));   /* rows may have moved half way */
 		}
 	}
 	be->cancel = NULL;
@@ -308,6 +313,7 @@ static int run_chunk(struct timeline *t, const int32_t *id, int32_t n, int decod
 		return -1;
 	if (t->graph.clock)
 		t->stats.policy_seconds += t->in_policy - t->in_attention;
+	mark(t, &st);
 	t->n_past += n;
 	if (want)
 		t->logits_at = t->n_past;
@@ -349,7 +355,7 @@ static void truncate_to(struct timeline *t, int32_t n)
 {
 	int32_t keep = n < t->n_past ? n : t->n_past;
 
-	forget(t, t->n_past > n || t->adopted ? t->policy.def->rewind(&t->policy, keep) : keep);
+	timeline_forget(t, t->n_past > n || t->adopted ? t->policy.def->rewind(&t->policy, keep) : keep);
 	t->adopted = 0;
 }
 
@@ -358,6 +364,7 @@ int32_t timeline_sync(struct timeline *t, const int32_t *want, size_t n, timelin
 {
 	double start = now_seconds();
 	int32_t same = 0;
+	int back;
 
 	if (check_ids(t, want, n, 0, err))
 		return -1;
@@ -366,7 +373,11 @@ int32_t timeline_sync(struct timeline *t, const int32_t *want, size_t n, timelin
 	/* The logits after the last token are needed: keep them if they are there, else compute that token again. */
 	if (n && (size_t)same == n && t->logits_at != (int32_t)n)
 		same--;
+	back = t->n_past > same || t->adopted;
 	truncate_to(t, same);
+	/* What a policy knows of tokens that are gone would decide what the next ones read: let it see the last one again. */
+	if (back && t->policy.marked && n && (size_t)t->n_past == n)
+		truncate_to(t, t->n_past - 1);
 	same = t->n_past;
 	if (t->logits_at != same)
 		t->logits_at = -1;
@@ -425,7 +436,7 @@ int timeline_switch_kv(struct timeline *t, const char *kv, struct err *err)
 	struct graph graph = { .m = NULL };
 	struct kv_params par;
 	float *nll = NULL;
-	int32_t kept = 0;
+	int32_t kept = 0, generated = 0;
 
 	if (policy_parse(&par, kv, err))
 		return -1;
@@ -444,6 +455,13 @@ int timeline_switch_kv(struct timeline *t, const char *kv, struct err *err)
 	}
 	if (t->e->be->ops->sync(t->e->be))
 		kept = 0;   /* copies of keys that failed: all is read again */
+	while (generated < kept && !(t->marks.p[generated] & MARK_GENERATED))
+		generated++;
+	if (generated < kept) {
+		str_addf(&t->mixed, "%s", t->mixed.n ? ", " : "");
+		policy_identity(&old.par, &t->mixed);
+		t->mixed_from = generated;
+	}
 	now = *p;
 	*p = old;
 	policy_close(p);
@@ -453,7 +471,7 @@ int timeline_switch_kv(struct timeline *t, const char *kv, struct err *err)
 	free(t->nll);
 	t->nll = nll;
 	pthread_mutex_unlock(&t->e->lock);
-	forget(t, kept);
+	timeline_forget(t, kept);
 	t->adopted = 1;
 	t->logits_at = -1;
 	t->stats.ctx = p->limit == ENDLESS ? p->ctx : p->limit;
@@ -557,7 +575,7 @@ int timeline_pin(struct timeline *t, int32_t n, struct err *err)
 	pthread_mutex_unlock(&t->e->lock);
 	if (kept < 0)
 		return -1;
-	forget(t, kept);
+	timeline_forget(t, kept);
 	return 0;
 }
 

@@ -1,0 +1,415 @@
+/* engine/snapshot.c - a sequence as bytes, and a timeline that goes on with it bit for bit.
+ *
+ *     rows   keys and values of the tokens from the first on, as they lie in the planes
+ *     head   a frame (magic, version, length, hash), the shape it fits, tokens, marks, logits, and what the policy knows
+ *
+ * The head is one walk over an archive (archive.h), the same for saving and loading.  Whoever stores these bytes guards them
+ * against damage; the hash here is for those who do not.  It does not replace the checks: a head is hostile until every
+ * number in it was looked at, and where one is wrong the timeline is emptied.
+ *
+ * Identities are text: what they say may be compared, hashed, or shown where it differs. */
+#include "engine/timeline.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/archive.h"
+
+enum {
+	HEAD_VERSION = 1,
+	/* Raise it when the same input gives other bits: arithmetic of a kernel, what a policy chooses. */
+	BITS_VERSION = 1,
+};
+#define HEAD_MAGIC 0x64616568726965ull   /* "eirhead" */
+
+/* ---- identities ---- */
+
+/* Some values of the C library's functions that rows depend on: another library may round them otherwise. */
+static uint64_t math_hash(void)
+{
+	double v[5 * 64];
+	float f[2 * 64];
+
+	for (int i = 0; i < 64; i++) {
+		double x = 0.37 * i + 1.0 / (i + 1) + 1000.5 * (i % 7);
+
+		v[5 * i] = cos(x);
+		v[5 * i + 1] = sin(x);
+		v[5 * i + 2] = exp(-x / 64);
+		v[5 * i + 3] = log2(x + 1);
+		v[5 * i + 4] = exp2(x / 128) + log(x + 2);
+		f[2 * i] = expf((float)(-x / 64));
+		f[2 * i + 1] = cosf((float)x);
+	}
+	return hash64(hash64(0, v, sizeof v), f, sizeof f);
+}
+
+/* Everything the tokenizer and the template are made of, as it stands in the file. */
+static uint64_t tokenizer_hash(const struct gguf *g)
+{
+	static const char prefix[] = "tokenizer.";
+	uint64_t h = 0;
+
+	for (uint64_t i = 0; i < g->n_kv; i++) {
+		const struct gguf_value *v = &g->kv[i];
+
+		if (v->key.n < sizeof prefix - 1 || memcmp(v->key.p, prefix, sizeof prefix - 1))
+			continue;
+		h = hash64(h, v->key.p, v->key.n);
+		h = hash64(h, &v->type, sizeof v->type);
+		h = hash64(h, v->data, (size_t)v->bytes);
+	}
+	return h;
+}
+
+static void hparams_identity(const struct hparams *hp, struct str *out)
+{
+	str_addf(out, "architecture %s\n", hp->arch->name);
+	str_addf(out, "layers %d width %d feed-forward %d heads %d kv-heads %d head %d context %d vocabulary %d\n", hp->n_layer,
+	         hp->n_embd, hp->n_ff, hp->n_head, hp->n_kv_head, hp->head_dim, hp->ctx_train, hp->n_vocab);
+	str_addf(out, "epsilon %a\n", (double)hp->eps);
+	str_addf(out, "rotation %s %s dims %d base %a scale %a frequencies %016" PRIx64 "\n", hp->arch->neox ? "halves" : "pairs",
+	         hp->rope_scaling ? hp->rope_scaling : "none", hp->rope_dims, hp->rope_base, hp->rope_mscale,
+	         hash64(0, hp->rope_freq, (size_t)(hp->rope_dims / 2) * sizeof *hp->rope_freq));
+}
+
+void engine_identity(const struct engine *e, struct str *out)
+{
+	const struct gguf *g = e->gguf;
+	char text[256] = "none";
+	uint16_t order = 1;
+	uint8_t low;
+
+	memcpy(&low, &order, 1);
+	str_addf(out, "format %d bits %d\n", HEAD_VERSION, BITS_VERSION);
+	str_addf(out, "byte order %s\n", low ? "little" : "big");
+	if (e->be)
+		e->be->ops->describe(e->be, text, sizeof text);
+	str_addf(out, "kernels %.*s\n", (int)strcspn(text, ","), text);   /* how many threads does not matter */
+	str_addf(out, "mathematics %016" PRIx64 "\n", math_hash());
+	if (e->model.hp.arch)
+		hparams_identity(&e->model.hp, out);
+	str_addf(out, "tokenizer %s %016" PRIx64 "\n", e->info.tokenizer, tokenizer_hash(g));
+	str_addf(out, "template %s\n", e->info.template_name[0] ? e->info.template_name : "none");
+	for (uint64_t i = 0; i < g->n_tensor; i++) {
+		const struct gguf_tensor *t = &g->tensor[i];
+
+		/* The hash: two names that read the same after escaping are two. */
+		text_escape(text, sizeof text, t->name.p, t->name.n);
+		str_addf(out, "tensor %s %08x %s", text, (unsigned)hash64(0, t->name.p, t->name.n), dtype_info(t->type)->name);
+		for (int32_t d = 0; d < t->n_dims && d < 4; d++)
+			str_addf(out, " %" PRId64, t->ne[d]);
+		str_add(out, "\n", 1);
+	}
+}
+
+void timeline_identity(const struct timeline *t, struct str *out)
+{
+	const struct policy *p = &t->policy;
+
+	str_adds(out, "cache ");
+	policy_identity(&p->par, out);
+	for (int i = 0; i < p->n_watch; i++) {
+		str_addf(out, "\nwatched ");
+		policy_identity(&p->watch[i], out);
+	}
+	str_addf(out, "\nrows %s\n", dtype_info(p->type)->name);
+	/* Under `full` the bits do not depend on how reading is cut into calls. */
+	if (p->def != &policy_full)
+		str_addf(out, "calls %d\n", p->chunk);
+	if (p->def == &policy_auto)
+		str_addf(out, "context %d\n", p->ctx);
+	if (t->mixed_from >= 0)
+		str_addf(out, "generated under %s\n", t->mixed.p);
+}
+
+/* ---- rows ---- */
+
+uint64_t timeline_row_bytes(const struct timeline *t)
+{
+	return kv_token_bytes(t->policy.hp, t->policy.type);
+}
+
+int32_t timeline_rows_ready(const struct timeline *t)
+{
+	const struct policy *p = &t->policy;
+
+	if (!p->def->kv)
+		return 0;
+	return p->def->ready ? p->def->ready(p, t->n_past) : t->n_past;
+}
+
+const uint8_t *timeline_marks(const struct timeline *t, size_t *n)
+{
+	*n = t->marks.n;
+	return (const uint8_t *)t->marks.p;
+}
+
+static int can_be_saved(const struct timeline *t, struct err *err)
+{
+	if (t->policy.def->kv)
+		return 1;
+	err_set(err, ERR_USAGE, "a sequence under cache policy '%s' cannot be saved", t->policy.def->name);
+	return 0;
+}
+
+/* After this the backend is nobody's; 0, or -1 when what was asked of it failed. */
+static int backend_done(struct timeline *t, struct err *err)
+{
+	struct backend *be = t->e->be;
+	int failed = be->ops->sync(be);
+
+	if (failed)
+		err_set(err, ERR_FAIL, "computation failed: %s", be->err);
+	pthread_mutex_unlock(&t->e->lock);
+	return failed ? -1 : 0;
+}
+
+int timeline_rows_save(struct timeline *t, int32_t first, int32_t n, void *out, struct err *err)
+{
+	int32_t ready = timeline_rows_ready(t);
+
+	if (!can_be_saved(t, err))
+		return -1;
+	if (first < 0 || n < 0 || first > ready || n > ready - first)
+		return err_set(err, ERR_USAGE, "rows of %d tokens from token %d cannot be saved, there are %d", n, first, ready);
+	pthread_mutex_lock(&t->e->lock);
+	kv_rows_read(t->policy.def->kv(&t->policy), first, n, out);
+	return backend_done(t, err);
+}
+
+/* No tokens, nothing known of any.  The lock is held. */
+static void empty(struct timeline *t)
+{
+	timeline_forget(t, t->policy.def->rewind(&t->policy, 0));
+	t->logits_at = -1;
+	t->adopted = t->loaded = 0;
+}
+
+int timeline_rows_load(struct timeline *t, int32_t first, int32_t n, const void *rows, struct err *err)
+{
+	struct kv *kv;
+
+	if (!can_be_saved(t, err))
+		return -1;
+	kv = t->policy.def->kv(&t->policy);
+	pthread_mutex_lock(&t->e->lock);
+	if (first == 0 || first != t->loaded || t->tokens.n)
+		empty(t);
+	if (first != t->loaded || n < 0)
+		err_set(err, ERR_USAGE, "rows of %d tokens from token %d cannot be loaded behind those of %d", n, first, t->loaded);
+	else if (n > kv->cap - first)
+		err_set(err, ERR_FIT, "rows of %d tokens do not fit the context of %d; start with a larger -c",
+		        first > INT32_MAX - n ? INT32_MAX : first + n, kv->cap);
+	else {
+		kv_rows_write(kv, first, n, rows);
+		t->loaded = first + n;
+		if (!backend_done(t, err))
+			return 0;
+		pthread_mutex_lock(&t->e->lock);
+	}
+	empty(t);
+	pthread_mutex_unlock(&t->e->lock);
+	return -1;
+}
+
+/* ---- the head ---- */
+
+struct frame { uint64_t magic, version, bytes, hash; };   /* bytes and hash of what follows */
+
+/* What must be the same where it goes on. */
+static void shape_archive(struct timeline *t, struct archive *a)
+{
+	const struct hparams *hp = t->policy.hp;
+	struct str text = { 0 };
+	int32_t none = -1, mixed = t->mixed_from;
+
+	/* Another policy's rows among these are part of the identity, which a fresh timeline cannot have. */
+	archive_i32(a, &mixed, none, none, "rows of another cache policy");
+	timeline_identity(t, &text);
+	archive_same(a, hash64(0, text.p, text.n), "the cache policy");
+	str_free(&text);
+	archive_same(a, (uint64_t)hp->n_layer << 32 | (uint32_t)hp->n_kv_head, "the number of layers");
+	archive_same(a, (uint64_t)hp->n_vocab << 32 | (uint32_t)hp->head_dim, "the vocabulary");
+}
+
+/* Tokens, marks and logits: *past of the tokens have rows.  Loading: into an empty timeline. */
+static void tokens_archive(struct timeline *t, struct archive *a, int32_t *past)
+{
+	int32_t limit = t->policy.limit, n_vocab = t->policy.hp->n_vocab, waits = t->tokens.n > (size_t)t->n_past;
+	int32_t at = t->logits_at;
+	size_t n;
+
+	archive_i32(a, past, 0, limit, "the number of tokens");
+	archive_i32(a, &waits, 0, *past < limit, "the token that waits");
+	n = (size_t)*past + (size_t)waits;
+	if (archive_loads(a)) {
+		if (a->bad || n > a->left / 4) {
+			archive_fail(a, "the number of tokens");
+			return;
+		}
+		if (n > t->tokens.cap) {
+			t->tokens.id = xrealloc(t->tokens.id, n * sizeof *t->tokens.id);
+			t->tokens.cap = n;
+		}
+	}
+	archive_i32s(a, t->tokens.id, n, 0, n_vocab - 1, "a token");
+	if (archive_loads(a) && !a->bad) {
+		if ((uint64_t)*past > a->left) {
+			archive_fail(a, "the marks of tokens");
+			return;
+		}
+		for (int32_t i = 0; i < *past; i++)
+			if (a->at[i] > MARK_MOST || (a->at[i] & 3) == 3)
+				archive_fail(a, "the mark of a token");
+		str_clear(&t->marks);
+		str_add(&t->marks, a->at, (size_t)*past);
+	}
+	archive_bytes(a, t->marks.p, (uint64_t)*past);
+	archive_i32(a, &at, -1, *past, "the place of the logits");
+	if (at >= 0)
+		archive_bytes(a, t->logits, (uint64_t)n_vocab * sizeof *t->logits);
+	if (!archive_loads(a) || a->bad)
+		return;
+	t->tokens.n = n;
+	t->n_past = *past;
+	t->logits_at = at;
+}
+
+static void head_archive(struct timeline *t, struct archive *a)
+{
+	struct policy *p = &t->policy;
+	int32_t past = t->n_past, ready = archive_loads(a) ? t->loaded : timeline_rows_ready(t), adopted = t->adopted;
+
+	shape_archive(t, a);
+	archive_i32(a, &ready, ready, ready, "the number of rows that were loaded");
+	archive_i32(a, &adopted, 0, 1, "whether the cache policy was changed");
+	tokens_archive(t, a, &past);
+	archive_same(a, 'P', "the part before the cache policy's");
+	if (p->def->archive && !a->bad)
+		p->def->archive(p, a, past);
+	archive_same(a, 'E', "its end");
+	if (!archive_loads(a) || a->bad)
+		return;
+	if (a->left)
+		archive_fail(a, "its length");
+	if (timeline_rows_ready(t) != ready)
+		archive_fail(a, "the number of rows that were loaded");
+	t->adopted = adopted;
+}
+
+int timeline_head_save(struct timeline *t, struct str *out, struct err *err)
+{
+	struct archive a = { .mode = ARCHIVE_MEASURE };
+	struct frame f = { .magic = HEAD_MAGIC, .version = HEAD_VERSION };
+	uint64_t need;
+	char *p;
+
+	if (!can_be_saved(t, err))
+		return -1;
+	pthread_mutex_lock(&t->e->lock);
+	head_archive(t, &a);
+	f.bytes = a.bytes;
+	if (a.bad || size_add(f.bytes, sizeof f + 1, &need) || size_add(need, out->n, &need) || need > SIZE_MAX / 2 ||
+	    !(p = realloc(out->p, need))) {
+		pthread_mutex_unlock(&t->e->lock);
+		return err_set(err, ERR_FIT, "no memory for %.0f MiB of a saved sequence", (double)f.bytes / (1 << 20));
+	}
+	out->p = p;
+	out->cap = out->cap > need ? out->cap : need;
+	a = (struct archive){ .mode = ARCHIVE_SAVE, .at = (uint8_t *)p + out->n + sizeof f, .left = f.bytes };
+	head_archive(t, &a);
+	if (backend_done(t, err))
+		return -1;
+	if (a.bad || a.left)
+		return err_set(err, ERR_FAIL, "the sequence cannot be saved: %s", a.bad ? a.bad : "its length is not what was measured");
+	f.hash = hash64(HEAD_MAGIC, p + out->n + sizeof f, (size_t)f.bytes);
+	memcpy(p + out->n, &f, sizeof f);
+	out->n += sizeof f + (size_t)f.bytes;
+	out->p[out->n] = 0;
+	return 0;
+}
+
+/* The bytes behind a frame that is whole, or NULL. */
+static const uint8_t *head_open(const void *head, size_t n, struct err *err)
+{
+	const uint8_t *p = head;
+	struct frame f;
+
+	if (n >= sizeof f)
+		memcpy(&f, p, sizeof f);
+	if (n < sizeof f || f.magic != HEAD_MAGIC)
+		err_set(err, ERR_FAIL, "the saved state of a sequence is damaged: it is none");
+	else if (f.version != HEAD_VERSION)
+		err_set(err, ERR_FAIL, "the saved state of a sequence has format %" PRIu64 ", this program reads %d", f.version, HEAD_VERSION);
+	else if (f.bytes != n - sizeof f || f.hash != hash64(HEAD_MAGIC, p + sizeof f, n - sizeof f))
+		err_set(err, ERR_FAIL, "the saved state of a sequence is damaged: its checksum differs");
+	else
+		return p + sizeof f;
+	return NULL;
+}
+
+int timeline_head_load(struct timeline *t, const void *head, size_t n, struct err *err)
+{
+	struct archive a = { .mode = ARCHIVE_LOAD };
+	const uint8_t *p;
+	int32_t loaded = t->loaded;
+
+	if (!can_be_saved(t, err))
+		return -1;
+	p = head_open(head, n, err);
+	pthread_mutex_lock(&t->e->lock);
+	empty(t);
+	t->loaded = loaded;
+	if (p) {
+		a.at = (uint8_t *)(uintptr_t)p;
+		a.left = n - sizeof(struct frame);
+		head_archive(t, &a);
+		t->loaded = 0;
+		if (!a.bad) {
+			if (!backend_done(t, err))
+				return 0;
+			pthread_mutex_lock(&t->e->lock);
+		} else {
+			err_set(err, ERR_FAIL, "the saved state of a sequence does not fit: %s is not what it must be", a.bad);
+		}
+	}
+	empty(t);
+	pthread_mutex_unlock(&t->e->lock);
+	return -1;
+}
+
+/* ---- rows without a head ---- */
+
+int32_t timeline_adopt(struct timeline *t, const int32_t *id, const uint8_t *marks, size_t n, struct err *err)
+{
+	struct policy *p = &t->policy;
+	int32_t kept = t->loaded;
+	int bad = 0;
+
+	if (!can_be_saved(t, err))
+		return -1;
+	pthread_mutex_lock(&t->e->lock);
+	empty(t);
+	for (size_t i = 0; i < n && n == (size_t)kept; i++)
+		bad |= id[i] < 0 || id[i] >= p->hp->n_vocab || (marks && (marks[i] > MARK_MOST || (marks[i] & 3) == 3));
+	if (bad || n != (size_t)kept || kept > p->limit) {
+		pthread_mutex_unlock(&t->e->lock);
+		return err_set(err, ERR_USAGE, "%zu tokens cannot be those of the %d rows that were loaded", n, kept);
+	}
+	if (p->def->take)
+		kept = p->def->take(p, kept);
+	if (backend_done(t, err)) {
+		pthread_mutex_lock(&t->e->lock);
+		empty(t);
+		pthread_mutex_unlock(&t->e->lock);
+		return -1;
+	}
+	tokens_append(&t->tokens, id, (size_t)kept);
+	for (int32_t i = 0; i < kept; i++)
+		str_add(&t->marks, marks ? (const char *)marks + i : "", 1);
+	t->n_past = kept;
+	return kept;
+}
