@@ -29,7 +29,8 @@ int db_damaged(const struct db *d)
 {
 	int code = d->code & 0xff;
 
-	return code == SQLITE_CORRUPT || code == SQLITE_NOTADB || code == SQLITE_FORMAT;
+	return code == SQLITE_CORRUPT || code == SQLITE_NOTADB || code == SQLITE_FORMAT || code == SQLITE_CONSTRAINT ||
+	       code == SQLITE_ERROR || code == SQLITE_MISMATCH;
 }
 
 int db_error(struct db *d, const char *doing, struct err *e)

@@ -30,7 +30,8 @@ void db_close(struct db *);         /* a zeroed struct is fine */
 
 /* *e from what SQLite said last; doing: "open", "save in", "read" ..., a verb before the file's name.  Returns -1. */
 int  db_error(struct db *, const char *doing, struct err *);
-/* Is it an error of the file's content (not of the disk, of memory or of rights)? */
+/* Is it an error of the file's content (not of the disk, of memory or of rights)?  Callers keep to all constraints and to
+ * the schema, so that breaking one is damage, too: a search index with zeroed pages gives such errors. */
 int  db_damaged(const struct db *);
 
 /* Statements whose rows, if any, do not matter: pragmas, DDL. */

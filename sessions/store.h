@@ -46,11 +46,17 @@ int  store_writable(const struct store *, struct err *);
  * more: it holds nothing that is not in the messages. */
 typedef int store_body(struct store *, void *arg, struct err *);
 int  store_change(struct store *, store_body *, void *arg, struct err *);
+/* Copies of older formats that were kept beside the file. */
+void store_drop_copies(struct store *);
 
 /* chats.c */
 int  session_exists(struct store *, int64_t id, struct err *);          /* -1 and ERR_USAGE when not */
 int  message_sum_ok(sqlite3_stmt *, int first_column);                  /* role, complete, text, token, stats, sum */
 int  message_visible(struct store *, int64_t session, int64_t message, struct err *);   /* 1, 0, -1 */
+
+/* papers.c: all documents of a session, and texts that no other one has. */
+int  documents_drop(struct store *, int64_t session, struct err *);
+int  text_hash(const void *, size_t, uint8_t out[32], struct err *);   /* SHA-256 */
 
 /* search.c: keep the index in step; inside the transaction that changes the message. */
 int  index_add(struct store *, int64_t id, const char *text, size_t n, struct err *);

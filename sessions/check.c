@@ -1,0 +1,175 @@
+/* sessions/check.c - everything about chat.db that can be checked.
+ *
+ * SQLite's own check sees structure only; a flipped bit in a text looks fine to it.  So messages and documents have sums, the
+ * tree has rules, and the search index is compared with the messages.  The index is the one thing that is mended here: it can
+ * be made from the messages at any time. */
+#include "sessions/store.h"
+
+#include <string.h>
+
+#define LINES_MOST 100   /* of one kind: the first tell as much as ten thousand */
+
+struct checking {
+	struct store *s;
+	struct str *report;
+	int wrong;
+};
+
+static int structure(struct checking *c, struct err *e)
+{
+	struct db *d = &c->s->db;
+	sqlite3_stmt *st = db_query(d, e, "PRAGMA integrity_check(100)", "");
+	int rc = st ? 1 : -1;
+
+	while (rc > 0 && (rc = db_step(d, st, e)) > 0) {
+		const char *says = (const char *)sqlite3_column_text(st, 0);
+		if (!says || strcmp(says, "ok")) {
+			c->wrong = 1;
+			str_addf(c->report, "structure: %s\n", says ? says : "no answer");
+		}
+	}
+	db_put(d, st);
+	/* So damaged that it cannot even say how: that is an answer, too. */
+	if (rc < 0 && db_damaged(d)) {
+		c->wrong = 1;
+		str_addf(c->report, "structure: %s\n", sqlite3_errmsg(d->h));
+		rc = 0;
+	}
+	return rc;
+}
+
+/* A query whose rows are what is wrong: two numbers for the sentence. */
+static int rule(struct checking *c, const char *sql, const char *sentence, struct err *e)
+{
+	struct db *d = &c->s->db;
+	sqlite3_stmt *st = db_query(d, e, sql, "");
+	int rc = st ? 1 : -1, lines = 0;
+
+	while (rc > 0 && (rc = db_step(d, st, e)) > 0) {
+		c->wrong = 1;
+		if (lines++ >= LINES_MOST)
+			continue;
+		str_addf(c->report, "%s %lld: %s\n", sqlite3_column_text(st, 1), (long long)sqlite3_column_int64(st, 0), sentence);
+	}
+	db_put(d, st);
+	if (lines > LINES_MOST)
+		str_addf(c->report, "... and %d more of these\n", lines - LINES_MOST);
+	if (rc < 0 && db_damaged(d)) {
+		c->wrong = 1;
+		str_addf(c->report, "not readable: %s\n", sqlite3_errmsg(d->h));
+		rc = 0;
+	}
+	return rc;
+}
+
+static int sums(struct checking *c, struct err *e)
+{
+	struct db *d = &c->s->db;
+	sqlite3_stmt *st = db_query(d, e, "SELECT id, role, complete, text, token, stats, sum FROM message", "");
+	int rc = st ? 1 : -1;
+
+	while (rc > 0 && (rc = db_step(d, st, e)) > 0)
+		if (!message_sum_ok(st, 1)) {
+			c->wrong = 1;
+			str_addf(c->report, "message %lld: its text or tokens are not what was saved\n",
+			         (long long)sqlite3_column_int64(st, 0));
+		}
+	db_put(d, st);
+	if (rc < 0 && db_damaged(d)) {
+		c->wrong = 1;
+		str_addf(c->report, "messages are not readable: %s\n", sqlite3_errmsg(d->h));
+		rc = 0;
+	}
+	return rc;
+}
+
+static int texts(struct checking *c, struct err *e)
+{
+	struct db *d = &c->s->db;
+	sqlite3_stmt *st = db_query(d, e, "SELECT id, hash, text FROM content", "");
+	int rc = st ? 1 : -1;
+
+	while (rc > 0 && (rc = db_step(d, st, e)) > 0) {
+		const void *hash = sqlite3_column_blob(st, 1);
+		int n_hash = sqlite3_column_bytes(st, 1);
+		const void *text = sqlite3_column_text(st, 2);
+		int n = sqlite3_column_bytes(st, 2);
+		uint8_t now[32];
+		if (text_hash(text, text && n > 0 ? (size_t)n : 0, now, e)) {
+			db_put(d, st);
+			return -1;
+		}
+		if (!hash || n_hash != (int)sizeof now || memcmp(hash, now, sizeof now)) {
+			c->wrong = 1;
+			str_addf(c->report, "text %lld of a document is not what was saved\n", (long long)sqlite3_column_int64(st, 0));
+		}
+	}
+	db_put(d, st);
+	if (rc < 0 && db_damaged(d)) {
+		c->wrong = 1;
+		str_addf(c->report, "documents are not readable: %s\n", sqlite3_errmsg(d->h));
+		rc = 0;
+	}
+	return rc;
+}
+
+/* Asking the index is a write to SQLite, so a store that is only read cannot. */
+static int index_check(struct checking *c, struct err *e)
+{
+	struct db *d = &c->s->db;
+	int rc;
+
+	if (c->s->read_only)
+		return 0;
+	if (db_begin(d, e))
+		return -1;
+	rc = db_end(d, db_run(d, e, "INSERT INTO find(find, rank) VALUES('integrity-check', 1)", ""), e);
+	if (!rc)
+		return 0;
+	if (!db_damaged(d))
+		return -1;
+	c->wrong = 1;
+	if (db_begin(d, e))
+		return -1;
+	if (db_end(d, index_rebuild(d, e), e)) {
+		if (!db_damaged(d))
+			return -1;
+		str_adds(c->report, "the search index is damaged, and cannot be made anew\n");
+		return 0;
+	}
+	str_adds(c->report, "the search index was not that of the messages; it was made anew\n");
+	return 0;
+}
+
+int store_check(struct store *s, struct str *report, struct err *e)
+{
+	struct checking c = {s, report, 0};
+
+	str_clear(report);
+	if (structure(&c, e))
+		return -1;
+	if (rule(&c, "SELECT id, 'message' FROM message m WHERE parent<>0 AND (parent>=id OR NOT EXISTS"
+	         " (SELECT 1 FROM message p WHERE p.id=m.parent))", "what came before it is lost", e) ||
+	    rule(&c, "SELECT id, 'message' FROM message m WHERE depth<>1+coalesce("
+	         "(SELECT depth FROM message p WHERE p.id=m.parent), 0)", "its place in the talk is wrong", e) ||
+	    rule(&c, "SELECT id, 'message' FROM message m WHERE NOT EXISTS (SELECT 1 FROM session s WHERE s.id=m.session)",
+	         "its session is lost", e) ||
+	    rule(&c, "SELECT id, 'session' FROM session s WHERE messages<>coalesce("
+	         "(SELECT depth FROM message m WHERE m.id=s.head), 0) OR head<>0 AND NOT EXISTS"
+	         " (SELECT 1 FROM message m WHERE m.id=s.head)", "its last message is lost or its number of messages is wrong", e) ||
+	    rule(&c, "SELECT id, 'session' FROM session s WHERE base<>0 AND NOT EXISTS"
+	         " (SELECT 1 FROM message m WHERE m.id=s.base)", "the message it was forked at is lost", e) ||
+	    rule(&c, "SELECT DISTINCT session, 'session' FROM (SELECT session FROM setting UNION SELECT session FROM document) x"
+	         " WHERE NOT EXISTS (SELECT 1 FROM session s WHERE s.id=x.session)",
+	         "settings or documents of it are there, itself it is not", e) ||
+	    rule(&c, "SELECT id, 'document' FROM document d WHERE NOT EXISTS (SELECT 1 FROM content c WHERE c.id=d.content)",
+	         "its text is lost", e) ||
+	    rule(&c, "SELECT id, 'document' FROM document d WHERE after<>0 AND NOT EXISTS"
+	         " (SELECT 1 FROM message m WHERE m.id=d.after)", "the message it came behind is lost", e) ||
+	    rule(&c, "SELECT id, 'text' FROM content c WHERE NOT EXISTS (SELECT 1 FROM document d WHERE d.content=c.id)",
+	         "no document has it", e))
+		return -1;
+	if (sums(&c, e) || texts(&c, e) || index_check(&c, e))
+		return -1;
+	return c.wrong;
+}

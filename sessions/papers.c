@@ -1,0 +1,176 @@
+/* sessions/papers.c - what a session has beside its messages: settings by name, and documents.
+ *
+ * A document's text is kept once under its SHA-256, however many sessions or forks have it; each keeps its own name for it. */
+#include "sessions/store.h"
+
+#include <openssl/evp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define KEY_MAX_BYTES 64
+
+/* ---- settings ---- */
+
+struct setting { int64_t session; const char *key; const void *value; size_t n; };
+
+static int do_set(struct store *s, void *arg, struct err *e)
+{
+	struct setting *set = arg;
+
+	if (session_exists(s, set->session, e))
+		return -1;
+	if (!set->value)
+		return db_run(&s->db, e, "DELETE FROM setting WHERE session=?1 AND key=?2", "it", set->session, set->key);
+	return db_run(&s->db, e, "INSERT OR REPLACE INTO setting VALUES(?1, ?2, ?3)", "itb", set->session, set->key, set->value,
+	              set->n);
+}
+
+int session_set(struct store *s, int64_t id, const char *key, const void *value, size_t n, struct err *e)
+{
+	struct setting set = {id, key, value, n};
+	size_t len = strlen(key);
+
+	if (!len || len > KEY_MAX_BYTES)
+		return err_set(e, ERR_USAGE, "the name of a setting has 1 to %d bytes, this one %zu", KEY_MAX_BYTES, len);
+	if (n > DB_VALUE_MAX)
+		return err_set(e, ERR_FIT, "setting '%s' has %zu bytes, the limit is %u", key, n, DB_VALUE_MAX);
+	return store_change(s, do_set, &set, e);
+}
+
+int session_value(struct store *s, int64_t id, const char *key, struct str *out, struct err *e)
+{
+	sqlite3_stmt *st = db_query(&s->db, e, "SELECT value FROM setting WHERE session=?1 AND key=?2", "it", id, key);
+	int rc;
+
+	str_clear(out);
+	if (!st)
+		return -1;
+	rc = db_step(&s->db, st, e);
+	if (rc > 0) {
+		const void *p = sqlite3_column_blob(st, 0);
+		int n = sqlite3_column_bytes(st, 0);
+		str_add(out, p && n > 0 ? p : "", p && n > 0 ? (size_t)n : 0);
+	}
+	db_put(&s->db, st);
+	return rc;
+}
+
+/* ---- documents ---- */
+
+int text_hash(const void *p, size_t n, uint8_t out[32], struct err *e)
+{
+	return EVP_Digest(n ? p : "", n, out, NULL, EVP_sha256(), NULL) == 1
+	       ? 0 : err_set(e, ERR_FAIL, "cannot compute a checksum: libcrypto refuses SHA-256");
+}
+
+struct adding { int64_t session; const struct stored_document *d; uint8_t hash[32]; int64_t id; };
+
+static int do_add(struct store *s, void *arg, struct err *e)
+{
+	struct adding *a = arg;
+	const struct stored_document *d = a->d;
+	const char *name = d->name ? d->name : "";
+	int64_t content;
+	int rc;
+
+	if (session_exists(s, a->session, e))
+		return -1;
+	if (d->after && (rc = message_visible(s, a->session, d->after, e)) <= 0)
+		return rc < 0 ? -1 : err_set(e, ERR_USAGE, "there is no message %lld in session %lld", (long long)d->after,
+		                             (long long)a->session);
+	rc = db_find(&s->db, e, &content, "SELECT id FROM content WHERE hash=?1", "b", (const void *)a->hash, sizeof a->hash);
+	if (rc < 0)
+		return -1;
+	if (!rc) {
+		if (db_run(&s->db, e, "INSERT INTO content(hash, text) VALUES(?1, ?2)", "bs", (const void *)a->hash, sizeof a->hash,
+		           d->text, d->n_text))
+			return -1;
+		content = sqlite3_last_insert_rowid(s->db.h);
+	}
+	if (db_run(&s->db, e, "INSERT INTO document(session, content, bytes, at, after, name) VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
+	           "iiiiib", a->session, content, d->bytes > INT64_MAX ? INT64_MAX : (int64_t)d->bytes,
+	           d->at ? d->at : store_now(), d->after, (const void *)name, strlen(name)))
+		return -1;
+	a->id = sqlite3_last_insert_rowid(s->db.h);
+	return 0;
+}
+
+int session_add_document(struct store *s, int64_t session, const struct stored_document *d, int64_t *id, struct err *e)
+{
+	struct adding a = {.session = session, .d = d};
+
+	if (d->n_text > DB_VALUE_MAX)
+		return err_set(e, ERR_FIT, "document '%.100s' has %zu bytes of text, the limit is %u", d->name ? d->name : "", d->n_text,
+		               DB_VALUE_MAX);
+	if (text_hash(d->text, d->n_text, a.hash, e) || store_change(s, do_add, &a, e))
+		return -1;
+	*id = a.id;
+	return 0;
+}
+
+#define DROP_ORPHANS "DELETE FROM content WHERE NOT EXISTS (SELECT 1 FROM document d WHERE d.content=content.id)"
+
+struct dropping { int64_t session, id; };
+
+static int do_drop(struct store *s, void *arg, struct err *e)
+{
+	struct dropping *d = arg;
+
+	if (db_run(&s->db, e, "DELETE FROM document WHERE id=?1 AND session=?2", "ii", d->id, d->session))
+		return -1;
+	if (!sqlite3_changes(s->db.h))
+		return err_set(e, ERR_USAGE, "there is no document %lld in session %lld", (long long)d->id, (long long)d->session);
+	return db_run(&s->db, e, DROP_ORPHANS, "");
+}
+
+int session_drop_document(struct store *s, int64_t session, int64_t id, struct err *e)
+{
+	struct dropping d = {session, id};
+
+	return store_change(s, do_drop, &d, e);
+}
+
+int documents_drop(struct store *s, int64_t session, struct err *e)
+{
+	if (db_run(&s->db, e, "DELETE FROM document WHERE session=?1", "i", session))
+		return -1;
+	return sqlite3_changes(s->db.h) ? db_run(&s->db, e, DROP_ORPHANS, "") : 0;
+}
+
+int session_documents(struct store *s, int64_t session, document_fn *fn, void *ud, struct err *e)
+{
+	sqlite3_stmt *st = db_query(&s->db, e, "SELECT d.id, d.name, d.bytes, d.at, d.after, c.text FROM document d"
+	                            " LEFT JOIN content c ON c.id=d.content WHERE d.session=?1 ORDER BY d.id", "i", session);
+	int rc = st ? 1 : -1;
+
+	while (rc > 0 && (rc = db_step(&s->db, st, e)) > 0) {
+		int n_name, n_text, stop;
+		const char *name = sqlite3_column_blob(st, 1), *text;
+		struct stored_document d = {
+			.id = sqlite3_column_int64(st, 0), .at = sqlite3_column_int64(st, 3), .after = sqlite3_column_int64(st, 4),
+		};
+		char *copy;
+
+		n_name = sqlite3_column_bytes(st, 1);
+		copy = xstrndup(name ? name : "", name && n_name > 0 ? (size_t)n_name : 0);
+		d.name = copy;
+		d.bytes = sqlite3_column_int64(st, 2) > 0 ? (uint64_t)sqlite3_column_int64(st, 2) : 0;
+		text = (const char *)sqlite3_column_text(st, 5);
+		n_text = sqlite3_column_bytes(st, 5);
+		if (sqlite3_column_type(st, 5) == SQLITE_NULL) {
+			rc = err_set(e, ERR_FAIL, "'%s/" CHAT_FILE "' is damaged: the text of document '%.100s' is lost; remove it or add it "
+			             "again", s->dir, copy);
+		} else if (!text) {
+			rc = err_set(e, ERR_FIT, "no memory for document '%.100s'", copy);
+		} else {
+			d.text = text;
+			d.n_text = n_text > 0 ? (size_t)n_text : 0;
+			stop = fn(&d, ud);
+			if (stop)
+				rc = 0;
+		}
+		free(copy);
+	}
+	db_put(&s->db, st);
+	return rc;
+}

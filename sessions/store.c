@@ -1,0 +1,453 @@
+/* sessions/store.c - the directory of sessions: whose it is, who may write, and which format chat.db has.
+ *
+ * Everything that can refuse does so before anything is written: the directory must be a real one of this user, the lock must
+ * be free, the file must be ours, whole and not newer than this program.  Until then SQLite is told not even to carry its log
+ * into the file when it closes.  One process writes: SQLite before 3.51.3 could damage a WAL file that two connections
+ * checkpoint at once.  Others may read beside it. */
+#include "sessions/store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LOCK_FILE "lock"
+
+/* ---- the format ---- */
+
+/* Numbers are never used twice (AUTOINCREMENT): kv.db refers to them.  A message stands behind its parent in number, which is
+ * what ends every walk.  Small columns come first: long text pushes what follows onto other pages. */
+static const char sql_tables[] =
+	"CREATE TABLE meta(key TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID;"
+	"INSERT INTO meta VALUES('id', randomblob(16));"
+	"CREATE TABLE session(id INTEGER PRIMARY KEY AUTOINCREMENT,"
+	" head INTEGER NOT NULL DEFAULT 0,"       /* the last message shown; 0 = none */
+	" base INTEGER NOT NULL DEFAULT 0,"       /* forks: the message it begins behind, written by other sessions */
+	" parent INTEGER NOT NULL DEFAULT 0,"
+	" created INTEGER NOT NULL, used INTEGER NOT NULL,"
+	" turn INTEGER NOT NULL,"                 /* order of use: seconds are too coarse and clocks are set */
+	" messages INTEGER NOT NULL DEFAULT 0, tokens INTEGER NOT NULL DEFAULT 0,"
+	" name TEXT UNIQUE, title TEXT NOT NULL DEFAULT '', model TEXT NOT NULL DEFAULT '', kv TEXT NOT NULL DEFAULT '') STRICT;"
+	"CREATE INDEX session_turn ON session(turn);"
+	"CREATE TABLE message(id INTEGER PRIMARY KEY AUTOINCREMENT,"
+	" parent INTEGER NOT NULL,"
+	" session INTEGER NOT NULL,"              /* that it was written in; another one that shows it when that is deleted */
+	" depth INTEGER NOT NULL, role INTEGER NOT NULL, complete INTEGER NOT NULL, at INTEGER NOT NULL,"
+	" sum INTEGER NOT NULL,"                  /* XXH3 of role, complete, text, token, stats */
+	" stats TEXT NOT NULL, token BLOB NOT NULL, text TEXT NOT NULL) STRICT;"
+	"CREATE INDEX message_session ON message(session, parent);"
+	"CREATE TABLE setting(session INTEGER NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL,"
+	" PRIMARY KEY(session, key)) STRICT, WITHOUT ROWID;"
+	"CREATE TABLE content(id INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE, text TEXT NOT NULL) STRICT;"
+	"CREATE TABLE document(id INTEGER PRIMARY KEY AUTOINCREMENT,"
+	" session INTEGER NOT NULL, content INTEGER NOT NULL, bytes INTEGER NOT NULL, at INTEGER NOT NULL,"
+	" after INTEGER NOT NULL, name BLOB NOT NULL) STRICT;"
+	"CREATE INDEX document_session ON document(session);"
+	"CREATE INDEX document_content ON document(content);";
+
+static const char sql_find[] =
+	"CREATE VIRTUAL TABLE find USING fts5(text, content='message', content_rowid='id',"
+	" tokenize='unicode61 remove_diacritics 2');";
+
+const struct migration store_migrations[] = {
+	{sql_tables, NULL},            /* 1: sessions, messages, documents */
+	{sql_find, index_rebuild},     /* 2: full text search */
+};
+const int store_version = sizeof store_migrations / sizeof *store_migrations;
+
+int store_migrate(struct db *d, int from, int to, struct err *e)
+{
+	char pragma[80];
+	int rc = 0;
+
+	if (db_begin(d, e))
+		return -1;
+	for (int v = from; v < to && !rc; v++) {
+		rc = db_exec(d, store_migrations[v].sql, e);
+		if (!rc && store_migrations[v].fn)
+			rc = store_migrations[v].fn(d, e);
+	}
+	snprintf(pragma, sizeof pragma, "PRAGMA application_id=%d; PRAGMA user_version=%d", STORE_APPLICATION, to);
+	if (!rc)
+		rc = db_exec(d, pragma, e);
+	return db_end(d, rc, e);
+}
+
+/* ---- directory and lock ---- */
+
+static int make_parents(char *path, struct err *e)
+{
+	for (char *p = path + 1; *p; p++) {
+		int bad;
+		if (*p != '/')
+			continue;
+		*p = 0;
+		bad = mkdir(path, 0700) && errno != EEXIST;
+		if (bad)
+			err_set(e, ERR_FAIL, "cannot make the directory '%s': %s", path, strerror(errno));
+		*p = '/';
+		if (bad)
+			return -1;
+	}
+	return 0;
+}
+
+/* Without slashes at the end: lstat("x/") would look through a symbolic link. */
+static char *dir_name(const char *given, struct err *e)
+{
+	struct str path = {0};
+	const char *base;
+
+	if (given && *given) {
+		str_adds(&path, given);
+	} else if ((base = getenv("XDG_DATA_HOME")) && *base == '/') {
+		str_addf(&path, "%s/weir", base);
+	} else if ((base = getenv("HOME")) && *base == '/') {
+		str_addf(&path, "%s/.local/share/weir", base);
+	} else {
+		err_set(e, ERR_FAIL, "no place for sessions: neither XDG_DATA_HOME nor HOME is an absolute path");
+		return NULL;
+	}
+	while (path.n > 1 && path.p[path.n - 1] == '/')
+		path.p[--path.n] = 0;
+	return path.p;
+}
+
+/* 1 = it is there and ours, 0 = read only and not there, -1. */
+static int dir_prepare(struct store *s, struct err *e)
+{
+	struct stat st;
+
+	if (lstat(s->dir, &st)) {
+		if (errno == ENOENT && s->read_only)
+			return 0;
+		if (errno == ENOENT) {
+			if (make_parents(s->dir, e))
+				return -1;
+			if (mkdir(s->dir, 0700) && errno != EEXIST)
+				return err_set(e, ERR_FAIL, "cannot make the directory '%s': %s", s->dir, strerror(errno));
+		}
+		if (lstat(s->dir, &st))
+			return err_set(e, ERR_FAIL, "cannot use the directory '%s': %s", s->dir, strerror(errno));
+	}
+	if (S_ISLNK(st.st_mode))
+		return err_set(e, ERR_FAIL, "refused to keep sessions in '%s': it is a symbolic link; name the directory itself",
+		               s->dir);
+	if (!S_ISDIR(st.st_mode))
+		return err_set(e, ERR_FAIL, "cannot keep sessions in '%s': it is not a directory", s->dir);
+	if (st.st_uid != geteuid())
+		return err_set(e, ERR_FAIL, "refused to keep sessions in '%s': it belongs to another user (%u)", s->dir,
+		               (unsigned)st.st_uid);
+	if (st.st_mode & 022)
+		return err_set(e, ERR_FAIL, "refused to keep sessions in '%s': others may write there; chmod 700 it", s->dir);
+	if (!s->read_only && (st.st_mode & 0777) != 0700 && chmod(s->dir, 0700))
+		return err_set(e, ERR_FAIL, "cannot make the directory '%s' private: %s", s->dir, strerror(errno));
+	return 1;
+}
+
+/* Who has it, from the lock file; 0 = it does not say. */
+static long lock_owner(int fd)
+{
+	char text[24] = "";
+	ssize_t n = pread(fd, text, sizeof text - 1, 0);
+	long pid = 0;
+
+	for (ssize_t i = 0; i < n && text[i] >= '0' && text[i] <= '9' && pid < 100000000; i++)
+		pid = pid * 10 + (text[i] - '0');
+	return pid;
+}
+
+static int lock_take(struct store *s, struct err *e)
+{
+	char *path = store_path(s, LOCK_FILE), pid[24];
+	struct stat st;
+	int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600);
+	int n, code = errno;
+
+	free(path);
+	if (fd < 0)
+		return err_set(e, ERR_FAIL, "cannot write in '%s': %s", s->dir, strerror(code));
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid()) {
+		close(fd);
+		return err_set(e, ERR_FAIL, "refused to use '%s/" LOCK_FILE "': it is not a plain file of yours", s->dir);
+	}
+	if (flock(fd, LOCK_EX | LOCK_NB)) {
+		long owner;
+		code = errno;
+		owner = code == EWOULDBLOCK ? lock_owner(fd) : 0;
+		close(fd);
+		if (code != EWOULDBLOCK)
+			return err_set(e, ERR_FAIL, "cannot lock '%s': %s", s->dir, strerror(code));
+		if (owner)
+			return err_set(e, ERR_FAIL, "the sessions in '%s' are in use by another weir (process %ld); leave it first, or "
+			               "use --private", s->dir, owner);
+		return err_set(e, ERR_FAIL, "the sessions in '%s' are in use by another weir; leave it first, or use --private",
+		               s->dir);
+	}
+	/* The number is for the message alone: a full disk does not matter here. */
+	n = snprintf(pid, sizeof pid, "%ld\n", (long)getpid());
+	if (fchmod(fd, 0600) || ftruncate(fd, 0) || pwrite(fd, pid, (size_t)n, 0) != n)
+		code = 0;
+	s->lock = fd;
+	return 0;
+}
+
+/* ---- opening ---- */
+
+/* Version of the open file: 0 = nothing in it yet. */
+static int format_of(struct store *s, int *out, struct err *e)
+{
+	int64_t app, version, tables;
+
+	if (db_number(&s->db, "PRAGMA application_id", &app, e) || db_number(&s->db, "PRAGMA user_version", &version, e) ||
+	    db_number(&s->db, "SELECT count(*) FROM sqlite_schema", &tables, e))
+		return -1;
+	*out = 0;
+	if (!app && !version && !tables)
+		return 0;
+	if (app != STORE_APPLICATION || version < 1)
+		return err_set(e, ERR_FAIL, "'%s/" CHAT_FILE "' is a database of another program; nothing was changed: move it away",
+		               s->dir);
+	if (version > store_version)
+		return err_set(e, ERR_FAIL, "the sessions in '%s' are of a newer weir (format %lld, this one knows up to %d); nothing "
+		               "was changed: use the newer weir", s->dir, (long long)version, store_version);
+	*out = (int)version;
+	return 0;
+}
+
+/* Structure only; store_check() looks at the content, too. */
+static int quick_check(struct store *s, struct err *e)
+{
+	sqlite3_stmt *st = db_query(&s->db, e, "PRAGMA quick_check(1)", "");
+	int rc;
+
+	if (!st)
+		return -1;
+	rc = db_step(&s->db, st, e);
+	if (rc > 0) {
+		const char *says = (const char *)sqlite3_column_text(st, 0);
+		rc = says && !strcmp(says, "ok") ? 0
+		     : err_set(e, ERR_FAIL, "'%s/" CHAT_FILE "' is damaged (%.120s); nothing was changed: export what can be read, "
+		               "then move it away", s->dir, says ? says : "no answer");
+	}
+	db_put(&s->db, st);
+	return rc;
+}
+
+/* The old file beside the new: a program that goes wrong in bringing it up to date must not be the end of it. */
+static int copy_beside(struct store *s, int version, struct err *e)
+{
+	char name[40];
+	char *to, *draft;
+	struct db copy = {0};
+	sqlite3_backup *b;
+	int rc = -1, dir;
+
+	snprintf(name, sizeof name, CHAT_FILE ".v%d", version);
+	to = store_path(s, name);
+	draft = store_path(s, CHAT_FILE ".copy");
+	unlink(draft);
+	if (db_open(&copy, draft, s->vfs, 0, e))
+		goto out;
+	b = sqlite3_backup_init(copy.h, "main", s->db.h, "main");
+	if (b) {
+		sqlite3_backup_step(b, -1);
+		sqlite3_backup_finish(b);
+	}
+	rc = sqlite3_errcode(copy.h) ? db_error(&copy, "copy the older sessions to", e) : 0;
+	/* The copy of a file with a log would ask for a log of its own. */
+	if (!rc)
+		rc = db_exec(&copy, "PRAGMA journal_mode=DELETE", e);
+	db_close(&copy);
+	if (!rc && rename(draft, to))
+		rc = err_set(e, ERR_FAIL, "cannot make '%s': %s", to, strerror(errno));
+	dir = rc ? -1 : open(s->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir >= 0) {
+		fsync(dir);
+		close(dir);
+	}
+out:
+	if (rc)
+		unlink(draft);
+	free(to);
+	free(draft);
+	return rc;
+}
+
+/* What was there before an update still holds what is deleted now. */
+void store_drop_copies(struct store *s)
+{
+	for (int v = 1; v < store_version; v++) {
+		char name[40];
+		char *path;
+		snprintf(name, sizeof name, CHAT_FILE ".v%d", v);
+		path = store_path(s, name);
+		unlink(path);
+		free(path);
+	}
+}
+
+static int read_id(struct store *s, struct err *e)
+{
+	sqlite3_stmt *st = db_query(&s->db, e, "SELECT value FROM meta WHERE key='id'", "");
+	int rc;
+
+	if (!st)
+		return -1;
+	rc = db_step(&s->db, st, e);
+	if (rc > 0 && sqlite3_column_bytes(st, 0) == (int)sizeof s->id) {
+		memcpy(s->id, sqlite3_column_blob(st, 0), sizeof s->id);
+		rc = 0;
+	} else if (rc >= 0) {
+		rc = err_set(e, ERR_FAIL, "'%s/" CHAT_FILE "' is damaged: it has lost its identity", s->dir);
+	}
+	db_put(&s->db, st);
+	return rc;
+}
+
+static int open_to_read(struct store *s, int there, struct err *e)
+{
+	char *path = store_path(s, CHAT_FILE);
+	struct stat st;
+	int version = 0, rc = 0;
+
+	/* Nothing was ever kept: an empty store answers every question. */
+	if (there && lstat(path, &st) && errno == ENOENT)
+		there = 0;
+	if (there) {
+		rc = db_open(&s->db, path, s->vfs, 1, e);
+		if (!rc)
+			rc = format_of(s, &version, e);
+		if (!rc && version && version < store_version)
+			rc = err_set(e, ERR_FAIL, "the sessions in '%s' are of an older weir (format %d); start weir once to bring them up "
+			             "to date", s->dir, version);
+	}
+	free(path);
+	if (rc || version)
+		return rc;
+	db_close(&s->db);
+	if (db_open_memory(&s->db, e) || store_migrate(&s->db, 0, store_version, e))
+		return -1;
+	return db_exec(&s->db, "PRAGMA query_only=ON", e);
+}
+
+static int open_to_write(struct store *s, struct err *e)
+{
+	char *path = store_path(s, CHAT_FILE);
+	sqlite3_stmt *st;
+	int version, rc = db_open(&s->db, path, s->vfs, 0, e);
+
+	free(path);
+	if (rc)
+		return -1;
+	sqlite3_db_config(s->db.h, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, (int *)NULL);
+	if (format_of(s, &version, e) || (version && quick_check(s, e)))
+		return -1;
+	if (version && version < store_version && copy_beside(s, version, e))
+		return -1;
+	/* Only an empty file takes this to heart, so it comes before the first table and before the log. */
+	if (!version && db_exec(&s->db, "PRAGMA auto_vacuum=INCREMENTAL", e))
+		return -1;
+	if (!(st = db_query(&s->db, e, "PRAGMA journal_mode=WAL", "")))
+		return -1;
+	rc = db_step(&s->db, st, e);
+	if (rc > 0)
+		rc = sqlite3_stricmp((const char *)sqlite3_column_text(st, 0), "wal")
+		     ? err_set(e, ERR_FAIL, "cannot keep sessions in '%s': the file system has no shared memory for SQLite's log", s->dir)
+		     : 0;
+	db_put(&s->db, st);
+	if (rc || db_exec(&s->db, "PRAGMA synchronous=FULL", e))
+		return -1;
+	if (version < store_version && store_migrate(&s->db, version, store_version, e))
+		return -1;
+	sqlite3_db_config(s->db.h, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, (int *)NULL);
+	/* For session_delete(): which messages other sessions still show. */
+	return db_exec(&s->db, "CREATE TEMP TABLE kept(id INTEGER PRIMARY KEY)", e);
+}
+
+int store_open(struct store **out, const struct store_options *o, struct err *e)
+{
+	struct store *s = xcalloc(1, sizeof *s);
+	int there;
+
+	*out = NULL;
+	s->lock = -1;
+	s->read_only = o->read_only;
+	s->vfs = o->vfs ? xstrndup(o->vfs, strlen(o->vfs)) : NULL;
+	s->dir = dir_name(o->dir, e);
+	if (!s->dir || (there = dir_prepare(s, e)) < 0)
+		goto fail;
+	if (s->read_only ? open_to_read(s, there, e) : lock_take(s, e) || open_to_write(s, e))
+		goto fail;
+	if (read_id(s, e))
+		goto fail;
+	*out = s;
+	return 0;
+fail:
+	store_close(s);
+	return -1;
+}
+
+void store_close(struct store *s)
+{
+	if (!s)
+		return;
+	db_close(&s->db);
+	if (s->lock >= 0)
+		close(s->lock);   /* after the file: the next one may open it now */
+	for (size_t i = 0; i < sizeof s->row / sizeof *s->row; i++)
+		str_free(&s->row[i]);
+	free(s->dir);
+	free(s->vfs);
+	free(s);
+}
+
+/* ---- small things ---- */
+
+const char *store_dir(const struct store *s)
+{
+	return s->dir;
+}
+
+char *store_path(const struct store *s, const char *name)
+{
+	struct str path = {0};
+
+	str_addf(&path, "%s/%s", s->dir, name);
+	return path.p;
+}
+
+int64_t store_now(void)
+{
+	return (int64_t)time(NULL);
+}
+
+int store_writable(const struct store *s, struct err *e)
+{
+	return s->read_only ? err_set(e, ERR_FAIL, "the sessions in '%s' were opened to be read only", s->dir) : 0;
+}
+
+int store_change(struct store *s, store_body *body, void *arg, struct err *e)
+{
+	struct err first = {0};
+	int rc;
+
+	if (store_writable(s, e))
+		return -1;
+	for (int tries = 0;; tries++) {
+		s->db.code = 0;
+		if (db_begin(&s->db, e))
+			return -1;
+		rc = db_end(&s->db, body(s, arg, &first), &first);
+		if (!rc)
+			return 0;
+		if (tries || !db_damaged(&s->db) || db_begin(&s->db, e) || db_end(&s->db, index_rebuild(&s->db, e), e))
+			break;
+	}
+	return err_set(e, first.code, "%s", first.msg);
+}
