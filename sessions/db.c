@@ -101,7 +101,7 @@ static int file_prepare(const struct db *d, int read_only, struct err *e)
 		               "remove one", shown(d));
 	if (read_only)
 		return 0;
-	if ((st.st_mode & 07777) != 0600 && chmod(d->path, 0600))
+	if ((st.st_mode & 077) && chmod(d->path, st.st_mode & 0700))
 		return err_set(e, ERR_FAIL, "cannot set the mode of '%s': %s", shown(d), strerror(errno));
 	for (size_t i = 0; i < sizeof beside / sizeof *beside; i++) {
 		struct str path = {0};

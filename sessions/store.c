@@ -129,7 +129,8 @@ static int dir_prepare(struct store *s, struct err *e)
 		if (errno == ENOENT) {
 			if (make_parents(s->dir, e))
 				return -1;
-			if (mkdir(s->dir, 0700) && errno != EEXIST)
+			/* The second call is for odd umasks. */
+			if (mkdir(s->dir, 0700) ? errno != EEXIST : chmod(s->dir, 0700))
 				return err_set(e, ERR_FAIL, "cannot make the directory '%s': %s", s->dir, strerror(errno));
 		}
 		if (lstat(s->dir, &st))
@@ -145,7 +146,8 @@ static int dir_prepare(struct store *s, struct err *e)
 		               (unsigned)st.st_uid);
 	if (st.st_mode & 022)
 		return err_set(e, ERR_FAIL, "refused to keep sessions in '%s': others may write there; chmod 700 it", s->dir);
-	if (!s->read_only && (st.st_mode & 0777) != 0700 && chmod(s->dir, 0700))
+	/* Rights of others go; that the user cannot write there himself stays as it is. */
+	if (!s->read_only && (st.st_mode & 077) && chmod(s->dir, st.st_mode & 0700))
 		return err_set(e, ERR_FAIL, "cannot make the directory '%s' private: %s", s->dir, strerror(errno));
 	return 1;
 }
