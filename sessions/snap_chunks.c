@@ -1,0 +1,164 @@
+/* sessions/snap_chunks.c - rows of a timeline as chunks with content-addressed keys, and their bytes as checksummed parts.
+ *
+ * Two hashes with two tasks.  The key is SHA-256 over the key before it, the fingerprint and the tokens: it decides whose rows
+ * these are, and must withstand somebody who makes up documents that collide.  The checksum is XXH3-64 over key, part number
+ * and bytes: it finds flipped bits and rows that a damaged tree hands out under a wrong number, at the speed of memory.
+ *
+ * SQLite's own structure is not trusted either: what a lookup finds is right when its checksum is, and absent otherwise. */
+#include "sessions/snaps.h"
+
+#include <openssl/evp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+static void put_le32(uint8_t *p, uint32_t v)
+{
+	for (int i = 0; i < 4; i++)
+		p[i] = (uint8_t)(v >> 8 * i);
+}
+
+void chunk_key(uint8_t key[KEY_BYTES], const uint8_t before[KEY_BYTES], const struct fingerprint *f, const int32_t *id,
+               const uint8_t *marks, int32_t n)
+{
+	uint8_t text[2 * KEY_BYTES + CHUNK_TOKENS * 5];
+	size_t at = 2 * KEY_BYTES;
+
+	if (n < 0 || n > CHUNK_TOKENS)
+		abort();
+	memcpy(text, before, KEY_BYTES);
+	memcpy(text + KEY_BYTES, f->all, KEY_BYTES);
+	for (int32_t i = 0; i < n; i++, at += 4)
+		put_le32(text + at, (uint32_t)id[i]);
+	if (marks)
+		memcpy(text + at, marks, (size_t)n);
+	else
+		memset(text + at, 0, (size_t)n);
+	at += (size_t)n;
+	/* Fails only without memory; rows under a key that is no hash must not be written. */
+	if (EVP_Digest(text, at, key, NULL, EVP_sha256(), NULL) != 1)
+		abort();
+}
+
+/* ---- parts ---- */
+
+static int64_t part_sum(const uint8_t key[KEY_BYTES], int part, const void *bytes, size_t n)
+{
+	uint8_t whose[KEY_BYTES + 4];
+
+	memcpy(whose, key, KEY_BYTES);
+	put_le32(whose + KEY_BYTES, (uint32_t)part);
+	return (int64_t)XXH3_64bits_withSeed(bytes, n, XXH3_64bits(whose, sizeof whose));
+}
+
+static int64_t part_id(int64_t owner, int part)
+{
+	return owner << PART_BITS | part;
+}
+
+int parts_write(struct snaps *s, int64_t owner, int first, const uint8_t key[KEY_BYTES], const void *bytes, uint64_t n,
+                struct err *e)
+{
+	const uint8_t *p = bytes;
+
+	if (n > (uint64_t)PART_TAIL * PART_BYTES)
+		return err_set(e, ERR_FIT, "a snapshot of %llu bytes in one piece is beyond the limit of %llu", (unsigned long long)n,
+		               (unsigned long long)PART_TAIL * PART_BYTES);
+	for (int part = first; n; part++) {
+		size_t len = n < PART_BYTES ? n : PART_BYTES;
+
+		if (db_run(&s->db, e, "INSERT INTO part VALUES(?, ?, ?)", "iib", part_id(owner, part), part_sum(key, part, p, len), p,
+		           len))
+			return -1;
+		p += len;
+		n -= len;
+	}
+	return 0;
+}
+
+/* A row that cannot be read because the tree is damaged is a damaged row. */
+static int damage_or_error(struct snaps *s, int rc)
+{
+	return rc < 0 && db_damaged(&s->db) ? 0 : rc;
+}
+
+int parts_read(struct snaps *s, int64_t owner, int first, const uint8_t key[KEY_BYTES], void *out, uint64_t n, struct err *e)
+{
+	uint8_t *p = out;
+
+	if (owner < 0 || owner > s->serial || n > (uint64_t)PART_TAIL * PART_BYTES)
+		return 0;
+	for (int part = first; n; part++) {
+		size_t len = n < PART_BYTES ? n : PART_BYTES;
+		sqlite3_stmt *st = db_query(&s->db, e, "SELECT sum, data FROM part WHERE id = ?", "i", part_id(owner, part));
+		int rc = st ? db_step(&s->db, st, e) : -1;
+
+		if (rc > 0) {
+			const void *data = sqlite3_column_blob(st, 1);
+			int64_t sum = sqlite3_column_int64(st, 0);
+
+			if (!data && sqlite3_errcode(s->db.h) == SQLITE_NOMEM)
+				rc = db_error(&s->db, "read", e);
+			else if (!data || (size_t)sqlite3_column_bytes(st, 1) != len)
+				rc = 0;
+			else {
+				/* The copy is checked, not the original: those bytes are the ones used. */
+				memcpy(p, data, len);
+				rc = part_sum(key, part, p, len) == sum;
+			}
+		}
+		db_put(&s->db, st);
+		if (rc <= 0)
+			return damage_or_error(s, rc);
+		p += len;
+		n -= len;
+	}
+	return 1;
+}
+
+int parts_delete(struct snaps *s, int64_t owner, struct err *e)
+{
+	return db_run(&s->db, e, "DELETE FROM part WHERE id BETWEEN ? AND ?", "ii", part_id(owner, 0),
+	              part_id(owner, (1 << PART_BITS) - 1));
+}
+
+/* ---- chunks ---- */
+
+int chunk_find(struct snaps *s, const uint8_t key[KEY_BYTES], uint64_t bytes, int64_t *number, struct err *e)
+{
+	/* A size that is not what such a chunk has comes from damage; the key alone says which chunk it is. */
+	return damage_or_error(s, db_find(&s->db, e, number, "SELECT id FROM chunk WHERE key = ? AND bytes = ?", "bi", key,
+	                                  (size_t)KEY_BYTES, (int64_t)bytes));
+}
+
+int chunk_delete(struct snaps *s, int64_t number, struct err *e)
+{
+	return parts_delete(s, number, e) || db_run(&s->db, e, "DELETE FROM need WHERE chunk = ?", "i", number) ||
+	       db_run(&s->db, e, "DELETE FROM chunk WHERE id = ?", "i", number) ? -1 : 0;
+}
+
+int chunk_write(struct snaps *s, const uint8_t key[KEY_BYTES], int32_t depth, const void *bytes, uint64_t n, int64_t *number,
+                struct err *e)
+{
+	*number = s->serial++;
+	/* The key may stand there with a size that is damaged. */
+	return db_run(&s->db, e, "INSERT OR REPLACE INTO chunk VALUES(?, ?, ?, ?, ?)", "biiii", key, (size_t)KEY_BYTES, *number,
+	              (int64_t)depth, (int64_t)n, snaps_now()) ||
+	       parts_write(s, *number, 0, key, bytes, n, e) ? -1 : 0;
+}
+
+int chunk_read(struct snaps *s, const uint8_t key[KEY_BYTES], uint64_t bytes, void *out, struct err *e)
+{
+	int64_t number;
+	int rc = chunk_find(s, key, bytes, &number, e);
+
+	if (rc <= 0)
+		return rc;
+	rc = parts_read(s, number, 0, key, out, bytes, e);
+	if (!rc && !s->db.read_only) {
+		s->db.code = 0;
+		if ((db_begin(&s->db, NULL) || db_end(&s->db, chunk_delete(s, number, NULL), NULL)) && db_damaged(&s->db))
+			s->ruined = 1;
+	}
+	return rc;
+}

@@ -1,0 +1,352 @@
+/* sessions/snap_load.c - bringing a timeline back: by a head, bit for bit, or by the longest beginning whose chunks are there.
+ *
+ * Bytes go from SQLite into a staging buffer, are verified there, and then go into the timeline.  A timeline that holds
+ * something already is only emptied when all that is to replace it has been read and verified once: then it is read twice,
+ * which costs far less than losing rows for nothing.  Whatever is wrong is no error: it is said in `why`, and the text is read
+ * again. */
+#include "sessions/snaps.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/engine.h"
+
+static int32_t get_le32(const uint8_t *p)
+{
+	return (int32_t)((uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24);
+}
+
+/* A snapshot on its way into a timeline. */
+struct loading {
+	struct snaps *s;
+	struct timeline *t;
+	const struct fingerprint *fp;
+	uint64_t row_bytes, chunk_bytes;
+	int32_t *id;                       /* of the tokens whose rows come */
+	uint8_t *marks;
+	uint8_t (*key)[KEY_BYTES];
+	int32_t chunks, tail;
+	int64_t head;                      /* whose tail it is */
+	int32_t done;                      /* tokens that are in the timeline */
+	struct snap_loaded *out;
+};
+
+static void loading_free(struct loading *l)
+{
+	free(l->id);
+	free(l->marks);
+	free(l->key);
+}
+
+static int loading_begin(struct loading *l, int32_t tokens, struct err *e)
+{
+	l->row_bytes = timeline_row_bytes(l->t);
+	if (size_mul(l->row_bytes, CHUNK_TOKENS, &l->chunk_bytes) || l->chunk_bytes > (uint64_t)PART_TAIL * PART_BYTES)
+		return err_set(e, ERR_FIT, "rows of %llu bytes a token are too large for a snapshot", (unsigned long long)l->row_bytes);
+	l->id = try_alloc((size_t)tokens + 1, sizeof *l->id, "a snapshot", e);
+	l->marks = try_alloc((size_t)tokens + 1, 1, "a snapshot", e);
+	l->key = try_alloc((size_t)tokens / CHUNK_TOKENS + 1, sizeof *l->key, "a snapshot", e);
+	return l->id && l->marks && l->key && !snaps_stage(l->s, l->chunk_bytes, e) ? 0 : -1;
+}
+
+static void loading_key(struct loading *l, int32_t i)
+{
+	static const uint8_t none[KEY_BYTES];
+
+	chunk_key(l->key[i], i ? l->key[i - 1] : none, l->fp, l->id + i * CHUNK_TOKENS, l->marks + i * CHUNK_TOKENS, CHUNK_TOKENS);
+}
+
+/* Chunk i, or the tail behind the last one: 1 = its rows lie at s->staging, 0, -1. */
+static int piece_read(struct loading *l, int32_t i, int32_t *n, struct err *e)
+{
+	*n = i < l->chunks ? CHUNK_TOKENS : l->tail;
+	if (i < l->chunks)
+		return chunk_read(l->s, l->key[i], l->chunk_bytes, l->s->staging, e);
+	return parts_read(l->s, l->head, PART_TAIL, l->fp->all, l->s->staging, (uint64_t)l->tail * l->row_bytes, e);
+}
+
+/* All pieces, into the timeline if `load`.  1 = all are right, 0 = one is not, -1 = the timeline or the database failed. */
+static int pieces(struct loading *l, int load, struct err *e)
+{
+	int32_t n, count = l->chunks + (l->tail > 0);
+
+	for (int32_t i = 0; i < count; i++) {
+		int rc = piece_read(l, i, &n, e);
+
+		if (rc <= 0)
+			return rc;
+		if (!load)
+			continue;
+		if (timeline_rows_load(l->t, i * CHUNK_TOKENS, n, l->s->staging, e)) {
+			l->done = 0;
+			return -1;
+		}
+		l->done += n;
+		l->out->bytes += (uint64_t)n * l->row_bytes;
+	}
+	return 1;
+}
+
+static size_t tokens_held(const struct timeline *t)
+{
+	size_t n;
+
+	timeline_tokens(t, &n);
+	return n;
+}
+
+/* Does a sequence of so many tokens fit? */
+static int32_t tokens_most(const struct timeline *t)
+{
+	struct timeline_stats st;
+
+	timeline_stats(t, &st);
+	return st.endless ? INT32_MAX : st.ctx;
+}
+
+/* What has come so far is a good beginning: keep it. */
+static void keep_beginning(struct loading *l)
+{
+	int32_t kept;
+
+	if (!l->done)
+		return;
+	kept = timeline_adopt(l->t, l->id, l->marks, (size_t)l->done, NULL);
+	l->out->tokens = kept > 0 ? kept : 0;
+}
+
+static void say_why(struct snap_loaded *out, const char *why, int32_t tokens)
+{
+	char total[32], kept[32];
+
+	if (out->tokens)
+		snprintf(out->why, sizeof out->why, "%s: %s tokens restored, %s will be read again", why,
+		         snaps_count(kept, (uint64_t)out->tokens), snaps_count(total, (uint64_t)(tokens - out->tokens)));
+	else
+		snprintf(out->why, sizeof out->why, "%s: %s tokens will be read again", why, snaps_count(total, (uint64_t)tokens));
+}
+
+/* ---- by a head ---- */
+
+struct found_head {
+	int64_t id, message, bytes, tail;
+	int32_t tokens;
+	uint8_t fingerprint[KEY_BYTES];
+	int fits;                          /* it has the fingerprint wanted */
+};
+
+static int find_head(struct snaps *s, const struct fingerprint *fp, int64_t message, struct found_head *h, struct err *e)
+{
+	sqlite3_stmt *st = db_query(&s->db, e, "SELECT id, tokens, bytes, tail, fingerprint FROM head WHERE message = ?1 AND done = 1 "
+	                            "ORDER BY fingerprint = ?2 DESC, id DESC LIMIT 1", "ib", message, fp->all, sizeof fp->all);
+	int rc = st ? db_step(&s->db, st, e) : -1;
+
+	if (rc > 0) {
+		int64_t tokens = sqlite3_column_int64(st, 1);
+
+		*h = (struct found_head){.id = sqlite3_column_int64(st, 0), .message = message, .bytes = sqlite3_column_int64(st, 2),
+		                         .tail = sqlite3_column_int64(st, 3)};
+		h->tokens = tokens < 0 ? 0 : tokens > INT32_MAX ? INT32_MAX : (int32_t)tokens;
+		if (sqlite3_column_bytes(st, 4) == KEY_BYTES)
+			memcpy(h->fingerprint, sqlite3_column_blob(st, 4), KEY_BYTES);
+		h->fits = !memcmp(h->fingerprint, fp->all, KEY_BYTES);
+	}
+	db_put(&s->db, st);
+	return rc;
+}
+
+/* Bytes of a head as they lie in their parts; a number in table head may be anything. */
+static int head_size(struct snaps *s, const struct found_head *h, struct err *e)
+{
+	int64_t n = 0;
+	int rc;
+
+	if (h->id <= 0 || h->id > s->serial)
+		return 0;
+	rc = db_find(&s->db, e, &n, "SELECT total(length(data)) FROM part WHERE id BETWEEN ? AND ?", "ii", h->id << PART_BITS,
+	             (h->id << PART_BITS) + PART_TAIL - 1);
+	return rc < 0 ? -1 : n == h->bytes && n > 0;
+}
+
+static int load_head(struct loading *l, const struct found_head *h, const uint8_t *bytes, struct str *extra, const char **why,
+                     struct err *e)
+{
+	struct head_layout lay;
+	const uint8_t *p = bytes + HEAD_FIXED;
+	int rc;
+
+	*why = "the snapshot is damaged";
+	if (head_layout_get(&lay, bytes, (uint64_t)h->bytes) || lay.message != h->message || lay.tokens != h->tokens)
+		return 0;
+	if (loading_begin(l, lay.tokens, e))
+		return -1;
+	if (lay.row_bytes != l->row_bytes)
+		return 0;
+	for (int32_t i = 0; i < lay.tokens; i++, p += 4)
+		l->id[i] = get_le32(p);
+	memcpy(l->marks, p, (size_t)lay.tokens);
+	p += lay.tokens;
+	l->chunks = l->row_bytes ? lay.ready / CHUNK_TOKENS : 0;
+	l->tail = l->row_bytes ? lay.ready % CHUNK_TOKENS : 0;
+	l->head = h->id;
+	if (h->tail != (int64_t)((uint64_t)l->tail * l->row_bytes))
+		return 0;
+	if (lay.tokens > tokens_most(l->t)) {
+		*why = "the snapshot is longer than the context";
+		return 0;
+	}
+	for (int32_t i = 0; i < l->chunks; i++)
+		loading_key(l, i);
+	*why = "a part of the snapshot is missing or damaged";
+	if (tokens_held(l->t) && (rc = pieces(l, 0, e)) <= 0)
+		return rc;
+	/* Without rows the timeline must be emptied all the same. */
+	rc = l->chunks || l->tail ? pieces(l, 1, e) : timeline_rows_load(l->t, 0, 0, l->s->staging, e) ? -1 : 1;
+	if (rc <= 0) {
+		keep_beginning(l);
+		return rc;
+	}
+	if (timeline_head_load(l->t, p, lay.n_head, e)) {
+		*why = "the snapshot does not fit this timeline";
+		return 0;
+	}
+	l->out->bytes += lay.n_head;
+	l->out->tokens = lay.tokens;
+	if (extra)
+		str_add(extra, p + lay.n_head, lay.n_extra);
+	return 1;
+}
+
+static void note_used(struct snaps *s, int64_t head)
+{
+	int i = 0;
+
+	while (i < s->n_used && s->used[i].head != head)
+		i++;
+	if (i == (int)(sizeof s->used / sizeof *s->used))
+		i = 0;
+	s->used[i].head = head;
+	s->used[i].at = snaps_now();
+	s->n_used = i < s->n_used ? s->n_used : i + 1;
+}
+
+/* The database could not be read: less is restored, and that is no error for the caller.  No memory is. */
+static int miss(struct snaps *s, struct snap_loaded *out, struct err *why, struct err *e)
+{
+	if (why->code == ERR_FIT || why->code == ERR_CANCELLED) {
+		if (e)
+			*e = *why;
+		return -1;
+	}
+	snaps_failed(s, why);
+	snprintf(out->why, sizeof out->why, "%.*s", (int)sizeof out->why - 1, why->msg);
+	return 0;
+}
+
+int snap_load(struct snaps *s, struct timeline *t, const struct fingerprint *fp, int64_t message, struct str *extra,
+              struct snap_loaded *out, struct err *e)
+{
+	struct loading l = {.s = s, .t = t, .fp = fp, .out = out};
+	struct found_head h;
+	struct err said = {0};
+	double start = now_seconds();
+	const char *why = "the snapshot is damaged";
+	uint8_t *bytes = NULL;
+	int rc;
+
+	memset(out, 0, sizeof *out);
+	s->db.code = 0;
+	if (!s->db.h)
+		return 0;
+	rc = find_head(s, fp, message, &h, &said);
+	if (rc <= 0)
+		return rc ? miss(s, out, &said, e) : 0;
+	if (!h.fits) {
+		char differs[160];
+
+		fingerprint_differs(s, h.fingerprint, sizeof h.fingerprint, fp, differs, sizeof differs);
+		say_why(out, differs, h.tokens);
+		return 0;
+	}
+	rc = head_size(s, &h, &said);
+	if (rc > 0) {
+		bytes = try_alloc((size_t)h.bytes, 1, "a snapshot", &said);
+		rc = bytes ? parts_read(s, h.id, 0, fp->all, bytes, (uint64_t)h.bytes, &said) : -1;
+	}
+	if (rc > 0)
+		rc = load_head(&l, &h, bytes, extra, &why, &said);
+	free(bytes);
+	loading_free(&l);
+	if (rc < 0)
+		return miss(s, out, &said, e);
+	out->seconds = now_seconds() - start;
+	if (rc)
+		note_used(s, h.id);
+	else
+		say_why(out, why, h.tokens);
+	return rc;
+}
+
+/* ---- by tokens alone ---- */
+
+static size_t common(const struct timeline *t, const int32_t *want, size_t n)
+{
+	size_t have, i = 0;
+	const int32_t *id = timeline_tokens(t, &have);
+
+	while (i < n && i < have && id[i] == want[i])
+		i++;
+	return i;
+}
+
+static int32_t load_prefix(struct loading *l, const int32_t *want, size_t n, struct err *e)
+{
+	size_t most = (size_t)tokens_most(l->t), shared = common(l->t, want, n);
+	int64_t number;
+	int rc = 1;
+
+	n = n < most ? n : most;
+	if (n < PREFIX_LEAST || loading_begin(l, (int32_t)n, e))
+		return n < PREFIX_LEAST ? 0 : -1;
+	if (!l->row_bytes)
+		return 0;
+	memcpy(l->id, want, n * sizeof *want);
+	memset(l->marks, 0, n);
+	for (; (size_t)(l->chunks + 1) * CHUNK_TOKENS <= n; l->chunks++) {
+		loading_key(l, l->chunks);
+		rc = chunk_find(l->s, l->key[l->chunks], l->chunk_bytes, &number, e);
+		if (rc <= 0)
+			break;
+	}
+	if (rc < 0)
+		return -1;
+	if (l->chunks * CHUNK_TOKENS < PREFIX_LEAST || (size_t)l->chunks * CHUNK_TOKENS <= shared)
+		return 0;
+	if (tokens_held(l->t) && (rc = pieces(l, 0, e)) <= 0)
+		return rc;
+	if (pieces(l, 1, e) < 0 && !l->done)
+		return -1;
+	keep_beginning(l);
+	return l->out->tokens;
+}
+
+int32_t snap_load_prefix(struct snaps *s, struct timeline *t, const struct fingerprint *fp, const int32_t *want, size_t n,
+                         struct snap_loaded *out, struct err *e)
+{
+	struct loading l = {.s = s, .t = t, .fp = fp, .out = out};
+	struct err said = {0};
+	double start = now_seconds();
+	int32_t rc;
+
+	memset(out, 0, sizeof *out);
+	s->db.code = 0;
+	if (!s->db.h)
+		return 0;
+	rc = load_prefix(&l, want, n < INT32_MAX ? n : INT32_MAX, &said);
+	loading_free(&l);
+	if (rc < 0)
+		return miss(s, out, &said, e);
+	out->seconds = now_seconds() - start;
+	return rc;
+}

@@ -1,0 +1,365 @@
+/* sessions/snap_save.c - saving a timeline: the chunks that are not there yet, then its head.
+ *
+ * Order is everything.  The head is reserved with the first transaction, so that its chunks count as needed; chunks follow in
+ * transactions of bounded size; the last one flips the head and lets the heads go that it replaces.  Whatever stops this in
+ * the middle leaves the older head; chunks that are there already serve the next attempt. */
+#include "sessions/snaps.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/engine.h"
+
+/* ---- the layout of a head ---- */
+
+static void put_le(uint8_t *p, uint64_t v, int bytes)
+{
+	for (int i = 0; i < bytes; i++)
+		p[i] = (uint8_t)(v >> 8 * i);
+}
+
+static uint64_t get_le(const uint8_t *p, int bytes)
+{
+	uint64_t v = 0;
+
+	for (int i = 0; i < bytes; i++)
+		v |= (uint64_t)p[i] << 8 * i;
+	return v;
+}
+
+static const uint8_t magic[8] = {'w', 'e', 'i', 'r', 'h', 'e', 'a', 'd'};
+
+void head_layout_put(uint8_t out[HEAD_FIXED], const struct head_layout *h)
+{
+	memset(out, 0, HEAD_FIXED);
+	memcpy(out, magic, 8);
+	put_le(out + 8, (uint64_t)h->session, 8);
+	put_le(out + 16, (uint64_t)h->message, 8);
+	put_le(out + 24, h->row_bytes, 8);
+	put_le(out + 32, h->n_head, 8);
+	put_le(out + 40, h->n_extra, 8);
+	put_le(out + 48, (uint32_t)h->tokens, 4);
+	put_le(out + 52, (uint32_t)h->ready, 4);
+}
+
+int head_layout_get(struct head_layout *h, const uint8_t *p, uint64_t n)
+{
+	if (n < HEAD_FIXED || memcmp(p, magic, 8) || get_le(p + 56, 8))
+		return -1;
+	h->session = (int64_t)get_le(p + 8, 8);
+	h->message = (int64_t)get_le(p + 16, 8);
+	h->row_bytes = get_le(p + 24, 8);
+	h->n_head = get_le(p + 32, 8);
+	h->n_extra = get_le(p + 40, 8);
+	h->tokens = (int32_t)get_le(p + 48, 4);
+	h->ready = (int32_t)get_le(p + 52, 4);
+	if (h->tokens < 0 || h->ready < 0 || h->ready > h->tokens)
+		return -1;
+	n -= HEAD_FIXED;
+	if (n / 5 < (uint64_t)h->tokens)
+		return -1;
+	n -= (uint64_t)h->tokens * 5;
+	return h->n_head > n || h->n_extra != n - h->n_head ? -1 : 0;
+}
+
+/* ---- saving ---- */
+
+struct saving {
+	struct snaps *s;
+	struct timeline *t;
+	const struct fingerprint *fp;
+	int64_t session, message;
+	int with_head;
+	int32_t *id;                       /* copies: the timeline's own do not outlive the next call */
+	uint8_t *marks;
+	int32_t n, ready, chunks, tail;
+	uint64_t row_bytes, chunk_bytes;
+	uint8_t (*key)[KEY_BYTES];
+	int64_t *number;                   /* of each chunk; 0 = to be written */
+	struct str head;
+	uint64_t need, total;              /* bytes to be written; all bytes that the snapshot holds */
+	int64_t head_number;
+	uint64_t pending;                  /* bytes in the transaction that is open */
+	int committed;                     /* something is on disk already */
+	struct snap_saved *out;
+};
+
+static int gather_tokens(struct saving *w, struct err *e)
+{
+	size_t n, n_marks;
+	const int32_t *id = timeline_tokens(w->t, &n);
+	const uint8_t *marks = timeline_marks(w->t, &n_marks);
+
+	if (n > INT32_MAX)
+		return err_set(e, ERR_FIT, "a sequence of %zu tokens is too long for a snapshot", n);
+	w->n = (int32_t)n;
+	w->ready = timeline_rows_ready(w->t);
+	w->ready = w->ready < 0 ? 0 : w->ready < w->n ? w->ready : w->n;
+	w->row_bytes = timeline_row_bytes(w->t);
+	if (size_mul(w->row_bytes, CHUNK_TOKENS, &w->chunk_bytes) || w->chunk_bytes > (uint64_t)PART_TAIL * PART_BYTES)
+		return err_set(e, ERR_FIT, "rows of %llu bytes a token are too large for a snapshot", (unsigned long long)w->row_bytes);
+	w->chunks = w->row_bytes ? w->ready / CHUNK_TOKENS : 0;
+	w->tail = w->row_bytes ? w->ready % CHUNK_TOKENS : 0;
+	w->id = try_alloc(n + 1, sizeof *w->id, "a snapshot", e);
+	w->marks = try_alloc(n + 1, 1, "a snapshot", e);
+	w->key = try_alloc((size_t)w->chunks + 1, sizeof *w->key, "a snapshot", e);
+	w->number = try_alloc((size_t)w->chunks + 1, sizeof *w->number, "a snapshot", e);
+	if (!w->id || !w->marks || !w->key || !w->number)
+		return -1;
+	if (n)
+		memcpy(w->id, id, n * sizeof *id);
+	memset(w->marks, 0, n + 1);
+	if (n_marks)
+		memcpy(w->marks, marks, n_marks < n ? n_marks : n);
+	return 0;
+}
+
+/* Which chunks are there already? */
+static int gather_chunks(struct saving *w, struct err *e)
+{
+	static const uint8_t none[KEY_BYTES];
+
+	for (int32_t i = 0; i < w->chunks; i++) {
+		int32_t at = i * CHUNK_TOKENS;
+		int rc;
+
+		chunk_key(w->key[i], i ? w->key[i - 1] : none, w->fp, w->id + at, w->marks + at, CHUNK_TOKENS);
+		rc = chunk_find(w->s, w->key[i], w->chunk_bytes, &w->number[i], e);
+		if (rc < 0)
+			return -1;
+		if (!rc) {
+			w->number[i] = 0;
+			w->need += w->chunk_bytes;
+		}
+	}
+	w->total = (uint64_t)w->chunks * w->chunk_bytes;
+	return 0;
+}
+
+static int gather_head(struct saving *w, const void *extra, size_t n_extra, struct err *e)
+{
+	struct head_layout h = {w->session, w->message, w->row_bytes, 0, n_extra, w->n, w->ready};
+	uint8_t fixed[HEAD_FIXED] = {0}, le[4];
+	size_t before;
+
+	str_add(&w->head, fixed, sizeof fixed);
+	for (int32_t i = 0; i < w->n; i++) {
+		put_le(le, (uint32_t)w->id[i], 4);
+		str_add(&w->head, le, 4);
+	}
+	str_add(&w->head, w->marks, (size_t)w->n);
+	before = w->head.n;
+	if (timeline_head_save(w->t, &w->head, e))
+		return -1;
+	h.n_head = w->head.n - before;
+	if (n_extra)
+		str_add(&w->head, extra, n_extra);
+	head_layout_put((uint8_t *)w->head.p, &h);
+	w->need += w->head.n + (uint64_t)w->tail * w->row_bytes;
+	w->total += w->head.n + (uint64_t)w->tail * w->row_bytes;
+	return 0;
+}
+
+/* Pages are not filled to the last byte, and the tree needs some. */
+static uint64_t on_disk(uint64_t bytes)
+{
+	return bytes + bytes / 128 + 32 * PAGE_BYTES;
+}
+
+static int check_room(struct saving *w, struct err *e)
+{
+	const double mib = 1 << 20;
+	uint64_t used, empty, full, room = w->s->disk_free(store_dir(w->s->store)), grow;
+
+	if (on_disk(w->total) > w->s->budget)
+		return err_set(e, ERR_FIT, "no room for a snapshot: it takes %.1f MiB, '%s' may have %.1f MiB", (double)w->total / mib,
+		               w->s->path, (double)w->s->budget / mib);
+	if (snaps_space(w->s, &used, &empty, e))
+		return -1;
+	/* Beyond the budget something is dropped first, and its pages are used again. */
+	full = used + on_disk(w->need);
+	if (full > w->s->budget)
+		full = used > w->s->budget ? used : w->s->budget;
+	grow = full > used + empty ? full - used - empty : 0;
+	/* The journal, and something for the messages, which matter more. */
+	grow += 8u << 20;
+	if (grow > room)
+		return err_set(e, ERR_FIT, "no room for a snapshot: %.1f MiB are needed, %.1f MiB are free on the disk of '%s'; the older "
+		               "one stays", (double)grow / mib, (double)room / mib, w->s->path);
+	return 0;
+}
+
+/* In the transaction that is open there is room for so many bytes more; else it is ended and another begun. */
+static int room_in_transaction(struct saving *w, uint64_t bytes, struct err *e)
+{
+	if (w->pending && w->pending + bytes > SNAPS_TX_BYTES) {
+		if (db_end(&w->s->db, 0, e))
+			return -1;
+		w->committed = 1;
+		w->pending = 0;
+		if (db_begin(&w->s->db, e))
+			return -1;
+	}
+	w->pending += bytes;
+	return 0;
+}
+
+static int reserve(struct saving *w, struct err *e)
+{
+	struct db *d = &w->s->db;
+	int dropped = 0;
+
+	w->head_number = w->s->serial++;
+	if (db_run(d, e, "INSERT INTO head VALUES(?, ?, ?, 0, ?, ?, ?, ?, ?, ?)", "iiiiiiiib", w->head_number, w->session, w->message,
+	           (int64_t)w->n, (int64_t)w->chunks, (int64_t)w->head.n, (int64_t)((uint64_t)w->tail * w->row_bytes), snaps_now(),
+	           w->fp->all, sizeof w->fp->all))
+		return -1;
+	for (int32_t i = 0; i < w->chunks; i++)
+		if (w->number[i] && db_run(d, e, "INSERT OR IGNORE INTO need VALUES(?, ?)", "ii", w->head_number, w->number[i]))
+			return -1;
+	if (snaps_make_room(w->s, on_disk(w->need), w->head_number, w->with_head ? w->session : 0, &dropped, e))
+		return -1;
+	if (!dropped)
+		return 0;
+	/* Pages that were emptied by this very transaction would be copied to the journal before they are used again. */
+	if (db_end(d, 0, e))
+		return -1;
+	w->committed = 1;
+	return db_begin(d, e);
+}
+
+static int write_chunks(struct saving *w, struct err *e)
+{
+	for (int32_t i = 0; i < w->chunks; i++) {
+		if (w->number[i])
+			continue;
+		if (room_in_transaction(w, w->chunk_bytes, e) ||
+		    timeline_rows_save(w->t, i * CHUNK_TOKENS, CHUNK_TOKENS, w->s->staging, e) ||
+		    chunk_write(w->s, w->key[i], i, w->s->staging, w->chunk_bytes, &w->number[i], e) ||
+		    db_run(&w->s->db, e, "INSERT OR IGNORE INTO need VALUES(?, ?)", "ii", w->head_number, w->number[i]))
+			return -1;
+	}
+	return 0;
+}
+
+static int write_head(struct saving *w, struct err *e)
+{
+	struct db *d = &w->s->db;
+	uint64_t tail = (uint64_t)w->tail * w->row_bytes;
+	sqlite3_stmt *st;
+	int64_t old[64];
+	int n_old = 0, rc;
+
+	if (room_in_transaction(w, w->head.n + tail, e) ||
+	    parts_write(w->s, w->head_number, 0, w->fp->all, w->head.p, w->head.n, e))
+		return -1;
+	if (w->tail && (timeline_rows_save(w->t, w->chunks * CHUNK_TOKENS, w->tail, w->s->staging, e) ||
+	                parts_write(w->s, w->head_number, PART_TAIL, w->fp->all, w->s->staging, tail, e)))
+		return -1;
+	if (db_run(d, e, "UPDATE head SET done = 1 WHERE id = ?", "i", w->head_number))
+		return -1;
+	/* The same message again, and what is older than the few that are kept. */
+	st = db_query(d, e, "SELECT id FROM head WHERE session = ?2 AND id NOT IN (SELECT id FROM head WHERE session = ?2 AND (id = ?1 OR "
+	              "NOT (message = ?3 AND fingerprint = ?4)) ORDER BY id DESC LIMIT ?5) LIMIT 64", "iiibi", w->head_number, w->session,
+	              w->message, w->fp->all, sizeof w->fp->all, (int64_t)HEADS_KEPT);
+	rc = st ? 0 : -1;
+	while (st && (rc = db_step(d, st, e)) > 0)
+		old[n_old++] = sqlite3_column_int64(st, 0);
+	db_put(d, st);
+	for (int i = 0; i < n_old && !rc; i++)
+		rc = head_delete(w->s, old[i], e);
+	return rc;
+}
+
+/* Heads that were read since the last save: nothing waited for this then. */
+static int note_used(struct snaps *s, struct err *e)
+{
+	for (int i = 0; i < s->n_used; i++)
+		if (db_run(&s->db, e, "UPDATE head SET used = ? WHERE id = ?", "ii", s->used[i].at, s->used[i].head))
+			return -1;
+	return 0;
+}
+
+static int save_body(struct saving *w, struct err *e)
+{
+	if (note_used(w->s, e) || reserve(w, e) || write_chunks(w, e))
+		return -1;
+	return w->with_head ? write_head(w, e) : head_delete(w->s, w->head_number, e);
+}
+
+/* The budget once more: heads of this session may have been kept until now. */
+static void trim(struct saving *w)
+{
+	uint64_t used, empty;
+	int dropped;
+
+	if (!w->with_head || snaps_space(w->s, &used, &empty, NULL) || used <= w->s->budget || db_begin(&w->s->db, NULL))
+		return;
+	db_end(&w->s->db, snaps_make_room(w->s, 0, w->head_number, 0, &dropped, NULL), NULL);
+}
+
+static int save(struct saving *w, const void *extra, size_t n_extra, struct err *e)
+{
+	double start = now_seconds();
+
+	memset(w->out, 0, sizeof *w->out);
+	if (snaps_writable(w->s, e) || gather_tokens(w, e) || gather_chunks(w, e) ||
+	    (w->with_head && gather_head(w, extra, n_extra, e)) || snaps_stage(w->s, w->chunk_bytes, e))
+		return -1;
+	if (w->need && check_room(w, e))
+		return -1;
+	if (w->need) {
+		if (db_begin(&w->s->db, e) || db_end(&w->s->db, save_body(w, e), e)) {
+			/* The reservation goes at once if the disk lets it; else with the next start. */
+			if (w->committed && !db_damaged(&w->s->db)) {
+				int code = w->s->db.code;
+				if (!db_begin(&w->s->db, NULL))
+					db_end(&w->s->db, head_delete(w->s, w->head_number, NULL), NULL);
+				w->s->db.code = code;
+			}
+			return -1;
+		}
+		w->s->n_used = 0;
+		trim(w);
+		sqlite3_db_release_memory(w->s->db.h);
+	}
+	w->out->bytes = w->total;
+	w->out->new_bytes = w->need;
+	w->out->tokens = w->n;
+	w->out->seconds = now_seconds() - start;
+	return 0;
+}
+
+static int save_and_free(struct saving *w, const void *extra, size_t n_extra, struct err *e)
+{
+	int rc;
+
+	w->s->db.code = 0;
+	if (w->s->ruined && snaps_renew(w->s, e))
+		return -1;
+	rc = save(w, extra, n_extra, e);
+	free(w->id);
+	free(w->marks);
+	free(w->key);
+	free(w->number);
+	str_free(&w->head);
+	return rc ? snaps_failed(w->s, e) : 0;
+}
+
+int snap_save(struct snaps *s, struct timeline *t, const struct fingerprint *fp, int64_t session, int64_t message,
+              const void *extra, size_t n_extra, struct snap_saved *out, struct err *e)
+{
+	struct snap_saved ignored;
+	struct saving w = {.s = s, .t = t, .fp = fp, .session = session, .message = message, .with_head = 1,
+	                   .out = out ? out : &ignored};
+
+	return save_and_free(&w, extra, n_extra, e);
+}
+
+int snap_save_rows(struct snaps *s, struct timeline *t, const struct fingerprint *fp, struct snap_saved *out, struct err *e)
+{
+	struct snap_saved ignored;
+	struct saving w = {.s = s, .t = t, .fp = fp, .out = out ? out : &ignored};
+
+	return save_and_free(&w, NULL, 0, e);
+}

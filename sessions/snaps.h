@@ -1,0 +1,118 @@
+/* sessions/snaps.h - inside sessions/: kv.db, the disposable cache of timelines.
+ *
+ *     snaps.c        opening, schema, putting a useless file aside
+ *     snap_chunks.c  keys of chunks, checksummed rows
+ *     snap_save.c    saving a timeline
+ *     snap_load.c    loading one
+ *     snap_budget.c  budget, sweeping, dropping, checking
+ *     fingerprint.c  what rows were computed with
+ *
+ * A chunk is the rows of 256 tokens.  Its key chains the tokens before it, so equal beginnings share chunks and a key says all
+ * about the bytes.  A head is everything else of one timeline at one message; it owns the rows after its last whole chunk (the
+ * tail).  Chunks and heads draw their numbers from one series; bytes of both lie in table part, at most PART_BYTES a row,
+ * each with a checksum over the key, the part's number and the bytes.
+ *
+ * Nothing refers to what is not yet there: a head is reserved first (done = 0), which keeps its chunks from being swept, and
+ * flipped to done = 1 by the last transaction. */
+#ifndef WEIR_SESSIONS_SNAPS_H
+#define WEIR_SESSIONS_SNAPS_H
+
+#include "sessions/store.h"
+
+#define SNAPS_APPLICATION 0x77656b76   /* "wekv" */
+#define SNAPS_VERSION 1                /* of the schema and of heads */
+#define SNAPS_FILE "kv.db"
+#define SNAPS_TX_BYTES (64u << 20)     /* a transaction ends before it would write more: bounds journal and memory */
+
+enum {
+	CHUNK_TOKENS = 256,
+	PART_BYTES = 4 << 20,
+	PART_BITS = 12,                /* part number within id */
+	PART_TAIL = 2048,              /* parts of a head from here on are its tail */
+	HEADS_KEPT = 4,                /* of a session: the newest, and what undo and fork want next */
+	PREFIX_LEAST = 512,            /* tokens worth a load without a head */
+	PAGE_BYTES = 8192,
+	KEY_BYTES = 32,
+};
+
+struct snaps {
+	struct db db;
+	struct store *store;
+	char *path, *vfs;
+	uint64_t budget;
+	int64_t serial;                /* the next number of a chunk or a head */
+	uint8_t *staging;              /* rows on their way between SQLite and the timeline */
+	uint64_t staging_cap;
+	int ruined;                    /* damaged rows cannot even be deleted: the next save begins anew */
+	struct { int64_t head, at; } used[16];   /* heads loaded, not yet noted: loading must not wait for a disk */
+	int n_used;
+	struct fingerprint mine;       /* computed last, and its text */
+	struct str identity;
+	uint64_t (*disk_free)(const char *dir);   /* bytes; tests put their own */
+};
+
+/* ---- snaps.c ---- */
+
+int64_t snaps_now(void);               /* milliseconds since 1970 */
+int  snaps_writable(const struct snaps *, struct err *);
+/* After a database error, outside of a transaction: a damaged file is put aside and begun anew, and *e says so.  Returns -1. */
+int  snaps_failed(struct snaps *, struct err *);
+/* Put a damaged file aside and go on with a new one. */
+int  snaps_renew(struct snaps *, struct err *);
+/* At least n bytes at s->staging. */
+int  snaps_stage(struct snaps *, uint64_t n, struct err *);
+/* "5,120". */
+const char *snaps_count(char out[32], uint64_t n);
+
+/* ---- snap_chunks.c ---- */
+
+/* Key of the chunk of n tokens that follows the chunk `before` (all zero: none); marks NULL: all 0. */
+void chunk_key(uint8_t key[KEY_BYTES], const uint8_t before[KEY_BYTES], const struct fingerprint *, const int32_t *id,
+               const uint8_t *marks, int32_t n);
+/* Number of the chunk with that key and size: 1, 0 = not there, -1. */
+int  chunk_find(struct snaps *, const uint8_t key[KEY_BYTES], uint64_t bytes, int64_t *number, struct err *);
+/* Its verified rows: 1, 0 = not there or damaged (it is gone now, so that the next save writes it again), -1. */
+int  chunk_read(struct snaps *, const uint8_t key[KEY_BYTES], uint64_t bytes, void *out, struct err *);
+int  chunk_write(struct snaps *, const uint8_t key[KEY_BYTES], int32_t depth, const void *, uint64_t bytes, int64_t *number,
+                 struct err *);
+int  chunk_delete(struct snaps *, int64_t number, struct err *);
+
+/* Bytes of `owner` as parts first, first + 1, ... */
+int  parts_write(struct snaps *, int64_t owner, int first, const uint8_t key[KEY_BYTES], const void *, uint64_t n, struct err *);
+/* 1 = all n bytes are there and right, 0 = not, -1 = cannot be read.  What is in out after 0 or -1 must not be used. */
+int  parts_read(struct snaps *, int64_t owner, int first, const uint8_t key[KEY_BYTES], void *out, uint64_t n, struct err *);
+int  parts_delete(struct snaps *, int64_t owner, struct err *);
+
+/* ---- snap_save.c ---- */
+
+/* What stands before a head's bytes, as stored: little-endian.  Then: token ids (LE32), marks, the timeline's head, extra. */
+struct head_layout {
+	int64_t session, message;
+	uint64_t row_bytes, n_head, n_extra;
+	int32_t tokens, ready;         /* ready: tokens with rows in chunks and tail */
+};
+enum { HEAD_FIXED = 64 };
+void head_layout_put(uint8_t out[HEAD_FIXED], const struct head_layout *);
+/* -1: these n bytes cannot be a head. */
+int  head_layout_get(struct head_layout *, const uint8_t *bytes, uint64_t n);
+
+/* ---- snap_budget.c ---- */
+
+int  head_delete(struct snaps *, int64_t number, struct err *);          /* not its chunks */
+/* Bytes of the file that hold something, and those that hold nothing. */
+int  snaps_space(struct snaps *, uint64_t *used, uint64_t *empty, struct err *);
+/* Inside a transaction: drop the least valuable until `more` bytes fit the budget or nothing is left to drop.  Kept: head
+ * `keep`, and with keep_newest the newest head of its session.  *dropped tells whether anything went. */
+int  snaps_make_room(struct snaps *, uint64_t more, int64_t keep, int64_t keep_session, int *dropped, struct err *);
+/* Inside a transaction: heads that were never finished; chunks no head needs, with all = 0 only those not used for a day. */
+int  snaps_sweep(struct snaps *, int all, struct err *);
+/* Overwrite pages that hold nothing; finishes what a crash interrupted. */
+int  snaps_scrub(struct snaps *, struct err *);
+
+/* ---- fingerprint.c ---- */
+
+/* Why rows of one fingerprint are no use under another, as the beginning of a sentence. */
+void fingerprint_differs(struct snaps *, const uint8_t *saved, size_t n_saved, const struct fingerprint *mine, char *out,
+                         size_t cap);
+
+#endif
