@@ -90,16 +90,14 @@ static int texts(struct checking *c, struct err *e)
 	int rc = st ? 1 : -1;
 
 	while (rc > 0 && (rc = db_step(d, st, e)) > 0) {
-		const void *hash = sqlite3_column_blob(st, 1);
-		int n_hash = sqlite3_column_bytes(st, 1);
-		const void *text = sqlite3_column_text(st, 2);
-		int n = sqlite3_column_bytes(st, 2);
+		size_t n_hash, n;
+		const void *hash = db_bytes(st, 1, 1, &n_hash), *text = db_bytes(st, 2, 0, &n);
 		uint8_t now[32];
-		if (text_hash(text, text && n > 0 ? (size_t)n : 0, now, e)) {
+		if (text_hash(text, n, now, e)) {
 			db_put(d, st);
 			return -1;
 		}
-		if (!hash || n_hash != (int)sizeof now || memcmp(hash, now, sizeof now)) {
+		if (n_hash != sizeof now || memcmp(hash, now, sizeof now)) {
 			c->wrong = 1;
 			str_addf(c->report, "text %lld of a document is not what was saved\n", (long long)sqlite3_column_int64(st, 0));
 		}

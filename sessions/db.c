@@ -13,8 +13,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define BUSY_MS 5000   /* a reader beside a writer that is just closing, or the other way round */
-
 /* ---- errors ---- */
 
 /* The end of a path tells files apart; a path that fills the message would push the reason out of it. */
@@ -142,7 +140,7 @@ static int settle(struct db *d, struct err *e)
 	for (size_t i = 0; i < sizeof limit / sizeof *limit; i++)
 		sqlite3_limit(d->h, limit[i].what, limit[i].value);
 	sqlite3_extended_result_codes(d->h, 1);
-	sqlite3_busy_timeout(d->h, BUSY_MS);
+	sqlite3_busy_timeout(d->h, DB_BUSY_MS);
 	/* Text must not reach a temporary file. */
 	if (db_exec(d, "PRAGMA cell_size_check=ON", e) || db_exec(d, "PRAGMA mmap_size=0", e) ||
 	    db_exec(d, "PRAGMA temp_store=MEMORY", e) || db_exec(d, "PRAGMA secure_delete=ON", e))
@@ -401,6 +399,28 @@ int db_number(struct db *d, const char *sql, int64_t *out, struct err *e)
 		*out = sqlite3_column_int64(st, 0);
 	sqlite3_finalize(st);
 	return rc < 0 ? -1 : 0;
+}
+
+const char *db_text(sqlite3_stmt *st, int column)
+{
+	const char *s = (const char *)sqlite3_column_text(st, column);
+
+	return s ? s : "";
+}
+
+const void *db_bytes(sqlite3_stmt *st, int column, int blob, size_t *n)
+{
+	/* The value and then its length: SQLite may have to convert it first. */
+	const void *p = blob ? sqlite3_column_blob(st, column) : (const void *)sqlite3_column_text(st, column);
+	int len = sqlite3_column_bytes(st, column);
+
+	*n = p && len > 0 ? (size_t)len : 0;
+	return *n ? p : "";
+}
+
+int32_t db_small(int64_t v)
+{
+	return v < 0 ? 0 : v > INT32_MAX ? INT32_MAX : (int32_t)v;
 }
 
 /* ---- transactions ---- */

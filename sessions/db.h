@@ -10,6 +10,7 @@
 
 #include <sqlite3.h>
 
+#define DB_BUSY_MS 5000             /* a reader beside a writer that is just closing, or the other way round */
 #define DB_VALUE_MAX (256u << 20)   /* bytes of one value: a document of DOC_BYTES_MAX read as Windows-1252 has up to 192 MiB */
 
 struct db {
@@ -51,6 +52,11 @@ int  db_step(struct db *, sqlite3_stmt *, struct err *);
 int  db_run(struct db *, struct err *, const char *sql, const char *types, ...);
 /* One number: 1 and *out, 0 = no row, -1. */
 int  db_find(struct db *, struct err *, int64_t *out, const char *sql, const char *types, ...);
+
+/* A column as text that is never NULL; as bytes with their length (as text or as it is); as a number that fits. */
+const char *db_text(sqlite3_stmt *, int column);
+const void *db_bytes(sqlite3_stmt *, int column, int blob, size_t *n);
+int32_t db_small(int64_t);          /* 0 .. INT32_MAX */
 
 /* A transaction that may write.  db_end() commits when rc is 0, else rolls back; returns rc, or -1 when committing failed. */
 int  db_begin(struct db *, struct err *);

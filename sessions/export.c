@@ -60,9 +60,10 @@ static int add_documents(struct store *s, int64_t session, struct str *out, stru
 	int rc = st ? 1 : -1;
 
 	while (rc > 0 && (rc = db_step(&s->db, st, e)) > 0) {
-		const char *name = sqlite3_column_blob(st, 0);
+		size_t n;
+		const char *name = db_bytes(st, 0, 1, &n);
 		char text[300];
-		text_escape(text, sizeof text, name ? name : "", (size_t)sqlite3_column_bytes(st, 0));
+		text_escape(text, sizeof text, name, n);
 		str_addf(out, "%s- %s (%lld bytes)\n", head, text, (long long)sqlite3_column_int64(st, 1));
 		head = "";
 	}

@@ -47,9 +47,9 @@ int session_value(struct store *s, int64_t id, const char *key, struct str *out,
 		return -1;
 	rc = db_step(&s->db, st, e);
 	if (rc > 0) {
-		const void *p = sqlite3_column_blob(st, 0);
-		int n = sqlite3_column_bytes(st, 0);
-		str_add(out, p && n > 0 ? p : "", p && n > 0 ? (size_t)n : 0);
+		size_t n;
+		const void *p = db_bytes(st, 0, 1, &n);
+		str_add(out, p, n);
 	}
 	db_put(&s->db, st);
 	return rc;
@@ -144,31 +144,21 @@ int session_documents(struct store *s, int64_t session, document_fn *fn, void *u
 	int rc = st ? 1 : -1;
 
 	while (rc > 0 && (rc = db_step(&s->db, st, e)) > 0) {
-		int n_name, n_text, stop;
-		const char *name = sqlite3_column_blob(st, 1), *text;
+		size_t n_name;
+		const char *name = db_bytes(st, 1, 1, &n_name);
+		char *copy = xstrndup(name, n_name);
 		struct stored_document d = {
 			.id = sqlite3_column_int64(st, 0), .at = sqlite3_column_int64(st, 3), .after = sqlite3_column_int64(st, 4),
+			.name = copy,
 		};
-		char *copy;
 
-		n_name = sqlite3_column_bytes(st, 1);
-		copy = xstrndup(name ? name : "", name && n_name > 0 ? (size_t)n_name : 0);
-		d.name = copy;
 		d.bytes = sqlite3_column_int64(st, 2) > 0 ? (uint64_t)sqlite3_column_int64(st, 2) : 0;
-		text = (const char *)sqlite3_column_text(st, 5);
-		n_text = sqlite3_column_bytes(st, 5);
-		if (sqlite3_column_type(st, 5) == SQLITE_NULL) {
+		d.text = db_bytes(st, 5, 0, &d.n_text);
+		if (sqlite3_column_type(st, 5) == SQLITE_NULL)
 			rc = err_set(e, ERR_FAIL, "'%s/" CHAT_FILE "' is damaged: the text of document '%.100s' is lost; remove it or add it "
 			             "again", s->dir, copy);
-		} else if (!text) {
-			rc = err_set(e, ERR_FIT, "no memory for document '%.100s'", copy);
-		} else {
-			d.text = text;
-			d.n_text = n_text > 0 ? (size_t)n_text : 0;
-			stop = fn(&d, ud);
-			if (stop)
-				rc = 0;
-		}
+		else if (fn(&d, ud))
+			rc = 0;
 		free(copy);
 	}
 	db_put(&s->db, st);

@@ -80,17 +80,11 @@ int store_search(struct store *s, const char *words, int limit, found_fn *fn, vo
 	if (!st)
 		rc = -1;
 	while (rc > 0 && (rc = db_step(&s->db, st, e)) > 0) {
-		const char *text[3];
-		struct found f = {.session = sqlite3_column_int64(st, 0), .message = sqlite3_column_int64(st, 1)};
-		for (int i = 0; i < 3; i++) {
-			text[i] = (const char *)sqlite3_column_text(st, i == 2 ? 5 : 2 + i);
-			text[i] = text[i] ? text[i] : "";
-		}
-		f.name = text[0];
-		f.title = text[1];
-		f.snippet = text[2];
-		f.role = sqlite3_column_int(st, 4);
-		f.at = sqlite3_column_int64(st, 6);
+		struct found f = {
+			.session = sqlite3_column_int64(st, 0), .message = sqlite3_column_int64(st, 1), .name = db_text(st, 2),
+			.title = db_text(st, 3), .role = sqlite3_column_int(st, 4), .snippet = db_text(st, 5),
+			.at = sqlite3_column_int64(st, 6),
+		};
 		if (f.role < 0 || f.role > 2)
 			f.role = 1;
 		if (fn(&f, ud)) {

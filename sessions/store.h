@@ -2,10 +2,13 @@
  *
  *     db.c      a careful way to SQLite
  *     store.c   directory, lock, opening, migrations, checking
- *     chats.c   sessions and messages
+ *     chats.c   sessions: rows, forks, deleting
+ *     names.c   names, titles, finding by them
+ *     messages.c  the tree of messages
  *     papers.c  documents and settings of a session
  *     search.c  full text
- *     export.c  a session as a file */
+ *     export.c  a session as a file
+ *     check.c   everything that can be checked */
 #ifndef WEIR_SESSIONS_STORE_H
 #define WEIR_SESSIONS_STORE_H
 
@@ -50,9 +53,23 @@ int  store_change(struct store *, store_body *, void *arg, struct err *);
 void store_drop_copies(struct store *);
 
 /* chats.c */
+int  session_none(struct err *, int64_t id);                            /* says that there is none; -1 */
 int  session_exists(struct store *, int64_t id, struct err *);          /* -1 and ERR_USAGE when not */
-int  message_sum_ok(sqlite3_stmt *, int first_column);                  /* role, complete, text, token, stats, sum */
+#define NEXT_TURN "(SELECT coalesce(max(turn), 0) + 1 FROM session)"
+
+/* names.c */
+int  name_ok(const char *name, struct err *);
+int  name_free(struct store *, const char *name, int64_t but_session, struct err *);
+void title_make(struct str *out, const char *question, size_t n);
+
+/* messages.c */
+struct node { int64_t parent, session, depth; };
+int  node_get(struct store *, int64_t id, struct node *, struct err *); /* 1, 0 = there is no such message, -1 */
+int  message_none(struct err *, int64_t session, int64_t id);           /* says so; -1 */
+int  message_lost(struct store *, int64_t id, struct err *);            /* says that the chain ends there; -1 */
 int  message_visible(struct store *, int64_t session, int64_t message, struct err *);   /* 1, 0, -1 */
+int  message_sum_ok(sqlite3_stmt *, int first_column);                  /* role, complete, text, token, stats, sum */
+int  session_base(struct store *, int64_t session, int64_t *base, struct err *);
 
 /* papers.c: all documents of a session, and texts that no other one has. */
 int  documents_drop(struct store *, int64_t session, struct err *);
