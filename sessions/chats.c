@@ -1,8 +1,9 @@
 /* sessions/chats.c - sessions: their rows, forks, deleting.
  *
- * A message belongs to the session it was written in.  A fork begins behind a message of another session (its base) and shows
- * everything up to there without copying it; what it adds is its own.  Deleting a session therefore deletes what is its own and
- * is on no other session's way to its base; what is still shown passes to one that shows it. */
+ * A message belongs to the session it was written in.  A fork begins behind a message of another session (its
+ * base) and shows everything up to there without copying it; what it adds is its own.  Deleting a session
+ * therefore deletes what is its own and is on no other session's way to its base; what is still shown passes to
+ * one that shows it. */
 #include "sessions/store.h"
 
 #include <stdio.h>
@@ -169,9 +170,10 @@ static int do_fork(struct store *s, void *arg, struct err *e)
 		if (node_get(s, m->at, &n, e) < 0)
 			return -1;
 	}
-	if (db_run(&s->db, e, "INSERT INTO session(head, base, parent, created, used, turn, messages, tokens, name, title, model, kv)"
-	           " SELECT ?2, ?2, id, ?3, ?3, " NEXT_TURN ", ?4, CASE WHEN head=?2 THEN tokens ELSE 0 END, ?5, title, model, kv"
-	           " FROM session WHERE id=?1", "iiiit", from, m->at, store_now(), (int64_t)db_small(n.depth), m->name))
+	if (db_run(&s->db, e, "INSERT INTO session(head, base, parent, created, used, turn, messages, tokens, name, title,"
+	           " model, kv) SELECT ?2, ?2, id, ?3, ?3, " NEXT_TURN ", ?4, CASE WHEN head=?2 THEN tokens ELSE 0 END,"
+	           " ?5, title, model, kv FROM session WHERE id=?1", "iiiit", from, m->at, store_now(),
+	           (int64_t)db_small(n.depth), m->name))
 		return -1;
 	m->id = sqlite3_last_insert_rowid(s->db.h);
 	if (db_run(&s->db, e, "INSERT INTO setting SELECT ?2, key, value FROM setting WHERE session=?1", "ii", from, m->id))
@@ -195,7 +197,8 @@ int session_fork(struct store *s, int64_t id, int64_t at, const char *name, int6
 
 /* ---- deleting ---- */
 
-/* From a fork's base to the beginning: what is gone's passes to the fork.  What another fork was asked about is done. */
+/* From a fork's base to the beginning: what is gone's passes to the fork.  What another fork was asked about is
+ * done. */
 static int keep_way(struct store *s, int64_t gone, int64_t fork, int64_t base, struct err *e)
 {
 	struct node n;
@@ -267,7 +270,8 @@ int session_delete(struct store *s, int64_t id, struct err *e)
 
 	if (store_change(s, do_delete, &id, e))
 		return -1;
-	/* It is gone; what follows only takes its traces from the files, and what fails here is done when the store is closed. */
+	/* It is gone; what follows only takes its traces from the files, and what fails here is done when the store
+	 * is closed. */
 	store_drop_copies(s);
 	snprintf(vacuum, sizeof vacuum, "PRAGMA incremental_vacuum(%d)", VACUUM_PAGES);
 	sqlite3_exec(s->db.h, vacuum, NULL, NULL, NULL);

@@ -1,8 +1,8 @@
 /* sessions/check.c - everything about chat.db that can be checked.
  *
- * SQLite's own check sees structure only; a flipped bit in a text looks fine to it.  So messages and documents have sums, the
- * tree has rules, and the search index is compared with the messages.  The index is the one thing that is mended here: it can
- * be made from the messages at any time. */
+ * SQLite's own check sees structure only; a flipped bit in a text looks fine to it.  So messages and documents
+ * have sums, the tree has rules, and the search index is compared with the messages.  The index is the one thing
+ * that is mended here: it can be made from the messages at any time. */
 #include "sessions/store.h"
 
 #include <string.h>
@@ -154,10 +154,11 @@ int store_check(struct store *s, struct str *report, struct err *e)
 	         "its session is lost", e) ||
 	    rule(&c, "SELECT id, 'session' FROM session s WHERE messages<>coalesce("
 	         "(SELECT depth FROM message m WHERE m.id=s.head), 0) OR head<>0 AND NOT EXISTS"
-	         " (SELECT 1 FROM message m WHERE m.id=s.head)", "its last message is lost or its number of messages is wrong", e) ||
+	         " (SELECT 1 FROM message m WHERE m.id=s.head)",
+	         "its last message is lost or its number of messages is wrong", e) ||
 	    rule(&c, "SELECT id, 'session' FROM session s WHERE base<>0 AND NOT EXISTS"
 	         " (SELECT 1 FROM message m WHERE m.id=s.base)", "the message it was forked at is lost", e) ||
-	    rule(&c, "SELECT DISTINCT session, 'session' FROM (SELECT session FROM setting UNION SELECT session FROM document) x"
+	    rule(&c, "SELECT session, 'session' FROM (SELECT session FROM setting UNION SELECT session FROM document) x"
 	         " WHERE NOT EXISTS (SELECT 1 FROM session s WHERE s.id=x.session)",
 	         "settings or documents of it are there, itself it is not", e) ||
 	    rule(&c, "SELECT id, 'document' FROM document d WHERE NOT EXISTS (SELECT 1 FROM content c WHERE c.id=d.content)",

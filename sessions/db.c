@@ -1,7 +1,8 @@
 /* sessions/db.c - opening SQLite databases safely, prepared statements, and errors as sentences.
  *
- * What is read back is untrusted: another program, a copied file or a failing disk may have written it.  So the connection is
- * told to distrust the schema before it reads it, and nothing a schema can bring along (triggers, views, functions) runs. */
+ * What is read back is untrusted: another program, a copied file or a failing disk may have written it.  So the
+ * connection is told to distrust the schema before it reads it, and nothing a schema can bring along (triggers,
+ * views, functions) runs. */
 #include "sessions/db.h"
 
 #include <errno.h>
@@ -66,8 +67,9 @@ int db_error(struct db *d, const char *doing, struct err *e)
 
 /* ---- opening ---- */
 
-/* The file as SQLite will find it: ours alone, and 0600 whatever the umask is.  SQLite gives its own files beside it the
- * same mode.  Files that exist are not opened here: closing one would drop the locks that SQLite may hold on it. */
+/* The file as SQLite will find it: ours alone, and 0600 whatever the umask is.  SQLite gives its own files
+ * beside it the same mode.  Files that exist are not opened here: closing one would drop the locks that SQLite
+ * may hold on it. */
 static int file_prepare(const struct db *d, int read_only, struct err *e)
 {
 	static const char *const beside[] = {"-wal", "-shm", "-journal"};

@@ -1,8 +1,8 @@
 /* sessions/db.h - a careful way to SQLite, shared by chat.db and kv.db.
  *
- * A database file is 0600 before SQLite first sees it, opened with everything off that a hostile file could use (triggers,
- * views, trusted schema, memory maps, long statements), and every error becomes one sentence that names the file.  Statements
- * are prepared once: the text of the SQL, which must be a literal, is the key. */
+ * A database file is 0600 before SQLite first sees it, opened with everything off that a hostile file could use
+ * (triggers, views, trusted schema, memory maps, long statements), and every error becomes one sentence that
+ * names the file.  Statements are prepared once: the text of the SQL, which must be a literal, is the key. */
 #ifndef WEIR_SESSIONS_DB_H
 #define WEIR_SESSIONS_DB_H
 
@@ -11,7 +11,8 @@
 #include <sqlite3.h>
 
 #define DB_BUSY_MS 5000             /* a reader beside a writer that is just closing, or the other way round */
-#define DB_VALUE_MAX (256u << 20)   /* bytes of one value: a document of DOC_BYTES_MAX read as Windows-1252 has up to 192 MiB */
+/* Bytes of one value: a document of DOC_BYTES_MAX that was read as Windows-1252 has up to 192 MiB. */
+#define DB_VALUE_MAX (256u << 20)
 
 struct db {
 	sqlite3 *h;
@@ -21,9 +22,11 @@ struct db {
 	struct db_cached { const char *sql; sqlite3_stmt *st; int busy; } cached[80];
 };
 
-/* Open, and create unless read_only.  Refused: a symbolic link, a file of somebody else, one with a second name, no file.
- * journal mode, synchronous, page size and checks of the content are the caller's.  read_only falls back to a snapshot of
- * the file where not even the shared memory of WAL can be made (a read-only directory), if nobody can be writing. */
+/* Open, and create unless read_only.  Refused: a symbolic link, a file of somebody else, one with a second name,
+ * no file.
+ * Journal mode, synchronous, page size and checks of the content are the caller's.  read_only falls
+ * back to a snapshot of the file where not even the shared memory of WAL can be made (a read-only directory), if
+ * nobody can be writing. */
 int  db_open(struct db *, const char *path, const char *vfs, int read_only, struct err *);
 /* An empty one that is on no disk. */
 int  db_open_memory(struct db *, struct err *);
@@ -31,8 +34,9 @@ void db_close(struct db *);         /* a zeroed struct is fine */
 
 /* *e from what SQLite said last; doing: "open", "save in", "read" ..., a verb before the file's name.  Returns -1. */
 int  db_error(struct db *, const char *doing, struct err *);
-/* Is it an error of the file's content (not of the disk, of memory or of rights)?  Callers keep to all constraints and to
- * the schema, so that breaking one is damage, too: a search index with zeroed pages gives such errors. */
+/* Is it an error of the file's content (not of the disk, of memory or of rights)?  Callers keep to all
+ * constraints and to the schema, so that breaking one is damage, too: a search index with zeroed pages gives
+ * such errors. */
 int  db_damaged(const struct db *);
 
 /* Statements whose rows, if any, do not matter: pragmas, DDL. */
@@ -40,9 +44,9 @@ int  db_exec(struct db *, const char *sql, struct err *);
 /* First column of the first row; 0 when there is none. */
 int  db_number(struct db *, const char *sql, int64_t *out, struct err *);
 
-/* Prepared statements.  types, one letter an argument: i int64_t, d double, t text that ends with NUL (NULL: SQL's null),
- * s text and its size_t length, b bytes and their size_t length, n null without an argument.  Bytes must live until
- * db_put(). */
+/* Prepared statements.  types, one letter an argument: i int64_t, d double, t text that ends with NUL (NULL:
+ * SQL's null), s text and its size_t length, b bytes and their size_t length, n null without an argument.  Bytes
+ * must live until db_put(). */
 sqlite3_stmt *db_get(struct db *, const char *sql, struct err *);
 void db_put(struct db *, sqlite3_stmt *);            /* NULL is fine */
 sqlite3_stmt *db_query(struct db *, struct err *, const char *sql, const char *types, ...);
@@ -58,7 +62,8 @@ const char *db_text(sqlite3_stmt *, int column);
 const void *db_bytes(sqlite3_stmt *, int column, int blob, size_t *n);
 int32_t db_small(int64_t);          /* 0 .. INT32_MAX */
 
-/* A transaction that may write.  db_end() commits when rc is 0, else rolls back; returns rc, or -1 when committing failed. */
+/* A transaction that may write.  db_end() commits when rc is 0, else rolls back; returns rc, or -1 when
+ * committing failed. */
 int  db_begin(struct db *, struct err *);
 int  db_end(struct db *, int rc, struct err *);
 

@@ -1,7 +1,7 @@
 /* sessions/messages.c - the tree of messages: adding, changing, walking.
  *
- * Numbers of messages grow from parent to child.  Every walk towards the beginning relies on that and so ends, whatever a
- * damaged file says. */
+ * Numbers of messages grow from parent to child.  Every walk towards the beginning relies on that and so ends,
+ * whatever a damaged file says. */
 #include "sessions/store.h"
 
 #include "engine/engine.h"
@@ -191,8 +191,8 @@ static int do_update(struct store *s, void *arg, struct err *e)
 	db_put(&s->db, st);
 	if (rc)
 		return -1;
-	if (db_run(&s->db, e, "UPDATE message SET complete=?2, sum=?3, stats=?4, token=?5, text=?6 WHERE id=?1", "iiitbs", w->id,
-	           (int64_t)!!m->complete, w->sum, m->stats ? m->stats : "", m->token, w->n_token, m->text, m->n_text))
+	if (db_run(&s->db, e, "UPDATE message SET complete=?2, sum=?3, stats=?4, token=?5, text=?6 WHERE id=?1", "iiitbs",
+	           w->id, (int64_t)!!m->complete, w->sum, m->stats ? m->stats : "", m->token, w->n_token, m->text, m->n_text))
 		return -1;
 	return same ? 0 : index_add(s, w->id, m->text, m->n_text, e);
 }
@@ -237,8 +237,8 @@ int session_set_head(struct store *s, int64_t session, int64_t message, struct e
 
 #define MESSAGE_COLUMNS "id, parent, at, role, complete, text, token, stats, sum"
 
-/* The row as the caller sees it.  Tokens whose sum is wrong are not given out: text that is a little off can be read, an
- * answer's tokens that are a little off would be computed with. */
+/* The row as the caller sees it.  Tokens whose sum is wrong are not given out: text that is a little off can be
+ * read, an answer's tokens that are a little off would be computed with. */
 static int message_of(sqlite3_stmt *st, struct stored_message *out, struct tokens *token, struct err *e)
 {
 	size_t n;

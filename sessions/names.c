@@ -1,4 +1,5 @@
-/* sessions/names.c - what sessions are called: names that somebody gave, titles that they got, and finding one by either. */
+/* sessions/names.c - what sessions are called: names that somebody gave, titles that they got, and finding one
+ * by either. */
 #include "sessions/store.h"
 
 #include <stdio.h>

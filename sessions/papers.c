@@ -1,6 +1,7 @@
 /* sessions/papers.c - what a session has beside its messages: settings by name, and documents.
  *
- * A document's text is kept once under its SHA-256, however many sessions or forks have it; each keeps its own name for it. */
+ * A document's text is kept once under its SHA-256, however many sessions or forks have it; each keeps its own
+ * name for it. */
 #include "sessions/store.h"
 
 #include <openssl/evp.h>
@@ -21,8 +22,8 @@ static int do_set(struct store *s, void *arg, struct err *e)
 		return -1;
 	if (!set->value)
 		return db_run(&s->db, e, "DELETE FROM setting WHERE session=?1 AND key=?2", "it", set->session, set->key);
-	return db_run(&s->db, e, "INSERT OR REPLACE INTO setting VALUES(?1, ?2, ?3)", "itb", set->session, set->key, set->value,
-	              set->n);
+	return db_run(&s->db, e, "INSERT OR REPLACE INTO setting VALUES(?1, ?2, ?3)", "itb", set->session, set->key,
+	              set->value, set->n);
 }
 
 int session_set(struct store *s, int64_t id, const char *key, const void *value, size_t n, struct err *e)
@@ -100,8 +101,8 @@ int session_add_document(struct store *s, int64_t session, const struct stored_d
 	struct adding a = {.session = session, .d = d};
 
 	if (d->n_text > DB_VALUE_MAX)
-		return err_set(e, ERR_FIT, "document '%.100s' has %zu bytes of text, the limit is %u", d->name ? d->name : "", d->n_text,
-		               DB_VALUE_MAX);
+		return err_set(e, ERR_FIT, "document '%.100s' has %zu bytes of text, the limit is %u", d->name ? d->name : "",
+		               d->n_text, DB_VALUE_MAX);
 	if (text_hash(d->text, d->n_text, a.hash, e) || store_change(s, do_add, &a, e))
 		return -1;
 	*id = a.id;
@@ -155,8 +156,8 @@ int session_documents(struct store *s, int64_t session, document_fn *fn, void *u
 		d.bytes = sqlite3_column_int64(st, 2) > 0 ? (uint64_t)sqlite3_column_int64(st, 2) : 0;
 		d.text = db_bytes(st, 5, 0, &d.n_text);
 		if (sqlite3_column_type(st, 5) == SQLITE_NULL)
-			rc = err_set(e, ERR_FAIL, "'%s/" CHAT_FILE "' is damaged: the text of document '%.100s' is lost; remove it or add it "
-			             "again", s->dir, copy);
+			rc = err_set(e, ERR_FAIL, "'%s/" CHAT_FILE "' is damaged: the text of document '%.100s' is lost; remove it or add "
+			             "it again", s->dir, copy);
 		else if (fn(&d, ud))
 			rc = 0;
 		free(copy);

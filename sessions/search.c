@@ -1,8 +1,8 @@
 /* sessions/search.c - full text search over all messages.
  *
- * The index keeps no text of its own (external content): it is told the old text when that goes, and made anew from the
- * messages when it turns out to be wrong.  What somebody types reaches the query language only inside quotes, so that no
- * letter of it means anything there. */
+ * The index keeps no text of its own (external content): it is told the old text when that goes, and made anew
+ * from the messages when it turns out to be wrong.  What somebody types reaches the query language only inside
+ * quotes, so that no letter of it means anything there. */
 #include "sessions/store.h"
 
 #include <string.h>

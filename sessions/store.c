@@ -1,9 +1,9 @@
 /* sessions/store.c - the directory of sessions: whose it is, who may write, and which format chat.db has.
  *
- * Everything that can refuse does so before anything is written: the directory must be a real one of this user, the lock must
- * be free, the file must be ours, whole and not newer than this program.  Until then SQLite is told not even to carry its log
- * into the file when it closes.  One process writes: SQLite before 3.51.3 could damage a WAL file that two connections
- * checkpoint at once.  Others may read beside it. */
+ * Everything that can refuse does so before anything is written: the directory must be a real one of this user,
+ * the lock must be free, the file must be ours, whole and not newer than this program.  Until then SQLite is
+ * told not even to carry its log into the file when it closes.  One process writes: SQLite before 3.51.3 could
+ * damage a WAL file that two connections checkpoint at once.  Others may read beside it. */
 #include "sessions/store.h"
 
 #include <errno.h>
@@ -21,8 +21,9 @@
 
 /* ---- the format ---- */
 
-/* Numbers are never used twice (AUTOINCREMENT): kv.db refers to them.  A message stands behind its parent in number, which is
- * what ends every walk.  Small columns come first: long text pushes what follows onto other pages. */
+/* Numbers are never used twice (AUTOINCREMENT): kv.db refers to them.  A message stands behind its parent in
+ * number, which is what ends every walk.  Small columns come first: long text pushes what follows onto other
+ * pages. */
 static const char sql_tables[] =
 	"CREATE TABLE meta(key TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID;"
 	"INSERT INTO meta VALUES('id', randomblob(16));"
@@ -33,7 +34,8 @@ static const char sql_tables[] =
 	" created INTEGER NOT NULL, used INTEGER NOT NULL,"
 	" turn INTEGER NOT NULL,"                 /* order of use: seconds are too coarse and clocks are set */
 	" messages INTEGER NOT NULL DEFAULT 0, tokens INTEGER NOT NULL DEFAULT 0,"
-	" name TEXT UNIQUE, title TEXT NOT NULL DEFAULT '', model TEXT NOT NULL DEFAULT '', kv TEXT NOT NULL DEFAULT '') STRICT;"
+	" name TEXT UNIQUE, title TEXT NOT NULL DEFAULT '', model TEXT NOT NULL DEFAULT '',"
+	" kv TEXT NOT NULL DEFAULT '') STRICT;"
 	"CREATE INDEX session_turn ON session(turn);"
 	"CREATE TABLE message(id INTEGER PRIMARY KEY AUTOINCREMENT,"
 	" parent INTEGER NOT NULL,"
@@ -217,14 +219,14 @@ static int format_of(struct store *s, int *out, struct err *e)
 		return err_set(e, ERR_FAIL, "'%s/" CHAT_FILE "' is a database of another program; nothing was changed: move it away",
 		               s->dir);
 	if (version > store_version)
-		return err_set(e, ERR_FAIL, "the sessions in '%s' are of a newer weir (format %lld, this one knows up to %d); nothing "
-		               "was changed: use the newer weir", s->dir, (long long)version, store_version);
+		return err_set(e, ERR_FAIL, "the sessions in '%s' are of a newer weir (format %lld, this one knows up to %d); "
+		               "nothing was changed: use the newer weir", s->dir, (long long)version, store_version);
 	*out = (int)version;
 	return 0;
 }
 
-/* Structure only; store_check() looks at the content, too.  The time grows with the file, and much of a large one is text of
- * documents: that is left to store_check(). */
+/* Structure only; store_check() looks at the content, too.  The time grows with the file, and much of a large
+ * one is text of documents: that is left to store_check(). */
 static int quick_check(struct store *s, struct err *e)
 {
 	static const char *const whole[] = {"PRAGMA quick_check(1)", NULL};
@@ -371,7 +373,8 @@ static int open_to_write(struct store *s, struct err *e)
 	rc = db_step(&s->db, st, e);
 	if (rc > 0)
 		rc = sqlite3_stricmp((const char *)sqlite3_column_text(st, 0), "wal")
-		     ? err_set(e, ERR_FAIL, "cannot keep sessions in '%s': the file system has no shared memory for SQLite's log", s->dir)
+		     ? err_set(e, ERR_FAIL, "cannot keep sessions in '%s': the file system has no shared memory for SQLite's log",
+		               s->dir)
 		     : 0;
 	db_put(&s->db, st);
 	if (rc || db_exec(&s->db, "PRAGMA synchronous=FULL", e))

