@@ -5,115 +5,16 @@
  * no fewer than 1,000 save points.  Then damage: heads with flipped and missing bytes, also under a checksum that is right. */
 #include "tests/test.h"
 
-#include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "engine/archive.h"
 #include "engine/engine.h"
-#include "tests/mkgguf.h"
-
-/* ---- tiny models ---- */
-
-enum { N_VOCAB = 288, WIDTH = 64, FF = 96, LAYERS = 3, HEADS = 4, KV_HEADS = 2, HEAD = 32, TRAINED = 2048 };
-
-static const struct family { const char *arch; int bias, norms, tied; } families[] = {
-	{ "llama", 0, 0, 1 }, { "qwen2", 1, 0, 0 }, { "qwen3", 0, 1, 1 },
-};
-enum { FAMILIES = 3 };
-
-static void put_weights(struct mk *m, const char *name, int32_t rows, int32_t cols)
-{
-	size_t n = (size_t)rows * (size_t)cols;
-	float *v = xcalloc(n, sizeof *v);
-	uint64_t x = 88172645463325252u;
-
-	for (const char *c = name; *c; c++)
-		x = (x ^ (unsigned char)*c) * 0x9e3779b97f4a7c15u;
-	for (size_t i = 0; i < n; i++) {
-		x ^= x << 13;
-		x ^= x >> 7;
-		x ^= x << 17;
-		v[i] = strstr(name, "norm") ? 1 : ((float)(x >> 40) / (float)(1 << 23) - 1) * 0.4f;
-	}
-	mk_tensor(m, name, rows == 1 ? 1 : 2, (int64_t[]){ cols, rows }, 0, v, n * sizeof *v);
-	free(v);
-}
-
-static void put_layer(struct mk *m, const struct family *f, int layer)
-{
-	const struct { const char *name; int32_t rows, cols; int want; } all[] = {
-		{ "attn_norm.weight", 1, WIDTH, 1 }, { "attn_q.weight", HEADS * HEAD, WIDTH, 1 },
-		{ "attn_k.weight", KV_HEADS * HEAD, WIDTH, 1 }, { "attn_v.weight", KV_HEADS * HEAD, WIDTH, 1 },
-		{ "attn_q.bias", 1, HEADS * HEAD, f->bias }, { "attn_k.bias", 1, KV_HEADS * HEAD, f->bias },
-		{ "attn_v.bias", 1, KV_HEADS * HEAD, f->bias }, { "attn_q_norm.weight", 1, HEAD, f->norms },
-		{ "attn_k_norm.weight", 1, HEAD, f->norms }, { "attn_output.weight", WIDTH, HEADS * HEAD, 1 },
-		{ "ffn_norm.weight", 1, WIDTH, 1 }, { "ffn_gate.weight", FF, WIDTH, 1 }, { "ffn_up.weight", FF, WIDTH, 1 },
-		{ "ffn_down.weight", WIDTH, FF, 1 },
-	};
-
-	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-		char name[64];
-
-		snprintf(name, sizeof name, "blk.%d.%s", layer, all[i].name);
-		if (all[i].want)
-			put_weights(m, name, all[i].rows, all[i].cols);
-	}
-}
-
-static void put_int(struct mk *m, const char *arch, const char *suffix, uint32_t v)
-{
-	char key[80];
-
-	snprintf(key, sizeof key, "%s.%s", arch, suffix);
-	mk_u32(m, key, v);
-}
-
-static struct engine *open_with(const struct family *f, int threads, uint32_t trained, float base)
-{
-	char path[] = "/tmp/weir-t_snapshot-XXXXXX", key[80];
-	struct engine *e = NULL;
-	struct str file = { 0 };
-	struct mk m = { 0 };
-	struct err err = { 0 };
-	int fd = mkstemp(path);
-
-	mk_string(&m, "general.architecture", f->arch);
-	put_int(&m, f->arch, "block_count", LAYERS);
-	put_int(&m, f->arch, "context_length", trained);
-	put_int(&m, f->arch, "embedding_length", WIDTH);
-	put_int(&m, f->arch, "feed_forward_length", FF);
-	put_int(&m, f->arch, "attention.head_count", HEADS);
-	put_int(&m, f->arch, "attention.head_count_kv", KV_HEADS);
-	put_int(&m, f->arch, "attention.key_length", HEAD);
-	put_int(&m, f->arch, "attention.value_length", HEAD);
-	snprintf(key, sizeof key, "%s.attention.layer_norm_rms_epsilon", f->arch);
-	mk_f32(&m, key, 1e-5f);
-	snprintf(key, sizeof key, "%s.rope.freq_base", f->arch);
-	mk_f32(&m, key, base);
-	mk_vocab(&m, N_VOCAB);
-	put_weights(&m, "token_embd.weight", N_VOCAB, WIDTH);
-	put_weights(&m, "output_norm.weight", 1, WIDTH);
-	if (!f->tied)
-		put_weights(&m, "output.weight", N_VOCAB, WIDTH);
-	for (int i = 0; i < LAYERS; i++)
-		put_layer(&m, f, i);
-	mk_finish(&m, &file);
-	if (fd < 0 || write(fd, file.p, file.n) != (ssize_t)file.n)
-		test_skip("no temporary file: %s", strerror(errno));
-	close(fd);
-	str_free(&file);
-	if (engine_open(&e, &(struct engine_options){ .model_path = path, .threads = threads }, &err))
-		test_skip("%s", err.msg);
-	unlink(path);
-	return e;
-}
+#include "tests/tiny.h"
 
 static struct engine *open_tiny(int family, int threads)
 {
-	return open_with(&families[family], threads, TRAINED, 10000);
+	return tiny_open(&tiny_families[family], threads, TRAINED, 10000);
 }
 
 /* ---- saving and loading ---- */
@@ -766,8 +667,8 @@ static void identity_of(const struct engine *e, const char *kv, const char *type
 TEST(identities_name_all_that_decides_bits)
 {
 	struct engine *e[7] = {
-		open_tiny(0, 1), open_tiny(0, 2), open_tiny(1, 1), open_tiny(2, 1), open_with(&families[0], 1, TRAINED, 10001),
-		open_with(&families[0], 1, TRAINED + 1, 10000), NULL
+		open_tiny(0, 1), open_tiny(0, 2), open_tiny(1, 1), open_tiny(2, 1), tiny_open(&tiny_families[0], 1, TRAINED, 10001),
+		tiny_open(&tiny_families[0], 1, TRAINED + 1, 10000), NULL
 	};
 	struct str id[6] = { { 0 } }, a = { 0 }, b = { 0 };
 	static const struct { const char *kv[2], *type[2]; int32_t ctx[2], batch[2]; int same; } v[] = {
