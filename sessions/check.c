@@ -15,13 +15,26 @@ struct checking {
 	int wrong;
 };
 
+/* The end of one part.  So damaged that it cannot even be read: that is an answer, too. */
+static int ended(struct checking *c, int rc, const struct err *seen, struct err *e)
+{
+	if (rc >= 0)
+		return 0;
+	if (!db_damaged(&c->s->db))
+		return err_set(e, seen->code, "%s", seen->msg);
+	c->wrong = 1;
+	str_addf(c->report, "%s\n", seen->msg);
+	return 0;
+}
+
 static int structure(struct checking *c, struct err *e)
 {
 	struct db *d = &c->s->db;
-	sqlite3_stmt *st = db_query(d, e, "PRAGMA integrity_check(100)", "");
+	struct err seen = {0};
+	sqlite3_stmt *st = db_query(d, &seen, "PRAGMA integrity_check(100)", "");
 	int rc = st ? 1 : -1;
 
-	while (rc > 0 && (rc = db_step(d, st, e)) > 0) {
+	while (rc > 0 && (rc = db_step(d, st, &seen)) > 0) {
 		const char *says = (const char *)sqlite3_column_text(st, 0);
 		if (!says || strcmp(says, "ok")) {
 			c->wrong = 1;
@@ -29,23 +42,18 @@ static int structure(struct checking *c, struct err *e)
 		}
 	}
 	db_put(d, st);
-	/* So damaged that it cannot even say how: that is an answer, too. */
-	if (rc < 0 && db_damaged(d)) {
-		c->wrong = 1;
-		str_addf(c->report, "structure: %s\n", sqlite3_errmsg(d->h));
-		rc = 0;
-	}
-	return rc;
+	return ended(c, rc, &seen, e);
 }
 
 /* A query whose rows are what is wrong: two numbers for the sentence. */
 static int rule(struct checking *c, const char *sql, const char *sentence, struct err *e)
 {
 	struct db *d = &c->s->db;
-	sqlite3_stmt *st = db_query(d, e, sql, "");
+	struct err seen = {0};
+	sqlite3_stmt *st = db_query(d, &seen, sql, "");
 	int rc = st ? 1 : -1, lines = 0;
 
-	while (rc > 0 && (rc = db_step(d, st, e)) > 0) {
+	while (rc > 0 && (rc = db_step(d, st, &seen)) > 0) {
 		c->wrong = 1;
 		if (lines++ >= LINES_MOST)
 			continue;
@@ -54,42 +62,34 @@ static int rule(struct checking *c, const char *sql, const char *sentence, struc
 	db_put(d, st);
 	if (lines > LINES_MOST)
 		str_addf(c->report, "... and %d more of these\n", lines - LINES_MOST);
-	if (rc < 0 && db_damaged(d)) {
-		c->wrong = 1;
-		str_addf(c->report, "not readable: %s\n", sqlite3_errmsg(d->h));
-		rc = 0;
-	}
-	return rc;
+	return ended(c, rc, &seen, e);
 }
 
 static int sums(struct checking *c, struct err *e)
 {
 	struct db *d = &c->s->db;
-	sqlite3_stmt *st = db_query(d, e, "SELECT id, role, complete, text, token, stats, sum FROM message", "");
+	struct err seen = {0};
+	sqlite3_stmt *st = db_query(d, &seen, "SELECT id, role, complete, text, token, stats, sum FROM message", "");
 	int rc = st ? 1 : -1;
 
-	while (rc > 0 && (rc = db_step(d, st, e)) > 0)
+	while (rc > 0 && (rc = db_step(d, st, &seen)) > 0)
 		if (!message_sum_ok(st, 1)) {
 			c->wrong = 1;
 			str_addf(c->report, "message %lld: its text or tokens are not what was saved\n",
 			         (long long)sqlite3_column_int64(st, 0));
 		}
 	db_put(d, st);
-	if (rc < 0 && db_damaged(d)) {
-		c->wrong = 1;
-		str_addf(c->report, "messages are not readable: %s\n", sqlite3_errmsg(d->h));
-		rc = 0;
-	}
-	return rc;
+	return ended(c, rc, &seen, e);
 }
 
 static int texts(struct checking *c, struct err *e)
 {
 	struct db *d = &c->s->db;
-	sqlite3_stmt *st = db_query(d, e, "SELECT id, hash, text FROM content", "");
+	struct err seen = {0};
+	sqlite3_stmt *st = db_query(d, &seen, "SELECT id, hash, text FROM content", "");
 	int rc = st ? 1 : -1;
 
-	while (rc > 0 && (rc = db_step(d, st, e)) > 0) {
+	while (rc > 0 && (rc = db_step(d, st, &seen)) > 0) {
 		size_t n_hash, n;
 		const void *hash = db_bytes(st, 1, 1, &n_hash), *text = db_bytes(st, 2, 0, &n);
 		uint8_t now[32];
@@ -103,37 +103,29 @@ static int texts(struct checking *c, struct err *e)
 		}
 	}
 	db_put(d, st);
-	if (rc < 0 && db_damaged(d)) {
-		c->wrong = 1;
-		str_addf(c->report, "documents are not readable: %s\n", sqlite3_errmsg(d->h));
-		rc = 0;
-	}
-	return rc;
+	return ended(c, rc, &seen, e);
 }
 
 /* Asking the index is a write to SQLite, so a store that is only read cannot. */
 static int index_check(struct checking *c, struct err *e)
 {
 	struct db *d = &c->s->db;
-	int rc;
+	struct err seen = {0};
 
 	if (c->s->read_only)
 		return 0;
 	if (db_begin(d, e))
 		return -1;
-	rc = db_end(d, db_run(d, e, "INSERT INTO find(find, rank) VALUES('integrity-check', 1)", ""), e);
-	if (!rc)
+	if (!db_end(d, db_run(d, &seen, "INSERT INTO find(find, rank) VALUES('integrity-check', 1)", ""), &seen))
 		return 0;
 	if (!db_damaged(d))
-		return -1;
+		return err_set(e, seen.code, "%s", seen.msg);
 	c->wrong = 1;
 	if (db_begin(d, e))
 		return -1;
-	if (db_end(d, index_rebuild(d, e), e)) {
-		if (!db_damaged(d))
-			return -1;
-		str_adds(c->report, "the search index is damaged, and cannot be made anew\n");
-		return 0;
+	if (db_end(d, index_rebuild(d, &seen), &seen)) {
+		str_adds(c->report, "the search index is damaged, and could not be made anew:\n");
+		return ended(c, -1, &seen, e);
 	}
 	str_adds(c->report, "the search index was not that of the messages; it was made anew\n");
 	return 0;

@@ -10,6 +10,7 @@
 #define WORDS_BYTES 1000
 #define WORDS_MOST 40
 #define LIMIT_MOST 1000
+#define LEVELS_MOST 30
 
 int index_add(struct store *s, int64_t id, const char *text, size_t n, struct err *e)
 {
@@ -21,14 +22,59 @@ int index_remove(struct store *s, int64_t id, const char *text, size_t n, struct
 	return db_run(&s->db, e, "INSERT INTO find(find, rowid, text) VALUES('delete', ?1, ?2)", "is", id, text, n);
 }
 
+/* Take the table and what it keeps out of the schema by hand and make it again: when it cannot even be opened, SQLite
+ * cannot drop it either. */
+static int index_replace(struct db *d, struct err *e)
+{
+	static const char sql[] =
+		"PRAGMA writable_schema=ON; DELETE FROM sqlite_schema WHERE name='find' AND type='table';"
+		"PRAGMA writable_schema=RESET;"
+		"DROP TABLE IF EXISTS find_data; DROP TABLE IF EXISTS find_idx; DROP TABLE IF EXISTS find_docsize;"
+		"DROP TABLE IF EXISTS find_config;";
+	int rc;
+
+	sqlite3_db_config(d->h, SQLITE_DBCONFIG_DEFENSIVE, 0, (int *)NULL);
+	rc = db_exec(d, sql, e);
+	sqlite3_db_config(d->h, SQLITE_DBCONFIG_DEFENSIVE, 1, (int *)NULL);
+	if (!rc)
+		rc = db_exec(d, store_migrations[1].sql, e);
+	return rc ? rc : db_run(d, e, "INSERT INTO find(find) VALUES('rebuild')", "");
+}
+
 int index_rebuild(struct db *d, struct err *e)
 {
-	return db_run(d, e, "INSERT INTO find(find) VALUES('rebuild')", "");
+	struct err first = {0};
+
+	if (!db_run(d, &first, "INSERT INTO find(find) VALUES('rebuild')", ""))
+		return 0;
+	if (!db_damaged(d))
+		return err_set(e, first.code, "%s", first.msg);
+	return index_replace(d, e);
+}
+
+/* Each rewriting adds a level to the index (in SQLite 3.40 at least), and with more than 2,000 it calls itself damaged.  Its
+ * record of them begins with four bytes and then their number, in one byte while there are few. */
+static int many_levels(struct store *s, struct err *e)
+{
+	sqlite3_stmt *st = db_query(&s->db, e, "SELECT block FROM find_data WHERE id=10", "");
+	int rc = st ? db_step(&s->db, st, e) : -1;
+
+	if (rc > 0) {
+		size_t n;
+		const uint8_t *block = db_bytes(st, 0, 1, &n);
+		rc = n < 5 || block[4] > LEVELS_MOST;
+	}
+	db_put(&s->db, st);
+	return rc;
 }
 
 int index_purge(struct store *s, struct err *e)
 {
-	return db_run(&s->db, e, "INSERT INTO find(find) VALUES('optimize')", "");
+	int many = many_levels(s, e);
+
+	if (many < 0)
+		return -1;
+	return many ? index_rebuild(&s->db, e) : db_run(&s->db, e, "INSERT INTO find(find) VALUES('optimize')", "");
 }
 
 static int is_blank(char c)
