@@ -377,7 +377,8 @@ static int open_to_write(struct store *s, struct err *e)
 		               s->dir)
 		     : 0;
 	db_put(&s->db, st);
-	if (rc || db_exec(&s->db, "PRAGMA synchronous=FULL", e))
+	/* A log that a long document has blown up does not stay so. */
+	if (rc || db_exec(&s->db, "PRAGMA synchronous=FULL; PRAGMA journal_size_limit=4194304", e))
 		return -1;
 	if (version < store_version && store_migrate(&s->db, version, store_version, e))
 		return -1;

@@ -458,6 +458,50 @@ TEST(random_trees_keep_the_rules)
 	place_remove(&p);
 }
 
+/* Pages that were split, merged and moved leave pieces behind, if anything does. */
+TEST(nothing_of_what_was_deleted_is_left)
+{
+	struct place p;
+	struct store *s = place_make(&p);
+	int64_t stays = begin(s, "stays"), id[30], tip = 0, x;
+	char text[9000], title[40];
+	struct session row;
+
+	say(s, stays, 0, ROLE_USER, "harmless");
+	for (size_t i = 0; i < 30; i++)
+		id[i] = begin(s, NULL);
+	for (int i = 0; i < 600; i++) {
+		size_t n = 0, want = test_rand() % 10 ? test_rand() % 300 : test_rand() % 8000, k = test_rand() % 30;
+		struct stored_document d = {.name = "canary.txt", .text = text};
+		while (n <= want)
+			n += (size_t)snprintf(text + n, sizeof text - n, "canary%d of %d ", (int)(test_rand() % 5000), i);
+		OK(session_get(s, id[k], &row, e));
+		tip = say(s, id[k], row.head, 1 + i % 2, text);
+		d.n_text = n;
+		if (i % 20 == 0)
+			OK(session_add_document(s, id[k], &d, &x, e));
+		if (i % 50 == 0)
+			OK(session_set(s, id[k], "system", text, n, e));
+		if (i % 40 == 0) {
+			snprintf(title, sizeof title, "canary name %d", i);
+			OK(session_rename(s, id[k], title, e));
+		}
+		if (i % 30 == 29) {
+			OK(session_delete(s, id[k], e));
+			id[k] = begin(s, NULL);
+		}
+	}
+	CHECK(tip && on_disk(p.dir, "canary"));
+	for (size_t i = 0; i < 30; i++)
+		OK(session_delete(s, id[i], e));
+	CHECK(!on_disk(p.dir, "canary"));
+	check_clean(s, __LINE__);
+	place_reopen(&p, &s);
+	CHECK(!on_disk(p.dir, "canary"));
+	CHECK_STR(shown(s, stays), "harmless");
+	place_remove(&p);
+}
+
 /* ---- settings and documents ---- */
 
 TEST(settings_are_bytes_by_name)

@@ -777,6 +777,62 @@ TEST(full_disks_are_survived)
 	CHECK_INT(rc, 0);
 }
 
+/* ---- no memory ---- */
+
+/* SQLite gets so much and no more; what it cannot do then it says. */
+TEST(little_memory_is_survived)
+{
+	static work *const all[] = {w_append, w_update, w_fork, w_delete, w_document, w_search, w_check};
+	struct place p;
+	char base[440];
+	int failed = 0, done = 0;
+	struct str old = {0}, new = {0}, now = {0}, report = {0};
+	struct store *s;
+	struct err e = {0};
+
+	place_dir(&p);
+	snprintf(base, sizeof base, "%s-base", p.dir);
+	CHECK_INT(in_child(make_world, base), 0);
+	for (size_t w = 0; w < sizeof all / sizeof *all; w++)
+		for (int kib = -2; kib < 1000; kib += kib < 0 ? 1 : kib < 300 ? 300 / rounds(30) : 100) {
+			struct store_options o = {.dir = p.dir};
+			int rc;
+
+			e = (struct err){0};
+			copy_dir(base, p.dir);
+			/* First how it is without, and with the change. */
+			sqlite3_hard_heap_limit64(kib < 0 ? 0 : sqlite3_memory_used() + (kib + 1) * 1024);
+			rc = store_open(&s, &o, &e);
+			if (!rc && kib != -2)
+				rc = all[w](s, &e);
+			if (kib < 0) {
+				CHECK_MSG(!rc && !state_of(s, kib == -2 ? &old : &new, &e), "%s", e.msg);
+				store_close(s);
+				continue;
+			}
+			store_close(s);
+			sqlite3_hard_heap_limit64(0);
+			CHECK(!rc || e.msg[0]);
+			*(rc ? &failed : &done) += 1;
+			if (store_open(&s, &o, &e) || store_check(s, &report, &e) || state_of(s, &now, &e)) {
+				test_fail(__FILE__, __LINE__, "work %zu, %d KiB: %s%s", w, kib, report.n ? report.p : "", e.msg);
+				store_close(s);
+				continue;
+			}
+			if ((now.n != new.n || memcmp(now.p, new.p, now.n)) && (!rc || now.n != old.n || memcmp(now.p, old.p, now.n)))
+				test_fail(__FILE__, __LINE__, "work %zu, %d KiB: neither old nor new", w, kib);
+			store_close(s);
+		}
+	test_note("%d failures for want of memory, %d successes", failed, done);
+	CHECK(failed > 0 && done > 0);
+	str_free(&old);
+	str_free(&new);
+	str_free(&now);
+	str_free(&report);
+	remove_dir(base);
+	place_remove(&p);
+}
+
 /* ---- flipped bits ---- */
 
 struct kept { struct str text; int n, wrong, odd; };
