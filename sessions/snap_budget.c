@@ -33,10 +33,19 @@ int snaps_space(struct snaps *s, uint64_t *used, uint64_t *empty, struct err *e)
 	return 0;
 }
 
+/* In a damaged tree a row can be seen and not be found; loops that delete what they see would not end. */
+int snaps_gone(struct snaps *s, struct err *e)
+{
+	if (sqlite3_changes(s->db.h) > 0)
+		return 0;
+	s->db.code = SQLITE_CORRUPT;
+	return err_set(e, ERR_FAIL, "'%s' is damaged: a row that is there cannot be found", s->path);
+}
+
 int head_delete(struct snaps *s, int64_t number, struct err *e)
 {
 	return parts_delete(s, number, e) || db_run(&s->db, e, "DELETE FROM need WHERE head = ?", "i", number) ||
-	       db_run(&s->db, e, "DELETE FROM head WHERE id = ?", "i", number) ? -1 : 0;
+	       db_run(&s->db, e, "DELETE FROM head WHERE id = ?", "i", number) || snaps_gone(s, e) ? -1 : 0;
 }
 
 /* The numbers a query gives, 64 at most; -1 = error. */

@@ -134,7 +134,7 @@ int chunk_find(struct snaps *s, const uint8_t key[KEY_BYTES], uint64_t bytes, in
 int chunk_delete(struct snaps *s, int64_t number, struct err *e)
 {
 	return parts_delete(s, number, e) || db_run(&s->db, e, "DELETE FROM need WHERE chunk = ?", "i", number) ||
-	       db_run(&s->db, e, "DELETE FROM chunk WHERE id = ?", "i", number) ? -1 : 0;
+	       db_run(&s->db, e, "DELETE FROM chunk WHERE id = ?", "i", number) || snaps_gone(s, e) ? -1 : 0;
 }
 
 int chunk_write(struct snaps *s, const uint8_t key[KEY_BYTES], int32_t depth, const void *bytes, uint64_t n, int64_t *number,

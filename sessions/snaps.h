@@ -98,6 +98,8 @@ int  head_layout_get(struct head_layout *, const uint8_t *bytes, uint64_t n);
 
 /* ---- snap_budget.c ---- */
 
+/* After deleting a row that was there: -1 when nothing was deleted. */
+int  snaps_gone(struct snaps *, struct err *);
 int  head_delete(struct snaps *, int64_t number, struct err *);          /* not its chunks */
 /* Bytes of the file that hold something, and those that hold nothing. */
 int  snaps_space(struct snaps *, uint64_t *used, uint64_t *empty, struct err *);
