@@ -45,6 +45,47 @@ static int structure(struct checking *c, struct err *e)
 	return ended(c, rc, &seen, e);
 }
 
+/* Tables of the index are SQLite's own affair. */
+static int schema_text(struct db *d, struct str *out, struct err *e)
+{
+	sqlite3_stmt *st = db_query(d, e, "SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_schema"
+	                            " WHERE name NOT LIKE 'find\\_%' ESCAPE '\\' ORDER BY type, name", "");
+	int rc = st ? 1 : -1;
+
+	while (rc > 0 && (rc = db_step(d, st, e)) > 0)
+		for (int i = 0; i < 4; i++) {
+			size_t n;
+			const char *text = db_bytes(st, i, 0, &n);
+			str_add(out, text, n);
+			str_adds(out, i < 3 ? " " : "\n");
+		}
+	db_put(d, st);
+	return rc;
+}
+
+/* As in a new file: nothing bent, nothing added. */
+static int schema(struct checking *c, struct err *e)
+{
+	struct str here = {0}, fresh = {0};
+	struct err seen = {0};
+	struct db d;
+	int rc;
+
+	if (db_open_memory(&d, e))
+		return -1;
+	rc = store_migrate(&d, 0, store_version, e) || schema_text(&d, &fresh, e) ? -1 : 0;
+	db_close(&d);
+	if (!rc)
+		rc = ended(c, schema_text(&c->s->db, &here, &seen), &seen, e);
+	if (!rc && (here.n != fresh.n || memcmp(here.p, fresh.p, here.n))) {
+		c->wrong = 1;
+		str_adds(c->report, "the tables are not those that weir makes\n");
+	}
+	str_free(&here);
+	str_free(&fresh);
+	return rc;
+}
+
 /* A query whose rows are what is wrong: two numbers for the sentence. */
 static int rule(struct checking *c, const char *sql, const char *sentence, struct err *e)
 {
@@ -65,18 +106,19 @@ static int rule(struct checking *c, const char *sql, const char *sentence, struc
 	return ended(c, rc, &seen, e);
 }
 
-static int sums(struct checking *c, struct err *e)
+/* Rows of a table against the sums in them. */
+static int sums(struct checking *c, const char *sql, int (*ok)(sqlite3_stmt *, int), const char *what,
+                const char *sentence, struct err *e)
 {
 	struct db *d = &c->s->db;
 	struct err seen = {0};
-	sqlite3_stmt *st = db_query(d, &seen, "SELECT id, role, complete, text, token, stats, sum FROM message", "");
+	sqlite3_stmt *st = db_query(d, &seen, sql, "");
 	int rc = st ? 1 : -1;
 
 	while (rc > 0 && (rc = db_step(d, st, &seen)) > 0)
-		if (!message_sum_ok(st, 1)) {
+		if (!ok(st, 1)) {
 			c->wrong = 1;
-			str_addf(c->report, "message %lld: its text or tokens are not what was saved\n",
-			         (long long)sqlite3_column_int64(st, 0));
+			str_addf(c->report, "%s %lld: %s\n", what, (long long)sqlite3_column_int64(st, 0), sentence);
 		}
 	db_put(d, st);
 	return ended(c, rc, &seen, e);
@@ -136,7 +178,7 @@ int store_check(struct store *s, struct str *report, struct err *e)
 	struct checking c = {s, report, 0};
 
 	str_clear(report);
-	if (structure(&c, e))
+	if (structure(&c, e) || schema(&c, e))
 		return -1;
 	if (rule(&c, "SELECT id, 'message' FROM message m WHERE parent<>0 AND (parent>=id OR NOT EXISTS"
 	         " (SELECT 1 FROM message p WHERE p.id=m.parent))", "what came before it is lost", e) ||
@@ -160,7 +202,13 @@ int store_check(struct store *s, struct str *report, struct err *e)
 	    rule(&c, "SELECT id, 'text' FROM content c WHERE NOT EXISTS (SELECT 1 FROM document d WHERE d.content=c.id)",
 	         "no document has it", e))
 		return -1;
-	if (sums(&c, e) || texts(&c, e) || index_check(&c, e))
+	if (sums(&c, "SELECT id, role, complete, text, token, stats, sum FROM message", message_sum_ok, "message",
+	         "its text or tokens are not what was saved", e) ||
+	    sums(&c, "SELECT session, key, sum, value FROM setting", setting_sum_ok, "session",
+	         "a setting is not what was saved", e) ||
+	    sums(&c, "SELECT id, content, bytes, at, after, sum, name FROM document", document_sum_ok, "document",
+	         "its name, size or place are not what was saved", e) ||
+	    texts(&c, e) || index_check(&c, e))
 		return -1;
 	return c.wrong;
 }

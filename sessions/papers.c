@@ -7,10 +7,25 @@
 #include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 #define KEY_MAX_BYTES 64
 
 /* ---- settings ---- */
+
+/* Structure is SQLite's to check; that a value is the one that was saved is not. */
+static int64_t sum_of(const void *a, size_t n_a, const void *b, size_t n_b)
+{
+	return (int64_t)(XXH3_64bits_withSeed(a, n_a, n_b) ^ XXH3_64bits_withSeed(b, n_b, n_a + 1));
+}
+
+int setting_sum_ok(sqlite3_stmt *st, int first)
+{
+	size_t n_key, n;
+	const void *key = db_bytes(st, first, 0, &n_key), *value = db_bytes(st, first + 2, 1, &n);
+
+	return sum_of(key, n_key, value, n) == sqlite3_column_int64(st, first + 1);
+}
 
 struct setting { int64_t session; const char *key; const void *value; size_t n; };
 
@@ -22,7 +37,8 @@ static int do_set(struct store *s, void *arg, struct err *e)
 		return -1;
 	if (!set->value)
 		return db_run(&s->db, e, "DELETE FROM setting WHERE session=?1 AND key=?2", "it", set->session, set->key);
-	return db_run(&s->db, e, "INSERT OR REPLACE INTO setting VALUES(?1, ?2, ?3)", "itb", set->session, set->key,
+	return db_run(&s->db, e, "INSERT OR REPLACE INTO setting(session, key, sum, value) VALUES(?1, ?2, ?3, ?4)", "itib",
+	              set->session, set->key, sum_of(set->key, strlen(set->key), set->n ? set->value : "", set->n),
 	              set->value, set->n);
 }
 
@@ -40,7 +56,8 @@ int session_set(struct store *s, int64_t id, const char *key, const void *value,
 
 int session_value(struct store *s, int64_t id, const char *key, struct str *out, struct err *e)
 {
-	sqlite3_stmt *st = db_query(&s->db, e, "SELECT value FROM setting WHERE session=?1 AND key=?2", "it", id, key);
+	sqlite3_stmt *st = db_query(&s->db, e, "SELECT key, sum, value FROM setting WHERE session=?1 AND key=?2", "it", id,
+	                            key);
 	int rc;
 
 	str_clear(out);
@@ -49,8 +66,12 @@ int session_value(struct store *s, int64_t id, const char *key, struct str *out,
 	rc = db_step(&s->db, st, e);
 	if (rc > 0) {
 		size_t n;
-		const void *p = db_bytes(st, 0, 1, &n);
-		str_add(out, p, n);
+		const void *p = db_bytes(st, 2, 1, &n);
+		if (setting_sum_ok(st, 0))
+			str_add(out, p, n);
+		else
+			rc = err_set(e, ERR_FAIL, "the setting '%s' of session %lld in '%s' is damaged; set it anew", key, (long long)id,
+			             s->dir);
 	}
 	db_put(&s->db, st);
 	return rc;
@@ -64,6 +85,23 @@ int text_hash(const void *p, size_t n, uint8_t out[32], struct err *e)
 	       ? 0 : err_set(e, ERR_FAIL, "cannot compute a checksum: libcrypto refuses SHA-256");
 }
 
+static int64_t document_sum(int64_t content, int64_t bytes, int64_t at, int64_t after, const void *name, size_t n)
+{
+	int64_t head[4] = {content, bytes, at, after};
+
+	return sum_of(head, sizeof head, name, n);
+}
+
+int document_sum_ok(sqlite3_stmt *st, int first)
+{
+	size_t n;
+	const void *name = db_bytes(st, first + 5, 1, &n);
+
+	return document_sum(sqlite3_column_int64(st, first), sqlite3_column_int64(st, first + 1),
+	                    sqlite3_column_int64(st, first + 2), sqlite3_column_int64(st, first + 3), name, n) ==
+	       sqlite3_column_int64(st, first + 4);
+}
+
 struct adding { int64_t session; const struct stored_document *d; uint8_t hash[32]; int64_t id; };
 
 static int do_add(struct store *s, void *arg, struct err *e)
@@ -71,7 +109,7 @@ static int do_add(struct store *s, void *arg, struct err *e)
 	struct adding *a = arg;
 	const struct stored_document *d = a->d;
 	const char *name = d->name ? d->name : "";
-	int64_t content;
+	int64_t content, bytes = d->bytes > INT64_MAX ? INT64_MAX : (int64_t)d->bytes, at = d->at ? d->at : store_now();
 	int rc;
 
 	if (session_exists(s, a->session, e))
@@ -88,9 +126,9 @@ static int do_add(struct store *s, void *arg, struct err *e)
 			return -1;
 		content = sqlite3_last_insert_rowid(s->db.h);
 	}
-	if (db_run(&s->db, e, "INSERT INTO document(session, content, bytes, at, after, name) VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
-	           "iiiiib", a->session, content, d->bytes > INT64_MAX ? INT64_MAX : (int64_t)d->bytes,
-	           d->at ? d->at : store_now(), d->after, (const void *)name, strlen(name)))
+	if (db_run(&s->db, e, "INSERT INTO document(session, content, bytes, at, after, sum, name)"
+	           " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)", "iiiiiib", a->session, content, bytes, at, d->after,
+	           document_sum(content, bytes, at, d->after, name, strlen(name)), (const void *)name, strlen(name)))
 		return -1;
 	a->id = sqlite3_last_insert_rowid(s->db.h);
 	return 0;

@@ -44,12 +44,12 @@ static const char sql_tables[] =
 	" sum INTEGER NOT NULL,"                  /* XXH3 of role, complete, text, token, stats */
 	" stats TEXT NOT NULL, token BLOB NOT NULL, text TEXT NOT NULL) STRICT;"
 	"CREATE INDEX message_session ON message(session, parent);"
-	"CREATE TABLE setting(session INTEGER NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL,"
+	"CREATE TABLE setting(session INTEGER NOT NULL, key TEXT NOT NULL, sum INTEGER NOT NULL, value BLOB NOT NULL,"
 	" PRIMARY KEY(session, key)) STRICT, WITHOUT ROWID;"
 	"CREATE TABLE content(id INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE, text TEXT NOT NULL) STRICT;"
 	"CREATE TABLE document(id INTEGER PRIMARY KEY AUTOINCREMENT,"
 	" session INTEGER NOT NULL, content INTEGER NOT NULL, bytes INTEGER NOT NULL, at INTEGER NOT NULL,"
-	" after INTEGER NOT NULL, name BLOB NOT NULL) STRICT;"
+	" after INTEGER NOT NULL, sum INTEGER NOT NULL, name BLOB NOT NULL) STRICT;"
 	"CREATE INDEX document_session ON document(session);"
 	"CREATE INDEX document_content ON document(content);";
 

@@ -71,7 +71,10 @@ int  message_visible(struct store *, int64_t session, int64_t message, struct er
 int  message_sum_ok(sqlite3_stmt *, int first_column);                  /* role, complete, text, token, stats, sum */
 int  session_base(struct store *, int64_t session, int64_t *base, struct err *);
 
-/* papers.c: all documents of a session, and texts that no other one has. */
+/* papers.c */
+int  setting_sum_ok(sqlite3_stmt *, int first_column);                  /* key, sum, value */
+int  document_sum_ok(sqlite3_stmt *, int first_column);                 /* content, bytes, at, after, sum, name */
+/* All documents of a session, and texts that no other one has. */
 int  documents_drop(struct store *, int64_t session, struct err *);
 int  text_hash(const void *, size_t, uint8_t out[32], struct err *);   /* SHA-256 */
 

@@ -728,7 +728,7 @@ TEST(damaged_index_is_made_anew)
 		check_clean(s, __LINE__);
 		place_sql(&p, &s, harm[i]);
 		CHECK_INT(store_check(s, &report, &err), 1);
-		CHECK_STR(report.p, "the search index was not that of the messages; it was made anew\n");
+		CHECK(strstr(report.p, "the search index was not that of the messages; it was made anew\n"));
 		check_clean(s, __LINE__);
 	}
 	str_free(&report);

@@ -472,6 +472,13 @@ TEST(hostile_schemas_run_nothing)
 	say(s, id, 1, ROLE_ASSISTANT, "more");
 	CHECK_STR(shown(s, id), "words more");
 	{
+		struct str report = {0};
+		struct err err = {0};
+		CHECK_INT(store_check(s, &report, &err), 1);
+		CHECK_STR(report.p, "the tables are not those that weir makes\n");
+		str_free(&report);
+	}
+	{
 		struct err err = {0};
 		CHECK_INT(db_number(&s->db, "SELECT * FROM v", &n, &err), -1);
 		CHECK_INT(db_exec(&s->db, "PRAGMA writable_schema=ON; DELETE FROM sqlite_schema", &err), -1);
@@ -500,7 +507,8 @@ TEST(hostile_values_are_bounded)
 		"DELETE FROM session", "DELETE FROM message", "UPDATE session SET name=char(27)||'[2J' WHERE id=1",
 		"UPDATE sqlite_sequence SET seq=9223372036854775807", "DELETE FROM sqlite_sequence", "DROP INDEX message_session",
 		"UPDATE session SET title=CAST(zeroblob(1000000) AS TEXT)", "DROP TABLE setting", "DROP TABLE find",
-		"UPDATE message SET text=CAST(zeroblob(1000000) AS TEXT)", "INSERT INTO setting VALUES(99, 'k', x'')",
+		"UPDATE message SET text=CAST(zeroblob(1000000) AS TEXT)", "INSERT INTO setting VALUES(99, 'k', 0, x'')",
+		"UPDATE setting SET value=x'6f'", "UPDATE document SET name=x''",
 	};
 
 	for (size_t i = 0; i < sizeof harm / sizeof *harm; i++) {
@@ -518,13 +526,14 @@ TEST(hostile_values_are_bounded)
 		a.parent = say(s, id, 0, ROLE_USER, "one");
 		OK(message_append(s, id, &a, &m, e));
 		OK(session_add_document(s, id, &d, &x, e));
+		OK(session_set(s, id, "k", "value", 5, e));
 		OK(session_fork(s, id, 0, "fork", &f, e));
 		say(s, f, m, ROLE_USER, "three");
 		place_sql(&p, &s, harm[i]);
 		rc = store_check(s, &report, &err);
 		/* Seen, or of no consequence. */
 		CHECK_MSG(rc >= 0 || strstr(harm[i], "DROP TABLE"), "%s: %s", harm[i], err.msg);
-		if (strstr(harm[i], "message SET") && !strstr(harm[i], " at=") && !strstr(harm[i], "stats") && rc != 1)
+		if ((strstr(harm[i], "message SET") || strstr(harm[i], "setting SET") || strstr(harm[i], "document SET")) && !strstr(harm[i], " at=") && !strstr(harm[i], "stats") && rc != 1)
 			test_fail(__FILE__, __LINE__, "%s: not seen", harm[i]);
 		/* Whatever each says, it ends and does no harm. */
 		session_get(s, id, &row, &err);
@@ -535,6 +544,7 @@ TEST(hostile_values_are_bounded)
 		message_children(s, f, 0, add_text, &out, &err);
 		message_visible(s, f, 1, &err);
 		session_documents(s, id, add_document, &out, &err);
+		CHECK(session_value(s, id, "k", &out, &err) != 1 || !strcmp(out.p, "value"));
 		session_export(s, f, EXPORT_JSON, &out, &err);
 		session_export(s, f, EXPORT_MARKDOWN, &out, &err);
 		hits(s, "answer");
