@@ -176,7 +176,8 @@ static int do_fork(struct store *s, void *arg, struct err *e)
 	           (int64_t)db_small(n.depth), m->name))
 		return -1;
 	m->id = sqlite3_last_insert_rowid(s->db.h);
-	if (db_run(&s->db, e, "INSERT INTO setting SELECT ?2, key, sum, value FROM setting WHERE session=?1", "ii", from, m->id))
+	if (db_run(&s->db, e, "INSERT INTO setting SELECT ?2, key, sum, value FROM setting WHERE session=?1", "ii", from,
+	           m->id))
 		return -1;
 	/* Documents that had come by then. */
 	return db_run(&s->db, e, "INSERT INTO document(session, content, bytes, at, after, sum, name)"

@@ -52,8 +52,8 @@ int index_rebuild(struct db *d, struct err *e)
 	return index_replace(d, e);
 }
 
-/* Each rewriting adds a level to the index (in SQLite 3.40 at least), and with more than 2,000 it calls itself damaged.  Its
- * record of them begins with four bytes and then their number, in one byte while there are few. */
+/* Each rewriting adds a level to the index (in SQLite 3.40 at least), and with more than 2,000 it calls itself
+ * damaged.  Its record of them begins with four bytes and then their number, in one byte while there are few. */
 static int many_levels(struct store *s, struct err *e)
 {
 	sqlite3_stmt *st = db_query(&s->db, e, "SELECT block FROM find_data WHERE id=10", "");

@@ -542,7 +542,8 @@ TEST(documents_are_kept_once)
 	int64_t a = begin(s, NULL), b = begin(s, NULL), m = say(s, a, 0, ROLE_USER, "q"), one, two, three;
 	struct stored_document d = {.name = "b\xff.txt", .text = "text", .n_text = 4, .bytes = 9};
 	struct str out = {0};
-	char *big = xmalloc(5000000);
+	char *big = xmalloc(5000000), path[500];
+	struct stat st;
 
 	OK(session_add_document(s, a, &d, &one, e));
 	d.name = "same.txt";
@@ -573,6 +574,9 @@ TEST(documents_are_kept_once)
 	OK(session_drop_document(s, a, one, e));
 	OK(session_delete(s, a, e));
 	CHECK(!on_disk(p.dir, "canary-deep-inside"));
+	/* The room goes back to the disk. */
+	snprintf(path, sizeof path, "%s/chat.db", p.dir);
+	CHECK(!stat(path, &st) && st.st_size < 500000);
 	check_clean(s, __LINE__);
 	free(big);
 	str_free(&out);

@@ -547,7 +547,8 @@ static int fail_nth(struct failing *f, int n, int way)
 	f->survived += !rc && !done;
 	f->runs++;
 	if (rc && (done || !e.msg[0]))
-		test_fail(__FILE__, __LINE__, "%s: call %d, way %d: failed without a failure or a sentence: %s", f->name, n, way, e.msg);
+		test_fail(__FILE__, __LINE__, "%s: call %d, way %d: failed without a failure or a sentence: %s", f->name, n, way,
+		          e.msg);
 	fault_set(0, 0, 0, 0);
 	o.vfs = NULL;
 	if (store_open(&s, &o, &e)) {
