@@ -13,8 +13,8 @@
 
 /* ---- commands: each returns the exit code ---- */
 
-int cmd_chat(const struct options *);      /* line.c: interactive, or one question a line from a pipe */
-int cmd_oneshot(const struct options *);   /* oneshot.c: -p */
+int cmd_chat(struct options *);            /* line.c: interactive, or one question a line from a pipe */
+int cmd_oneshot(struct options *);         /* oneshot.c: -p */
 int cmd_models(const struct options *);
 int cmd_inspect_model(const struct options *);
 int cmd_inspect_tokens(const struct options *);
@@ -23,6 +23,7 @@ int cmd_eval_ppl(const struct options *);
 int cmd_eval_recovery(const struct options *);
 int cmd_eval_tasks(const struct options *);   /* eval_tasks.c: ruler, passkey, chain */
 int cmd_bench(const struct options *);
+int cmd_sessions(const struct options *);     /* sessions.c: all commands that begin with "sessions" */
 int cmd_doctor(const struct options *);
 
 /* ---- messages (messages.c) ---- */
@@ -45,6 +46,10 @@ void json_number(struct str *out, double v, const char *fmt) __attribute__((form
 /* 1234567 as "1,234,567"; "93.8 MiB".  Appended. */
 void human_count(struct str *out, uint64_t n);
 void human_bytes(struct str *out, uint64_t n);
+/* Foreign text, cleaned, in exactly `width` columns of a table: padded, or cut and marked with three dots. */
+void table_cell(struct str *out, const char *text, size_t width);
+/* Seconds since 1970 as "now", "5 min ago", "3 h ago", "2 days ago" or the day. */
+void human_age(struct str *out, int64_t then);
 
 /* ---- files (files.c) ---- */
 

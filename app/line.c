@@ -10,26 +10,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "app/app.h"
-#include "app/output.h"
+#include "app/line.h"
 #include "app/prompt.h"
-#include "app/talk.h"
 #include "ui/ui.h"
-
-struct line {
-	struct options o;            /* a copy that /set changes */
-	struct talk t;
-	struct output out;
-	struct progress progress;
-	int interactive, color, notice_fd;
-	int first_piece;
-	int quit, rc;                /* rc: exit code so far; the first failure of a pipe stays */
-};
 
 /* ---- notices ---- */
 
-static void notice(struct line *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void notice(struct line *l, const char *fmt, ...)
+void notice(struct line *l, const char *fmt, ...)
 {
 	struct str raw = {0}, wrapped = {0}, s = {0};
 	struct clean clean;
@@ -55,7 +42,7 @@ static void notice(struct line *l, const char *fmt, ...)
 	str_free(&s);
 }
 
-static void line_error(struct line *l, const struct err *e)
+void line_error(struct line *l, const struct err *e)
 {
 	say_error(e);
 	if (!l->rc && !l->interactive)
@@ -119,7 +106,7 @@ static void after_turn(struct line *l, const struct turn *turn, int rc, const st
 }
 
 /* Run one turn: text = a question, NULL = the last one again. */
-static void turn_run(struct line *l, const char *text, size_t n)
+void turn_run(struct line *l, const char *text, size_t n)
 {
 	struct talk_hooks hooks = {
 		.text = on_text, .text_ud = l, .progress = progress_tokens, .progress_ud = &l->progress,
@@ -161,20 +148,24 @@ static void turn_run(struct line *l, const char *text, size_t n)
 
 /* ---- slash commands ---- */
 
-struct slash {
-	const char *name, *aliases;   /* aliases: words with blanks between them */
-	const char *args, *help;
-	void (*run)(struct line *, char *arg);
-};
-enum { N_SLASH = 9 };
+enum { N_SLASH = 10 };
 static const struct slash slashes[N_SLASH + 1];   /* ends with name = NULL */
+
+/* The commands one after the other: those of the talk, then those of sessions. */
+static const struct slash *slash_at(size_t i)
+{
+	if (i < N_SLASH)
+		return &slashes[i];
+	return session_slashes[i - N_SLASH].name ? &session_slashes[i - N_SLASH] : NULL;
+}
 
 static void slash_help(struct line *l, char *arg)
 {
 	struct str s = {0};
+	size_t i = 0;
 
 	(void)arg;
-	for (const struct slash *c = slashes; c->name; c++) {
+	for (const struct slash *c; (c = slash_at(i)); i++) {
 		char head[40];
 		snprintf(head, sizeof head, "%s%s%s", c->name, *c->args ? " " : "", c->args);
 		str_addf(&s, "%-18s %s", head, c->help);
@@ -212,6 +203,7 @@ static void slash_system(struct line *l, char *arg)
 		return;
 	}
 	talk_system(&l->t, strcmp(arg, "\"\"") ? arg : NULL);
+	record_settings(l->record, &l->t);
 	notice(l, "[system prompt %s; it holds from the start of the conversation]", l->t.has_system ? "set" :
 	       "back to the template's own");
 }
@@ -304,6 +296,7 @@ static void slash_set(struct line *l, char *arg)
 	snprintf(where, sizeof where, "/set %s", d->name);
 	if (d->type == OPT_POLICY) {
 		set_policy(l, where, value);
+		record_settings(l->record, &l->t);
 		return;
 	}
 	if (!*value) {
@@ -313,6 +306,7 @@ static void slash_set(struct line *l, char *arg)
 		line_error(l, &e);
 	} else {
 		talk_sampling(&l->t, d->type == OPT_SEED);
+		record_settings(l->record, &l->t);
 	}
 	str_free(&s);
 }
@@ -348,8 +342,21 @@ static void slash_undo(struct line *l, char *arg)
 		notice(l, "[there is nothing to undo]");
 }
 
-/* A name as completion leaves it: quotes and backslashes removed, ~ is the home directory. */
-static void unquote(const char *arg, struct str *out)
+static void slash_edit(struct line *l, char *arg)
+{
+	struct err e = {0};
+
+	if (!*arg)
+		err_set(&e, ERR_USAGE, "/edit wants the question as it shall be");
+	else if (!talk_undo(&l->t, 1))
+		err_set(&e, ERR_USAGE, "there is no question yet to edit");
+	if (e.code)
+		line_error(l, &e);
+	else
+		turn_run(l, arg, strlen(arg));
+}
+
+void unquote(const char *arg, struct str *out)
 {
 	char quote = 0;
 
@@ -484,6 +491,7 @@ static const struct slash slashes[N_SLASH + 1] = {
 	{"/set", "", "[KEY [VALUE]]", "show or change temp, top-k, top-p, min-p, penalties, seed, n, kv", slash_set},
 	{"/regen", "/retry /regenerate", "", "answer the last question again", slash_regen},
 	{"/undo", "", "[N]", "forget the last exchange, or the last N", slash_undo},
+	{"/edit", "", "TEXT", "ask TEXT in place of the last question; what was said stays in the session", slash_edit},
 	{"/read", "/open /file /load /add", "FILE", "add a document: it is read now and can be asked about", slash_read},
 	{"/stats", "/status /tokens /context", "", "tokens, context, speed and memory", slash_stats},
 	{NULL, NULL, NULL, NULL, NULL},
@@ -506,10 +514,11 @@ static void slash_run(struct line *l, char *text)
 	char *arg = text + n + strspn(text + n, " \t\n");
 	struct nearest near;
 	struct err e = {0};
+	size_t i = 0;
 
 	for (size_t end = strlen(arg); end && strchr(" \t\r\n", arg[end - 1]); )
 		arg[--end] = 0;
-	for (const struct slash *c = slashes; c->name; c++)
+	for (const struct slash *c; (c = slash_at(i)); i++)
 		if (has_word(c->name, text, n) || has_word(c->aliases, text, n)) {
 			/* `/new idea for a story` is not meant to forget everything. */
 			if (*arg && !*c->args)
@@ -522,7 +531,8 @@ static void slash_run(struct line *l, char *text)
 		}
 	text[n] = 0;
 	nearest_init(&near, text, n);
-	for (const struct slash *c = slashes; c->name; c++)
+	i = 0;
+	for (const struct slash *c; (c = slash_at(i)); i++)
 		nearest_try(&near, c->name);
 	if (near.best)
 		err_set(&e, ERR_USAGE, "unknown command '%.40s'; is it %s?", text, near.best);
@@ -588,20 +598,25 @@ static void banner(struct line *l)
 	str_free(&name);
 }
 
-static void run_interactive(struct line *l)
+/* note: what resuming has to say, or NULL. */
+static void run_interactive(struct line *l, const char *note)
 {
-	const char *names[N_SLASH + 1] = {0}, *file_names[] = {"/read", "/open", "/file", "/load", "/add", NULL};
+	const char *names[40] = {0}, *file_names[] = {"/read", "/open", "/file", "/load", "/add", "/export", NULL};
 	struct str text = {0};
 	size_t n = 0;
 
-	for (const struct slash *c = slashes; c->name; c++)
-		names[n++] = c->name;
+	for (const struct slash *c; n + 1 < sizeof names / sizeof *names && (c = slash_at(n)); n++)
+		names[n] = c->name;
 	/* A Ctrl-C that arrives between an answer and the next prompt must not end the conversation. */
 	signals_note(1);
 	prompt_open(&l->o, names, file_names);
 	if (!l->o.quiet)
 		banner(l);
-	if (l->t.n_doc)
+	if (note && *note && !l->o.quiet)
+		notice(l, "[%s]", note);
+	if (l->t.n_msg)
+		show_talk(l);
+	else if (l->t.n_doc)
 		read_documents(l);
 	while (!l->quit && prompt_read(&text) == PROMPT_TEXT) {
 		if (!text.n)
@@ -636,38 +651,48 @@ static int mistyped_command(const struct options *o, struct err *e)
 	return 0;
 }
 
-int cmd_chat(const struct options *o)
+/* Documents; for `weir -`, whose document came in through standard input, the terminal takes its place. */
+static int line_documents(struct line *l, struct err *e)
+{
+	int dash = 0, fd;
+
+	for (int i = 0; i < l->o.n_file; i++) {
+		dash |= !strcmp(l->o.file[i], "-");
+		if (talk_document(&l->t, l->o.file[i], e) < 0)
+			return -1;
+	}
+	if (!dash)
+		return 0;
+	fd = open("/dev/tty", O_RDWR);
+	if (fd < 0 || dup2(fd, 0) < 0)
+		return err_set(e, ERR_USAGE, "standard input was the document and there is no terminal to ask at; give -p TEXT");
+	close(fd);
+	return 0;
+}
+
+int cmd_chat(struct options *o)
 {
 	struct line l = {.o = *o};
+	struct str note = {0};
 	struct err e = {0};
-	int dash = 0;
+	int rc = 0;
 
-	if (mistyped_command(o, &e) < 0 || talk_open(&l.t, &l.o, &e) < 0)
-		return fail(&e);
-	for (int i = 0; i < o->n_file; i++) {
-		dash |= !strcmp(o->file[i], "-");
-		if (talk_document(&l.t, o->file[i], &e) < 0) {
-			talk_close(&l.t);
-			return fail(&e);
-		}
+	if (mistyped_command(o, &e) < 0 || record_open(&l.record, &l.o, &e) < 0 || talk_open(&l.t, &l.o, &e) < 0 ||
+	    record_resume(l.record, &l.t, &note, &e) < 0 || line_documents(&l, &e) < 0)
+		rc = fail(&e);
+	if (!rc) {
+		l.interactive = isatty(0) && (isatty(1) || isatty(2));
+		l.notice_fd = l.interactive && isatty(1) ? 1 : 2;
+		l.color = l.interactive && color_wanted(&l.o, l.notice_fd);
+		if (l.interactive)
+			run_interactive(&l, note.p);
+		else
+			run_pipe(&l);
+		rc = l.rc;
 	}
-	/* `weir -`: the document came in through standard input, so the questions come from the terminal. */
-	if (dash) {
-		int fd = open("/dev/tty", O_RDWR);
-		if (fd < 0 || dup2(fd, 0) < 0) {
-			talk_close(&l.t);
-			err_set(&e, ERR_USAGE, "standard input was the document and there is no terminal to ask at; give -p TEXT");
-			return fail(&e);
-		}
-		close(fd);
-	}
-	l.interactive = isatty(0) && (isatty(1) || isatty(2));
-	l.notice_fd = l.interactive && isatty(1) ? 1 : 2;
-	l.color = l.interactive && color_wanted(&l.o, l.notice_fd);
-	if (l.interactive)
-		run_interactive(&l);
-	else
-		run_pipe(&l);
+	record_close(l.record, &l.t);
 	talk_close(&l.t);
-	return l.rc;
+	str_free(&note);
+	options_take_back(o, &l.o);
+	return rc;
 }

@@ -27,7 +27,7 @@ static void set_locale(void)
 		setenv("LC_ALL", "C.UTF-8", 1);   /* readline looks there again */
 }
 
-static int run(const struct options *o)
+static int run(struct options *o)
 {
 	struct err e = {0};
 
@@ -54,6 +54,14 @@ static int run(const struct options *o)
 	case CMD_EVAL_PASSKEY:
 	case CMD_EVAL_CHAIN:     return cmd_eval_tasks(o);
 	case CMD_BENCH:          return cmd_bench(o);
+	case CMD_SESSIONS_LS:
+	case CMD_SESSIONS_SHOW:
+	case CMD_SESSIONS_SEARCH:
+	case CMD_SESSIONS_RENAME:
+	case CMD_SESSIONS_RM:
+	case CMD_SESSIONS_EXPORT:
+	case CMD_SESSIONS_GC:
+	case CMD_SESSIONS_CHECK: return cmd_sessions(o);
 	case CMD_DOCTOR:         return cmd_doctor(o);
 	}
 	return 2;

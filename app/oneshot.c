@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "app/output.h"
+#include "app/record.h"
 #include "app/talk.h"
 #include "sessions/sessions.h"
 
@@ -60,9 +61,11 @@ static int document_from_stdin(struct talk *t, struct err *e)
 	return rc;
 }
 
-int cmd_oneshot(const struct options *o)
+int cmd_oneshot(struct options *o)
 {
-	struct talk t;
+	struct talk t = {.o = o};
+	struct record *record = NULL;
+	struct str note = {0};
 	struct sink sink = {.json = o->json};
 	struct talk_hooks hooks = {
 		.text = sink_text, .text_ud = &sink, .progress = progress_tokens, .progress_ud = &sink.progress,
@@ -71,12 +74,16 @@ int cmd_oneshot(const struct options *o)
 	struct err e = {0}, later = {0};
 	int rc;
 
-	if (talk_open(&t, o, &e) < 0)
-		return fail(&e);
-	if (documents(&t, o, &e) < 0 || (stdin_is_document(o) && document_from_stdin(&t, &e) < 0)) {
+	if (record_open(&record, o, &e) < 0 || talk_open(&t, o, &e) < 0 || record_resume(record, &t, &note, &e) < 0 ||
+	    documents(&t, o, &e) < 0 || (stdin_is_document(o) && document_from_stdin(&t, &e) < 0)) {
+		record_close(record, &t);
 		talk_close(&t);
+		str_free(&note);
 		return fail(&e);
 	}
+	if (note.n && !o->quiet)
+		say("%s", note.p);
+	str_free(&note);
 	output_init(&sink.out, o);
 	progress_init(&sink.progress, o, "reading", "tokens");
 	rc = talk_ask(&t, o->prompt, strlen(o->prompt), &hooks, &turn, &e);
@@ -104,6 +111,7 @@ int cmd_oneshot(const struct options *o)
 		say("%d tokens read (%d reused), %.1f t/s; %d tokens answered, %.1f t/s; first after %.3f s", turn.prompt_tokens,
 		    turn.reused_tokens, turn.prefill_tps, turn.answer_tokens, turn.decode_tps, turn.ttft_s);
 	output_free(&sink.out);
+	record_close(record, &t);
 	talk_close(&t);
 	if (rc < 0 && e.code == ERR_CANCELLED)
 		return signals_quit() ? 128 + signals_quit() : 130;   /* who stopped it knows */

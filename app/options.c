@@ -26,6 +26,14 @@ const struct command_def command_defs[] = {
 	{"eval ruler", "[DIR|FILE]", "find, follow and count things in long prompts", CMD_EVAL_RULER, 1},
 	{"eval passkey", "[DIR]", "a number hidden in random words", CMD_EVAL_PASSKEY, 1},
 	{"eval chain", "[DIR]", "a chain of keys out of a shuffled list", CMD_EVAL_CHAIN, 1},
+	{"sessions ls", "", "the sessions, the one used last first", CMD_SESSIONS_LS, 0},
+	{"sessions show", "NAME", "what was said in a session", CMD_SESSIONS_SHOW, 1},
+	{"sessions search", "WORD ...", "find words in everything that was said", CMD_SESSIONS_SEARCH, -1},
+	{"sessions rename", "NAME NEW", "give a session another name", CMD_SESSIONS_RENAME, 2},
+	{"sessions rm", "NAME ...", "delete sessions for good", CMD_SESSIONS_RM, -1},
+	{"sessions export", "md|json|txt NAME", "a session as text on standard output", CMD_SESSIONS_EXPORT, 2},
+	{"sessions gc", "", "free what nothing needs any more", CMD_SESSIONS_GC, 0},
+	{"sessions check", "", "verify everything that is stored", CMD_SESSIONS_CHECK, 0},
 	{"bench", "", "measure prefill and decode speed beside what the machine gives", CMD_BENCH, 0},
 	{"doctor", "", "what was found on this machine", CMD_DOCTOR, 0},
 	{NULL, NULL, NULL, 0, 0},
@@ -35,8 +43,9 @@ const struct command_def command_defs[] = {
 #define EVAL_TEXTS (CMD_EVAL_PPL | CMD_EVAL_RECOVERY)
 #define EVAL (EVAL_TEXTS | EVAL_TASKS)
 #define WEIGHTS (CMD_CHAT | CMD_INSPECT_LOGITS | EVAL | CMD_BENCH)
+#define SESSIONS_LIST (CMD_SESSIONS_LS | CMD_SESSIONS_SEARCH)
 #define ANY_MODEL (WEIGHTS | CMD_INSPECT_MODEL | CMD_INSPECT_TOKENS | CMD_DOCTOR | CMD_MODELS)
-#define JSON_OUT (CMD_CHAT | CMD_INSPECT_MODEL | EVAL | CMD_BENCH)
+#define JSON_OUT (CMD_CHAT | SESSIONS_LIST | CMD_INSPECT_MODEL | EVAL | CMD_BENCH)
 #define AT(field) offsetof(struct options, field)
 #define NUM_MAX 2147483647.0
 
@@ -46,15 +55,15 @@ const struct option_def option_defs[] = {
 	{"ctx", 'c', OPT_INT, "N", "WEIR_CTX", "context in tokens (0: what the model was trained for, or less if memory asks)",
 		WEIGHTS, OPT_CONFIG, AT(ctx), 0, NUM_MAX},
 	{"predict", 'n', OPT_INT, "N", NULL, "longest answer in tokens (-1: until it ends or is as long as the context)",
-		CMD_CHAT, OPT_CONFIG | OPT_SET, AT(predict), -1, NUM_MAX},
+		CMD_CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(predict), -1, NUM_MAX},
 	{"threads", 't', OPT_INT, "N", "WEIR_THREADS", "CPU threads (0: one a core)",
 		WEIGHTS | CMD_DOCTOR, OPT_CONFIG, AT(threads), 0, 1024},
 	{"device", 0, OPT_CHOICE, "auto|cpu", "WEIR_DEVICE", "what computes",
 		WEIGHTS, OPT_CONFIG, AT(device), 0, 0},
 	{"kv", 0, OPT_POLICY, "POLICY", "WEIR_KV", "what the cache keeps and reads, NAME:KEY=VALUE,...; --kv help lists all",
-		WEIGHTS, OPT_CONFIG | OPT_SET, AT(kv), 0, 0},
+		WEIGHTS, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(kv), 0, 0},
 	{"kv-type", 0, OPT_CHOICE, "f16|f32|bf16|q8_0", NULL, "numbers in the cache",
-		WEIGHTS, OPT_CONFIG, AT(kv_type), 0, 0},
+		WEIGHTS, OPT_CONFIG | OPT_KEPT, AT(kv_type), 0, 0},
 	{"pre", 0, OPT_TEXT, "NAME", NULL, "pre-tokenizer to use instead of the file's",
 		ANY_MODEL & ~(CMD_DOCTOR | CMD_MODELS), OPT_CONFIG, AT(pre), 0, 0},
 	{"chat-template", 0, OPT_TEXT, "NAME", NULL, "template family to use instead of the file's",
@@ -67,20 +76,26 @@ const struct option_def option_defs[] = {
 	{"seed", 0, OPT_SEED, "N", NULL, "start of the random numbers: equal seed and settings give equal tokens",
 		CMD_CHAT | EVAL_TASKS, OPT_CONFIG | OPT_SET, AT(seed), 0, 0},
 	{"temp", 0, OPT_FLOAT, "X", NULL, "temperature; 0 takes the likeliest token",
-		CMD_CHAT, OPT_CONFIG | OPT_SET, AT(sampling.temperature), 0, 100},
+		CMD_CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(sampling.temperature), 0, 100},
 	{"top-k", 0, OPT_INT, "N", NULL, "sample among the N likeliest tokens (0: all)",
-		CMD_CHAT, OPT_CONFIG | OPT_SET, AT(sampling.top_k), 0, NUM_MAX},
+		CMD_CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(sampling.top_k), 0, NUM_MAX},
 	{"top-p", 0, OPT_FLOAT, "X", NULL, "sample among the likeliest tokens that reach this share (1: all)",
-		CMD_CHAT, OPT_CONFIG | OPT_SET, AT(sampling.top_p), 0, 1},
+		CMD_CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(sampling.top_p), 0, 1},
 	{"min-p", 0, OPT_FLOAT, "X", NULL, "leave out tokens below this share of the likeliest (0: none)",
-		CMD_CHAT, OPT_CONFIG | OPT_SET, AT(sampling.min_p), 0, 1},
+		CMD_CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(sampling.min_p), 0, 1},
 	{"repeat-penalty", 0, OPT_FLOAT, "X", NULL, "divide the scores of recent tokens by X (1: off)",
-		CMD_CHAT, OPT_CONFIG | OPT_SET, AT(sampling.repeat_penalty), 0.01, 100},
+		CMD_CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(sampling.repeat_penalty), 0.01, 100},
 	{"presence-penalty", 0, OPT_FLOAT, "X", NULL, "lower the scores of recent tokens by X (0: off)",
-		CMD_CHAT, OPT_CONFIG | OPT_SET, AT(sampling.presence_penalty), -100, 100},
+		CMD_CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(sampling.presence_penalty), -100, 100},
 	{"frequency-penalty", 0, OPT_FLOAT, "X", NULL, "lower the scores of recent tokens by X an occurrence (0: off)",
-		CMD_CHAT, OPT_CONFIG | OPT_SET, AT(sampling.frequency_penalty), -100, 100},
+		CMD_CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(sampling.frequency_penalty), -100, 100},
 
+	{"session", 's', OPT_TEXT, "NAME", NULL, "go on in this session, or begin it",
+		CMD_CHAT, 0, AT(session), 0, 0},
+	{"continue", 0, OPT_FLAG, NULL, NULL, "go on in the session used last",
+		CMD_CHAT, 0, AT(go_on), 0, 0},
+	{"private", 0, OPT_FLAG, NULL, NULL, "keep nothing of this talk on disk",
+		CMD_CHAT, OPT_CONFIG, AT(private_talk), 0, 0},
 	{"prompt", 'p', OPT_TEXT, "TEXT", NULL, "one answer to TEXT, then exit; standard input is the document",
 		CMD_CHAT, 0, AT(prompt), 0, 0},
 	{"line", 0, OPT_FLAG, NULL, NULL, "line mode, the only one of this version",
@@ -132,6 +147,9 @@ const struct option_def option_defs[] = {
 		CMD_BENCH, 0, AT(depth), 0, NUM_MAX},
 	{"reps", 0, OPT_INT, "N", NULL, "repetitions; the median, the least and the most are shown (default 5)",
 		CMD_BENCH, 0, AT(reps), 1, 1000},
+
+	{"limit", 0, OPT_INT, "N", NULL, "so many findings at most (default 20)",
+		CMD_SESSIONS_SEARCH, 0, AT(limit), 1, 100000},
 
 	{"quiet", 'q', OPT_FLAG, NULL, NULL, "no progress and no hints on standard error",
 		~0u, OPT_CONFIG, AT(quiet), 0, 0},
@@ -211,6 +229,20 @@ static int parse_int(const char *text, double min, double max, int32_t *out)
 	if (end == text || *end || errno || (double)v < min || (double)v > max)
 		return -1;
 	*out = (int32_t)v;
+	return 0;
+}
+
+void options_take_back(struct options *o, const struct options *copy)
+{
+	o->owned = copy->owned;
+	o->n_owned = copy->n_owned;
+}
+
+int option_said(const struct options *o, const struct option_def *d)
+{
+	for (int i = 0; i < o->n_said; i++)
+		if (o->said[i] == d)
+			return 1;
 	return 0;
 }
 
@@ -359,7 +391,7 @@ static int read_environment(struct options *o, struct err *e)
 	return 0;
 }
 
-static char *options_own(struct options *o, const char *text, size_t n)
+char *options_own(struct options *o, const char *text, size_t n)
 {
 	o->owned = xrealloc(o->owned, (o->n_owned + 1) * sizeof *o->owned);
 	return o->owned[o->n_owned++] = xstrndup(text, n);
@@ -665,7 +697,9 @@ static int parse_argv(struct options *o, int argc, char **argv, struct err *e)
 	if (!rc && !o->help && !o->version && o->def->max_files >= 0 && o->n_file > o->def->max_files)
 		rc = err_set(e, ERR_USAGE, "'weir %s' does not know what to do with '%.60s'", o->def->name,
 		             o->file[o->def->max_files]);
-	free(p.seen);
+	free(o->said);
+	o->said = p.seen;
+	o->n_said = p.n_seen;
 	return rc;
 }
 
@@ -675,7 +709,7 @@ static void options_default(struct options *o, char **file)
 		.command = CMD_CHAT, .def = command_defs, .device = "auto", .kv_type = "f16",
 		.predict = -1, .sampling = sampling_default, .color = "auto", .skip = 1,
 		.prefill = {{512}, 1}, .depth = {{0, 2048}, 2}, .decode_steps = 64, .reps = 5, .file = file,
-		.len = {{2048}, 1}, .samples = 20,
+		.len = {{2048}, 1}, .samples = 20, .limit = 20,
 	};
 }
 
@@ -689,6 +723,7 @@ int options_parse(struct options *o, int argc, char **argv, struct err *e)
 		return -1;
 	if (o->help || o->version)
 		return 0;
+	free(o->said);
 	options_default(o, file);
 	if (read_config(o, e) < 0 || read_environment(o, e) < 0)
 		return -1;
@@ -701,6 +736,7 @@ void options_free(struct options *o)
 		free(o->owned[i]);
 	free(o->owned);
 	free(o->file);
+	free(o->said);
 	*o = (struct options){.n_owned = 0};
 }
 

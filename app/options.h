@@ -23,6 +23,14 @@ enum command {
 	CMD_EVAL_PASSKEY   = 1 << 9,
 	CMD_EVAL_CHAIN     = 1 << 10,
 	CMD_EVAL_RECOVERY  = 1 << 11,
+	CMD_SESSIONS_LS    = 1 << 12,
+	CMD_SESSIONS_SHOW  = 1 << 13,
+	CMD_SESSIONS_SEARCH = 1 << 14,
+	CMD_SESSIONS_RENAME = 1 << 15,
+	CMD_SESSIONS_RM    = 1 << 16,
+	CMD_SESSIONS_EXPORT = 1 << 17,
+	CMD_SESSIONS_GC    = 1 << 18,
+	CMD_SESSIONS_CHECK = 1 << 19,
 };
 
 struct command_def {
@@ -38,6 +46,7 @@ enum option_type { OPT_FLAG, OPT_INT, OPT_SEED, OPT_FLOAT, OPT_TEXT, OPT_CHOICE,
 enum option_flags {
 	OPT_CONFIG = 1,      /* may stand in the config file */
 	OPT_SET = 2,         /* may be changed with /set while talking */
+	OPT_KEPT = 4,        /* a session remembers it */
 };
 
 #define LIST_MAX 32
@@ -86,7 +95,12 @@ struct options {
 	struct int_list prefill, depth;              /* bench */
 	int32_t decode_steps, reps;
 
+	const char *session;          /* -s */
+	int go_on, private_talk;      /* --continue, --private */
+	int limit;                    /* sessions search: so many at most */
+
 	char **file; int n_file;      /* the words that are not options */
+	const struct option_def **said; int n_said;   /* options that stood on the command line */
 
 	char **owned; size_t n_owned; /* strings that outlive their source (config file) */
 };
@@ -100,6 +114,12 @@ void options_free(struct options *);
 int option_set(struct options *, const struct option_def *, const char *where, const char *value, struct err *);
 /* The row of this name that these commands share, or NULL. */
 const struct option_def *option_find(const char *name, size_t len, unsigned commands);
+/* Did it stand on the command line? */
+int option_said(const struct options *, const struct option_def *);
+/* A copy of the options ends: what was allocated for it belongs to the original from now on. */
+void options_take_back(struct options *o, const struct options *copy);
+/* Keep a copy of a string as long as the options live. */
+char *options_own(struct options *, const char *text, size_t n);
 /* The value as text, for /set. */
 void option_show(const struct options *, const struct option_def *, struct str *out);
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "app/app.h"
+#include "app/record.h"
 
 /* ---- life ---- */
 
@@ -111,18 +112,29 @@ static void message_free(struct message *m)
 	tokens_free(&m->id);
 }
 
-void talk_new(struct talk *t)
+static void forget_messages(struct talk *t)
 {
 	while (t->n_msg)
 		message_free(&t->msg[--t->n_msg]);
 	t->outgrown = 0;
 }
 
+void talk_new(struct talk *t)
+{
+	forget_messages(t);
+	record_begin_anew(t->record, t);
+}
+
+void talk_empty(struct talk *t)
+{
+	forget_messages(t);
+	talk_drop_documents(t);
+}
+
 void talk_close(struct talk *t)
 {
 	signals_watch(NULL);
-	talk_new(t);
-	talk_drop_documents(t);
+	talk_empty(t);
 	tokens_free(&t->prefix);
 	free(t->msg);
 	free(t->kv);
@@ -147,6 +159,15 @@ static struct message *message_add(struct talk *t, enum chat_role role)
 	return &t->msg[t->n_msg++];
 }
 
+struct message *talk_message(struct talk *t, enum chat_role role, const char *text, size_t n, const int32_t *id, size_t n_id)
+{
+	struct message *m = message_add(t, role);
+
+	str_add(&m->text, text, n);
+	tokens_append(&m->id, id, n_id);
+	return m;
+}
+
 void talk_system(struct talk *t, const char *text)
 {
 	str_clear(&t->system);
@@ -169,6 +190,8 @@ size_t talk_undo(struct talk *t, size_t n)
 		} while (role != ROLE_USER && t->n_msg);
 		done++;
 	}
+	if (done)
+		record_taken_back(t->record, t);
 	return done;
 }
 
@@ -298,6 +321,22 @@ int talk_pin(struct talk *t, const struct tokens *want, struct err *e)
 	return 0;
 }
 
+/* Progress, and what is read is kept. */
+struct reading {
+	struct talk *t;
+	timeline_progress_fn *progress;
+	void *ud;
+};
+
+static void read_on(int32_t done, int32_t total, void *ud)
+{
+	struct reading *r = ud;
+
+	if (r->progress)
+		r->progress(done, total, r->ud);
+	record_rows(r->t->record, r->t, 0);
+}
+
 /* Make the sequence the conversation so far.  Returns the tokens reused, or -1; *again: tokens that were there, and had to be
  * read again because the cache cannot go back over what has left it. */
 static int32_t talk_sync(struct talk *t, int reply_head, size_t *n, int32_t *again, timeline_progress_fn *progress, void *ud,
@@ -312,8 +351,13 @@ static int32_t talk_sync(struct talk *t, int reply_head, size_t *n, int32_t *aga
 	*again = 0;
 	if (!talk_render(t, reply_head, &want, e)) {
 		size_t same = common_prefix(&want, had, n_had);
-		if (!talk_pin(t, &want, e))
-			reused = timeline_sync(t->tl, want.id, want.n, progress, ud, e);
+		struct reading reading = {.t = t, .progress = progress, .ud = ud};
+		if (!talk_pin(t, &want, e)) {
+			record_fetch(t->record, t, &want);
+			reused = timeline_sync(t->tl, want.id, want.n, read_on, &reading, e);
+			if (reused < 0)
+				record_rows(t->record, t, 1);
+		}
 		*n = want.n;
 		if (reused >= 0 && (size_t)reused + 1 < same)   /* the last token is computed again for its logits */
 			*again = (int32_t)same - reused;
@@ -397,6 +441,7 @@ static int answer(struct talk *t, const struct talk_hooks *h, struct turn *turn,
 			rc = -1;
 			break;
 		}
+		record_piece(t->record, t);
 	}
 done:
 	signals_watch(NULL);
@@ -415,6 +460,7 @@ done:
 	t->outgrown = rows->gone + rows->thinned > 0;
 	t->total_answer += (uint64_t)turn->answer_tokens;
 	t->last = *turn;
+	record_turn(t->record, t, turn);
 	return rc;
 }
 
@@ -424,9 +470,12 @@ int talk_ask(struct talk *t, const char *text, size_t n, const struct talk_hooks
 	int rc;
 
 	str_add(&m->text, text, n);
+	record_question(t->record, t);
 	rc = answer(t, h, turn, e);
-	if (!turn->answered)
+	if (!turn->answered) {
 		message_free(&t->msg[--t->n_msg]);
+		record_taken_back(t->record, t);
+	}
 	return rc;
 }
 
@@ -473,6 +522,7 @@ void talk_json(const struct talk *t, const struct turn *turn, struct str *out)
 {
 	static const char *stop[] = {[STOP_EOS] = "eos", [STOP_LENGTH] = "length", [STOP_CANCEL] = "cancel"};
 	const struct message *m = turn->answered ? talk_answer(t) : NULL;
+	struct str title = {0};
 
 	str_adds(out, "{\"text\":");
 	str_add_json(out, m && m->text.p ? m->text.p : "", m ? m->text.n : 0);
@@ -485,5 +535,12 @@ void talk_json(const struct talk *t, const struct turn *turn, struct str *out)
 	json_number(out, turn->prefill_tps, "%.2f");
 	str_adds(out, ",\"decode_tps\":");
 	json_number(out, turn->decode_tps, "%.2f");
-	str_addf(out, ",\"stop\":\"%s\",\"session\":null,\"evidence\":[]}\n", stop[turn->stop]);
+	str_addf(out, ",\"stop\":\"%s\",\"session\":", stop[turn->stop]);
+	record_title(t->record, &title);
+	if (title.n)
+		str_add_json(out, title.p, title.n);
+	else
+		str_adds(out, "null");
+	str_adds(out, ",\"evidence\":[]}\n");
+	str_free(&title);
 }

@@ -12,14 +12,18 @@ struct message {
 	enum chat_role role;
 	struct str text;
 	struct tokens id;         /* of an answer */
+	int64_t stored;           /* its number in the store; 0 = not kept */
 };
 
 /* A file that is asked about, quoted and with its name, as it stands before the first question. */
 struct document {
 	char *name;               /* clean */
 	struct str text;
+	size_t body, n_body;      /* what was in the file: part of the text */
 	size_t tokens;            /* on its own */
 	size_t at;                /* messages that there were when it came */
+	uint64_t bytes;           /* of the file */
+	int64_t stored;           /* its number in the store; 0 = not kept */
 };
 
 enum talk_stop { STOP_EOS, STOP_LENGTH, STOP_CANCEL };
@@ -48,6 +52,7 @@ struct talk {
 	struct turn last;
 	uint64_t total_answer;        /* tokens of all answers */
 	int outgrown;                 /* tokens have left the cache, and a turn said so */
+	struct record *record;        /* where it is kept (record.h); NULL = nowhere.  The caller's */
 };
 
 /* Opens the model and a timeline for it.  On failure nothing is left open. */
@@ -66,6 +71,8 @@ int32_t talk_policy(struct talk *, const char *where, const char *text, struct e
 int  talk_document(struct talk *, const char *path_or_dash, struct err *e);
 /* The same for bytes in memory. */
 int  talk_document_bytes(struct talk *, const char *name, const char *bytes, size_t n, struct err *e);
+/* One that an earlier run has read: as it was, and without notices. */
+int  talk_document_again(struct talk *, const char *name, const char *text, size_t n, uint64_t bytes, struct err *e);
 /* Take back the last document, if nothing was said since it came: 1, with its name. */
 int  talk_drop_document(struct talk *, struct str *name);
 void talk_drop_documents(struct talk *);
@@ -91,10 +98,13 @@ int32_t talk_read(struct talk *, timeline_progress_fn *progress, void *ud, struc
 int  talk_ask(struct talk *, const char *text, size_t n, const struct talk_hooks *, struct turn *, struct err *);
 /* Answer the last question anew; ERR_USAGE when there is none. */
 int  talk_again(struct talk *, const struct talk_hooks *, struct turn *, struct err *);
+/* A message of an earlier run: appended as it was. */
+struct message *talk_message(struct talk *, enum chat_role, const char *text, size_t n, const int32_t *id, size_t n_id);
 /* Forget the last n exchanges; how many there were. */
 size_t talk_undo(struct talk *, size_t n);
-/* Forget what was said; documents stay. */
+/* Forget what was said; documents stay.  talk_empty: they do not, and it is no new conversation. */
 void talk_new(struct talk *);
+void talk_empty(struct talk *);
 /* Tell the cache which tokens are the prefix.  ERR_FIT when it has no room for them. */
 int  talk_pin(struct talk *, const struct tokens *want, struct err *);
 /* NULL: back to what the template says. */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "app/app.h"
+#include "app/record.h"
 #include "app/talk.h"
 #include "sessions/sessions.h"
 #include "ui/ui.h"
@@ -28,6 +29,7 @@ int talk_drop_document(struct talk *t, struct str *name)
 		return 0;
 	if (name)
 		str_adds(name, d->name);
+	record_dropped(t->record, d->stored);
 	document_free(d);
 	t->n_doc--;
 	t->prefix_known = 0;
@@ -116,19 +118,43 @@ static int document_fits(struct talk *t, struct err *e)
 	               wants, beyond);
 }
 
-static int document_add(struct talk *t, struct doc *doc, struct err *e)
+/* A session that is gone on with has what was named again on the command line. */
+static int document_known(const struct talk *t, const struct doc *doc)
+{
+	struct str name = {0};
+	int known = 0;
+
+	clean_line(doc->name, strlen(doc->name), &name);
+	for (size_t i = 0; i < t->n_doc && !known; i++) {
+		const struct document *d = &t->doc[i];
+
+		known = !strcmp(d->name, name.p ? name.p : "") && d->n_body == doc->text.n &&
+		        (!doc->text.n || !memcmp(d->text.p + d->body, doc->text.p, doc->text.n));
+	}
+	str_free(&name);
+	return known;
+}
+
+static int document_add(struct talk *t, struct doc *doc, int again, struct err *e)
 {
 	struct document *d;
 	struct str name = {0};
 	struct tokens id = {0};
 	int rc;
 
+	if (!again && document_known(t, doc)) {
+		if (!t->o->quiet)
+			say("document '%s' is there already", doc->name);
+		doc_free(doc);
+		return 0;
+	}
 	t->doc = xrealloc(t->doc, (t->n_doc + 1) * sizeof *t->doc);
 	d = &t->doc[t->n_doc++];
-	*d = (struct document){.at = t->n_msg};
+	*d = (struct document){.at = t->n_msg, .bytes = doc->bytes, .n_body = doc->text.n};
 	clean_line(doc->name, strlen(doc->name), &name);
 	d->name = xstrndup(name.p ? name.p : "", name.n);
 	str_addf(&d->text, "Document %s:\n", d->name);
+	d->body = d->text.n;
 	str_add(&d->text, doc->text.p ? doc->text.p : "", doc->text.n);
 	if (doc->text.n && doc->text.p[doc->text.n - 1] != '\n')
 		str_adds(&d->text, "\n");
@@ -137,11 +163,13 @@ static int document_add(struct talk *t, struct doc *doc, struct err *e)
 	d->tokens = id.n;
 	if (!rc)
 		rc = document_fits(t, e);
-	if (!rc && !t->o->quiet)
+	if (!rc && !t->o->quiet && !again)
 		document_notices(doc);
 	t->prefix_known = 0;
 	if (rc < 0)
 		document_free(&t->doc[--t->n_doc]);
+	else if (!again)
+		record_document(t->record, t);
 	tokens_free(&id);
 	str_free(&name);
 	doc_free(doc);
@@ -154,7 +182,15 @@ int talk_document(struct talk *t, const char *path_or_dash, struct err *e)
 
 	if (doc_read(path_or_dash, &doc, e) < 0)
 		return -1;
-	return document_add(t, &doc, e);
+	return document_add(t, &doc, 0, e);
+}
+
+int talk_document_again(struct talk *t, const char *name, const char *text, size_t n, uint64_t bytes, struct err *e)
+{
+	struct doc doc = {.name = xstrndup(name, strlen(name)), .encoding = "UTF-8", .bytes = bytes};
+
+	str_add(&doc.text, text, n);
+	return document_add(t, &doc, 1, e);
 }
 
 int talk_document_bytes(struct talk *t, const char *name, const char *bytes, size_t n, struct err *e)
@@ -163,5 +199,5 @@ int talk_document_bytes(struct talk *t, const char *name, const char *bytes, siz
 
 	if (doc_decode(name, bytes, n, &doc, e) < 0)
 		return -1;
-	return document_add(t, &doc, e);
+	return document_add(t, &doc, 0, e);
 }

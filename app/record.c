@@ -1,0 +1,565 @@
+/* app/record.c - see record.h. */
+#include "app/record.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "app/app.h"
+
+enum { ROWS_EVERY = 10000 };          /* tokens of a long read after which its rows are saved */
+#define ANSWER_EVERY 2.0              /* seconds after which a growing answer is committed */
+
+/* ---- failing ---- */
+
+/* The talk matters more than its record. */
+static void failed(struct record *r, const struct err *e)
+{
+	if (!r->failed)
+		say("this talk is not kept any more: %s", e->msg);
+	r->failed = 1;
+}
+
+static int off(const struct record *r)
+{
+	return !r || r->failed;
+}
+
+/* ---- opening ---- */
+
+/* A new session where someone sits; a pipe and -p keep what they are told to keep. */
+static int wanted(const struct options *o)
+{
+	if (o->private_talk)
+		return 0;
+	return o->session || o->go_on || (!o->prompt && isatty(0) && isatty(1));
+}
+
+static int option_kept(struct options *o, const struct option_def *d, const struct str *value, struct err *e)
+{
+	struct err why = {0};
+	char where[60];
+
+	snprintf(where, sizeof where, "the session's '%s'", d->name);
+	if (option_set(o, d, where, options_own(o, value->p, value->n), &why) < 0)
+		return err_set(e, why.code, "%s", why.msg);
+	return 0;
+}
+
+/* What the session remembers, where the command line says nothing. */
+static int options_recall(struct record *r, struct options *o, struct err *e)
+{
+	struct str value = {0};
+	int rc = 0;
+
+	for (const struct option_def *d = option_defs; d->name && rc >= 0; d++) {
+		if (!(d->flags & OPT_KEPT) || option_said(o, d))
+			continue;
+		str_clear(&value);
+		rc = session_value(r->store, r->session, d->name, &value, e);
+		if (rc > 0 && value.n)
+			rc = option_kept(o, d, &value, e);
+	}
+	if (rc >= 0 && !o->system) {
+		str_clear(&value);
+		rc = session_value(r->store, r->session, "system", &value, e);
+		if (rc > 0)
+			o->system = options_own(o, value.p ? value.p : "", value.n);
+	}
+	str_free(&value);
+	return rc < 0 ? -1 : 0;
+}
+
+static int choose_session(struct record *r, struct options *o, struct err *e)
+{
+	struct err none = {0};
+	int rc;
+
+	if (o->session) {
+		if (session_find(r->store, o->session, &r->session, &none) == 0)
+			return options_recall(r, o, e);
+		if (none.code != ERR_USAGE)
+			return err_set(e, none.code, "%s", none.msg);
+		/* Begun at once, so that a name that cannot be is refused before the question. */
+		r->fresh = 1;
+		return session_new(r->store, o->session, &r->session, e);
+	}
+	if (!o->go_on)
+		return 0;
+	rc = session_last(r->store, &r->session, e);
+	if (rc == 0)
+		return err_set(e, ERR_USAGE, "there is no session to continue; -s NAME begins one");
+	return rc < 0 ? -1 : options_recall(r, o, e);
+}
+
+int record_open(struct record **out, struct options *o, struct err *e)
+{
+	struct record *r;
+	struct str notice = {0};
+	struct err why = {0};
+
+	*out = NULL;
+	if (o->private_talk && (o->session || o->go_on))
+		return err_set(e, ERR_USAGE, "--private keeps nothing: it cannot stand beside '%s'", o->session ? "-s" : "--continue");
+	if (!wanted(o))
+		return 0;
+	r = xcalloc(1, sizeof *r);
+	if (store_open(&r->store, &(struct store_options){ .dir = NULL }, e) < 0) {
+		free(r);
+		/* Nobody asked for it: talking goes before keeping. */
+		if (!o->session && !o->go_on) {
+			if (!o->quiet)
+				say("this talk is not kept: %s", e->msg);
+			*e = (struct err){0};
+			return 0;
+		}
+		return -1;
+	}
+	if (choose_session(r, o, e) < 0) {
+		store_close(r->store);
+		free(r);
+		return -1;
+	}
+	if (snaps_open(&r->snaps, r->store, &(struct snaps_options){ .budget = 0 }, &notice, &why) < 0)
+		say("the cache of sessions is not kept: %s", why.msg);
+	else if (notice.n)
+		say("%s", notice.p);
+	str_free(&notice);
+	*out = r;
+	return 0;
+}
+
+/* ---- resuming ---- */
+
+struct resuming { struct record *r; struct talk *t; struct err *e; int64_t head; };
+
+static int add_document(const struct stored_document *d, void *ud)
+{
+	struct resuming *s = ud;
+	struct document *last;
+
+	if (talk_document_again(s->t, d->name, d->text, d->n_text, d->bytes, s->e) < 0)
+		return 1;
+	last = &s->t->doc[s->t->n_doc - 1];
+	last->stored = d->id;
+	last->at = 0;
+	for (size_t i = 0; i < s->t->n_msg && d->after; i++)
+		if (s->t->msg[i].stored == d->after)
+			last->at = i + 1;
+	return 0;
+}
+
+static int add_message(const struct stored_message *m, void *ud)
+{
+	struct resuming *s = ud;
+	size_t n = m->n_token;
+
+	/* Of another model its tokens would be other words: its text counts then. */
+	for (size_t i = 0; i < n; i++)
+		if (m->token[i] < 0 || m->token[i] >= engine_info(s->t->engine)->n_vocab)
+			n = 0;
+	talk_message(s->t, m->role == ROLE_ASSISTANT ? ROLE_ASSISTANT : ROLE_USER, m->text, m->n_text, m->token, n)->stored = m->id;
+	return 0;
+}
+
+static const char *model_name(const struct talk *t)
+{
+	const char *path = engine_info(t->engine)->path, *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* An answer of another model goes by its text. */
+static void forget_tokens(struct talk *t)
+{
+	for (size_t i = 0; i < t->n_msg; i++)
+		t->msg[i].id.n = 0;
+}
+
+static int fingerprint(struct record *r, const struct talk *t, struct err *e)
+{
+	if (!r->known && snaps_fingerprint(r->snaps, t->engine, t->tl, &r->fingerprint, e) < 0)
+		return -1;
+	r->known = 1;
+	return 0;
+}
+
+static void describe_loaded(const struct talk *t, const struct snap_loaded *got, int restored, struct str *note)
+{
+	struct tokens all = {0};
+	struct err e = {0};
+
+	if (restored) {
+		str_adds(note, "restored ");
+		human_count(note, (uint64_t)got->tokens);
+		str_adds(note, " tokens, 0 recomputed, ");
+		human_bytes(note, got->bytes);
+		str_addf(note, " in %.2f s", got->seconds);
+		return;
+	}
+	if (talk_render(t, 0, &all, &e) < 0)
+		return;
+	if (got->why[0])
+		str_addf(note, "%s: ", got->why);
+	human_count(note, all.n);
+	str_adds(note, " tokens are read again with the next question");
+	tokens_free(&all);
+}
+
+int record_resume(struct record *r, struct talk *t, struct str *note, struct err *e)
+{
+	struct session s;
+	struct resuming state = {.r = r, .t = t, .e = e};
+	struct str value = {0};
+	struct snap_loaded got = {0};
+	struct err why = {0};
+	int rc, other;
+
+	if (!r)
+		return 0;
+	t->record = r;
+	if (!r->session) {
+		/* What came with the command line is kept with the first question. */
+		return 0;
+	}
+	if (session_get(r->store, r->session, &s, e) < 0)
+		return -1;
+	state.head = s.head;
+	other = s.model && *s.model && strcmp(s.model, model_name(t)) != 0;
+	if (state.head && message_path(r->store, state.head, add_message, &state, e) < 0)
+		return -1;
+	if (session_documents(r->store, r->session, add_document, &state, e) < 0 || e->code)
+		return -1;
+	if (other) {
+		forget_tokens(t);
+		str_addf(note, "the model was another one: ");
+	}
+	if (!t->o->seed_set && session_value(r->store, r->session, "random", &value, e) > 0 &&
+	    value.n == sizeof t->sampling.rng)
+		memcpy(t->sampling.rng, value.p, sizeof t->sampling.rng);
+	if (!state.head) {
+		str_free(&value);
+		return 0;
+	}
+	rc = 0;
+	str_clear(&value);
+	if (r->snaps && !fingerprint(r, t, &why))
+		rc = snap_load(r->snaps, t->tl, &r->fingerprint, state.head, &value, &got, &why);
+	str_free(&value);
+	if (rc < 0)
+		snprintf(got.why, sizeof got.why, "%.190s", why.msg);
+	if (rc > 0)
+		r->snapped = state.head;
+	describe_loaded(t, &got, rc > 0, note);
+	return 0;
+}
+
+/* ---- snapshots ---- */
+
+static int64_t last_stored(const struct talk *t)
+{
+	return t->n_msg ? t->msg[t->n_msg - 1].stored : 0;
+}
+
+/* Full disks and tight budgets cost time at the next start, not the talk. */
+static void snapshot(struct record *r, const struct talk *t)
+{
+	struct snap_saved saved;
+	struct err e = {0};
+	int64_t at = last_stored(t);
+
+	if (!r->snaps || !at || at == r->snapped || !t->tl)
+		return;
+	r->snapped = at;
+	if (fingerprint(r, t, &e) < 0 ||
+	    snap_save(r->snaps, t->tl, &r->fingerprint, r->session, at, NULL, 0, &saved, &e) < 0)
+		say("the cache of this session is not saved: %s", e.msg);
+}
+
+void record_close(struct record *r, const struct talk *t)
+{
+	if (!r)
+		return;
+	if (!r->failed && t && t->tl)
+		snapshot(r, t);
+	if (r->snaps)
+		snaps_close(r->snaps);
+	store_close(r->store);
+	free(r->name);
+	free(r);
+}
+
+void record_fetch(struct record *r, struct talk *t, const struct tokens *want)
+{
+	struct snap_loaded got;
+	struct err e = {0};
+
+	if (off(r) || !r->snaps)
+		return;
+	if (fingerprint(r, t, &e) < 0 ||
+	    snap_load_prefix(r->snaps, t->tl, &r->fingerprint, want->id, want->n, &got, &e) < 0)
+		say("what was read before cannot be used: %s", e.msg);
+	r->rows_at = timeline_rows_ready(t->tl);
+}
+
+void record_rows(struct record *r, struct talk *t, int all)
+{
+	int32_t ready;
+	struct snap_saved saved;
+	struct err e = {0};
+
+	if (off(r) || !r->snaps)
+		return;
+	ready = timeline_rows_ready(t->tl);
+	if (ready < r->rows_at)
+		r->rows_at = 0;
+	if (ready - r->rows_at < (all ? 512 : ROWS_EVERY))
+		return;
+	r->rows_at = ready;
+	if (fingerprint(r, t, &e) < 0 || snap_save_rows(r->snaps, t->tl, &r->fingerprint, &saved, &e) < 0)
+		say("what was read so far is not saved: %s", e.msg);
+}
+
+/* ---- a session's own settings ---- */
+
+void record_settings(struct record *r, const struct talk *t)
+{
+	struct err e = {0};
+	struct str value = {0};
+	struct timeline_stats st;
+	int rc = 0;
+
+	if (off(r) || !r->session)
+		return;
+	timeline_stats(t->tl, &st);
+	r->known = 0;
+	for (const struct option_def *d = option_defs; d->name && !rc; d++) {
+		if (!(d->flags & OPT_KEPT))
+			continue;
+		str_clear(&value);
+		if (d->type == OPT_POLICY)
+			str_adds(&value, st.kv);
+		else
+			option_show(t->o, d, &value);
+		rc = session_set(r->store, r->session, d->name, value.p ? value.p : "", value.n, &e);
+	}
+	if (!rc)
+		rc = session_set(r->store, r->session, "system", t->has_system ? t->system.p ? t->system.p : "" : NULL, t->system.n, &e);
+	str_free(&value);
+	if (rc < 0)
+		failed(r, &e);
+}
+
+static int keep_document(struct record *r, struct talk *t, struct document *d, struct err *e)
+{
+	struct stored_document s = {
+		.name = d->name, .text = d->text.p + d->body, .n_text = d->n_body, .bytes = d->bytes,
+		.after = d->at ? t->msg[d->at - 1].stored : 0,
+	};
+
+	return session_add_document(r->store, r->session, &s, &d->stored, e);
+}
+
+/* The session exists from here on. */
+static int begin(struct record *r, struct talk *t, struct err *e)
+{
+	if (!r->session) {
+		if (session_new(r->store, r->name, &r->session, e) < 0)
+			return -1;
+		r->fresh = 1;
+	}
+	if (r->fresh)
+		record_settings(r, t);
+	r->fresh = 0;
+	for (size_t i = 0; i < t->n_doc; i++)
+		if (!t->doc[i].stored && keep_document(r, t, &t->doc[i], e) < 0)
+			return -1;
+	return 0;
+}
+
+/* ---- what happens ---- */
+
+static int64_t parent_of_last(const struct talk *t)
+{
+	return t->n_msg > 1 ? t->msg[t->n_msg - 2].stored : 0;
+}
+
+void record_question(struct record *r, struct talk *t)
+{
+	struct message *m = &t->msg[t->n_msg - 1];
+	struct stored_message s = {
+		.parent = parent_of_last(t), .role = ROLE_USER, .text = m->text.p ? m->text.p : "", .n_text = m->text.n, .complete = 1,
+	};
+	struct err e = {0};
+
+	if (off(r))
+		return;
+	r->writing = 0;
+	if (begin(r, t, &e) < 0 || message_append(r->store, r->session, &s, &m->stored, &e) < 0)
+		failed(r, &e);
+}
+
+void record_taken_back(struct record *r, const struct talk *t)
+{
+	struct err e = {0};
+
+	if (off(r) || !r->session)
+		return;
+	r->writing = 0;
+	if (session_set_head(r->store, r->session, last_stored(t), &e) < 0)
+		failed(r, &e);
+}
+
+/* The answer as it is; complete with what it took. */
+static void write_answer(struct record *r, struct talk *t, const char *stats, int complete)
+{
+	struct message *m = &t->msg[t->n_msg - 1];
+	struct stored_message s = {
+		.parent = parent_of_last(t), .role = ROLE_ASSISTANT, .text = m->text.p ? m->text.p : "", .n_text = m->text.n,
+		.token = m->id.id, .n_token = m->id.n, .stats = stats, .complete = complete,
+	};
+	struct err e = {0};
+	int rc;
+
+	if (!r->writing) {
+		rc = message_append(r->store, r->session, &s, &m->stored, &e);
+		r->writing = m->stored;
+	} else {
+		rc = message_update(r->store, r->writing, &s, &e);
+	}
+	r->written_at = now_seconds();
+	if (rc < 0)
+		failed(r, &e);
+}
+
+void record_piece(struct record *r, struct talk *t)
+{
+	if (off(r))
+		return;
+	/* The clock begins with the answer; a short one is written once. */
+	if (t->msg[t->n_msg - 1].id.n == 1) {
+		r->writing = 0;
+		r->written_at = now_seconds();
+	}
+	if (now_seconds() - r->written_at >= ANSWER_EVERY)
+		write_answer(r, t, "", 0);
+}
+
+void record_turn(struct record *r, struct talk *t, const struct turn *turn)
+{
+	struct str stats = {0};
+	struct timeline_stats st;
+	struct err e = {0};
+
+	if (off(r))
+		return;
+	if (t->msg[t->n_msg - 1].id.n == 0)
+		r->writing = 0;
+	str_addf(&stats, "{\"prompt_tokens\":%d,\"reused_tokens\":%d,\"answer_tokens\":%d,\"ttft_s\":", turn->prompt_tokens,
+	         turn->reused_tokens, turn->answer_tokens);
+	json_number(&stats, turn->ttft_s, "%.6f");
+	str_adds(&stats, ",\"decode_tps\":");
+	json_number(&stats, turn->decode_tps, "%.2f");
+	str_addf(&stats, ",\"stop\":\"%s\"}", turn->stop == STOP_EOS ? "eos" : turn->stop == STOP_LENGTH ? "length" : "cancel");
+	write_answer(r, t, stats.p, 1);
+	r->writing = 0;
+	str_free(&stats);
+	timeline_stats(t->tl, &st);
+	if (!r->failed && (session_set(r->store, r->session, "random", t->sampling.rng, sizeof t->sampling.rng, &e) < 0 ||
+	                   session_touch(r->store, r->session, model_name(t), st.kv, st.n_tokens, &e) < 0))
+		failed(r, &e);
+	if (!r->failed)
+		snapshot(r, t);
+}
+
+void record_begin_anew(struct record *r, const struct talk *t)
+{
+	(void)t;
+	if (!r)
+		return;
+	r->session = r->writing = r->snapped = 0;
+	free(r->name);
+	r->name = NULL;
+	for (size_t i = 0; i < t->n_doc; i++)
+		t->doc[i].stored = 0;
+}
+
+void record_document(struct record *r, struct talk *t)
+{
+	struct err e = {0};
+
+	if (!off(r) && r->session && keep_document(r, t, &t->doc[t->n_doc - 1], &e) < 0)
+		failed(r, &e);
+}
+
+void record_dropped(struct record *r, int64_t stored)
+{
+	struct err e = {0};
+
+	if (!off(r) && stored && session_drop_document(r->store, r->session, stored, &e) < 0)
+		failed(r, &e);
+}
+
+/* ---- what the user asks for ---- */
+
+int record_switch(struct record *r, struct talk *t, struct options *o, int64_t session, struct str *note, struct err *e)
+{
+	struct timeline_stats st;
+	const char *kv;
+	int rc;
+
+	if (!r->failed)
+		snapshot(r, t);
+	r->session = session;
+	r->writing = r->snapped = 0;
+	r->fresh = 0;
+	o->system = NULL;
+	if (options_recall(r, o, e) < 0)
+		return -1;
+	t->record = NULL;   /* emptying the talk is nothing that happens in it */
+	talk_empty(t);
+	talk_system(t, o->system);
+	talk_sampling(t, 0);
+	timeline_stats(t->tl, &st);
+	kv = o->kv ? o->kv : "";
+	rc = timeline_sync(t->tl, NULL, 0, NULL, NULL, e);
+	if (rc >= 0 && strcmp(kv, st.kv) != 0)
+		rc = talk_policy(t, "the session's 'kv'", kv, e);
+	t->pinned = -1;
+	r->known = 0;
+	t->record = r;
+	return rc < 0 ? -1 : record_resume(r, t, note, e);
+}
+
+int record_fork(struct record *r, struct talk *t, const char *name, struct err *e)
+{
+	int64_t id;
+
+	if (!r->session)
+		return err_set(e, ERR_USAGE, "there is nothing to fork yet");
+	if (session_fork(r->store, r->session, last_stored(t), name, &id, e) < 0)
+		return -1;
+	r->session = id;
+	return 0;
+}
+
+int record_rename(struct record *r, struct talk *t, const char *name, struct err *e)
+{
+	if (!r->session && begin(r, t, e) < 0)
+		return -1;
+	return session_rename(r->store, r->session, name, e);
+}
+
+void record_title(struct record *r, struct str *out)
+{
+	struct session s;
+	struct err e = {0};
+
+	if (!r || !r->session || session_get(r->store, r->session, &s, &e) < 0)
+		return;
+	if (*s.name || *s.title)
+		str_adds(out, *s.name ? s.name : s.title);
+	else
+		str_addf(out, "session %lld", (long long)s.id);
+}
