@@ -35,6 +35,7 @@ static int index_replace(struct db *d, struct err *e)
 
 	sqlite3_db_config(d->h, SQLITE_DBCONFIG_DEFENSIVE, 0, (int *)NULL);
 	rc = db_exec(d, sql, e);
+	sqlite3_db_config(d->h, SQLITE_DBCONFIG_WRITABLE_SCHEMA, 0, (int *)NULL);
 	sqlite3_db_config(d->h, SQLITE_DBCONFIG_DEFENSIVE, 1, (int *)NULL);
 	if (!rc)
 		rc = db_exec(d, store_migrations[1].sql, e);
