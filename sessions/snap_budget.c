@@ -232,23 +232,37 @@ static int drop(struct snaps *s, int64_t session, struct err *e)
 	return db_run(&s->db, e, "INSERT OR REPLACE INTO about VALUES('scrub', 1)", "");
 }
 
-int snap_drop(struct snaps *s, int64_t session, struct err *e)
+/* A file that was put aside may hold rows of any session. */
+static void remove_aside(const struct snaps *s)
 {
 	struct str aside = {0};
-	uint64_t used, empty;
 
-	s->db.code = 0;
-	/* A file that was put aside may hold rows of this session as well. */
 	str_addf(&aside, "%s.aside", s->path);
 	unlink(aside.p);
 	str_free(&aside);
+}
+
+static int drop_and_scrub(struct snaps *s, int64_t session, struct err *e)
+{
+	uint64_t used, empty;
+
+	return db_begin(&s->db, e) || db_end(&s->db, drop(s, session, e), e) || snaps_scrub(s, e) ||
+	       snaps_space(s, &used, &empty, e) || (empty > used / 4 && vacuum(s, e)) ? -1 : 0;
+}
+
+int snap_drop(struct snaps *s, int64_t session, struct err *e)
+{
+	int rc;
+
+	s->db.code = 0;
 	if (snaps_writable(s, e))
 		return -1;
-	if (db_begin(&s->db, e) || db_end(&s->db, drop(s, session, e), e))
-		return snaps_failed(s, e);
-	if (snaps_scrub(s, e) || snaps_space(s, &used, &empty, e) || (empty > used / 4 && vacuum(s, e)))
-		return snaps_failed(s, e);
-	return 0;
+	rc = s->ruined ? -1 : drop_and_scrub(s, session, e);
+	/* From a damaged file nothing can be picked out: all of it goes. */
+	if (rc && (s->ruined || db_damaged(&s->db)))
+		rc = snaps_renew(s, e);
+	remove_aside(s);
+	return rc ? snaps_failed(s, e) : 0;
 }
 
 static int gc_body(struct snaps *s, struct err *e)
@@ -265,7 +279,7 @@ int snaps_gc(struct snaps *s, uint64_t *freed, struct err *e)
 
 	*freed = 0;
 	s->db.code = 0;
-	if (snaps_writable(s, e))
+	if (snaps_writable(s, e) || (s->ruined && snaps_renew(s, e)))
 		return -1;
 	if (snaps_space(s, &used, &empty, e) || db_begin(&s->db, e) || db_end(&s->db, gc_body(s, e), e) ||
 	    db_number(&s->db, "SELECT value FROM about WHERE name = 'scrub'", &scrub, e) || (scrub && snaps_scrub(s, e)) ||
@@ -292,7 +306,7 @@ static int check_chunks(struct snaps *s, struct str *report, struct err *e)
 
 			/* Memory only for what the file really holds. */
 			rc = db_find(&s->db, e, &there, "SELECT total(length(data)) FROM part WHERE id BETWEEN ? AND ?", "ii",
-			             id << PART_BITS, (id << PART_BITS) + PART_TAIL - 1);
+			             part_id(id, 0), part_id(id, PART_TAIL - 1));
 			if (rc < 0 || (there == bytes && snaps_stage(s, (uint64_t)bytes, e)))
 				break;
 			rc = there == bytes ? parts_read(s, id, 0, sqlite3_column_blob(st, 0), s->staging, (uint64_t)bytes, e) : 0;
@@ -313,8 +327,8 @@ static int check_head(struct snaps *s, int64_t id, int64_t message, int64_t byte
 {
 	struct head_layout lay;
 	int64_t there = 0;
-	int rc = db_find(&s->db, e, &there, "SELECT total(length(data)) FROM part WHERE id BETWEEN ? AND ?", "ii", id << PART_BITS,
-	                 (id << PART_BITS) + (1 << PART_BITS) - 1);
+	int rc = db_find(&s->db, e, &there, "SELECT total(length(data)) FROM part WHERE id BETWEEN ? AND ?", "ii", part_id(id, 0),
+	                 part_id(id, (1 << PART_BITS) - 1));
 
 	if (rc < 0)
 		return -1;

@@ -51,9 +51,10 @@ static int64_t part_sum(const uint8_t key[KEY_BYTES], int part, const void *byte
 	return (int64_t)XXH3_64bits_withSeed(bytes, n, XXH3_64bits(whose, sizeof whose));
 }
 
-static int64_t part_id(int64_t owner, int part)
+int64_t part_id(int64_t owner, int part)
 {
-	return owner << PART_BITS | part;
+	/* A number from a damaged file may be anything. */
+	return (int64_t)((uint64_t)owner << PART_BITS | (unsigned)part);
 }
 
 int parts_write(struct snaps *s, int64_t owner, int first, const uint8_t key[KEY_BYTES], const void *bytes, uint64_t n,
@@ -76,10 +77,13 @@ int parts_write(struct snaps *s, int64_t owner, int first, const uint8_t key[KEY
 	return 0;
 }
 
-/* A row that cannot be read because the tree is damaged is a damaged row. */
+/* A row that cannot be read because the tree is damaged is a damaged row; and into such a tree nothing more is written. */
 static int damage_or_error(struct snaps *s, int rc)
 {
-	return rc < 0 && db_damaged(&s->db) ? 0 : rc;
+	if (rc >= 0 || !db_damaged(&s->db))
+		return rc;
+	s->ruined = 1;
+	return 0;
 }
 
 int parts_read(struct snaps *s, int64_t owner, int first, const uint8_t key[KEY_BYTES], void *out, uint64_t n, struct err *e)

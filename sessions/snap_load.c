@@ -164,8 +164,8 @@ static int head_size(struct snaps *s, const struct found_head *h, struct err *e)
 
 	if (h->id <= 0 || h->id > s->serial)
 		return 0;
-	rc = db_find(&s->db, e, &n, "SELECT total(length(data)) FROM part WHERE id BETWEEN ? AND ?", "ii", h->id << PART_BITS,
-	             (h->id << PART_BITS) + PART_TAIL - 1);
+	rc = db_find(&s->db, e, &n, "SELECT total(length(data)) FROM part WHERE id BETWEEN ? AND ?", "ii", part_id(h->id, 0),
+	             part_id(h->id, PART_TAIL - 1));
 	return rc < 0 ? -1 : n == h->bytes && n > 0;
 }
 

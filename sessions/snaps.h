@@ -43,7 +43,7 @@ struct snaps {
 	int64_t serial;                /* the next number of a chunk or a head */
 	uint8_t *staging;              /* rows on their way between SQLite and the timeline */
 	uint64_t staging_cap;
-	int ruined;                    /* damaged rows cannot even be deleted: the next save begins anew */
+	int ruined;                    /* the trees are damaged: whatever writes next begins anew */
 	struct { int64_t head, at; } used[16];   /* heads loaded, not yet noted: loading must not wait for a disk */
 	int n_used;
 	struct fingerprint mine;       /* computed last, and its text */
@@ -77,6 +77,7 @@ int  chunk_write(struct snaps *, const uint8_t key[KEY_BYTES], int32_t depth, co
                  struct err *);
 int  chunk_delete(struct snaps *, int64_t number, struct err *);
 
+int64_t part_id(int64_t owner, int part);
 /* Bytes of `owner` as parts first, first + 1, ... */
 int  parts_write(struct snaps *, int64_t owner, int first, const uint8_t key[KEY_BYTES], const void *, uint64_t n, struct err *);
 /* 1 = all n bytes are there and right, 0 = not, -1 = cannot be read.  What is in out after 0 or -1 must not be used. */

@@ -246,9 +246,10 @@ TEST(cut_files)
 
 		file_write(path, bytes, cut);
 		CHECK_MSG(!box_snaps(&b, &e), "%zu bytes: %s", cut, e.msg);
-		anew += b.notice.n > 0;
 		for (int k = 1; k <= SESSIONS; k++)
-			CHECK_INT(recall(&b, k, &loaded), 0);
+			/* What is missing of the last page may have been empty. */
+			CHECK_MSG(cut > n - PAGE_BYTES ? recall(&b, k, &loaded) >= 0 : !recall(&b, k, &loaded), "%zu bytes", cut);
+		anew += b.notice.n > 0 || cut > n - PAGE_BYTES;
 		CHECK(works_again(&b));
 		snaps_close(b.s);
 	}
@@ -332,12 +333,16 @@ TEST(a_bad_chunk_keeps_the_beginning)
 	struct snaps_box b;
 	struct snap_loaded loaded;
 	struct timeline *t;
+	struct str report = {0};
 
 	box_open(&b);
 	fill(&b);
 	harm(&b, "UPDATE part SET data = zeroblob(length(data)) WHERE id >> 12 = (SELECT id FROM chunk WHERE depth = 2 AND id IN "
 	         "(SELECT chunk FROM need, head ON need.head = head.id WHERE message = 30))");
-	CHECK_INT(box_check(&b), 1);
+	CHECK_INT(snaps_check(b.s, &report, NULL), 1);
+	CHECK_MSG(!strncmp(report.p, "rows of 256 tokens are damaged (chunk ", 38) && strchr(report.p, '\n') == report.p + report.n - 1,
+	          "%s", report.p);
+	str_free(&report);
 	CHECK_INT(recall(&b, 3, &loaded), 0);
 	CHECK_STR(loaded.why, "a part of the snapshot is missing or damaged: 512 tokens restored, 588 will be read again");
 	CHECK_INT(recall(&b, 2, &loaded), 1);
