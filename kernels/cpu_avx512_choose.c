@@ -8,6 +8,8 @@
 #if defined(__x86_64__) && !defined(WEIR_NO_SIMD)
 #include <math.h>
 #include "kernels/cpu_avx512.h"
+#define PANEL_LANES 16
+#include "kernels/cpu_panel.h"
 #include "kernels/quant.h"
 
 #define INLINE static inline __attribute__((always_inline))
@@ -468,6 +470,7 @@ static int32_t keep(int32_t *out, const int32_t *row, const float *value, int32_
 
 const struct choose_fns choose_fns_avx512 = {
 	.row_to_f32 = row_to_f32,
+	.panel = panel_ready,
 	.key_code = key_code,
 	.scan_copy = scan_copy,
 	.scan_rows = scan_rows,

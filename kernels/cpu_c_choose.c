@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "kernels/cpu_choose.h"
+#include "kernels/cpu_panel.h"
 #include "kernels/quant.h"
 
 static void c_row_to_f32(enum dtype type, float *out, const void *in, int32_t n)
@@ -254,6 +255,7 @@ static int32_t c_keep(int32_t *out, const int32_t *row, const float *value, int3
 
 const struct choose_fns choose_fns_c = {
 	.row_to_f32 = c_row_to_f32,
+	.panel = panel_ready,
 	.key_code = c_key_code,
 	.scan_copy = c_scan_copy,
 	.scan_rows = c_scan_rows,

@@ -176,6 +176,18 @@ struct copy_job {
 	size_t row_bytes, head_bytes, part_bytes;
 };
 
+/* Sixteen keys that fill a panel. */
+static void copy_panel(const struct copy_job *j, uint8_t *panel, const uint8_t *rows, float *x)
+{
+	size_t ld = align64((size_t)j->dim * sizeof *x) / sizeof *x;
+
+	for (int32_t k = 0; k < COPY_PANEL; k++)
+		j->fns->row_to_f32(j->plane->type, x + (size_t)k * ld, rows + (size_t)k * j->row_bytes, j->dim);
+	j->fns->panel(x, ld, x + COPY_PANEL * ld, j->dim, j->bits);
+	for (int32_t k = 0; k < COPY_PANEL; k++)
+		j->fns->key_code(panel, k, x + (size_t)k * ld, j->dim, j->bits);
+}
+
 static void copy_task(void *arg, int task, int worker)
 {
 	const struct copy_job *j = arg;
@@ -187,10 +199,17 @@ static void copy_task(void *arg, int task, int worker)
 	float *x = (float *)((char *)j->c->scratch.p + (size_t)worker * j->part_bytes);
 
 	for (int32_t k = k0 > j->row0 ? k0 : j->row0; k < k1; k++) {
+		uint8_t *panel = copy + (size_t)(k / COPY_PANEL) * panel_bytes;
+
+		if (k % COPY_PANEL == 0 && k + COPY_PANEL <= k1) {
+			copy_panel(j, panel, rows + (size_t)k * j->row_bytes, x);
+			k += COPY_PANEL - 1;
+			continue;
+		}
 		j->fns->row_to_f32(j->plane->type, x, rows + (size_t)k * j->row_bytes, j->dim);
 		copy_turn(x, j->dim);
 		copy_clip(x, j->dim, j->bits);
-		j->fns->key_code(copy + (size_t)(k / COPY_PANEL) * panel_bytes, k % COPY_PANEL, x, j->dim, j->bits);
+		j->fns->key_code(panel, k % COPY_PANEL, x, j->dim, j->bits);
 	}
 }
 
@@ -218,7 +237,7 @@ void cpu_key_copy(struct backend *be, struct tensor *copy, const struct tensor *
 	j.head_bytes = (size_t)ceil_div(cap, COPY_PANEL) * copy_panel_bytes(j.dim, bits);
 	j.first = row0 / COPY_TASK;
 	j.blocks = ceil_div(j.row1, COPY_TASK) - j.first;
-	j.part_bytes = align64(((size_t)j.dim + 16) * sizeof(float));
+	j.part_bytes = 2 * COPY_PANEL * align64((size_t)j.dim * sizeof(float)) + 64;
 	if (cpu_buffer_grow(c, &c->scratch, j.part_bytes * (size_t)c->base.threads) < 0)
 		return;
 	tasks = n_kv_head * j.blocks;

@@ -73,6 +73,8 @@ struct scan_tile {
 struct choose_fns {
 	/* A cached row as floats. */
 	void (*row_to_f32)(enum dtype, float *out, const void *in, int32_t n);
+	/* A whole panel of keys x [COPY_PANEL][ld] as key_code() takes them: turned and clipped (cpu_panel.h).  y: room for as many. */
+	void (*panel)(float *x, size_t ld, float *y, int32_t dim, int32_t bits);
 	/* Code one key into its lane of a panel. */
 	void (*key_code)(uint8_t *panel, int32_t lane, const float *x, int32_t dim, int32_t bits);
 	void (*scan_copy)(const struct scan_tile *);

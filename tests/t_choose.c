@@ -248,6 +248,50 @@ TEST(copy_takes_what_it_should)
 	}
 }
 
+/* Keys that come sixteen at a time are coded as those that come alone: to the last bit, also where they hold no numbers. */
+TEST(many_keys_are_coded_as_one)
+{
+	static const int32_t dims[] = { 1, 2, 5, 12, 31, 40, 64, 66, 96, 128, 130 };
+	enum { CAP = 100, KV = 2 };
+
+	for (int l = 0; l < N_LEVELS; l++)
+		for (size_t d = 0; d < sizeof dims / sizeof *dims; d++)
+			for (int32_t bits = 2; bits <= 8; bits *= 2) {
+				struct backend *be = open_level(levels[l], 2);
+				int32_t dim = dims[d], from = (int32_t)(test_rand() % 40);
+				float *x = random_keys(KV, CAP, dim);
+				struct tensor plane, copy[2];
+				void *got[2];
+
+				if (!be) {
+					free(x);
+					continue;
+				}
+				for (int32_t i = 0; i < KV * CAP * dim; i++)
+					if (test_rand() % 500 == 0)
+						x[i] = test_rand() % 2 ? NAN : test_rand() % 2 ? INFINITY : 1e30f;
+				for (int32_t k = 0; k < KV * CAP; k += 7)   /* some are flat */
+					for (int32_t i = 0; i < dim; i++)
+						x[k * dim + i] = k % 3 ? 0.25f : 0;
+				plane = tensor_new(be, DT_F32, KV * CAP, dim, x);
+				for (int i = 0; i < 2; i++)
+					copy[i] = tensor_new(be, DT_U8, 1, (int32_t)be->ops->key_copy_bytes(be, KV, CAP, dim, bits), NULL);
+				be->ops->key_copy(be, &copy[0], &plane, KV, CAP, bits, from, CAP - from);
+				for (int32_t k = from; k < CAP; k++)
+					be->ops->key_copy(be, &copy[1], &plane, KV, CAP, bits, k, 1);
+				for (int i = 0; i < 2; i++) {
+					got[i] = tensor_read(be, &copy[i]);
+					be->ops->drop(be, &copy[i]);
+				}
+				CHECK_MSG(!memcmp(got[0], got[1], (size_t)copy[0].cols), "%s, keys of %d, %d bits", levels[l], dim, bits);
+				be->ops->drop(be, &plane);
+				free(got[0]);
+				free(got[1]);
+				free(x);
+				finish(be);
+			}
+}
+
 /* Turning changes no product and twice is nothing; the clipped range rounds two bits better than the extremes. */
 TEST(keys_are_turned_and_clipped)
 {
