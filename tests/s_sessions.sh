@@ -188,13 +188,15 @@ if [ -r "$model" ]; then
 	wait $pid 2>/dev/null
 	"$weir" sessions export json long 2>/dev/null | grep -q '"role":"assistant","text":"[^"]' && ok "killed in an answer: what was said two seconds before is there" ||
 		bad "killed in an answer: what was said two seconds before is there" "$("$weir" sessions export json long 2>&1 | head -c 300)"
+	: >"$dir/out"
 	"$weir" -m "$model" -s term --temp 0 --repeat-penalty 1 -p "$endless" </dev/null >"$dir/out" 2>"$dir/err" &
 	pid=$!
 	i=0
 	while [ $i -lt 100 ] && [ ! -s "$dir/out" ]; do i=$((i + 1)); sleep 0.1; done
 	kill -TERM $pid
 	wait $pid
-	[ $? = 143 ] && ok "SIGTERM ends it" || bad "SIGTERM ends it" "status $?"
+	rc=$?
+	[ $rc = 143 ] && ok "SIGTERM ends it" || bad "SIGTERM ends it" "status $rc: $(cat "$dir/err")"
 	"$weir" -m "$model" -s term -n 4 -p 'And on?' </dev/null >/dev/null 2>"$dir/err"
 	rc=$?
 	says "ended by SIGTERM: the cache was saved" 'restored .* tokens, 0 recomputed'
