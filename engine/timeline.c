@@ -364,7 +364,6 @@ int32_t timeline_sync(struct timeline *t, const int32_t *want, size_t n, timelin
 {
 	double start = now_seconds();
 	int32_t same = 0;
-	int back;
 
 	if (check_ids(t, want, n, 0, err))
 		return -1;
@@ -373,11 +372,10 @@ int32_t timeline_sync(struct timeline *t, const int32_t *want, size_t n, timelin
 	/* The logits after the last token are needed: keep them if they are there, else compute that token again. */
 	if (n && (size_t)same == n && t->logits_at != (int32_t)n)
 		same--;
-	back = t->n_past > same || t->adopted;
+	/* A policy that goes back looks at the end of what is read again: some of it must be left to read. */
+	if (t->policy.marked && (t->n_past > same || t->adopted) && n && (size_t)same == n)
+		same--;
 	truncate_to(t, same);
-	/* What a policy knows of tokens that are gone would decide what the next ones read: let it see the last one again. */
-	if (back && t->policy.marked && n && (size_t)t->n_past == n)
-		truncate_to(t, t->n_past - 1);
 	same = t->n_past;
 	if (t->logits_at != same)
 		t->logits_at = -1;
