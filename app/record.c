@@ -400,6 +400,23 @@ void record_question(struct record *r, struct talk *t)
 		failed(r, &e);
 }
 
+/* A cache that has let tokens go cannot go back over them; the snapshot of an earlier turn can. */
+static void go_back(struct record *r, const struct talk *t)
+{
+	struct timeline_stats st;
+	struct snap_loaded got;
+	struct str extra = {0};
+	struct err e = {0};
+
+	timeline_stats(t->tl, &st);
+	if (!r->snaps || !last_stored(t) || st.rows.gone + st.rows.thinned == 0)
+		return;
+	if (fingerprint(r, t, &e) < 0 ||
+	    snap_load(r->snaps, t->tl, &r->fingerprint, last_stored(t), &extra, &got, &e) < 0)
+		say("the snapshot of that turn cannot be used: %s", e.msg);
+	str_free(&extra);
+}
+
 void record_taken_back(struct record *r, const struct talk *t)
 {
 	struct err e = {0};
@@ -409,6 +426,8 @@ void record_taken_back(struct record *r, const struct talk *t)
 	r->writing = 0;
 	if (session_set_head(r->store, r->session, last_stored(t), &e) < 0)
 		failed(r, &e);
+	else
+		go_back(r, t);
 }
 
 /* The answer as it is; complete with what it took. */

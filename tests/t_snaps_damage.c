@@ -776,6 +776,49 @@ TEST(every_call_fails_once)
 	box_close(&b);
 }
 
+/* ---- no memory ---- */
+
+TEST(memory_runs_out)
+{
+	static int (*const op[])(struct snaps_box *) = {op_save, op_rows, op_gc, op_drop};
+	struct snaps_box b;
+	struct snap_loaded loaded;
+
+	box_open(&b);
+	fill(&b);
+	for (size_t i = 0; i < sizeof op / sizeof *op; i++) {
+		int rc = -1;
+
+		/* A little more each time, until it is enough. */
+		for (int64_t more = 0; rc; more += 24 << 10) {
+			CHECK_MSG(more < (64 << 20), "64 MiB are not enough");
+			if (more >= (64 << 20))
+				break;
+			sqlite3_hard_heap_limit64(sqlite3_memory_used() + more);
+			rc = op[i](&b);
+			sqlite3_hard_heap_limit64(0);
+			if (i < 3)
+				for (int k = 1; k <= SESSIONS; k++)
+					CHECK_MSG(recall(&b, k, &loaded) == 1, "operation %zu with %lld bytes: %s", i, (long long)more, loaded.why);
+		}
+	}
+	CHECK_INT(recall(&b, 3, &loaded), 0);
+	for (int64_t more = 0, rc = -1; rc != 1 && more < (64 << 20); more += 24 << 10) {
+		struct timeline *t = fake_open(1, 24, 1600);
+		struct err e = {0};
+
+		sqlite3_hard_heap_limit64(sqlite3_memory_used() + more);
+		rc = snap_load(b.s, t, &b.fp, 20, NULL, &loaded, &e);
+		sqlite3_hard_heap_limit64(0);
+		CHECK(rc != -1 || (e.code == ERR_FIT && strstr(e.msg, "no memory")));
+		CHECK(fake_right(t));
+		fake_close(t);
+	}
+	CHECK_INT(recall(&b, 2, &loaded), 1);
+	CHECK(works_again(&b) && !box_check(&b));
+	box_close(&b);
+}
+
 /* ---- full disks ---- */
 
 TEST(file_size_limit)
