@@ -23,6 +23,15 @@ elif WEIR_CPU=avx2 valgrind -q --error-exitcode=9 --leak-check=full --show-leak-
   --temp 0 -q >/dev/null 2>valgrind.log; then ok "one answer under valgrind: no error, no leak"; rm -f valgrind.log
 else bad "one answer under valgrind (see valgrind.log)"; fi
 
+# Saved sequences, chat.db and kv.db: what is random there, many times as long.  10,000 kills of each file.
+for run in t_snapshot:7 t_store_harm:46 t_snaps_damage:84; do
+  t=${run%:*}
+  log=$(mktemp)
+  if WEIR_SOAK=${run#*:} nice "${BUILD:-build}/tests/$t" >"$log" 2>&1
+  then ok "$t: $(grep '^    [0-9]' "$log" | sed 's/^ *//' | tr '\n' ';')"; rm -f "$log"
+  else bad "$t (see $log)"; fi
+done
+
 targets=$(ls tests/fuzz_*.c 2>/dev/null)
 if ! command -v clang >/dev/null; then skip "fuzzing: clang is not installed"
 elif ! nice make --no-print-directory fuzz >/dev/null; then bad "fuzz targets do not build"
