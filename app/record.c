@@ -198,10 +198,10 @@ static void describe_loaded(const struct talk *t, const struct snap_loaded *got,
 		str_addf(note, " in %.2f s", got->seconds);
 		return;
 	}
-	if (talk_render(t, 0, &all, &e) < 0)
+	/* Why not: with the number of tokens. */
+	str_adds(note, got->why);
+	if (got->why[0] || talk_render(t, 0, &all, &e) < 0)
 		return;
-	if (got->why[0])
-		str_addf(note, "%s: ", got->why);
 	human_count(note, all.n);
 	str_adds(note, " tokens are read again with the next question");
 	tokens_free(&all);
