@@ -690,7 +690,7 @@ int cmd_chat(struct options *o)
 			run_pipe(&l);
 		rc = l.rc;
 	}
-	record_close(l.record, &l.t);
+	record_close(l.record);
 	talk_close(&l.t);
 	str_free(&note);
 	options_take_back(o, &l.o);

@@ -76,7 +76,7 @@ int cmd_oneshot(struct options *o)
 
 	if (record_open(&record, o, &e) < 0 || talk_open(&t, o, &e) < 0 || record_resume(record, &t, &note, &e) < 0 ||
 	    documents(&t, o, &e) < 0 || (stdin_is_document(o) && document_from_stdin(&t, &e) < 0)) {
-		record_close(record, &t);
+		record_close(record);
 		talk_close(&t);
 		str_free(&note);
 		return fail(&e);
@@ -111,7 +111,7 @@ int cmd_oneshot(struct options *o)
 		say("%d tokens read (%d reused), %.1f t/s; %d tokens answered, %.1f t/s; first after %.3f s", turn.prompt_tokens,
 		    turn.reused_tokens, turn.prefill_tps, turn.answer_tokens, turn.decode_tps, turn.ttft_s);
 	output_free(&sink.out);
-	record_close(record, &t);
+	record_close(record);
 	talk_close(&t);
 	if (rc < 0 && e.code == ERR_CANCELLED)
 		return signals_quit() ? 128 + signals_quit() : 130;   /* who stopped it knows */

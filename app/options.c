@@ -55,7 +55,7 @@ const struct option_def option_defs[] = {
 	{"ctx", 'c', OPT_INT, "N", "WEIR_CTX", "context in tokens (0: what the model was trained for, or less if memory asks)",
 		WEIGHTS, OPT_CONFIG, AT(ctx), 0, NUM_MAX},
 	{"predict", 'n', OPT_INT, "N", NULL, "longest answer in tokens (-1: until it ends or is as long as the context)",
-		CMD_CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(predict), -1, NUM_MAX},
+		CMD_CHAT, OPT_CONFIG | OPT_SET, AT(predict), -1, NUM_MAX},
 	{"threads", 't', OPT_INT, "N", "WEIR_THREADS", "CPU threads (0: one a core)",
 		WEIGHTS | CMD_DOCTOR, OPT_CONFIG, AT(threads), 0, 1024},
 	{"device", 0, OPT_CHOICE, "auto|cpu", "WEIR_DEVICE", "what computes",

@@ -185,6 +185,15 @@ static int fingerprint(struct record *r, const struct talk *t, struct err *e)
 	return 0;
 }
 
+/* The command line changes what the session remembers. */
+static int settings_said(const struct options *o)
+{
+	for (const struct option_def *d = option_defs; d->name; d++)
+		if ((d->flags & OPT_KEPT) && option_said(o, d))
+			return 1;
+	return 0;
+}
+
 static void describe_loaded(const struct talk *t, const struct snap_loaded *got, int restored, struct str *note)
 {
 	struct tokens all = {0};
@@ -249,9 +258,9 @@ int record_resume(struct record *r, struct talk *t, struct str *note, struct err
 	str_free(&value);
 	if (rc < 0)
 		snprintf(got.why, sizeof got.why, "%.190s", why.msg);
-	if (rc > 0)
-		r->snapped = state.head;
 	describe_loaded(t, &got, rc > 0, note);
+	if (settings_said(t->o))
+		record_settings(r, t);
 	return 0;
 }
 
@@ -262,27 +271,25 @@ static int64_t last_stored(const struct talk *t)
 	return t->n_msg ? t->msg[t->n_msg - 1].stored : 0;
 }
 
-/* Full disks and tight budgets cost time at the next start, not the talk. */
+/* After a turn, when the sequence is the one that the message ends.  Full disks and tight budgets cost time at the next
+ * start, not the talk. */
 static void snapshot(struct record *r, const struct talk *t)
 {
 	struct snap_saved saved;
 	struct err e = {0};
 	int64_t at = last_stored(t);
 
-	if (!r->snaps || !at || at == r->snapped || !t->tl)
+	if (!r->snaps || !at)
 		return;
-	r->snapped = at;
 	if (fingerprint(r, t, &e) < 0 ||
 	    snap_save(r->snaps, t->tl, &r->fingerprint, r->session, at, NULL, 0, &saved, &e) < 0)
 		say("the cache of this session is not saved: %s", e.msg);
 }
 
-void record_close(struct record *r, const struct talk *t)
+void record_close(struct record *r)
 {
 	if (!r)
 		return;
-	if (!r->failed && t && t->tl)
-		snapshot(r, t);
 	if (r->snaps)
 		snaps_close(r->snaps);
 	store_close(r->store);
@@ -497,7 +504,7 @@ void record_begin_anew(struct record *r, const struct talk *t)
 	(void)t;
 	if (!r)
 		return;
-	r->session = r->writing = r->snapped = 0;
+	r->session = r->writing = 0;
 	free(r->name);
 	r->name = NULL;
 	for (size_t i = 0; i < t->n_doc; i++)
@@ -528,10 +535,8 @@ int record_switch(struct record *r, struct talk *t, struct options *o, int64_t s
 	const char *kv;
 	int rc;
 
-	if (!r->failed)
-		snapshot(r, t);
 	r->session = session;
-	r->writing = r->snapped = 0;
+	r->writing = 0;
 	r->fresh = 0;
 	o->system = NULL;
 	if (options_recall(r, o, e) < 0)

@@ -21,7 +21,6 @@ struct record {
 	int fresh;                       /* it has no settings yet */
 	int64_t writing;                 /* the answer that is being written; 0 = none */
 	double written_at;
-	int64_t snapped;                 /* message of the last snapshot */
 	int32_t rows_at;                 /* tokens read when the last rows were saved */
 	int failed;
 };
@@ -31,8 +30,7 @@ struct record {
 int  record_open(struct record **out, struct options *o, struct err *);
 /* Documents, messages and the cache into a talk that was just opened or emptied.  *note: one line for the user, or nothing. */
 int  record_resume(struct record *, struct talk *, struct str *note, struct err *);
-/* Saves what is not saved yet.  The talk is still open. */
-void record_close(struct record *, const struct talk *);
+void record_close(struct record *);
 
 /* ---- what happens in a talk ---- */
 
@@ -51,7 +49,7 @@ void record_rows(struct record *, struct talk *, int all);
 
 /* ---- what the user asks for ---- */
 
-/* Go on in another session; the one so far is saved. */
+/* Go on in another session. */
 int  record_switch(struct record *, struct talk *, struct options *, int64_t session, struct str *note, struct err *);
 /* A second session with what was said so far, which goes on from here. */
 int  record_fork(struct record *, struct talk *, const char *name, struct err *);

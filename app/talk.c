@@ -376,6 +376,8 @@ int32_t talk_read(struct talk *t, timeline_progress_fn *progress, void *ud, stru
 	reused = talk_sync(t, 0, &n, &again, progress, ud, e);
 	signals_watch(NULL);
 	timeline_resume(t->tl);
+	if (reused >= 0)
+		record_rows(t->record, t, 1);
 	return reused < 0 ? -1 : (int32_t)n - reused;
 }
 

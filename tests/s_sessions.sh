@@ -58,6 +58,16 @@ for kv in full auto sift:k=24 cascade:size=96,n=3,stride=32 refresh:k=24; do
 	done
 done
 
+# Another cache policy on the way: said why, and from there on it is the session's.
+ask 'a first question' -s policy --kv full --temp 0
+ask 'a second one' -s policy --kv sift:k=24
+says "another cache policy: says what is read again" "cache policy was 'full', is 'sift:k=24.*will be read again"
+ask 'a third one' -s policy
+says "and it is the session's from then on" 'restored .* tokens, 0 recomputed'
+"$weir" -m "$tiny" --json -n 30 -s policy --kv full </dev/null >"$dir/out" 2>"$dir/err"
+ask 'a fourth one' -s policy --kv sift:k=24
+says "a run without a question takes no snapshot away" 'restored .* tokens, 0 recomputed'
+
 # ---- names, lists, text ----
 
 [ "$(stat -c %a "$store")" = 700 ] && [ -z "$(find "$store" -type f ! -perm 600)" ] && ok "only the user can read the store" ||
