@@ -376,6 +376,58 @@ TEST(rewind_while_nothing_is_dropped)
 	rings_release(&r);
 }
 
+/* ---- going on from what was saved ---- */
+
+/* From who holds what alone everything else follows, at any time and in any shape. */
+TEST(the_rest_follows_from_the_tokens)
+{
+	for (int i = 0; i < 400; i++) {
+		struct rings_shape s = { .sinks = (int32_t)(test_rand() % 6), .n = 1 + (int32_t)(test_rand() % 6),
+		                         .w = 1 + (int32_t)(test_rand() % 20), .f = 2 + (int32_t)(test_rand() % 3) };
+		int32_t heads = 1 + (int32_t)(test_rand() % 4), length = s.sinks + s.n * s.w + 1 + (int32_t)(test_rand() % 700), keep;
+		struct rings a, b;
+		float *mu = xcalloc((size_t)(length + 300) * (size_t)heads, sizeof *mu);
+
+		s.stage = 1 + (int32_t)(test_rand() % 40);
+		a = open_rings(&s, heads, 1);
+		b = open_rings(&s, heads, 1);
+		for (int32_t k = 0; k < (length + 300) * heads; k++)
+			mu[k] = test_randf(0, 1);
+		while (a.t < length) {
+			int32_t n = 1 + (int32_t)(test_rand() % (uint64_t)s.stage);
+
+			feed(&a, n < length - a.t ? n : length - a.t, mu, heads);
+		}
+		memcpy(b.id, a.id, (size_t)(a.size * heads) * sizeof *b.id);
+		CHECK_INT(rings_restore(&b, length), 0);
+		memcpy(b.sum, a.sum, (size_t)(a.cols * heads) * sizeof *b.sum);
+		for (int more = 0; more < 2; more++) {   /* now, and 300 tokens later */
+			CHECK(a.t == b.t && a.gone == b.gone && a.thinned == b.thinned && a.oldest == b.oldest);
+			CHECK(!memcmp(a.next, b.next, (size_t)s.n * sizeof *a.next) && !memcmp(a.cnt, b.cnt, (size_t)s.n * sizeof *a.cnt));
+			CHECK(!memcmp(a.number, b.number, (size_t)a.size * sizeof *a.number));
+			CHECK(!memcmp(a.id, b.id, (size_t)(a.size * heads) * sizeof *a.id));
+			CHECK(!memcmp(a.held, b.held, ((size_t)a.mask + 1) * sizeof *a.held));
+			while (!more && a.t < length + 300) {
+				feed(&a, 1, mu, heads);
+				feed(&b, 1, mu, heads);
+			}
+		}
+		/* Any other token in some place: refused, or no harm is done, however long it goes on. */
+		length = b.t;
+		keep = b.id[test_rand() % (uint64_t)(b.size * heads)];
+		keep = test_rand() % 2 ? keep + (int32_t)(test_rand() % 200) - 100 : (int32_t)(test_rand() % (uint64_t)length);
+		rings_reset(&b, &s);
+		memcpy(b.id, a.id, (size_t)(a.size * heads) * sizeof *b.id);
+		b.id[test_rand() % (uint64_t)(b.size * heads)] = keep;
+		if (!rings_restore(&b, length))
+			for (int32_t k = 0; k < 3000; k++)
+				rings_insert(&b, 1);
+		free(mu);
+		rings_release(&a);
+		rings_release(&b);
+	}
+}
+
 /* ---- scores ---- */
 
 TEST(ema)
