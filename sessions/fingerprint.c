@@ -1,8 +1,9 @@
-/* sessions/fingerprint.c - what rows were computed with: the engine's and the timeline's identity and a hash of the weights.
+/* sessions/fingerprint.c - what rows were computed with: the engine's and the timeline's identity and a hash of the
+ * weights.
  *
- * The fingerprint is SHA-256 of a text, and the text is kept beside the snapshots, so that a snapshot that cannot be used can
- * say why.  Hashing the weights takes seconds for a large file; the result is kept under the file's device, inode, size and
- * times, and computed anew when one of them differs. */
+ * The fingerprint is SHA-256 of a text, and the text is kept beside the snapshots, so that a snapshot that cannot be
+ * used can say why.  Hashing the weights takes seconds for a large file; the result is kept under the file's device,
+ * inode, size and times, and computed anew when one of them differs. */
 #include "sessions/snaps.h"
 
 #include <errno.h>
@@ -29,8 +30,8 @@ static int64_t ns(struct timespec t)
 
 static int same_file(const struct stat *a, const struct stat *b)
 {
-	return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size && ns(a->st_mtim) == ns(b->st_mtim) &&
-	       ns(a->st_ctim) == ns(b->st_ctim);
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+	       ns(a->st_mtim) == ns(b->st_mtim) && ns(a->st_ctim) == ns(b->st_ctim);
 }
 
 static int hash_file(int fd, uint8_t out[HASH_BYTES], const char *path, struct err *e)
@@ -62,8 +63,11 @@ static int hash_known(struct snaps *s, const struct stat *st, uint8_t out[HASH_B
 
 	if (!s->db.h)
 		return 0;
-	q = db_query(&s->db, NULL, "SELECT hash, sum FROM weights WHERE device = ? AND inode = ? AND size = ? AND mtime = ? "
-	             "AND ctime = ?", "iiiii", (int64_t)st->st_dev, (int64_t)st->st_ino, (int64_t)st->st_size, ns(st->st_mtim), ns(st->st_ctim));
+	q = db_query(&s->db, NULL,
+	             "SELECT hash, sum FROM weights WHERE device = ? AND inode = ? AND size = ? AND mtime = ? "
+	             "AND ctime = ?",
+	             "iiiii", (int64_t)st->st_dev, (int64_t)st->st_ino, (int64_t)st->st_size, ns(st->st_mtim),
+	             ns(st->st_ctim));
 	/* A flipped bit here would make every snapshot useless for good. */
 	if (q && db_step(&s->db, q, NULL) > 0 && sqlite3_column_bytes(q, 0) == HASH_BYTES &&
 	    sqlite3_column_int64(q, 1) == (int64_t)XXH3_64bits(sqlite3_column_blob(q, 0), HASH_BYTES)) {
@@ -92,9 +96,9 @@ static int weights_hash(struct snaps *s, const char *path, uint8_t out[HASH_BYTE
 			rc = 0;
 		/* Not kept: hashed anew next time. */
 		if (!rc && !snaps_writable(s, NULL) && snaps_now() - ns(st.st_ctim) / 1000000 > RACY_MS)
-			db_run(&s->db, NULL, "INSERT OR REPLACE INTO weights VALUES(?, ?, ?, ?, ?, ?, ?)", "iiiiibi", (int64_t)st.st_dev,
-			       (int64_t)st.st_ino, (int64_t)st.st_size, ns(st.st_mtim), ns(st.st_ctim), out, (size_t)HASH_BYTES,
-			       (int64_t)XXH3_64bits(out, HASH_BYTES));
+			db_run(&s->db, NULL, "INSERT OR REPLACE INTO weights VALUES(?, ?, ?, ?, ?, ?, ?)", "iiiiibi",
+			       (int64_t)st.st_dev, (int64_t)st.st_ino, (int64_t)st.st_size, ns(st.st_mtim), ns(st.st_ctim), out,
+			       (size_t)HASH_BYTES, (int64_t)XXH3_64bits(out, HASH_BYTES));
 	}
 	if (fd >= 0)
 		close(fd);
@@ -165,8 +169,8 @@ static const char *shown(char out[64], const char *value, size_t n)
 }
 
 /* Does this line differ?  Then fill the two values into the sentence. */
-static int differs(const struct str *was, const struct str *is, const char *name, size_t n_name, const char *sentence, char *out,
-                   size_t cap)
+static int differs(const struct str *was, const struct str *is, const char *name, size_t n_name, const char *sentence,
+                   char *out, size_t cap)
 {
 	size_t n_a, n_b;
 	const char *a = value_of(was, name, n_name, &n_a), *b = value_of(is, name, n_name, &n_b);
@@ -191,8 +195,8 @@ static int differs(const struct str *was, const struct str *is, const char *name
 	return 1;
 }
 
-void fingerprint_differs(struct snaps *s, const uint8_t *saved, size_t n_saved, const struct fingerprint *mine, char *out,
-                         size_t cap)
+void fingerprint_differs(struct snaps *s, const uint8_t *saved, size_t n_saved, const struct fingerprint *mine,
+                         char *out, size_t cap)
 {
 	/* What makes all others void comes first, then what the user did himself. */
 	static const char *const known[][2] = {

@@ -1,14 +1,14 @@
 /* sessions/snap_budget.c - how large kv.db may become, what goes first, and how things go for good.
  *
- * What is needed is what a head lists; chunks without a head (a text whose reading was interrupted, a head that was dropped) are
- * only worth something while somebody may come back for them.  Under pressure those go first, the oldest first and the ends of
- * texts before their beginnings; then heads, the one with the least tokens saved by its age first.  An older head of a session
- * saves what it alone has, its last few tokens; the newest saves the whole text.
+ * What is needed is what a head lists; chunks without a head (a text whose reading was interrupted, a head that was
+ * dropped) are only worth something while somebody may come back for them.  Under pressure those go first, the oldest
+ * first and the ends of texts before their beginnings; then heads, the one with the least tokens saved by its age
+ * first.  An older head of a session saves what it alone has, its last few tokens; the newest saves the whole text.
  *
- * Dropping a session means that its bytes are gone.  SQLite's own way (secure_delete) copies every page to the journal, then
- * overwrites it.  Here pages are just given up, and then all empty pages are filled with zeros as rows of table `zero`:
- * pages that were empty when a transaction began need no journal.  A mark in table `about` makes the next start go on where a
- * crash stopped that. */
+ * Dropping a session means that its bytes are gone.  SQLite's own way (secure_delete) copies every page to the
+ * journal, then overwrites it.  Here pages are just given up, and then all empty pages are filled with zeros as rows
+ * of table `zero`: pages that were empty when a transaction began need no journal.  A mark in table `about` makes the
+ * next start go on where a crash stopped that. */
 #include "sessions/snaps.h"
 
 #include <stdlib.h>
@@ -24,7 +24,8 @@ int snaps_space(struct snaps *s, uint64_t *used, uint64_t *empty, struct err *e)
 {
 	int64_t size, pages, unused;
 
-	if (db_find(&s->db, e, &size, "PRAGMA page_size", "") < 0 || db_find(&s->db, e, &pages, "PRAGMA page_count", "") < 0 ||
+	if (db_find(&s->db, e, &size, "PRAGMA page_size", "") < 0 ||
+	    db_find(&s->db, e, &pages, "PRAGMA page_count", "") < 0 ||
 	    db_find(&s->db, e, &unused, "PRAGMA freelist_count", "") < 0)
 		return -1;
 	unused = unused < 0 ? 0 : unused < pages ? unused : pages;
@@ -103,10 +104,12 @@ int snaps_make_room(struct snaps *s, uint64_t more, int64_t keep, int64_t keep_s
 		rc = drop_loose(s, more, dropped, e);
 		if (rc)
 			break;
-		rc = db_find(&s->db, e, &id, "SELECT id FROM head h WHERE id <> ?1 AND NOT (session = ?2 AND id = (SELECT max(id) FROM "
+		rc = db_find(&s->db, e, &id,
+		             "SELECT id FROM head h WHERE id <> ?1 AND NOT (session = ?2 AND id = (SELECT max(id) FROM "
 		             "head WHERE session = ?2 AND id <> ?1)) ORDER BY CASE WHEN id = (SELECT max(id) FROM head WHERE "
-		             "session = h.session) THEN tokens ELSE tokens - 256 * chunks + 1 END / (max(?3 - used, 0) / 1000.0 + 60.0), id "
-		             "LIMIT 1", "iii", keep, keep_session, snaps_now());
+		             "session = h.session) THEN tokens ELSE tokens - 256 * chunks + 1 END / "
+		             "(max(?3 - used, 0) / 1000.0 + 60.0), id LIMIT 1",
+		             "iii", keep, keep_session, snaps_now());
 		if (rc <= 0)
 			break;
 		rc = head_delete(s, id, e);
@@ -130,8 +133,11 @@ int snaps_sweep(struct snaps *s, int all, struct err *e)
 				return -1;
 	if (n < 0 || db_run(&s->db, e, "DELETE FROM need WHERE head NOT IN (SELECT id FROM head)", ""))
 		return -1;
-	while ((n = numbers(s, db_query(&s->db, e, "SELECT id FROM chunk WHERE used < ? AND id NOT IN (SELECT chunk FROM need) "
-	                                "LIMIT 64", "i", before), id, e)) > 0)
+	while ((n = numbers(s,
+	                    db_query(&s->db, e,
+	                             "SELECT id FROM chunk WHERE used < ? AND id NOT IN (SELECT chunk FROM need) LIMIT 64",
+	                             "i", before),
+	                    id, e)) > 0)
 		for (int i = 0; i < n; i++)
 			if (chunk_delete(s, id[i], e))
 				return -1;
@@ -141,9 +147,12 @@ int snaps_sweep(struct snaps *s, int all, struct err *e)
 /* Rows that damage has left without an owner. */
 static int sweep_parts(struct snaps *s, struct err *e)
 {
-	return db_run(&s->db, e, "DELETE FROM part WHERE id >> 12 NOT IN (SELECT id FROM chunk UNION ALL SELECT id FROM head)", "") ||
-	       db_run(&s->db, e, "DELETE FROM identity WHERE fingerprint <> ? AND fingerprint NOT IN (SELECT fingerprint FROM head)",
-	              "b", s->mine.all, sizeof s->mine.all) ? -1 : 0;
+	if (db_run(&s->db, e,
+	           "DELETE FROM part WHERE id >> 12 NOT IN (SELECT id FROM chunk UNION ALL SELECT id FROM head)", ""))
+		return -1;
+	return db_run(&s->db, e,
+	              "DELETE FROM identity WHERE fingerprint <> ? AND fingerprint NOT IN (SELECT fingerprint FROM head)",
+	              "b", s->mine.all, sizeof s->mine.all);
 }
 
 /* ---- overwriting ---- */
@@ -209,9 +218,11 @@ int snap_bytes(struct snaps *s, int64_t session, uint64_t *out, struct err *e)
 	int64_t n = 0;
 
 	*out = 0;
-	if (s->db.h && db_find(&s->db, e, &n, "SELECT total(bytes + tail) + (SELECT total(bytes) FROM chunk WHERE id IN (SELECT chunk "
-	                       "FROM need WHERE head IN (SELECT id FROM head WHERE session = ?1 AND done = 1))) FROM head WHERE "
-	                       "session = ?1 AND done = 1", "i", session) < 0)
+	if (s->db.h && db_find(&s->db, e, &n,
+	                       "SELECT total(bytes + tail) + (SELECT total(bytes) FROM chunk WHERE id IN (SELECT chunk "
+	                       "FROM need WHERE head IN (SELECT id FROM head WHERE session = ?1 AND done = 1))) FROM head "
+	                       "WHERE session = ?1 AND done = 1",
+	                       "i", session) < 0)
 		return snaps_failed(s, e);
 	*out = n > 0 ? (uint64_t)n : 0;
 	return 0;
@@ -222,7 +233,8 @@ static int drop(struct snaps *s, int64_t session, struct err *e)
 	int64_t id[AT_ONCE];
 	int n;
 
-	while ((n = numbers(s, db_query(&s->db, e, "SELECT id FROM head WHERE session = ? LIMIT 64", "i", session), id, e)) > 0)
+	while ((n = numbers(s, db_query(&s->db, e, "SELECT id FROM head WHERE session = ? LIMIT 64", "i", session), id,
+	                    e)) > 0)
 		for (int i = 0; i < n; i++)
 			if (head_delete(s, id[i], e))
 				return -1;
@@ -323,12 +335,13 @@ static int check_chunks(struct snaps *s, struct str *report, struct err *e)
 }
 
 /* One head with its tail: 1 = right, 0, -1. */
-static int check_head(struct snaps *s, int64_t id, int64_t message, int64_t bytes, int64_t tail, const uint8_t *key, struct err *e)
+static int check_head(struct snaps *s, int64_t id, int64_t message, int64_t bytes, int64_t tail, const uint8_t *key,
+                      struct err *e)
 {
 	struct head_layout lay;
 	int64_t there = 0;
-	int rc = db_find(&s->db, e, &there, "SELECT total(length(data)) FROM part WHERE id BETWEEN ? AND ?", "ii", part_id(id, 0),
-	                 part_id(id, (1 << PART_BITS) - 1));
+	int rc = db_find(&s->db, e, &there, "SELECT total(length(data)) FROM part WHERE id BETWEEN ? AND ?", "ii",
+	                 part_id(id, 0), part_id(id, (1 << PART_BITS) - 1));
 
 	if (rc < 0)
 		return -1;
@@ -344,7 +357,8 @@ static int check_head(struct snaps *s, int64_t id, int64_t message, int64_t byte
 
 static int check_heads(struct snaps *s, struct str *report, struct err *e)
 {
-	sqlite3_stmt *st = db_query(&s->db, e, "SELECT id, message, bytes, tail, fingerprint FROM head WHERE done = 1 ORDER BY id", "");
+	sqlite3_stmt *st = db_query(
+		&s->db, e, "SELECT id, message, bytes, tail, fingerprint FROM head WHERE done = 1 ORDER BY id", "");
 	int rc = -1;
 
 	while (st && (rc = db_step(&s->db, st, e)) > 0) {

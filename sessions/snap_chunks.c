@@ -1,10 +1,13 @@
-/* sessions/snap_chunks.c - rows of a timeline as chunks with content-addressed keys, and their bytes as checksummed parts.
+/* sessions/snap_chunks.c - rows of a timeline as chunks with content-addressed keys, and their bytes as checksummed
+ * parts.
  *
- * Two hashes with two tasks.  The key is SHA-256 over the key before it, the fingerprint and the tokens: it decides whose rows
- * these are, and must withstand somebody who makes up documents that collide.  The checksum is XXH3-64 over key, part number
- * and bytes: it finds flipped bits and rows that a damaged tree hands out under a wrong number, at the speed of memory.
+ * Two hashes with two tasks.  The key is SHA-256 over the key before it, the fingerprint and the tokens: it decides
+ * whose rows these are, and must withstand somebody who makes up documents that collide.  The checksum is XXH3-64
+ * over key, part number and bytes: it finds flipped bits and rows that a damaged tree hands out under a wrong number,
+ * at the speed of memory.
  *
- * SQLite's own structure is not trusted either: what a lookup finds is right when its checksum is, and absent otherwise. */
+ * SQLite's own structure is not trusted either: what a lookup finds is right when its checksum is, and absent
+ * otherwise. */
 #include "sessions/snaps.h"
 
 #include <openssl/evp.h>
@@ -63,13 +66,13 @@ int parts_write(struct snaps *s, int64_t owner, int first, const uint8_t key[KEY
 	const uint8_t *p = bytes;
 
 	if (n > (uint64_t)PART_TAIL * PART_BYTES)
-		return err_set(e, ERR_FIT, "a snapshot of %llu bytes in one piece is beyond the limit of %llu", (unsigned long long)n,
-		               (unsigned long long)PART_TAIL * PART_BYTES);
+		return err_set(e, ERR_FIT, "a snapshot of %llu bytes in one piece is beyond the limit of %llu",
+		               (unsigned long long)n, (unsigned long long)PART_TAIL * PART_BYTES);
 	for (int part = first; n; part++) {
 		size_t len = n < PART_BYTES ? n : PART_BYTES;
 
-		if (db_run(&s->db, e, "INSERT INTO part VALUES(?, ?, ?)", "iib", part_id(owner, part), part_sum(key, part, p, len), p,
-		           len))
+		if (db_run(&s->db, e, "INSERT INTO part VALUES(?, ?, ?)", "iib", part_id(owner, part),
+		           part_sum(key, part, p, len), p, len))
 			return -1;
 		p += len;
 		n -= len;
@@ -77,7 +80,8 @@ int parts_write(struct snaps *s, int64_t owner, int first, const uint8_t key[KEY
 	return 0;
 }
 
-/* A row that cannot be read because the tree is damaged is a damaged row; and into such a tree nothing more is written. */
+/* A row that cannot be read because the tree is damaged is a damaged row; and into such a tree nothing more is
+ * written. */
 static int damage_or_error(struct snaps *s, int rc)
 {
 	if (rc >= 0 || !db_damaged(&s->db))
@@ -86,7 +90,8 @@ static int damage_or_error(struct snaps *s, int rc)
 	return 0;
 }
 
-int parts_read(struct snaps *s, int64_t owner, int first, const uint8_t key[KEY_BYTES], void *out, uint64_t n, struct err *e)
+int parts_read(struct snaps *s, int64_t owner, int first, const uint8_t key[KEY_BYTES], void *out, uint64_t n,
+               struct err *e)
 {
 	uint8_t *p = out;
 
@@ -141,14 +146,15 @@ int chunk_delete(struct snaps *s, int64_t number, struct err *e)
 	       db_run(&s->db, e, "DELETE FROM chunk WHERE id = ?", "i", number) || snaps_gone(s, e) ? -1 : 0;
 }
 
-int chunk_write(struct snaps *s, const uint8_t key[KEY_BYTES], int32_t depth, const void *bytes, uint64_t n, int64_t *number,
-                struct err *e)
+int chunk_write(struct snaps *s, const uint8_t key[KEY_BYTES], int32_t depth, const void *bytes, uint64_t n,
+                int64_t *number, struct err *e)
 {
 	*number = s->serial++;
 	/* The key may stand there with a size that is damaged. */
-	return db_run(&s->db, e, "INSERT OR REPLACE INTO chunk VALUES(?, ?, ?, ?, ?)", "biiii", key, (size_t)KEY_BYTES, *number,
-	              (int64_t)depth, (int64_t)n, snaps_now()) ||
-	       parts_write(s, *number, 0, key, bytes, n, e) ? -1 : 0;
+	if (db_run(&s->db, e, "INSERT OR REPLACE INTO chunk VALUES(?, ?, ?, ?, ?)", "biiii", key, (size_t)KEY_BYTES,
+	           *number, (int64_t)depth, (int64_t)n, snaps_now()))
+		return -1;
+	return parts_write(s, *number, 0, key, bytes, n, e);
 }
 
 int chunk_read(struct snaps *s, const uint8_t key[KEY_BYTES], uint64_t bytes, void *out, struct err *e)

@@ -1,9 +1,10 @@
-/* sessions/snap_load.c - bringing a timeline back: by a head, bit for bit, or by the longest beginning whose chunks are there.
+/* sessions/snap_load.c - bringing a timeline back: by a head, bit for bit, or by the longest beginning whose chunks
+ * are there.
  *
  * Bytes go from SQLite into a staging buffer, are verified there, and then go into the timeline.  A timeline that holds
- * something already is only emptied when all that is to replace it has been read and verified once: then it is read twice,
- * which costs far less than losing rows for nothing.  Whatever is wrong is no error: it is said in `why`, and the text is read
- * again. */
+ * something already is only emptied when all that is to replace it has been read and verified once: then it is read
+ * twice, which costs far less than losing rows for nothing.  Whatever is wrong is no error: it is said in `why`, and
+ * the text is read again. */
 #include "sessions/snaps.h"
 
 #include <stdio.h>
@@ -43,7 +44,8 @@ static int loading_begin(struct loading *l, int32_t tokens, struct err *e)
 {
 	l->row_bytes = timeline_row_bytes(l->t);
 	if (size_mul(l->row_bytes, CHUNK_TOKENS, &l->chunk_bytes) || l->chunk_bytes > (uint64_t)PART_TAIL * PART_BYTES)
-		return err_set(e, ERR_FIT, "rows of %llu bytes a token are too large for a snapshot", (unsigned long long)l->row_bytes);
+		return err_set(e, ERR_FIT, "rows of %llu bytes a token are too large for a snapshot",
+		               (unsigned long long)l->row_bytes);
 	l->id = try_alloc((size_t)tokens + 1, sizeof *l->id, "a snapshot", e);
 	l->marks = try_alloc((size_t)tokens + 1, 1, "a snapshot", e);
 	l->key = try_alloc((size_t)tokens / CHUNK_TOKENS + 1, sizeof *l->key, "a snapshot", e);
@@ -54,7 +56,8 @@ static void loading_key(struct loading *l, int32_t i)
 {
 	static const uint8_t none[KEY_BYTES];
 
-	chunk_key(l->key[i], i ? l->key[i - 1] : none, l->fp, l->id + i * CHUNK_TOKENS, l->marks + i * CHUNK_TOKENS, CHUNK_TOKENS);
+	chunk_key(l->key[i], i ? l->key[i - 1] : none, l->fp, l->id + i * CHUNK_TOKENS, l->marks + i * CHUNK_TOKENS,
+	          CHUNK_TOKENS);
 }
 
 /* Chunk i, or the tail behind the last one: 1 = its rows lie at s->staging, 0, -1. */
@@ -66,7 +69,8 @@ static int piece_read(struct loading *l, int32_t i, int32_t *n, struct err *e)
 	return parts_read(l->s, l->head, PART_TAIL, l->fp->all, l->s->staging, (uint64_t)l->tail * l->row_bytes, e);
 }
 
-/* All pieces, into the timeline if `load`.  1 = all are right, 0 = one is not, -1 = the timeline or the database failed. */
+/* All pieces, into the timeline if `load`.  1 = all are right, 0 = one is not, -1 = the timeline or the database
+ * failed. */
 static int pieces(struct loading *l, int load, struct err *e)
 {
 	int32_t n, count = l->chunks + (l->tail > 0);
@@ -124,7 +128,8 @@ static void say_why(struct snap_loaded *out, const char *why, int32_t tokens)
 		snprintf(out->why, sizeof out->why, "%s: %s tokens restored, %s will be read again", why,
 		         snaps_count(kept, (uint64_t)out->tokens), snaps_count(total, (uint64_t)(tokens - out->tokens)));
 	else
-		snprintf(out->why, sizeof out->why, "%s: %s tokens will be read again", why, snaps_count(total, (uint64_t)tokens));
+		snprintf(out->why, sizeof out->why, "%s: %s tokens will be read again", why,
+		         snaps_count(total, (uint64_t)tokens));
 }
 
 /* ---- by a head ---- */
@@ -136,16 +141,21 @@ struct found_head {
 	int fits;                          /* it has the fingerprint wanted */
 };
 
-static int find_head(struct snaps *s, const struct fingerprint *fp, int64_t message, struct found_head *h, struct err *e)
+static int find_head(struct snaps *s, const struct fingerprint *fp, int64_t message, struct found_head *h,
+                     struct err *e)
 {
-	sqlite3_stmt *st = db_query(&s->db, e, "SELECT id, tokens, bytes, tail, fingerprint FROM head WHERE message = ?1 AND done = 1 "
-	                            "ORDER BY fingerprint = ?2 DESC, id DESC LIMIT 1", "ib", message, fp->all, sizeof fp->all);
+	sqlite3_stmt *st = db_query(&s->db, e,
+	                            "SELECT id, tokens, bytes, tail, fingerprint FROM head WHERE message = ?1 AND done = 1 "
+	                            "ORDER BY fingerprint = ?2 DESC, id DESC LIMIT 1",
+	                            "ib", message, fp->all, sizeof fp->all);
 	int rc = st ? db_step(&s->db, st, e) : -1;
 
 	if (rc > 0) {
 		int64_t tokens = sqlite3_column_int64(st, 1);
 
-		*h = (struct found_head){.id = sqlite3_column_int64(st, 0), .message = message, .bytes = sqlite3_column_int64(st, 2),
+		*h = (struct found_head){.id = sqlite3_column_int64(st, 0),
+		                         .message = message,
+		                         .bytes = sqlite3_column_int64(st, 2),
 		                         .tail = sqlite3_column_int64(st, 3)};
 		h->tokens = tokens < 0 ? 0 : tokens > INT32_MAX ? INT32_MAX : (int32_t)tokens;
 		if (sqlite3_column_bytes(st, 4) == KEY_BYTES)
@@ -164,13 +174,13 @@ static int head_size(struct snaps *s, const struct found_head *h, struct err *e)
 
 	if (h->id <= 0 || h->id > s->serial)
 		return 0;
-	rc = db_find(&s->db, e, &n, "SELECT total(length(data)) FROM part WHERE id BETWEEN ? AND ?", "ii", part_id(h->id, 0),
-	             part_id(h->id, PART_TAIL - 1));
+	rc = db_find(&s->db, e, &n, "SELECT total(length(data)) FROM part WHERE id BETWEEN ? AND ?", "ii",
+	             part_id(h->id, 0), part_id(h->id, PART_TAIL - 1));
 	return rc < 0 ? -1 : n == h->bytes && n > 0;
 }
 
-static int load_head(struct loading *l, const struct found_head *h, const uint8_t *bytes, struct str *extra, const char **why,
-                     struct err *e)
+static int load_head(struct loading *l, const struct found_head *h, const uint8_t *bytes, struct str *extra,
+                     const char **why, struct err *e)
 {
 	struct head_layout lay;
 	const uint8_t *p = bytes + HEAD_FIXED;
@@ -331,8 +341,8 @@ static int32_t load_prefix(struct loading *l, const int32_t *want, size_t n, str
 	return l->out->tokens;
 }
 
-int32_t snap_load_prefix(struct snaps *s, struct timeline *t, const struct fingerprint *fp, const int32_t *want, size_t n,
-                         struct snap_loaded *out, struct err *e)
+int32_t snap_load_prefix(struct snaps *s, struct timeline *t, const struct fingerprint *fp, const int32_t *want,
+                         size_t n, struct snap_loaded *out, struct err *e)
 {
 	struct loading l = {.s = s, .t = t, .fp = fp, .out = out};
 	struct err said = {0};

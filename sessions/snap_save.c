@@ -1,8 +1,8 @@
 /* sessions/snap_save.c - saving a timeline: the chunks that are not there yet, then its head.
  *
- * Order is everything.  The head is reserved with the first transaction, so that its chunks count as needed; chunks follow in
- * transactions of bounded size; the last one flips the head and lets the heads go that it replaces.  Whatever stops this in
- * the middle leaves the older head; chunks that are there already serve the next attempt. */
+ * Order is everything.  The head is reserved with the first transaction, so that its chunks count as needed; chunks
+ * follow in transactions of bounded size; the last one flips the head and lets the heads go that it replaces.
+ * Whatever stops this in the middle leaves the older head; chunks that are there already serve the next attempt. */
 #include "sessions/snaps.h"
 
 #include <stdlib.h>
@@ -97,7 +97,8 @@ static int gather_tokens(struct saving *w, struct err *e)
 	w->ready = w->ready < 0 ? 0 : w->ready < w->n ? w->ready : w->n;
 	w->row_bytes = timeline_row_bytes(w->t);
 	if (size_mul(w->row_bytes, CHUNK_TOKENS, &w->chunk_bytes) || w->chunk_bytes > (uint64_t)PART_TAIL * PART_BYTES)
-		return err_set(e, ERR_FIT, "rows of %llu bytes a token are too large for a snapshot", (unsigned long long)w->row_bytes);
+		return err_set(e, ERR_FIT, "rows of %llu bytes a token are too large for a snapshot",
+		               (unsigned long long)w->row_bytes);
 	w->chunks = w->row_bytes ? w->ready / CHUNK_TOKENS : 0;
 	w->tail = w->row_bytes ? w->ready % CHUNK_TOKENS : 0;
 	w->id = try_alloc(n + 1, sizeof *w->id, "a snapshot", e);
@@ -172,8 +173,8 @@ static int check_room(struct saving *w, struct err *e)
 	uint64_t used, empty, full, room = w->s->disk_free(store_dir(w->s->store)), grow;
 
 	if (on_disk(w->total) > w->s->budget)
-		return err_set(e, ERR_FIT, "no room for a snapshot: it takes %.1f MiB, '%s' may have %.1f MiB", (double)w->total / mib,
-		               w->s->path, (double)w->s->budget / mib);
+		return err_set(e, ERR_FIT, "no room for a snapshot: it takes %.1f MiB, '%s' may have %.1f MiB",
+		               (double)w->total / mib, w->s->path, (double)w->s->budget / mib);
 	if (snaps_space(w->s, &used, &empty, e))
 		return -1;
 	/* Beyond the budget something is dropped first, and its pages are used again. */
@@ -184,8 +185,10 @@ static int check_room(struct saving *w, struct err *e)
 	/* The journal, and something for the messages, which matter more. */
 	grow += 8u << 20;
 	if (grow > room)
-		return err_set(e, ERR_FIT, "no room for a snapshot: %.1f MiB are needed, %.1f MiB are free on the disk of '%s'; the older "
-		               "one stays", (double)grow / mib, (double)room / mib, w->s->path);
+		return err_set(e, ERR_FIT,
+		               "no room for a snapshot: %.1f MiB are needed, %.1f MiB are free on the disk of '%s'; the older "
+		               "one stays",
+		               (double)grow / mib, (double)room / mib, w->s->path);
 	return 0;
 }
 
@@ -210,9 +213,9 @@ static int reserve(struct saving *w, struct err *e)
 	int dropped = 0;
 
 	w->head_number = w->s->serial++;
-	if (db_run(d, e, "INSERT INTO head VALUES(?, ?, ?, 0, ?, ?, ?, ?, ?, ?)", "iiiiiiiib", w->head_number, w->session, w->message,
-	           (int64_t)w->n, (int64_t)w->chunks, (int64_t)w->head.n, (int64_t)((uint64_t)w->tail * w->row_bytes), snaps_now(),
-	           w->fp->all, sizeof w->fp->all))
+	if (db_run(d, e, "INSERT INTO head VALUES(?, ?, ?, 0, ?, ?, ?, ?, ?, ?)", "iiiiiiiib", w->head_number, w->session,
+	           w->message, (int64_t)w->n, (int64_t)w->chunks, (int64_t)w->head.n,
+	           (int64_t)((uint64_t)w->tail * w->row_bytes), snaps_now(), w->fp->all, sizeof w->fp->all))
 		return -1;
 	for (int32_t i = 0; i < w->chunks; i++)
 		if (w->number[i] && db_run(d, e, "INSERT OR IGNORE INTO need VALUES(?, ?)", "ii", w->head_number, w->number[i]))
@@ -259,9 +262,10 @@ static int write_head(struct saving *w, struct err *e)
 	if (db_run(d, e, "UPDATE head SET done = 1 WHERE id = ?", "i", w->head_number))
 		return -1;
 	/* The same message again, and what is older than the few that are kept. */
-	st = db_query(d, e, "SELECT id FROM head WHERE session = ?2 AND id NOT IN (SELECT id FROM head WHERE session = ?2 AND (id = ?1 OR "
-	              "NOT (message = ?3 AND fingerprint = ?4)) ORDER BY id DESC LIMIT ?5) LIMIT 64", "iiibi", w->head_number, w->session,
-	              w->message, w->fp->all, sizeof w->fp->all, (int64_t)HEADS_KEPT);
+	st = db_query(d, e,
+	              "SELECT id FROM head WHERE session = ?2 AND id NOT IN (SELECT id FROM head WHERE session = ?2 AND "
+	              "(id = ?1 OR NOT (message = ?3 AND fingerprint = ?4)) ORDER BY id DESC LIMIT ?5) LIMIT 64",
+	              "iiibi", w->head_number, w->session, w->message, w->fp->all, sizeof w->fp->all, (int64_t)HEADS_KEPT);
 	rc = st ? 0 : -1;
 	while (st && (rc = db_step(d, st, e)) > 0)
 		old[n_old++] = sqlite3_column_int64(st, 0);
@@ -356,7 +360,8 @@ int snap_save(struct snaps *s, struct timeline *t, const struct fingerprint *fp,
 	return save_and_free(&w, extra, n_extra, e);
 }
 
-int snap_save_rows(struct snaps *s, struct timeline *t, const struct fingerprint *fp, struct snap_saved *out, struct err *e)
+int snap_save_rows(struct snaps *s, struct timeline *t, const struct fingerprint *fp, struct snap_saved *out,
+                   struct err *e)
 {
 	struct snap_saved ignored;
 	struct saving w = {.s = s, .t = t, .fp = fp, .out = out ? out : &ignored};

@@ -1,13 +1,13 @@
 /* sessions/snaps.c - kv.db: opening it, its schema, and what happens when it is no use.
  *
- * kv.db holds nothing that cannot be computed again.  So damage is never repaired: a file that SQLite cannot use, or that another
- * version wrote, is put aside under another name and a new one begun.  The user reads one sentence, and waits while the
- * text is read again.
+ * kv.db holds nothing that cannot be computed again.  So damage is never repaired: a file that SQLite cannot use, or
+ * that another version wrote, is put aside under another name and a new one begun.  The user reads one sentence, and
+ * waits while the text is read again.
  *
- * A rollback journal, not a log: chunks are appended once, and pages that were empty before need no copy in the journal, so
- * a save writes its bytes once.  Pages of 8 KiB: each save writes about twelve pages of trees and free lists, and most of them
- * a second time to the journal, which with larger pages is more than a tenth of a short turn; loading is as fast with 8 as with
- * 16, 32 or 64. */
+ * A rollback journal, not a log: chunks are appended once, and pages that were empty before need no copy in the
+ * journal, so a save writes its bytes once.  Pages of 8 KiB: each save writes about twelve pages of trees and free
+ * lists, and most of them a second time to the journal, which with larger pages is more than a tenth of a short turn;
+ * loading is as fast with 8 as with 16, 32 or 64. */
 #include "sessions/snaps.h"
 
 #include <errno.h>
@@ -109,7 +109,8 @@ static int settle(struct snaps *s, struct err *e)
 	 * somebody asked for it; what is deleted inside of pages is cleared at once. */
 	if (db_exec(&s->db, "PRAGMA secure_delete=FAST", e) || db_exec(&s->db, "PRAGMA cache_size=-4096", e))
 		return -1;
-	/* Pages that leave a full cache in the middle of a transaction cost a sync of the journal each time; ours are bounded. */
+	/* Pages that leave a full cache in the middle of a transaction cost a sync of the journal each time; ours are
+	 * bounded. */
 	if (db_exec(&s->db, "PRAGMA cache_spill=OFF", e))
 		return -1;
 	if (s->db.read_only)
@@ -160,7 +161,8 @@ static enum verdict judge(struct snaps *s, struct err *e)
 	int64_t application, version, tables, same;
 	int rc;
 
-	if (db_number(&s->db, "PRAGMA application_id", &application, e) || db_number(&s->db, "PRAGMA user_version", &version, e) ||
+	if (db_number(&s->db, "PRAGMA application_id", &application, e) ||
+	    db_number(&s->db, "PRAGMA user_version", &version, e) ||
 	    db_number(&s->db, "SELECT count(*) FROM sqlite_schema", &tables, e))
 		return db_damaged(&s->db) ? DAMAGED : FAILED;
 	if (!application && !version && !tables)
@@ -184,7 +186,8 @@ static int read_serial(struct snaps *s, struct err *e)
 {
 	int64_t part = 0, head = 0, chunk = 0, most = (int64_t)1 << 40;
 
-	if (db_number(&s->db, "SELECT max(id) FROM part", &part, e) || db_number(&s->db, "SELECT max(id) FROM head", &head, e) ||
+	if (db_number(&s->db, "SELECT max(id) FROM part", &part, e) ||
+	    db_number(&s->db, "SELECT max(id) FROM head", &head, e) ||
 	    db_number(&s->db, "SELECT max(id) FROM chunk", &chunk, e))
 		return -1;
 	s->serial = part >> PART_BITS;
@@ -203,8 +206,10 @@ static int recover(struct snaps *s, struct err *e)
 {
 	int64_t work;
 
-	if (db_find(&s->db, e, &work, "SELECT EXISTS(SELECT 1 FROM head WHERE done = 0) OR EXISTS(SELECT 1 FROM chunk WHERE used < ? "
-	            "AND id NOT IN (SELECT chunk FROM need))", "i", snaps_now() - 86400000) < 0)
+	if (db_find(&s->db, e, &work,
+	            "SELECT EXISTS(SELECT 1 FROM head WHERE done = 0) OR EXISTS(SELECT 1 FROM chunk WHERE used < ? "
+	            "AND id NOT IN (SELECT chunk FROM need))",
+	            "i", snaps_now() - 86400000) < 0)
 		return -1;
 	if (work) {
 		if (db_begin(&s->db, e) || db_end(&s->db, snaps_sweep(s, 0, e), e))
@@ -217,8 +222,8 @@ static int recover(struct snaps *s, struct err *e)
 
 /* ---- putting aside ---- */
 
-/* Move the file away.  Its journal must not stay: SQLite would play it back into the new file.  A foreign file keeps what stands
- * under the name already; of ours the last is enough. */
+/* Move the file away.  Its journal must not stay: SQLite would play it back into the new file.  A foreign file keeps
+ * what stands under the name already; of ours the last is enough. */
 static int put_aside(struct snaps *s, enum verdict v, struct str *where, struct err *e)
 {
 	static const char *const suffix[] = {"-journal", "-wal", "-shm"};
@@ -283,8 +288,8 @@ static int begin_anew(struct snaps *s, enum verdict v, struct str *notice, struc
 
 	if (!put_aside(s, v, &where, e)) {
 		if (notice)
-			str_addf(notice, "'%s' %s: it was put aside as '%s' and begun anew, conversations are read again\n", s->path,
-			         verdict_text(v), strrchr(where.p, '/') ? strrchr(where.p, '/') + 1 : where.p);
+			str_addf(notice, "'%s' %s: it was put aside as '%s' and begun anew, conversations are read again\n",
+			         s->path, verdict_text(v), strrchr(where.p, '/') ? strrchr(where.p, '/') + 1 : where.p);
 		rc = open_once(s, e) == GOOD ? 0 : -1;
 	}
 	str_free(&where);
@@ -334,7 +339,8 @@ static uint64_t budget_default(const struct snaps *s)
 	return room / 10 < BUDGET_DEFAULT ? room / 10 : BUDGET_DEFAULT;
 }
 
-int snaps_open(struct snaps **out, struct store *store, const struct snaps_options *o, struct str *notice, struct err *e)
+int snaps_open(struct snaps **out, struct store *store, const struct snaps_options *o, struct str *notice,
+               struct err *e)
 {
 	struct snaps *s = xcalloc(1, sizeof *s);
 	struct err why = {0};

@@ -7,13 +7,13 @@
  *     snap_budget.c  budget, sweeping, dropping, checking
  *     fingerprint.c  what rows were computed with
  *
- * A chunk is the rows of 256 tokens.  Its key chains the tokens before it, so equal beginnings share chunks and a key says all
- * about the bytes.  A head is everything else of one timeline at one message; it owns the rows after its last whole chunk (the
- * tail).  Chunks and heads draw their numbers from one series; bytes of both lie in table part, at most PART_BYTES a row,
- * each with a checksum over the key, the part's number and the bytes.
+ * A chunk is the rows of 256 tokens.  Its key chains the tokens before it, so equal beginnings share chunks and a key
+ * says all about the bytes.  A head is everything else of one timeline at one message; it owns the rows after its
+ * last whole chunk (the tail).  Chunks and heads draw their numbers from one series; bytes of both lie in table part,
+ * at most PART_BYTES a row, each with a checksum over the key, the part's number and the bytes.
  *
- * Nothing refers to what is not yet there: a head is reserved first (done = 0), which keeps its chunks from being swept, and
- * flipped to done = 1 by the last transaction. */
+ * Nothing refers to what is not yet there: a head is reserved first (done = 0), which keeps its chunks from being
+ * swept, and flipped to done = 1 by the last transaction. */
 #ifndef WEIR_SESSIONS_SNAPS_H
 #define WEIR_SESSIONS_SNAPS_H
 
@@ -55,7 +55,8 @@ struct snaps {
 
 int64_t snaps_now(void);               /* milliseconds since 1970 */
 int  snaps_writable(const struct snaps *, struct err *);
-/* After a database error, outside of a transaction: a damaged file is put aside and begun anew, and *e says so.  Returns -1. */
+/* After a database error, outside of a transaction: a damaged file is put aside and begun anew, and *e says so.
+ * Returns -1. */
 int  snaps_failed(struct snaps *, struct err *);
 /* Put a damaged file aside and go on with a new one. */
 int  snaps_renew(struct snaps *, struct err *);
@@ -73,20 +74,23 @@ void chunk_key(uint8_t key[KEY_BYTES], const uint8_t before[KEY_BYTES], const st
 int  chunk_find(struct snaps *, const uint8_t key[KEY_BYTES], uint64_t bytes, int64_t *number, struct err *);
 /* Its verified rows: 1, 0 = not there or damaged (it is gone now, so that the next save writes it again), -1. */
 int  chunk_read(struct snaps *, const uint8_t key[KEY_BYTES], uint64_t bytes, void *out, struct err *);
-int  chunk_write(struct snaps *, const uint8_t key[KEY_BYTES], int32_t depth, const void *, uint64_t bytes, int64_t *number,
-                 struct err *);
+int chunk_write(struct snaps *, const uint8_t key[KEY_BYTES], int32_t depth, const void *, uint64_t bytes,
+                int64_t *number, struct err *);
 int  chunk_delete(struct snaps *, int64_t number, struct err *);
 
 int64_t part_id(int64_t owner, int part);
 /* Bytes of `owner` as parts first, first + 1, ... */
-int  parts_write(struct snaps *, int64_t owner, int first, const uint8_t key[KEY_BYTES], const void *, uint64_t n, struct err *);
+int parts_write(struct snaps *, int64_t owner, int first, const uint8_t key[KEY_BYTES], const void *, uint64_t n,
+                struct err *);
 /* 1 = all n bytes are there and right, 0 = not, -1 = cannot be read.  What is in out after 0 or -1 must not be used. */
-int  parts_read(struct snaps *, int64_t owner, int first, const uint8_t key[KEY_BYTES], void *out, uint64_t n, struct err *);
+int parts_read(struct snaps *, int64_t owner, int first, const uint8_t key[KEY_BYTES], void *out, uint64_t n,
+               struct err *);
 int  parts_delete(struct snaps *, int64_t owner, struct err *);
 
 /* ---- snap_save.c ---- */
 
-/* What stands before a head's bytes, as stored: little-endian.  Then: token ids (LE32), marks, the timeline's head, extra. */
+/* What stands before a head's bytes, as stored: little-endian.  Then: token ids (LE32), marks, the timeline's head,
+ * extra. */
 struct head_layout {
 	int64_t session, message;
 	uint64_t row_bytes, n_head, n_extra;
@@ -104,10 +108,11 @@ int  snaps_gone(struct snaps *, struct err *);
 int  head_delete(struct snaps *, int64_t number, struct err *);          /* not its chunks */
 /* Bytes of the file that hold something, and those that hold nothing. */
 int  snaps_space(struct snaps *, uint64_t *used, uint64_t *empty, struct err *);
-/* Inside a transaction: drop the least valuable until `more` bytes fit the budget or nothing is left to drop.  Kept: head
- * `keep`, and with keep_newest the newest head of its session.  *dropped tells whether anything went. */
+/* Inside a transaction: drop the least valuable until `more` bytes fit the budget or nothing is left to drop.  Kept:
+ * head `keep`, and with keep_newest the newest head of its session.  *dropped tells whether anything went. */
 int  snaps_make_room(struct snaps *, uint64_t more, int64_t keep, int64_t keep_session, int *dropped, struct err *);
-/* Inside a transaction: heads that were never finished; chunks no head needs, with all = 0 only those not used for a day. */
+/* Inside a transaction: heads that were never finished; chunks no head needs, with all = 0 only those not used for a
+ * day. */
 int  snaps_sweep(struct snaps *, int all, struct err *);
 /* Overwrite pages that hold nothing; finishes what a crash interrupted. */
 int  snaps_scrub(struct snaps *, struct err *);
@@ -115,7 +120,7 @@ int  snaps_scrub(struct snaps *, struct err *);
 /* ---- fingerprint.c ---- */
 
 /* Why rows of one fingerprint are no use under another, as the beginning of a sentence. */
-void fingerprint_differs(struct snaps *, const uint8_t *saved, size_t n_saved, const struct fingerprint *mine, char *out,
-                         size_t cap);
+void fingerprint_differs(struct snaps *, const uint8_t *saved, size_t n_saved, const struct fingerprint *mine,
+                         char *out, size_t cap);
 
 #endif

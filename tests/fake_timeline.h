@@ -1,8 +1,8 @@
 /* tests/fake_timeline.h - an engine and a timeline that compute nothing, for tests of what is kept of them.
  *
- * Rows are a function of the fake model's seed, the tokens up to theirs and their marks, so what comes back can be compared with
- * what it must be, without the one that was saved.  Functions of engine/engine.h that sessions/ calls are defined here:
- * the test's linker takes these and leaves the engine's own in the archive. */
+ * Rows are a function of the fake model's seed, the tokens up to theirs and their marks, so what comes back can be
+ * compared with what it must be, without the one that was saved.  Functions of engine/engine.h that sessions/ calls
+ * are defined here: the test's linker takes these and leaves the engine's own in the archive. */
 #ifndef WEIR_FAKE_TIMELINE_H
 #define WEIR_FAKE_TIMELINE_H
 
@@ -146,7 +146,8 @@ static inline int fake_right(const struct timeline *t)
 static inline int fake_same(const struct timeline *a, const struct timeline *b)
 {
 	return a->tokens.n == b->tokens.n && a->marks.n == b->marks.n &&
-	       (!a->tokens.n || (!memcmp(a->tokens.id, b->tokens.id, a->tokens.n * 4) && !memcmp(a->marks.p, b->marks.p, a->marks.n))) &&
+	       (!a->tokens.n ||
+	        (!memcmp(a->tokens.id, b->tokens.id, a->tokens.n * 4) && !memcmp(a->marks.p, b->marks.p, a->marks.n))) &&
 	       fake_right(a) && fake_right(b);
 }
 
@@ -159,7 +160,8 @@ const struct engine_info *engine_info(const struct engine *e)
 
 void engine_identity(const struct engine *e, struct str *out)
 {
-	str_addf(out, "format 1 bits 1\nkernels %s\ntensor a f16 3\ntensor b f16 4\n", e->kernels ? e->kernels : "cpu avx2");
+	str_addf(out, "format 1 bits 1\nkernels %s\ntensor a f16 3\ntensor b f16 4\n",
+	         e->kernels ? e->kernels : "cpu avx2");
 }
 
 void timeline_identity(const struct timeline *t, struct str *out)
@@ -258,7 +260,8 @@ int timeline_head_load(struct timeline *t, const void *head, size_t n, struct er
 	if (n < sizeof fixed)
 		return err_set(e, ERR_FAIL, "no head");
 	memcpy(fixed, head, sizeof fixed);
-	if (!t->restoring || n != 24 + fixed[0] * 5 + fixed[2] || fixed[1] != (uint64_t)t->loaded || fixed[0] > (uint64_t)t->ctx) {
+	if (!t->restoring || n != 24 + fixed[0] * 5 + fixed[2] || fixed[1] != (uint64_t)t->loaded ||
+	    fixed[0] > (uint64_t)t->ctx) {
 		t->restoring = 0;
 		return err_set(e, ERR_FAIL, "head of another shape");
 	}

@@ -123,7 +123,8 @@ static inline int box_loads(struct snaps_box *b, const struct timeline *like, in
 	int right;
 
 	back->bounded = like->bounded;
-	right = snap_load(b->s, back, &b->fp, message, NULL, &loaded, NULL) == 1 && back->tokens.n == (size_t)n && fake_right(back);
+	right = snap_load(b->s, back, &b->fp, message, NULL, &loaded, NULL) == 1 && back->tokens.n == (size_t)n &&
+	        fake_right(back);
 	if (right && like->tokens.n >= (size_t)n && n)
 		right = like->tokens.n != (size_t)n || !memcmp(like->tokens.id, back->tokens.id, (size_t)n * 4);
 	fake_close(back);

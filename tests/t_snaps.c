@@ -1,7 +1,7 @@
 /* tests/t_snaps.c - kv.db: what is saved comes back, is shared, is bounded, goes for good, and is missed with a reason.
  *
- * Timelines are fakes (fake_timeline.h), so that a million rows take no inference; damage, crashes and failing disks are in
- * t_snaps_damage.c. */
+ * Timelines are fakes (fake_timeline.h), so that a million rows take no inference; damage, crashes and failing disks
+ * are in t_snaps_damage.c. */
 #include "tests/fake_timeline.h"
 #include "tests/snaps_help.h"
 #include "tests/test.h"
@@ -130,7 +130,8 @@ TEST(sessions_share_chunks)
 	CHECK_INT(second.bytes - second.new_bytes, 768 * fake_row(t));
 	/* Stored once: what is used grew by what was new. */
 	CHECK_INT(snaps_space(b.s, &used, &empty, NULL), 0);
-	CHECK_MSG(used - before < 1000 * fake_row(t) + 30 * PAGE_BYTES, "%llu bytes more", (unsigned long long)(used - before));
+	CHECK_MSG(used - before < 1000 * fake_row(t) + 30 * PAGE_BYTES, "%llu bytes more",
+	          (unsigned long long)(used - before));
 	CHECK_INT(box_number(&b, "SELECT count(*) FROM chunk"), 8 + 2);
 	/* Dropping one leaves the others whole. */
 	CHECK_INT(snap_drop(b.s, 1, NULL), 0);
@@ -274,7 +275,9 @@ TEST(fingerprints_miss_with_a_reason)
 	differs(&b, NULL, "sift", 40, "the model file changed: 5,120 tokens will be read again");
 	/* Hostile text in the file stays harmless. */
 	box_weights(&b, BOX_WEIGHTS);
-	CHECK(!db_exec(&b.s->db, "UPDATE identity SET text = CAST(replace(text, 'cache full', 'cache ' || char(27) || '[31mx') AS BLOB)",
+	CHECK(!db_exec(&b.s->db,
+	               "UPDATE identity SET text = CAST(replace(text, 'cache full', 'cache ' || char(27) || '[31mx') "
+	               "AS BLOB)",
 	               NULL));
 	b.s->db.code = 0;
 	differs(&b, "cpu avx512", "odd", 40, "cache policy was '\\x1b[31mx', is 'odd': 5,120 tokens will be read again");
@@ -384,8 +387,9 @@ TEST(drops_the_least_valuable)
 		fake_cut(t, 0);
 		fake_grow(t, 100000u * (unsigned)(i + 1), old[i].tokens);
 		CHECK_INT(snap_save(b.s, t, &b.fp, i + 1, i + 1, NULL, 0, NULL, NULL), 0);
-		CHECK_INT(db_run(&b.s->db, NULL, "UPDATE head SET used = ? WHERE message = ?", "ii", now - old[i].hours * 3600000,
-		                 (int64_t)i + 1), 0);
+		CHECK_INT(db_run(&b.s->db, NULL, "UPDATE head SET used = ? WHERE message = ?", "ii",
+		                 now - old[i].hours * 3600000, (int64_t)i + 1),
+		          0);
 	}
 	for (int k = 0; k < 4; k++) {
 		uint64_t used, empty;
@@ -505,7 +509,8 @@ TEST(drop_really_deletes)
 	CHECK_INT(snap_drop(b.s, 2, NULL), 0);
 	CHECK(!in_file(b.s->path, two, 0, 1200));
 	CHECK_INT(snaps_space(b.s, &used, &empty, NULL), 0);
-	CHECK_MSG(used < 20 * PAGE_BYTES && empty < 20 * PAGE_BYTES, "%llu + %llu", (unsigned long long)used, (unsigned long long)empty);
+	CHECK_MSG(used < 20 * PAGE_BYTES && empty < 20 * PAGE_BYTES, "%llu + %llu", (unsigned long long)used,
+	          (unsigned long long)empty);
 	/* Of a session that is not there: nothing. */
 	CHECK_INT(snap_drop(b.s, 77, NULL), 0);
 	fake_close(one);
@@ -628,8 +633,8 @@ static void turns(int32_t depth, int report)
 		CHECK_INT(snap_save(b.s, t, &b.fp, 1, 2 + i, NULL, 0, &saved, NULL), 0);
 		n = bytes_written() - before;
 		if (report)
-			test_note("turn %d: %.1f ms, %.2f MB written, %.2f of them rows and head", i, saved.seconds * 1e3, (double)n / 1e6,
-			          (double)saved.new_bytes / 1e6);
+			test_note("turn %d: %.1f ms, %.2f MB written, %.2f of them rows and head", i, saved.seconds * 1e3,
+			          (double)n / 1e6, (double)saved.new_bytes / 1e6);
 		if (before >= 0 && (double)n / (1.1 * 200 * (double)fake_row(t) + chunk) > worst_ratio)
 			worst_ratio = (double)n / (1.1 * 200 * (double)fake_row(t) + chunk);
 		worst = saved.seconds > worst ? saved.seconds : worst;
@@ -643,8 +648,9 @@ static void turns(int32_t depth, int report)
 	if (!report)
 		CHECK(fake_same(t, back));
 	if (report) {
-		test_note("a turn takes %.1f ms at most and writes %.2f of what it may; load %.0f MB in %.3f s, %.2f GB/s", worst * 1e3,
-		          worst_ratio, (double)loaded.bytes / 1e6, best_load, (double)loaded.bytes / 1e9 / best_load);
+		test_note("a turn takes %.1f ms at most and writes %.2f of what it may; load %.0f MB in %.3f s, %.2f GB/s",
+		          worst * 1e3, worst_ratio, (double)loaded.bytes / 1e6, best_load,
+		          (double)loaded.bytes / 1e9 / best_load);
 		best_load = now_seconds();
 		CHECK_INT(snap_drop(b.s, 1, NULL), 0);
 		test_note("dropping it takes %.0f ms", (now_seconds() - best_load) * 1e3);

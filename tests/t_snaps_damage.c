@@ -163,8 +163,8 @@ static void replaced(const void *bytes, size_t n, const char *aside, const char 
 
 TEST(foreign_files_are_put_aside)
 {
-	static const char text[] = "Dear diary, this is not a database at all, and it is longer than a hundred bytes, which is what "
-	                           "SQLite would like to see of a header before it says anything.";
+	static const char text[] = "Dear diary, this is not a database at all, and it is longer than a hundred bytes, "
+	                           "which is what SQLite would like to see of a header before it says anything.";
 	struct snaps_box b;
 	char path[128];
 	sqlite3 *other;
@@ -337,10 +337,12 @@ TEST(a_bad_chunk_keeps_the_beginning)
 
 	box_open(&b);
 	fill(&b);
-	harm(&b, "UPDATE part SET data = zeroblob(length(data)) WHERE id >> 12 = (SELECT id FROM chunk WHERE depth = 2 AND id IN "
+	harm(&b, "UPDATE part SET data = zeroblob(length(data)) WHERE id >> 12 = (SELECT id FROM chunk WHERE depth = 2 AND id "
+	         "IN "
 	         "(SELECT chunk FROM need, head ON need.head = head.id WHERE message = 30))");
 	CHECK_INT(snaps_check(b.s, &report, NULL), 1);
-	CHECK_MSG(!strncmp(report.p, "rows of 256 tokens are damaged (chunk ", 38) && strchr(report.p, '\n') == report.p + report.n - 1,
+	CHECK_MSG(!strncmp(report.p, "rows of 256 tokens are damaged (chunk ", 38) &&
+	              strchr(report.p, '\n') == report.p + report.n - 1,
 	          "%s", report.p);
 	str_free(&report);
 	CHECK_INT(recall(&b, 3, &loaded), 0);
@@ -422,7 +424,8 @@ TEST(head_layout_survives_anything)
 	CHECK(!head_layout_get(&got, bytes, whole));
 	CHECK(got.session == 3 && got.message == 30 && got.row_bytes == 144 && got.n_head == 1000 && got.n_extra == 20 &&
 	      got.tokens == 600 && got.ready == 500);
-	CHECK(head_layout_get(&got, bytes, whole - 1) && head_layout_get(&got, bytes, whole + 1) && head_layout_get(&got, bytes, 10));
+	CHECK(head_layout_get(&got, bytes, whole - 1) && head_layout_get(&got, bytes, whole + 1) &&
+	      head_layout_get(&got, bytes, 10));
 	for (int i = 0; i < 20000; i++) {
 		uint8_t bad[HEAD_FIXED];
 		uint64_t n = test_rand() % 8 ? whole : test_rand() >> (test_rand() % 60);
@@ -454,7 +457,8 @@ TEST(flipped_bits)
 	bytes = test_read(path, &n);
 	for (int i = 0; i < flips; i++) {
 		/* Every third one where the trees are: heads of pages. */
-		size_t at = i % 3 ? (size_t)(test_rand() % n) : (size_t)(test_rand() % (n / PAGE_BYTES)) * PAGE_BYTES + test_rand() % 120;
+		size_t at = i % 3 ? (size_t)(test_rand() % n) :
+		                    (size_t)(test_rand() % (n / PAGE_BYTES)) * PAGE_BYTES + test_rand() % 120;
 		int bit = 1 << (test_rand() & 7), bad = 0;
 		struct err e = {0};
 
@@ -489,7 +493,8 @@ TEST(flipped_bits)
 		}
 		snaps_close(b.s);
 	}
-	test_note("%d flips of %zu bytes: %d cost a snapshot (%d the whole file), %d did not matter", flips, n, missed, anew, whole);
+	test_note("%d flips of %zu bytes: %d cost a snapshot (%d the whole file), %d did not matter", flips, n, missed,
+	          anew, whole);
 	free(bytes);
 	CHECK(!box_snaps(&b, NULL));
 	box_close(&b);
@@ -594,8 +599,8 @@ TEST(kill_at_any_moment)
 				struct step s = step_of(seed, last[k]);
 
 				fake_grow(t, s.text, s.tokens);
-				CHECK_MSG(box_loads(&b, t, message_of(round, last[k]), s.tokens), "round %d, step %d of %d is lost", round, last[k],
-				          done);
+				CHECK_MSG(box_loads(&b, t, message_of(round, last[k]), s.tokens), "round %d, step %d of %d is lost",
+				          round, last[k], done);
 				loads++;
 			}
 			fake_close(t);
@@ -690,7 +695,8 @@ static int op_open(struct snaps_box *b)
 	return rc;
 }
 
-static void failing(const struct op *op, const char *bytes, size_t n, struct snaps_box *b, int kinds, int sticky, int full, int step)
+static void failing(const struct op *op, const char *bytes, size_t n, struct snaps_box *b, int kinds, int sticky,
+                    int full, int step)
 {
 	char path[128];
 	int hits = 1, rc = 0;
@@ -748,8 +754,8 @@ static void failing(const struct op *op, const char *bytes, size_t n, struct sna
 TEST(every_call_fails_once)
 {
 	static const struct op op[] = {
-		{"save", op_save}, {"rows", op_rows}, {"load", op_load}, {"gc", op_gc}, {"drop", op_drop}, {"budget", op_budget},
-		{"open", op_open},
+		{"save", op_save}, {"rows", op_rows},     {"load", op_load}, {"gc", op_gc},
+		{"drop", op_drop}, {"budget", op_budget}, {"open", op_open},
 	};
 	struct snaps_box b;
 	char path[128];
@@ -800,7 +806,8 @@ TEST(memory_runs_out)
 			sqlite3_hard_heap_limit64(0);
 			if (i < 3)
 				for (int k = 1; k <= SESSIONS; k++)
-					CHECK_MSG(recall(&b, k, &loaded) == 1, "operation %zu with %lld bytes: %s", i, (long long)more, loaded.why);
+					CHECK_MSG(recall(&b, k, &loaded) == 1, "operation %zu with %lld bytes: %s", i, (long long)more,
+					          loaded.why);
 		}
 		CHECK_MSG(failed > 1, "operation %zu failed %d times", i, failed);
 	}
