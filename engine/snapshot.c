@@ -67,8 +67,8 @@ static uint64_t tokenizer_hash(const struct gguf *g)
 static void hparams_identity(const struct hparams *hp, struct str *out)
 {
 	str_addf(out, "architecture %s\n", hp->arch->name);
-	str_addf(out, "layers %d width %d feed-forward %d heads %d kv-heads %d head %d context %d vocabulary %d\n", hp->n_layer,
-	         hp->n_embd, hp->n_ff, hp->n_head, hp->n_kv_head, hp->head_dim, hp->ctx_train, hp->n_vocab);
+	str_addf(out, "layers %d width %d feed-forward %d heads %d kv-heads %d head %d context %d vocabulary %d\n",
+	         hp->n_layer, hp->n_embd, hp->n_ff, hp->n_head, hp->n_kv_head, hp->head_dim, hp->ctx_train, hp->n_vocab);
 	str_addf(out, "epsilon %a\n", (double)hp->eps);
 	str_addf(out, "rotation %s %s dims %d base %a scale %a frequencies %016" PRIx64 "\n", hp->arch->neox ? "halves" : "pairs",
 	         hp->rope_scaling ? hp->rope_scaling : "none", hp->rope_dims, hp->rope_base, hp->rope_mscale,
@@ -324,7 +324,7 @@ int timeline_head_save(struct timeline *t, struct str *out, struct err *err)
 	if (backend_done(t, err))
 		return -1;
 	if (a.bad || a.left)
-		return err_set(err, ERR_FAIL, "the sequence cannot be saved: %s", a.bad ? a.bad : "its length is not what was measured");
+		return err_set(err, ERR_FAIL, "the sequence cannot be saved: %s changed meanwhile", a.bad ? a.bad : "its length");
 	f.hash = hash64(HEAD_MAGIC, p + out->n + sizeof f, (size_t)f.bytes);
 	memcpy(p + out->n, &f, sizeof f);
 	out->n += sizeof f + (size_t)f.bytes;
@@ -343,7 +343,8 @@ static const uint8_t *head_open(const void *head, size_t n, struct err *err)
 	if (n < sizeof f || f.magic != HEAD_MAGIC)
 		err_set(err, ERR_FAIL, "the saved state of a sequence is damaged: it is none");
 	else if (f.version != HEAD_VERSION)
-		err_set(err, ERR_FAIL, "the saved state of a sequence has format %" PRIu64 ", this program reads %d", f.version, HEAD_VERSION);
+		err_set(err, ERR_FAIL, "the saved state of a sequence has format %" PRIu64 ", this program reads %d", f.version,
+		        HEAD_VERSION);
 	else if (f.bytes != n - sizeof f || f.hash != hash64(HEAD_MAGIC, p + sizeof f, n - sizeof f))
 		err_set(err, ERR_FAIL, "the saved state of a sequence is damaged: its checksum differs");
 	else
