@@ -291,7 +291,7 @@ run eval ppl "$dir/text" --tokens 600 --window 200 --skip 50 --json; expect "eva
 run eval ppl "$dir/text" --tokens 600 --last 100 --json; expect "eval ppl of the last tokens" 0 '"scored":100,'
 run eval ppl "$dir/text" --tokens 600 --window 700; expect "a window longer than the text is usage" 2 'nothing to score'
 run bench --prefill 32 --decode 4 --depth 0,40 --reps 2 --json
-if [ "$(sed 's/^{"test":"\([a-z]*\)".*"\(gbps\|gmacs\)":[0-9.]*.*/\1/' "$dir/out" | tr '\n' ' ')" = 'bandwidth arithmetic prefill prefill decode decode ' ]
+if [ "$(sed 's/^{"test":"\([a-z]*\)".*"\(gbps\|gmacs\)":[0-9.]*.*/\1/' "$dir/out" | tr '\n' ' ')" = 'bandwidth arithmetic prefill prefill decode save resume decode ' ]
 then expect "bench" 0; else bad "bench" "$(cat "$dir/out" "$dir/err" | head -n 4)"; fi
 
 # ---- stopping ----
