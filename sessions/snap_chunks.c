@@ -90,6 +90,17 @@ static int damage_or_error(struct snaps *s, int rc)
 	return 0;
 }
 
+/* Bytes of a row straight to where they are wanted: as a column's value they would be copied once more.  1 or -1. */
+static int blob_read(struct snaps *s, int64_t id, void *out, size_t n, struct err *e)
+{
+	sqlite3_blob *b = NULL;
+	int rc = sqlite3_blob_open(s->db.h, "main", "part", "data", id, 0, &b) ||
+	         sqlite3_blob_read(b, out, (int)n, 0) ? db_error(&s->db, "read", e) : 1;
+
+	sqlite3_blob_close(b);
+	return rc;
+}
+
 int parts_read(struct snaps *s, int64_t owner, int first, const uint8_t key[KEY_BYTES], void *out, uint64_t n,
                struct err *e)
 {
@@ -99,24 +110,20 @@ int parts_read(struct snaps *s, int64_t owner, int first, const uint8_t key[KEY_
 		return 0;
 	for (int part = first; n; part++) {
 		size_t len = n < PART_BYTES ? n : PART_BYTES;
-		sqlite3_stmt *st = db_query(&s->db, e, "SELECT sum, data FROM part WHERE id = ?", "i", part_id(owner, part));
+		/* Neither function reads the bytes. */
+		sqlite3_stmt *st = db_query(&s->db, e,
+		                            "SELECT sum, CASE typeof(data) WHEN 'blob' THEN length(data) END FROM part "
+		                            "WHERE id = ?", "i", part_id(owner, part));
 		int rc = st ? db_step(&s->db, st, e) : -1;
+		int64_t sum = rc > 0 ? sqlite3_column_int64(st, 0) : 0;
 
-		if (rc > 0) {
-			const void *data = sqlite3_column_blob(st, 1);
-			int64_t sum = sqlite3_column_int64(st, 0);
-
-			if (!data && sqlite3_errcode(s->db.h) == SQLITE_NOMEM)
-				rc = db_error(&s->db, "read", e);
-			else if (!data || (size_t)sqlite3_column_bytes(st, 1) != len)
-				rc = 0;
-			else {
-				/* The copy is checked, not the original: those bytes are the ones used. */
-				memcpy(p, data, len);
-				rc = part_sum(key, part, p, len) == sum;
-			}
-		}
+		if (rc > 0)
+			rc = sqlite3_column_int64(st, 1) == (int64_t)len;
 		db_put(&s->db, st);
+		if (rc > 0)
+			rc = blob_read(s, part_id(owner, part), p, len, e);
+		if (rc > 0)
+			rc = part_sum(key, part, p, len) == sum;
 		if (rc <= 0)
 			return damage_or_error(s, rc);
 		p += len;
