@@ -152,6 +152,7 @@ int cmd_doctor(const struct options *o)
 	doctor_machine(o, &s);
 	doctor_terminal(&s);
 	doctor_model(o, &s);
+	doctor_dir(&s, "sessions", path_data);
 	doctor_dir(&s, "cache", path_cache);
 	doctor_dir(&s, "state", path_state);
 	doctor_dir(&s, "config", path_config);
