@@ -13,6 +13,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "engine/engine.h"
@@ -244,14 +245,18 @@ static int drop(struct snaps *s, int64_t session, struct err *e)
 	return db_run(&s->db, e, "INSERT OR REPLACE INTO about VALUES('scrub', 1)", "");
 }
 
-/* A file that was put aside may hold rows of any session. */
-static void remove_aside(const struct snaps *s)
+/* A file that was put aside may hold rows of any session, and is as large as ours.  Bytes freed. */
+static uint64_t remove_aside(const struct snaps *s)
 {
 	struct str aside = {0};
+	struct stat st;
+	uint64_t n = 0;
 
 	str_addf(&aside, "%s.aside", s->path);
-	unlink(aside.p);
+	if (!lstat(aside.p, &st) && !unlink(aside.p) && st.st_size > 0)
+		n = (uint64_t)st.st_size;
 	str_free(&aside);
+	return n;
 }
 
 static int drop_and_scrub(struct snaps *s, int64_t session, struct err *e)
@@ -298,6 +303,7 @@ int snaps_gc(struct snaps *s, uint64_t *freed, struct err *e)
 	    vacuum(s, e) || snaps_space(s, &used_after, &empty_after, e))
 		return snaps_failed(s, e);
 	*freed = used + empty > used_after + empty_after ? used + empty - used_after - empty_after : 0;
+	*freed += remove_aside(s);
 	return 0;
 }
 
