@@ -9,6 +9,7 @@
 #include "app/app.h"
 
 enum { ROWS_EVERY = 10000 };          /* tokens of a long read after which its rows are saved */
+enum { FETCH_BELOW = 256 };           /* a timeline with more of what is wanted goes on from there */
 #define ANSWER_EVERY 2.0              /* seconds after which a growing answer is committed */
 
 /* ---- failing ---- */
@@ -177,12 +178,10 @@ static void forget_tokens(struct talk *t)
 		t->msg[i].id.n = 0;
 }
 
+/* Each time anew: it depends on what the timeline holds. */
 static int fingerprint(struct record *r, const struct talk *t, struct err *e)
 {
-	if (!r->known && snaps_fingerprint(r->snaps, t->engine, t->tl, &r->fingerprint, e) < 0)
-		return -1;
-	r->known = 1;
-	return 0;
+	return snaps_fingerprint(r->snaps, t->engine, t->tl, &r->fingerprint, e);
 }
 
 /* The command line changes what the session remembers. */
@@ -297,12 +296,12 @@ void record_close(struct record *r)
 	free(r);
 }
 
-void record_fetch(struct record *r, struct talk *t, const struct tokens *want)
+void record_fetch(struct record *r, struct talk *t, const struct tokens *want, size_t same)
 {
 	struct snap_loaded got;
 	struct err e = {0};
 
-	if (off(r) || !r->snaps)
+	if (off(r) || !r->snaps || same >= FETCH_BELOW)
 		return;
 	if (fingerprint(r, t, &e) < 0 ||
 	    snap_load_prefix(r->snaps, t->tl, &r->fingerprint, want->id, want->n, &got, &e) < 0)
@@ -340,7 +339,6 @@ void record_settings(struct record *r, const struct talk *t)
 	if (off(r) || !r->session)
 		return;
 	timeline_stats(t->tl, &st);
-	r->known = 0;
 	for (const struct option_def *d = option_defs; d->name && !rc; d++) {
 		if (!(d->flags & OPT_KEPT))
 			continue;
@@ -551,7 +549,6 @@ int record_switch(struct record *r, struct talk *t, struct options *o, int64_t s
 	if (rc >= 0 && strcmp(kv, st.kv) != 0)
 		rc = talk_policy(t, "the session's 'kv'", kv, e);
 	t->pinned = -1;
-	r->known = 0;
 	t->record = r;
 	return rc < 0 ? -1 : record_resume(r, t, note, e);
 }

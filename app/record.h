@@ -15,7 +15,6 @@ struct record {
 	struct store *store;
 	struct snaps *snaps;             /* NULL: there is no room for snapshots, or they cannot be used */
 	struct fingerprint fingerprint;
-	int known;                       /* the fingerprint is */
 	int64_t session;                 /* 0 = begins with the first question */
 	char *name;                      /* what it shall be called then */
 	int fresh;                       /* it has no settings yet */
@@ -42,8 +41,8 @@ void record_begin_anew(struct record *, const struct talk *);    /* the next que
 void record_document(struct record *, struct talk *);            /* the last document is new */
 void record_dropped(struct record *, int64_t stored);            /* a document is gone */
 void record_settings(struct record *, const struct talk *);      /* options, cache policy or system prompt have changed */
-/* Before this sequence is read: bring what an earlier run read. */
-void record_fetch(struct record *, struct talk *, const struct tokens *want);
+/* Before this sequence is read, of which the timeline has the first `same` tokens: bring what an earlier run read. */
+void record_fetch(struct record *, struct talk *, const struct tokens *want, size_t same);
 /* While it is read: keep what is there, now and then; all of it when reading was interrupted. */
 void record_rows(struct record *, struct talk *, int all);
 

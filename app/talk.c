@@ -353,7 +353,7 @@ static int32_t talk_sync(struct talk *t, int reply_head, size_t *n, int32_t *aga
 		size_t same = common_prefix(&want, had, n_had);
 		struct reading reading = {.t = t, .progress = progress, .ud = ud};
 		if (!talk_pin(t, &want, e)) {
-			record_fetch(t->record, t, &want);
+			record_fetch(t->record, t, &want, same);
 			reused = timeline_sync(t->tl, want.id, want.n, read_on, &reading, e);
 			if (reused < 0)
 				record_rows(t->record, t, 1);

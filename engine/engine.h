@@ -236,6 +236,9 @@ void timeline_measure(struct timeline *, int on);
 void engine_identity(const struct engine *, struct str *out);
 /* The same of a timeline: cache policy, type, batch, and the context where the policy's shape depends on it. */
 void timeline_identity(const struct timeline *, struct str *out);
+/* The part of it that decides the rows of tokens that were only read (all marks 0): reading attends everything under every
+ * policy, so these are the same under all of them. */
+void timeline_rows_identity(const struct timeline *, struct str *out);
 
 /* Bytes of one token's rows. */
 uint64_t timeline_row_bytes(const struct timeline *);

@@ -105,6 +105,11 @@ void engine_identity(const struct engine *e, struct str *out)
 	}
 }
 
+void timeline_rows_identity(const struct timeline *t, struct str *out)
+{
+	str_addf(out, "rows %s\n", dtype_info(t->policy.type)->name);
+}
+
 void timeline_identity(const struct timeline *t, struct str *out)
 {
 	const struct policy *p = &t->policy;
@@ -115,7 +120,8 @@ void timeline_identity(const struct timeline *t, struct str *out)
 		str_addf(out, "\nwatched ");
 		policy_identity(&p->watch[i], out);
 	}
-	str_addf(out, "\nrows %s\n", dtype_info(p->type)->name);
+	str_adds(out, "\n");
+	timeline_rows_identity(t, out);
 	/* Under `full` the bits do not depend on how reading is cut into calls. */
 	if (p->def != &policy_full)
 		str_addf(out, "calls %d\n", p->chunk);

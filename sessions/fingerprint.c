@@ -110,20 +110,26 @@ static int weights_hash(struct snaps *s, const char *path, uint8_t out[HASH_BYTE
 int snaps_fingerprint(struct snaps *s, const struct engine *engine, const struct timeline *t, struct fingerprint *out,
                       struct err *e)
 {
-	struct str text = {0};
+	struct str text = {0}, rows = {0};
 	uint8_t hash[HASH_BYTES];
 	int64_t known;
+	int failed;
 
 	if (weights_hash(s, engine_info(engine)->path, hash, e))
 		return -1;
 	str_addf(&text, "snapshots %d\n", SNAPS_VERSION);
 	engine_identity(engine, &text);
-	timeline_identity(t, &text);
 	str_adds(&text, "weights ");
 	for (int i = 0; i < HASH_BYTES; i++)
 		str_addf(&text, "%02x", hash[i]);
 	str_adds(&text, "\n");
-	if (EVP_Digest(text.p, text.n, out->all, NULL, EVP_sha256(), NULL) != 1) {
+	str_add(&rows, text.p, text.n);
+	timeline_rows_identity(t, &rows);
+	timeline_identity(t, &text);
+	failed = EVP_Digest(text.p, text.n, out->all, NULL, EVP_sha256(), NULL) != 1 ||
+	         EVP_Digest(rows.p, rows.n, out->rows, NULL, EVP_sha256(), NULL) != 1;
+	str_free(&rows);
+	if (failed) {
 		str_free(&text);
 		return err_set(e, ERR_FAIL, "cannot hash what the model is: no memory");
 	}

@@ -129,7 +129,7 @@ int  snaps_open(struct snaps **out, struct store *, const struct snaps_options *
 void snaps_close(struct snaps *);
 
 /* What a snapshot was taken with; computing hashes the weights once per file (device, inode, size, time of change). */
-struct fingerprint { uint8_t all[32]; };
+struct fingerprint { uint8_t all[32], rows[32]; };   /* rows: of tokens that were only read, whatever the cache policy */
 int  snaps_fingerprint(struct snaps *, const struct engine *, const struct timeline *, struct fingerprint *out, struct err *);
 
 struct snap_saved { uint64_t bytes, new_bytes; int32_t tokens; double seconds; };

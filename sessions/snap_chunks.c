@@ -26,11 +26,15 @@ void chunk_key(uint8_t key[KEY_BYTES], const uint8_t before[KEY_BYTES], const st
 {
 	uint8_t text[2 * KEY_BYTES + CHUNK_TOKENS * 5];
 	size_t at = 2 * KEY_BYTES;
+	int read = 1;
 
 	if (n < 0 || n > CHUNK_TOKENS)
 		abort();
 	memcpy(text, before, KEY_BYTES);
-	memcpy(text + KEY_BYTES, f->all, KEY_BYTES);
+	for (int32_t i = 0; marks && i < n; i++)
+		read &= !marks[i];
+	/* What was only read is the same under every cache policy.  What came before is in its own key. */
+	memcpy(text + KEY_BYTES, read ? f->rows : f->all, KEY_BYTES);
 	for (int32_t i = 0; i < n; i++, at += 4)
 		put_le32(text + at, (uint32_t)id[i]);
 	if (marks)

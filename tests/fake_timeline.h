@@ -164,9 +164,15 @@ void engine_identity(const struct engine *e, struct str *out)
 	         e->kernels ? e->kernels : "cpu avx2");
 }
 
+void timeline_rows_identity(const struct timeline *t, struct str *out)
+{
+	str_addf(out, "rows %d\n", t->plane_bytes);
+}
+
 void timeline_identity(const struct timeline *t, struct str *out)
 {
-	str_addf(out, "cache %s\nrows %d\n", t->policy, t->plane_bytes);
+	str_addf(out, "cache %s\n", t->policy);
+	timeline_rows_identity(t, out);
 }
 
 const int32_t *timeline_tokens(const struct timeline *t, size_t *n)

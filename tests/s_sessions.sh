@@ -226,6 +226,12 @@ if [ -r "$model" ]; then
 		reused=$(sed 's/.*"reused_tokens":\([0-9]*\).*/\1/' "$dir/b")
 		[ "${reused:-0}" -gt 2000 ] && ok "what one session has read another one takes over ($reused tokens)" ||
 			bad "what one session has read another one takes over" "$reused tokens of $(sed 's/.*"prompt_tokens":\([0-9]*\).*/\1/' "$dir/b")"
+		"$weir" -m "$model" -s kim3 --temp 0 -n 8 --json -p 'Who is the boy?' "$dir/kim.txt" </dev/null >"$dir/b" 2>/dev/null
+		reused=$(sed 's/.*"reused_tokens":\([0-9]*\).*/\1/' "$dir/b")
+		[ "${reused:-0}" -gt 2000 ] && ok "under another cache policy, too ($reused tokens)" || bad "under another cache policy, too" "$reused tokens"
+		"$weir" -m "$model" --private --temp 0 -n 8 --json -p 'Who is the boy?' "$dir/kim.txt" </dev/null >"$dir/a" 2>/dev/null
+		ids "$dir/a" >"$dir/x"; ids "$dir/b" >"$dir/y"
+		equal "and answers what reading it would have answered" "$dir/x" "$dir/y"
 	else
 		skip "what one session has read another one takes over" "no books in ../shared"
 	fi

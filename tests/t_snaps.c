@@ -204,8 +204,12 @@ TEST(loads_the_longest_beginning)
 	CHECK_INT(snap_load_prefix(b.s, back, &b.fp, t->tokens.id, 0, &loaded, &e), 0);
 	CHECK_INT(snap_load_prefix(b.s, narrow, &b.fp, t->tokens.id, 1900, &loaded, &e), 512);
 	CHECK(narrow->tokens.n == 512 && fake_right(narrow));
-	/* Under another fingerprint nothing. */
+	/* What was only read serves every cache policy; other rows serve nobody. */
 	b.fp.all[3] ^= 1;
+	CHECK_INT(snap_load_prefix(b.s, back, &b.fp, t->tokens.id, 1900, &loaded, &e), 768);
+	CHECK(fake_right(back));
+	fake_cut(back, 0);
+	b.fp.rows[3] ^= 1;
 	CHECK_INT(snap_load_prefix(b.s, back, &b.fp, t->tokens.id, 1900, &loaded, &e), 0);
 	CHECK_STR(e.msg, "");
 	fake_close(t);
