@@ -41,6 +41,17 @@ static size_t attn_mem_cut(char *base, struct attn_mem *m, const struct cpu_fns 
 	return leaf + align64(f->attn_scratch(dim, n_q) * sizeof(float));
 }
 
+/* A list is read by one token alone, whose few heads must be shared out; everything else is long, or has many tokens. */
+static int32_t span_rows(const struct attn_part *p)
+{
+	return p->rows ? ATTN_SPAN / 2 : ATTN_SPAN;
+}
+
+static int32_t part_spans(const struct attn_part *p)
+{
+	return ceil_div(p->n_rows, span_rows(p));
+}
+
 /* Queries of one tile and head over one part, and how many of its rows they see; returns their number. */
 static int32_t attn_queries(const struct attn_job *j, int32_t part, int32_t tile, int32_t head, struct attn_mem *m)
 {
@@ -77,11 +88,11 @@ static int32_t attn_span(const struct attn_job *j, int32_t part, int32_t span, i
 		.head_dim = a->head_dim, .kv_type = a->k->type, .scale = a->scale, .scratch = m->leaf,
 		.k = (const char *)a->k->data + plane, .v = (const char *)a->v->data + plane,
 		.rows = p->rows ? (const int32_t *)p->rows->data + (size_t)head * (size_t)p->rows->cols : NULL,
-		.k0 = span * ATTN_SPAN,
+		.k0 = span * span_rows(p),
 	};
 	int32_t q0 = 0, col = 0;
 
-	t.k1 = min32(t.k0 + ATTN_SPAN, m->limit[n_q - 1]);
+	t.k1 = min32(t.k0 + span_rows(p), m->limit[n_q - 1]);
 	while (q0 < n_q && m->limit[q0] <= t.k0)
 		q0++;
 	for (int32_t i = 0; i < part; i++)
@@ -127,7 +138,7 @@ static void attn_tile_task(void *arg, int task, int worker)
 		int32_t spans;
 
 		n_q = attn_queries(j, p, tile, head, &m);
-		spans = ceil_div(m.limit[n_q - 1], ATTN_SPAN);
+		spans = ceil_div(m.limit[n_q - 1], span_rows(j->a->part + p));
 		for (int32_t s = 0; s < spans; s++) {
 			if (cpu_cancelled(j->c))
 				return;
@@ -151,25 +162,27 @@ void attn_span_task(void *arg, int task, int worker)
 	int32_t tile = unit / j->a->n_kv_head, head = unit % j->a->n_kv_head, n_q, dim = j->a->head_dim;
 	size_t first = (size_t)unit * (size_t)j->spans * (size_t)j->n_q;
 	struct attn_state *st = j->st + first + (size_t)span * (size_t)j->n_q;
+	const struct attn_part *last;
 	struct attn_mem m;
 
 	if (cpu_cancelled(j->c))
 		return;
-	while (in >= ceil_div(j->a->part[part].n_rows, ATTN_SPAN))
-		in -= ceil_div(j->a->part[part++].n_rows, ATTN_SPAN);
+	while (in >= part_spans(j->a->part + part))
+		in -= part_spans(j->a->part + part++);
 	attn_mem_cut((char *)j->c->scratch.p + (size_t)worker * j->part_bytes, &m, j->c->fns, j->n_q, dim);
 	n_q = attn_queries(j, part, tile, head, &m);
 	for (int32_t r = 0; r < n_q; r++)
 		st[r].acc = j->acc + (first + (size_t)span * (size_t)j->n_q + (size_t)r) * (size_t)dim;
-	if (m.limit[n_q - 1] > in * ATTN_SPAN)
+	if (m.limit[n_q - 1] > in * span_rows(j->a->part + part))
 		attn_span(j, part, in, tile, head, &m, n_q, st);
 	if (atomic_fetch_sub_explicit(&j->left[unit], 1, memory_order_acq_rel) != 1)
 		return;
 	n_q = attn_queries(j, j->a->n_part - 1, tile, head, &m);
-	in = j->spans - ceil_div(j->a->part[j->a->n_part - 1].n_rows, ATTN_SPAN);
+	last = j->a->part + j->a->n_part - 1;
+	in = j->spans - part_spans(last);
 	for (int32_t r = 0; r < n_q; r++) {
 		struct attn_state *run = j->st + first + r;
-		int32_t spans = in + ceil_div(m.limit[r], ATTN_SPAN);
+		int32_t spans = in + ceil_div(m.limit[r], span_rows(last));
 
 		for (int32_t s = 1; s < spans; s++)
 			j->c->fns->attn_merge(run, run + (size_t)s * (size_t)j->n_q, dim);
@@ -255,7 +268,7 @@ static int parts_ok(struct attn_job *j)
 		if (p->n_rows < 0 || (p->rows ? !list_shape_ok(p, a) : p->row0 < 0 || p->n_rows > a->cap - p->row0))
 			return 0;
 		rows += p->n_rows;
-		spans += ceil_div(p->n_rows, ATTN_SPAN);
+		spans += part_spans(p);
 	}
 	j->rows = (int32_t)rows;
 	j->spans = (int32_t)spans;

@@ -6,7 +6,8 @@
 
 enum { TILE_QUERIES = 48 };      /* (token, head) pairs of one tile */
 
-/* What attention reads is a row of spans: each part cut by ATTN_SPAN from its own start, the parts one after the other.
+/* What attention reads is a row of spans: each part cut by ATTN_SPAN (lists: half of it) from its own start, the parts
+ * one after the other.
  * Units of work: (KV head, tile of tokens), or with few of these (decoding) also one span, whose partial states are
  * merged by whoever finishes the last one.  Both ways do the same merges in the same order. */
 struct attn_job {

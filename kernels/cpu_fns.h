@@ -44,8 +44,8 @@ struct pack_format;
  * count scores in a unit of its own (powers of 2): m and score[] of attn_tile are for the same level's functions only. */
 struct attn_state { float m, l; float *acc; /* [head_dim] */ };
 
-enum { ATTN_BLOCK = 64, ATTN_SPAN = 256 };
-/* One KV head, keys [k0, k1) of one span (k1 - k0 <= ATTN_SPAN, k0 a multiple of ATTN_SPAN).  Keys are taken in blocks of
+enum { ATTN_BLOCK = 64, ATTN_SPAN = 512 };
+/* One KV head, keys [k0, k1) of one span (k1 - k0 <= ATTN_SPAN, k0 a multiple of ATTN_BLOCK).  Keys are taken in blocks of
  * ATTN_BLOCK at multiples of ATTN_BLOCK; query row r sees keys k < limit[r] (r = token-major (token, head of the group);
  * limits ascend).  Whatever the states held, they start empty (m = -inf, l = 0, acc = 0); a state's result depends on its
  * own query and limit alone. */
