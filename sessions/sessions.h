@@ -32,7 +32,7 @@ int  doc_read(const char *path_or_dash, struct doc *out, struct err *e);
 int  doc_decode(const char *name, const void *bytes, size_t n, struct doc *out, struct err *e);
 void doc_free(struct doc *);
 
-/* ---- the store (store.c: opening; chats.c, names.c, messages.c, papers.c; search.c; export.c; check.c) ---- */
+/* ---- the store (store.c: opening; chats.c, names.c, messages.c, settings.c, documents.c; search.c; export.c; check.c) ---- */
 
 struct store;
 struct store_options {

@@ -5,7 +5,8 @@
  *     chats.c   sessions: rows, forks, deleting
  *     names.c   names, titles, finding by them
  *     messages.c  the tree of messages
- *     papers.c  documents and settings of a session
+ *     settings.c  what a session remembers by name
+ *     documents.c  documents of a session
  *     search.c  full text
  *     export.c  a session as a file
  *     check.c   everything that can be checked */
@@ -71,8 +72,12 @@ int  message_visible(struct store *, int64_t session, int64_t message, struct er
 int  message_sum_ok(sqlite3_stmt *, int first_column);                  /* role, complete, text, token, stats, sum */
 int  session_base(struct store *, int64_t session, int64_t *base, struct err *);
 
-/* papers.c */
+/* settings.c */
 int  setting_sum_ok(sqlite3_stmt *, int first_column);                  /* key, sum, value */
+/* Checksum of a row's two parts: structure is SQLite's to check, that a value is the one that was saved is not. */
+int64_t pair_sum(const void *a, size_t n_a, const void *b, size_t n_b);
+
+/* documents.c */
 int  document_sum_ok(sqlite3_stmt *, int first_column);                 /* content, bytes, at, after, sum, name */
 /* All documents of a session, and texts that no other one has. */
 int  documents_drop(struct store *, int64_t session, struct err *);

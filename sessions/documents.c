@@ -1,83 +1,11 @@
-/* sessions/papers.c - what a session has beside its messages: settings by name, and documents.
+/* sessions/documents.c - the documents of sessions.
  *
- * A document's text is kept once under its SHA-256, however many sessions or forks have it; each keeps its own
- * name for it. */
+ * A text is kept once under its SHA-256, however many sessions or forks have it; each keeps its own name for it. */
 #include "sessions/store.h"
 
 #include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
-
-#define KEY_MAX_BYTES 64
-
-/* ---- settings ---- */
-
-/* Structure is SQLite's to check; that a value is the one that was saved is not. */
-static int64_t sum_of(const void *a, size_t n_a, const void *b, size_t n_b)
-{
-	return (int64_t)(XXH3_64bits_withSeed(a, n_a, n_b) ^ XXH3_64bits_withSeed(b, n_b, n_a + 1));
-}
-
-int setting_sum_ok(sqlite3_stmt *st, int first)
-{
-	size_t n_key, n;
-	const void *key = db_bytes(st, first, 0, &n_key), *value = db_bytes(st, first + 2, 1, &n);
-
-	return sum_of(key, n_key, value, n) == sqlite3_column_int64(st, first + 1);
-}
-
-struct setting { int64_t session; const char *key; const void *value; size_t n; };
-
-static int do_set(struct store *s, void *arg, struct err *e)
-{
-	struct setting *set = arg;
-
-	if (session_exists(s, set->session, e))
-		return -1;
-	if (!set->value)
-		return db_run(&s->db, e, "DELETE FROM setting WHERE session=?1 AND key=?2", "it", set->session, set->key);
-	return db_run(&s->db, e, "INSERT OR REPLACE INTO setting(session, key, sum, value) VALUES(?1, ?2, ?3, ?4)", "itib",
-	              set->session, set->key, sum_of(set->key, strlen(set->key), set->n ? set->value : "", set->n),
-	              set->value, set->n);
-}
-
-int session_set(struct store *s, int64_t id, const char *key, const void *value, size_t n, struct err *e)
-{
-	struct setting set = {id, key, value, n};
-	size_t len = strlen(key);
-
-	if (!len || len > KEY_MAX_BYTES)
-		return err_set(e, ERR_USAGE, "the name of a setting has 1 to %d bytes, this one %zu", KEY_MAX_BYTES, len);
-	if (n > DB_VALUE_MAX)
-		return err_set(e, ERR_FIT, "setting '%s' has %zu bytes, the limit is %u", key, n, DB_VALUE_MAX);
-	return store_change(s, do_set, &set, e);
-}
-
-int session_value(struct store *s, int64_t id, const char *key, struct str *out, struct err *e)
-{
-	sqlite3_stmt *st = db_query(&s->db, e, "SELECT key, sum, value FROM setting WHERE session=?1 AND key=?2", "it", id,
-	                            key);
-	int rc;
-
-	str_clear(out);
-	if (!st)
-		return -1;
-	rc = db_step(&s->db, st, e);
-	if (rc > 0) {
-		size_t n;
-		const void *p = db_bytes(st, 2, 1, &n);
-		if (setting_sum_ok(st, 0))
-			str_add(out, p, n);
-		else
-			rc = err_set(e, ERR_FAIL, "the setting '%s' of session %lld in '%s' is damaged; set it anew", key, (long long)id,
-			             s->dir);
-	}
-	db_put(&s->db, st);
-	return rc;
-}
-
-/* ---- documents ---- */
 
 int text_hash(const void *p, size_t n, uint8_t out[32], struct err *e)
 {
@@ -89,7 +17,7 @@ static int64_t document_sum(int64_t content, int64_t bytes, int64_t at, int64_t 
 {
 	int64_t head[4] = {content, bytes, at, after};
 
-	return sum_of(head, sizeof head, name, n);
+	return pair_sum(head, sizeof head, name, n);
 }
 
 int document_sum_ok(sqlite3_stmt *st, int first)
