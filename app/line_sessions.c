@@ -43,7 +43,7 @@ static void add_lines(struct str *out, const char *mark, const struct str *text)
 		size_t n = (size_t)((stop ? stop : end) - p);
 
 		if (i < SHOWN_LINES) {
-			str_adds(out, i ? "  " : mark);
+			str_adds(out, i && *mark ? "  " : mark);
 			str_add(out, p, n);
 			str_adds(out, "\n");
 		} else {
@@ -66,7 +66,7 @@ void show_talk(struct line *l)
 	if (from)
 		str_addf(&s, "... %zu messages before\n", from);
 	for (size_t i = from; i < t->n_msg; i++)
-		add_lines(&s, t->msg[i].role == ROLE_USER ? "> " : "  ", &t->msg[i].text);
+		add_lines(&s, t->msg[i].role == ROLE_USER ? "> " : "", &t->msg[i].text);
 	while (s.n && s.p[s.n - 1] == '\n')
 		s.p[--s.n] = 0;
 	if (s.n)
