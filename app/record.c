@@ -72,17 +72,30 @@ static int options_recall(struct record *r, struct options *o, struct err *e)
 	return rc < 0 ? -1 : 0;
 }
 
-static int choose_session(struct record *r, struct options *o, struct err *e)
+/* The session of just that name or number: 1, 0 = there is none, -1.  A beginning that fits one alone will not do: another
+ * session may be meant to begin. */
+static int session_named(struct record *r, const char *name, struct err *e)
 {
 	struct err none = {0};
+	struct session s;
+
+	if (session_find(r->store, name, &r->session, &none) < 0)
+		return none.code == ERR_USAGE ? 0 : err_set(e, none.code, "%s", none.msg);
+	if (session_get(r->store, r->session, &s, e) < 0)
+		return -1;
+	return !strcmp(s.name, name) || !name[strspn(name, "0123456789")];
+}
+
+static int choose_session(struct record *r, struct options *o, struct err *e)
+{
 	int rc;
 
 	if (o->session) {
-		if (session_find(r->store, o->session, &r->session, &none) == 0)
-			return options_recall(r, o, e);
-		if (none.code != ERR_USAGE)
-			return err_set(e, none.code, "%s", none.msg);
+		rc = session_named(r, o->session, e);
+		if (rc)
+			return rc < 0 ? -1 : options_recall(r, o, e);
 		/* Begun at once, so that a name that cannot be is refused before the question. */
+		r->session = 0;
 		r->fresh = 1;
 		return session_new(r->store, o->session, &r->session, e);
 	}
@@ -151,15 +164,35 @@ static int add_document(const struct stored_document *d, void *ud)
 	return 0;
 }
 
+/* Are these the tokens of that text?  Of another vocabulary they are other words, and the text counts. */
+static int tokens_fit(const struct engine *engine, const struct stored_message *m)
+{
+	char small[64], *piece;
+	size_t at = 0;
+	int fit = 1;
+
+	for (size_t i = 0; fit && i < m->n_token; i++) {
+		size_t n;
+
+		if (m->token[i] < 0 || m->token[i] >= engine_info(engine)->n_vocab)
+			return 0;
+		n = engine_piece(engine, m->token[i], 0, small, sizeof small);
+		piece = n > sizeof small ? xmalloc(n) : small;
+		if (piece != small)
+			engine_piece(engine, m->token[i], 0, piece, n);
+		fit = n <= m->n_text - at && (!n || !memcmp(m->text + at, piece, n));
+		at += n;
+		if (piece != small)
+			free(piece);
+	}
+	return fit && at == m->n_text;
+}
+
 static int add_message(const struct stored_message *m, void *ud)
 {
 	struct resuming *s = ud;
-	size_t n = m->n_token;
+	size_t n = tokens_fit(s->t->engine, m) ? m->n_token : 0;
 
-	/* Of another model its tokens would be other words: its text counts then. */
-	for (size_t i = 0; i < n; i++)
-		if (m->token[i] < 0 || m->token[i] >= engine_info(s->t->engine)->n_vocab)
-			n = 0;
 	talk_message(s->t, m->role == ROLE_ASSISTANT ? ROLE_ASSISTANT : ROLE_USER, m->text, m->n_text, m->token, n)->stored = m->id;
 	return 0;
 }
@@ -169,13 +202,6 @@ static const char *model_name(const struct talk *t)
 	const char *path = engine_info(t->engine)->path, *slash = strrchr(path, '/');
 
 	return slash ? slash + 1 : path;
-}
-
-/* An answer of another model goes by its text. */
-static void forget_tokens(struct talk *t)
-{
-	for (size_t i = 0; i < t->n_msg; i++)
-		t->msg[i].id.n = 0;
 }
 
 /* Each time anew: it depends on what the timeline holds. */
@@ -222,7 +248,7 @@ int record_resume(struct record *r, struct talk *t, struct str *note, struct err
 	struct str value = {0};
 	struct snap_loaded got = {0};
 	struct err why = {0};
-	int rc, other;
+	int rc;
 
 	if (!r)
 		return 0;
@@ -233,16 +259,13 @@ int record_resume(struct record *r, struct talk *t, struct str *note, struct err
 	}
 	if (session_get(r->store, r->session, &s, e) < 0)
 		return -1;
+	if (r->fresh)
+		str_addf(note, "a new session, '%s'", s.name);
 	state.head = s.head;
-	other = s.model && *s.model && strcmp(s.model, model_name(t)) != 0;
 	if (state.head && message_path(r->store, state.head, add_message, &state, e) < 0)
 		return -1;
 	if (session_documents(r->store, r->session, add_document, &state, e) < 0 || e->code)
 		return -1;
-	if (other) {
-		forget_tokens(t);
-		str_addf(note, "the model was another one: ");
-	}
 	if (!t->o->seed_set && session_value(r->store, r->session, "random", &value, e) > 0 &&
 	    value.n == sizeof t->sampling.rng)
 		memcpy(t->sampling.rng, value.p, sizeof t->sampling.rng);

@@ -229,6 +229,9 @@ static int render_plain(const struct talk *t, const struct message *msg, size_t 
 			str_clear(&text);
 		} else {
 			tokens_append(want, m->id.id, m->id.n);
+			/* Without tokens it came from another model. */
+			if (!m->id.n)
+				str_add(&text, m->text.p ? m->text.p : "", m->text.n);
 			str_adds(&text, "\n");
 		}
 	}

@@ -102,6 +102,10 @@ sessions export pdf seal
 sessions check
 [ $rc = 0 ] && ok "everything is as it was written" || bad "everything is as it was written" "$(cat "$dir/out" "$dir/err")"
 
+ask 'a walk' -s wal
+says "a beginning of a name begins another session" "a new session, 'wal'"
+sessions rm wal
+ask 'and the seal?' -s seal
 ask 'and the seal?' --continue
 shows "--continue takes the one used last" '"session":"seal"'
 ask 'secret words' --private
