@@ -206,6 +206,7 @@ has() { [ -s "$raw/$1.jsonl" ]; }
 Written by \`tests/results.sh\` on $(date -u +%Y-%m-%d) at commit $(git rev-parse --short HEAD 2>/dev/null || echo '(none)'); anyone can run it again.
 Model: $(basename "$model"). Machine: $("$weir" doctor 2>/dev/null | sed -n 's/^cpu *//p' | head -n 1), $(nproc) processors. The parts took:
 $(for p in stream last recovery ruler passkey speed; do has $p && printf '%s %s; ' $p "$(took $p)"; done | sed 's/; $/./')
+$(for p in stream last recovery ruler passkey speed; do has $p || printf '%s ' "$p"; done | sed 's/ $/./; s/^/Not measured yet: /')
 $([ "$smoke" = 1 ] && echo '
 **A smoke run: it shows that everything works, and its figures mean nothing.**')
 
