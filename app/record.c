@@ -428,19 +428,21 @@ void record_question(struct record *r, struct talk *t)
 		failed(r, &e);
 }
 
-/* A cache that has let tokens go cannot go back over them; the snapshot of an earlier turn can. */
-static void go_back(struct record *r, const struct talk *t)
+void record_go_back(struct record *r, const struct talk *t)
 {
 	struct timeline_stats st;
 	struct snap_loaded got;
 	struct str extra = {0};
 	struct err e = {0};
+	size_t n = t->n_msg;
 
+	while (n && t->msg[n - 1].role != ROLE_ASSISTANT)
+		n--;
 	timeline_stats(t->tl, &st);
-	if (!r->snaps || !last_stored(t) || st.rows.gone + st.rows.thinned == 0)
+	if (off(r) || !r->snaps || !n || !t->msg[n - 1].stored || st.rows.gone + st.rows.thinned == 0)
 		return;
 	if (fingerprint(r, t, &e) < 0 ||
-	    snap_load(r->snaps, t->tl, &r->fingerprint, last_stored(t), &extra, &got, &e) < 0)
+	    snap_load(r->snaps, t->tl, &r->fingerprint, t->msg[n - 1].stored, &extra, &got, &e) < 0)
 		say("the snapshot of that turn cannot be used: %s", e.msg);
 	str_free(&extra);
 }
@@ -455,7 +457,7 @@ void record_taken_back(struct record *r, const struct talk *t)
 	if (session_set_head(r->store, r->session, last_stored(t), &e) < 0)
 		failed(r, &e);
 	else
-		go_back(r, t);
+		record_go_back(r, t);
 }
 
 /* The answer as it is; complete with what it took. */

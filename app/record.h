@@ -35,6 +35,8 @@ void record_close(struct record *);
 
 void record_question(struct record *, struct talk *);            /* the last message: commit it */
 void record_taken_back(struct record *, const struct talk *);    /* it was not answered, or exchanges were undone */
+/* A cache that has let tokens go cannot go back over them; the snapshot of the last answer that is left can. */
+void record_go_back(struct record *, const struct talk *);
 void record_piece(struct record *, struct talk *);               /* the last message, an answer, has grown */
 void record_turn(struct record *, struct talk *, const struct turn *);
 void record_begin_anew(struct record *, const struct talk *);    /* the next question begins another session */

@@ -494,6 +494,7 @@ int talk_again(struct talk *t, const struct talk_hooks *h, struct turn *turn, st
 	if (t->msg[t->n_msg - 1].role == ROLE_ASSISTANT) {
 		old = t->msg[--t->n_msg];
 		had = 1;
+		record_go_back(t->record, t);
 	}
 	rc = answer(t, h, turn, e);
 	if (had && !turn->answered)

@@ -138,10 +138,12 @@ sessions export json edits
 shows "/undo and /edit change what is shown" '"messages":\[{"role":"user","text":"uno","tokens":\[\]},{"role":"assistant"[^}]*}\]'
 
 # Going back in a talk that has outgrown its cache: the snapshot of that turn is there.
-printf '%s\n' 'one question of several words' 'another question of several words' 'a third question of several words' /undo 'the last question' |
+printf '%s\n' 'one question of several words' 'another question of several words' 'a third question of several words' /undo 'the last question' /regen |
 	"$weir" -m "$tiny" -c 64 -n 40 --temp 0 --json -s outgrown >"$dir/out" 2>"$dir/err"
-reused=$(tail -n 1 "$dir/out" | sed 's/.*"reused_tokens":\([0-9]*\).*/\1/')
+reused=$(sed -n '4s/.*"reused_tokens":\([0-9]*\).*/\1/p' "$dir/out")
 [ "${reused:-0}" -gt 100 ] && ok "/undo in an outgrown talk reads nothing again" || bad "/undo in an outgrown talk reads nothing again" "$reused reused: $(cat "$dir/err")"
+again=$(sed -n '5s/.*"reused_tokens":\([0-9]*\).*/\1/p' "$dir/out")
+[ "${again:-0}" -ge "${reused:-1}" ] && ok "nor does /regen" || bad "nor does /regen" "$again reused: $(cat "$dir/err")"
 
 # ---- deleting ----
 
