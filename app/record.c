@@ -37,15 +37,12 @@ static int wanted(const struct options *o)
 	return o->session || o->go_on || (!o->prompt && isatty(0) && isatty(1));
 }
 
-static int option_kept(struct options *o, const struct option_def *d, const struct str *value, struct err *e)
+static int option_recall(struct options *o, const struct option_def *d, const struct str *value, struct err *e)
 {
-	struct err why = {0};
 	char where[60];
 
 	snprintf(where, sizeof where, "the session's '%s'", d->name);
-	if (option_set(o, d, where, options_own(o, value->p, value->n), &why) < 0)
-		return err_set(e, why.code, "%s", why.msg);
-	return 0;
+	return option_set(o, d, where, options_own(o, value->p, value->n), e);
 }
 
 /* What the session remembers, where the command line says nothing. */
@@ -60,9 +57,9 @@ static int options_recall(struct record *r, struct options *o, struct err *e)
 		str_clear(&value);
 		rc = session_value(r->store, r->session, d->name, &value, e);
 		if (rc > 0 && value.n)
-			rc = option_kept(o, d, &value, e);
+			rc = option_recall(o, d, &value, e);
 	}
-	if (rc >= 0 && !o->system) {
+	if (rc >= 0 && (!o->system || !option_said(o, option_find("system", 6, CMD_CHAT)))) {
 		str_clear(&value);
 		rc = session_value(r->store, r->session, "system", &value, e);
 		if (rc > 0)
@@ -146,7 +143,7 @@ int record_open(struct record **out, struct options *o, struct err *e)
 
 /* ---- resuming ---- */
 
-struct resuming { struct record *r; struct talk *t; struct err *e; int64_t head; };
+struct resuming { struct talk *t; struct err *e; };
 
 static int add_document(const struct stored_document *d, void *ud)
 {
@@ -244,39 +241,39 @@ static void describe_loaded(const struct talk *t, const struct snap_loaded *got,
 int record_resume(struct record *r, struct talk *t, struct str *note, struct err *e)
 {
 	struct session s;
-	struct resuming state = {.r = r, .t = t, .e = e};
+	struct resuming state = {.t = t, .e = e};
 	struct str value = {0};
 	struct snap_loaded got = {0};
 	struct err why = {0};
+	int64_t head;
 	int rc;
 
 	if (!r)
 		return 0;
 	t->record = r;
-	if (!r->session) {
-		/* What came with the command line is kept with the first question. */
+	/* What came with the command line is kept with the first question. */
+	if (!r->session)
 		return 0;
-	}
 	if (session_get(r->store, r->session, &s, e) < 0)
 		return -1;
 	if (r->fresh)
 		str_addf(note, "a new session, '%s'", s.name);
-	state.head = s.head;
-	if (state.head && message_path(r->store, state.head, add_message, &state, e) < 0)
+	head = s.head;
+	if (head && message_path(r->store, head, add_message, &state, e) < 0)
 		return -1;
 	if (session_documents(r->store, r->session, add_document, &state, e) < 0 || e->code)
 		return -1;
-	if (!t->o->seed_set && session_value(r->store, r->session, "random", &value, e) > 0 &&
+	if (!t->o->seed_set && session_value(r->store, r->session, "random", &value, &why) > 0 &&
 	    value.n == sizeof t->sampling.rng)
 		memcpy(t->sampling.rng, value.p, sizeof t->sampling.rng);
-	if (!state.head) {
+	if (!head) {
 		str_free(&value);
 		return 0;
 	}
 	rc = 0;
 	str_clear(&value);
 	if (r->snaps && !fingerprint(r, t, &why))
-		rc = snap_load(r->snaps, t->tl, &r->fingerprint, state.head, &value, &got, &why);
+		rc = snap_load(r->snaps, t->tl, &r->fingerprint, head, &value, &got, &why);
 	str_free(&value);
 	if (rc < 0)
 		snprintf(got.why, sizeof got.why, "%.190s", why.msg);
@@ -315,7 +312,6 @@ void record_close(struct record *r)
 	if (r->snaps)
 		snaps_close(r->snaps);
 	store_close(r->store);
-	free(r->name);
 	free(r);
 }
 
@@ -393,7 +389,7 @@ static int keep_document(struct record *r, struct talk *t, struct document *d, s
 static int begin(struct record *r, struct talk *t, struct err *e)
 {
 	if (!r->session) {
-		if (session_new(r->store, r->name, &r->session, e) < 0)
+		if (session_new(r->store, NULL, &r->session, e) < 0)
 			return -1;
 		r->fresh = 1;
 	}
@@ -524,12 +520,9 @@ void record_turn(struct record *r, struct talk *t, const struct turn *turn)
 
 void record_begin_anew(struct record *r, const struct talk *t)
 {
-	(void)t;
 	if (!r)
 		return;
 	r->session = r->writing = 0;
-	free(r->name);
-	r->name = NULL;
 	for (size_t i = 0; i < t->n_doc; i++)
 		t->doc[i].stored = 0;
 }
@@ -556,14 +549,17 @@ int record_switch(struct record *r, struct talk *t, struct options *o, int64_t s
 {
 	struct timeline_stats st;
 	const char *kv;
+	int64_t before = r->session;
 	int rc;
 
 	r->session = session;
 	r->writing = 0;
 	r->fresh = 0;
 	o->system = NULL;
-	if (options_recall(r, o, e) < 0)
+	if (options_recall(r, o, e) < 0) {
+		r->session = before;
 		return -1;
+	}
 	t->record = NULL;   /* emptying the talk is nothing that happens in it */
 	talk_empty(t);
 	talk_system(t, o->system);
@@ -575,7 +571,16 @@ int record_switch(struct record *r, struct talk *t, struct options *o, int64_t s
 		rc = talk_policy(t, "the session's 'kv'", kv, e);
 	t->pinned = -1;
 	t->record = r;
-	return rc < 0 ? -1 : record_resume(r, t, note, e);
+	if (rc >= 0)
+		rc = record_resume(r, t, note, e);
+	if (rc >= 0)
+		return 0;
+	/* Half of it may be there: what is asked now belongs to neither of the two. */
+	t->record = NULL;
+	talk_empty(t);
+	t->record = r;
+	record_begin_anew(r, t);
+	return -1;
 }
 
 int record_fork(struct record *r, struct talk *t, const char *name, struct err *e)

@@ -16,7 +16,6 @@ struct record {
 	struct snaps *snaps;             /* NULL: there is no room for snapshots, or they cannot be used */
 	struct fingerprint fingerprint;
 	int64_t session;                 /* 0 = begins with the first question */
-	char *name;                      /* what it shall be called then */
 	int fresh;                       /* it has no settings yet */
 	int64_t writing;                 /* the answer that is being written; 0 = none */
 	double written_at;

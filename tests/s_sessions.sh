@@ -68,6 +68,17 @@ says "and it is the session's from then on" 'restored .* tokens, 0 recomputed'
 ask 'a fourth one' -s policy --kv sift:k=24
 says "a run without a question takes no snapshot away" 'restored .* tokens, 0 recomputed'
 
+# A session's own system prompt goes before the config file's, the command line's before both.
+ask 'a question' -s prompt --system 'Of the session.'
+mkdir -p "$dir/config/weir"
+echo 'system = Of the file.' >"$dir/config/weir/config"
+printf '/system\n' | "$weir" -m "$tiny" -s prompt >"$dir/out" 2>"$dir/err"
+rc=$?
+says "a session's system prompt goes before the config file's" 'Of the session'
+printf '/system\n' | "$weir" -m "$tiny" -s prompt --system 'Of the line.' >"$dir/out" 2>"$dir/err"
+says "the command line's before both" 'Of the line'
+rm "$dir/config/weir/config"
+
 # ---- names, lists, text ----
 
 [ "$(stat -c %a "$store")" = 700 ] && [ -z "$(find "$store" -type f ! -perm 600)" ] && ok "only the user can read the store" ||
