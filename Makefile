@@ -36,7 +36,7 @@ endif
 # No -ffast-math and no -march=native: results must not depend on where the program was built.
 FLAGS := -std=gnu11 -D_GNU_SOURCE -I. -ffp-contract=off -fno-math-errno -fstack-protector-strong $(WARN) \
          -DWEIR_VERSION='"$(VERSION)"'
-LDLIBS := -lreadline -lsqlite3 -lcrypto -lxxhash -lm -lpthread
+LDLIBS := -lncursesw -ltinfo -lreadline -lmd4c -lsqlite3 -lcrypto -lxxhash -lm -lpthread
 ifneq ($(SANITIZE),)
 FLAGS   += -fsanitize=$(SANITIZE) -fno-omit-frame-pointer
 LDFLAGS += -fsanitize=$(SANITIZE)

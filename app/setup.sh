@@ -54,6 +54,13 @@ package() {
 	dnf:xxhash|zypper:xxhash) echo xxhash-devel ;;
 	apk:xxhash) echo xxhash-dev ;;
 	pacman:xxhash|brew:xxhash) echo xxhash ;;
+	apt-get:ncurses|apk:ncurses) [ "$1" = apk ] && echo ncurses-dev || echo libncurses-dev ;;
+	dnf:ncurses|zypper:ncurses) echo ncurses-devel ;;
+	pacman:ncurses|brew:ncurses) echo ncurses ;;
+	apt-get:md4c) echo libmd4c-dev ;;
+	dnf:md4c|zypper:md4c) echo md4c-devel ;;
+	apk:md4c) echo md4c-dev ;;
+	pacman:md4c|brew:md4c) echo md4c ;;
 	apt-get:pip|dnf:pip|zypper:pip) echo python3-pip ;;
 	pacman:pip) echo python-pip ;;
 	apk:pip) echo py3-pip ;;
@@ -157,6 +164,8 @@ missing_build() {
 	header sqlite3.h || echo sqlite
 	header openssl/evp.h || echo openssl
 	header xxhash.h || echo xxhash
+	header curses.h || echo ncurses
+	header md4c.h || echo md4c
 }
 
 build() {

@@ -2,7 +2,7 @@
 # tests/layers.sh - keeps the house in order; run by `make check-layers` and `make check`.
 #
 #   kernels <- engine <- sessions <- ui <- app       who may include what (tests may include anything)
-#   curses only in ui/screen_curses.c, SQLite only in sessions/
+#   curses only in ui/display.c, SQLite only in sessions/
 #   no function that cannot be told the size of its buffer, none that hides a parse error
 #   no source file above 1500 lines; nothing unexpected at the top level
 #
@@ -74,8 +74,8 @@ check_sources() {
       quoted = substr($0, RSTART, 1) == "\""
       path = substr($0, RSTART + 1, RLENGTH - 2)
       if (folder != "tests") {
-        if (path ~ /curses|(^|\/)(term|panel|menu|form)\.h$/ && FILENAME != "ui/screen_curses.c")
-          offence("curses outside ui/screen_curses.c: " path)
+        if (path ~ /curses|(^|\/)(term|panel|menu|form)\.h$/ && FILENAME != "ui/display.c")
+          offence("curses outside ui/display.c: " path)
         if (path ~ /sqlite/ && folder != "sessions")
           offence("SQLite outside sessions/: " path)
         if (path ~ /cuda|cublas/ && !quoted && FILENAME !~ /^kernels\/cuda\//)

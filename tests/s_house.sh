@@ -77,7 +77,7 @@ refuses layers_length engine/long.c 'more than 1500 lines' "$(seq 1501 | sed 's/
 refuses layers_top_level notes.txt 'top level' 'x'
 allows layers_own_folder engine/a.c '#include "engine/gguf.h"'
 allows layers_tests_may tests/t_a.c '#include "kernels/quant.h"'
-allows layers_curses_home ui/screen_curses.c '#include <curses.h>'
+allows layers_curses_home ui/display.c '#include <curses.h>'
 allows layers_safe_cousins app/b.c 'void f(void) { snprintf(a, 1, "b"); strtok_r(a, b, c); localtime_r(a, b); fgets(a, 1, f); }'
 
 # ---- headers.sh ----

@@ -1,4 +1,8 @@
-/* ui/ui.h - what the screen side offers to app/: for now, the door every untrusted string goes through, and word wrap.
+/* ui/ui.h - what the screen side offers to app/.
+ *
+ *     clean     the door that every untrusted string goes through (clean.c), and word wrap for line mode (wrap.c)
+ *     ui        the full screen: keys go in, actions come out, what happens is posted, the picture is a grid of cells (ui.c)
+ *     display   a terminal that shows such a grid (display.c)
  *
  * Model output, documents, file names, GGUF metadata, session titles and library error texts are
  * hostile until cleaned: the bytes may move the cursor, rewrite the clipboard, reorder a line or hide
@@ -81,5 +85,172 @@ void wrap_free(struct wrap *);
 /* Append clean text to *out with line breaks between words, so that lines of `width` columns suffice (0: as it is).
  * What is held back comes out with the next '\n'.  The pieces may be cut between any two characters. */
 void wrap_text(struct wrap *, size_t width, const char *in, size_t n, struct str *out);
+
+/* ---- the full screen (ui.c) ----
+ *
+ * The application posts what happens, feeds what the terminal sends, and asks for actions until there are none.  Nothing here
+ * waits, starts threads or knows the engine.  All texts that are posted may be hostile; they are copied, cleaned before they are
+ * shown, and kept as they came for copying.  One ui a process (readline is global); one thread. */
+
+struct ui;
+struct grid;
+
+/* What may be done with a command while an answer or a document is running. */
+enum ui_busy { BUSY_ALLOWED, BUSY_QUEUED, BUSY_REFUSED };
+struct ui_command {
+	const char *name, *aliases;       /* "/undo"; words with blanks between them */
+	const char *args, *help;
+	enum ui_busy busy;
+	enum ui_arg { ARG_NONE, ARG_FILE, ARG_SESSION, ARG_WORD } arg;   /* what completion offers for it */
+};
+
+struct ui_options {
+	int w, h;
+	const struct ui_command *commands;   /* ends with name = NULL; outlives the ui */
+	const char *history;              /* file of the input line, or NULL */
+	int ascii;                        /* no characters beyond ASCII of our own */
+	int utc;                          /* times of day as UTC (tests) */
+};
+int  ui_open(struct ui **, const struct ui_options *, struct err *);
+void ui_close(struct ui *);
+
+/* now: seconds of the monotonic clock. */
+void ui_feed(struct ui *, const char *bytes, size_t n, double now);   /* from the terminal */
+void ui_resize(struct ui *, int w, int h);
+void ui_tick(struct ui *, double now);
+double ui_wake(const struct ui *);        /* when ui_tick() has something to do; 0 = never */
+int  ui_dirty(const struct ui *);         /* the picture has changed since it was drawn */
+const struct grid *ui_draw(struct ui *, double now);
+/* The picture as text, h lines. */
+void ui_dump(struct ui *, double now, int with_styles, struct str *out);
+
+/* What the user wants. */
+enum ui_what {
+	UI_SEND,            /* text: a message or a /command; while busy only commands that are BUSY_ALLOWED */
+	UI_STOP,            /* the answer, or the reading */
+	UI_QUIT,
+	UI_SUSPEND,         /* Ctrl-Z */
+	UI_REPAINT,         /* Ctrl-L: everything anew */
+	UI_EDITOR,          /* text: the draft; ui_draft() brings back what became of it */
+	UI_COPY,            /* text: to the clipboard */
+	UI_LIST,            /* the picker opens or its filter changed: post the sessions */
+	UI_PREVIEW,         /* id: post the end of that session's talk */
+	UI_SWITCH,          /* id: go on in that session */
+	UI_RENAME,          /* id, text */
+	UI_FORK,            /* id */
+	UI_DELETE,          /* id: confirmed */
+	UI_FIND,            /* text: words to look for in all sessions; post what was found with ui_sessions() */
+	UI_PANEL,           /* on: how much of the cache is shown: 0 nothing (compute nothing), 1 the bar, 2 all */
+	UI_MOUSE,           /* on */
+};
+struct ui_action { enum ui_what what; const char *text; size_t n; int64_t id; int on; };
+/* The next one: 1 (text is valid until the next call of any ui function), or 0. */
+int  ui_action(struct ui *, struct ui_action *out);
+
+/* ---- what happens ---- */
+
+enum ui_role { UI_USER, UI_ASSISTANT, UI_NOTICE, UI_ERROR };
+void ui_talk_clear(struct ui *);                                   /* another talk, or a shorter one, follows */
+size_t ui_entry(struct ui *, enum ui_role, const char *text, size_t n);   /* a message or notice, whole so far */
+void ui_piece(struct ui *, const char *bytes, size_t n);           /* the answer that was entered last grows; cut anywhere */
+void ui_entry_end(struct ui *, const char *note);                  /* it is complete; note: "[120 tokens, 90 t/s]", or NULL */
+
+/* Something runs: verb "reading", "answering", "saving", ...; NULL: nothing, queued messages are sent.  Called at every change. */
+struct ui_work { const char *verb; int64_t done, total, had; double tps, left; };   /* had: of done, was there before; left: seconds, < 0 = unknown */
+void ui_work(struct ui *, const struct ui_work *);
+
+struct ui_status {
+	const char *model, *session, *kv; /* session: "" = it has not begun; NULL: nothing is kept (private) */
+	int32_t seen, kept, ctx;          /* tokens; ctx: the cache can hold */
+	int32_t gone, thinned;
+	double tps;                       /* of the last answer or the running one; 0 = none yet */
+	uint64_t kv_bytes, memory;        /* memory: of the process */
+};
+void ui_status(struct ui *, const struct ui_status *);
+
+struct ui_document { const char *name, *text; size_t n; uint64_t bytes; int32_t tokens, first; };   /* first: index of its first token; -1 = not read yet */
+void ui_documents(struct ui *, const struct ui_document *, size_t n);
+
+struct ui_session {
+	int64_t id; const char *name, *title, *model, *snippet;   /* snippet: of UI_FIND, \x01 and \x02 around the words; else "" */
+	int64_t used; int32_t messages, tokens;
+	uint64_t kv_bytes; double seconds;   /* until it can go on: 0 = instant; < 0 = unknown */
+	int here;                            /* it is the one on the screen */
+};
+void ui_sessions(struct ui *, const struct ui_session *, size_t n, int64_t now);   /* now: seconds since 1970 */
+void ui_preview(struct ui *, int64_t id, const char *text, size_t n);
+void ui_draft(struct ui *, const char *text, size_t n);             /* puts this into the input line */
+void ui_say(struct ui *, const char *text);                          /* one line in the status row for some seconds: "copied 34 bytes" */
+
+/* Commands that are the screen's own: the text behind the name. */
+void ui_open_help(struct ui *);
+void ui_open_sessions(struct ui *);
+void ui_open_documents(struct ui *, const char *where);              /* "", "p12", "40%" or words to find */
+void ui_open_panel(struct ui *, const char *how);                    /* "", "off", "bar", "full", "layer 12" */
+int  ui_search(struct ui *, const char *words);                      /* in the talk on the screen */
+int  ui_copy(struct ui *, const char *what, struct err *);           /* "", "3", "code", "code 2", "all": becomes a UI_COPY */
+int  ui_theme(struct ui *, const char *name, struct err *);          /* "", "dark", "light", "mono" */
+void ui_raw(struct ui *);                                            /* toggle */
+void ui_mouse(struct ui *);                                          /* toggle */
+
+/* ---- the cache as the panel shows it (view_cache.c) ---- */
+
+enum { UI_COLS = 256, UI_REGIONS = 12, UI_FLOWS = 8 };
+struct ui_region {
+	char letter;                      /* 's' sinks, 'p' pinned prefix, '1' .. the rings */
+	const char *name;                 /* "sinks", "prefix", "ring 1" */
+	int32_t fill, rows;               /* tokens in it, and that it can hold (0 = no limit of its own) */
+	int32_t stride;                   /* one token in so many gets here; 0 = all */
+	int32_t first, last;              /* tokens it spans; -1 = empty */
+	float share;                      /* of attention now; < 0 = not observed */
+};
+struct ui_flow { enum ui_flow_what { FLOW_IN, FLOW_MOVED, FLOW_OUT } what; int ring; int32_t token; float score; char text[48]; };
+struct ui_cache {
+	const char *kv;
+	int32_t seen, kept, gone, thinned, ctx;
+	uint64_t bytes, bytes_most;       /* of the cache: in use, and all */
+	struct ui_region region[UI_REGIONS]; int n_region;
+	int cols; int32_t per_col;        /* columns of the strips below, and tokens in each */
+	const uint8_t *kept_col;          /* [cols] 255 = everything is kept */
+	const uint8_t *where_col;         /* [cols] index into region of most of it; 255 = gone */
+	enum ui_heat { HEAT_NONE, HEAT_SCORE, HEAT_CHOSEN } heat_is;   /* not observed; running average of attention; share of KV heads that chose it */
+	int n_layer; const uint8_t *heat; /* [n_layer][cols] */
+	int32_t chosen;                   /* rows that the last token read per KV head; 0 = all */
+	int32_t refreshed;                /* layers whose set was chosen anew for it; < 0 = there is no such thing */
+	float cosine;                     /* similarity of the queries that refresh looks at; < -1 = not known */
+	struct ui_flow flow[UI_FLOWS]; int n_flow;   /* the newest last */
+	float in_rate, moved_rate, out_rate;         /* tokens a second, as far as listened */
+	struct { int32_t first, n; const char *name; } mark[8]; int n_mark;   /* documents: their tokens */
+	double seconds;                   /* what making this took */
+	double decode_seconds;            /* of one token now, for comparison; 0 = not known */
+};
+/* Post it while UI_PANEL asks for it, some times a second. */
+void ui_cache(struct ui *, const struct ui_cache *);
+/* Which part of a text is kept: spans that follow each other, end: byte behind the span, kept: 255 = by all heads, 0 = gone.
+ * which >= 0: message; < 0: document -1 - which. */
+struct ui_span { uint32_t end; uint8_t kept; };
+void ui_lens(struct ui *, int which, const struct ui_span *, size_t n);
+
+/* ---- a terminal (display.c) ---- */
+
+struct display;
+struct display_options { int color; };      /* 0 = never, 1 = if the terminal can */
+/* fd: the terminal, for reading and writing.  ERR_FAIL: it cannot show a full screen (TERM=dumb, unknown): use line mode. */
+int  display_open(struct display **, int fd, const struct display_options *, struct err *);
+/* The terminal is as it was before. */
+void display_close(struct display *);
+void display_size(struct display *, int *w, int *h);        /* as the terminal says now */
+void display_show(struct display *, const struct grid *);   /* what changed */
+void display_repaint(struct display *);                     /* the next show draws everything */
+void display_pause(struct display *);                       /* for Ctrl-Z and editors: the terminal as it was before */
+void display_resume(struct display *);
+void display_mouse(struct display *, int on);
+int  display_theme(struct display *, const char *name);     /* "dark", "light", "mono"; 0, or -1 no such theme */
+int  display_copy(struct display *, const char *text, size_t n);   /* OSC 52; -1: too long (100 KB of base64) */
+int  display_utf8(const struct display *);                  /* 0: only ASCII can be shown */
+/* What puts any terminal back, for signal handlers: a constant string. */
+const char *display_reset(void);
+/* A terminal of that name can be used as a full screen? */
+int  display_usable(const char *term);
 
 #endif
