@@ -37,7 +37,11 @@ void help_pane_draw(struct help_pane *, const struct area *);
 enum pane_key help_pane_key(struct help_pane *, const struct key *);
 /* The table of keys (bindings.c): where a key holds, what it is called, what it does.  ui.c acts on it, help and manual print it. */
 enum where { IN_INPUT = 1, IN_TALK = 2, IN_SESSIONS = 4, IN_DOCS = 8, IN_CACHE = 16, IN_HELP = 32, ANYWHERE = 63 };
-struct binding { unsigned where; const char *keys, *does; };   /* "Alt-Enter, Ctrl-J"; "break the line" */
+struct binding {
+	unsigned where;
+	const char *keys, *does;          /* "Alt-Enter, Ctrl-J"; "break the line" */
+	int act;                          /* what ui_keys.c does (ui_private.h); 0: the line or the pane itself deals with it */
+};
 extern const struct binding bindings[];   /* ends with keys = NULL */
 
 /* ---- the cache (view_cache.c) ---- */

@@ -36,6 +36,9 @@ void transcript_scroll(struct transcript *, int lines);   /* up is negative */
 void transcript_page(struct transcript *, double pages);  /* of the height drawn last */
 void transcript_top(struct transcript *);
 void transcript_end_follow(struct transcript *);
+/* Where it stands, to come back to (0 = at the end): holds when lines are added or laid out anew, ends with a clear. */
+uint64_t transcript_place(const struct transcript *);
+void transcript_go(struct transcript *, uint64_t place);
 int  transcript_question(struct transcript *, int step);  /* to the previous (-1) or next question: 1, 0 = there is none */
 
 /* The entry under the focus: the one whose beginning was jumped to last, else the last one that is seen. */
@@ -45,7 +48,8 @@ void transcript_raw(struct transcript *, int raw);        /* all entries as they
 int  transcript_is_raw(const struct transcript *);
 
 /* Search for words as they are, case ignored where the pattern has no capitals.  Matches are marked; step 1: the next, -1: the
- * one before, from where it is, wrapping around.  Returns how many there are; *at: which one is shown, from 1. */
+ * one before, from where it is, wrapping around; 0: the one that is shown, if it still is one, else the one before (for
+ * searching while one types).  Returns how many there are; *at: which one is shown, from 1. */
 size_t transcript_search(struct transcript *, const char *pattern, int step, size_t *at);   /* NULL: no marks any more */
 
 /* Text for the clipboard, from what came in, without control characters other than newline and tab.  1, 0 = there is none. */

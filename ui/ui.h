@@ -142,6 +142,7 @@ enum ui_what {
 	UI_FIND,            /* text: words to look for in all sessions; post what was found with ui_sessions() */
 	UI_PANEL,           /* on: how much of the cache is shown: 0 nothing (compute nothing), 1 the bar, 2 all */
 	UI_MOUSE,           /* on */
+	UI_THEME,           /* text: "dark", "light" or "mono" */
 };
 struct ui_action { enum ui_what what; const char *text; size_t n; int64_t id; int on; };
 /* The next one: 1 (text is valid until the next call of any ui function), or 0. */
