@@ -83,16 +83,38 @@ int store_migrate(struct db *d, int from, int to, struct err *e)
 
 /* ---- directory and lock ---- */
 
+/* A name is on the disk for good when the directory it stands in was synced.  Where that cannot be done nothing better
+ * can. */
+static void sync_dir(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	fsync(fd);
+	close(fd);
+}
+
+static void sync_parent(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	char *parent = xstrndup(slash ? path : ".", slash ? (size_t)(slash - path) + (slash == path) : 1);
+
+	sync_dir(parent);
+	free(parent);
+}
+
 static int make_parents(char *path, struct err *e)
 {
 	for (char *p = path + 1; *p; p++) {
-		int bad;
+		int bad = 0;
 		if (*p != '/')
 			continue;
 		*p = 0;
-		bad = mkdir(path, 0700) && errno != EEXIST;
-		if (bad)
-			err_set(e, ERR_FAIL, "cannot make the directory '%s': %s", path, strerror(errno));
+		if (!mkdir(path, 0700))
+			sync_parent(path);
+		else if (errno != EEXIST)
+			bad = err_set(e, ERR_FAIL, "cannot make the directory '%s': %s", path, strerror(errno));
 		*p = '/';
 		if (bad)
 			return -1;
@@ -135,6 +157,7 @@ static int dir_prepare(struct store *s, struct err *e)
 			/* The second call is for odd umasks. */
 			if (mkdir(s->dir, 0700) ? errno != EEXIST : chmod(s->dir, 0700))
 				return err_set(e, ERR_FAIL, "cannot make the directory '%s': %s", s->dir, strerror(errno));
+			sync_parent(s->dir);
 		}
 		if (lstat(s->dir, &st))
 			return err_set(e, ERR_FAIL, "cannot use the directory '%s': %s", s->dir, strerror(errno));
@@ -257,7 +280,7 @@ static int copy_beside(struct store *s, int version, struct err *e)
 	char *to, *draft;
 	struct db copy = {0};
 	sqlite3_backup *b;
-	int rc = -1, dir;
+	int rc = -1;
 
 	snprintf(name, sizeof name, CHAT_FILE ".v%d", version);
 	to = store_path(s, name);
@@ -277,11 +300,8 @@ static int copy_beside(struct store *s, int version, struct err *e)
 	db_close(&copy);
 	if (!rc && rename(draft, to))
 		rc = err_set(e, ERR_FAIL, "cannot make '%s': %s", to, strerror(errno));
-	dir = rc ? -1 : open(s->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (dir >= 0) {
-		fsync(dir);
-		close(dir);
-	}
+	if (!rc)
+		sync_dir(s->dir);
 out:
 	if (rc) {
 		char *journal = store_path(s, CHAT_FILE ".copy-journal");

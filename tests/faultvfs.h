@@ -1,7 +1,9 @@
 /* tests/faultvfs.h - a SQLite VFS over the default one that fails the Nth call of chosen kinds, once or from
- * then on. */
+ * then on; and one that remembers what was not yet synced, and cuts the power. */
 #ifndef WEIR_FAULTVFS_H
 #define WEIR_FAULTVFS_H
+
+#include <stdint.h>
 
 #define FAULT_VFS "fault"
 
@@ -20,5 +22,22 @@ void fault_set(int kinds, int n, int sticky, int full);
 int  fault_calls(int kinds);
 /* Calls that were failed since fault_set(). */
 int  fault_hits(void);
+
+/* ---- power cuts ----
+ * What was written, cut or made since the last sync of its file (names: since the last sync of the directory) may be on
+ * the disk wholly, in part, in any order or not at all when the power fails.  A write that was lost in part was lost in
+ * whole sectors; what lies beside the bytes of a write is safe, as SQLite takes it to be. */
+
+/* Files of this directory are followed from now on; what they hold now is on the disk. */
+void power_begin(const char *dir);
+/* After `calls` more calls that change a file or a name (1 = before the next one) the power fails: what the disk may hold
+ * then is put into `image`, a new directory, and from then on every call fails and changes nothing. */
+void power_cut(int calls, const char *image, uint64_t seed);
+/* Did it fail? */
+int  power_off(void);
+/* Writes and cuts of files that were not synced when it failed. */
+int  power_unsynced(void);
+/* Follow nothing any more; every file must be closed. */
+void power_end(void);
 
 #endif
