@@ -18,6 +18,8 @@ void sessions_pane_draw(struct sessions_pane *, const struct area *);
 /* PANE_ACTION: *out is what is to be done (text valid until the next call). */
 enum pane_key { PANE_NOT_MINE, PANE_USED, PANE_CLOSE, PANE_ACTION };
 enum pane_key sessions_pane_key(struct sessions_pane *, const struct key *, struct ui_action *out);
+/* No key has come for a moment (0.3 s): what was typed behind "/" may be looked for.  PANE_ACTION, or PANE_NOT_MINE. */
+enum pane_key sessions_pane_pause(struct sessions_pane *, struct ui_action *out);
 
 /* ---- documents (view_docs.c): text with headings, search, percent; words that left the cache are dimmed ---- */
 struct docs_pane;
@@ -55,5 +57,7 @@ void cache_pane_draw_side(struct cache_pane *, const struct area *);     /* besi
 void cache_pane_draw(struct cache_pane *, const struct area *);          /* full screen: everything, with its legend */
 enum pane_key cache_pane_key(struct cache_pane *, const struct key *);
 void cache_pane_layer(struct cache_pane *, int layer);
+/* The terminal has colours: two layers a row of the heat, told apart by colour alone.  Off until it is called (c toggles). */
+void cache_pane_color(struct cache_pane *, int on);
 
 #endif
