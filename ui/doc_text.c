@@ -1,0 +1,352 @@
+/* ui/doc_text.c - the text of a document as the pane reads it: clean, with a table of where its bytes come from (the lens counts in
+ * bytes as they came), with pages (form feeds) and headings, and cut into chunks that end with a line.
+ *
+ * All of it is one pass over the text when the document is shown for the first time.  Most lines are clean as they are and leave
+ * nothing in the table; in the others each character that changed its length leaves a point. */
+#include "ui/doc_text.h"
+
+#include "ui/widgets.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define CHUNK (16u << 10)
+#define POINTS_DENSE (1u << 20)   /* points of the table before it becomes coarse: hostile text must not take all memory */
+enum { HEADS_MOST = 50000, TITLE_MOST = 512 };
+
+void doc_text_free(struct doc_text *d)
+{
+	str_free(&d->name);
+	str_free(&d->text);
+	free(d->raw);
+	free(d->point);
+	free(d->page);
+	free(d->head);
+	free(d->chunk);
+	free(d->span);
+}
+
+/* Room for one more in a table that doubles. */
+static void *grown(void *table, size_t n, size_t *cap, size_t size)
+{
+	if (n < *cap)
+		return table;
+	*cap = *cap ? *cap * 2 : 64;
+	return xrealloc(table, *cap * size);
+}
+
+/* ---- a text made ready ---- */
+
+static void add_point(struct doc_text *d, size_t raw)
+{
+	const struct point *last = d->n_point ? &d->point[d->n_point - 1] : NULL;
+
+	/* Raw and clean bytes have gone on side by side since the last one. */
+	if ((last ? d->text.n - last->clean : d->text.n) == (last ? raw - last->raw : raw))
+		return;
+	if (d->n_point > POINTS_DENSE && raw - last->raw < 64)
+		return;
+	d->point = grown(d->point, d->n_point, &d->cap_point, sizeof *d->point);
+	d->point[d->n_point++] = (struct point){(uint32_t)raw, (uint32_t)d->text.n};
+}
+
+/* One line of the raw text, or what is left of it.  Most lines are clean as they are. */
+static void add_line(struct doc_text *d, struct clean *c, size_t from, size_t to)
+{
+	struct clean before = *c;
+	size_t n = to - from, at = d->text.n;
+
+	clean_text(c, d->raw + from, n, &d->text);
+	if (d->text.n - at == n && (!n || !memcmp(d->text.p + at, d->raw + from, n)))
+		return;
+	*c = before;
+	d->text.n = at;
+	for (size_t i = from, len; i < to; i += len) {
+		int32_t cp;
+		len = (size_t)utf8_decode(d->raw + i, to - i, &cp);
+		clean_text(c, d->raw + i, len, &d->text);
+		add_point(d, i + len);
+	}
+}
+
+static void add_page(struct doc_text *d, int ascii)
+{
+	if (d->text.n && d->text.p[d->text.n - 1] != '\n')
+		str_adds(&d->text, "\n");
+	d->page = grown(d->page, d->n_page, &d->cap_page, sizeof *d->page);
+	d->page[d->n_page++] = (uint32_t)d->text.n;
+	str_addf(&d->text, ascii ? "-- page %s --\n" : "\xe2\x94\x80\xe2\x94\x80 page %s \xe2\x94\x80\xe2\x94\x80\n",
+	         num_count((int64_t)d->n_page + 1).s);
+}
+
+static void clean_all(struct doc_text *d, int ascii)
+{
+	struct clean c;
+	size_t solid = d->n_raw;
+
+	/* A form feed behind the last page begins no other one. */
+	while (solid && strchr(" \n\r\t\f", d->raw[solid - 1]) && d->raw[solid - 1])
+		solid--;
+	clean_init(&c, 0);
+	for (size_t i = 0; i < d->n_raw;) {
+		const char *nl = memchr(d->raw + i, '\n', d->n_raw - i);
+		size_t end = nl ? (size_t)(nl - d->raw) + 1 : d->n_raw;
+		const char *ff = memchr(d->raw + i, '\f', end - i);
+
+		if (ff)
+			end = (size_t)(ff - d->raw);
+		if (end > i)
+			add_line(d, &c, i, end);
+		i = end;
+		if (!ff)
+			continue;
+		clean_end(&c, &d->text);
+		i++;
+		if (i < solid)
+			add_page(d, ascii);
+		add_point(d, i);
+	}
+	clean_end(&c, &d->text);
+	if (!d->text.p)
+		str_adds(&d->text, "");
+}
+
+/* Where '#' begins a heading and not a comment. */
+static int has_headings(const struct doc_text *d)
+{
+	static const char *const kind[] = {"md", "markdown", "mkd", "txt", "text", "html", "htm", "epub", "docx", "odt", "pdf"};
+	const char *name = d->name.p ? d->name.p : "", *dot = strrchr(name, '.');
+
+	if (!dot || strchr(dot, '/'))
+		return 1;
+	for (size_t i = 0; i < sizeof kind / sizeof kind[0]; i++)
+		if (!strcasecmp(dot + 1, kind[i]))
+			return 1;
+	return 0;
+}
+
+static void look_for_head(struct doc_text *d, size_t at, size_t end)
+{
+	const char *s = d->text.p;
+	size_t i = at;
+	int level;
+
+	while (i < end && s[i] == '#')
+		i++;
+	level = (int)(i - at);
+	if (level < 1 || level > 6 || i >= end || s[i] != ' ' || d->n_head == HEADS_MOST)
+		return;
+	while (i < end && s[i] == ' ')
+		i++;
+	while (end > i && (s[end - 1] == ' ' || s[end - 1] == '#'))
+		end--;
+	if (i == end)
+		return;
+	d->head = grown(d->head, d->n_head, &d->cap_head, sizeof *d->head);
+	d->head[d->n_head++] = (struct head){(uint32_t)at, (uint32_t)(end - at), level};
+}
+
+/* Lines are counted, chunks cut, headings found. */
+static void look_at_lines(struct doc_text *d)
+{
+	const char *s = d->text.p;
+	int headings = has_headings(d), fenced = 0;
+	size_t start = 0;
+
+	d->chunk = grown(d->chunk, 0, &d->cap_chunk, sizeof *d->chunk);
+	d->chunk[d->n_chunk++] = (struct chunk){0, 0};
+	for (size_t i = 0; i < d->text.n;) {
+		const char *nl = memchr(s + i, '\n', d->text.n - i);
+		size_t end = nl ? (size_t)(nl - s) : d->text.n;
+
+		if (headings && end - i >= 3 && (!memcmp(s + i, "```", 3) || !memcmp(s + i, "~~~", 3)))
+			fenced = !fenced;
+		else if (headings && !fenced && s[i] == '#')
+			look_for_head(d, i, end);
+		d->n_line++;
+		i = end + 1;
+		if (i < d->text.n && i - start >= CHUNK) {
+			d->chunk = grown(d->chunk, d->n_chunk, &d->cap_chunk, sizeof *d->chunk);
+			d->chunk[d->n_chunk++] = (struct chunk){(uint32_t)i, d->n_line};
+			start = i;
+		}
+	}
+}
+
+
+void doc_text_ready(struct doc_text *d, int ascii)
+{
+	if (d->ready)
+		return;
+	clean_all(d, ascii);
+	look_at_lines(d);
+	free(d->raw);
+	d->raw = NULL;
+	d->ready = 1;
+	if (d->top >= d->text.n)
+		d->top = 0;
+}
+
+/* ---- places ---- */
+
+size_t doc_text_chunk(const struct doc_text *d, uint32_t at)
+{
+	size_t lo = 0, hi = d->n_chunk;
+
+	while (hi - lo > 1) {
+		size_t mid = lo + (hi - lo) / 2;
+		if (d->chunk[mid].at <= at)
+			lo = mid;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+uint32_t doc_text_line(const struct doc_text *d, uint32_t at)
+{
+	size_t chunk = doc_text_chunk(d, at);
+	uint32_t line = d->chunk[chunk].line + 1;
+
+	for (size_t i = d->chunk[chunk].at; i < at;) {
+		const char *nl = memchr(d->text.p + i, '\n', at - i);
+		if (!nl)
+			break;
+		line++;
+		i = (size_t)(nl - d->text.p) + 1;
+	}
+	return line < d->n_line ? line : d->n_line;
+}
+
+size_t doc_text_page(const struct doc_text *d, uint32_t at)
+{
+	size_t lo = 0, hi = d->n_page;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+		if (d->page[mid] <= at)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo + 1;
+}
+
+size_t doc_text_head(const struct doc_text *d, uint32_t at)
+{
+	size_t lo = 0, hi = d->n_head;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+		if (d->head[mid].at <= at)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+uint32_t doc_text_line_start(const struct doc_text *d, int64_t line)
+{
+	size_t lo = 0, hi = d->n_chunk, at;
+
+	while (hi - lo > 1) {
+		size_t mid = lo + (hi - lo) / 2;
+		if ((int64_t)d->chunk[mid].line < line)
+			lo = mid;
+		else
+			hi = mid;
+	}
+	at = d->chunk[lo].at;
+	for (int64_t i = line - 1 - d->chunk[lo].line; i > 0; i--) {
+		const char *nl = memchr(d->text.p + at, '\n', d->text.n - at);
+		if (!nl || (size_t)(nl - d->text.p) + 1 >= d->text.n)
+			break;
+		at = (size_t)(nl - d->text.p) + 1;
+	}
+	return (uint32_t)at;
+}
+
+/* Headings without their marks; of pages the first words. */
+const char *doc_text_title(const struct doc_text *d, const struct head *h, size_t *n)
+{
+	const char *s = d->text.p;
+	size_t at = h->at, end = h->at + h->n;
+
+	if (h->level) {
+		at += (size_t)h->level;
+	} else {
+		size_t page = doc_text_page(d, h->at);
+
+		end = page <= d->n_page ? d->page[page - 1] : d->text.n;
+		/* Behind the mark itself. */
+		while (page > 1 && at < end && s[at++] != '\n')
+			;
+	}
+	while (at < end && (s[at] == ' ' || s[at] == '\n'))
+		at++;
+	for (*n = 0; at + *n < end && s[at + *n] != '\n' && *n < TITLE_MOST;)
+		++*n;
+	*n = utf8_complete(s + at, *n);
+	return s + at;
+}
+
+/* ---- the lens ---- */
+
+static uint32_t raw_of(const struct doc_text *d, uint32_t clean)
+{
+	size_t lo = 0, hi = d->n_point;
+	uint32_t raw;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+		if (d->point[mid].clean <= clean)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	raw = lo ? d->point[lo - 1].raw + (clean - d->point[lo - 1].clean) : clean;
+	/* What one character has become belongs to it. */
+	if (lo < d->n_point && raw >= d->point[lo].raw)
+		raw = d->point[lo].raw - (d->point[lo].raw > 0);
+	return raw;
+}
+
+int doc_text_gone(const struct doc_text *d, uint32_t at)
+{
+	uint32_t raw = raw_of(d, at);
+	size_t lo = 0, hi = d->n_span;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+		if (d->span[mid].end <= raw)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo < d->n_span && !d->span[lo].kept;
+}
+
+void doc_text_lens(struct doc_text *d, const struct ui_span *span, size_t n)
+{
+	uint64_t kept = 0;
+	uint32_t from = 0;
+
+	free(d->span);
+	d->span = NULL;
+	d->n_span = 0;
+	d->kept = -1;
+	if (!n || !span)
+		return;
+	d->span = xcalloc(n, sizeof *d->span);
+	for (size_t i = 0; i < n; i++) {
+		if (span[i].end <= from)
+			continue;
+		d->span[d->n_span++] = span[i];
+		kept += span[i].kept ? span[i].end - from : 0;
+		from = span[i].end;
+	}
+	if (from)
+		d->kept = (double)kept / (double)from;
+}
