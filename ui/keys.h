@@ -26,14 +26,18 @@ struct key {
 typedef void key_fn(const struct key *, void *ud);
 
 /* Bytes may be cut anywhere.  A lone ESC waits KEYS_ESC seconds for more.  Many bytes with line breaks among them in one go, from
- * a terminal that does not mark pastes, count as a paste, too (KEYS_BURST bytes at once).  Ctrl-J is K_ENTER with KEY_CTRL,
- * Alt-Enter K_ENTER with KEY_ALT. */
+ * a terminal that does not mark pastes, count as a paste, too (KEYS_BURST bytes at once; a break at their very end is Enter).
+ * Ctrl-J is K_ENTER with KEY_CTRL, Alt-Enter K_ENTER with KEY_ALT. */
 #define KEYS_ESC 0.025
 enum { KEYS_BURST = 32, KEYS_PASTE_MAX = 16 << 20, KEYS_SEQ_MAX = 64 };
 struct keys {
 	struct str held;                 /* a sequence or a paste that is not whole yet */
 	int pasting;
-	double since;                    /* when the lone ESC came; 0 = none waits */
+	double since;                    /* when the last byte came of what is not whole; 0 = nothing waits */
+	/* private */
+	unsigned char skipping;          /* inside of a sequence that means nothing, or is too long */
+	unsigned char marks_pastes;      /* this terminal does */
+	unsigned char after_cr, matched; /* in a paste: a line feed to swallow; bytes of the end mark seen */
 };
 void keys_free(struct keys *);
 void keys_feed(struct keys *, const char *bytes, size_t n, double now, key_fn *, void *ud);
