@@ -1,0 +1,268 @@
+/* ui/ui_status.c - the rows that the screen fills itself: status, messages that wait, the search line, the hints.
+ *
+ * The status row is made of parts that have several forms, from the longest to none.  Where the row is too narrow the table
+ * give_up[] says which part becomes shorter first: comfort before position, position before what is happening now.  That
+ * something has left the cache is said last of all to go. */
+#include "ui/ui_private.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- the status row ---- */
+
+enum { SAY, SESSION, MODEL, WORK, WAITING, SEEN, GONE, POLICY, SPEED, MEMORY, N_PARTS };
+enum { FORMS = 3, NONE = FORMS };
+
+struct part {
+	struct str form[FORMS];
+	int most[FORMS];               /* columns; 0 = as many as it needs */
+	int at;                        /* the form that is shown, or NONE */
+};
+
+static const struct { uint8_t part, form; } give_up[] = {
+	{POLICY, NONE}, {MEMORY, NONE}, {SPEED, NONE}, {MODEL, 1}, {WORK, 1}, {GONE, 1}, {SESSION, 1}, {SEEN, 1}, {MODEL, NONE},
+	{SEEN, 2}, {SESSION, NONE}, {WORK, 2}, {GONE, 2}, {SEEN, NONE}, {WAITING, NONE}, {GONE, NONE},
+};
+
+static int part_cols(const struct part *p, int form)
+{
+	int cols;
+
+	if (form == NONE || !p->form[form].n)
+		return 0;
+	cols = (int)text_width(p->form[form].p, p->form[form].n);
+	return p->most[form] && cols > p->most[form] ? p->most[form] : cols;
+}
+
+/* Bytes of clean text. */
+static void set(struct part *p, int form, const struct str *text, int most)
+{
+	if (text->n)
+		str_add(&p->form[form], text->p, text->n);
+	p->most[form] = most;
+}
+
+void status_work(const struct ui *u, int form, struct str *out)
+{
+	int percent;
+
+	if (!u->work.verb.n)
+		return;
+	if (u->work.total <= 0) {
+		str_add(out, u->work.verb.p, u->work.verb.n);
+		if (u->work.tps > 0 && form < 2)
+			str_addf(out, " %.1f t/s", u->work.tps);
+		return;
+	}
+	percent = (int)((double)u->work.done * 100 / (double)u->work.total);
+	if (form < 2)
+		str_addf(out, "%s ", u->work.verb.p);
+	if (form == 0)
+		str_addf(out, "%s/%s ", num_count(u->work.done).s, num_count(u->work.total).s);
+	str_addf(out, "%d%%", percent);
+	if (form == 0 && u->work.had > 0)
+		str_addf(out, " cached %s", num_count(u->work.had).s);
+	if (form < 2 && u->work.left >= 0.5)
+		str_addf(out, " %s", num_wait(u->work.left).s);
+}
+
+static void make_parts(const struct ui *u, struct part part[N_PARTS])
+{
+	int said = u->say.n > 0;
+
+	if (said)
+		set(&part[SAY], 0, &u->say, u->w > 3 ? u->w - 2 : 1);
+	for (int form = 0; form < FORMS; form++)
+		status_work(u, form, &part[WORK].form[form]);
+	if (u->n_queue && ui_working(u) && !u->lay.queue)
+		str_addf(&part[WAITING].form[0], "%zu queued", u->n_queue);
+	if (!u->has_status)
+		return;
+	if (!said) {
+		set(&part[SESSION], 0, &u->status.session, 28);
+		set(&part[SESSION], 1, &u->status.session, 14);
+		set(&part[MODEL], 0, &u->status.model, 32);
+		set(&part[MODEL], 1, &u->status.model, 16);
+	}
+	str_addf(&part[SEEN].form[0], "seen %s kept %s", num_count(u->status.seen).s, num_count(u->status.kept).s);
+	str_addf(&part[SEEN].form[1], "kept %s", num_count(u->status.kept).s);
+	str_addf(&part[SEEN].form[2], "%s", num_short(u->status.kept).s);
+	if (u->status.ctx > 0) {
+		str_addf(&part[SEEN].form[0], "/%s", num_count(u->status.ctx).s);
+		str_addf(&part[SEEN].form[1], "/%s", num_count(u->status.ctx).s);
+		str_addf(&part[SEEN].form[2], "/%s", num_short(u->status.ctx).s);
+	}
+	if (u->status.gone > 0 || u->status.thinned > 0) {
+		str_addf(&part[GONE].form[0], "%s gone", num_count(u->status.gone).s);
+		if (u->status.thinned > 0)
+			str_addf(&part[GONE].form[0], ", %s in part", num_count(u->status.thinned).s);
+		str_addf(&part[GONE].form[1], "%s gone", num_count(u->status.gone).s);
+		str_addf(&part[GONE].form[2], "%s gone", num_short(u->status.gone).s);
+	}
+	set(&part[POLICY], 0, &u->status.kv, 24);
+	if (u->status.tps > 0 && !ui_working(u))
+		str_addf(&part[SPEED].form[0], "%.1f t/s", u->status.tps);
+	if (u->status.memory)
+		str_addf(&part[MEMORY].form[0], "%s", num_bytes(u->status.memory << 20).s);
+}
+
+static int total_cols(const struct part part[N_PARTS])
+{
+	int cols = 0;
+
+	for (int i = 0; i < N_PARTS; i++) {
+		int n = part_cols(&part[i], part[i].at);
+		cols += n ? n + 2 : 0;
+	}
+	return cols;
+}
+
+static int part_draw(const struct ui *u, const struct part *p, const struct area *a, int x, unsigned style)
+{
+	int cols = part_cols(p, p->at);
+
+	if (!cols)
+		return x;
+	return put_left(a, x, 0, cols, style, p->form[p->at].p, p->form[p->at].n, u->ascii) + 2;
+}
+
+void status_draw(const struct ui *u, const struct area *a)
+{
+	struct part part[N_PARTS] = {0};
+	int x = 1, right = 0, work;
+
+	make_parts(u, part);
+	area_fill(a, 0, 0, a->w, ST_STATUS, ' ');
+	/* Two blanks between the parts, one at each end. */
+	for (size_t i = 0; total_cols(part) > a->w && i < sizeof give_up / sizeof give_up[0]; i++)
+		part[give_up[i].part].at = give_up[i].form;
+	if (u->say.n && total_cols(part) > a->w)
+		part[WORK].at = NONE;
+
+	x = part_draw(u, &part[SAY], a, x, ST_STATUS_STRONG);
+	x = part_draw(u, &part[SESSION], a, x, ST_STATUS_STRONG);
+	x = part_draw(u, &part[MODEL], a, x, ST_STATUS);
+	work = x;
+	x = part_draw(u, &part[WORK], a, x, ST_STATUS);
+	if (u->work.total > 0 && x > work)
+		area_restyle(a, work, 0, (int)((double)u->work.done * (x - 2 - work) / (double)u->work.total), ST_METER);
+	for (int i = WAITING; i < N_PARTS; i++) {
+		int n = part_cols(&part[i], part[i].at);
+		right += n ? n + 2 : 0;
+	}
+	if (a->w - right + 1 > x)
+		x = a->w - right + 1;
+	x = part_draw(u, &part[WAITING], a, x, ST_STATUS);
+	x = part_draw(u, &part[SEEN], a, x, ST_STATUS);
+	x = part_draw(u, &part[GONE], a, x, ST_STATUS_WARNING);
+	x = part_draw(u, &part[POLICY], a, x, ST_STATUS);
+	x = part_draw(u, &part[SPEED], a, x, ST_STATUS);
+	part_draw(u, &part[MEMORY], a, x, ST_STATUS);
+	for (int i = 0; i < N_PARTS; i++)
+		for (int form = 0; form < FORMS; form++)
+			str_free(&part[i].form[form]);
+}
+
+/* ---- messages that wait ---- */
+
+void queue_draw(const struct ui *u, const struct area *a)
+{
+	struct str s = {0};
+
+	for (int y = 0; y < a->h && (size_t)y < u->n_queue; y++) {
+		size_t more = y == a->h - 1 ? u->n_queue - (size_t)a->h : 0;
+		char tail[32] = "";
+		int w = a->w, x;
+
+		if (more)
+			w -= snprintf(tail, sizeof tail, " +%zu more", more);
+		str_clear(&s);
+		clean_line(u->queue[y].p, u->queue[y].n < 2000 ? u->queue[y].n : 2000, &s);
+		x = area_text(a, 0, y, ST_FAINT, "queued: ", 8);
+		if (w > x)
+			put_left(a, x, y, w - x, ST_FAINT, s.p ? s.p : "", s.n, u->ascii);
+		if (more && w > 0)
+			area_text(a, w, y, ST_FAINT, tail, strlen(tail));
+	}
+	str_free(&s);
+}
+
+/* ---- the search line ---- */
+
+void search_draw(const struct ui *u, const struct area *a)
+{
+	char result[48] = "";
+	int w = a->w, n = 0, x;
+
+	if (u->pattern.text.n && u->found)
+		n = snprintf(result, sizeof result, "%zu of %zu", u->found_at, u->found);
+	else if (u->pattern.text.n)
+		n = snprintf(result, sizeof result, "not found");
+	if (n && w > n + 12)
+		w -= n + 1;
+	x = area_text(a, 0, 0, ST_PROMPT, u->search_down ? "/" : "?", 1);
+	edit_draw(&u->pattern, a, x, 0, w - x, ST_TEXT);
+	if (w < a->w)
+		area_text(a, w + 1, 0, u->found ? ST_FAINT : ST_WARNING, result, (size_t)n);
+}
+
+/* ---- hints ---- */
+
+struct hint { const char *key, *does; };
+
+static const struct hint on_line[] = {
+	{"F1", "Help"}, {"F2", "Cache"}, {"F3", "Find"}, {"F4", "Sessions"}, {"F5", "Documents"}, {"F6", "Talk"}, {"^C", "Clear"},
+	{"F10", "Quit"}, {0},
+}, at_work[] = {
+	{"Esc", "Stop"}, {"Enter", "Queue"}, {"F1", "Help"}, {"F2", "Cache"}, {"F3", "Find"}, {"F6", "Talk"}, {"PgUp", "Scroll"},
+	{"F10", "Quit"}, {0},
+}, on_talk[] = {
+	{"q", "Back"}, {"/", "Find"}, {"[ ]", "Question"}, {"y", "Copy"}, {"c", "Code"}, {"e", "Edit"}, {"r", "Retry"}, {"z", "Fold"},
+	{0},
+}, in_search[] = {
+	{"Enter", "Keep"}, {"Esc", "Close"}, {"Up", "Before"}, {"Down", "Next"}, {0},
+}, after_search[] = {
+	{"n", "Next"}, {"N", "Before"}, {"q", "Back"}, {"/", "Find"}, {"y", "Copy"}, {"c", "Code"}, {"[ ]", "Question"}, {0},
+}, in_sessions[] = {
+	{"Enter", "Open"}, {"Tab", "Preview"}, {"^R", "Rename"}, {"^F", "Fork"}, {"^D", "Delete"}, {"Esc", "Close"}, {0},
+}, in_documents[] = {
+	{"Esc", "Close"}, {"/", "Find"}, {"n", "Next"}, {"Space", "Page"}, {"g", "Top"}, {"G", "End"}, {"F6", "Input"}, {0},
+}, in_help[] = {
+	{"Esc", "Close"}, {"/", "Find"}, {"n", "Next"}, {"Space", "Page"}, {"g", "Top"}, {"G", "End"}, {"F6", "Input"}, {0},
+}, in_cache[] = {
+	{"F2", "Close"}, {"F1", "Help"}, {"F6", "Input"}, {0},
+}, behind_leader[] = {
+	{"h", "Help"}, {"k", "Cache"}, {"/", "Find"}, {"s", "Sessions"}, {"d", "Documents"}, {"n", "New"}, {"y", "Copy"}, {"e", "Editor"},
+	{"t", "Theme"}, {"r", "Raw"}, {"m", "Mouse"}, {"q", "Quit"}, {0},
+};
+
+static const struct hint *hints_of(const struct ui *u)
+{
+	if (u->leader)
+		return behind_leader;
+	if (u->searching)
+		return in_search;
+	if (u->focus == ON_TALK)
+		return u->pattern.text.n ? after_search : on_talk;
+	if (u->focus == ON_PANE)
+		switch (u->pane) {
+		case SESSIONS:  return in_sessions;
+		case DOCUMENTS: return in_documents;
+		case HELP:      return in_help;
+		case CACHE:     return in_cache;
+		case NO_PANE:   break;
+		}
+	return ui_working(u) ? at_work : on_line;
+}
+
+void hints_draw(const struct ui *u, const struct area *a)
+{
+	int x = 0;
+
+	if (u->leader)
+		x = area_text(a, 0, 0, ST_HINT_KEY, "Ctrl-X ", 7);
+	for (const struct hint *h = hints_of(u); h->key; h++) {
+		x = area_text(a, x, 0, ST_HINT_KEY, h->key, strlen(h->key));
+		x = area_text(a, x + 1, 0, ST_HINT, h->does, strlen(h->does)) + 2;
+	}
+}
