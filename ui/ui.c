@@ -119,7 +119,7 @@ void todo_add(struct ui *u, enum ui_what what, const char *text, size_t n, int64
 
 int ui_working(const struct ui *u)
 {
-	return u->work.verb.n > 0;
+	return u->work.verb.n > 0 || u->begun;
 }
 
 int ui_action(struct ui *u, struct ui_action *out)
@@ -135,9 +135,12 @@ int ui_action(struct ui *u, struct ui_action *out)
 		u->n_todo--;
 		memmove(u->todo, u->todo + 1, u->n_todo * sizeof *u->todo);
 	} else if (u->n_queue && !ui_working(u)) {
-		/* One at a time: what it starts is posted before the next is asked for. */
+		const struct ui_command *c = command_of(u, u->queue[0].p, u->queue[0].n);
 		out->what = UI_SEND;
 		str_add(&u->given, u->queue[0].p, u->queue[0].n);
+		/* What it starts is posted a moment later, by another thread.  The next one must not follow until then. */
+		u->begun = !c || c->busy != BUSY_ALLOWED;
+		u->begun_until = u->now + BEGIN_SECONDS;
 		queue_remove(u, 0);
 		u->dirty = 1;
 	} else {
@@ -246,6 +249,10 @@ void ui_tick(struct ui *u, double now)
 	u->now = now;
 	keys_tick(&u->keys, now, ui_key, u);
 	say_tick(u);
+	if (u->begun && now >= u->begun_until) {
+		u->begun = 0;
+		u->dirty = 1;
+	}
 	ui_lay_out(u);
 }
 
@@ -255,6 +262,8 @@ double ui_wake(const struct ui *u)
 
 	if (u->say.n && !u->say_new && (at == 0 || u->say_until < at))
 		at = u->say_until;
+	if (u->begun && (at == 0 || u->begun_until < at))
+		at = u->begun_until;
 	return at;
 }
 
@@ -450,6 +459,8 @@ void ui_work(struct ui *u, const struct ui_work *w)
 {
 	struct str before = {0}, after = {0};
 
+	u->dirty |= u->begun;
+	u->begun = 0;
 	status_work(u, 0, &before);
 	clean_into(&u->work.verb, w ? w->verb : NULL);
 	if (u->work.verb.n) {

@@ -36,10 +36,21 @@ static int in_words(const char *words, const char *word, size_t n)
 	return 0;
 }
 
-static const struct ui_command *command_find(const struct ui *u, const char *word, size_t n)
+static size_t word_of(const char *text, size_t n)
 {
+	size_t word = 0;
+
+	while (word < n && !strchr(" \t\n\r", text[word]))
+		word++;
+	return word;
+}
+
+const struct ui_command *command_of(const struct ui *u, const char *text, size_t n)
+{
+	size_t word = word_of(text, n);
+
 	for (const struct ui_command *c = u->commands; c && c->name; c++)
-		if (in_words(c->name, word, n) || in_words(c->aliases, word, n))
+		if (in_words(c->name, text, word) || in_words(c->aliases, text, word))
 			return c;
 	return NULL;
 }
@@ -54,16 +65,15 @@ static void draft_back(struct ui *u, const char *text, size_t n)
 static void submit(struct ui *u, const char *text, size_t n)
 {
 	int busy = ui_working(u) || u->n_queue, is_command = n > 1 && text[0] == '/' && text[1] != '/';
-	size_t word = 0, i = 0;
+	size_t i = 0;
 
 	while (i < n && strchr(" \t\n\r", text[i]))
 		i++;
 	if (i == n)
 		return;
-	while (word < n && !strchr(" \t\n\r", text[word]))
-		word++;
 	if (is_command && busy) {
-		const struct ui_command *c = command_find(u, text, word);
+		const struct ui_command *c = command_of(u, text, n);
+		size_t word = word_of(text, n);
 		struct str name = {0};
 
 		clean_line(text, word < 40 ? word : 40, &name);
@@ -426,7 +436,7 @@ static int act(struct ui *u, enum act what, const struct key *k)
 		if (!input_empty())
 			return 0;
 		if (ui_working(u))
-			ui_sayf(u, "still %s: Ctrl-C stops it", u->work.verb.p);
+			ui_sayf(u, "still %s: Ctrl-C stops it", u->work.verb.n ? u->work.verb.p : "at work");
 		else
 			quit(u);
 		break;

@@ -14,6 +14,7 @@
 #define SAY_SECONDS 4.0
 #define QUIT_SECONDS 1.5     /* the second Ctrl-C must come within */
 #define ESC_SECONDS 1.0      /* and the second Esc */
+#define BEGIN_SECONDS 0.3    /* from handing out a message until it is known what it started */
 enum {
 	SIDE_FROM = 110,     /* columns: the cache stands beside the talk, not below it */
 	BAR_COLS = 60, BAR_ROWS = 15,   /* no bar on a smaller screen */
@@ -75,6 +76,7 @@ struct ui {
 	struct edit pattern; size_t found, found_at;
 
 	struct str queue[QUEUE_MOST]; size_t n_queue;      /* messages that wait until the answer is there, as they came */
+	int begun; double begun_until;     /* one was handed out: until something is posted of it, the next one waits */
 	struct todo *todo; size_t n_todo, cap_todo;
 	struct str given;                  /* text of the action handed out last */
 
@@ -86,7 +88,7 @@ struct ui {
 
 /* ui.c */
 void todo_add(struct ui *, enum ui_what, const char *text, size_t n, int64_t id, int on);
-int  ui_working(const struct ui *);
+int  ui_working(const struct ui *);      /* or about to */
 void ui_lay_out(struct ui *);
 void pane_open(struct ui *, enum pane);
 void pane_close(struct ui *);
@@ -97,6 +99,8 @@ void ui_search_run(struct ui *, int step);
 void ui_search_off(struct ui *);
 void ui_panel_next(struct ui *);
 void queue_remove(struct ui *, size_t i);
+/* The command that text begins with, or NULL. */
+const struct ui_command *command_of(const struct ui *, const char *text, size_t n);
 /* ui_status.c */
 void status_draw(const struct ui *, const struct area *);
 void status_work(const struct ui *, int form, struct str *out);   /* form 0: everything .. 2: the least */
