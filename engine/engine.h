@@ -206,12 +206,56 @@ enum { RINGS_MOST = 8 };
 struct timeline_rows {
 	int32_t pinned;             /* tokens at the start that stay for good */
 	int32_t n_ring, ring_rows;  /* rings, the newest first, and the tokens that each holds; n_ring 0: nothing ever leaves */
+	int32_t factor;             /* each ring is offered to once in so many tokens that fall out of the newer one */
 	int32_t fill[RINGS_MOST];   /* tokens in each now */
 	int32_t first[RINGS_MOST], last[RINGS_MOST];   /* the oldest and the newest that any pair holds there; -1 = none */
 	int32_t seen;               /* tokens that came in, pinned ones included */
 	int32_t gone, thinned;      /* tokens that all pairs have dropped; that some have dropped, not all */
 	int32_t oldest;             /* the first token of the stream that any pair still holds; -1 = none */
 };
+
+/* ---- looking into the cache, for a panel (view.c) ----
+ *
+ * For whoever owns the timeline, between its calls.  Nothing is computed or kept for it otherwise, with one exception: what
+ * policies choose for each generated token (sift, quest, refresh, ...; auto's pinned tokens) is remembered from the first
+ * timeline_view() on, so that the first one cannot tell it yet. */
+enum { VIEW_COLS = 256, VIEW_LAYERS = 128, VIEW_GONE = 255 };
+enum view_watched {
+	VIEW_NONE,      /* attention is not observed there: no heat */
+	VIEW_SCORE,     /* heat: running average of the attention that the column's tokens receive, where scores are kept */
+	VIEW_CHOSEN     /* heat: share of KV heads that read the column's tokens for the last generated token; h2o, h2o+, snapkv:
+	                 * that will for the next one */
+};
+struct cache_view {
+	int32_t n_tokens;            /* of the sequence */
+	int32_t cols, per_col;       /* column c is tokens c * per_col .. + per_col (the last may have fewer) */
+	int32_t pinned;              /* the first tokens that stay for good; 0 where nothing ever leaves */
+	/* 255 = all pairs of layer and KV head keep all tokens of the column, 0 = all gone; 1 .. 254 between.  h2o, h2o+ and
+	 * snapkv keep all rows: gone is what generated tokens will not read until something is read again. */
+	uint8_t kept[VIEW_COLS];
+	uint8_t where[VIEW_COLS];    /* where most of what is kept lies: 0 pinned (or no rings), 1 .. ring; VIEW_GONE */
+	enum view_watched watched;          /* what heat says of tokens that are not pinned */
+	enum view_watched watched_pinned;   /* and of those that are; a column of both has the larger heat */
+	int32_t n_layer;             /* rows of heat: layers, VIEW_LAYERS at most (then only the first ones) */
+	/* 0 = nothing; h > 0 stands for 2^((h - 255) / 32) of the most, 1 for that or less.  The most is 1 where rows are chosen;
+	 * elsewhere the largest value of any layer in the columns behind the first 4 tokens, which are left out because they
+	 * outshine the others (they stop at 255). */
+	uint8_t heat[VIEW_LAYERS][VIEW_COLS];
+	float most;                  /* VIEW_SCORE: that value (mean over KV heads of the column's sum); else 0 */
+	/* Of attention, running average over all layers: on pinned rows (where nothing leaves, all rows), ring 1, ...  Sums to 1
+	 * over what is observed, and a stream's pinned rows are not: share[0] = 0.  All 0 where nothing is. */
+	float share[1 + RINGS_MOST];
+	float sink;                  /* part of share[0] on the first 4 tokens, -1 = not known */
+	/* Of the last generated token.  Rows it read per KV head, mean over layers (auto: of the pinned ones; h2o, ...: will
+	 * read); 0 = all, -1 = not known. */
+	int32_t chosen;
+	int32_t refreshed;           /* layers whose set was chosen anew for it; -1 = not known, or there are no such sets */
+	float cosine;                /* mean over layers of the similarity that refresh last saw in queries; -2 = not known */
+	double seconds;              /* what making this took */
+};
+void timeline_view(struct timeline *, int32_t cols, struct cache_view *out);   /* 1 .. VIEW_COLS columns, as many as there are tokens */
+/* What share of the pairs still keep tokens first .. first + n, one byte each, as kept[]; 0 where there is no token. */
+void timeline_kept(const struct timeline *, int32_t first, int32_t n, uint8_t *out);
 
 /* Bytes of the cache that one token reads with pos tokens before it, under the policy as it is: rows, and copies that are
  * scanned.  decode: it is generated, not read. */

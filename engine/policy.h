@@ -48,6 +48,8 @@ enum { KEPT_H2O, KEPT_H2O_PLUS, KEPT_SNAPKV };
 
 struct archive;
 struct policy_def;
+struct rings;
+struct selector;
 struct selector_ops;
 struct kv_params {
 	const struct policy_def *def;
@@ -72,6 +74,14 @@ struct step {
 struct qkv {
 	struct tensor *q, *k, *v;   /* f32 [n][heads * head_dim], not rotated; may be overwritten */
 	struct tensor *out;         /* f32 [n][n_head * head_dim] */
+};
+
+/* What there is to look at, for a panel (view.c). */
+struct policy_inside {
+	const struct rings *rings;   /* of a bounded stream; NULL: nothing ever leaves */
+	int32_t waiting;             /* tokens behind the rings that have not joined them */
+	int observed;                /* the rings' sums hold attention */
+	struct selector *sel;        /* rows are chosen, of the pinned ones where there are rings; NULL: all are read */
 };
 
 enum { WATCH_MAX = 32 };
@@ -133,6 +143,8 @@ struct policy_def {
 	uint64_t (*read_bytes)(const struct policy *, int32_t pos, int decode);
 	/* What a bounded policy keeps (pinned, rings, gone); the rest is filled in.  May be NULL. */
 	void (*rows)(const struct policy *, struct timeline_rows *);
+	/* NULL: everything stays and is read. */
+	void (*inside)(const struct policy *, struct policy_inside *);
 	/* Saving and going on (snapshot.c).  The planes, in which row r is token r for the first ready() of n tokens; these rows
 	 * stay as they are.  NULL: it cannot be saved. */
 	struct kv *(*kv)(struct policy *);

@@ -71,7 +71,7 @@ static void list_attend(struct policy *p, const struct step *st, int32_t layer, 
 	kv_put(&f->kv, layer, x->k, x->v, st->pos, st->n);
 	if (s->ops->note)
 		s->ops->note(s, layer, st->pos, st->n);
-	n_part = st->decode ? s->ops->choose(s, st, layer, &f->q, x->q, n_rows, part) : select_whole(&f->q, n_rows, part);
+	n_part = st->decode ? select_choose(s, st, layer, &f->q, x->q, n_rows, part) : select_whole(&f->q, n_rows, part);
 	kv_attend(&f->kv, layer, x->out, part, n_part, st->n, s->ops->probe ? s->ops->probe(s, st, layer, n_rows) : NULL);
 	if (s->ops->seen)
 		s->ops->seen(s, st, layer, &f->q, x->q, n_rows);
@@ -83,12 +83,14 @@ static void list_end(struct policy *p, const struct step *st)
 
 	if (f->sel.ops->end)
 		f->sel.ops->end(&f->sel, st, st->pos + st->n);
+	select_looked(&f->sel, st->decode ? st->pos + st->n : 0);
 }
 
 static int32_t list_rewind(struct policy *p, int32_t n)
 {
 	struct list *f = p->state;
 
+	select_looked(&f->sel, 0);
 	return f->sel.ops->rewind(&f->sel, n);
 }
 
@@ -97,6 +99,13 @@ static uint64_t list_read_bytes(const struct policy *p, int32_t pos, int decode)
 	const struct list *f = p->state;
 
 	return decode ? f->sel.ops->read_bytes(&f->sel, pos + 1) : kv_token_bytes(p->hp, p->type) * (uint64_t)pos;
+}
+
+static void list_inside(const struct policy *p, struct policy_inside *out)
+{
+	struct list *f = p->state;
+
+	out->sel = &f->sel;
 }
 
 static struct kv *list_planes(struct policy *p)
@@ -157,7 +166,7 @@ static void list_archive(struct policy *p, struct archive *a, int32_t n)
 	.name = name_, .help = help_, .params = params_, .select = &select_, .bytes = list_bytes, .init = list_init, \
 	.release = list_release, .begin = list_begin, .attend = list_attend, .end = list_end, .rewind = list_rewind, \
 	.planes = list_planes, .adopt = list_adopt, .read_bytes = list_read_bytes, .kv = list_planes, .take = list_take, \
-	.archive = list_archive, __VA_ARGS__ }
+	.archive = list_archive, .inside = list_inside, __VA_ARGS__ }
 
 static const struct param sift_params[] = {
 	K("512"),

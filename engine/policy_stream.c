@@ -395,7 +395,7 @@ static int prefix_parts(struct stream *f, const struct step *st, int32_t layer, 
 	struct tensor *q = &f->q[FRAME_PREFIX];
 
 	if (st->decode && f->use_sel)
-		return f->sel.ops->choose(&f->sel, st, layer, q, x->q, n, part);
+		return select_choose(&f->sel, st, layer, q, x->q, n, part);
 	part[0] = (struct attn_part){ .q = q, .n_rows = n };
 	return n > 0;
 }
@@ -603,6 +603,7 @@ static void stream_end(struct policy *p, const struct step *st)
 		join(p);
 	if (f->use_sel && f->sel.ops->end)
 		f->sel.ops->end(&f->sel, st, region);
+	select_looked(&f->sel, st->decode && f->use_sel && st->pos >= r->s.sinks ? region : 0);
 }
 
 /* ---- going back, pinning ---- */
@@ -621,6 +622,8 @@ static int32_t stream_rewind(struct policy *p, int32_t n)
 	struct rings *r = &f->rings;
 	int32_t sinks = r->s.sinks, to = n;
 
+	if (to < tokens_of(f))
+		select_looked(&f->sel, 0);
 	if (f->lost) {
 		struct rings_shape s = r->s;
 
@@ -804,6 +807,7 @@ static void stream_rows(const struct policy *p, struct timeline_rows *out)
 	out->pinned = r->s.sinks;
 	out->n_ring = r->s.n;
 	out->ring_rows = r->s.w;
+	out->factor = r->s.f;
 	for (int32_t i = 0; i < r->s.n; i++) {
 		out->fill[i] = rings_fill(r, i);
 		rings_span(r, i, &out->first[i], &out->last[i]);
@@ -812,6 +816,16 @@ static void stream_rows(const struct policy *p, struct timeline_rows *out)
 	out->gone = r->gone;
 	out->thinned = r->thinned;
 	out->oldest = r->t > r->s.sinks ? r->oldest : -1;
+}
+
+static void stream_inside(const struct policy *p, struct policy_inside *out)
+{
+	struct stream *f = p->state;
+
+	out->rings = &f->rings;
+	out->waiting = f->waiting;
+	out->observed = f->rings.sum && tokens_of(f) > f->probe_from;
+	out->sel = f->use_sel ? &f->sel : NULL;
 }
 
 static uint64_t stream_read_bytes(const struct policy *p, int32_t pos, int decode)
@@ -897,7 +911,8 @@ static void auto_preset(struct kv_params *par)
 
 #define STREAM .bytes = stream_bytes, .init = stream_init, .release = stream_release, .begin = stream_begin, \
 	.attend = stream_attend, .end = stream_end, .rewind = stream_rewind, .read_bytes = stream_read_bytes, \
-	.rows = stream_rows, .kv = stream_kv, .ready = stream_ready, .take = stream_take, .archive = stream_archive
+	.rows = stream_rows, .inside = stream_inside, .kv = stream_kv, .ready = stream_ready, .take = stream_take, \
+	.archive = stream_archive
 
 const struct policy_def policy_sink = {
 	.name = "sink", .help = "the first tokens and the newest ones stay; endless", .params = sink_params,

@@ -17,8 +17,23 @@ int select_open(struct selector *s, const struct selector_ops *ops, const struct
 	return -1;
 }
 
+static void looks_close(struct selector *s)
+{
+	struct looks *l = s->looks;
+
+	for (int32_t i = 0; l && l->list && i < s->kv->n_layer; i++)
+		select_drop(s, &l->list[i]);
+	if (l) {
+		free(l->list);
+		free(l->layer);
+	}
+	free(l);
+	s->looks = NULL;
+}
+
 void select_close(struct selector *s)
 {
+	looks_close(s);
 	if (s->state)
 		s->ops->release(s);
 	free(s->state);
@@ -77,6 +92,71 @@ int32_t select_most(struct kv_rows k, int32_t cap)
 	int32_t n = kv_rows_of(k, cap);
 
 	return n < cap ? n : cap;
+}
+
+/* ---- who looks ---- */
+
+void select_look(struct selector *s)
+{
+	int32_t n_layer = s->kv->n_layer;
+	struct looks *l;
+	struct err err;
+
+	if (s->looks)
+		return;
+	l = s->looks = xcalloc(1, sizeof *l);
+	l->layer = xcalloc((size_t)n_layer, sizeof *l->layer);
+	l->refreshed = -1;
+	l->cosine = -2;
+	if (!s->ops->shared || !s->ops->shared(s))
+		return;
+	l->list = xcalloc((size_t)n_layer, sizeof *l->list);
+	for (int32_t i = 0; i < n_layer; i++)
+		if (select_alloc(s, &l->list[i], DT_I32, s->kv->hp->n_kv_head, s->ops->shared(s), &err)) {
+			looks_close(s);
+			return;
+		}
+}
+
+int select_choose(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q, const struct tensor *raw,
+                  int32_t n_rows, struct attn_part part[SELECT_PARTS])
+{
+	struct look *look = s->looks ? &s->looks->layer[layer] : NULL;
+	int n;
+
+	if (!look)
+		return s->ops->choose(s, st, layer, q, raw, n_rows, part);
+	s->looks->at = 0;
+	look->fresh = -1;
+	look->cosine = -2;
+	n = s->ops->choose(s, st, layer, q, raw, n_rows, part);
+	memcpy(look->part, part, (size_t)n * sizeof *part);
+	look->n_part = n;
+	return n;
+}
+
+void select_looked(struct selector *s, int32_t n_rows)
+{
+	struct looks *l = s->looks;
+	int32_t n = 0;
+	double sum = 0;
+
+	if (!l)
+		return;
+	l->at = n_rows;
+	l->refreshed = -1;
+	for (int32_t i = 0; n_rows && i < s->kv->n_layer; i++) {
+		const struct look *look = &l->layer[i];
+
+		if (look->fresh >= 0)
+			l->refreshed = (l->refreshed > 0 ? l->refreshed : 0) + look->fresh;
+		if (look->cosine >= -1) {
+			sum += look->cosine;
+			n++;
+		}
+	}
+	if (n)
+		l->cosine = sum / n;
 }
 
 /* ---- the split ---- */

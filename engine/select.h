@@ -29,6 +29,7 @@ struct selector {
 	 * many, and rewind() goes back far enough that it does. */
 	int32_t tail;
 	void *state;
+	struct looks *looks;       /* NULL: nobody looks */
 };
 
 struct selector_ops {
@@ -57,6 +58,14 @@ struct selector_ops {
 	/* What it knows of a region of n_rows beside copies and bounds (archive.h).  Loading: rewind() comes after a failure.
 	 * NULL: nothing. */
 	void (*archive)(struct selector *, struct archive *, int32_t n_rows);
+	/* For those who look (view.c).  The most rows of a list that choose() makes where all layers share one, so that it is
+	 * gone when the next layer has chosen.  0 or NULL: each has its own, or there are none. */
+	int32_t (*shared)(const struct selector *);
+	/* Rows of a region of n_rows that will be read, until something is read again; as choose(), without queries.  NULL: any
+	 * may be. */
+	int  (*holds)(const struct selector *, int32_t layer, int32_t n_rows, struct attn_part part[SELECT_PARTS]);
+	/* The attention that each row received, if that is known of the layer. */
+	const float *(*sums)(const struct selector *, int32_t layer, int32_t head);
 };
 
 extern const struct selector_ops select_sift, select_refresh, select_streaming, select_quest;
@@ -65,7 +74,43 @@ extern const struct selector_ops select_kept;   /* h2o, h2o+, snapkv: by par->ke
 int  select_open(struct selector *, const struct selector_ops *, const struct kv_params *, struct kv *, int own, struct err *);
 void select_close(struct selector *);
 
+/* ---- what the last generated token read, remembered while someone looks ---- */
+
+struct look {
+	struct attn_part part[SELECT_PARTS];   /* what it chose; queries and choices in there are old */
+	int n_part;
+	int fresh;                 /* a set was chosen anew; -1: there are no sets that serve several tokens */
+	double cosine;             /* of its query with that of the last choice; -2: that was not looked at */
+};
+struct looks {
+	struct look *layer;        /* [n_layer] of the call that runs */
+	struct tensor *list;       /* [n_layer] i32 [n_kv_head][..], in place of a list that all layers share; NULL: there is none */
+	int32_t at;                /* layer[] is what a generated token chose in a region of so many rows; 0: it is not */
+	int32_t refreshed;         /* layers that chose a set anew for it; -1: there are no sets */
+	double cosine;             /* mean over layers when queries were compared last; -2: never */
+};
+
+/* choose(), noted. */
+int  select_choose(struct selector *, const struct step *, int32_t layer, const struct tensor *q, const struct tensor *raw,
+                   int32_t n_rows, struct attn_part part[SELECT_PARTS]);
+/* A call succeeded that chose among n_rows rows in each layer; 0: that chose nothing, or rows were forgotten. */
+void select_looked(struct selector *, int32_t n_rows);
+/* Someone looks from now on.  Without memory for it nobody does. */
+void select_look(struct selector *);
+
 /* ---- for selectors ---- */
+
+/* A layer kept its set, or chose it anew. */
+static inline void select_fresh(struct selector *s, int32_t layer, int fresh)
+{
+	if (s->looks)
+		s->looks->layer[layer].fresh = fresh;
+}
+/* Where to put the list of a layer: own is shared. */
+static inline struct tensor *select_list(const struct selector *s, int32_t layer, struct tensor *own)
+{
+	return s->looks && s->looks->list ? &s->looks->list[layer] : own;
+}
 
 /* A tensor of the backend; t is zeroed memory before and after. */
 int  select_alloc(const struct selector *, struct tensor *t, enum dtype, int64_t rows, int64_t cols, struct err *);

@@ -311,6 +311,31 @@ static uint64_t kept_read_bytes(const struct selector *s, int32_t n_rows)
 	return select_row_bytes(s, k >= n_rows ? n_rows : dense * n_rows + (1 - dense) * k);
 }
 
+/* ---- for those who look ---- */
+
+static int kept_holds(const struct selector *s, int32_t layer, int32_t n_rows, struct attn_part part[SELECT_PARTS])
+{
+	struct kept *f = s->state;
+	int32_t tail = is_snap(s->par) ? n_rows - f->from : f->recent, n = 0;
+
+	if (!f->chosen || layer < s->par->dense)
+		return select_whole(NULL, n_rows, part);
+	if (f->n > 0)
+		part[n++] = (struct attn_part){ .rows = &f->rows[layer], .n_rows = f->n };
+	part[n++] = (struct attn_part){ .row0 = n_rows - tail, .n_rows = tail };
+	return n;
+}
+
+static const float *kept_sums(const struct selector *s, int32_t layer, int32_t head)
+{
+	const struct kept *f = s->state;
+
+	return f->sum && layer >= s->par->dense
+	       ? f->sum + ((size_t)layer * (size_t)s->kv->hp->n_kv_head + (size_t)head) * (size_t)s->kv->cap : NULL;
+}
+
+/* ---- saving ---- */
+
 /* The rows that were chosen: within the region, and no more than its columns. */
 static void chosen_archive(struct selector *s, struct archive *a, int32_t n_rows)
 {
@@ -358,4 +383,5 @@ static void kept_archive(struct selector *s, struct archive *a, int32_t n_rows)
 const struct selector_ops select_kept = {
 	.bytes = kept_bytes, .init = kept_init, .release = kept_release, .choose = kept_choose, .probe = kept_probe,
 	.end = kept_end, .rewind = kept_rewind, .read_bytes = kept_read_bytes, .archive = kept_archive,
+	.holds = kept_holds, .sums = kept_sums,
 };

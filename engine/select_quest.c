@@ -87,7 +87,7 @@ static void quest_note(struct selector *s, int32_t layer, int32_t row0, int32_t 
 }
 
 /* Row lists of the k pages chosen per head; returns their length. */
-static int32_t pages_to_rows(struct selector *s, int32_t k, int32_t n_rows)
+static int32_t pages_to_rows(struct selector *s, struct tensor *list, int32_t k, int32_t n_rows)
 {
 	struct quest *f = s->state;
 	struct backend *be = s->kv->be;
@@ -100,7 +100,7 @@ static int32_t pages_to_rows(struct selector *s, int32_t k, int32_t n_rows)
 		be->ops->read(be, &f->page, 4 * (size_t)h * (size_t)f->page.cols, page, 4 * (size_t)k);
 		for (int32_t i = 0; i < n; i++)
 			rows[i] = page[i / PAGE_ROWS] * PAGE_ROWS + i % PAGE_ROWS;
-		be->ops->write(be, &f->rows, 4 * (size_t)h * (size_t)f->rows.cols, rows, 4 * (size_t)n);
+		be->ops->write(be, list, 4 * (size_t)h * (size_t)list->cols, rows, 4 * (size_t)n);
 	}
 	return n;
 }
@@ -113,6 +113,7 @@ static int quest_choose(struct selector *s, const struct step *st, int32_t layer
 	const struct hparams *hp = s->kv->hp;
 	int32_t k = quest_most(s->par, n_rows), pages = pages_of(n_rows);
 	int soft = s->par->bound == BOUND_SOFT;
+	struct tensor *list;
 
 	if (soft && k < SOFT_LAST + 2)
 		k = SOFT_LAST + 2;   /* one that is chosen */
@@ -127,8 +128,18 @@ static int quest_choose(struct selector *s, const struct step *st, int32_t layer
 		.rows = &f->page, .score = &f->score, .n_kv_head = hp->n_kv_head, .n = pages, .k = k, .pool = 1,
 		.first = soft, .last = soft ? SOFT_LAST : 1,
 	});
-	part[0] = (struct attn_part){ .q = q, .rows = &f->rows, .n_rows = pages_to_rows(s, k, n_rows) };
+	list = select_list(s, layer, &f->rows);
+	part[0] = (struct attn_part){ .q = q, .rows = list, .n_rows = pages_to_rows(s, list, k, n_rows) };
 	return 1;
+}
+
+static int32_t quest_shared(const struct selector *s)
+{
+	const struct quest *f = s->state;
+	int32_t k = quest_most(s->par, s->kv->cap);
+
+	k = k > SOFT_LAST + 2 ? k : SOFT_LAST + 2;
+	return (k < f->pages ? k : f->pages) * PAGE_ROWS;
 }
 
 static int32_t quest_rewind(struct selector *s, int32_t n)
@@ -151,5 +162,5 @@ static uint64_t quest_read_bytes(const struct selector *s, int32_t n_rows)
 
 const struct selector_ops select_quest = {
 	.bytes = quest_bytes, .init = quest_init, .release = quest_release, .note = quest_note, .choose = quest_choose,
-	.rewind = quest_rewind, .read_bytes = quest_read_bytes,
+	.rewind = quest_rewind, .read_bytes = quest_read_bytes, .shared = quest_shared,
 };

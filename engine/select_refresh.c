@@ -148,6 +148,7 @@ static struct pick *pick(struct selector *s, int32_t layer, const struct tensor 
 	const struct tensor *one = q;
 
 	r->chose += n_q == 1;
+	select_fresh(s, layer, 1);
 	if (first || n_q > 1) {
 		const float *x = query_row(s, q, i);
 		size_t head = (size_t)hp->head_dim, group = (size_t)(hp->n_head / hp->n_kv_head);
@@ -181,13 +182,17 @@ static int due(struct selector *s, const struct step *st, int32_t layer, const s
 	struct refresh *r = s->state;
 	int32_t every = s->par->qc ? s->par->qc : s->par->stride, dim = s->kv->hp->head_dim;
 	const float *then = r->mean[r->picks.cur[layer]] + (size_t)layer * (size_t)dim;
+	double same;
 
 	if (every < 1 || (st->pos + 1 - r->start) % every)
 		return 0;
 	if (!s->par->qc)
 		return 1;
 	mean_query(s, q, raw, 0, r->now);
-	return cosine(r->now, then, dim) <= s->par->s;
+	same = cosine(r->now, then, dim);
+	if (s->looks)
+		s->looks->layer[layer].cosine = same;
+	return same <= s->par->s;
 }
 
 /* The set, less what has left for the tokens since, and these. */
@@ -211,6 +216,7 @@ static int refresh_choose(struct selector *s, const struct step *st, int32_t lay
 	const struct pick *set;
 
 	picks_enter(&r->picks, layer);
+	select_fresh(s, layer, 0);
 	if (kv_rows_of(s->par->k, n_rows) >= n_rows)
 		return select_whole(q, n_rows, part);
 	r->asked++;

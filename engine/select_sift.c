@@ -137,6 +137,14 @@ static void share_rows(struct selector *s, int32_t n_rows)
 		select_split(f->k + dense, by_need ? f->need + dense : NULL, n_layer - dense, kv_rows_of(s->par->k, n_rows), n_rows);
 }
 
+/* Sets that serve several steps are each layer's own. */
+static int32_t sift_shared(const struct selector *s)
+{
+	const struct sift *f = s->state;
+
+	return f->rows.cols;
+}
+
 /* A part of k rows of n_rows, which attention is to find by the part's query. */
 static struct attn_part best_rows(struct selector *s, int32_t layer, const struct tensor *q, int32_t n_rows,
                                   struct tensor *rows, int32_t k, int32_t pool)
@@ -172,12 +180,14 @@ static int sift_choose(struct selector *s, const struct step *st, int32_t layer,
 	if (k >= n_rows)
 		return select_whole(q, n_rows, part);
 	if (every == 1) {
-		part[0] = best_rows(s, layer, q, n_rows, &f->rows, k, 1);
+		part[0] = best_rows(s, layer, q, n_rows, select_list(s, layer, &f->rows), k, 1);
 		return 1;
 	}
 	set = picks_get(&f->picks, layer);
+	select_fresh(s, layer, 0);
 	if (!set->at || set->at > n_rows || (st->pos + 1 - f->start) % every == 0) {
 		set = picks_new(&f->picks, layer, n_rows, k);
+		select_fresh(s, layer, 1);
 		part[0] = best_rows(s, layer, q, n_rows, &set->rows, k, s->par->pool > 0 ? s->par->pool : POOL_REUSED);
 	} else {
 		part[0] = (struct attn_part){ .q = q, .rows = &set->rows, .n_rows = set->k };
@@ -279,5 +289,5 @@ static void sift_archive(struct selector *s, struct archive *a, int32_t n_rows)
 const struct selector_ops select_sift = {
 	.bytes = sift_bytes, .init = sift_init, .release = sift_release, .note = sift_note, .choose = sift_choose,
 	.probe = sift_probe, .end = sift_end, .rewind = sift_rewind, .read_bytes = sift_read_bytes,
-	.archive = sift_archive,
+	.archive = sift_archive, .shared = sift_shared,
 };
