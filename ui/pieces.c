@@ -1,0 +1,298 @@
+/* ui/pieces.c - where a Markdown text can be cut, and its fenced code.
+ *
+ * A text is cut where what follows cannot depend on what stands before: at a blank line before a line without indent, and
+ * around fenced code at the top level, which never sees md4c.  So a text that grows costs as much as its last piece, and hostile text
+ * meets the corners of md4c that are not linear in pieces of PIECE_MOST bytes only; a piece that cannot be cut or is full of marks
+ * is shown as plain text.  The cuts depend on whole lines only: however the text arrives, it is cut the same. */
+#include "ui/lines.h"
+
+#include <md4c.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	PIECE_MOST = 16384,      /* bytes for md4c in one go */
+	MARKS_MOST = 2000,       /* characters in a piece that may mean something */
+	NESTED_MOST = 24,        /* quotes and list items that begin in one line */
+};
+
+/* ---- kinds of lines ---- */
+
+static int is_digit(char ch)
+{
+	return ch >= '0' && ch <= '9';
+}
+
+/* The mark of a list item at p: its length, or 0.  *number: -1 for a bullet. */
+static size_t item_mark(const char *p, const char *end, long *number)
+{
+	size_t n = 0;
+
+	*number = -1;
+	if (p < end && strchr("-*+", *p)) {
+		n = 1;
+	} else {
+		long v = 0;
+		for (; p + n < end && n < 9 && is_digit(p[n]); n++)
+			v = v * 10 + (p[n] - '0');
+		if (!n || p + n == end || (p[n] != '.' && p[n] != ')'))
+			return 0;
+		n++;
+		*number = v;
+	}
+	return p + n == end || p[n] == ' ' || p[n] == '\t' ? n : 0;
+}
+
+static int is_rule(const char *p, const char *end)
+{
+	int marks = 0;
+
+	if (p == end || !strchr("-*_", *p))
+		return 0;
+	for (const char *q = p; q < end; q++) {
+		if (*q == *p)
+			marks++;
+		else if (*q != ' ' && *q != '\t')
+			return 0;
+	}
+	return marks >= 3;
+}
+
+/* Does p[0..end) open a fence?  Its length, or 0. */
+static size_t fence_mark(const char *p, const char *end)
+{
+	size_t n = 0;
+
+	if (p == end || (*p != '`' && *p != '~'))
+		return 0;
+	while (p + n < end && p[n] == *p)
+		n++;
+	return n >= 3 && !(*p == '`' && memchr(p + n, '`', (size_t)(end - p) - n)) ? n : 0;
+}
+
+int fence_closes(const struct fence *f, const char *p, const char *end)
+{
+	size_t n = 0;
+	int indent = 0;
+
+	for (; p < end && *p == ' '; p++)
+		if (++indent > 3)
+			return 0;
+	for (; p < end && *p == f->mark; p++)
+		n++;
+	for (; p < end && (*p == ' ' || *p == '\t'); p++)
+		;
+	return p == end && n >= f->n;
+}
+
+void fence_open(struct fence *f, const char *text, size_t at, size_t end, size_t *info, size_t *n)
+{
+	for (f->indent = 0; text[at] == ' ' || text[at] == '\t'; at++)
+		f->indent++;
+	f->mark = text[at];
+	f->n = (uint32_t)fence_mark(text + at, text + end);
+	for (at += f->n; at < end && text[at] == ' '; at++)
+		;
+	while (end > at && text[end - 1] == ' ')
+		end--;
+	*info = at;
+	*n = end - at;
+}
+
+size_t line_end(const char *text, size_t n, size_t at)
+{
+	const char *nl = memchr(text + at, '\n', n - at);
+
+	return nl ? (size_t)(nl - text) : n;
+}
+
+/* ---- pieces ---- */
+
+size_t piece_end(const char *text, size_t n, size_t from, int *whole, int *fence)
+{
+	int list = -1;        /* column where the text of the outermost open list item begins */
+	int after_blank = 0;
+
+	*whole = 1;
+	*fence = 0;
+	for (size_t at = from; at < n;) {
+		const char *end = text + line_end(text, n, at), *p = text + at;
+		int indent = 0;
+		long number = -1;
+		size_t mark;
+
+		if (end == text + n)
+			break;   /* it may become anything */
+		for (; p < end && (*p == ' ' || *p == '\t'); p++)
+			indent += *p == ' ' ? 1 : 4 - indent % 4;
+		if (p == end) {
+			after_blank = 1;
+			at = (size_t)(end - text) + 1;
+			continue;
+		}
+		mark = is_rule(p, end) ? 0 : item_mark(p, end, &number);
+		if (indent < 4 && (list < 0 || indent < list) && fence_mark(p, end)) {
+			*fence = at == from;
+			return at;
+		}
+		if (at > from && ((after_blank && !indent && !(list >= 0 && mark && number == 1)) ||
+		                  (size_t)(end - text) - from > PIECE_MOST))
+			return at;
+		if (mark && (indent < 4 || list >= 0) && (number <= 1 || after_blank || list >= 0)) {
+			if (list < 0 || indent < list) {
+				int blanks = 0;
+				while (p + mark + blanks < end && p[mark + (size_t)blanks] == ' ')
+					blanks++;
+				list = indent + (int)mark + (blanks > 4 || p + mark + blanks == end || !blanks ? 1 : blanks);
+			}
+		} else if (list >= 0 && indent < list && (after_blank || is_rule(p, end) || *p == '#' || *p == '>')) {
+			list = -1;
+		}
+		after_blank = 0;
+		at = (size_t)(end - text) + 1;
+	}
+	*whole = 0;
+	return n;
+}
+
+int piece_is_hostile(const char *p, size_t n)
+{
+	size_t marks = 0, bars = 0, nested = 0;
+	int head = 1;
+
+	if (n > PIECE_MOST)
+		return 1;
+	for (size_t i = 0; i < n; i++) {
+		char c = p[i];
+
+		if (c == '\n') {
+			bars = nested = 0;
+			head = 1;
+			continue;
+		}
+		if (head && c != ' ') {
+			if (c == '>' || (i + 1 < n && p[i + 1] == ' ' && strchr("-+*.)", c)))
+				nested++;
+			else if (!is_digit(c))
+				head = 0;
+		}
+		if ((c < '0' || c > 'z') ? strchr("*&!~|", c) != NULL : strchr("_[]<>`\\", c) != NULL)
+			marks++;
+		bars += c == '|';
+		if (bars >= TABLE_COLUMNS || nested > NESTED_MOST || marks > MARKS_MOST)
+			return 1;
+	}
+	return 0;
+}
+
+char *piece_patch(const char *p, size_t n)
+{
+	char *copy = NULL;
+
+	for (const char *at = p, *end = p + n; (at = memmem(at, (size_t)(end - at), "]:", 2)); at += 2) {
+		if (!copy) {
+			copy = xmalloc(n);
+			memcpy(copy, p, n);
+		}
+		copy[at + 1 - p] = PATCH;
+	}
+	return copy;
+}
+
+/* ---- code for copying ---- */
+
+struct codes { size_t n, which; int inside; struct str *out; };
+
+static int enter_block(MD_BLOCKTYPE type, void *detail, void *ud)
+{
+	struct codes *c = ud;
+
+	if (type == MD_BLOCK_CODE) {
+		c->n++;
+		c->inside = 1;
+	}
+	return 0;
+}
+
+static int leave_block(MD_BLOCKTYPE type, void *detail, void *ud)
+{
+	((struct codes *)ud)->inside = 0;
+	return 0;
+}
+
+static int no_span(MD_SPANTYPE type, void *detail, void *ud)
+{
+	return 0;
+}
+
+static int on_text(MD_TEXTTYPE type, const MD_CHAR *p, MD_SIZE n, void *ud)
+{
+	struct codes *c = ud;
+
+	if (c->inside && c->n == c->which)
+		str_add(c->out, p, n);
+	return 0;
+}
+
+static const MD_PARSER parser = {
+	.flags = PARSER_FLAGS, .enter_block = enter_block, .leave_block = leave_block,
+	.enter_span = no_span, .leave_span = no_span, .text = on_text,
+};
+
+static void piece_codes(struct codes *c, const char *p, size_t n)
+{
+	size_t from = c->out->n;
+	char *copy;
+
+	if (piece_is_hostile(p, n))
+		return;
+	copy = piece_patch(p, n);
+	md_parse(copy ? copy : p, (MD_SIZE)n, &parser, c);
+	free(copy);
+	for (size_t i = from; i < c->out->n; i++)
+		if (c->out->p[i] == PATCH)
+			c->out->p[i] = ':';
+}
+
+/* The fence that the line at `at` opens: returns where the text goes on. */
+static size_t fence_codes(struct codes *c, const char *text, size_t n, size_t at)
+{
+	struct fence f;
+	size_t end = line_end(text, n, at), info, n_info;
+
+	fence_open(&f, text, at, end, &info, &n_info);
+	c->n++;
+	for (at = end + 1; at < n; at = end + 1) {
+		end = line_end(text, n, at);
+		if (fence_closes(&f, text + at, text + end))
+			return end < n ? end + 1 : n;
+		for (int i = 0; i < f.indent && at < end && text[at] == ' '; i++)
+			at++;
+		if (c->n == c->which) {
+			str_add(c->out, text + at, end - at);
+			str_add(c->out, "\n", 1);
+		}
+	}
+	return n;
+}
+
+size_t markdown_code(const char *text, size_t n, size_t which, struct str *out)
+{
+	struct codes c = { .which = which, .out = out };
+	size_t from = out->n;
+
+	for (size_t at = 0; at < n;) {
+		int whole, fence;
+		size_t end = piece_end(text, n, at, &whole, &fence);
+
+		if (fence) {
+			at = fence_codes(&c, text, n, at);
+		} else {
+			piece_codes(&c, text + at, end - at);
+			at = end;
+		}
+	}
+	if (out->n > from && out->p[out->n - 1] == '\n')
+		out->p[--out->n] = 0;
+	return c.n;
+}
