@@ -53,6 +53,9 @@ int db_error(struct db *d, const char *doing, struct err *e)
 	case SQLITE_FORMAT:
 		return err_set(e, ERR_FAIL, "cannot %s '%s': it is damaged (%s)", doing, file, sqlite3_errmsg(d->h));
 	case SQLITE_READONLY:
+		if (code == SQLITE_READONLY_ROLLBACK)
+			return err_set(e, ERR_FAIL, "cannot %s '%s': a change was interrupted and must be undone first; start weir once",
+			               doing, file);
 		return err_set(e, ERR_FAIL, "cannot %s '%s': it is not writable; nothing was changed", doing, file);
 	case SQLITE_BUSY:
 	case SQLITE_LOCKED:
@@ -172,7 +175,7 @@ static int open_with(struct db *d, const char *name, const char *vfs, int flags,
 	return settle(d, e);
 }
 
-/* Nobody writes: a writer in WAL mode always has its log beside the file. */
+/* Nobody writes: a writer in WAL mode always has its log beside the file, another one its journal. */
 static int no_log(const struct db *d)
 {
 	struct str path = {0};
@@ -181,6 +184,9 @@ static int no_log(const struct db *d)
 
 	str_addf(&path, "%s-wal", d->path);
 	none = lstat(path.p, &st) != 0 && errno == ENOENT;
+	str_clear(&path);
+	str_addf(&path, "%s-journal", d->path);
+	none = none && (lstat(path.p, &st) ? errno == ENOENT : !st.st_size);
 	str_free(&path);
 	return none;
 }

@@ -373,3 +373,33 @@ int message_children(struct store *s, int64_t session, int64_t message, message_
 	free(found.id);
 	return rc;
 }
+
+/* A fork shows what others wrote up to its base, and its own: what hangs on the base or on its own. */
+int session_tree(struct store *s, int64_t session, struct session_tree *out, struct err *e)
+{
+	struct node n = {0};
+	int64_t base, shown, own, leaves, cut, follows = 0, inherited = 0;
+
+	memset(out, 0, sizeof *out);
+	if (session_base(s, session, &base, e) ||
+	    db_find(&s->db, e, &shown, "SELECT messages FROM session WHERE id=?1", "i", session) < 0 ||
+	    db_find(&s->db, e, &own, "SELECT count(*) FROM message WHERE session=?1", "i", session) < 0 ||
+	    db_find(&s->db, e, &cut, "SELECT count(*) FROM message WHERE session=?1 AND complete=0", "i", session) < 0 ||
+	    db_find(&s->db, e, &leaves, "SELECT count(*) FROM message m WHERE session=?1 AND NOT EXISTS"
+	            " (SELECT 1 FROM message c WHERE c.session=?1 AND c.parent=m.id)", "i", session) < 0 ||
+	    db_find(&s->db, e, &follows, "SELECT 1 FROM message WHERE session=?1 AND parent=?2", "ii", session, base) < 0)
+		return -1;
+	for (int64_t id = base; id; id = n.parent) {
+		int rc = node_get(s, id, &n, e);
+		if (rc <= 0)
+			return rc < 0 ? -1 : message_lost(s, id, e);
+		if (n.session == session)
+			continue;
+		inherited++;
+		/* Nothing hangs on the base: it ends a branch itself. */
+		if (id == base && !follows)
+			leaves++;
+	}
+	*out = (struct session_tree){db_small(shown), db_small(own + inherited), db_small(leaves), db_small(cut)};
+	return 0;
+}

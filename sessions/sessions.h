@@ -4,7 +4,8 @@
  *     store       sessions: chat.db (names, messages, documents, settings, search).  Small, precious, durable
  *     snaps       snapshots of timelines: kv.db.  Large and disposable: without it everything is read again, nothing is lost
  *
- * One directory (0700, files 0600) and one process at a time: the lock belongs to the store.  One thread. */
+ * One directory (0700, files 0600) and one process at a time: the lock belongs to the store.  What is opened belongs to
+ * one thread; another one may open a store of its own, to read. */
 #ifndef WEIR_SESSIONS_H
 #define WEIR_SESSIONS_H
 
@@ -38,7 +39,9 @@ struct store;
 struct store_options {
 	const char *dir;         /* NULL: $XDG_DATA_HOME/weir, ~/.local/share/weir; made if missing */
 	const char *vfs;         /* SQLite's VFS, for tests; NULL = the default */
-	int read_only;           /* list and export beside a running weir: takes no lock, writes nothing */
+	/* List and export beside a running weir, or beside the writer of this process in another thread: takes no lock, writes
+	 * nothing, sees what is committed at once.  Open it after the writer: it does not see a store that is made later. */
+	int read_only;
 };
 /* ERR_FAIL when another weir has it (its process is named), when it cannot be opened, when it is damaged or from a
  * newer weir: nothing is changed then.  An older one is brought up to date, the old file kept beside it. */
@@ -73,6 +76,9 @@ int  session_delete(struct store *, int64_t id, struct err *);
 /* What a session remembers by name: model, kv, system prompt, sampling, state of the random numbers ...; value NULL: forget. */
 int  session_set(struct store *, int64_t id, const char *key, const void *value, size_t n, struct err *);
 int  session_value(struct store *, int64_t id, const char *key, struct str *out, struct err *);   /* 1, 0 = not set, -1 */
+/* All of them in order of their names; whole = 0: the value is not what was saved. */
+typedef int setting_fn(const char *key, const void *value, size_t n, int whole, void *ud);
+int  session_settings(struct store *, int64_t id, setting_fn *, void *ud, struct err *);
 /* Used now, with that model, cache and number of tokens. */
 int  session_touch(struct store *, int64_t id, const char *model, const char *kv, int32_t tokens, struct err *);
 
@@ -97,6 +103,14 @@ typedef int message_fn(const struct stored_message *, void *ud);
 int  message_path(struct store *, int64_t to, message_fn *, void *ud, struct err *);
 /* The branches after a message (0: the first messages of the session), the oldest first. */
 int  message_children(struct store *, int64_t session, int64_t message, message_fn *, void *ud, struct err *);
+
+/* The whole tree of a session. */
+struct session_tree {
+	int32_t shown, all;             /* messages on the way to the head; on all branches */
+	int32_t branches;               /* messages without one behind them */
+	int32_t cut;                    /* answers that were cut by a crash or are being written */
+};
+int  session_tree(struct store *, int64_t session, struct session_tree *, struct err *);
 
 /* Documents: the text is kept once, however many sessions have it. */
 struct stored_document { int64_t id; const char *name; const char *text; size_t n_text; uint64_t bytes; int64_t at; int64_t after; };  /* after: message it came behind; 0 = before the first */
@@ -124,7 +138,9 @@ struct snaps_options {
 	uint64_t budget;         /* bytes of kv.db; 0 = 8 GiB or a tenth of the free disk, whatever is less */
 	const char *vfs;
 };
-/* kv.db in the store's directory.  A damaged or foreign one is put aside and begun anew: *notice says so (NULL: nothing). */
+/* kv.db in the store's directory.  A damaged or foreign one is put aside and begun anew: *notice says so (NULL: nothing).
+ * Of a store that is only read kv.db is only read, too, beside a weir that writes; it is opened in a millisecond, so open
+ * it anew for each list. */
 int  snaps_open(struct snaps **out, struct store *, const struct snaps_options *, struct str *notice, struct err *);
 void snaps_close(struct snaps *);
 
@@ -151,6 +167,26 @@ int32_t snap_load_prefix(struct snaps *, struct timeline *, const struct fingerp
                          struct snap_loaded *, struct err *);
 /* Bytes that snapshots of a session hold, those shared included. */
 int  snap_bytes(struct snaps *, int64_t session, uint64_t *out, struct err *);
+/* The same for a list of sessions, in one go: of each its number and its head are given, and of the snapshots: */
+struct snap_state {
+	int64_t session, message;
+	uint64_t bytes;                 /* as snap_bytes() */
+	int ready;                      /* there is one of that message: it opens at once, if model and cache are what they were */
+};
+int  snap_states(struct snaps *, struct snap_state *, size_t n, struct err *);
+/* One snapshot. */
+struct snap_info {
+	int64_t message;
+	int32_t tokens;
+	int64_t used;                   /* seconds since 1970 */
+	uint64_t bytes;                 /* all that it needs */
+	uint64_t own, shared;           /* of these: its head and last rows; chunks that other sessions need, too */
+	int head;                       /* 1 = head and last rows are there and as they were written, 0 = not */
+	int32_t chunks, bad;            /* bad: missing or damaged */
+};
+typedef int snap_fn(const struct snap_info *, void *ud);
+/* The snapshots of a session, the newest first; every byte of them is read and verified. */
+int  snap_list(struct snaps *, int64_t session, snap_fn *, void *ud, struct err *);
 int  snap_drop(struct snaps *, int64_t session, struct err *);         /* all of a session; overwritten */
 /* Sweep what nothing needs, keep to the budget.  Bytes freed. */
 int  snaps_gc(struct snaps *, uint64_t *freed, struct err *);

@@ -68,3 +68,20 @@ int session_value(struct store *s, int64_t id, const char *key, struct str *out,
 	db_put(&s->db, st);
 	return rc;
 }
+
+int session_settings(struct store *s, int64_t id, setting_fn *fn, void *ud, struct err *e)
+{
+	sqlite3_stmt *st = db_query(&s->db, e, "SELECT key, sum, value FROM setting WHERE session=?1 ORDER BY key", "i", id);
+	int rc = st ? 1 : -1;
+
+	while (rc > 0 && (rc = db_step(&s->db, st, e)) > 0) {
+		size_t n;
+		const void *value = db_bytes(st, 2, 1, &n);
+		int whole = setting_sum_ok(st, 0);
+
+		if (fn(db_text(st, 0), value, n, whole, ud))
+			rc = 0;
+	}
+	db_put(&s->db, st);
+	return rc;
+}

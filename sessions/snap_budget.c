@@ -214,21 +214,6 @@ static int vacuum(struct snaps *s, struct err *e)
 
 /* ---- what callers ask for ---- */
 
-int snap_bytes(struct snaps *s, int64_t session, uint64_t *out, struct err *e)
-{
-	int64_t n = 0;
-
-	*out = 0;
-	if (s->db.h && db_find(&s->db, e, &n,
-	                       "SELECT total(bytes + tail) + (SELECT total(bytes) FROM chunk WHERE id IN (SELECT chunk "
-	                       "FROM need WHERE head IN (SELECT id FROM head WHERE session = ?1 AND done = 1))) FROM head "
-	                       "WHERE session = ?1 AND done = 1",
-	                       "i", session) < 0)
-		return snaps_failed(s, e);
-	*out = n > 0 ? (uint64_t)n : 0;
-	return 0;
-}
-
 static int drop(struct snaps *s, int64_t session, struct err *e)
 {
 	int64_t id[AT_ONCE];
@@ -340,17 +325,17 @@ static int check_chunks(struct snaps *s, struct str *report, struct err *e)
 	return rc;
 }
 
-/* One head with its tail: 1 = right, 0, -1. */
-static int check_head(struct snaps *s, int64_t id, int64_t message, int64_t bytes, int64_t tail, const uint8_t *key,
-                      struct err *e)
+int head_check(struct snaps *s, int64_t id, int64_t message, int64_t bytes, int64_t tail, const uint8_t key[KEY_BYTES],
+               struct err *e)
 {
 	struct head_layout lay;
 	int64_t there = 0;
-	int rc = db_find(&s->db, e, &there, "SELECT total(length(data)) FROM part WHERE id BETWEEN ? AND ?", "ii",
+	int rc = id <= 0 || id > s->serial ? 0 :
+	         db_find(&s->db, e, &there, "SELECT total(length(data)) FROM part WHERE id BETWEEN ? AND ?", "ii",
 	                 part_id(id, 0), part_id(id, (1 << PART_BITS) - 1));
 
-	if (rc < 0)
-		return -1;
+	if (rc <= 0)
+		return rc;
 	if (bytes < HEAD_FIXED || tail < 0 || bytes > there || tail != there - bytes)
 		return 0;
 	if (snaps_stage(s, (uint64_t)(bytes > tail ? bytes : tail), e))
@@ -370,8 +355,8 @@ static int check_heads(struct snaps *s, struct str *report, struct err *e)
 	while (st && (rc = db_step(&s->db, st, e)) > 0) {
 		int64_t id = sqlite3_column_int64(st, 0);
 
-		rc = id <= 0 || id > s->serial || sqlite3_column_bytes(st, 4) != KEY_BYTES ? 0 :
-		     check_head(s, id, sqlite3_column_int64(st, 1), sqlite3_column_int64(st, 2), sqlite3_column_int64(st, 3),
+		rc = sqlite3_column_bytes(st, 4) != KEY_BYTES ? 0 :
+		     head_check(s, id, sqlite3_column_int64(st, 1), sqlite3_column_int64(st, 2), sqlite3_column_int64(st, 3),
 		                sqlite3_column_blob(st, 4), e);
 		if (rc < 0)
 			break;
@@ -404,7 +389,7 @@ int snaps_check(struct snaps *s, struct str *report, struct err *e)
 	int rc;
 
 	if (!s->db.h)
-		return snaps_writable(s, e);
+		return s->db.read_only ? 0 : snaps_writable(s, e);
 	s->db.code = 0;
 	rc = check_tree(s, report, &why) || check_chunks(s, report, &why) || check_heads(s, report, &why);
 	if (rc && !db_damaged(&s->db)) {

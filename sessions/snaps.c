@@ -72,10 +72,10 @@ static uint64_t disk_free(const char *dir)
 
 int snaps_writable(const struct snaps *s, struct err *e)
 {
-	if (!s->db.h)
-		return err_set(e, ERR_FAIL, "'%s' could not be begun anew; nothing is saved until the next start", s->path);
 	if (s->db.read_only)
 		return err_set(e, ERR_FAIL, "'%s' can only be read; nothing is saved", s->path);
+	if (!s->db.h)
+		return err_set(e, ERR_FAIL, "'%s' could not be begun anew; nothing is saved until the next start", s->path);
 	return 0;
 }
 
@@ -115,9 +115,9 @@ static int settle(struct snaps *s, struct err *e)
 		return -1;
 	if (s->db.read_only)
 		return 0;
+	/* Others may read beside us, as they may in chat.db: a lock that is kept would save little. */
 	if (db_exec(&s->db, sql, e) || db_exec(&s->db, "PRAGMA auto_vacuum=INCREMENTAL", e) ||
-	    db_exec(&s->db, "PRAGMA locking_mode=EXCLUSIVE", e) || db_exec(&s->db, "PRAGMA journal_mode=TRUNCATE", e) ||
-	    db_exec(&s->db, "PRAGMA synchronous=FULL", e))
+	    db_exec(&s->db, "PRAGMA journal_mode=TRUNCATE", e) || db_exec(&s->db, "PRAGMA synchronous=FULL", e))
 		return -1;
 	return 0;
 }
@@ -182,7 +182,7 @@ static enum verdict judge(struct snaps *s, struct err *e)
 }
 
 /* Numbers go on where they ended: a number that was used may still be that of rows which lost their owner. */
-static int read_serial(struct snaps *s, struct err *e)
+int snaps_read_serial(struct snaps *s, struct err *e)
 {
 	int64_t part = 0, head = 0, chunk = 0, most = (int64_t)1 << 40;
 
@@ -274,7 +274,7 @@ static enum verdict open_once(struct snaps *s, struct err *e)
 		v = judge(s, e);
 	if (v == EMPTY && !s->db.read_only)
 		v = make_schema(s, e) ? FAILED : GOOD;
-	if (v == GOOD && (read_serial(s, e) || (!s->db.read_only && recover(s, e))))
+	if (v == GOOD && (snaps_read_serial(s, e) || (!s->db.read_only && recover(s, e))))
 		v = db_damaged(&s->db) ? DAMAGED : FAILED;
 	if (v != GOOD)
 		db_close(&s->db);
@@ -344,6 +344,7 @@ int snaps_open(struct snaps **out, struct store *store, const struct snaps_optio
 {
 	struct snaps *s = xcalloc(1, sizeof *s);
 	struct err why = {0};
+	struct stat st;
 	enum verdict v;
 
 	s->store = store;
@@ -351,14 +352,20 @@ int snaps_open(struct snaps **out, struct store *store, const struct snaps_optio
 	s->path = store_path(store, SNAPS_FILE);
 	if (o && o->vfs)
 		s->vfs = xstrndup(o->vfs, strlen(o->vfs));
-	v = open_once(s, &why);
+	v = store->read_only && lstat(s->path, &st) && errno == ENOENT ? EMPTY : open_once(s, &why);
+	/* Nothing was ever saved: that answers every question. */
+	if (v == EMPTY && store->read_only) {
+		s->db.read_only = 1;
+		*out = s;
+		return 0;
+	}
 	if (v == GOOD || (v != FAILED && v != EMPTY && !store->read_only && !begin_anew(s, v, notice, &why))) {
 		s->budget = o && o->budget ? o->budget : budget_default(s);
 		*out = s;
 		return 0;
 	}
 	if (v != FAILED && !why.code)
-		err_set(&why, ERR_FAIL, "'%s' %s", s->path, v == EMPTY ? "is empty" : verdict_text(v));
+		err_set(&why, ERR_FAIL, "'%s' %s", s->path, verdict_text(v));
 	if (e)
 		*e = why;
 	snaps_close(s);

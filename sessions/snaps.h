@@ -5,6 +5,7 @@
  *     snap_save.c    saving a timeline
  *     snap_load.c    loading one
  *     snap_budget.c  budget, sweeping, dropping, checking
+ *     snap_info.c    what is there, for lists and inspection
  *     fingerprint.c  what rows were computed with
  *
  * A chunk is the rows of 256 tokens.  Its key chains the tokens before it, so equal beginnings share chunks and a key
@@ -60,6 +61,8 @@ int  snaps_writable(const struct snaps *, struct err *);
 int  snaps_failed(struct snaps *, struct err *);
 /* Put a damaged file aside and go on with a new one. */
 int  snaps_renew(struct snaps *, struct err *);
+/* s->serial from what the file holds. */
+int  snaps_read_serial(struct snaps *, struct err *);
 /* At least n bytes at s->staging. */
 int  snaps_stage(struct snaps *, uint64_t n, struct err *);
 /* "5,120". */
@@ -106,6 +109,9 @@ int  head_layout_get(struct head_layout *, const uint8_t *bytes, uint64_t n);
 /* After deleting a row that was there: -1 when nothing was deleted. */
 int  snaps_gone(struct snaps *, struct err *);
 int  head_delete(struct snaps *, int64_t number, struct err *);          /* not its chunks */
+/* A head with its tail, as table head describes it: 1 = right, 0, -1. */
+int  head_check(struct snaps *, int64_t number, int64_t message, int64_t bytes, int64_t tail, const uint8_t key[KEY_BYTES],
+                struct err *);
 /* Bytes of the file that hold something, and those that hold nothing. */
 int  snaps_space(struct snaps *, uint64_t *used, uint64_t *empty, struct err *);
 /* Inside a transaction: drop the least valuable until `more` bytes fit the budget or nothing is left to drop.  Kept:

@@ -600,6 +600,118 @@ TEST(an_engine_that_fails)
 	box_close(&b);
 }
 
+/* ---- what is there ---- */
+
+struct infos { struct snap_info at[8]; int n; };
+
+static int take_info(const struct snap_info *info, void *ud)
+{
+	struct infos *x = ud;
+
+	if (x->n < 8)
+		x->at[x->n++] = *info;
+	return 0;
+}
+
+TEST(snapshots_are_listed_and_verified)
+{
+	struct snaps_box b;
+	struct timeline *t = fake_open(1, 40, 2000), *other = fake_open(1, 40, 2000);
+	struct infos x = {.n = 0};
+	struct snap_state state[4] = {{.session = 4, .message = 41}, {.session = 3, .message = 31}, {.session = 3, .message = 99},
+	                              {.session = 77}};
+	uint64_t row = fake_row(t), bytes;
+	struct err e = {0};
+
+	box_open(&b);
+	CHECK_INT(snap_list(b.s, 3, take_info, &x, &e), 0);
+	CHECK_INT(x.n, 0);
+	fake_grow(t, 7, 600);
+	fake_grow(other, 7, 600);
+	CHECK_INT(snap_save(b.s, t, &b.fp, 3, 30, "abc", 3, NULL, NULL), 0);
+	fake_grow(t, 8, 300);
+	CHECK_INT(snap_save(b.s, t, &b.fp, 3, 31, NULL, 0, NULL, NULL), 0);
+	fake_grow(other, 9, 200);
+	CHECK_INT(snap_save(b.s, other, &b.fp, 4, 41, NULL, 0, NULL, NULL), 0);
+	CHECK_MSG(!snap_list(b.s, 3, take_info, &x, &e), "%s", e.msg);
+	CHECK_INT(x.n, 2);
+	CHECK_INT(x.at[0].message, 31);
+	CHECK_INT(x.at[0].tokens, 900);
+	CHECK_INT(x.at[0].chunks, 3);
+	CHECK_INT(x.at[0].bad, 0);
+	CHECK_INT(x.at[0].head, 1);
+	CHECK_INT(x.at[0].shared, 512 * row);
+	CHECK_INT(x.at[0].bytes, x.at[0].own + 768 * row);
+	CHECK_INT(x.at[1].message, 30);
+	CHECK_INT(x.at[1].chunks, 2);
+	CHECK_INT(x.at[1].shared, 512 * row);
+	/* One question for all says what one for each says. */
+	CHECK_INT(snap_states(b.s, state, 4, &e), 0);
+	for (int i = 0; i < 4; i++) {
+		CHECK_INT(snap_bytes(b.s, state[i].session, &bytes, &e), 0);
+		CHECK_INT(state[i].bytes, bytes);
+		CHECK_INT(state[i].ready, i < 2);
+	}
+	CHECK_INT(state[1].bytes, x.at[0].own + x.at[1].own + 768 * row);
+	/* What is damaged is seen where it is needed. */
+	CHECK_INT(db_exec(&b.s->db, "UPDATE part SET data = zeroblob(length(data)) WHERE id IN (SELECT id << 12 FROM chunk "
+	                            "WHERE depth = 2)", &e), 0);
+	CHECK_INT(db_exec(&b.s->db, "UPDATE part SET sum = sum + 1 WHERE id = (SELECT min(id) << 12 FROM head)", &e), 0);
+	x.n = 0;
+	CHECK_INT(snap_list(b.s, 3, take_info, &x, &e), 0);
+	CHECK_INT(x.n, 2);
+	CHECK_INT(x.at[0].bad, 1);
+	CHECK_INT(x.at[0].head, 1);
+	CHECK_INT(x.at[1].bad, 0);
+	CHECK_INT(x.at[1].head, 0);
+	CHECK_INT(db_exec(&b.s->db, "DELETE FROM chunk WHERE depth = 0; UPDATE head SET bytes = 1 << 60, tail = 1 << 62", &e), 0);
+	x.n = 0;
+	CHECK_INT(snap_list(b.s, 3, take_info, &x, &e), 0);
+	CHECK_INT(x.at[0].bad, 2);
+	CHECK_INT(x.at[1].bad, 1);
+	CHECK_INT(x.at[0].head, 0);
+	fake_close(t);
+	fake_close(other);
+	box_close(&b);
+}
+
+TEST(sizes_of_two_thousand_sessions_are_there_at_once)
+{
+	enum { N = 2000 };
+	struct snaps_box b;
+	static struct snap_state state[N];
+	struct store_options o = {.read_only = 1};
+	struct err e = {0};
+	double t, opened;
+
+	box_open(&b);
+	/* Four snapshots each, of 5 chunks: many times what the budget holds of a model of this size. */
+	CHECK_MSG(!db_exec(&b.s->db, "BEGIN;"
+		"WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 7999) INSERT INTO head "
+		"SELECT i + 1, 1 + i / 4, i + 1, 1, 1400, 5, 70000, 1000000, 0, randomblob(32) FROM n;"
+		"WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 9999) INSERT INTO chunk "
+		"SELECT randomblob(32), 10000 + i, i % 5, 5898240, 0 FROM n;"
+		"INSERT INTO need SELECT h.id, 10000 + (h.session - 1) * 5 + c.depth FROM head h JOIN (SELECT DISTINCT depth FROM "
+		"chunk) c; COMMIT", &e), "%s", e.msg);
+	snaps_close(b.s);
+	store_close(b.store);
+	o.dir = b.dir;
+	CHECK_INT(store_open(&b.store, &o, &e), 0);
+	for (int i = 0; i < N; i++)
+		state[i] = (struct snap_state){.session = N - i, .message = 4 * (N - i) - i % 4};
+	t = now_seconds();
+	CHECK_MSG(!box_snaps(&b, &e), "%s", e.msg);
+	opened = now_seconds();
+	CHECK_MSG(!snap_states(b.s, state, N, &e), "%s", e.msg);
+	test_note("of %d sessions: opened in %.1f ms, asked in %.1f ms", N, (opened - t) * 1e3, (now_seconds() - opened) * 1e3);
+	CHECK(now_seconds() - t < 0.1 * test_patience());
+	for (int i = 0; i < N; i++) {
+		CHECK_INT(state[i].bytes, 4 * 1070000 + 5 * 5898240);
+		CHECK_INT(state[i].ready, 1);
+	}
+	box_close(&b);
+}
+
 /* ---- cost ---- */
 
 static long long bytes_written(void)

@@ -680,10 +680,11 @@ static int op_budget(struct snaps_box *b)
 	uint64_t used, empty;
 	int rc = snaps_space(b->s, &used, &empty, NULL);
 
-	b->s->budget = used;
 	fake_grow(t, 57, 700);
-	if (!rc)
+	if (!rc) {
+		b->s->budget = used;
 		rc = snap_save(b->s, t, &b->fp, 4, 40, "extra", 5, NULL, NULL);
+	}
 	fake_close(t);
 	return rc;
 }

@@ -535,6 +535,86 @@ TEST(settings_are_bytes_by_name)
 	place_remove(&p);
 }
 
+static int add_setting(const char *key, const void *value, size_t n, int whole, void *ud)
+{
+	str_addf(ud, "%s=%.*s%s ", key, (int)n, (const char *)value, whole ? "" : "?");
+	return 0;
+}
+
+TEST(settings_are_listed)
+{
+	struct place p;
+	struct store *s = place_make(&p);
+	struct str out = {0};
+
+	begin(s, "a");
+	begin(s, "b");
+	OK(session_set(s, 1, "system", "be brief", 8, e));
+	OK(session_set(s, 1, "kv", "", 0, e));
+	OK(session_set(s, 2, "kv", "full", 4, e));
+	OK(session_settings(s, 1, add_setting, &out, e));
+	CHECK_STR(out.p, "kv= system=be brief ");
+	place_sql(&p, &s, "UPDATE setting SET value = x'41' WHERE session = 2");
+	str_clear(&out);
+	OK(session_settings(s, 2, add_setting, &out, e));
+	CHECK_STR(out.p, "kv=A? ");
+	str_clear(&out);
+	OK(session_settings(s, 3, add_setting, &out, e));
+	CHECK_INT(out.n, 0);
+	str_free(&out);
+	place_remove(&p);
+}
+
+static void check_tree(struct store *s, int64_t id, int shown, int all, int branches, int line)
+{
+	struct session_tree t;
+	struct err e = {0};
+
+	if (session_tree(s, id, &t, &e) || t.shown != shown || t.all != all || t.branches != branches)
+		test_fail(__FILE__, line, "session %lld: %d shown, %d in all, %d branches %s", (long long)id, t.shown, t.all,
+		          t.branches, e.msg);
+}
+
+TEST(trees_are_counted)
+{
+	struct place p;
+	struct store *s = place_make(&p);
+	int64_t a = begin(s, "a"), m[6], fork, forks;
+	struct stored_message cut = {.role = ROLE_ASSISTANT, .text = "x", .n_text = 1};
+	struct session_tree t;
+
+	check_tree(s, a, 0, 0, 0, __LINE__);
+	m[0] = say(s, a, 0, 1, "one");
+	m[1] = say(s, a, m[0], 2, "two");
+	check_tree(s, a, 2, 2, 1, __LINE__);
+	m[2] = say(s, a, m[0], 2, "another two");
+	m[3] = say(s, a, m[2], 1, "three");
+	check_tree(s, a, 3, 4, 2, __LINE__);
+	OK(session_set_head(s, a, m[1], e));
+	check_tree(s, a, 2, 4, 2, __LINE__);
+	OK(session_fork(s, a, m[3], "f", &fork, e));
+	check_tree(s, fork, 3, 3, 1, __LINE__);
+	m[4] = say(s, fork, m[3], 2, "four");
+	check_tree(s, fork, 4, 4, 1, __LINE__);
+	m[5] = say(s, fork, m[2], 1, "another three");
+	check_tree(s, fork, 3, 5, 2, __LINE__);
+	OK(session_fork(s, fork, m[4], "g", &forks, e));
+	say(s, forks, m[2], 1, "a third three");
+	/* The base itself, on which nothing hangs, and the new one. */
+	check_tree(s, forks, 3, 5, 2, __LINE__);
+	/* What was written by one that is gone belongs to the forks. */
+	OK(session_delete(s, a, e));
+	check_tree(s, fork, 3, 5, 2, __LINE__);
+	check_tree(s, forks, 3, 5, 2, __LINE__);
+	OK(session_delete(s, fork, e));
+	check_tree(s, forks, 3, 5, 2, __LINE__);
+	OK(message_append(s, forks, &(struct stored_message){.parent = m[4], .role = cut.role, .text = "x", .n_text = 1}, &a, e));
+	OK(session_tree(s, forks, &t, e));
+	CHECK_INT(t.cut, 1);
+	REFUSED(session_tree(s, 99, &t, e), ERR_USAGE, "no session 99");
+	place_remove(&p);
+}
+
 TEST(documents_are_kept_once)
 {
 	struct place p;

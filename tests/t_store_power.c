@@ -339,7 +339,8 @@ static void many_cuts(struct world *w, int n)
 		}
 	}
 	test_note("%d cuts%s, %d steps, %d changes unsynced, %d steps there unacknowledged, %d with a loss, %.1f s", w->cuts,
-	          w->no_sync ? w->no_sync == 1 ? " without syncs of chat.db" : " without syncs of kv.db" : "", w->steps, w->unsynced, w->kept, w->lost, now_seconds() - t);
+	          w->no_sync ? w->no_sync == 1 ? " without syncs of chat.db" : " without syncs of kv.db" : "", w->steps,
+	          w->unsynced, w->kept, w->lost, now_seconds() - t);
 	remove_dir(w->dir);
 	remove_dir(w->image);
 	remove_dir(w->copy);
