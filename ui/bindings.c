@@ -67,6 +67,12 @@ const struct binding bindings[] = {
 	{IN_TALK, "'", "jump to the mark, and back", ACT_JUMP},
 	{IN_TALK, "i, Tab, Enter", "back to the input line", ACT_LINE},
 
+	{IN_DOCS, "?", "find words, upwards", ACT_NONE},
+	{IN_DOCS, "o", "outline: headings or pages, to jump to", ACT_NONE},
+	{IN_DOCS, "], Tab", "the next document", ACT_NONE},
+	{IN_DOCS, "[, Shift-Tab", "the document before", ACT_NONE},
+	{IN_DOCS, "40%, 12p, 7g", "to that percent, page or line", ACT_NONE},
+
 	{IN_SESSIONS, "letters", "filter the list", ACT_NONE},
 	{IN_SESSIONS, "Up, Down", "choose", ACT_NONE},
 	{IN_SESSIONS, "Enter", "go on in that session", ACT_NONE},
@@ -74,6 +80,16 @@ const struct binding bindings[] = {
 	{IN_SESSIONS, "Ctrl-R", "rename it", ACT_NONE},
 	{IN_SESSIONS, "Ctrl-F", "fork it: go on in a copy", ACT_NONE},
 	{IN_SESSIONS, "Ctrl-D", "delete it; asks first", ACT_NONE},
+
+	{IN_SESSIONS, "/", "and words: those sessions in which they were said", ACT_NONE},
+
+	{IN_CACHE, "j, k", "the next layer, the one before", ACT_NONE},
+	{IN_CACHE, "Space, PgDn, PgUp", "eight layers on, or back", ACT_NONE},
+	{IN_CACHE, "g, G", "the first layer, the last one", ACT_NONE},
+	{IN_CACHE, "+, -", "zoom in and out", ACT_NONE},
+	{IN_CACHE, "h, l", "to the left and right, when zoomed in", ACT_NONE},
+	{IN_CACHE, "c", "colours or characters", ACT_NONE},
+	{IN_CACHE, "?", "what the numbers mean", ACT_NONE},
 
 	{0},
 };

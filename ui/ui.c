@@ -45,6 +45,8 @@ int ui_open(struct ui **out, const struct ui_options *o, struct err *e)
 	u->docs = docs_pane_new(o->ascii);
 	u->help = help_pane_new(o->commands, o->ascii);
 	u->cache = cache_pane_new(o->ascii);
+	u->color = o->color;
+	cache_pane_color(u->cache, o->color);
 	input_open(o->history, o->commands);
 	u->dirty = 1;
 	*out = u;
@@ -249,6 +251,14 @@ void ui_tick(struct ui *u, double now)
 	u->now = now;
 	keys_tick(&u->keys, now, ui_key, u);
 	say_tick(u);
+	if (u->typed && now >= u->typed_until) {
+		struct ui_action a = {0};
+		u->typed = 0;
+		if (u->pane == SESSIONS && sessions_pane_pause(u->sessions, &a) == PANE_ACTION) {
+			pane_act(u, &a);
+			u->dirty = 1;
+		}
+	}
 	if (u->begun && now >= u->begun_until) {
 		u->begun = 0;
 		u->dirty = 1;
@@ -264,6 +274,8 @@ double ui_wake(const struct ui *u)
 		at = u->say_until;
 	if (u->begun && (at == 0 || u->begun_until < at))
 		at = u->begun_until;
+	if (u->typed && (at == 0 || u->typed_until < at))
+		at = u->typed_until;
 	return at;
 }
 
@@ -690,6 +702,7 @@ int ui_theme(struct ui *u, const char *name, struct err *e)
 	if (at == n)
 		return err_set(e, ERR_USAGE, "there is no theme '%.40s': dark, light or mono", name);
 	u->theme = at;
+	cache_pane_color(u->cache, u->color && strcmp(themes[at], "mono") != 0);
 	todo_add(u, UI_THEME, themes[at], strlen(themes[at]), 0, 0);
 	ui_sayf(u, "theme: %s", themes[at]);
 	return 0;

@@ -109,6 +109,7 @@ struct ui_options {
 	const struct ui_command *commands;   /* ends with name = NULL; outlives the ui */
 	const char *history;              /* file of the input line, or NULL */
 	int ascii;                        /* no characters beyond ASCII of our own */
+	int color;                        /* the terminal has colours */
 	int utc;                          /* times of day as UTC (tests) */
 };
 int  ui_open(struct ui **, const struct ui_options *, struct err *);
@@ -185,6 +186,8 @@ void ui_say(struct ui *, const char *text);                          /* one line
 
 /* Commands that are the screen's own: the text behind the name. */
 void ui_open_help(struct ui *);
+/* What that shows, as lines of at most 80 columns. */
+void ui_help_text(const struct ui_command *, struct str *out);
 void ui_open_sessions(struct ui *);
 void ui_open_documents(struct ui *, const char *where);              /* "", "p12", "40%" or words to find */
 void ui_open_panel(struct ui *, const char *how);                    /* "", "off", "bar", "full", "layer 12" */

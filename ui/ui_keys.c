@@ -229,11 +229,26 @@ static enum pane_key pane_key_to(struct ui *u, const struct key *k, struct ui_ac
 	return PANE_NOT_MINE;
 }
 
+void pane_act(struct ui *u, const struct ui_action *a)
+{
+	if (a->what == UI_SWITCH && (ui_working(u) || u->n_queue)) {
+		ui_sayf(u, "another session has to wait until the answer is there; Ctrl-C stops it");
+		return;
+	}
+	todo_add(u, a->what, a->text, a->text ? a->n : 0, a->id, a->on);
+	if (a->what == UI_SWITCH)
+		pane_close(u);
+}
+
 static int pane_key(struct ui *u, const struct key *k)
 {
-	struct ui_action act = {0};
+	struct ui_action a = {0};
 
-	switch (pane_key_to(u, k, &act)) {
+	if (u->pane == SESSIONS) {
+		u->typed = 1;
+		u->typed_until = u->now + TYPED_SECONDS;
+	}
+	switch (pane_key_to(u, k, &a)) {
 	case PANE_NOT_MINE:
 		return 0;
 	case PANE_USED:
@@ -242,15 +257,8 @@ static int pane_key(struct ui *u, const struct key *k)
 		pane_close(u);
 		return 1;
 	case PANE_ACTION:
-		break;
+		pane_act(u, &a);
 	}
-	if (act.what == UI_SWITCH && (ui_working(u) || u->n_queue)) {
-		ui_sayf(u, "another session has to wait until the answer is there; Ctrl-C stops it");
-		return 1;
-	}
-	todo_add(u, act.what, act.text, act.text ? act.n : 0, act.id, act.on);
-	if (act.what == UI_SWITCH)
-		pane_close(u);
 	return 1;
 }
 
@@ -310,13 +318,17 @@ static void back(struct ui *u)
 	}
 }
 
-static void stop(struct ui *u)
+static void stop(struct ui *u, const struct key *k)
 {
 	if (ui_working(u)) {
 		todo_add(u, UI_STOP, NULL, 0, 0, 0);
 	} else if (u->searching) {
 		ui_search_off(u);
 		u->focus = ON_LINE;
+	} else if (u->focus == ON_PANE) {
+		/* A field that is open in it first. */
+		if (!pane_key(u, k))
+			pane_close(u);
 	} else if (!input_empty() || input_offers()) {
 		input_abandon();
 		u->focus = u->focus == ON_TALK ? ON_LINE : u->focus;
@@ -403,7 +415,7 @@ static int act(struct ui *u, enum act what, const struct key *k)
 	case ACT_THEME:      ui_theme(u, "", NULL); break;
 	case ACT_RAW:        ui_raw(u); break;
 	case ACT_EDITOR:     editor(u); break;
-	case ACT_STOP:       stop(u); break;
+	case ACT_STOP:       stop(u, k); break;
 	case ACT_BACK:       back(u); break;
 	case ACT_SUSPEND:    todo_add(u, UI_SUSPEND, NULL, 0, 0, 0); break;
 	case ACT_REPAINT:    todo_add(u, UI_REPAINT, NULL, 0, 0, 0); break;
@@ -541,10 +553,14 @@ static void mouse_key(struct ui *u, const struct key *k)
 				pane_key_to(u, &arrow, &none);
 		}
 	} else if (k->cp == 1 && !u->searching) {
-		if (on_talk)
-			u->focus = u->pane ? ON_PANE : ON_TALK;
-		else
+		if (!on_talk)
 			to_line(u);
+		else if (!u->pane)
+			u->focus = ON_TALK;
+		else {
+			u->focus = ON_PANE;
+			pane_key(u, k);
+		}
 	}
 }
 
@@ -585,7 +601,7 @@ void ui_key(const struct key *k, void *ud)
 	}
 	u->leader = 0;
 	if (is_ctrl(k, 'c')) {
-		stop(u);
+		stop(u, k);
 		return;
 	}
 	if (is_ctrl(k, 'z') || is_ctrl(k, 'l')) {
@@ -615,7 +631,8 @@ void ui_key(const struct key *k, void *ud)
 		ui_search_off(u);
 		u->focus = ON_LINE;
 	}
-	if (u->focus == ON_PANE && pane_key(u, k))
+	/* F keys mean the same everywhere. */
+	if (u->focus == ON_PANE && k->code != K_F && pane_key(u, k))
 		return;
 	if (u->focus == ON_LINE && line_first(k)) {
 		line_key(u, k);

@@ -14,6 +14,7 @@
 #define SAY_SECONDS 4.0
 #define QUIT_SECONDS 1.5     /* the second Ctrl-C must come within */
 #define ESC_SECONDS 1.0      /* and the second Esc */
+#define TYPED_SECONDS 0.3
 #define BEGIN_SECONDS 0.3    /* from handing out a message until it is known what it started */
 enum {
 	SIDE_FROM = 110,     /* columns: the cache stands beside the talk, not below it */
@@ -45,7 +46,7 @@ struct todo { enum ui_what what; struct str text; int64_t id; int on; };
 struct layout { int body, queue, bar, status, line, hints, side; };
 
 struct ui {
-	int w, h, ascii;
+	int w, h, ascii, color;
 	const struct ui_command *commands;
 	struct grid grid;
 	int dirty;
@@ -80,6 +81,7 @@ struct ui {
 	struct todo *todo; size_t n_todo, cap_todo;
 	struct str given;                  /* text of the action handed out last */
 
+	int typed; double typed_until;     /* into the list of sessions: it is told when no key has come for a moment */
 	struct str say; double say_until; int say_new;     /* new: its time begins when it is first seen */
 	struct { struct str verb; int64_t done, total, had; double tps, left; } work;
 	struct { struct str model, session, kv; int private; int32_t seen, kept, ctx, gone, thinned; double tps; uint64_t memory; } status;
@@ -95,6 +97,7 @@ void pane_close(struct ui *);
 void ui_sayf(struct ui *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* ui_keys.c */
 key_fn ui_key;
+void pane_act(struct ui *, const struct ui_action *);
 void ui_search_run(struct ui *, int step);
 void ui_search_off(struct ui *);
 void ui_panel_next(struct ui *);

@@ -54,7 +54,9 @@ void status_work(const struct ui *u, int form, struct str *out)
 			str_addf(out, " %.1f t/s", u->work.tps);
 		return;
 	}
-	percent = (int)((double)u->work.done * 100 / (double)u->work.total);
+	percent = (int)((double)u->work.done * 100 / (double)u->work.total + 0.5);
+	if (percent == 100 && u->work.done < u->work.total)
+		percent = 99;
 	if (form < 2)
 		str_addf(out, "%s ", u->work.verb.p);
 	if (form == 0)
@@ -145,7 +147,8 @@ void status_draw(const struct ui *u, const struct area *a)
 	work = x;
 	x = part_draw(u, &part[WORK], a, x, ST_STATUS);
 	if (u->work.total > 0 && x > work)
-		area_restyle(a, work, 0, (int)((double)u->work.done * (x - 2 - work) / (double)u->work.total), ST_METER);
+		area_restyle(a, work, 0, (int)((double)u->work.done * (x - 2 - work) / (double)u->work.total),
+		             ST_METER | STYLE_REVERSE);
 	for (int i = WAITING; i < N_PARTS; i++) {
 		int n = part_cols(&part[i], part[i].at);
 		right += n ? n + 2 : 0;
@@ -211,11 +214,11 @@ void search_draw(const struct ui *u, const struct area *a)
 struct hint { const char *key, *does; };
 
 static const struct hint on_line[] = {
-	{"F1", "Help"}, {"F2", "Cache"}, {"F3", "Find"}, {"F4", "Sessions"}, {"F5", "Documents"}, {"F6", "Talk"}, {"^C", "Clear"},
-	{"F10", "Quit"}, {0},
+	{"F1", "Help"}, {"F2", "Cache"}, {"F3", "Find"}, {"F4", "Sessions"}, {"F5", "Documents"}, {"F6", "Talk"}, {"F10", "Quit"},
+	{"^C", "Clear"}, {0},
 }, at_work[] = {
-	{"Esc", "Stop"}, {"Enter", "Queue"}, {"F1", "Help"}, {"F2", "Cache"}, {"F3", "Find"}, {"F6", "Talk"}, {"PgUp", "Scroll"},
-	{"F10", "Quit"}, {0},
+	{"Esc", "Stop"}, {"Enter", "Queue"}, {"F1", "Help"}, {"F2", "Cache"}, {"F3", "Find"}, {"F6", "Talk"}, {"F10", "Quit"},
+	{"PgUp", "Scroll"}, {0},
 }, on_talk[] = {
 	{"q", "Back"}, {"/", "Find"}, {"[ ]", "Question"}, {"y", "Copy"}, {"c", "Code"}, {"e", "Edit"}, {"r", "Retry"}, {"z", "Fold"},
 	{0},
@@ -262,6 +265,9 @@ void hints_draw(const struct ui *u, const struct area *a)
 	if (u->leader)
 		x = area_text(a, 0, 0, ST_HINT_KEY, "Ctrl-X ", 7);
 	for (const struct hint *h = hints_of(u); h->key; h++) {
+		/* Half a hint is none. */
+		if (x && x + (int)(strlen(h->key) + 1 + strlen(h->does)) > a->w)
+			break;
 		x = area_text(a, x, 0, ST_HINT_KEY, h->key, strlen(h->key));
 		x = area_text(a, x + 1, 0, ST_HINT, h->does, strlen(h->does)) + 2;
 	}

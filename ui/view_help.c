@@ -170,6 +170,18 @@ static void lay_out(struct help_pane *p, int width)
 		p->top = p->top * p->n_line / was;
 }
 
+void ui_help_text(const struct ui_command *commands, struct str *out)
+{
+	struct help_pane *p = help_pane_new(commands, 1);
+
+	lay_out(p, 80);
+	for (size_t i = 0; i < p->n_line; i++) {
+		str_add(out, p->text.p + p->line[i].from, p->line[i].n);
+		str_adds(out, "\n");
+	}
+	help_pane_free(p);
+}
+
 /* ---- search: case counts when the pattern has a capital, as in the talk ---- */
 
 static void pattern_set(struct help_pane *p)
@@ -313,7 +325,9 @@ static void forget(struct help_pane *p)
 
 static enum pane_key ask_key(struct help_pane *p, const struct key *k)
 {
-	if (k->code == K_ESC || (k->code == K_BACKSPACE && !p->pattern.text.n)) {
+	int control = k->code == K_CHAR && k->mods == KEY_CTRL;
+
+	if (k->code == K_ESC || (control && (k->cp == 'c' || k->cp == 'g')) || (k->code == K_BACKSPACE && !p->pattern.text.n)) {
 		p->asking = 0;
 		forget(p);
 	} else if (k->code == K_ENTER) {
