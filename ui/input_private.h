@@ -1,0 +1,63 @@
+/* ui/input_private.h (private to ui/) - the parts of the input line that know no readline: its rows on the screen
+ * (input_rows.c), what completion has to offer (input_offers.c), the history's file (input_history.c). */
+#ifndef WEIR_INPUT_PRIVATE_H
+#define WEIR_INPUT_PRIVATE_H
+
+#include "ui/grid.h"
+
+/* ---- rows ---- */
+
+/* A text wrapped at cells: columns of its first row, and of all others (both >= 1).  Nothing is laid out in advance: a row is
+ * found from its first byte, so a draft of ten thousand lines costs what is seen of it. */
+struct wrapped { const char *text; size_t n; int first, cols; };
+struct wrap_row { size_t from, to, next; };   /* bytes; next: where the row below begins, NO_ROW = there is none */
+#define NO_ROW SIZE_MAX
+
+void   wrap_row_at(const struct wrapped *, size_t from, struct wrap_row *out);   /* from: the first byte of a row */
+/* The first bytes of the row that byte `at` is in and of the rows above it, at most `want`, the topmost first; how many. */
+size_t wrap_rows_to(const struct wrapped *, size_t at, size_t *from, size_t want);
+/* Rows below byte `from`, that row too, at most `most`. */
+int    wrap_count(const struct wrapped *, size_t from, int most);
+int    wrap_col(const struct wrapped *, const struct wrap_row *, size_t at);     /* column of a byte of the row */
+size_t wrap_byte(const struct wrapped *, const struct wrap_row *, int col);      /* the character at that column, or the row's last place */
+void   wrap_draw(const struct wrapped *, const struct wrap_row *, const struct area *, int x, int y, unsigned style);
+
+/* ---- completion ---- */
+
+enum { OFFER_ROWS = 8, OFFER_MOST = 4096 };
+enum offer_kind { OFFER_NOTHING, OFFER_COMMANDS, OFFER_PATHS, OFFER_NAMES, OFFER_WORDS };
+
+/* name: what it stands for, as it is; shown: clean; help: clean, or "".  more: what follows a command, or what is in a directory,
+ * will be typed next. */
+struct offer { char *name, *shown, *help; int more; };
+struct offers {
+	enum offer_kind kind;
+	struct offer *list; size_t n, cap;
+	int cut;                          /* there were more than OFFER_MOST */
+	size_t from, to;                  /* bytes of the line that the choice replaces */
+	struct str head; char quote;      /* what of them stays in front of a path's last name; the quote it stands in, or 0 */
+	size_t typed;                     /* bytes of each name that are there already */
+	long chosen;                      /* -1: none */
+};
+void offers_close(struct offers *);                    /* all zero: closed */
+/* What could stand at byte `at` of the text: the kind, with an empty list if nothing fits. */
+enum offer_kind offers_find(struct offers *, const char *text, size_t n, size_t at, const struct ui_command *,
+                            char *const *names, size_t n_names);
+/* What replaces from..to: the offer, whole; or as much as all of them have in common. */
+void offers_text(const struct offers *, size_t which, struct str *out);
+int  offers_common(const struct offers *, struct str *out);   /* 0: no more than what is there */
+void offers_draw(const struct offers *, const struct area *);
+
+/* ---- the history's file ---- */
+
+enum { HISTORY_MAX = 2000, HISTORY_BYTES = 16 << 20, HISTORY_ENTRY = 1 << 20 };
+/* Valid UTF-8 without NUL bytes, which readline cannot hold. */
+void text_fix(const char *in, size_t n, struct str *out);
+typedef void history_fn(const char *text, size_t n, void *ud);
+/* Entries from the oldest on, the last HISTORY_MAX; creates the file, 0600.  -1: it cannot be used. */
+int  history_load(const char *path, history_fn *, void *ud);
+void history_append(const char *path, const char *text, size_t n);
+/* Down to HISTORY_MAX entries and HISTORY_BYTES, if it has grown beyond. */
+void history_trim(const char *path);
+
+#endif
