@@ -6,8 +6,7 @@
  *
  * A document may have many megabytes.  It is cleaned when it is shown for the first time (doc_text.c); wrapped are only those
  * of its chunks that are on the screen, and a few of them kept.  A place in the text is a byte of it, never a number of wrapped
- * lines, so
- * neither opening nor a new width touches the rest. */
+ * lines, so neither opening nor a new width touches the rest. */
 #include "ui/panes.h"
 
 #include "ui/doc_text.h"

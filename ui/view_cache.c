@@ -1,0 +1,270 @@
+/* ui/view_cache.c - the pane of the cache: what is posted, and its two small forms.
+ *
+ *   the bar, above the input line (about six rows)      the side panel, beside the talk (40 to 48 columns)
+ *     meters of the regions, two a row if need be         policy, meters, numbers, what a token read, what left,
+ *     the strip: the whole text and what is kept of it    attention over time, strip, what the panel costs
+ *     seen, kept, gone, memory
+ *
+ * The full form is in view_cache_full.c, the parts in cache_parts.c.  What is posted is copied and brought within bounds once, here: the
+ * parts may rely on it.  `?` shows what the numbers mean. */
+#include "ui/view_cache.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct cache_pane *cache_pane_new(int ascii)
+{
+	struct cache_pane *p = xcalloc(1, sizeof *p);
+
+	p->ascii = ascii;
+	return p;
+}
+
+void cache_pane_free(struct cache_pane *p)
+{
+	if (!p)
+		return;
+	free(p->heat);
+	free(p);
+}
+
+/* ---- what is posted ---- */
+
+/* Clean, one line, as far as it fits. */
+static void take_text(char *out, size_t cap, const char *text, size_t most)
+{
+	struct str s = {0};
+	size_t n;
+
+	if (text)
+		clean_line(text, strnlen(text, most), &s);
+	n = s.n < cap - 1 ? s.n : cap - 1;
+	n = utf8_complete(s.p ? s.p : "", n);
+	if (n)
+		memcpy(out, s.p, n);
+	out[n] = 0;
+	str_free(&s);
+}
+
+static int within(int v, int lo, int hi)
+{
+	return v < lo ? lo : v > hi ? hi : v;
+}
+
+static void take_columns(struct cache_pane *p, const struct ui_cache *c)
+{
+	p->c.cols = within(c->cols, 0, UI_COLS);
+	p->c.per_col = c->per_col > 0 ? c->per_col : 1;
+	if (!c->kept_col || !c->where_col)
+		p->c.cols = 0;
+	if (p->c.cols) {
+		memcpy(p->kept, c->kept_col, (size_t)p->c.cols);
+		memcpy(p->where, c->where_col, (size_t)p->c.cols);
+	}
+	p->c.n_layer = within(c->n_layer, 0, LAYERS_MOST);
+	if (!c->heat || !p->c.cols || !p->c.n_layer || c->cols != p->c.cols || (c->heat_is != HEAT_SCORE && c->heat_is != HEAT_CHOSEN))
+		p->c.heat_is = HEAT_NONE;
+	if (p->c.heat_is != HEAT_NONE) {
+		size_t n = (size_t)p->c.n_layer * (size_t)p->c.cols;
+		p->heat = xrealloc(p->heat, n);
+		memcpy(p->heat, c->heat, n);
+	}
+	p->layer = within(p->layer, 0, p->c.n_layer ? p->c.n_layer - 1 : 0);
+	if (p->from + p->span > cache_tokens(p))
+		p->from = p->span < cache_tokens(p) ? cache_tokens(p) - p->span : 0;
+}
+
+/* A history of other regions is another history. */
+static void remember(struct cache_pane *p, const struct ui_cache *was)
+{
+	int same = was->n_region == p->c.n_region;
+	uint16_t *row;
+
+	for (int i = 0; same && i < p->c.n_region; i++)
+		same = was->region[i].letter == p->c.region[i].letter;
+	if (!same)
+		p->n_past = 0;
+	row = p->past[p->n_past++ % HISTORY];
+	for (int i = 0; i < UI_REGIONS; i++) {
+		float share = i < p->c.n_region ? p->c.region[i].share : -1;
+		row[i] = !(share >= 0) ? NOT_WATCHED : share >= 1 ? UINT16_MAX - 1 : (uint16_t)(share * (UINT16_MAX - 1));
+	}
+}
+
+void cache_pane_post(struct cache_pane *p, const struct ui_cache *c)
+{
+	struct ui_cache was = p->c;
+
+	p->c = *c;
+	p->c.n_region = within(c->n_region, 0, UI_REGIONS);
+	p->c.n_flow = within(c->n_flow, 0, UI_FLOWS);
+	p->c.n_mark = within(c->n_mark, 0, MARKS);
+	take_text(p->kv, sizeof p->kv, c->kv, 256);
+	for (int i = 0; i < p->c.n_region; i++) {
+		struct ui_region *r = &p->c.region[i];
+
+		take_text(p->name[i], sizeof p->name[i], r->name, 64);
+		r->name = NULL;
+		if (r->letter < 0x21 || r->letter > 0x7e)
+			r->letter = '?';
+		if (!(r->share >= 0))
+			r->share = -1;
+	}
+	for (int i = 0; i < p->c.n_flow; i++)
+		take_text(p->flow_text[i], sizeof p->flow_text[i], p->c.flow[i].text, sizeof p->c.flow[i].text);
+	for (int i = 0; i < p->c.n_mark; i++) {
+		take_text(p->mark_name[i], sizeof p->mark_name[i], p->c.mark[i].name, 256);
+		p->c.mark[i].name = NULL;
+	}
+	take_columns(p, c);
+	p->c.kv = NULL;
+	p->c.kept_col = p->c.where_col = p->c.heat = NULL;
+	remember(p, &was);
+	p->posted = 1;
+}
+
+void cache_pane_layer(struct cache_pane *p, int layer)
+{
+	/* Before anything is posted nobody knows how many there are. */
+	p->layer = within(layer, 0, p->posted && p->c.n_layer ? p->c.n_layer - 1 : LAYERS_MOST - 1);
+}
+
+void cache_pane_color(struct cache_pane *p, int on)
+{
+	p->color = on != 0;
+}
+
+static int nothing_yet(const struct cache_pane *p, const struct area *a)
+{
+	if (!p->posted)
+		put_left(a, 0, 0, a->w, ST_FAINT, "the cache has not been looked at yet", 36, p->ascii);
+	return !p->posted;
+}
+
+/* ---- the bar ---- */
+
+#define BAR_LEGEND (LEGEND_METERS | LEGEND_NUMBERS | LEGEND_STRIP)
+
+int cache_pane_rows(const struct cache_pane *p, int w)
+{
+	struct lines legend = {0};
+	int rows;
+
+	if (!p->posted)
+		return 1;
+	rows = meters_rows(p, w, 1) + strip_rows(p, 0) + 1;
+	if (p->legend) {
+		legend_lay_out(p, BAR_LEGEND, w, &legend);
+		rows += (int)legend.n_line;
+		lines_free(&legend);
+	}
+	return rows;
+}
+
+void cache_pane_draw_bar(struct cache_pane *p, const struct area *a)
+{
+	struct lines legend = {0};
+	struct area part;
+	int y = 0, left = a->h, n;
+
+	if (a->w < 1 || a->h < 1)
+		return;
+	area_clear(a, ST_TEXT);
+	p->full = 0;
+	if (nothing_yet(p, a))
+		return;
+	/* Numbers first, then meters, then the strip: what has no room is left out. */
+	left--;
+	n = meters_rows(p, a->w, 1);
+	n = n < left ? n : left;
+	part = area_part(a, 0, y, a->w, n);
+	meters_draw(p, &part, 1);
+	y += n;
+	left -= n;
+	n = strip_rows(p, 0) < left ? strip_rows(p, 0) : left;
+	if (n >= 1) {
+		part = area_part(a, 0, y, a->w, n);
+		strip_draw(p, &part, 0, 0, 0, 0);
+		y += n;
+		left -= n;
+	}
+	numbers_draw(p, a, y++, 0);
+	if (p->legend && left > 0) {
+		part = area_part(a, 0, y, a->w, left);
+		legend_lay_out(p, BAR_LEGEND, a->w, &legend);
+		legend_draw(&legend, &part, 0);
+		lines_free(&legend);
+	}
+}
+
+/* ---- the side panel ---- */
+
+static int take(const struct area *a, int *y, int rows, int gap, struct area *part)
+{
+	if (*y + rows > a->h)
+		return 0;
+	*part = area_part(a, 0, *y, a->w, rows);
+	*y += rows + gap;
+	return 1;
+}
+
+void cache_pane_draw_side(struct cache_pane *p, const struct area *all)
+{
+	struct lines legend = {0};
+	struct area a = *all, part;
+	int y = 0, gap = all->h >= 30;
+
+	if (a.w < 1 || a.h < 1)
+		return;
+	area_clear(&a, ST_TEXT);
+	p->full = 0;
+	if (nothing_yet(p, &a))
+		return;
+	if (a.h >= 10) {
+		int x = area_text(&a, 0, 0, ST_TITLE, "cache ", 6);
+		put_left(&a, x, 0, a.w - x, ST_FAINT, p->kv, strlen(p->kv), p->ascii);
+		y++;
+	}
+	/* What the panel costs is always there. */
+	if (a.h >= 6) {
+		cost_draw(p, &a, a.h - 1);
+		a.h--;
+	}
+	if (take(&a, &y, meters_rows(p, a.w, 0), gap, &part))
+		meters_draw(p, &part, 0);
+	if (a.w >= 36 && take(&a, &y, NUMBERS_ROWS, gap, &part))
+		numbers_draw_block(p, &part);
+	else if (take(&a, &y, 1, 0, &part))
+		numbers_draw(p, &part, 0, 0);
+	if (p->legend) {
+		part = area_part(&a, 0, y, a.w, a.h - y);
+		legend_lay_out(p, LEGEND_METERS | LEGEND_NUMBERS | LEGEND_STRIP | LEGEND_HISTORY | LEGEND_FLOW | LEGEND_READS | LEGEND_COST, a.w, &legend);
+		legend_draw(&legend, &part, 0);
+		lines_free(&legend);
+		return;
+	}
+	if (take(&a, &y, strip_rows(p, 0), gap, &part))
+		strip_draw(p, &part, 0, 0, 0, 0);
+	if (take(&a, &y, history_rows(p), gap, &part))
+		history_draw(p, &part);
+	if (take(&a, &y, 1, gap, &part))
+		reads_draw(p, &part, 0);
+	/* As many examples as there is room for. */
+	part = area_part(&a, 0, y, a.w, flow_rows(p));
+	flow_draw(p, &part);
+}
+
+/* ---- keys ---- */
+
+enum pane_key cache_pane_key(struct cache_pane *p, const struct key *k)
+{
+	if (k->code == K_ESC || (k->code == K_CHAR && !(k->mods & (KEY_CTRL | KEY_ALT)) && k->cp == 'q'))
+		return PANE_CLOSE;
+	if (p->full)
+		return cache_full_key(p, k);
+	if (k->code == K_CHAR && !(k->mods & (KEY_CTRL | KEY_ALT)) && k->cp == '?') {
+		p->legend = !p->legend;
+		return PANE_USED;
+	}
+	return PANE_NOT_MINE;
+}
