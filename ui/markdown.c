@@ -92,7 +92,13 @@ static void put_before(struct build *b, int all)
 
 static void begin_line(struct build *b, uint32_t source)
 {
-	lines_begin(b->l, source == NO_SOURCE ? (uint32_t)b->g->shown : source);
+	/* Lines of ours stand with the text before them: sources never go back. */
+	if (source == NO_SOURCE) {
+		source = (uint32_t)b->g->shown;
+		if (b->g->any && b->l->n_line && b->l->line[b->l->n_line - 1].source > source)
+			source = b->l->line[b->l->n_line - 1].source;
+	}
+	lines_begin(b->l, source);
 	put_before(b, 1);
 	b->g->any = 1;
 }

@@ -12,6 +12,7 @@ struct transcript;
 struct transcript *transcript_new(void);
 void transcript_free(struct transcript *);
 void transcript_clear(struct transcript *);
+void transcript_ascii(struct transcript *, int on);       /* marks of our own (bullets, bars, rules) of ASCII only */
 
 /* Returns the entry's number. */
 size_t transcript_add(struct transcript *, enum ui_role, const char *text, size_t n);
