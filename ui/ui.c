@@ -41,6 +41,7 @@ int ui_open(struct ui **out, const struct ui_options *o, struct err *e)
 	u->h = within(o->h, 1, SCREEN_MOST);
 	grid_resize(&u->grid, u->w, u->h);
 	u->talk = transcript_new();
+	transcript_ascii(u->talk, o->ascii);
 	u->sessions = sessions_pane_new(o->ascii);
 	u->docs = docs_pane_new(o->ascii);
 	u->help = help_pane_new(o->commands, o->ascii);
