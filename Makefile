@@ -94,8 +94,8 @@ $(BUILD)/%.o: %.c Makefile
 $(BUILD)/tests/t_%: $(BUILD)/tests/t_%.o $(BUILD)/tests/runner.o $(BUILD)/tests/json.o $(BUILD)/tests/faultvfs.o $(archives)
 	$(say) link $@
 	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LDLIBS)
-# The one that looks into the program itself.
-$(BUILD)/tests/t_eval: $(filter-out $(BUILD)/app/main.o,$(call objects,app))
+# Those that look into the program itself.
+$(BUILD)/tests/t_eval $(BUILD)/tests/t_screen: $(filter-out $(BUILD)/app/main.o,$(call objects,app))
 
 -include $(wildcard $(BUILD)/*/*.d)
 

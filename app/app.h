@@ -13,18 +13,20 @@
 
 /* ---- commands: each returns the exit code ---- */
 
-int cmd_chat(struct options *);            /* line.c: interactive, or one question a line from a pipe */
+int cmd_chat(struct options *);            /* line.c, tui.c: interactive, or one question a line from a pipe */
 int cmd_oneshot(struct options *);         /* oneshot.c: -p */
 int cmd_models(const struct options *);
 int cmd_inspect_model(const struct options *);
 int cmd_inspect_tokens(const struct options *);
 int cmd_inspect_logits(const struct options *);
+int cmd_inspect_session(const struct options *);   /* inspect_session.c */
 int cmd_eval_ppl(const struct options *);
 int cmd_eval_recovery(const struct options *);
 int cmd_eval_tasks(const struct options *);   /* eval_tasks.c: ruler, passkey, chain */
 int cmd_bench(const struct options *);
 int cmd_sessions(const struct options *);     /* sessions.c: all commands that begin with "sessions" */
 int cmd_doctor(const struct options *);
+int cmd_completion(const struct options *);
 
 /* ---- messages (messages.c) ---- */
 
@@ -35,6 +37,10 @@ void say_error(const struct err *);
 int  fail(const struct err *);
 /* A line of our own on standard error, cleaned; for -v and notices. */
 void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* From now on say() gives its lines, without the newline, to this function instead, which any thread may enter; NULL: standard error
+ * again. */
+typedef void say_fn(const char *line, size_t n, void *ud);
+void say_to(say_fn *, void *ud);
 /* Everything to standard output, ERR_FAIL when it cannot be written. */
 int  print_all(const char *bytes, size_t n, struct err *);
 /* The same for text that may hold foreign bytes: through clean_text() when standard output is a terminal. */
@@ -82,8 +88,10 @@ void signals_watch(struct timeline *);
 void signals_note(int on);
 /* Window size changes and Ctrl-Z are noted, too, while someone waits at a prompt. */
 void signals_prompt(int waiting);
-/* Remember how the terminal of fd was, to restore it when the program dies. */
-void signals_save_terminal(int fd);
+/* Remember how the terminal of fd was, to restore it when the program dies; reset: a constant string that is sent to it then. */
+void signals_save_terminal(int fd, const char *reset);
+/* As SIGINT: stop the running answer. */
+void signals_stop(void);
 int  signals_fd(void);
 void signals_drain(void);
 int  signals_take_int(void);        /* SIGINT came since the last call */

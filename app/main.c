@@ -48,6 +48,7 @@ static int run(struct options *o)
 	case CMD_INSPECT_MODEL:  return cmd_inspect_model(o);
 	case CMD_INSPECT_TOKENS: return cmd_inspect_tokens(o);
 	case CMD_INSPECT_LOGITS: return cmd_inspect_logits(o);
+	case CMD_INSPECT_SESSION: return cmd_inspect_session(o);
 	case CMD_EVAL_PPL:       return cmd_eval_ppl(o);
 	case CMD_EVAL_RECOVERY:  return cmd_eval_recovery(o);
 	case CMD_EVAL_RULER:
@@ -63,6 +64,7 @@ static int run(struct options *o)
 	case CMD_SESSIONS_GC:
 	case CMD_SESSIONS_CHECK: return cmd_sessions(o);
 	case CMD_DOCTOR:         return cmd_doctor(o);
+	case CMD_COMPLETION:     return cmd_completion(o);
 	}
 	return 2;
 }

@@ -64,6 +64,15 @@ int fail(const struct err *e)
 	return exit_code(e->code);
 }
 
+static say_fn *sink;
+static void *sink_ud;
+
+void say_to(say_fn *fn, void *ud)
+{
+	sink = fn;
+	sink_ud = ud;
+}
+
 void say(const char *fmt, ...)
 {
 	struct str line = {0}, wrapped = {0};
@@ -76,6 +85,11 @@ void say(const char *fmt, ...)
 	va_end(ap);
 	if (n < 0)
 		return;
+	if (sink) {
+		sink(text, (size_t)n, sink_ud);
+		free(text);
+		return;
+	}
 	clean_line(text, (size_t)n, &line);
 	str_adds(&line, "\n");
 	terminal_wrap(2, line.p, line.n, &wrapped);

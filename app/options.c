@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "app/app.h"
+#include "app/tui.h"
 
 const struct command_def command_defs[] = {
 	{"", "[FILE ...]", "chat; every FILE becomes a document", CMD_CHAT, -1},
@@ -21,6 +22,7 @@ const struct command_def command_defs[] = {
 	{"inspect model", "[FILE.gguf]", "what a model file holds and what was recognised", CMD_INSPECT_MODEL, 1},
 	{"inspect tokens", "[FILE]", "text to token ids, one a line", CMD_INSPECT_TOKENS, 1},
 	{"inspect logits", "", "raw logits for given token ids", CMD_INSPECT_LOGITS, 0},
+	{"inspect session", "NAME", "what is stored of a session, verified", CMD_INSPECT_SESSION, 1},
 	{"eval ppl", "FILE ...", "perplexity of texts", CMD_EVAL_PPL, -1},
 	{"eval recovery", "FILE ...", "how much of the attention a cache keeps", CMD_EVAL_RECOVERY, -1},
 	{"eval ruler", "[DIR|FILE]", "find, follow and count things in long prompts", CMD_EVAL_RULER, 1},
@@ -36,6 +38,7 @@ const struct command_def command_defs[] = {
 	{"sessions check", "", "verify everything that is stored", CMD_SESSIONS_CHECK, 0},
 	{"bench", "", "measure prefill and decode speed beside what the machine gives", CMD_BENCH, 0},
 	{"doctor", "", "what was found on this machine", CMD_DOCTOR, 0},
+	{"completion", "bash|zsh|fish", "what a shell needs to complete commands and options", CMD_COMPLETION, 1},
 	{NULL, NULL, NULL, 0, 0},
 };
 
@@ -45,7 +48,7 @@ const struct command_def command_defs[] = {
 #define WEIGHTS (CMD_CHAT | CMD_INSPECT_LOGITS | EVAL | CMD_BENCH)
 #define SESSIONS_LIST (CMD_SESSIONS_LS | CMD_SESSIONS_SEARCH)
 #define ANY_MODEL (WEIGHTS | CMD_INSPECT_MODEL | CMD_INSPECT_TOKENS | CMD_DOCTOR | CMD_MODELS)
-#define JSON_OUT (CMD_CHAT | SESSIONS_LIST | CMD_INSPECT_MODEL | EVAL | CMD_BENCH)
+#define JSON_OUT (CMD_CHAT | SESSIONS_LIST | CMD_INSPECT_MODEL | CMD_INSPECT_SESSION | EVAL | CMD_BENCH)
 #define AT(field) offsetof(struct options, field)
 #define NUM_MAX 2147483647.0
 
@@ -98,7 +101,7 @@ const struct option_def option_defs[] = {
 		CMD_CHAT, OPT_CONFIG, AT(private_talk), 0, 0},
 	{"prompt", 'p', OPT_TEXT, "TEXT", NULL, "one answer to TEXT, then exit; standard input is the document",
 		CMD_CHAT, 0, AT(prompt), 0, 0},
-	{"line", 0, OPT_FLAG, NULL, NULL, "line mode, the only one of this version",
+	{"line", 0, OPT_FLAG, NULL, NULL, "line mode, also where the terminal could show the full screen",
 		CMD_CHAT, OPT_CONFIG, AT(line), 0, 0},
 	{"json", 0, OPT_FLAG, NULL, NULL, "JSON on standard output",
 		JSON_OUT, 0, AT(json), 0, 0},
@@ -827,6 +830,10 @@ void options_help(const struct options *o, struct str *out)
 		help_kv(out);
 		return;
 	}
+	if (o->command == CMD_CHAT && o->n_file == 1 && !strcmp(o->file[0], "keys")) {
+		tui_help(out);
+		return;
+	}
 	if (o->command != CMD_CHAT) {
 		help_command(o, out);
 		return;
@@ -854,6 +861,7 @@ void options_help(const struct options *o, struct str *out)
 			out->p[out->n] = 0;
 		}
 	}
-	str_adds(out, "\nconfig file: $XDG_CONFIG_HOME/weir/config, lines KEY = VALUE, long names above\n"
+	str_adds(out, "\nkeys and commands: weir --help keys; cache policies: weir --help kv\n"
+	         "config file: $XDG_CONFIG_HOME/weir/config, lines KEY = VALUE, long names above\n"
 	         "exit codes: 0 ok, 1 failed, 2 usage, 3 model, 4 document, 5 no room, 130 stopped\n");
 }

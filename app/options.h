@@ -31,6 +31,8 @@ enum command {
 	CMD_SESSIONS_EXPORT = 1 << 17,
 	CMD_SESSIONS_GC    = 1 << 18,
 	CMD_SESSIONS_CHECK = 1 << 19,
+	CMD_INSPECT_SESSION = 1 << 21,
+	CMD_COMPLETION     = 1 << 20,
 };
 
 struct command_def {

@@ -140,7 +140,7 @@ void prompt_open(const struct options *o, const char *const *names, const char *
 	rl_variable_bind("bell-style", "none");
 	rl_bind_keyseq("\\e\\C-m", insert_newline);
 	history_open();
-	signals_save_terminal(0);
+	signals_save_terminal(0, "\033[0m\033[?2004l");   /* colours and bracketed paste off */
 }
 
 void prompt_close(void)

@@ -602,6 +602,15 @@ int record_rename(struct record *r, struct talk *t, const char *name, struct err
 	return session_rename(r->store, r->session, name, e);
 }
 
+int record_delete(struct record *r, struct talk *t, int64_t session, struct err *e)
+{
+	if (session == r->session)
+		talk_new(t);
+	if (r->snaps && snap_drop(r->snaps, session, e) < 0)
+		return -1;
+	return session_delete(r->store, session, e);
+}
+
 void record_title(struct record *r, struct str *out)
 {
 	struct session s;

@@ -54,6 +54,8 @@ int  record_switch(struct record *, struct talk *, struct options *, int64_t ses
 /* A second session with what was said so far, which goes on from here. */
 int  record_fork(struct record *, struct talk *, const char *name, struct err *);
 int  record_rename(struct record *, struct talk *, const char *name, struct err *);
+/* For good, with its snapshots.  The one that runs: another begins with the next question. */
+int  record_delete(struct record *, struct talk *, int64_t session, struct err *);
 /* Its name as it is shown: the name, the title or its number; "" before it has begun. */
 void record_title(struct record *, struct str *out);
 

@@ -15,6 +15,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -23,14 +24,13 @@ static atomic_int noted, got_int, got_resize, got_stop, got_quit, stopped, n_int
 static int wake_pipe[2] = {-1, -1};
 static struct termios saved;
 static int saved_fd = -1;
+static const char *saved_reset;
 
 static void restore_terminal(void)
 {
-	static const char reset[] = "\033[0m\033[?2004l";   /* colours and bracketed paste off */
-
 	if (saved_fd < 0)
 		return;
-	if (write(saved_fd, reset, sizeof reset - 1) < 0) { /* the terminal is gone: nothing to restore */ }
+	if (write(saved_fd, saved_reset, strlen(saved_reset)) < 0) { /* the terminal is gone: nothing to restore */ }
 	tcsetattr(saved_fd, TCSANOW, &saved);
 }
 
@@ -137,6 +137,16 @@ void signals_init(void)
 #endif
 }
 
+void signals_stop(void)
+{
+	struct timeline *tl = atomic_load(&watched);
+
+	if (!tl)
+		return;
+	atomic_store(&stopped, 1);
+	timeline_cancel(tl);
+}
+
 void signals_watch(struct timeline *tl)
 {
 	if (tl) {
@@ -162,8 +172,9 @@ void signals_prompt(int waiting)
 	}
 }
 
-void signals_save_terminal(int fd)
+void signals_save_terminal(int fd, const char *reset)
 {
+	saved_reset = reset;
 	if (!tcgetattr(fd, &saved))
 		saved_fd = fd;
 }

@@ -504,6 +504,15 @@ int talk_again(struct talk *t, const struct talk_hooks *h, struct turn *turn, st
 	return rc;
 }
 
+int32_t talk_kept(const struct timeline_stats *st)
+{
+	int32_t kept = st->rows.pinned;
+
+	for (int i = 0; i < st->rows.n_ring; i++)
+		kept += st->rows.fill[i];
+	return !st->endless || kept > st->n_tokens ? st->n_tokens : kept;
+}
+
 int talk_left(const struct timeline_stats *st, struct str *out)
 {
 	const struct timeline_rows *r = &st->rows;

@@ -85,6 +85,8 @@ struct talk_hooks {
 	talk_text_fn *text; void *text_ud;
 	timeline_progress_fn *progress; void *progress_ud;
 };
+/* Tokens that are in the cache. */
+int32_t talk_kept(const struct timeline_stats *);
 /* What has left a bounded cache, as "1,234 of 9,426 tokens have left the cache, 99 in part"; 0: nothing has. */
 int  talk_left(const struct timeline_stats *, struct str *out);
 /* Everything as the model gets it; reply_head: up to where its answer begins. */

@@ -253,7 +253,8 @@ struct cache_view {
 	float cosine;                /* mean over layers of the similarity that refresh last saw in queries; -2 = not known */
 	double seconds;              /* what making this took */
 };
-void timeline_view(struct timeline *, int32_t cols, struct cache_view *out);   /* 1 .. VIEW_COLS columns, as many as there are tokens */
+/* In so many columns, 1 .. VIEW_COLS, or as many as there are tokens. */
+void timeline_view(struct timeline *, int32_t cols, struct cache_view *out);
 /* What share of the pairs still keep tokens first .. first + n, one byte each, as kept[]; 0 where there is no token. */
 void timeline_kept(const struct timeline *, int32_t first, int32_t n, uint8_t *out);
 

@@ -48,10 +48,14 @@ if [ "$(wc -l <"$dir/defaults")" -ge 12 ]; then each "every default value is in 
 else bad "every default value is in the manual" "the help was not understood: $(tr '\n' '|' <"$dir/defaults")"; fi
 each "every environment variable is in the manual" "$dir/variables" "$dir/man"
 
-# The table in the source is what /help prints.
-sed -n 's/^\t{"\(\/[a-z]*\)".*/\1/p' app/line.c >"$dir/slashes"
+# The tables in the source are what /help prints.
+sed -n 's/^\t{"\(\/[a-z]*\)".*/\1/p' app/chat.c app/chat_sessions.c app/tui_commands.c | sort -u >"$dir/slashes"
 each "every slash command is in the manual" "$dir/slashes" "$dir/man"
 each "every slash command is in the README" "$dir/slashes" README.md
+"$weir" --help keys | sed -n '/^Commands/q; s/^ \([^ ].*[^ ]\)   *[^ ].*/\1/p' | sort -u >"$dir/keys"
+sed -n '/^THE SCREEN/,/^CHAT/p' "$dir/man" >"$dir/man_keys"
+if [ "$(wc -l <"$dir/keys")" -ge 40 ]; then each "every key of the screen is in the manual" "$dir/keys" "$dir/man_keys"
+else bad "every key of the screen is in the manual" "--help keys was not understood"; fi
 
 "$weir" --help | sed -n 's/^exit codes: //p' | tr ',' '\n' | sed 's/^ *\([0-9]*\).*/\1/' >"$dir/codes"
 sed -n '/^EXIT STATUS/,/^ENVIRONMENT/p' "$dir/man" >"$dir/man_codes"

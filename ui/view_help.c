@@ -345,6 +345,8 @@ enum pane_key help_pane_key(struct help_pane *p, const struct key *k)
 {
 	int page = p->rows > 1 ? p->rows : 1;
 
+	/* Keys may come before it was drawn for the first time. */
+	lay_out(p, p->width ? p->width : 80);
 	if (p->asking)
 		return ask_key(p, k);
 	switch (k->code) {

@@ -1,0 +1,75 @@
+/* app/chat.h (private to app/) - a conversation with its commands, whoever shows it.
+ *
+ *     chat.c            opening, turns, documents, the commands that change the talk
+ *     chat_sessions.c   the commands about sessions
+ *     line.c            shows it line by line: readline, or a pipe
+ *     worker.c          runs it in a thread for the full screen (tui.c) */
+#ifndef WEIR_CHAT_H
+#define WEIR_CHAT_H
+
+#include "app/app.h"
+#include "app/record.h"
+#include "app/talk.h"
+#include "ui/ui.h"
+
+struct chat;
+
+/* How it reaches the user.  All are called in the thread that runs the conversation. */
+struct front {
+	void (*notice)(struct chat *, const char *text, size_t n);      /* lines of our own with foreign words in them: not clean */
+	void (*error)(struct chat *, const struct err *);
+	/* What runs: "reading" tokens; done < 0: nothing any more. */
+	void (*progress)(struct chat *, const char *verb, int32_t done, int32_t total);
+	/* An answer: question (NULL: the last one is answered again), pieces, and its end, where rc and e say how it ended. */
+	void (*turn)(struct chat *, const char *question, size_t n);
+	int  (*text)(struct chat *, const char *bytes, size_t n, struct err *);   /* -1 ends the answer */
+	int  (*turned)(struct chat *, const struct turn *, int rc, struct err *); /* the new rc: -1 when it could not be put out */
+	void (*came_back)(struct chat *);                               /* the talk of an earlier run is there */
+};
+
+struct chat {
+	struct options o;            /* a copy that /set changes */
+	struct talk t;
+	struct record *record;       /* NULL: nothing is kept */
+	const struct front *front;
+	void *ud;                    /* the front's */
+	int interactive;
+	int quit, rc;                /* rc: exit code so far; the first failure of a pipe stays */
+};
+
+/* The options' model, session and documents; *note: what resuming has to say.  After -1 chat_close() is still wanted. */
+int  chat_open(struct chat *, struct options *, struct str *note, struct err *);
+void chat_close(struct chat *, struct options *);
+
+void notice(struct chat *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void chat_error(struct chat *, const struct err *);
+/* What the user typed: a message, or a command. */
+void chat_take(struct chat *, struct str *text);
+/* A turn: text = a question, NULL = the last one again. */
+void chat_turn(struct chat *, const char *text, size_t n);
+/* Read the documents now, so that the first answer comes at once. */
+void chat_read(struct chat *);
+/* "weir 0.1: MODEL, ...": two lines to begin with. */
+void chat_banner(struct chat *);
+/* A file name as completion leaves it: quotes and backslashes removed, ~ is the home directory. */
+void unquote(const char *arg, struct str *out);
+
+struct slash {
+	const char *name, *aliases;   /* aliases: words with blanks between them */
+	const char *args, *help;
+	enum ui_busy busy;            /* while an answer runs: ALLOWED needs no worker, or is quick between two tokens */
+	enum ui_arg arg;
+	void (*run)(struct chat *, char *arg);
+};
+/* All of them, NULL past the end. */
+const struct slash *slash_at(size_t i);
+/* Is `word` (n bytes) the command or one of its aliases? */
+int  slash_is(const char *name, const char *aliases, const char *word, size_t n);
+extern const struct slash session_slashes[];   /* chat_sessions.c; ends with name = NULL */
+
+/* Go on in that session, and say so. */
+void chat_switch(struct chat *, int64_t session);
+/* The end of what an earlier run said, as text. */
+void chat_tail(const struct talk *, struct str *out);
+
+#endif

@@ -1,0 +1,341 @@
+/* app/chat_sessions.c - the commands of a conversation about sessions, and what is shown on coming back. */
+#include "app/chat.h"
+#include "app/panel.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SHOWN = 2, SHOWN_LINES = 12, LISTED = 20, FOUND = 10 };
+
+/* 0, or the command has been answered: there is no record. */
+static int no_record(struct chat *c)
+{
+	struct err e = {0};
+
+	if (c->record && !c->record->failed)
+		return 0;
+	err_set(&e, ERR_USAGE, "%s", c->record ? "this talk is not kept any more" :
+	        "this talk is not kept: start weir with -s NAME, and without --private");
+	chat_error(c, &e);
+	return 1;
+}
+
+static void done(struct chat *c, int rc, const struct err *e, const char *what)
+{
+	if (rc < 0)
+		chat_error(c, e);
+	else if (what)
+		notice(c, "%s", what);
+}
+
+/* ---- coming back ---- */
+
+/* The first lines of a text, and how many are left out. */
+static void add_lines(struct str *out, const char *mark, const struct str *text)
+{
+	const char *p = text->p ? text->p : "", *end = p + text->n;
+	int left = 0;
+
+	for (int i = 0; p < end; i++) {
+		const char *stop = memchr(p, '\n', (size_t)(end - p));
+		size_t n = (size_t)((stop ? stop : end) - p);
+
+		if (i < SHOWN_LINES) {
+			str_adds(out, i && *mark ? "  " : mark);
+			str_add(out, p, n);
+			str_adds(out, "\n");
+		} else {
+			left++;
+		}
+		p += n + (stop != NULL);
+	}
+	if (left)
+		str_addf(out, "  ... %d more %s\n", left, left == 1 ? "line" : "lines");
+}
+
+void chat_tail(const struct talk *t, struct str *out)
+{
+	size_t from = t->n_msg > 2 * SHOWN ? t->n_msg - 2 * SHOWN : 0;
+
+	while (from && t->msg[from].role != ROLE_USER)
+		from--;
+	if (from)
+		str_addf(out, "... %zu messages before\n", from);
+	for (size_t i = from; i < t->n_msg; i++)
+		add_lines(out, t->msg[i].role == ROLE_USER ? "> " : "", &t->msg[i].text);
+	while (out->n && out->p[out->n - 1] == '\n')
+		out->p[--out->n] = 0;
+}
+
+/* ---- commands ---- */
+
+struct listing { struct chat *c; struct str s; int n; int64_t here; };
+
+static int list_one(const struct session *s, void *ud)
+{
+	struct listing *x = ud;
+
+	if (x->n++ == LISTED)
+		return 1;
+	str_addf(&x->s, "%s%c %-4lld ", x->s.n ? "\n" : "", s->id == x->here ? '*' : ' ', (long long)s->id);
+	table_cell(&x->s, *s->name ? s->name : *s->title ? s->title : "(empty)", 34);
+	str_addf(&x->s, " %4d messages, ", s->messages);
+	human_age(&x->s, s->used);
+	return 0;
+}
+
+static void slash_sessions(struct chat *c, char *arg)
+{
+	struct listing x = {.c = c};
+	struct err e = {0};
+
+	(void)arg;
+	if (no_record(c))
+		return;
+	x.here = c->record->session;
+	if (session_list(c->record->store, list_one, &x, &e) < 0)
+		chat_error(c, &e);
+	else
+		notice(c, "%s%s", x.s.n ? x.s.p : "[there is no session yet]",
+		       x.n > LISTED ? "\n... `weir sessions ls` lists them all" : "");
+	str_free(&x.s);
+}
+
+void chat_switch(struct chat *c, int64_t session)
+{
+	struct str note = {0};
+	struct err e = {0};
+
+	if (no_record(c))
+		return;
+	if (record_switch(c->record, &c->t, &c->o, session, &note, &e) < 0) {
+		chat_error(c, &e);
+		c->quit |= !c->t.tl;
+	} else {
+		if (note.n && !c->o.quiet)
+			notice(c, "[%s]", note.p);
+		c->front->came_back(c);
+	}
+	str_free(&note);
+}
+
+static void slash_switch(struct chat *c, char *arg)
+{
+	struct err e = {0};
+	int64_t id;
+
+	if (no_record(c))
+		return;
+	if (!*arg)
+		err_set(&e, ERR_USAGE, "/switch wants the name or number of a session; /sessions lists them");
+	else if (session_find(c->record->store, arg, &id, &e) == 0)
+		chat_switch(c, id);
+	if (e.code)
+		chat_error(c, &e);
+}
+
+static void slash_rename(struct chat *c, char *arg)
+{
+	struct err e = {0};
+	int rc;
+
+	if (no_record(c))
+		return;
+	rc = *arg ? record_rename(c->record, &c->t, arg, &e) : err_set(&e, ERR_USAGE, "/rename wants a name");
+	done(c, rc, &e, rc < 0 ? NULL : "[renamed]");
+}
+
+static void slash_fork(struct chat *c, char *arg)
+{
+	struct err e = {0};
+	struct str title = {0};
+
+	if (no_record(c))
+		return;
+	if (record_fork(c->record, &c->t, *arg ? arg : NULL, &e) < 0) {
+		chat_error(c, &e);
+		return;
+	}
+	record_title(c->record, &title);
+	notice(c, "[from here on this is session %lld, '%s'; the other one stays as it was]", (long long)c->record->session,
+	       title.p ? title.p : "");
+	str_free(&title);
+}
+
+static int find_one(const struct found *f, void *ud)
+{
+	struct listing *x = ud;
+
+	str_addf(&x->s, "%s%s", x->s.n ? "\n" : "", *f->name ? f->name : f->title);
+	str_addf(&x->s, " (%s): ", f->role == ROLE_USER ? "you" : "answer");
+	for (const char *p = f->snippet; *p; p++)
+		if (*p == 1 || *p == 2)
+			str_adds(&x->s, "*");
+		else
+			str_add(&x->s, *p == '\n' ? " " : p, 1);
+	x->n++;
+	return 0;
+}
+
+static void slash_find(struct chat *c, char *arg)
+{
+	struct listing x = {.c = c};
+	struct err e = {0};
+
+	if (no_record(c))
+		return;
+	if (!*arg)
+		err_set(&e, ERR_USAGE, "/find wants words");
+	else
+		store_search(c->record->store, arg, FOUND, find_one, &x, &e);
+	if (e.code)
+		chat_error(c, &e);
+	else
+		notice(c, "%s", x.n ? x.s.p : "[nothing found]");
+	str_free(&x.s);
+}
+
+/* Into a file that is not there yet: nothing of the user's is overwritten. */
+static int write_new(const char *path, const struct str *text, struct err *e)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600), rc = 0;
+
+	if (fd < 0)
+		return err_set(e, ERR_FAIL, "cannot write '%.120s': %s%s", path, strerror(errno),
+		               errno == EEXIST ? "; name another file" : "");
+	if (write_all(fd, text->p ? text->p : "", text->n) < 0 || fsync(fd) < 0)
+		rc = err_set(e, ERR_FAIL, "cannot write '%.120s': %s", path, strerror(errno));
+	close(fd);
+	return rc;
+}
+
+static enum export_format format_of(const char *path)
+{
+	const char *dot = strrchr(path, '.');
+
+	return dot && !strcmp(dot, ".json") ? EXPORT_JSON : dot && !strcmp(dot, ".txt") ? EXPORT_TEXT : EXPORT_MARKDOWN;
+}
+
+static void slash_export(struct chat *c, char *arg)
+{
+	struct str path = {0}, text = {0};
+	struct err e = {0};
+
+	if (no_record(c))
+		return;
+	unquote(arg, &path);
+	if (!path.n)
+		err_set(&e, ERR_USAGE, "/export wants a file name; it ends with .md, .json or .txt");
+	else if (!c->record->session)
+		err_set(&e, ERR_USAGE, "there is nothing to export yet");
+	else if (session_export(c->record->store, c->record->session, format_of(path.p), &text, &e) == 0)
+		write_new(path.p, &text, &e);
+	if (e.code)
+		chat_error(c, &e);
+	else
+		notice(c, "[written to %s]", path.p);
+	str_free(&path);
+	str_free(&text);
+}
+
+static void slash_save(struct chat *c, char *arg)
+{
+	struct err e = {0};
+	struct str s = {0};
+	uint64_t bytes = 0;
+
+	if (no_record(c))
+		return;
+	if (*arg && record_rename(c->record, &c->t, arg, &e) < 0) {
+		chat_error(c, &e);
+		return;
+	}
+	if (!c->record->session) {
+		notice(c, "[there is nothing to save yet; every turn is saved by itself]");
+		return;
+	}
+	record_title(c->record, &s);
+	str_adds(&s, "' is saved, as after every turn");
+	if (c->record->snaps && snap_bytes(c->record->snaps, c->record->session, &bytes, &e) == 0) {
+		str_adds(&s, "; its cache takes ");
+		human_bytes(&s, bytes);
+	}
+	notice(c, "['%s]", s.p);
+	str_free(&s);
+}
+
+/* What the panel of the full screen shows, for scripts. */
+static void dump_cache(struct chat *c, const char *arg)
+{
+	struct listener nobody = {.on = 0};
+	struct panel *p = panel_new();
+	struct str path = {0}, text = {0};
+	struct err e = {0};
+
+	unquote(arg, &path);
+	if (!path.n)
+		err_set(&e, ERR_USAGE, "/kv dump wants a file name");
+	panel_look(p, &c->t, &nobody, 2);
+	panel_json(p, &text);
+	if (!e.code)
+		write_new(path.p, &text, &e);
+	if (e.code)
+		chat_error(c, &e);
+	else
+		notice(c, "[written to %s]", path.p);
+	listener_off(&nobody, NULL);
+	panel_free(p);
+	str_free(&path);
+	str_free(&text);
+}
+
+static void slash_kv(struct chat *c, char *arg)
+{
+	struct err e = {0};
+	struct str s = {0};
+	uint64_t bytes = 0;
+
+	if (!strncmp(arg, "dump", 4) && (!arg[4] || arg[4] == ' ')) {
+		dump_cache(c, arg + 4 + strspn(arg + 4, " "));
+		return;
+	}
+	if (no_record(c))
+		return;
+	if (*arg && strcmp(arg, "drop") != 0 && strcmp(arg, "size") != 0)
+		err_set(&e, ERR_USAGE, "/kv size shows what the saved cache of this session takes; /kv drop removes it, /kv dump FILE writes what "
+		        "the cache holds");
+	else if (!c->record->snaps || !c->record->session)
+		str_adds(&s, "[no cache is saved]");
+	else if (!strcmp(arg, "drop"))
+		snap_drop(c->record->snaps, c->record->session, &e);
+	else
+		snap_bytes(c->record->snaps, c->record->session, &bytes, &e);
+	if (e.code) {
+		chat_error(c, &e);
+	} else {
+		if (!s.n && !strcmp(arg, "drop"))
+			str_adds(&s, "[the saved cache is dropped; coming back, the session is read again]");
+		else if (!s.n) {
+			str_adds(&s, "[the saved cache of this session takes ");
+			human_bytes(&s, bytes);
+			str_adds(&s, "; /kv drop removes it]");
+		}
+		notice(c, "%s", s.p);
+	}
+	str_free(&s);
+}
+
+const struct slash session_slashes[] = {
+	{"/sessions", "/list", "", "the sessions, the one used last first", BUSY_QUEUED, ARG_NONE, slash_sessions},
+	{"/switch", "/resume", "NAME", "go on in another session; this one is saved", BUSY_QUEUED, ARG_SESSION, slash_switch},
+	{"/rename", "/name", "NAME", "give this session a name", BUSY_QUEUED, ARG_NONE, slash_rename},
+	{"/fork", "/branch", "[NAME]", "go on in a second session with what was said so far", BUSY_QUEUED, ARG_NONE, slash_fork},
+	{"/find", "/search", "WORDS", "find words in everything that was said", BUSY_QUEUED, ARG_NONE, slash_find},
+	{"/export", "", "FILE", "this session as Markdown, JSON or text, by the file's ending", BUSY_QUEUED, ARG_FILE, slash_export},
+	{"/save", "", "[NAME]", "what is saved, which happens by itself; a name for it", BUSY_QUEUED, ARG_NONE, slash_save},
+	{"/kv", "/cache", "[size|drop|dump FILE]", "what the saved cache of this session takes; drop it; the live one as JSON", BUSY_QUEUED, ARG_WORD, slash_kv},
+	{NULL, NULL, NULL, NULL, BUSY_ALLOWED, ARG_NONE, NULL},
+};

@@ -1,0 +1,39 @@
+/* app/tui_private.h (private to app/tui*.c) - what the files of the full screen share: tui.c (the loop), tui_commands.c (commands of
+ * the screen, lists of sessions). */
+#ifndef WEIR_TUI_PRIVATE_H
+#define WEIR_TUI_PRIVATE_H
+
+#include "app/tui.h"
+
+struct worker;
+struct tui {
+	struct chat *chat;           /* the worker's, once that runs */
+	struct ui *ui;
+	struct display *display;     /* NULL: no terminal (tests) */
+	struct worker *worker;
+	struct store *store;         /* for reading, beside the worker's; NULL: nothing is kept */
+	struct ui_command *commands;
+	int fd;
+	int left;                    /* the user wants to go, or the terminal has gone */
+	int listed;                  /* the list of sessions was asked for: it is kept true */
+	int working;
+	int quiet_memory;            /* tests: the number would differ from run to run */
+	int64_t session;             /* the one on the screen; 0 = none yet */
+	double prefill_tps;          /* of the last read; 0 = none yet */
+	uint64_t memory;
+	double memory_at, drawn;
+};
+
+/* The table for ui_open(). */
+void tui_commands(struct tui *);
+/* What the user sent: a command of the screen, or the worker's. */
+void tui_take(struct tui *, struct str *text);
+/* A reading connection to the store, if there is one. */
+void tui_store(struct tui *);
+void tui_list(struct tui *);
+void tui_find(struct tui *, const char *words);
+void tui_preview(struct tui *, int64_t session);
+/* The terminal may have another size. */
+void tui_measure(struct tui *);
+
+#endif

@@ -1,0 +1,621 @@
+/* app/worker.c - see worker.h. */
+#include "app/worker.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "app/panel.h"
+
+#define NOW_EVERY 0.1          /* seconds between two looks at what is true now */
+#define PANEL_EVERY 0.2        /* and at the cache, while a panel shows it */
+
+struct job { struct job *next; enum job_what what; int64_t id; struct str text; };
+
+struct worker {
+	struct chat *c;
+	pthread_t thread;
+	int fd;
+	atomic_int stop, panel;
+	pthread_mutex_t lock;      /* of all that follows */
+	pthread_cond_t wake;
+	struct job *job, **job_end;
+	int running, closing, signalled;
+	struct event *event, **event_end;
+	struct now now; int now_new;
+	struct panel *cache_new, *cache_read; int cache_fresh;   /* cache_new: the newest whole one */
+	/* The worker's own. */
+	struct panel *cache_work;  /* being written */
+	double looked, panelled, reading_since; int64_t had;
+	uint64_t shown;            /* hash of the messages that the screen has */
+	struct listener listener;
+};
+
+/* ---- both sides ---- */
+
+void event_free(struct event *e)
+{
+	if (!e)
+		return;
+	for (size_t i = 0; i < e->n_doc; i++) {
+		free(e->doc[i].name);
+		str_free(&e->doc[i].text);
+	}
+	free(e->doc);
+	str_free(&e->text);
+	free(e);
+}
+
+/* With the lock. */
+static void signal_main(struct worker *w)
+{
+	if (!w->signalled && eventfd_write(w->fd, 1) == 0)
+		w->signalled = 1;
+}
+
+static void post(struct worker *w, struct event *e)
+{
+	pthread_mutex_lock(&w->lock);
+	*w->event_end = e;
+	w->event_end = &e->next;
+	signal_main(w);
+	pthread_mutex_unlock(&w->lock);
+}
+
+static struct event *event_new(enum event_what what, const char *text, size_t n)
+{
+	struct event *e = xcalloc(1, sizeof *e);
+
+	e->what = what;
+	str_add(&e->text, text ? text : "", n);
+	return e;
+}
+
+static void post_text(struct worker *w, enum event_what what, const char *text, size_t n)
+{
+	post(w, event_new(what, text, n));
+}
+
+/* Pieces that main has not taken yet become one. */
+static void post_piece(struct worker *w, const char *bytes, size_t n)
+{
+	struct event *last;
+
+	pthread_mutex_lock(&w->lock);
+	for (last = w->event; last && last->next; )
+		last = last->next;
+	if (last && last->what == EV_PIECE) {
+		str_add(&last->text, bytes, n);
+		pthread_mutex_unlock(&w->lock);
+		return;
+	}
+	pthread_mutex_unlock(&w->lock);
+	post_text(w, EV_PIECE, bytes, n);
+}
+
+/* ---- what is true now ---- */
+
+static void describe(struct worker *w, struct now *now)
+{
+	struct chat *c = w->c;
+	const struct engine_info *info = engine_info(c->t.engine);
+	struct timeline_stats st;
+	struct str title = {0};
+
+	timeline_stats(c->t.tl, &st);
+	now->status = 1;
+	snprintf(now->model, sizeof now->model, "%s", info->name);
+	record_title(c->record, &title);
+	snprintf(now->session, sizeof now->session, "%.90s", title.p ? title.p : "");
+	str_free(&title);
+	now->session_id = c->record ? c->record->session : 0;
+	if (st.prefill_tokens >= 64 && st.prefill_seconds > 0)
+		now->prefill_tps = st.prefill_tokens / st.prefill_seconds;
+	now->kept_on_disk = c->record && !c->record->failed;
+	snprintf(now->kv, sizeof now->kv, "%s", st.kv);
+	now->seen = st.n_tokens;
+	now->kept = talk_kept(&st);
+	now->ctx = st.ctx;
+	now->gone = st.rows.gone;
+	now->thinned = st.rows.thinned;
+	now->kv_bytes = st.kv_bytes;
+	if (st.decode_tokens > 1 && st.decode_seconds > 0)
+		now->last_tps = (st.decode_tokens - 1) / st.decode_seconds;
+}
+
+/* title: the session's name is looked up, which is for moments when the store is at rest. */
+static void look(struct worker *w, int working, const char *verb, int64_t done, int64_t total)
+{
+	struct now now;
+
+	pthread_mutex_lock(&w->lock);
+	now = w->now;
+	pthread_mutex_unlock(&w->lock);
+	now.working = working;
+	snprintf(now.verb, sizeof now.verb, "%s", verb);
+	now.done = done;
+	now.total = total;
+	now.had = w->had;
+	now.left = -1;
+	now.tps = 0;
+	if (w->c->t.tl)
+		describe(w, &now);
+	if (working && total > 0) {
+		double spent = now_seconds() - w->reading_since;
+		if (spent > 0.2 && done > w->had) {
+			now.tps = (double)(done - w->had) / spent;
+			now.left = (double)(total - done) / now.tps;
+		}
+	} else if (working) {
+		now.tps = now.last_tps;
+	}
+	w->looked = now_seconds();
+	pthread_mutex_lock(&w->lock);
+	w->now = now;
+	w->now_new = 1;
+	signal_main(w);
+	pthread_mutex_unlock(&w->lock);
+}
+
+static void look_at_cache(struct worker *w)
+{
+	int how = atomic_load(&w->panel);
+	struct panel *done;
+
+	if (!how) {
+		listener_off(&w->listener, w->c->t.tl);
+		return;
+	}
+	if (!w->c->t.tl)
+		return;
+	listener_on(&w->listener, w->c->t.tl);
+	panel_look(w->cache_work, &w->c->t, &w->listener, how);
+	w->panelled = now_seconds();
+	pthread_mutex_lock(&w->lock);
+	done = w->cache_work;
+	w->cache_work = w->cache_new;
+	w->cache_new = done;
+	w->cache_fresh = 1;
+	signal_main(w);
+	pthread_mutex_unlock(&w->lock);
+}
+
+/* ---- small jobs, which the store does between two tokens ---- */
+
+static int is_small(enum job_what what)
+{
+	return what == JOB_RENAME || what == JOB_FORK || what == JOB_DELETE || what == JOB_LOOK;
+}
+
+static struct job *take_small(struct worker *w)
+{
+	struct job *job = NULL;
+
+	pthread_mutex_lock(&w->lock);
+	for (struct job **p = &w->job; *p; p = &(*p)->next)
+		if (is_small((*p)->what)) {
+			job = *p;
+			*p = job->next;
+			if (!*p)
+				w->job_end = p;
+			break;
+		}
+	pthread_mutex_unlock(&w->lock);
+	return job;
+}
+
+static void run_small(struct worker *w, struct job *job)
+{
+	struct chat *c = w->c;
+	struct err e = {0};
+	int64_t id;
+
+	if (job->what == JOB_LOOK)
+		return;   /* whoever runs small jobs looks afterwards */
+	if (!c->record || c->record->failed)
+		err_set(&e, ERR_USAGE, "this talk is not kept: there are no sessions to change");
+	else if (job->what == JOB_RENAME && job->id == c->record->session)
+		record_rename(c->record, &c->t, job->text.p, &e);
+	else if (job->what == JOB_RENAME)
+		session_rename(c->record->store, job->id, job->text.p, &e);
+	else if (job->what == JOB_FORK)
+		session_fork(c->record->store, job->id, 0, NULL, &id, &e);
+	else
+		record_delete(c->record, &c->t, job->id, &e);
+	if (e.code)
+		chat_error(c, &e);
+	post_text(w, EV_SESSIONS, "", 0);
+}
+
+/* Called often while something runs: between tokens and chunks. */
+static void between(struct worker *w)
+{
+	struct job *job;
+
+	/* A stop that came before the timeline was listening. */
+	if (atomic_load(&w->stop) && w->c->t.tl)
+		timeline_cancel(w->c->t.tl);
+	while ((job = take_small(w))) {
+		run_small(w, job);
+		str_free(&job->text);
+		free(job);
+	}
+	if (atomic_load(&w->panel) ? now_seconds() - w->panelled >= PANEL_EVERY : w->listener.on)
+		look_at_cache(w);
+}
+
+/* ---- the front ---- */
+
+static void on_notice(struct chat *c, const char *text, size_t n)
+{
+	post_text(c->ud, EV_NOTICE, text, n);
+}
+
+static void on_error(struct chat *c, const struct err *e)
+{
+	post_text(c->ud, EV_ERROR, e->msg, strlen(e->msg));
+}
+
+static void on_say(const char *text, size_t n, void *ud)
+{
+	post_text(ud, EV_NOTICE, text, n);
+}
+
+static void on_progress(struct chat *c, const char *verb, int32_t done, int32_t total)
+{
+	struct worker *w = c->ud;
+
+	if (done < 0) {
+		w->reading_since = 0;
+		return;
+	}
+	if (w->reading_since == 0) {
+		w->reading_since = now_seconds();
+		w->had = done;
+	}
+	between(w);
+	look(w, 1, verb, done, total);
+}
+
+static void on_turn(struct chat *c, const char *question, size_t n)
+{
+	struct worker *w = c->ud;
+	const struct talk *t = &c->t;
+
+	/* An answer that is given again: the old one goes. */
+	if (!question && t->n_msg && t->msg[t->n_msg - 1].role == ROLE_ASSISTANT) {
+		struct event *e = event_new(EV_TALK, "", 0);
+		post(w, e);
+		for (size_t i = 0; i + 1 < t->n_msg; i++) {
+			e = event_new(EV_MESSAGE, t->msg[i].text.p, t->msg[i].text.n);
+			e->role = t->msg[i].role;
+			post(w, e);
+		}
+	}
+	post_text(w, EV_QUESTION, question, question ? n : 0);
+	w->reading_since = 0;
+	look(w, 1, "reading", 0, 0);
+}
+
+static int on_text(struct chat *c, const char *bytes, size_t n, struct err *e)
+{
+	struct worker *w = c->ud;
+
+	(void)e;
+	post_piece(w, bytes, n);
+	between(w);
+	if (now_seconds() - w->looked >= NOW_EVERY)
+		look(w, 1, "answering", 0, 0);
+	return 0;
+}
+
+static int on_turned(struct chat *c, const struct turn *turn, int rc, struct err *e)
+{
+	(void)turn, (void)e;
+	post_text(c->ud, EV_TURNED, NULL, 0);
+	return rc;
+}
+
+static void on_came_back(struct chat *c)
+{
+	(void)c;   /* the messages are others than the screen has: they are sent anyway */
+}
+
+static const struct front worker_front = {
+	.notice = on_notice, .error = on_error, .progress = on_progress, .turn = on_turn, .text = on_text, .turned = on_turned,
+	.came_back = on_came_back,
+};
+
+/* ---- the thread ---- */
+
+/* FNV-1a over what the screen would show. */
+static uint64_t talk_hash(const struct talk *t)
+{
+	uint64_t h = 1469598103934665603u;
+
+	for (size_t i = 0; i < t->n_msg; i++) {
+		h = (h ^ (unsigned)t->msg[i].role ^ t->msg[i].text.n) * 1099511628211u;
+		for (size_t k = 0; k < t->msg[i].text.n; k++)
+			h = (h ^ (unsigned char)t->msg[i].text.p[k]) * 1099511628211u;
+	}
+	for (size_t i = 0; i < t->n_doc; i++)
+		h = (h ^ t->doc[i].n_body ^ t->doc[i].at << 32 ^ 0x5555) * 1099511628211u;
+	return h;
+}
+
+static void send_documents(struct worker *w)
+{
+	const struct talk *t = &w->c->t;
+	struct event *e = event_new(EV_DOCUMENTS, "", 0);
+
+	e->n_doc = t->n_doc;
+	e->doc = xcalloc(t->n_doc + 1, sizeof *e->doc);
+	for (size_t i = 0; i < t->n_doc; i++) {
+		e->doc[i] = (struct event_doc){
+			.name = xstrndup(t->doc[i].name, strlen(t->doc[i].name)), .bytes = t->doc[i].bytes, .tokens = (int32_t)t->doc[i].tokens,
+			.first = -1,
+		};
+		str_add(&e->doc[i].text, t->doc[i].text.p + t->doc[i].body, t->doc[i].n_body);
+	}
+	post(w, e);
+}
+
+/* The messages as they are, when they are not what was shown on the way here.  After a turn they are. */
+static void send_talk(struct worker *w, int was_turn, size_t messages_before)
+{
+	const struct talk *t = &w->c->t;
+	uint64_t hash = talk_hash(t);
+
+	if (hash == w->shown)
+		return;
+	w->shown = hash;
+	send_documents(w);
+	if (was_turn && t->n_msg == messages_before + 2)
+		return;
+	post(w, event_new(EV_TALK, "", 0));
+	for (size_t i = 0; i < t->n_msg; i++) {
+		struct event *e = event_new(EV_MESSAGE, t->msg[i].text.p, t->msg[i].text.n);
+		e->role = t->msg[i].role;
+		post(w, e);
+	}
+}
+
+static void run(struct worker *w, struct job *job)
+{
+	struct chat *c = w->c;
+	size_t before = c->t.n_msg;
+	int turn = 0;
+
+	w->had = 0;
+	w->reading_since = 0;
+	atomic_store(&w->stop, 0);
+	if (is_small(job->what)) {
+		run_small(w, job);
+	} else {
+		look(w, 1, "working", 0, 0);
+		if (job->what == JOB_LINE) {
+			turn = job->text.n && (job->text.p[0] != '/' || job->text.p[1] == '/');
+			chat_take(c, &job->text);
+		} else if (job->what == JOB_READ) {
+			chat_read(c);
+		} else {
+			chat_switch(c, job->id);
+		}
+	}
+	signals_take_int();
+	if (c->t.tl) {
+		timeline_resume(c->t.tl);
+		send_talk(w, turn, before);
+		if (atomic_load(&w->panel) || w->listener.on)
+			look_at_cache(w);
+	}
+}
+
+static void *work(void *arg)
+{
+	struct worker *w = arg;
+
+	pthread_mutex_lock(&w->lock);
+	for (;;) {
+		struct job *job;
+
+		while (!w->job && !w->closing)
+			pthread_cond_wait(&w->wake, &w->lock);
+		if (w->closing)
+			break;
+		job = w->job;
+		w->job = job->next;
+		if (!w->job)
+			w->job_end = &w->job;
+		w->running = 1;
+		pthread_mutex_unlock(&w->lock);
+		run(w, job);
+		str_free(&job->text);
+		free(job);
+		pthread_mutex_lock(&w->lock);
+		if (w->job)
+			continue;
+		w->running = 0;
+		pthread_mutex_unlock(&w->lock);
+		look(w, 0, "", 0, 0);
+		post_text(w, w->c->quit ? EV_QUIT : EV_IDLE, "", 0);
+		pthread_mutex_lock(&w->lock);
+	}
+	pthread_mutex_unlock(&w->lock);
+	if (w->c->t.tl)
+		listener_off(&w->listener, w->c->t.tl);
+	return NULL;
+}
+
+/* ---- main's side ---- */
+
+int worker_start(struct worker **out, struct chat *c, struct err *e)
+{
+	struct worker *w = xcalloc(1, sizeof *w);
+	sigset_t all, before;
+	int rc;
+
+	w->c = c;
+	w->job_end = &w->job;
+	w->event_end = &w->event;
+	w->cache_new = panel_new();
+	w->cache_read = panel_new();
+	w->cache_work = panel_new();
+	w->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (w->fd < 0) {
+		free(w);
+		return err_set(e, ERR_FAIL, "cannot make an event descriptor: too many files are open");
+	}
+	pthread_mutex_init(&w->lock, NULL);
+	pthread_cond_init(&w->wake, NULL);
+	c->front = &worker_front;
+	c->ud = w;
+	say_to(on_say, w);
+	w->shown = 1;   /* no hash: the first look sends what there is */
+	look(w, 0, "", 0, 0);
+	send_talk(w, 0, 0);
+	/* Signals are for main. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	rc = pthread_create(&w->thread, NULL, work, w);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (rc) {
+		say_to(NULL, NULL);
+		close(w->fd);
+		free(w);
+		return err_set(e, ERR_FAIL, "cannot start a thread: %s", strerror(rc));
+	}
+	*out = w;
+	return 0;
+}
+
+void worker_do(struct worker *w, enum job_what what, int64_t id, const char *text, size_t n)
+{
+	struct job *job = xcalloc(1, sizeof *job);
+
+	job->what = what;
+	job->id = id;
+	str_add(&job->text, text ? text : "", n);
+	pthread_mutex_lock(&w->lock);
+	*w->job_end = job;
+	w->job_end = &job->next;
+	pthread_cond_signal(&w->wake);
+	pthread_mutex_unlock(&w->lock);
+}
+
+void worker_stop(struct worker *w)
+{
+	/* Under the lock no other job begins, so what is cancelled is what runs now. */
+	pthread_mutex_lock(&w->lock);
+	while (w->job) {
+		struct job *job = w->job;
+		w->job = job->next;
+		str_free(&job->text);
+		free(job);
+	}
+	w->job_end = &w->job;
+	if (w->running) {
+		atomic_store(&w->stop, 1);
+		signals_stop();
+	}
+	pthread_mutex_unlock(&w->lock);
+}
+
+int worker_fd(const struct worker *w)
+{
+	return w->fd;
+}
+
+struct event *worker_take(struct worker *w)
+{
+	struct event *e;
+	eventfd_t n;
+
+	pthread_mutex_lock(&w->lock);
+	if (w->signalled && eventfd_read(w->fd, &n) == 0)
+		w->signalled = 0;
+	e = w->event;
+	if (e) {
+		w->event = e->next;
+		if (!w->event)
+			w->event_end = &w->event;
+		e->next = NULL;
+	}
+	pthread_mutex_unlock(&w->lock);
+	return e;
+}
+
+int worker_now(struct worker *w, struct now *now)
+{
+	int fresh;
+
+	pthread_mutex_lock(&w->lock);
+	fresh = w->now_new;
+	*now = w->now;
+	w->now_new = 0;
+	pthread_mutex_unlock(&w->lock);
+	return fresh;
+}
+
+int worker_busy(struct worker *w)
+{
+	int busy;
+
+	pthread_mutex_lock(&w->lock);
+	busy = w->running || w->job || w->event || w->now_new;
+	pthread_mutex_unlock(&w->lock);
+	return busy;
+}
+
+void worker_panel(struct worker *w, int how)
+{
+	atomic_store(&w->panel, how);
+	worker_do(w, JOB_LOOK, 0, NULL, 0);   /* at rest nobody would look otherwise */
+}
+
+int worker_cache(struct worker *w, const struct panel **out)
+{
+	struct panel *p;
+	int fresh;
+
+	pthread_mutex_lock(&w->lock);
+	fresh = w->cache_fresh;
+	if (fresh) {
+		p = w->cache_read;
+		w->cache_read = w->cache_new;
+		w->cache_new = p;
+		w->cache_fresh = 0;
+	}
+	pthread_mutex_unlock(&w->lock);
+	*out = w->cache_read;
+	return fresh;
+}
+
+void worker_close(struct worker *w)
+{
+	struct event *e;
+
+	if (!w)
+		return;
+	worker_stop(w);
+	pthread_mutex_lock(&w->lock);
+	w->closing = 1;
+	pthread_cond_signal(&w->wake);
+	pthread_mutex_unlock(&w->lock);
+	pthread_join(w->thread, NULL);
+	say_to(NULL, NULL);
+	while ((e = worker_take(w)))
+		event_free(e);
+	panel_free(w->cache_new);
+	panel_free(w->cache_read);
+	panel_free(w->cache_work);
+	close(w->fd);
+	pthread_mutex_destroy(&w->lock);
+	pthread_cond_destroy(&w->wake);
+	free(w);
+}
