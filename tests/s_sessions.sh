@@ -156,6 +156,24 @@ reused=$(sed -n '4s/.*"reused_tokens":\([0-9]*\).*/\1/p' "$dir/out")
 again=$(sed -n '5s/.*"reused_tokens":\([0-9]*\).*/\1/p' "$dir/out")
 [ "${again:-0}" -ge "${reused:-1}" ] && ok "nor does /regen" || bad "nor does /regen" "$again reused: $(cat "$dir/err")"
 
+# ---- what is stored ----
+
+inspect() { "$weir" inspect session "$@" >"$dir/out" 2>"$dir/err"; rc=$?; }
+inspect outgrown
+shows "inspect session counts messages and branches" '^messages *6 shown, 9 in all on 3 branches$'
+shows "and verifies snapshots" '^snapshots *message [0-9]* (shown), [0-9,]* tokens, .*: verified$'
+shows "and says whether it opens at once" 'in all; opening it reads nothing again$'
+shows "and shows settings, the state of the random numbers as a size" '^ *random: 32 bytes$'
+inspect edits --json
+shows "inspect session --json" '"name":"edits".*"messages":{"shown":2,"all":6,"branches":2,"cut":0}.*"documents":\[\],"snapshots":\[{"message":[0-9]*,"shown":true,.*"verified":true}.*"ready":true}$'
+inspect nobody
+[ $rc = 2 ] && ok "of a session that is not there nothing" || bad "of a session that is not there nothing" "status $rc"
+printf 'plain text\n' >"$dir/$(printf 'evil\033[31m\342\200\256.txt')"
+"$weir" -m "$tiny" -n 5 -s paper -p 'What is it?' "$dir"/evil* </dev/null >/dev/null 2>&1
+inspect paper
+shows "inspect session names documents and their sizes" '^documents *evil.*, 11 B read, 11 B of text$'
+grep -q "$(printf '\033')" "$dir/out" && bad "whose names are cleaned" "$(cat "$dir/out")" || ok "whose names are cleaned"
+
 # ---- deleting ----
 
 ask 'the xylophone is in the cellar' -s gone
@@ -180,6 +198,12 @@ equal "without kv.db the answer is the same" "$dir/x" "$dir/y"
 ask 'a question before' -s damage3 --kv full --temp 0
 size=$(stat -c %s "$store/kv.db")
 dd if=/dev/zero of="$store/kv.db" bs=1000 seek=$((size / 2000)) count=20 conv=notrunc 2>/dev/null
+mkdir -p "$dir/hurt/weir"
+cp "$store"/chat.db* "$store/kv.db" "$dir/hurt/weir"
+dd if=/dev/zero of="$dir/hurt/weir/kv.db" bs=8192 seek=3 count=$((size / 8192 - 3)) conv=notrunc 2>/dev/null
+XDG_DATA_HOME=$dir/hurt "$weir" inspect session damage3 >"$dir/out" 2>"$dir/err"
+rc=$?
+[ $rc = 0 ] && ! grep -q '^snapshots.*verified' "$dir/out" && ok "inspect session sees a damaged kv.db" || bad "inspect session sees a damaged kv.db" "status $rc: $(cat "$dir/out" "$dir/err")"
 ask 'and behind' -s damage3
 ids "$dir/out" >"$dir/y"
 equal "with a damaged kv.db the answer is the same" "$dir/x" "$dir/y"
@@ -203,6 +227,9 @@ echo hello >&9
 i=0
 while [ $i -lt 50 ] && ! "$weir" sessions show walrus2 2>/dev/null | grep -q hello; do i=$((i + 1)); sleep 0.1; done
 [ $i -lt 50 ] && ok "a question is stored at once, and read beside the one that writes" || bad "a question is stored at once, and read beside the one that writes" "not within five seconds"
+inspect walrus2
+shows "inspect session reads beside it, too" '^name *walrus2$'
+grep -q '^snapshots.*another process' "$dir/out" && bad "and kv.db as well" "$(cat "$dir/out")" || ok "and kv.db as well"
 ask hi -s walrus2
 [ $rc = 1 ] && grep -q "$pid" "$dir/err" && ok "a second one that wants to write names the first" || bad "a second one that wants to write names the first" "status $rc: $(cat "$dir/err")"
 exec 9>&-
