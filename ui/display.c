@@ -1,0 +1,570 @@
+/* ui/display.c - a terminal that shows a grid: the only file that knows curses.
+ *
+ * ncurses finds out what has changed and how to say it to this terminal; what it must not decide is decided here:
+ *
+ *   start      newterm(), since initscr() ends the program when it does not like the terminal; what terminfo does not know
+ *              is taken for an xterm or a vt100
+ *   signals    newterm() installs handlers of its own; those that were there before come back at once
+ *   keys       keypad off (as it is at first), raw mode: all bytes go to ui/keys.c, Ctrl-C and Ctrl-Z too
+ *   widths     a character whose width the C library sees in another way than char_width() would shift the rest of the
+ *              row: it is replaced and padded (curses_width() below)
+ *   colours    pairs of ncurses are made as they are needed; what a style looks like is in ui/theme.c
+ *   size       from the grid, so that picture and size change together
+ *
+ * Bytes reach the terminal in two ways only: through ncurses, and as the fixed strings below by say().  Both write to the
+ * descriptor at once, so their order is the order of the calls.
+ *
+ * When the terminal has gone, everything here does nothing any more. */
+#include "ui/theme.h"
+
+#include <curses.h>
+#include <term.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <langinfo.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+#include <wchar.h>
+
+#define SIDE_MAX 1000       /* columns and rows that are believed */
+#define COPY_MAX 100000     /* bytes of base64; terminals have limits, too */
+#define PATIENCE_MS 2000    /* for a terminal that takes no bytes, outside of ncurses */
+#define REPLACEMENT 0xfffd
+
+#define PASTE_ON   "\33[?2004h"
+#define PASTE_OFF  "\33[?2004l"
+#define MOUSE_ON   "\33[?1000h\33[?1006h"
+#define MOUSE_OFF  "\33[?1006l\33[?1000l"
+#define FRAME_ON   "\33[?2026h"    /* show nothing until ... */
+#define FRAME_OFF  "\33[?2026l"    /* ... the picture is whole; terminals that do not know it ignore it */
+#define CURSOR_ON  "\33[?25h"
+#define COLOURS_OFF "\33[m"
+#define ALTERNATE_OFF "\33[?1049l"
+
+struct display {
+	int fd;
+	SCREEN *screen;
+	FILE *in, *out;
+	const struct theme *theme;
+	int colours;                /* 0, 8 or 256 */
+	int own_fg, own_bg;         /* what stands for the terminal's own colours */
+	attr_t attrs;               /* that it has */
+	int utf8, has_alternate, awkward_corner;
+	int mouse, paused, gone;
+	int all;                    /* the next show writes every cell ... */
+	int clear;                  /* ... and erases the terminal first */
+	int cursor;                 /* shown: 1, 0, -1 = not known */
+	struct grid shown;
+	int pair[ST_COUNT][ST_COUNT];   /* of a style and what is behind it, + 1; 0 = not made yet */
+	struct termios before;
+	int flags;                  /* of the descriptor, before */
+};
+
+/* ---- bytes of our own ---- */
+
+static void say_bytes(struct display *d, const char *s, size_t n)
+{
+	while (n && !d->gone) {
+		ssize_t k = write(d->fd, s, n);
+		if (k > 0) {
+			s += k;
+			n -= (size_t)k;
+		} else if (k < 0 && errno == EAGAIN) {
+			struct pollfd wait = { .fd = d->fd, .events = POLLOUT };
+			if (poll(&wait, 1, PATIENCE_MS) == 0)
+				return;
+		} else if (!(k < 0 && errno == EINTR)) {
+			d->gone = 1;
+		}
+	}
+}
+
+static void say(struct display *d, const char *s)
+{
+	say_bytes(d, s, strlen(s));
+}
+
+const char *display_reset(void)
+{
+	return FRAME_OFF PASTE_OFF MOUSE_OFF CURSOR_ON COLOURS_OFF ALTERNATE_OFF;
+}
+
+/* ---- which terminal ---- */
+
+/* Has the current terminfo entry such a string? */
+static int has_string(const char *name)
+{
+	const char *s = tigetstr(name);
+
+	return s && s != (const char *)-1;
+}
+
+/* 1: it can put the cursor anywhere and erase; 0: it cannot; -1: terminfo does not know it. */
+static int known(const char *name)
+{
+	TERMINAL *current = cur_term;
+	int status, can = -1;
+
+	if (setupterm(name, -1, &status) == OK) {
+		can = has_string("cup") && has_string("clear");
+	} else if (status == 1) {
+		can = 0;   /* one that prints on paper */
+	}
+	if (cur_term && cur_term != current) {
+		TERMINAL *ours = set_curterm(current);
+		del_curterm(ours);
+	}
+	return can;
+}
+
+/* The entry to use for a terminal of this name, or NULL. */
+static const char *entry_for(const char *term)
+{
+	static const char *const hopeless[] = { "", "dumb", "unknown", "emacs", "network", "dialup" };
+	const char *const candidate[] = { term, "xterm-256color", "vt100" };
+
+	for (size_t i = 0; term && i < sizeof hopeless / sizeof hopeless[0]; i++)
+		if (!strcmp(term, hopeless[i]))
+			return NULL;
+	for (size_t i = 0; term && i < sizeof candidate / sizeof candidate[0]; i++) {
+		int can = known(candidate[i]);
+		if (can >= 0)
+			return can ? candidate[i] : NULL;
+	}
+	return NULL;
+}
+
+int display_usable(const char *term)
+{
+	return entry_for(term) != NULL;
+}
+
+/* ---- opening and closing ---- */
+
+static const int curses_signals[] = { SIGINT, SIGTERM, SIGTSTP, SIGWINCH };
+enum { N_SIGNALS = sizeof curses_signals / sizeof curses_signals[0] };
+
+/* newterm() with the signal handlers left alone. */
+static SCREEN *start_curses(const char *entry, FILE *out, FILE *in)
+{
+	struct sigaction before[N_SIGNALS];
+	SCREEN *screen;
+
+	for (int i = 0; i < N_SIGNALS; i++)
+		sigaction(curses_signals[i], NULL, &before[i]);
+	screen = newterm(entry, out, in);
+	for (int i = 0; i < N_SIGNALS; i++)
+		sigaction(curses_signals[i], &before[i], NULL);
+	return screen;
+}
+
+static void start_colours(struct display *d)
+{
+	d->own_fg = d->own_bg = -1;
+	if (!has_colors() || start_color() == ERR)
+		return;
+	if (use_default_colors() == ERR) {
+		d->own_fg = COLOR_WHITE;
+		d->own_bg = COLOR_BLACK;
+	}
+	/* Beyond 256, numbers are mixtures of red, green and blue; the first eight are the palette everywhere. */
+	d->colours = COLORS == 256 ? 256 : COLORS >= 8 ? 8 : 0;
+}
+
+static void set_modes(struct display *d)
+{
+	struct termios t;
+
+	raw();
+	nonl();
+	noecho();
+	leaveok(stdscr, FALSE);
+	scrollok(stdscr, FALSE);
+	typeahead(-1);   /* otherwise a waiting key holds up drawing */
+	/* Odd settings of the user that would change bytes on their way here. */
+	if (!tcgetattr(d->fd, &t)) {
+		t.c_iflag &= ~(tcflag_t)(INLCR | IGNCR | ICRNL | ISTRIP | IXON);
+		t.c_cc[VMIN] = 1;
+		t.c_cc[VTIME] = 0;
+		tcsetattr(d->fd, TCSANOW, &t);
+	}
+	def_prog_mode();
+}
+
+/* ncurses tries again and again when a write would block: it must not. */
+static void set_blocking(struct display *d)
+{
+	if (d->flags >= 0 && (d->flags & O_NONBLOCK))
+		fcntl(d->fd, F_SETFL, d->flags & ~O_NONBLOCK);
+}
+
+static void restore_flags(struct display *d)
+{
+	if (d->flags >= 0 && (d->flags & O_NONBLOCK))
+		fcntl(d->fd, F_SETFL, d->flags);
+}
+
+static FILE *stream_of(int fd, const char *mode)
+{
+	int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	FILE *f = copy < 0 ? NULL : fdopen(copy, mode);
+
+	if (!f && copy >= 0)
+		close(copy);
+	return f;
+}
+
+static void release(struct display *d)
+{
+	if (d->out)
+		fclose(d->out);
+	if (d->in)
+		fclose(d->in);
+	grid_free(&d->shown);
+	free(d);
+}
+
+int display_open(struct display **out, int fd, const struct display_options *o, struct err *e)
+{
+	const char *term = getenv("TERM"), *entry = entry_for(term), *codeset = nl_langinfo(CODESET);
+	struct display *d;
+	int w, h;
+
+	*out = NULL;
+	if (!entry)
+		return err_set(e, ERR_FAIL, "the terminal '%s' cannot show a full screen (TERM), use --line", term ? term : "");
+	d = xcalloc(1, sizeof *d);
+	d->fd = fd;
+	d->flags = fcntl(fd, F_GETFL);
+	if (tcgetattr(fd, &d->before) || !(d->out = stream_of(fd, "w")) || !(d->in = stream_of(fd, "r"))) {
+		release(d);
+		return err_set(e, ERR_FAIL, "this is no terminal that can be read and written: %s, use --line", strerror(errno));
+	}
+	set_blocking(d);
+	d->screen = start_curses(entry, d->out, d->in);
+	if (!d->screen) {
+		restore_flags(d);
+		release(d);
+		return err_set(e, ERR_FAIL, "the terminal '%s' cannot be set up with terminfo's '%s', use --line", term, entry);
+	}
+	d->utf8 = MB_CUR_MAX > 1 && !strcmp(codeset, "UTF-8");
+	d->has_alternate = has_string("rmcup");
+	d->awkward_corner = tigetflag("am") > 0 && !has_string("rmam");
+	d->attrs = term_attrs();
+	d->cursor = -1;
+	d->all = d->clear = 1;
+	d->theme = theme_find("", getenv("COLORFGBG"));
+	if (o->color)
+		start_colours(d);
+	set_modes(d);
+	display_size(d, &w, &h);
+	grid_resize(&d->shown, w, h);
+	resizeterm(h, w);
+	say(d, PASTE_ON);
+	*out = d;
+	return 0;
+}
+
+/* To what the terminal was before; curses can come back. */
+static void leave(struct display *d)
+{
+	if (d->mouse)
+		say(d, MOUSE_OFF);
+	say(d, PASTE_OFF);
+	if (!d->has_alternate) {   /* what stood there is lost; at least leave nothing of ours */
+		erase();
+		clearok(stdscr, TRUE);
+		refresh();
+	}
+	curs_set(1);
+	endwin();
+	tcsetattr(d->fd, TCSANOW, &d->before);
+	restore_flags(d);
+}
+
+void display_close(struct display *d)
+{
+	if (!d)
+		return;
+	set_term(d->screen);
+	if (!d->paused)
+		leave(d);
+	delscreen(d->screen);
+	release(d);
+}
+
+void display_pause(struct display *d)
+{
+	if (d->paused)
+		return;
+	set_term(d->screen);
+	leave(d);
+	d->paused = 1;
+}
+
+void display_resume(struct display *d)
+{
+	if (!d->paused)
+		return;
+	set_term(d->screen);
+	d->paused = 0;
+	d->all = d->clear = 1;
+	d->cursor = -1;
+	set_blocking(d);
+	reset_prog_mode();
+	/* The old picture, as the size may be another one by now: the next show comes soon. */
+	clearok(curscr, TRUE);
+	doupdate();
+	say(d, PASTE_ON);
+	if (d->mouse)
+		say(d, MOUSE_ON);
+}
+
+/* ---- small things ---- */
+
+static int side(int v)
+{
+	return v < 1 ? 1 : v > SIDE_MAX ? SIDE_MAX : v;
+}
+
+void display_size(struct display *d, int *w, int *h)
+{
+	struct winsize size;
+
+	*w = d->shown.w ? d->shown.w : 80;
+	*h = d->shown.h ? d->shown.h : 24;
+	if (!ioctl(d->fd, TIOCGWINSZ, &size) && size.ws_col && size.ws_row) {
+		*w = side(size.ws_col);
+		*h = side(size.ws_row);
+	}
+}
+
+int display_utf8(const struct display *d)
+{
+	return d->utf8;
+}
+
+void display_repaint(struct display *d)
+{
+	d->all = d->clear = 1;
+}
+
+void display_mouse(struct display *d, int on)
+{
+	if (d->mouse == !!on)
+		return;
+	d->mouse = !!on;
+	if (!d->paused)
+		say(d, on ? MOUSE_ON : MOUSE_OFF);
+}
+
+int display_theme(struct display *d, const char *name)
+{
+	const struct theme *t = theme_find(name, getenv("COLORFGBG"));
+
+	if (!t)
+		return -1;
+	d->theme = t;
+	d->all = 1;
+	memset(d->pair, 0, sizeof d->pair);
+	return 0;
+}
+
+/* ---- the clipboard ---- */
+
+static void add_base64(struct str *out, const char *text, size_t n)
+{
+	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+	for (size_t i = 0; i < n; i += 3) {
+		unsigned v = (unsigned)(unsigned char)text[i] << 16;
+		char four[4];
+
+		if (i + 1 < n)
+			v |= (unsigned)(unsigned char)text[i + 1] << 8;
+		if (i + 2 < n)
+			v |= (unsigned char)text[i + 2];
+		four[0] = digits[v >> 18];
+		four[1] = digits[v >> 12 & 63];
+		four[2] = i + 1 < n ? digits[v >> 6 & 63] : '=';
+		four[3] = i + 2 < n ? digits[v & 63] : '=';
+		str_add(out, four, 4);
+	}
+}
+
+static int begins_with(const char *s, const char *prefix)
+{
+	return s && !strncmp(s, prefix, strlen(prefix));
+}
+
+int display_copy(struct display *d, const char *text, size_t n)
+{
+	const char *term = getenv("TERM"), *tmux = getenv("TMUX");
+	int in_tmux = begins_with(term, "tmux") || (begins_with(term, "screen") && tmux && *tmux);
+	struct str code = { 0 }, s = { 0 };
+
+	if (n > COPY_MAX / 4 * 3)
+		return -1;
+	if (d->paused || d->gone)
+		return 0;
+	add_base64(&code, text, n);
+	str_adds(&code, "");
+	if (begins_with(term, "screen") && !in_tmux) {
+		/* Screen hands on what stands in a device control string, up to some 700 bytes of it. */
+		str_adds(&s, "\33P\33]52;c;");
+		for (size_t i = 0, part; i < code.n; i += part) {
+			part = code.n - i < 500 ? code.n - i : 500;
+			if (i)
+				str_adds(&s, "\33\\\33P");
+			str_add(&s, code.p + i, part);
+		}
+		str_adds(&s, "\a\33\\");
+	} else {
+		/* tmux takes the first as its own with "set-clipboard on", hands on the second with "allow-passthrough on",
+		 * and the user may have either; both mean the same. */
+		str_addf(&s, "\33]52;c;%s\a", code.p);
+		if (in_tmux)
+			str_addf(&s, "\33Ptmux;\33\33]52;c;%s\a\33\\", code.p);
+	}
+	say_bytes(d, s.p, s.n);
+	str_free(&code);
+	str_free(&s);
+	return 0;
+}
+
+/* ---- cells to curses ---- */
+
+static int pair_of(struct display *d, unsigned style, uint8_t back, const struct look *look)
+{
+	int *known_pair;
+	int fg = look->fg < 0 ? d->own_fg : look->fg, bg = look->bg < 0 ? d->own_bg : look->bg;
+
+	if (!d->colours || (look->fg < 0 && look->bg < 0))
+		return 0;
+	known_pair = &d->pair[style & STYLE_MASK][back];
+	if (!*known_pair) {
+		int pair = alloc_pair(fg, bg);
+		*known_pair = (pair < 0 ? 0 : pair) + 1;
+	}
+	return *known_pair - 1;
+}
+
+static attr_t attrs_of(const struct display *d, unsigned style, const struct look *look)
+{
+	attr_t a = 0;
+
+	if (look->attrs & LOOK_BOLD)
+		a |= A_BOLD;
+	if (look->attrs & LOOK_UNDER)
+		a |= A_UNDERLINE;
+	if (look->attrs & LOOK_REVERSE)
+		a |= A_REVERSE;
+	if (look->attrs & LOOK_ITALIC)
+		a |= d->attrs & A_ITALIC ? A_ITALIC : A_UNDERLINE;
+	if (look->attrs & LOOK_FAINT) {
+		if (d->attrs & A_DIM)
+			a |= A_DIM;
+		else if ((style & STYLE_MASK) == ST_GONE)
+			a |= A_UNDERLINE;   /* faint words are a nicety, but these must differ */
+	}
+	return a;
+}
+
+/* The columns that the C library, and so ncurses, gives a character; 0 = do not let it see this one. */
+static int curses_width(const struct display *d, int32_t cp)
+{
+	int n = cp < 0x7f ? 1 : d->utf8 ? wcwidth((wchar_t)cp) : 0;
+
+	return cp < 0x20 || n < 0 ? 0 : n;
+}
+
+/* One character of the grid, `width` columns; returns how many cells of curses it became.  hide: it cannot be shown. */
+static int convert(struct display *d, const struct cell *c, int width, int hide, cchar_t *out)
+{
+	wchar_t text[CLEAN_MARKS_MAX + 2];
+	unsigned style = (c->style & STYLE_MASK) < ST_COUNT ? c->style : ST_TEXT;
+	uint8_t back = c->back < ST_COUNT ? c->back : 0;
+	struct look look = theme_look(d->theme, style, back, d->colours);
+	attr_t attrs = attrs_of(d, style, &look);
+	int pair = pair_of(d, style, back, &look), good = !hide && curses_width(d, c->cp) == width, n = 0;
+
+	text[n++] = good ? (wchar_t)c->cp : d->utf8 ? REPLACEMENT : '?';
+	for (int i = 0; good && d->utf8 && i < CLEAN_MARKS_MAX && c->mark[i]; i++)
+		if (c->mark[i] >= 0x300 && wcwidth((wchar_t)c->mark[i]) == 0)
+			text[n++] = (wchar_t)c->mark[i];
+	text[n] = 0;
+	/* The short holds pairs up to 255 for curses of old; this one reads the int behind the last argument. */
+	setcchar(out, text, attrs, (short)(pair < 256 ? pair : 0), &pair);
+	if (good || width < 2)
+		return 1;
+	setcchar(out + 1, L" ", attrs, (short)(pair < 256 ? pair : 0), &pair);
+	return 2;
+}
+
+static void write_row(struct display *d, const struct grid *g, int y)
+{
+	cchar_t row[SIDE_MAX + 1];
+	const struct cell *c = g->cell + (size_t)y * (size_t)g->w;
+	int n = 0;
+
+	for (int x = 0, width; x < g->w; x += width) {
+		/* Where margins cannot be turned off, the last cell of all is written one column too early and pushed into
+		 * its place: that would cut a wide character there in two. */
+		int corner = d->awkward_corner && y == g->h - 1 && x == g->w - 3;
+		width = c[x].width == 2 && x + 1 < g->w && !c[x + 1].width ? 2 : 1;
+		n += convert(d, &c[x], width, corner && width == 2, row + n);
+	}
+	mvwadd_wchnstr(stdscr, y, 0, row, n);
+}
+
+void display_show(struct display *d, const struct grid *g)
+{
+	size_t row = (size_t)g->w * sizeof *g->cell;
+	int first, changed, cursor = g->cursor_y >= 0;
+
+	if (d->paused || d->gone || g->w > SIDE_MAX || g->h > SIDE_MAX)
+		return;
+	set_term(d->screen);
+	if (g->w != d->shown.w || g->h != d->shown.h) {
+		grid_resize(&d->shown, g->w, g->h);
+		resizeterm(g->h, g->w);
+		d->all = d->clear = 1;
+	}
+	for (first = 0; !d->all && first < g->h; first++)
+		if (memcmp(g->cell + (size_t)first * (size_t)g->w, d->shown.cell + (size_t)first * (size_t)g->w, row))
+			break;
+	changed = d->all || first < g->h;
+	if (!changed && cursor == d->cursor &&
+	    (!cursor || (g->cursor_x == d->shown.cursor_x && g->cursor_y == d->shown.cursor_y)))
+		return;
+	for (int y = first; y < g->h; y++) {
+		struct cell *old = d->shown.cell + (size_t)y * (size_t)g->w;
+		const struct cell *new = g->cell + (size_t)y * (size_t)g->w;
+		if (!d->all && !memcmp(new, old, row))
+			continue;
+		write_row(d, g, y);
+		memcpy(old, new, row);
+	}
+	d->shown.cursor_x = g->cursor_x;
+	d->shown.cursor_y = g->cursor_y;
+	say(d, FRAME_ON);
+	if (d->clear)
+		clearok(curscr, TRUE);
+	if (cursor != d->cursor)
+		curs_set(cursor);
+	d->cursor = cursor;
+	d->all = d->clear = 0;
+	/* A hidden cursor rests where the bytes end soonest. */
+	if (cursor)
+		wmove(stdscr, g->cursor_y, g->cursor_x);
+	wnoutrefresh(stdscr);
+	doupdate();
+	say(d, FRAME_OFF);
+}

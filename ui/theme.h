@@ -1,0 +1,19 @@
+/* ui/theme.h (private to ui/) - what styles look like. */
+#ifndef WEIR_THEME_H
+#define WEIR_THEME_H
+
+#include "ui/grid.h"
+
+enum { LOOK_BOLD = 1, LOOK_FAINT = 2, LOOK_UNDER = 4, LOOK_REVERSE = 8, LOOK_ITALIC = 16 };
+/* Colours: -1 = the terminal's own, 0-15 the user's palette, from 16 on the fixed ones of 256. */
+struct look { int16_t fg, bg; uint8_t attrs; };
+
+struct theme;
+/* "dark", "light", "mono"; "": as `colorfgbg` (the variable COLORFGBG, or NULL) says, else dark.  NULL: no such theme. */
+const struct theme *theme_find(const char *name, const char *colorfgbg);
+const char *theme_name(const struct theme *);
+/* colours: that the terminal has, 0 = none or not wanted.  style: with its STYLE_ flags; of colours beyond 255 or styles beyond
+ * ST_COUNT nothing is assumed. */
+struct look theme_look(const struct theme *, unsigned style, uint8_t back, int colours);
+
+#endif
