@@ -613,7 +613,8 @@ void ui_key(const struct key *k, void *ud)
 			return;
 		/* readline has keys behind Ctrl-X, too. */
 		if (u->focus == ON_LINE) {
-			input_key(&x);
+			if (!input_wants_escape())   /* a search of the history has none, and vi no Ctrl-X */
+				input_key(&x);
 			line_key(u, k);
 		}
 		return;

@@ -11,7 +11,7 @@
 /* ---- the status row ---- */
 
 enum { SAY, SESSION, MODEL, WORK, WAITING, SEEN, GONE, POLICY, SPEED, MEMORY, N_PARTS };
-enum { FORMS = 3, NONE = FORMS };
+enum { FORMS = 4, NONE = FORMS };
 
 struct part {
 	struct str form[FORMS];
@@ -20,8 +20,8 @@ struct part {
 };
 
 static const struct { uint8_t part, form; } give_up[] = {
-	{POLICY, NONE}, {MEMORY, NONE}, {SPEED, NONE}, {MODEL, 1}, {WORK, 1}, {GONE, 1}, {SESSION, 1}, {SEEN, 1}, {MODEL, NONE},
-	{SEEN, 2}, {SESSION, NONE}, {WORK, 2}, {GONE, 2}, {SEEN, NONE}, {WAITING, NONE}, {GONE, NONE},
+	{POLICY, NONE}, {MEMORY, NONE}, {SPEED, NONE}, {MODEL, 1}, {GONE, 1}, {SEEN, 1}, {MODEL, NONE}, {SESSION, 1}, {SESSION, NONE},
+	{WORK, 1}, {SEEN, 2}, {WORK, 2}, {GONE, 2}, {SEEN, NONE}, {WAITING, NONE}, {GONE, 3}, {GONE, NONE},
 };
 
 static int part_cols(const struct part *p, int form)
@@ -74,7 +74,7 @@ static void make_parts(const struct ui *u, struct part part[N_PARTS])
 
 	if (said)
 		set(&part[SAY], 0, &u->say, u->w > 3 ? u->w - 2 : 1);
-	for (int form = 0; form < FORMS; form++)
+	for (int form = 0; form < 3; form++)
 		status_work(u, form, &part[WORK].form[form]);
 	if (u->n_queue && ui_working(u) && !u->lay.queue)
 		str_addf(&part[WAITING].form[0], "%zu queued", u->n_queue);
@@ -100,6 +100,7 @@ static void make_parts(const struct ui *u, struct part part[N_PARTS])
 			str_addf(&part[GONE].form[0], ", %s in part", num_count(u->status.thinned).s);
 		str_addf(&part[GONE].form[1], "%s gone", num_count(u->status.gone).s);
 		str_addf(&part[GONE].form[2], "%s gone", num_short(u->status.gone).s);
+		str_addf(&part[GONE].form[3], "-%s", num_short(u->status.gone).s);
 	}
 	set(&part[POLICY], 0, &u->status.kv, 24);
 	if (u->status.tps > 0 && !ui_working(u))

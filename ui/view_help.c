@@ -21,6 +21,7 @@ struct help_pane {
 	int rows;                  /* drawn last */
 	size_t top;
 	int asking;                /* the search line is open */
+	size_t from;               /* the top row when it was opened */
 	struct edit pattern;
 	struct str words; int fold; /* what is looked for, small letters when case does not matter */
 };
@@ -329,12 +330,13 @@ static enum pane_key ask_key(struct help_pane *p, const struct key *k)
 
 	if (k->code == K_ESC || (control && (k->cp == 'c' || k->cp == 'g')) || (k->code == K_BACKSPACE && !p->pattern.text.n)) {
 		p->asking = 0;
+		p->top = p->from;
 		forget(p);
 	} else if (k->code == K_ENTER) {
 		p->asking = 0;
 	} else if (edit_key(&p->pattern, k) == 1) {
 		pattern_set(p);
-		search(p, p->top, 1);
+		search(p, p->from, 1);
 	} else if (k->code == K_F) {
 		return PANE_NOT_MINE;
 	}
@@ -378,7 +380,7 @@ enum pane_key help_pane_key(struct help_pane *p, const struct key *k)
 	case 'f': case 'f' & 31: scroll(p, page); break;
 	case 'g':                p->top = 0; break;
 	case 'G':                to_end(p); break;
-	case '/':                p->asking = 1; forget(p); break;
+	case '/':                p->asking = 1; p->from = p->top; forget(p); break;
 	case 'n':                search(p, p->top + 1, 1); break;
 	case 'N':                search(p, p->top + p->n_line - 1, -1); break;
 	case 'q':                return PANE_CLOSE;
