@@ -13,6 +13,8 @@
 
 /* ---- listening to rows ---- */
 
+static void words_free(struct words *);
+
 static void on_rows(const struct row_event *ev, size_t n, void *ud)
 {
 	struct listener *l = ud;
@@ -43,9 +45,7 @@ void listener_off(struct listener *l, struct timeline *tl)
 {
 	if (l->on && tl)
 		timeline_watch_rows(tl, NULL, NULL);
-	tokens_free(&l->words.id);
-	str_free(&l->words.bytes);
-	free(l->words.start);
+	words_free(&l->words);
 	*l = (struct listener){.on = 0};
 }
 
@@ -174,6 +174,14 @@ static void words_update(struct words *w, const struct talk *t)
 	w->start[n] = (uint32_t)w->bytes.n;
 }
 
+static void words_free(struct words *w)
+{
+	tokens_free(&w->id);
+	str_free(&w->bytes);
+	free(w->start);
+	*w = (struct words){.cap = 0};
+}
+
 static void span_add(struct lens *l, size_t *cap, uint32_t end, uint8_t kept)
 {
 	if (l->n && l->span[l->n - 1].kept == kept) {
@@ -216,6 +224,28 @@ static void lens_of(struct panel *p, int which, const struct words *w, const uin
 		/* Three shades are enough: all keep it, some, none. */
 		span_add(l, &cap, (uint32_t)(end < n ? end : n), kept[i] == 255 || kept[i] == 0 ? kept[i] : 128);
 	}
+}
+
+void panel_documents(const struct talk *t, int32_t *first)
+{
+	struct words w = {.cap = 0};
+	size_t at = 0, i = 0;
+
+	words_update(&w, t);
+	for (size_t d = 0; d < t->n_doc; d++) {
+		const struct document *doc = &t->doc[d];
+		const char *found = doc->n_body && w.bytes.n > at ?
+		                    memmem(w.bytes.p + at, w.bytes.n - at, doc->text.p + doc->body, doc->n_body) : NULL;
+
+		first[d] = -1;
+		if (!found)
+			continue;
+		at = (size_t)(found - w.bytes.p);
+		while (i < w.id.n && w.start[i + 1] <= at)
+			i++;
+		first[d] = (int32_t)i;
+	}
+	words_free(&w);
 }
 
 static void lenses(struct panel *p, const struct talk *t, struct listener *l, const struct timeline_stats *st)

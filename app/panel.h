@@ -35,6 +35,8 @@ struct panel *panel_new(void);
 void panel_free(struct panel *);
 /* how: 1 the bar, 2 all.  The words that have left are looked for once a second. */
 void panel_look(struct panel *, struct talk *, struct listener *, int how);
+/* The index of the first token of each document, -1 = it has not been read: first[n_doc]. */
+void panel_documents(const struct talk *, int32_t *first);
 /* Everything that the panel shows as one JSON object. */
 void panel_json(const struct panel *, struct str *out);
 

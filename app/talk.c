@@ -510,7 +510,8 @@ int32_t talk_kept(const struct timeline_stats *st)
 
 	for (int i = 0; i < st->rows.n_ring; i++)
 		kept += st->rows.fill[i];
-	return !st->endless || kept > st->n_tokens ? st->n_tokens : kept;
+	/* The last token is behind the rings until the next step. */
+	return !st->endless || kept > st->n_tokens || st->rows.gone + st->rows.thinned == 0 ? st->n_tokens : kept;
 }
 
 int talk_left(const struct timeline_stats *st, struct str *out)

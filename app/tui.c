@@ -118,8 +118,10 @@ static void post_now(struct tui *t, const struct now *now)
 		.ctx = now->ctx, .gone = now->gone, .thinned = now->thinned, .tps = now->last_tps, .kv_bytes = now->kv_bytes,
 	};
 
+	if (t->still)
+		s.tps = work.tps = 0;
 	if (now->status) {
-		if (!t->quiet_memory && now_seconds() - t->memory_at >= MEMORY_EVERY) {
+		if (!t->still && now_seconds() - t->memory_at >= MEMORY_EVERY) {
 			t->memory = memory_used();
 			t->memory_at = now_seconds();
 		}
@@ -146,7 +148,11 @@ static void take_events(struct tui *t)
 	if (worker_now(t->worker, &now))
 		post_now(t, &now);
 	if (worker_cache(t->worker, &panel)) {
-		ui_cache(t->ui, &panel->cache);
+		struct ui_cache cache = panel->cache;
+
+		if (t->still)
+			cache.seconds = cache.decode_seconds = cache.in_rate = cache.moved_rate = cache.out_rate = 0;
+		ui_cache(t->ui, &cache);
 		for (size_t i = 0; panel->lensed && i < panel->n_lens; i++)
 			ui_lens(t->ui, panel->lens[i].which, panel->lens[i].span, panel->lens[i].n);
 	}
@@ -417,7 +423,7 @@ int tui_open(struct tui **out, struct chat *c, int fd, int w, int h, const char 
 		uo.ascii = !display_utf8(t->display);
 		signals_save_terminal(fd, display_reset());
 	}
-	t->quiet_memory = fd < 0;
+	t->still = fd < 0;
 	if (ui_open(&t->ui, &uo, e) < 0)
 		goto done;
 	tui_store(t);

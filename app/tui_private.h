@@ -17,7 +17,7 @@ struct tui {
 	int left;                    /* the user wants to go, or the terminal has gone */
 	int listed;                  /* the list of sessions was asked for: it is kept true */
 	int working;
-	int quiet_memory;            /* tests: the number would differ from run to run */
+	int still;                   /* tests: no numbers that differ from run to run */
 	int64_t session;             /* the one on the screen; 0 = none yet */
 	double prefill_tps;          /* of the last read; 0 = none yet */
 	uint64_t memory;

@@ -33,6 +33,7 @@ struct worker {
 	struct panel *cache_work;  /* being written */
 	double looked, panelled, reading_since; int64_t had;
 	uint64_t shown;            /* hash of the messages that the screen has */
+	int32_t *first; size_t n_first;   /* of its documents: where they stand in the sequence */
 	struct listener listener;
 };
 
@@ -353,12 +354,16 @@ static void send_documents(struct worker *w)
 	const struct talk *t = &w->c->t;
 	struct event *e = event_new(EV_DOCUMENTS, "", 0);
 
+	w->n_first = t->n_doc;
+	w->first = xrealloc(w->first, (t->n_doc + 1) * sizeof *w->first);
+	panel_documents(t, w->first);
+
 	e->n_doc = t->n_doc;
 	e->doc = xcalloc(t->n_doc + 1, sizeof *e->doc);
 	for (size_t i = 0; i < t->n_doc; i++) {
 		e->doc[i] = (struct event_doc){
 			.name = xstrndup(t->doc[i].name, strlen(t->doc[i].name)), .bytes = t->doc[i].bytes, .tokens = (int32_t)t->doc[i].tokens,
-			.first = -1,
+			.first = w->first[i],
 		};
 		str_add(&e->doc[i].text, t->doc[i].text.p + t->doc[i].body, t->doc[i].n_body);
 	}
@@ -371,8 +376,15 @@ static void send_talk(struct worker *w, int was_turn, size_t messages_before)
 	const struct talk *t = &w->c->t;
 	uint64_t hash = talk_hash(t);
 
-	if (hash == w->shown)
+	if (hash == w->shown) {
+		/* Nothing new, but documents may have been read meanwhile. */
+		for (size_t i = 0; i < w->n_first; i++)
+			if (w->first[i] < 0) {
+				send_documents(w);
+				break;
+			}
 		return;
+	}
 	w->shown = hash;
 	send_documents(w);
 	if (was_turn && t->n_msg == messages_before + 2)
@@ -400,6 +412,8 @@ static void run(struct worker *w, struct job *job)
 		look(w, 1, "working", 0, 0);
 		if (job->what == JOB_LINE) {
 			turn = job->text.n && (job->text.p[0] != '/' || job->text.p[1] == '/');
+			if (!turn)
+				notice(c, "%.*s", (int)job->text.n, job->text.p);   /* what the lines that follow answer */
 			chat_take(c, &job->text);
 		} else if (job->what == JOB_READ) {
 			chat_read(c);
@@ -614,6 +628,7 @@ void worker_close(struct worker *w)
 	panel_free(w->cache_new);
 	panel_free(w->cache_read);
 	panel_free(w->cache_work);
+	free(w->first);
 	close(w->fd);
 	pthread_mutex_destroy(&w->lock);
 	pthread_cond_destroy(&w->wake);
