@@ -186,6 +186,9 @@ TEST(marks_and_joiners)
 	CHECK_INT(text_at(a, 0, 0, ST_TEXT, "👨\u200d👩❤\ufe0f☂\ufe0e."), 7);
 	CHECK_STR(dump(&g, 0), "👨👩❤☂.\n");
 	grid_clear(&g);
+	CHECK_INT(text_at(a, 0, 0, ST_TEXT, "👍🏽x🏽"), 7);
+	CHECK_STR(dump(&g, 0), "👍  x🏽\n");
+	grid_clear(&g);
 	CHECK_INT(text_at(a, 0, 0, ST_TEXT, "क\u094d\u200dषم\u200cن"), 4);
 	CHECK_STR(dump(&g, 0), "क\u094d\u200dषم\u200cن\n");
 	check_grid(&g);

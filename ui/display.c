@@ -7,7 +7,7 @@
  *   signals    newterm() installs handlers of its own; those that were there before come back at once
  *   keys       keypad off (as it is at first), raw mode: all bytes go to ui/keys.c, Ctrl-C and Ctrl-Z too
  *   widths     a character whose width the C library sees in another way than char_width() would shift the rest of the
- *              row: it is replaced and padded (curses_width() below)
+ *              row: it is replaced and padded (showable() below)
  *   colours    pairs of ncurses are made as they are needed; what a style looks like is in ui/theme.c
  *   size       from the grid, so that picture and size change together
  *
@@ -50,14 +50,16 @@
 
 struct display {
 	int fd;
-	SCREEN *screen;
+	SCREEN *screen;             /* NULL while paused */
 	FILE *in, *out;
+	char *entry;                /* of terminfo */
+	int want_colours;
 	const struct theme *theme;
 	int colours;                /* 0, 8 or 256 */
 	int own_fg, own_bg;         /* what stands for the terminal's own colours */
 	attr_t attrs;               /* that it has */
 	int utf8, has_alternate, awkward_corner;
-	int mouse, paused, gone;
+	int mouse, gone;
 	int all;                    /* the next show writes every cell ... */
 	int clear;                  /* ... and erases the terminal first */
 	int cursor;                 /* shown: 1, 0, -1 = not known */
@@ -223,6 +225,7 @@ static FILE *stream_of(int fd, const char *mode)
 
 static void release(struct display *d)
 {
+	free(d->entry);
 	if (d->out)
 		fclose(d->out);
 	if (d->in)
@@ -231,9 +234,54 @@ static void release(struct display *d)
 	free(d);
 }
 
+/* curses takes over.  0, or -1: it cannot. */
+static int enter(struct display *d)
+{
+	set_blocking(d);
+	d->screen = start_curses(d->entry, d->out, d->in);
+	if (!d->screen) {
+		restore_flags(d);
+		return -1;
+	}
+	d->has_alternate = has_string("rmcup");
+	d->awkward_corner = tigetflag("am") > 0 && !has_string("rmam");
+	d->attrs = term_attrs();
+	d->cursor = -1;
+	d->all = d->clear = 1;
+	memset(d->pair, 0, sizeof d->pair);
+	if (d->want_colours)
+		start_colours(d);
+	set_modes(d);
+	resizeterm(d->shown.h, d->shown.w);
+	say(d, PASTE_ON);
+	if (d->mouse)
+		say(d, MOUSE_ON);
+	return 0;
+}
+
+/* The terminal is what it was before.  curses goes altogether: it would begin again with resetting the user's palette. */
+static void leave(struct display *d)
+{
+	set_term(d->screen);
+	if (d->mouse)
+		say(d, MOUSE_OFF);
+	say(d, PASTE_OFF);
+	if (!d->has_alternate) {   /* what stood there is lost; at least leave nothing of ours */
+		erase();
+		clearok(stdscr, TRUE);
+		refresh();
+	}
+	curs_set(1);
+	endwin();
+	delscreen(d->screen);
+	d->screen = NULL;
+	tcsetattr(d->fd, TCSANOW, &d->before);
+	restore_flags(d);
+}
+
 int display_open(struct display **out, int fd, const struct display_options *o, struct err *e)
 {
-	const char *term = getenv("TERM"), *entry = entry_for(term), *codeset = nl_langinfo(CODESET);
+	const char *term = getenv("TERM"), *entry = entry_for(term);
 	struct display *d;
 	int w, h;
 
@@ -247,84 +295,45 @@ int display_open(struct display **out, int fd, const struct display_options *o, 
 		release(d);
 		return err_set(e, ERR_FAIL, "this is no terminal that can be read and written: %s, use --line", strerror(errno));
 	}
-	set_blocking(d);
-	d->screen = start_curses(entry, d->out, d->in);
-	if (!d->screen) {
-		restore_flags(d);
-		release(d);
-		return err_set(e, ERR_FAIL, "the terminal '%s' cannot be set up with terminfo's '%s', use --line", term, entry);
-	}
-	d->utf8 = MB_CUR_MAX > 1 && !strcmp(codeset, "UTF-8");
-	d->has_alternate = has_string("rmcup");
-	d->awkward_corner = tigetflag("am") > 0 && !has_string("rmam");
-	d->attrs = term_attrs();
-	d->cursor = -1;
-	d->all = d->clear = 1;
+	d->entry = xstrndup(entry, strlen(entry));
+	d->want_colours = o->color;
+	d->utf8 = MB_CUR_MAX > 1 && !strcmp(nl_langinfo(CODESET), "UTF-8");
 	d->theme = theme_find("", getenv("COLORFGBG"));
-	if (o->color)
-		start_colours(d);
-	set_modes(d);
 	display_size(d, &w, &h);
 	grid_resize(&d->shown, w, h);
-	resizeterm(h, w);
-	say(d, PASTE_ON);
+	if (enter(d)) {
+		release(d);
+		return err_set(e, ERR_FAIL, "the terminal '%s' cannot be set up, use --line", term);
+	}
 	*out = d;
 	return 0;
-}
-
-/* To what the terminal was before; curses can come back. */
-static void leave(struct display *d)
-{
-	if (d->mouse)
-		say(d, MOUSE_OFF);
-	say(d, PASTE_OFF);
-	if (!d->has_alternate) {   /* what stood there is lost; at least leave nothing of ours */
-		erase();
-		clearok(stdscr, TRUE);
-		refresh();
-	}
-	curs_set(1);
-	endwin();
-	tcsetattr(d->fd, TCSANOW, &d->before);
-	restore_flags(d);
 }
 
 void display_close(struct display *d)
 {
 	if (!d)
 		return;
-	set_term(d->screen);
-	if (!d->paused)
+	if (d->screen)
 		leave(d);
-	delscreen(d->screen);
 	release(d);
 }
 
 void display_pause(struct display *d)
 {
-	if (d->paused)
-		return;
-	set_term(d->screen);
-	leave(d);
-	d->paused = 1;
+	if (d->screen)
+		leave(d);
 }
 
 void display_resume(struct display *d)
 {
-	if (!d->paused)
+	int w, h;
+
+	if (d->screen)
 		return;
-	set_term(d->screen);
-	d->paused = 0;
-	d->all = d->clear = 1;
-	d->cursor = -1;
-	set_blocking(d);
-	reset_prog_mode();
-	/* The old picture, as the size may be another one by now: the next show comes soon. */
-	clearok(curscr, TRUE);
-	doupdate();
-	say(d, PASTE_ON);
-	if (d->mouse)
-		say(d, MOUSE_ON);
+	display_size(d, &w, &h);
+	grid_resize(&d->shown, w, h);
+	if (enter(d))
+		d->gone = 1;   /* no memory, or terminfo has gone: there is nothing to draw on */
 }
 
 /* ---- small things ---- */
@@ -361,7 +370,7 @@ void display_mouse(struct display *d, int on)
 	if (d->mouse == !!on)
 		return;
 	d->mouse = !!on;
-	if (!d->paused)
+	if (d->screen)
 		say(d, on ? MOUSE_ON : MOUSE_OFF);
 }
 
@@ -412,7 +421,7 @@ int display_copy(struct display *d, const char *text, size_t n)
 
 	if (n > COPY_MAX / 4 * 3)
 		return -1;
-	if (d->paused || d->gone)
+	if (!d->screen || d->gone)
 		return 0;
 	add_base64(&code, text, n);
 	str_adds(&code, "");
@@ -477,12 +486,12 @@ static attr_t attrs_of(const struct display *d, unsigned style, const struct loo
 	return a;
 }
 
-/* The columns that the C library, and so ncurses, gives a character; 0 = do not let it see this one. */
-static int curses_width(const struct display *d, int32_t cp)
+/* May curses see this character?  The C library, whose opinion it takes, must give it the same width. */
+static int showable(const struct display *d, int32_t cp, int width)
 {
-	int n = cp < 0x7f ? 1 : d->utf8 ? wcwidth((wchar_t)cp) : 0;
-
-	return cp < 0x20 || n < 0 ? 0 : n;
+	if (cp < 0x7f || !d->utf8)
+		return cp >= 0x20 && cp < 0x7f && width == 1;
+	return char_width(cp) == width && wcwidth((wchar_t)cp) == width;
 }
 
 /* One character of the grid, `width` columns; returns how many cells of curses it became.  hide: it cannot be shown. */
@@ -493,11 +502,11 @@ static int convert(struct display *d, const struct cell *c, int width, int hide,
 	uint8_t back = c->back < ST_COUNT ? c->back : 0;
 	struct look look = theme_look(d->theme, style, back, d->colours);
 	attr_t attrs = attrs_of(d, style, &look);
-	int pair = pair_of(d, style, back, &look), good = !hide && curses_width(d, c->cp) == width, n = 0;
+	int pair = pair_of(d, style, back, &look), good = !hide && showable(d, c->cp, width), n = 0;
 
 	text[n++] = good ? (wchar_t)c->cp : d->utf8 ? REPLACEMENT : '?';
 	for (int i = 0; good && d->utf8 && i < CLEAN_MARKS_MAX && c->mark[i]; i++)
-		if (c->mark[i] >= 0x300 && wcwidth((wchar_t)c->mark[i]) == 0)
+		if (showable(d, c->mark[i], 0))
 			text[n++] = (wchar_t)c->mark[i];
 	text[n] = 0;
 	/* The short holds pairs up to 255 for curses of old; this one reads the int behind the last argument. */
@@ -529,7 +538,7 @@ void display_show(struct display *d, const struct grid *g)
 	size_t row = (size_t)g->w * sizeof *g->cell;
 	int first, changed, cursor = g->cursor_y >= 0;
 
-	if (d->paused || d->gone || g->w > SIDE_MAX || g->h > SIDE_MAX)
+	if (!d->screen || d->gone || g->w > SIDE_MAX || g->h > SIDE_MAX)
 		return;
 	set_term(d->screen);
 	if (g->w != d->shown.w || g->h != d->shown.h) {

@@ -219,6 +219,14 @@ static int mark_stays(const struct cell *c, int32_t cp)
 	return class == CH_MARK || (c && char_class(c->cp) == CH_JOINING);
 }
 
+/* A skin colour behind an emoji: some terminals draw both in two columns, others in four. */
+static int is_modifier(const struct cell *before, int32_t cp)
+{
+	enum char_class class = before && cp >= 0x1f3fb && cp <= 0x1f3ff ? char_class(before->cp) : CH_PLAIN;
+
+	return class == CH_EMOJI || class == CH_EMOJI_WIDE;
+}
+
 int area_text(const struct area *a, int x, int y, unsigned style, const char *text, size_t n)
 {
 	struct cell *last = NULL;   /* where marks go */
@@ -243,7 +251,13 @@ int area_text(const struct area *a, int x, int y, unsigned style, const char *te
 		if (x >= a->w)
 			break;
 		width = base_width(&cp);
-		last = x > -width ? put_cut(a, x, y, cp, width, style, 0) : NULL;
+		if (is_modifier(last, cp)) {   /* its columns stay, so that text_width() is right */
+			for (int k = 0; k < width && x + k < a->w; k++)
+				put_cut(a, x + k, y, ' ', 1, style, 0);
+			last = NULL;
+		} else {
+			last = x > -width ? put_cut(a, x, y, cp, width, style, 0) : NULL;
+		}
 		x = x + width < a->w ? x + width : a->w;
 	}
 	return x;

@@ -56,7 +56,7 @@ struct area area_of(struct grid *);
 struct area area_part(const struct area *, int x, int y, int w, int h);   /* cut to the area */
 void area_clear(const struct area *, unsigned style);
 /* Clean text at (x, y), up to a newline; returns the x behind it (also where it was cut).  A zero width joiner between emoji and
- * variation selectors are left out: terminals disagree about them. */
+ * variation selectors are left out, a skin colour behind an emoji is blank: terminals disagree about them. */
 int  area_text(const struct area *, int x, int y, unsigned style, const char *text, size_t n);
 int  area_putf(const struct area *, int x, int y, unsigned style, const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 void area_fill(const struct area *, int x, int y, int n, unsigned style, int32_t cp);
