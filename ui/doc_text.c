@@ -64,7 +64,11 @@ static void add_line(struct doc_text *d, struct clean *c, size_t from, size_t to
 	d->text.n = at;
 	for (size_t i = from, len; i < to; i += len) {
 		int32_t cp;
-		len = (size_t)utf8_decode(d->raw + i, to - i, &cp);
+		/* Letters of ASCII stay what they are: many at once. */
+		for (len = 0; i + len < to && d->raw[i + len] >= 0x20 && d->raw[i + len] < 0x7f;)
+			len++;
+		if (!len)
+			len = (size_t)utf8_decode(d->raw + i, to - i, &cp);
 		clean_text(c, d->raw + i, len, &d->text);
 		add_point(d, i + len);
 	}

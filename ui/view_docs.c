@@ -13,6 +13,7 @@
 #include "ui/markdown.h"
 #include "ui/widgets.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -532,9 +533,13 @@ static void draw_status(struct docs_pane *p, const struct area *a, int y)
 		str_addf(&right, "line %*s/%s  ", (int)strlen(num_count(d->n_line).s), num_count(top_line).s, num_count(d->n_line).s);
 	if (d->n_page && a->w >= 60)
 		str_addf(&right, "p. %s/%s  ", num_count((int64_t)doc_text_page(d, d->top)).s, num_count((int64_t)d->n_page + 1).s);
-	if (d->tokens > 0 && a->w >= 90)
-		str_addf(&right, "token ~%*s/%s  ", (int)strlen(num_count(d->tokens).s),
-		         num_count((int64_t)((double)d->top / (double)(d->text.n ? d->text.n : 1) * d->tokens)).s, num_count(d->tokens).s);
+	if (d->tokens > 0 && a->w >= 90) {
+		char about[40];
+
+		/* By its share of the bytes: tokens are not counted here. */
+		snprintf(about, sizeof about, "~%s", num_count((int64_t)((double)d->top / (double)(d->text.n ? d->text.n : 1) * d->tokens)).s);
+		str_addf(&right, "token %*s/%s  ", (int)strlen(num_count(d->tokens).s) + 1, about, num_count(d->tokens).s);
+	}
 	if (d->first < 0 && a->w >= 70)
 		str_adds(&right, "not read yet  ");
 	if (d->kept >= 0 && a->w >= 100)

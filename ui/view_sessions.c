@@ -373,11 +373,10 @@ static void draw_top(struct sessions_pane *p, const struct area *a)
 	area_fill(a, 0, 0, a->w, ST_TEXT, ' ');
 	if (p->mode == DELETE && t) {
 		const struct str *name = t->name.n ? &t->name : &t->title;
-		int room = a->w - 8 - 16;
-		int cols = (int)text_width(name->p ? name->p : "", name->n);
+		int room = a->w - 8 - 16, cols = (int)text_width(name->p ? name->p : "", name->n);
 
 		/* What may be answered must be seen even where the name has no room. */
-		if (room < 3) {
+		if (room < 3 || !cols) {
 			put_left(a, 0, 0, a->w, ST_WARNING, "delete it? y/n", 14, p->ascii);
 			return;
 		}
@@ -468,7 +467,7 @@ void sessions_pane_draw(struct sessions_pane *p, const struct area *a)
 		list = area_part(a, 0, 0, a->w / 2 - 1, a->h);
 		below = area_part(a, a->w / 2, 0, a->w - a->w / 2, a->h);
 		draw_preview(p, &below);
-	} else if (p->preview && a->h >= 9) {
+	} else if (p->preview && a->h >= 6) {
 		list = area_part(a, 0, 0, a->w, a->h / 3);
 		below = area_part(a, 0, a->h / 3, a->w, a->h - a->h / 3);
 		draw_preview(p, &below);
