@@ -59,11 +59,10 @@ void human_age(struct str *out, int64_t then);
 
 /* ---- files (files.c) ---- */
 
-/* XDG directories of this program, with name appended. */
+/* XDG directories of this program, with name appended; that of the sessions is store_place(). */
 void path_config(struct str *out, const char *name);
 void path_state(struct str *out, const char *name);
 void path_cache(struct str *out, const char *name);
-void path_data(struct str *out, const char *name);
 /* Make the directories above the last slash, mode 0700. */
 int  make_parents(const char *path);
 int64_t  disk_free_bytes(const char *path);   /* of the nearest directory that exists; -1 = unknown */

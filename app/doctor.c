@@ -13,6 +13,7 @@
 
 #include "app/app.h"
 #include "app/output.h"
+#include "sessions/sessions.h"
 #include "ui/ui.h"
 
 static int cores(void)
@@ -57,7 +58,7 @@ static void doctor_terminal(struct str *s)
 	struct winsize size = {0};
 
 	head(s, "libraries");
-	str_addf(s, "readline %s, glibc %s\n", rl_library_version, gnu_get_libc_version());
+	str_addf(s, "readline %s, SQLite %s, glibc %s\n", rl_library_version, store_sqlite(), gnu_get_libc_version());
 	head(s, "terminal");
 	if (isatty(1) || isatty(0)) {
 		clean_line(term ? term : "TERM is not set", strlen(term ? term : "TERM is not set"), s);
@@ -119,18 +120,15 @@ static void doctor_names(struct str *s, const char *what, const char *name_of(si
 	str_adds(s, "\n");
 }
 
-static void doctor_dir(struct str *s, const char *name, void path_of(struct str *, const char *))
+static void doctor_dir(struct str *s, const char *name, const char *path)
 {
-	struct str path = {0};
-	int64_t bytes;
+	int64_t bytes = disk_free_bytes(path);
 
-	path_of(&path, "");
-	bytes = disk_free_bytes(path.p);
 	head(s, name);
-	clean_line(path.p, path.n, s);
-	if (access(path.p, F_OK) < 0)
+	clean_line(path, strlen(path), s);
+	if (access(path, F_OK) < 0)
 		str_adds(s, " (made when needed)");
-	else if (access(path.p, W_OK) < 0)
+	else if (access(path, W_OK) < 0)
 		str_adds(s, " (not writable)");
 	if (bytes >= 0) {
 		str_adds(s, ", ");
@@ -138,6 +136,27 @@ static void doctor_dir(struct str *s, const char *name, void path_of(struct str 
 		str_adds(s, " free");
 	}
 	str_adds(s, "\n");
+}
+
+static void doctor_dirs(struct str *s)
+{
+	static const struct { const char *name; void (*path)(struct str *, const char *); } dir[] = {
+		{"cache", path_cache}, {"state", path_state}, {"config", path_config},
+	};
+	struct str path = {0};
+	struct err e = {0};
+
+	if (store_place(&path, &e) < 0) {
+		head(s, "sessions");
+		str_addf(s, "%s\n", e.msg);
+	} else {
+		doctor_dir(s, "sessions", path.p);
+	}
+	for (size_t i = 0; i < sizeof dir / sizeof *dir; i++) {
+		str_clear(&path);
+		dir[i].path(&path, "");
+		doctor_dir(s, dir[i].name, path.p);
+	}
 	str_free(&path);
 }
 
@@ -152,10 +171,7 @@ int cmd_doctor(const struct options *o)
 	doctor_machine(o, &s);
 	doctor_terminal(&s);
 	doctor_model(o, &s);
-	doctor_dir(&s, "sessions", path_data);
-	doctor_dir(&s, "cache", path_cache);
-	doctor_dir(&s, "state", path_state);
-	doctor_dir(&s, "config", path_config);
+	doctor_dirs(&s);
 	doctor_names(&s, "families", engine_arch_name);
 	doctor_names(&s, "tokenizers", engine_pre_name);
 	doctor_names(&s, "templates", engine_template_name);

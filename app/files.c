@@ -32,7 +32,6 @@ static void xdg(struct str *out, const char *variable, const char *fallback, con
 void path_config(struct str *out, const char *name) { xdg(out, "XDG_CONFIG_HOME", ".config", name); }
 void path_state(struct str *out, const char *name)  { xdg(out, "XDG_STATE_HOME", ".local/state", name); }
 void path_cache(struct str *out, const char *name)  { xdg(out, "XDG_CACHE_HOME", ".cache", name); }
-void path_data(struct str *out, const char *name)   { xdg(out, "XDG_DATA_HOME", ".local/share", name); }
 
 int make_parents(const char *path)
 {

@@ -47,6 +47,9 @@ struct store_options {
  * newer weir: nothing is changed then.  An older one is brought up to date, the old file kept beside it. */
 int  store_open(struct store **out, const struct store_options *, struct err *);
 void store_close(struct store *);
+/* Where that is when no directory is named; ERR_FAIL when the environment does not say. */
+int  store_place(struct str *out, struct err *);
+const char *store_sqlite(void);   /* "3.40.1": of the library that is running */
 const char *store_dir(const struct store *);
 
 /* One row of the list; strings are the store's until the next call. */

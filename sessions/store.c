@@ -122,22 +122,28 @@ static int make_parents(char *path, struct err *e)
 	return 0;
 }
 
+int store_place(struct str *out, struct err *e)
+{
+	const char *base;
+
+	if ((base = getenv("XDG_DATA_HOME")) && *base == '/')
+		str_addf(out, "%s/weir", base);
+	else if ((base = getenv("HOME")) && *base == '/')
+		str_addf(out, "%s/.local/share/weir", base);
+	else
+		return err_set(e, ERR_FAIL, "no place for sessions: neither XDG_DATA_HOME nor HOME is an absolute path");
+	return 0;
+}
+
 /* Without slashes at the end: lstat("x/") would look through a symbolic link. */
 static char *dir_name(const char *given, struct err *e)
 {
 	struct str path = {0};
-	const char *base;
 
-	if (given && *given) {
+	if (given && *given)
 		str_adds(&path, given);
-	} else if ((base = getenv("XDG_DATA_HOME")) && *base == '/') {
-		str_addf(&path, "%s/weir", base);
-	} else if ((base = getenv("HOME")) && *base == '/') {
-		str_addf(&path, "%s/.local/share/weir", base);
-	} else {
-		err_set(e, ERR_FAIL, "no place for sessions: neither XDG_DATA_HOME nor HOME is an absolute path");
+	else if (store_place(&path, e))
 		return NULL;
-	}
 	while (path.n > 1 && path.p[path.n - 1] == '/')
 		path.p[--path.n] = 0;
 	return path.p;
@@ -457,6 +463,11 @@ char *store_path(const struct store *s, const char *name)
 
 	str_addf(&path, "%s/%s", s->dir, name);
 	return path.p;
+}
+
+const char *store_sqlite(void)
+{
+	return sqlite3_libversion();
 }
 
 int64_t store_now(void)

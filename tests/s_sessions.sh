@@ -174,6 +174,11 @@ inspect paper
 shows "inspect session names documents and their sizes" '^documents *evil.*, 11 B read, 11 B of text$'
 grep -q "$(printf '\033')" "$dir/out" && bad "whose names are cleaned" "$(cat "$dir/out")" || ok "whose names are cleaned"
 
+"$weir" doctor >"$dir/out" 2>"$dir/err"
+rc=$?
+shows "doctor names SQLite's version" '^libraries .*SQLite 3\.'
+grep -q "^sessions *$store, " "$dir/out" && ok "and where sessions lie" || bad "and where sessions lie" "$(grep sessions "$dir/out")"
+
 # ---- deleting ----
 
 ask 'the xylophone is in the cellar' -s gone

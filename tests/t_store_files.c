@@ -166,6 +166,8 @@ TEST(directory_follows_the_environment)
 		*strrchr(want, '/') = 0;
 	}
 	unsetenv("HOME");
+	CHECK_INT(store_place(&(struct str){0}, &err), -1);
+	CHECK(store_sqlite()[0] == '3');
 	OPEN_REFUSED(NULL, "neither XDG_DATA_HOME nor HOME");
 	if (old)
 		setenv("XDG_DATA_HOME", old, 1);
