@@ -25,6 +25,14 @@
 #include <unistd.h>
 #include <wchar.h>
 
+static int times(int n)
+{
+	const char *soak = getenv("WEIR_SOAK");
+	long factor = soak ? strtol(soak, NULL, 10) : 1;
+
+	return n * (int)(factor < 1 ? 1 : factor > 1000 ? 1000 : factor);
+}
+
 /* ---- a pseudo terminal with somebody who reads ---- */
 
 static const char mark[] = "\1here\1";
@@ -183,7 +191,7 @@ struct show {
 	struct display *d;
 	struct grid g;
 	int utf8, awkward_corner;     /* see display.c */
-	int hides_cursor;
+	int hides_cursor, alternates; /* what the entry has */
 };
 
 static void show_open(struct show *s, const char *term, const char *entry, int w, int h, int color)
@@ -199,6 +207,7 @@ static void show_open(struct show *s, const char *term, const char *entry, int w
 	vt_size(&s->vt, w, h);
 	s->awkward_corner = !allow_terminfo(&s->vt, entry);
 	s->hides_cursor = strcmp(entry, "vt100") != 0;
+	s->alternates = strcmp(entry, "vt100") && strcmp(entry, "linux");
 	CHECK_MSG(!display_open(&s->d, s->pty.fd, &(struct display_options){ .color = color }, &e), "%s", e.msg);
 	grid_resize(&s->g, w, h);
 }
@@ -210,6 +219,8 @@ static void show_close(struct show *s)
 	CHECK_MSG(!s->vt.bad[0], "%s", s->vt.bad);
 	CHECK(!s->vt.alternate && !s->vt.paste && !s->vt.mouse && !s->vt.frame && !s->vt.hidden && !s->vt.insert && !s->vt.no_margin);
 	CHECK(s->vt.pen.fg == -1 && s->vt.pen.bg == -1 && !s->vt.pen.attrs);
+	for (int i = 0; !s->alternates && i < s->vt.w * s->vt.h; i++)
+		CHECK(s->vt.cell[i].cp == ' ' && s->vt.cell[i].pen.bg == -1 && !s->vt.cell[i].pen.attrs);
 	check_modes_restored(&s->pty);
 	pty_close(&s->pty);
 	vt_free(&s->vt);
@@ -395,7 +406,8 @@ static void try_terminal(const char *term, const char *entry)
 	display_show(s.d, &s.g);   /* nothing new */
 	check_screen(&s, "dark", -1);
 	CHECK_INT(s.vt.frames, 1);
-	for (int i = 0; i < 60; i++) {
+	CHECK(display_usable("vt100") && !display_usable("dumb") && display_usable("no-such-terminal"));   /* asks curses, too */
+	for (int i = 0; i < times(60); i++) {
 		random_change(&s.g, 1 + (int)(test_rand() % 40));
 		if (i % 16 == 7)
 			display_repaint(s.d);
@@ -505,7 +517,7 @@ TEST(hostile_cells)
 	struct show s;
 
 	show_open(&s, "xterm-256color", "xterm-256color", 30, 6, 1);
-	for (int i = 0; i < 500; i++) {
+	for (int i = 0; i < times(500); i++) {
 		for (int k = 0; k < 30 * 6; k++) {
 			struct cell *c = &s.g.cell[k];
 			for (size_t b = 0; b < sizeof *c; b++)
@@ -560,10 +572,14 @@ TEST(sizes)
 	struct show s;
 	int w, h;
 
+	setenv("LINES", "7", 1);   /* what a shell may have left there */
+	setenv("COLUMNS", "11", 1);
 	show_open(&s, "xterm-256color", "xterm-256color", 80, 24, 1);
+	unsetenv("LINES");
+	unsetenv("COLUMNS");
 	display_size(s.d, &w, &h);
 	CHECK(w == 80 && h == 24);
-	for (int i = 0; i < 60; i++) {
+	for (int i = 0; i < times(60); i++) {
 		int to_w = 1 + (int)(test_rand() % 120), to_h = 1 + (int)(test_rand() % 40);
 		set_size(&s.pty, to_w, to_h);
 		display_size(s.d, &w, &h);
