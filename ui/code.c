@@ -288,7 +288,7 @@ size_t code_token(struct code *c, const char *line, size_t n, size_t at, unsigne
 		*style = *s == '+' ? ST_CODE_STRING : *s == '-' ? ST_CODE_COMMENT : *s == '@' ? ST_CODE_KEYWORD : ST_CODE;
 		return n;
 	}
-	if (c->in <= IN_TAG && starts(s, left, l->open)) {
+	if ((c->in == IN_NOTHING || c->in == IN_LINE) && starts(s, left, l->open)) {
 		*style = ST_CODE_COMMENT;
 		c->in = IN_COMMENT;
 		return until(c, line, n, at + strlen(l->open), l->close);

@@ -41,7 +41,9 @@ void growth_settle(const struct lines *, struct growth *, size_t done);
 /* ---- pieces.c ---- */
 
 #define PARSER_FLAGS (MD_FLAG_TABLES | MD_FLAG_STRIKETHROUGH | MD_FLAG_TASKLISTS | MD_FLAG_NOHTML)
-#define PATCH '\x01'   /* stands for a colon in what md4c sees; clean text has no such byte */
+/* What md4c sees instead of characters that it must not act on; clean text has no such bytes. */
+#define PATCH_COLON '\x01'
+#define PATCH_STAR  '\x02'
 
 /* Where the newline of the line at `at` is, or n. */
 size_t line_end(const char *text, size_t n, size_t at);
@@ -49,8 +51,10 @@ size_t line_end(const char *text, size_t n, size_t at);
 size_t piece_end(const char *text, size_t n, size_t from, int *whole, int *fence);
 /* Not for md4c: more marks, columns or levels than any real text has. */
 int  piece_is_hostile(const char *p, size_t n);
-/* A copy in which nothing is a link definition, for free(): the colon behind a bracket is PATCH.  NULL: as it is. */
+/* A copy, for free(), in which nothing is a link definition (no colon stands behind a bracket) and products are no emphasis
+ * (2*3*4).  NULL: as it is. */
 char *piece_patch(const char *p, size_t n);
+void piece_unpatch(char *p, size_t n);
 /* The line text[at..end) opens a fence; *info, *n: what stands behind it. */
 void fence_open(struct fence *, const char *text, size_t at, size_t end, size_t *info, size_t *n);
 int  fence_closes(const struct fence *, const char *line, const char *end);

@@ -12,6 +12,7 @@
 enum {
 	LEVELS = 128,            /* quotes and items inside of each other, beyond which they are not shown as such */
 	LISTS = 64,
+	BEFORE_MOST = 32,        /* columns of bars and bullets before the text */
 	SHORT_LINE = 56,         /* columns; the break after such a line is meant */
 	CODE_INDENT = 2,
 };
@@ -67,38 +68,54 @@ static void put_bullet(struct build *b, struct level *v)
 	v->used = 1;
 }
 
-/* all: bullets, too; else only the bars of quotes that have begun. */
+/* all: bullets, too; else only the bars of quotes that have begun.  Bars next to each other are one run. */
 static void put_before(struct build *b, int all)
 {
-	static const char blanks[] = "                        ";
+	const char *bar = b->l->ascii ? "| " : "\u2502 ";
+	size_t n_bar = b->l->ascii ? 2 : 4;
+	char same[BEFORE_MOST * 2 + 8];
+	size_t n = 0;
+	int quote = 0;
 
 	for (int i = 0; i < b->n_level && i < LEVELS; i++) {
 		struct level *v = &b->level[i];
-		if (v->quote) {
-			if (!v->used && !all)
-				break;
-			if (v->cols)
-				lines_own(b->l, b->l->ascii ? "| " : "\u2502 ", b->l->ascii ? 2 : 4, ST_QUOTE);
-			v->used |= all;
-		} else if (!v->used && all) {
-			put_bullet(b, v);
-		} else if (!v->used) {
+
+		if (!v->used && !all)
 			break;
+		if (n && (quote != v->quote || (!v->quote && !v->used))) {
+			lines_own(b->l, same, n, quote ? ST_QUOTE : ST_TEXT);
+			n = 0;
+		}
+		quote = v->quote;
+		if (v->quote && v->cols) {
+			memcpy(same + n, bar, n_bar);
+			n += n_bar;
+			v->used |= all;
+		} else if (v->quote) {
+			v->used |= all;
+		} else if (!v->used) {
+			put_bullet(b, v);
 		} else {
-			lines_own(b->l, blanks, v->cols, ST_TEXT);
+			memset(same + n, ' ', v->cols);
+			n += v->cols;
 		}
 	}
+	lines_own(b->l, same, n, quote ? ST_QUOTE : ST_TEXT);
+}
+
+/* An empty line.  Lines of ours stand with the text before them: sources never go back. */
+static void new_line(struct build *b, uint32_t source)
+{
+	uint32_t least = b->g->any && b->l->n_line ? b->l->line[b->l->n_line - 1].source : 0;
+
+	if (source == NO_SOURCE)
+		source = (uint32_t)b->g->shown;
+	lines_begin(b->l, source > least ? source : least);
 }
 
 static void begin_line(struct build *b, uint32_t source)
 {
-	/* Lines of ours stand with the text before them: sources never go back. */
-	if (source == NO_SOURCE) {
-		source = (uint32_t)b->g->shown;
-		if (b->g->any && b->l->n_line && b->l->line[b->l->n_line - 1].source > source)
-			source = b->l->line[b->l->n_line - 1].source;
-	}
-	lines_begin(b->l, source);
+	new_line(b, source);
 	put_before(b, 1);
 	b->g->any = 1;
 }
@@ -131,7 +148,7 @@ static int blank_before(const struct build *b, uint32_t source)
 static void begin_block(struct build *b, uint32_t source)
 {
 	if (blank_before(b, source)) {
-		lines_begin(b->l, source ? source - 1 : 0);
+		new_line(b, source ? source - 1 : 0);
 		put_before(b, 0);
 	}
 	/* Bullets without room stand in a line of their own where no paragraph takes them in. */
@@ -194,6 +211,7 @@ static void add_as(struct build *b, const char *p, size_t n, unsigned style, uin
 	struct spans *s = here(b);
 	const struct span *last;
 	int32_t cp;
+	size_t from;
 
 	if (!n)
 		return;
@@ -204,19 +222,10 @@ static void add_as(struct build *b, const char *p, size_t n, unsigned style, uin
 	last = s->n ? &s->p[s->n - 1] : NULL;
 	if (cp >= 0x300 && char_width(cp) == 0 && !(last && source != NO_SOURCE && last->source + last->n == source))
 		spans_add(b->l, s, "\u25cc", 3, style, NO_SOURCE);
-	if (b->piece == b->text + b->shift || !memchr(p, PATCH, n)) {
-		spans_add(b->l, s, p, n, style, source);
-		return;
-	}
-	for (size_t i = 0, k; i < n; i += k) {
-		for (k = 0; i + k < n && p[i + k] != PATCH; k++)
-			;
-		spans_add(b->l, s, p + i, k, style, source == NO_SOURCE ? source : source + (uint32_t)i);
-		if (i + k < n) {
-			spans_add(b->l, s, ":", 1, style, source == NO_SOURCE ? source : source + (uint32_t)(i + k));
-			k++;
-		}
-	}
+	from = b->l->text.n;
+	spans_add(b->l, s, p, n, style, source);
+	if (b->piece != b->text + b->shift)
+		piece_unpatch(b->l->text.p + from, b->l->text.n - from);
 }
 
 static void add(struct build *b, const char *p, size_t n, unsigned style)
@@ -274,11 +283,11 @@ static void add_address(struct build *b, const MD_ATTRIBUTE *href, const MD_ATTR
 	const char *said = from < b->l->text.n ? b->l->text.p + from : "";
 	size_t n = from < b->l->text.n ? b->l->text.n - from : 0, mail = 7;
 
-	if (href->size == n && !memcmp(href->text, said, n))
+	if (n && href->size == n && !memcmp(href->text, said, n))
 		return;
 	if (href->size == n + mail && !memcmp(href->text, "mailto:", mail) && !memcmp(href->text + mail, said, n))
 		return;
-	add_as(b, n ? " (" : "(", n ? 2 : 1, ST_FAINT, NO_SOURCE);
+	add_as(b, " (", 2, ST_FAINT, NO_SOURCE);
 	add_attribute(b, href, ST_LINK | STYLE_FAINT);
 	if (title->size) {
 		add_as(b, " \"", 2, ST_FAINT, NO_SOURCE);
@@ -488,9 +497,11 @@ static void rule(struct build *b)
 static void push_level(struct build *b, const struct level *v)
 {
 	if (b->n_level < LEVELS) {
+		int cols = before_cols(b) + v->cols;
+
 		b->level[b->n_level] = *v;
 		/* Half of the width stays for text. */
-		if (before_cols(b) + v->cols > b->width / 2) {
+		if (cols > b->width / 2 || cols > BEFORE_MOST) {
 			b->level[b->n_level].cols = 0;
 			b->level[b->n_level].flat = !v->quote;
 		}
@@ -593,9 +604,7 @@ static int enter_block(MD_BLOCKTYPE type, void *detail, void *ud)
 		b->para_from = b->l->text.n;
 		str_clear(&b->lang);
 		str_add(&b->lang, info->size ? info->text : "", info->size);
-		for (size_t i = 0; i < b->lang.n; i++)
-			if (b->lang.p[i] == PATCH)
-				b->lang.p[i] = ':';
+		piece_unpatch(b->lang.p, b->lang.n);
 		b->lang_source = info->size ? source_of(b, info->text) : NO_SOURCE;
 		break;
 	}
@@ -711,7 +720,9 @@ static int on_text(MD_TEXTTYPE type, const MD_CHAR *p, MD_SIZE n, void *ud)
 	if (!n && type != MD_TEXT_BR && type != MD_TEXT_SOFTBR)
 		return 0;
 	if (b->in_code) {
+		size_t from = b->l->text.n;
 		spans_add(b->l, &b->para, p, n, ST_CODE, source_of(b, p));
+		piece_unpatch(b->l->text.p + from, b->l->text.n - from);
 		return 0;
 	}
 	switch (type) {

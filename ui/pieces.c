@@ -185,18 +185,38 @@ int piece_is_hostile(const char *p, size_t n)
 	return 0;
 }
 
+static int is_letter(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c);
+}
+
 char *piece_patch(const char *p, size_t n)
 {
 	char *copy = NULL;
 
-	for (const char *at = p, *end = p + n; (at = memmem(at, (size_t)(end - at), "]:", 2)); at += 2) {
+	for (size_t i = 1; i < n; i++) {
+		char to = 0;
+
+		if (p[i] == ':' && p[i - 1] == ']')
+			to = PATCH_COLON;
+		else if (p[i] == '*' && i + 1 < n && is_letter(p[i - 1]) && is_letter(p[i + 1]))
+			to = PATCH_STAR;
+		if (!to)
+			continue;
 		if (!copy) {
 			copy = xmalloc(n);
 			memcpy(copy, p, n);
 		}
-		copy[at + 1 - p] = PATCH;
+		copy[i] = to;
 	}
 	return copy;
+}
+
+void piece_unpatch(char *p, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (p[i] == PATCH_COLON || p[i] == PATCH_STAR)
+			p[i] = p[i] == PATCH_COLON ? ':' : '*';
 }
 
 /* ---- code for copying ---- */
@@ -249,9 +269,8 @@ static void piece_codes(struct codes *c, const char *p, size_t n)
 	copy = piece_patch(p, n);
 	md_parse(copy ? copy : p, (MD_SIZE)n, &parser, c);
 	free(copy);
-	for (size_t i = from; i < c->out->n; i++)
-		if (c->out->p[i] == PATCH)
-			c->out->p[i] = ':';
+	if (c->out->n > from)
+		piece_unpatch(c->out->p + from, c->out->n - from);
 }
 
 /* The fence that the line at `at` opens: returns where the text goes on. */

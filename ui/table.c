@@ -1,12 +1,13 @@
 /* ui/table.c - tables of Markdown: columns as wide as they need to be, narrower when the screen is; cells are wrapped.
  *
- * The widest columns give way first, down to COLUMN_LEAST.  Where not even that fits, rows become paragraphs with bars between
- * the cells.  A row is as high as its highest cell; what one takes is bounded by its text times TABLE_COLUMNS. */
+ * The widest columns give way first, down to their longest word (of up to WORD_MOST columns).  Where not even that fits, the cells of
+ * a row stand below each other, all but the first indented.  A row is as high as its highest cell; what one takes is bounded by its text times TABLE_COLUMNS. */
 #include "ui/lines.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-enum { COLUMN_LEAST = 4, BETWEEN = 3 };   /* columns; BETWEEN: blank, bar, blank */
+enum { WORD_MOST = 12, BETWEEN = 3 };   /* columns; BETWEEN: blank, bar, blank */
 
 void table_free(struct table *t)
 {
@@ -31,15 +32,25 @@ static void put_blanks(struct lines *l, int n)
 		lines_own(l, blanks, n < (int)sizeof blanks - 1 ? (size_t)n : sizeof blanks - 1, ST_TEXT);
 }
 
-static int cell_cols(const struct lines *l, const struct table_cell *c)
+/* How wide a cell would be in one line, and its longest word. */
+static int cell_cols(const struct lines *l, const struct table_cell *c, int *word)
 {
 	int most = 0, cols;
 	size_t stop;
 
+	*word = 0;
 	for (size_t at = c->from; at < c->to;) {
 		at = cut_next(l->text.p, at, c->to, WIDTH_MOST, &stop, &cols);
 		if (cols > most)
 			most = cols;
+	}
+	for (size_t at = c->from, end; at < c->to; at = end + 1) {
+		const char *blank = memchr(l->text.p + at, ' ', c->to - at);
+
+		end = blank ? (size_t)(blank - l->text.p) : c->to;
+		cols = end - at > WORD_MOST * 4 ? WORD_MOST : (int)text_width(l->text.p + at, end - at);
+		if (cols > *word)
+			*word = cols;
 	}
 	return most;
 }
@@ -47,42 +58,46 @@ static int cell_cols(const struct lines *l, const struct table_cell *c)
 /* Widths that add up to what there is: 1, or 0 = too narrow. */
 static int share_width(const struct lines *l, const struct table *t, int width, int *w)
 {
-	int total = ((int)t->cols - 1) * BETWEEN;
+	int total = ((int)t->cols - 1) * BETWEEN, least[TABLE_COLUMNS];
 
 	for (unsigned c = 0; c < t->cols; c++)
-		w[c] = 1;
+		w[c] = least[c] = 1;
 	for (size_t i = 0; i < t->n_cell; i++) {
-		int cols = cell_cols(l, &t->cell[i]);
-		if (cols > w[i % t->cols])
-			w[i % t->cols] = cols;
+		int word, cols = cell_cols(l, &t->cell[i], &word), c = (int)(i % t->cols);
+
+		if (cols > w[c])
+			w[c] = cols;
+		if (word > WORD_MOST)
+			word = WORD_MOST;
+		if (word > least[c])
+			least[c] = word;
 	}
 	for (unsigned c = 0; c < t->cols; c++)
 		total += w[c];
 	while (total > width) {
-		unsigned widest = 0;
-		int next = COLUMN_LEAST, most = 0;
+		int widest = 0, next = 0, n = 0, less;
 
-		for (unsigned c = 1; c < t->cols; c++)
-			if (w[c] > w[widest])
-				widest = c;
-		if (w[widest] <= COLUMN_LEAST)
+		/* All of the widest that can give way do so together, down to the next one. */
+		for (unsigned c = 0; c < t->cols; c++)
+			if (w[c] > least[c] && w[c] > widest)
+				widest = w[c];
+		if (!widest)
 			return 0;
-		/* All of the widest give way together, down to the next one. */
 		for (unsigned c = 0; c < t->cols; c++) {
-			if (w[c] == w[widest])
-				most++;
-			else if (w[c] > next)
+			if (w[c] == widest && w[c] > least[c]) {
+				n++;
+				next = least[c] > next ? least[c] : next;
+			} else if (w[c] < widest && w[c] > next) {
 				next = w[c];
+			}
 		}
-		if ((total - width) / most + 1 < w[widest] - next)
-			next = w[widest] - ((total - width) / most + 1);
-		for (unsigned c = 0, top = (unsigned)w[widest]; c < t->cols && total > width; c++) {
-			if (w[c] != (int)top)
-				continue;
-			int less = (int)top - next < total - width ? (int)top - next : total - width;
-			w[c] -= less;
-			total -= less;
-		}
+		less = (total - width + n - 1) / n < widest - next ? (total - width + n - 1) / n : widest - next;
+		for (unsigned c = 0; c < t->cols && total > width; c++)
+			if (w[c] == widest && w[c] > least[c]) {
+				int k = less < total - width ? less : total - width;
+				w[c] -= k;
+				total -= k;
+			}
 	}
 	return 1;
 }
