@@ -23,8 +23,8 @@ elif WEIR_CPU=avx2 valgrind -q --error-exitcode=9 --leak-check=full --show-leak-
   --temp 0 -q >/dev/null 2>valgrind.log; then ok "one answer under valgrind: no error, no leak"; rm -f valgrind.log
 else bad "one answer under valgrind (see valgrind.log)"; fi
 
-# Saved sequences, chat.db and kv.db, keys and pictures: what is random there, many times as long.  10,000 kills of each file, 6,000
-# power failures.
+# Saved sequences, chat.db and kv.db, keys and pictures: what is random there, many times as long.  10,000 kills of each
+# file, 6,000 power failures.
 for run in t_snapshot:7 t_store_harm:46 t_snaps_damage:84 t_store_power:20 t_keys:50 t_display:20; do
   t=${run%:*}
   log=$(mktemp)
