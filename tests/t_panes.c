@@ -1074,14 +1074,14 @@ TEST(docs_headings)
 /* The lens counts bytes as they came: through tabs, escape sequences, dropped and broken characters. */
 TEST(docs_lens)
 {
-	static const char text[] = "\tone \x1b[31mtwo\x1b[0m \xe2\x80\x8bthree\xff \xe2\x80\xae" "four\r\nfive\f six";
+	static const char text[] = "\tone \0\x1b[31mtwo\x1b[0m \xe2\x80\x8bthree\xff \xe2\x80\xae" "four\r\nfive\f six";
 	static const char *const word[] = {"one", "two", "three", "four", "five", "six"};
 	struct docs_pane *p = docs_pane_new(1);
 	struct ui_document d = {"t.txt", text, sizeof text - 1, 0, 10, 0};
 
 	docs_pane_post(p, &d, 1);
 	for (size_t i = 0; i < 6; i++) {
-		const char *at = strstr(text, word[i]);
+		const char *at = memmem(text, sizeof text - 1, word[i], strlen(word[i]));
 		uint32_t from = (uint32_t)(at - text), to = from + (uint32_t)strlen(word[i]);
 		struct ui_span span[3] = {{from, 255}, {to, 0}, {sizeof text - 1, 1}};
 
@@ -1092,6 +1092,12 @@ TEST(docs_lens)
 			CHECK_MSG(style == (k == i ? ST_GONE : ST_TEXT), "%s while %s is gone: style %d", word[k], word[i], style);
 		}
 	}
+	/* The same document once more: what is known of it stays, whatever its tokens are now. */
+	d.tokens = 11;
+	docs_pane_post(p, &d, 1);
+	docs_draw(p, 100, 12);
+	CHECK_INT(style_of("six"), ST_GONE);
+	CHECK_SAYS("/11");
 	/* All of it gone, and nothing known again. */
 	docs_pane_lens(p, 0, &(struct ui_span){UINT32_MAX, 0}, 1);
 	docs_draw(p, 100, 12);
@@ -1341,9 +1347,14 @@ static void random_docs(struct docs_pane *p)
 	size_t n = test_rand() % 4;
 
 	for (size_t i = 0; i < n; i++) {
+		size_t len;
+
 		hostile(text[i], test_rand() % sizeof text[i] + 1);
 		hostile(name[i], sizeof name[i]);
-		d[i] = (struct ui_document){name[i], text[i], strlen(text[i]), test_rand(), some_int(), some_int()};
+		len = strlen(text[i]);
+		for (int k = 0; len && k < 3; k++)
+			text[i][test_rand() % len] = (char)(test_rand() % 4 ? test_rand() : 0);
+		d[i] = (struct ui_document){name[i], text[i], len, test_rand(), some_int(), some_int()};
 		if (test_rand() % 6 == 0)
 			d[i] = (struct ui_document){NULL, NULL, 0, 0, 0, -1};
 	}

@@ -185,8 +185,6 @@ void doc_text_ready(struct doc_text *d, int ascii)
 		return;
 	clean_all(d, ascii);
 	look_at_lines(d);
-	free(d->raw);
-	d->raw = NULL;
 	d->ready = 1;
 	if (d->top >= d->text.n)
 		d->top = 0;

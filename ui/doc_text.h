@@ -12,7 +12,7 @@ struct chunk { uint32_t at, line; };           /* its first byte; lines of the t
 
 struct doc_text {
 	struct str name;              /* clean */
-	char *raw; size_t n_raw;      /* until it is ready */
+	char *raw; size_t n_raw;      /* as it came: what is posted again is told by it */
 	int ready;
 	int32_t tokens, first;        /* see struct ui_document */
 	struct str text;              /* clean; never NULL once it is ready */

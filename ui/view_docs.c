@@ -88,40 +88,60 @@ static void forget_layouts(struct docs_pane *p)
 		p->laid[i].w = 0;
 }
 
-void docs_pane_post(struct docs_pane *p, const struct ui_document *in, size_t n)
+static int same_text(const struct doc_text *d, const struct ui_document *in, const struct str *name)
+{
+	return d->name.n == name->n && (!name->n || !memcmp(d->name.p, name->p, name->n)) && d->n_raw == in->n &&
+	       (!in->n || !memcmp(d->raw, in->text, in->n));
+}
+
+/* The documents as they are now; those that were there before are not made ready again. */
+void docs_pane_post(struct docs_pane *p, const struct ui_document *posted, size_t n)
 {
 	struct doc_text *old = p->doc;
 	size_t n_old = p->n_doc, was = p->at;
+	int stays = 0;
 
 	p->doc = n ? xcalloc(n, sizeof *p->doc) : NULL;
 	p->n_doc = n;
 	p->at = 0;
-	forget_layouts(p);
 	for (size_t i = 0; i < n; i++) {
 		struct doc_text *d = &p->doc[i];
+		struct ui_document in = posted[i];
+		struct str name = {0};
 
-		if (in[i].name)
-			clean_line(in[i].name, strnlen(in[i].name, NAME_MOST), &d->name);
-		d->n_raw = !in[i].text ? 0 : in[i].n < DOC_TEXT_MOST ? in[i].n : DOC_TEXT_MOST;
-		d->raw = d->n_raw ? xstrndup(in[i].text, d->n_raw) : NULL;
-		d->tokens = in[i].tokens;
-		d->first = in[i].first;
-		d->kept = -1;
-		/* Where one was reading, there one is. */
-		for (size_t k = 0; k < n_old; k++) {
-			if (old[k].name.n != d->name.n || (d->name.n && memcmp(old[k].name.p, d->name.p, d->name.n)))
-				continue;
-			d->top = old[k].top;
-			if (k == was)
-				p->at = i;
-			break;
+		if (in.name)
+			clean_line(in.name, strnlen(in.name, NAME_MOST), &name);
+		in.n = !in.text ? 0 : in.n < DOC_TEXT_MOST ? in.n : DOC_TEXT_MOST;
+		for (size_t k = 0; k < n_old && !d->raw; k++)
+			if (old[k].raw && same_text(&old[k], &in, &name)) {
+				*d = old[k];
+				memset(&old[k], 0, sizeof old[k]);
+				if (k == was) {
+					p->at = i;
+					stays = 1;
+				}
+			}
+		if (!d->raw) {
+			d->name = name;
+			d->n_raw = in.n;
+			/* It may hold zeros. */
+			d->raw = xmalloc(in.n + 1);
+			memcpy(d->raw, in.n ? in.text : "", in.n);
+			d->kept = -1;
+		} else {
+			str_free(&name);
 		}
+		d->tokens = in.tokens;
+		d->first = in.first;
 	}
 	for (size_t i = 0; i < n_old; i++)
 		doc_text_free(&old[i]);
 	free(old);
-	p->found_n = 0;
-	p->outline = 0;
+	forget_layouts(p);
+	if (!stays) {
+		p->found_n = 0;
+		p->outline = 0;
+	}
 }
 
 void docs_pane_lens(struct docs_pane *p, size_t document, const struct ui_span *span, size_t n)

@@ -531,7 +531,12 @@ static enum pane_key find(struct sessions_pane *p, struct ui_action *out)
 
 enum pane_key sessions_pane_pause(struct sessions_pane *p, struct ui_action *out)
 {
-	return p->mode == PICK ? find(p, out) : PANE_NOT_MINE;
+	enum pane_key did = p->mode == PICK ? find(p, out) : PANE_NOT_MINE;
+
+	/* A list that was posted since may have chosen another talk. */
+	if (did == PANE_NOT_MINE && want_preview(p, out) == PANE_ACTION)
+		did = PANE_ACTION;
+	return did;
 }
 
 static enum pane_key rename_key(struct sessions_pane *p, const struct key *k, struct ui_action *out)
