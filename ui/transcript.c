@@ -123,6 +123,8 @@ size_t transcript_add(struct transcript *t, enum ui_role role, const char *text,
 		}
 		t->message[t->n_message++] = t->n;
 	}
+	if (t->follow)
+		t->jumped = SIZE_MAX;   /* the new one is what is looked at */
 	e = &t->entry[t->n];
 	*e = (struct entry){ .role = role };
 	clean_init(&e->state, t->raw ? CLEAN_SHOW : 0);
