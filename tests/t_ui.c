@@ -899,6 +899,38 @@ TEST(styles_of_the_status_row)
 	closed();
 }
 
+TEST(drawing_is_cheap)
+{
+	double sum = 0, worst = 0, t;
+
+	opened(120, 40);
+	for (int i = 0; i < 1000; i++)
+		some_talk();
+	ui_entry(u, UI_ASSISTANT, "", 0);
+	work("answering");
+	key(F2);
+	some_cache();
+	screen();
+	for (int i = 0; i < 500; i++) {
+		ui_piece(u, i % 20 ? " word" : " word.\n\n", i % 20 ? 5 : 8);
+		t = now_seconds();
+		ui_draw(u, now);
+		t = now_seconds() - t;
+		sum += t;
+		worst = t > worst ? t : worst;
+	}
+	test_note("ui_draw at 120x40, 3,000 entries, an answer that grows: %.2f ms, at most %.2f ms", sum * 2, worst * 1e3);
+	CHECK(sum / 500 < 0.005 * test_patience());
+	t = now_seconds();
+	key(F3);
+	type("clause");
+	key(ESC);
+	t = now_seconds() - t;
+	test_note("search as one types, six letters: %.1f ms", t * 1e3);
+	CHECK(t < 0.5 * test_patience());
+	closed();
+}
+
 /* ---- anything at any time ---- */
 
 static const char *const some_keys[] = {

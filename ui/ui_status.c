@@ -141,6 +141,15 @@ void status_draw(const struct ui *u, const struct area *a)
 		part[give_up[i].part].at = give_up[i].form;
 	if (u->say.n && total_cols(part) > a->w)
 		part[WORK].at = NONE;
+	/* What a later one made room for comes back, the dearest first; comfort does not. */
+	for (size_t i = sizeof give_up / sizeof give_up[0]; i-- > 0;) {
+		struct part *p = &part[give_up[i].part];
+		for (int form = 0, was = p->at; give_up[i].part < POLICY && form < was && p->at == was; form++) {
+			p->at = form;
+			if (total_cols(part) > a->w || !part_cols(p, form))
+				p->at = was;
+		}
+	}
 
 	x = part_draw(u, &part[SAY], a, x, ST_STATUS_STRONG);
 	x = part_draw(u, &part[SESSION], a, x, ST_STATUS_STRONG);
