@@ -331,22 +331,27 @@ static void cache_screens(int ascii, struct str *out)
 		cache_pane_draw(p, &a);
 		add_screen(out, "full");
 	}
-	/* Another layer, closer; the legend where there is no room for it; colours. */
-	for (int i = 0; i < 9; i++)
-		cache_pane_key(p, &down);
-	cache_pane_key(p, &closer);
+	/* The legend where there is no room for it, colours, and another layer, closer. */
 	for (int i = 0; i < 4; i++) {
 		struct area a = fresh(size[i][0], size[i][1]);
 
-		cache_pane_draw(p, &a);
 		if (i != 1)
 			cache_pane_key(p, &ask);
 		cache_pane_key(p, &color);
 		cache_pane_draw(p, &a);
-		add_screen(out, i == 1 ? "full, layer 9, closer" : "full, legend");
+		add_screen(out, i == 1 ? "full, without the legend, in colours" : "full, legend, in colours");
 		cache_pane_key(p, &color);
-		if (i != 1)
-			cache_pane_key(p, &ask);
+		cache_pane_draw(p, &a);
+		cache_pane_key(p, &ask);
+	}
+	for (int i = 0; i < 9; i++)
+		cache_pane_key(p, &down);
+	cache_pane_key(p, &closer);
+	for (int i = 0; i < 2; i++) {
+		struct area a = fresh(size[i][0], size[i][1]);
+
+		cache_pane_draw(p, &a);
+		add_screen(out, "full, layer 9, closer");
 	}
 	/* The small forms with their legend. */
 	{

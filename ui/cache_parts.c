@@ -485,8 +485,7 @@ static void add_meters(const struct cache_pane *p, struct str *s, int w)
 	add(s, w, "bar: tokens in the region / that it holds at most.");
 	add(s, w, "1/4: it gets one token in four.");
 	if (cache_watched(p)) {
-		add(s, w, w >= 64 ? "att: its share of attention now, mean over layers and heads, together 100%."
-		                  : "%: its share of attention now, mean over layers and heads, together 100%.");
+		add(s, w, "%: its share of attention now, mean over layers and heads, together 100%.");
 	} else {
 		add(s, w, "");
 		str_addf(s, "-: attention is not watched under '%s'.", p->kv);
@@ -521,9 +520,9 @@ void legend_lay_out(const struct cache_pane *p, unsigned of, int w, struct lines
 	if (of & LEGEND_METERS)
 		add_meters(p, &s, w);
 	if (of & LEGEND_NUMBERS)
-		add(&s, w, of & LEGEND_KEPT ? "seen: tokens that came in.  kept: held by any layer and head.  gone: by none.  %: of seen."
-		                            : "seen: tokens that came in.  kept: held by any layer and head.  thinned: by some, not all.  "
-		                              "gone: by none.  %: of seen.");
+		add(&s, w, of & LEGEND_KEPT ? "seen: tokens that came in.  kept: held by any layer and head, and in % of seen.  gone: by none."
+		                            : "seen: tokens that came in.  kept: held by any layer and head, and in % of seen.  "
+		                              "thinned: by some, not all.  gone: by none.");
 	if (of & LEGEND_NUMBERS)
 		add(&s, w, "MiB: memory in use, of what it may take.");
 	if (of & LEGEND_KEPT)

@@ -13,7 +13,7 @@
 
 #define CHUNK (16u << 10)
 #define POINTS_DENSE (1u << 20)   /* points of the table before it becomes coarse: hostile text must not take all memory */
-enum { HEADS_MOST = 50000, TITLE_MOST = 512 };
+enum { HEADS_MOST = 50000, PAGES_MOST = 100000, TITLE_MOST = 512 };
 
 void doc_text_free(struct doc_text *d)
 {
@@ -78,6 +78,8 @@ static void add_page(struct doc_text *d, int ascii)
 {
 	if (d->text.n && d->text.p[d->text.n - 1] != '\n')
 		str_adds(&d->text, "\n");
+	if (d->n_page == PAGES_MOST)
+		return;
 	d->page = grown(d->page, d->n_page, &d->cap_page, sizeof *d->page);
 	d->page[d->n_page++] = (uint32_t)d->text.n;
 	str_addf(&d->text, ascii ? "-- page %s --\n" : "\xe2\x94\x80\xe2\x94\x80 page %s \xe2\x94\x80\xe2\x94\x80\n",

@@ -18,7 +18,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { LAID = 8, NAME_MOST = 256, MARKS_SEEN = 256 };
+enum { LAID = 8, NAME_MOST = 256, MARKS_SEEN = 2048 };
 
 struct laid { size_t doc, chunk; int w; uint64_t used; struct lines lines; };
 
@@ -444,10 +444,12 @@ static size_t places(const struct docs_pane *p, const struct doc_text *d, uint32
 	return n;
 }
 
-/* Lens and found places over a line that was drawn. */
-static void draw_marks(const struct doc_text *d, const struct lines *l, size_t line, uint32_t base, const struct area *a, int y,
-                       const struct place *place, size_t n_place, uint32_t found)
+struct marks { struct place place[MARKS_SEEN]; size_t n, at; };
+
+/* Lens and found places over a line that was drawn; lines come from top to bottom. */
+static void draw_marks(const struct docs_pane *p, const struct lines *l, size_t line, uint32_t base, const struct area *a, int y, struct marks *m)
 {
+	const struct doc_text *d = current(p);
 	const struct text_line *t = &l->line[line];
 	int x = 0;
 
@@ -465,9 +467,12 @@ static void draw_marks(const struct doc_text *d, const struct lines *l, size_t l
 				continue;
 			if (d->n_span && cp != ' ' && doc_text_gone(d, at))
 				style = ST_GONE;
-			for (size_t k = 0; k < n_place && place[k].from <= at; k++)
-				if (at < place[k].end)
-					style = ST_MATCH | (place[k].from == found ? STYLE_BOLD : 0);
+			while (m->at < m->n && m->place[m->at].end <= at)
+				m->at++;
+			if (m->at < m->n && m->place[m->at].from <= at)
+				style = ST_MATCH;
+			if (p->found_n && at >= p->found && at - p->found < p->found_n)
+				style = ST_MATCH | STYLE_BOLD;
 			if (style >= 0)
 				area_restyle(a, x, y, w, (unsigned)style);
 			x += w;
@@ -478,19 +483,16 @@ static void draw_marks(const struct doc_text *d, const struct lines *l, size_t l
 static void draw_text(struct docs_pane *p, const struct area *a)
 {
 	struct doc_text *d = current(p);
-	struct place place[MARKS_SEEN];
+	struct marks marks = {.n = 0};
 	struct pos pos, last;
-	size_t n_place = 0;
 
-	if (p->w != a->w || p->h != a->h) {
-		p->w = a->w;
-		p->h = a->h;
-	}
+	p->w = a->w;
+	p->h = a->h;
 	set_top(p, d->top);
 	last = pos = pos_of(p, d->top);
 	walk(p, &last, a->h - 1);
 	if (p->words.n)
-		n_place = places(p, d, d->top, end_of(p, last), place);
+		marks.n = places(p, d, d->top, end_of(p, last), marks.place);
 	for (int y = 0; y < a->h; y++) {
 		const struct lines *l = lay_out(p, pos.chunk);
 		uint32_t base = d->chunk[pos.chunk].at, at;
@@ -505,8 +507,8 @@ static void draw_text(struct docs_pane *p, const struct area *a)
 				area_restyle(a, 0, y, a->w, ST_RULE);
 			else if (head && d->head[head - 1].at == at)
 				area_restyle(a, 0, y, a->w, ST_HEADING);
-			if (d->n_span || n_place)
-				draw_marks(d, l, pos.line, base, a, y, place, n_place, p->found_n ? p->found : UINT32_MAX);
+			if (d->n_span || marks.n || p->found_n)
+				draw_marks(p, l, pos.line, base, a, y, &marks);
 		}
 		if (walk(p, &pos, 1))
 			break;
