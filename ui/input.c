@@ -58,6 +58,7 @@ static struct {
 	struct str back;                /* goes into the next line: the last one was not whole */
 	struct str *message; size_t n_message, cap_message;
 	int abandon;                    /* what is accepted now is no message */
+	int spare_blank;                /* completion has put the blank that one would type */
 	int quoting;                    /* the next key goes in as it is; readline does not tell */
 	int ask;                        /* one of readline's own completion keys was pressed */
 	struct offers offers;
@@ -116,6 +117,19 @@ static void locale_restore(void)
 	str_clear(&p.locale);
 }
 
+/* A mark that text was put in before, and a point that came from it, may be in the middle of a character. */
+static void at_boundary(void)
+{
+	int *at[] = {&rl_point, &rl_mark};
+
+	for (int i = 0; i < 2; i++) {
+		if (*at[i] > rl_end)
+			*at[i] = rl_end;
+		while (*at[i] > 0 && (rl_line_buffer[*at[i]] & 0xc0) == 0x80)
+			--*at[i];
+	}
+}
+
 static void feed(const char *bytes, size_t n)
 {
 	str_clear(&p.queue);
@@ -131,6 +145,7 @@ static void feed(const char *bytes, size_t n)
 		if (RL_ISSTATE(RL_STATE_NUMERICARG) && rl_numeric_arg > ARG_MOST)
 			rl_numeric_arg = ARG_MOST;
 	}
+	at_boundary();
 	str_clear(&p.queue);
 	p.taken = 0;
 }
@@ -156,6 +171,7 @@ static void settle(void)
 	if (RL_ISSTATE(RL_STATE_NSEARCH | RL_STATE_MULTIKEY | RL_STATE_NUMERICARG))
 		feeds("\007");
 	rl_callback_sigcleanup();
+	at_boundary();
 }
 
 /* ---- Enter ---- */
@@ -345,6 +361,34 @@ static int line_end(int count, int key)
 	return 0;
 }
 
+/* Searches that have a line of their own put away the line that was there, but only one: from within the history the draft comes
+ * back in its place, and its undo list is freed twice (readline 8.2).  So what is seen becomes the draft first. */
+static int search_by_line(int count, int key, rl_command_func_t *fn)
+{
+	if (where_history() != history_length) {
+		char *text = xstrndup(rl_line_buffer, (size_t)rl_end);
+		rl_end_of_history(1, 0);
+		replace(0, (size_t)rl_end, text);
+		free(text);
+	}
+	return fn(count, key);
+}
+
+static int search_back(int count, int key)
+{
+	return search_by_line(count, key, rl_noninc_reverse_search);
+}
+
+static int search_on(int count, int key)
+{
+	return search_by_line(count, key, rl_noninc_forward_search);
+}
+
+static int search_vi(int count, int key)
+{
+	return search_by_line(count, key, rl_vi_search);
+}
+
 /* readline's own completion stays away; its keys open ours. */
 static char **no_completion(const char *text, int start, int end)
 {
@@ -367,6 +411,21 @@ static void bind_everywhere(const char *seq, rl_command_func_t *fn, int always)
 			rl_bind_keyseq_if_unbound_in_map(seq, fn, maps[i]);
 }
 
+static void bind_instead(rl_command_func_t *old, rl_command_func_t *new)
+{
+	Keymap maps[] = {emacs_standard_keymap, vi_insertion_keymap, vi_movement_keymap};
+
+	for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {
+		char **seqs = rl_invoking_keyseqs_in_map(old, maps[i]);
+
+		for (size_t k = 0; seqs && seqs[k]; k++) {
+			rl_bind_keyseq_in_map(seqs[k], new, maps[i]);
+			free(seqs[k]);
+		}
+		free(seqs);
+	}
+}
+
 static void bind_keys(void)
 {
 	static const struct { const char *seq; rl_command_func_t *fn; } ours[] = {
@@ -380,13 +439,23 @@ static void bind_keys(void)
 		{"\033[1;5H", rl_beg_of_line}, {"\033[1;5F", rl_end_of_line},
 	};
 
+	/* The first complains on standard error and undoes overrule(); the others lose count of the keys in callback mode and write
+	 * before the beginning of the macro. */
+	static rl_command_func_t *const not_here[] = {
+		rl_re_read_init_file, rl_start_kbd_macro, rl_end_kbd_macro, rl_call_last_kbd_macro,
+	};
+
 	for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
 		bind_everywhere(ours[i].seq, ours[i].fn, 1);
 	for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
 		bind_everywhere(usual[i].seq, usual[i].fn, 0);
-	/* It complains on standard error, and undoes what input_open() overruled. */
-	rl_unbind_function_in_map(rl_re_read_init_file, emacs_standard_keymap);
-	rl_unbind_function_in_map(rl_re_read_init_file, emacs_ctlx_keymap);
+	bind_instead(rl_noninc_reverse_search, search_back);
+	bind_instead(rl_noninc_forward_search, search_on);
+	bind_instead(rl_vi_search, search_vi);
+	for (size_t i = 0; i < sizeof not_here / sizeof *not_here; i++) {
+		rl_unbind_function_in_map(not_here[i], emacs_standard_keymap);
+		rl_unbind_function_in_map(not_here[i], emacs_ctlx_keymap);
+	}
 }
 
 static void load_entry(const char *text, size_t n, void *ud)
@@ -494,6 +563,7 @@ static void take_offer(size_t which)
 		to++;
 	if (s.n)
 		replace(p.offers.from, to, s.p);
+	p.spare_blank = s.n && s.p[s.n - 1] == ' ';
 	str_free(&s);
 	offers_close(&p.offers);
 	if (again)
@@ -555,8 +625,7 @@ static int offers_key(const struct key *k)
 		if (k->mods & (KEY_CTRL | KEY_ALT) || p.offers.chosen < 0)
 			return 0;
 		take_offer((size_t)p.offers.chosen);
-		/* Who types the blank or the slash himself does not want two. */
-		return (k->cp == ' ' || k->cp == '/') && rl_point && rl_line_buffer[rl_point - 1] == k->cp;
+		return k->cp == '/' && rl_point && rl_line_buffer[rl_point - 1] == '/';
 	default:
 		return 0;
 	}
@@ -579,6 +648,13 @@ static int char_key(const struct key *k)
 	size_t n = 0;
 	int32_t cp = k->cp > 0 ? k->cp : 0xfffd;
 
+	/* Behind a count of none or less, and behind Ctrl-X, readline takes the first byte alone for a character. */
+	if (cp >= 0x80 && RL_ISSTATE(RL_STATE_MULTIKEY)) {
+		settle();
+		return 1;
+	}
+	if (cp >= 0x80 && (rl_readline_state & STATES_OPEN) == RL_STATE_NUMERICARG)
+		settle();
 	if (k->mods & KEY_ALT)
 		s[n++] = '\033';
 	if (k->mods & KEY_CTRL)
@@ -624,7 +700,9 @@ static int special_key(const struct key *k)
 	int lines = memchr(rl_line_buffer, '\n', (size_t)rl_end) != NULL;
 	char seq[32];
 
-	settle();
+	/* A count is for the key. */
+	if ((rl_readline_state & STATES_OPEN) != RL_STATE_NUMERICARG)
+		settle();
 	if (!k->mods && (k->code == K_UP || k->code == K_DOWN)) {
 		int at = rl_point, goal = p.goal, moves = move_row(k->code == K_UP ? -1 : 1);
 
@@ -701,12 +779,31 @@ static int quoted_key(const struct key *k)
 	}
 }
 
+/* Keys of a search: to be typed into it, or what repeats, shortens and ends it. */
+static int is_search_key(const struct key *k)
+{
+	char c = (char)(k->cp & 0x1f);
+	rl_command_func_t *fn;
+
+	if (k->code == K_BACKSPACE || k->code == K_PASTE || k->code == K_ESC)
+		return 1;
+	if (k->code != K_CHAR || k->mods & KEY_ALT)
+		return 0;
+	if (!(k->mods & KEY_CTRL))
+		return 1;
+	fn = rl_function_of_keyseq_len(&c, 1, rl_get_keymap(), NULL);
+	return strchr("rsgh", (int)k->cp) || fn == rl_reverse_search_history || fn == rl_forward_search_history;
+}
+
 /* A key for the line itself. */
 static int line_key(const struct key *k)
 {
 	struct key plain = *k;
 
 	plain.mods &= ~(unsigned)KEY_SHIFT;
+	/* All other keys end it, and not by readline's doing: it crashes over Ctrl-X and one more key (8.2). */
+	if (RL_ISSTATE(RL_STATE_ISEARCH) && !is_search_key(&plain))
+		settle();
 	if (p.quoting) {
 		p.quoting = 0;
 		if (quoted_key(&plain))
@@ -761,6 +858,12 @@ int input_key(const struct key *k)
 		return 0;
 	if (had && offers_key(k))
 		return 1;
+	/* Who types the blank himself does not want two. */
+	if (p.spare_blank && k->code == K_CHAR && k->cp == ' ' && !(k->mods & (KEY_CTRL | KEY_ALT))) {
+		p.spare_blank = 0;
+		return 1;
+	}
+	p.spare_blank = 0;
 	rows = k->code == K_UP || k->code == K_DOWN;
 	if (!rows)
 		p.goal = -1;
