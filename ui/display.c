@@ -2,8 +2,8 @@
  *
  * ncurses finds out what has changed and how to say it to this terminal; what it must not decide is decided here:
  *
- *   start      newterm(), since initscr() ends the program when it does not like the terminal; what terminfo does not know
- *              is taken for an xterm or a vt100
+ *   start      newterm(), since initscr() ends the program when it does not like the terminal; what terminfo does not
+ *              know is taken for an xterm or a vt100
  *   signals    newterm() installs handlers of its own; those that were there before come back at once
  *   keys       keypad off (as it is at first), raw mode: all bytes go to ui/keys.c, Ctrl-C and Ctrl-Z too
  *   widths     a character whose width the C library sees in another way than char_width() would shift the rest of the
@@ -11,8 +11,8 @@
  *   colours    pairs of ncurses are made as they are needed; what a style looks like is in ui/theme.c
  *   size       from the grid, so that picture and size change together
  *
- * Bytes reach the terminal in two ways only: through ncurses, and as the fixed strings below by say().  Both write to the
- * descriptor at once, so their order is the order of the calls.
+ * Bytes reach the terminal in two ways only: through ncurses, and as the fixed strings below by say().  Both write to
+ * the descriptor at once, so their order is the order of the calls.
  *
  * When the terminal has gone, everything here does nothing any more. */
 #include "ui/theme.h"
@@ -259,7 +259,7 @@ static int enter(struct display *d)
 	return 0;
 }
 
-/* The terminal is what it was before.  curses goes altogether: it would begin again with resetting the user's palette. */
+/* The terminal is what it was before.  curses goes altogether: coming back it would reset the user's palette. */
 static void leave(struct display *d)
 {
 	set_term(d->screen);

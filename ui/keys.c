@@ -3,15 +3,17 @@
  * One pass over what came.  In the order of how it is recognised:
  *
  *   paste       ESC[200~ ... ESC[201~: all between them is content, whatever it looks like
- *   CSI         ESC [ parameters final: arrows and named keys with xterm's modifiers (1;5A, 3;2~), F keys of xterm, the Linux
- *               console (ESC[[A) and rxvt (11~, 3^, 3$), any key as 27;MODS;CODE~ or CODE;MODSu, mouse (<0;1;1M), focus (I, O)
+ *   CSI         ESC [ parameters final: arrows and named keys with xterm's modifiers (1;5A, 3;2~), F keys of xterm, the
+ *               Linux console (ESC[[A) and rxvt (11~, 3^, 3$), any key as 27;MODS;CODE~ or CODE;MODSu, mouse
+ *               (<0;1;1M), focus (I, O)
  *   SS3         ESC O final: arrows, F1-F4, the numeric pad
  *   strings     ESC ] P X ^ _ up to BEL or ESC \: answers of the terminal that nobody asked for; swallowed
  *   Alt         ESC and any other character; ESC ESC [ ... as rxvt sends it
  *   the rest    controls, UTF-8
  *
  * What is unknown is swallowed up to where such a sequence ends and becomes one K_UNKNOWN: its letters must not end
- * up in the input line.  A control character in the middle of a sequence ends it and counts: Ctrl-C and Enter always get through.
+ * up in the input line.  A control character in the middle of a sequence ends it and counts: Ctrl-C and Enter always
+ * get through.
  *
  * What is not whole is kept in `held` and looked at again with the next bytes; it is short, as longer sequences are
  * skipped as they come.  So the keys do not depend on where the bytes were cut.  Time decides only about what stays
@@ -144,7 +146,8 @@ static int set_letter(struct key *out, char final, unsigned mods)
 static int set_numbered(struct key *out, int32_t number, unsigned mods)
 {
 	static const unsigned char named[] = {
-		[1] = K_HOME, [2] = K_INSERT, [3] = K_DELETE, [4] = K_END, [5] = K_PAGE_UP, [6] = K_PAGE_DOWN, [7] = K_HOME, [8] = K_END,
+		[1] = K_HOME, [2] = K_INSERT, [3] = K_DELETE, [4] = K_END, [5] = K_PAGE_UP, [6] = K_PAGE_DOWN,
+		[7] = K_HOME, [8] = K_END,
 	};
 	static const unsigned char f[] = {
 		[11] = 1, 2, 3, 4, 5, [17] = 6, 7, 8, 9, 10, [23] = 11, 12, 13, 14, [28] = 15, 16, [31] = 17, 18, 19, 20,

@@ -25,9 +25,9 @@ struct key {
 };
 typedef void key_fn(const struct key *, void *ud);
 
-/* Bytes may be cut anywhere.  A lone ESC waits KEYS_ESC seconds for more.  Many bytes with line breaks among them in one go, from
- * a terminal that does not mark pastes, count as a paste, too (KEYS_BURST bytes at once; a break at their very end is Enter).
- * Ctrl-J is K_ENTER with KEY_CTRL, Alt-Enter K_ENTER with KEY_ALT. */
+/* Bytes may be cut anywhere.  A lone ESC waits KEYS_ESC seconds for more.  Many bytes with line breaks among them in one
+ * go, from a terminal that does not mark pastes, count as a paste, too (KEYS_BURST bytes at once; one break at their very
+ * end is Enter).  Ctrl-J is K_ENTER with KEY_CTRL, Alt-Enter K_ENTER with KEY_ALT. */
 #define KEYS_ESC 0.025
 enum { KEYS_BURST = 32, KEYS_PASTE_MAX = 16 << 20, KEYS_SEQ_MAX = 64 };
 struct keys {

@@ -5,8 +5,8 @@
  * them.  Only heat takes fixed colours, as it needs an order of brightness; without 256 of them it has three steps, and
  * the views draw its amount with characters, too.
  *
- * Dark and light differ where a colour would be too near to the background (yellow, cyan, green on white), and in which end of
- * the ramp is much.  Without colours everything must still be told apart by bold, faint, underline and reverse. */
+ * Dark and light differ where a colour would be too near to the background (yellow, cyan on white), and in which end of the
+ * ramp is much.  Without colours what matters must still be told apart by bold, faint, underline and reverse. */
 #include "ui/theme.h"
 
 #include <stdlib.h>
