@@ -99,6 +99,16 @@ void say(const char *fmt, ...)
 	str_free(&wrapped);
 }
 
+void say_lines(const struct str *lines)
+{
+	const char *p = lines->p;
+
+	for (const char *end; p && *p; p = *end ? end + 1 : end) {
+		end = strchrnul(p, '\n');
+		say("%.*s", (int)(end - p), p);
+	}
+}
+
 int print_all(const char *bytes, size_t n, struct err *e)
 {
 	if (!write_all(1, bytes, n))

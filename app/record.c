@@ -109,6 +109,7 @@ int record_open(struct record **out, struct options *o, struct err *e)
 	struct record *r;
 	struct str notice = {0};
 	struct err why = {0};
+	int rc;
 
 	*out = NULL;
 	if (o->private_talk && (o->session || o->go_on))
@@ -116,7 +117,11 @@ int record_open(struct record **out, struct options *o, struct err *e)
 	if (!wanted(o))
 		return 0;
 	r = xcalloc(1, sizeof *r);
-	if (store_open(&r->store, &(struct store_options){ .dir = NULL }, e) < 0) {
+	rc = store_open(&r->store, &(struct store_options){ .notice = &notice }, e);
+	say_lines(&notice);
+	str_clear(&notice);
+	if (rc < 0) {
+		str_free(&notice);
 		free(r);
 		/* Nobody asked for it: talking goes before keeping. */
 		if (!o->session && !o->go_on) {
@@ -129,13 +134,13 @@ int record_open(struct record **out, struct options *o, struct err *e)
 	}
 	if (choose_session(r, o, e) < 0) {
 		store_close(r->store);
+		str_free(&notice);
 		free(r);
 		return -1;
 	}
 	if (snaps_open(&r->snaps, r->store, &(struct snaps_options){ .budget = 0 }, &notice, &why) < 0)
 		say("the cache of sessions is not kept: %s", why.msg);
-	else if (notice.n)
-		say("%s", notice.p);
+	say_lines(&notice);
 	str_free(&notice);
 	*out = r;
 	return 0;

@@ -191,12 +191,11 @@ int cmd_sessions(const struct options *o)
 	struct str notice = {0};
 	struct err e = {0};
 	int64_t id;
-	int rc = store_open(&store, &(struct store_options){ .read_only = reads }, &e);
+	int rc = store_open(&store, &(struct store_options){ .read_only = reads, .notice = &notice }, &e);
 
 	if (!rc && !reads)
 		rc = snaps_open(&snaps, store, &(struct snaps_options){ .budget = 0 }, &notice, &e);
-	if (notice.n)
-		say("%s", notice.p);
+	say_lines(&notice);
 	if (!rc) {
 		switch (o->command) {
 		case CMD_SESSIONS_LS:

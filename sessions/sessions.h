@@ -39,6 +39,7 @@ struct store;
 struct store_options {
 	const char *dir;         /* NULL: $XDG_DATA_HOME/weir, ~/.local/share/weir; made if missing */
 	const char *vfs;         /* SQLite's VFS, for tests; NULL = the default */
+	struct str *notice;      /* what the user should know, one sentence a line is added; NULL = nothing */
 	/* List and export beside a running weir, or beside the writer of this process in another thread: takes no lock, writes
 	 * nothing, sees what is committed at once.  Open it after the writer: it does not see a store that is made later. */
 	int read_only;

@@ -320,9 +320,13 @@ out:
 	return rc;
 }
 
-/* What was there before an update still holds what is deleted now. */
+/* What was there before an update, or before damage, still holds what is deleted now. */
 void store_drop_copies(struct store *s)
 {
+	char *log = store_path(s, LOG_COPY);
+
+	unlink(log);
+	free(log);
 	for (int v = 1; v < store_version; v++) {
 		char name[40];
 		char *path;
@@ -425,7 +429,12 @@ int store_open(struct store **out, const struct store_options *o, struct err *e)
 	s->dir = dir_name(o->dir, e);
 	if (!s->dir || (there = dir_prepare(s, e)) < 0)
 		goto fail;
-	if (s->read_only ? open_to_read(s, there, e) : lock_take(s, e) || open_to_write(s, e))
+	if (!s->read_only) {
+		if (lock_take(s, e))
+			goto fail;
+		store_check_log(s, o->notice);
+	}
+	if (s->read_only ? open_to_read(s, there, e) : open_to_write(s, e))
 		goto fail;
 	if (read_id(s, e))
 		goto fail;

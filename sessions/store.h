@@ -2,6 +2,7 @@
  *
  *     db.c      a careful way to SQLite
  *     store.c   directory, lock, opening, migrations, checking
+ *     wal.c     what the log beside chat.db does not say
  *     chats.c   sessions: rows, forks, deleting
  *     names.c   names, titles, finding by them
  *     messages.c  the tree of messages
@@ -18,6 +19,7 @@
 
 #define STORE_APPLICATION 0x77656972   /* "weir" */
 #define CHAT_FILE "chat.db"
+#define LOG_COPY CHAT_FILE "-wal.damaged"
 
 struct store {
 	struct db db;              /* chat.db */
@@ -52,6 +54,10 @@ typedef int store_body(struct store *, void *arg, struct err *);
 int  store_change(struct store *, store_body *, void *arg, struct err *);
 /* Copies of older formats that were kept beside the file. */
 void store_drop_copies(struct store *);
+
+/* wal.c */
+/* Before chat.db is opened: a log that was damaged in its middle is copied beside it, and the notice (may be NULL) says so. */
+void store_check_log(const struct store *, struct str *notice);
 
 /* chats.c */
 int  session_none(struct err *, int64_t id);                            /* says that there is none; -1 */

@@ -212,6 +212,9 @@ rc=$?
 ask 'and behind' -s damage3
 ids "$dir/out" >"$dir/y"
 equal "with a damaged kv.db the answer is the same" "$dir/x" "$dir/y"
+head -c 3000 /dev/urandom >"$store/kv.db"
+ask 'and behind that' -s damage3
+says "a kv.db that is no database is put aside, which is said in one line" "kv.db' is damaged: it was put aside.* read again\$"
 cp "$store/chat.db" "$dir/good.db"
 head -c 3000 /dev/urandom >"$store/chat.db"
 ask 'and behind' -s damage3
@@ -237,8 +240,17 @@ shows "inspect session reads beside it, too" '^name *walrus2$'
 grep -q '^snapshots.*another process' "$dir/out" && bad "and kv.db as well" "$(cat "$dir/out")" || ok "and kv.db as well"
 ask hi -s walrus2
 [ $rc = 1 ] && grep -q "$pid" "$dir/err" && ok "a second one that wants to write names the first" || bad "a second one that wants to write names the first" "status $rc: $(cat "$dir/err")"
+# What a crash would leave, and then a disk spoils: what is lost with it is said, and the log is kept.
+mkdir -p "$dir/spoiled/weir"
+chmod 700 "$dir/spoiled/weir"
+cp "$store/chat.db" "$store/chat.db-wal" "$dir/spoiled/weir"
+printf 'X' | dd of="$dir/spoiled/weir/chat.db-wal" bs=1 seek=100 conv=notrunc 2>/dev/null
 exec 9>&-
 wait $pid
+XDG_DATA_HOME=$dir/spoiled "$weir" sessions check >"$dir/out" 2>"$dir/err"
+rc=$?
+says "a log that was damaged is said to be" "chat.db-wal' was damaged on the disk, and up to [0-9]* of the last changes are lost; it was kept as 'chat.db-wal.damaged'\$"
+[ $rc = 0 ] && [ -s "$dir/spoiled/weir/chat.db-wal.damaged" ] && ok "and the rest is whole" || bad "and the rest is whole" "status $rc: $(cat "$dir/out")"
 
 # ---- a stopped answer ----
 

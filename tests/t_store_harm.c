@@ -789,31 +789,51 @@ TEST(flipped_bits_are_seen_or_do_not_matter)
 	place_remove(&p);
 }
 
-/* A log that was not carried into the file yet: SQLite drops what comes behind the first damage. */
+/* Where the last transaction begins in a log, whole or begun, and how many end before it. */
+static size_t last_transaction(const char *bytes, size_t size, int *before)
+{
+	size_t at = 32, last = 32, end = 32;
+
+	for (*before = -1; at + 24 + 4096 <= size; at += 24 + 4096)
+		if (memcmp(bytes + at + 4, "\0\0\0", 4) != 0 && !memcmp(bytes + at + 8, bytes + 16, 8)) {
+			last = end;
+			end = at + 24 + 4096;
+			++*before;
+		}
+	*before += end < size;
+	return end < size ? end : last;
+}
+
+/* A log that was not carried into the file yet: SQLite drops what comes behind the first damage.  Where that is more than
+ * the last transaction, which a crash may have cut as well, it is said, and the log is kept. */
 TEST(flipped_bits_in_the_log_leave_a_whole_store)
 {
 	struct place p;
 	char base[440], path[500];
-	int n = rounds(150) * soak(), shorter = 0, refused = 0;
-	struct str good = {0}, now = {0}, report = {0};
+	int n = rounds(150) * soak(), shorter = 0, refused = 0, said = 0, before;
+	struct str good = {0}, now = {0}, report = {0}, notice = {0};
 	struct store_options o;
 	struct store *s;
 	struct err e = {0};
-	size_t size = 0;
+	size_t size = 0, last;
 	char *bytes;
 
 	place_dir(&p);
-	o = (struct store_options){.dir = p.dir};
+	o = (struct store_options){.dir = p.dir, .notice = &notice};
 	snprintf(base, sizeof base, "%s-base", p.dir);
 	CHECK_INT(in_child(make_world, base), 0);
 	copy_dir(base, p.dir);
 	CHECK(!store_open(&s, &o, &e) && !state_of(s, &good, &e));
+	CHECK_INT(notice.n, 0);
 	store_close(s);
 	snprintf(path, sizeof path, "%s/chat.db-wal", base);
 	bytes = test_read(path, &size);
 	CHECK(bytes && size > 20000);
+	last = last_transaction(bytes, size, &before);
+	CHECK(before > 10);
 	for (int i = 0; i < n; i++) {
-		size_t where = test_rand() % size;
+		/* All of the header and of the first frame's, too. */
+		size_t where = i < 56 ? (size_t)i : test_rand() % size;
 		int fd, rc;
 
 		copy_dir(base, p.dir);
@@ -826,10 +846,23 @@ TEST(flipped_bits_in_the_log_leave_a_whole_store)
 		free(bytes);
 		bytes = test_read(path, &size);
 		e = (struct err){0};
+		str_clear(&notice);
 		if (store_open(&s, &o, &e)) {
 			CHECK(e.msg[0]);
 			refused++;
 			continue;
+		}
+		CHECK_MSG((where < last) == (notice.n > 0), "byte %zu of %zu, the last change at %zu: %s", where, size, last,
+		          notice.n ? notice.p : "nothing was said");
+		said += notice.n > 0;
+		if (notice.n) {
+			char kept[500];
+			size_t n_kept = 0;
+			char *copy;
+			snprintf(kept, sizeof kept, "%s/chat.db-wal.damaged", p.dir);
+			copy = test_read(kept, &n_kept);
+			CHECK(copy && n_kept == size && memcmp(copy, bytes, size) != 0);
+			free(copy);
 		}
 		rc = store_check(s, &report, &e);
 		CHECK_MSG(!rc, "byte %zu: %s%s", where, report.n ? report.p : "", e.msg);
@@ -837,11 +870,70 @@ TEST(flipped_bits_in_the_log_leave_a_whole_store)
 		shorter += now.n != good.n;
 		store_close(s);
 	}
-	test_note("%d flips in the log: %d times the last changes were lost, %d times it was refused", n, shorter, refused);
+	test_note("%d flips in the log: %d times changes were lost, %d times more than the last one and said so, %d times it was "
+	          "refused", n, shorter, said, refused);
+	CHECK(said > n / 2);
 	free(bytes);
 	str_free(&good);
 	str_free(&now);
 	str_free(&report);
+	str_free(&notice);
+	remove_dir(base);
+	place_remove(&p);
+}
+
+/* What a crash leaves: a log of any length whose last transaction is there in part. */
+TEST(torn_logs_raise_no_alarm)
+{
+	struct place p;
+	char base[440], path[500];
+	struct str notice = {0};
+	struct store_options o;
+	struct store *s;
+	struct err e = {0};
+	size_t size = 0;
+	char *bytes;
+	int alarms = 0, n = rounds(120) * soak();
+
+	place_dir(&p);
+	o = (struct store_options){.dir = p.dir, .notice = &notice};
+	snprintf(base, sizeof base, "%s-base", p.dir);
+	CHECK_INT(in_child(make_world, base), 0);
+	snprintf(path, sizeof path, "%s/chat.db-wal", base);
+	bytes = test_read(path, &size);
+	CHECK(bytes && size > 20000);
+	for (int i = 0; i < n; i++) {
+		size_t cut = test_rand() % (size + 1), last;
+		int before, fd;
+
+		/* From the end that was synced last on: sectors that came, and sectors that did not. */
+		last = last_transaction(bytes, cut, &before);
+		copy_dir(base, p.dir);
+		snprintf(path, sizeof path, "%s/chat.db-wal", p.dir);
+		fd = open(path, O_WRONLY);
+		CHECK(!ftruncate(fd, (off_t)cut));
+		for (size_t at = last; at < cut && last > 32; at += 512) {
+			char sector[512];
+			size_t len = cut - at < sizeof sector ? cut - at : sizeof sector;
+			memset(sector, 0, sizeof sector);
+			for (size_t k = 0; k < len && i % 3 == 0; k++)
+				sector[k] = (char)test_rand();
+			if (test_rand() % 3 == 0)
+				CHECK(pwrite(fd, sector, len, (off_t)at) == (ssize_t)len);
+		}
+		close(fd);
+		str_clear(&notice);
+		if (store_open(&s, &o, &e)) {
+			test_fail(__FILE__, __LINE__, "cut at %zu: %s", cut, e.msg);
+			continue;
+		}
+		alarms += notice.n > 0;
+		store_close(s);
+	}
+	CHECK_INT(alarms, 0);
+	test_note("%d logs with a torn end: no alarm", n);
+	free(bytes);
+	str_free(&notice);
 	remove_dir(base);
 	place_remove(&p);
 }

@@ -129,8 +129,8 @@ static int loads(struct snaps *s, const struct snapshot *want)
 
 static int world_open(struct world *w, struct err *e)
 {
-	struct store_options o = {.dir = w->dir, .vfs = FAULT_VFS};
 	struct str notice = {0};
+	struct store_options o = {.dir = w->dir, .vfs = FAULT_VFS, .notice = &notice};
 	int rc = store_open(&w->store, &o, e);
 
 	w->snaps = NULL;
@@ -263,7 +263,8 @@ out:
 /* One life that ends with a power failure.  -1: something is lost. */
 static int one_cut(struct world *w)
 {
-	struct store_options o = {.dir = w->copy};
+	struct str notice = {0};
+	struct store_options o = {.dir = w->copy, .notice = &notice};
 	struct store *s;
 	struct err e = {0};
 	char path[500];
@@ -303,6 +304,10 @@ static int one_cut(struct world *w)
 	e = (struct err){0};
 	if (store_open(&s, &o, &e))
 		return fault(w, __LINE__, "chat.db does not open", e.msg);
+	/* What a power failure leaves of the log is no damage. */
+	if (notice.n)
+		rc = fault(w, __LINE__, "an alarm", notice.p);
+	str_free(&notice);
 	rc = check_chats(w, s);
 	if (check_snaps(w, s))
 		rc = -1;
