@@ -145,7 +145,7 @@ static int settle(struct db *d, struct err *e)
 	for (size_t i = 0; i < sizeof limit / sizeof *limit; i++)
 		sqlite3_limit(d->h, limit[i].what, limit[i].value);
 	sqlite3_extended_result_codes(d->h, 1);
-	sqlite3_busy_timeout(d->h, DB_BUSY_MS);
+	sqlite3_busy_timeout(d->h, d->read_only ? DB_READER_MS : DB_BUSY_MS);
 	/* Text must not reach a temporary file. */
 	if (db_exec(d, "PRAGMA cell_size_check=ON", e) || db_exec(d, "PRAGMA mmap_size=0", e) ||
 	    db_exec(d, "PRAGMA temp_store=MEMORY", e) || db_exec(d, "PRAGMA secure_delete=ON", e))

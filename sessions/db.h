@@ -10,7 +10,8 @@
 
 #include <sqlite3.h>
 
-#define DB_BUSY_MS 5000             /* a reader beside a writer that is just closing, or the other way round */
+#define DB_BUSY_MS 5000             /* a writer beside readers */
+#define DB_READER_MS 1000           /* a reader beside a writer that is just closing or saving: somebody may be at a screen */
 /* Bytes of one value: a document of DOC_BYTES_MAX that was read as Windows-1252 has up to 192 MiB. */
 #define DB_VALUE_MAX (256u << 20)
 

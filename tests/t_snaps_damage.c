@@ -322,9 +322,7 @@ TEST(read_only)
 	box_close(&b);
 }
 
-/* ---- rows ---- */
-
-/* Flip a bit of a row's data or checksum, behind SQLite's back of course with its help. */
+/* A change of rows that nobody else would make. */
 static void harm(struct snaps_box *b, const char *sql)
 {
 	struct err e = {0};
@@ -334,6 +332,55 @@ static void harm(struct snaps_box *b, const char *sql)
 		abort();
 	}
 }
+
+/* A change that a crash stopped: only who may write can undo it, and a reader must not take what is there for the file. */
+TEST(a_reader_waits_for_an_interrupted_change_to_be_undone)
+{
+	static const char *const part[] = {"chat.db", "chat.db-wal", "kv.db", "kv.db-journal"};
+	struct snaps_box b;
+	struct store_options o = {.read_only = 1};
+	struct snap_loaded loaded;
+	struct err e = {0};
+	char dir[100], path[700];
+
+	box_open(&b);
+	fill(&b);
+	harm(&b, "PRAGMA cache_spill=ON; PRAGMA cache_size=1");
+	CHECK(!db_begin(&b.s->db, &e));
+	/* More than the cache holds: pages go to the file, what they were to the journal. */
+	harm(&b, "UPDATE part SET data = zeroblob(length(data))");
+	snprintf(dir, sizeof dir, "%s/crashed", b.dir);
+	CHECK(!mkdir(dir, 0700));
+	for (int i = 0; i < 4; i++) {
+		size_t n;
+		char *bytes;
+
+		snprintf(path, sizeof path, "%s/%s", b.dir, part[i]);
+		bytes = test_read(path, &n);
+		CHECK(bytes && n > 0);
+		snprintf(path, sizeof path, "%s/%s", dir, part[i]);
+		file_write(path, bytes, n);
+		free(bytes);
+	}
+	db_end(&b.s->db, -1, NULL);
+	snaps_close(b.s);
+	store_close(b.store);
+	b.s = NULL;
+	o.dir = dir;
+	CHECK_MSG(!store_open(&b.store, &o, &e), "%s", e.msg);
+	CHECK_INT(box_snaps(&b, &e), -1);
+	CHECK_MSG(strstr(e.msg, "must be undone first; start weir once"), "%s", e.msg);
+	store_close(b.store);
+	o.read_only = 0;
+	CHECK_MSG(!store_open(&b.store, &o, &e), "%s", e.msg);
+	CHECK_MSG(!box_snaps(&b, &e), "%s", e.msg);
+	CHECK(!b.notice.n);
+	for (int i = 1; i <= SESSIONS; i++)
+		CHECK_INT(recall(&b, i, &loaded), 1);
+	box_close(&b);
+}
+
+/* ---- rows ---- */
 
 TEST(a_bad_chunk_keeps_the_beginning)
 {
