@@ -3,7 +3,7 @@
  * A test plays both sides: it feeds the bytes of keys and posts what happens, and compares what is asked for and what is on the
  * screen, literally: whole screens stand in tests/vectors/ui_screens.txt.  The clock is a number.
  *
- * WEIR_SOAK scales the random part.  WEIR_SCREENS=FILE writes the screens as they are now, to be read and compared by eye before
+ * WEIR_SOAK scales the random part.  WEIR_UI_SCREENS=FILE writes the screens as they are now, to be read and compared by eye before
  * they become the expected ones. */
 #include "tests/test.h"
 #include "ui/ui_private.h"
@@ -860,7 +860,7 @@ TEST(whole_screens)
 		{"refused", scene_refused}, {"draft", scene_draft},
 	};
 	static const int size[][2] = {{80, 24}, {120, 40}, {20, 6}};
-	const char *write_to = getenv("WEIR_SCREENS");
+	const char *write_to = getenv("WEIR_UI_SCREENS");
 	char *file = test_read(test_file("tests/vectors/ui_screens.txt"), NULL);
 	FILE *out = write_to ? fopen(write_to, "w") : NULL;
 	char name[64];
