@@ -149,7 +149,7 @@ fuzz:
 fuzz-programs: $(fuzzers)
 build/fuzz/fuzz_%: build/fuzz/tests/fuzz_%.o $(archives)
 	$(say) link $@
-	$(Q)clang -fsanitize=fuzzer,address,undefined -o $@ $^ -lm -lpthread
+	$(Q)clang -fsanitize=fuzzer,address,undefined -o $@ $^ $(if $(findstring markdown,$@),-lmd4c) -lm -lpthread
 
 # ---- installation ----
 

@@ -52,8 +52,11 @@ size_t piece_end(const char *text, size_t n, size_t from, int *whole, int *fence
 /* Not for md4c: more marks, columns or levels than any real text has. */
 int  piece_is_hostile(const char *p, size_t n);
 /* A copy, for free(), in which nothing is a link definition (no colon stands behind a bracket) and products are no emphasis
- * (2*3*4).  NULL: as it is. */
+ * (2*3*4).  Zeros follow: md4c 0.4.8 looks at what is behind the text it is given (a bracket there closes "![a](b"). */
+enum { PIECE_BEHIND = 16 };
 char *piece_patch(const char *p, size_t n);
+/* How many of the n bytes at p, which md4c told of, are the piece's. */
+size_t piece_within(const char *piece, size_t n_piece, const char *p, size_t n);
 void piece_unpatch(char *p, size_t n);
 /* The line text[at..end) opens a fence; *info, *n: what stands behind it. */
 void fence_open(struct fence *, const char *text, size_t at, size_t end, size_t *info, size_t *n);

@@ -224,8 +224,7 @@ static void add_as(struct build *b, const char *p, size_t n, unsigned style, uin
 		spans_add(b->l, s, "\u25cc", 3, style, NO_SOURCE);
 	from = b->l->text.n;
 	spans_add(b->l, s, p, n, style, source);
-	if (b->piece != b->text + b->shift)
-		piece_unpatch(b->l->text.p + from, b->l->text.n - from);
+	piece_unpatch(b->l->text.p + from, b->l->text.n - from);
 }
 
 static void add(struct build *b, const char *p, size_t n, unsigned style)
@@ -265,10 +264,17 @@ static void add_entity(struct build *b, const char *p, size_t n, unsigned style)
 		add_as(b, out, (size_t)utf8_encode(cp, out), style, source_of(b, p));
 }
 
+static size_t attribute_size(const struct build *b, const MD_ATTRIBUTE *a)
+{
+	return a->size ? piece_within(b->piece, b->n_piece, a->text, a->size) : 0;
+}
+
 static void add_attribute(struct build *b, const MD_ATTRIBUTE *a, unsigned style)
 {
-	for (size_t i = 0; a->size && a->substr_offsets[i] < a->size; i++) {
-		size_t from = a->substr_offsets[i], n = a->substr_offsets[i + 1] - from;
+	size_t size = attribute_size(b, a);
+
+	for (size_t i = 0; size && a->substr_offsets[i] < size; i++) {
+		size_t from = a->substr_offsets[i], to = a->substr_offsets[i + 1], n = (to < size ? to : size) - from;
 
 		if (a->substr_types[i] == MD_TEXT_ENTITY)
 			add_entity(b, a->text + from, n, style);
@@ -282,14 +288,15 @@ static void add_address(struct build *b, const MD_ATTRIBUTE *href, const MD_ATTR
 {
 	const char *said = from < b->l->text.n ? b->l->text.p + from : "";
 	size_t n = from < b->l->text.n ? b->l->text.n - from : 0, mail = 7;
+	size_t size = attribute_size(b, href);
 
-	if (n && href->size == n && !memcmp(href->text, said, n))
+	if (n && size == n && !memcmp(href->text, said, n))
 		return;
-	if (href->size == n + mail && !memcmp(href->text, "mailto:", mail) && !memcmp(href->text + mail, said, n))
+	if (size == n + mail && !memcmp(href->text, "mailto:", mail) && !memcmp(href->text + mail, said, n))
 		return;
 	add_as(b, " (", 2, ST_FAINT, NO_SOURCE);
 	add_attribute(b, href, ST_LINK | STYLE_FAINT);
-	if (title->size) {
+	if (attribute_size(b, title)) {
 		add_as(b, " \"", 2, ST_FAINT, NO_SOURCE);
 		add_attribute(b, title, ST_FAINT);
 		add_as(b, "\"", 1, ST_FAINT, NO_SOURCE);
@@ -603,7 +610,7 @@ static int enter_block(MD_BLOCKTYPE type, void *detail, void *ud)
 		b->in_code = 1;
 		b->para_from = b->l->text.n;
 		str_clear(&b->lang);
-		str_add(&b->lang, info->size ? info->text : "", info->size);
+		str_add(&b->lang, info->size ? info->text : "", attribute_size(b, info));
 		piece_unpatch(b->lang.p, b->lang.n);
 		b->lang_source = info->size ? source_of(b, info->text) : NO_SOURCE;
 		break;
@@ -717,6 +724,7 @@ static int on_text(MD_TEXTTYPE type, const MD_CHAR *p, MD_SIZE n, void *ud)
 {
 	struct build *b = ud;
 
+	n = (MD_SIZE)piece_within(b->piece, b->n_piece, p, n);
 	if (!n && type != MD_TEXT_BR && type != MD_TEXT_SOFTBR)
 		return 0;
 	if (b->in_code) {
@@ -785,9 +793,7 @@ static void markdown_piece(struct build *b, size_t from, size_t to)
 		plain_piece(b, from, to);
 		return;
 	}
-	copy = piece_patch(b->piece, b->n_piece);
-	if (copy)
-		b->piece = copy;
+	b->piece = copy = piece_patch(b->piece, b->n_piece);
 	b->n_level = b->n_list = b->in_table = b->in_head = b->in_code = 0;
 	b->heading = b->quotes = b->strong = b->em = b->del = b->code = b->link = 0;
 	b->para.n = 0;

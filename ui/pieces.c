@@ -192,24 +192,25 @@ static int is_letter(char c)
 
 char *piece_patch(const char *p, size_t n)
 {
-	char *copy = NULL;
+	char *copy = xcalloc(n + PIECE_BEHIND, 1);
 
+	memcpy(copy, p, n);
 	for (size_t i = 1; i < n; i++) {
-		char to = 0;
-
 		if (p[i] == ':' && p[i - 1] == ']')
-			to = PATCH_COLON;
+			copy[i] = PATCH_COLON;
 		else if (p[i] == '*' && i + 1 < n && is_letter(p[i - 1]) && is_letter(p[i + 1]))
-			to = PATCH_STAR;
-		if (!to)
-			continue;
-		if (!copy) {
-			copy = xmalloc(n);
-			memcpy(copy, p, n);
-		}
-		copy[i] = to;
+			copy[i] = PATCH_STAR;
 	}
 	return copy;
+}
+
+size_t piece_within(const char *piece, size_t n_piece, const char *p, size_t n)
+{
+	if (p < piece || p > piece + n_piece + PIECE_BEHIND)
+		return n;   /* its own: a blank, a newline */
+	if (p >= piece + n_piece)
+		return 0;
+	return n < (size_t)(piece + n_piece - p) ? n : (size_t)(piece + n_piece - p);
 }
 
 void piece_unpatch(char *p, size_t n)
@@ -221,7 +222,7 @@ void piece_unpatch(char *p, size_t n)
 
 /* ---- code for copying ---- */
 
-struct codes { size_t n, which; int inside; struct str *out; };
+struct codes { size_t n, which; int inside; struct str *out; const char *piece; size_t n_piece; };
 
 static int enter_block(MD_BLOCKTYPE type, void *detail, void *ud)
 {
@@ -249,6 +250,7 @@ static int on_text(MD_TEXTTYPE type, const MD_CHAR *p, MD_SIZE n, void *ud)
 {
 	struct codes *c = ud;
 
+	n = (MD_SIZE)piece_within(c->piece, c->n_piece, p, n);
 	if (c->inside && c->n == c->which)
 		str_add(c->out, p, n);
 	return 0;
@@ -266,8 +268,9 @@ static void piece_codes(struct codes *c, const char *p, size_t n)
 
 	if (piece_is_hostile(p, n))
 		return;
-	copy = piece_patch(p, n);
-	md_parse(copy ? copy : p, (MD_SIZE)n, &parser, c);
+	c->piece = copy = piece_patch(p, n);
+	c->n_piece = n;
+	md_parse(copy, (MD_SIZE)n, &parser, c);
 	free(copy);
 	if (c->out->n > from)
 		piece_unpatch(c->out->p + from, c->out->n - from);
