@@ -362,7 +362,8 @@ static int line_end(int count, int key)
 }
 
 /* Searches that have a line of their own put away the line that was there, but only one: from within the history the draft comes
- * back in its place, and its undo list is freed twice (readline 8.2).  So what is seen becomes the draft first. */
+ * back in its place, and its undo list is freed twice (readline 8.2); in other ways it gets lost.  So what is seen becomes the draft
+ * first, one that cannot be undone. */
 static int search_by_line(int count, int key, rl_command_func_t *fn)
 {
 	if (where_history() != history_length) {
@@ -371,6 +372,7 @@ static int search_by_line(int count, int key, rl_command_func_t *fn)
 		replace(0, (size_t)rl_end, text);
 		free(text);
 	}
+	rl_free_undo_list();
 	return fn(count, key);
 }
 
@@ -484,6 +486,8 @@ void input_open(const char *history, const struct ui_command *commands)
 	rl_change_environment = 0;
 	rl_completion_query_items = 0;
 	rl_attempted_completion_function = no_completion;
+	/* Lines of the history that were changed and not sent are what they were, unless the user wants it otherwise. */
+	rl_variable_bind("revert-all-at-newline", "on");
 	locale_save();
 	rl_initialize();
 	overrule();
