@@ -422,9 +422,9 @@ void flow_draw(const struct cache_pane *p, const struct area *a)
 			snprintf(ring, sizeof ring, "%s->", f->ring > 0 ? num_short(f->ring).s : "");
 		else
 			snprintf(ring, sizeof ring, "->%s", f->ring > 0 ? num_short(f->ring).s : "");
-		x = put_left(a, 0, 1 + i, 6, f->what == FLOW_OUT ? ST_GONE : ST_FAINT,
-		             f->what == FLOW_IN ? "in" : f->what == FLOW_MOVED ? "moved" : "gone", f->what == FLOW_IN ? 2 : f->what == FLOW_MOVED ? 5 : 4, p->ascii);
-		x = put_right(a, x, 1 + i, 4, ST_FAINT, ring);
+		area_putf(a, 0, 1 + i, f->what == FLOW_OUT ? ST_GONE : ST_FAINT, "%s",
+		          f->what == FLOW_IN ? "in" : f->what == FLOW_MOVED ? "moved" : "gone");
+		x = put_right(a, 6, 1 + i, 4, ST_FAINT, ring);
 		x = put_right(a, x + 1, 1 + i, a->w >= 60 ? 13 : 9, ST_TEXT, num_fit(f->token, a->w >= 60 ? 13 : 9).s);
 		x = put_right(a, x + 1, 1 + i, 7, ST_TEXT, score_text(f->score).s);
 		put_left(a, x + 1, 1 + i, a->w - x - 1, f->what == FLOW_OUT ? ST_GONE : ST_TEXT, text, strlen(text), p->ascii);

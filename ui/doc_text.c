@@ -1,8 +1,8 @@
-/* ui/doc_text.c - the text of a document as the pane reads it: clean, with a table of where its bytes come from (the lens counts in
- * bytes as they came), with pages (form feeds) and headings, and cut into chunks that end with a line.
+/* ui/doc_text.c - the text of a document as the pane reads it: clean, with a table of where its bytes come from (the lens
+ * counts in bytes as they came), with pages (form feeds) and headings, and cut into chunks that end with a line.
  *
- * All of it is one pass over the text when the document is shown for the first time.  Most lines are clean as they are and leave
- * nothing in the table; in the others each character that changed its length leaves a point. */
+ * All of it happens once, when the document is shown for the first time.  Most lines are clean as they are and leave nothing
+ * in the table; in the others each character that changed its length leaves a point. */
 #include "ui/doc_text.h"
 
 #include "ui/widgets.h"

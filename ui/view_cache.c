@@ -5,8 +5,8 @@
  *     the strip: the whole text and what is kept of it    attention over time, strip, what the panel costs
  *     seen, kept, gone, memory
  *
- * The full form is in view_cache_full.c, the parts in cache_parts.c.  What is posted is copied and brought within bounds once, here: the
- * parts may rely on it.  `?` shows what the numbers mean. */
+ * The full form is in view_cache_full.c, the parts in cache_parts.c.  What is posted is copied and brought within bounds
+ * once, here: the parts may rely on it.  `?` shows what the numbers mean. */
 #include "ui/view_cache.h"
 
 #include <stdlib.h>
@@ -62,7 +62,8 @@ static void take_columns(struct cache_pane *p, const struct ui_cache *c)
 		memcpy(p->where, c->where_col, (size_t)p->c.cols);
 	}
 	p->c.n_layer = within(c->n_layer, 0, LAYERS_MOST);
-	if (!c->heat || !p->c.cols || !p->c.n_layer || c->cols != p->c.cols || (c->heat_is != HEAT_SCORE && c->heat_is != HEAT_CHOSEN))
+	if (!c->heat || !p->c.cols || !p->c.n_layer || c->cols != p->c.cols ||
+	    (c->heat_is != HEAT_SCORE && c->heat_is != HEAT_CHOSEN))
 		p->c.heat_is = HEAT_NONE;
 	if (p->c.heat_is != HEAT_NONE) {
 		size_t n = (size_t)p->c.n_layer * (size_t)p->c.cols;
@@ -144,6 +145,7 @@ static int nothing_yet(const struct cache_pane *p, const struct area *a)
 /* ---- the bar ---- */
 
 #define BAR_LEGEND (LEGEND_METERS | LEGEND_NUMBERS | LEGEND_STRIP)
+#define SIDE_LEGEND (BAR_LEGEND | LEGEND_HISTORY | LEGEND_FLOW | LEGEND_READS | LEGEND_COST)
 
 int cache_pane_rows(const struct cache_pane *p, int w)
 {
@@ -238,7 +240,7 @@ void cache_pane_draw_side(struct cache_pane *p, const struct area *all)
 		numbers_draw(p, &part, 0, 0);
 	if (p->legend) {
 		part = area_part(&a, 0, y, a.w, a.h - y);
-		legend_lay_out(p, LEGEND_METERS | LEGEND_NUMBERS | LEGEND_STRIP | LEGEND_HISTORY | LEGEND_FLOW | LEGEND_READS | LEGEND_COST, a.w, &legend);
+		legend_lay_out(p, SIDE_LEGEND, a.w, &legend);
 		legend_draw(&legend, &part, 0);
 		lines_free(&legend);
 		return;

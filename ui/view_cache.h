@@ -1,4 +1,4 @@
-/* ui/view_cache.h (private to view_cache.c, view_cache_full.c and cache_parts.c) - the pane of the cache, as its files share it. */
+/* ui/view_cache.h (private to view_cache*.c and cache_parts.c) - the pane of the cache, as its files share it. */
 #ifndef WEIR_VIEW_CACHE_H
 #define WEIR_VIEW_CACHE_H
 
@@ -37,7 +37,7 @@ int  cache_watched(const struct cache_pane *);
 int64_t cache_tokens(const struct cache_pane *);          /* that the strip stands for */
 int  meters_rows(const struct cache_pane *, int w, int compact);   /* compact: two a row where there is room */
 void meters_draw(const struct cache_pane *, const struct area *, int compact);
-void numbers_draw(const struct cache_pane *, const struct area *, int y, int most);    /* one row; most: what the memory may become, too */
+void numbers_draw(const struct cache_pane *, const struct area *, int y, int most);   /* one row; most: of the memory, too */
 enum { NUMBERS_ROWS = 3 };
 void numbers_draw_block(const struct cache_pane *, const struct area *);
 void kept_by_draw(const struct cache_pane *, const struct area *, int y);    /* one row */

@@ -7,8 +7,8 @@
  *   the picked layer, larger, and the positions of its peaks
  *   what every number means
  *
- * What must be there is given rows first, in the order of `wanted`; the heat takes what is left.  The legend has its place where it
- * fits below all else; on smaller screens `?` puts it in the place of the heat and more. */
+ * What must be there is given rows first, in the order of `wanted`; the heat takes what is left.  The legend has its place
+ * where it fits below all else; on smaller screens `?` puts it in the place of the heat and more. */
 #include "ui/view_cache.h"
 
 #include <stdio.h>

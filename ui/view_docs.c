@@ -447,7 +447,8 @@ static size_t places(const struct docs_pane *p, const struct doc_text *d, uint32
 struct marks { struct place place[MARKS_SEEN]; size_t n, at; };
 
 /* Lens and found places over a line that was drawn; lines come from top to bottom. */
-static void draw_marks(const struct docs_pane *p, const struct lines *l, size_t line, uint32_t base, const struct area *a, int y, struct marks *m)
+static void draw_marks(const struct docs_pane *p, const struct lines *l, size_t line, uint32_t base, const struct area *a, int y,
+                       struct marks *m)
 {
 	const struct doc_text *d = current(p);
 	const struct text_line *t = &l->line[line];
@@ -559,7 +560,7 @@ static void draw_status(struct docs_pane *p, const struct area *a, int y)
 		char about[40];
 
 		/* By its share of the bytes: tokens are not counted here. */
-		snprintf(about, sizeof about, "~%s", num_count((int64_t)((double)d->top / (double)(d->text.n ? d->text.n : 1) * d->tokens)).s);
+		snprintf(about, sizeof about, "~%s", num_count((int64_t)(d->tokens * ((double)d->top / (double)(d->text.n + 1)))).s);
 		str_addf(&right, "token %*s/%s  ", (int)strlen(num_count(d->tokens).s) + 1, about, num_count(d->tokens).s);
 	}
 	if (d->first < 0 && a->w >= 70)

@@ -6,7 +6,8 @@
  *   rows      one a talk: "*" the one on the screen, its name or title, age, tokens, bytes of its cache, until it can go on
  *   below, or at the right: the end of the chosen talk, once Tab has asked for it
  *
- * What is posted is cleaned once, when it comes.  The chosen talk stays chosen by its id, whatever the list or the filter does. */
+ * What is posted is cleaned once, when it comes.  The chosen talk stays chosen by its id, whatever the list or the filter
+ * does. */
 #include "ui/panes.h"
 
 #include "ui/markdown.h"
@@ -317,7 +318,8 @@ static void draw_name(const struct sessions_pane *p, const struct area *a, int y
 	}
 }
 
-static void draw_snippet(const struct sessions_pane *p, const struct area *a, int x, int y, int w, const struct str *s, unsigned style)
+static void draw_snippet(const struct sessions_pane *p, const struct area *a, int x, int y, int w, const struct str *s,
+                         unsigned style)
 {
 	struct area field = area_part(a, x, y, w, 1);
 	int at = 0, on = 0;
@@ -389,7 +391,7 @@ static void draw_top(struct sessions_pane *p, const struct area *a)
 		put_left(a, 0, 0, a->w, ST_HINT, "Enter gives it this name, Esc leaves it as it was", 49, p->ascii);
 		return;
 	}
-	x = a->w >= 30 ? area_putf(a, 0, 0, ST_PROMPT, "%s ", find_words(p, &n) ? "find" : "filter") : area_putf(a, 0, 0, ST_PROMPT, "> ");
+	x = area_putf(a, 0, 0, ST_PROMPT, "%s ", a->w < 30 ? ">" : find_words(p, &n) ? "find" : "filter");
 	/* How many there are stands at the right, in a field of its own. */
 	w = a->w >= 60 ? 18 : 0;
 	if (w) {
@@ -449,7 +451,8 @@ static void draw_list(struct sessions_pane *p, const struct area *a)
 	p->w = a->w;
 	list_show(&p->list, p->rows);
 	if (!p->list.n && a->h > y) {
-		const char *why = p->finding ? "no talk has these words" : p->n_talk ? "no talk has that in its name, title or model" : "no talk is kept yet";
+		const char *why = p->finding ? "no talk has these words" :
+		                  p->n_talk ? "no talk has that in its name, title or model" : "no talk is kept yet";
 		put_left(a, 2, y, a->w - 2, ST_FAINT, why, strlen(why), p->ascii);
 	}
 	for (int i = 0; i < p->rows && p->list.top + (size_t)i < p->list.n; i++)
