@@ -1,15 +1,17 @@
 /* ui/input.c - see input.h.  The only file of the screen that knows readline.
  *
- * readline runs in callback mode and reads from a queue of bytes.  input_key() puts the bytes of one key there, always in the
- * same encoding whatever the terminal sent, and calls readline until the queue is empty: it never waits, and never sees the end
- * of input, which it would take for the end of the line.  A sequence that nothing is bound to is not put there at all, or its
- * tail would be inserted as text.
+ * readline runs in callback mode and reads from a queue of bytes.  input_key() puts the bytes of one key there,
+ * always in the same encoding whatever the terminal sent, and calls readline until the queue is empty: it never
+ * waits, and never sees the end of input, which it would take for the end of the line.  A sequence that nothing is
+ * bound to is not put there at all, or its tail would be inserted as text.
  *
- * What readline has no function for (paste, line breaks, rows, the rule for Enter) is bound to private sequences instead of
- * being called from outside: so it stands in the order of commands that kill, undo, macros and vi's states look at.
+ * What readline has no function for (paste, line breaks, rows, the rule for Enter) is bound to private sequences
+ * instead of being called from outside: so it stands in the order of commands that kill, undo, macros and vi's states
+ * look at.
  *
- * readline keeps settings of its own from ~/.inputrc; those that would break the above are overruled in input_open().  It asks
- * the terminal library for the terminal's keys once: input_open() comes before the screen is opened. */
+ * readline keeps settings of its own from ~/.inputrc; those that would break the above are overruled in
+ * input_open().  It asks the terminal library for the terminal's keys once: input_open() comes before the screen is
+ * opened. */
 #include "ui/input.h"
 #include "ui/input_private.h"
 
@@ -88,7 +90,8 @@ static void draw_nothing(void)
 static void overrule(void)
 {
 	static const char *const settings[][2] = {
-		{"enable-bracketed-paste", "off"}, {"bell-style", "none"}, {"show-mode-in-prompt", "off"}, {"convert-meta", "off"},
+		{"enable-bracketed-paste", "off"}, {"bell-style", "none"}, {"show-mode-in-prompt", "off"},
+		{"convert-meta", "off"},
 		{"input-meta", "on"}, {"output-meta", "on"}, {"isearch-terminators", "\033\012"},
 	};
 
@@ -96,8 +99,8 @@ static void overrule(void)
 		rl_variable_bind(settings[i][0], settings[i][1]);
 }
 
-/* At the beginning of each line readline turns to the locale of the environment, which may be the one that the program has left
- * for one with UTF-8. */
+/* At the beginning of each line readline turns to the locale of the environment, which may be the one that the
+ * program has left for one with UTF-8. */
 static void locale_save(void)
 {
 	const char *now = setlocale(LC_CTYPE, NULL);
@@ -361,9 +364,9 @@ static int line_end(int count, int key)
 	return 0;
 }
 
-/* Searches that have a line of their own put away the line that was there, but only one: from within the history the draft comes
- * back in its place, and its undo list is freed twice (readline 8.2); in other ways it gets lost.  So what is seen becomes the draft
- * first, one that cannot be undone. */
+/* Searches that have a line of their own put away the line that was there, but only one: from within the history the
+ * draft comes back in its place, and its undo list is freed twice (readline 8.2); in other ways it gets lost.  So
+ * what is seen becomes the draft first, one that cannot be undone. */
 static int search_by_line(int count, int key, rl_command_func_t *fn)
 {
 	if (where_history() != history_length) {
@@ -431,18 +434,20 @@ static void bind_instead(rl_command_func_t *old, rl_command_func_t *new)
 static void bind_keys(void)
 {
 	static const struct { const char *seq; rl_command_func_t *fn; } ours[] = {
-		{SEQ_ACCEPT, accept}, {SEQ_NEWLINE, insert_newline}, {SEQ_PASTE, paste}, {SEQ_SET, set_text}, {SEQ_UP, row_up},
+		{SEQ_ACCEPT, accept}, {SEQ_NEWLINE, insert_newline}, {SEQ_PASTE, paste}, {SEQ_SET, set_text},
+		{SEQ_UP, row_up},
 		{SEQ_DOWN, row_down}, {SEQ_HOME, line_home}, {SEQ_END, line_end}, {SEQ_COMMAND, rl_vi_movement_mode},
 	}, usual[] = {
 		{"\033[A", rl_get_previous_history}, {"\033[B", rl_get_next_history}, {"\033[C", rl_forward_char},
-		{"\033[D", rl_backward_char}, {"\033[H", rl_beg_of_line}, {"\033[F", rl_end_of_line}, {"\033[3~", rl_delete},
+		{"\033[D", rl_backward_char}, {"\033[H", rl_beg_of_line}, {"\033[F", rl_end_of_line},
+		{"\033[3~", rl_delete},
 		{"\033[1;5C", rl_forward_word}, {"\033[1;5D", rl_backward_word}, {"\033[1;3C", rl_forward_word},
 		{"\033[1;3D", rl_backward_word}, {"\033[3;5~", rl_kill_word}, {"\033[3;3~", rl_kill_word},
 		{"\033[1;5H", rl_beg_of_line}, {"\033[1;5F", rl_end_of_line},
 	};
 
-	/* The first complains on standard error and undoes overrule(); the others lose count of the keys in callback mode and write
-	 * before the beginning of the macro. */
+	/* The first complains on standard error and undoes overrule(); the others count a macro's keys wrong in callback
+	 * mode and may write before its beginning. */
 	static rl_command_func_t *const not_here[] = {
 		rl_re_read_init_file, rl_start_kbd_macro, rl_end_kbd_macro, rl_call_last_kbd_macro,
 	};
@@ -486,7 +491,7 @@ void input_open(const char *history, const struct ui_command *commands)
 	rl_change_environment = 0;
 	rl_completion_query_items = 0;
 	rl_attempted_completion_function = no_completion;
-	/* Lines of the history that were changed and not sent are what they were, unless the user wants it otherwise. */
+	/* Lines of the history that were changed and not sent stay what they were, unless the user wants it otherwise. */
 	rl_variable_bind("revert-all-at-newline", "on");
 	locale_save();
 	rl_initialize();
@@ -508,6 +513,9 @@ void input_close(void)
 	rl_free_line_state();
 	rl_callback_handler_remove();
 	rl_clear_history();
+	/* It leaves the entries' pointers where they were, and readline's searches count up to the end mark. */
+	if (history_list())
+		history_list()[0] = NULL;
 	rl_getc_function = rl_getc;
 	rl_input_available_hook = NULL;
 	rl_redisplay_function = rl_redisplay;
@@ -698,8 +706,10 @@ static int ctrl_key(const struct key *k)
 static int special_key(const struct key *k)
 {
 	static const struct { enum key_code code; const char *plain; char letter; int number; } table[] = {
-		{K_UP, "\033[A", 'A', 1}, {K_DOWN, "\033[B", 'B', 1}, {K_RIGHT, "\033[C", 'C', 1}, {K_LEFT, "\033[D", 'D', 1},
-		{K_HOME, "\033[H", 'H', 1}, {K_END, "\033[F", 'F', 1}, {K_INSERT, "\033[2~", '~', 2}, {K_DELETE, "\033[3~", '~', 3},
+		{K_UP, "\033[A", 'A', 1}, {K_DOWN, "\033[B", 'B', 1}, {K_RIGHT, "\033[C", 'C', 1},
+		{K_LEFT, "\033[D", 'D', 1},
+		{K_HOME, "\033[H", 'H', 1}, {K_END, "\033[F", 'F', 1}, {K_INSERT, "\033[2~", '~', 2},
+		{K_DELETE, "\033[3~", '~', 3},
 	};
 	int lines = memchr(rl_line_buffer, '\n', (size_t)rl_end) != NULL;
 	char seq[32];
@@ -774,7 +784,8 @@ static int escape_key(void)
 static int quoted_key(const struct key *k)
 {
 	switch (k->code) {
-	case K_CHAR:      return k->mods & KEY_CTRL && k->cp == '@' ? 1 : char_key(&(struct key){.cp = k->cp, .mods = k->mods & KEY_CTRL});
+	case K_CHAR:      return k->mods & KEY_CTRL && k->cp == '@' ? 1 : char_key(&(struct key){.cp = k->cp,
+	    .mods = k->mods & KEY_CTRL});
 	case K_TAB:       feeds("\t"); return 1;
 	case K_ENTER:     feeds("\n"); return 1;
 	case K_BACKSPACE: feeds("\177"); return 1;
