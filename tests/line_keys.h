@@ -61,7 +61,7 @@ static const char *taken(void)
 static struct grid line_grid;
 static int line_x, line_y;      /* the cursor, counted from the line's first row */
 
-/* The line on a screen of w columns, at most h rows of it: rows end with \n, | stands for the cursor if it is to be seen. */
+/* The line on a screen of w columns, at most h rows of it. */
 __attribute__((unused))
 static const char *screen(int w, int h)
 {

@@ -1,8 +1,8 @@
 /* tests/t_input.c - the input line: what is typed, what comes out, what stands on the screen.
  *
- * WEIR_SOAK scales the random keys.  vi's keys and the user's own settings are in t_input_vi.c: readline reads them once. */
+ * WEIR_SOAK scales the random keys.  vi's keys and the user's own settings are in t_input_vi.c: readline reads them
+ * once. */
 #include "tests/line_keys.h"
-#include "ui/chars.h"
 #include "ui/input_private.h"
 
 #include <fcntl.h>
@@ -17,7 +17,12 @@
 const char *__asan_default_options(void);
 const char *__asan_default_options(void) { return "fast_unwind_on_malloc=0"; }
 const char *__lsan_default_suppressions(void);
-const char *__lsan_default_suppressions(void) { return "leak:_rl_callback_data_alloc\nleak:_rl_scxt_alloc\nleak:_rl_nsearch_callback\n"; }
+const char *__lsan_default_suppressions(void)
+{
+	return "leak:_rl_callback_data_alloc\n"
+	       "leak:_rl_scxt_alloc\n"
+	       "leak:_rl_nsearch_callback\n";
+}
 
 static const struct ui_command commands[] = {
 	{"/help", "/?", "", "this list", BUSY_ALLOWED, ARG_NONE},
@@ -109,23 +114,30 @@ TEST(editing_keys)
 {
 	/* Keys, and what becomes of "one two three" with the cursor at its end. */
 	static const struct { const char *keys, *text; } table[] = {
-		{"\001x", "xone two three"}, {"\001\005x", "one two threex"}, {"\002x", "one two threxe"}, {"\002\006x", "one two threex"},
-		{"\033[Hx", "xone two three"}, {"\033OHx", "xone two three"}, {"\033[1~x", "xone two three"}, {"\033[7~x", "xone two three"},
+		{"\001x", "xone two three"}, {"\001\005x", "one two threex"}, {"\002x", "one two threxe"},
+		{"\002\006x", "one two threex"},
+		{"\033[Hx", "xone two three"}, {"\033OHx", "xone two three"}, {"\033[1~x", "xone two three"},
+		{"\033[7~x", "xone two three"},
 		{"\001\033[Fx", "one two threex"}, {"\001\033[4~x", "one two threex"}, {"\033[Dx", "one two threxe"},
 		{"\033ODx", "one two threxe"}, {"\033[D\033[Cx", "one two threex"}, {"\033[1;5Dx", "one two xthree"},
 		{"\033Odx", "one two xthree"}, {"\033[1;3Dx", "one two xthree"}, {"\033bx", "one two xthree"},
-		{"\001\033[1;5Cx", "onex two three"}, {"\001\033fx", "onex two three"}, {"\033[1;5Hx", "xone two three"},
+		{"\001\033[1;5Cx", "onex two three"}, {"\001\033fx", "onex two three"},
+		{"\033[1;5Hx", "xone two three"},
 		{"\001\033[1;5Fx", "one two threex"},
-		{"\177", "one two thre"}, {"\010", "one two thre"}, {"\033[D\033[3~", "one two thre"}, {"\002\004", "one two thre"},
-		{"\027", "one two "}, {"\033\177", "one two "}, {"\001\033d", " two three"}, {"\001\033[3;5~", " two three"},
+		{"\177", "one two thre"}, {"\010", "one two thre"}, {"\033[D\033[3~", "one two thre"},
+		{"\002\004", "one two thre"},
+		{"\027", "one two "}, {"\033\177", "one two "}, {"\001\033d", " two three"},
+		{"\001\033[3;5~", " two three"},
 		{"\025", ""}, {"\001\013", ""}, {"\002\002\024", "one two there"}, {"\033u\001\033u", "ONE two three"},
 		{"\033[1;5D\033c", "one two Three"},
 		/* Nothing is bound to these: no letters of them may be left over. */
-		{"\033[1;2A", "one two three"}, {"\033[1;6B", "one two three"}, {"\033[24~", "one two three"}, {"\033[5~", "one two three"},
+		{"\033[1;2A", "one two three"}, {"\033[1;6B", "one two three"}, {"\033[24~", "one two three"},
+		{"\033[5~", "one two three"},
 		{"\033[200;5u", "one two three"}, {"\033[2~x", "one two threex"}, {"\033[2~\001x", "xone two three"},
 		{"\033\303\251", "one two three"}, {"\033[", "one two three"}, {"\033[27;5;113~", "one two three"},
 		/* Keys in full, as newer terminals send them. */
-		{"\033[97;5ux", "xone two three"}, {"\033[27;5;97~x", "xone two three"}, {"\033[127ux", "one two threx"},
+		{"\033[97;5ux", "xone two three"}, {"\033[27;5;97~x", "xone two three"},
+		{"\033[127ux", "one two threx"},
 		{"\033[98;3ux", "one two xthree"},
 		/* A number for a command, and what is in the way of one. */
 		{"\0334x", "one two threexxxx"}, {"\0334\007x", "one two threex"}, {"\0334\033", "one two three"},
@@ -138,7 +150,8 @@ TEST(editing_keys)
 	for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
 		input_set("one two three", 13);
 		type(table[i].keys);
-		CHECK_MSG(!strcmp(line_text(), table[i].text), "keys %zu (\"%s\"): \"%s\", expected \"%s\"", i, table[i].keys + 1, line_text(),
+		CHECK_MSG(!strcmp(line_text(), table[i].text), "keys %zu (\"%s\"): \"%s\", expected \"%s\"", i,
+		    table[i].keys + 1, line_text(),
 		          table[i].text);
 	}
 	end();
@@ -148,7 +161,8 @@ TEST(editing_keys)
 TEST(keys_that_are_not_its_own)
 {
 	static const char *const keys[] = {
-		"\003", "\032", "\014", "\007", "\033", "\033[5~", "\033[6~", "\033OP", "\033[15~", "\033[I", "\033[<0;3;3M", "\t",
+		"\003", "\032", "\014", "\007", "\033", "\033[5~", "\033[6~", "\033OP", "\033[15~", "\033[I",
+		"\033[<0;3;3M", "\t",
 		"\033[1;2A", "\033[2~",
 	};
 
@@ -276,8 +290,10 @@ TEST(backslash_and_blocks)
 		const char *got;
 		type(table[i].keys);
 		got = taken();
-		CHECK_MSG(!strcmp(got, table[i].message), "%zu: message \"%s\", expected \"%s\"", i, got, table[i].message);
-		CHECK_MSG(!strcmp(line_text(), table[i].left), "%zu: \"%s\" is left, expected \"%s\"", i, line_text(), table[i].left);
+		CHECK_MSG(!strcmp(got, table[i].message), "%zu: message \"%s\", expected \"%s\"", i, got,
+		    table[i].message);
+		CHECK_MSG(!strcmp(line_text(), table[i].left), "%zu: \"%s\" is left, expected \"%s\"", i,
+		    line_text(), table[i].left);
 		input_set("", 0);
 	}
 	/* Undo of the line break brings the backslash back. */
@@ -633,7 +649,8 @@ TEST(commands_are_offered)
 	begin(NULL);
 	type("/");
 	CHECK_INT(input_offers(), 5);
-	CHECK_STR(popup(40, 8, 0), "\n\n\n /help    this list\n /quit    end\n /read    add a document\n /switch  go on in another session\n"
+	CHECK_STR(popup(40, 8, 0),
+	    "\n\n\n /help    this list\n /quit    end\n /read    add a document\n /switch  go on in another session\n"
 	          " /kv      show the cache\n");
 	type("q");
 	CHECK_INT(input_offers(), 1);
@@ -735,7 +752,8 @@ static void take_back(const char *arg, struct str *out)
 TEST(paths_are_quoted)
 {
 	static const char *const names[] = {
-		"plain", "two words", "it's", "say \"so\"", "back\\slash", "~tilde", "tab\there", "new\nline", "\303\274n\303\257", "esc\033[31m", "-dash",
+		"plain", "two words", "it's", "say \"so\"", "back\\slash", "~tilde", "tab\there", "new\nline",
+		"\303\274n\303\257", "esc\033[31m", "-dash",
 		"a'b\"c\\d e",
 	};
 	static const char *const before[] = {"", "\"", "'"};
@@ -915,12 +933,14 @@ TEST(scrolling)
 }
 
 static const char *const pieces[] = {
-	"a", "b", "Z", "9", ".", "\346\274\242", "\303\251", "e\314\201", "\360\237\230\200", "\t", "\033", "\302\205", "\342\200\213", "\342\200\256", "\357\277\275",
-	"\314\201", "\342\200\215", "\357\270\217", "\315\270", "\356\200\200", "\331\205", "\340\244\225\340\245\215", "\n",
+	"a", "b", "Z", "9", ".", "\346\274\242", "\303\251", "e\314\201", "\360\237\230\200", "\t", "\033",
+	"\302\205", "\342\200\213", "\342\200\256", "\357\277\275",
+	"\314\201", "\342\200\215", "\357\270\217", "\315\270", "\356\200\200", "\331\205",
+	"\340\244\225\340\245\215", "\n",
 };
 
-/* Whatever the text and the width: the rows together are the text as it is shown on one long row, the cursor is on them, and
- * moving by rows ends at the first and the last. */
+/* Whatever the text and the width: the rows together are the text as it is shown on one long row, the cursor is on
+ * them, and moving by rows ends at the first and the last. */
 TEST(any_text_at_any_width)
 {
 	double slow = test_patience();
@@ -928,7 +948,8 @@ TEST(any_text_at_any_width)
 	begin(NULL);
 	for (int round = 0; round < (slow > 1 ? 300 : 3000); round++) {
 		struct str s = {0}, rows = {0}, all = {0};
-		int n = (int)(test_rand() % 60), w = 6 + (int)(test_rand() % (round % 3 ? 20 : 195)), h = 1 + (int)(test_rand() % 9), y;
+		int n = (int)(test_rand() % 60), w = 6 + (int)(test_rand() % (round % 3 ? 20 : 195)),
+		    h = 1 + (int)(test_rand() % 9), y;
 
 		for (int i = 0; i < n; i++)
 			str_adds(&s, pieces[test_rand() % (sizeof pieces / sizeof *pieces - (round % 2))]);
@@ -973,7 +994,8 @@ TEST(ten_thousand_lines)
 
 	begin(NULL);
 	for (int i = 0; i < 10000; i++)
-		str_addf(&s, "line %d of a paste that is somewhat longer than a row of a small screen, with \303\274 and \346\274\242\n", i);
+		str_addf(&s,
+		    "line %d of a paste that is somewhat longer than a row of a small screen, with \303\274 and \346\274\242\n", i);
 	t0 = now_seconds();
 	paste_n(s.p, s.n);
 	t_paste = now_seconds() - t0;
@@ -997,7 +1019,8 @@ TEST(ten_thousand_lines)
 	type("\r");
 	t_enter = now_seconds() - t0;
 	CHECK_STR(taken(), s.p);
-	test_note("10,000 lines, %zu bytes: paste %.2f ms, draw %.3f ms, key %.3f ms, up %.3f ms, enter %.2f ms", s.n, 1e3 * t_paste, 1e3 * t_draw,
+	test_note("10,000 lines, %zu bytes: paste %.2f ms, draw %.3f ms, key %.3f ms, up %.3f ms, enter %.2f ms",
+	    s.n, 1e3 * t_paste, 1e3 * t_draw,
 	          1e3 * t_key, 1e3 * t_up, 1e3 * t_enter);
 	CHECK(t_paste < 0.1 * test_patience());
 	CHECK(t_draw < 0.02 * test_patience());
@@ -1015,7 +1038,8 @@ TEST(ten_thousand_lines)
 	for (int i = 0; i < 5; i++)
 		type("\033[A"), screen(80, 10);
 	t_up = (now_seconds() - t0) / 5;
-	test_note("one line of %zu bytes: paste %.2f ms, draw %.2f ms, up %.2f ms", s.n, 1e3 * t_paste, 1e3 * t_draw, 1e3 * t_up);
+	test_note("one line of %zu bytes: paste %.2f ms, draw %.2f ms, up %.2f ms", s.n, 1e3 * t_paste, 1e3 * t_draw,
+	    1e3 * t_up);
 	str_free(&s);
 	end();
 }
@@ -1025,11 +1049,16 @@ TEST(ten_thousand_lines)
 TEST(random_keys)
 {
 	static const char *const seqs[] = {
-		"\033[A", "\033[B", "\033[C", "\033[D", "\033[H", "\033[F", "\033[3~", "\033[2~", "\033[1;5C", "\033[1;5D", "\033[1;2A", "\033\r", "\r", "\n",
-		"\t", "\033[Z", "\177", "\033\177", "\033", "\022", "\023", "\007", "\030", "\026", "\035", "\037", "\031", "\033y", "\024", "\033[200~",
-		"\033[201~", "/", "/read ", "@", "\"\"\"", "\\", "\346\274\242", "e\314\201", "\xff", "\033\303\251", "\033<", "\033>", "\033.", "\033#", "\017",
-		"\020", "\016", "\033*", "\033?", "\033=", "\033\\", "\033~", "\033!", "\033/", "\033t", "\033u", "\033l", "\033c", "\030(", "\030)", "\030e", "\030\025",
-		"\030\030", "\030\177", "\033\037", "\033&", "\033r", "\033-", "\0337", "\033\t", "\033\013", "\033s", "\033p", "\033n", "\033[", "\033O",
+		"\033[A", "\033[B", "\033[C", "\033[D", "\033[H", "\033[F", "\033[3~", "\033[2~", "\033[1;5C",
+		"\033[1;5D", "\033[1;2A", "\033\r", "\r", "\n",
+		"\t", "\033[Z", "\177", "\033\177", "\033", "\022", "\023", "\007", "\030", "\026", "\035", "\037",
+		"\031", "\033y", "\024", "\033[200~",
+		"\033[201~", "/", "/read ", "@", "\"\"\"", "\\", "\346\274\242", "e\314\201", "\xff", "\033\303\251",
+		"\033<", "\033>", "\033.", "\033#", "\017",
+		"\020", "\016", "\033*", "\033?", "\033=", "\033\\", "\033~", "\033!", "\033/", "\033t", "\033u",
+		"\033l", "\033c", "\030(", "\030)", "\030e", "\030\025",
+		"\030\030", "\030\177", "\033\037", "\033&", "\033r", "\033-", "\0337", "\033\t", "\033\013",
+		"\033s", "\033p", "\033n", "\033[", "\033O",
 	};
 	const char *soak = getenv("WEIR_SOAK");
 	long n = (soak ? atol(soak) * 100000 : 20000) / (test_patience() > 1 && !soak ? 4 : 1);
@@ -1086,7 +1115,8 @@ TEST(random_keys)
 		if (r % 4 == 0) {
 			screen(w, h);
 			if (line_x < 0 || line_x >= w || line_y < 0 || line_y >= h)
-				test_fail(__FILE__, __LINE__, "cursor %d,%d outside of %dx%d after %ld keys", line_x, line_y, w, h, i);
+				test_fail(__FILE__, __LINE__, "cursor %d,%d outside of %dx%d after %ld keys", line_x,
+				    line_y, w, h, i);
 			popup(w, h, 0);
 		}
 		input_wants_escape();

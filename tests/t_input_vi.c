@@ -1,5 +1,5 @@
-/* tests/t_input_vi.c - the input line under the user's own ~/.inputrc: vi's keys, macros for weir alone, settings that the line
- * cannot live with; and in an environment whose locale is not UTF-8. */
+/* tests/t_input_vi.c - the input line under the user's own ~/.inputrc: vi's keys, macros for weir alone, settings
+ * that the line cannot live with; and in an environment whose locale is not UTF-8. */
 #include "tests/line_keys.h"
 
 #include <fcntl.h>
@@ -10,7 +10,13 @@
 const char *__asan_default_options(void);
 const char *__asan_default_options(void) { return "fast_unwind_on_malloc=0"; }
 const char *__lsan_default_suppressions(void);
-const char *__lsan_default_suppressions(void) { return "leak:_rl_callback_data_alloc\nleak:_rl_scxt_alloc\nleak:_rl_nsearch_callback\nleak:rl_kill_text\n"; }
+const char *__lsan_default_suppressions(void)
+{
+	return "leak:_rl_callback_data_alloc\n"
+	       "leak:_rl_scxt_alloc\n"
+	       "leak:_rl_nsearch_callback\n"
+	       "leak:rl_kill_text\n";
+}
 
 static const char inputrc[] =
 	"set editing-mode vi\n"
@@ -65,12 +71,17 @@ static void end(void)
 TEST(vi_keys)
 {
 	static const struct { const char *keys, *text; } table[] = {
-		{"\033x", "one two thre"}, {"\0330x", "ne two three"}, {"\033bi>\033", "one two >three"}, {"\0330dw", "two three"},
-		{"\0330d2w", "three"}, {"\0332bD", "one "}, {"\0330ftx", "one wo three"}, {"\0330rX", "Xne two three"}, {"\033A!", "one two three!"},
-		{"\0330cwten\033", "ten two three"}, {"\033u", ""}, {"\0330xu", "one two three"}, {"\0330~", "One two three"},
-		{"\0330yw$p", "one two threeone "}, {"\0330x.", "e two three"}, {"\033dd", ""}, {"\033[D\033[Dx", "one two thrxee"},
+		{"\033x", "one two thre"}, {"\0330x", "ne two three"}, {"\033bi>\033", "one two >three"},
+		{"\0330dw", "two three"},
+		{"\0330d2w", "three"}, {"\0332bD", "one "}, {"\0330ftx", "one wo three"},
+		{"\0330rX", "Xne two three"}, {"\033A!", "one two three!"},
+		{"\0330cwten\033", "ten two three"}, {"\033u", ""}, {"\0330xu", "one two three"},
+		{"\0330~", "One two three"},
+		{"\0330yw$p", "one two threeone "}, {"\0330x.", "e two three"}, {"\033dd", ""},
+		{"\033[D\033[Dx", "one two thrxee"},
 		{"\033[Hx", "xone two three"}, {"\0330r\033[Cx", "oe two three"}, {"\0330d\033[A", "one two three"},
-		{"\0330d\007x", "ne two three"}, {"\033bx", "one two hree"}, {"\033\303\251", "one two three"}, {"\002x", "xone two three"},
+		{"\0330d\007x", "ne two three"}, {"\033bx", "one two hree"}, {"\033\303\251", "one two three"},
+		{"\002x", "xone two three"},
 		{"\0330f\033x", "ne two three"},
 	};
 
@@ -81,7 +92,8 @@ TEST(vi_keys)
 		type("one two three");
 		CHECK(input_wants_escape());
 		type(table[i].keys);
-		CHECK_MSG(!strcmp(line_text(), table[i].text), "keys %zu (\"%s\"): \"%s\", expected \"%s\"", i, table[i].keys + 1, line_text(),
+		CHECK_MSG(!strcmp(line_text(), table[i].text), "keys %zu (\"%s\"): \"%s\", expected \"%s\"", i,
+		    table[i].keys + 1, line_text(),
 		          table[i].text);
 		type("\033\033");
 		CHECK(!input_wants_escape());

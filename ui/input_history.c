@@ -1,11 +1,11 @@
 /* ui/input_history.c - the file behind the input line's history, shared with line mode and with other weirs that run.
  *
- * The format is readline's with time stamps: "#SECONDS", then the lines of the entry.  Here only a line of '#' and digits alone
- * is a stamp, so that "#1 is done" survives.
+ * The format is readline's with time stamps: "#SECONDS", then the lines of the entry.  Here only a line of '#' and
+ * digits alone is a stamp, so that "#1 is done" survives.
  *
- * Nobody writes the file anew while he works: entries are appended, each by one write().  When it has grown too long it is cut at
- * the end of a session, under a lock that those who append take, too; whoever waited for the lock looks whether the file is
- * still the one of that name. */
+ * Nobody writes the file anew while he works: entries are appended, each by one write().  When it has grown too long
+ * it is cut at the end of a session, under a lock that those who append take, too; whoever waited for the lock looks
+ * whether the file is still the one of that name. */
 #include "ui/input_private.h"
 
 #include <errno.h>
@@ -46,8 +46,8 @@ static int is_stamp(const char *line, size_t n)
 	return n > 1 && line[0] == '#' && i == n;
 }
 
-/* The next entry from *at on; its text is [*text, *end).  1, or 0 at the end.  Lines before the first stamp are entries of their
- * own, as an older readline wrote them. */
+/* The next entry from *at on; its text is [*text, *end).  1, or 0 at the end.  Lines before the first stamp are
+ * entries of their own, as an older readline wrote them. */
 static int next_entry(const char *p, size_t n, size_t *at, int *stamped, size_t *text, size_t *end)
 {
 	int begun = 0;
@@ -90,7 +90,8 @@ static int open_regular(const char *path, int flags)
 	return fd;
 }
 
-/* The file of that name, locked.  The screen must not stand still for a lock that somebody holds for long: *locked = 0. */
+/* The file of that name, locked.  The screen must not stand still for a lock that somebody holds for long:
+ * then it is not. */
 static int open_locked(const char *path, int flags, int *locked)
 {
 	int fd = -1;
@@ -102,7 +103,8 @@ static int open_locked(const char *path, int flags, int *locked)
 		if (fd < 0)
 			return -1;
 		*locked = flock(fd, LOCK_EX | LOCK_NB) == 0;
-		if (*locked && !fstat(fd, &mine) && !stat(path, &named) && mine.st_ino == named.st_ino && mine.st_dev == named.st_dev)
+		if (*locked && !fstat(fd, &mine) && !stat(path, &named) && mine.st_ino == named.st_ino &&
+		    mine.st_dev == named.st_dev)
 			return fd;
 		if (!*locked && errno != EWOULDBLOCK && errno != EINTR)
 			return fd;   /* a file system without locks */
@@ -252,7 +254,8 @@ void history_trim(const char *path)
 	if (copy < 0)
 		goto out;
 	/* Line mode appends without the lock: then it is left to the next one who leaves. */
-	if (write_whole(copy, p + from, n - from) < 0 || fstat(fd, &now) < 0 || now.st_size != st.st_size || rename(name.p, path) < 0)
+	if (write_whole(copy, p + from, n - from) < 0 || fstat(fd, &now) < 0 || now.st_size != st.st_size ||
+	    rename(name.p, path) < 0)
 		unlink(name.p);
 out:
 	if (copy >= 0)

@@ -1,8 +1,8 @@
 /* ui/input_offers.c - what completion has to offer: commands, what they take, paths, names of sessions.
  *
- * A path may be typed with quotes and backslashes as a shell would have it; what is put in is quoted so that the program takes it
- * back as it was.  Names come from the disk and from a database: they are shown clean and put in as they are; what is no UTF-8
- * cannot be typed and is not offered. */
+ * A path may be typed with quotes and backslashes as a shell would have it; what is put in is quoted so that the
+ * program takes it back as it was.  Names come from the disk and from a database: they are shown clean and put in as
+ * they are; what is no UTF-8 cannot be typed and is not offered. */
 #include "ui/input_private.h"
 
 #include <dirent.h>
@@ -44,7 +44,9 @@ static void add(struct offers *o, const char *name, size_t n, const char *help, 
 	if (o->kind == OFFER_PATHS && more)
 		str_adds(&shown, "/");
 	clean_line(help, strlen(help), &clean);
-	*x = (struct offer){xstrndup(name, n), xstrndup(shown.p ? shown.p : "", shown.n), xstrndup(clean.p ? clean.p : "", clean.n), more};
+	*x = (struct offer){.name = xstrndup(name, n), .more = more};
+	x->shown = xstrndup(shown.p ? shown.p : "", shown.n);
+	x->help = xstrndup(clean.p ? clean.p : "", clean.n);
 	str_free(&shown);
 	str_free(&clean);
 }
@@ -137,7 +139,13 @@ static void find_names(struct offers *o, char *const *names, size_t n_names, con
 /* ---- paths ---- */
 
 /* A path as it is typed, taken out of its quotes. */
-struct word { struct str path; size_t slash_raw, slash_typed; char quote, slash_quote; int blank; };   /* ..slash: behind the last one */
+struct word {
+	struct str path;
+	char quote;                       /* the one that is open at the end, or 0 */
+	size_t slash_raw, slash_typed;    /* behind the last slash: byte of the path, and of what is typed */
+	char slash_quote;                 /* open there */
+	int blank;                        /* it ended at one */
+};
 
 static void word_free(struct word *w)
 {
@@ -202,7 +210,8 @@ static int is_directory(int dir, const struct dirent *e)
 
 	if (e->d_type == DT_DIR)
 		return 1;
-	return (e->d_type == DT_LNK || e->d_type == DT_UNKNOWN) && !fstatat(dir, e->d_name, &st, 0) && S_ISDIR(st.st_mode);
+	return (e->d_type == DT_LNK || e->d_type == DT_UNKNOWN) && !fstatat(dir, e->d_name, &st, 0) &&
+	    S_ISDIR(st.st_mode);
 }
 
 /* s[0..n) is what is typed of a path; it stands at byte `from` of the line. */
@@ -246,7 +255,8 @@ static void find_paths(struct offers *o, const char *s, size_t n, size_t from, i
 			o->cut = 1;
 			break;
 		}
-		if (!begins(e->d_name, last, o->typed) || (*e->d_name == '.' && *last != '.') || !strcmp(e->d_name, ".") ||
+		if (!begins(e->d_name, last, o->typed) || (*e->d_name == '.' && *last != '.') ||
+		    !strcmp(e->d_name, ".") ||
 		    (!strcmp(e->d_name, "..") && strcmp(last, "..")) || !is_utf8(e->d_name))
 			continue;
 		add(o, e->d_name, strlen(e->d_name), "", is_directory(dirfd(dir), e));

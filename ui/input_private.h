@@ -7,19 +7,21 @@
 
 /* ---- rows ---- */
 
-/* A text wrapped at cells: columns of its first row, and of all others (both >= 1).  Nothing is laid out in advance: a row is
- * found from its first byte, so a draft of ten thousand lines costs what is seen of it. */
+/* A text wrapped at cells: columns of its first row, and of all others (both >= 1).  Nothing is laid out in advance:
+ * a row is found from its first byte, so a draft of ten thousand lines costs what is seen of it. */
 struct wrapped { const char *text; size_t n; int first, cols; };
 struct wrap_row { size_t from, to, next; };   /* bytes; next: where the row below begins, NO_ROW = there is none */
 #define NO_ROW SIZE_MAX
 
 void   wrap_row_at(const struct wrapped *, size_t from, struct wrap_row *out);   /* from: the first byte of a row */
-/* The first bytes of the row that byte `at` is in and of the rows above it, at most `want`, the topmost first; how many. */
+/* The first bytes of the row that byte `at` is in and of the rows above it, at most `want`, the topmost first; how
+ * many. */
 size_t wrap_rows_to(const struct wrapped *, size_t at, size_t *from, size_t want);
 /* Rows below byte `from`, that row too, at most `most`. */
 int    wrap_count(const struct wrapped *, size_t from, int most);
-int    wrap_col(const struct wrapped *, const struct wrap_row *, size_t at);     /* column of a byte of the row */
-size_t wrap_byte(const struct wrapped *, const struct wrap_row *, int col);      /* the character at that column, or the row's last place */
+/* The column of a byte of the row; the character at a column, or the row's last place. */
+int    wrap_col(const struct wrapped *, const struct wrap_row *, size_t at);
+size_t wrap_byte(const struct wrapped *, const struct wrap_row *, int col);
 void   wrap_draw(const struct wrapped *, const struct wrap_row *, const struct area *, int x, int y, unsigned style);
 
 /* ---- completion ---- */
@@ -27,15 +29,15 @@ void   wrap_draw(const struct wrapped *, const struct wrap_row *, const struct a
 enum { OFFER_ROWS = 8, OFFER_MOST = 4096 };
 enum offer_kind { OFFER_NOTHING, OFFER_COMMANDS, OFFER_PATHS, OFFER_NAMES, OFFER_WORDS };
 
-/* name: what it stands for, as it is; shown: clean; help: clean, or "".  more: what follows a command, or what is in a directory,
- * will be typed next. */
+/* name: what it stands for, as it is; shown: clean; help: clean, or "".  more: what follows a command, or what is in
+ * a directory, will be typed next. */
 struct offer { char *name, *shown, *help; int more; };
 struct offers {
 	enum offer_kind kind;
 	struct offer *list; size_t n, cap;
 	int cut;                          /* there were more than OFFER_MOST */
 	size_t from, to;                  /* bytes of the line that the choice replaces */
-	struct str head; char quote;      /* what of them stays in front of a path's last name; the quote it stands in, or 0 */
+	struct str head; char quote;      /* what of them stays before a path's last name; the quote it is in, or 0 */
 	size_t typed;                     /* bytes of each name that are there already */
 	long chosen;                      /* -1: none */
 };

@@ -1,8 +1,8 @@
 /* ui/input_rows.c - the rows that the input line takes on the screen.
  *
- * Wrapped at cells, not between words: what is typed must not jump.  A character is what the cursor stops at: a base with its
- * marks.  What cannot be shown as it is has a name, as in clean_line(): ^I, <U+202E>; a name is as little split as a wide
- * character, and on a screen too narrow for one U+FFFD stands for it. */
+ * Wrapped at cells, not between words: what is typed must not jump.  A character is what the cursor stops at: a base
+ * with its marks.  What cannot be shown as it is has a name, as in clean_line(): ^I, <U+202E>; a name is as little
+ * split as a wide character, and on a screen too narrow for one U+FFFD stands for it. */
 #include "ui/input_private.h"
 
 #include "ui/chars.h"
