@@ -246,6 +246,8 @@ void timeline_forget(struct timeline *t, int32_t n)
 		t->tokens.n = (size_t)t->n_past;
 	if (t->marks.n > (size_t)t->n_past)
 		t->marks.n = (size_t)t->n_past;
+	if (t->logits_at > t->n_past)
+		t->logits_at = -1;
 	if (t->mixed_from < t->n_past)
 		return;
 	t->mixed_from = -1;

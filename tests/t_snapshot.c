@@ -559,6 +559,22 @@ TEST(adopted_rows_are_as_good_as_read)
 
 /* ---- what does not fit ---- */
 
+/* Tokens may be forgotten before it is saved: logits after one that is not there are not. */
+TEST(what_was_forgotten_is_not_saved)
+{
+	struct engine *e = open_tiny(0, 1);
+	struct life l = { .e = e, .kv = "auto", .type = "f16", .ctx = 300, .batch = 64, .pin = 90, .n_vocab = N_VOCAB };
+	struct err err = { 0 };
+
+	begin(&l, 1);
+	read_on(&l, 0, 250);
+	CHECK_MSG(timeline_pin(l.t[0], 70, &err) == 0, "%s", err.msg);
+	CHECK_INT(part(&l), 0);
+	CHECK(!timeline_logits(l.t[1]));
+	end(&l);
+	engine_close(e);
+}
+
 TEST(wrong_orders_are_refused)
 {
 	struct engine *e = open_tiny(0, 1);
