@@ -555,7 +555,7 @@ static uint8_t ring_kept(const struct rings *r, int32_t token)
 void timeline_kept(const struct timeline *t, int32_t first, int32_t n, uint8_t *out)
 {
 	struct work w = { .p = &t->policy, .past = t->n_past };
-	int32_t n_tokens = (int32_t)t->tokens.n, pairs = t->policy.hp->n_layer * t->policy.hp->n_kv_head, *count;
+	int32_t n_tokens = (int32_t)t->tokens.n, pairs = t->policy.hp->n_layer * t->policy.hp->n_kv_head, *count, before;
 
 	if (n <= 0)
 		return;
@@ -565,9 +565,15 @@ void timeline_kept(const struct timeline *t, int32_t first, int32_t n, uint8_t *
 
 		out[i] = token < 0 || token >= n_tokens ? 0 : w.in.rings ? ring_kept(w.in.rings, (int32_t)token) : 255;
 	}
-	if (!w.in.sel || !w.in.sel->ops->holds || first < 0 || first >= w.past)
-		return;
+	if (first < 0) {
+		before = first > -n ? -first : n;
+		out += before;
+		n -= before;
+		first = 0;
+	}
 	n = n < w.past - first ? n : w.past - first;
+	if (!w.in.sel || !w.in.sel->ops->holds || n <= 0)
+		return;
 	count = xcalloc((size_t)n, sizeof *count);
 	pthread_mutex_lock(&t->e->lock);
 	count_held(&w, first, n, count);
