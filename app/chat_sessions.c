@@ -278,7 +278,7 @@ static void dump_cache(struct chat *c, const char *arg)
 	unquote(arg, &path);
 	if (!path.n)
 		err_set(&e, ERR_USAGE, "/kv dump wants a file name");
-	panel_look(p, &c->t, &nobody, 2);
+	panel_look(p, &c->t, &nobody, 2, -1);
 	panel_json(p, &text);
 	if (!e.code)
 		write_new(path.p, &text, &e);

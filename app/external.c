@@ -81,6 +81,8 @@ int external_edit(struct str *text, struct err *e)
 	if (fd < 0)
 		return err_set(e, ERR_FAIL, "cannot make a file for the draft in '%.200s': %s", path, strerror(errno));
 	rc = write_all(fd, text->p ? text->p : "", text->n);
+	if (!rc && text->n)
+		rc = write_all(fd, "\n", 1);   /* a text file ends its last line */
 	close(fd);
 	if (rc < 0) {
 		unlink(path);

@@ -274,7 +274,32 @@ static void lenses(struct panel *p, const struct talk *t, struct listener *l, co
 
 /* ---- all of it ---- */
 
-void panel_look(struct panel *p, struct talk *t, struct listener *l, int how)
+/* What is still to be read is not there. */
+static void cut_unread(struct panel *p, int32_t read)
+{
+	struct ui_cache *c = &p->cache;
+	struct ui_region *r;
+
+	if (read < 0 || read >= c->seen)
+		return;
+	c->seen = read;
+	if (c->kept > read)
+		c->kept = read;
+	for (r = c->region; r < c->region + c->n_region; r++)
+		if (r->last >= read) {
+			r->fill -= r->first < read ? r->last - read + 1 : r->fill;
+			r->last = read - 1;
+			if (r->fill <= 0)
+				r->fill = 0, r->first = r->last = -1;
+		}
+	for (int i = 0; i < c->cols; i++)
+		if ((int64_t)i * c->per_col >= read) {
+			p->view.kept[i] = 0;
+			p->view.where[i] = VIEW_GONE;
+		}
+}
+
+void panel_look(struct panel *p, struct talk *t, struct listener *l, int how, int32_t read)
 {
 	struct timeline_stats st;
 	struct ui_cache *c = &p->cache;
@@ -289,13 +314,14 @@ void panel_look(struct panel *p, struct talk *t, struct listener *l, int how)
 	c->gone = st.rows.gone;
 	c->thinned = st.rows.thinned;
 	c->ctx = st.ctx;
-	c->bytes = st.kv_bytes_per_token * (uint64_t)c->kept;
 	c->bytes_most = st.kv_bytes;
 	regions(p, &st);
 	c->cols = p->view.cols;
 	c->per_col = p->view.per_col;
 	c->kept_col = p->view.kept;
 	c->where_col = p->view.where;
+	cut_unread(p, read);
+	c->bytes = st.kv_bytes_per_token * (uint64_t)c->kept;
 	c->heat_is = p->view.watched == VIEW_SCORE ? HEAT_SCORE : p->view.watched == VIEW_CHOSEN ? HEAT_CHOSEN : HEAT_NONE;
 	if (c->heat_is == HEAT_NONE && p->view.watched_pinned == VIEW_CHOSEN)
 		c->heat_is = HEAT_CHOSEN;

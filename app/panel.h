@@ -33,8 +33,9 @@ struct panel {
 };
 struct panel *panel_new(void);
 void panel_free(struct panel *);
-/* how: 1 the bar, 2 all.  The words that have left are looked for once a second. */
-void panel_look(struct panel *, struct talk *, struct listener *, int how);
+/* how: 1 the bar, 2 all.  read: tokens read so far where reading is under way (the sequence is as long as it will be then), else -1.
+ * The words that have left are looked for once a second. */
+void panel_look(struct panel *, struct talk *, struct listener *, int how, int32_t read);
 /* The index of the first token of each document, -1 = it has not been read: first[n_doc]. */
 void panel_documents(const struct talk *, int32_t *first);
 /* Everything that the panel shows as one JSON object. */

@@ -417,11 +417,11 @@ int tui_open(struct tui **out, struct chat *c, int fd, int w, int h, const char 
 	uo.commands = t->commands;
 	uo.utc = uo.ascii = 0;
 	if (fd >= 0) {
+		signals_save_terminal(fd, display_reset());   /* as it is before the screen changes it */
 		if (display_open(&t->display, fd, &dopt, e) < 0)
 			goto done;
 		display_size(t->display, &uo.w, &uo.h);
 		uo.ascii = !display_utf8(t->display);
-		signals_save_terminal(fd, display_reset());
 	}
 	t->still = fd < 0;
 	if (ui_open(&t->ui, &uo, e) < 0)

@@ -32,8 +32,13 @@ struct worker {
 	/* The worker's own. */
 	struct panel *cache_work;  /* being written */
 	double looked, panelled, reading_since; int64_t had;
+	int32_t reading;           /* tokens so far; -1 = nothing is read */
 	uint64_t shown;            /* hash of the messages that the screen has */
-	int32_t *first; size_t n_first;   /* of its documents: where they stand in the sequence */
+	/* What a command says stands below what it did to the talk, so it waits until that has been sent. */
+	int holding;
+	struct event *held, **held_end;
+	uint64_t shown_docs;       /* the same of its documents, and where they stand in the sequence */
+	int32_t *first; size_t n_first;
 	struct listener listener;
 };
 
@@ -79,7 +84,27 @@ static struct event *event_new(enum event_what what, const char *text, size_t n)
 
 static void post_text(struct worker *w, enum event_what what, const char *text, size_t n)
 {
-	post(w, event_new(what, text, n));
+	struct event *e = event_new(what, text, n);
+
+	if (w->holding && (what == EV_NOTICE || what == EV_ERROR)) {
+		*w->held_end = e;
+		w->held_end = &e->next;
+	} else {
+		post(w, e);
+	}
+}
+
+static void release_held(struct worker *w)
+{
+	struct event *e;
+
+	w->holding = 0;
+	while ((e = w->held)) {
+		w->held = e->next;
+		e->next = NULL;
+		post(w, e);
+	}
+	w->held_end = &w->held;
 }
 
 /* Pieces that main has not taken yet become one. */
@@ -147,6 +172,7 @@ static void look(struct worker *w, int working, const char *verb, int64_t done, 
 	if (w->c->t.tl)
 		describe(w, &now);
 	if (working && total > 0) {
+		now.seen = now.kept = (int32_t)done;   /* the sequence is as long as it will be */
 		double spent = now_seconds() - w->reading_since;
 		if (spent > 0.2 && done > w->had) {
 			now.tps = (double)(done - w->had) / spent;
@@ -175,7 +201,7 @@ static void look_at_cache(struct worker *w)
 	if (!w->c->t.tl)
 		return;
 	listener_on(&w->listener, w->c->t.tl);
-	panel_look(w->cache_work, &w->c->t, &w->listener, how);
+	panel_look(w->cache_work, &w->c->t, &w->listener, how, w->reading);
 	w->panelled = now_seconds();
 	pthread_mutex_lock(&w->lock);
 	done = w->cache_work;
@@ -271,6 +297,7 @@ static void on_progress(struct chat *c, const char *verb, int32_t done, int32_t 
 {
 	struct worker *w = c->ud;
 
+	w->reading = done;
 	if (done < 0) {
 		w->reading_since = 0;
 		return;
@@ -283,21 +310,55 @@ static void on_progress(struct chat *c, const char *verb, int32_t done, int32_t 
 	look(w, 1, verb, done, total);
 }
 
+/* FNV-1a over what the screen would show. */
+static uint64_t talk_hash(const struct talk *t)
+{
+	uint64_t h = 1469598103934665603u;
+
+	for (size_t i = 0; i < t->n_msg; i++) {
+		h = (h ^ (unsigned)t->msg[i].role ^ t->msg[i].text.n) * 1099511628211u;
+		for (size_t k = 0; k < t->msg[i].text.n; k++)
+			h = (h ^ (unsigned char)t->msg[i].text.p[k]) * 1099511628211u;
+	}
+	return h;
+}
+
+static uint64_t docs_hash(const struct talk *t)
+{
+	uint64_t h = 1469598103934665603u;
+
+	for (size_t i = 0; i < t->n_doc; i++) {
+		h = (h ^ t->doc[i].n_body) * 1099511628211u;
+		for (const char *p = t->doc[i].name; *p; p++)
+			h = (h ^ (unsigned char)*p) * 1099511628211u;
+	}
+	return h;
+}
+
+static void send_messages(struct worker *w, size_t n)
+{
+	const struct talk *t = &w->c->t;
+
+	post(w, event_new(EV_TALK, "", 0));
+	for (size_t i = 0; i < n; i++) {
+		struct event *e = event_new(EV_MESSAGE, t->msg[i].text.p, t->msg[i].text.n);
+
+		e->role = t->msg[i].role;
+		post(w, e);
+	}
+}
+
 static void on_turn(struct chat *c, const char *question, size_t n)
 {
 	struct worker *w = c->ud;
 	const struct talk *t = &c->t;
 
-	/* An answer that is given again: the old one goes. */
-	if (!question && t->n_msg && t->msg[t->n_msg - 1].role == ROLE_ASSISTANT) {
-		struct event *e = event_new(EV_TALK, "", 0);
-		post(w, e);
-		for (size_t i = 0; i + 1 < t->n_msg; i++) {
-			e = event_new(EV_MESSAGE, t->msg[i].text.p, t->msg[i].text.n);
-			e->role = t->msg[i].role;
-			post(w, e);
-		}
-	}
+	/* An answer that is given again: the old one goes.  A question that was edited: so does the old one. */
+	if (!question && t->n_msg && t->msg[t->n_msg - 1].role == ROLE_ASSISTANT)
+		send_messages(w, t->n_msg - 1);
+	else if (talk_hash(t) != w->shown)
+		send_messages(w, t->n_msg);
+	release_held(w);
 	post_text(w, EV_QUESTION, question, question ? n : 0);
 	w->reading_since = 0;
 	look(w, 1, "reading", 0, 0);
@@ -308,6 +369,7 @@ static int on_text(struct chat *c, const char *bytes, size_t n, struct err *e)
 	struct worker *w = c->ud;
 
 	(void)e;
+	w->reading = -1;
 	post_piece(w, bytes, n);
 	between(w);
 	if (now_seconds() - w->looked >= NOW_EVERY)
@@ -322,9 +384,10 @@ static int on_turned(struct chat *c, const struct turn *turn, int rc, struct err
 	return rc;
 }
 
+/* Another session begins with an empty screen, even where it says the same. */
 static void on_came_back(struct chat *c)
 {
-	(void)c;   /* the messages are others than the screen has: they are sent anyway */
+	((struct worker *)c->ud)->shown = 0;
 }
 
 static const struct front worker_front = {
@@ -333,21 +396,6 @@ static const struct front worker_front = {
 };
 
 /* ---- the thread ---- */
-
-/* FNV-1a over what the screen would show. */
-static uint64_t talk_hash(const struct talk *t)
-{
-	uint64_t h = 1469598103934665603u;
-
-	for (size_t i = 0; i < t->n_msg; i++) {
-		h = (h ^ (unsigned)t->msg[i].role ^ t->msg[i].text.n) * 1099511628211u;
-		for (size_t k = 0; k < t->msg[i].text.n; k++)
-			h = (h ^ (unsigned char)t->msg[i].text.p[k]) * 1099511628211u;
-	}
-	for (size_t i = 0; i < t->n_doc; i++)
-		h = (h ^ t->doc[i].n_body ^ t->doc[i].at << 32 ^ 0x5555) * 1099511628211u;
-	return h;
-}
 
 static void send_documents(struct worker *w)
 {
@@ -374,27 +422,18 @@ static void send_documents(struct worker *w)
 static void send_talk(struct worker *w, int was_turn, size_t messages_before)
 {
 	const struct talk *t = &w->c->t;
-	uint64_t hash = talk_hash(t);
+	uint64_t hash = talk_hash(t), docs = docs_hash(t);
+	int unread = 0;
 
-	if (hash == w->shown) {
-		/* Nothing new, but documents may have been read meanwhile. */
-		for (size_t i = 0; i < w->n_first; i++)
-			if (w->first[i] < 0) {
-				send_documents(w);
-				break;
-			}
-		return;
-	}
+	/* Documents that were there may have been read meanwhile. */
+	for (size_t i = 0; i < w->n_first; i++)
+		unread |= w->first[i] < 0;
+	if (docs != w->shown_docs || unread)
+		send_documents(w);
+	w->shown_docs = docs;
+	if (hash != w->shown && !(was_turn && t->n_msg == messages_before + 2))
+		send_messages(w, t->n_msg);
 	w->shown = hash;
-	send_documents(w);
-	if (was_turn && t->n_msg == messages_before + 2)
-		return;
-	post(w, event_new(EV_TALK, "", 0));
-	for (size_t i = 0; i < t->n_msg; i++) {
-		struct event *e = event_new(EV_MESSAGE, t->msg[i].text.p, t->msg[i].text.n);
-		e->role = t->msg[i].role;
-		post(w, e);
-	}
 }
 
 static void run(struct worker *w, struct job *job)
@@ -405,6 +444,7 @@ static void run(struct worker *w, struct job *job)
 
 	w->had = 0;
 	w->reading_since = 0;
+	w->reading = -1;
 	atomic_store(&w->stop, 0);
 	if (is_small(job->what)) {
 		run_small(w, job);
@@ -412,19 +452,24 @@ static void run(struct worker *w, struct job *job)
 		look(w, 1, "working", 0, 0);
 		if (job->what == JOB_LINE) {
 			turn = job->text.n && (job->text.p[0] != '/' || job->text.p[1] == '/');
+			w->holding = !turn;
 			if (!turn)
 				notice(c, "%.*s", (int)job->text.n, job->text.p);   /* what the lines that follow answer */
 			chat_take(c, &job->text);
 		} else if (job->what == JOB_READ) {
 			chat_read(c);
 		} else {
+			w->holding = 1;
 			chat_switch(c, job->id);
 		}
 	}
 	signals_take_int();
+	if (!c->t.tl)
+		release_held(w);
 	if (c->t.tl) {
 		timeline_resume(c->t.tl);
 		send_talk(w, turn, before);
+		release_held(w);
 		if (atomic_load(&w->panel) || w->listener.on)
 			look_at_cache(w);
 	}
@@ -476,6 +521,7 @@ int worker_start(struct worker **out, struct chat *c, struct err *e)
 
 	w->c = c;
 	w->job_end = &w->job;
+	w->held_end = &w->held;
 	w->event_end = &w->event;
 	w->cache_new = panel_new();
 	w->cache_read = panel_new();

@@ -1,65 +1,14 @@
 #!/bin/sh
 # tests/s_terminal.sh - the line mode on a real terminal: tmux plays the user at 80x24.
 #
-# WEIR is the program (default ./weir), WEIR_TEST_MODEL the model.  Every terminal here is a private tmux server
-# that ends with the script.  Closes with "N passed, M failed, K skipped".
+# WEIR is the program (default ./weir), WEIR_TEST_MODEL the model.  Closes with "N passed, M failed, K skipped".
 set -u
 weir=${WEIR:-./weir}
 model=${WEIR_TEST_MODEL:-${XDG_CACHE_HOME:-$HOME/.cache}/weir/models/SmolLM2-135M-Instruct.Q4_1.gguf}
-slow=${WEIR_TEST_SLOW:-1}   # factor on every time limit, for sanitizer builds and busy machines
-[ -z "${SANITIZE:-}" ] || slow=$((slow * 10))
+how=--line
 
 . "$(dirname "$0")/count.sh"
-
-if ! command -v tmux >/dev/null 2>&1; then skip terminal "tmux is not installed"; finish; fi
-if [ ! -x "$weir" ]; then bad terminal "no program at '$weir'"; finish; fi
-if [ ! -r "$model" ]; then skip terminal "no model at '$model'"; finish; fi
-
-dir=$(mktemp -d) || exit 1
-case $weir in /*) ;; *) weir=$PWD/$weir ;; esac
-case $model in /*) ;; *) model=$PWD/$model ;; esac
-export weir model dir
-socket=weir-test-$$- turn=0
-mux() { tmux -L "$socket" -f /dev/null "$@" 2>/dev/null; }
-cleanup() {
-	mux kill-server
-	rm -rf "$dir"
-}
-trap cleanup EXIT
-trap 'exit 1' HUP INT TERM
-
-esc=$(printf '\033')
-nl='
-'
-
-# What runs in the terminal: state before, the program, its status, state after.  History and settings go to an
-# empty home.
-cat >"$dir/run" <<'EOF'
-unset TMUX WEIR_MODEL
-export HOME="$dir" XDG_STATE_HOME="$dir/state" XDG_CONFIG_HOME="$dir/config" XDG_CACHE_HOME="$dir/cache" XDG_DATA_HOME="$dir/data"
-trap : INT   # Ctrl-C is for the program alone
-stty -a >"$dir/before"
-"$weir" --line -m "$model" "$@"
-echo $? >"$dir/status"
-stty -a >"$dir/after"
-echo "=== over ==="
-exec cat
-EOF
-
-# A fresh terminal running weir with these arguments.
-start() {
-	mux kill-server
-	turn=$((turn + 1))   # a server that is going down still owns its socket for a moment
-	socket=${socket%-*}-$turn
-	rm -f "$dir/status" "$dir/before" "$dir/after"
-	args=
-	for a; do args="$args '$a'"; done
-	env -u TMUX NO_COLOR=1 LC_ALL=C.UTF-8 tmux -u -L "$socket" -f /dev/null new-session -d -x 80 -y 24 "sh '$dir/run' $args"
-}
-screen() { mux capture-pane -p; }
-last_line() { screen | sed -n '/[^ ]/h;${x;s/ *$//;p;}'; }
-type_text() { mux send-keys -l -- "$1"; }
-key() { mux send-keys "$@"; }
+. "$(dirname "$0")/terminal.sh"
 
 # Type a line, see it on the screen, send it.  What comes next is then told apart from what was there before.
 send_line() {
@@ -69,28 +18,7 @@ send_line() {
 }
 typed() { case $(last_line) in '> '?*) ;; *) return 1 ;; esac; }
 
-# wait_for SECONDS COMMAND...: until the command succeeds.
-wait_for() {
-	left=$(($1 * slow * 10))
-	shift
-	while ! "$@"; do
-		left=$((left - 1))
-		[ "$left" -gt 0 ] || return 1
-		sleep 0.1
-	done
-}
 at_prompt() { [ "$(last_line)" = ">" ]; }
-shows() { screen | grep -q -e "$1"; }
-ended() { [ -e "$dir/after" ] && shows '=== over ==='; }
-status_is() { [ "$(cat "$dir/status" 2>/dev/null)" = "$1" ]; }
-now_ms() {
-	t=$(date +%s%N)
-	case $t in *N*) echo "$(date +%s)000" ;; *) echo "${t%??????}" ;; esac
-}
-tail_of_screen() {
-	screen | grep -v '^ *$' | tail -n 3 | tr '\n' '|'
-	[ ! -e "$dir/status" ] || echo " (it ended with status $(cat "$dir/status"))"
-}
 
 # ---- a question and its answer ----
 
