@@ -422,6 +422,7 @@ int tui_open(struct tui **out, struct chat *c, int fd, int w, int h, const char 
 			goto done;
 		display_size(t->display, &uo.w, &uo.h);
 		uo.ascii = !display_utf8(t->display);
+		uo.color = display_colors(t->display) >= 256;   /* two layers of the heat in one row are told apart by shades */
 	}
 	t->still = fd < 0;
 	if (ui_open(&t->ui, &uo, e) < 0)

@@ -360,6 +360,11 @@ int display_utf8(const struct display *d)
 	return d->utf8;
 }
 
+int display_colors(const struct display *d)
+{
+	return d->colours;
+}
+
 void display_repaint(struct display *d)
 {
 	d->all = d->clear = 1;

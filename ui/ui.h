@@ -252,6 +252,7 @@ void display_mouse(struct display *, int on);
 int  display_theme(struct display *, const char *name);     /* "dark", "light", "mono"; 0, or -1 no such theme */
 int  display_copy(struct display *, const char *text, size_t n);   /* OSC 52; -1: too long (100 KB of base64) */
 int  display_utf8(const struct display *);                  /* 0: only ASCII can be shown */
+int  display_colors(const struct display *);                /* that it has and may use; 0 = none */
 /* What puts any terminal back, for signal handlers: a constant string. */
 const char *display_reset(void);
 /* A terminal of that name can be used as a full screen? */
