@@ -125,6 +125,15 @@ TEST(cache_not_watched)
 	a = fresh(44, 24);
 	cache_pane_draw_side(p, &a);
 	CHECK_SAYS("attention is not watched under 'full'");
+	/* Watched, and nothing seen yet. */
+	c.heat_is = HEAT_SCORE;
+	memset(heat, 0, sizeof heat);
+	c.heat = heat;
+	cache_pane_post(p, &c);
+	a = fresh(80, 24);
+	cache_pane_draw(p, &a);
+	CHECK_SAYS("no layer has been seen looking at a token yet");
+	CHECK_SAYS_NOT("peaks");
 	str_free(&s);
 	cache_pane_free(p);
 }

@@ -504,7 +504,7 @@ static void add_strip(const struct cache_pane *p, struct str *s, int w)
 
 static void add_heat(const struct cache_pane *p, struct str *s, int w)
 {
-	if (p->c.heat_is == HEAT_NONE)
+	if (!p->heat_any)
 		return;
 	add(s, w, "heat: row L is layer L (or the highest of several), columns as in the strip; ");
 	str_addf(s, "%s; %s; > the picked layer.",
@@ -539,7 +539,7 @@ void legend_lay_out(const struct cache_pane *p, unsigned of, int w, struct lines
 		add_strip(p, &s, w);
 	if (of & LEGEND_HEAT)
 		add_heat(p, &s, w);
-	if (of & LEGEND_PEAKS && p->c.heat_is != HEAT_NONE)
+	if (of & LEGEND_PEAKS && p->heat_any)
 		add(&s, w, "peaks: tokens where the picked layer is highest, highest first.");
 	if (of & LEGEND_COST)
 		add(&s, w, "panel: time that collecting this took, and its part of one token's time.");

@@ -65,10 +65,13 @@ static void take_columns(struct cache_pane *p, const struct ui_cache *c)
 	if (!c->heat || !p->c.cols || !p->c.n_layer || c->cols != p->c.cols ||
 	    (c->heat_is != HEAT_SCORE && c->heat_is != HEAT_CHOSEN))
 		p->c.heat_is = HEAT_NONE;
+	p->heat_any = 0;
 	if (p->c.heat_is != HEAT_NONE) {
 		size_t n = (size_t)p->c.n_layer * (size_t)p->c.cols;
 		p->heat = xrealloc(p->heat, n);
 		memcpy(p->heat, c->heat, n);
+		for (size_t i = 0; i < n && !p->heat_any; i++)
+			p->heat_any = p->heat[i] != 0;
 	}
 	p->layer = within(p->layer, 0, p->c.n_layer ? p->c.n_layer - 1 : 0);
 	if (p->from + p->span > cache_tokens(p))

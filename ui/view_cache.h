@@ -15,6 +15,7 @@ struct cache_pane {
 	int posted;
 	struct ui_cache c;            /* what was posted last, its numbers within bounds, its pointers NULL: the copies are below */
 	uint8_t kept[UI_COLS], where[UI_COLS], *heat;
+	int heat_any;                 /* something is known of it that is not zero */
 	/* clean */
 	char kv[KV_MOST], name[UI_REGIONS][24], flow_text[UI_FLOWS][160], mark_name[MARKS][64];
 	/* one row per post, the newest at (n_past - 1) % HISTORY: share of attention, 65534 = all of it */

@@ -56,6 +56,11 @@ static void draw_heat(const struct cache_pane *p, const struct area *a)
 {
 	int each, per_row, w = a->w - LABEL;
 
+	if (p->c.heat_is != HEAT_NONE && !p->heat_any) {
+		static const char why[] = "no layer has been seen looking at a token yet";
+		put_left(a, 0, 0, a->w, ST_FAINT, why, sizeof why - 1, p->ascii);
+		return;
+	}
 	if (p->c.heat_is == HEAT_NONE) {
 		struct str why = {0};
 
@@ -118,7 +123,7 @@ static void draw_picked(const struct cache_pane *p, const struct area *a)
 {
 	int w = a->w - LABEL, rows = a->h - 1, x, n, at[PEAKS_MOST];
 
-	if (p->c.heat_is == HEAT_NONE || w < 1)
+	if (!p->heat_any || w < 1)
 		return;
 	for (int i = 0; i < w; i++) {
 		int level = (heat_of(p, p->layer, 1, w, i) * rows * 8 + 254) / 255;
@@ -159,7 +164,7 @@ static unsigned legend_of(const struct area *a)
 /* Rows for each part.  beside: the history stands beside the parts before it and takes none of its own. */
 static void share_out(const struct cache_pane *p, const struct area *a, int beside, int rows[PARTS], struct lines *legend)
 {
-	int heat_known = p->c.heat_is != HEAT_NONE, left = a->h, tall = a->h >= 30;
+	int heat_known = p->heat_any, left = a->h, tall = a->h >= 30;
 	const struct { enum part part; int rows; } wanted[] = {
 		{NUMBERS, 1},
 		{METERS, meters_rows(p, beside ? a->w - HISTORY_COLS : a->w, !tall)},
