@@ -585,6 +585,29 @@ TEST(tables)
 		"alpha\n"
 		"  the first\n"
 		"  letter\n");
+	/* one dash is enough, but code with such rows stays as it is */
+	CHECK_STR(shown(20, 0,
+		"| a | b |\n"
+		"|-|:-|\n"
+		"| *1* | 2 |\n"
+		"\n"
+		"> c|d\n"
+		"> -|--\n"
+		"> `e`|2*3*4\n"
+		"\n"
+		"- ```\n"
+		"  |a|\n"
+		"  |-|\n"),
+		"a │ b\n"
+		"──┼──\n"
+		"1 │ 2\n"
+		"\n"
+		"│ c │ d\n"
+		"│ ──┼──────\n"
+		"│ e │ 2*3*4\n"
+		"\n"
+		"•   |a|\n"
+		"    |-|\n");
 	CHECK_STR(shown(30, 0,
 		"| half a | table |\n"),
 		"| half a | table |\n");
@@ -848,7 +871,7 @@ TEST(hostile_sizes)
 {
 	static const char *const unit[] = {
 		"[", "![", "[a](", "![a](b", "**a ", "*a_ ", "` `` ``` ", "<a ", "<", "\\", "&a;", "[a]: b\n", "> > > > ", ">\n", "- - - ", "-\n", "1)\n  1)\n",
-		"|", "|a|b\n|---|---\n", "|\n", "~", "***", "_a__b", "](", "[(", "a\n", "- a\n\n  b\n\n", "```\n", "- ```\n  a\n", "\n", " ", "a", "[a](<b c>)\n",
+		"|", "|a|b\n|---|---\n", "|a|b\n|-|-\n\n", "a\n|-|\n", "|\n", "~", "***", "_a__b", "](", "[(", "a\n", "- a\n\n  b\n\n", "```\n", "- ```\n  a\n", "\n", " ", "a", "[a](<b c>)\n",
 	};
 	struct str text = {0}, clean = {0};
 	size_t size = test_patience() > 1 ? 1 << 18 : 1 << 20;

@@ -51,12 +51,21 @@ size_t line_end(const char *text, size_t n, size_t at);
 size_t piece_end(const char *text, size_t n, size_t from, int *whole, int *fence);
 /* Not for md4c: more marks, columns or levels than any real text has. */
 int  piece_is_hostile(const char *p, size_t n);
-/* A copy, for free(), in which nothing is a link definition (no colon stands behind a bracket) and products are no emphasis
- * (2*3*4).  Zeros follow: md4c 0.4.8 looks at what is behind the text it is given (a bracket there closes "![a](b"). */
+/* What md4c is given: a copy in which nothing is a link definition (no colon stands behind a bracket), products are no emphasis
+ * (2*3*4), and delimiter rows of tables have the dashes that it wants.  Zeros follow: md4c 0.4.8 looks at what is behind the text
+ * (a bracket there closes "![a](b").  So nothing that it tells of is believed to be inside of the copy. */
+struct piece {
+	char *p; size_t n;
+	struct { size_t at, n, sum; } *more; size_t n_more;   /* dashes that were added: where, how many, with those before */
+};
 enum { PIECE_BEHIND = 16 };
-char *piece_patch(const char *p, size_t n);
-/* How many of the n bytes at p, which md4c told of, are the piece's. */
-size_t piece_within(const char *piece, size_t n_piece, const char *p, size_t n);
+void piece_copy(struct piece *, const char *text, size_t n);
+void piece_free(struct piece *);
+/* Where p stands in the text, or SIZE_MAX: it is not of the text. */
+size_t piece_source(const struct piece *, const char *p);
+/* Of the n bytes at p that md4c told of, so many are text; *skip more are not. */
+size_t piece_text(const struct piece *, const char *p, size_t n, size_t *skip);
+/* Put back what the copy has other characters for. */
 void piece_unpatch(char *p, size_t n);
 /* The line text[at..end) opens a fence; *info, *n: what stands behind it. */
 void fence_open(struct fence *, const char *text, size_t at, size_t end, size_t *info, size_t *n);

@@ -28,7 +28,7 @@ struct build {
 	struct lines *l;
 	struct growth *g;
 	const char *text;                  /* all of it */
-	const char *piece; size_t n_piece, shift;   /* what md4c sees, and where in the text it begins */
+	struct piece piece; size_t shift, end;      /* what md4c sees, and which part of the text that is */
 	int width;
 
 	struct level level[LEVELS]; int n_level;    /* n_level may be more: those are not shown */
@@ -169,7 +169,9 @@ static void shown_to(struct build *b, size_t end)
 
 static uint32_t source_of(const struct build *b, const char *p)
 {
-	return p >= b->piece && p < b->piece + b->n_piece ? (uint32_t)(b->shift + (size_t)(p - b->piece)) : NO_SOURCE;
+	size_t at = piece_source(&b->piece, p);
+
+	return at == SIZE_MAX ? NO_SOURCE : (uint32_t)(b->shift + at);
 }
 
 static struct spans *here(struct build *b)
@@ -229,7 +231,10 @@ static void add_as(struct build *b, const char *p, size_t n, unsigned style, uin
 
 static void add(struct build *b, const char *p, size_t n, unsigned style)
 {
-	add_as(b, p, n, style, source_of(b, p));
+	for (size_t k, skip; n; n -= k + skip, p += k + skip) {
+		k = piece_text(&b->piece, p, n, &skip);
+		add_as(b, p, k, style, source_of(b, p));
+	}
 }
 
 static void add_entity(struct build *b, const char *p, size_t n, unsigned style)
@@ -244,7 +249,9 @@ static void add_entity(struct build *b, const char *p, size_t n, unsigned style)
 	};
 	int32_t cp = -1;
 	char out[4];
+	size_t skip;
 
+	n = piece_text(&b->piece, p, n, &skip);
 	if (n > 3 && p[1] == '#') {
 		size_t i = p[2] == 'x' || p[2] == 'X' ? 3 : 2;
 		int base = i == 3 ? 16 : 10;
@@ -266,7 +273,9 @@ static void add_entity(struct build *b, const char *p, size_t n, unsigned style)
 
 static size_t attribute_size(const struct build *b, const MD_ATTRIBUTE *a)
 {
-	return a->size ? piece_within(b->piece, b->n_piece, a->text, a->size) : 0;
+	size_t skip;
+
+	return a->size ? piece_text(&b->piece, a->text, a->size, &skip) : 0;
 }
 
 static void add_attribute(struct build *b, const MD_ATTRIBUTE *a, unsigned style)
@@ -475,7 +484,7 @@ static void end_code(struct build *b)
 
 static void rule(struct build *b)
 {
-	const char *end = b->text + b->shift + b->n_piece, *p = b->text + b->g->shown;
+	const char *end = b->text + b->end, *p = b->text + b->g->shown;
 	uint32_t source = NO_SOURCE;
 	int n = room(b);
 
@@ -619,7 +628,7 @@ static int enter_block(MD_BLOCKTYPE type, void *detail, void *ud)
 		b->in_table = 1;
 		b->table.cols = ((MD_BLOCK_TABLE_DETAIL *)detail)->col_count;
 		if (b->table.cols > TABLE_COLUMNS)
-			b->table.cols = TABLE_COLUMNS;   /* prepare_piece() lets none in that has more */
+			b->table.cols = TABLE_COLUMNS;   /* piece_is_hostile() lets none in that has more */
 		b->table.n_cell = b->table.spans.n = 0;
 		break;
 	case MD_BLOCK_TH:
@@ -723,14 +732,19 @@ static int leave_span(MD_SPANTYPE type, void *detail, void *ud)
 static int on_text(MD_TEXTTYPE type, const MD_CHAR *p, MD_SIZE n, void *ud)
 {
 	struct build *b = ud;
+	size_t skip;
 
-	n = (MD_SIZE)piece_within(b->piece, b->n_piece, p, n);
 	if (!n && type != MD_TEXT_BR && type != MD_TEXT_SOFTBR)
 		return 0;
 	if (b->in_code) {
 		size_t from = b->l->text.n;
-		spans_add(b->l, &b->para, p, n, ST_CODE, source_of(b, p));
-		piece_unpatch(b->l->text.p + from, b->l->text.n - from);
+
+		for (size_t left = n, k; left; left -= k + skip, p += k + skip) {
+			k = piece_text(&b->piece, p, left, &skip);
+			spans_add(b->l, &b->para, p, k, ST_CODE, source_of(b, p));
+		}
+		if (b->l->text.n > from)
+			piece_unpatch(b->l->text.p + from, b->l->text.n - from);
 		return 0;
 	}
 	switch (type) {
@@ -746,6 +760,7 @@ static int on_text(MD_TEXTTYPE type, const MD_CHAR *p, MD_SIZE n, void *ud)
 		break;
 	default:
 		add(b, p, n, style_now(b));
+		n = (MD_SIZE)piece_text(&b->piece, p, n, &skip);
 		b->line_cols += n < SHORT_LINE ? (int)text_width(p, n) : SHORT_LINE;
 		break;
 	}
@@ -782,23 +797,20 @@ static void plain_piece(struct build *b, size_t from, size_t to)
 
 static void markdown_piece(struct build *b, size_t from, size_t to)
 {
-	char *copy;
-
-	b->shift = from;
-	b->n_piece = to - from;
-	b->piece = b->text + from;
-	if (to > UINT32_MAX / 2 || !lines_room(b->l, b->n_piece * 8))
+	if (to > UINT32_MAX / 2 || !lines_room(b->l, (to - from) * 8))
 		return;
-	if (piece_is_hostile(b->piece, b->n_piece)) {
+	if (piece_is_hostile(b->text + from, to - from)) {
 		plain_piece(b, from, to);
 		return;
 	}
-	b->piece = copy = piece_patch(b->piece, b->n_piece);
+	b->shift = from;
+	b->end = to;
+	piece_copy(&b->piece, b->text + from, to - from);
 	b->n_level = b->n_list = b->in_table = b->in_head = b->in_code = 0;
 	b->heading = b->quotes = b->strong = b->em = b->del = b->code = b->link = 0;
 	b->para.n = 0;
-	md_parse(b->piece, (MD_SIZE)b->n_piece, &parser, b);
-	free(copy);
+	md_parse(b->piece.p, (MD_SIZE)b->piece.n, &parser, b);
+	piece_free(&b->piece);
 }
 
 /* ---- fences ---- */

@@ -190,27 +190,171 @@ static int is_letter(char c)
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c);
 }
 
-char *piece_patch(const char *p, size_t n)
+/* Dashes that the cell of a delimiter row lacks so that md4c takes it for one: it wants three characters where one is enough for others.
+ * -1: it is no such cell. */
+static int cell_lacks(const char *p, const char *end)
 {
-	char *copy = xcalloc(n + PIECE_BEHIND, 1);
+	const char *from;
+	int dashes = 0;
 
-	memcpy(copy, p, n);
-	for (size_t i = 1; i < n; i++) {
-		if (p[i] == ':' && p[i - 1] == ']')
-			copy[i] = PATCH_COLON;
-		else if (p[i] == '*' && i + 1 < n && is_letter(p[i - 1]) && is_letter(p[i + 1]))
-			copy[i] = PATCH_STAR;
-	}
-	return copy;
+	while (p < end && *p == ' ')
+		p++;
+	while (end > p && end[-1] == ' ')
+		end--;
+	from = p;
+	p += p < end && *p == ':';
+	for (; p < end && *p == '-'; p++)
+		dashes++;
+	p += p < end && *p == ':';
+	if (p < end || !dashes)
+		return -1;
+	return p - from < 3 ? 3 - (int)(p - from) : 0;
 }
 
-size_t piece_within(const char *piece, size_t n_piece, const char *p, size_t n)
+/* The same for the row p[0..end); 0: it lacks nothing, or is none. */
+static size_t row_lacks(const char *p, const char *end)
 {
-	if (p < piece || p > piece + n_piece + PIECE_BEHIND)
-		return n;   /* its own: a blank, a newline */
-	if (p >= piece + n_piece)
+	size_t sum = 0;
+
+	while (p < end && (*p == ' ' || *p == '>'))
+		p++;
+	while (end > p && end[-1] == ' ')
+		end--;
+	if (p == end || !memchr(p, '|', (size_t)(end - p)))
 		return 0;
-	return n < (size_t)(piece + n_piece - p) ? n : (size_t)(piece + n_piece - p);
+	for (p += *p == '|'; p < end;) {
+		const char *bar = memchr(p, '|', (size_t)(end - p));
+		int lacks = cell_lacks(p, bar ? bar : end);
+
+		if (lacks < 0)
+			return 0;
+		sum += (size_t)lacks;
+		p = bar ? bar + 1 : end;
+	}
+	return sum;
+}
+
+static void copy_row(struct piece *c, const char *p, const char *end)
+{
+	int dashed = 0;   /* this cell has its dash */
+
+	for (const char *cell = p; p < end; p++) {
+		if (*p == '|') {
+			cell = p + 1;
+			dashed = 0;
+		}
+		c->p[c->n++] = *p;
+		if (*p == '-' && !dashed) {
+			const char *bar = memchr(p, '|', (size_t)(end - p));
+			int lacks;
+
+			while (cell < end && (*cell == '>' || *cell == ' '))
+				cell++;
+			lacks = cell_lacks(cell, bar ? bar : end);
+			dashed = 1;
+			if (lacks <= 0)
+				continue;
+			memset(c->p + c->n, '-', (size_t)lacks);
+			c->more = xrealloc(c->more, (c->n_more + 1) * sizeof *c->more);
+			c->more[c->n_more].at = c->n;
+			c->more[c->n_more].n = (size_t)lacks;
+			c->more[c->n_more].sum = (size_t)lacks + (c->n_more ? c->more[c->n_more - 1].sum : 0);
+			c->n_more++;
+			c->n += (size_t)lacks;
+		}
+	}
+}
+
+void piece_copy(struct piece *c, const char *p, size_t n)
+{
+	size_t lacks = 0;
+
+	*c = (struct piece){0};
+	for (size_t at = 0, end; at < n; at = end + 1) {
+		end = line_end(p, n, at);
+		lacks += at ? row_lacks(p + at, p + end) : 0;
+	}
+	c->p = xcalloc(n + lacks + PIECE_BEHIND, 1);
+	for (size_t at = 0, end; lacks && at < n; at = end + 1) {
+		end = line_end(p, n, at);
+		if (at && row_lacks(p + at, p + end)) {
+			copy_row(c, p + at, p + end);
+		} else {
+			memcpy(c->p + c->n, p + at, end - at);
+			c->n += end - at;
+		}
+		if (end < n)
+			c->p[c->n++] = '\n';
+	}
+	if (!lacks) {
+		memcpy(c->p, p, n);
+		c->n = n;
+	}
+	for (size_t i = 1; i < c->n; i++) {
+		if (c->p[i] == ':' && c->p[i - 1] == ']')
+			c->p[i] = PATCH_COLON;
+		else if (c->p[i] == '*' && i + 1 < c->n && is_letter(c->p[i - 1]) && is_letter(c->p[i + 1]))
+			c->p[i] = PATCH_STAR;
+	}
+}
+
+void piece_free(struct piece *c)
+{
+	free(c->p);
+	free(c->more);
+	*c = (struct piece){0};
+}
+
+static int is_within(const struct piece *c, const char *p)
+{
+	return p >= c->p && p <= c->p + c->n + PIECE_BEHIND;
+}
+
+/* The first of the added dashes at or behind `at`. */
+static size_t more_at(const struct piece *c, size_t at)
+{
+	size_t lo = 0, hi = c->n_more;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+		if (c->more[mid].at < at)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+size_t piece_source(const struct piece *c, const char *p)
+{
+	size_t at = (size_t)(p - c->p), i;
+
+	if (!is_within(c, p) || at >= c->n)
+		return SIZE_MAX;
+	i = more_at(c, at);
+	return i ? at - c->more[i - 1].sum : at;
+}
+
+size_t piece_text(const struct piece *c, const char *p, size_t n, size_t *skip)
+{
+	size_t at = (size_t)(p - c->p), i;
+
+	*skip = 0;
+	if (!is_within(c, p))
+		return n;   /* its own: a blank, a newline */
+	if (at >= c->n || n > c->n - at) {
+		size_t left = at < c->n ? c->n - at : 0;
+		*skip = n - left;
+		n = left;
+	}
+	i = more_at(c, at);
+	if (i < c->n_more && c->more[i].at < at + n) {
+		*skip += n - (c->more[i].at - at);
+		n = c->more[i].at - at;
+		if (*skip > c->more[i].n)
+			*skip = c->more[i].n;
+	}
+	return n;
 }
 
 void piece_unpatch(char *p, size_t n)
@@ -222,7 +366,7 @@ void piece_unpatch(char *p, size_t n)
 
 /* ---- code for copying ---- */
 
-struct codes { size_t n, which; int inside; struct str *out; const char *piece; size_t n_piece; };
+struct codes { size_t n, which; int inside; struct str *out; struct piece piece; };
 
 static int enter_block(MD_BLOCKTYPE type, void *detail, void *ud)
 {
@@ -250,9 +394,10 @@ static int on_text(MD_TEXTTYPE type, const MD_CHAR *p, MD_SIZE n, void *ud)
 {
 	struct codes *c = ud;
 
-	n = (MD_SIZE)piece_within(c->piece, c->n_piece, p, n);
-	if (c->inside && c->n == c->which)
-		str_add(c->out, p, n);
+	for (size_t left = c->inside && c->n == c->which ? n : 0, k, skip; left; left -= k + skip, p += k + skip) {
+		k = piece_text(&c->piece, p, left, &skip);
+		str_add(c->out, p, k);
+	}
 	return 0;
 }
 
@@ -264,14 +409,12 @@ static const MD_PARSER parser = {
 static void piece_codes(struct codes *c, const char *p, size_t n)
 {
 	size_t from = c->out->n;
-	char *copy;
 
 	if (piece_is_hostile(p, n))
 		return;
-	c->piece = copy = piece_patch(p, n);
-	c->n_piece = n;
-	md_parse(copy, (MD_SIZE)n, &parser, c);
-	free(copy);
+	piece_copy(&c->piece, p, n);
+	md_parse(c->piece.p, (MD_SIZE)c->piece.n, &parser, c);
+	piece_free(&c->piece);
 	if (c->out->n > from)
 		piece_unpatch(c->out->p + from, c->out->n - from);
 }
