@@ -13,17 +13,6 @@
 
 #include <readline/history.h>
 
-/* What readline keeps: the state of commands and searches that were broken off. */
-const char *__asan_default_options(void);
-const char *__asan_default_options(void) { return "fast_unwind_on_malloc=0"; }
-const char *__lsan_default_suppressions(void);
-const char *__lsan_default_suppressions(void)
-{
-	return "leak:_rl_callback_data_alloc\n"
-	       "leak:_rl_scxt_alloc\n"
-	       "leak:_rl_nsearch_callback\n";
-}
-
 static const struct ui_command commands[] = {
 	{"/help", "/?", "", "this list", BUSY_ALLOWED, ARG_NONE},
 	{"/quit", "/exit /bye /q", "", "end", BUSY_ALLOWED, ARG_NONE},
@@ -690,6 +679,7 @@ TEST(commands_are_offered)
 	/* Backspace follows, too. */
 	type("\025/re");
 	CHECK_INT(input_offers(), 2);
+	CHECK_STR(popup(50, 2, 0), " /read    add a document\n /resume  go on in another session\n");
 	type("\177");
 	CHECK_INT(input_offers(), 2);
 	type("\177");
@@ -932,13 +922,6 @@ TEST(scrolling)
 	end();
 }
 
-static const char *const pieces[] = {
-	"a", "b", "Z", "9", ".", "\346\274\242", "\303\251", "e\314\201", "\360\237\230\200", "\t", "\033",
-	"\302\205", "\342\200\213", "\342\200\256", "\357\277\275",
-	"\314\201", "\342\200\215", "\357\270\217", "\315\270", "\356\200\200", "\331\205",
-	"\340\244\225\340\245\215", "\n",
-};
-
 /* Whatever the text and the width: the rows together are the text as it is shown on one long row, the cursor is on
  * them, and moving by rows ends at the first and the last. */
 TEST(any_text_at_any_width)
@@ -1048,23 +1031,7 @@ TEST(ten_thousand_lines)
 
 TEST(random_keys)
 {
-	static const char *const seqs[] = {
-		"\033[A", "\033[B", "\033[C", "\033[D", "\033[H", "\033[F", "\033[3~", "\033[2~", "\033[1;5C",
-		"\033[1;5D", "\033[1;2A", "\033\r", "\r", "\n",
-		"\t", "\033[Z", "\177", "\033\177", "\033", "\022", "\023", "\007", "\030", "\026", "\035", "\037",
-		"\031", "\033y", "\024", "\033[200~",
-		"\033[201~", "/", "/read ", "@", "\"\"\"", "\\", "\346\274\242", "e\314\201", "\xff", "\033\303\251",
-		"\033<", "\033>", "\033.", "\033#", "\017",
-		"\020", "\016", "\033*", "\033?", "\033=", "\033\\", "\033~", "\033!", "\033/", "\033t", "\033u",
-		"\033l", "\033c", "\030(", "\030)", "\030e", "\030\025",
-		"\030\030", "\030\177", "\033\037", "\033&", "\033r", "\033-", "\0337", "\033\t", "\033\013",
-		"\033s", "\033p", "\033n", "\033[", "\033O",
-	};
-	const char *soak = getenv("WEIR_SOAK");
-	long n = (soak ? atol(soak) * 100000 : 20000) / (test_patience() > 1 && !soak ? 4 : 1);
 	const char *names[] = {"one", "two words"};
-	struct keys keys = {0};
-	size_t messages = 0;
 	char was[300];
 
 	make_dir();
@@ -1073,63 +1040,7 @@ TEST(random_keys)
 	CHECK(getcwd(was, sizeof was) && !chdir(dir));
 	begin(in_dir("history"));
 	input_names(names, 2);
-	for (long i = 0; i < n; i++) {
-		uint64_t r = test_rand() % 100;
-		char bytes[4];
-		struct str s = {0};
-		size_t len;
-		int w = 1 + (int)(test_rand() % 90), h = 1 + (int)(test_rand() % 8);
-
-		if (r < 45) {
-			const char *seq = seqs[test_rand() % (sizeof seqs / sizeof *seqs)];
-			keys_feed(&keys, seq, strlen(seq), (double)i, line_on_key, NULL);
-		} else if (r < 90) {
-			len = 1 + test_rand() % 4;
-			for (size_t k = 0; k < len; k++)
-				bytes[k] = (char)(r < 60 ? test_rand() : r < 65 ? test_rand() % 32 : 0x20 + test_rand() % 0x60);
-			keys_feed(&keys, bytes, len, (double)i, line_on_key, NULL);
-		} else if (r < 94) {
-			const char *p = pieces[test_rand() % (sizeof pieces / sizeof *pieces)];
-			paste_n(p, strlen(p));
-		} else if (r < 95) {
-			input_abandon();
-		} else if (r < 96) {
-			input_set("another\ntext", 12);
-		}
-		keys_tick(&keys, (double)i + 0.5, line_on_key, NULL);
-		while (input_take(&s))
-			messages++;
-		str_free(&s);
-		if (strlen(input_text(&len)) != len)
-			test_fail(__FILE__, __LINE__, "the line holds a NUL byte after %ld keys", i);
-		for (size_t k = 0; k < len;) {
-			int32_t cp;
-			k += (size_t)utf8_decode(line_text() + k, len - k, &cp);
-			if (cp < 0) {
-				test_fail(__FILE__, __LINE__, "the line is no UTF-8 after %ld keys", i);
-				break;
-			}
-		}
-		if (len > 20000)
-			input_abandon();
-		if (r % 4 == 0) {
-			screen(w, h);
-			if (line_x < 0 || line_x >= w || line_y < 0 || line_y >= h)
-				test_fail(__FILE__, __LINE__, "cursor %d,%d outside of %dx%d after %ld keys", line_x,
-				    line_y, w, h, i);
-			popup(w, h, 0);
-		}
-		input_wants_escape();
-	}
-	/* Whatever was open: Ctrl-G, and it works again. */
-	keys_free(&keys);
-	type("\007\007");
-	input_abandon();
-	while (strcmp(taken(), "(none)"))
-		;
-	type("\033[24~still here\r");
-	CHECK_STR(taken(), "still here");
-	test_note("%ld keys, %zu messages", n, messages);
+	key_storm(storm_length(20000));
 	end();
 	if (chdir(was))
 		test_fail(__FILE__, __LINE__, "no way back to '%s'", was);

@@ -7,17 +7,6 @@
 #include <locale.h>
 #include <unistd.h>
 
-const char *__asan_default_options(void);
-const char *__asan_default_options(void) { return "fast_unwind_on_malloc=0"; }
-const char *__lsan_default_suppressions(void);
-const char *__lsan_default_suppressions(void)
-{
-	return "leak:_rl_callback_data_alloc\n"
-	       "leak:_rl_scxt_alloc\n"
-	       "leak:_rl_nsearch_callback\n"
-	       "leak:rl_kill_text\n";
-}
-
 static const char inputrc[] =
 	"set editing-mode vi\n"
 	"set keyseq-timeout 0\n"
@@ -210,5 +199,12 @@ TEST(another_locale)
 		CHECK_STR(taken(), "x\303\274\346\274\242");
 		CHECK_STR(nl_langinfo(CODESET), "UTF-8");
 	}
+	end();
+}
+
+TEST(random_keys_in_vi)
+{
+	begin();
+	key_storm(storm_length(10000));
 	end();
 }

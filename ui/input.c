@@ -10,8 +10,7 @@
  * look at.
  *
  * readline keeps settings of its own from ~/.inputrc; those that would break the above are overruled in
- * input_open().  It asks the terminal library for the terminal's keys once: input_open() comes before the screen is
- * opened. */
+ * input_open().  As it does not draw, it leaves the terminal library alone, too: the screen may be open already. */
 #include "ui/input.h"
 #include "ui/input_private.h"
 

@@ -85,13 +85,14 @@ static const char *alias_with(const char *list, const char *text, size_t n, size
 static void find_commands(struct offers *o, const char *text, size_t at, const struct ui_command *commands)
 {
 	o->typed = at;
-	for (const struct ui_command *c = commands; c->name; c++) {
-		size_t len;
-		const char *alias;
-
+	for (const struct ui_command *c = commands; c->name; c++)
 		if (begins(c->name, text, at))
 			add(o, c->name, strlen(c->name), c->help, *c->args != 0);
-		else if ((alias = alias_with(c->aliases, text, at, &len)))
+	/* Then what is known by other names. */
+	for (const struct ui_command *c = commands; c->name; c++) {
+		size_t len;
+		const char *alias = begins(c->name, text, at) ? NULL : alias_with(c->aliases, text, at, &len);
+		if (alias)
 			add(o, alias, len, c->help, *c->args != 0);
 	}
 }
@@ -409,12 +410,18 @@ int offers_common(const struct offers *o, struct str *out)
 void offers_draw(const struct offers *o, const struct area *a)
 {
 	long rows = (long)(o->n < OFFER_ROWS ? o->n : OFFER_ROWS), top = 0;
-	int names = 0, helps = 0, w;
+	int names = 0, helps = 0, w, most = a->w, more;
+	struct str count = {0};   /* how far down this is, if there is more than is seen */
 
 	if (rows > a->h)
 		rows = a->h;
 	if (rows < 1 || a->w < 1)
 		return;
+	more = (size_t)rows < o->n || o->cut;
+	if (o->chosen < 0)
+		str_addf(&count, " %zu%s ", o->n, o->cut ? "+" : "");
+	else
+		str_addf(&count, " %ld of %zu%s ", o->chosen + 1, o->n, o->cut ? "+" : "");
 	if (o->chosen >= rows)
 		top = o->chosen - rows + 1;
 	for (size_t i = 0; i < o->n; i++) {
@@ -425,8 +432,10 @@ void offers_draw(const struct offers *o, const struct area *a)
 	}
 	names = names < a->w - 2 ? names : a->w - 2;
 	w = names + 2 + (helps ? helps + 2 : 0);
-	if (w > a->w)
-		w = a->w;
+	if (more)
+		most = a->w - (int)count.n > names + 2 ? a->w - (int)count.n : a->w;
+	if (w > most)
+		w = most;
 	for (long i = 0; i < rows; i++) {
 		const struct offer *x = &o->list[top + i];
 		int on = top + i == o->chosen;
@@ -436,16 +445,7 @@ void offers_draw(const struct offers *o, const struct area *a)
 		area_text(&cell, 0, 0, on ? ST_SELECTED : ST_STATUS, x->shown, strlen(x->shown));
 		area_text(&row, names + 3, 0, on ? ST_SELECTED : ST_STATUS, x->help, strlen(x->help));
 	}
-	/* More than is seen: how far down this is. */
-	if ((size_t)rows < o->n || o->cut) {
-		struct str s = {0};
-		str_addf(&s, " %ld of %zu%s ", o->chosen + 1, o->n, o->cut ? "+" : "");
-		if (o->chosen < 0) {
-			str_clear(&s);
-			str_addf(&s, " %zu%s ", o->n, o->cut ? "+" : "");
-		}
-		if (w + (int)s.n <= a->w)
-			area_text(a, w, a->h - 1, ST_FAINT, s.p, s.n);
-		str_free(&s);
-	}
+	if (more && w + (int)count.n <= a->w)
+		area_text(a, w, a->h - 1, ST_FAINT, count.p, count.n);
+	str_free(&count);
 }
