@@ -543,6 +543,32 @@ TEST(links)
 		"see [one] and [two][one]\n");
 }
 
+/* A host that looks like one that it is not. */
+TEST(hosts_in_ascii)
+{
+	static const struct { const char *from, *to; } host[] = {
+		{ "https://b\xc3\xbc" "cher.example/\xc3\xbc", "https://xn--bcher-kva.example/\xc3\xbc" },
+		{ "http://u@m\xc3\xbcnchen.de:80/?a", "http://u@xn--mnchen-3ya.de:80/?a" },
+		{ "https://\xd0\xb0pple.com", "https://xn--pple-43d.com" },
+		{ "https://\xe4\xbe\x8b\xe3\x81\x88.\xe3\x83\x86\xe3\x82\xb9\xe3\x83\x88", "https://xn--r8jz45g.xn--zckzah" },
+		{ "https://\xd0\xbf\xd1\x80\xd0\xb8\xd0\xbc\xd0\xb5\xd1\x80", "https://xn--e1afmkfd" },
+		{ "ftp://\xf0\x9f\x92\xa9.la", "ftp://xn--ls8h.la" },
+	};
+	struct str s = {0};
+
+	for (size_t i = 0; i < sizeof host / sizeof *host; i++) {
+		str_clear(&s);
+		CHECK_INT(address_in_ascii(host[i].from, strlen(host[i].from), &s), 1);
+		CHECK_STR(s.p, host[i].to);
+	}
+	CHECK_INT(address_in_ascii("https://e.org/\xc3\xbc", 16, &s), 0);
+	CHECK_INT(address_in_ascii("mailto:\xc3\xbc@e.org", 15, &s), 0);
+	str_free(&s);
+	CHECK_STR(shown(60, 0, "[bank](https://\xd0\xb0pple.com) <https://\xd0\xb0pple.com/>\n\n[e](https://&#1072;pple.com)"),
+	          "bank (https://\xd0\xb0pple.com, that is https://xn--pple-43d.com)\n"
+	          "https://\xd0\xb0pple.com/ (https://xn--pple-43d.com/)\n\ne (https://\xd0\xb0pple.com, that is https://xn--pple-43d.com)\n");
+}
+
 TEST(entities)
 {
 	CHECK_STR(shown(60, 0,

@@ -83,6 +83,15 @@ size_t wrap_next(const char *p, size_t at, size_t end, int width, size_t *stop, 
 			col++;
 			continue;
 		}
+		/* A mark makes a character of the blank that it stands on. */
+		if (!w && blank) {
+			best_next = i - 1;
+			if (col > width) {
+				*stop = best;
+				*cols = best_cols;
+				return best_next;
+			}
+		}
 		/* Between wide characters a line may end, too. */
 		if ((w == 2 || wide) && w && i > at && !blank && !joined && may_begin(cp)) {
 			best = best_next = i;

@@ -1,4 +1,4 @@
-/* ui/lines.h (private to lines.c, pieces.c, markdown.c and table.c) - what laying out is made of.
+/* ui/lines.h (private to lines.c, pieces.c, markdown.c, table.c and punycode.c) - what laying out is made of.
  *
  * A paragraph is a range of bytes at the end of struct lines' text, with the spans that style it; a newline in it breaks the line.
  * wrap_next() cuts it into lines one after the other, lines_put() makes runs of such a line. */
@@ -70,6 +70,11 @@ void piece_unpatch(char *p, size_t n);
 /* The line text[at..end) opens a fence; *info, *n: what stands behind it. */
 void fence_open(struct fence *, const char *text, size_t at, size_t end, size_t *info, size_t *n);
 int  fence_closes(const struct fence *, const char *line, const char *end);
+
+/* ---- punycode.c ---- */
+
+/* An address whose host is not ASCII, with the host in ASCII ("xn--..."), appended to *out: 1; 0 = the host is, or there is none. */
+int  address_in_ascii(const char *address, size_t n, struct str *out);
 
 /* ---- table.c ---- */
 

@@ -151,12 +151,6 @@ static void begin_block(struct build *b, uint32_t source)
 		new_line(b, source ? source - 1 : 0);
 		put_before(b, 0);
 	}
-	/* Bullets without room stand in a line of their own where no paragraph takes them in. */
-	for (int i = 0; i < b->n_level && i < LEVELS; i++)
-		if (b->level[i].flat && !b->level[i].used) {
-			begin_line(b, source);
-			break;
-		}
 }
 
 static void shown_to(struct build *b, size_t end)
@@ -292,6 +286,19 @@ static void add_attribute(struct build *b, const MD_ATTRIBUTE *a, unsigned style
 	}
 }
 
+/* Letters of other scripts may look like the host that one knows: what the lines' text has from `from` on, in ASCII. */
+static void add_ascii(struct build *b, size_t from, const char *before, const char *behind)
+{
+	struct str s = {0};
+
+	if (from < b->l->text.n && address_in_ascii(b->l->text.p + from, b->l->text.n - from, &s)) {
+		add_as(b, before, strlen(before), ST_FAINT, NO_SOURCE);
+		add_as(b, s.p, s.n, ST_LINK | STYLE_FAINT, NO_SOURCE);
+		add_as(b, behind, strlen(behind), ST_FAINT, NO_SOURCE);
+	}
+	str_free(&s);
+}
+
 /* The address in full behind the text, unless the text is the address. */
 static void add_address(struct build *b, const MD_ATTRIBUTE *href, const MD_ATTRIBUTE *title, size_t from)
 {
@@ -299,12 +306,16 @@ static void add_address(struct build *b, const MD_ATTRIBUTE *href, const MD_ATTR
 	size_t n = from < b->l->text.n ? b->l->text.n - from : 0, mail = 7;
 	size_t size = attribute_size(b, href);
 
-	if (n && size == n && !memcmp(href->text, said, n))
+	if (n && size == n && !memcmp(href->text, said, n)) {
+		add_ascii(b, from, " (", ")");
 		return;
+	}
 	if (size == n + mail && !memcmp(href->text, "mailto:", mail) && !memcmp(href->text + mail, said, n))
 		return;
 	add_as(b, " (", 2, ST_FAINT, NO_SOURCE);
+	from = b->l->text.n;
 	add_attribute(b, href, ST_LINK | STYLE_FAINT);
+	add_ascii(b, from, ", that is ", "");
 	if (attribute_size(b, title)) {
 		add_as(b, " \"", 2, ST_FAINT, NO_SOURCE);
 		add_attribute(b, title, ST_FAINT);
@@ -510,6 +521,17 @@ static void rule(struct build *b)
 		          (size_t)(n < 8 ? n : 8) * (b->l->ascii ? 1 : 3), ST_RULE);
 }
 
+/* Bullets without room stand in a line of their own where no paragraph takes them in. */
+static void flush_bullets(struct build *b)
+{
+	for (int i = 0; i < b->n_level && i < LEVELS; i++)
+		if (b->level[i].flat && !b->level[i].used) {
+			begin_paragraph(b);
+			end_paragraph(b);
+			return;
+		}
+}
+
 static void push_level(struct build *b, const struct level *v)
 {
 	if (b->n_level < LEVELS) {
@@ -546,6 +568,7 @@ static void push_item(struct build *b, const MD_BLOCK_LI_DETAIL *item)
 
 static void pop_level(struct build *b)
 {
+	flush_bullets(b);
 	if (b->n_level <= LEVELS && !b->level[b->n_level - 1].used && !b->level[b->n_level - 1].quote)
 		begin_line(b, NO_SOURCE);   /* an item without text */
 	b->n_level--;
@@ -608,6 +631,7 @@ static int enter_block(MD_BLOCKTYPE type, void *detail, void *ud)
 		push_item(b, detail);
 		break;
 	case MD_BLOCK_HR:
+		flush_bullets(b);
 		rule(b);
 		break;
 	case MD_BLOCK_H:
@@ -616,6 +640,7 @@ static int enter_block(MD_BLOCKTYPE type, void *detail, void *ud)
 	case MD_BLOCK_CODE: {
 		const MD_ATTRIBUTE *info = &((MD_BLOCK_CODE_DETAIL *)detail)->info;
 
+		flush_bullets(b);
 		b->in_code = 1;
 		b->para_from = b->l->text.n;
 		str_clear(&b->lang);
@@ -625,6 +650,7 @@ static int enter_block(MD_BLOCKTYPE type, void *detail, void *ud)
 		break;
 	}
 	case MD_BLOCK_TABLE:
+		flush_bullets(b);
 		b->in_table = 1;
 		b->table.cols = ((MD_BLOCK_TABLE_DETAIL *)detail)->col_count;
 		if (b->table.cols > TABLE_COLUMNS)
