@@ -104,6 +104,46 @@ TEST(long_document)
 	docs_pane_free(p);
 }
 
+/* Documents made of what takes the most work: linear all the same. */
+TEST(hostile_documents)
+{
+	static const char *const unit[] = {"\t", "\f", "\n", "# h\n", "\xff", "e\xcc\x81", "\xe2\x80\xae", "\r", "a", "\f#\n", "\xe2\x80\x8b",
+	                                   "\xf0\x9f\x91\xa9\xe2\x80\x8d", "word "};
+	double most = 0;
+	size_t slowest = 0;
+
+	for (size_t u = 0; u < sizeof unit / sizeof unit[0]; u++) {
+		struct docs_pane *p = docs_pane_new(0);
+		struct str s = {0};
+		struct ui_document d;
+		struct ui_span span = {1 << 19, 0};
+		double t0, took;
+
+		while (s.n < 1 << 20)
+			str_adds(&s, unit[u]);
+		d = (struct ui_document){"h.md", s.p, s.n, s.n, 1000, 0};
+		t0 = now_seconds();
+		docs_pane_post(p, &d, 1);
+		docs_draw(p, 80, 24);
+		docs_pane_lens(p, 0, &span, 1);
+		docs_type(p, "/a word\rNGoGgn50%");
+		docs_draw(p, 80, 24);
+		docs_draw(p, 4, 24);
+		docs_type(p, "?aaaaaaaaaaaaaaaaaaaaaaaaaaaaab\r");
+		docs_draw(p, 80, 24);
+		took = now_seconds() - t0;
+		if (took > most) {
+			most = took;
+			slowest = u;
+		}
+		CHECK(sound(&screen));
+		str_free(&s);
+		docs_pane_free(p);
+	}
+	test_note("hostile documents of 1 MiB, opened, searched and drawn: %.0f ms at most (number %zu)", most * 1e3, slowest);
+	CHECK_MSG(most < 5 * test_patience(), "%.0f ms with number %zu", most * 1e3, slowest);
+}
+
 /* ---- whatever comes ---- */
 
 /* Pieces of text that have done harm somewhere; at most n bytes, no NUL. */

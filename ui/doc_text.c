@@ -86,22 +86,34 @@ static void add_page(struct doc_text *d, int ascii)
 	         num_count((int64_t)d->n_page + 1).s);
 }
 
+/* Behind the next such byte, or the end. */
+static size_t behind(const struct doc_text *d, size_t from, char c)
+{
+	const char *at = memchr(d->raw + from, c, d->n_raw - from);
+
+	return at ? (size_t)(at - d->raw) + 1 : d->n_raw;
+}
+
 static void clean_all(struct doc_text *d, int ascii)
 {
 	struct clean c;
 	size_t solid = d->n_raw;
+	int ff;
 
 	/* A form feed behind the last page begins no other one. */
 	while (solid && strchr(" \n\r\t\f", d->raw[solid - 1]) && d->raw[solid - 1])
 		solid--;
 	clean_init(&c, 0);
-	for (size_t i = 0; i < d->n_raw;) {
-		const char *nl = memchr(d->raw + i, '\n', d->n_raw - i);
-		size_t end = nl ? (size_t)(nl - d->raw) + 1 : d->n_raw;
-		const char *ff = memchr(d->raw + i, '\f', end - i);
+	for (size_t i = 0, line = 0, page = 0; i < d->n_raw;) {
+		size_t end;
 
-		if (ff)
-			end = (size_t)(ff - d->raw);
+		/* The next newline and the next form feed, each looked for once. */
+		if (line <= i)
+			line = behind(d, i, '\n');
+		if (page <= i)
+			page = behind(d, i, '\f');
+		ff = page <= line && d->raw[page - 1] == '\f';
+		end = ff ? page - 1 : line;
 		if (end > i)
 			add_line(d, &c, i, end);
 		i = end;
