@@ -924,6 +924,26 @@ TEST(hostile_sizes)
 		}
 		lines_free(&l);
 	}
+	/* rows of one cell in a table of many */
+	str_clear(&text);
+	for (int tables = 0; tables < 200; tables++) {
+		for (int i = 0; i < 31; i++)
+			str_adds(&text, "|a");
+		str_adds(&text, "\n");
+		for (int i = 0; i < 31; i++)
+			str_adds(&text, "|-");
+		str_adds(&text, "\n");
+		for (int i = 0; i < 1500; i++)
+			str_adds(&text, "|\n");
+		str_adds(&text, "\n");
+	}
+	for (int width = 80; width < 400; width += 300) {
+		struct lines l = {0};
+
+		lines_markdown(&l, text.p, text.n, width);
+		CHECK_MSG(l.text.n < 10 * text.n, "%zu bytes become %zu", text.n, l.text.n);
+		lines_free(&l);
+	}
 	str_free(&text);
 	str_free(&clean);
 }

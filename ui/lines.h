@@ -84,7 +84,8 @@ struct table {
 	struct spans spans;
 	struct table_cell *cell; size_t n_cell, cap_cell;          /* row by row */
 	unsigned cols;
-	unsigned char align[TABLE_COLUMNS];                        /* MD_ALIGN */
+	unsigned char align[TABLE_COLUMNS];
+	int sparse;                                                /* most cells are not in the text: no columns for those */
 };
 enum { ALIGN_LEFT, ALIGN_CENTER, ALIGN_RIGHT };
 void table_free(struct table *);

@@ -576,6 +576,8 @@ static void pop_level(struct build *b)
 
 static void end_table(struct build *b)
 {
+	/* md4c fills rows up: a few bytes would become much more. */
+	b->table.sparse = b->table.n_cell > b->piece.n;
 	begin_block(b, first_source(&b->table.spans, 0));
 	table_lay_out(b->l, &b->table, room(b), begin_table_line, b);
 	all_shown(b, &b->table.spans);

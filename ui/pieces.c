@@ -157,7 +157,7 @@ size_t piece_end(const char *text, size_t n, size_t from, int *whole, int *fence
 
 int piece_is_hostile(const char *p, size_t n)
 {
-	size_t marks = 0, bars = 0, nested = 0;
+	size_t marks = 0, bars = 0, nested = 0, rows = 0, most = 0;
 	int head = 1;
 
 	if (n > PIECE_MOST)
@@ -178,11 +178,15 @@ int piece_is_hostile(const char *p, size_t n)
 		}
 		if ((c < '0' || c > 'z') ? strchr("*&!~|", c) != NULL : strchr("_[]<>`\\", c) != NULL)
 			marks++;
-		bars += c == '|';
+		if (c == '|') {
+			rows += !bars++;
+			most = bars > most ? bars : most;
+		}
 		if (bars >= TABLE_COLUMNS || nested > NESTED_MOST || marks > MARKS_MOST)
 			return 1;
 	}
-	return 0;
+	/* Short rows in a wide table: each becomes as many cells as the widest has. */
+	return rows * most > 2 * n;
 }
 
 static int is_letter(char c)

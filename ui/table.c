@@ -201,7 +201,7 @@ void table_lay_out(struct lines *l, const struct table *t, int width, table_line
 
 	if (!t->cols || t->cols > TABLE_COLUMNS || t->n_cell < t->cols)
 		return;
-	fits = share_width(l, t, width, w);
+	fits = !t->sparse && share_width(l, t, width, w);
 	for (size_t row = 0; row + t->cols <= t->n_cell; row += t->cols) {
 		if (fits)
 			row_in_columns(l, t, t->cell + row, w, begin, ud);
