@@ -1,4 +1,4 @@
-/* ui/lines.h (private to lines.c, pieces.c, markdown.c, table.c and punycode.c) - what laying out is made of.
+/* ui/lines.h (private to lines.c, pieces.c, markdown*.c, table.c and punycode.c) - what laying out is made of.
  *
  * A paragraph is a range of bytes at the end of struct lines' text, with the spans that style it; a newline in it breaks the line.
  * wrap_next() cuts it into lines one after the other, lines_put() makes runs of such a line. */
