@@ -553,6 +553,7 @@ TEST(search_in_the_talk)
 	CHECK_INT(u->found_at, 2);
 	key("n");
 	CHECK_INT(u->found_at, 1);
+	CHECK(shows("?needle 1 of 3"));
 	key("N");
 	CHECK_INT(u->found_at, 2);
 	key("q");
@@ -564,6 +565,11 @@ TEST(search_in_the_talk)
 	key(F3);
 	type("zzz");
 	CHECK(shows("not found"));
+	key("\r");
+	CHECK_INT(u->focus, ON_LINE);
+	CHECK(!u->searching && shows(" not found"));
+	key(F3);
+	type("zzz");
 	key("\177");
 	key("\177");
 	key("\177");

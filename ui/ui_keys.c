@@ -150,6 +150,13 @@ void ui_search_off(struct ui *u)
 	ui_search_run(u, 0);
 }
 
+static void to_line(struct ui *u)
+{
+	if (u->pattern.text.n)
+		ui_search_off(u);
+	u->focus = ON_LINE;
+}
+
 static void search_open(struct ui *u, int down)
 {
 	if (u->pane)
@@ -169,8 +176,11 @@ static void search_key(struct ui *u, const struct key *k)
 		u->focus = ON_LINE;
 	} else if (k->code == K_ENTER) {
 		u->searching = 0;
-		if (!u->pattern.text.n)
-			u->focus = ON_LINE;
+		if (!u->found) {
+			if (u->pattern.text.n)
+				ui_sayf(u, "not found");
+			to_line(u);
+		}
 	} else if (k->code == K_UP || k->code == K_DOWN) {
 		ui_search_run(u, k->code == K_UP ? -1 : 1);
 	} else if (edit_key(&u->pattern, k) == 1) {
@@ -200,13 +210,6 @@ static void toggle(struct ui *u, enum pane pane)
 		pane_close(u);
 	else
 		pane_open(u, pane);
-}
-
-static void to_line(struct ui *u)
-{
-	if (u->pattern.text.n)
-		ui_search_off(u);
-	u->focus = ON_LINE;
 }
 
 static void next_focus(struct ui *u)

@@ -10,7 +10,7 @@
 
 /* ---- the status row ---- */
 
-enum { SAY, SESSION, MODEL, WORK, WAITING, SEEN, GONE, POLICY, SPEED, MEMORY, N_PARTS };
+enum { SAY, FOUND, SESSION, MODEL, WORK, WAITING, SEEN, GONE, POLICY, SPEED, MEMORY, N_PARTS };
 enum { FORMS = 4, NONE = FORMS };
 
 struct part {
@@ -21,7 +21,7 @@ struct part {
 
 static const struct { uint8_t part, form; } give_up[] = {
 	{POLICY, NONE}, {MEMORY, NONE}, {SPEED, NONE}, {MODEL, 1}, {GONE, 1}, {SEEN, 1}, {MODEL, NONE}, {SESSION, 1}, {SESSION, NONE},
-	{WORK, 1}, {SEEN, 2}, {WORK, 2}, {GONE, 2}, {SEEN, NONE}, {WAITING, NONE}, {GONE, 3}, {GONE, NONE},
+	{WORK, 1}, {FOUND, 1}, {SEEN, 2}, {WORK, 2}, {GONE, 2}, {SEEN, NONE}, {WAITING, NONE}, {GONE, 3}, {GONE, NONE},
 };
 
 static int part_cols(const struct part *p, int form)
@@ -74,6 +74,13 @@ static void make_parts(const struct ui *u, struct part part[N_PARTS])
 
 	if (said)
 		set(&part[SAY], 0, &u->say, u->w > 3 ? u->w - 2 : 1);
+	if (u->pattern.text.n && !u->searching) {
+		str_adds(&part[FOUND].form[0], u->search_down ? "/" : "?");
+		clean_line(u->pattern.text.p, utf8_complete(u->pattern.text.p, u->pattern.text.n < 40 ? u->pattern.text.n : 40),
+		           &part[FOUND].form[0]);
+		str_addf(&part[FOUND].form[0], " %zu of %zu", u->found_at, u->found);
+		str_addf(&part[FOUND].form[1], "%zu of %zu", u->found_at, u->found);
+	}
 	for (int form = 0; form < 3; form++)
 		status_work(u, form, &part[WORK].form[form]);
 	if (u->n_queue && ui_working(u) && !u->lay.queue)
@@ -152,6 +159,7 @@ void status_draw(const struct ui *u, const struct area *a)
 	}
 
 	x = part_draw(u, &part[SAY], a, x, ST_STATUS_STRONG);
+	x = part_draw(u, &part[FOUND], a, x, ST_STATUS_STRONG);
 	x = part_draw(u, &part[SESSION], a, x, ST_STATUS_STRONG);
 	x = part_draw(u, &part[MODEL], a, x, ST_STATUS);
 	work = x;
