@@ -31,10 +31,11 @@ static const struct ui_command commands[] = {
 
 static struct ui *u;
 static double now;
+static int ascii;
 
 static void opened(int w, int h)
 {
-	struct ui_options o = {.w = w, .h = h, .commands = commands, .utc = 1};
+	struct ui_options o = {.w = w, .h = h, .commands = commands, .ascii = ascii, .utc = 1};
 	struct err e = {0};
 
 	setlocale(LC_ALL, "C.UTF-8");
@@ -625,6 +626,108 @@ TEST(sessions_pane)
 	closed();
 }
 
+static const char *cursor(void)
+{
+	static char text[32];
+	const struct grid *g = ui_draw(u, now);
+
+	snprintf(text, sizeof text, g->cursor_y < 0 ? "none" : "%d,%d", g->cursor_x, g->cursor_y);
+	return text;
+}
+
+TEST(cursor_is_where_keys_go)
+{
+	opened(80, 24);
+	CHECK_STR(cursor(), "2,22");
+	type("ab");
+	CHECK_STR(cursor(), "4,22");
+	key("\n");
+	type("c");
+	CHECK_STR(cursor(), "3,22");   /* two rows, the talk has one less */
+	key(F6);
+	CHECK_STR(cursor(), "none");
+	key("/");
+	type("xyz");
+	CHECK_STR(cursor(), "4,22");
+	key(ESC);
+	CHECK_STR(cursor(), "3,22");
+	key(F1);
+	CHECK_STR(cursor(), "none");
+	key("/");
+	type("q");
+	CHECK_STR(cursor(), "2,19");
+	key(F6);   /* the line again, with the help still open */
+	CHECK_INT(u->pane, HELP);
+	CHECK_STR(cursor(), "3,22");
+	closed();
+}
+
+TEST(mouse)
+{
+	opened(80, 24);
+	for (int i = 0; i < 40; i++)
+		question("a question");
+	screen();
+	key("\33[<64;5;5M");
+	screen();
+	CHECK_INT(transcript_below(u->talk), 3);
+	key("\33[<65;5;5M");
+	screen();
+	CHECK_INT(transcript_below(u->talk), 0);
+	key("\33[<0;5;5M");
+	CHECK_INT(u->focus, ON_LINE);
+	key(F1);
+	screen();
+	key("\33[<65;5;5M");
+	CHECK(!shows("Keys everywhere"));
+	key("\33[<0;5;23M");
+	CHECK_INT(u->focus, ON_LINE);
+	key("\33[<0;5;5M");
+	CHECK_INT(u->focus, ON_PANE);
+	closed();
+}
+
+/* Whatever is posted, no cell holds what could move a cursor or turn a line around. */
+TEST(hostile_texts)
+{
+	static const char evil[] = "x\33]52;c;AAAA\7\33[2Jy\342\200\256z\303(\r\b\n\t\302\233q";
+	struct ui_status s = {.model = evil, .session = evil, .kv = evil, .ctx = 10};
+	struct ui_work w = {.verb = evil, .tps = 1};
+	struct ui_session list = {.id = 1, .name = evil, .title = evil, .model = evil, .snippet = evil};
+	struct ui_document doc = {evil, evil, sizeof evil - 1, 10, 3, 0};
+
+	opened(80, 24);
+	ui_status(u, &s);
+	ui_work(u, &w);
+	ui_say(u, evil);
+	question(evil);
+	answer(evil);
+	ui_draft(u, evil, sizeof evil - 1);
+	key("\r");
+	for (int i = 0; i < 5; i++) {
+		const char *p = screen();
+		size_t n = strlen(p), len;
+		int32_t cp;
+		for (size_t k = 0; k < n; k += len) {
+			len = (size_t)utf8_decode(p + k, n - k, &cp);
+			CHECK_MSG(cp == '\n' || char_width(cp) >= 0, "U+%04X on the screen", (unsigned)cp);
+		}
+		if (i == 0)
+			ui_tick(u, now += 5);
+		if (i == 1) {
+			key(F4);
+			ui_sessions(u, &list, 1, 5);
+		}
+		if (i == 2) {
+			ui_documents(u, &doc, 1);
+			key(F5);
+		}
+		if (i == 3)
+			ui_search(u, evil);
+	}
+	closed();
+}
+
 /* ---- time and effort ---- */
 
 TEST(idle_costs_nothing)
@@ -896,6 +999,25 @@ TEST(whole_screens)
 	if (out)
 		fclose(out);
 	free(file);
+}
+
+/* A terminal that can show nothing else. */
+TEST(ascii_only)
+{
+	static void (*const make[])(void) = {scene_start, scene_talk, scene_reading, scene_answering, scene_scrolled, scene_search,
+	                                     scene_help, scene_popup, scene_bar, scene_refused};
+
+	for (size_t i = 0; i < 2 * sizeof make / sizeof make[0]; i++) {
+		ascii = 1;
+		opened(i % 2 ? 120 : 80, i % 2 ? 40 : 24);
+		make[i / 2]();
+		for (const char *p = screen(); *p; p++)
+			CHECK_MSG((unsigned char)*p < 0x80, "scene %zu: %.20s", i / 2, p);
+		if (make[i / 2] == scene_scrolled)
+			CHECK(shows("v 6 new lines"));
+		closed();
+		ascii = 0;
+	}
 }
 
 TEST(styles_of_the_status_row)

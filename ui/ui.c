@@ -415,6 +415,10 @@ void ui_dump(struct ui *u, double now, int with_styles, struct str *out)
 void ui_talk_clear(struct ui *u)
 {
 	transcript_clear(u->talk);
+	if (u->searching || u->pattern.text.n) {
+		ui_search_off(u);
+		u->focus = u->pane ? ON_PANE : ON_LINE;
+	}
 	str_clear(&u->last_question);
 	u->has_place = 0;
 	u->fresh = u->below = 0;

@@ -543,7 +543,7 @@ static int bound(struct ui *u, const struct key *k, int leader)
 static void mouse_key(struct ui *u, const struct key *k)
 {
 	const struct layout *l = &u->lay;
-	int on_talk = k->y < l->body, up = k->cp == 4;
+	int on_body = k->y < l->body, up = k->cp == 4;
 
 	if (k->cp == 4 || k->cp == 5) {
 		struct ui_action none;
@@ -556,13 +556,12 @@ static void mouse_key(struct ui *u, const struct key *k)
 				pane_key_to(u, &arrow, &none);
 		}
 	} else if (k->cp == 1 && !u->searching) {
-		if (!on_talk)
-			to_line(u);
-		else if (!u->pane)
-			u->focus = ON_TALK;
-		else {
+		/* Not into the talk, whose keys are letters: a stray click must not make commands of what is typed. */
+		if (on_body && u->pane) {
 			u->focus = ON_PANE;
 			pane_key(u, k);
+		} else if (!on_body) {
+			to_line(u);
 		}
 	}
 }
