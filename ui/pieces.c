@@ -157,6 +157,9 @@ size_t piece_end(const char *text, size_t n, size_t from, int *whole, int *fence
 
 int piece_is_hostile(const char *p, size_t n)
 {
+	static const unsigned char may_mean[256] = {
+		['*'] = 1, ['&'] = 1, ['!'] = 1, ['~'] = 1, ['|'] = 1, ['_'] = 1, ['['] = 1, [']'] = 1, ['<'] = 1, ['>'] = 1, ['`'] = 1, ['\\'] = 1,
+	};
 	size_t marks = 0, bars = 0, nested = 0, rows = 0, most = 0;
 	int head = 1;
 
@@ -176,8 +179,7 @@ int piece_is_hostile(const char *p, size_t n)
 			else if (!is_digit(c))
 				head = 0;
 		}
-		if ((c < '0' || c > 'z') ? strchr("*&!~|", c) != NULL : strchr("_[]<>`\\", c) != NULL)
-			marks++;
+		marks += may_mean[(unsigned char)c];
 		if (c == '|') {
 			rows += !bars++;
 			most = bars > most ? bars : most;
