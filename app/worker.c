@@ -221,11 +221,13 @@ static int is_small(enum job_what what)
 
 static struct job *take_small(struct worker *w)
 {
+	const struct record *r = w->c->record;
 	struct job *job = NULL;
 
 	pthread_mutex_lock(&w->lock);
 	for (struct job **p = &w->job; *p; p = &(*p)->next)
-		if (is_small((*p)->what)) {
+		/* The talk that is being answered goes when the answer is there. */
+		if (is_small((*p)->what) && !((*p)->what == JOB_DELETE && r && (*p)->id == r->session)) {
 			job = *p;
 			*p = job->next;
 			if (!*p)
