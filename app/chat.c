@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- notices ---- */
@@ -144,6 +145,7 @@ static void slash_help(struct chat *c, char *arg)
 		str_adds(&s, "\n");
 	}
 	str_adds(&s, "//TEXT             a message that begins with a slash\n"
+	         "@FILE in a message: that file becomes a document first\n"
 	         "TEXT\\              a backslash at the end: the message goes on in the next line; Alt-Enter breaks the line\n"
 	         "\"\"\"TEXT\"\"\"         everything up to the closing quotes is one message\n"
 	         "Ctrl-C stops the answer and keeps it; at the prompt it clears the line. Ctrl-D quits.");
@@ -403,6 +405,57 @@ static void slash_read(struct chat *c, char *arg)
 	str_free(&path);
 }
 
+/* The word at text[at], which ends at a blank that is neither quoted nor behind a backslash. */
+static size_t word_end(const struct str *text, size_t at)
+{
+	char quote = 0;
+
+	for (; at < text->n; at++) {
+		char ch = text->p[at];
+
+		if (quote ? ch == quote : ch == '"' || ch == '\'')
+			quote = quote ? 0 : ch;
+		else if (ch == '\\' && quote != '\'' && at + 1 < text->n)
+			at++;
+		else if (!quote && strchr(" \t\n", ch))
+			break;
+	}
+	return at;
+}
+
+/* "@notes.txt what is in it?": words behind an @ that name a readable file become documents; others are only words.  -1: one
+ * could not be taken in, which has been said. */
+static int attach_files(struct chat *c, const struct str *text)
+{
+	struct str word = {0}, path = {0};
+	struct err e = {0};
+	size_t before = c->t.n_doc;
+
+	for (size_t at = 0; at < text->n && !e.code; at++) {
+		size_t end;
+		struct stat st;
+
+		if (text->p[at] != '@' || (at && !strchr(" \t\n", text->p[at - 1])))
+			continue;
+		end = word_end(text, at + 1);
+		str_clear(&word);
+		str_clear(&path);
+		str_add(&word, text->p + at + 1, end - at - 1);
+		if (word.n)
+			unquote(word.p, &path);
+		if (path.n && stat(path.p, &st) == 0 && S_ISREG(st.st_mode))
+			talk_document(&c->t, path.p, &e);
+		at = end;
+	}
+	str_free(&word);
+	str_free(&path);
+	if (e.code)
+		chat_error(c, &e);
+	else if (c->t.n_doc > before)
+		chat_read(c);
+	return e.code ? -1 : 0;
+}
+
 /* What the cache holds; every line ends. */
 static void stats_cache(const struct timeline_stats *st, struct str *s)
 {
@@ -520,7 +573,7 @@ void chat_take(struct chat *c, struct str *text)
 		chat_turn(c, text->p + 1, text->n - 1);
 	else if (text->p[0] == '/')
 		slash_run(c, text->p);
-	else
+	else if (!c->interactive || attach_files(c, text) == 0)   /* what comes through a pipe opens no files */
 		chat_turn(c, text->p, text->n);
 }
 
