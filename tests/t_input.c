@@ -376,6 +376,27 @@ TEST(history_walk)
 	CHECK_STR(line_text(), "two\nlines");
 	type("\033>x");
 	CHECK_STR(line_text(), "x");
+	input_set("", 0);
+	/* What is changed in an old entry is there as long as nothing is sent: when one walks on and comes back, when a
+	 * letter more is typed then, and when a search is given up. */
+	type("\005\025p1\rp2\r");
+	CHECK_STR(taken(), "p1");
+	CHECK_STR(taken(), "p2");
+	type("\033[Ax\033[A\033[By\033[A\033[B");
+	CHECK_STR(line_text(), "p2xy");
+	type("z\022zzz\007");
+	CHECK_STR(line_text(), "p2xyz");
+	type("\037\037\037");
+	CHECK_STR(line_text(), "p2");
+	type("!\033[A");
+	CHECK_STR(line_text(), "p1");
+	/* readline's own way to send an entry and go on with the next one, or with the second. */
+	type("\017");
+	CHECK_STR(taken(), "p1");
+	CHECK_STR(line_text(), "p2");
+	type("\0332\017");
+	CHECK_STR(taken(), "p2");
+	CHECK_STR(line_text(), "two\nlines");
 	end();
 }
 

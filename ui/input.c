@@ -41,6 +41,7 @@ enum {
 #define SEQ_HOME    "\033[<Z"
 #define SEQ_END     "\033[<g"
 #define SEQ_COMMAND "\033[<q"
+#define BYTE_NOTHING "\377"   /* in no UTF-8 */
 
 /* States in which the next key is an argument of the one before. */
 #define STATES_ARGUMENT (RL_STATE_MULTIKEY | RL_STATE_CHARSEARCH | RL_STATE_VIMOTION | RL_STATE_NUMERICARG)
@@ -132,7 +133,7 @@ static void at_boundary(void)
 	}
 }
 
-static void feed(const char *bytes, size_t n)
+static void feed_queue(const char *bytes, size_t n)
 {
 	str_clear(&p.queue);
 	str_add(&p.queue, bytes, n);
@@ -150,6 +151,32 @@ static void feed(const char *bytes, size_t n)
 	at_boundary();
 	str_clear(&p.queue);
 	p.taken = 0;
+}
+
+/* A line of the history that is being changed.  readline (8.2) writes the change down when it goes to another line,
+ * but not if it was typed behind one that is written down, and not when it searches; then the text is lost and its
+ * undo list ruins the old one. */
+static void keep_change(void)
+{
+	HIST_ENTRY *entry = RL_ISSTATE(STATES_OPEN) ? NULL : current_history();
+
+	if (!entry || !strcmp(entry->line, rl_line_buffer))
+		return;
+	entry = replace_history_entry(where_history(), rl_line_buffer, (histdata_t)rl_undo_list);
+	if (entry) {
+		free(entry->line);
+		free(entry->timestamp);
+		free(entry);
+	}
+}
+
+static void feed(const char *bytes, size_t n)
+{
+	keep_change();
+	feed_queue(bytes, n);
+	/* Behind a count readline does not look whether the line has ended: one more byte, and it does. */
+	if (RL_ISSTATE(RL_STATE_DONE))
+		feed_queue(BYTE_NOTHING, 1);
 }
 
 static void feeds(const char *seq)
@@ -201,7 +228,7 @@ static void message_of(const char *text, size_t n, struct str *out)
 		if (n && text[n - 1] == '\n')
 			n--;
 	}
-	str_add(out, text, n);
+	text_fix(text, n, out);   /* a macro of the user's may hold anything */
 }
 
 static void history_keep(const char *text, size_t n)
@@ -279,6 +306,12 @@ static int accept(int count, int key)
 		rl_insert_text("\n");
 	else
 		replace(n - 1, n, "\n");
+	return 0;
+}
+
+static int nothing(int count, int key)
+{
+	(void)count, (void)key;
 	return 0;
 }
 
@@ -455,6 +488,7 @@ static void bind_keys(void)
 		bind_everywhere(ours[i].seq, ours[i].fn, 1);
 	for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
 		bind_everywhere(usual[i].seq, usual[i].fn, 0);
+	bind_everywhere(BYTE_NOTHING, nothing, 1);
 	bind_instead(rl_noninc_reverse_search, search_back);
 	bind_instead(rl_noninc_forward_search, search_on);
 	bind_instead(rl_vi_search, search_vi);
@@ -652,6 +686,11 @@ static int is_bound(const char *seq, size_t n)
 	return fn && type != ISKMAP && fn != rl_overwrite_mode;
 }
 
+static int is_isearch(rl_command_func_t *fn)
+{
+	return fn == rl_reverse_search_history || fn == rl_forward_search_history;
+}
+
 /* A key that ends with one byte: as it is, behind ESC with Alt. */
 static int char_key(const struct key *k)
 {
@@ -806,7 +845,7 @@ static int is_search_key(const struct key *k)
 	if (!(k->mods & KEY_CTRL))
 		return 1;
 	fn = rl_function_of_keyseq_len(&c, 1, rl_get_keymap(), NULL);
-	return strchr("rsgh", (int)k->cp) || fn == rl_reverse_search_history || fn == rl_forward_search_history;
+	return strchr("rsgh", (int)k->cp) || is_isearch(fn);
 }
 
 /* A key for the line itself. */
