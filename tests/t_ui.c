@@ -1,10 +1,10 @@
 /* tests/t_ui.c - ui/ui*.c, bindings.c, view_help.c: the full screen alone, with no terminal and no engine.
  *
- * A test plays both sides: it feeds the bytes of keys and posts what happens, and compares what is asked for and what is on the
- * screen, literally: whole screens stand in tests/vectors/ui_screens.txt.  The clock is a number.
+ * A test plays both sides: it feeds the bytes of keys and posts what happens, and compares what is asked for and what is
+ * on the screen, literally: whole screens stand in tests/vectors/ui_screens.txt.  The clock is a number.
  *
- * WEIR_SOAK scales the random part.  WEIR_UI_SCREENS=FILE writes the screens as they are now, to be read and compared by eye before
- * they become the expected ones. */
+ * WEIR_SOAK scales the random part.  WEIR_UI_SCREENS=FILE writes the screens as they are now, to be read and compared by
+ * eye before they become the expected ones. */
 #include "tests/test.h"
 #include "ui/ui_private.h"
 
@@ -16,7 +16,10 @@
 const char *__asan_default_options(void);
 const char *__asan_default_options(void) { return "fast_unwind_on_malloc=0"; }
 const char *__lsan_default_suppressions(void);
-const char *__lsan_default_suppressions(void) { return "leak:_rl_callback_data_alloc\nleak:_rl_scxt_alloc\nleak:_rl_nsearch_callback\nleak:rl_initialize\n"; }
+const char *__lsan_default_suppressions(void)
+{
+	return "leak:_rl_callback_data_alloc\nleak:_rl_scxt_alloc\nleak:_rl_nsearch_callback\nleak:rl_initialize\n";
+}
 
 static const struct ui_command commands[] = {
 	{"/help", "/?", "", "keys and commands", BUSY_ALLOWED, ARG_NONE},
@@ -816,10 +819,12 @@ static void some_cache(void)
 {
 	static uint8_t kept[64], where[64];
 	struct ui_cache c = {
-		.kv = "auto", .seen = 18204, .kept = 5410, .gone = 12794, .ctx = 8192, .bytes = 120 << 20, .bytes_most = 180 << 20, .n_region = 3,
+		.kv = "auto", .seen = 18204, .kept = 5410, .gone = 12794, .ctx = 8192, .bytes = 120 << 20,
+		.bytes_most = 180 << 20, .n_region = 3,
 		.region = {{'s', "sinks", 4, 4, 0, 0, 3, 0.31f}, {'1', "ring 1", 2048, 2048, 1, 16000, 18203, 0.44f},
 		           {'2', "ring 2", 1310, 2048, 2, 3100, 16000, 0.25f}},
-		.cols = 64, .per_col = 285, .kept_col = kept, .where_col = where, .refreshed = -1, .cosine = -2, .in_rate = 31, .out_rate = 12,
+		.cols = 64, .per_col = 285, .kept_col = kept, .where_col = where, .refreshed = -1, .cosine = -2,
+		.in_rate = 31, .out_rate = 12,
 		.seconds = 0.0004, .decode_seconds = 0.04,
 	};
 
@@ -1123,10 +1128,11 @@ static void any_cache(void)
 static void any_event(void)
 {
 	const char *t = any_text();
-	struct ui_work w = {.verb = test_rand() % 2 ? "reading" : t, .done = (int64_t)(test_rand() % 3000) - 100, .total = (int64_t)(test_rand() % 2000),
-	                    .had = 5, .tps = (double)(test_rand() % 100), .left = (double)(test_rand() % 900) - 1};
-	struct ui_status s = {.model = t, .session = test_rand() % 3 ? any_text() : NULL, .kv = any_text(), .seen = (int32_t)(test_rand() % 99999),
-	                      .kept = 10, .ctx = (int32_t)(test_rand() % 9999), .gone = (int32_t)(test_rand() % 3), .tps = 3, .memory = test_rand()};
+	struct ui_work w = {.verb = test_rand() % 2 ? "reading" : t, .done = (int64_t)(test_rand() % 3000) - 100,
+	                    .total = (int64_t)(test_rand() % 2000), .had = 5, .tps = (double)(test_rand() % 100), .left = (double)(test_rand() % 900) - 1};
+	struct ui_status s = {.model = t, .session = test_rand() % 3 ? any_text() : NULL, .kv = any_text(),
+	                      .seen = (int32_t)(test_rand() % 99999), .kept = 10, .ctx = (int32_t)(test_rand() % 9999),
+	                      .gone = (int32_t)(test_rand() % 3), .tps = 3, .memory = test_rand()};
 	struct ui_session list[3] = {
 		{.id = 1, .name = "one", .title = any_text(), .model = t, .snippet = "a \1b\2 c", .used = 5, .tokens = 9, .here = 1},
 		{.id = 2, .name = any_text(), .title = "two", .model = t, .snippet = "", .used = 6, .seconds = -1},
@@ -1182,7 +1188,8 @@ TEST(random_keys_events_and_sizes)
 		if (test_rand() % 8 == 0)
 			ui_tick(u, now);
 		if (test_rand() % 40 == 0) {
-			ui_resize(u, 1 + (int)(test_rand() % (test_rand() % 4 ? 130 : 300)), 1 + (int)(test_rand() % (test_rand() % 4 ? 45 : 100)));
+			int w = 1 + (int)(test_rand() % (test_rand() % 4 ? 130 : 300));
+			ui_resize(u, w, 1 + (int)(test_rand() % (test_rand() % 4 ? 45 : 100)));
 			resizes++;
 		}
 		while (test_rand() % 2 && ui_action(u, &a)) {

@@ -1,14 +1,16 @@
 /* ui/bindings.c - the keys of the full screen: where each holds, what it is called, what it does.
  *
- * One table for three readers: ui_keys.c looks up what a key does, the help pane and the manual print it.  Rows with the same
- * `where` stand together, they become a section of the help.  Rows without an act say what the input line or a pane does itself. */
+ * One table for three readers: ui_keys.c looks up what a key does, the help pane and the manual print it.  Rows with
+ * the same `where` stand together, they become a section of the help.  Rows without an act say what the input line or a
+ * pane does itself. */
 #include "ui/ui_private.h"
 
 #define IN_TEXTS (IN_TALK | IN_DOCS | IN_HELP)
 
 const struct binding bindings[] = {
 	{ANYWHERE, "F1, Ctrl-X h", "this help", ACT_HELP},
-	{ANYWHERE, "F2, Ctrl-X k", "show the cache: beside or below the talk, on the whole screen, not at all", ACT_PANEL},
+	{ANYWHERE, "F2, Ctrl-X k", "show the cache: beside or below the talk, on the whole screen, not at all",
+	 ACT_PANEL},
 	{ANYWHERE, "F3, Ctrl-X /", "find words in the talk, or in the text that is open", ACT_FIND},
 	{ANYWHERE, "F4, Ctrl-X s", "sessions: go on in another one, rename, fork, delete", ACT_SESSIONS},
 	{ANYWHERE, "F5, Ctrl-X d", "documents", ACT_DOCUMENTS},

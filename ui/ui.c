@@ -9,8 +9,9 @@
  *     input line, or the search line
  *     hints (from HINTS_FROM rows on)
  *
- * Everything is drawn anew into a grid when something has changed, and only then; display.c finds out which cells that were.
- * The parts know nothing of each other: the transcript, the panes and the input line are asked to draw and to take keys. */
+ * Everything is drawn anew into a grid when something has changed, and only then; display.c finds out which cells
+ * that were.  The parts know nothing of each other: the transcript, the panes and the input line are asked to draw and
+ * to take keys. */
 #include "ui/ui_private.h"
 
 #include <stdarg.h>
@@ -89,8 +90,8 @@ void ui_close(struct ui *u)
 static int only_newest(enum ui_what what)
 {
 	switch (what) {
-	case UI_STOP: case UI_QUIT: case UI_SUSPEND: case UI_REPAINT: case UI_LIST: case UI_PREVIEW: case UI_FIND: case UI_PANEL:
-	case UI_MOUSE: case UI_THEME:
+	case UI_STOP: case UI_QUIT: case UI_SUSPEND: case UI_REPAINT: case UI_LIST: case UI_PREVIEW: case UI_FIND:
+	case UI_PANEL: case UI_MOUSE: case UI_THEME:
 		return 1;
 	default:
 		return 0;
@@ -125,6 +126,11 @@ int ui_working(const struct ui *u)
 	return u->work.verb.n > 0 || u->begun;
 }
 
+int ui_closed(const struct ui *u)
+{
+	return u->begun || (u->work.verb.n > 0 && !u->work.open);
+}
+
 int ui_action(struct ui *u, struct ui_action *out)
 {
 	memset(out, 0, sizeof *out);
@@ -137,11 +143,11 @@ int ui_action(struct ui *u, struct ui_action *out)
 		u->given = t->text;
 		u->n_todo--;
 		memmove(u->todo, u->todo + 1, u->n_todo * sizeof *u->todo);
-	} else if (u->n_queue && !ui_working(u)) {
+	} else if (u->n_queue && !ui_closed(u)) {
 		const struct ui_command *c = command_of(u, u->queue[0].p, u->queue[0].n);
 		out->what = UI_SEND;
 		str_add(&u->given, u->queue[0].p, u->queue[0].n);
-		/* What it starts is posted a moment later, by another thread.  The next one must not follow until then. */
+		/* What it starts is posted a moment later: another thread does it.  The next one waits until then. */
 		u->begun = !c || c->busy != BUSY_ALLOWED;
 		u->begun_until = u->now + BEGIN_SECONDS;
 		queue_remove(u, 0);
@@ -290,7 +296,7 @@ int ui_dirty(const struct ui *u)
 /* "12 new lines", where the talk goes on below the screen. */
 static void draw_below(struct ui *u, const struct area *a)
 {
-	size_t below = transcript_below(u->talk);
+	size_t below = transcript_below(u->talk), lines;
 	char text[64];
 	int n, cols;
 
@@ -304,8 +310,9 @@ static void draw_below(struct ui *u, const struct area *a)
 	u->moved = 0;
 	if (!below)
 		return;
-	n = snprintf(text, sizeof text, " %s %zu%s line%s ", u->ascii ? "v" : "\xe2\x96\xbc", u->fresh ? u->fresh : below,
-	             u->fresh ? " new" : "", (u->fresh ? u->fresh : below) == 1 ? "" : "s");
+	lines = u->fresh ? u->fresh : below;
+	n = snprintf(text, sizeof text, " %s %zu%s line%s ", u->ascii ? "v" : "\xe2\x96\xbc", lines,
+	             u->fresh ? " new" : "", lines == 1 ? "" : "s");
 	cols = (int)text_width(text, (size_t)n);
 	if (cols <= a->w)
 		area_text(a, a->w - cols, a->h - 1, ST_NOTICE | STYLE_REVERSE, text, (size_t)n);
@@ -480,6 +487,7 @@ void ui_work(struct ui *u, const struct ui_work *w)
 	u->begun = 0;
 	status_work(u, 0, &before);
 	clean_into(&u->work.verb, w ? w->verb : NULL);
+	u->work.open = w && w->open;
 	if (u->work.verb.n) {
 		u->work.total = w->total > 0 ? w->total : 0;
 		u->work.done = w->done < 0 ? 0 : w->done > u->work.total ? u->work.total : w->done;
@@ -509,9 +517,9 @@ static int change(struct str *s, const char *text, const char *instead)
 
 void ui_status(struct ui *u, const struct ui_status *s)
 {
-	int changed = !u->has_status || s->seen != u->status.seen || s->kept != u->status.kept || s->ctx != u->status.ctx ||
-	              s->gone != u->status.gone || s->thinned != u->status.thinned || s->tps != u->status.tps ||
-	              s->memory >> 20 != u->status.memory;
+	int changed = !u->has_status || s->seen != u->status.seen || s->kept != u->status.kept ||
+	              s->ctx != u->status.ctx || s->gone != u->status.gone || s->thinned != u->status.thinned ||
+	              s->tps != u->status.tps || s->memory >> 20 != u->status.memory;
 
 	changed |= change(&u->status.model, s->model, "");
 	changed |= change(&u->status.session, s->session, s->session ? "new" : "private");
@@ -677,15 +685,16 @@ int ui_copy(struct ui *u, const char *what, struct err *e)
 		n = what[4] ? number(what + 5) : 1;
 		there = n > 0 && transcript_copy_code(u->talk, (size_t)n, &s);
 		if (!there)
-			err_set(e, ERR_USAGE, "there is no such block of code '%.40s'; /copy code takes the last one, /copy code 2 the one before",
-			        what);
+			err_set(e, ERR_USAGE, "there is no such block of code '%.40s'; /copy code takes the last one, "
+			        "/copy code 2 the one before", what);
 	} else if (!*what) {
 		there = messages > 0 && transcript_copy_message(u->talk, messages - 1, &s);
 	} else {
 		n = number(what);
 		there = n > 0 && (size_t)n <= messages && transcript_copy_message(u->talk, (size_t)n - 1, &s);
 		if (!there)
-			err_set(e, ERR_USAGE, "/copy knows no '%.40s'; it takes a number from 1 to %zu, code, code N or all", what, messages);
+			err_set(e, ERR_USAGE, "/copy knows no '%.40s'; it takes a number from 1 to %zu, code, code N "
+			        "or all", what, messages);
 	}
 	if (there && s.n) {
 		todo_add(u, UI_COPY, s.p, s.n, 0, 0);

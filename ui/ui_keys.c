@@ -64,7 +64,7 @@ static void draft_back(struct ui *u, const char *text, size_t n)
 /* A message or command that the user has ended.  What cannot go now waits in the queue, or comes back into the line. */
 static void submit(struct ui *u, const char *text, size_t n)
 {
-	int busy = ui_working(u) || u->n_queue, is_command = n > 1 && text[0] == '/' && text[1] != '/';
+	int busy = ui_closed(u) || u->n_queue, is_command = n > 1 && text[0] == '/' && text[1] != '/';
 	size_t i = 0;
 
 	while (i < n && strchr(" \t\n\r", text[i]))
@@ -234,7 +234,7 @@ static enum pane_key pane_key_to(struct ui *u, const struct key *k, struct ui_ac
 
 void pane_act(struct ui *u, const struct ui_action *a)
 {
-	if (a->what == UI_SWITCH && (ui_working(u) || u->n_queue)) {
+	if (a->what == UI_SWITCH && (ui_closed(u) || u->n_queue)) {
 		ui_sayf(u, "another session has to wait until the answer is there; Ctrl-C stops it");
 		return;
 	}
@@ -479,10 +479,11 @@ static int act(struct ui *u, enum act what, const struct key *k)
 static void key_name(const struct key *k, int leader, char out[24])
 {
 	static const char *const names[] = {
-		[K_ENTER] = "Enter", [K_TAB] = "Tab", [K_BACKSPACE] = "Backspace", [K_ESC] = "Esc", [K_UP] = "Up", [K_DOWN] = "Down",
-		[K_LEFT] = "Left", [K_RIGHT] = "Right", [K_HOME] = "Home", [K_END] = "End", [K_PAGE_UP] = "PgUp",
-		[K_PAGE_DOWN] = "PgDn", [K_INSERT] = "Insert", [K_DELETE] = "Delete",
+		[K_ENTER] = "Enter", [K_TAB] = "Tab", [K_BACKSPACE] = "Backspace", [K_ESC] = "Esc", [K_UP] = "Up",
+		[K_DOWN] = "Down", [K_LEFT] = "Left", [K_RIGHT] = "Right", [K_HOME] = "Home", [K_END] = "End",
+		[K_PAGE_UP] = "PgUp", [K_PAGE_DOWN] = "PgDn", [K_INSERT] = "Insert", [K_DELETE] = "Delete",
 	};
+	const char *before = leader ? "Ctrl-X " : "";
 	char one[8] = "";
 	int32_t cp = k->cp;
 	unsigned mods = k->mods;
@@ -498,13 +499,13 @@ static void key_name(const struct key *k, int leader, char out[24])
 	} else if (k->code == K_ENTER && mods == KEY_CTRL) {
 		one[0] = 'J';
 	} else if (k->code >= K_ENTER && k->code <= K_DELETE) {
-		snprintf(out, 24, "%s%s%s%s%s", leader ? "Ctrl-X " : "", mods & KEY_CTRL ? "Ctrl-" : "", mods & KEY_ALT ? "Alt-" : "",
+		snprintf(out, 24, "%s%s%s%s%s", before, mods & KEY_CTRL ? "Ctrl-" : "", mods & KEY_ALT ? "Alt-" : "",
 		         mods & KEY_SHIFT ? "Shift-" : "", names[k->code]);
 		return;
 	} else {
 		return;
 	}
-	snprintf(out, 24, "%s%s%s%s", leader ? "Ctrl-X " : "", mods & KEY_CTRL ? "Ctrl-" : "", mods & KEY_ALT ? "Alt-" : "", one);
+	snprintf(out, 24, "%s%s%s%s", before, mods & KEY_CTRL ? "Ctrl-" : "", mods & KEY_ALT ? "Alt-" : "", one);
 }
 
 static int named(const char *keys, const char *name)

@@ -1,5 +1,5 @@
-/* ui/ui_private.h (private to ui/) - the full screen as its files share it: ui.c (life, layout, drawing, what is posted),
- * ui_keys.c (what each key does), ui_status.c (the rows of its own: status, hints, what is queued).
+/* ui/ui_private.h (private to ui/) - the full screen as its files share it: ui.c (life, layout, drawing, what is
+ * posted), ui_keys.c (what each key does), ui_status.c (the rows of its own: status, hints, what is queued).
  *
  * All texts in here are clean, but for those that the name says came from the user or are on their way out as they are:
  * queued messages, actions, the last question. */
@@ -70,27 +70,33 @@ struct ui {
 
 	struct str last_question;          /* as it came */
 	uint64_t place; int has_place;     /* what m marked */
-	size_t below, fresh; int moved;    /* lines below the screen when it was drawn; of those, new; the user scrolled since */
+	size_t below, fresh; int moved;    /* lines below the screen when drawn; new ones of them; scrolled since */
 
 	int searching;                     /* the search line is open: its keys */
 	int search_down;                   /* towards the end */
 	struct edit pattern; size_t found, found_at;
 
-	struct str queue[QUEUE_MOST]; size_t n_queue;      /* messages that wait until the answer is there, as they came */
+	struct str queue[QUEUE_MOST]; size_t n_queue;   /* messages that wait for the end of an answer, as they came */
 	int begun; double begun_until;     /* one was handed out: until something is posted of it, the next one waits */
 	struct todo *todo; size_t n_todo, cap_todo;
 	struct str given;                  /* text of the action handed out last */
 
 	int typed; double typed_until;     /* into the list of sessions: it is told when no key has come for a moment */
 	struct str say; double say_until; int say_new;     /* new: its time begins when it is first seen */
-	struct { struct str verb; int64_t done, total, had; double tps, left; } work;
-	struct { struct str model, session, kv; int private; int32_t seen, kept, ctx, gone, thinned; double tps; uint64_t memory; } status;
+	struct { struct str verb; int64_t done, total, had; double tps, left; int open; } work;
+	struct {
+		struct str model, session, kv;
+		int32_t seen, kept, ctx, gone, thinned;
+		double tps;
+		uint64_t memory;           /* MiB */
+	} status;
 	int has_status;
 };
 
 /* ui.c */
 void todo_add(struct ui *, enum ui_what, const char *text, size_t n, int64_t id, int on);
 int  ui_working(const struct ui *);      /* or about to */
+int  ui_closed(const struct ui *);       /* and messages wait until it is done */
 void ui_lay_out(struct ui *);
 void pane_open(struct ui *, enum pane);
 void pane_close(struct ui *);

@@ -1,8 +1,8 @@
 /* ui/ui_status.c - the rows that the screen fills itself: status, messages that wait, the search line, the hints.
  *
- * The status row is made of parts that have several forms, from the longest to none.  Where the row is too narrow the table
- * give_up[] says which part becomes shorter first: comfort before position, position before what is happening now.  That
- * something has left the cache is said last of all to go. */
+ * The status row is made of parts that have several forms, from the longest to none.  Where the row is too narrow the
+ * table give_up[] says which part becomes shorter first: comfort before position, position before what is happening
+ * now.  That something has left the cache is the last to go. */
 #include "ui/ui_private.h"
 
 #include <stdio.h>
@@ -20,8 +20,9 @@ struct part {
 };
 
 static const struct { uint8_t part, form; } give_up[] = {
-	{POLICY, NONE}, {MEMORY, NONE}, {SPEED, NONE}, {MODEL, 1}, {GONE, 1}, {SEEN, 1}, {MODEL, NONE}, {SESSION, 1}, {SESSION, NONE},
-	{WORK, 1}, {FOUND, 1}, {SEEN, 2}, {WORK, 2}, {GONE, 2}, {SEEN, NONE}, {WAITING, NONE}, {GONE, 3}, {GONE, NONE},
+	{POLICY, NONE}, {MEMORY, NONE}, {SPEED, NONE}, {MODEL, 1}, {GONE, 1}, {SEEN, 1}, {MODEL, NONE}, {SESSION, 1},
+	{SESSION, NONE}, {WORK, 1}, {FOUND, 1}, {SEEN, 2}, {WORK, 2}, {GONE, 2}, {SEEN, NONE}, {WAITING, NONE},
+	{GONE, 3}, {GONE, NONE},
 };
 
 static int part_cols(const struct part *p, int form)
@@ -70,14 +71,14 @@ void status_work(const struct ui *u, int form, struct str *out)
 
 static void make_parts(const struct ui *u, struct part part[N_PARTS])
 {
+	const struct str *words = &u->pattern.text;
 	int said = u->say.n > 0;
 
 	if (said)
 		set(&part[SAY], 0, &u->say, u->w > 3 ? u->w - 2 : 1);
-	if (u->pattern.text.n && !u->searching) {
+	if (words->n && !u->searching) {
 		str_adds(&part[FOUND].form[0], u->search_down ? "/" : "?");
-		clean_line(u->pattern.text.p, utf8_complete(u->pattern.text.p, u->pattern.text.n < 40 ? u->pattern.text.n : 40),
-		           &part[FOUND].form[0]);
+		clean_line(words->p, utf8_complete(words->p, words->n < 40 ? words->n : 40), &part[FOUND].form[0]);
 		str_addf(&part[FOUND].form[0], " %zu of %zu", u->found_at, u->found);
 		str_addf(&part[FOUND].form[1], "%zu of %zu", u->found_at, u->found);
 	}
@@ -232,29 +233,38 @@ void search_draw(const struct ui *u, const struct area *a)
 struct hint { const char *key, *does; };
 
 static const struct hint on_line[] = {
-	{"F1", "Help"}, {"F2", "Cache"}, {"F3", "Find"}, {"F4", "Sessions"}, {"F5", "Documents"}, {"F6", "Talk"}, {"F10", "Quit"},
-	{"^C", "Clear"}, {0},
-}, at_work[] = {
-	{"Esc", "Stop"}, {"Enter", "Queue"}, {"F1", "Help"}, {"F2", "Cache"}, {"F3", "Find"}, {"F6", "Talk"}, {"F10", "Quit"},
-	{"PgUp", "Scroll"}, {0},
-}, on_talk[] = {
-	{"q", "Back"}, {"/", "Find"}, {"[ ]", "Question"}, {"y", "Copy"}, {"c", "Code"}, {"e", "Edit"}, {"r", "Retry"}, {"z", "Fold"},
-	{0},
-}, in_search[] = {
+	{"F1", "Help"}, {"F2", "Cache"}, {"F3", "Find"}, {"F4", "Sessions"}, {"F5", "Documents"}, {"F6", "Talk"},
+	{"F10", "Quit"}, {"^C", "Clear"}, {0},
+};
+static const struct hint at_work[] = {
+	{"Esc", "Stop"}, {"Enter", "Queue"}, {"F1", "Help"}, {"F2", "Cache"}, {"F3", "Find"}, {"F6", "Talk"},
+	{"F10", "Quit"}, {"PgUp", "Scroll"}, {0},
+};
+static const struct hint on_talk[] = {
+	{"q", "Back"}, {"/", "Find"}, {"[ ]", "Question"}, {"y", "Copy"}, {"c", "Code"}, {"e", "Edit"}, {"r", "Retry"},
+	{"z", "Fold"}, {0},
+};
+static const struct hint in_search[] = {
 	{"Enter", "Keep"}, {"Esc", "Close"}, {"Up", "Before"}, {"Down", "Next"}, {0},
-}, after_search[] = {
-	{"n", "Next"}, {"N", "Before"}, {"q", "Back"}, {"/", "Find"}, {"y", "Copy"}, {"c", "Code"}, {"[ ]", "Question"}, {0},
-}, in_sessions[] = {
-	{"Enter", "Open"}, {"Tab", "Preview"}, {"^R", "Rename"}, {"^F", "Fork"}, {"^D", "Delete"}, {"Esc", "Close"}, {0},
-}, in_documents[] = {
-	{"Esc", "Close"}, {"/", "Find"}, {"n", "Next"}, {"Space", "Page"}, {"g", "Top"}, {"G", "End"}, {"F6", "Input"}, {0},
-}, in_help[] = {
-	{"Esc", "Close"}, {"/", "Find"}, {"n", "Next"}, {"Space", "Page"}, {"g", "Top"}, {"G", "End"}, {"F6", "Input"}, {0},
-}, in_cache[] = {
-	{"F2", "Close"}, {"F1", "Help"}, {"F6", "Input"}, {0},
-}, behind_leader[] = {
-	{"h", "Help"}, {"k", "Cache"}, {"/", "Find"}, {"s", "Sessions"}, {"d", "Documents"}, {"n", "New"}, {"y", "Copy"}, {"e", "Editor"},
-	{"t", "Theme"}, {"r", "Raw"}, {"m", "Mouse"}, {"q", "Quit"}, {0},
+};
+static const struct hint after_search[] = {
+	{"n", "Next"}, {"N", "Before"}, {"q", "Back"}, {"/", "Find"}, {"y", "Copy"}, {"c", "Code"}, {"[ ]", "Question"},
+	{0},
+};
+static const struct hint in_sessions[] = {
+	{"Enter", "Open"}, {"Tab", "Preview"}, {"^R", "Rename"}, {"^F", "Fork"}, {"^D", "Delete"}, {"Esc", "Close"},
+	{0},
+};
+static const struct hint in_text[] = {   /* documents, help */
+	{"Esc", "Close"}, {"/", "Find"}, {"n", "Next"}, {"Space", "Page"}, {"g", "Top"}, {"G", "End"}, {"F6", "Input"},
+	{0},
+};
+static const struct hint in_cache[] = {
+	{"F2", "Close"}, {"j k", "Layer"}, {"+ -", "Zoom"}, {"?", "Legend"}, {"F1", "Help"}, {"F6", "Input"}, {0},
+};
+static const struct hint behind_leader[] = {
+	{"h", "Help"}, {"k", "Cache"}, {"/", "Find"}, {"s", "Sessions"}, {"d", "Documents"}, {"n", "New"},
+	{"y", "Copy"}, {"e", "Editor"}, {"t", "Theme"}, {"r", "Raw"}, {"m", "Mouse"}, {"q", "Quit"}, {0},
 };
 
 static const struct hint *hints_of(const struct ui *u)
@@ -268,8 +278,8 @@ static const struct hint *hints_of(const struct ui *u)
 	if (u->focus == ON_PANE)
 		switch (u->pane) {
 		case SESSIONS:  return in_sessions;
-		case DOCUMENTS: return in_documents;
-		case HELP:      return in_help;
+		case DOCUMENTS:
+		case HELP:      return in_text;
 		case CACHE:     return in_cache;
 		case NO_PANE:   break;
 		}

@@ -1,7 +1,7 @@
 /* ui/view_help.c - the help pane: every key and every command, from the tables that the program itself acts on.
  *
- * The text is laid out once per width into lines: a heading, or a name at the left and what it does at the right, which goes on
- * below itself.  Narrow panes put the name on a line of its own. */
+ * The text is laid out once per width into lines: a heading, or a name at the left and what it does at the right, which
+ * goes on below itself.  Narrow panes put the name on a line of its own. */
 #include "ui/panes.h"
 #include "ui/widgets.h"
 
@@ -55,7 +55,9 @@ static void line_end(struct help_pane *p, size_t from, size_t name, int heading)
 		p->cap_line = p->cap_line ? p->cap_line * 2 : 128;
 		p->line = xrealloc(p->line, p->cap_line * sizeof *p->line);
 	}
-	p->line[p->n_line++] = (struct help_line){(uint32_t)from, (uint32_t)(p->text.n - from), (uint32_t)name, heading};
+	p->line[p->n_line++] = (struct help_line){
+		.from = (uint32_t)from, .n = (uint32_t)(p->text.n - from), .name = (uint32_t)name, .heading = heading,
+	};
 }
 
 static void add_heading(struct help_pane *p, const char *text)
@@ -328,7 +330,8 @@ static enum pane_key ask_key(struct help_pane *p, const struct key *k)
 {
 	int control = k->code == K_CHAR && k->mods == KEY_CTRL;
 
-	if (k->code == K_ESC || (control && (k->cp == 'c' || k->cp == 'g')) || (k->code == K_BACKSPACE && !p->pattern.text.n)) {
+	if (k->code == K_ESC || (control && (k->cp == 'c' || k->cp == 'g')) ||
+	    (k->code == K_BACKSPACE && !p->pattern.text.n)) {
 		p->asking = 0;
 		p->top = p->from;
 		forget(p);
