@@ -152,7 +152,7 @@ static inline int allow_terminfo(struct vt *v, const char *entry)
 	static const char *const plain[] = {
 		"cuu1", "cud1", "cuf1", "cub1", "home", "clear", "ed", "el", "el1", "ich1", "dch1", "il1", "dl1", "ind", "ri", "smcup",
 		"rmcup", "civis", "cnorm", "cvvis", "sgr0", "op", "bold", "dim", "rev", "smul", "rmul", "sitm", "ritm", "smso", "rmso", "smam",
-		"rmam", "smir", "rmir", "ht", "cbt", "cr", "nel", "enacs", "rmacs", "smacs", "rmkx",
+		"rmam", "sc", "rc", "smir", "rmir", "ht", "cbt", "cr", "nel", "enacs", "rmacs", "smacs", "rmkx",
 	};
 	static const char *const with_numbers[] = {
 		"cup", "hpa", "vpa", "cuu", "cud", "cuf", "cub", "ech", "ich", "dch", "il", "dl", "csr", "indn", "rin", "setaf", "setab", "rep",

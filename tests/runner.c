@@ -34,6 +34,11 @@ void test_fail(const char *file, int line, const char *fmt, ...)
 	fputc('\n', stderr);
 }
 
+int test_failures(void)
+{
+	return fails_here;
+}
+
 void test_skip(const char *fmt, ...)
 {
 	va_list ap;

@@ -13,6 +13,7 @@
 void test_add(const char *name, void (*fn)(void));
 void test_fail(const char *file, int line, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void test_skip(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
+int  test_failures(void);   /* of this test so far: for one that goes on in a child process */
 void test_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));   /* a figure worth printing */
 
 #define TEST(name) \

@@ -20,6 +20,8 @@ struct vt {
 	struct vt_cell *cell;
 	struct vt_pen pen;
 	int wraps;                    /* the next character begins a new line */
+	int top, bottom;              /* of the region that scrolls; bottom is the row behind it */
+	int saved_x, saved_y;
 	int bce, insert, no_margin;   /* erasing takes the background; IRM; automatic margins off */
 	int alternate, paste, mouse, frame, hidden;   /* modes as they are now */
 	int frames;                   /* that were marked */
@@ -47,7 +49,8 @@ static inline void vt_size(struct vt *v, int w, int h)
 	v->cell = xcalloc((size_t)w * (size_t)h, sizeof *v->cell);
 	v->w = w;
 	v->h = h;
-	v->x = v->y = v->wraps = 0;
+	v->x = v->y = v->wraps = v->saved_x = v->saved_y = v->top = 0;
+	v->bottom = h;
 	v->pen = (struct vt_pen){ -1, -1, 0 };
 	for (int i = 0; i < w * h; i++)
 		v->cell[i] = vt_blank(v);
@@ -183,20 +186,26 @@ static inline void vt_erase(struct vt *v, int y, int from, int to)
 	}
 }
 
-static inline void vt_scroll(struct vt *v, int n)
+/* The rows from `top` to the end of the region move up by n, or down. */
+static inline void vt_scroll(struct vt *v, int top, int n)
 {
-	for (; n > 0; n--) {
-		memmove(v->cell, v->cell + v->w, (size_t)v->w * (size_t)(v->h - 1) * sizeof *v->cell);
+	struct vt_cell *from = v->cell + top * v->w;
+	size_t rest = (size_t)v->w * (size_t)(v->bottom - top - 1) * sizeof *from;
+
+	for (int k = n < 0 ? -n : n; k > 0 && top < v->bottom; k--) {
+		struct vt_cell *blank = n > 0 ? v->cell + (v->bottom - 1) * v->w : from;
+
+		memmove(n > 0 ? from : from + v->w, n > 0 ? from + v->w : from, rest);
 		for (int x = 0; x < v->w; x++)
-			v->cell[(v->h - 1) * v->w + x] = vt_blank(v);
+			blank[x] = vt_blank(v);
 	}
 }
 
 static inline void vt_down(struct vt *v)
 {
-	if (v->y == v->h - 1)
-		vt_scroll(v, 1);
-	else
+	if (v->y == v->bottom - 1)
+		vt_scroll(v, v->top, 1);
+	else if (v->y < v->h - 1)
 		v->y++;
 }
 
@@ -348,17 +357,25 @@ static inline void vt_csi(struct vt *v, const char *s, size_t n)
 	case '@': vt_shift(v, a); break;
 	case 'P': vt_shift(v, -a); break;
 	case 'b': for (; a > 0; a--) vt_put(v, v->last); break;
-	case 'S': vt_scroll(v, a); break;
+	case 'S': vt_scroll(v, v->top, a); break;
+	case 'T': vt_scroll(v, v->top, -a); break;
+	case 'L': vt_scroll(v, v->y, -a); break;
+	case 'M': vt_scroll(v, v->y, a); break;
 	case 'm': vt_sgr(v, p, k + 1); break;
 	case 'h': case 'l':
 		for (int i = 0; i <= k; i++)
 			vt_mode(v, private, p[i], s[n - 1] == 'h');
 		break;
-	case 't': case 'r': case 'c': break;   /* title stack, region (home), cursor's shape: nothing that shows */
+	case 'r':
+		v->top = vt_within(a - 1, v->h - 1);
+		v->bottom = p[1] < 1 || p[1] > v->h ? v->h : p[1];
+		if (v->bottom <= v->top)
+			v->top = 0;
+		v->x = v->y = 0;
+		break;
+	case 't': case 'c': break;   /* title stack, cursor's shape: nothing that shows */
 	default: vt_offence(v, s, n);   /* allowed, but this terminal does not know it: the test must learn it */
 	}
-	if (s[n - 1] == 'r')
-		v->x = v->y = 0;
 }
 
 static inline void vt_one(struct vt *v, const char *s, size_t n)
@@ -373,8 +390,14 @@ static inline void vt_one(struct vt *v, const char *s, size_t n)
 		vt_judge(v, s, n);
 		if (s[1] == '[')
 			vt_csi(v, s, n);
+		else if (s[1] == 'M' && v->y == v->top)
+			vt_scroll(v, v->top, -1);
 		else if (s[1] == 'M' && v->y > 0)
 			v->y--;
+		else if (s[1] == '7')
+			v->saved_x = v->x, v->saved_y = v->y;
+		else if (s[1] == '8')
+			v->x = vt_within(v->saved_x, v->w - 1), v->y = vt_within(v->saved_y, v->h - 1), v->wraps = 0;
 		return;
 	}
 	utf8_decode(s, n, &cp);

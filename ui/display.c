@@ -253,6 +253,8 @@ static int enter(struct display *d)
 		start_colours(d);
 	set_modes(d);
 	resizeterm(d->shown.h, d->shown.w);
+	/* On a small screen curses has a small buffer: without this the end of its first sequence would come behind our bytes. */
+	delay_output(0);
 	say(d, PASTE_ON);
 	if (d->mouse)
 		say(d, MOUSE_ON);
