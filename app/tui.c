@@ -170,6 +170,8 @@ static void suspend(struct tui *t)
 	signals_prompt(1);
 	display_resume(t->display);
 	tui_measure(t);
+	/* The terminal is blank, though nothing has changed that would be drawn. */
+	display_show(t->display, ui_draw(t->ui, now_seconds()));
 }
 
 static void edit(struct tui *t, const char *draft, size_t n)
