@@ -317,6 +317,40 @@ TEST(escape_goes_one_step_back)
 	closed();
 }
 
+TEST(escape_closes_what_the_line_has_open)
+{
+	opened(80, 24);
+	type("an old message");
+	key("\r");
+	work("answering");
+	type("/re");
+	key("\t");
+	CHECK(input_offers() > 1);
+	CHECK(shows(" /retry "));
+	CHECK_STR(key(ESC), "");
+	CHECK(!shows(" /retry "));
+	CHECK_STR(draft(), "/re");
+	CHECK_STR(key(ESC), "STOP|");
+	/* Enter takes what is offered, it does not send */
+	key("\t");
+	CHECK_STR(key("\r"), "");
+	CHECK(!input_offers());
+	input_set("", 0);
+	/* a search of the history: Esc and Ctrl-G are its own */
+	key(CTRL('r'));
+	type("old");
+	CHECK(input_wants_escape());
+	CHECK_STR(key(CTRL('g')), "");
+	CHECK(!input_wants_escape());
+	key(CTRL('r'));
+	type("old");
+	CHECK_STR(key(ESC), "");
+	CHECK_STR(draft(), "an old message");
+	CHECK_STR(key(ESC), "STOP|");
+	CHECK_STR(key(CTRL('g')), "EDITOR an old message|");
+	closed();
+}
+
 TEST(escape_twice_needs_a_question)
 {
 	opened(80, 24);
