@@ -158,7 +158,10 @@ void ui_piece(struct ui *, const char *bytes, size_t n);           /* the answer
 void ui_entry_end(struct ui *, const char *note);                  /* it is complete; note: "[120 tokens, 90 t/s]", or NULL */
 
 /* Something runs: verb "reading", "answering", "saving", ...; NULL: nothing, queued messages are sent.  Called at every change. */
-struct ui_work { const char *verb; int64_t done, total, had; double tps, left; };   /* had: of done, was there before; left: seconds, < 0 = unknown */
+struct ui_work {
+	const char *verb; int64_t done, total, had; double tps, left;   /* had: of done, was there before; left: seconds, < 0 = unknown */
+	int open;                         /* it makes way for messages: they are sent at once, not queued */
+};
 void ui_work(struct ui *, const struct ui_work *);
 
 struct ui_status {
