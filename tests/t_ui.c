@@ -253,6 +253,31 @@ TEST(commands_while_busy)
 	closed();
 }
 
+/* A stream that is read may be asked at any time, and stopped like all else. */
+TEST(work_that_makes_way)
+{
+	struct ui_work w = {.verb = "reading", .done = 5, .total = 9, .left = -1, .open = 1};
+
+	opened(80, 24);
+	ui_work(u, &w);
+	type("what was that?");
+	CHECK_STR(key("\r"), "SEND what was that?|");
+	ui_work(u, &w);
+	type("/new");
+	CHECK_STR(key("\r"), "SEND /new|");
+	ui_work(u, &w);
+	CHECK_STR(key(ESC), "STOP|");
+	CHECK_STR(key(CTRL('c')), "STOP|");
+	CHECK_STR(key(CTRL('d')), "");
+	CHECK(shows("still reading: Ctrl-C stops it"));
+	w.open = 0;
+	ui_work(u, &w);
+	type("and now?");
+	CHECK_STR(key("\r"), "");
+	CHECK(shows("queued: and now?"));
+	closed();
+}
+
 TEST(queue_has_an_end)
 {
 	opened(80, 24);
