@@ -106,6 +106,8 @@ void chat_turn(struct chat *c, const char *text, size_t n)
 	rc = text ? talk_ask(&c->t, text, n, &hooks, &turn, &e) : talk_again(&c->t, &hooks, &turn, &e);
 	c->front->progress(c, "reading", -1, 0);
 	rc = c->front->turned(c, &turn, rc, &e);
+	if (rc < 0)
+		c->streaming.on = 0;   /* whoever stops an answer wants silence */
 	if (c->interactive)
 		signals_take_int();   /* it stopped the answer; the prompt shall not see it again */
 	after_turn(c, &turn, rc, &e);
@@ -119,7 +121,7 @@ void chat_turn(struct chat *c, const char *text, size_t n)
 
 /* ---- slash commands ---- */
 
-enum { N_SLASH = 10 };
+enum { N_SLASH = 12 };
 static const struct slash slashes[N_SLASH + 1];   /* ends with name = NULL */
 
 /* Those of the talk, then those of sessions. */
@@ -162,6 +164,7 @@ static void slash_quit(struct chat *c, char *arg)
 static void slash_new(struct chat *c, char *arg)
 {
 	(void)arg;
+	c->streaming.on = 0;
 	talk_new(&c->t);
 	notice(c, c->t.n_doc == 1 ? "[a new conversation; the document stays, /undo drops it]" :
 	       c->t.n_doc ? "[a new conversation; the documents stay, /undo drops the last]" : "[a new conversation]");
@@ -511,6 +514,8 @@ static const struct slash slashes[N_SLASH + 1] = {
 	{"/undo", "", "[N]", "forget the last exchange, or the last N", BUSY_QUEUED, ARG_NONE, slash_undo},
 	{"/edit", "", "TEXT", "ask TEXT in place of the last question; what was said stays in the session", BUSY_QUEUED, ARG_NONE, slash_edit},
 	{"/read", "/open /file /load /add", "FILE", "add a document: it is read now and can be asked about", BUSY_QUEUED, ARG_FILE, slash_read},
+	{"/stream", "", "FILE", "read a text of any length; stop it, ask, and /on reads on", BUSY_QUEUED, ARG_FILE, slash_stream},
+	{"/on", "", "", "read on where it was stopped", BUSY_QUEUED, ARG_NONE, slash_on},
 	{"/stats", "/status /tokens /context", "", "tokens, context, speed and memory", BUSY_QUEUED, ARG_NONE, slash_stats},
 	{NULL, NULL, NULL, NULL, BUSY_ALLOWED, ARG_NONE, NULL},
 };
@@ -615,18 +620,20 @@ static int mistyped_command(const struct options *o, struct err *e)
 /* Documents; for `weir -`, whose document came in through standard input, the terminal takes its place. */
 static int open_documents(struct chat *c, struct err *e)
 {
-	int dash = 0, fd;
+	int dash = 0, fd, reads = c->o.command == CMD_READ;
 
+	if (reads && !c->o.n_file)
+		return err_set(e, ERR_USAGE, "'weir read' wants a file, or - for standard input");
 	for (int i = 0; i < c->o.n_file; i++) {
 		dash |= !strcmp(c->o.file[i], "-");
-		if (talk_document(&c->t, c->o.file[i], e) < 0)
+		if (reads ? chat_stream_open(c, c->o.file[i], e) < 0 : talk_document(&c->t, c->o.file[i], e) < 0)
 			return -1;
 	}
 	if (!dash)
 		return 0;
 	fd = open("/dev/tty", O_RDWR);
 	if (fd < 0 || dup2(fd, 0) < 0)
-		return err_set(e, ERR_USAGE, "standard input was the document and there is no terminal to ask at; give -p TEXT");
+		return err_set(e, ERR_USAGE, "standard input was the text and there is no terminal to ask at; give -p TEXT");
 	close(fd);
 	return 0;
 }
@@ -634,7 +641,7 @@ static int open_documents(struct chat *c, struct err *e)
 int chat_open(struct chat *c, struct options *o, struct str *note, struct err *e)
 {
 	c->o = *o;
-	if (mistyped_command(o, e) < 0 || record_open(&c->record, &c->o, e) < 0 || talk_open(&c->t, &c->o, e) < 0 ||
+	if ((o->command == CMD_CHAT && mistyped_command(o, e) < 0) || record_open(&c->record, &c->o, e) < 0 || talk_open(&c->t, &c->o, e) < 0 ||
 	    record_resume(c->record, &c->t, note, e) < 0 || open_documents(c, e) < 0)
 		return -1;
 	return 0;
@@ -642,6 +649,7 @@ int chat_open(struct chat *c, struct options *o, struct str *note, struct err *e
 
 void chat_close(struct chat *c, struct options *o)
 {
+	chat_stream_close(c);
 	record_close(c->record);
 	talk_close(&c->t);
 	options_take_back(o, &c->o);

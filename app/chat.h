@@ -2,6 +2,7 @@
  *
  *     chat.c            opening, turns, documents, the commands that change the talk
  *     chat_sessions.c   the commands about sessions
+ *     chat_stream.c     reading a text without an end
  *     line.c            shows it line by line: readline, or a pipe
  *     worker.c          runs it in a thread for the full screen (tui.c) */
 #ifndef WEIR_CHAT_H
@@ -13,6 +14,15 @@
 #include "ui/ui.h"
 
 struct chat;
+struct stream;   /* stream.h */
+
+/* How far a text without an end is read. */
+struct reading {
+	size_t tokens;
+	int percent;                 /* -1 = nobody knows */
+	double tps;
+	int waiting;                 /* there is no more just now */
+};
 
 /* How it reaches the user.  All are called in the thread that runs the conversation. */
 struct front {
@@ -25,6 +35,10 @@ struct front {
 	int  (*text)(struct chat *, const char *bytes, size_t n, struct err *);   /* -1 ends the answer */
 	int  (*turned)(struct chat *, const struct turn *, int rc, struct err *); /* the new rc: -1 when it could not be put out */
 	void (*came_back)(struct chat *);                               /* the talk of an earlier run is there */
+	void (*reading)(struct chat *, const struct reading *);         /* a text without an end; NULL: not now */
+	void (*streamed)(struct chat *, const char *text, size_t n);    /* what was read of it; may be NULL */
+	/* Asked between two pieces: 0 = read on, 1 = something else waits, 2 = the user stops it.  NULL: it is read until it ends. */
+	int  (*yield)(struct chat *);
 };
 
 struct chat {
@@ -34,6 +48,12 @@ struct chat {
 	const struct front *front;
 	void *ud;                    /* the front's */
 	int interactive;
+	struct streaming {           /* a text without an end (chat_stream.c) */
+		struct stream *source;   /* NULL: there is none */
+		int on;                  /* it is read when nothing else is to be done */
+		struct reading reading;
+		double shown, since; size_t since_tokens;
+	} streaming;
 	int quit, rc;                /* rc: exit code so far; the first failure of a pipe stays */
 };
 
@@ -66,6 +86,16 @@ const struct slash *slash_at(size_t i);
 /* Is `word` (n bytes) the command or one of its aliases? */
 int  slash_is(const char *name, const char *aliases, const char *word, size_t n);
 extern const struct slash session_slashes[];   /* chat_sessions.c; ends with name = NULL */
+
+/* ---- a text without an end (chat_stream.c) ---- */
+
+/* It is read from now on; the one before is left. */
+int  chat_stream_open(struct chat *, const char *path_or_dash, struct err *);
+void chat_stream_close(struct chat *);
+/* Read on: until it ends, the user stops it or the front's yield() says that something waits. */
+void chat_stream(struct chat *);
+void slash_stream(struct chat *, char *arg);
+void slash_on(struct chat *, char *arg);
 
 /* Go on in that session, and say so. */
 void chat_switch(struct chat *, int64_t session);

@@ -111,6 +111,7 @@ void chat_switch(struct chat *c, int64_t session)
 
 	if (no_record(c))
 		return;
+	c->streaming.on = 0;
 	if (record_switch(c->record, &c->t, &c->o, session, &note, &e) < 0) {
 		chat_error(c, &e);
 		c->quit |= !c->t.tl;

@@ -109,9 +109,26 @@ static void line_came_back(struct chat *c)
 	str_free(&s);
 }
 
+static void line_reading(struct chat *c, const struct reading *r)
+{
+	struct line *l = c->ud;
+	struct str s = {0};
+
+	if (!r) {
+		progress_clear(&l->progress);
+		l->progress.verb = NULL;
+		return;
+	}
+	if (!l->progress.verb)
+		progress_init(&l->progress, &c->o, "reading", "tokens");
+	reading_text(r->tokens, r->percent, r->tps, r->waiting, &s);
+	progress_line(&l->progress, s.p);
+	str_free(&s);
+}
+
 static const struct front line_front = {
 	.notice = line_notice, .error = line_error, .progress = line_progress, .turn = line_turn, .text = line_text,
-	.turned = line_turned, .came_back = line_came_back,
+	.turned = line_turned, .came_back = line_came_back, .reading = line_reading,
 };
 
 /* ---- the two ways in ---- */
@@ -123,6 +140,8 @@ static void run_pipe(struct chat *c)
 	ssize_t n;
 	struct str text = {0};
 
+	if (c->streaming.on)
+		chat_stream(c);
 	while (!c->quit && (n = getline(&buf, &cap, stdin)) >= 0) {
 		if (n && buf[n - 1] == '\n')
 			n--;
@@ -145,7 +164,7 @@ static void run_pipe(struct chat *c)
 /* note: what resuming has to say, or NULL. */
 static void run_interactive(struct chat *c, const char *note)
 {
-	const char *names[40] = {0}, *file_names[] = {"/read", "/open", "/file", "/load", "/add", "/export", NULL};
+	const char *names[40] = {0}, *file_names[] = {"/read", "/open", "/file", "/load", "/add", "/stream", "/export", NULL};
 	struct str text = {0};
 	size_t n = 0;
 
@@ -162,6 +181,11 @@ static void run_interactive(struct chat *c, const char *note)
 		line_came_back(c);
 	else if (c->t.n_doc)
 		chat_read(c);
+	if (c->streaming.on) {
+		prompt_quiet_keys(1);
+		chat_stream(c);
+		prompt_quiet_keys(0);
+	}
 	while (!c->quit && prompt_read(&text) == PROMPT_TEXT) {
 		if (!text.n)
 			continue;

@@ -43,7 +43,8 @@ static int run(struct options *o)
 		return rc;
 	}
 	switch (o->command) {
-	case CMD_CHAT:           return o->prompt ? cmd_oneshot(o) : cmd_chat(o);
+	case CMD_CHAT:
+	case CMD_READ:           return o->prompt ? cmd_oneshot(o) : cmd_chat(o);
 	case CMD_MODELS:         return cmd_models(o);
 	case CMD_INSPECT_MODEL:  return cmd_inspect_model(o);
 	case CMD_INSPECT_TOKENS: return cmd_inspect_tokens(o);

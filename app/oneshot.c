@@ -8,6 +8,7 @@
 
 #include "app/output.h"
 #include "app/record.h"
+#include "app/stream.h"
 #include "app/talk.h"
 #include "sessions/sessions.h"
 
@@ -28,11 +29,45 @@ static int sink_text(const char *bytes, size_t n, void *ud, struct err *e)
 /* Standard input is the document, unless FILEs are named: a loop that feeds us names must keep its input. */
 static int stdin_is_document(const struct options *o)
 {
-	return !o->n_file && !isatty(0);
+	return o->command == CMD_CHAT && !o->n_file && !isatty(0);
+}
+
+/* weir read: the whole text, to its end. */
+static int read_text(struct talk *t, const struct options *o, struct err *e)
+{
+	struct progress progress;
+	struct stream *source;
+	struct str piece = {0}, line = {0};
+	int got = STREAM_TEXT, rc = 0;
+
+	if (!o->n_file)
+		return err_set(e, ERR_USAGE, "'weir read' wants a file, or - for standard input");
+	if (talk_stream_wanted(t, e) < 0 || stream_open(&source, o->file[0], e) < 0)
+		return -1;
+	progress_init(&progress, o, "reading", "tokens");
+	signals_watch(t->tl);
+	while (!rc && got != STREAM_END) {
+		str_clear(&piece);
+		str_clear(&line);
+		got = stream_next(source, 100, &piece, e);
+		rc = got < 0 ? -1 : talk_stream(t, piece.p ? piece.p : "", piece.n, got != STREAM_TEXT, NULL, NULL, e);
+		if (!rc && signals_stopped())
+			rc = err_set(e, ERR_CANCELLED, "stopped");
+		reading_text(talk_streamed(t), stream_percent(source), 0, got == STREAM_LATER, &line);
+		progress_line(&progress, line.p);
+	}
+	progress_clear(&progress);
+	signals_watch(NULL);
+	stream_close(source);
+	str_free(&piece);
+	str_free(&line);
+	return rc;
 }
 
 static int documents(struct talk *t, const struct options *o, struct err *e)
 {
+	if (o->command == CMD_READ)
+		return read_text(t, o, e);
 	for (int i = 0; i < o->n_file; i++)
 		if (talk_document(t, o->file[i], e) < 0)
 			return -1;
@@ -79,6 +114,8 @@ int cmd_oneshot(struct options *o)
 		record_close(record);
 		talk_close(&t);
 		str_free(&note);
+		if (e.code == ERR_CANCELLED)
+			return signals_quit() ? 128 + signals_quit() : 130;
 		return fail(&e);
 	}
 	if (note.n && !o->quiet)

@@ -18,6 +18,7 @@
 
 const struct command_def command_defs[] = {
 	{"", "[FILE ...]", "chat; every FILE becomes a document", CMD_CHAT, -1},
+	{"read", "FILE|-", "read a text of any length; stop it, ask, read on", CMD_READ, 1},
 	{"models", "", "list the models in the cache", CMD_MODELS, 0},
 	{"inspect model", "[FILE.gguf]", "what a model file holds and what was recognised", CMD_INSPECT_MODEL, 1},
 	{"inspect tokens", "[FILE]", "text to token ids, one a line", CMD_INSPECT_TOKENS, 1},
@@ -42,13 +43,14 @@ const struct command_def command_defs[] = {
 	{NULL, NULL, NULL, 0, 0},
 };
 
+#define TALK (CMD_CHAT | CMD_READ)
 #define EVAL_TASKS (CMD_EVAL_RULER | CMD_EVAL_PASSKEY | CMD_EVAL_CHAIN)
 #define EVAL_TEXTS (CMD_EVAL_PPL | CMD_EVAL_RECOVERY)
 #define EVAL (EVAL_TEXTS | EVAL_TASKS)
-#define WEIGHTS (CMD_CHAT | CMD_INSPECT_LOGITS | EVAL | CMD_BENCH)
+#define WEIGHTS (TALK | CMD_INSPECT_LOGITS | EVAL | CMD_BENCH)
 #define SESSIONS_LIST (CMD_SESSIONS_LS | CMD_SESSIONS_SEARCH)
 #define ANY_MODEL (WEIGHTS | CMD_INSPECT_MODEL | CMD_INSPECT_TOKENS | CMD_DOCTOR | CMD_MODELS)
-#define JSON_OUT (CMD_CHAT | SESSIONS_LIST | CMD_INSPECT_MODEL | CMD_INSPECT_SESSION | EVAL | CMD_BENCH)
+#define JSON_OUT (TALK | SESSIONS_LIST | CMD_INSPECT_MODEL | CMD_INSPECT_SESSION | EVAL | CMD_BENCH)
 #define AT(field) offsetof(struct options, field)
 #define NUM_MAX 2147483647.0
 
@@ -58,7 +60,7 @@ const struct option_def option_defs[] = {
 	{"ctx", 'c', OPT_INT, "N", "WEIR_CTX", "context in tokens (0: what the model was trained for, or less if memory asks)",
 		WEIGHTS, OPT_CONFIG, AT(ctx), 0, NUM_MAX},
 	{"predict", 'n', OPT_INT, "N", NULL, "longest answer in tokens (-1: until it ends or is as long as the context)",
-		CMD_CHAT, OPT_CONFIG | OPT_SET, AT(predict), -1, NUM_MAX},
+		TALK, OPT_CONFIG | OPT_SET, AT(predict), -1, NUM_MAX},
 	{"threads", 't', OPT_INT, "N", "WEIR_THREADS", "CPU threads (0: one a core)",
 		WEIGHTS | CMD_DOCTOR, OPT_CONFIG, AT(threads), 0, 1024},
 	{"device", 0, OPT_CHOICE, "auto|cpu", "WEIR_DEVICE", "what computes",
@@ -70,45 +72,45 @@ const struct option_def option_defs[] = {
 	{"pre", 0, OPT_TEXT, "NAME", NULL, "pre-tokenizer to use instead of the file's",
 		ANY_MODEL & ~(CMD_DOCTOR | CMD_MODELS), OPT_CONFIG, AT(pre), 0, 0},
 	{"chat-template", 0, OPT_TEXT, "NAME", NULL, "template family to use instead of the file's",
-		CMD_CHAT | CMD_INSPECT_MODEL | EVAL_TASKS, OPT_CONFIG, AT(chat_template), 0, 0},
+		TALK | CMD_INSPECT_MODEL | EVAL_TASKS, OPT_CONFIG, AT(chat_template), 0, 0},
 	{"check-tensors", 0, OPT_FLAG, NULL, NULL, "scan all weights for NaN and infinity before use",
 		WEIGHTS | CMD_INSPECT_MODEL, OPT_CONFIG, AT(check_tensors), 0, 0},
 
 	{"system", 0, OPT_TEXT, "TEXT", NULL, "system prompt",
-		CMD_CHAT, OPT_CONFIG, AT(system), 0, 0},
+		TALK, OPT_CONFIG, AT(system), 0, 0},
 	{"seed", 0, OPT_SEED, "N", NULL, "start of the random numbers: equal seed and settings give equal tokens",
-		CMD_CHAT | EVAL_TASKS, OPT_CONFIG | OPT_SET, AT(seed), 0, 0},
+		TALK | EVAL_TASKS, OPT_CONFIG | OPT_SET, AT(seed), 0, 0},
 	{"temp", 0, OPT_FLOAT, "X", NULL, "temperature; 0 takes the likeliest token",
-		CMD_CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(sampling.temperature), 0, 100},
+		TALK, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(sampling.temperature), 0, 100},
 	{"top-k", 0, OPT_INT, "N", NULL, "sample among the N likeliest tokens (0: all)",
-		CMD_CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(sampling.top_k), 0, NUM_MAX},
+		TALK, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(sampling.top_k), 0, NUM_MAX},
 	{"top-p", 0, OPT_FLOAT, "X", NULL, "sample among the likeliest tokens that reach this share (1: all)",
-		CMD_CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(sampling.top_p), 0, 1},
+		TALK, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(sampling.top_p), 0, 1},
 	{"min-p", 0, OPT_FLOAT, "X", NULL, "leave out tokens below this share of the likeliest (0: none)",
-		CMD_CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(sampling.min_p), 0, 1},
+		TALK, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(sampling.min_p), 0, 1},
 	{"repeat-penalty", 0, OPT_FLOAT, "X", NULL, "divide the scores of recent tokens by X (1: off)",
-		CMD_CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(sampling.repeat_penalty), 0.01, 100},
+		TALK, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(sampling.repeat_penalty), 0.01, 100},
 	{"presence-penalty", 0, OPT_FLOAT, "X", NULL, "lower the scores of recent tokens by X (0: off)",
-		CMD_CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(sampling.presence_penalty), -100, 100},
+		TALK, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(sampling.presence_penalty), -100, 100},
 	{"frequency-penalty", 0, OPT_FLOAT, "X", NULL, "lower the scores of recent tokens by X an occurrence (0: off)",
-		CMD_CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(sampling.frequency_penalty), -100, 100},
+		TALK, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(sampling.frequency_penalty), -100, 100},
 
 	{"session", 's', OPT_TEXT, "NAME", NULL, "go on in this session, or begin it",
-		CMD_CHAT, 0, AT(session), 0, 0},
+		TALK, 0, AT(session), 0, 0},
 	{"continue", 0, OPT_FLAG, NULL, NULL, "go on in the session used last",
-		CMD_CHAT, 0, AT(go_on), 0, 0},
+		TALK, 0, AT(go_on), 0, 0},
 	{"private", 0, OPT_FLAG, NULL, NULL, "keep nothing of this talk on disk",
-		CMD_CHAT, OPT_CONFIG, AT(private_talk), 0, 0},
+		TALK, OPT_CONFIG, AT(private_talk), 0, 0},
 	{"prompt", 'p', OPT_TEXT, "TEXT", NULL, "one answer to TEXT, then exit; standard input is the document",
-		CMD_CHAT, 0, AT(prompt), 0, 0},
+		TALK, 0, AT(prompt), 0, 0},
 	{"line", 0, OPT_FLAG, NULL, NULL, "line mode, also where the terminal could show the full screen",
-		CMD_CHAT, OPT_CONFIG, AT(line), 0, 0},
+		TALK, OPT_CONFIG, AT(line), 0, 0},
 	{"json", 0, OPT_FLAG, NULL, NULL, "JSON on standard output",
 		JSON_OUT, 0, AT(json), 0, 0},
 	{"raw", 0, OPT_FLAG, NULL, NULL, "do not filter the answer when it does not go to a terminal",
-		CMD_CHAT, 0, AT(raw), 0, 0},
+		TALK, 0, AT(raw), 0, 0},
 	{"color", 0, OPT_CHOICE, "auto|always|never", "WEIR_COLOR", "colours (auto: on a terminal, and NO_COLOR is not set)",
-		CMD_CHAT, OPT_CONFIG, AT(color), 0, 0},
+		TALK, OPT_CONFIG, AT(color), 0, 0},
 
 	{"special", 0, OPT_FLAG, NULL, NULL, "read and write control tokens by their names",
 		CMD_INSPECT_TOKENS, 0, AT(special), 0, 0},
@@ -855,7 +857,7 @@ void options_help(const struct options *o, struct str *out)
 		size_t before;
 		str_addf(out, "\nmore options of weir %s:\n", c->name);
 		before = out->n;
-		help_rows(out, c->id, CMD_CHAT | CMD_MODELS);
+		help_rows(out, c->id, CMD_CHAT | CMD_MODELS);   /* those of reading are the chat's */
 		if (out->n == before) {   /* nothing of its own: take the heading back */
 			out->n -= strlen(c->name) + strlen("\nmore options of weir :\n");
 			out->p[out->n] = 0;

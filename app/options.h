@@ -33,6 +33,7 @@ enum command {
 	CMD_SESSIONS_CHECK = 1 << 19,
 	CMD_INSPECT_SESSION = 1 << 21,
 	CMD_COMPLETION     = 1 << 20,
+	CMD_READ           = 1 << 22,   /* weir read */
 };
 
 struct command_def {

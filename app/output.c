@@ -163,6 +163,41 @@ void progress_show(struct progress *p, int64_t done, int64_t total)
 	str_free(&s);
 }
 
+void reading_text(uint64_t tokens, int percent, double tps, int waiting, struct str *out)
+{
+	str_adds(out, waiting ? "waiting for more, " : "reading ");
+	human_count(out, tokens);
+	str_adds(out, " tokens");
+	if (percent >= 0)
+		str_addf(out, ", %d %%", percent);
+	if (tps >= 1 && !waiting) {
+		str_adds(out, ", ");
+		human_count(out, (uint64_t)(tps + 0.5));
+		str_adds(out, " t/s");
+	}
+}
+
+void progress_line(struct progress *p, const char *text)
+{
+	double now = now_seconds();
+	struct str s = {0};
+
+	if (!p->started) {
+		p->started = 1;
+		p->start = now;
+	}
+	if ((!p->on && !p->lines) || now - p->start < 0.25 || now - p->last < (p->on ? 0.1 : 1.0))
+		return;
+	p->last = now;
+	if (p->on)
+		str_adds(&s, terminal_is_dumb() ? "\r" : "\r\033[K");
+	str_adds(&s, text);
+	str_adds(&s, !p->on ? "\n" : terminal_is_dumb() ? "      " : "");
+	write_all(2, s.p, s.n);
+	p->shown = p->on;
+	str_free(&s);
+}
+
 void progress_clear(struct progress *p)
 {
 	static const char blank[] = "\r                                                                        \r";

@@ -44,6 +44,10 @@ struct progress {
 };
 void progress_init(struct progress *, const struct options *, const char *verb, const char *unit);
 void progress_show(struct progress *, int64_t done, int64_t total);
+/* The same with other words. */
+void progress_line(struct progress *, const char *text);
+/* "reading 123,456 tokens, 24 %, 1,300 t/s"; percent < 0: not known. */
+void reading_text(uint64_t tokens, int percent, double tps, int waiting, struct str *out);
 void progress_clear(struct progress *);
 /* As a timeline_progress_fn; ud is the struct progress. */
 void progress_tokens(int32_t done, int32_t total, void *ud);

@@ -267,7 +267,8 @@ static void lenses(struct panel *p, const struct talk *t, struct listener *l, co
 		if (t->doc[i].at == 0)
 			lens_of(p, -1 - (int)i, w, kept, t->doc[i].text.p + t->doc[i].body, t->doc[i].n_body, &byte);
 	for (size_t i = 0; i < t->n_msg; i++)
-		lens_of(p, (int)i, w, kept, t->msg[i].text.p, t->msg[i].text.n, &byte);
+		if (!t->msg[i].read)   /* of what was streamed the screen shows the end alone */
+			lens_of(p, (int)i, w, kept, t->msg[i].text.p, t->msg[i].text.n, &byte);
 	free(kept);
 	p->lensed = 1;
 }

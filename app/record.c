@@ -292,7 +292,11 @@ int record_resume(struct record *r, struct talk *t, struct str *note, struct err
 
 static int64_t last_stored(const struct talk *t)
 {
-	return t->n_msg ? t->msg[t->n_msg - 1].stored : 0;
+	size_t n = t->n_msg;
+
+	if (n && t->streamed.open)   /* kept with its question */
+		n--;
+	return n ? t->msg[n - 1].stored : 0;
 }
 
 /* After a turn, when the sequence is the one that the message ends.  Full disks and tight budgets cost time at the next

@@ -116,6 +116,7 @@ static void forget_messages(struct talk *t)
 {
 	while (t->n_msg)
 		message_free(&t->msg[--t->n_msg]);
+	talk_stream_close(t);
 	t->outgrown = 0;
 }
 
@@ -136,6 +137,7 @@ void talk_close(struct talk *t)
 	signals_watch(NULL);
 	talk_empty(t);
 	tokens_free(&t->prefix);
+	tokens_free(&t->streamed.pending);
 	free(t->msg);
 	free(t->kv);
 	str_free(&t->system);
@@ -183,11 +185,17 @@ size_t talk_undo(struct talk *t, size_t n)
 
 	while (done < n && t->n_msg) {
 		/* An exchange ends at its question. */
-		enum chat_role role;
-		do {
-			role = t->msg[t->n_msg - 1].role;
+		struct message *m;
+		while (t->n_msg > 1 && t->msg[t->n_msg - 1].role != ROLE_USER)
 			message_free(&t->msg[--t->n_msg]);
-		} while (role != ROLE_USER && t->n_msg);
+		m = &t->msg[t->n_msg - 1];
+		if (m->read && m->read < m->text.n) {
+			talk_stream_open(t);
+		} else {
+			message_free(m);
+			t->n_msg--;
+			talk_stream_close(t);
+		}
 		done++;
 	}
 	if (done)
@@ -371,12 +379,19 @@ static int32_t talk_sync(struct talk *t, int reply_head, size_t *n, int32_t *aga
 
 int32_t talk_read(struct talk *t, timeline_progress_fn *progress, void *ud, struct err *e)
 {
+	struct timeline_stats st;
 	size_t n;
 	int32_t reused, again;
 
 	timeline_resume(t->tl);
 	signals_watch(t->tl);
-	reused = talk_sync(t, 0, &n, &again, progress, ud, e);
+	if (t->streamed.open) {   /* its end is not known yet */
+		reused = talk_stream(t, "", 0, 1, progress, ud, e);
+		timeline_stats(t->tl, &st);
+		n = reused < 0 ? 0 : (size_t)st.prefill_tokens;
+	} else {
+		reused = talk_sync(t, 0, &n, &again, progress, ud, e);
+	}
 	signals_watch(NULL);
 	timeline_resume(t->tl);
 	if (reused >= 0)
@@ -471,16 +486,22 @@ done:
 
 int talk_ask(struct talk *t, const char *text, size_t n, const struct talk_hooks *h, struct turn *turn, struct err *e)
 {
-	struct message *m = message_add(t, ROLE_USER);
-	int rc;
+	int was_open = t->streamed.open, rc;
+	struct message *m = was_open ? &t->msg[t->n_msg - 1] : message_add(t, ROLE_USER);
 
+	if (was_open)
+		str_adds(&m->text, "\n\n");
 	str_add(&m->text, text, n);
+	talk_stream_close(t);
 	record_question(t->record, t);
 	rc = answer(t, h, turn, e);
-	if (!turn->answered) {
+	if (turn->answered)
+		return rc;
+	if (was_open)
+		talk_stream_open(t);
+	else
 		message_free(&t->msg[--t->n_msg]);
-		record_taken_back(t->record, t);
-	}
+	record_taken_back(t->record, t);
 	return rc;
 }
 
@@ -489,7 +510,7 @@ int talk_again(struct talk *t, const struct talk_hooks *h, struct turn *turn, st
 	struct message old = {.role = ROLE_ASSISTANT};
 	int had = 0, rc;
 
-	if (!t->n_msg)
+	if (!t->n_msg || t->streamed.open)
 		return err_set(e, ERR_USAGE, "there is no question yet to answer again");
 	if (t->msg[t->n_msg - 1].role == ROLE_ASSISTANT) {
 		old = t->msg[--t->n_msg];

@@ -13,6 +13,7 @@ struct message {
 	struct str text;
 	struct tokens id;         /* of an answer */
 	int64_t stored;           /* its number in the store; 0 = not kept */
+	size_t read;              /* bytes of the text that talk_stream() brought; the question stands behind them */
 };
 
 /* A file that is asked about, quoted and with its name, as it stands before the first question. */
@@ -38,6 +39,16 @@ struct turn {
 	double ttft_s, prefill_tps, decode_tps;
 };
 
+/* The last message grows (talk_stream.c). */
+struct streamed {
+	int open;
+	int known;                /* the cache has what was cut, but for the tokens that wait */
+	size_t at;                /* bytes of its text that are cut and tokenised */
+	size_t tokens;            /* their tokens */
+	struct tokens pending;    /* those that wait until a chunk is full */
+	size_t had;               /* tokens of the sequence then */
+};
+
 struct talk {
 	struct engine *engine;
 	struct timeline *tl;
@@ -49,6 +60,7 @@ struct talk {
 	struct document *doc; size_t n_doc;
 	struct tokens prefix; int prefix_known;   /* what stands before every first question: system prompt and documents */
 	int32_t pinned;               /* tokens that the cache was told are the prefix; -1 = none yet */
+	struct streamed streamed;
 	struct turn last;
 	uint64_t total_answer;        /* tokens of all answers */
 	int outgrown;                 /* tokens have left the cache, and a turn said so */
@@ -78,6 +90,20 @@ int  talk_drop_document(struct talk *, struct str *name);
 void talk_drop_documents(struct talk *);
 size_t talk_document_tokens(const struct talk *);
 
+/* ---- a text without an end (talk_stream.c) ---- */
+
+/* Append a piece (whole characters) to the message that grows, or begin one, and read what is there in whole chunks; all: the rest,
+ * too, because nothing follows for a while.  A few words at the end, where it cannot be cut yet, wait in any case.  After -1
+ * (ERR_CANCELLED) nothing is lost: the next call goes on.  talk_ask() closes the message with the question. */
+int  talk_stream(struct talk *, const char *piece, size_t n, int all, timeline_progress_fn *progress, void *ud, struct err *);
+/* ERR_USAGE where the cache has an end. */
+int  talk_stream_wanted(const struct talk *, struct err *);
+/* Tokens read of the message that grows. */
+size_t talk_streamed(const struct talk *);
+/* The last message grows no more; it does again, without its question.  For talk.c. */
+void talk_stream_close(struct talk *);
+void talk_stream_open(struct talk *);
+
 /* ---- turns ---- */
 
 typedef int talk_text_fn(const char *bytes, size_t n, void *ud, struct err *);   /* -1 ends the turn */
@@ -102,7 +128,7 @@ int  talk_ask(struct talk *, const char *text, size_t n, const struct talk_hooks
 int  talk_again(struct talk *, const struct talk_hooks *, struct turn *, struct err *);
 /* A message of an earlier run: appended as it was. */
 struct message *talk_message(struct talk *, enum chat_role, const char *text, size_t n, const int32_t *id, size_t n_id);
-/* Forget the last n exchanges; how many there were. */
+/* Forget the last n exchanges; how many there were.  Of one that closed a stream the question alone goes first. */
 size_t talk_undo(struct talk *, size_t n);
 /* Forget what was said; documents stay.  talk_empty: they do not, and it is no new conversation. */
 void talk_new(struct talk *);

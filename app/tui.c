@@ -25,7 +25,7 @@
 
 #define FRAME (1.0 / 30)
 #define MEMORY_EVERY 1.0       /* seconds between two looks at the memory of the process */
-enum { READ_MOST = 65536 };
+enum { READ_MOST = 65536, STREAM_ENTRY = 16384 };
 
 int tui_wanted(const struct options *o)
 {
@@ -53,6 +53,10 @@ static void handle_event(struct tui *t, const struct event *e)
 {
 	const char *text = e->text.p ? e->text.p : "";
 
+	if (t->streams && e->what != EV_STREAM && e->what <= EV_ERROR) {
+		ui_entry_end(t->ui, NULL);
+		t->streams = 0;
+	}
 	switch (e->what) {
 	case EV_TALK:
 		ui_talk_clear(t->ui);
@@ -67,6 +71,17 @@ static void handle_event(struct tui *t, const struct event *e)
 			ui_entry_end(t->ui, NULL);
 		}
 		ui_entry(t->ui, UI_ASSISTANT, "", 0);
+		break;
+	case EV_STREAM:
+		/* Entries are laid out anew as they grow: not too long. */
+		if (e->begins || !t->streams || t->streams > STREAM_ENTRY) {
+			if (t->streams)
+				ui_entry_end(t->ui, NULL);
+			ui_entry(t->ui, UI_NOTICE, "", 0);
+			t->streams = 0;
+		}
+		ui_piece(t->ui, text, e->text.n);
+		t->streams += e->text.n + 1;
 		break;
 	case EV_PIECE:
 		ui_piece(t->ui, text, e->text.n);
@@ -112,6 +127,7 @@ static void post_now(struct tui *t, const struct now *now)
 {
 	struct ui_work work = {
 		.verb = now->verb, .done = now->done, .total = now->total, .had = now->had, .tps = now->tps, .left = now->left,
+		.open = now->open,
 	};
 	struct ui_status s = {
 		.model = now->model, .session = now->kept_on_disk ? now->session : NULL, .kv = now->kv, .seen = now->seen, .kept = now->kept,

@@ -14,6 +14,10 @@
 
 #define NOW_EVERY 0.1          /* seconds between two looks at what is true now */
 #define PANEL_EVERY 0.2        /* and at the cache, while a panel shows it */
+enum {
+	STREAM_SHOWN = 65536,      /* bytes of a text without an end that stay on the screen ... */
+	STREAM_MOST = 1 << 20,     /* ... when so many have gone by */
+};
 
 struct job { struct job *next; enum job_what what; int64_t id; struct str text; };
 
@@ -33,6 +37,8 @@ struct worker {
 	struct panel *cache_work;  /* being written */
 	double looked, panelled, reading_since; int64_t had;
 	int32_t reading;           /* tokens so far; -1 = nothing is read */
+	int open; double open_tps; /* a text without an end is read */
+	size_t streamed;           /* bytes of it that the screen was sent since it was cleared */
 	uint64_t shown;            /* hash of the messages that the screen has */
 	/* What a command says stands below what it did to the talk, so it waits until that has been sent. */
 	int holding;
@@ -108,20 +114,20 @@ static void release_held(struct worker *w)
 }
 
 /* Pieces that main has not taken yet become one. */
-static void post_piece(struct worker *w, const char *bytes, size_t n)
+static void post_piece(struct worker *w, enum event_what what, const char *bytes, size_t n)
 {
 	struct event *last;
 
 	pthread_mutex_lock(&w->lock);
 	for (last = w->event; last && last->next; )
 		last = last->next;
-	if (last && last->what == EV_PIECE) {
+	if (last && last->what == what && last->text.n < STREAM_SHOWN) {
 		str_add(&last->text, bytes, n);
 		pthread_mutex_unlock(&w->lock);
 		return;
 	}
 	pthread_mutex_unlock(&w->lock);
-	post_text(w, EV_PIECE, bytes, n);
+	post_text(w, what, bytes, n);
 }
 
 /* ---- what is true now ---- */
@@ -169,6 +175,7 @@ static void look(struct worker *w, int working, const char *verb, int64_t done, 
 	now.had = w->had;
 	now.left = -1;
 	now.tps = 0;
+	now.open = w->open;
 	if (w->c->t.tl)
 		describe(w, &now);
 	if (working && total > 0) {
@@ -179,7 +186,7 @@ static void look(struct worker *w, int working, const char *verb, int64_t done, 
 			now.left = (double)(total - done) / now.tps;
 		}
 	} else if (working) {
-		now.tps = now.last_tps;
+		now.tps = w->open ? w->open_tps : now.last_tps;
 	}
 	w->looked = now_seconds();
 	pthread_mutex_lock(&w->lock);
@@ -319,7 +326,8 @@ static uint64_t talk_hash(const struct talk *t)
 
 	for (size_t i = 0; i < t->n_msg; i++) {
 		h = (h ^ (unsigned)t->msg[i].role ^ t->msg[i].text.n) * 1099511628211u;
-		for (size_t k = 0; k < t->msg[i].text.n; k++)
+		/* What was streamed only grows. */
+		for (size_t k = t->msg[i].read; k < t->msg[i].text.n; k++)
 			h = (h ^ (unsigned char)t->msg[i].text.p[k]) * 1099511628211u;
 	}
 	return h;
@@ -337,14 +345,34 @@ static uint64_t docs_hash(const struct talk *t)
 	return h;
 }
 
+/* The end of what was streamed.  Returns where the question begins. */
+static size_t send_streamed(struct worker *w, const struct message *m)
+{
+	size_t from = m->read > STREAM_SHOWN ? m->read - STREAM_SHOWN : 0;
+	struct event *e;
+
+	while (from && from < m->read && m->text.p[from - 1] != '\n' && m->text.p[from - 1] != ' ')
+		from++;
+	e = event_new(EV_STREAM, m->text.p + from, m->read - from);
+	e->begins = 1;
+	post(w, e);
+	return m->read + (m->text.n > m->read ? 2 : 0);
+}
+
 static void send_messages(struct worker *w, size_t n)
 {
 	const struct talk *t = &w->c->t;
 
 	post(w, event_new(EV_TALK, "", 0));
+	w->streamed = 0;
 	for (size_t i = 0; i < n; i++) {
-		struct event *e = event_new(EV_MESSAGE, t->msg[i].text.p, t->msg[i].text.n);
+		const struct message *m = &t->msg[i];
+		size_t from = m->read ? send_streamed(w, m) : 0;
+		struct event *e;
 
+		if (m->read && from == m->text.n)
+			continue;   /* no question yet */
+		e = event_new(EV_MESSAGE, m->text.p ? m->text.p + from : "", m->text.n - from);
 		e->role = t->msg[i].role;
 		post(w, e);
 	}
@@ -362,6 +390,7 @@ static void on_turn(struct chat *c, const char *question, size_t n)
 		send_messages(w, t->n_msg);
 	release_held(w);
 	post_text(w, EV_QUESTION, question, question ? n : 0);
+	w->open = 0;
 	w->reading_since = 0;
 	look(w, 1, "reading", 0, 0);
 }
@@ -372,7 +401,7 @@ static int on_text(struct chat *c, const char *bytes, size_t n, struct err *e)
 
 	(void)e;
 	w->reading = -1;
-	post_piece(w, bytes, n);
+	post_piece(w, EV_PIECE, bytes, n);
 	between(w);
 	if (now_seconds() - w->looked >= NOW_EVERY)
 		look(w, 1, "answering", 0, 0);
@@ -392,9 +421,51 @@ static void on_came_back(struct chat *c)
 	((struct worker *)c->ud)->shown = 0;
 }
 
+static void on_reading(struct chat *c, const struct reading *r)
+{
+	struct worker *w = c->ud;
+	struct str s = {0};
+
+	w->reading = -1;
+	if (!r)
+		return;
+	str_adds(&s, r->waiting ? "waiting " : "reading ");
+	human_count(&s, r->tokens);
+	if (r->percent >= 0)
+		str_addf(&s, " %d%%", r->percent);
+	w->open_tps = r->waiting ? 0 : r->tps;
+	look(w, 1, s.p, 0, 0);
+	str_free(&s);
+}
+
+static void on_streamed(struct chat *c, const char *text, size_t n)
+{
+	struct worker *w = c->ud;
+
+	w->streamed += n;
+	if (w->streamed > STREAM_MOST)
+		send_messages(w, c->t.n_msg);
+	else
+		post_piece(w, EV_STREAM, text, n);
+}
+
+static int on_yield(struct chat *c)
+{
+	struct worker *w = c->ud;
+	int waits;
+
+	between(w);
+	if (atomic_load(&w->stop))
+		return 2;
+	pthread_mutex_lock(&w->lock);
+	waits = w->job || w->closing;
+	pthread_mutex_unlock(&w->lock);
+	return waits;
+}
+
 static const struct front worker_front = {
 	.notice = on_notice, .error = on_error, .progress = on_progress, .turn = on_turn, .text = on_text, .turned = on_turned,
-	.came_back = on_came_back,
+	.came_back = on_came_back, .reading = on_reading, .streamed = on_streamed, .yield = on_yield,
 };
 
 /* ---- the thread ---- */
@@ -421,7 +492,7 @@ static void send_documents(struct worker *w)
 }
 
 /* The messages as they are, when they are not what was shown on the way here.  After a turn they are. */
-static void send_talk(struct worker *w, int was_turn, size_t messages_before)
+static void send_talk(struct worker *w, int was_turn, size_t messages_wanted)
 {
 	const struct talk *t = &w->c->t;
 	uint64_t hash = talk_hash(t), docs = docs_hash(t);
@@ -433,7 +504,7 @@ static void send_talk(struct worker *w, int was_turn, size_t messages_before)
 	if (docs != w->shown_docs || unread)
 		send_documents(w);
 	w->shown_docs = docs;
-	if (hash != w->shown && !(was_turn && t->n_msg == messages_before + 2))
+	if (hash != w->shown && !(was_turn && t->n_msg == messages_wanted))
 		send_messages(w, t->n_msg);
 	w->shown = hash;
 }
@@ -441,7 +512,7 @@ static void send_talk(struct worker *w, int was_turn, size_t messages_before)
 static void run(struct worker *w, struct job *job)
 {
 	struct chat *c = w->c;
-	size_t before = c->t.n_msg;
+	size_t wanted = c->t.n_msg + (c->t.streamed.open ? 1 : 2);   /* after a turn */
 	int turn = 0;
 
 	w->had = 0;
@@ -470,36 +541,55 @@ static void run(struct worker *w, struct job *job)
 		release_held(w);
 	if (c->t.tl) {
 		timeline_resume(c->t.tl);
-		send_talk(w, turn, before);
+		send_talk(w, turn, wanted);
 		release_held(w);
 		if (atomic_load(&w->panel) || w->listener.on)
 			look_at_cache(w);
 	}
 }
 
+/* Between two jobs.  A stop that came during the one before is meant for this, too. */
+static void run_stream(struct worker *w)
+{
+	w->open = 1;
+	w->had = 0;
+	w->reading = -1;
+	w->reading_since = 0;
+	chat_stream(w->c);
+	w->open = 0;
+	if (!w->c->streaming.on)
+		atomic_store(&w->stop, 0);
+	signals_take_int();
+	w->shown = talk_hash(&w->c->t);
+}
+
 static void *work(void *arg)
 {
 	struct worker *w = arg;
+	const struct streaming *streaming = &w->c->streaming;
 
 	pthread_mutex_lock(&w->lock);
 	for (;;) {
 		struct job *job;
 
-		while (!w->job && !w->closing)
+		while (!w->job && !w->closing && !(streaming->on && !w->c->quit))
 			pthread_cond_wait(&w->wake, &w->lock);
 		if (w->closing)
 			break;
 		job = w->job;
-		w->job = job->next;
-		if (!w->job)
+		if (job && !(w->job = job->next))
 			w->job_end = &w->job;
 		w->running = 1;
 		pthread_mutex_unlock(&w->lock);
-		run(w, job);
-		str_free(&job->text);
-		free(job);
+		if (job) {
+			run(w, job);
+			str_free(&job->text);
+			free(job);
+		} else {
+			run_stream(w);
+		}
 		pthread_mutex_lock(&w->lock);
-		if (w->job)
+		if (w->job || (streaming->on && !w->c->quit))
 			continue;
 		w->running = 0;
 		pthread_mutex_unlock(&w->lock);

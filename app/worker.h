@@ -26,6 +26,7 @@ enum event_what {
 	EV_MESSAGE,     /* role, text */
 	EV_QUESTION,    /* text; an answer follows */
 	EV_PIECE,       /* text: the answer grows */
+	EV_STREAM,      /* text: what was read of a text without an end; begins: of another one, or from another place on */
 	EV_TURNED,      /* it is over; text: a line about it */
 	EV_NOTICE, EV_ERROR,   /* text */
 	EV_DOCUMENTS,   /* docs */
@@ -38,6 +39,7 @@ struct event {
 	struct event *next;
 	enum event_what what;
 	enum chat_role role;
+	int begins;
 	struct str text;
 	struct event_doc *doc; size_t n_doc;
 };
@@ -46,7 +48,8 @@ void event_free(struct event *);
 /* What is true now. */
 struct now {
 	int working;                /* 0: nothing runs */
-	char verb[16];
+	char verb[48];
+	int open;                   /* it makes way for whatever comes */
 	int64_t done, total, had;
 	double tps, left;
 	int status;                 /* the following is filled in */
