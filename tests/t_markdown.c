@@ -1,4 +1,4 @@
-/* tests/t_markdown.c - ui/markdown.c, pieces.c, table.c, lines.c, code.c: what Markdown looks like at several widths, that it does not
+/* tests/t_markdown.c - ui/markdown*.c, lines.c, code.c: what Markdown looks like at several widths, that it does not
  * matter how the text arrives, and that nothing hostile gets through or takes long. */
 #include "tests/test.h"
 #include "ui/lines.h"

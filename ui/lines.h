@@ -1,4 +1,4 @@
-/* ui/lines.h (private to lines.c, pieces.c, markdown*.c, table.c and punycode.c) - what laying out is made of.
+/* ui/lines.h (private to lines.c, markdown*.c and punycode.c) - what laying out is made of.
  *
  * A paragraph is a range of bytes at the end of struct lines' text, with the spans that style it; a newline in it breaks the line.
  * wrap_next() cuts it into lines one after the other, lines_put() makes runs of such a line. */
@@ -38,7 +38,7 @@ void growth_begin(struct lines *, struct growth *);
 /* All up to text[done] is final. */
 void growth_settle(const struct lines *, struct growth *, size_t done);
 
-/* ---- pieces.c ---- */
+/* ---- markdown_pieces.c ---- */
 
 #define PARSER_FLAGS (MD_FLAG_TABLES | MD_FLAG_STRIKETHROUGH | MD_FLAG_TASKLISTS | MD_FLAG_NOHTML)
 /* What md4c sees instead of characters that it must not act on; clean text has no such bytes. */
@@ -76,7 +76,7 @@ int  fence_closes(const struct fence *, const char *line, const char *end);
 /* An address whose host is not ASCII, with the host in ASCII ("xn--..."), appended to *out: 1; 0 = the host is, or there is none. */
 int  address_in_ascii(const char *address, size_t n, struct str *out);
 
-/* ---- table.c ---- */
+/* ---- markdown_table.c ---- */
 
 enum { TABLE_COLUMNS = 32 };
 struct table_cell { size_t from, to; size_t span, n_span; };   /* bytes of l->text, spans */

@@ -1,4 +1,4 @@
-/* ui/markdown.c - Markdown laid out in lines: pieces of text (pieces.c), each through md4c, what md4c says as lines.
+/* ui/markdown.c - Markdown laid out in lines: pieces of text (markdown_pieces.c), each through md4c, what md4c says as lines.
  *
  * Not as CommonMark has it, on purpose: link definitions are text like any other (they would reach over pieces, hide text, and let a
  * few bytes grow into many), blank lines are where the text has them (so lists are never loose or tight as a whole), a line break

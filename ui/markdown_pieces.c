@@ -1,4 +1,4 @@
-/* ui/pieces.c - where a Markdown text can be cut, and its fenced code.
+/* ui/markdown_pieces.c - where a Markdown text can be cut, and its fenced code.
  *
  * A text is cut where what follows cannot depend on what stands before: at a blank line before a line without indent, and
  * around fenced code at the top level, which never sees md4c.  So a text that grows costs as much as its last piece, and hostile text

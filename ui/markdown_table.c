@@ -1,4 +1,4 @@
-/* ui/table.c - tables of Markdown: columns as wide as they need to be, narrower when the screen is; cells are wrapped.
+/* ui/markdown_table.c - tables of Markdown: columns as wide as they need to be, narrower when the screen is; cells are wrapped.
  *
  * The widest columns give way first, down to their longest word (of up to WORD_MOST columns).  Where not even that fits, the cells of
  * a row stand below each other, all but the first indented.  A row is as high as its highest cell; what one takes is bounded by its text times TABLE_COLUMNS. */
