@@ -131,7 +131,8 @@ TEST(editing_keys)
 		/* A number for a command, and what is in the way of one. */
 		{"\0334x", "one two threexxxx"}, {"\0334\007x", "one two threex"}, {"\0334\033", "one two three"},
 		{"\0332\033[Dx", "one two thrxee"}, {"\030\033[Dx", "one two threxe"}, {"\030\007x", "one two threex"},
-		{"\026\001x", "one two three\001x"}, {"\026\tx", "one two three\tx"}, {"\026\rx", "one two three\nx"},
+		{"\026\001x", "one two three\001x"}, {"\026\tx", "one two three\tx"}, {"\026\303\251\177x", "one two threex"},
+		{"\026\rx", "one two three\nx"},
 		{"\026\033[Dx", "one two threxe"}, {"\035tx", "one two threex"}, {"\001\035tx", "one xtwo three"},
 	};
 

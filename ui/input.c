@@ -821,9 +821,16 @@ static int escape_key(void)
 /* Behind Ctrl-V: as it is, if it has a character. */
 static int quoted_key(const struct key *k)
 {
+	struct key plain = {.cp = k->cp, .mods = k->mods & KEY_CTRL};
+
 	switch (k->code) {
-	case K_CHAR:      return k->mods & KEY_CTRL && k->cp == '@' ? 1 : char_key(&(struct key){.cp = k->cp,
-	    .mods = k->mods & KEY_CTRL});
+	case K_CHAR:
+		if (k->mods & KEY_CTRL && k->cp == '@')
+			return 1;
+		/* readline would quote its first byte alone. */
+		if (k->cp < 0 || k->cp >= 0x80)
+			settle();
+		return char_key(&plain);
 	case K_TAB:       feeds("\t"); return 1;
 	case K_ENTER:     feeds("\n"); return 1;
 	case K_BACKSPACE: feeds("\177"); return 1;
