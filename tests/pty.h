@@ -58,9 +58,9 @@ static inline void *read_master(void *ud)
 
 static inline void set_size(struct pty *p, int w, int h)
 {
-	struct winsize size = { .ws_col = (unsigned short)w, .ws_row = (unsigned short)h };
+	struct winsize ws = { .ws_col = (unsigned short)w, .ws_row = (unsigned short)h };
 
-	CHECK(!ioctl(p->fd, TIOCSWINSZ, &size));
+	CHECK(!ioctl(p->fd, TIOCSWINSZ, &ws));
 }
 
 static inline void pty_open(struct pty *p, int w, int h)

@@ -27,6 +27,8 @@ const char *__asan_default_options(void);
 const char *__asan_default_options(void) { return "fast_unwind_on_malloc=0"; }
 const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void) { return "leak:_rl_callback_data_alloc\nleak:_rl_scxt_alloc\nleak:_rl_nsearch_callback\nleak:rl_initialize\n"; }
+const char *__lsan_default_options(void);
+const char *__lsan_default_options(void) { return "print_suppressions=0"; }
 
 static int times(int n)
 {
@@ -85,12 +87,15 @@ static unsigned roll(struct storm *s, unsigned n)
 /* ---- what is typed ---- */
 
 static const char *const words[] = {
-	"hello", "what", "is", "a", "weir", "tell", "me", "more", "**bold**", "```c\nint x;\n```", "# head", "| a | b |", "1.", "\xe6\xbc\xa2\xe5\xad\x97",
+	"hello", "what", "is", "a", "weir", "tell", "me", "more", "**bold**", "```c\nint x;\n```", "# head", "| a | b |",
+	"1.", "\xe6\xbc\xa2\xe5\xad\x97",
 	"e\xcc\x81\xcc\x82", "\xf0\x9f\x91\x8d\xf0\x9f\x8f\xbd", "\xd7\xa9\xd7\x9c", "@doc.md", "\\", "\"\"\"", "'", "/",
 };
 static const char *const special[] = {
-	"\033[A", "\033[B", "\033[C", "\033[D", "\033[H", "\033[F", "\033[5~", "\033[6~", "\033[2~", "\033[3~", "\033OA", "\033OH", "\033[1;5C", "\033[1;2D",
-	"\033OP", "\033OQ", "\033OR", "\033OS", "\033[15~", "\033[17~", "\033[18~", "\033[19~", "\033[20~", "\033[24~", "\033[Z", "\t", "\r", "\n", "\177",
+	"\033[A", "\033[B", "\033[C", "\033[D", "\033[H", "\033[F", "\033[5~", "\033[6~", "\033[2~", "\033[3~", "\033OA",
+	"\033OH", "\033[1;5C", "\033[1;2D",
+	"\033OP", "\033OQ", "\033OR", "\033OS", "\033[15~", "\033[17~", "\033[18~", "\033[19~", "\033[20~", "\033[24~",
+	"\033[Z", "\t", "\r", "\n", "\177",
 	"\033\r", "\033\033", "\033[I", "\033[O", "\033[27;5;9~", "\033[97;5u",
 };
 /* Keys of panes, and letters that mean something in the talk. */
@@ -98,16 +103,24 @@ static const char letters[] = "jkudbfgGnNq?[]ycrezmi'/o40%p7cl+-=1234 yn";
 static const char controls[] = "\001\002\005\006\007\010\013\014\016\020\022\023\024\025\026\027\030\031\031\037\003\033\032";
 /* Not whole, or nothing that means something; what follows is typed right behind. */
 static const char *const broken[] = {
-	"\033", "\033[", "\033[1;", "\033[200", "\033O", "\033]0;title", "\033]52;c;AAAA\a", "\033P$q", "\033_x", "\033[<0;", "\033[<64;10;10", "\033[M", "\033[?1;2c",
-	"\033[12;40R", "\033[999999999999999999999~", "\033[38:2:1:2:3m", "\302", "\342\200", "\360\237\221", "\200", "\377\376", "\300\233", "\355\240\200",
+	"\033", "\033[", "\033[1;", "\033[200", "\033O", "\033]0;title", "\033]52;c;AAAA\a", "\033P$q", "\033_x",
+	"\033[<0;", "\033[<64;10;10", "\033[M", "\033[?1;2c",
+	"\033[12;40R", "\033[999999999999999999999~", "\033[38:2:1:2:3m", "\302", "\342\200", "\360\237\221", "\200",
+	"\377\376", "\300\233", "\355\240\200",
 	"\233A", "\302\233A", "\0", "\033[201~", "\033[200~",
 };
 static const char *const commands[] = {
-	"/undo", "/undo 3", "/regen", "/regen", "/fork", "/fork again", "/new", "/new", "/stats", "/sessions", "/switch storm", "/switch storm 2", "/switch nobody",
-	"/rename \033[31mred\xe2\x80\xae", "/rename storm 2", "/kv bar", "/kv full", "/kv off", "/kv layer 1", "/kv size", "/kv drop", "/kv dump cache.json",
-	"/set kv full", "/set kv auto:size=64", "/set kv sift:k=16", "/set kv refresh:k=32", "/set kv sink:size=64,stride=16", "/set kv cascade:size=32,stride=32",
-	"/set kv cascade:size=64,n=2,stride=16", "/set kv cascade", "/set kv nonsense", "/set n 400", "/set n 2000", "/set temp 1.5", "/set seed 7", "/set", "/read small.txt", "/read hostile.bin", "/read nowhere", "/docs", "/docs 40%", "/docs word", "/copy", "/copy code", "/copy all",
-	"/grep e", "/find hello", "/export out.md", "/export out.json", "/theme light", "/theme mono", "/theme dark", "/raw", "/mouse", "/help", "/system \xff\033[2J",
+	"/undo", "/undo 3", "/regen", "/regen", "/fork", "/fork again", "/new", "/new", "/stats", "/sessions",
+	"/switch storm", "/switch storm 2", "/switch nobody",
+	"/rename \033[31mred\xe2\x80\xae", "/rename storm 2", "/kv bar", "/kv full", "/kv off", "/kv layer 1", "/kv size",
+	"/kv drop", "/kv dump cache.json",
+	"/set kv full", "/set kv auto:size=64", "/set kv sift:k=16", "/set kv refresh:k=32",
+	"/set kv sink:size=64,stride=16", "/set kv cascade:size=32,stride=32",
+	"/set kv cascade:size=64,n=2,stride=16", "/set kv cascade", "/set kv nonsense", "/set n 400", "/set n 2000",
+	"/set temp 1.5", "/set seed 7", "/set", "/read small.txt", "/read hostile.bin", "/read nowhere", "/docs",
+	"/docs 40%", "/docs word", "/copy", "/copy code", "/copy all",
+	"/grep e", "/find hello", "/export out.md", "/export out.json", "/theme light", "/theme mono", "/theme dark",
+	"/raw", "/mouse", "/help", "/system \xff\033[2J",
 	"/edit something else", "/save", "/nonsense", "//slash", "/quit",
 };
 
@@ -239,7 +252,8 @@ static void send(struct storm *s)
 	snprintf(s->seen->doing, sizeof s->seen->doing, "sending %zu bytes: ", s->out.n);
 	for (size_t i = 0; i < s->out.n && i < 30; i++) {
 		size_t at = strlen(s->seen->doing);
-		snprintf(s->seen->doing + at, sizeof s->seen->doing - at, s->out.p[i] > ' ' && s->out.p[i] < 127 ? "%c" : "\\x%02x", (unsigned char)s->out.p[i]);
+		snprintf(s->seen->doing + at, sizeof s->seen->doing - at, s->out.p[i] > ' ' && s->out.p[i] < 127 ? "%c" : "\\x%02x",
+		         (unsigned char)s->out.p[i]);
 	}
 	if (!s->on_pty) {
 		if (s->out.n)
@@ -299,7 +313,8 @@ static void check_picture(struct storm *s)
 		i += (size_t)len;
 	}
 	for (int i = 0; i < g->w * g->h; i++)
-		if (g->cell[i].width > 2 || (g->cell[i].width == 2) != ((i + 1) % g->w && !g->cell[i + 1].width) || (!g->cell[i].width && i % g->w == 0)) {
+		if (g->cell[i].width > 2 || (g->cell[i].width == 2) != ((i + 1) % g->w && !g->cell[i + 1].width) ||
+		    (!g->cell[i].width && i % g->w == 0)) {
 			complain(s, "cell %d,%d has the width %d", i % g->w, i / g->w, g->cell[i].width);
 			break;
 		}
@@ -309,7 +324,8 @@ static void check_picture(struct storm *s)
 static void begin(struct storm *s)
 {
 	static const char *const names[] = {"storm", "storm 2", "third"};
-	char *args[] = {(char *)"weir", (char *)"-m", s->model, (char *)"-s", (char *)PICK(s, names), (char *)"-n", (char *)"1500", (char *)"--threads", (char *)"1", (char *)"--kv",
+	char *args[] = {(char *)"weir", (char *)"-m", s->model, (char *)"-s", (char *)PICK(s, names), (char *)"-n", (char *)"1500",
+	                (char *)"--threads", (char *)"1", (char *)"--kv",
 	                (char *)(roll(s, 2) ? "cascade:size=48,stride=32" : "sink:size=64,stride=16"), (char *)"-q", NULL};
 	struct str note = {0};
 	struct err e = {0};
@@ -346,7 +362,8 @@ static void end(struct storm *s)
 			complain(s, "%s", v->bad);
 		if (v->alternate || v->paste || v->mouse || v->frame || v->hidden || v->insert || v->no_margin || v->held.n || v->pen.attrs ||
 		    v->pen.fg != -1 || v->pen.bg != -1)
-			complain(s, "modes are left on: alternate %d, paste %d, mouse %d, frame %d, hidden cursor %d", v->alternate, v->paste, v->mouse, v->frame, v->hidden);
+			complain(s, "modes are left on: alternate %d, paste %d, mouse %d, frame %d, hidden cursor %d", v->alternate, v->paste,
+			         v->mouse, v->frame, v->hidden);
 		tcgetattr(s->show.pty.fd, &now);
 		if (!same_modes(&now, &s->show.pty.before))
 			complain(s, "the terminal's settings are not what they were");
@@ -560,7 +577,8 @@ static void storm(uint64_t seed, int on_pty, int keys, int sizes, struct seen *s
 			moved = now_seconds();
 		} else if (!stuck && now_seconds() - moved > WATCHDOG) {
 			stuck = 1;
-			test_fail(__FILE__, __LINE__, "seed %llu: stuck for %.0f s at step %d, %s", (unsigned long long)seed, WATCHDOG, steps, seen->doing);
+			test_fail(__FILE__, __LINE__, "seed %llu: stuck for %.0f s at step %d, %s", (unsigned long long)seed, WATCHDOG,
+			          steps, seen->doing);
 			kill(child, SIGABRT);
 			moved = now_seconds();
 		} else if (stuck && now_seconds() - moved > 20) {
@@ -568,8 +586,8 @@ static void storm(uint64_t seed, int on_pty, int keys, int sizes, struct seen *s
 		}
 		nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
 	}
-	CHECK_MSG(WIFEXITED(status) && WEXITSTATUS(status) == 0, "seed %llu %s: %s after %d steps, %d keys, %d sizes, at last %s", (unsigned long long)seed,
-	          on_pty ? "on a terminal" : "without a terminal", how_it_ended(status), seen->steps, seen->keys, seen->sizes, seen->doing);
+	CHECK_MSG(WIFEXITED(status) && WEXITSTATUS(status) == 0, "seed %llu %s: %s after %d steps, %d keys, %d sizes, at last %s",
+	          (unsigned long long)seed, on_pty ? "on a terminal" : "without a terminal", how_it_ended(status), seen->steps, seen->keys, seen->sizes, seen->doing);
 	sum->steps += seen->steps;
 	sum->busy += seen->busy;
 	sum->keys += seen->keys;
@@ -595,8 +613,8 @@ static void storms(int on_pty)
 		if (one)
 			break;
 	}
-	test_note("%d keys, %d sizes, %d times begun, %.0f %% of %d steps while it worked, %d pictures compared, the longest step %.0f ms%s", sum.keys, sum.sizes, sum.lives,
-	          100.0 * sum.busy / (sum.steps ? sum.steps : 1), sum.steps, sum.pictures, sum.longest * 1e3, on_pty ? "" : ", no terminal");
+	test_note("%d keys, %d sizes, %d times begun, %.0f %% of %d steps while it worked, %d pictures compared, the longest step "
+	          "%.0f ms%s", sum.keys, sum.sizes, sum.lives, 100.0 * sum.busy / (sum.steps ? sum.steps : 1), sum.steps, sum.pictures, sum.longest * 1e3, on_pty ? "" : ", no terminal");
 	if (on_pty)
 		test_note("%llu control sequences came out", (unsigned long long)sum.sequences);
 	CHECK(sum.busy * 5 > sum.steps);   /* or it is no storm while answers stream */
