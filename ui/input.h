@@ -27,7 +27,7 @@ const char *input_text(size_t *n);
 void input_set(const char *text, size_t n);
 /* Clear the line; what was there goes into the history first (Ctrl-C must not lose a draft). */
 void input_abandon(void);
-/* A search of the history is open, or vi's insert mode: Esc and Ctrl-G belong to the line. */
+/* The popup, a search of the history or a half-typed command is open, or vi's insert mode: Esc and Ctrl-G belong to the line. */
 int  input_wants_escape(void);
 
 /* Rows that it needs at this width, at most `most`; draws into an area of so many rows, scrolled so that the cursor shows, which it
