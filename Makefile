@@ -95,7 +95,7 @@ $(BUILD)/tests/t_%: $(BUILD)/tests/t_%.o $(BUILD)/tests/runner.o $(BUILD)/tests/
 	$(say) link $@
 	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LDLIBS)
 # Those that look into the program itself.
-$(BUILD)/tests/t_eval $(BUILD)/tests/t_screen $(BUILD)/tests/t_storm: $(filter-out $(BUILD)/app/main.o,$(call objects,app))
+$(BUILD)/tests/t_eval $(BUILD)/tests/t_screen $(BUILD)/tests/t_storm $(BUILD)/tests/t_stream_text: $(filter-out $(BUILD)/app/main.o,$(call objects,app))
 
 -include $(wildcard $(BUILD)/*/*.d)
 

@@ -100,6 +100,10 @@ int  talk_stream(struct talk *, const char *piece, size_t n, int all, timeline_p
 int  talk_stream_wanted(const struct talk *, struct err *);
 /* Tokens read of the message that grows. */
 size_t talk_streamed(const struct talk *);
+/* The last place in p[from .. n) where such a text may be cut; from = there is none. */
+size_t text_cut(const char *p, size_t from, size_t n);
+/* Tokens of a text that stands behind a letter. */
+int  text_tokens_behind(const struct engine *, const char *text, size_t n, struct tokens *out, struct err *);
 /* The last message grows no more; it does again, without its question.  For talk.c. */
 void talk_stream_close(struct talk *);
 void talk_stream_open(struct talk *);

@@ -50,8 +50,7 @@ static int is_mark(int32_t cp)
 	return cp == 0x3001 || cp == 0x3002 || cp == 0xff01 || cp == 0xff0c || cp == 0xff1a || cp == 0xff1b || cp == 0xff1f;
 }
 
-/* The last place in p[from .. n) where a piece may end; from = there is none. */
-static size_t cut_place(const char *p, size_t from, size_t n)
+size_t text_cut(const char *p, size_t from, size_t n)
 {
 	int marks = n - from > CARRY_MARKS;
 
@@ -80,8 +79,7 @@ static size_t cut_place(const char *p, size_t from, size_t n)
 	return from + utf8_complete(p + from, n - from);
 }
 
-/* Tokens of a piece behind a letter. */
-static int tokens_behind(const struct talk *t, const char *text, size_t n, struct tokens *out, struct err *e)
+int text_tokens_behind(const struct engine *engine, const char *text, size_t n, struct tokens *out, struct err *e)
 {
 	struct str with = {0};
 	struct tokens head = {0}, all = {0};
@@ -89,13 +87,13 @@ static int tokens_behind(const struct talk *t, const char *text, size_t n, struc
 
 	str_adds(&with, "A");
 	str_add(&with, text, n);
-	rc = engine_tokenize(t->engine, with.p, 1, 0, &head, e);
+	rc = engine_tokenize(engine, with.p, 1, 0, &head, e);
 	if (!rc)
-		rc = engine_tokenize(t->engine, with.p, with.n, 0, &all, e);
+		rc = engine_tokenize(engine, with.p, with.n, 0, &all, e);
 	if (!rc && all.n >= head.n && !memcmp(all.id, head.id, head.n * sizeof *head.id))
 		tokens_append(out, all.id + head.n, all.n - head.n);
 	else if (!rc)
-		rc = engine_tokenize(t->engine, text, n, 0, out, e);   /* cut within a word: it is read again with the question */
+		rc = engine_tokenize(engine, text, n, 0, out, e);   /* cut within a word: it is read again with the question */
 	tokens_free(&head);
 	tokens_free(&all);
 	str_free(&with);
@@ -130,7 +128,7 @@ static int render_open(struct talk *t, struct tokens *out, struct err *e)
 		rc = talk_render(t, 0, &all[i], e);
 		*text = whole;
 		if (!rc)
-			rc = tokens_behind(t, way[i], strlen(way[i]), &end[i], e);
+			rc = text_tokens_behind(t->engine, way[i], strlen(way[i]), &end[i], e);
 	}
 	if (!rc) {
 		shared = same_tokens(&end[0], &end[1]);
@@ -212,9 +210,9 @@ int talk_stream(struct talk *t, const char *piece, size_t n, int all, timeline_p
 	text = &t->msg[t->n_msg - 1].text;
 	str_add(text, piece, n);
 	t->msg[t->n_msg - 1].read = text->n;
-	cut = cut_place(text->p, s->at, text->n);
+	cut = text_cut(text->p, s->at, text->n);
 	if (cut > s->at) {
-		if (tokens_behind(t, text->p + s->at, cut - s->at, &s->pending, e) < 0)
+		if (text_tokens_behind(t->engine, text->p + s->at, cut - s->at, &s->pending, e) < 0)
 			return -1;
 		s->tokens += s->pending.n - before;
 		s->at = cut;
@@ -249,7 +247,7 @@ void talk_stream_open(struct talk *t)
 	m->stored = 0;
 	*s = (struct streamed){.open = 1, .pending = s->pending};
 	s->pending.n = 0;
-	s->at = cut_place(m->text.p, 0, m->text.n);
+	s->at = text_cut(m->text.p, 0, m->text.n);
 	if (engine_tokenize(t->engine, m->text.p, s->at, 0, &all, &e) == 0)
 		s->tokens = all.n;
 	tokens_free(&all);
