@@ -18,7 +18,7 @@ struct stream;   /* stream.h */
 
 /* How far a text without an end is read. */
 struct reading {
-	size_t tokens;
+	uint64_t tokens;
 	int percent;                 /* -1 = nobody knows */
 	double tps;
 	int waiting;                 /* there is no more just now */
@@ -52,7 +52,7 @@ struct chat {
 		struct stream *source;   /* NULL: there is none */
 		int on;                  /* it is read when nothing else is to be done */
 		struct reading reading;
-		double shown, since; size_t since_tokens;
+		double shown, since; uint64_t since_tokens;
 	} streaming;
 	int quit, rc;                /* rc: exit code so far; the first failure of a pipe stays */
 };

@@ -11,7 +11,10 @@
 #include "app/chat.h"
 #include "app/stream.h"
 
-enum { WAIT_MS = 100 };        /* between two looks at whether the user wants something */
+enum {
+	WAIT_MS = 100,             /* between two looks at whether the user wants something */
+	AGAIN = 4096,              /* tokens that are worth a line of their own when they are read again */
+};
 #define SHOW_EVERY 0.1
 #define RATE_OVER 3.0          /* seconds that the speed is taken over */
 
@@ -19,7 +22,9 @@ static void read_again(int32_t done, int32_t total, void *ud)
 {
 	struct chat *c = ud;
 
-	c->front->progress(c, "reading", done, total);
+	/* Where a message begins, a piece and what the template writes are read like this, too. */
+	if (total > AGAIN)
+		c->front->progress(c, "reading", done, total);
 }
 
 static void show(struct chat *c, int waiting)
@@ -42,7 +47,7 @@ static void show(struct chat *c, int waiting)
 	c->front->reading(c, &s->reading);
 }
 
-static void say_end(struct chat *c, double seconds)
+static void say_end(struct chat *c)
 {
 	struct str s = {0};
 
@@ -50,7 +55,6 @@ static void say_end(struct chat *c, double seconds)
 	if (!c->o.quiet && (c->interactive || c->o.verbose))
 		notice(c, c->interactive ? "[the end of '%s': %s tokens read; ask, /on looks for more]" :
 		       "weir: the end of '%s': %s tokens read", stream_name(c->streaming.source), s.p);
-	(void)seconds;
 	str_free(&s);
 }
 
@@ -94,11 +98,10 @@ void chat_stream(struct chat *c)
 	struct streaming *s = &c->streaming;
 	struct str piece = {0};
 	struct err e = {0};
-	double start = now_seconds();
 	int rc;
 
 	s->on = 1;
-	s->since = start;
+	s->since = now_seconds();
 	s->since_tokens = talk_streamed(&c->t);
 	timeline_resume(c->t.tl);
 	signals_watch(c->t.tl);
@@ -118,7 +121,7 @@ void chat_stream(struct chat *c)
 		c->quit = 1;
 		c->rc = 128 + signals_quit();
 	} else if (rc == 0) {
-		say_end(c, now_seconds() - start);
+		say_end(c);
 	} else if (e.code == ERR_CANCELLED) {
 		say_stop(c);
 	} else {
@@ -135,6 +138,7 @@ int chat_stream_open(struct chat *c, const char *path, struct err *e)
 		return -1;
 	stream_close(c->streaming.source);
 	c->streaming = (struct streaming){.source = source, .on = 1};
+	c->t.total_streamed = 0;
 	return 0;
 }
 

@@ -44,7 +44,6 @@ struct streamed {
 	int open;
 	int known;                /* the cache has what was cut, but for the tokens that wait */
 	size_t at;                /* bytes of its text that are cut and tokenised */
-	size_t tokens;            /* their tokens */
 	struct tokens pending;    /* those that wait until a chunk is full */
 	size_t had;               /* tokens of the sequence then */
 };
@@ -61,6 +60,7 @@ struct talk {
 	struct tokens prefix; int prefix_known;   /* what stands before every first question: system prompt and documents */
 	int32_t pinned;               /* tokens that the cache was told are the prefix; -1 = none yet */
 	struct streamed streamed;
+	uint64_t total_streamed;      /* tokens cut by talk_stream() since the caller set it to 0 */
 	struct turn last;
 	uint64_t total_answer;        /* tokens of all answers */
 	int outgrown;                 /* tokens have left the cache, and a turn said so */
@@ -98,8 +98,8 @@ size_t talk_document_tokens(const struct talk *);
 int  talk_stream(struct talk *, const char *piece, size_t n, int all, timeline_progress_fn *progress, void *ud, struct err *);
 /* ERR_USAGE where the cache has an end. */
 int  talk_stream_wanted(const struct talk *, struct err *);
-/* Tokens read of the message that grows. */
-size_t talk_streamed(const struct talk *);
+/* Those that are read of total_streamed. */
+uint64_t talk_streamed(const struct talk *);
 /* The last place in p[from .. n) where such a text may be cut; from = there is none. */
 size_t text_cut(const char *p, size_t from, size_t n);
 /* Tokens of a text that stands behind a letter. */

@@ -214,7 +214,7 @@ int talk_stream(struct talk *t, const char *piece, size_t n, int all, timeline_p
 	if (cut > s->at) {
 		if (text_tokens_behind(t->engine, text->p + s->at, cut - s->at, &s->pending, e) < 0)
 			return -1;
-		s->tokens += s->pending.n - before;
+		t->total_streamed += s->pending.n - before;
 		s->at = cut;
 	}
 	timeline_tokens(t->tl, &had);
@@ -225,9 +225,9 @@ int talk_stream(struct talk *t, const char *piece, size_t n, int all, timeline_p
 	return extend_open(t, all, e);
 }
 
-size_t talk_streamed(const struct talk *t)
+uint64_t talk_streamed(const struct talk *t)
 {
-	return t->streamed.open ? t->streamed.tokens - t->streamed.pending.n : 0;
+	return t->total_streamed - (t->streamed.open ? t->streamed.pending.n : 0);
 }
 
 void talk_stream_close(struct talk *t)
@@ -239,8 +239,6 @@ void talk_stream_open(struct talk *t)
 {
 	struct message *m = &t->msg[t->n_msg - 1];
 	struct streamed *s = &t->streamed;
-	struct tokens all = {0};
-	struct err e = {0};
 
 	m->text.n = m->read;
 	m->text.p[m->read] = 0;
@@ -248,7 +246,4 @@ void talk_stream_open(struct talk *t)
 	*s = (struct streamed){.open = 1, .pending = s->pending};
 	s->pending.n = 0;
 	s->at = text_cut(m->text.p, 0, m->text.n);
-	if (engine_tokenize(t->engine, m->text.p, s->at, 0, &all, &e) == 0)
-		s->tokens = all.n;
-	tokens_free(&all);
 }

@@ -3,6 +3,7 @@
 #
 # WEIR is the program (default ./weir).  A tiny model: what it says makes no sense, and it reads 50,000 tokens a second.  Closes with
 # "N passed, M failed, K skipped".
+# shellcheck disable=SC2086,SC2154 # $how is several words; dir comes from terminal.sh
 set -u
 weir=${WEIR:-./weir}
 model=tests/vectors/models/llama-block32.gguf

@@ -207,7 +207,8 @@ static void pieces_and_whole(const char *model, const char *kv, const char *temp
 	struct reader a, b;
 	struct turn turn, whole;
 	struct str text = {0};
-	size_t had, streamed;
+	size_t had, other;
+	uint64_t streamed;
 
 	words(&text, bytes);
 	if (reader_open(&a, model, kv, template) < 0)
@@ -216,7 +217,7 @@ static void pieces_and_whole(const char *model, const char *kv, const char *temp
 		feed(&a, text.p, text.n, 900);
 		timeline_tokens(a.t.tl, &had);
 		streamed = talk_streamed(&a.t);
-		CHECK_MSG(streamed > 0 && streamed <= had, "%zu tokens streamed, the sequence has %zu", streamed, had);
+		CHECK_MSG(streamed > 0 && streamed <= had, "%llu tokens streamed, the sequence has %zu", (unsigned long long)streamed, had);
 		ask(&a, "Who went over?", &turn);
 		/* Nothing is read again: what was read is the beginning of what the question wants. */
 		CHECK_INT(turn.again, 0);
@@ -228,7 +229,7 @@ static void pieces_and_whole(const char *model, const char *kv, const char *temp
 		if (same_answer)
 			check_same(&a, &b);
 		else
-			CHECK(timeline_tokens(a.t.tl, &had) && !memcmp(timeline_tokens(a.t.tl, &had), timeline_tokens(b.t.tl, &streamed),
+			CHECK(timeline_tokens(a.t.tl, &had) && !memcmp(timeline_tokens(a.t.tl, &had), timeline_tokens(b.t.tl, &other),
 			                                               (size_t)turn.prompt_tokens * sizeof(int32_t)));
 		reader_close(&b);
 	}
@@ -343,23 +344,6 @@ TEST(a_stop_loses_nothing)
 	feed(&b, text.p, text.n, 500);
 	CHECK_INT(talk_streamed(&a.t), talk_streamed(&b.t));
 	check_same(&a, &b);
-	/* A question that is stopped before its answer leaves the text open. */
-	signals_note(1);
-	{
-		struct err e = {0};
-		struct str large = {0};
-
-		words(&large, 3000);
-		a.t.o = &a.o;
-		timeline_cancel(a.t.tl);
-		ask(&a, "Who?", &turn);
-		str_free(&large);
-		if (turn.answered)   /* talk_ask() resumes first: a cancel from before does not count */
-			talk_undo(&a.t, 1);
-		CHECK(a.t.streamed.open);
-		CHECK_INT(a.t.msg[0].text.n, text.n);
-		(void)e;
-	}
 	ask(&a, "Who?", &turn);
 	CHECK(turn.answered);
 	str_free(&text);

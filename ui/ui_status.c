@@ -240,6 +240,10 @@ static const struct hint at_work[] = {
 	{"Esc", "Stop"}, {"Enter", "Queue"}, {"F1", "Help"}, {"F2", "Cache"}, {"F3", "Find"}, {"F6", "Talk"},
 	{"F10", "Quit"}, {"PgUp", "Scroll"}, {0},
 };
+static const struct hint while_open[] = {
+	{"Esc", "Stop"}, {"Enter", "Ask"}, {"F1", "Help"}, {"F2", "Cache"}, {"F3", "Find"}, {"F6", "Talk"}, {"F10", "Quit"},
+	{"PgUp", "Scroll"}, {0},
+};
 static const struct hint on_talk[] = {
 	{"q", "Back"}, {"/", "Find"}, {"[ ]", "Question"}, {"y", "Copy"}, {"c", "Code"}, {"e", "Edit"}, {"r", "Retry"},
 	{"z", "Fold"}, {0},
@@ -283,7 +287,7 @@ static const struct hint *hints_of(const struct ui *u)
 		case CACHE:     return in_cache;
 		case NO_PANE:   break;
 		}
-	return ui_working(u) ? at_work : on_line;
+	return !ui_working(u) ? on_line : ui_closed(u) ? at_work : while_open;
 }
 
 void hints_draw(const struct ui *u, const struct area *a)
