@@ -631,6 +631,7 @@ int worker_start(struct worker **out, struct chat *c, struct err *e)
 	w->shown = 1;   /* no hash: the first look sends what there is */
 	look(w, 0, "", 0, 0);
 	send_talk(w, 0, 0);
+	w->running = c->streaming.on;   /* it begins at once */
 	/* Signals are for main. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
