@@ -24,6 +24,7 @@
 #include "app/worker.h"
 
 #define FRAME (1.0 / 30)
+#define KEY_FRAME (1.0 / 120)  /* when keys came: what is typed shows at once, also while an answer draws all the time */
 #define MEMORY_EVERY 1.0       /* seconds between two looks at the memory of the process */
 enum { READ_MOST = 65536, STREAM_ENTRY = 16384 };
 
@@ -333,11 +334,18 @@ static void take_keys(struct tui *t)
 	char *buf = xmalloc(READ_MOST);
 	ssize_t n = read(t->fd, buf, READ_MOST);
 
-	if (n > 0)
+	if (n > 0) {
 		ui_feed(t->ui, buf, (size_t)n, now_seconds());
-	else if (n == 0 || (errno != EINTR && errno != EAGAIN))
+		t->typed = 1;
+	} else if (n == 0 || (errno != EINTR && errno != EAGAIN)) {
 		t->left = 1;   /* the terminal has gone: what was said is saved */
+	}
 	free(buf);
+}
+
+static double frame(const struct tui *t)
+{
+	return t->typed ? KEY_FRAME : FRAME;
 }
 
 static void draw(struct tui *t)
@@ -348,6 +356,7 @@ static void draw(struct tui *t)
 		return;
 	g = ui_draw(t->ui, now_seconds());
 	t->drawn = now_seconds();
+	t->typed = 0;
 	if (t->display)
 		display_show(t->display, g);
 }
@@ -364,8 +373,8 @@ int tui_step(struct tui *t, double seconds)
 		return 0;
 	if (wake > 0 && wake < until)
 		until = wake;
-	if (ui_dirty(t->ui) && t->drawn + FRAME < until)
-		until = t->drawn + FRAME;
+	if (ui_dirty(t->ui) && t->drawn + frame(t) < until)
+		until = t->drawn + frame(t);
 	seconds = until > now ? until - now : 0;
 	if (poll(fds, t->fd < 0 ? 2 : 3, (int)(seconds * 1000 + 0.999)) < 0 && errno != EINTR)
 		t->left = 1;
@@ -376,7 +385,7 @@ int tui_step(struct tui *t, double seconds)
 	take_events(t);
 	ui_tick(t->ui, now_seconds());
 	take_actions(t);
-	if (now_seconds() - t->drawn >= FRAME)
+	if (now_seconds() - t->drawn >= frame(t))
 		draw(t);
 	return !t->left;
 }

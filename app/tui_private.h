@@ -17,6 +17,7 @@ struct tui {
 	int left;                    /* the user wants to go, or the terminal has gone */
 	int listed;                  /* the list of sessions was asked for: it is kept true */
 	int working;
+	int typed;                   /* keys came since the picture was drawn */
 	size_t streams;              /* bytes of the entry that a text without an end grows in; 0 = there is none */
 	int still;                   /* tests: no numbers that differ from run to run */
 	int64_t session;             /* the one on the screen; 0 = none yet */
