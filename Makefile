@@ -156,6 +156,11 @@ build/fuzz/fuzz_%: build/fuzz/tests/fuzz_%.o $(archives)
 install: all
 	install -D -m 755 weir $(DESTDIR)$(PREFIX)/bin/weir
 	install -D -m 644 man/weir.1 $(DESTDIR)$(PREFIX)/share/man/man1/weir.1
+	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/zsh/site-functions \
+	  $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+	./weir completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/weir
+	./weir completion zsh >$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_weir
+	./weir completion fish >$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/weir.fish
 
 compile_commands.json:
 	@$(MAKE) -n -B V=1 all unit | sed -n 's/^\(.*-c -o [^ ]* \)\([^ ]*\.c\)$$/{"directory":"$(subst /,\/,$(CURDIR))","file":"\2","command":"\1\2"},/p' \

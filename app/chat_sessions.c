@@ -277,6 +277,9 @@ static void dump_cache(struct chat *c, const char *arg)
 	struct err e = {0};
 
 	unquote(arg, &path);
+	/* It is JSON whether it is said or not. */
+	if (path.n > 7 && !strcmp(path.p + path.n - 7, " --json"))
+		path.p[path.n -= 7] = 0;
 	if (!path.n)
 		err_set(&e, ERR_USAGE, "/kv dump wants a file name");
 	panel_look(p, &c->t, &nobody, 2, -1);

@@ -232,7 +232,9 @@ static void zsh(struct str *out)
 	str_adds(out, "\tcase \"$words[2] $words[3]\" in\n");
 	for (const struct command_def *c = command_defs; c->name; c++)
 		if (*c->name) {
-			str_addf(out, "\t\"%s%s\"*)\n", c->name, is_group(c->name) ? "" : " ");
+			/* To _arguments the last word of its name is the command. */
+			str_addf(out, "\t\"%s%s\"*)\n\t\tshift %d words\n\t\t(( CURRENT -= %d ))\n", c->name, is_group(c->name) ? "" : " ",
+			         1 + is_group(c->name), 1 + is_group(c->name));
 			zsh_options(c, out);
 		}
 	str_adds(out, "\t*)\n");
