@@ -369,4 +369,37 @@ else
 	done
 	[ $best -lt 500 ] && ok "weir -p Hi -n 1 takes $best ms" || bad "weir -p Hi -n 1 within 500 ms" "$best ms"
 fi
+# ---- completion for shells ----
+
+# offers LINE...: what bash would offer for the last of these words.
+offers() {
+	WEIR="$weir" bash -c 'source <("$WEIR" completion bash) || exit 1
+		COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+		_weir; echo " ${COMPREPLY[*]} "' weir "$@" 2>&1
+}
+completes() {   # NAME WANTED WORD...
+	name=$1 want=$2
+	shift 2
+	case $(offers "$@") in *" $want "*) ok "$name" ;; *) bad "$name" "$(offers "$@")" ;; esac
+}
+if command -v bash >/dev/null 2>&1; then
+	completes "bash completes a command" doctor weir do
+	completes "bash completes a command's second word" export weir sessions ex
+	completes "bash completes an option" --temp weir --te
+	completes "bash completes a command's own option" --depth weir bench --dep
+	completes "bash completes a choice" always weir --color al
+	completes "bash completes a cache policy" cascade weir --kv ca
+else
+	skip completion "bash is not installed"
+fi
+for shell in zsh fish; do
+	"$weir" completion $shell >"$dir/completion" 2>"$dir/err"
+	if ! command -v $shell >/dev/null 2>&1; then skip "completion for $shell" "$shell is not installed"
+	elif $shell -n "$dir/completion" 2>"$dir/err"; then ok "completion for $shell is well-formed"
+	else bad "completion for $shell is well-formed" "$(head -n 3 "$dir/err")"; fi
+done
+"$weir" completion tcsh >/dev/null 2>"$dir/err"
+rc=$?
+[ $rc = 2 ] && grep -q 'bash, zsh or fish' "$dir/err" && ok "another shell is usage" || bad "another shell is usage" "status $rc: $(cat "$dir/err")"
+
 finish
