@@ -44,6 +44,12 @@ for s in address-undefined:20 thread:4; do
   else bad "t_storm under ${s%:*} (see $log)"; fi
 done
 
+# The full screen killed in every state by every signal.
+log=$(mktemp)
+if ! command -v tmux >/dev/null; then skip "signals on the full screen: tmux is not installed"
+elif WEIR_SOAK=1 tests/s_screen.sh >"$log" 2>&1; then ok "8 signals in 4 states of the full screen: $(tail -n 1 "$log")"; rm -f "$log"
+else bad "s_screen (see $log)"; fi
+
 targets=$(ls tests/fuzz_*.c 2>/dev/null)
 if ! command -v clang >/dev/null; then skip "fuzzing: clang is not installed"
 elif ! nice make --no-print-directory fuzz >/dev/null; then bad "fuzz targets do not build"
