@@ -330,7 +330,8 @@ static void code_points(int as_name)
 				str_adds(&line[n], " ");
 			str_add(&all, line[n].p, line[n].n);
 			str_adds(&all, "\n\n");
-			row[n] = (struct ui_session){.id = (int64_t)n + 1, .name = line[n].p, .title = "", .model = "", .snippet = "", .used = NOW};
+			row[n] = (struct ui_session){.id = (int64_t)n + 1, .name = line[n].p, .title = "", .model = "",
+				.snippet = "", .used = NOW};
 		}
 		if (as_name) {
 			ui_open_sessions(u);
@@ -346,7 +347,8 @@ static void code_points(int as_name)
 			str_free(&line[i]);
 		str_free(&all);
 	}
-	test_note("code points as %s: %llu pictures, %.1f s", as_name ? "names of sessions" : "messages", (unsigned long long)pictures, now_seconds() - start);
+	test_note("code points as %s: %llu pictures, %.1f s", as_name ? "names of sessions" : "messages",
+	          (unsigned long long)pictures, now_seconds() - start);
 	at_rest();
 	closed();
 }
@@ -358,7 +360,8 @@ TEST(all_code_points_as_names) { code_points(1); }
 static void random_bytes(struct str *a)
 {
 	static const char likely[] =
-		"\033\033\033[]P_^X\\;?0123456789mhlHJKc$\a\b\r\n\t\177\302\233\235\220\237\342\200\256\213\360\237\230\200\363\240\201\357\277\376\314\201|`*#-> ";
+		"\033\033\033[]P_^X\\;?0123456789mhlHJKc$\a\b\r\n\t\177"
+		"\302\233\235\220\237\342\200\256\213\360\237\230\200\363\240\201\357\277\376\314\201|`*#-> ";
 	size_t n = 1 + test_rand() % 40;
 
 	str_clear(a);

@@ -354,7 +354,8 @@ TEST(cost_of_the_panel)
 	CHECK_MSG(whole, "an answer is missing: %s", row(H - 4));
 	for (int how = 0; how < 3 && whole; how++) {
 		double cost = middle(cpu[how], rounds), speed = middle(tps[how], rounds);   /* sorted from here on */
-		test_note("cache %s: %.2f ms of processor time a token, %.1f t/s (medians of %d answers of %d tokens; at best %.2f ms, %.1f t/s)",
+		test_note("cache %s: %.2f ms of processor time a token, %.1f t/s "
+		          "(medians of %d answers of %d tokens; at best %.2f ms, %.1f t/s)",
 		          name[how], cost * 1e3, speed, rounds, n, cpu[how][0] * 1e3, tps[how][rounds - 1]);
 	}
 	ended();

@@ -26,7 +26,10 @@
 const char *__asan_default_options(void);
 const char *__asan_default_options(void) { return "fast_unwind_on_malloc=0"; }
 const char *__lsan_default_suppressions(void);
-const char *__lsan_default_suppressions(void) { return "leak:_rl_callback_data_alloc\nleak:_rl_scxt_alloc\nleak:_rl_nsearch_callback\nleak:rl_initialize\n"; }
+const char *__lsan_default_suppressions(void) 
+{
+	return "leak:_rl_callback_data_alloc\nleak:_rl_scxt_alloc\nleak:_rl_nsearch_callback\nleak:rl_initialize\n";
+}
 const char *__lsan_default_options(void);
 const char *__lsan_default_options(void) { return "print_suppressions=0"; }
 
@@ -447,7 +450,8 @@ static void write_file(const char *name, const char *bytes, size_t n)
 
 static void prepare(struct storm *s)
 {
-	static const char small[] = "# A weir\n\nWater falls over a low wall; the word is old.\n\n## Second\n\nMore words about it.\f Page two.\n";
+	static const char small[] = "# A weir\n\nWater falls over a low wall; the word is old.\n\n## Second\n\n"
+		"More words about it.\f Page two.\n";
 	static const char editor[] = "#!/bin/sh\nprintf '\\033]0;x\\007 edited\\n' >>\"$1\"\n";
 	char hostile[600];
 
@@ -595,7 +599,8 @@ static void storm(uint64_t seed, int on_pty, int keys, int sizes, struct seen *s
 		nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
 	}
 	CHECK_MSG(WIFEXITED(status) && WEXITSTATUS(status) == 0, "seed %llu %s: %s after %d steps, %d keys, %d sizes, at last %s",
-	          (unsigned long long)seed, on_pty ? "on a terminal" : "without a terminal", how_it_ended(status), seen->steps, seen->keys, seen->sizes, seen->doing);
+	          (unsigned long long)seed, on_pty ? "on a terminal" : "without a terminal", how_it_ended(status), seen->steps,
+	          seen->keys, seen->sizes, seen->doing);
 	sum->steps += seen->steps;
 	sum->busy += seen->busy;
 	sum->keys += seen->keys;
@@ -622,7 +627,8 @@ static void storms(int on_pty)
 			break;
 	}
 	test_note("%d keys, %d sizes, %d times begun, %.0f %% of %d steps while it worked, %d pictures compared, the longest step "
-	          "%.0f ms%s", sum.keys, sum.sizes, sum.lives, 100.0 * sum.busy / (sum.steps ? sum.steps : 1), sum.steps, sum.pictures, sum.longest * 1e3, on_pty ? "" : ", no terminal");
+	          "%.0f ms%s", sum.keys, sum.sizes, sum.lives, 100.0 * sum.busy / (sum.steps ? sum.steps : 1), sum.steps,
+	          sum.pictures, sum.longest * 1e3, on_pty ? "" : ", no terminal");
 	if (on_pty)
 		test_note("%llu control sequences came out", (unsigned long long)sum.sequences);
 	CHECK(sum.busy * 5 > sum.steps);   /* or it is no storm while answers stream */
