@@ -26,7 +26,7 @@
 const char *__asan_default_options(void);
 const char *__asan_default_options(void) { return "fast_unwind_on_malloc=0"; }
 const char *__lsan_default_suppressions(void);
-const char *__lsan_default_suppressions(void) 
+const char *__lsan_default_suppressions(void)
 {
 	return "leak:_rl_callback_data_alloc\nleak:_rl_scxt_alloc\nleak:_rl_nsearch_callback\nleak:rl_initialize\n";
 }
