@@ -494,7 +494,7 @@ int timeline_extend(struct timeline *t, const int32_t *id, size_t n, int stepwis
                     struct err *err)
 {
 	const struct hparams *hp = &t->e->model.hp;
-	float *rows;
+	float *rows = NULL;   /* of several tokens at once */
 	int32_t end;
 
 	if (check_ids(t, id, n, t->tokens.n, err))
@@ -503,7 +503,7 @@ int timeline_extend(struct timeline *t, const int32_t *id, size_t n, int stepwis
 		return err_set(err, ERR_USAGE, "the cache policy was changed; sync the sequence first");
 	if (settle_pending(t, err))
 		return -1;
-	if (!(rows = try_alloc((size_t)HEAD_ROWS * (size_t)hp->n_vocab, sizeof *rows, "logits of several tokens", err)))
+	if (fn && !stepwise && !(rows = try_alloc((size_t)HEAD_ROWS * (size_t)hp->n_vocab, sizeof *rows, "logits of several tokens", err)))
 		return -1;
 	tokens_append(&t->tokens, id, n);
 	end = (int32_t)t->tokens.n;
