@@ -39,7 +39,7 @@ pour() {   # BYTES
 stop_pouring() { kill "$writer"; wait "$writer" 2>/dev/null; }
 # The program may be the shell's child, or take its place.
 program_of() {
-	child=$(pgrep -P "$1" | head -n 1)
+	child=$(child_of "$1")
 	echo "${child:-$1}"
 }
 

@@ -27,7 +27,7 @@ ask() { type_text "$1"; key Enter; }
 left_clean() { all wait_for 20 ended -- cmp -s "$dir/before" "$dir/after" -- hides 'F1 Help'; }
 # What follows too soon would be Alt and that key.
 escape() { key Escape; sleep 0.2; }
-program() { pgrep -P "$(mux display-message -p '#{pane_pid}')" | head -n 1; }
+program() { child_of "$(mux display-message -p '#{pane_pid}')"; }
 
 # ---- a first talk ----
 

@@ -184,22 +184,18 @@ key C-c
 ends_well "Ctrl-C twice at an empty prompt ends, terminal as before" 0
 
 # SIGTERM at the prompt and during an answer.  The pane's shell is the parent of the program.
-child() { ps -o pid= --ppid "$(mux display-message -p '#{pane_pid}')" 2>/dev/null | tr -d ' ' | head -n 1; }
-if ! command -v ps >/dev/null 2>&1; then
-	skip "SIGTERM" "ps is not installed"
-else
-	start --temp 0 -n 8
-	wait_for 60 at_prompt
-	kill -TERM "$(child)"
-	ends_well "SIGTERM at the prompt ends with 143, terminal as before" 143
+child() { child_of "$(mux display-message -p '#{pane_pid}')"; }
+start --temp 0 -n 8
+wait_for 60 at_prompt
+kill -TERM "$(child)"
+ends_well "SIGTERM at the prompt ends with 143, terminal as before" 143
 
-	start --temp 0 -n 4000
-	wait_for 60 at_prompt
-	send_line 'Write a very long story about a river, a mill and a weir.'
-	wait_for 60 begun
-	kill -TERM "$(child)"
-	ends_well "SIGTERM during an answer ends with 143, terminal as before" 143
-fi
+start --temp 0 -n 4000
+wait_for 60 at_prompt
+send_line 'Write a very long story about a river, a mill and a weir.'
+wait_for 60 begun
+kill -TERM "$(child)"
+ends_well "SIGTERM during an answer ends with 143, terminal as before" 143
 
 # ---- hostile text ----
 

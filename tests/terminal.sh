@@ -57,6 +57,19 @@ last_line() { screen | sed -n '/[^ ]/h;${x;s/ *$//;p;}'; }
 type_text() { mux send-keys -l -- "$1"; }
 key() { mux send-keys "$@"; }
 
+# The first child of a process, by /proc: not every machine has pgrep.
+child_of() {
+	for stat in /proc/[0-9]*/stat; do
+		{ read -r line <"$stat"; } 2>/dev/null || continue
+		rest=${line##*) }
+		rest=${rest#* }
+		[ "${rest%% *}" = "$1" ] || continue
+		pid=${stat#/proc/}
+		echo "${pid%/stat}"
+		return
+	done
+}
+
 # wait_for SECONDS COMMAND...: until the command succeeds.
 wait_for() {
 	left=$(($1 * slow * 10))
