@@ -2,7 +2,7 @@
  *
  *     terminal -> ui_feed()   ui_action() -> worker_do(), display_..., the store
  *     worker   -> worker_take(), worker_now(), worker_cache() -> ui_entry(), ui_status(), ui_cache() ...
- *     ui_draw() -> display_show(), at most FRAMES times a second and only when something changed
+ *     ui_draw() -> display_show(), at most 30 times a second and only when something changed
  *
  * Nothing here waits for the engine or for the disk of the conversation: lists and searches read through a connection of their own. */
 #include "app/tui.h"

@@ -77,7 +77,7 @@ int  worker_now(struct worker *, struct now *);
 int  worker_busy(struct worker *);
 /* How much of the cache is looked at: 0 nothing, 1 the bar, 2 all. */
 void worker_panel(struct worker *, int how);
-/* The newest look at the cache, as JSON or for the screen (panel.h): 1 when there is a new one since the last call.  Valid until the
+/* The newest look at the cache (panel.h): 1 when there is a new one since the last call.  Valid until the
  * next call. */
 int  worker_cache(struct worker *, const struct panel **);
 /* Stops, waits for the thread, frees. */
