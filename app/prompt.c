@@ -5,13 +5,11 @@
 #include "app/prompt.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -21,7 +19,6 @@
 #include "app/app.h"
 #include "app/output.h"
 
-#define HISTORY_MAX 2000
 #define BLOCK "\"\"\""
 
 /* readline has one state for the program, so this has one, too. */
@@ -82,42 +79,31 @@ static int insert_newline(int count, int key)
 
 /* ---- history ---- */
 
+static void add_entry(const char *text, size_t n, void *ud)
+{
+	(void)n, (void)ud;
+	add_history(text);
+}
+
 static void history_open(void)
 {
-	mode_t old = umask(077);
-	int fd;
-
 	str_clear(&p.history);
 	path_state(&p.history, "history");
-	fd = make_parents(p.history.p) < 0 ? -1 : open(p.history.p, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	umask(old);
-	if (fd < 0) {
-		str_clear(&p.history);
-		return;
-	}
-	fchmod(fd, 0600);
-	close(fd);
 	using_history();
-	/* Time stamps also mark where an entry of several lines begins. */
-	history_comment_char = '#';
-	history_write_timestamps = 1;
-	read_history(p.history.p);
 	stifle_history(HISTORY_MAX);
+	if (make_parents(p.history.p) < 0 || history_load(p.history.p, add_entry, NULL) < 0)
+		str_clear(&p.history);
 }
 
 static void history_keep(const char *text)
 {
 	HIST_ENTRY *last = history_length ? history_get(history_base + history_length - 1) : NULL;
-	mode_t old;
 
 	if (!*text || (last && !strcmp(last->line, text)))
 		return;
 	add_history(text);
-	if (!p.history.n)
-		return;
-	old = umask(077);
-	append_history(1, p.history.p);
-	umask(old);
+	if (p.history.n)
+		history_append(p.history.p, text, strlen(text));
 }
 
 /* ---- life ---- */
@@ -147,7 +133,7 @@ void prompt_close(void)
 {
 	prompt_quiet_keys(0);
 	if (p.history.n)
-		history_truncate_file(p.history.p, HISTORY_MAX);
+		history_trim(p.history.p);
 	str_free(&p.history);
 }
 

@@ -52,14 +52,8 @@ void offers_draw(const struct offers *, const struct area *);
 
 /* ---- the history's file ---- */
 
-enum { HISTORY_MAX = 2000, HISTORY_BYTES = 16 << 20, HISTORY_ENTRY = 1 << 20 };
+enum { HISTORY_BYTES = 16 << 20, HISTORY_ENTRY = 1 << 20 };
 /* Valid UTF-8 without NUL bytes, which readline cannot hold. */
 void text_fix(const char *in, size_t n, struct str *out);
-typedef void history_fn(const char *text, size_t n, void *ud);
-/* Entries from the oldest on, the last HISTORY_MAX; creates the file, 0600.  -1: it cannot be used. */
-int  history_load(const char *path, history_fn *, void *ud);
-void history_append(const char *path, const char *text, size_t n);
-/* Down to HISTORY_MAX entries and HISTORY_BYTES, if it has grown beyond. */
-void history_trim(const char *path);
 
 #endif

@@ -86,6 +86,16 @@ void wrap_free(struct wrap *);
  * What is held back comes out with the next '\n'.  The pieces may be cut between any two characters. */
 void wrap_text(struct wrap *, size_t width, const char *in, size_t n, struct str *out);
 
+/* ---- the history of what was typed (input_history.c): one file for the screen, line mode and other weirs that run ---- */
+
+enum { HISTORY_MAX = 2000 };
+typedef void history_fn(const char *text, size_t n, void *ud);
+/* Entries from the oldest on, the last HISTORY_MAX; creates the file, 0600, in a directory that is there.  -1: it cannot be used. */
+int  history_load(const char *path, history_fn *, void *ud);
+void history_append(const char *path, const char *text, size_t n);
+/* Down to HISTORY_MAX entries and some MiB, if it has grown beyond. */
+void history_trim(const char *path);
+
 /* ---- the full screen (ui.c) ----
  *
  * The application posts what happens, feeds what the terminal sends, and asks for actions until there are none.  Nothing here
