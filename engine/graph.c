@@ -40,7 +40,6 @@ int graph_init(struct graph *g, const struct model *m, struct policy *policy, in
 {
 	const struct hparams *hp = &m->hp;
 	struct buffer_def buf[16];
-	size_t host;
 	int n;
 
 	*g = (struct graph){ .m = m, .be = m->be, .policy = policy, .batch = batch, .head_rows = head_rows };
@@ -52,14 +51,6 @@ int graph_init(struct graph *g, const struct model *m, struct policy *policy, in
 			graph_release(g);
 			return -1;
 		}
-	}
-	/* Rows of hidden states, or one of attention (keep_last). */
-	host = (size_t)head_rows * (size_t)hp->n_embd;
-	if (host < (size_t)g->attn.cols)
-		host = (size_t)g->attn.cols;
-	if (!(g->host = try_alloc(host, sizeof *g->host, "hidden states", err))) {
-		graph_release(g);
-		return -1;
 	}
 	return 0;
 }
@@ -75,7 +66,6 @@ void graph_release(struct graph *g)
 	for (int i = 0; i < n; i++)
 		if (buf[i].t->data)
 			g->be->ops->drop(g->be, buf[i].t);
-	free(g->host);
 	memset(g, 0, sizeof *g);
 }
 
@@ -119,18 +109,9 @@ static void feed_forward(struct graph *g, const struct layer *l, int32_t n)
 	op->matmul(g->be, &(struct matmul){ .out = &g->x, .w = &l->down, .accumulate = 1 }, 1, &g->ffn, n);
 }
 
-/* Move the last row of a buffer to its start. */
-static void keep_last(struct graph *g, struct tensor *t, int32_t n)
-{
-	size_t row = (size_t)t->cols * sizeof(float);
-
-	g->be->ops->read(g->be, t, (size_t)(n - 1) * row, g->host, row);
-	g->be->ops->write(g->be, t, 0, g->host, row);
-}
-
 void graph_forward(struct graph *g, const int32_t *id, const struct step *st, int32_t rows)
 {
-	const _Atomic int *cancel = g->be->cancel;
+	const backend_flag *cancel = g->be->cancel;
 	double start = g->clock ? now_seconds() : 0;
 	int32_t n = st->n;
 
@@ -149,8 +130,8 @@ void graph_forward(struct graph *g, const int32_t *id, const struct step *st, in
 			g->first = n - rows;
 			if (!rows)
 				return;
-			keep_last(g, &g->x, n);
-			keep_last(g, &g->attn, n);
+			g->be->ops->copy(g->be, &g->x, 0, &g->x, n - 1, 1);
+			g->be->ops->copy(g->be, &g->attn, 0, &g->attn, n - 1, 1);
 			n = rows;
 		}
 		attention_out(g, &g->m->layer[i], n);
@@ -162,10 +143,8 @@ void graph_logits(struct graph *g, int32_t row0, int32_t n, float *out)
 {
 	const struct hparams *hp = &g->m->hp;
 	const struct backend_ops *op = g->be->ops;
-	size_t row = (size_t)hp->n_embd * sizeof(float);
 
-	op->read(g->be, &g->x, (size_t)(row0 - g->first) * row, g->host, (size_t)n * row);
-	op->write(g->be, &g->head_in, 0, g->host, (size_t)n * row);
+	op->copy(g->be, &g->head_in, 0, &g->x, row0 - g->first, n);
 	op->rmsnorm(g->be, &g->head_in, &g->head_in, &g->m->out_norm, hp->n_embd, hp->eps, n);
 	op->matmul(g->be, &(struct matmul){ .out = &g->logits, .w = &g->m->output }, 1, &g->head_in, n);
 	op->read(g->be, &g->logits, 0, out, (size_t)n * (size_t)hp->n_vocab * sizeof(float));

@@ -19,7 +19,6 @@ struct graph {
 	struct tensor logits;              /* f32 [head_rows][n_vocab] */
 	int32_t first;                     /* token of the last call whose hidden state is row 0 of x */
 	double *clock;                     /* where the policy's seconds are added up; NULL = not */
-	float *host;                       /* rows on their way to the head */
 };
 
 /* Bytes of all buffers together. */

@@ -5,13 +5,20 @@
  * straight line with one check per step.  No entry is NULL.  One thread at a time uses a backend; the
  * CPU backend has its own thread pool inside.
  *
- * Results do not depend on the number of threads, nor on how many rows (tokens) one call carries: every
- * output element is computed by the same sequence of operations whatever its neighbours are. */
+ * On the CPU results do not depend on the number of threads, nor on how many rows (tokens) one call carries: every
+ * output element is computed by the same sequence of operations whatever its neighbours are.  On a device the same calls give
+ * the same bits, but a product of many tokens sums in another order than that of one. */
 #ifndef WEIR_BACKEND_H
 #define WEIR_BACKEND_H
 
 #include <stddef.h>
 #include <stdint.h>
+
+#ifdef __cplusplus
+typedef volatile int backend_flag;       /* C++ has no _Atomic: the same bytes, read only */
+#else
+typedef _Atomic int backend_flag;
+#endif
 
 enum dtype {
 	DT_F32, DT_F16, DT_BF16,
@@ -136,6 +143,8 @@ struct backend_ops {
 	void (*close)(struct backend *);
 	/* One line for people: "cpu avx512, 2 threads". */
 	void (*describe)(const struct backend *, char *out, size_t cap);
+	/* Bytes of its own memory that are free and that there are, at this moment; 0 and 0: it computes in the system's memory. */
+	void (*memory)(const struct backend *, uint64_t *available, uint64_t *total);
 
 	/* Memory.  These can fail at once: 0, or -1 with be->err set (and sticking).  The caller has filled in
 	 * type, rows and cols.  alloc zeroes and commits the pages.  adopt takes a weight whose plain rows lie at host
@@ -150,6 +159,9 @@ struct backend_ops {
 	/* Wait for everything enqueued: 0, or -1 with be->err set.  A failure that was reported is over: a caller for
 	 * whom there was no memory does not end the others. */
 	int  (*sync)(struct backend *);
+
+	/* Rows dst_row .. of dst = rows src_row .. of src, n of them: f32, the same cols.  dst may be src; the rows do not overlap. */
+	void (*copy)(struct backend *, struct tensor *dst, int32_t dst_row, const struct tensor *src, int32_t src_row, int32_t n);
 
 	/* Transformer.  n rows (tokens) of each operand are used, from row 0; buffers may be larger. */
 	/* out f32 [n][cols] = rows id[i] of table; ids are host memory, in range. */
@@ -196,7 +208,7 @@ struct backend {
 	const struct backend_ops *ops;
 	/* Polled inside long operations; when non-zero they return early with garbage in their outputs, and the
 	 * caller discards the step.  Set by the owner; NULL = never. */
-	const _Atomic int *cancel;
+	const backend_flag *cancel;
 	int failed;
 	int threads;                 /* CPU threads it computes with */
 	char err[160];
@@ -205,8 +217,11 @@ struct backend {
 struct backend_options {
 	int threads;               /* 0 = one per available core */
 };
-/* Open "cpu".  The environment variable WEIR_CPU=c|avx2|avx512 hides CPU levels above the named one. */
+/* Open "cpu" or "cuda", or by "auto" the latter where there is a device for it and else the former.  The environment variable
+ * WEIR_CPU=c|avx2|avx512 hides CPU levels above the named one.  "cuda" is a plugin, weir-cuda.so (plugin.c). */
 int backend_open(struct backend **out, const char *name, const struct backend_options *, char err[160]);
+/* Changes with anything a plugin shares with the program: this header's tables and structs. */
+enum { BACKEND_ABI = 1 };
 /* "avx512 (avx512, avx2, c available)". */
 const char *backend_cpu_level(void);
 /* Bytes per second `threads` threads read from a buffer of that size, best of a few passes. */

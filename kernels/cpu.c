@@ -52,16 +52,24 @@ static void cpu_describe(const struct backend *be, char *out, size_t cap)
 	snprintf(out, cap, "cpu %s, %d thread%s", c->fns->name, c->base.threads, c->base.threads == 1 ? "" : "s");
 }
 
+static void cpu_memory(const struct backend *be, uint64_t *available, uint64_t *total)
+{
+	(void)be;
+	*available = *total = 0;
+}
+
 static const struct backend_ops cpu_ops = {
 	.name = "cpu",
 	.close = cpu_close,
 	.describe = cpu_describe,
+	.memory = cpu_memory,
 	.alloc = cpu_alloc,
 	.adopt = cpu_adopt,
 	.drop = cpu_drop,
 	.write = cpu_write,
 	.read = cpu_read,
 	.sync = cpu_sync,
+	.copy = cpu_copy,
 	.embed = cpu_embed,
 	.rmsnorm = cpu_rmsnorm,
 	.matmul = cpu_matmul,

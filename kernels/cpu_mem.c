@@ -302,3 +302,17 @@ void cpu_read(struct backend *be, const struct tensor *t, size_t off, void *dst,
 	if (!be->failed && range_ok(be, t, off, n))
 		memcpy(dst, (const char *)t->data + off, n);
 }
+
+void cpu_copy(struct backend *be, struct tensor *dst, int32_t dst_row, const struct tensor *src, int32_t src_row, int32_t n)
+{
+	size_t row = (size_t)src->cols * sizeof(float);
+
+	if (be->failed || n < 1)
+		return;
+	if (dst->type != DT_F32 || src->type != DT_F32 || dst->cols != src->cols || dst_row < 0 || src_row < 0 || n > dst->rows - dst_row ||
+	    n > src->rows - src_row || src->layout == LAYOUT_HOST || dst->layout == LAYOUT_HOST) {
+		cpu_fail(be, "internal: copy of %d rows %d to %d does not fit", n, src_row, dst_row);
+		return;
+	}
+	memmove((char *)dst->data + (size_t)dst_row * row, (const char *)src->data + (size_t)src_row * row, (size_t)n * row);
+}

@@ -313,6 +313,30 @@ TEST(wrong_shapes_are_refused)
 
 /* ---- row operations ---- */
 
+TEST(copy_moves_rows_and_refuses_what_does_not_fit)
+{
+	struct backend *be = open_level("c", 1);
+	float x[6 * 3];
+	struct tensor a, b;
+
+	for (int i = 0; i < 18; i++)
+		x[i] = (float)i;
+	a = tensor_new(be, DT_F32, 6, 3, x);
+	b = guarded(be, 4, 3);
+	be->ops->copy(be, &b, 1, &a, 3, 3);
+	be->ops->copy(be, &a, 0, &a, 5, 1);
+	be->ops->read(be, &a, 0, x, sizeof x);
+	CHECK(x[0] == 15 && x[2] == 17 && x[3] == 3 && x[17] == 17);
+	be->ops->read(be, &b, 12, x, 36);
+	CHECK(x[0] == 9 && x[8] == 17);
+	CHECK_INT(be->ops->sync(be), 0);
+	be->ops->copy(be, &b, 3, &a, 0, 3);
+	CHECK(be->ops->sync(be) < 0 && strstr(be->err, "does not fit"));
+	free(result(be, &b, "copy"));
+	be->ops->drop(be, &a);
+	be->ops->close(be);
+}
+
 TEST(embed_every_type)
 {
 	static const int32_t id[] = { 4, 0, 10, 4, 7, 1, 2, 3, 5, 6, 8, 9, 10, 10, 0 };

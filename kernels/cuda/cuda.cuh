@@ -1,0 +1,114 @@
+/* kernels/cuda/cuda.cuh (private to kernels/cuda/) - the CUDA backend: what its files share.
+ *
+ *     cuda.cu              opening, errors, memory, copies, the table of operations
+ *     cuda_ops.cu          embed, rmsnorm, rope, kv_put, copy
+ *     cuda_matmul.cu       products: a few tokens by kernels that read quantised weights, many by cuBLAS
+ *     cuda_weights.cu      weights as they are kept on the device, and their conversion to tiles of f16
+ *     cuda_attn.cu         attention: split over rows for few tokens, tiled for many
+ *     cuda_probe.cu        what attention looked at
+ *     cuda_choose.cu       copies of keys, page bounds, moves
+ *     cuda_scan.cu         scores of keys and pages
+ *     cuda_topk.cu         the k best scores
+ *     cuda_quant.cuh       device code that reads blocks of every type
+ *     gpu.h                the device underneath; gpu_cuda.cu, gpu_host.cc
+ *     language.cuh         what kernels are written in; host.cuh: the same on the host
+ *
+ * Operations are those of kernels/backend.h; shapes are checked as the CPU backend checks them ("internal: ..."), and an operation
+ * only gathers launches.  A backend is used by one thread at a time. */
+#ifndef WEIR_CUDA_CUH
+#define WEIR_CUDA_CUH
+
+#include <string.h>
+
+extern "C" {
+#include "kernels/backend.h"
+}
+#include "kernels/cuda/gpu.h"
+#include "kernels/cuda/language.cuh"
+
+/* Device memory that grows as operations ask for more; its contents do not last from one operation to the next. */
+struct cuda_buffer { void *p; size_t size; };
+
+struct cuda {
+	struct backend base;         /* first */
+	struct gpu *gpu;
+	struct gpu_info info;
+	struct cuda_buffer attn, probe, scan, topk, moves, acts, tile, product;   /* one a file that needs it */
+};
+
+static inline struct cuda *cuda_of(struct backend *be) { return (struct cuda *)be; }
+/* Set the error unless one is set; returns -1. */
+int cuda_fail(struct backend *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* At least n bytes: 0, or -1 with the error set.  Growing waits for the device. */
+int cuda_buffer_grow(struct cuda *, struct cuda_buffer *, size_t n);
+/* Should an operation do nothing: something failed before, or the step was cancelled? */
+static inline int cuda_stopped(const struct backend *be)
+{
+	return be->failed || (be->cancel && *be->cancel);
+}
+
+template<class A> static void cuda_call(const void *fn, const void *args)
+{
+	((void (*)(A))fn)(*(const A *)args);
+}
+/* kernel<<<grid, block, shared>>>(args), later. */
+template<class A> static inline void cuda_launch(struct cuda *c, void (*kernel)(A), unsigned gx, unsigned gy, unsigned gz,
+                                                 unsigned block, unsigned shared, const A &args)
+{
+	struct gpu_launch l = { (const void *)kernel, cuda_call<A>, { gx, gy, gz }, block, shared };
+
+	static_assert(sizeof(A) <= 1024, "kernels take at most 1 KiB");
+	gpu_enqueue(c->gpu, &l, &args, sizeof args);
+}
+
+static inline unsigned cuda_blocks(int64_t n, int64_t per) { return (unsigned)((n + per - 1) / per); }
+/* The smallest power of two that is at least n: for grids that stay the same from token to token. */
+static inline int32_t cuda_power(int32_t n)
+{
+	int32_t p = 1;
+
+	while (p < n && p < 1 << 30)
+		p *= 2;
+	return p;
+}
+
+/* The operations (backend.h). */
+int  cuda_alloc(struct backend *, struct tensor *);
+int  cuda_adopt(struct backend *, struct tensor *, const void *host, int as_table);          /* cuda_weights.cu */
+void cuda_drop(struct backend *, struct tensor *);
+void cuda_write(struct backend *, struct tensor *, size_t off, const void *src, size_t n);
+void cuda_read(struct backend *, const struct tensor *, size_t off, void *dst, size_t n);
+int  cuda_sync(struct backend *);
+void cuda_embed(struct backend *, struct tensor *out, const struct tensor *table, const int32_t *id, int32_t n);
+void cuda_copy(struct backend *, struct tensor *dst, int32_t dst_row, const struct tensor *src, int32_t src_row, int32_t n);
+void cuda_rmsnorm(struct backend *, struct tensor *out, const struct tensor *x, const struct tensor *w, int32_t group, float eps,
+                  int32_t n);
+void cuda_matmul(struct backend *, const struct matmul *m, int32_t n_m, const struct tensor *x, int32_t n);
+void cuda_matmul_glu(struct backend *, struct tensor *out, const struct tensor *gate, const struct tensor *up, const struct tensor *x,
+                     int32_t n);
+void cuda_rope(struct backend *, struct tensor *out, const struct tensor *x, const struct tensor *table, int32_t head_dim, int32_t dims,
+               int neox, int32_t n);
+void cuda_kv_put(struct backend *, struct tensor *plane, const struct tensor *x, int32_t n_kv_head, int32_t row0, int32_t n);
+void cuda_attn(struct backend *, const struct attn_args *, int32_t n);
+uint64_t cuda_key_copy_bytes(const struct backend *, int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits);
+void cuda_key_copy(struct backend *, struct tensor *copy, const struct tensor *plane, int32_t n_kv_head, int32_t cap, int32_t bits,
+                   int32_t row0, int32_t n);
+void cuda_key_scan(struct backend *, const struct scan_args *);
+void cuda_page_bounds(struct backend *, struct tensor *bounds, const struct tensor *plane, int32_t n_kv_head, int32_t cap, int32_t row0,
+                      int32_t n);
+void cuda_page_scan(struct backend *, const struct scan_args *);
+void cuda_topk(struct backend *, const struct topk_args *);
+void cuda_kv_move(struct backend *, struct tensor *plane, const struct kv_moves *);
+
+/* Shared among files. */
+/* Columns of attention's probe; cuda_probe.cu, called by cuda_attn.cu once scores' final maximum and sum are known:
+ * scores f32 [n][n_head][stride] (scaled, before softmax), max and sum f32 [n][n_head]; columns are as in struct attn_probe, `cols` of
+ * them in the whole call, of which token i sees cols - (n - 1 - i). */
+void cuda_probe_run(struct cuda *, const struct attn_args *, int32_t n, const float *score, size_t stride, int32_t cols,
+                    const float *max, const float *sum);
+int  cuda_probe_wanted(const struct attn_probe *, int32_t n);
+
+/* The plugin's door: what kernels/plugin.c looks up.  abi is that of the program (backend.h). */
+extern "C" int weir_cuda_open(struct backend **out, const struct backend_options *, int abi, char err[160]);
+
+#endif
