@@ -82,8 +82,10 @@ stream() {
 			done
 		done
 		# How many rings: the newest one must stay long enough to hold what is near.
-		for kv in ${w2:+"cascade:size=$w2,n=2,stride=$s" "cascade:size=$w2,n=2,stride=$s,select=0"}; do
-			measure stream "$b/$w2/$s/$tokens/$kv" eval ppl "$(book "$b")" --offset 0 --tokens "$tokens" --curve "$s" --kv "$kv"
+		for w in $w1 $w2; do
+			for kv in "cascade:size=$w,n=2,stride=$s" "cascade:size=$w,n=2,stride=$s,select=0"; do
+				measure stream "$b/$w/$s/$tokens/$kv" eval ppl "$(book "$b")" --offset 0 --tokens "$tokens" --curve "$s" --kv "$kv"
+			done
 		done
 		# How the gain depends on the stride: fewer tokens, one size; one at a time in the first book only.
 		for t in 32 1; do
