@@ -66,8 +66,12 @@ static void info_fill(struct engine *e)
 	i->add_bos = v->add_bos;
 	if (!hp->arch)
 		return;
-	if (e->be)
+	if (e->be) {
+		uint64_t available;
+
 		e->be->ops->describe(e->be, i->device, sizeof i->device);
+		e->be->ops->memory(e->be, &available, &i->device_total);
+	}
 	i->threads = e->be ? e->be->threads : 0;
 	snprintf(i->arch, sizeof i->arch, "%s", hp->arch->name);
 	i->weight_bytes = e->model.weight_bytes;
@@ -104,38 +108,74 @@ static int open_template(struct engine *e, const char *wanted, struct err *err)
 	return 0;
 }
 
-/* Weights are packed into memory of their own: say so before the system kills the program for it. */
-static int weights_fit(const struct model *m, struct err *err)
+/* Weights are packed into memory of their own: say so before the system kills the program for it, or before much of them was
+ * copied to a device. */
+static int weights_fit(const struct model *m, const struct backend *be, struct err *err)
 {
-	const double mib = 1 << 20;
-	uint64_t have = memory_free();
+	struct room room = room_of(be);
+	/* The CPU reads a table of embeddings where it lies in the file. */
+	uint64_t need = room.total ? m->adopted_bytes + room.kept : m->weight_bytes;
+	struct str have = {0};
 
-	if (m->weight_bytes <= have)
+	if (need <= room.available)
 		return 0;
-	return err_set(err, ERR_FIT, "the weights need %.0f MiB of memory, %.0f MiB are free; use a smaller model",
-	               (double)m->weight_bytes / mib, (double)have / mib);
+	room_text(&room, &have);
+	err_set(err, ERR_FIT, "the weights need %.0f MiB%s, %s; use a smaller model%s", (double)need / (1 << 20),
+	        room.total ? " there" : " of memory", have.p, room.total ? " or --device cpu" : "");
+	str_free(&have);
+	return -1;
+}
+
+/* "auto" goes by a device that cannot be opened without a word (whoever wants to know asks engine_gpu), and by one that is too small
+ * with a note. */
+static int open_device(struct engine *e, const struct engine_options *o, struct err *err)
+{
+	struct backend_options bo = { .threads = o->threads };
+	const char *device = o->device ? o->device : "auto";
+	int is_auto = !strcmp(device, "auto");
+	struct err why = {0};
+	char msg[160];
+
+	if (is_auto || !strcmp(device, "cuda")) {
+		if (backend_open(&e->be, "cuda", &bo, msg)) {
+			if (!is_auto)
+				return err_set(err, ERR_MODEL, "cannot use device 'cuda': %s", msg);
+		} else if (!weights_fit(&e->model, e->be, &why)) {
+			return 0;
+		} else {
+			e->be->ops->close(e->be);
+			e->be = NULL;
+			if (!is_auto)
+				return err_set(err, ERR_FIT, "%s", why.msg);
+			snprintf(e->info.device_note, sizeof e->info.device_note, "computing on the CPU: %.*s",
+			         (int)strcspn(why.msg, ";"), why.msg);
+		}
+		device = "cpu";
+	}
+	if (weights_fit(&e->model, NULL, err))
+		return -1;
+	if (backend_open(&e->be, device, &bo, msg))
+		return err_set(err, ERR_USAGE, "cannot open device '%s': %s", device, msg);
+	return 0;
 }
 
 static int open_weights(struct engine *e, const struct engine_options *o, struct err *err)
 {
-	struct backend_options bo = { .threads = o->threads };
-	const char *device = o->device && strcmp(o->device, "auto") ? o->device : "cpu";
-	char msg[160];
+	struct bind_watch watch = { .fn = o->progress, .ud = o->progress_ud };
 
 	e->model.hp.n_vocab = vocab_info(e->vocab)->n;
 	if (o->check_weights && gguf_check_weights(e->gguf, err))
 		return -1;
 	/* Everything is checked before the first weight is loaded, which may take a while. */
-	if (model_bind(&e->model, e->gguf, NULL, err))
+	if (model_bind(&e->model, e->gguf, NULL, NULL, err))
 		return -1;
 	if (o->inspect_only)
 		return 0;
-	if (weights_fit(&e->model, err))
+	if (open_device(e, o, err))
 		return -1;
-	if (backend_open(&e->be, device, &bo, msg))
-		return err_set(err, ERR_USAGE, "cannot open device '%s': %s", device, msg);
+	watch.total = e->model.adopted_bytes;
 	model_release(&e->model);
-	return model_bind(&e->model, e->gguf, e->be, err);
+	return model_bind(&e->model, e->gguf, e->be, &watch, err);
 }
 
 int engine_open(struct engine **out, const struct engine_options *o, struct err *err)
@@ -226,6 +266,19 @@ double engine_arithmetic(int threads)
 uint64_t engine_memory_free(void)
 {
 	return memory_free();
+}
+
+int engine_gpu(struct engine_gpu *g)
+{
+	struct backend *be;
+
+	memset(g, 0, sizeof *g);
+	if (backend_open(&be, "cuda", NULL, g->text))
+		return -1;
+	be->ops->describe(be, g->text, sizeof g->text);
+	be->ops->memory(be, &g->available, &g->total);
+	be->ops->close(be);
+	return 0;
 }
 
 /* ---- text and tokens ---- */

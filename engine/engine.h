@@ -17,19 +17,24 @@ struct timeline;
 
 struct engine_options {
 	const char *model_path;
-	const char *device;         /* "auto" or "cpu"; NULL = auto */
+	const char *device;         /* "cpu", "cuda", or "auto" (NULL): CUDA where there is a device and the weights fit it, else the CPU */
 	int threads;                /* 0 = one per available core */
 	int vocab_only;             /* metadata and tokenizer only: no weights needed or loaded */
 	int inspect_only;           /* everything is checked, no weight is loaded: for looking at a model */
 	int check_weights;          /* scan all weights for NaN and infinity */
 	const char *pre;            /* pre-tokenizer to use instead of the file's, or NULL */
 	const char *chat_template;  /* template family to use instead of the file's, or NULL */
+	/* Called while weights are loaded: bytes so far, of all.  NULL: nobody asks. */
+	void (*progress)(uint64_t done, uint64_t total, void *ud);
+	void *progress_ud;
 };
 
 struct engine_info {
 	const char *path, *name;            /* name: general.name or the file name */
 	char arch[32], quant[16];           /* quant: the type that holds most weight bytes */
-	char device[64];                    /* "cpu avx512, 2 threads" */
+	char device[64];                    /* "cpu avx512, 2 threads"; "cuda NVIDIA H100 80GB HBM3, ..." */
+	char device_note[200];              /* "auto" found a device and went by: why, as a sentence; "" when there is nothing to say */
+	uint64_t device_total;              /* bytes of the device's own memory; 0: it computes in the system's */
 	int threads;                        /* CPU threads it computes with */
 	char tokenizer[48];                 /* "gpt2/smollm" */
 	char template_name[32];             /* "" when there is none or it is unknown */
@@ -63,6 +68,9 @@ double engine_bandwidth(int threads, uint64_t bytes);
 double engine_arithmetic(int threads);
 /* Bytes that may still be taken: of the machine, the container and the limits of this process. */
 uint64_t engine_memory_free(void);
+/* Is there a device for "cuda"?  0, and one line about it with its memory in bytes; -1, and the reason why not. */
+struct engine_gpu { char text[160]; uint64_t available, total; };
+int engine_gpu(struct engine_gpu *);
 
 enum chat_role { ROLE_SYSTEM, ROLE_USER, ROLE_ASSISTANT };
 struct chat_msg {
@@ -108,7 +116,8 @@ int  kv_policy_endless(const char *text);
 struct timeline_need {
 	int32_t ctx;                       /* after defaults */
 	uint64_t kv_bytes, scratch_bytes;
-	uint64_t free_bytes;
+	uint64_t free_bytes;               /* where the engine computes: of the device, or of the system */
+	uint64_t device_bytes;             /* that the device has; 0: it is the system's memory */
 	int32_t ctx_fits;                  /* largest ctx that fits free_bytes; 0 = none */
 };
 int  timeline_need(const struct engine *, const struct timeline_options *, struct timeline_need *out, struct err *);

@@ -1,4 +1,5 @@
-/* engine/memory.c - asks the kernel before allocating: overcommit would turn success into the OOM killer. */
+/* engine/memory.c - asks the kernel before allocating: overcommit would turn success into the OOM killer.  Of a device's memory its
+ * backend knows. */
 #include "engine/memory.h"
 
 #include <stdio.h>
@@ -83,4 +84,28 @@ uint64_t memory_free(void)
 	if (group < free_bytes)
 		free_bytes = group;
 	return space < free_bytes ? space : free_bytes;
+}
+
+#define KEPT_MOST (768u << 20)
+
+struct room room_of(const struct backend *be)
+{
+	struct room r = { 0, 0, 0 };
+
+	if (be)
+		be->ops->memory(be, &r.available, &r.total);
+	if (!r.total)
+		return (struct room){ memory_free(), 0, 0 };
+	r.kept = r.total / 8 < KEPT_MOST ? r.total / 8 : KEPT_MOST;
+	return r;
+}
+
+void room_text(const struct room *r, struct str *out)
+{
+	const double mib = 1 << 20;
+
+	if (r->total)
+		str_addf(out, "the GPU has %.0f MiB free of %.0f", (double)r->available / mib, (double)r->total / mib);
+	else
+		str_addf(out, "%.0f MiB are free", (double)r->available / mib);
 }

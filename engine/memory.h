@@ -4,8 +4,22 @@
 
 #include <stdint.h>
 
+#include "engine/base.h"
+#include "kernels/backend.h"
+
 /* Smallest of what the machine has available, what the control group allows and what the address-space limit
  * leaves; UINT64_MAX when nothing is known. */
 uint64_t memory_free(void);
+
+/* Where a backend computes: the system's memory, or a device's own. */
+struct room {
+	uint64_t available;
+	uint64_t total;      /* 0: the system's memory, of which only what may still be taken is known */
+	uint64_t kept;       /* of a device's: what its operations take for themselves (a product's tiles, scores, cuBLAS) */
+};
+/* be = NULL: the system's. */
+struct room room_of(const struct backend *be);
+/* "12 MiB are free"; "the GPU has 12 MiB free of 80". */
+void room_text(const struct room *, struct str *out);
 
 #endif

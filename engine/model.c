@@ -302,6 +302,7 @@ void hparams_free(struct hparams *hp)
 struct binder {
 	struct model *m;
 	const struct gguf *g;
+	const struct bind_watch *watch;
 	struct err *err;
 	uint8_t *used;     /* [n_tensor] */
 	int failed;
@@ -359,8 +360,13 @@ static void bind_adopt(struct binder *b, struct tensor *out, const struct gguf_t
 	struct backend *be = b->m->be;
 
 	*out = (struct tensor){ .type = t->type, .rows = rows, .cols = (int32_t)t->ne[0] };
-	if (be && be->ops->adopt(be, out, t->data, as_table))
+	b->m->adopted_bytes += t->bytes;
+	if (!be)
+		return;
+	if (be->ops->adopt(be, out, t->data, as_table))
 		bind_no_room(b, t);
+	else if (b->watch && b->watch->fn)
+		b->watch->fn(b->m->adopted_bytes, b->watch->total, b->watch->ud);
 }
 
 static void bind_weight(struct binder *b, struct tensor *out, int32_t layer, const char *name, int32_t rows,
@@ -440,9 +446,9 @@ static int is_redundant(const struct gguf_tensor *t)
 	return 0;
 }
 
-int model_bind(struct model *m, const struct gguf *g, struct backend *be, struct err *err)
+int model_bind(struct model *m, const struct gguf *g, struct backend *be, const struct bind_watch *watch, struct err *err)
 {
-	struct binder b = { .m = m, .g = g, .err = err };
+	struct binder b = { .m = m, .g = g, .watch = watch, .err = err };
 	const struct gguf_tensor *embd, *out;
 	int32_t rows = m->hp.n_vocab, cols = m->hp.n_embd;
 

@@ -50,14 +50,17 @@ struct model {
 	struct tensor output;        /* [n_vocab][n_embd]; from the embedding when tied */
 	int tied;
 	uint64_t weight_bytes, n_params, bytes_per_token;
+	uint64_t adopted_bytes;      /* weights as the backend is given them: a tied embedding twice, table and head */
 };
 
 /* Read and check the hyper-parameters, all but n_vocab. */
 int  hparams_read(struct hparams *, const struct gguf *, struct err *);
 void hparams_free(struct hparams *);
+/* Called after each tensor with the bytes that the backend has by then. */
+struct bind_watch { void (*fn)(uint64_t done, uint64_t total, void *ud); void *ud; uint64_t total; };
 /* Bind every tensor: looked up by name, its shape checked, then given to the backend (be = NULL: checked only, and
- * may be bound again).  m->hp must be complete; g must outlive the model.  On failure everything is released. */
-int  model_bind(struct model *, const struct gguf *g, struct backend *be, struct err *);
+ * may be bound again).  m->hp must be complete; g must outlive the model; watch may be NULL.  On failure everything is released. */
+int  model_bind(struct model *, const struct gguf *g, struct backend *be, const struct bind_watch *watch, struct err *);
 void model_release(struct model *);
 
 #endif

@@ -65,11 +65,14 @@ static int policy_describe(struct policy *p, const struct engine *e, const struc
 	return 0;
 }
 
-/* Buffers, logits of timeline_extend() and of the last token, candidates for sampling. */
-static uint64_t scratch_bytes(const struct hparams *hp, int32_t batch)
+/* Buffers, logits of timeline_extend() and of the last token, candidates for sampling; of a device: buffers, and what it keeps. */
+static uint64_t scratch_bytes(const struct hparams *hp, int32_t batch, const struct room *room)
 {
-	return graph_bytes(hp, batch, HEAD_ROWS) +
-	       (uint64_t)hp->n_vocab * (HEAD_ROWS * 4 + 4 + sizeof(struct candidate));
+	uint64_t buffers = graph_bytes(hp, batch, HEAD_ROWS);
+
+	if (room->total)
+		return buffers + room->kept;
+	return buffers + (uint64_t)hp->n_vocab * (HEAD_ROWS * 4 + 4 + sizeof(struct candidate));
 }
 
 static uint64_t policy_bytes(struct policy *p, int32_t ctx)
@@ -98,6 +101,7 @@ int timeline_need(const struct engine *e, const struct timeline_options *o, stru
                   struct err *err)
 {
 	const struct hparams *hp = &e->model.hp;
+	struct room room;
 	struct policy p;
 	int32_t most;
 
@@ -112,8 +116,10 @@ int timeline_need(const struct engine *e, const struct timeline_options *o, stru
 	need->ctx = o->ctx ? o->ctx : hp->ctx_train < CTX_DEFAULT_MAX ? hp->ctx_train : CTX_DEFAULT_MAX;
 	if (policy_describe(&p, e, o, need->ctx, err))
 		return -1;
-	need->scratch_bytes = scratch_bytes(hp, p.batch);
-	need->free_bytes = memory_free();
+	room = room_of(e->be);
+	need->scratch_bytes = scratch_bytes(hp, p.batch, &room);
+	need->free_bytes = room.available;
+	need->device_bytes = room.total;
 	need->ctx_fits = need->free_bytes <= need->scratch_bytes ? 0 :
 	                 ctx_that_fits(&p, need->free_bytes - need->scratch_bytes, most);
 	/* By default the trained length, but no more than half of what is free and what suits a conversation. */
@@ -125,15 +131,20 @@ int timeline_need(const struct engine *e, const struct timeline_options *o, stru
 
 static int fit_check(const struct timeline_need *n, struct err *err)
 {
-	const double mib = 1 << 20;
+	struct room room = { .available = n->free_bytes, .total = n->device_bytes };
+	double need = (double)(n->kv_bytes + n->scratch_bytes) / (1 << 20);
+	struct str have = {0};
 
 	if (n->free_bytes >= n->scratch_bytes && n->free_bytes - n->scratch_bytes >= n->kv_bytes)
 		return 0;
+	room_text(&room, &have);
 	if (n->ctx_fits >= 16)
-		return err_set(err, ERR_FIT, "a context of %d tokens needs %.0f MiB, %.0f MiB are free; -c %d fits", n->ctx,
-		               (double)(n->kv_bytes + n->scratch_bytes) / mib, (double)n->free_bytes / mib, n->ctx_fits);
-	return err_set(err, ERR_FIT, "a context of %d tokens needs %.0f MiB, %.0f MiB are free; no -c fits, free some memory",
-	               n->ctx, (double)(n->kv_bytes + n->scratch_bytes) / mib, (double)n->free_bytes / mib);
+		err_set(err, ERR_FIT, "a context of %d tokens needs %.0f MiB, %s; -c %d fits", n->ctx, need, have.p, n->ctx_fits);
+	else
+		err_set(err, ERR_FIT, "a context of %d tokens needs %.0f MiB, %s; no -c fits, %s", n->ctx, need, have.p,
+		        n->device_bytes ? "use --device cpu" : "free some memory");
+	str_free(&have);
+	return -1;
 }
 
 int timeline_open(struct timeline **out, struct engine *e, const struct timeline_options *o, struct err *err)

@@ -10,12 +10,14 @@
 
 #include "kernels/cpu_fns.h"
 #include "kernels/cpu_pool.h"
+#include "kernels/plugin.h"
 
 static const struct {
 	const char *name;
 	int (*open)(struct backend **, const struct backend_options *, char err[160]);
 } backends[] = {
 	{ "cpu", cpu_backend_open },
+	{ "cuda", plugin_cuda_open },
 };
 enum { N_BACKENDS = sizeof backends / sizeof backends[0] };
 
@@ -26,13 +28,16 @@ int backend_open(struct backend **out, const char *name, const struct backend_op
 
 	*out = NULL;
 	err[0] = 0;
+	/* Why not the other one: whoever wants to know opens it by name. */
+	if (!strcmp(name, "auto"))
+		return plugin_cuda_open(out, opt ? opt : &defaults, err) ? backend_open(out, "cpu", opt, err) : 0;
 	for (int i = 0; i < N_BACKENDS; i++) {
 		if (!strcmp(name, backends[i].name))
 			return backends[i].open(out, opt ? opt : &defaults, err);
 		snprintf(names + strlen(names), sizeof names - strlen(names), "%s'%s'", i ? ", " : "",
 		         backends[i].name);
 	}
-	snprintf(err, 160, "unknown backend '%.40s'; this build has %s", name, names);
+	snprintf(err, 160, "unknown device '%.40s'; there are 'auto', %s", name, names);
 	return -1;
 }
 

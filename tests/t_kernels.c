@@ -186,7 +186,7 @@ TEST(open_names_and_levels)
 
 	CHECK(backend_open(&be, "abacus", NULL, err) < 0);
 	CHECK(be == NULL);
-	CHECK_STR(err, "unknown backend 'abacus'; this build has 'cpu'");
+	CHECK_STR(err, "unknown device 'abacus'; there are 'auto', 'cpu', 'cuda'");
 	setenv("WEIR_CPU", "mmx", 1);
 	CHECK(backend_open(&be, "cpu", NULL, err) < 0);
 	CHECK_STR(err, "unknown CPU level 'mmx' in WEIR_CPU; use c, avx2 or avx512");

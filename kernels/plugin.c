@@ -1,0 +1,107 @@
+/* kernels/plugin.c - finds weir-cuda.so and opens the CUDA backend in it.
+ *
+ * One program runs with and without CUDA: nothing of it is linked in, the plugin is opened when a GPU is asked for, and when
+ * something is missing a sentence says what.  Looked for beside the program (where `make` leaves it), then in ../lib/weir
+ * (where `make install` puts it); the environment variable WEIR_CUDA names a file instead, for tests.
+ *
+ * A plugin stays open until the program ends: the CUDA runtime and cuBLAS start threads and leave handlers behind, under
+ * which their code must not be unmapped. */
+#include "kernels/plugin.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PLUGIN "weir-cuda.so"
+
+typedef int open_fn(struct backend **out, const struct backend_options *, int abi, char err[160]);
+
+static int is_there(const char *path)
+{
+	return !access(path, R_OK);
+}
+
+/* The last n bytes at most: of a long path they say more than the first. */
+static const char *path_tail(const char *path, size_t n)
+{
+	size_t len = strlen(path);
+
+	return len > n ? path + len - n : path;
+}
+
+/* Where the plugin is: 0, or -1 and why not. */
+static int plugin_find(char path[PATH_MAX], char err[160])
+{
+	const char *named = getenv("WEIR_CUDA");
+	char dir[PATH_MAX], *slash;
+	ssize_t n;
+
+	if (named && *named) {
+		/* dlopen() would search the system for a name without a slash. */
+		if (snprintf(path, PATH_MAX, "%s%s", strchr(named, '/') ? "" : "./", named) < PATH_MAX && is_there(path))
+			return 0;
+		snprintf(err, 160, "cannot read the plugin '%.80s' that WEIR_CUDA names", path_tail(named, 80));
+		return -1;
+	}
+	n = readlink("/proc/self/exe", dir, sizeof dir - 1);
+	dir[n > 0 ? n : 0] = 0;
+	if ((slash = strrchr(dir, '/'))) {
+		*slash = 0;
+		if (snprintf(path, PATH_MAX, "%s/" PLUGIN, dir) < PATH_MAX && is_there(path))
+			return 0;
+		if (snprintf(path, PATH_MAX, "%s/../lib/weir/" PLUGIN, dir) < PATH_MAX && is_there(path))
+			return 0;
+	}
+	snprintf(err, 160, "this weir was built without CUDA: there is no " PLUGIN " beside it; run 'make' where nvcc is found, or "
+	         "'make setup-cuda' first");
+	return -1;
+}
+
+/* dlerror() names a library that is missing before the first colon: "libcublas.so.13: cannot open shared object file". */
+static void explain(const char *path, const char *what, char err[160])
+{
+	size_t n = what ? strcspn(what, ":") : 0;
+	const char *of = NULL;
+
+	if (!what || n > 60 || strncmp(what, "lib", 3) || !strstr(what, "cannot open")) {
+		snprintf(err, 160, "cannot load '%.50s': %.90s", path_tail(path, 50), what ? path_tail(what, 90) : "no reason given");
+		return;
+	}
+	if (!strncmp(what, "libcublas", 9))
+		of = "cuBLAS";
+	else if (!strncmp(what, "libcudart", 9))
+		of = "the CUDA runtime";
+	else if (!strncmp(what, "libcuda.", 8))
+		of = "the NVIDIA driver";
+	if (of)
+		snprintf(err, 160, PLUGIN " needs '%.*s', which is not installed: it comes with %s%s", (int)n, what, of,
+		         strncmp(what, "libcuda.", 8) ? " of CUDA, or by 'make setup-cuda'" : "");
+	else
+		snprintf(err, 160, PLUGIN " needs '%.*s', which is not installed", (int)n, what);
+}
+
+int plugin_cuda_open(struct backend **out, const struct backend_options *opt, char err[160])
+{
+	char path[PATH_MAX];
+	void *lib;
+	union { void *sym; open_fn *fn; } door;   /* ISO C has no cast between the two */
+
+	*out = NULL;
+	err[0] = 0;
+	if (plugin_find(path, err))
+		return -1;
+	lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!lib) {
+		explain(path, dlerror(), err);
+		return -1;
+	}
+	door.sym = dlsym(lib, "weir_cuda_open");
+	if (!door.sym) {
+		snprintf(err, 160, "'%.90s' is no plugin of weir: it has no weir_cuda_open", path_tail(path, 90));
+		return -1;
+	}
+	return door.fn(out, opt, BACKEND_ABI, err);
+}

@@ -1,0 +1,11 @@
+/* kernels/plugin.h (private to kernels/) - opening the CUDA backend, which lives in a library of its own. */
+#ifndef WEIR_PLUGIN_H
+#define WEIR_PLUGIN_H
+
+#include "kernels/backend.h"
+
+/* 0, or -1 with one sentence in err: the plugin was not built, is broken, is another build's, or what it says itself (no driver,
+ * no device, too old a device). */
+int plugin_cuda_open(struct backend **out, const struct backend_options *, char err[160]);
+
+#endif
