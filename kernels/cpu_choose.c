@@ -14,11 +14,6 @@ enum {
 	COPY_TASK = 64, MOVE_TASK = 64,   /* rows; COPY_TASK is whole panels */
 };
 
-static int bits_ok(int32_t bits)
-{
-	return bits == 2 || bits == 4 || bits == 8;
-}
-
 int choose_plane_ok(const struct tensor *t, int32_t n_kv_head, int32_t cap, int32_t head_dim)
 {
 	if (!t || !t->data || t->layout != LAYOUT_PLAIN || n_kv_head <= 0 || cap <= 0 || head_dim <= 0 ||
@@ -31,13 +26,8 @@ int choose_plane_ok(const struct tensor *t, int32_t n_kv_head, int32_t cap, int3
 
 uint64_t cpu_key_copy_bytes(const struct backend *be, int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits)
 {
-	uint64_t panels, bytes;
-
 	(void)be;
-	if (n_kv_head <= 0 || cap <= 0 || head_dim <= 0 || !bits_ok(bits))
-		return 0;
-	panels = (uint64_t)n_kv_head * (uint64_t)ceil_div(cap, COPY_PANEL);
-	return __builtin_mul_overflow(panels, (uint64_t)copy_panel_bytes(head_dim, bits), &bytes) ? 0 : bytes;
+	return copy_bytes(n_kv_head, cap, head_dim, bits);
 }
 
 /* Four floats at a time: short loops and comparisons keep the compiler from finding that by itself. */

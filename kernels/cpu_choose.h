@@ -1,4 +1,4 @@
-/* kernels/cpu_choose.h (private to kernels/cpu*.c) - choosing cached rows: operations, leaf functions, the copy's layout.
+/* kernels/cpu_choose.h (private to kernels/cpu*.c) - choosing cached rows: operations, leaf functions.
  *
  *     cpu_choose.c         keys: the low-bit copy, page bounds; moving rows
  *     cpu_scan.c           scores of keys and pages
@@ -6,19 +6,8 @@
  *     cpu_chosen.c         both, and attention over what they chose, in one hand-over
  *     cpu_*_choose.c       the leaves of each level
  *
- * A copy of keys with 2, 4 or 8 bits.  Per KV head, one after the other, panels of 16 keys; per panel the groups of 64
- * values of head_dim (the last may be shorter), one after the other:
- *
- *     16 scales (f16) | 16 minima (f16) | units of 64 bytes: 16 lanes of 32 bits, lane = key
- *
- * A lane of a unit holds 32 / bits codes: byte j has, from its low bits up, the codes of values j, j + 4, j + 8 ... of
- * the unit, so that a shift and a mask give four consecutive values of each of 16 keys, the operand of a byte product.
- * Value = minimum + scale * code.  What is coded is not the key but the key turned by a fixed orthogonal matrix, and queries
- * are turned by the same, which changes no product: channels far from zero, which models have, would take the few
- * codes of their group for themselves.  With 2 bits the range is the one that fits the values best, not their extremes.
- * The layout is the same at every level, and so are the scores of a copy, bit for bit:
- * dots are integers, and the float operations are the same in the same order.  Scores of a plane (no copy) are sums
- * of floats in each level's own order. */
+ * Copies of keys (copy_layout.h) are the same at every level, and so are their scores, bit for bit: dots are integers, and the float
+ * operations are the same in the same order.  Scores of a plane (no copy) are sums of floats in each level's own order. */
 #ifndef WEIR_CPU_CHOOSE_H
 #define WEIR_CPU_CHOOSE_H
 
@@ -26,34 +15,10 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "kernels/copy_layout.h"
 #include "kernels/cpu.h"
 
-enum { COPY_PANEL = 16, COPY_GROUP = 64, SCAN_RANGE = 1024 };
-
-static inline int32_t copy_groups(int32_t head_dim)
-{
-	return (head_dim - 1) / COPY_GROUP + 1;
-}
-
-/* Units that n values of one group take. */
-static inline int32_t copy_units(int32_t n, int32_t bits)
-{
-	return (n * bits + 31) / 32;
-}
-
-/* Values of group g. */
-static inline int32_t copy_values(int32_t head_dim, int32_t g)
-{
-	return head_dim - g * COPY_GROUP < COPY_GROUP ? head_dim - g * COPY_GROUP : COPY_GROUP;
-}
-
-static inline size_t copy_panel_bytes(int32_t head_dim, int32_t bits)
-{
-	int32_t full = head_dim / COPY_GROUP, rest = head_dim % COPY_GROUP;
-
-	return 64 * ((size_t)copy_groups(head_dim) + (size_t)full * (size_t)copy_units(COPY_GROUP, bits) +
-	             (size_t)copy_units(rest, bits));
-}
+enum { SCAN_RANGE = 1024 };
 
 /* Scores of the keys k0 .. k1 of one KV head for its n_q query heads; k0 and ld are multiples of 16. */
 struct scan_tile {

@@ -1,0 +1,57 @@
+/* kernels/copy_layout.h (private to kernels/) - how the copy of keys with 2, 4 or 8 bits lies in memory, on every kind of hardware.
+ *
+ * Per KV head, one after the other, panels of 16 keys; per panel the groups of 64 values of head_dim (the last may be shorter),
+ * one after the other:
+ *
+ *     16 scales (f16) | 16 minima (f16) | units of 64 bytes: 16 lanes of 32 bits, lane = key
+ *
+ * A lane of a unit holds 32 / bits codes: byte j has, from its low bits up, the codes of values j, j + 4, j + 8 ... of
+ * the unit, so that a shift and a mask give four consecutive values of each of 16 keys, the operand of a byte product.
+ * Value = minimum + scale * code.  What is coded is not the key but the key turned by a fixed orthogonal matrix, and queries
+ * are turned by the same, which changes no product: channels far from zero, which models have, would take the few
+ * codes of their group for themselves.  With 2 bits the range is the one that fits the values best, not their extremes. */
+#ifndef WEIR_COPY_LAYOUT_H
+#define WEIR_COPY_LAYOUT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { COPY_PANEL = 16, COPY_GROUP = 64 };
+
+static inline int32_t copy_groups(int32_t head_dim)
+{
+	return (head_dim - 1) / COPY_GROUP + 1;
+}
+
+/* Units that n values of one group take. */
+static inline int32_t copy_units(int32_t n, int32_t bits)
+{
+	return (n * bits + 31) / 32;
+}
+
+/* Values of group g. */
+static inline int32_t copy_values(int32_t head_dim, int32_t g)
+{
+	return head_dim - g * COPY_GROUP < COPY_GROUP ? head_dim - g * COPY_GROUP : COPY_GROUP;
+}
+
+static inline size_t copy_panel_bytes(int32_t head_dim, int32_t bits)
+{
+	int32_t full = head_dim / COPY_GROUP, rest = head_dim % COPY_GROUP;
+
+	return 64 * ((size_t)copy_groups(head_dim) + (size_t)full * (size_t)copy_units(COPY_GROUP, bits) +
+	             (size_t)copy_units(rest, bits));
+}
+
+/* Bytes of the copy of one layer's plane; 0: no such copy. */
+static inline uint64_t copy_bytes(int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits)
+{
+	uint64_t panels, bytes;
+
+	if (n_kv_head <= 0 || cap <= 0 || head_dim <= 0 || (bits != 2 && bits != 4 && bits != 8))
+		return 0;
+	panels = (uint64_t)n_kv_head * (uint64_t)((cap - 1) / COPY_PANEL + 1);
+	return __builtin_mul_overflow(panels, (uint64_t)copy_panel_bytes(head_dim, bits), &bytes) ? 0 : bytes;
+}
+
+#endif
