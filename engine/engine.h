@@ -225,9 +225,10 @@ struct timeline_rows {
 
 /* ---- looking into the cache, for a panel (view.c) ----
  *
- * For whoever owns the timeline, between its calls.  Nothing is computed or kept for it otherwise, with one exception: what
+ * For whoever owns the timeline, between its calls.  Nothing is computed or kept for it otherwise, with two exceptions: what
  * policies choose for each generated token (sift, quest, refresh, ...; auto's pinned tokens) is remembered from the first
- * timeline_view() on, so that the first one cannot tell it yet. */
+ * timeline_view() on, so that the first one cannot tell it yet; and each view asks the calls that follow to measure shares of
+ * attention (now, recovered, estimated) in the next few layers, once. */
 enum { VIEW_COLS = 256, VIEW_LAYERS = 128, VIEW_GONE = 255 };
 enum view_watched {
 	VIEW_NONE,      /* attention is not observed there: no heat */
@@ -254,12 +255,20 @@ struct cache_view {
 	/* Of attention, running average over all layers: on pinned rows (where nothing leaves, all rows), ring 1, ...  Sums to 1
 	 * over what is observed, and a stream's pinned rows are not: share[0] = 0.  All 0 where nothing is. */
 	float share[1 + RINGS_MOST];
+	/* The same of a bounded stream with the pinned rows, of the newest tokens alone: shares of all attention, mean over the query
+	 * heads of now_layers layers, each as it was measured last (a few at each view; 0 = in none yet). */
+	float now[1 + RINGS_MOST];
+	int32_t now_layers;
 	float sink;                  /* part of share[0] on the first 4 tokens, -1 = not known */
 	/* Of the last generated token.  Rows it read per KV head, mean over layers (auto: of the pinned ones; h2o, ...: will
 	 * read); 0 = all, -1 = not known. */
 	int32_t chosen;
 	int32_t refreshed;           /* layers whose set was chosen anew for it; -1 = not known, or there are no such sets */
 	float cosine;                /* mean over layers of the similarity that refresh last saw in queries; -2 = not known */
+	/* Shares of a generated token's attention (auto: of that on pinned tokens), mean over the query heads of the layers where they
+	 * have been measured since something was read, a few at each view; -1 = not known. */
+	float recovered;             /* refresh, recycled: on what the old set had, when a layer chose anew; as attention is */
+	float estimated;             /* sift: on the rows that it chose; as the copy of the keys tells it */
 	double seconds;              /* what making this took */
 };
 /* In so many columns, 1 .. VIEW_COLS, or as many as there are tokens. */

@@ -47,6 +47,7 @@ enum { UPDATE_YES, UPDATE_NO };
 enum { KEPT_H2O, KEPT_H2O_PLUS, KEPT_SNAPKV };
 
 struct archive;
+struct attended;
 struct policy_def;
 struct rings;
 struct selector;
@@ -81,6 +82,9 @@ struct policy_inside {
 	const struct rings *rings;   /* of a bounded stream; NULL: nothing ever leaves */
 	int32_t waiting;             /* tokens behind the rings that have not joined them */
 	int observed;                /* the rings' sums hold attention */
+	struct attended *attended;   /* what measures attention by region, when it is asked; NULL: nothing does */
+	struct kv *kv;               /* and where, of */
+	int32_t rows, chunk;         /* so many rows that a token reads at most, and tokens of a call */
 	struct selector *sel;        /* rows are chosen, of the pinned ones where there are rings; NULL: all are read */
 };
 

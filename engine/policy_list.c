@@ -73,8 +73,7 @@ static void list_attend(struct policy *p, const struct step *st, int32_t layer, 
 		s->ops->note(s, layer, st->pos, st->n);
 	n_part = st->decode ? select_choose(s, st, layer, &f->q, x->q, n_rows, part) : select_whole(&f->q, n_rows, part);
 	kv_attend(&f->kv, layer, x->out, part, n_part, st->n, s->ops->probe ? s->ops->probe(s, st, layer, n_rows) : NULL);
-	if (s->ops->seen)
-		s->ops->seen(s, st, layer, &f->q, x->q, n_rows);
+	select_seen(s, st, layer, &f->q, x->q, n_rows);
 }
 
 static void list_end(struct policy *p, const struct step *st)

@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "engine/archive.h"
+#include "engine/attended.h"
 #include "engine/rings.h"
 #include "engine/select.h"
 
@@ -52,6 +53,7 @@ struct stream {
 	struct tensor mass_move;    /* i32 [heads][3 * MASS_MOVES] */
 	struct rope turn;
 	int32_t *list;
+	struct attended attended;   /* for who looks */
 	int lost;                   /* moving failed half way: the rings' rows are not what they should be */
 	/* auto. */
 	struct selector sel;
@@ -253,6 +255,7 @@ static void shape_set(struct policy *p, const struct rings_shape *s)
 	f->mass_stale = 1;
 	f->lost = 0;
 	f->nll = 0;
+	attended_forget(&f->attended);
 	/* What lies 2 w tokens before the first comparison weighs 1 / 10,000: while auto fills it need not look. */
 	f->probe_from = f->is_auto ? s->sinks + s->n * s->w - 2 * s->w : s->sinks;
 	f->use_sel = f->has_sel && s->sinks > kv_rows_of(f->sel_par.k, s->sinks) / 4;
@@ -317,6 +320,7 @@ static void stream_release(struct policy *p)
 		rope_release(&f->rope[i]);
 	}
 	rope_release(&f->turn);
+	attended_release(&f->attended);
 	rings_release(&f->rings);
 	kv_release(&f->kv);
 	free(f->weight);
@@ -426,6 +430,24 @@ static int32_t stream_parts(struct stream *f, const struct step *st, int32_t lay
 	return n;
 }
 
+/* What the last token of the call looks at, by region, for a panel. */
+static void look_around(struct stream *f, const struct step *st, int32_t layer, struct tensor *out, struct attn_part *part,
+                        int32_t n_part, int32_t skip)
+{
+	const struct rings *r = &f->rings;
+	int32_t rows[1 + RINGS_MOST] = { skip }, left = -skip, more = rings_filling(r) ? 0 : f->waiting + st->n;
+
+	for (int32_t i = 0; i < n_part; i++)
+		left += part[i].n_rows;
+	for (int32_t i = 0; i < r->s.n; i++) {
+		int32_t here = r->s.w + (i ? 0 : more);
+
+		rows[1 + i] = here < left && i + 1 < r->s.n ? here : left;
+		left -= rows[1 + i];
+	}
+	attended_measure(&f->attended, layer, out, part, n_part, st->n, rows);
+}
+
 static void stream_attend(struct policy *p, const struct step *st, int32_t layer, const struct qkv *x)
 {
 	struct stream *f = p->state;
@@ -446,6 +468,8 @@ static void stream_attend(struct policy *p, const struct step *st, int32_t layer
 	n_part = stream_parts(f, st, layer, x, part, &skip);
 	if (f->use_sel && f->sel.ops->probe)
 		looks = f->sel.ops->probe(&f->sel, st, layer, region);
+	if (attended_wants(&f->attended, layer))
+		look_around(f, st, layer, x->out, part, n_part, skip);
 	if (f->probing) {
 		int whole = p->par.heads == HEADS_LAYER;
 
@@ -457,8 +481,8 @@ static void stream_attend(struct policy *p, const struct step *st, int32_t layer
 	/* The selector looks for itself, now and then. */
 	if (looks || !f->probing)
 		kv_attend(&f->kv, layer, x->out, part, n_part, n, looks);
-	if (f->use_sel && f->sel.ops->seen)
-		f->sel.ops->seen(&f->sel, st, layer, &f->q[FRAME_PREFIX], x->q, region);
+	if (f->use_sel)
+		select_seen(&f->sel, st, layer, &f->q[FRAME_PREFIX], x->q, region);
 }
 
 /* ---- after a call ---- */
@@ -604,6 +628,7 @@ static void stream_end(struct policy *p, const struct step *st)
 	if (f->use_sel && f->sel.ops->end)
 		f->sel.ops->end(&f->sel, st, region);
 	select_looked(&f->sel, st->decode && f->use_sel && st->pos >= r->s.sinks ? region : 0);
+	attended_commit(&f->attended);
 }
 
 /* ---- going back, pinning ---- */
@@ -826,6 +851,10 @@ static void stream_inside(const struct policy *p, struct policy_inside *out)
 	out->waiting = f->waiting;
 	out->observed = f->rings.sum && tokens_of(f) > f->probe_from;
 	out->sel = f->use_sel ? &f->sel : NULL;
+	out->attended = &f->attended;
+	out->kv = &f->kv;
+	out->rows = tokens_of(f) < f->rings.s.sinks + f->rings.size ? tokens_of(f) : f->rings.s.sinks + f->rings.size;
+	out->chunk = p->chunk;
 }
 
 static uint64_t stream_read_bytes(const struct policy *p, int32_t pos, int decode)

@@ -7,6 +7,8 @@
 
 #include "engine/archive.h"
 
+enum { LOOK_ROWS = 1 << 16 };   /* rows that are scanned to measure shares, for each look, or those of one layer */
+
 int select_open(struct selector *s, const struct selector_ops *ops, const struct kv_params *par, struct kv *kv, int own,
                 struct err *err)
 {
@@ -26,6 +28,8 @@ static void looks_close(struct selector *s)
 	if (l) {
 		free(l->list);
 		free(l->layer);
+		free(l->score);
+		free(l->rows);
 	}
 	free(l);
 	s->looks = NULL;
@@ -96,16 +100,33 @@ int32_t select_most(struct kv_rows k, int32_t cap)
 
 /* ---- who looks ---- */
 
+/* The layers whose share is measured until the next look: the more, the fewer rows are scanned for it. */
+static void want_shares(struct selector *s)
+{
+	struct looks *l = s->looks;
+	int32_t n_layer = s->kv->n_layer, n = LOOK_ROWS / (l->at > 0 ? l->at : LOOK_ROWS);
+
+	n = n < 1 ? 1 : n < n_layer ? n : n_layer;
+	for (int32_t i = 0; i < n_layer; i++)
+		l->layer[i].wanted = (i - l->next + n_layer) % n_layer < n;
+	l->next = (l->next + n) % n_layer;
+}
+
 void select_look(struct selector *s)
 {
 	int32_t n_layer = s->kv->n_layer;
 	struct looks *l;
 	struct err err;
 
-	if (s->looks)
+	if (s->looks) {
+		want_shares(s);
 		return;
+	}
 	l = s->looks = xcalloc(1, sizeof *l);
 	l->layer = xcalloc((size_t)n_layer, sizeof *l->layer);
+	for (int32_t i = 0; i < n_layer; i++)
+		l->layer[i].now = l->layer[i].share = -1;
+	want_shares(s);
 	l->refreshed = -1;
 	l->cosine = -2;
 	if (!s->ops->shared || !s->ops->shared(s))
@@ -129,10 +150,94 @@ int select_choose(struct selector *s, const struct step *st, int32_t layer, cons
 	s->looks->at = 0;
 	look->fresh = -1;
 	look->cosine = -2;
+	look->now = -1;
 	n = s->ops->choose(s, st, layer, q, raw, n_rows, part);
 	memcpy(look->part, part, (size_t)n * sizeof *part);
 	look->n_part = n;
+	look->n_rows = n_rows;
 	return n;
+}
+
+void select_seen(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q, const struct tensor *raw,
+                 int32_t n_rows)
+{
+	struct look *look = s->looks && st->decode ? &s->looks->layer[layer] : NULL;
+
+	if (look && look->n_rows == n_rows && look->wanted && s->ops->scan)
+		select_share(s, layer, s->ops->scan(s, layer, q, n_rows), look->part, look->n_part);
+	if (look)
+		look->n_rows = 0;
+	if (s->ops->seen)
+		s->ops->seen(s, st, layer, q, raw, n_rows);
+}
+
+/* ---- shares ---- */
+
+/* On the rows that these parts have of one KV head, of which l->score has the probabilities' logarithms. */
+static double head_share(struct selector *s, int32_t head, int32_t n_rows, const struct attn_part *part, int n_part)
+{
+	struct looks *l = s->looks;
+	struct backend *be = s->kv->be;
+	double sum = 0;
+
+	for (int i = 0; i < n_part; i++) {
+		const struct attn_part *p = &part[i];
+		int32_t n = p->n_rows < n_rows ? p->n_rows : n_rows, last = p->row0 + n < n_rows ? p->row0 + n : n_rows;
+
+		if (p->rows) {
+			memset(l->rows, 0xff, (size_t)n * sizeof *l->rows);
+			be->ops->read(be, p->rows, 4 * (size_t)head * (size_t)p->rows->cols, l->rows, 4 * (size_t)n);
+		}
+		for (int32_t k = 0; p->rows && k < n; k++)
+			if (l->rows[k] >= 0 && l->rows[k] < n_rows)
+				sum += (double)expf(l->score[l->rows[k]]);
+		for (int32_t row = p->row0; !p->rows && row < last; row++)
+			sum += (double)expf(l->score[row]);
+	}
+	return sum;
+}
+
+void select_share(struct selector *s, int32_t layer, struct scan_args scan, const struct attn_part *part, int n_part)
+{
+	struct looks *l = s->looks;
+	struct backend *be = s->kv->be;
+	int32_t heads = scan.n_kv_head, n = scan.n_rows;
+	double sum = 0;
+
+	l->layer[layer].wanted = 0;
+	if (n_part == 1 && !part->rows && part->row0 == 0 && part->n_rows >= n) {
+		l->layer[layer].now = 1;
+		return;
+	}
+	if (l->cap < n) {
+		l->cap = n + n / 4;
+		l->score = xrealloc(l->score, (size_t)l->cap * sizeof *l->score);
+		l->rows = xrealloc(l->rows, (size_t)l->cap * sizeof *l->rows);
+	}
+	/* The mean over a group's heads, whatever rows are chosen by: it is what sums to 1 over all rows. */
+	scan.reduce = REDUCE_MEAN;
+	be->ops->key_scan(be, &scan);
+	for (int32_t h = 0; h < heads; h++) {
+		memset(l->score, 0, (size_t)n * sizeof *l->score);
+		be->ops->read(be, scan.out, 4 * (size_t)h * (size_t)scan.out->cols, l->score, 4 * (size_t)n);
+		sum += head_share(s, h, n, part, n_part) / heads;
+	}
+	/* A scan is made for ranking: its sums may be off by some 1e-4. */
+	if (sum >= 0)
+		l->layer[layer].now = sum < 1 ? sum : 1;
+}
+
+double select_shares(const struct selector *s)
+{
+	double sum = 0;
+	int32_t n = 0;
+
+	for (int32_t i = 0; s->looks && i < s->kv->n_layer; i++)
+		if (s->looks->layer[i].share >= 0) {
+			sum += s->looks->layer[i].share;
+			n++;
+		}
+	return n ? sum / n : -1;
 }
 
 void select_looked(struct selector *s, int32_t n_rows)
@@ -145,9 +250,14 @@ void select_looked(struct selector *s, int32_t n_rows)
 		return;
 	l->at = n_rows;
 	l->refreshed = -1;
+	for (int32_t i = 0; !n_rows && i < s->kv->n_layer; i++)
+		l->layer[i].now = l->layer[i].share = -1;
 	for (int32_t i = 0; n_rows && i < s->kv->n_layer; i++) {
-		const struct look *look = &l->layer[i];
+		struct look *look = &l->layer[i];
 
+		if (look->now >= 0)
+			look->share = look->now;
+		look->now = -1;
 		if (look->fresh >= 0)
 			l->refreshed = (l->refreshed > 0 ? l->refreshed : 0) + look->fresh;
 		if (look->cosine >= -1) {

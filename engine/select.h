@@ -66,6 +66,9 @@ struct selector_ops {
 	int  (*holds)(const struct selector *, int32_t layer, int32_t n_rows, struct attn_part part[SELECT_PARTS]);
 	/* The attention that each row received, if that is known of the layer. */
 	const float *(*sums)(const struct selector *, int32_t layer, int32_t head);
+	/* How it would look for rows of a region of n_rows: the same scan once more tells what share of attention those that it
+	 * chose have got, as far as the scan knows.  out is scratch.  NULL: its scan tells of no probabilities. */
+	struct scan_args (*scan)(const struct selector *, int32_t layer, const struct tensor *q, int32_t n_rows);
 };
 
 extern const struct selector_ops select_sift, select_refresh, select_streaming, select_quest;
@@ -81,6 +84,9 @@ struct look {
 	int n_part;
 	int fresh;                 /* a set was chosen anew; -1: there are no sets that serve several tokens */
 	double cosine;             /* of its query with that of the last choice; -2: that was not looked at */
+	/* Share of the attention of a generated token on what it read, or would have read; -1: not known. */
+	double now, share;         /* of the call that runs; as it was measured last */
+	int n_rows, wanted;        /* it has chosen among so many rows in the call that runs; its share is to be measured */
 };
 struct looks {
 	struct look *layer;        /* [n_layer] of the call that runs */
@@ -88,15 +94,25 @@ struct looks {
 	int32_t at;                /* layer[] is what a generated token chose in a region of so many rows; 0: it is not */
 	int32_t refreshed;         /* layers that chose a set anew for it; -1: there are no sets */
 	double cosine;             /* mean over layers when queries were compared last; -2: never */
+	/* Shares are measured in a few layers for each look, one after the other: that costs a scan of each. */
+	int32_t next;              /* the first layer that is to be measured for the next one */
+	float *score;              /* scores and a list of one KV head */
+	int32_t *rows;
+	int32_t cap;               /* of them */
 };
 
 /* choose(), noted. */
 int  select_choose(struct selector *, const struct step *, int32_t layer, const struct tensor *q, const struct tensor *raw,
                    int32_t n_rows, struct attn_part part[SELECT_PARTS]);
+/* The tokens of this call have attended. */
+void select_seen(struct selector *, const struct step *, int32_t layer, const struct tensor *q, const struct tensor *raw,
+                 int32_t n_rows);
 /* A call succeeded that chose among n_rows rows in each layer; 0: that chose nothing, or rows were forgotten. */
 void select_looked(struct selector *, int32_t n_rows);
-/* Someone looks from now on.  Without memory for it nobody does. */
+/* Someone looks, now and from now on.  Without memory for it nobody does. */
 void select_look(struct selector *);
+/* Mean over the layers in which it was measured since something was read; -1 = in none. */
+double select_shares(const struct selector *);
 
 /* ---- for selectors ---- */
 
@@ -106,6 +122,13 @@ static inline void select_fresh(struct selector *s, int32_t layer, int fresh)
 	if (s->looks)
 		s->looks->layer[layer].fresh = fresh;
 }
+/* Someone wants to know what share of this layer's attention its rows get. */
+static inline int select_wants_share(const struct selector *s, int32_t layer)
+{
+	return s->looks && s->looks->layer[layer].wanted;
+}
+/* The mean over the query heads of what a scan finds on these rows, noted. */
+void select_share(struct selector *, int32_t layer, struct scan_args scan, const struct attn_part *part, int n_part);
 /* Where to put the list of a layer: own is shared. */
 static inline struct tensor *select_list(const struct selector *s, int32_t layer, struct tensor *own)
 {

@@ -135,6 +135,20 @@ static void keep_forced(struct selector *s, struct pick *set)
 	}
 }
 
+/* All keys, by the queries of all heads. */
+static struct scan_args region_scan(const struct selector *s, int32_t layer, const struct tensor *q, int32_t n_rows)
+{
+	struct refresh *r = s->state;
+	const struct hparams *hp = s->kv->hp;
+
+	return (struct scan_args){
+		.out = &r->score, .q = q, .keys = &s->kv->k[layer], .n_head = hp->n_head, .n_kv_head = hp->n_kv_head,
+		.head_dim = hp->head_dim, .cap = s->kv->cap, .n_rows = n_rows, .bits = 16,
+		.scale = (float)(1.0 / sqrt((double)hp->head_dim)),
+		.reduce = s->par->group == GROUP_MEAN ? REDUCE_MEAN : REDUCE_MAX,
+	};
+}
+
 /* A new set of this layer from the probabilities of row i of the call's queries over the region. */
 static struct pick *pick(struct selector *s, int32_t layer, const struct tensor *q, const struct tensor *raw, int32_t i,
                          int32_t n_q, int32_t n_rows)
@@ -146,6 +160,7 @@ static struct pick *pick(struct selector *s, int32_t layer, const struct tensor 
 	int32_t k = kv_rows_of(s->par->k, n_rows), own = s->own;
 	struct pick *new = picks_new(&r->picks, layer, n_rows, k);
 	const struct tensor *one = q;
+	struct scan_args scan;
 
 	r->chose += n_q == 1;
 	select_fresh(s, layer, 1);
@@ -158,12 +173,10 @@ static struct pick *pick(struct selector *s, int32_t layer, const struct tensor 
 			memmove(r->host + (size_t)h * head, x + (size_t)h * group * head, head * sizeof *x);
 		be->ops->write(be, first ? &r->first : &r->q, 0, r->host, 4 * head * (size_t)(first ? hp->n_kv_head : hp->n_head));
 	}
-	be->ops->key_scan(be, &(struct scan_args){
-		.out = &r->score, .q = one, .keys = &s->kv->k[layer], .n_head = first ? hp->n_kv_head : hp->n_head,
-		.n_kv_head = hp->n_kv_head, .head_dim = hp->head_dim, .cap = s->kv->cap, .n_rows = n_rows, .bits = 16,
-		.scale = (float)(1.0 / sqrt((double)hp->head_dim)),
-		.reduce = s->par->group == GROUP_MEAN ? REDUCE_MEAN : REDUCE_MAX,
-	});
+	scan = region_scan(s, layer, one, n_rows);
+	if (first)
+		scan.n_head = hp->n_kv_head;
+	be->ops->key_scan(be, &scan);
 	be->ops->topk(be, &(struct topk_args){
 		.rows = &new->rows, .score = &r->score, .n_kv_head = hp->n_kv_head, .n = n_rows, .k = k,
 		.pool = s->par->pool > 0 ? s->par->pool : POOL,
@@ -225,6 +238,8 @@ static int refresh_choose(struct selector *s, const struct step *st, int32_t lay
 		return set_parts(pick(s, layer, q, raw, 0, 1, n_rows), q, n_rows, part);
 	if (!due(s, st, layer, q, raw))
 		return set_parts(set, q, n_rows, part);
+	if (select_wants_share(s, layer))
+		select_share(s, layer, region_scan(s, layer, q, n_rows), part, set_parts(set, q, n_rows, part));
 	if (s->par->update == UPDATE_YES)
 		set = pick(s, layer, q, raw, 0, 1, n_rows);
 	return s->par->scan == SCAN_KV ? select_whole(q, n_rows, part) : set_parts(set, q, n_rows, part);

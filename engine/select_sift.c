@@ -145,21 +145,28 @@ static int32_t sift_shared(const struct selector *s)
 	return f->rows.cols;
 }
 
-/* A part of k rows of n_rows, which attention is to find by the part's query. */
-static struct attn_part best_rows(struct selector *s, int32_t layer, const struct tensor *q, int32_t n_rows,
-                                  struct tensor *rows, int32_t k, int32_t pool)
+static struct scan_args sift_scan(const struct selector *s, int32_t layer, const struct tensor *q, int32_t n_rows)
 {
 	struct sift *f = s->state;
 	const struct hparams *hp = s->kv->hp;
 	int32_t bits = sift_bits(s->par);
 
-	f->scan = (struct scan_args){
+	return (struct scan_args){
 		.out = &f->score, .q = q, .keys = bits >= 16 ? &s->kv->k[layer] : &f->copy[layer], .n_head = hp->n_head,
 		.n_kv_head = hp->n_kv_head, .head_dim = hp->head_dim, .cap = s->kv->cap, .n_rows = n_rows,
 		.bits = bits, .scale = (float)(1.0 / sqrt((double)hp->head_dim)), .reduce = REDUCE_MAX,
 	};
+}
+
+/* A part of k rows of n_rows, which attention is to find by the part's query. */
+static struct attn_part best_rows(struct selector *s, int32_t layer, const struct tensor *q, int32_t n_rows,
+                                  struct tensor *rows, int32_t k, int32_t pool)
+{
+	struct sift *f = s->state;
+
+	f->scan = sift_scan(s, layer, q, n_rows);
 	f->topk = (struct topk_args){
-		.rows = rows, .score = &f->score, .n_kv_head = hp->n_kv_head, .n = n_rows, .k = k, .pool = pool,
+		.rows = rows, .score = &f->score, .n_kv_head = s->kv->hp->n_kv_head, .n = n_rows, .k = k, .pool = pool,
 		.last = s->own,
 	};
 	f->choice = (struct attn_choice){ .scan = &f->scan, .topk = &f->topk };
@@ -289,5 +296,5 @@ static void sift_archive(struct selector *s, struct archive *a, int32_t n_rows)
 const struct selector_ops select_sift = {
 	.bytes = sift_bytes, .init = sift_init, .release = sift_release, .note = sift_note, .choose = sift_choose,
 	.probe = sift_probe, .end = sift_end, .rewind = sift_rewind, .read_bytes = sift_read_bytes,
-	.archive = sift_archive, .shared = sift_shared,
+	.archive = sift_archive, .shared = sift_shared, .scan = sift_scan,
 };

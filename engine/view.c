@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/attended.h"
 #include "engine/rings.h"
 #include "engine/select.h"
 
@@ -425,6 +426,7 @@ static void view_chosen(struct work *w)
 	if (s->looks) {
 		v->refreshed = s->looks->refreshed;
 		v->cosine = (float)s->looks->cosine;
+		*(s->ops->scan ? &v->estimated : &v->recovered) = (float)select_shares(s);
 	}
 	if (s->ops->sums)
 		view_sums(w);
@@ -498,16 +500,21 @@ void timeline_view(struct timeline *t, int32_t cols, struct cache_view *out)
 	out->sink = -1;
 	out->refreshed = -1;
 	out->cosine = -2;
+	out->recovered = out->estimated = -1;
 	w->out = out;
 	w->p = p;
 	inside(p, &w->in);
 	out->chosen = w->in.sel ? -1 : 0;
 	columns_set(w, (int32_t)t->tokens.n, cols);
 	w->heat = xcalloc((size_t)n_layer * VIEW_COLS, sizeof *w->heat);
-	if (w->in.sel)
+	if (w->in.sel || w->in.attended)
 		pthread_mutex_lock(&t->e->lock);
 	view_make(t, w);
-	if (w->in.sel) {
+	if (w->in.attended) {
+		out->now_layers = attended_shares(w->in.attended, out->now);
+		attended_look(w->in.attended, w->in.kv, w->in.rows, w->in.chunk);
+	}
+	if (w->in.sel || w->in.attended) {
 		if (p->be->ops->sync(p->be))
 			view_blank(out);
 		pthread_mutex_unlock(&t->e->lock);

@@ -76,6 +76,16 @@ static void check_numbers(const struct cache_view *v, const char *at)
 	CHECK_MSG(sum == 0 || fabs(sum - 1) < 1e-5, "%s: shares sum to %g", at, sum);
 	CHECK_MSG(v->watched != VIEW_SCORE || sum > 0, "%s: scores without shares", at);
 	CHECK_MSG((v->most > 0) == (v->watched == VIEW_SCORE), "%s: most is %g", at, (double)v->most);
+	sum = 0;
+	for (int i = 0; i <= RINGS_MOST; i++) {
+		CHECK_MSG(v->now[i] >= 0 && v->now[i] <= 1.0001f, "%s: now %d is %g", at, i, (double)v->now[i]);
+		sum += (double)v->now[i];
+	}
+	CHECK_MSG(v->now_layers >= 0 && v->now_layers <= LAYERS && fabs(sum - (v->now_layers > 0)) < 1e-4,
+	          "%s: shares now sum to %g in %d layers", at, sum, v->now_layers);
+	CHECK_MSG((v->recovered <= -1 || v->recovered >= 0) && v->recovered <= 1, "%s: recovered %g", at, (double)v->recovered);
+	CHECK_MSG((v->estimated <= -1 || v->estimated >= 0) && v->estimated <= 1, "%s: estimated %g", at, (double)v->estimated);
+	CHECK_MSG(v->recovered < 0 || v->estimated < 0, "%s: recovered and estimated", at);
 	CHECK_MSG(v->sink < 0 ? v->sink <= -1 : v->sink <= v->share[0], "%s: sink %g", at, (double)v->sink);
 	CHECK_MSG(v->chosen >= -1 && v->chosen <= v->n_tokens, "%s: %d chosen", at, v->chosen);
 	CHECK_MSG(v->refreshed >= -1 && v->refreshed <= LAYERS, "%s: %d refreshed", at, v->refreshed);
@@ -495,6 +505,177 @@ TEST(a_pinned_prefix_is_shown_with_what_was_read_of_it)
 	check_view(t, 256, &v, "auto, unpinned");
 	CHECK(v.watched_pinned == VIEW_NONE && v.pinned == 4);
 	timeline_close(t);
+}
+
+/* ---- shares of attention ---- */
+
+/* Probabilities on the first 4 and the newest `size` tokens, of the last of id[0..n) under full attention. */
+static double full_share(const int32_t *id, size_t n, int32_t size)
+{
+	char kv[64];
+	const char *watch = kv;
+	struct timeline *t = NULL;
+	struct recovered r;
+	struct err err = { 0 };
+
+	snprintf(kv, sizeof kv, "streaming++:size=%d,sinks=4,stride=1000000", size);
+	CHECK_MSG(!timeline_open(&t, engine(), &(struct timeline_options){ .ctx = 512, .batch = 64, .watch = &watch, .n_watch = 1 }, &err),
+	          "%s", err.msg);
+	CHECK(timeline_sync(t, id, n - 1, NULL, NULL, &err) >= 0 && !timeline_extend(t, id + n - 1, 1, 1, NULL, NULL, &err));
+	CHECK(!timeline_recovered(t, 0, &r) && r.steps == 1);
+	timeline_close(t);
+	return r.mass;
+}
+
+/* While nothing has left, a cascade is full attention: shares of its regions against another way to find them. */
+TEST(shares_of_attention_by_region)
+{
+	struct timeline *t = open_kv("cascade:size=200,n=4,stride=32", 512, 32);
+	struct err err = { 0 };
+	struct cache_view v;
+	int32_t id[204];
+
+	random_ids(id, 204);
+	for (size_t n = 1; n <= 204; n += n == 203 ? 1 : 1 + test_rand() % 60) {
+		double before = 0, all;
+		int decode = test_rand() % 2;
+
+		n = n > 204 ? 204 : n;
+		CHECK(timeline_sync(t, id, n - decode, NULL, NULL, &err) >= 0);
+		timeline_view(t, 64, &v);
+		CHECK_INT(timeline_sync(t, id, n - decode, NULL, NULL, &err), n - decode);
+		CHECK(!decode || !timeline_extend(t, id + n - 1, 1, 1, NULL, NULL, &err));
+		check_view(t, 64, &v, "cascade");
+		if (!decode)
+			continue;   /* the look came after the tokens */
+		CHECK_INT(v.now_layers, LAYERS);
+		for (int i = 1; i <= 4; i++) {
+			int32_t newest = 50 * i < (int32_t)n - 4 ? 50 * i : (int32_t)n - 4;
+
+			if (newest <= 0)
+				break;
+			before += (double)v.now[i];
+			all = full_share(id, n, newest);
+			CHECK_MSG(fabs((double)v.now[0] + before - all) < 2e-3, "%zu tokens: sinks and %d rings have %g, not %g", n, i,
+			          (double)v.now[0] + before, all);
+		}
+	}
+	/* Tokens that are read are seen, too: the last one of the next call. */
+	random_ids(id, 204);
+	CHECK(timeline_sync(t, id, 90, NULL, NULL, &err) >= 0);
+	timeline_view(t, 64, &v);
+	CHECK(timeline_sync(t, id, 100, NULL, NULL, &err) >= 0);
+	timeline_view(t, 64, &v);
+	CHECK(v.now_layers == LAYERS);
+	CHECK_MSG(fabs((double)v.now[0] + (double)v.now[1] - full_share(id, 100, 50)) < 2e-3, "%g, not %g",
+	          (double)v.now[0] + (double)v.now[1], full_share(id, 100, 50));
+	timeline_close(t);
+}
+
+/* A share is what softmax over the keys says of these rows. */
+TEST(shares_of_rows)
+{
+	struct timeline *t = NULL;
+	struct err err = { 0 };
+	struct cache_view v;
+	struct selector *s;
+	struct backend *be;
+	struct tensor q = { .type = DT_F32, .rows = 1, .cols = HEADS * HEAD }, list = { .type = DT_I32, .rows = KV_HEADS, .cols = 20 };
+	float x[HEADS * HEAD], key[150 * HEAD];
+	int32_t rows[KV_HEADS][20], id[150];
+	struct attn_part part[2];
+	double want = 0;
+
+	CHECK_MSG(!timeline_open(&t, engine(), &(struct timeline_options){ .ctx = 200, .kv = "sift:k=20,bits=16", .kv_type = "f32" }, &err),
+	          "%s", err.msg);
+	random_ids(id, 150);
+	CHECK(timeline_sync(t, id, 150, NULL, NULL, &err) == 0);
+	timeline_view(t, 64, &v);
+	s = inside(t).sel;
+	be = s->kv->be;
+	CHECK(!be->ops->alloc(be, &q) && !be->ops->alloc(be, &list));
+	for (int i = 0; i < HEADS * HEAD; i++)
+		x[i] = (float)((double)(test_rand() % 2000) / 1000 - 1);
+	for (int h = 0; h < KV_HEADS; h++)
+		for (int i = 0; i < 20; i++)
+			rows[h][i] = (int32_t)(test_rand() % 7) + 7 * i;
+	be->ops->write(be, &q, 0, x, sizeof x);
+	be->ops->write(be, &list, 0, rows, sizeof rows);
+	part[0] = (struct attn_part){ .q = &q, .rows = &list, .n_rows = 20 };
+	part[1] = (struct attn_part){ .q = &q, .row0 = 145, .n_rows = 5 };
+	for (int h = 0; h < HEADS; h++) {
+		double sum = 0, on = 0, p[150];
+
+		be->ops->read(be, &s->kv->k[1], (size_t)(h / 2) * (size_t)s->kv->cap * HEAD * 4, key, sizeof key);
+		for (int i = 0; i < 150; i++) {
+			p[i] = 0;
+			for (int d = 0; d < HEAD; d++)
+				p[i] += (double)key[i * HEAD + d] * (double)x[h * HEAD + d];
+			sum += p[i] = exp(p[i] / sqrt(HEAD));
+		}
+		for (int i = 0; i < 20; i++)
+			on += p[rows[h / 2][i]];
+		for (int i = 145; i < 150; i++)
+			on += p[i];
+		want += on / sum / HEADS;
+	}
+	select_share(s, 1, s->ops->scan(s, 1, &q, 150), part, 2);
+	CHECK_MSG(fabs(s->looks->layer[1].now - want) < 1e-3, "%g, not %g", s->looks->layer[1].now, want);
+	select_share(s, 1, s->ops->scan(s, 1, &q, 150), part, 0);
+	CHECK(s->looks->layer[1].now >= 0 && s->looks->layer[1].now <= 0);
+	be->ops->drop(be, &q);
+	be->ops->drop(be, &list);
+	timeline_close(t);
+}
+
+TEST(what_sets_recover)
+{
+	struct timeline *t = read_kv("recycled:k=24,stride=4", 200);
+	struct cache_view v;
+	float at_24;
+
+	/* Not before a set has been chosen anew while somebody looks, and not after something was read. */
+	for (int step = 1; step <= 12; step++) {
+		timeline_view(t, 256, &v);
+		CHECK_MSG((v.recovered >= 0) == (step > 4), "step %d: recovered %g", step, (double)v.recovered);
+		generate(t, 1);
+	}
+	timeline_view(t, 256, &v);
+	at_24 = v.recovered;
+	CHECK(at_24 > 0 && at_24 < 0.9f && v.estimated <= -1);
+	generate(t, 1);
+	timeline_view(t, 256, &v);
+	CHECK_MSG(fabs((double)(v.recovered - at_24)) < 1e-9, "%g between two choices, %g at the first", (double)v.recovered, (double)at_24);
+	timeline_close(t);
+
+	/* A larger set has more of it, and of everything all. */
+	t = read_kv("recycled:k=150,stride=4", 200);
+	for (int step = 1; step <= 12; step++, generate(t, 1))
+		timeline_view(t, 256, &v);
+	CHECK_MSG(v.recovered > at_24 && v.recovered < 1, "%g of 150 rows, %g of 24", (double)v.recovered, (double)at_24);
+	timeline_close(t);
+
+	for (int i = 0; i < 2; i++) {
+		float last = 0;
+
+		for (int32_t k = 8; k <= 1000; k = k == 8 ? 64 : 1000) {
+			char kv[64];
+
+			snprintf(kv, sizeof kv, "sift:k=%d,bits=%d", k, i ? 2 : 16);
+			t = read_kv(kv, 200);
+			timeline_view(t, 256, &v);
+			CHECK(v.estimated <= -1);
+			generate(t, 1);
+			timeline_view(t, 256, &v);
+			CHECK_MSG(v.estimated > last && v.recovered <= -1, "%s: estimated %g, with fewer %g", kv, (double)v.estimated,
+			          (double)last);
+			last = v.estimated;
+			timeline_close(t);
+			if (k == 1000)
+				break;
+		}
+		CHECK(last >= 1);
+	}
 }
 
 /* ---- every policy, whatever happens ---- */
