@@ -6,7 +6,11 @@
  * attention come on top and are not counted) stand beside the arithmetic.  The text is pseudo-random: it takes the same
  * work as any other.
  *
- * At every depth the sequence is also saved as sessions are, and brought back. */
+ * At every depth the sequence is also saved as sessions are, and brought back.
+ *
+ * On a GPU what stands for the machine is the speed of copying inside its memory.  With --fill random the cache is filled with
+ * random rows instead of by reading: what a policy chooses then means nothing, but it takes the same work, and a depth of
+ * 128K is reached in seconds; such a sequence is not saved. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,14 +22,18 @@
 #include "sessions/sessions.h"
 
 #define BANDWIDTH_BYTES (256u << 20)
+#define COPY_BYTES (1024u << 20)
 
 struct bench {
 	const struct options *o;
+	struct options each;                 /* o's, with one of its policies */
+	int gpu;
 	struct engine *engine;
 	struct timeline *tl;
 	struct tokens text;
 	struct progress progress;
 	int threads;
+	int measured;
 	double bandwidth, arithmetic;        /* GB/s, 10^9 multiply-adds a second */
 	int n_done, n_all;
 };
@@ -102,8 +110,8 @@ static int report(struct bench *b, const char *test, int32_t n, int32_t depth, s
 		str_addf(&s, "%-8s %6d %6d %9.1f %9.1f %9.1f  ", test, n, depth, tps, least, most);
 		str_addf(&s, "%8.1f %7.2f  %9.0f%%", bytes_per_token / 1048576, gbps,
 		         b->bandwidth > 0 ? 100 * gbps / b->bandwidth : 0);
-		if (macs_per_token > 0)
-			str_addf(&s, "  %10.0f%%", b->arithmetic > 0 ? 100 * gmacs / b->arithmetic : 0);
+		if (macs_per_token > 0 && b->arithmetic > 0)
+			str_addf(&s, "  %10.0f%%", 100 * gmacs / b->arithmetic);
 		str_adds(&s, "\n");
 	}
 	return print_line(b, &s, e);
@@ -130,6 +138,55 @@ static double prefill_macs(const struct bench *b, int32_t n)
 	double heads = 2.0 * i->head_dim * (i->n_head + i->n_kv_head);
 
 	return i->n_layer * (double)i->n_embd * (heads + 3.0 * i->n_ff) + (double)i->n_embd * i->n_vocab / n;
+}
+
+/* ---- a cache that is there at once ---- */
+
+/* Values of one and a half on average, of either sign, in whatever type the cache has: about what keys look like. */
+static void random_rows(const char *type, uint8_t *p, size_t bytes)
+{
+	static uint64_t state = 88172645463325252u;
+	uint64_t keep = ~0ull, set = 0;
+
+	if (!strcmp(type, "f16"))
+		keep = 0x83ff83ff83ff83ffu, set = 0x3c003c003c003c00u;
+	else if (!strcmp(type, "bf16"))
+		keep = 0x807f807f807f807fu, set = 0x3f803f803f803f80u;
+	else if (!strcmp(type, "f32"))
+		keep = 0x807fffff807fffffu, set = 0x3f8000003f800000u;
+	for (size_t i = 0; i < bytes; i += 8) {
+		uint64_t v;
+
+		state ^= state << 13;
+		state ^= state >> 7;
+		state ^= state << 17;
+		v = (state & keep) | set;
+		memcpy(p + i, &v, bytes - i < 8 ? bytes - i : 8);
+	}
+	/* q8_0: blocks of a half and 32 bytes, times 1/64. */
+	for (size_t i = 0; !strcmp(type, "q8_0") && i + 34 <= bytes; i += 34)
+		memcpy(p + i, &(uint16_t){ 0x2400 }, 2);
+}
+
+/* The first `depth` tokens' rows, made up.  Whatever the policy does not take is read after all. */
+static int fill_rows(struct bench *b, int32_t depth, struct err *e)
+{
+	enum { PIECE = 256 };
+	uint64_t row = timeline_row_bytes(b->tl);
+	struct timeline_stats st;
+	uint8_t *rows;
+	int rc = 0;
+
+	timeline_stats(b->tl, &st);
+	rows = xmalloc((size_t)row * PIECE);
+	for (int32_t at = 0; !rc && at < depth; at += PIECE) {
+		int32_t n = depth - at < PIECE ? depth - at : PIECE;
+
+		random_rows(st.kv_type, rows, (size_t)row * (size_t)n);
+		rc = timeline_rows_load(b->tl, at, n, rows, e);
+	}
+	free(rows);
+	return rc || timeline_adopt(b->tl, b->text.id, NULL, (size_t)depth, e) < 0 ? -1 : 0;
 }
 
 static int bench_prefill(struct bench *b, int32_t depth, int32_t n, struct err *e)
@@ -206,6 +263,68 @@ static int policy_seconds(struct timeline *tl, const struct tokens *text, size_t
 	return 0;
 }
 
+/* Seconds of a generated token after so many. */
+static int token_seconds(struct timeline *tl, const struct tokens *text, size_t fill, int32_t n, double *least, struct err *e)
+{
+	struct sampling greedy = sampling_default;
+	double start = 0;
+
+	greedy.temperature = 0;
+	if (timeline_sync(tl, text->id, fill, NULL, NULL, e) < 0)
+		return -1;
+	for (int32_t i = 0; i <= n; i++) {   /* the first costs nothing, see bench_decode() */
+		struct step_out step;
+		int got = timeline_step(tl, &greedy, &step, e);
+		if (got < 0 || (!got && timeline_extend(tl, text->id + fill + (size_t)i, 1, 1, NULL, NULL, e) < 0))
+			return -1;
+		start = i ? start : now_seconds();
+	}
+	if ((now_seconds() - start) / n < *least)
+		*least = (now_seconds() - start) / n;
+	return 0;
+}
+
+/* A GPU works behind the calls, so the time that one of them takes says nothing.  What a bounded cache costs is then the time of
+ * a token less that of a token under `full` with as many rows. */
+static int gpu_cache_op(struct bench *b, int32_t depth, int32_t n, struct err *e)
+{
+	struct options plain = *b->o;
+	struct timeline *full = NULL;
+	struct timeline_stats st;
+	struct str s = {0};
+	double with = 1e9, without = 1e9;
+	size_t fill = depth ? (size_t)depth : 1, rows;
+	int rc = 0;
+
+	if (token_seconds(b->tl, &b->text, fill, n, &with, e) < 0)
+		return -1;
+	timeline_stats(b->tl, &st);
+	rows = fill < (size_t)st.ctx ? fill : (size_t)st.ctx;
+	plain.kv = "full";
+	if (timeline_open_for(&full, b->engine, &plain, (int32_t)rows + n + 2, e) < 0)
+		return -1;
+	for (int i = 0; !rc && i < 5; i++) {
+		rc = token_seconds(full, &b->text, rows, n, &without, e);
+		if (!rc)
+			rc = token_seconds(b->tl, &b->text, fill, n, &with, e);
+	}
+	timeline_close(full);
+	if (rc < 0)
+		return -1;
+	if (b->o->json) {
+		str_addf(&s, "{\"test\":\"cache_op\",\"n\":%d,\"depth\":%d,\"kv\":\"%s\",\"kv_type\":\"%s\",\"threads\":%d,"
+		         "\"us_per_token\":", n, depth, st.kv, st.kv_type, b->threads);
+		json_number(&s, (with - without) * 1e6, "%.2f");
+		str_adds(&s, ",\"share\":");
+		json_number(&s, (with - without) / with, "%.5f");
+		str_adds(&s, "}\n");
+	} else {
+		str_addf(&s, "%-8s %6d %6d  %.1f us a token more than `full` with %zu rows, %.1f%% of its time\n", "cache_op", n, depth,
+		         (with - without) * 1e6, rows, 100 * (with - without) / with);
+	}
+	return print_line(b, &s, e);
+}
+
 /* What a policy costs beyond attention: its own work less that of `full`, which rotates queries and keys, too.  Few
  * microseconds beside whatever else the machine does: the least of a few repetitions is the truest. */
 static int bench_cache_op(struct bench *b, int32_t depth, int32_t n, struct err *e)
@@ -220,6 +339,8 @@ static int bench_cache_op(struct bench *b, int32_t depth, int32_t n, struct err 
 	timeline_stats(b->tl, &st);
 	if (!strcmp(st.kv, "full"))
 		return 0;
+	if (b->gpu)
+		return st.endless ? gpu_cache_op(b, depth, n, e) : 0;
 	plain.kv = "full";
 	if (timeline_open_for(&full, b->engine, &plain, n + 2, e) < 0)
 		return -1;
@@ -354,33 +475,55 @@ static int prefill_at(const struct bench *b, int32_t depth, int32_t n)
 	return depth > 0 && (int64_t)depth + n <= engine_info(b->engine)->ctx_train;
 }
 
+/* What the machine gives: measured once, before the first policy. */
+static void machine_text(struct bench *b, const char *device, struct str *s)
+{
+	/* Much more than its cache, little of its memory. */
+	uint64_t part = engine_info(b->engine)->device_total / 64, copy = part < COPY_BYTES ? part : COPY_BYTES;
+
+	b->bandwidth = (b->gpu ? engine_copy_bandwidth(b->engine, copy) : engine_bandwidth(b->threads, BANDWIDTH_BYTES)) / 1e9;
+	b->arithmetic = b->gpu ? 0 : engine_arithmetic(b->threads) / 1e9;
+	if (b->o->json) {
+		str_adds(s, "{\"test\":\"bandwidth\",\"gbps\":");
+		json_number(s, b->bandwidth, "%.3f");
+		str_addf(s, ",\"threads\":%d,\"device\":", b->threads);
+		str_add_json(s, device, strlen(device));
+		str_adds(s, "}\n");
+		if (!b->gpu) {
+			str_adds(s, "{\"test\":\"arithmetic\",\"gmacs\":");
+			json_number(s, b->arithmetic, "%.3f");
+			str_addf(s, ",\"threads\":%d}\n", b->threads);
+		}
+	} else if (b->gpu) {
+		str_addf(s, "copying inside the GPU's memory %.0f GB/s, read and written\n", b->bandwidth);
+	} else {
+		str_addf(s, "memory read bandwidth %.2f GB/s, 8-bit arithmetic %.0f G multiply-adds/s with %d threads\n",
+		         b->bandwidth, b->arithmetic, b->threads);
+	}
+}
+
 static int bench_machine(struct bench *b, struct err *e)
 {
+	const char *device = engine_info(b->engine)->device;
 	struct timeline_stats st;
 	struct str s = {0};
+	int first = !b->measured++;
 
-	b->bandwidth = engine_bandwidth(b->threads, BANDWIDTH_BYTES) / 1e9;
-	b->arithmetic = engine_arithmetic(b->threads) / 1e9;
-	if (b->o->json) {
-		str_adds(&s, "{\"test\":\"bandwidth\",\"gbps\":");
-		json_number(&s, b->bandwidth, "%.3f");
-		str_addf(&s, ",\"threads\":%d}\n{\"test\":\"arithmetic\",\"gmacs\":", b->threads);
-		json_number(&s, b->arithmetic, "%.3f");
-		str_addf(&s, ",\"threads\":%d}\n", b->threads);
-	} else {
+	if (first)
+		machine_text(b, device, &s);
+	if (!b->o->json) {
 		timeline_stats(b->tl, &st);
-		str_addf(&s, "memory read bandwidth %.2f GB/s, 8-bit arithmetic %.0f G multiply-adds/s with %d threads\n",
-		         b->bandwidth, b->arithmetic, b->threads);
-		str_addf(&s, "%s; cache %s, %s\n\n", engine_info(b->engine)->device, st.kv, st.kv_type);
-		str_addf(&s, "%-8s %6s %6s %9s %9s %9s  %8s %7s  %s  %s\n", "test", "tokens", "depth", "t/s", "least", "most",
-		         "MiB/tok", "GB/s", "of memory", "of arithm.");
+		str_addf(&s, "%s%s; cache %s, %s\n\n", first ? "" : "\n", device, st.kv, st.kv_type);
+		str_addf(&s, "%-8s %6s %6s %9s %9s %9s  %8s %7s  %s%s\n", "test", "tokens", "depth", "t/s", "least", "most",
+		         "MiB/tok", "GB/s", "of memory", b->gpu ? "" : "  of arithm.");
 	}
-	return print_line(b, &s, e);
+	return s.n ? print_line(b, &s, e) : 0;
 }
 
 static int bench_all(struct bench *b, struct err *e)
 {
 	const struct options *o = b->o;
+	int made_up = !strcmp(o->fill, "random");
 	int32_t shortest = INT32_MAX, most = 0, depth[sizeof o->depth.v / sizeof o->depth.v[0]];
 
 	for (int i = 0; i < o->prefill.n; i++) {
@@ -414,24 +557,44 @@ static int bench_all(struct bench *b, struct err *e)
 	for (int i = 0; i < o->prefill.n; i++)
 		if (bench_prefill(b, 0, o->prefill.v[i], e) < 0)
 			return -1;
+	if (made_up && o->depth.n && depth[0] && fill_rows(b, depth[0], e) < 0)
+		return -1;
 	for (int i = 0; i < o->depth.n; i++)
 		if ((prefill_at(b, depth[i], shortest) && bench_prefill(b, depth[i], shortest, e) < 0) ||
 		    bench_decode(b, depth[i], o->decode_steps, e) < 0 || bench_cache_op(b, depth[i], o->decode_steps, e) < 0 ||
-		    bench_snapshot(b, depth[i], e) < 0)
+		    (!made_up && bench_snapshot(b, depth[i], e) < 0))
 			return -1;
+	return 0;
+}
+
+/* Every policy of the command line, one after the other over the same weights. */
+static int bench_policies(struct bench *b, const struct options *o, struct err *e)
+{
+	for (int i = 0; i < (o->kvs.n ? o->kvs.n : 1); i++) {
+		b->each = *o;
+		b->each.kv = o->kvs.n ? o->kvs.v[i] : o->kv;
+		b->o = &b->each;
+		b->n_done = 0;
+		if (bench_all(b, e) < 0)
+			return -1;
+		progress_clear(&b->progress);
+		timeline_close(b->tl);
+		b->tl = NULL;
+	}
 	return 0;
 }
 
 int cmd_bench(const struct options *o)
 {
-	struct bench b = {.o = o};
+	struct bench b = {.n_done = 0};
 	struct err e = {0};
 	int rc;
 
 	if (model_open(&b.engine, o, MODEL_RUN, &e) < 0)
 		return fail(&e);
 	b.threads = engine_info(b.engine)->threads;
-	rc = bench_all(&b, &e);
+	b.gpu = engine_info(b.engine)->device_total > 0;
+	rc = bench_policies(&b, o, &e);
 	progress_clear(&b.progress);
 	timeline_close(b.tl);
 	tokens_free(&b.text);

@@ -1,4 +1,5 @@
 /* app/doctor.c - weir doctor: what was found on this machine, one fact a line. */
+#include <inttypes.h>
 #include <langinfo.h>
 #include <sched.h>
 #include <stdio.h>
@@ -34,6 +35,7 @@ static void doctor_machine(const struct options *o, struct str *s)
 {
 	int threads = o->threads ? o->threads : cores();
 	uint64_t memory = engine_memory_free();
+	struct engine_gpu gpu;
 
 	head(s, "cpu");
 	str_addf(s, "%s\n", engine_cpu_level());
@@ -42,7 +44,17 @@ static void doctor_machine(const struct options *o, struct str *s)
 	head(s, "bandwidth");
 	str_addf(s, "%.1f GB/s read with %d threads\n", engine_bandwidth(threads, 128u << 20) / 1e9, threads);
 	head(s, "gpu");
-	str_adds(s, "no GPU support in this build\n");
+	if (engine_gpu(&gpu) < 0) {
+		str_adds(s, "none used: ");
+		clean_line(gpu.text, strlen(gpu.text), s);
+	} else {
+		clean_line(gpu.text, strlen(gpu.text), s);
+		str_adds(s, ", ");
+		human_bytes(s, gpu.available);
+		str_adds(s, " free of ");
+		human_bytes(s, gpu.total);
+	}
+	str_adds(s, "\n");
 	head(s, "memory");
 	if (memory != UINT64_MAX) {
 		human_bytes(s, memory);
@@ -160,11 +172,77 @@ static void doctor_dirs(struct str *s)
 	str_free(&path);
 }
 
+/* ---- for programs ---- */
+
+static void json_text(struct str *s, const char *key, const char *text, size_t n)
+{
+	str_addf(s, ",\"%s\":", key);
+	str_add_json(s, text, n);
+}
+
+static void json_gpu(struct str *s)
+{
+	struct engine_gpu gpu;
+	int found = !engine_gpu(&gpu);
+
+	str_addf(s, ",\"gpu\":{\"found\":%s", found ? "true" : "false");
+	json_text(s, found ? "device" : "why", gpu.text, strlen(gpu.text));
+	if (found)
+		str_addf(s, ",\"memory_free\":%" PRIu64 ",\"memory\":%" PRIu64, gpu.available, gpu.total);
+	str_adds(s, "}");
+}
+
+static void json_model(const struct options *o, struct str *s)
+{
+	struct engine *engine = NULL;
+	struct str path = {0};
+	struct err e = {0};
+
+	str_adds(s, ",\"model\":{\"usable\":");
+	if (model_path(o, &path, &e) < 0 || model_open(&engine, o, MODEL_VOCAB, &e) < 0) {
+		str_adds(s, "false");
+		json_text(s, "why", e.msg, strlen(e.msg));
+	} else {
+		str_adds(s, "true");
+		json_text(s, "tokenizer", engine_info(engine)->tokenizer, strlen(engine_info(engine)->tokenizer));
+		json_text(s, "template", engine_info(engine)->template_name, strlen(engine_info(engine)->template_name));
+	}
+	if (path.n)
+		json_text(s, "path", path.p, path.n);
+	str_adds(s, "}");
+	engine_close(engine);
+	str_free(&path);
+}
+
+static int doctor_json(const struct options *o)
+{
+	int threads = o->threads ? o->threads : cores(), rc;
+	uint64_t memory = engine_memory_free();
+	struct str s = {0};
+	struct err e = {0};
+
+	str_adds(&s, "{\"version\":\"" WEIR_VERSION "\"");
+	json_text(&s, "cpu", engine_cpu_level(), strlen(engine_cpu_level()));
+	str_addf(&s, ",\"threads\":%d,\"cores\":%d,\"bandwidth_gbps\":", threads, cores());
+	json_number(&s, engine_bandwidth(threads, 128u << 20) / 1e9, "%.3f");
+	json_gpu(&s);
+	if (memory != UINT64_MAX)
+		str_addf(&s, ",\"memory_free\":%" PRIu64, memory);
+	json_model(o, &s);
+	str_adds(&s, "}\n");
+	rc = print_json(&s, &e) < 0 ? fail(&e) : 0;
+	str_free(&s);
+	return rc;
+}
+
 int cmd_doctor(const struct options *o)
 {
 	struct str s = {0};
 	struct err e = {0};
 	int rc;
+
+	if (o->json)
+		return doctor_json(o);
 
 	head(&s, "weir");
 	str_addf(&s, "%s\n", WEIR_VERSION);

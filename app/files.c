@@ -1,5 +1,6 @@
 /* app/files.c - where things are: XDG directories, the model, free memory and disk. */
 #include "app/app.h"
+#include "app/output.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -117,12 +118,18 @@ int model_path(const struct options *o, struct str *out, struct err *e)
 	return err_set(e, ERR_MODEL, "no model: run 'make run' once to fetch the default one, or give -m FILE.gguf");
 }
 
+static void on_loaded(uint64_t done, uint64_t total, void *ud)
+{
+	progress_show(ud, (int64_t)(done >> 20), (int64_t)(total >> 20));
+}
+
 int model_open(struct engine **engine, const struct options *o, enum model_use use, struct err *e)
 {
 	struct engine_options eo = {
 		.device = o->device, .threads = o->threads, .vocab_only = use == MODEL_VOCAB, .inspect_only = use == MODEL_LOOK,
 		.check_weights = o->check_tensors, .pre = o->pre, .chat_template = o->chat_template,
 	};
+	struct progress progress;
 	struct str path = {0};
 	int rc;
 
@@ -130,9 +137,15 @@ int model_open(struct engine **engine, const struct options *o, enum model_use u
 		str_free(&path);
 		return -1;
 	}
+	progress_init(&progress, o, "loading", "MiB");
 	eo.model_path = path.p;
+	eo.progress = on_loaded;
+	eo.progress_ud = &progress;
 	rc = engine_open(engine, &eo, e);
+	progress_clear(&progress);
 	str_free(&path);
+	if (!rc && !o->quiet && engine_info(*engine)->device_note[0])
+		say("%s", engine_info(*engine)->device_note);
 	return rc;
 }
 

@@ -73,6 +73,11 @@ void say_to(say_fn *fn, void *ud)
 	sink_ud = ud;
 }
 
+int said_elsewhere(void)
+{
+	return sink != NULL;
+}
+
 void say(const char *fmt, ...)
 {
 	struct str line = {0}, wrapped = {0};

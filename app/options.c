@@ -50,7 +50,7 @@ const struct command_def command_defs[] = {
 #define WEIGHTS (TALK | CMD_INSPECT_LOGITS | EVAL | CMD_BENCH)
 #define SESSIONS_LIST (CMD_SESSIONS_LS | CMD_SESSIONS_SEARCH)
 #define ANY_MODEL (WEIGHTS | CMD_INSPECT_MODEL | CMD_INSPECT_TOKENS | CMD_DOCTOR | CMD_MODELS)
-#define JSON_OUT (TALK | SESSIONS_LIST | CMD_INSPECT_MODEL | CMD_INSPECT_SESSION | EVAL | CMD_BENCH)
+#define JSON_OUT (TALK | SESSIONS_LIST | CMD_INSPECT_MODEL | CMD_INSPECT_SESSION | EVAL | CMD_BENCH | CMD_DOCTOR)
 #define AT(field) offsetof(struct options, field)
 #define NUM_MAX 2147483647.0
 
@@ -63,7 +63,7 @@ const struct option_def option_defs[] = {
 		TALK, OPT_CONFIG | OPT_SET, AT(predict), -1, NUM_MAX},
 	{"threads", 't', OPT_INT, "N", "WEIR_THREADS", "CPU threads (0: one a core)",
 		WEIGHTS | CMD_DOCTOR, OPT_CONFIG, AT(threads), 0, 1024},
-	{"device", 0, OPT_CHOICE, "auto|cpu", "WEIR_DEVICE", "what computes",
+	{"device", 0, OPT_CHOICE, "auto|cpu|cuda", "WEIR_DEVICE", "what computes (auto: a GPU where there is one that fits)",
 		WEIGHTS, OPT_CONFIG, AT(device), 0, 0},
 	{"kv", 0, OPT_POLICY, "POLICY", "WEIR_KV", "what the cache keeps and reads, NAME:KEY=VALUE,...; --kv help lists all",
 		WEIGHTS, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(kv), 0, 0},
@@ -150,6 +150,8 @@ const struct option_def option_defs[] = {
 		CMD_BENCH, 0, AT(decode_steps), 1, NUM_MAX},
 	{"depth", 0, OPT_INT_LIST, "N,...", NULL, "tokens already in the cache when decoding starts (default 0,2048)",
 		CMD_BENCH, 0, AT(depth), 0, NUM_MAX},
+	{"fill", 0, OPT_CHOICE, "read|random", NULL, "how the cache gets that deep: by reading a text, or with random rows",
+		CMD_BENCH, 0, AT(fill), 0, 0},
 	{"reps", 0, OPT_INT, "N", NULL, "repetitions; the median, the least and the most are shown (default 5)",
 		CMD_BENCH, 0, AT(reps), 1, 1000},
 
@@ -712,7 +714,7 @@ static void options_default(struct options *o, char **file)
 {
 	*o = (struct options){
 		.command = CMD_CHAT, .def = command_defs, .device = "auto", .kv_type = "f16",
-		.predict = -1, .sampling = sampling_default, .color = "auto", .skip = 1,
+		.predict = -1, .sampling = sampling_default, .color = "auto", .fill = "read", .skip = 1,
 		.prefill = {{512}, 1}, .depth = {{0, 2048}, 2}, .decode_steps = 64, .reps = 5, .file = file,
 		.len = {{2048}, 1}, .samples = 20, .limit = 20,
 	};

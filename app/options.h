@@ -97,6 +97,7 @@ struct options {
 	int32_t samples;
 	struct int_list prefill, depth;              /* bench */
 	int32_t decode_steps, reps;
+	const char *fill;
 
 	const char *session;          /* -s */
 	int go_on, private_talk;      /* --continue, --private */

@@ -113,8 +113,8 @@ int color_wanted(const struct options *o, int fd)
 void progress_init(struct progress *p, const struct options *o, const char *verb, const char *unit)
 {
 	*p = (struct progress){.verb = verb, .unit = unit};
-	p->on = !o->quiet && isatty(2);
-	p->lines = !o->quiet && !p->on && o->verbose;
+	p->on = !o->quiet && isatty(2) && !said_elsewhere();
+	p->lines = !o->quiet && !p->on && o->verbose && !said_elsewhere();
 }
 
 static void add_time(struct str *s, double seconds)

@@ -42,6 +42,8 @@ struct progress {
 	int64_t first;           /* done at the first call: was there before, does not count for the speed */
 	int started;
 };
+/* Nothing is shown while say() gives its lines to a screen (app.h: say_to), which has standard error for itself. */
+int  said_elsewhere(void);   /* messages.c */
 void progress_init(struct progress *, const struct options *, const char *verb, const char *unit);
 void progress_show(struct progress *, int64_t done, int64_t total);
 /* The same with other words. */

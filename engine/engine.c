@@ -263,6 +263,36 @@ double engine_arithmetic(int threads)
 	return backend_arithmetic(threads);
 }
 
+double engine_copy_bandwidth(struct engine *e, uint64_t bytes)
+{
+	struct tensor t = { .type = DT_F32, .cols = 4096 };
+	struct backend *be = e->be;
+	double best = 0;
+
+	if (!be || bytes / 8 / 4096 > INT32_MAX / 2)
+		return 0;
+	t.rows = (int32_t)(bytes / 4 / 4096 / 2 * 2);
+	pthread_mutex_lock(&e->lock);
+	be->cancel = NULL;
+	if (t.rows && !be->ops->alloc(be, &t)) {
+		for (int pass = 0; pass < 8 && !be->ops->sync(be); pass++) {
+			double start = now_seconds(), dt;
+
+			for (int i = 0; i < 8; i++)
+				be->ops->copy(be, &t, i % 2 ? 0 : t.rows / 2, &t, i % 2 ? t.rows / 2 : 0, t.rows / 2);
+			if (be->ops->sync(be))
+				break;
+			dt = now_seconds() - start;
+			if (dt > 0 && 8.0 * t.rows * 4096 * 4 / dt > best)
+				best = 8.0 * t.rows * 4096 * 4 / dt;
+		}
+		be->ops->drop(be, &t);
+	}
+	be->ops->sync(be);
+	pthread_mutex_unlock(&e->lock);
+	return best;
+}
+
 uint64_t engine_memory_free(void)
 {
 	return memory_free();

@@ -72,6 +72,10 @@ uint64_t engine_memory_free(void);
 struct engine_gpu { char text[160]; uint64_t available, total; };
 int engine_gpu(struct engine_gpu *);
 
+/* Bytes a second (read and written) of copying inside the memory that the engine computes in, best of a few passes; 0 where there is
+ * no room for it. */
+double engine_copy_bandwidth(struct engine *, uint64_t bytes);
+
 enum chat_role { ROLE_SYSTEM, ROLE_USER, ROLE_ASSISTANT };
 struct chat_msg {
 	enum chat_role role;
