@@ -29,11 +29,13 @@ extern "C" {
 /* Device memory that grows as operations ask for more; its contents do not last from one operation to the next. */
 struct cuda_buffer { void *p; size_t size; };
 
+struct cuda_weight;
 struct cuda {
 	struct backend base;         /* first */
 	struct gpu *gpu;
 	struct gpu_info info;
 	struct cuda_buffer attn, probe, scan, topk, moves, acts, tile, product;   /* one a file that needs it */
+	struct cuda_weight *weights;  /* on the device (cuda_weights.cu) */
 };
 
 static inline struct cuda *cuda_of(struct backend *be) { return (struct cuda *)be; }
@@ -51,11 +53,13 @@ template<class A> static void cuda_call(const void *fn, const void *args)
 {
 	((void (*)(A))fn)(*(const A *)args);
 }
+/* Its text names A. */
+template<class A> static const char *cuda_args_name(void) { return __PRETTY_FUNCTION__; }
 /* kernel<<<grid, block, shared>>>(args), later. */
 template<class A> static inline void cuda_launch(struct cuda *c, void (*kernel)(A), unsigned gx, unsigned gy, unsigned gz,
                                                  unsigned block, unsigned shared, const A &args)
 {
-	struct gpu_launch l = { (const void *)kernel, cuda_call<A>, { gx, gy, gz }, block, shared };
+	struct gpu_launch l = { (const void *)kernel, cuda_call<A>, { gx, gy, gz }, block, shared, cuda_args_name<A>() };
 
 	static_assert(sizeof(A) <= 1024, "kernels take at most 1 KiB");
 	gpu_enqueue(c->gpu, &l, &args, sizeof args);
@@ -101,6 +105,8 @@ void cuda_topk(struct backend *, const struct topk_args *);
 void cuda_kv_move(struct backend *, struct tensor *plane, const struct kv_moves *);
 
 /* Shared among files. */
+/* A user of the weight at p less: is the memory to be freed?  Also for what is no weight.  cuda_weights.cu, for cuda_drop(). */
+int cuda_weight_release(struct cuda *, void *p);
 /* Columns of attention's probe; cuda_probe.cu, called by cuda_attn.cu once scores' final maximum and sum are known:
  * scores f32 [n][n_head][stride] (scaled, before softmax), max and sum f32 [n][n_head]; columns are as in struct attn_probe, `cols` of
  * them in the whole call, of which token i sees cols - (n - 1 - i). */

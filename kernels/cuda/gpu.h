@@ -7,7 +7,7 @@
  * grids and blocks the same, whatever their arguments.  A decode step of the engine is such a sequence, so launching
  * costs the processor little; for that, grids must not change from one token to the next (round what they depend on up to a power of two).
  *
- * The first failure sticks: later calls do nothing until gpu_sync() or gpu_read() reports it, in words. */
+ * The first failure sticks: later calls do nothing until gpu_sync() reports it, in words. */
 #ifndef WEIR_CUDA_GPU_H
 #define WEIR_CUDA_GPU_H
 
@@ -48,8 +48,12 @@ struct gpu_launch {
 	unsigned grid[3];
 	unsigned block;            /* threads, in x */
 	unsigned shared;           /* bytes of dynamic shared memory */
+	const char *name;          /* for messages; may be NULL */
 };
 void gpu_enqueue(struct gpu *, const struct gpu_launch *, const void *args, size_t n);
+
+/* These bytes are not read before they are written again.  The host fills them with garbage. */
+void gpu_forget(struct gpu *, void *p, size_t n);
 
 /* out f32 [n][ld_out >= m] = x [n][k] w^T, w [m][k], both f16, products summed in f32.  By cuBLAS. */
 void gpu_gemm(struct gpu *, float *out, int ld_out, const void *w, const void *x, int m, int n, int k);

@@ -1,0 +1,58 @@
+/* kernels/cuda/gpu_queue.h (private to kernels/cuda/) - launches gathered into a step, and which graph can replay it.
+ *
+ * A decode step is some hundred small kernels, the same from token to token but for a few arguments (a row, a length).  A graph of
+ * the step is started at once, after its changed arguments are put in.  What a graph stands for is the step's topology: its
+ * kernels in order, their grids, blocks, shared memory and the sizes of their arguments.
+ *
+ * Building a graph costs more than launching its kernels, and most topologies come once (a prompt is read in steps of
+ * many shapes).  So a topology is remembered the first time, built the second time, and replayed from then on.  Few of either kind
+ * are kept; the least recently used goes. */
+#ifndef WEIR_CUDA_GPU_QUEUE_H
+#define WEIR_CUDA_GPU_QUEUE_H
+
+#include "kernels/cuda/gpu.h"
+
+struct gpu_node {
+	struct gpu_launch launch;
+	size_t at, size;           /* its arguments among the step's bytes; `at` is a multiple of 16 */
+};
+struct gpu_step {
+	struct gpu_node *node;
+	int n, cap;
+	unsigned char *arg;
+	size_t n_arg, cap_arg;
+};
+
+/* 0, or -1 without memory. */
+int  gpu_step_add(struct gpu_step *, const struct gpu_launch *, const void *args, size_t n);
+int  gpu_step_copy(struct gpu_step *to, const struct gpu_step *from);
+void gpu_step_clear(struct gpu_step *);
+void gpu_step_free(struct gpu_step *);
+uint64_t gpu_step_hash(const struct gpu_step *);
+/* The same topology? */
+int  gpu_step_same(const struct gpu_step *, const struct gpu_step *);
+/* Of two steps with the same topology: have node i's arguments changed? */
+int  gpu_step_changed(const struct gpu_step *, const struct gpu_step *, int i);
+
+/* What a launch is called in messages: "rope_args", out of its name. */
+void gpu_launch_name(const struct gpu_launch *, char *out, size_t cap);
+
+enum { GPU_GRAPHS = 8, GPU_SEEN = 16, GPU_GRAPH_LEAST = 4 };   /* of fewer kernels no graph is made */
+enum gpu_way { GPU_PLAIN, GPU_BUILD, GPU_REPLAY };
+struct gpu_graph {
+	struct gpu_step step;      /* as it was last run */
+	uint64_t hash, used;
+	void *exec;                /* the implementation's; NULL until built */
+};
+struct gpu_graphs {
+	struct gpu_graph graph[GPU_GRAPHS], seen[GPU_SEEN];
+	uint64_t clock;
+	void (*drop)(void *exec);
+};
+/* How to run a step.  GPU_BUILD: *out is free for its graph, with the step in it; set exec, or forget it.  GPU_REPLAY: *out
+ * has run before, with out->step; afterwards gpu_step_copy() the new step over it. */
+enum gpu_way gpu_graphs_find(struct gpu_graphs *, const struct gpu_step *, struct gpu_graph **out);
+void gpu_graphs_forget(struct gpu_graphs *, struct gpu_graph *);
+void gpu_graphs_free(struct gpu_graphs *);
+
+#endif
