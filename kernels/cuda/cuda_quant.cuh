@@ -1,0 +1,289 @@
+/* kernels/cuda/cuda_quant.cuh (private to kernels/cuda/) - weights as the device keeps them, and device code that reads them.
+ *
+ * Blocks of the files have odd sizes (18, 34, 110, 210 bytes), but memory is read fastest 16 aligned bytes at a time.  So every row
+ * of a quantised weight becomes planes, each 16-byte aligned:
+ *
+ *     main      the low 8, 4 or 2 bits of every weight: 32, 16 or 8 bytes per block of 32
+ *     extra     what is above them (types of 3, 5 and 6 bits): 4 or 8 bytes per block
+ *     head      scales and minimums: 2, 4 bytes per block, or 8, 16 per 256 weights, as in the file
+ *     head2     what all scales of 256 weights share, where that is not in `head`
+ *
+ * Nothing is rounded, and but for 3 bits (whose scales are spread to bytes) a row is as long as in the file.
+ *
+ * A block of 32 is handed out as eight words of four levels, word k holding weights 4k .. 4k+3, which is what __dp4a() takes:
+ *
+ *     8 bits    word k of the block's main bytes
+ *     4 bits    low (k < 4) or high nibbles of main word k & 3
+ *     4 bits looked up in a table (IQ4): the low or high half of main word k & 3, four nibbles in a row: a selector of bytes
+ *     2 bits    bits 2 (k & 3) of every byte of main word k >> 2
+ *     extra     bit k of every byte (1 bit), or bits 2 (k & 3) of every byte of word k >> 2 (2 bits)
+ *
+ * Weight = scale * (level - offset), or scale * level + minimum; scale and minimum hold for 32 weights or for 16.
+ * Floats are kept as they are, rows padded to 16 bytes. */
+#ifndef WEIR_CUDA_QUANT_CUH
+#define WEIR_CUDA_QUANT_CUH
+
+#include "kernels/cuda/cuda.cuh"
+
+enum { LAYOUT_PLAIN, LAYOUT_WEIGHT };          /* of a tensor: rows as they are; a weight_head, then rows of planes */
+
+/* In front of a weight's rows: what kernels want to know of all of it. */
+struct weight_head {
+	uint32_t largest;              /* bits of the largest magnitude (not of f16, which need not be converted) */
+	uint32_t unused[63];
+};
+
+/* A weight as kernels see it. */
+struct weight_rows {
+	const uint8_t *p;              /* row 0 */
+	uint64_t stride;               /* bytes */
+	uint32_t extra, head, head2;   /* planes, from a row's start; main is at 0 */
+	int32_t rows, cols, type;
+};
+
+/* cuda_weights.cu: where the weight t lies; 0, or -1 with the error set when it is none. */
+int cuda_weight_rows(struct cuda *, const struct tensor *t, struct weight_rows *out);
+/* What divides it when it becomes f16 (NULL: nothing) lies here, on the device. */
+const struct weight_head *cuda_weight_head(const struct tensor *t);
+/* Rows row0 .. row0 + n as f16 [n][cols], times 2^half_exponent(largest) where there is a head. */
+void cuda_weight_half(struct cuda *, const struct weight_rows *, const struct weight_head *, int32_t row0, int32_t n, void *out);
+
+/* ---- what the types are ---- */
+
+__host__ __device__ constexpr bool quant_is(int t) { return t > DT_BF16 && t < DT_COUNT; }
+__host__ __device__ constexpr int quant_main_bits(int t) { return t == DT_Q8_0 ? 8 : t == DT_Q2_K || t == DT_Q3_K ? 2 : 4; }
+__host__ __device__ constexpr int quant_extra_bits(int t)
+{
+	return t == DT_Q5_0 || t == DT_Q5_1 || t == DT_Q5_K || t == DT_Q3_K ? 1 : t == DT_Q6_K ? 2 : 0;
+}
+__host__ __device__ constexpr int quant_offset(int t)
+{
+	return t == DT_Q4_0 ? 8 : t == DT_Q5_0 ? 16 : t == DT_Q3_K ? 4 : t == DT_Q6_K ? 32 : 0;
+}
+__host__ __device__ constexpr bool quant_has_min(int t)
+{
+	return t == DT_Q4_1 || t == DT_Q5_1 || t == DT_Q2_K || t == DT_Q4_K || t == DT_Q5_K;
+}
+/* Scales per block of 32. */
+__host__ __device__ constexpr int quant_scales(int t) { return t == DT_Q2_K || t == DT_Q3_K || t == DT_Q6_K ? 2 : 1; }
+__host__ __device__ constexpr bool quant_table(int t) { return t == DT_IQ4_NL || t == DT_IQ4_XS; }
+
+/* ---- levels ---- */
+
+/* Four of the 16 values of the IQ4 types by the four low nibbles of `sel`: both halves of the table by three bits, then the half by
+ * the fourth. */
+static __device__ __forceinline__ uint32_t iq4_lookup(uint32_t sel)
+{
+	uint32_t low = sel & 0x7777u;
+	uint32_t a = __byte_perm(0xbfad9881u, 0xf6eaddcfu, low), b = __byte_perm(0x26190d01u, 0x71594535u, low);
+
+	return __byte_perm(a, b, 0x3210u | (sel & 0x8888u) >> 1);
+}
+
+/* Word k of a block from its main and extra words (which ones: quant_main_word(), quant_extra_word()). */
+template<int T> static __device__ __forceinline__ uint32_t quant_levels(uint32_t m, uint32_t e, int k)
+{
+	uint32_t q;
+
+	if (quant_table(T))
+		return iq4_lookup(k < 4 ? m : m >> 16);
+	if (quant_main_bits(T) == 8)
+		return m;
+	if (quant_main_bits(T) == 4)
+		q = (k < 4 ? m : m >> 4) & 0x0f0f0f0fu;
+	else
+		q = m >> 2 * (k & 3) & 0x03030303u;
+	if (quant_extra_bits(T) == 2)
+		q |= ((k & 3) < 2 ? e << (4 - 2 * (k & 3)) : e >> (2 * (k & 3) - 4)) & 0x30303030u;
+	else if (quant_extra_bits(T) == 1 && quant_main_bits(T) == 4)
+		q |= (k < 4 ? e << (4 - k) : e >> (k - 4)) & 0x10101010u;
+	else if (quant_extra_bits(T) == 1)
+		q |= (k < 2 ? e << (2 - k) : e >> (k - 2)) & 0x04040404u;
+	return q;
+}
+
+template<int T> static __device__ __forceinline__ int quant_main_word(int block, int k)
+{
+	return quant_main_bits(T) == 8 ? 8 * block + k : quant_main_bits(T) == 4 ? 4 * block + (k & 3) : 2 * block + (k >> 2);
+}
+template<int T> static __device__ __forceinline__ int quant_extra_word(int block, int k)
+{
+	return quant_extra_bits(T) == 2 ? 2 * block + (k >> 2) : block;
+}
+
+/* ---- scales ---- */
+
+static __device__ __forceinline__ float half_bits(uint32_t h)
+{
+	return __half2float(__ushort_as_half((unsigned short)h));
+}
+static __device__ __forceinline__ uint32_t load_u16(const uint8_t *p) { return __ldg((const unsigned short *)p); }
+static __device__ __forceinline__ uint32_t load_u32(const uint8_t *p) { return __ldg((const unsigned *)p); }
+
+/* What quant_scale() wants to know of a block; types of two bits: of it and the one beside it. */
+template<int T> static __device__ __forceinline__ uint4 quant_head(const uint8_t *row, uint32_t head, uint32_t head2, int block)
+{
+	uint4 h = make_uint4(0, 0, 0, 0);
+
+	switch (T) {
+	case DT_Q4_1: case DT_Q5_1:
+		h.x = load_u32(row + head + 4 * (size_t)block);
+		break;
+	case DT_Q4_K: case DT_Q5_K:
+		h = __ldg((const uint4 *)(row + head + 16 * (size_t)(block >> 3)));
+		break;
+	case DT_IQ4_XS: {
+		uint2 v = __ldg((const uint2 *)(row + head + 8 * (size_t)(block >> 3)));
+
+		h.x = v.x;
+		h.y = v.y;
+		break;
+	}
+	case DT_Q6_K:
+		h.x = load_u16(row + head + 2 * (size_t)block);
+		h.y = load_u16(row + head2 + 2 * (size_t)(block >> 3));
+		break;
+	case DT_Q2_K:
+		h.x = load_u32(row + head + 4 * (size_t)(block >> 1));
+		h.y = load_u32(row + head2 + 4 * (size_t)(block >> 3));
+		break;
+	case DT_Q3_K:
+		h.x = load_u32(row + head + 4 * (size_t)(block >> 1));
+		h.y = load_u16(row + head2 + 2 * (size_t)(block >> 3));
+		break;
+	default:
+		h.x = load_u16(row + head + 2 * (size_t)block);
+	}
+	return h;
+}
+
+/* A small integer as float by putting it below 2^23: conversions proper take their turn four times as long. */
+static __device__ __forceinline__ float small_float(uint32_t x)
+{
+	return __uint_as_float(0x4b000000u | x) - 8388608.0f;
+}
+
+/* Scale s and minimum m of half i of a block; each step rounded as the reference conversion does. */
+template<int T> static __device__ __forceinline__ void quant_scale(const uint4 &h, int block, int i, float *s, float *m)
+{
+	uint32_t two;
+
+	*m = 0;
+	switch (T) {
+	case DT_Q4_1: case DT_Q5_1:
+		*s = half_bits(h.x);
+		*m = half_bits(h.x >> 16);
+		break;
+	case DT_Q4_K: case DT_Q5_K: {
+		/* Six bits each of eight scales and minimums: the first four plain, those of the others in two pieces. */
+		int by = 8 * (block & 3);
+		uint32_t a = h.y >> by, b = h.z >> by, c = h.w >> by;
+		bool late = block & 4;
+		uint32_t sc = late ? (c & 15) | (a >> 2 & 0x30) : a & 63, mn = late ? (c >> 4 & 15) | (b >> 2 & 0x30) : b & 63;
+
+		*s = __fmul_rn(half_bits(h.x), small_float(sc));
+		*m = -__fmul_rn(half_bits(h.x >> 16), small_float(mn));
+		break;
+	}
+	case DT_IQ4_XS: {
+		int j = block & 7;
+		uint32_t sc = (h.y >> 4 * j & 15) | (h.x >> (16 + 2 * j) & 3) << 4;
+
+		*s = __fmul_rn(half_bits(h.x), small_float(sc) - 32.0f);
+		break;
+	}
+	case DT_Q2_K:
+		two = h.x >> (16 * (block & 1) + 8 * i);
+		*s = __fmul_rn(half_bits(h.y), small_float(two & 15));
+		*m = -__fmul_rn(half_bits(h.y >> 16), small_float(two >> 4 & 15));
+		break;
+	case DT_Q3_K:
+		two = h.x >> (16 * (block & 1) + 8 * i);
+		*s = __fmul_rn(half_bits(h.y), (float)(int8_t)two);
+		break;
+	case DT_Q6_K:
+		*s = __fmul_rn(half_bits(h.y), (float)(int8_t)(h.x >> 8 * i));
+		break;
+	default:
+		*s = half_bits(h.x);
+	}
+}
+
+/* ---- values, for what is not pressed for time ---- */
+
+/* Weights 8j .. 8j+7 of a row, the reference's floats to the bit. */
+template<int T> static __device__ __forceinline__ void quant_eight(const weight_rows &w, const uint8_t *row, int j, float v[8])
+{
+	int block = j >> 2;
+	uint4 h = quant_head<T>(row, w.head, w.head2, block);
+	float s, m;
+
+	quant_scale<T>(h, block, (j & 3) >> 1, &s, &m);
+	for (int i = 0; i < 2; i++) {
+		int k = 2 * (j & 3) + i;
+		uint32_t e = quant_extra_bits(T) ? load_u32(row + w.extra + 4 * (size_t)quant_extra_word<T>(block, k)) : 0;
+		uint32_t q = quant_levels<T>(load_u32(row + 4 * (size_t)quant_main_word<T>(block, k)), e, k);
+
+		for (int b = 0; b < 4; b++) {
+			float x = __fmul_rn(s, (float)((int)(int8_t)(q >> 8 * b) - quant_offset(T)));
+
+			v[4 * i + b] = quant_has_min(T) ? __fadd_rn(x, m) : x;
+		}
+	}
+}
+
+static __device__ __forceinline__ float weight_float(int type, const uint8_t *row, int64_t col)
+{
+	if (type == DT_F32)
+		return ((const float *)row)[col];
+	uint32_t h = ((const unsigned short *)row)[col];
+
+	return type == DT_F16 ? half_bits(h) : __uint_as_float(h << 16);
+}
+
+/* The same for any type; n of the eight are there (floats may end anywhere). */
+static __device__ inline void weight_eight(const weight_rows &w, int64_t at, int j, int n, float v[8])
+{
+	const uint8_t *row = w.p + (size_t)at * w.stride;
+
+	switch (w.type) {
+	case DT_Q4_0: quant_eight<DT_Q4_0>(w, row, j, v); return;
+	case DT_Q4_1: quant_eight<DT_Q4_1>(w, row, j, v); return;
+	case DT_Q5_0: quant_eight<DT_Q5_0>(w, row, j, v); return;
+	case DT_Q5_1: quant_eight<DT_Q5_1>(w, row, j, v); return;
+	case DT_Q8_0: quant_eight<DT_Q8_0>(w, row, j, v); return;
+	case DT_Q2_K: quant_eight<DT_Q2_K>(w, row, j, v); return;
+	case DT_Q3_K: quant_eight<DT_Q3_K>(w, row, j, v); return;
+	case DT_Q4_K: quant_eight<DT_Q4_K>(w, row, j, v); return;
+	case DT_Q5_K: quant_eight<DT_Q5_K>(w, row, j, v); return;
+	case DT_Q6_K: quant_eight<DT_Q6_K>(w, row, j, v); return;
+	case DT_IQ4_NL: quant_eight<DT_IQ4_NL>(w, row, j, v); return;
+	case DT_IQ4_XS: quant_eight<DT_IQ4_XS>(w, row, j, v); return;
+	default:
+		for (int i = 0; i < 8; i++)
+			v[i] = i < n ? weight_float(w.type, row, 8 * (int64_t)j + i) : 0;
+	}
+}
+
+/* ---- range of f16 ---- */
+
+/* The power of two that brings values of this largest magnitude (as bits) into the range of f16: 0 where they are at home there.
+ * Not a number, infinite, nothing but zeros: 0. */
+static __host__ __device__ inline int half_exponent(uint32_t largest)
+{
+	int e = (int)(largest >> 23) - 127;
+
+	if (e == 128 || !largest || (e >= -6 && e < 15))
+		return 0;
+	return e < -107 ? 120 : 13 - e;
+}
+
+/* x * 2^e in two steps, so that nothing between overflows. */
+static __device__ __forceinline__ float times_power(float x, int e)
+{
+	int a = e / 2, b = e - a;
+
+	return x * __uint_as_float((uint32_t)(127 + a) << 23) * __uint_as_float((uint32_t)(127 + b) << 23);
+}
+
+#endif
