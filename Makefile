@@ -5,7 +5,7 @@
 #   make test       set up, build, run every test
 #
 # Variables: DEV=1 (-Werror and the strict set), SANITIZE=address,undefined | thread, PREFIX=, DESTDIR=,
-# CC=, CFLAGS=, V=1 (show commands), SOAK_MINUTES=.
+# CC=, CFLAGS=, V=1 (show commands), SOAK_MINUTES=.  For GPUs: CUDA=0 (leave them out), NVCC=, CUDA_ARCH=sm_90 | native.
 
 VERSION := 0.1.0
 PREFIX  ?= /usr/local
@@ -66,10 +66,30 @@ archives := $(foreach l,ui sessions engine kernels,$(BUILD)/lib$(l).a)
 unit     := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/t_*.c))
 fuzzers  := $(patsubst tests/%.c,build/fuzz/%,$(wildcard tests/fuzz_*.c))
 
-.PHONY: all help run test check unit soak bench fuzz fuzz-programs check-layers check-headers setup setup-test model install \
+# ---- CUDA: weir-cuda.so, where nvcc is found ----
+
+CUDA ?= 0
+ifneq ($(CUDA),0)
+ifeq ($(SANITIZE),)
+ifeq ($(origin NVCC),undefined)
+NVCC := $(shell command -v nvcc || ls /usr/local/cuda/bin/nvcc "$${XDG_CACHE_HOME:-$$HOME/.cache}/weir/cuda/bin/nvcc" 2>/dev/null | head -n 1)
+endif
+endif
+endif
+ifneq ($(NVCC),)
+PLUGIN := $(dir $(PROGRAM))weir-cuda.so
+PLUGIN := $(PLUGIN:./%=%)
+endif
+# CUDA's own folder: what it links to is found there when the program runs, too.
+cuda_home    = $(patsubst %/bin/,%,$(dir $(realpath $(shell command -v $(NVCC)))))
+cuda_objects = $(patsubst %.cu,$(BUILD)/cuda/%.o,$(wildcard kernels/cuda/*.cu)) \
+               $(patsubst %.cc,$(BUILD)/cuda/%.o,$(filter-out %/gpu_host.cc %/host_run.cc,$(wildcard kernels/cuda/*.cc))) \
+               $(BUILD)/cuda/kernels/quant.o
+
+.PHONY: all help run test check unit soak bench fuzz fuzz-programs check-layers check-headers setup setup-test setup-cuda model install \
         clean compile_commands.json
 .SECONDARY:
-all: $(PROGRAM)
+all: $(PROGRAM) $(PLUGIN)
 
 help:
 	@sed -n '3,9s/^# \{0,1\}//p' $(firstword $(MAKEFILE_LIST))
@@ -78,6 +98,37 @@ help:
 $(PROGRAM): $(call objects,app) $(archives)
 	$(say) link $@
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+ifeq ($(PLUGIN)$(SANITIZE)$(filter 0,$(CUDA)),)
+	$(say) cuda "nvcc not found: without GPUs ('make setup-cuda' fetches it, 900 MB)"
+endif
+
+# Which devices for: when that changes, everything is compiled again.
+$(BUILD)/cuda/arch: FORCE
+	@mkdir -p $(@D)
+	@flags=$$(kernels/cuda/arch.sh $(NVCC) $(CUDA_ARCH)) && flags="$(NVCC) $$flags" && \
+	  { [ "$$flags" = "$$(cat $@ 2>/dev/null)" ] || echo "$$flags" >$@; }
+FORCE:
+.PHONY: FORCE
+$(BUILD)/cuda/%.o: %.cu Makefile $(BUILD)/cuda/arch
+	@mkdir -p $(@D)
+	$(say) nvcc $<
+	$(Q)$$(cat $(BUILD)/cuda/arch) -std=c++17 -O3 -I. -Xcompiler -fPIC -MMD -MP -c -o $@ $<
+$(BUILD)/cuda/%.o: %.cc Makefile
+	@mkdir -p $(@D)
+	$(say) c++ $<
+	$(Q)$(CXX) $(CFLAGS) -std=c++17 -I. -fPIC -MMD -MP -c -o $@ $<
+$(BUILD)/cuda/%.o: %.c Makefile
+	@mkdir -p $(@D)
+	$(say) cc $<
+	$(Q)$(CC) $(CFLAGS) -O3 $(FLAGS) -fPIC -MMD -MP -c -o $@ $<
+ifneq ($(PLUGIN),)
+$(PLUGIN): $(cuda_objects) kernels/cuda/exports.map
+	$(say) link "$@ by $(NVCC), for $$(sed -n 's/[^=]*-gencode[^=]*=[^ ]*code=//gp' $(BUILD)/cuda/arch)"
+	$(Q)$$(cat $(BUILD)/cuda/arch) -shared -o $@ $(cuda_objects) $(addprefix -L,$(wildcard $(cuda_home)/lib64 $(cuda_home)/lib)) -lcublas \
+	  -Xlinker --no-undefined -Xlinker --version-script=kernels/cuda/exports.map \
+	  $(addprefix -Xlinker -rpath=,$(wildcard $(cuda_home)/lib64 $(cuda_home)/lib))
+endif
+-include $(wildcard $(BUILD)/cuda/kernels/*.d $(BUILD)/cuda/kernels/cuda/*.d)
 
 define archive
 $(BUILD)/lib$(1).a: $(call objects,$(1))
@@ -105,6 +156,8 @@ setup:
 	@app/setup.sh build
 setup-test:
 	@app/setup.sh test
+setup-cuda:
+	@app/setup.sh cuda
 model:
 	@app/setup.sh model
 
@@ -155,6 +208,9 @@ build/fuzz/fuzz_%: build/fuzz/tests/fuzz_%.o $(archives)
 
 install: all
 	install -D -m 755 weir $(DESTDIR)$(PREFIX)/bin/weir
+ifneq ($(PLUGIN),)
+	install -D -m 755 weir-cuda.so $(DESTDIR)$(PREFIX)/lib/weir/weir-cuda.so
+endif
 	install -D -m 644 man/weir.1 $(DESTDIR)$(PREFIX)/share/man/man1/weir.1
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/zsh/site-functions \
 	  $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
