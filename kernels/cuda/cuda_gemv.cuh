@@ -1,0 +1,32 @@
+/* kernels/cuda/cuda_gemv.cuh (private to kernels/cuda/) - products of at most eight tokens, between cuda_matmul.cu and cuda_gemv.cu. */
+#ifndef WEIR_CUDA_GEMV_CUH
+#define WEIR_CUDA_GEMV_CUH
+
+#include "kernels/cuda/cuda_quant.cuh"
+
+enum { GEMV_PARTS = 8, GEMV_TOKENS = 8 };      /* of a launch, at most */
+
+/* One product.  `first` and `per` are filled in by cuda_gemv(). */
+struct gemv_part {
+	struct weight_rows w;
+	float *out;                    /* [n][rows] */
+	const float *bias;
+	int32_t accumulate;
+	uint32_t first, per;           /* block of the launch that it begins with; groups of rows a block works on */
+};
+
+struct gemv_args {
+	struct gemv_part part[GEMV_PARTS];
+	const float *x;                /* [n][cols] */
+	const uint8_t *acts;           /* the same in integers, when n > 1 and a weight is quantised */
+	int32_t n_parts, n, cols;
+	int32_t tile;                  /* columns that are in shared memory at a time */
+	int32_t glu;                   /* parts 0 and 1 are gate and up, part 0's output is silu(gate) * up */
+};
+
+/* a->n tokens, n <= GEMV_TOKENS: 0, or -1 with the error set. */
+int cuda_gemv(struct cuda *, struct gemv_args *a);
+
+static __device__ __forceinline__ float silu(float x) { return x / (1.0f + expf(-x)); }
+
+#endif

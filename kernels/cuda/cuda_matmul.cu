@@ -1,0 +1,278 @@
+/* kernels/cuda/cuda_matmul.cu - products: a few tokens by kernels that read weights as they are (cuda_gemv.cu), many by cuBLAS.
+ *
+ * More than eight tokens: x becomes f16 [n][cols], every token under a power of two of its own, so that neither large nor tiny values
+ * leave the range of f16; values at home there are not scaled at all.  Weights of f16 are used as they are, all others are
+ * converted a piece of rows at a time (a whole matrix, mostly) under a power of two per matrix, found when they were adopted.
+ * cuBLAS multiplies and sums in f32; what is left to do (powers of two, bias, adding to what was there, silu * up) is one more
+ * kernel, which returns at once where there is nothing.
+ *
+ * Precision: f16 keeps 11 bits, so x and converted weights are each off by about 2e-8 of their signal (NMSE).
+ *
+ * Launches: up to eight tokens 1 or 2, of the whole group.  More: 1 for x, and per product 1 for every piece that is converted, 1 product
+ * per piece, 1 to finish. */
+#include "kernels/cuda/cuda_gemv.cuh"
+
+enum { THREADS = 256, FINISH_VALUES = 1024 };
+
+/* Bytes of converted weights at a time.  Tests make it small. */
+extern "C" size_t cuda_tile_bytes;
+size_t cuda_tile_bytes = (size_t)128 << 20;
+
+/* ---- checks ---- */
+
+static float *rows_of(struct cuda *c, const struct tensor *t, int32_t n, int32_t cols, const char *op)
+{
+	if (t && t->data && t->type == DT_F32 && t->layout == LAYOUT_PLAIN && n >= 0 && n <= t->rows && (!cols || t->cols == cols))
+		return (float *)t->data;
+	cuda_fail(&c->base, "internal: %s got an operand of the wrong shape", op);
+	return NULL;
+}
+
+static int weight_of(struct cuda *c, const struct tensor *t, const struct tensor *x, struct weight_rows *out)
+{
+	if (!t || !t->data || t->cols != x->cols)
+		return cuda_fail(&c->base, "internal: matmul got a weight of the wrong shape");
+	return cuda_weight_rows(c, t, out);
+}
+
+/* ---- a few tokens ---- */
+
+/* Launches of at most GEMV_TOKENS. */
+static void run_few(struct cuda *c, struct gemv_args *a, const float *x, int32_t n)
+{
+	for (int32_t i = 0; i < n; i += a->n) {
+		a->x = x + (size_t)i * (size_t)a->cols;
+		a->n = n - i < GEMV_TOKENS ? n - i : GEMV_TOKENS;
+		if (cuda_gemv(c, a) < 0)
+			return;
+		for (int p = 0; p < a->n_parts; p++)
+			a->part[p].out += (size_t)a->n * (size_t)a->part[p].w.rows;
+	}
+}
+
+/* ---- many ---- */
+
+struct half_x_args { const float *x; uint16_t *out; int32_t *exponent; int32_t cols; };
+
+/* A token a block. */
+__global__ void x_to_half(struct half_x_args a)
+{
+	SHARED(unsigned, most, [THREADS / WARP]);
+	const float *x = a.x + (size_t)blockIdx.x * (size_t)a.cols;
+	uint16_t *out = a.out + (size_t)blockIdx.x * (size_t)a.cols;
+	unsigned top = 0;
+	int e;
+
+	for (int i = (int)threadIdx.x; i < a.cols; i += THREADS)
+		top = max(top, __float_as_uint(x[i]) & 0x7fffffffu);
+	for (int d = WARP / 2; d > 0; d /= 2)
+		top = max(top, __shfl_xor_sync(FULL_WARP, top, d));
+	if (threadIdx.x % WARP == 0)
+		most[threadIdx.x / WARP] = top;
+	__syncthreads();
+	for (int i = 0; i < THREADS / WARP; i++)
+		top = max(top, most[i]);
+	e = half_exponent(top);
+	if (threadIdx.x == 0)
+		a.exponent[blockIdx.x] = e;
+	for (int i = (int)threadIdx.x; i < a.cols; i += THREADS)
+		out[i] = __half_as_ushort(__float2half_rn(times_power(x[i], e)));
+}
+
+struct finish_args {
+	const float *a, *up;                   /* products [n][rows]; up: of a gated unit, or NULL */
+	float *out;
+	const float *bias;
+	const int32_t *exponent;               /* of the tokens */
+	const struct weight_head *head, *head_up;
+	int32_t rows, accumulate;
+};
+
+__global__ void product_finish(struct finish_args a)
+{
+	int e = -a.exponent[blockIdx.y], e_up = e - (a.head_up ? half_exponent(a.head_up->largest) : 0);
+	size_t at = (size_t)blockIdx.y * (size_t)a.rows;
+	int first = (int)blockIdx.x * FINISH_VALUES;
+
+	e -= a.head ? half_exponent(a.head->largest) : 0;
+	if (!e && !a.up && !a.bias && !a.accumulate)
+		return;                        /* the product is where it belongs */
+	for (int r = first + (int)threadIdx.x; r < min(a.rows, first + FINISH_VALUES); r += THREADS) {
+		float v = times_power(a.a[at + (size_t)r], e);
+
+		if (a.up)
+			v = silu(v) * times_power(a.up[at + (size_t)r], e_up);
+		if (a.bias)
+			v += a.bias[r];
+		a.out[at + (size_t)r] = a.accumulate ? a.out[at + (size_t)r] + v : v;
+	}
+}
+
+/* The tokens of one call, as f16. */
+struct many { const uint16_t *x; const int32_t *exponent; int32_t n, cols; };
+
+static int many_begin(struct cuda *c, struct many *k, const float *x, int32_t n, int32_t cols)
+{
+	size_t values = ((size_t)n * (size_t)cols * 2 + 255) / 256 * 256;
+	struct half_x_args a = {};
+
+	if (cuda_buffer_grow(c, &c->acts, values + (size_t)n * sizeof(int32_t)) < 0)
+		return -1;
+	a.x = x;
+	a.out = (uint16_t *)c->acts.p;
+	a.exponent = (int32_t *)((char *)c->acts.p + values);
+	a.cols = cols;
+	*k = { a.out, a.exponent, n, cols };
+	cuda_launch(c, x_to_half, (unsigned)n, 1, 1, THREADS, 0, a);
+	return 0;
+}
+
+/* Does it lie there as cuBLAS wants it? */
+static int is_half(const struct weight_rows *w)
+{
+	return w->type == DT_F16 && w->stride == (uint64_t)w->cols * 2;
+}
+
+static int32_t piece_rows(const struct weight_rows *w)
+{
+	size_t n = cuda_tile_bytes / ((size_t)w->cols * 2);
+
+	n = n > 128 ? n / 128 * 128 : n ? n : 1;
+	return n < (size_t)w->rows ? (int32_t)n : w->rows;
+}
+
+static int many_room(struct cuda *c, const struct weight_rows *w)
+{
+	return is_half(w) ? 0 : cuda_buffer_grow(c, &c->tile, (size_t)piece_rows(w) * (size_t)w->cols * 2);
+}
+
+/* out [n][rows] = x w^T, powers of two still in it. */
+static void many_times(struct cuda *c, const struct many *k, const struct weight_rows *w, const struct weight_head *head, float *out)
+{
+	int32_t per = piece_rows(w);
+
+	if (is_half(w)) {
+		gpu_gemm(c->gpu, out, w->rows, w->p, k->x, w->rows, k->n, k->cols);
+		return;
+	}
+	for (int32_t r = 0; r < w->rows; r += per) {
+		int32_t rows = w->rows - r < per ? w->rows - r : per;
+
+		cuda_weight_half(c, w, head, r, rows, c->tile.p);
+		gpu_gemm(c->gpu, out + r, w->rows, c->tile.p, k->x, rows, k->n, k->cols);
+	}
+}
+
+static void many_finish(struct cuda *c, const struct many *k, const struct finish_args *a)
+{
+	/* Tokens in y, of which a grid has at most 65,535. */
+	for (int32_t i = 0; i < k->n; i += 32768) {
+		struct finish_args b = *a;
+		size_t at = (size_t)i * (size_t)a->rows;
+
+		b.a += at;
+		b.out += at;
+		b.up = a->up ? a->up + at : NULL;
+		b.exponent = k->exponent + i;
+		cuda_launch(c, product_finish, cuda_blocks(a->rows, FINISH_VALUES), (unsigned)(k->n - i < 32768 ? k->n - i : 32768), 1, THREADS, 0, b);
+	}
+}
+
+/* ---- the operations ---- */
+
+void cuda_matmul(struct backend *be, const struct matmul *m, int32_t n_m, const struct tensor *x, int32_t n)
+{
+	struct cuda *c = cuda_of(be);
+	struct gemv_args few;
+	struct many many;
+	const float *xp;
+	int begun = 0;
+
+	if (cuda_stopped(be) || n <= 0 || n_m <= 0 || !(xp = rows_of(c, x, n, 0, "matmul")))
+		return;
+	for (int32_t i = 0; i < n_m; ) {
+		memset(&few, 0, sizeof few);
+		few.cols = x->cols;
+		for (; i < n_m && few.n_parts < GEMV_PARTS; i++) {
+			struct gemv_part p = {};
+
+			if (weight_of(c, m[i].w, x, &p.w) < 0)
+				return;
+			p.accumulate = m[i].accumulate;
+			p.out = rows_of(c, m[i].out, n, p.w.rows, "matmul");
+			if (m[i].bias)
+				p.bias = rows_of(c, m[i].bias, 1, p.w.rows, "matmul");
+			if (be->failed)
+				return;
+			if (n <= GEMV_TOKENS || m[i].w->layout == LAYOUT_PLAIN) {
+				few.part[few.n_parts++] = p;
+				continue;
+			}
+			struct finish_args f = {};
+
+			if (many_room(c, &p.w) < 0 || (!begun && many_begin(c, &many, xp, n, x->cols) < 0))
+				return;
+			begun = 1;
+			f.out = p.out;
+			f.bias = p.bias;
+			f.accumulate = p.accumulate;
+			f.head = cuda_weight_head(m[i].w);
+			f.rows = p.w.rows;
+			if (p.accumulate) {
+				if (cuda_buffer_grow(c, &c->product, (size_t)n * (size_t)p.w.rows * sizeof(float)) < 0)
+					return;
+				p.out = (float *)c->product.p;
+			}
+			f.a = p.out;
+			many_times(c, &many, &p.w, f.head, p.out);
+			many_finish(c, &many, &f);
+		}
+		if (few.n_parts) {
+			run_few(c, &few, xp, n);
+			begun = 0;             /* it has used the same buffer */
+		}
+	}
+}
+
+void cuda_matmul_glu(struct backend *be, struct tensor *out, const struct tensor *gate, const struct tensor *up, const struct tensor *x,
+                     int32_t n)
+{
+	struct cuda *c = cuda_of(be);
+	struct gemv_args few = {};
+	struct finish_args f = {};
+	struct many many;
+	const float *xp;
+	float *op;
+
+	if (cuda_stopped(be) || n <= 0 || !(xp = rows_of(c, x, n, 0, "matmul_glu")))
+		return;
+	if (weight_of(c, gate, x, &few.part[0].w) < 0 || weight_of(c, up, x, &few.part[1].w) < 0)
+		return;
+	if (gate->rows != up->rows) {
+		cuda_fail(be, "internal: matmul_glu got gate and up of different shapes");
+		return;
+	}
+	op = rows_of(c, out, n, gate->rows, "matmul_glu");
+	if (!op)
+		return;
+	if (n <= GEMV_TOKENS || gate->layout == LAYOUT_PLAIN || up->layout == LAYOUT_PLAIN) {
+		few.part[0].out = few.part[1].out = op;
+		few.n_parts = 2;
+		few.glu = 1;
+		few.cols = x->cols;
+		run_few(c, &few, xp, n);
+		return;
+	}
+	if (cuda_buffer_grow(c, &c->product, (size_t)n * (size_t)up->rows * sizeof(float)) < 0 || many_room(c, &few.part[0].w) < 0 ||
+	    many_room(c, &few.part[1].w) < 0 || many_begin(c, &many, xp, n, x->cols) < 0)
+		return;
+	f.out = op;
+	f.a = op;
+	f.up = (const float *)c->product.p;
+	f.head = cuda_weight_head(gate);
+	f.head_up = cuda_weight_head(up);
+	f.rows = gate->rows;
+	many_times(c, &many, &few.part[0].w, f.head, op);
+	many_times(c, &many, &few.part[1].w, f.head_up, (float *)c->product.p);
+	many_finish(c, &many, &f);
+}
