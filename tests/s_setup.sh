@@ -30,6 +30,12 @@ setup() {
 
 setup "no compiler and no package manager" 1 'missing: compiler' build CC=no-such-compiler
 setup "no pip and no model" 1 'no model: ' model
+setup "no compiler for CUDA" 1 'no CUDA: ' cuda WEIR_CUDA_FETCH=1
+ln -s "$(command -v id)" "$dir/bin/c++"
+setup "no pip and no CUDA" 1 'fetched with pip' cuda WEIR_CUDA_FETCH=1
+ln -s "$(command -v id)" "$dir/bin/nvcc"
+setup "an nvcc that is there is used" 0 'nvcc is there: ' cuda
+rm "$dir/bin/c++" "$dir/bin/nvcc"
 setup "WEIR_MODEL needs no default model" 0 '' model WEIR_MODEL=/some/file
 setup "-m in ARGS needs no default model" 0 '' model ARGS='--temp 0 -m file'
 mkdir -p "$dir/home/.config/weir"
