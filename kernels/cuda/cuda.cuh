@@ -107,11 +107,9 @@ void cuda_kv_move(struct backend *, struct tensor *plane, const struct kv_moves 
 /* Shared among files. */
 /* A user of the weight at p less: is the memory to be freed?  Also for what is no weight.  cuda_weights.cu, for cuda_drop(). */
 int cuda_weight_release(struct cuda *, void *p);
-/* Columns of attention's probe; cuda_probe.cu, called by cuda_attn.cu once scores' final maximum and sum are known:
- * scores f32 [n][n_head][stride] (scaled, before softmax), max and sum f32 [n][n_head]; columns are as in struct attn_probe, `cols` of
- * them in the whole call, of which token i sees cols - (n - 1 - i). */
-void cuda_probe_run(struct cuda *, const struct attn_args *, int32_t n, const float *score, size_t stride, int32_t cols,
-                    const float *max, const float *sum);
+/* What tokens t0 .. t1 of a call looked at, of their scores; cuda_probe.cu, called by cuda_attn.cu. */
+struct attn_seen;
+void cuda_probe_run(struct cuda *, const struct attn_args *, int32_t n, int32_t cols, int32_t t0, int32_t t1, const struct attn_seen *);
 int  cuda_probe_wanted(const struct attn_probe *, int32_t n);
 
 /* The plugin's door: what kernels/plugin.c looks up.  abi is that of the program (backend.h). */

@@ -1,0 +1,341 @@
+/* kernels/cuda/cuda_attn.cu - attention: shapes, spans, memory, and which kernel takes what.
+ *
+ *     cuda_attn_few.cu     up to 32 queries of a KV head (decoding): matrix unit, straight from the planes
+ *     cuda_attn_many.cu    more (prefill): matrix unit, tiles in shared memory
+ *     cuda_attn_any.cu     f32 planes and other head_dims, in f32
+ *
+ * Launches: 1, or one for every 12 parts.  With a choice of rows, the scan's and the top-k's before it.  With a probe, per
+ * tile of tokens that are looked at 1 and those of cuda_probe.cu.  Columns are cut into spans until the device has enough
+ * blocks; how many is a matter of powers of two, so that the grid stays from token to token, and spans that are not used end
+ * at once.
+ *
+ * A list with a row outside the cache is not told, as it lies on the device, but read as the cache's last row. */
+#include "kernels/cuda/cuda_attn.cuh"
+
+enum {
+	BLOCKS_EACH = 2,             /* blocks wanted per multiprocessor */
+	MOST_LOOKED = 1 << 16,       /* tokens of one probe */
+	COUNTERS = 32768,            /* most tiles of one launch, of all KV heads */
+};
+#define SCORE_BYTES ((size_t)128 << 20)     /* most memory for scores, while one token needs less */
+
+struct attn_job {
+	struct cuda *c;
+	const struct attn_args *a;
+	int32_t n, cols, group;
+};
+
+static int plane_ok(const struct tensor *t, const struct attn_args *a)
+{
+	return t && t->data && t->layout == 0 && (t->type == DT_F16 || t->type == DT_F32 || t->type == DT_BF16 || t->type == DT_Q8_0) &&
+	       t->cols == a->head_dim && (int64_t)a->n_kv_head * a->cap <= t->rows;
+}
+
+static int list_ok(const struct attn_part *p, const struct attn_args *a)
+{
+	const struct tensor *t = p->rows;
+
+	if (p->choice && (p->choice->topk->rows != t || p->choice->topk->k != p->n_rows || p->choice->topk->n > a->cap))
+		return 0;
+	return t->data && t->type == DT_I32 && t->layout == 0 && t->rows >= a->n_kv_head && t->cols >= p->n_rows;
+}
+
+/* The parts' shapes; counts columns. */
+static int parts_ok(struct attn_job *j)
+{
+	const struct attn_args *a = j->a;
+	int64_t rows = 0;
+
+	for (int32_t i = 0; i < a->n_part; i++) {
+		const struct attn_part *p = a->part + i;
+
+		if (p->n_rows < 0 || (p->rows ? !list_ok(p, a) : p->row0 < 0 || p->n_rows > a->cap - p->row0))
+			return 0;
+		rows += p->n_rows;
+	}
+	if (rows > INT32_MAX - 64 || a->n_part <= 0 || a->part[a->n_part - 1].n_rows < j->n)
+		return 0;
+	j->cols = (int32_t)rows;
+	return 1;
+}
+
+static int floats_ok(struct backend *be, const struct tensor *t, int32_t n, int64_t cols)
+{
+	if (t && t->data && t->type == DT_F32 && t->layout == 0 && t->rows >= n && t->cols == cols)
+		return 1;
+	cuda_fail(be, "internal: attn of %d rows got an operand of the wrong shape", (int)n);
+	return 0;
+}
+
+static int choice_ok(struct backend *be, const struct attn_args *a, const struct attn_choice *choice)
+{
+	if (choice->scan->out == choice->topk->score && choice->scan->n_rows == choice->topk->n &&
+	    choice->scan->n_kv_head == a->n_kv_head && choice->topk->n_kv_head == a->n_kv_head)
+		return 1;
+	cuda_fail(be, "internal: a choice of rows got scores of another shape");
+	return 0;
+}
+
+static int probe_ok(const struct attn_job *j)
+{
+	const struct attn_probe *p = j->a->probe;
+	struct backend *be = &j->c->base;
+	int32_t heads = p->whole_layer ? j->a->n_head : j->group, out = p->whole_layer ? 1 : j->a->n_kv_head;
+	const struct tensor *m = p->mass, *need = p->need;
+
+	if (p->skip < 0 || p->skip > j->cols)
+		return cuda_fail(be, "internal: a probe skips %d of %d rows", (int)p->skip, (int)j->cols) == 0;
+	if (m && (!m->data || m->type != DT_F32 || m->layout != 0 || m->cols < j->cols - p->skip || p->mass_row < 0 ||
+	          p->mass_row > m->rows - out))
+		return cuda_fail(be, "internal: a probe of %d rows got a sum of the wrong shape", (int)(j->cols - p->skip)) == 0;
+	if (need && (!need->data || need->type != DT_F32 || need->layout != 0 || need->rows < 1 || p->need_col < 0 ||
+	             p->need_col >= need->cols))
+		return cuda_fail(be, "internal: a probe got no place for the width of attention") == 0;
+	if (m && heads > PROBE_HEADS)
+		return cuda_fail(be, "a probe takes at most %d heads together, not %d; use a policy without one", PROBE_HEADS,
+		                 (int)heads) == 0;
+	return 1;
+}
+
+/* ---- spans ---- */
+
+typedef void start_fn(const struct attn_plan *);
+
+/* Which kernel: the first that can. */
+static start_fn *attn_kernel(const struct attn_plan *p, struct attn_shape *shape)
+{
+	*shape = attn_few_shape(p);
+	if (shape->queries)
+		return attn_few_start;
+	*shape = attn_many_shape(p);
+	if (shape->queries)
+		return attn_many_start;
+	*shape = attn_any_shape(p);
+	return attn_any_start;
+}
+
+/* Parts from `part` on that one launch takes: their columns; *end is the part after them. */
+static int32_t group_cols(const struct attn_args *a, int32_t part, int32_t *end)
+{
+	int32_t cols = 0;
+
+	for (*end = part; *end < a->n_part && *end < part + ATTN_PARTS; ++*end)
+		cols += a->part[*end].n_rows;
+	return cols;
+}
+
+/* Spans of a launch: a power of two for the grid, from the columns rounded up to one. */
+static int32_t grid_spans(const struct cuda *c, int64_t tiles, int32_t cols, int32_t least)
+{
+	int64_t most = (int64_t)(c->info.processors < 16 ? 16 : c->info.processors) * BLOCKS_EACH / tiles;
+	int32_t spans = 1, rows = cuda_power(cols);
+
+	while (2 * (int64_t)spans <= most && rows / (2 * spans) >= least)
+		spans *= 2;
+	return spans;
+}
+
+static int32_t round_up(int32_t n, int32_t to) { return (n + to - 1) / to * to; }
+
+/* Columns of a span: all of them in `spans` pieces, whole steps of a block. */
+static int32_t span_cols(int32_t cols, int32_t spans, int32_t step)
+{
+	return round_up((cols - 1) / spans + 1, step);
+}
+
+/* A buffer of at least `head + n` bytes, of which kernels find the first `head` zero and leave them so. */
+static int zeroed_grow(struct cuda *c, struct cuda_buffer *b, size_t head, size_t n)
+{
+	static const uint32_t zero[COUNTERS] = { 0 };
+	void *before = b->p;
+
+	if (cuda_buffer_grow(c, b, head + n) < 0)
+		return -1;
+	if (b->p != before)
+		gpu_write(c->gpu, b->p, zero, head);
+	return 0;
+}
+
+/* Memory for counters and slots. */
+static int slots_alloc(struct attn_plan *p, int64_t tiles, int64_t slot)
+{
+	struct cuda *c = p->c;
+	size_t head = COUNTERS * sizeof *p->a.left;
+
+	if (tiles > COUNTERS)
+		return cuda_fail(&c->base, "internal: attention over so many parts takes at most %d tiles", COUNTERS);
+	if (zeroed_grow(c, &c->attn, head, (size_t)(tiles * p->a.slots * slot) * sizeof(float)) < 0)
+		return -1;
+	p->a.left = (uint32_t *)c->attn.p;
+	p->a.state = (float *)((char *)c->attn.p + head);
+	return 0;
+}
+
+/* Tokens t0 .. t1 of a call, which are few enough for one grid. */
+static int attn_tokens(const struct attn_job *j, int32_t t0, int32_t t1, struct attn_plan *p,
+                       start_fn *start, struct attn_shape shape)
+{
+	const struct attn_args *a = j->a;
+	size_t width = (size_t)a->n_head * (size_t)a->head_dim;
+	int32_t col = 0, slot = 0, end, cut = j->n - t1;
+	int64_t tiles;
+
+	p->a.n = t1 - t0;
+	p->a.queries = p->a.n * j->group;
+	p->a.dims = shape.dims < a->head_dim ? shape.dims : a->head_dim;
+	p->a.tiles = (int32_t)(cuda_blocks(p->a.queries, shape.queries) * cuda_blocks(a->head_dim, p->a.dims));
+	p->a.out = (float *)a->out->data + (size_t)t0 * width;
+	tiles = (int64_t)p->a.tiles * a->n_kv_head;
+	for (int pass = 0; pass < 2; pass++) {
+		col = 0;
+		slot = 0;
+		for (int32_t i = 0; i < a->n_part; i = end) {
+			int32_t cols = group_cols(a, i, &end);
+
+			p->a.last = end == a->n_part;
+			cols -= p->a.last ? cut : 0;
+			if (cols <= 0)
+				continue;
+			p->grid_spans = grid_spans(j->c, tiles, cols, shape.least_rows);
+			p->a.span = span_cols(cols, p->grid_spans, shape.least_rows);
+			p->a.spans = (cols - 1) / p->a.span + 1;
+			p->a.slot0 = slot;
+			p->a.col0 = col;
+			p->a.cols = cols;
+			slot += p->a.spans;
+			p->a.n_part = end - i;
+			for (int32_t k = i; pass && k < end; k++) {
+				const struct attn_part *from = a->part + k;
+				struct attn_seg *to = &p->a.part[k - i];
+
+				to->q = (const float *)from->q->data + (size_t)t0 * width;
+				to->rows = from->rows ? (const int32_t *)from->rows->data : NULL;
+				to->ld = from->rows ? from->rows->cols : 0;
+				to->row0 = from->row0;
+				to->n_rows = from->n_rows - (k == a->n_part - 1 ? cut : 0);
+				to->col = col;
+				col += to->n_rows;
+			}
+			if (pass)
+				start(p);
+		}
+		p->a.slots = slot;
+		if (!pass && slot > 1 && slots_alloc(p, tiles, (int64_t)shape.queries * (p->a.dims + 2)) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* Tokens t0 .. t1; seen = where their scores go, or NULL. */
+static int attn_run(const struct attn_job *j, int32_t t0, int32_t t1, const struct attn_seen *seen)
+{
+	const struct attn_args *a = j->a;
+	struct attn_plan p = {};
+	struct attn_shape shape;
+	start_fn *start;
+	int32_t most;
+
+	p.c = j->c;
+	p.type = a->k->type;
+	p.exact = seen != NULL;
+	p.a.k = (const uint8_t *)a->k->data;
+	p.a.v = (const uint8_t *)a->v->data;
+	p.a.row_bytes = (int64_t)dtype_bytes(a->k->type, (uint64_t)a->head_dim);
+	p.a.cap = a->cap;
+	p.a.head_dim = a->head_dim;
+	p.a.n_head = a->n_head;
+	p.a.group = j->group;
+	p.a.scale = a->scale;
+	p.a.n = t1 - t0;
+	p.a.queries = (t1 - t0) * j->group;
+	start = attn_kernel(&p, &shape);
+	/* More tokens than one grid has room for: a few thousand at least. */
+	most = COUNTERS / (a->n_kv_head * (int32_t)cuda_blocks(a->head_dim, shape.dims)) * shape.queries / j->group;
+	if (most < 1)
+		most = 1;
+	for (int32_t i = t0; i < t1; i += most) {
+		int32_t to = t1 - i < most ? t1 : i + most;
+
+		if (seen) {
+			size_t at = (size_t)(i - t0) * (size_t)a->n_head;
+
+			p.a.score = seen->score + at * seen->stride;
+			p.a.max = seen->max + at;
+			p.a.sum = seen->sum + at;
+			p.a.stride = (int64_t)seen->stride;
+		}
+		if (attn_tokens(j, i, to, &p, start, shape) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* ---- probes ---- */
+
+static size_t align256(size_t n) { return (n + 255) & ~(size_t)255; }
+
+/* Runs of tokens that are looked at, or not, a tile at a time: attention, then what it looked at. */
+static void attn_probed(const struct attn_job *j)
+{
+	struct cuda *c = j->c;
+	const float *weight = j->a->probe->weight;
+	size_t heads = (size_t)j->a->n_head, row, small, most;
+	struct attn_seen seen;
+
+	seen.stride = ((size_t)j->cols + 31) & ~(size_t)31;
+	row = heads * seen.stride * sizeof(float);
+	most = row < SCORE_BYTES ? SCORE_BYTES / row : 1;
+	most = most > (size_t)j->n ? (size_t)j->n : most;
+	most = most > MOST_LOOKED ? MOST_LOOKED : most;
+	small = align256(most * heads * sizeof(float));
+	if (zeroed_grow(c, &c->probe, 256, align256(most * row) + 2 * small) < 0)
+		return;
+	seen.zero = c->probe.p;
+	seen.score = (float *)((char *)c->probe.p + 256);
+	seen.max = (float *)((char *)seen.score + align256(most * row));
+	seen.sum = (float *)((char *)seen.max + small);
+	for (int32_t i = 0; i < j->n;) {
+		int32_t to = i + 1, look = weight[i] != 0;
+
+		while (to < j->n && (weight[to] != 0) == look && (!look || to - i < (int32_t)most))
+			to++;
+		if (attn_run(j, i, to, look ? &seen : NULL) < 0)
+			return;
+		if (look)
+			cuda_probe_run(c, j->a, j->n, j->cols, i, to, &seen);
+		i = to;
+	}
+}
+
+void cuda_attn(struct backend *be, const struct attn_args *a, int32_t n)
+{
+	struct attn_job j = { cuda_of(be), a, n, 0, 0 };
+	int64_t width = (int64_t)a->n_head * a->head_dim;
+
+	if (cuda_stopped(be) || n <= 0)
+		return;
+	if (a->head_dim <= 0 || a->n_kv_head <= 0 || a->n_head <= 0 || a->n_head % a->n_kv_head || a->cap <= 0 ||
+	    width > INT32_MAX || !plane_ok(a->k, a) || !plane_ok(a->v, a) || a->k->type != a->v->type || !parts_ok(&j)) {
+		cuda_fail(be, "internal: attention of %d tokens over %d parts got operands of the wrong shape", (int)n, (int)a->n_part);
+		return;
+	}
+	j.group = a->n_head / a->n_kv_head;
+	if (!floats_ok(be, a->out, n, width))
+		return;
+	for (int32_t i = 0; i < a->n_part; i++)
+		if (!floats_ok(be, a->part[i].q, n, width) || (a->part[i].choice && !choice_ok(be, a, a->part[i].choice)))
+			return;
+	if (cuda_probe_wanted(a->probe, n) && !probe_ok(&j))
+		return;
+	for (int32_t i = 0; i < a->n_part; i++)
+		if (a->part[i].choice) {
+			cuda_key_scan(be, a->part[i].choice->scan);
+			cuda_topk(be, a->part[i].choice->topk);
+		}
+	if (be->failed)
+		return;
+	if (cuda_probe_wanted(a->probe, n))
+		attn_probed(&j);
+	else
+		attn_run(&j, 0, n, NULL);
+}

@@ -1,0 +1,149 @@
+/* kernels/cuda/cuda_attn.cuh (private to kernels/cuda/) - one call of attention as its kernels see it.
+ *
+ * Queries are the pairs (token, head of the group) of one KV head, in this order; a block takes a tile of them.  Columns
+ * are the rows of all parts, one after the other; a block takes a span of them.  Where there is more than one span,
+ * blocks leave (max, sum, sums of V) in slots of `state`, and who finishes last merges the slots in their order: the bits do not
+ * depend on who that was.
+ *
+ * Exponentials are powers of 2: maxima are those of score * log2(e). */
+#ifndef WEIR_CUDA_ATTN_CUH
+#define WEIR_CUDA_ATTN_CUH
+
+#include "kernels/cuda/cuda.cuh"
+
+enum {
+	ATTN_PARTS = 12,             /* of one launch */
+	ATTN_DIMS = 256,             /* of one block */
+	PROBE_HEADS = 256,           /* most heads in one reduction, as on the CPU */
+	FEW_QUERIES = 32,            /* of a KV head: up to here they are taken by eights, straight from the planes */
+};
+#define LOG2_E 1.44269504f
+#define LN_2 0.69314718f
+
+struct attn_seg {
+	const float *q;              /* f32 [n][n_head * head_dim] */
+	const int32_t *rows;         /* [n_kv_head][ld], or NULL */
+	int32_t ld, row0, n_rows;
+	int32_t col;                 /* its first column of the call */
+};
+
+struct attn_launch {
+	const uint8_t *k, *v;
+	float *out;
+	float *state;                /* [kv head][tile][slot]: [queries of a tile][dims] sums, [queries of a tile][2] max and sum */
+	uint32_t *left;              /* [kv head][tile]: blocks that are done; zero between calls */
+	float *score, *max, *sum;    /* for a probe, or NULL (struct attn_seen) */
+	int64_t stride;              /* of scores */
+	int64_t row_bytes;
+	int32_t cap, head_dim, n_head, group;
+	int32_t queries, n;          /* of a KV head; tokens */
+	int32_t tiles;               /* all, of chunks of head_dim too */
+	int32_t dims;                /* of a chunk */
+	int32_t col0, cols;          /* the columns of this launch */
+	int32_t span, spans;         /* columns of a span; number of spans */
+	int32_t slot0, slots;        /* the first span's slot; all slots of the call */
+	int32_t n_part, last;        /* last: of part[n_part - 1] tokens see different rows */
+	float scale;
+	struct attn_seg part[ATTN_PARTS];
+};
+
+/* Scores for a probe: f32 [n][n_head][stride], scaled, not of columns that a token does not see; max and sum of exp(score - max)
+ * f32 [n][n_head].  zero: 16 bytes that are zero between calls. */
+struct attn_seen {
+	float *score, *max, *sum;
+	void *zero;
+	size_t stride;
+};
+
+/* Tokens of a call whose shapes were checked, on their way to the kernels. */
+struct attn_plan {
+	struct cuda *c;
+	enum dtype type;
+	int exact;                   /* scores are wanted for themselves */
+	struct attn_launch a;        /* all but parts, spans and memory */
+	int32_t grid_spans;          /* a power of two */
+};
+
+/* How a kernel divides its work: queries of a tile, dims of a chunk, 0 = it cannot do this call. */
+struct attn_shape { int32_t queries, dims, least_rows; };
+struct attn_shape attn_few_shape(const struct attn_plan *);
+struct attn_shape attn_many_shape(const struct attn_plan *);
+struct attn_shape attn_any_shape(const struct attn_plan *);
+void attn_few_start(const struct attn_plan *);
+void attn_many_start(const struct attn_plan *);
+void attn_any_start(const struct attn_plan *);
+
+/* The (token, head) of a query, as scores and rows of head_dim are numbered. */
+static __device__ inline int64_t attn_place(const struct attn_launch &a, int32_t kv, int32_t query)
+{
+	return (int64_t)(query / a.group) * a.n_head + kv * a.group + query % a.group;
+}
+
+/* Rows of the launch's part p that a query sees. */
+static __device__ inline int32_t attn_limit(const struct attn_launch &a, int32_t p, int32_t query)
+{
+	return a.last && p == a.n_part - 1 ? a.part[p].n_rows - (a.n - 1 - query / a.group) : a.part[p].n_rows;
+}
+
+/* Where row i of a part lies, in bytes.  A list is what other kernels wrote: whatever it says, reads stay inside the plane. */
+static __device__ inline int64_t attn_row(const struct attn_launch &a, const struct attn_seg &s, int32_t kv, int32_t i)
+{
+	int32_t row = s.row0 + i;
+
+	if (s.rows) {
+		row = s.rows[(int64_t)kv * s.ld + i];
+		row = (uint32_t)row < (uint32_t)a.cap ? row : a.cap - 1;
+	}
+	return ((int64_t)kv * a.cap + row) * a.row_bytes;
+}
+
+static __device__ inline float *attn_slot(const struct attn_launch &a, int32_t tile_queries, int32_t kv, int32_t tile, int32_t slot)
+{
+	return a.state + ((int64_t)(kv * a.tiles + tile) * a.slots + slot) * tile_queries * (a.dims + 2);
+}
+
+/* The end of every kernel, for all threads of a block: this block's slot is written; the last block of the tile merges.
+ * query0: the tile's first; d0, dims: the chunk of head_dim. */
+static __device__ inline void attn_merge(const struct attn_launch &a, int32_t tile_queries, int32_t kv, int32_t tile, int32_t query0,
+                                         int32_t d0, int32_t dims)
+{
+	SHARED(uint32_t, done, [1]);
+	int32_t n = min(tile_queries, a.queries - query0);
+
+	__threadfence();
+	__syncthreads();
+	if (threadIdx.x == 0) {
+		done[0] = atomicAdd(&a.left[kv * a.tiles + tile], 1u) + 1;
+		if (done[0] == (uint32_t)a.slots)
+			a.left[kv * a.tiles + tile] = 0;
+	}
+	__syncthreads();
+	if (done[0] != (uint32_t)a.slots)
+		return;
+	__threadfence();
+	for (int32_t i = (int32_t)threadIdx.x; i < n * dims; i += (int32_t)blockDim.x) {
+		int32_t q = i / dims, d = i % dims;
+		int64_t at = attn_place(a, kv, query0 + q);
+		float m = -INFINITY, l = 0, x = 0;
+
+		for (int32_t s = 0; s < a.slots; s++)
+			m = fmaxf(m, __ldcg(attn_slot(a, tile_queries, kv, tile, s) + tile_queries * a.dims + 2 * q));
+		for (int32_t s = 0; s < a.slots; s++) {
+			const float *slot = attn_slot(a, tile_queries, kv, tile, s), *ml = slot + tile_queries * a.dims + 2 * q;
+			float part = __ldcg(ml + 1), w;
+
+			if (part == 0)
+				continue;
+			w = exp2f(__ldcg(ml) - m);
+			l += part * w;
+			x += __ldcg(slot + q * a.dims + d) * w;
+		}
+		a.out[at * a.head_dim + d0 + d] = x / l;
+		if (a.score && d0 + d == 0) {
+			a.max[at] = m * LN_2;
+			a.sum[at] = l;
+		}
+	}
+}
+
+#endif

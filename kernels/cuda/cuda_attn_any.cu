@@ -1,0 +1,202 @@
+/* kernels/cuda/cuda_attn_any.cu - attention in f32 for every type, every head_dim and any number of tokens.
+ *
+ * A block of 8 warps takes 8 or 32 queries; warp w owns queries w, w + 8 ...: a tile of 32 rows gives each lane one row's
+ * scores, so that maxima and sums stay within the warp.  Keys and values go through shared memory, 64 dims at a time.
+ * What f16, bf16 and q8_0 gain by the matrix unit is in cuda_attn_few.cu and cuda_attn_many.cu; f32 planes and odd head_dims
+ * come here.  Dims past 256 are chunks of their own, which compute the scores again.
+ *
+ * One launch.  Bytes: K and V once per tile of queries. */
+#include "kernels/cuda/cuda_attn.cuh"
+
+enum { TILE_ROWS = 32, WARPS = 8, THREADS = WARPS * WARP, PIECE = 64, PITCH = PIECE + 4 };
+
+template<int TYPE> static __device__ inline float value(const uint8_t *row, int32_t d)
+{
+	if (TYPE == DT_F32)
+		return ((const float *)row)[d];
+	if (TYPE == DT_F16)
+		return __half2float(((const __half *)row)[d]);
+	if (TYPE == DT_BF16)
+		return __uint_as_float((uint32_t)((const uint16_t *)row)[d] << 16);
+	row += d / 32 * 34;
+	return __half2float(*(const __half *)row) * (float)((const int8_t *)row)[2 + d % 32];
+}
+
+/* Dims d0 .. d0 + 64 of rows i0 .. i0 + 32 of a part, zeros beyond its rows and dims. */
+template<int TYPE> static __device__ inline void load_rows(float (*to)[PITCH], const struct attn_launch &a, const uint8_t *plane,
+                                                           const struct attn_seg &s, int32_t kv, int32_t i0, int32_t i1, int32_t d0)
+{
+	int32_t r0 = (int32_t)threadIdx.x / PIECE, d = d0 + (int32_t)threadIdx.x % PIECE;
+
+	for (int32_t r = r0; r < TILE_ROWS; r += THREADS / PIECE)
+		to[r][d - d0] = i0 + r < i1 && d < a.head_dim ? value<TYPE>(plane + attn_row(a, s, kv, i0 + r), d) : 0;
+}
+
+template<int TYPE, int QUERIES> static __global__ __launch_bounds__(THREADS) void attn_any(struct attn_launch a)
+{
+	enum { EACH = QUERIES / WARPS, PIECES = ATTN_DIMS / PIECE };
+	SHARED(float, qs, [QUERIES][PITCH]);
+	SHARED(float, rows, [TILE_ROWS][PITCH]);
+	SHARED(float, ps, [QUERIES][TILE_ROWS]);
+	int32_t kv = (int32_t)blockIdx.y, span = (int32_t)blockIdx.x, chunks = (a.head_dim + a.dims - 1) / a.dims;
+	int32_t tile = (int32_t)blockIdx.z, chunk = tile % chunks, query0 = tile / chunks * QUERIES, d0 = chunk * a.dims;
+	int32_t dims = min(a.dims, a.head_dim - d0), lane = (int32_t)threadIdx.x % WARP, warp = (int32_t)threadIdx.x / WARP;
+	int32_t c0 = a.col0 + span * a.span, c1 = min(c0 + a.span, a.col0 + a.cols);
+	int32_t last_query = min(query0 + QUERIES, a.queries) - 1;
+	float acc[EACH][PIECES][2], m[EACH], l[EACH];
+
+	if (span >= a.spans)
+		return;
+#pragma unroll
+	for (int j = 0; j < EACH; j++) {
+		m[j] = -INFINITY;
+		l[j] = 0;
+#pragma unroll
+		for (int p = 0; p < PIECES; p++)
+			acc[j][p][0] = acc[j][p][1] = 0;
+	}
+	for (int32_t p = 0; p < a.n_part; p++) {
+		const struct attn_seg &s = a.part[p];
+		int32_t i1 = min(min(s.n_rows, c1 - s.col), attn_limit(a, p, last_query)), seen[EACH];
+
+#pragma unroll
+		for (int j = 0; j < EACH; j++) {
+			int32_t query = query0 + warp + WARPS * j;
+
+			seen[j] = query < a.queries ? min(i1, attn_limit(a, p, query)) : 0;
+		}
+		for (int32_t i0 = max(0, c0 - s.col); i0 < i1; i0 += TILE_ROWS) {
+			float dot[EACH];
+
+#pragma unroll
+			for (int j = 0; j < EACH; j++)
+				dot[j] = 0;
+			for (int32_t from = 0; from < a.head_dim; from += PIECE) {
+				__syncthreads();
+				for (int32_t x = (int32_t)threadIdx.x; x < QUERIES * PIECE; x += THREADS) {
+					int32_t query = query0 + x / PIECE, d = from + x % PIECE;
+
+					qs[x / PIECE][x % PIECE] = query < a.queries && d < a.head_dim ?
+						s.q[attn_place(a, kv, query) * a.head_dim + d] : 0;
+				}
+				load_rows<TYPE>(rows, a, a.k, s, kv, i0, i1, from);
+				__syncthreads();
+				for (int32_t d = 0; d < PIECE; d += 4) {
+					float4 k = *(const float4 *)&rows[lane][d];
+
+#pragma unroll
+					for (int j = 0; j < EACH; j++) {
+						float4 q = *(const float4 *)&qs[warp + WARPS * j][d];
+
+						dot[j] = fmaf(q.x, k.x, fmaf(q.y, k.y, fmaf(q.z, k.z, fmaf(q.w, k.w, dot[j]))));
+					}
+				}
+			}
+#pragma unroll
+			for (int j = 0; j < EACH; j++) {
+				int32_t query = query0 + warp + WARPS * j;
+				int there = i0 + lane < seen[j];
+				float x = dot[j] * a.scale, most, base, w, e;
+
+				if (there && a.score && d0 == 0)
+					a.score[attn_place(a, kv, query) * a.stride + s.col + i0 + lane] = x;
+				x = there ? x * LOG2_E : -INFINITY;
+				most = fmaxf(m[j], warp_max(x));
+				base = most == -INFINITY ? 0 : most;
+				e = there ? exp2f(x - base) : 0;
+				w = exp2f(m[j] - base);
+				m[j] = most;
+				l[j] = l[j] * w + e;
+#pragma unroll
+				for (int piece = 0; piece < PIECES; piece++) {
+					acc[j][piece][0] *= w;
+					acc[j][piece][1] *= w;
+				}
+				ps[warp + WARPS * j][lane] = e;
+			}
+#pragma unroll
+			for (int piece = 0; piece < PIECES; piece++) {
+				if (piece * PIECE >= dims)
+					continue;
+				__syncthreads();
+				load_rows<TYPE>(rows, a, a.v, s, kv, i0, i1, d0 + piece * PIECE);
+				__syncthreads();
+				/* A row that a query does not see has no part in its sum, not even as 0 * NaN. */
+				for (int32_t r = 0; r < TILE_ROWS; r++) {
+					float2 v = *(const float2 *)&rows[r][2 * lane];
+
+#pragma unroll
+					for (int j = 0; j < EACH; j++)
+						if (i0 + r < seen[j]) {
+							float e = ps[warp + WARPS * j][r];
+
+							acc[j][piece][0] = fmaf(e, v.x, acc[j][piece][0]);
+							acc[j][piece][1] = fmaf(e, v.y, acc[j][piece][1]);
+						}
+				}
+			}
+		}
+	}
+#pragma unroll
+	for (int j = 0; j < EACH; j++) {
+		int32_t q = warp + WARPS * j, query = query0 + q;
+		float sum = warp_sum(l[j]), by = a.slots == 1 ? 1 / sum : 1;
+		float *to;
+
+		if (query >= a.queries)
+			continue;
+		if (a.slots == 1) {
+			int64_t at = attn_place(a, kv, query);
+
+			to = a.out + at * a.head_dim + d0;
+			if (a.score && d0 == 0 && lane == 0) {
+				a.max[at] = m[j] * LN_2;
+				a.sum[at] = sum;
+			}
+		} else {
+			float *slot = attn_slot(a, QUERIES, kv, tile, a.slot0 + span), *ml = slot + QUERIES * a.dims + 2 * q;
+
+			to = slot + q * a.dims;
+			if (lane == 0) {
+				ml[0] = m[j];
+				ml[1] = sum;
+			}
+		}
+#pragma unroll
+		for (int piece = 0; piece < PIECES; piece++)
+#pragma unroll
+			for (int e = 0; e < 2; e++)
+				if (piece * PIECE + 2 * lane + e < dims)
+					to[piece * PIECE + 2 * lane + e] = acc[j][piece][e] * by;
+	}
+	if (a.slots > 1)
+		attn_merge(a, QUERIES, kv, tile, query0, d0, dims);
+}
+
+struct attn_shape attn_any_shape(const struct attn_plan *p)
+{
+	struct attn_shape s = { p->a.queries <= 8 ? 8 : 32, ATTN_DIMS, 64 };
+
+	return s;
+}
+
+template<int TYPE> static void start(const struct attn_plan *p)
+{
+	const struct attn_launch *a = &p->a;
+	unsigned x = (unsigned)p->grid_spans, y = (unsigned)(a->n_head / a->group), z = (unsigned)a->tiles;
+
+	if (a->queries <= 8)
+		cuda_launch(p->c, attn_any<TYPE, 8>, x, y, z, THREADS, 0, *a);
+	else
+		cuda_launch(p->c, attn_any<TYPE, 32>, x, y, z, THREADS, 0, *a);
+}
+
+void attn_any_start(const struct attn_plan *p)
+{
+	switch (p->type) {
+	case DT_F32: start<DT_F32>(p); break;
+	case DT_F16: start<DT_F16>(p); break;
+	case DT_BF16: start<DT_BF16>(p); break;
+	default: start<DT_Q8_0>(p);
+	}
+}

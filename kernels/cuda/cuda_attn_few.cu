@@ -1,0 +1,304 @@
+/* kernels/cuda/cuda_attn_few.cu - attention of a few tokens: split over rows, straight from the planes to the matrix unit.
+ *
+ * A block of 4 warps takes up to 8 queries of a KV head (all heads of its group share one reading of K and V) and a span of
+ * columns, a warp 16 rows at a time.  The matrix unit has places for 16 queries: the second half holds what the 16-bit
+ * numbers of the first leave over, of queries as of probabilities, so products are as good as in f32 at no cost.
+ * Which dims of the product are which of the plane is free as long as both operands agree; they are laid so that a lane's
+ * operand is 16 bytes of one row, of K (lane 4 g + t: row g, dims 32 i + 8 t ...) as of V (rows 2t, 2t + 1, 2t + 8,
+ * 2t + 9, dims 64 i + 8 g ...).  Rows are read where they lie, also those of a list.
+ *
+ * One launch.  Bytes: K and V once per 8 queries (from the second eight on out of the L2), partial states besides. */
+#include "kernels/cuda/cuda_attn_rows.cuh"
+
+enum { QUERIES = 8, WARPS = 4, THREADS = WARPS * WARP, STEP = 16 };
+
+/* Queries of a part as operands, in their units; by[] takes these back, and scales. */
+template<class F, int DIM> static __device__ inline void load_queries(uint4 (*qs)[WARP], float *by, const struct attn_launch &a,
+                                                                      const struct attn_seg &s, int32_t kv, int32_t query0)
+{
+	int32_t lane = (int32_t)threadIdx.x % WARP, warp = (int32_t)threadIdx.x / WARP;
+
+	__syncthreads();
+	for (int32_t i = warp; i < QUERIES; i += WARPS) {
+		int32_t query = query0 + i;
+		float unit = query_unit(s.q + attn_place(a, kv, query) * DIM, query < a.queries ? DIM : 0);
+
+		if (lane == 0)
+			by[i] = unit;
+	}
+	__syncthreads();
+	for (int32_t i = (int32_t)threadIdx.x; i < DIM / 16 * WARP; i += THREADS) {
+		int32_t step = i / WARP, g = i % WARP / 4, query = query0 + g;
+		float x[4] = { 0, 0, 0, 0 };
+		uint32_t w[4];
+
+		if (query < a.queries) {
+			const float *q = s.q + attn_place(a, kv, query) * DIM + k_dim<DIM>(step, i % 4);
+
+			for (int e = 0; e < 4; e++)
+				x[e] = q[e] * by[g];
+		}
+		for (int e = 0; e < 2; e++) {
+			float2 hi;
+
+			w[2 * e] = F::pack(x[2 * e], x[2 * e + 1]);
+			hi = F::unpack(w[2 * e]);
+			w[2 * e + 1] = F::pack(x[2 * e] - hi.x, x[2 * e + 1] - hi.y);
+		}
+		qs[step][i % WARP] = make_uint4(w[0], w[1], w[2], w[3]);
+	}
+	__syncthreads();
+	if (threadIdx.x < QUERIES)
+		by[threadIdx.x] = a.scale / by[threadIdx.x];
+	__syncthreads();
+}
+
+/* What the rows of V that not all queries see add where they are not finite; as operands these are zero. */
+template<class P, int DIM> static __device__ inline void add_odd(float (*acc)[4], const struct attn_launch &a, int64_t row, int32_t n,
+                                                                 int32_t t)
+{
+	for (int32_t r = 0; r < STEP; r++) {
+		int64_t at = __shfl_sync(FULL_WARP, row, r);
+
+#pragma unroll
+		for (int w = 0; w < DIM / 16; w++)
+#pragma unroll
+			for (int j = 0; j < 2; j++)
+#pragma unroll
+				for (int e = 0; e < 2; e++) {
+					float v = r < n ? P::load1(a.v + at, v_dim<DIM>(w, 2 * t + e, j)) : 0;
+
+					if (!(fabsf(v) < INFINITY))
+						acc[2 * w + j][e] += v;
+				}
+	}
+}
+
+template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void attn_few(struct attn_launch a)
+{
+	typedef typename P::format F;
+	enum { STEPS = DIM / 16, TILES = DIM / 8, AHEAD = DIM <= 128 && !P::CODED };
+	SHARED(uint4, qs, [STEPS][WARP]);
+	SHARED(float, by, [QUERIES]);
+	SHARED(float, sums, [WARPS][QUERIES][DIM]);
+	SHARED(float, ml, [WARPS][QUERIES][2]);
+	int32_t kv = (int32_t)blockIdx.y, span = (int32_t)blockIdx.x, tile = (int32_t)blockIdx.z, query0 = tile * QUERIES;
+	int32_t lane = (int32_t)threadIdx.x % WARP, warp = (int32_t)threadIdx.x / WARP, g = lane / 4, t = lane % 4;
+	int32_t c0 = a.col0 + span * a.span, c1 = min(c0 + a.span, a.col0 + a.cols), query = query0 + g;
+	int32_t last_query = min(query0 + QUERIES, a.queries) - 1;
+	int64_t place = query < a.queries ? attn_place(a, kv, query) : -1;
+	float acc[TILES][4], m = -INFINITY, l = 0;
+
+	if (span >= a.spans)
+		return;
+#pragma unroll
+	for (int i = 0; i < TILES; i++)
+		acc[i][0] = acc[i][1] = acc[i][2] = acc[i][3] = 0;
+	for (int32_t p = 0; p < a.n_part; p++) {
+		const struct attn_seg &s = a.part[p];
+		int32_t from = max(0, c0 - s.col), i1 = min(min(s.n_rows, c1 - s.col), attn_limit(a, p, last_query));
+		int32_t seen = place < 0 ? 0 : min(i1, attn_limit(a, p, query)), all = attn_limit(a, p, query0);
+		int64_t now, next;
+		k_words<DIM> k[2];
+
+		if (from >= i1)
+			continue;
+		load_queries<F, DIM>(qs, by, a, s, kv, query0);
+		from += warp * STEP;
+		/* Lane r (and r + 16) knows where row r of a step lies, one step ahead, so that a list's numbers are there in time. */
+		now = attn_row(a, s, kv, min(from + lane % STEP, i1 - 1));
+		next = attn_row(a, s, kv, min(from + WARPS * STEP + lane % STEP, i1 - 1));
+		if (AHEAD && from < i1)
+#pragma unroll
+			for (int j = 0; j < 2; j++)
+				load_k<P, DIM>(k[j], a.k + __shfl_sync(FULL_WARP, now, 8 * j + g), t);
+		for (int32_t i = from; i < i1; i += WARPS * STEP) {
+			v_words<DIM> v[4];
+			float c[2][4], x[2][2], most, base, w, e[2][2];
+			uint32_t pr[4];
+
+			if (AHEAD) {
+#pragma unroll
+				for (int r = 0; r < 4; r++) {
+					int32_t row = 2 * t + r % 2 + r / 2 * 8;
+					int64_t at = __shfl_sync(FULL_WARP, now, row);
+
+					load_v<P, DIM>(v[r], a.v + at, g);
+				}
+			} else {
+#pragma unroll
+				for (int j = 0; j < 2; j++)
+					load_k<P, DIM>(k[j], a.k + __shfl_sync(FULL_WARP, now, 8 * j + g), t);
+			}
+#pragma unroll
+			for (int j = 0; j < 2; j++)
+				c[j][0] = c[j][1] = c[j][2] = c[j][3] = 0;
+#pragma unroll
+			for (int step = 0; step < STEPS; step++) {
+				uint4 q = qs[step][lane];
+				uint32_t q4[4] = { q.x, q.y, q.z, q.w };
+
+				mma16(F(), c[0], q4, k[0].w[2 * step], k[0].w[2 * step + 1]);
+				mma16(F(), c[1], q4, k[1].w[2 * step], k[1].w[2 * step + 1]);
+			}
+			if (AHEAD && i + WARPS * STEP < i1) {
+#pragma unroll
+				for (int j = 0; j < 2; j++)
+					load_k<P, DIM>(k[j], a.k + __shfl_sync(FULL_WARP, next, 8 * j + g), t);
+			} else if (!AHEAD) {
+#pragma unroll
+				for (int r = 0; r < 4; r++)
+					load_v<P, DIM>(v[r], a.v + __shfl_sync(FULL_WARP, now, 2 * t + r % 2 + r / 2 * 8), g);
+			}
+			most = m;
+#pragma unroll
+			for (int j = 0; j < 2; j++)
+#pragma unroll
+				for (int b = 0; b < 2; b++) {
+					int32_t at = i + 8 * j + 2 * t + b;
+
+					x[j][b] = (c[j][b] + c[j][b + 2]) * by[g];
+					if (a.score && at < seen)
+						a.score[place * a.stride + s.col + at] = x[j][b];
+					x[j][b] = at < seen ? x[j][b] * LOG2_E : -INFINITY;
+					most = fmaxf(most, x[j][b]);
+				}
+			most = fmaxf(most, __shfl_xor_sync(FULL_WARP, most, 1));
+			most = fmaxf(most, __shfl_xor_sync(FULL_WARP, most, 2));
+			base = most == -INFINITY ? 0 : most;
+			w = exp2f(m - base);
+			l *= w;
+#pragma unroll
+			for (int j = 0; j < 2; j++)
+#pragma unroll
+				for (int b = 0; b < 2; b++) {
+					e[j][b] = i + 8 * j + 2 * t + b < seen ? exp2f(x[j][b] - base) : 0;
+					l += e[j][b];
+				}
+			if (__any_sync(FULL_WARP, w != 1))
+#pragma unroll
+				for (int n = 0; n < TILES; n++)
+#pragma unroll
+					for (int b = 0; b < 4; b++)
+						acc[n][b] *= w;
+			m = most;
+#pragma unroll
+			for (int j = 0; j < 2; j++) {
+				float2 hi;
+
+				pr[2 * j] = F::pack(e[j][0], e[j][1]);
+				hi = F::unpack(pr[2 * j]);
+				pr[2 * j + 1] = F::pack(e[j][0] - hi.x, e[j][1] - hi.y);
+			}
+			/* The last rows, some of which only later tokens see, or nobody. */
+			if (i + STEP > min(i1, all)) {
+				int found = 0;
+
+#pragma unroll
+				for (int r = 0; r < 4; r++) {
+					int there = i + 2 * t + r % 2 + r / 2 * 8 < i1;
+
+#pragma unroll
+					for (int n = 0; n < STEPS; n++) {
+						v[r].w[n] = there ? v[r].w[n] : 0;
+						found |= odd<F>(v[r].w[n]);
+					}
+				}
+				if (__any_sync(FULL_WARP, found)) {
+#pragma unroll
+					for (int r = 0; r < 4; r++)
+#pragma unroll
+						for (int n = 0; n < STEPS; n++)
+							v[r].w[n] = without_odd<F>(v[r].w[n]);
+					add_odd<P, DIM>(acc, a, now, seen - i, t);
+				}
+			}
+#pragma unroll
+			for (int n = 0; n < STEPS; n++) {
+				mma16(F(), acc[2 * n], pr, __byte_perm(v[0].w[n], v[1].w[n], 0x5410), __byte_perm(v[2].w[n], v[3].w[n], 0x5410));
+				mma16(F(), acc[2 * n + 1], pr, __byte_perm(v[0].w[n], v[1].w[n], 0x7632),
+				      __byte_perm(v[2].w[n], v[3].w[n], 0x7632));
+			}
+			now = next;
+			next = attn_row(a, s, kv, min(i + 2 * WARPS * STEP + lane % STEP, i1 - 1));
+		}
+	}
+	l += __shfl_xor_sync(FULL_WARP, l, 1);
+	l += __shfl_xor_sync(FULL_WARP, l, 2);
+	if (t == 0) {
+		ml[warp][g][0] = m;
+		ml[warp][g][1] = l;
+	}
+#pragma unroll
+	for (int n = 0; n < STEPS; n++)
+#pragma unroll
+		for (int j = 0; j < 2; j++)
+#pragma unroll
+			for (int b = 0; b < 2; b++)
+				sums[warp][g][v_dim<DIM>(n, 2 * t + b, j)] = acc[2 * n + j][b] + acc[2 * n + j][b + 2];
+	__syncthreads();
+	for (int32_t i = (int32_t)threadIdx.x; i < (last_query - query0 + 1) * DIM; i += THREADS) {
+		int32_t q = i / DIM, d = i % DIM;
+		int64_t at = attn_place(a, kv, query0 + q);
+		float all = 0, sum = 0, most = -INFINITY;
+
+		for (int y = 0; y < WARPS; y++)
+			most = fmaxf(most, ml[y][q][0]);
+		for (int y = 0; y < WARPS; y++)
+			if (ml[y][q][1] != 0) {
+				float w = exp2f(ml[y][q][0] - most);
+
+				all += ml[y][q][1] * w;
+				sum += sums[y][q][d] * w;
+			}
+		if (a.slots == 1) {
+			a.out[at * DIM + d] = sum / all;
+			if (a.score && d == 0) {
+				a.max[at] = most * LN_2;
+				a.sum[at] = all;
+			}
+		} else {
+			float *slot = attn_slot(a, QUERIES, kv, tile, a.slot0 + span);
+
+			slot[q * DIM + d] = sum;
+			if (d < 2)
+				slot[QUERIES * DIM + 2 * q + d] = d ? all : most;
+		}
+	}
+	if (a.slots > 1)
+		attn_merge(a, QUERIES, kv, tile, query0, 0, DIM);
+}
+
+struct attn_shape attn_few_shape(const struct attn_plan *p)
+{
+	struct attn_shape s = { QUERIES, p->a.head_dim, WARPS * STEP };
+	int32_t d = p->a.head_dim;
+
+	if (p->type == DT_F32 || p->a.queries > FEW_QUERIES || (d != 64 && d != 80 && d != 96 && d != 128 && d != 256))
+		s.queries = 0;
+	return s;
+}
+
+template<int TYPE> static void start(const struct attn_plan *p)
+{
+	typedef typename plane_of<TYPE>::type P;
+	const struct attn_launch *a = &p->a;
+	unsigned x = (unsigned)p->grid_spans, y = (unsigned)(a->n_head / a->group), z = (unsigned)a->tiles;
+
+	switch (a->head_dim) {
+	case 64: cuda_launch(p->c, attn_few<P, 64>, x, y, z, THREADS, 0, *a); break;
+	case 80: cuda_launch(p->c, attn_few<P, 80>, x, y, z, THREADS, 0, *a); break;
+	case 96: cuda_launch(p->c, attn_few<P, 96>, x, y, z, THREADS, 0, *a); break;
+	case 128: cuda_launch(p->c, attn_few<P, 128>, x, y, z, THREADS, 0, *a); break;
+	default: cuda_launch(p->c, attn_few<P, 256>, x, y, z, THREADS, 0, *a);
+	}
+}
+
+void attn_few_start(const struct attn_plan *p)
+{
+	switch (p->type) {
+	case DT_F16: start<DT_F16>(p); break;
+	case DT_BF16: start<DT_BF16>(p); break;
+	default: start<DT_Q8_0>(p);
+	}
+}

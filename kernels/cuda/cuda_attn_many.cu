@@ -1,0 +1,412 @@
+/* kernels/cuda/cuda_attn_many.cu - attention of many tokens: tiles of queries and of rows, on the matrix unit.
+ *
+ * A block of 4 warps takes 64 queries of a KV head, a warp 16 of them.  Rows come by tiles through shared memory, the next
+ * tile while one is computed with; blocks of q8_0 become f16 on the way.  Rows in shared memory are so far apart that eight lanes'
+ * 16 bytes lie in different banks.  Where a tile ends beyond what a warp's tokens see, it waits.
+ *
+ * Queries and probabilities are f16 with 11 bits, which leaves a normalised error (NMSE) of about 1e-7; when scores are wanted for
+ * a probe, and with bf16 planes, what 16 bits leave over is multiplied too.
+ *
+ * One launch.  Bytes: K and V once per 64 queries, mostly out of the L2. */
+#include "kernels/cuda/cuda_attn_rows.cuh"
+
+enum { QUERIES = 64, WARPS = 4, THREADS = WARPS * WARP, WARP_QUERIES = 16 };
+
+/* The shape of tiles and of shared memory. */
+template<int DIM> struct tile_of {
+	enum {
+		ROWS = DIM > 128 ? 32 : 64,
+		STEPS = DIM / 16,
+		K_PITCH = (DIM + 31) / 64 * 64 + 32,     /* values; bytes are 64 mod 128 */
+		V_PITCH = DIM + 8,                       /* 16-byte pieces are odd, or 3 mod 4 */
+		Q_BYTES = WARPS * STEPS * WARP * 16,     /* of one half of the queries */
+		K_BYTES = ROWS * K_PITCH * 2, V_BYTES = ROWS * V_PITCH * 2,
+	};
+};
+
+struct many_args {
+	struct attn_launch a;
+	int32_t exact, buffers;      /* 1 or 2 tiles in shared memory */
+};
+
+template<class F, int DIM> static __device__ inline void load_queries(uint4 *qs, float *by, const struct attn_launch &a,
+                                                                      const struct attn_seg &s, int32_t kv, int32_t query0, int exact)
+{
+	enum { STEPS = DIM / 16 };
+	int32_t warp = (int32_t)threadIdx.x / WARP;
+
+	__syncthreads();
+	for (int32_t i = warp; i < QUERIES; i += WARPS) {
+		int32_t query = query0 + i;
+		float unit = query_unit(s.q + attn_place(a, kv, query) * DIM, query < a.queries ? DIM : 0);
+
+		if (threadIdx.x % WARP == 0)
+			by[i] = unit;
+	}
+	__syncthreads();
+	for (int32_t i = (int32_t)threadIdx.x; i < WARPS * STEPS * WARP; i += THREADS) {
+		int32_t w = i / (STEPS * WARP), step = i / WARP % STEPS, g = i % WARP / 4, t = i % 4;
+		uint32_t hi[4], lo[4];
+
+		for (int r = 0; r < 2; r++) {
+			int32_t q = w * WARP_QUERIES + g + 8 * r;
+			const float *from = s.q + attn_place(a, kv, query0 + q) * DIM + k_dim<DIM>(step, t);
+
+			for (int e = 0; e < 2; e++) {
+				float x = query0 + q < a.queries ? from[2 * e] * by[q] : 0, y = query0 + q < a.queries ? from[2 * e + 1] * by[q] : 0;
+				float2 there;
+
+				hi[2 * e + r] = F::pack(x, y);
+				there = F::unpack(hi[2 * e + r]);
+				lo[2 * e + r] = F::pack(x - there.x, y - there.y);
+			}
+		}
+		qs[i] = make_uint4(hi[0], hi[1], hi[2], hi[3]);
+		if (exact)
+			qs[WARPS * STEPS * WARP + i] = make_uint4(lo[0], lo[1], lo[2], lo[3]);
+	}
+	__syncthreads();
+	if (threadIdx.x < QUERIES)
+		by[threadIdx.x] = a.scale / by[threadIdx.x];
+	__syncthreads();
+}
+
+/* Rows i .. of a part on their way to shared memory; zeros from row i1 on. */
+template<class P, int DIM> static __device__ inline void load_tile(uint8_t *ks, uint8_t *vs, const struct attn_launch &a,
+                                                                   const struct attn_seg &s, int32_t kv, int32_t i, int32_t i1)
+{
+	typedef tile_of<DIM> T;
+	enum { PIECES = DIM / 8 };
+
+#pragma unroll 4
+	for (int32_t x = (int32_t)threadIdx.x; x < T::ROWS * PIECES; x += THREADS) {
+		int32_t r = x / PIECES, d = x % PIECES * 8, there = i + r < i1;
+		int64_t row = attn_row(a, s, kv, there ? i + r : i1 - 1);
+		uint8_t *k = ks + (r * T::K_PITCH + d) * 2, *v = vs + (r * T::V_PITCH + d) * 2;
+
+		if (P::CODED) {
+			*(uint4 *)k = there ? P::load8(a.k + row, d) : make_uint4(0, 0, 0, 0);
+			*(uint4 *)v = there ? P::load8(a.v + row, d) : make_uint4(0, 0, 0, 0);
+		} else {
+			copy16(k, a.k + row + 2 * d, there);
+			copy16(v, a.v + row + 2 * d, there);
+		}
+	}
+	copies_end();
+}
+
+/* Make V of a tile finite: rows that some queries do not see would reach them as 0 * NaN.  Returns whether anything was not. */
+template<class F, int DIM> static __device__ inline int clean_tile(uint8_t *vs)
+{
+	typedef tile_of<DIM> T;
+	int found = 0;
+
+	for (int32_t x = (int32_t)threadIdx.x; x < T::ROWS * DIM / 2; x += THREADS) {
+		uint32_t *w = (uint32_t *)(vs + x / (DIM / 2) * T::V_PITCH * 2) + x % (DIM / 2);
+
+		if (odd<F>(*w)) {
+			*w = without_odd<F>(*w);
+			found = 1;
+		}
+	}
+	return __syncthreads_or(found);
+}
+
+/* What was taken out of it, for the queries that see the row. */
+template<class P, int DIM> static __device__ inline void add_odd(float (*acc)[4], const struct attn_launch &a, const struct attn_seg &s,
+                                                                 int32_t kv, int32_t i, const int32_t *seen, int32_t t)
+{
+	for (int32_t r = 0; r < tile_of<DIM>::ROWS && i + r < max(seen[0], seen[1]); r++) {
+		const uint8_t *row = a.v + attn_row(a, s, kv, i + r);
+
+#pragma unroll
+		for (int w = 0; w < DIM / 16; w++)
+#pragma unroll
+			for (int j = 0; j < 2; j++)
+#pragma unroll
+				for (int b = 0; b < 2; b++) {
+					float v = P::load1(row, v_dim<DIM>(w, 2 * t + b, j));
+
+					if (fabsf(v) < INFINITY)
+						continue;
+					acc[2 * w + j][b] += i + r < seen[0] ? v : 0;
+					acc[2 * w + j][b + 2] += i + r < seen[1] ? v : 0;
+				}
+	}
+}
+
+/* Scores of one warp's queries and a tile's rows: 8 rows to a product. */
+template<class F, int DIM> static __device__ inline void tile_scores(float (*c)[4], const uint4 *qs, const uint8_t *ks, int exact, int32_t g,
+                                                                     int32_t t)
+{
+	typedef tile_of<DIM> T;
+	int32_t lane = 4 * g + t;
+
+#pragma unroll
+	for (int n = 0; n < T::ROWS / 8; n++)
+		c[n][0] = c[n][1] = c[n][2] = c[n][3] = 0;
+#pragma unroll
+	for (int step = 0; step < T::STEPS; step += 2) {
+		int two = step + 1 < T::STEPS;
+		uint4 q = qs[step * WARP + lane], r = two ? qs[(step + 1) * WARP + lane] : q;
+		uint32_t q0[4] = { q.x, q.y, q.z, q.w }, q1[4] = { r.x, r.y, r.z, r.w };
+
+#pragma unroll
+		for (int n = 0; n < T::ROWS / 8; n++) {
+			const uint8_t *row = ks + (8 * n + g) * T::K_PITCH * 2;
+
+			if (two) {
+				uint4 k = shared_rows<F>::load8(row, 16 * step + 8 * t);
+
+				mma16(F(), c[n], q0, k.x, k.y);
+				mma16(F(), c[n], q1, k.z, k.w);
+			} else {
+				uint2 k = shared_rows<F>::load4(row, 16 * step + 4 * t);
+
+				mma16(F(), c[n], q0, k.x, k.y);
+			}
+		}
+	}
+	if (!exact)
+		return;
+	qs += WARPS * T::STEPS * WARP;
+#pragma unroll
+	for (int step = 0; step < T::STEPS; step++) {
+		uint4 q = qs[step * WARP + lane];
+		uint32_t q0[4] = { q.x, q.y, q.z, q.w };
+
+#pragma unroll
+		for (int n = 0; n < T::ROWS / 8; n++) {
+			uint2 k = shared_rows<F>::load4(ks + (8 * n + g) * T::K_PITCH * 2, k_dim<DIM>(step, t));
+
+			mma16(F(), c[n], q0, k.x, k.y);
+		}
+	}
+}
+
+template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void attn_many(struct many_args args)
+{
+	typedef typename P::format F;
+	typedef tile_of<DIM> T;
+	enum { STEPS = T::STEPS, TILES = DIM / 8, BLOCKS = T::ROWS / 8 };
+	SHARED_DYNAMIC(uint8_t, memory);
+	SHARED(float, by, [QUERIES]);
+	const struct attn_launch &a = args.a;
+	int32_t kv = (int32_t)blockIdx.y, span = (int32_t)blockIdx.x, tile = (int32_t)gridDim.z - 1 - (int32_t)blockIdx.z;
+	int32_t lane = (int32_t)threadIdx.x % WARP, warp = (int32_t)threadIdx.x / WARP, g = lane / 4, t = lane % 4;
+	int32_t c0 = a.col0 + span * a.span, c1 = min(c0 + a.span, a.col0 + a.cols), query0 = tile * QUERIES;
+	int32_t first = query0 + warp * WARP_QUERIES, last_query = min(query0 + QUERIES, a.queries) - 1;
+	uint4 *qs = (uint4 *)memory;
+	uint8_t *ks = memory + T::Q_BYTES * (args.exact ? 2 : 1), *vs = ks + args.buffers * T::K_BYTES;
+	float acc[TILES][4], m[2] = { -INFINITY, -INFINITY }, l[2] = { 0, 0 };
+	int64_t place[2];
+
+	if (span >= a.spans)
+		return;
+	for (int r = 0; r < 2; r++)
+		place[r] = first + g + 8 * r < a.queries ? attn_place(a, kv, first + g + 8 * r) : -1;
+#pragma unroll
+	for (int n = 0; n < TILES; n++)
+		acc[n][0] = acc[n][1] = acc[n][2] = acc[n][3] = 0;
+	for (int32_t p = 0; p < a.n_part; p++) {
+		const struct attn_seg &s = a.part[p];
+		int32_t from = max(0, c0 - s.col), i1 = min(min(s.n_rows, c1 - s.col), attn_limit(a, p, last_query));
+		int32_t all = attn_limit(a, p, query0), seen[2], most_seen = 0, buffer = 0;
+
+		if (from >= i1)
+			continue;
+		for (int r = 0; r < 2; r++)
+			seen[r] = place[r] < 0 ? 0 : min(i1, attn_limit(a, p, first + g + 8 * r));
+		if (first < a.queries)
+			most_seen = min(i1, attn_limit(a, p, min(first + WARP_QUERIES, a.queries) - 1));
+		load_queries<F, DIM>(qs, by, a, s, kv, query0, args.exact);
+		if (args.buffers > 1)
+			load_tile<P, DIM>(ks, vs, a, s, kv, from, i1);
+		for (int32_t i = from; i < i1; i += T::ROWS) {
+			uint8_t *k = ks + buffer * T::K_BYTES, *v = vs + buffer * T::V_BYTES;
+			float c[BLOCKS][4];
+			int found = 0;
+
+			if (args.buffers == 1) {
+				load_tile<P, DIM>(k, v, a, s, kv, i, i1);
+				copies_wait<0>();
+			} else if (i + T::ROWS < i1) {
+				buffer ^= 1;
+				load_tile<P, DIM>(ks + buffer * T::K_BYTES, vs + buffer * T::V_BYTES, a, s, kv, i + T::ROWS, i1);
+				copies_wait<1>();
+			} else {
+				copies_wait<0>();
+			}
+			__syncthreads();
+			/* Only the call's own rows are seen by some of its tokens and not by others. */
+			if (i + T::ROWS > all)
+				found = clean_tile<F, DIM>(v);
+			if (i < most_seen) {
+				float most[2] = { m[0], m[1] }, base[2], w[2];
+
+				tile_scores<F, DIM>(c, qs + warp * STEPS * WARP, k, args.exact, g, t);
+#pragma unroll
+				for (int n = 0; n < BLOCKS; n++)
+#pragma unroll
+					for (int b = 0; b < 4; b++) {
+						int32_t at = i + 8 * n + 2 * t + b % 2;
+						float x = c[n][b] * by[warp * WARP_QUERIES + g + b / 2 * 8];
+
+						if (a.score && at < seen[b / 2])
+							a.score[place[b / 2] * a.stride + s.col + at] = x;
+						c[n][b] = at < seen[b / 2] ? x * LOG2_E : -INFINITY;
+						most[b / 2] = fmaxf(most[b / 2], c[n][b]);
+					}
+#pragma unroll
+				for (int r = 0; r < 2; r++) {
+					most[r] = fmaxf(most[r], __shfl_xor_sync(FULL_WARP, most[r], 1));
+					most[r] = fmaxf(most[r], __shfl_xor_sync(FULL_WARP, most[r], 2));
+					base[r] = most[r] == -INFINITY ? 0 : most[r];
+					w[r] = exp2f(m[r] - base[r]);
+					l[r] *= w[r];
+					m[r] = most[r];
+				}
+				if (__any_sync(FULL_WARP, w[0] != 1 || w[1] != 1))
+#pragma unroll
+					for (int n = 0; n < TILES; n++)
+#pragma unroll
+						for (int b = 0; b < 4; b++)
+							acc[n][b] *= w[b / 2];
+#pragma unroll
+				for (int n = 0; n < BLOCKS; n++)
+#pragma unroll
+					for (int b = 0; b < 4; b++) {
+						c[n][b] = exp2f(c[n][b] - base[b / 2]);
+						l[b / 2] += c[n][b];
+					}
+				if (found)
+					add_odd<P, DIM>(acc, a, s, kv, i, seen, t);
+#pragma unroll
+				for (int b = 0; b < BLOCKS / 2; b++) {
+					uint32_t hi[4], lo[4];
+					v_words<DIM> x[4];
+
+#pragma unroll
+					for (int y = 0; y < 4; y++) {
+						float e0 = c[2 * b + y / 2][y % 2 * 2], e1 = c[2 * b + y / 2][y % 2 * 2 + 1];
+						float2 there;
+
+						hi[y] = F::pack(e0, e1);
+						there = F::unpack(hi[y]);
+						lo[y] = F::pack(e0 - there.x, e1 - there.y);
+					}
+#pragma unroll
+					for (int y = 0; y < 4; y++)
+						load_v<shared_rows<F>, DIM>(x[y], v + (16 * b + 2 * t + y % 2 + y / 2 * 8) * T::V_PITCH * 2, g);
+#pragma unroll
+					for (int n = 0; n < STEPS; n++) {
+						uint32_t b0 = __byte_perm(x[0].w[n], x[1].w[n], 0x5410), b1 = __byte_perm(x[2].w[n], x[3].w[n], 0x5410);
+						uint32_t b2 = __byte_perm(x[0].w[n], x[1].w[n], 0x7632), b3 = __byte_perm(x[2].w[n], x[3].w[n], 0x7632);
+
+						mma16(F(), acc[2 * n], hi, b0, b1);
+						mma16(F(), acc[2 * n + 1], hi, b2, b3);
+						if (args.exact) {
+							mma16(F(), acc[2 * n], lo, b0, b1);
+							mma16(F(), acc[2 * n + 1], lo, b2, b3);
+						}
+					}
+				}
+			}
+			__syncthreads();
+		}
+	}
+	for (int r = 0; r < 2; r++) {
+		float by_sum, *to, *slot = NULL;
+
+		l[r] += __shfl_xor_sync(FULL_WARP, l[r], 1);
+		l[r] += __shfl_xor_sync(FULL_WARP, l[r], 2);
+		if (place[r] < 0)
+			continue;
+		by_sum = a.slots == 1 ? 1 / l[r] : 1;
+		if (a.slots == 1) {
+			to = a.out + place[r] * DIM;
+			if (a.score && t == 0) {
+				a.max[place[r]] = m[r] * LN_2;
+				a.sum[place[r]] = l[r];
+			}
+		} else {
+			int32_t q = warp * WARP_QUERIES + g + 8 * r;
+
+			slot = attn_slot(a, QUERIES, kv, tile, a.slot0 + span);
+			to = slot + q * DIM;
+			if (t == 0) {
+				slot[QUERIES * DIM + 2 * q] = m[r];
+				slot[QUERIES * DIM + 2 * q + 1] = l[r];
+			}
+		}
+#pragma unroll
+		for (int n = 0; n < STEPS; n++)
+#pragma unroll
+			for (int b = 0; b < 2; b++)
+				*(float2 *)(to + v_dim<DIM>(n, 2 * t + b, 0)) = make_float2(acc[2 * n][b + 2 * r] * by_sum,
+				                                                             acc[2 * n + 1][b + 2 * r] * by_sum);
+	}
+	if (a.slots > 1)
+		attn_merge(a, QUERIES, kv, tile, query0, 0, DIM);
+}
+
+template<int DIM> static size_t shared_bytes_of(int exact, int buffers)
+{
+	typedef tile_of<DIM> T;
+
+	return (size_t)T::Q_BYTES * (exact ? 2 : 1) + (size_t)buffers * (size_t)(T::K_BYTES + T::V_BYTES);
+}
+
+static size_t tile_bytes(int32_t dim, int exact, int buffers)
+{
+	switch (dim) {
+	case 64: return shared_bytes_of<64>(exact, buffers);
+	case 80: return shared_bytes_of<80>(exact, buffers);
+	case 96: return shared_bytes_of<96>(exact, buffers);
+	case 128: return shared_bytes_of<128>(exact, buffers);
+	case 256: return shared_bytes_of<256>(exact, buffers);
+	}
+	return SIZE_MAX;
+}
+
+static int is_exact(const struct attn_plan *p) { return p->exact || p->type == DT_BF16; }
+
+/* What static shared memory takes besides. */
+enum { SHARED_REST = 1024 };
+
+struct attn_shape attn_many_shape(const struct attn_plan *p)
+{
+	struct attn_shape s = { QUERIES, p->a.head_dim, 256 };
+
+	if (p->type == DT_F32 || tile_bytes(p->a.head_dim, is_exact(p), 1) > (size_t)p->c->info.shared_max - SHARED_REST)
+		s.queries = 0;
+	return s;
+}
+
+template<int TYPE> static void start(const struct attn_plan *p)
+{
+	typedef typename plane_of<TYPE>::type P;
+	struct many_args m = {};
+	unsigned x = (unsigned)p->grid_spans, y = (unsigned)(p->a.n_head / p->a.group), z = (unsigned)p->a.tiles, bytes;
+
+	m.a = p->a;
+	m.exact = is_exact(p);
+	m.buffers = tile_bytes(p->a.head_dim, m.exact, 2) > (size_t)p->c->info.shared_max - SHARED_REST ? 1 : 2;
+	bytes = (unsigned)tile_bytes(p->a.head_dim, m.exact, m.buffers);
+	switch (p->a.head_dim) {
+	case 64: cuda_launch(p->c, attn_many<P, 64>, x, y, z, THREADS, bytes, m); break;
+	case 80: cuda_launch(p->c, attn_many<P, 80>, x, y, z, THREADS, bytes, m); break;
+	case 96: cuda_launch(p->c, attn_many<P, 96>, x, y, z, THREADS, bytes, m); break;
+	case 128: cuda_launch(p->c, attn_many<P, 128>, x, y, z, THREADS, bytes, m); break;
+	default: cuda_launch(p->c, attn_many<P, 256>, x, y, z, THREADS, bytes, m);
+	}
+}
+
+void attn_many_start(const struct attn_plan *p)
+{
+	switch (p->type) {
+	case DT_F16: start<DT_F16>(p); break;
+	case DT_BF16: start<DT_BF16>(p); break;
+	default: start<DT_Q8_0>(p);
+	}
+}

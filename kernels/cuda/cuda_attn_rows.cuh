@@ -1,0 +1,144 @@
+/* kernels/cuda/cuda_attn_rows.cuh (private to kernels/cuda/) - rows of K, V and queries as operands of the matrix unit.
+ *
+ * Which dims of a product are which of the plane is free as long as both operands agree; they are laid so that a lane's
+ * operand is 16 bytes of one row, of K (lane 4 g + t: row g, dims 32 i + 8 t ...) as of V (rows 2t, 2t + 1, 2t + 8,
+ * 2t + 9, dims 64 i + 8 g ...), and words of two rows of V are put together in registers. */
+#ifndef WEIR_CUDA_ATTN_ROWS_CUH
+#define WEIR_CUDA_ATTN_ROWS_CUH
+
+#include "kernels/cuda/cuda_attn.cuh"
+#include "kernels/cuda/cuda_mma.cuh"
+
+/* How rows of a plane become operands. */
+template<class F> struct plain {
+	typedef F format;
+	enum { CODED = 0 };
+	static __device__ inline uint4 load8(const uint8_t *row, int32_t d) { return __ldg((const uint4 *)(row + 2 * d)); }
+	static __device__ inline uint2 load4(const uint8_t *row, int32_t d) { return __ldg((const uint2 *)(row + 2 * d)); }
+	static __device__ inline uint32_t load2(const uint8_t *row, int32_t d) { return __ldg((const uint32_t *)(row + 2 * d)); }
+	static __device__ inline float load1(const uint8_t *row, int32_t d) { return F::unpack(((const uint16_t *)row)[d]).x; }
+};
+/* The same of rows in shared memory, which are never blocks. */
+template<class F> struct shared_rows {
+	typedef F format;
+	static __device__ inline uint4 load8(const uint8_t *row, int32_t d) { return *(const uint4 *)(row + 2 * d); }
+	static __device__ inline uint2 load4(const uint8_t *row, int32_t d) { return *(const uint2 *)(row + 2 * d); }
+	static __device__ inline uint32_t load2(const uint8_t *row, int32_t d) { return *(const uint32_t *)(row + 2 * d); }
+};
+struct blocks_q8_0 {
+	typedef as_f16 format;
+	enum { CODED = 1 };
+	static __device__ inline uint32_t load2(const uint8_t *row, int32_t d)
+	{
+		const uint8_t *b = row + d / 32 * 34;
+		float scale = __half2float(*(const __half *)b);
+		char2 c = *(const char2 *)(b + 2 + d % 32);
+
+		return as_f16::pack(scale * (float)c.x, scale * (float)c.y);
+	}
+	static __device__ inline uint2 load4(const uint8_t *row, int32_t d) { return make_uint2(load2(row, d), load2(row, d + 2)); }
+	static __device__ inline uint4 load8(const uint8_t *row, int32_t d)
+	{
+		return make_uint4(load2(row, d), load2(row, d + 2), load2(row, d + 4), load2(row, d + 6));
+	}
+	static __device__ inline float load1(const uint8_t *row, int32_t d) { return as_f16::unpack(load2(row, d & ~1)).x; }
+};
+template<int TYPE> struct plane_of { typedef plain<as_f16> type; };
+template<> struct plane_of<DT_BF16> { typedef plain<as_bf16> type; };
+template<> struct plane_of<DT_Q8_0> { typedef blocks_q8_0 type; };
+
+/* Does a word hold an infinity or NaN? */
+template<class F> static __device__ inline int odd(uint32_t w)
+{
+	return (w & F::ODD) == F::ODD || (w >> 16 & F::ODD) == F::ODD;
+}
+template<class F> static __device__ inline uint32_t without_odd(uint32_t w)
+{
+	return ((w & F::ODD) == F::ODD ? 0 : w & 0xffffu) | ((w >> 16 & F::ODD) == F::ODD ? 0 : w & 0xffff0000u);
+}
+
+/* One lane's words of one row of V: blocks of 64 dims, 8 to a lane; then 32, 4 to a lane; then 16, 2 to a lane. */
+template<int DIM> struct v_words {
+	enum { FULL = DIM / 64, REST = DIM % 64, COUNT = DIM / 16 };
+	uint32_t w[COUNT];
+};
+
+template<class P, int DIM> static __device__ inline void load_v(v_words<DIM> &v, const uint8_t *row, int32_t g)
+{
+	typedef v_words<DIM> V;
+
+#pragma unroll
+	for (int i = 0; i < V::FULL; i++) {
+		uint4 x = P::load8(row, 64 * i + 8 * g);
+
+		v.w[4 * i] = x.x;
+		v.w[4 * i + 1] = x.y;
+		v.w[4 * i + 2] = x.z;
+		v.w[4 * i + 3] = x.w;
+	}
+	if (V::REST & 32) {
+		uint2 x = P::load4(row, 64 * V::FULL + 4 * g);
+
+		v.w[4 * V::FULL % V::COUNT] = x.x;
+		v.w[(4 * V::FULL + 1) % V::COUNT] = x.y;
+	}
+	if (V::REST & 16)
+		v.w[V::COUNT - 1] = P::load2(row, DIM - 16 + 2 * g);
+}
+
+/* The dim that lane g has as value j of word w. */
+template<int DIM> static __device__ inline int32_t v_dim(int32_t w, int32_t g, int32_t j)
+{
+	typedef v_words<DIM> V;
+
+	if (w < 4 * V::FULL)
+		return w / 4 * 64 + 8 * g + w % 4 * 2 + j;
+	if ((V::REST & 32) && w < 4 * V::FULL + 2)
+		return 64 * V::FULL + 4 * g + w % 4 * 2 + j;
+	return DIM - 16 + 2 * g + j;
+}
+
+/* One lane's words of one row of K: blocks of 32 dims, 8 to a lane; then 16, 4 to a lane. */
+template<int DIM> struct k_words { uint32_t w[DIM / 8]; };
+
+template<class P, int DIM> static __device__ inline void load_k(k_words<DIM> &k, const uint8_t *row, int32_t t)
+{
+#pragma unroll
+	for (int i = 0; i < DIM / 32; i++) {
+		uint4 x = P::load8(row, 32 * i + 8 * t);
+
+		k.w[4 * i] = x.x;
+		k.w[4 * i + 1] = x.y;
+		k.w[4 * i + 2] = x.z;
+		k.w[4 * i + 3] = x.w;
+	}
+	if (DIM % 32) {
+		uint2 x = P::load4(row, DIM - 16 + 4 * t);
+
+		k.w[DIM / 8 - 2] = x.x;
+		k.w[DIM / 8 - 1] = x.y;
+	}
+}
+
+/* The first of the four dims that lane t has in step s of a product with K. */
+template<int DIM> static __device__ inline int32_t k_dim(int32_t s, int32_t t)
+{
+	return s < DIM / 32 * 2 ? s / 2 * 32 + 8 * t + s % 2 * 4 : DIM - 16 + 4 * t;
+}
+
+/* The power of two that brings a query's largest value near 1: whatever the model, 16 bits neither overflow nor lose the rest.
+ * For the lanes of a warp. */
+static __device__ inline float query_unit(const float *q, int32_t dim)
+{
+	float most = 0;
+	int32_t e;
+
+	for (int32_t d = (int32_t)threadIdx.x % WARP; d < dim; d += WARP)
+		most = fmaxf(most, fabsf(q[d]));
+	most = warp_max(most);
+	e = (int32_t)(__float_as_uint(most) >> 23 & 255) - 127;
+	e = most > 0 && e < 128 ? max(min(e, 100), -100) : 0;
+	return __uint_as_float((uint32_t)(127 - e) << 23);
+}
+
+#endif

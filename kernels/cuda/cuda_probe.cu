@@ -1,0 +1,232 @@
+/* kernels/cuda/cuda_probe.cu - what attention looked at, from the scores it left behind.
+ *
+ * Mass: a thread has a column; it takes the tokens in their order and reduces each one's heads.  1 launch, which reads the scores
+ * once.
+ * Rows that hold a share of the probability: a block has a (token, head); it sorts probabilities into steps of 1/64 octave,
+ * counts and sums them there in whole numbers (so that no order shows), and goes down the steps until the share is reached;
+ * in the last step by its mean.  1 launch. */
+#include "kernels/cuda/cuda_attn.cuh"
+
+enum {
+	THREADS = 256,
+	FEW_HEADS = 16,              /* whose median is found in registers */
+	STEPS = 64, OCTAVES = 32, BINS = STEPS * OCTAVES,
+	EACH = BINS / THREADS,
+};
+#define ONE 1099511627776.0      /* probability 1 in whole numbers: 2^40 */
+
+int cuda_probe_wanted(const struct attn_probe *p, int32_t n)
+{
+	if (!p || (!p->mass && !p->need))
+		return 0;
+	for (int32_t i = 0; i < n; i++)
+		if (p->weight[i] != 0)
+			return 1;
+	return 0;
+}
+
+/* ---- mass ---- */
+
+struct mass_args {
+	const float *score, *max, *sum, *weight;
+	float *out;
+	int64_t stride, ld;
+	int32_t cols, skip;          /* columns that mass is taken of; before them */
+	int32_t n;                   /* tokens; the last sees all columns */
+	int32_t hidden;              /* ... but for these */
+	int32_t n_head, heads;       /* of the model; of one reduction */
+	int32_t reduce;
+	float one;                   /* the weight of a single token, where `weight` is NULL */
+};
+
+static __device__ inline float share_of(float score, float max, float sum) { return expf(score - max) / sum; }
+
+/* p[0 .. n) in ascending order (NaN anywhere); its middle. */
+static __device__ inline float middle(float *p, int32_t n)
+{
+	for (int32_t i = 1; i < n; i++)
+		for (int32_t k = i; k > 0 && p[k] < p[k - 1]; k--) {
+			float x = p[k];
+
+			p[k] = p[k - 1];
+			p[k - 1] = x;
+		}
+	return (p[(n - 1) / 2] + p[n / 2]) / 2;
+}
+
+template<int HEADS> static __global__ __launch_bounds__(THREADS) void probe_mass(struct mass_args a)
+{
+	int32_t col = (int32_t)(blockIdx.x * THREADS + threadIdx.x), head0 = (int32_t)blockIdx.y * a.heads;
+	float *to = a.out + (int64_t)blockIdx.y * a.ld + col, x;
+
+	if (col >= a.cols)
+		return;
+	x = *to;
+	for (int32_t i = 0; i < a.n; i++) {
+		int64_t at = (int64_t)i * a.n_head + head0;
+		const float *score = a.score + at * a.stride + a.skip + col;
+		float most = 0, sum = 0, p[HEADS];
+
+		if (col >= a.cols - a.hidden - (a.n - 1 - i))
+			continue;
+		for (int32_t h = 0; h < a.heads; h++) {
+			float y = share_of(score[h * a.stride], a.max[at + h], a.sum[at + h]);
+
+			sum += y;
+			if (!(y <= most))
+				most = y;
+			if (HEADS > 1)
+				p[h] = y;
+		}
+		x += (a.weight ? a.weight[i] : a.one) *
+		     (a.reduce == REDUCE_MAX ? most : a.reduce == REDUCE_MEAN ? sum / (float)a.heads : middle(p, HEADS > 1 ? a.heads : 1));
+	}
+	*to = x;
+}
+
+static void mass_run(struct cuda *c, const struct attn_args *a, int32_t n, int32_t cols, int32_t t0, int32_t t1,
+                     const struct attn_seen *seen)
+{
+	const struct attn_probe *p = a->probe;
+	struct mass_args m = {};
+	unsigned x, rows;
+
+	m.score = seen->score;
+	m.max = seen->max;
+	m.sum = seen->sum;
+	m.stride = (int64_t)seen->stride;
+	m.out = (float *)p->mass->data + (size_t)p->mass_row * (size_t)p->mass->cols;
+	m.ld = p->mass->cols;
+	m.cols = cols - p->skip;
+	m.skip = p->skip;
+	m.n = t1 - t0;
+	m.hidden = n - t1;
+	m.n_head = a->n_head;
+	m.heads = p->whole_layer ? a->n_head : a->n_head / a->n_kv_head;
+	m.reduce = p->reduce;
+	m.one = p->weight[t0];
+	if (m.n > 1 && !(m.weight = (const float *)gpu_stage(c->gpu, p->weight + t0, (size_t)m.n * sizeof(float))))
+		return;
+	if (m.cols <= 0)
+		return;
+	x = cuda_blocks(cuda_power(m.cols), THREADS);
+	rows = (unsigned)(a->n_head / m.heads);
+	if (p->reduce != REDUCE_MEDIAN || m.heads == 1)
+		cuda_launch(c, probe_mass<1>, x, rows, 1, THREADS, 0, m);
+	else if (m.heads <= FEW_HEADS)
+		cuda_launch(c, probe_mass<FEW_HEADS>, x, rows, 1, THREADS, 0, m);
+	else
+		cuda_launch(c, probe_mass<PROBE_HEADS>, x, rows, 1, THREADS, 0, m);
+}
+
+/* ---- need ---- */
+
+struct need_args {
+	const float *score, *max, *sum;
+	unsigned long long *total;   /* rows of all (token, head); zero between calls */
+	uint32_t *left;              /* blocks that are done; zero between calls */
+	float *out;
+	int64_t stride;
+	int32_t cols, n, n_head;
+	float share;
+};
+
+/* Columns that hold the share, of the sums before bin b and its bins: how the CPU backend settles the last step. */
+static __device__ inline int32_t columns_holding(const uint32_t *count, const unsigned long long *sum, int32_t b, double below, int32_t n,
+                                                 double share)
+{
+	double mean, more, here;
+
+	for (;; b++) {
+		here = (double)sum[b] / ONE;
+		if ((float)(below + here) >= (float)share)
+			break;
+		below += here;
+		n += (int32_t)count[b];
+	}
+	mean = here / (double)count[b];
+	more = ceil((share - below) / mean - 1e-3);
+	more = more < 1 ? 1 : more;
+	return more < (double)count[b] ? n + (int32_t)more : n + (int32_t)count[b];
+}
+
+static __global__ __launch_bounds__(THREADS) void probe_need(struct need_args a)
+{
+	SHARED(uint32_t, count, [BINS]);
+	SHARED(unsigned long long, sum, [BINS]);
+	SHARED(unsigned long long, sums, [THREADS]);
+	SHARED(uint32_t, counts, [THREADS]);
+	int32_t at = (int32_t)blockIdx.x, seen = a.cols - (a.n - 1 - at / a.n_head);
+	const float *score = a.score + (int64_t)at * a.stride;
+	float max = a.max[at], all = a.sum[at];
+	unsigned long long below = 0;
+	int32_t n = 0, i;
+
+	for (int32_t b = (int32_t)threadIdx.x; b < BINS; b += THREADS) {
+		count[b] = 0;
+		sum[b] = 0;
+	}
+	__syncthreads();
+	for (int32_t i = (int32_t)threadIdx.x; i < seen; i += THREADS) {
+		float p = share_of(score[i], max, all), b = -log2f(p) * STEPS;
+
+		if (!(p > 0) || !(b < BINS))
+			continue;
+		atomicAdd(&count[b > 0 ? (int32_t)b : 0], 1u);
+		atomicAdd(&sum[b > 0 ? (int32_t)b : 0], (unsigned long long)((double)p * ONE + 0.5));
+	}
+	__syncthreads();
+	sums[threadIdx.x] = 0;
+	counts[threadIdx.x] = 0;
+	for (int32_t b = 0; b < EACH; b++) {
+		sums[threadIdx.x] += sum[threadIdx.x * EACH + b];
+		counts[threadIdx.x] += count[threadIdx.x * EACH + b];
+	}
+	__syncthreads();
+	if (threadIdx.x > 0)
+		return;
+	for (i = 0; i < THREADS && (float)((double)(below + sums[i]) / ONE) < a.share; i++) {
+		below += sums[i];
+		n += (int32_t)counts[i];
+	}
+	if (i < THREADS && counts[i])
+		n = columns_holding(count, sum, i * EACH, (double)below / ONE, n, a.share);
+	else
+		n = seen;                /* even all that can be counted do not hold it */
+	atomicAdd(a.total, (unsigned long long)n);
+	__threadfence();
+	if (atomicAdd(a.left, 1u) + 1 < gridDim.x)
+		return;
+	__threadfence();
+	a.out[0] += (float)atomicExch(a.total, 0ull);
+	a.left[0] = 0;
+}
+
+static void need_run(struct cuda *c, const struct attn_args *a, int32_t n, int32_t cols, int32_t t0, int32_t t1,
+                     const struct attn_seen *seen)
+{
+	const struct attn_probe *p = a->probe;
+	struct need_args m = {};
+
+	m.score = seen->score;
+	m.max = seen->max;
+	m.sum = seen->sum;
+	m.stride = (int64_t)seen->stride;
+	m.total = (unsigned long long *)seen->zero;
+	m.left = (uint32_t *)(m.total + 1);
+	m.out = (float *)p->need->data + p->need_col;
+	m.cols = cols - (n - t1);
+	m.n = t1 - t0;
+	m.n_head = a->n_head;
+	m.share = p->share;
+	cuda_launch(c, probe_need, (unsigned)m.n * (unsigned)a->n_head, 1, 1, THREADS, 0, m);
+}
+
+void cuda_probe_run(struct cuda *c, const struct attn_args *a, int32_t n, int32_t cols, int32_t t0, int32_t t1,
+                    const struct attn_seen *seen)
+{
+	if (a->probe->mass)
+		mass_run(c, a, n, cols, t0, t1, seen);
+	if (a->probe->need)
+		need_run(c, a, n, cols, t0, t1, seen);
+}
