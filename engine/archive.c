@@ -125,6 +125,18 @@ void archive_list(struct archive *a, struct backend *be, struct tensor *t, uint6
 		archive_fail(a, what);
 }
 
+void archive_floats(struct archive *a, struct backend *be, struct tensor *t, uint64_t first, uint64_t n)
+{
+	uint8_t *at = take(a, 4 * n);
+
+	if (!at || !n)
+		return;
+	if (archive_loads(a))
+		be->ops->write(be, t, 4 * first, at, 4 * n);
+	else
+		be->ops->read(be, t, 4 * first, at, 4 * n);
+}
+
 void archive_planes(struct archive *a, struct kv *kv, int32_t row0, int32_t n)
 {
 	uint8_t *at = take(a, kv_token_bytes(kv->hp, kv->type) * (uint64_t)n);

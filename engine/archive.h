@@ -38,6 +38,8 @@ void archive_same(struct archive *, uint64_t x, const char *what);
 /* n numbers from lo to hi in an i32 tensor of the backend, from element `first` on. */
 void archive_list(struct archive *, struct backend *, struct tensor *, uint64_t first, uint64_t n, int32_t lo, int32_t hi,
                   const char *what);
+/* n numbers of any content in an f32 tensor of the backend, from element `first` on. */
+void archive_floats(struct archive *, struct backend *, struct tensor *, uint64_t first, uint64_t n);
 /* Rows row0 .. row0 + n of all planes; the caller knows that they are there. */
 void archive_planes(struct archive *, struct kv *, int32_t row0, int32_t n);
 

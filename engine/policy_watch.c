@@ -293,6 +293,7 @@ static void attend_generated(struct policy *p, const struct step *st, int32_t la
 		int n_part = s->ops->choose(s, st, layer, &w->q, x->q, n_rows, part);
 
 		kv_choose(&w->kv, part, n_part);
+		n_part = select_settle(s, part, n_part);
 		add_recovered(p, &w->one[i].call, layer, part, n_part, n_rows);
 		if (s->ops->probe && (probe = s->ops->probe(s, st, layer, n_rows)))
 			kv_attend(&w->kv, layer, &w->out, part, n_part, 1, probe);

@@ -255,6 +255,7 @@ void select_looked(struct selector *s, int32_t n_rows)
 	for (int32_t i = 0; n_rows && i < s->kv->n_layer; i++) {
 		struct look *look = &l->layer[i];
 
+		look->n_part = select_settle(s, look->part, look->n_part);
 		if (look->now >= 0)
 			look->share = look->now;
 		look->now = -1;
@@ -267,6 +268,25 @@ void select_looked(struct selector *s, int32_t n_rows)
 	}
 	if (n)
 		l->cosine = sum / n;
+}
+
+int select_settle(const struct selector *s, struct attn_part *part, int n_part)
+{
+	struct backend *be = s->kv->be;
+	int n = 0;
+
+	for (int i = 0; i < n_part; i++) {
+		const struct when *w = &part[i].when;
+		int32_t flag = w->is;
+
+		if (w->flag)
+			be->ops->read(be, w->flag, 4 * (size_t)w->col, &flag, sizeof flag);
+		if (flag != w->is)
+			continue;
+		part[n] = part[i];
+		part[n++].when.flag = NULL;
+	}
+	return n;
 }
 
 /* ---- the split ---- */
@@ -365,14 +385,19 @@ void picks_release(struct picks *p, const struct selector *s)
 	*p = (struct picks){ 0 };
 }
 
-struct pick *picks_new(struct picks *p, int32_t layer, int32_t at, int32_t k)
+struct pick *picks_spare(struct picks *p, int32_t layer, int32_t at, int32_t k)
 {
 	struct pick *new = &p->slot[layer][!p->cur[layer]];
 
-	p->fresh[layer] = 1;
 	new->at = at;
 	new->k = k;
 	return new;
+}
+
+struct pick *picks_new(struct picks *p, int32_t layer, int32_t at, int32_t k)
+{
+	p->fresh[layer] = 1;
+	return picks_spare(p, layer, at, k);
 }
 
 void picks_commit(struct picks *p)

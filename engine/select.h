@@ -18,7 +18,7 @@
 
 #include "engine/policy.h"
 
-enum { SELECT_PARTS = 2 };
+enum { SELECT_PARTS = 3 };
 
 struct selector {
 	const struct selector_ops *ops;
@@ -135,6 +135,9 @@ static inline struct tensor *select_list(const struct selector *s, int32_t layer
 	return s->looks && s->looks->list ? &s->looks->list[layer] : own;
 }
 
+/* Which of the parts are read where the backend decides (struct when): the others are taken out.  Asks the backend.  Returns
+ * how many are left. */
+int  select_settle(const struct selector *, struct attn_part *part, int n_part);
 /* A tensor of the backend; t is zeroed memory before and after. */
 int  select_alloc(const struct selector *, struct tensor *t, enum dtype, int64_t rows, int64_t cols, struct err *);
 void select_drop(const struct selector *, struct tensor *t);
@@ -169,6 +172,8 @@ static inline void picks_enter(struct picks *p, int32_t layer) { p->fresh[layer]
 static inline struct pick *picks_get(struct picks *p, int32_t layer) { return &p->slot[layer][p->cur[layer] ^ p->fresh[layer]]; }
 /* Room for another. */
 struct pick *picks_new(struct picks *, int32_t layer, int32_t at, int32_t k);
+/* The same, but whether it serves is not known yet: fresh[layer] is the caller's to set before picks_commit(). */
+struct pick *picks_spare(struct picks *, int32_t layer, int32_t at, int32_t k);
 void picks_commit(struct picks *);
 /* Forget the sets chosen over more than n rows (0: all). */
 void picks_forget(struct picks *, int32_t n);

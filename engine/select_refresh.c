@@ -10,8 +10,8 @@
  * has turned away from that of its last choice: cosine s or less.
  * How: scan=kv attends everything at such a step, as published; scan=k reads the keys alone and attends the new set.
  *
- * The query is looked at on the host, which costs nothing where the backend is the CPU and only at steps that qc
- * names; a backend on a device would keep the mean and the decision there. */
+ * With qc the backend compares the queries and decides (struct when): at such a step the scan, the choice, and the parts
+ * that are attended, the new set's or the old one's, all hang on its flag, which the host sees when the step is over. */
 #include "engine/select.h"
 
 #include <math.h>
@@ -28,16 +28,20 @@ struct refresh {
 	struct tensor first;       /* f32 [1][n_kv_head * head_dim]: that of each group's first head */
 	struct picks picks;
 	float *host;               /* [n_head * head_dim] */
-	float *mean[2];            /* [n_layer][head_dim]: of the query that chose, as in picks.slot */
-	float *now;                /* [head_dim] of the current one */
+	struct tensor mean[2];     /* f32 [n_layer][head_dim]: of the query that chose, as in picks.slot */
+	struct tensor turned;      /* i32 [1][n_layer]: has the query turned away? */
+	struct tensor cosine;      /* f32 [1][n_layer] */
+	int32_t *flag;             /* [n_layer], the host's */
+	float *same;
+	uint8_t *compared;         /* [n_layer]: in the call that runs the backend decides */
 	int32_t start;             /* tokens of the sequence when the last read ended: steps count from there */
-	int32_t *order;            /* [2 * most] */
 	int64_t asked, chose;      /* how often layers were asked for a set, and chose a new one */
 };
 
 static uint64_t refresh_bytes(const struct kv_params *par, const struct hparams *hp, const struct backend *be, int32_t cap)
 {
-	return 4 * (uint64_t)hp->n_kv_head * (uint64_t)cap + picks_bytes(hp, select_most(par->k, cap));
+	return 4 * (uint64_t)hp->n_kv_head * (uint64_t)cap + 8 * (uint64_t)hp->n_layer * (uint64_t)hp->head_dim +
+	       picks_bytes(hp, select_most(par->k, cap));
 }
 
 static int refresh_init(struct selector *s, struct err *err)
@@ -47,11 +51,14 @@ static int refresh_init(struct selector *s, struct err *err)
 	int32_t width = hp->n_head * hp->head_dim;
 
 	r->host = xcalloc((size_t)width, sizeof *r->host);
-	r->order = xcalloc(2 * (size_t)select_most(s->par->k, s->kv->cap), sizeof *r->order);
-	r->now = xcalloc((size_t)hp->head_dim, sizeof *r->now);
-	for (int i = 0; i < 2; i++)
-		r->mean[i] = xcalloc((size_t)hp->n_layer * (size_t)hp->head_dim, sizeof *r->mean[i]);
+	r->flag = xcalloc((size_t)hp->n_layer, sizeof *r->flag);
+	r->same = xcalloc((size_t)hp->n_layer, sizeof *r->same);
+	r->compared = xcalloc((size_t)hp->n_layer, 1);
 	return select_alloc(s, &r->score, DT_F32, hp->n_kv_head, s->kv->cap, err) ||
+	       select_alloc(s, &r->mean[0], DT_F32, hp->n_layer, hp->head_dim, err) ||
+	       select_alloc(s, &r->mean[1], DT_F32, hp->n_layer, hp->head_dim, err) ||
+	       select_alloc(s, &r->turned, DT_I32, 1, hp->n_layer, err) ||
+	       select_alloc(s, &r->cosine, DT_F32, 1, hp->n_layer, err) ||
 	       select_alloc(s, &r->q, DT_F32, 1, width, err) ||
 	       select_alloc(s, &r->first, DT_F32, 1, hp->n_kv_head * hp->head_dim, err) ||
 	       picks_init(&r->picks, s, select_most(s->par->k, s->kv->cap), err) ? -1 : 0;
@@ -64,76 +71,50 @@ static void refresh_release(struct selector *s)
 	select_drop(s, &r->score);
 	select_drop(s, &r->q);
 	select_drop(s, &r->first);
+	select_drop(s, &r->mean[0]);
+	select_drop(s, &r->mean[1]);
+	select_drop(s, &r->turned);
+	select_drop(s, &r->cosine);
 	picks_release(&r->picks, s);
 	free(r->host);
-	free(r->now);
-	free(r->order);
-	free(r->mean[0]);
-	free(r->mean[1]);
+	free(r->flag);
+	free(r->same);
+	free(r->compared);
 }
 
 /* ---- the query ---- */
 
-/* Row i of the call's queries. */
-static const float *query_row(struct selector *s, const struct tensor *q, int32_t i)
+/* The mean over the heads of query i of the call, for the set that is being chosen; and whether it has turned away from that of the
+ * set in use. */
+static void query_turn(struct selector *s, int32_t layer, const struct tensor *q, const struct tensor *raw, int32_t i, int compare)
 {
 	struct refresh *r = s->state;
-	size_t bytes = 4 * (size_t)s->kv->hp->n_head * (size_t)s->kv->hp->head_dim;
-
-	s->kv->be->ops->read(s->kv->be, q, (size_t)i * bytes, r->host, bytes);
-	return r->host;
-}
-
-static void mean_query(struct selector *s, const struct tensor *q, const struct tensor *raw, int32_t i, float *mean)
-{
 	const struct hparams *hp = s->kv->hp;
-	const float *x = query_row(s, s->par->query == QUERY_PRE ? raw : q, i);
+	int cur = r->picks.cur[layer];
 
-	for (int32_t d = 0; d < hp->head_dim; d++) {
-		double sum = 0;
-
-		for (int32_t h = 0; h < hp->n_head; h++)
-			sum += (double)x[h * hp->head_dim + d];
-		mean[d] = (float)(sum / hp->n_head);
-	}
+	s->kv->be->ops->query_turn(s->kv->be, &(struct turn_args){
+		.now = &r->mean[!cur], .then = &r->mean[cur], .q = s->par->query == QUERY_PRE ? raw : q, .q_row = i, .row = layer,
+		.n_head = hp->n_head, .head_dim = hp->head_dim, .flag = compare ? &r->turned : NULL, .cosine = &r->cosine, .col = layer,
+		.least = s->par->s,
+	});
 }
 
-static double cosine(const float *a, const float *b, int32_t n)
-{
-	double ab = 0, aa = 0, bb = 0, c;
-
-	for (int32_t i = 0; i < n; i++) {
-		ab += (double)a[i] * (double)b[i];
-		aa += (double)a[i] * (double)a[i];
-		bb += (double)b[i] * (double)b[i];
-	}
-	if (aa <= 0 || bb <= 0)
-		return 0;
-	c = ab / sqrt(aa * bb);
-	return c > 1 ? 1 : c < -1 ? -1 : c;
-}
-
-/* ---- choosing ---- */
-
-/* Rows leave a set from its end: those that are always chosen go to the front. */
-static void keep_forced(struct selector *s, struct pick *set)
+/* The query of each group's first head alone. */
+static const struct tensor *first_heads(struct selector *s, const struct tensor *q, int32_t i)
 {
 	struct refresh *r = s->state;
 	struct backend *be = s->kv->be;
-	int32_t newest = set->at - s->par->recent;
+	const struct hparams *hp = s->kv->hp;
+	size_t head = (size_t)hp->head_dim, group = (size_t)(hp->n_head / hp->n_kv_head), n = head * (size_t)hp->n_head;
 
-	for (int32_t h = 0; h < s->kv->hp->n_kv_head; h++) {
-		size_t at = 4 * (size_t)h * (size_t)set->rows.cols, bytes = 4 * (size_t)set->k;
-		int32_t n = 0;
-
-		be->ops->read(be, &set->rows, at, r->order, bytes);
-		for (int pass = 0; pass < 2; pass++)
-			for (int32_t i = 0; i < set->k; i++)
-				if ((r->order[i] < s->par->sinks || r->order[i] >= newest) == !pass)
-					r->order[set->k + n++] = r->order[i];
-		be->ops->write(be, &set->rows, at, r->order + set->k, bytes);
-	}
+	be->ops->read(be, q, 4 * (size_t)i * n, r->host, 4 * n);
+	for (int32_t h = 0; h < hp->n_kv_head; h++)
+		memmove(r->host + (size_t)h * head, r->host + (size_t)h * group * head, head * sizeof *r->host);
+	be->ops->write(be, &r->first, 0, r->host, 4 * head * (size_t)hp->n_kv_head);
+	return &r->first;
 }
+
+/* ---- choosing ---- */
 
 /* All keys, by the queries of all heads. */
 static struct scan_args region_scan(const struct selector *s, int32_t layer, const struct tensor *q, int32_t n_rows)
@@ -149,67 +130,54 @@ static struct scan_args region_scan(const struct selector *s, int32_t layer, con
 	};
 }
 
-/* A new set of this layer from the probabilities of row i of the call's queries over the region. */
-static struct pick *pick(struct selector *s, int32_t layer, const struct tensor *q, const struct tensor *raw, int32_t i,
-                         int32_t n_q, int32_t n_rows)
+/* The k best rows by the probabilities of row i of the call's queries over the region, if it is so. */
+static void pick(struct selector *s, struct pick *new, int32_t layer, const struct tensor *q, int32_t i, int32_t n_q, struct when when)
 {
 	struct refresh *r = s->state;
 	struct backend *be = s->kv->be;
 	const struct hparams *hp = s->kv->hp;
 	int first = s->par->group == GROUP_FIRST;
-	int32_t k = kv_rows_of(s->par->k, n_rows), own = s->own;
-	struct pick *new = picks_new(&r->picks, layer, n_rows, k);
+	int32_t own = s->own;
 	const struct tensor *one = q;
 	struct scan_args scan;
 
-	r->chose += n_q == 1;
-	select_fresh(s, layer, 1);
-	if (first || n_q > 1) {
-		const float *x = query_row(s, q, i);
-		size_t head = (size_t)hp->head_dim, group = (size_t)(hp->n_head / hp->n_kv_head);
-
-		one = first ? &r->first : &r->q;
-		for (int32_t h = 0; first && h < hp->n_kv_head; h++)
-			memmove(r->host + (size_t)h * head, x + (size_t)h * group * head, head * sizeof *x);
-		be->ops->write(be, first ? &r->first : &r->q, 0, r->host, 4 * head * (size_t)(first ? hp->n_kv_head : hp->n_head));
+	if (first) {
+		one = first_heads(s, q, i);
+	} else if (n_q > 1) {
+		be->ops->copy(be, &r->q, 0, q, i, 1);
+		one = &r->q;
 	}
-	scan = region_scan(s, layer, one, n_rows);
+	scan = region_scan(s, layer, one, new->at);
+	scan.when = when;
 	if (first)
 		scan.n_head = hp->n_kv_head;
 	be->ops->key_scan(be, &scan);
+	/* Rows leave a set from its end: those that are always chosen go to the front. */
 	be->ops->topk(be, &(struct topk_args){
-		.rows = &new->rows, .score = &r->score, .n_kv_head = hp->n_kv_head, .n = n_rows, .k = k,
+		.rows = &new->rows, .score = &r->score, .n_kv_head = hp->n_kv_head, .n = new->at, .k = new->k,
 		.pool = s->par->pool > 0 ? s->par->pool : POOL,
-		.first = s->par->sinks, .last = s->par->recent > own ? s->par->recent : own, .best_first = 1,
+		.first = s->par->sinks, .last = s->par->recent > own ? s->par->recent : own,
+		.order = s->par->sinks > 0 || s->par->recent > own ? FORCED_FIRST : BEST_FIRST, .when = when,
 	});
-	if (s->par->sinks > 0 || s->par->recent > own)
-		keep_forced(s, new);
+}
+
+/* A new set of this layer. */
+static struct pick *pick_now(struct selector *s, int32_t layer, const struct tensor *q, const struct tensor *raw, int32_t i,
+                             int32_t n_q, int32_t n_rows)
+{
+	struct refresh *r = s->state;
+	struct pick *new = picks_new(&r->picks, layer, n_rows, kv_rows_of(s->par->k, n_rows));
+
+	r->chose += n_q == 1;
+	select_fresh(s, layer, 1);
 	if (s->par->qc)
-		mean_query(s, q, raw, i, r->mean[!r->picks.cur[layer]] + (size_t)layer * (size_t)hp->head_dim);
+		query_turn(s, layer, q, raw, i, 0);
+	pick(s, new, layer, q, i, n_q, (struct when){ 0 });
 	return new;
 }
 
-/* Is it time to choose anew, by the stride or by the query? */
-static int due(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q, const struct tensor *raw)
-{
-	struct refresh *r = s->state;
-	int32_t every = s->par->qc ? s->par->qc : s->par->stride, dim = s->kv->hp->head_dim;
-	const float *then = r->mean[r->picks.cur[layer]] + (size_t)layer * (size_t)dim;
-	double same;
-
-	if (every < 1 || (st->pos + 1 - r->start) % every)
-		return 0;
-	if (!s->par->qc)
-		return 1;
-	mean_query(s, q, raw, 0, r->now);
-	same = cosine(r->now, then, dim);
-	if (s->looks)
-		s->looks->layer[layer].cosine = same;
-	return same <= s->par->s;
-}
-
 /* The set, less what has left for the tokens since, and these. */
-static int set_parts(const struct pick *set, const struct tensor *q, int32_t n_rows, struct attn_part part[SELECT_PARTS])
+static int set_parts(const struct pick *set, const struct tensor *q, int32_t n_rows, struct attn_part *part)
 {
 	int32_t since = n_rows - set->at, gone = since > 1 ? since - 1 : 0, n = 0;
 
@@ -222,26 +190,58 @@ static int set_parts(const struct pick *set, const struct tensor *q, int32_t n_r
 	return n;
 }
 
+/* The backend decides whether to choose anew: both ways are described. */
+static int either_parts(struct selector *s, const struct pick *set, int32_t layer, const struct tensor *q, const struct tensor *raw,
+                        int32_t n_rows, struct attn_part part[SELECT_PARTS])
+{
+	struct refresh *r = s->state;
+	struct when turned = { &r->turned, layer, 1 };
+	int n, scan_kv = s->par->scan == SCAN_KV;
+
+	query_turn(s, layer, q, raw, 0, 1);
+	r->compared[layer] = 1;
+	if (s->par->update == UPDATE_YES) {
+		struct pick *new = picks_spare(&r->picks, layer, n_rows, kv_rows_of(s->par->k, n_rows));
+
+		pick(s, new, layer, q, 0, 1, turned);
+		n = scan_kv ? select_whole(q, n_rows, part) : set_parts(new, q, n_rows, part);
+	} else if (scan_kv) {
+		n = select_whole(q, n_rows, part);
+	} else {
+		return set_parts(set, q, n_rows, part);
+	}
+	part[0].when = turned;
+	turned.is = 0;
+	for (int i = n, end = n += set_parts(set, q, n_rows, part + n); i < end; i++)
+		part[i].when = turned;
+	return n;
+}
+
 static int refresh_choose(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
                           const struct tensor *raw, int32_t n_rows, struct attn_part part[SELECT_PARTS])
 {
 	struct refresh *r = s->state;
+	int32_t every = s->par->qc ? s->par->qc : s->par->stride;
 	const struct pick *set;
 
 	picks_enter(&r->picks, layer);
+	r->compared[layer] = 0;
 	select_fresh(s, layer, 0);
 	if (kv_rows_of(s->par->k, n_rows) >= n_rows)
 		return select_whole(q, n_rows, part);
 	r->asked++;
 	set = picks_get(&r->picks, layer);
 	if (!set->at || set->at > n_rows)
-		return set_parts(pick(s, layer, q, raw, 0, 1, n_rows), q, n_rows, part);
-	if (!due(s, st, layer, q, raw))
+		return set_parts(pick_now(s, layer, q, raw, 0, 1, n_rows), q, n_rows, part);
+	if (every < 1 || (st->pos + 1 - r->start) % every)
 		return set_parts(set, q, n_rows, part);
+	/* What the set has got until now; where the backend decides that is asked either way. */
 	if (select_wants_share(s, layer))
 		select_share(s, layer, region_scan(s, layer, q, n_rows), part, set_parts(set, q, n_rows, part));
+	if (s->par->qc)
+		return either_parts(s, set, layer, q, raw, n_rows, part);
 	if (s->par->update == UPDATE_YES)
-		set = pick(s, layer, q, raw, 0, 1, n_rows);
+		set = pick_now(s, layer, q, raw, 0, 1, n_rows);
 	return s->par->scan == SCAN_KV ? select_whole(q, n_rows, part) : set_parts(set, q, n_rows, part);
 }
 
@@ -253,14 +253,41 @@ static void refresh_seen(struct selector *s, const struct step *st, int32_t laye
 	if (st->decode)
 		return;
 	picks_enter(&r->picks, layer);
+	r->compared[layer] = 0;
 	if (st->last && kv_rows_of(s->par->k, n_rows) < n_rows)
-		pick(s, layer, q, raw, st->n - 1, st->n, n_rows);
+		pick_now(s, layer, q, raw, st->n - 1, st->n, n_rows);
+}
+
+/* What the backend decided in this call. */
+static void learn_turns(struct selector *s)
+{
+	struct refresh *r = s->state;
+	struct backend *be = s->kv->be;
+	size_t n = (size_t)r->picks.n_layer;
+
+	if (!memchr(r->compared, 1, n))
+		return;
+	be->ops->read(be, &r->turned, 0, r->flag, n * sizeof *r->flag);
+	be->ops->read(be, &r->cosine, 0, r->same, n * sizeof *r->same);
+	for (size_t i = 0; i < n && !be->failed; i++) {
+		if (!r->compared[i])
+			continue;
+		if (s->looks)
+			s->looks->layer[i].cosine = (double)r->same[i];
+		r->compared[i] = 0;
+		if (!r->flag[i] || s->par->update != UPDATE_YES)
+			continue;
+		r->picks.fresh[i] = 1;
+		r->chose++;
+		select_fresh(s, (int32_t)i, 1);
+	}
 }
 
 static void refresh_end(struct selector *s, const struct step *st, int32_t n_rows)
 {
 	struct refresh *r = s->state;
 
+	learn_turns(s);
 	if (!st->decode) {
 		r->start = st->pos + st->n;
 		for (int32_t i = 0; i < r->picks.n_layer; i++)
@@ -294,7 +321,7 @@ static uint64_t refresh_read_bytes(const struct selector *s, int32_t n_rows)
 static void refresh_archive(struct selector *s, struct archive *a, int32_t n_rows)
 {
 	struct refresh *r = s->state;
-	size_t dim = (size_t)s->kv->hp->head_dim;
+	uint64_t dim = (uint64_t)s->kv->hp->head_dim;
 
 	(void)n_rows;
 	archive_i32(a, &r->start, 0, INT32_MAX, "the end of what was read");
@@ -302,7 +329,7 @@ static void refresh_archive(struct selector *s, struct archive *a, int32_t n_row
 	archive_i64(a, &r->chose, 0, INT64_MAX, "how often sets were chosen");
 	picks_archive(&r->picks, s, a);
 	for (int32_t i = 0; i < r->picks.n_layer; i++)
-		archive_bytes(a, r->mean[r->picks.cur[i]] + (size_t)i * dim, dim * sizeof(float));
+		archive_floats(a, s->kv->be, &r->mean[r->picks.cur[i]], (uint64_t)i * dim, dim);
 }
 
 const struct selector_ops select_refresh = {

@@ -58,6 +58,13 @@ struct matmul {
 	int accumulate;              /* add to out: the residual stream */
 };
 
+/* A condition that the backend looks at by itself, when the operation's turn has come: the flag's column `col` is `is`.  So a
+ * decision that the model's values make needs no answer from the device in the middle of a step. */
+struct when {
+	const struct tensor *flag;   /* i32 [1][> col]; NULL = always */
+	int32_t col, is;
+};
+
 struct scan_args;
 struct topk_args;
 /* Rows that are found in the same call, before they are read: key_scan(), then topk(), whose rows are the part's.  Nothing
@@ -72,6 +79,9 @@ struct attn_part {
 	const struct tensor *rows;   /* i32 [n_kv_head][cols >= n_rows]: the rows each KV head reads; NULL = row0, row0 + 1, ... */
 	const struct attn_choice *choice;   /* what fills `rows`; NULL = they are there */
 	int32_t row0, n_rows;
+	/* Not so: the part has no rows.  For calls of one token; such parts are not the last one only if another is there, and they
+	 * lie within a probe's `skip`, which counts their rows either way. */
+	struct when when;
 };
 
 enum reduce { REDUCE_MAX, REDUCE_MEAN, REDUCE_MEDIAN };
@@ -116,8 +126,10 @@ struct scan_args {
 	float scale;
 	enum reduce reduce;          /* REDUCE_MAX or REDUCE_MEAN */
 	int raw;                     /* pages only: the largest bound of the group as it is, as Quest was published */
+	struct when when;            /* key_scan only.  Not so: out stays as it is */
 };
 
+enum topk_order { ROW_ORDER, BEST_FIRST, FORCED_FIRST };
 /* The k best of n scores per KV head.  Ties: the higher score before pooling, then the later row. */
 struct topk_args {
 	struct tensor *rows;         /* out, i32 [n_kv_head][cols >= k] */
@@ -125,7 +137,23 @@ struct topk_args {
 	int32_t n_kv_head, n, k;     /* 0 < k <= n */
 	int32_t pool;                /* max-pool over this many neighbours (odd) before choosing; 1 = none */
 	int32_t first, last;         /* so many first and last rows are always among the k */
-	int best_first;              /* rows in descending order of score instead of ascending order of row */
+	/* BEST_FIRST: rows in descending order of score instead of ascending order of row.  FORCED_FIRST: so too, but those that are
+	 * always among the k come before all others. */
+	enum topk_order order;
+	struct when when;            /* not so: rows stay as they are */
+};
+
+/* Has a layer's query turned away from the one that rows were chosen by (RefreshKV's QC)?  The mean over the query heads of row
+ * q_row of q becomes row `row` of now; flag[0][col] = is its cosine with row `row` of `then` at most `least`; cosine[0][col] = that. */
+struct turn_args {
+	struct tensor *now;          /* f32 [> row][head_dim] */
+	const struct tensor *q;      /* f32 [> q_row][n_head * head_dim] */
+	int32_t q_row, row, n_head, head_dim;
+	struct tensor *flag;         /* i32 [1][> col]; NULL = the mean is all that is asked for */
+	struct tensor *cosine;       /* f32 [1][> col]; 0 where a mean is 0 */
+	int32_t col;
+	const struct tensor *then;   /* f32 [> row][head_dim], not now */
+	double least;
 };
 
 /* Rows to copy inside a plane: for KV head h and i < n, row to = row from, its key rotated further by turn.  All are read
@@ -201,6 +229,7 @@ struct backend_ops {
 	void (*page_scan)(struct backend *, const struct scan_args *);
 	void (*topk)(struct backend *, const struct topk_args *);
 	void (*kv_move)(struct backend *, struct tensor *plane, const struct kv_moves *);
+	void (*query_turn)(struct backend *, const struct turn_args *);
 };
 enum { PAGE_ROWS = 16 };
 

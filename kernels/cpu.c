@@ -84,6 +84,7 @@ static const struct backend_ops cpu_ops = {
 	.page_scan = cpu_page_scan,
 	.topk = cpu_topk,
 	.kv_move = cpu_kv_move,
+	.query_turn = cpu_query_turn,
 };
 
 int cpu_backend_open(struct backend **out, const struct backend_options *opt, char err[160])

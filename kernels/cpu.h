@@ -88,6 +88,17 @@ void cpu_mem_free(struct cpu *c, void *p);
 /* An f32 operand with at least n rows (and `cols` columns unless 0); sets the error otherwise. */
 float *cpu_rows_of(struct backend *be, const struct tensor *t, int32_t n, int32_t cols, const char *op);
 
+/* Conditions (struct when): of the right shape; fulfilled now. */
+static inline int when_ok(const struct when *w)
+{
+	return !w->flag || (w->flag->data && w->flag->type == DT_I32 && w->col >= 0 && w->col < w->flag->cols && w->flag->rows > 0);
+}
+
+static inline int when_met(const struct when *w)
+{
+	return !w->flag || ((const int32_t *)w->flag->data)[w->col] == w->is;
+}
+
 /* Can a cache hold this type? */
 static inline int cpu_kv_type(enum dtype t)
 {
@@ -122,6 +133,7 @@ int  cpu_adopt(struct backend *, struct tensor *, const void *host, int as_table
 void cpu_drop(struct backend *, struct tensor *);
 void cpu_write(struct backend *, struct tensor *, size_t off, const void *src, size_t n);
 void cpu_read(struct backend *, const struct tensor *, size_t off, void *dst, size_t n);
+void cpu_query_turn(struct backend *, const struct turn_args *);
 void cpu_copy(struct backend *, struct tensor *dst, int32_t dst_row, const struct tensor *src, int32_t src_row, int32_t n);
 void cpu_embed(struct backend *, struct tensor *out, const struct tensor *table, const int32_t *id,
                int32_t n);

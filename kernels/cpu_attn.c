@@ -291,6 +291,35 @@ static int lists_ok(const struct attn_args *a)
 	return most < (uint32_t)a->cap;
 }
 
+/* The arguments without the parts whose condition is not fulfilled; -1: these cannot have conditions. */
+enum { PARTS_MOST = 16 };
+struct met { struct attn_args a; struct attn_part part[PARTS_MOST]; struct attn_probe probe; };
+static int parts_met(struct met *m, const struct attn_args *a)
+{
+	int32_t n = 0;
+
+	if (a->n_part > PARTS_MOST)
+		return -1;
+	m->a = *a;
+	m->a.part = m->part;
+	if (a->probe) {
+		m->probe = *a->probe;
+		m->a.probe = &m->probe;
+	}
+	for (int32_t i = 0; i < a->n_part; i++) {
+		if (!when_ok(&a->part[i].when))
+			return -1;
+		if (!when_met(&a->part[i].when)) {
+			m->probe.skip -= a->part[i].n_rows;
+			continue;
+		}
+		m->part[n] = a->part[i];
+		m->part[n++].when.flag = NULL;
+	}
+	m->a.n_part = n;
+	return a->probe && m->probe.skip < 0 ? -1 : 0;
+}
+
 void cpu_attn(struct backend *be, const struct attn_args *a, int32_t n)
 {
 	struct cpu *c = cpu_of(be);
@@ -299,6 +328,16 @@ void cpu_attn(struct backend *be, const struct attn_args *a, int32_t n)
 
 	if (be->failed || n <= 0 || cpu_cancelled(c))
 		return;
+	for (int32_t i = 0; i < a->n_part; i++)
+		if (a->part[i].when.flag) {
+			struct met m;
+
+			if (n == 1 && !parts_met(&m, a))
+				cpu_attn(be, &m.a, n);
+			else
+				cpu_fail(be, "internal: attention of %d tokens over %d parts got conditions that do not fit", (int)n, (int)a->n_part);
+			return;
+		}
 	if (a->head_dim <= 0 || a->n_kv_head <= 0 || a->n_head <= 0 || a->n_head % a->n_kv_head || a->cap <= 0 ||
 	    width > INT32_MAX || !plane_ok(a->k, a) || !plane_ok(a->v, a) || a->k->type != a->v->type || !parts_ok(&j)) {
 		cpu_fail(be, "internal: attention of %d tokens over %d parts got operands of the wrong shape", (int)n,

@@ -38,7 +38,7 @@ static void *part(char *base, size_t *at, size_t n, size_t size)
 
 static size_t mem_cut(char *base, struct topk_mem *m, const struct topk_args *a, int32_t half)
 {
-	size_t at = 0, n = (size_t)a->n, pooled = half ? n : 0, k = a->best_first ? (size_t)a->k : 0;
+	size_t at = 0, n = (size_t)a->n, pooled = half ? n : 0, k = a->order ? (size_t)a->k : 0;
 
 	m->pooled = part(base, &at, pooled, sizeof(float));
 	m->tmp = part(base, &at, pooled + 2 * (size_t)half, sizeof(float));
@@ -260,6 +260,20 @@ static void best_first(const struct topk_mem *m, int32_t *row, int32_t k, const 
 		row[i] = order[i].row;
 }
 
+/* Rows below i0 and from i1 on to the front, otherwise as they stand. */
+static void forced_first(const struct topk_mem *m, int32_t *row, int32_t k, int32_t i0, int32_t i1)
+{
+	int32_t n = 0, others = 0;
+
+	for (int32_t i = 0; i < k; i++)
+		if (row[i] < i0 || row[i] >= i1)
+			row[n++] = row[i];
+		else
+			m->order[0][others++].row = row[i];
+	for (int32_t i = 0; i < others; i++)
+		row[n + i] = m->order[0][i].row;
+}
+
 void topk_head(const struct topk_job *j, int32_t head, int worker)
 {
 	const struct topk_args *a = j->a;
@@ -295,8 +309,10 @@ void topk_head(const struct topk_job *j, int32_t head, int worker)
 			settle_ties(f, &m, n, t, ties, score, j->half > 0);
 		f->keep(out + first, m.row, m.value, n, t);
 	}
-	if (a->best_first)
+	if (a->order)
 		best_first(&m, out, a->k, score, j->half ? m.pooled : NULL);
+	if (a->order == FORCED_FIRST)
+		forced_first(&m, out, a->k, first, i1);
 }
 
 static int rows_ok(const struct topk_args *a)
@@ -304,7 +320,7 @@ static int rows_ok(const struct topk_args *a)
 	return a->score && a->score->data && a->score->type == DT_F32 && a->rows && a->rows->data &&
 	       a->rows->type == DT_I32 && a->n_kv_head > 0 && a->score->rows >= a->n_kv_head && a->score->cols >= a->n &&
 	       a->rows->rows >= a->n_kv_head && a->rows->cols >= a->k && a->k > 0 && a->k <= a->n && a->n <= INT32_MAX / 4 &&
-	       a->pool > 0 && a->pool % 2 && a->first >= 0 && a->last >= 0;
+	       when_ok(&a->when) && a->pool > 0 && a->pool % 2 && a->first >= 0 && a->last >= 0;
 }
 
 int topk_plan(struct backend *be, const struct topk_args *a, struct topk_job *j)
@@ -332,7 +348,7 @@ void cpu_topk(struct backend *be, const struct topk_args *a)
 	struct cpu *c = cpu_of(be);
 	struct topk_job j;
 
-	if (topk_plan(be, a, &j) < 0 || cpu_buffer_grow(c, &c->scratch, j.part_bytes * (size_t)c->base.threads) < 0)
+	if (topk_plan(be, a, &j) < 0 || !when_met(&a->when) || cpu_buffer_grow(c, &c->scratch, j.part_bytes * (size_t)c->base.threads) < 0)
 		return;
 	if ((int64_t)a->n * a->n_kv_head <= SMALL_TOPK)
 		for (int32_t h = 0; h < a->n_kv_head; h++)

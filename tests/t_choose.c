@@ -880,7 +880,7 @@ TEST(topk_agrees_with_sorting)
 					score = tensor_new(be, DT_F32, HEADS, n + 3, x);
 					rows = guarded(be, DT_I32, HEADS, k);
 					be->ops->topk(be, &(struct topk_args){ .rows = &rows, .score = &score, .n_kv_head = HEADS, .n = n, .k = k,
-					                                       .pool = pool, .first = first, .last = last, .best_first = best });
+					                                       .pool = pool, .first = first, .last = last, .order = best ? BEST_FIRST : ROW_ORDER });
 					got = unguarded(be, &rows);
 					CHECK_MSG(!memcmp(got, want, (size_t)HEADS * (size_t)k * sizeof *got),
 					          "%s: kind %d, %d of %d, pool %d, first %d, last %d, best first %d", levels[l], kind, (int)k, (int)n,
@@ -926,7 +926,7 @@ TEST(topk_toy)
 			const int32_t *want = way == 0 ? plain : way == 1 ? pooled : last_out;
 
 			be->ops->topk(be, &(struct topk_args){ .rows = &rows, .score = &score, .n_kv_head = 1, .n = 20, .k = 6,
-			                                       .pool = way ? 7 : 1, .best_first = way == 2 });
+			                                       .pool = way ? 7 : 1, .order = way == 2 ? BEST_FIRST : ROW_ORDER });
 			be->ops->read(be, &rows, 0, got, sizeof got);
 			CHECK_MSG(!memcmp(got, want, sizeof got), "%s: way %d gave %d %d %d %d %d %d", levels[l], way, (int)got[0], (int)got[1],
 			          (int)got[2], (int)got[3], (int)got[4], (int)got[5]);
@@ -1210,7 +1210,7 @@ static void time_topk_pooled(struct backend *be, struct timed *t, int layer)
 {
 	(void)layer;
 	be->ops->topk(be, &(struct topk_args){ .rows = &t->rows, .score = &t->score, .n_kv_head = T_KV, .n = T_N, .k = T_K, .pool = 7,
-	                                       .best_first = 1 });
+	                                       .order = BEST_FIRST });
 }
 
 static void time_both(struct backend *be, struct timed *t, int layer)

@@ -200,7 +200,7 @@ static int choose(struct bench *b, const struct step *st, int32_t layer, struct 
 	int n = b->sel.ops->choose(&b->sel, st, layer, &b->q, &b->raw, b->n, part);
 
 	kv_choose(b->sel.kv, part, n);
-	return n;
+	return select_settle(&b->sel, part, n);
 }
 
 static void end_call(struct bench *b, const struct step *st)
