@@ -174,7 +174,7 @@ ruler() {
 }
 
 passkey() {
-	lengths="32768 65536 131072" size=2048
+	lengths="4096 8192 32768 65536 131072" size=2048
 	[ "$smoke" = 1 ] && lengths=700 size=256
 	for l in $lengths; do
 		for kv in "sink:size=$size" "cascade:size=$size"; do
