@@ -130,6 +130,20 @@ $(PLUGIN): $(cuda_objects) kernels/cuda/exports.map
 endif
 -include $(wildcard $(BUILD)/cuda/kernels/*.d $(BUILD)/cuda/kernels/cuda/*.d)
 
+# The same files for the processor, for tests (kernels/cuda/host.cuh).  Fibers are nothing for the thread sanitizer.
+HOST_CUDA    := $(filter-out -Wextra -Wmissing-prototypes -Wstrict-prototypes -Wshadow -Wundef -pedantic,$(patsubst -std=gnu11,-std=gnu++17,$(FLAGS))) \
+                -Wno-unknown-pragmas -Wno-maybe-uninitialized
+HOST_CUDA    := $(filter-out -fsanitize=thread,$(HOST_CUDA))
+host_objects := $(patsubst %,$(BUILD)/host/%.o,$(filter-out %/gpu_cuda.cu,$(wildcard kernels/cuda/*.cu)) $(wildcard kernels/cuda/*.cc))
+$(BUILD)/host/%.o: % Makefile
+	@mkdir -p $(@D)
+	$(say) c++ $<
+	$(Q)$(CXX) $(CFLAGS) $(HOST_CUDA) -MMD -MP -x c++ -c -o $@ $<
+$(BUILD)/libcuda_host.a: $(host_objects)
+	$(say) ar $@
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+-include $(wildcard $(BUILD)/host/*/*.d $(BUILD)/host/*/*/*.d)
+
 define archive
 $(BUILD)/lib$(1).a: $(call objects,$(1))
 	$$(say) ar $$@
@@ -145,6 +159,9 @@ $(BUILD)/%.o: %.c Makefile
 $(BUILD)/tests/t_%: $(BUILD)/tests/t_%.o $(BUILD)/tests/runner.o $(BUILD)/tests/json.o $(BUILD)/tests/faultvfs.o $(archives)
 	$(say) link $@
 	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LDLIBS)
+$(BUILD)/tests/t_cuda_%: $(BUILD)/tests/t_cuda_%.o $(BUILD)/tests/runner.o $(BUILD)/libcuda_host.a $(archives)
+	$(say) link $@
+	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) -lstdc++ $(LDLIBS)
 # Those that look into the program itself.
 $(BUILD)/tests/t_eval $(BUILD)/tests/t_screen $(BUILD)/tests/t_storm $(BUILD)/tests/t_stream_text: $(filter-out $(BUILD)/app/main.o,$(call objects,app))
 

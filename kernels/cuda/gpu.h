@@ -51,6 +51,9 @@ struct gpu_launch {
 	const char *name;          /* for messages; may be NULL */
 };
 void gpu_enqueue(struct gpu *, const struct gpu_launch *, const void *args, size_t n);
+/* The last launch, when it is one of fn that still waits and nothing was asked for since: its n bytes of arguments and its grid's x,
+ * which may be changed until the next call.  Else NULL.  So an operation can join the one before it. */
+void *gpu_last(struct gpu *, const void *fn, size_t n, unsigned **grid_x);
 
 /* These bytes are not read before they are written again.  The host fills them with garbage. */
 void gpu_forget(struct gpu *, void *p, size_t n);

@@ -25,13 +25,13 @@
 #define ASAN_UNPOISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
 #endif
 
-enum { GUARD = 256, GUARD_BYTE = 0x5c, STAGE_BYTES = 16 << 20, STAGE_MOST = 1 << 20, QUEUE_MOST = 16384 };
+enum { GUARD = 256, GUARD_BYTE = 0x5c };
 
 /* A piece of device memory: guard, bytes, guard. */
 struct piece { unsigned char *p; size_t size; };
 
-/* What is gathered.  Kernels go into a step; the rest cuts steps. */
-enum action_kind { DO_STEP, DO_WRITE, DO_FORGET, DO_PRODUCT };
+/* What is gathered.  Kernels go into a step, and so do forgetting and small writes, played by functions; the rest cuts steps. */
+enum action_kind { DO_STEP, DO_WRITE, DO_PRODUCT };
 struct action {
 	enum action_kind kind;
 	int first, n;              /* DO_STEP: of the queue's launches */
@@ -219,6 +219,19 @@ void *gpu_alloc(struct gpu *g, size_t n)
 
 /* ---- running what is gathered ---- */
 
+struct move_args { unsigned char *dst; const unsigned char *src; uint64_t n; };
+static void move_bytes(struct move_args a) { memcpy(a.dst, a.src, a.n); }
+static void garbage_bytes(struct move_args a) { memset(a.dst, 0xff, a.n); }
+static void move_call(const void *fn, const void *args)
+{
+	((void (*)(struct move_args))fn)(*(const struct move_args *)args);
+}
+
+static int is_kernel(const struct gpu_launch *l)
+{
+	return l->call != move_call;
+}
+
 /* Arguments that point into the program's own memory, of which a device knows nothing. */
 static void arguments_check(struct gpu *g, const struct gpu_launch *l, const unsigned char *args, size_t n)
 {
@@ -230,7 +243,7 @@ static void arguments_check(struct gpu *g, const struct gpu_launch *l, const uns
 		memcpy(&v, args + i, 8);
 		if (v < (uintptr_t)1 << 40 || v >> 47)
 			continue;
-		if (v - (uintptr_t)g->stage < STAGE_BYTES)
+		if (v - (uintptr_t)g->stage < GPU_STAGE_BYTES)
 			continue;
 		if (v - (uintptr_t)g->arena < g->arena_size) {
 			/* One past the end may stand for an end. */
@@ -252,6 +265,10 @@ static void run_launch(struct gpu *g, const struct gpu_launch *l, const unsigned
 	uint64_t threads = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2] * l->block;
 
 	memcpy(copy, args, n);
+	if (!is_kernel(l)) {
+		l->call(l->fn, copy);
+		return;
+	}
 	arguments_check(g, l, copy, n);
 	if (g->failed)
 		return;
@@ -291,7 +308,7 @@ static void run_step(struct gpu *g, const struct action *a)
 		for (int i = 0; i < s.n; i++)
 			if (gpu_step_changed(&graph->step, &s, i)) {
 				memcpy(graph->step.arg + graph->step.node[i].at, s.arg + s.node[i].at, s.node[i].size);
-				stats.updated++;
+				stats.updated += is_kernel(&s.node[i].launch);
 			}
 		gpu_step_free(&s);
 		if (gpu_step_copy(&s, &graph->step) < 0)
@@ -339,8 +356,6 @@ static void run_all(struct gpu *g)
 			run_step(g, a);
 		else if (!g->failed && a->kind == DO_WRITE)
 			memcpy(a->p, a->bytes, a->size);
-		else if (!g->failed && a->kind == DO_FORGET)
-			memset(a->p, 0xff, a->size);
 		else if (!g->failed && a->kind == DO_PRODUCT)
 			run_product(g, a);
 		free(a->bytes);
@@ -391,7 +406,7 @@ int gpu_open(struct gpu **out, struct gpu_info *info, char err[160])
 	if (g) {
 		g->page = (size_t)sysconf(_SC_PAGESIZE);
 		g->arena = (unsigned char *)arena_get(&g->arena_size);
-		g->stage = (unsigned char *)aligned_alloc(256, STAGE_BYTES);
+		g->stage = (unsigned char *)aligned_alloc(256, GPU_STAGE_BYTES);
 	}
 	if (!g || !g->arena || !g->stage) {
 		snprintf(err, 160, "out of memory for a device on the host");
@@ -455,28 +470,6 @@ uint64_t gpu_memory_free(struct gpu *g)
 	return g->memory - g->in_use;
 }
 
-void gpu_write(struct gpu *g, void *dst, const void *src, size_t n)
-{
-	struct action *a;
-
-	if (g->failed || !n)
-		return;
-	if (!within(g, dst, n)) {
-		fail(g, "a write of %zu bytes is not within a piece of device memory", n);
-		return;
-	}
-	a = action_add(g, DO_WRITE);
-	if (!a)
-		return;
-	a->p = (unsigned char *)dst;
-	a->size = n;
-	a->bytes = (unsigned char *)malloc(n);
-	if (a->bytes)
-		memcpy(a->bytes, src, n);
-	else
-		fail(g, "out of memory for a write of %zu bytes", n);
-}
-
 void gpu_read(struct gpu *g, void *dst, const void *src, size_t n)
 {
 	finish(g);
@@ -497,7 +490,7 @@ const void *gpu_stage(struct gpu *g, const void *src, size_t n)
 
 	if (g->failed)
 		return NULL;
-	if (n > STAGE_MOST || at + n > STAGE_BYTES) {
+	if (n > GPU_STAGE_MOST || at + n > GPU_STAGE_BYTES) {
 		fail(g, "cannot stage %zu bytes behind %zu in one step", n, at);
 		return NULL;
 	}
@@ -512,7 +505,7 @@ void gpu_enqueue(struct gpu *g, const struct gpu_launch *l, const void *args, si
 
 	if (g->failed)
 		return;
-	if (g->queue.n >= QUEUE_MOST) {
+	if (g->queue.n >= GPU_QUEUE_MOST) {
 		run_all(g);
 		a = NULL;
 	}
@@ -529,21 +522,55 @@ void gpu_enqueue(struct gpu *g, const struct gpu_launch *l, const void *args, si
 	}
 }
 
-void gpu_forget(struct gpu *g, void *p, size_t n)
+void *gpu_last(struct gpu *g, const void *fn, size_t n, unsigned **grid_x)
+{
+	if (g->failed || !g->n_actions || g->action[g->n_actions - 1].kind != DO_STEP)
+		return NULL;
+	return gpu_step_last(&g->queue, fn, n, grid_x);
+}
+
+static void move(struct gpu *g, void (*fn)(struct move_args), void *dst, const void *src, size_t n)
+{
+	struct gpu_launch l = { (const void *)fn, move_call, { 1, 1, 1 }, 1, 0, NULL };
+	struct move_args a = { (unsigned char *)dst, (const unsigned char *)src, n };
+
+	gpu_enqueue(g, &l, &a, sizeof a);
+}
+
+void gpu_write(struct gpu *g, void *dst, const void *src, size_t n)
 {
 	struct action *a;
 
 	if (g->failed || !n)
 		return;
-	if (!within(g, p, n)) {
-		fail(g, "%zu bytes to forget are not within a piece of device memory", n);
+	if (!within(g, dst, n)) {
+		fail(g, "a write of %zu bytes is not within a piece of device memory", n);
 		return;
 	}
-	a = action_add(g, DO_FORGET);
-	if (a) {
-		a->p = (unsigned char *)p;
-		a->size = n;
+	if (n <= GPU_WRITE_SMALL && round_up(g->n_stage, 16) + n <= GPU_STAGE_BYTES) {
+		move(g, move_bytes, dst, gpu_stage(g, src, n), n);
+		return;
 	}
+	a = action_add(g, DO_WRITE);
+	if (!a)
+		return;
+	a->p = (unsigned char *)dst;
+	a->size = n;
+	a->bytes = (unsigned char *)malloc(n);
+	if (a->bytes)
+		memcpy(a->bytes, src, n);
+	else
+		fail(g, "out of memory for a write of %zu bytes", n);
+}
+
+void gpu_forget(struct gpu *g, void *p, size_t n)
+{
+	if (g->failed || !n)
+		return;
+	if (within(g, p, n))
+		move(g, garbage_bytes, p, NULL, n);
+	else
+		fail(g, "%zu bytes to forget are not within a piece of device memory", n);
 }
 
 void gpu_gemm(struct gpu *g, float *out, int ld_out, const void *w, const void *x, int m, int n, int k)

@@ -52,6 +52,16 @@ int gpu_step_add(struct gpu_step *s, const struct gpu_launch *l, const void *arg
 	return 0;
 }
 
+void *gpu_step_last(struct gpu_step *s, const void *fn, size_t n, unsigned **grid_x)
+{
+	struct gpu_node *node = s->n ? &s->node[s->n - 1] : NULL;
+
+	if (!node || node->launch.fn != fn || node->size != n)
+		return NULL;
+	*grid_x = &node->launch.grid[0];
+	return s->arg + node->at;
+}
+
 int gpu_step_copy(struct gpu_step *to, const struct gpu_step *from)
 {
 	if (step_reserve(to, from->n, from->n_arg) < 0)

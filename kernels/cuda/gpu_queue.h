@@ -6,11 +6,22 @@
  *
  * Building a graph costs more than launching its kernels, and most topologies come once (a prompt is read in steps of
  * many shapes).  So a topology is remembered the first time, built the second time, and replayed from then on.  Few of either kind
- * are kept; the least recently used goes. */
+ * are kept; the least recently used goes.
+ *
+ * Bytes that kernels read (gpu_stage) and small writes lie in one region, which goes to the device before the step; a small
+ * write is a kernel that copies from there, so that a step is nothing but kernels. */
 #ifndef WEIR_CUDA_GPU_QUEUE_H
 #define WEIR_CUDA_GPU_QUEUE_H
 
 #include "kernels/cuda/gpu.h"
+
+enum {
+	GPU_STAGE_BYTES = 16 << 20,    /* of one step */
+	GPU_STAGE_MOST = 1 << 20,      /* of one call */
+	GPU_WRITE_SMALL = 64 << 10,    /* up to here a write is a kernel */
+	GPU_QUEUE_MOST = 16384,        /* launches that are gathered at most */
+	GPU_ARGS_MOST = 1024           /* bytes of arguments */
+};
 
 struct gpu_node {
 	struct gpu_launch launch;
@@ -25,6 +36,8 @@ struct gpu_step {
 
 /* 0, or -1 without memory. */
 int  gpu_step_add(struct gpu_step *, const struct gpu_launch *, const void *args, size_t n);
+/* gpu_last() of a step. */
+void *gpu_step_last(struct gpu_step *, const void *fn, size_t n, unsigned **grid_x);
 int  gpu_step_copy(struct gpu_step *to, const struct gpu_step *from);
 void gpu_step_clear(struct gpu_step *);
 void gpu_step_free(struct gpu_step *);

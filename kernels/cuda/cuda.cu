@@ -1,0 +1,192 @@
+/* kernels/cuda/cuda.cu - the CUDA backend: opening, errors, memory, the table of operations.  See cuda.cuh for the rest. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "kernels/cuda/cuda_quant.cuh"
+
+/* ---- errors ---- */
+
+int cuda_fail(struct backend *be, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (be->failed)
+		return -1;
+	be->failed = 1;
+	va_start(ap, fmt);
+	vsnprintf(be->err, sizeof be->err, fmt, ap);
+	va_end(ap);
+	return -1;
+}
+
+/* What the device did wrong comes after what was asked wrongly, but is cleared with it. */
+int cuda_sync(struct backend *be)
+{
+	char err[160];
+	int failed;
+
+	if (gpu_sync(cuda_of(be)->gpu, err) < 0)
+		cuda_fail(be, "%s", err);
+	failed = be->failed;
+	be->failed = 0;
+	return failed ? -1 : 0;
+}
+
+/* ---- memory ---- */
+
+static int no_memory(struct cuda *c, const char *what, uint64_t n)
+{
+	return cuda_fail(&c->base, "cannot get %llu MiB of GPU memory for %s: %llu MiB are free", (unsigned long long)(n + 1048575) >> 20,
+	                 what, (unsigned long long)gpu_memory_free(c->gpu) >> 20);
+}
+
+int cuda_buffer_grow(struct cuda *c, struct cuda_buffer *b, size_t n)
+{
+	if (c->base.failed)
+		return -1;
+	if (n > b->size) {
+		gpu_free(c->gpu, b->p);
+		b->size = n + n / 4;
+		b->p = gpu_alloc(c->gpu, b->size);
+		if (!b->p) {
+			b->size = n;       /* as little as will do */
+			b->p = gpu_alloc(c->gpu, n);
+		}
+		if (!b->p) {
+			b->size = 0;
+			return no_memory(c, "working buffers", n);
+		}
+	}
+	gpu_forget(c->gpu, b->p, n);
+	return 0;
+}
+
+/* Checks the shape too; 0 when it cannot be. */
+static size_t tensor_bytes(const struct tensor *t)
+{
+	size_t n;
+
+	if ((unsigned)t->type >= DT_ALL || t->rows <= 0 || t->cols <= 0 || t->cols % dtype_info(t->type)->block)
+		return 0;
+	if (__builtin_mul_overflow((size_t)dtype_bytes(t->type, (uint64_t)t->cols), (size_t)t->rows, &n))
+		return 0;
+	return n;
+}
+
+int cuda_alloc(struct backend *be, struct tensor *t)
+{
+	struct cuda *c = cuda_of(be);
+	size_t n = tensor_bytes(t);
+	char what[64];
+
+	if (be->failed)
+		return -1;
+	t->data = NULL;
+	t->layout = LAYOUT_PLAIN;
+	if (!n)
+		return cuda_fail(be, "cannot allocate a tensor of %d x %d", (int)t->rows, (int)t->cols);
+	t->data = gpu_alloc(c->gpu, n);
+	if (t->data)
+		return 0;
+	snprintf(what, sizeof what, "a tensor of %d x %d", (int)t->rows, (int)t->cols);
+	return no_memory(c, what, n);
+}
+
+void cuda_drop(struct backend *be, struct tensor *t)
+{
+	struct cuda *c = cuda_of(be);
+
+	if (t->data && cuda_weight_release(c, t->data))
+		gpu_free(c->gpu, t->data);
+	t->data = NULL;
+	t->layout = LAYOUT_PLAIN;
+}
+
+static int range_ok(struct backend *be, const struct tensor *t, size_t off, size_t n)
+{
+	size_t size = tensor_bytes(t);
+
+	if (t->data && t->layout == LAYOUT_PLAIN && off <= size && n <= size - off)
+		return 1;
+	cuda_fail(be, "internal: bytes %zu + %zu are not within a plain tensor of %d x %d", off, n, (int)t->rows, (int)t->cols);
+	return 0;
+}
+
+void cuda_write(struct backend *be, struct tensor *t, size_t off, const void *src, size_t n)
+{
+	if (!be->failed && range_ok(be, t, off, n))
+		gpu_write(cuda_of(be)->gpu, (char *)t->data + off, src, n);
+}
+
+void cuda_read(struct backend *be, const struct tensor *t, size_t off, void *dst, size_t n)
+{
+	if (!be->failed && range_ok(be, t, off, n))
+		gpu_read(cuda_of(be)->gpu, dst, (const char *)t->data + off, n);
+}
+
+/* ---- the table ---- */
+
+static void cuda_close(struct backend *be)
+{
+	struct cuda *c = cuda_of(be);
+
+	if (!be)
+		return;
+	struct cuda_buffer *all[] = { &c->attn, &c->probe, &c->scan, &c->topk, &c->moves, &c->acts, &c->tile, &c->product, &c->counters };
+
+	for (struct cuda_buffer *b : all)
+		gpu_free(c->gpu, b->p);
+	gpu_close(c->gpu);
+	free(c);
+}
+
+static void cuda_describe(const struct backend *be, char *out, size_t cap)
+{
+	const struct gpu_info *i = &((const struct cuda *)be)->info;
+
+	snprintf(out, cap, "cuda %s, %llu GB, sm_%d%d", i->name, (unsigned long long)((i->memory + 500000000) / 1000000000), i->major,
+	         i->minor);
+}
+
+static void cuda_memory(const struct backend *be, uint64_t *available, uint64_t *total)
+{
+	const struct cuda *c = (const struct cuda *)be;
+
+	*available = gpu_memory_free(c->gpu);
+	*total = c->info.memory;
+}
+
+static const struct backend_ops cuda_ops = {
+	"cuda", cuda_close, cuda_describe, cuda_memory,
+	cuda_alloc, cuda_adopt, cuda_drop, cuda_write, cuda_read, cuda_sync, cuda_copy,
+	cuda_embed, cuda_rmsnorm, cuda_matmul, cuda_matmul_glu, cuda_rope, cuda_kv_put, cuda_attn,
+	cuda_key_copy_bytes, cuda_key_copy, cuda_key_scan, cuda_page_bounds, cuda_page_scan, cuda_topk, cuda_kv_move,
+};
+
+extern "C" int weir_cuda_open(struct backend **out, const struct backend_options *opt, int abi, char err[160])
+{
+	struct cuda *c;
+
+	(void)opt;
+	*out = NULL;
+	err[0] = 0;
+	if (abi != BACKEND_ABI) {
+		snprintf(err, 160, "weir-cuda.so was built for another version of weir (interface %d, here %d); build both again",
+		         BACKEND_ABI, abi);
+		return -1;
+	}
+	c = (struct cuda *)calloc(1, sizeof *c);
+	if (!c) {
+		snprintf(err, 160, "out of memory");
+		return -1;
+	}
+	if (gpu_open(&c->gpu, &c->info, err) < 0) {
+		free(c);
+		return -1;
+	}
+	c->base.ops = &cuda_ops;
+	c->base.threads = 1;
+	*out = &c->base;
+	return 0;
+}

@@ -1,0 +1,526 @@
+/* kernels/cuda/cuda_ops.cu - rmsnorm, rope, kv_put, copy.
+ *
+ * Between the products of a layer stand up to six such calls (norms of queries' and keys' heads, their rotations, two rows for the
+ * cache), each of which moves a few KiB: what they cost is their launches.  So all that treat heads alone are jobs of
+ * one kernel, a warp a head, and a call joins the launch before it (gpu_last) where it can: as one more job, or, where it works on
+ * what a job has just made, as a further step of that job.  A job is
+ *
+ *     read the head, [norm it, [write that],] [rotate it by up to three tables, each into its own place,] [put it into the cache]
+ *
+ * Whether calls are joined changes no bit of a result.
+ *
+ * Launches: rmsnorm of whole rows 1, copy 1; all the calls on heads of a layer together 1. */
+#include "kernels/cuda/cuda_quant.cuh"
+
+extern "C" {
+#include "kernels/quant.h"
+}
+
+/* ---- heads ---- */
+
+enum { HEAD_JOBS = 5, HEAD_TURNS = 3, HEAD_WARPS = 4, HEAD_MOST = 12288 /* values; 48 KiB shared */ };
+
+struct head_turn { float *out; const float *table; };
+struct head_job {
+	const float *x;            /* [n][heads * dim] */
+	const float *weight;       /* [dim]: norm it; or NULL */
+	float *normed;             /* write that, or NULL */
+	struct head_turn turn[HEAD_TURNS];
+	void *plane;               /* put the head, as it is after the last turn in place, into a cache; or NULL */
+	int32_t heads, block0;     /* the first block of this job */
+	int32_t turns, in_place;   /* turns; the only one is what is put */
+	int32_t type, cap, row0;   /* of the plane */
+	float eps;
+};
+struct head_args {
+	struct head_job job[HEAD_JOBS];
+	int32_t jobs, n, dim;
+	int32_t dims, neox;        /* of turns; dims = 0: none yet */
+	int32_t warps;             /* of a block */
+};
+
+static __device__ void head_put(void *to, int type, const float *row, int dim, int lane)
+{
+	if (type == DT_F32) {
+		for (int i = lane; i < dim; i += WARP)
+			((float *)to)[i] = row[i];
+	} else if (type == DT_F16) {
+		for (int i = lane; i < dim; i += WARP)
+			((__half *)to)[i] = __float2half_rn(row[i]);
+	} else if (type == DT_BF16) {
+		for (int i = lane; i < dim; i += WARP) {
+			unsigned u = __float_as_uint(row[i]);
+
+			((unsigned short *)to)[i] = (unsigned short)((u & 0x7fffffffu) > 0x7f800000u ? u >> 16 | 64
+			                                                                             : (u + 0x7fffu + (u >> 16 & 1u)) >> 16);
+		}
+	} else {
+		/* A block a pass, as quant.c makes it; one with anything that is not finite becomes not a number. */
+		for (int b = 0; b < dim / 32; b++) {
+			struct block_q8_0 *block = (struct block_q8_0 *)to + b;
+			float x = row[32 * b + lane], top = warp_max(fabsf(x)), d, q;
+			int finite = __all_sync(FULL_WARP, fabsf(x) <= 65504.0f);
+			__half h = __float2half_rn(__fdiv_rn(top, 127.0f));
+
+			d = __half2float(h);
+			q = d > 0 && finite ? fminf(fmaxf(floorf(__fadd_rn(__fadd_rn(__fdiv_rn(x, d), 127.0f), 0.5f)), 0.0f), 254.0f) - 127.0f : 0.0f;
+			block->qs[lane] = (int8_t)(int)q;
+			if (lane == 0)
+				block->d = finite ? __half_as_ushort(h) : 0x7e00;
+		}
+	}
+}
+
+__global__ void __launch_bounds__(WARP * HEAD_WARPS) head_rows(struct head_args a)
+{
+	SHARED_DYNAMIC(float, rows);
+	int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP, at = 0;
+	float *row = rows + warp * a.dim;
+
+	while (at + 1 < a.jobs && (int)blockIdx.x >= a.job[at + 1].block0)
+		at++;
+	const struct head_job &j = a.job[at];
+	int64_t unit = (int64_t)((int)blockIdx.x - j.block0) * a.warps + warp;
+	float sum = 0;
+
+	if (unit >= (int64_t)a.n * j.heads)
+		return;
+	int32_t token = (int32_t)(unit / j.heads), head = (int32_t)(unit % j.heads);
+	size_t from = (size_t)unit * (size_t)a.dim;
+
+	for (int i = lane; i < a.dim; i += WARP) {
+		float x = j.x[from + i];
+
+		row[i] = x;
+		sum += x * x;
+	}
+	if (j.weight) {
+		float scale = __fdiv_rn(1.0f, __fsqrt_rn(warp_sum(sum) / (float)a.dim + j.eps));
+
+		for (int i = lane; i < a.dim; i += WARP) {
+			float x = row[i] * scale * j.weight[i];
+
+			row[i] = x;
+			if (j.normed)
+				j.normed[from + i] = x;
+		}
+	}
+	__syncwarp();
+	for (int t = 0; t < j.turns; t++) {
+		const float *table = j.turn[t].table + (size_t)token * (size_t)a.dims;
+		float *out = j.turn[t].out + from;
+		int half = a.dims / 2;
+
+		for (int i = lane; i < half; i += WARP) {
+			int p = a.neox ? i : 2 * i, q = a.neox ? i + half : 2 * i + 1;
+			float c = table[2 * i], s = table[2 * i + 1], x = row[p], y = row[q];
+			float u = __fsub_rn(__fmul_rn(x, c), __fmul_rn(y, s)), v = __fadd_rn(__fmul_rn(x, s), __fmul_rn(y, c));
+
+			out[p] = u;
+			out[q] = v;
+			if (j.in_place) {          /* a pair is this lane's own */
+				row[p] = u;
+				row[q] = v;
+			}
+		}
+		for (int i = a.dims + lane; i < a.dim; i += WARP)
+			out[i] = row[i];
+	}
+	__syncwarp();
+	if (j.plane) {
+		size_t bytes = j.type == DT_F32 ? 4 * (size_t)a.dim : j.type == DT_Q8_0 ? (size_t)a.dim / 32 * 34 : 2 * (size_t)a.dim;
+
+		head_put((char *)j.plane + ((size_t)head * (size_t)j.cap + (size_t)j.row0 + (size_t)token) * bytes, j.type, row, a.dim, lane);
+	}
+}
+
+/* Bytes that are read or written. */
+struct span { const char *p; size_t n; };
+
+static struct span span_of(const void *p, size_t n)
+{
+	struct span s = { (const char *)p, p ? n : 0 };
+
+	return s;
+}
+static int spans_meet(struct span a, struct span b) { return a.n && b.n && a.p < b.p + b.n && b.p < a.p + a.n; }
+
+enum { READS = 2 + HEAD_TURNS, WRITES = 2 + HEAD_TURNS };
+static void job_spans(const struct head_args *a, const struct head_job *j, struct span reads[READS], struct span writes[WRITES])
+{
+	size_t all = (size_t)a->n * (size_t)j->heads * (size_t)a->dim * 4;
+
+	reads[0] = span_of(j->x, all);
+	reads[1] = span_of(j->weight, (size_t)a->dim * 4);
+	writes[0] = span_of(j->normed, all);
+	writes[1] = span_of(j->plane, (size_t)j->heads * (size_t)j->cap * (size_t)dtype_bytes((enum dtype)j->type, (uint64_t)a->dim));
+	for (int t = 0; t < HEAD_TURNS; t++) {
+		int is = t < j->turns;
+
+		reads[2 + t] = span_of(is ? j->turn[t].table : NULL, (size_t)a->n * (size_t)a->dims * 4);
+		writes[2 + t] = span_of(is ? j->turn[t].out : NULL, all);
+	}
+}
+
+/* Can both run at the same time? */
+static int jobs_apart(const struct head_args *a, const struct head_job *j, const struct head_job *k)
+{
+	struct span rj[READS], wj[WRITES], rk[READS], wk[WRITES];
+
+	job_spans(a, j, rj, wj);
+	job_spans(a, k, rk, wk);
+	for (int i = 0; i < WRITES; i++)
+		for (int m = 0; m < WRITES; m++)
+			if (spans_meet(wj[i], wk[m]) || spans_meet(wj[i], rk[m]) || spans_meet(rj[i], wk[m]))
+				return 0;
+	return 1;
+}
+
+/* May a job that reads x also turn it into `out`?  What is read is read before anything is written, of x alone. */
+static int turn_fits(const struct head_args *a, const struct head_job *j, const float *out, const float *table)
+{
+	struct span reads[READS], writes[WRITES], o = span_of(out, (size_t)a->n * (size_t)j->heads * (size_t)a->dim * 4);
+	struct span t = span_of(table, (size_t)a->n * (size_t)a->dims * 4);
+
+	job_spans(a, j, reads, writes);
+	if (spans_meet(t, o) || (spans_meet(reads[0], o) && out != j->x))
+		return 0;
+	for (int i = 1; i < READS; i++)
+		if (spans_meet(reads[i], o))
+			return 0;
+	for (int i = 0; i < WRITES; i++)
+		if (spans_meet(writes[i], t) || spans_meet(writes[i], o))
+			return 0;
+	return 1;
+}
+
+/* A job written anew as `to`, beside the others? */
+static int job_may_become(const struct head_args *a, const struct head_job *to, int at)
+{
+	for (int i = 0; i < a->jobs; i++)
+		if (i != at && !jobs_apart(a, &a->job[i], to))
+			return 0;
+	return 1;
+}
+
+static struct head_args *heads_waiting(struct cuda *c, int32_t n, int32_t dim, unsigned **grid)
+{
+	struct head_args *a = (struct head_args *)gpu_last(c->gpu, (const void *)(void (*)(struct head_args))head_rows, sizeof *a, grid);
+
+	return a && a->n == n && a->dim == dim ? a : NULL;
+}
+
+/* One more job, in the launch before or in one of its own. */
+static void heads_add(struct cuda *c, int32_t n, int32_t dim, int32_t dims, int neox, const struct head_job *job)
+{
+	unsigned *grid, blocks;
+	struct head_args *w = heads_waiting(c, n, dim, &grid), a = {};
+
+	if (w && w->jobs < HEAD_JOBS && (!dims || !w->dims || (w->dims == dims && w->neox == neox))) {
+		int32_t before = w->dims;
+
+		if (dims) {
+			w->dims = dims;
+			w->neox = neox;
+		}
+		if (job_may_become(w, job, -1)) {
+			blocks = cuda_blocks((int64_t)n * job->heads, w->warps);
+			w->job[w->jobs] = *job;
+			w->job[w->jobs++].block0 = (int32_t)*grid;
+			*grid += blocks;
+			return;
+		}
+		w->dims = before;
+	}
+	a.job[0] = *job;
+	a.jobs = 1;
+	a.n = n;
+	a.dim = dim;
+	a.dims = dims;
+	a.neox = neox;
+	a.warps = HEAD_WARPS;
+	while (a.warps > 1 && a.warps * dim > HEAD_MOST)
+		a.warps /= 2;
+	cuda_launch(c, head_rows, cuda_blocks((int64_t)n * job->heads, a.warps), 1, 1, (unsigned)(WARP * a.warps),
+	            (unsigned)(a.warps * dim) * 4, a);
+}
+
+/* ---- operands ---- */
+
+static float *rows_of(struct backend *be, const struct tensor *t, int32_t n, int32_t cols, const char *op)
+{
+	if (t && t->data && t->type == DT_F32 && t->layout == LAYOUT_PLAIN && n >= 0 && n <= t->rows && (!cols || t->cols == cols))
+		return (float *)t->data;
+	cuda_fail(be, "internal: %s got an operand of the wrong shape", op);
+	return NULL;
+}
+
+static int head_fits(struct backend *be, int32_t dim)
+{
+	if (dim <= HEAD_MOST)
+		return 1;
+	cuda_fail(be, "heads of %d values are more than a GPU's %d; use --device cpu", (int)dim, (int)HEAD_MOST);
+	return 0;
+}
+
+/* ---- norms ---- */
+
+enum { NORM_HEAD = 512, NORM_THREADS = 1024 };       /* groups up to here are heads: a warp does */
+
+struct norm_args { float *out; const float *x, *weight; int32_t group, wide; float eps; };
+
+/* A block a group; `wide`: four values at a time. */
+__global__ void __launch_bounds__(NORM_THREADS) norm_rows(struct norm_args a)
+{
+	SHARED(float, part, [WARP]);
+	const float *x = a.x + (size_t)blockIdx.x * (size_t)a.group;
+	float *out = a.out + (size_t)blockIdx.x * (size_t)a.group, sum = 0, scale;
+	int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP, step = (int)blockDim.x, most = a.group / 4;
+	float4 kept[4];            /* a row of up to 16,384 values is read once */
+
+	if (a.wide) {
+#pragma unroll
+		for (int k = 0; k < 4; k++) {
+			int i = (int)threadIdx.x + k * step;
+
+			kept[k] = i < most ? ((const float4 *)x)[i] : make_float4(0, 0, 0, 0);
+			sum += kept[k].x * kept[k].x + kept[k].y * kept[k].y + kept[k].z * kept[k].z + kept[k].w * kept[k].w;
+		}
+		for (int i = (int)threadIdx.x + 4 * step; i < most; i += step) {
+			float4 v = ((const float4 *)x)[i];
+
+			sum += v.x * v.x + v.y * v.y + v.z * v.z + v.w * v.w;
+		}
+	} else {
+		for (int i = (int)threadIdx.x; i < a.group; i += step)
+			sum += x[i] * x[i];
+	}
+	sum = warp_sum(sum);
+	if (lane == 0)
+		part[warp] = sum;
+	__syncthreads();
+	sum = warp_sum(lane < step / WARP ? part[lane] : 0.0f);
+	scale = __fdiv_rn(1.0f, __fsqrt_rn(sum / (float)a.group + a.eps));
+	if (a.wide) {
+#pragma unroll
+		for (int k = 0; k < 4; k++) {
+			int i = (int)threadIdx.x + k * step;
+
+			if (i < most) {
+				float4 w = ((const float4 *)a.weight)[i], v = kept[k];
+
+				((float4 *)out)[i] = make_float4(v.x * scale * w.x, v.y * scale * w.y, v.z * scale * w.z, v.w * scale * w.w);
+			}
+		}
+		for (int i = (int)threadIdx.x + 4 * step; i < most; i += step) {
+			float4 w = ((const float4 *)a.weight)[i], v = ((const float4 *)x)[i];
+
+			((float4 *)out)[i] = make_float4(v.x * scale * w.x, v.y * scale * w.y, v.z * scale * w.z, v.w * scale * w.w);
+		}
+	} else {
+		for (int i = (int)threadIdx.x; i < a.group; i += step)
+			out[i] = x[i] * scale * a.weight[i];
+	}
+}
+
+void cuda_rmsnorm(struct backend *be, struct tensor *out, const struct tensor *x, const struct tensor *w, int32_t group, float eps,
+                  int32_t n)
+{
+	struct norm_args a = {};
+	int32_t threads;
+
+	if (cuda_stopped(be) || !(a.x = rows_of(be, x, n, 0, "rmsnorm")) || !(a.out = rows_of(be, out, n, x->cols, "rmsnorm")) ||
+	    !(a.weight = rows_of(be, w, 1, group, "rmsnorm")))
+		return;
+	if (group <= 0 || x->cols % group) {
+		cuda_fail(be, "internal: rmsnorm got %d columns in groups of %d", (int)x->cols, (int)group);
+		return;
+	}
+	if (n < 1)
+		return;
+	if (group <= NORM_HEAD && group < x->cols) {
+		struct head_job job = {};
+
+		job.x = a.x;
+		job.weight = a.weight;
+		job.normed = a.out;
+		job.heads = x->cols / group;
+		job.eps = eps;
+		heads_add(cuda_of(be), n, group, 0, 0, &job);
+		return;
+	}
+	a.group = group;
+	a.eps = eps;
+	a.wide = group % 4 == 0 && ((uintptr_t)a.x | (uintptr_t)a.out | (uintptr_t)a.weight) % 16 == 0;
+	threads = (a.wide ? group / 4 : group) + WARP - 1;
+	threads = threads > NORM_THREADS ? NORM_THREADS : threads / WARP * WARP;
+	cuda_launch(cuda_of(be), norm_rows, (unsigned)n * (unsigned)(x->cols / group), 1, 1, (unsigned)threads, 0, a);
+}
+
+/* ---- rotations ---- */
+
+/* The same values rotated out of a job that waits: x was normed in place there, or is read there only. */
+static int rope_joins(struct cuda *c, float *out, const float *x, const float *table, int32_t heads, int32_t dim, int32_t dims, int neox,
+                      int32_t n)
+{
+	unsigned *grid;
+	struct head_args *w = heads_waiting(c, n, dim, &grid);
+
+	if (!w || (w->dims && (w->dims != dims || w->neox != neox)))
+		return 0;
+	for (int i = 0; i < w->jobs; i++) {
+		struct head_job *j = &w->job[i], to = *j;
+		int32_t before = w->dims;
+		int ok;
+
+		if ((j->normed ? j->normed : j->x) != x || j->heads != heads || j->plane || j->in_place || j->turns == HEAD_TURNS)
+			continue;
+		if (out == x) {
+			if (j->turns)
+				continue;          /* they, too, read x */
+			to.in_place = 1;
+			to.normed = NULL;          /* written over at once */
+		}
+		w->dims = dims;
+		w->neox = neox;
+		ok = turn_fits(w, &to, out, table);
+		to.turn[to.turns].out = out;
+		to.turn[to.turns++].table = table;
+		if (ok && job_may_become(w, &to, i)) {
+			*j = to;
+			return 1;
+		}
+		w->dims = before;
+	}
+	return 0;
+}
+
+void cuda_rope(struct backend *be, struct tensor *out, const struct tensor *x, const struct tensor *table, int32_t head_dim, int32_t dims,
+               int neox, int32_t n)
+{
+	struct cuda *c = cuda_of(be);
+	struct head_job job = {};
+	const float *from, *turns;
+	float *to;
+
+	if (cuda_stopped(be) || !(to = rows_of(be, out, n, x->cols, "rope")) || !(from = rows_of(be, x, n, 0, "rope")) ||
+	    !(turns = rows_of(be, table, n, dims, "rope")))
+		return;
+	if (head_dim <= 0 || x->cols % head_dim || dims > head_dim || dims < 0 || dims % 2) {
+		cuda_fail(be, "internal: rope got %d columns, heads of %d, %d of them rotated", (int)x->cols, (int)head_dim, (int)dims);
+		return;
+	}
+	if (n < 1)
+		return;
+	if (!dims) {
+		cuda_copy(be, out, 0, x, 0, n);
+		return;
+	}
+	if (!head_fits(be, head_dim) ||
+	    rope_joins(c, to, from, turns, x->cols / head_dim, head_dim, dims, neox != 0, n))
+		return;
+	job.x = from;
+	job.heads = x->cols / head_dim;
+	job.turns = 1;
+	job.turn[0].out = to;
+	job.turn[0].table = turns;
+	job.in_place = to == from;
+	heads_add(c, n, head_dim, dims, neox != 0, &job);
+}
+
+/* ---- the cache ---- */
+
+static int put_joins(struct cuda *c, const float *x, const struct head_job *put, int32_t n, int32_t dim)
+{
+	unsigned *grid;
+	struct head_args *w = heads_waiting(c, n, dim, &grid);
+
+	for (int i = 0; w && i < w->jobs; i++) {
+		struct head_job *j = &w->job[i], to = *j;
+		const float *made = j->in_place ? j->turn[0].out : j->normed;
+
+		if (made != x || j->heads != put->heads || j->plane)
+			continue;
+		to.plane = put->plane;
+		to.type = put->type;
+		to.cap = put->cap;
+		to.row0 = put->row0;
+		if (job_may_become(w, &to, i)) {
+			*j = to;
+			return 1;
+		}
+	}
+	return 0;
+}
+
+void cuda_kv_put(struct backend *be, struct tensor *plane, const struct tensor *x, int32_t n_kv_head, int32_t row0, int32_t n)
+{
+	struct cuda *c = cuda_of(be);
+	struct head_job job = {};
+	enum dtype t = plane->type;
+
+	if (cuda_stopped(be) || !(job.x = rows_of(be, x, n, 0, "kv_put")))
+		return;
+	if (t == DT_Q8_0 && plane->cols % 32) {
+		cuda_fail(be, "a q8_0 cache needs heads of a multiple of 32 values, not %d; use --kv-type f16", (int)plane->cols);
+		return;
+	}
+	if (!plane->data || plane->layout != LAYOUT_PLAIN || (t != DT_F16 && t != DT_F32 && t != DT_BF16 && t != DT_Q8_0) || n_kv_head <= 0 ||
+	    plane->rows % n_kv_head || (int64_t)n_kv_head * plane->cols != x->cols) {
+		cuda_fail(be, "internal: kv_put got a plane of the wrong shape");
+		return;
+	}
+	job.cap = plane->rows / n_kv_head;
+	if (row0 < 0 || n > job.cap - row0) {
+		cuda_fail(be, "internal: rows %d + %d do not fit a cache of %d", (int)row0, (int)n, (int)job.cap);
+		return;
+	}
+	job.plane = plane->data;
+	job.heads = n_kv_head;
+	job.type = t;
+	job.row0 = row0;
+	if (n < 1 || !head_fits(be, plane->cols) || put_joins(c, job.x, &job, n, plane->cols))
+		return;
+	heads_add(c, n, plane->cols, 0, 0, &job);
+}
+
+/* ---- copies ---- */
+
+struct copy_args { float *dst; const float *src; int64_t n; };
+
+/* Four values a thread, or one; a grid of a fixed stride. */
+__global__ void copy_fours(struct copy_args a)
+{
+	for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.n; i += (int64_t)gridDim.x * blockDim.x)
+		((float4 *)a.dst)[i] = ((const float4 *)a.src)[i];
+}
+__global__ void copy_ones(struct copy_args a)
+{
+	for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.n; i += (int64_t)gridDim.x * blockDim.x)
+		a.dst[i] = a.src[i];
+}
+
+void cuda_copy(struct backend *be, struct tensor *dst, int32_t dst_row, const struct tensor *src, int32_t src_row, int32_t n)
+{
+	struct copy_args a = {};
+	unsigned blocks;
+	int fours;
+
+	if (cuda_stopped(be) || n < 1)
+		return;
+	if (!dst->data || !src->data || dst->type != DT_F32 || src->type != DT_F32 || dst->cols != src->cols || dst_row < 0 || src_row < 0 ||
+	    n > dst->rows - dst_row || n > src->rows - src_row || src->layout != LAYOUT_PLAIN || dst->layout != LAYOUT_PLAIN) {
+		cuda_fail(be, "internal: copy of %d rows %d to %d does not fit", n, src_row, dst_row);
+		return;
+	}
+	a.dst = (float *)dst->data + (size_t)dst_row * (size_t)src->cols;
+	a.src = (const float *)src->data + (size_t)src_row * (size_t)src->cols;
+	a.n = (int64_t)n * src->cols;
+	if (a.dst == a.src)
+		return;
+	fours = a.n % 4 == 0 && ((uintptr_t)a.dst | (uintptr_t)a.src) % 16 == 0;
+	if (fours)
+		a.n /= 4;
+	blocks = cuda_blocks(a.n, 256);
+	cuda_launch(cuda_of(be), fours ? copy_fours : copy_ones, blocks < 2048 ? blocks : 2048, 1, 1, 256, 0, a);
+}
