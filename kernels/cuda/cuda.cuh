@@ -35,6 +35,7 @@ struct cuda {
 	struct gpu *gpu;
 	struct gpu_info info;
 	struct cuda_buffer attn, probe, scan, topk, moves, acts, tile, product;   /* one a file that needs it */
+	struct cuda_buffer counters;  /* attention's, which its kernels leave at zero: never grown */
 	struct cuda_weight *weights;  /* on the device (cuda_weights.cu) */
 };
 
@@ -111,6 +112,23 @@ int cuda_weight_release(struct cuda *, void *p);
 struct attn_seen;
 void cuda_probe_run(struct cuda *, const struct attn_args *, int32_t n, int32_t cols, int32_t t0, int32_t t1, const struct attn_seen *);
 int  cuda_probe_wanted(const struct attn_probe *, int32_t n);
+
+/* Conditions (struct when), as kernels take them. */
+struct cuda_when { const int32_t *flag; int32_t is; };
+static inline int cuda_when_ok(const struct when *w)
+{
+	return !w->flag || (w->flag->data && w->flag->type == DT_I32 && w->col >= 0 && w->col < w->flag->cols && w->flag->rows > 0);
+}
+static inline struct cuda_when cuda_when_of(const struct when *w)
+{
+	struct cuda_when c = { w->flag ? (const int32_t *)w->flag->data + w->col : NULL, w->is };
+
+	return c;
+}
+static __device__ inline int when_met(const struct cuda_when &w) { return !w.flag || *w.flag == w.is; }
+
+/* key_scan(), then topk(), in fewer launches (cuda_topk.cu): what attn() does for a part with a choice. */
+void cuda_choose(struct backend *, const struct attn_choice *);
 
 /* The plugin's door: what kernels/plugin.c looks up.  abi is that of the program (backend.h). */
 extern "C" int weir_cuda_open(struct backend **out, const struct backend_options *, int abi, char err[160]);

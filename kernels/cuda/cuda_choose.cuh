@@ -1,0 +1,186 @@
+/* kernels/cuda/cuda_choose.cuh (private to kernels/cuda/) - choosing cached rows: what copies, scans and the k best share.
+ *
+ *     cuda_choose.cu       the low-bit copy of keys, page bounds, moves of rows
+ *     cuda_scan.cu         scores of keys and pages
+ *     cuda_topk.cu         the k best scores; both in one go */
+#ifndef WEIR_CUDA_CHOOSE_CUH
+#define WEIR_CUDA_CHOOSE_CUH
+
+#include "kernels/cuda/cuda.cuh"
+#ifdef __CUDACC__
+#include <cuda_bf16.h>
+#endif
+
+extern "C" {
+#include "kernels/copy_layout.h"
+}
+
+/* ---- operands ---- */
+int choose_plane_ok(const struct tensor *, int32_t n_kv_head, int32_t cap, int32_t head_dim);
+int choose_copy_ok(const struct tensor *, int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits);
+int choose_bounds_ok(const struct tensor *, int32_t n_kv_head, int32_t cap, int32_t head_dim);
+
+static inline int32_t choose_min(int32_t a, int32_t b) { return a < b ? a : b; }
+static inline int32_t choose_max(int32_t a, int32_t b) { return a > b ? a : b; }
+static inline size_t choose_align(size_t n) { return (n + 255) & ~(size_t)255; }
+/* The next piece of scratch: n of that size. */
+static inline size_t choose_cut(size_t *at, size_t n, size_t size)
+{
+	size_t from = *at;
+
+	*at += choose_align(n * size);
+	return from;
+}
+
+/* ---- scores before and after softmax ---- */
+
+/* What the first launch of a scan leaves for the second, which turns raw scores into the output (cuda_scan.cu). */
+struct scan_scores {
+	const float *score;          /* [n_head][ld], to be multiplied by mult */
+	const float *max, *sum;      /* [n_head][tiles]: the largest raw score of a tile of rows, sum of exp((score - max) * mult) */
+	const float *mult;           /* [n_head] */
+	float *out;                  /* [n_kv_head][out_cols] */
+	int64_t ld, out_cols;
+	int32_t n, group, tile, tiles, raw, mean;
+	struct cuda_when when;
+};
+
+/* exp(x * mult) for x <= 0; 0 of what is no number. */
+static __device__ inline float scan_exp(float x, float mult)
+{
+	float y = x * (mult * 1.44269504f);
+
+	return y <= 0 ? exp2f(y) : 0;
+}
+
+/* For the query heads of one KV head: lse[r] and factor[r], by all threads of a block.  Ends with a barrier. */
+static __device__ inline void scan_totals(const struct scan_scores &s, int32_t head, float *lse, float *factor)
+{
+	int32_t lane = (int32_t)threadIdx.x % WARP, warps = (int32_t)blockDim.x / WARP;
+
+	for (int32_t r = (int32_t)threadIdx.x / WARP; r < s.group; r += warps) {
+		int64_t h = (int64_t)head * s.group + r;
+		const float *max = s.max + h * s.tiles, *sum = s.sum + h * s.tiles;
+		float mult = s.mult[h], top = -INFINITY, l = 0;
+
+		if (!s.raw) {
+			for (int32_t i = lane; i < s.tiles; i += WARP)
+				top = fmaxf(top, max[i]);
+			top = warp_max(top);
+			for (int32_t i = lane; i < s.tiles; i += WARP)
+				l += sum[i] * scan_exp(max[i] - top, mult);
+			l = warp_sum(l);
+		}
+		if (lane == 0) {
+			factor[r] = mult;
+			lse[r] = s.raw ? 0 : (float)((double)top * (double)mult + (double)logf(l));
+		}
+	}
+	__syncthreads();
+}
+
+/* The output of one row: max or log of mean over the group. */
+static __device__ inline float scan_row(const struct scan_scores &s, int32_t head, int32_t k, const float *lse, const float *factor)
+{
+	const float *score = s.score + (int64_t)head * s.group * s.ld + k;
+	float top = fmaf(score[0], factor[0], -lse[0]), sum = 0;
+
+	for (int32_t r = 1; r < s.group; r++) {
+		float y = fmaf(score[r * s.ld], factor[r], -lse[r]);
+
+		top = y > top ? y : top;
+	}
+	if (!s.mean)
+		return top;
+	for (int32_t r = 0; r < s.group; r++)
+		sum += scan_exp(fmaf(score[r * s.ld], factor[r], -lse[r]) - top, 1);
+	return top + logf(sum / (float)s.group);
+}
+
+/* Shapes, memory and the first launch of key_scan().  0; -1 with the error set; 1 when there is nothing to score.  zero: n_zero words
+ * per KV head that the launch clears, [n_kv_head][n_zero], or NULL. */
+int scan_start(struct cuda *, const struct scan_args *, struct scan_scores *, uint32_t *zero, int32_t n_zero);
+
+/* ---- keys in the copy ---- */
+
+/* A key or query of dim values in shared memory, turned by one warp, with the operations of copy_turn() in their order (a fused
+ * multiplication and addition would round otherwise: there is none here). */
+static __device__ inline void copy_turn_warp(float *x, int32_t dim)
+{
+	int32_t lane = (int32_t)threadIdx.x % WARP;
+
+	__syncwarp();
+	for (int32_t n; dim > 0; x += n, dim -= n) {
+		float norm;
+
+		for (n = 1; n <= dim / 2;)
+			n *= 2;
+		for (int32_t h = 1; h < n; h *= 2) {
+			for (int32_t i = lane; i < n / 2; i += WARP) {
+				float *p = x + (i & ~(h - 1)) * 2 + (i & (h - 1)), a = p[0], b = p[h];
+
+				p[0] = a + b;
+				p[h] = a - b;
+			}
+			__syncwarp();
+		}
+		norm = __fdiv_rn(1.0f, __fsqrt_rn((float)n));
+		for (int32_t i = lane; i < n; i += WARP)
+			x[i] = __fmul_rn(x[i], norm);
+	}
+	__syncwarp();
+}
+
+/* ---- rows of planes ---- */
+
+static __device__ inline float half_of(uint32_t bits) { return __half2float(__ushort_as_half((unsigned short)bits)); }
+
+static __device__ inline float row_value(const uint8_t *row, int32_t type, int32_t i)
+{
+	if (type == DT_F32)
+		return ((const float *)row)[i];
+	if (type == DT_F16)
+		return half_of(((const uint16_t *)row)[i]);
+	if (type == DT_BF16)
+		return __uint_as_float((uint32_t)((const uint16_t *)row)[i] << 16);
+	row += i / 32 * 34;
+	return half_of(*(const uint16_t *)row) * (float)((const int8_t *)row)[2 + i % 32];
+}
+
+/* Values i .. i + 7 of a row, zero from dim on; i is a multiple of 8.  whole: dim is one too, and rows lie on 16 bytes (in blocks of
+ * Q8_0: on 2). */
+static __device__ inline void row_eight(float x[8], const uint8_t *row, int32_t type, int32_t i, int32_t dim, int whole)
+{
+	if (!whole || i + 8 > dim) {
+		for (int32_t j = 0; j < 8; j++)
+			x[j] = i + j < dim ? row_value(row, type, i + j) : 0;
+	} else if (type == DT_F32) {
+		float4 a = __ldg((const float4 *)(row + 4 * (int64_t)i)), b = __ldg((const float4 *)(row + 4 * (int64_t)i + 16));
+
+		x[0] = a.x, x[1] = a.y, x[2] = a.z, x[3] = a.w;
+		x[4] = b.x, x[5] = b.y, x[6] = b.z, x[7] = b.w;
+	} else if (type == DT_Q8_0) {
+		const uint16_t *b = (const uint16_t *)(row + i / 32 * 34), *code = b + 1 + i % 32 / 2;
+		float d = half_of(b[0]);
+
+		for (int32_t j = 0; j < 4; j++) {
+			x[2 * j] = d * (float)(int8_t)(code[j] & 255);
+			x[2 * j + 1] = d * (float)(int8_t)(code[j] >> 8);
+		}
+	} else {
+		uint4 v = __ldg((const uint4 *)(row + 2 * (int64_t)i));
+		uint32_t w[4] = { v.x, v.y, v.z, v.w };
+
+		for (int32_t j = 0; j < 4; j++) {
+			x[2 * j] = type == DT_F16 ? half_of(w[j] & 0xffff) : __uint_as_float(w[j] << 16);
+			x[2 * j + 1] = type == DT_F16 ? half_of(w[j] >> 16) : __uint_as_float(w[j] & 0xffff0000u);
+		}
+	}
+}
+
+static inline int row_whole(enum dtype type, int32_t dim)
+{
+	return type == DT_Q8_0 || dim % 8 == 0;
+}
+
+#endif

@@ -1,0 +1,567 @@
+/* kernels/cuda/cuda_scan.cu - scores of all cached keys, or pages, for one token.
+ *
+ *     key_scan, page_scan   2 launches: raw scores with each tile's largest and sum of exponentials; then the log softmax of every
+ *                           query head and the largest or mean of the group
+ *
+ * A copy is read once per KV head and eight query heads: 40 bytes for a key of 128 at 2 bits, and 4 bytes per query head are written
+ * and read again.  Its products are made by the matrix unit, a panel of 16 keys times 8 queries in bytes: a lane's word of a
+ * panel, shifted and masked, is the operand, so a key costs a handful of instructions and the scan runs at the speed of memory.
+ * Dots are integers and what follows is done as on the CPU, so raw scores of a copy have the CPU's bits.
+ *
+ * A plane's row is read by eight lanes, 16 bytes each, sixteen rows of a warp at once; sums are floats.
+ *
+ * The number of tiles follows the number of rows by powers of two.  Sums are made in an order that depends on shapes alone. */
+#include "kernels/cuda/cuda_choose.cuh"
+
+enum { SCAN_THREADS = 256, SCAN_WARPS = SCAN_THREADS / WARP, SCAN_HEADS = 8, TILE_LEAST = 128, FINISH_ROWS = 1024 };
+
+struct scan_launch {
+	const uint8_t *keys;
+	const float *q;
+	float *score, *max, *sum, *mult;   /* struct scan_scores */
+	uint32_t *zero;
+	int64_t ld, head_bytes, row_bytes;
+	int32_t n, group, tile, tiles, dim, bits, panel_bytes, type, whole, pages, n_zero;
+	float scale;
+	struct cuda_when when;
+};
+
+/* The first blocks of a KV head clear what later launches count in. */
+static __device__ inline void scan_clear(const struct scan_launch &a)
+{
+	if (a.zero && blockIdx.x == 0 && blockIdx.z == 0)
+		for (int32_t i = (int32_t)threadIdx.x; i < a.n_zero; i += SCAN_THREADS)
+			a.zero[(int64_t)blockIdx.y * a.n_zero + i] = 0;
+}
+
+/* The largest raw score and the sum of exponentials so far. */
+struct softmax { float max, sum; };
+
+static __device__ inline void softmax_join(struct softmax *a, float max, float sum, float mult)
+{
+	float top = fmaxf(a->max, max);
+
+	a->sum = a->sum * scan_exp(a->max - top, mult) + sum * scan_exp(max - top, mult);
+	a->max = top;
+}
+
+static __device__ inline void softmax_shuffle(struct softmax *a, int distance, float mult)
+{
+	float max = __shfl_xor_sync(FULL_WARP, a->max, distance), sum = __shfl_xor_sync(FULL_WARP, a->sum, distance);
+
+	softmax_join(a, max, sum, mult);
+}
+
+/* Over the warps of a block: part [head][warp], written by each. */
+static __device__ inline void scan_tile_end(const struct scan_launch &a, struct softmax (*part)[SCAN_WARPS], const float *mult, int32_t head0,
+                                            int32_t n_q)
+{
+	int32_t r = (int32_t)threadIdx.x;
+
+	__syncthreads();
+	if (r < n_q) {
+		struct softmax all = part[r][0];
+		int64_t at = (int64_t)(head0 + r) * a.tiles + blockIdx.x;
+
+		for (int32_t w = 1; w < SCAN_WARPS; w++)
+			softmax_join(&all, part[r][w].max, part[r][w].sum, mult[r]);
+		a.max[at] = all.max;
+		a.sum[at] = all.sum;
+		if (blockIdx.x == 0)
+			a.mult[head0 + r] = mult[r];
+	}
+}
+
+/* ---- copies ---- */
+
+/* C[16][8] += A[16][32] B[32][8]: bytes, A without a sign.  Lane 4 g + t holds
+ *
+ *     A  a[0], a[1]  rows g and g + 8, columns 4t .. 4t + 3       a[2], a[3]  the same rows, columns 4t + 16 ..
+ *     B  b0          rows 4t .. 4t + 3 of column g                b1          rows 4t + 16 ..
+ *     C  c[0], c[1]  row g, columns 2t and 2t + 1                 c[2], c[3]  row g + 8 */
+#ifdef __CUDACC__
+static __device__ inline void mma_bytes(int32_t c[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
+{
+	asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+	             : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+	             : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+#else
+static thread_local uint32_t bytes_box[SCAN_WARPS][WARP][6];
+
+static void mma_bytes(int32_t c[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
+{
+	uint32_t (*box)[6] = bytes_box[threadIdx.x / WARP], lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4;
+
+	memcpy(box[lane], a, 16);
+	box[lane][4] = b0;
+	box[lane][5] = b1;
+	__syncwarp();
+	for (uint32_t i = 0; i < 4; i++)
+		for (uint32_t k = 0; k < 32; k++) {
+			uint32_t x = box[4 * g + k % 16 / 4][i / 2 + k / 16 * 2] >> (k % 4 * 8) & 255;
+			uint32_t y = box[4 * (2 * t + i % 2) + k % 16 / 4][4 + k / 16] >> (k % 4 * 8) & 255;
+
+			c[i] += (int32_t)x * (int8_t)y;
+		}
+	__syncwarp();
+}
+#endif
+
+/* A warp's query, turned, as bytes: x ~ mult * hi, or mult * (256 hi + lo) when wide.  hi, lo: [groups * 64]; sum [groups][SCAN_HEADS]. */
+static __device__ inline float query_bytes(const float *x, int8_t *hi, int8_t *lo, float *sum, int32_t dim, float scale, int wide)
+{
+	const float round = 12582912.0f;     /* adding and taking away rounds to the nearest whole number */
+	int32_t lane = (int32_t)threadIdx.x % WARP;
+	uint32_t bits = 0;
+	float d, inv;
+
+	for (int32_t i = lane; i < dim; i += WARP)
+		bits = max(bits, __float_as_uint(__fmul_rn(x[i], scale)) & 0x7fffffffu);
+	bits = __reduce_max_sync(FULL_WARP, bits);
+	d = __fdiv_rn(__uint_as_float(bits), 127.0f);
+	/* Below the normal range 1 / d overflows; such a query is nothing but zeros to any sum. */
+	if (d < 1.17549435e-38f)
+		d = 0;
+	/* Bytes cannot carry a NaN or an infinity, and it must reach the scores. */
+	if (bits >= 0x7f800000u)
+		d = NAN;
+	inv = d > 0 ? __fdiv_rn(1.0f, d) : 0;
+	for (int32_t g = 0; g * COPY_GROUP < dim; g++) {
+		int32_t whole = 0, rest = 0;
+
+		for (int32_t i = g * COPY_GROUP + lane; i < (g + 1) * COPY_GROUP; i += WARP) {
+			float v = i < dim && d > 0 ? __fmul_rn(__fmul_rn(x[i], scale), inv) : 0;
+			float r = __fsub_rn(__fadd_rn(v, round), round);
+
+			hi[i] = (int8_t)(int32_t)r;
+			whole += (int32_t)r;
+			if (wide) {
+				float low = __fsub_rn(__fadd_rn(__fmul_rn(__fsub_rn(v, r), 256.0f), round), round);
+
+				low = low > 127 ? 127 : low;
+				lo[i] = (int8_t)(int32_t)low;
+				rest += (int32_t)low;
+			}
+		}
+		whole = __reduce_add_sync(FULL_WARP, whole);
+		rest = __reduce_add_sync(FULL_WARP, rest);
+		if (lane == 0)
+			sum[g * SCAN_HEADS] = (float)(wide ? 256 * whole + rest : whole);
+	}
+	return wide ? d / 256 : d;
+}
+
+/* Two panels of sixteen keys times eight queries: s[..][0], s[..][1] = queries 2t, 2t + 1 with key g of lane 4g + t, s[..][2], s[..][3] with
+ * key g + 8.  Both panels are loaded before either is used. */
+template<int BITS> static __device__ inline void panel_scores(float s[2][4], const uint8_t *panel, int64_t other, const uint2 *frag, const float *sum,
+                                                              int32_t dim)
+{
+	constexpr int WORDS = BITS / 2, WIDE = BITS != 2, GROUP_BYTES = 64 + COPY_GROUP * BITS * 2;
+	constexpr uint32_t MASK = ((1u << BITS) - 1) * 0x01010101u;
+	int32_t lane = (int32_t)threadIdx.x % WARP, g = lane / 4, t = lane % 4;
+
+	for (int i = 0; i < 8; i++)
+		s[i / 4][i % 4] = 0;
+#pragma unroll (BITS == 8 ? 1 : 2)
+	for (int32_t d = 0; d < dim; d += COPY_GROUP) {
+		int32_t units = (min(dim - d, (int32_t)COPY_GROUP) * BITS + 31) / 32;
+		uint32_t word[2][2][WORDS];
+		float scale[2][2], least[2][2];
+
+		for (int p = 0; p < 2; p++) {
+			const uint8_t *group = panel + p * other + (int64_t)(d / COPY_GROUP) * GROUP_BYTES;
+			const uint16_t *half = (const uint16_t *)group;
+			const uint32_t *unit = (const uint32_t *)(group + 64);
+
+			for (int i = 0; i < WORDS; i++)
+				for (int k = 0; k < 2; k++)
+					word[p][k][i] = t + 4 * i < units ? __ldg(unit + 16 * (t + 4 * i) + g + 8 * k) : 0;
+			for (int k = 0; k < 2; k++) {
+				scale[p][k] = half_of(__ldg(half + g + 8 * k));
+				least[p][k] = half_of(__ldg(half + 16 + g + 8 * k));
+			}
+		}
+		for (int p = 0; p < 2; p++) {
+			int32_t dot[4] = { 0 }, low[4] = { 0 };
+
+			/* Which values a step of 64 takes is free as long as both operands agree: query_place(). */
+			for (int h = 0; h < 2; h++) {
+				constexpr int PAIR = BITS == 8;
+				const int w0 = BITS == 2 ? 0 : BITS == 4 ? h : 2 * h, w1 = w0 + PAIR;
+				const int s0 = BITS == 2 ? 4 * h : 0, s1 = BITS == 2 ? s0 + 2 : BITS == 4 ? 4 : 0;
+				uint32_t a[4] = { word[p][0][w0] >> s0 & MASK, word[p][1][w0] >> s0 & MASK, word[p][0][w1] >> s1 & MASK,
+				                  word[p][1][w1] >> s1 & MASK };
+				uint2 b = frag[h * WARP + lane];
+
+				mma_bytes(dot, a, b.x, b.y);
+				if (WIDE) {
+					b = frag[(2 + h) * WARP + lane];
+					mma_bytes(low, a, b.x, b.y);
+				}
+			}
+			for (int i = 0; i < 4; i++) {
+				int32_t x = WIDE ? dot[i] * 256 + low[i] : dot[i];
+
+				s[p][i] = fmaf(scale[p][i / 2], (float)x, s[p][i]);
+				s[p][i] = fmaf(least[p][i / 2], sum[2 * t + i % 2], s[p][i]);
+			}
+		}
+		frag += (WIDE ? 4 : 2) * WARP;
+		sum += SCAN_HEADS;
+	}
+}
+
+/* The first of four values of a group that operand `part` of step h takes in lane t. */
+template<int BITS> static __device__ inline int32_t query_place(int h, int part, int32_t t)
+{
+	return BITS == 2 ? 16 * t + 8 * h + 4 * part : BITS == 4 ? 8 * (t + 4 * h) + 4 * part : 4 * (t + 4 * (2 * h + part));
+}
+
+static size_t scan_copy_shared(int32_t dim, int32_t bits)
+{
+	size_t groups = (size_t)copy_groups(dim), planes = bits == 2 ? 1 : 2;
+
+	/* Operands; sums; bytes; turned queries. */
+	return groups * planes * 2 * WARP * sizeof(uint2) + groups * SCAN_HEADS * sizeof(float) + planes * SCAN_HEADS * groups * COPY_GROUP +
+	       (size_t)SCAN_HEADS * (size_t)dim * sizeof(float);
+}
+
+template<int BITS> static __global__ void __launch_bounds__(SCAN_THREADS) scan_copy(struct scan_launch a)
+{
+	constexpr int PLANES = BITS == 2 ? 1 : 2;
+	SHARED_DYNAMIC(uint2, frag); /* [groups][PLANES][2][WARP] */
+	SHARED(struct softmax, part, [SCAN_HEADS][SCAN_WARPS]);
+	SHARED(float, mult, [SCAN_HEADS]);
+	int32_t groups = (a.dim - 1) / COPY_GROUP + 1, thread = (int32_t)threadIdx.x, lane = thread % WARP, warp = thread / WARP;
+	int32_t r0 = (int32_t)blockIdx.z * SCAN_HEADS, n_q = min(a.group - r0, (int32_t)SCAN_HEADS), head0 = (int32_t)blockIdx.y * a.group + r0;
+	int32_t k0 = (int32_t)blockIdx.x * a.tile, k1 = min(k0 + a.tile, a.n), t = lane % 4;
+	float *sum = (float *)(frag + groups * PLANES * 2 * WARP);       /* [groups][SCAN_HEADS] */
+	int8_t *bytes = (int8_t *)(sum + groups * SCAN_HEADS);           /* [PLANES][SCAN_HEADS][groups * COPY_GROUP] */
+	int32_t stride = groups * COPY_GROUP;
+	float *turned = (float *)(bytes + PLANES * SCAN_HEADS * stride) + warp * a.dim;
+	const uint8_t *keys = a.keys + (int64_t)blockIdx.y * a.head_bytes;
+	struct softmax soft[2] = { { -INFINITY, 0 }, { -INFINITY, 0 } };
+
+	if (!when_met(a.when))
+		return;
+	scan_clear(a);
+	if (k0 >= a.n)
+		return;
+	/* A warp prepares a query. */
+	for (int32_t i = lane; i < a.dim; i += WARP)
+		turned[i] = warp < n_q ? a.q[(int64_t)(head0 + warp) * a.dim + i] : 0;
+	copy_turn_warp(turned, a.dim);
+	{
+		float m = query_bytes(turned, bytes + warp * stride, bytes + (SCAN_HEADS * (PLANES - 1) + warp) * stride, sum + warp, a.dim, a.scale,
+		                      PLANES == 2);
+
+		if (lane == 0)
+			mult[warp] = m;
+	}
+	__syncthreads();
+	for (int32_t i = thread; i < groups * PLANES * 2 * WARP; i += SCAN_THREADS) {
+		int32_t l = i % WARP, h = i / WARP % 2, p = i / (2 * WARP) % PLANES, g = i / (2 * WARP * PLANES);
+		const int8_t *from = bytes + (p * SCAN_HEADS + l / 4) * stride + g * COPY_GROUP;
+
+		frag[i] = make_uint2(*(const uint32_t *)(from + query_place<BITS>(h, 0, l % 4)), *(const uint32_t *)(from + query_place<BITS>(h, 1, l % 4)));
+	}
+	__syncthreads();
+	for (int32_t k = k0 + warp * 2 * COPY_PANEL; k < k1; k += SCAN_WARPS * 2 * COPY_PANEL) {
+		const uint8_t *panel = keys + (int64_t)(k / COPY_PANEL) * a.panel_bytes;
+		float s[2][4], top[2];
+
+		/* Past the last panel it is that again. */
+		panel_scores<BITS>(s, panel, k + COPY_PANEL < k1 ? a.panel_bytes : 0, frag, sum, a.dim);
+		for (int i = 0; i < 8; i++) {
+			int32_t key = k + i / 4 * COPY_PANEL + i / 2 % 2 * 8 + lane / 4, r = 2 * t + i % 2;
+
+			if (key < k1 && r < n_q)
+				a.score[(int64_t)(head0 + r) * a.ld + key] = s[i / 4][i % 4];
+			if (key >= k1)
+				s[i / 4][i % 4] = -INFINITY;
+		}
+		for (int i = 0; i < 2; i++) {
+			float m = mult[2 * t + i];
+
+			top[i] = fmaxf(soft[i].max, fmaxf(fmaxf(s[0][i], s[0][2 + i]), fmaxf(s[1][i], s[1][2 + i])));
+			soft[i].sum = soft[i].sum * scan_exp(soft[i].max - top[i], m) + scan_exp(s[0][i] - top[i], m) + scan_exp(s[0][2 + i] - top[i], m) +
+			              scan_exp(s[1][i] - top[i], m) + scan_exp(s[1][2 + i] - top[i], m);
+			soft[i].max = top[i];
+		}
+	}
+	for (int i = 0; i < 2; i++) {
+		for (int d = 4; d < WARP; d *= 2)
+			softmax_shuffle(&soft[i], d, mult[2 * t + i]);
+		if (lane < 4)
+			part[2 * t + i][warp] = soft[i];
+	}
+	scan_tile_end(a, part, mult, head0, n_q);
+}
+
+/* ---- planes ---- */
+
+enum { ROW_LANES = 8, ROW_KEYS = 4, WARP_KEYS = ROW_KEYS * WARP / ROW_LANES };
+
+/* Each of eight lanes holds R sums in part: give every lane its share of the totals.  Returns the first it has; it has R / 8, or one
+ * when R is smaller, which 8 / R lanes have. */
+template<int R> static __device__ inline int32_t fold_lanes(float *v, int32_t lane)
+{
+	int32_t first = 0;
+
+	for (int d = ROW_LANES / 2, n = R; d > 0; d /= 2) {
+		if (n > 1) {
+			int up = (lane & d) != 0;
+
+			n /= 2;
+			for (int i = 0; i < R / 2; i++)
+				if (i < n) {
+					float give = up ? v[i] : v[i + n], keep = up ? v[i + n] : v[i];
+
+					v[i] = keep + __shfl_xor_sync(FULL_WARP, give, d);
+				}
+			first += up ? n : 0;
+		} else {
+			v[0] += __shfl_xor_sync(FULL_WARP, v[0], d);
+		}
+	}
+	return first;
+}
+
+template<int HEADS> static __global__ void __launch_bounds__(SCAN_THREADS, 2) scan_rows(struct scan_launch a)
+{
+	/* Of the sums of a warp's pass: those of eight lanes, those a lane ends with, lanes that end with the same one, lanes of a head. */
+	constexpr int R = HEADS * ROW_KEYS, HAVE = R > (int)ROW_LANES ? R / ROW_LANES : 1, SAME = R < (int)ROW_LANES ? ROW_LANES / R : 1;
+	constexpr int SHARE = ROW_LANES / HEADS;
+	SHARED_DYNAMIC(float, q);    /* [HEADS][width], zero past dim */
+	SHARED(struct softmax, part, [SCAN_HEADS][SCAN_WARPS]);
+	SHARED(float, mult, [SCAN_HEADS]);
+	int32_t thread = (int32_t)threadIdx.x, lane = thread % WARP, warp = thread / WARP, at = lane % ROW_LANES;
+	int32_t r0 = (int32_t)blockIdx.z * HEADS, n_q = min(a.group - r0, (int32_t)HEADS), head0 = (int32_t)blockIdx.y * a.group + r0;
+	int32_t k0 = (int32_t)blockIdx.x * a.tile, k1 = min(k0 + a.tile, a.n), width = (a.dim + 7) / 8 * 8, head_dim = a.pages ? a.dim / 2 : a.dim;
+	const uint8_t *keys = a.keys + (int64_t)blockIdx.y * a.head_bytes;
+	struct softmax soft = { -INFINITY, 0 };
+
+	if (!when_met(a.when))
+		return;
+	scan_clear(a);
+	if (k0 >= a.n)
+		return;
+	for (int32_t i = thread; i < HEADS * width; i += SCAN_THREADS) {
+		int32_t r = i / width, d = i % width;
+		float x = r < n_q && d < a.dim ? a.q[(int64_t)(head0 + r) * head_dim + d % head_dim] * a.scale : 0;
+
+		/* A page's row holds its minima, then its maxima: what each can reach at most. */
+		if (a.pages)
+			x = d < head_dim ? x > 0 ? 0 : x : x > 0 ? x : 0;
+		q[i] = x;
+	}
+	if (thread < SCAN_HEADS)
+		mult[thread] = 1;
+	__syncthreads();
+	for (int32_t k = k0 + warp * WARP_KEYS; k < k1; k += SCAN_WARPS * WARP_KEYS) {
+		float acc[R] = { 0 };
+		int32_t first, key0 = k + lane / ROW_LANES;
+		float top = soft.max;
+
+		for (int32_t d = at * 8; d - at * 8 < width; d += ROW_LANES * 8) {
+			float x[ROW_KEYS][8];
+
+			if (d >= width)
+				continue;
+			for (int j = 0; j < ROW_KEYS; j++)
+				row_eight(x[j], keys + (int64_t)min(key0 + j * (WARP / ROW_LANES), k1 - 1) * a.row_bytes, a.type, d, a.dim, a.whole);
+			for (int r = 0; r < HEADS; r++) {
+				float4 q0 = *(const float4 *)(q + r * width + d), q1 = *(const float4 *)(q + r * width + d + 4);
+
+				for (int j = 0; j < ROW_KEYS; j++) {
+					float s = acc[r * ROW_KEYS + j];
+
+					s = fmaf(q0.x, x[j][0], s), s = fmaf(q0.y, x[j][1], s), s = fmaf(q0.z, x[j][2], s), s = fmaf(q0.w, x[j][3], s);
+					s = fmaf(q1.x, x[j][4], s), s = fmaf(q1.y, x[j][5], s), s = fmaf(q1.z, x[j][6], s), s = fmaf(q1.w, x[j][7], s);
+					acc[r * ROW_KEYS + j] = s;
+				}
+			}
+		}
+		first = fold_lanes<R>(acc, at);
+		for (int i = 0; i < HAVE; i++) {
+			int32_t r = (first + i) / ROW_KEYS, key = key0 + (first + i) % ROW_KEYS * (WARP / ROW_LANES);
+
+			if (key >= k1)
+				acc[i] = -INFINITY;
+			else if (r < n_q && at % SAME == 0)
+				a.score[(int64_t)(head0 + r) * a.ld + key] = acc[i];
+			top = fmaxf(top, acc[i]);
+		}
+		soft.sum *= scan_exp(soft.max - top, 1);
+		soft.max = top;
+		for (int i = 0; i < HAVE; i++)
+			soft.sum += scan_exp(acc[i] - top, 1);
+	}
+	/* One score that several lanes have counts once. */
+	if (at % SAME != 0)
+		soft.sum = 0;
+	for (int d = 1; d < SHARE; d *= 2)
+		softmax_shuffle(&soft, d, 1);
+	for (int d = ROW_LANES; d < WARP; d *= 2)
+		softmax_shuffle(&soft, d, 1);
+	if (lane < ROW_LANES && at % SHARE == 0)
+		part[at / SHARE][warp] = soft;
+	scan_tile_end(a, part, mult, head0, n_q);
+}
+
+/* ---- after all scores ---- */
+
+static __global__ void scan_finish(struct scan_scores s)
+{
+	SHARED_DYNAMIC(float, lse);  /* [group], and the factors */
+	int32_t k0 = (int32_t)blockIdx.x * FINISH_ROWS, k1 = min(k0 + FINISH_ROWS, s.n), head = (int32_t)blockIdx.y;
+
+	if (k0 >= s.n || !when_met(s.when))
+		return;
+	scan_totals(s, head, lse, lse + s.group);
+	for (int32_t k = k0 + (int32_t)threadIdx.x; k < k1; k += SCAN_THREADS)
+		s.out[head * s.out_cols + k] = scan_row(s, head, k, lse, lse + s.group);
+}
+
+/* ---- operations ---- */
+
+/* What both scans check. */
+static int scan_ok(struct backend *be, const struct scan_args *a, int32_t n)
+{
+	if (cuda_when_ok(&a->when) && a->n_kv_head > 0 && a->n_head > 0 && a->n_head % a->n_kv_head == 0 && a->head_dim > 0 &&
+	    (int64_t)a->n_head * a->head_dim <= INT32_MAX && n >= 0 && a->n_rows <= a->cap && a->out && a->out->data &&
+	    a->out->type == DT_F32 && a->out->rows >= a->n_kv_head && a->out->cols >= n && a->scale >= 0 &&
+	    (a->reduce == REDUCE_MAX || a->reduce == REDUCE_MEAN))
+		return 1;
+	cuda_fail(be, "internal: a scan of %d keys got operands of the wrong shape", (int)a->n_rows);
+	return 0;
+}
+
+/* Scratch, and the launch of what l describes, whose operands were checked. */
+static int scan_launch(struct cuda *c, const struct scan_args *a, struct scan_launch *l, struct scan_scores *s)
+{
+	size_t heads = (size_t)a->n_head, at = 0, score, max, sum, mult, shared;
+	int32_t power = cuda_power(l->n), blocks, chunk = SCAN_HEADS;
+
+	if (!a->q || !a->q->data || a->q->type != DT_F32 || a->q->rows < 1 || a->q->cols != a->n_head * a->head_dim)
+		return cuda_fail(&c->base, "internal: a scan of keys got an operand of the wrong shape");
+	l->q = (const float *)a->q->data;
+	l->group = a->n_head / a->n_kv_head;
+	l->scale = a->scale;
+	/* About four blocks a processor, which share their keys' cost evenly without preparing the query too often. */
+	for (l->tile = TILE_LEAST; (int64_t)power / l->tile * a->n_kv_head > 4 * (int64_t)c->info.processors; )
+		l->tile *= 2;
+	l->tiles = (l->n - 1) / l->tile + 1;
+	blocks = power > l->tile ? power / l->tile : 1;
+	l->ld = ((int64_t)l->n + 31) / 32 * 32;
+	/* Memory for the next power of two: it grows seldom. */
+	score = choose_cut(&at, heads * (size_t)choose_max(power, 32), sizeof(float));
+	max = choose_cut(&at, heads * (size_t)blocks, sizeof(float));
+	sum = choose_cut(&at, heads * (size_t)blocks, sizeof(float));
+	mult = choose_cut(&at, heads, sizeof(float));
+	if (cuda_buffer_grow(c, &c->scan, at) < 0)
+		return -1;
+	l->score = (float *)((char *)c->scan.p + score);
+	l->max = (float *)((char *)c->scan.p + max);
+	l->sum = (float *)((char *)c->scan.p + sum);
+	l->mult = (float *)((char *)c->scan.p + mult);
+	if (l->bits == 16)
+		for (chunk = 1; chunk < l->group && chunk < SCAN_HEADS; )
+			chunk *= 2;
+	shared = l->bits != 16 ? scan_copy_shared(l->dim, l->bits) : (size_t)chunk * (((size_t)l->dim + 7) / 8 * 8) * sizeof(float);
+	if (shared > (size_t)c->info.shared_max - 4096)
+		return cuda_fail(&c->base, "internal: keys of %d values are too long for a scan", (int)a->head_dim);
+	cuda_launch(c, l->bits == 2 ? scan_copy<2> : l->bits == 4 ? scan_copy<4> : l->bits == 8 ? scan_copy<8> :
+	               chunk == 1 ? scan_rows<1> : chunk == 2 ? scan_rows<2> : chunk == 4 ? scan_rows<4> : scan_rows<8>,
+	            (unsigned)blocks, (unsigned)a->n_kv_head, cuda_blocks(l->group, chunk), SCAN_THREADS, (unsigned)shared, *l);
+	s->score = l->score;
+	s->max = l->max;
+	s->sum = l->sum;
+	s->mult = l->mult;
+	s->out = (float *)a->out->data;
+	s->ld = l->ld;
+	s->out_cols = a->out->cols;
+	s->n = l->n;
+	s->group = l->group;
+	s->tile = l->tile;
+	s->tiles = l->tiles;
+	s->mean = a->reduce == REDUCE_MEAN;
+	return 0;
+}
+
+int scan_start(struct cuda *c, const struct scan_args *a, struct scan_scores *s, uint32_t *zero, int32_t n_zero)
+{
+	struct scan_launch l = {};
+
+	memset(s, 0, sizeof *s);
+	if (!scan_ok(&c->base, a, a->n_rows))
+		return -1;
+	if (a->bits == 16 ? !choose_plane_ok(a->keys, a->n_kv_head, a->cap, a->head_dim) :
+	                    !choose_copy_ok(a->keys, a->n_kv_head, a->cap, a->head_dim, a->bits))
+		return cuda_fail(&c->base, "internal: a scan of %d keys with %d bits got a plane or copy of the wrong shape", (int)a->n_rows,
+		                 (int)a->bits);
+	if (a->n_rows == 0)
+		return 1;
+	l.keys = (const uint8_t *)a->keys->data;
+	l.n = a->n_rows;
+	l.dim = a->head_dim;
+	l.bits = a->bits;
+	l.when = s->when = cuda_when_of(&a->when);
+	l.zero = zero;
+	l.n_zero = n_zero;
+	if (a->bits == 16) {
+		l.type = a->keys->type;
+		l.whole = row_whole(a->keys->type, l.dim);
+		l.row_bytes = (int64_t)dtype_bytes(a->keys->type, (uint64_t)l.dim);
+		l.head_bytes = a->cap * l.row_bytes;
+	} else {
+		l.panel_bytes = (int32_t)copy_panel_bytes(l.dim, l.bits);
+		l.head_bytes = (int64_t)((a->cap - 1) / COPY_PANEL + 1) * l.panel_bytes;
+	}
+	return scan_launch(c, a, &l, s);
+}
+
+static void scan_end(struct cuda *c, const struct scan_args *a, const struct scan_scores *s)
+{
+	cuda_launch(c, scan_finish, cuda_blocks(cuda_power(s->n), FINISH_ROWS), (unsigned)a->n_kv_head, 1, SCAN_THREADS,
+	            (unsigned)(2 * (size_t)s->group * sizeof(float)), *s);
+}
+
+void cuda_key_scan(struct backend *be, const struct scan_args *a)
+{
+	struct scan_scores s;
+
+	if (!cuda_stopped(be) && scan_start(cuda_of(be), a, &s, NULL, 0) == 0)
+		scan_end(cuda_of(be), a, &s);
+}
+
+void cuda_page_scan(struct backend *be, const struct scan_args *a)
+{
+	struct cuda *c = cuda_of(be);
+	struct scan_launch l = {};
+	struct scan_scores s = {};
+
+	if (cuda_stopped(be))
+		return;
+	l.n = a->n_rows > 0 ? (a->n_rows - 1) / PAGE_ROWS + 1 : a->n_rows;
+	if (!scan_ok(be, a, l.n))
+		return;
+	if (!choose_bounds_ok(a->keys, a->n_kv_head, a->cap, a->head_dim)) {
+		cuda_fail(be, "internal: a scan of the pages of %d rows got bounds of the wrong shape", (int)a->n_rows);
+		return;
+	}
+	if (l.n == 0)
+		return;
+	l.keys = (const uint8_t *)a->keys->data;
+	l.dim = 2 * a->head_dim;
+	l.bits = 16;
+	l.pages = 1;
+	l.type = DT_F32;
+	l.whole = row_whole(DT_F32, l.dim);
+	l.row_bytes = (int64_t)l.dim * 4;
+	l.head_bytes = (int64_t)((a->cap - 1) / PAGE_ROWS + 1) * l.row_bytes;
+	s.raw = a->raw;
+	if (scan_launch(c, a, &l, &s) == 0)
+		scan_end(c, a, &s);
+}

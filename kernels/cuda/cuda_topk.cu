@@ -1,0 +1,740 @@
+/* kernels/cuda/cuda_topk.cu - the k best of n scores per KV head, exactly; and both at once: scan and choice.
+ *
+ * Scores are put into bins by a rising function; the bin that holds the k-th best is found by counting, and only its members are
+ * looked at closely: digits of their scores, then of those before pooling, then row numbers, until it is settled which one is the
+ * last that is in.  That is a plain order in which no two are equal, so nothing depends on who comes first.
+ *
+ *     up to SMALL rows     1 launch; a block a KV head, its scores in shared memory
+ *     more                 3 launches: clear; count; take.  In `take` every block lists, in order, its rows of the bin and above; the
+ *                          last block of a KV head finds the last one that is in and writes the rows out
+ *     best_first           1 more: every chosen row counts how many of the others are better
+ *     wide pools           1 more for each doubling of the window
+ *
+ * Scores are read twice, from the cache.  choose_rows(), for what a policy looks for in every step, is the scan's first launch, which
+ * clears, and a second one that makes the scan's output and counts (or does it all, up to SMALL rows), then `take`: 2 or 3 launches. */
+#include "kernels/cuda/cuda_choose.cuh"
+
+enum {
+	SMALL = 16 << 10,            /* rows of which one block chooses */
+	SMALL_THREADS = 1024, TAKE_THREADS = 512,
+	BINS = 4096, CHUNK = 4096, CHUNKS = 1024,   /* rows of a block, and the most blocks of a KV head */
+	NEAR_POOL = 16,              /* rows on both sides that are looked at on the way */
+	CLOSE = 2048,                /* members of the bin that are kept in shared memory */
+	STATE = 4, COUNTS = BINS + STATE,           /* words of a KV head: counts of bins; blocks that are done, bin, rows above it */
+};
+
+struct topk_launch {
+	const float *score;          /* [n_kv_head][score_cols] */
+	const float *pooled;         /* [n_kv_head][n], or NULL: found on the way */
+	int32_t *rows;               /* [n_kv_head][rows_cols] */
+	uint32_t *count;             /* [n_kv_head][COUNTS] */
+	int32_t *listed;             /* [n_kv_head][CHUNKS] rows that a chunk listed */
+	uint2 *list;                 /* [n_kv_head][n] their orders and numbers, from the chunk's first row on */
+	int64_t score_cols, rows_cols;
+	int32_t n, k, half, i0, i1, want, first;    /* `want` of rows i0 .. i1; rows 0 .. first and i1 .. n are in */
+	int32_t chunk, chunks;
+	struct cuda_when when;
+};
+
+/* Scores as integers of the same order; NaN counts as the lowest, -0 as 0. */
+static __device__ inline uint32_t order_of(float x)
+{
+	uint32_t u;
+
+	x = x > -INFINITY ? x : -INFINITY;
+	u = __float_as_uint(x + 0.0f);
+	return u & 0x80000000u ? ~u : u | 0x80000000u;
+}
+
+/* A rising function of the order with values below BINS.  Logarithms of probabilities, which are the usual scores, lie between -32
+ * and 0: most bins are there, one as wide as another. */
+static __device__ inline uint32_t bin_of(uint32_t order)
+{
+	float x;
+
+	if (order & 0x80000000u)
+		return 3584 + ((order - 0x80000000u) >> 22);
+	x = __uint_as_float(~order);
+	if (!(x >= -32.0f))
+		return order >> 23;
+	return 256 + min(3327u, (uint32_t)((x + 32.0f) * 104.0f));
+}
+
+static __device__ inline uint32_t pooled_order(const struct topk_launch &a, int32_t head, int32_t i)
+{
+	const float *score = a.score + head * a.score_cols;
+	float top = -INFINITY;
+
+	if (a.pooled)
+		return order_of(a.pooled[(int64_t)head * a.n + i]);
+	if (!a.half)
+		return order_of(score[i]);
+	for (int32_t j = max(0, i - a.half); j <= min(a.n - 1, i + a.half); j++)
+		top = score[j] > top ? score[j] : top;
+	return order_of(top);
+}
+
+/* ---- a block's helpers: all its threads take part ---- */
+
+/* How many threads before this one have it set; *all = of the whole block.  Ends with a barrier, so that it may be called again. */
+static __device__ inline int32_t block_rank(int set, int32_t *all)
+{
+	SHARED(int32_t, warps, [WARP]);
+	int32_t lane = (int32_t)threadIdx.x % WARP, warp = (int32_t)threadIdx.x / WARP, n = (int32_t)blockDim.x / WARP, before = 0, total = 0;
+	uint32_t mask = __ballot_sync(FULL_WARP, set);
+
+	if (lane == 0)
+		warps[warp] = __popc(mask);
+	__syncthreads();
+	for (int32_t w = 0; w < n; w++) {
+		before += w < warp ? warps[w] : 0;
+		total += warps[w];
+	}
+	__syncthreads();
+	*all = total;
+	return before + __popc(mask & ((1u << lane) - 1));
+}
+
+/* Counts that other blocks made are in the second cache, not in this processor's own. */
+template<int FAR> static __device__ inline uint32_t count_at(const uint32_t *p) { return FAR ? __ldcg(p) : *p; }
+
+/* The bin in which the want-th highest of all lies, and how many lie above: found[0], found[1] (shared).  Ends with a barrier. */
+template<int FAR> static __device__ inline void find_bin(const uint32_t *count, uint32_t want, uint32_t *found)
+{
+	SHARED(uint32_t, warps, [WARP]);
+	int32_t thread = (int32_t)threadIdx.x, lane = thread % WARP, per = BINS / (int32_t)blockDim.x, top = BINS - 1 - thread * per;
+	uint32_t own = 0, sum, before = 0;
+
+	/* A thread has `per` bins, the first thread the highest. */
+	for (int32_t i = 0; i < per; i++)
+		own += count_at<FAR>(count + top - i);
+	sum = own;
+	for (int d = 1; d < WARP; d *= 2) {
+		uint32_t other = __shfl_up_sync(FULL_WARP, sum, (unsigned)d);
+
+		sum += lane >= d ? other : 0;
+	}
+	if (lane == WARP - 1)
+		warps[thread / WARP] = sum;
+	__syncthreads();
+	for (int32_t w = 0; w < thread / WARP; w++)
+		before += warps[w];
+	before += sum - own;
+	if (before < want && want <= before + own) {
+		int32_t b = top;
+
+		for (uint32_t n = count_at<FAR>(count + b); before + n < want; n = count_at<FAR>(count + --b))
+			before += n;
+		found[0] = (uint32_t)b;
+		found[1] = before;
+	}
+	__syncthreads();
+}
+
+/* The last one that is in: those are in whose order is higher; or equal, and the order before pooling is higher; or that too,
+ * and the row is not lower. */
+struct least { uint32_t order, raw; int32_t row; };
+
+static __device__ inline int is_in(const struct least &t, uint32_t order, const float *score, int32_t row)
+{
+	uint32_t raw;
+
+	if (order != t.order || !(t.raw || t.row))
+		return order >= t.order;
+	if (t.raw) {
+		raw = order_of(score[row]);
+		if (raw != t.raw || !t.row)
+			return raw >= t.raw;
+	}
+	return row >= t.row;
+}
+
+/* The least that is in when the best `need` of candidates are.  each(f) calls f(order, row) for this thread's candidates. */
+template<class EACH> static __device__ inline struct least choose_least(EACH each, const float *score, int pooled, uint32_t need)
+{
+	SHARED(uint32_t, digit, [256]);
+	SHARED(uint32_t, found, [3]);
+	int32_t thread = (int32_t)threadIdx.x;
+	struct least t = { 0, 0, 0 };
+
+	for (int field = 0; field < 3; field++) {
+		uint32_t value = 0, mask = 0;
+		int settled = 0;
+
+		if (field == 1 && !pooled)
+			continue;
+		for (int shift = 24; shift >= 0 && !settled; shift -= 8) {
+			for (int32_t i = thread; i < 256; i += (int32_t)blockDim.x)
+				digit[i] = 0;
+			__syncthreads();
+			each([&](uint32_t order, int32_t row) {
+				uint32_t x = order;
+
+				if (field) {
+					uint32_t raw = pooled ? order_of(score[row]) : 0;
+
+					if (order != t.order || (field == 2 && pooled && raw != t.raw))
+						return;
+					x = field == 1 ? raw : (uint32_t)row;
+				}
+				if ((x & mask) == value)
+					atomicAdd(&digit[x >> shift & 255], 1u);
+			});
+			__syncthreads();
+			if (thread < WARP) {
+				uint32_t own = 0, sum, before;
+				int32_t b = 255 - 8 * thread;
+
+				for (int32_t i = 0; i < 8; i++)
+					own += digit[b - i];
+				sum = own;
+				for (int d = 1; d < WARP; d *= 2) {
+					uint32_t other = __shfl_up_sync(FULL_WARP, sum, (unsigned)d);
+
+					sum += thread >= d ? other : 0;
+				}
+				before = sum - own;
+				if (before < need && need <= sum) {
+					for (; before + digit[b] < need; b--)
+						before += digit[b];
+					found[0] = (uint32_t)b;
+					found[1] = need - before;
+					found[2] = digit[b];
+				}
+			}
+			__syncthreads();
+			value |= found[0] << shift;
+			mask |= 255u << shift;
+			need = found[1];
+			settled = found[1] == found[2];   /* all that begin like this are in */
+		}
+		if (field == 0)
+			t.order = value;
+		else if (field == 1)
+			t.raw = value;
+		else
+			t.row = (int32_t)value;
+		if (settled)
+			break;
+	}
+	return t;
+}
+
+/* Rows that are in whatever their scores are. */
+static __device__ inline void write_forced(const struct topk_launch &a, int32_t *rows)
+{
+	for (int32_t i = (int32_t)threadIdx.x; i < a.first + a.n - a.i1; i += (int32_t)blockDim.x)
+		rows[i < a.first ? i : i + a.want] = i < a.first ? i : a.i1 + i - a.first;
+}
+
+/* ---- few rows: a block has them all ---- */
+
+/* SCAN: scores are what becomes of s, which is written too. */
+struct topk_small_args { struct topk_launch a; struct scan_scores s; };
+
+template<int SCAN> static __global__ void __launch_bounds__(SMALL_THREADS, 1) topk_small(struct topk_small_args args)
+{
+	SHARED_DYNAMIC(uint32_t, order);     /* [n], then for a scan what heads need */
+	SHARED(uint32_t, count, [BINS]);
+	SHARED(uint32_t, found, [2]);
+	constexpr int PER = SMALL / SMALL_THREADS;
+	const struct topk_launch &a = args.a;
+	int32_t head = (int32_t)blockIdx.x, thread = (int32_t)threadIdx.x, base = 0;
+	const float *score = a.score + head * a.score_cols;
+	int32_t *rows = a.rows + head * a.rows_cols;
+	struct least least;
+
+	if (!when_met(a.when))
+		return;
+	for (int32_t i = thread; i < BINS; i += SMALL_THREADS)
+		count[i] = 0;
+	if (SCAN) {
+		const struct scan_scores &s = args.s;
+		float *lse = (float *)(order + a.n);
+
+		scan_totals(s, head, lse, lse + s.group);
+		for (int32_t i = thread; i < a.n; i += SMALL_THREADS) {
+			float x = scan_row(s, head, i, lse, lse + s.group);
+
+			s.out[head * s.out_cols + i] = x;
+			order[i] = order_of(x);
+		}
+	} else {
+		for (int32_t i = thread; i < a.n; i += SMALL_THREADS)
+			order[i] = a.pooled ? order_of(a.pooled[(int64_t)head * a.n + i]) : order_of(score[i]);
+	}
+	__syncthreads();
+	if (a.half && !a.pooled) {
+		uint32_t top[PER];
+
+		for (int j = 0; j < PER; j++) {
+			int32_t i = thread + j * SMALL_THREADS;
+
+			top[j] = 0;
+			for (int32_t o = max(0, i - a.half); i < a.n && o <= min(a.n - 1, i + a.half); o++)
+				top[j] = max(top[j], order[o]);
+		}
+		__syncthreads();
+		for (int j = 0; j < PER; j++)
+			if (thread + j * SMALL_THREADS < a.n)
+				order[thread + j * SMALL_THREADS] = top[j];
+		__syncthreads();
+	}
+	for (int32_t i = a.i0 + thread; i < a.i1; i += SMALL_THREADS)
+		atomicAdd(&count[bin_of(order[i])], 1u);
+	__syncthreads();
+	find_bin<0>(count, (uint32_t)a.want, found);
+	least = choose_least([&](auto see) {
+		for (int32_t i = a.i0 + thread; i < a.i1; i += SMALL_THREADS)
+			if (bin_of(order[i]) == found[0])
+				see(order[i], i);
+	}, score, a.half > 0, (uint32_t)a.want - found[1]);
+	write_forced(a, rows);
+	for (int32_t i0 = a.i0; i0 < a.i1; i0 += SMALL_THREADS) {
+		int32_t i = i0 + thread, all, in = i < a.i1 && is_in(least, order[i], score, i), at = block_rank(in, &all);
+
+		if (in && base + at < a.want)
+			rows[a.first + base + at] = i;
+		base += all;
+	}
+}
+
+/* ---- many rows ---- */
+
+static __global__ void topk_clear(struct topk_launch a)
+{
+	for (int32_t i = (int32_t)threadIdx.x; i < COUNTS; i += TAKE_THREADS)
+		a.count[(int64_t)blockIdx.x * COUNTS + i] = 0;
+}
+
+/* Is this the last block of its KV head to come here?  For all threads alike; what the others wrote is there. */
+static __device__ inline int last_block(uint32_t *done, int32_t blocks)
+{
+	SHARED(uint32_t, here, [1]);
+
+	__threadfence();
+	__syncthreads();
+	if (threadIdx.x == 0)
+		here[0] = atomicAdd(done, 1u) + 1 == (uint32_t)blocks;
+	__syncthreads();
+	if (here[0])
+		__threadfence();
+	return here[0] != 0;
+}
+
+/* Count how many rows each bin has, of scores or of what becomes of a scan's; the last block says which bin it is. */
+template<int SCAN> static __global__ void __launch_bounds__(TAKE_THREADS) topk_count(struct topk_small_args args)
+{
+	SHARED_DYNAMIC(float, lse);
+	SHARED(uint32_t, count, [BINS]);
+	SHARED(uint32_t, found, [2]);
+	const struct topk_launch &a = args.a;
+	const struct scan_scores &s = args.s;
+	int32_t head = (int32_t)blockIdx.y, thread = (int32_t)threadIdx.x, k0 = (int32_t)blockIdx.x * a.chunk, k1 = min(k0 + a.chunk, a.n);
+	uint32_t *all = a.count + (int64_t)head * COUNTS;
+
+	if ((int32_t)blockIdx.x >= a.chunks || !when_met(a.when))
+		return;
+	for (int32_t i = thread; i < BINS; i += TAKE_THREADS)
+		count[i] = 0;
+	if (SCAN)
+		scan_totals(s, head, lse, lse + s.group);
+	__syncthreads();
+	for (int32_t i = k0 + thread; i < k1; i += TAKE_THREADS) {
+		uint32_t order;
+
+		if (SCAN) {
+			float x = scan_row(s, head, i, lse, lse + s.group);
+
+			s.out[head * s.out_cols + i] = x;
+			order = order_of(x);
+		} else {
+			order = pooled_order(a, head, i);
+		}
+		if (i >= a.i0 && i < a.i1)
+			atomicAdd(&count[bin_of(order)], 1u);
+	}
+	__syncthreads();
+	for (int32_t i = thread; i < BINS; i += TAKE_THREADS)
+		if (count[i])
+			atomicAdd(&all[i], count[i]);
+	if (!last_block(&all[BINS], a.chunks))
+		return;
+	find_bin<1>(all, (uint32_t)a.want, found);
+	if (thread == 0) {
+		all[BINS] = 0;
+		all[BINS + 1] = found[0];
+		all[BINS + 2] = found[1];
+	}
+}
+
+/* Entry p of the lists of all chunks. */
+static __device__ inline uint2 listed_at(const struct topk_launch &a, const uint2 *list, const int32_t *start, int32_t p)
+{
+	int32_t lo = 0, hi = a.chunks;
+
+	while (hi - lo > 1) {
+		int32_t mid = (lo + hi) / 2;
+
+		if (start[mid] <= p)
+			lo = mid;
+		else
+			hi = mid;
+	}
+	return __ldcg(list + (int64_t)lo * a.chunk + p - start[lo]);
+}
+
+/* List the rows of the bin and above; the last block chooses and writes. */
+static __global__ void __launch_bounds__(TAKE_THREADS) topk_take(struct topk_launch a)
+{
+	SHARED(int32_t, start, [CHUNKS + 1]);
+	SHARED(uint2, close, [CLOSE]);
+	SHARED(uint32_t, n_close, [1]);
+	int32_t head = (int32_t)blockIdx.y, thread = (int32_t)threadIdx.x, chunk = (int32_t)blockIdx.x, base = 0, n;
+	int32_t k0 = max(chunk * a.chunk, a.i0), k1 = min(chunk * a.chunk + a.chunk, a.i1);
+	uint32_t *state = a.count + (int64_t)head * COUNTS + BINS, bin, above;
+	const float *score = a.score + head * a.score_cols;
+	int32_t *rows = a.rows + head * a.rows_cols, *listed = a.listed + (int64_t)head * CHUNKS;
+	uint2 *list = a.list + (int64_t)head * a.n;
+	struct least least;
+
+	if (chunk >= a.chunks || !when_met(a.when))
+		return;
+	bin = state[1];
+	above = state[2];
+	for (int32_t i0 = k0; i0 < k1; i0 += TAKE_THREADS) {
+		int32_t i = i0 + thread, all, at;
+		uint32_t order = i < k1 ? pooled_order(a, head, i) : 0;
+		int in = i < k1 && bin_of(order) >= bin;
+
+		at = block_rank(in, &all);
+		if (in)
+			list[(int64_t)chunk * a.chunk + base + at] = make_uint2(order, (uint32_t)i);
+		base += all;
+	}
+	if (thread == 0)
+		listed[chunk] = base;
+	if (!last_block(state, a.chunks))
+		return;
+	if (thread == 0)
+		n_close[0] = 0;
+	if (thread < WARP) {
+		int32_t sum = 0;
+
+		for (int32_t c0 = 0; c0 < a.chunks; c0 += WARP) {
+			int32_t own = c0 + thread < a.chunks ? __ldcg(listed + c0 + thread) : 0, to = own;
+
+			for (int d = 1; d < WARP; d *= 2) {
+				int32_t other = __shfl_up_sync(FULL_WARP, to, (unsigned)d);
+
+				to += thread >= d ? other : 0;
+			}
+			if (c0 + thread < a.chunks)
+				start[c0 + thread] = sum + to - own;
+			sum += __shfl_sync(FULL_WARP, to, WARP - 1);
+		}
+		if (thread == 0)
+			start[a.chunks] = sum;
+	}
+	__syncthreads();
+	n = start[a.chunks];
+	for (int32_t p = thread; p < n; p += TAKE_THREADS) {
+		uint2 e = listed_at(a, list, start, p);
+
+		if (bin_of(e.x) == bin) {
+			uint32_t at = atomicAdd(&n_close[0], 1u);
+
+			if (at < CLOSE)
+				close[at] = e;
+		}
+	}
+	__syncthreads();
+	if (n_close[0] <= CLOSE)
+		least = choose_least([&](auto see) {
+			for (uint32_t i = threadIdx.x; i < n_close[0]; i += TAKE_THREADS)
+				see(close[i].x, (int32_t)close[i].y);
+		}, score, a.half > 0, (uint32_t)a.want - above);
+	else
+		least = choose_least([&](auto see) {
+			for (int32_t p = thread; p < n; p += TAKE_THREADS) {
+				uint2 e = listed_at(a, list, start, p);
+
+				if (bin_of(e.x) == bin)
+					see(e.x, (int32_t)e.y);
+			}
+		}, score, a.half > 0, (uint32_t)a.want - above);
+	write_forced(a, rows);
+	base = 0;
+	for (int32_t p0 = 0; p0 < n; p0 += TAKE_THREADS) {
+		int32_t p = p0 + thread, all, at, in;
+		uint2 e = p < n ? listed_at(a, list, start, p) : make_uint2(0, 0);
+
+		in = p < n && is_in(least, e.x, score, (int32_t)e.y);
+		at = block_rank(in, &all);
+		if (in && base + at < a.want)
+			rows[a.first + base + at] = (int32_t)e.y;
+		base += all;
+	}
+}
+
+/* ---- all rows, wide pools, the best first ---- */
+
+/* Nothing to choose: all of i0 .. i1, or none. */
+static __global__ void topk_all(struct topk_launch a)
+{
+	int32_t i = (int32_t)(blockIdx.x * TAKE_THREADS + threadIdx.x);
+
+	if (i < a.k && when_met(a.when))
+		a.rows[(int32_t)blockIdx.y * a.rows_cols + i] = i < a.first + a.want ? i : a.n - a.k + i;
+}
+
+struct topk_pool_args {
+	const float *from;
+	float *to;
+	int64_t from_cols;
+	int32_t n, len, half, step, first;
+};
+
+/* A window of w values from i on becomes one of w + step; the first time it is the scores, from `half` places before the row. */
+static __global__ void topk_pool(struct topk_pool_args a)
+{
+	int32_t i = (int32_t)(blockIdx.x * TAKE_THREADS + threadIdx.x);
+	const float *from = a.from + (int32_t)blockIdx.y * a.from_cols;
+	float x = -INFINITY;
+
+	if (i >= a.len)
+		return;
+	for (int32_t j = i, turn = 0; turn < 2; j += a.step, turn++) {
+		int32_t at = a.first ? j - a.half : j;
+
+		if (at >= 0 && at < (a.first ? a.n : a.len))
+			x = from[at] > x ? from[at] : x;
+	}
+	a.to[(int64_t)blockIdx.y * a.len + i] = x;
+}
+
+/* The window's two overlapping halves. */
+static __global__ void topk_pool_end(struct topk_pool_args a)
+{
+	int32_t i = (int32_t)(blockIdx.x * TAKE_THREADS + threadIdx.x);
+	const float *from = a.from + (int32_t)blockIdx.y * a.from_cols;
+
+	if (i < a.n)
+		a.to[(int64_t)blockIdx.y * a.n + i] = fmaxf(from[i], from[i + a.step]);
+}
+
+struct topk_order_args { struct topk_launch a; int32_t *out; int64_t out_cols; int32_t forced_first; };
+enum { ORDER_THREADS = 256 };
+
+/* The place of a row is the number of those that are better. */
+static __global__ void __launch_bounds__(ORDER_THREADS) topk_order(struct topk_order_args args)
+{
+	SHARED(uint32_t, order, [ORDER_THREADS]);
+	SHARED(uint32_t, raw, [ORDER_THREADS]);
+	SHARED(uint32_t, rank, [ORDER_THREADS]);
+	const struct topk_launch &a = args.a;
+	int32_t head = (int32_t)blockIdx.y, thread = (int32_t)threadIdx.x, i = (int32_t)blockIdx.x * ORDER_THREADS + thread, better = 0;
+	const int32_t *rows = a.rows + head * a.rows_cols;
+	const float *score = a.score + head * a.score_cols;
+	int32_t row, own_rank;
+	uint32_t own, own_raw;
+
+	if ((int32_t)blockIdx.x * ORDER_THREADS >= a.k || !when_met(a.when))
+		return;
+	row = i < a.k ? rows[i] : 0;
+	own = pooled_order(a, head, row);
+	own_raw = order_of(score[row]);
+	own_rank = args.forced_first && (row < a.i0 || row >= a.i1);
+	for (int32_t j0 = 0; j0 < a.k; j0 += ORDER_THREADS) {
+		int32_t n = min(a.k - j0, (int32_t)ORDER_THREADS);
+
+		__syncthreads();
+		if (thread < n) {
+			int32_t r = rows[j0 + thread];
+
+			order[thread] = pooled_order(a, head, r);
+			raw[thread] = order_of(score[r]);
+			rank[thread] = args.forced_first && (r < a.i0 || r >= a.i1);
+		}
+		__syncthreads();
+		/* Rows ascend, so of equals a later place is better. */
+		for (int32_t j = 0; j < n; j++) {
+			int32_t above = (int32_t)rank[j] - own_rank;
+
+			better += above > 0 || (above == 0 && (order[j] > own || (order[j] == own && (raw[j] > own_raw || (raw[j] == own_raw && j0 + j > i)))));
+		}
+	}
+	if (i < a.k)
+		args.out[head * args.out_cols + better] = row;
+}
+
+/* ---- operations ---- */
+
+struct topk_job {
+	struct topk_launch a;
+	int32_t *out;                /* where rows go once they are in order; NULL: they are there */
+	int64_t out_cols;
+	int32_t forced_first;
+	float *pool[2];              /* for wide pools: [n_kv_head][n + 2 half] */
+};
+
+static int rows_ok(const struct topk_args *a)
+{
+	return a->score && a->score->data && a->score->type == DT_F32 && a->rows && a->rows->data && a->rows->type == DT_I32 &&
+	       a->n_kv_head > 0 && a->score->rows >= a->n_kv_head && a->score->cols >= a->n && a->rows->rows >= a->n_kv_head &&
+	       a->rows->cols >= a->k && a->k > 0 && a->k <= a->n && a->n <= INT32_MAX / 4 && cuda_when_ok(&a->when) && a->pool > 0 && a->pool % 2 && a->first >= 0 &&
+	       a->last >= 0;
+}
+
+/* Check the operands and get memory.  0, or -1 with the error set. */
+static int topk_plan(struct cuda *c, const struct topk_args *t, struct topk_job *j)
+{
+	struct topk_launch *a = &j->a;
+	size_t heads, n, at = 0, count, listed, list, order, pool;
+	int32_t last, wide;
+	char *base;
+
+	memset(j, 0, sizeof *j);
+	if (!rows_ok(t))
+		return cuda_fail(&c->base, "internal: the choice of %d of %d rows got operands of the wrong shape", (int)t->k, (int)t->n);
+	a->n = t->n;
+	a->k = t->k;
+	a->half = choose_min(t->pool / 2, t->n - 1);
+	a->first = choose_min(t->first, t->k);
+	last = choose_min(choose_min(t->last, t->n - a->first), t->k - a->first);
+	a->want = t->k - a->first - last;
+	a->i0 = a->first;
+	a->i1 = t->n - last;
+	a->score = (const float *)t->score->data;
+	a->score_cols = t->score->cols;
+	a->rows = (int32_t *)t->rows->data;
+	a->rows_cols = t->rows->cols;
+	a->when = cuda_when_of(&t->when);
+	wide = a->half > NEAR_POOL;
+	for (a->chunk = CHUNK; (a->n - 1) / a->chunk >= CHUNKS; )
+		a->chunk *= 2;
+	a->chunks = (a->n - 1) / a->chunk + 1;
+	/* By powers of two: memory grows seldom. */
+	heads = (size_t)t->n_kv_head;
+	n = (size_t)cuda_power(t->n);
+	count = choose_cut(&at, a->n > SMALL ? heads * COUNTS : 0, sizeof(uint32_t));
+	listed = choose_cut(&at, a->n > SMALL ? heads * CHUNKS : 0, sizeof(int32_t));
+	list = choose_cut(&at, a->n > SMALL ? heads * n : 0, sizeof(uint2));
+	order = choose_cut(&at, t->order ? heads * (size_t)cuda_power(t->k) : 0, sizeof(int32_t));
+	pool = choose_cut(&at, wide ? 2 * heads * ((size_t)t->n + 2 * (size_t)a->half) : 0, sizeof(float));
+	if (at && cuda_buffer_grow(c, &c->topk, at) < 0)
+		return -1;
+	base = (char *)c->topk.p;
+	if (a->n > SMALL) {
+		a->count = (uint32_t *)(base + count);
+		a->listed = (int32_t *)(base + listed);
+		a->list = (uint2 *)(base + list);
+	}
+	if (t->order) {
+		j->forced_first = t->order == FORCED_FIRST;
+		j->out = a->rows;
+		j->out_cols = a->rows_cols;
+		a->rows = (int32_t *)(base + order);
+		a->rows_cols = a->k;
+	}
+	if (wide) {
+		j->pool[0] = (float *)(base + pool);
+		j->pool[1] = j->pool[0] + heads * ((size_t)t->n + 2 * (size_t)a->half);
+	}
+	return 0;
+}
+
+static void pool_wide(struct cuda *c, struct topk_job *j, int32_t heads)
+{
+	struct topk_launch *a = &j->a;
+	struct topk_pool_args p = {};
+	int32_t window = 2 * a->half + 1, w = 1, turn = 0;
+
+	p.from = a->score;
+	p.from_cols = a->score_cols;
+	p.n = a->n;
+	p.half = a->half;
+	p.len = a->n + 2 * a->half;
+	for (p.first = 1; 2 * w <= window; w *= 2, p.first = 0, turn ^= 1) {
+		p.step = w;
+		p.to = j->pool[turn];
+		cuda_launch(c, topk_pool, cuda_blocks(p.len, TAKE_THREADS), (unsigned)heads, 1, TAKE_THREADS, 0, p);
+		p.from = p.to;
+		p.from_cols = p.len;
+	}
+	p.to = j->pool[turn];
+	p.step = window - w;
+	cuda_launch(c, topk_pool_end, cuda_blocks(a->n, TAKE_THREADS), (unsigned)heads, 1, TAKE_THREADS, 0, p);
+	a->pooled = p.to;
+}
+
+/* Launch what chooses; s: the scan whose scores are not finished yet, or NULL. */
+static void topk_run(struct cuda *c, struct topk_job *j, int32_t heads, const struct scan_scores *s)
+{
+	struct topk_small_args args = {};
+	unsigned shared = s ? (unsigned)(2 * (size_t)s->group * sizeof(float)) : 0;
+	struct topk_launch *a = &j->a;
+
+	if (j->pool[0])
+		pool_wide(c, j, heads);
+	args.a = *a;
+	if (s)
+		args.s = *s;
+	if (a->want == 0 || a->want == a->i1 - a->i0) {
+		cuda_launch(c, topk_all, cuda_blocks(cuda_power(a->k), TAKE_THREADS), (unsigned)heads, 1, TAKE_THREADS, 0, *a);
+	} else if (a->n <= SMALL) {
+		shared += (unsigned)cuda_power(choose_max(a->n, 1024)) * (unsigned)sizeof(uint32_t);
+		cuda_launch(c, s ? topk_small<1> : topk_small<0>, (unsigned)heads, 1, 1, SMALL_THREADS, shared, args);
+	} else {
+		unsigned chunks = (unsigned)cuda_power(a->chunks);
+
+		if (!s)
+			cuda_launch(c, topk_clear, (unsigned)heads, 1, 1, TAKE_THREADS, 0, *a);
+		cuda_launch(c, s ? topk_count<1> : topk_count<0>, chunks, (unsigned)heads, 1, TAKE_THREADS, shared, args);
+		cuda_launch(c, topk_take, chunks, (unsigned)heads, 1, TAKE_THREADS, 0, *a);
+	}
+	if (j->out) {
+		struct topk_order_args o = {};
+
+		o.a = *a;
+		o.out = j->out;
+		o.out_cols = j->out_cols;
+		o.forced_first = j->forced_first;
+		cuda_launch(c, topk_order, cuda_blocks(cuda_power(a->k), ORDER_THREADS), (unsigned)heads, 1, ORDER_THREADS, 0, o);
+	}
+}
+
+void cuda_topk(struct backend *be, const struct topk_args *t)
+{
+	struct cuda *c = cuda_of(be);
+	struct topk_job j;
+
+	if (!cuda_stopped(be) && topk_plan(c, t, &j) == 0)
+		topk_run(c, &j, t->n_kv_head, NULL);
+}
+
+void cuda_choose(struct backend *be, const struct attn_choice *choice)
+{
+	const struct scan_args *scan = choice->scan;
+	const struct topk_args *topk = choice->topk;
+	struct cuda *c = cuda_of(be);
+	struct scan_scores s;
+	struct topk_job j;
+
+	if (cuda_stopped(be))
+		return;
+	if (scan->out != topk->score || scan->n_rows != topk->n || scan->n_kv_head != topk->n_kv_head) {
+		cuda_fail(be, "internal: a choice of rows got scores of another shape");
+		return;
+	}
+	if (topk_plan(c, topk, &j) < 0)
+		return;
+	/* Two conditions are looked at in two goes.  Many rows that are pooled need neighbours that another block finishes. */
+	if (scan->when.flag != topk->when.flag || scan->when.col != topk->when.col || scan->when.is != topk->when.is || j.a.want == 0 || j.a.want == j.a.i1 - j.a.i0 || j.a.half > NEAR_POOL || (j.a.half && j.a.n > SMALL)) {
+		cuda_key_scan(be, scan);
+		cuda_topk(be, topk);
+		return;
+	}
+	if (scan_start(c, scan, &s, j.a.count, j.a.count ? COUNTS : 0) == 0)
+		topk_run(c, &j, topk->n_kv_head, &s);
+}
