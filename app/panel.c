@@ -106,7 +106,10 @@ static void regions(struct panel *p, const struct timeline_stats *st)
 		r->first = 0;
 		r->last = r->fill - 1;
 	}
-	if (v->share[0] > 0)
+	/* What newest tokens looked at is the better answer; before one was seen there are the scores that rings keep. */
+	if (v->now_layers)
+		r->share = v->now[0];
+	else if (v->share[0] > 0)
 		r->share = v->share[0];
 	for (int i = 0; i < rows->n_ring && c->n_region < UI_REGIONS; i++) {
 		r = region_add(c);
@@ -117,7 +120,9 @@ static void regions(struct panel *p, const struct timeline_stats *st)
 		r->stride = stride;
 		r->first = rows->first[i];
 		r->last = rows->last[i];
-		if (observed)
+		if (v->now_layers)
+			r->share = v->now[1 + i];
+		else if (observed)
 			r->share = v->share[1 + i];
 		stride *= rows->factor;
 	}
@@ -336,6 +341,8 @@ void panel_look(struct panel *p, struct talk *t, struct listener *l, int how, in
 	c->chosen = p->view.chosen;
 	c->refreshed = p->view.refreshed;
 	c->cosine = p->view.cosine;
+	c->recovered = p->view.recovered;
+	c->estimated = p->view.estimated;
 	flow_words(p, t, l);
 	over = start - l->since;
 	if (over > 0) {
@@ -362,6 +369,15 @@ static void json_bytes(struct str *out, const char *name, const uint8_t *v, int 
 	for (int i = 0; i < n; i++)
 		str_addf(out, "%s%d", i ? "," : "", v[i]);
 	str_adds(out, "]");
+}
+
+static void json_share(struct str *out, const char *name, float share)
+{
+	str_addf(out, ",\"%s\":", name);
+	if (share < 0)
+		str_adds(out, "null");
+	else
+		json_number(out, share, "%.4f");
 }
 
 void panel_json(const struct panel *p, struct str *out)
@@ -399,6 +415,8 @@ void panel_json(const struct panel *p, struct str *out)
 		str_adds(out, "null");
 	else
 		json_number(out, c->cosine, "%.4f");
+	json_share(out, "recovered", c->recovered);
+	json_share(out, "estimated", c->estimated);
 	str_adds(out, ",\"flow\":[");
 	for (int i = 0; i < c->n_flow; i++) {
 		str_addf(out, "%s{\"what\":\"%s\",\"ring\":%d,\"token\":%d,\"score\":", i ? "," : "", flow[c->flow[i].what], c->flow[i].ring,

@@ -170,6 +170,8 @@ static inline void sample(struct ui_cache *c)
 	c->chosen = 512;
 	c->refreshed = 3;
 	c->cosine = 0.871f;
+	c->recovered = 0.64f;
+	c->estimated = -1;
 	c->flow[0] = (struct ui_flow){FLOW_IN, 1, 18203, 0, " the"};
 	c->flow[1] = (struct ui_flow){FLOW_MOVED, 2, 16155, 0.061f, " indemnity"};
 	c->flow[2] = (struct ui_flow){FLOW_OUT, 3, 4102, 0.0021f, " of"};

@@ -104,6 +104,7 @@ TEST(cache_not_watched)
 	c.per_col = 22;
 	c.refreshed = -1;
 	c.cosine = -2;
+	c.recovered = c.estimated = -1;
 	c.heat_is = HEAT_NONE;
 	c.heat = NULL;
 	c.out_rate = c.moved_rate = NAN;

@@ -243,6 +243,7 @@ static void random_cache(struct cache_pane *p)
 		map[i] = (uint8_t)test_rand();
 	c.heat = map;
 	c.chosen = some_int(), c.refreshed = some_int(), c.cosine = some_float();
+	c.recovered = some_float(), c.estimated = some_float();
 	c.n_flow = (int)(test_rand() % (UI_FLOWS + 1));
 	for (int i = 0; i < UI_FLOWS; i++) {
 		c.flow[i] = (struct ui_flow){(enum ui_flow_what)(test_rand() % 3), some_int(), some_int(), some_float(), ""};

@@ -535,6 +535,65 @@ TEST(panel_cycles_and_says_so)
 	closed();
 }
 
+static void scene_bar(void);
+
+/* The panel beside or below is one more stop of F6: its legend must be within reach. */
+TEST(panel_takes_keys)
+{
+	static const int size[][2] = {{80, 24}, {120, 40}};
+
+	for (size_t i = 0; i < 2; i++) {
+		opened(size[i][0], size[i][1]);
+		key(F6);
+		key(F6);
+		CHECK_INT(u->focus, ON_LINE);   /* nothing is shown */
+		scene_bar();
+		type("a draft");
+		key(F6);
+		CHECK_INT(u->focus, ON_TALK);
+		key(F6);
+		CHECK_INT(u->focus, ON_PANEL);
+		CHECK(strstr(screen(), "Legend") && !strstr(screen(), "letters: "));
+		CHECK_STR(key("?"), "");
+		CHECK(strstr(screen(), "letters: s sinks"));
+		key("x");
+		key("/");
+		CHECK(strstr(screen(), "> a draft\n") && !u->searching);   /* what means nothing here goes nowhere */
+		key("?");
+		CHECK(!strstr(screen(), "letters: "));
+		key(i ? ESC : F6);
+		CHECK_INT(u->focus, ON_LINE);
+		key(F6);
+		key(F6);
+		CHECK_STR(key(F2), "PANEL 2|");
+		CHECK_INT(u->focus, ON_PANE);
+		CHECK_STR(key(F2), "PANEL 0|");
+		CHECK_INT(u->focus, ON_LINE);
+		/* it goes while it has the keys */
+		CHECK_STR(key(F2), "PANEL 1|");
+		key(F6);
+		key(F6);
+		CHECK_INT(u->focus, ON_PANEL);
+		ui_resize(u, 50, 24);
+		CHECK_STR(asked(), "PANEL 0|");
+		CHECK_INT(u->focus, ON_LINE);
+		type(" goes on");
+		CHECK(strstr(screen(), "> a draft goes on"));
+		ui_resize(u, size[i][0], size[i][1]);
+		asked();
+		/* beside a document, too */
+		key(F5);
+		if (i) {
+			key(F6);
+			CHECK_INT(u->focus, ON_PANEL);
+			key("q");
+			CHECK_INT(u->focus, ON_LINE);
+			CHECK_INT(u->pane, DOCUMENTS);
+		}
+		closed();
+	}
+}
+
 TEST(empty_draft_keys)
 {
 	opened(80, 24);
@@ -882,7 +941,7 @@ static void some_cache(void)
 		.bytes_most = 180 << 20, .n_region = 3,
 		.region = {{'s', "sinks", 4, 4, 0, 0, 3, 0.31f}, {'1', "ring 1", 2048, 2048, 1, 16000, 18203, 0.44f},
 		           {'2', "ring 2", 1310, 2048, 2, 3100, 16000, 0.25f}},
-		.cols = 64, .per_col = 285, .kept_col = kept, .where_col = where, .refreshed = -1, .cosine = -2,
+		.cols = 64, .per_col = 285, .kept_col = kept, .where_col = where, .refreshed = -1, .cosine = -2, .recovered = -1, .estimated = -1,
 		.in_rate = 31, .out_rate = 12,
 		.seconds = 0.0004, .decode_seconds = 0.04,
 	};
@@ -995,6 +1054,14 @@ static void scene_bar(void)
 	some_cache();
 }
 
+static void scene_legend(void)
+{
+	scene_bar();
+	key(F6);
+	key(F6);
+	key("?");
+}
+
 static void scene_leader(void)
 {
 	some_talk();
@@ -1035,7 +1102,7 @@ TEST(whole_screens)
 	static const struct { const char *name; void (*make)(void); } scene[] = {
 		{"start", scene_start}, {"talk", scene_talk}, {"reading", scene_reading}, {"answering", scene_answering},
 		{"queue", scene_queue}, {"scrolled", scene_scrolled}, {"search", scene_search}, {"help", scene_help},
-		{"help search", scene_help_search}, {"quit", scene_quit}, {"popup", scene_popup}, {"bar", scene_bar}, {"leader", scene_leader},
+		{"help search", scene_help_search}, {"quit", scene_quit}, {"popup", scene_popup}, {"bar", scene_bar}, {"legend", scene_legend}, {"leader", scene_leader},
 		{"refused", scene_refused}, {"draft", scene_draft},
 	};
 	static const int size[][2] = {{80, 24}, {120, 40}, {20, 6}};
@@ -1178,6 +1245,7 @@ static void any_cache(void)
 	c.heat = heat;
 	c.refreshed = -1;
 	c.cosine = -2;
+	c.recovered = c.estimated = -1;
 	c.n_flow = 1;
 	c.flow[0] = (struct ui_flow){.what = FLOW_OUT, .ring = 1, .token = 5, .score = 0.5f};
 	snprintf(c.flow[0].text, sizeof c.flow[0].text, "%s", any_text());

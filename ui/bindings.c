@@ -14,7 +14,7 @@ const struct binding bindings[] = {
 	{ANYWHERE, "F3, Ctrl-X /", "find words in the talk, or in the text that is open", ACT_FIND},
 	{ANYWHERE, "F4, Ctrl-X s", "sessions: go on in another one, rename, fork, delete", ACT_SESSIONS},
 	{ANYWHERE, "F5, Ctrl-X d", "documents", ACT_DOCUMENTS},
-	{ANYWHERE, "F6, Ctrl-X o", "move to the talk or the open pane, and back to the input line", ACT_NEXT},
+	{ANYWHERE, "F6, Ctrl-X o", "move to the talk or the open pane, to the cache beside or below, back to the line", ACT_NEXT},
 	{ANYWHERE, "F8, Ctrl-X m", "let the mouse scroll (selecting text then needs Shift), or not", ACT_MOUSE},
 	{ANYWHERE, "F10, Ctrl-X q", "quit", ACT_QUIT},
 	{ANYWHERE, "Ctrl-X n", "begin a new talk", ACT_NEW},

@@ -433,19 +433,38 @@ void flow_draw(const struct cache_pane *p, const struct area *a)
 
 /* ---- what a token read, and what this costs ---- */
 
+/* Is there anything to say beside the number of rows? */
+static int reads_known(const struct ui_cache *c)
+{
+	return c->refreshed >= 0 || c->cosine >= -1 || c->recovered >= 0 || c->estimated >= 0;
+}
+
 void reads_draw(const struct cache_pane *p, const struct area *a, int y)
 {
 	const struct ui_cache *c = &p->c;
 	char cosine[16] = "-";
 	struct num rows = num_short(c->chosen), anew = num_short(c->refreshed);
-	const char *read = c->chosen > 0 ? rows.s : "all", *chose = c->refreshed >= 0 ? anew.s : "-";
+	const char *read = c->chosen > 0 ? rows.s : c->chosen < 0 ? "-" : "all", *chose = c->refreshed >= 0 ? anew.s : "-";
+	/* Sets that serve several tokens recover something of what comes after; a choice for each holds what it holds. */
+	int estimated = c->estimated >= 0 && !(c->recovered >= 0);
+	struct num share = num_percent((double)(estimated ? c->estimated : c->recovered));
 
 	if (c->cosine >= -1 && c->cosine <= 1.001f)
 		snprintf(cosine, sizeof cosine, "%.3f", (double)c->cosine);
-	if (a->w >= 60)
-		area_putf(a, 0, y, ST_TEXT, "read %5s rows per KV head  chosen anew: %5s layers  cosine %6s", read, chose, cosine);
-	else if (a->w >= 32)
-		area_putf(a, 0, y, ST_TEXT, "read %5s  anew %5s  cosine %6s", read, chose, cosine);
+	if (!reads_known(c))
+		area_putf(a, 0, y, ST_TEXT, "read %5s rows per KV head", read);
+	else if (estimated && c->refreshed < 0 && a->w >= 60)
+		area_putf(a, 0, y, ST_TEXT, "read %5s rows per KV head  estimated share of attention %4s", read, share.s);
+	else if (estimated && c->refreshed < 0)
+		area_putf(a, 0, y, ST_TEXT, "read %5s  estimated %4s", read, share.s);
+	else if (a->w >= 76)
+		area_putf(a, 0, y, ST_TEXT, "read %5s rows per head  anew %5s layers  cosine %6s  %s %4s", read, chose, cosine,
+		          estimated ? "estimated" : "recovered", share.s);
+	else if (a->w >= 60)
+		area_putf(a, 0, y, ST_TEXT, "read %5s rows  anew %3s  cosine %6s  %s %4s", read, chose, cosine,
+		          estimated ? "estimated" : "recovered", share.s);
+	else if (a->w >= 40)
+		area_putf(a, 0, y, ST_TEXT, "read %5s anew %3s cos %6s %s %4s", read, chose, cosine, estimated ? "est" : "rec", share.s);
 	else
 		area_putf(a, 0, y, ST_TEXT, "read %5s anew %5s", read, chose);
 }
@@ -485,7 +504,7 @@ static void add_meters(const struct cache_pane *p, struct str *s, int w)
 	add(s, w, "bar: tokens in the region / that it holds at most.");
 	add(s, w, "1/4: it gets one token in four.");
 	if (cache_watched(p)) {
-		add(s, w, "%: its share of attention now, mean over layers and heads, together 100%.");
+		add(s, w, "%: its share of attention now, mean over layers and heads, together 100%; -: not known yet.");
 	} else {
 		add(s, w, "");
 		str_addf(s, "-: attention is not watched under '%s'.", p->kv);
@@ -513,6 +532,22 @@ static void add_heat(const struct cache_pane *p, struct str *s, int w)
 	         p->ascii ? ". : - = + * # % @: from little to much" : p->color ? "two layers a row, stronger: more" : "higher: more");
 }
 
+/* Of a choice for each token nothing is chosen anew or recovered. */
+static void add_reads(const struct cache_pane *p, struct str *s, int w)
+{
+	int sets = reads_known(&p->c) && (p->c.refreshed >= 0 || !(p->c.estimated >= 0));
+
+	add(s, w, "read: rows that the last token read.");
+	if (sets) {
+		add(s, w, "anew: layers that chose theirs for it.");
+		add(s, w, "cosine, cos: likeness of the queries that a refresh compares, 1: same direction.");
+	}
+	if (sets && !(p->c.estimated >= 0))
+		add(s, w, "recovered, rec: share of attention that the rows chosen before got from a token for which others were chosen.");
+	if (p->c.estimated >= 0)
+		add(s, w, "estimated, est: share of attention on the rows that were read, by the scores that they are chosen by.");
+}
+
 void legend_lay_out(const struct cache_pane *p, unsigned of, int w, struct lines *out)
 {
 	struct str s = {0};
@@ -528,8 +563,7 @@ void legend_lay_out(const struct cache_pane *p, unsigned of, int w, struct lines
 	if (of & LEGEND_KEPT)
 		add(&s, w, "kept by: all pairs of layer and KV head, some, none.");
 	if (of & LEGEND_READS)
-		add(&s, w, "read: rows that the last token read.  anew: layers that chose theirs for it.  cosine: likeness of the "
-		           "queries that a refresh compares, 1: same direction.");
+		add_reads(p, &s, w);
 	if (of & LEGEND_FLOW)
 		add(&s, w, "in, moved, gone: tokens a second that came, went to an older ring, left; below the newest: ->2 into "
 		           "ring 2, 3-> out of ring 3, token number, score (running average of attention it got), text.");

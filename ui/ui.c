@@ -190,6 +190,8 @@ void ui_lay_out(struct ui *u)
 	/* Lists and the help want the width; a document is read beside the cache. */
 	if (u->panel && wide && (u->pane == NO_PANE || u->pane == DOCUMENTS))
 		l->side = within(u->w * 2 / 5, 40, 48);
+	if (u->focus == ON_PANEL && !l->side && !l->bar)
+		u->focus = ON_LINE;
 	if (panel_seen(u) != u->panel_told) {
 		u->panel_told = panel_seen(u);
 		todo_add(u, UI_PANEL, NULL, 0, 0, u->panel_told);

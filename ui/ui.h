@@ -235,6 +235,8 @@ struct ui_cache {
 	int32_t chosen;                   /* rows that the last token read per KV head; 0 = all */
 	int32_t refreshed;                /* layers whose set was chosen anew for it; < 0 = there is no such thing */
 	float cosine;                     /* similarity of the queries that refresh looks at; < -1 = not known */
+	float recovered;                  /* share of attention on what the old set had when a layer chose anew; < 0 = not known */
+	float estimated;                  /* share on the rows that were read, as a copy of the keys tells it; < 0 = not known */
 	struct ui_flow flow[UI_FLOWS]; int n_flow;   /* the newest last */
 	float in_rate, moved_rate, out_rate;         /* tokens a second, as far as listened */
 	struct { int32_t first, n; const char *name; } mark[8]; int n_mark;   /* documents: their tokens */

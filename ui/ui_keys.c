@@ -199,6 +199,7 @@ void ui_panel_next(struct ui *u)
 		u->panel = 0;
 	} else if (!u->panel && (u->w >= SIDE_FROM || (u->w >= BAR_COLS && u->h >= BAR_ROWS))) {
 		u->panel = 1;
+		ui_sayf(u, "F2 shows all of it; F6 twice, then ?: what the numbers mean");
 	} else {
 		pane_open(u, CACHE);
 	}
@@ -214,10 +215,14 @@ static void toggle(struct ui *u, enum pane pane)
 
 static void next_focus(struct ui *u)
 {
-	if (u->focus != ON_LINE)
-		to_line(u);
-	else
+	int panel = u->lay.side || u->lay.bar;
+
+	if (u->focus == ON_LINE)
 		u->focus = u->pane ? ON_PANE : ON_TALK;
+	else if (u->focus != ON_PANEL && panel)
+		u->focus = ON_PANEL;
+	else
+		to_line(u);
 }
 
 static enum pane_key pane_key_to(struct ui *u, const struct key *k, struct ui_action *act)
@@ -263,6 +268,14 @@ static int pane_key(struct ui *u, const struct key *k)
 		pane_act(u, &a);
 	}
 	return 1;
+}
+
+/* The small forms of the cache have few keys of their own, and all ways lead back. */
+static int panel_key(struct ui *u, const struct key *k)
+{
+	if (k->code == K_TAB || k->code == K_ENTER || cache_pane_key(u->cache, k) == PANE_CLOSE)
+		to_line(u);
+	return k->code != K_F && k->mods == 0;
 }
 
 /* The same key as if it had been typed: '/' opens the search of a pane. */
@@ -637,6 +650,8 @@ void ui_key(const struct key *k, void *ud)
 	}
 	/* F keys mean the same everywhere. */
 	if (u->focus == ON_PANE && k->code != K_F && pane_key(u, k))
+		return;
+	if (u->focus == ON_PANEL && k->code != K_F && k->code != K_PASTE && panel_key(u, k))
 		return;
 	if (u->focus == ON_LINE && line_first(k)) {
 		line_key(u, k);

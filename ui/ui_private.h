@@ -37,7 +37,7 @@ enum act {
 };
 
 enum pane { NO_PANE, SESSIONS, DOCUMENTS, HELP, CACHE };
-enum focus { ON_LINE, ON_TALK, ON_PANE };
+enum focus { ON_LINE, ON_TALK, ON_PANE, ON_PANEL };   /* panel: the cache beside or below what else there is */
 
 /* An action on its way to the application. */
 struct todo { enum ui_what what; struct str text; int64_t id; int on; };

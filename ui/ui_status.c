@@ -266,6 +266,9 @@ static const struct hint in_text[] = {   /* documents, help */
 static const struct hint in_cache[] = {
 	{"F2", "Close"}, {"j k", "Layer"}, {"+ -", "Zoom"}, {"?", "Legend"}, {"F1", "Help"}, {"F6", "Input"}, {0},
 };
+static const struct hint on_panel[] = {
+	{"?", "Legend"}, {"Esc", "Back"}, {"j k", "Scroll"}, {"F2", "All of it"}, {"F1", "Help"}, {"F6", "Input"}, {0},
+};
 static const struct hint behind_leader[] = {
 	{"h", "Help"}, {"k", "Cache"}, {"/", "Find"}, {"s", "Sessions"}, {"d", "Documents"}, {"n", "New"},
 	{"y", "Copy"}, {"e", "Editor"}, {"t", "Theme"}, {"r", "Raw"}, {"m", "Mouse"}, {"q", "Quit"}, {0},
@@ -279,6 +282,8 @@ static const struct hint *hints_of(const struct ui *u)
 		return in_search;
 	if (u->focus == ON_TALK)
 		return u->pattern.text.n ? after_search : on_talk;
+	if (u->focus == ON_PANEL)
+		return on_panel;
 	if (u->focus == ON_PANE)
 		switch (u->pane) {
 		case SESSIONS:  return in_sessions;

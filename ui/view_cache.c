@@ -145,6 +145,20 @@ static int nothing_yet(const struct cache_pane *p, const struct area *a)
 	return !p->posted;
 }
 
+/* As much of the legend as there is room for. */
+static void small_legend(struct cache_pane *p, unsigned of, const struct area *a)
+{
+	struct lines legend = {0};
+
+	legend_lay_out(p, of, a->w, &legend);
+	p->legend_more = (int)legend.n_line - a->h;
+	p->legend_top = within(p->legend_top, 0, p->legend_more > 0 ? p->legend_more : 0);
+	legend_draw(&legend, a, (size_t)p->legend_top);
+	if (p->legend_top < p->legend_more && a->h > 0)
+		put_right(a, a->w - 6, a->h - 1, 6, ST_NOTICE, p->ascii ? " v j k" : " \xe2\x96\xbc j k");
+	lines_free(&legend);
+}
+
 /* ---- the bar ---- */
 
 #define BAR_LEGEND (LEGEND_METERS | LEGEND_NUMBERS | LEGEND_STRIP)
@@ -168,7 +182,6 @@ int cache_pane_rows(const struct cache_pane *p, int w)
 
 void cache_pane_draw_bar(struct cache_pane *p, const struct area *a)
 {
-	struct lines legend = {0};
 	struct area part;
 	int y = 0, left = a->h, n;
 
@@ -196,9 +209,7 @@ void cache_pane_draw_bar(struct cache_pane *p, const struct area *a)
 	numbers_draw(p, a, y++, 0);
 	if (p->legend && left > 0) {
 		part = area_part(a, 0, y, a->w, left);
-		legend_lay_out(p, BAR_LEGEND, a->w, &legend);
-		legend_draw(&legend, &part, 0);
-		lines_free(&legend);
+		small_legend(p, BAR_LEGEND, &part);
 	}
 }
 
@@ -215,7 +226,6 @@ static int take(const struct area *a, int *y, int rows, int gap, struct area *pa
 
 void cache_pane_draw_side(struct cache_pane *p, const struct area *all)
 {
-	struct lines legend = {0};
 	struct area a = *all, part;
 	int y = 0, gap = all->h >= 30;
 
@@ -243,9 +253,7 @@ void cache_pane_draw_side(struct cache_pane *p, const struct area *all)
 		numbers_draw(p, &part, 0, 0);
 	if (p->legend) {
 		part = area_part(&a, 0, y, a.w, a.h - y);
-		legend_lay_out(p, SIDE_LEGEND, a.w, &legend);
-		legend_draw(&legend, &part, 0);
-		lines_free(&legend);
+		small_legend(p, SIDE_LEGEND, &part);
 		return;
 	}
 	if (take(&a, &y, strip_rows(p, 0), gap, &part))
@@ -261,15 +269,34 @@ void cache_pane_draw_side(struct cache_pane *p, const struct area *all)
 
 /* ---- keys ---- */
 
+static enum pane_key small_key(struct cache_pane *p, const struct key *k)
+{
+	int32_t cp = k->code == K_CHAR && !(k->mods & (KEY_CTRL | KEY_ALT)) ? k->cp : 0;
+
+	if (cp == '?') {
+		p->legend = !p->legend;
+		p->legend_top = 0;
+	} else if (!p->legend) {
+		return PANE_NOT_MINE;
+	} else if (cp == 'j' || k->code == K_DOWN) {
+		p->legend_top++;
+	} else if (cp == 'k' || k->code == K_UP) {
+		p->legend_top--;
+	} else if (cp == ' ' || k->code == K_PAGE_DOWN) {
+		p->legend_top += LEGEND_PAGE;
+	} else if (k->code == K_PAGE_UP) {
+		p->legend_top -= LEGEND_PAGE;
+	} else {
+		return PANE_NOT_MINE;
+	}
+	return PANE_USED;
+}
+
 enum pane_key cache_pane_key(struct cache_pane *p, const struct key *k)
 {
 	if (k->code == K_ESC || (k->code == K_CHAR && !(k->mods & (KEY_CTRL | KEY_ALT)) && k->cp == 'q'))
 		return PANE_CLOSE;
 	if (p->full)
 		return cache_full_key(p, k);
-	if (k->code == K_CHAR && !(k->mods & (KEY_CTRL | KEY_ALT)) && k->cp == '?') {
-		p->legend = !p->legend;
-		return PANE_USED;
-	}
-	return PANE_NOT_MINE;
+	return small_key(p, k);
 }

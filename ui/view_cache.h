@@ -7,7 +7,7 @@
 #include "ui/markdown.h"
 #include "ui/widgets.h"
 
-enum { HISTORY = 256, LAYERS_MOST = 1024, MARKS = 8, KV_MOST = 64 };
+enum { LEGEND_PAGE = 6, HISTORY = 256, LAYERS_MOST = 1024, MARKS = 8, KV_MOST = 64 };
 #define NOT_WATCHED UINT16_MAX
 
 struct cache_pane {

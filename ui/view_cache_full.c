@@ -343,7 +343,7 @@ enum pane_key cache_full_key(struct cache_pane *p, const struct key *k)
 
 	/* A legend longer than its place is what one looks at. */
 	if (p->legend_more > 0 && (k->code == K_PAGE_DOWN || k->code == K_PAGE_UP || cp == ' ')) {
-		p->legend_top += k->code == K_PAGE_UP ? -6 : 6;
+		p->legend_top += k->code == K_PAGE_UP ? -LEGEND_PAGE : LEGEND_PAGE;
 		if (p->legend_top > p->legend_more)
 			p->legend_top = p->legend_more;
 		if (p->legend_top < 0)
