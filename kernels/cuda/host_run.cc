@@ -458,7 +458,7 @@ static int shared_need(void)
 static void shared_begin(size_t used)
 {
 	memset(run.shared, GARBAGE, used + SHARED_GUARD);
-	memset(run.shared + DYNAMIC_AT, GARBAGE, run.launch->shared);
+	memset(run.shared + DYNAMIC_AT, GARBAGE, run.launch->shared + 256);
 	run.n_variables = 0;
 	run.shared_used = 0;
 	ASAN_POISON_MEMORY_REGION(run.shared, SHARED_BYTES);
