@@ -113,8 +113,8 @@ static int open_template(struct engine *e, const char *wanted, struct err *err)
 static int weights_fit(const struct model *m, const struct backend *be, struct err *err)
 {
 	struct room room = room_of(be);
-	/* The CPU reads a table of embeddings where it lies in the file. */
-	uint64_t need = room.total ? m->adopted_bytes + room.kept : m->weight_bytes;
+	/* A device keeps rows aligned. */
+	uint64_t need = room.total ? m->weight_bytes + m->weight_bytes / 64 + room.kept : m->weight_bytes;
 	struct str have = {0};
 
 	if (need <= room.available)
@@ -173,7 +173,7 @@ static int open_weights(struct engine *e, const struct engine_options *o, struct
 		return 0;
 	if (open_device(e, o, err))
 		return -1;
-	watch.total = e->model.adopted_bytes;
+	watch.total = e->model.weight_bytes;
 	model_release(&e->model);
 	return model_bind(&e->model, e->gguf, e->be, &watch, err);
 }

@@ -86,7 +86,7 @@ uint64_t memory_free(void)
 	return space < free_bytes ? space : free_bytes;
 }
 
-#define KEPT_MOST (768u << 20)
+#define KEPT_MOST (512u << 20)
 
 struct room room_of(const struct backend *be)
 {

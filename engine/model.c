@@ -360,13 +360,12 @@ static void bind_adopt(struct binder *b, struct tensor *out, const struct gguf_t
 	struct backend *be = b->m->be;
 
 	*out = (struct tensor){ .type = t->type, .rows = rows, .cols = (int32_t)t->ne[0] };
-	b->m->adopted_bytes += t->bytes;
 	if (!be)
 		return;
 	if (be->ops->adopt(be, out, t->data, as_table))
 		bind_no_room(b, t);
 	else if (b->watch && b->watch->fn)
-		b->watch->fn(b->m->adopted_bytes, b->watch->total, b->watch->ud);
+		b->watch->fn(b->m->weight_bytes, b->watch->total, b->watch->ud);
 }
 
 static void bind_weight(struct binder *b, struct tensor *out, int32_t layer, const char *name, int32_t rows,

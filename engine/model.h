@@ -50,7 +50,6 @@ struct model {
 	struct tensor output;        /* [n_vocab][n_embd]; from the embedding when tied */
 	int tied;
 	uint64_t weight_bytes, n_params, bytes_per_token;
-	uint64_t adopted_bytes;      /* weights as the backend is given them: a tied embedding twice, table and head */
 };
 
 /* Read and check the hyper-parameters, all but n_vocab. */
