@@ -43,6 +43,9 @@ void say_lines(const struct str *);
  * again. */
 typedef void say_fn(const char *line, size_t n, void *ud);
 void say_to(say_fn *, void *ud);
+/* What was said to the user so far (log.c): remember it; the last lines of it, each with its time.  Returns how many there are. */
+void log_add(const char *text, size_t n);
+size_t log_show(size_t last, struct str *out);
 /* Everything to standard output, ERR_FAIL when it cannot be written. */
 int  print_all(const char *bytes, size_t n, struct err *);
 /* The same for text that may hold foreign bytes: through clean_text() when standard output is a terminal. */

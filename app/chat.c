@@ -22,12 +22,14 @@ void notice(struct chat *c, const char *fmt, ...)
 	va_end(ap);
 	if (n < 0)
 		return;
+	log_add(text, (size_t)n);
 	c->front->notice(c, text, (size_t)n);
 	free(text);
 }
 
 void chat_error(struct chat *c, const struct err *e)
 {
+	log_add(e->msg, strlen(e->msg));
 	c->front->error(c, e);
 	if (!c->rc && !c->interactive)
 		c->rc = exit_code(e->code);
@@ -39,7 +41,26 @@ static int on_text(const char *bytes, size_t n, void *ud, struct err *e)
 {
 	struct chat *c = ud;
 
-	return c->front->text(c, bytes, n, e);
+	if (!c->hides)
+		return c->front->text(c, bytes, n, e);
+	str_clear(&c->shown);
+	think_feed(&c->think, bytes, n, &c->shown);
+	c->thinking = c->think.at == THINK_WITHIN;
+	return c->front->text(c, c->shown.p ? c->shown.p : "", c->shown.n, e);
+}
+
+/* The answer is complete: what was held back of it. */
+static void end_text(struct chat *c)
+{
+	struct err e = {0};
+
+	c->thinking = 0;
+	if (!c->hides)
+		return;
+	str_clear(&c->shown);
+	think_end(&c->think, &c->shown);
+	if (c->shown.n)
+		c->front->text(c, c->shown.p, c->shown.n, &e);
 }
 
 static void on_reading(int32_t done, int32_t total, void *ud)
@@ -74,10 +95,10 @@ static void after_turn(struct chat *c, const struct turn *turn, int rc, const st
 		chat_error(c, e);
 		c->quit |= e->code == ERR_FAIL && !e->msg[0];
 	} else if (turn->stop == STOP_LENGTH && c->o.predict < 0) {
-		notice(c, c->interactive ? "[cut at %d tokens, the length of the context: 'go on' continues]" :
+		notice(c, c->interactive ? "[cut at %d tokens, the length of the context; /continue goes on]" :
 		       "weir: an answer was cut at %d tokens, the length of the context", turn->answer_tokens);
 	} else if (turn->stop == STOP_LENGTH && c->interactive) {
-		notice(c, "[cut at %d tokens, as -n asks]", turn->answer_tokens);
+		notice(c, "[cut at %d tokens, as -n asks; /continue goes on]", turn->answer_tokens);
 	}
 	if (turn->outgrown && !c->o.quiet)
 		notice(c, "%s", c->interactive ?
@@ -88,6 +109,8 @@ static void after_turn(struct chat *c, const struct turn *turn, int rc, const st
 		return;
 	if (turn->again > 1 && st.endless)
 		notice(c, "[%d tokens were read again: a cache that has let tokens go cannot go back over them]", turn->again);
+	if (!turn->answer_tokens && c->goes_on)
+		return;
 	str_addf(&s, "[%d tokens, %.1f t/s, ", turn->answer_tokens, turn->decode_tps);
 	if (!talk_left(&st, &s))
 		str_addf(&s, "context %d of %d", st.n_tokens, st.ctx);
@@ -95,15 +118,39 @@ static void after_turn(struct chat *c, const struct turn *turn, int rc, const st
 	str_free(&s);
 }
 
-void chat_turn(struct chat *c, const char *text, size_t n)
+enum turn_kind { TURN_ASK, TURN_AGAIN, TURN_GO_ON };
+
+static int begin_turn(struct chat *c, enum turn_kind kind, const char *text, size_t n, const struct talk_hooks *hooks,
+                      struct turn *turn, struct err *e)
+{
+	switch (kind) {
+	case TURN_ASK:   return talk_ask(&c->t, text, n, hooks, turn, e);
+	case TURN_AGAIN: return talk_again(&c->t, hooks, turn, e);
+	case TURN_GO_ON: break;
+	}
+	return talk_continue(&c->t, hooks, turn, e);
+}
+
+static void run_turn(struct chat *c, enum turn_kind kind, const char *text, size_t n)
 {
 	struct talk_hooks hooks = {.text = on_text, .text_ud = c, .progress = on_reading, .progress_ud = c};
 	struct turn turn = {.stop = STOP_LENGTH};
 	struct err e = {0};
+	const struct message *last = kind == TURN_GO_ON ? talk_answer(&c->t) : NULL;
 	int rc, quit;
 
+	c->hides = chat_hides(c);
+	think_free(&c->think);
+	c->think.first = engine_info(c->t.engine)->thinks_first && !chat_never_thinks(c);
+	c->goes_on = last != NULL;
 	c->front->turn(c, text, n);
-	rc = text ? talk_ask(&c->t, text, n, &hooks, &turn, &e) : talk_again(&c->t, &hooks, &turn, &e);
+	/* Where it had come to, thoughts included. */
+	if (last && c->hides) {
+		str_clear(&c->shown);
+		think_feed(&c->think, last->text.p ? last->text.p : "", last->text.n, &c->shown);
+	}
+	rc = begin_turn(c, kind, text, n, &hooks, &turn, &e);
+	end_text(c);
 	c->front->progress(c, "reading", -1, 0);
 	rc = c->front->turned(c, &turn, rc, &e);
 	if (rc < 0)
@@ -111,12 +158,25 @@ void chat_turn(struct chat *c, const char *text, size_t n)
 	if (c->interactive)
 		signals_take_int();   /* it stopped the answer; the prompt shall not see it again */
 	after_turn(c, &turn, rc, &e);
+	c->goes_on = 0;
 	quit = signals_quit();
 	/* Standard output is broken: no later answer will get through. */
 	if (!c->interactive && rc < 0 && e.code == ERR_FAIL)
 		c->quit = 1, c->rc = 1;
 	if (quit)
 		c->quit = 1, c->rc = 128 + quit;
+	if (kind == TURN_GO_ON && turn.answered && !turn.answer_tokens && rc >= 0)
+		notice(c, "[the answer was complete: the model adds nothing; ask it to go on]");
+}
+
+void chat_turn(struct chat *c, const char *text, size_t n)
+{
+	run_turn(c, text ? TURN_ASK : TURN_AGAIN, text, n);
+}
+
+void chat_continue(struct chat *c)
+{
+	run_turn(c, TURN_GO_ON, NULL, 0);
 }
 
 /* ---- slash commands ---- */
@@ -127,9 +187,13 @@ static const struct slash slashes[N_SLASH + 1];   /* ends with name = NULL */
 /* Those of the talk, then those of sessions. */
 const struct slash *slash_at(size_t i)
 {
-	if (i < N_SLASH)
-		return &slashes[i];
-	return session_slashes[i - N_SLASH].name ? &session_slashes[i - N_SLASH] : NULL;
+	static const struct slash *const tables[] = {slashes, change_slashes, session_slashes, delete_slashes};
+
+	for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
+		for (const struct slash *s = tables[t]; s->name; s++)
+			if (!i--)
+				return s;
+	return NULL;
 }
 
 static void slash_help(struct chat *c, char *arg)
@@ -139,7 +203,7 @@ static void slash_help(struct chat *c, char *arg)
 
 	(void)arg;
 	for (const struct slash *d; (d = slash_at(i)); i++) {
-		char head[40];
+		char head[60];
 		snprintf(head, sizeof head, "%s%s%s", d->name, *d->args ? " " : "", d->args);
 		str_addf(&s, "%-18s %s", head, d->help);
 		if (*d->aliases)
@@ -237,6 +301,17 @@ static void slash_set(struct chat *c, char *arg)
 	struct timeline_stats st;
 
 	timeline_stats(c->t.tl, &st);
+	/* As another program has it: /set parameter temperature 0.5. */
+	if (value - arg == 9 && !strncmp(arg, "parameter", 9)) {
+		arg = value + strspn(value, " \t");
+		value = arg + strcspn(arg, " \t=");
+	}
+	if (!strcmp(arg, "verbose") || !strcmp(arg, "quiet")) {
+		c->o.quiet = *arg == 'q';
+		notice(c, c->o.quiet ? "[nothing is said behind answers any more; /set verbose]" :
+		       "[tokens and speed are said behind each answer; /set quiet]");
+		return;
+	}
 	if (!*arg) {
 		for (d = option_defs; d->name; d++) {
 			if (!(d->flags & OPT_SET))
@@ -277,10 +352,11 @@ static void slash_set(struct chat *c, char *arg)
 	if (!*value) {
 		option_show(&c->o, d, &s);
 		notice(c, "%s %s", arg, s.p);
-	} else if (option_set(&c->o, d, where, value, &e) < 0) {
+	} else if (option_set(&c->o, d, where, d->type == OPT_CHOICE ? options_own(&c->o, value, strlen(value)) : value, &e) < 0) {
 		chat_error(c, &e);
 	} else {
 		talk_sampling(&c->t, d->type == OPT_SEED);
+		c->t.prefix_known = 0;   /* some templates say in it whether the model shall think */
 		record_settings(c->record, &c->t);
 	}
 	str_free(&s);
@@ -306,29 +382,59 @@ static void slash_undo(struct chat *c, char *arg)
 		return;
 	}
 	if (!*arg && talk_drop_document(&c->t, &name)) {
-		notice(c, "[document '%s' is dropped]", name.p ? name.p : "");
+		notice(c, "[document '%s' is dropped; /redo brings it back]", name.p ? name.p : "");
 		str_free(&name);
 		return;
 	}
 	done = talk_undo(&c->t, (size_t)n);
 	if (done)
-		notice(c, "[%zu %s forgotten]", done, done == 1 ? "exchange" : "exchanges");
+		notice(c, c->t.n_taken ? "[%zu %s forgotten; /redo brings back]" : "[%zu %s forgotten]", done,
+		       done == 1 ? "exchange" : "exchanges");
 	else
 		notice(c, "[there is nothing to undo]");
+}
+
+/* The question of so many exchanges ago goes back into the line; it and what followed is taken back. */
+static void edit_question(struct chat *c, long n, struct err *e)
+{
+	struct str text = {0};
+	size_t i = c->t.n_msg, from;
+	long left = n;
+
+	while (i && left)
+		left -= c->t.msg[--i].role == ROLE_USER;
+	if (left) {
+		err_set(e, ERR_USAGE, "there is no question of %ld %s ago", n, n == 1 ? "exchange" : "exchanges");
+		return;
+	}
+	/* Behind what was read of a text without an end, and the line between. */
+	from = c->t.msg[i].read;
+	while (c->t.msg[i].read && from < c->t.msg[i].text.n && c->t.msg[i].text.p[from] == '\n')
+		from++;
+	str_add(&text, c->t.msg[i].text.p ? c->t.msg[i].text.p + from : "", c->t.msg[i].text.n - from);
+	talk_undo(&c->t, (size_t)n);
+	c->front->draft(c, text.p, text.n);
+	notice(c, n == 1 ? "[the last question is taken back to be asked differently; /redo brings it back]" :
+	       "[%ld exchanges are taken back; /redo %ld brings them back]", n, n);
+	str_free(&text);
 }
 
 static void slash_edit(struct chat *c, char *arg)
 {
 	struct err e = {0};
+	char *end = arg;
+	long n = *arg ? strtol(arg, &end, 10) : 1;
 
-	if (!*arg)
+	if (c->front->draft && (!*arg || (!*end && n >= 1 && n <= 1000000)))
+		edit_question(c, n, &e);
+	else if (!*arg)
 		err_set(&e, ERR_USAGE, "/edit wants the question as it shall be");
 	else if (!talk_undo(&c->t, 1))
 		err_set(&e, ERR_USAGE, "there is no question yet to edit");
-	if (e.code)
-		chat_error(c, &e);
 	else
 		chat_turn(c, arg, strlen(arg));
+	if (e.code)
+		chat_error(c, &e);
 }
 
 void unquote(const char *arg, struct str *out)
@@ -512,7 +618,7 @@ static const struct slash slashes[N_SLASH + 1] = {
 	{"/set", "", "[KEY [VALUE]]", "show or change temp, top-k, top-p, min-p, penalties, seed, n, kv", BUSY_QUEUED, ARG_WORD, slash_set},
 	{"/regen", "/retry /regenerate", "", "answer the last question again", BUSY_QUEUED, ARG_NONE, slash_regen},
 	{"/undo", "", "[N]", "forget the last exchange, or the last N", BUSY_QUEUED, ARG_NONE, slash_undo},
-	{"/edit", "", "TEXT", "ask TEXT in place of the last question; what was said stays in the session", BUSY_QUEUED, ARG_NONE, slash_edit},
+	{"/edit", "", "[TEXT|N]", "ask TEXT in place of the last question, or have that of N exchanges ago in the line", BUSY_QUEUED, ARG_NONE, slash_edit},
 	{"/read", "/open /file /load /add", "FILE", "add a document: it is read now and can be asked about", BUSY_QUEUED, ARG_FILE, slash_read},
 	{"/stream", "", "FILE", "read a text of any length; stop it, ask, and /on reads on", BUSY_QUEUED, ARG_FILE, slash_stream},
 	{"/on", "", "", "read on where it was stopped", BUSY_QUEUED, ARG_NONE, slash_on},
@@ -531,6 +637,31 @@ int slash_is(const char *name, const char *aliases, const char *word, size_t len
 		p += n;
 	}
 	return 0;
+}
+
+void slash_near_init(struct nearest *near, const char *word, size_t n)
+{
+	nearest_init(near, word, n);
+	near->dist = (int)n / 4 + 2;   /* many names are a few letters away from any word */
+}
+
+/* Half of a name is nearer than another one with as many letters wrong. */
+void slash_near(struct nearest *near, const char *name)
+{
+	if (near->len > 2 && !strncmp(near->word, name, near->len)) {
+		near->best = name;
+		near->dist = 0;
+	} else {
+		nearest_try(near, name);
+	}
+}
+
+int slash_unknown(const struct nearest *near, struct err *e)
+{
+	if (near->best)
+		return err_set(e, ERR_USAGE, "unknown command '%.*s'; is it %s?", near->len < 40 ? (int)near->len : 40, near->word, near->best);
+	return err_set(e, ERR_USAGE, "unknown command '%.*s'; /help lists them, //TEXT sends a slash", near->len < 40 ? (int)near->len : 40,
+	               near->word);
 }
 
 static void slash_run(struct chat *c, char *text)
@@ -555,14 +686,11 @@ static void slash_run(struct chat *c, char *text)
 			return;
 		}
 	text[n] = 0;
-	nearest_init(&near, text, n);
+	slash_near_init(&near, text, n);
 	i = 0;
 	for (const struct slash *d; (d = slash_at(i)); i++)
-		nearest_try(&near, d->name);
-	if (near.best)
-		err_set(&e, ERR_USAGE, "unknown command '%.40s'; is it %s?", text, near.best);
-	else
-		err_set(&e, ERR_USAGE, "unknown command '%.40s'; /help lists them, //TEXT sends a slash", text);
+		slash_near(&near, d->name);
+	slash_unknown(&near, &e);
 	chat_error(c, &e);
 }
 
@@ -650,7 +778,10 @@ int chat_open(struct chat *c, struct options *o, struct str *note, struct err *e
 void chat_close(struct chat *c, struct options *o)
 {
 	chat_stream_close(c);
+	chat_delete_due(c, 1);
 	record_close(c->record);
 	talk_close(&c->t);
+	think_free(&c->think);
+	str_free(&c->shown);
 	options_take_back(o, &c->o);
 }

@@ -10,8 +10,7 @@
 
 enum { SHOWN = 2, SHOWN_LINES = 12, LISTED = 20, FOUND = 10 };
 
-/* 0, or the command has been answered: there is no record. */
-static int no_record(struct chat *c)
+int chat_unkept(struct chat *c)
 {
 	struct err e = {0};
 
@@ -56,16 +55,25 @@ static void add_lines(struct str *out, const char *mark, const struct str *text)
 		str_addf(out, "  ... %d more %s\n", left, left == 1 ? "line" : "lines");
 }
 
-void chat_tail(const struct talk *t, struct str *out)
+void chat_tail(const struct chat *c, struct str *out)
 {
+	const struct talk *t = &c->t;
 	size_t from = t->n_msg > 2 * SHOWN ? t->n_msg - 2 * SHOWN : 0;
 
 	while (from && t->msg[from].role != ROLE_USER)
 		from--;
 	if (from)
 		str_addf(out, "... %zu messages before\n", from);
-	for (size_t i = from; i < t->n_msg; i++)
-		add_lines(out, t->msg[i].role == ROLE_USER ? "> " : "", &t->msg[i].text);
+	for (size_t i = from; i < t->n_msg; i++) {
+		struct str text = {0}, note = {0};
+
+		chat_message(c, &t->msg[i], &text, &note);
+		if (note.n)
+			str_addf(out, "(%s)\n", note.p);
+		add_lines(out, t->msg[i].role == ROLE_USER ? "> " : "", &text);
+		str_free(&text);
+		str_free(&note);
+	}
 	while (out->n && out->p[out->n - 1] == '\n')
 		out->p[--out->n] = 0;
 }
@@ -78,6 +86,8 @@ static int list_one(const struct session *s, void *ud)
 {
 	struct listing *x = ud;
 
+	if (chat_is_deleted(x->c, s->id))
+		return 0;
 	if (x->n++ == LISTED)
 		return 1;
 	str_addf(&x->s, "%s%c %-4lld ", x->s.n ? "\n" : "", s->id == x->here ? '*' : ' ', (long long)s->id);
@@ -93,7 +103,7 @@ static void slash_sessions(struct chat *c, char *arg)
 	struct err e = {0};
 
 	(void)arg;
-	if (no_record(c))
+	if (chat_unkept(c))
 		return;
 	x.here = c->record->session;
 	if (session_list(c->record->store, list_one, &x, &e) < 0)
@@ -109,7 +119,7 @@ void chat_switch(struct chat *c, int64_t session)
 	struct str note = {0};
 	struct err e = {0};
 
-	if (no_record(c))
+	if (chat_unkept(c))
 		return;
 	c->streaming.on = 0;
 	if (record_switch(c->record, &c->t, &c->o, session, &note, &e) < 0) {
@@ -128,11 +138,13 @@ static void slash_switch(struct chat *c, char *arg)
 	struct err e = {0};
 	int64_t id;
 
-	if (no_record(c))
+	if (chat_unkept(c))
 		return;
 	if (!*arg)
 		err_set(&e, ERR_USAGE, "/switch wants the name or number of a session; /sessions lists them");
-	else if (session_find(c->record->store, arg, &id, &e) == 0)
+	else if (session_find(c->record->store, arg, &id, &e) == 0 && chat_is_deleted(c, id))
+		err_set(&e, ERR_USAGE, "session '%.60s' is deleted; /undelete brings it back", arg);
+	else if (!e.code)
 		chat_switch(c, id);
 	if (e.code)
 		chat_error(c, &e);
@@ -143,8 +155,9 @@ static void slash_rename(struct chat *c, char *arg)
 	struct err e = {0};
 	int rc;
 
-	if (no_record(c))
+	if (chat_unkept(c))
 		return;
+	chat_delete_due(c, 1);   /* what is deleted gives its name free */
 	rc = *arg ? record_rename(c->record, &c->t, arg, &e) : err_set(&e, ERR_USAGE, "/rename wants a name");
 	done(c, rc, &e, rc < 0 ? NULL : "[renamed]");
 }
@@ -154,8 +167,9 @@ static void slash_fork(struct chat *c, char *arg)
 	struct err e = {0};
 	struct str title = {0};
 
-	if (no_record(c))
+	if (chat_unkept(c))
 		return;
+	chat_delete_due(c, 1);
 	if (record_fork(c->record, &c->t, *arg ? arg : NULL, &e) < 0) {
 		chat_error(c, &e);
 		return;
@@ -170,6 +184,8 @@ static int find_one(const struct found *f, void *ud)
 {
 	struct listing *x = ud;
 
+	if (chat_is_deleted(x->c, f->session))
+		return 0;
 	str_addf(&x->s, "%s%s", x->s.n ? "\n" : "", *f->name ? f->name : f->title);
 	str_addf(&x->s, " (%s): ", f->role == ROLE_USER ? "you" : "answer");
 	for (const char *p = f->snippet; *p; p++)
@@ -186,7 +202,7 @@ static void slash_find(struct chat *c, char *arg)
 	struct listing x = {.c = c};
 	struct err e = {0};
 
-	if (no_record(c))
+	if (chat_unkept(c))
 		return;
 	if (!*arg)
 		err_set(&e, ERR_USAGE, "/find wants words");
@@ -199,8 +215,7 @@ static void slash_find(struct chat *c, char *arg)
 	str_free(&x.s);
 }
 
-/* Into a file that is not there yet: nothing of the user's is overwritten. */
-static int write_new(const char *path, const struct str *text, struct err *e)
+int write_new(const char *path, const struct str *text, struct err *e)
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600), rc = 0;
 
@@ -213,6 +228,44 @@ static int write_new(const char *path, const struct str *text, struct err *e)
 	return rc;
 }
 
+/* "md", "md FILE": the format by its name, and where the file's name begins; 0 = the file's ending says it. */
+static size_t format_named(const char *arg, enum export_format *format)
+{
+	static const struct { const char *name; enum export_format is; } known[] = {
+		{"md", EXPORT_MARKDOWN}, {"json", EXPORT_JSON}, {"txt", EXPORT_TEXT},
+	};
+	size_t n = strcspn(arg, " \t");
+
+	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+		if (strlen(known[i].name) == n && !memcmp(arg, known[i].name, n)) {
+			*format = known[i].is;
+			return n + strspn(arg + n, " \t");
+		}
+	return 0;
+}
+
+/* "weir-NAME.md" of letters that every file system takes. */
+static void default_name(struct chat *c, const char *ending, struct str *out)
+{
+	struct str title = {0};
+
+	record_title(c->record, &title);
+	str_adds(out, "weir-");
+	for (size_t i = 0; i < title.n && i < 40; i++) {
+		char ch = title.p[i];
+		int plain = (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') || (ch >= '0' && ch <= '9');
+
+		if (plain)
+			str_add(out, &ch, 1);
+		else if (out->p[out->n - 1] != '-')
+			str_adds(out, "-");
+	}
+	while (out->p[out->n - 1] == '-')
+		out->p[--out->n] = 0;
+	str_addf(out, ".%s", ending);
+	str_free(&title);
+}
+
 static enum export_format format_of(const char *path)
 {
 	const char *dot = strrchr(path, '.');
@@ -222,17 +275,24 @@ static enum export_format format_of(const char *path)
 
 static void slash_export(struct chat *c, char *arg)
 {
+	enum export_format format = EXPORT_MARKDOWN;
 	struct str path = {0}, text = {0};
 	struct err e = {0};
+	size_t named;
 
-	if (no_record(c))
+	if (chat_unkept(c))
 		return;
-	unquote(arg, &path);
+	named = format_named(arg, &format);
+	unquote(arg + named, &path);
+	if (!path.n && named)
+		default_name(c, format == EXPORT_JSON ? "json" : format == EXPORT_TEXT ? "txt" : "md", &path);
+	else if (path.n && !named)
+		format = format_of(path.p);
 	if (!path.n)
-		err_set(&e, ERR_USAGE, "/export wants a file name; it ends with .md, .json or .txt");
+		err_set(&e, ERR_USAGE, "/export wants a file name that ends with .md, .json or .txt, or md, json or txt");
 	else if (!c->record->session)
 		err_set(&e, ERR_USAGE, "there is nothing to export yet");
-	else if (session_export(c->record->store, c->record->session, format_of(path.p), &text, &e) == 0)
+	else if (session_export(c->record->store, c->record->session, format, &text, &e) == 0)
 		write_new(path.p, &text, &e);
 	if (e.code)
 		chat_error(c, &e);
@@ -248,8 +308,10 @@ static void slash_save(struct chat *c, char *arg)
 	struct str s = {0};
 	uint64_t bytes = 0;
 
-	if (no_record(c))
+	if (chat_unkept(c))
 		return;
+	if (*arg)
+		chat_delete_due(c, 1);
 	if (*arg && record_rename(c->record, &c->t, arg, &e) < 0) {
 		chat_error(c, &e);
 		return;
@@ -306,7 +368,7 @@ static void slash_kv(struct chat *c, char *arg)
 		dump_cache(c, arg + 4 + strspn(arg + 4, " "));
 		return;
 	}
-	if (no_record(c))
+	if (chat_unkept(c))
 		return;
 	if (*arg && strcmp(arg, "drop") != 0 && strcmp(arg, "size") != 0)
 		err_set(&e, ERR_USAGE, "/kv size shows what the saved cache of this session takes; /kv drop removes it, /kv dump FILE writes what "
@@ -338,7 +400,7 @@ const struct slash session_slashes[] = {
 	{"/rename", "/name", "NAME", "give this session a name", BUSY_QUEUED, ARG_NONE, slash_rename},
 	{"/fork", "/branch", "[NAME]", "go on in a second session with what was said so far", BUSY_QUEUED, ARG_NONE, slash_fork},
 	{"/find", "/search", "WORDS", "find words in everything that was said", BUSY_QUEUED, ARG_NONE, slash_find},
-	{"/export", "", "FILE", "this session as Markdown, JSON or text, by the file's ending", BUSY_QUEUED, ARG_FILE, slash_export},
+	{"/export", "", "[md|json|txt] [FILE]", "this session as Markdown, JSON or text, by the file's ending", BUSY_QUEUED, ARG_FILE, slash_export},
 	{"/save", "", "[NAME]", "what is saved, which happens by itself; a name for it", BUSY_QUEUED, ARG_NONE, slash_save},
 	{"/kv", "/cache", "[size|drop|dump FILE]", "what the saved cache of this session takes; drop it; the live one as JSON", BUSY_QUEUED, ARG_WORD, slash_kv},
 	{NULL, NULL, NULL, NULL, BUSY_ALLOWED, ARG_NONE, NULL},

@@ -56,7 +56,10 @@ static void line_progress(struct chat *c, const char *verb, int32_t done, int32_
 	}
 	if (!l->progress.verb)
 		progress_init(&l->progress, &c->o, verb, "tokens");
-	progress_show(&l->progress, done, total);
+	if (total > 0)
+		progress_show(&l->progress, done, total);
+	else
+		progress_line(&l->progress, verb);
 }
 
 static void line_turn(struct chat *c, const char *question, size_t n)
@@ -71,6 +74,17 @@ static int line_text(struct chat *c, const char *bytes, size_t n, struct err *e)
 {
 	struct line *l = c->ud;
 
+	/* A thought that is not shown, but seen to go on. */
+	if (c->thinking && !n) {
+		struct str s = {0};
+
+		if (!l->progress.verb)
+			progress_init(&l->progress, &c->o, "thinking", "words");
+		str_addf(&s, "thinking, %zu words", c->think.words);
+		progress_line(&l->progress, s.p);
+		str_free(&s);
+		return 0;
+	}
 	progress_clear(&l->progress);
 	return c->o.json ? 0 : output_text(&l->out, bytes, n, e);
 }
@@ -96,6 +110,13 @@ static int line_turned(struct chat *c, const struct turn *turn, int rc, struct e
 		}
 	}
 	output_free(&l->out);
+	if (c->hides && c->think.words && c->interactive && !c->o.quiet) {
+		struct str s = {0};
+
+		think_describe(&c->think, &s);
+		notice(c, "[it %s; /think show shows that]", s.p);
+		str_free(&s);
+	}
 	return rc;
 }
 
@@ -103,7 +124,7 @@ static void line_came_back(struct chat *c)
 {
 	struct str s = {0};
 
-	chat_tail(&c->t, &s);
+	chat_tail(c, &s);
 	if (s.n)
 		notice(c, "%s", s.p);
 	str_free(&s);
@@ -126,7 +147,31 @@ static void line_reading(struct chat *c, const struct reading *r)
 	str_free(&s);
 }
 
+static void line_draft(struct chat *c, const char *text, size_t n)
+{
+	(void)c;
+	prompt_draft(text, n);
+}
+
+static int line_ask(struct chat *c, const char *question)
+{
+	struct str clean = {0};
+	int yes;
+
+	(void)c;
+	clean_line(question, strlen(question), &clean);
+	yes = prompt_ask(clean.p);
+	str_free(&clean);
+	return yes;
+}
+
 static const struct front line_front = {
+	.notice = line_notice, .error = line_error, .progress = line_progress, .turn = line_turn, .text = line_text,
+	.turned = line_turned, .came_back = line_came_back, .reading = line_reading, .draft = line_draft, .ask = line_ask,
+};
+
+/* From a pipe: there is no line to put anything into, and nobody to ask. */
+static const struct front pipe_front = {
 	.notice = line_notice, .error = line_error, .progress = line_progress, .turn = line_turn, .text = line_text,
 	.turned = line_turned, .came_back = line_came_back, .reading = line_reading,
 };
@@ -164,7 +209,8 @@ static void run_pipe(struct chat *c)
 /* note: what resuming has to say, or NULL. */
 static void run_interactive(struct chat *c, const char *note)
 {
-	const char *names[40] = {0}, *file_names[] = {"/read", "/open", "/file", "/load", "/add", "/stream", "/export", NULL};
+	const char *names[64] = {0};
+	const char *file_names[] = {"/read", "/open", "/file", "/load", "/add", "/stream", "/export", "/model", NULL};
 	struct str text = {0};
 	size_t n = 0;
 
@@ -190,6 +236,7 @@ static void run_interactive(struct chat *c, const char *note)
 		if (!text.n)
 			continue;
 		prompt_quiet_keys(1);
+		chat_delete_due(c, 0);
 		chat_take(c, &text);
 		prompt_quiet_keys(0);
 	}
@@ -203,9 +250,9 @@ static int run_line(struct chat *c, const char *note)
 {
 	struct line l = {.color = 0};
 
-	c->front = &line_front;
 	c->ud = &l;
 	c->interactive = isatty(0) && (isatty(1) || isatty(2));
+	c->front = c->interactive ? &line_front : &pipe_front;
 	l.notice_fd = c->interactive && isatty(1) ? 1 : 2;
 	l.color = c->interactive && color_wanted(&c->o, l.notice_fd);
 	if (c->interactive)

@@ -95,6 +95,9 @@ const struct option_def option_defs[] = {
 	{"frequency-penalty", 0, OPT_FLOAT, "X", NULL, "lower the scores of recent tokens by X an occurrence (0: off)",
 		TALK, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(sampling.frequency_penalty), -100, 100},
 
+	{"think", 0, OPT_CHOICE, "auto|show|hide|off", NULL, "thoughts of models that think (auto: folded where someone reads along; off: none)",
+		TALK, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(think), 0, 0},
+
 	{"session", 's', OPT_TEXT, "NAME", NULL, "go on in this session, or begin it",
 		TALK, 0, AT(session), 0, 0},
 	{"continue", 0, OPT_FLAG, NULL, NULL, "go on in the session used last",
@@ -714,7 +717,7 @@ static void options_default(struct options *o, char **file)
 {
 	*o = (struct options){
 		.command = CMD_CHAT, .def = command_defs, .device = "auto", .kv_type = "f16",
-		.predict = -1, .sampling = sampling_default, .color = "auto", .fill = "read", .skip = 1,
+		.predict = -1, .sampling = sampling_default, .color = "auto", .think = "auto", .fill = "read", .skip = 1,
 		.prefill = {{512}, 1}, .depth = {{0, 2048}, 2}, .decode_steps = 64, .reps = 5, .file = file,
 		.len = {{2048}, 1}, .samples = 20, .limit = 20,
 	};

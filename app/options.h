@@ -85,6 +85,7 @@ struct options {
 	const char *system;           /* NULL = what the template says */
 	const char *prompt;           /* -p; NULL = line mode */
 	const char *color;
+	const char *think;            /* what becomes of thoughts: "auto", "show", "hide", "off" */
 	int json, raw, line, quiet, verbose, help, version;
 	int help_kv;                  /* --kv help: the cache policies and their settings */
 

@@ -17,6 +17,7 @@
 #include <readline/readline.h>
 
 #include "app/app.h"
+#include "app/external.h"
 #include "app/output.h"
 
 #define BLOCK "\"\"\""
@@ -31,6 +32,8 @@ static struct {
 	int have_line, eof;
 	int draft;                 /* Ctrl-C hit a line with something on it */
 	double last_int;           /* when Ctrl-C last hit an empty line */
+	struct str begins;         /* what the next line begins with */
+	int edit;                  /* Ctrl-G: the line is to go to the editor */
 	struct termios before; int quiet;
 } p;
 
@@ -75,6 +78,32 @@ static int insert_newline(int count, int key)
 	while (count-- > 0)
 		rl_insert_text("\n");
 	return 0;
+}
+
+/* Ctrl-G: the line as it is ends here, and comes back out of the editor.  In a search it still ends the search: there readline reads
+ * the key itself. */
+static int to_editor(int count, int key)
+{
+	(void)count, (void)key;
+	p.edit = 1;
+	rl_done = 1;
+	return 0;
+}
+
+static int put_begins(void)
+{
+	rl_startup_hook = NULL;
+	if (p.begins.n)
+		rl_insert_text(p.begins.p);
+	str_clear(&p.begins);
+	return 0;
+}
+
+void prompt_draft(const char *text, size_t n)
+{
+	str_clear(&p.begins);
+	/* What readline cannot hold. */
+	str_add(&p.begins, text, strnlen(text ? text : "", n));
 }
 
 /* ---- history ---- */
@@ -125,6 +154,10 @@ void prompt_open(const struct options *o, const char *const *names, const char *
 	rl_variable_bind("enable-bracketed-paste", "on");
 	rl_variable_bind("bell-style", "none");
 	rl_bind_keyseq("\\e\\C-m", insert_newline);
+	rl_bind_keyseq_in_map("\\C-g", to_editor, emacs_standard_keymap);
+	rl_bind_keyseq_in_map("\\C-x\\C-e", to_editor, emacs_standard_keymap);
+	rl_bind_keyseq_in_map("\\C-g", to_editor, vi_insertion_keymap);
+	rl_bind_keyseq_in_map("\\C-g", to_editor, vi_movement_keymap);
 	history_open();
 	signals_save_terminal(0, "\033[0m\033[?2004l");   /* colours and bracketed paste off */
 }
@@ -135,6 +168,7 @@ void prompt_close(void)
 	if (p.history.n)
 		history_trim(p.history.p);
 	str_free(&p.history);
+	str_free(&p.begins);
 }
 
 void prompt_quiet_keys(int on)
@@ -180,6 +214,8 @@ static enum line_got line_read(const char *prompt)
 
 	p.have_line = 0;
 	p.line = NULL;
+	p.edit = 0;
+	rl_startup_hook = p.begins.n ? put_begins : NULL;
 	signals_prompt(1);
 	rl_callback_handler_install(prompt, on_line);
 	while (!p.have_line) {
@@ -265,6 +301,29 @@ static int goes_on(struct str *s, int *block)
 	return 0;
 }
 
+/* The line that Ctrl-G ended: what the editor makes of it is the next one's beginning. */
+static void edit_line(void)
+{
+	struct str text = {0};
+	struct err e = {0};
+
+	str_adds(&text, p.line ? p.line : "");
+	if (external_edit(&text, &e) < 0)
+		say_error(&e);
+	signals_take_int();   /* it was the editor's */
+	prompt_draft(text.p ? text.p : "", text.n);
+	str_free(&text);
+}
+
+int prompt_ask(const char *question)
+{
+	int yes = line_read(question) == LINE_TEXT && p.line && (p.line[0] == 'y' || p.line[0] == 'Y');
+
+	free(p.line);
+	p.line = NULL;
+	return yes;
+}
+
 enum prompt_got prompt_read(struct str *out)
 {
 	int more = 0, block = 0;
@@ -290,6 +349,12 @@ enum prompt_got prompt_read(struct str *out)
 		if (got != LINE_TEXT)
 			return PROMPT_QUIT;
 		p.last_int = 0;
+		if (p.edit) {
+			edit_line();
+			free(p.line);
+			p.line = NULL;
+			continue;
+		}
 		if (more == 1)
 			str_adds(out, "\n");
 		str_add(out, p.line, strlen(p.line));

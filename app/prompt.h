@@ -14,6 +14,11 @@ enum prompt_got { PROMPT_TEXT, PROMPT_QUIT };
  * PROMPT_QUIT: Ctrl-D, Ctrl-C twice, the terminal went away or a signal asks to end. */
 enum prompt_got prompt_read(struct str *out);
 
+/* The next line begins with this text, to be changed before it is sent. */
+void prompt_draft(const char *text, size_t n);
+/* A question of ours (clean): 1 when the answer begins with y. */
+int  prompt_ask(const char *question);
+
 /* While a command or an answer runs: keys are not echoed into it (they stay for the next prompt). */
 void prompt_quiet_keys(int on);
 

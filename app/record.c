@@ -166,34 +166,10 @@ static int add_document(const struct stored_document *d, void *ud)
 	return 0;
 }
 
-/* Are these the tokens of that text?  Of another vocabulary they are other words, and the text counts. */
-static int tokens_fit(const struct engine *engine, const struct stored_message *m)
-{
-	char small[64], *piece;
-	size_t at = 0;
-	int fit = 1;
-
-	for (size_t i = 0; fit && i < m->n_token; i++) {
-		size_t n;
-
-		if (m->token[i] < 0 || m->token[i] >= engine_info(engine)->n_vocab)
-			return 0;
-		n = engine_piece(engine, m->token[i], 0, small, sizeof small);
-		piece = n > sizeof small ? xmalloc(n) : small;
-		if (piece != small)
-			engine_piece(engine, m->token[i], 0, piece, n);
-		fit = n <= m->n_text - at && (!n || !memcmp(m->text + at, piece, n));
-		at += n;
-		if (piece != small)
-			free(piece);
-	}
-	return fit && at == m->n_text;
-}
-
 static int add_message(const struct stored_message *m, void *ud)
 {
 	struct resuming *s = ud;
-	size_t n = tokens_fit(s->t->engine, m) ? m->n_token : 0;
+	size_t n = tokens_spell(s->t->engine, m->token, m->n_token, m->text, m->n_text) ? m->n_token : 0;
 
 	talk_message(s->t, m->role == ROLE_ASSISTANT ? ROLE_ASSISTANT : ROLE_USER, m->text, m->n_text, m->token, n)->stored = m->id;
 	return 0;
@@ -465,6 +441,115 @@ void record_taken_back(struct record *r, const struct talk *t)
 		record_go_back(r, t);
 }
 
+/* ---- bringing back ---- */
+
+void record_brought_back(struct record *r, struct talk *t)
+{
+	struct timeline_stats st;
+	struct snap_loaded got;
+	struct tokens all = {0};
+	struct str extra = {0};
+	struct err e = {0};
+	int64_t head = last_stored(t);
+	size_t had;
+
+	if (off(r) || !r->session || !head)
+		return;
+	r->writing = 0;
+	if (session_set_head(r->store, r->session, head, &e) < 0) {
+		failed(r, &e);
+		return;
+	}
+	/* Where the cache could not go back an earlier state was loaded: the later one may still be there. */
+	timeline_stats(t->tl, &st);
+	timeline_tokens(t->tl, &had);
+	if (!r->snaps || !st.endless || talk_render(t, 0, &all, &e) < 0 || had + 16 >= all.n) {
+		tokens_free(&all);
+		return;
+	}
+	tokens_free(&all);
+	if (fingerprint(r, t, &e) < 0 || snap_load(r->snaps, t->tl, &r->fingerprint, head, &extra, &got, &e) < 0)
+		say("the snapshot of that turn cannot be used: %s", e.msg);
+	str_free(&extra);
+}
+
+/* Of the messages behind one: the numbers of questions, or a copy of the newest answer. */
+enum { NEXT_MOST = 64 };
+struct looking { const struct talk *t; int64_t question[NEXT_MOST]; size_t n; struct message m; int there; };
+
+static void copy_message(const struct talk *t, const struct stored_message *from, struct message *to)
+{
+	*to = (struct message){.role = from->role == ROLE_ASSISTANT ? ROLE_ASSISTANT : ROLE_USER, .stored = from->id};
+	str_add(&to->text, from->text, from->n_text);
+	if (tokens_spell(t->engine, from->token, from->n_token, from->text, from->n_text))
+		tokens_append(&to->id, from->token, from->n_token);
+}
+
+static int next_question(const struct stored_message *m, void *ud)
+{
+	struct looking *x = ud;
+
+	if (m->role == ROLE_USER) {
+		/* The newest ones, the last at the end. */
+		if (x->n == NEXT_MOST)
+			memmove(x->question, x->question + 1, --x->n * sizeof *x->question);
+		x->question[x->n++] = m->id;
+	}
+	return 0;
+}
+
+static int next_answer(const struct stored_message *m, void *ud)
+{
+	struct looking *x = ud;
+
+	if (m->role == ROLE_ASSISTANT) {
+		if (x->there) {
+			str_free(&x->m.text);
+			tokens_free(&x->m.id);
+		}
+		copy_message(x->t, m, &x->m);
+		x->there = 1;
+	}
+	return 0;
+}
+
+static int this_one(const struct stored_message *m, void *ud)
+{
+	struct looking *x = ud;
+
+	if (m->id == x->question[x->n])
+		copy_message(x->t, m, &x->m);
+	return 0;
+}
+
+int record_next(struct record *r, const struct talk *t, struct message out[2], struct err *e)
+{
+	struct looking x = {.t = t};
+	int64_t at = last_stored(t);
+
+	if (off(r) || !r->session || (t->n_msg && !at) || t->streamed.open)
+		return 0;
+	if (message_children(r->store, r->session, at, next_question, &x, e) < 0)
+		return -1;
+	/* One that was stopped before its answer began is no exchange. */
+	while (x.n && !x.there) {
+		x.n--;
+		if (message_children(r->store, r->session, x.question[x.n], next_answer, &x, e) < 0)
+			return -1;
+	}
+	if (!x.there)
+		return 0;
+	out[1] = x.m;
+	x.m = (struct message){0};
+	if (message_path(r->store, x.question[x.n], this_one, &x, e) < 0) {
+		str_free(&out[1].text);
+		tokens_free(&out[1].id);
+		return -1;
+	}
+	out[0] = x.m;
+	return 1;
+}
+
 /* The answer as it is; complete with what it took. */
 static void write_answer(struct record *r, struct talk *t, const char *stats, int complete)
 {
@@ -485,6 +570,14 @@ static void write_answer(struct record *r, struct talk *t, const char *stats, in
 	r->written_at = now_seconds();
 	if (rc < 0)
 		failed(r, &e);
+}
+
+void record_goes_on(struct record *r)
+{
+	if (off(r))
+		return;
+	r->writing = 0;
+	r->written_at = now_seconds();
 }
 
 void record_piece(struct record *r, struct talk *t)
@@ -544,6 +637,20 @@ void record_document(struct record *r, struct talk *t)
 		failed(r, &e);
 }
 
+void record_documents_from(struct record *r, struct talk *t, size_t from)
+{
+	struct err e = {0};
+
+	for (size_t i = from; i < t->n_doc && !off(r) && r->session; i++) {
+		int64_t old = t->doc[i].stored;
+
+		/* First the new row: the text is never without one. */
+		if (keep_document(r, t, &t->doc[i], &e) < 0 ||
+		    (old && session_drop_document(r->store, r->session, old, &e) < 0))
+			failed(r, &e);
+	}
+}
+
 void record_dropped(struct record *r, int64_t stored)
 {
 	struct err e = {0};
@@ -601,6 +708,7 @@ int record_fork(struct record *r, struct talk *t, const char *name, struct err *
 	if (session_fork(r->store, r->session, last_stored(t), name, &id, e) < 0)
 		return -1;
 	r->session = id;
+	talk_forget_taken(t);   /* that belongs to the other one */
 	return 0;
 }
 

@@ -36,11 +36,17 @@ void record_question(struct record *, struct talk *);            /* the last mes
 void record_taken_back(struct record *, const struct talk *);    /* it was not answered, or exchanges were undone */
 /* A cache that has let tokens go cannot go back over them; the snapshot of the last answer that is left can. */
 void record_go_back(struct record *, const struct talk *);
+void record_goes_on(struct record *);                            /* an answer begins with the text of another one */
+void record_brought_back(struct record *, struct talk *);        /* the last messages are there again */
+/* The newest question behind the last message that was answered, and its answer: 1 and out[2], the caller's; 0 = there is none. */
+int  record_next(struct record *, const struct talk *, struct message out[2], struct err *);
 void record_piece(struct record *, struct talk *);               /* the last message, an answer, has grown */
 void record_turn(struct record *, struct talk *, const struct turn *);
 void record_begin_anew(struct record *, const struct talk *);    /* the next question begins another session */
 void record_document(struct record *, struct talk *);            /* the last document is new */
 void record_dropped(struct record *, int64_t stored);            /* a document is gone */
+/* Document i is new, in the middle of the others: their order is that of their coming, so those behind it come anew. */
+void record_documents_from(struct record *, struct talk *, size_t i);
 void record_settings(struct record *, const struct talk *);      /* options, cache policy or system prompt have changed */
 /* Before this sequence is read, of which the timeline has the first `same` tokens: bring what an earlier run read. */
 void record_fetch(struct record *, struct talk *, const struct tokens *want, size_t same);

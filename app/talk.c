@@ -106,7 +106,7 @@ int32_t talk_policy(struct talk *t, const char *where, const char *text, struct 
 	return (int32_t)(had - left);
 }
 
-static void message_free(struct message *m)
+void message_free(struct message *m)
 {
 	str_free(&m->text);
 	tokens_free(&m->id);
@@ -117,6 +117,7 @@ static void forget_messages(struct talk *t)
 	while (t->n_msg)
 		message_free(&t->msg[--t->n_msg]);
 	talk_stream_close(t);
+	talk_forget_taken(t);
 	t->outgrown = 0;
 }
 
@@ -139,6 +140,7 @@ void talk_close(struct talk *t)
 	tokens_free(&t->prefix);
 	tokens_free(&t->streamed.pending);
 	free(t->msg);
+	free(t->taken);
 	free(t->kv);
 	str_free(&t->system);
 	timeline_close(t->tl);
@@ -146,6 +148,7 @@ void talk_close(struct talk *t)
 	t->tl = NULL;
 	t->engine = NULL;
 	t->msg = NULL;
+	t->taken = NULL;
 	t->kv = NULL;
 }
 
@@ -185,16 +188,25 @@ size_t talk_undo(struct talk *t, size_t n)
 
 	while (done < n && t->n_msg) {
 		/* An exchange ends at its question. */
+		size_t from = t->n_msg - 1;
 		struct message *m;
-		while (t->n_msg > 1 && t->msg[t->n_msg - 1].role != ROLE_USER)
-			message_free(&t->msg[--t->n_msg]);
-		m = &t->msg[t->n_msg - 1];
-		if (m->read && m->read < m->text.n) {
-			talk_stream_open(t);
+		while (from && t->msg[from].role != ROLE_USER)
+			from--;
+		m = &t->msg[from];
+		if (m->read) {
+			/* What was read of a text without an end has gone on since, or is gone: no way back. */
+			talk_forget_taken(t);
+			while (t->n_msg > from + 1)
+				message_free(&t->msg[--t->n_msg]);
+			if (m->read < m->text.n) {
+				talk_stream_open(t);
+			} else {
+				message_free(m);
+				t->n_msg--;
+				talk_stream_close(t);
+			}
 		} else {
-			message_free(m);
-			t->n_msg--;
-			talk_stream_close(t);
+			talk_keep_exchange(t, from);
 		}
 		done++;
 	}
@@ -274,7 +286,8 @@ static int render(const struct talk *t, const struct message *msg, size_t n_msg,
 			.id = m->id.id, .n_id = m->id.n,
 		};
 	}
-	rc = engine_render(t->engine, list, n, reply_head, want, e);
+	rc = engine_render(t->engine, list, n, (reply_head ? REPLY_HEAD : 0) | (t->o->think && !strcmp(t->o->think, "off") ? REPLY_NO_THOUGHT : 0),
+	                   want, e);
 	free(list);
 	str_free(&first);
 	return rc;
@@ -349,9 +362,9 @@ static void read_on(int32_t done, int32_t total, void *ud)
 }
 
 /* Make the sequence the conversation so far.  Returns the tokens reused, or -1; *again: tokens that were there, and had to be
- * read again because the cache cannot go back over what has left it. */
-static int32_t talk_sync(struct talk *t, int reply_head, size_t *n, int32_t *again, timeline_progress_fn *progress, void *ud,
-                         struct err *e)
+ * read again because the cache cannot go back over what has left it.  begun: of an answer that goes on, behind its head. */
+static int32_t talk_sync(struct talk *t, int reply_head, const struct tokens *begun, size_t *n, int32_t *again,
+                         timeline_progress_fn *progress, void *ud, struct err *e)
 {
 	struct tokens want = {0};
 	size_t n_had;
@@ -361,7 +374,10 @@ static int32_t talk_sync(struct talk *t, int reply_head, size_t *n, int32_t *aga
 	*n = 0;
 	*again = 0;
 	if (!talk_render(t, reply_head, &want, e)) {
-		size_t same = common_prefix(&want, had, n_had);
+		size_t same;
+		if (begun)
+			tokens_append(&want, begun->id, begun->n);
+		same = common_prefix(&want, had, n_had);
 		struct reading reading = {.t = t, .progress = progress, .ud = ud};
 		if (!talk_pin(t, &want, e)) {
 			record_fetch(t->record, t, &want, same);
@@ -390,7 +406,7 @@ int32_t talk_read(struct talk *t, timeline_progress_fn *progress, void *ud, stru
 		timeline_stats(t->tl, &st);
 		n = reused < 0 ? 0 : (size_t)st.prefill_tokens;
 	} else {
-		reused = talk_sync(t, 0, &n, &again, progress, ud, e);
+		reused = talk_sync(t, 0, NULL, &n, &again, progress, ud, e);
 	}
 	signals_watch(NULL);
 	timeline_resume(t->tl);
@@ -417,21 +433,35 @@ static int say_piece(struct talk *t, struct message *m, int32_t id, const struct
 	return rc;
 }
 
-/* The answer to the messages so far, as a new message. */
-static int answer(struct talk *t, const struct talk_hooks *h, struct turn *turn, struct err *e)
+/* Tokens of an answer that goes on: as they were sampled, or (of another model's) as its text is cut by this one. */
+static int begun_tokens(const struct talk *t, const struct message *begun, struct tokens *out, struct err *e)
+{
+	if (begun->id.n || !begun->text.n)
+		tokens_append(out, begun->id.id, begun->id.n);
+	else
+		return engine_tokenize(t->engine, begun->text.p, begun->text.n, 0, out, e);
+	return 0;
+}
+
+/* The answer to the messages so far, as a new message.  begun: it goes on behind this one, whose text and tokens it takes over once
+ * it has come so far. */
+static int answer(struct talk *t, struct message *begun, const struct talk_hooks *h, struct turn *turn, struct err *e)
 {
 	struct timeline_stats st;
-	struct message *m;
+	struct message *m = NULL;
 	double start = now_seconds();
 	struct timeline_rows *rows = &st.rows;
-	size_t n;
-	int32_t reused, most = t->o->predict;
-	int rc = 0;
+	struct tokens so_far = {0};
+	size_t n = 0;
+	int32_t reused = -1, most = t->o->predict;
+	int rc = 0, by_text = begun && !begun->id.n && begun->text.n;
 
 	*turn = (struct turn){.stop = STOP_LENGTH};
 	timeline_resume(t->tl);
 	signals_watch(t->tl);
-	reused = talk_sync(t, 1, &n, &turn->again, h->progress, h->progress_ud, e);
+	if (!begun || begun_tokens(t, begun, &so_far, e) == 0)
+		reused = talk_sync(t, 1, begun ? &so_far : NULL, &n, &turn->again, h->progress, h->progress_ud, e);
+	tokens_free(&so_far);
 	turn->prompt_tokens = (int32_t)n;
 	if (reused < 0) {
 		rc = -1;
@@ -440,6 +470,11 @@ static int answer(struct talk *t, const struct talk_hooks *h, struct turn *turn,
 	turn->answered = 1;
 	turn->reused_tokens = reused;
 	m = message_add(t, ROLE_ASSISTANT);
+	if (begun) {
+		*m = *begun;
+		m->stored = 0;   /* a message of its own: the one that was cut stays in the session, and in its forks */
+		record_goes_on(t->record);
+	}
 	timeline_stats(t->tl, &st);
 	/* Where nothing ever fills, a model that repeats itself would answer for ever. */
 	if (most < 0 && st.endless)
@@ -455,7 +490,8 @@ static int answer(struct talk *t, const struct talk_hooks *h, struct turn *turn,
 			rc = -1;
 		if (got <= 0)
 			break;
-		tokens_add(&m->id, step.id);
+		if (!by_text)
+			tokens_add(&m->id, step.id);
 		turn->answer_tokens++;
 		if (say_piece(t, m, step.id, h, e) < 0) {
 			rc = -1;
@@ -479,6 +515,11 @@ done:
 	turn->outgrown = !t->outgrown && rows->gone + rows->thinned > 0;
 	t->outgrown = rows->gone + rows->thinned > 0;
 	t->total_answer += (uint64_t)turn->answer_tokens;
+	if (begun && !turn->answer_tokens) {
+		m->stored = begun->stored;   /* nothing new */
+		return rc;
+	}
+	talk_forget_taken(t);
 	t->last = *turn;
 	record_turn(t->record, t, turn);
 	return rc;
@@ -494,7 +535,7 @@ int talk_ask(struct talk *t, const char *text, size_t n, const struct talk_hooks
 	str_add(&m->text, text, n);
 	talk_stream_close(t);
 	record_question(t->record, t);
-	rc = answer(t, h, turn, e);
+	rc = answer(t, NULL, h, turn, e);
 	if (turn->answered)
 		return rc;
 	if (was_open)
@@ -517,11 +558,27 @@ int talk_again(struct talk *t, const struct talk_hooks *h, struct turn *turn, st
 		had = 1;
 		record_go_back(t->record, t);
 	}
-	rc = answer(t, h, turn, e);
+	rc = answer(t, NULL, h, turn, e);
 	if (had && !turn->answered)
 		*message_add(t, ROLE_ASSISTANT) = old;   /* nothing new: the old answer stays */
 	else if (had)
 		message_free(&old);
+	return rc;
+}
+
+int talk_continue(struct talk *t, const struct talk_hooks *h, struct turn *turn, struct err *e)
+{
+	struct message old;
+	int rc;
+
+	if (!t->n_msg || t->streamed.open)
+		return err_set(e, ERR_USAGE, "there is no answer yet to go on with");
+	if (t->msg[t->n_msg - 1].role != ROLE_ASSISTANT)   /* it was stopped before its first word */
+		return answer(t, NULL, h, turn, e);
+	old = t->msg[--t->n_msg];
+	rc = answer(t, &old, h, turn, e);
+	if (!turn->answered)
+		*message_add(t, ROLE_ASSISTANT) = old;
 	return rc;
 }
 

@@ -27,6 +27,12 @@ struct document {
 	int64_t stored;           /* its number in the store; 0 = not kept */
 };
 
+/* What was taken back, to be brought back (talk_back.c): messages from a question on, or one document and its place. */
+struct taken {
+	struct message *msg; size_t n_msg;
+	struct document doc; size_t doc_at;   /* where n_msg is 0 */
+};
+
 enum talk_stop { STOP_EOS, STOP_LENGTH, STOP_CANCEL };
 
 /* What one turn did. */
@@ -57,6 +63,7 @@ struct talk {
 	char *kv;                     /* cache policy chosen while talking; NULL = the one of the options */
 	struct message *msg; size_t n_msg, cap_msg;
 	struct document *doc; size_t n_doc;
+	struct taken *taken; size_t n_taken;      /* the newest last */
 	struct tokens prefix; int prefix_known;   /* what stands before every first question: system prompt and documents */
 	int32_t pinned;               /* tokens that the cache was told are the prefix; -1 = none yet */
 	struct streamed streamed;
@@ -76,6 +83,12 @@ void talk_sampling(struct talk *, int reseed);
  * all is as it was.  where: for messages. */
 int32_t talk_policy(struct talk *, const char *where, const char *text, struct err *);
 
+/* Go on with the model that these options name; the rest of them is as in talk_open().  Returns how many tokens must be read again
+ * before the next answer, or -1 and all is as it was (or, when the old model cannot be opened again either, nothing is open). */
+int32_t talk_model(struct talk *, const struct options *next, struct err *);
+/* Are these the tokens of that text?  Of another vocabulary they are other words. */
+int  tokens_spell(const struct engine *, const int32_t *id, size_t n_id, const char *text, size_t n);
+
 /* ---- documents (talk_docs.c) ---- */
 
 /* A document as quoted data, before the first question.  One that does not fit is refused with the numbers (ERR_FIT).
@@ -87,6 +100,8 @@ int  talk_document_bytes(struct talk *, const char *name, const char *bytes, siz
 int  talk_document_again(struct talk *, const char *name, const char *text, size_t n, uint64_t bytes, struct err *e);
 /* Take back the last document, if nothing was said since it came: 1, with its name. */
 int  talk_drop_document(struct talk *, struct str *name);
+/* Take back document i; what was said is read again behind those that are left. */
+void talk_drop(struct talk *, size_t i, struct str *name);
 void talk_drop_documents(struct talk *);
 size_t talk_document_tokens(const struct talk *);
 
@@ -130,13 +145,28 @@ int32_t talk_read(struct talk *, timeline_progress_fn *progress, void *ud, struc
 int  talk_ask(struct talk *, const char *text, size_t n, const struct talk_hooks *, struct turn *, struct err *);
 /* Answer the last question anew; ERR_USAGE when there is none. */
 int  talk_again(struct talk *, const struct talk_hooks *, struct turn *, struct err *);
+/* Go on with the last answer, which was stopped or cut: what comes is added to it.  turn->answer_tokens: the new ones; 0 when the
+ * model has nothing to add, and the answer is as it was. */
+int  talk_continue(struct talk *, const struct talk_hooks *, struct turn *, struct err *);
 /* A message of an earlier run: appended as it was. */
 struct message *talk_message(struct talk *, enum chat_role, const char *text, size_t n, const int32_t *id, size_t n_id);
 /* Forget the last n exchanges; how many there were.  Of one that closed a stream the question alone goes first. */
 size_t talk_undo(struct talk *, size_t n);
+/* Bring back what talk_undo() and talk_drop() took, the newest first: 1, and the name of a document (else nothing is added), or 0:
+ * there is nothing.  After a new question there is nothing to bring back; what an earlier run took back is looked for in the
+ * session. */
+int  talk_redo(struct talk *, struct str *name, struct err *);
+/* Nothing is to be brought back any more. */
+void talk_forget_taken(struct talk *);
 /* Forget what was said; documents stay.  talk_empty: they do not, and it is no new conversation. */
 void talk_new(struct talk *);
 void talk_empty(struct talk *);
+/* For talk*.c. */
+void message_free(struct message *);
+void document_free(struct document *);
+void talk_keep_exchange(struct talk *, size_t from);     /* messages from there on go to what was taken back */
+void talk_keep_document(struct talk *, size_t i);        /* and so does a document */
+int  talk_put_document(struct talk *, const struct document *, size_t i, struct err *);
 /* Tell the cache which tokens are the prefix.  ERR_FIT when it has no room for them. */
 int  talk_pin(struct talk *, const struct tokens *want, struct err *);
 /* NULL: back to what the template says. */

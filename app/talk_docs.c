@@ -15,7 +15,7 @@
 
 enum { ROOM_MIN = 32 };   /* tokens of a question and its answer that must fit beside the documents */
 
-static void document_free(struct document *d)
+void document_free(struct document *d)
 {
 	free(d->name);
 	str_free(&d->text);
@@ -27,13 +27,20 @@ int talk_drop_document(struct talk *t, struct str *name)
 
 	if (!d || d->at < t->n_msg)
 		return 0;
+	talk_drop(t, t->n_doc - 1, name);
+	return 1;
+}
+
+void talk_drop(struct talk *t, size_t i, struct str *name)
+{
 	if (name)
-		str_adds(name, d->name);
-	record_dropped(t->record, d->stored);
-	document_free(d);
+		str_adds(name, t->doc[i].name);
+	record_dropped(t->record, t->doc[i].stored);
+	t->doc[i].stored = 0;
+	talk_keep_document(t, i);
+	memmove(t->doc + i, t->doc + i + 1, (t->n_doc - i - 1) * sizeof *t->doc);
 	t->n_doc--;
 	t->prefix_known = 0;
-	return 1;
 }
 
 void talk_drop_documents(struct talk *t)
@@ -200,4 +207,33 @@ int talk_document_bytes(struct talk *t, const char *name, const char *bytes, siz
 	if (doc_decode(name, bytes, n, &doc, e) < 0)
 		return -1;
 	return document_add(t, &doc, 0, e);
+}
+
+int talk_put_document(struct talk *t, const struct document *d, size_t i, struct err *e)
+{
+	struct document *last;
+
+	/* Whether it fits is asked of the last one; it moves to its place then. */
+	t->doc = xrealloc(t->doc, (t->n_doc + 1) * sizeof *t->doc);
+	last = &t->doc[t->n_doc++];
+	*last = *d;
+	if (last->at > t->n_msg)
+		last->at = t->n_msg;
+	t->prefix_known = 0;
+	if (document_fits(t, e) < 0) {
+		t->n_doc--;
+		t->prefix_known = 0;
+		return -1;
+	}
+	if (i + 1 < t->n_doc) {
+		struct document back = *last;
+
+		memmove(t->doc + i + 1, t->doc + i, (t->n_doc - 1 - i) * sizeof *t->doc);
+		t->doc[i] = back;
+	} else {
+		i = t->n_doc - 1;
+	}
+	t->prefix_known = 0;
+	record_documents_from(t->record, t, i);
+	return 0;
 }

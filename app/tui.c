@@ -64,7 +64,7 @@ static void handle_event(struct tui *t, const struct event *e)
 		break;
 	case EV_MESSAGE:
 		ui_entry(t->ui, e->role == ROLE_USER ? UI_USER : UI_ASSISTANT, text, e->text.n);
-		ui_entry_end(t->ui, NULL);
+		ui_entry_end(t->ui, e->note.n ? e->note.p : NULL);
 		break;
 	case EV_QUESTION:
 		if (e->text.n) {
@@ -88,7 +88,10 @@ static void handle_event(struct tui *t, const struct event *e)
 		ui_piece(t->ui, text, e->text.n);
 		break;
 	case EV_TURNED:
-		ui_entry_end(t->ui, NULL);
+		ui_entry_end(t->ui, e->note.n ? e->note.p : NULL);
+		break;
+	case EV_DRAFT:
+		ui_draft(t->ui, text, e->text.n);
 		break;
 	case EV_NOTICE:
 	case EV_ERROR:
@@ -99,7 +102,7 @@ static void handle_event(struct tui *t, const struct event *e)
 		post_documents(t, e);
 		break;
 	case EV_SESSIONS:
-		tui_list(t);
+		t->relist = 1;   /* with what is true by now */
 		break;
 	case EV_IDLE:
 		break;
@@ -147,6 +150,8 @@ static void post_now(struct tui *t, const struct now *now)
 	}
 	t->working = now->working;
 	t->session = now->session_id;
+	memcpy(t->hidden, now->hidden, sizeof t->hidden);
+	t->n_hidden = now->n_hidden;
 	if (now->prefill_tps > 0)
 		t->prefill_tps = now->prefill_tps;
 	ui_work(t->ui, now->working ? &work : NULL);
@@ -164,6 +169,9 @@ static void take_events(struct tui *t)
 	}
 	if (worker_now(t->worker, &now))
 		post_now(t, &now);
+	if (t->relist)
+		tui_list(t);
+	t->relist = 0;
 	if (worker_cache(t->worker, &panel)) {
 		struct ui_cache cache = panel->cache;
 
@@ -278,6 +286,9 @@ static void handle_action(struct tui *t, const struct ui_action *a)
 		break;
 	case UI_DELETE:
 		worker_do(t->worker, JOB_DELETE, a->id, NULL, 0);
+		break;
+	case UI_UNDELETE:
+		worker_do(t->worker, JOB_UNDELETE, a->id, NULL, 0);
 		break;
 	case UI_PANEL:
 		worker_panel(t->worker, a->on);

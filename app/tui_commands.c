@@ -74,6 +74,48 @@ static int run_kv(struct tui *t, const char *arg, struct err *e)
 	return 0;
 }
 
+static int is_hidden(const struct tui *t, int64_t session)
+{
+	for (int i = 0; i < t->n_hidden; i++)
+		if (t->hidden[i] == session)
+			return 1;
+	return 0;
+}
+
+/* The list of sessions asks, where the name can be seen. */
+static int run_delete(struct tui *t, const char *arg, struct err *e)
+{
+	int64_t id = t->session;
+
+	if (!t->store)
+		return err_set(e, ERR_USAGE, "this talk is not kept: start weir without --private to have sessions");
+	if (*arg && session_find(t->store, arg, &id, e) < 0)
+		return -1;
+	if (!id)
+		return err_set(e, ERR_USAGE, "there is nothing to delete yet; /delete NAME deletes another session");
+	if (is_hidden(t, id))
+		return err_set(e, ERR_USAGE, "session '%.60s' is deleted already; /undelete brings it back", arg);
+	t->listed = 1;
+	ui_open_sessions(t->ui);
+	tui_list(t);
+	ui_ask_delete(t->ui, id);
+	return 0;
+}
+
+static int run_undelete(struct tui *t, const char *arg, struct err *e)
+{
+	(void)arg, (void)e;
+	worker_do(t->worker, JOB_UNDELETE, 0, NULL, 0);
+	return 0;
+}
+
+static int run_editor(struct tui *t, const char *arg, struct err *e)
+{
+	(void)e;
+	ui_edit(t->ui, arg);
+	return 0;
+}
+
 static int run_theme(struct tui *t, const char *arg, struct err *e)
 {
 	return ui_theme(t->ui, arg, e);
@@ -97,11 +139,14 @@ static const struct screen_slash screen_slashes[] = {
 	{"/help", "/?", "", "keys and commands", BUSY_ALLOWED, ARG_NONE, run_help},
 	{"/quit", "/exit /bye /q", "", "end; everything is saved", BUSY_ALLOWED, ARG_NONE, run_quit},
 	{"/sessions", "/list", "", "pick a session; rename, fork and delete them", BUSY_ALLOWED, ARG_NONE, run_sessions},
+	{"/delete", "", "[NAME]", "delete a session, or this one; asks first, and can be undone for 10 seconds", BUSY_ALLOWED, ARG_SESSION, run_delete},
+	{"/undelete", "", "", "bring back the session that was deleted last, within 10 seconds", BUSY_ALLOWED, ARG_NONE, run_undelete},
 	{"/switch", "/resume", "NAME", "go on in another session; this one is saved", BUSY_QUEUED, ARG_SESSION, run_switch},
 	{"/docs", "/documents /goto", "[WHERE]", "the documents, at 40%, p12 or a word", BUSY_ALLOWED, ARG_WORD, run_docs},
 	{"/grep", "", "WORDS", "find words in this talk", BUSY_ALLOWED, ARG_WORD, run_search},
 	{"/copy", "/yank", "[N|code [N]|all]", "copy an answer, a message or a block of code", BUSY_ALLOWED, ARG_WORD, run_copy},
 	{"/kv", "/cache", "[off|bar|full|layer N|size|drop|dump FILE]", "show the cache; size or drop what is saved of it; write it as JSON", BUSY_ALLOWED, ARG_WORD, run_kv},
+	{"/editor", "", "[TEXT]", "write the message in $VISUAL or $EDITOR", BUSY_ALLOWED, ARG_NONE, run_editor},
 	{"/theme", "", "[dark|light|mono]", "other colours", BUSY_ALLOWED, ARG_WORD, run_theme},
 	{"/raw", "", "", "answers as they come, or as Markdown", BUSY_ALLOWED, ARG_NONE, run_raw},
 	{"/mouse", "", "", "the wheel scrolls, and the terminal selects no more; or the other way round", BUSY_ALLOWED, ARG_NONE, run_mouse},
@@ -152,6 +197,20 @@ void tui_help(struct str *out)
 	free(table);
 }
 
+static int is_unknown(const struct tui *t, const char *word, size_t n, struct err *e)
+{
+	struct nearest near;
+
+	slash_near_init(&near, word, n);
+	for (const struct ui_command *c = t->commands; c->name; c++) {
+		if (slash_is(c->name, c->aliases, word, n))
+			return 0;
+		slash_near(&near, c->name);
+	}
+	slash_unknown(&near, e);
+	return 1;
+}
+
 void tui_take(struct tui *t, struct str *text)
 {
 	size_t n = text->n ? strcspn(text->p, " \t\n") : 0;
@@ -159,7 +218,10 @@ void tui_take(struct tui *t, struct str *text)
 	struct err e = {0};
 	char *arg;
 
-	if (s) {
+	/* The worker knows its own commands only. */
+	if (n && !s && text->p[0] == '/' && text->p[1] != '/' && is_unknown(t, text->p, n, &e))
+		;
+	else if (s) {
 		arg = text->p + n + strspn(text->p + n, " \t\n");
 		for (size_t end = strlen(arg); end && strchr(" \t\r\n", arg[end - 1]); )
 			arg[--end] = 0;
@@ -281,7 +343,10 @@ static void rows_show(struct rows *r)
 
 static int list_row(const struct session *s, void *ud)
 {
-	row_add(ud, s, "");
+	struct rows *r = ud;
+
+	if (!is_hidden(r->t, s->id))
+		row_add(r, s, "");
 	return 0;
 }
 
@@ -319,7 +384,7 @@ void tui_find(struct tui *t, const char *words)
 	if (store_search(t->store, words, FOUND_MOST, hit_add, &hits, &r.e) < 0)
 		ui_say(t->ui, r.e.msg);
 	for (size_t i = 0; i < hits.n; i++) {
-		if (session_get(t->store, hits.session[i], &s, &r.e) == 0)
+		if (!is_hidden(t, hits.session[i]) && session_get(t->store, hits.session[i], &s, &r.e) == 0)
 			row_add(&r, &s, hits.snippet[i].p ? hits.snippet[i].p : "");
 		str_free(&hits.snippet[i]);
 	}

@@ -4,8 +4,8 @@
 #define WEIR_TUI_PRIVATE_H
 
 #include "app/tui.h"
+#include "app/worker.h"
 
-struct worker;
 struct tui {
 	struct chat *chat;           /* the worker's, once that runs */
 	struct ui *ui;
@@ -16,6 +16,8 @@ struct tui {
 	int fd;
 	int left;                    /* the user wants to go, or the terminal has gone */
 	int listed;                  /* the list of sessions was asked for: it is kept true */
+	int relist;                  /* it has changed */
+	int64_t hidden[HIDDEN_MOST]; int n_hidden;   /* sessions that are as good as deleted */
 	int working;
 	int typed;                   /* keys came since the picture was drawn */
 	size_t streams;              /* bytes of the entry that a text without an end grows in; 0 = there is none */

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -60,6 +61,7 @@ void event_free(struct event *e)
 	}
 	free(e->doc);
 	str_free(&e->text);
+	str_free(&e->note);
 	free(e);
 }
 
@@ -148,6 +150,9 @@ static void describe(struct worker *w, struct now *now)
 	now->session_id = c->record ? c->record->session : 0;
 	if (st.prefill_tokens >= 64 && st.prefill_seconds > 0)
 		now->prefill_tps = st.prefill_tokens / st.prefill_seconds;
+	now->n_hidden = 0;
+	for (size_t i = c->n_deleted; i > 0 && now->n_hidden < HIDDEN_MOST; i--)
+		now->hidden[now->n_hidden++] = c->deleted[i - 1].session;
 	now->kept_on_disk = c->record && !c->record->failed;
 	snprintf(now->kv, sizeof now->kv, "%s", st.kv);
 	now->seen = st.n_tokens;
@@ -223,7 +228,13 @@ static void look_at_cache(struct worker *w)
 
 static int is_small(enum job_what what)
 {
-	return what == JOB_RENAME || what == JOB_FORK || what == JOB_DELETE || what == JOB_LOOK;
+	return what == JOB_RENAME || what == JOB_FORK || what == JOB_DELETE || what == JOB_UNDELETE || what == JOB_LOOK;
+}
+
+/* Undoing the deletion may put another talk on the screen. */
+static int changes_talk(const struct chat *c)
+{
+	return c->n_deleted && c->deleted[c->n_deleted - 1].was_here;
 }
 
 static struct job *take_small(struct worker *w)
@@ -233,8 +244,9 @@ static struct job *take_small(struct worker *w)
 
 	pthread_mutex_lock(&w->lock);
 	for (struct job **p = &w->job; *p; p = &(*p)->next)
-		/* The talk that is being answered goes when the answer is there. */
-		if (is_small((*p)->what) && !((*p)->what == JOB_DELETE && r && (*p)->id == r->session)) {
+		/* The talk that is being answered goes when the answer is there, and another one comes back then, too. */
+		if (is_small((*p)->what) && !((*p)->what == JOB_DELETE && r && (*p)->id == r->session) &&
+		    !((*p)->what == JOB_UNDELETE && changes_talk(w->c))) {
 			job = *p;
 			*p = job->next;
 			if (!*p)
@@ -245,6 +257,23 @@ static struct job *take_small(struct worker *w)
 	return job;
 }
 
+/* The lists shall not show what is deleted, from the next one on. */
+static void look_at_deleted(struct worker *w)
+{
+	struct now now;
+
+	pthread_mutex_lock(&w->lock);
+	now = w->now;
+	pthread_mutex_unlock(&w->lock);
+	if (w->c->t.tl)
+		describe(w, &now);
+	pthread_mutex_lock(&w->lock);
+	w->now = now;
+	w->now_new = 1;
+	signal_main(w);
+	pthread_mutex_unlock(&w->lock);
+}
+
 static void run_small(struct worker *w, struct job *job)
 {
 	struct chat *c = w->c;
@@ -253,6 +282,8 @@ static void run_small(struct worker *w, struct job *job)
 
 	if (job->what == JOB_LOOK)
 		return;   /* whoever runs small jobs looks afterwards */
+	if (job->what == JOB_RENAME)
+		chat_delete_due(c, 1);   /* what is deleted gives its name free */
 	if (!c->record || c->record->failed)
 		err_set(&e, ERR_USAGE, "this talk is not kept: there are no sessions to change");
 	else if (job->what == JOB_RENAME && job->id == c->record->session)
@@ -261,10 +292,27 @@ static void run_small(struct worker *w, struct job *job)
 		session_rename(c->record->store, job->id, job->text.p, &e);
 	else if (job->what == JOB_FORK)
 		session_fork(c->record->store, job->id, 0, NULL, &id, &e);
+	else if (job->what == JOB_DELETE)
+		chat_delete(c, job->id);
 	else
-		record_delete(c->record, &c->t, job->id, &e);
+		chat_undelete(c);
 	if (e.code)
 		chat_error(c, &e);
+	look_at_deleted(w);
+	post_text(w, EV_SESSIONS, "", 0);
+}
+
+/* What was deleted some seconds ago goes now. */
+static void delete_due(struct worker *w)
+{
+	size_t before = w->c->n_deleted;
+
+	if (!before)
+		return;
+	chat_delete_due(w->c, 0);
+	if (w->c->n_deleted == before)
+		return;
+	look_at_deleted(w);
 	post_text(w, EV_SESSIONS, "", 0);
 }
 
@@ -281,6 +329,7 @@ static void between(struct worker *w)
 		str_free(&job->text);
 		free(job);
 	}
+	delete_due(w);
 	if (atomic_load(&w->panel) ? now_seconds() - w->panelled >= PANEL_EVERY : w->listener.on)
 		look_at_cache(w);
 }
@@ -359,6 +408,18 @@ static size_t send_streamed(struct worker *w, const struct message *m)
 	return m->read + (m->text.n > m->read ? 2 : 0);
 }
 
+/* "thought 312 words first" as the line below an answer. */
+static void thought_note(struct str *note)
+{
+	struct str s = {0};
+
+	if (!note->n)
+		return;
+	str_addf(&s, "[it %s; /think show]", note->p);
+	str_free(note);
+	*note = s;
+}
+
 static void send_messages(struct worker *w, size_t n)
 {
 	const struct talk *t = &w->c->t;
@@ -372,7 +433,13 @@ static void send_messages(struct worker *w, size_t n)
 
 		if (m->read && from == m->text.n)
 			continue;   /* no question yet */
-		e = event_new(EV_MESSAGE, m->text.p ? m->text.p + from : "", m->text.n - from);
+		if (m->role == ROLE_ASSISTANT) {
+			e = event_new(EV_MESSAGE, "", 0);
+			chat_message(w->c, m, &e->text, &e->note);
+		} else {
+			e = event_new(EV_MESSAGE, m->text.p ? m->text.p + from : "", m->text.n - from);
+		}
+		thought_note(&e->note);
 		e->role = t->msg[i].role;
 		post(w, e);
 	}
@@ -390,6 +457,13 @@ static void on_turn(struct chat *c, const char *question, size_t n)
 		send_messages(w, t->n_msg);
 	release_held(w);
 	post_text(w, EV_QUESTION, question, question ? n : 0);
+	if (c->goes_on) {
+		struct str begun = {0};
+
+		chat_message(c, talk_answer(t), &begun, NULL);
+		post_text(w, EV_PIECE, begun.p, begun.n);
+		str_free(&begun);
+	}
 	w->open = 0;
 	w->reading_since = 0;
 	look(w, 1, "reading", 0, 0);
@@ -401,18 +475,29 @@ static int on_text(struct chat *c, const char *bytes, size_t n, struct err *e)
 
 	(void)e;
 	w->reading = -1;
-	post_piece(w, EV_PIECE, bytes, n);
+	if (n)
+		post_piece(w, EV_PIECE, bytes, n);
 	between(w);
 	if (now_seconds() - w->looked >= NOW_EVERY)
-		look(w, 1, "answering", 0, 0);
+		look(w, 1, c->thinking ? "thinking" : "answering", 0, 0);
 	return 0;
 }
 
 static int on_turned(struct chat *c, const struct turn *turn, int rc, struct err *e)
 {
+	struct event *ev = event_new(EV_TURNED, NULL, 0);
+
 	(void)turn, (void)e;
-	post_text(c->ud, EV_TURNED, NULL, 0);
+	if (c->hides)
+		think_describe(&c->think, &ev->note);
+	thought_note(&ev->note);
+	post(c->ud, ev);
 	return rc;
+}
+
+static void on_draft(struct chat *c, const char *text, size_t n)
+{
+	post_text(c->ud, EV_DRAFT, text, n);
 }
 
 /* Another session begins with an empty screen, even where it says the same. */
@@ -465,7 +550,7 @@ static int on_yield(struct chat *c)
 
 static const struct front worker_front = {
 	.notice = on_notice, .error = on_error, .progress = on_progress, .turn = on_turn, .text = on_text, .turned = on_turned,
-	.came_back = on_came_back, .reading = on_reading, .streamed = on_streamed, .yield = on_yield,
+	.draft = on_draft, .came_back = on_came_back, .reading = on_reading, .streamed = on_streamed, .yield = on_yield,
 };
 
 /* ---- the thread ---- */
@@ -520,6 +605,7 @@ static void run(struct worker *w, struct job *job)
 	w->reading = -1;
 	atomic_store(&w->stop, 0);
 	if (is_small(job->what)) {
+		w->holding = 1;
 		run_small(w, job);
 	} else {
 		look(w, 1, "working", 0, 0);
@@ -563,6 +649,32 @@ static void run_stream(struct worker *w)
 	w->shown = talk_hash(&w->c->t);
 }
 
+static int is_due(const struct worker *w)
+{
+	double at = chat_delete_next(w->c);
+
+	return at > 0 && at <= now_seconds();
+}
+
+/* With the lock: for a job, or until something is due. */
+static void wait_for_work(struct worker *w)
+{
+	double at = chat_delete_next(w->c), left = at - now_seconds();
+	struct timespec until;
+
+	if (at <= 0) {
+		pthread_cond_wait(&w->wake, &w->lock);
+		return;
+	}
+	if (left < 0)
+		left = 0;
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_nsec += (long)((left - (double)(long)left) * 1e9);
+	until.tv_sec += (time_t)left + until.tv_nsec / 1000000000;
+	until.tv_nsec %= 1000000000;
+	pthread_cond_timedwait(&w->wake, &w->lock, &until);
+}
+
 static void *work(void *arg)
 {
 	struct worker *w = arg;
@@ -572,10 +684,16 @@ static void *work(void *arg)
 	for (;;) {
 		struct job *job;
 
-		while (!w->job && !w->closing && !(streaming->on && !w->c->quit))
-			pthread_cond_wait(&w->wake, &w->lock);
+		while (!w->job && !w->closing && !(streaming->on && !w->c->quit) && !is_due(w))
+			wait_for_work(w);
 		if (w->closing)
 			break;
+		if (!w->job && is_due(w)) {
+			pthread_mutex_unlock(&w->lock);
+			delete_due(w);
+			pthread_mutex_lock(&w->lock);
+			continue;
+		}
 		job = w->job;
 		if (job && !(w->job = job->next))
 			w->job_end = &w->job;

@@ -18,16 +18,18 @@ enum job_what {
 	JOB_RENAME,     /* id, text */
 	JOB_FORK,       /* id */
 	JOB_DELETE,     /* id */
+	JOB_UNDELETE,   /* the one deleted last */
 	JOB_LOOK,       /* at the cache, now */
 };
 
 enum event_what {
 	EV_TALK,        /* the messages are these, n of them: EV_MESSAGE events follow */
-	EV_MESSAGE,     /* role, text */
+	EV_MESSAGE,     /* role, text, note */
 	EV_QUESTION,    /* text; an answer follows */
 	EV_PIECE,       /* text: the answer grows */
 	EV_STREAM,      /* text: what was read of a text without an end; begins: of another one, or from another place on */
-	EV_TURNED,      /* it is over; text: a line about it */
+	EV_TURNED,      /* it is over; note: a line about it, or nothing */
+	EV_DRAFT,       /* text: into the input line */
 	EV_NOTICE, EV_ERROR,   /* text */
 	EV_DOCUMENTS,   /* docs */
 	EV_SESSIONS,    /* the list of sessions has changed */
@@ -40,11 +42,12 @@ struct event {
 	enum event_what what;
 	enum chat_role role;
 	int begins;
-	struct str text;
+	struct str text, note;
 	struct event_doc *doc; size_t n_doc;
 };
 void event_free(struct event *);
 
+enum { HIDDEN_MOST = 32 };
 /* What is true now. */
 struct now {
 	int working;                /* 0: nothing runs */
@@ -57,6 +60,7 @@ struct now {
 	int kept_on_disk;
 	int32_t seen, kept, ctx, gone, thinned;
 	int64_t session_id;
+	int64_t hidden[HIDDEN_MOST]; int n_hidden;   /* sessions that are deleted, but for the seconds in which that can be undone */
 	double last_tps, prefill_tps;
 	uint64_t kv_bytes;
 };

@@ -275,6 +275,15 @@ int chat_by_name(const struct chat_family **out, const char *name, struct err *e
 	return -1;
 }
 
+void chat_thinks(const struct chat_family *f, int *first, int *off)
+{
+	static const char open[] = "<think>\n";
+	size_t n = f->s.reply ? strlen(f->s.reply) : 0;
+
+	*first = n >= sizeof open - 1 && !strcmp(f->s.reply + n - (sizeof open - 1), open);
+	*off = f->s.reply_off || f->write == write_smollm3;
+}
+
 /* ---- rendering ---- */
 
 void chat_text_free(struct chat_text *t)
@@ -285,9 +294,9 @@ void chat_text_free(struct chat_text *t)
 }
 
 int chat_write(const struct chat_family *f, const char *bos, const char *eos, const struct chat_msg *m, size_t n,
-               int add_reply_head, struct chat_text *out, struct err *e)
+               unsigned reply, struct chat_text *out, struct err *e)
 {
-	return chat_compose(f, bos, eos, m, n, add_reply_head, out, NULL, e);
+	return chat_compose(f, bos, eos, m, n, reply, out, NULL, e);
 }
 
 /* Text of a control token, "" for none.  The caller frees. */
@@ -347,13 +356,13 @@ static int control_at(const struct vocab *v, const struct chat_text *t, size_t a
 }
 
 int chat_render(const struct chat_family *f, const struct vocab *v, const struct chat_msg *m, size_t n,
-                int add_reply_head, struct tokens *out, struct err *e)
+                unsigned reply, struct tokens *out, struct err *e)
 {
 	const struct vocab_info *info = vocab_info(v);
 	char *bos = token_text(v, info->bos), *eos = token_text(v, info->eos);
 	size_t *where = xcalloc(n + 1, sizeof *where), done = 0, span = 0, i, start = out->n;
 	struct chat_text t = {0};
-	int r = chat_compose(f, bos, eos, m, n, add_reply_head, &t, where, e);
+	int r = chat_compose(f, bos, eos, m, n, reply, &t, where, e);
 
 	if (!r && info->bos >= 0 && info->add_bos)
 		tokens_add(out, info->bos);

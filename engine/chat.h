@@ -24,6 +24,8 @@ int chat_detect(const struct chat_family **out, const char *text, size_t len, st
  * model's own template knows is then not written. */
 int chat_by_name(const struct chat_family **out, const char *name, struct err *);
 const char *chat_name(const struct chat_family *);
+/* first: the reply's head opens a thought; off: REPLY_NO_THOUGHT does something. */
+void chat_thinks(const struct chat_family *, int *first, int *off);
 const struct chat_family *chat_families(size_t i);   /* i-th family, NULL past the end */
 
 /* The conversation as text, with the byte ranges that came from the template itself (in which control
@@ -35,10 +37,10 @@ struct chat_text {
 };
 void chat_text_free(struct chat_text *);
 int chat_write(const struct chat_family *, const char *bos, const char *eos,
-               const struct chat_msg *, size_t n, int add_reply_head, struct chat_text *out, struct err *);
+               const struct chat_msg *, size_t n, unsigned reply, struct chat_text *out, struct err *);
 
 /* chat_write + vocab_encode; messages that carry sampled ids keep exactly these. */
 int chat_render(const struct chat_family *, const struct vocab *,
-                const struct chat_msg *, size_t n, int add_reply_head, struct tokens *out, struct err *);
+                const struct chat_msg *, size_t n, unsigned reply, struct tokens *out, struct err *);
 
 #endif

@@ -46,6 +46,7 @@ struct chat_style {
 	const char *asst_empty;      /* it is white space only */
 	const char *asst_void;       /* it is empty; "!": refused */
 	const char *reply;           /* the head of the reply wanted */
+	const char *reply_off;       /* the same when it is to begin without a thought; NULL: there is no such way */
 	const char *no_reply;        /* none wanted */
 };
 
@@ -105,7 +106,8 @@ struct writer {
 	const char *bos, *eos;
 	const struct chat_msg *m;
 	size_t n;
-	int reply;
+	int reply;                 /* its head is wanted */
+	int no_thought;            /* and it is to answer at once */
 	struct chat_text *out;
 	size_t *where;             /* of message i: where its text stands unchanged in out, or SIZE_MAX; may be NULL */
 	struct part system;        /* @s */
@@ -115,7 +117,7 @@ struct writer {
 };
 /* As chat_write(); where may be NULL. */
 int chat_compose(const struct chat_family *, const char *bos, const char *eos, const struct chat_msg *, size_t n,
-                 int reply, struct chat_text *out, size_t *where, struct err *);
+                 unsigned reply, struct chat_text *out, size_t *where, struct err *);
 
 /* Writers (chat_write.c). */
 void write_plain(struct writer *);

@@ -278,7 +278,7 @@ static void write_reply(struct writer *w)
 			return;
 		if ((f->flags & CHAT_REPLY_NO_ASST) && i && w->m[i - 1].role == ROLE_ASSISTANT)
 			return;
-		text(w, f->s.reply);
+		text(w, w->no_thought && f->s.reply_off ? f->s.reply_off : f->s.reply);
 	} else {
 		text(w, f->s.no_reply);
 	}
@@ -632,7 +632,7 @@ void write_smollm3(struct writer *w)
 {
 	struct part v = w->m[0].role == ROLE_SYSTEM ? message(w, 0) : none;
 	struct str own = {0};
-	int think = !find(v, "/no_think");
+	int think = !find(v, "/no_think") && !w->no_thought;
 	size_t i;
 
 	remove_words(v, "/no_think", "/think", &own);
@@ -772,10 +772,10 @@ void write_vigogne(struct writer *w)
 }
 
 int chat_compose(const struct chat_family *f, const char *bos, const char *eos, const struct chat_msg *m, size_t n,
-                 int reply, struct chat_text *out, size_t *where, struct err *e)
+                 unsigned reply, struct chat_text *out, size_t *where, struct err *e)
 {
-	struct writer w = { .f = f, .bos = bos ? bos : "", .eos = eos ? eos : "", .m = m, .n = n, .reply = reply,
-	                    .out = out, .where = where, .system = none, .e = e };
+	struct writer w = { .f = f, .bos = bos ? bos : "", .eos = eos ? eos : "", .m = m, .n = n, .reply = reply & REPLY_HEAD,
+	                    .no_thought = (reply & REPLY_NO_THOUGHT) != 0, .out = out, .where = where, .system = none, .e = e };
 	size_t i;
 
 	if (!n)

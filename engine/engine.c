@@ -59,6 +59,8 @@ static void info_fill(struct engine *e)
 	snprintf(i->tokenizer, sizeof i->tokenizer, "%s%s%s", v->model, v->pre[0] ? "/" : "", v->pre);
 	if (e->chat)
 		snprintf(i->template_name, sizeof i->template_name, "%s", chat_name(e->chat));
+	if (e->chat)
+		chat_thinks(e->chat, &i->thinks_first, &i->think_switch);
 	i->n_vocab = v->n;
 	i->bos = v->bos;
 	i->eos = v->eos;
@@ -313,12 +315,12 @@ int engine_gpu(struct engine_gpu *g)
 
 /* ---- text and tokens ---- */
 
-int engine_render(const struct engine *e, const struct chat_msg *msg, size_t n, int add_reply_head, struct tokens *out,
+int engine_render(const struct engine *e, const struct chat_msg *msg, size_t n, unsigned reply, struct tokens *out,
                   struct err *err)
 {
 	if (!e->chat)
 		return err_set(err, ERR_MODEL, "%s", e->info.template_error);
-	return chat_render(e->chat, e->vocab, msg, n, add_reply_head, out, err);
+	return chat_render(e->chat, e->vocab, msg, n, reply, out, err);
 }
 
 int engine_tokenize(const struct engine *e, const char *text, size_t len, unsigned flags,

@@ -40,6 +40,8 @@ struct engine_info {
 	char template_name[32];             /* "" when there is none or it is unknown */
 	char template_error[400];           /* why it is unknown; "" when there is no complaint */
 	int has_template;                   /* the file carries one, known or not */
+	int thinks_first;                   /* the reply's head opens a thought: an answer begins inside of <think> */
+	int think_switch;                   /* REPLY_NO_THOUGHT asks for an answer without one */
 	uint64_t weight_bytes, n_params;
 	uint64_t bytes_per_token;           /* weight bytes read to decode one token */
 	int32_t n_layer, n_embd, n_ff, n_head, n_kv_head, head_dim, n_vocab, ctx_train;
@@ -83,8 +85,10 @@ struct chat_msg {
 	const int32_t *id; size_t n_id;   /* sampled tokens of an answer: used verbatim, so the KV prefix still matches */
 };
 /* The whole conversation as tokens, BOS included where model and template want one.  Special tokens come
- * from the template only; the same bytes inside text stay plain text.  Appends to *out. */
-int engine_render(const struct engine *, const struct chat_msg *, size_t n, int add_reply_head,
+ * from the template only; the same bytes inside text stay plain text.  Appends to *out.  reply: up to where the answer begins;
+ * whether the model is asked to answer without thinking first, where its template has a way to say so. */
+enum chat_reply { REPLY_HEAD = 1, REPLY_NO_THOUGHT = 2 };
+int engine_render(const struct engine *, const struct chat_msg *, size_t n, unsigned reply,
                   struct tokens *out, struct err *);
 
 enum tokenize_flags { TOKENIZE_SPECIAL = 1, TOKENIZE_BOS = 2 };

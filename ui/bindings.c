@@ -82,7 +82,7 @@ const struct binding bindings[] = {
 	{IN_SESSIONS, "Ctrl-R", "rename it", ACT_NONE},
 	{IN_SESSIONS, "Ctrl-F", "fork it: go on in a copy", ACT_NONE},
 	{IN_SESSIONS, "Ctrl-D", "delete it; asks first", ACT_NONE},
-
+	{IN_SESSIONS, "u", "right after that: undo it, for 10 seconds", ACT_NONE},
 	{IN_SESSIONS, "/", "and words: those sessions in which they were said", ACT_NONE},
 
 	{IN_CACHE, "j, k", "the next layer, the one before", ACT_NONE},

@@ -997,7 +997,17 @@ void input_abandon(void)
 
 int input_wants_escape(void)
 {
-	return p.open && (p.offers.n || RL_ISSTATE(STATES_OPEN) || (is_vi() && !vi_command()));
+	return input_wants_abort() || (p.open && is_vi() && !vi_command());
+}
+
+int input_wants_abort(void)
+{
+	return p.open && (p.offers.n || RL_ISSTATE(STATES_OPEN));
+}
+
+int input_commands(void)
+{
+	return p.open && vi_command();
 }
 
 /* ---- drawing ---- */

@@ -29,6 +29,10 @@ void input_set(const char *text, size_t n);
 void input_abandon(void);
 /* The popup, a search of the history or a half-typed command is open, or vi's insert mode: Esc and Ctrl-G belong to the line. */
 int  input_wants_escape(void);
+/* The same for Ctrl-G, which in vi's insert mode is free. */
+int  input_wants_abort(void);
+/* vi's command mode: letters are commands there. */
+int  input_commands(void);
 
 /* Rows that it needs at this width, at most `most`; draws into an area of so many rows, scrolled so that the cursor shows, which it
  * sets.  mark: before the first row ("> "). */

@@ -18,6 +18,10 @@ void sessions_pane_draw(struct sessions_pane *, const struct area *);
 /* PANE_ACTION: *out is what is to be done (text valid until the next call). */
 enum pane_key { PANE_NOT_MINE, PANE_USED, PANE_CLOSE, PANE_ACTION };
 enum pane_key sessions_pane_key(struct sessions_pane *, const struct key *, struct ui_action *out);
+/* Ask whether that one is to be deleted, as Ctrl-D does. */
+void sessions_pane_ask(struct sessions_pane *, int64_t id);
+/* The time in which the last deletion could be undone is over. */
+void sessions_pane_gone(struct sessions_pane *);
 /* No key has come for a moment (0.3 s): what was typed behind "/" may be looked for.  PANE_ACTION, or PANE_NOT_MINE. */
 enum pane_key sessions_pane_pause(struct sessions_pane *, struct ui_action *out);
 

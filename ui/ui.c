@@ -272,6 +272,11 @@ void ui_tick(struct ui *u, double now)
 		u->begun = 0;
 		u->dirty = 1;
 	}
+	if (u->gone_until > 0 && now >= u->gone_until) {
+		u->gone_until = 0;
+		sessions_pane_gone(u->sessions);
+		u->dirty |= u->pane == SESSIONS;
+	}
 	ui_lay_out(u);
 }
 
@@ -285,6 +290,8 @@ double ui_wake(const struct ui *u)
 		at = u->begun_until;
 	if (u->typed && (at == 0 || u->typed_until < at))
 		at = u->typed_until;
+	if (u->gone_until > 0 && (at == 0 || u->gone_until < at))
+		at = u->gone_until;
 	return at;
 }
 
@@ -384,7 +391,7 @@ static void draw(struct ui *u)
 	if (u->searching) {
 		search_draw(u, &part);
 	} else {
-		input_draw(&part, "> ");
+		input_draw(&part, input_commands() ? ": " : "> ");
 		if (u->focus != ON_LINE) {
 			u->grid.cursor_x = cursor_x;
 			u->grid.cursor_y = cursor_y;
@@ -612,6 +619,16 @@ void ui_open_help(struct ui *u)
 void ui_open_sessions(struct ui *u)
 {
 	pane_open(u, SESSIONS);
+	ui_lay_out(u);
+}
+
+void ui_ask_delete(struct ui *u, int64_t session)
+{
+	if (u->pane != SESSIONS)
+		pane_open(u, SESSIONS);
+	u->focus = ON_PANE;
+	sessions_pane_ask(u->sessions, session);
+	u->dirty = 1;
 	ui_lay_out(u);
 }
 

@@ -149,7 +149,8 @@ enum ui_what {
 	UI_SWITCH,          /* id: go on in that session */
 	UI_RENAME,          /* id, text */
 	UI_FORK,            /* id */
-	UI_DELETE,          /* id: confirmed */
+	UI_DELETE,          /* id: confirmed; it can be undone for DELETE_UNDO seconds */
+	UI_UNDELETE,        /* id: the one deleted last */
 	UI_FIND,            /* text: words to look for in all sessions; post what was found with ui_sessions() */
 	UI_PANEL,           /* on: how much of the cache is shown: 0 nothing (compute nothing), 1 the bar, 2 all */
 	UI_MOUSE,           /* on */
@@ -202,6 +203,9 @@ void ui_open_help(struct ui *);
 /* What that shows, as lines of at most 80 columns. */
 void ui_help_text(const struct ui_command *, struct str *out);
 void ui_open_sessions(struct ui *);
+#define DELETE_UNDO 10.0
+void ui_ask_delete(struct ui *, int64_t session);                    /* in the list of sessions, which is open */
+void ui_edit(struct ui *, const char *text);                         /* becomes a UI_EDITOR */
 void ui_open_documents(struct ui *, const char *where);              /* "", "p12", "40%" or words to find */
 void ui_open_panel(struct ui *, const char *how);                    /* "", "off", "bar", "full", "layer 12" */
 int  ui_search(struct ui *, const char *words);                      /* in the talk on the screen */

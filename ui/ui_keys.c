@@ -244,6 +244,8 @@ void pane_act(struct ui *u, const struct ui_action *a)
 		return;
 	}
 	todo_add(u, a->what, a->text, a->text ? a->n : 0, a->id, a->on);
+	if (a->what == UI_DELETE)
+		u->gone_until = u->now + DELETE_UNDO;
 	if (a->what == UI_SWITCH)
 		pane_close(u);
 }
@@ -381,6 +383,16 @@ static void editor(struct ui *u)
 
 	todo_add(u, UI_EDITOR, text, n, 0, 0);
 	u->focus = ON_LINE;
+}
+
+void ui_edit(struct ui *u, const char *text)
+{
+	if (*text) {
+		todo_add(u, UI_EDITOR, text, strlen(text), 0, 0);
+		u->focus = ON_LINE;
+	} else {
+		editor(u);
+	}
 }
 
 static void page(struct ui *u, const struct key *k, double pages)
@@ -594,7 +606,7 @@ static int line_first(const struct key *k)
 	case K_ENTER: case K_TAB: case K_UP: case K_DOWN:
 		return input_offers() > 0;
 	default:
-		return is_ctrl(k, 'g') && input_wants_escape();
+		return is_ctrl(k, 'g') && input_wants_abort();
 	}
 }
 

@@ -81,6 +81,7 @@ struct ui {
 	struct todo *todo; size_t n_todo, cap_todo;
 	struct str given;                  /* text of the action handed out last */
 
+	double gone_until;                 /* the deletion of a session can be undone; 0 = there is none */
 	int typed; double typed_until;     /* into the list of sessions: it is told when no key has come for a moment */
 	struct str say; double say_until; int say_new;     /* new: its time begins when it is first seen */
 	struct { struct str verb; int64_t done, total, had; double tps, left; int open; } work;

@@ -46,6 +46,8 @@ struct sessions_pane {
 	struct str asked;             /* words of the last UI_FIND */
 	int finding;                  /* what was posted last, or comes next, is what was found */
 
+	int64_t gone_id; struct str gone;   /* deleted a moment ago: its name, clean; NOBODY = none, or it cannot be undone any more */
+
 	int preview;                  /* wanted */
 	int64_t preview_id, preview_asked;
 	int preview_there;            /* preview_id has its text */
@@ -71,7 +73,7 @@ struct sessions_pane *sessions_pane_new(int ascii)
 	p->rows = 10;
 	p->item = 1;
 	p->opened = 1;
-	p->chosen_id = p->preview_asked = NOBODY;
+	p->chosen_id = p->preview_asked = p->gone_id = NOBODY;
 	return p;
 }
 
@@ -98,6 +100,7 @@ void sessions_pane_free(struct sessions_pane *p)
 	edit_free(&p->filter);
 	edit_free(&p->rename);
 	str_free(&p->asked);
+	str_free(&p->gone);
 	str_free(&p->preview_text);
 	str_free(&p->out);
 	lines_free(&p->lines);
@@ -387,6 +390,18 @@ static void draw_top(struct sessions_pane *p, const struct area *a)
 		area_putf(a, x, 0, ST_WARNING, "' for good? y/n");
 		return;
 	}
+	if (p->mode == PICK && p->gone_id != NOBODY) {
+		int room = a->w - 9 - 19, cols = (int)text_width(p->gone.p ? p->gone.p : "", p->gone.n);
+
+		if (room < 3 || !cols) {
+			put_left(a, 0, 0, a->w, ST_WARNING, "u undoes it", 11, p->ascii);
+			return;
+		}
+		x = area_putf(a, 0, 0, ST_WARNING, "deleted '");
+		x = put_left(a, x, 0, cols < room ? cols : room, ST_WARNING | STYLE_BOLD, p->gone.p, p->gone.n, p->ascii);
+		area_putf(a, x, 0, ST_WARNING, "': u brings it back");
+		return;
+	}
 	if (p->mode == RENAME) {
 		put_left(a, 0, 0, a->w, ST_HINT, "Enter gives it this name, Esc leaves it as it was", 49, p->ascii);
 		return;
@@ -574,10 +589,53 @@ static enum pane_key rename_key(struct sessions_pane *p, const struct key *k, st
 static enum pane_key delete_key(struct sessions_pane *p, const struct key *k, struct ui_action *out)
 {
 	/* Nothing but y deletes, and what looks like an answer of another kind is a no. */
+	const struct talk *t = chosen(p);
+	const struct str *name = t && t->name.n ? &t->name : t ? &t->title : NULL;
+
 	p->mode = PICK;
-	if (k->code == K_CHAR && !(k->mods & (KEY_CTRL | KEY_ALT)) && (k->cp == 'y' || k->cp == 'Y') && chosen(p))
-		return act(p, out, UI_DELETE);
-	return PANE_USED;
+	if (k->code != K_CHAR || k->mods & (KEY_CTRL | KEY_ALT) || (k->cp != 'y' && k->cp != 'Y') || !t)
+		return PANE_USED;
+	p->gone_id = t->is.id;
+	str_clear(&p->gone);
+	if (name->n)
+		str_add(&p->gone, name->p, name->n);
+	else
+		str_adds(&p->gone, "the empty one");
+	return act(p, out, UI_DELETE);
+}
+
+void sessions_pane_gone(struct sessions_pane *p)
+{
+	p->gone_id = NOBODY;
+}
+
+void sessions_pane_ask(struct sessions_pane *p, int64_t id)
+{
+	edit_set(&p->filter, "", 0);
+	p->finding = 0;
+	p->chosen_id = id;
+	filter(p);
+	if (chosen(p) && chosen(p)->is.id == id)
+		p->mode = DELETE;
+}
+
+/* While a deletion can be undone: 'u' does, whatever else is typed ends the offer. */
+static int undo_key(struct sessions_pane *p, const struct key *k, struct ui_action *out)
+{
+	int letter = k->code == K_CHAR && !(k->mods & (KEY_CTRL | KEY_ALT));
+
+	if (p->gone_id == NOBODY)
+		return 0;
+	if (letter && k->cp == 'u') {
+		act(p, out, UI_UNDELETE);
+		out->id = p->gone_id;
+		p->chosen_id = p->gone_id;
+		p->gone_id = NOBODY;
+		return 1;
+	}
+	if (letter || k->code == K_PASTE || k->code == K_ESC)
+		p->gone_id = NOBODY;
+	return 0;
 }
 
 static enum pane_key mouse(struct sessions_pane *p, const struct key *k, struct ui_action *out)
@@ -626,6 +684,8 @@ enum pane_key sessions_pane_key(struct sessions_pane *p, const struct key *k, st
 		return rename_key(p, k, out);
 	if (p->mode == DELETE)
 		return delete_key(p, k, out);
+	if (undo_key(p, k, out))
+		return PANE_ACTION;
 	if (k->code == K_MOUSE)
 		return mouse(p, k, out);
 	if (k->code == K_ESC && p->filter.text.n) {

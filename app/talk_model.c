@@ -1,0 +1,159 @@
+/* app/talk_model.c - a talk goes on with another model (talk.h).
+ *
+ * The text is the talk; tokens and cache belong to a model.  So the messages stay, the sampled ids of answers stay where the other
+ * model cuts the text in the same way, and everything is read again.  What can refuse does so before the model at work is let go:
+ * the file is looked at without its weights, and the talk is counted in its tokens.  Two models are never in memory at once; if the
+ * other one fails after all, the old one is opened again. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/app.h"
+#include "app/record.h"
+#include "app/talk.h"
+
+int tokens_spell(const struct engine *engine, const int32_t *id, size_t n_id, const char *text, size_t n_text)
+{
+	char small[64], *piece;
+	size_t at = 0;
+	int fit = 1;
+
+	for (size_t i = 0; fit && i < n_id; i++) {
+		size_t n;
+
+		if (id[i] < 0 || id[i] >= engine_info(engine)->n_vocab)
+			return 0;
+		n = engine_piece(engine, id[i], 0, small, sizeof small);
+		piece = n > sizeof small ? xmalloc(n) : small;
+		if (piece != small)
+			engine_piece(engine, id[i], 0, piece, n);
+		fit = n <= n_text - at && (!n || !memcmp(text + at, piece, n));
+		at += n;
+		if (piece != small)
+			free(piece);
+	}
+	return fit && at == n_text;
+}
+
+/* Answers whose ids mean other words there lose them; was[]: how many they had, to give them back. */
+static void ids_hide(struct talk *t, const struct engine *engine, size_t *was)
+{
+	for (size_t i = 0; i < t->n_msg; i++) {
+		struct message *m = &t->msg[i];
+
+		was[i] = m->id.n;
+		if (m->id.n && !tokens_spell(engine, m->id.id, m->id.n, m->text.p ? m->text.p : "", m->text.n))
+			m->id.n = 0;
+	}
+}
+
+static void ids_show(struct talk *t, const size_t *was)
+{
+	for (size_t i = 0; i < t->n_msg; i++)
+		t->msg[i].id.n = was[i];
+}
+
+static int template_ok(const struct engine *engine, struct err *e)
+{
+	const struct engine_info *info = engine_info(engine);
+
+	if (!info->template_name[0] && info->has_template)
+		return err_set(e, ERR_MODEL, "%s", info->template_error);
+	return 0;
+}
+
+/* Could it hold the talk?  *n: its tokens there. */
+static int look_at(struct talk *t, struct engine *engine, const struct options *next, size_t *n, struct err *e)
+{
+	const char *kv = t->kv ? t->kv : next->kv;
+	struct timeline_options to = {.ctx = next->ctx, .kv = kv, .kv_type = next->kv_type, .batch = next->chunk};
+	struct timeline_need need;
+	struct tokens all = {0};
+	struct engine *at_work = t->engine;
+	int rc = template_ok(engine, e);
+
+	if (!rc)
+		rc = timeline_need(engine, &to, &need, e);
+	if (rc < 0)
+		return -1;
+	t->engine = engine;
+	rc = talk_render(t, 0, &all, e);
+	t->engine = at_work;
+	*n = t->n_msg || t->n_doc ? all.n : 0;
+	tokens_free(&all);
+	if (rc < 0)
+		return -1;
+	/* The default policy lets tokens go. */
+	if (kv && !kv_policy_endless(kv) && *n > (size_t)need.ctx)
+		return err_set(e, ERR_FIT, "the talk has %zu tokens for '%.80s', which holds %d under '%.40s'; /new, /undo and a larger -c "
+		               "make room", *n, engine_info(engine)->name, need.ctx, kv);
+	return 0;
+}
+
+static int open_with(struct talk *t, const struct options *o, struct err *e)
+{
+	struct options with = *o;
+
+	if (t->kv)
+		with.kv = t->kv;
+	if (model_open(&t->engine, o, MODEL_RUN, e) < 0) {
+		t->engine = NULL;
+		return -1;
+	}
+	if (timeline_open_for(&t->tl, t->engine, &with, o->ctx, e) < 0) {
+		t->tl = NULL;
+		engine_close(t->engine);
+		t->engine = NULL;
+		return -1;
+	}
+	return 0;
+}
+
+static void count_documents(struct talk *t)
+{
+	struct err e = {0};
+
+	for (size_t i = 0; i < t->n_doc; i++) {
+		struct tokens id = {0};
+
+		if (engine_tokenize(t->engine, t->doc[i].text.p, t->doc[i].text.n, 0, &id, &e) == 0)
+			t->doc[i].tokens = id.n;
+		tokens_free(&id);
+	}
+}
+
+int32_t talk_model(struct talk *t, const struct options *next, struct err *e)
+{
+	struct engine *look = NULL;
+	struct err why = {0};
+	size_t *was, n = 0;
+	int rc = model_open(&look, next, MODEL_LOOK, e);
+
+	if (rc < 0)
+		return -1;
+	was = xcalloc(t->n_msg + 1, sizeof *was);
+	ids_hide(t, look, was);
+	rc = look_at(t, look, next, &n, e);
+	engine_close(look);
+	if (!rc) {
+		talk_stream_close(t);
+		timeline_close(t->tl);
+		engine_close(t->engine);
+		t->tl = NULL;
+		t->engine = NULL;
+		rc = open_with(t, next, e);
+		if (rc < 0)
+			open_with(t, t->o, &why);
+		t->pinned = -1;
+		t->prefix_known = 0;
+		t->outgrown = 0;
+		t->last = (struct turn){.stop = STOP_LENGTH};
+	}
+	if (rc < 0)
+		ids_show(t, was);
+	else
+		talk_forget_taken(t);
+	free(was);
+	if (t->engine)
+		count_documents(t);
+	return rc < 0 ? -1 : (int32_t)n;
+}
