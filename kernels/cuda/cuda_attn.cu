@@ -143,31 +143,26 @@ static int32_t span_cols(int32_t cols, int32_t spans, int32_t step)
 	return round_up((cols - 1) / spans + 1, step);
 }
 
-/* A buffer of at least `head + n` bytes, of which kernels find the first `head` zero and leave them so. */
-static int zeroed_grow(struct cuda *c, struct cuda_buffer *b, size_t head, size_t n)
+/* Counters for all kernels of this file, and two words for a probe's. */
+static int counters_alloc(struct cuda *c)
 {
-	static const uint32_t zero[COUNTERS] = { 0 };
-	void *before = b->p;
-
-	if (cuda_buffer_grow(c, b, head + n) < 0)
-		return -1;
-	if (b->p != before)
-		gpu_write(c->gpu, b->p, zero, head);
-	return 0;
+	if (c->counters.p)
+		return 0;
+	c->counters.size = (COUNTERS + 4) * sizeof(uint32_t);
+	c->counters.p = gpu_alloc(c->gpu, c->counters.size);
+	return c->counters.p ? 0 : cuda_fail(&c->base, "no memory for counters on the GPU");
 }
 
 /* Memory for counters and slots. */
 static int slots_alloc(struct attn_plan *p, int64_t tiles, int64_t slot)
 {
 	struct cuda *c = p->c;
-	size_t head = COUNTERS * sizeof *p->a.left;
-
 	if (tiles > COUNTERS)
 		return cuda_fail(&c->base, "internal: attention over so many parts takes at most %d tiles", COUNTERS);
-	if (zeroed_grow(c, &c->attn, head, (size_t)(tiles * p->a.slots * slot) * sizeof(float)) < 0)
+	if (counters_alloc(c) < 0 || cuda_buffer_grow(c, &c->attn, (size_t)(tiles * p->a.slots * slot) * sizeof(float)) < 0)
 		return -1;
-	p->a.left = (uint32_t *)c->attn.p;
-	p->a.state = (float *)((char *)c->attn.p + head);
+	p->a.left = (uint32_t *)c->counters.p;
+	p->a.state = (float *)c->attn.p;
 	return 0;
 }
 
@@ -288,11 +283,11 @@ static void attn_probed(const struct attn_job *j)
 	most = most > (size_t)j->n ? (size_t)j->n : most;
 	most = most > MOST_LOOKED ? MOST_LOOKED : most;
 	small = align256(most * heads * sizeof(float));
-	if (zeroed_grow(c, &c->probe, 256, align256(most * row) + 2 * small) < 0)
+	if (counters_alloc(c) < 0 || cuda_buffer_grow(c, &c->probe, align256(most * row) + 2 * small) < 0)
 		return;
-	seen.zero = c->probe.p;
-	seen.score = (float *)((char *)c->probe.p + 256);
-	seen.max = (float *)((char *)seen.score + align256(most * row));
+	seen.zero = (uint32_t *)c->counters.p + COUNTERS;
+	seen.score = (float *)c->probe.p;
+	seen.max = (float *)((char *)c->probe.p + align256(most * row));
 	seen.sum = (float *)((char *)seen.max + small);
 	for (int32_t i = 0; i < j->n;) {
 		int32_t to = i + 1, look = weight[i] != 0;
