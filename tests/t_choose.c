@@ -10,63 +10,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "kernels/backend.h"
-#include "kernels/cpu_choose.h"
-#include "kernels/quant.h"
-#include "tests/levels.h"
+#include "tests/choose_ref.h"
 
 /* ---- helpers ---- */
-
-static void *tensor_read(struct backend *be, const struct tensor *t)
-{
-	size_t n = (size_t)dtype_bytes(t->type, (uint64_t)t->rows * (uint64_t)t->cols);
-	void *p = must_alloc(n);
-
-	be->ops->read(be, t, 0, p, n);
-	return p;
-}
-
-#define GUARD 12345.5f
-#define GUARD_ROW 987654321
-
-/* A result [rows][cols] with a column and a row too many, all filled with guards. */
-static struct tensor guarded(struct backend *be, enum dtype type, int32_t rows, int32_t cols)
-{
-	int32_t n = (rows + 1) * (cols + 1);
-	float *f = must_alloc((size_t)n * sizeof *f);
-
-	for (int32_t i = 0; i < n; i++)
-		if (type == DT_I32)
-			((int32_t *)f)[i] = GUARD_ROW;
-		else
-			f[i] = GUARD;
-
-	struct tensor t = tensor_new(be, type, rows + 1, cols + 1, f);
-
-	free(f);
-	return t;
-}
-
-/* Its contents [rows][cols]; checks the guards and drops the tensor. */
-static void *unguarded(struct backend *be, struct tensor *t)
-{
-	int32_t rows = t->rows - 1, cols = t->cols - 1, bad = 0;
-	int32_t *all = tensor_read(be, t), *out = must_alloc((size_t)rows * (size_t)cols * sizeof *out), guard;
-
-	memcpy(&guard, &(float){ GUARD }, 4);
-	if (t->type == DT_I32)
-		guard = GUARD_ROW;
-	for (int32_t r = 0; r <= rows; r++)
-		for (int32_t c = 0; c <= cols; c++)
-			if (r < rows && c < cols)
-				out[(size_t)r * (size_t)cols + (size_t)c] = all[(size_t)r * (size_t)(cols + 1) + (size_t)c];
-			else
-				bad += all[(size_t)r * (size_t)(cols + 1) + (size_t)c] != guard;
-	CHECK_INT(bad, 0);
-	free(all);
-	be->ops->drop(be, t);
-	return out;
-}
 
 static double now(void)
 {
@@ -76,158 +22,7 @@ static double now(void)
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* A normal variable, near enough. */
-static float bell(void)
-{
-	float s = 0;
-
-	for (int i = 0; i < 6; i++)
-		s += test_randf(-1, 1);
-	return s * 0.7071f;
-}
-
-/* Keys as models make them: each channel with an offset and a spread of its own, a few far from zero. */
-static float *random_keys(int32_t heads, int32_t cap, int32_t dim)
-{
-	float *x = must_alloc((size_t)heads * (size_t)cap * (size_t)dim * sizeof *x);
-
-	for (int32_t h = 0; h < heads; h++)
-		for (int32_t d = 0; d < dim; d++) {
-			float offset = bell() * (d % 13 == 5 ? 6.0f : 0.5f), spread = test_randf(0.3f, 2.0f);
-
-			for (int32_t k = 0; k < cap; k++)
-				x[((size_t)h * (size_t)cap + (size_t)k) * (size_t)dim + (size_t)d] = offset + spread * bell();
-		}
-	return x;
-}
-
-static float *random_query(int32_t n, int outliers)
-{
-	float *q = must_alloc((size_t)n * sizeof *q);
-
-	for (int32_t i = 0; i < n; i++)
-		q[i] = bell() * (outliers && i % 29 == 3 ? 12.0f : 1.0f);
-	return q;
-}
-
-/* A plane of that type and what it holds as floats. */
-static struct tensor plane_new(struct backend *be, enum dtype type, int32_t heads, int32_t cap, int32_t dim, const float *x,
-                               float *held)
-{
-	size_t n = (size_t)heads * (size_t)cap * (size_t)dim;
-	void *bytes = must_alloc((size_t)dtype_bytes(type, n));
-	struct tensor t;
-
-	CHECK_INT(dtype_from_f32(type, bytes, x, (int64_t)n), 0);
-	dtype_to_f32(type, held, bytes, (int64_t)n);
-	t = tensor_new(be, type, heads * cap, dim, bytes);
-	free(bytes);
-	return t;
-}
-
-/* A key as its copy holds it: turned and coded, and turned back if that is wanted; nearest codes, with single precision
- * deciding which of two is nearer when it is close. */
-static void round_key(float *out, const float *x, int32_t dim, int32_t bits, int back)
-{
-	float *turned = must_alloc((size_t)dim * sizeof *turned);
-
-	memcpy(turned, x, (size_t)dim * sizeof *turned);
-	copy_turn(turned, dim);
-	copy_clip(turned, dim, bits);
-	x = turned;
-	for (int32_t g = 0; g < dim; g += COPY_GROUP) {
-		int32_t end = g + COPY_GROUP < dim ? g + COPY_GROUP : dim;
-		float lo = x[g], hi = x[g], m, d;
-
-		for (int32_t i = g; i < end; i++) {
-			lo = fminf(lo, x[i]);
-			hi = fmaxf(hi, x[i]);
-		}
-		m = f16_to_f32(f32_to_f16(lo));
-		d = f16_to_f32(f32_to_f16((hi - lo) / (float)((1 << bits) - 1)));
-		for (int32_t i = g; i < end; i++) {
-			double c = d > 0 ? rintf((x[i] - m) * (1.0f / d)) : 0;
-
-			out[i] = (float)((double)m + (double)d * fmin(fmax(c, 0), (1 << bits) - 1));
-		}
-	}
-	if (back)
-		copy_turn(out, dim);
-	free(turned);
-}
-
-/* What a scan should give, from keys [n_kv_head][cap][dim]; slack[h] = the most that rounding a query to steps of 1/`steps`
- * of its largest value moves a score of KV head h. */
-static void scan_plain(double *out, double *slack, const float *keys, const float *q, int32_t n_head, int32_t n_kv, int32_t dim,
-                       int32_t cap, int32_t n, float scale, enum reduce how, double steps)
-{
-	int32_t group = n_head / n_kv;
-	double *s = must_alloc((size_t)group * (size_t)n * sizeof *s);
-
-	for (int32_t h = 0; h < n_kv; h++) {
-		slack[h] = 0;
-		for (int32_t r = 0; r < group; r++) {
-			const float *x = q + (size_t)(h * group + r) * (size_t)dim;
-			double top = -INFINITY, l = 0, large = 0;
-
-			for (int32_t i = 0; i < dim; i++)
-				large = fmax(large, fabs((double)x[i]));
-			for (int32_t k = 0; k < n; k++) {
-				const float *key = keys + ((size_t)h * (size_t)cap + (size_t)k) * (size_t)dim;
-				double dot = 0, size = 0;
-
-				for (int32_t i = 0; i < dim; i++) {
-					dot += (double)x[i] * key[i];
-					size += fabs((double)key[i]);
-				}
-				s[(size_t)r * (size_t)n + (size_t)k] = dot * scale;
-				top = fmax(top, dot * scale);
-				slack[h] = fmax(slack[h], size * large * scale / steps);
-			}
-			for (int32_t k = 0; k < n; k++)
-				l += exp(s[(size_t)r * (size_t)n + (size_t)k] - top);
-			for (int32_t k = 0; k < n; k++)
-				s[(size_t)r * (size_t)n + (size_t)k] -= top + log(l);
-		}
-		for (int32_t k = 0; k < n; k++) {
-			double top = s[k], sum = 0;
-
-			for (int32_t r = 0; r < group; r++) {
-				top = fmax(top, s[(size_t)r * (size_t)n + (size_t)k]);
-				sum += exp(s[(size_t)r * (size_t)n + (size_t)k]);
-			}
-			out[(size_t)h * (size_t)n + (size_t)k] = how == REDUCE_MAX ? top : log(sum / group);
-		}
-	}
-	free(s);
-}
-
 /* ---- copies and scans ---- */
-
-struct shape { int32_t dim, group, n_kv, n, cap; };
-static const struct shape shapes[] = {
-	{ 64, 3, 3, 1, 40 }, { 64, 3, 3, 500, 512 }, { 32, 1, 2, 17, 17 }, { 40, 2, 1, 33, 50 }, { 80, 4, 2, 1025, 1040 },
-	{ 128, 8, 1, 2100, 2100 }, { 64, 5, 2, 1040, 1041 }, { 96, 7, 1, 64, 64 }, { 6, 2, 2, 31, 33 }, { 1, 1, 1, 16, 16 },
-	{ 64, 6, 1, 3000, 3333 }, { 33, 3, 1, 100, 100 },
-};
-enum { N_SHAPES = sizeof shapes / sizeof shapes[0] };
-
-/* Fill a copy of the first n rows in ragged calls. */
-static struct tensor copy_new(struct backend *be, const struct tensor *plane, const struct shape *s, int32_t bits, int ragged)
-{
-	uint64_t bytes = be->ops->key_copy_bytes(be, s->n_kv, s->cap, s->dim, bits);
-	struct tensor copy = tensor_new(be, DT_U8, 1, (int32_t)bytes, NULL);
-	static const int32_t steps[] = { 1, 1, 7, 16, 40, 3, 200, 1, 64 };
-
-	for (int32_t at = 0, i = 0; at < s->n; i++) {
-		int32_t n = ragged ? steps[i % 9] : s->n;
-
-		n = n < s->n - at ? n : s->n - at;
-		be->ops->key_copy(be, &copy, plane, s->n_kv, s->cap, bits, at, n);
-		at += n;
-	}
-	return copy;
-}
 
 TEST(copy_takes_what_it_should)
 {
@@ -350,7 +145,7 @@ TEST(copy_scans_agree_with_doubles_and_between_levels)
 
 	for (int si = 0; si < N_SHAPES; si++)
 		for (int bits = 2; bits <= 8; bits *= 2) {
-			const struct shape *s = &shapes[si];
+			const struct shape *s = &choose_shapes[si];
 			enum dtype type = types[(si + bits) % 4];
 			int32_t n_head = s->group * s->n_kv;
 			size_t n_keys = (size_t)s->n_kv * (size_t)s->cap * (size_t)s->dim, n_out = (size_t)s->n_kv * (size_t)s->n;
@@ -477,7 +272,7 @@ TEST(plane_scans_agree_with_doubles)
 
 	for (int si = 0; si < N_SHAPES; si++)
 		for (int ty = 0; ty < 4; ty++) {
-			const struct shape *s = &shapes[si];
+			const struct shape *s = &choose_shapes[si];
 			int32_t n_head = s->group * s->n_kv;
 			size_t n_out = (size_t)s->n_kv * (size_t)s->n;
 			float *x, *held, *q;
@@ -537,23 +332,6 @@ TEST(plane_scans_agree_with_doubles)
 			free(q);
 			free(want);
 		}
-}
-
-static int32_t overlap(const int32_t *a, const int32_t *b, int32_t n)
-{
-	int32_t both = 0;
-
-	for (int32_t i = 0, j = 0; i < n && j < n;)
-		if (a[i] == b[j]) {
-			both++;
-			i++;
-			j++;
-		} else if (a[i] < b[j]) {
-			i++;
-		} else {
-			j++;
-		}
-	return both;
 }
 
 /* Rounding the query to bytes costs nearly nothing beside rounding the keys: the best 512 of 7,680 by the copy's scores and by
@@ -623,7 +401,7 @@ TEST(page_bounds_and_scores)
 {
 	for (int si = 0; si < N_SHAPES; si++)
 		for (int l = 0; l < N_LEVELS; l++) {
-			const struct shape *s = &shapes[si];
+			const struct shape *s = &choose_shapes[si];
 			int32_t n_head = s->group * s->n_kv, pages = (s->n + 15) / 16, most = (s->cap + 15) / 16;
 			size_t n_out = (size_t)s->n_kv * (size_t)pages, width = 2 * (size_t)s->dim;
 			float *x = random_keys(s->n_kv, s->cap, s->dim), *q = random_query(n_head * s->dim, 1), *first = NULL;
@@ -763,88 +541,6 @@ TEST(page_bound_toy)
 }
 
 /* ---- the k best ---- */
-
-struct ranked { float pooled, raw; int32_t row; };
-
-static int better(const void *pa, const void *pb)
-{
-	const struct ranked *a = pa, *b = pb;
-
-	if (a->pooled != b->pooled)
-		return a->pooled > b->pooled ? -1 : 1;
-	if (a->raw != b->raw)
-		return a->raw > b->raw ? -1 : 1;
-	return a->row > b->row ? -1 : 1;
-}
-
-static int by_number(const void *a, const void *b)
-{
-	int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
-/* The k best by sorting everything. */
-static void topk_plain(int32_t *out, const float *x, int32_t n, int32_t k, int32_t pool, int32_t first, int32_t last,
-                       int best_first)
-{
-	struct ranked *all = must_alloc((size_t)n * sizeof *all);
-	char *forced = must_alloc((size_t)n);
-	int32_t c = 0, left = k;
-
-	for (int32_t i = 0; i < first && left > 0; i++, left--)
-		forced[i] = 1;
-	for (int32_t i = n - 1; i >= n - last && i >= 0 && left > 0; i--)
-		if (!forced[i]) {
-			forced[i] = 1;
-			left--;
-		}
-	for (int32_t i = 0; i < n; i++) {
-		all[i] = (struct ranked){ -INFINITY, x[i] > -INFINITY ? x[i] : -INFINITY, i };
-		for (int32_t j = i - pool / 2; j <= i + pool / 2; j++)
-			if (j >= 0 && j < n && x[j] > all[i].pooled)
-				all[i].pooled = x[j];
-	}
-	qsort(all, (size_t)n, sizeof *all, better);
-	for (int32_t i = 0; i < n; i++)
-		if (forced[all[i].row] || left-- > 0)
-			out[c++] = all[i].row;
-	if (!best_first)
-		qsort(out, (size_t)k, sizeof *out, by_number);
-	free(all);
-	free(forced);
-}
-
-/* Scores of several kinds: smooth, tied, flat, with infinities and NaN. */
-static void random_scores(float *x, int32_t n, int kind)
-{
-	for (int32_t i = 0; i < n; i++)
-		switch (kind) {
-		case 0:
-			x[i] = -8 + 3 * bell();
-			break;
-		case 1:
-			x[i] = (float)(test_rand() % 5) - 2;
-			break;
-		case 2:
-			x[i] = i % 2 ? -0.0f : 0.0f;
-			break;
-		case 3:
-			x[i] = test_rand() % 3 ? bell() : test_rand() % 2 ? -INFINITY : NAN;
-			break;
-		case 4:
-			x[i] = NAN;
-			break;
-		case 5:
-			x[i] = test_rand() % 50 ? -3e38f * test_randf(0, 1) : INFINITY;
-			break;
-		case 6:      /* rising: a sample tells nothing wrong, ranks are all at the end */
-			x[i] = (float)i * 1e-3f - 20;
-			break;
-		default:     /* period of the sample's step: the estimate fails and the second way is taken */
-			x[i] = i % (n / 512 ? n / 512 : 1) == 0 ? 5.0f + 0.001f * bell() : bell();
-		}
-}
 
 TEST(topk_agrees_with_sorting)
 {
