@@ -4,10 +4,10 @@
  *     cuda_attn_many.cu    more (prefill): matrix unit, tiles in shared memory
  *     cuda_attn_any.cu     f32 planes and other head_dims, in f32
  *
- * Launches: 1, or one for every 12 parts.  With a choice of rows, the scan's and the top-k's before it.  With a probe, per
+ * Launches: 1, or one for every 16 parts.  With a choice of rows, the scan's and the top-k's before it.  With a probe, per
  * tile of tokens that are looked at 1 and those of cuda_probe.cu.  Columns are cut into spans until the device has enough
  * blocks; how many is a matter of powers of two, so that the grid stays from token to token, and spans that are not used end
- * at once.
+ * at once.  Where parts have conditions, blocks read the flags and share out what is left among all of them.
  *
  * A list with a row outside the cache is not told, as it lies on the device, but read as the cache's last row. */
 #include "kernels/cuda/cuda_attn.cuh"
@@ -23,6 +23,7 @@ struct attn_job {
 	struct cuda *c;
 	const struct attn_args *a;
 	int32_t n, cols, group;
+	int maybe;                   /* parts have conditions */
 };
 
 static int plane_ok(const struct tensor *t, const struct attn_args *a)
@@ -194,10 +195,11 @@ static int attn_tokens(const struct attn_job *j, int32_t t0, int32_t t1, struct 
 			p->grid_spans = grid_spans(j->c, tiles, cols, shape.least_rows);
 			p->a.span = span_cols(cols, p->grid_spans, shape.least_rows);
 			p->a.spans = (cols - 1) / p->a.span + 1;
+			p->a.step = shape.least_rows;
 			p->a.slot0 = slot;
 			p->a.col0 = col;
 			p->a.cols = cols;
-			slot += p->a.spans;
+			slot += p->a.maybe ? p->grid_spans : p->a.spans;
 			p->a.n_part = end - i;
 			for (int32_t k = i; pass && k < end; k++) {
 				const struct attn_part *from = a->part + k;
@@ -209,6 +211,7 @@ static int attn_tokens(const struct attn_job *j, int32_t t0, int32_t t1, struct 
 				to->row0 = from->row0;
 				to->n_rows = from->n_rows - (k == a->n_part - 1 ? cut : 0);
 				to->col = col;
+				to->when = cuda_when_of(&from->when);
 				col += to->n_rows;
 			}
 			if (pass)
@@ -241,6 +244,7 @@ static int attn_run(const struct attn_job *j, int32_t t0, int32_t t1, const stru
 	p.a.n_head = a->n_head;
 	p.a.group = j->group;
 	p.a.scale = a->scale;
+	p.a.maybe = j->maybe;
 	p.a.n = t1 - t0;
 	p.a.queries = (t1 - t0) * j->group;
 	start = attn_kernel(&p, &shape);
@@ -266,6 +270,24 @@ static int attn_run(const struct attn_job *j, int32_t t0, int32_t t1, const stru
 }
 
 /* ---- probes ---- */
+
+struct unseen_args { float *score; int64_t n; };
+
+static __global__ void attn_unseen_kernel(struct unseen_args a)
+{
+	for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.n; i += (int64_t)gridDim.x * blockDim.x)
+		a.score[i] = -INFINITY;
+}
+
+/* Parts that may not be read hold nothing of the probability then. */
+static void attn_unseen(const struct attn_job *j, const struct attn_seen *seen)
+{
+	struct unseen_args a = {};
+
+	a.score = seen->score;
+	a.n = (int64_t)j->a->n_head * (int64_t)seen->stride;
+	cuda_launch(j->c, attn_unseen_kernel, cuda_blocks(cuda_power(j->cols), 1024), 1, 1, 256, 0, a);
+}
 
 static size_t align256(size_t n) { return (n + 255) & ~(size_t)255; }
 
@@ -294,6 +316,8 @@ static void attn_probed(const struct attn_job *j)
 
 		while (to < j->n && (weight[to] != 0) == look && (!look || to - i < (int32_t)most))
 			to++;
+		if (look && j->maybe && j->a->probe->need)
+			attn_unseen(j, &seen);
 		if (attn_run(j, i, to, look ? &seen : NULL) < 0)
 			return;
 		if (look)
@@ -304,7 +328,7 @@ static void attn_probed(const struct attn_job *j)
 
 void cuda_attn(struct backend *be, const struct attn_args *a, int32_t n)
 {
-	struct attn_job j = { cuda_of(be), a, n, 0, 0 };
+	struct attn_job j = { cuda_of(be), a, n, 0, 0, 0 };
 	int64_t width = (int64_t)a->n_head * a->head_dim;
 
 	if (cuda_stopped(be) || n <= 0)
@@ -313,6 +337,13 @@ void cuda_attn(struct backend *be, const struct attn_args *a, int32_t n)
 	    width > INT32_MAX || !plane_ok(a->k, a) || !plane_ok(a->v, a) || a->k->type != a->v->type || !parts_ok(&j)) {
 		cuda_fail(be, "internal: attention of %d tokens over %d parts got operands of the wrong shape", (int)n, (int)a->n_part);
 		return;
+	}
+	for (int32_t i = 0; i < a->n_part; i++) {
+		j.maybe |= a->part[i].when.flag != NULL;
+		if (!cuda_when_ok(&a->part[i].when) || (j.maybe && (n > 1 || a->n_part > ATTN_PARTS))) {
+			cuda_fail(be, "internal: attention of %d tokens over %d parts got conditions that do not fit", (int)n, (int)a->n_part);
+			return;
+		}
 	}
 	j.group = a->n_head / a->n_kv_head;
 	if (!floats_ok(be, a->out, n, width))
@@ -323,10 +354,8 @@ void cuda_attn(struct backend *be, const struct attn_args *a, int32_t n)
 	if (cuda_probe_wanted(a->probe, n) && !probe_ok(&j))
 		return;
 	for (int32_t i = 0; i < a->n_part; i++)
-		if (a->part[i].choice) {
-			cuda_key_scan(be, a->part[i].choice->scan);
-			cuda_topk(be, a->part[i].choice->topk);
-		}
+		if (a->part[i].choice)
+			cuda_choose(be, a->part[i].choice);
 	if (be->failed)
 		return;
 	if (cuda_probe_wanted(a->probe, n))

@@ -12,7 +12,7 @@
 #include "kernels/cuda/cuda.cuh"
 
 enum {
-	ATTN_PARTS = 12,             /* of one launch */
+	ATTN_PARTS = 16,             /* of one launch */
 	ATTN_DIMS = 256,             /* of one block */
 	PROBE_HEADS = 256,           /* most heads in one reduction, as on the CPU */
 	FEW_QUERIES = 32,            /* of a KV head: up to here they are taken by eights, straight from the planes */
@@ -25,6 +25,7 @@ struct attn_seg {
 	const int32_t *rows;         /* [n_kv_head][ld], or NULL */
 	int32_t ld, row0, n_rows;
 	int32_t col;                 /* its first column of the call */
+	struct cuda_when when;
 };
 
 struct attn_launch {
@@ -40,9 +41,11 @@ struct attn_launch {
 	int32_t tiles;               /* all, of chunks of head_dim too */
 	int32_t dims;                /* of a chunk */
 	int32_t col0, cols;          /* the columns of this launch */
-	int32_t span, spans;         /* columns of a span; number of spans */
+	int32_t span, spans;         /* columns of a span, whole steps; number of spans */
 	int32_t slot0, slots;        /* the first span's slot; all slots of the call */
+	int32_t step;                /* of columns, in every kernel */
 	int32_t n_part, last;        /* last: of part[n_part - 1] tokens see different rows */
+	int32_t maybe;               /* parts have conditions: spans and slots are not known before the flags are read */
 	float scale;
 	struct attn_seg part[ATTN_PARTS];
 };
@@ -85,6 +88,34 @@ static __device__ inline int32_t attn_limit(const struct attn_launch &a, int32_t
 	return a.last && p == a.n_part - 1 ? a.part[p].n_rows - (a.n - 1 - query / a.group) : a.part[p].n_rows;
 }
 
+/* What a block reads: columns c0 .. c1, not counting parts whose condition is not fulfilled; and how many slots there are. */
+struct attn_split { int32_t c0, c1, slots; };
+
+static __device__ inline int32_t attn_rows(const struct attn_launch &a, int32_t p)
+{
+	return !a.maybe || when_met(a.part[p].when) ? a.part[p].n_rows : 0;
+}
+
+/* Of span blockIdx.x; empty where it is none, and the block has nothing to do. */
+static __device__ inline struct attn_split attn_split_of(const struct attn_launch &a)
+{
+	int32_t cols = a.cols, span = a.span, i = (int32_t)blockIdx.x;
+	struct attn_split s = { 0, 0, a.slots };
+
+	if (a.maybe) {
+		cols = 0;
+		for (int32_t p = 0; p < a.n_part; p++)
+			cols += attn_rows(a, p);
+		span = ((cols - 1) / (int32_t)gridDim.x / a.step + 1) * a.step;
+		s.slots = (cols - 1) / span + 1;
+	}
+	if (i < (cols - 1) / span + 1) {
+		s.c0 = a.col0 + i * span;
+		s.c1 = min(s.c0 + span, a.col0 + cols);
+	}
+	return s;
+}
+
 /* Where row i of a part lies, in bytes.  A list is what other kernels wrote: whatever it says, reads stay inside the plane. */
 static __device__ inline int64_t attn_row(const struct attn_launch &a, const struct attn_seg &s, int32_t kv, int32_t i)
 {
@@ -103,9 +134,9 @@ static __device__ inline float *attn_slot(const struct attn_launch &a, int32_t t
 }
 
 /* The end of every kernel, for all threads of a block: this block's slot is written; the last block of the tile merges.
- * query0: the tile's first; d0, dims: the chunk of head_dim. */
+ * query0: the tile's first; d0, dims: the chunk of head_dim; slots: how many there are. */
 static __device__ inline void attn_merge(const struct attn_launch &a, int32_t tile_queries, int32_t kv, int32_t tile, int32_t query0,
-                                         int32_t d0, int32_t dims)
+                                         int32_t d0, int32_t dims, int32_t slots)
 {
 	SHARED(uint32_t, done, [1]);
 	int32_t n = min(tile_queries, a.queries - query0);
@@ -114,11 +145,11 @@ static __device__ inline void attn_merge(const struct attn_launch &a, int32_t ti
 	__syncthreads();
 	if (threadIdx.x == 0) {
 		done[0] = atomicAdd(&a.left[kv * a.tiles + tile], 1u) + 1;
-		if (done[0] == (uint32_t)a.slots)
+		if (done[0] == (uint32_t)slots)
 			a.left[kv * a.tiles + tile] = 0;
 	}
 	__syncthreads();
-	if (done[0] != (uint32_t)a.slots)
+	if (done[0] != (uint32_t)slots)
 		return;
 	__threadfence();
 	for (int32_t i = (int32_t)threadIdx.x; i < n * dims; i += (int32_t)blockDim.x) {
@@ -126,9 +157,9 @@ static __device__ inline void attn_merge(const struct attn_launch &a, int32_t ti
 		int64_t at = attn_place(a, kv, query0 + q);
 		float m = -INFINITY, l = 0, x = 0;
 
-		for (int32_t s = 0; s < a.slots; s++)
+		for (int32_t s = 0; s < slots; s++)
 			m = fmaxf(m, __ldcg(attn_slot(a, tile_queries, kv, tile, s) + tile_queries * a.dims + 2 * q));
-		for (int32_t s = 0; s < a.slots; s++) {
+		for (int32_t s = 0; s < slots; s++) {
 			const float *slot = attn_slot(a, tile_queries, kv, tile, s), *ml = slot + tile_queries * a.dims + 2 * q;
 			float part = __ldcg(ml + 1), w;
 

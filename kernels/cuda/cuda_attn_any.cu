@@ -41,11 +41,12 @@ template<int TYPE, int QUERIES> static __global__ __launch_bounds__(THREADS) voi
 	int32_t kv = (int32_t)blockIdx.y, span = (int32_t)blockIdx.x, chunks = (a.head_dim + a.dims - 1) / a.dims;
 	int32_t tile = (int32_t)blockIdx.z, chunk = tile % chunks, query0 = tile / chunks * QUERIES, d0 = chunk * a.dims;
 	int32_t dims = min(a.dims, a.head_dim - d0), lane = (int32_t)threadIdx.x % WARP, warp = (int32_t)threadIdx.x / WARP;
-	int32_t c0 = a.col0 + span * a.span, c1 = min(c0 + a.span, a.col0 + a.cols);
+	int32_t at0 = a.col0;
+	struct attn_split split = attn_split_of(a);
 	int32_t last_query = min(query0 + QUERIES, a.queries) - 1;
 	float acc[EACH][PIECES][2], m[EACH], l[EACH];
 
-	if (span >= a.spans)
+	if (split.c0 >= split.c1)
 		return;
 #pragma unroll
 	for (int j = 0; j < EACH; j++) {
@@ -55,9 +56,9 @@ template<int TYPE, int QUERIES> static __global__ __launch_bounds__(THREADS) voi
 		for (int p = 0; p < PIECES; p++)
 			acc[j][p][0] = acc[j][p][1] = 0;
 	}
-	for (int32_t p = 0; p < a.n_part; p++) {
+	for (int32_t p = 0; p < a.n_part; at0 += attn_rows(a, p), p++) {
 		const struct attn_seg &s = a.part[p];
-		int32_t i1 = min(min(s.n_rows, c1 - s.col), attn_limit(a, p, last_query)), seen[EACH];
+		int32_t i1 = min(min(attn_rows(a, p), split.c1 - at0), attn_limit(a, p, last_query)), seen[EACH];
 
 #pragma unroll
 		for (int j = 0; j < EACH; j++) {
@@ -65,7 +66,7 @@ template<int TYPE, int QUERIES> static __global__ __launch_bounds__(THREADS) voi
 
 			seen[j] = query < a.queries ? min(i1, attn_limit(a, p, query)) : 0;
 		}
-		for (int32_t i0 = max(0, c0 - s.col); i0 < i1; i0 += TILE_ROWS) {
+		for (int32_t i0 = max(0, split.c0 - at0); i0 < i1; i0 += TILE_ROWS) {
 			float dot[EACH];
 
 #pragma unroll
@@ -140,12 +141,12 @@ template<int TYPE, int QUERIES> static __global__ __launch_bounds__(THREADS) voi
 #pragma unroll
 	for (int j = 0; j < EACH; j++) {
 		int32_t q = warp + WARPS * j, query = query0 + q;
-		float sum = warp_sum(l[j]), by = a.slots == 1 ? 1 / sum : 1;
+		float sum = warp_sum(l[j]), by = split.slots == 1 ? 1 / sum : 1;
 		float *to;
 
 		if (query >= a.queries)
 			continue;
-		if (a.slots == 1) {
+		if (split.slots == 1) {
 			int64_t at = attn_place(a, kv, query);
 
 			to = a.out + at * a.head_dim + d0;
@@ -169,8 +170,8 @@ template<int TYPE, int QUERIES> static __global__ __launch_bounds__(THREADS) voi
 				if (piece * PIECE + 2 * lane + e < dims)
 					to[piece * PIECE + 2 * lane + e] = acc[j][piece][e] * by;
 	}
-	if (a.slots > 1)
-		attn_merge(a, QUERIES, kv, tile, query0, d0, dims);
+	if (split.slots > 1)
+		attn_merge(a, QUERIES, kv, tile, query0, d0, dims, split.slots);
 }
 
 struct attn_shape attn_any_shape(const struct attn_plan *p)

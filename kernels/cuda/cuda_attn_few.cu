@@ -84,19 +84,20 @@ template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void att
 	SHARED(float, ml, [WARPS][QUERIES][2]);
 	int32_t kv = (int32_t)blockIdx.y, span = (int32_t)blockIdx.x, tile = (int32_t)blockIdx.z, query0 = tile * QUERIES;
 	int32_t lane = (int32_t)threadIdx.x % WARP, warp = (int32_t)threadIdx.x / WARP, g = lane / 4, t = lane % 4;
-	int32_t c0 = a.col0 + span * a.span, c1 = min(c0 + a.span, a.col0 + a.cols), query = query0 + g;
+	int32_t query = query0 + g, at0 = a.col0;
+	struct attn_split split = attn_split_of(a);
 	int32_t last_query = min(query0 + QUERIES, a.queries) - 1;
 	int64_t place = query < a.queries ? attn_place(a, kv, query) : -1;
 	float acc[TILES][4], m = -INFINITY, l = 0;
 
-	if (span >= a.spans)
+	if (split.c0 >= split.c1)
 		return;
 #pragma unroll
 	for (int i = 0; i < TILES; i++)
 		acc[i][0] = acc[i][1] = acc[i][2] = acc[i][3] = 0;
-	for (int32_t p = 0; p < a.n_part; p++) {
+	for (int32_t p = 0; p < a.n_part; at0 += attn_rows(a, p), p++) {
 		const struct attn_seg &s = a.part[p];
-		int32_t from = max(0, c0 - s.col), i1 = min(min(s.n_rows, c1 - s.col), attn_limit(a, p, last_query));
+		int32_t from = max(0, split.c0 - at0), i1 = min(min(attn_rows(a, p), split.c1 - at0), attn_limit(a, p, last_query));
 		int32_t seen = place < 0 ? 0 : min(i1, attn_limit(a, p, query)), all = attn_limit(a, p, query0);
 		int64_t now, next;
 		k_words<DIM> k[2];
@@ -251,7 +252,7 @@ template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void att
 				all += ml[y][q][1] * w;
 				sum += sums[y][q][d] * w;
 			}
-		if (a.slots == 1) {
+		if (split.slots == 1) {
 			a.out[at * DIM + d] = sum / all;
 			if (a.score && d == 0) {
 				a.max[at] = most * LN_2;
@@ -265,8 +266,8 @@ template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void att
 				slot[QUERIES * DIM + 2 * q + d] = d ? all : most;
 		}
 	}
-	if (a.slots > 1)
-		attn_merge(a, QUERIES, kv, tile, query0, 0, DIM);
+	if (split.slots > 1)
+		attn_merge(a, QUERIES, kv, tile, query0, 0, DIM, split.slots);
 }
 
 struct attn_shape attn_few_shape(const struct attn_plan *p)

@@ -194,23 +194,24 @@ template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void att
 	const struct attn_launch &a = args.a;
 	int32_t kv = (int32_t)blockIdx.y, span = (int32_t)blockIdx.x, tile = (int32_t)gridDim.z - 1 - (int32_t)blockIdx.z;
 	int32_t lane = (int32_t)threadIdx.x % WARP, warp = (int32_t)threadIdx.x / WARP, g = lane / 4, t = lane % 4;
-	int32_t c0 = a.col0 + span * a.span, c1 = min(c0 + a.span, a.col0 + a.cols), query0 = tile * QUERIES;
+	int32_t query0 = tile * QUERIES, at0 = a.col0;
+	struct attn_split split = attn_split_of(a);
 	int32_t first = query0 + warp * WARP_QUERIES, last_query = min(query0 + QUERIES, a.queries) - 1;
 	uint4 *qs = (uint4 *)memory;
 	uint8_t *ks = memory + T::Q_BYTES * (args.exact ? 2 : 1), *vs = ks + args.buffers * T::K_BYTES;
 	float acc[TILES][4], m[2] = { -INFINITY, -INFINITY }, l[2] = { 0, 0 };
 	int64_t place[2];
 
-	if (span >= a.spans)
+	if (split.c0 >= split.c1)
 		return;
 	for (int r = 0; r < 2; r++)
 		place[r] = first + g + 8 * r < a.queries ? attn_place(a, kv, first + g + 8 * r) : -1;
 #pragma unroll
 	for (int n = 0; n < TILES; n++)
 		acc[n][0] = acc[n][1] = acc[n][2] = acc[n][3] = 0;
-	for (int32_t p = 0; p < a.n_part; p++) {
+	for (int32_t p = 0; p < a.n_part; at0 += attn_rows(a, p), p++) {
 		const struct attn_seg &s = a.part[p];
-		int32_t from = max(0, c0 - s.col), i1 = min(min(s.n_rows, c1 - s.col), attn_limit(a, p, last_query));
+		int32_t from = max(0, split.c0 - at0), i1 = min(min(attn_rows(a, p), split.c1 - at0), attn_limit(a, p, last_query));
 		int32_t all = attn_limit(a, p, query0), seen[2], most_seen = 0, buffer = 0;
 
 		if (from >= i1)
@@ -322,8 +323,8 @@ template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void att
 		l[r] += __shfl_xor_sync(FULL_WARP, l[r], 2);
 		if (place[r] < 0)
 			continue;
-		by_sum = a.slots == 1 ? 1 / l[r] : 1;
-		if (a.slots == 1) {
+		by_sum = split.slots == 1 ? 1 / l[r] : 1;
+		if (split.slots == 1) {
 			to = a.out + place[r] * DIM;
 			if (a.score && t == 0) {
 				a.max[place[r]] = m[r] * LN_2;
@@ -346,8 +347,8 @@ template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void att
 				*(float2 *)(to + v_dim<DIM>(n, 2 * t + b, 0)) = make_float2(acc[2 * n][b + 2 * r] * by_sum,
 				                                                             acc[2 * n + 1][b + 2 * r] * by_sum);
 	}
-	if (a.slots > 1)
-		attn_merge(a, QUERIES, kv, tile, query0, 0, DIM);
+	if (split.slots > 1)
+		attn_merge(a, QUERIES, kv, tile, query0, 0, DIM, split.slots);
 }
 
 template<int DIM> static size_t shared_bytes_of(int exact, int buffers)

@@ -54,6 +54,7 @@ static __device__ inline float middle(float *p, int32_t n)
 	return (p[(n - 1) / 2] + p[n / 2]) / 2;
 }
 
+/* HEADS: the most of a median; 1 = it is none. */
 template<int HEADS> static __global__ __launch_bounds__(THREADS) void probe_mass(struct mass_args a)
 {
 	int32_t col = (int32_t)(blockIdx.x * THREADS + threadIdx.x), head0 = (int32_t)blockIdx.y * a.heads;
@@ -78,8 +79,9 @@ template<int HEADS> static __global__ __launch_bounds__(THREADS) void probe_mass
 			if (HEADS > 1)
 				p[h] = y;
 		}
-		x += (a.weight ? a.weight[i] : a.one) *
-		     (a.reduce == REDUCE_MAX ? most : a.reduce == REDUCE_MEAN ? sum / (float)a.heads : middle(p, HEADS > 1 ? a.heads : 1));
+		if (HEADS > 1)
+			most = middle(p, a.heads);
+		x += (a.weight ? a.weight[i] : a.one) * (a.reduce == REDUCE_MEAN ? sum / (float)a.heads : most);
 	}
 	*to = x;
 }
