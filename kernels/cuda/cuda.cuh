@@ -1,7 +1,7 @@
 /* kernels/cuda/cuda.cuh (private to kernels/cuda/) - the CUDA backend: what its files share.
  *
  *     cuda.cu              opening, errors, memory, copies, the table of operations
- *     cuda_ops.cu          embed, rmsnorm, rope, kv_put, copy
+ *     cuda_ops.cu          rmsnorm, rope, kv_put, copy, query_turn
  *     cuda_matmul.cu       products: a few tokens by kernels that read quantised weights, many by cuBLAS
  *     cuda_weights.cu      weights as they are kept on the device, and their conversion to tiles of f16
  *     cuda_attn.cu         attention: split over rows for few tokens, tiled for many
@@ -104,6 +104,7 @@ void cuda_page_bounds(struct backend *, struct tensor *bounds, const struct tens
 void cuda_page_scan(struct backend *, const struct scan_args *);
 void cuda_topk(struct backend *, const struct topk_args *);
 void cuda_kv_move(struct backend *, struct tensor *plane, const struct kv_moves *);
+void cuda_query_turn(struct backend *, const struct turn_args *);
 
 /* Shared among files. */
 /* A user of the weight at p less: is the memory to be freed?  Also for what is no weight.  cuda_weights.cu, for cuda_drop(). */
