@@ -138,10 +138,14 @@ host_objects := $(patsubst %,$(BUILD)/host/%.o,$(filter-out %/gpu_cuda.cu,$(wild
 $(BUILD)/host/%.o: % Makefile
 	@mkdir -p $(@D)
 	$(say) c++ $<
-	$(Q)$(CXX) $(CFLAGS) $(HOST_CUDA) -MMD -MP -x c++ -c -o $@ $<
+	$(Q)$(CXX) $(CFLAGS) $(HOST_CUDA) -fPIC -MMD -MP -x c++ -c -o $@ $<
 $(BUILD)/libcuda_host.a: $(host_objects)
 	$(say) ar $@
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
+# A plugin without a GPU, slow: WEIR_CUDA=build/weir-cuda-host.so ./weir --device cuda
+$(BUILD)/weir-cuda-host.so: $(host_objects) $(BUILD)/cuda/kernels/quant.o kernels/cuda/exports.map
+	$(say) link $@
+	$(Q)$(CXX) -shared $(LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--version-script=kernels/cuda/exports.map -lpthread
 -include $(wildcard $(BUILD)/host/*/*.d $(BUILD)/host/*/*/*.d)
 
 define archive
@@ -162,6 +166,7 @@ $(BUILD)/tests/t_%: $(BUILD)/tests/t_%.o $(BUILD)/tests/runner.o $(BUILD)/tests/
 $(BUILD)/tests/t_cuda_%: $(BUILD)/tests/t_cuda_%.o $(BUILD)/tests/runner.o $(BUILD)/libcuda_host.a $(archives)
 	$(say) link $@
 	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) -lstdc++ $(LDLIBS)
+$(BUILD)/tests/t_plugin $(BUILD)/tests/t_cuda_models: | $(BUILD)/weir-cuda-host.so
 # Those that look into the program itself.
 $(BUILD)/tests/t_eval $(BUILD)/tests/t_screen $(BUILD)/tests/t_storm $(BUILD)/tests/t_stream_text: $(filter-out $(BUILD)/app/main.o,$(call objects,app))
 

@@ -640,7 +640,7 @@ int host_run(const struct gpu_launch *l, const void *args, unsigned order, char 
 {
 	unsigned gx = l->grid[0], gy = l->grid[1], gz = l->grid[2], blocks = gx * gy * gz;
 	struct order by_block;
-	size_t used = 0;
+	size_t used = run.shared_used;   /* what the block that ran last, of any kernel, may have left */
 	struct sigaction old[N_FAULTS];
 
 	run.launch = l;
