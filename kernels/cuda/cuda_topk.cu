@@ -131,8 +131,8 @@ template<int FAR> static __device__ inline void find_bin(const uint32_t *count, 
 	__syncthreads();
 }
 
-/* The last one that is in: those are in whose order is higher; or equal, and the order before pooling is higher; or that too,
- * and the row is not lower. */
+/* The last one that is in, of its bin and those above: those are in whose order is higher; or equal, and the order before pooling is
+ * higher; or that too, and the row is not lower. */
 struct least { uint32_t order, raw; int32_t row; };
 
 static __device__ inline int is_in(const struct least &t, uint32_t order, const float *score, int32_t row)
@@ -291,7 +291,8 @@ template<int SCAN> static __global__ void __launch_bounds__(SMALL_THREADS, 1) to
 	}, score, a.half > 0, (uint32_t)a.want - found[1]);
 	write_forced(a, rows);
 	for (int32_t i0 = a.i0; i0 < a.i1; i0 += SMALL_THREADS) {
-		int32_t i = i0 + thread, all, in = i < a.i1 && is_in(least, order[i], score, i), at = block_rank(in, &all);
+		int32_t i = i0 + thread, all, in = i < a.i1 && bin_of(order[i]) >= found[0] && is_in(least, order[i], score, i);
+		int32_t at = block_rank(in, &all);
 
 		if (in && base + at < a.want)
 			rows[a.first + base + at] = i;

@@ -1,0 +1,757 @@
+/* tests/t_cuda_choose.c - choosing cached rows on the CUDA backend, run on the processor (kernels/cuda/host.cuh) or on a device.
+ *
+ * Copies of keys, page bounds and choices must be those of the CPU, to the bit; scores and turned keys are compared with plain
+ * double arithmetic or with the CPU within their rounding.  Everything is done twice where blocks could come in another order. */
+#include "tests/choose_ref.h"
+#include "tests/cuda_test.h"
+
+/* Both backends, with the same memory. */
+struct pair { struct backend *cpu, *gpu; };
+
+static int pair_open(struct pair *p)
+{
+	p->cpu = open_level("c", 2);
+	p->gpu = test_cuda_open();
+	return p->cpu && p->gpu;
+}
+
+static void pair_close(struct pair *p)
+{
+	finish(p->cpu);
+	finish(p->gpu);
+}
+
+static const struct shape more_shapes[] = {
+	{ 64, 3, 3, 1, 40 }, { 64, 3, 2, 500, 512 }, { 32, 1, 2, 17, 17 }, { 40, 2, 1, 33, 50 }, { 80, 4, 2, 1025, 1040 },
+	{ 128, 8, 1, 700, 700 }, { 64, 5, 2, 340, 341 }, { 96, 7, 1, 64, 64 }, { 6, 2, 2, 31, 33 }, { 1, 1, 1, 16, 16 }, { 33, 3, 1, 100, 100 },
+	{ 100, 6, 1, 130, 131 }, { 256, 4, 1, 290, 300 }, { 128, 16, 1, 150, 150 }, { 64, 9, 1, 90, 99 }, { 2, 1, 2, 3, 3 }, { 64, 1, 2, 257, 300 },
+};
+enum { N_MORE = sizeof more_shapes / sizeof more_shapes[0] };
+static const enum dtype kv_types[] = { DT_F16, DT_F32, DT_BF16, DT_Q8_0 };
+
+static enum dtype type_for(int i, int32_t dim)
+{
+	enum dtype t = kv_types[i % 4];
+
+	return t == DT_Q8_0 && dim % 32 ? DT_F16 : t;
+}
+
+/* What a scan gives, [n_kv][n], with the guards checked; done twice, which must be the same. */
+static float *scan_twice(struct backend *be, struct scan_args a, int32_t n, int pages)
+{
+	float *got[2];
+
+	for (int i = 0; i < 2; i++) {
+		struct tensor out = guarded(be, DT_F32, a.n_kv_head, n);
+
+		a.out = &out;
+		if (pages)
+			be->ops->page_scan(be, &a);
+		else
+			be->ops->key_scan(be, &a);
+		got[i] = unguarded(be, &out);
+	}
+	CHECK_MSG(!memcmp(got[0], got[1], (size_t)a.n_kv_head * (size_t)n * sizeof(float)), "other bits when done again");
+	free(got[1]);
+	return got[0];
+}
+
+/* ---- copies ---- */
+
+TEST(copies_have_the_bits_of_the_cpu)
+{
+	for (int si = 0; si < N_MORE; si++)
+		for (int bits = 2; bits <= 8; bits *= 2) {
+			const struct shape *s = &more_shapes[si];
+			size_t n_keys = (size_t)s->n_kv * (size_t)s->cap * (size_t)s->dim;
+			float *x = random_keys(s->n_kv, s->cap, s->dim), *held = must_alloc(n_keys * sizeof *held);
+			enum dtype type = type_for(si + bits, s->dim);
+			struct pair p;
+			uint8_t *got[3];
+			size_t size = 0, off = 0;
+
+			if (!pair_open(&p))
+				return;
+			for (int32_t k = 0; k < s->n_kv * s->cap; k += 7)   /* some are flat, some large */
+				for (int32_t i = 0; i < s->dim; i++)
+					x[k * s->dim + i] = k % 3 == 0 ? 0.25f : k % 3 == 1 ? 0 : x[k * s->dim + i] * 100;
+			for (int i = 0; i < 3; i++) {
+				struct backend *be = i ? p.gpu : p.cpu;
+				struct tensor plane = plane_new(be, type, s->n_kv, s->cap, s->dim, x, held), copy = copy_new(be, &plane, s, bits, i == 1);
+
+				size = (size_t)copy.cols;
+				got[i] = tensor_read(be, &copy);
+				be->ops->drop(be, &plane);
+				be->ops->drop(be, &copy);
+			}
+			for (size_t i = 0; i < size; i++)
+				off += got[0][i] != got[1][i];
+			CHECK_MSG(!off, "dim %d, %d bits, %s: %zu of %zu bytes differ", (int)s->dim, bits, dtype_info(type)->name, off, size);
+			CHECK_MSG(!memcmp(got[1], got[2], size), "dim %d, %d bits: row by row is another copy", (int)s->dim, bits);
+			for (int i = 0; i < 3; i++)
+				free(got[i]);
+			free(x);
+			free(held);
+			pair_close(&p);
+		}
+}
+
+/* A row written over another leaves no trace of it, and rows beside those that are brought up stay. */
+TEST(copies_follow_a_rewound_cache)
+{
+	struct shape s = { 40, 1, 2, 37, 48 };
+	struct backend *be = test_cuda_open();
+
+	for (int bits = 2; be && bits <= 8; bits *= 2) {
+		size_t n = (size_t)s.n_kv * (size_t)s.cap * (size_t)s.dim;
+		float *held = must_alloc(n * sizeof *held), *x[2];
+		struct tensor plane[2], copy[3];
+		uint8_t *got[3];
+		size_t head = (size_t)be->ops->key_copy_bytes(be, 1, s.cap, s.dim, bits), panel = head / 3;
+
+		for (int i = 0; i < 2; i++) {
+			x[i] = random_keys(s.n_kv, s.cap, s.dim);
+			plane[i] = plane_new(be, DT_F16, s.n_kv, s.cap, s.dim, x[i], held);
+			copy[i] = copy_new(be, &plane[i], &s, bits, i);
+		}
+		copy[2] = copy_new(be, &plane[0], &s, bits, 1);
+		be->ops->key_copy(be, &copy[2], &plane[1], s.n_kv, s.cap, bits, 20, 5);
+		be->ops->key_copy(be, &copy[0], &plane[1], s.n_kv, s.cap, bits, 0, s.n);
+		for (int i = 0; i < 3; i++)
+			got[i] = tensor_read(be, &copy[i]);
+		CHECK(!memcmp(got[0], got[1], (size_t)copy[0].cols));
+		/* Of the middle panel, lanes 4 to 8 are new: its first scales tell. */
+		for (int h = 0; h < 2; h++) {
+			const uint8_t *now = got[2] + (size_t)h * head + panel, *new = got[1] + (size_t)h * head + panel;
+
+			CHECK(!memcmp(now + 8, new + 8, 10));
+			CHECK(memcmp(now, new, 8) && memcmp(now + 18, new + 18, 14));
+		}
+		for (int i = 0; i < 3; i++) {
+			free(got[i]);
+			be->ops->drop(be, &copy[i]);
+			if (i < 2) {
+				free(x[i]);
+				be->ops->drop(be, &plane[i]);
+			}
+		}
+		free(held);
+	}
+	if (be)
+		finish(be);
+}
+
+/* ---- scans ---- */
+
+/* The CPU's scores but for the one constant of each head: its sum of exponentials is rougher. */
+TEST(scans_of_copies_agree_with_the_cpu_and_doubles)
+{
+	double worst = 0;
+
+	for (int si = 0; si < N_MORE; si++)
+		for (int bits = 2; bits <= 8; bits *= 2) {
+			const struct shape *s = &more_shapes[si];
+			int32_t n_head = s->group * s->n_kv;
+			size_t n_keys = (size_t)s->n_kv * (size_t)s->cap * (size_t)s->dim, n_out = (size_t)s->n_kv * (size_t)s->n;
+			float *x = random_keys(s->n_kv, s->cap, s->dim), *held = must_alloc(n_keys * sizeof *held);
+			float *q = random_query(n_head * s->dim, si & 1), *turned = must_alloc((size_t)n_head * (size_t)s->dim * sizeof *turned);
+			double *want = must_alloc(n_out * sizeof *want), slack[8];
+			struct pair p;
+
+			if (!pair_open(&p))
+				return;
+			for (int32_t h = 0; h < n_head; h++) {
+				memcpy(turned + h * s->dim, q + h * s->dim, (size_t)s->dim * sizeof *q);
+				copy_turn(turned + h * s->dim, s->dim);
+			}
+			for (int how = REDUCE_MAX; how <= REDUCE_MEAN; how++) {
+				float *got[2];
+				int bad = 0, off = 0;
+
+				for (int i = 0; i < 2; i++) {
+					struct backend *be = i ? p.gpu : p.cpu;
+					struct tensor plane = plane_new(be, DT_F16, s->n_kv, s->cap, s->dim, x, held);
+					struct tensor copy = copy_new(be, &plane, s, bits, 0), qt = tensor_new(be, DT_F32, 1, n_head * s->dim, q);
+
+					got[i] = scan_twice(be, (struct scan_args){
+						.q = &qt, .keys = &copy, .n_head = n_head, .n_kv_head = s->n_kv, .head_dim = s->dim, .cap = s->cap,
+						.n_rows = s->n, .bits = bits, .scale = 0.125f, .reduce = (enum reduce)how }, s->n, 0);
+					be->ops->drop(be, &plane);
+					be->ops->drop(be, &copy);
+					be->ops->drop(be, &qt);
+				}
+				for (size_t k = 0; k < n_keys / (size_t)s->dim; k++)
+					round_key(held + k * (size_t)s->dim, held + k * (size_t)s->dim, s->dim, bits, 0);
+				scan_plain(want, slack, held, turned, n_head, s->n_kv, s->dim, s->cap, s->n, 0.125f, (enum reduce)how,
+				           bits == 2 ? 254 : 254 * 100);
+				for (size_t i = 0; i < n_out; i++) {
+					size_t first = i - i % (size_t)s->n;
+					double same = (double)got[1][i] - got[0][i] - (s->group == 1 ? (double)got[1][first] - got[0][first] : 0);
+
+					bad += !(fabs(got[1][i] - want[i]) <= 2 * slack[i / (size_t)s->n] + 1e-5 + 1e-5 * fabs(want[i]));
+					off += !(fabs(same) <= (s->group == 1 ? 1e-6 : 1.5e-3) * (1 + fabs((double)got[0][i])));
+					worst = fmax(worst, fabs((double)got[1][i] - got[0][i]));
+				}
+				CHECK_MSG(!bad && !off, "dim %d, group %d, %d keys, %d bits, %s: %d of %zu scores are off, %d not as the CPU's", (int)s->dim,
+				          (int)s->group, (int)s->n, bits, how ? "mean" : "max", bad, n_out, off);
+				free(got[0]);
+				free(got[1]);
+			}
+			free(turned);
+			free(x);
+			free(held);
+			free(q);
+			free(want);
+			pair_close(&p);
+		}
+	test_note("scores of copies differ from the CPU's by %.1e at most", worst);
+}
+
+TEST(scans_of_planes_agree_with_doubles)
+{
+	for (int si = 0; si < N_MORE; si++)
+		for (int how = REDUCE_MAX; how <= REDUCE_MEAN; how++) {
+			const struct shape *s = &more_shapes[si];
+			int32_t n_head = s->group * s->n_kv;
+			enum dtype type = type_for(si + how, s->dim);
+			size_t n_out = (size_t)s->n_kv * (size_t)s->n;
+			float *x = random_keys(s->n_kv, s->cap, s->dim), *q = random_query(n_head * s->dim, si & 1), *got;
+			float *held = must_alloc((size_t)s->n_kv * (size_t)s->cap * (size_t)s->dim * sizeof *held);
+			double *want = must_alloc(n_out * sizeof *want), slack[8];
+			struct backend *be = test_cuda_open();
+			struct tensor plane, qt;
+			int bad = 0;
+
+			if (!be)
+				return;
+			plane = plane_new(be, type, s->n_kv, s->cap, s->dim, x, held);
+			qt = tensor_new(be, DT_F32, 1, n_head * s->dim, q);
+			got = scan_twice(be, (struct scan_args){ .q = &qt, .keys = &plane, .n_head = n_head, .n_kv_head = s->n_kv, .head_dim = s->dim,
+			                                         .cap = s->cap, .n_rows = s->n, .bits = 16, .scale = 0.125f,
+			                                         .reduce = (enum reduce)how }, s->n, 0);
+			scan_plain(want, slack, held, q, n_head, s->n_kv, s->dim, s->cap, s->n, 0.125f, (enum reduce)how, 1e7);
+			for (size_t i = 0; i < n_out; i++)
+				bad += !(fabs(got[i] - want[i]) <= slack[i / (size_t)s->n] + 1e-5 + 1e-6 * fabs(want[i]));
+			CHECK_MSG(!bad, "%s, dim %d, group %d, %d keys, %s: %d scores are off", dtype_info(type)->name, (int)s->dim, (int)s->group,
+			          (int)s->n, how ? "mean" : "max", bad);
+			free(got);
+			free(x);
+			free(q);
+			free(held);
+			free(want);
+			be->ops->drop(be, &plane);
+			be->ops->drop(be, &qt);
+			finish(be);
+		}
+}
+
+TEST(pages_agree_with_the_cpu)
+{
+	for (int si = 0; si < N_MORE; si++) {
+		const struct shape *s = &more_shapes[si];
+		int32_t n_head = s->group * s->n_kv, pages = (s->n + 15) / 16, most = (s->cap + 15) / 16;
+		size_t n_out = (size_t)s->n_kv * (size_t)pages;
+		enum dtype type = type_for(si, s->dim);
+		float *x = random_keys(s->n_kv, s->cap, s->dim), *q = random_query(n_head * s->dim, 1), *got[2][3], *b[2];
+		float *held = must_alloc((size_t)s->n_kv * (size_t)s->cap * (size_t)s->dim * sizeof *held);
+		struct pair p;
+
+		if (!pair_open(&p))
+			return;
+		for (int i = 0; i < 2; i++) {
+			struct backend *be = i ? p.gpu : p.cpu;
+			struct tensor plane = plane_new(be, type, s->n_kv, s->cap, s->dim, x, held);
+			struct tensor bounds = tensor_new(be, DT_F32, s->n_kv * most, 2 * s->dim, NULL), qt = tensor_new(be, DT_F32, 1, n_head * s->dim, q);
+
+			for (int32_t at = 0, n; at < s->n; at += n) {
+				n = i == 0 ? s->n : at % 3 ? 1 : 150;
+				n = n < s->n - at ? n : s->n - at;
+				be->ops->page_bounds(be, &bounds, &plane, s->n_kv, s->cap, at, n);
+			}
+			b[i] = tensor_read(be, &bounds);
+			for (int how = 0; how < 3; how++)
+				got[i][how] = scan_twice(be, (struct scan_args){
+					.q = &qt, .keys = &bounds, .n_head = n_head, .n_kv_head = s->n_kv, .head_dim = s->dim, .cap = s->cap, .n_rows = s->n,
+					.scale = 0.25f, .raw = how == 2, .reduce = how == 1 ? REDUCE_MEAN : REDUCE_MAX }, pages, 1);
+			be->ops->drop(be, &plane);
+			be->ops->drop(be, &bounds);
+			be->ops->drop(be, &qt);
+		}
+		CHECK_MSG(!memcmp(b[0], b[1], (size_t)s->n_kv * (size_t)most * 2 * (size_t)s->dim * sizeof(float)), "bounds of dim %d differ",
+		          (int)s->dim);
+		for (int how = 0; how < 3; how++) {
+			int off = 0;
+
+			for (size_t i = 0; i < n_out; i++)
+				off += !(fabs((double)got[1][how][i] - got[0][how][i]) <= (how == 2 ? 2e-6 : 1.5e-3) * (1 + fabs((double)got[0][how][i])));
+			CHECK_MSG(!off, "%d page scores of dim %d are off (%d)", off, (int)s->dim, how);
+			free(got[0][how]);
+			free(got[1][how]);
+		}
+		free(b[0]);
+		free(b[1]);
+		free(x);
+		free(q);
+		free(held);
+		pair_close(&p);
+	}
+}
+
+/* ---- the k best ---- */
+
+/* Rows that are forced to the front, in the order they have. */
+static void forced_to_front(int32_t *row, int32_t n, int32_t k, int32_t first, int32_t last)
+{
+	int32_t *to = must_alloc((size_t)k * sizeof *to), c = 0;
+
+	first = first < k ? first : k;
+	last = last < n - first ? last : n - first;
+	last = last < k - first ? last : k - first;
+	for (int turn = 0; turn < 2; turn++)
+		for (int32_t i = 0; i < k; i++)
+			if ((row[i] < first || row[i] >= n - last) == !turn)
+				to[c++] = row[i];
+	memcpy(row, to, (size_t)k * sizeof *to);
+	free(to);
+}
+
+static void one_topk(struct backend *be, int32_t n, int kind, int ki, int32_t heads)
+{
+	static const int32_t pools[] = { 1, 7, 3, 5, 31, 9999 };
+	int32_t pool = pools[test_rand() % 6];
+	int32_t k = ki == 0 ? 1 : ki == 1 ? n : ki == 2 ? n / 15 + 1 : 1 + (int32_t)(test_rand() % (uint64_t)n);
+	int32_t first = test_rand() % 2 ? 0 : (int32_t)(test_rand() % 9), last = test_rand() % 2 ? 0 : (int32_t)(test_rand() % 70);
+	enum topk_order order = (enum topk_order)(test_rand() % 3);
+	float *x = must_alloc((size_t)heads * (size_t)(n + 3) * sizeof *x);
+	int32_t *want = must_alloc((size_t)heads * (size_t)k * sizeof *want), *got;
+	struct tensor score, rows;
+
+	/* The plain way with a wide pool takes n * pool steps. */
+	if (n > 1000 && pool > 100)
+		pool = n > 5000 ? 35 : 31;
+	if (k > 2000)
+		order = ROW_ORDER;
+	for (int h = 0; h < heads; h++) {
+		random_scores(x + h * (n + 3), n, kind);
+		topk_plain(want + h * k, x + h * (n + 3), n, k, pool, first, last, order != ROW_ORDER);
+		if (order == FORCED_FIRST)
+			forced_to_front(want + h * k, n, k, first, last);
+	}
+	score = tensor_new(be, DT_F32, heads, n + 3, x);
+	rows = guarded(be, DT_I32, heads, k);
+	be->ops->topk(be, &(struct topk_args){ .rows = &rows, .score = &score, .n_kv_head = heads, .n = n, .k = k, .pool = pool,
+	                                       .first = first, .last = last, .order = order });
+	got = unguarded(be, &rows);
+	CHECK_MSG(!memcmp(got, want, (size_t)heads * (size_t)k * sizeof *got), "kind %d, %d of %d, pool %d, first %d, last %d, order %d", kind,
+	          (int)k, (int)n, (int)pool, (int)first, (int)last, (int)order);
+	CHECK_MSG(be->ops->sync(be) == 0, "%s", be->err);
+	be->ops->drop(be, &score);
+	free(got);
+	free(want);
+	free(x);
+}
+
+TEST(topk_agrees_with_sorting)
+{
+	static const int32_t sizes[] = { 1, 2, 15, 17, 64, 511, 1000, 1025, 2049, 5000 };
+	struct backend *be = test_cuda_open();
+
+	if (!be)
+		return;
+	for (int si = 0; si < 10; si++)
+		for (int kind = 0; kind < 8; kind++)
+			for (int ki = 0; ki < (sizes[si] > 1000 ? 2 : 4); ki++)
+				one_topk(be, sizes[si], kind, sizes[si] > 1000 ? (kind + ki) % 4 : ki, si % 3 + 1);
+	finish(be);
+}
+
+/* More rows than one block takes. */
+TEST(topk_of_many_rows)
+{
+	struct backend *be = test_cuda_open();
+
+	if (!be)
+		return;
+	for (int kind = 0; kind < 8; kind++) {
+		one_topk(be, 16385 + (int32_t)(test_rand() % 9000), kind, 2 + kind % 2, 1 + kind % 2);
+		one_topk(be, 4096 * 5 + (kind % 3 - 1), kind, kind % 4, 1);
+	}
+	finish(be);
+}
+
+/* ---- both at once ---- */
+
+/* What attention makes of a choice is what scan and top-k make one after the other: few rows and many, one condition or none. */
+TEST(choice_is_scan_and_topk)
+{
+	static const struct { int32_t n, pool; int bits; } cases[] = { { 300, 1, 2 }, { 300, 7, 4 }, { 1500, 35, 8 }, { 700, 1, 16 }, { 17000, 1, 2 },
+		{ 17000, 5, 2 }, { 40, 1, 2 } };
+	enum { DIM = 16, KV = 2, GROUP = 3, K = 40 };
+
+	for (int c = 0; c < 7; c++)
+		for (int met = 0; met < (cases[c].n < 1000 ? 3 : 1); met++) {
+			int32_t n = cases[c].n, bits = cases[c].bits, flag[2] = { 5, met != 1 };
+			struct shape s = { DIM, GROUP, KV, n, n };
+			float *x = random_keys(KV, n, DIM), *held = must_alloc((size_t)KV * (size_t)n * DIM * sizeof *held);
+			float *q = random_query(GROUP * KV * DIM, 0), *score[2];
+			int32_t *row[2];
+			struct backend *be = test_cuda_open();
+			struct tensor plane, copy, qt, out, flags;
+
+			if (!be)
+				return;
+			plane = plane_new(be, DT_F16, KV, n, DIM, x, held);
+			copy = copy_new(be, &plane, &s, bits < 16 ? bits : 2, 0);
+			qt = tensor_new(be, DT_F32, 1, GROUP * KV * DIM, q);
+			out = tensor_new(be, DT_F32, 1, GROUP * KV * DIM, NULL);
+			flags = tensor_new(be, DT_I32, 1, 2, flag);
+			for (int way = 0; way < 2; way++) {
+				struct tensor scores = guarded(be, DT_F32, KV, n), rows = guarded(be, DT_I32, KV, K);
+				struct when when = { met ? &flags : NULL, 1, 1 };
+				struct scan_args scan = { .out = &scores, .q = &qt, .keys = bits < 16 ? &copy : &plane, .n_head = GROUP * KV, .n_kv_head = KV,
+					.head_dim = DIM, .cap = n, .n_rows = n, .bits = bits, .scale = 0.25f, .when = when };
+				struct topk_args topk = { .rows = &rows, .score = &scores, .n_kv_head = KV, .n = n, .k = K, .pool = cases[c].pool, .last = 1,
+					.when = when };
+				struct attn_choice choice = { &scan, &topk };
+				struct attn_part part = { .q = &qt, .rows = &rows, .choice = &choice, .n_rows = K };
+
+				if (way) {
+					be->ops->key_scan(be, &scan);
+					be->ops->topk(be, &topk);
+				} else {
+					be->ops->attn(be, &(struct attn_args){ .out = &out, .k = &plane, .v = &plane, .part = &part, .n_part = 1,
+					                                       .n_head = GROUP * KV, .n_kv_head = KV, .head_dim = DIM, .cap = n,
+					                                       .scale = 0.25f }, 1);
+				}
+				score[way] = unguarded(be, &scores);
+				row[way] = unguarded(be, &rows);
+			}
+			CHECK_MSG(!memcmp(score[0], score[1], (size_t)KV * (size_t)n * sizeof(float)), "scores of case %d differ", c);
+			CHECK_MSG(!memcmp(row[0], row[1], KV * K * sizeof(int32_t)), "rows of case %d differ", c);
+			CHECK((row[0][0] == GUARD_ROW) == (met == 1) && (score[0][0] == GUARD) == (met == 1));
+			for (int i = 0; i < 2; i++) {
+				free(score[i]);
+				free(row[i]);
+			}
+			free(x);
+			free(held);
+			free(q);
+			be->ops->drop(be, &plane);
+			be->ops->drop(be, &copy);
+			be->ops->drop(be, &qt);
+			be->ops->drop(be, &out);
+			be->ops->drop(be, &flags);
+			finish(be);
+		}
+}
+
+/* The rows a scan of a copy leads to are the CPU's, but where the last score that is in and the first that is out are as good as equal. */
+TEST(rows_are_those_of_the_cpu)
+{
+	enum { DIM = 64, N = 1500, K = 128 };
+	int other = 0, far = 0;
+
+	for (int group = 1; group <= 4; group += 3)
+		for (int bits = 2; bits <= 8; bits *= 2) {
+			struct shape s = { DIM, group, 2, N, N };
+			float *x = random_keys(2, N, DIM), *held = must_alloc(2 * N * DIM * sizeof *held), *q = random_query(2 * group * DIM, 1), *score = NULL;
+			int32_t *row[2];
+			struct pair p;
+
+			if (!pair_open(&p))
+				return;
+			for (int i = 0; i < 2; i++) {
+				struct backend *be = i ? p.gpu : p.cpu;
+				struct tensor plane = plane_new(be, DT_F16, 2, N, DIM, x, held), copy = copy_new(be, &plane, &s, bits, 0);
+				struct tensor qt = tensor_new(be, DT_F32, 1, 2 * group * DIM, q), out = tensor_new(be, DT_F32, 2, N, NULL);
+				struct tensor rows = tensor_new(be, DT_I32, 2, K, NULL);
+
+				be->ops->key_scan(be, &(struct scan_args){ .out = &out, .q = &qt, .keys = &copy, .n_head = 2 * group, .n_kv_head = 2,
+				                                           .head_dim = DIM, .cap = N, .n_rows = N, .bits = bits, .scale = 0.125f });
+				be->ops->topk(be, &(struct topk_args){ .rows = &rows, .score = &out, .n_kv_head = 2, .n = N, .k = K, .pool = 1 });
+				row[i] = tensor_read(be, &rows);
+				if (i)
+					score = tensor_read(be, &out);
+				be->ops->drop(be, &plane);
+				be->ops->drop(be, &copy);
+				be->ops->drop(be, &qt);
+				be->ops->drop(be, &out);
+				be->ops->drop(be, &rows);
+			}
+			for (int h = 0; h < 2; h++) {
+				float least = INFINITY;
+
+				for (int i = 0; i < K; i++)
+					least = fminf(least, score[h * N + row[1][h * K + i]]);
+				other += K - overlap(row[0] + h * K, row[1] + h * K, K);
+				for (int i = 0; i < K; i++)
+					far += score[h * N + row[0][h * K + i]] < least - (group == 1 ? 1e-5f : 1e-3f);
+			}
+			free(row[0]);
+			free(row[1]);
+			free(score);
+			free(x);
+			free(held);
+			free(q);
+			pair_close(&p);
+		}
+	test_note("%d of %d rows are others than the CPU's", other, 2 * 3 * 2 * K);
+	CHECK_INT(far, 0);
+}
+
+/* ---- moves ---- */
+
+/* Targets are distinct unless `meet`; sources are any: cycles and chains. */
+static void random_moves(int32_t *m, int32_t heads, int32_t n, int32_t cap, int32_t turns, int meet)
+{
+	int32_t *to = must_alloc((size_t)cap * sizeof *to);
+
+	for (int h = 0; h < heads; h++) {
+		for (int32_t i = 0; i < cap; i++)
+			to[i] = i;
+		for (int32_t i = 0; i < n; i++) {
+			int32_t j = i + (int32_t)(test_rand() % (uint64_t)(cap - i)), swap = to[i], *e = m + h * (3 * n + 1) + 3 * i;
+
+			to[i] = to[j];
+			to[j] = swap;
+			e[0] = test_rand() % 9 ? (int32_t)(test_rand() % (uint64_t)cap) : -1;
+			e[1] = meet ? to[i] % (cap / 8) : to[i];
+			e[2] = (int32_t)(test_rand() % (uint64_t)(turns + 1)) - 1;
+		}
+	}
+	free(to);
+}
+
+TEST(moves_are_those_of_the_cpu)
+{
+	static const struct { int32_t dim, dims, n; } cases[] = { { 64, 64, 5 }, { 40, 24, 30 }, { 128, 128, 900 }, { 32, 32, 1 }, { 80, 20, 333 },
+		{ 64, 64, 1000 }, { 1, 0, 100 }, { 96, 96, 40 } };
+	enum { HEADS = 3, CAP = 1100, TURNS = 6 };
+	double worst = 0;
+
+	for (int ci = 0; ci < 8; ci++)
+		for (int ty = 0; ty < 4; ty++) {
+			int32_t dim = cases[ci].dim, dims = cases[ci].dims, n = cases[ci].n;
+			size_t all = (size_t)HEADS * CAP * (size_t)dim, bytes = (size_t)dtype_bytes(kv_types[ty], all);
+			float *x, *held, *table, *y[2];
+			uint8_t *after[2];
+			int32_t *m;
+			struct pair p;
+			double err = 0, large = 0;
+
+			if ((kv_types[ty] == DT_Q8_0 && dim % 32) || !pair_open(&p))
+				continue;
+			x = random_keys(HEADS, CAP, dim);
+			held = must_alloc(all * sizeof *held);
+			table = must_alloc((size_t)TURNS * (size_t)(dims + 2) * sizeof *table);
+			m = must_alloc((size_t)HEADS * (size_t)(3 * n + 1) * sizeof *m);
+			for (int32_t i = 0; i < TURNS * dims; i += 2) {
+				float angle = test_randf(-3, 3);
+
+				table[i] = cosf(angle);
+				table[i + 1] = sinf(angle);
+			}
+			random_moves(m, HEADS, n, CAP, TURNS, ci == 1);
+			for (int values = dims == 0; values < 2; values++) {
+				for (int i = 0; i < 2; i++) {
+					struct backend *be = i ? p.gpu : p.cpu;
+					struct tensor plane = plane_new(be, kv_types[ty], HEADS, CAP, dim, x, held), move, turn;
+
+					move = tensor_new(be, DT_I32, HEADS, 3 * n + 1, m);
+					turn = tensor_new(be, DT_F32, TURNS, dims ? dims : 1, table);
+					be->ops->kv_move(be, &plane, &(struct kv_moves){ .move = &move, .turn = values ? NULL : &turn, .n = n, .n_kv_head = HEADS,
+					                                                 .head_dim = dim, .dims = dims, .cap = CAP, .neox = ci % 2 });
+					after[i] = tensor_read(be, &plane);
+					be->ops->drop(be, &plane);
+					be->ops->drop(be, &move);
+					be->ops->drop(be, &turn);
+				}
+				if (values) {
+					CHECK_MSG(!memcmp(after[0], after[1], bytes), "%s, dim %d, %d moves: other rows", dtype_info(kv_types[ty])->name, (int)dim,
+					          (int)n);
+				} else {
+					for (int i = 0; i < 2; i++) {
+						y[i] = must_alloc(all * sizeof *y[i]);
+						dtype_to_f32(kv_types[ty], y[i], after[i], (int64_t)all);
+					}
+					for (size_t i = 0; i < all; i++) {
+						err += ((double)y[0][i] - y[1][i]) * ((double)y[0][i] - y[1][i]);
+						large += (double)y[0][i] * y[0][i];
+					}
+					worst = fmax(worst, err / large);
+					CHECK_MSG(err <= large * (kv_types[ty] == DT_F32 ? 1e-14 : 1e-8), "%s, dim %d, %d moves: NMSE %g", dtype_info(kv_types[ty])->name,
+					          (int)dim, (int)n, err / large);
+					free(y[0]);
+					free(y[1]);
+				}
+				free(after[0]);
+				free(after[1]);
+			}
+			free(x);
+			free(held);
+			free(table);
+			free(m);
+			pair_close(&p);
+		}
+	test_note("turned keys: NMSE %.1e at most", worst);
+}
+
+/* Moves that lead outside are left out; the others are done. */
+TEST(moves_stay_inside)
+{
+	static const int32_t list[] = { 0, 5, -1, -2, 1, -1, 16, 1, -1, 1, -1, -1, 1, 16, -1, 2, 6, 2, 3, 7, -3, INT32_MIN, INT32_MAX, INT32_MAX };
+	enum { N = sizeof list / sizeof *list / 3 };
+	struct backend *be = test_cuda_open();
+	float x[16 * 8], turn[2 * 8] = { 0 }, *after;
+	struct tensor plane, move, turns;
+
+	if (!be)
+		return;
+	for (int i = 0; i < 16 * 8; i++)
+		x[i] = (float)i;
+	plane = tensor_new(be, DT_F32, 16, 8, x);
+	move = tensor_new(be, DT_I32, 1, 3 * N, list);
+	turns = tensor_new(be, DT_F32, 2, 8, turn);
+	be->ops->kv_move(be, &plane, &(struct kv_moves){ .move = &move, .turn = &turns, .n = N, .n_kv_head = 1, .head_dim = 8, .dims = 8, .cap = 16 });
+	after = tensor_read(be, &plane);
+	for (int i = 0; i < 16; i++)
+		CHECK_MSG(after[8 * i] == (i == 5 ? 0 : i == 7 ? 24 : 8 * i), "row %d begins with %g", i, (double)after[8 * i]);
+	free(after);
+	be->ops->drop(be, &plane);
+	be->ops->drop(be, &move);
+	be->ops->drop(be, &turns);
+	finish(be);
+}
+
+/* ---- what is refused, what must not crash ---- */
+
+static void must_fail(struct backend *be, const char *what)
+{
+	CHECK_MSG(be->ops->sync(be) < 0, "%s was not refused", what);
+}
+
+TEST(bad_operands_are_refused)
+{
+	struct backend *be = test_cuda_open();
+	struct tensor plane, copy, small, q, out, turn, rows, move;
+	struct scan_args scan = { .out = &out, .q = &q, .n_head = 2, .n_kv_head = 2, .head_dim = 8, .cap = 16, .n_rows = 16, .bits = 2, .scale = 1 };
+	struct topk_args top = { .rows = &rows, .score = &out, .n_kv_head = 2, .n = 16, .k = 4, .pool = 1 };
+
+	if (!be)
+		return;
+	plane = tensor_new(be, DT_F16, 32, 8, NULL);
+	small = tensor_new(be, DT_U8, 1, 64, NULL);
+	q = tensor_new(be, DT_F32, 1, 16, NULL);
+	out = tensor_new(be, DT_F32, 2, 16, NULL);
+	turn = tensor_new(be, DT_F32, 2, 6, NULL);
+	rows = tensor_new(be, DT_I32, 2, 16, NULL);
+	move = tensor_new(be, DT_I32, 2, 3, NULL);
+	copy = tensor_new(be, DT_U8, 1, (int32_t)be->ops->key_copy_bytes(be, 2, 16, 8, 2), NULL);
+	be->ops->key_copy(be, &small, &plane, 2, 16, 2, 0, 1);
+	must_fail(be, "a small copy");
+	be->ops->key_copy(be, &copy, &plane, 2, 16, 3, 0, 1);
+	must_fail(be, "a copy of 3 bits");
+	be->ops->key_copy(be, &copy, &plane, 2, 16, 2, 10, 7);
+	must_fail(be, "rows past the end");
+	be->ops->key_copy(be, &copy, &plane, 2, 17, 2, 0, 1);
+	must_fail(be, "a longer cache than the plane");
+	scan.keys = &plane;
+	be->ops->key_scan(be, &scan);
+	must_fail(be, "a plane as a copy");
+	scan.keys = &copy;
+	scan.bits = 16;
+	be->ops->key_scan(be, &scan);
+	must_fail(be, "a copy as a plane");
+	scan.bits = 2;
+	scan.n_rows = 17;
+	be->ops->key_scan(be, &scan);
+	must_fail(be, "a scan past the end");
+	scan.n_rows = 16;
+	scan.reduce = REDUCE_MEDIAN;
+	be->ops->key_scan(be, &scan);
+	must_fail(be, "a median");
+	scan.reduce = REDUCE_MAX;
+	be->ops->page_scan(be, &scan);
+	must_fail(be, "a copy as bounds");
+	scan.when = (struct when){ &out, 0, 0 };
+	be->ops->key_scan(be, &scan);
+	must_fail(be, "a condition of floats");
+	scan.when = (struct when){ NULL, 0, 0 };
+	be->ops->page_bounds(be, &turn, &plane, 2, 16, 0, 16);
+	must_fail(be, "bounds of another width");
+	scan.n_rows = 0;
+	be->ops->key_scan(be, &scan);
+	CHECK_INT(be->ops->sync(be), 0);
+	top.k = 17;
+	be->ops->topk(be, &top);
+	must_fail(be, "more rows than there are");
+	top.k = 0;
+	be->ops->topk(be, &top);
+	must_fail(be, "no rows");
+	top.k = 4;
+	top.pool = 4;
+	be->ops->topk(be, &top);
+	must_fail(be, "an even pool");
+	top.pool = 1;
+	top.rows = &out;
+	be->ops->topk(be, &top);
+	must_fail(be, "rows that are floats");
+	be->ops->kv_move(be, &plane, &(struct kv_moves){ .move = &move, .turn = &turn, .n = 1, .n_kv_head = 2, .head_dim = 8, .dims = 8, .cap = 16 });
+	must_fail(be, "turns of another width");
+	be->ops->kv_move(be, &plane, &(struct kv_moves){ .move = &move, .n = 2, .n_kv_head = 2, .head_dim = 8, .cap = 16 });
+	must_fail(be, "more moves than the list has");
+	struct tensor *all[] = { &plane, &copy, &small, &q, &out, &turn, &rows, &move };
+
+	for (int i = 0; i < 8; i++)
+		be->ops->drop(be, all[i]);
+	finish(be);
+}
+
+/* Keys and queries that are not numbers: an answer of the right form, no crash, no endless loop. */
+TEST(numbers_that_are_none)
+{
+	for (int where = 0; where < 5; where++)
+		for (int bits = 2; bits <= 16; bits *= 2) {
+			enum { N = 100, DIM = 48, K = 20 };
+			struct backend *be = test_cuda_open();
+			struct shape s = { DIM, 2, 1, N, N };
+			struct tensor plane, copy, qt, score, rows;
+			float *x, *held, *q;
+			int32_t *got, last = -1;
+
+			if (!be)
+				return;
+			x = random_keys(1, N, DIM);
+			q = random_query(2 * DIM, 0);
+			held = must_alloc(N * DIM * sizeof *held);
+			for (int i = 0; i < DIM * N; i += 7 * DIM)
+				x[i + i % DIM] = where == 0 ? NAN : where == 1 ? INFINITY : where == 2 ? -3e38f : x[i];
+			if (where == 3)
+				q[5] = NAN;
+			for (int i = 0; where == 4 && i < 2 * DIM; i++)
+				q[i] = 0;
+			plane = plane_new(be, DT_F32, 1, N, DIM, x, held);
+			copy = copy_new(be, &plane, &s, bits < 16 ? bits : 2, 0);
+			qt = tensor_new(be, DT_F32, 1, 2 * DIM, q);
+			score = tensor_new(be, DT_F32, 1, N, NULL);
+			rows = tensor_new(be, DT_I32, 1, K, NULL);
+			be->ops->key_scan(be, &(struct scan_args){ .out = &score, .q = &qt, .keys = bits < 16 ? &copy : &plane, .n_head = 2,
+			                                           .n_kv_head = 1, .head_dim = DIM, .cap = N, .n_rows = N, .bits = bits, .scale = 1 });
+			be->ops->topk(be, &(struct topk_args){ .rows = &rows, .score = &score, .n_kv_head = 1, .n = N, .k = K, .pool = 1 });
+			got = tensor_read(be, &rows);
+			for (int i = 0; i < K; i++) {
+				CHECK(got[i] > last && got[i] < N && (where != 4 || got[i] == N - K + i));
+				last = got[i];
+			}
+			free(got);
+			free(x);
+			free(q);
+			free(held);
+			be->ops->drop(be, &plane);
+			be->ops->drop(be, &copy);
+			be->ops->drop(be, &qt);
+			be->ops->drop(be, &score);
+			be->ops->drop(be, &rows);
+			finish(be);
+		}
+}
