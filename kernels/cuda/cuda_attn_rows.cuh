@@ -87,7 +87,7 @@ template<class P, int DIM> static __device__ inline void load_v(v_words<DIM> &v,
 }
 
 /* The dim that lane g has as value j of word w. */
-template<int DIM> static __device__ inline int32_t v_dim(int32_t w, int32_t g, int32_t j)
+template<int DIM> static __device__ __forceinline__ int32_t v_dim(int32_t w, int32_t g, int32_t j)
 {
 	typedef v_words<DIM> V;
 
@@ -121,7 +121,7 @@ template<class P, int DIM> static __device__ inline void load_k(k_words<DIM> &k,
 }
 
 /* The first of the four dims that lane t has in step s of a product with K. */
-template<int DIM> static __device__ inline int32_t k_dim(int32_t s, int32_t t)
+template<int DIM> static __device__ __forceinline__ int32_t k_dim(int32_t s, int32_t t)
 {
 	return s < DIM / 32 * 2 ? s / 2 * 32 + 8 * t + s % 2 * 4 : DIM - 16 + 4 * t;
 }
