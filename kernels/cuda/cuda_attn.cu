@@ -303,7 +303,7 @@ static void attn_probed(const struct attn_job *j)
 	row = heads * seen.stride * sizeof(float);
 	most = row < SCORE_BYTES ? SCORE_BYTES / row : 1;
 	most = most > (size_t)j->n ? (size_t)j->n : most;
-	most = most > MOST_LOOKED ? MOST_LOOKED : most;
+	most = most > (size_t)MOST_LOOKED ? (size_t)MOST_LOOKED : most;
 	small = align256(most * heads * sizeof(float));
 	if (counters_alloc(c) < 0 || cuda_buffer_grow(c, &c->probe, align256(most * row) + 2 * small) < 0)
 		return;
