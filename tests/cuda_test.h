@@ -1,0 +1,58 @@
+/* tests/cuda_test.h - which device the CUDA backend's tests run on: the processor, as built into the test, or with
+ * WEIR_TEST_CUDA=device the real one, through the plugin that WEIR_CUDA names. */
+#ifndef WEIR_TEST_CUDA_TEST_H
+#define WEIR_TEST_CUDA_TEST_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kernels/backend.h"
+#include "tests/test.h"
+
+int weir_cuda_open(struct backend **out, const struct backend_options *, int abi, char err[160]);
+
+static inline int test_cuda_is_device(void)
+{
+	const char *which = getenv("WEIR_TEST_CUDA");
+
+	return which && !strcmp(which, "device");
+}
+
+/* As weir_cuda_open(). */
+static inline int test_cuda_open(struct backend **out, char err[160])
+{
+	return test_cuda_is_device() ? backend_open(out, "cuda", NULL, err) : weir_cuda_open(out, NULL, BACKEND_ABI, err);
+}
+
+/* For what only the processor's device can tell: counts of launches, its guards, its memory. */
+#define CUDA_HOST_ONLY() \
+	do { if (test_cuda_is_device()) SKIP("the device does not tell"); } while (0)
+
+/* The processor's device as a plugin, beside the folder of this test. */
+static inline const char *test_cuda_plugin(void)
+{
+	static char path[4200];
+	char self[4096];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+	char *slash;
+
+	self[n > 0 ? n : 0] = 0;
+	for (int i = 0; i < 2; i++)
+		if ((slash = strrchr(self, '/')))
+			*slash = 0;
+	snprintf(path, sizeof path, "%s/weir-cuda-host.so", self);
+	if (access(path, R_OK))
+		SKIP("%s is not there", path);
+	return path;
+}
+
+/* engine_open() and backend_open() take that one from here on, or the device's. */
+static inline void test_cuda_use_plugin(void)
+{
+	if (!test_cuda_is_device())
+		setenv("WEIR_CUDA", test_cuda_plugin(), 1);
+}
+
+#endif
