@@ -201,7 +201,7 @@ static void slash_pin(struct chat *c, char *arg)
 	to = dash ? number_of(dash + 1) : from;
 	if (dash)
 		*dash = '-';
-	if (*arg == 'p' && number_of(arg + 1))
+	if (*arg == 'p' && arg[1] >= '0' && arg[1] <= '9')
 		err_set(&e, ERR_USAGE, "pages of documents never leave the cache anyway; /pin N pins message N");
 	else if (!from || !to || from > to || (size_t)to > c->t.n_msg)
 		err_set(&e, ERR_USAGE, "/pin wants the number of a message, or two with '-' between them, from 1 to %zu, not '%.40s'",

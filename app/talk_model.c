@@ -65,15 +65,12 @@ static int template_ok(const struct engine *engine, struct err *e)
 static int look_at(struct talk *t, struct engine *engine, const struct options *next, size_t *n, struct err *e)
 {
 	const char *kv = t->kv ? t->kv : next->kv;
-	struct timeline_options to = {.ctx = next->ctx, .kv = kv, .kv_type = next->kv_type, .batch = next->chunk};
-	struct timeline_need need;
+	int32_t ctx = next->ctx ? next->ctx : engine_info(engine)->ctx_train;
 	struct tokens all = {0};
 	struct engine *at_work = t->engine;
-	int rc = template_ok(engine, e);
+	int rc;
 
-	if (!rc)
-		rc = timeline_need(engine, &to, &need, e);
-	if (rc < 0)
+	if (template_ok(engine, e) < 0)
 		return -1;
 	t->engine = engine;
 	rc = talk_render(t, 0, &all, e);
@@ -83,9 +80,9 @@ static int look_at(struct talk *t, struct engine *engine, const struct options *
 	if (rc < 0)
 		return -1;
 	/* The default policy lets tokens go. */
-	if (kv && !kv_policy_endless(kv) && *n > (size_t)need.ctx)
+	if (kv && !kv_policy_endless(kv) && *n > (size_t)ctx)
 		return err_set(e, ERR_FIT, "the talk has %zu tokens for '%.80s', which holds %d under '%.40s'; /new, /undo and a larger -c "
-		               "make room", *n, engine_info(engine)->name, need.ctx, kv);
+		               "make room", *n, engine_info(engine)->name, ctx, kv);
 	return 0;
 }
 

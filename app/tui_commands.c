@@ -230,12 +230,17 @@ void tui_take(struct tui *t, struct str *text)
 		else if (s->run(t, arg, &e) == 1)
 			s = NULL;
 	}
+	if (!e.code && !s) {
+		worker_do(t->worker, JOB_LINE, 0, text->p, text->n);
+		return;
+	}
 	if (e.code) {
+		log_add(e.msg, strlen(e.msg));
 		ui_entry(t->ui, UI_ERROR, e.msg, strlen(e.msg));
 		ui_entry_end(t->ui, NULL);
-	} else if (!s) {
-		worker_do(t->worker, JOB_LINE, 0, text->p, text->n);
 	}
+	if (!t->working)
+		ui_work(t->ui, NULL);   /* nothing has begun: the next one need not wait */
 }
 
 /* ---- the store ---- */

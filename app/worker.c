@@ -115,6 +115,17 @@ static void release_held(struct worker *w)
 	w->held_end = &w->held;
 }
 
+static void drop_held(struct worker *w)
+{
+	struct event *e;
+
+	while ((e = w->held)) {
+		w->held = e->next;
+		event_free(e);
+	}
+	w->held_end = &w->held;
+}
+
 /* Pieces that main has not taken yet become one. */
 static void post_piece(struct worker *w, enum event_what what, const char *bytes, size_t n)
 {
@@ -455,6 +466,8 @@ static void on_turn(struct chat *c, const char *question, size_t n)
 		send_messages(w, t->n_msg - 1);
 	else if (talk_hash(t) != w->shown)
 		send_messages(w, t->n_msg);
+	if (!question)
+		drop_held(w);   /* the command itself would stand between the question and its answer */
 	release_held(w);
 	post_text(w, EV_QUESTION, question, question ? n : 0);
 	if (c->goes_on) {
@@ -487,7 +500,10 @@ static int on_turned(struct chat *c, const struct turn *turn, int rc, struct err
 {
 	struct event *ev = event_new(EV_TURNED, NULL, 0);
 
-	(void)turn, (void)e;
+	(void)e;
+	/* What was posted on the way is what there is now: nothing needs to be sent again, which would take notices away. */
+	if (turn->answered)
+		((struct worker *)c->ud)->shown = talk_hash(&c->t);
 	if (c->hides)
 		think_describe(&c->think, &ev->note);
 	thought_note(&ev->note);
@@ -879,6 +895,7 @@ void worker_close(struct worker *w)
 	pthread_cond_signal(&w->wake);
 	pthread_mutex_unlock(&w->lock);
 	pthread_join(w->thread, NULL);
+	chat_delete_due(w->c, 1);   /* while there is somebody to tell of an error */
 	say_to(NULL, NULL);
 	while ((e = worker_take(w)))
 		event_free(e);

@@ -49,7 +49,7 @@ else bad "every default value is in the manual" "the help was not understood: $(
 each "every environment variable is in the manual" "$dir/variables" "$dir/man"
 
 # The tables in the source are what /help prints.
-sed -n 's/^\t{"\(\/[a-z]*\)".*/\1/p' app/chat.c app/chat_sessions.c app/tui_commands.c | sort -u >"$dir/slashes"
+sed -n 's/^\t{"\(\/[a-z]*\)".*/\1/p' app/chat*.c app/tui_commands.c | sort -u >"$dir/slashes"
 each "every slash command is in the manual" "$dir/slashes" "$dir/man"
 each "every slash command is in the README" "$dir/slashes" README.md
 "$weir" --help keys | sed -n '/^Commands/q; s/^ \([^ ].*[^ ]\)   *[^ ].*/\1/p' | sort -u >"$dir/keys"

@@ -476,6 +476,38 @@ TEST(role_order)
 	CHECK_INT(e.code, ERR_USAGE);
 }
 
+TEST(answering_without_a_thought)
+{
+	static const struct { const char *name, *head, *at_once; int first, off; } families[] = {
+		{"qwen3", "<|im_start|>assistant\n", "<|im_start|>assistant\n<think>\n\n</think>\n\n", 0, 1},
+		{"qwen3.5", "<|im_start|>assistant\n<think>\n", "<|im_start|>assistant\n<think>\n\n</think>\n\n", 1, 1},
+		{"smollm3", "<|im_start|>assistant\n", "<|im_start|>assistant\n<think>\n\n</think>\n", 0, 1},
+		{"smollm2", "<|im_start|>assistant\n", "<|im_start|>assistant\n", 0, 0},
+	};
+	struct chat_msg m = {ROLE_USER, "hi", 2, NULL, 0};
+
+	for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+		const struct chat_family *f;
+		struct err e = {0};
+		int first, off;
+
+		CHECK(!chat_by_name(&f, families[i].name, &e));
+		chat_thinks(f, &first, &off);
+		CHECK_INT(first, families[i].first);
+		CHECK_INT(off, families[i].off);
+		for (unsigned reply = 0; reply < 4; reply++) {
+			const char *end = reply & REPLY_NO_THOUGHT ? families[i].at_once : families[i].head;
+			struct chat_text t = {.n_special = 0};
+			size_t n = strlen(end);
+
+			CHECK(!chat_write(f, "", "", &m, 1, reply, &t, &e));
+			CHECK_MSG((reply & REPLY_HEAD) == (t.text.n >= n && !memcmp(t.text.p + t.text.n - n, end, n)), "%s, %u: '%s'",
+			          families[i].name, reply, t.text.p);
+			chat_text_free(&t);
+		}
+	}
+}
+
 TEST(dates)
 {
 	struct chat_msg user = { ROLE_USER, "a", 1, NULL, 0 };

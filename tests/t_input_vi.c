@@ -93,6 +93,15 @@ TEST(vi_keys)
 	CHECK_INT(line_unused, 0);
 	type("\033");
 	CHECK_INT(line_unused, 1);
+	/* Command mode can be seen, and Ctrl-G is the screen's in both but for a command that waits for more. */
+	type("i");
+	CHECK(!input_commands() && !input_wants_abort());
+	type("\033");
+	CHECK(input_commands() && !input_wants_abort());
+	type("d");
+	CHECK(input_wants_abort());
+	type("\033\033");
+	CHECK(!input_wants_abort());
 	/* Enter sends in both modes; after it one inserts. */
 	type("ddiabc\033");
 	type("\r");

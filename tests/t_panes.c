@@ -289,6 +289,52 @@ TEST(sessions_actions)
 	sessions_pane_free(p);
 }
 
+TEST(sessions_undo_of_a_deletion)
+{
+	struct sessions_pane *p = sessions_sample(0);
+	struct ui_action act;
+
+	/* Right after it u brings it back; the other letters are what they always are. */
+	PRESS(K_DOWN);
+	press(p, control('d'), &act);
+	CHECK_INT(type(p, "y", &act), PANE_ACTION);
+	sessions_draw(p, 80, 24);
+	CHECK_SAYS("': u brings it back");
+	PRESS(K_DOWN);
+	PRESS(K_UP);
+	CHECK_INT(type(p, "u", &act), PANE_ACTION);
+	CHECK_INT(act.what, UI_UNDELETE);
+	CHECK_INT(act.id, 12);
+	CHECK_INT(type(p, "u", &act), PANE_USED);   /* once */
+	PRESS(K_ESC);
+	press(p, control('d'), &act);
+	type(p, "y", &act);
+	CHECK_INT(type(p, "a", &act), PANE_USED);
+	CHECK_INT(type(p, "u", &act), PANE_USED);
+	sessions_draw(p, 80, 24);
+	CHECK_SAYS("filter au");
+	PRESS(K_ESC);
+	/* When the time is over. */
+	press(p, control('d'), &act);
+	type(p, "y", &act);
+	sessions_draw(p, 20, 6);
+	CHECK_SAYS("u undoes it");
+	sessions_pane_gone(p);
+	CHECK_INT(type(p, "u", &act), PANE_USED);
+	PRESS(K_ESC);
+	/* A question that a command asked: the answer no leads back to where it came from. */
+	sessions_pane_ask(p, 13);
+	sessions_draw(p, 80, 24);
+	CHECK_SAYS("delete 'novel' for good? y/n");
+	CHECK_INT(type(p, "n", &act), PANE_CLOSE);
+	sessions_pane_ask(p, 13);
+	CHECK_INT(type(p, "y", &act), PANE_ACTION);
+	CHECK_INT(act.id, 13);
+	sessions_pane_ask(p, 999);   /* there is no such one: nothing is asked */
+	CHECK_INT(type(p, "y", &act), PANE_USED);
+	sessions_pane_free(p);
+}
+
 TEST(sessions_preview)
 {
 	struct sessions_pane *p = sessions_sample(0);

@@ -57,7 +57,7 @@ static void closed(void)
 static const char *asked(void)
 {
 	static const char *const name[] = {"SEND", "STOP", "QUIT", "SUSPEND", "REPAINT", "EDITOR", "COPY", "LIST", "PREVIEW",
-	                                   "SWITCH", "RENAME", "FORK", "DELETE", "FIND", "PANEL", "MOUSE", "THEME"};
+	                                   "SWITCH", "RENAME", "FORK", "DELETE", "UNDELETE", "FIND", "PANEL", "MOUSE", "THEME"};
 	static struct str s;
 	struct ui_action a;
 

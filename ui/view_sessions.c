@@ -31,6 +31,7 @@ enum mode { PICK, RENAME, DELETE };
 struct sessions_pane {
 	int ascii;
 	enum mode mode;
+	int asked_from_outside;       /* DELETE: by a command, not by a key in here */
 	struct talk *talk;
 	size_t n_talk;
 	int64_t now;
@@ -592,9 +593,12 @@ static enum pane_key delete_key(struct sessions_pane *p, const struct key *k, st
 	const struct talk *t = chosen(p);
 	const struct str *name = t && t->name.n ? &t->name : t ? &t->title : NULL;
 
+	int was_asked = p->asked_from_outside;
+
 	p->mode = PICK;
+	p->asked_from_outside = 0;
 	if (k->code != K_CHAR || k->mods & (KEY_CTRL | KEY_ALT) || (k->cp != 'y' && k->cp != 'Y') || !t)
-		return PANE_USED;
+		return was_asked ? PANE_CLOSE : PANE_USED;   /* back to where the question came from */
 	p->gone_id = t->is.id;
 	str_clear(&p->gone);
 	if (name->n)
@@ -617,6 +621,7 @@ void sessions_pane_ask(struct sessions_pane *p, int64_t id)
 	filter(p);
 	if (chosen(p) && chosen(p)->is.id == id)
 		p->mode = DELETE;
+	p->asked_from_outside = p->mode == DELETE;
 }
 
 /* While a deletion can be undone: 'u' does, whatever else is typed ends the offer. */
@@ -664,6 +669,7 @@ static enum pane_key control_key(struct sessions_pane *p, int32_t cp)
 		edit_set(&p->rename, name->p ? name->p : "", name->n);
 		p->mode = RENAME;
 	} else if (cp == 'd' && t) {
+		p->asked_from_outside = 0;
 		p->mode = DELETE;
 	} else if (cp != 'r' && cp != 'd') {
 		return PANE_NOT_MINE;
