@@ -65,6 +65,8 @@ static __device__ __forceinline__ void acts_make(uint8_t *out, int blocks, const
 
 		for (int lanes = 1; lanes < 8; lanes *= 2)
 			most = max(most, __shfl_xor_sync(FULL_WARP, most, lanes));
+		if (most >= 0x7f800000u)
+			v = make_float4(0, 0, 0, 0);
 		/* The reciprocal of what is very large or very small is not at hand: bring it nearer by a power of two. */
 		top = __uint_as_float(most);
 		by = most > 0x5f000000u ? 0x1p-64f : most < 0x1f000000u ? 0x1p64f : 1.0f;
