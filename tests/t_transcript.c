@@ -1,7 +1,7 @@
 /* tests/t_transcript.c - ui/transcript*.c: what the talk looks like, that positions hold while text comes and the width changes,
  * search, the lens, and what is copied. */
 #include "tests/test.h"
-#include "ui/transcript.h"
+#include "ui/transcript_private.h"
 
 #include <stdlib.h>
 
@@ -466,6 +466,161 @@ TEST(streaming_looks_the_same)
 	str_free(&s);
 }
 
+/* Where two pictures begin to differ. */
+static void same(const char *is, const char *should, int round)
+{
+	size_t i = 0;
+
+	while (is[i] && is[i] == should[i])
+		i++;
+	CHECK_MSG(is[i] == should[i], "round %d: is ...%.60s, not ...%.60s", round, is + (i > 20 ? i - 20 : 0),
+	          should + (i > 20 ? i - 20 : 0));
+}
+
+/* A text in parts looks like the whole, is copied as the whole, and has the same words that left. */
+TEST(parts_look_like_the_whole)
+{
+	static const char *const part[] = { "# A\n", "\n", "word and words ", "**b** ", "- c\n", "```c\nint x; /* y\n z */\n", "```\n", "| d |\n|---|\n",
+	                                    "> e\n", "1. f\n", "   g\n", "\xe6\xbc\xa2", "e\xcc\x81", "\xf0\x9f\x98\x80", "\tcode\r\n", "\x1b[m" };
+	struct str s = {0}, a = {0}, b = {0};
+	size_t parts = 0;
+
+	for (int round = 0; round < 300; round++) {
+		struct transcript *t = transcript_new(), *u = transcript_new();
+		enum ui_role role = round % 3 ? UI_ASSISTANT : round % 2 ? UI_USER : UI_NOTICE;
+		struct ui_span span[40];
+		int w = 12 + (int)(test_rand() % 60), raw = test_rand() % 4 == 0;
+
+		u->part_most = 300;
+		str_clear(&s);
+		for (size_t n = 20 + test_rand() % 400; n; n--) {
+			str_adds(&s, part[test_rand() % (sizeof part / sizeof *part)]);
+			if (n % 8 == 0)
+				str_adds(&s, "\n\nA paragraph.\n\n");
+		}
+		for (size_t i = 0; i < 40; i++)
+			span[i] = (struct ui_span){ (uint32_t)(s.n * (i + 1) / 40), (uint8_t)(test_rand() % 3 * 127) };
+		add(t, role, s.p);
+		transcript_end(t, "note");
+		add(t, UI_NOTICE, "behind");
+		add(u, role, "");
+		for (size_t i = 0, n; i < s.n; i += n) {
+			n = 1 + test_rand() % (test_rand() % 2 ? 9 : 900);
+			n = n < s.n - i ? n : s.n - i;
+			transcript_append(u, s.p + i, n);
+			if (test_rand() % 16 == 0)
+				drawn(u, w, 9, 0);
+		}
+		transcript_end(u, "note");
+		add(u, UI_NOTICE, "behind");
+		for (size_t i = 0; i < u->n; i++)
+			parts += u->entry[i].part;
+		transcript_raw(t, raw);
+		transcript_raw(u, raw);
+		if (role != UI_NOTICE && test_rand() % 2) {
+			transcript_lens(t, 0, span, 40);
+			transcript_lens(u, 0, span, 40);
+		}
+		same(drawn(u, w, 900, 1), drawn(t, w, 900, 1), round);
+		for (int i = 0; i < 6; i++) {
+			/* Rows that are guessed in one are known in the other, so the first rows must be the same, not the percent. */
+			transcript_top(t);
+			transcript_top(u);
+			transcript_scroll(t, i * 7);
+			transcript_scroll(u, i * 7);
+			same(drawn(u, w, 12, 1), drawn(t, w, 12, 1), round);
+		}
+		transcript_top(t);
+		transcript_top(u);
+		transcript_fold(t);
+		transcript_fold(u);
+		CHECK(u->entry[0].folded);
+		/* How many lines there are in parts that were never seen is a guess. */
+		CHECK_INT(strcspn(drawn(u, w, 30, 0), "["), strcspn(drawn(t, w, 30, 0), "["));
+		CHECK_STR(w < 30 ? "" : strchr(drawn(u, w, 4, 0), '\n'), w < 30 ? "" : "\n\nbehind\n\n");
+		transcript_fold(u);
+		transcript_fold(t);
+		same(drawn(u, w, 900, 1), drawn(t, w, 900, 1), round);
+		str_clear(&a);
+		str_clear(&b);
+		CHECK(transcript_copy_message(t, 0, &a) == transcript_copy_message(u, 0, &b) && a.n == b.n && (!a.n || !memcmp(a.p, b.p, a.n)));
+		for (size_t k = 1; k < 4; k++) {
+			str_clear(&a);
+			str_clear(&b);
+			CHECK(transcript_copy_code(t, k, &a) == transcript_copy_code(u, k, &b) && a.n == b.n && (!a.n || !memcmp(a.p, b.p, a.n)));
+		}
+		transcript_free(t);
+		transcript_free(u);
+	}
+	test_note("%zu parts", parts);
+	CHECK(parts > 1000);
+	str_free(&s);
+	str_free(&a);
+	str_free(&b);
+}
+
+/* One text of 10 MB: whatever is done lays out a few screens' worth. */
+TEST(a_very_long_text)
+{
+	static const char *const kind[] = { "lines", "a line", "Markdown", "code", "wide characters" };
+	static const int size_of[][2] = {{80, 24}, {120, 40}, {20, 6}, {79, 24}};
+	struct str s = {0};
+	double worst = 0;
+	size_t at;
+
+	for (int k = 0; k < 5; k++) {
+		struct transcript *t = transcript_new();
+		uint64_t most = 4 * PART_MOST, was;
+		double start;
+
+		str_clear(&s);
+		if (k == 3)
+			str_adds(&s, "```c\n");
+		for (int i = 0; s.n < 10000000; i++)
+			if (k == 4)
+				str_adds(&s, "\xe6\xbc\xa2\xe6\xbc\xa2\xe6\xbc\xa2\xe6\xbc\xa2\xe6\xbc\xa2\xe6\xbc\xa2\xe6\xbc\xa2\xe6\xbc\xa2");
+			else
+				str_addf(&s, k == 2 ? "- item %d of *a list*\n%s" : k == 3 ? "int i%d; /* so */%s\n" : k == 1 ? "word %d%s " : "line %d%s\n",
+				         i, k == 2 && i % 5 == 0 ? "\nA paragraph\nof **two** lines.\n\n" : "");
+		add(t, UI_USER, "before");
+		start = now_seconds();
+		transcript_add(t, k == 2 || k == 3 ? UI_ASSISTANT : UI_USER, s.p, s.n);
+		transcript_end(t, NULL);
+		test_note("%s: %.0f ms to take 10 MB in", kind[k], (now_seconds() - start) * 1e3);
+		for (int step = 0; step < 40; step++) {
+			const int *wh = size_of[step / 10];
+
+			was = t->work;
+			start = now_seconds();
+			switch (step % 10) {
+			case 1: transcript_scroll(t, -3); break;
+			case 2: transcript_page(t, -1); break;
+			case 3: transcript_top(t); break;
+			case 4: transcript_page(t, 1); break;
+			case 5: transcript_fold(t); break;
+			case 6: transcript_fold(t); break;
+			case 7: transcript_question(t, 1); break;
+			case 8: transcript_end_follow(t); break;
+			case 9: transcript_append(t, " more", 5); break;
+			}
+			drawn(t, wh[0], wh[1], 0);
+			transcript_percent(t);
+			transcript_below(t);
+			worst = now_seconds() - start > worst ? now_seconds() - start : worst;
+			CHECK_MSG(t->work - was <= most, "%s: step %d lays out %llu bytes", kind[k], step, (unsigned long long)(t->work - was));
+		}
+		was = t->work;
+		start = now_seconds();
+		transcript_search(t, k == 4 ? "\xe6\xbc\xa2" : "10007", 1, &at);
+		drawn(t, 80, 24, 0);
+		test_note("%s: %.0f ms to search it", kind[k], (now_seconds() - start) * 1e3);
+		CHECK_MSG(t->work - was <= 2 * most, "%s: a search lays out %llu bytes", kind[k], (unsigned long long)(t->work - was));
+		transcript_free(t);
+	}
+	test_note("at most %.1f ms from a key to the picture", worst * 1e3);
+	str_free(&s);
+}
+
 /* Anything in any order: no crash, rows add up, every cell is one that can be shown. */
 TEST(anything)
 {
@@ -477,6 +632,8 @@ TEST(anything)
 	uint64_t place = 0;
 	size_t at;
 	int w = 80, h = 24;
+
+	t->part_most = 40;   /* parts everywhere */
 
 	for (long i = 0; i < rounds; i++) {
 		const char *p = text[test_rand() % (sizeof text / sizeof *text)];

@@ -1,11 +1,13 @@
 /* ui/transcript.c - messages, notices and errors below each other: kept, laid out, drawn, moved through.
  *
  * Only what is seen is laid out, and kept so until the width changes or there is too much of it; the rows of entries never seen are
- * guessed for percent and "lines below".  While an answer grows only its unfinished end is laid out anew (struct growth).  A position is
+ * guessed for percent and "lines below".  Long texts are kept in parts, for that.  While an answer grows only its unfinished end is laid out anew (struct growth).  A position is
  * an entry and a byte of its text, so it holds through resizes and while text comes.
  *
- * An entry's rows: its text, a faint note, and an empty row unless it is the last one. */
+ * An entry's rows: its text, a faint note, and an empty row unless it is the last one or goes on in another part. */
 #include "ui/transcript_private.h"
+
+#include "ui/lines.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +25,7 @@ struct transcript *transcript_new(void)
 	t->h = 24;
 	t->follow = t->dirty = 1;
 	t->stamp = 1;
+	t->part_most = PART_MOST;
 	t->jumped = SIZE_MAX;
 	return t;
 }
@@ -83,7 +86,7 @@ static void count_newlines(struct entry *e, size_t from)
 	}
 }
 
-static void entry_more(struct transcript *t, struct entry *e, const char *text, size_t n)
+static void take(struct entry *e, const char *text, size_t n)
 {
 	size_t from = e->clean.n;
 
@@ -91,7 +94,194 @@ static void entry_more(struct transcript *t, struct entry *e, const char *text, 
 	clean_text(&e->state, text, n, &e->clean);
 	count_newlines(e, from);
 	e->lens_fits = 0;
+}
+
+static struct entry *new_entry(struct transcript *t, enum ui_role role)
+{
+	if (t->n == t->cap) {
+		t->cap = t->cap ? t->cap * 2 : 64;
+		t->entry = xrealloc(t->entry, t->cap * sizeof *t->entry);
+	}
+	t->entry[t->n] = (struct entry){ .role = role };
+	return &t->entry[t->n++];
+}
+
+/* ---- parts of long texts ---- */
+
+size_t entry_first(const struct transcript *t, size_t entry)
+{
+	while (entry && t->entry[entry].part)
+		entry--;
+	return entry;
+}
+
+void entry_fold(struct transcript *t, size_t entry, int folded)
+{
+	entry = entry_first(t, entry);
+	t->entry[entry].folded = folded != 0;
+	while (t->entry[entry].more)
+		t->entry[++entry].folded = folded != 0;
+}
+
+/* The last part is full: what comes goes into another one. */
+static struct entry *next_part(struct transcript *t)
+{
+	size_t was = t->n - 1;
+	struct entry *e = new_entry(t, t->entry[was].role), *last = &t->entry[was];
+
+	last->more = last->ended = 1;
+	last->laid = 0;
+	e->part = 1;
+	e->folded = last->folded;
+	e->state = last->state;
+	e->from = e->open = last->open;
+	return e;
+}
+
+/* A line of code, or the end of it. */
+static void scan_code(struct open *o, const char *p, const char *end)
+{
+	unsigned style;
+
+	if (fence_closes(&o->fence, p, end)) {
+		o->fence.mark = 0;
+		return;
+	}
+	for (int i = 0; i < o->fence.indent && p < end && *p == ' '; i++)
+		p++;
+	for (size_t at = 0, n = (size_t)(end - p); at < n; )
+		at = code_token(&o->colours, p, n, at, &style);
+	code_newline(&o->colours);
+}
+
+/* Does the text end with an empty line? */
+static int ends_empty(const char *p, size_t n)
+{
+	int lines = 0;
+
+	while (n && (p[n - 1] == '\n' || p[n - 1] == ' ' || p[n - 1] == '>'))
+		lines += p[--n] == '\n';
+	return lines > 1;
+}
+
+/* Markdown up to e->whole stays as it is whatever follows. */
+static void scan_whole(struct entry *e)
+{
+	const char *text = e->clean.p;
+	size_t n = e->clean.n;
+
+	while (e->whole < n) {
+		size_t end = line_end(text, n, e->whole), info, info_n;
+		int whole, fence;
+
+		if (e->open.fence.mark) {
+			if (end == n)
+				return;
+			scan_code(&e->open, text + e->whole, text + end);
+			e->whole = end + 1;
+			continue;
+		}
+		end = piece_end(text, n, e->whole, &whole, &fence);
+		if (fence) {
+			end = line_end(text, n, e->whole);
+			if (end == n)
+				return;
+			fence_open(&e->open.fence, text, e->whole, end, &info, &info_n);
+			code_start(&e->open.colours, text + info, info_n);
+			e->whole = end + 1;
+		} else if (whole && end > e->whole) {
+			e->whole = end;
+		} else {
+			return;
+		}
+	}
+}
+
+static void mark_line(struct entry *e)
+{
+	e->line.raw = e->raw.n;
+	e->line.clean = e->clean.n;
+	e->line.newlines = e->newlines;
+	e->line.state = e->state;
+	e->line.behind_code = e->whole == e->clean.n;   /* a piece begins here, but not yet its first line */
+}
+
+static void cut_to(struct str *s, size_t n)
+{
+	s->n = n;
+	s->p[n] = 0;
+}
+
+/* A line has ended.  Returns the entry where the text goes on. */
+static struct entry *cut_at_line(struct transcript *t, struct entry *e)
+{
+	struct str line = {0};
+
+	if (e->role != UI_ASSISTANT)
+		return next_part(t);
+	scan_whole(e);
+	if (e->whole == e->clean.n && e->open.fence.mark)
+		return next_part(t);
+	if (e->whole != e->line.clean || !e->whole || e->line.behind_code) {
+		mark_line(e);
+		if (e->raw.n < 2 * t->part_most)
+			return e;
+		e->gap = (unsigned char)ends_empty(e->clean.p, e->clean.n);   /* a piece without end: more is not waited for */
+		return next_part(t);
+	}
+	/* It was the first one of another piece, which goes with it. */
+	str_add(&line, e->raw.p + e->line.raw, e->raw.n - e->line.raw);
+	cut_to(&e->raw, e->line.raw);
+	cut_to(&e->clean, e->line.clean);
+	e->newlines = e->line.newlines;
+	e->state = e->line.state;
+	e->gap = (unsigned char)ends_empty(e->clean.p, e->clean.n);
+	e = next_part(t);
+	take(e, line.p, line.n);
+	str_free(&line);
+	return e;
+}
+
+/* Bytes of text that may stand in one entry though no line of it ends: up to a blank, or between two characters. */
+static size_t forced(const struct transcript *t, const struct entry *e, const char *text, size_t n)
+{
+	size_t most = 2 * t->part_most, left = e->raw.n < most ? most - e->raw.n : 1, at;
+
+	if (n <= left)
+		return n;
+	for (at = left; at > 1 && left - at < 200 && text[at - 1] != ' '; at--)
+		;
+	if (at > 1 && text[at - 1] == ' ')
+		return at;
+	for (at = left; at < n && ((unsigned char)text[at] & 0xc0) == 0x80; at++)
+		;
+	return at;
+}
+
+static void more_text(struct transcript *t, const char *text, size_t n)
+{
+	struct entry *e = &t->entry[t->n - 1];
+
 	t->dirty = 1;
+	while (n) {
+		size_t least = t->part_most, room = e->raw.n < least ? least - e->raw.n : 0, k = n;
+		const char *nl = NULL;
+
+		/* A part is filled, then its last line, then line by line until it can be cut. */
+		if (n > room) {
+			nl = memchr(text + room, '\n', n - room);
+			k = forced(t, e, text, nl ? (size_t)(nl - text) + 1 : n);
+			if (nl && k <= (size_t)(nl - text))
+				nl = NULL;
+		}
+		take(e, text, k);
+		text += k;
+		n -= k;
+		if (nl)
+			e = cut_at_line(t, e);
+		else if (e->raw.n >= 2 * least && n)
+			e = next_part(t);
+	}
 }
 
 static void entry_end(struct transcript *t, struct entry *e)
@@ -109,13 +299,10 @@ static void entry_end(struct transcript *t, struct entry *e)
 size_t transcript_add(struct transcript *t, enum ui_role role, const char *text, size_t n)
 {
 	struct entry *e;
+	size_t number;
 
 	if (t->n)
 		entry_end(t, &t->entry[t->n - 1]);
-	if (t->n == t->cap) {
-		t->cap = t->cap ? t->cap * 2 : 64;
-		t->entry = xrealloc(t->entry, t->cap * sizeof *t->entry);
-	}
 	if (role == UI_USER || role == UI_ASSISTANT) {
 		if (t->n_message == t->cap_message) {
 			t->cap_message = t->cap_message ? t->cap_message * 2 : 64;
@@ -125,18 +312,19 @@ size_t transcript_add(struct transcript *t, enum ui_role role, const char *text,
 	}
 	if (t->follow)
 		t->jumped = SIZE_MAX;   /* the new one is what is looked at */
-	e = &t->entry[t->n];
-	*e = (struct entry){ .role = role };
+	e = new_entry(t, role);
 	clean_init(&e->state, t->raw ? CLEAN_SHOW : 0);
-	entry_more(t, e, text, n);
-	return t->n++;
+	number = t->n - 1;
+	more_text(t, text, n);
+	t->dirty = 1;
+	return number;
 }
 
 void transcript_append(struct transcript *t, const char *piece, size_t n)
 {
 	if (t->n) {
 		t->entry[t->n - 1].ended = 0;
-		entry_more(t, &t->entry[t->n - 1], piece, n);
+		more_text(t, piece, n);
 	}
 }
 
@@ -190,11 +378,17 @@ void transcript_raw(struct transcript *t, int raw)
 		str_clear(&e->clean);
 		e->newlines = 0;
 		e->lens_fits = 0;
-		clean_init(&e->state, t->raw ? CLEAN_SHOW : 0);
+		if (e->part)
+			e->state = t->entry[i - 1].state;
+		else
+			clean_init(&e->state, t->raw ? CLEAN_SHOW : 0);
 		clean_text(&e->state, e->raw.n ? e->raw.p : "", e->raw.n, &e->clean);
-		if (e->ended)
+		if (e->ended && !e->more)
 			clean_end(&e->state, &e->clean);
 		count_newlines(e, 0);
+		e->whole = 0;
+		e->open = e->from;
+		mark_line(e);
 	}
 	find_reset(&t->find);
 	anew(t);
@@ -209,7 +403,7 @@ static size_t text_end(const struct transcript *t, const struct entry *e)
 {
 	size_t n = e->clean.n;
 
-	if (e->role != UI_ASSISTANT || t->raw)
+	if ((e->role != UI_ASSISTANT || t->raw) && !e->more)
 		while (n && (e->clean.p[n - 1] == '\n' || e->clean.p[n - 1] == ' '))
 			n--;
 	return n;
@@ -228,9 +422,12 @@ void entry_lay_out(struct transcript *t, struct entry *e)
 		lines_clear(&e->note_lines);
 		e->lines.ascii = t->ascii;
 		e->growth = (struct growth){0};
+		if (e->part && e->role == UI_ASSISTANT && !t->raw)
+			e->growth = (struct growth){ .begun = 1, .any = 1, .fence = e->from.fence, .colours = e->from.colours };
 		if (e->note.n)
 			lines_plain(&e->note_lines, e->note.p, e->note.n, t->w, ST_FAINT);
 	}
+	t->work += n - (e->growth.done < n ? e->growth.done : n);
 	if (e->role == UI_ASSISTANT && !t->raw)
 		lines_grow_markdown(&e->lines, &e->growth, text, n, t->w);
 	else
@@ -238,16 +435,14 @@ void entry_lay_out(struct transcript *t, struct entry *e)
 	e->laid = e->counted = t->stamp;
 	e->laid_n = n;
 	e->rows = e->lines.n_line;
-	if (!e->rows && e->role == UI_USER)
+	if (!e->rows && e->role == UI_USER && !e->part)
 		e->rows = 1;
 	e->note_rows = e->note_lines.n_line;
 }
 
 /* Rows of text and note; a guess where they were never laid out. */
-static size_t body_rows(const struct transcript *t, const struct entry *e)
+static size_t open_rows(const struct transcript *t, const struct entry *e)
 {
-	if (e->folded)
-		return 1;
 	if (e->counted == t->stamp)
 		return e->rows + e->note_rows;
 	return e->newlines + 1 + e->clean.n / (size_t)(t->w > 4 ? t->w : 4) + (e->note.n > 0);
@@ -255,12 +450,15 @@ static size_t body_rows(const struct transcript *t, const struct entry *e)
 
 static size_t rows_of(const struct transcript *t, size_t i)
 {
-	return body_rows(t, &t->entry[i]) + (i + 1 < t->n);
+	const struct entry *e = &t->entry[i];
+
+	return (e->folded ? !e->part : open_rows(t, e)) + (i + 1 < t->n && (!e->more || (e->gap && !e->folded && !t->raw)));
 }
 
 static size_t rows_laid(struct transcript *t, size_t i)
 {
-	entry_lay_out(t, &t->entry[i]);
+	if (!t->entry[i].folded || !t->entry[i].part)
+		entry_lay_out(t, &t->entry[i]);
 	return rows_of(t, i);
 }
 
@@ -469,7 +667,7 @@ int transcript_question(struct transcript *t, int step)
 		if (step < 0 ? i == 0 : i + 1 >= t->n)
 			return 0;
 		i += step < 0 ? (size_t)-1 : 1;
-	} while (t->entry[i].role != UI_USER);
+	} while (t->entry[i].role != UI_USER || t->entry[i].part);
 	transcript_at(t, i, 0);
 	t->jumped = i;
 	return 1;
@@ -490,7 +688,7 @@ static size_t last_seen(const struct transcript *t)
 
 size_t transcript_focus(const struct transcript *t)
 {
-	return t->jumped < t->n ? t->jumped : last_seen(t);
+	return t->jumped < t->n ? t->jumped : entry_first(t, last_seen(t));
 }
 
 void transcript_fold(struct transcript *t)
@@ -501,9 +699,9 @@ void transcript_fold(struct transcript *t)
 		return;
 	transcript_settle(t);
 	i = transcript_focus(t);
-	t->entry[i].folded = !t->entry[i].folded;
+	entry_fold(t, i, !t->entry[i].folded);
 	t->jumped = i;   /* the same key unfolds it */
-	if (!t->follow && t->top == i)
+	if (!t->follow && entry_first(t, t->top) == i)
 		transcript_at(t, i, 0);
 	t->dirty = 1;
 }
@@ -535,18 +733,27 @@ int transcript_percent(const struct transcript *t)
 
 void transcript_lens(struct transcript *t, size_t message, const struct ui_span *span, size_t n)
 {
-	struct entry *e;
+	size_t i, from = 0, at = 0;
 
 	if (message >= t->n_message)
 		return;
-	e = &t->entry[t->message[message]];
 	t->dirty = 1;
-	drop_lens(e);
-	if (!n)
-		return;
-	e->lens = xmalloc(n * sizeof *span);
-	memcpy(e->lens, span, n * sizeof *span);
-	e->n_lens = n;
+	i = t->message[message];
+	do {
+		struct entry *e = &t->entry[i];
+		size_t end = from + e->raw.n, first, last;
+
+		drop_lens(e);
+		while (at < n && span[at].end <= from)
+			at++;
+		for (first = last = at; last < n && (last == first || span[last - 1].end < end); last++)
+			;
+		e->n_lens = last - first;
+		e->lens = e->n_lens ? xmalloc(e->n_lens * sizeof *span) : NULL;
+		for (size_t k = first; k < last; k++)
+			e->lens[k - first] = (struct ui_span){ (uint32_t)((span[k].end < end ? span[k].end : end) - from), span[k].kept };
+		from = end;
+	} while (t->entry[i++].more);
 }
 
 void transcript_lens_clear(struct transcript *t)
@@ -668,7 +875,7 @@ static void draw_text(const struct transcript *t, size_t i, size_t line, const s
 	int x = e->role == UI_USER ? MARK_COLS : 0;
 	const struct text_line *l;
 
-	if (x && !line)
+	if (x && !line && !e->part)
 		area_text(a, 0, y, ST_QUESTION, "> ", MARK_COLS);
 	if (line >= e->lines.n_line)
 		return;
@@ -686,14 +893,17 @@ static void draw_text(const struct transcript *t, size_t i, size_t line, const s
 	}
 }
 
-/* How many lines a fold hides, behind the first one. */
-static void draw_fold(const struct entry *e, const struct area *a, int y)
+/* How many lines a fold hides, behind the first one; a guess where there are parts that were never seen. */
+static void draw_fold(const struct transcript *t, size_t i, const struct area *a, int y)
 {
+	const struct entry *e = &t->entry[i];
 	size_t hidden = e->lines.n_line ? e->lines.n_line - 1 : 0;
 	struct str s = {0};
 	int x = e->role == UI_USER ? MARK_COLS : 0;
 
-	if (!hidden)
+	for (size_t k = i; t->entry[k].more; k++)
+		hidden += open_rows(t, &t->entry[k + 1]) + t->entry[k].gap;
+	if (!hidden || !e->lines.n_line)
 		return;
 	str_addf(&s, " [+%zu %s]", hidden, hidden == 1 ? "line" : "lines");
 	for (size_t k = e->lines.line[0].run; k < (size_t)e->lines.line[0].run + e->lines.line[0].n_run; k++)
@@ -748,9 +958,9 @@ void transcript_draw(struct transcript *t, const struct area *a)
 		e = &t->entry[i];
 		if (e->n_lens && !e->lens_fits)
 			fit_lens(t, e);
-		if (e->folded && !line) {
+		if (e->folded && !line && !e->part) {
 			draw_text(t, i, 0, a, y);
-			draw_fold(e, a, y);
+			draw_fold(t, i, a, y);
 		} else if (!e->folded && line < e->rows) {
 			draw_text(t, i, line, a, y);
 		} else if (!e->folded && line < e->rows + e->note_rows) {

@@ -15,11 +15,19 @@ static void add_copy(struct str *out, const struct str *raw)
 	}
 }
 
+/* All parts of a text. */
+static void add_parts(const struct transcript *t, size_t entry, struct str *out)
+{
+	do
+		add_copy(out, &t->entry[entry].raw);
+	while (t->entry[entry++].more);
+}
+
 int transcript_copy_message(const struct transcript *t, size_t message, struct str *out)
 {
 	if (message >= t->n_message)
 		return 0;
-	add_copy(out, &t->entry[t->message[message]].raw);
+	add_parts(t, t->message[message], out);
 	return 1;
 }
 
@@ -27,7 +35,7 @@ int transcript_copy_focus(const struct transcript *t, struct str *out)
 {
 	if (!t->n)
 		return 0;
-	add_copy(out, &t->entry[transcript_focus(t)].raw);
+	add_parts(t, transcript_focus(t), out);
 	return 1;
 }
 
@@ -43,7 +51,7 @@ int transcript_copy_code(const struct transcript *t, size_t which, struct str *o
 		if (e->role != UI_ASSISTANT)
 			continue;
 		str_clear(&text);
-		add_copy(&text, &e->raw);
+		add_parts(t, t->message[i], &text);
 		if (!text.n)
 			continue;
 		n = markdown_code(text.p, text.n, 0, out);
@@ -67,7 +75,7 @@ int transcript_copy_all(const struct transcript *t, struct str *out)
 		size_t n;
 
 		str_clear(&text);
-		add_copy(&text, &e->raw);
+		add_parts(t, t->message[i], &text);
 		for (n = text.n; n && text.p[n - 1] == '\n'; n--)
 			;
 		if (i)

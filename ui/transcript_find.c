@@ -221,8 +221,8 @@ static void show(struct transcript *t, const struct match *m)
 
 	entry_lay_out(t, e);
 	line = line_with(&e->lines, m->from);
-	if (e->folded && line)
-		e->folded = 0;
+	if (e->folded && (line || e->part))
+		entry_fold(t, m->entry, 0);
 	transcript_settle(t);
 	if (!is_seen(t, entry, line)) {
 		transcript_move(t, &entry, &line, -(t->h / 3));

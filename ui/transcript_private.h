@@ -9,12 +9,22 @@
 /* Part of the clean text up to `end`. */
 struct kept { uint32_t end; enum { KEPT, KEPT_PARTLY, KEPT_NOT } what; };
 
+/* A text longer than PART_MOST goes on in further entries, each cut off where a line of the layout ends anyhow, so that only
+ * the part that is seen is ever laid out, looked through for words that left, or forgotten. */
+enum { PART_MOST = 32768 };
+
 struct entry {
 	enum ui_role role;
+	unsigned char part, more;         /* it goes on with the entry before; the one behind goes on with it */
 	struct str raw, clean, note;      /* note: clean, one line */
 	struct clean state;
 	unsigned char ended, folded;
 	size_t newlines;                  /* in clean */
+	struct open { struct fence fence; struct code colours; } from;   /* code of Markdown that the part begins within */
+	unsigned char gap;                /* an empty row before the next part */
+	/* Where a long text may be cut: Markdown as far as its pieces are whole, with what is open there; and its last line. */
+	size_t whole; struct open open;
+	struct { size_t raw, clean, newlines; struct clean state; int behind_code; } line;
 
 	/* Laid out for the transcript's stamp `laid`, the first laid_n bytes; 0 = not at all. */
 	struct lines lines, note_lines;
@@ -41,6 +51,8 @@ struct transcript {
 	struct entry *entry; size_t n, cap;
 	size_t *message, n_message, cap_message;      /* the entry of each */
 	int w, h, ascii, raw;
+	size_t part_most;                             /* PART_MOST; less in tests */
+	uint64_t work;                                /* bytes of text that were laid out, for tests */
 	int dirty;
 	uint64_t stamp;                               /* changes when all lines must be laid out anew */
 
@@ -57,6 +69,8 @@ struct transcript {
 
 /* transcript.c */
 void entry_lay_out(struct transcript *, struct entry *);
+size_t entry_first(const struct transcript *, size_t entry);             /* the first part of the text that it is of */
+void entry_fold(struct transcript *, size_t entry, int folded);          /* with all its parts */
 void transcript_at(struct transcript *, size_t entry, size_t line);      /* that line is the first row */
 void transcript_settle(struct transcript *);                             /* top and line are up to date */
 void transcript_move(struct transcript *, size_t *entry, size_t *line, long rows);
