@@ -138,7 +138,7 @@ host_objects := $(patsubst %,$(BUILD)/host/%.o,$(filter-out %/gpu_cuda.cu,$(wild
 $(BUILD)/host/%.o: % Makefile
 	@mkdir -p $(@D)
 	$(say) c++ $<
-	$(Q)$(CXX) $(CFLAGS) $(HOST_CUDA) -fPIC -MMD -MP -x c++ -c -o $@ $<
+	$(Q)$(CXX) $(CFLAGS) $(if $(SANITIZE),-O1) $(HOST_CUDA) -fPIC -MMD -MP -x c++ -c -o $@ $<
 $(BUILD)/libcuda_host.a: $(host_objects)
 	$(say) ar $@
 	$(Q)rm -f $@ && $(AR) rcs $@ $^

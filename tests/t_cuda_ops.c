@@ -294,12 +294,13 @@ TEST(cuda_kv_put)
 		for (int t = 0; t < 4; t++) {
 			int32_t heads = shape[s][0], dim = shape[s][1], cap = shape[s][2], row0 = shape[s][3], n = shape[s][4], cols = heads * dim;
 			size_t row, all, bytes;
-			float *x = randoms((size_t)n * (size_t)cols, -3, 3);
+			float *x;
 			struct tensor plane = { .type = cache_types[t], .rows = heads * cap, .cols = dim }, tx;
 			unsigned char *want, *got;
 
 			if (plane.type == DT_Q8_0 && dim % 32)
 				continue;
+			x = randoms((size_t)n * (size_t)cols, -3, 3);
 			/* What a cache may meet: zeros, the smallest and the largest halves, beyond them, no number. */
 			x[0] = 0;
 			x[1] = 1e-7f;

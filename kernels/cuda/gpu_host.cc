@@ -554,7 +554,7 @@ void gpu_write(struct gpu *g, void *dst, const void *src, size_t n)
 		fail(g, "a write of %zu bytes is not within a piece of device memory", n);
 		return;
 	}
-	if (n <= GPU_WRITE_SMALL && round_up(g->n_stage, 16) + n <= GPU_STAGE_BYTES) {
+	if (n <= GPU_WRITE_SMALL && g->n_stage + n <= GPU_STAGE_BYTES / 2) {
 		move(g, move_bytes, dst, gpu_stage(g, src, n), n);
 		return;
 	}

@@ -18,7 +18,7 @@
 enum {
 	GPU_STAGE_BYTES = 16 << 20,    /* of one step */
 	GPU_STAGE_MOST = 1 << 20,      /* of one call */
-	GPU_WRITE_SMALL = 64 << 10,    /* up to here a write is a kernel */
+	GPU_WRITE_SMALL = 64 << 10,    /* up to here a write is a kernel, while half of the region is left */
 	GPU_QUEUE_MOST = 16384,        /* launches that are gathered at most */
 	GPU_ARGS_MOST = 1024           /* bytes of arguments */
 };
