@@ -125,13 +125,13 @@ static int32_t group_cols(const struct attn_args *a, int32_t part, int32_t *end)
 	return cols;
 }
 
-/* Spans of a launch: a power of two for the grid, from the columns rounded up to one. */
-static int32_t grid_spans(const struct cuda *c, int64_t tiles, int32_t cols, int32_t least)
+/* Spans of a launch: a power of two for the grid, from the columns rounded up to one; at most `limit`. */
+static int32_t grid_spans(const struct cuda *c, int64_t tiles, int32_t cols, int32_t least, int32_t limit)
 {
 	int64_t most = (int64_t)(c->info.processors < 16 ? 16 : c->info.processors) * BLOCKS_EACH / tiles;
 	int32_t spans = 1, rows = cuda_power(cols);
 
-	while (2 * (int64_t)spans <= most && rows / (2 * spans) >= least)
+	while (2 * (int64_t)spans <= most && 2 * spans <= limit && rows / (2 * spans) >= least)
 		spans *= 2;
 	return spans;
 }
@@ -158,8 +158,8 @@ static int counters_alloc(struct cuda *c)
 static int slots_alloc(struct attn_plan *p, int64_t tiles, int64_t slot)
 {
 	struct cuda *c = p->c;
-	if (tiles > COUNTERS)
-		return cuda_fail(&c->base, "internal: attention over so many parts takes at most %d tiles", COUNTERS);
+	if (tiles > COUNTERS || p->a.slots > ATTN_SLOTS)
+		return cuda_fail(&c->base, "internal: attention over so many parts takes at most %d tiles and %d launches", COUNTERS, ATTN_SLOTS);
 	if (counters_alloc(c) < 0 || cuda_buffer_grow(c, &c->attn, (size_t)(tiles * p->a.slots * slot) * sizeof(float)) < 0)
 		return -1;
 	p->a.left = (uint32_t *)c->counters.p;
@@ -173,7 +173,7 @@ static int attn_tokens(const struct attn_job *j, int32_t t0, int32_t t1, struct 
 {
 	const struct attn_args *a = j->a;
 	size_t width = (size_t)a->n_head * (size_t)a->head_dim;
-	int32_t col = 0, slot = 0, end, cut = j->n - t1;
+	int32_t col = 0, slot = 0, end, cut = j->n - t1, groups = (a->n_part - 1) / ATTN_PARTS + 1;
 	int64_t tiles;
 
 	p->a.n = t1 - t0;
@@ -192,7 +192,7 @@ static int attn_tokens(const struct attn_job *j, int32_t t0, int32_t t1, struct 
 			cols -= p->a.last ? cut : 0;
 			if (cols <= 0)
 				continue;
-			p->grid_spans = grid_spans(j->c, tiles, cols, shape.least_rows);
+			p->grid_spans = grid_spans(j->c, tiles, cols, shape.least_rows, ATTN_SLOTS / groups);
 			p->a.span = span_cols(cols, p->grid_spans, shape.least_rows);
 			p->a.spans = (cols - 1) / p->a.span + 1;
 			p->a.step = shape.least_rows;

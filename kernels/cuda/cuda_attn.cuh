@@ -14,6 +14,7 @@
 enum {
 	ATTN_PARTS = 16,             /* of one launch */
 	ATTN_DIMS = 256,             /* of one block */
+	ATTN_SLOTS = 1024,           /* of one tile, at most */
 	PROBE_HEADS = 256,           /* most heads in one reduction, as on the CPU */
 	FEW_QUERIES = 32,            /* of a KV head: up to here they are taken by eights, straight from the planes */
 };
@@ -133,13 +134,41 @@ static __device__ inline float *attn_slot(const struct attn_launch &a, int32_t t
 	return a.state + ((int64_t)(kv * a.tiles + tile) * a.slots + slot) * tile_queries * (a.dims + 2);
 }
 
+/* What each slot of a query counts for in the whole; for the lanes of a warp.  weight[slots]. */
+static __device__ inline void attn_weights(const struct attn_launch &a, float *weight, const float *ml, int64_t slot_size, int64_t at,
+                                           int32_t slots, int seen)
+{
+	int32_t lane = (int32_t)threadIdx.x % WARP;
+	float most = -INFINITY, sum = 0;
+
+	for (int32_t s = lane; s < slots; s += WARP)
+		most = fmaxf(most, weight[s] = __ldcg(ml + s * slot_size));
+	most = warp_max(most);
+	for (int32_t s = lane; s < slots; s += WARP) {
+		float l = __ldcg(ml + s * slot_size + 1);
+
+		weight[s] = l == 0 ? 0 : exp2f(weight[s] - most);
+		sum += l * weight[s];
+	}
+	sum = warp_sum(sum);
+	for (int32_t s = lane; s < slots; s += WARP)
+		weight[s] /= sum;
+	if (seen && lane == 0) {
+		a.max[at] = most * LN_2;
+		a.sum[at] = sum;
+	}
+}
+
 /* The end of every kernel, for all threads of a block: this block's slot is written; the last block of the tile merges.
  * query0: the tile's first; d0, dims: the chunk of head_dim; slots: how many there are. */
 static __device__ inline void attn_merge(const struct attn_launch &a, int32_t tile_queries, int32_t kv, int32_t tile, int32_t query0,
                                          int32_t d0, int32_t dims, int32_t slots)
 {
 	SHARED(uint32_t, done, [1]);
-	int32_t n = min(tile_queries, a.queries - query0);
+	SHARED(float, weight, [ATTN_SLOTS]);
+	int32_t n = min(tile_queries, a.queries - query0), each = ATTN_SLOTS / slots, warps = (int32_t)blockDim.x / WARP;
+	int64_t slot_size = (int64_t)tile_queries * (a.dims + 2);
+	const float *slot = attn_slot(a, tile_queries, kv, tile, 0);
 
 	__threadfence();
 	__syncthreads();
@@ -152,28 +181,38 @@ static __device__ inline void attn_merge(const struct attn_launch &a, int32_t ti
 	if (done[0] != (uint32_t)slots)
 		return;
 	__threadfence();
-	for (int32_t i = (int32_t)threadIdx.x; i < n * dims; i += (int32_t)blockDim.x) {
-		int32_t q = i / dims, d = i % dims;
-		int64_t at = attn_place(a, kv, query0 + q);
-		float m = -INFINITY, l = 0, x = 0;
+	/* As many queries at a time as there is room for weights. */
+	for (int32_t q0 = 0; q0 < n; q0 += each) {
+		int32_t some = min(each, n - q0), wide = a.head_dim % 4 ? 1 : 4, pieces = dims / wide;
 
-		for (int32_t s = 0; s < slots; s++)
-			m = fmaxf(m, __ldcg(attn_slot(a, tile_queries, kv, tile, s) + tile_queries * a.dims + 2 * q));
-		for (int32_t s = 0; s < slots; s++) {
-			const float *slot = attn_slot(a, tile_queries, kv, tile, s), *ml = slot + tile_queries * a.dims + 2 * q;
-			float part = __ldcg(ml + 1), w;
+		for (int32_t q = (int32_t)threadIdx.x / WARP; q < some; q += warps)
+			attn_weights(a, weight + q * slots, slot + tile_queries * a.dims + 2 * (q0 + q), slot_size,
+			             attn_place(a, kv, query0 + q0 + q), slots, a.score && d0 == 0);
+		__syncthreads();
+		for (int32_t i = (int32_t)threadIdx.x; i < some * pieces; i += (int32_t)blockDim.x) {
+			int32_t q = i / pieces, d = i % pieces * wide;
+			const float *from = slot + (q0 + q) * a.dims + d, *w = weight + q * slots;
+			float *to = a.out + attn_place(a, kv, query0 + q0 + q) * a.head_dim + d0 + d;
+			float4 x = make_float4(0, 0, 0, 0);
 
-			if (part == 0)
+			if (wide == 1) {
+				for (int32_t s = 0; s < slots; s++)
+					x.x = fmaf(__ldcg(from + s * slot_size), w[s], x.x);
+				*to = x.x;
 				continue;
-			w = exp2f(__ldcg(ml) - m);
-			l += part * w;
-			x += __ldcg(slot + q * a.dims + d) * w;
+			}
+#pragma unroll 8
+			for (int32_t s = 0; s < slots; s++) {
+				float4 y = __ldcg((const float4 *)(from + s * slot_size));
+
+				x.x = fmaf(y.x, w[s], x.x);
+				x.y = fmaf(y.y, w[s], x.y);
+				x.z = fmaf(y.z, w[s], x.z);
+				x.w = fmaf(y.w, w[s], x.w);
+			}
+			*(float4 *)to = x;
 		}
-		a.out[at * a.head_dim + d0 + d] = x / l;
-		if (a.score && d0 + d == 0) {
-			a.max[at] = m * LN_2;
-			a.sum[at] = l;
-		}
+		__syncthreads();
 	}
 }
 

@@ -373,7 +373,7 @@ static size_t tile_bytes(int32_t dim, int exact, int buffers)
 static int is_exact(const struct attn_plan *p) { return p->exact || p->type == DT_BF16; }
 
 /* What static shared memory takes besides. */
-enum { SHARED_REST = 1024 };
+enum { SHARED_REST = 1024 + ATTN_SLOTS * 4 };
 
 struct attn_shape attn_many_shape(const struct attn_plan *p)
 {
