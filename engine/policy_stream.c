@@ -49,7 +49,7 @@ struct stream {
 	int32_t probe_from;         /* tokens before which nothing is looked at */
 	float nll;                  /* of the last token */
 	/* Moves. */
-	struct tensor move;         /* i32 [n_kv_head][3 * moves] */
+	struct tensor move;         /* i32 [n_layer * n_kv_head][3 * moves] */
 	struct tensor mass_move;    /* i32 [heads][3 * MASS_MOVES] */
 	struct rope turn;
 	int32_t *list;
@@ -282,11 +282,11 @@ static int stream_init(struct policy *p, struct err *err)
 	if (kv_init(&f->kv, p->be, p->hp, p->type, cap_of(p, &s), err) ||
 	    rings_init(&f->rings, &s, (int32_t)heads, scored(p), surprised(p), err) ||
 	    rope_init(&f->turn, p->hp, p->be, moves_most(&s), err) ||
-	    tensor_init(p, &f->move, DT_I32, p->hp->n_kv_head, 3 * (int64_t)moves_most(&s), err) ||
+	    tensor_init(p, &f->move, DT_I32, (int64_t)p->hp->n_layer * p->hp->n_kv_head, 3 * (int64_t)moves_most(&s), err) ||
 	    tensor_init(p, &f->mass_move, DT_I32, heads, 3 * MASS_MOVES, err) ||
 	    (scored(p) && tensor_init(p, &f->mass, DT_F32, heads, f->rings.cols, err)) ||
 	    !(f->weight = try_alloc((size_t)p->chunk, sizeof *f->weight, "weights", err)) ||
-	    !(f->list = try_alloc((size_t)p->hp->n_kv_head * 3 * (size_t)moves_most(&s) + (size_t)heads * 3 * MASS_MOVES,
+	    !(f->list = try_alloc((size_t)f->move.rows * (size_t)f->move.cols + (size_t)heads * 3 * MASS_MOVES,
 	                          sizeof *f->list, "moves of rows", err)))
 		return -1;
 	for (int32_t i = 0; i <= s.n; i++)
@@ -495,25 +495,27 @@ static void rows_move(struct policy *p)
 	struct backend *be = p->be;
 	const struct hparams *hp = p->hp;
 	int32_t n = r->n_row, whole = p->par.heads == HEADS_LAYER, kv_heads = hp->n_kv_head, sinks = r->s.sinks;
-	struct kv_moves m = { .move = &f->move, .n = n, .n_kv_head = kv_heads, .head_dim = hp->head_dim, .dims = hp->rope_dims,
+	struct tensor move = f->move;
+	struct kv_moves m = { .move = &move, .n = n, .n_kv_head = kv_heads, .head_dim = hp->head_dim, .dims = hp->rope_dims,
 	                      .cap = f->kv.cap, .neox = hp->arch->neox };
-	size_t cols = (size_t)f->move.cols;
+	int32_t *out = f->list;
 
-	rope_set_turns(&f->turn, r->turns, r->n_turn);
-	for (int32_t layer = 0; layer < hp->n_layer; layer++) {
-		for (int32_t h = 0; h < kv_heads; h++) {
-			int32_t *out = f->list + (size_t)h * cols;
-			size_t at = (size_t)(whole ? layer : layer * kv_heads + h);
+	/* The lists of all layers go to the backend at once: then nothing comes between the moves of one layer and the next. */
+	for (int32_t row = 0; row < move.rows; row++) {
+		size_t at = (size_t)(whole ? row / kv_heads : row);
 
-			for (int32_t i = 0; i < n; i++, at += (size_t)r->heads, out += 3) {
-				int32_t from = r->from[at];
+		for (int32_t i = 0; i < n; i++, at += (size_t)r->heads, out += 3) {
+			int32_t from = r->from[at];
 
-				out[0] = from == r->row[i] ? -1 : sinks + from;
-				out[1] = sinks + r->row[i];
-				out[2] = r->turn[at];
-			}
+			out[0] = from == r->row[i] ? -1 : sinks + from;
+			out[1] = sinks + r->row[i];
+			out[2] = r->turn[at];
 		}
-		be->ops->write(be, &f->move, 0, f->list, ((size_t)(kv_heads - 1) * cols + 3 * (size_t)n) * sizeof *f->list);
+	}
+	move.cols = 3 * n;
+	rope_set_turns(&f->turn, r->turns, r->n_turn);
+	be->ops->write(be, &move, 0, f->list, (size_t)(out - f->list) * sizeof *f->list);
+	for (int32_t layer = 0; layer < hp->n_layer; layer++, m.move_row += kv_heads) {
 		m.turn = r->n_turn ? &f->turn.table : NULL;
 		be->ops->kv_move(be, &f->kv.k[layer], &m);
 		m.turn = NULL;
@@ -529,7 +531,7 @@ static void mass_follow(struct policy *p, int32_t stage, int32_t n)
 	struct backend *be = p->be;
 	struct tensor plane = f->mass_view;
 	int32_t staged = stage + n > r->size ? stage + n - r->size : 0, moves = r->n_row + staged;
-	int32_t *list = f->list + (size_t)p->hp->n_kv_head * (size_t)f->move.cols;
+	int32_t *list = f->list + (size_t)f->move.rows * (size_t)f->move.cols;
 
 	if (!moves)
 		return;

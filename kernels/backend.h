@@ -159,7 +159,10 @@ struct turn_args {
 /* Rows to copy inside a plane: for KV head h and i < n, row to = row from, its key rotated further by turn.  All are read
  * before any is written. */
 struct kv_moves {
-	const struct tensor *move;   /* i32 [n_kv_head][cols >= 3 * n]: from, to, turn (row of `turn`, -1 = as it is); from = -1: nothing */
+	/* i32 [>= move_row + n_kv_head][cols >= 3 * n]: from, to, turn (row of `turn`, -1 = as it is); from = -1: nothing.  Calls that
+	 * follow each other, with nothing between them, are one launch on a device. */
+	const struct tensor *move;
+	int32_t move_row;            /* of head 0 */
 	const struct tensor *turn;   /* f32 [..][dims]: cos, sin alternating per pair, as in rope(); NULL for values */
 	int32_t n, n_kv_head, head_dim, dims, cap;
 	int neox;

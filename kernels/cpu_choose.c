@@ -402,7 +402,8 @@ void cpu_kv_move(struct backend *be, struct tensor *plane, const struct kv_moves
 	if (be->failed)
 		return;
 	if (!choose_plane_ok(plane, m->n_kv_head, m->cap, m->head_dim) || m->n < 0 || m->n > INT32_MAX / 3 || !m->move ||
-	    !m->move->data || m->move->type != DT_I32 || m->move->rows < m->n_kv_head || m->move->cols < 3 * m->n) {
+	    !m->move->data || m->move->type != DT_I32 || m->move_row < 0 || m->move->rows - m->move_row < m->n_kv_head ||
+	    m->move->cols < 3 * m->n) {
 		cpu_fail(be, "internal: %d moves of rows got operands of the wrong shape", (int)m->n);
 		return;
 	}
@@ -411,10 +412,12 @@ void cpu_kv_move(struct backend *be, struct tensor *plane, const struct kv_moves
 		cpu_fail(be, "internal: moves of rows got a table of turns of the wrong shape");
 		return;
 	}
-	if (m->n == 0 || !moves_ok(be, m, m->move->data))
+	if (m->n == 0)
 		return;
-	j.move = m->move->data;
 	j.move_cols = (size_t)m->move->cols;
+	j.move = (const int32_t *)m->move->data + (size_t)m->move_row * j.move_cols;
+	if (!moves_ok(be, m, j.move))
+		return;
 	j.turn = m->turn ? m->turn->data : NULL;
 	j.plane = plane->data;
 	j.type = plane->type;

@@ -2,8 +2,19 @@
  *
  * Copies of keys, page bounds and choices must be those of the CPU, to the bit; scores and turned keys are compared with plain
  * double arithmetic or with the CPU within their rounding.  Everything is done twice where blocks could come in another order. */
+#include "kernels/cuda/gpu_host.h"
 #include "tests/choose_ref.h"
 #include "tests/cuda_test.h"
+
+static struct backend *open_cuda(void)
+{
+	struct backend *be = NULL;
+	char err[160] = "";
+
+	if (test_cuda_open(&be, err) < 0)
+		test_fail(__FILE__, __LINE__, "test_cuda_open: %s", err);
+	return be;
+}
 
 /* Both backends, with the same memory. */
 struct pair { struct backend *cpu, *gpu; };
@@ -11,7 +22,7 @@ struct pair { struct backend *cpu, *gpu; };
 static int pair_open(struct pair *p)
 {
 	p->cpu = open_level("c", 2);
-	p->gpu = test_cuda_open();
+	p->gpu = open_cuda();
 	return p->cpu && p->gpu;
 }
 
@@ -19,6 +30,16 @@ static void pair_close(struct pair *p)
 {
 	finish(p->cpu);
 	finish(p->gpu);
+}
+
+/* Kernels that the processor's device ran since it was asked before. */
+static int launches(void)
+{
+	struct gpu_host_counts counts;
+
+	gpu_host_stats(&counts);
+	gpu_host_forget();
+	return (int)counts.launches;
 }
 
 static const struct shape more_shapes[] = {
@@ -100,7 +121,7 @@ TEST(copies_have_the_bits_of_the_cpu)
 TEST(copies_follow_a_rewound_cache)
 {
 	struct shape s = { 40, 1, 2, 37, 48 };
-	struct backend *be = test_cuda_open();
+	struct backend *be = open_cuda();
 
 	for (int bits = 2; be && bits <= 8; bits *= 2) {
 		size_t n = (size_t)s.n_kv * (size_t)s.cap * (size_t)s.dim;
@@ -218,7 +239,7 @@ TEST(scans_of_planes_agree_with_doubles)
 			float *x = random_keys(s->n_kv, s->cap, s->dim), *q = random_query(n_head * s->dim, si & 1), *got;
 			float *held = must_alloc((size_t)s->n_kv * (size_t)s->cap * (size_t)s->dim * sizeof *held);
 			double *want = must_alloc(n_out * sizeof *want), slack[8];
-			struct backend *be = test_cuda_open();
+			struct backend *be = open_cuda();
 			struct tensor plane, qt;
 			int bad = 0;
 
@@ -354,7 +375,7 @@ static void one_topk(struct backend *be, int32_t n, int kind, int ki, int32_t he
 TEST(topk_agrees_with_sorting)
 {
 	static const int32_t sizes[] = { 1, 2, 15, 17, 64, 511, 1000, 1025, 2049, 5000 };
-	struct backend *be = test_cuda_open();
+	struct backend *be = open_cuda();
 
 	if (!be)
 		return;
@@ -368,7 +389,7 @@ TEST(topk_agrees_with_sorting)
 /* More rows than one block takes. */
 TEST(topk_of_many_rows)
 {
-	struct backend *be = test_cuda_open();
+	struct backend *be = open_cuda();
 
 	if (!be)
 		return;
@@ -384,8 +405,10 @@ TEST(topk_of_many_rows)
 /* What attention makes of a choice is what scan and top-k make one after the other: few rows and many, one condition or none. */
 TEST(choice_is_scan_and_topk)
 {
-	static const struct { int32_t n, pool; int bits; } cases[] = { { 300, 1, 2 }, { 300, 7, 4 }, { 1500, 35, 8 }, { 700, 1, 16 }, { 17000, 1, 2 },
-		{ 17000, 5, 2 }, { 40, 1, 2 } };
+	/* launches: of the choice, and of its two steps by themselves. */
+	static const struct { int32_t n, pool; int bits, launches[2]; } cases[] = {
+		{ 300, 1, 2, { 2, 3 } }, { 300, 7, 4, { 2, 3 } }, { 1500, 35, 8, { 9, 9 } }, { 700, 1, 16, { 2, 3 } }, { 17000, 1, 2, { 3, 5 } },
+		{ 17000, 5, 2, { 5, 5 } }, { 40, 1, 2, { 3, 3 } } };
 	enum { DIM = 16, KV = 2, GROUP = 3, K = 40 };
 
 	for (int c = 0; c < 7; c++)
@@ -395,7 +418,7 @@ TEST(choice_is_scan_and_topk)
 			float *x = random_keys(KV, n, DIM), *held = must_alloc((size_t)KV * (size_t)n * DIM * sizeof *held);
 			float *q = random_query(GROUP * KV * DIM, 0), *score[2];
 			int32_t *row[2];
-			struct backend *be = test_cuda_open();
+			struct backend *be = open_cuda();
 			struct tensor plane, copy, qt, out, flags;
 
 			if (!be)
@@ -415,13 +438,21 @@ TEST(choice_is_scan_and_topk)
 				struct attn_choice choice = { &scan, &topk };
 				struct attn_part part = { .q = &qt, .rows = &rows, .choice = &choice, .n_rows = K };
 
+				be->ops->sync(be);
+				gpu_host_forget();
 				if (way) {
 					be->ops->key_scan(be, &scan);
 					be->ops->topk(be, &topk);
+					be->ops->sync(be);
+					if (!test_cuda_is_device())
+						CHECK_INT(launches(), cases[c].launches[1]);
 				} else {
 					be->ops->attn(be, &(struct attn_args){ .out = &out, .k = &plane, .v = &plane, .part = &part, .n_part = 1,
 					                                       .n_head = GROUP * KV, .n_kv_head = KV, .head_dim = DIM, .cap = n,
 					                                       .scale = 0.25f }, 1);
+					be->ops->sync(be);
+					if (!test_cuda_is_device())
+						CHECK_INT(launches(), cases[c].launches[0] + 1);
 				}
 				score[way] = unguarded(be, &scores);
 				row[way] = unguarded(be, &rows);
@@ -596,12 +627,82 @@ TEST(moves_are_those_of_the_cpu)
 	test_note("turned keys: NMSE %.1e at most", worst);
 }
 
+/* The moves of all layers' keys and values, planned at once, are few launches, and change what they change one after the other. */
+TEST(moves_of_layers_join)
+{
+	enum { LAYERS = 40, HEADS = 2, CAP = 40, DIM = 16, N = 5, TURNS = 3, ALL = HEADS * CAP * DIM };
+	struct tensor plane[2][2 * LAYERS], move, turn;
+	int32_t *m = must_alloc((size_t)LAYERS * HEADS * (3 * N) * sizeof *m), one[HEADS * (3 * N + 1)];
+	float table[TURNS * DIM], *x, *held = must_alloc(ALL * sizeof *held);
+	struct pair p;
+
+	CUDA_HOST_ONLY();
+	if (!pair_open(&p))
+		return;
+	for (int i = 0; i < TURNS * DIM; i += 2) {
+		table[i] = cosf((float)i);
+		table[i + 1] = sinf((float)i);
+	}
+	for (int layer = 0; layer < LAYERS; layer++) {
+		random_moves(one, HEADS, N, CAP, TURNS, 0);
+		for (int h = 0; h < HEADS; h++)
+			memcpy(m + (layer * HEADS + h) * 3 * N, one + h * (3 * N + 1), 3 * N * sizeof *m);
+	}
+	x = random_keys(HEADS, CAP, DIM);
+	for (int i = 0; i < 2; i++) {
+		struct backend *be = i ? p.gpu : p.cpu;
+
+		for (int k = 0; k < 2 * LAYERS; k++)
+			plane[i][k] = plane_new(be, k % 2 ? DT_F16 : DT_F32, HEADS, CAP, DIM, x, held);
+		move = tensor_new(be, DT_I32, LAYERS * HEADS, 3 * N, m);
+		turn = tensor_new(be, DT_F32, TURNS, DIM, table);
+		be->ops->sync(be);
+		launches();
+		/* Keys of all layers, then values: planes of one type stand side by side. */
+		for (int k = 0; k < 2 * LAYERS; k++) {
+			int layer = k % LAYERS, key = k < LAYERS;
+
+			be->ops->kv_move(be, &plane[i][2 * layer + !key], &(struct kv_moves){
+				.move = &move, .move_row = layer * HEADS, .turn = key && layer % 3 ? &turn : NULL, .n = N, .n_kv_head = HEADS,
+				.head_dim = DIM, .dims = DIM, .cap = CAP, .neox = 1 });
+		}
+		be->ops->kv_move(be, &plane[i][2 * LAYERS - 1], &(struct kv_moves){
+			.move = &move, .n = N, .n_kv_head = HEADS, .head_dim = DIM, .cap = CAP });
+		be->ops->sync(be);
+		if (i)
+			CHECK_INT(launches(), 3);
+		be->ops->drop(be, &move);
+		be->ops->drop(be, &turn);
+	}
+	for (int k = 0; k < 2 * LAYERS; k++) {
+		void *got[2];
+		size_t n = (size_t)dtype_bytes(plane[0][k].type, ALL);
+		float far = 0;
+
+		for (int i = 0; i < 2; i++)
+			got[i] = tensor_read(i ? p.gpu : p.cpu, &plane[i][k]);
+		if (k % 2)
+			CHECK_MSG(!memcmp(got[0], got[1], n), "values of layer %d", k / 2);
+		for (int i = 0; k % 2 == 0 && i < ALL; i++)
+			far = fmaxf(far, fabsf(((float *)got[0])[i] - ((float *)got[1])[i]));
+		CHECK_MSG(far < 1e-5f, "keys of layer %d are off by %g", k / 2, (double)far);
+		for (int i = 0; i < 2; i++) {
+			(i ? p.gpu : p.cpu)->ops->drop(i ? p.gpu : p.cpu, &plane[i][k]);
+			free(got[i]);
+		}
+	}
+	free(m);
+	free(x);
+	free(held);
+	pair_close(&p);
+}
+
 /* Moves that lead outside are left out; the others are done. */
 TEST(moves_stay_inside)
 {
 	static const int32_t list[] = { 0, 5, -1, -2, 1, -1, 16, 1, -1, 1, -1, -1, 1, 16, -1, 2, 6, 2, 3, 7, -3, INT32_MIN, INT32_MAX, INT32_MAX };
 	enum { N = sizeof list / sizeof *list / 3 };
-	struct backend *be = test_cuda_open();
+	struct backend *be = open_cuda();
 	float x[16 * 8], turn[2 * 8] = { 0 }, *after;
 	struct tensor plane, move, turns;
 
@@ -632,7 +733,7 @@ static void must_fail(struct backend *be, const char *what)
 
 TEST(bad_operands_are_refused)
 {
-	struct backend *be = test_cuda_open();
+	struct backend *be = open_cuda();
 	struct tensor plane, copy, small, q, out, turn, rows, move;
 	struct scan_args scan = { .out = &out, .q = &q, .n_head = 2, .n_kv_head = 2, .head_dim = 8, .cap = 16, .n_rows = 16, .bits = 2, .scale = 1 };
 	struct topk_args top = { .rows = &rows, .score = &out, .n_kv_head = 2, .n = 16, .k = 4, .pool = 1 };
@@ -713,7 +814,7 @@ TEST(numbers_that_are_none)
 	for (int where = 0; where < 5; where++)
 		for (int bits = 2; bits <= 16; bits *= 2) {
 			enum { N = 100, DIM = 48, K = 20 };
-			struct backend *be = test_cuda_open();
+			struct backend *be = open_cuda();
 			struct shape s = { DIM, 2, 1, N, N };
 			struct tensor plane, copy, qt, score, rows;
 			float *x, *held, *q;

@@ -5,7 +5,8 @@
  *
  *     key_copy      1 launch; a block takes 16 rows of a KV head: reads the rows, writes 40 bytes for a key of 128 at 2 bits
  *     page_bounds   1 launch; reads whole pages of 16 rows
- *     kv_move       1 launch where a head's rows fit in shared memory, else 2; each row is read and written once
+ *     kv_move       1 launch where a head's rows fit in shared memory, else 2; each row is read and written once.  Of calls that
+ *                   follow each other up to MOVE_PLANES planes join in one launch: a cache's step is 2 launches for 28 layers and more
  *
  * A move that leads outside of the plane is left out: only the device knows the list. */
 #include "kernels/cuda/cuda_choose.cuh"
@@ -285,20 +286,51 @@ void cuda_page_bounds(struct backend *be, struct tensor *bounds, const struct te
 
 enum { MOVE_THREADS = 512, MOVE_SHARED = 96 << 10, MOVE_BLOCK = 64 };
 
+struct move_plane { uint8_t *plane; const int32_t *move; };
+enum { MOVE_PLANES = 56 };       /* as many as fit in a kernel's argument */
+
 struct move_args {
-	uint8_t *plane, *stage;      /* stage: device memory [n_kv_head][n] rows, where shared memory is too small */
-	const int32_t *move;
+	uint8_t *stage;              /* device memory [n_kv_head][n] rows, where shared memory is too small */
 	const float *turn;           /* NULL: rows as they are */
 	int64_t row_bytes, move_cols;
+	uint64_t turned;             /* planes whose rows are turned */
+	int32_t type, n, heads, cap, dim, dims, neox, turns, planes;
+	struct move_plane at[MOVE_PLANES];
+};
+
+/* What a block of one launch sees: a KV head of a plane. */
+struct move_view {
+	uint8_t *plane;              /* the head's first row */
+	const int32_t *list;
+	const float *turn;
+	int64_t row_bytes;
 	int32_t type, n, cap, dim, dims, neox, turns;
 };
+
+static __device__ inline struct move_view move_view_of(const struct move_args &a, int32_t plane, int32_t head)
+{
+	struct move_view v;
+
+	v.plane = a.at[plane].plane + (int64_t)head * a.cap * a.row_bytes;
+	v.list = a.at[plane].move + head * a.move_cols;
+	v.turn = a.turned >> plane & 1 ? a.turn : NULL;
+	v.row_bytes = a.row_bytes;
+	v.type = a.type;
+	v.n = a.n;
+	v.cap = a.cap;
+	v.dim = a.dim;
+	v.dims = a.dims;
+	v.neox = a.neox;
+	v.turns = a.turns;
+	return v;
+}
 
 struct row_move { int32_t from, to, turn; };
 
 /* from = -1: none. */
-static __device__ inline struct row_move move_of(const struct move_args &a, const int32_t *list, int32_t i)
+static __device__ inline struct row_move move_of(const struct move_view &a, int32_t i)
 {
-	struct row_move m = { list[3 * i], list[3 * i + 1], list[3 * i + 2] };
+	struct row_move m = { a.list[3 * i], a.list[3 * i + 1], a.list[3 * i + 2] };
 
 	if ((uint32_t)m.from >= (uint32_t)a.cap || (uint32_t)m.to >= (uint32_t)a.cap || (a.turn && m.turn >= a.turns))
 		m.from = -1;
@@ -332,7 +364,7 @@ static __device__ inline float two_products(float a, float b, float c, float d)
 }
 
 /* A warp turns a row on its way. */
-static __device__ inline void row_turn(const struct move_args &a, uint8_t *to, const uint8_t *from, const float *turn)
+static __device__ inline void row_turn(const struct move_view &a, uint8_t *to, const uint8_t *from, const float *turn)
 {
 	int32_t lane = (int32_t)threadIdx.x % WARP, half = a.dims / 2;
 
@@ -367,10 +399,10 @@ static __device__ inline void row_turn(const struct move_args &a, uint8_t *to, c
 	}
 }
 
-static __device__ inline void move_read(const struct move_args &a, const int32_t *list, int32_t head, int32_t i, uint8_t *stage)
+static __device__ inline void move_read(const struct move_view &a, int32_t i, uint8_t *stage)
 {
-	struct row_move m = move_of(a, list, i);
-	const uint8_t *from = a.plane + ((int64_t)head * a.cap + m.from) * a.row_bytes;
+	struct row_move m = move_of(a, i);
+	const uint8_t *from = a.plane + m.from * a.row_bytes;
 
 	if (m.from < 0)
 		return;
@@ -381,48 +413,63 @@ static __device__ inline void move_read(const struct move_args &a, const int32_t
 }
 
 /* Should two moves meet in one row, the later one wins. */
-static __device__ inline void move_write(const struct move_args &a, const int32_t *list, int32_t head, int32_t i, const uint8_t *stage)
+static __device__ inline void move_write(const struct move_view &a, int32_t i, const uint8_t *stage)
 {
-	struct row_move m = move_of(a, list, i);
+	struct row_move m = move_of(a, i);
 	int later = 0;
 
 	if (m.from < 0)
 		return;
 	for (int32_t j = i + 1 + (int32_t)threadIdx.x % WARP; j < a.n; j += WARP)
-		later |= list[3 * j + 1] == m.to && move_of(a, list, j).from >= 0;
+		later |= a.list[3 * j + 1] == m.to && move_of(a, j).from >= 0;
 	if (__any_sync(FULL_WARP, later))
 		return;
-	row_copy(a.plane + ((int64_t)head * a.cap + m.to) * a.row_bytes, stage + i * a.row_bytes, a.row_bytes);
+	row_copy(a.plane + m.to * a.row_bytes, stage + i * a.row_bytes, a.row_bytes);
 }
 
-/* A block takes a head: everything is read into shared memory before anything is written. */
-static __global__ void move_head(struct move_args a)
+/* A block takes a head of a plane: everything is read into shared memory before anything is written. */
+static __global__ void __launch_bounds__(MOVE_THREADS, 2) move_heads(struct move_args a)
 {
 	SHARED_DYNAMIC(uint8_t, stage);
-	int32_t head = (int32_t)blockIdx.x, warp = (int32_t)threadIdx.x / WARP;
-	const int32_t *list = a.move + head * a.move_cols;
+	struct move_view v = move_view_of(a, (int32_t)blockIdx.x / a.heads, (int32_t)blockIdx.x % a.heads);
+	int32_t warp = (int32_t)threadIdx.x / WARP;
 
-	for (int32_t i = warp; i < a.n; i += MOVE_THREADS / WARP)
-		move_read(a, list, head, i, stage);
+	for (int32_t i = warp; i < v.n; i += MOVE_THREADS / WARP)
+		move_read(v, i, stage);
 	__syncthreads();
-	for (int32_t i = warp; i < a.n; i += MOVE_THREADS / WARP)
-		move_write(a, list, head, i, stage);
+	for (int32_t i = warp; i < v.n; i += MOVE_THREADS / WARP)
+		move_write(v, i, stage);
 }
 
-static __global__ void move_out(struct move_args a)
+static __global__ void __launch_bounds__(MOVE_THREADS, 2) move_out(struct move_args a)
 {
 	int32_t head = (int32_t)blockIdx.y, i0 = (int32_t)blockIdx.x * MOVE_BLOCK, i1 = min(i0 + MOVE_BLOCK, a.n);
+	struct move_view v = move_view_of(a, 0, head);
 
 	for (int32_t i = i0 + (int32_t)threadIdx.x / WARP; i < i1; i += MOVE_THREADS / WARP)
-		move_read(a, a.move + head * a.move_cols, head, i, a.stage + (int64_t)head * a.n * a.row_bytes);
+		move_read(v, i, a.stage + (int64_t)head * a.n * a.row_bytes);
 }
 
-static __global__ void move_in(struct move_args a)
+static __global__ void __launch_bounds__(MOVE_THREADS, 2) move_in(struct move_args a)
 {
 	int32_t head = (int32_t)blockIdx.y, i0 = (int32_t)blockIdx.x * MOVE_BLOCK, i1 = min(i0 + MOVE_BLOCK, a.n);
+	struct move_view v = move_view_of(a, 0, head);
 
 	for (int32_t i = i0 + (int32_t)threadIdx.x / WARP; i < i1; i += MOVE_THREADS / WARP)
-		move_write(a, a.move + head * a.move_cols, head, i, a.stage + (int64_t)head * a.n * a.row_bytes);
+		move_write(v, i, a.stage + (int64_t)head * a.n * a.row_bytes);
+}
+
+/* May the moves of a (one plane) be done by the launch that does those of b? */
+static int move_joins(const struct move_args *a, const struct move_args *b)
+{
+	if (b->planes >= MOVE_PLANES || a->row_bytes != b->row_bytes || a->move_cols != b->move_cols || a->type != b->type || a->n != b->n ||
+	    a->heads != b->heads || a->cap != b->cap || a->dim != b->dim || a->neox != b->neox ||
+	    (a->turn && b->turn && (a->turn != b->turn || a->turns != b->turns || a->dims != b->dims)))
+		return 0;
+	for (int32_t i = 0; i < b->planes; i++)
+		if (b->at[i].plane == a->at[0].plane)
+			return 0;
+	return 1;
 }
 
 void cuda_kv_move(struct backend *be, struct tensor *plane, const struct kv_moves *m)
@@ -434,7 +481,7 @@ void cuda_kv_move(struct backend *be, struct tensor *plane, const struct kv_move
 	if (be->failed)
 		return;
 	if (!choose_plane_ok(plane, m->n_kv_head, m->cap, m->head_dim) || m->n < 0 || m->n > INT32_MAX / 3 || !m->move || !m->move->data ||
-	    m->move->type != DT_I32 || m->move->rows < m->n_kv_head || m->move->cols < 3 * m->n) {
+	    m->move->type != DT_I32 || m->move_row < 0 || m->move->rows - m->move_row < m->n_kv_head || m->move->cols < 3 * m->n) {
 		cuda_fail(be, "internal: %d moves of rows got operands of the wrong shape", (int)m->n);
 		return;
 	}
@@ -445,10 +492,13 @@ void cuda_kv_move(struct backend *be, struct tensor *plane, const struct kv_move
 	}
 	if (m->n == 0)
 		return;
-	a.plane = (uint8_t *)plane->data;
-	a.move = (const int32_t *)m->move->data;
 	a.move_cols = m->move->cols;
+	a.at[0].plane = (uint8_t *)plane->data;
+	a.at[0].move = (const int32_t *)m->move->data + m->move_row * a.move_cols;
+	a.planes = 1;
+	a.heads = m->n_kv_head;
 	a.turn = m->turn ? (const float *)m->turn->data : NULL;
+	a.turned = m->turn != NULL;
 	a.turns = m->turn ? m->turn->rows : 0;
 	a.row_bytes = (int64_t)dtype_bytes(plane->type, (uint64_t)m->head_dim);
 	a.type = plane->type;
@@ -459,8 +509,22 @@ void cuda_kv_move(struct backend *be, struct tensor *plane, const struct kv_move
 	a.neox = m->neox;
 	bytes = a.n * a.row_bytes;
 	if (bytes <= MOVE_SHARED) {
+		unsigned *blocks;
+		struct move_args *before = (struct move_args *)gpu_last(c->gpu, (const void *)move_heads, sizeof a, &blocks);
+
+		if (before && move_joins(&a, before)) {
+			if (a.turn) {
+				before->turn = a.turn;
+				before->turns = a.turns;
+				before->dims = a.dims;
+				before->turned |= (uint64_t)1 << before->planes;
+			}
+			before->at[before->planes++] = a.at[0];
+			*blocks = (unsigned)(before->planes * a.heads);
+			return;
+		}
 		bytes = bytes <= 4096 ? 4096 : bytes <= 32768 ? 32768 : MOVE_SHARED;
-		cuda_launch(c, move_head, (unsigned)m->n_kv_head, 1, 1, MOVE_THREADS, (unsigned)bytes, a);
+		cuda_launch(c, move_heads, (unsigned)a.heads, 1, 1, MOVE_THREADS, (unsigned)bytes, a);
 		return;
 	}
 	if (cuda_buffer_grow(c, &c->moves, (size_t)m->n_kv_head * (size_t)bytes) < 0)
