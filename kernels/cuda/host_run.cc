@@ -60,7 +60,7 @@ enum { SAVED_WORDS = 20, SAVED_RETURN = 11 };      /* x30 */
 
 /* ---- threads ---- */
 
-enum { WARP_LANES = 32, STACK_BYTES = 128 << 10, SHARED_VARIABLES = 64, SHARED_GUARD = 64, GARBAGE = 0xa5 };
+enum { WARP_LANES = 32, STACK_BYTES = 128 << 10, SHARED_VARIABLES = 64, SHARED_GUARD = 64, GARBAGE = 0x7f };
 
 enum thread_state { READY, AT_WARP, AT_BLOCK, ENDED };
 struct thread {
