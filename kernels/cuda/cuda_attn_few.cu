@@ -53,27 +53,6 @@ template<class F, int DIM> static __device__ inline void load_queries(uint4 (*qs
 	__syncthreads();
 }
 
-/* What the rows of V that not all queries see add where they are not finite; as operands these are zero. */
-template<class P, int DIM> static __device__ inline void add_odd(float (*acc)[4], const struct attn_launch &a, int64_t row, int32_t n,
-                                                                 int32_t t)
-{
-	for (int32_t r = 0; r < STEP; r++) {
-		int64_t at = __shfl_sync(FULL_WARP, row, r);
-
-#pragma unroll
-		for (int w = 0; w < DIM / 16; w++)
-#pragma unroll
-			for (int j = 0; j < 2; j++)
-#pragma unroll
-				for (int e = 0; e < 2; e++) {
-					float v = r < n ? P::load1(a.v + at, v_dim<DIM>(w, 2 * t + e, j)) : 0;
-
-					if (!(fabsf(v) < INFINITY))
-						acc[2 * w + j][e] += v;
-				}
-	}
-}
-
 template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void attn_few(struct attn_launch a)
 {
 	typedef typename P::format F;
@@ -193,26 +172,15 @@ template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void att
 			}
 			/* The last rows, some of which only later tokens see, or nobody. */
 			if (i + STEP > min(i1, all)) {
-				int found = 0;
-
 #pragma unroll
 				for (int r = 0; r < 4; r++) {
 					int there = i + 2 * t + r % 2 + r / 2 * 8 < i1;
 
 #pragma unroll
-					for (int n = 0; n < STEPS; n++) {
+					for (int n = 0; n < STEPS; n++)
 						v[r].w[n] = there ? v[r].w[n] : 0;
-						found |= odd<F>(v[r].w[n]);
-					}
 				}
-				if (__any_sync(FULL_WARP, found)) {
-#pragma unroll
-					for (int r = 0; r < 4; r++)
-#pragma unroll
-						for (int n = 0; n < STEPS; n++)
-							v[r].w[n] = without_odd<F>(v[r].w[n]);
-					add_odd<P, DIM>(acc, a, now, seen - i, t);
-				}
+				add_odd<F, DIM>(acc, v, seen - i, 0);
 			}
 #pragma unroll
 			for (int n = 0; n < STEPS; n++) {

@@ -95,46 +95,6 @@ template<class P, int DIM> static __device__ inline void load_tile(uint8_t *ks, 
 	copies_end();
 }
 
-/* Make V of a tile finite: rows that some queries do not see would reach them as 0 * NaN.  Returns whether anything was not. */
-template<class F, int DIM> static __device__ inline int clean_tile(uint8_t *vs)
-{
-	typedef tile_of<DIM> T;
-	int found = 0;
-
-	for (int32_t x = (int32_t)threadIdx.x; x < T::ROWS * DIM / 2; x += THREADS) {
-		uint32_t *w = (uint32_t *)(vs + x / (DIM / 2) * T::V_PITCH * 2) + x % (DIM / 2);
-
-		if (odd<F>(*w)) {
-			*w = without_odd<F>(*w);
-			found = 1;
-		}
-	}
-	return __syncthreads_or(found);
-}
-
-/* What was taken out of it, for the queries that see the row. */
-template<class P, int DIM> static __device__ inline void add_odd(float (*acc)[4], const struct attn_launch &a, const struct attn_seg &s,
-                                                                 int32_t kv, int32_t i, const int32_t *seen, int32_t t)
-{
-	for (int32_t r = 0; r < tile_of<DIM>::ROWS && i + r < max(seen[0], seen[1]); r++) {
-		const uint8_t *row = a.v + attn_row(a, s, kv, i + r);
-
-#pragma unroll
-		for (int w = 0; w < DIM / 16; w++)
-#pragma unroll
-			for (int j = 0; j < 2; j++)
-#pragma unroll
-				for (int b = 0; b < 2; b++) {
-					float v = P::load1(row, v_dim<DIM>(w, 2 * t + b, j));
-
-					if (fabsf(v) < INFINITY)
-						continue;
-					acc[2 * w + j][b] += i + r < seen[0] ? v : 0;
-					acc[2 * w + j][b + 2] += i + r < seen[1] ? v : 0;
-				}
-	}
-}
-
 /* Scores of one warp's queries and a tile's rows: 8 rows to a product. */
 template<class F, int DIM> static __device__ inline void tile_scores(float (*c)[4], const uint4 *qs, const uint8_t *ks, int exact, int32_t g,
                                                                      int32_t t)
@@ -226,7 +186,6 @@ template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void att
 		for (int32_t i = from; i < i1; i += T::ROWS) {
 			uint8_t *k = ks + buffer * T::K_BYTES, *v = vs + buffer * T::V_BYTES;
 			float c[BLOCKS][4];
-			int found = 0;
 
 			if (args.buffers == 1) {
 				load_tile<P, DIM>(k, v, a, s, kv, i, i1);
@@ -239,9 +198,6 @@ template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void att
 				copies_wait<0>();
 			}
 			__syncthreads();
-			/* Only the call's own rows are seen by some of its tokens and not by others. */
-			if (i + T::ROWS > all)
-				found = clean_tile<F, DIM>(v);
 			if (i < most_seen) {
 				float most[2] = { m[0], m[1] }, base[2], w[2];
 
@@ -280,8 +236,6 @@ template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void att
 						c[n][b] = exp2f(c[n][b] - base[b / 2]);
 						l[b / 2] += c[n][b];
 					}
-				if (found)
-					add_odd<P, DIM>(acc, a, s, kv, i, seen, t);
 #pragma unroll
 				for (int b = 0; b < BLOCKS / 2; b++) {
 					uint32_t hi[4], lo[4];
@@ -299,6 +253,9 @@ template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void att
 #pragma unroll
 					for (int y = 0; y < 4; y++)
 						load_v<shared_rows<F>, DIM>(x[y], v + (16 * b + 2 * t + y % 2 + y / 2 * 8) * T::V_PITCH * 2, g);
+					/* Only the call's own rows are seen by some of its tokens and not by others. */
+					if (i + T::ROWS > all)
+						add_odd<F, DIM>(acc, x, seen[0] - i - 16 * b, seen[1] - i - 16 * b);
 #pragma unroll
 					for (int n = 0; n < STEPS; n++) {
 						uint32_t b0 = __byte_perm(x[0].w[n], x[1].w[n], 0x5410), b1 = __byte_perm(x[2].w[n], x[3].w[n], 0x5410);

@@ -16,7 +16,6 @@ template<class F> struct plain {
 	static __device__ inline uint4 load8(const uint8_t *row, int32_t d) { return __ldg((const uint4 *)(row + 2 * d)); }
 	static __device__ inline uint2 load4(const uint8_t *row, int32_t d) { return __ldg((const uint2 *)(row + 2 * d)); }
 	static __device__ inline uint32_t load2(const uint8_t *row, int32_t d) { return __ldg((const uint32_t *)(row + 2 * d)); }
-	static __device__ inline float load1(const uint8_t *row, int32_t d) { return F::unpack(((const uint16_t *)row)[d]).x; }
 };
 /* The same of rows in shared memory, which are never blocks. */
 template<class F> struct shared_rows {
@@ -37,11 +36,26 @@ struct blocks_q8_0 {
 		return as_f16::pack(scale * (float)c.x, scale * (float)c.y);
 	}
 	static __device__ inline uint2 load4(const uint8_t *row, int32_t d) { return make_uint2(load2(row, d), load2(row, d + 2)); }
+	/* Codes become halves of 1024 + code + 128 by their bytes alone; the difference and the product round once. */
+	static __device__ inline uint32_t two(uint32_t codes, uint32_t pick, __half2 scale)
+	{
+		uint32_t w = __byte_perm(codes ^ 0x80808080u, 0x64646464u, pick);
+		__half2 h, base = __floats2half2_rn(1152, 1152);
+
+		memcpy(&h, &w, sizeof h);
+		h = __hmul2(__hsub2(h, base), scale);
+		memcpy(&w, &h, sizeof w);
+		return w;
+	}
 	static __device__ inline uint4 load8(const uint8_t *row, int32_t d)
 	{
-		return make_uint4(load2(row, d), load2(row, d + 2), load2(row, d + 4), load2(row, d + 6));
+		const uint8_t *b = row + d / 32 * 34;
+		const uint16_t *c = (const uint16_t *)(b + 2 + d % 32);
+		uint32_t lo = __ldg(c) | (uint32_t)__ldg(c + 1) << 16, hi = __ldg(c + 2) | (uint32_t)__ldg(c + 3) << 16;
+		__half2 scale = __half2half2(__ushort_as_half(__ldg((const uint16_t *)b)));
+
+		return make_uint4(two(lo, 0x4140, scale), two(lo, 0x4342, scale), two(hi, 0x4140, scale), two(hi, 0x4342, scale));
 	}
-	static __device__ inline float load1(const uint8_t *row, int32_t d) { return as_f16::unpack(load2(row, d & ~1)).x; }
 };
 template<int TYPE> struct plane_of { typedef plain<as_f16> type; };
 template<> struct plane_of<DT_BF16> { typedef plain<as_bf16> type; };
@@ -124,6 +138,42 @@ template<class P, int DIM> static __device__ inline void load_k(k_words<DIM> &k,
 template<int DIM> static __device__ __forceinline__ int32_t k_dim(int32_t s, int32_t t)
 {
 	return s < DIM / 32 * 2 ? s / 2 * 32 + 8 * t + s % 2 * 4 : DIM - 16 + 4 * t;
+}
+
+/* V of 16 rows of which some queries see only the first `seen` (of query g, of query g + 8).  What is not finite there would reach
+ * the others as 0 * NaN: it is added here, by itself, to those that see it, and leaves the operand.  Rare; for all lanes. */
+template<class F, int DIM> static __device__ inline void add_odd(float (*acc)[4], v_words<DIM> *v, int32_t seen0, int32_t seen1)
+{
+	uint32_t one = F::pack(1, 1), ones[4] = { one, one, one, one };
+	int32_t t = (int32_t)threadIdx.x % 4, found = 0;
+
+#pragma unroll
+	for (int r = 0; r < 4; r++)
+#pragma unroll
+		for (int n = 0; n < DIM / 16; n++)
+			found |= odd<F>(v[r].w[n]);
+	if (!__any_sync(FULL_WARP, found))
+		return;
+#pragma unroll 1
+	for (int32_t row = 0; row < 16; row++)
+#pragma unroll
+		for (int n = 0; n < DIM / 16; n++)
+#pragma unroll
+			for (int j = 0; j < 2; j++) {
+				uint32_t x = row < 8 ? row % 2 ? v[1].w[n] : v[0].w[n] : row % 2 ? v[3].w[n] : v[2].w[n];
+				float c[4] = { 0, 0, 0, 0 };
+
+				x = j ? x >> 16 : x & 0xffffu;
+				x = row % 8 / 2 == t && odd<F>(x) ? x << row % 2 * 16 : 0;
+				mma16(F(), c, ones, row < 8 ? x : 0, row < 8 ? 0 : x);
+				for (int b = 0; b < 4; b++)
+					acc[2 * n + j][b] += row < (b < 2 ? seen0 : seen1) ? c[b] : 0;
+			}
+#pragma unroll
+	for (int r = 0; r < 4; r++)
+#pragma unroll
+		for (int n = 0; n < DIM / 16; n++)
+			v[r].w[n] = without_odd<F>(v[r].w[n]);
 }
 
 /* The power of two that brings a query's largest value near 1: whatever the model, 16 bits neither overflow nor lose the rest.
