@@ -364,11 +364,11 @@ template<int N> static __device__ __forceinline__ void rows_times(const struct g
 		int block = col / 32, blocks = min(a.tile, a.cols - col) / 32;
 
 		if (*ready != col) {
-			unsigned ahead = min(w.extra, 2048u);
+			unsigned from = (unsigned)((uint64_t)w.extra * (unsigned)col / (unsigned)a.cols), to = min(w.extra, from + 2048);
 
 #pragma unroll
 			for (int r = 0; r < ROWS; r++)
-				for (unsigned i = threadIdx.x % WARP * 32; i < ahead; i += WARP * 32)
+				for (unsigned i = from + threadIdx.x % WARP * 32; i < to; i += WARP * 32)
 					prefetch(row[r] + i);
 			__syncthreads();
 			acts_fill(acts, a, block, blocks);
