@@ -483,22 +483,20 @@ void cuda_embed(struct backend *be, struct tensor *out, const struct tensor *tab
 	}
 }
 
-struct half_args { struct weight_rows w; const struct weight_head *head; uint16_t *out; int64_t eights; int32_t row0, per_row; };
+struct half_args { struct weight_rows w; const struct weight_head *head; uint16_t *out; uint32_t eights, per_row; int32_t row0; };
 
 /* Eight values a thread, neighbours beside each other: reads and writes of a warp are contiguous. */
 __global__ void weight_to_half(struct half_args a)
 {
-	int64_t at = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, row;
-	int j, n, e = a.head ? half_exponent(a.head->largest) : 0;
+	uint32_t at = blockIdx.x * blockDim.x + threadIdx.x, row = at / a.per_row;
+	int j = (int)(at % a.per_row), n, e = a.head ? half_exponent(a.head->largest) : 0;
 	uint16_t h[8], *out;
 	float v[8];
 
 	if (at >= a.eights)
 		return;
-	row = at / a.per_row;
-	j = (int)(at % a.per_row);
 	n = min(8, a.w.cols - 8 * j);
-	weight_eight(a.w, a.row0 + row, j, n, v);
+	weight_eight(a.w, a.row0 + (int64_t)row, j, n, v);
 	for (int i = 0; i < 8; i++)
 		h[i] = __half_as_ushort(__float2half_rn(times_power(v[i], e)));
 	out = a.out + (size_t)row * (size_t)a.w.cols + 8 * (size_t)j;
@@ -517,8 +515,9 @@ void cuda_weight_half(struct cuda *c, const struct weight_rows *w, const struct 
 	a.w = *w;
 	a.head = head;
 	a.out = (uint16_t *)out;
-	a.per_row = w->cols / 8 + (w->cols % 8 != 0);
-	a.eights = (int64_t)n * a.per_row;
+	/* A piece has some 2^23 of them: 32 bits hold the number, whose division by that of a row takes most of a thread's time. */
+	a.per_row = (uint32_t)w->cols / 8 + (w->cols % 8 != 0);
+	a.eights = (uint32_t)n * a.per_row;
 	a.row0 = row0;
 	cuda_launch(c, weight_to_half, cuda_blocks(a.eights, THREADS), 1, 1, THREADS, 0, a);
 }
