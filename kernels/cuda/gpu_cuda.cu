@@ -254,12 +254,13 @@ void gpu_close(struct gpu *g)
 
 /* ---- launches ---- */
 
-/* More than 48 KiB of dynamic shared memory must be asked for, once a kernel. */
+/* More than 48 KiB of shared memory, a kernel's own and the dynamic together, must be asked for, once a kernel.  What its own is
+ * nobody here knows, so dynamic memory is asked for always. */
 static int shared_allow(struct gpu *g, const struct gpu_launch *l)
 {
 	int i;
 
-	if (l->shared <= 48 << 10)
+	if (!l->shared)
 		return 0;
 	for (i = 0; i < g->n_kernels && g->kernel[i].fn != l->fn; i++)
 		;
