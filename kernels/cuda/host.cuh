@@ -62,12 +62,9 @@ struct dim3 {
 
 /* ---- where a thread is ---- */
 
-struct host_where { uint3 thread, block, dim, grid; };
-extern __thread struct host_where host_where;
-#define threadIdx (host_where.thread)
-#define blockIdx (host_where.block)
-#define blockDim (host_where.dim)
-#define gridDim (host_where.grid)
+/* Found without a call also in a library that is loaded late. */
+#define HOST_THREAD __attribute__((tls_model("initial-exec"))) __thread
+extern HOST_THREAD uint3 threadIdx, blockIdx, blockDim, gridDim;
 enum { warpSize = 32 };
 
 /* ---- shared memory ---- */

@@ -77,7 +77,7 @@ struct thread {
 struct shared_variable { const void *key; size_t at, size; };
 
 /* What runs now: one launch at a time in a thread of the program. */
-static __thread struct run {
+static HOST_THREAD struct run {
 	const struct gpu_launch *launch;
 	const void *args;
 	struct thread *thread;     /* [HOST_THREADS_MAX] */
@@ -95,7 +95,7 @@ static __thread struct run {
 	size_t shared_used;
 } run;
 
-__thread struct host_where host_where;
+HOST_THREAD uint3 threadIdx, blockIdx, blockDim, gridDim;
 
 static const char *base_name(const char *path)
 {
@@ -135,7 +135,7 @@ static void fail(const char *why)
 		return;
 	run.failed = 1;
 	gpu_launch_name(run.launch, name, sizeof name);
-	snprintf(run.err, 160, "kernel %s, block %u,%u,%u: %s", name, host_where.block.x, host_where.block.y, host_where.block.z, why);
+	snprintf(run.err, 160, "kernel %s, block %u,%u,%u: %s", name, blockIdx.x, blockIdx.y, blockIdx.z, why);
 }
 
 static void fail_two(int a, int b)
@@ -168,7 +168,7 @@ static void to_thread(int i)
 	struct thread *t = &run.thread[i];
 
 	run.now = i;
-	host_where.thread.x = (unsigned)i;
+	threadIdx.x = (unsigned)i;
 #ifdef HOST_ASAN
 	void *fake = NULL;
 
@@ -648,7 +648,7 @@ int host_run(const struct gpu_launch *l, const void *args, unsigned order, char 
 	run.err = err;
 	run.failed = 0;
 	run.n = (int)l->block;
-	memset(&host_where, 0, sizeof host_where);
+	threadIdx = blockIdx = make_uint3(0, 0, 0);
 	if (!gx || !gy || !gz || gy > 65535 || gz > 65535 || gx > 0x7fffffff || (uint64_t)gx * gy * gz > 0x7fffffff || !l->block ||
 	    l->block > HOST_THREADS_MAX || l->shared > HOST_SHARED_MAX) {
 		char why[120];
@@ -661,19 +661,16 @@ int host_run(const struct gpu_launch *l, const void *args, unsigned order, char 
 		fail("no memory for its threads");
 		return -1;
 	}
-	host_where.dim.x = l->block;
-	host_where.dim.y = host_where.dim.z = 1;
-	host_where.grid.x = gx;
-	host_where.grid.y = gy;
-	host_where.grid.z = gz;
+	blockDim = make_uint3(l->block, 1, 1);
+	gridDim = make_uint3(gx, gy, gz);
 	by_block = order_draw(&order, blocks);
 	faults_catch(old);
 	for (unsigned b = 0; b < blocks && !run.failed; b++) {
 		unsigned at = order_at(by_block, b, blocks);
 
-		host_where.block.x = at % gx;
-		host_where.block.y = at / gx % gy;
-		host_where.block.z = at / gx / gy;
+		blockIdx.x = at % gx;
+		blockIdx.y = at / gx % gy;
+		blockIdx.z = at / gx / gy;
 		shared_begin(used);
 		run_block(&order);
 		shared_end();
