@@ -248,6 +248,18 @@ static void step(struct storm *s, double seconds)
 		s->seen->longest = took;
 }
 
+/* The kernel hands on in its own time what was written to the master.  Keys that come while the terminal is not raw are echoed, and
+ * Ctrl-C, Ctrl-Z and Ctrl-\ among them throw away what is on its way out: half a picture would be lost that nobody draws again.  So
+ * they must be there before the program may suspend, start an editor or leave. */
+static void wait_for_keys(struct storm *s, int there)
+{
+	double until = now_seconds() + 5;
+	int waiting = 0;
+
+	while (!ioctl(s->show.pty.fd, FIONREAD, &waiting) && waiting < there && now_seconds() < until)
+		nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+}
+
 /* The bytes go in as a terminal would send them. */
 static void send(struct storm *s)
 {
@@ -263,8 +275,11 @@ static void send(struct storm *s)
 		if (s->out.n)
 			tui_feed(s->t, s->out.p, s->out.n);
 	} else {
+		ioctl(s->show.pty.fd, FIONREAD, &waiting);
 		if (s->out.n && write(s->show.pty.master, s->out.p, s->out.n) != (ssize_t)s->out.n)
 			complain(s, "the terminal takes no keys");
+		else
+			wait_for_keys(s, waiting + (int)s->out.n);
 		/* More than its buffer holds must not wait there. */
 		for (int i = 0; i < 1000 && !s->t->left && !ioctl(s->show.pty.fd, FIONREAD, &waiting) && waiting; i++)
 			step(s, 0);
