@@ -211,7 +211,9 @@ static int attn_tokens(const struct attn_job *j, int32_t t0, int32_t t1, struct 
 				to->row0 = from->row0;
 				to->n_rows = from->n_rows - (k == a->n_part - 1 ? cut : 0);
 				to->col = col;
-				to->when = cuda_when_of(&from->when);
+				/* By fields: the whole would copy bytes between them that are nobody's. */
+				to->when.flag = cuda_when_of(&from->when).flag;
+				to->when.is = from->when.is;
 				col += to->n_rows;
 			}
 			if (pass)

@@ -35,8 +35,8 @@ template<int TYPE> static __device__ inline void load_rows(float (*to)[PITCH], c
 template<int TYPE, int QUERIES> static __global__ __launch_bounds__(THREADS) void attn_any(struct attn_launch a)
 {
 	enum { EACH = QUERIES / WARPS, PIECES = ATTN_DIMS / PIECE };
-	SHARED(float, qs, [QUERIES][PITCH]);
-	SHARED(float, rows, [TILE_ROWS][PITCH]);
+	SHARED(float4, qs4, [QUERIES][PITCH / 4]);
+	SHARED(float4, rows4, [TILE_ROWS][PITCH / 4]);
 	SHARED(float, ps, [QUERIES][TILE_ROWS]);
 	int32_t kv = (int32_t)blockIdx.y, span = (int32_t)blockIdx.x, chunks = (a.head_dim + a.dims - 1) / a.dims;
 	int32_t tile = (int32_t)blockIdx.z, chunk = tile % chunks, query0 = tile / chunks * QUERIES, d0 = chunk * a.dims;
@@ -45,6 +45,8 @@ template<int TYPE, int QUERIES> static __global__ __launch_bounds__(THREADS) voi
 	struct attn_split split = attn_split_of(a);
 	int32_t last_query = min(query0 + QUERIES, a.queries) - 1;
 	float acc[EACH][PIECES][2], m[EACH], l[EACH];
+	/* Read by fours, so they lie as these ask for. */
+	float (*qs)[PITCH] = (float (*)[PITCH])qs4, (*rows)[PITCH] = (float (*)[PITCH])rows4;
 
 	if (split.c0 >= split.c1)
 		return;

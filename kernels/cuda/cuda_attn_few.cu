@@ -240,7 +240,8 @@ template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void att
 
 struct attn_shape attn_few_shape(const struct attn_plan *p)
 {
-	struct attn_shape s = { QUERIES, p->a.head_dim, WARPS * STEP };
+	/* Two steps a warp: a span of one would be over before its merge. */
+	struct attn_shape s = { QUERIES, p->a.head_dim, 2 * WARPS * STEP };
 	int32_t d = p->a.head_dim;
 
 	if (p->type == DT_F32 || p->a.queries > FEW_QUERIES || (d != 64 && d != 80 && d != 96 && d != 128 && d != 256))
@@ -254,9 +255,10 @@ template<int TYPE> static void start(const struct attn_plan *p)
 	const struct attn_launch *a = &p->a;
 	unsigned x = (unsigned)p->grid_spans, y = (unsigned)(a->n_head / a->group), z = (unsigned)a->tiles;
 
+	/* Blocks of 32 are never 80. */
 	switch (a->head_dim) {
 	case 64: cuda_launch(p->c, attn_few<P, 64>, x, y, z, THREADS, 0, *a); break;
-	case 80: cuda_launch(p->c, attn_few<P, 80>, x, y, z, THREADS, 0, *a); break;
+	case 80: cuda_launch(p->c, attn_few<P, P::CODED ? 64 : 80>, x, y, z, THREADS, 0, *a); break;
 	case 96: cuda_launch(p->c, attn_few<P, 96>, x, y, z, THREADS, 0, *a); break;
 	case 128: cuda_launch(p->c, attn_few<P, 128>, x, y, z, THREADS, 0, *a); break;
 	default: cuda_launch(p->c, attn_few<P, 256>, x, y, z, THREADS, 0, *a);

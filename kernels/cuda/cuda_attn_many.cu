@@ -351,9 +351,10 @@ template<int TYPE> static void start(const struct attn_plan *p)
 	m.exact = is_exact(p);
 	m.buffers = tile_bytes(p->a.head_dim, m.exact, 2) > (size_t)p->c->info.shared_max - SHARED_REST ? 1 : 2;
 	bytes = (unsigned)tile_bytes(p->a.head_dim, m.exact, m.buffers);
+	/* Blocks of 32 are never 80. */
 	switch (p->a.head_dim) {
 	case 64: cuda_launch(p->c, attn_many<P, 64>, x, y, z, THREADS, bytes, m); break;
-	case 80: cuda_launch(p->c, attn_many<P, 80>, x, y, z, THREADS, bytes, m); break;
+	case 80: cuda_launch(p->c, attn_many<P, P::CODED ? 64 : 80>, x, y, z, THREADS, bytes, m); break;
 	case 96: cuda_launch(p->c, attn_many<P, 96>, x, y, z, THREADS, bytes, m); break;
 	case 128: cuda_launch(p->c, attn_many<P, 128>, x, y, z, THREADS, bytes, m); break;
 	default: cuda_launch(p->c, attn_many<P, 256>, x, y, z, THREADS, bytes, m);
