@@ -47,6 +47,14 @@ static void post_documents(struct tui *t, const struct event *e)
 			.tokens = e->doc[i].tokens, .first = e->doc[i].first,
 		};
 	ui_documents(t->ui, d, e->n_doc);
+	t->n_mark = 0;
+	for (size_t i = 0; i < e->n_doc && t->n_mark < MARKS_MOST; i++) {
+		if (d[i].first < 0)
+			continue;
+		t->mark[t->n_mark].first = d[i].first;
+		t->mark[t->n_mark].n = d[i].tokens;
+		snprintf(t->mark[t->n_mark++].name, sizeof t->mark[0].name, "%.60s", d[i].name);
+	}
 	free(d);
 }
 
@@ -175,6 +183,11 @@ static void take_events(struct tui *t)
 	if (worker_cache(t->worker, &panel)) {
 		struct ui_cache cache = panel->cache;
 
+		for (cache.n_mark = 0; cache.n_mark < t->n_mark; cache.n_mark++) {
+			cache.mark[cache.n_mark].first = t->mark[cache.n_mark].first;
+			cache.mark[cache.n_mark].n = t->mark[cache.n_mark].n;
+			cache.mark[cache.n_mark].name = t->mark[cache.n_mark].name;
+		}
 		if (t->still)
 			cache.seconds = cache.decode_seconds = cache.in_rate = cache.moved_rate = cache.out_rate = 0;
 		ui_cache(t->ui, &cache);

@@ -6,6 +6,8 @@
 #include "app/tui.h"
 #include "app/worker.h"
 
+enum { MARKS_MOST = 8 };          /* as in struct ui_cache */
+
 struct tui {
 	struct chat *chat;           /* the worker's, once that runs */
 	struct ui *ui;
@@ -24,6 +26,7 @@ struct tui {
 	int still;                   /* tests: no numbers that differ from run to run */
 	int64_t session;             /* the one on the screen; 0 = none yet */
 	double prefill_tps;          /* of the last read; 0 = none yet */
+	struct { int32_t first, n; char name[64]; } mark[MARKS_MOST]; int n_mark;   /* documents that have been read, for the panel */
 	uint64_t memory;
 	double memory_at, drawn;
 };

@@ -436,7 +436,8 @@ void flow_draw(const struct cache_pane *p, const struct area *a)
 /* Is there anything to say beside the number of rows? */
 static int reads_known(const struct ui_cache *c)
 {
-	return c->refreshed >= 0 || c->cosine >= -1 || c->recovered >= 0 || c->estimated >= 0;
+	/* Where all rows are read nothing needs to be estimated. */
+	return c->refreshed >= 0 || c->cosine >= -1 || c->recovered >= 0 || (c->estimated >= 0 && c->chosen > 0);
 }
 
 void reads_draw(const struct cache_pane *p, const struct area *a, int y)
@@ -544,7 +545,7 @@ static void add_reads(const struct cache_pane *p, struct str *s, int w)
 	}
 	if (sets && !(p->c.estimated >= 0))
 		add(s, w, "recovered, rec: share of attention that the rows chosen before got from a token for which others were chosen.");
-	if (p->c.estimated >= 0)
+	if (p->c.estimated >= 0 && reads_known(&p->c))
 		add(s, w, "estimated, est: share of attention on the rows that were read, by the scores that they are chosen by.");
 }
 
