@@ -214,7 +214,7 @@ static void slash_help(struct chat *c, char *arg)
 	         "@FILE in a message: that file becomes a document first\n"
 	         "TEXT\\              a backslash at the end: the message goes on in the next line; Alt-Enter breaks the line\n"
 	         "\"\"\"TEXT\"\"\"         everything up to the closing quotes is one message\n"
-	         "Ctrl-C stops the answer and keeps it; at the prompt it clears the line. Ctrl-D quits.");
+	         "Ctrl-C stops the answer and keeps it; at the prompt it clears the line. Ctrl-D quits. Ctrl-G: the line in $EDITOR.");
 	notice(c, "%s", s.p);
 	str_free(&s);
 }

@@ -10,12 +10,14 @@
 #include "app/record.h"
 #include "app/stream.h"
 #include "app/talk.h"
+#include "app/think.h"
 #include "sessions/sessions.h"
 
 struct sink {
 	struct output out;
 	struct progress progress;
 	int json;
+	int hides; struct think think; struct str shown;   /* --think hide */
 };
 
 static int sink_text(const char *bytes, size_t n, void *ud, struct err *e)
@@ -23,7 +25,16 @@ static int sink_text(const char *bytes, size_t n, void *ud, struct err *e)
 	struct sink *s = ud;
 
 	progress_clear(&s->progress);
-	return s->json ? 0 : output_text(&s->out, bytes, n, e);
+	if (s->json)
+		return 0;
+	if (!s->hides)
+		return output_text(&s->out, bytes, n, e);
+	str_clear(&s->shown);
+	if (bytes)
+		think_feed(&s->think, bytes, n, &s->shown);
+	else
+		think_end(&s->think, &s->shown);
+	return output_text(&s->out, s->shown.p ? s->shown.p : "", s->shown.n, e);
 }
 
 /* Standard input is the document, unless FILEs are named: a loop that feeds us names must keep its input. */
@@ -123,8 +134,14 @@ int cmd_oneshot(struct options *o)
 	str_free(&note);
 	output_init(&sink.out, o);
 	progress_init(&sink.progress, o, "reading", "tokens");
+	sink.hides = !strcmp(o->think, "hide");
+	sink.think.first = engine_info(t.engine)->thinks_first;
 	rc = talk_ask(&t, o->prompt, strlen(o->prompt), &hooks, &turn, &e);
 	progress_clear(&sink.progress);
+	if (sink.hides && turn.answered && !sink.out.broken)
+		sink_text(NULL, 0, &sink, &later);
+	think_free(&sink.think);
+	str_free(&sink.shown);
 	if ((turn.answered || turn.stop == STOP_CANCEL) && !sink.out.broken && !(o->json && rc < 0 && e.code == ERR_FAIL)) {
 		int written;
 		if (o->json) {

@@ -629,7 +629,7 @@ static void run(struct worker *w, struct job *job)
 			turn = job->text.n && (job->text.p[0] != '/' || job->text.p[1] == '/');
 			w->holding = !turn;
 			if (!turn)
-				notice(c, "%.*s", (int)job->text.n, job->text.p);   /* what the lines that follow answer */
+				on_notice(c, job->text.p, job->text.n);   /* what the lines that follow answer */
 			chat_take(c, &job->text);
 		} else if (job->what == JOB_READ) {
 			chat_read(c);

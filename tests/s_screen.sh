@@ -115,6 +115,54 @@ name="--continue shows what was said, at once"; pass all wait_for 30 shows 'line
 key C-d
 name="Ctrl-D ends with status 0, terminal as before"; pass all left_clean -- status_is 0
 
+# ---- deleting, and undoing it ----
+
+listed() { XDG_DATA_HOME="$dir/data" "$weir" sessions ls | grep -q " $1 "; }
+not_listed() { ! listed "$1"; }
+start -s first --temp 0 -n 8
+wait_for 30 at_rest
+ask '/delete second'
+name="/delete asks where the name can be seen"; pass wait_for 10 shows "^delete 'second' for good? y/n"
+type_text y
+name="a deleted session is out of sight, and how to undo it is not"; pass all wait_for 5 shows '^deleted .second.: u brings it back' -- wait_for 5 hides '^[ >*] second'
+kill -KILL "$(program)"
+name="killed within ten seconds it is still there"; pass all wait_for 10 test -e "$dir/status" -- listed second
+start -s first --temp 0 -n 8
+wait_for 30 at_rest
+key F4
+wait_for 10 shows '^  second'
+key Down
+wait_for 5 shows '^> second' || key Down
+wait_for 5 shows '^> second'
+key C-d
+wait_for 5 shows "^delete 'second'"
+type_text y
+wait_for 5 shows "^deleted 'second'"
+type_text u
+name="u brings it back"; pass wait_for 5 shows '^[ >] second'
+escape
+ask '/delete second'
+wait_for 10 shows "^delete 'second'"
+type_text y
+wait_for 5 shows "^deleted 'second'"
+name="ten seconds later it is gone"; pass all wait_for 20 not_listed second -- wait_for 5 shows '^filter'
+escape
+wait_for 5 at_rest
+ask "/model $dir/none.gguf"
+name="a model that cannot be opened leaves the one that is there"; pass wait_for 20 shows '\[the model is as before: '
+ask "/model $model"
+name="another model says what it costs"; pass wait_for 60 shows 'tokens are read again'
+ask 'Still there?'
+name="and goes on"; pass all wait_for 60 shows '^\[[0-9][0-9]* tokens, ' -- wait_for 20 at_rest
+ask '/continue'
+name="an answer that was cut goes on"; pass all wait_for 60 shows '^> Still there?' -- wait_for 20 at_rest -- hides '^/continue'
+ask '/undo'
+name="/undo takes it back"; pass all wait_for 10 hides '^> Still there?' -- shows '/redo brings back'
+ask '/redo'
+name="/redo brings it back"; pass wait_for 10 shows '^> Still there?'
+key F10
+left_clean
+
 cat >"$dir/editor" <<'EOF'
 #!/bin/sh
 echo 'and from the editor' >>"$1"
@@ -133,6 +181,23 @@ name="Ctrl-L draws everything anew"; pass wait_for 5 at_rest
 key C-c
 key C-c
 name="Ctrl-C twice at an empty line ends"; pass all left_clean -- status_is 0
+echo 'set editing-mode vi' >"$dir/.inputrc"
+start --private --temp 0 -n 8
+wait_for 30 at_rest
+type_text 'from vi'
+wait_for 5 shows '^> from vi'
+key C-g
+name="and in vi's insert mode, too"; pass all wait_for 10 shows '> from vi' -- shows '  and from the editor'
+escape
+name="vi's command mode is seen"; pass wait_for 5 shows '^: from vi'
+type_text i
+name="and so is insert mode"; pass wait_for 5 shows '^> from vi'
+key C-c
+ask '/editor some words'
+name="/editor begins with what stands behind it"; pass all wait_for 10 shows '^> some words' -- shows '  and from the editor'
+key F10
+left_clean
+rm "$dir/.inputrc"
 unset EDITOR
 
 # ---- signals ----

@@ -150,6 +150,40 @@ else bad "a paste does not send itself" "$(tail_of_screen)"; fi
 key Enter
 wait_for 10 at_prompt
 
+# ---- questions of our own, and the editor ----
+
+send_line '/rename terminal'
+wait_for 10 shows 'renamed'
+key C-l
+send_line '/delete'
+if wait_for 10 shows "^delete session 'terminal' ([0-9]* messages) for good? y/n"; then ok "/delete asks"
+else bad "/delete asks" "$(tail_of_screen)"; fi
+type_text n
+key Enter
+if wait_for 10 shows 'it stays' && wait_for 10 at_prompt; then ok "and takes no for an answer"
+else bad "and takes no for an answer" "$(tail_of_screen)"; fi
+key C-l
+send_line '/delete terminal'
+wait_for 10 shows '^delete session .* y/n'
+type_text y
+key Enter
+wait_for 10 shows '/undelete brings it back'
+send_line '/sessions'
+wait_for 10 shows 'there is no session yet'
+send_line '/undelete'
+if wait_for 10 shows "'terminal' is there again" && wait_for 10 shows 'restored' && wait_for 10 at_prompt; then ok "a deletion is undone"
+else bad "a deletion is undone" "$(tail_of_screen)"; fi
+key C-l
+send_line '/edit'
+# The question is there to be changed.
+if wait_for 10 shows 'is taken back to be asked differently' && wait_for 10 typed; then ok "/edit puts the last question into the line"
+else bad "/edit puts the last question into the line" "$(tail_of_screen)"; fi
+key C-u
+printf '#!/bin/sh\nprintf "edited " >"$1.new"; cat "$1" >>"$1.new"; mv "$1.new" "$1"\n' >"$dir/editor"
+chmod +x "$dir/editor"
+send_line '/redo'
+wait_for 10 shows 'there again'
+
 # ---- resize ----
 
 for size in 20x6 10x3 200x50 80x24; do
@@ -157,7 +191,7 @@ for size in 20x6 10x3 200x50 80x24; do
 	sleep 0.2
 done
 send_line '/help'
-if wait_for 10 shows '^/stats  *tokens' && wait_for 10 at_prompt; then ok "the prompt survives resizing down to 10x3"
+if wait_for 10 shows '^/save .*what is saved' && wait_for 10 at_prompt; then ok "the prompt survives resizing down to 10x3"
 else bad "the prompt survives resizing down to 10x3" "$(tail_of_screen)"; fi
 
 # ---- the end ----
@@ -171,8 +205,16 @@ ends_well() {   # NAME STATUS
 send_line '/quit'
 ends_well "/quit ends with status 0, terminal as before" 0
 
+export EDITOR="$dir/editor"
 start --temp 0 -n 8
 wait_for 60 at_prompt
+type_text 'a line'
+wait_for 10 typed
+key C-g
+if wait_for 10 shows '^> edited a line$'; then ok "Ctrl-G hands the line to the editor"
+else bad "Ctrl-G hands the line to the editor" "$(tail_of_screen)"; fi
+key C-u
+unset EDITOR
 key C-d
 ends_well "Ctrl-D ends with status 0, terminal as before" 0
 
