@@ -289,6 +289,41 @@ TEST(sessions_actions)
 	sessions_pane_free(p);
 }
 
+/* A copy is where one goes on: it is chosen when it comes, and asked for its name. */
+TEST(sessions_fork)
+{
+	struct sessions_pane *p = sessions_sample(0);
+	struct ui_session more[TALKS + 1];
+	struct ui_action act;
+
+	more[0] = talks[1];
+	more[0].id = 99;
+	more[0].here = 0;
+	memcpy(more + 1, talks, sizeof talks);
+	PRESS(K_DOWN);
+	CHECK_INT(press(p, control('f'), &act), PANE_ACTION);
+	CHECK(act.what == UI_FORK && act.id == talks[1].id);
+	sessions_pane_post(p, talks, TALKS, NOW);   /* it is not there yet */
+	CHECK_INT(PRESS(K_ENTER), PANE_ACTION);
+	CHECK_INT(act.id, talks[1].id);
+	CHECK_INT(press(p, control('f'), &act), PANE_ACTION);
+	sessions_pane_post(p, more, TALKS + 1, NOW);
+	press(p, control('u'), &act);
+	type(p, "other", &act);
+	CHECK_INT(PRESS(K_ENTER), PANE_ACTION);
+	CHECK(act.what == UI_RENAME && act.id == 99 && act.n == 5);
+	CHECK_INT(PRESS(K_ENTER), PANE_ACTION);
+	CHECK(act.what == UI_SWITCH && act.id == 99);
+	/* Who has gone elsewhere meanwhile stays there. */
+	press(p, control('f'), &act);
+	PRESS(K_DOWN);
+	more[0].id = 100;
+	sessions_pane_post(p, more, TALKS + 1, NOW);
+	CHECK_INT(PRESS(K_ENTER), PANE_ACTION);
+	CHECK(act.what == UI_SWITCH && act.id != 100);
+	sessions_pane_free(p);
+}
+
 TEST(sessions_undo_of_a_deletion)
 {
 	struct sessions_pane *p = sessions_sample(0);

@@ -38,6 +38,7 @@ struct sessions_pane {
 	size_t *shown;                /* [list.n] indices of talk: those that pass the filter */
 	struct list list;
 	int64_t chosen_id;
+	int64_t forked;               /* a copy was asked for when this was the newest talk; it will be chosen.  0 = none was */
 	int opened;                   /* and nothing was posted since: the talk on the screen will be chosen */
 	int rows;                     /* of the list, and of one talk in it, as drawn last */
 	int item;
@@ -217,9 +218,28 @@ static void take_snippet(struct str *out, const char *text)
 	}
 }
 
+static void rename_open(struct sessions_pane *p, const struct talk *t)
+{
+	const struct str *name = t->name.n ? &t->name : &t->title;
+
+	edit_set(&p->rename, name->p ? name->p : "", name->n);
+	p->mode = RENAME;
+}
+
+/* Numbers of talks only grow. */
+static int64_t newest(const struct sessions_pane *p)
+{
+	int64_t id = 1;
+
+	for (size_t i = 0; i < p->n_talk; i++)
+		id = p->talk[i].is.id > id ? p->talk[i].is.id : id;
+	return id;
+}
+
 void sessions_pane_post(struct sessions_pane *p, const struct ui_session *s, size_t n, int64_t now)
 {
 	int64_t asked = p->chosen_id;
+	int copied;
 
 	talks_free(p);
 	p->now = now;
@@ -239,7 +259,16 @@ void sessions_pane_post(struct sessions_pane *p, const struct ui_session *s, siz
 			p->chosen_id = s[i].id;
 	}
 	p->opened = 0;
+	/* One goes on in the copy, which needs a name: two talks that are called the same are of no use. */
+	if ((copied = p->forked && p->mode == PICK && newest(p) > p->forked)) {
+		p->chosen_id = newest(p);
+		p->forked = 0;
+	}
 	filter(p);
+	if (copied && chosen(p) && chosen(p)->is.id == p->chosen_id) {
+		asked = p->chosen_id;
+		rename_open(p, chosen(p));
+	}
 	/* The one that was asked about may be gone. */
 	if (p->mode != PICK && (!chosen(p) || chosen(p)->is.id != asked))
 		p->mode = PICK;
@@ -665,9 +694,7 @@ static enum pane_key control_key(struct sessions_pane *p, int32_t cp)
 	const struct talk *t = chosen(p);
 
 	if (cp == 'r' && t) {
-		const struct str *name = t->name.n ? &t->name : &t->title;
-		edit_set(&p->rename, name->p ? name->p : "", name->n);
-		p->mode = RENAME;
+		rename_open(p, t);
 	} else if (cp == 'd' && t) {
 		p->asked_from_outside = 0;
 		p->mode = DELETE;
@@ -710,8 +737,11 @@ enum pane_key sessions_pane_key(struct sessions_pane *p, const struct key *k, st
 		p->preview_asked = NOBODY;
 		return want_preview(p, out);
 	}
-	if (control && k->cp == 'f')
+	if (control && k->cp == 'f') {
+		p->forked = newest(p);
 		return chosen(p) ? act(p, out, UI_FORK) : PANE_USED;
+	}
+	p->forked = 0;   /* one has gone elsewhere meanwhile */
 	if (control && (k->cp == 'r' || k->cp == 'd'))
 		return control_key(p, k->cp);
 	if (control && (k->cp == 'p' || k->cp == 'n')) {
