@@ -77,6 +77,19 @@ void attn_few_start(const struct attn_plan *);
 void attn_many_start(const struct attn_plan *);
 void attn_any_start(const struct attn_plan *);
 
+/* 2^x by the device's own instruction, to 2 units in the last place; 0 below the normal numbers. */
+static __device__ inline float power2(float x)
+{
+#ifdef __CUDACC__
+	float y;
+
+	asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+	return y;
+#else
+	return exp2f(x);
+#endif
+}
+
 /* The (token, head) of a query, as scores and rows of head_dim are numbered. */
 static __device__ inline int64_t attn_place(const struct attn_launch &a, int32_t kv, int32_t query)
 {
@@ -147,7 +160,7 @@ static __device__ inline void attn_weights(const struct attn_launch &a, float *w
 	for (int32_t s = lane; s < slots; s += WARP) {
 		float l = __ldcg(ml + s * slot_size + 1);
 
-		weight[s] = l == 0 ? 0 : exp2f(weight[s] - most);
+		weight[s] = l == 0 ? 0 : power2(weight[s] - most);
 		sum += l * weight[s];
 	}
 	sum = warp_sum(sum);

@@ -106,8 +106,8 @@ template<int TYPE, int QUERIES> static __global__ __launch_bounds__(THREADS) voi
 				x = there ? x * LOG2_E : -INFINITY;
 				most = fmaxf(m[j], warp_max(x));
 				base = most == -INFINITY ? 0 : most;
-				e = there ? exp2f(x - base) : 0;
-				w = exp2f(m[j] - base);
+				e = there ? power2(x - base) : 0;
+				w = power2(m[j] - base);
 				m[j] = most;
 				l[j] = l[j] * w + e;
 #pragma unroll

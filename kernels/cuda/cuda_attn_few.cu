@@ -80,10 +80,12 @@ template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void att
 		int32_t seen = place < 0 ? 0 : min(i1, attn_limit(a, p, query)), all = attn_limit(a, p, query0);
 		int64_t now, next;
 		k_words<DIM> k[2];
+		float scale;
 
 		if (from >= i1)
 			continue;
 		load_queries<F, DIM>(qs, by, a, s, kv, query0);
+		scale = by[g];
 		from += warp * STEP;
 		/* Lane r (and r + 16) knows where row r of a step lies, one step ahead, so that a list's numbers are there in time. */
 		now = attn_row(a, s, kv, min(from + lane % STEP, i1 - 1));
@@ -137,7 +139,7 @@ template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void att
 				for (int b = 0; b < 2; b++) {
 					int32_t at = i + 8 * j + 2 * t + b;
 
-					x[j][b] = (c[j][b] + c[j][b + 2]) * by[g];
+					x[j][b] = (c[j][b] + c[j][b + 2]) * scale;
 					if (a.score && at < seen)
 						a.score[place * a.stride + s.col + at] = x[j][b];
 					x[j][b] = at < seen ? x[j][b] * LOG2_E : -INFINITY;
@@ -146,13 +148,13 @@ template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void att
 			most = fmaxf(most, __shfl_xor_sync(FULL_WARP, most, 1));
 			most = fmaxf(most, __shfl_xor_sync(FULL_WARP, most, 2));
 			base = most == -INFINITY ? 0 : most;
-			w = exp2f(m - base);
+			w = power2(m - base);
 			l *= w;
 #pragma unroll
 			for (int j = 0; j < 2; j++)
 #pragma unroll
 				for (int b = 0; b < 2; b++) {
-					e[j][b] = i + 8 * j + 2 * t + b < seen ? exp2f(x[j][b] - base) : 0;
+					e[j][b] = i + 8 * j + 2 * t + b < seen ? power2(x[j][b] - base) : 0;
 					l += e[j][b];
 				}
 			if (__any_sync(FULL_WARP, w != 1))
@@ -215,7 +217,7 @@ template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void att
 			most = fmaxf(most, ml[y][q][0]);
 		for (int y = 0; y < WARPS; y++)
 			if (ml[y][q][1] != 0) {
-				float w = exp2f(ml[y][q][0] - most);
+				float w = power2(ml[y][q][0] - most);
 
 				all += ml[y][q][1] * w;
 				sum += sums[y][q][d] * w;

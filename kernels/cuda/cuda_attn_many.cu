@@ -173,6 +173,7 @@ template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void att
 		const struct attn_seg &s = a.part[p];
 		int32_t from = max(0, split.c0 - at0), i1 = min(min(attn_rows(a, p), split.c1 - at0), attn_limit(a, p, last_query));
 		int32_t all = attn_limit(a, p, query0), seen[2], most_seen = 0, buffer = 0;
+		float scale[2];
 
 		if (from >= i1)
 			continue;
@@ -181,6 +182,8 @@ template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void att
 		if (first < a.queries)
 			most_seen = min(i1, attn_limit(a, p, min(first + WARP_QUERIES, a.queries) - 1));
 		load_queries<F, DIM>(qs, by, a, s, kv, query0, args.exact);
+		for (int r = 0; r < 2; r++)
+			scale[r] = by[warp * WARP_QUERIES + g + 8 * r];
 		if (args.buffers > 1)
 			load_tile<P, DIM>(ks, vs, a, s, kv, from, i1);
 		for (int32_t i = from; i < i1; i += T::ROWS) {
@@ -202,24 +205,39 @@ template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void att
 				float most[2] = { m[0], m[1] }, base[2], w[2];
 
 				tile_scores<F, DIM>(c, qs + warp * STEPS * WARP, k, args.exact, g, t);
+				if (a.score)
+#pragma unroll
+					for (int n = 0; n < BLOCKS; n++)
+#pragma unroll
+						for (int b = 0; b < 4; b++) {
+							int32_t at = i + 8 * n + 2 * t + b % 2;
+
+							if (at < seen[b / 2])
+								a.score[place[b / 2] * a.stride + s.col + at] = c[n][b] * scale[b / 2];
+						}
 #pragma unroll
 				for (int n = 0; n < BLOCKS; n++)
 #pragma unroll
-					for (int b = 0; b < 4; b++) {
-						int32_t at = i + 8 * n + 2 * t + b % 2;
-						float x = c[n][b] * by[warp * WARP_QUERIES + g + b / 2 * 8];
-
-						if (a.score && at < seen[b / 2])
-							a.score[place[b / 2] * a.stride + s.col + at] = x;
-						c[n][b] = at < seen[b / 2] ? x * LOG2_E : -INFINITY;
+					for (int b = 0; b < 4; b++)
+						c[n][b] *= scale[b / 2] * LOG2_E;
+				/* Only the call's own rows are seen by some of its tokens and not by others; and the last tile has no more. */
+				if (i + T::ROWS > min(i1, all))
+#pragma unroll
+					for (int n = 0; n < BLOCKS; n++)
+#pragma unroll
+						for (int b = 0; b < 4; b++)
+							c[n][b] = i + 8 * n + 2 * t + b % 2 < seen[b / 2] ? c[n][b] : -INFINITY;
+#pragma unroll
+				for (int n = 0; n < BLOCKS; n++)
+#pragma unroll
+					for (int b = 0; b < 4; b++)
 						most[b / 2] = fmaxf(most[b / 2], c[n][b]);
-					}
 #pragma unroll
 				for (int r = 0; r < 2; r++) {
 					most[r] = fmaxf(most[r], __shfl_xor_sync(FULL_WARP, most[r], 1));
 					most[r] = fmaxf(most[r], __shfl_xor_sync(FULL_WARP, most[r], 2));
 					base[r] = most[r] == -INFINITY ? 0 : most[r];
-					w[r] = exp2f(m[r] - base[r]);
+					w[r] = power2(m[r] - base[r]);
 					l[r] *= w[r];
 					m[r] = most[r];
 				}
@@ -233,7 +251,7 @@ template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void att
 				for (int n = 0; n < BLOCKS; n++)
 #pragma unroll
 					for (int b = 0; b < 4; b++) {
-						c[n][b] = exp2f(c[n][b] - base[b / 2]);
+						c[n][b] = power2(c[n][b] - base[b / 2]);
 						l[b / 2] += c[n][b];
 					}
 #pragma unroll
@@ -244,16 +262,17 @@ template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void att
 #pragma unroll
 					for (int y = 0; y < 4; y++) {
 						float e0 = c[2 * b + y / 2][y % 2 * 2], e1 = c[2 * b + y / 2][y % 2 * 2 + 1];
-						float2 there;
 
 						hi[y] = F::pack(e0, e1);
-						there = F::unpack(hi[y]);
-						lo[y] = F::pack(e0 - there.x, e1 - there.y);
+						if (args.exact) {
+							float2 there = F::unpack(hi[y]);
+
+							lo[y] = F::pack(e0 - there.x, e1 - there.y);
+						}
 					}
 #pragma unroll
 					for (int y = 0; y < 4; y++)
 						load_v<shared_rows<F>, DIM>(x[y], v + (16 * b + 2 * t + y % 2 + y / 2 * 8) * T::V_PITCH * 2, g);
-					/* Only the call's own rows are seen by some of its tokens and not by others. */
 					if (i + T::ROWS > all)
 						add_odd<F, DIM>(acc, x, seen[0] - i - 16 * b, seen[1] - i - 16 * b);
 #pragma unroll
