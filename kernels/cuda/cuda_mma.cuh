@@ -78,12 +78,9 @@ template<int LEFT> static __device__ inline void copies_wait(void) { asm volatil
 
 #else
 
-/* What the lanes of each warp put into a product; fibers take turns on one thread. */
-static thread_local uint32_t mma_box[32][WARP][6];
-
 template<class F> static inline void mma16(F, float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
 {
-	uint32_t (*box)[6] = mma_box[threadIdx.x / WARP], lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4;
+	uint32_t (*box)[6] = host_lanes(), lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4;
 	float rows[2][16], cols[2][16];
 
 	memcpy(box[lane], a, 16);

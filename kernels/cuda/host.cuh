@@ -151,6 +151,9 @@ static inline unsigned __reduce_and_sync(unsigned mask, unsigned x, HOST_AT) { r
 static inline unsigned __reduce_or_sync(unsigned mask, unsigned x, HOST_AT) { return (unsigned)host_warp(HOST_REDUCE_OR, mask, x, 0, 32, file, line); }
 static inline unsigned __reduce_xor_sync(unsigned mask, unsigned x, HOST_AT) { return (unsigned)host_warp(HOST_REDUCE_XOR, mask, x, 0, 32, file, line); }
 
+/* Six words for each lane of the caller's warp, where twins of matrix instructions lay out what lanes hold. */
+uint32_t (*host_lanes(void))[6];
+
 static inline void __threadfence(void) {}
 static inline void __threadfence_block(void) {}
 

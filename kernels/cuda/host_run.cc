@@ -441,6 +441,16 @@ static int garbage(const unsigned char *p, size_t n)
 	return 1;
 }
 
+/* On the heap: a library that is loaded late has little room for what belongs to a thread. */
+uint32_t (*host_lanes(void))[6]
+{
+	static __thread uint32_t (*lanes)[WARP_LANES][6];
+
+	if (!lanes && !(lanes = (uint32_t (*)[WARP_LANES][6])calloc(HOST_THREADS_MAX / WARP_LANES, sizeof *lanes)))
+		abort();
+	return lanes[threadIdx.x / WARP_LANES];
+}
+
 static int shared_need(void)
 {
 	static __thread unsigned char *memory;
