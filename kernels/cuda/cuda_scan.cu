@@ -87,11 +87,9 @@ static __device__ inline void mma_bytes(int32_t c[4], const uint32_t a[4], uint3
 	             : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 #else
-static thread_local uint32_t bytes_box[SCAN_WARPS][WARP][6];
-
 static void mma_bytes(int32_t c[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
 {
-	uint32_t (*box)[6] = bytes_box[threadIdx.x / WARP], lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4;
+	uint32_t (*box)[6] = host_lanes(), lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4;
 
 	memcpy(box[lane], a, 16);
 	box[lane][4] = b0;
