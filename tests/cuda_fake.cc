@@ -120,7 +120,7 @@ static void *get(size_t n)
 {
 	void *p = aligned_alloc(256, (n + 255) / 256 * 256);
 
-	memset(p, 0xff, n);
+	memset(p, 0xff, n < 1 << 20 ? n : 1 << 20);
 	held++;
 	return p;
 }

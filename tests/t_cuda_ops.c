@@ -403,6 +403,9 @@ static struct made layer_run(const struct layer *l, const float *q, const float 
 		op->read(be, &tf[i], 0, m.frame[i], m.n_q * 4);
 	}
 #undef STEP
+	struct tensor *all[] = { &tq, &tk, &tv, &twq, &twk, &kp, &vp, &tt[0], &tt[1], &tt[2], &tf[0], &tf[1], &tf[2] };
+	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+		op->drop(be, all[i]);
 	finish(be);
 	return m;
 }
@@ -517,8 +520,16 @@ TEST(cuda_random_calls_in_any_order)
 				be[b]->ops->read(be[b], &plane[b][i], 0, cache[b], sizeof cache[b]);
 			CHECK_MSG(!memcmp(cache[0], cache[1], sizeof cache[0]), "round %d, plane %d", round, i);
 		}
-		for (int b = 0; b < 2; b++)
+		for (int b = 0; b < 2; b++) {
+			for (int i = 0; i < T; i++)
+				be[b]->ops->drop(be[b], &x[b][i]);
+			for (int i = 0; i < 2; i++) {
+				be[b]->ops->drop(be[b], &plane[b][i]);
+				be[b]->ops->drop(be[b], &table[b][i]);
+			}
+			be[b]->ops->drop(be[b], &w[b]);
 			finish(be[b]);
+		}
 		free(init);
 		free(tab);
 		free(ww);

@@ -145,8 +145,8 @@ static void cuda_describe(const struct backend *be, char *out, size_t cap)
 {
 	const struct gpu_info *i = &((const struct cuda *)be)->info;
 
-	snprintf(out, cap, "cuda %s, %llu GB, sm_%d%d", i->name, (unsigned long long)((i->memory + 500000000) / 1000000000), i->major,
-	         i->minor);
+	/* As makers count: 80 GB are a little less than 80 GiB. */
+	snprintf(out, cap, "cuda %s, %llu GB, sm_%d%d", i->name, (unsigned long long)((i->memory + (1u << 29)) >> 30), i->major, i->minor);
 }
 
 static void cuda_memory(const struct backend *be, uint64_t *available, uint64_t *total)

@@ -373,7 +373,8 @@ static void submit(struct gpu *g)
 		way = gpu_graphs_find(&g->graphs, s, &graph);
 		if (way == GPU_BUILD)
 			graph->exec = replay_build(g, s);
-		else if (way == GPU_REPLAY && (replay_update((struct replay *)graph->exec, &graph->step, s) < 0 || gpu_step_copy(&graph->step, s) < 0)) {
+		else if (way == GPU_REPLAY && (replay_update((struct replay *)graph->exec, &graph->step, s) < 0 ||
+		                               gpu_step_copy(&graph->step, s) < 0)) {
 			gpu_graphs_forget(&g->graphs, graph);
 			graph = NULL;
 		}
@@ -444,8 +445,9 @@ void gpu_free(struct gpu *g, void *p)
 	if (!p)
 		return;
 	submit(g);
-	if (enter(g) == 0 && check(g, cudaStreamSynchronize(g->stream), "cudaStreamSynchronize") == 0)
-		check(g, cudaFree(p), "cudaFree");
+	if (enter(g) == 0)
+		check(g, cudaStreamSynchronize(g->stream), "cudaStreamSynchronize");
+	check(g, cudaFree(p), "cudaFree");
 }
 
 uint64_t gpu_memory_free(struct gpu *g)

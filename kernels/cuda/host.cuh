@@ -141,18 +141,17 @@ template<class T> static inline unsigned __match_any_sync(unsigned mask, T x, HO
 	memcpy(&v, &x, sizeof x);
 	return (unsigned)host_warp(HOST_MATCH_ANY, mask, v, 0, 32, file, line);
 }
-static inline unsigned __reduce_add_sync(unsigned mask, unsigned x, HOST_AT) { return (unsigned)host_warp(HOST_REDUCE_ADD, mask, x, 0, 32, file, line); }
-static inline int __reduce_add_sync(unsigned mask, int x, HOST_AT) { return (int)host_warp(HOST_REDUCE_ADD, mask, (unsigned)x, 0, 32, file, line); }
-static inline unsigned __reduce_min_sync(unsigned mask, unsigned x, HOST_AT) { return (unsigned)host_warp(HOST_REDUCE_UMIN, mask, x, 0, 32, file, line); }
-static inline int __reduce_min_sync(unsigned mask, int x, HOST_AT) { return (int)host_warp(HOST_REDUCE_MIN, mask, (unsigned)x, 0, 32, file, line); }
-static inline unsigned __reduce_max_sync(unsigned mask, unsigned x, HOST_AT) { return (unsigned)host_warp(HOST_REDUCE_UMAX, mask, x, 0, 32, file, line); }
-static inline int __reduce_max_sync(unsigned mask, int x, HOST_AT) { return (int)host_warp(HOST_REDUCE_MAX, mask, (unsigned)x, 0, 32, file, line); }
-static inline unsigned __reduce_and_sync(unsigned mask, unsigned x, HOST_AT) { return (unsigned)host_warp(HOST_REDUCE_AND, mask, x, 0, 32, file, line); }
-static inline unsigned __reduce_or_sync(unsigned mask, unsigned x, HOST_AT) { return (unsigned)host_warp(HOST_REDUCE_OR, mask, x, 0, 32, file, line); }
-static inline unsigned __reduce_xor_sync(unsigned mask, unsigned x, HOST_AT) { return (unsigned)host_warp(HOST_REDUCE_XOR, mask, x, 0, 32, file, line); }
-
-/* Six words for each lane of the caller's warp, where twins of matrix instructions lay out what lanes hold. */
-uint32_t (*host_lanes(void))[6];
+#define HOST_REDUCE(name, T, op) \
+	static inline T name(unsigned mask, T x, HOST_AT) { return (T)host_warp(op, mask, (unsigned)x, 0, 32, file, line); }
+HOST_REDUCE(__reduce_add_sync, unsigned, HOST_REDUCE_ADD)
+HOST_REDUCE(__reduce_add_sync, int, HOST_REDUCE_ADD)
+HOST_REDUCE(__reduce_min_sync, unsigned, HOST_REDUCE_UMIN)
+HOST_REDUCE(__reduce_min_sync, int, HOST_REDUCE_MIN)
+HOST_REDUCE(__reduce_max_sync, unsigned, HOST_REDUCE_UMAX)
+HOST_REDUCE(__reduce_max_sync, int, HOST_REDUCE_MAX)
+HOST_REDUCE(__reduce_and_sync, unsigned, HOST_REDUCE_AND)
+HOST_REDUCE(__reduce_or_sync, unsigned, HOST_REDUCE_OR)
+HOST_REDUCE(__reduce_xor_sync, unsigned, HOST_REDUCE_XOR)
 
 static inline void __threadfence(void) {}
 static inline void __threadfence_block(void) {}
@@ -324,8 +323,11 @@ static inline float __saturatef(float x) { return x > 0 ? x < 1 ? x : 1.0f : 0.0
 static inline float __int2float_rn(int x) { return (float)x; }
 static inline float __uint2float_rn(unsigned x) { return (float)x; }
 /* Out of range: the nearest integer; NaN: 0. */
-static inline int __float2int_rn(float x) { return x != x ? 0 : x >= 2147483648.0f ? INT32_MAX : x < -2147483648.0f ? INT32_MIN : (int)rintf(x); }
-static inline int __float2int_rz(float x) { return x != x ? 0 : x >= 2147483648.0f ? INT32_MAX : x < -2147483648.0f ? INT32_MIN : (int)x; }
+static inline int __float2int_rz(float x)
+{
+	return x != x ? 0 : x >= 2147483648.0f ? INT32_MAX : x < -2147483648.0f ? INT32_MIN : (int)x;
+}
+static inline int __float2int_rn(float x) { return __float2int_rz(rintf(x)); }
 static inline int __float2int_rd(float x) { return __float2int_rz(floorf(x)); }
 static inline int __float2int_ru(float x) { return __float2int_rz(ceilf(x)); }
 static inline unsigned __float2uint_rn(float x) { return !(x > 0) ? 0u : x >= 4294967296.0f ? UINT32_MAX : (unsigned)rintf(x); }
