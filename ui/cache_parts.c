@@ -336,7 +336,10 @@ void history_draw(const struct cache_pane *p, const struct area *a)
 	if (!cache_watched(p)) {
 		struct str why = {0};
 
-		str_addf(&why, "attention is not watched under '%s'", p->kv);
+		if (p->c.n_region > 1)
+			str_adds(&why, "attention is seen from the next token on");
+		else
+			str_addf(&why, "attention is not watched under '%s'", p->kv);
 		put_left(a, 0, 1, a->w, ST_FAINT, why.p, why.n, p->ascii);
 		str_free(&why);
 		return;
@@ -508,7 +511,10 @@ static void add_meters(const struct cache_pane *p, struct str *s, int w)
 		add(s, w, "%: its share of attention now, mean over layers and heads, together 100%; -: not known yet.");
 	} else {
 		add(s, w, "");
-		str_addf(s, "-: attention is not watched under '%s'.", p->kv);
+		if (p->c.n_region > 1)
+			str_adds(s, "-: attention is seen from the next token on.");
+		else
+			str_addf(s, "-: attention is not watched under '%s'.", p->kv);
 	}
 	add(s, w, "a-b: oldest and newest token in it, from 0; k: thousand.");
 }
