@@ -153,6 +153,9 @@ HOST_REDUCE(__reduce_and_sync, unsigned, HOST_REDUCE_AND)
 HOST_REDUCE(__reduce_or_sync, unsigned, HOST_REDUCE_OR)
 HOST_REDUCE(__reduce_xor_sync, unsigned, HOST_REDUCE_XOR)
 
+/* Six words for each lane of the caller's warp, where twins of matrix instructions lay out what lanes hold. */
+uint32_t (*host_lanes(void))[6];
+
 static inline void __threadfence(void) {}
 static inline void __threadfence_block(void) {}
 
