@@ -79,22 +79,31 @@ static __device__ inline void scan_totals(const struct scan_scores &s, int32_t h
 	__syncthreads();
 }
 
-/* The output of one row: max or log of mean over the group. */
-static __device__ inline float scan_row(const struct scan_scores &s, int32_t head, int32_t k, const float *lse, const float *factor)
+/* The output of N rows from k on, `step` apart (past the last one: that again): max or log of mean over the group.  All scores of a
+ * query head are loaded before any is used. */
+template<int N> static __device__ inline void scan_outputs(float out[N], const struct scan_scores &s, int32_t head, int32_t k, int32_t step,
+                                                           const float *lse, const float *factor)
 {
-	const float *score = s.score + (int64_t)head * s.group * s.ld + k;
-	float top = fmaf(score[0], factor[0], -lse[0]), sum = 0;
+	const float *score = s.score + (int64_t)head * s.group * s.ld;
+	float sum[N];
 
-	for (int32_t r = 1; r < s.group; r++) {
-		float y = fmaf(score[r * s.ld], factor[r], -lse[r]);
-
-		top = y > top ? y : top;
+	for (int j = 0; j < N; j++) {
+		out[j] = fmaf(score[min(k + j * step, s.n - 1)], factor[0], -lse[0]);
+		sum[j] = 0;
 	}
+	for (int32_t r = 1; r < s.group; r++)
+		for (int j = 0; j < N; j++) {
+			float y = fmaf(score[r * s.ld + min(k + j * step, s.n - 1)], factor[r], -lse[r]);
+
+			out[j] = y > out[j] ? y : out[j];
+		}
 	if (!s.mean)
-		return top;
+		return;
 	for (int32_t r = 0; r < s.group; r++)
-		sum += scan_exp(fmaf(score[r * s.ld], factor[r], -lse[r]) - top, 1);
-	return top + logf(sum / (float)s.group);
+		for (int j = 0; j < N; j++)
+			sum[j] += scan_exp(fmaf(score[r * s.ld + min(k + j * step, s.n - 1)], factor[r], -lse[r]) - out[j], 1);
+	for (int j = 0; j < N; j++)
+		out[j] += logf(sum[j] / (float)s.group);
 }
 
 /* Shapes, memory and the first launch of key_scan().  0; -1 with the error set; 1 when there is nothing to score.  zero: n_zero words

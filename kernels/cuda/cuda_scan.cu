@@ -13,7 +13,8 @@
  * The number of tiles follows the number of rows by powers of two.  Sums are made in an order that depends on shapes alone. */
 #include "kernels/cuda/cuda_choose.cuh"
 
-enum { SCAN_THREADS = 256, SCAN_WARPS = SCAN_THREADS / WARP, SCAN_HEADS = 8, TILE_LEAST = 128, FINISH_ROWS = 1024 };
+enum { SCAN_THREADS = 256, SCAN_WARPS = SCAN_THREADS / WARP, SCAN_HEADS = 8, TILE_LEAST = 128, FINISH_EACH = 4,
+       FINISH_ROWS = SCAN_THREADS * FINISH_EACH };
 
 struct scan_launch {
 	const uint8_t *keys;
@@ -82,7 +83,7 @@ static __device__ inline void scan_tile_end(const struct scan_launch &a, struct 
 #ifdef __CUDACC__
 static __device__ inline void mma_bytes(int32_t c[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
 {
-	asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+	asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
 	             : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
 	             : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
@@ -414,12 +415,15 @@ static __global__ void scan_finish(struct scan_scores s)
 {
 	SHARED_DYNAMIC(float, lse);  /* [group], and the factors */
 	int32_t k0 = (int32_t)blockIdx.x * FINISH_ROWS, k1 = min(k0 + FINISH_ROWS, s.n), head = (int32_t)blockIdx.y;
+	float out[FINISH_EACH];
 
 	if (k0 >= s.n || !when_met(s.when))
 		return;
 	scan_totals(s, head, lse, lse + s.group);
-	for (int32_t k = k0 + (int32_t)threadIdx.x; k < k1; k += SCAN_THREADS)
-		s.out[head * s.out_cols + k] = scan_row(s, head, k, lse, lse + s.group);
+	scan_outputs<FINISH_EACH>(out, s, head, k0 + (int32_t)threadIdx.x, SCAN_THREADS, lse, lse + s.group);
+	for (int j = 0; j < FINISH_EACH; j++)
+		if (k0 + (int32_t)threadIdx.x + j * SCAN_THREADS < k1)
+			s.out[head * s.out_cols + k0 + (int32_t)threadIdx.x + j * SCAN_THREADS] = out[j];
 }
 
 /* ---- operations ---- */

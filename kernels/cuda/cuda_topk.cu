@@ -20,6 +20,7 @@ enum {
 	BINS = 4096, CHUNK = 4096, CHUNKS = 1024,   /* rows of a block, and the most blocks of a KV head */
 	NEAR_POOL = 16,              /* rows on both sides that are looked at on the way */
 	CLOSE = 2048,                /* members of the bin that are kept in shared memory */
+	EACH = 4,                    /* rows of a thread that are loaded at once */
 	STATE = 4, COUNTS = BINS + STATE,           /* words of a KV head: counts of bins; blocks that are done, bin, rows above it */
 };
 
@@ -253,11 +254,15 @@ template<int SCAN> static __global__ void __launch_bounds__(SMALL_THREADS, 1) to
 		float *lse = (float *)(order + a.n);
 
 		scan_totals(s, head, lse, lse + s.group);
-		for (int32_t i = thread; i < a.n; i += SMALL_THREADS) {
-			float x = scan_row(s, head, i, lse, lse + s.group);
+		for (int32_t i0 = thread; i0 < a.n; i0 += EACH * SMALL_THREADS) {
+			float x[EACH];
 
-			s.out[head * s.out_cols + i] = x;
-			order[i] = order_of(x);
+			scan_outputs<EACH>(x, s, head, i0, SMALL_THREADS, lse, lse + s.group);
+			for (int j = 0; j < EACH; j++)
+				if (i0 + j * SMALL_THREADS < a.n) {
+					s.out[head * s.out_cols + i0 + j * SMALL_THREADS] = x[j];
+					order[i0 + j * SMALL_THREADS] = order_of(x[j]);
+				}
 		}
 	} else {
 		for (int32_t i = thread; i < a.n; i += SMALL_THREADS)
@@ -341,19 +346,22 @@ template<int SCAN> static __global__ void __launch_bounds__(TAKE_THREADS) topk_c
 	if (SCAN)
 		scan_totals(s, head, lse, lse + s.group);
 	__syncthreads();
-	for (int32_t i = k0 + thread; i < k1; i += TAKE_THREADS) {
-		uint32_t order;
+	for (int32_t i0 = k0 + thread; i0 < k1; i0 += EACH * TAKE_THREADS) {
+		uint32_t order[EACH];
+		float x[EACH];
 
-		if (SCAN) {
-			float x = scan_row(s, head, i, lse, lse + s.group);
+		if (SCAN)
+			scan_outputs<EACH>(x, s, head, i0, TAKE_THREADS, lse, lse + s.group);
+		for (int j = 0; j < EACH; j++)
+			order[j] = SCAN ? order_of(x[j]) : pooled_order(a, head, min(i0 + j * TAKE_THREADS, a.n - 1));
+		for (int j = 0; j < EACH; j++) {
+			int32_t i = i0 + j * TAKE_THREADS;
 
-			s.out[head * s.out_cols + i] = x;
-			order = order_of(x);
-		} else {
-			order = pooled_order(a, head, i);
+			if (SCAN && i < k1)
+				s.out[head * s.out_cols + i] = x[j];
+			if (i < k1 && i >= a.i0 && i < a.i1)
+				atomicAdd(&count[bin_of(order[j])], 1u);
 		}
-		if (i >= a.i0 && i < a.i1)
-			atomicAdd(&count[bin_of(order)], 1u);
 	}
 	__syncthreads();
 	for (int32_t i = thread; i < BINS; i += TAKE_THREADS)
@@ -403,15 +411,20 @@ static __global__ void __launch_bounds__(TAKE_THREADS) topk_take(struct topk_lau
 		return;
 	bin = state[1];
 	above = state[2];
-	for (int32_t i0 = k0; i0 < k1; i0 += TAKE_THREADS) {
-		int32_t i = i0 + thread, all, at;
-		uint32_t order = i < k1 ? pooled_order(a, head, i) : 0;
-		int in = i < k1 && bin_of(order) >= bin;
+	for (int32_t i0 = k0; i0 < k1; i0 += EACH * TAKE_THREADS) {
+		uint32_t order[EACH];
 
-		at = block_rank(in, &all);
-		if (in)
-			list[(int64_t)chunk * a.chunk + base + at] = make_uint2(order, (uint32_t)i);
-		base += all;
+		for (int j = 0; j < EACH; j++)
+			order[j] = pooled_order(a, head, min(i0 + j * TAKE_THREADS + thread, a.n - 1));
+		for (int j = 0; j < EACH; j++) {
+			int32_t i = i0 + j * TAKE_THREADS + thread, all, at;
+			int in = i < k1 && bin_of(order[j]) >= bin;
+
+			at = block_rank(in, &all);
+			if (in)
+				list[(int64_t)chunk * a.chunk + base + at] = make_uint2(order[j], (uint32_t)i);
+			base += all;
+		}
 	}
 	if (thread == 0)
 		listed[chunk] = base;
@@ -439,15 +452,18 @@ static __global__ void __launch_bounds__(TAKE_THREADS) topk_take(struct topk_lau
 	}
 	__syncthreads();
 	n = start[a.chunks];
-	for (int32_t p = thread; p < n; p += TAKE_THREADS) {
-		uint2 e = listed_at(a, list, start, p);
+	for (int32_t p0 = thread; p0 < n; p0 += EACH * TAKE_THREADS) {
+		uint2 e[EACH];
 
-		if (bin_of(e.x) == bin) {
-			uint32_t at = atomicAdd(&n_close[0], 1u);
+		for (int j = 0; j < EACH; j++)
+			e[j] = listed_at(a, list, start, min(p0 + j * TAKE_THREADS, n - 1));
+		for (int j = 0; j < EACH; j++)
+			if (p0 + j * TAKE_THREADS < n && bin_of(e[j].x) == bin) {
+				uint32_t at = atomicAdd(&n_close[0], 1u);
 
-			if (at < CLOSE)
-				close[at] = e;
-		}
+				if (at < CLOSE)
+					close[at] = e[j];
+			}
 	}
 	__syncthreads();
 	if (n_close[0] <= CLOSE)
@@ -466,15 +482,19 @@ static __global__ void __launch_bounds__(TAKE_THREADS) topk_take(struct topk_lau
 		}, score, a.half > 0, (uint32_t)a.want - above);
 	write_forced(a, rows);
 	base = 0;
-	for (int32_t p0 = 0; p0 < n; p0 += TAKE_THREADS) {
-		int32_t p = p0 + thread, all, at, in;
-		uint2 e = p < n ? listed_at(a, list, start, p) : make_uint2(0, 0);
+	for (int32_t p0 = 0; p0 < n; p0 += EACH * TAKE_THREADS) {
+		uint2 e[EACH];
 
-		in = p < n && is_in(least, e.x, score, (int32_t)e.y);
-		at = block_rank(in, &all);
-		if (in && base + at < a.want)
-			rows[a.first + base + at] = (int32_t)e.y;
-		base += all;
+		for (int j = 0; j < EACH; j++)
+			e[j] = listed_at(a, list, start, min(p0 + j * TAKE_THREADS + thread, n - 1));
+		for (int j = 0; j < EACH; j++) {
+			int32_t all, at, in = p0 + j * TAKE_THREADS + thread < n && is_in(least, e[j].x, score, (int32_t)e[j].y);
+
+			at = block_rank(in, &all);
+			if (in && base + at < a.want)
+				rows[a.first + base + at] = (int32_t)e[j].y;
+			base += all;
+		}
 	}
 }
 
