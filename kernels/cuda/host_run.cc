@@ -90,7 +90,7 @@ static HOST_THREAD struct run {
 	char *err;
 	int barrier_all, barrier_true;
 	unsigned char *shared;
-	struct shared_variable variable[SHARED_VARIABLES];
+	struct shared_variable *variable;  /* [SHARED_VARIABLES] */
 	int n_variables;
 	size_t shared_used;
 } run;
@@ -454,11 +454,15 @@ uint32_t (*host_lanes(void))[6]
 static int shared_need(void)
 {
 	static __thread unsigned char *memory;
+	static __thread struct shared_variable *variables;
 
 	if (!memory && !(memory = (unsigned char *)aligned_alloc(256, (SHARED_BYTES + 255) / 256 * 256)))
 		return -1;
+	if (!variables && !(variables = (struct shared_variable *)calloc(SHARED_VARIABLES, sizeof *variables)))
+		return -1;
 	if (!run.shared) {
 		run.shared = memory;
+		run.variable = variables;
 		ASAN_UNPOISON_MEMORY_REGION(memory, SHARED_BYTES);
 		memset(memory, GARBAGE, SHARED_BYTES);
 	}
