@@ -57,6 +57,7 @@ template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void att
 {
 	typedef typename P::format F;
 	enum { STEPS = DIM / 16, TILES = DIM / 8, AHEAD = DIM <= 128 && !P::CODED };
+	enum { PART = v_part<DIM>::DIMS, PARTS = v_part<DIM>::COUNT };
 	SHARED(uint4, qs, [STEPS][WARP]);
 	SHARED(float, by, [QUERIES]);
 	SHARED(float, sums, [WARPS][QUERIES][DIM]);
@@ -95,7 +96,7 @@ template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void att
 			for (int j = 0; j < 2; j++)
 				load_k<P, DIM>(k[j], a.k + __shfl_sync(FULL_WARP, now, 8 * j + g), t);
 		for (int32_t i = from; i < i1; i += WARPS * STEP) {
-			v_words<DIM> v[4];
+			v_words<PART> v[4];
 			float c[2][4], x[2][2], most, base, w, e[2][2];
 			uint32_t pr[4];
 
@@ -105,32 +106,26 @@ template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void att
 					int32_t row = 2 * t + r % 2 + r / 2 * 8;
 					int64_t at = __shfl_sync(FULL_WARP, now, row);
 
-					load_v<P, DIM>(v[r], a.v + at, g);
+					load_v<P, PART>(v[r], a.v + at, g);
 				}
-			} else {
-#pragma unroll
-				for (int j = 0; j < 2; j++)
-					load_k<P, DIM>(k[j], a.k + __shfl_sync(FULL_WARP, now, 8 * j + g), t);
 			}
 #pragma unroll
-			for (int j = 0; j < 2; j++)
+			for (int j = 0; j < 2; j++) {
+				if (!AHEAD)
+					load_k<P, DIM>(k[j], a.k + __shfl_sync(FULL_WARP, now, 8 * j + g), t);
 				c[j][0] = c[j][1] = c[j][2] = c[j][3] = 0;
 #pragma unroll
-			for (int step = 0; step < STEPS; step++) {
-				uint4 q = qs[step][lane];
-				uint32_t q4[4] = { q.x, q.y, q.z, q.w };
+				for (int step = 0; step < STEPS; step++) {
+					uint4 q = qs[step][lane];
+					uint32_t q4[4] = { q.x, q.y, q.z, q.w };
 
-				mma16(F(), c[0], q4, k[0].w[2 * step], k[0].w[2 * step + 1]);
-				mma16(F(), c[1], q4, k[1].w[2 * step], k[1].w[2 * step + 1]);
+					mma16(F(), c[j], q4, k[j].w[2 * step], k[j].w[2 * step + 1]);
+				}
 			}
 			if (AHEAD && i + WARPS * STEP < i1) {
 #pragma unroll
 				for (int j = 0; j < 2; j++)
 					load_k<P, DIM>(k[j], a.k + __shfl_sync(FULL_WARP, next, 8 * j + g), t);
-			} else if (!AHEAD) {
-#pragma unroll
-				for (int r = 0; r < 4; r++)
-					load_v<P, DIM>(v[r], a.v + __shfl_sync(FULL_WARP, now, 2 * t + r % 2 + r / 2 * 8), g);
 			}
 			most = m;
 #pragma unroll
@@ -172,23 +167,35 @@ template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void att
 				hi = F::unpack(pr[2 * j]);
 				pr[2 * j + 1] = F::pack(e[j][0] - hi.x, e[j][1] - hi.y);
 			}
-			/* The last rows, some of which only later tokens see, or nobody. */
-			if (i + STEP > min(i1, all)) {
 #pragma unroll
-				for (int r = 0; r < 4; r++) {
-					int there = i + 2 * t + r % 2 + r / 2 * 8 < i1;
+			for (int part = 0; part < PARTS; part++) {
+				float (*to)[4] = acc + part * (PART / 8);
+
+				if (!AHEAD)
+#pragma unroll
+					for (int r = 0; r < 4; r++) {
+						int64_t at = __shfl_sync(FULL_WARP, now, 2 * t + r % 2 + r / 2 * 8);
+
+						load_v<P, PART>(v[r], a.v + at + P::bytes(part * PART), g);
+					}
+				/* The last rows, some of which only later tokens see, or nobody. */
+				if (i + STEP > min(i1, all)) {
+#pragma unroll
+					for (int r = 0; r < 4; r++) {
+						int there = i + 2 * t + r % 2 + r / 2 * 8 < i1;
 
 #pragma unroll
-					for (int n = 0; n < STEPS; n++)
-						v[r].w[n] = there ? v[r].w[n] : 0;
+						for (int n = 0; n < PART / 16; n++)
+							v[r].w[n] = there ? v[r].w[n] : 0;
+					}
+					add_odd<F, PART>(to, v, seen - i, 0);
 				}
-				add_odd<F, DIM>(acc, v, seen - i, 0);
-			}
 #pragma unroll
-			for (int n = 0; n < STEPS; n++) {
-				mma16(F(), acc[2 * n], pr, __byte_perm(v[0].w[n], v[1].w[n], 0x5410), __byte_perm(v[2].w[n], v[3].w[n], 0x5410));
-				mma16(F(), acc[2 * n + 1], pr, __byte_perm(v[0].w[n], v[1].w[n], 0x7632),
-				      __byte_perm(v[2].w[n], v[3].w[n], 0x7632));
+				for (int n = 0; n < PART / 16; n++) {
+					mma16(F(), to[2 * n], pr, __byte_perm(v[0].w[n], v[1].w[n], 0x5410), __byte_perm(v[2].w[n], v[3].w[n], 0x5410));
+					mma16(F(), to[2 * n + 1], pr, __byte_perm(v[0].w[n], v[1].w[n], 0x7632),
+					      __byte_perm(v[2].w[n], v[3].w[n], 0x7632));
+				}
 			}
 			now = next;
 			next = attn_row(a, s, kv, min(i + 2 * WARPS * STEP + lane % STEP, i1 - 1));

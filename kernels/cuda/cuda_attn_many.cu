@@ -148,6 +148,7 @@ template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void att
 {
 	typedef typename P::format F;
 	typedef tile_of<DIM> T;
+	enum { PART = v_part<DIM>::DIMS, PARTS = v_part<DIM>::COUNT };
 	enum { STEPS = T::STEPS, TILES = DIM / 8, BLOCKS = T::ROWS / 8 };
 	SHARED_DYNAMIC(uint8_t, memory);
 	SHARED(float, by, [QUERIES]);
@@ -257,7 +258,7 @@ template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void att
 #pragma unroll
 				for (int b = 0; b < BLOCKS / 2; b++) {
 					uint32_t hi[4], lo[4];
-					v_words<DIM> x[4];
+					v_words<PART> x[4];
 
 #pragma unroll
 					for (int y = 0; y < 4; y++) {
@@ -271,20 +272,25 @@ template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void att
 						}
 					}
 #pragma unroll
-					for (int y = 0; y < 4; y++)
-						load_v<shared_rows<F>, DIM>(x[y], v + (16 * b + 2 * t + y % 2 + y / 2 * 8) * T::V_PITCH * 2, g);
-					if (i + T::ROWS > all)
-						add_odd<F, DIM>(acc, x, seen[0] - i - 16 * b, seen[1] - i - 16 * b);
-#pragma unroll
-					for (int n = 0; n < STEPS; n++) {
-						uint32_t b0 = __byte_perm(x[0].w[n], x[1].w[n], 0x5410), b1 = __byte_perm(x[2].w[n], x[3].w[n], 0x5410);
-						uint32_t b2 = __byte_perm(x[0].w[n], x[1].w[n], 0x7632), b3 = __byte_perm(x[2].w[n], x[3].w[n], 0x7632);
+					for (int part = 0; part < PARTS; part++) {
+						float (*to)[4] = acc + part * (PART / 8);
 
-						mma16(F(), acc[2 * n], hi, b0, b1);
-						mma16(F(), acc[2 * n + 1], hi, b2, b3);
-						if (args.exact) {
-							mma16(F(), acc[2 * n], lo, b0, b1);
-							mma16(F(), acc[2 * n + 1], lo, b2, b3);
+#pragma unroll
+						for (int y = 0; y < 4; y++)
+							load_v<shared_rows<F>, PART>(x[y], v + ((16 * b + 2 * t + y % 2 + y / 2 * 8) * T::V_PITCH + part * PART) * 2, g);
+						if (i + T::ROWS > all)
+							add_odd<F, PART>(to, x, seen[0] - i - 16 * b, seen[1] - i - 16 * b);
+#pragma unroll
+						for (int n = 0; n < PART / 16; n++) {
+							uint32_t b0 = __byte_perm(x[0].w[n], x[1].w[n], 0x5410), b1 = __byte_perm(x[2].w[n], x[3].w[n], 0x5410);
+							uint32_t b2 = __byte_perm(x[0].w[n], x[1].w[n], 0x7632), b3 = __byte_perm(x[2].w[n], x[3].w[n], 0x7632);
+
+							mma16(F(), to[2 * n], hi, b0, b1);
+							mma16(F(), to[2 * n + 1], hi, b2, b3);
+							if (args.exact) {
+								mma16(F(), to[2 * n], lo, b0, b1);
+								mma16(F(), to[2 * n + 1], lo, b2, b3);
+							}
 						}
 					}
 				}

@@ -13,6 +13,7 @@
 template<class F> struct plain {
 	typedef F format;
 	enum { CODED = 0 };
+	static __device__ inline int32_t bytes(int32_t d) { return 2 * d; }
 	static __device__ inline uint4 load8(const uint8_t *row, int32_t d) { return __ldg((const uint4 *)(row + 2 * d)); }
 	static __device__ inline uint2 load4(const uint8_t *row, int32_t d) { return __ldg((const uint2 *)(row + 2 * d)); }
 	static __device__ inline uint32_t load2(const uint8_t *row, int32_t d) { return __ldg((const uint32_t *)(row + 2 * d)); }
@@ -27,6 +28,7 @@ template<class F> struct shared_rows {
 struct blocks_q8_0 {
 	typedef as_f16 format;
 	enum { CODED = 1 };
+	static __device__ inline int32_t bytes(int32_t d) { return d / 32 * 34; }
 	static __device__ inline uint32_t load2(const uint8_t *row, int32_t d)
 	{
 		const uint8_t *b = row + d / 32 * 34;
@@ -70,6 +72,9 @@ template<class F> static __device__ inline uint32_t without_odd(uint32_t w)
 {
 	return ((w & F::ODD) == F::ODD ? 0 : w & 0xffffu) | ((w >> 16 & F::ODD) == F::ODD ? 0 : w & 0xffff0000u);
 }
+
+/* Rows of V that registers take at once, by their dims. */
+template<int DIM> struct v_part { enum { DIMS = DIM > 128 ? DIM / 2 : DIM, COUNT = DIM / DIMS }; };
 
 /* One lane's words of one row of V: blocks of 64 dims, 8 to a lane; then 32, 4 to a lane; then 16, 2 to a lane. */
 template<int DIM> struct v_words {
