@@ -311,6 +311,11 @@ static void slash_model(struct chat *c, char *arg)
 		show_model(c);
 		return;
 	}
+	if (c->t.streamed.open) {
+		err_set(&e, ERR_USAGE, "/model has to wait until a question has followed the text that is being read");
+		chat_error(c, &e);
+		return;
+	}
 	next.model = find_model(c, arg);
 	c->front->progress(c, "loading the model", 0, 0);
 	again = talk_model(&c->t, &next, &e);
@@ -366,6 +371,8 @@ void chat_message(const struct chat *c, const struct message *m, struct str *out
 
 static int any_thoughts(const struct chat *c)
 {
+	if (c->t.n_msg && engine_info(c->t.engine)->thinks_first)
+		return 1;
 	for (size_t i = 0; i < c->t.n_msg; i++)
 		if (c->t.msg[i].role == ROLE_ASSISTANT && c->t.msg[i].text.n && strstr(c->t.msg[i].text.p, "think>"))
 			return 1;

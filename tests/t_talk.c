@@ -657,6 +657,36 @@ TEST(think_is_a_setting)
 	close_scene(&s);
 }
 
+/* Its template begins the thought: all that comes before the end mark is one. */
+TEST(a_model_that_begins_with_a_thought)
+{
+	struct scene s;
+	struct str out = {0};
+
+	open_scene(&s, "-n 6 --private --chat-template qwen3.5 -c 200");
+	do_line(&s, "a question");
+	CHECK_INT(s.c.t.msg[1].id.n, 6);
+	CHECK_INT(s.shown.n, 0);
+	CHECK(s.c.think.at == THINK_WITHIN);
+	do_line(&s, "/continue");
+	CHECK_INT(s.shown.n, 0);
+	CHECK_INT(s.c.t.msg[1].id.n, 12);
+	do_line(&s, "/think show");
+	CHECK_INT(s.came_back, 1);
+	chat_message(&s.c, &s.c.t.msg[1], &out, NULL);
+	CHECK(out.n == s.c.t.msg[1].text.n);
+	do_line(&s, "/think off");
+	CHECK(has(&s.said, "answer at once"));
+	do_line(&s, "another");
+	CHECK(s.shown.n > 0);
+	CHECK(s.shown.n == s.c.t.msg[3].text.n);
+	do_line(&s, "/think on");
+	do_line(&s, "a third");
+	CHECK_INT(s.shown.n, 0);
+	str_free(&out);
+	close_scene(&s);
+}
+
 /* ---- what weir says ---- */
 
 TEST(the_log_remembers)
