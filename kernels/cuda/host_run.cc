@@ -60,7 +60,12 @@ enum { SAVED_WORDS = 20, SAVED_RETURN = 11 };      /* x30 */
 
 /* ---- threads ---- */
 
-enum { WARP_LANES = 32, STACK_BYTES = 128 << 10, SHARED_VARIABLES = 64, SHARED_GUARD = 64, GARBAGE = 0x7f };
+#ifdef HOST_ASAN
+enum { STACK_BYTES = 1 << 20 };
+#else
+enum { STACK_BYTES = 256 << 10 };
+#endif
+enum { WARP_LANES = 32, SHARED_VARIABLES = 64, SHARED_GUARD = 64, GARBAGE = 0x7f };
 
 enum thread_state { READY, AT_WARP, AT_BLOCK, ENDED };
 struct thread {
