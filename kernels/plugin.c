@@ -24,6 +24,13 @@ static int is_there(const char *path)
 	return !access(path, R_OK);
 }
 
+static int is_named(void)
+{
+	const char *named = getenv("WEIR_CUDA");
+
+	return named && *named;
+}
+
 /* The last n bytes at most: of a long path they say more than the first. */
 static const char *path_tail(const char *path, size_t n)
 {
@@ -39,7 +46,7 @@ static int plugin_find(char path[PATH_MAX], char err[160])
 	char dir[PATH_MAX], *slash;
 	ssize_t n;
 
-	if (named && *named) {
+	if (is_named()) {
 		/* dlopen() would search the system for a name without a slash. */
 		if (snprintf(path, PATH_MAX, "%s%s", strchr(named, '/') ? "" : "./", named) < PATH_MAX && is_there(path))
 			return 0;
@@ -83,6 +90,16 @@ static void explain(const char *path, const char *what, char err[160])
 		snprintf(err, 160, PLUGIN " needs '%.*s', which is not installed", (int)n, what);
 }
 
+/* The plugin brings cuBLAS along, hundreds of megabytes to read when they are not in memory: not where there is no driver, which
+ * the CUDA runtime would then look for in the same way. */
+static int driver_is_there(char err[160])
+{
+	if (dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL))
+		return 1;
+	snprintf(err, 160, "there is no NVIDIA driver (libcuda.so.1) on this machine; install one, or use --device cpu");
+	return 0;
+}
+
 int plugin_cuda_open(struct backend **out, const struct backend_options *opt, char err[160])
 {
 	char path[PATH_MAX];
@@ -91,7 +108,7 @@ int plugin_cuda_open(struct backend **out, const struct backend_options *opt, ch
 
 	*out = NULL;
 	err[0] = 0;
-	if (plugin_find(path, err))
+	if (plugin_find(path, err) || (!is_named() && !driver_is_there(err)))
 		return -1;
 	lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!lib) {
