@@ -390,14 +390,19 @@ static void submit(struct gpu *g)
 	gpu_step_clear(s);
 }
 
-/* The end of a step. */
+/* The device has done everything. */
+static void step_end(struct gpu *g)
+{
+	g->n_stage = g->sent = 0;
+	g->direct = 0;
+}
+
 static void wait_all(struct gpu *g)
 {
 	submit(g);
 	if (enter(g) == 0)
 		check(g, cudaStreamSynchronize(g->stream), "cudaStreamSynchronize");
-	g->n_stage = g->sent = 0;
-	g->direct = 0;
+	step_end(g);
 }
 
 void gpu_enqueue(struct gpu *g, const struct gpu_launch *l, const void *args, size_t n)
@@ -540,7 +545,10 @@ void gpu_read(struct gpu *g, void *dst, const void *src, size_t n)
 				break;
 			memcpy((char *)dst + at, g->pinned[i], m);
 		}
-	wait_all(g);
+	if (n && !g->failed)
+		step_end(g);           /* the last piece came after all else */
+	else
+		wait_all(g);
 }
 
 /* ---- products ---- */
