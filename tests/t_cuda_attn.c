@@ -35,6 +35,15 @@ static struct backend *open_cuda(void)
 /* Up to here queries of a KV head are few. */
 enum { FEW = 32 };
 
+/* WEIR_SOAK=10: ten times as many shapes; at most twenty times. */
+static int rounds(int n)
+{
+	const char *soak = getenv("WEIR_SOAK");
+	long factor = soak ? strtol(soak, NULL, 10) : 1;
+
+	return n * (int)(factor < 1 ? 1 : factor > 20 ? 20 : factor);
+}
+
 static double bound_of(const struct shape *s, int probed)
 {
 	int fast = s->dim == 64 || s->dim == 80 || s->dim == 96 || s->dim == 128 || s->dim == 256;
@@ -79,7 +88,7 @@ TEST(parts_lists_and_types_match_double)
 {
 	double worst[3] = { 0 };
 
-	for (int round = 0; round < 30; round++) {
+	for (int round = 0; round < rounds(30); round++) {
 		struct shape s = shape_small(round);
 		struct world w = world_new(&s);
 		size_t all = (size_t)s.n * (size_t)(s.n_head * s.dim);
@@ -325,7 +334,7 @@ TEST(probe_matches_double)
 		{ REDUCE_MAX, 0 }, { REDUCE_MEAN, 0 }, { REDUCE_MEDIAN, 0 }, { REDUCE_MAX, 1 }, { REDUCE_MEAN, 1 }, { REDUCE_MEDIAN, 1 },
 	};
 
-	for (int round = 0; round < 18; round++) {
+	for (int round = 0; round < rounds(18); round++) {
 		struct shape s = shape_small(round * 5 + 1);
 		struct world w = world_new(&s);
 		size_t all = (size_t)s.n * (size_t)(s.n_head * s.dim), per = (size_t)s.n_head * (size_t)w.cols;

@@ -4,11 +4,13 @@
  *     cuda_ops.cu          rmsnorm, rope, kv_put, copy, query_turn
  *     cuda_matmul.cu       products: a few tokens by kernels that read quantised weights, many by cuBLAS
  *     cuda_weights.cu      weights as they are kept on the device, and their conversion to tiles of f16
- *     cuda_attn.cu         attention: split over rows for few tokens, tiled for many
+ *     cuda_attn.cu         attention: shapes, spans, which kernel takes what (cuda_attn.cuh)
+ *     cuda_attn_few.cu     ... of few queries, split over rows; cuda_attn_many.cu: of many, tiled; cuda_attn_any.cu: in f32
  *     cuda_probe.cu        what attention looked at
  *     cuda_choose.cu       copies of keys, page bounds, moves
  *     cuda_scan.cu         scores of keys and pages
  *     cuda_topk.cu         the k best scores
+ *     cuda_mma.cuh         the matrix unit, and copies that do not wait
  *     cuda_quant.cuh       device code that reads blocks of every type
  *     gpu.h                the device underneath; gpu_cuda.cu, gpu_host.cc
  *     language.cuh         what kernels are written in; host.cuh: the same on the host
