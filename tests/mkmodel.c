@@ -1,11 +1,12 @@
 /* tests/mkmodel.c - writes a GGUF model with random weights, for benchmarks: speed depends on shapes and types, not on
  * what the weights say.
  *
- *     mkmodel SHAPE TYPE FILE      SHAPE: smollm2-135m, llama-3.2-1b, wide-256m    TYPE: Q4_0, Q4_K, F16 ...
+ *     mkmodel SHAPE TYPE FILE      SHAPE: smollm2-135m, llama-3.2-1b, wide-256m, llama-3.1-8b    TYPE: Q4_0, Q4_K, F16 ...
  *
  * Norms are F32.  The embedding, which is also the output head, is Q8_0 in the 32-block types, Q6_K in the K types and
  * the type itself in float types, as in published files.  wide-256m is the default model's depth with rows divisible
- * by 256, which the K types need.  Streams: nothing larger than a row is in memory. */
+ * by 256, which the K types need.  Streams: nothing larger than a row is in memory; but the rows of llama-3.1-8b, whose file
+ * of 16 GB would take minutes otherwise, come out of a store of 64 MB again and again, in an order that does not repeat. */
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -15,13 +16,15 @@
 #include "kernels/backend.h"
 #include "kernels/quant.h"
 
-struct shape { const char *name; int32_t n_layer, n_embd, n_ff, n_head, n_kv_head, n_vocab, ctx; float rope_base; };
+struct shape { const char *name; int32_t n_layer, n_embd, n_ff, n_head, n_kv_head, n_vocab, ctx; float rope_base; int untied, stored; };
 static const struct shape shapes[] = {
-	{ "smollm2-135m", 30, 576, 1536, 9, 3, 49152, 8192, 100000 },
-	{ "wide-256m", 30, 768, 2048, 12, 4, 49152, 8192, 100000 },
-	{ "llama-3.2-1b", 16, 2048, 8192, 32, 8, 128256, 131072, 500000 },
+	{ "smollm2-135m", 30, 576, 1536, 9, 3, 49152, 8192, 100000, 0, 0 },
+	{ "wide-256m", 30, 768, 2048, 12, 4, 49152, 8192, 100000, 0, 0 },
+	{ "llama-3.2-1b", 16, 2048, 8192, 32, 8, 128256, 131072, 500000, 0, 0 },
+	{ "llama-3.1-8b", 32, 4096, 14336, 32, 8, 128256, 131072, 500000, 1, 1 },
 };
 
+enum { STORE = 64 << 20 };
 static FILE *out;
 static uint64_t written, rng = 88172645463325252u;
 
@@ -118,9 +121,8 @@ static void random_block(enum dtype type, uint8_t *b, float scale)
 	}
 }
 
-static void put_row(enum dtype type, int32_t cols, float scale)
+static void random_row(enum dtype type, int32_t cols, float scale, uint8_t *row)
 {
-	static uint8_t row[1 << 18];
 	size_t n = dtype_bytes(type, (uint64_t)cols);
 
 	if (type == DT_F32 || type == DT_F16 || type == DT_BF16) {
@@ -132,7 +134,29 @@ static void put_row(enum dtype type, int32_t cols, float scale)
 		for (size_t i = 0; i < n; i += (size_t)dtype_info(type)->block_bytes)
 			random_block(type, row + i, scale);
 	}
-	put(row, n);
+}
+
+/* n rows. */
+static void put_rows(enum dtype type, int32_t cols, int32_t rows, float scale, int stored)
+{
+	static uint8_t row[1 << 18], *store;
+	static enum dtype store_type;
+	static int32_t store_cols;
+	size_t n = dtype_bytes(type, (uint64_t)cols), in_store = STORE / n;
+
+	if (stored && !store && !(store = malloc(STORE)))
+		exit(1);
+	if (stored && (store_type != type || store_cols != cols)) {
+		for (size_t i = 0; i < in_store; i++)
+			random_row(type, cols, scale, store + i * n);
+		store_type = type;
+		store_cols = cols;
+	}
+	for (int32_t r = 0; r < rows; r++) {
+		if (!stored)
+			random_row(type, cols, scale, row);
+		put(stored ? store + rand64() % in_store * n : row, n);
+	}
 }
 
 struct tensor_plan { char name[64]; enum dtype type; int32_t cols, rows; };
@@ -150,6 +174,8 @@ static int32_t plan(const struct shape *s, enum dtype type, struct tensor_plan *
 
 	t[n++] = (struct tensor_plan){ "token_embd.weight", head, s->n_embd, s->n_vocab };
 	t[n++] = (struct tensor_plan){ "output_norm.weight", DT_F32, s->n_embd, 1 };
+	if (s->untied)
+		t[n++] = (struct tensor_plan){ "output.weight", head, s->n_embd, s->n_vocab };
 	for (int32_t l = 0; l < s->n_layer; l++)
 		for (size_t i = 0; i < sizeof layer / sizeof layer[0]; i++, n++) {
 			t[n] = (struct tensor_plan){ "", layer[i].rows == 1 ? DT_F32 : type, layer[i].cols, layer[i].rows };
@@ -173,7 +199,7 @@ int main(int argc, char **argv)
 		if (!strcmp(argv[2], dtype_info(i)->name))
 			type = i;
 	if (!s || type == DT_COUNT || s->n_embd % dtype_info(type)->block || s->n_ff % dtype_info(type)->block) {
-		fprintf(stderr, "usage: mkmodel smollm2-135m|wide-256m|llama-3.2-1b TYPE FILE (rows must be whole blocks)\n");
+		fprintf(stderr, "usage: mkmodel smollm2-135m|wide-256m|llama-3.2-1b|llama-3.1-8b TYPE FILE (rows must be whole blocks)\n");
 		return 2;
 	}
 	if (!(out = fopen(argv[3], "wb"))) {
@@ -211,8 +237,7 @@ int main(int argc, char **argv)
 			for (int32_t j = 0; j < t[i].cols; j++)
 				put(&(float){ 1 }, 4);
 		} else {
-			for (int32_t r = 0; r < t[i].rows; r++)
-				put_row(t[i].type, t[i].cols, scale);
+			put_rows(t[i].type, t[i].cols, t[i].rows, scale, s->stored);
 		}
 		pad();
 	}
