@@ -116,15 +116,15 @@ struct attn_seen;
 void cuda_probe_run(struct cuda *, const struct attn_args *, int32_t n, int32_t cols, int32_t t0, int32_t t1, const struct attn_seen *);
 int  cuda_probe_wanted(const struct attn_probe *, int32_t n);
 
-/* Conditions (struct when), as kernels take them. */
-struct cuda_when { const int32_t *flag; int32_t is; };
+/* Conditions (struct when), as kernels take them; without a gap, so that equal conditions are equal bytes. */
+struct cuda_when { const int32_t *flag; int32_t is, none; };
 static inline int cuda_when_ok(const struct when *w)
 {
 	return !w->flag || (w->flag->data && w->flag->type == DT_I32 && w->col >= 0 && w->col < w->flag->cols && w->flag->rows > 0);
 }
 static inline struct cuda_when cuda_when_of(const struct when *w)
 {
-	struct cuda_when c = { w->flag ? (const int32_t *)w->flag->data + w->col : NULL, w->is };
+	struct cuda_when c = { w->flag ? (const int32_t *)w->flag->data + w->col : NULL, w->is, 0 };
 
 	return c;
 }
