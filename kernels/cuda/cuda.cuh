@@ -2,8 +2,9 @@
  *
  *     cuda.cu              opening, errors, memory, copies, the table of operations
  *     cuda_ops.cu          rmsnorm, rope, kv_put, copy, query_turn
- *     cuda_matmul.cu       products: a few tokens by kernels that read quantised weights, many by cuBLAS
- *     cuda_weights.cu      weights as they are kept on the device, and their conversion to tiles of f16
+ *     cuda_matmul.cu       products: which way a product goes; of many tokens by cuBLAS
+ *     cuda_gemv.cu         ... of a few tokens, by kernels that read weights as they are kept
+ *     cuda_weights.cu      weights as they are kept on the device, their rows for embed, tiles of f16 for cuBLAS
  *     cuda_attn.cu         attention: shapes, spans, which kernel takes what (cuda_attn.cuh)
  *     cuda_attn_few.cu     ... of few queries, split over rows; cuda_attn_many.cu: of many, tiled; cuda_attn_any.cu: in f32
  *     cuda_probe.cu        what attention looked at
