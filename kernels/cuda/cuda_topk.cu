@@ -603,8 +603,8 @@ static int rows_ok(const struct topk_args *a)
 {
 	return a->score && a->score->data && a->score->type == DT_F32 && a->rows && a->rows->data && a->rows->type == DT_I32 &&
 	       a->n_kv_head > 0 && a->score->rows >= a->n_kv_head && a->score->cols >= a->n && a->rows->rows >= a->n_kv_head &&
-	       a->rows->cols >= a->k && a->k > 0 && a->k <= a->n && a->n <= INT32_MAX / 4 && cuda_when_ok(&a->when) && a->pool > 0 && a->pool % 2 && a->first >= 0 &&
-	       a->last >= 0;
+	       a->rows->cols >= a->k && a->k > 0 && a->k <= a->n && a->n <= INT32_MAX / 4 && cuda_when_ok(&a->when) && a->pool > 0 &&
+	       a->pool % 2 && a->first >= 0 && a->last >= 0;
 }
 
 /* Check the operands and get memory.  0, or -1 with the error set. */
@@ -741,6 +741,7 @@ void cuda_choose(struct backend *be, const struct attn_choice *choice)
 	struct cuda *c = cuda_of(be);
 	struct scan_scores s;
 	struct topk_job j;
+	int same;
 
 	if (cuda_stopped(be))
 		return;
@@ -751,7 +752,8 @@ void cuda_choose(struct backend *be, const struct attn_choice *choice)
 	if (topk_plan(c, topk, &j) < 0)
 		return;
 	/* Two conditions are looked at in two goes.  Many rows that are pooled need neighbours that another block finishes. */
-	if (scan->when.flag != topk->when.flag || scan->when.col != topk->when.col || scan->when.is != topk->when.is || j.a.want == 0 || j.a.want == j.a.i1 - j.a.i0 || j.a.half > NEAR_POOL || (j.a.half && j.a.n > SMALL)) {
+	same = scan->when.flag == topk->when.flag && scan->when.col == topk->when.col && scan->when.is == topk->when.is;
+	if (!same || j.a.want == 0 || j.a.want == j.a.i1 - j.a.i0 || j.a.half > NEAR_POOL || (j.a.half && j.a.n > SMALL)) {
 		cuda_key_scan(be, scan);
 		cuda_topk(be, topk);
 		return;
