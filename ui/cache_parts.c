@@ -522,8 +522,8 @@ static void add_meters(const struct cache_pane *p, struct str *s, int w)
 static void add_strip(const struct cache_pane *p, struct str *s, int w)
 {
 	add(s, w, "strip: the whole text, ");
-	str_addf(s, "%s tokens a step: %s; letter: the region that most of them are in%s.", num_count(p->c.per_col).s,
-	         p->ascii ? "# all kept, * : . fewer, blank none"
+	str_addf(s, "%s token%s a step: %s; letter: the region that most of them are in%s.", num_count(p->c.per_col).s,
+	         p->c.per_col == 1 ? "" : "s", p->ascii ? "# all kept, * : . fewer, blank none"
 	                  : "\xe2\x96\x88 all kept, \xe2\x96\x93 \xe2\x96\x92 \xe2\x96\x91 fewer, blank none",
 	         p->c.n_mark ? "; ^ a document begins" : "");
 }
