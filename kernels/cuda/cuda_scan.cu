@@ -54,8 +54,8 @@ static __device__ inline void softmax_shuffle(struct softmax *a, int distance, f
 }
 
 /* Over the warps of a block: part [head][warp], written by each. */
-static __device__ inline void scan_tile_end(const struct scan_launch &a, struct softmax (*part)[SCAN_WARPS], const float *mult, int32_t head0,
-                                            int32_t n_q)
+static __device__ inline void scan_tile_end(const struct scan_launch &a, struct softmax (*part)[SCAN_WARPS], const float *mult,
+                                            int32_t head0, int32_t n_q)
 {
 	int32_t r = (int32_t)threadIdx.x;
 
@@ -151,10 +151,10 @@ static __device__ inline float query_bytes(const float *x, int8_t *hi, int8_t *l
 	return wide ? d / 256 : d;
 }
 
-/* Two panels of sixteen keys times eight queries: s[..][0], s[..][1] = queries 2t, 2t + 1 with key g of lane 4g + t, s[..][2], s[..][3] with
- * key g + 8.  Both panels are loaded before either is used. */
-template<int BITS> static __device__ inline void panel_scores(float s[2][4], const uint8_t *panel, int64_t other, const uint2 *frag, const float *sum,
-                                                              int32_t dim)
+/* Two panels of sixteen keys times eight queries: s[..][0], s[..][1] = queries 2t, 2t + 1 with key g of lane 4g + t, s[..][2],
+ * s[..][3] with key g + 8.  Both panels are loaded before either is used. */
+template<int BITS> static __device__ inline void panel_scores(float s[2][4], const uint8_t *panel, int64_t other, const uint2 *frag,
+                                                              const float *sum, int32_t dim)
 {
 	constexpr int WORDS = BITS / 2, WIDE = BITS != 2, GROUP_BYTES = 64 + COPY_GROUP * BITS * 2;
 	constexpr uint32_t MASK = ((1u << BITS) - 1) * 0x01010101u;
@@ -263,7 +263,8 @@ template<int BITS> static __global__ void __launch_bounds__(SCAN_THREADS) scan_c
 		int32_t l = i % WARP, h = i / WARP % 2, p = i / (2 * WARP) % PLANES, g = i / (2 * WARP * PLANES);
 		const int8_t *from = bytes + (p * SCAN_HEADS + l / 4) * stride + g * COPY_GROUP;
 
-		frag[i] = make_uint2(*(const uint32_t *)(from + query_place<BITS>(h, 0, l % 4)), *(const uint32_t *)(from + query_place<BITS>(h, 1, l % 4)));
+		frag[i] = make_uint2(*(const uint32_t *)(from + query_place<BITS>(h, 0, l % 4)),
+		                     *(const uint32_t *)(from + query_place<BITS>(h, 1, l % 4)));
 	}
 	__syncthreads();
 	for (int32_t k = k0 + warp * 2 * COPY_PANEL; k < k1; k += SCAN_WARPS * 2 * COPY_PANEL) {
@@ -337,7 +338,8 @@ template<int HEADS> static __global__ void __launch_bounds__(SCAN_THREADS, 2) sc
 	SHARED(float, mult, [SCAN_HEADS]);
 	int32_t thread = (int32_t)threadIdx.x, lane = thread % WARP, warp = thread / WARP, at = lane % ROW_LANES;
 	int32_t r0 = (int32_t)blockIdx.z * HEADS, n_q = min(a.group - r0, (int32_t)HEADS), head0 = (int32_t)blockIdx.y * a.group + r0;
-	int32_t k0 = (int32_t)blockIdx.x * a.tile, k1 = min(k0 + a.tile, a.n), width = (a.dim + 7) / 8 * 8, head_dim = a.pages ? a.dim / 2 : a.dim;
+	int32_t k0 = (int32_t)blockIdx.x * a.tile, k1 = min(k0 + a.tile, a.n), width = (a.dim + 7) / 8 * 8;
+	int32_t head_dim = a.pages ? a.dim / 2 : a.dim;
 	const uint8_t *keys = a.keys + (int64_t)blockIdx.y * a.head_bytes;
 	struct softmax soft = { -INFINITY, 0 };
 
