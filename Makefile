@@ -68,7 +68,7 @@ fuzzers  := $(patsubst tests/%.c,build/fuzz/%,$(wildcard tests/fuzz_*.c))
 
 # ---- CUDA: weir-cuda.so, where nvcc is found ----
 
-CUDA ?= 0
+CUDA ?= 1
 ifneq ($(CUDA),0)
 ifeq ($(SANITIZE),)
 ifeq ($(origin NVCC),undefined)
