@@ -294,8 +294,12 @@ static enum pane_key small_key(struct cache_pane *p, const struct key *k)
 
 enum pane_key cache_pane_key(struct cache_pane *p, const struct key *k)
 {
-	if (k->code == K_ESC || (k->code == K_CHAR && !(k->mods & (KEY_CTRL | KEY_ALT)) && k->cp == 'q'))
+	if (k->code == K_ESC || (k->code == K_CHAR && !(k->mods & (KEY_CTRL | KEY_ALT)) && k->cp == 'q')) {
+		/* Below the talk a legend takes its room: it does not stay when one has left. */
+		if (!p->full)
+			p->legend = 0;
 		return PANE_CLOSE;
+	}
 	if (p->full)
 		return cache_full_key(p, k);
 	return small_key(p, k);
