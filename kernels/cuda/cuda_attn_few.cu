@@ -3,7 +3,7 @@
  * A block of 4 warps takes up to 8 queries of a KV head (all heads of its group share one reading of K and V) and a span of
  * columns, a warp 16 rows at a time.  The matrix unit has places for 16 queries: the second half holds what the 16-bit
  * numbers of the first leave over, of queries as of probabilities, so products with f16 planes are as good as in f32, at no cost
- * (NMSE 1e-13; bf16 1e-11).  Blocks of q8_0 become f16 in registers, which rounds (1e-8).
+ * (NMSE 1e-13; bf16 1e-11).  Blocks of q8_0 become f16 in registers, which rounds (5e-8).
  * Which dims of the product are which of the plane is free as long as both operands agree; they are laid so that a lane's
  * operand is 16 bytes of one row, of K (lane 4 g + t: row g, dims 32 i + 8 t ...) as of V (rows 2t, 2t + 1, 2t + 8,
  * 2t + 9, dims 64 i + 8 g ...).  Rows are read where they lie, also those of a list.
