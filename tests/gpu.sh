@@ -1,0 +1,161 @@
+#!/bin/sh
+# tests/gpu.sh - everything that needs a GPU, in one call of at most ten minutes, on a machine that needs no network: build for its
+# device, tests on it, whole models, compute-sanitizer, speed.  The table at the end also goes to tests/gpu-results.md, and to
+# $OUT when that is set.
+#
+#   tests/gpu.sh [SECONDS]     so much time in all (570); what does not fit is left out, and named
+#   GPU_STEPS="build tests sanitizer speed"   GPU_TYPES="F16 Q8_0 Q4_K"   GPU_DIR=/tmp   BUILD=build/gpu
+#   GPU_PLUGIN=FILE   another plugin: the processor's, to try this script without a GPU
+#
+# Weights for speed are made on the spot, random (tests/mkmodel.c): an 8B Llama's shape takes 16 GB of $GPU_DIR in f16.  Deep caches
+# are filled with random rows (weir bench --fill random).
+set -u
+cd "$(dirname "$0")/.." || exit 1
+limit=${1:-570}
+start=$(date +%s)
+steps=${GPU_STEPS:-build tests sanitizer speed}
+types=${GPU_TYPES:-F16 Q8_0 Q4_K}
+build=${BUILD:-build/gpu}
+scratch=$(mktemp -d "${GPU_DIR:-/tmp}/weir-gpu-XXXXXX") || exit 1
+trap 'rm -rf "$scratch"' EXIT
+trap 'exit 130' INT TERM
+table=$scratch/table
+export XDG_DATA_HOME="$scratch/data" XDG_CONFIG_HOME="$scratch/config" XDG_STATE_HOME="$scratch/state" TMPDIR="$scratch"
+unset WEIR_MODEL WEIR_CTX WEIR_KV WEIR_DEVICE
+bad=0
+
+left() { echo $((limit - ($(date +%s) - start))); }
+row() { printf '%s\n' "$*" | tee -a "$table"; }
+wants() { case " $steps " in *" $1 "*) return 0 ;; esac; return 1; }
+# room SECONDS WHAT: is there time for it?
+room() { [ "$(left)" -ge "$1" ] && return 0; row "left out for want of time: $2"; return 1; }
+failed() { bad=$((bad + 1)); row "FAILED: $*"; }
+
+# ---- build ----
+
+jobs=$(nproc)
+if wants build; then
+  make -s -j"$jobs" CUDA=1 CUDA_ARCH=native BUILD="$build" PROGRAM="$build/weir" all "$build/mkmodel" "$build/weir-cuda-host.so" \
+    >"$scratch/build" 2>&1 || { tail -n 30 "$scratch/build"; echo "gpu.sh: it does not build"; exit 1; }
+  units=$(for f in tests/t_cuda_*.c; do echo "$build/tests/$(basename "$f" .c)"; done)
+  # shellcheck disable=SC2086 # a list
+  make -s -j"$jobs" CUDA=1 CUDA_ARCH=native BUILD="$build" PROGRAM="$build/weir" $units >"$scratch/build" 2>&1 ||
+    { tail -n 30 "$scratch/build"; failed "the unit tests do not build"; }
+fi
+weir=$build/weir
+WEIR_CUDA=$PWD/$build/weir-cuda.so
+case $build in /*) WEIR_CUDA=$build/weir-cuda.so ;; esac
+WEIR_CUDA=${GPU_PLUGIN:-$WEIR_CUDA}
+export WEIR_CUDA
+device=$("$weir" doctor -m /nonexistent | sed -n 's/^gpu *//p')
+case $device in 'none used'*) echo "gpu.sh: $device" >&2; exit 1 ;; esac
+row "date    $(date -u +%Y-%m-%d)"
+row "commit  $(git rev-parse --short HEAD 2>/dev/null || echo unknown)"
+row "device  $device"
+row "built   in $(( $(date +%s) - start )) s"
+
+# ---- tests ----
+
+# parity MODEL TOKENS: logits and greedy tokens on the device against the CPU.
+parity() {
+  for d in cpu cuda; do
+    "$weir" inspect logits -q -m "$1" --device $d --tokens "$2" --out "$scratch/logits.$d" 2>"$scratch/err" ||
+      { failed "logits of $(basename "$1") on $d: $(cat "$scratch/err")"; return; }
+    "$weir" -q -m "$1" --device $d --private --temp 0 -n 64 --json -p 'Once upon a time' 2>"$scratch/err" |
+      sed -n 's/.*"tokens":\[\([0-9,]*\)\].*/\1/p' >"$scratch/tokens.$d"
+    [ -s "$scratch/tokens.$d" ] || { failed "tokens of $(basename "$1") on $d: $(cat "$scratch/err")"; return; }
+  done
+  for d in cpu cuda; do od -An -v -w4 -t fF "$scratch/logits.$d" >"$scratch/logits.$d.txt"; done
+  nmse=$(paste "$scratch/logits.cpu.txt" "$scratch/logits.cuda.txt" | awk '{ d = $1 - $2; a += d * d; b += $1 * $1 } END { printf "%.3g", b ? a / b : 1 }')
+  same=$(awk -F, 'NR == FNR { for (i = 1; i <= NF; i++) v[i] = $i; next } { for (n = 0; n < NF && v[n + 1] == $(n + 1); n++); print n "/" NF }' \
+    "$scratch/tokens.cpu" "$scratch/tokens.cuda")
+  row "$(printf '%-22s NMSE %-9s greedy tokens alike %s' "$(basename "$1" .gguf)" "$nmse" "$same")"
+  # The CPU multiplies quantised weights by 8-bit activations: 2e-3 is its part.
+  awk -v e="$nmse" 'BEGIN { exit !(e < 2e-3) }' || failed "$(basename "$1"): error $nmse"
+}
+
+if wants tests; then
+  for f in tests/t_cuda_*.c; do
+    name=$(basename "$f" .c)
+    WEIR_TEST_CUDA=device timeout 120 "$build/tests/$name" >"$scratch/$name" 2>&1
+    rc=$?
+    row "$(printf '%-22s %s' "$name" "$(tail -n 1 "$scratch/$name")")"
+    [ $rc = 0 ] || { failed "$name, status $rc"; grep -aE '^    |FAIL' "$scratch/$name" | head -n 20; }
+    [ -z "${OUT:-}" ] || cp "$scratch/$name" "$OUT/" 2>/dev/null
+  done
+  for m in tests/vectors/models/*.gguf; do parity "$m" "${m%.gguf}.ids"; done
+  for m in "${WEIR_SHARED:-../shared}/data/models/stories260K.gguf" shared/data/models/stories260K.gguf; do
+    [ -e "$m" ] || continue
+    "$weir" inspect tokens -m "$m" README.md 2>/dev/null | head -n 200 >"$scratch/ids"
+    parity "$m" "$scratch/ids"
+    break
+  done
+fi
+
+# ---- memory, races, what is not initialised ----
+
+if wants sanitizer; then
+  tool=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer /usr/local/cuda/compute-sanitizer/compute-sanitizer 2>/dev/null | head -n 1)
+  if [ -z "$tool" ]; then
+    row "compute-sanitizer is not installed: not run"
+  else
+    m=tests/vectors/models/llama-block32.gguf
+    for check in memcheck racecheck initcheck; do
+      for kv in full cascade:size=32,n=4,sinks=2,stride=8 sift:k=16; do
+        room 60 "$check under $kv" || continue
+        if timeout 90 "$tool" --tool $check --error-exitcode 9 "$weir" bench -m $m --device cuda --kv "$kv" --prefill 24 --decode 6 \
+          --depth 40 --fill random --reps 1 --json >"$scratch/check" 2>&1; then row "$(printf '%-10s %-36s clean' $check "$kv")"
+        else failed "$check under $kv: $(grep -a '=====' "$scratch/check" | head -n 4)"; fi
+      done
+    done
+  fi
+fi
+
+# ---- speed ----
+
+# figures MODEL NAME OPTIONS...: rows "NAME kv depth t/s GB/s share-of-copy-bandwidth"
+figures() {
+  m=$1 name=$2
+  shift 2
+  timeout "$(left)" "$weir" bench -q -m "$m" --device cuda --fill random --json "$@" >"$scratch/bench" 2>"$scratch/err" ||
+    failed "bench of $name: $(tail -n 2 "$scratch/err")"
+  awk -v name="$name" '
+    function num(key) { return match($0, "\"" key "\":-?[0-9.eE+-]+") ? substr($0, RSTART + length(key) + 3, RLENGTH - length(key) - 3) + 0 : 0 }
+    function text(key) { return match($0, "\"" key "\":\"[^\"]*\"") ? substr($0, RSTART + length(key) + 4, RLENGTH - length(key) - 5) : "" }
+    /"test":"bandwidth"/ { peak = num("gbps"); printf "%-10s copies %.0f GB/s inside its memory\n", name, peak }
+    /"test":"prefill"/ { printf "%-10s %-22s reads   %6d tokens at depth %6d: %9.1f t/s\n", name, text("kv"), num("n"), num("depth"), num("tps") }
+    /"test":"decode"/ { printf "%-10s %-22s decodes at depth %6d: %9.1f t/s (%.1f-%.1f), %7.1f GB/s, %5.1f %% of copying\n", name, text("kv"),
+      num("depth"), num("tps"), num("tps_min"), num("tps_max"), num("gbps"), peak ? 100 * num("gbps") / peak : 0 }
+    /"test":"cache_op"/ { printf "%-10s %-22s cache operation at depth %d: %.1f us a token\n", name, text("kv"), num("depth"), num("us_per_token") }
+  ' "$scratch/bench" | tee -a "$table"
+  [ -z "${OUT:-}" ] || cp "$scratch/bench" "$OUT/bench-$name.json" 2>/dev/null
+}
+
+if wants speed; then
+  if room 40 "the 135M shape"; then
+    for type in Q4_1 F16; do
+      "$build/mkmodel" smollm2-135m $type "$scratch/small.gguf" &&
+        figures "$scratch/small.gguf" "135M-$type" --kv full --kv cascade:size=1024 --kv sift:k=512 --prefill 512,4096 --depth 0,2048,7680 \
+          --decode 64 --reps 3
+      rm -f "$scratch/small.gguf"
+    done
+  fi
+  for type in $types; do
+    room 80 "the 8B shape in $type" || continue
+    "$build/mkmodel" llama-3.1-8b "$type" "$scratch/8b.gguf" || { failed "no model of $type could be made"; rm -f "$scratch/8b.gguf"; continue; }
+    figures "$scratch/8b.gguf" "8B-$type" --kv full --kv refresh:k=1/8,qc=10 --kv sift:k=4096 --prefill 512 --depth 0,8192,32768,131072 \
+      --decode 32 --reps 3
+    [ "$type" != F16 ] || ! room 60 "a cascade of the 8B shape" ||
+      figures "$scratch/8b.gguf" "8B-$type" --kv cascade:size=4096,n=4 --prefill 512 --depth 8192 --decode 64 --reps 3
+    rm -f "$scratch/8b.gguf"
+  done
+fi
+
+row "$bad failures, $(( $(date +%s) - start )) s in all"
+echo
+echo "==== $device"
+cat "$table"
+{ echo; echo "## $(date -u +%Y-%m-%d), $device"; echo; echo '```'; cat "$table"; echo '```'; } >"$scratch/section"
+[ -n "${GPU_PLUGIN:-}" ] || cat "$scratch/section" >>tests/gpu-results.md
+[ -z "${OUT:-}" ] || cp tests/gpu-results.md "$table" "$OUT/" 2>/dev/null
+[ $bad = 0 ]
