@@ -48,11 +48,15 @@ static inline const char *test_cuda_plugin(void)
 	return path;
 }
 
-/* engine_open() and backend_open() take that one from here on, or the device's. */
+/* engine_open() and backend_open() take that one from here on, or the device's, which was named when the test began. */
+static char test_cuda_named[4200];
+__attribute__((constructor)) static inline void test_cuda_begin(void)
+{
+	snprintf(test_cuda_named, sizeof test_cuda_named, "%s", getenv("WEIR_CUDA") ? getenv("WEIR_CUDA") : "");
+}
 static inline void test_cuda_use_plugin(void)
 {
-	if (!test_cuda_is_device())
-		setenv("WEIR_CUDA", test_cuda_plugin(), 1);
+	setenv("WEIR_CUDA", test_cuda_is_device() ? test_cuda_named : test_cuda_plugin(), 1);
 }
 
 #endif
