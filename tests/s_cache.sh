@@ -18,6 +18,7 @@ trap 'rm -rf "$dir"' EXIT
 trap 'exit 130' INT TERM
 export XDG_CONFIG_HOME="$dir/config" XDG_STATE_HOME="$dir/state"
 unset WEIR_MODEL WEIR_CTX WEIR_KV WEIR_THREADS WEIR_DEVICE
+export WEIR_DEVICE=cpu
 
 # talk [ARGS]: the lines of $dir/in to the tiny model; $rc, $dir/out (one JSON line an answer), $dir/err.
 talk() {

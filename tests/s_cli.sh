@@ -21,6 +21,7 @@ trap 'rm -rf "$dir"' EXIT
 trap 'exit 130' INT TERM
 export XDG_CONFIG_HOME="$dir/config" XDG_STATE_HOME="$dir/state"
 unset WEIR_MODEL WEIR_KV WEIR_CTX WEIR_THREADS WEIR_DEVICE WEIR_COLOR NO_COLOR
+export WEIR_DEVICE=cpu
 
 # run [ARGS]: runs weir without input; $rc, $dir/out, $dir/err.
 run() {

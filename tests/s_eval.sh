@@ -20,6 +20,7 @@ trap 'rm -rf "$dir"' EXIT
 trap 'exit 130' INT TERM
 export XDG_CONFIG_HOME="$dir/config" XDG_STATE_HOME="$dir/state"
 unset WEIR_MODEL WEIR_KV WEIR_CTX WEIR_THREADS WEIR_DEVICE
+export WEIR_DEVICE=cpu
 run() {
 	"$weir" "$@" </dev/null >"$dir/out" 2>"$dir/err"
 	rc=$?

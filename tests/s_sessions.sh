@@ -18,6 +18,7 @@ trap 'rm -rf "$dir"' EXIT
 trap 'exit 130' INT TERM
 export XDG_CONFIG_HOME="$dir/config" XDG_STATE_HOME="$dir/state" XDG_DATA_HOME="$dir/data"
 unset WEIR_MODEL WEIR_CTX WEIR_KV WEIR_THREADS WEIR_DEVICE
+export WEIR_DEVICE=cpu
 store=$dir/data/weir
 
 # ask TEXT [ARGS]: one process, one answer as JSON in $dir/out.
