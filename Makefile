@@ -64,6 +64,9 @@ sources   = $(wildcard $(1)/*.c)
 objects   = $(patsubst %.c,$(BUILD)/%.o,$(call sources,$(1)))
 archives := $(foreach l,ui sessions engine kernels,$(BUILD)/lib$(l).a)
 unit     := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/t_*.c))
+ifeq ($(shell command -v $(CXX)),)
+unit     := $(filter-out $(BUILD)/tests/t_cuda_%,$(unit))
+endif
 fuzzers  := $(patsubst tests/%.c,build/fuzz/%,$(wildcard tests/fuzz_*.c))
 
 # ---- CUDA: weir-cuda.so, where nvcc is found ----
@@ -105,7 +108,7 @@ endif
 # Which devices for: when that changes, everything is compiled again.
 $(BUILD)/cuda/arch: FORCE
 	@mkdir -p $(@D)
-	@flags=$$(kernels/cuda/arch.sh $(NVCC) $(CUDA_ARCH)) && flags="$(NVCC) $$flags" && \
+	@flags=$$(kernels/cuda/arch.sh $(NVCC) $(CUDA_ARCH)) && flags="$(NVCC) --threads 0 $$flags" && \
 	  { [ "$$flags" = "$$(cat $@ 2>/dev/null)" ] || echo "$$flags" >$@; }
 FORCE:
 .PHONY: FORCE
@@ -178,6 +181,9 @@ $(BUILD)/tests/t_eval $(BUILD)/tests/t_screen $(BUILD)/tests/t_storm $(BUILD)/te
 
 # ---- set-up ----
 
+# As many compilers as processors, unless make was told a number.
+jobs = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell getconf _NPROCESSORS_ONLN))
+
 setup:
 	@app/setup.sh build
 setup-test:
@@ -187,9 +193,10 @@ setup-cuda:
 model:
 	@app/setup.sh model
 
-# stdin stays the user's: `echo Hello | make run` asks one question.
+# stdin stays the user's: `echo Hello | make run` asks one question.  It is to run here: the plugin is built for this machine's
+# device alone, and not at all where there is none.
 run: setup
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) --no-print-directory $(jobs) $(if $(shell nvidia-smi -L 2>/dev/null),CUDA_ARCH=native,CUDA=0) all
 	@$(MAKE) --no-print-directory model
 	@./weir $(ARGS)
 
@@ -198,7 +205,7 @@ run: setup
 # Without network and without the model the tests that need it are skipped, and say so.
 test: setup-test
 	@$(MAKE) --no-print-directory model || echo 'make: no default model: the tests that need it will be skipped' >&2
-	@$(MAKE) --no-print-directory check
+	@$(MAKE) --no-print-directory $(jobs) check
 
 check: $(PROGRAM) $(unit)
 	@BUILD=$(BUILD) WEIR=./$(PROGRAM) SANITIZE=$(SANITIZE) CC="$(CC)" \

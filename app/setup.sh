@@ -203,6 +203,7 @@ test_tools() {
 		missing="debug"
 	fi
 	have tmux || missing="$missing tmux"
+	have "${CXX:-c++}" || missing="$missing cxx"
 	[ -n "$missing" ] || return 0
 	# shellcheck disable=SC2086
 	install $missing || say "tests that need them will be skipped"
