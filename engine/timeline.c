@@ -233,7 +233,7 @@ static int backend_give(struct timeline *t, struct err *err)
 static int chunk_nll(struct timeline *t, const int32_t *id, int32_t n, struct err *err)
 {
 	size_t n_vocab = (size_t)t->e->model.hp.n_vocab;
-	float *rows;
+	float *rows = NULL;
 
 	t->nll[0] = t->logits_at == t->n_past ? (float)-engine_logprob(t->logits, (int32_t)n_vocab, id[0]) : 0;
 	if (n > 1 && !(rows = try_alloc(HEAD_ROWS * n_vocab, sizeof *rows, "logits of several tokens", err)))

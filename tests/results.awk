@@ -70,6 +70,10 @@ function stream_table(   s, k, b, i, setting, kv, book, u, name) {
 			name = "stream " setting " " kv
 			for (b = 1; b <= number_of["book:" setting]; b++) {
 				book = ordered("book:" setting, b)
+				if (!((setting, book, kv) in ppl)) {
+					printf " - |"
+					continue
+				}
 				printf " %.3f |", ppl[setting, book, kv]
 				for (i = 1; i <= blocks[setting, book]; i++) {
 					if (!((setting, book, kv, i) in block))
@@ -219,7 +223,13 @@ part == "speed" && text("test") == "decode" {
 	tps[kv, depth] = number("tps"); bytes[kv, depth] = number("bytes_per_token"); threads = number("threads")
 }
 part == "speed" && text("test") == "bandwidth" && !gbps { gbps = number("gbps") }
-function speed_table(   k, d, kv, depth, first) {
+function speed_table(   k, d, e, kv, depth, first) {
+	for (d = 2; d <= number_of["depth"]; d++)          # bench begins with the deepest
+		for (e = d; e > 1 && seq["depth", e - 1] + 0 > seq["depth", e] + 0; e--) {
+			depth = seq["depth", e]
+			seq["depth", e] = seq["depth", e - 1]
+			seq["depth", e - 1] = depth
+		}
 	printf "Memory read bandwidth %.1f GB/s, %d threads.\n\n| policy |", gbps, threads
 	for (d = 1; d <= number_of["depth"]; d++)
 		printf " %d |", ordered("depth", d)
