@@ -294,6 +294,7 @@ TEXT
 ## Speed
 
 \`weir bench --kv POLICY --depth 0,2048,7680\`: tokens a second, the median of the repetitions, when so many tokens are in the cache, and the MB of weights and cache that a token reads.
+Rows are measured one after the other, each with the speed that the machine had just then: compare several runs before trusting a difference.
 
 TEXT
 		table speed
