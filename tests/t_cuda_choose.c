@@ -731,87 +731,13 @@ TEST(moves_stay_inside)
 
 /* ---- what is refused, what must not crash ---- */
 
-static void must_fail(struct backend *be, const char *what)
-{
-	CHECK_MSG(be->ops->sync(be) < 0, "%s was not refused", what);
-}
-
 TEST(bad_operands_are_refused)
 {
 	struct backend *be = open_cuda();
-	struct tensor plane, copy, small, q, out, turn, rows, move;
-	struct scan_args scan = { .out = &out, .q = &q, .n_head = 2, .n_kv_head = 2, .head_dim = 8, .cap = 16, .n_rows = 16,
-	                          .bits = 2, .scale = 1 };
-	struct topk_args top = { .rows = &rows, .score = &out, .n_kv_head = 2, .n = 16, .k = 4, .pool = 1 };
 
 	if (!be)
 		return;
-	plane = tensor_new(be, DT_F16, 32, 8, NULL);
-	small = tensor_new(be, DT_U8, 1, 64, NULL);
-	q = tensor_new(be, DT_F32, 1, 16, NULL);
-	out = tensor_new(be, DT_F32, 2, 16, NULL);
-	turn = tensor_new(be, DT_F32, 2, 6, NULL);
-	rows = tensor_new(be, DT_I32, 2, 16, NULL);
-	move = tensor_new(be, DT_I32, 2, 3, NULL);
-	copy = tensor_new(be, DT_U8, 1, (int32_t)be->ops->key_copy_bytes(be, 2, 16, 8, 2), NULL);
-	be->ops->key_copy(be, &small, &plane, 2, 16, 2, 0, 1);
-	must_fail(be, "a small copy");
-	be->ops->key_copy(be, &copy, &plane, 2, 16, 3, 0, 1);
-	must_fail(be, "a copy of 3 bits");
-	be->ops->key_copy(be, &copy, &plane, 2, 16, 2, 10, 7);
-	must_fail(be, "rows past the end");
-	be->ops->key_copy(be, &copy, &plane, 2, 17, 2, 0, 1);
-	must_fail(be, "a longer cache than the plane");
-	scan.keys = &plane;
-	be->ops->key_scan(be, &scan);
-	must_fail(be, "a plane as a copy");
-	scan.keys = &copy;
-	scan.bits = 16;
-	be->ops->key_scan(be, &scan);
-	must_fail(be, "a copy as a plane");
-	scan.bits = 2;
-	scan.n_rows = 17;
-	be->ops->key_scan(be, &scan);
-	must_fail(be, "a scan past the end");
-	scan.n_rows = 16;
-	scan.reduce = REDUCE_MEDIAN;
-	be->ops->key_scan(be, &scan);
-	must_fail(be, "a median");
-	scan.reduce = REDUCE_MAX;
-	be->ops->page_scan(be, &scan);
-	must_fail(be, "a copy as bounds");
-	scan.when = (struct when){ &out, 0, 0 };
-	be->ops->key_scan(be, &scan);
-	must_fail(be, "a condition of floats");
-	scan.when = (struct when){ NULL, 0, 0 };
-	be->ops->page_bounds(be, &turn, &plane, 2, 16, 0, 16);
-	must_fail(be, "bounds of another width");
-	scan.n_rows = 0;
-	be->ops->key_scan(be, &scan);
-	CHECK_INT(be->ops->sync(be), 0);
-	top.k = 17;
-	be->ops->topk(be, &top);
-	must_fail(be, "more rows than there are");
-	top.k = 0;
-	be->ops->topk(be, &top);
-	must_fail(be, "no rows");
-	top.k = 4;
-	top.pool = 4;
-	be->ops->topk(be, &top);
-	must_fail(be, "an even pool");
-	top.pool = 1;
-	top.rows = &out;
-	be->ops->topk(be, &top);
-	must_fail(be, "rows that are floats");
-	be->ops->kv_move(be, &plane, &(struct kv_moves){ .move = &move, .turn = &turn, .n = 1, .n_kv_head = 2,
-	                                                 .head_dim = 8, .dims = 8, .cap = 16 });
-	must_fail(be, "turns of another width");
-	be->ops->kv_move(be, &plane, &(struct kv_moves){ .move = &move, .n = 2, .n_kv_head = 2, .head_dim = 8, .cap = 16 });
-	must_fail(be, "more moves than the list has");
-	struct tensor *all[] = { &plane, &copy, &small, &q, &out, &turn, &rows, &move };
-
-	for (int i = 0; i < 8; i++)
-		be->ops->drop(be, all[i]);
+	refuses_bad_operands(be);
 	finish(be);
 }
 
