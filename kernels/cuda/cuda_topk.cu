@@ -7,7 +7,7 @@
  *     up to SMALL rows     1 launch; a block a KV head, its scores in shared memory
  *     more                 3 launches: clear; count; take.  In `take` every block lists, in order, its rows of the bin and above; the
  *                          last block of a KV head finds the last one that is in and writes the rows out
- *     BEST_FIRST and on    1 more: every chosen row counts how many of the others are better
+ *     rows in order        1 more: every chosen row counts how many of the others are better
  *     wide pools           1 more for each doubling of the window
  *
  * Scores are read twice, from the cache.  choose_rows(), for what a policy looks for in every step, is the scan's first launch, which
