@@ -53,6 +53,7 @@ key Enter
 name="what is sent meanwhile waits and is seen to"; pass wait_for 5 shows '^queued: typed meanwhile'
 key Up
 name="and can be taken back"; pass all wait_for 5 shows '^> typed meanwhile' -- hides '^queued:'
+wait_for 30 shows ' answering '   # stopped before that, the question would be taken back
 key C-c
 wait_for 30 at_rest
 key C-c
