@@ -177,7 +177,9 @@ passkey() {
 	lengths="4096 8192 32768 65536 131072" size=2048
 	[ "$smoke" = 1 ] && lengths=700 size=256
 	for l in $lengths; do
-		for kv in "sink:size=$size" "cascade:size=$size"; do
+		for kv in full "sink:size=$size" "cascade:size=$size" "cascade:size=$size,score=surprise"; do
+			# What the model can do with everything in sight, as far as its context reaches.
+			[ "$kv" = full ] && [ "$l" -gt 7000 ] && continue
 			measure passkey "$l/$kv" eval passkey --len "$l" --samples "$keys" --kv "$kv"
 		done
 	done
