@@ -173,7 +173,7 @@ $(BUILD)/tests/t_cuda_host: $(BUILD)/host/tests/cuda_wrong.cc.o
 # The device's own runtime (gpu_cuda.cu) over one that is played: it takes the place of gpu_host.cc.
 $(BUILD)/tests/t_cuda_device: $(BUILD)/host/tests/cuda_fake.cc.o
 $(BUILD)/host/tests/cuda_fake.cc.o: HOST_CUDA := $(HOST_CUDA) -Itests/fake_cuda
-$(BUILD)/tests/t_cuda_plugin $(BUILD)/tests/t_cuda_models: | $(BUILD)/weir-cuda-host.so
+$(BUILD)/tests/t_cuda_plugin $(BUILD)/tests/t_cuda_models $(BUILD)/tests/t_cuda_sessions: | $(BUILD)/weir-cuda-host.so
 # Those that look into the program itself.
 $(BUILD)/tests/t_eval $(BUILD)/tests/t_screen $(BUILD)/tests/t_storm $(BUILD)/tests/t_stream_text $(BUILD)/tests/t_talk: $(filter-out $(BUILD)/app/main.o,$(call objects,app))
 

@@ -208,10 +208,15 @@ static void describe_loaded(const struct talk *t, const struct snap_loaded *got,
 		str_adds(note, " tokens, 0 recomputed, ");
 		human_bytes(note, got->bytes);
 		str_addf(note, " in %.2f s", got->seconds);
-		return;
+	} else {
+		/* Why not: with the number of tokens. */
+		str_adds(note, got->why);
 	}
-	/* Why not: with the number of tokens. */
-	str_adds(note, got->why);
+	/* What is computed from here on is right to rounding, and not to the bit what it would have been there. */
+	if (got->by[0])
+		str_addf(note, "; they were computed by '%s': answers may differ in the last digits from those there", got->by);
+	if (restored)
+		return;
 	if (got->why[0] || talk_render(t, 0, &all, &e) < 0)
 		return;
 	human_count(note, all.n);

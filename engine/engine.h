@@ -300,7 +300,8 @@ void timeline_measure(struct timeline *, int on);
  * policy's state, the last logits.  A timeline with both is what it was: the same logits, and the same tokens after them.
  * Copies of keys are not saved, they are made anew.
  *
- * Rows and heads fit a timeline of the same engine and the same identity only; who stores them must compare that. */
+ * Rows and heads fit a timeline of the same identity only; who stores them must compare that.  One line may differ, the
+ * engine's "kernels": other kernels' rows lie in the same order and are right to rounding; timeline_begun() then says so. */
 
 /* All that decides the bits of rows and logits, but for the weights' own bytes, as lines of text: format, byte order,
  * architecture, hyperparameters, tensors with their types and shapes, tokenizer, instruction set. */
@@ -310,6 +311,10 @@ void timeline_identity(const struct timeline *, struct str *out);
 /* The part of it that decides the rows of tokens that were only read (all marks 0): reading attends everything under every
  * policy, so these are the same under all of them. */
 void timeline_rows_identity(const struct timeline *, struct str *out);
+
+/* The rows of the first n tokens came from other kernels, which `by` names.  Until they are gone this is a line of both
+ * identities, "begun by BY until N": with them the rest has other bits than it would have had without. */
+void timeline_begun(struct timeline *, const char *by, size_t n_by, int32_t n);
 
 /* Bytes of one token's rows. */
 uint64_t timeline_row_bytes(const struct timeline *);

@@ -105,12 +105,8 @@ void engine_identity(const struct engine *e, struct str *out)
 	}
 }
 
-void timeline_rows_identity(const struct timeline *t, struct str *out)
-{
-	str_addf(out, "rows %s\n", dtype_info(t->policy.type)->name);
-}
-
-void timeline_identity(const struct timeline *t, struct str *out)
+/* What a fresh timeline has, too. */
+static void policy_lines(const struct timeline *t, struct str *out)
 {
 	const struct policy *p = &t->policy;
 
@@ -120,8 +116,7 @@ void timeline_identity(const struct timeline *t, struct str *out)
 		str_addf(out, "\nwatched ");
 		policy_identity(&p->watch[i], out);
 	}
-	str_adds(out, "\n");
-	timeline_rows_identity(t, out);
+	str_addf(out, "\nrows %s\n", dtype_info(p->type)->name);
 	/* Under `full` the bits do not depend on how reading is cut into calls. */
 	if (p->def != &policy_full)
 		str_addf(out, "calls %d\n", p->chunk);
@@ -129,6 +124,35 @@ void timeline_identity(const struct timeline *t, struct str *out)
 		str_addf(out, "context %d\n", p->ctx);
 	if (t->mixed_from >= 0)
 		str_addf(out, "generated under %s\n", t->mixed.p);
+}
+
+static void begun_line(const struct timeline *t, struct str *out)
+{
+	if (t->begun_n)
+		str_addf(out, "begun by %s until %d\n", t->begun.p, t->begun_n);
+}
+
+void timeline_rows_identity(const struct timeline *t, struct str *out)
+{
+	str_addf(out, "rows %s\n", dtype_info(t->policy.type)->name);
+	begun_line(t, out);
+}
+
+void timeline_identity(const struct timeline *t, struct str *out)
+{
+	policy_lines(t, out);
+	begun_line(t, out);
+}
+
+void timeline_begun(struct timeline *t, const char *by, size_t n_by, int32_t n)
+{
+	struct str text = { 0 };
+
+	/* A copy first: the text may be the one that goes. */
+	str_add(&text, by, n_by);
+	str_free(&t->begun);
+	t->begun = text;
+	t->begun_n = n_by && n > 0 ? n < t->n_past ? n : t->n_past : 0;
 }
 
 /* ---- rows ---- */
@@ -234,7 +258,7 @@ static void shape_archive(struct timeline *t, struct archive *a)
 
 	/* Another policy's rows among these are part of the identity, which a fresh timeline cannot have. */
 	archive_i32(a, &mixed, none, none, "rows of another cache policy");
-	timeline_identity(t, &text);
+	policy_lines(t, &text);
 	archive_same(a, hash64(0, text.p, text.n), "the cache policy");
 	str_free(&text);
 	archive_same(a, (uint64_t)hp->n_layer << 32 | (uint32_t)hp->n_kv_head, "the number of layers");

@@ -195,6 +195,7 @@ void timeline_close(struct timeline *t)
 	tokens_free(&t->tokens);
 	str_free(&t->marks);
 	str_free(&t->mixed);
+	str_free(&t->begun);
 	free(t->nll);
 	free(t->logits);
 	free(t->scratch);
@@ -259,6 +260,8 @@ void timeline_forget(struct timeline *t, int32_t n)
 		t->marks.n = (size_t)t->n_past;
 	if (t->logits_at > t->n_past)
 		t->logits_at = -1;
+	if (t->begun_n > t->n_past)
+		t->begun_n = t->n_past;
 	if (t->mixed_from < t->n_past)
 		return;
 	t->mixed_from = -1;

@@ -18,6 +18,8 @@ struct timeline {
 	 * policy was. */
 	int32_t mixed_from;
 	struct str mixed;
+	int32_t begun_n;           /* tokens whose rows other kernels computed, see timeline_begun(); 0 = none */
+	struct str begun;
 	int32_t loaded;            /* tokens whose rows have been put into an empty timeline (snapshot.c) */
 	int adopted;               /* the policy has taken over rows and not seen how they were read: rewind() before going on */
 	float *nll;                /* [chunk] surprise at the tokens of the last call, for policies that want it */

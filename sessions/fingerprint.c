@@ -2,7 +2,9 @@
  * weights.
  *
  * The fingerprint is SHA-256 of a text, and the text is kept beside the snapshots, so that a snapshot that cannot be
- * used can say why.  Hashing the weights takes seconds for a large file; the result is kept under the file's device,
+ * used can say why.  And so that one whose kernels alone are others (a GPU, another instruction set) can be used: its
+ * rows are right, to rounding.  That is not taken from the saved text: its kernels are put into ours, and the hash must be
+ * the saved one.  Hashing the weights takes seconds for a large file; the result is kept under the file's device,
  * inode, size and times, and computed anew when one of them differs. */
 #include "sessions/snaps.h"
 
@@ -107,13 +109,17 @@ static int weights_hash(struct snaps *s, const char *path, uint8_t out[HASH_BYTE
 
 /* ---- the fingerprint ---- */
 
+static int hash_text(const struct str *text, uint8_t out[HASH_BYTES])
+{
+	return EVP_Digest(text->p, text->n, out, NULL, EVP_sha256(), NULL) == 1 ? 0 : -1;
+}
+
 int snaps_fingerprint(struct snaps *s, const struct engine *engine, const struct timeline *t, struct fingerprint *out,
                       struct err *e)
 {
 	struct str text = {0}, rows = {0};
 	uint8_t hash[HASH_BYTES];
 	int64_t known;
-	int failed;
 
 	if (weights_hash(s, engine_info(engine)->path, hash, e))
 		return -1;
@@ -126,11 +132,9 @@ int snaps_fingerprint(struct snaps *s, const struct engine *engine, const struct
 	str_add(&rows, text.p, text.n);
 	timeline_rows_identity(t, &rows);
 	timeline_identity(t, &text);
-	failed = EVP_Digest(text.p, text.n, out->all, NULL, EVP_sha256(), NULL) != 1 ||
-	         EVP_Digest(rows.p, rows.n, out->rows, NULL, EVP_sha256(), NULL) != 1;
-	str_free(&rows);
-	if (failed) {
+	if (hash_text(&text, out->all) || hash_text(&rows, out->rows)) {
 		str_free(&text);
+		str_free(&rows);
 		return err_set(e, ERR_FAIL, "cannot hash what the model is: no memory");
 	}
 	/* Without its text a snapshot is as good; it only cannot tell why it does not fit. */
@@ -138,12 +142,14 @@ int snaps_fingerprint(struct snaps *s, const struct engine *engine, const struct
 	    !db_find(&s->db, NULL, &known, "SELECT 1 FROM identity WHERE fingerprint = ?", "b", out->all, sizeof out->all))
 		db_run(&s->db, NULL, "INSERT INTO identity VALUES(?, ?)", "bb", out->all, sizeof out->all, text.p, text.n);
 	str_free(&s->identity);
+	str_free(&s->rows_identity);
 	s->identity = text;
+	s->rows_identity = rows;
 	s->mine = *out;
 	return 0;
 }
 
-/* ---- why not ---- */
+/* ---- reading an identity ---- */
 
 /* The value behind `name` at the start of a line of a text; NULL = no such line. */
 static const char *value_of(const struct str *text, const char *name, size_t n_name, size_t *n)
@@ -173,6 +179,126 @@ static const char *shown(char out[64], const char *value, size_t n)
 		snprintf(out + len, 64 - len, "...");
 	return out;
 }
+
+/* The text that was saved with a fingerprint; empty when it is not there. */
+static void saved_identity(struct snaps *s, const uint8_t *saved, size_t n_saved, struct str *out)
+{
+	sqlite3_stmt *q = db_query(&s->db, NULL, "SELECT text FROM identity WHERE fingerprint = ?", "b", saved, n_saved);
+
+	if (q && db_step(&s->db, q, NULL) > 0 && sqlite3_column_bytes(q, 0) > 0)
+		str_add(out, sqlite3_column_blob(q, 0), (size_t)sqlite3_column_bytes(q, 0));
+	db_put(&s->db, q);
+}
+
+/* ---- other kernels ---- */
+
+static const char kernels[] = "kernels", begun_by[] = "begun by";
+
+static int is_line(const char *p, size_t n, const char *name, size_t n_name)
+{
+	return n > n_name && !memcmp(p, name, n_name) && p[n_name] == ' ';
+}
+
+/* The hash of a text with another value in its line of kernels and another last line, which says who computed the first
+ * rows (n_begun 0: none is there). */
+static int hash_with(const struct str *text, const char *name, size_t n_name, const char *begun, size_t n_begun,
+                     uint8_t out[HASH_BYTES])
+{
+	struct str with = {0};
+	const char *nl;
+	int rc;
+
+	for (const char *p = text->p, *end = p + text->n; p < end; p = nl) {
+		nl = memchr(p, '\n', (size_t)(end - p));
+		nl = nl ? nl + 1 : end;
+		if (is_line(p, (size_t)(nl - p), kernels, sizeof kernels - 1))
+			str_addf(&with, "%s %.*s\n", kernels, (int)n_name, name);
+		else if (!is_line(p, (size_t)(nl - p), begun_by, sizeof begun_by - 1))
+			str_add(&with, p, (size_t)(nl - p));
+	}
+	if (n_begun)
+		str_addf(&with, "%s %.*s\n", begun_by, (int)n_begun, begun);
+	rc = hash_text(&with, out);
+	str_free(&with);
+	return rc;
+}
+
+/* "NAMES until N": where the names end, and N; 0 = it is none. */
+static size_t begun_parse(const char *p, size_t n, int32_t *tokens)
+{
+	static const char until[] = " until ";
+	size_t at = n, place = 1;
+	int64_t v = 0;
+
+	for (; at && p[at - 1] >= '0' && p[at - 1] <= '9' && n - at < 10; place *= 10)
+		v += (p[--at] - '0') * (int64_t)place;
+	if (at == n || at < sizeof until || memcmp(p + at - (sizeof until - 1), until, sizeof until - 1) || v <= 0 || v > INT32_MAX)
+		return 0;
+	*tokens = (int32_t)v;
+	return at - (sizeof until - 1);
+}
+
+/* What is told of rows whose newest were computed by `name`, and its first ones as `begun` says. */
+static int origin_set(struct origin *o, const char *name, size_t n_name, const char *begun, size_t n_begun, int ours)
+{
+	char by[64];
+	size_t n = n_begun;
+
+	str_clear(&o->begun);
+	o->begun_n = INT32_MAX;
+	if (ours && n_begun && !(n = begun_parse(begun, n_begun, &o->begun_n)))
+		return 0;
+	str_add(&o->begun, begun, n);
+	if (!ours)
+		str_addf(&o->begun, "%s%.*s", n_begun ? ", " : "", (int)n_name, name);
+	snprintf(o->by, sizeof o->by, "%s", ours ? "" : shown(by, name, n_name));
+	return 1;
+}
+
+int fingerprint_fits(struct snaps *s, const uint8_t *saved, size_t n_saved, const struct fingerprint *mine,
+                     struct origin *out)
+{
+	int known = s->identity.n && !memcmp(mine, &s->mine, sizeof *mine), own = !memcmp(saved, mine->all, HASH_BYTES);
+	struct str was = {0};
+	const struct str *text = own ? &s->identity : &was;
+	size_t n_name, n_begun, n_own;
+	const char *name, *begun, *here;
+	int rc = 0;
+
+	out->fp = *mine;
+	/* Without a text there is nothing to tell of the own one, and nothing to use of another. */
+	if (!known || n_saved != HASH_BYTES)
+		return own ? origin_set(out, "", 0, "", 0, 1) : 0;
+	if (!own)
+		saved_identity(s, saved, n_saved, &was);
+	name = text->n ? value_of(text, kernels, sizeof kernels - 1, &n_name) : NULL;
+	begun = text->n ? value_of(text, begun_by, sizeof begun_by - 1, &n_begun) : NULL;
+	here = value_of(&s->identity, kernels, sizeof kernels - 1, &n_own);
+	n_begun = begun ? n_begun : 0;
+	if (name && here && n_name)
+		rc = origin_set(out, name, n_name, begun ? begun : "", n_begun, n_name == n_own && !memcmp(name, here, n_own));
+	if (rc && !own)
+		rc = !hash_with(&s->identity, name, n_name, begun, n_begun, out->fp.all) && !memcmp(out->fp.all, saved, HASH_BYTES) &&
+		     !hash_with(&s->rows_identity, name, n_name, begun, n_begun, out->fp.rows);
+	str_free(&was);
+	return rc || own;
+}
+
+int fingerprint_pure(struct snaps *s, const struct fingerprint *mine, struct fingerprint *out)
+{
+	size_t n_name, n_begun;
+	const char *name;
+
+	*out = *mine;
+	if (!s->identity.n || memcmp(mine, &s->mine, sizeof *mine) ||
+	    !value_of(&s->identity, begun_by, sizeof begun_by - 1, &n_begun))
+		return 0;
+	name = value_of(&s->identity, kernels, sizeof kernels - 1, &n_name);
+	return !name || hash_with(&s->identity, name, n_name, NULL, 0, out->all) ||
+	       hash_with(&s->rows_identity, name, n_name, NULL, 0, out->rows) ? -1 : 0;
+}
+
+/* ---- why not ---- */
 
 /* Does this line differ?  Then fill the two values into the sentence. */
 static int differs(const struct str *was, const struct str *is, const char *name, size_t n_name, const char *sentence,
@@ -214,16 +340,12 @@ void fingerprint_differs(struct snaps *s, const uint8_t *saved, size_t n_saved, 
 		{"context", "context was '%1' tokens, is '%2'"},
 		{"calls", "'%1' tokens were read at once, now '%2'"},
 		{"generated under", "some of it was generated under cache policy '%1', now '%2'"},
-		{"kernels", "computed with '%1', this machine has '%2'"},
 		{"mathematics", "computed with another mathematical library"},
 	};
-	sqlite3_stmt *q = db_query(&s->db, NULL, "SELECT text FROM identity WHERE fingerprint = ?", "b", saved, n_saved);
 	struct str was = {0};
 	int found = 0;
 
-	if (q && db_step(&s->db, q, NULL) > 0 && sqlite3_column_bytes(q, 0) > 0)
-		str_add(&was, sqlite3_column_blob(q, 0), (size_t)sqlite3_column_bytes(q, 0));
-	db_put(&s->db, q);
+	saved_identity(s, saved, n_saved, &was);
 	if (was.n && s->identity.n && !memcmp(mine, &s->mine, sizeof *mine)) {
 		const char *p = s->identity.p, *end = p + s->identity.n;
 
@@ -234,7 +356,9 @@ void fingerprint_differs(struct snaps *s, const uint8_t *saved, size_t n_saved, 
 			char sentence[96], name[48];
 			const char *space = memchr(p, ' ', (size_t)(nl - p));
 
-			if (!space || space - p > 24)
+			/* Other kernels are no reason: fingerprint_fits(). */
+			if (!space || space - p > 24 || is_line(p, (size_t)(nl - p), kernels, sizeof kernels - 1) ||
+			    is_line(p, (size_t)(nl - p), begun_by, sizeof begun_by - 1))
 				continue;
 			text_escape(name, sizeof name, p, (size_t)(space - p));
 			snprintf(sentence, sizeof sentence, "%s was '%%1', is '%%2'", name);

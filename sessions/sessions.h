@@ -160,12 +160,19 @@ int  snap_save(struct snaps *, struct timeline *, const struct fingerprint *, in
 /* While a long text is being read: the chunks so far, without a head. */
 int  snap_save_rows(struct snaps *, struct timeline *, const struct fingerprint *, struct snap_saved *, struct err *);
 
-struct snap_loaded { int32_t tokens; uint64_t bytes; double seconds; char why[200]; };
-/* Bring a timeline to where it was at that message: 1 and extra, or 0 and why not ("" = there is none).  Nothing reaches the
- * timeline before its checksum was right. */
+struct snap_loaded {
+	int32_t tokens;
+	uint64_t bytes;
+	double seconds;
+	char why[200];
+	char by[64];                    /* other kernels that computed the rows: they are right to rounding; "" = ours */
+};
+/* Bring a timeline to where it was at that message: 1 and extra, or 0 and why not ("" = there is none).  A snapshot of these very
+ * kernels goes before one that the same model and settings gave with others.  Nothing reaches the timeline before its checksum was
+ * right. */
 int  snap_load(struct snaps *, struct timeline *, const struct fingerprint *, int64_t message, struct str *extra,
                struct snap_loaded *, struct err *);
-/* The longest beginning of want[0 .. n) whose chunks are there and which is longer than what the timeline has: tokens it can go
+/* The longest beginning of want[0 .. n) whose chunks these kernels have computed and which is longer than what the timeline has: tokens it can go
  * on from; 0 = nothing. */
 int32_t snap_load_prefix(struct snaps *, struct timeline *, const struct fingerprint *, const int32_t *want, size_t n,
                          struct snap_loaded *, struct err *);

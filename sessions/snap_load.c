@@ -22,7 +22,7 @@ static int32_t get_le32(const uint8_t *p)
 struct loading {
 	struct snaps *s;
 	struct timeline *t;
-	const struct fingerprint *fp;
+	struct origin origin;              /* whose rows they are, and what their keys are made of */
 	uint64_t row_bytes, chunk_bytes;
 	int32_t *id;                       /* of the tokens whose rows come */
 	uint8_t *marks;
@@ -38,6 +38,7 @@ static void loading_free(struct loading *l)
 	free(l->id);
 	free(l->marks);
 	free(l->key);
+	str_free(&l->origin.begun);
 }
 
 static int loading_begin(struct loading *l, int32_t tokens, struct err *e)
@@ -56,7 +57,7 @@ static void loading_key(struct loading *l, int32_t i)
 {
 	static const uint8_t none[KEY_BYTES];
 
-	chunk_key(l->key[i], i ? l->key[i - 1] : none, l->fp, l->id + i * CHUNK_TOKENS, l->marks + i * CHUNK_TOKENS,
+	chunk_key(l->key[i], i ? l->key[i - 1] : none, &l->origin.fp, l->id + i * CHUNK_TOKENS, l->marks + i * CHUNK_TOKENS,
 	          CHUNK_TOKENS);
 }
 
@@ -66,7 +67,7 @@ static int piece_read(struct loading *l, int32_t i, int32_t *n, struct err *e)
 	*n = i < l->chunks ? CHUNK_TOKENS : l->tail;
 	if (i < l->chunks)
 		return chunk_read(l->s, l->key[i], l->chunk_bytes, l->s->staging, e);
-	return parts_read(l->s, l->head, PART_TAIL, l->fp->all, l->s->staging, (uint64_t)l->tail * l->row_bytes, e);
+	return parts_read(l->s, l->head, PART_TAIL, l->origin.fp.all, l->s->staging, (uint64_t)l->tail * l->row_bytes, e);
 }
 
 /* All pieces, into the timeline if `load`.  1 = all are right, 0 = one is not, -1 = the timeline or the database
@@ -109,6 +110,17 @@ static int32_t tokens_most(const struct timeline *t)
 	return st.endless ? INT32_MAX : st.ctx;
 }
 
+/* The timeline has its tokens: from here on it knows which rows other kernels computed, and so does what is saved of it. */
+static void note_origin(struct loading *l)
+{
+	struct origin *o = &l->origin;
+
+	if (!o->begun.n)
+		return;
+	timeline_begun(l->t, o->begun.p, o->begun.n, o->begun_n);
+	snprintf(l->out->by, sizeof l->out->by, "%s", o->by);
+}
+
 /* What has come so far is a good beginning: keep it. */
 static void keep_beginning(struct loading *l)
 {
@@ -118,6 +130,8 @@ static void keep_beginning(struct loading *l)
 		return;
 	kept = timeline_adopt(l->t, l->id, l->marks, (size_t)l->done, NULL);
 	l->out->tokens = kept > 0 ? kept : 0;
+	if (kept > 0)
+		note_origin(l);
 }
 
 static void say_why(struct snap_loaded *out, const char *why, int32_t tokens)
@@ -138,32 +152,52 @@ struct found_head {
 	int64_t id, message, bytes, tail;
 	int32_t tokens;
 	uint8_t fingerprint[KEY_BYTES];
-	int fits;                          /* it has the fingerprint wanted */
+	int fits;                          /* it can be gone on with; the better the larger */
 };
 
-static int find_head(struct snaps *s, const struct fingerprint *fp, int64_t message, struct found_head *h,
+static void read_head(sqlite3_stmt *st, int64_t message, struct found_head *h)
+{
+	*h = (struct found_head){.id = sqlite3_column_int64(st, 0),
+	                         .message = message,
+	                         .bytes = sqlite3_column_int64(st, 2),
+	                         .tail = sqlite3_column_int64(st, 3),
+	                         .tokens = db_small(sqlite3_column_int64(st, 1))};
+	if (sqlite3_column_bytes(st, 4) == KEY_BYTES)
+		memcpy(h->fingerprint, sqlite3_column_blob(st, 4), KEY_BYTES);
+}
+
+/* The best one of a message: of the fingerprint wanted, which goes on bit for bit; one that began with other kernels and went on
+ * with ours, which does so, too; one of other kernels; and of equals the newest.  1, 0 = there is none, -1. */
+static int find_head(struct loading *l, const struct fingerprint *fp, int64_t message, struct found_head *best,
                      struct err *e)
 {
-	sqlite3_stmt *st = db_query(&s->db, e,
+	sqlite3_stmt *st = db_query(&l->s->db, e,
 	                            "SELECT id, tokens, bytes, tail, fingerprint FROM head WHERE message = ?1 AND done = 1 "
-	                            "ORDER BY fingerprint = ?2 DESC, id DESC LIMIT 1",
+	                            "ORDER BY fingerprint = ?2 DESC, id DESC LIMIT 16",
 	                            "ib", message, fp->all, sizeof fp->all);
-	int rc = st ? db_step(&s->db, st, e) : -1;
+	struct origin o = {.begun_n = 0};
+	int rc = -1, found = 0;
 
-	if (rc > 0) {
-		int64_t tokens = sqlite3_column_int64(st, 1);
+	while (st && (rc = db_step(&l->s->db, st, e)) > 0) {
+		struct found_head h;
 
-		*h = (struct found_head){.id = sqlite3_column_int64(st, 0),
-		                         .message = message,
-		                         .bytes = sqlite3_column_int64(st, 2),
-		                         .tail = sqlite3_column_int64(st, 3)};
-		h->tokens = tokens < 0 ? 0 : tokens > INT32_MAX ? INT32_MAX : (int32_t)tokens;
-		if (sqlite3_column_bytes(st, 4) == KEY_BYTES)
-			memcpy(h->fingerprint, sqlite3_column_blob(st, 4), KEY_BYTES);
-		h->fits = !memcmp(h->fingerprint, fp->all, KEY_BYTES);
+		read_head(st, message, &h);
+		if (fingerprint_fits(l->s, h.fingerprint, KEY_BYTES, fp, &o))
+			h.fits = !memcmp(h.fingerprint, fp->all, KEY_BYTES) ? 3 : *o.by ? 1 : 2;
+		if (!found || h.fits > best->fits) {
+			struct origin worse = l->origin;
+
+			*best = h;
+			l->origin = o;
+			o = (struct origin){.begun = worse.begun};
+		}
+		found = 1;
+		if (best->fits == 3)
+			break;
 	}
-	db_put(&s->db, st);
-	return rc;
+	str_free(&o.begun);
+	db_put(&l->s->db, st);
+	return rc < 0 ? -1 : found;
 }
 
 /* Bytes of a head as they lie in their parts; a number in table head may be anything. */
@@ -223,6 +257,7 @@ static int load_head(struct loading *l, const struct found_head *h, const uint8_
 	}
 	l->out->bytes += lay.n_head;
 	l->out->tokens = lay.tokens;
+	note_origin(l);
 	if (extra)
 		str_add(extra, p + lay.n_head, lay.n_extra);
 	return 1;
@@ -257,7 +292,7 @@ static int miss(struct snaps *s, struct snap_loaded *out, struct err *why, struc
 int snap_load(struct snaps *s, struct timeline *t, const struct fingerprint *fp, int64_t message, struct str *extra,
               struct snap_loaded *out, struct err *e)
 {
-	struct loading l = {.s = s, .t = t, .fp = fp, .out = out};
+	struct loading l = {.s = s, .t = t, .out = out};
 	struct found_head h;
 	struct err said = {0};
 	double start = now_seconds();
@@ -269,12 +304,15 @@ int snap_load(struct snaps *s, struct timeline *t, const struct fingerprint *fp,
 	s->db.code = 0;
 	if (!s->db.h)
 		return 0;
-	rc = find_head(s, fp, message, &h, &said);
-	if (rc <= 0)
+	rc = find_head(&l, fp, message, &h, &said);
+	if (rc <= 0) {
+		loading_free(&l);
 		return rc ? miss(s, out, &said, e) : 0;
+	}
 	if (!h.fits) {
 		char differs[160];
 
+		loading_free(&l);
 		fingerprint_differs(s, h.fingerprint, sizeof h.fingerprint, fp, differs, sizeof differs);
 		say_why(out, differs, h.tokens);
 		return 0;
@@ -282,7 +320,7 @@ int snap_load(struct snaps *s, struct timeline *t, const struct fingerprint *fp,
 	rc = head_size(s, &h, &said);
 	if (rc > 0) {
 		bytes = try_alloc((size_t)h.bytes, 1, "a snapshot", &said);
-		rc = bytes ? parts_read(s, h.id, 0, fp->all, bytes, (uint64_t)h.bytes, &said) : -1;
+		rc = bytes ? parts_read(s, h.id, 0, h.fingerprint, bytes, (uint64_t)h.bytes, &said) : -1;
 	}
 	if (rc > 0)
 		rc = load_head(&l, &h, bytes, extra, &why, &said);
@@ -298,7 +336,10 @@ int snap_load(struct snaps *s, struct timeline *t, const struct fingerprint *fp,
 	return rc;
 }
 
-/* ---- by tokens alone ---- */
+/* ---- by tokens alone ----
+ *
+ * Only what the own kernels computed: a text that was read by others is read again.  Its rows would serve, but every session that
+ * has the text would be one that others have begun, for good, to save what a GPU does in seconds. */
 
 static size_t common(const struct timeline *t, const int32_t *want, size_t n)
 {
@@ -344,7 +385,7 @@ static int32_t load_prefix(struct loading *l, const int32_t *want, size_t n, str
 int32_t snap_load_prefix(struct snaps *s, struct timeline *t, const struct fingerprint *fp, const int32_t *want,
                          size_t n, struct snap_loaded *out, struct err *e)
 {
-	struct loading l = {.s = s, .t = t, .fp = fp, .out = out};
+	struct loading l = {.s = s, .t = t, .out = out};
 	struct err said = {0};
 	double start = now_seconds();
 	int32_t rc;
@@ -353,6 +394,8 @@ int32_t snap_load_prefix(struct snaps *s, struct timeline *t, const struct finge
 	s->db.code = 0;
 	if (!s->db.h)
 		return 0;
+	if (fingerprint_pure(s, fp, &l.origin.fp))
+		return err_set(e, ERR_FAIL, "cannot hash what the model is: no memory");
 	rc = load_prefix(&l, want, n < INT32_MAX ? n : INT32_MAX, &said);
 	loading_free(&l);
 	if (rc < 0)

@@ -386,6 +386,7 @@ void snaps_close(struct snaps *s)
 	db_close(&s->db);
 	free(s->staging);
 	str_free(&s->identity);
+	str_free(&s->rows_identity);
 	free(s->path);
 	free(s->vfs);
 	free(s);

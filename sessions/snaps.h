@@ -47,8 +47,8 @@ struct snaps {
 	int ruined;                    /* the trees are damaged: whatever writes next begins anew */
 	struct { int64_t head, at; } used[16];   /* heads loaded, not yet noted: loading must not wait for a disk */
 	int n_used;
-	struct fingerprint mine;       /* computed last, and its text */
-	struct str identity;
+	struct fingerprint mine;       /* computed last, and the texts of both its hashes */
+	struct str identity, rows_identity;
 	uint64_t (*disk_free)(const char *dir);   /* bytes; tests put their own */
 };
 
@@ -125,6 +125,19 @@ int  snaps_scrub(struct snaps *, struct err *);
 
 /* ---- fingerprint.c ---- */
 
+/* Who computed the rows that were saved under a fingerprint. */
+struct origin {
+	struct fingerprint fp;         /* for their keys */
+	char by[64];                   /* the kernels that computed the newest of them, for a sentence; "" = ours */
+	struct str begun;              /* for timeline_begun() of a timeline with them */
+	int32_t begun_n;
+};
+/* Can rows of a saved fingerprint be gone on with?  1 = they are those that we would compute, or would but for the kernels that
+ * are in use: what is missing in both is the same, to rounding.  *out is zeroed before the first call and has its begun to be freed. */
+int  fingerprint_fits(struct snaps *, const uint8_t *saved, size_t n_saved, const struct fingerprint *mine,
+                      struct origin *out);
+/* That of a timeline without rows of others; 0 or -1. */
+int  fingerprint_pure(struct snaps *, const struct fingerprint *mine, struct fingerprint *out);
 /* Why rows of one fingerprint are no use under another, as the beginning of a sentence. */
 void fingerprint_differs(struct snaps *, const uint8_t *saved, size_t n_saved, const struct fingerprint *mine,
                          char *out, size_t cap);

@@ -31,6 +31,8 @@ struct timeline {
 	uint8_t *rows;             /* [ctx][FAKE_PLANES][plane_bytes] */
 	int32_t loaded;
 	int restoring;
+	struct str begun;
+	int32_t begun_n;
 };
 
 static inline uint64_t fake_mix(uint64_t z)
@@ -57,6 +59,7 @@ static inline void fake_close(struct timeline *t)
 {
 	tokens_free(&t->tokens);
 	str_free(&t->marks);
+	str_free(&t->begun);
 	free(t->rows);
 	free(t);
 }
@@ -124,6 +127,8 @@ static inline void fake_grow(struct timeline *t, uint64_t what, int32_t n)
 static inline void fake_cut(struct timeline *t, size_t n)
 {
 	t->tokens.n = t->marks.n = n;
+	if (t->begun_n > (int32_t)n)
+		t->begun_n = (int32_t)n;
 }
 
 /* Does it hold what its tokens say? */
@@ -167,6 +172,15 @@ void engine_identity(const struct engine *e, struct str *out)
 void timeline_rows_identity(const struct timeline *t, struct str *out)
 {
 	str_addf(out, "rows %d\n", t->plane_bytes);
+	if (t->begun_n)
+		str_addf(out, "begun by %s until %d\n", t->begun.p, t->begun_n);
+}
+
+void timeline_begun(struct timeline *t, const char *by, size_t n_by, int32_t n)
+{
+	str_clear(&t->begun);
+	str_add(&t->begun, by, n_by);
+	t->begun_n = n < (int32_t)t->tokens.n ? n : (int32_t)t->tokens.n;
 }
 
 void timeline_identity(const struct timeline *t, struct str *out)

@@ -69,6 +69,22 @@ says "and it is the session's from then on" 'restored .* tokens, 0 recomputed'
 ask 'a fourth one' -s policy --kv sift:k=24
 says "a run without a question takes no snapshot away" 'restored .* tokens, 0 recomputed'
 
+# Other kernels on the way (a GPU, another instruction set) are no reason to read anything: it is said, and only where they change.
+if [ "$("$weir" doctor -m "$tiny" | sed -n 's/^cpu  *//p')" = "$(WEIR_CPU=c "$weir" doctor -m "$tiny" | sed -n 's/^cpu  *//p')" ]; then
+	skip "other kernels" "this processor has one level only"
+else
+	WEIR_CPU=c ask 'a first question' -s kernels --temp 0
+	ask 'a second one' -s kernels
+	says "other kernels: nothing is read again, and it is said" "restored .* tokens, 0 recomputed, .*; they were computed by 'cpu c': answers may differ"
+	reused=$(sed -n 's/.*"reused_tokens":\([0-9]*\).*/\1/p' "$dir/out")
+	[ "${reused:-0}" -gt 30 ] && ok "other kernels: the rows are gone on with" || bad "other kernels: the rows are gone on with" "$(head -c 300 "$dir/out")"
+	ask 'a third one' -s kernels
+	grep -q 'restored .* tokens, 0 recomputed' "$dir/err" && ! grep -q 'computed by' "$dir/err" && ok "other kernels: once" ||
+		bad "other kernels: once" "$(cat "$dir/err")"
+	WEIR_CPU=c ask 'a fourth one' -s kernels --kv sift:k=24
+	says "other kernels: another policy stays the reason" "cache policy was 'auto.*', is 'sift:k=24.*will be read again"
+fi
+
 # A session's own system prompt goes before the config file's, the command line's before both.
 ask 'a question' -s prompt --system 'Of the session.'
 mkdir -p "$dir/config/weir"

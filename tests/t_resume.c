@@ -220,3 +220,150 @@ TEST(another_policy_misses)
 	engine_close(e);
 	place_remove(&p);
 }
+
+/* ---- other kernels ---- */
+
+/* The same model on one level of the CPU; NULL where this machine lacks it. */
+static struct engine *open_level(const char *level)
+{
+	struct engine *e;
+	struct str text = {0};
+	char want[40];
+
+	setenv("WEIR_CPU", level, 1);
+	e = tiny_open(&tiny_families[2], 2, TRAINED, 10000);
+	unsetenv("WEIR_CPU");
+	stand_in(e, "weights");
+	engine_identity(e, &text);
+	snprintf(want, sizeof want, "\nkernels cpu %s\n", level);
+	if (!strstr(text.p, want)) {
+		unlink(engine_info(e)->path);
+		engine_close(e);
+		e = NULL;
+	}
+	str_free(&text);
+	return e;
+}
+
+/* A new run: what was saved there under a message, and not a token read again. */
+static struct timeline *back_on(struct place *p, struct snaps **s, struct engine *e, const char *kv, int64_t message, const char *by)
+{
+	struct timeline *t = open_timeline(e, kv);
+	struct fingerprint f;
+	struct snap_loaded got = {0};
+	struct timeline_stats st;
+	struct err err = {0};
+
+	open_again(p, s);
+	CHECK(!snaps_fingerprint(*s, e, t, &f, &err));
+	CHECK_MSG(snap_load(*s, t, &f, message, NULL, &got, &err) == 1, "%s: %s%s", kv, got.why, err.msg);
+	CHECK_STR(got.by, by);
+	timeline_stats(t, &st);
+	CHECK_INT(got.tokens, st.n_tokens);
+	return t;
+}
+
+static void save_on(struct snaps *s, struct engine *e, struct timeline *t, int64_t message)
+{
+	struct fingerprint f;
+	struct err err = {0};
+
+	CHECK_MSG(!snaps_fingerprint(s, e, t, &f, &err) && !snap_save(s, t, &f, 1, message, NULL, 0, NULL, &err), "%s", err.msg);
+}
+
+enum { ANSWER = 40 };
+static void answer(struct timeline *t, int32_t out[ANSWER])
+{
+	struct sampling greedy = sampling_default;
+	struct err err = {0};
+
+	greedy.temperature = 0;
+	for (int i = 0; i < ANSWER; i++) {
+		struct step_out step = {.id = -1};
+
+		CHECK_MSG(timeline_step(t, &greedy, &step, &err) >= 0, "%s", err.msg);
+		out[i] = step.id;
+	}
+}
+
+/* Does the text of a talk, with a question more, find all of it?  Reads the question. */
+static void asks(struct timeline *t, int32_t id)
+{
+	struct tokens want = {0};
+	struct timeline_stats st;
+	struct err err = {0};
+	size_t n;
+	const int32_t *have = timeline_tokens(t, &n);
+
+	tokens_append(&want, have, n);
+	tokens_add(&want, id);
+	CHECK_MSG(timeline_sync(t, want.id, want.n, NULL, NULL, &err) >= 0, "%s", err.msg);
+	timeline_stats(t, &st);
+	/* The token that was sampled last waits for its row. */
+	CHECK_MSG(st.prefill_tokens <= 2, "%d tokens were read", st.prefill_tokens);
+	tokens_free(&want);
+}
+
+static void across(struct place *p, struct engine *here, struct engine *there, const char *kv, const char *by, const char *back_by)
+{
+	struct timeline *t = open_timeline(here, kv), *u, *v;
+	struct snaps *s = NULL;
+	int32_t id[700], a[ANSWER], b[ANSWER];
+	float one[N_VOCAB], other[N_VOCAB];
+	struct err err = {0};
+
+	open_again(p, &s);
+	text_of(id, 700, 77);
+	CHECK_MSG(timeline_sync(t, id, 700, NULL, NULL, &err) == 0, "%s", err.msg);
+	save_on(s, here, t, 1);
+	/* There: the same answer. */
+	u = back_on(p, &s, there, kv, 1, by);
+	answer(t, a);
+	answer(u, b);
+	CHECK_MSG(!memcmp(a, b, sizeof a), "%s: another answer there", kv);
+	save_on(s, there, u, 2);
+	/* There again: bit for bit what went on there. */
+	v = back_on(p, &s, there, kv, 2, "");
+	asks(u, 9);
+	asks(v, 9);
+	answer(u, a);
+	answer(v, b);
+	CHECK_MSG(!memcmp(a, b, sizeof a), "%s: another answer after a break", kv);
+	CHECK(!timeline_extend(u, id, 1, 1, keep_logits, one, &err) && !timeline_extend(v, id, 1, 1, keep_logits, other, &err));
+	CHECK_MSG(!memcmp(one, other, sizeof one), "%s: other bits after a break", kv);
+	timeline_close(v);
+	/* And here again. */
+	timeline_close(t);
+	t = back_on(p, &s, here, kv, 2, back_by);
+	v = back_on(p, &s, there, kv, 2, "");
+	answer(t, a);
+	answer(v, b);
+	CHECK_MSG(!memcmp(a, b, sizeof a), "%s: another answer back here", kv);
+	timeline_close(t);
+	/* The own snapshot is still there, and goes first. */
+	t = back_on(p, &s, here, kv, 1, "");
+	timeline_close(t);
+	timeline_close(u);
+	timeline_close(v);
+	snaps_close(s);
+}
+
+TEST(goes_on_with_other_kernels_without_reading)
+{
+	static const char *const kv[] = {"full", "auto", "sift:k=40", "cascade:size=160", "refresh:k=40,qc=3"};
+	struct engine *plain = open_level("c"), *avx2 = open_level("avx2");
+
+	if (!plain || !avx2)
+		SKIP("one level only");
+	for (size_t i = 0; i < sizeof kv / sizeof *kv; i++) {
+		struct place p;
+
+		place_make(&p);
+		across(&p, plain, avx2, kv[i], "cpu c", "cpu avx2");
+		place_remove(&p);
+	}
+	unlink(engine_info(plain)->path);
+	unlink(engine_info(avx2)->path);
+	engine_close(plain);
+	engine_close(avx2);
+}

@@ -269,8 +269,6 @@ TEST(fingerprints_miss_with_a_reason)
 	box_again(&b);
 	CHECK_INT(snaps_fingerprint(b.s, &b.engine, t, &again, NULL), 0);
 	CHECK(!memcmp(&again, &b.fp, sizeof again));
-	differs(&b, "cpu avx512", "full", 40,
-	        "computed with 'cpu avx2', this machine has 'cpu avx512': 5,120 tokens will be read again");
 	differs(&b, NULL, "sift:keep=9", 40, "cache policy was 'full', is 'sift:keep=9': 5,120 tokens will be read again");
 	differs(&b, "cpu avx512", "sift", 40, "cache policy was 'full', is 'sift': 5,120 tokens will be read again");
 	differs(&b, NULL, "full", 48, "cache type was '40', is '48': 5,120 tokens will be read again");
@@ -291,6 +289,207 @@ TEST(fingerprints_miss_with_a_reason)
 	differs(&b, NULL, "full", 56, "computed with another model or other settings: 5,120 tokens will be read again");
 	/* And still there for those who have the right one. */
 	CHECK(box_loads(&b, t, 10, 5120));
+	fake_close(t);
+	box_close(&b);
+}
+
+/* ---- other kernels ---- */
+
+/* The timeline's fingerprint where these kernels compute. */
+static void on(struct snaps_box *b, const char *kernels, struct timeline *t)
+{
+	struct err e = {0};
+
+	b->engine.kernels = kernels;
+	CHECK_MSG(!snaps_fingerprint(b->s, &b->engine, t, &b->fp, &e), "%s", e.msg);
+}
+
+/* A new run with these kernels that comes back to a message. */
+static struct timeline *back_on(struct snaps_box *b, const char *kernels, int64_t message, const char *by, int32_t n)
+{
+	struct timeline *t = fake_open(1, 40, 6000);
+	struct snap_loaded loaded;
+	struct err e = {0};
+
+	box_again(b);
+	on(b, kernels, t);
+	CHECK_MSG(snap_load(b->s, t, &b->fp, message, NULL, &loaded, &e) == 1, "%s%s", loaded.why, e.msg);
+	CHECK_STR(loaded.why, "");
+	CHECK_STR(loaded.by, by);
+	CHECK_INT(loaded.tokens, n);
+	CHECK(t->tokens.n == (size_t)n && fake_right(t));
+	return t;
+}
+
+static void saved_on(struct snaps_box *b, const char *kernels, struct timeline *t, int64_t message)
+{
+	struct err e = {0};
+
+	on(b, kernels, t);
+	CHECK_MSG(!snap_save(b->s, t, &b->fp, 1, message, NULL, 0, NULL, &e), "%s", e.msg);
+}
+
+/* Kernels alone: their rows are right to rounding, so they are no reason to read 5,120 tokens again.  It is said whose they are, and
+ * what goes on from them is kept apart from what would have come without them. */
+TEST(other_kernels_are_gone_on_with)
+{
+	struct snaps_box b;
+	struct timeline *t = fake_open(1, 40, 6000), *pure = fake_open(1, 40, 6000);
+	struct fingerprint mixed;
+	struct snap_loaded loaded;
+
+	box_open(&b);
+	fake_grow(t, 7, 5120);
+	saved_on(&b, "cpu avx2", t, 10);
+	fake_close(t);
+	t = back_on(&b, "cuda H200", 10, "cpu avx2", 5120);
+	CHECK_STR(t->begun.p, "cpu avx2");
+	CHECK_INT(t->begun_n, 5120);
+	/* What goes on there has a name of its own: no session without these rows may share it. */
+	fake_grow(t, 8, 600);
+	saved_on(&b, "cuda H200", t, 11);
+	mixed = b.fp;
+	on(&b, "cuda H200", pure);
+	CHECK(memcmp(mixed.all, b.fp.all, 32) && memcmp(mixed.rows, b.fp.rows, 32));
+	CHECK_INT(snap_load_prefix(b.s, pure, &b.fp, t->tokens.id, 5720, &loaded, NULL), 0);
+	CHECK_INT(box_number(&b, "SELECT count(*) FROM chunk"), 20 + 22);
+	fake_close(t);
+	/* There again: bit for bit, which needs no word.  The next save writes what is new. */
+	t = back_on(&b, "cuda H200", 11, "", 5720);
+	CHECK_STR(t->begun.p, "cpu avx2");
+	CHECK_INT(t->begun_n, 5120);
+	fake_grow(t, 9, 100);
+	saved_on(&b, "cuda H200", t, 12);
+	CHECK(!memcmp(&mixed, &b.fp, sizeof mixed));
+	CHECK_INT(box_number(&b, "SELECT count(*) FROM chunk"), 20 + 22);
+	fake_close(t);
+	/* Where it began, and a third place: the names of all. */
+	t = back_on(&b, "cpu avx2", 12, "cuda H200", 5820);
+	CHECK_STR(t->begun.p, "cpu avx2 until 5120, cuda H200");
+	CHECK_INT(t->begun_n, 5820);
+	saved_on(&b, "cpu avx2", t, 13);
+	fake_close(t);
+	t = back_on(&b, "cpu c", 13, "cpu avx2", 5820);
+	CHECK_STR(t->begun.p, "cpu avx2 until 5120, cuda H200 until 5820, cpu avx2");
+	/* Back before all of it, nothing of theirs is left. */
+	fake_cut(t, 0);
+	on(&b, "cpu c", t);
+	on(&b, "cpu c", pure);
+	mixed = b.fp;
+	on(&b, "cpu c", t);
+	CHECK(!memcmp(&mixed, &b.fp, sizeof mixed));
+	fake_close(t);
+	fake_close(pure);
+	CHECK(!box_check(&b));
+	box_close(&b);
+}
+
+TEST(the_own_kernels_go_first)
+{
+	struct snaps_box b;
+	struct timeline *t = fake_open(1, 40, 6000), *began = fake_open(1, 40, 6000);
+
+	box_open(&b);
+	fake_grow(t, 7, 600);
+	fake_grow(began, 7, 600);
+	timeline_begun(began, "cpu avx2", 8, 300);
+	saved_on(&b, "cuda H200", began, 10);
+	saved_on(&b, "cpu avx2", t, 10);
+	/* The other is newer: what went on with these kernels is theirs to the bit. */
+	fake_close(back_on(&b, "cuda H200", 10, "", 600));
+	saved_on(&b, "cuda H200", t, 10);
+	saved_on(&b, "cpu avx512", t, 10);
+	fake_close(began);
+	began = back_on(&b, "cuda H200", 10, "", 600);
+	CHECK_INT(began->begun_n, 0);
+	fake_close(began);
+	fake_close(back_on(&b, "cpu avx2", 10, "", 600));
+	/* Of others the newest. */
+	fake_close(back_on(&b, "cpu c", 10, "cpu avx512", 600));
+	fake_close(t);
+	box_close(&b);
+}
+
+/* The saved text says which kernels; that nothing else differs is proved by the hash. */
+TEST(other_kernels_are_proved)
+{
+	static const char *const change[] = {
+		"UPDATE identity SET text = CAST(replace(text, 'kernels cpu avx2', 'kernels cpu avx3') AS BLOB)",
+		"UPDATE identity SET text = text || CAST('begun by x until 5' AS BLOB)",
+		"UPDATE identity SET text = text || CAST('begun by x until 99999999999' AS BLOB)",
+		"UPDATE identity SET text = text || CAST('begun by  until 1' AS BLOB)",
+		"UPDATE identity SET text = CAST('kernels ' AS BLOB)",
+		"UPDATE identity SET text = zeroblob(100)",
+		"DELETE FROM identity",
+	};
+	struct snaps_box b;
+	struct timeline *t = fake_open(1, 40, 6000);
+	struct snap_loaded loaded;
+
+	box_open(&b);
+	fake_grow(t, 7, 600);
+	saved_on(&b, "cpu avx2", t, 10);
+	for (size_t i = 0; i < sizeof change / sizeof *change; i++) {
+		struct timeline *back = fake_open(1, 40, 6000);
+
+		CHECK(!db_exec(&b.s->db, "BEGIN", NULL) && !db_exec(&b.s->db, change[i], NULL));
+		on(&b, "cpu avx512", back);
+		CHECK_INT(snap_load(b.s, back, &b.fp, 10, NULL, &loaded, NULL), 0);
+		CHECK_MSG(back->tokens.n == 0 && strstr(loaded.why, ": 600 tokens will be read again"), "%s", loaded.why);
+		CHECK_STR(loaded.by, "");
+		CHECK(!db_exec(&b.s->db, "ROLLBACK", NULL));
+		/* For the kernels that computed it the text does not matter. */
+		fake_close(back_on(&b, "cpu avx2", 10, "", 600));
+		fake_close(back);
+	}
+	fake_close(t);
+	box_close(&b);
+}
+
+/* A text that others have read is read again; what these kernels read is found, whatever the timeline holds. */
+TEST(a_beginning_is_of_the_own_kernels)
+{
+	struct snaps_box b;
+	struct timeline *t = fake_open(1, 40, 6000), *back = fake_open(1, 40, 6000);
+	struct snap_loaded loaded;
+
+	box_open(&b);
+	fake_grow(t, 7, 1000);
+	on(&b, "cpu avx2", t);
+	CHECK_INT(snap_save_rows(b.s, t, &b.fp, NULL, NULL), 0);
+	on(&b, "cuda H200", back);
+	CHECK_INT(snap_load_prefix(b.s, back, &b.fp, t->tokens.id, 1000, &loaded, NULL), 0);
+	fake_grow(back, 8, 100);
+	timeline_begun(back, "cuda H200", 9, 50);
+	on(&b, "cpu avx2", back);
+	CHECK_INT(snap_load_prefix(b.s, back, &b.fp, t->tokens.id, 1000, &loaded, NULL), 768);
+	CHECK_STR(loaded.by, "");
+	CHECK_INT(back->begun_n, 0);
+	CHECK(fake_right(back));
+	fake_close(t);
+	fake_close(back);
+	box_close(&b);
+}
+
+/* A part that is damaged: the beginning is kept, with the names. */
+TEST(other_kernels_beginning)
+{
+	struct snaps_box b;
+	struct timeline *t = fake_open(1, 40, 6000);
+	struct snap_loaded loaded;
+
+	box_open(&b);
+	fake_grow(t, 7, 1000);
+	saved_on(&b, "cpu avx2", t, 10);
+	CHECK(!db_exec(&b.s->db, "UPDATE part SET data = zeroblob(length(data)) WHERE id IN (SELECT id << 12 FROM chunk "
+	                         "WHERE depth = 2)", NULL));
+	fake_cut(t, 0);
+	on(&b, "cuda H200", t);
+	CHECK_INT(snap_load(b.s, t, &b.fp, 10, NULL, &loaded, NULL), 0);
+	CHECK_STR(loaded.why, "a part of the snapshot is missing or damaged: 512 tokens restored, 488 will be read again");
+	CHECK_STR(loaded.by, "cpu avx2");
+	CHECK_STR(t->begun.p, "cpu avx2");
+	CHECK_INT(t->begun_n, 512);
 	fake_close(t);
 	box_close(&b);
 }
