@@ -13,11 +13,16 @@
 
 int weir_cuda_open(struct backend **out, const struct backend_options *, int abi, char err[160]);
 
+/* A test that plays the device's runtime itself defines TEST_CUDA_PLAYED. */
 static inline int test_cuda_is_device(void)
 {
+#ifdef TEST_CUDA_PLAYED
+	return 0;
+#else
 	const char *which = getenv("WEIR_TEST_CUDA");
 
 	return which && !strcmp(which, "device");
+#endif
 }
 
 /* As weir_cuda_open(). */

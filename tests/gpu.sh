@@ -76,6 +76,8 @@ parity() {
   awk -v e="$nmse" -v same="$same" 'BEGIN { split(same, s, "/"); exit e < 1e-5 && s[1] != s[2] }' || failed "$(basename "$1"): other tokens, $same"
 }
 
+# What compares results runs on the device; t_cuda_device (a runtime that is played) and t_cuda_host (the processor's device) as
+# everywhere, and of the others what only the processor's device can tell (launches, guards) is counted as skipped.
 if wants tests; then
   for f in tests/t_cuda_*.c; do
     name=$(basename "$f" .c)

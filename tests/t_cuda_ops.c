@@ -1,4 +1,5 @@
-/* tests/t_cuda_ops.c - the CUDA backend's norms, rotations, cache rows, copies and query_turn, run on the processor (kernels/cuda/host.cuh).
+/* tests/t_cuda_ops.c - the CUDA backend's norms, rotations, cache rows, copies and query_turn, run on the processor
+ * (kernels/cuda/host.cuh) or on a device.
  *
  * Results are compared with a plain computation in double made here, cache rows with the reference conversion, bit by bit; then
  * what the calls of a layer promise together: joined in one launch or not, the same bits, and the same steps token after token. */
@@ -6,12 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "kernels/backend.h"
 #include "kernels/cuda/gpu_host.h"
 #include "kernels/quant.h"
+#include "tests/cuda_test.h"
 #include "tests/levels.h"
-
-extern int weir_cuda_open(struct backend **out, const struct backend_options *, int abi, char err[160]);
 
 enum { GUARDS = 3 };               /* rows behind every result */
 #define GUARD 12345.5f
@@ -21,8 +20,8 @@ static struct backend *open_cuda(void)
 	struct backend *be = NULL;
 	char err[160] = "";
 
-	if (weir_cuda_open(&be, NULL, BACKEND_ABI, err) < 0) {
-		test_fail(__FILE__, __LINE__, "weir_cuda_open: %s", err);
+	if (test_cuda_open(&be, err) < 0) {
+		test_fail(__FILE__, __LINE__, "test_cuda_open: %s", err);
 		abort();
 	}
 	return be;
@@ -79,9 +78,14 @@ TEST(cuda_table_is_full)
 		CHECK_MSG(entry[i] != NULL, "entry %d of the table is NULL", (int)i);
 	CHECK_STR(be->ops->name, "cuda");
 	be->ops->describe(be, text, sizeof text);
-	CHECK_STR(text, "cuda host, 4 GB, sm_90");
 	be->ops->memory(be, &available, &total);
-	CHECK(total == (uint64_t)4 << 30 && available <= total && available > total / 2);
+	if (test_cuda_is_device()) {
+		CHECK_MSG(!strncmp(text, "cuda ", 5) && strstr(text, " GB, sm_"), "%s", text);
+		CHECK(total > 0 && available > 0 && available <= total);
+	} else {
+		CHECK_STR(text, "cuda host, 4 GB, sm_90");
+		CHECK(total == (uint64_t)4 << 30 && available <= total && available > total / 2);
+	}
 	finish(be);
 }
 
@@ -90,6 +94,7 @@ TEST(cuda_other_interface)
 	struct backend *be = NULL;
 	char err[160] = "";
 
+	CUDA_HOST_ONLY();   /* the door asks the plugin for its own number only */
 	CHECK(weir_cuda_open(&be, NULL, BACKEND_ABI + 1, err) < 0);
 	CHECK(be == NULL && strstr(err, "build both again"));
 }
@@ -100,6 +105,7 @@ TEST(cuda_memory_runs_out_and_comes_back)
 	struct tensor a = { .type = DT_F32, .rows = 1024, .cols = 1024 }, b = { .type = DT_F32, .rows = 1200, .cols = 1024 };
 	uint64_t available, total;
 
+	CUDA_HOST_ONLY();
 	gpu_host_memory(8 << 20);
 	be = open_cuda();
 	gpu_host_memory((uint64_t)4 << 30);
@@ -117,6 +123,33 @@ TEST(cuda_memory_runs_out_and_comes_back)
 	b.cols = 0;
 	CHECK(be->ops->alloc(be, &b) < 0);
 	CHECK(be->ops->sync(be) < 0);
+	finish(be);
+}
+
+/* Whatever the size of the device: said with numbers, and nothing is lost by having asked. */
+TEST(cuda_more_than_there_is)
+{
+	struct backend *be = open_cuda();
+	struct tensor much = { .type = DT_U8, .rows = 1 << 20 }, little = { .type = DT_F32, .rows = 3, .cols = 5 };
+	uint64_t available, total, now;
+	float x[15], y[15];
+
+	be->ops->memory(be, &available, &total);
+	much.cols = (int32_t)(total >> 20) + 64;
+	CHECK(be->ops->alloc(be, &much) < 0);
+	CHECK(much.data == NULL);
+	CHECK_MSG(strstr(be->err, "cannot get ") && strstr(be->err, " MiB are free"), "%s", be->err);
+	CHECK(be->ops->sync(be) < 0);
+	CHECK(be->ops->sync(be) == 0);
+	be->ops->memory(be, &now, &total);
+	CHECK_MSG(now + (64 << 20) > available, "%.0f MiB of %.0f are left", (double)now / (1 << 20), (double)available / (1 << 20));
+	CHECK(be->ops->alloc(be, &little) == 0);
+	for (int i = 0; i < 15; i++)
+		x[i] = (float)i;
+	be->ops->write(be, &little, 0, x, sizeof x);
+	be->ops->read(be, &little, 0, y, sizeof y);
+	CHECK(!memcmp(x, y, sizeof x));
+	be->ops->drop(be, &little);
 	finish(be);
 }
 
@@ -151,6 +184,63 @@ TEST(cuda_write_and_read)
 	be->ops->drop(be, &t);
 	free(x);
 	free(y);
+	finish(be);
+}
+
+/* Through buffers that are smaller: of what the caller may change at once. */
+TEST(cuda_large_copies)
+{
+	struct backend *be = open_cuda();
+	static const size_t sizes[] = { 1, 65535, 65536, 65537, 8 << 20, (8 << 20) + 1, (16 << 20) - 3, 40000001 };
+
+	for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+		size_t n = sizes[i];
+		struct tensor t = tensor_new(be, DT_U8, 1, (int32_t)n + 7, NULL);
+		unsigned char *x = must_alloc(n), *y = must_alloc(n + 7);
+
+		for (size_t k = 0; k < n; k++)
+			x[k] = (unsigned char)(k * 2654435761u >> 13);
+		be->ops->write(be, &t, 3, x, n);
+		memset(x, 0, n);                   /* the caller's to change */
+		be->ops->read(be, &t, 0, y, n + 7);
+		for (size_t k = 0; k < n + 7; k++) {
+			unsigned char want = k < 3 || k >= n + 3 ? 0 : (unsigned char)((k - 3) * 2654435761u >> 13);
+
+			if (y[k] != want) {
+				test_fail(__FILE__, __LINE__, "%zu bytes: byte %zu is %d, not %d", n, k, y[k], want);
+				break;
+			}
+		}
+		be->ops->drop(be, &t);
+		free(x);
+		free(y);
+	}
+	finish(be);
+}
+
+/* More small writes than fit the region of one step, between kernels that use them. */
+TEST(cuda_many_writes_in_one_step)
+{
+	enum { N = 600, COLS = 8192 };
+	struct backend *be = open_cuda();
+	struct tensor a = tensor_new(be, DT_F32, 1, COLS, NULL), b = tensor_new(be, DT_F32, N, COLS, NULL);
+	float *x = must_alloc(COLS * 4), *got = must_alloc(COLS * 4);
+
+	for (int i = 0; i < N; i++) {
+		for (int k = 0; k < COLS; k++)
+			x[k] = (float)(i * 3 + k);
+		be->ops->write(be, &a, 0, x, COLS * 4);
+		be->ops->copy(be, &b, i, &a, 0, 1);
+	}
+	for (int i = 0; i < N; i += 37) {
+		be->ops->read(be, &b, (size_t)i * COLS * 4, got, COLS * 4);
+		for (int k = 0; k < COLS; k += 11)
+			CHECK(got[k] == (float)(i * 3 + k));
+	}
+	be->ops->drop(be, &a);
+	be->ops->drop(be, &b);
+	free(x);
+	free(got);
 	finish(be);
 }
 
@@ -388,7 +478,7 @@ static struct made layer_run(const struct layer *l, const float *q, const float 
 	}
 	CHECK(op->sync(be) == 0);
 	gpu_host_stats(&counts);
-	if (!apart)
+	if (!apart && !test_cuda_is_device())
 		CHECK_INT(counts.launches, 1);
 	m.q = must_alloc(m.n_q * 4);
 	m.k = must_alloc(m.n_k * 4);
@@ -580,10 +670,17 @@ static struct gpu_host_counts same_step_values(void)
 	return counts;
 }
 
+TEST(cuda_same_step_has_its_own_values)
+{
+	same_step_values();
+}
+
 TEST(cuda_same_step_is_replayed)
 {
-	struct gpu_host_counts counts = same_step_values();
+	struct gpu_host_counts counts;
 
+	CUDA_HOST_ONLY();
+	counts = same_step_values();
 	CHECK_INT(counts.built, 1);
 	CHECK_INT(counts.replayed, 18);
 	/* A row number per layer is all that changes. */
@@ -735,9 +832,10 @@ TEST(cuda_cancelled_and_failed_do_nothing)
 {
 	struct backend *be = open_cuda();
 	backend_flag cancel = 1;
-	float ones[64];
+	float ones[64], got[64];
 	struct tensor x, w;
 	struct gpu_host_counts counts;
+	int told = !test_cuda_is_device();
 
 	for (int i = 0; i < 64; i++)
 		ones[i] = 1;
@@ -755,11 +853,18 @@ TEST(cuda_cancelled_and_failed_do_nothing)
 	be->ops->rope(be, &x, &x, &w, 64, 64, 1, 1);
 	CHECK(be->ops->sync(be) < 0);
 	gpu_host_stats(&counts);
-	CHECK_INT(counts.launches, 0);
+	CHECK_INT(counts.launches, 0);   /* a device does not tell: there it is the values */
+	for (int i = 0; i < 2; i++) {
+		be->ops->read(be, i ? &w : &x, 0, got, sizeof got);
+		CHECK(!memcmp(got, ones, sizeof got));
+	}
 	be->ops->rmsnorm(be, &x, &x, &w, 64, 1e-5f, 1);
 	CHECK(be->ops->sync(be) == 0);
 	gpu_host_stats(&counts);
-	CHECK_INT(counts.launches, 1);
+	CHECK_INT(counts.launches, told);
+	be->ops->read(be, &x, 0, got, sizeof got);
+	for (int i = 0; i < 64; i++)
+		CHECK(fabsf(got[i] - 0.999995f) < 1e-6f);
 	be->ops->drop(be, &x);
 	be->ops->drop(be, &w);
 	finish(be);
