@@ -72,6 +72,7 @@ static inline void box_begin(struct snaps_box *b)
 	if (snaps_fingerprint(&bare, &b->engine, t, &b->fp, &e))
 		abort();
 	str_free(&bare.identity);
+	str_free(&bare.rows_identity);
 	fake_close(t);
 }
 
