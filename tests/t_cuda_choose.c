@@ -337,13 +337,13 @@ static void forced_to_front(int32_t *row, int32_t n, int32_t k, int32_t first, i
 	free(to);
 }
 
-static void one_topk(struct backend *be, int32_t n, int kind, int ki, int32_t heads)
+/* The k best of n; ordered < 0: in any of the orders. */
+static void k_of_n(struct backend *be, int32_t n, int32_t k, int kind, int32_t heads, int ordered)
 {
 	static const int32_t pools[] = { 1, 7, 3, 5, 31, 9999 };
 	int32_t pool = pools[test_rand() % 6];
-	int32_t k = ki == 0 ? 1 : ki == 1 ? n : ki == 2 ? n / 15 + 1 : 1 + (int32_t)(test_rand() % (uint64_t)n);
 	int32_t first = test_rand() % 2 ? 0 : (int32_t)(test_rand() % 9), last = test_rand() % 2 ? 0 : (int32_t)(test_rand() % 70);
-	enum topk_order order = (enum topk_order)(test_rand() % 3);
+	enum topk_order order = ordered < 0 ? (enum topk_order)(test_rand() % 3) : (enum topk_order)ordered;
 	float *x = must_alloc((size_t)heads * (size_t)(n + 3) * sizeof *x);
 	int32_t *want = must_alloc((size_t)heads * (size_t)k * sizeof *want), *got;
 	struct tensor score, rows;
@@ -351,8 +351,6 @@ static void one_topk(struct backend *be, int32_t n, int kind, int ki, int32_t he
 	/* The plain way with a wide pool takes n * pool steps. */
 	if (n > 1000 && pool > 100)
 		pool = n > 5000 ? 35 : 31;
-	if (k > 2000)
-		order = ROW_ORDER;
 	for (int h = 0; h < heads; h++) {
 		random_scores(x + h * (n + 3), n, kind);
 		topk_plain(want + h * k, x + h * (n + 3), n, k, pool, first, last, order != ROW_ORDER);
@@ -371,6 +369,13 @@ static void one_topk(struct backend *be, int32_t n, int kind, int ki, int32_t he
 	free(got);
 	free(want);
 	free(x);
+}
+
+static void one_topk(struct backend *be, int32_t n, int kind, int ki, int32_t heads)
+{
+	int32_t k = ki == 0 ? 1 : ki == 1 ? n : ki == 2 ? n / 15 + 1 : 1 + (int32_t)(test_rand() % (uint64_t)n);
+
+	k_of_n(be, n, k, kind, heads, -1);
 }
 
 TEST(topk_agrees_with_sorting)
@@ -397,6 +402,23 @@ TEST(topk_of_many_rows)
 	for (int kind = 0; kind < 8; kind++) {
 		one_topk(be, 16385 + (int32_t)(test_rand() % 9000), kind, 2 + kind % 2, 1 + kind % 2);
 		one_topk(be, 4096 * 5 + (kind % 3 - 1), kind, kind % 4, 1);
+	}
+	finish(be);
+}
+
+/* The best first, beyond what is counted: tiles that are full and not, one merge and several, scores that are tied. */
+TEST(topk_of_many_in_order)
+{
+	static const int32_t k[] = { 2048, 2049, 4096, 4097, 5000, 6145, 8192, 8193, 12288, 16384, 16385, 20000 };
+	struct backend *be = open_cuda();
+
+	if (!be)
+		return;
+	for (int i = 0; i < 12; i++) {
+		int32_t n = k[i] + (i % 3 ? (int32_t)(test_rand() % 9000) : 0);
+
+		k_of_n(be, n, k[i], i % 4 ? i % 8 : 1, 1 + i % 2, BEST_FIRST);
+		k_of_n(be, n, k[i], (i + 3) % 8, 1, FORCED_FIRST);
 	}
 	finish(be);
 }

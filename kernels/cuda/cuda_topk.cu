@@ -7,7 +7,8 @@
  *     up to SMALL rows     1 launch; a block a KV head, its scores in shared memory
  *     more                 3 launches: clear; count; take.  In `take` every block lists, in order, its rows of the bin and above; the
  *                          last block of a KV head finds the last one that is in and writes the rows out
- *     rows in order        1 more: every chosen row counts how many of the others are better
+ *     rows in order        1 more, for up to COUNTED rows: every chosen row counts how many of the others are better.  For more
+ *                          2 or more: blocks sort TILE of them each, and launches merge two runs to one until it is all of them
  *     wide pools           1 more for each doubling of the window
  *
  * Scores are read twice, from the cache.  choose_rows(), for what a policy looks for in every step, is the scan's first launch, which
@@ -21,6 +22,7 @@ enum {
 	NEAR_POOL = 16,              /* rows on both sides that are looked at on the way */
 	CLOSE = 2048,                /* members of the bin that are kept in shared memory */
 	EACH = 4,                    /* rows of a thread that are loaded at once */
+	TILE = 2048, COUNTED = TILE, /* rows in order: counting them grows with their square */
 	STATE = 4, COUNTS = BINS + STATE,           /* words of a KV head: counts of bins; blocks that are done, bin, rows above it */
 };
 
@@ -589,6 +591,91 @@ static __global__ void __launch_bounds__(ORDER_THREADS) topk_order(struct topk_o
 		args.out[head * args.out_cols + better] = row;
 }
 
+/* What a row is sorted by, the highest bits first: forced ones in front; its order; that before pooling; the later of equals.  All
+ * differ, and all are better than nothing, which is 0. */
+struct ranked { uint64_t high, low; };
+
+static __device__ inline int is_better(const struct ranked &x, const struct ranked &y)
+{
+	return x.high > y.high || (x.high == y.high && x.low > y.low);
+}
+
+struct topk_sort_args {
+	struct topk_launch a;
+	struct ranked *from, *to;    /* [n_kv_head][k] */
+	int32_t *out;                /* where the last merge puts the rows; else NULL */
+	int64_t out_cols;
+	int32_t run, forced_first;   /* run: rows that are in order already */
+};
+
+/* A block's own rows, in shared memory: runs that rise and fall in turn are merged from both ends (a bitonic sort). */
+static __global__ void __launch_bounds__(TAKE_THREADS) topk_sort(struct topk_sort_args args)
+{
+	SHARED(struct ranked, tile, [TILE]);
+	const struct topk_launch &a = args.a;
+	int32_t head = (int32_t)blockIdx.y, thread = (int32_t)threadIdx.x, k0 = (int32_t)blockIdx.x * TILE;
+	const int32_t *rows = a.rows + head * a.rows_cols;
+	const float *score = a.score + head * a.score_cols;
+
+	if (k0 >= a.k || !when_met(a.when))
+		return;
+	for (int32_t i = thread; i < TILE; i += TAKE_THREADS) {
+		struct ranked r = { 0, 0 };
+
+		if (k0 + i < a.k) {
+			int32_t row = rows[k0 + i];
+
+			r.high = (uint64_t)(args.forced_first && (row < a.i0 || row >= a.i1)) << 32 | pooled_order(a, head, row);
+			r.low = (uint64_t)order_of(score[row]) << 32 | (uint32_t)row;
+		}
+		tile[i] = r;
+	}
+	for (int32_t run = 2; run <= TILE; run *= 2)
+		for (int32_t step = run / 2; step; step /= 2) {
+			__syncthreads();
+			for (int32_t t = thread; t < TILE / 2; t += TAKE_THREADS) {
+				int32_t i = 2 * t - (t & (step - 1)), falls = !(i & run);
+				struct ranked x = tile[i], y = tile[i + step];
+
+				if (falls ? is_better(y, x) : is_better(x, y)) {
+					tile[i] = y;
+					tile[i + step] = x;
+				}
+			}
+		}
+	__syncthreads();
+	for (int32_t i = thread; i < TILE && k0 + i < a.k; i += TAKE_THREADS)
+		args.to[(int64_t)head * a.k + k0 + i] = tile[i];
+}
+
+/* A row's place in two runs together: its own in the one, and the number of those in the other that are better. */
+static __global__ void __launch_bounds__(TAKE_THREADS) topk_merge(struct topk_sort_args args)
+{
+	const struct topk_launch &a = args.a;
+	int32_t head = (int32_t)blockIdx.y, i = (int32_t)(blockIdx.x * TAKE_THREADS + threadIdx.x), at = i / args.run, lo, hi, start;
+	const struct ranked *from = args.from + (int64_t)head * a.k;
+	struct ranked own;
+
+	if (i >= a.k || !when_met(a.when))
+		return;
+	own = from[i];
+	start = lo = min((at ^ 1) * args.run, a.k);
+	hi = min(start + args.run, a.k);
+	while (lo < hi) {
+		int32_t mid = (lo + hi) / 2;
+
+		if (is_better(from[mid], own))
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	at = at / 2 * 2 * args.run + i % args.run + lo - start;
+	if (args.out)
+		args.out[head * args.out_cols + at] = (int32_t)(uint32_t)own.low;
+	else
+		args.to[(int64_t)head * a.k + at] = own;
+}
+
 /* ---- operations ---- */
 
 struct topk_job {
@@ -596,6 +683,7 @@ struct topk_job {
 	int32_t *out;                /* where rows go once they are in order; NULL: they are there */
 	int64_t out_cols;
 	int32_t forced_first;
+	struct ranked *sort[2];      /* for many rows in order: [n_kv_head][k] */
 	float *pool[2];              /* for wide pools: [n_kv_head][n + 2 half] */
 };
 
@@ -611,7 +699,7 @@ static int rows_ok(const struct topk_args *a)
 static int topk_plan(struct cuda *c, const struct topk_args *t, struct topk_job *j)
 {
 	struct topk_launch *a = &j->a;
-	size_t heads, n, at = 0, count, listed, list, order, pool;
+	size_t heads, n, at = 0, count, listed, list, order, sort, pool;
 	int32_t last, wide;
 	char *base;
 
@@ -642,6 +730,7 @@ static int topk_plan(struct cuda *c, const struct topk_args *t, struct topk_job 
 	listed = choose_cut(&at, a->n > SMALL ? heads * CHUNKS : 0, sizeof(int32_t));
 	list = choose_cut(&at, a->n > SMALL ? heads * n : 0, sizeof(uint2));
 	order = choose_cut(&at, t->order ? heads * (size_t)cuda_power(t->k) : 0, sizeof(int32_t));
+	sort = choose_cut(&at, t->order && t->k > COUNTED ? 2 * heads * (size_t)cuda_power(t->k) : 0, sizeof(struct ranked));
 	pool = choose_cut(&at, wide ? 2 * heads * ((size_t)t->n + 2 * (size_t)a->half) : 0, sizeof(float));
 	if (at && cuda_buffer_grow(c, &c->topk, at) < 0)
 		return -1;
@@ -657,6 +746,10 @@ static int topk_plan(struct cuda *c, const struct topk_args *t, struct topk_job 
 		j->out_cols = a->rows_cols;
 		a->rows = (int32_t *)(base + order);
 		a->rows_cols = a->k;
+	}
+	if (t->order && t->k > COUNTED) {
+		j->sort[0] = (struct ranked *)(base + sort);
+		j->sort[1] = j->sort[0] + heads * (size_t)t->k;
 	}
 	if (wide) {
 		j->pool[0] = (float *)(base + pool);
@@ -689,6 +782,25 @@ static void pool_wide(struct cuda *c, struct topk_job *j, int32_t heads)
 	a->pooled = p.to;
 }
 
+/* The rows that were chosen, from the scratch place to where they are wanted, the best first. */
+static void sort_rows(struct cuda *c, const struct topk_job *j, int32_t heads)
+{
+	struct topk_sort_args s = {};
+	unsigned all = (unsigned)cuda_power(j->a.k);
+
+	s.a = j->a;
+	s.to = j->sort[0];
+	s.forced_first = j->forced_first;
+	cuda_launch(c, topk_sort, all / TILE, (unsigned)heads, 1, TAKE_THREADS, 0, s);
+	for (s.run = TILE; s.run < s.a.k; s.run *= 2) {
+		s.from = s.to;
+		s.to = s.from == j->sort[0] ? j->sort[1] : j->sort[0];
+		s.out = s.run >= s.a.k - s.run ? j->out : NULL;
+		s.out_cols = j->out_cols;
+		cuda_launch(c, topk_merge, all / TAKE_THREADS, (unsigned)heads, 1, TAKE_THREADS, 0, s);
+	}
+}
+
 /* Launch what chooses; s: the scan whose scores are not finished yet, or NULL. */
 static void topk_run(struct cuda *c, struct topk_job *j, int32_t heads, const struct scan_scores *s)
 {
@@ -714,7 +826,9 @@ static void topk_run(struct cuda *c, struct topk_job *j, int32_t heads, const st
 		cuda_launch(c, s ? topk_count<1> : topk_count<0>, chunks, (unsigned)heads, 1, TAKE_THREADS, shared, args);
 		cuda_launch(c, topk_take, chunks, (unsigned)heads, 1, TAKE_THREADS, 0, *a);
 	}
-	if (j->out) {
+	if (j->sort[0]) {
+		sort_rows(c, j, heads);
+	} else if (j->out) {
 		struct topk_order_args o = {};
 
 		o.a = *a;
