@@ -6,7 +6,7 @@
  * attention come on top and are not counted) stand beside the arithmetic.  The text is pseudo-random: it takes the same
  * work as any other.
  *
- * At every depth the sequence is also saved as sessions are, and brought back.
+ * At every depth the sequence is also saved as sessions are, and brought back.  bench_turns.c compares policies.
  *
  * On a GPU what stands for the machine is the speed of copying inside its memory.  With --fill random the cache is filled with
  * random rows instead of by reading: what a policy chooses then means nothing, but it takes the same work, and a depth of
@@ -17,28 +17,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "app/app.h"
-#include "app/output.h"
+#include "app/bench.h"
 #include "sessions/sessions.h"
 
 #define BANDWIDTH_BYTES (256u << 20)
 #define COPY_BYTES (1024u << 20)
-
-struct bench {
-	const struct options *o;
-	struct options each;                 /* o's, with one of its policies */
-	int gpu;
-	struct engine *engine;
-	struct timeline *tl;
-	struct tokens text;
-	struct progress progress;
-	int threads;
-	int measured;
-	double bandwidth, arithmetic;        /* GB/s, 10^9 multiply-adds a second */
-	int n_done, n_all;
-};
-
-struct sample { double tps[1000]; int n; };
 
 static int by_value(const void *a, const void *b)
 {
@@ -47,14 +30,21 @@ static int by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static double median(struct sample *s)
+double sample_median(struct sample *s)
 {
-	qsort(s->tps, (size_t)s->n, sizeof *s->tps, by_value);
-	return s->n % 2 ? s->tps[s->n / 2] : (s->tps[s->n / 2 - 1] + s->tps[s->n / 2]) / 2;
+	qsort(s->v, (size_t)s->n, sizeof *s->v, by_value);
+	return s->n % 2 ? s->v[s->n / 2] : (s->v[s->n / 2 - 1] + s->v[s->n / 2]) / 2;
+}
+
+static int by_depth(const void *a, const void *b)
+{
+	int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+
+	return (x < y) - (x > y);
 }
 
 /* Fixed text: ordinary tokens, the same in every run. */
-static void fill_text(struct bench *b, size_t n)
+void bench_text(struct bench *b, size_t n)
 {
 	int32_t n_vocab = engine_info(b->engine)->n_vocab;
 	uint64_t state = 1;
@@ -68,7 +58,7 @@ static void fill_text(struct bench *b, size_t n)
 	}
 }
 
-static int print_line(struct bench *b, struct str *s, struct err *e)
+int bench_print(struct bench *b, struct str *s, struct err *e)
 {
 	int rc;
 
@@ -83,7 +73,7 @@ static int report(struct bench *b, const char *test, int32_t n, int32_t depth, s
 {
 	struct str s = {0};
 	struct timeline_stats st;
-	double tps = median(sample), least = sample->tps[0], most = sample->tps[sample->n - 1];
+	double tps = sample_median(sample), least = sample->v[0], most = sample->v[sample->n - 1];
 	double gbps = tps * bytes_per_token / 1e9, gmacs = tps * macs_per_token / 1e9;
 
 	timeline_stats(b->tl, &st);
@@ -114,7 +104,7 @@ static int report(struct bench *b, const char *test, int32_t n, int32_t depth, s
 			str_addf(&s, "  %10.0f%%", 100 * gmacs / b->arithmetic);
 		str_adds(&s, "\n");
 	}
-	return print_line(b, &s, e);
+	return bench_print(b, &s, e);
 }
 
 /* Least traffic of reading n tokens: every chunk takes the weights once and the rows before its end once. */
@@ -168,25 +158,24 @@ static void random_rows(const char *type, uint8_t *p, size_t bytes)
 		memcpy(p + i, &(uint16_t){ 0x2400 }, 2);
 }
 
-/* The first `depth` tokens' rows, made up.  Whatever the policy does not take is read after all. */
-static int fill_rows(struct bench *b, int32_t depth, struct err *e)
+int bench_fill_rows(struct bench *b, struct timeline *tl, int32_t depth, struct err *e)
 {
 	enum { PIECE = 256 };
-	uint64_t row = timeline_row_bytes(b->tl);
+	uint64_t row = timeline_row_bytes(tl);
 	struct timeline_stats st;
 	uint8_t *rows;
 	int rc = 0;
 
-	timeline_stats(b->tl, &st);
+	timeline_stats(tl, &st);
 	rows = xmalloc((size_t)row * PIECE);
 	for (int32_t at = 0; !rc && at < depth; at += PIECE) {
 		int32_t n = depth - at < PIECE ? depth - at : PIECE;
 
 		random_rows(st.kv_type, rows, (size_t)row * (size_t)n);
-		rc = timeline_rows_load(b->tl, at, n, rows, e);
+		rc = timeline_rows_load(tl, at, n, rows, e);
 	}
 	free(rows);
-	return rc || timeline_adopt(b->tl, b->text.id, NULL, (size_t)depth, e) < 0 ? -1 : 0;
+	return rc || timeline_adopt(tl, b->text.id, NULL, (size_t)depth, e) < 0 ? -1 : 0;
 }
 
 static int bench_prefill(struct bench *b, int32_t depth, int32_t n, struct err *e)
@@ -201,36 +190,43 @@ static int bench_prefill(struct bench *b, int32_t depth, int32_t n, struct err *
 		start = now_seconds();
 		if (timeline_sync(b->tl, b->text.id, (size_t)depth + (size_t)n, NULL, NULL, e) < 0)
 			return -1;
-		s.tps[s.n++] = n / (now_seconds() - start);
+		s.v[s.n++] = n / (now_seconds() - start);
 		progress_show(&b->progress, ++b->n_done, b->n_all);
 	}
 	return report(b, "prefill", n, depth, &s, prefill_bytes(b, depth, n), prefill_macs(b, n), e);
 }
 
-static int bench_decode(struct bench *b, int32_t depth, int32_t n, struct err *e)
+int bench_steps(struct bench *b, struct timeline *tl, size_t at, int32_t n, struct err *e)
 {
 	struct sampling greedy = sampling_default;
+
+	greedy.temperature = 0;
+	for (int32_t i = 0; i < n; i++) {
+		struct step_out step;
+		int got = timeline_step(tl, &greedy, &step, e);
+
+		if (got < 0 || (!got && timeline_extend(tl, b->text.id + at + (size_t)i, 1, 1, NULL, NULL, e) < 0))
+			return -1;
+	}
+	return 0;
+}
+
+static int bench_decode(struct bench *b, int32_t depth, int32_t n, struct err *e)
+{
 	struct sample s = {.n = 0};
 	/* Something must be there to continue. */
 	size_t fill = depth ? (size_t)depth : 1;
 
-	greedy.temperature = 0;
 	while (s.n < b->o->reps) {
-		struct step_out step;
 		double start;
+
 		if (timeline_sync(b->tl, b->text.id, fill, NULL, NULL, e) < 0)
 			return -1;
 		start = now_seconds();
-		for (int32_t i = 0; i < n; i++) {
-			/* A sampled token gets its row when the next one is asked for: the first costs nothing, and n rows
-			 * need n + 1 steps.  Where the model would end, random text goes on. */
-			int got = timeline_step(b->tl, &greedy, &step, e);
-			if (got < 0 || (!got && timeline_extend(b->tl, b->text.id + fill + (size_t)i, 1, 0, NULL, NULL, e) < 0))
-				return -1;
-		}
-		if (timeline_step(b->tl, &greedy, &step, e) < 0)
+		/* A sampled token gets its row when the next one is asked for: the first costs nothing, and n rows need n + 1 steps. */
+		if (bench_steps(b, b->tl, fill, n + 1, e) < 0)
 			return -1;
-		s.tps[s.n++] = n / (now_seconds() - start);
+		s.v[s.n++] = n / (now_seconds() - start);
 		progress_show(&b->progress, ++b->n_done, b->n_all);
 	}
 	return report(b, "decode", n, depth, &s, (double)engine_info(b->engine)->bytes_per_token +
@@ -238,22 +234,13 @@ static int bench_decode(struct bench *b, int32_t depth, int32_t n, struct err *e
 }
 
 /* Seconds a generated token takes in the policy's own work, and in all; kept when they are the least so far. */
-static int policy_seconds(struct timeline *tl, const struct tokens *text, size_t fill, int32_t n, double *own, double *all,
-                          struct err *e)
+static int policy_seconds(struct bench *b, struct timeline *tl, size_t fill, int32_t n, double *own, double *all, struct err *e)
 {
-	struct sampling greedy = sampling_default;
 	struct timeline_stats st;
 
-	greedy.temperature = 0;
 	timeline_measure(tl, 1);
-	if (timeline_sync(tl, text->id, fill, NULL, NULL, e) < 0)
+	if (timeline_sync(tl, b->text.id, fill, NULL, NULL, e) < 0 || bench_steps(b, tl, fill, n + 1, e) < 0)
 		return -1;
-	for (int32_t i = 0; i <= n; i++) {   /* the first costs nothing, see bench_decode() */
-		struct step_out step;
-		int got = timeline_step(tl, &greedy, &step, e);
-		if (got < 0 || (!got && timeline_extend(tl, text->id + fill + (size_t)i, 1, 1, NULL, NULL, e) < 0))
-			return -1;
-	}
 	timeline_stats(tl, &st);
 	timeline_measure(tl, 0);
 	if (st.policy_seconds / n < *own) {
@@ -264,21 +251,16 @@ static int policy_seconds(struct timeline *tl, const struct tokens *text, size_t
 }
 
 /* Seconds of a generated token after so many. */
-static int token_seconds(struct timeline *tl, const struct tokens *text, size_t fill, int32_t n, double *least, struct err *e)
+static int token_seconds(struct bench *b, struct timeline *tl, size_t fill, int32_t n, double *least, struct err *e)
 {
-	struct sampling greedy = sampling_default;
-	double start = 0;
+	double start;
 
-	greedy.temperature = 0;
-	if (timeline_sync(tl, text->id, fill, NULL, NULL, e) < 0)
+	/* The first costs nothing, see bench_decode(). */
+	if (timeline_sync(tl, b->text.id, fill, NULL, NULL, e) < 0 || bench_steps(b, tl, fill, 1, e) < 0)
 		return -1;
-	for (int32_t i = 0; i <= n; i++) {   /* the first costs nothing, see bench_decode() */
-		struct step_out step;
-		int got = timeline_step(tl, &greedy, &step, e);
-		if (got < 0 || (!got && timeline_extend(tl, text->id + fill + (size_t)i, 1, 1, NULL, NULL, e) < 0))
-			return -1;
-		start = i ? start : now_seconds();
-	}
+	start = now_seconds();
+	if (bench_steps(b, tl, fill + 1, n, e) < 0)
+		return -1;
 	if ((now_seconds() - start) / n < *least)
 		*least = (now_seconds() - start) / n;
 	return 0;
@@ -296,7 +278,7 @@ static int gpu_cache_op(struct bench *b, int32_t depth, int32_t n, struct err *e
 	size_t fill = depth ? (size_t)depth : 1, rows;
 	int rc = 0;
 
-	if (token_seconds(b->tl, &b->text, fill, n, &with, e) < 0)
+	if (token_seconds(b, b->tl, fill, n, &with, e) < 0)
 		return -1;
 	timeline_stats(b->tl, &st);
 	rows = fill < (size_t)st.ctx ? fill : (size_t)st.ctx;
@@ -304,9 +286,9 @@ static int gpu_cache_op(struct bench *b, int32_t depth, int32_t n, struct err *e
 	if (timeline_open_for(&full, b->engine, &plain, (int32_t)rows + n + 2, e) < 0)
 		return -1;
 	for (int i = 0; !rc && i < 5; i++) {
-		rc = token_seconds(full, &b->text, rows, n, &without, e);
+		rc = token_seconds(b, full, rows, n, &without, e);
 		if (!rc)
-			rc = token_seconds(b->tl, &b->text, fill, n, &with, e);
+			rc = token_seconds(b, b->tl, fill, n, &with, e);
 	}
 	timeline_close(full);
 	if (rc < 0)
@@ -322,7 +304,7 @@ static int gpu_cache_op(struct bench *b, int32_t depth, int32_t n, struct err *e
 		str_addf(&s, "%-8s %6d %6d  %.1f us a token more than `full` with %zu rows, %.1f%% of its time\n", "cache_op", n, depth,
 		         (with - without) * 1e6, rows, 100 * (with - without) / with);
 	}
-	return print_line(b, &s, e);
+	return bench_print(b, &s, e);
 }
 
 /* What a policy costs beyond attention: its own work less that of `full`, which rotates queries and keys, too.  Few
@@ -345,9 +327,9 @@ static int bench_cache_op(struct bench *b, int32_t depth, int32_t n, struct err 
 	if (timeline_open_for(&full, b->engine, &plain, n + 2, e) < 0)
 		return -1;
 	for (int i = 0; !rc && i < 3; i++) {
-		rc = policy_seconds(full, &b->text, 1, n, &base, &unused, e);
+		rc = policy_seconds(b, full, 1, n, &base, &unused, e);
 		if (!rc)
-			rc = policy_seconds(b->tl, &b->text, depth ? (size_t)depth : 1, n, &own, &all, e);
+			rc = policy_seconds(b, b->tl, depth ? (size_t)depth : 1, n, &own, &all, e);
 	}
 	timeline_close(full);
 	if (rc < 0)
@@ -364,7 +346,7 @@ static int bench_cache_op(struct bench *b, int32_t depth, int32_t n, struct err 
 		str_addf(&s, "%-8s %6d %6d  %.1f us a token beyond attention, %.1f%% of its time\n", "cache_op", n, depth, own * 1e6,
 		         100 * own / all);
 	}
-	return print_line(b, &s, e);
+	return bench_print(b, &s, e);
 }
 
 /* ---- saving and coming back ---- */
@@ -451,7 +433,7 @@ static int bench_snapshot(struct bench *b, int32_t depth, struct err *e)
 
 		if (scratch_open(&x, b, e) < 0)
 			return -1;
-		rc = snapshot_once(b, &x, depth, &save.tps[save.n], &load.tps[load.n], e);
+		rc = snapshot_once(b, &x, depth, &save.v[save.n], &load.v[load.n], e);
 		save.n++;
 		load.n++;
 		scratch_close(&x);
@@ -462,25 +444,20 @@ static int bench_snapshot(struct bench *b, int32_t depth, struct err *e)
 	return rc ? rc : report(b, "resume", depth, depth, &load, (double)st.kv_bytes_per_token, 0, e);
 }
 
-static int by_depth(const void *a, const void *b)
-{
-	int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
-
-	return (x < y) - (x > y);
-}
-
 /* Is the shortest prompt measured at this depth, too?  As far as the model was trained for. */
 static int prefill_at(const struct bench *b, int32_t depth, int32_t n)
 {
 	return depth > 0 && (int64_t)depth + n <= engine_info(b->engine)->ctx_train;
 }
 
-/* What the machine gives: measured once, before the first policy. */
-static void machine_text(struct bench *b, const char *device, struct str *s)
+void bench_machine(struct bench *b, struct str *s)
 {
+	const char *device = engine_info(b->engine)->device;
 	/* Much more than its cache, little of its memory. */
 	uint64_t part = engine_info(b->engine)->device_total / 64, copy = part < COPY_BYTES ? part : COPY_BYTES;
 
+	if (b->measured++)
+		return;
 	b->bandwidth = (b->gpu ? engine_copy_bandwidth(b->engine, copy) : engine_bandwidth(b->threads, BANDWIDTH_BYTES)) / 1e9;
 	b->arithmetic = b->gpu ? 0 : engine_arithmetic(b->threads) / 1e9;
 	if (b->o->json) {
@@ -502,22 +479,20 @@ static void machine_text(struct bench *b, const char *device, struct str *s)
 	}
 }
 
-static int bench_machine(struct bench *b, struct err *e)
+static int bench_head(struct bench *b, struct err *e)
 {
-	const char *device = engine_info(b->engine)->device;
 	struct timeline_stats st;
 	struct str s = {0};
-	int first = !b->measured++;
+	int first = !b->measured;
 
-	if (first)
-		machine_text(b, device, &s);
+	bench_machine(b, &s);
 	if (!b->o->json) {
 		timeline_stats(b->tl, &st);
-		str_addf(&s, "%s%s; cache %s, %s\n\n", first ? "" : "\n", device, st.kv, st.kv_type);
+		str_addf(&s, "%s%s; cache %s, %s\n\n", first ? "" : "\n", engine_info(b->engine)->device, st.kv, st.kv_type);
 		str_addf(&s, "%-8s %6s %6s %9s %9s %9s  %8s %7s  %s%s\n", "test", "tokens", "depth", "t/s", "least", "most",
 		         "MiB/tok", "GB/s", "of memory", b->gpu ? "" : "  of arithm.");
 	}
-	return s.n ? print_line(b, &s, e) : 0;
+	return s.n ? bench_print(b, &s, e) : 0;
 }
 
 static int bench_all(struct bench *b, struct err *e)
@@ -549,18 +524,18 @@ static int bench_all(struct bench *b, struct err *e)
 			return err_set(e, ERR_USAGE, "a bench of %lld tokens is beyond what a context can hold", (long long)need);
 		most = most < need ? (int32_t)need : most;
 	}
-	fill_text(b, (size_t)most);
+	bench_text(b, (size_t)most);
 	if (timeline_open_for(&b->tl, b->engine, o, o->ctx ? o->ctx : most, e) < 0)
 		return -1;
 	progress_init(&b->progress, o, "measuring", "runs");
-	if (bench_machine(b, e) < 0)
+	if (bench_head(b, e) < 0)
 		return -1;
 	for (int i = 0; i < o->prefill.n; i++)
 		if (bench_prefill(b, 0, o->prefill.v[i], e) < 0)
 			return -1;
 	/* A bounded cache has no room for the rows of all tokens: it is read into, which is as fast at any depth. */
 	timeline_stats(b->tl, &st);
-	if (made_up && !st.endless && o->depth.n && depth[0] && fill_rows(b, depth[0], e) < 0)
+	if (made_up && !st.endless && o->depth.n && depth[0] && bench_fill_rows(b, b->tl, depth[0], e) < 0)
 		return -1;
 	for (int i = 0; i < o->depth.n; i++)
 		if ((prefill_at(b, depth[i], shortest) && bench_prefill(b, depth[i], shortest, e) < 0) ||
@@ -597,7 +572,8 @@ int cmd_bench(const struct options *o)
 		return fail(&e);
 	b.threads = engine_info(b.engine)->threads;
 	b.gpu = engine_info(b.engine)->device_total > 0;
-	rc = bench_policies(&b, o, &e);
+	b.o = o;
+	rc = o->turns ? bench_turns(&b, &e) : bench_policies(&b, o, &e);
 	progress_clear(&b.progress);
 	timeline_close(b.tl);
 	tokens_free(&b.text);

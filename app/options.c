@@ -157,6 +157,8 @@ const struct option_def option_defs[] = {
 		CMD_BENCH, 0, AT(fill), 0, 0},
 	{"reps", 0, OPT_INT, "N", NULL, "repetitions; the median, the least and the most are shown (default 5)",
 		CMD_BENCH, 0, AT(reps), 1, 1000},
+	{"turns", 0, OPT_INT, "N", NULL, "compare: all policies at all depths decode in N turns; medians, and ratios within a turn",
+		CMD_BENCH, 0, AT(turns), 1, 1000},
 
 	{"limit", 0, OPT_INT, "N", NULL, "so many findings at most (default 20)",
 		CMD_SESSIONS_SEARCH, 0, AT(limit), 1, 100000},

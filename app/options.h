@@ -97,7 +97,7 @@ struct options {
 	struct int_list len;          /* eval tasks: tokens of a prompt and its answer */
 	int32_t samples;
 	struct int_list prefill, depth;              /* bench */
-	int32_t decode_steps, reps;
+	int32_t decode_steps, reps, turns;
 	const char *fill;
 
 	const char *session;          /* -s */

@@ -217,33 +217,28 @@ part == "passkey" {
 	printf " %d |\n", number("n")
 }
 
-part == "speed" && text("test") == "decode" {
-	kv = text("unit"); depth = number("depth")
+part == "speed" && text("test") == "turns" {
+	kv = text("kv"); depth = number("depth")
 	remember(kv, "kv"); remember(depth, "depth")
 	tps[kv, depth] = number("tps"); bytes[kv, depth] = number("bytes_per_token"); threads = number("threads")
+	own[kv, depth] = number("of_shallow"); full[kv, depth] = number("of_first")
 }
 part == "speed" && text("test") == "bandwidth" && !gbps { gbps = number("gbps") }
-function speed_table(   k, d, e, kv, depth, first) {
-	for (d = 2; d <= number_of["depth"]; d++)          # bench begins with the deepest
-		for (e = d; e > 1 && seq["depth", e - 1] + 0 > seq["depth", e] + 0; e--) {
-			depth = seq["depth", e]
-			seq["depth", e] = seq["depth", e - 1]
-			seq["depth", e - 1] = depth
-		}
+function speed_table(   k, d, kv, depth) {
 	printf "Memory read bandwidth %.1f GB/s, %d threads.\n\n| policy |", gbps, threads
 	for (d = 1; d <= number_of["depth"]; d++)
 		printf " %d |", ordered("depth", d)
-	printf " MB at the deepest | of its own speed at %d |\n|---|", ordered("depth", 1)
-	for (d = 1; d <= number_of["depth"] + 2; d++)
+	printf " MB at the deepest | of its own speed at %d | times full |\n|---|", ordered("depth", 1)
+	for (d = 1; d <= number_of["depth"] + 3; d++)
 		printf "---|"
 	printf "\n"
+	depth = ordered("depth", number_of["depth"])
 	for (k = 1; k <= number_of["kv"]; k++) {
 		kv = ordered("kv", k)
 		printf "| `%s` |", kv
 		for (d = 1; d <= number_of["depth"]; d++)
 			printf " %.1f |", tps[kv, ordered("depth", d)]
-		depth = ordered("depth", number_of["depth"]); first = tps[kv, ordered("depth", 1)]
-		printf " %.1f | %.0f %% |\n", bytes[kv, depth] / 1e6, first ? 100 * tps[kv, depth] / first : 0
+		printf " %.1f | %.0f %% | %.2f |\n", bytes[kv, depth] / 1e6, 100 * own[kv, depth], full[kv, depth]
 	}
 }
 

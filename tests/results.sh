@@ -186,12 +186,11 @@ passkey() {
 }
 
 speed() {
-	depth=0,2048,7680 steps=64 reps=3
-	[ "$smoke" = 1 ] && depth=0,64 steps=4 reps=1
-	for kv in full sift:k=512 refresh:k=1/8,qc=10 recycled:k=512,stride=10 snapkv:k=512 quest:k=512 sink:size=1024 cascade:size=1024; do
-		[ "$smoke" = 1 ] && [ "$kv" != full ] && [ "$kv" != sift:k=512 ] && continue
-		measure speed "$kv" bench --kv "$kv" --prefill 64 --depth "$depth" --decode "$steps" --reps "$reps"
-	done
+	depth=0,2048,7680 steps=8 turns=30
+	some="full sift:k=512 refresh:k=1/8,qc=10 recycled:k=512,stride=10 snapkv:k=512 quest:k=512 sink:size=1024 cascade:size=1024"
+	[ "$smoke" = 1 ] && depth=0,64 steps=4 turns=3 some="full sift:k=512"
+	# shellcheck disable=SC2046,SC2086 # options
+	measure speed turns bench $(kvs $some) --depth "$depth" --decode "$steps" --turns "$turns"
 }
 
 for p in $parts; do
@@ -295,8 +294,9 @@ TEXT
 
 ## Speed
 
-\`weir bench --kv POLICY --depth 0,2048,7680\`: tokens a second, the median of the repetitions, when so many tokens are in the cache, and the MB of weights and cache that a token reads.
-Rows are measured one after the other, each with the speed that the machine had just then: compare several runs before trusting a difference.
+\`weir bench --kv POLICY ... --depth 0,2048,7680 --decode 8 --turns 30\`: tokens a second when so many tokens are in the cache, and the MB of weights and cache that a
+token reads. In each turn every row generates eight tokens at every depth, one after the other; speeds are medians over the turns, the last two columns medians of
+the ratios within a turn: at the deepest to its own speed at the least depth, and to that of \`full\`.
 
 TEXT
 		table speed

@@ -120,6 +120,11 @@ grep -q '"test":"decode".*"kv":"sift:k=32"' "$dir/out" && grep -q '"test":"cache
 	ok "bench shows the policy and what it costs" || bad "bench shows the policy and what it costs" "$(cat "$dir/out" "$dir/err")"
 bytes() { sed -n 's/.*"test":"decode".*"bytes_per_token":\([0-9]*\).*/\1/p' "$dir/out"; }
 sift=$(bytes)
+"$weir" bench -m "$tiny" --kv full --kv sift:k=32 --depth 100,0 --decode 4 --turns 3 --json >"$dir/out" 2>"$dir/err"
+all='"test":"turns","n":4,"turns":3,"depth":100,"kv":"full",.*"of_first":1.0000,.*"depth":0,"kv":"full",.*"of_first":1.0000,"of_shallow":1.0000'
+all="$all.*\"depth\":100,\"kv\":\"sift:k=32\",.*\"tps\":[1-9].*\"depth\":0,\"kv\":\"sift:k=32\",.*\"of_shallow\":1.0000"
+tr '\n' ' ' <"$dir/out" | grep -q "$all" && ok "bench compares policies and depths in turns" ||
+	bad "bench compares policies and depths in turns" "$(cat "$dir/out" "$dir/err")"
 "$weir" bench -m "$tiny" --kv full --prefill 32 --decode 8 --depth 100 --reps 1 --json >"$dir/out" 2>"$dir/err"
 [ "${sift:-0}" -gt 0 ] && [ "$(bytes)" -gt "$sift" ] && ok "bench counts the bytes that are read" ||
 	bad "bench counts the bytes that are read" "sift $sift, full $(bytes)"
