@@ -39,7 +39,7 @@ struct cpu {
 	struct backend base;
 	const struct cpu_fns *fns;
 	struct pool *pool;
-	struct cpu_chunk *chunk;     /* the one that takes the next weight */
+	struct cpu_chunk *weights, *planes;  /* the one that takes the next weight, or tensor of a cache */
 	struct buffer act;           /* quantised inputs */
 	struct buffer scratch;       /* one part per thread */
 	struct buffer state;         /* partial attention */

@@ -1,9 +1,10 @@
 /* kernels/cpu_mem.c - memory of the CPU backend, and weights repacked for its level.
  *
- * Decoding is one long walk over the weights.  With 4 KiB pages the address translations of that walk
- * cost several per cent, so weights are placed side by side in large chunks that the kernel can back by
- * huge pages.  A chunk goes back when its last weight is dropped.  Everything else (caches, buffers)
- * may come and go in any order and has a block of its own. */
+ * Decoding is one long walk over the weights, and attention over chosen rows jumps about in the cache.  With 4 KiB pages
+ * the address translations of that walk cost several per cent, and those of the jumps as much as the rows themselves.  So
+ * weights are placed side by side in large chunks that the kernel can back by huge pages, and so are the planes of caches,
+ * in chunks of their own.  A chunk goes back when its last block is dropped.  What is larger, or small, and working buffers
+ * have a block of their own. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,9 +16,10 @@
 #define HUGE_PAGE ((size_t)2 << 20)
 #define MAP_BYTES ((size_t)1 << 20)       /* blocks from here on are mapped */
 #define CHUNK_BYTES ((size_t)32 << 20)
-#define CHUNK_MOST ((size_t)4 << 20)      /* larger weights get a mapping of their own */
+#define CHUNK_MOST ((size_t)8 << 20)      /* what is larger gets a mapping of its own */
+#define PLANE_LEAST ((size_t)64 << 10)    /* tensors from here on lie in chunks */
 
-/* A mapping shared by weights; lies at its own start. */
+/* A mapping shared by weights, or by planes; lies at its own start. */
 struct cpu_chunk {
 	size_t size, used;
 	int blocks;
@@ -52,8 +54,13 @@ static void *map_pages(size_t size)
 	return p;
 }
 
-static int commit_pages(void *p, size_t size, size_t page)
+/* Have the pages that hold these bytes now rather than in the middle of an answer.  Nothing was written there yet. */
+static int commit_pages(char *p, size_t size)
 {
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), before = (uintptr_t)p & (page - 1);
+
+	p -= before;
+	size += before;
 #ifdef MADV_POPULATE_WRITE
 	if (madvise(p, size, MADV_POPULATE_WRITE) == 0)
 		return 0;
@@ -61,7 +68,7 @@ static int commit_pages(void *p, size_t size, size_t page)
 		return -1;
 #endif
 	for (size_t i = 0; i < size; i += page)
-		((volatile char *)p)[i] = 0;
+		((volatile char *)p)[i] = ((volatile char *)p)[i];
 	return 0;
 }
 
@@ -89,7 +96,7 @@ static void *mem_get(size_t size, int fresh)
 		base = map_pages(total);
 		if (!base)
 			return NULL;
-		if (fresh && commit_pages(base, total, page) < 0) {
+		if (fresh && commit_pages(base, total) < 0) {
 			munmap(base, total);
 			return NULL;
 		}
@@ -101,17 +108,17 @@ static void *mem_get(size_t size, int fresh)
 	return base + 64;
 }
 
-/* Memory for a weight that the caller writes at once. */
-static void *weight_get(struct cpu *c, size_t size)
+/* Memory out of a chunk, as mem_get() gives it.  What comes out of one is fresh: it is never given twice. */
+static void *chunk_get(struct cpu_chunk **chunk, size_t size, int fresh)
 {
-	struct cpu_chunk *k = c->chunk;
+	struct cpu_chunk *k = *chunk;
 	struct mem_head *h;
 
 #ifdef __SANITIZE_ADDRESS__
-	return mem_get(size, 0);     /* blocks with guards around them */
+	return mem_get(size, fresh);     /* blocks with guards around them */
 #endif
 	if (size >= CHUNK_MOST)
-		return mem_get(size, 0);
+		return mem_get(size, fresh);
 	size = align64(size) + 64;
 	if (!k || size > k->size - k->used) {
 		k = map_pages(CHUNK_BYTES);
@@ -120,8 +127,10 @@ static void *weight_get(struct cpu *c, size_t size)
 		k->size = CHUNK_BYTES;
 		k->used = 64;
 		k->blocks = 0;
-		c->chunk = k;
+		*chunk = k;
 	}
+	if (fresh && commit_pages((char *)k + k->used, size) < 0)
+		return NULL;
 	h = (struct mem_head *)((char *)k + k->used);
 	h->base = h;
 	h->mapped = 0;
@@ -143,8 +152,10 @@ void cpu_mem_free(struct cpu *c, void *p)
 	if (k) {
 		if (--k->blocks > 0)
 			return;
-		if (c->chunk == k)
-			c->chunk = NULL;
+		if (c->weights == k)
+			c->weights = NULL;
+		if (c->planes == k)
+			c->planes = NULL;
 		munmap(k, k->size);
 	} else if (h->mapped) {
 		munmap(h->base, h->mapped);
@@ -195,10 +206,8 @@ int cpu_alloc(struct backend *be, struct tensor *t)
 	t->layout = LAYOUT_PLAIN;
 	if (!n)
 		return cpu_fail(be, "cannot allocate a tensor of %d x %d", (int)t->rows, (int)t->cols);
-	t->data = mem_get(n, 1);
-	if (!t->data)
-		return no_memory(be, n, t);
-	return 0;
+	t->data = n < PLANE_LEAST ? mem_get(n, 1) : chunk_get(&cpu_of(be)->planes, n, 1);
+	return t->data ? 0 : no_memory(be, n, t);
 }
 
 struct pack_job {
@@ -253,7 +262,7 @@ int cpu_adopt(struct backend *be, struct tensor *t, const void *host, int as_tab
 		j.panels = ceil_div(t->rows, c->fns->panel);
 		j.per_task = ceil_div(j.panels, c->base.threads * 8);
 		if (!__builtin_mul_overflow(packed, (size_t)j.panels, &total))
-			t->data = weight_get(c, total);
+			t->data = chunk_get(&c->weights, total, 0);
 		if (t->data) {
 			t->layout = LAYOUT_PACKED;
 			pool_run(c->pool, pack_task, &j, ceil_div(j.panels, j.per_task));
