@@ -15,7 +15,7 @@
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")
 
-enum { HEADS = 4, ROWS = 4, AHEAD = 5 << 10, LINE = 64 };
+enum { HEADS = 4, PANELS_MOST = 2, ROWS = 4, AHEAD = 5 << 10, LINE = 64 };
 
 static __mmask16 lanes(int32_t n)
 {
@@ -121,24 +121,96 @@ INLINE void fetch(const uint8_t *p, size_t bytes)
 		_mm_prefetch((const char *)p + AHEAD + i, _MM_HINT_T0);
 }
 
-/* One unit's products: codes apart, four values at a time. */
-INLINE void unit_dots(int nr, int bits, int wide, const uint8_t *unit, const int8_t *hi, const int8_t *lo, size_t stride,
-                      __m512i dot[HEADS], __m512i low[HEADS])
+/* One unit's products: codes apart, four values at a time, each part of the query read once for all of np panels. */
+INLINE void unit_dots(int np, int nr, int bits, int wide, const uint8_t *unit, size_t panel_bytes, const int8_t *hi, const int8_t *lo,
+                      size_t stride, __m512i dot[PANELS_MOST][HEADS], __m512i low[PANELS_MOST][HEADS])
 {
 	const __m512i mask = _mm512_set1_epi8((char)((1 << bits) - 1));
-	__m512i c = _mm512_loadu_si512(unit);
+	__m512i c[PANELS_MOST];
 
+	UNROLL for (int p = 0; p < np; p++) {
+		c[p] = _mm512_loadu_si512(unit + (size_t)p * panel_bytes);
+		__asm__("" : "+v"(c[p]));    /* once, not for every shift */
+	}
 	UNROLL for (int s = 0; s < 4; s++) {
-		__m512i code;
+		__m512i code[PANELS_MOST];
 
 		if (s * bits >= 8)
 			break;
-		code = bits == 8 ? c : _mm512_and_si512(s ? _mm512_srli_epi32(c, (unsigned)(s * bits)) : c, mask);
+		UNROLL for (int p = 0; p < np; p++)
+			code[p] = bits == 8 ? c[p] : _mm512_and_si512(s ? _mm512_srli_epi32(c[p], (unsigned)(s * bits)) : c[p], mask);
+		UNROLL for (int r = 0; r < nr; r++) {
+			__m512i q = four_bytes(hi + (size_t)r * stride + 4 * s);
+
+			UNROLL for (int p = 0; p < np; p++)
+				dot[p][r] = _mm512_dpbusd_epi32(dot[p][r], code[p], q);
+			if (wide) {
+				q = four_bytes(lo + (size_t)r * stride + 4 * s);
+				UNROLL for (int p = 0; p < np; p++)
+					low[p][r] = _mm512_dpbusd_epi32(low[p][r], code[p], q);
+			}
+		}
+	}
+}
+
+/* What is the same for all panels of a tile: query heads r0 .. r0 + nr. */
+struct scan_heads {
+	size_t panel_bytes, stride;
+	int32_t groups, last;        /* of a key; units of its last group */
+	const int8_t *hi, *lo;
+	const float *sum;
+	float *score;
+	size_t ld;
+};
+
+/* np panels from key k on. */
+INLINE void scan_some(int np, int nr, int bits, int wide, const struct scan_heads *h, const uint8_t *panel, int32_t k, int32_t k1,
+                      __m512 max[HEADS])
+{
+	const int whole = COPY_GROUP / 32 * bits;
+	const uint8_t *at = panel;
+	__m512 s[PANELS_MOST][HEADS];
+
+	fetch(panel, (size_t)np * h->panel_bytes);
+	UNROLL for (int p = 0; p < np; p++)
+		UNROLL for (int r = 0; r < nr; r++)
+			s[p][r] = _mm512_setzero_ps();
+	for (int32_t g = 0; g < h->groups; g++) {
+		const uint8_t *head = at;
+		const int8_t *hi = h->hi + (size_t)g * COPY_GROUP, *lo = h->lo + (size_t)g * COPY_GROUP;
+		__m512i dot[PANELS_MOST][HEADS], low[PANELS_MOST][HEADS];
+
+		UNROLL for (int p = 0; p < np; p++)
+			UNROLL for (int r = 0; r < nr; r++)
+				dot[p][r] = low[p][r] = _mm512_setzero_si512();
+		at += 64;
+		if (g + 1 < h->groups || h->last == whole) {
+			UNROLL for (int u = 0; u < whole; u++)
+				unit_dots(np, nr, bits, wide, at + 64 * u, h->panel_bytes, hi + 32 / bits * u, lo + 32 / bits * u, h->stride, dot,
+				          low);
+			at += 64 * whole;
+		} else {
+			for (int32_t u = 0; u < h->last; u++, at += 64)
+				unit_dots(np, nr, bits, wide, at, h->panel_bytes, hi + 32 / bits * u, lo + 32 / bits * u, h->stride, dot, low);
+		}
+		UNROLL for (int p = 0; p < np; p++, head += h->panel_bytes) {
+			__m512 scale = _mm512_cvtph_ps(_mm256_loadu_si256((const void *)head));
+			__m512 min = _mm512_cvtph_ps(_mm256_loadu_si256((const void *)(head + 32)));
+
+			UNROLL for (int r = 0; r < nr; r++) {
+				if (wide)
+					dot[p][r] = _mm512_add_epi32(_mm512_slli_epi32(dot[p][r], 8), low[p][r]);
+				s[p][r] = _mm512_fmadd_ps(scale, _mm512_cvtepi32_ps(dot[p][r]), s[p][r]);
+				s[p][r] = _mm512_fmadd_ps(min, _mm512_set1_ps(h->sum[r * h->groups + g]), s[p][r]);
+			}
+		}
+	}
+	UNROLL for (int p = 0; p < np; p++, k += COPY_PANEL) {
+		__mmask16 seen = lanes(k1 - k);
 
 		UNROLL for (int r = 0; r < nr; r++) {
-			dot[r] = _mm512_dpbusd_epi32(dot[r], code, four_bytes(hi + (size_t)r * stride + 4 * s));
-			if (wide)
-				low[r] = _mm512_dpbusd_epi32(low[r], code, four_bytes(lo + (size_t)r * stride + 4 * s));
+			_mm512_storeu_ps(h->score + (size_t)r * h->ld + (size_t)k, s[p][r]);
+			max[r] = _mm512_mask_max_ps(max[r], seen, s[p][r], max[r]);
 		}
 	}
 }
@@ -146,55 +218,23 @@ INLINE void unit_dots(int nr, int bits, int wide, const uint8_t *unit, const int
 /* Query heads r0 .. r0 + nr over the tile's panels. */
 INLINE void scan_panels(int nr, int bits, int wide, const struct scan_tile *t, int32_t r0)
 {
-	size_t panel_bytes = copy_panel_bytes(t->dim, bits);
-	const int whole = COPY_GROUP / 32 * bits;
-	const uint8_t *panel = (const uint8_t *)t->keys + (size_t)(t->k0 / COPY_PANEL) * panel_bytes;
-	int32_t groups = copy_groups(t->dim), last = copy_units(copy_values(t->dim, groups - 1), bits);
+	const int np = wide && nr > 2 ? 1 : PANELS_MOST;     /* as many as there are registers for */
+	int32_t groups = copy_groups(t->dim), k = t->k0;
 	size_t stride = (size_t)groups * COPY_GROUP, from = (size_t)r0 * stride;
-	const int8_t *hi = t->hi + from, *lo = wide ? t->lo + from : hi;
-	const float *sum = t->sum + (size_t)r0 * (size_t)groups;
-	float *score = t->score + (size_t)r0 * t->ld;
+	struct scan_heads h = {
+		.panel_bytes = copy_panel_bytes(t->dim, bits), .stride = stride, .groups = groups,
+		.last = copy_units(copy_values(t->dim, groups - 1), bits), .hi = t->hi + from, .lo = wide ? t->lo + from : t->hi + from,
+		.sum = t->sum + (size_t)r0 * (size_t)groups, .score = t->score + (size_t)r0 * t->ld, .ld = t->ld,
+	};
+	const uint8_t *panel = (const uint8_t *)t->keys + (size_t)(k / COPY_PANEL) * h.panel_bytes;
 	__m512 max[HEADS];
 
 	UNROLL for (int r = 0; r < nr; r++)
 		max[r] = _mm512_set1_ps(-INFINITY);
-	for (int32_t k = t->k0; k < t->k1; k += COPY_PANEL, panel += panel_bytes) {
-		const uint8_t *at = panel;
-		__mmask16 seen = lanes(t->k1 - k);
-		__m512 s[HEADS];
-
-		fetch(panel, panel_bytes);
-		UNROLL for (int r = 0; r < nr; r++)
-			s[r] = _mm512_setzero_ps();
-		for (int32_t g = 0; g < groups; g++) {
-			__m512 scale = _mm512_cvtph_ps(_mm256_loadu_si256((const void *)at));
-			__m512 min = _mm512_cvtph_ps(_mm256_loadu_si256((const void *)(at + 32)));
-			const int8_t *h = hi + (size_t)g * COPY_GROUP, *l = lo + (size_t)g * COPY_GROUP;
-			__m512i dot[HEADS], low[HEADS];
-
-			UNROLL for (int r = 0; r < nr; r++)
-				dot[r] = low[r] = _mm512_setzero_si512();
-			at += 64;
-			if (g + 1 < groups || last == whole) {
-				UNROLL for (int u = 0; u < whole; u++)
-					unit_dots(nr, bits, wide, at + 64 * u, h + 32 / bits * u, l + 32 / bits * u, stride, dot, low);
-				at += 64 * whole;
-			} else {
-				for (int32_t u = 0; u < last; u++, at += 64)
-					unit_dots(nr, bits, wide, at, h + 32 / bits * u, l + 32 / bits * u, stride, dot, low);
-			}
-			UNROLL for (int r = 0; r < nr; r++) {
-				if (wide)
-					dot[r] = _mm512_add_epi32(_mm512_slli_epi32(dot[r], 8), low[r]);
-				s[r] = _mm512_fmadd_ps(scale, _mm512_cvtepi32_ps(dot[r]), s[r]);
-				s[r] = _mm512_fmadd_ps(min, _mm512_set1_ps(sum[r * groups + g]), s[r]);
-			}
-		}
-		UNROLL for (int r = 0; r < nr; r++) {
-			_mm512_storeu_ps(score + (size_t)r * t->ld + (size_t)k, s[r]);
-			max[r] = _mm512_mask_max_ps(max[r], seen, s[r], max[r]);
-		}
-	}
+	for (; k + (np - 1) * COPY_PANEL < t->k1; k += np * COPY_PANEL, panel += (size_t)np * h.panel_bytes)
+		scan_some(np, nr, bits, wide, &h, panel, k, t->k1, max);
+	for (; k < t->k1; k += COPY_PANEL, panel += h.panel_bytes)
+		scan_some(1, nr, bits, wide, &h, panel, k, t->k1, max);
 	UNROLL for (int r = 0; r < nr; r++)
 		t->max[r0 + r] = _mm512_reduce_max_ps(max[r]);
 }
