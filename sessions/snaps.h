@@ -125,15 +125,16 @@ int  snaps_scrub(struct snaps *, struct err *);
 
 /* ---- fingerprint.c ---- */
 
-/* Who computed the rows that were saved under a fingerprint. */
+/* Who computed the rows that were saved under a fingerprint.  What goes on from rows of others is saved under names of its own,
+ * its first rows once more: no other session takes them for ours, and here it comes back bit for bit. */
 struct origin {
 	struct fingerprint fp;         /* for their keys */
 	char by[64];                   /* the kernels that computed the newest of them, for a sentence; "" = ours */
 	struct str begun;              /* for timeline_begun() of a timeline with them */
 	int32_t begun_n;
 };
-/* Can rows of a saved fingerprint be gone on with?  1 = they are those that we would compute, or would but for the kernels that
- * are in use: what is missing in both is the same, to rounding.  *out is zeroed before the first call and has its begun to be freed. */
+/* Can rows of a saved fingerprint be gone on with?  1 = they are what we would compute: to the bit, or to rounding where out->by
+ * names other kernels.  *out is zeroed before the first call; its begun is the caller's to free. */
 int  fingerprint_fits(struct snaps *, const uint8_t *saved, size_t n_saved, const struct fingerprint *mine,
                       struct origin *out);
 /* That of a timeline without rows of others; 0 or -1. */

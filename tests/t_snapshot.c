@@ -365,6 +365,58 @@ TEST(policies_may_change_before_and_after)
 	engine_close(e);
 }
 
+static void check_begun(const struct timeline *t, const char *line)
+{
+	struct str all = { 0 }, rows = { 0 };
+
+	timeline_identity(t, &all);
+	timeline_rows_identity(t, &rows);
+	for (int i = 0; i < 2; i++) {
+		const char *at = strstr(i ? rows.p : all.p, "begun by ");
+
+		CHECK_MSG(*line ? at && !strcmp(at, line) : !at, "'%s', not '%s'", at ? at : "", line);
+	}
+	str_free(&all);
+	str_free(&rows);
+}
+
+/* Rows of other kernels are named until they are gone, in both identities: with them all that follows is another's. */
+TEST(begun_by_others_is_told_apart)
+{
+	struct engine *e = open_tiny(0, 1);
+	struct life l = { .e = e, .kv = "full", .type = "f16", .ctx = 600, .batch = 64, .n_vocab = N_VOCAB };
+	struct err err = { 0 };
+	struct saved s;
+
+	begin(&l, 1);
+	check_begun(l.t[0], "");
+	timeline_begun(l.t[0], "cpu x", 5, 10);   /* there are no tokens */
+	check_begun(l.t[0], "");
+	read_on(&l, 0, 100);
+	timeline_begun(l.t[0], "cpu x", 5, INT32_MAX);
+	check_begun(l.t[0], "begun by cpu x until 100\n");
+	timeline_begun(l.t[0], "cpu and more", 3, 90);
+	check_begun(l.t[0], "begun by cpu until 90\n");
+	step_both(&l, 20);
+	check_begun(l.t[0], "begun by cpu until 90\n");
+	/* A head is of the same shape with them and without: who loads it says whose rows they are. */
+	CHECK_INT(save(l.t[0], &s, &err), 0);
+	l.t[1] = open_life(&l);
+	CHECK_MSG(load(l.t[1], &s, &err) == 0, "%s", err.msg);
+	check_begun(l.t[1], "");
+	timeline_begun(l.t[1], "cpu", 3, 90);
+	timeline_close(l.t[1]);
+	read_on(&l, 95, 5);
+	check_begun(l.t[0], "begun by cpu until 90\n");
+	read_on(&l, 60, 40);
+	check_begun(l.t[0], "begun by cpu until 60\n");
+	CHECK(timeline_sync(l.t[0], NULL, 0, NULL, NULL, &err) >= 0);
+	check_begun(l.t[0], "");
+	saved_free(&s);
+	end(&l);
+	engine_close(e);
+}
+
 /* Tokens generated under another policy keep their rows when it is changed: such rows fit nobody else, and say so. */
 TEST(mixed_rows_are_told_apart)
 {

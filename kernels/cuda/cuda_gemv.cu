@@ -20,6 +20,13 @@
 enum { WARPS = 8, ROWS = 2, GROUP = WARPS * ROWS };    /* rows of a block at a time */
 enum { SHARED_BYTES = 80 << 10, ACT_BYTES = 80 };      /* bytes of 32 values of x: two planes of bytes, and act_meta */
 
+/* One function of sixty loops is what registers are shared out best in; compilers for the processor take a minute for it. */
+#ifdef __CUDACC__
+#define LOOP_INLINE __forceinline__
+#else
+#define LOOP_INLINE __attribute__((noinline))
+#endif
+
 static __device__ __forceinline__ uint4 load_stream(const uint8_t *p)
 {
 #ifdef __CUDACC__
@@ -221,8 +228,8 @@ template<int T, int N> static __device__ __forceinline__ void chunk_times(const 
 }
 
 /* Columns of one tile: `blocks` of 32 from `block` on.  Reads are so many chunks ahead of their use as registers allow. */
-template<int T, int N> static __device__ __forceinline__ void rows_quant(const struct weight_rows &w, const uint8_t *const (&row)[ROWS], int block,
-                                                                         int blocks, const uint8_t *acts, int n, float (&acc)[ROWS][N])
+template<int T, int N> static __device__ LOOP_INLINE void rows_quant(const struct weight_rows &w, const uint8_t *const (&row)[ROWS], int block,
+                                                                     int blocks, const uint8_t *acts, int n, float (&acc)[ROWS][N])
 {
 	constexpr int AHEAD = N > 4 ? 1 : N > 1 || quant_extra_bits(T) ? 2 : 4, PARTS = quant_main_bits(T) == 2 ? 2 : 1;
 	int lane = (int)(threadIdx.x % WARP), chunks = blocks * quant_main_bits(T) / 4, first = block * quant_main_bits(T) / 4;
@@ -272,8 +279,8 @@ template<int T> static __device__ __forceinline__ void float_values(const uint4 
 	}
 }
 
-template<int T, int N> static __device__ __forceinline__ void rows_float(const uint8_t *const (&row)[ROWS], const float *x, int cols, int n,
-                                                                         float (&acc)[ROWS][N])
+template<int T, int N> static __device__ LOOP_INLINE void rows_float(const uint8_t *const (&row)[ROWS], const float *x, int cols, int n,
+                                                                     float (&acc)[ROWS][N])
 {
 	constexpr int AHEAD = N > 4 ? 2 : 4, VALUES = T == DT_F32 ? 4 : 8;
 	int lane = (int)(threadIdx.x % WARP), chunks = cols / VALUES;
