@@ -5,7 +5,7 @@
 #   make test       set up, build, run every test
 #
 # Variables: DEV=1 (-Werror and the strict set), SANITIZE=address,undefined | thread, PREFIX=, DESTDIR=,
-# CC=, CFLAGS=, V=1 (show commands), SOAK_MINUTES=.  For GPUs: CUDA=0 (leave them out), NVCC=, CUDA_ARCH=sm_90 | native.
+# CC=, CFLAGS=, V=1 (show commands), SOAK_MINUTES=.  For GPUs: CUDA=0 (leave them out), NVCC=, NVCCFLAGS=, CUDA_ARCH=sm_90 | native.
 
 VERSION := 0.1.0
 PREFIX  ?= /usr/local
@@ -83,6 +83,7 @@ ifneq ($(NVCC),)
 PLUGIN := $(dir $(PROGRAM))weir-cuda.so
 PLUGIN := $(PLUGIN:./%=%)
 endif
+NVCCFLAGS ?= -O3
 # CUDA's own folder: what it links to is found there when the program runs, too.
 cuda_home    = $(patsubst %/bin/,%,$(dir $(realpath $(shell command -v $(NVCC)))))
 cuda_objects = $(patsubst %.cu,$(BUILD)/cuda/%.o,$(wildcard kernels/cuda/*.cu)) \
@@ -105,17 +106,17 @@ ifeq ($(PLUGIN)$(SANITIZE)$(filter 0,$(CUDA)),)
 	$(say) cuda "nvcc not found: without GPUs ('make setup-cuda' fetches it, 525 MB)"
 endif
 
-# Which devices for: when that changes, everything is compiled again.
+# How, and which devices for: when that changes, everything is compiled again.
 $(BUILD)/cuda/arch: FORCE
 	@mkdir -p $(@D)
-	@flags=$$(kernels/cuda/arch.sh $(NVCC) $(CUDA_ARCH)) && flags="$(NVCC) --threads 0 $$flags" && \
+	@flags=$$(kernels/cuda/arch.sh $(NVCC) $(CUDA_ARCH)) && flags="$(NVCC) --threads 0 $(NVCCFLAGS) $$flags" && \
 	  { [ "$$flags" = "$$(cat $@ 2>/dev/null)" ] || echo "$$flags" >$@; }
 FORCE:
 .PHONY: FORCE
 $(BUILD)/cuda/%.o: %.cu Makefile $(BUILD)/cuda/arch
 	@mkdir -p $(@D)
 	$(say) nvcc $<
-	$(Q)$$(cat $(BUILD)/cuda/arch) -std=c++17 -O3 -I. -Xcompiler -fPIC -MMD -MP -c -o $@ $<
+	$(Q)$$(cat $(BUILD)/cuda/arch) -std=c++17 -I. -Xcompiler -fPIC -MMD -MP -c -o $@ $<
 $(BUILD)/cuda/%.o: %.cc Makefile
 	@mkdir -p $(@D)
 	$(say) c++ $<
