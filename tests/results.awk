@@ -161,10 +161,10 @@ function recovery_table(   s, k, setting, kv, name) {
 }
 
 part == "ruler" {
-	setting = number("len"); task = text("task"); kv = text("kv")
+	n = numbers("scores", c)
+	setting = number("len") " tokens, " n " samples a task"; task = text("task"); kv = text("kv")
 	remember(setting, "setting"); remember(task, "task:" setting); remember(kv, "kv:" setting)
 	score[setting, task, kv] = number("score")
-	n = numbers("scores", c)
 	for (i = 1; i <= n; i++)
 		one[setting, task, kv, i] = c[i]
 	count[setting, task] = n
@@ -172,7 +172,7 @@ part == "ruler" {
 function ruler_table(   s, k, t, i, setting, kv, task, name) {
 	for (s = 1; s <= number_of["setting"]; s++) {
 		setting = ordered("setting", s)
-		printf "### %d tokens\n\n| policy |", setting
+		printf "### %s\n\n| policy |", setting
 		for (t = 1; t <= number_of["task:" setting]; t++)
 			printf " %s |", ordered("task:" setting, t)
 		printf " mean | against full |\n|---|"
@@ -203,7 +203,7 @@ function ruler_table(   s, k, t, i, setting, kv, task, name) {
 			else
 				printf " %+.1f ± %.1f |\n", 100 * mean_of("full " name), 100 * error_of("full " name)
 		}
-		printf "\nSamples a task: %d.\n\n", count[setting, ordered("task:" setting, 1)]
+		printf "\n"
 	}
 }
 
