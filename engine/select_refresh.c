@@ -27,7 +27,6 @@ struct refresh {
 	struct tensor q;           /* f32 [1][n_head * head_dim]: one token's query */
 	struct tensor first;       /* f32 [1][n_kv_head * head_dim]: that of each group's first head */
 	struct picks picks;
-	float *host;               /* [n_head * head_dim] */
 	struct tensor mean[2];     /* f32 [n_layer][head_dim]: of the query that chose, as in picks.slot */
 	struct tensor turned;      /* i32 [1][n_layer]: has the query turned away? */
 	struct tensor cosine;      /* f32 [1][n_layer] */
@@ -50,7 +49,6 @@ static int refresh_init(struct selector *s, struct err *err)
 	const struct hparams *hp = s->kv->hp;
 	int32_t width = hp->n_head * hp->head_dim;
 
-	r->host = xcalloc((size_t)width, sizeof *r->host);
 	r->flag = xcalloc((size_t)hp->n_layer, sizeof *r->flag);
 	r->same = xcalloc((size_t)hp->n_layer, sizeof *r->same);
 	r->compared = xcalloc((size_t)hp->n_layer, 1);
@@ -76,7 +74,6 @@ static void refresh_release(struct selector *s)
 	select_drop(s, &r->turned);
 	select_drop(s, &r->cosine);
 	picks_release(&r->picks, s);
-	free(r->host);
 	free(r->flag);
 	free(r->same);
 	free(r->compared);
@@ -103,14 +100,14 @@ static void query_turn(struct selector *s, int32_t layer, const struct tensor *q
 static const struct tensor *first_heads(struct selector *s, const struct tensor *q, int32_t i)
 {
 	struct refresh *r = s->state;
-	struct backend *be = s->kv->be;
 	const struct hparams *hp = s->kv->hp;
-	size_t head = (size_t)hp->head_dim, group = (size_t)(hp->n_head / hp->n_kv_head), n = head * (size_t)hp->n_head;
+	struct tensor from = *q, to = r->first;              /* with a row for every head */
 
-	be->ops->read(be, q, 4 * (size_t)i * n, r->host, 4 * n);
+	from.rows *= hp->n_head;
+	to.rows = hp->n_kv_head;
+	from.cols = to.cols = hp->head_dim;
 	for (int32_t h = 0; h < hp->n_kv_head; h++)
-		memmove(r->host + (size_t)h * head, r->host + (size_t)h * group * head, head * sizeof *r->host);
-	be->ops->write(be, &r->first, 0, r->host, 4 * head * (size_t)hp->n_kv_head);
+		s->kv->be->ops->copy(s->kv->be, &to, h, &from, i * hp->n_head + h * (hp->n_head / hp->n_kv_head), 1);
 	return &r->first;
 }
 
