@@ -6,6 +6,7 @@
 #include "engine/engine.h"
 #include "sessions/snaps.h"
 #include "tests/cuda_test.h"
+#include "tests/resume_help.h"
 #include "tests/storedir.h"
 
 enum { READ = 600, ANSWER = 12, CTX = 1024 };   /* two chunks, and what lies behind them */
@@ -45,14 +46,6 @@ static void open_again(struct place *p, struct snaps **s)
 		test_fail(__FILE__, __LINE__, "%s", e.msg);
 }
 
-static void save_on(struct snaps *s, struct engine *e, struct timeline *t, int64_t message)
-{
-	struct fingerprint f;
-	struct err err = { 0 };
-
-	CHECK_MSG(!snaps_fingerprint(s, e, t, &f, &err) && !snap_save(s, t, &f, 1, message, NULL, 0, NULL, &err), "%s", err.msg);
-}
-
 /* A new run on `device`; `others`: it was the other device that computed the rows. */
 static struct timeline *back_on(struct place *p, struct snaps **s, struct engine *e, const char *kv, int64_t message, const char *others)
 {
@@ -71,37 +64,6 @@ static struct timeline *back_on(struct place *p, struct snaps **s, struct engine
 	return t;
 }
 
-static void answer(struct timeline *t, int32_t out[ANSWER])
-{
-	struct sampling greedy = sampling_default;
-	struct err err = { 0 };
-
-	greedy.temperature = 0;
-	for (int i = 0; i < ANSWER; i++) {
-		struct step_out step = { .id = -1 };
-
-		CHECK_MSG(timeline_step(t, &greedy, &step, &err) >= 0, "%s", err.msg);
-		out[i] = step.id;
-	}
-}
-
-/* A question behind what is there: nothing before it is read. */
-static void asks(struct timeline *t, int32_t id)
-{
-	struct tokens want = { 0 };
-	struct timeline_stats st;
-	struct err err = { 0 };
-	size_t n;
-	const int32_t *have = timeline_tokens(t, &n);
-
-	tokens_append(&want, have, n);
-	tokens_add(&want, id);
-	CHECK_MSG(timeline_sync(t, want.id, want.n, NULL, NULL, &err) >= 0, "%s", err.msg);
-	timeline_stats(t, &st);
-	CHECK_MSG(st.prefill_tokens <= 2, "%d tokens were read", st.prefill_tokens);
-	tokens_free(&want);
-}
-
 static void across(struct engine *const e[2], int from, const char *kv)
 {
 	static const char *const name[2] = { "cpu ", "cuda " };
@@ -118,16 +80,16 @@ static void across(struct engine *const e[2], int from, const char *kv)
 	CHECK_MSG(timeline_sync(t, id, READ, NULL, NULL, &err) == 0, "%s", err.msg);
 	save_on(s, e[from], t, 1);
 	u = back_on(&p, &s, e[!from], kv, 1, name[from]);
-	answer(t, here);
-	answer(u, there);
+	answer(t, here, ANSWER);
+	answer(u, there, ANSWER);
 	CHECK_MSG(!memcmp(here, there, sizeof here), "%s from %s: another answer", kv, name[from]);
 	save_on(s, e[!from], u, 2);
 	/* On that device again: to the bit. */
 	v = back_on(&p, &s, e[!from], kv, 2, "");
 	asks(u, 5);
 	asks(v, 5);
-	answer(u, there);
-	answer(v, again);
+	answer(u, there, ANSWER);
+	answer(v, again, ANSWER);
 	CHECK_MSG(!memcmp(there, again, sizeof there), "%s: another answer after a break", kv);
 	if (timeline_logits(u) && timeline_logits(v))
 		CHECK_MSG(!memcmp(timeline_logits(u), timeline_logits(v), (size_t)n_vocab * sizeof(float)), "%s: other bits after a break", kv);
@@ -136,8 +98,8 @@ static void across(struct engine *const e[2], int from, const char *kv)
 	/* And back; the own snapshot of the first message is still there. */
 	t = back_on(&p, &s, e[from], kv, 2, name[!from]);
 	v = back_on(&p, &s, e[!from], kv, 2, "");
-	answer(t, here);
-	answer(v, there);
+	answer(t, here, ANSWER);
+	answer(v, there, ANSWER);
 	CHECK_MSG(!memcmp(here, there, sizeof here), "%s back on %s: another answer", kv, name[from]);
 	timeline_close(t);
 	t = back_on(&p, &s, e[from], kv, 1, "");

@@ -3,6 +3,7 @@
  * t_snapshot.c shows it for the bytes of a timeline, t_snaps.c for files with timelines that compute nothing; here
  * both work together, under policies that keep all rows, move them, or choose among them. */
 #include "sessions/snaps.h"
+#include "tests/resume_help.h"
 #include "tests/storedir.h"
 #include "tests/test.h"
 #include "tests/tiny.h"
@@ -263,47 +264,7 @@ static struct timeline *back_on(struct place *p, struct snaps **s, struct engine
 	return t;
 }
 
-static void save_on(struct snaps *s, struct engine *e, struct timeline *t, int64_t message)
-{
-	struct fingerprint f;
-	struct err err = {0};
-
-	CHECK_MSG(!snaps_fingerprint(s, e, t, &f, &err) && !snap_save(s, t, &f, 1, message, NULL, 0, NULL, &err), "%s", err.msg);
-}
-
 enum { ANSWER = 40 };
-static void answer(struct timeline *t, int32_t out[ANSWER])
-{
-	struct sampling greedy = sampling_default;
-	struct err err = {0};
-
-	greedy.temperature = 0;
-	for (int i = 0; i < ANSWER; i++) {
-		struct step_out step = {.id = -1};
-
-		CHECK_MSG(timeline_step(t, &greedy, &step, &err) >= 0, "%s", err.msg);
-		out[i] = step.id;
-	}
-}
-
-/* Does the text of a talk, with a question more, find all of it?  Reads the question. */
-static void asks(struct timeline *t, int32_t id)
-{
-	struct tokens want = {0};
-	struct timeline_stats st;
-	struct err err = {0};
-	size_t n;
-	const int32_t *have = timeline_tokens(t, &n);
-
-	tokens_append(&want, have, n);
-	tokens_add(&want, id);
-	CHECK_MSG(timeline_sync(t, want.id, want.n, NULL, NULL, &err) >= 0, "%s", err.msg);
-	timeline_stats(t, &st);
-	/* The token that was sampled last waits for its row. */
-	CHECK_MSG(st.prefill_tokens <= 2, "%d tokens were read", st.prefill_tokens);
-	tokens_free(&want);
-}
-
 static void across(struct place *p, struct engine *here, struct engine *there, const char *kv, const char *by, const char *back_by)
 {
 	struct timeline *t = open_timeline(here, kv), *u, *v;
@@ -318,16 +279,16 @@ static void across(struct place *p, struct engine *here, struct engine *there, c
 	save_on(s, here, t, 1);
 	/* There: the same answer. */
 	u = back_on(p, &s, there, kv, 1, by);
-	answer(t, a);
-	answer(u, b);
+	answer(t, a, ANSWER);
+	answer(u, b, ANSWER);
 	CHECK_MSG(!memcmp(a, b, sizeof a), "%s: another answer there", kv);
 	save_on(s, there, u, 2);
 	/* There again: bit for bit what went on there. */
 	v = back_on(p, &s, there, kv, 2, "");
 	asks(u, 9);
 	asks(v, 9);
-	answer(u, a);
-	answer(v, b);
+	answer(u, a, ANSWER);
+	answer(v, b, ANSWER);
 	CHECK_MSG(!memcmp(a, b, sizeof a), "%s: another answer after a break", kv);
 	CHECK(!timeline_extend(u, id, 1, 1, keep_logits, one, &err) && !timeline_extend(v, id, 1, 1, keep_logits, other, &err));
 	CHECK_MSG(!memcmp(one, other, sizeof one), "%s: other bits after a break", kv);
@@ -336,8 +297,8 @@ static void across(struct place *p, struct engine *here, struct engine *there, c
 	timeline_close(t);
 	t = back_on(p, &s, here, kv, 2, back_by);
 	v = back_on(p, &s, there, kv, 2, "");
-	answer(t, a);
-	answer(v, b);
+	answer(t, a, ANSWER);
+	answer(v, b, ANSWER);
 	CHECK_MSG(!memcmp(a, b, sizeof a), "%s: another answer back here", kv);
 	timeline_close(t);
 	/* The own snapshot is still there, and goes first. */
