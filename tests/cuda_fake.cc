@@ -43,7 +43,7 @@ static std::map<void *, size_t> &sizes(void) { static std::map<void *, size_t> m
 
 extern "C" void fake_cuda_good(void)
 {
-	fake_cuda = { 13000, 13000, 1, 9, 1, 1, 0 };
+	fake_cuda = { 13000, 13000, 1, 9, 1, 1, 0, 1 };
 	broken = last = cudaSuccess;
 }
 extern "C" int fake_cuda_held(void) { return held; }
@@ -106,7 +106,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int d)
 cudaError_t cudaSetDevice(int d) { device = d; return say(cudaSuccess); }
 cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *, const void *)
 {
-	return say(fake_cuda.image ? cudaSuccess : cudaErrorNoKernelImageForDevice);
+	return say(fake_cuda.image == 1 ? cudaSuccess : fake_cuda.image ? cudaErrorInvalidDeviceFunction : cudaErrorNoKernelImageForDevice);
 }
 cudaError_t cudaFuncSetAttribute(const void *fn, enum cudaFuncAttribute, int n)
 {
@@ -126,6 +126,8 @@ static void *get(size_t n)
 }
 cudaError_t cudaMalloc(void **p, size_t n)
 {
+	if (n == WORKSPACE_BYTES && !fake_cuda.workspace)
+		return say(cudaErrorMemoryAllocation);
 	if (n != GPU_STAGE_BYTES && n != WORKSPACE_BYTES) {
 		if (n > memory - taken)
 			return say(cudaErrorMemoryAllocation);
@@ -325,7 +327,13 @@ cublasStatus_t cublasGemmEx(cublasHandle_t h, cublasOperation_t ta, cublasOperat
 {
 	if (ta != CUBLAS_OP_T || tb != CUBLAS_OP_N || lda != k || ldb != k || ldc < m)
 		return CUBLAS_STATUS_INVALID_VALUE;
-	h->stream->todo.push_back({ PRODUCT, c, NULL, 0, 0, {}, a, b, m, n, k, ldc });
+	struct task t = { PRODUCT, c, NULL, 0, 0, {}, a, b, m, n, k, ldc };
+
+	/* The stream of those who name none does not wait for one that was made without it. */
+	if (h->stream)
+		h->stream->todo.push_back(t);
+	else
+		do_task(t);
 	counts.products++;
 	return CUBLAS_STATUS_SUCCESS;
 }

@@ -32,8 +32,10 @@ TEST(device_says_what_is_missing)
 	open_says("CUDA does not start (cudaError: a failure); use --device cpu");
 	fake_cuda.major = 7;
 	open_says("GPU 'host' is too old: compute capability 7.0, and 8.0 is needed; use --device cpu");
-	fake_cuda.image = 0;
-	open_says("weir-cuda.so has no code for 'host' (sm_90); build it with 'make CUDA_ARCH=native'");
+	for (int words = 0; words <= 2; words += 2) {
+		fake_cuda.image = words;
+		open_says("weir-cuda.so has no code for 'host' (sm_90); build it with 'make CUDA_ARCH=native'");
+	}
 	/* A newer driver than the runtime is fine, and so is an older one of the same major version. */
 	for (int v = 13000; v <= 14000; v += 500) {
 		struct backend *be;
@@ -90,6 +92,47 @@ TEST(device_without_graphs)
 		same_step_values();
 		CHECK_INT(fake_cuda_held(), held);
 	}
+	fake_cuda_good();
+}
+
+/* No memory for cuBLAS is told and over: with memory the next product is computed, after what comes before it. */
+TEST(device_product_after_no_memory)
+{
+	enum { N = 12, ROWS = 5, COLS = 32 };
+	struct backend *be = open_cuda();
+	struct tensor w = { .type = DT_F16, .rows = ROWS, .cols = COLS }, x = tensor_new(be, DT_F32, N, COLS, NULL);
+	struct tensor out = tensor_new(be, DT_F32, N, ROWS, NULL);
+	float ones[ROWS * COLS], xs[N * COLS], got[N * ROWS];
+	uint16_t halves[ROWS * COLS];
+	int held;
+
+	for (int i = 0; i < ROWS * COLS; i++)
+		ones[i] = 1;
+	for (int i = 0; i < N * COLS; i++)
+		xs[i] = (float)(i / COLS);
+	dtype_from_f32(DT_F16, halves, ones, ROWS * COLS);
+	CHECK(be->ops->adopt(be, &w, halves, 0) == 0);
+	be->ops->matmul(be, &(struct matmul){ .out = &out, .w = &w }, 1, &x, 1);
+	CHECK(be->ops->sync(be) == 0);
+	for (int i = 0; i < 2; i++) {
+		held = fake_cuda_held();
+		fake_cuda.workspace = 0;
+		be->ops->matmul(be, &(struct matmul){ .out = &out, .w = &w }, 1, &x, N);
+		CHECK(be->ops->sync(be) < 0);
+		CHECK_MSG(strstr(be->err, "out of GPU memory (cuBLAS's workspace)") != NULL, "%s", be->err);
+		CHECK_INT(fake_cuda_held(), held + !i);    /* the activations' buffer stays */
+	}
+	fake_cuda.workspace = 1;
+	be->ops->write(be, &x, 0, xs, sizeof xs);
+	be->ops->matmul(be, &(struct matmul){ .out = &out, .w = &w }, 1, &x, N);
+	be->ops->read(be, &out, 0, got, sizeof got);
+	CHECK(be->ops->sync(be) == 0);
+	for (int i = 0; i < N * ROWS; i++)
+		CHECK_MSG(got[i] == (float)(i / ROWS * COLS), "value %d is %g", i, (double)got[i]);
+	be->ops->drop(be, &w);
+	be->ops->drop(be, &x);
+	be->ops->drop(be, &out);
+	finish(be);
 	fake_cuda_good();
 }
 

@@ -71,7 +71,8 @@ static int check(struct gpu *g, cudaError_t e, const char *what)
 	(void)cudaGetLastError();
 	if (e == cudaErrorMemoryAllocation)
 		fail(g, "out of GPU memory (%s); use a shorter context, a smaller model or --device cpu", what);
-	else if (e == cudaErrorNoKernelImageForDevice || e == cudaErrorUnsupportedPtxVersion || e == cudaErrorInvalidPtx)
+	else if (e == cudaErrorNoKernelImageForDevice || e == cudaErrorInvalidDeviceFunction || e == cudaErrorUnsupportedPtxVersion ||
+	         e == cudaErrorInvalidPtx)
 		fail(g, "weir-cuda.so has no code for '%.40s' (sm_%d%d); build it with 'make CUDA_ARCH=native'", g->name, g->major, g->minor);
 	else if (cudaStreamQuery(g->stream) != cudaErrorNotReady && cudaGetLastError() != cudaSuccess) {
 		fail(g, "the GPU failed (%s: %s) and cannot go on; start weir again, or use --device cpu", what, cudaGetErrorName(e));
@@ -569,14 +570,22 @@ static int blas_start(struct gpu *g)
 {
 	if (g->blas)
 		return 0;
-	if (!blas_ok(g, cublasCreate(&g->blas), "cublasCreate"))
+	if (!blas_ok(g, cublasCreate(&g->blas), "cublasCreate")) {
+		g->blas = NULL;
 		return -1;
+	}
 	if (check(g, cudaMalloc(&g->workspace, WORKSPACE_BYTES), "cuBLAS's workspace") < 0 ||
 	    !blas_ok(g, cublasSetStream(g->blas, g->stream), "cublasSetStream") ||
 	    !blas_ok(g, cublasSetWorkspace(g->blas, g->workspace, WORKSPACE_BYTES), "cublasSetWorkspace") ||
 	    !blas_ok(g, cublasSetMathMode(g->blas, (cublasMath_t)(CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)),
-	             "cublasSetMathMode"))
+	             "cublasSetMathMode")) {
+		/* Half a handle would compute in a stream that does not wait for ours, once the failure is told and over. */
+		cublasDestroy(g->blas);
+		cudaFree(g->workspace);
+		g->blas = NULL;
+		g->workspace = NULL;
 		return -1;
+	}
 	return 0;
 }
 

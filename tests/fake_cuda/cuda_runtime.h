@@ -9,7 +9,7 @@
 #define CUDART_VERSION 13000
 enum cudaError_t {
 	cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2, cudaErrorInsufficientDriver = 35, cudaErrorNoDevice = 100,
-	cudaErrorNoKernelImageForDevice = 209, cudaErrorInvalidPtx = 218, cudaErrorUnsupportedPtxVersion = 222, cudaErrorNotReady = 600,
+	cudaErrorInvalidDeviceFunction = 98, cudaErrorNoKernelImageForDevice = 209, cudaErrorInvalidPtx = 218, cudaErrorUnsupportedPtxVersion = 222, cudaErrorNotReady = 600,
 	cudaErrorIllegalAddress = 700
 };
 enum { cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2 };
