@@ -280,12 +280,17 @@ static int shared_allow(struct gpu *g, const struct gpu_launch *l)
 static void launch_plain(struct gpu *g, const struct gpu_launch *l, const void *args)
 {
 	void *param[1] = { (void *)args };
-	char name[48];
+	cudaError_t e;
 
 	if (shared_allow(g, l) < 0)
 		return;
-	gpu_launch_name(l, name, sizeof name);
-	check(g, cudaLaunchKernel(l->fn, dim3(l->grid[0], l->grid[1], l->grid[2]), dim3(l->block), param, l->shared, g->stream), name);
+	e = cudaLaunchKernel(l->fn, dim3(l->grid[0], l->grid[1], l->grid[2]), dim3(l->block), param, l->shared, g->stream);
+	if (e != cudaSuccess) {
+		char name[48];
+
+		gpu_launch_name(l, name, sizeof name);
+		check(g, e, name);
+	}
 }
 
 static struct cudaKernelNodeParams node_params(const struct gpu_step *s, int i, void *param[1])
@@ -332,8 +337,8 @@ none:
 	return NULL;
 }
 
-/* The new arguments; -1: it takes them not. */
-static int replay_update(struct replay *r, const struct gpu_step *before, const struct gpu_step *s)
+/* The new arguments, also into `before`; -1: it takes them not.  Nothing else is copied: the device has no work yet. */
+static int replay_update(struct replay *r, struct gpu_step *before, const struct gpu_step *s)
 {
 	for (int i = 0; i < s->n; i++) {
 		void *param[1];
@@ -346,6 +351,7 @@ static int replay_update(struct replay *r, const struct gpu_step *before, const 
 			(void)cudaGetLastError();
 			return -1;
 		}
+		gpu_step_take(before, s, i);
 	}
 	return 0;
 }
@@ -374,8 +380,7 @@ static void submit(struct gpu *g)
 		way = gpu_graphs_find(&g->graphs, s, &graph);
 		if (way == GPU_BUILD)
 			graph->exec = replay_build(g, s);
-		else if (way == GPU_REPLAY && (replay_update((struct replay *)graph->exec, &graph->step, s) < 0 ||
-		                               gpu_step_copy(&graph->step, s) < 0)) {
+		else if (way == GPU_REPLAY && replay_update((struct replay *)graph->exec, &graph->step, s) < 0) {
 			gpu_graphs_forget(&g->graphs, graph);
 			graph = NULL;
 		}

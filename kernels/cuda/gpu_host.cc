@@ -314,7 +314,7 @@ static void run_step(struct gpu *g, const struct action *a)
 		stats.replayed++;
 		for (int i = 0; i < s.n; i++)
 			if (gpu_step_changed(&graph->step, &s, i)) {
-				memcpy(graph->step.arg + graph->step.node[i].at, s.arg + s.node[i].at, s.node[i].size);
+				gpu_step_take(&graph->step, &s, i);
 				stats.updated += is_kernel(&s.node[i].launch);
 			}
 		gpu_step_free(&s);

@@ -128,6 +128,11 @@ int gpu_step_changed(const struct gpu_step *a, const struct gpu_step *b, int i)
 	return memcmp(a->arg + a->node[i].at, b->arg + b->node[i].at, a->node[i].size) != 0;
 }
 
+void gpu_step_take(struct gpu_step *to, const struct gpu_step *from, int i)
+{
+	memcpy(to->arg + to->node[i].at, from->arg + from->node[i].at, from->node[i].size);
+}
+
 /* The name is a compiler's text of a function template: "... [with A = rope_args]". */
 void gpu_launch_name(const struct gpu_launch *l, char *out, size_t cap)
 {

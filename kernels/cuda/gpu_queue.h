@@ -46,6 +46,8 @@ uint64_t gpu_step_hash(const struct gpu_step *);
 int  gpu_step_same(const struct gpu_step *, const struct gpu_step *);
 /* Of two steps with the same topology: have node i's arguments changed? */
 int  gpu_step_changed(const struct gpu_step *, const struct gpu_step *, int i);
+/* And those of `from` into `to`. */
+void gpu_step_take(struct gpu_step *to, const struct gpu_step *from, int i);
 
 /* What a launch is called in messages: "rope_args", out of its name. */
 void gpu_launch_name(const struct gpu_launch *, char *out, size_t cap);
@@ -63,7 +65,7 @@ struct gpu_graphs {
 	void (*drop)(void *exec);
 };
 /* How to run a step.  GPU_BUILD: *out is free for its graph, with the step in it; set exec, or forget it.  GPU_REPLAY: *out
- * has run before, with out->step; afterwards gpu_step_copy() the new step over it. */
+ * has run before, with out->step; gpu_step_take() into it what has changed. */
 enum gpu_way gpu_graphs_find(struct gpu_graphs *, const struct gpu_step *, struct gpu_graph **out);
 void gpu_graphs_forget(struct gpu_graphs *, struct gpu_graph *);
 void gpu_graphs_free(struct gpu_graphs *);
