@@ -1,14 +1,20 @@
 #!/bin/sh
 # tests/gpu.sh - everything that needs a GPU, in one call of at most ten minutes, on a machine that needs no network: build for its
-# device, tests on it, whole models, compute-sanitizer, speed.  The table at the end also goes to tests/gpu-results.md, and to
-# $OUT when that is set.
+# device, tests on it, whole models, compute-sanitizer, speed.  The table at the end also goes to tests/gpu-results.md, and with all
+# logs to $OUT when that is set, in few files.
 #
 #   tests/gpu.sh [SECONDS]     so much time in all (570); what does not fit is left out, and named
 #   GPU_STEPS="build tests sanitizer speed"   GPU_TYPES="F16 Q8_0 Q4_K"   GPU_DIR=/tmp   BUILD=build/gpu
 #   GPU_PLUGIN=FILE   another plugin: the processor's, to try this script without a GPU
 #
-# Weights for speed are made on the spot, random (tests/mkmodel.c): an 8B Llama's shape takes 16 GB of $GPU_DIR in f16.  Deep caches
-# are filled with random rows (weir bench --fill random).
+# A machine with a GPU may have no headers of readline, SQLite and so on, nor their libraries.  What to run there is then made
+# elsewhere: some 40 MB, with these libraries and the models for tests:
+#
+#   GPU_STEPS=kit GPU_ARCH=sm_90 tests/gpu.sh                            here: into $GPU_KIT (build/gpu-kit)
+#   GPU_STEPS="tests sanitizer speed" BUILD=build/gpu-kit tests/gpu.sh   there
+#
+# Weights for speed are made on the spot, random (tests/mkmodel.c): an 8B Llama's shape takes 16 GB of $GPU_DIR in f16; where the
+# memory has room for that it lies there.  Deep caches are filled with random rows (weir bench --fill random).
 set -u
 cd "$(dirname "$0")/.." || exit 1
 limit=${1:-570}
@@ -16,15 +22,27 @@ start=$(date +%s)
 steps=${GPU_STEPS:-build tests sanitizer speed}
 types=${GPU_TYPES:-F16 Q8_0 Q4_K}
 build=${BUILD:-build/gpu}
-scratch=$(mktemp -d "${GPU_DIR:-/tmp}/weir-gpu-XXXXXX") || exit 1
+dir=${GPU_DIR:-}
+[ -n "$dir" ] || { dir=/tmp; [ "$(df -Pk /dev/shm 2>/dev/null | awk 'END { print int($4 / 1048576) }')" -lt 24 ] 2>/dev/null || dir=/dev/shm; }
+scratch=$(mktemp -d "$dir/weir-gpu-XXXXXX") || exit 1
 trap 'rm -rf "$scratch"' EXIT
 trap 'exit 130' INT TERM
-table=$scratch/table
+table=${OUT:-$scratch}/table
 export XDG_DATA_HOME="$scratch/data" XDG_CONFIG_HOME="$scratch/config" XDG_STATE_HOME="$scratch/state" TMPDIR="$scratch"
 unset WEIR_MODEL WEIR_CTX WEIR_KV WEIR_DEVICE
 bad=0
 
 left() { echo $((limit - ($(date +%s) - start))); }
+# within SECONDS COMMAND...: and not beyond the time that there is.
+within() {
+  most=$1
+  shift
+  [ "$(left)" -ge "$most" ] || most=$(left)
+  [ "$most" -gt 0 ] || most=1
+  timeout -k 5 "$most" "$@"
+}
+# keep NAME FILE TITLE: a log for $OUT, one file for many.
+keep() { [ -z "${OUT:-}" ] || { echo "==== $3"; cat "$2"; } >>"$OUT/$1"; }
 row() { printf '%s\n' "$*" | tee -a "$table"; }
 wants() { case " $steps " in *" $1 "*) return 0 ;; esac; return 1; }
 # room SECONDS WHAT: is there time for it?
@@ -34,23 +52,50 @@ failed() { bad=$((bad + 1)); row "FAILED: $*"; }
 # ---- build ----
 
 jobs=$(nproc)
-if wants build; then
-  make -s -j"$jobs" CUDA=1 CUDA_ARCH=native BUILD="$build" PROGRAM="$build/weir" all "$build/mkmodel" "$build/weir-cuda-host.so" \
-    >"$scratch/build" 2>&1 || { tail -n 30 "$scratch/build"; echo "gpu.sh: it does not build"; exit 1; }
+# make_all ARCH: the program, the plugin and the tests; the tests may fail to build.
+make_all() {
+  make -s -j"$jobs" CUDA=1 CUDA_ARCH="$1" BUILD="$build" PROGRAM="$build/weir" "$build/weir" "$build/weir-cuda.so" "$build/mkmodel" \
+    "$build/weir-cuda-host.so" >"$scratch/build" 2>&1 || { tail -n 30 "$scratch/build"; echo "gpu.sh: it does not build"; exit 1; }
   units=$(for f in tests/t_cuda_*.c; do echo "$build/tests/$(basename "$f" .c)"; done)
   # shellcheck disable=SC2086 # a list
-  make -s -j"$jobs" CUDA=1 CUDA_ARCH=native BUILD="$build" PROGRAM="$build/weir" $units >"$scratch/build" 2>&1 ||
+  make -s -j"$jobs" CUDA=1 CUDA_ARCH="$1" BUILD="$build" PROGRAM="$build/weir" $units >"$scratch/build" 2>&1 ||
     { tail -n 30 "$scratch/build"; failed "the unit tests do not build"; }
+}
+if wants kit; then
+  kit=${GPU_KIT:-build/gpu-kit}
+  make_all "${GPU_ARCH:-sm_90}"
+  rm -rf "$kit"
+  mkdir -p "$kit/tests" "$kit/lib" "$kit/models" || exit 1
+  for f in weir weir-cuda.so weir-cuda-host.so mkmodel; do strip -o "$kit/$f" "$build/$f" || exit 1; done
+  for f in $units; do [ ! -e "$f" ] || strip -o "$kit/tests/$(basename "$f")" "$f"; done
+  # Every library but the compiler's and the C library's, which are at least as new wherever there is a GPU.
+  ldd "$kit/weir" | awk '$3 ~ /^\// && $1 !~ /^lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+)\.so/ { print $3 }' | while read -r f; do cp -L "$f" "$kit/lib/"; done
+  cp "${WEIR_SHARED:-../shared}"/data/models/stories260K-*.gguf "$kit/models/" 2>/dev/null
+  git rev-parse --short HEAD >"$kit/commit" 2>/dev/null
+  du -sh "$kit"
+  [ $bad = 0 ]
+  exit
 fi
+if wants build; then make_all native; fi
 weir=$build/weir
 WEIR_CUDA=$PWD/$build/weir-cuda.so
 case $build in /*) WEIR_CUDA=$build/weir-cuda.so ;; esac
 WEIR_CUDA=${GPU_PLUGIN:-$WEIR_CUDA}
 export WEIR_CUDA
-device=$("$weir" doctor -m /nonexistent | sed -n 's/^gpu *//p')
-case $device in 'none used'*) echo "gpu.sh: $device" >&2; exit 1 ;; esac
+# Libraries of a kit; and cuBLAS where it came with something else than CUDA's own packages.
+paths=${LD_LIBRARY_PATH:-}
+[ ! -d "$build/lib" ] || paths=$(cd "$build/lib" && pwd)${paths:+:$paths}
+[ -z "$paths" ] || export LD_LIBRARY_PATH="$paths"
+blas=$(ldd "$WEIR_CUDA" 2>/dev/null | awk '/libcublas.*not found/ { print $1; exit }')
+[ -z "$blas" ] || blas=$(find /usr/local /opt /usr/lib -name "$blas" 2>/dev/null | head -n 1)
+[ -z "$blas" ] || export LD_LIBRARY_PATH="${paths:+$paths:}${blas%/*}"
+device=$(within 120 "$weir" doctor -m /nonexistent 2>"$scratch/err" | sed -n 's/^gpu *//p')
+case $device in
+'') echo "gpu.sh: '$weir doctor' says nothing of a GPU: $(head -n 3 "$scratch/err")" >&2; exit 1 ;;
+'none used'*) echo "gpu.sh: $device" >&2; exit 1 ;;
+esac
 row "date    $(date -u +%Y-%m-%d)"
-row "commit  $(git rev-parse --short HEAD 2>/dev/null || echo unknown)"
+row "commit  $(cat "$build/commit" 2>/dev/null || git rev-parse --short HEAD 2>/dev/null || echo unknown)"
 row "device  $device"
 row "built   in $(( $(date +%s) - start )) s"
 
@@ -59,9 +104,9 @@ row "built   in $(( $(date +%s) - start )) s"
 # parity MODEL TOKENS: logits and greedy tokens on the device against the CPU.
 parity() {
   for d in cpu cuda; do
-    "$weir" inspect logits -q -m "$1" --device $d --tokens "$2" --out "$scratch/logits.$d" 2>"$scratch/err" ||
+    within 60 "$weir" inspect logits -q -m "$1" --device $d --tokens "$2" --out "$scratch/logits.$d" 2>"$scratch/err" ||
       { failed "logits of $(basename "$1") on $d: $(cat "$scratch/err")"; return; }
-    "$weir" -q -m "$1" --device $d --private --temp 0 -n 64 --json -p 'Once upon a time' 2>"$scratch/err" |
+    within 60 "$weir" -q -m "$1" --device $d --private --temp 0 -n 64 --json -p 'Once upon a time' 2>"$scratch/err" |
       sed -n 's/.*"tokens":\[\([0-9,]*\)\].*/\1/p' >"$scratch/tokens.$d"
     [ -s "$scratch/tokens.$d" ] || { failed "tokens of $(basename "$1") on $d: $(cat "$scratch/err")"; return; }
   done
@@ -81,18 +126,21 @@ parity() {
 if wants tests; then
   for f in tests/t_cuda_*.c; do
     name=$(basename "$f" .c)
-    WEIR_TEST_CUDA=device timeout 120 "$build/tests/$name" >"$scratch/$name" 2>&1
+    room 10 "$name" || continue
+    WEIR_TEST_CUDA=device within 120 "$build/tests/$name" >"$scratch/$name" 2>&1
     rc=$?
     row "$(printf '%-22s %s' "$name" "$(tail -n 1 "$scratch/$name")")"
     [ $rc = 0 ] || { failed "$name, status $rc"; grep -aE '^    |FAIL' "$scratch/$name" | head -n 20; }
-    [ -z "${OUT:-}" ] || cp "$scratch/$name" "$OUT/" 2>/dev/null
+    keep tests.log "$scratch/$name" "$name"
   done
-  for m in tests/vectors/models/*.gguf; do parity "$m" "${m%.gguf}.ids"; done
-  for m in "${WEIR_SHARED:-../shared}/data/models/stories260K.gguf" shared/data/models/stories260K.gguf; do
+  for m in tests/vectors/models/*.gguf; do ! room 10 "$m" || parity "$m" "${m%.gguf}.ids"; done
+  stories=$build/models
+  [ -d "$stories" ] || stories=${WEIR_SHARED:-../shared}/data/models
+  for m in "$stories"/stories260K-*.gguf; do
     [ -e "$m" ] || continue
+    room 10 "$m" || continue
     "$weir" inspect tokens -m "$m" README.md 2>/dev/null | head -n 200 >"$scratch/ids"
     parity "$m" "$scratch/ids"
-    break
   done
 fi
 
@@ -107,9 +155,10 @@ if wants sanitizer; then
     for check in memcheck racecheck initcheck; do
       for kv in full cascade:size=32,n=4,sinks=2,stride=8 sift:k=16; do
         room 60 "$check under $kv" || continue
-        if timeout 90 "$tool" --tool $check --error-exitcode 9 "$weir" bench -m $m --device cuda --kv "$kv" --prefill 24 --decode 6 \
+        if within 90 "$tool" --tool $check --error-exitcode 9 "$weir" bench -m $m --device cuda --kv "$kv" --prefill 24 --decode 6 \
           --depth 40 --fill random --reps 1 --json >"$scratch/check" 2>&1; then row "$(printf '%-10s %-36s clean' $check "$kv")"
-        else failed "$check under $kv: $(grep -a '=====' "$scratch/check" | head -n 4)"; fi
+        else failed "$check under $kv, status $?: $(grep -a '^=====' "$scratch/check" | grep -av 'COMPUTE-SANITIZER' | head -n 12)"; fi
+        keep sanitizer.log "$scratch/check" "$check under $kv"
       done
     done
   fi
@@ -121,7 +170,7 @@ fi
 figures() {
   m=$1 name=$2
   shift 2
-  timeout "$(left)" "$weir" bench -q -m "$m" --device cuda --fill random --json "$@" >"$scratch/bench" 2>"$scratch/err" ||
+  within "$limit" "$weir" bench -q -m "$m" --device cuda --fill random --json "$@" >"$scratch/bench" 2>"$scratch/err" ||
     failed "bench of $name: $(tail -n 2 "$scratch/err")"
   awk -v name="$name" '
     function num(key) { return match($0, "\"" key "\":-?[0-9.eE+-]+") ? substr($0, RSTART + length(key) + 3, RLENGTH - length(key) - 3) + 0 : 0 }
@@ -132,7 +181,7 @@ figures() {
       num("depth"), num("tps"), num("tps_min"), num("tps_max"), num("gbps"), peak ? 100 * num("gbps") / peak : 0 }
     /"test":"cache_op"/ { printf "%-10s %-22s cache operation at depth %d: %.1f us a token\n", name, text("kv"), num("depth"), num("us_per_token") }
   ' "$scratch/bench" | tee -a "$table"
-  [ -z "${OUT:-}" ] || cp "$scratch/bench" "$OUT/bench-$name.json" 2>/dev/null
+  keep bench.log "$scratch/bench" "$name"
 }
 
 if wants speed; then
@@ -161,5 +210,5 @@ echo "==== $device"
 cat "$table"
 { echo; echo "## $(date -u +%Y-%m-%d), $device"; echo; echo '```'; cat "$table"; echo '```'; } >"$scratch/section"
 [ -n "${GPU_PLUGIN:-}" ] || cat "$scratch/section" >>tests/gpu-results.md
-[ -z "${OUT:-}" ] || cp tests/gpu-results.md "$table" "$OUT/" 2>/dev/null
+[ -z "${OUT:-}" ] || cp tests/gpu-results.md "$OUT/" 2>/dev/null
 [ $bad = 0 ]
