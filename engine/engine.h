@@ -284,6 +284,11 @@ void timeline_view(struct timeline *, int32_t cols, struct cache_view *out);
 /* What share of the pairs still keep tokens first .. first + n, one byte each, as kept[]; 0 where there is no token. */
 void timeline_kept(const struct timeline *, int32_t first, int32_t n, uint8_t *out);
 
+/* Append one token as if it had been generated, and tell where one layer looked (attention.c): p[i], i from 0 to the token's own
+ * index, is the share of its attention on token i, mean over the query heads of that KV head (-1: of all of them); -1 = no head could
+ * see it.  ERR_USAGE when there is no such layer or head. */
+int timeline_attention(struct timeline *, int32_t id, int32_t layer, int32_t head, float *p, struct err *);
+
 /* Bytes of the cache that one token reads with pos tokens before it, under the policy as it is: rows, and copies that are
  * scanned.  decode: it is generated, not read. */
 uint64_t timeline_read_bytes(const struct timeline *, int32_t pos, int decode);

@@ -55,6 +55,12 @@ void kv_rotate(const struct kv *kv, struct tensor *out, const struct tensor *x, 
 }
 
 static _Thread_local double *measured;
+static _Thread_local struct kv_tap *tap;
+
+void kv_tap_set(struct kv_tap *t)
+{
+	tap = t;
+}
 
 void kv_measure(double *seconds)
 {
@@ -88,6 +94,12 @@ void kv_attend(struct kv *kv, int32_t layer, struct tensor *out, struct attn_par
 	const struct hparams *hp = kv->hp;
 	double start;
 
+	if (tap && tap->layer == layer && n == 1) {
+		struct kv_tap *once = tap;
+
+		tap = NULL;
+		once->fn(once, kv, layer, out, part, n_part);
+	}
 	/* A choice is the policy's own work: not to be counted as attention. */
 	if (measured)
 		kv_choose(kv, part, n_part);

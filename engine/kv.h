@@ -36,6 +36,14 @@ void kv_choose(struct kv *, struct attn_part *, int32_t n_part);
 void kv_rows_read(const struct kv *, int32_t row0, int32_t n, void *out);
 void kv_rows_write(struct kv *, int32_t row0, int32_t n, const void *rows);
 
+/* Before this thread attends in that layer the next time, for one token, fn may look at the parts; out is scratch.  NULL: nobody
+ * looks. */
+struct kv_tap {
+	int32_t layer;
+	void (*fn)(struct kv_tap *, struct kv *, int32_t layer, struct tensor *out, struct attn_part *, int32_t n_part);
+};
+void kv_tap_set(struct kv_tap *);
+
 /* From now on kv_put() and kv_attend() of this thread add the seconds that they take; NULL: not. */
 void kv_measure(double *seconds);
 

@@ -709,6 +709,62 @@ TEST(every_policy_is_covered)
 	}
 }
 
+/* ---- where one layer looks ---- */
+
+/* Every token's attention is all there is, falls on what is kept, and leaves no trace. */
+static void look_along(const char *kv, int32_t layer, int32_t head)
+{
+	enum { BEFORE = 30, AFTER = 120 };
+	struct timeline *t = open_kv(kv, 256, 16), *plain = open_kv(kv, 256, 16);
+	int bounded = !strncmp(kv, "sink", 4) || !strncmp(kv, "cascade", 7);
+	int32_t id[BEFORE + AFTER];
+	float p[BEFORE + AFTER];
+	uint8_t kept[BEFORE + AFTER];
+	struct err err = { 0 };
+
+	random_ids(id, BEFORE + AFTER);
+	CHECK_MSG(timeline_sync(t, id, BEFORE, NULL, NULL, &err) == 0 && timeline_sync(plain, id, BEFORE, NULL, NULL, &err) == 0, "%s", err.msg);
+	for (int32_t i = BEFORE; i < BEFORE + AFTER; i++) {
+		double sum = 0;
+
+		timeline_kept(t, 0, i, kept);
+		CHECK_MSG(timeline_attention(t, id[i], layer, head, p, &err) == 0, "%s: %s", kv, err.msg);
+		CHECK_MSG(timeline_extend(plain, id + i, 1, 1, NULL, NULL, &err) == 0, "%s", err.msg);
+		for (int32_t k = 0; k <= i; k++) {
+			sum += p[k] > 0 ? (double)p[k] : 0;
+			CHECK_MSG(p[k] < 0 || p[k] <= 1.0001f, "%s: token %d looks at %d with %g", kv, i, k, (double)p[k]);
+			/* Kept by all pairs, some, or none: this layer's are a few of them. */
+			if (k < i && (bounded || !strcmp(kv, "full")))
+				CHECK_MSG(p[k] >= 0 ? kept[k] > 0 : kept[k] < 255, "%s: token %d: %d is kept %d, and its share is %g", kv, i, k, kept[k], (double)p[k]);
+		}
+		CHECK_MSG(p[i] >= 0 && fabs(sum - 1) < 1e-3, "%s: token %d: %g of all, itself %g", kv, i, sum, (double)p[i]);
+		CHECK_MSG(!memcmp(timeline_logits(t), timeline_logits(plain), N_VOCAB * sizeof(float)), "%s: looking at token %d left a trace", kv, i);
+	}
+	timeline_close(t);
+	timeline_close(plain);
+}
+
+TEST(attention_is_told_token_by_token)
+{
+	for (int i = 0; i < EVERY; i++)
+		for (int32_t layer = 0; layer < LAYERS; layer++)
+			look_along(every[i], layer, layer % 2 ? -1 : layer % KV_HEADS);
+	look_along("cascade:size=40,n=4", 0, -1);
+}
+
+TEST(attention_of_no_such_head_is_refused)
+{
+	struct timeline *t = open_kv("full", 64, 16);
+	struct err err = { 0 };
+	float p[4];
+
+	CHECK(timeline_attention(t, 5, LAYERS, 0, p, &err) == -1 && err.code == ERR_USAGE);
+	CHECK(timeline_attention(t, 5, 0, KV_HEADS, p, &err) == -1 && err.code == ERR_USAGE);
+	CHECK(timeline_attention(t, 5, -1, -1, p, &err) == -1);
+	CHECK(timeline_attention(t, 5, 0, -1, p, &err) == 0 && p[0] > 0.999f);
+	timeline_close(t);
+}
+
 static void cancel_some(int32_t done, int32_t total, void *ud)
 {
 	struct timeline *t = ud;
