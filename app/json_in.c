@@ -1,6 +1,7 @@
 /* app/json_in.c - reading JSON that someone else wrote. */
 #include "app/json_in.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const char *space(const char *p, const char *end)
@@ -155,6 +156,19 @@ int jv_text(struct jv v, struct str *out)
 		p++;
 	}
 	return 0;
+}
+
+int jv_number(struct jv v, double *out)
+{
+	char text[64], *end;
+	size_t n = v.p ? (size_t)(v.end - v.p) : 0;
+
+	if (!n || n >= sizeof text || !strchr("-0123456789", *v.p))
+		return -1;
+	memcpy(text, v.p, n);
+	text[n] = '\0';
+	*out = strtod(text, &end);
+	return *end ? -1 : 0;
 }
 
 int jv_is(struct jv v, const char *string)

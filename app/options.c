@@ -29,6 +29,7 @@ const struct command_def command_defs[] = {
 	{"eval ruler", "[DIR|FILE]", "find, follow and count things in long prompts", CMD_EVAL_RULER, 1},
 	{"eval passkey", "[DIR]", "a number hidden in random words", CMD_EVAL_PASSKEY, 1},
 	{"eval chain", "[DIR]", "a chain of keys out of a shuffled list", CMD_EVAL_CHAIN, 1},
+	{"eval plot", "FILE", "a picture of what tokens of a text look at, or of curves of perplexity", CMD_EVAL_PLOT, 1},
 	{"sessions ls", "", "the sessions, the one used last first", CMD_SESSIONS_LS, 0},
 	{"sessions show", "NAME", "what was said in a session", CMD_SESSIONS_SHOW, 1},
 	{"sessions search", "WORD ...", "find words in everything that was said", CMD_SESSIONS_SEARCH, -1},
@@ -46,7 +47,7 @@ const struct command_def command_defs[] = {
 #define TALK (CMD_CHAT | CMD_READ)
 #define EVAL_TASKS (CMD_EVAL_RULER | CMD_EVAL_PASSKEY | CMD_EVAL_CHAIN)
 #define EVAL_TEXTS (CMD_EVAL_PPL | CMD_EVAL_RECOVERY)
-#define EVAL (EVAL_TEXTS | EVAL_TASKS)
+#define EVAL (EVAL_TEXTS | EVAL_TASKS | CMD_EVAL_PLOT)
 #define WEIGHTS (TALK | CMD_INSPECT_LOGITS | EVAL | CMD_BENCH)
 #define SESSIONS_LIST (CMD_SESSIONS_LS | CMD_SESSIONS_SEARCH)
 #define ANY_MODEL (WEIGHTS | CMD_INSPECT_MODEL | CMD_INSPECT_TOKENS | CMD_DOCTOR | CMD_MODELS)
@@ -126,10 +127,16 @@ const struct option_def option_defs[] = {
 	{"out", 0, OPT_TEXT, "FILE", NULL, "where the logits go: little-endian f32 [tokens][vocabulary]",
 		CMD_INSPECT_LOGITS, 0, AT(out), 0, 0},
 
+	{"out", 0, OPT_TEXT, "FILE", NULL, "where the picture goes: a PNG, or a PPM when it is named so",
+		CMD_EVAL_PLOT, 0, AT(out), 0, 0},
+	{"layer", 0, OPT_INT, "N", NULL, "the layer that is drawn, from 0 (default: the middle one)",
+		CMD_EVAL_PLOT, 0, AT(layer), 0, NUM_MAX},
+	{"head", 0, OPT_INT, "N", NULL, "the KV head that is drawn, from 0 (default: the mean of all)",
+		CMD_EVAL_PLOT, 0, AT(head), 0, NUM_MAX},
 	{"tokens", 0, OPT_INT, "N", NULL, "use the first N tokens of the text",
-		EVAL_TEXTS, 0, AT(tokens), 1, NUM_MAX},
+		EVAL_TEXTS | CMD_EVAL_PLOT, 0, AT(tokens), 1, NUM_MAX},
 	{"offset", 0, OPT_INT, "N", NULL, "leave out the first N tokens of the text",
-		EVAL_TEXTS, 0, AT(offset), 0, NUM_MAX},
+		EVAL_TEXTS | CMD_EVAL_PLOT, 0, AT(offset), 0, NUM_MAX},
 	{"window", 0, OPT_INT, "W", NULL, "full windows of W tokens, each from an empty cache",
 		EVAL_TEXTS, 0, AT(window), 2, NUM_MAX},
 	{"skip", 0, OPT_INT, "S", NULL, "score only tokens with index S and more, in each window (default 1)",
@@ -721,7 +728,7 @@ static void options_default(struct options *o, char **file)
 		.command = CMD_CHAT, .def = command_defs, .device = "auto", .kv_type = "f16",
 		.predict = -1, .sampling = sampling_default, .color = "auto", .think = "auto", .fill = "read", .skip = 1,
 		.prefill = {{512}, 1}, .depth = {{0, 2048}, 2}, .decode_steps = 64, .reps = 5, .file = file,
-		.len = {{2048}, 1}, .samples = 20, .limit = 20,
+		.len = {{2048}, 1}, .samples = 20, .limit = 20, .layer = -1, .head = -1,
 	};
 }
 

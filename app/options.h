@@ -34,6 +34,7 @@ enum command {
 	CMD_INSPECT_SESSION = 1 << 21,
 	CMD_COMPLETION     = 1 << 20,
 	CMD_READ           = 1 << 22,   /* weir read */
+	CMD_EVAL_PLOT      = 1 << 24,
 };
 
 struct command_def {
@@ -90,7 +91,8 @@ struct options {
 	int help_kv;                  /* --kv help: the cache policies and their settings */
 
 	int special, bos, decode;     /* inspect tokens */
-	const char *token_file, *out; /* inspect logits */
+	const char *token_file, *out; /* inspect logits; eval plot */
+	int32_t layer, head;          /* eval plot: -1 = the middle one, all */
 	struct policy_list kvs;       /* every --kv of the command line, in order: evaluations compare them */
 	int32_t tokens, window, skip, last, chunk, offset, curve;   /* eval ppl */
 	const char *tasks;            /* eval ruler: names, commas between */

@@ -50,6 +50,12 @@ expect "recovery wants something to read first" 2 'smaller --last'
 run eval ppl x --kv sifd;            expect "a mistyped policy is named" 2 "unknown cache policy 'sifd'"
 run eval ruler a b;                  expect "ruler takes one folder" 2 "'b'"
 run eval passkey --len 10;           expect "a length out of range is usage" 2 'from 64'
+run eval plot x;                     expect "plot wants a place for the picture" 2 'PICTURE.png'
+run eval plot;                       expect "plot wants a text" 2 'wants a text'
+echo '{"no":"curve"}' >"$dir/none.jsonl"
+run eval plot "$dir/none.jsonl" --out "$dir/p.png"; expect "lines without curves are refused" 4 'holds no curves'
+[ ! -e "$dir/p.png" ] && ok "and leave no picture" || bad "and leave no picture" "it is there"
+run eval plot "$dir/nothing" --out "$dir/p.png"; expect "a text that is not there" 4 'nothing'
 # shellcheck disable=SC2046 # options
 run eval ppl x $(seq 33 | sed 's/.*/--kv full/'); expect "too many policies are refused" 2 'more than 32'
 
@@ -76,6 +82,17 @@ nll() { sed -n "${1}p" "$dir/out" | sed 's/.*"nll":\([0-9.]*\).*/\1/'; }
 run eval ppl "$dir/text" --tokens 600 --last 40 --json
 one=$(nll 1)
 expect "the keys of one text are the short ones" 0 '^{"tokens":600,"scored":40,"nll"'
+run eval plot "$dir/text" --tokens 90 --kv full --kv sink:size=32,stride=1 --layer 3 --out "$dir/p.ppm" --json
+expect "plot says what it has drawn" 0 '"kv":"full","layer":3,"head":-1,"tokens":90,"tokens_a_pixel":1,"seen":1.000000,"x":0,"y":14,"side":90'
+# 90 * 91 / 2 pairs; 36 tokens and itself in sight, from the 38th on.
+[ "$(sed -n '2s/.*"seen":\([0-9.]*\).*/\1/p' "$dir/out")" = "$(awk 'BEGIN { for (t = 1; t <= 90; t++) n += t < 37 ? t : 37; printf "%.6f", n / 4095 }')" ] &&
+	ok "a window of 32 and 4 sinks is in sight" || bad "a window of 32 and 4 sinks is in sight" "$(cat "$dir/out")"
+[ "$(wc -c <"$dir/p.ppm")" -eq $((15 + 3 * 188 * 104)) ] && ok "the picture is there" || bad "the picture is there" "$(ls -l "$dir/p.ppm")"
+run eval plot "$dir/text" --tokens 20 --layer 99 --out "$dir/p.png"; expect "a layer that is not there is usage" 2 'layers 0 to'
+run eval ppl "$dir/text" --tokens 600 --curve 50 --kv full --kv sink:size=64,stride=50 --json
+cp "$dir/out" "$dir/curves"
+run eval plot "$dir/curves" --out "$dir/c.png"; expect "curves are drawn" 0 'sink:size=64,stride=50: [0-9.]* after [0-9]* tokens'
+[ -s "$dir/c.png" ] && ok "their picture is there" || bad "their picture is there" "none"
 run eval ppl "$dir/text" --tokens 600 --last 40 --kv full --kv sift:k=600 --kv refresh:k=64 --json
 [ "$(lines)" = 3 ] && ok "a line a policy" || bad "a line a policy" "$(out)"
 [ "$(nll 1)" = "$one" ] && ok "full beside others is full" || bad "full beside others is full" "$(nll 1), alone $one"
