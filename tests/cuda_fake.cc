@@ -43,7 +43,7 @@ static std::map<void *, size_t> &sizes(void) { static std::map<void *, size_t> m
 
 extern "C" void fake_cuda_good(void)
 {
-	fake_cuda = { 13000, 13000, 1, 9, 1, 1, 0, 1 };
+	fake_cuda = { 13000, 13000, 1, 9, 1, 1, 0, 1, 0 };
 	broken = last = cudaSuccess;
 }
 extern "C" int fake_cuda_held(void) { return held; }
@@ -218,6 +218,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t s) { delete s; held--; return say(cud
 cudaError_t cudaStreamQuery(cudaStream_t s) { return say(s && s->todo.size() ? cudaErrorNotReady : cudaSuccess); }
 cudaError_t cudaStreamSynchronize(cudaStream_t s)
 {
+	fake_cuda.waits++;
 	do_first(s, s->todo.size());
 	return say(cudaSuccess);
 }

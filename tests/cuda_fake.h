@@ -14,6 +14,7 @@ struct fake_cuda {
 	int graphs;                /* can graphs be had? 2: but they cannot be updated */
 	int break_launch;          /* so many launches from now one touches an illegal address; 0 = never */
 	int workspace;             /* is there memory for cuBLAS? */
+	int waits;                 /* how often a stream was waited for */
 };
 extern struct fake_cuda fake_cuda;
 /* A driver and a device that do. */

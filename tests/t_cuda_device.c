@@ -136,6 +136,31 @@ TEST(device_product_after_no_memory)
 	fake_cuda_good();
 }
 
+/* What has been waited for is not waited for again: each time costs microseconds, and a token of a small model has few hundred. */
+TEST(device_waits_once)
+{
+	struct backend *be = open_cuda();
+	float x[64] = { 1 };
+	struct tensor t = tensor_new(be, DT_F32, 1, 64, x), w = tensor_new(be, DT_F32, 1, 64, x);
+	int waits;
+
+	CHECK(be->ops->sync(be) == 0);
+	waits = fake_cuda.waits;
+	for (int i = 1; i < 6; i++) {
+		for (int k = 0; k < i; k++)
+			be->ops->rmsnorm(be, &t, &t, &w, 64, 1e-6f, 1);
+		if (i & 1)
+			be->ops->read(be, &t, 0, x, sizeof x);     /* waits for its own bytes */
+		CHECK(be->ops->sync(be) == 0);
+		CHECK(be->ops->sync(be) == 0);
+		waits += !(i & 1);
+		CHECK_INT(fake_cuda.waits, waits);
+	}
+	be->ops->drop(be, &t);
+	be->ops->drop(be, &w);
+	finish(be);
+}
+
 TEST(device_broken_stays_broken)
 {
 	struct backend *be = open_cuda(), *other = NULL;

@@ -42,6 +42,7 @@ struct gpu {
 	struct gpu_step queue;
 	struct gpu_graphs graphs;
 	int direct;                /* nothing is gathered until the step ends */
+	int busy;                  /* since the stream was last seen idle it may have been given something */
 	struct { const void *fn; unsigned shared; } kernel[KERNELS_MOST];   /* that may have so much dynamic shared memory */
 	int n_kernels;
 	int failed, dead;
@@ -82,9 +83,11 @@ static int check(struct gpu *g, cudaError_t e, const char *what)
 	return -1;
 }
 
-/* The device is chosen for each thread of the program; a backend may be used by several, one after the other. */
+/* The device is chosen for each thread of the program; a backend may be used by several, one after the other.  Whoever gives the
+ * stream something comes through here. */
 static int enter(struct gpu *g)
 {
+	g->busy = 1;
 	return g->dead ? -1 : check(g, cudaSetDevice(g->device), "cudaSetDevice");
 }
 
@@ -400,13 +403,14 @@ static void submit(struct gpu *g)
 static void step_end(struct gpu *g)
 {
 	g->n_stage = g->sent = 0;
-	g->direct = 0;
+	g->direct = g->busy = 0;
 }
 
+/* A token asks two or three times: whoever read its logits has waited. */
 static void wait_all(struct gpu *g)
 {
 	submit(g);
-	if (enter(g) == 0)
+	if (g->busy && enter(g) == 0)
 		check(g, cudaStreamSynchronize(g->stream), "cudaStreamSynchronize");
 	step_end(g);
 }
