@@ -156,19 +156,15 @@ static __device__ inline float row_value(const uint8_t *row, int32_t type, int32
 	return half_of(*(const uint16_t *)row) * (float)((const int8_t *)row)[2 + i % 32];
 }
 
-/* Values i .. i + 7 of a row, zero from dim on; i is a multiple of 8.  whole: dim is one too, and rows lie on 16 bytes (in blocks of
- * Q8_0: on 2). */
-static __device__ inline void row_eight(float x[8], const uint8_t *row, int32_t type, int32_t i, int32_t dim, int whole)
+/* Values i .. i + 7 of a row; i is a multiple of 8, and so is the row's length.  Rows lie on 16 bytes (in blocks of Q8_0: on 2). */
+template<int TYPE> static __device__ inline void row_eight_of(float x[8], const uint8_t *row, int32_t i)
 {
-	if (!whole || i + 8 > dim) {
-		for (int32_t j = 0; j < 8; j++)
-			x[j] = i + j < dim ? row_value(row, type, i + j) : 0;
-	} else if (type == DT_F32) {
+	if (TYPE == DT_F32) {
 		float4 a = __ldg((const float4 *)(row + 4 * (int64_t)i)), b = __ldg((const float4 *)(row + 4 * (int64_t)i + 16));
 
 		x[0] = a.x, x[1] = a.y, x[2] = a.z, x[3] = a.w;
 		x[4] = b.x, x[5] = b.y, x[6] = b.z, x[7] = b.w;
-	} else if (type == DT_Q8_0) {
+	} else if (TYPE == DT_Q8_0) {
 		const uint16_t *b = (const uint16_t *)(row + i / 32 * 34), *code = b + 1 + i % 32 / 2;
 		float d = half_of(b[0]);
 
@@ -181,10 +177,26 @@ static __device__ inline void row_eight(float x[8], const uint8_t *row, int32_t 
 		uint32_t w[4] = { v.x, v.y, v.z, v.w };
 
 		for (int32_t j = 0; j < 4; j++) {
-			x[2 * j] = type == DT_F16 ? half_of(w[j] & 0xffff) : __uint_as_float(w[j] << 16);
-			x[2 * j + 1] = type == DT_F16 ? half_of(w[j] >> 16) : __uint_as_float(w[j] & 0xffff0000u);
+			x[2 * j] = TYPE == DT_F16 ? half_of(w[j] & 0xffff) : __uint_as_float(w[j] << 16);
+			x[2 * j + 1] = TYPE == DT_F16 ? half_of(w[j] >> 16) : __uint_as_float(w[j] & 0xffff0000u);
 		}
 	}
+}
+
+/* The same of any row, zero from dim on.  whole: row_eight_of() will do. */
+static __device__ inline void row_eight(float x[8], const uint8_t *row, int32_t type, int32_t i, int32_t dim, int whole)
+{
+	if (!whole || i + 8 > dim)
+		for (int32_t j = 0; j < 8; j++)
+			x[j] = i + j < dim ? row_value(row, type, i + j) : 0;
+	else if (type == DT_F32)
+		row_eight_of<DT_F32>(x, row, i);
+	else if (type == DT_Q8_0)
+		row_eight_of<DT_Q8_0>(x, row, i);
+	else if (type == DT_F16)
+		row_eight_of<DT_F16>(x, row, i);
+	else
+		row_eight_of<DT_BF16>(x, row, i);
 }
 
 static inline int row_whole(enum dtype type, int32_t dim)

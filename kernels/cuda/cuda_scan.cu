@@ -10,10 +10,10 @@
  *
  * A plane's row is read by eight lanes, 16 bytes each, sixteen rows of a warp at once; sums are floats.
  *
- * The number of tiles follows the number of rows by powers of two.  Sums are made in an order that depends on shapes alone. */
+ * The number of blocks follows the number of rows by powers of two.  Sums are made in an order that depends on shapes alone. */
 #include "kernels/cuda/cuda_choose.cuh"
 
-enum { SCAN_THREADS = 256, SCAN_WARPS = SCAN_THREADS / WARP, SCAN_HEADS = 8, TILE_LEAST = 128, FINISH_EACH = 4,
+enum { SCAN_THREADS = 256, SCAN_WARPS = SCAN_THREADS / WARP, SCAN_HEADS = 8, FINISH_EACH = 4,
        FINISH_ROWS = SCAN_THREADS * FINISH_EACH };
 
 struct scan_launch {
@@ -226,7 +226,11 @@ static size_t scan_copy_shared(int32_t dim, int32_t bits)
 	       (size_t)SCAN_HEADS * (size_t)dim * sizeof(float);
 }
 
-template<int BITS> static __global__ void __launch_bounds__(SCAN_THREADS) scan_copy(struct scan_launch a)
+/* Blocks of a processor at a time.  It bounds the registers from below, too: with fewer the compiler loads a panel piece by piece. */
+template<int BITS> constexpr int copy_blocks() { return BITS == 4 ? 2 : 3; }
+enum { ROWS_BLOCKS = 2 };
+
+template<int BITS> static __global__ void __launch_bounds__(SCAN_THREADS, copy_blocks<BITS>()) scan_copy(struct scan_launch a)
 {
 	constexpr int PLANES = BITS == 2 ? 1 : 2;
 	SHARED_DYNAMIC(uint2, frag); /* [groups][PLANES][2][WARP] */
@@ -328,7 +332,10 @@ template<int R> static __device__ inline int32_t fold_lanes(float *v, int32_t la
 	return first;
 }
 
-template<int HEADS> static __global__ void __launch_bounds__(SCAN_THREADS, 2) scan_rows(struct scan_launch a)
+enum { ANY_TYPE = -1 };          /* rows that are not whole: seldom, and slow */
+
+/* TYPE is known when this is compiled: the rows of a pass are loaded all at once only where nothing is to be decided between. */
+template<int HEADS, int TYPE> static __global__ void __launch_bounds__(SCAN_THREADS, ROWS_BLOCKS) scan_rows(struct scan_launch a)
 {
 	/* Of the sums of a warp's pass: those of eight lanes, those a lane ends with, lanes that end with the same one, lanes of a head. */
 	constexpr int R = HEADS * ROW_KEYS, HAVE = R > (int)ROW_LANES ? R / ROW_LANES : 1, SAME = R < (int)ROW_LANES ? ROW_LANES / R : 1;
@@ -370,8 +377,15 @@ template<int HEADS> static __global__ void __launch_bounds__(SCAN_THREADS, 2) sc
 
 			if (d >= width)
 				continue;
-			for (int j = 0; j < ROW_KEYS; j++)
-				row_eight(x[j], keys + (int64_t)min(key0 + j * (WARP / ROW_LANES), k1 - 1) * a.row_bytes, a.type, d, a.dim, a.whole);
+#pragma unroll
+			for (int j = 0; j < ROW_KEYS; j++) {
+				const uint8_t *row = keys + (int64_t)min(key0 + j * (WARP / ROW_LANES), k1 - 1) * a.row_bytes;
+
+				if (TYPE == ANY_TYPE)
+					row_eight(x[j], row, a.type, d, a.dim, a.whole);
+				else
+					row_eight_of<TYPE>(x[j], row, d);
+			}
 			for (int r = 0; r < HEADS; r++) {
 				float4 q0 = *(const float4 *)(q + r * width + d), q1 = *(const float4 *)(q + r * width + d + 4);
 
@@ -411,6 +425,27 @@ template<int HEADS> static __global__ void __launch_bounds__(SCAN_THREADS, 2) sc
 	scan_tile_end(a, part, mult, head0, n_q);
 }
 
+typedef void scan_fn(struct scan_launch);
+
+template<int TYPE> static scan_fn *rows_fn(int32_t heads)
+{
+	return heads == 1 ? scan_rows<1, TYPE> : heads == 2 ? scan_rows<2, TYPE> : heads == 4 ? scan_rows<4, TYPE> : scan_rows<8, TYPE>;
+}
+
+/* What scans keys or pages, *heads of a group at a time. */
+static scan_fn *scan_fn_of(const struct scan_launch *l, int32_t *heads)
+{
+	*heads = SCAN_HEADS;
+	if (l->bits != 16)
+		return l->bits == 2 ? scan_copy<2> : l->bits == 4 ? scan_copy<4> : scan_copy<8>;
+	if (!l->whole)
+		return scan_rows<SCAN_HEADS, ANY_TYPE>;
+	for (*heads = 1; *heads < l->group && *heads < SCAN_HEADS; )
+		*heads *= 2;
+	return l->type == DT_F32 ? rows_fn<DT_F32>(*heads) : l->type == DT_F16 ? rows_fn<DT_F16>(*heads) :
+	       l->type == DT_BF16 ? rows_fn<DT_BF16>(*heads) : rows_fn<DT_Q8_0>(*heads);
+}
+
 /* ---- after all scores ---- */
 
 static __global__ void scan_finish(struct scan_scores s)
@@ -446,18 +481,25 @@ static int scan_ok(struct backend *be, const struct scan_args *a, int32_t n)
 static int scan_launch(struct cuda *c, const struct scan_args *a, struct scan_launch *l, struct scan_scores *s)
 {
 	size_t heads = (size_t)a->n_head, at = 0, score, max, sum, mult, shared;
-	int32_t power = cuda_power(l->n), blocks, chunk = SCAN_HEADS;
+	int32_t power = cuda_power(l->n), blocks, chunk, each, step;
+	scan_fn *fn;
+	int64_t room;
 
 	if (!a->q || !a->q->data || a->q->type != DT_F32 || a->q->rows < 1 || a->q->cols != a->n_head * a->head_dim)
 		return cuda_fail(&c->base, "internal: a scan of keys got an operand of the wrong shape");
 	l->q = (const float *)a->q->data;
 	l->group = a->n_head / a->n_kv_head;
 	l->scale = a->scale;
-	/* About four blocks a processor, which share their keys' cost evenly without preparing the query too often. */
-	for (l->tile = TILE_LEAST; (int64_t)power / l->tile * a->n_kv_head > 4 * (int64_t)c->info.processors; )
-		l->tile *= 2;
+	fn = scan_fn_of(l, &chunk);
+	/* As many blocks as the device holds at a time, all with the same number of passes: none waits until another ends. */
+	each = l->bits == 2 ? copy_blocks<2>() : l->bits == 4 ? copy_blocks<4>() : l->bits == 8 ? copy_blocks<8>() : ROWS_BLOCKS;
+	room = (int64_t)c->info.processors * each / ((int64_t)a->n_kv_head * cuda_blocks(l->group, chunk));
+	step = SCAN_WARPS * (l->bits == 16 ? WARP_KEYS : 2 * COPY_PANEL);
+	blocks = (power - 1) / step + 1;
+	if (blocks > room)
+		blocks = room > 1 ? (int32_t)room : 1;
+	l->tile = ((l->n - 1) / blocks / step + 1) * step;
 	l->tiles = (l->n - 1) / l->tile + 1;
-	blocks = power > l->tile ? power / l->tile : 1;
 	l->ld = ((int64_t)l->n + 31) / 32 * 32;
 	/* Memory for the next power of two: it grows seldom. */
 	score = choose_cut(&at, heads * (size_t)choose_max(power, 32), sizeof(float));
@@ -470,15 +512,10 @@ static int scan_launch(struct cuda *c, const struct scan_args *a, struct scan_la
 	l->max = (float *)((char *)c->scan.p + max);
 	l->sum = (float *)((char *)c->scan.p + sum);
 	l->mult = (float *)((char *)c->scan.p + mult);
-	if (l->bits == 16)
-		for (chunk = 1; chunk < l->group && chunk < SCAN_HEADS; )
-			chunk *= 2;
 	shared = l->bits != 16 ? scan_copy_shared(l->dim, l->bits) : (size_t)chunk * (((size_t)l->dim + 7) / 8 * 8) * sizeof(float);
 	if (shared > (size_t)c->info.shared_max - 4096)
 		return cuda_fail(&c->base, "internal: keys of %d values are too long for a scan", (int)a->head_dim);
-	cuda_launch(c, l->bits == 2 ? scan_copy<2> : l->bits == 4 ? scan_copy<4> : l->bits == 8 ? scan_copy<8> :
-	               chunk == 1 ? scan_rows<1> : chunk == 2 ? scan_rows<2> : chunk == 4 ? scan_rows<4> : scan_rows<8>,
-	            (unsigned)blocks, (unsigned)a->n_kv_head, cuda_blocks(l->group, chunk), SCAN_THREADS, (unsigned)shared, *l);
+	cuda_launch(c, fn, (unsigned)blocks, (unsigned)a->n_kv_head, cuda_blocks(l->group, chunk), SCAN_THREADS, (unsigned)shared, *l);
 	s->score = l->score;
 	s->max = l->max;
 	s->sum = l->sum;
