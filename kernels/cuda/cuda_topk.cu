@@ -63,18 +63,34 @@ static __device__ inline uint32_t bin_of(uint32_t order)
 	return 256 + min(3327u, (uint32_t)((x + 32.0f) * 104.0f));
 }
 
-static __device__ inline uint32_t pooled_order(const struct topk_launch &a, int32_t head, int32_t i)
+static __device__ inline float pooled_score(const struct topk_launch &a, int32_t head, int32_t i)
 {
 	const float *score = a.score + head * a.score_cols;
 	float top = -INFINITY;
 
 	if (a.pooled)
-		return order_of(a.pooled[(int64_t)head * a.n + i]);
+		return a.pooled[(int64_t)head * a.n + i];
 	if (!a.half)
-		return order_of(score[i]);
+		return score[i];
 	for (int32_t j = max(0, i - a.half); j <= min(a.n - 1, i + a.half); j++)
 		top = score[j] > top ? score[j] : top;
-	return order_of(top);
+	return top;
+}
+
+static __device__ inline uint32_t pooled_order(const struct topk_launch &a, int32_t head, int32_t i)
+{
+	return order_of(pooled_score(a, head, i));
+}
+
+/* Of EACH rows from i on, `step` apart; past the last one it is that again.  All scores are on their way before one is used. */
+static __device__ inline void pooled_orders(uint32_t order[EACH], const struct topk_launch &a, int32_t head, int32_t i, int32_t step)
+{
+	float x[EACH];
+
+	for (int j = 0; j < EACH; j++)
+		x[j] = pooled_score(a, head, min(i + j * step, a.n - 1));
+	for (int j = 0; j < EACH; j++)
+		order[j] = order_of(x[j]);
 }
 
 /* ---- a block's helpers: all its threads take part ---- */
@@ -352,10 +368,13 @@ template<int SCAN> static __global__ void __launch_bounds__(TAKE_THREADS) topk_c
 		uint32_t order[EACH];
 		float x[EACH];
 
-		if (SCAN)
+		if (SCAN) {
 			scan_outputs<EACH>(x, s, head, i0, TAKE_THREADS, lse, lse + s.group);
-		for (int j = 0; j < EACH; j++)
-			order[j] = SCAN ? order_of(x[j]) : pooled_order(a, head, min(i0 + j * TAKE_THREADS, a.n - 1));
+			for (int j = 0; j < EACH; j++)
+				order[j] = order_of(x[j]);
+		} else {
+			pooled_orders(order, a, head, i0, TAKE_THREADS);
+		}
 		for (int j = 0; j < EACH; j++) {
 			int32_t i = i0 + j * TAKE_THREADS;
 
@@ -416,8 +435,7 @@ static __global__ void __launch_bounds__(TAKE_THREADS) topk_take(struct topk_lau
 	for (int32_t i0 = k0; i0 < k1; i0 += EACH * TAKE_THREADS) {
 		uint32_t order[EACH];
 
-		for (int j = 0; j < EACH; j++)
-			order[j] = pooled_order(a, head, min(i0 + j * TAKE_THREADS + thread, a.n - 1));
+		pooled_orders(order, a, head, i0 + thread, TAKE_THREADS);
 		for (int j = 0; j < EACH; j++) {
 			int32_t i = i0 + j * TAKE_THREADS + thread, all, at;
 			int in = i < k1 && bin_of(order[j]) >= bin;
