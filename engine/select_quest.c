@@ -21,7 +21,7 @@ struct quest {
 	struct tensor score;       /* f32 [n_kv_head][pages] */
 	struct tensor page;        /* i32 [n_kv_head][pages] */
 	struct tensor rows;        /* i32 [n_kv_head][pages * 16] */
-	int32_t *host;             /* [pages * 17]: the rows of one head, and the pages they come from */
+	int32_t *host;             /* [pages * (16 + n_kv_head)]: the rows of one head, and the pages of all */
 	int32_t pages;
 };
 
@@ -54,7 +54,7 @@ static int quest_init(struct selector *s, struct err *err)
 	f->pages = pages_of(s->kv->cap);
 	rows = (int64_t)f->pages * PAGE_ROWS;
 	f->bounds = xcalloc((size_t)hp->n_layer, sizeof *f->bounds);
-	if (!(f->host = try_alloc((size_t)f->pages * (PAGE_ROWS + 1), sizeof *f->host, "rows of pages", err)) ||
+	if (!(f->host = try_alloc((size_t)f->pages * (size_t)(PAGE_ROWS + hp->n_kv_head), sizeof *f->host, "rows of pages", err)) ||
 	    select_alloc(s, &f->score, DT_F32, hp->n_kv_head, f->pages, err) ||
 	    select_alloc(s, &f->page, DT_I32, hp->n_kv_head, f->pages, err) ||
 	    select_alloc(s, &f->rows, DT_I32, hp->n_kv_head, rows, err))
@@ -92,12 +92,14 @@ static int32_t pages_to_rows(struct selector *s, struct tensor *list, int32_t k,
 	struct quest *f = s->state;
 	struct backend *be = s->kv->be;
 	int32_t n_head = s->kv->hp->n_kv_head, n = (k - 1) * PAGE_ROWS + n_rows - (pages_of(n_rows) - 1) * PAGE_ROWS;
+	int32_t *rows = f->host, *pages = f->host + (size_t)f->pages * PAGE_ROWS;
 
+	/* Of all heads at once: a GPU is waited for each time. */
+	be->ops->read(be, &f->page, 0, pages, 4 * ((size_t)(n_head - 1) * (size_t)f->pages + (size_t)k));
 	for (int32_t h = 0; h < n_head; h++) {
-		int32_t *rows = f->host, *page = f->host + n;
+		const int32_t *page = pages + (size_t)h * (size_t)f->pages;
 
 		/* Pages ascend, so the last one is the region's last: the only one that may be short. */
-		be->ops->read(be, &f->page, 4 * (size_t)h * (size_t)f->page.cols, page, 4 * (size_t)k);
 		for (int32_t i = 0; i < n; i++)
 			rows[i] = page[i / PAGE_ROWS] * PAGE_ROWS + i % PAGE_ROWS;
 		be->ops->write(be, list, 4 * (size_t)h * (size_t)list->cols, rows, 4 * (size_t)n);
