@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "kernels/cuda/cuda.cuh"
+#include "kernels/cuda/cuda_mma.cuh"
 
 /* ---- mistakes ---- */
 
@@ -17,6 +18,19 @@ __global__ void sum_kernel(struct sum_args a)
 	int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP, zero = a.n - 256;
 	float s = a.x[threadIdx.x];
 
+	/* One group of copies, of which the last may be left. */
+	if (a.wrong == RIGHT || a.wrong == NOT_WAITED || a.wrong == COPY_ODD) {
+		if (threadIdx.x < 64)
+			copy16(all + 4 * threadIdx.x, a.x + 4 * threadIdx.x + (a.wrong == COPY_ODD), 1);
+		copies_end();
+		if (a.wrong == NOT_WAITED)
+			copies_wait<1>();
+		else
+			copies_wait<0>();
+		__syncthreads();
+		s = all[threadIdx.x];
+		__syncthreads();
+	}
 	if (a.wrong == SHARED_UNSET)
 		s += part[warp];
 	if (a.wrong == DIVIDES && threadIdx.x == 7)

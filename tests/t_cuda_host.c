@@ -37,6 +37,7 @@ static const struct { enum wrong w; const char *name, *says; int touches; } mist
 	{ TOO_MANY_THREADS, "too many threads", "1056 threads", 0 },
 	{ TOO_MUCH_SHARED, "too much shared memory", "cannot be launched", 0 },
 	{ DIVIDES, "a division by zero", "thread 7 divides by zero", 1 },
+	{ COPY_ODD, "a copy of 16 bytes from between", "which are not aligned to 16", 0 },
 };
 
 TEST(host_tells_mistakes)
@@ -62,11 +63,11 @@ TEST(host_tells_mistakes)
 /* What cannot be told shows in the result, in one order or another. */
 TEST(host_shows_missing_barriers_and_garbage)
 {
-	static const enum wrong w[] = { NO_BARRIER, SHARED_UNSET, STAGED_LATE };
+	static const enum wrong w[] = { NO_BARRIER, SHARED_UNSET, STAGED_LATE, NOT_WAITED };
 	char err[160];
 	float sum;
 
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < 4; i++) {
 		int seen = 0;
 
 		for (unsigned order = 0; order < 6; order++) {

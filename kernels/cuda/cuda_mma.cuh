@@ -102,16 +102,10 @@ template<class F> static inline void mma16(F, float c[4], const uint32_t a[4], u
 	__syncwarp();
 }
 
-/* A copy is seen by others only after the barrier that follows copies_wait(), as on a device. */
-static inline void copy16(void *shared, const void *from, int there)
-{
-	if (there)
-		memcpy(shared, from, 16);
-	else
-		memset(shared, 0, 16);
-}
-static inline void copies_end(void) {}
-template<int LEFT> static inline void copies_wait(void) {}
+/* A copy arrives no sooner than it must: in copies_wait(). */
+static inline void copy16(void *shared, const void *from, int there) { host_copy(shared, from, there); }
+static inline void copies_end(void) { host_copies_end(); }
+template<int LEFT> static inline void copies_wait(void) { host_copies_wait(LEFT); }
 
 #endif
 #endif

@@ -4,7 +4,8 @@
  * threads of the block that have not ended, at a *_sync operation the lanes of its mask.  Between two such points a thread runs
  * alone and alone only, so a missing barrier shows as garbage (shared memory starts as garbage), and which warp, which lane and
  * which block goes first changes from launch to launch.  What could only hang on a device is told: a thread that waits for
- * lanes that ended or wait elsewhere, a mask without the caller, a value read from a lane that is not in the mask.
+ * lanes that ended or wait elsewhere, a mask without the caller, a value read from a lane that is not in the mask.  Copies that do
+ * not wait (cp.async) arrive when they are waited for, no sooner.
  *
  * What rounds otherwise than here on a device: __expf and its kin, which are exact here. */
 #ifndef WEIR_CUDA_HOST_CUH
@@ -155,6 +156,12 @@ HOST_REDUCE(__reduce_xor_sync, unsigned, HOST_REDUCE_XOR)
 
 /* Six words for each lane of the caller's warp, where twins of matrix instructions lay out what lanes hold. */
 uint32_t (*host_lanes(void))[6];
+
+/* Copies of 16 bytes to shared memory that do not wait (from nowhere: zeros), in groups, as cp.async: what a thread does not wait
+ * for never arrives. */
+void host_copy(void *shared, const void *from, int there);
+void host_copies_end(void);
+void host_copies_wait(unsigned left);
 
 static inline void __threadfence(void) {}
 static inline void __threadfence_block(void) {}

@@ -68,6 +68,12 @@ enum { STACK_BYTES = 256 << 10 };
 enum { WARP_LANES = 32, SHARED_VARIABLES = 64, SHARED_GUARD = 64, GARBAGE = 0x7f };
 
 enum thread_state { READY, AT_WARP, AT_BLOCK, ENDED };
+/* 16 bytes on their way to shared memory. */
+struct late_copy {
+	void *to;
+	unsigned char bytes[16];
+	unsigned group;
+};
 struct thread {
 	void *sp;
 	char *stack;
@@ -78,6 +84,8 @@ struct thread {
 	int arg, width, line;
 	const char *file;
 	uint64_t value, result;
+	struct late_copy *late;    /* in the order of the calls; kept for the next launch */
+	unsigned n_late, late_room, group;
 };
 struct shared_variable { const void *key; size_t at, size; };
 
@@ -208,6 +216,7 @@ static void thread_start(struct thread *t)
 	sp[SAVED_RETURN] = (void *)thread_main;
 	t->sp = sp;
 	t->state = READY;
+	t->n_late = t->group = 0;
 }
 
 /* Stacks of the threads, kept for the next launch; below each a page that must not be touched. */
@@ -454,6 +463,53 @@ uint32_t (*host_lanes(void))[6]
 	if (!lanes && !(lanes = (uint32_t (*)[WARP_LANES][6])calloc(HOST_THREADS_MAX / WARP_LANES, sizeof *lanes)))
 		abort();
 	return lanes[threadIdx.x / WARP_LANES];
+}
+
+/* ---- copies that do not wait ---- */
+
+void host_copy(void *shared, const void *from, int there)
+{
+	struct thread *t = &run.thread[run.now];
+	struct late_copy *c;
+
+	if (((uintptr_t)shared | (uintptr_t)from) % 16) {
+		char why[120];
+
+		snprintf(why, sizeof why, "thread %d copies 16 bytes between %p and %p, which are not aligned to 16", run.now, from, shared);
+		fail(why);
+		give_up(t);
+	}
+	if (t->n_late == t->late_room) {
+		t->late_room = t->late_room ? 2 * t->late_room : 16;
+		if (!(t->late = (struct late_copy *)realloc(t->late, t->late_room * sizeof *t->late)))
+			abort();
+	}
+	c = &t->late[t->n_late++];
+	c->to = shared;
+	c->group = t->group;
+	/* Read now, so that a wrong address is told where it comes from. */
+	if (there)
+		memcpy(c->bytes, from, sizeof c->bytes);
+	else
+		memset(c->bytes, 0, sizeof c->bytes);
+}
+
+void host_copies_end(void)
+{
+	run.thread[run.now].group++;
+}
+
+void host_copies_wait(unsigned left)
+{
+	struct thread *t = &run.thread[run.now];
+	unsigned n = 0;
+
+	while (n < t->n_late && t->late[n].group + left < t->group) {
+		memcpy(t->late[n].to, t->late[n].bytes, sizeof t->late[n].bytes);
+		n++;
+	}
+	t->n_late -= n;
+	memmove(t->late, t->late + n, t->n_late * sizeof *t->late);
 }
 
 static int shared_need(void)
