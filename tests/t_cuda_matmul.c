@@ -423,6 +423,43 @@ TEST(many_products_of_one_input)
 	finish(be);
 }
 
+static void gated_case(struct backend *be, const enum dtype types[2], int32_t rows, int32_t cols, int32_t n)
+{
+	size_t size = (size_t)n * (size_t)rows;
+	float *x = random_floats((size_t)n * (size_t)cols, -3, 3), *got;
+	double *g = must_alloc(size * sizeof *g), *u = must_alloc(size * sizeof *u), off;
+	double *g2 = must_alloc(size * sizeof *g), *u2 = must_alloc(size * sizeof *u);
+	struct tensor tx = floats_new(be, n, cols, x), out = out_new(be, n, rows, NULL);
+	struct weight gate, up;
+
+	weight_make(be, &gate, types[0], rows, cols, 0);
+	weight_make(be, &up, types[1], rows, cols, 0);
+	be->ops->matmul_glu(be, &out, &gate.t, &up.t, &tx, n);
+	got = out_read(be, &out);
+	product(g, g2, &gate, x, n);
+	product(u, u2, &up, x, n);
+	/* Noise of either comes multiplied by the other. */
+	for (size_t j = 0; j < size; j++) {
+		double s = g[j] / (1 + exp(-g[j]));
+
+		u2[j] = s * s * u2[j] + u[j] * u[j] * g2[j];
+		g[j] = s * u[j];
+	}
+	off = nmse(got, g, u2, size);
+	CHECK_MSG(off < bound(n, size), "%s and %s, %d rows, %d tokens: NMSE %.2g", dtype_info(types[0])->name,
+	          dtype_info(types[1])->name, (int)rows, (int)n, off);
+	weight_free(be, &gate);
+	weight_free(be, &up);
+	be->ops->drop(be, &tx);
+	be->ops->drop(be, &out);
+	free(x);
+	free(got);
+	free(g);
+	free(u);
+	free(g2);
+	free(u2);
+}
+
 TEST(gated_unit)
 {
 	static const enum dtype types[][2] = {
@@ -432,42 +469,12 @@ TEST(gated_unit)
 	struct backend *be = open_cuda();
 
 	for (size_t t = 0; t < sizeof types / sizeof *types; t++)
-		for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++) {
-			int32_t n = tokens[i], rows = t % 2 ? 35 : 48;
-			size_t size = (size_t)n * (size_t)rows;
-			float *x = random_floats((size_t)n * 768, -3, 3), *got;
-			double *g = must_alloc(size * sizeof *g), *u = must_alloc(size * sizeof *u), off;
-			double *g2 = must_alloc(size * sizeof *g), *u2 = must_alloc(size * sizeof *u);
-			struct tensor tx = floats_new(be, n, 768, x), out = out_new(be, n, rows, NULL);
-			struct weight gate, up;
-
-			weight_make(be, &gate, types[t][0], rows, 768, 0);
-			weight_make(be, &up, types[t][1], rows, 768, 0);
-			be->ops->matmul_glu(be, &out, &gate.t, &up.t, &tx, n);
-			got = out_read(be, &out);
-			product(g, g2, &gate, x, n);
-			product(u, u2, &up, x, n);
-			/* Noise of either comes multiplied by the other. */
-			for (size_t j = 0; j < size; j++) {
-				double s = g[j] / (1 + exp(-g[j]));
-
-				u2[j] = s * s * u2[j] + u[j] * u[j] * g2[j];
-				g[j] = s * u[j];
-			}
-			off = nmse(got, g, u2, size);
-			CHECK_MSG(off < bound(n, size), "%s and %s, %d tokens: NMSE %.2g", dtype_info(types[t][0])->name,
-			          dtype_info(types[t][1])->name, (int)n, off);
-			weight_free(be, &gate);
-			weight_free(be, &up);
-			be->ops->drop(be, &tx);
-			be->ops->drop(be, &out);
-			free(x);
-			free(got);
-			free(g);
-			free(u);
-			free(g2);
-			free(u2);
-		}
+		for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++)
+			gated_case(be, types[t], t % 2 ? 35 : 48, 768, tokens[i]);
+	/* So many rows that a block takes several groups of both; and columns of several tiles. */
+	gated_case(be, types[0], 1105, 72, 1);
+	gated_case(be, types[2], 1105, 96, 1);
+	gated_case(be, types[1], 561, 4352, 8);
 	finish(be);
 }
 

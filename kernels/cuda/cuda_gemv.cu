@@ -456,9 +456,12 @@ int cuda_gemv(struct cuda *c, struct gemv_args *a)
 
 	for (int i = 0; i < a->n_parts; i++) {
 		quantised |= quant_is(a->part[i].w.type);
-		groups += (a->part[i].w.rows + GROUP - 1) / GROUP;
+		/* Gate and up are rows of the same blocks. */
+		if (!a->glu || i == 0)
+			groups += (a->part[i].w.rows + GROUP - 1) / GROUP;
 	}
-	/* Where there are many rows, a block's preparation serves several groups of them. */
+	/* Where there are many rows, a block's preparation serves several groups of them; but at least four blocks a multiprocessor
+	 * remain, or a few that find no room at first would work alone at the end. */
 	for (int i = 0; i < a->n_parts; i++) {
 		int64_t per = groups / (4 * (int64_t)c->info.processors + 1);
 		struct gemv_part *p = &a->part[i];
