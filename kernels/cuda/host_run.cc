@@ -508,6 +508,8 @@ void host_copies_wait(unsigned left)
 		memcpy(t->late[n].to, t->late[n].bytes, sizeof t->late[n].bytes);
 		n++;
 	}
+	if (!n)
+		return;
 	t->n_late -= n;
 	memmove(t->late, t->late + n, t->n_late * sizeof *t->late);
 }
