@@ -23,7 +23,7 @@ int cmd_inspect_session(const struct options *);   /* inspect_session.c */
 int cmd_eval_ppl(const struct options *);
 int cmd_eval_recovery(const struct options *);
 int cmd_eval_plot(const struct options *);
-int cmd_eval_tasks(const struct options *);   /* eval_tasks.c: ruler, passkey, chain */
+int cmd_eval_tasks(const struct options *);   /* eval_tasks.c: ruler, passkey, chain, needle */
 int cmd_bench(const struct options *);
 int cmd_sessions(const struct options *);     /* sessions.c: all commands that begin with "sessions" */
 int cmd_doctor(const struct options *);

@@ -3,7 +3,8 @@
  * ppl: without --window the text is one stream; with it, full windows that do not overlap, each from an empty cache.
  * Tokens with index >= --skip in their window are scored, read in chunks: a policy that bounds its cache reads in its own
  * stride.  With --last N only the last N tokens of the stream are scored, one at a time, as if each had been generated; all
- * before them are read, and the first of them is predicted by what was read. */
+ * before them are read, and the first of them is predicted by what was read.  A window under a policy is a piece that --resume
+ * keeps; without --window that is the whole text. */
 #include "app/eval.h"
 
 #include <math.h>
@@ -106,13 +107,18 @@ struct score {
 	int32_t n_vocab;
 	size_t base;             /* stream index of the window's first token */
 	size_t from, to;         /* stream indices to score: from <= i < to */
-	double nll, seconds;
+	double nll, seconds;     /* of the windows that are done */
 	double read;             /* bytes of the cache that a generated token reads at the end of a window, summed over windows */
 	int windows;
 	uint64_t scored;
-	int bad;                 /* a probability that is no number */
 	int32_t curve;           /* every so many tokens scored the sum is noted; 0 = never */
 	struct str points;
+	struct window {          /* the one at work */
+		double nll;
+		uint64_t scored;
+		int bad;             /* a probability that is no number */
+		struct str points;   /* sums of this window alone */
+	} now;
 };
 
 static void score_token(int32_t pos, const float *logits, void *ud)
@@ -125,19 +131,18 @@ static void score_token(int32_t pos, const float *logits, void *ud)
 		return;
 	lp = engine_logprob(logits, s->n_vocab, s->t->id[next]);
 	if (!isfinite(lp))
-		s->bad = 1;
-	s->nll -= lp;
-	s->scored++;
-	if (s->curve && s->scored % (uint64_t)s->curve == 0) {
-		str_adds(&s->points, s->points.n ? "," : "");
-		json_number(&s->points, s->nll, "%.6f");
-	}
+		s->now.bad = 1;
+	s->now.nll -= lp;
+	s->now.scored++;
+	if (s->curve && (s->scored + s->now.scored) % (uint64_t)s->curve == 0)
+		str_addf(&s->now.points, "%s%.17g", s->now.points.n ? "," : "", s->now.nll);
 }
 
 struct ppl {
 	const struct options *o;
 	struct engine *engine;
 	struct eval_line line;
+	struct pieces pieces;
 	struct policy_list kvs;
 	struct score score[LIST_MAX];   /* of the kvs */
 	struct progress progress;
@@ -194,6 +199,75 @@ static int score_window(struct ppl *p, struct score *s, size_t base, size_t n, s
 	return 0;
 }
 
+/* What a window gave.  -1: this is no such result. */
+static int take_window(struct score *s, struct jv result)
+{
+	double nll, scored, read, seconds, x;
+	struct jv curve = jv_get(result, "curve"), point = {0};
+
+	if (jv_number(jv_get(result, "nll"), &nll) < 0 || jv_number(jv_get(result, "scored"), &scored) < 0 ||
+	    jv_number(jv_get(result, "read"), &read) < 0 || jv_number(jv_get(result, "seconds"), &seconds) < 0 || scored < 0 ||
+	    scored > INT32_MAX)
+		return -1;
+	while (jv_next(curve, &point, NULL))
+		if (jv_number(point, &x) < 0)
+			return -1;
+	for (point = (struct jv){0}; jv_next(curve, &point, NULL); ) {
+		jv_number(point, &x);
+		str_adds(&s->points, s->points.n ? "," : "");
+		json_number(&s->points, s->nll + x, "%.6f");
+	}
+	s->nll += nll;
+	s->scored += (uint64_t)scored;
+	s->read += read;
+	s->seconds += seconds;
+	s->windows++;
+	return 0;
+}
+
+/* One window under the policy at work, or what is known of it. */
+static int do_window(struct ppl *p, struct score *s, size_t base, size_t n, int32_t ctx, struct err *e)
+{
+	const char *kv = p->kvs.v[p->nth];
+	double start = now_seconds();
+	struct str what = {0}, result = {0};
+	struct jv known;
+	int rc;
+
+	piece_begin(&p->pieces, "ppl", kv, ctx, &what);
+	str_addf(&what, ",\"text\":\"%016llx\",\"tokens\":%zu,\"from\":%zu,\"stepwise\":%d",
+	         (unsigned long long)piece_hash(s->t->id + base, n * sizeof *s->t->id), n, s->from < base + n ? s->from - base : n,
+	         p->o->last > 0);
+	if (s->curve)   /* where its points are: every so many, less those that were scored before */
+		str_addf(&what, ",\"every\":%d,\"after\":%llu", s->curve, (unsigned long long)(s->scored % (uint64_t)s->curve));
+	str_adds(&what, "}");
+	if (pieces_get(&p->pieces, &what, &known) && !take_window(s, known)) {
+		p->pieces.taken++;
+		str_free(&what);
+		return 0;
+	}
+	s->now = (struct window){ .nll = 0 };
+	rc = eval_line_use(&p->line, kv, ctx, e);
+	if (!rc)
+		rc = score_window(p, s, base, n, e);
+	if (!rc && s->now.bad)
+		rc = err_set(e, ERR_FAIL, "the model gave probabilities that are no numbers; check the file with --check-tensors");
+	if (!rc) {
+		str_addf(&result, "{\"nll\":%.17g,\"scored\":%llu,\"read\":%llu,\"seconds\":%.3f", s->now.nll,
+		         (unsigned long long)s->now.scored, (unsigned long long)timeline_read_bytes(p->line.tl, (int32_t)n - 1, 1),
+		         now_seconds() - start);
+		if (s->curve)
+			str_addf(&result, ",\"curve\":[%s]", s->now.points.p ? s->now.points.p : "");
+		str_adds(&result, "}");
+		rc = pieces_put(&p->pieces, &what, &result, e);
+		take_window(s, jv_parse(result.p, result.n));
+	}
+	str_free(&s->now.points);
+	str_free(&what);
+	str_free(&result);
+	return rc;
+}
+
 static int score_text(struct ppl *p, const struct tokens *t, struct err *e)
 {
 	const struct options *o = p->o;
@@ -207,19 +281,12 @@ static int score_text(struct ppl *p, const struct tokens *t, struct err *e)
 	for (size_t base = 0; !rc && n - base >= window && base < n; base += window)
 		for (p->nth = 0; !rc && p->nth < p->kvs.n; p->nth++) {
 			struct score *s = &p->score[p->nth];
-			double start = now_seconds();
 
 			s->t = t;
 			s->from = base + (size_t)o->skip;
 			if (s->from < tail)
 				s->from = tail;
-			rc = eval_line_use(&p->line, p->kvs.v[p->nth], (int32_t)ctx, e);
-			if (!rc)
-				rc = score_window(p, s, base, window, e);
-			if (!rc)
-				s->read += (double)timeline_read_bytes(p->line.tl, (int32_t)window - 1, 1);
-			s->windows++;
-			s->seconds += now_seconds() - start;
+			rc = do_window(p, s, base, window, (int32_t)ctx, e);
 		}
 	progress_clear(&p->progress);
 	if (!rc && !p->score[0].scored)
@@ -304,8 +371,6 @@ static int eval_text(struct ppl *p, const char *file, struct err *e)
 	if (!rc)
 		rc = score_text(p, &part, e);
 	for (int k = 0; k < p->kvs.n; k++) {
-		if (!rc && p->score[k].bad)
-			rc = err_set(e, ERR_FAIL, "the model gave probabilities that are no numbers; check the file with --check-tensors");
 		if (!rc)
 			report(p, k, file, bytes, &out);
 		str_free(&p->score[k].points);
@@ -328,12 +393,16 @@ int cmd_eval_ppl(const struct options *o)
 		return fail(&e);
 	}
 	eval_policies(o, &p.kvs);
-	if (model_open(&p.engine, o, MODEL_RUN, &e) < 0)
+	if (pieces_open(&p.pieces, o, &e) < 0)
 		return fail(&e);
+	rc = model_open(&p.engine, o, MODEL_RUN, &e);
+	if (!rc)
+		rc = pieces_model(&p.pieces, p.engine, &e);
 	p.line = (struct eval_line){.o = o, .engine = p.engine};
 	for (int i = 0; !rc && i < o->n_file; i++)
 		rc = eval_text(&p, o->file[i], &e);
 	eval_line_close(&p.line);
 	engine_close(p.engine);
+	pieces_close(&p.pieces);
 	return rc < 0 ? fail(&e) : 0;
 }

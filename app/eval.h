@@ -2,13 +2,15 @@
  *
  *     eval.c           which cache policies are compared, one timeline for all of them; weir eval ppl
  *     eval_recovery.c  weir eval recovery
- *     eval_tasks.c     weir eval ruler, passkey, chain: samples of the right length, answers, tables
- *     eval_ruler.c     the prompts of the RULER tasks;  eval_hidden.c those of passkey and chain
+ *     eval_tasks.c     weir eval ruler, passkey, chain, needle: samples of the right length, answers, tables
+ *     eval_ruler.c     the prompts of the RULER tasks and of needle;  eval_hidden.c those of passkey and chain
  *     eval_material.c  words, essays, questions;  eval_words.c the words that are built in
- *     eval_score.c     what an answer is worth, means and their errors */
+ *     eval_score.c     what an answer is worth, means and their errors
+ *     eval_resume.c    pieces that are finished: kept in a file, taken from it */
 #ifndef WEIR_EVAL_H
 #define WEIR_EVAL_H
 
+#include "app/json_in.h"
 #include "app/options.h"
 
 /* ---- cache policies (eval.c) ---- */
@@ -29,6 +31,31 @@ struct eval_line {
 /* From now on this policy, with room for ctx tokens.  Rows that both policies keep are not read again. */
 int  eval_line_use(struct eval_line *, const char *kv, int32_t ctx, struct err *);
 void eval_line_close(struct eval_line *);
+
+/* ---- finished pieces (eval_resume.c) ---- */
+
+struct piece { struct jv what, result; };   /* views into struct pieces' text */
+struct pieces {
+	const struct options *o;
+	int fd;                   /* -1: nothing is kept (no --resume) */
+	struct str text;          /* of the file, when it was opened */
+	struct piece *piece; size_t n, cap;
+	struct str same;          /* what decides all results alike: model, engine, numbers in the cache */
+	int64_t taken, added;
+};
+/* Refuses a file that holds something else, and leaves it as it is.  Says how many pieces there are. */
+int  pieces_open(struct pieces *, const struct options *, struct err *);
+void pieces_close(struct pieces *);
+/* What runs; before any piece is looked for. */
+int  pieces_model(struct pieces *, const struct engine *, struct err *);
+/* What decides a piece's result, as a JSON object that is not closed: the caller adds ",\"NAME\":VALUE" and "}". */
+void piece_begin(const struct pieces *, const char *task, const char *kv, int32_t ctx, struct str *out);
+/* 1: its result is known.  A piece taken is counted by the caller (taken), who looks whether the result makes sense. */
+int  pieces_get(struct pieces *, const struct str *what, struct jv *result);
+/* Keep it: a JSON object each. */
+int  pieces_put(struct pieces *, const struct str *what, const struct str *result, struct err *);
+/* Of a text or its tokens. */
+uint64_t piece_hash(const void *bytes, size_t n);
 
 /* ---- random numbers: equal on every machine ---- */
 
@@ -68,6 +95,7 @@ struct material {
  * (those that are there), or a text file that becomes the essay, or NULL: the built-in words alone. */
 int  material_load(struct material *, const char *path, struct err *);
 void material_free(struct material *);
+uint64_t material_hash(const struct material *);
 /* Built in: strings of words with a line feed after each, then NULL. */
 extern const char *const eval_adjectives[], *const eval_nouns[], *const eval_verbs[];
 
@@ -77,7 +105,7 @@ extern const char *const eval_adjectives[], *const eval_nouns[], *const eval_ver
 struct sample {
 	struct str prompt, head;
 	struct words ref;         /* owned */
-	double depth;             /* where the hidden thing is, 0 .. 1; -1 = nowhere in particular */
+	double depth;             /* where the hidden thing is, 0 .. 1; -1 = nowhere in particular; of `needle`: where it shall be */
 };
 void sample_free(struct sample *);
 

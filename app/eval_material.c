@@ -403,3 +403,37 @@ void material_free(struct material *m)
 	questions_free(&m->hotpot);
 	*m = (struct material){ .lists = {0} };
 }
+
+static uint64_t mix(uint64_t so_far, const void *bytes, size_t n)
+{
+	uint64_t both[2] = { so_far, piece_hash(bytes, n) };
+
+	return piece_hash(both, sizeof both);
+}
+
+static uint64_t mix_words(uint64_t so_far, const struct words *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		so_far = mix(so_far, l->w[i], strlen(l->w[i]));
+	return mix(so_far, &l->n, sizeof l->n);
+}
+
+static uint64_t mix_questions(uint64_t so_far, const struct questions *l)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		const struct question *q = &l->q[i];
+		so_far = mix(so_far, q->text, strlen(q->text));
+		so_far = mix_words(so_far, &q->answer);
+		so_far = mix(so_far, q->doc, (size_t)q->n_doc * sizeof *q->doc);
+		so_far = mix(so_far, &q->n_gold, sizeof q->n_gold);
+	}
+	return mix_words(so_far, &l->doc);
+}
+
+uint64_t material_hash(const struct material *m)
+{
+	uint64_t h = mix(0, m->essay.p, m->essay.n);
+
+	h = mix_words(mix_words(mix_words(h, &m->adjective), &m->noun), &m->all);
+	return mix_questions(mix_questions(h, &m->squad), &m->hotpot);
+}

@@ -4,7 +4,9 @@
  * way (its hidden states are those of `full`); beside it every policy says at each of these tokens which rows it would read,
  * and the probability on them is summed up: mean over query heads, layers and tokens.  The oracle reads the rows with the
  * largest probability per KV head, as many; sinks and newest rows, as many, are the floor.  Two guesses stand between: the rows
- * that were most probable at the token before, and on average over the tokens that came one at a time before. */
+ * that were most probable at the token before, and on average over the tokens that came one at a time before.
+ *
+ * A window under a policy is a piece that --resume keeps.  One reading serves all policies: it is done again while any lacks. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,25 +23,115 @@ struct run {
 	struct timeline *tl;
 	struct policy_list kvs;
 	int32_t window, last;
+	struct pieces pieces;
 	struct recovered sum[LIST_MAX];
+	struct recovered was[LIST_MAX];   /* what the timeline had summed up before the window at work */
 	struct mean mass[LIST_MAX];    /* over windows */
 	struct str list[LIST_MAX];
 	struct progress progress;
 };
 
-/* The difference that this window made. */
-static int add_window(struct run *run, struct err *e)
+/* What a window gave under one policy. */
+struct part { struct recovered sum; int known; };
+
+static int part_read(struct jv result, struct part *out)
 {
+	static const char *const name[] = {"mass", "oracle", "recent", "last_row", "mean_row", "rows", "of", "guesses", "steps"};
+	double x[sizeof name / sizeof *name];
+
+	for (size_t i = 0; i < sizeof name / sizeof *name; i++)
+		if (jv_number(jv_get(result, name[i]), &x[i]) < 0 || x[i] < 0 || x[i] > 1e15)
+			return -1;
+	if (x[8] < 1)
+		return -1;
+	*out = (struct part){
+		.sum = {.mass = x[0], .oracle = x[1], .recent = x[2], .last_row = x[3], .mean_row = x[4], .rows = x[5], .read = x[6],
+		        .guesses = (int64_t)x[7], .steps = (int64_t)x[8]},
+		.known = 1,
+	};
+	return 0;
+}
+
+/* The difference between two sums. */
+static void part_write(const struct recovered *now, const struct recovered *was, struct str *out)
+{
+	str_clear(out);
+	str_addf(out, "{\"mass\":%.17g,\"oracle\":%.17g,\"recent\":%.17g,\"last_row\":%.17g,\"mean_row\":%.17g", now->mass - was->mass,
+	         now->oracle - was->oracle, now->recent - was->recent, now->last_row - was->last_row, now->mean_row - was->mean_row);
+	str_addf(out, ",\"rows\":%.17g,\"of\":%.17g,\"guesses\":%lld,\"steps\":%lld}", now->rows - was->rows, now->read - was->read,
+	         (long long)(now->guesses - was->guesses), (long long)(now->steps - was->steps));
+}
+
+static void name_piece(const struct run *run, int k, const int32_t *id, struct str *out)
+{
+	piece_begin(&run->pieces, "recovery", run->kvs.v[k], run->window, out);
+	str_addf(out, ",\"text\":\"%016llx\",\"window\":%d,\"last\":%d}",
+	         (unsigned long long)piece_hash(id, (size_t)run->window * sizeof *id), run->window, run->last);
+}
+
+/* What is known of this window; 1: under all policies. */
+static int known_window(struct run *run, const int32_t *id, struct part *part)
+{
+	struct str what = {0};
+	struct jv result;
+	int all = 1;
+
 	for (int k = 0; k < run->kvs.n; k++) {
-		struct recovered now, *was = &run->sum[k];
+		name_piece(run, k, id, &what);
+		if (pieces_get(&run->pieces, &what, &result) && !part_read(result, &part[k]))
+			run->pieces.taken++;
+		else
+			all = 0;
+	}
+	str_free(&what);
+	return all;
+}
+
+/* What was measured now and was not known. */
+static int keep_window(struct run *run, const int32_t *id, struct part *part, struct err *e)
+{
+	struct str what = {0}, result = {0};
+	int rc = 0;
+
+	for (int k = 0; !rc && k < run->kvs.n; k++) {
+		struct recovered now = {.steps = 0}, *was = &run->was[k];
 
 		if (timeline_recovered(run->tl, k, &now) < 0 || now.steps <= was->steps)
-			return err_set(e, ERR_FAIL, "nothing was recovered under '%s'", run->kvs.v[k]);
-		mean_add(&run->mass[k], (now.mass - was->mass) / (double)(now.steps - was->steps));
-		str_addf(&run->list[k], "%s%.5f", run->list[k].n ? "," : "", (now.mass - was->mass) / (double)(now.steps - was->steps));
+			rc = err_set(e, ERR_FAIL, "nothing was recovered under '%s'", run->kvs.v[k]);
+		if (!rc && !part[k].known) {
+			name_piece(run, k, id, &what);
+			part_write(&now, was, &result);
+			if (part_read(jv_parse(result.p, result.n), &part[k]) < 0)
+				rc = err_set(e, ERR_FAIL, "the model gave probabilities that are no numbers; check the file with --check-tensors");
+			else
+				rc = pieces_put(&run->pieces, &what, &result, e);
+		}
 		*was = now;
 	}
-	return 0;
+	str_free(&what);
+	str_free(&result);
+	return rc;
+}
+
+static void add_window(struct run *run, const struct part *part)
+{
+	for (int k = 0; k < run->kvs.n; k++) {
+		const struct recovered *r = &part[k].sum;
+		struct recovered *s = &run->sum[k];
+		double mass = r->mass / (double)r->steps;
+
+		s->mass += r->mass;
+		s->oracle += r->oracle;
+		s->recent += r->recent;
+		s->last_row += r->last_row;
+		s->mean_row += r->mean_row;
+		s->rows += r->rows;
+		s->read += r->read;
+		s->guesses += r->guesses;
+		s->steps += r->steps;
+		mean_add(&run->mass[k], mass);
+		str_addf(&run->list[k], "%s%.5f", run->list[k].n ? "," : "", mass);
+	}
 }
 
 static int run_text(struct run *run, const char *path, int nth, struct err *e)
@@ -65,7 +157,12 @@ static int run_text(struct run *run, const char *path, int nth, struct err *e)
 	for (size_t i = 0; !rc && i < most; i++) {
 		const int32_t *id = t.id + at + i * ((end - at) / most);
 		size_t fill = (size_t)(run->window - run->last);
+		struct part part[LIST_MAX] = {{.known = 0}};
 
+		if (known_window(run, id, part)) {
+			add_window(run, part);
+			continue;
+		}
 		rc = timeline_sync(run->tl, id, fill, NULL, NULL, e) < 0 ? -1 : 0;
 		for (size_t done = 0; !rc && done < (size_t)run->last; done += 16) {
 			size_t step = (size_t)run->last - done < 16 ? (size_t)run->last - done : 16;
@@ -74,7 +171,9 @@ static int run_text(struct run *run, const char *path, int nth, struct err *e)
 			              (int64_t)((size_t)o->n_file * most * (size_t)run->last));
 		}
 		if (!rc)
-			rc = add_window(run, e);
+			rc = keep_window(run, id, part, e);
+		if (!rc)
+			add_window(run, part);
 	}
 	tokens_free(&t);
 	return rc;
@@ -124,12 +223,16 @@ int cmd_eval_recovery(const struct options *o)
 		err_set(&e, ERR_USAGE, "'weir eval recovery' wants the policies to watch: --kv sift --kv h2o ...");
 	else if (run.last >= run.window)
 		err_set(&e, ERR_USAGE, "the last %d tokens are no part of a window of %d; take a smaller --last", run.last, run.window);
-	if (e.code || model_open(&run.engine, o, MODEL_RUN, &e) < 0)
+	if (e.code || pieces_open(&run.pieces, o, &e) < 0)
 		return fail(&e);
+	rc = model_open(&run.engine, o, MODEL_RUN, &e);
+	if (!rc)
+		rc = pieces_model(&run.pieces, run.engine, &e);
 	to.ctx = o->ctx ? o->ctx : run.window;
 	to.watch = run.kvs.v;
 	to.n_watch = run.kvs.n;
-	rc = timeline_open(&run.tl, run.engine, &to, &e);
+	if (!rc)
+		rc = timeline_open(&run.tl, run.engine, &to, &e);
 	progress_init(&run.progress, o, "watching", "tokens");
 	if (!rc)
 		signals_watch(run.tl);
@@ -143,5 +246,6 @@ int cmd_eval_recovery(const struct options *o)
 		str_free(&run.list[k]);
 	timeline_close(run.tl);
 	engine_close(run.engine);
+	pieces_close(&run.pieces);
 	return rc < 0 ? fail(&e) : 0;
 }

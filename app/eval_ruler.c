@@ -11,7 +11,7 @@
 
 #include "app/app.h"
 
-enum haystack { HAY_NOISE, HAY_ESSAY, HAY_NEEDLES };
+enum haystack { HAY_NOISE, HAY_ESSAY, HAY_NEEDLES, HAY_WORDS };
 enum { NEEDLES_MAX = 4, HOPS = 5, COMMON = 10 };
 
 static const char *const noise[] = {
@@ -58,7 +58,8 @@ static void shuffle(struct rng *r, int32_t *v, int32_t n)
 
 /* ---- needles ---- */
 
-struct niah { enum haystack hay; int uuid_key, uuid_value, n_key, n_value, n_asked; };
+/* swept: one needle, at the depth that the sample asks for */
+struct niah { enum haystack hay; int uuid_key, uuid_value, n_key, n_value, n_asked, swept; };
 
 static void add_needle(const struct niah *t, struct str *out, const char *key, const char *value)
 {
@@ -99,6 +100,8 @@ static void add_haystack(const struct niah *t, const struct material *m, struct 
 		} else if (t->hay == HAY_ESSAY) {
 			const struct span *s = &m->sentence.s[(from + (size_t)i) % m->sentence.n];
 			str_add(out, m->essay.p + s->at, s->n);
+		} else if (t->hay == HAY_WORDS) {
+			str_adds(out, m->all.w[rng_below(r, (uint32_t)m->all.n)]);
 		} else {
 			draw_pair(t, m, r, &key, &value);
 			add_needle(t, out, key.p, value.p);
@@ -139,10 +142,11 @@ static int build_niah(const struct niah *t, const struct material *m, struct rng
 			depth[j - 1] = x;
 		}
 	shuffle(&r, order, n);
-	s->depth = n == 1 ? depth[0] / 39.0 : -1;
+	if (!t->swept || s->depth < 0)
+		s->depth = n == 1 ? depth[0] / 39.0 : -1;
 	for (int i = 0; i < n; i++) {
 		struct str x = needle[i];
-		place[i] = (int32_t)((int64_t)units * depth[i] / 39);
+		place[i] = t->swept ? (int32_t)(units * s->depth + 0.5) : (int32_t)((int64_t)units * depth[i] / 39);
 		needle[i] = needle[order[i]];
 		needle[order[i]] = x;
 	}
@@ -167,7 +171,7 @@ static int build_niah(const struct niah *t, const struct material *m, struct rng
 	static int build_##name(const struct material *m, struct rng r, int32_t units, int32_t len, int32_t i, struct sample *s, \
 	                        struct err *e) \
 	{ \
-		return build_niah(&(const struct niah){ __VA_ARGS__ }, m, r, units, s); \
+		return build_niah(&(const struct niah){ __VA_ARGS__, 0 }, m, r, units, s); \
 	}
 /* haystack, uuid as key, uuid as value, keys, values of a key, keys asked */
 NIAH(single_1, HAY_NOISE, 0, 0, 1, 1, 1)
@@ -178,6 +182,13 @@ NIAH(multikey_2, HAY_NEEDLES, 0, 0, 1, 1, 1)
 NIAH(multikey_3, HAY_NEEDLES, 1, 1, 1, 1, 1)
 NIAH(multivalue, HAY_ESSAY, 0, 0, 1, 4, 1)
 NIAH(multiquery, HAY_ESSAY, 0, 0, 4, 1, 4)
+
+/* Essays, where there are any; else random words. */
+static int build_needle(const struct material *m, struct rng r, int32_t units, int32_t len, int32_t i, struct sample *s,
+                        struct err *e)
+{
+	return build_niah(&(const struct niah){ m->sentence.n ? HAY_ESSAY : HAY_WORDS, 0, 0, 1, 1, 1, 1 }, m, r, units, s);
+}
 
 /* ---- variable tracking ---- */
 
@@ -389,5 +400,6 @@ const struct task_def ruler_tasks[] = {
 	{"fwe", CMD_EVAL_RULER, 0, 50, METRIC_ALL, 64, build_fwe},
 	{"qa_1", CMD_EVAL_RULER, NEEDS_SQUAD, 32, METRIC_ANY, 1, build_qa_1},
 	{"qa_2", CMD_EVAL_RULER, NEEDS_HOTPOT, 32, METRIC_ANY, 1, build_qa_2},
+	{"needle", CMD_EVAL_NEEDLE, 0, 32, METRIC_ALL, 1, build_needle},
 	{NULL, 0, 0, 0, METRIC_ALL, 0, NULL},
 };

@@ -1,8 +1,12 @@
-/* app/eval_tasks.c - weir eval ruler, passkey, chain: prompts of the right length, answers under every policy, tables.
+/* app/eval_tasks.c - weir eval ruler, passkey, chain, needle: prompts of the right length, answers under every policy, tables.
  *
  * The question is part of what is read (query-aware).  The prompt goes through the model's chat template as one user message,
  * and the answer begins with words that the task gives; a model without a template reads the prompt, a line feed and these
- * words.  Answers are greedy.  A sample is read once for all policies that keep every row. */
+ * words.  Answers are greedy.  A sample is read once for all policies that keep every row.
+ *
+ * needle sweeps length and depth: sample i of D depths lies at depth i % D / (D - 1).  Every sample has a needle and a haystack of
+ * its own, so that one that is hard to find spoils one square of the table and no row. */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,8 +37,7 @@ static int render(const struct engine *engine, const struct sample *s, struct to
 static int try_units(const struct engine *engine, const struct task_def *t, const struct material *m, struct rng r, int32_t len,
                      int32_t i, int32_t units, struct sample *s, struct tokens *out, struct err *e)
 {
-	sample_free(s);
-	*s = (struct sample){ .depth = -1 };
+	sample_free(s);   /* its depth stays: it may be a wish */
 	if (t->build(m, r, units, len, i, s, e) < 0 || render(engine, s, out, e) < 0)
 		return -1;
 	return out->n + (size_t)t->gen <= (size_t)len;
@@ -79,6 +82,9 @@ struct run {
 	struct eval_line line;
 	struct material material;
 	struct policy_list kvs;
+	struct pieces pieces;
+	uint64_t material_hash, seed;
+	int32_t samples, depths;       /* depths: of a sweep; 0 = none */
 	struct progress progress;
 	int64_t done, total;
 };
@@ -129,9 +135,18 @@ static int answer(struct run *run, const struct task_def *t, const struct sample
 
 struct cell {
 	struct mean all, by_depth[5];
-	struct str list;         /* the scores, in order of the samples */
+	struct mean *swept;      /* by the depths of a sweep */
+	struct str list, depths; /* the scores, in order of the samples, and how deep they were */
 	double seconds;
 };
+
+static void cell_free(struct cell *c)
+{
+	free(c->swept);
+	str_free(&c->list);
+	str_free(&c->depths);
+	*c = (struct cell){ .seconds = 0 };
+}
 
 static void add_depths(struct str *out, const struct cell *c)
 {
@@ -164,7 +179,9 @@ static int report(struct run *run, const struct task_def *t, int32_t len, const 
 		else
 			str_adds(&s, "null");
 		str_addf(&s, ",\"n\":%d,\"score\":%.6f,\"error\":%.6f", c->all.n, mean, error);
-		if (depths > 1)
+		if (run->depths)
+			str_addf(&s, ",\"depths\":[%s]", c->depths.p ? c->depths.p : "");
+		else if (depths > 1)
 			add_depths(&s, c);
 		str_addf(&s, ",\"scores\":[%s],\"seconds\":%.1f}\n", c->list.p ? c->list.p : "", c->seconds);
 	} else {
@@ -176,51 +193,148 @@ static int report(struct run *run, const struct task_def *t, int32_t len, const 
 	return rc;
 }
 
+/* A table of one policy: lengths down, depths across. */
+static int report_sweep(struct run *run, const struct cell *cell, int32_t stride, const char *kv, struct err *e)
+{
+	const struct options *o = run->o;
+	struct str s = {0};
+	int rc;
+
+	str_addf(&s, "needle under %s: found in %%, by length and depth\n%7s", kv, "");
+	for (int32_t d = 0; d < run->depths; d++)
+		str_addf(&s, " %3.0f%%", 100.0 * d / (run->depths - 1));
+	str_adds(&s, "    mean\n");
+	for (int k = 0; k < o->len.n; k++) {
+		const struct cell *c = &cell[k * stride];
+
+		str_addf(&s, "%7d", o->len.v[k]);
+		for (int32_t d = 0; d < run->depths; d++)
+			str_addf(&s, " %4.0f", 100 * mean_get(&c->swept[d]));
+		str_addf(&s, "  %6.1f +-%5.1f  n=%d\n", 100 * mean_get(&c->all), 196 * mean_error(&c->all), c->all.n);
+	}
+	progress_clear(&run->progress);
+	rc = print_json(&s, e);
+	str_free(&s);
+	return rc;
+}
+
+/* ---- samples ---- */
+
+/* What an answer was worth.  -1: this is no such result. */
+static int take_result(struct run *run, int32_t i, struct jv result, struct cell *cell)
+{
+	double score, depth, seconds;
+
+	if (jv_number(jv_get(result, "score"), &score) < 0 || jv_number(jv_get(result, "depth"), &depth) < 0 ||
+	    jv_number(jv_get(result, "seconds"), &seconds) < 0 || score < 0 || score > 1 || depth < -1 || depth > 1)
+		return -1;
+	mean_add(&cell->all, score);
+	if (depth >= 0)
+		mean_add(&cell->by_depth[depth < 1 ? (int)(depth * 5) : 4], score);
+	if (run->depths)
+		mean_add(&cell->swept[i % run->depths], score);
+	str_addf(&cell->list, "%s%.4g", cell->list.n ? "," : "", score);
+	str_addf(&cell->depths, "%s%.4g", cell->depths.n ? "," : "", depth);
+	cell->seconds += seconds;
+	run->done++;
+	return 0;
+}
+
+static void name_piece(const struct run *run, const struct task_def *t, int32_t len, int32_t i, double depth, const char *kv,
+                       struct str *out)
+{
+	piece_begin(&run->pieces, t->name, kv, len, out);
+	str_addf(out, ",\"material\":\"%016" PRIx64 "\",\"seed\":%" PRIu64 ",\"len\":%d,\"sample\":%d", run->material_hash, run->seed, len,
+	         i);
+	if (run->depths)
+		str_addf(out, ",\"depth\":%.17g", depth);
+	str_adds(out, "}");
+}
+
 static int run_sample(struct run *run, const struct task_def *t, int32_t len, int32_t i, struct cell *cell, struct err *e)
 {
-	struct sample s = {.depth = -1};
+	double depth = run->depths ? (double)(i % run->depths) / (run->depths - 1) : -1;
+	struct sample s = {.depth = depth};
 	struct tokens prompt = {0};
-	struct str text = {0};
-	int rc = task_fit(run->engine, t, &run->material, run->o->seed_set ? run->o->seed : 42, len, i, &s, &prompt, e);
+	struct str text = {0}, what = {0}, result = {0};
+	int rc = 0;
 
 	for (int k = 0; !rc && k < run->kvs.n; k++) {
-		double start = now_seconds(), score;
+		double start, score;
+		struct jv known;
 
-		rc = eval_line_use(&run->line, run->kvs.v[k], len, e);
+		name_piece(run, t, len, i, depth, run->kvs.v[k], &what);
+		if (pieces_get(&run->pieces, &what, &known) && !take_result(run, i, known, &cell[k])) {
+			run->pieces.taken++;
+			continue;
+		}
+		/* Made when the first policy needs it. */
+		if (!prompt.n)
+			rc = task_fit(run->engine, t, &run->material, run->seed, len, i, &s, &prompt, e);
+		start = now_seconds();
+		if (!rc)
+			rc = eval_line_use(&run->line, run->kvs.v[k], len, e);
 		if (!rc)
 			rc = answer(run, t, &s, &prompt, &text, e);
 		if (rc)
 			break;
 		score = score_answer(t->metric, &s.ref, text.p);
-		mean_add(&cell[k].all, score);
-		if (s.depth >= 0)
-			mean_add(&cell[k].by_depth[s.depth < 1 ? (int)(s.depth * 5) : 4], score);
-		str_addf(&cell[k].list, "%s%.4g", cell[k].list.n ? "," : "", score);
-		cell[k].seconds += now_seconds() - start;
+		str_clear(&result);
+		str_addf(&result, "{\"score\":%.17g,\"depth\":%.17g,\"seconds\":%.3f}", score, s.depth, now_seconds() - start);
+		rc = pieces_put(&run->pieces, &what, &result, e);
+		take_result(run, i, jv_parse(result.p, result.n), &cell[k]);
 		if (run->o->verbose) {
 			progress_clear(&run->progress);
 			say("%s %d/%d %s: %.2f %s", t->name, len, i, run->kvs.v[k], score, text.p);
 		}
-		progress_show(&run->progress, ++run->done, run->total);
+		progress_show(&run->progress, run->done, run->total);
 	}
 	tokens_free(&prompt);
 	sample_free(&s);
 	str_free(&text);
+	str_free(&what);
+	str_free(&result);
 	return rc;
 }
 
-static int run_task(struct run *run, const struct task_def *t, int32_t len, struct err *e)
+/* One length of a task under all policies: cell[kvs.n]. */
+static int run_task(struct run *run, const struct task_def *t, int32_t len, struct cell *cell, struct err *e)
 {
-	struct cell *cell = xcalloc((size_t)run->kvs.n, sizeof *cell);
 	int rc = 0;
 
-	for (int32_t i = 0; !rc && i < run->o->samples; i++)
+	for (int k = 0; run->depths && k < run->kvs.n; k++)
+		cell[k].swept = xcalloc((size_t)run->depths, sizeof *cell[k].swept);
+	for (int32_t i = 0; !rc && i < run->samples; i++)
 		rc = run_sample(run, t, len, i, cell, e);
-	for (int k = 0; k < run->kvs.n; k++) {
+	return rc;
+}
+
+static int run_tasks(struct run *run, const struct task_def *const task[], int n, struct err *e)
+{
+	const struct options *o = run->o;
+	int kvs = run->kvs.n, table = run->depths && !o->json, rc = 0;
+	struct cell *cell = xcalloc((size_t)kvs * (size_t)o->len.n, sizeof *cell);
+
+	for (int l = 0; l < o->len.n; l++)
+		for (int i = 0; !rc && i < n; i++) {
+			struct cell *c = &cell[l * kvs];
+
+			rc = run_task(run, task[i], o->len.v[l], c, e);
+			for (int k = 0; !table && k < kvs; k++) {
+				if (!rc)
+					rc = report(run, task[i], o->len.v[l], run->kvs.v[k], &c[k], e);
+				cell_free(&c[k]);
+			}
+		}
+	/* A policy's lengths stand together. */
+	for (int k = 0; table && n && k < kvs; k++) {
+		if (!rc && k)
+			rc = print_all("\n", 1, e);
 		if (!rc)
-			rc = report(run, t, len, run->kvs.v[k], &cell[k], e);
-		str_free(&cell[k].list);
+			rc = report_sweep(run, &cell[k], kvs, run->kvs.v[k], e);
 	}
+	for (int i = 0; i < kvs * o->len.n; i++)
+		cell_free(&cell[i]);
 	free(cell);
 	return rc;
 }
@@ -241,7 +355,7 @@ static const char *lacks(const struct task_def *t, const struct material *m)
 static const struct task_def *task_find(const char *name, size_t n)
 {
 	for (const struct task_def *t = ruler_tasks; t->name; t++)
-		if (strlen(t->name) == n && !memcmp(t->name, name, n))
+		if (t->command == CMD_EVAL_RULER && strlen(t->name) == n && !memcmp(t->name, name, n))
 			return t;
 	return NULL;
 }
@@ -249,7 +363,7 @@ static const struct task_def *task_find(const char *name, size_t n)
 /* The tasks that were asked for, or all of this command; those that lack their material are left out with a word. */
 static int choose_tasks(const struct options *o, const struct material *m, const struct task_def *out[], int *n, struct err *e)
 {
-	const struct task_def *all = o->command == CMD_EVAL_RULER ? ruler_tasks : hidden_tasks;
+	const struct task_def *all = o->command & (CMD_EVAL_RULER | CMD_EVAL_NEEDLE) ? ruler_tasks : hidden_tasks;
 	const char *missing;
 
 	for (const char *p = o->tasks; p && *p; ) {
@@ -260,7 +374,8 @@ static int choose_tasks(const struct options *o, const struct material *m, const
 			struct nearest near;
 			nearest_init(&near, p, len);
 			for (t = ruler_tasks; t->name; t++)
-				nearest_try(&near, t->name);
+				if (t->command == CMD_EVAL_RULER)
+					nearest_try(&near, t->name);
 			return err_set(e, ERR_USAGE, "unknown task '%.*s'%s%s%s; without --tasks all are run", (int)(len < 40 ? len : 40), p,
 			               near.best ? "; is it '" : "", near.best ? near.best : "", near.best ? "'?" : "");
 		}
@@ -285,25 +400,34 @@ static int choose_tasks(const struct options *o, const struct material *m, const
 int cmd_eval_tasks(const struct options *o)
 {
 	const struct task_def *task[LIST_MAX];
-	struct run run = {.o = o};
+	struct run run = {.o = o, .samples = o->samples, .seed = o->seed_set ? o->seed : 42};
 	struct err e = {0};
 	int n = 0, rc;
 
+	if (o->command == CMD_EVAL_NEEDLE) {
+		run.depths = o->depths;
+		run.samples = o->depths * o->each;
+	}
 	eval_policies(o, &run.kvs);
-	if (model_open(&run.engine, o, MODEL_RUN, &e) < 0)
+	if (pieces_open(&run.pieces, o, &e) < 0)
 		return fail(&e);
+	rc = model_open(&run.engine, o, MODEL_RUN, &e);
+	if (!rc)
+		rc = pieces_model(&run.pieces, run.engine, &e);
 	run.line = (struct eval_line){.o = o, .engine = run.engine};
-	rc = material_load(&run.material, o->n_file ? o->file[0] : NULL, &e);
+	if (!rc)
+		rc = material_load(&run.material, o->n_file ? o->file[0] : NULL, &e);
 	if (!rc)
 		rc = choose_tasks(o, &run.material, task, &n, &e);
-	run.total = (int64_t)n * o->len.n * o->samples * run.kvs.n;
+	run.material_hash = material_hash(&run.material);
+	run.total = (int64_t)n * o->len.n * run.samples * run.kvs.n;
 	progress_init(&run.progress, o, "answering", "answers");
-	for (int k = 0; k < o->len.n; k++)
-		for (int i = 0; !rc && i < n; i++)
-			rc = run_task(&run, task[i], o->len.v[k], &e);
+	if (!rc)
+		rc = run_tasks(&run, task, n, &e);
 	progress_clear(&run.progress);
 	eval_line_close(&run.line);
 	material_free(&run.material);
 	engine_close(run.engine);
+	pieces_close(&run.pieces);
 	return rc < 0 ? fail(&e) : 0;
 }

@@ -1,6 +1,7 @@
 /* app/json_in.c - reading JSON that someone else wrote. */
 #include "app/json_in.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -162,13 +163,17 @@ int jv_number(struct jv v, double *out)
 {
 	char text[64], *end;
 	size_t n = v.p ? (size_t)(v.end - v.p) : 0;
+	double x;
 
 	if (!n || n >= sizeof text || !strchr("-0123456789", *v.p))
 		return -1;
 	memcpy(text, v.p, n);
 	text[n] = '\0';
-	*out = strtod(text, &end);
-	return *end ? -1 : 0;
+	x = strtod(text, &end);
+	if (end != text + n || !isfinite(x))
+		return -1;
+	*out = x;
+	return 0;
 }
 
 int jv_is(struct jv v, const char *string)

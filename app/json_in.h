@@ -14,7 +14,7 @@ int jv_next(struct jv container, struct jv *it, struct jv *key);
 struct jv jv_get(struct jv object, const char *key);
 /* A string's text, appended; -1: it is no string. */
 int jv_text(struct jv, struct str *out);
-/* A number, with nothing behind it; -1: it is none. */
+/* A finite number, with nothing behind it; -1: it is none. */
 int jv_number(struct jv, double *out);
 /* Equal to this string, which has nothing to escape? */
 int jv_is(struct jv, const char *string);

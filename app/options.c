@@ -29,6 +29,7 @@ const struct command_def command_defs[] = {
 	{"eval ruler", "[DIR|FILE]", "find, follow and count things in long prompts", CMD_EVAL_RULER, 1},
 	{"eval passkey", "[DIR]", "a number hidden in random words", CMD_EVAL_PASSKEY, 1},
 	{"eval chain", "[DIR]", "a chain of keys out of a shuffled list", CMD_EVAL_CHAIN, 1},
+	{"eval needle", "[DIR|FILE]", "one needle at every depth of a haystack", CMD_EVAL_NEEDLE, 1},
 	{"eval plot", "FILE", "a picture of what tokens of a text look at, or of curves of perplexity", CMD_EVAL_PLOT, 1},
 	{"sessions ls", "", "the sessions, the one used last first", CMD_SESSIONS_LS, 0},
 	{"sessions show", "NAME", "what was said in a session", CMD_SESSIONS_SHOW, 1},
@@ -45,7 +46,7 @@ const struct command_def command_defs[] = {
 };
 
 #define TALK (CMD_CHAT | CMD_READ)
-#define EVAL_TASKS (CMD_EVAL_RULER | CMD_EVAL_PASSKEY | CMD_EVAL_CHAIN)
+#define EVAL_TASKS (CMD_EVAL_RULER | CMD_EVAL_PASSKEY | CMD_EVAL_CHAIN | CMD_EVAL_NEEDLE)
 #define EVAL_TEXTS (CMD_EVAL_PPL | CMD_EVAL_RECOVERY)
 #define EVAL (EVAL_TEXTS | EVAL_TASKS | CMD_EVAL_PLOT)
 #define WEIGHTS (TALK | CMD_INSPECT_LOGITS | EVAL | CMD_BENCH)
@@ -152,7 +153,13 @@ const struct option_def option_defs[] = {
 	{"len", 0, OPT_INT_LIST, "N,...", NULL, "lengths of prompt and answer in tokens (default 2048)",
 		EVAL_TASKS, 0, AT(len), 64, NUM_MAX},
 	{"samples", 0, OPT_INT, "N", NULL, "samples a task, or windows a text (default 20)",
-		EVAL_TASKS | CMD_EVAL_RECOVERY, 0, AT(samples), 1, 100000},
+		(EVAL_TASKS & ~CMD_EVAL_NEEDLE) | CMD_EVAL_RECOVERY, 0, AT(samples), 1, 100000},
+	{"samples", 0, OPT_INT, "N", NULL, "samples at every length and depth (default 1)",
+		CMD_EVAL_NEEDLE, 0, AT(each), 1, 10000},
+	{"depths", 0, OPT_INT, "N", NULL, "depths, evenly from the beginning to the end (default 11)",
+		CMD_EVAL_NEEDLE, 0, AT(depths), 2, 100},
+	{"resume", 0, OPT_TEXT, "FILE", NULL, "keep what is finished in FILE, and take from it what is there",
+		EVAL_TEXTS | EVAL_TASKS, 0, AT(resume), 0, 0},
 
 	{"prefill", 0, OPT_INT_LIST, "N,...", NULL, "prompt lengths to measure (default 512)",
 		CMD_BENCH, 0, AT(prefill), 1, NUM_MAX},
@@ -728,7 +735,7 @@ static void options_default(struct options *o, char **file)
 		.command = CMD_CHAT, .def = command_defs, .device = "auto", .kv_type = "f16",
 		.predict = -1, .sampling = sampling_default, .color = "auto", .think = "auto", .fill = "read", .skip = 1,
 		.prefill = {{512}, 1}, .depth = {{0, 2048}, 2}, .decode_steps = 64, .reps = 5, .file = file,
-		.len = {{2048}, 1}, .samples = 20, .limit = 20, .layer = -1, .head = -1,
+		.len = {{2048}, 1}, .samples = 20, .depths = 11, .each = 1, .limit = 20, .layer = -1, .head = -1,
 	};
 }
 

@@ -35,6 +35,7 @@ enum command {
 	CMD_COMPLETION     = 1 << 20,
 	CMD_READ           = 1 << 22,   /* weir read */
 	CMD_EVAL_PLOT      = 1 << 24,
+	CMD_EVAL_NEEDLE    = 1 << 25,
 };
 
 struct command_def {
@@ -97,7 +98,8 @@ struct options {
 	int32_t tokens, window, skip, last, chunk, offset, curve;   /* eval ppl */
 	const char *tasks;            /* eval ruler: names, commas between */
 	struct int_list len;          /* eval tasks: tokens of a prompt and its answer */
-	int32_t samples;
+	int32_t samples, depths, each;   /* depths, each: samples at a depth, of eval needle */
+	const char *resume;           /* evaluations: the file of finished pieces */
 	struct int_list prefill, depth;              /* bench */
 	int32_t decode_steps, reps, turns;
 	const char *fill;
