@@ -46,8 +46,12 @@ int32_t eval_policy_rows(const char *kv, int32_t len)
 int eval_line_use(struct eval_line *l, const char *kv, int32_t ctx, struct err *e)
 {
 	struct options o = *l->o;
+	const int32_t none = 0;
 
 	ctx = o.ctx ? o.ctx : ctx;
+	if (l->tl && l->fresh && timeline_sync(l->tl, &none, 0, NULL, NULL, e) < 0)
+		return -1;
+	l->fresh = 0;
 	if (l->tl && l->ctx == ctx && !strcmp(l->kv, kv))
 		return 0;
 	if (l->tl && l->ctx == ctx && timeline_switch_kv(l->tl, kv, e) < 0)
@@ -62,6 +66,11 @@ int eval_line_use(struct eval_line *l, const char *kv, int32_t ctx, struct err *
 	l->ctx = ctx;
 	l->kv = kv;
 	return 0;
+}
+
+void eval_line_fresh(struct eval_line *l)
+{
+	l->fresh = 1;
 }
 
 void eval_line_close(struct eval_line *l)
@@ -278,7 +287,8 @@ static int score_text(struct ppl *p, const struct tokens *t, struct err *e)
 		tail = (size_t)o->last < n ? n - (size_t)o->last : 0;
 	p->text_tokens = n;
 	progress_init(&p->progress, o, "evaluating", "tokens");
-	for (size_t base = 0; !rc && n - base >= window && base < n; base += window)
+	for (size_t base = 0; !rc && n - base >= window && base < n; base += window) {
+		eval_line_fresh(&p->line);
 		for (p->nth = 0; !rc && p->nth < p->kvs.n; p->nth++) {
 			struct score *s = &p->score[p->nth];
 
@@ -288,6 +298,7 @@ static int score_text(struct ppl *p, const struct tokens *t, struct err *e)
 				s->from = tail;
 			rc = do_window(p, s, base, window, (int32_t)ctx, e);
 		}
+	}
 	progress_clear(&p->progress);
 	if (!rc && !p->score[0].scored)
 		rc = err_set(e, ERR_USAGE, "nothing to score: the text has %zu tokens, %s %zu, and scoring starts at token %d", n,

@@ -27,9 +27,13 @@ struct eval_line {
 	struct timeline *tl;
 	const char *kv;      /* what it runs */
 	int32_t ctx;
+	int fresh;           /* forget what was read before the next text */
 };
 /* From now on this policy, with room for ctx tokens.  Rows that both policies keep are not read again. */
 int  eval_line_use(struct eval_line *, const char *kv, int32_t ctx, struct err *);
+/* The next text begins with an empty cache: policies that let rows go read in strides, and where these lie must not depend on
+ * what happens to be the same in the text before. */
+void eval_line_fresh(struct eval_line *);
 void eval_line_close(struct eval_line *);
 
 /* ---- finished pieces (eval_resume.c) ---- */

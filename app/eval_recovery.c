@@ -163,7 +163,7 @@ static int run_text(struct run *run, const char *path, int nth, struct err *e)
 			add_window(run, part);
 			continue;
 		}
-		rc = timeline_sync(run->tl, id, fill, NULL, NULL, e) < 0 ? -1 : 0;
+		rc = timeline_sync(run->tl, id, 0, NULL, NULL, e) < 0 || timeline_sync(run->tl, id, fill, NULL, NULL, e) < 0 ? -1 : 0;
 		for (size_t done = 0; !rc && done < (size_t)run->last; done += 16) {
 			size_t step = (size_t)run->last - done < 16 ? (size_t)run->last - done : 16;
 			rc = timeline_extend(run->tl, id + fill + done, step, 1, NULL, NULL, e);

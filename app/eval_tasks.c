@@ -259,6 +259,7 @@ static int run_sample(struct run *run, const struct task_def *t, int32_t len, in
 	struct str text = {0}, what = {0}, result = {0};
 	int rc = 0;
 
+	eval_line_fresh(&run->line);
 	for (int k = 0; !rc && k < run->kvs.n; k++) {
 		double start, score;
 		struct jv known;

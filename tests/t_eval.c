@@ -270,6 +270,38 @@ TEST(needles_are_hidden_where_they_should_be)
 	material_free(&m);
 }
 
+TEST(a_needle_lies_where_it_is_asked_for)
+{
+	struct material m[2];
+	struct err e = { 0 };
+
+	number_essay(&m[0]);
+	CHECK_MSG(material_load(&m[1], NULL, &e) == 0, "%s", e.msg);
+	for (int h = 0; h < 2; h++)
+		for (int i = 0; i < 11; i++) {
+			const struct task_def *t = find_task("needle");
+			struct sample s = { .depth = i / 10.0 };
+			const char *needle, *text, *end;
+			double at;
+
+			CHECK_MSG(t->build(&m[h], rng_for(42, t->name, 4096, i), 400, 4096, i, &s, &e) == 0, "%s", e.msg);
+			CHECK(s.depth == i / 10.0);
+			CHECK_INT(s.ref.n, 1);
+			CHECK_INT(count(s.prompt.p, s.ref.w[0]), 1);
+			CHECK_INT(count(s.prompt.p, "This is sentence"), h ? 0 : 400);
+			text = strchr(s.prompt.p, '\n') + 1;
+			end = strrchr(s.prompt.p, '\n');
+			needle = strstr(text, "One of the special magic numbers for ");
+			CHECK(needle != NULL);
+			at = needle ? (double)(needle - text) / (double)(end - text) : -1;
+			CHECK_MSG(fabs(at - s.depth) < 0.04, "needle at %.3f, wanted %.3f", at, s.depth);
+			CHECK(i || needle == text);
+			sample_free(&s);
+		}
+	material_free(&m[0]);
+	material_free(&m[1]);
+}
+
 TEST(keys_and_values_by_task)
 {
 	struct material m;
@@ -446,6 +478,146 @@ TEST(samples_differ_and_repeat)
 	material_free(&m);
 }
 
+/* ---- finished pieces ---- */
+
+static char *file_of(char *path, const char *text, size_t n)
+{
+	int fd;
+	FILE *f;
+
+	snprintf(path, 32, "/tmp/t_eval_XXXXXX");
+	fd = mkstemp(path);
+	f = fdopen(fd, "wb");
+	CHECK(fwrite(text, 1, n, f) == n);
+	fclose(f);
+	return path;
+}
+
+static double known_score(struct pieces *p, const char *what)
+{
+	struct str s = { 0 };
+	struct jv result;
+	double x = -1;
+
+	str_adds(&s, what);
+	if (pieces_get(p, &s, &result) && jv_number(jv_get(result, "score"), &x) < 0)
+		x = -2;
+	str_free(&s);
+	return x;
+}
+
+static void put_score(struct pieces *p, const char *what, double x)
+{
+	struct str s = { 0 }, result = { 0 };
+	struct err e = { 0 };
+
+	str_adds(&s, what);
+	str_addf(&result, "{\"score\":%g}", x);
+	CHECK_MSG(pieces_put(p, &s, &result, &e) == 0, "%s", e.msg);
+	str_free(&s);
+	str_free(&result);
+}
+
+TEST(pieces_are_kept_and_found)
+{
+	char path[32], what[64];
+	struct options o = { .quiet = 1, .resume = file_of(path, "", 0) };
+	struct pieces p, second;
+	struct err e = { 0 };
+
+	CHECK_MSG(pieces_open(&p, &o, &e) == 0, "%s", e.msg);
+	CHECK(pieces_open(&second, &o, &e) < 0);   /* two at once would tear each other's lines away */
+	CHECK(strstr(e.msg, "another run"));
+	for (int i = 0; i < 300; i++) {
+		snprintf(what, sizeof what, "{\"task\":\"x\",\"sample\":%d}", i * 7 % 300);
+		put_score(&p, what, i * 7 % 300);
+	}
+	put_score(&p, "{\"task\":\"x\",\"sample\":5}", 0.5);   /* measured anew: this counts */
+	CHECK(known_score(&p, "{\"task\":\"x\",\"sample\":5}") == -1);
+	pieces_close(&p);
+	CHECK_MSG(pieces_open(&p, &o, &e) == 0, "%s", e.msg);
+	CHECK_INT(p.n, 301);
+	for (int i = 0; i < 300; i++) {
+		snprintf(what, sizeof what, "{\"task\":\"x\",\"sample\":%d}", i);
+		CHECK(known_score(&p, what) == (i == 5 ? 0.5 : i));
+	}
+	CHECK(known_score(&p, "{\"task\":\"x\",\"sample\":300}") == -1);
+	CHECK(known_score(&p, "{\"task\":\"x\",\"sample\":1") == -1);
+	CHECK(known_score(&p, "") == -1);
+	CHECK(known_score(&p, "~") == -1);
+	pieces_close(&p);
+	remove(path);
+}
+
+/* Cut anywhere: what stands in whole lines is there, nothing else, and the file can be written on. */
+TEST(pieces_of_a_torn_file)
+{
+	char path[32];
+	struct options o = { .quiet = 1, .resume = file_of(path, "", 0) };
+	struct pieces p;
+	struct err e = { 0 };
+	size_t n, line;
+	char *text, *now;
+
+	CHECK_MSG(pieces_open(&p, &o, &e) == 0, "%s", e.msg);
+	put_score(&p, "{\"a\":1}", 1);
+	put_score(&p, "{\"b\":\"\\\"}\"}", 2);
+	pieces_close(&p);
+	text = test_read(path, &n);
+	remove(path);
+	line = (size_t)(strchr(text, '\n') - text) + 1;
+	for (size_t cut = 0; cut <= n; cut++) {
+		struct err why = { 0 };
+		size_t left;
+
+		o.resume = file_of(path, text, cut);
+		if (cut > 0 && cut < strlen("{\"weir\":\"eval\",\"piece\":")) {   /* too little to know whose it is */
+			CHECK(pieces_open(&p, &o, &why) < 0);
+			free(test_read(path, &left));
+			CHECK_INT(left, cut);
+			remove(path);
+			continue;
+		}
+		CHECK_MSG(pieces_open(&p, &o, &why) == 0, "cut at %zu: %s", cut, why.msg);
+		CHECK(known_score(&p, "{\"a\":1}") == (cut >= line ? 1 : -1));
+		CHECK(known_score(&p, "{\"b\":\"\\\"}\"}") == (cut >= n ? 2 : -1));
+		if (cut < line)
+			put_score(&p, "{\"a\":1}", 1);
+		if (cut < n)
+			put_score(&p, "{\"b\":\"\\\"}\"}", 2);
+		pieces_close(&p);
+		now = test_read(path, &left);
+		CHECK_MSG(left == n && !memcmp(now, text, n), "cut at %zu", cut);
+		free(now);
+		remove(path);
+	}
+	free(text);
+}
+
+TEST(files_of_others_are_refused_and_left_alone)
+{
+	static const char *const foreign[] = {
+		"hello", "hello\n", "\n", "{\"task\":\"ppl\"}\n", "{\"weir\":\"eval\",\"piece\":1}\n", "{\"weir\":\"eval\",\"piece\":{}}\n",
+		"{\"weir\":\"eval\",\"piece\":{},\"result\":3}\n", "{\"weir\":\"eval\",\"piece\":{},\"result\":{}\n",
+		"{\"weir\":\"eval\",\"piece\":{},\"result\":{}}\n\nnotes\n", "{\"weir\":\"eval\",\"piece\":{},\"result\":{}} x}\n",
+		"{\"weir\":\"eval\",\"piece\":{},\"result\":{}}\nnotes\nand more",
+	};
+
+	for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
+		char path[32], *now;
+		size_t n = strlen(foreign[i]), left;
+		struct options o = { .quiet = 1, .resume = file_of(path, foreign[i], n) };
+		struct pieces p;
+		struct err e = { 0 };
+
+		CHECK_MSG(pieces_open(&p, &o, &e) < 0 && e.code == ERR_USAGE, "taken: %s", foreign[i]);
+		now = test_read(path, &left);
+		CHECK(left == n && !memcmp(now, foreign[i], n));
+		free(now);
+		remove(path);
+	}
+}
+
 /* ---- with a model ---- */
 
 TEST(prompts_are_as_long_as_they_may_be)
@@ -524,6 +696,45 @@ TEST(policies_that_follow_each_other_give_what_each_gives_alone)
 	CHECK(timeline_switch_kv(shared, "no such policy", &e) < 0);
 	CHECK_INT(timeline_sync(shared, id, READ, NULL, NULL, &e) >= 0, 1);
 	timeline_close(shared);
+	engine_close(engine);
+}
+
+/* A sample after another one with the same beginning gives what it gives alone, when the cache was emptied: where a run was
+ * stopped does not show. */
+TEST(texts_that_follow_each_other_give_what_each_gives_alone)
+{
+	static const char *const kv[] = { "full", "sink:size=96,stride=32", "cascade:size=128,stride=32", "h2o:k=48", "snapkv:k=48", "quest:k=64",
+	                                  "refresh:k=48", "sift:k=48", "streaming++:size=60,stride=40" };
+	enum { READ = 300, STEPS = 12, SAME = 37 };
+	struct engine *engine;
+	struct err e = { 0 };
+	int32_t id[2][READ + STEPS];
+
+	if (engine_open(&engine, &(struct engine_options){ .model_path = test_shared("data/models/stories260K-q8_0.gguf"),
+	                                                   .threads = 2 }, &e))
+		test_skip("cannot open the story model: %s", e.msg);
+	for (int i = 0; i < READ + STEPS; i++) {
+		id[0][i] = 3 + (int32_t)(test_rand() % 500);
+		id[1][i] = i < SAME ? id[0][i] : 3 + (int32_t)(test_rand() % 500);
+	}
+	for (size_t k = 0; k < sizeof kv / sizeof *kv; k++) {
+		double sum[2] = { 0, 0 };
+
+		for (int after = 0; after < 2; after++) {
+			struct timeline *t = NULL;
+
+			CHECK_MSG(timeline_open(&t, engine, &(struct timeline_options){ .ctx = 512, .kv = kv[k], .batch = 128 }, &e) == 0, "%s: %s",
+			          kv[k], e.msg);
+			for (int text = !after; text < 2; text++) {
+				sum[after] = 0;
+				CHECK_INT(timeline_sync(t, id[text], 0, NULL, NULL, &e), 0);
+				CHECK_MSG(timeline_sync(t, id[text], READ, NULL, NULL, &e) >= 0, "%s: %s", kv[k], e.msg);
+				CHECK_MSG(timeline_extend(t, id[text] + READ, STEPS, 1, keep_sum, &sum[after], &e) == 0, "%s: %s", kv[k], e.msg);
+			}
+			timeline_close(t);
+		}
+		CHECK_MSG(sum[0] == sum[1], "%s: %.17g after another text, %.17g alone", kv[k], sum[1], sum[0]);
+	}
 	engine_close(engine);
 }
 
