@@ -43,7 +43,10 @@ static int take_line(struct pieces *p, const char *line, size_t n)
 	root = jv_parse(line, n);
 	x.what = jv_get(root, "piece");
 	x.result = jv_get(root, "result");
-	if (root.end != line + n || !x.what.p || *x.what.p != '{' || x.result.end != line + n - 1 || *x.result.p != '{')
+	if (root.end != line + n || !x.what.p || *x.what.p != '{')
+		return -1;
+	/* The result comes last, and its brace is not the line's. */
+	if (x.result.end != line + n - 1 || *x.result.p != '{' || x.result.end - x.result.p < 2 || x.result.end[-1] != '}')
 		return -1;
 	if (p->n == p->cap) {
 		p->cap = p->cap ? p->cap * 2 : 256;
