@@ -6,7 +6,8 @@
  * largest probability per KV head, as many; sinks and newest rows, as many, are the floor.  Two guesses stand between: the rows
  * that were most probable at the token before, and on average over the tokens that came one at a time before.
  *
- * A window under a policy is a piece that --resume keeps.  One reading serves all policies: it is done again while any lacks. */
+ * A window under a policy is a piece that --resume keeps.  One reading serves all policies: it is done again while any lacks.
+ * Every window has a timeline of its own, so that its sums do not depend on those before. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,12 +21,11 @@ enum { WINDOW = 4096, LAST = 256 };
 struct run {
 	const struct options *o;
 	struct engine *engine;
-	struct timeline *tl;
+	struct timeline *tl;           /* of the window at work */
 	struct policy_list kvs;
 	int32_t window, last;
 	struct pieces pieces;
 	struct recovered sum[LIST_MAX];
-	struct recovered was[LIST_MAX];   /* what the timeline had summed up before the window at work */
 	struct mean mass[LIST_MAX];    /* over windows */
 	struct str list[LIST_MAX];
 	struct progress progress;
@@ -52,14 +52,13 @@ static int part_read(struct jv result, struct part *out)
 	return 0;
 }
 
-/* The difference between two sums. */
-static void part_write(const struct recovered *now, const struct recovered *was, struct str *out)
+static void part_write(const struct recovered *r, struct str *out)
 {
 	str_clear(out);
-	str_addf(out, "{\"mass\":%.17g,\"oracle\":%.17g,\"recent\":%.17g,\"last_row\":%.17g,\"mean_row\":%.17g", now->mass - was->mass,
-	         now->oracle - was->oracle, now->recent - was->recent, now->last_row - was->last_row, now->mean_row - was->mean_row);
-	str_addf(out, ",\"rows\":%.17g,\"of\":%.17g,\"guesses\":%lld,\"steps\":%lld}", now->rows - was->rows, now->read - was->read,
-	         (long long)(now->guesses - was->guesses), (long long)(now->steps - was->steps));
+	str_addf(out, "{\"mass\":%.17g,\"oracle\":%.17g,\"recent\":%.17g,\"last_row\":%.17g,\"mean_row\":%.17g", r->mass, r->oracle,
+	         r->recent, r->last_row, r->mean_row);
+	str_addf(out, ",\"rows\":%.17g,\"of\":%.17g,\"guesses\":%lld,\"steps\":%lld}", r->rows, r->read, (long long)r->guesses,
+	         (long long)r->steps);
 }
 
 static void name_piece(const struct run *run, int k, const int32_t *id, struct str *out)
@@ -94,19 +93,18 @@ static int keep_window(struct run *run, const int32_t *id, struct part *part, st
 	int rc = 0;
 
 	for (int k = 0; !rc && k < run->kvs.n; k++) {
-		struct recovered now = {.steps = 0}, *was = &run->was[k];
+		struct recovered now;
 
-		if (timeline_recovered(run->tl, k, &now) < 0 || now.steps <= was->steps)
+		if (timeline_recovered(run->tl, k, &now) < 0 || now.steps < 1)
 			rc = err_set(e, ERR_FAIL, "nothing was recovered under '%s'", run->kvs.v[k]);
 		if (!rc && !part[k].known) {
 			name_piece(run, k, id, &what);
-			part_write(&now, was, &result);
+			part_write(&now, &result);
 			if (part_read(jv_parse(result.p, result.n), &part[k]) < 0)
 				rc = err_set(e, ERR_FAIL, "the model gave probabilities that are no numbers; check the file with --check-tensors");
 			else
 				rc = pieces_put(&run->pieces, &what, &result, e);
 		}
-		*was = now;
 	}
 	str_free(&what);
 	str_free(&result);
@@ -132,6 +130,27 @@ static void add_window(struct run *run, const struct part *part)
 		mean_add(&run->mass[k], mass);
 		str_addf(&run->list[k], "%s%.5f", run->list[k].n ? "," : "", mass);
 	}
+}
+
+static int open_window(struct run *run, struct err *e)
+{
+	const struct options *o = run->o;
+	struct timeline_options to = {
+		.kv = "full", .kv_type = o->kv_type, .batch = o->chunk, .ctx = o->ctx ? o->ctx : run->window, .watch = run->kvs.v,
+		.n_watch = run->kvs.n,
+	};
+
+	if (timeline_open(&run->tl, run->engine, &to, e) < 0)
+		return -1;
+	signals_watch(run->tl);
+	return 0;
+}
+
+static void close_window(struct run *run)
+{
+	signals_watch(NULL);
+	timeline_close(run->tl);
+	run->tl = NULL;
 }
 
 static int run_text(struct run *run, const char *path, int nth, struct err *e)
@@ -163,7 +182,7 @@ static int run_text(struct run *run, const char *path, int nth, struct err *e)
 			add_window(run, part);
 			continue;
 		}
-		rc = timeline_sync(run->tl, id, 0, NULL, NULL, e) < 0 || timeline_sync(run->tl, id, fill, NULL, NULL, e) < 0 ? -1 : 0;
+		rc = open_window(run, e) < 0 || timeline_sync(run->tl, id, fill, NULL, NULL, e) < 0 ? -1 : 0;
 		for (size_t done = 0; !rc && done < (size_t)run->last; done += 16) {
 			size_t step = (size_t)run->last - done < 16 ? (size_t)run->last - done : 16;
 			rc = timeline_extend(run->tl, id + fill + done, step, 1, NULL, NULL, e);
@@ -174,6 +193,7 @@ static int run_text(struct run *run, const char *path, int nth, struct err *e)
 			rc = keep_window(run, id, part, e);
 		if (!rc)
 			add_window(run, part);
+		close_window(run);
 	}
 	tokens_free(&t);
 	return rc;
@@ -212,7 +232,6 @@ static int report(struct run *run, struct err *e)
 int cmd_eval_recovery(const struct options *o)
 {
 	struct run run = {.o = o, .window = o->window ? o->window : WINDOW, .last = o->last ? o->last : LAST};
-	struct timeline_options to = {.kv = "full", .kv_type = o->kv_type, .batch = o->chunk};
 	struct err e = {0};
 	int rc = 0;
 
@@ -228,23 +247,14 @@ int cmd_eval_recovery(const struct options *o)
 	rc = model_open(&run.engine, o, MODEL_RUN, &e);
 	if (!rc)
 		rc = pieces_model(&run.pieces, run.engine, &e);
-	to.ctx = o->ctx ? o->ctx : run.window;
-	to.watch = run.kvs.v;
-	to.n_watch = run.kvs.n;
-	if (!rc)
-		rc = timeline_open(&run.tl, run.engine, &to, &e);
 	progress_init(&run.progress, o, "watching", "tokens");
-	if (!rc)
-		signals_watch(run.tl);
 	for (int i = 0; !rc && i < o->n_file; i++)
 		rc = run_text(&run, o->file[i], i, &e);
-	signals_watch(NULL);
 	progress_clear(&run.progress);
 	if (!rc)
 		rc = report(&run, &e);
 	for (int k = 0; k < run.kvs.n; k++)
 		str_free(&run.list[k]);
-	timeline_close(run.tl);
 	engine_close(run.engine);
 	pieces_close(&run.pieces);
 	return rc < 0 ? fail(&e) : 0;

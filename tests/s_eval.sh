@@ -1,6 +1,6 @@
 #!/bin/sh
-# tests/s_eval.sh - weir eval as scripts see it: usage, JSON, several policies and texts at once, seeds, a stop; and the smallest
-# run of tests/results.sh.
+# tests/s_eval.sh - weir eval as scripts see it: usage, JSON, several policies and texts at once, seeds, a stop, going on after
+# it; and the smallest run of tests/results.sh.
 #
 # WEIR is the program (default ./weir), WEIR_TEST_MODEL the model, WEIR_SHARED the reference data.
 # Closes with "N passed, M failed, K skipped".
@@ -58,6 +58,108 @@ run eval plot "$dir/none.jsonl" --out "$dir/p.png"; expect "lines without curves
 run eval plot "$dir/nothing" --out "$dir/p.png"; expect "a text that is not there" 4 'nothing'
 # shellcheck disable=SC2046 # options
 run eval ppl x $(seq 33 | sed 's/.*/--kv full/'); expect "too many policies are refused" 2 'more than 32'
+
+# ---- sweeps, and going on after a stop: with a model of random weights, so that nothing takes long ----
+
+i=0
+while [ $i -lt 80 ]; do
+	echo "The ship number $i left the harbour on a cold morning, and nobody on the quay knew where the wind would carry her."
+	i=$((i + 1))
+done >"$dir/text"
+export WEIR_MODEL="$PWD/tests/vectors/models/llama-block32.gguf"
+run eval needle "$dir/text" --depths 1;       expect "a sweep wants two depths" 2 'from 2'
+run eval needle "$dir/text" --len 300;        expect "a needle without room is usage" 2 'at least'
+run eval needle "$dir/text" --len 900,1200 --depths 3 --samples 2 --kv full --kv sift:k=32
+[ "$rc" = 0 ] && [ "$(grep -c '^needle under ' "$dir/out")" = 2 ] && [ "$(grep -c '^ *0%  50% 100%    mean$' "$dir/out")" = 2 ] &&
+	[ "$(grep -c '^ *\(900\|1200\)\( *[0-9]*\)\{3\} .* n=6$' "$dir/out")" = 4 ] &&
+	ok "a table a policy, a row a length, a column a depth" || bad "a table a policy, a row a length, a column a depth" "$(out)"
+run eval needle --len 900,1200 --depths 3 --samples 2 --kv full --kv sift:k=32 --json
+[ "$rc" = 0 ] && [ "$(grep -c '"depths":\[0,0.5,1,0,0.5,1\],"scores":\[[01],[01],[01],[01],[01],[01]\]' "$dir/out")" = 4 ] &&
+	ok "the depth of every score, in random words, too" || bad "the depth of every score, in random words, too" "$(out)"
+
+shown() { sed 's/"seconds":[0-9.]*//' "$1"; }
+# goes_on NAME PIECES ARGS...: alone, with an empty file, with half of it and a torn line: the same is shown.
+goes_on() {
+	name=$1 pieces=$2
+	shift 2
+	rm -f "$dir/kept"
+	run eval "$@" --json
+	shown "$dir/out" >"$dir/alone"
+	run eval "$@" --json --resume "$dir/kept"
+	shown "$dir/out" >"$dir/first"
+	[ "$rc" = 0 ] && cmp -s "$dir/alone" "$dir/first" && [ "$(wc -l <"$dir/kept" | tr -d ' ')" = "$pieces" ] ||
+		{ bad "$name" "kept $(wc -l <"$dir/kept") pieces, not $pieces: $(head -n 2 "$dir/err" "$dir/out")"; return; }
+	cp "$dir/kept" "$dir/all"
+	head -n $((pieces / 2)) "$dir/all" >"$dir/kept"
+	sed -n $((pieces / 2 + 1))p "$dir/all" | head -c 150 >>"$dir/kept"
+	run eval "$@" --json --resume "$dir/kept"
+	shown "$dir/out" >"$dir/second"
+	grep -q "holds $((pieces / 2)) finished piece" "$dir/err" &&
+		grep -q "^pieces: $((pieces / 2)) were there, $((pieces - pieces / 2)) are new$" "$dir/err" ||
+		{ bad "$name" "$(cat "$dir/err")"; return; }
+	cmp -s "$dir/alone" "$dir/second" || { bad "$name" "$(diff "$dir/alone" "$dir/second" | head -n 2)"; return; }
+	shown "$dir/kept" >"$dir/kept.a"
+	shown "$dir/all" >"$dir/kept.b"
+	cmp -s "$dir/kept.a" "$dir/kept.b" && ok "$name" || bad "$name" "the file differs: $(diff "$dir/kept.a" "$dir/kept.b" | head -n 2)"
+}
+goes_on "passkey goes on" 6 passkey --len 900 --samples 3 --kv full --kv sink:size=64,stride=32
+goes_on "chain goes on" 4 chain --len 900 --samples 2 --kv sift:k=32 --kv h2o:k=32
+goes_on "ruler goes on" 4 ruler --tasks niah_single_1,fwe --len 1200 --samples 2
+goes_on "needle goes on" 12 needle "$dir/text" --len 900,1200 --depths 3 --kv full --kv cascade:size=64,stride=32
+goes_on "recovery goes on" 6 recovery "$dir/text" --window 200 --last 8 --samples 3 --kv sift:k=16 --kv refresh:k=16
+goes_on "ppl in windows goes on, its curve, too" 12 ppl "$dir/text" --tokens 900 --window 150 --curve 40 --kv full --kv sink:size=64,stride=32
+goes_on "ppl of a stream goes on" 2 ppl "$dir/text" --tokens 600 --kv sift:k=16 --kv cascade:size=64,stride=32
+goes_on "ppl of the last tokens goes on" 2 ppl "$dir/text" --tokens 300 --last 20 --kv full --kv snapkv:k=32
+
+# What is in the file is shown; another setting takes nothing from it.
+rm -f "$dir/kept"
+run eval passkey --len 900 --samples 2 --resume "$dir/kept"
+sed '2s/"score":[0-9.]*/"score":0.75/' "$dir/kept" >"$dir/all"
+cp "$dir/all" "$dir/kept"
+run eval passkey --len 900 --samples 2 --json --resume "$dir/kept"
+expect "what is kept is shown" 0 '"scores":\[0,0.75\]'
+cmp -s "$dir/all" "$dir/kept" && ok "what is complete is not written" || bad "what is complete is not written" "$(diff "$dir/all" "$dir/kept" | head -n 2)"
+for other in "--seed 1" "--len 901" "--kv sift:k=16" "--kv-type f32" "--chunk 64" "--ctx 1000" "-m tests/vectors/models/llama-block256.gguf"; do
+	cp "$dir/all" "$dir/kept"
+	# shellcheck disable=SC2086 # options
+	run eval passkey --len 900 --samples 2 $other --resume "$dir/kept"
+	grep -q '^pieces: 0 were there, 2 are new$' "$dir/err" && [ "$(wc -l <"$dir/kept" | tr -d ' ')" = 4 ] && ok "another piece: $other" ||
+		bad "another piece: $other" "$(cat "$dir/err")"
+done
+run eval passkey --len 900 --samples 2 -q --resume "$dir/kept"
+[ "$rc" = 0 ] && [ ! -s "$dir/err" ] && ok "-q says nothing of it" || bad "-q says nothing of it" "$(cat "$dir/err")"
+
+# Killed in the middle, then gone on with.
+run eval passkey --len 900 --samples 40 --kv full --kv sink:size=64,stride=32
+cp "$dir/out" "$dir/alone"
+for signal in INT KILL; do
+	rm -f "$dir/kept"
+	"$weir" eval passkey --len 900 --samples 40 --kv full --kv sink:size=64,stride=32 --resume "$dir/kept" >"$dir/out" 2>"$dir/err" &
+	pid=$!
+	i=0
+	while [ $i -lt 500 ] && { [ ! -r "$dir/kept" ] || [ "$(wc -l <"$dir/kept")" -lt 5 ]; }; do
+		i=$((i + 1))
+		sleep 0.01
+	done
+	kill -$signal $pid 2>/dev/null
+	wait $pid 2>/dev/null
+	there=$(wc -l <"$dir/kept" | tr -d ' ')
+	run eval passkey --len 900 --samples 40 --kv full --kv sink:size=64,stride=32 --resume "$dir/kept"
+	[ "$rc" = 0 ] && cmp -s "$dir/alone" "$dir/out" && [ "$there" -ge 5 ] && grep -q "holds $there finished pieces" "$dir/err" &&
+		ok "the same after kill -$signal" || bad "the same after kill -$signal" "$there were there: $(cat "$dir/err" "$dir/out" | head -n 4)"
+done
+
+# A file that is something else.
+for foreign in text all; do
+	cp "$dir/$foreign" "$dir/kept"
+	[ $foreign = all ] && echo "a note" >>"$dir/kept"
+	cp "$dir/kept" "$dir/before"
+	run eval passkey --resume "$dir/kept"
+	expect "a foreign file is refused ($foreign)" 2 'give --resume another file'
+	cmp -s "$dir/kept" "$dir/before" && ok "and left as it is ($foreign)" || bad "and left as it is ($foreign)" "$(head -n 2 "$dir/kept")"
+done
+run eval passkey --resume "$dir";    expect "a folder is refused" 2 'not a regular file'
+unset WEIR_MODEL
 
 if [ ! -r "$model" ]; then
 	skip "evaluations" "no model at '$model' (make model fetches it)"
