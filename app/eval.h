@@ -2,6 +2,7 @@
  *
  *     eval.c           which cache policies are compared, one timeline for all of them; weir eval ppl
  *     eval_recovery.c  weir eval recovery
+ *     eval_plot.c      weir eval plot: pictures (picture.c)
  *     eval_tasks.c     weir eval ruler, passkey, chain, needle: samples of the right length, answers, tables
  *     eval_ruler.c     the prompts of the RULER tasks and of needle;  eval_hidden.c those of passkey and chain
  *     eval_material.c  words, essays, questions;  eval_words.c the words that are built in
