@@ -289,7 +289,8 @@ TEXT
 ## Passkey through a bounded cache
 
 \`weir eval passkey --len L --samples N --kv POLICY\`: five digits in random words, said twice at one place, in five intervals of depth in turn; the share of digits
-that are right in %, by depth (first to last fifth).
+that are right in %, by depth (first to last fifth). Where even \`full\` finds little, the model cannot do it with everything in sight, and nothing is said about caches: 20 is one
+digit of five, as by chance.
 
 TEXT
 		table passkey
