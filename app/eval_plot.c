@@ -207,12 +207,13 @@ static int curve_add(struct curves *all, struct jv line, const char *file)
 			c->y = xrealloc(c->y, ((size_t)c->n + 256) * sizeof *c->y);
 		mean = exp(sum / ((c->n + 1) * every));
 		c->y[c->n++] = mean;
-		/* The beginning of a running mean says little and goes far: it does not set the scale. */
-		if (isfinite(mean) && c->n > 2) {
-			all->low = mean < all->low ? mean : all->low;
-			all->high = mean > all->high ? mean : all->high;
-		}
 	}
+	/* The beginning of a running mean says little and goes far: it does not set the scale, unless there is nothing else. */
+	for (int32_t i = c->n > 3 ? 2 : 0; i < c->n; i++)
+		if (isfinite(c->y[i])) {
+			all->low = c->y[i] < all->low ? c->y[i] : all->low;
+			all->high = c->y[i] > all->high ? c->y[i] : all->high;
+		}
 	if (jv_text(jv_get(line, "kv"), &c->name) < 0)
 		str_adds(&c->name, file);
 	if (c->n * every > all->right)
@@ -279,7 +280,7 @@ static int plot_curves(const struct options *o, const struct str *text, struct e
 		nl = nl ? nl : end;
 		lines += (size_t)curve_add(&all, jv_parse(at, (size_t)(nl - at)), o->file[0]);
 	}
-	if (!all.n)
+	if (!all.n || all.low > all.high)
 		rc = err_set(e, ERR_DOCUMENT, "'%s' holds no curves; they come from 'weir eval ppl --curve N --json'", o->file[0]);
 	else
 		rc = picture_init(&p, WIDE, HIGH, e);
