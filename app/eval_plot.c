@@ -186,17 +186,21 @@ static int plot_matrix(const struct options *o, const struct str *text, struct e
 /* ---- curves ---- */
 
 struct curve { struct str name; double *y; int32_t n, every; };
-struct curves { struct curve c[COLOUR_CURVES]; int n; double low, high, right; };
+struct curves { struct curve c[COLOUR_CURVES]; int n, more; double low, high, right; };
 
-/* One line of `eval ppl --curve --json`: 1 when it has a curve. */
-static int curve_add(struct curves *all, struct jv line, const char *file)
+/* One line of `eval ppl --curve --json`; others have no curve. */
+static void curve_add(struct curves *all, struct jv line, const char *file)
 {
 	struct jv list = jv_get(line, "curve"), it = {0};
 	struct curve *c = &all->c[all->n];
 	double every = 0;
 
-	if (!list.p || all->n == COLOUR_CURVES || jv_number(jv_get(line, "every"), &every) < 0 || !(every >= 1 && every <= INT32_MAX))
-		return 0;
+	if (!list.p || jv_number(jv_get(line, "every"), &every) < 0 || !(every >= 1 && every <= INT32_MAX))
+		return;
+	if (all->n == COLOUR_CURVES) {
+		all->more++;
+		return;
+	}
 	*c = (struct curve){ .every = (int32_t)every };
 	while (jv_next(list, &it, NULL)) {
 		double sum, mean;
@@ -222,9 +226,7 @@ static int curve_add(struct curves *all, struct jv line, const char *file)
 	if (c->n < 2) {
 		free(c->y);
 		str_free(&c->name);
-		return 0;
 	}
-	return 1;
 }
 
 static int32_t place(double v, double from, double to, int32_t p0, int32_t p1)
@@ -272,13 +274,12 @@ static int plot_curves(const struct options *o, const struct str *text, struct e
 	struct curves all = { .low = INFINITY, .high = -INFINITY };
 	struct picture p = { .at = NULL };
 	struct str s = {0};
-	size_t lines = 0;
 	int rc;
 
 	for (const char *at = text->p, *end = at + text->n, *nl; at < end; at = nl + 1) {
 		nl = memchr(at, '\n', (size_t)(end - at));
 		nl = nl ? nl : end;
-		lines += (size_t)curve_add(&all, jv_parse(at, (size_t)(nl - at)), o->file[0]);
+		curve_add(&all, jv_parse(at, (size_t)(nl - at)), o->file[0]);
 	}
 	if (!all.n || all.low > all.high)
 		rc = err_set(e, ERR_DOCUMENT, "'%s' holds no curves; they come from 'weir eval ppl --curve N --json'", o->file[0]);
@@ -304,6 +305,8 @@ static int plot_curves(const struct options *o, const struct str *text, struct e
 	}
 	if (!rc)
 		rc = print_json(&s, e);
+	if (!rc && all.more)
+		say("a picture holds %d curves; %d more of '%s' are left out", COLOUR_CURVES, all.more, o->file[0]);
 	str_free(&s);
 	picture_free(&p);
 	return rc;

@@ -172,8 +172,8 @@ struct snap_loaded {
  * right. */
 int  snap_load(struct snaps *, struct timeline *, const struct fingerprint *, int64_t message, struct str *extra,
                struct snap_loaded *, struct err *);
-/* The longest beginning of want[0 .. n) whose chunks these kernels have computed and which is longer than what the timeline has: tokens it can go
- * on from; 0 = nothing. */
+/* The longest beginning of want[0 .. n) whose chunks these kernels have computed and which is longer than what the timeline has:
+ * tokens it can go on from; 0 = nothing. */
 int32_t snap_load_prefix(struct snaps *, struct timeline *, const struct fingerprint *, const int32_t *want, size_t n,
                          struct snap_loaded *, struct err *);
 /* Bytes that snapshots of a session hold, those shared included. */

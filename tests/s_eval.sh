@@ -194,6 +194,9 @@ run eval plot "$dir/text" --tokens 20 --layer 99 --out "$dir/p.png"; expect "a l
 run eval ppl "$dir/text" --tokens 600 --curve 50 --kv full --kv sink:size=64,stride=50 --json
 cp "$dir/out" "$dir/curves"
 run eval plot "$dir/curves" --out "$dir/c.png"; expect "curves are drawn" 0 'sink:size=64,stride=50: [0-9.]* after [0-9]* tokens'
+for k in 1 2 3 4 5; do cat "$dir/curves"; done >"$dir/many"
+"$weir" eval plot "$dir/many" --out "$dir/many.png" 2>&1 >/dev/null | grep -q 'holds 8 curves; 2 more' && ok "curves that are left out are named" ||
+	bad "curves that are left out are named" "they are not"
 [ -s "$dir/c.png" ] && ok "their picture is there" || bad "their picture is there" "none"
 run eval ppl "$dir/text" --tokens 600 --last 40 --kv full --kv sift:k=600 --kv refresh:k=64 --json
 [ "$(lines)" = 3 ] && ok "a line a policy" || bad "a line a policy" "$(out)"
