@@ -6,13 +6,12 @@
  * first two layers read whole.  bound=soft soft-maxes the bounds of each head before the heads of a group are compared, and
  * always takes the first page and the last four; without that, heads with large scores choose for the others.
  *
- * All heads take the last page, which may be partly filled, so all read equally many rows.  Pages become rows on the
- * host: a few hundred numbers a layer. */
+ * All heads take the last page, which may be partly filled, so all read equally many rows.  Pages become rows where they were
+ * chosen (page_rows): nothing is asked of the backend in the middle of a step. */
 #include "engine/select.h"
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { MIN_PAGES = 3, SOFT_LAST = 4, RAW_DENSE = 2 };
 
@@ -21,7 +20,6 @@ struct quest {
 	struct tensor score;       /* f32 [n_kv_head][pages] */
 	struct tensor page;        /* i32 [n_kv_head][pages] */
 	struct tensor rows;        /* i32 [n_kv_head][pages * 16] */
-	int32_t *host;             /* [pages * (16 + n_kv_head)]: the rows of one head, and the pages of all */
 	int32_t pages;
 };
 
@@ -42,7 +40,7 @@ static uint64_t quest_bytes(const struct kv_params *par, const struct hparams *h
 {
 	uint64_t pages = (uint64_t)pages_of(cap) * (uint64_t)hp->n_kv_head;
 
-	return pages * ((uint64_t)hp->n_layer * 8 * (uint64_t)hp->head_dim + 4 + 4 + 8 * PAGE_ROWS);
+	return pages * ((uint64_t)hp->n_layer * 8 * (uint64_t)hp->head_dim + 4 + 4 + 4 * PAGE_ROWS);
 }
 
 static int quest_init(struct selector *s, struct err *err)
@@ -54,8 +52,7 @@ static int quest_init(struct selector *s, struct err *err)
 	f->pages = pages_of(s->kv->cap);
 	rows = (int64_t)f->pages * PAGE_ROWS;
 	f->bounds = xcalloc((size_t)hp->n_layer, sizeof *f->bounds);
-	if (!(f->host = try_alloc((size_t)f->pages * (size_t)(PAGE_ROWS + hp->n_kv_head), sizeof *f->host, "rows of pages", err)) ||
-	    select_alloc(s, &f->score, DT_F32, hp->n_kv_head, f->pages, err) ||
+	if (select_alloc(s, &f->score, DT_F32, hp->n_kv_head, f->pages, err) ||
 	    select_alloc(s, &f->page, DT_I32, hp->n_kv_head, f->pages, err) ||
 	    select_alloc(s, &f->rows, DT_I32, hp->n_kv_head, rows, err))
 		return -1;
@@ -75,7 +72,6 @@ static void quest_release(struct selector *s)
 	select_drop(s, &f->page);
 	select_drop(s, &f->rows);
 	free(f->bounds);
-	free(f->host);
 }
 
 static void quest_note(struct selector *s, int32_t layer, int32_t row0, int32_t n)
@@ -86,34 +82,13 @@ static void quest_note(struct selector *s, int32_t layer, int32_t row0, int32_t 
 	kv->be->ops->page_bounds(kv->be, &f->bounds[layer], &kv->k[layer], kv->hp->n_kv_head, kv->cap, row0, n);
 }
 
-/* Row lists of the k pages chosen per head; returns their length. */
-static int32_t pages_to_rows(struct selector *s, struct tensor *list, int32_t k, int32_t n_rows)
-{
-	struct quest *f = s->state;
-	struct backend *be = s->kv->be;
-	int32_t n_head = s->kv->hp->n_kv_head, n = (k - 1) * PAGE_ROWS + n_rows - (pages_of(n_rows) - 1) * PAGE_ROWS;
-	int32_t *rows = f->host, *pages = f->host + (size_t)f->pages * PAGE_ROWS;
-
-	/* Of all heads at once: a GPU is waited for each time. */
-	be->ops->read(be, &f->page, 0, pages, 4 * ((size_t)(n_head - 1) * (size_t)f->pages + (size_t)k));
-	for (int32_t h = 0; h < n_head; h++) {
-		const int32_t *page = pages + (size_t)h * (size_t)f->pages;
-
-		/* Pages ascend, so the last one is the region's last: the only one that may be short. */
-		for (int32_t i = 0; i < n; i++)
-			rows[i] = page[i / PAGE_ROWS] * PAGE_ROWS + i % PAGE_ROWS;
-		be->ops->write(be, list, 4 * (size_t)h * (size_t)list->cols, rows, 4 * (size_t)n);
-	}
-	return n;
-}
-
 static int quest_choose(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
                         const struct tensor *raw, int32_t n_rows, struct attn_part part[SELECT_PARTS])
 {
 	struct quest *f = s->state;
 	struct backend *be = s->kv->be;
 	const struct hparams *hp = s->kv->hp;
-	int32_t k = quest_most(s->par, n_rows), pages = pages_of(n_rows);
+	int32_t k = quest_most(s->par, n_rows), pages = pages_of(n_rows), n;
 	int soft = s->par->bound == BOUND_SOFT;
 	struct tensor *list;
 
@@ -130,8 +105,11 @@ static int quest_choose(struct selector *s, const struct step *st, int32_t layer
 		.rows = &f->page, .score = &f->score, .n_kv_head = hp->n_kv_head, .n = pages, .k = k, .pool = 1,
 		.first = soft, .last = soft ? SOFT_LAST : 1,
 	});
+	/* Pages ascend, so the last one is the region's last: the only one that may be short. */
+	n = (k - 1) * PAGE_ROWS + n_rows - (pages - 1) * PAGE_ROWS;
 	list = select_list(s, layer, &f->rows);
-	part[0] = (struct attn_part){ .q = q, .rows = list, .n_rows = pages_to_rows(s, list, k, n_rows) };
+	be->ops->page_rows(be, list, &f->page, hp->n_kv_head, n);
+	part[0] = (struct attn_part){ .q = q, .rows = list, .n_rows = n };
 	return 1;
 }
 

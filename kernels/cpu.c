@@ -83,6 +83,7 @@ static const struct backend_ops cpu_ops = {
 	.page_bounds = cpu_page_bounds,
 	.page_scan = cpu_page_scan,
 	.topk = cpu_topk,
+	.page_rows = cpu_page_rows,
 	.kv_move = cpu_kv_move,
 	.query_turn = cpu_query_turn,
 };

@@ -1,4 +1,4 @@
-/* kernels/cpu_choose.c - choosing cached rows: the low-bit copy of the keys, page bounds, and moving rows.
+/* kernels/cpu_choose.c - choosing cached rows: the low-bit copy of the keys, page bounds, rows of pages, and moving rows.
  *
  * None of this looks at the cancel flag: it is short, and a cache must never be left half moved. */
 #include <math.h>
@@ -310,6 +310,31 @@ void cpu_page_bounds(struct backend *be, struct tensor *bounds, const struct ten
 			bounds_task(&j, t, 0);
 	else
 		pool_run(c->pool, bounds_task, &j, tasks);
+}
+
+static int page_rows_ok(const struct tensor *rows, const struct tensor *pages, int32_t n_kv_head, int32_t n)
+{
+	return rows && rows->data && rows->type == DT_I32 && pages && pages->data && pages->type == DT_I32 && rows->data != pages->data &&
+	       n_kv_head > 0 && rows->rows >= n_kv_head && pages->rows >= n_kv_head && n >= 0 && n <= INT32_MAX / 4 && rows->cols >= n &&
+	       pages->cols >= ceil_div(n, PAGE_ROWS);
+}
+
+/* A few thousand numbers: one thread has written them before the others are awake. */
+void cpu_page_rows(struct backend *be, struct tensor *rows, const struct tensor *pages, int32_t n_kv_head, int32_t n)
+{
+	if (be->failed)
+		return;
+	if (!page_rows_ok(rows, pages, n_kv_head, n)) {
+		cpu_fail(be, "internal: page_rows of %d rows got operands of the wrong shape", (int)n);
+		return;
+	}
+	for (int32_t h = 0; h < n_kv_head; h++) {
+		int32_t *row = (int32_t *)rows->data + (size_t)h * (size_t)rows->cols;
+		const int32_t *page = (const int32_t *)pages->data + (size_t)h * (size_t)pages->cols;
+
+		for (int32_t i = 0; i < n; i++)
+			row[i] = page[i / PAGE_ROWS] * PAGE_ROWS + i % PAGE_ROWS;
+	}
 }
 
 /* ---- moving rows ---- */

@@ -1,6 +1,6 @@
 /* kernels/cpu_choose.h (private to kernels/cpu*.c) - choosing cached rows: operations, leaf functions.
  *
- *     cpu_choose.c         keys: the low-bit copy, page bounds; moving rows
+ *     cpu_choose.c         keys: the low-bit copy, page bounds, rows of pages; moving rows
  *     cpu_scan.c           scores of keys and pages
  *     cpu_topk.c           the k best scores
  *     cpu_chosen.c         both, and attention over what they chose, in one hand-over
@@ -174,6 +174,7 @@ void cpu_page_bounds(struct backend *, struct tensor *bounds, const struct tenso
                      int32_t row0, int32_t n);
 void cpu_page_scan(struct backend *, const struct scan_args *);
 void cpu_topk(struct backend *, const struct topk_args *);
+void cpu_page_rows(struct backend *, struct tensor *rows, const struct tensor *pages, int32_t n_kv_head, int32_t n);
 void cpu_kv_move(struct backend *, struct tensor *plane, const struct kv_moves *);
 
 #endif

@@ -316,6 +316,34 @@ static inline void random_scores(float *x, int32_t n, int kind)
 		}
 }
 
+/* Rows of pages in any order, ragged and not, against the definition. */
+static inline void page_rows_agree(struct backend *be)
+{
+	static const int32_t sizes[] = { 0, 1, 15, 16, 17, 31, 33, 255, 256, 257, 496, 511, 512, 513, 1024, 4097 };
+	enum { SIZES = sizeof sizes / sizeof sizes[0] };
+
+	for (int round = 0; round < SIZES + 30; round++) {
+		int32_t n = round < SIZES ? sizes[round] : (int32_t)(test_rand() % 3000), heads = 1 + (int32_t)(test_rand() % 9);
+		int32_t cols = n / 16 + 1 + (int32_t)(test_rand() % 4), off = 0, *got;
+		int32_t *page = must_alloc((size_t)heads * (size_t)cols * sizeof *page);
+		struct tensor pages, rows = guarded(be, DT_I32, heads, n);
+
+		for (int32_t i = 0; i < heads * cols; i++)
+			page[i] = (int32_t)(test_rand() % (1 << 27));
+		pages = tensor_new(be, DT_I32, heads, cols, page);
+		be->ops->page_rows(be, &rows, &pages, heads, n);
+		got = unguarded(be, &rows);
+		for (int32_t h = 0; h < heads; h++)
+			for (int32_t i = 0; i < n; i++)
+				off += got[h * n + i] != 16 * page[h * cols + i / 16] + i % 16;
+		CHECK_MSG(!off, "%d of %d rows of %d heads are wrong", off, (int)n, (int)heads);
+		CHECK_MSG(be->ops->sync(be) == 0, "%s", be->err);
+		be->ops->drop(be, &pages);
+		free(page);
+		free(got);
+	}
+}
+
 static inline void must_fail(struct backend *be, const char *what)
 {
 	CHECK_MSG(be->ops->sync(be) < 0, "%s was not refused", what);
@@ -324,7 +352,7 @@ static inline void must_fail(struct backend *be, const char *what)
 /* Operands of the wrong shape, for every operation that chooses. */
 static inline void refuses_bad_operands(struct backend *be)
 {
-	struct tensor plane, copy, small, q, out, turn, rows, move;
+	struct tensor plane, copy, small, q, out, turn, rows, move, list;
 	struct scan_args scan = { .out = &out, .q = &q, .n_head = 2, .n_kv_head = 2, .head_dim = 8, .cap = 16, .n_rows = 16,
 	                          .bits = 2, .scale = 1 };
 	struct topk_args top = { .rows = &rows, .score = &out, .n_kv_head = 2, .n = 16, .k = 4, .pool = 1 };
@@ -336,6 +364,7 @@ static inline void refuses_bad_operands(struct backend *be)
 	turn = tensor_new(be, DT_F32, 2, 6, NULL);
 	rows = tensor_new(be, DT_I32, 2, 16, NULL);
 	move = tensor_new(be, DT_I32, 2, 3, NULL);
+	list = tensor_new(be, DT_I32, 2, 64, NULL);
 	copy = tensor_new(be, DT_U8, 1, (int32_t)be->ops->key_copy_bytes(be, 2, 16, 8, 2), NULL);
 	be->ops->key_copy(be, &small, &plane, 2, 16, 2, 0, 1);
 	must_fail(be, "a small copy");
@@ -386,14 +415,34 @@ static inline void refuses_bad_operands(struct backend *be)
 	top.rows = &out;
 	be->ops->topk(be, &top);
 	must_fail(be, "rows that are floats");
+	be->ops->page_rows(be, &rows, &move, 2, 17);
+	must_fail(be, "more rows of pages than the list has");
+	be->ops->page_rows(be, &list, &move, 2, 49);
+	must_fail(be, "rows of more pages than there are");
+	be->ops->page_rows(be, &list, &move, 3, 16);
+	must_fail(be, "pages of more heads than there are");
+	be->ops->page_rows(be, &list, &move, 0, 16);
+	must_fail(be, "pages of no heads");
+	be->ops->page_rows(be, &list, &move, 2, -1);
+	must_fail(be, "fewer than no rows of pages");
+	be->ops->page_rows(be, &out, &move, 2, 16);
+	must_fail(be, "rows of pages that are floats");
+	be->ops->page_rows(be, &list, &out, 2, 16);
+	must_fail(be, "pages that are floats");
+	be->ops->page_rows(be, &list, &list, 2, 16);
+	must_fail(be, "pages that would be overwritten by their rows");
+	be->ops->page_rows(be, &list, NULL, 2, 16);
+	must_fail(be, "no pages");
+	be->ops->page_rows(be, &list, &move, 2, 48);
+	CHECK_INT(be->ops->sync(be), 0);
 	be->ops->kv_move(be, &plane, &(struct kv_moves){ .move = &move, .turn = &turn, .n = 1, .n_kv_head = 2,
 	                                                 .head_dim = 8, .dims = 8, .cap = 16 });
 	must_fail(be, "turns of another width");
 	be->ops->kv_move(be, &plane, &(struct kv_moves){ .move = &move, .n = 2, .n_kv_head = 2, .head_dim = 8, .cap = 16 });
 	must_fail(be, "more moves than the list has");
-	struct tensor *all[] = { &plane, &copy, &small, &q, &out, &turn, &rows, &move };
+	struct tensor *all[] = { &plane, &copy, &small, &q, &out, &turn, &rows, &move, &list };
 
-	for (int i = 0; i < 8; i++)
+	for (int i = 0; i < 9; i++)
 		be->ops->drop(be, all[i]);
 }
 

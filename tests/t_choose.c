@@ -540,6 +540,18 @@ TEST(page_bound_toy)
 	}
 }
 
+TEST(pages_become_rows)
+{
+	for (int l = 0; l < N_LEVELS; l++) {
+		struct backend *be = open_level(levels[l], 1 + l);
+
+		if (!be)
+			continue;
+		page_rows_agree(be);
+		finish(be);
+	}
+}
+
 /* ---- the k best ---- */
 
 TEST(topk_agrees_with_sorting)

@@ -319,6 +319,66 @@ TEST(pages_agree_with_the_cpu)
 	}
 }
 
+TEST(pages_become_rows)
+{
+	struct backend *be = open_cuda();
+
+	if (!be)
+		return;
+	page_rows_agree(be);
+	finish(be);
+}
+
+/* Attention over chosen pages, token after token, is one step each, and always the same one: nothing is asked in between, and no
+ * grid changes as the last page fills. */
+TEST(pages_are_read_in_one_step)
+{
+	enum { DIM = 8, KV = 2, GROUP = 2, CAP = 600, K = 7, FIRST = 520, TOKENS = 40 };
+	float *x = random_keys(KV, CAP, DIM), *q = random_query(GROUP * KV * DIM, 0), *held = must_alloc(KV * CAP * DIM * sizeof *held);
+	float got[GROUP * KV * DIM];
+	struct backend *be;
+	struct tensor plane, bounds, qt, score, page, rows, out;
+	struct gpu_host_counts counts;
+
+	CUDA_HOST_ONLY();
+	be = open_cuda();
+	plane = plane_new(be, DT_F16, KV, CAP, DIM, x, held);
+	bounds = tensor_new(be, DT_F32, KV * ((CAP + 15) / 16), 2 * DIM, NULL);
+	qt = tensor_new(be, DT_F32, 1, GROUP * KV * DIM, q);
+	out = tensor_new(be, DT_F32, 1, GROUP * KV * DIM, NULL);
+	score = tensor_new(be, DT_F32, KV, (CAP + 15) / 16, NULL);
+	page = tensor_new(be, DT_I32, KV, K, NULL);
+	rows = tensor_new(be, DT_I32, KV, K * 16, NULL);
+	be->ops->page_bounds(be, &bounds, &plane, KV, CAP, 0, FIRST - 1);
+	be->ops->sync(be);
+	gpu_host_forget();
+	for (int32_t n = FIRST; n < FIRST + TOKENS; n++) {
+		struct attn_part part = { .q = &qt, .rows = &rows, .n_rows = (K - 1) * 16 + (n - 1) % 16 + 1 };
+
+		be->ops->page_bounds(be, &bounds, &plane, KV, CAP, n - 1, 1);
+		be->ops->page_scan(be, &(struct scan_args){ .out = &score, .q = &qt, .keys = &bounds, .n_head = GROUP * KV, .n_kv_head = KV,
+		                                            .head_dim = DIM, .cap = CAP, .n_rows = n, .scale = 0.25f });
+		be->ops->topk(be, &(struct topk_args){ .rows = &page, .score = &score, .n_kv_head = KV, .n = (n + 15) / 16, .k = K, .pool = 1,
+		                                       .first = 1, .last = 4 });
+		be->ops->page_rows(be, &rows, &page, KV, part.n_rows);
+		be->ops->attn(be, &(struct attn_args){ .out = &out, .k = &plane, .v = &plane, .part = &part, .n_part = 1, .n_head = GROUP * KV,
+		                                       .n_kv_head = KV, .head_dim = DIM, .cap = CAP, .scale = 0.25f }, 1);
+		be->ops->read(be, &out, 0, got, sizeof got);
+	}
+	gpu_host_stats(&counts);
+	CHECK_INT(counts.steps, TOKENS);
+	CHECK_INT(counts.built, 1);
+	CHECK_INT(counts.replayed, TOKENS - 2);
+	struct tensor *all[] = { &plane, &bounds, &qt, &out, &score, &page, &rows };
+
+	for (int i = 0; i < 7; i++)
+		be->ops->drop(be, all[i]);
+	free(x);
+	free(q);
+	free(held);
+	finish(be);
+}
+
 /* ---- the k best ---- */
 
 /* Rows that are forced to the front, in the order they have. */

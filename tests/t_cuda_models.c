@@ -6,7 +6,9 @@
 #include <stdlib.h>
 
 #include "engine/engine.h"
+#include "engine/engine_private.h"
 #include "tests/cuda_test.h"
+#include "tests/tiny.h"
 
 enum { MAX_IDS = 64 };
 
@@ -178,7 +180,7 @@ static const char *const policies[] = {
 	"refresh:k=16,qc=3", "refresh:k=16,qc=3,scan=kv", "recycled:k=16,stride=4", "streaming++:size=16,stride=8", "h2o:k=16", "h2o+:k=16",
 	"snapkv:k=16,window=1", "quest:k=32", "auto", "auto:prefix=full",
 };
-enum { POLICIES = sizeof policies / sizeof policies[0], READ = 70 };
+enum { POLICIES = sizeof policies / sizeof policies[0], READ = 110 };   /* seven pages: quest leaves one out */
 
 TEST(cuda_policies_run_as_on_the_cpu)
 {
@@ -228,6 +230,96 @@ TEST(cuda_cache_types)
 	}
 	engine_close(cpu);
 	engine_close(cuda);
+}
+
+/* ---- nothing is asked in the middle of a step ---- */
+
+/* A backend's table, watched: whoever reads between two layers waits for the device there. */
+static struct { const struct backend_ops *ops; struct backend_ops mine; int asked, between, layers, lists; } watch;
+
+static void watch_read(struct backend *be, const struct tensor *t, size_t off, void *dst, size_t n)
+{
+	watch.asked++;
+	watch.ops->read(be, t, off, dst, n);
+}
+
+static int watch_sync(struct backend *be)
+{
+	watch.asked++;
+	return watch.ops->sync(be);
+}
+
+static void watch_attn(struct backend *be, const struct attn_args *a, int32_t n)
+{
+	watch.layers++;
+	watch.between += watch.asked;
+	for (int i = 0; i < a->n_part; i++)
+		watch.lists += a->part[i].rows != NULL;
+	watch.ops->attn(be, a, n);
+}
+
+static void watch_begin(struct backend *be)
+{
+	memset(&watch, 0, sizeof watch);
+	watch.ops = be->ops;
+	watch.mine = *be->ops;
+	watch.mine.read = watch_read;
+	watch.mine.sync = watch_sync;
+	watch.mine.attn = watch_attn;
+	be->ops = &watch.mine;
+}
+
+/* How many layers of MORE generated tokens came after an answer; *lists = lists of rows that a token read. */
+enum { MORE = 12 };
+static int layers_asked(struct engine *e, const char *kv, int *lists)
+{
+	enum { TEXT = 150 };
+	struct timeline *t = timeline_on(e, kv, "f16", 256);
+	struct sampling greedy = sampling_default;
+	struct err err = { 0 };
+	int32_t id[TEXT];
+
+	greedy.temperature = 0;
+	fill(id, TEXT, N_VOCAB);
+	CHECK_MSG(timeline_sync(t, id, TEXT, NULL, NULL, &err) >= 0, "%s", err.msg);
+	CHECK_MSG(!timeline_pin(t, TEXT, &err), "%s", err.msg);     /* auto chooses among what is pinned */
+	watch_begin(e->be);
+	/* The first token comes of what was read. */
+	for (int i = 0; i < 1 + MORE; i++) {
+		struct step_out out;
+
+		watch.asked = 0;
+		CHECK_MSG(timeline_step(t, &greedy, &out, &err) > 0, "%s", err.msg);
+	}
+	e->be->ops = watch.ops;
+	CHECK_INT(watch.layers, MORE * LAYERS);
+	timeline_close(t);
+	*lists = watch.lists / MORE;
+	return watch.between;
+}
+
+TEST(cuda_layers_ask_nothing)
+{
+	/* Lists that a token reads, as many as there are layers but two under raw bounds and h2o+; -1 = not the same each time. */
+	static const struct { const char *kv; int lists; } want[] = {
+		{ "full", 0 }, { "sift:k=16", LAYERS }, { "refresh:k=16,qc=3", -1 }, { "refresh:k=16,qc=3,scan=kv", -1 },
+		{ "recycled:k=16,stride=4", -1 }, { "streaming++:size=16,stride=8", 0 }, { "quest:k=32", LAYERS },
+		{ "quest:k=32,bound=raw", LAYERS - 2 }, { "h2o:k=16", LAYERS }, { "h2o+:k=16", LAYERS - 2 },
+		{ "snapkv:k=16,window=1", LAYERS }, { "sink:size=24,sinks=2,stride=8", 0 },
+		{ "cascade:size=32,n=4,sinks=2,stride=8", 0 }, { "auto:k=16", LAYERS },
+	};
+	struct engine *e;
+
+	test_cuda_use_plugin();
+	e = tiny_open(&tiny_families[0], 1, TRAINED, 10000);
+	CHECK(!strncmp(engine_info(e)->device, "cuda", 4));
+	for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
+		int lists, asked = layers_asked(e, want[i].kv, &lists);
+
+		CHECK_MSG(!asked, "%s: %d layers came after an answer of the device", want[i].kv, asked);
+		CHECK_MSG(want[i].lists < 0 || lists == want[i].lists, "%s: %d lists of rows a token", want[i].kv, lists);
+	}
+	engine_close(e);
 }
 
 /* ---- begun here, gone on there ---- */

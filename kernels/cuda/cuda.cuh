@@ -8,7 +8,7 @@
  *     cuda_attn.cu         attention: shapes, spans, which kernel takes what (cuda_attn.cuh)
  *     cuda_attn_few.cu     ... of few queries, split over rows; cuda_attn_many.cu: of many, tiled; cuda_attn_any.cu: in f32
  *     cuda_probe.cu        what attention looked at
- *     cuda_choose.cu       copies of keys, page bounds, moves
+ *     cuda_choose.cu       copies of keys, page bounds, rows of pages, moves
  *     cuda_scan.cu         scores of keys and pages
  *     cuda_topk.cu         the k best scores
  *     cuda_mma.cuh         the matrix unit, and copies that do not wait
@@ -106,6 +106,7 @@ void cuda_page_bounds(struct backend *, struct tensor *bounds, const struct tens
                       int32_t n);
 void cuda_page_scan(struct backend *, const struct scan_args *);
 void cuda_topk(struct backend *, const struct topk_args *);
+void cuda_page_rows(struct backend *, struct tensor *rows, const struct tensor *pages, int32_t n_kv_head, int32_t n);
 void cuda_kv_move(struct backend *, struct tensor *plane, const struct kv_moves *);
 void cuda_query_turn(struct backend *, const struct turn_args *);
 

@@ -1,10 +1,11 @@
-/* kernels/cuda/cuda_choose.cu - choosing cached rows: the low-bit copy of the keys, page bounds, and moving rows.
+/* kernels/cuda/cuda_choose.cu - choosing cached rows: the low-bit copy of the keys, page bounds, rows of pages, and moving rows.
  *
  * The copy lies as the CPU's does and holds the same codes (copy_layout.h): what is summed is summed in the same order, and no
  * multiplication is fused with an addition.
  *
  *     key_copy      1 launch; a block takes 16 rows of a KV head: reads the rows, writes 40 bytes for a key of 128 at 2 bits
  *     page_bounds   1 launch; reads whole pages of 16 rows
+ *     page_rows     1 launch; a thread writes one number
  *     kv_move       1 launch where a head's rows fit in shared memory, else 2; each row is read and written once.  Of calls that
  *                   follow each other up to MOVE_PLANES planes join in one launch: a cache's step is 2 launches for 28 layers and more
  *
@@ -280,6 +281,50 @@ void cuda_page_bounds(struct backend *be, struct tensor *bounds, const struct te
 	a.pages = (a.row1 - 1) / PAGE_ROWS + 1 - a.first;
 	a.all_pages = (cap - 1) / PAGE_ROWS + 1;
 	cuda_launch(c, page_bounds, (unsigned)cuda_power(a.pages), (unsigned)n_kv_head, 1, BOUNDS_THREADS, 0, a);
+}
+
+enum { PAGES_THREADS = 256 };
+
+struct page_rows_args {
+	int32_t *rows;
+	const int32_t *pages;
+	int64_t rows_cols, pages_cols;
+	int32_t n;
+};
+
+static __global__ void page_rows(struct page_rows_args a)
+{
+	int32_t i = (int32_t)(blockIdx.x * PAGES_THREADS + threadIdx.x), head = (int32_t)blockIdx.y;
+
+	if (i < a.n)
+		a.rows[head * a.rows_cols + i] = a.pages[head * a.pages_cols + i / PAGE_ROWS] * PAGE_ROWS + i % PAGE_ROWS;
+}
+
+static int page_rows_ok(const struct tensor *rows, const struct tensor *pages, int32_t n_kv_head, int32_t n)
+{
+	return rows && rows->data && rows->type == DT_I32 && pages && pages->data && pages->type == DT_I32 && rows->data != pages->data &&
+	       n_kv_head > 0 && rows->rows >= n_kv_head && pages->rows >= n_kv_head && n >= 0 && n <= INT32_MAX / 4 && rows->cols >= n &&
+	       pages->cols >= n / PAGE_ROWS + (n % PAGE_ROWS != 0);
+}
+
+void cuda_page_rows(struct backend *be, struct tensor *rows, const struct tensor *pages, int32_t n_kv_head, int32_t n)
+{
+	struct page_rows_args a = {};
+
+	if (cuda_stopped(be))
+		return;
+	if (!page_rows_ok(rows, pages, n_kv_head, n)) {
+		cuda_fail(be, "internal: page_rows of %d rows got operands of the wrong shape", (int)n);
+		return;
+	}
+	if (n == 0)
+		return;
+	a.rows = (int32_t *)rows->data;
+	a.pages = (const int32_t *)pages->data;
+	a.rows_cols = rows->cols;
+	a.pages_cols = pages->cols;
+	a.n = n;
+	cuda_launch(cuda_of(be), page_rows, cuda_blocks(cuda_power(n), PAGES_THREADS), (unsigned)n_kv_head, 1, PAGES_THREADS, 0, a);
 }
 
 /* ---- moving rows ---- */

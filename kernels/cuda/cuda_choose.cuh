@@ -1,6 +1,6 @@
 /* kernels/cuda/cuda_choose.cuh (private to kernels/cuda/) - choosing cached rows: what copies, scans and the k best share.
  *
- *     cuda_choose.cu       the low-bit copy of keys, page bounds, moves of rows
+ *     cuda_choose.cu       the low-bit copy of keys, page bounds, rows of pages, moves of rows
  *     cuda_scan.cu         scores of keys and pages
  *     cuda_topk.cu         the k best scores; both in one go */
 #ifndef WEIR_CUDA_CHOOSE_CUH
