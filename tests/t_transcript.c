@@ -318,6 +318,78 @@ TEST(search)
 	transcript_free(t);
 }
 
+/* A long text is kept in parts: words are found over their borders, too, and shown on both sides. */
+TEST(search_over_parts)
+{
+	struct transcript *t = transcript_new();
+	size_t at;
+
+	t->part_most = 8;
+	add(t, UI_NOTICE, "one two three\nfour five");
+	CHECK_INT(t->n, 2);
+	CHECK_INT(transcript_search(t, "three four", 1, &at), 1);
+	CHECK_INT(at, 1);
+	CHECK_STR(drawn(t, 30, 3, 1), "one two three\nnnnnnnnnAAAAA\nfour five\nAAAAnnnnn\n\nn = notice\nA = match+bold\n");
+	CHECK_INT(transcript_search(t, "three", 1, &at), 1);
+	CHECK_INT(transcript_search(t, "four", 1, &at), 1);
+	/* What begins with the end of a match is none. */
+	add(t, UI_NOTICE, "-----------xx\nx xx\nx");
+	CHECK_INT(transcript_search(t, "xx x", 1, &at), 2);
+	/* another text is another text */
+	add(t, UI_NOTICE, "xx");
+	add(t, UI_NOTICE, "x");
+	CHECK_INT(transcript_search(t, "xx x", 1, &at), 2);
+	/* a word without a blank, cut anyhow, over three parts */
+	transcript_clear(t);
+	t->part_most = 2;
+	add(t, UI_NOTICE, "0123456789");
+	CHECK_INT(t->n, 3);
+	CHECK_INT(transcript_search(t, "23456789", 1, &at), 1);
+	append(t, "01");
+	append(t, "2345678");
+	CHECK_INT(transcript_search(t, "23456789", 1, &at), 1);
+	append(t, "9");
+	CHECK_INT(transcript_search(t, "23456789", 1, &at), 2);
+	CHECK_INT(at, 2);
+	transcript_free(t);
+}
+
+/* However a text comes and is cut: the same is found as in one part. */
+TEST(search_does_not_know_of_parts)
+{
+	static const char *const text[] = { "ab", "a", "b a", " ", "\n", "ab\n\n", "abab", "aab ", "- a b\n", "```\na\n", "```\nb\n", "\xc3\xa9", "**a**", "> b\n" };
+	static const char *const words[] = { "ab", "a b", "aab", "ba", "b a b", "abab", "\xc3\xa9" "a", "a b a b a b a b", "b \xc3\xa9" };
+
+	for (int round = 0; round < 400; round++) {
+		struct transcript *parts = transcript_new(), *whole = transcript_new();
+		const char *word = words[test_rand() % (sizeof words / sizeof *words)];
+		enum ui_role role = round % 2 ? UI_ASSISTANT : UI_NOTICE;
+		size_t at, found = 0;
+
+		parts->part_most = 1 + test_rand() % 30;
+		for (int i = 0; i < 100; i++) {
+			const char *p = text[test_rand() % (sizeof text / sizeof *text)];
+
+			if (!i || test_rand() % 40 == 0) {
+				add(parts, role, p);
+				add(whole, role, p);
+			} else {
+				append(parts, p);
+				append(whole, p);
+			}
+			if (test_rand() % 4 == 0)
+				found = transcript_search(parts, word, (int)(test_rand() % 3) - 1, &at);
+			if (test_rand() % 4 == 0)
+				drawn(parts, 20, 5, 0);
+		}
+		found = transcript_search(parts, word, 1, &at);
+		CHECK_MSG(found == transcript_search(whole, word, 1, &at), "round %d: '%s' is found %zu times, not %zu", round, word, found,
+		          transcript_search(whole, word, 1, &at));
+		transcript_free(parts);
+		transcript_free(whole);
+	}
+}
+
 TEST(search_moves)
 {
 	struct transcript *t = talk(30);

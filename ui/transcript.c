@@ -857,11 +857,12 @@ static void draw_matches(const struct transcript *t, size_t i, const struct run 
 	const struct entry *e = &t->entry[i];
 	const char *p = e->lines.text.p + r->from;
 	size_t from = r->source, end = (size_t)r->source + r->n;
-	const struct match *m = find_first(&t->find, i, from);
+	const struct match *m = find_first(t, i, from);
+	size_t first, last;
 
-	for (; m && m < find_end(&t->find) && m->entry == i && m->from < end; m++) {
-		size_t lo = m->from > from ? m->from : from, hi = (size_t)m->from + m->n < end ? (size_t)m->from + m->n : end;
-		int shown = t->find.has_shown && t->find.shown.entry == i && t->find.shown.from == m->from;
+	for (; m && find_in(t, m, i, &first, &last) && first < end; m++) {
+		size_t lo = first > from ? first : from, hi = last < end ? last : end;
+		int shown = t->find.has_shown && t->find.shown.entry == m->entry && t->find.shown.from == m->from;
 
 		if (hi > lo)
 			area_restyle(a, x + (int)text_width(p, lo - from), y, (int)text_width(p + (lo - from), hi - lo),

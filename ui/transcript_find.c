@@ -2,7 +2,7 @@
  *
  * Matches are found in the clean text of the entries, once, and again only in what has come since.  A blank in the pattern matches
  * any white space, line breaks and the bars of quotes among it; the marks of Markdown inside of a match are passed over, so that what
- * looks like the words is found. */
+ * looks like the words is found.  A text that is kept in several parts is one text here: a match may begin in one and end in another. */
 #include "ui/transcript_private.h"
 
 #include "ui/widgets.h"
@@ -25,11 +25,6 @@ void find_free(struct find *f)
 	*f = (struct find){0};
 }
 
-const struct match *find_end(const struct find *f)
-{
-	return f->match + f->n;
-}
-
 /* The index of the first one that begins at or behind it. */
 static size_t index_at(const struct find *f, size_t entry, size_t from)
 {
@@ -45,14 +40,37 @@ static size_t index_at(const struct find *f, size_t entry, size_t from)
 	return lo;
 }
 
-const struct match *find_first(const struct find *f, size_t entry, size_t from)
+/* Where a match ends, in bytes of that entry, which is its own or a part behind it; 0 = before. */
+static size_t end_in(const struct transcript *t, const struct match *m, size_t entry)
 {
+	size_t end = (size_t)m->from + m->n;
+
+	for (size_t i = m->entry; i < entry; i++) {
+		if (end <= t->entry[i].clean.n)
+			return 0;
+		end -= t->entry[i].clean.n;
+	}
+	return end;
+}
+
+const struct match *find_first(const struct transcript *t, size_t entry, size_t from)
+{
+	const struct find *f = &t->find;
 	size_t i = index_at(f, entry, from);
 
 	/* The one before may reach over it; they do not overlap. */
-	if (i && f->match[i - 1].entry == entry && (size_t)f->match[i - 1].from + f->match[i - 1].n > from)
+	if (i && end_in(t, &f->match[i - 1], entry) > from)
 		i--;
 	return i < f->n ? &f->match[i] : NULL;
+}
+
+int find_in(const struct transcript *t, const struct match *m, size_t entry, size_t *from, size_t *end)
+{
+	if (m == t->find.match + t->find.n || m->entry > entry)
+		return 0;
+	*from = m->entry == entry ? m->from : 0;
+	*end = end_in(t, m, entry);
+	return *end > *from;
 }
 
 /* ---- matching ---- */
@@ -100,12 +118,40 @@ static size_t match(const struct find *f, const char *s, size_t n, int marks)
 	return k;
 }
 
-static void look_through(struct transcript *t, size_t entry)
+/* The same for the text from a byte of an entry on, over the ends of its parts.  SIZE_MAX: perhaps, when the last entry grows. */
+static size_t match_over(const struct transcript *t, size_t entry, size_t at, int marks)
+{
+	struct str s = {0};
+	size_t found = SIZE_MAX;
+
+	for (size_t step = 1024; found == SIZE_MAX; step *= 2) {
+		const struct entry *e = &t->entry[entry];
+		size_t end = e->clean.n - at > step ? at + step : e->clean.n;
+
+		while (end < e->clean.n && ((unsigned char)e->clean.p[end] & 0xc0) == 0x80)
+			end++;
+		if (end > at)
+			str_add(&s, e->clean.p + at, end - at);
+		found = match(&t->find, s.n ? s.p : "", s.n, marks);
+		at = end;
+		if (at < e->clean.n)
+			continue;
+		if (!e->more)
+			break;
+		entry++;
+		at = 0;
+	}
+	str_free(&s);
+	return found == SIZE_MAX && entry + 1 < t->n ? 0 : found;
+}
+
+/* Look through an entry from that byte on; returns where looking goes on, in bytes of this entry: its end, or behind it, where a match
+ * reaches into the next part. */
+static size_t look_through(struct transcript *t, size_t entry, size_t i)
 {
 	struct find *f = &t->find;
 	const struct entry *e = &t->entry[entry];
 	unsigned char may_begin[256] = {0};
-	size_t again = e->clean.n;
 	int marks = e->role == UI_ASSISTANT && !t->raw;
 	int32_t first;
 
@@ -113,18 +159,22 @@ static void look_through(struct transcript *t, size_t entry)
 	may_begin[(unsigned char)f->pattern.p[0]] = 1;
 	for (int c = 0; f->fold && c < 256; c++)
 		may_begin[c] |= c >= 0x80 || fold_case(c) == first;
-	while (f->n && f->match[f->n - 1].entry == entry && f->match[f->n - 1].from >= f->from)
-		f->n--;
-	for (size_t i = f->from; i < e->clean.n && f->n < MATCHES_MOST;) {
+	while (i < e->clean.n) {
 		size_t n;
 
+		if (f->n == MATCHES_MOST)
+			return e->clean.n;
 		if (!may_begin[(unsigned char)e->clean.p[i]]) {
 			i++;
 			continue;
 		}
 		n = match(f, e->clean.p + i, e->clean.n - i, marks);
-		if (n == SIZE_MAX && i < again)
-			again = i;
+		if (n == SIZE_MAX)
+			n = match_over(t, entry, i, marks);
+		if (n == SIZE_MAX && f->entry == t->n) {
+			f->entry = entry;
+			f->from = i;
+		}
 		if (!n || n == SIZE_MAX) {
 			i++;
 			continue;
@@ -136,22 +186,55 @@ static void look_through(struct transcript *t, size_t entry)
 		f->match[f->n++] = (struct match){ (uint32_t)entry, (uint32_t)i, (uint32_t)n };
 		i += n;
 	}
-	f->from = again;
+	return i;
+}
+
+/* A part that was the last one may have given its end to the one behind it since.  1: it had that place. */
+static int moved(const struct transcript *t, size_t *entry, size_t *from)
+{
+	size_t was = *entry;
+
+	while (*entry < t->n && t->entry[*entry].more && *from >= t->entry[*entry].clean.n)
+		*from -= t->entry[(*entry)++].clean.n;
+	return *entry != was;
+}
+
+static int match_moved(const struct transcript *t, struct match *m)
+{
+	size_t entry = m->entry, from = m->from;
+	int yes = moved(t, &entry, &from);
+
+	m->entry = (uint32_t)entry;
+	m->from = (uint32_t)from;
+	return yes;
 }
 
 void find_update(struct transcript *t)
 {
 	struct find *f = &t->find;
+	size_t entry, from;
 
-	if (!f->pattern.n)
+	if (!f->pattern.n || !t->n)
 		return;
-	while (f->entry < t->n) {
-		look_through(t, f->entry);
-		if (f->entry + 1 == t->n)
-			break;   /* it may grow */
-		f->entry++;
-		f->from = 0;
+	for (size_t i = f->n; i && match_moved(t, &f->match[i - 1]); i--)
+		;
+	match_moved(t, &f->shown);
+	moved(t, &f->entry, &f->from);
+	entry = f->entry;
+	from = f->from;
+	f->n = index_at(f, entry, from);
+	f->entry = t->n;   /* none is open */
+	for (; entry < t->n; entry++) {
+		size_t n = t->entry[entry].clean.n;
+
+		if (from < n)
+			from = look_through(t, entry, from);
+		from -= n;
 	}
+	if (f->entry < t->n)
+		return;
+	f->entry = t->n - 1;   /* it may grow */
+	f->from = t->entry[t->n - 1].clean.n;
 }
 
 /* ---- the pattern ---- */

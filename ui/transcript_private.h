@@ -37,7 +37,7 @@ struct entry {
 	struct kept *kept; size_t n_kept; int lens_fits;   /* over clean, made when it is drawn */
 };
 
-struct match { uint32_t entry, from, n; };       /* bytes of the clean text */
+struct match { uint32_t entry, from, n; };       /* bytes of the clean text; it may end in a further part */
 
 struct find {
 	struct str pattern;                           /* one blank between words, folded where case does not matter */
@@ -81,7 +81,8 @@ void transcript_bottom(struct transcript *, size_t *entry, size_t *line);
 void find_free(struct find *);
 void find_reset(struct find *);                                          /* the texts are others */
 void find_update(struct transcript *);                                   /* look at what has come */
-const struct match *find_first(const struct find *, size_t entry, size_t from);   /* that ends behind `from`, or NULL */
-const struct match *find_end(const struct find *);
+const struct match *find_first(const struct transcript *, size_t entry, size_t from);   /* that ends behind `from`, or NULL */
+/* The bytes of an entry that a match has, 1; or there are none, or it is behind the last one: 0. */
+int  find_in(const struct transcript *, const struct match *, size_t entry, size_t *from, size_t *end);
 
 #endif
