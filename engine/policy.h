@@ -149,6 +149,8 @@ struct policy_def {
 	void (*rows)(const struct policy *, struct timeline_rows *);
 	/* NULL: everything stays and is read. */
 	void (*inside)(const struct policy *, struct policy_inside *);
+	/* Bring the scores of what is inside to the host; may be NULL. */
+	void (*scores)(struct policy *);
 	/* Saving and going on (snapshot.c).  The planes, in which row r is token r for the first ready() of n tokens; these rows
 	 * stay as they are.  NULL: it cannot be saved. */
 	struct kv *(*kv)(struct policy *);

@@ -9,13 +9,14 @@
  * Until the rings are full, row r holds token r at position r and one part covers them all: the same numbers as `full`.  After
  * that a call attends the prefix, each ring under its own rotation of the queries, and itself; then end() looks at what
  * the tokens were worth, lets rings_insert() plan and moves rows.  A call that fails has only written rows behind the
- * rings, and sums of scores of which the host keeps a copy.
+ * rings, and sums of scores beside those that count.
  *
  * Generated tokens wait behind the rings and join them in groups, as tokens that are read together do: `lag` of them, but
- * never more than a stride.  So a step costs no more than attention and a look at the sums.
+ * never more than a stride.  So a step costs no more than attention.
  *
- * Scores: attention adds probabilities to `mass`, a column per row of the rings and the stage (the prefix is skipped), with
- * weights that grow (struct ema), so nothing is ever decayed or cleared but the rows that move. */
+ * Scores: attention adds probabilities to sums, a column per row of the rings and the stage (the prefix is skipped), with
+ * weights that grow (struct ema), so nothing is ever decayed or cleared but the rows that move.  The sums are the backend's;
+ * the host sees those of the rows that stand against each other, when tokens join, and all when it is asked for them. */
 #include "engine/policy.h"
 
 #include <math.h>
@@ -39,10 +40,12 @@ struct stream {
 	struct rings_shape largest;
 	int is_auto;
 	int32_t lag, waiting;       /* tokens behind the rings that have not joined them yet */
-	/* Scores. */
-	struct tensor mass;         /* f32 [heads][largest cols] as allocated; mass_view has the columns in use */
-	struct tensor mass_view;
-	int mass_stale;             /* the host's sums count, not the backend's */
+	/* Scores.  A call reads sums in mass[now] and writes the other, which counts when it has succeeded. */
+	struct tensor mass[2];      /* f32 [heads][rows of the rings and the stage] */
+	int now;
+	int mass_stale, sum_stale;  /* the host's sums count, not the backend's; or the other way round */
+	float *swap;                /* [heads][rows]: all of them on their way */
+	struct tensor few;          /* f32 [MASS_MOVES][heads]: those that are looked at */
 	int probing;                /* in this call */
 	float *weight;              /* [chunk] */
 	struct attn_probe probe;
@@ -62,7 +65,7 @@ struct stream {
 	struct row_event *event;
 	size_t cap_event;
 };
-enum { MASS_MOVES = 2 * RINGS_MOST + 4 };
+enum { MASS_MOVES = 3 * LAG + 3 * RINGS_MOST };   /* rows that a group of generated tokens looks at */
 
 /* ---- shape ---- */
 
@@ -198,10 +201,10 @@ static uint64_t stream_bytes(const struct policy *p)
 	struct kv_params par;
 	struct err err;
 
-	rows = (uint64_t)s.n * (uint64_t)s.w + (uint64_t)s.stage + 1;
+	rows = (uint64_t)s.n * (uint64_t)s.w + (uint64_t)s.stage;
 	sum = kv_bytes(p->hp, p->type, cap_of(p, &s)) + (uint64_t)(s.n + 1) * (q + rope_bytes(p->hp, chunk_of(p))) +
 	      rope_bytes(p->hp, moves_most(&s)) + rings_bytes(&s, heads_of(p), scored(p), surprised(p)) +
-	      (scored(p) ? 4 * (uint64_t)heads_of(p) * rows : 0);
+	      (scored(p) ? 4 * (uint64_t)heads_of(p) * (3 * rows + MASS_MOVES) : 0);
 	if (is_auto(p) && p->par.prefix != PREFIX_FULL && !selector_par(p, &par, &err))
 		sum += par.def->select->bytes(&par, p->hp, p->be, cap_of(p, &s));
 	return sum;
@@ -241,18 +244,17 @@ static int tensor_init(struct policy *p, struct tensor *t, enum dtype type, int6
 	return err_set(err, ERR_FIT, "cannot allocate what a bounded cache needs: %s", p->be->err);
 }
 
-/* Empty, in this shape; what is scored has a column per row, and one that is always 0. */
+/* Empty, in this shape. */
 static void shape_set(struct policy *p, const struct rings_shape *s)
 {
 	struct stream *f = p->state;
 
 	f->lag = clamp(s->stage - p->chunk + 1, clamp(s->w / 8, LAG));
 	f->waiting = 0;
-	f->rings.cols = s->n * s->w + s->stage + 1;
 	rings_reset(&f->rings, s);
-	f->mass_view = f->mass;
-	f->mass_view.cols = f->rings.cols;
+	f->mass[0].cols = f->mass[1].cols = f->rings.rows;
 	f->mass_stale = 1;
+	f->sum_stale = 0;
 	f->lost = 0;
 	f->nll = 0;
 	attended_forget(&f->attended);
@@ -284,7 +286,10 @@ static int stream_init(struct policy *p, struct err *err)
 	    rope_init(&f->turn, p->hp, p->be, moves_most(&s), err) ||
 	    tensor_init(p, &f->move, DT_I32, (int64_t)p->hp->n_layer * p->hp->n_kv_head, 3 * (int64_t)moves_most(&s), err) ||
 	    tensor_init(p, &f->mass_move, DT_I32, heads, 3 * MASS_MOVES, err) ||
-	    (scored(p) && tensor_init(p, &f->mass, DT_F32, heads, f->rings.cols, err)) ||
+	    (scored(p) && (tensor_init(p, &f->mass[0], DT_F32, heads, f->rings.rows, err) ||
+	                   tensor_init(p, &f->mass[1], DT_F32, heads, f->rings.rows, err) ||
+	                   tensor_init(p, &f->few, DT_F32, MASS_MOVES, heads, err) ||
+	                   !(f->swap = try_alloc((size_t)heads * (size_t)f->rings.rows, sizeof *f->swap, "scores", err)))) ||
 	    !(f->weight = try_alloc((size_t)p->chunk, sizeof *f->weight, "weights", err)) ||
 	    !(f->list = try_alloc((size_t)f->move.rows * (size_t)f->move.cols + (size_t)heads * 3 * MASS_MOVES,
 	                          sizeof *f->list, "moves of rows", err)))
@@ -307,7 +312,7 @@ static int stream_init(struct policy *p, struct err *err)
 static void stream_release(struct policy *p)
 {
 	struct stream *f = p->state;
-	struct tensor *t[] = { &f->move, &f->mass_move, &f->mass };
+	struct tensor *t[] = { &f->move, &f->mass_move, &f->mass[0], &f->mass[1], &f->few };
 
 	if (f->sel.kv)
 		select_close(&f->sel);
@@ -324,6 +329,7 @@ static void stream_release(struct policy *p)
 	rings_release(&f->rings);
 	kv_release(&f->kv);
 	free(f->weight);
+	free(f->swap);
 	free(f->list);
 	free(f->event);
 	free(f);
@@ -331,42 +337,82 @@ static void stream_release(struct policy *p)
 
 /* ---- a call ---- */
 
-/* Sums of a call that did not succeed are in the backend's: put the host's there again.  Also when they were scaled. */
-static void mass_restore(struct policy *p, int32_t scale)
+static void transpose(float *out, const float *in, int32_t rows, int32_t cols)
+{
+	enum { TILE = 16 };
+
+	for (int32_t r0 = 0; r0 < rows; r0 += TILE)
+		for (int32_t c = 0; c < cols; c++)
+			for (int32_t r = r0; r < rows && r < r0 + TILE; r++)
+				out[(size_t)c * (size_t)rows + (size_t)r] = in[(size_t)r * (size_t)cols + (size_t)c];
+}
+
+/* Something failed, or the call is being stopped: what was asked of the backend was not done. */
+static int stopped(const struct backend *be)
+{
+	return be->failed || (be->cancel && *be->cancel);
+}
+
+/* All sums to the host: 0, or -1 where they did not come. */
+static int sums_read(struct policy *p)
 {
 	struct stream *f = p->state;
 	struct rings *r = &f->rings;
-	size_t n = (size_t)r->heads * (size_t)r->cols;
 
+	if (!f->sum_stale)
+		return 0;
+	p->be->ops->read(p->be, &f->mass[f->now], 0, f->swap, (size_t)r->heads * (size_t)r->rows * sizeof *f->swap);
+	if (stopped(p->be))
+		return -1;
+	transpose(r->sum, f->swap, r->heads, r->rows);
+	f->sum_stale = 0;
+	return 0;
+}
+
+/* Those alone that tokens which join look at; the others stay as old as they are. */
+static void sums_read_few(struct policy *p, const int32_t *row, int32_t n)
+{
+	struct stream *f = p->state;
+	struct rings *r = &f->rings;
+	size_t heads = (size_t)r->heads;
+
+	p->be->ops->columns(p->be, &f->few, &f->mass[f->now], row, n);
+	p->be->ops->read(p->be, &f->few, 0, f->swap, (size_t)n * heads * sizeof *f->swap);
+	if (stopped(p->be))
+		return;
+	for (int32_t i = 0; i < n; i++)
+		memcpy(r->sum + (size_t)row[i] * heads, f->swap + (size_t)i * heads, heads * sizeof *r->sum);
+}
+
+static void sums_write(struct policy *p)
+{
+	struct stream *f = p->state;
+	struct rings *r = &f->rings;
+
+	transpose(f->swap, r->sum, r->rows, r->heads);
+	p->be->ops->write(p->be, &f->mass[f->now], 0, f->swap, (size_t)r->heads * (size_t)r->rows * sizeof *f->swap);
+}
+
+/* What this call's tokens will count; sums of before are scaled when weights have grown too large. */
+static void scores_begin(struct policy *p, const struct step *st)
+{
+	struct stream *f = p->state;
+	struct rings *r = &f->rings;
+	struct ema next = r->ema;
+	int32_t scale = ema_weights(&next, st->pos, st->n, f->weight);
+
+	if (scale && sums_read(p))
+		return;                /* the call fails */
+	r->ema = next;
 	if (scale) {
 		float by = ldexpf(1, scale);
 
-		for (size_t i = 0; i < n; i++)
+		for (size_t i = 0; i < (size_t)r->heads * (size_t)r->rows; i++)
 			r->sum[i] *= by;
+		f->mass_stale = 1;
 	}
-	if (scale || f->mass_stale)
-		p->be->ops->write(p->be, &f->mass_view, 0, r->sum, n * sizeof *r->sum);
-}
-
-/* Sums in as few columns as the call needs: they are read after each. */
-static void mass_shape(struct stream *f, int32_t end)
-{
-	struct rings *r = &f->rings;
-	int32_t few = r->size + f->lag + 1, cols = end <= r->size + f->lag ? few : r->rows + 1, old = r->cols, both;
-
-	if (cols == old)
-		return;
-	both = cols < old ? cols : old;
-	for (int32_t i = 0; i < r->heads; i++) {
-		int32_t h = cols < old ? i : r->heads - 1 - i;
-		float *to = r->sum + (size_t)h * (size_t)cols;
-
-		memmove(to, r->sum + (size_t)h * (size_t)old, (size_t)both * sizeof *to);
-		for (int32_t c = both; c < cols; c++)
-			to[c] = 0;
-	}
-	r->cols = f->mass_view.cols = cols;
-	f->mass_stale = 1;
+	if (f->mass_stale)
+		sums_write(p);             /* and stale until end(): a call that is stopped did not write */
 }
 
 static void stream_begin(struct policy *p, const struct step *st)
@@ -385,9 +431,7 @@ static void stream_begin(struct policy *p, const struct step *st)
 	f->probing = r->sum && skipped < st->n && st->pos + st->n > f->probe_from;
 	if (!f->probing)
 		return;
-	mass_shape(f, rings_stage(r) + f->waiting + st->n);
-	mass_restore(p, ema_weights(&r->ema, st->pos, st->n, f->weight));
-	f->mass_stale = 1;   /* until end() */
+	scores_begin(p, st);
 	for (int32_t i = 0; i < skipped; i++)
 		f->weight[i] = 0;
 }
@@ -473,7 +517,7 @@ static void stream_attend(struct policy *p, const struct step *st, int32_t layer
 	if (f->probing) {
 		int whole = p->par.heads == HEADS_LAYER;
 
-		f->probe = (struct attn_probe){ .mass = &f->mass_view, .mass_row = whole ? layer : layer * p->hp->n_kv_head,
+		f->probe = (struct attn_probe){ .mass = &f->mass[!f->now], .from = &f->mass[f->now], .mass_row = whole ? layer : layer * p->hp->n_kv_head,
 		                                .weight = f->weight, .reduce = (enum reduce)p->par.reduce, .whole_layer = whole,
 		                                .skip = skip };
 		kv_attend(&f->kv, layer, x->out, part, n_part, n, &f->probe);
@@ -523,20 +567,17 @@ static void rows_move(struct policy *p)
 	}
 }
 
-/* The backend's sums follow the rows: by the same moves when there are few, and the stage becomes 0. */
-static void mass_follow(struct policy *p, int32_t stage, int32_t n)
+/* The backend's sums follow the rows. */
+static void mass_follow(struct policy *p)
 {
 	struct stream *f = p->state;
 	struct rings *r = &f->rings;
 	struct backend *be = p->be;
-	struct tensor plane = f->mass_view;
-	int32_t staged = stage + n > r->size ? stage + n - r->size : 0, moves = r->n_row + staged;
+	struct tensor plane = f->mass[f->now];
 	int32_t *list = f->list + (size_t)f->move.rows * (size_t)f->move.cols;
 
-	if (!moves)
-		return;
-	if (moves > MASS_MOVES) {
-		be->ops->write(be, &plane, 0, r->sum, (size_t)r->heads * (size_t)r->cols * sizeof *r->sum);
+	if (r->n_row > MASS_MOVES) {
+		f->mass_stale = 1;         /* all of them, with the next call */
 		return;
 	}
 	for (int32_t h = 0; h < r->heads; h++) {
@@ -549,17 +590,12 @@ static void mass_follow(struct policy *p, int32_t stage, int32_t n)
 			out[1] = r->row[i];
 			out[2] = -1;
 		}
-		for (int32_t i = 0; i < staged; i++, out += 3) {
-			out[0] = r->cols - 1;
-			out[1] = r->size + i;
-			out[2] = -1;
-		}
 	}
 	be->ops->write(be, &f->mass_move, 0, list, (size_t)r->heads * 3 * MASS_MOVES * sizeof *list);
-	plane.rows = r->heads * r->cols;
+	plane.rows = r->heads * r->rows;
 	plane.cols = 1;
-	be->ops->kv_move(be, &plane, &(struct kv_moves){ .move = &f->mass_move, .n = moves, .n_kv_head = r->heads,
-	                                                 .head_dim = 1, .cap = r->cols });
+	be->ops->kv_move(be, &plane, &(struct kv_moves){ .move = &f->mass_move, .n = r->n_row, .n_kv_head = r->heads,
+	                                                 .head_dim = 1, .cap = r->rows });
 }
 
 static void tell(struct policy *p)
@@ -591,15 +627,19 @@ static void join(struct policy *p)
 {
 	struct stream *f = p->state;
 	struct rings *r = &f->rings;
-	int32_t stage = rings_stage(r), n = f->waiting;
+	int32_t n = f->waiting, row[MASS_MOVES], looks = r->sum && f->sum_stale ? rings_looks(r, n, row, MASS_MOVES) : 0;
 
+	if (looks > MASS_MOVES)
+		sums_read(p);
+	else if (looks)
+		sums_read_few(p, row, looks);
 	f->waiting = 0;
 	r->listen = p->rows_fn != NULL;
 	rings_insert(r, n);
 	if (r->n_row)
 		rows_move(p);
-	if (r->sum && !f->mass_stale)
-		mass_follow(p, stage, n);
+	if (r->sum && r->n_row && !f->mass_stale)
+		mass_follow(p);
 	f->lost |= p->be->failed;
 	if (p->rows_fn)
 		tell(p);
@@ -609,11 +649,8 @@ static void stream_end(struct policy *p, const struct step *st)
 {
 	struct stream *f = p->state;
 	struct rings *r = &f->rings;
-	struct backend *be = p->be;
 	int32_t region = st->pos + st->n < r->s.sinks ? st->pos + st->n : r->s.sinks;
 
-	if (f->probing)
-		be->ops->read(be, &f->mass_view, 0, r->sum, (size_t)r->heads * (size_t)r->cols * sizeof *r->sum);
 	for (int32_t i = 0; st->nll && i < st->n; i++) {
 		float before = i ? st->nll[i - 1] : f->nll;
 
@@ -622,8 +659,11 @@ static void stream_end(struct policy *p, const struct step *st)
 	}
 	if (st->nll)
 		f->nll = st->nll[st->n - 1];
-	if (f->probing)
+	if (f->probing) {
+		f->now = !f->now;
 		f->mass_stale = 0;
+		f->sum_stale = 1;
+	}
 	f->waiting += st->n;
 	if (rings_filling(r) || !st->decode || f->waiting >= f->lag)
 		join(p);
@@ -659,17 +699,17 @@ static int32_t stream_rewind(struct policy *p, int32_t n)
 	}
 	if (to >= tokens_of(f))
 		return tokens_of(f);
-	f->mass_stale = 1;
 	if (to >= r->t && !rings_filling(r)) {
-		f->waiting = to - r->t;
-		for (int32_t h = 0; r->sum && h < r->heads; h++)
-			for (int32_t c = r->size + f->waiting; c < r->cols; c++)
-				r->sum[(size_t)h * (size_t)r->cols + (size_t)c] = 0;
+		f->waiting = to - r->t;    /* sums of others are not read before they are written again */
 		return to;
 	}
 	f->waiting = 0;
 	if (!rings_filling(r) && to > sinks)
 		to = sinks;
+	if (rings_filling(r) && sums_read(p))
+		to = 0;
+	f->sum_stale = 0;
+	f->mass_stale = 1;
 	return rings_rewind(r, seen_again(f, to));
 }
 
@@ -751,13 +791,20 @@ static int32_t stream_take(struct policy *p, int32_t n)
 	return n;
 }
 
-/* Sums in the columns that are in use; the others are 0. */
-static void sums_archive(struct stream *f, struct archive *a, int32_t cols)
+/* Sums of the rows that are in use, head by head; the others are 0. */
+static void sums_archive(struct stream *f, struct archive *a, int32_t rows)
 {
 	struct rings *r = &f->rings;
 
-	for (int32_t h = 0; r->sum && h < r->heads; h++)
-		archive_bytes(a, r->sum + (size_t)h * (size_t)r->cols, (uint64_t)cols * sizeof *r->sum);
+	for (int32_t h = 0; r->sum && h < r->heads; h++) {
+		float *sum = r->sum + h;
+
+		for (int32_t i = 0; i < rows; i++)
+			f->swap[i] = sum[(size_t)i * (size_t)r->heads];
+		archive_bytes(a, f->swap, (uint64_t)rows * sizeof *f->swap);
+		for (int32_t i = 0; archive_loads(a) && !a->bad && i < rows; i++)
+			sum[(size_t)i * (size_t)r->heads] = f->swap[i];
+	}
 }
 
 /* The stream of n tokens and its rings, in the shape that is set. */
@@ -767,6 +814,8 @@ static void rings_archive(struct policy *p, struct archive *a, int32_t n)
 	struct rings *r = &f->rings;
 	int32_t sinks = r->s.sinks, waiting = f->waiting, t, cols;
 
+	if (!archive_loads(a))
+		sums_read(p);              /* where they do not come, the backend's failure is told */
 	archive_i32(a, &waiting, 0, f->lag - 1 < n ? f->lag - 1 : n, "the tokens that wait");
 	archive_i64(a, &r->ema.shift, 0, (int64_t)(r->ema.rate * ((double)n + p->chunk)) + 1, "the weight of scores");
 	archive_bytes(a, &f->nll, sizeof f->nll);
@@ -859,6 +908,11 @@ static void stream_inside(const struct policy *p, struct policy_inside *out)
 	out->chunk = p->chunk;
 }
 
+static void stream_scores(struct policy *p)
+{
+	sums_read(p);
+}
+
 static uint64_t stream_read_bytes(const struct policy *p, int32_t pos, int decode)
 {
 	const struct stream *f = p->state;
@@ -942,7 +996,7 @@ static void auto_preset(struct kv_params *par)
 
 #define STREAM .bytes = stream_bytes, .init = stream_init, .release = stream_release, .begin = stream_begin, \
 	.attend = stream_attend, .end = stream_end, .rewind = stream_rewind, .read_bytes = stream_read_bytes, \
-	.rows = stream_rows, .inside = stream_inside, .kv = stream_kv, .ready = stream_ready, .take = stream_take, \
+	.rows = stream_rows, .inside = stream_inside, .scores = stream_scores, .kv = stream_kv, .ready = stream_ready, .take = stream_take, \
 	.archive = stream_archive
 
 const struct policy_def policy_sink = {

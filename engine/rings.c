@@ -96,7 +96,6 @@ int rings_init(struct rings *r, const struct rings_shape *s, int32_t heads, int 
 		return err_set(err, ERR_USAGE, "%d rings of %d tokens that accept one in %d^%d reach further back than can be "
 		               "counted; use fewer rings", s->n, s->w, s->f, s->n - 1);
 	r->mask = (int32_t)tokens - 1;
-	r->cols = (int32_t)rows + 1;
 	if (!(r->id = try_alloc(rows * h, sizeof *r->id, what, err)) ||
 	    !(r->src = try_alloc(rows * h, sizeof *r->src, what, err)) ||
 	    !(r->number = try_alloc(rows, sizeof *r->number, what, err)) ||
@@ -105,7 +104,7 @@ int rings_init(struct rings *r, const struct rings_shape *s, int32_t heads, int 
 	    !(r->touched = try_alloc(rows, 1, what, err)) ||
 	    !(r->held = try_alloc(tokens, sizeof *r->held, what, err)) ||
 	    (worth && !(r->worth = try_alloc(tokens, sizeof *r->worth, what, err))) ||
-	    (scored && !(r->sum = try_alloc((size_t)r->cols * h, sizeof *r->sum, what, err))) ||
+	    (scored && !(r->sum = try_alloc(rows * h, sizeof *r->sum, what, err))) ||
 	    !(r->row = try_alloc(most, sizeof *r->row, what, err)) ||
 	    !(r->from = try_alloc(most * h, sizeof *r->from, what, err)) ||
 	    !(r->turn = try_alloc(most * h, sizeof *r->turn, what, err)) ||
@@ -251,7 +250,7 @@ static void notes_clear(struct rings *r)
 
 static float sum_at(const struct rings *r, int32_t head, int32_t row)
 {
-	return r->sum ? r->sum[(size_t)head * (size_t)r->cols + (size_t)row] : 0;
+	return r->sum ? r->sum[(size_t)row * (size_t)r->heads + (size_t)head] : 0;
 }
 
 static void token_comes(struct rings *r, int32_t row)
@@ -305,8 +304,7 @@ static void compare(struct rings *r, int32_t ring, int32_t row)
 		int wins = !r->s.keep_ties;
 
 		if (r->sum) {
-			const float *sum = r->sum + (size_t)h * (size_t)r->cols;
-			float x = sum[hand[h]], y = sum[there[h]];
+			float x = sum_at(r, h, hand[h]), y = sum_at(r, h, there[h]);
 
 			if (r->worth) {
 				x *= r->worth[r->id[(size_t)hand[h] * (size_t)r->heads + (size_t)h] & r->mask];
@@ -320,34 +318,48 @@ static void compare(struct rings *r, int32_t ring, int32_t row)
 	}
 }
 
+/* How far token t goes: through every ring before the one returned, where it takes the oldest one's place, which goes on.  In
+ * that ring what arrives is compared with the newest, or finds room; n: what the last ring gave up is gone.  Wherever
+ * it passes, the row is that of number next - 1. */
+static int32_t path(const struct rings *r, int32_t t, int64_t *next, int32_t *cnt, int *compares)
+{
+	int32_t behind = t - r->s.sinks;
+	/* Up to the token that makes it full and the one after, every ring accepts. */
+	int all = !r->s.no_eager && behind <= r->size;
+
+	for (int32_t i = 0; i < r->s.n; i++) {
+		*compares = !all && behind % r->period[i] != 0 && cnt[i];
+		if (*compares)
+			return i;
+		next[i]++;
+		if (cnt[i] < r->s.w) {
+			cnt[i]++;
+			return i;
+		}
+	}
+	return r->s.n;
+}
+
 /* A token whose row is staged moves in. */
 static void insert_one(struct rings *r, int32_t stage)
 {
-	size_t bytes = (size_t)r->heads * sizeof *r->hand;
-	int32_t behind = r->t - r->s.sinks;
-	/* Up to the token that makes it full and the one after, every ring accepts. */
-	int all = !r->s.no_eager && behind <= r->size;
+	int32_t end;
+	int compares;
 
 	token_comes(r, stage);
 	r->number[stage] = r->next[0];
 	for (int32_t h = 0; h < r->heads; h++)
 		r->hand[h] = stage;
-	for (int32_t i = 0; i < r->s.n; i++) {
-		int accepts = all || behind % r->period[i] == 0;
-		int32_t *there, row;
+	end = path(r, r->t, r->next, r->cnt, &compares);
+	for (int32_t i = 0; i <= end && i < r->s.n; i++) {
+		int32_t row = row_of(r, i, r->next[i] - 1), *there = r->src + (size_t)row * (size_t)r->heads;
 
-		if (!accepts && r->cnt[i]) {
-			row = row_of(r, i, r->next[i] - 1);
-			touch(r, row, r->next[i] - 1);
-			compare(r, i, row);
-			return;
-		}
-		row = row_of(r, i, r->next[i]);
-		there = r->src + (size_t)row * (size_t)r->heads;
-		touch(r, row, r->next[i]++);
-		if (r->cnt[i] < r->s.w) {
-			r->cnt[i]++;
-			memcpy(there, r->hand, bytes);
+		touch(r, row, r->next[i] - 1);
+		if (i == end) {
+			if (compares)
+				compare(r, i, row);
+			else
+				memcpy(there, r->hand, (size_t)r->heads * sizeof *there);
 			return;
 		}
 		for (int32_t h = 0; h < r->heads; h++) {
@@ -359,6 +371,35 @@ static void insert_one(struct rings *r, int32_t stage)
 	}
 	for (int32_t h = 0; h < r->heads; h++)
 		token_goes(r, h, r->hand[h], r->s.n - 1);
+}
+
+int32_t rings_looks(const struct rings *r, int32_t n, int32_t *row, int32_t most)
+{
+	int32_t cnt[RINGS_MOST], full = r->s.sinks + r->size, stage = rings_stage(r), looks = 0;
+	int64_t first[RINGS_MOST], next[RINGS_MOST];
+
+	for (int32_t i = 0; i < r->s.n; i++) {
+		cnt[i] = rings_filling(r) ? r->s.w : r->cnt[i];
+		next[i] = rings_filling(r) ? number0(r, i) + r->s.w : r->next[i];
+		first[i] = INT64_MAX;
+	}
+	for (int32_t t = r->t; t < r->t + n; t++) {
+		int compares;
+		int32_t end;
+
+		if (t < r->s.sinks || (!r->s.no_eager && t < full))
+			continue;
+		end = path(r, t, next, cnt, &compares);
+		for (int32_t i = 0; i <= end && i < r->s.n; i++)
+			first[i] = next[i] - 1 < first[i] ? next[i] - 1 : first[i];
+		if (looks++ < most)
+			row[looks - 1] = stage + t - r->t;
+	}
+	for (int32_t i = 0; i < r->s.n; i++)
+		for (int64_t number = first[i], k = 0; number < next[i] && k < r->s.w; number++, k++)
+			if (looks++ < most)
+				row[looks - 1] = row_of(r, i, number);
+	return looks;
 }
 
 /* Which turn takes a key from row s to that number.  Where a row's token goes is a matter of the path, the same for all
@@ -381,7 +422,7 @@ static int32_t turn_from(struct rings *r, int32_t s, int64_t number)
 /* The sources of the touched rows are known: read them all, then write. */
 static void settle(struct rings *r)
 {
-	size_t heads = (size_t)r->heads, cols = (size_t)r->cols;
+	size_t heads = (size_t)r->heads;
 
 	for (int32_t i = 0; i < r->n_row; i++) {
 		int32_t row = r->row[i];
@@ -395,7 +436,7 @@ static void settle(struct rings *r)
 			r->turn[at + h] = s == row ? -1 : turn_from(r, s, r->renumber[row]);
 			r->new_id[at + h] = r->id[(size_t)s * heads + h];
 			if (r->sum)
-				r->new_sum[at + h] = r->sum[h * cols + (size_t)s];
+				r->new_sum[at + h] = r->sum[(size_t)s * heads + h];
 			if (r->listen && s != row && ring_of(r, s) != ring_of(r, row))
 				note(r, ROW_MOVED, r->new_id[at + h], ring_of(r, row) + 1, (double)sum_at(r, (int32_t)h, s));
 		}
@@ -405,11 +446,11 @@ static void settle(struct rings *r)
 		size_t at = (size_t)i * heads;
 
 		memcpy(r->id + (size_t)row * heads, r->new_id + at, heads * sizeof *r->id);
+		if (r->sum)
+			memcpy(r->sum + (size_t)row * heads, r->new_sum + at, heads * sizeof *r->sum);
 		for (size_t h = 0; h < heads; h++) {
 			if (r->turn_of[src[h]] >= 0)
 				r->turn_of[src[h]] = -1;
-			if (r->sum)
-				r->sum[h * cols + (size_t)row] = r->new_sum[at + h];
 			src[h] = row;
 		}
 		r->number[row] = r->renumber[row];
@@ -439,8 +480,8 @@ void rings_insert(struct rings *r, int32_t n)
 	settle(r);
 	/* The stage is empty again. */
 	end = stage < r->rows ? stage : r->rows;
-	for (int32_t h = 0; r->sum && h < r->heads && end > r->size; h++)
-		memset(r->sum + (size_t)h * (size_t)r->cols + r->size, 0, (size_t)(end - r->size) * sizeof *r->sum);
+	if (r->sum && end > r->size)
+		memset(r->sum + (size_t)r->size * (size_t)r->heads, 0, (size_t)(end - r->size) * (size_t)r->heads * sizeof *r->sum);
 	if (r->oldest < r->s.sinks)
 		r->oldest = r->s.sinks;
 	while (r->oldest < r->t && !r->held[r->oldest & r->mask])
@@ -472,7 +513,7 @@ void rings_reset(struct rings *r, const struct rings_shape *s)
 	}
 	memset(r->held, 0, ((size_t)r->mask + 1) * sizeof *r->held);
 	if (r->sum)
-		memset(r->sum, 0, (size_t)r->heads * (size_t)r->cols * sizeof *r->sum);
+		memset(r->sum, 0, (size_t)r->heads * (size_t)r->rows * sizeof *r->sum);
 	notes_clear(r);
 }
 
@@ -492,8 +533,8 @@ int32_t rings_rewind(struct rings *r, int32_t n)
 	for (int32_t token = n > r->s.sinks ? n : r->s.sinks; token < r->t; token++)
 		r->held[token & r->mask] = 0;
 	row = n > r->s.sinks ? n - r->s.sinks : 0;
-	for (int32_t h = 0; r->sum && h < r->heads; h++)
-		memset(r->sum + (size_t)h * (size_t)r->cols + row, 0, (size_t)(r->cols - row) * sizeof *r->sum);
+	if (r->sum)
+		memset(r->sum + (size_t)row * (size_t)r->heads, 0, (size_t)(r->rows - row) * (size_t)r->heads * sizeof *r->sum);
 	r->t = n;
 	r->oldest = r->s.sinks;
 	return n;

@@ -60,8 +60,7 @@ struct rings {
 	int64_t *number;           /* [rows] */
 	/* Scores; sum is NULL when nothing is compared. */
 	struct ema ema;
-	float *sum;                /* [heads][cols]: as attention writes them, a column per row */
-	int32_t cols;
+	float *sum;                /* [rows][heads] */
 	float *worth;              /* [mask + 1] by token: a factor on its scores; NULL = 1 */
 	/* How many heads hold a token. */
 	int32_t *held;             /* [mask + 1] by token */
@@ -105,6 +104,8 @@ int64_t rings_query(const struct rings *, int32_t i);
 /* Rank of the next token: sinks and all rings come before it. */
 int32_t rings_rank(const struct rings *);
 
+/* The rows whose sums rings_insert() of n tokens looks at: returns how many, and the first `most` of them. */
+int32_t rings_looks(const struct rings *, int32_t n, int32_t *row, int32_t most);
 /* n tokens, whose rows are staged and whose sums are there, join the stream. */
 void rings_insert(struct rings *, int32_t n);
 /* Forget all but the first n tokens: returns how many are left, n or (when something was dropped) the sinks at most. */

@@ -371,7 +371,12 @@ static void truncate_to(struct timeline *t, int32_t n)
 {
 	int32_t keep = n < t->n_past ? n : t->n_past;
 
-	timeline_forget(t, t->n_past > n || t->adopted ? t->policy.def->rewind(&t->policy, keep) : keep);
+	if (t->n_past > n || t->adopted) {
+		pthread_mutex_lock(&t->e->lock);      /* policies may ask the backend for what they need to go back */
+		keep = t->policy.def->rewind(&t->policy, keep);
+		pthread_mutex_unlock(&t->e->lock);
+	}
+	timeline_forget(t, keep);
 	t->adopted = 0;
 }
 

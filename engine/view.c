@@ -124,17 +124,17 @@ static int32_t layer_of(const struct work *w, int32_t head)
 	return w->heads == w->p->hp->n_layer ? head : head / w->p->hp->n_kv_head;
 }
 
-/* Four sums, so that none waits for itself. */
-static double sum_of(const float *x, int32_t n)
+/* n values, so many apart.  Four sums, so that none waits for itself. */
+static double sum_of(const float *x, int32_t n, int32_t apart)
 {
 	float s[4] = { 0 };
 	int32_t i = 0;
 
 	for (; i + 4 <= n; i += 4)
 		for (int k = 0; k < 4; k++)
-			s[k] += x[i + k];
+			s[k] += x[(size_t)(i + k) * (size_t)apart];
 	for (; i < n; i++)
-		s[0] += x[i];
+		s[0] += x[(size_t)i * (size_t)apart];
 	return (double)(s[0] + s[1]) + (double)(s[2] + s[3]);
 }
 
@@ -142,7 +142,7 @@ static double sum_of(const float *x, int32_t n)
 static void add_head(struct work *w, int32_t i, int32_t head, int32_t row, int32_t end, int64_t times)
 {
 	const struct rings *r = w->in.rings;
-	const float *sum = w->in.observed ? r->sum + (size_t)head * (size_t)r->cols : NULL;
+	const float *sum = w->in.observed ? r->sum + head : NULL;
 	double *heat = heat_row(w, layer_of(w, head)), all = 0;
 	uint32_t per = (uint32_t)w->out->per_col;
 
@@ -157,7 +157,7 @@ static void add_head(struct work *w, int32_t i, int32_t head, int32_t row, int32
 			continue;
 		w->kept[1 + i][col] += n * times;
 		if (sum) {
-			double s = sum_of(sum + row, n);
+			double s = sum_of(sum + (size_t)row * (size_t)r->heads, n, r->heads);
 
 			heat[col] += s;
 			all += s;
@@ -182,11 +182,13 @@ static void add_filling(struct work *w, int32_t i, int32_t first, int32_t end)
 	const struct rings *r = w->in.rings;
 
 	keep_range(w, 1 + i, first, end);
-	for (int32_t h = 0; w->in.observed && h < w->heads; h++) {
-		const float *sum = r->sum + (size_t)h * (size_t)r->cols;
+	if (!w->in.observed)
+		return;
+	for (struct piece p = pieces(w, first, end); piece_next(w, &p); ) {
+		const float *sum = r->sum + (size_t)(p.at - r->s.sinks) * (size_t)r->heads;
 
-		for (struct piece p = pieces(w, first, end); piece_next(w, &p); ) {
-			double s = sum_of(sum + (p.at - r->s.sinks), p.n);
+		for (int32_t h = 0; h < w->heads; h++) {
+			double s = sum_of(sum + h, p.n, r->heads);
 
 			heat_row(w, layer_of(w, h))[p.col] += s;
 			w->ring[1 + i] += s;
@@ -204,7 +206,7 @@ static void add_waiting(struct work *w)
 		int32_t col = column(w, r->t + i);
 
 		for (int32_t h = 0; col < w->out->cols && h < w->heads; h++) {
-			double s = (double)r->sum[(size_t)h * (size_t)r->cols + (size_t)(r->size + i)];
+			double s = (double)r->sum[(size_t)(r->size + i) * (size_t)r->heads + (size_t)h];
 
 			heat_row(w, layer_of(w, h))[col] += s;
 			w->ring[1] += s;
@@ -509,6 +511,8 @@ void timeline_view(struct timeline *t, int32_t cols, struct cache_view *out)
 	w->heat = xcalloc((size_t)n_layer * VIEW_COLS, sizeof *w->heat);
 	if (w->in.sel || w->in.attended)
 		pthread_mutex_lock(&t->e->lock);
+	if (p->def->scores)
+		p->def->scores(p);
 	view_make(t, w);
 	if (w->in.attended) {
 		out->now_layers = attended_shares(w->in.attended, out->now);

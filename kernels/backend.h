@@ -1,6 +1,6 @@
 /* kernels/backend.h - the one door between the engine and the hardware.
  *
- * A backend is a table of about twenty-five operations at transformer granularity.  Compute calls return nothing;
+ * A backend is a table of about thirty operations at transformer granularity.  Compute calls return nothing;
  * the first failure sticks: later calls do nothing until sync() reports it, so the forward pass is a
  * straight line with one check per step.  No entry is NULL.  One thread at a time uses a backend; the
  * CPU backend has its own thread pool inside.
@@ -90,7 +90,10 @@ enum reduce { REDUCE_MAX, REDUCE_MEAN, REDUCE_MEDIAN };
  * Column c is the c-th row that attn reads, parts one after the other. */
 struct attn_probe {
 	struct tensor *mass;         /* f32 [>= row + n_kv_head, or row + 1 when whole_layer][cols]: added to; or NULL */
-	int32_t mass_row;            /* the first row of it that this call adds to */
+	/* Of the same shape: what is added to is read there, and mass is only written, so that a call that fails spoils nothing.  The
+	 * call's own tokens, the last n columns, begin with 0.  For calls that look; NULL = mass itself, all columns. */
+	const struct tensor *from;
+	int32_t mass_row;            /* the first row of both that this call takes */
 	const float *weight;         /* host [n]: of each token; 0 = not looked at */
 	enum reduce reduce;
 	int whole_layer;
@@ -193,6 +196,8 @@ struct backend_ops {
 
 	/* Rows dst_row .. of dst = rows src_row .. of src, n of them: f32, the same cols.  dst may be src; the rows do not overlap. */
 	void (*copy)(struct backend *, struct tensor *dst, int32_t dst_row, const struct tensor *src, int32_t src_row, int32_t n);
+	/* Rows 0 .. n of out [>= n][>= src's rows] = columns col[i] of src: f32; col is host memory, in range. */
+	void (*columns)(struct backend *, struct tensor *out, const struct tensor *src, const int32_t *col, int32_t n);
 
 	/* Transformer.  n rows (tokens) of each operand are used, from row 0; buffers may be larger. */
 	/* out f32 [n][cols] = rows id[i] of table; ids are host memory, in range. */

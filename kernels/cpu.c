@@ -70,6 +70,7 @@ static const struct backend_ops cpu_ops = {
 	.read = cpu_read,
 	.sync = cpu_sync,
 	.copy = cpu_copy,
+	.columns = cpu_columns,
 	.embed = cpu_embed,
 	.rmsnorm = cpu_rmsnorm,
 	.matmul = cpu_matmul,

@@ -325,3 +325,21 @@ void cpu_copy(struct backend *be, struct tensor *dst, int32_t dst_row, const str
 	}
 	memmove((char *)dst->data + (size_t)dst_row * row, (const char *)src->data + (size_t)src_row * row, (size_t)n * row);
 }
+
+void cpu_columns(struct backend *be, struct tensor *out, const struct tensor *src, const int32_t *col, int32_t n)
+{
+	const float *from = src->data;
+	float *to = out->data;
+
+	if (be->failed || n < 1)
+		return;
+	if (!from || !to || out->type != DT_F32 || src->type != DT_F32 || n > out->rows || src->rows > out->cols ||
+	    src->layout != LAYOUT_PLAIN || out->layout != LAYOUT_PLAIN) {
+		cpu_fail(be, "internal: %d columns of %d do not fit", n, src->rows);
+		return;
+	}
+	/* A row's columns lie near each other: a row at a time. */
+	for (int32_t r = 0; r < src->rows; r++, from += src->cols)
+		for (int32_t i = 0; i < n; i++)
+			to[(size_t)i * (size_t)out->cols + (size_t)r] = from[col[i]];
+}

@@ -23,6 +23,7 @@ struct probe_job {
 	const struct attn_probe *p;
 	int32_t heads;               /* reduced to one row */
 	int32_t ranges, first;       /* ranges of columns that mass is taken of, the first of them in the scores */
+	int carry;                   /* the first to write: sums of before are elsewhere */
 	float *need;                 /* [tokens][n_head] */
 };
 
@@ -39,7 +40,7 @@ int probe_wanted(const struct attn_probe *p, int32_t n)
 int probe_check(const struct attn_job *j)
 {
 	const struct attn_probe *p = j->a->probe;
-	const struct tensor *m = p->mass, *need = p->need;
+	const struct tensor *m = p->mass, *from = p->from, *need = p->need;
 	int32_t heads = p->whole_layer ? j->a->n_head : j->group, out = p->whole_layer ? 1 : j->a->n_kv_head;
 
 	if (p->skip < 0 || p->skip > j->rows)
@@ -48,6 +49,9 @@ int probe_check(const struct attn_job *j)
 	          p->mass_row < 0 || p->mass_row > m->rows - out))
 		return cpu_fail(&j->c->base, "internal: a probe of %d rows got a sum of the wrong shape",
 		                (int)(j->rows - p->skip));
+	if (m && from && (!from->data || from->data == m->data || from->type != DT_F32 || from->layout != LAYOUT_PLAIN ||
+	                  from->rows != m->rows || from->cols != m->cols))
+		return cpu_fail(&j->c->base, "internal: a probe got sums of two shapes");
 	if (need && (!need->data || need->type != DT_F32 || need->layout != LAYOUT_PLAIN || need->rows < 1 ||
 	             p->need_col < 0 || p->need_col >= need->cols))
 		return cpu_fail(&j->c->base, "internal: a probe got no place for the width of attention");
@@ -55,6 +59,17 @@ int probe_check(const struct attn_job *j)
 		return cpu_fail(&j->c->base, "a probe takes at most %d heads together, not %d; use a policy without one",
 		                PROBE_HEADS, (int)heads);
 	return 0;
+}
+
+/* Columns c0 .. of a row begin with what is elsewhere, the call's own with 0. */
+static void mass_carry(const struct probe_job *pj, float *out, int32_t row, int32_t c0)
+{
+	const struct attn_probe *p = pj->p;
+	int32_t left = pj->j->rows - p->skip - c0, n = min32(RANGE, left), old = min32(n, left - pj->j->n);
+
+	old = old > 0 ? old : 0;
+	memcpy(out, (const float *)p->from->data + (size_t)(p->mass_row + row) * (size_t)p->from->cols + c0, (size_t)old * sizeof *out);
+	memset(out + old, 0, (size_t)(n - old) * sizeof *out);
 }
 
 /* Columns that token i of the call sees. */
@@ -75,6 +90,8 @@ static void mass_task(void *arg, int task, int worker)
 	};
 
 	(void)worker;
+	if (pj->carry)
+		mass_carry(pj, t.out, row, c0);
 	for (int32_t i = j->t0; i < j->t1; i++) {
 		size_t at = (size_t)(i - j->t0) * (size_t)j->a->n_head + (size_t)row * (size_t)pj->heads;
 
@@ -144,13 +161,14 @@ static void run_tasks(struct probe_job *pj, pool_fn *fn, int32_t n, int small)
 }
 
 /* What the tile's tokens looked at. */
-static void probe_tile(const struct attn_job *j, float *need)
+static void probe_tile(const struct attn_job *j, float *need, int first)
 {
 	const struct attn_probe *p = j->a->probe;
 	int32_t heads = p->whole_layer ? j->a->n_head : j->group, all = (j->t1 - j->t0) * j->a->n_head;
 	int32_t cols = j->rows - p->skip;
 	struct probe_job pj = {
 		.j = j, .p = p, .heads = heads, .ranges = ceil_div(cols, RANGE), .first = p->skip - j->first, .need = need,
+		.carry = first && p->from,
 	};
 	double sum = 0;
 
@@ -170,6 +188,7 @@ void probe_run(struct attn_job *j)
 	const float *weight = j->a->probe->weight;
 	size_t heads = (size_t)j->a->n_head, row, small, scores;
 	int32_t most;
+	int first = 1;
 	float *need;
 
 	/* Scores are kept of whole parts. */
@@ -200,8 +219,10 @@ void probe_run(struct attn_job *j)
 		j->l = (float *)((char *)c->probe.p + scores + small);
 		if (attn_run(j, i, to) < 0)
 			return;
-		if (look)
-			probe_tile(j, need);
+		if (look) {
+			probe_tile(j, need, first);
+			first = 0;
+		}
 		i = to;
 	}
 }

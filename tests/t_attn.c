@@ -252,6 +252,7 @@ TEST(probe_matches_double)
 		int whole = kinds[round % 6].whole, rows = whole ? 1 : s.n_kv, heads = s.n_head / rows;
 		int32_t skip = round % 4 == 1 ? below(w.cols - s.n + 1) : s.n_part > 1 && round % 4 == 3 ? s.n_rows[0] : 0;
 		int32_t cols = w.cols - skip;
+		int elsewhere = 0;       /* sums of before are in a tensor of their own */
 		float *got = must_alloc(all * 4), *weight = must_alloc((size_t)s.n * 4), *m, share = round % 3 ? 0.9f : 0.5f;
 		size_t stride = (size_t)cols + 5, cells = stride * (size_t)(rows + 3);
 
@@ -259,13 +260,14 @@ TEST(probe_matches_double)
 		m = must_alloc(cells * 4);
 		for (int32_t i = 0; i < s.n; i++) {
 			weight[i] = below(3) ? test_randf(0.1f, 2) : 0;
+			elsewhere |= weight[i] != 0 && round % 3 == 1;
 			for (int32_t h = 0; h < s.n_head && weight[i] != 0; h++)
 				holding += rows_holding(p + (size_t)i * per + (size_t)h * (size_t)w.cols, w.cols - (s.n - 1 - i), share);
 		}
 		for (int l = 0; l < N_LEVELS; l++) {
 			struct backend *be = open_level(levels[l], 2);
 			struct stage g;
-			struct tensor sum, need;
+			struct tensor sum, from, need;
 			struct attn_probe probe;
 			float width[3] = { GUARD, 1000, GUARD };
 			double worst = 0;
@@ -275,10 +277,13 @@ TEST(probe_matches_double)
 			g = stage_new(be, &w);
 			for (size_t i = 0; i < cells; i++)
 				m[i] = 0.25f;
+			from = tensor_new(be, DT_F32, rows + 3, (int32_t)stride, m);
+			for (size_t i = 0; i < cells && elsewhere; i++)
+				m[i] = 7;
 			sum = tensor_new(be, DT_F32, rows + 3, (int32_t)stride, m);
 			need = tensor_new(be, DT_F32, 1, 3, width);
 			probe = (struct attn_probe){
-				.mass = round % 8 == 7 ? NULL : &sum, .mass_row = 2, .weight = weight, .reduce = kinds[round % 6].reduce,
+				.mass = round % 8 == 7 ? NULL : &sum, .from = elsewhere ? &from : NULL, .mass_row = 2, .weight = weight, .reduce = kinds[round % 6].reduce,
 				.whole_layer = whole, .need = round % 4 == 2 ? NULL : &need, .need_col = 1, .share = share, .skip = skip,
 			};
 			stage_run(&g, 0, s.n, &probe, got);
@@ -287,15 +292,16 @@ TEST(probe_matches_double)
 			be->ops->read(be, &need, 0, width, 12);
 			for (size_t i = 0; i < cells; i++) {
 				int32_t r = (int32_t)(i / stride) - 2, c = (int32_t)(i % stride);
-				double x = 0.25;
+				int written = probe.mass && r >= 0 && r < rows && c < cols;
+				double before = elsewhere && !written ? 7 : elsewhere && c >= cols - s.n ? 0 : 0.25, x = before;
 
-				if (probe.mass && r >= 0 && r < rows && c < cols)
+				if (written)
 					for (int32_t t = 0; t < s.n; t++)
 						x += weight[t] * reduced(p + (size_t)t * per + (size_t)(r * heads) * (size_t)w.cols + (size_t)(skip + c),
 						                         (size_t)w.cols, heads, probe.reduce);
 				worst = fmax(worst, fabs(m[i] - x));
-				if (x == 0.25)
-					CHECK_MSG(m[i] == 0.25f, "%s wrote row %d column %d", levels[l], (int)r, (int)c);
+				if (x == before)
+					CHECK_MSG(m[i] == (float)before, "%s wrote row %d column %d", levels[l], (int)r, (int)c);
 			}
 			CHECK_MSG(worst < 4e-6, "%s mass off by %g: round %d, %s", levels[l], worst, round, describe(&s));
 			CHECK(width[0] == GUARD && width[2] == GUARD);
@@ -305,6 +311,7 @@ TEST(probe_matches_double)
 			else
 				CHECK(width[1] == 1000);
 			be->ops->drop(be, &sum);
+			be->ops->drop(be, &from);
 			be->ops->drop(be, &need);
 			stage_free(&g);
 			finish(be);
@@ -436,6 +443,7 @@ TEST(refuses_what_does_not_fit)
 	struct stage g = stage_new(be, &w);
 	float got[2 * 256], weight[2] = { 1, 1 };
 	struct tensor sum = tensor_new(be, DT_F32, 2, 50, NULL), x = tensor_new(be, DT_F32, 1, 40, NULL), odd;
+	struct tensor other = tensor_new(be, DT_F32, 2, 51, NULL);
 	struct attn_probe p = { .mass = &sum, .weight = weight };
 
 	stage_run(&g, 0, 2, &p, got);
@@ -462,6 +470,13 @@ TEST(refuses_what_does_not_fit)
 	p.skip = 20;
 	stage_run(&g, 0, 2, &p, got);
 	CHECK(be->ops->sync(be) == 0);
+	p.from = &sum;
+	stage_run(&g, 0, 2, &p, got);
+	refused(be, "sums of two shapes");
+	p.from = &other;
+	stage_run(&g, 0, 2, &p, got);
+	refused(be, "sums of two shapes");
+	p.from = NULL;
 	p.need = &sum;
 	p.need_col = 50;
 	stage_run(&g, 0, 2, &p, got);
@@ -474,6 +489,7 @@ TEST(refuses_what_does_not_fit)
 	CHECK(be->ops->alloc(be, &odd) < 0);
 	refused(be, "cannot allocate");
 	be->ops->drop(be, &sum);
+	be->ops->drop(be, &other);
 	be->ops->drop(be, &x);
 	stage_free(&g);
 	finish(be);

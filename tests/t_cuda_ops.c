@@ -780,6 +780,31 @@ TEST(cuda_copy)
 	finish(be);
 }
 
+TEST(cuda_columns)
+{
+	struct backend *be = open_cuda();
+
+	for (int round = 0; round < 12; round++) {
+		int32_t rows = 1 + (int32_t)(test_rand() % 70), cols = 1 + (int32_t)(test_rand() % 300), wide = rows + round % 3;
+		int32_t n = round ? 1 + (int32_t)(test_rand() % 200) : 1, col[200], sent[200];
+		float *x = randoms((size_t)(rows * cols), -1, 1), *got;
+		struct tensor a = tensor_new(be, DT_F32, rows, cols, x), b = guarded(be, n, wide, NULL);
+
+		for (int32_t i = 0; i < n; i++)
+			col[i] = sent[i] = (int32_t)(test_rand() % (uint64_t)cols);
+		be->ops->columns(be, &b, &a, sent, n);
+		memset(sent, 0x7f, sizeof sent);     /* they were taken along */
+		got = result(be, &b, "columns");
+		for (int32_t i = 0; i < n * wide; i++)
+			CHECK(got[i] == (i % wide < rows ? x[i % wide * cols + col[i / wide]] : GUARD));
+		free(got);
+		free(x);
+		be->ops->drop(be, &a);
+		be->ops->drop(be, &b);
+	}
+	finish(be);
+}
+
 static void refused(struct backend *be, const char *why)
 {
 	CHECK(be->ops->sync(be) < 0);
@@ -820,6 +845,10 @@ TEST(cuda_refuses_as_the_processor_does)
 		refused(b, "internal: copy of 1 rows 0 to 0 does not fit");
 		b->ops->copy(b, &x, 1, &x, 0, 2);
 		refused(b, "internal: copy of 2 rows 0 to 1 does not fit");
+		b->ops->columns(b, &odd, &x, &(int32_t){ 0 }, 2);
+		refused(b, "internal: 2 columns of 2 do not fit");
+		b->ops->columns(b, &plane, &x, &(int32_t){ 0 }, 1);
+		refused(b, "internal: 1 columns of 2 do not fit");
 		b->ops->drop(b, &x);
 		b->ops->drop(b, &w);
 		b->ops->drop(b, &plane);

@@ -1198,3 +1198,29 @@ TEST(cancel_stops_a_running_product)
 	finish(be);
 	free(w);
 }
+
+TEST(columns_become_rows)
+{
+	struct backend *be = open_level("c", 1);
+	static const int32_t col[] = { 4, 0, 6, 4 };
+	float x[3 * 7];
+	struct tensor a, b;
+
+	for (int i = 0; i < 21; i++)
+		x[i] = (float)i;
+	a = tensor_new(be, DT_F32, 3, 7, x);
+	b = guarded(be, 4, 5);
+	be->ops->columns(be, &b, &a, col, 4);
+	be->ops->read(be, &b, 0, x, 20 * sizeof *x);
+	for (int i = 0; i < 20; i++)
+		CHECK(x[i] == (i % 5 < 3 ? (float)(i % 5 * 7 + col[i / 5]) : 0));
+	be->ops->columns(be, &b, &a, col, 0);
+	CHECK_INT(be->ops->sync(be), 0);
+	be->ops->columns(be, &b, &a, col, 6);
+	CHECK(be->ops->sync(be) < 0 && strstr(be->err, "6 columns of 3 do not fit"));
+	be->ops->columns(be, &a, &b, col, 1);
+	CHECK_INT(be->ops->sync(be), 0);
+	free(result(be, &b, "columns"));
+	be->ops->drop(be, &a);
+	be->ops->close(be);
+}

@@ -90,7 +90,7 @@ static void feed(struct rings *r, int32_t n, const float *mu, int32_t mu_stride)
 
 	for (int32_t i = 0; r->sum && i < n; i++)
 		for (int32_t h = 0; h < r->heads && stage + i >= 0; h++)
-			r->sum[(size_t)h * (size_t)r->cols + (size_t)(stage + i)] = mu[(size_t)(r->t + i) * (size_t)mu_stride + (size_t)h];
+			r->sum[(size_t)(stage + i) * (size_t)r->heads + (size_t)h] = mu[(size_t)(r->t + i) * (size_t)mu_stride + (size_t)h];
 	rings_insert(r, n);
 }
 
@@ -400,7 +400,7 @@ TEST(the_rest_follows_from_the_tokens)
 		}
 		memcpy(b.id, a.id, (size_t)(a.size * heads) * sizeof *b.id);
 		CHECK_INT(rings_restore(&b, length), 0);
-		memcpy(b.sum, a.sum, (size_t)(a.cols * heads) * sizeof *b.sum);
+		memcpy(b.sum, a.sum, (size_t)(a.rows * heads) * sizeof *b.sum);
 		for (int more = 0; more < 2; more++) {   /* now, and 300 tokens later */
 			CHECK(a.t == b.t && a.gone == b.gone && a.thinned == b.thinned && a.oldest == b.oldest);
 			CHECK(!memcmp(a.next, b.next, (size_t)s.n * sizeof *a.next) && !memcmp(a.cnt, b.cnt, (size_t)s.n * sizeof *a.cnt));
@@ -423,6 +423,49 @@ TEST(the_rest_follows_from_the_tokens)
 			for (int32_t k = 0; k < 3000; k++)
 				rings_insert(&b, 1);
 		free(mu);
+		rings_release(&a);
+		rings_release(&b);
+	}
+}
+
+/* Who stays hangs on the sums of the rows that are named before, each named once: all others may hold anything. */
+TEST(only_these_are_looked_at)
+{
+	for (int i = 0; i < 400; i++) {
+		struct rings_shape s = { .sinks = (int32_t)(test_rand() % 6), .n = 1 + (int32_t)(test_rand() % 6),
+		                         .w = 1 + (int32_t)(test_rand() % 20), .f = 2 + (int32_t)(test_rand() % 3),
+		                         .stage = 1 + (int32_t)(test_rand() % 40), .no_eager = i % 5 == 0 };
+		int32_t heads = 1 + (int32_t)(test_rand() % 4), row[400], seen[400];
+		struct rings a = open_rings(&s, heads, 1), b = open_rings(&s, heads, 1);
+		size_t sums = (size_t)(a.rows * heads);
+		float *rest = xmalloc(sums * sizeof *rest);
+
+		while (a.t < s.sinks + s.n * s.w + 300) {
+			int32_t n = 1 + (int32_t)(test_rand() % (uint64_t)s.stage), stage = rings_stage(&a), looks, some;
+
+			for (int32_t k = 0; k < n * heads; k++)
+				if (stage * heads + k >= 0)
+					a.sum[stage * heads + k] = test_randf(0, 1);
+			memcpy(rest, a.sum, sums * sizeof *rest);
+			for (size_t k = 0; k < sums; k++)
+				b.sum[k] = NAN;
+			looks = rings_looks(&a, n, row, 400);
+			CHECK(looks <= 2 * n + 2 * s.n + n && looks <= 400);
+			memset(seen, 0, sizeof seen);
+			for (int32_t k = 0; k < looks; k++) {
+				CHECK(row[k] >= 0 && row[k] < a.rows && !seen[row[k]]++);
+				memcpy(b.sum + row[k] * heads, a.sum + row[k] * heads, (size_t)heads * sizeof *b.sum);
+			}
+			some = looks / 2;
+			CHECK_INT(rings_looks(&a, n, row, some), looks);
+			rings_insert(&a, n);
+			rings_insert(&b, n);
+			CHECK(a.n_row == b.n_row && !memcmp(a.id, b.id, (size_t)(a.rows * heads) * sizeof *a.id));
+			/* Where rows have moved their sums have, too: b's own, those that were named. */
+			for (int32_t k = 0; k < a.n_row; k++)
+				CHECK(!memcmp(a.sum + a.row[k] * heads, b.sum + b.row[k] * heads, (size_t)heads * sizeof *a.sum));
+		}
+		free(rest);
 		rings_release(&a);
 		rings_release(&b);
 	}

@@ -615,8 +615,12 @@ static void run_calls(const struct rig_options *o, int fail, int pin, float *out
 		if (fail && (i % 3 == 0 || i > 70)) {
 			struct step st;
 			int32_t m = 1 + (int32_t)(test_rand() % (uint64_t)(r.p.chunk < 40 ? r.p.chunk : 40));
+			backend_flag cancel = 1;
+
+			r.be->cancel = i % 5 < 2 ? &cancel : NULL;   /* before it began, or later */
 			rig_layers(&r, m, m == 1, (int32_t)(test_rand() % 4), 1000000, NULL, NULL, &st);
 			CHECK(!r.be->ops->sync(r.be));
+			r.be->cancel = NULL;
 			if (i % 2) {
 				kept = r.p.def->rewind(&r.p, r.pos);   /* a timeline may ask what is left: all */
 				CHECK_INT(kept, r.pos);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "engine/engine.h"
+#include "engine/engine_private.h"
 
 enum { CTX = 512, N_VOCAB = 512 };
 
@@ -444,5 +445,60 @@ TEST(cancelled_steps_leave_the_logits_whole)
 	}
 	test_note("%d of 60 steps were stopped", stopped);
 	timeline_close(t);
+	engine_close(e);
+}
+
+/* ---- what a token asks for ---- */
+
+static struct {
+	struct backend_ops ops;
+	const struct backend_ops *real;
+	int reads;
+} asked;
+
+static void count_read(struct backend *be, const struct tensor *t, size_t off, void *dst, size_t n)
+{
+	asked.reads++;
+	asked.real->read(be, t, off, dst, n);
+}
+
+/* A GPU is waited for at every read: a token asks for its logits and, under refresh, for what was decided; a cascade looks at
+ * sums when tokens join its rings, which is every 16th time. */
+TEST(a_token_asks_for_its_logits_alone)
+{
+	static const struct { const char *kv; int each, joins; } way[] = {
+		{ "full", 1, 0 }, { "sink:size=64", 1, 0 }, { "cascade:size=256,n=2", 1, 1 }, { "cascade:size=256,n=2,heads=layer", 1, 1 },
+		{ "cascade:size=64,select=0", 1, 0 }, { "sift:k=40", 1, 0 }, { "sift:k=40,every=4,split=even", 1, 0 },
+		{ "refresh:k=40", 3, 0 }, { "refresh:k=40,group=first,scan=kv", 3, 0 }, { "recycled:k=40,stride=10", 3, 0 }, { "quest:k=64", 1, 0 },
+		{ "auto:k=40,size=256,n=2", 1, 1 }, { "auto:prefix=refresh,k=40,size=256,n=2", 3, 1 },
+	};
+	struct engine *e = open_story(1);
+	struct err err = {0};
+	int32_t id[400];
+
+	random_ids(id, 400);
+	asked.real = e->be->ops;
+	asked.ops = *asked.real;
+	asked.ops.read = count_read;
+	for (size_t i = 0; i < sizeof way / sizeof *way; i++) {
+		struct sampling s = { .temperature = 0, .top_p = 1, .repeat_penalty = 1 };
+		struct step_out out;
+		struct timeline *t;
+		int tokens = 0;
+
+		if (timeline_open(&t, e, &(struct timeline_options){ .ctx = CTX, .batch = 64, .kv = way[i].kv }, &err))
+			test_skip("%s: %s", way[i].kv, err.msg);
+		CHECK_INT(timeline_pin(t, 100, &err), 0);
+		CHECK_INT(timeline_sync(t, id, 400, NULL, NULL, &err), 0);
+		asked.reads = 0;
+		e->be->ops = &asked.ops;
+		for (; tokens < 65 && timeline_step(t, &s, &out, &err) == 1; tokens++)
+			;
+		e->be->ops = asked.real;
+		CHECK_INT(tokens, 65);
+		/* The first was there already. */
+		CHECK_MSG(asked.reads >= 64 && asked.reads <= 64 * way[i].each + 4 * way[i].joins, "%s: %d reads for 64 tokens", way[i].kv, asked.reads);
+		timeline_close(t);
+	}
 	engine_close(e);
 }

@@ -82,13 +82,16 @@ static int probe_ok(const struct attn_job *j)
 	const struct attn_probe *p = j->a->probe;
 	struct backend *be = &j->c->base;
 	int32_t heads = p->whole_layer ? j->a->n_head : j->group, out = p->whole_layer ? 1 : j->a->n_kv_head;
-	const struct tensor *m = p->mass, *need = p->need;
+	const struct tensor *m = p->mass, *from = p->from, *need = p->need;
 
 	if (p->skip < 0 || p->skip > j->cols)
 		return cuda_fail(be, "internal: a probe skips %d of %d rows", (int)p->skip, (int)j->cols) == 0;
 	if (m && (!m->data || m->type != DT_F32 || m->layout != 0 || m->cols < j->cols - p->skip || p->mass_row < 0 ||
 	          p->mass_row > m->rows - out))
 		return cuda_fail(be, "internal: a probe of %d rows got a sum of the wrong shape", (int)(j->cols - p->skip)) == 0;
+	if (m && from && (!from->data || from->data == m->data || from->type != DT_F32 || from->layout != 0 || from->rows != m->rows ||
+	                  from->cols != m->cols))
+		return cuda_fail(be, "internal: a probe got sums of two shapes") == 0;
 	if (need && (!need->data || need->type != DT_F32 || need->layout != 0 || need->rows < 1 || p->need_col < 0 ||
 	             p->need_col >= need->cols))
 		return cuda_fail(be, "internal: a probe got no place for the width of attention") == 0;
@@ -301,6 +304,7 @@ static void attn_probed(const struct attn_job *j)
 	size_t heads = (size_t)j->a->n_head, row, small, most;
 	struct attn_seen seen;
 
+	seen.first = 1;
 	seen.stride = ((size_t)j->cols + 31) & ~(size_t)31;
 	row = heads * seen.stride * sizeof(float);
 	most = row < SCORE_BYTES ? SCORE_BYTES / row : 1;
@@ -322,8 +326,10 @@ static void attn_probed(const struct attn_job *j)
 			attn_unseen(j, &seen);
 		if (attn_run(j, i, to, look ? &seen : NULL) < 0)
 			return;
-		if (look)
+		if (look) {
 			cuda_probe_run(c, j->a, j->n, j->cols, i, to, &seen);
+			seen.first = 0;
+		}
 		i = to;
 	}
 }

@@ -52,11 +52,12 @@ struct attn_launch {
 };
 
 /* Scores for a probe: f32 [n][n_head][stride], scaled, not of columns that a token does not see; max and sum of exp(score - max)
- * f32 [n][n_head].  zero: 16 bytes that are zero between calls. */
+ * f32 [n][n_head].  zero: 16 bytes that are zero between calls.  first: of the tokens of a call that are looked at. */
 struct attn_seen {
 	float *score, *max, *sum;
 	void *zero;
 	size_t stride;
+	int first;
 };
 
 /* Tokens of a call whose shapes were checked, on their way to the kernels. */

@@ -1,4 +1,4 @@
-/* kernels/cuda/cuda_ops.cu - rmsnorm, rope, kv_put, copy, query_turn.
+/* kernels/cuda/cuda_ops.cu - rmsnorm, rope, kv_put, copy, columns, query_turn.
  *
  * Between the products of a layer stand up to six such calls (norms of queries' and keys' heads, their rotations, two rows for the
  * cache), each of which moves a few KiB: what they cost is their launches.  So all that treat heads alone are jobs of
@@ -523,6 +523,46 @@ void cuda_copy(struct backend *be, struct tensor *dst, int32_t dst_row, const st
 		a.n /= 4;
 	blocks = cuda_blocks(a.n, 256);
 	cuda_launch(cuda_of(be), fours ? copy_fours : copy_ones, blocks < 2048 ? blocks : 2048, 1, 1, 256, 0, a);
+}
+
+struct columns_args {
+	float *out;
+	const float *src;
+	const int32_t *col;
+	int64_t out_cols, src_cols;
+	int32_t n, rows;
+};
+
+/* Neighbours take columns of one row, which lie near each other. */
+__global__ void columns_kernel(struct columns_args a)
+{
+	int32_t i = (int32_t)(blockIdx.y * blockDim.x + threadIdx.x), row = (int32_t)blockIdx.x;
+
+	if (i < a.n)
+		a.out[i * a.out_cols + row] = a.src[row * a.src_cols + a.col[i]];
+}
+
+void cuda_columns(struct backend *be, struct tensor *out, const struct tensor *src, const int32_t *col, int32_t n)
+{
+	struct cuda *c = cuda_of(be);
+	struct columns_args a = {};
+
+	if (cuda_stopped(be) || n < 1)
+		return;
+	if (!out->data || !src->data || out->type != DT_F32 || src->type != DT_F32 || n > out->rows || src->rows > out->cols ||
+	    src->layout != LAYOUT_PLAIN || out->layout != LAYOUT_PLAIN) {
+		cuda_fail(be, "internal: %d columns of %d do not fit", n, src->rows);
+		return;
+	}
+	a.out = (float *)out->data;
+	a.src = (const float *)src->data;
+	a.col = (const int32_t *)gpu_stage(c->gpu, col, (size_t)n * sizeof *col);
+	a.out_cols = out->cols;
+	a.src_cols = src->cols;
+	a.n = n;
+	a.rows = src->rows;
+	if (a.col)
+		cuda_launch(c, columns_kernel, (unsigned)src->rows, cuda_blocks(cuda_power(n), 64), 1, 64, 0, a);
 }
 
 /* ---- has the query turned away? ---- */

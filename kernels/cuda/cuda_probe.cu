@@ -29,8 +29,9 @@ int cuda_probe_wanted(const struct attn_probe *p, int32_t n)
 
 struct mass_args {
 	const float *score, *max, *sum, *weight;
+	const float *from;           /* what is added to, where that is not `out` */
 	float *out;
-	int64_t stride, ld;
+	int64_t stride, ld, own;     /* own: with from, the first of the call's own columns, which begin with 0 */
 	int32_t cols, skip;          /* columns that mass is taken of; before them */
 	int32_t n;                   /* tokens; the last sees all columns */
 	int32_t hidden;              /* ... but for these */
@@ -62,7 +63,7 @@ template<int HEADS> static __global__ __launch_bounds__(THREADS) void probe_mass
 
 	if (col >= a.cols)
 		return;
-	x = *to;
+	x = !a.from ? *to : col < a.own ? a.from[(int64_t)blockIdx.y * a.ld + col] : 0;
 	for (int32_t i = 0; i < a.n; i++) {
 		int64_t at = (int64_t)i * a.n_head + head0;
 		const float *score = a.score + at * a.stride + a.skip + col;
@@ -99,6 +100,9 @@ static void mass_run(struct cuda *c, const struct attn_args *a, int32_t n, int32
 	m.stride = (int64_t)seen->stride;
 	m.out = (float *)p->mass->data + (size_t)p->mass_row * (size_t)p->mass->cols;
 	m.ld = p->mass->cols;
+	if (p->from && seen->first)
+		m.from = (const float *)p->from->data + (size_t)p->mass_row * (size_t)p->mass->cols;
+	m.own = cols - p->skip - n;
 	m.cols = cols - p->skip;
 	m.skip = p->skip;
 	m.n = t1 - t0;
