@@ -393,26 +393,23 @@ static void sums_write(struct policy *p)
 	p->be->ops->write(p->be, &f->mass[f->now], 0, f->swap, (size_t)r->heads * (size_t)r->rows * sizeof *f->swap);
 }
 
-/* What this call's tokens will count; sums of before are scaled when weights have grown too large. */
-static void scores_begin(struct policy *p, const struct step *st)
+/* Sums become smaller when the weights of n tokens would be too large: 0, or -1 where they did not come. */
+static int sums_scale(struct policy *p, int32_t pos, int32_t n)
 {
 	struct stream *f = p->state;
 	struct rings *r = &f->rings;
 	struct ema next = r->ema;
-	int32_t scale = ema_weights(&next, st->pos, st->n, f->weight);
+	float by = ldexpf(1, ema_scale(&next, pos, n));
 
-	if (scale && sums_read(p))
-		return;                /* the call fails */
+	if (next.shift == r->ema.shift)
+		return 0;
+	if (sums_read(p))
+		return -1;
+	for (size_t i = 0; i < (size_t)r->heads * (size_t)r->rows; i++)
+		r->sum[i] *= by;
 	r->ema = next;
-	if (scale) {
-		float by = ldexpf(1, scale);
-
-		for (size_t i = 0; i < (size_t)r->heads * (size_t)r->rows; i++)
-			r->sum[i] *= by;
-		f->mass_stale = 1;
-	}
-	if (f->mass_stale)
-		sums_write(p);             /* and stale until end(): a call that is stopped did not write */
+	f->mass_stale = 1;
+	return 0;
 }
 
 static void stream_begin(struct policy *p, const struct step *st)
@@ -431,7 +428,11 @@ static void stream_begin(struct policy *p, const struct step *st)
 	f->probing = r->sum && skipped < st->n && st->pos + st->n > f->probe_from;
 	if (!f->probing)
 		return;
-	scores_begin(p, st);
+	if (sums_scale(p, st->pos, st->n))
+		return;                    /* the call fails */
+	if (f->mass_stale)
+		sums_write(p);             /* and stale until end(): when it is being stopped nothing is written */
+	ema_weights(&r->ema, st->pos, st->n, f->weight);
 	for (int32_t i = 0; i < skipped; i++)
 		f->weight[i] = 0;
 }
@@ -667,6 +668,8 @@ static void stream_end(struct policy *p, const struct step *st)
 	f->waiting += st->n;
 	if (rings_filling(r) || !st->decode || f->waiting >= f->lag)
 		join(p);
+	if (f->probing)
+		sums_scale(p, st->pos + st->n, p->chunk);   /* now: a step should not have to wait for sums */
 	if (f->use_sel && f->sel.ops->end)
 		f->sel.ops->end(&f->sel, st, region);
 	select_looked(&f->sel, st->decode && f->use_sel && st->pos >= r->s.sinks ? region : 0);

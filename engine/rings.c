@@ -20,15 +20,22 @@ void ema_set(struct ema *e, float gamma)
 	*e = (struct ema){ .rate = -log2((double)gamma), .gain = 1 - gamma };
 }
 
-int32_t ema_weights(struct ema *e, int32_t t, int32_t n, float *weight)
+int32_t ema_scale(struct ema *e, int32_t t, int32_t n)
 {
 	double last = floor(e->rate * ((double)t + n));
-	int32_t scale = 0;
+	int32_t scale;
 
-	if (last - (double)e->shift > EMA_ROOM) {
-		scale = (int32_t)fmax((double)e->shift - last, -1000);
-		e->shift = (int64_t)last;
-	}
+	if (last - (double)e->shift <= EMA_ROOM)
+		return 0;
+	scale = (int32_t)fmax((double)e->shift - last, -1000);
+	e->shift = (int64_t)last;
+	return scale;
+}
+
+int32_t ema_weights(struct ema *e, int32_t t, int32_t n, float *weight)
+{
+	int32_t scale = ema_scale(e, t, n);
+
 	for (int32_t i = 0; i < n; i++) {
 		double log = e->rate * ((double)t + i), whole = floor(log);
 

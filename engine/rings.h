@@ -32,7 +32,9 @@ struct ema {
 /* gamma = 100^(-1/w): a score counts 1 % after w tokens. */
 float ema_gamma(int32_t w);
 void  ema_set(struct ema *, float gamma);
-/* Weights of tokens t .. t + n; returns the power of two (0 or less) that older sums must be multiplied with first. */
+/* Make room for the weights of tokens t .. t + n: returns the power of two (0 or less) that older sums must be multiplied with. */
+int32_t ema_scale(struct ema *, int32_t t, int32_t n);
+/* The same, and what they are. */
 int32_t ema_weights(struct ema *, int32_t t, int32_t n, float *weight);
 /* The average that a sum stands for, after the last of t tokens. */
 float ema_value(const struct ema *, float sum, int32_t t);
