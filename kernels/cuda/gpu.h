@@ -2,9 +2,9 @@
  *
  * Implemented twice: gpu_cuda.cu by the CUDA runtime and cuBLAS, gpu_host.cc on the processor for tests (host.cuh).
  *
- * Everything is done in the order of the calls.  Kernels and small copies are gathered until something has to be waited for
- * (gpu_read, gpu_sync); then they go to the device at once, as a CUDA graph when the same sequence came before: its kernels,
- * grids and blocks the same, whatever their arguments.  A decode step of the engine is such a sequence, so launching
+ * Everything is done in the order of the calls.  Kernels and small copies are gathered until there are some dozens or something has
+ * to be waited for (gpu_read, gpu_sync); then they go to the device at once, as a CUDA graph when the same sequence came before: its
+ * kernels, grids and blocks the same, whatever their arguments.  A decode step of the engine is such a sequence, so launching
  * costs the processor little; for that, grids must not change from one token to the next (round what they depend on up to a power of two).
  *
  * The first failure sticks: later calls do nothing until gpu_sync() reports it, in words. */

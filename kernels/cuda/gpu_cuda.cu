@@ -1,8 +1,8 @@
 /* kernels/cuda/gpu_cuda.cu - gpu.h by the CUDA runtime and cuBLAS.
  *
- * One stream.  Launches gather in a step (gpu_queue.h) until somebody waits; then what kernels read of the host goes over in
- * one copy, and the step after it: as plain launches the first time its topology is seen, as a graph from then on, whose
- * kernels get new arguments where they changed.  A step with a product is a long one (a prompt): from the product on nothing is
+ * One stream.  Launches gather in parts of a step (gpu_queue.h) until there are enough or somebody waits; then what kernels
+ * read of the host goes over in one copy, and the part after it: as plain launches the first time its topology is seen, as a graph
+ * from then on, whose kernels get new arguments where they changed.  A step with a product is a long one (a prompt): from the product on nothing is
  * gathered, so that the device has work while the host prepares the next call.
  *
  * Bytes cross in pinned memory: those of a step in the region that gpu_stage() fills, large pieces through two buffers, one of
@@ -397,12 +397,14 @@ static void submit(struct gpu *g)
 		}
 	}
 	gpu_step_clear(s);
+	s->part++;
 }
 
 /* The device has done everything. */
 static void step_end(struct gpu *g)
 {
 	g->n_stage = g->sent = 0;
+	g->queue.part = 0;
 	g->direct = g->busy = 0;
 }
 
@@ -426,7 +428,7 @@ void gpu_enqueue(struct gpu *g, const struct gpu_launch *l, const void *args, si
 		}
 		return;
 	}
-	if (g->queue.n >= GPU_QUEUE_MOST)
+	if (g->queue.n >= gpu_part_most(g->queue.part))
 		submit(g);
 	if (gpu_step_add(&g->queue, l, args, n) < 0)
 		fail(g, "out of memory for what is to be launched");

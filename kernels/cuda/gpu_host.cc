@@ -25,7 +25,7 @@
 #define ASAN_UNPOISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
 #endif
 
-enum { GUARD = 256, GUARD_BYTE = 0x5c };
+enum { GUARD = 256, GUARD_BYTE = 0x5c, QUEUE_MOST = 16384 };
 
 /* A piece of device memory: guard, bytes, guard. */
 struct piece { unsigned char *p; size_t size; };
@@ -34,7 +34,7 @@ struct piece { unsigned char *p; size_t size; };
 enum action_kind { DO_STEP, DO_WRITE, DO_PRODUCT };
 struct action {
 	enum action_kind kind;
-	int first, n;              /* DO_STEP: of the queue's launches */
+	int first, n, part;        /* DO_STEP: of the queue's launches; the part of a step */
 	unsigned char *p, *bytes;
 	size_t size;
 	const void *w, *x;
@@ -54,6 +54,7 @@ struct gpu {
 	struct gpu_step queue;
 	struct action *action;
 	int n_actions, cap_actions;
+	int parts;                 /* of the step that is gathered */
 	struct gpu_graphs graphs;
 	unsigned order;
 	int failed;
@@ -295,6 +296,7 @@ static void run_step(struct gpu *g, const struct action *a)
 	struct gpu_step s = {};
 	struct gpu_graph *graph;
 
+	s.part = a->part;
 	for (int i = 0; i < a->n; i++) {
 		const struct gpu_node *node = &g->queue.node[a->first + i];
 
@@ -379,6 +381,7 @@ static void finish(struct gpu *g)
 	run_all(g);
 	memset(g->stage, 0xff, g->n_stage);
 	g->n_stage = 0;
+	g->parts = 0;
 }
 
 static struct action *action_add(struct gpu *g, enum action_kind kind)
@@ -512,15 +515,16 @@ void gpu_enqueue(struct gpu *g, const struct gpu_launch *l, const void *args, si
 
 	if (g->failed)
 		return;
-	if (g->queue.n >= GPU_QUEUE_MOST) {
+	if (g->queue.n >= QUEUE_MOST) {
 		run_all(g);
 		a = NULL;
 	}
-	if (!a || a->kind != DO_STEP) {
+	if (!a || a->kind != DO_STEP || a->n >= gpu_part_most(a->part)) {
 		a = action_add(g, DO_STEP);
 		if (!a)
 			return;
 		a->first = g->queue.n;
+		a->part = g->parts++;
 	}
 	a->n++;
 	if (gpu_step_add(&g->queue, l, args, n) < 0) {

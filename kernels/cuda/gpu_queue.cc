@@ -36,6 +36,8 @@ static int step_reserve(struct gpu_step *s, int n, size_t n_arg)
 	return 0;
 }
 
+int gpu_part_most(int i) { return i < 2 ? 16 << i : 64; }
+
 int gpu_step_add(struct gpu_step *s, const struct gpu_launch *l, const void *args, size_t n)
 {
 	size_t at = (s->n_arg + 15) & ~(size_t)15;
@@ -71,6 +73,7 @@ int gpu_step_copy(struct gpu_step *to, const struct gpu_step *from)
 	for (int i = 0; i < from->n; i++)          /* not the bytes between arguments: nobody wrote them */
 		memcpy(to->arg + from->node[i].at, from->arg + from->node[i].at, from->node[i].size);
 	to->n = from->n;
+	to->part = from->part;
 	to->n_arg = from->n_arg;
 	return 0;
 }
@@ -96,7 +99,7 @@ static uint64_t mix(uint64_t h, uint64_t x)
 
 uint64_t gpu_step_hash(const struct gpu_step *s)
 {
-	uint64_t h = mix(1, (uint64_t)s->n);
+	uint64_t h = mix((uint64_t)s->part, (uint64_t)s->n);
 
 	for (int i = 0; i < s->n; i++) {
 		const struct gpu_launch *l = &s->node[i].launch;
@@ -111,7 +114,7 @@ uint64_t gpu_step_hash(const struct gpu_step *s)
 
 int gpu_step_same(const struct gpu_step *a, const struct gpu_step *b)
 {
-	if (a->n != b->n)
+	if (a->n != b->n || a->part != b->part)
 		return 0;
 	for (int i = 0; i < a->n; i++) {
 		const struct gpu_launch *k = &a->node[i].launch, *l = &b->node[i].launch;

@@ -4,6 +4,9 @@
  * the step is started at once, after its changed arguments are put in.  What a graph stands for is the step's topology: its
  * kernels in order, their grids, blocks, shared memory and the sizes of their arguments.
  *
+ * A step goes to the device in parts, each a graph of its own, the first of them short: the device computes one while the host
+ * gathers the next and puts in its arguments, which for a small model takes as long as the computing.
+ *
  * Building a graph costs more than launching its kernels, and most topologies come once (a prompt is read in steps of
  * many shapes).  So a topology is remembered the first time, built the second time, and replayed from then on.  Few of either kind
  * are kept; the least recently used goes.
@@ -19,7 +22,6 @@ enum {
 	GPU_STAGE_BYTES = 16 << 20,    /* of one step */
 	GPU_STAGE_MOST = 1 << 20,      /* of one call */
 	GPU_WRITE_SMALL = 64 << 10,    /* up to here a write is a kernel, while half of the region is left */
-	GPU_QUEUE_MOST = 16384,        /* launches that are gathered at most */
 	GPU_ARGS_MOST = 1024           /* bytes of arguments */
 };
 
@@ -30,10 +32,13 @@ struct gpu_node {
 struct gpu_step {
 	struct gpu_node *node;
 	int n, cap;
+	int part;                  /* so many parts of the step came before */
 	unsigned char *arg;
 	size_t n_arg, cap_arg;
 };
 
+/* Launches that part i of a step gathers at most. */
+int  gpu_part_most(int i);
 /* 0, or -1 without memory. */
 int  gpu_step_add(struct gpu_step *, const struct gpu_launch *, const void *args, size_t n);
 /* gpu_last() of a step. */
@@ -42,7 +47,7 @@ int  gpu_step_copy(struct gpu_step *to, const struct gpu_step *from);
 void gpu_step_clear(struct gpu_step *);
 void gpu_step_free(struct gpu_step *);
 uint64_t gpu_step_hash(const struct gpu_step *);
-/* The same topology? */
+/* The same topology, at the same place? */
 int  gpu_step_same(const struct gpu_step *, const struct gpu_step *);
 /* Of two steps with the same topology: have node i's arguments changed? */
 int  gpu_step_changed(const struct gpu_step *, const struct gpu_step *, int i);
@@ -52,7 +57,7 @@ void gpu_step_take(struct gpu_step *to, const struct gpu_step *from, int i);
 /* What a launch is called in messages: "rope_args", out of its name. */
 void gpu_launch_name(const struct gpu_launch *, char *out, size_t cap);
 
-enum { GPU_GRAPHS = 8, GPU_SEEN = 16, GPU_GRAPH_LEAST = 4 };   /* of fewer kernels no graph is made */
+enum { GPU_GRAPHS = 64, GPU_SEEN = 128, GPU_GRAPH_LEAST = 4 };   /* of fewer kernels no graph is made */
 enum gpu_way { GPU_PLAIN, GPU_BUILD, GPU_REPLAY };
 struct gpu_graph {
 	struct gpu_step step;      /* as it was last run */
