@@ -289,6 +289,17 @@ void timeline_kept(const struct timeline *, int32_t first, int32_t n, uint8_t *o
  * see it.  ERR_USAGE when there is no such layer or head. */
 int timeline_attention(struct timeline *, int32_t id, int32_t layer, int32_t head, float *p, struct err *);
 
+/* Which tokens an answer rests on (attention.c).  From now on it is summed up what those tokens look at that the next one comes from,
+ * which are the last of each read and every generated one that gets its row: they attend once more in the third quarter of the layers,
+ * in those of odd and of even numbers in turns.  The sum of a token is that of the squares of its shares of attention, over KV heads
+ * (each the mean of its query heads), layers and those that looked: a sharp look counts, one that goes everywhere counts little.
+ * Changes nothing that is computed.  A call that fails may have been counted in part.  Begins anew with each
+ * timeline_watch_attention(), ends with a change of policy. */
+int  timeline_watch_attention(struct timeline *, struct err *);
+void timeline_unwatch_attention(struct timeline *);
+/* The sums of tokens first .. first + n; 0 where there is nothing. */
+void timeline_attended(const struct timeline *, int32_t first, int32_t n, float *out);
+
 /* Bytes of the cache that one token reads with pos tokens before it, under the policy as it is: rows, and copies that are
  * scanned.  decode: it is generated, not read. */
 uint64_t timeline_read_bytes(const struct timeline *, int32_t pos, int decode);

@@ -94,11 +94,11 @@ void kv_attend(struct kv *kv, int32_t layer, struct tensor *out, struct attn_par
 	const struct hparams *hp = kv->hp;
 	double start;
 
-	if (tap && tap->layer == layer && n == 1) {
+	if (tap && tap->layer == layer) {
 		struct kv_tap *once = tap;
 
 		tap = NULL;
-		once->fn(once, kv, layer, out, part, n_part);
+		once->fn(once, kv, out, part, n_part, n);
 	}
 	/* A choice is the policy's own work: not to be counted as attention. */
 	if (measured)

@@ -36,11 +36,11 @@ void kv_choose(struct kv *, struct attn_part *, int32_t n_part);
 void kv_rows_read(const struct kv *, int32_t row0, int32_t n, void *out);
 void kv_rows_write(struct kv *, int32_t row0, int32_t n, const void *rows);
 
-/* Before this thread attends in that layer the next time, for one token, fn may look at the parts; out is scratch.  NULL: nobody
- * looks. */
+/* Before this thread attends in that layer the next time, fn may look at the parts that n tokens read; out is scratch.  It sees each
+ * tap once, but may set it again, for another layer.  NULL: nobody looks. */
 struct kv_tap {
 	int32_t layer;
-	void (*fn)(struct kv_tap *, struct kv *, int32_t layer, struct tensor *out, struct attn_part *, int32_t n_part);
+	void (*fn)(struct kv_tap *, struct kv *, struct tensor *out, struct attn_part *, int32_t n_part, int32_t n);
 };
 void kv_tap_set(struct kv_tap *);
 

@@ -188,6 +188,7 @@ void timeline_close(struct timeline *t)
 {
 	if (!t)
 		return;
+	timeline_unwatch_attention(t);
 	pthread_mutex_lock(&t->e->lock);
 	graph_release(&t->graph);
 	policy_close(&t->policy);
@@ -303,6 +304,8 @@ static int run_chunk(struct timeline *t, const int32_t *id, int32_t n, int decod
 	if (p->wants_nll)
 		want = WANT_ALL;          /* the next call's first token wants its own */
 	backend_take(t);
+	if (decode || last)
+		timeline_look(t, n);
 	graph_forward(&t->graph, id, &st, want == WANT_ALL ? n : want == WANT_LAST);
 	if (p->wants_nll && !atomic_load(&t->cancel)) {
 		failed = chunk_nll(t, id, n, err);
@@ -325,6 +328,8 @@ static int run_chunk(struct timeline *t, const int32_t *id, int32_t n, int decod
 	be->cancel = NULL;
 	pthread_mutex_unlock(&t->e->lock);
 	kv_measure(NULL);
+	if (t->watched)
+		kv_tap_set(NULL);
 	if (failed)
 		return -1;
 	if (t->graph.clock)
@@ -459,6 +464,7 @@ int timeline_switch_kv(struct timeline *t, const char *kv, struct err *err)
 
 	if (policy_parse(&par, kv, err))
 		return -1;
+	timeline_unwatch_attention(t);
 	pthread_mutex_lock(&t->e->lock);
 	/* In its place from the start: parts of a policy point into it. */
 	*p = (struct policy){ .par = par, .def = par.def, .hp = old.hp, .be = old.be, .type = old.type, .batch = old.batch,

@@ -29,8 +29,12 @@ struct timeline {
 	atomic_int cancel;
 	int measure;               /* timeline_measure() */
 	double in_policy, in_attention;   /* seconds of the call that runs */
+	struct watched_attention *watched;   /* NULL: nobody watches (attention.c) */
 	struct timeline_stats stats;
 };
+
+/* A call of n tokens follows that tells what the next token looks at (attention.c).  Behind it: kv_tap_set(NULL). */
+void timeline_look(struct timeline *, int32_t n);
 
 /* Only the first n tokens count, of which the policy has rows; what it knows of others is its own business. */
 void timeline_forget(struct timeline *, int32_t n);

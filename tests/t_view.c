@@ -765,6 +765,87 @@ TEST(attention_of_no_such_head_is_refused)
 	timeline_close(t);
 }
 
+/* The squares of what one layer looked at, head by head; and none that a token looked at who is not told. */
+static void squares_along(const char *kv)
+{
+	enum { BEFORE = 30, AFTER = 60, ALL = BEFORE + AFTER };
+	struct timeline *t = open_kv(kv, 256, 16), *plain = open_kv(kv, 256, 16), *one[KV_HEADS];
+	int32_t id[ALL], layer = LAYERS / 2;
+	float p[ALL], sum[ALL];
+	double want[ALL] = { 0 };
+	struct err err = { 0 };
+
+	random_ids(id, ALL);
+	CHECK_MSG(timeline_sync(t, id, BEFORE, NULL, NULL, &err) == 0 && timeline_sync(plain, id, BEFORE, NULL, NULL, &err) == 0, "%s", err.msg);
+	CHECK_MSG(timeline_watch_attention(t, &err) == 0, "%s: %s", kv, err.msg);
+	CHECK(timeline_extend(t, id + BEFORE, AFTER, 1, NULL, NULL, &err) == 0 && timeline_extend(plain, id + BEFORE, AFTER, 1, NULL, NULL, &err) == 0);
+	CHECK_MSG(!memcmp(timeline_logits(t), timeline_logits(plain), N_VOCAB * sizeof(float)), "%s: watching left a trace", kv);
+	for (int h = 0; h < KV_HEADS; h++) {
+		one[h] = open_kv(kv, 256, 16);
+		CHECK(timeline_sync(one[h], id, BEFORE, NULL, NULL, &err) == 0);
+		for (int32_t i = BEFORE; i < ALL; i++) {
+			CHECK(timeline_attention(one[h], id[i], layer, h, p, &err) == 0);
+			for (int32_t k = 0; k <= i; k++)
+				want[k] += p[k] > 0 ? (double)p[k] * (double)p[k] : 0;
+		}
+		timeline_close(one[h]);
+	}
+	timeline_attended(t, 0, ALL, sum);
+	for (int32_t k = 0; k < ALL; k++)
+		CHECK_MSG(fabs((double)sum[k] - want[k]) < 1e-4 * (1 + want[k]), "%s: token %d has %g, not %g", kv, k, (double)sum[k], want[k]);
+	/* Begun anew; and what is not there has nothing. */
+	CHECK(timeline_watch_attention(t, &err) == 0);
+	timeline_attended(t, -2, 4, sum);
+	CHECK(sum[0] == 0 && sum[1] == 0 && sum[2] == 0 && sum[3] == 0);
+	timeline_unwatch_attention(t);
+	timeline_attended(t, 0, 4, sum);
+	CHECK(sum[0] == 0 && sum[3] == 0);
+	timeline_close(t);
+	timeline_close(plain);
+}
+
+TEST(attention_is_summed_up)
+{
+	for (int i = 0; i < EVERY; i++)
+		squares_along(every[i]);
+	squares_along("cascade:size=40,n=4");
+}
+
+/* The last token of a read is the first that is told: what it looks at, however many came with it. */
+TEST(attention_of_the_last_read_token)
+{
+	static const char *const policy[] = { "full", "auto", "cascade:size=40,n=4,stride=16", "sink:size=40,stride=16" };
+
+	for (size_t i = 0; i < sizeof policy / sizeof *policy; i++)
+		for (int32_t n = 60; n < 64; n += 3) {
+			struct timeline *t = open_kv(policy[i], 256, 16), *one = open_kv(policy[i], 256, 16);
+			int32_t id[64], layer = LAYERS / 2;
+			float p[64], sum[64];
+			double all = 0;
+			struct err err = { 0 };
+
+			random_ids(id, n);
+			CHECK_MSG(timeline_watch_attention(t, &err) == 0 && timeline_sync(t, id, (size_t)n, NULL, NULL, &err) == 0, "%s", err.msg);
+			timeline_attended(t, 0, n, sum);
+			for (int32_t k = 0; k < n; k++)
+				all += sqrt((double)sum[k]);
+			CHECK_MSG(all > 0.99 && sum[n - 1] > 0, "%s: %g of all", policy[i], all);
+			if (i < 2) {
+				double want[64] = { 0 };
+
+				for (int h = 0; h < KV_HEADS; h++) {
+					CHECK(timeline_sync(one, id, (size_t)n - 1, NULL, NULL, &err) >= 0 && timeline_attention(one, id[n - 1], layer, h, p, &err) == 0);
+					for (int32_t k = 0; k < n; k++)
+						want[k] += (double)p[k] * (double)p[k];
+				}
+				for (int32_t k = 0; k < n; k++)
+					CHECK_MSG(fabs((double)sum[k] - want[k]) < 1e-4, "%s: token %d has %g, not %g", policy[i], k, (double)sum[k], want[k]);
+			}
+			timeline_close(t);
+			timeline_close(one);
+		}
+}
+
 static void cancel_some(int32_t done, int32_t total, void *ud)
 {
 	struct timeline *t = ud;
