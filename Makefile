@@ -177,7 +177,7 @@ $(BUILD)/tests/t_cuda_device: $(BUILD)/host/tests/cuda_fake.cc.o
 $(BUILD)/host/tests/cuda_fake.cc.o: HOST_CUDA := $(HOST_CUDA) -Itests/fake_cuda
 $(BUILD)/tests/t_cuda_plugin $(BUILD)/tests/t_cuda_models $(BUILD)/tests/t_cuda_sessions: | $(BUILD)/weir-cuda-host.so
 # Those that look into the program itself.
-$(BUILD)/tests/t_eval $(BUILD)/tests/t_picture $(BUILD)/tests/t_screen $(BUILD)/tests/t_storm $(BUILD)/tests/t_stream_text $(BUILD)/tests/t_talk: $(filter-out $(BUILD)/app/main.o,$(call objects,app))
+$(BUILD)/tests/t_eval $(BUILD)/tests/t_evidence $(BUILD)/tests/t_picture $(BUILD)/tests/t_screen $(BUILD)/tests/t_storm $(BUILD)/tests/t_stream_text $(BUILD)/tests/t_talk: $(filter-out $(BUILD)/app/main.o,$(call objects,app))
 
 -include $(wildcard $(BUILD)/*/*.d)
 

@@ -143,6 +143,7 @@ void talk_close(struct talk *t)
 	free(t->taken);
 	free(t->kv);
 	str_free(&t->system);
+	str_free(&t->evidence);
 	timeline_close(t->tl);
 	engine_close(t->engine);
 	t->tl = NULL;
@@ -463,6 +464,7 @@ static int answer(struct talk *t, struct message *begun, const struct talk_hooks
 	*turn = (struct turn){.stop = STOP_LENGTH};
 	timeline_resume(t->tl);
 	signals_watch(t->tl);
+	evidence_begin(t);
 	if (!begun || begun_tokens(t, begun, &so_far, e) == 0)
 		reused = talk_sync(t, 1, begun ? &so_far : NULL, &n, &turn->again, h->progress, h->progress_ud, e);
 	tokens_free(&so_far);
@@ -508,6 +510,7 @@ done:
 	timeline_resume(t->tl);
 	if (rc < 0 && e->code == ERR_CANCELLED)
 		turn->stop = STOP_CANCEL;
+	evidence_end(t);
 	if (!turn->answered)
 		return rc;
 	timeline_stats(t->tl, &st);
@@ -639,6 +642,6 @@ void talk_json(const struct talk *t, const struct turn *turn, struct str *out)
 		str_add_json(out, title.p, title.n);
 	else
 		str_adds(out, "null");
-	str_adds(out, ",\"evidence\":[]}\n");
+	str_addf(out, ",\"evidence\":%s}\n", t->evidence.n ? t->evidence.p : "[]");
 	str_free(&title);
 }

@@ -71,6 +71,7 @@ struct talk {
 	struct turn last;
 	uint64_t total_answer;        /* tokens of all answers */
 	int outgrown;                 /* tokens have left the cache, and a turn said so */
+	struct str evidence;          /* of the last answer, as a JSON list (evidence.c) */
 	struct record *record;        /* where it is kept (record.h); NULL = nowhere.  The caller's */
 };
 
@@ -173,6 +174,10 @@ int  talk_pin(struct talk *, const struct tokens *want, struct err *);
 void talk_system(struct talk *, const char *text);
 /* The last answer, or NULL. */
 const struct message *talk_answer(const struct talk *);
+
+/* What an answer rests on (evidence.c): watch where it looks while it comes; then name the passages of the documents. */
+void evidence_begin(struct talk *);
+void evidence_end(struct talk *);
 
 /* The answer as the JSON object of -p --json, with a newline. */
 void talk_json(const struct talk *, const struct turn *, struct str *out);

@@ -130,11 +130,10 @@ static void clean_all(struct doc_text *d, int ascii)
 		str_adds(&d->text, "");
 }
 
-/* Where '#' begins a heading and not a comment. */
-static int has_headings(const struct doc_text *d)
+int headings_expected(const char *name)
 {
 	static const char *const kind[] = {"md", "markdown", "mkd", "txt", "text", "html", "htm", "epub", "docx", "odt", "pdf"};
-	const char *name = d->name.p ? d->name.p : "", *dot = strrchr(name, '.');
+	const char *dot = strrchr(name, '.');
 
 	if (!dot || strchr(dot, '/'))
 		return 1;
@@ -144,32 +143,41 @@ static int has_headings(const struct doc_text *d)
 	return 0;
 }
 
-static void look_for_head(struct doc_text *d, size_t at, size_t end)
+int heading_line(const char *s, size_t n, size_t *from, size_t *len)
 {
-	const char *s = d->text.p;
-	size_t i = at;
+	size_t i = 0;
 	int level;
 
-	while (i < end && s[i] == '#')
+	while (i < n && s[i] == '#')
 		i++;
-	level = (int)(i - at);
-	if (level < 1 || level > 6 || i >= end || s[i] != ' ' || d->n_head == HEADS_MOST)
-		return;
-	while (i < end && s[i] == ' ')
+	level = i > 6 ? 0 : (int)i;
+	if (!level || i >= n || s[i] != ' ')
+		return 0;
+	while (i < n && s[i] == ' ')
 		i++;
-	while (end > i && (s[end - 1] == ' ' || s[end - 1] == '#'))
-		end--;
-	if (i == end)
+	while (n > i && (s[n - 1] == ' ' || s[n - 1] == '#'))
+		n--;
+	*from = i;
+	*len = n - i;
+	return i == n ? 0 : level;
+}
+
+static void look_for_head(struct doc_text *d, size_t at, size_t end)
+{
+	size_t from, n;
+	int level = heading_line(d->text.p + at, end - at, &from, &n);
+
+	if (!level || d->n_head == HEADS_MOST)
 		return;
 	d->head = grown(d->head, d->n_head, &d->cap_head, sizeof *d->head);
-	d->head[d->n_head++] = (struct head){(uint32_t)at, (uint32_t)(end - at), level};
+	d->head[d->n_head++] = (struct head){(uint32_t)at, (uint32_t)(from + n), level};
 }
 
 /* Lines are counted, chunks cut, headings found. */
 static void look_at_lines(struct doc_text *d)
 {
 	const char *s = d->text.p;
-	int headings = has_headings(d), fenced = 0;
+	int headings = headings_expected(d->name.p ? d->name.p : ""), fenced = 0;
 	size_t start = 0;
 
 	d->chunk = grown(d->chunk, 0, &d->cap_chunk, sizeof *d->chunk);

@@ -57,6 +57,11 @@ void clean_end(struct clean *, struct str *out);
  * always are; controls and invalid bytes too).  Appends to *out, returns the number of finds. */
 uint64_t clean_describe(const struct clean_found *, struct str *out);
 
+/* Does '#' at the start of a line begin a heading in a file of that name, and not a comment?  The level of the heading (1 to 6) that
+ * a line is, and where its words are; 0: it is none. */
+int headings_expected(const char *name);
+int heading_line(const char *line, size_t n, size_t *from, size_t *len);
+
 /* A whole string as one line: messages, file names, titles in lists. */
 void clean_line(const char *in, size_t n, struct str *out);
 /* A terminal title: at most 80 printable ASCII characters, '?' for the rest. */
