@@ -14,9 +14,8 @@
  * Generated tokens wait behind the rings and join them in groups, as tokens that are read together do: `lag` of them, but
  * never more than a stride.  So a step costs no more than attention.
  *
- * Scores: attention adds probabilities to sums, a column per row of the rings and the stage (the prefix is skipped), with
- * weights that grow (struct ema), so nothing is ever decayed or cleared but the rows that move.  The sums are the backend's;
- * the host sees those of the rows that stand against each other, when tokens join, and all when it is asked for them. */
+ * Scores: attention adds probabilities to sums (scores.h), a column per row of the rings and the stage (the prefix is skipped),
+ * with weights that grow (struct ema), so nothing is ever decayed or cleared but the rows that move. */
 #include "engine/policy.h"
 
 #include <math.h>
@@ -26,6 +25,7 @@
 #include "engine/archive.h"
 #include "engine/attended.h"
 #include "engine/rings.h"
+#include "engine/scores.h"
 #include "engine/select.h"
 
 enum { FRAME_PREFIX, FRAME_RING, FRAMES = FRAME_RING + RINGS_MOST };   /* rotations of the queries: the prefix, each ring */
@@ -40,12 +40,7 @@ struct stream {
 	struct rings_shape largest;
 	int is_auto;
 	int32_t lag, waiting;       /* tokens behind the rings that have not joined them yet */
-	/* Scores.  A call reads sums in mass[now] and writes the other, which counts when it has succeeded. */
-	struct tensor mass[2];      /* f32 [heads][rows of the rings and the stage] */
-	int now;
-	int mass_stale, sum_stale;  /* the host's sums count, not the backend's; or the other way round */
-	float *swap;                /* [heads][rows]: all of them on their way */
-	struct tensor few;          /* f32 [MASS_MOVES][heads]: those that are looked at */
+	struct scores scores;
 	int probing;                /* in this call */
 	float *weight;              /* [chunk] */
 	struct attn_probe probe;
@@ -53,7 +48,6 @@ struct stream {
 	float nll;                  /* of the last token */
 	/* Moves. */
 	struct tensor move;         /* i32 [n_layer * n_kv_head][3 * moves] */
-	struct tensor mass_move;    /* i32 [heads][3 * MASS_MOVES] */
 	struct rope turn;
 	int32_t *list;
 	struct attended attended;   /* for who looks */
@@ -65,7 +59,6 @@ struct stream {
 	struct row_event *event;
 	size_t cap_event;
 };
-enum { MASS_MOVES = 3 * LAG + 3 * RINGS_MOST };   /* rows that a group of generated tokens looks at */
 
 /* ---- shape ---- */
 
@@ -204,7 +197,7 @@ static uint64_t stream_bytes(const struct policy *p)
 	rows = (uint64_t)s.n * (uint64_t)s.w + (uint64_t)s.stage;
 	sum = kv_bytes(p->hp, p->type, cap_of(p, &s)) + (uint64_t)(s.n + 1) * (q + rope_bytes(p->hp, chunk_of(p))) +
 	      rope_bytes(p->hp, moves_most(&s)) + rings_bytes(&s, heads_of(p), scored(p), surprised(p)) +
-	      (scored(p) ? 4 * (uint64_t)heads_of(p) * (3 * rows + MASS_MOVES) : 0);
+	      (scored(p) ? scores_bytes(heads_of(p), rows) : 0);
 	if (is_auto(p) && p->par.prefix != PREFIX_FULL && !selector_par(p, &par, &err))
 		sum += par.def->select->bytes(&par, p->hp, p->be, cap_of(p, &s));
 	return sum;
@@ -252,9 +245,7 @@ static void shape_set(struct policy *p, const struct rings_shape *s)
 	f->lag = clamp(s->stage - p->chunk + 1, clamp(s->w / 8, LAG));
 	f->waiting = 0;
 	rings_reset(&f->rings, s);
-	f->mass[0].cols = f->mass[1].cols = f->rings.rows;
-	f->mass_stale = 1;
-	f->sum_stale = 0;
+	scores_reset(&f->scores);
 	f->lost = 0;
 	f->nll = 0;
 	attended_forget(&f->attended);
@@ -285,14 +276,9 @@ static int stream_init(struct policy *p, struct err *err)
 	    rings_init(&f->rings, &s, (int32_t)heads, scored(p), surprised(p), err) ||
 	    rope_init(&f->turn, p->hp, p->be, moves_most(&s), err) ||
 	    tensor_init(p, &f->move, DT_I32, (int64_t)p->hp->n_layer * p->hp->n_kv_head, 3 * (int64_t)moves_most(&s), err) ||
-	    tensor_init(p, &f->mass_move, DT_I32, heads, 3 * MASS_MOVES, err) ||
-	    (scored(p) && (tensor_init(p, &f->mass[0], DT_F32, heads, f->rings.rows, err) ||
-	                   tensor_init(p, &f->mass[1], DT_F32, heads, f->rings.rows, err) ||
-	                   tensor_init(p, &f->few, DT_F32, MASS_MOVES, heads, err) ||
-	                   !(f->swap = try_alloc((size_t)heads * (size_t)f->rings.rows, sizeof *f->swap, "scores", err)))) ||
+	    (scored(p) && scores_init(&f->scores, p->be, &f->rings, err)) ||
 	    !(f->weight = try_alloc((size_t)p->chunk, sizeof *f->weight, "weights", err)) ||
-	    !(f->list = try_alloc((size_t)f->move.rows * (size_t)f->move.cols + (size_t)heads * 3 * MASS_MOVES,
-	                          sizeof *f->list, "moves of rows", err)))
+	    !(f->list = try_alloc((size_t)f->move.rows * (size_t)f->move.cols, sizeof *f->list, "moves of rows", err)))
 		return -1;
 	for (int32_t i = 0; i <= s.n; i++)
 		if (rope_init(&f->rope[i], p->hp, p->be, p->chunk, err) ||
@@ -312,13 +298,10 @@ static int stream_init(struct policy *p, struct err *err)
 static void stream_release(struct policy *p)
 {
 	struct stream *f = p->state;
-	struct tensor *t[] = { &f->move, &f->mass_move, &f->mass[0], &f->mass[1], &f->few };
-
 	if (f->sel.kv)
 		select_close(&f->sel);
-	for (size_t i = 0; i < sizeof t / sizeof *t; i++)
-		if (t[i]->data)
-			p->be->ops->drop(p->be, t[i]);
+	if (f->move.data)
+		p->be->ops->drop(p->be, &f->move);
 	for (int i = 0; i < FRAMES; i++) {
 		if (f->q[i].data)
 			p->be->ops->drop(p->be, &f->q[i]);
@@ -326,91 +309,16 @@ static void stream_release(struct policy *p)
 	}
 	rope_release(&f->turn);
 	attended_release(&f->attended);
+	scores_release(&f->scores);
 	rings_release(&f->rings);
 	kv_release(&f->kv);
 	free(f->weight);
-	free(f->swap);
 	free(f->list);
 	free(f->event);
 	free(f);
 }
 
 /* ---- a call ---- */
-
-static void transpose(float *out, const float *in, int32_t rows, int32_t cols)
-{
-	enum { TILE = 16 };
-
-	for (int32_t r0 = 0; r0 < rows; r0 += TILE)
-		for (int32_t c = 0; c < cols; c++)
-			for (int32_t r = r0; r < rows && r < r0 + TILE; r++)
-				out[(size_t)c * (size_t)rows + (size_t)r] = in[(size_t)r * (size_t)cols + (size_t)c];
-}
-
-/* Something failed, or the call is being stopped: what was asked of the backend was not done. */
-static int stopped(const struct backend *be)
-{
-	return be->failed || (be->cancel && *be->cancel);
-}
-
-/* All sums to the host: 0, or -1 where they did not come. */
-static int sums_read(struct policy *p)
-{
-	struct stream *f = p->state;
-	struct rings *r = &f->rings;
-
-	if (!f->sum_stale)
-		return 0;
-	p->be->ops->read(p->be, &f->mass[f->now], 0, f->swap, (size_t)r->heads * (size_t)r->rows * sizeof *f->swap);
-	if (stopped(p->be))
-		return -1;
-	transpose(r->sum, f->swap, r->heads, r->rows);
-	f->sum_stale = 0;
-	return 0;
-}
-
-/* Those alone that tokens which join look at; the others stay as old as they are. */
-static void sums_read_few(struct policy *p, const int32_t *row, int32_t n)
-{
-	struct stream *f = p->state;
-	struct rings *r = &f->rings;
-	size_t heads = (size_t)r->heads;
-
-	p->be->ops->columns(p->be, &f->few, &f->mass[f->now], row, n);
-	p->be->ops->read(p->be, &f->few, 0, f->swap, (size_t)n * heads * sizeof *f->swap);
-	if (stopped(p->be))
-		return;
-	for (int32_t i = 0; i < n; i++)
-		memcpy(r->sum + (size_t)row[i] * heads, f->swap + (size_t)i * heads, heads * sizeof *r->sum);
-}
-
-static void sums_write(struct policy *p)
-{
-	struct stream *f = p->state;
-	struct rings *r = &f->rings;
-
-	transpose(f->swap, r->sum, r->rows, r->heads);
-	p->be->ops->write(p->be, &f->mass[f->now], 0, f->swap, (size_t)r->heads * (size_t)r->rows * sizeof *f->swap);
-}
-
-/* Sums become smaller when the weights of n tokens would be too large: 0, or -1 where they did not come. */
-static int sums_scale(struct policy *p, int32_t pos, int32_t n)
-{
-	struct stream *f = p->state;
-	struct rings *r = &f->rings;
-	struct ema next = r->ema;
-	float by = ldexpf(1, ema_scale(&next, pos, n));
-
-	if (next.shift == r->ema.shift)
-		return 0;
-	if (sums_read(p))
-		return -1;
-	for (size_t i = 0; i < (size_t)r->heads * (size_t)r->rows; i++)
-		r->sum[i] *= by;
-	r->ema = next;
-	f->mass_stale = 1;
-	return 0;
-}
 
 static void stream_begin(struct policy *p, const struct step *st)
 {
@@ -428,11 +336,8 @@ static void stream_begin(struct policy *p, const struct step *st)
 	f->probing = r->sum && skipped < st->n && st->pos + st->n > f->probe_from;
 	if (!f->probing)
 		return;
-	if (sums_scale(p, st->pos, st->n))
-		return;                    /* the call fails */
-	if (f->mass_stale)
-		sums_write(p);             /* and stale until end(): when it is being stopped nothing is written */
-	ema_weights(&r->ema, st->pos, st->n, f->weight);
+	if (scores_begin(&f->scores, st->pos, st->n, f->weight))
+		return;
 	for (int32_t i = 0; i < skipped; i++)
 		f->weight[i] = 0;
 }
@@ -518,9 +423,9 @@ static void stream_attend(struct policy *p, const struct step *st, int32_t layer
 	if (f->probing) {
 		int whole = p->par.heads == HEADS_LAYER;
 
-		f->probe = (struct attn_probe){ .mass = &f->mass[!f->now], .from = &f->mass[f->now], .mass_row = whole ? layer : layer * p->hp->n_kv_head,
-		                                .weight = f->weight, .reduce = (enum reduce)p->par.reduce, .whole_layer = whole,
-		                                .skip = skip };
+		f->probe = (struct attn_probe){ .mass = &f->scores.mass[!f->scores.now], .from = &f->scores.mass[f->scores.now],
+		                                .mass_row = whole ? layer : layer * p->hp->n_kv_head, .weight = f->weight,
+		                                .reduce = (enum reduce)p->par.reduce, .whole_layer = whole, .skip = skip };
 		kv_attend(&f->kv, layer, x->out, part, n_part, n, &f->probe);
 	}
 	/* The selector looks for itself, now and then. */
@@ -568,37 +473,6 @@ static void rows_move(struct policy *p)
 	}
 }
 
-/* The backend's sums follow the rows. */
-static void mass_follow(struct policy *p)
-{
-	struct stream *f = p->state;
-	struct rings *r = &f->rings;
-	struct backend *be = p->be;
-	struct tensor plane = f->mass[f->now];
-	int32_t *list = f->list + (size_t)f->move.rows * (size_t)f->move.cols;
-
-	if (r->n_row > MASS_MOVES) {
-		f->mass_stale = 1;         /* all of them, with the next call */
-		return;
-	}
-	for (int32_t h = 0; h < r->heads; h++) {
-		int32_t *out = list + (size_t)h * 3 * MASS_MOVES;
-
-		for (int32_t i = 0; i < r->n_row; i++, out += 3) {
-			int32_t from = r->from[(size_t)i * (size_t)r->heads + (size_t)h];
-
-			out[0] = from == r->row[i] ? -1 : from;
-			out[1] = r->row[i];
-			out[2] = -1;
-		}
-	}
-	be->ops->write(be, &f->mass_move, 0, list, (size_t)r->heads * 3 * MASS_MOVES * sizeof *list);
-	plane.rows = r->heads * r->rows;
-	plane.cols = 1;
-	be->ops->kv_move(be, &plane, &(struct kv_moves){ .move = &f->mass_move, .n = r->n_row, .n_kv_head = r->heads,
-	                                                 .head_dim = 1, .cap = r->rows });
-}
-
 static void tell(struct policy *p)
 {
 	struct stream *f = p->state;
@@ -628,19 +502,15 @@ static void join(struct policy *p)
 {
 	struct stream *f = p->state;
 	struct rings *r = &f->rings;
-	int32_t n = f->waiting, row[MASS_MOVES], looks = r->sum && f->sum_stale ? rings_looks(r, n, row, MASS_MOVES) : 0;
+	int32_t n = f->waiting;
 
-	if (looks > MASS_MOVES)
-		sums_read(p);
-	else if (looks)
-		sums_read_few(p, row, looks);
+	scores_join(&f->scores, n);
 	f->waiting = 0;
 	r->listen = p->rows_fn != NULL;
 	rings_insert(r, n);
 	if (r->n_row)
 		rows_move(p);
-	if (r->sum && r->n_row && !f->mass_stale)
-		mass_follow(p);
+	scores_follow(&f->scores);
 	f->lost |= p->be->failed;
 	if (p->rows_fn)
 		tell(p);
@@ -660,16 +530,13 @@ static void stream_end(struct policy *p, const struct step *st)
 	}
 	if (st->nll)
 		f->nll = st->nll[st->n - 1];
-	if (f->probing) {
-		f->now = !f->now;
-		f->mass_stale = 0;
-		f->sum_stale = 1;
-	}
+	if (f->probing)
+		scores_end(&f->scores);
 	f->waiting += st->n;
 	if (rings_filling(r) || !st->decode || f->waiting >= f->lag)
 		join(p);
 	if (f->probing)
-		sums_scale(p, st->pos + st->n, p->chunk);   /* now: a step should not have to wait for sums */
+		scores_scale(&f->scores, st->pos + st->n, p->chunk);
 	if (f->use_sel && f->sel.ops->end)
 		f->sel.ops->end(&f->sel, st, region);
 	select_looked(&f->sel, st->decode && f->use_sel && st->pos >= r->s.sinks ? region : 0);
@@ -709,10 +576,9 @@ static int32_t stream_rewind(struct policy *p, int32_t n)
 	f->waiting = 0;
 	if (!rings_filling(r) && to > sinks)
 		to = sinks;
-	if (rings_filling(r) && sums_read(p))
+	if (rings_filling(r) && scores_read(&f->scores))
 		to = 0;
-	f->sum_stale = 0;
-	f->mass_stale = 1;
+	scores_reset(&f->scores);
 	return rings_rewind(r, seen_again(f, to));
 }
 
@@ -794,22 +660,6 @@ static int32_t stream_take(struct policy *p, int32_t n)
 	return n;
 }
 
-/* Sums of the rows that are in use, head by head; the others are 0. */
-static void sums_archive(struct stream *f, struct archive *a, int32_t rows)
-{
-	struct rings *r = &f->rings;
-
-	for (int32_t h = 0; r->sum && h < r->heads; h++) {
-		float *sum = r->sum + h;
-
-		for (int32_t i = 0; i < rows; i++)
-			f->swap[i] = sum[(size_t)i * (size_t)r->heads];
-		archive_bytes(a, f->swap, (uint64_t)rows * sizeof *f->swap);
-		for (int32_t i = 0; archive_loads(a) && !a->bad && i < rows; i++)
-			sum[(size_t)i * (size_t)r->heads] = f->swap[i];
-	}
-}
-
 /* The stream of n tokens and its rings, in the shape that is set. */
 static void rings_archive(struct policy *p, struct archive *a, int32_t n)
 {
@@ -818,7 +668,7 @@ static void rings_archive(struct policy *p, struct archive *a, int32_t n)
 	int32_t sinks = r->s.sinks, waiting = f->waiting, t, cols;
 
 	if (!archive_loads(a))
-		sums_read(p);              /* where they do not come, the backend's failure is told */
+		scores_read(&f->scores);   /* where they do not come, the backend's failure is told */
 	archive_i32(a, &waiting, 0, f->lag - 1 < n ? f->lag - 1 : n, "the tokens that wait");
 	archive_i64(a, &r->ema.shift, 0, (int64_t)(r->ema.rate * ((double)n + p->chunk)) + 1, "the weight of scores");
 	archive_bytes(a, &f->nll, sizeof f->nll);
@@ -842,7 +692,7 @@ static void rings_archive(struct policy *p, struct archive *a, int32_t n)
 		return;
 	if (archive_loads(a))
 		f->waiting = waiting;
-	sums_archive(f, a, cols);
+	scores_archive(&f->scores, a, cols);
 	for (int32_t token = r->oldest; r->worth && token < n; token++)
 		archive_bytes(a, &r->worth[token & r->mask], sizeof *r->worth);
 }
@@ -913,7 +763,9 @@ static void stream_inside(const struct policy *p, struct policy_inside *out)
 
 static void stream_scores(struct policy *p)
 {
-	sums_read(p);
+	struct stream *f = p->state;
+
+	scores_read(&f->scores);
 }
 
 static uint64_t stream_read_bytes(const struct policy *p, int32_t pos, int decode)
@@ -999,8 +851,8 @@ static void auto_preset(struct kv_params *par)
 
 #define STREAM .bytes = stream_bytes, .init = stream_init, .release = stream_release, .begin = stream_begin, \
 	.attend = stream_attend, .end = stream_end, .rewind = stream_rewind, .read_bytes = stream_read_bytes, \
-	.rows = stream_rows, .inside = stream_inside, .scores = stream_scores, .kv = stream_kv, .ready = stream_ready, .take = stream_take, \
-	.archive = stream_archive
+	.rows = stream_rows, .inside = stream_inside, .scores = stream_scores, .kv = stream_kv, .ready = stream_ready, \
+	.take = stream_take, .archive = stream_archive
 
 const struct policy_def policy_sink = {
 	.name = "sink", .help = "the first tokens and the newest ones stay; endless", .params = sink_params,
