@@ -31,8 +31,9 @@ says() {   # NAME PATTERN
 	if grep -q -e "$2" "$dir/err"; then ok "$1"; else bad "$1" "$(head -c 300 "$dir/err" | tr '\n' '|')"; fi
 }
 
-# Into the FIFO, which then stays open: nothing more comes, for now.
+# Into the FIFO, which then stays open: nothing more comes, for now.  What was said before is not taken for what the next reader says.
 pour() {   # BYTES
+	: >"$dir/err"
 	(text "$1"; exec sleep 600) >"$dir/slow" &
 	writer=$!
 }
@@ -100,12 +101,15 @@ rss_at() {   # BYTES: RSS in KiB, when all was read, and the tokens
 	stop_pouring
 	wait "$reader"
 }
-rss_at 22000; rss_small=$rss tokens_small=$tokens
-rss_at 220000; rss_large=$rss tokens_large=$tokens
 # This model makes one token of a byte: a byte of text, four of its number, one of its mark; a quarter more for what lists that grow
-# leave behind.
-own=$(((tokens_large - tokens_small) * 6 * 5 / 4 / 1024))
-echo "    RSS $rss_small KiB after $tokens_small tokens, $rss_large KiB after $tokens_large; text and tokens are $own KiB at most"
+# leave behind.  Which pages are touched is a matter of luck, some hundred KiB of it: what grows, grows each time.
+for try in 1 2 3; do
+	rss_at 22000; rss_small=$rss tokens_small=$tokens
+	rss_at 220000; rss_large=$rss tokens_large=$tokens
+	own=$(((tokens_large - tokens_small) * 6 * 5 / 4 / 1024))
+	echo "    RSS $rss_small KiB after $tokens_small tokens, $rss_large KiB after $tokens_large; text and tokens are $own KiB at most"
+	[ $((rss_large - own)) -le $((rss_small * 102 / 100)) ] && break
+done
 if [ "${tokens_large:-0}" -gt 180000 ] && [ $((rss_large - own)) -le $((rss_small * 102 / 100)) ]; then ok "memory does not grow with the text"
 elif [ -n "${SANITIZE:-}" ]; then skip "memory does not grow with the text" "a sanitizer keeps what was freed"
 else bad "memory does not grow with the text" "$rss_small KiB, then $rss_large KiB"; fi

@@ -1,6 +1,7 @@
 /* tests/t_kv.c - cache policies as callers see them: their texts, what they say of themselves, and what they read. */
 #include "tests/test.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "engine/engine.h"
