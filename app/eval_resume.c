@@ -186,11 +186,15 @@ int pieces_model(struct pieces *p, const struct engine *engine, struct err *e)
 
 void piece_begin(const struct pieces *p, const char *task, const char *kv, int32_t ctx, struct str *out)
 {
+	struct str policy = {0};
+
 	str_clear(out);
 	str_adds(out, "{\"task\":");
 	str_add_json(out, task, strlen(task));
+	kv_policy_whole(kv, &policy);
 	str_adds(out, ",\"kv\":");
-	str_add_json(out, kv, strlen(kv));
+	str_add_json(out, policy.p, policy.n);
+	str_free(&policy);
 	str_addf(out, ",\"ctx\":%d,%s", p->o->ctx ? p->o->ctx : ctx, p->same.p ? p->same.p : "");
 }
 

@@ -37,10 +37,22 @@ static int wanted(const struct options *o)
 	return o->session || o->go_on || (!o->prompt && isatty(0) && isatty(1));
 }
 
-static int option_recall(struct options *o, const struct option_def *d, const struct str *value, struct err *e)
+/* Until sessions kept all settings of their cache policy they kept those that were not the defaults of then: four rings. */
+static void rings_of_then(struct str *kv)
+{
+	size_t name = strcspn(kv->p, ":");
+	int streams = (name == 4 && !memcmp(kv->p, "auto", name)) || (name == 7 && !memcmp(kv->p, "cascade", name));
+
+	if (streams && !strstr(kv->p, ":n=") && !strstr(kv->p, ",n="))
+		str_addf(kv, "%cn=4", kv->p[name] ? ',' : ':');
+}
+
+static int option_recall(struct options *o, const struct option_def *d, struct str *value, struct err *e)
 {
 	char where[60];
 
+	if (d->type == OPT_POLICY)
+		rings_of_then(value);
 	snprintf(where, sizeof where, "the session's '%s'", d->name);
 	return option_set(o, d, where, options_own(o, value->p, value->n), e);
 }
@@ -342,18 +354,16 @@ void record_settings(struct record *r, const struct talk *t)
 {
 	struct err e = {0};
 	struct str value = {0};
-	struct timeline_stats st;
 	int rc = 0;
 
 	if (off(r) || !r->session)
 		return;
-	timeline_stats(t->tl, &st);
 	for (const struct option_def *d = option_defs; d->name && !rc; d++) {
 		if (!(d->flags & OPT_KEPT))
 			continue;
 		str_clear(&value);
 		if (d->type == OPT_POLICY)
-			str_adds(&value, st.kv);
+			timeline_policy(t->tl, &value);
 		else
 			option_show(t->o, d, &value);
 		rc = session_set(r->store, r->session, d->name, value.p ? value.p : "", value.n, &e);
@@ -668,8 +678,7 @@ void record_dropped(struct record *r, int64_t stored)
 
 int record_switch(struct record *r, struct talk *t, struct options *o, int64_t session, struct str *note, struct err *e)
 {
-	struct timeline_stats st;
-	const char *kv;
+	struct str has = {0}, wants = {0};
 	int64_t before = r->session;
 	int rc;
 
@@ -685,11 +694,13 @@ int record_switch(struct record *r, struct talk *t, struct options *o, int64_t s
 	talk_empty(t);
 	talk_system(t, o->system);
 	talk_sampling(t, 0);
-	timeline_stats(t->tl, &st);
-	kv = o->kv ? o->kv : "";
+	timeline_policy(t->tl, &has);
+	kv_policy_whole(o->kv ? o->kv : "", &wants);
 	rc = timeline_sync(t->tl, NULL, 0, NULL, NULL, e);
-	if (rc >= 0 && strcmp(kv, st.kv) != 0)
-		rc = talk_policy(t, "the session's 'kv'", kv, e);
+	if (rc >= 0 && strcmp(wants.p, has.p) != 0)
+		rc = talk_policy(t, "the session's 'kv'", wants.p, e);
+	str_free(&has);
+	str_free(&wants);
 	t->pinned = -1;
 	t->record = r;
 	if (rc >= 0)

@@ -117,6 +117,8 @@ struct timeline_options {
 /* Is that a cache policy?  ERR_USAGE otherwise.  All policies with their settings, as text. */
 int  kv_policy_check(const char *text, struct err *);
 void kv_policy_help(struct str *out);
+/* The same policy with all of its settings, so that it means that under other defaults, too: for what is kept.  Appends. */
+void kv_policy_whole(const char *text, struct str *out);
 /* May a sequence under it be longer than its context? */
 int  kv_policy_endless(const char *text);
 
@@ -370,5 +372,7 @@ struct timeline_stats {
 	double policy_seconds;     /* part of decode_seconds, see timeline_measure() */
 };
 void timeline_stats(const struct timeline *, struct timeline_stats *out);
+/* The cache policy with all of its settings, as kv_policy_whole() has them.  Appends. */
+void timeline_policy(const struct timeline *, struct str *out);
 
 #endif

@@ -102,10 +102,34 @@ static int param_set(struct kv_params *par, const struct param *p, const char *t
 	return -1;
 }
 
+/* The shortest text that reads as x again. */
+static void number_text(double x, char out[32])
+{
+	for (int digits = 6; digits <= 17; digits++) {
+		snprintf(out, 32, "%.*g", digits, x);
+		if (strtod(out, NULL) == x)
+			return;
+	}
+}
+
+static void share_text(double share, char *out, size_t cap)
+{
+	char part[32];
+
+	number_text(1 / share, part);
+	if (1 / strtod(part, NULL) == share) {
+		snprintf(out, cap, "1/%s", part);
+	} else {
+		number_text(share, part);
+		snprintf(out, cap, "%s/1", part);
+	}
+}
+
 static void param_get(const struct kv_params *par, const struct param *p, char *out, size_t cap)
 {
 	const struct kv_rows *rows;
 	const char *c = p->choices;
+	char number[32];
 
 	switch (p->type) {
 	case PARAM_CHOICE:
@@ -116,7 +140,7 @@ static void param_get(const struct kv_params *par, const struct param *p, char *
 	case PARAM_ROWS:
 		rows = field(par, p);
 		if (rows->share > 0)
-			snprintf(out, cap, "1/%g", 1 / rows->share);
+			share_text(rows->share, out, cap);
 		else
 			snprintf(out, cap, "%d", rows->n);
 		break;
@@ -124,7 +148,8 @@ static void param_get(const struct kv_params *par, const struct param *p, char *
 		snprintf(out, cap, "%d", *(int32_t *)field(par, p));
 		break;
 	case PARAM_REAL:
-		snprintf(out, cap, "%g", *(double *)field(par, p));
+		number_text(*(double *)field(par, p), number);
+		snprintf(out, cap, "%s", number);
 		break;
 	}
 }
@@ -230,6 +255,17 @@ void policy_text(const struct kv_params *par, char *out, size_t cap)
 	}
 }
 
+void policy_whole(const struct kv_params *par, struct str *out)
+{
+	char is[40];
+
+	str_adds(out, par->def->name);
+	for (const struct param *p = par->def->params; p->key; p++) {
+		param_get(par, p, is, sizeof is);
+		str_addf(out, "%c%s=%s", p == par->def->params ? ':' : ',', p->key, is);
+	}
+}
+
 void policy_identity(const struct kv_params *par, struct str *out)
 {
 	const struct kv_rows *rows;
@@ -260,6 +296,16 @@ int kv_policy_check(const char *text, struct err *err)
 	struct kv_params par;
 
 	return policy_parse(&par, text, err);
+}
+
+void kv_policy_whole(const char *text, struct str *out)
+{
+	struct kv_params par;
+
+	if (policy_parse(&par, text, NULL))
+		str_adds(out, text);
+	else
+		policy_whole(&par, out);
 }
 
 int kv_policy_endless(const char *text)

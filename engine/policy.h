@@ -173,6 +173,8 @@ extern const struct policy_def policy_watch;   /* full attention, others watched
 int  policy_parse(struct kv_params *, const char *text, struct err *);
 /* The canonical text: name and every setting that differs from its preset. */
 void policy_text(const struct kv_params *, char *out, size_t cap);
+/* Name and all settings, whatever their presets are: what is kept for later. */
+void policy_whole(const struct kv_params *, struct str *out);
 /* Name and all settings, exactly: equal for equal ones only. */
 void policy_identity(const struct kv_params *, struct str *out);
 

@@ -643,6 +643,11 @@ const int32_t *timeline_tokens(const struct timeline *t, size_t *n)
 	return t->tokens.id;
 }
 
+void timeline_policy(const struct timeline *t, struct str *out)
+{
+	policy_whole(&t->policy.par, out);
+}
+
 void timeline_stats(const struct timeline *t, struct timeline_stats *out)
 {
 	const struct policy *p = &t->policy;

@@ -126,6 +126,15 @@ for other in "--seed 1" "--len 901" "--kv sift:k=16" "--kv-type f32" "--chunk 64
 	grep -q '^pieces: 0 were there, 2 are new$' "$dir/err" && [ "$(wc -l <"$dir/kept" | tr -d ' ')" = 4 ] && ok "another piece: $other" ||
 		bad "another piece: $other" "$(cat "$dir/err")"
 done
+# All settings of a policy stand in the file: other defaults are another piece, the default said aloud is not.
+rm -f "$dir/kept"
+run eval passkey --len 900 --samples 2 --kv sift:k=16 --resume "$dir/kept"
+[ "$(grep -c '"kv":"sift:k=16,bits=2,every=1,split=need,' "$dir/kept")" = 2 ] && ok "a piece says all settings of its policy" ||
+	bad "a piece says all settings of its policy" "$(cat "$dir/kept")"
+run eval passkey --len 900 --samples 2 --kv sift:bits=2,k=16 --resume "$dir/kept"
+grep -q '^pieces: 2 were there, 0 are new$' "$dir/err" && ok "a default that is given is the same piece" ||
+	bad "a default that is given is the same piece" "$(cat "$dir/err")"
+cp "$dir/all" "$dir/kept"
 run eval passkey --len 900 --samples 2 -q --resume "$dir/kept"
 [ "$rc" = 0 ] && [ ! -s "$dir/err" ] && ok "-q says nothing of it" || bad "-q says nothing of it" "$(cat "$dir/err")"
 

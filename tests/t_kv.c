@@ -91,6 +91,55 @@ TEST(presets_are_values_that_can_be_given)
 		}
 }
 
+static void whole_again(const char *text)
+{
+	struct str whole = {0}, again = {0}, is = {0}, was = {0};
+	struct kv_params par, back;
+	struct err err = {0};
+	size_t keys = 0, given = 0;
+
+	kv_policy_whole(text, &whole);
+	CHECK_MSG(!policy_parse(&par, text, &err) && !policy_parse(&back, whole.p, &err), "%s: %s", text, err.msg);
+	policy_identity(&par, &was);
+	policy_identity(&back, &is);
+	CHECK_STR(is.p, was.p);
+	kv_policy_whole(whole.p, &again);
+	CHECK_STR(again.p, whole.p);
+	for (const struct param *p = par.def->params; p->key; p++)
+		keys++;
+	for (size_t i = 0; i < whole.n; i++)
+		given += whole.p[i] == '=';
+	CHECK_MSG(given == keys, "%zu of %zu settings in '%s'", given, keys, whole.p);
+	str_free(&whole);
+	str_free(&again);
+	str_free(&is);
+	str_free(&was);
+}
+
+/* What is kept for later must not depend on what the defaults are then. */
+TEST(the_whole_text_means_the_same_and_leaves_nothing_out)
+{
+	static const char *const exact[] = {
+		"sift:k=1/3", "sift:k=2/3", "sift:k=0.3/1", "quest:k=7/9", "h2o:k=1/1.7", "sift:k=1000000000", "auto:s=-0.123456789012345",
+		"auto:s=0.1,k=5/7", "refresh:s=1e-9", "refresh:s=0.333333333333333314",
+		/* The longest there is. */
+		"auto:prefix=refresh,k=0.123456789012345/0.99,bits=16,every=1000,split=even,qc=1000,s=-0.123456789012345,size=16777216,n=8,"
+		"sinks=65536,f=4,heads=layer,reduce=median,score=surprise",
+	};
+
+	for (int i = 0; policies[i]; i++)
+		whole_again(policies[i]->name);
+	whole_again("");
+	for (size_t i = 0; i < sizeof exact / sizeof *exact; i++)
+		whole_again(exact[i]);
+	for (int i = 0; i < 20000; i++) {
+		char text[80];
+
+		snprintf(text, sizeof text, "sift:k=%u/%u", 1 + (unsigned)(test_rand() % 1000), 1000 + (unsigned)(test_rand() % 100000));
+		whole_again(text);
+	}
+}
+
 TEST(those_without_an_end_say_so)
 {
 	CHECK(kv_policy_endless("auto"));

@@ -282,6 +282,113 @@ TEST(a_fork_has_nothing_to_bring_back_of_the_other)
 	close_scene(&s);
 }
 
+/* ---- a session's cache ---- */
+
+static void kept_policy(const struct scene *s, struct str *out)
+{
+	struct err e = {0};
+
+	str_clear(out);
+	CHECK_MSG(session_value(s->c.record->store, s->c.record->session, "kv", out, &e) == 1, "%s", e.msg);
+}
+
+/* What another program has as its defaults shall not matter. */
+TEST(a_session_keeps_all_settings_of_its_cache)
+{
+	struct scene s;
+	struct str kept = {0};
+
+	open_scene(&s, "-n 4 -c 256 -s settings --kv sift:k=1/3");
+	do_line(&s, "one");
+	kept_policy(&s, &kept);
+	CHECK_STR(kept.p, "sift:k=1/3,bits=2,every=1,split=need,dense=0,pool=7");
+	do_line(&s, "/set kv auto:n=3,s=0.8512345678");
+	kept_policy(&s, &kept);
+	CHECK_STR(kept.p, "auto:prefix=sift,k=512,bits=2,every=1,split=need,qc=5,s=0.8512345678,size=0,n=3,sinks=4,f=2,heads=kv,reduce=max,"
+	          "score=attn");
+	close_scene(&s);
+	/* What is shown is what differs from the defaults. */
+	open_scene(&s, "-n 4 -c 256 -s settings");
+	do_line(&s, "/set kv");
+	CHECK(has(&s.said, "kv auto:s=0.8512345678,n=3\n"));
+	close_scene(&s);
+	str_free(&kept);
+}
+
+enum { QUESTIONS = 12 };
+
+static void ask_all(struct scene *s, int from, int to)
+{
+	char line[80];
+
+	for (int i = from; i < to; i++) {
+		snprintf(line, sizeof line, "question %d, which has some words so that the rings are full", i);
+		do_line(s, line);
+		CHECK_MSG(!s->errors.n, "%s", s->errors.p);
+	}
+}
+
+/* Sessions once kept what was not a default, and four rings were the default: `then` was kept of kv. */
+static void from_when_there_were_four(const char *kv, const char *then, const char *shown)
+{
+	static int number;
+	struct scene s;
+	struct str want = {0}, got = {0};
+	struct timeline_stats st;
+	struct err e = {0};
+	char words[120];
+	int64_t id;
+	int32_t tokens;
+
+	number++;
+	snprintf(words, sizeof words, "-n 8 -c 256 -s four-%d --kv %s", number, kv);
+	open_scene(&s, words);
+	ask_all(&s, 0, QUESTIONS);
+	timeline_stats(s.c.t.tl, &st);
+	tokens = st.n_tokens;
+	id = s.c.record->session;
+	CHECK_MSG(st.rows.gone > 0, "%s: nothing has left", kv);
+	close_scene(&s);
+	/* Opened again, or switched to, it comes back whole, and answers as it would have without a break. */
+	for (int switched = 0; switched < 2; switched++) {
+		open_scene(&s, "-n 8 -c 256 -s elsewhere");
+		CHECK_MSG(!session_set(s.c.record->store, id, "kv", then, strlen(then), &e), "%s", e.msg);
+		snprintf(words, sizeof words, switched ? "/switch four-%d" : "-n 8 -c 256 -s four-%d", number);
+		if (switched) {
+			do_line(&s, "one");
+			do_line(&s, words);
+			CHECK_MSG(!s.errors.n, "%s", s.errors.p);
+		} else {
+			close_scene(&s);
+			open_scene(&s, words);
+		}
+		timeline_stats(s.c.t.tl, &st);
+		CHECK_STR(st.kv, shown);
+		CHECK_MSG(st.n_tokens == tokens, "%s: %d of %d tokens are back", then, st.n_tokens, tokens);
+		if (switched)
+			ask_all(&s, QUESTIONS, QUESTIONS + 1);
+		whole(&s.c.t, &got);
+		close_scene(&s);
+	}
+	snprintf(words, sizeof words, "-n 8 -c 256 --private --kv %s", kv);
+	open_scene(&s, words);
+	ask_all(&s, 0, QUESTIONS + 1);
+	whole(&s.c.t, &want);
+	CHECK_MSG(want.n == got.n && !memcmp(want.p, got.p, got.n), "%s: another answer after a break", then);
+	close_scene(&s);
+	str_free(&want);
+	str_free(&got);
+}
+
+TEST(sessions_from_when_there_were_four_rings_have_four)
+{
+	from_when_there_were_four("auto:n=4", "auto", "auto");
+	from_when_there_were_four("auto:size=96,n=4", "auto:size=96", "auto:size=96");
+	from_when_there_were_four("cascade:size=64,stride=32,n=4", "cascade:size=64,stride=32", "cascade:size=64,stride=32");
+	from_when_there_were_four("auto:n=3", "auto:n=3", "auto:n=3");
+	from_when_there_were_four("sink:size=64,stride=32", "sink:size=64,stride=32", "sink:size=64,stride=32");
+}
+
 TEST(edit_puts_the_question_into_the_line)
 {
 	struct scene s;
