@@ -46,7 +46,7 @@ part == "stream" {
 	kind = kv; sub(/:.*/, "", kind)
 	if (kind == "sink")
 		sink[setting] = kv
-	if (kv ~ /^cascade:size=[0-9]+,stride=[0-9]+$/)
+	if (kv ~ /^cascade:size=[0-9]+,n=4,stride=[0-9]+$/)
 		plain[setting] = kv
 	n = numbers("curve", c)
 	for (i = 1; i <= n; i++)
@@ -60,7 +60,7 @@ function stream_table(   s, k, b, i, setting, kv, book, u, name) {
 		printf "### %s\n\n| policy |", u[2] + 0 ? "size " u[1] ", stride " u[2] ", " u[3] " tokens a book" : "full attention, " u[3] " tokens a book"
 		for (b = 1; b <= number_of["book:" setting]; b++)
 			printf " %s |", ordered("book:" setting, b)
-		printf " all | against sink | against cascade | tokens/s |\n|---|"
+		printf " all | against sink | against n=4 | tokens/s |\n|---|"
 		for (b = 1; b <= number_of["book:" setting] + 4; b++)
 			printf "---|"
 		printf "\n"
@@ -215,6 +215,30 @@ part == "passkey" {
 	for (i = 1; i <= 5; i++)
 		printf " %s |", i <= n && c[i] != "null" ? sprintf("%.0f", 100 * c[i]) : ""
 	printf " %d |\n", number("n")
+}
+
+# The depths come in the same order for every sample.
+part == "needle" {
+	n = numbers("depths", d); numbers("scores", c)
+	for (many = 1; many < n && d[many + 1] > d[many]; many++)
+		continue
+	if (!needles++) {
+		printf "| tokens | policy | all |"
+		for (i = 1; i <= many; i++)
+			printf " at %.0f %% |", 100 * d[i]
+		printf " samples |\n|---|---|---|"
+		for (i = 0; i <= many; i++)
+			printf "---|"
+		printf "\n"
+	}
+	printf "| %d | `%s` | %.1f ± %.1f |", number("len"), text("kv"), 100 * number("score"), 100 * number("error")
+	for (i = 1; i <= many; i++) {
+		at = 0
+		for (k = i; k <= n; k += many)
+			at += c[k]
+		printf " %.0f |", 100 * at * many / n
+	}
+	printf " %d |\n", n
 }
 
 part == "speed" && text("test") == "turns" {

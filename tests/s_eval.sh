@@ -262,7 +262,7 @@ if [ -d "$shared/data/books" ]; then
 	WEIR_RESULTS_SMOKE=1 WEIR_RESULTS_RAW="$dir/raw" WEIR_RESULTS_OUT="$dir/page.md" WEIR="$weir" tests/results.sh >"$dir/out" 2>&1
 	rc=$?
 	[ "$rc" = 0 ] && ok "results.sh runs" || bad "results.sh runs" "status $rc: $(tail -n 2 "$dir/out")"
-	[ "$(grep -c '^## ' "$dir/page.md")" = 6 ] && ! grep -q 'nan\|inf ' "$dir/page.md" && ok "its page has all parts" ||
+	[ "$(grep -c '^## ' "$dir/page.md")" = 7 ] && ! grep -q 'nan\|inf ' "$dir/page.md" && ok "its page has all parts" ||
 		bad "its page has all parts" "$(grep -n 'nan\|inf \|^## ' "$dir/page.md" | head)"
 	started=$(cat "$dir"/raw/*.jsonl | wc -l)
 	WEIR_RESULTS_SMOKE=1 WEIR_RESULTS_RAW="$dir/raw" WEIR_RESULTS_OUT="$dir/page.md" WEIR="$weir" tests/results.sh >"$dir/out" 2>&1
