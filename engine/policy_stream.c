@@ -249,8 +249,9 @@ static void shape_set(struct policy *p, const struct rings_shape *s)
 	f->lost = 0;
 	f->nll = 0;
 	attended_forget(&f->attended);
-	/* What lies 2 w tokens before the first comparison weighs 1 / 10,000: while auto fills it need not look. */
-	f->probe_from = f->is_auto ? s->sinks + s->n * s->w - 2 * s->w : s->sinks;
+	/* What lies w tokens before the first comparison weighs 1 / 100, 2 w tokens 1 / 10,000: auto does not look at the first
+	 * half while it fills, so that most talks cost nothing. */
+	f->probe_from = f->is_auto ? s->sinks + s->n * s->w - (s->n > 3 ? 2 * s->w : s->n * s->w / 2) : s->sinks;
 	f->use_sel = f->has_sel && s->sinks > kv_rows_of(f->sel_par.k, s->sinks) / 4;
 	p->marked = f->use_sel;
 	p->calls_matter = f->use_sel && f->sel.tail > 1 && f->sel.tail > p->chunk / 2;
@@ -789,7 +790,8 @@ static uint64_t stream_read_bytes(const struct policy *p, int32_t pos, int decod
 #define SINKS { "sinks", PARAM_INT, AT(sinks), 0, 65536, NULL, "4", "first tokens, which stay for good" }
 #define STRIDE { "stride", PARAM_INT, AT(stride), 1, 65536, NULL, "512", \
 	"tokens read at once, each seeing the cache as it was before them" }
-#define RINGS { "n", PARAM_INT, AT(n), 1, RINGS_MOST, NULL, "4", "rings" }
+#define RINGS { "n", PARAM_INT, AT(n), 1, RINGS_MOST, NULL, "2", \
+	"rings; more reach further back and hold less of what is near" }
 #define RATE { "f", PARAM_INT, AT(f), 0, 0, "2|3|4", "2", "each ring accepts one of so many that the one before accepted" }
 #define HEADS { "heads", PARAM_CHOICE, AT(heads), 0, 0, "kv|layer", "kv", "who decides what stays: each KV head, or a layer" }
 #define REDUCE { "reduce", PARAM_CHOICE, AT(reduce), 0, 0, "max|mean|median", "max", \

@@ -382,9 +382,9 @@ static void from_when_there_were_four(const char *kv, const char *then, const ch
 
 TEST(sessions_from_when_there_were_four_rings_have_four)
 {
-	from_when_there_were_four("auto:n=4", "auto", "auto");
-	from_when_there_were_four("auto:size=96,n=4", "auto:size=96", "auto:size=96");
-	from_when_there_were_four("cascade:size=64,stride=32,n=4", "cascade:size=64,stride=32", "cascade:size=64,stride=32");
+	from_when_there_were_four("auto:n=4", "auto", "auto:n=4");
+	from_when_there_were_four("auto:size=96,n=4", "auto:size=96", "auto:size=96,n=4");
+	from_when_there_were_four("cascade:size=64,stride=32,n=4", "cascade:size=64,stride=32", "cascade:size=64,n=4,stride=32");
 	from_when_there_were_four("auto:n=3", "auto:n=3", "auto:n=3");
 	from_when_there_were_four("sink:size=64,stride=32", "sink:size=64,stride=32", "sink:size=64,stride=32");
 }
