@@ -32,7 +32,7 @@ Travellers who come in winter stay at the inn until the snow has gone.
 ## The bridge
 
 The old ferry was given up when the river changed its bed. For some years there was only a rope, and two men were drowned who had trusted it at
-night. The bridge of Fairlea was built in 1847 by Hannah Orvel. It has three arches of grey stone, and a small house stands at its southern
+night. The bridge of Fairlea was built in 1847. It has three arches of grey stone, and a small house stands at its southern
 end, where the toll was taken until the parish bought it.
 
 ## The mill
@@ -43,8 +43,8 @@ too much by those who had no corn to grind.
 
 ## The school
 
-Forty children go to school, most of them in winter, when there is less to do in the fields. The teacher lives above the only room. Her name is
-Petra Lindqvist, and she plays the organ on Sundays. Slates are lent, books are not, and the stove burns peat, which every child brings under
+Forty children go to school, most of them in winter, when there is less to do in the fields. The teacher lives above the only room, and plays
+the organ on Sundays. Slates are lent, books are not, and the stove of the school burns peat, which every child brings under
 its arm.
 
 ## The harvest
@@ -90,8 +90,8 @@ e = ev[0]
 assert b'$2' in text[e['bytes'][0]:e['bytes'][1]] and e['heading'] == '$3' and e['share'] > 0.5, e"
 }
 for kv in auto full sift:k=256 cascade:size=1024 sink:size=1024; do
-	ask 'What is the name of the teacher?' $kv
-	in_its_place "what was said of the teacher stands under its heading ($kv)" 'Petra Lindqvist' 'The school'
+	ask 'What does the teacher play on Sundays?' $kv
+	in_its_place "what was said of the teacher stands under its heading ($kv)" organ 'The school'
 	ask 'What did the mill cost?' $kv
 	in_its_place "what was said of the mill stands under its heading ($kv)" 5985 'The mill'
 	ask 'In which year was the bridge of Fairlea built?' $kv
@@ -103,8 +103,8 @@ done
 different=
 for kv in auto auto:k=32 full sift:k=64 refresh:k=64 recycled:k=64 streaming++:size=128 quest:k=64 h2o:k=64 h2o+:k=64 snapkv:k=64 \
           sink:size=256,stride=64 cascade:size=256,stride=64; do
-	ask 'What is the name of the teacher?' $kv
-	"$weir" -p 'What is the name of the teacher?' "$dir/parish.md" --temp 0 -n 24 -q --kv $kv </dev/null >"$dir/plain" 2>>"$dir/err"
+	ask 'What does the teacher play on Sundays?' $kv
+	"$weir" -p 'What does the teacher play on Sundays?' "$dir/parish.md" --temp 0 -n 24 -q --kv $kv </dev/null >"$dir/plain" 2>>"$dir/err"
 	check "$dir/out" "
 plain = open(dir + '/plain', encoding='utf-8').read().rstrip('\n')
 assert answer[-1]['text'] == plain, plain
