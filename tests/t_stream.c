@@ -973,7 +973,8 @@ TEST(endless)
 		kept = late.rows.n_ring * late.rows.ring_rows;
 		CHECK_INT(early.kv_bytes, late.kv_bytes);
 		CHECK_INT(early.ctx, late.ctx);
-		CHECK_MSG(grown * sysconf(_SC_PAGESIZE) < 1 << 20, "%s: grew by %ld pages over 4,000 tokens", kv[i], grown);
+		if (test_patience() == 1)   /* a sanitizer keeps what was freed */
+			CHECK_MSG(grown * sysconf(_SC_PAGESIZE) < 1 << 20, "%s: grew by %ld pages over 4,000 tokens", kv[i], grown);
 		CHECK_INT(late.rows.pinned, i >= 2 && i < 4 ? 40 : 4);
 		CHECK_INT(kept, 64);
 		CHECK(late.rows.seen >= 6299 && late.rows.seen <= late.n_tokens);
