@@ -175,7 +175,7 @@ int  policy_parse(struct kv_params *, const char *text, struct err *);
 void policy_text(const struct kv_params *, char *out, size_t cap);
 /* Name and all settings, whatever their presets are: what is kept for later. */
 void policy_whole(const struct kv_params *, struct str *out);
-/* Name and all settings, exactly: equal for equal ones only. */
+/* The same in numbers, as snapshots carry it: equal for equal settings only.  Another form of it would have all of them read again. */
 void policy_identity(const struct kv_params *, struct str *out);
 
 /* What a watched policy has recovered; -1 when there is none of that number. */
