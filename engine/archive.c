@@ -137,7 +137,7 @@ void archive_floats(struct archive *a, struct backend *be, struct tensor *t, uin
 		be->ops->read(be, t, 4 * first, at, 4 * n);
 }
 
-void archive_planes(struct archive *a, struct kv *kv, int32_t row0, int32_t n)
+void archive_planes(struct archive *a, struct kv_store *kv, int32_t row0, int32_t n)
 {
 	uint8_t *at = take(a, kv_token_bytes(kv->hp, kv->type) * (uint64_t)n);
 

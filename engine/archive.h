@@ -10,7 +10,7 @@
 #ifndef WEIR_ARCHIVE_H
 #define WEIR_ARCHIVE_H
 
-#include "engine/kv.h"
+#include "engine/kv_store.h"
 
 enum archive_mode { ARCHIVE_MEASURE, ARCHIVE_SAVE, ARCHIVE_LOAD };
 
@@ -41,7 +41,7 @@ void archive_list(struct archive *, struct backend *, struct tensor *, uint64_t 
 /* n numbers of any content in an f32 tensor of the backend, from element `first` on. */
 void archive_floats(struct archive *, struct backend *, struct tensor *, uint64_t first, uint64_t n);
 /* Rows row0 .. row0 + n of all planes; the caller knows that they are there. */
-void archive_planes(struct archive *, struct kv *, int32_t row0, int32_t n);
+void archive_planes(struct archive *, struct kv_store *, int32_t row0, int32_t n);
 
 /* 64 bits that say whether bytes are the same; against accidents, not against people. */
 uint64_t hash64(uint64_t seed, const void *p, size_t n);

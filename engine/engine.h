@@ -175,6 +175,14 @@ struct step_out { int32_t id; };
  * infinite logits; the sequence stays valid and unchanged. */
 int timeline_step(struct timeline *, struct sampling *, struct step_out *, struct err *);
 
+/* Drafted tokens: compute id[0 .. n) in one step, each as if it had been generated alone behind those before it, and keep none yet.  A
+ * token that was sampled last and has no entry yet comes first by itself.  Returns how many of the n were tried, 0 or more (under some
+ * policies few at a time), or -1.  *logits [tried + 1][n_vocab]: before id[0], after id[0], ...; valid until the next call. */
+int32_t timeline_verify(struct timeline *, const int32_t *id, int32_t n, const float **logits, struct err *err);
+/* Keep the first n of the tokens that were tried; the sequence, its cache and its logits are what generating these n tokens one by one
+ * would have made them, bit for bit.  Any other call instead keeps none. */
+int timeline_accept(struct timeline *, int32_t n, struct err *err);
+
 /* Ask the running call to stop within 100 ms; any thread or a signal handler.  The call that is running
  * (or the next one, if none is) returns ERR_CANCELLED.  timeline_resume() withdraws it.  A call that waits for
  * another timeline of the same engine stops when that one has finished its chunk. */

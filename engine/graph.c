@@ -35,14 +35,14 @@ uint64_t graph_bytes(const struct hparams *hp, int32_t batch, int32_t head_rows)
 	return sum;
 }
 
-int graph_init(struct graph *g, const struct model *m, struct policy *policy, int32_t batch, int32_t head_rows,
+int graph_init(struct graph *g, const struct model *m, struct cache *cache, int32_t batch, int32_t head_rows,
                struct err *err)
 {
 	const struct hparams *hp = &m->hp;
 	struct buffer_def buf[16];
 	int n;
 
-	*g = (struct graph){ .m = m, .be = m->be, .policy = policy, .batch = batch, .head_rows = head_rows };
+	*g = (struct graph){ .m = m, .be = m->be, .cache = cache, .batch = batch, .head_rows = head_rows };
 	n = graph_buffers(g, hp, buf);
 	for (int i = 0; i < n; i++) {
 		*buf[i].t = (struct tensor){ .type = DT_F32, .rows = buf[i].rows, .cols = buf[i].cols };
@@ -62,6 +62,9 @@ void graph_release(struct graph *g)
 
 	if (!g->be)
 		return;
+	if (g->one)
+		graph_release(g->one);
+	free(g->one);
 	n = graph_buffers(g, &g->m->hp, buf);
 	for (int i = 0; i < n; i++)
 		if (buf[i].t->data)
@@ -69,13 +72,12 @@ void graph_release(struct graph *g)
 	memset(g, 0, sizeof *g);
 }
 
-static void attention(struct graph *g, const struct step *st, const struct layer *l, int32_t layer)
+/* x -> q, k, v, unrotated. */
+static void attention_in(struct graph *g, const struct layer *l, int32_t n)
 {
 	const struct hparams *hp = &g->m->hp;
 	struct backend *be = g->be;
 	const struct backend_ops *op = be->ops;
-	int32_t n = st->n;
-	double start;
 
 	op->rmsnorm(be, &g->norm, &g->x, &l->attn_norm, hp->n_embd, hp->eps, n);
 	op->matmul(be, (struct matmul[]){
@@ -87,8 +89,13 @@ static void attention(struct graph *g, const struct step *st, const struct layer
 		op->rmsnorm(be, &g->q, &g->q, &l->q_norm, hp->head_dim, hp->eps, n);
 	if (l->k_norm.data)
 		op->rmsnorm(be, &g->k, &g->k, &l->k_norm, hp->head_dim, hp->eps, n);
-	start = g->clock ? now_seconds() : 0;
-	g->policy->def->attend(g->policy, st, layer, &(struct qkv){ &g->q, &g->k, &g->v, &g->attn });
+}
+
+static void attention(struct graph *g, int32_t layer)
+{
+	double start = g->clock ? now_seconds() : 0;
+
+	cache_attend(g->cache, layer, &(struct qkv){ &g->q, &g->k, &g->v, &g->attn });
 	if (g->clock)
 		*g->clock += now_seconds() - start;
 }
@@ -109,24 +116,76 @@ static void feed_forward(struct graph *g, const struct layer *l, int32_t n)
 	op->matmul(g->be, &(struct matmul){ .out = &g->x, .w = &l->down, .accumulate = 1 }, 1, &g->ffn, n);
 }
 
+/* ---- drafted tokens ----
+ *
+ * A product of several tokens sums in another order than that of one.  So that each token of a VERIFY step gets the bits it would have
+ * alone, products and norms take the tokens one by one. */
+
+static int one_ready(struct graph *g)
+{
+	struct err err;
+
+	if (g->one)
+		return 1;
+	g->one = xcalloc(1, sizeof *g->one);
+	if (!graph_init(g->one, g->m, g->cache, 1, 1, &err))
+		return 1;
+	free(g->one);              /* the backend's failure is sticky: sync() tells it */
+	g->one = NULL;
+	return 0;
+}
+
+static void verify_layer(struct graph *g, const struct layer *l, int32_t layer, int32_t n)
+{
+	struct backend *be = g->be;
+	const struct backend_ops *op = be->ops;
+	struct graph *one = g->one;
+
+	for (int32_t i = 0; i < n; i++) {
+		op->copy(be, &one->x, 0, &g->x, i, 1);
+		attention_in(one, l, 1);
+		op->copy(be, &g->q, i, &one->q, 0, 1);
+		op->copy(be, &g->k, i, &one->k, 0, 1);
+		op->copy(be, &g->v, i, &one->v, 0, 1);
+	}
+	attention(g, layer);
+	for (int32_t i = 0; i < n; i++) {
+		op->copy(be, &one->x, 0, &g->x, i, 1);
+		op->copy(be, &one->attn, 0, &g->attn, i, 1);
+		attention_out(one, l, 1);
+		feed_forward(one, l, 1);
+		op->copy(be, &g->x, i, &one->x, 0, 1);
+	}
+}
+
 void graph_forward(struct graph *g, const int32_t *id, const struct step *st, int32_t rows)
 {
 	const backend_flag *cancel = g->be->cancel;
 	double start = g->clock ? now_seconds() : 0;
-	int32_t n = st->n;
+	int32_t n = st->n, last = g->m->hp.n_layer - 1;
+	int verify = st->kind == STEP_VERIFY && n > 1;
 
 	g->first = 0;
-	g->policy->def->begin(g->policy, st);
+	cache_begin(g->cache, st);
 	if (g->clock)
 		*g->clock += now_seconds() - start;
+	if (verify && !one_ready(g))
+		return;
 	g->be->ops->embed(g->be, &g->x, &g->m->embd, id, st->n);
-	for (int32_t i = 0; i < g->m->hp.n_layer; i++) {
+	for (int32_t i = 0; i <= last; i++) {
+		const struct layer *l = &g->m->layer[i];
+
 		if (cancel && *cancel)
 			return;
-		attention(g, st, &g->m->layer[i], i);
+		if (verify) {
+			verify_layer(g, l, i, n);
+			continue;
+		}
+		attention_in(g, l, n);
+		attention(g, i);
 		/* In the last layer the keys and values of all tokens are in the cache now; nobody asks what becomes of tokens
 		 * whose logits are not wanted. */
-		if (i == g->m->hp.n_layer - 1 && rows < n && rows <= 1) {
+		if (i == last && rows < n && rows <= 1) {
 			g->first = n - rows;
 			if (!rows)
 				return;
@@ -134,8 +193,8 @@ void graph_forward(struct graph *g, const int32_t *id, const struct step *st, in
 			g->be->ops->copy(g->be, &g->attn, 0, &g->attn, n - 1, 1);
 			n = rows;
 		}
-		attention_out(g, &g->m->layer[i], n);
-		feed_forward(g, &g->m->layer[i], n);
+		attention_out(g, l, n);
+		feed_forward(g, l, n);
 	}
 }
 

@@ -2,13 +2,13 @@
 #ifndef WEIR_GRAPH_H
 #define WEIR_GRAPH_H
 
-#include "engine/policy.h"
+#include "engine/cache.h"
 
 /* Buffers of one timeline's forward pass; `batch` tokens at most per call. */
 struct graph {
 	const struct model *m;
 	struct backend *be;
-	struct policy *policy;             /* borrowed */
+	struct cache *cache;               /* borrowed */
 	int32_t batch, head_rows;          /* head_rows: rows of logits computed at once */
 	struct tensor x;                   /* f32 [batch][n_embd]: residual stream */
 	struct tensor norm;                /* f32 [batch][n_embd] */
@@ -18,15 +18,16 @@ struct graph {
 	struct tensor head_in;             /* f32 [head_rows][n_embd] */
 	struct tensor logits;              /* f32 [head_rows][n_vocab] */
 	int32_t first;                     /* token of the last call whose hidden state is row 0 of x */
-	double *clock;                     /* where the policy's seconds are added up; NULL = not */
+	double *clock;                     /* the seconds spent in the cache are added here; NULL = not measured */
+	struct graph *one;                 /* of one token, for VERIFY; made by the first such step */
 };
 
 /* Bytes of all buffers together. */
 uint64_t graph_bytes(const struct hparams *, int32_t batch, int32_t head_rows);
-int  graph_init(struct graph *, const struct model *, struct policy *, int32_t batch, int32_t head_rows, struct err *);
+int  graph_init(struct graph *, const struct model *, struct cache *, int32_t batch, int32_t head_rows, struct err *);
 void graph_release(struct graph *);
 
-/* Run tokens id[0..st->n) (at most batch) through all layers; the policy stores their keys and values.
+/* Run tokens id[0..st->n) (at most batch) through all layers; the cache stores their keys and values.
  * Afterwards graph_logits() can be asked about the last `rows` of them.  Errors and cancellation show at the backend's
  * sync(). */
 void graph_forward(struct graph *, const int32_t *id, const struct step *st, int32_t rows);

@@ -1,5 +1,5 @@
 /* engine/policy.c - the table of cache policies; their settings in and out of text. */
-#include "engine/policy.h"
+#include "engine/cache.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -7,25 +7,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/engine.h"
+/* Every policy, the default first; help lists them in this order.  X(sift) is policy_sift. */
+#define POLICIES(X) \
+	X(auto) X(full) X(sift) X(refresh) X(recycled) X(streaming) X(quest) X(h2o) X(h2o_plus) X(snapkv) X(sink) X(cascade)
 
-const struct policy_def *const policies[] = {
-	&policy_auto, &policy_full, &policy_sift, &policy_refresh, &policy_recycled, &policy_streaming, &policy_quest, &policy_h2o,
-	&policy_h2o_plus, &policy_snapkv, &policy_sink, &policy_cascade, NULL,
-};
+#define DECLARE(name) extern const struct policy_def policy_##name;
+#define LIST(name) &policy_##name,
+POLICIES(DECLARE)
+const struct policy_def *const policies[] = { POLICIES(LIST) NULL };
 
-int32_t kv_rows_of(struct kv_rows r, int32_t length)
+int32_t entry_count_of(struct entry_count c, int32_t length)
 {
-	int32_t n = r.share > 0 ? (int32_t)(r.share * length) : r.n;
+	int32_t n = c.share > 0 ? (int32_t)(c.share * length) : c.n;
 
 	return n > 0 ? n : 1;
 }
 
 /* ---- one setting ---- */
 
-static void *field(const struct kv_params *par, const struct param *p)
+static void *field(const struct policy *par, const struct param *p)
 {
-	return (char *)par + p->off;
+	return (unsigned char *)(uintptr_t)par->values + p->off;
 }
 
 /* The index of text[0..len) in "a|b|c", or -1. */
@@ -57,7 +59,7 @@ static int parse_number(const char *text, size_t len, double *out)
 }
 
 /* "512" or "1/8". */
-static int parse_rows(const char *text, size_t len, const struct param *p, struct kv_rows *out)
+static int parse_count(const char *text, size_t len, const struct param *p, struct entry_count *out)
 {
 	const char *slash = memchr(text, '/', len);
 	double a, b = 0;
@@ -65,7 +67,7 @@ static int parse_rows(const char *text, size_t len, const struct param *p, struc
 	if (parse_number(text, slash ? (size_t)(slash - text) : len, &a) ||
 	    (slash && parse_number(slash + 1, len - (size_t)(slash - text) - 1, &b)))
 		return -1;
-	*out = (struct kv_rows){ 0 };
+	*out = (struct entry_count){ 0 };
 	if (slash) {
 		out->share = a / b;
 		return b > 0 && a > 0 && out->share <= 1 ? 0 : -1;
@@ -74,7 +76,7 @@ static int parse_rows(const char *text, size_t len, const struct param *p, struc
 	return a >= p->min && a <= p->max && a == floor(a) ? 0 : -1;
 }
 
-static int param_set(struct kv_params *par, const struct param *p, const char *text, size_t len)
+static int param_set(struct policy *par, const struct param *p, const char *text, size_t len)
 {
 	double x;
 	int i;
@@ -85,8 +87,8 @@ static int param_set(struct kv_params *par, const struct param *p, const char *t
 			return -1;
 		*(int *)field(par, p) = i;
 		return 0;
-	case PARAM_ROWS:
-		return parse_rows(text, len, p, field(par, p));
+	case PARAM_COUNT:
+		return parse_count(text, len, p, field(par, p));
 	case PARAM_INT:
 		if (p->choices ? choice_index(p->choices, text, len) < 0 || parse_number(text, len, &x)
 		               : parse_number(text, len, &x) || x < p->min || x > p->max || x != floor(x))
@@ -125,9 +127,9 @@ static void share_text(double share, char *out, size_t cap)
 	}
 }
 
-static void param_get(const struct kv_params *par, const struct param *p, char *out, size_t cap)
+static void param_get(const struct policy *par, const struct param *p, char *out, size_t cap)
 {
-	const struct kv_rows *rows;
+	const struct entry_count *count;
 	const char *c = p->choices;
 	char number[32];
 
@@ -137,12 +139,12 @@ static void param_get(const struct kv_params *par, const struct param *p, char *
 			c += strcspn(c, "|") + 1;
 		snprintf(out, cap, "%.*s", (int)strcspn(c, "|"), c);
 		break;
-	case PARAM_ROWS:
-		rows = field(par, p);
-		if (rows->share > 0)
-			share_text(rows->share, out, cap);
+	case PARAM_COUNT:
+		count = field(par, p);
+		if (count->share > 0)
+			share_text(count->share, out, cap);
 		else
-			snprintf(out, cap, "%d", rows->n);
+			snprintf(out, cap, "%d", count->n);
 		break;
 	case PARAM_INT:
 		snprintf(out, cap, "%d", *(int32_t *)field(par, p));
@@ -160,7 +162,7 @@ static void param_range(const struct param *p, char *out, size_t cap)
 	if (p->choices)
 		snprintf(out, cap, "%s", p->choices);
 	else
-		snprintf(out, cap, "%.10g to %.10g%s", p->min, p->max, p->type == PARAM_ROWS ? ", or a share as 1/8" : "");
+		snprintf(out, cap, "%.10g to %.10g%s", p->min, p->max, p->type == PARAM_COUNT ? ", or a share as 1/8" : "");
 }
 
 /* ---- the whole text ---- */
@@ -196,16 +198,17 @@ static int unknown_key(const struct policy_def *d, const char *key, size_t len, 
 	               (int)(len < 40 ? len : 40), key, known);
 }
 
-static void presets(struct kv_params *par, const struct policy_def *d)
+static void presets(struct policy *par, const struct policy_def *d)
 {
-	*par = (struct kv_params){ .def = d };
+	memset(par, 0, sizeof *par);
+	par->def = d;
 	for (const struct param *p = d->params; p->key; p++)
 		param_set(par, p, p->preset, strlen(p->preset));
 	if (d->preset)
-		d->preset(par);
+		d->preset(par->values);
 }
 
-int policy_parse(struct kv_params *par, const char *text, struct err *err)
+int policy_parse(struct policy *par, const char *text, struct err *err)
 {
 	const struct policy_def *d = policies[0];
 	const char *at = text ? text : "";
@@ -238,9 +241,21 @@ int policy_parse(struct kv_params *par, const char *text, struct err *err)
 	return 0;
 }
 
-void policy_text(const struct kv_params *par, char *out, size_t cap)
+void policy_inherit(struct policy *to, const struct policy *from, const char *keys)
 {
-	struct kv_params preset;
+	char text[40];
+
+	for (const struct param *p = from->def->params; p->key; p++)
+		for (const struct param *q = to->def->params; q->key; q++)
+			if (!strcmp(p->key, q->key) && choice_index(keys, p->key, strlen(p->key)) >= 0) {
+				param_get(from, p, text, sizeof text);
+				param_set(to, q, text, strlen(text));
+			}
+}
+
+void policy_text(const struct policy *par, char *out, size_t cap)
+{
+	struct policy preset;
 	size_t at = (size_t)snprintf(out, cap, "%s", par->def->name);
 	char sep = ':', is[40], was[40];
 
@@ -255,7 +270,7 @@ void policy_text(const struct kv_params *par, char *out, size_t cap)
 	}
 }
 
-void policy_whole(const struct kv_params *par, struct str *out)
+void policy_whole(const struct policy *par, struct str *out)
 {
 	char is[40];
 
@@ -266,9 +281,9 @@ void policy_whole(const struct kv_params *par, struct str *out)
 	}
 }
 
-void policy_identity(const struct kv_params *par, struct str *out)
+void policy_identity(const struct policy *par, struct str *out)
 {
-	const struct kv_rows *rows;
+	const struct entry_count *count;
 
 	str_adds(out, par->def->name);
 	for (const struct param *p = par->def->params; p->key; p++) {
@@ -277,9 +292,9 @@ void policy_identity(const struct kv_params *par, struct str *out)
 		case PARAM_CHOICE:
 			str_addf(out, "%d", *(int *)field(par, p));
 			break;
-		case PARAM_ROWS:
-			rows = field(par, p);
-			str_addf(out, rows->share > 0 ? "%a" : "%.0f", rows->share > 0 ? rows->share : rows->n);
+		case PARAM_COUNT:
+			count = field(par, p);
+			str_addf(out, count->share > 0 ? "%a" : "%.0f", count->share > 0 ? count->share : count->n);
 			break;
 		case PARAM_INT:
 			str_addf(out, "%d", *(int32_t *)field(par, p));
@@ -293,14 +308,14 @@ void policy_identity(const struct kv_params *par, struct str *out)
 
 int kv_policy_check(const char *text, struct err *err)
 {
-	struct kv_params par;
+	struct policy par;
 
 	return policy_parse(&par, text, err);
 }
 
 void kv_policy_whole(const char *text, struct str *out)
 {
-	struct kv_params par;
+	struct policy par;
 
 	if (policy_parse(&par, text, NULL))
 		str_adds(out, text);
@@ -310,9 +325,9 @@ void kv_policy_whole(const char *text, struct str *out)
 
 int kv_policy_endless(const char *text)
 {
-	struct kv_params par;
+	struct policy par;
 
-	return !policy_parse(&par, text, NULL) && par.def->rows;
+	return !policy_parse(&par, text, NULL) && par.def->retention->endless;
 }
 
 void kv_policy_help(struct str *out)
@@ -326,26 +341,4 @@ void kv_policy_help(struct str *out)
 			str_addf(out, "      %s=%s  %s (%s)\n", p->key, p->preset, p->help, range);
 		}
 	}
-}
-
-/* ---- life ---- */
-
-int policy_open(struct policy *p, struct err *err)
-{
-	p->def = p->par.def;
-	p->limit = p->ctx;
-	p->chunk = p->batch;
-	p->region = -1;
-	if (!p->def->init(p, err))
-		return 0;
-	policy_close(p);
-	return -1;
-}
-
-void policy_close(struct policy *p)
-{
-	if (p->def && p->state)
-		p->def->release(p);
-	p->state = NULL;
-	p->def = NULL;
 }

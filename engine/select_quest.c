@@ -13,7 +13,16 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "engine/cache.h"
+
 enum { MIN_PAGES = 3, SOFT_LAST = 4, RAW_DENSE = 2 };
+
+enum { BOUND_SOFT, BOUND_RAW };
+struct quest_params {
+	struct entry_count k;
+	int32_t page;
+	int bound;
+};
 
 struct quest {
 	struct tensor *bounds;     /* [n_layer] f32 [n_kv_head * pages][2 * head_dim] */
@@ -23,20 +32,25 @@ struct quest {
 	int32_t pages;
 };
 
+static const struct quest_params *par_of(const struct selector *s)
+{
+	return s->par;
+}
+
 static int32_t pages_of(int32_t rows)
 {
 	return rows / PAGE_ROWS + (rows % PAGE_ROWS != 0);
 }
 
 /* The most pages that are read when not all are. */
-static int32_t quest_most(const struct kv_params *par, int32_t n_rows)
+static int32_t quest_most(const struct quest_params *par, int32_t n_slots)
 {
-	int32_t n = kv_rows_of(par->k, n_rows) / PAGE_ROWS;
+	int32_t n = entry_count_of(par->k, n_slots) / PAGE_ROWS;
 
 	return n > MIN_PAGES ? n : MIN_PAGES;
 }
 
-static uint64_t quest_bytes(const struct kv_params *par, const struct hparams *hp, const struct backend *be, int32_t cap)
+static uint64_t quest_bytes(const void *values, const struct hparams *hp, const struct backend *be, int32_t cap)
 {
 	uint64_t pages = (uint64_t)pages_of(cap) * (uint64_t)hp->n_kv_head;
 
@@ -77,28 +91,28 @@ static void quest_release(struct selector *s)
 static void quest_note(struct selector *s, int32_t layer, int32_t row0, int32_t n)
 {
 	struct quest *f = s->state;
-	struct kv *kv = s->kv;
+	struct kv_store *kv = s->kv;
 
 	kv->be->ops->page_bounds(kv->be, &f->bounds[layer], &kv->k[layer], kv->hp->n_kv_head, kv->cap, row0, n);
 }
 
 static int quest_choose(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
-                        const struct tensor *raw, int32_t n_rows, struct attn_part part[SELECT_PARTS])
+                        const struct tensor *raw, int32_t n_slots, struct attn_part part[SELECT_PARTS])
 {
 	struct quest *f = s->state;
 	struct backend *be = s->kv->be;
 	const struct hparams *hp = s->kv->hp;
-	int32_t k = quest_most(s->par, n_rows), pages = pages_of(n_rows), n;
-	int soft = s->par->bound == BOUND_SOFT;
+	int32_t k = quest_most(par_of(s), n_slots), pages = pages_of(n_slots), n;
+	int soft = par_of(s)->bound == BOUND_SOFT;
 	struct tensor *list;
 
 	if (soft && k < SOFT_LAST + 2)
 		k = SOFT_LAST + 2;   /* one that is chosen */
-	if (k >= pages || kv_rows_of(s->par->k, n_rows) >= n_rows || (!soft && layer < RAW_DENSE))
-		return select_whole(q, n_rows, part);
+	if (k >= pages || entry_count_of(par_of(s)->k, n_slots) >= n_slots || (!soft && layer < RAW_DENSE))
+		return select_whole(q, n_slots, part);
 	be->ops->page_scan(be, &(struct scan_args){
 		.out = &f->score, .q = q, .keys = &f->bounds[layer], .n_head = hp->n_head, .n_kv_head = hp->n_kv_head,
-		.head_dim = hp->head_dim, .cap = s->kv->cap, .n_rows = n_rows,
+		.head_dim = hp->head_dim, .cap = s->kv->cap, .n_rows = n_slots,
 		.scale = (float)(1.0 / sqrt((double)hp->head_dim)), .reduce = REDUCE_MAX, .raw = !soft,
 	});
 	be->ops->topk(be, &(struct topk_args){
@@ -106,41 +120,51 @@ static int quest_choose(struct selector *s, const struct step *st, int32_t layer
 		.first = soft, .last = soft ? SOFT_LAST : 1,
 	});
 	/* Pages ascend, so the last one is the region's last: the only one that may be short. */
-	n = (k - 1) * PAGE_ROWS + n_rows - (pages - 1) * PAGE_ROWS;
-	list = select_list(s, layer, &f->rows);
+	n = (k - 1) * PAGE_ROWS + n_slots - (pages - 1) * PAGE_ROWS;
+	list = &f->rows;
 	be->ops->page_rows(be, list, &f->page, hp->n_kv_head, n);
 	part[0] = (struct attn_part){ .q = q, .rows = list, .n_rows = n };
 	return 1;
 }
 
-static int32_t quest_shared(const struct selector *s)
-{
-	const struct quest *f = s->state;
-	int32_t k = quest_most(s->par, s->kv->cap);
-
-	k = k > SOFT_LAST + 2 ? k : SOFT_LAST + 2;
-	return (k < f->pages ? k : f->pages) * PAGE_ROWS;
-}
-
+/* The bounds of the last page are made anew from the keys that are left in it. */
 static int32_t quest_rewind(struct selector *s, int32_t n)
 {
-	/* The bounds of a page that lost rows still hold those; they are made anew from the page's first row. */
-	return n - n % PAGE_ROWS;
+	for (int32_t i = 0; n % PAGE_ROWS && i < s->kv->n_layer; i++)
+		quest_note(s, i, n - n % PAGE_ROWS, n % PAGE_ROWS);
+	return n;
 }
 
-static uint64_t quest_read_bytes(const struct selector *s, int32_t n_rows)
+static int32_t quest_entries(const struct selector *s, int32_t n_slots)
+{
+	return quest_most(par_of(s), n_slots) * PAGE_ROWS;
+}
+
+static uint64_t quest_read_bytes(const struct selector *s, int32_t n_slots)
 {
 	const struct hparams *hp = s->kv->hp;
-	double k = (double)quest_most(s->par, n_rows) * PAGE_ROWS, dense = s->par->bound == BOUND_SOFT ? 0 : RAW_DENSE;
+	double k = (double)quest_most(par_of(s), n_slots) * PAGE_ROWS, dense = par_of(s)->bound == BOUND_SOFT ? 0 : RAW_DENSE;
 
-	if (k >= n_rows)
-		return select_row_bytes(s, n_rows);
+	if (k >= n_slots)
+		return select_entry_bytes(s, n_slots);
 	dense = dense < hp->n_layer ? dense / hp->n_layer : 1;
-	return select_row_bytes(s, dense * n_rows + (1 - dense) * k) +
-	       (uint64_t)((1 - dense) * 8 * hp->head_dim * pages_of(n_rows) * hp->n_kv_head * hp->n_layer);
+	return select_entry_bytes(s, dense * n_slots + (1 - dense) * k) +
+	       (uint64_t)((1 - dense) * 8 * hp->head_dim * pages_of(n_slots) * hp->n_kv_head * hp->n_layer);
 }
 
-const struct selector_ops select_quest = {
+static const struct selector_ops select_quest = {
 	.bytes = quest_bytes, .init = quest_init, .release = quest_release, .note = quest_note, .choose = quest_choose,
-	.rewind = quest_rewind, .read_bytes = quest_read_bytes, .shared = quest_shared,
+	.rewind = quest_rewind, .entries = quest_entries, .read_bytes = quest_read_bytes,
+};
+
+static const struct param quest_params[] = {
+	PARAM_K(struct quest_params, "512"),
+	{ "bound", PARAM_CHOICE, offsetof(struct quest_params, bound), 0, 0, "soft|raw", "soft",
+	  "soft: bounds soft-maxed, outer pages forced; raw: as published" },
+	{ "page", PARAM_INT, offsetof(struct quest_params, page), 0, 0, "16", "16", "entries of a page" },
+	{ .key = NULL },
+};
+const struct policy_def policy_quest = {
+	.name = "quest", .help = "every token stays; each generated token reads the pages whose bounds promise most (Quest)",
+	.params = quest_params, .retention = &retain_all, .selector = &select_quest,
 };

@@ -19,8 +19,21 @@
 #include <string.h>
 
 #include "engine/archive.h"
+#include "engine/cache.h"
 
 enum { POOL = 7 };
+
+enum { SCAN_K, SCAN_KV };
+enum { GROUP_MAX, GROUP_MEAN, GROUP_FIRST };
+enum { QUERY_PRE, QUERY_POST };
+enum { UPDATE_YES, UPDATE_NO };
+struct refresh_params {
+	struct entry_count k;
+	double s;
+	int32_t qc, stride, pool, sinks, recent;
+	int group, scan, update, query;
+};
+_Static_assert(sizeof(struct refresh_params) <= POLICY_VALUES, "settings do not fit");
 
 struct refresh {
 	struct tensor score;       /* f32 [n_kv_head][cap] */
@@ -32,13 +45,22 @@ struct refresh {
 	struct tensor cosine;      /* f32 [1][n_layer] */
 	int32_t *flag;             /* [n_layer], the host's */
 	float *same;
-	uint8_t *compared;         /* [n_layer]: in the call that runs the backend decides */
+	uint8_t *compared;         /* [n_layer]: in the step that runs the backend decides */
+	uint8_t *due;              /* [n_layer]: in the step that runs an older set may be replaced */
+	uint8_t *knows;            /* [n_layer]: same[] is of the last step */
 	int32_t start;             /* tokens of the sequence when the last read ended: steps count from there */
 	int64_t asked, chose;      /* how often layers were asked for a set, and chose a new one */
 };
 
-static uint64_t refresh_bytes(const struct kv_params *par, const struct hparams *hp, const struct backend *be, int32_t cap)
+static const struct refresh_params *par_of(const struct selector *s)
 {
+	return s->par;
+}
+
+static uint64_t refresh_bytes(const void *values, const struct hparams *hp, const struct backend *be, int32_t cap)
+{
+	const struct refresh_params *par = values;
+
 	return 4 * (uint64_t)hp->n_kv_head * (uint64_t)cap + 8 * (uint64_t)hp->n_layer * (uint64_t)hp->head_dim +
 	       picks_bytes(hp, select_most(par->k, cap));
 }
@@ -52,6 +74,8 @@ static int refresh_init(struct selector *s, struct err *err)
 	r->flag = xcalloc((size_t)hp->n_layer, sizeof *r->flag);
 	r->same = xcalloc((size_t)hp->n_layer, sizeof *r->same);
 	r->compared = xcalloc((size_t)hp->n_layer, 1);
+	r->due = xcalloc((size_t)hp->n_layer, 1);
+	r->knows = xcalloc((size_t)hp->n_layer, 1);
 	return select_alloc(s, &r->score, DT_F32, hp->n_kv_head, s->kv->cap, err) ||
 	       select_alloc(s, &r->mean[0], DT_F32, hp->n_layer, hp->head_dim, err) ||
 	       select_alloc(s, &r->mean[1], DT_F32, hp->n_layer, hp->head_dim, err) ||
@@ -59,7 +83,7 @@ static int refresh_init(struct selector *s, struct err *err)
 	       select_alloc(s, &r->cosine, DT_F32, 1, hp->n_layer, err) ||
 	       select_alloc(s, &r->q, DT_F32, 1, width, err) ||
 	       select_alloc(s, &r->first, DT_F32, 1, hp->n_kv_head * hp->head_dim, err) ||
-	       picks_init(&r->picks, s, select_most(s->par->k, s->kv->cap), err) ? -1 : 0;
+	       picks_init(&r->picks, s, select_most(par_of(s)->k, s->kv->cap), err) ? -1 : 0;
 }
 
 static void refresh_release(struct selector *s)
@@ -77,6 +101,8 @@ static void refresh_release(struct selector *s)
 	free(r->flag);
 	free(r->same);
 	free(r->compared);
+	free(r->due);
+	free(r->knows);
 }
 
 /* ---- the query ---- */
@@ -90,9 +116,9 @@ static void query_turn(struct selector *s, int32_t layer, const struct tensor *q
 	int cur = r->picks.cur[layer];
 
 	s->kv->be->ops->query_turn(s->kv->be, &(struct turn_args){
-		.now = &r->mean[!cur], .then = &r->mean[cur], .q = s->par->query == QUERY_PRE ? raw : q, .q_row = i, .row = layer,
+		.now = &r->mean[!cur], .then = &r->mean[cur], .q = par_of(s)->query == QUERY_PRE ? raw : q, .q_row = i, .row = layer,
 		.n_head = hp->n_head, .head_dim = hp->head_dim, .flag = compare ? &r->turned : NULL, .cosine = &r->cosine, .col = layer,
-		.least = s->par->s,
+		.least = par_of(s)->s,
 	});
 }
 
@@ -114,16 +140,16 @@ static const struct tensor *first_heads(struct selector *s, const struct tensor 
 /* ---- choosing ---- */
 
 /* All keys, by the queries of all heads. */
-static struct scan_args region_scan(const struct selector *s, int32_t layer, const struct tensor *q, int32_t n_rows)
+static struct scan_args region_scan(const struct selector *s, int32_t layer, const struct tensor *q, int32_t n_slots)
 {
 	struct refresh *r = s->state;
 	const struct hparams *hp = s->kv->hp;
 
 	return (struct scan_args){
 		.out = &r->score, .q = q, .keys = &s->kv->k[layer], .n_head = hp->n_head, .n_kv_head = hp->n_kv_head,
-		.head_dim = hp->head_dim, .cap = s->kv->cap, .n_rows = n_rows, .bits = 16,
+		.head_dim = hp->head_dim, .cap = s->kv->cap, .n_rows = n_slots, .bits = 16,
 		.scale = (float)(1.0 / sqrt((double)hp->head_dim)),
-		.reduce = s->par->group == GROUP_MEAN ? REDUCE_MEAN : REDUCE_MAX,
+		.reduce = par_of(s)->group == GROUP_MEAN ? REDUCE_MEAN : REDUCE_MAX,
 	};
 }
 
@@ -133,7 +159,7 @@ static void pick(struct selector *s, struct pick *new, int32_t layer, const stru
 	struct refresh *r = s->state;
 	struct backend *be = s->kv->be;
 	const struct hparams *hp = s->kv->hp;
-	int first = s->par->group == GROUP_FIRST;
+	int first = par_of(s)->group == GROUP_FIRST;
 	int32_t own = s->own;
 	const struct tensor *one = q;
 	struct scan_args scan;
@@ -152,107 +178,104 @@ static void pick(struct selector *s, struct pick *new, int32_t layer, const stru
 	/* Rows leave a set from its end: those that are always chosen go to the front. */
 	be->ops->topk(be, &(struct topk_args){
 		.rows = &new->rows, .score = &r->score, .n_kv_head = hp->n_kv_head, .n = new->at, .k = new->k,
-		.pool = s->par->pool > 0 ? s->par->pool : POOL,
-		.first = s->par->sinks, .last = s->par->recent > own ? s->par->recent : own,
-		.order = s->par->sinks > 0 || s->par->recent > own ? FORCED_FIRST : BEST_FIRST, .when = when,
+		.pool = par_of(s)->pool > 0 ? par_of(s)->pool : POOL,
+		.first = par_of(s)->sinks, .last = par_of(s)->recent > own ? par_of(s)->recent : own,
+		.order = par_of(s)->sinks > 0 || par_of(s)->recent > own ? FORCED_FIRST : BEST_FIRST, .when = when,
 	});
 }
 
 /* A new set of this layer. */
 static struct pick *pick_now(struct selector *s, int32_t layer, const struct tensor *q, const struct tensor *raw, int32_t i,
-                             int32_t n_q, int32_t n_rows)
+                             int32_t n_q, int32_t n_slots)
 {
 	struct refresh *r = s->state;
-	struct pick *new = picks_new(&r->picks, layer, n_rows, kv_rows_of(s->par->k, n_rows));
+	struct pick *new = picks_new(&r->picks, layer, n_slots, entry_count_of(par_of(s)->k, n_slots));
 
 	r->chose += n_q == 1;
-	select_fresh(s, layer, 1);
-	if (s->par->qc)
+	if (par_of(s)->qc)
 		query_turn(s, layer, q, raw, i, 0);
 	pick(s, new, layer, q, i, n_q, (struct when){ 0 });
 	return new;
 }
 
 /* The set, less what has left for the tokens since, and these. */
-static int set_parts(const struct pick *set, const struct tensor *q, int32_t n_rows, struct attn_part *part)
+static int set_parts(const struct pick *set, const struct tensor *q, int32_t n_slots, struct attn_part *part)
 {
-	int32_t since = n_rows - set->at, gone = since > 1 ? since - 1 : 0, n = 0;
+	int32_t since = n_slots - set->at, gone = since > 1 ? since - 1 : 0, n = 0;
 
 	if (gone < set->k)
 		part[n++] = (struct attn_part){ .q = q, .rows = &set->rows, .n_rows = set->k - gone };
 	if (since > set->k + 1)
 		since = set->k + 1;
 	if (since > 0)
-		part[n++] = (struct attn_part){ .q = q, .row0 = n_rows - since, .n_rows = since };
+		part[n++] = (struct attn_part){ .q = q, .row0 = n_slots - since, .n_rows = since };
 	return n;
 }
 
 /* The backend decides whether to choose anew: both ways are described. */
 static int either_parts(struct selector *s, const struct pick *set, int32_t layer, const struct tensor *q, const struct tensor *raw,
-                        int32_t n_rows, struct attn_part part[SELECT_PARTS])
+                        int32_t n_slots, struct attn_part part[SELECT_PARTS])
 {
 	struct refresh *r = s->state;
 	struct when turned = { &r->turned, layer, 1 };
-	int n, scan_kv = s->par->scan == SCAN_KV;
+	int n, scan_kv = par_of(s)->scan == SCAN_KV;
 
 	query_turn(s, layer, q, raw, 0, 1);
 	r->compared[layer] = 1;
-	if (s->par->update == UPDATE_YES) {
-		struct pick *new = picks_spare(&r->picks, layer, n_rows, kv_rows_of(s->par->k, n_rows));
+	if (par_of(s)->update == UPDATE_YES) {
+		struct pick *new = picks_spare(&r->picks, layer, n_slots, entry_count_of(par_of(s)->k, n_slots));
 
 		pick(s, new, layer, q, 0, 1, turned);
-		n = scan_kv ? select_whole(q, n_rows, part) : set_parts(new, q, n_rows, part);
+		n = scan_kv ? select_whole(q, n_slots, part) : set_parts(new, q, n_slots, part);
 	} else if (scan_kv) {
-		n = select_whole(q, n_rows, part);
+		n = select_whole(q, n_slots, part);
 	} else {
-		return set_parts(set, q, n_rows, part);
+		return set_parts(set, q, n_slots, part);
 	}
 	part[0].when = turned;
 	turned.is = 0;
-	for (int i = n, end = n += set_parts(set, q, n_rows, part + n); i < end; i++)
+	for (int i = n, end = n += set_parts(set, q, n_slots, part + n); i < end; i++)
 		part[i].when = turned;
 	return n;
 }
 
 static int refresh_choose(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
-                          const struct tensor *raw, int32_t n_rows, struct attn_part part[SELECT_PARTS])
+                          const struct tensor *raw, int32_t n_slots, struct attn_part part[SELECT_PARTS])
 {
 	struct refresh *r = s->state;
-	int32_t every = s->par->qc ? s->par->qc : s->par->stride;
+	int32_t every = par_of(s)->qc ? par_of(s)->qc : par_of(s)->stride;
 	const struct pick *set;
 
-	picks_enter(&r->picks, layer);
+	picks_enter(&r->picks, st, layer);
 	r->compared[layer] = 0;
-	select_fresh(s, layer, 0);
-	if (kv_rows_of(s->par->k, n_rows) >= n_rows)
-		return select_whole(q, n_rows, part);
+	r->due[layer] = 0;
+	if (entry_count_of(par_of(s)->k, n_slots) >= n_slots)
+		return select_whole(q, n_slots, part);
 	r->asked++;
 	set = picks_get(&r->picks, layer);
-	if (!set->at || set->at > n_rows)
-		return set_parts(pick_now(s, layer, q, raw, 0, 1, n_rows), q, n_rows, part);
+	if (!set->at || set->at > n_slots)
+		return set_parts(pick_now(s, layer, q, raw, 0, 1, n_slots), q, n_slots, part);
 	if (every < 1 || (st->pos + 1 - r->start) % every)
-		return set_parts(set, q, n_rows, part);
-	/* What the set has got until now; where the backend decides that is asked either way. */
-	if (select_wants_share(s, layer))
-		select_share(s, layer, region_scan(s, layer, q, n_rows), part, set_parts(set, q, n_rows, part));
-	if (s->par->qc)
-		return either_parts(s, set, layer, q, raw, n_rows, part);
-	if (s->par->update == UPDATE_YES)
-		set = pick_now(s, layer, q, raw, 0, 1, n_rows);
-	return s->par->scan == SCAN_KV ? select_whole(q, n_rows, part) : set_parts(set, q, n_rows, part);
+		return set_parts(set, q, n_slots, part);
+	r->due[layer] = 1;
+	if (par_of(s)->qc)
+		return either_parts(s, set, layer, q, raw, n_slots, part);
+	if (par_of(s)->update == UPDATE_YES)
+		set = pick_now(s, layer, q, raw, 0, 1, n_slots);
+	return par_of(s)->scan == SCAN_KV ? select_whole(q, n_slots, part) : set_parts(set, q, n_slots, part);
 }
 
 static void refresh_seen(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
-                         const struct tensor *raw, int32_t n_rows)
+                         const struct tensor *raw, int32_t n_slots)
 {
 	struct refresh *r = s->state;
 
-	if (st->decode)
+	if (step_generates(st))
 		return;
-	picks_enter(&r->picks, layer);
+	picks_enter(&r->picks, st, layer);
 	r->compared[layer] = 0;
-	if (st->last && kv_rows_of(s->par->k, n_rows) < n_rows)
-		pick_now(s, layer, q, raw, st->n - 1, st->n, n_rows);
+	if (st->last && entry_count_of(par_of(s)->k, n_slots) < n_slots)
+		pick_now(s, layer, q, raw, st->n - 1, st->n, n_slots);
 }
 
 /* What the backend decided in this call. */
@@ -262,6 +285,7 @@ static void learn_turns(struct selector *s)
 	struct backend *be = s->kv->be;
 	size_t n = (size_t)r->picks.n_layer;
 
+	memcpy(r->knows, r->compared, n);
 	if (!memchr(r->compared, 1, n))
 		return;
 	be->ops->read(be, &r->turned, 0, r->flag, n * sizeof *r->flag);
@@ -269,134 +293,138 @@ static void learn_turns(struct selector *s)
 	for (size_t i = 0; i < n && !be->failed; i++) {
 		if (!r->compared[i])
 			continue;
-		if (s->looks)
-			s->looks->layer[i].cosine = (double)r->same[i];
 		r->compared[i] = 0;
-		if (!r->flag[i] || s->par->update != UPDATE_YES)
+		if (!r->flag[i] || par_of(s)->update != UPDATE_YES)
 			continue;
 		r->picks.fresh[i] = 1;
 		r->chose++;
-		select_fresh(s, (int32_t)i, 1);
 	}
 }
 
-static void refresh_end(struct selector *s, const struct step *st, int32_t n_rows)
+static void refresh_end(struct selector *s, const struct step *st, int32_t n_slots)
 {
 	struct refresh *r = s->state;
 
-	learn_turns(s);
-	if (!st->decode) {
+	if (st->n == st->tried)
+		learn_turns(s);
+	if (!step_generates(st)) {
 		r->start = st->pos + st->n;
 		for (int32_t i = 0; i < r->picks.n_layer; i++)
 			if (!r->picks.fresh[i])
 				picks_get(&r->picks, i)->at = 0;
 	}
-	picks_commit(&r->picks);
+	picks_commit(&r->picks, st);
 }
 
+/* Sets are gone.  Over the whole cache the last token is read again, which selects as the end of a prefill does; over a prefix the next
+ * generated token selects. */
 static int32_t refresh_rewind(struct selector *s, int32_t n)
 {
 	struct refresh *r = s->state;
 
 	picks_forget(&r->picks, 0);
-	return n;
+	return s->own && n > 0 ? n - 1 : n;
 }
 
-static uint64_t refresh_read_bytes(const struct selector *s, int32_t n_rows)
+/* A token that selects, or may, is the last of its step. */
+static int32_t refresh_verify_most(const struct selector *s, int32_t pos, int32_t n_slots)
 {
 	const struct refresh *r = s->state;
-	double k = kv_rows_of(s->par->k, n_rows), often = r->asked ? (double)r->chose / (double)r->asked : 0;
 
-	if (!s->par->qc)
-		often = 1.0 / s->par->stride;
-	if (k >= n_rows)
-		return select_row_bytes(s, n_rows);
-	/* A choosing step scans the keys, which are half of a row, and attends the new set or everything. */
-	return select_row_bytes(s, k + often * (n_rows / 2.0 + (s->par->scan == SCAN_KV ? n_rows - k : 0)));
+	for (int32_t i = 0; i < r->picks.n_layer; i++)
+		if (!picks_old(&r->picks, i)->at || picks_old(&r->picks, i)->at > n_slots)
+			return 1;
+	return select_until(pos, r->start, par_of(s)->qc ? par_of(s)->qc : par_of(s)->stride);
 }
 
-static void refresh_archive(struct selector *s, struct archive *a, int32_t n_rows)
+static int refresh_replaced(const struct selector *s, int32_t layer, const struct tensor *q, int32_t n_slots,
+                            struct attn_part part[SELECT_PARTS])
+{
+	const struct refresh *r = s->state;
+
+	return r->due[layer] ? set_parts(picks_old(&r->picks, layer), q, n_slots, part) : 0;
+}
+
+static struct select_status refresh_status(const struct selector *s, int32_t layer)
+{
+	const struct refresh *r = s->state;
+
+	return (struct select_status){ r->picks.was_fresh[layer], r->knows[layer] ? (double)r->same[layer] : -2 };
+}
+
+static int32_t refresh_entries(const struct selector *s, int32_t n_slots)
+{
+	return entry_count_of(par_of(s)->k, n_slots);
+}
+
+static uint64_t refresh_read_bytes(const struct selector *s, int32_t n_slots)
+{
+	const struct refresh *r = s->state;
+	double k = entry_count_of(par_of(s)->k, n_slots), often = r->asked ? (double)r->chose / (double)r->asked : 0;
+
+	if (!par_of(s)->qc)
+		often = 1.0 / par_of(s)->stride;
+	if (k >= n_slots)
+		return select_entry_bytes(s, n_slots);
+	/* A choosing step scans the keys, which are half of a row, and attends the new set or everything. */
+	return select_entry_bytes(s, k + often * (n_slots / 2.0 + (par_of(s)->scan == SCAN_KV ? n_slots - k : 0)));
+}
+
+static void refresh_archive(struct selector *s, struct archive *a, int32_t n_slots)
 {
 	struct refresh *r = s->state;
 	uint64_t dim = (uint64_t)s->kv->hp->head_dim;
 
-	(void)n_rows;
-	archive_i32(a, &r->start, 0, INT32_MAX, "the end of what was read");
-	archive_i64(a, &r->asked, 0, INT64_MAX, "how often sets were asked for");
-	archive_i64(a, &r->chose, 0, INT64_MAX, "how often sets were chosen");
+	(void)n_slots;
+	archive_i32(a, &r->start, 0, INT32_MAX, "the end of the prefill");
+	archive_i64(a, &r->asked, 0, INT64_MAX, "how often sets were used");
+	archive_i64(a, &r->chose, 0, INT64_MAX, "how often sets were selected");
 	picks_archive(&r->picks, s, a);
 	for (int32_t i = 0; i < r->picks.n_layer; i++)
 		archive_floats(a, s->kv->be, &r->mean[r->picks.cur[i]], (uint64_t)i * dim, dim);
 }
 
-const struct selector_ops select_refresh = {
-	.bytes = refresh_bytes, .init = refresh_init, .release = refresh_release, .choose = refresh_choose,
-	.seen = refresh_seen, .end = refresh_end, .rewind = refresh_rewind,
-	.read_bytes = refresh_read_bytes, .archive = refresh_archive,
+static const struct selector_ops select_refresh = {
+	.bytes = refresh_bytes, .init = refresh_init, .release = refresh_release, .choose = refresh_choose, .seen = refresh_seen,
+	.end = refresh_end, .rewind = refresh_rewind, .verify_most = refresh_verify_most, .entries = refresh_entries,
+	.read_bytes = refresh_read_bytes, .archive = refresh_archive, .scan = region_scan, .replaced = refresh_replaced,
+	.status = refresh_status,
 };
 
-/* ---- streaming++: sinks and the newest rows, everything at every stride-th step ---- */
+#define AT(field) offsetof(struct refresh_params, field)
+#define REFRESH \
+	{ "pool", PARAM_INT, AT(pool), 0, 0, POOLS, "7", "neighbours pooled before selecting" }, \
+	{ "group", PARAM_CHOICE, AT(group), 0, 0, "max|mean|first", "max", "how the query heads of a KV head are reduced" }, \
+	{ "scan", PARAM_CHOICE, AT(scan), 0, 0, "k|kv", "k", "what a selecting step reads: all keys, or everything (as published)" }, \
+	{ "sinks", PARAM_INT, AT(sinks), 0, 1000, NULL, "0", "first entries that are always selected" }, \
+	{ "recent", PARAM_INT, AT(recent), 0, 1e6, NULL, "0", "newest entries that are always selected" }, \
+	{ "update", PARAM_CHOICE, AT(update), 0, 0, "yes|no", "yes", "no: the set of the last prefill serves for ever (an ablation)" }
 
-struct streaming { int32_t start; };
+static const struct param refresh_params[] = {
+	PARAM_K(struct refresh_params, "512"),
+	{ "qc", PARAM_INT, AT(qc), 0, 1e9, NULL, "5", "compare queries every so many tokens; 0 = fixed stride" },
+	{ "s", PARAM_REAL, AT(s), -2, 2, NULL, "0.85", "select anew at this cosine and below" },
+	{ "stride", PARAM_INT, AT(stride), 1, 1e9, NULL, "10", "with qc=0: tokens between two selections" },
+	REFRESH,
+	{ "query", PARAM_CHOICE, AT(query), 0, 0, "pre|post", "pre", "compare queries before or after rotation" },
+	{ .key = NULL },
+};
+const struct policy_def policy_refresh = {
+	.name = "refresh", .help = "every token stays; k entries are read, selected anew when the query has drifted away (RefreshKV)",
+	.params = refresh_params, .retention = &retain_all, .selector = &select_refresh,
+};
 
-static uint64_t streaming_read_bytes(const struct selector *s, int32_t n_rows)
+static const struct param recycled_params[] = {
+	PARAM_K(struct refresh_params, "512"), PARAM_STRIDE(struct refresh_params, "10"), REFRESH, { .key = NULL },
+};
+static void recycled_preset(void *values)
 {
-	double some = s->par->size + s->par->sinks, often = 1.0 / s->par->stride;
+	struct refresh_params *p = values;
 
-	return select_row_bytes(s, some >= n_rows ? n_rows : often * n_rows + (1 - often) * some);
+	p->qc = 0;
+	p->query = QUERY_PRE;
 }
-
-static uint64_t streaming_bytes(const struct kv_params *par, const struct hparams *hp, const struct backend *be, int32_t cap)
-{
-	return 0;
-}
-
-static int streaming_init(struct selector *s, struct err *err)
-{
-	s->state = xcalloc(1, sizeof(struct streaming));
-	return 0;
-}
-
-static void streaming_release(struct selector *s)
-{
-}
-
-static int streaming_choose(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
-                            const struct tensor *raw, int32_t n_rows, struct attn_part part[SELECT_PARTS])
-{
-	const struct streaming *t = s->state;
-	int32_t sinks = s->par->sinks, size = s->par->size;
-
-	if (n_rows - sinks <= size || (st->pos + 1 - t->start) % s->par->stride == 0)
-		return select_whole(q, n_rows, part);
-	part[0] = (struct attn_part){ .q = q, .n_rows = sinks };
-	part[sinks > 0] = (struct attn_part){ .q = q, .row0 = n_rows - size, .n_rows = size };
-	return 1 + (sinks > 0);
-}
-
-static void streaming_end(struct selector *s, const struct step *st, int32_t n_rows)
-{
-	struct streaming *t = s->state;
-
-	if (!st->decode)
-		t->start = st->pos + st->n;
-}
-
-static int32_t streaming_rewind(struct selector *s, int32_t n)
-{
-	return n;
-}
-
-static void streaming_archive(struct selector *s, struct archive *a, int32_t n_rows)
-{
-	struct streaming *t = s->state;
-
-	(void)n_rows;
-	archive_i32(a, &t->start, 0, INT32_MAX, "the end of what was read");
-}
-
-const struct selector_ops select_streaming = {
-	.bytes = streaming_bytes, .init = streaming_init, .release = streaming_release, .choose = streaming_choose,
-	.end = streaming_end, .rewind = streaming_rewind, .read_bytes = streaming_read_bytes,
-	.archive = streaming_archive,
+const struct policy_def policy_recycled = {
+	.name = "recycled", .help = "refresh at a fixed stride (Recycled Attention)", .params = recycled_params, .preset = recycled_preset,
+	.retention = &retain_all, .selector = &select_refresh,
 };

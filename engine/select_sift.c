@@ -15,12 +15,21 @@
 #include <string.h>
 
 #include "engine/archive.h"
+#include "engine/cache.h"
 
-enum { NEED_TOKENS = 16, POOL_REUSED = 7 };
-#define NEED_SHARE 0.95f
+enum { SPREAD_TOKENS = 16, POOL_REUSED = 7 };
+#define SPREAD_SHARE 0.95f
+
+enum { SPLIT_NEED, SPLIT_EVEN };
+struct sift_params {
+	struct entry_count k;
+	int32_t bits, every, dense, pool;
+	int split;
+};
+_Static_assert(sizeof(struct sift_params) <= POLICY_VALUES, "settings do not fit");
 
 struct sift {
-	struct tensor *copy;       /* [n_layer], U8; none with 16 bits */
+	struct tensor *sketch;     /* [n_layer], U8; none with 16 bits */
 	struct tensor score;       /* f32 [n_kv_head][cap] */
 	struct tensor rows;        /* i32 [n_kv_head][most]: every=1 */
 	/* The choice that a part asks for; the query is its own. */
@@ -29,67 +38,73 @@ struct sift {
 	struct attn_choice choice;
 	struct picks picks;        /* every > 1 */
 	int32_t start;             /* tokens of the sequence when the last read ended: steps count from there */
-	struct tensor need_sum;    /* f32 [1][n_layer] */
+	struct tensor spread_sum;  /* f32 [1][n_layer] */
 	struct attn_probe probe;
 	float *weight;             /* [weight_cap] */
 	int32_t weight_cap;
-	double *need;              /* [n_layer] rows that hold NEED_SHARE */
-	int has_need;
+	double *spread;            /* [n_layer] entries that hold SPREAD_SHARE of the probability */
+	int has_spread;
 	int32_t *k, k_rows;        /* [n_layer] rows to read of a region of k_rows; 0 = to be computed */
 };
 
-static int32_t sift_every(const struct kv_params *par)
+static const struct sift_params *par_of(const struct selector *s)
+{
+	return s->par;
+}
+
+static int32_t sift_every(const struct sift_params *par)
 {
 	return par->every > 1 ? par->every : 1;
 }
 
-static int32_t sift_bits(const struct kv_params *par)
+static int32_t sift_bits(const struct sift_params *par)
 {
 	return par->bits ? par->bits : 2;
 }
 
 /* The most rows one layer may get. */
-static int32_t sift_most(const struct kv_params *par, int32_t cap)
+static int32_t sift_most(const struct sift_params *par, int32_t cap)
 {
 	int64_t n = (par->split == SPLIT_NEED ? 3 : 1) * (int64_t)select_most(par->k, cap);
 
 	return n < cap ? (int32_t)n : cap;
 }
 
-static uint64_t copy_bytes(const struct kv_params *par, const struct hparams *hp, const struct backend *be, int32_t cap)
+static uint64_t sketch_bytes(const struct sift_params *par, const struct hparams *hp, const struct backend *be, int32_t cap)
 {
 	return sift_bits(par) >= 16 ? 0 : be->ops->key_copy_bytes(be, hp->n_kv_head, cap, hp->head_dim, sift_bits(par));
 }
 
-static uint64_t sift_bytes(const struct kv_params *par, const struct hparams *hp, const struct backend *be, int32_t cap)
+static uint64_t sift_bytes(const void *values, const struct hparams *hp, const struct backend *be, int32_t cap)
 {
+	const struct sift_params *par = values;
 	uint64_t most = (uint64_t)sift_most(par, cap), heads = (uint64_t)hp->n_kv_head;
 
-	return (uint64_t)hp->n_layer * copy_bytes(par, hp, be, cap) + 4 * heads * (uint64_t)cap +
+	return (uint64_t)hp->n_layer * sketch_bytes(par, hp, be, cap) + 4 * heads * (uint64_t)cap +
 	       (sift_every(par) > 1 ? picks_bytes(hp, (int32_t)most) : 4 * heads * most);
 }
 
 static int sift_init(struct selector *s, struct err *err)
 {
 	struct sift *f = s->state = xcalloc(1, sizeof *f);
-	const struct kv_params *par = s->par;
+	const struct sift_params *par = s->par;
 	const struct hparams *hp = s->kv->hp;
 	int32_t most = sift_most(par, s->kv->cap);
 
-	s->tail = par->split == SPLIT_NEED ? NEED_TOKENS : 1;
-	f->copy = xcalloc((size_t)hp->n_layer, sizeof *f->copy);
-	f->need = xcalloc((size_t)hp->n_layer, sizeof *f->need);
+	s->tail = par->split == SPLIT_NEED ? SPREAD_TOKENS : 1;
+	f->sketch = xcalloc((size_t)hp->n_layer, sizeof *f->sketch);
+	f->spread = xcalloc((size_t)hp->n_layer, sizeof *f->spread);
 	f->k = xcalloc((size_t)hp->n_layer, sizeof *f->k);
 	if (select_alloc(s, &f->score, DT_F32, hp->n_kv_head, s->kv->cap, err) ||
-	    select_alloc(s, &f->need_sum, DT_F32, 1, hp->n_layer, err))
+	    select_alloc(s, &f->spread_sum, DT_F32, 1, hp->n_layer, err))
 		return -1;
 	if (sift_every(par) > 1 ? picks_init(&f->picks, s, most, err)
 	                        : select_alloc(s, &f->rows, DT_I32, hp->n_kv_head, most, err))
 		return -1;
 	for (int32_t i = 0; sift_bits(par) < 16 && i < hp->n_layer; i++) {
-		uint64_t bytes = copy_bytes(par, hp, s->kv->be, s->kv->cap);
+		uint64_t bytes = sketch_bytes(par, hp, s->kv->be, s->kv->cap);
 
-		if (select_alloc(s, &f->copy[i], DT_U8, 1, bytes > INT32_MAX ? -1 : (int64_t)bytes, err))
+		if (select_alloc(s, &f->sketch[i], DT_U8, 1, bytes > INT32_MAX ? -1 : (int64_t)bytes, err))
 			return -1;
 	}
 	return 0;
@@ -99,14 +114,14 @@ static void sift_release(struct selector *s)
 {
 	struct sift *f = s->state;
 
-	for (int32_t i = 0; f->copy && i < s->kv->n_layer; i++)
-		select_drop(s, &f->copy[i]);
+	for (int32_t i = 0; f->sketch && i < s->kv->n_layer; i++)
+		select_drop(s, &f->sketch[i]);
 	select_drop(s, &f->score);
-	select_drop(s, &f->need_sum);
+	select_drop(s, &f->spread_sum);
 	select_drop(s, &f->rows);
 	picks_release(&f->picks, s);
-	free(f->copy);
-	free(f->need);
+	free(f->sketch);
+	free(f->spread);
 	free(f->k);
 	free(f->weight);
 }
@@ -114,59 +129,51 @@ static void sift_release(struct selector *s)
 static void sift_note(struct selector *s, int32_t layer, int32_t row0, int32_t n)
 {
 	struct sift *f = s->state;
-	struct kv *kv = s->kv;
+	struct kv_store *kv = s->kv;
 
-	if (sift_bits(s->par) < 16)
-		kv->be->ops->key_copy(kv->be, &f->copy[layer], &kv->k[layer], kv->hp->n_kv_head, kv->cap, sift_bits(s->par), row0, n);
+	if (sift_bits(par_of(s)) < 16)
+		kv->be->ops->key_copy(kv->be, &f->sketch[layer], &kv->k[layer], kv->hp->n_kv_head, kv->cap, sift_bits(par_of(s)), row0, n);
 }
 
 /* ---- which rows ---- */
 
-static void share_rows(struct selector *s, int32_t n_rows)
+static void share_rows(struct selector *s, int32_t n_slots)
 {
 	struct sift *f = s->state;
-	int32_t n_layer = s->kv->n_layer, dense = s->par->dense < n_layer ? s->par->dense : n_layer;
-	int by_need = s->par->split == SPLIT_NEED && f->has_need;
+	int32_t n_layer = s->kv->n_layer, dense = par_of(s)->dense < n_layer ? par_of(s)->dense : n_layer;
+	int by_spread = par_of(s)->split == SPLIT_NEED && f->has_spread;
 
-	if (f->k_rows == n_rows)
+	if (f->k_rows == n_slots)
 		return;
-	f->k_rows = n_rows;
+	f->k_rows = n_slots;
 	for (int32_t i = 0; i < dense; i++)
-		f->k[i] = n_rows;
+		f->k[i] = n_slots;
 	if (dense < n_layer)
-		select_split(f->k + dense, by_need ? f->need + dense : NULL, n_layer - dense, kv_rows_of(s->par->k, n_rows), n_rows);
+		select_split(f->k + dense, by_spread ? f->spread + dense : NULL, n_layer - dense, entry_count_of(par_of(s)->k, n_slots), n_slots);
 }
 
-/* Sets that serve several steps are each layer's own. */
-static int32_t sift_shared(const struct selector *s)
-{
-	const struct sift *f = s->state;
-
-	return f->rows.cols;
-}
-
-static struct scan_args sift_scan(const struct selector *s, int32_t layer, const struct tensor *q, int32_t n_rows)
+static struct scan_args sift_scan(const struct selector *s, int32_t layer, const struct tensor *q, int32_t n_slots)
 {
 	struct sift *f = s->state;
 	const struct hparams *hp = s->kv->hp;
-	int32_t bits = sift_bits(s->par);
+	int32_t bits = sift_bits(par_of(s));
 
 	return (struct scan_args){
-		.out = &f->score, .q = q, .keys = bits >= 16 ? &s->kv->k[layer] : &f->copy[layer], .n_head = hp->n_head,
-		.n_kv_head = hp->n_kv_head, .head_dim = hp->head_dim, .cap = s->kv->cap, .n_rows = n_rows,
+		.out = &f->score, .q = q, .keys = bits >= 16 ? &s->kv->k[layer] : &f->sketch[layer], .n_head = hp->n_head,
+		.n_kv_head = hp->n_kv_head, .head_dim = hp->head_dim, .cap = s->kv->cap, .n_rows = n_slots,
 		.bits = bits, .scale = (float)(1.0 / sqrt((double)hp->head_dim)), .reduce = REDUCE_MAX,
 	};
 }
 
-/* A part of k rows of n_rows, which attention is to find by the part's query. */
-static struct attn_part best_rows(struct selector *s, int32_t layer, const struct tensor *q, int32_t n_rows,
+/* A part of k rows of n_slots, which attention is to find by the part's query. */
+static struct attn_part best_rows(struct selector *s, int32_t layer, const struct tensor *q, int32_t n_slots,
                                   struct tensor *rows, int32_t k, int32_t pool)
 {
 	struct sift *f = s->state;
 
-	f->scan = sift_scan(s, layer, q, n_rows);
+	f->scan = sift_scan(s, layer, q, n_slots);
 	f->topk = (struct topk_args){
-		.rows = rows, .score = &f->score, .n_kv_head = s->kv->hp->n_kv_head, .n = n_rows, .k = k, .pool = pool,
+		.rows = rows, .score = &f->score, .n_kv_head = s->kv->hp->n_kv_head, .n = n_slots, .k = k, .pool = pool,
 		.last = s->own,
 	};
 	f->choice = (struct attn_choice){ .scan = &f->scan, .topk = &f->topk };
@@ -174,47 +181,45 @@ static struct attn_part best_rows(struct selector *s, int32_t layer, const struc
 }
 
 static int sift_choose(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
-                       const struct tensor *raw, int32_t n_rows, struct attn_part part[SELECT_PARTS])
+                       const struct tensor *raw, int32_t n_slots, struct attn_part part[SELECT_PARTS])
 {
 	struct sift *f = s->state;
-	int32_t every = sift_every(s->par), k;
+	int32_t every = sift_every(par_of(s)), k;
 	struct pick *set;
 
-	share_rows(s, n_rows);
+	share_rows(s, n_slots);
 	k = f->k[layer];
 	if (every > 1)
-		picks_enter(&f->picks, layer);
-	if (k >= n_rows)
-		return select_whole(q, n_rows, part);
+		picks_enter(&f->picks, st, layer);
+	if (k >= n_slots)
+		return select_whole(q, n_slots, part);
 	if (every == 1) {
-		part[0] = best_rows(s, layer, q, n_rows, select_list(s, layer, &f->rows), k, 1);
+		part[0] = best_rows(s, layer, q, n_slots, &f->rows, k, 1);
 		return 1;
 	}
 	set = picks_get(&f->picks, layer);
-	select_fresh(s, layer, 0);
-	if (!set->at || set->at > n_rows || (st->pos + 1 - f->start) % every == 0) {
-		set = picks_new(&f->picks, layer, n_rows, k);
-		select_fresh(s, layer, 1);
-		part[0] = best_rows(s, layer, q, n_rows, &set->rows, k, s->par->pool > 0 ? s->par->pool : POOL_REUSED);
+	if (!set->at || set->at > n_slots || (st->pos + 1 - f->start) % every == 0) {
+		set = picks_new(&f->picks, layer, n_slots, k);
+		part[0] = best_rows(s, layer, q, n_slots, &set->rows, k, par_of(s)->pool > 0 ? par_of(s)->pool : POOL_REUSED);
 	} else {
 		part[0] = (struct attn_part){ .q = q, .rows = &set->rows, .n_rows = set->k };
 	}
-	part[1] = (struct attn_part){ .q = q, .row0 = set->at, .n_rows = n_rows - set->at };
-	return set->at < n_rows ? 2 : 1;
+	part[1] = (struct attn_part){ .q = q, .row0 = set->at, .n_rows = n_slots - set->at };
+	return set->at < n_slots ? 2 : 1;
 }
 
 /* ---- how widely layers look ---- */
 
-static int32_t need_tokens(const struct step *st)
+static int32_t spread_tokens(const struct step *st)
 {
-	return st->n < NEED_TOKENS ? st->n : NEED_TOKENS;
+	return st->n < SPREAD_TOKENS ? st->n : SPREAD_TOKENS;
 }
 
-static const struct attn_probe *sift_probe(struct selector *s, const struct step *st, int32_t layer, int32_t n_rows)
+static const struct attn_probe *sift_probe(struct selector *s, const struct step *st, int32_t layer, int32_t n_slots)
 {
 	struct sift *f = s->state;
 
-	if (st->decode || !st->last || s->par->split != SPLIT_NEED)
+	if (step_generates(st) || !st->last || par_of(s)->split != SPLIT_NEED)
 		return NULL;
 	if (layer == 0) {
 		if (f->weight_cap < st->n) {
@@ -222,79 +227,125 @@ static const struct attn_probe *sift_probe(struct selector *s, const struct step
 			f->weight_cap = st->n;
 		}
 		for (int32_t i = 0; i < st->n; i++)
-			f->weight[i] = i >= st->n - need_tokens(st);
-		select_zero(s, &f->need_sum, 1, s->kv->n_layer);
+			f->weight[i] = i >= st->n - spread_tokens(st);
+		select_zero(s, &f->spread_sum, 1, s->kv->n_layer);
 	}
-	f->probe = (struct attn_probe){ .weight = f->weight, .need = &f->need_sum, .need_col = layer, .share = NEED_SHARE };
+	f->probe = (struct attn_probe){ .weight = f->weight, .need = &f->spread_sum, .need_col = layer, .share = SPREAD_SHARE };
 	return &f->probe;
 }
 
-static void sift_end(struct selector *s, const struct step *st, int32_t n_rows)
+static void sift_end(struct selector *s, const struct step *st, int32_t n_slots)
 {
 	struct sift *f = s->state;
-	struct kv *kv = s->kv;
+	struct kv_store *kv = s->kv;
 
-	if (sift_every(s->par) > 1) {
-		picks_commit(&f->picks);
-		if (!st->decode)
+	if (sift_every(par_of(s)) > 1) {
+		picks_commit(&f->picks, st);
+		if (!step_generates(st))
 			picks_forget(&f->picks, 0);
 	}
-	if (st->decode)
+	if (step_generates(st))
 		return;
 	f->start = st->pos + st->n;
 	f->k_rows = 0;
-	if (!st->last || s->par->split != SPLIT_NEED)
+	if (!st->last || par_of(s)->split != SPLIT_NEED)
 		return;
 	for (int32_t i = 0; i < kv->n_layer; i++) {
 		float sum;
 
-		kv->be->ops->read(kv->be, &f->need_sum, 4 * (size_t)i, &sum, sizeof sum);
-		f->need[i] = (double)sum / (need_tokens(st) * (double)kv->hp->n_head);
+		kv->be->ops->read(kv->be, &f->spread_sum, 4 * (size_t)i, &sum, sizeof sum);
+		f->spread[i] = (double)sum / (spread_tokens(st) * (double)kv->hp->n_head);
 	}
-	f->has_need = 1;
+	f->has_spread = 1;
 }
 
+/* What was observed at the end of the last prefill holds for the tokens generated since.  A set does not: it may have been selected by
+ * tokens that are gone. */
 static int32_t sift_rewind(struct selector *s, int32_t n)
 {
 	struct sift *f = s->state;
+	int sets = sift_every(par_of(s)) > 1;
 
-	if (sift_every(s->par) > 1)
+	if (sets)
 		picks_forget(&f->picks, 0);
 	f->k_rows = 0;
-	return n >= s->tail ? n - s->tail + 1 : 0;
+	if (f->start > 0 && n >= f->start)
+		return sets ? f->start : n;
+	f->start = 0;
+	return n >= s->tail ? n - s->tail : 0;
 }
 
-static uint64_t sift_read_bytes(const struct selector *s, int32_t n_rows)
-{
-	const struct hparams *hp = s->kv->hp;
-	double k = kv_rows_of(s->par->k, n_rows), dense = s->par->dense < hp->n_layer ? s->par->dense : hp->n_layer, scan;
-
-	if (k >= n_rows)
-		return select_row_bytes(s, n_rows);
-	scan = sift_bits(s->par) >= 16 ? (double)select_row_bytes(s, n_rows) / 2
-	                               : (double)copy_bytes(s->par, hp, s->kv->be, n_rows) * hp->n_layer;
-	dense /= hp->n_layer;
-	return select_row_bytes(s, dense * n_rows + (1 - dense) * k) + (uint64_t)(scan * (1 - dense) / sift_every(s->par));
-}
-
-static void sift_archive(struct selector *s, struct archive *a, int32_t n_rows)
+static int32_t sift_verify_most(const struct selector *s, int32_t pos, int32_t n_slots)
 {
 	struct sift *f = s->state;
 
-	(void)n_rows;
-	archive_i32(a, &f->start, 0, INT32_MAX, "the end of what was read");
-	if (s->par->split == SPLIT_NEED) {
-		archive_i32(a, &f->has_need, 0, 1, "what layers need");
-		archive_bytes(a, f->need, (uint64_t)s->kv->n_layer * sizeof *f->need);
+	if (sift_every(par_of(s)) == 1)
+		return VERIFY_MOST;
+	for (int32_t i = 0; i < s->kv->n_layer; i++)
+		if (!picks_old(&f->picks, i)->at || picks_old(&f->picks, i)->at > n_slots)
+			return 1;
+	return select_until(pos, f->start, sift_every(par_of(s)));
+}
+
+static struct select_status sift_status(const struct selector *s, int32_t layer)
+{
+	const struct sift *f = s->state;
+
+	return (struct select_status){ sift_every(par_of(s)) > 1 ? f->picks.was_fresh[layer] : -1, -2 };
+}
+
+static int32_t sift_entries(const struct selector *s, int32_t n_slots)
+{
+	return entry_count_of(par_of(s)->k, n_slots);
+}
+
+static uint64_t sift_read_bytes(const struct selector *s, int32_t n_slots)
+{
+	const struct hparams *hp = s->kv->hp;
+	double k = entry_count_of(par_of(s)->k, n_slots), dense = par_of(s)->dense < hp->n_layer ? par_of(s)->dense : hp->n_layer, scan;
+
+	if (k >= n_slots)
+		return select_entry_bytes(s, n_slots);
+	scan = sift_bits(par_of(s)) >= 16 ? (double)select_entry_bytes(s, n_slots) / 2
+	                               : (double)sketch_bytes(par_of(s), hp, s->kv->be, n_slots) * hp->n_layer;
+	dense /= hp->n_layer;
+	return select_entry_bytes(s, dense * n_slots + (1 - dense) * k) + (uint64_t)(scan * (1 - dense) / sift_every(par_of(s)));
+}
+
+static void sift_archive(struct selector *s, struct archive *a, int32_t n_slots)
+{
+	struct sift *f = s->state;
+
+	(void)n_slots;
+	archive_i32(a, &f->start, 0, INT32_MAX, "the end of the prefill");
+	if (par_of(s)->split == SPLIT_NEED) {
+		archive_i32(a, &f->has_spread, 0, 1, "the spread of layers");
+		archive_bytes(a, f->spread, (uint64_t)s->kv->n_layer * sizeof *f->spread);
 	}
-	if (sift_every(s->par) > 1)
+	if (sift_every(par_of(s)) > 1)
 		picks_archive(&f->picks, s, a);
 	if (archive_loads(a))
 		f->k_rows = 0;
 }
 
-const struct selector_ops select_sift = {
+static const struct selector_ops select_sift = {
 	.bytes = sift_bytes, .init = sift_init, .release = sift_release, .note = sift_note, .choose = sift_choose,
-	.probe = sift_probe, .end = sift_end, .rewind = sift_rewind, .read_bytes = sift_read_bytes,
-	.archive = sift_archive, .shared = sift_shared, .scan = sift_scan,
+	.probe = sift_probe, .end = sift_end, .rewind = sift_rewind, .verify_most = sift_verify_most, .entries = sift_entries,
+	.read_bytes = sift_read_bytes, .archive = sift_archive, .scan = sift_scan, .status = sift_status,
+};
+
+#define AT(field) offsetof(struct sift_params, field)
+static const struct param sift_params[] = {
+	PARAM_K(struct sift_params, "512"),
+	{ "bits", PARAM_INT, AT(bits), 0, 0, "2|4|8|16", "2", "bits a value of the key sketch; 16 scans the keys themselves" },
+	{ "every", PARAM_INT, AT(every), 1, 1000, NULL, "1", "steps that a selected set serves" },
+	{ "split", PARAM_CHOICE, AT(split), 0, 0, "need|even", "need",
+	  "k is the mean over the layers: shared by how widely their attention spreads, or evenly" },
+	{ "dense", PARAM_INT, AT(dense), 0, 1000, NULL, "0", "first layers that read everything" },
+	{ "pool", PARAM_INT, AT(pool), 0, 0, POOLS, "7", "neighbours pooled when a set serves several steps" },
+	{ .key = NULL },
+};
+const struct policy_def policy_sift = {
+	.name = "sift", .help = "every token stays; each generated token reads its k best, found through a low-bit sketch of the keys",
+	.params = sift_params, .retention = &retain_all, .selector = &select_sift,
 };

@@ -108,20 +108,20 @@ void engine_identity(const struct engine *e, struct str *out)
 /* What a fresh timeline has, too. */
 static void policy_lines(const struct timeline *t, struct str *out)
 {
-	const struct policy *p = &t->policy;
+	const struct cache *c = &t->cache;
 
 	str_adds(out, "cache ");
-	policy_identity(&p->par, out);
-	for (int i = 0; i < p->n_watch; i++) {
+	policy_identity(&c->policy, out);
+	for (int i = 0; i < t->n_watch; i++) {
 		str_addf(out, "\nwatched ");
-		policy_identity(&p->watch[i], out);
+		policy_identity(&t->watch[i], out);
 	}
-	str_addf(out, "\nrows %s\n", dtype_info(p->type)->name);
-	/* Under `full` the bits do not depend on how reading is cut into calls. */
-	if (p->def != &policy_full)
-		str_addf(out, "calls %d\n", p->chunk);
-	if (p->def == &policy_auto)
-		str_addf(out, "context %d\n", p->ctx);
+	str_addf(out, "\nrows %s\n", dtype_info(c->type)->name);
+	/* Under `full` the bits do not depend on how the prefill is cut into steps. */
+	if (!cache_keeps_all(c) || c->selecting)
+		str_addf(out, "calls %d\n", c->chunk);
+	if (c->policy.def->compose)
+		str_addf(out, "context %d\n", c->ctx);
 	if (t->mixed_from >= 0)
 		str_addf(out, "generated under %s\n", t->mixed.p);
 }
@@ -134,7 +134,7 @@ static void begun_line(const struct timeline *t, struct str *out)
 
 void timeline_rows_identity(const struct timeline *t, struct str *out)
 {
-	str_addf(out, "rows %s\n", dtype_info(t->policy.type)->name);
+	str_addf(out, "rows %s\n", dtype_info(t->cache.type)->name);
 	begun_line(t, out);
 }
 
@@ -159,16 +159,12 @@ void timeline_begun(struct timeline *t, const char *by, size_t n_by, int32_t n)
 
 uint64_t timeline_row_bytes(const struct timeline *t)
 {
-	return kv_token_bytes(t->policy.hp, t->policy.type);
+	return kv_token_bytes(t->cache.hp, t->cache.type);
 }
 
 int32_t timeline_rows_ready(const struct timeline *t)
 {
-	const struct policy *p = &t->policy;
-
-	if (!p->def->kv)
-		return 0;
-	return p->def->ready ? p->def->ready(p, t->n_past) : t->n_past;
+	return t->recovery ? 0 : cache_ready(&t->cache, t->n_past);
 }
 
 const uint8_t *timeline_marks(const struct timeline *t, size_t *n)
@@ -179,9 +175,9 @@ const uint8_t *timeline_marks(const struct timeline *t, size_t *n)
 
 static int can_be_saved(const struct timeline *t, struct err *err)
 {
-	if (t->policy.def->kv)
+	if (!t->recovery)
 		return 1;
-	err_set(err, ERR_USAGE, "a sequence under cache policy '%s' cannot be saved", t->policy.def->name);
+	err_set(err, ERR_USAGE, "a sequence beside which policies are watched cannot be saved");
 	return 0;
 }
 
@@ -206,25 +202,24 @@ int timeline_rows_save(struct timeline *t, int32_t first, int32_t n, void *out, 
 	if (first < 0 || n < 0 || first > ready || n > ready - first)
 		return err_set(err, ERR_USAGE, "rows of %d tokens from token %d cannot be saved, there are %d", n, first, ready);
 	pthread_mutex_lock(&t->e->lock);
-	kv_rows_read(t->policy.def->kv(&t->policy), first, n, out);
+	kv_rows_read(&t->cache.kv, first, n, out);
 	return backend_done(t, err);
 }
 
 /* No tokens, nothing known of any.  The lock is held. */
 static void empty(struct timeline *t)
 {
-	timeline_forget(t, t->policy.def->rewind(&t->policy, 0));
-	t->logits_at = -1;
+	timeline_forget(t, cache_rewind(&t->cache, 0, NULL));
+	t->logits_at = t->kept_at = t->read_end = -1;
 	t->adopted = t->loaded = 0;
 }
 
 int timeline_rows_load(struct timeline *t, int32_t first, int32_t n, const void *rows, struct err *err)
 {
-	struct kv *kv;
+	struct kv_store *kv = &t->cache.kv;
 
 	if (!can_be_saved(t, err))
 		return -1;
-	kv = t->policy.def->kv(&t->policy);
 	pthread_mutex_lock(&t->e->lock);
 	if (first == 0 || first != t->loaded || t->tokens.n)
 		empty(t);
@@ -252,7 +247,7 @@ struct frame { uint64_t magic, version, bytes, hash; };   /* bytes and hash of w
 /* What must be the same where it goes on. */
 static void shape_archive(struct timeline *t, struct archive *a)
 {
-	const struct hparams *hp = t->policy.hp;
+	const struct hparams *hp = t->cache.hp;
 	struct str text = { 0 };
 	int32_t none = -1, mixed = t->mixed_from;
 
@@ -268,7 +263,7 @@ static void shape_archive(struct timeline *t, struct archive *a)
 /* Tokens, marks and logits: *past of the tokens have rows.  Loading: into an empty timeline. */
 static void tokens_archive(struct timeline *t, struct archive *a, int32_t *past)
 {
-	int32_t limit = t->policy.limit, n_vocab = t->policy.hp->n_vocab, waits = t->tokens.n > (size_t)t->n_past;
+	int32_t limit = t->cache.limit, n_vocab = t->cache.hp->n_vocab, waits = t->tokens.n > (size_t)t->n_past;
 	int32_t at = t->logits_at;
 	size_t n;
 
@@ -308,9 +303,25 @@ static void tokens_archive(struct timeline *t, struct archive *a, int32_t *past)
 	t->logits_at = at;
 }
 
+/* How far the sequence can be taken back without being read again. */
+static void points_archive(struct timeline *t, struct archive *a)
+{
+	int32_t kept = t->kept_at, end = t->read_end;
+
+	archive_i32(a, &end, -1, t->n_past, "the end of the prefill");
+	archive_i32(a, &kept, -1, t->n_past, "the place of the logits after the prefill");
+	if (kept >= 0)
+		archive_bytes(a, t->kept_logits, (uint64_t)t->cache.hp->n_vocab * sizeof *t->kept_logits);
+	if (!a->bad)
+		cache_points_archive(&t->cache, a);
+	if (!archive_loads(a) || a->bad)
+		return;
+	t->read_end = end;
+	t->kept_at = kept;
+}
+
 static void head_archive(struct timeline *t, struct archive *a)
 {
-	struct policy *p = &t->policy;
 	int32_t past = t->n_past, ready = archive_loads(a) ? t->loaded : timeline_rows_ready(t), adopted = t->adopted;
 
 	shape_archive(t, a);
@@ -318,9 +329,12 @@ static void head_archive(struct timeline *t, struct archive *a)
 	archive_i32(a, &adopted, 0, 1, "whether the cache policy was changed");
 	tokens_archive(t, a, &past);
 	archive_same(a, 'P', "the part before the cache policy's");
-	if (p->def->archive && !a->bad)
-		p->def->archive(p, a, past);
+	if (!a->bad)
+		cache_archive(&t->cache, a, past);
 	archive_same(a, 'E', "its end");
+	/* Heads of before 0.2 end here. */
+	if (!archive_loads(a) || (!a->bad && a->left))
+		points_archive(t, a);
 	if (!archive_loads(a) || a->bad)
 		return;
 	if (a->left)
@@ -416,7 +430,6 @@ int timeline_head_load(struct timeline *t, const void *head, size_t n, struct er
 
 int32_t timeline_adopt(struct timeline *t, const int32_t *id, const uint8_t *marks, size_t n, struct err *err)
 {
-	struct policy *p = &t->policy;
 	int32_t kept = t->loaded;
 	int bad = 0;
 
@@ -425,13 +438,12 @@ int32_t timeline_adopt(struct timeline *t, const int32_t *id, const uint8_t *mar
 	pthread_mutex_lock(&t->e->lock);
 	empty(t);
 	for (size_t i = 0; i < n && n == (size_t)kept; i++)
-		bad |= id[i] < 0 || id[i] >= p->hp->n_vocab || (marks && (marks[i] > MARK_MOST || (marks[i] & 3) == 3));
-	if (bad || n != (size_t)kept || kept > p->limit) {
+		bad |= id[i] < 0 || id[i] >= t->cache.hp->n_vocab || (marks && (marks[i] > MARK_MOST || (marks[i] & 3) == 3));
+	if (bad || n != (size_t)kept || kept > t->cache.limit) {
 		pthread_mutex_unlock(&t->e->lock);
 		return err_set(err, ERR_USAGE, "%zu tokens cannot be those of the %d rows that were loaded", n, kept);
 	}
-	if (p->def->take)
-		kept = p->def->take(p, kept);
+	kept = cache_take(&t->cache, kept);
 	if (backend_done(t, err)) {
 		pthread_mutex_lock(&t->e->lock);
 		empty(t);

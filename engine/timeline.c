@@ -37,32 +37,29 @@ static int kv_type_parse(const char *name, const struct hparams *hp, enum dtype 
 	return err_set(err, ERR_USAGE, "unknown KV type '%s' (f16, f32, bf16, q8_0)", name);
 }
 
-/* What is watched beside full attention. */
-static int watch_describe(struct policy *p, const struct timeline_options *o, struct err *err)
+/* Selectors that are watched beside full attention. */
+static int watch_describe(struct timeline *t, const struct timeline_options *o, struct err *err)
 {
-	if (p->par.def != &policy_full && o->kv && *o->kv)
+	if (o->n_watch > 0 && strcmp(t->cache.policy.def->name, "full"))
 		return err_set(err, ERR_USAGE, "policies are watched under 'full', not under '%s'", o->kv);
 	if (o->n_watch > WATCH_MAX)
 		return err_set(err, ERR_USAGE, "%d policies cannot be watched at once, the limit is %d", o->n_watch, WATCH_MAX);
-	p->par = (struct kv_params){ .def = &policy_watch };
-	for (; p->n_watch < o->n_watch; p->n_watch++)
-		if (policy_parse(&p->watch[p->n_watch], o->watch[p->n_watch], err))
+	for (t->n_watch = 0; t->n_watch < o->n_watch; t->n_watch++)
+		if (policy_parse(&t->watch[t->n_watch], o->watch[t->n_watch], err))
 			return -1;
 	return 0;
 }
 
-/* A policy with its settings, not yet opened. */
-static int policy_describe(struct policy *p, const struct engine *e, const struct timeline_options *o, int32_t ctx,
-                           struct err *err)
+/* The cache with its settings and what is watched, not yet opened. */
+static int cache_describe(struct timeline *t, const struct engine *e, const struct timeline_options *o, int32_t ctx, struct err *err)
 {
-	*p = (struct policy){ .hp = &e->model.hp, .be = e->be, .ctx = ctx };
-	p->batch = o->batch ? o->batch : BATCH_DEFAULT;
-	p->batch = p->batch < ctx ? p->batch : ctx;
-	if (kv_type_parse(o->kv_type, p->hp, &p->type, err) || policy_parse(&p->par, o->kv, err) ||
-	    (o->n_watch > 0 && watch_describe(p, o, err)))
-		return -1;
-	p->def = p->par.def;
-	return 0;
+	struct cache *c = &t->cache;
+	const char *kv = o->n_watch > 0 && !(o->kv && *o->kv) ? "full" : o->kv;
+
+	*c = (struct cache){ .hp = &e->model.hp, .be = e->be, .ctx = ctx };
+	c->batch = o->batch ? o->batch : BATCH_DEFAULT;
+	c->batch = c->batch < ctx ? c->batch : ctx;
+	return kv_type_parse(o->kv_type, c->hp, &c->type, err) || policy_parse(&c->policy, kv, err) || watch_describe(t, o, err) ? -1 : 0;
 }
 
 /* Buffers, logits of timeline_extend() and of the last token, candidates for sampling; of a device: buffers, and what it keeps. */
@@ -75,21 +72,26 @@ static uint64_t scratch_bytes(const struct hparams *hp, int32_t batch, const str
 	return buffers + (uint64_t)hp->n_vocab * (HEAD_ROWS * 4 + 4 + sizeof(struct candidate));
 }
 
-static uint64_t policy_bytes(struct policy *p, int32_t ctx)
+static uint64_t bytes_with(struct timeline *t, int32_t ctx)
 {
-	p->ctx = ctx;
-	return p->def->bytes(p);
+	uint64_t sum;
+
+	t->cache.ctx = ctx;
+	sum = cache_bytes(&t->cache);
+	if (t->n_watch && size_add(sum, observe_recovery_bytes(&t->cache, t->watch, t->n_watch), &sum))
+		return UINT64_MAX;
+	return sum;
 }
 
 /* The largest context whose cache takes no more than that; 0 = none. */
-static int32_t ctx_that_fits(struct policy *p, uint64_t bytes, int32_t most)
+static int32_t ctx_that_fits(struct timeline *t, uint64_t bytes, int32_t most)
 {
 	int32_t lo = 0, hi = most;
 
 	while (lo < hi) {
 		int32_t mid = lo + (hi - lo) / 2 + 1;
 
-		if (policy_bytes(p, mid) <= bytes)
+		if (bytes_with(t, mid) <= bytes)
 			lo = mid;
 		else
 			hi = mid - 1;
@@ -97,36 +99,49 @@ static int32_t ctx_that_fits(struct policy *p, uint64_t bytes, int32_t most)
 	return lo;
 }
 
-int timeline_need(const struct engine *e, const struct timeline_options *o, struct timeline_need *need,
-                  struct err *err)
+/* t is scratch; the lock is held: a device's memory is asked. */
+static int need_locked(struct timeline *t, const struct engine *e, const struct timeline_options *o, struct timeline_need *need,
+                       struct err *err)
 {
 	const struct hparams *hp = &e->model.hp;
 	struct room room;
-	struct policy p;
-	int32_t most;
+	int32_t most = INT32_MAX / hp->n_kv_head;   /* slots of a plane are counted in 31 bits */
+
+	if (most > CTX_MAX)
+		most = CTX_MAX;
+	need->ctx = o->ctx ? o->ctx : hp->ctx_train < CTX_DEFAULT_MAX ? hp->ctx_train : CTX_DEFAULT_MAX;
+	if (cache_describe(t, e, o, need->ctx, err))
+		return -1;
+	room = room_of(e->be);
+	need->scratch_bytes = scratch_bytes(hp, t->cache.batch, &room);
+	need->free_bytes = room.available;
+	need->device_bytes = room.total;
+	need->ctx_fits = need->free_bytes <= need->scratch_bytes ? 0 :
+	                 ctx_that_fits(t, need->free_bytes - need->scratch_bytes, most);
+	/* By default the trained length, but no more than half of what is free and what suits a conversation. */
+	if (!o->ctx && need->ctx > need->ctx_fits / 2 && need->ctx_fits >= 512)
+		need->ctx = need->ctx_fits / 2 / 256 * 256;
+	need->kv_bytes = bytes_with(t, need->ctx);
+	return 0;
+}
+
+int timeline_need(const struct engine *e, const struct timeline_options *o, struct timeline_need *need, struct err *err)
+{
+	pthread_mutex_t *lock = (pthread_mutex_t *)(uintptr_t)&e->lock;
+	struct timeline *t;
+	int failed;
 
 	memset(need, 0, sizeof *need);
 	if (!e->be)
 		return err_set(err, ERR_USAGE, "the model was opened without its weights");
 	if (o->ctx < 0 || o->batch < 0)
 		return err_set(err, ERR_USAGE, "a context of %d tokens in chunks of %d makes no sense", o->ctx, o->batch);
-	most = INT32_MAX / hp->n_kv_head;   /* rows of a plane are counted in 31 bits */
-	if (most > CTX_MAX)
-		most = CTX_MAX;
-	need->ctx = o->ctx ? o->ctx : hp->ctx_train < CTX_DEFAULT_MAX ? hp->ctx_train : CTX_DEFAULT_MAX;
-	if (policy_describe(&p, e, o, need->ctx, err))
-		return -1;
-	room = room_of(e->be);
-	need->scratch_bytes = scratch_bytes(hp, p.batch, &room);
-	need->free_bytes = room.available;
-	need->device_bytes = room.total;
-	need->ctx_fits = need->free_bytes <= need->scratch_bytes ? 0 :
-	                 ctx_that_fits(&p, need->free_bytes - need->scratch_bytes, most);
-	/* By default the trained length, but no more than half of what is free and what suits a conversation. */
-	if (!o->ctx && need->ctx > need->ctx_fits / 2 && need->ctx_fits >= 512)
-		need->ctx = need->ctx_fits / 2 / 256 * 256;
-	need->kv_bytes = policy_bytes(&p, need->ctx);
-	return 0;
+	t = xcalloc(1, sizeof *t);
+	pthread_mutex_lock(lock);
+	failed = need_locked(t, e, o, need, err);
+	pthread_mutex_unlock(lock);
+	free(t);
+	return failed;
 }
 
 static int fit_check(const struct timeline_need *n, struct err *err)
@@ -147,26 +162,39 @@ static int fit_check(const struct timeline_need *n, struct err *err)
 	return -1;
 }
 
+/* Where the cache's memory is counted: what timeline_stats() says of it. */
+static void stats_of_cache(struct timeline *t)
+{
+	struct cache *c = &t->cache;
+
+	t->stats.endless = c->limit == ENDLESS;
+	t->stats.ctx = t->stats.endless ? c->ctx : c->limit;
+	t->stats.batch = c->chunk;
+	t->stats.kv_bytes = bytes_with(t, c->ctx);
+	policy_text(&c->policy, t->stats.kv, sizeof t->stats.kv);
+}
+
 int timeline_open(struct timeline **out, struct engine *e, const struct timeline_options *o, struct err *err)
 {
+	int32_t n_vocab = e->model.hp.n_vocab;
 	struct timeline_need need;
 	struct timeline *t;
-	struct policy p;
-	int32_t n_vocab = e->model.hp.n_vocab;
 	int failed;
 
-	if (timeline_need(e, o, &need, err) || policy_describe(&p, e, o, need.ctx, err) || fit_check(&need, err))
+	if (timeline_need(e, o, &need, err) || fit_check(&need, err))
 		return -1;
 	t = xcalloc(1, sizeof *t);
 	t->e = e;
-	t->policy = p;
-	t->logits_at = t->mixed_from = -1;
+	t->logits_at = t->mixed_from = t->read_end = t->kept_at = -1;
 	pthread_mutex_lock(&e->lock);
-	failed = !(t->logits = try_alloc((size_t)n_vocab, sizeof *t->logits, "logits", err)) ||
+	failed = cache_describe(t, e, o, need.ctx, err) ||
+	         !(t->logits = try_alloc((size_t)n_vocab, sizeof *t->logits, "logits", err)) ||
+	         !(t->kept_logits = try_alloc((size_t)n_vocab, sizeof *t->kept_logits, "logits", err)) ||
 	         !(t->scratch = try_alloc((size_t)n_vocab, sizeof *t->scratch, "sampling", err)) ||
-	         policy_open(&t->policy, err) ||
-	         !(t->nll = try_alloc((size_t)t->policy.chunk, sizeof *t->nll, "surprise", err)) ||
-	         graph_init(&t->graph, &e->model, &t->policy, t->policy.chunk, HEAD_ROWS, err);
+	         cache_open(&t->cache, err) ||
+	         (t->n_watch && observe_recovery_open(&t->recovery, &t->cache, t->watch, t->n_watch, err)) ||
+	         !(t->nll = try_alloc((size_t)t->cache.chunk, sizeof *t->nll, "surprise", err)) ||
+	         graph_init(&t->graph, &e->model, &t->cache, t->cache.chunk, HEAD_ROWS, err);
 	e->be->ops->sync(e->be);   /* what failed is in err; other timelines go on */
 	pthread_mutex_unlock(&e->lock);
 	if (failed) {
@@ -174,31 +202,43 @@ int timeline_open(struct timeline **out, struct engine *e, const struct timeline
 		return -1;
 	}
 	t->stats = (struct timeline_stats){
-		.ctx = t->policy.limit == ENDLESS ? t->policy.ctx : t->policy.limit, .endless = t->policy.limit == ENDLESS,
-		.batch = t->policy.chunk, .kv_bytes = need.kv_bytes, .scratch_bytes = need.scratch_bytes,
-		.kv_bytes_per_token = kv_token_bytes(&e->model.hp, t->policy.type),
+		.scratch_bytes = need.scratch_bytes, .kv_bytes_per_token = kv_token_bytes(&e->model.hp, t->cache.type),
 	};
-	policy_text(&t->policy.par, t->stats.kv, sizeof t->stats.kv);
+	stats_of_cache(t);
 	snprintf(t->stats.kv_type, sizeof t->stats.kv_type, "%s", o->kv_type ? o->kv_type : "f16");
 	*out = t;
 	return 0;
+}
+
+/* Observers hang on the cache.  The lock is held. */
+static void observers_close(struct timeline *t)
+{
+	observe_panel_close(t->panel);
+	observe_evidence_close(t->evidence);
+	observe_recovery_close(t->recovery);
+	t->panel = NULL;
+	t->evidence = NULL;
+	t->recovery = NULL;
 }
 
 void timeline_close(struct timeline *t)
 {
 	if (!t)
 		return;
-	timeline_unwatch_attention(t);
 	pthread_mutex_lock(&t->e->lock);
+	observers_close(t);
 	graph_release(&t->graph);
-	policy_close(&t->policy);
+	cache_close(&t->cache);
 	pthread_mutex_unlock(&t->e->lock);
 	tokens_free(&t->tokens);
+	tokens_free(&t->draft);
 	str_free(&t->marks);
 	str_free(&t->mixed);
 	str_free(&t->begun);
 	free(t->nll);
 	free(t->logits);
+	free(t->kept_logits);
+	free(t->draft_logits);
 	free(t->scratch);
 	free(t);
 }
@@ -261,6 +301,11 @@ void timeline_forget(struct timeline *t, int32_t n)
 		t->marks.n = (size_t)t->n_past;
 	if (t->logits_at > t->n_past)
 		t->logits_at = -1;
+	if (t->kept_at > t->n_past)
+		t->kept_at = -1;
+	if (t->read_end > t->n_past)
+		t->read_end = -1;
+	t->draft.n = 0;
 	if (t->begun_n > t->n_past)
 		t->begun_n = t->n_past;
 	if (t->mixed_from < t->n_past)
@@ -269,17 +314,17 @@ void timeline_forget(struct timeline *t, int32_t n)
 	str_clear(&t->mixed);
 }
 
-/* The tokens of a call that succeeded, before n_past moves: what their rows, and those of tokens to come, depend on. */
+/* The tokens of a step that is committed, before n_past moves: what their entries, and those of tokens to come, depend on. */
 static void mark(struct timeline *t, const struct step *st)
 {
-	const struct policy *p = &t->policy;
+	const struct cache *c = &t->cache;
 
 	for (int32_t i = 0; i < st->n; i++) {
-		char m = p->marked && st->decode ? MARK_GENERATED : MARK_READ;
+		char m = c->marked && step_generates(st) ? MARK_GENERATED : MARK_READ;
 
-		if (p->marked && !st->decode && i == st->n - 1 && (st->last || p->calls_matter))
+		if (c->marked && !step_generates(st) && i == st->n - 1 && (st->last || c->steps_matter))
 			m = MARK_READ_END;
-		if (p->marked && st->pos + i == p->region)
+		if (c->marked && st->pos + i == c->region)
 			m |= MARK_STREAM;
 		str_add(&t->marks, &m, 1);
 	}
@@ -287,55 +332,84 @@ static void mark(struct timeline *t, const struct step *st)
 
 enum want { WANT_NONE, WANT_LAST, WANT_ALL };
 
-/* Run id[0..n) as one call and compute the logits after its last token, unless none are wanted; WANT_ALL lets run_logits()
- * ask for the others, too.  On failure nothing of the timeline moves; on success n_past does. */
-static int run_chunk(struct timeline *t, const int32_t *id, int32_t n, int decode, int last, enum want want,
-                     struct err *err)
+/* Compute tokens id[0 .. st->n) up to the cache's commit: no token, no logits of the timeline move.  The lock is held. */
+static void step_run(struct timeline *t, const int32_t *id, const struct step *st, enum want want)
 {
-	struct step st = { .pos = t->n_past, .n = n, .decode = decode, .last = last };
-	struct policy *p = &t->policy;
-	struct backend *be = t->e->be;
+	t->loaded = 0;
+	t->draft.n = 0;
+	t->in_cache = t->in_attention = 0;
+	t->graph.clock = t->measure && step_generates(st) ? &t->in_cache : NULL;
+	t->cache.kv.clock = t->graph.clock ? &t->in_attention : NULL;
+	graph_forward(&t->graph, id, st, want == WANT_ALL ? st->n : want == WANT_LAST);
+}
+
+/* Keep the first n tokens of the step that ran, whose results are there; n_past moves.  The lock is held. */
+static int step_keep(struct timeline *t, const struct step *st, int32_t n, struct err *err)
+{
+	struct step kept = *st;
+	double start = now_seconds();
+
+	kept.n = n;
+	t->e->be->cancel = NULL;
+	cache_commit(&t->cache, n, t->cache.wants_nll ? t->nll : NULL);
+	t->in_cache += now_seconds() - start;
+	if (t->e->be->ops->sync(t->e->be)) {
+		err_set(err, ERR_FAIL, "computation failed: %s", t->e->be->err);
+		timeline_forget(t, cache_rewind(&t->cache, 0, NULL));   /* entries may have moved half way */
+		return -1;
+	}
+	if (t->graph.clock)
+		t->stats.policy_seconds += t->in_cache - t->in_attention;
+	mark(t, &kept);
+	t->n_past += n;
+	return 0;
+}
+
+/* The logits after a prefill are kept while generated tokens follow it. */
+static void keep_read_logits(struct timeline *t)
+{
+	float *logits = t->logits;
+
+	if (t->logits_at != t->n_past || t->n_past != t->read_end)
+		return;
+	t->logits = t->kept_logits;
+	t->kept_logits = logits;
+	t->kept_at = t->n_past;
+	t->logits_at = -1;
+}
+
+/* Run id[0..n) as one step and compute the logits after its last token, unless none are wanted; WANT_ALL lets run_logits()
+ * ask for the others, too.  On failure nothing of the timeline moves; on success n_past does. */
+static int run_step(struct timeline *t, const int32_t *id, int32_t n, enum step_kind kind, int last, enum want want, struct err *err)
+{
+	struct step st = { .kind = kind, .pos = t->n_past, .n = n, .last = last };
+	struct cache *c = &t->cache;
 	int failed = 0;
 
-	t->loaded = 0;
-	t->in_policy = t->in_attention = 0;
-	t->graph.clock = t->measure && decode ? &t->in_policy : NULL;
-	kv_measure(t->graph.clock ? &t->in_attention : NULL);
-	if (p->wants_nll)
-		want = WANT_ALL;          /* the next call's first token wants its own */
+	if (c->wants_nll)
+		want = WANT_ALL;          /* the next step's first token wants its own */
 	backend_take(t);
-	if (decode || last)
-		timeline_look(t, n);
-	graph_forward(&t->graph, id, &st, want == WANT_ALL ? n : want == WANT_LAST);
-	if (p->wants_nll && !atomic_load(&t->cancel)) {
+	step_run(t, id, &st, want);
+	if (c->wants_nll && !atomic_load(&t->cancel))
 		failed = chunk_nll(t, id, n, err);
-		st.nll = t->nll;
-	}
+	if (step_generates(&st))
+		keep_read_logits(t);
 	if (want) {
 		t->logits_at = -1;   /* a cancel may leave half of the new ones */
 		graph_logits(&t->graph, n - 1, 1, t->logits);
 	}
-	if (!failed && !(failed = backend_result(t, err)) && p->def->end) {
-		double start = now_seconds();
-
-		p->def->end(p, &st);
-		t->in_policy += now_seconds() - start;
-		if (be->ops->sync(be)) {
-			failed = err_set(err, ERR_FAIL, "computation failed: %s", be->err);
-			timeline_forget(t, p->def->rewind(p, 0));   /* rows may have moved half way */
-		}
-	}
-	be->cancel = NULL;
+	if (!failed)
+		failed = backend_result(t, err);
+	if (failed)
+		cache_rollback(c);
+	else
+		failed = step_keep(t, &st, n, err);
+	t->e->be->cancel = NULL;
 	pthread_mutex_unlock(&t->e->lock);
-	kv_measure(NULL);
-	if (t->watched)
-		kv_tap_set(NULL);
 	if (failed)
 		return -1;
-	if (t->graph.clock)
-		t->stats.policy_seconds += t->in_policy - t->in_attention;
-	mark(t, &st);
-	t->n_past += n;
+	if (kind == STEP_READ)
+		t->read_end = last ? t->n_past : -1;
 	if (want)
 		t->logits_at = t->n_past;
 	return 0;
@@ -352,18 +426,18 @@ static int run_logits(struct timeline *t, int32_t row, int32_t n, float *out, st
 /* Tokens of the next call when so many are left to read: what a policy looks at at the end of a read lies in one call. */
 static int32_t chunk_of(const struct timeline *t, int32_t left)
 {
-	const struct policy *p = &t->policy;
+	const struct cache *c = &t->cache;
 
-	if (left <= p->chunk)
+	if (left <= c->chunk)
 		return left;
-	return left < p->chunk + p->tail && p->tail <= p->chunk / 2 ? left - p->tail : p->chunk;
+	return left < c->chunk + c->tail && c->tail <= c->chunk / 2 ? left - c->tail : c->chunk;
 }
 
 static int check_ids(const struct timeline *t, const int32_t *id, size_t n, size_t at, struct err *err)
 {
-	if (at + n > (size_t)t->policy.limit)
+	if (at + n > (size_t)t->cache.limit)
 		return err_set(err, ERR_FIT, "%zu tokens do not fit the context of %d; start with -c %zu or more", at + n,
-		               t->policy.limit, at + n);
+		               t->cache.limit, at + n);
 	for (size_t i = 0; i < n; i++)
 		if (id[i] < 0 || id[i] >= t->e->model.hp.n_vocab)
 			return err_set(err, ERR_USAGE, "token %zu is %d, the vocabulary has 0 to %d", at + i, id[i],
@@ -371,62 +445,97 @@ static int check_ids(const struct timeline *t, const int32_t *id, size_t n, size
 	return 0;
 }
 
-/* Forget everything after the first n tokens; after those that the policy cannot go back to, more. */
-static void truncate_to(struct timeline *t, int32_t n)
+/* Forget everything after the first n tokens; after those that the cache cannot go back to, more.  Returns how many of the tokens that
+ * follow, up to n, are to be computed again as they were generated. */
+static int32_t truncate_to(struct timeline *t, int32_t n)
 {
-	int32_t keep = n < t->n_past ? n : t->n_past;
+	int32_t keep = n < t->n_past ? n : t->n_past, replay = 0;
 
 	if (t->n_past > n || t->adopted) {
-		pthread_mutex_lock(&t->e->lock);      /* policies may ask the backend for what they need to go back */
-		keep = t->policy.def->rewind(&t->policy, keep);
+		pthread_mutex_lock(&t->e->lock);      /* the cache may ask the backend for what it needs to go back */
+		keep = cache_rewind(&t->cache, keep, &replay);
 		pthread_mutex_unlock(&t->e->lock);
 	}
 	timeline_forget(t, keep);
 	t->adopted = 0;
+	return replay;
+}
+
+/* Tokens that want[0 .. n) has in common with the sequence and that may stay: the logits after the last one are needed, too. */
+static int32_t tokens_in_common(const struct timeline *t, const int32_t *want, size_t n)
+{
+	int32_t same = 0;
+
+	while (same < t->n_past && (size_t)same < n && t->tokens.id[same] == want[same])
+		same++;
+	if (n && (size_t)same == n && t->logits_at != same && t->kept_at != same)
+		same--;
+	return same;
+}
+
+/* The end of the last prefill is the end again: so are its logits. */
+static void restore_read_logits(struct timeline *t)
+{
+	float *logits = t->logits;
+
+	if (t->kept_at != t->n_past || t->logits_at == t->n_past)
+		return;
+	t->logits = t->kept_logits;
+	t->kept_logits = logits;
+	t->logits_at = t->n_past;
+	t->kept_at = -1;
+}
+
+/* Compute tokens n_past .. n of t->tokens: `replay` of them as generated ones, one by one, the others as prefill. */
+static int read_tokens(struct timeline *t, int32_t n, int32_t replay, timeline_progress_fn *progress, void *ud, struct err *err)
+{
+	int32_t from = t->n_past;
+
+	while (t->n_past < n) {
+		int32_t left = n - t->n_past, m = replay > 0 ? 1 : chunk_of(t, left);
+
+		if (progress)
+			progress(t->n_past - from, n - from, ud);
+		if (run_step(t, t->tokens.id + t->n_past, m, replay > 0 ? STEP_GENERATE : STEP_READ, replay <= 0 && m == left,
+		             m == left ? WANT_LAST : WANT_NONE, err))
+			return -1;
+		replay--;
+	}
+	if (n > from && progress)
+		progress(n - from, n - from, ud);
+	return 0;
 }
 
 int32_t timeline_sync(struct timeline *t, const int32_t *want, size_t n, timeline_progress_fn *progress, void *ud,
                       struct err *err)
 {
 	double start = now_seconds();
-	int32_t same = 0;
+	int32_t same, replay;
+	int failed;
 
 	if (check_ids(t, want, n, 0, err))
 		return -1;
-	while (same < t->n_past && (size_t)same < n && t->tokens.id[same] == want[same])
-		same++;
-	/* The logits after the last token are needed: keep them if they are there, else compute that token again. */
-	if (n && (size_t)same == n && t->logits_at != (int32_t)n)
-		same--;
-	/* A policy that goes back looks at the end of what is read again: some of it must be left to read. */
-	if (t->policy.marked && (t->n_past > same || t->adopted) && n && (size_t)same == n)
-		same--;
-	truncate_to(t, same);
+	replay = truncate_to(t, tokens_in_common(t, want, n));
 	same = t->n_past;
+	if ((size_t)same == n)
+		restore_read_logits(t);
+	if (n && (size_t)same == n && t->logits_at != same) {   /* the policy was changed */
+		replay = truncate_to(t, same - 1);
+		same = t->n_past;
+	}
 	if (t->logits_at != same)
 		t->logits_at = -1;
 	tokens_append(&t->tokens, want + same, n - (size_t)same);
 	t->stats.reused_tokens = same;
-	t->stats.prefill_tokens = (int32_t)n - same;
 	t->stats.decode_tokens = 0;
 	t->stats.decode_seconds = 0;
 	t->stats.policy_seconds = 0;
-	while ((size_t)t->n_past < n) {
-		int32_t left = (int32_t)n - t->n_past, m = chunk_of(t, left);
-
-		if (progress)
-			progress(t->n_past - same, (int32_t)n - same, ud);
-		if (run_chunk(t, t->tokens.id + t->n_past, m, 0, m == left, m == left ? WANT_LAST : WANT_NONE, err)) {
-			truncate_to(t, t->n_past);
-			t->stats.prefill_tokens = t->n_past - same;
-			t->stats.prefill_seconds = now_seconds() - start;
-			return -1;
-		}
-	}
-	if (n > (size_t)same && progress)
-		progress((int32_t)n - same, (int32_t)n - same, ud);
+	failed = read_tokens(t, (int32_t)n, replay, progress, ud, err);
+	if (failed)
+		truncate_to(t, t->n_past);
+	t->stats.prefill_tokens = t->n_past > same ? t->n_past - same : 0;
 	t->stats.prefill_seconds = now_seconds() - start;
-	return same;
+	return failed ? -1 : same;
 }
 
 const float *timeline_logits(const struct timeline *t)
@@ -434,63 +543,71 @@ const float *timeline_logits(const struct timeline *t)
 	return t->logits_at == t->n_past && (size_t)t->n_past == t->tokens.n ? t->logits : NULL;
 }
 
-/* Open t->policy, and what depends on its chunk; the one before is in other hands. */
+/* Open t->cache, and what depends on its chunk; the one before is in other hands. */
 static int switch_open(struct timeline *t, struct graph *graph, float **nll, struct err *err)
 {
-	struct policy *p = &t->policy;
-	uint64_t need = p->def->bytes(p) + graph_bytes(p->hp, p->batch, HEAD_ROWS), have = memory_free();
+	struct cache *c = &t->cache;
+	struct room room = room_of(c->be);
+	uint64_t need = cache_bytes(c) + graph_bytes(c->hp, c->batch, HEAD_ROWS), have = room.available;
+	struct str text = { 0 };
 	int failed;
 
-	if (need > have)
-		return err_set(err, ERR_FIT, "cache policy '%s' needs %.0f MiB beside the one at work, %.0f MiB are free",
-		               p->def->name, (double)need / (1 << 20), (double)have / (1 << 20));
-	failed = policy_open(p, err) || !(*nll = try_alloc((size_t)p->chunk, sizeof **nll, "surprise", err)) ||
-	         graph_init(graph, &t->e->model, p, p->chunk, HEAD_ROWS, err);
+	if (need > have) {
+		room_text(&room, &text);
+		err_set(err, ERR_FIT, "cache policy '%s' needs %.0f MiB beside the one at work, %s", c->policy.def->name,
+		        (double)need / (1 << 20), text.p);
+		str_free(&text);
+		return -1;
+	}
+	failed = cache_open(c, err) || !(*nll = try_alloc((size_t)c->chunk, sizeof **nll, "surprise", err)) ||
+	         graph_init(graph, &t->e->model, c, c->chunk, HEAD_ROWS, err);
 	t->e->be->ops->sync(t->e->be);
 	if (failed) {
 		free(*nll);
-		policy_close(p);
+		cache_close(c);
 	}
 	return failed ? -1 : 0;
 }
 
 int timeline_switch_kv(struct timeline *t, const char *kv, struct err *err)
 {
-	struct policy *p = &t->policy, old = *p, now;
+	struct cache *c = &t->cache, old = *c, now;
 	struct graph graph = { .m = NULL };
-	struct kv_params par;
+	struct policy policy;
 	float *nll = NULL;
 	int32_t kept = 0, generated = 0;
 
-	if (policy_parse(&par, kv, err))
+	if (policy_parse(&policy, kv, err))
 		return -1;
-	timeline_unwatch_attention(t);
 	pthread_mutex_lock(&t->e->lock);
-	/* In its place from the start: parts of a policy point into it. */
-	*p = (struct policy){ .par = par, .def = par.def, .hp = old.hp, .be = old.be, .type = old.type, .batch = old.batch,
-	                      .ctx = old.ctx, .rows_fn = old.rows_fn, .rows_ud = old.rows_ud };
+	/* Observers point into the cache. */
+	observers_close(t);
+	old.observers = NULL;
+	/* In its place from the start: parts of a cache point into it. */
+	*c = (struct cache){ .policy = policy, .hp = old.hp, .be = old.be, .type = old.type, .batch = old.batch, .ctx = old.ctx,
+	                     .rows_fn = old.rows_fn, .rows_ud = old.rows_ud };
 	if (switch_open(t, &graph, &nll, err)) {
-		*p = old;
+		*c = old;
 		pthread_mutex_unlock(&t->e->lock);
 		return -1;
 	}
-	if (p->def->adopt && old.def->planes && t->n_past > 0) {
-		p->def->adopt(p, old.def->planes(&old), t->n_past);
+	if (cache_keeps_all(c) && cache_keeps_all(&old) && t->n_past > 0) {
+		cache_take_store(c, &old, t->n_past);
 		kept = t->n_past;
 	}
 	if (t->e->be->ops->sync(t->e->be))
-		kept = 0;   /* copies of keys that failed: all is read again */
+		kept = 0;   /* key sketches that failed: all is read again */
 	while (generated < kept && !(t->marks.p[generated] & MARK_GENERATED))
 		generated++;
 	if (generated < kept) {
 		str_addf(&t->mixed, "%s", t->mixed.n ? ", " : "");
-		policy_identity(&old.par, &t->mixed);
+		policy_identity(&old.policy, &t->mixed);
 		t->mixed_from = generated;
 	}
-	now = *p;
-	*p = old;
-	policy_close(p);
-	*p = now;
+	now = *c;
+	*c = old;
+	cache_close(c);
+	*c = now;
 	graph_release(&t->graph);
 	t->graph = graph;
 	free(t->nll);
@@ -498,12 +615,9 @@ int timeline_switch_kv(struct timeline *t, const char *kv, struct err *err)
 	pthread_mutex_unlock(&t->e->lock);
 	timeline_forget(t, kept);
 	t->adopted = 1;
-	t->logits_at = -1;
-	t->stats.ctx = p->limit == ENDLESS ? p->ctx : p->limit;
-	t->stats.endless = p->limit == ENDLESS;
-	t->stats.batch = p->chunk;
-	t->stats.kv_bytes = p->def->bytes(p);
-	policy_text(&p->par, t->stats.kv, sizeof t->stats.kv);
+	t->logits_at = t->kept_at = t->read_end = -1;
+	t->n_watch = 0;
+	stats_of_cache(t);
 	return 0;
 }
 
@@ -512,7 +626,7 @@ static int settle_pending(struct timeline *t, struct err *err)
 {
 	if ((size_t)t->n_past == t->tokens.n)
 		return 0;
-	return run_chunk(t, t->tokens.id + t->n_past, 1, 1, 0, WANT_LAST, err);
+	return run_step(t, t->tokens.id + t->n_past, 1, STEP_GENERATE, 0, WANT_LAST, err);
 }
 
 int timeline_extend(struct timeline *t, const int32_t *id, size_t n, int stepwise, timeline_logits_fn *fn, void *ud,
@@ -537,7 +651,7 @@ int timeline_extend(struct timeline *t, const int32_t *id, size_t n, int stepwis
 
 		enum want want = fn && !stepwise ? WANT_ALL : m == left || stepwise ? WANT_LAST : WANT_NONE;
 
-		if (run_chunk(t, t->tokens.id + at, m, stepwise, m == left, want, err))
+		if (run_step(t, t->tokens.id + at, m, stepwise ? STEP_GENERATE : STEP_READ, m == left, want, err))
 			goto failed;
 		if (stepwise && fn) {
 			fn(at, t->logits, ud);
@@ -566,8 +680,8 @@ int timeline_step(struct timeline *t, struct sampling *s, struct step_out *out, 
 
 	if (!t->tokens.n)
 		return err_set(err, ERR_USAGE, "there is nothing to continue: the sequence is empty");
-	if (t->tokens.n >= (size_t)t->policy.limit)
-		return err_set(err, ERR_FIT, "the context of %d tokens is full; start with a larger -c", t->policy.limit);
+	if (t->tokens.n >= (size_t)t->cache.limit)
+		return err_set(err, ERR_FIT, "the context of %d tokens is full; start with a larger -c", t->cache.limit);
 	if (settle_pending(t, err))
 		return -1;
 	if (t->logits_at != t->n_past)
@@ -586,17 +700,100 @@ int timeline_step(struct timeline *t, struct sampling *s, struct step_out *out, 
 	return 1;
 }
 
+/* ---- drafted tokens ---- */
+
+int32_t timeline_verify(struct timeline *t, const int32_t *id, int32_t n, const float **logits, struct err *err)
+{
+	size_t n_vocab = (size_t)t->e->model.hp.n_vocab;
+	int32_t pending = (int32_t)t->tokens.n - t->n_past, most;
+	struct step st = { .kind = STEP_VERIFY, .pos = t->n_past };
+	int failed = 0;
+
+	if (n < 0 || check_ids(t, id, (size_t)n, t->tokens.n, err))
+		return -1;
+	if (t->adopted || (!pending && t->logits_at != t->n_past))
+		return err_set(err, ERR_USAGE, "the sequence was stopped early or changed; sync it first");
+	if (!t->draft_logits &&
+	    !(t->draft_logits = try_alloc((1 + VERIFY_MOST) * n_vocab, sizeof *t->draft_logits, "logits of drafted tokens", err)))
+		return -1;
+	most = cache_verify_most(&t->cache, t->n_past);
+	st.n = pending + n < most ? pending + n : most;
+	if (!pending)
+		memcpy(t->draft_logits, t->logits, n_vocab * sizeof *t->logits);
+	*logits = t->draft_logits;
+	if (!st.n)
+		return 0;
+	backend_take(t);
+	t->draft.n = 0;
+	if (pending)
+		tokens_add(&t->draft, t->tokens.id[t->n_past]);
+	tokens_append(&t->draft, id, (size_t)(st.n - pending));
+	step_run(t, t->draft.id, &st, WANT_ALL);
+	/* One by one, so that each has the bits it would have alone. */
+	for (int32_t i = 0; i < st.n; i++)
+		graph_logits(&t->graph, i, 1, t->draft_logits + (size_t)(1 - pending + i) * n_vocab);
+	failed = backend_result(t, err);
+	pthread_mutex_unlock(&t->e->lock);
+	if (failed) {
+		cache_rollback(&t->cache);
+		return -1;
+	}
+	t->draft.n = (size_t)st.n;
+	return st.n - pending;
+}
+
+/* The surprise at the first n tokens of the draft. */
+static void draft_nll(struct timeline *t, int32_t n, int32_t pending)
+{
+	size_t n_vocab = (size_t)t->e->model.hp.n_vocab;
+
+	for (int32_t i = 0; i < n; i++) {
+		const float *before = i || !pending ? t->draft_logits + (size_t)(i - pending) * n_vocab
+		                                    : t->logits_at == t->n_past ? t->logits : NULL;
+
+		t->nll[i] = before ? (float)-engine_logprob(before, (int32_t)n_vocab, t->draft.id[i]) : 0;
+	}
+}
+
+int timeline_accept(struct timeline *t, int32_t n, struct err *err)
+{
+	size_t n_vocab = (size_t)t->e->model.hp.n_vocab;
+	int32_t pending = (int32_t)t->tokens.n - t->n_past, tried = (int32_t)t->draft.n, keep = pending + n;
+	struct step st = { .kind = STEP_VERIFY, .pos = t->n_past, .n = tried };
+	int failed;
+
+	if (n < 0 || keep > tried)
+		return err_set(err, ERR_USAGE, "%d drafted tokens cannot be accepted: %d were verified", n, tried > pending ? tried - pending : 0);
+	if (!keep) {
+		cache_rollback(&t->cache);
+		t->draft.n = 0;
+		return 0;
+	}
+	pthread_mutex_lock(&t->e->lock);
+	if (t->cache.wants_nll)
+		draft_nll(t, keep, pending);
+	keep_read_logits(t);
+	failed = step_keep(t, &st, keep, err);
+	pthread_mutex_unlock(&t->e->lock);
+	if (failed)
+		return -1;
+	tokens_append(&t->tokens, t->draft.id + pending, (size_t)n);
+	memcpy(t->logits, t->draft_logits + (size_t)n * n_vocab, n_vocab * sizeof *t->logits);
+	t->logits_at = t->n_past;
+	t->draft.n = 0;
+	return 0;
+}
+
 int timeline_pin(struct timeline *t, int32_t n, struct err *err)
 {
-	struct policy *p = &t->policy;
 	int32_t kept;
 
 	if (n < 0)
 		return err_set(err, ERR_USAGE, "%d tokens cannot be pinned", n);
-	if (!p->def->pin)
+	if (!t->cache.policy.def->retention->pin)
 		return 0;
 	pthread_mutex_lock(&t->e->lock);
-	kept = p->def->pin(p, n, err);
+	kept = cache_pin(&t->cache, n, err);
 	pthread_mutex_unlock(&t->e->lock);
 	if (kept < 0)
 		return -1;
@@ -606,15 +803,13 @@ int timeline_pin(struct timeline *t, int32_t n, struct err *err)
 
 void timeline_watch_rows(struct timeline *t, timeline_rows_fn *fn, void *ud)
 {
-	t->policy.rows_fn = fn;
-	t->policy.rows_ud = ud;
+	t->cache.rows_fn = fn;
+	t->cache.rows_ud = ud;
 }
 
 uint64_t timeline_read_bytes(const struct timeline *t, int32_t pos, int decode)
 {
-	const struct policy *p = &t->policy;
-
-	return p->def->read_bytes ? p->def->read_bytes(p, pos, decode) : kv_token_bytes(p->hp, p->type) * (uint64_t)pos;
+	return cache_read_bytes(&t->cache, pos, decode);
 }
 
 void timeline_measure(struct timeline *t, int on)
@@ -632,9 +827,65 @@ void timeline_resume(struct timeline *t)
 	atomic_store(&t->cancel, 0);
 }
 
+/* ---- observers ---- */
+
+int timeline_attention(struct timeline *t, int32_t id, int32_t layer, int32_t head, float *p, struct err *err)
+{
+	const struct hparams *hp = t->cache.hp;
+	struct observe_token *o;
+	int failed;
+
+	if (layer < 0 || layer >= hp->n_layer || head < -1 || head >= hp->n_kv_head)
+		return err_set(err, ERR_USAGE, "there is no layer %d with a KV head %d: the model has layers 0 to %d with heads 0 to %d", layer,
+		               head, hp->n_layer - 1, hp->n_kv_head - 1);
+	if (settle_pending(t, err))   /* the pending token is not the one that is asked about */
+		return -1;
+	pthread_mutex_lock(&t->e->lock);
+	failed = observe_token_open(&o, &t->cache, layer, head, p, t->n_past + 1, err);
+	t->e->be->ops->sync(t->e->be);
+	pthread_mutex_unlock(&t->e->lock);
+	if (failed)
+		return -1;
+	failed = timeline_extend(t, &id, 1, 1, NULL, NULL, err);
+	pthread_mutex_lock(&t->e->lock);
+	observe_token_close(o);
+	pthread_mutex_unlock(&t->e->lock);
+	return failed;
+}
+
+int timeline_watch_attention(struct timeline *t, struct err *err)
+{
+	int failed;
+
+	timeline_unwatch_attention(t);
+	if (t->recovery)
+		return err_set(err, ERR_USAGE, "attention is not watched while policies are");
+	pthread_mutex_lock(&t->e->lock);
+	failed = observe_evidence_open(&t->evidence, &t->cache, err);
+	t->e->be->ops->sync(t->e->be);   /* what failed is in err */
+	pthread_mutex_unlock(&t->e->lock);
+	return failed;
+}
+
+void timeline_unwatch_attention(struct timeline *t)
+{
+	pthread_mutex_lock(&t->e->lock);
+	observe_evidence_close(t->evidence);
+	t->evidence = NULL;
+	pthread_mutex_unlock(&t->e->lock);
+}
+
+void timeline_attended(const struct timeline *t, int32_t first, int32_t n, float *out)
+{
+	if (t->evidence)
+		observe_evidence_sums(t->evidence, first, n, out);
+	else
+		memset(out, 0, (size_t)(n > 0 ? n : 0) * sizeof *out);
+}
+
 int timeline_recovered(const struct timeline *t, int i, struct recovered *out)
 {
-	return watch_recovered(&t->policy, i, out);
+	return observe_recovery_get(t->recovery, i, out);
 }
 
 const int32_t *timeline_tokens(const struct timeline *t, size_t *n)
@@ -645,18 +896,18 @@ const int32_t *timeline_tokens(const struct timeline *t, size_t *n)
 
 void timeline_policy(const struct timeline *t, struct str *out)
 {
-	policy_whole(&t->policy.par, out);
+	policy_whole(&t->cache.policy, out);
 }
 
 void timeline_stats(const struct timeline *t, struct timeline_stats *out)
 {
-	const struct policy *p = &t->policy;
+	const struct retention_ops *r = t->cache.policy.def->retention;
 
 	*out = t->stats;
 	out->n_tokens = (int32_t)t->tokens.n;
 	out->rows = (struct timeline_rows){ .seen = t->n_past, .oldest = -1 };
-	if (p->def->rows)
-		p->def->rows(p, &out->rows);
+	if (r->rows)
+		r->rows(&t->cache, &out->rows);
 	if (out->endless)
 		out->ctx = out->rows.pinned + out->rows.n_ring * out->rows.ring_rows;
 }

@@ -5,11 +5,14 @@
 #include <stdatomic.h>
 
 #include "engine/engine_private.h"
+#include "engine/cache.h"
 #include "engine/graph.h"
+
+enum { WATCH_MAX = 32 };
 
 struct timeline {
 	struct engine *e;
-	struct policy policy;
+	struct cache cache;
 	struct graph graph;
 	struct tokens tokens;
 	int32_t n_past;
@@ -21,22 +24,30 @@ struct timeline {
 	int32_t begun_n;           /* tokens whose rows other kernels computed, see timeline_begun(); 0 = none */
 	struct str begun;
 	int32_t loaded;            /* tokens whose rows have been put into an empty timeline (snapshot.c) */
-	int adopted;               /* the policy has taken over rows and not seen how they were read: rewind() before going on */
+	int adopted;               /* the cache took over a store and did not observe how its tokens were read: rewind before the next step */
 	float *nll;                /* [chunk] surprise at the tokens of the last call, for policies that want it */
 	float *logits;             /* [n_vocab] after token n_past - 1, when logits_at == n_past */
 	int32_t logits_at;
 	struct candidate *scratch; /* [n_vocab] */
 	atomic_int cancel;
+	/* The logits after the end of the last prefill, once a generated token has followed it: going back there computes nothing. */
+	int32_t read_end;          /* tokens when the last prefill ended; -1 = it is gone */
+	float *kept_logits;        /* [n_vocab], when kept_at == read_end */
+	int32_t kept_at;
+	/* A VERIFY step that waits for timeline_accept(): tokens it tried, the pending one among them; 0 = there is none. */
+	struct tokens draft;
+	float *draft_logits;       /* [1 + VERIFY_MOST][n_vocab]: before the first drafted token, after each */
 	int measure;               /* timeline_measure() */
-	double in_policy, in_attention;   /* seconds of the call that runs */
-	struct watched_attention *watched;   /* NULL: nobody watches (attention.c) */
+	double in_cache, in_attention;   /* seconds of the step that runs: in the cache altogether, in attention and storing */
+	struct observe_panel *panel;         /* NULL: nobody has looked */
+	struct observe_evidence *evidence;   /* NULL: nobody asked */
+	struct observe_recovery *recovery;   /* NULL: no selectors are watched */
+	struct policy watch[WATCH_MAX];
+	int n_watch;
 	struct timeline_stats stats;
 };
 
-/* A call of n tokens follows that tells what the next token looks at (attention.c).  Behind it: kv_tap_set(NULL). */
-void timeline_look(struct timeline *, int32_t n);
-
-/* Only the first n tokens count, of which the policy has rows; what it knows of others is its own business. */
+/* Only the first n tokens count, of which the cache has entries; what it knows of others is its own business. */
 void timeline_forget(struct timeline *, int32_t n);
 
 #endif

@@ -1,7 +1,7 @@
 /* engine/view.c - what a cache holds and what was attended, in a few columns, for a panel.
  *
- * Read from what policies keep for themselves: the rings' bookkeeping, and the lists of rows that a selector chose.
- * Selectors that use one list for all layers get one for each, once somebody has looked (select_look).
+ * Read from what the cache keeps for itself, the rings' bookkeeping, and from the panel's observer (observe_panel.c), which begins with
+ * the first view.
  *
  * A stream of 8,000 rows for 90 pairs of layer and KV head is 700,000 tokens and as many sums, and waiting for memory is most of
  * the time that it takes.  Tokens lie by row and sums by head: rows are taken in blocks that stay in a near cache, and
@@ -12,16 +12,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/attended.h"
 #include "engine/rings.h"
-#include "engine/select.h"
 
 enum { SINKS = 4, BLOCK = 128 };
 
 struct work {
 	struct cache_view *out;
-	const struct policy *p;
-	struct policy_inside in;
+	const struct cache *p;
+	struct retained_view in;
+	const struct selector *sel;             /* generated tokens select; NULL: they read everything that is kept */
+	const struct observe_panel *panel;      /* what the last one selected; NULL: nobody has looked */
 	int32_t heads;             /* that decide what is kept: pairs, or layers */
 	int32_t pinned, past;      /* tokens with rows: pinned ones, all */
 	uint64_t factor;           /* token * factor >> shift = its column */
@@ -306,27 +306,28 @@ static void add_part(struct work *w, const struct attn_part *part, int32_t limit
 /* What the policy lets generated tokens read from now on, or what the last one read. */
 static int parts_of(const struct work *w, int32_t layer, int32_t region, struct attn_part part[SELECT_PARTS])
 {
-	struct selector *s = w->in.sel;
-	const struct look *look;
+	const struct selector *s = w->sel;
+	const struct attn_part *read;
+	int n;
 
 	if (s->ops->holds)
 		return s->ops->holds(s, layer, region, part);
-	look = &s->looks->layer[layer];
-	memcpy(part, look->part, (size_t)look->n_part * sizeof *part);
-	return look->n_part;
+	n = observe_panel_parts(w->panel, layer, &read);
+	memcpy(part, read, (size_t)n * sizeof *part);
+	return n;
 }
 
 static int known(const struct work *w, int32_t *region)
 {
-	const struct selector *s = w->in.sel;
+	int32_t at = w->panel ? observe_panel_region(w->panel) : 0;
 
-	if (s->ops->holds) {
+	if (w->sel->ops->holds) {
 		*region = w->past;
 		return w->past > 0;
 	}
-	if (!s->looks || s->looks->at < 1 || s->looks->at > *region)
+	if (at < 1 || at > *region)
 		return 0;
-	*region = s->looks->at;
+	*region = at;
 	return 1;
 }
 
@@ -347,7 +348,7 @@ static int64_t add_chosen(struct work *w, int32_t region)
 		}
 		for (int32_t c = 0; c < w->out->cols; c++) {
 			heat_row(w, i)[c] += count[c];
-			if (w->in.sel->ops->holds)
+			if (w->sel->ops->holds)
 				w->kept[0][c] += (int64_t)count[c];
 		}
 	}
@@ -372,7 +373,7 @@ static void add_stream_read(struct work *w)
 /* Sums of attention that a selector has: the part on the first tokens. */
 static void view_sums(struct work *w)
 {
-	const struct selector *s = w->in.sel;
+	const struct selector *s = w->sel;
 	struct cache_view *v = w->out;
 	double all = 0, sinks = 0;
 
@@ -397,7 +398,7 @@ static void view_sums(struct work *w)
 /* After the rings: their heat is there already where it is a score. */
 static void view_chosen(struct work *w)
 {
-	struct selector *s = w->in.sel;
+	const struct selector *s = w->sel;
 	struct cache_view *v = w->out;
 	int32_t n_layer = w->p->hp->n_layer, region = w->in.rings ? w->pinned : w->past;
 	int scored = v->watched == VIEW_SCORE;
@@ -405,8 +406,6 @@ static void view_chosen(struct work *w)
 
 	v->watched_pinned = w->in.rings ? VIEW_CHOSEN : VIEW_NONE;
 	v->watched = scored ? VIEW_SCORE : VIEW_CHOSEN;
-	if (!s->ops->holds)
-		select_look(s);
 	memset(w->heat, 0, (size_t)n_layer * VIEW_COLS * sizeof *w->heat);
 	if (!known(w, &region)) {
 		if (s->ops->holds)
@@ -425,10 +424,12 @@ static void view_chosen(struct work *w)
 		}
 	rows = rows < (int64_t)region * n_layer ? (rows + n_layer / 2) / n_layer : 0;
 	v->chosen = (int32_t)rows;
-	if (s->looks) {
-		v->refreshed = s->looks->refreshed;
-		v->cosine = (float)s->looks->cosine;
-		*(s->ops->scan ? &v->estimated : &v->recovered) = (float)select_shares(s);
+	if (w->panel && !s->ops->holds) {
+		double cosine;
+
+		v->refreshed = observe_panel_fresh(w->panel, &cosine);
+		v->cosine = (float)cosine;
+		*(s->ops->replaced ? &v->recovered : &v->estimated) = (float)observe_panel_share(w->panel);
 	}
 	if (s->ops->sums)
 		view_sums(w);
@@ -439,11 +440,17 @@ static void view_chosen(struct work *w)
 
 /* ---- together ---- */
 
-static void inside(const struct policy *p, struct policy_inside *in)
+/* What there is to look at. */
+static void work_set(struct work *w, const struct timeline *t)
 {
-	*in = (struct policy_inside){ 0 };
-	if (p->def->inside)
-		p->def->inside(p, in);
+	const struct retention_ops *r = t->cache.policy.def->retention;
+
+	w->p = &t->cache;
+	w->past = t->n_past;
+	w->panel = t->panel;
+	w->sel = t->cache.selecting ? &t->cache.sel : NULL;
+	if (r->view)
+		r->view(&t->cache, &w->in);
 }
 
 static void view_kept(struct work *w)
@@ -467,7 +474,6 @@ static void view_make(struct timeline *t, struct work *w)
 {
 	int32_t n_layer = w->p->hp->n_layer;
 
-	w->past = t->n_past;
 	w->heads = w->in.rings ? w->in.rings->heads : n_layer * w->p->hp->n_kv_head;
 	if (w->in.rings) {
 		w->pinned = w->in.rings->s.sinks < w->past ? w->in.rings->s.sinks : w->past;
@@ -475,10 +481,10 @@ static void view_make(struct timeline *t, struct work *w)
 		view_rings(w);
 		if (w->in.observed)
 			heat_scored(w);
-	} else if (!w->in.sel || !w->in.sel->ops->holds) {
+	} else if (!w->sel || !w->sel->ops->holds) {
 		keep_range(w, 0, 0, w->out->n_tokens);
 	}
-	if (w->in.sel)
+	if (w->sel)
 		view_chosen(w);
 	view_kept(w);
 }
@@ -493,9 +499,9 @@ static void view_blank(struct cache_view *v)
 void timeline_view(struct timeline *t, int32_t cols, struct cache_view *out)
 {
 	double start = now_seconds();
-	struct policy *p = &t->policy;
+	struct cache *c = &t->cache;
 	struct work *w = xcalloc(1, sizeof *w);
-	int32_t n_layer = p->hp->n_layer;
+	int32_t n_layer = c->hp->n_layer, slots;
 
 	memset(out, 0, sizeof *out);
 	out->n_layer = n_layer < VIEW_LAYERS ? n_layer : VIEW_LAYERS;
@@ -504,25 +510,26 @@ void timeline_view(struct timeline *t, int32_t cols, struct cache_view *out)
 	out->cosine = -2;
 	out->recovered = out->estimated = -1;
 	w->out = out;
-	w->p = p;
-	inside(p, &w->in);
-	out->chosen = w->in.sel ? -1 : 0;
+	work_set(w, t);
+	out->chosen = w->sel ? -1 : 0;
 	columns_set(w, (int32_t)t->tokens.n, cols);
 	w->heat = xcalloc((size_t)n_layer * VIEW_COLS, sizeof *w->heat);
-	if (w->in.sel || w->in.attended)
-		pthread_mutex_lock(&t->e->lock);
-	if (p->def->scores)
-		p->def->scores(p);
+	pthread_mutex_lock(&t->e->lock);
+	if (c->policy.def->retention->mass_read)
+		c->policy.def->retention->mass_read(c);
 	view_make(t, w);
-	if (w->in.attended) {
-		out->now_layers = attended_shares(w->in.attended, out->now);
-		attended_look(w->in.attended, w->in.kv, w->in.rows, w->in.chunk);
+	/* Where there is nothing to observe nobody is called: a view must not slow down `full`. */
+	if (!t->panel && (w->in.rings || (w->sel && !w->sel->ops->holds)))
+		t->panel = observe_panel_open(c);
+	if (t->panel) {
+		slots = w->in.rings ? w->in.rings->s.sinks + w->in.rings->size : w->past;
+		if (w->in.rings)
+			out->now_layers = observe_panel_regions(t->panel, out->now);
+		observe_panel_look(t->panel, slots < w->past ? slots : w->past);
 	}
-	if (w->in.sel || w->in.attended) {
-		if (p->be->ops->sync(p->be))
-			view_blank(out);
-		pthread_mutex_unlock(&t->e->lock);
-	}
+	if (c->be->ops->sync(c->be))
+		view_blank(out);
+	pthread_mutex_unlock(&t->e->lock);
 	free(w->heat);
 	free(w->list);
 	free(w);
@@ -565,12 +572,12 @@ static uint8_t ring_kept(const struct rings *r, int32_t token)
 
 void timeline_kept(const struct timeline *t, int32_t first, int32_t n, uint8_t *out)
 {
-	struct work w = { .p = &t->policy, .past = t->n_past };
-	int32_t n_tokens = (int32_t)t->tokens.n, pairs = t->policy.hp->n_layer * t->policy.hp->n_kv_head, *count, before;
+	struct work w = { 0 };
+	int32_t n_tokens = (int32_t)t->tokens.n, pairs = t->cache.hp->n_layer * t->cache.hp->n_kv_head, *count, before;
 
 	if (n <= 0)
 		return;
-	inside(w.p, &w.in);
+	work_set(&w, t);
 	for (int32_t i = 0; i < n; i++) {
 		int64_t token = (int64_t)first + i;
 
@@ -583,7 +590,7 @@ void timeline_kept(const struct timeline *t, int32_t first, int32_t n, uint8_t *
 		first = 0;
 	}
 	n = n < w.past - first ? n : w.past - first;
-	if (!w.in.sel || !w.in.sel->ops->holds || n <= 0)
+	if (!w.sel || !w.sel->ops->holds || n <= 0)
 		return;
 	count = xcalloc((size_t)n, sizeof *count);
 	pthread_mutex_lock(&t->e->lock);

@@ -94,7 +94,7 @@ TEST(presets_are_values_that_can_be_given)
 static void whole_again(const char *text)
 {
 	struct str whole = {0}, again = {0}, is = {0}, was = {0};
-	struct kv_params par, back;
+	struct policy par, back;
 	struct err err = {0};
 	size_t keys = 0, given = 0;
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "engine/engine.h"
-#include "engine/select.h"
+#include "engine/cache.h"
 #include "tests/mkgguf.h"
 
 /* ---- a selector over known keys ---- */
@@ -21,8 +21,8 @@ enum { DIM = 32 };
 struct bench {
 	struct backend *be;
 	struct hparams hp;
-	struct kv kv;
-	struct kv_params par;
+	struct kv_store kv;
+	struct policy par;
 	struct selector sel;
 	struct tensor q, raw, k;   /* f32 rows */
 	float *keys;               /* [n][n_kv_head * DIM] */
@@ -51,7 +51,7 @@ static void bench_open(struct bench *b, const char *policy, int32_t n_layer, int
 	b->hp = (struct hparams){ .arch = &test_arch, .n_layer = n_layer, .n_head = group * n_kv_head, .n_kv_head = n_kv_head,
 	                          .head_dim = DIM, .rope_dims = DIM };
 	if (policy_parse(&b->par, policy, &err) || kv_init(&b->kv, b->be, &b->hp, DT_F32, cap, &err) ||
-	    select_open(&b->sel, b->par.def->select, &b->par, &b->kv, own, &err))
+	    select_open(&b->sel, &b->par, &b->kv, own, &err))
 		test_skip("%s: %s", policy, err.msg);
 	b->q = new_tensor(b->be, 64, b->hp.n_head * DIM);
 	b->raw = new_tensor(b->be, 64, b->hp.n_head * DIM);
@@ -192,15 +192,15 @@ static void check_best(const double *score, const int32_t *rows, int32_t k, int3
 	free(in);
 }
 
-static struct step decode_at(int32_t pos) { return (struct step){ .pos = pos, .n = 1, .decode = 1 }; }
-static struct step read_of(int32_t pos, int32_t n) { return (struct step){ .pos = pos, .n = n, .last = 1 }; }
+static struct step decode_at(int32_t pos) { return (struct step){ .kind = STEP_GENERATE, .pos = pos, .n = 1, .tried = 1 }; }
+static struct step read_of(int32_t pos, int32_t n) { return (struct step){ .kind = STEP_READ, .pos = pos, .n = n, .tried = n, .last = 1 }; }
 
 static int choose(struct bench *b, const struct step *st, int32_t layer, struct attn_part *part)
 {
 	int n = b->sel.ops->choose(&b->sel, st, layer, &b->q, &b->raw, b->n, part);
 
 	kv_choose(b->sel.kv, part, n);
-	return select_settle(&b->sel, part, n);
+	return kv_parts_met(&b->kv, part, n);
 }
 
 static void end_call(struct bench *b, const struct step *st)
@@ -901,7 +901,7 @@ TEST(settings_are_checked_and_named)
 {
 	static const char *const wrong[] = { "sift:bits=3", "sift:bits=", "sift:k=0", "sift:k=9/8", "snapkv:window=2", "refresh:pool=4",
 	                                     "refresh:s=3", "recycled:qc=5", "quest:page=8", "h2o:dense=1", "streaming++:size=0" };
-	struct kv_params par;
+	struct policy par;
 	struct err err = { 0 };
 	char text[160];
 

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 #include "engine/rings.h"
-#include "engine/select.h"
 #include "engine/timeline.h"
 #include "tests/tiny.h"
 
@@ -49,13 +48,18 @@ static void generate(struct timeline *t, int n)
 	}
 }
 
-static struct policy_inside inside(const struct timeline *t)
+static struct retained_view inside(const struct timeline *t)
 {
-	struct policy_inside in = { 0 };
+	struct retained_view in = { 0 };
 
-	if (t->policy.def->inside)
-		t->policy.def->inside(&t->policy, &in);
+	if (t->cache.policy.def->retention->view)
+		t->cache.policy.def->retention->view(&t->cache, &in);
 	return in;
+}
+
+static struct selector *selector(struct timeline *t)
+{
+	return t->cache.selecting ? &t->cache.sel : NULL;
 }
 
 /* ---- what must always hold ---- */
@@ -164,7 +168,7 @@ struct naive {
 
 static void naive_count(struct naive *x, const struct timeline *t)
 {
-	struct policy_inside in = inside(t);
+	struct retained_view in = inside(t);
 	const struct rings *r = in.rings;
 	int32_t rows = rings_filling(r) ? r->t - r->s.sinks : r->size;
 
@@ -227,7 +231,7 @@ static void check_rings(struct timeline *t, int32_t cols, const char *at)
 			}
 		}
 	if (v.watched == VIEW_SCORE && most > 0) {
-		struct policy_inside in = inside(t);
+		struct retained_view in = inside(t);
 		double want = (double)ema_value(&in.rings->ema, (float)(most * LAYERS / x.heads), in.rings->t + in.waiting);
 
 		CHECK_MSG(fabs((double)v.most - want) <= 1e-4 * want, "%s: most is %g, not %g", at, (double)v.most, want);
@@ -333,7 +337,7 @@ TEST(lists_are_what_was_read)
 
 	/* Nobody has looked: nothing is remembered. */
 	generate(t, 3);
-	CHECK(inside(t).sel->looks == NULL);
+	CHECK(t->panel == NULL);
 	check_view(t, 256, &v, "sift");
 	CHECK(v.watched == VIEW_CHOSEN && v.chosen == -1);
 	for (int step = 0; step < 5; step++) {
@@ -436,13 +440,15 @@ TEST(rows_that_are_not_kept)
 		int32_t k = i < 2 ? 20 : 40, dense = 0;
 		uint8_t kept[256];
 
-		for (const struct kv_params *par = &t->policy.par; dense < par->dense && dense < LAYERS; )
+		/* Layers that read everything are held whole. */
+		for (struct attn_part part[SELECT_PARTS]; dense < LAYERS && selector(t)->ops->holds(selector(t), dense, 200, part) == 1 &&
+		     !part[0].rows && part[0].n_rows == 200; )
 			dense++;
 		for (int step = 0; step < 20; step++) {
 			int64_t pairs = 0, want;
 
 			check_view(t, 256, &v, all[i].kv);
-			CHECK(inside(t).sel->looks == NULL);   /* no need to remember */
+			CHECK(t->panel == NULL);   /* no need to remember */
 			timeline_kept(t, 0, v.n_tokens, kept);
 			for (int32_t c = 0; c < v.n_tokens; c++) {
 				int sum = 0;
@@ -584,14 +590,15 @@ TEST(shares_of_rows)
 	float x[HEADS * HEAD], key[150 * HEAD];
 	int32_t rows[KV_HEADS][20], id[150];
 	struct attn_part part[2];
-	double want = 0;
+	struct scan_args scan;
+	double want = 0, got;
 
 	CHECK_MSG(!timeline_open(&t, engine(), &(struct timeline_options){ .ctx = 200, .kv = "sift:k=20,bits=16", .kv_type = "f32" }, &err),
 	          "%s", err.msg);
 	random_ids(id, 150);
 	CHECK(timeline_sync(t, id, 150, NULL, NULL, &err) == 0);
 	timeline_view(t, 64, &v);
-	s = inside(t).sel;
+	s = selector(t);
 	be = s->kv->be;
 	CHECK(!be->ops->alloc(be, &q) && !be->ops->alloc(be, &list));
 	for (int i = 0; i < HEADS * HEAD; i++)
@@ -619,10 +626,11 @@ TEST(shares_of_rows)
 			on += p[i];
 		want += on / sum / HEADS;
 	}
-	select_share(s, 1, s->ops->scan(s, 1, &q, 150), part, 2);
-	CHECK_MSG(fabs(s->looks->layer[1].now - want) < 1e-3, "%g, not %g", s->looks->layer[1].now, want);
-	select_share(s, 1, s->ops->scan(s, 1, &q, 150), part, 0);
-	CHECK(s->looks->layer[1].now >= 0 && s->looks->layer[1].now <= 0);
+	scan = s->ops->scan(s, 1, &q, 150);
+	got = observe_panel_share_on(t->panel, &scan, part, 2);
+	CHECK_MSG(fabs(got - want) < 1e-3, "%g, not %g", got, want);
+	got = observe_panel_share_on(t->panel, &scan, part, 0);
+	CHECK(got >= 0 && got <= 0);
 	be->ops->drop(be, &q);
 	be->ops->drop(be, &list);
 	timeline_close(t);
@@ -888,7 +896,7 @@ static void act(struct timeline **at, const struct op *o, const char *kv, int32_
 	memcpy(id, had ? had : id, n * sizeof *id);
 	for (size_t i = to - o->n; i < to; i++)
 		id[i] = 3 + (int32_t)((i * 7919 + o->at) % (N_VOCAB - 3));
-	to = to < (size_t)t->policy.limit ? to : (size_t)t->policy.limit;
+	to = to < (size_t)t->cache.limit ? to : (size_t)t->cache.limit;
 	sampling_seed(&s, o->at);
 	switch (o->what) {
 	case OP_PIN:

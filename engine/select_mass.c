@@ -1,4 +1,4 @@
-/* engine/select_kept.c - rivals that choose from the attention of what was read: `h2o`, `h2o+`, `snapkv`.
+/* engine/select_mass.c - rivals that choose from the attention of what was read: `h2o`, `h2o+`, `snapkv`.
  *
  * Their authors drop the rows that are not chosen.  Here nothing is freed: the list is what generated tokens read, so
  * the methods can be compared, and the next text that is read sees everything and chooses anew.
@@ -17,8 +17,17 @@
 #include <string.h>
 
 #include "engine/archive.h"
+#include "engine/cache.h"
 
 enum { PLUS_TOKENS = 64 };
+
+enum { KIND_MAX, KIND_AVG };
+enum { KEPT_H2O, KEPT_H2O_PLUS, KEPT_SNAPKV };
+struct mass_params {
+	struct entry_count k;
+	int32_t dense, window, pool;
+	int pool_kind, kept;
+};
 
 struct kept {
 	struct tensor *mass;       /* [n_layer] f32 [n_kv_head][cap]: what this call's tokens looked at */
@@ -35,13 +44,19 @@ struct kept {
 	int32_t most;
 };
 
-static int is_snap(const struct kv_params *par)
+static const struct mass_params *par_of(const struct selector *s)
+{
+	return s->par;
+}
+
+static int is_snap(const struct mass_params *par)
 {
 	return par->kept == KEPT_SNAPKV;
 }
 
-static uint64_t kept_bytes(const struct kv_params *par, const struct hparams *hp, const struct backend *be, int32_t cap)
+static uint64_t kept_bytes(const void *values, const struct hparams *hp, const struct backend *be, int32_t cap)
 {
+	const struct mass_params *par = values;
 	uint64_t heads = (uint64_t)hp->n_layer * (uint64_t)hp->n_kv_head, most = (uint64_t)select_most(par->k, cap);
 
 	return 4 * heads * ((uint64_t)cap + most) * (is_snap(par) ? 1 : 2);
@@ -54,13 +69,13 @@ static int kept_init(struct selector *s, struct err *err)
 	int32_t cap = s->kv->cap;
 	size_t heads = (size_t)hp->n_layer * (size_t)hp->n_kv_head;
 
-	s->tail = is_snap(s->par) ? s->par->window : s->par->kept == KEPT_H2O_PLUS ? PLUS_TOKENS : 1;
-	f->most = select_most(s->par->k, cap);
+	s->tail = is_snap(par_of(s)) ? par_of(s)->window : par_of(s)->kept == KEPT_H2O_PLUS ? PLUS_TOKENS : 1;
+	f->most = select_most(par_of(s)->k, cap);
 	f->mass = xcalloc((size_t)hp->n_layer, sizeof *f->mass);
 	f->rows = xcalloc((size_t)hp->n_layer, sizeof *f->rows);
 	if (!(f->buf = try_alloc((size_t)cap, sizeof *f->buf, "sums of probabilities", err)))
 		return -1;
-	if (!is_snap(s->par) &&
+	if (!is_snap(par_of(s)) &&
 	    (!(f->sum = try_alloc(heads * (size_t)cap, sizeof *f->sum, "sums of probabilities", err)) ||
 	     !(f->heavy = try_alloc(heads * (size_t)f->most, sizeof *f->heavy, "chosen rows", err))))
 		return -1;
@@ -91,22 +106,22 @@ static void kept_release(struct selector *s)
 	free(f->buf);
 }
 
-static int32_t kept_tail(const struct kept *f, const struct selector *s, int32_t n_rows)
+static int32_t kept_tail(const struct kept *f, const struct selector *s, int32_t n_slots)
 {
-	return is_snap(s->par) ? n_rows - f->from : f->recent + 1;
+	return is_snap(par_of(s)) ? n_slots - f->from : f->recent + 1;
 }
 
 static int kept_choose(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
-                       const struct tensor *raw, int32_t n_rows, struct attn_part part[SELECT_PARTS])
+                       const struct tensor *raw, int32_t n_slots, struct attn_part part[SELECT_PARTS])
 {
 	struct kept *f = s->state;
-	int32_t tail = kept_tail(f, s, n_rows), n = 0;
+	int32_t tail = kept_tail(f, s, n_slots), n = 0;
 
-	if (!f->chosen || layer < s->par->dense)
-		return select_whole(q, n_rows, part);
+	if (!f->chosen || layer < par_of(s)->dense)
+		return select_whole(q, n_slots, part);
 	if (f->n > 0)
 		part[n++] = (struct attn_part){ .q = q, .rows = &f->rows[layer], .n_rows = f->n };
-	part[n++] = (struct attn_part){ .q = q, .row0 = n_rows - tail, .n_rows = tail };
+	part[n++] = (struct attn_part){ .q = q, .row0 = n_slots - tail, .n_rows = tail };
 	return n;
 }
 
@@ -115,21 +130,21 @@ static int kept_choose(struct selector *s, const struct step *st, int32_t layer,
 /* Tokens at the end of a call whose attention counts. */
 static int32_t counted(const struct selector *s, const struct step *st)
 {
-	if (s->par->kept == KEPT_H2O)
+	if (par_of(s)->kept == KEPT_H2O)
 		return st->n;
-	if (st->decode)
-		return !is_snap(s->par);
+	if (step_generates(st))
+		return !is_snap(par_of(s));
 	if (!st->last)
 		return 0;
 	return st->n < s->tail ? st->n : s->tail;
 }
 
-static const struct attn_probe *kept_probe(struct selector *s, const struct step *st, int32_t layer, int32_t n_rows)
+static const struct attn_probe *kept_probe(struct selector *s, const struct step *st, int32_t layer, int32_t n_slots)
 {
 	struct kept *f = s->state;
-	int32_t n = counted(s, st), cols = st->decode && f->chosen ? f->n + kept_tail(f, s, n_rows) : n_rows;
+	int32_t n = counted(s, st), cols = step_generates(st) && f->chosen ? f->n + kept_tail(f, s, n_slots) : n_slots;
 
-	if (!n || layer < s->par->dense)
+	if (!n || layer < par_of(s)->dense)
 		return NULL;
 	if (f->weight_cap < st->n) {
 		f->weight = xrealloc(f->weight, (size_t)st->n * sizeof *f->weight);
@@ -140,7 +155,7 @@ static const struct attn_probe *kept_probe(struct selector *s, const struct step
 	select_zero(s, &f->mass[layer], s->kv->hp->n_kv_head, cols);
 	f->probe = (struct attn_probe){
 		.mass = &f->mass[layer], .weight = f->weight,
-		.reduce = is_snap(s->par) && s->par->window > 1 ? REDUCE_MEAN : REDUCE_MAX,
+		.reduce = is_snap(par_of(s)) && par_of(s)->window > 1 ? REDUCE_MEAN : REDUCE_MAX,
 	};
 	return &f->probe;
 }
@@ -187,38 +202,38 @@ static void pool_average(struct selector *s, int32_t layer, int32_t n, int32_t k
 	free(out);
 }
 
-static void snap_end(struct selector *s, const struct step *st, int32_t n_rows)
+static void snap_end(struct selector *s, const struct step *st, int32_t n_slots)
 {
 	struct kept *f = s->state;
-	int32_t k = kv_rows_of(s->par->k, n_rows), window = counted(s, st), pool = s->par->pool;
+	int32_t k = entry_count_of(par_of(s)->k, n_slots), window = counted(s, st), pool = par_of(s)->pool;
 
-	if (st->decode)
+	if (step_generates(st))
 		return;
-	f->chosen = st->last && k < n_rows;
+	f->chosen = st->last && k < n_slots;
 	if (!f->chosen)
 		return;
 	window = window < k ? window : k;
-	f->from = n_rows - window;
+	f->from = n_slots - window;
 	f->n = k - window;
-	for (int32_t i = s->par->dense; f->n > 0 && i < s->kv->n_layer; i++) {
-		if (s->par->pool_kind == KIND_AVG)
+	for (int32_t i = par_of(s)->dense; f->n > 0 && i < s->kv->n_layer; i++) {
+		if (par_of(s)->pool_kind == KIND_AVG)
 			pool_average(s, i, f->from, pool);
-		choose_rows(s, i, f->from, f->n, s->par->pool_kind == KIND_AVG ? 1 : pool);
+		choose_rows(s, i, f->from, f->n, par_of(s)->pool_kind == KIND_AVG ? 1 : pool);
 	}
 }
 
 /* ---- h2o ---- */
 
-static void heavy_choose(struct selector *s, int32_t layer, int32_t n_rows)
+static void heavy_choose(struct selector *s, int32_t layer, int32_t n_slots)
 {
 	struct kept *f = s->state;
-	struct kv *kv = s->kv;
+	struct kv_store *kv = s->kv;
 	size_t heads = (size_t)kv->hp->n_kv_head, first = (size_t)layer * heads;
 
 	for (size_t h = 0; h < heads; h++)
 		kv->be->ops->write(kv->be, &f->mass[layer], 4 * h * (size_t)kv->cap, f->sum + (first + h) * (size_t)kv->cap,
-		                   4 * (size_t)n_rows);
-	choose_rows(s, layer, n_rows - f->recent, f->n, 1);
+		                   4 * (size_t)n_slots);
+	choose_rows(s, layer, n_slots - f->recent, f->n, 1);
 	kv->be->ops->read(kv->be, &f->rows[layer], 0, f->heavy + first * (size_t)f->most, 4 * heads * (size_t)f->most);
 }
 
@@ -237,11 +252,11 @@ static void heavy_admit(struct kept *f, const float *sum, int32_t *heavy, int32_
 }
 
 /* Add what this call's tokens looked at. */
-static void heavy_add(struct selector *s, const struct step *st, int32_t layer, int32_t n_rows)
+static void heavy_add(struct selector *s, const struct step *st, int32_t layer, int32_t n_slots)
 {
 	struct kept *f = s->state;
-	int listed = st->decode && f->chosen;
-	int32_t tail = listed ? f->recent + 1 : n_rows, n = listed ? f->n : 0;
+	int listed = step_generates(st) && f->chosen;
+	int32_t tail = listed ? f->recent + 1 : n_slots, n = listed ? f->n : 0;
 
 	for (int32_t h = 0; h < s->kv->hp->n_kv_head; h++) {
 		size_t at = (size_t)layer * (size_t)s->kv->hp->n_kv_head + (size_t)h;
@@ -249,47 +264,47 @@ static void heavy_add(struct selector *s, const struct step *st, int32_t layer, 
 		int32_t *heavy = f->heavy + at * (size_t)f->most;
 		const float *x = mass_row(s, layer, h, n + tail);
 
-		if (s->par->kept == KEPT_H2O_PLUS && !st->decode)
-			memset(sum, 0, (size_t)n_rows * sizeof *sum);
+		if (par_of(s)->kept == KEPT_H2O_PLUS && !step_generates(st))
+			memset(sum, 0, (size_t)n_slots * sizeof *sum);
 		for (int32_t i = 0; i < n; i++)
 			sum[heavy[i]] += x[i];
 		for (int32_t i = 0; i < tail; i++)
-			sum[n_rows - tail + i] += x[n + i];
+			sum[n_slots - tail + i] += x[n + i];
 		if (n)
-			heavy_admit(f, sum, heavy, n_rows - f->recent - 1);
+			heavy_admit(f, sum, heavy, n_slots - f->recent - 1);
 	}
 	if (n)
 		s->kv->be->ops->write(s->kv->be, &f->rows[layer], 0, f->heavy + (size_t)layer * (size_t)s->kv->hp->n_kv_head *
 		                      (size_t)f->most, 4 * (size_t)s->kv->hp->n_kv_head * (size_t)f->most);
 }
 
-static void heavy_end(struct selector *s, const struct step *st, int32_t n_rows)
+static void heavy_end(struct selector *s, const struct step *st, int32_t n_slots)
 {
 	struct kept *f = s->state;
-	int32_t k = kv_rows_of(s->par->k, n_rows), from = s->par->dense;
+	int32_t k = entry_count_of(par_of(s)->k, n_slots), from = par_of(s)->dense;
 
 	if (counted(s, st))
 		for (int32_t i = from; i < s->kv->n_layer; i++)
-			heavy_add(s, st, i, n_rows);
-	if (!st->decode)
+			heavy_add(s, st, i, n_slots);
+	if (!step_generates(st))
 		f->chosen = 0;
-	if (f->chosen || (!st->decode && !st->last) || k >= n_rows)
+	if (f->chosen || (!step_generates(st) && !st->last) || k >= n_slots)
 		return;
 	f->chosen = 1;
 	f->n = k / 2;
 	f->recent = k - f->n;
 	for (int32_t i = from; f->n > 0 && i < s->kv->n_layer; i++)
-		heavy_choose(s, i, n_rows);
+		heavy_choose(s, i, n_slots);
 }
 
 /* ---- both ---- */
 
-static void kept_end(struct selector *s, const struct step *st, int32_t n_rows)
+static void kept_end(struct selector *s, const struct step *st, int32_t n_slots)
 {
-	if (is_snap(s->par))
-		snap_end(s, st, n_rows);
+	if (is_snap(par_of(s)))
+		snap_end(s, st, n_slots);
 	else
-		heavy_end(s, st, n_rows);
+		heavy_end(s, st, n_slots);
 }
 
 static int32_t kept_rewind(struct selector *s, int32_t n)
@@ -299,30 +314,46 @@ static int32_t kept_rewind(struct selector *s, int32_t n)
 	f->chosen = 0;
 	if (f->sum)
 		memset(f->sum, 0, (size_t)s->kv->n_layer * (size_t)s->kv->hp->n_kv_head * (size_t)s->kv->cap * sizeof *f->sum);
-	/* h2o: the sums hold what the forgotten tokens looked at, too. */
-	return s->par->kept == KEPT_H2O || n < s->tail ? 0 : n - s->tail + 1;
+	/* h2o: the sums hold the attention of the forgotten tokens, too. */
+	return par_of(s)->kept == KEPT_H2O || n < s->tail ? 0 : n - s->tail;
 }
 
-static uint64_t kept_read_bytes(const struct selector *s, int32_t n_rows)
+/* h2o: each token may change what the next one reads. */
+static int32_t kept_verify_most(const struct selector *s, int32_t pos, int32_t n_slots)
 {
-	double k = kv_rows_of(s->par->k, n_rows), layers = s->kv->n_layer;
-	double dense = s->par->dense < s->kv->n_layer ? s->par->dense / layers : 1;
-
-	return select_row_bytes(s, k >= n_rows ? n_rows : dense * n_rows + (1 - dense) * k);
+	return is_snap(par_of(s)) ? VERIFY_MOST : 1;
 }
 
-/* ---- for those who look ---- */
+static int kept_steps_matter(const struct selector *s)
+{
+	return par_of(s)->kept == KEPT_H2O;
+}
 
-static int kept_holds(const struct selector *s, int32_t layer, int32_t n_rows, struct attn_part part[SELECT_PARTS])
+static int32_t kept_entries(const struct selector *s, int32_t n_slots)
+{
+	return entry_count_of(par_of(s)->k, n_slots);
+}
+
+static uint64_t kept_read_bytes(const struct selector *s, int32_t n_slots)
+{
+	double k = entry_count_of(par_of(s)->k, n_slots), layers = s->kv->n_layer;
+	double dense = par_of(s)->dense < s->kv->n_layer ? par_of(s)->dense / layers : 1;
+
+	return select_entry_bytes(s, k >= n_slots ? n_slots : dense * n_slots + (1 - dense) * k);
+}
+
+/* ---- for observers ---- */
+
+static int kept_holds(const struct selector *s, int32_t layer, int32_t n_slots, struct attn_part part[SELECT_PARTS])
 {
 	struct kept *f = s->state;
-	int32_t tail = is_snap(s->par) ? n_rows - f->from : f->recent, n = 0;
+	int32_t tail = is_snap(par_of(s)) ? n_slots - f->from : f->recent, n = 0;
 
-	if (!f->chosen || layer < s->par->dense)
-		return select_whole(NULL, n_rows, part);
+	if (!f->chosen || layer < par_of(s)->dense)
+		return select_whole(NULL, n_slots, part);
 	if (f->n > 0)
 		part[n++] = (struct attn_part){ .rows = &f->rows[layer], .n_rows = f->n };
-	part[n++] = (struct attn_part){ .row0 = n_rows - tail, .n_rows = tail };
+	part[n++] = (struct attn_part){ .row0 = n_slots - tail, .n_rows = tail };
 	return n;
 }
 
@@ -330,26 +361,26 @@ static const float *kept_sums(const struct selector *s, int32_t layer, int32_t h
 {
 	const struct kept *f = s->state;
 
-	return f->sum && layer >= s->par->dense
+	return f->sum && layer >= par_of(s)->dense
 	       ? f->sum + ((size_t)layer * (size_t)s->kv->hp->n_kv_head + (size_t)head) * (size_t)s->kv->cap : NULL;
 }
 
 /* ---- saving ---- */
 
 /* The rows that were chosen: within the region, and no more than its columns. */
-static void chosen_archive(struct selector *s, struct archive *a, int32_t n_rows)
+static void chosen_archive(struct selector *s, struct archive *a, int32_t n_slots)
 {
 	struct kept *f = s->state;
-	struct kv *kv = s->kv;
-	int32_t heads = kv->hp->n_kv_head, n = f->n, beside = is_snap(s->par) ? f->from : f->recent;
+	struct kv_store *kv = s->kv;
+	int32_t heads = kv->hp->n_kv_head, n = f->n, beside = is_snap(par_of(s)) ? f->from : f->recent;
 
-	archive_i32(a, &n, 0, f->most < n_rows ? f->most : n_rows, "the number of chosen rows");
-	archive_i32(a, &beside, is_snap(s->par) ? n : 0, is_snap(s->par) ? n_rows : n_rows - n, "the rows beside those chosen");
-	for (int32_t i = s->par->dense; i < kv->n_layer && !a->bad; i++)
+	archive_i32(a, &n, 0, f->most < n_slots ? f->most : n_slots, "the number of chosen rows");
+	archive_i32(a, &beside, is_snap(par_of(s)) ? n : 0, is_snap(par_of(s)) ? n_slots : n_slots - n, "the rows beside those chosen");
+	for (int32_t i = par_of(s)->dense; i < kv->n_layer && !a->bad; i++)
 		for (int32_t h = 0; h < heads; h++) {
 			size_t at = (size_t)h * (size_t)f->most;
 
-			archive_list(a, kv->be, &f->rows[i], at, (uint64_t)n, 0, n_rows - 1, "a chosen row");
+			archive_list(a, kv->be, &f->rows[i], at, (uint64_t)n, 0, n_slots - 1, "a chosen row");
 			if (archive_loads(a) && f->heavy && !a->bad)
 				kv->be->ops->read(kv->be, &f->rows[i], 4 * at, f->heavy + (size_t)i * (size_t)heads * (size_t)f->most + at,
 				                  4 * (size_t)n);
@@ -357,13 +388,13 @@ static void chosen_archive(struct selector *s, struct archive *a, int32_t n_rows
 	if (!archive_loads(a) || a->bad)
 		return;
 	f->n = n;
-	if (is_snap(s->par))
+	if (is_snap(par_of(s)))
 		f->from = beside;
 	else
 		f->recent = beside;
 }
 
-static void kept_archive(struct selector *s, struct archive *a, int32_t n_rows)
+static void kept_archive(struct selector *s, struct archive *a, int32_t n_slots)
 {
 	struct kept *f = s->state;
 	size_t heads = (size_t)s->kv->n_layer * (size_t)s->kv->hp->n_kv_head;
@@ -372,16 +403,48 @@ static void kept_archive(struct selector *s, struct archive *a, int32_t n_rows)
 	if (archive_loads(a))
 		f->chosen = 0;
 	for (size_t i = 0; f->sum && i < heads; i++)
-		archive_bytes(a, f->sum + i * (size_t)s->kv->cap, (uint64_t)n_rows * sizeof *f->sum);
+		archive_bytes(a, f->sum + i * (size_t)s->kv->cap, (uint64_t)n_slots * sizeof *f->sum);
 	archive_i32(a, &chosen, 0, 1, "whether rows were chosen");
 	if (chosen && !a->bad)
-		chosen_archive(s, a, n_rows);
+		chosen_archive(s, a, n_slots);
 	if (!a->bad)
 		f->chosen = chosen;
 }
 
-const struct selector_ops select_kept = {
+static const struct selector_ops select_mass = {
 	.bytes = kept_bytes, .init = kept_init, .release = kept_release, .choose = kept_choose, .probe = kept_probe,
-	.end = kept_end, .rewind = kept_rewind, .read_bytes = kept_read_bytes, .archive = kept_archive,
-	.holds = kept_holds, .sums = kept_sums,
+	.end = kept_end, .rewind = kept_rewind, .verify_most = kept_verify_most, .entries = kept_entries, .read_bytes = kept_read_bytes,
+	.archive = kept_archive, .steps_matter = kept_steps_matter, .holds = kept_holds, .sums = kept_sums,
+};
+
+#define AT(field) offsetof(struct mass_params, field)
+static const struct param h2o_params[] = { PARAM_K(struct mass_params, "512"), { .key = NULL } };
+static const struct param h2o_plus_params[] = {
+	PARAM_K(struct mass_params, "512"),
+	{ "dense", PARAM_INT, AT(dense), 0, 1000, NULL, "2", "first layers that read everything" },
+	{ .key = NULL },
+};
+static void h2o_preset(void *values) { ((struct mass_params *)values)->kept = KEPT_H2O; }
+static void h2o_plus_preset(void *values) { ((struct mass_params *)values)->kept = KEPT_H2O_PLUS; }
+const struct policy_def policy_h2o = {
+	.name = "h2o", .help = "k entries are read: half those of the largest attention mass so far, half the newest; the others stay unread (H2O)",
+	.params = h2o_params, .preset = h2o_preset, .retention = &retain_all, .selector = &select_mass,
+};
+const struct policy_def policy_h2o_plus = {
+	.name = "h2o+", .help = "h2o over the last 64 tokens of the prefill", .params = h2o_plus_params, .preset = h2o_plus_preset,
+	.retention = &retain_all, .selector = &select_mass,
+};
+
+static const struct param snapkv_params[] = {
+	PARAM_K(struct mass_params, "512"),
+	{ "window", PARAM_INT, AT(window), 0, 0, "1|32|64", "32",
+	  "last tokens whose attention selects; 1: largest of a group, else the mean" },
+	{ "pool", PARAM_INT, AT(pool), 0, 0, "1|5|7", "7", "neighbours pooled before selecting" },
+	{ "kind", PARAM_CHOICE, AT(pool_kind), 0, 0, "max|avg", "max", "how they are pooled" },
+	{ .key = NULL },
+};
+static void snapkv_preset(void *values) { ((struct mass_params *)values)->kept = KEPT_SNAPKV; }
+const struct policy_def policy_snapkv = {
+	.name = "snapkv", .help = "k entries selected once at the end of the prefill, and all that comes later; the others stay unread (SnapKV)",
+	.params = snapkv_params, .preset = snapkv_preset, .retention = &retain_all, .selector = &select_mass,
 };

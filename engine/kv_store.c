@@ -1,5 +1,5 @@
-/* engine/kv.c - the planes of keys and values; see kv.h for the layout. */
-#include "engine/kv.h"
+/* engine/kv_store.c - the planes of keys and values; see kv_store.h for the layout. */
+#include "engine/kv_store.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -17,9 +17,9 @@ uint64_t kv_bytes(const struct hparams *hp, enum dtype type, int32_t cap)
 	return size_mul(kv_token_bytes(hp, type), (uint64_t)cap, &bytes) ? UINT64_MAX : bytes;
 }
 
-int kv_init(struct kv *kv, struct backend *be, const struct hparams *hp, enum dtype type, int32_t cap, struct err *err)
+int kv_init(struct kv_store *kv, struct backend *be, const struct hparams *hp, enum dtype type, int32_t cap, struct err *err)
 {
-	*kv = (struct kv){ .hp = hp, .be = be, .n_layer = hp->n_layer, .cap = cap, .type = type };
+	*kv = (struct kv_store){ .hp = hp, .be = be, .n_layer = hp->n_layer, .cap = cap, .type = type };
 	if ((int64_t)cap * hp->n_kv_head > INT32_MAX)
 		return err_set(err, ERR_FIT, "a context of %d tokens is more than %d KV heads can address; use a smaller -c", cap,
 		               hp->n_kv_head);
@@ -36,7 +36,7 @@ int kv_init(struct kv *kv, struct backend *be, const struct hparams *hp, enum dt
 	return 0;
 }
 
-void kv_release(struct kv *kv)
+void kv_release(struct kv_store *kv)
 {
 	for (int32_t i = 0; kv->k && i < kv->n_layer; i++) {
 		if (kv->k[i].data)
@@ -49,35 +49,36 @@ void kv_release(struct kv *kv)
 	memset(kv, 0, sizeof *kv);
 }
 
-void kv_rotate(const struct kv *kv, struct tensor *out, const struct tensor *x, const struct rope *rope, int32_t n)
+void kv_rotate(const struct kv_store *kv, struct tensor *out, const struct tensor *x, const struct rope *rope, int32_t n)
 {
 	kv->be->ops->rope(kv->be, out, x, &rope->table, kv->hp->head_dim, kv->hp->rope_dims, kv->hp->arch->neox, n);
 }
 
-static _Thread_local double *measured;
-static _Thread_local struct kv_tap *tap;
-
-void kv_tap_set(struct kv_tap *t)
+void kv_swap(struct kv_store *a, struct kv_store *b)
 {
-	tap = t;
+	struct kv_store was = *a;
+
+	*a = *b;
+	*b = was;
 }
 
-void kv_measure(double *seconds)
+float kv_scale(const struct kv_store *kv, int32_t layer)
 {
-	measured = seconds;
+	(void)layer;
+	return (float)(1.0 / sqrt((double)kv->hp->head_dim));
 }
 
-void kv_put(struct kv *kv, int32_t layer, const struct tensor *k, const struct tensor *v, int32_t row0, int32_t n)
+void kv_put(struct kv_store *kv, int32_t layer, const struct tensor *k, const struct tensor *v, int32_t slot0, int32_t n)
 {
-	double start = measured ? now_seconds() : 0;
+	double start = kv->clock ? now_seconds() : 0;
 
-	kv->be->ops->kv_put(kv->be, &kv->k[layer], k, kv->hp->n_kv_head, row0, n);
-	kv->be->ops->kv_put(kv->be, &kv->v[layer], v, kv->hp->n_kv_head, row0, n);
-	if (measured)
-		*measured += now_seconds() - start;
+	kv->be->ops->kv_put(kv->be, &kv->k[layer], k, kv->hp->n_kv_head, slot0, n);
+	kv->be->ops->kv_put(kv->be, &kv->v[layer], v, kv->hp->n_kv_head, slot0, n);
+	if (kv->clock)
+		*kv->clock += now_seconds() - start;
 }
 
-void kv_choose(struct kv *kv, struct attn_part *part, int32_t n_part)
+void kv_choose(struct kv_store *kv, struct attn_part *part, int32_t n_part)
 {
 	for (int32_t i = 0; i < n_part; i++) {
 		if (!part[i].choice)
@@ -88,32 +89,39 @@ void kv_choose(struct kv *kv, struct attn_part *part, int32_t n_part)
 	}
 }
 
-void kv_attend(struct kv *kv, int32_t layer, struct tensor *out, struct attn_part *part, int32_t n_part, int32_t n,
+int kv_parts_met(const struct kv_store *kv, struct attn_part *part, int32_t n_part)
+{
+	int n = 0;
+
+	for (int32_t i = 0; i < n_part; i++) {
+		const struct when *w = &part[i].when;
+		int32_t flag = w->is;
+
+		if (w->flag)
+			kv->be->ops->read(kv->be, w->flag, 4 * (size_t)w->col, &flag, sizeof flag);
+		if (flag != w->is)
+			continue;
+		part[n] = part[i];
+		part[n++].when.flag = NULL;
+	}
+	return n;
+}
+
+void kv_attend(struct kv_store *kv, int32_t layer, struct tensor *out, const struct attn_part *part, int32_t n_part, int32_t n,
                const struct attn_probe *probe)
 {
 	const struct hparams *hp = kv->hp;
-	double start;
+	double start = kv->clock ? now_seconds() : 0;
 
-	if (tap && tap->layer == layer) {
-		struct kv_tap *once = tap;
-
-		tap = NULL;
-		once->fn(once, kv, out, part, n_part, n);
-	}
-	/* A choice is the policy's own work: not to be counted as attention. */
-	if (measured)
-		kv_choose(kv, part, n_part);
-	start = measured ? now_seconds() : 0;
 	kv->be->ops->attn(kv->be, &(struct attn_args){
 		.out = out, .k = &kv->k[layer], .v = &kv->v[layer], .part = part, .n_part = n_part, .n_head = hp->n_head,
-		.n_kv_head = hp->n_kv_head, .head_dim = hp->head_dim, .cap = kv->cap,
-		.scale = (float)(1.0 / sqrt((double)hp->head_dim)), .probe = probe,
+		.n_kv_head = hp->n_kv_head, .head_dim = hp->head_dim, .cap = kv->cap, .scale = kv_scale(kv, layer), .probe = probe,
 	}, n);
-	if (measured)
-		*measured += now_seconds() - start;
+	if (kv->clock)
+		*kv->clock += now_seconds() - start;
 }
 
-void kv_rows_read(const struct kv *kv, int32_t row0, int32_t n, void *out)
+void kv_rows_read(const struct kv_store *kv, int32_t slot0, int32_t n, void *out)
 {
 	size_t row = (size_t)dtype_bytes(kv->type, (uint64_t)kv->hp->head_dim), piece = row * (size_t)n;
 	uint8_t *to = out;
@@ -122,11 +130,11 @@ void kv_rows_read(const struct kv *kv, int32_t row0, int32_t n, void *out)
 		const struct tensor *plane = i % 2 ? &kv->v[i / 2] : &kv->k[i / 2];
 
 		for (int32_t h = 0; h < kv->hp->n_kv_head; h++, to += piece)
-			kv->be->ops->read(kv->be, plane, row * ((size_t)h * (size_t)kv->cap + (size_t)row0), to, piece);
+			kv->be->ops->read(kv->be, plane, row * ((size_t)h * (size_t)kv->cap + (size_t)slot0), to, piece);
 	}
 }
 
-void kv_rows_write(struct kv *kv, int32_t row0, int32_t n, const void *rows)
+void kv_rows_write(struct kv_store *kv, int32_t slot0, int32_t n, const void *rows)
 {
 	size_t row = (size_t)dtype_bytes(kv->type, (uint64_t)kv->hp->head_dim), piece = row * (size_t)n;
 	const uint8_t *from = rows;
@@ -135,6 +143,6 @@ void kv_rows_write(struct kv *kv, int32_t row0, int32_t n, const void *rows)
 		struct tensor *plane = i % 2 ? &kv->v[i / 2] : &kv->k[i / 2];
 
 		for (int32_t h = 0; h < kv->hp->n_kv_head; h++, from += piece)
-			kv->be->ops->write(kv->be, plane, row * ((size_t)h * (size_t)kv->cap + (size_t)row0), from, piece);
+			kv->be->ops->write(kv->be, plane, row * ((size_t)h * (size_t)kv->cap + (size_t)slot0), from, piece);
 	}
 }

@@ -1,0 +1,316 @@
+/* engine/cache.c - a cache as a composition, and the transaction of a step; see cache.h. */
+#include "engine/cache.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/archive.h"
+
+/* ---- life ---- */
+
+static int selects_of(const struct cache *c, struct policy *out, struct err *err)
+{
+	*out = c->policy;
+	if (c->policy.def->compose)
+		return c->policy.def->compose(&c->policy, out, err);
+	if (!c->policy.def->selector)
+		out->def = NULL;
+	return 0;
+}
+
+static uint64_t width_of(const struct hparams *hp)
+{
+	return (uint64_t)hp->n_head * (uint64_t)hp->head_dim;
+}
+
+uint64_t cache_bytes(const struct cache *c)
+{
+	const struct retention_ops *r = c->policy.def->retention;
+	int32_t cap = r->cap(c);
+	uint64_t sum = kv_bytes(c->hp, c->type, cap) + rope_bytes(c->hp, c->batch) + 4 * (uint64_t)c->batch * width_of(c->hp);
+	struct policy selects;
+	uint64_t more;
+
+	if (size_add(sum, r->bytes(c), &sum))
+		return UINT64_MAX;
+	if (!selects_of(c, &selects, NULL) && selects.def) {
+		more = selects.def->selector->bytes(selects.values, c->hp, c->be, cap);
+		if (size_add(sum, more, &sum))
+			return UINT64_MAX;
+	}
+	return sum;
+}
+
+int cache_alloc(struct cache *c, struct tensor *t, enum dtype type, int64_t rows, int64_t cols, struct err *err)
+{
+	if (rows > INT32_MAX || cols > INT32_MAX)
+		return err_set(err, ERR_FIT, "cache policy '%s' cannot address so many KV entries; use a smaller -c or size",
+		               c->policy.def->name);
+	*t = (struct tensor){ .type = type, .rows = (int32_t)rows, .cols = (int32_t)cols };
+	if (!c->be->ops->alloc(c->be, t))
+		return 0;
+	t->data = NULL;
+	return err_set(err, ERR_FIT, "cannot allocate the buffers of cache policy '%s': %s", c->policy.def->name, c->be->err);
+}
+
+void cache_drop(struct cache *c, struct tensor *t)
+{
+	if (t->data)
+		c->be->ops->drop(c->be, t);
+	*t = (struct tensor){ 0 };
+}
+
+static int open_parts(struct cache *c, struct err *err)
+{
+	const struct retention_ops *r = c->policy.def->retention;
+
+	c->limit = r->endless ? ENDLESS : c->ctx;
+	c->chunk = c->batch;
+	c->region = -1;
+	if (selects_of(c, &c->selects, err) || r->init(c, err) || kv_init(&c->kv, c->be, c->hp, c->type, r->cap(c), err) ||
+	    rope_init(&c->rope, c->hp, c->be, c->chunk, err) ||
+	    cache_alloc(c, &c->q, DT_F32, c->chunk, (int64_t)width_of(c->hp), err))
+		return -1;
+	if (c->selects.def && select_open(&c->sel, &c->selects, &c->kv, cache_keeps_all(c), err))
+		return -1;
+	r->selector_opened(c);
+	return 0;
+}
+
+int cache_open(struct cache *c, struct err *err)
+{
+	if (!open_parts(c, err))
+		return 0;
+	cache_close(c);
+	return -1;
+}
+
+void cache_close(struct cache *c)
+{
+	struct tensor *one[] = { &c->one.q, &c->one.raw, &c->one.k, &c->one.v, &c->one.out, &c->q };
+
+	if (!c->be)
+		return;
+	if (c->sel.ops)
+		select_close(&c->sel);
+	if (c->retained)
+		c->policy.def->retention->release(c);
+	c->retained = NULL;
+	for (size_t i = 0; i < sizeof one / sizeof *one; i++)
+		cache_drop(c, one[i]);
+	for (int i = 0; i <= RINGS_MOST; i++)
+		cache_drop(c, &c->one.frame[i]);
+	if (c->rope.be)
+		rope_release(&c->rope);
+	if (c->kv.be)
+		kv_release(&c->kv);
+}
+
+/* ---- a step ---- */
+
+void cache_begin(struct cache *c, const struct step *st)
+{
+	c->step = *st;
+	c->step.tried = st->n;
+	c->step.index = 0;
+	c->policy.def->retention->begin(c, &c->step);
+}
+
+/* Does that step hand tokens on one by one? */
+static int one_by_one(const struct step *st)
+{
+	return st->kind == STEP_VERIFY && st->tried > 1;
+}
+
+/* Row `row` of src in a tensor of one row, which is allocated when it is first needed. */
+static struct tensor *row_of(struct cache *c, struct tensor *one, const struct tensor *src, int32_t row)
+{
+	if (!one->data && cache_alloc(c, one, DT_F32, 1, src->cols, NULL))
+		return one;   /* the backend's failure is sticky: sync() tells it */
+	c->be->ops->copy(c->be, one, 0, src, row, 1);
+	return one;
+}
+
+const struct tensor *cache_frame(struct cache *c, const struct step *st, int frame, const struct tensor *q)
+{
+	return one_by_one(st) ? row_of(c, &c->one.frame[frame], q, st->index) : q;
+}
+
+int cache_region(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x, const struct tensor *q, int32_t n_slots,
+                 struct attn_part part[SELECT_PARTS])
+{
+	if (c->selecting && step_generates(st))
+		return c->sel.ops->choose(&c->sel, st, layer, q, x->q, n_slots, part);
+	return select_whole(q, n_slots, part);
+}
+
+/* The tokens of a step that read the same parts attend. */
+static void attend(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x)
+{
+	const struct retention_ops *r = c->policy.def->retention;
+	const struct selector_ops *s = c->selecting ? c->sel.ops : NULL;
+	const struct attn_probe *own = NULL, *probe = NULL;
+	struct reading reads = { .n_slots = r->region(c, st) };
+
+	if (s && s->note && st->pos < reads.n_slots)
+		s->note(&c->sel, layer, st->pos, reads.n_slots - st->pos);
+	r->parts(c, st, layer, x, &reads);
+	if (c->kv.clock)
+		kv_choose(&c->kv, reads.part, reads.n_part);   /* selecting is the policy's time, not attention's */
+	if (s && s->probe)
+		probe = s->probe(&c->sel, st, layer, reads.n_slots);
+	if (r->probe)
+		own = r->probe(c, st, layer, reads.skip);
+	/* A probe has room for one purpose: where retention and selector both observe, the tokens attend twice. */
+	if (own)
+		kv_attend(&c->kv, layer, x->out, reads.part, reads.n_part, st->n, own);
+	if (probe || !own)
+		kv_attend(&c->kv, layer, x->out, reads.part, reads.n_part, st->n, probe);
+	for (int i = 0; i < reads.n_part; i++)
+		reads.part[i].choice = NULL;
+	for (struct observer *o = c->observers; o; o = o->next)
+		o->ops->attended(o, &(struct attention){ .c = c, .st = st, .layer = layer, .r = &reads, .x = x });
+	if (s && s->seen)
+		s->seen(&c->sel, st, layer, reads.q, x->q, reads.n_slots);
+}
+
+void cache_attend(struct cache *c, int32_t layer, const struct qkv *x)
+{
+	struct step st = c->step;
+	struct qkv one = *x;
+
+	c->policy.def->retention->put(c, &st, layer, x);
+	if (!one_by_one(&st)) {
+		attend(c, &st, layer, x);
+		return;
+	}
+	for (st.n = 1; st.index < st.tried; st.index++, st.pos++) {
+		one.q = row_of(c, &c->one.raw, x->q, st.index);
+		one.out = row_of(c, &c->one.out, x->out, st.index);
+		if (c->be->failed)
+			return;
+		attend(c, &st, layer, &one);
+		c->be->ops->copy(c->be, x->out, st.index, one.out, 0, 1);
+	}
+}
+
+void cache_commit(struct cache *c, int32_t n, const float *nll)
+{
+	struct step st = c->step;
+
+	st.n = n;
+	if (!n) {
+		cache_rollback(c);
+		return;
+	}
+	c->policy.def->retention->commit(c, &st, nll);
+	if (c->selecting && c->sel.ops->end)
+		c->sel.ops->end(&c->sel, &st, c->policy.def->retention->region(c, &st));
+	for (struct observer *o = c->observers; o; o = o->next)
+		o->ops->commit(o, &st);
+}
+
+/* Everything a step writes before its commit lies where the next step writes, too: slots behind the committed ones, sums and sets beside
+ * those that count. */
+void cache_rollback(struct cache *c)
+{
+	c->step = (struct step){ 0 };
+}
+
+int32_t cache_verify_most(const struct cache *c, int32_t pos)
+{
+	const struct retention_ops *r = c->policy.def->retention;
+	int32_t most = r->verify_most(c, pos), n;
+
+	if (c->selecting && c->sel.ops->verify_most) {
+		struct step st = { .kind = STEP_VERIFY, .pos = pos, .n = 1, .tried = 1 };
+
+		n = c->sel.ops->verify_most(&c->sel, pos, r->region(c, &st));
+		most = n < most ? n : most;
+	}
+	most = most < VERIFY_MOST ? most : VERIFY_MOST;
+	most = most < c->chunk ? most : c->chunk;
+	return most > 0 ? most : 1;
+}
+
+/* ---- other changes ---- */
+
+/* From how many of n tokens the selector and the observers can continue. */
+static int32_t rewind_others(struct cache *c, int32_t n)
+{
+	int32_t to = c->selecting ? c->sel.ops->rewind(&c->sel, n) : n;
+
+	for (struct observer *o = c->observers; o; o = o->next) {
+		int32_t m = o->ops->rewind(o, n);
+
+		to = m < to ? m : to;
+	}
+	return to;
+}
+
+int32_t cache_rewind(struct cache *c, int32_t n, int32_t *replay)
+{
+	const struct retention_ops *r = c->policy.def->retention;
+	int32_t to = rewind_others(c, n), again = 0, kept = r->rewind(c, to, &again);
+
+	while (kept < to) {
+		if (kept + again == to)
+			break;
+		to = rewind_others(c, kept);
+		kept = r->rewind(c, to, &again);
+	}
+	if (kept + again < n)
+		again = 0;             /* what lies between will be read */
+	if (kept < n)
+		rewind_others(c, kept);    /* those that could have kept more are told, too */
+	if (replay)
+		*replay = again;
+	return kept;
+}
+
+int32_t cache_pin(struct cache *c, int32_t n, struct err *err)
+{
+	return c->policy.def->retention->pin ? c->policy.def->retention->pin(c, n, err) : n;
+}
+
+uint64_t cache_read_bytes(const struct cache *c, int32_t pos, int generated)
+{
+	return c->policy.def->retention->read_bytes(c, pos, generated);
+}
+
+/* Bring sketches and bounds of slots that were filled from outside up to date. */
+static void note_all(struct cache *c, int32_t n)
+{
+	for (int32_t layer = 0; n > 0 && c->selecting && c->sel.ops->note && layer < c->kv.n_layer; layer++)
+		for (int32_t slot = 0, m; slot < n; slot += m) {
+			m = n - slot < c->chunk ? n - slot : c->chunk;
+			c->sel.ops->note(&c->sel, layer, slot, m);
+		}
+}
+
+void cache_take_store(struct cache *c, struct cache *other, int32_t n)
+{
+	kv_swap(&c->kv, &other->kv);
+	note_all(c, n);
+}
+
+int32_t cache_ready(const struct cache *c, int32_t n)
+{
+	return c->policy.def->retention->ready(c, n);
+}
+
+int32_t cache_take(struct cache *c, int32_t n)
+{
+	return c->policy.def->retention->take(c, n);
+}
+
+void cache_archive(struct cache *c, struct archive *a, int32_t n)
+{
+	c->policy.def->retention->archive(c, a, n);
+}
+
+void cache_points_archive(struct cache *c, struct archive *a)
+{
+	if (c->policy.def->retention->points)
+		c->policy.def->retention->points(c, a);
+}

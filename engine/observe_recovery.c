@@ -1,0 +1,358 @@
+/* engine/observe_recovery.c - how much of full attention selectors would have recovered.
+ *
+ * The cache keeps and reads everything, so the sequence follows full attention.  At each generated token every watched selector is asked
+ * which entries it would have read, and the probability on those entries is summed: mean over query heads, layers and tokens.  For each
+ * selector also the best that as many entries could do (per KV head), what sinks and the newest entries would have got, and what two guesses
+ * from earlier tokens would have got.
+ *
+ * A selector that observes attention (h2o) gets its probe: the tokens attend once more, into a buffer that nobody reads. */
+#include "engine/cache.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { REFERENCE_SINKS = 4 };
+
+struct watched {
+	struct policy policy;
+	struct selector sel;
+	struct recovered sum, call;   /* of all committed steps; of the one that runs */
+};
+
+struct observe_recovery {
+	struct observer base;      /* first */
+	struct cache *c;
+	struct tensor out;         /* f32 [chunk][n_head * head_dim] */
+	struct tensor score;       /* f32 [n_kv_head][ctx]: logarithm of the mean probability over the group */
+	struct tensor best;        /* i32 [n_kv_head][ctx] */
+	float *p;                  /* [n_kv_head][ctx] the same on the host, exponentiated */
+	/* What earlier generated tokens attended to, for guesses: [n_layer][n_kv_head][ctx] */
+	float *now, *last, *sum;   /* of this step; of the one before; of all since the last prefill */
+	int64_t before;            /* generated tokens in sum */
+	struct tensor guess;       /* f32 [n_kv_head][ctx] */
+	struct { int32_t n; double last, mean; } guessed;   /* in this layer, with n entries; n = 0: not yet */
+	int32_t *slots;            /* [ctx] */
+	struct watched *one;       /* [n] */
+	int n;
+};
+
+uint64_t observe_recovery_bytes(const struct cache *c, const struct policy *watch, int n)
+{
+	uint64_t ctx = (uint64_t)c->ctx, width = (uint64_t)c->hp->n_head * (uint64_t)c->hp->head_dim;
+	uint64_t sum = 4 * (uint64_t)c->batch * width + (16 + 12 * (uint64_t)c->hp->n_layer) * ctx * (uint64_t)c->hp->n_kv_head + 4 * ctx;
+
+	for (int i = 0; i < n; i++)
+		if (watch[i].def->selector)
+			sum += watch[i].def->selector->bytes(watch[i].values, c->hp, c->be, c->ctx);
+	return sum;
+}
+
+/* ---- one generated token ---- */
+
+/* The true probabilities of every row, mean over the heads of a group.  A scan is made for ranking, its scale may be off by
+ * some 1e-4; probabilities sum to 1. */
+static void true_row(struct observe_recovery *w, const struct tensor *q, int32_t layer, int32_t n_slots)
+{
+	const struct hparams *hp = w->c->hp;
+
+	w->c->be->ops->key_scan(w->c->be, &(struct scan_args){
+		.out = &w->score, .q = q, .keys = &w->c->kv.k[layer], .n_head = hp->n_head, .n_kv_head = hp->n_kv_head,
+		.head_dim = hp->head_dim, .cap = w->c->ctx, .n_rows = n_slots, .bits = 16,
+		.scale = kv_scale(&w->c->kv, layer), .reduce = REDUCE_MEAN,
+	});
+	for (int32_t h = 0; h < hp->n_kv_head; h++) {
+		float *row = w->p + (size_t)h * (size_t)w->c->ctx;
+		double sum = 0;
+
+		w->c->be->ops->read(w->c->be, &w->score, 4 * (size_t)h * (size_t)w->c->ctx, row, 4 * (size_t)n_slots);
+		for (int32_t i = 0; i < n_slots; i++)
+			sum += (double)(row[i] = expf(row[i]));
+		for (int32_t i = 0; i < n_slots && sum > 0; i++)
+			row[i] = (float)((double)row[i] / sum);
+	}
+}
+
+static double mass_between(const float *p, int32_t from, int32_t to)
+{
+	double sum = 0;
+
+	for (int32_t i = from; i < to; i++)
+		sum += (double)p[i];
+	return sum;
+}
+
+static double mass_listed(struct observe_recovery *w, const struct tensor *list, int32_t head, int32_t n)
+{
+	const float *row = w->p + (size_t)head * (size_t)w->c->ctx;
+	double sum = 0;
+
+	w->c->be->ops->read(w->c->be, list, 4 * (size_t)head * (size_t)list->cols, w->slots, 4 * (size_t)n);
+	for (int32_t i = 0; i < n; i++)
+		if (w->slots[i] >= 0 && w->slots[i] < w->c->ctx)
+			sum += (double)row[w->slots[i]];
+	return sum;
+}
+
+/* The mass on the n rows that other tokens found most probable, the own row among them. */
+static double mass_guessed(struct observe_recovery *w, const float *from, int32_t n, int32_t n_slots)
+{
+	double sum = 0;
+
+	for (int32_t h = 0; h < w->c->hp->n_kv_head; h++)
+		w->c->be->ops->write(w->c->be, &w->guess, 4 * (size_t)h * (size_t)w->c->ctx, from + (size_t)h * (size_t)w->c->ctx, 4 * (size_t)n_slots);
+	w->c->be->ops->topk(w->c->be, &(struct topk_args){
+		.rows = &w->best, .score = &w->guess, .n_kv_head = w->c->hp->n_kv_head, .n = n_slots, .k = n, .pool = 1, .last = 1,
+	});
+	for (int32_t h = 0; h < w->c->hp->n_kv_head; h++)
+		sum += mass_listed(w, &w->best, h, n);
+	return sum;
+}
+
+/* Several policies read as many rows: guess once for them. */
+static void add_guesses(struct observe_recovery *w, struct recovered *to, int32_t layer, int32_t n, int32_t n_slots)
+{
+	double unit = 1.0 / ((double)w->c->hp->n_kv_head * w->c->hp->n_layer);
+	size_t at = (size_t)layer * (size_t)w->c->hp->n_kv_head * (size_t)w->c->ctx;
+
+	if (!w->before)
+		return;
+	if (n >= n_slots) {
+		to->last_row += 1.0 / w->c->hp->n_layer;
+		to->mean_row += 1.0 / w->c->hp->n_layer;
+		return;
+	}
+	if (w->guessed.n != n) {
+		w->guessed.n = n;
+		w->guessed.last = unit * mass_guessed(w, w->last + at, n, n_slots);
+		w->guessed.mean = unit * mass_guessed(w, w->sum + at, n, n_slots);
+	}
+	to->last_row += w->guessed.last;
+	to->mean_row += w->guessed.mean;
+}
+
+static void add_recovered(struct observe_recovery *w, struct recovered *to, int32_t layer, const struct attn_part *part, int n_part,
+                          int32_t n_slots)
+{
+	double unit = 1.0 / ((double)w->c->hp->n_kv_head * w->c->hp->n_layer);
+	int32_t n = 0, sinks;
+
+	for (int i = 0; i < n_part; i++)
+		n += part[i].n_rows;
+	sinks = n < REFERENCE_SINKS ? n : REFERENCE_SINKS;
+	if (n < n_slots)
+		w->c->be->ops->topk(w->c->be, &(struct topk_args){
+			.rows = &w->best, .score = &w->score, .n_kv_head = w->c->hp->n_kv_head, .n = n_slots, .k = n, .pool = 1,
+		});
+	for (int32_t h = 0; h < w->c->hp->n_kv_head; h++) {
+		const float *row = w->p + (size_t)h * (size_t)w->c->ctx;
+
+		for (int i = 0; i < n_part; i++)
+			to->mass += unit * (part[i].rows ? mass_listed(w, part[i].rows, h, part[i].n_rows)
+			                                 : mass_between(row, part[i].row0, part[i].row0 + part[i].n_rows));
+		to->oracle += unit * (n < n_slots ? mass_listed(w, &w->best, h, n) : mass_between(row, 0, n_slots));
+		to->recent += unit * (n < n_slots ? mass_between(row, 0, sinks) + mass_between(row, n_slots - (n - sinks), n_slots)
+		                                 : mass_between(row, 0, n_slots));
+	}
+	add_guesses(w, to, layer, n, n_slots);
+	to->rows += (double)n / w->c->hp->n_layer;
+	to->read += (double)n_slots / w->c->hp->n_layer;
+}
+
+/* ---- the observer ---- */
+
+/* The tokens of a prefill attend everything, once more for each selector that observes them. */
+static void observe_read(struct observe_recovery *w, const struct attention *a)
+{
+	struct attn_part all[SELECT_PARTS];
+	const struct attn_probe *probe;
+
+	select_whole(a->r->q, a->r->n_slots, all);
+	for (int i = 0; i < w->n; i++) {
+		struct selector *s = &w->one[i].sel;
+
+		if (s->ops->probe && (probe = s->ops->probe(s, a->st, a->layer, a->r->n_slots)))
+			kv_attend(&w->c->kv, a->layer, &w->out, all, 1, a->st->n, probe);
+	}
+}
+
+/* This token's probabilities, for guesses about the next.  Entries that are not there yet have none. */
+static void keep_row(struct observe_recovery *w, int32_t layer, int32_t n_slots)
+{
+	size_t row = (size_t)w->c->ctx, heads = (size_t)w->c->hp->n_kv_head;
+
+	for (size_t h = 0; h < heads; h++) {
+		float *to = w->now + ((size_t)layer * heads + h) * row;
+
+		memcpy(to, w->p + h * row, (size_t)n_slots * sizeof *to);
+		memset(to + n_slots, 0, (row - (size_t)n_slots) * sizeof *to);
+	}
+	w->guessed.n = 0;
+}
+
+static void observe_generated(struct observe_recovery *w, const struct attention *a)
+{
+	struct attn_part part[SELECT_PARTS];
+	const struct attn_probe *probe;
+
+	true_row(w, a->r->q, a->layer, a->r->n_slots);
+	keep_row(w, a->layer, a->r->n_slots);
+	for (int i = 0; i < w->n; i++) {
+		struct selector *s = &w->one[i].sel;
+		int n_part = s->ops->choose(s, a->st, a->layer, a->r->q, a->x->q, a->r->n_slots, part);
+
+		kv_choose(&w->c->kv, part, n_part);
+		n_part = kv_parts_met(&w->c->kv, part, n_part);
+		add_recovered(w, &w->one[i].call, a->layer, part, n_part, a->r->n_slots);
+		if (s->ops->probe && (probe = s->ops->probe(s, a->st, a->layer, a->r->n_slots)))
+			kv_attend(&w->c->kv, a->layer, &w->out, part, n_part, 1, probe);
+	}
+}
+
+static void recovery_attended(struct observer *o, const struct attention *a)
+{
+	struct observe_recovery *w = (struct observe_recovery *)o;
+
+	for (int i = 0; i < w->n; i++) {
+		struct selector *s = &w->one[i].sel;
+
+		if (a->layer == 0)
+			w->one[i].call = (struct recovered){ 0 };
+		if (s->ops->note)
+			s->ops->note(s, a->layer, a->st->pos, a->st->n);
+	}
+	(step_generates(a->st) ? observe_generated : observe_read)(w, a);
+	for (int i = 0; i < w->n; i++)
+		if (w->one[i].sel.ops->seen)
+			w->one[i].sel.ops->seen(&w->one[i].sel, a->st, a->layer, a->r->q, a->x->q, a->r->n_slots);
+}
+
+static void remember_rows(struct observe_recovery *w, int generated)
+{
+	size_t n = (size_t)w->c->hp->n_layer * (size_t)w->c->hp->n_kv_head * (size_t)w->c->ctx;
+	float *last = w->last;
+
+	if (!generated || !w->n) {
+		w->before = 0;
+		return;
+	}
+	w->last = w->now;
+	w->now = last;
+	for (size_t i = 0; i < n; i++)
+		w->sum[i] = (w->before ? w->sum[i] : 0) + w->last[i];
+	w->before++;
+}
+
+static void recovery_commit(struct observer *o, const struct step *st)
+{
+	struct observe_recovery *w = (struct observe_recovery *)o;
+	int generated = step_generates(st);
+
+	for (int i = 0; i < w->n; i++) {
+		struct recovered *sum = &w->one[i].sum, *call = &w->one[i].call;
+
+		if (w->one[i].sel.ops->end)
+			w->one[i].sel.ops->end(&w->one[i].sel, st, st->pos + st->n);
+		sum->mass += call->mass;
+		sum->oracle += call->oracle;
+		sum->recent += call->recent;
+		sum->rows += call->rows;
+		sum->read += call->read;
+		sum->steps += generated;
+		sum->last_row += call->last_row;
+		sum->mean_row += call->mean_row;
+		sum->guesses += generated && w->before;
+	}
+	remember_rows(w, generated);
+}
+
+static int32_t recovery_rewind(struct observer *o, int32_t n)
+{
+	struct observe_recovery *w = (struct observe_recovery *)o;
+	int32_t least = n;
+
+	w->before = 0;   /* they may have attended to what is forgotten */
+	for (int i = 0; i < w->n; i++) {
+		int32_t m = w->one[i].sel.ops->rewind(&w->one[i].sel, n);
+
+		least = m < least ? m : least;
+	}
+	/* Those that could have kept more are told, too. */
+	for (int i = 0; least < n && i < w->n; i++)
+		w->one[i].sel.ops->rewind(&w->one[i].sel, least);
+	return least;
+}
+
+static const struct observer_ops recovery_ops = { recovery_attended, recovery_commit, recovery_rewind };
+
+static int selector_watch(struct observe_recovery *w, const struct policy *p, struct err *err)
+{
+	struct watched *one = &w->one[w->n];
+
+	if (!p->def->selector)
+		return err_set(err, ERR_USAGE, "cache policy '%s' does not select among kept entries: it cannot be watched", p->def->name);
+	one->policy = *p;
+	if (select_open(&one->sel, &one->policy, &w->c->kv, 1, err))
+		return -1;
+	if (w->c->tail < one->sel.tail)
+		w->c->tail = one->sel.tail;
+	w->n++;
+	return 0;
+}
+
+int observe_recovery_open(struct observe_recovery **out, struct cache *c, const struct policy *watch, int n, struct err *err)
+{
+	struct observe_recovery *w = xcalloc(1, sizeof *w);
+	int32_t heads = c->hp->n_kv_head;
+	size_t rows = (size_t)c->hp->n_layer * (size_t)heads * (size_t)c->ctx;
+	int failed;
+
+	w->base.ops = &recovery_ops;
+	w->c = c;
+	w->one = xcalloc((size_t)n, sizeof *w->one);
+	failed = cache_alloc(c, &w->out, DT_F32, c->chunk, (int64_t)c->hp->n_head * c->hp->head_dim, err) ||
+	         cache_alloc(c, &w->score, DT_F32, heads, c->ctx, err) || cache_alloc(c, &w->best, DT_I32, heads, c->ctx, err) ||
+	         cache_alloc(c, &w->guess, DT_F32, heads, c->ctx, err) ||
+	         !(w->now = try_alloc(rows, sizeof *w->now, "probabilities", err)) ||
+	         !(w->last = try_alloc(rows, sizeof *w->last, "probabilities", err)) ||
+	         !(w->sum = try_alloc(rows, sizeof *w->sum, "probabilities", err)) ||
+	         !(w->p = try_alloc((size_t)heads * (size_t)c->ctx, sizeof *w->p, "probabilities", err)) ||
+	         !(w->slots = try_alloc((size_t)c->ctx, sizeof *w->slots, "slots", err));
+	for (int i = 0; !failed && i < n; i++)
+		failed = selector_watch(w, &watch[i], err);
+	if (failed) {
+		observe_recovery_close(w);
+		return -1;
+	}
+	observer_add(&c->observers, &w->base);
+	*out = w;
+	return 0;
+}
+
+void observe_recovery_close(struct observe_recovery *w)
+{
+	if (!w)
+		return;
+	observer_remove(&w->c->observers, &w->base);
+	for (int i = 0; i < w->n; i++)
+		select_close(&w->one[i].sel);
+	cache_drop(w->c, &w->out);
+	cache_drop(w->c, &w->score);
+	cache_drop(w->c, &w->best);
+	cache_drop(w->c, &w->guess);
+	free(w->one);
+	free(w->p);
+	free(w->now);
+	free(w->last);
+	free(w->sum);
+	free(w->slots);
+	free(w);
+}
+
+int observe_recovery_get(const struct observe_recovery *w, int i, struct recovered *out)
+{
+	if (!w || i < 0 || i >= w->n)
+		return -1;
+	*out = w->one[i].sum;
+	return 0;
+}

@@ -1,0 +1,125 @@
+/* engine/retain_all.c - retention of everything: slot i holds token i at position i, the length is limited by the context.  Prefill
+ * attends everything; so does a generated token under `full`, else it reads what the policy's selector chooses. */
+#include "engine/cache.h"
+
+#include <stdlib.h>
+
+#include "engine/archive.h"
+
+static int32_t all_cap(const struct cache *c)
+{
+	return c->ctx;
+}
+
+static uint64_t all_bytes(const struct cache *c)
+{
+	return 0;
+}
+
+static int all_init(struct cache *c, struct err *err)
+{
+	return 0;
+}
+
+static void all_release(struct cache *c)
+{
+}
+
+static void all_selector_opened(struct cache *c)
+{
+	struct selector *s = &c->sel;
+
+	if (!s->ops)
+		return;
+	c->selecting = c->marked = 1;
+	c->tail = s->tail;
+	/* Elsewhere the cut into steps matters only where the last one cannot carry all that is observed. */
+	c->steps_matter = (s->ops->steps_matter && s->ops->steps_matter(s)) || (s->tail > 1 && s->tail > c->chunk / 2);
+}
+
+static void all_begin(struct cache *c, const struct step *st)
+{
+	rope_set(&c->rope, st->pos, st->n);
+}
+
+static void all_put(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x)
+{
+	kv_rotate(&c->kv, &c->q, x->q, &c->rope, st->n);
+	kv_rotate(&c->kv, x->k, x->k, &c->rope, st->n);
+	kv_put(&c->kv, layer, x->k, x->v, st->pos, st->n);
+}
+
+static int32_t all_region(const struct cache *c, const struct step *st)
+{
+	return st->pos + st->n;
+}
+
+static void all_parts(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x, struct reading *r)
+{
+	r->q = cache_frame(c, st, 0, &c->q);
+	r->n_part = r->n_region = cache_region(c, st, layer, x, r->q, r->n_slots, r->part);
+	for (int i = 0; i < r->n_part; i++)
+		r->skip += r->part[i].n_rows;
+}
+
+static void all_commit(struct cache *c, const struct step *st, const float *nll)
+{
+}
+
+static int32_t all_verify_most(const struct cache *c, int32_t pos)
+{
+	return c->ctx - pos;
+}
+
+static int32_t all_rewind(struct cache *c, int32_t n, int32_t *replay)
+{
+	*replay = 0;
+	return n;
+}
+
+static uint64_t all_read_bytes(const struct cache *c, int32_t pos, int generated)
+{
+	if (generated && c->selecting)
+		return c->sel.ops->read_bytes(&c->sel, pos + 1);
+	return kv_token_bytes(c->hp, c->type) * (uint64_t)pos;
+}
+
+static int32_t all_ready(const struct cache *c, int32_t n)
+{
+	return n;
+}
+
+/* Sketches and bounds of entries that were put into the slots from outside. */
+static void note_slots(struct cache *c, int32_t n)
+{
+	for (int32_t layer = 0; n > 0 && c->selecting && c->sel.ops->note && layer < c->kv.n_layer; layer++)
+		c->sel.ops->note(&c->sel, layer, 0, n);
+}
+
+static int32_t all_take(struct cache *c, int32_t n)
+{
+	note_slots(c, n);
+	return c->selecting ? c->sel.ops->rewind(&c->sel, n) : n;
+}
+
+static void all_archive(struct cache *c, struct archive *a, int32_t n)
+{
+	if (archive_loads(a))
+		note_slots(c, n);
+	if (c->selecting && c->sel.ops->archive)
+		c->sel.ops->archive(&c->sel, a, n);
+}
+
+const struct retention_ops retain_all = {
+	.bytes = all_bytes, .cap = all_cap, .init = all_init, .release = all_release, .selector_opened = all_selector_opened,
+	.begin = all_begin, .put = all_put, .region = all_region, .parts = all_parts, .commit = all_commit,
+	.verify_most = all_verify_most, .rewind = all_rewind, .read_bytes = all_read_bytes, .ready = all_ready, .take = all_take,
+	.archive = all_archive,
+};
+
+static const struct param full_params[] = { { .key = NULL } };
+
+const struct policy_def policy_full = {
+	.name = "full", .help = "every token stays and is read; the length is limited by -c", .params = full_params,
+	.retention = &retain_all,
+};

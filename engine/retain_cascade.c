@@ -1,0 +1,678 @@
+/* engine/retain_cascade.c - bounded retention: the first tokens stay for good, what follows runs through rings (rings.h).
+ *
+ *     slot   0 ......... S-1 | S .............................. S+size-1 | S+size .......
+ *            sinks or prefix   ring n (oldest) ........ ring 1 (newest)    the step's tokens
+ *
+ * `sink` and `cascade` pin a few sinks.  `auto` pins what the application says (system prompt and documents), reads the prefix through a
+ * selector and lets the conversation flow through the rings.
+ *
+ * Until the rings are full, slot i holds token i at position i and one part covers them all: the same numbers as full attention.  After
+ * that a step attends the prefix, each ring under its own rotation of the queries, and itself.
+ *
+ * Generated tokens wait behind the rings and join them in groups of `lag`, as tokens that are read together do: a step costs no more
+ * than attention.  Joining compares tokens by attention mass (attn_mass.h), moves entries and evicts; it cannot be undone.
+ *
+ * Committed tokens can be taken back as far as the mass of before is known: to the beginning or the end of the last prefill
+ * (POINT_TURN, while nothing has moved; POINT_READ), or to the last join (POINT_JOIN), from where a few generated tokens are computed
+ * again.  Further back, tokens whose attention was summed are read again. */
+#include "engine/cache.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/archive.h"
+#include "engine/attn_mass.h"
+#include "engine/cascade_shape.h"
+#include "engine/rings.h"
+
+enum { POINT_TURN, POINT_READ, POINT_JOIN };
+enum { REPLAY_MOST = 4 * LAG };    /* generated tokens that are worth computing again one by one */
+
+struct cascade {
+	struct rope rope[RINGS_MOST];   /* the frame of each ring; the prefix's is the cache's own */
+	struct tensor q[RINGS_MOST];    /* f32 [chunk][n_head * head_dim]: the step's queries in each of them */
+	struct rings rings;
+	int32_t lag, waiting;           /* tokens behind the rings that have not joined them yet, fewer than lag */
+	struct attn_mass mass;
+	int probing;                    /* the step that runs adds to the mass */
+	int generated;                  /* the last committed token was generated */
+	float *weight;                  /* [chunk] */
+	struct attn_probe probe;
+	int32_t probe_from;             /* the first token whose attention counts */
+	float nll;                      /* of the last token */
+	struct tensor move;             /* i32 [n_layer * n_kv_head][3 * moves] */
+	struct rope shift;
+	int32_t *list;
+	int lost;                       /* moving failed half way: the rings' entries are not what they should be */
+	struct row_event *event;
+	size_t cap_event;
+};
+
+/* ---- life ---- */
+
+static uint64_t cascade_bytes(const struct cache *c)
+{
+	const struct cascade_params *p = cascade_params(c);
+	struct rings_shape s = cascade_shape(c, 0);
+	int32_t chunk = cascade_chunk(c), heads = cascade_heads(c);
+	uint64_t q = 4 * (uint64_t)chunk * (uint64_t)c->hp->n_head * (uint64_t)c->hp->head_dim;
+	uint64_t slots = (uint64_t)s.n * (uint64_t)s.w + (uint64_t)s.stage;
+
+	return (uint64_t)s.n * (q + rope_bytes(c->hp, chunk)) + rope_bytes(c->hp, cascade_moves(&s)) +
+	       rings_bytes(&s, heads, cascade_scored(p), cascade_surprised(p)) + (cascade_scored(p) ? mass_bytes(heads, slots) : 0);
+}
+
+/* Empty, in this shape. */
+static void shape_set(struct cache *c, const struct rings_shape *s)
+{
+	struct cascade *f = c->retained;
+
+	f->lag = cascade_lag(s, c->chunk);
+	f->waiting = 0;
+	rings_reset(&f->rings, s);
+	mass_reset(&f->mass);
+	f->lost = f->generated = 0;
+	f->nll = 0;
+	/* The mass that lies w tokens before the first comparison weighs 1 / 100, 2 w tokens 1 / 10,000: auto sums nothing while its first
+	 * half fills, so that most conversations cost nothing. */
+	f->probe_from = cascade_params(c)->fill ? s->sinks + s->n * s->w - (s->n > 3 ? 2 * s->w : s->n * s->w / 2) : s->sinks;
+	/* A prefix that is hardly longer than a selection is read whole. */
+	c->selecting = c->sel.ops && s->sinks > c->sel.ops->entries(&c->sel, s->sinks) / 4;
+	c->marked = c->selecting;
+	c->steps_matter = c->selecting && c->sel.tail > 1 && c->sel.tail > c->chunk / 2;
+	c->region = c->selecting ? s->sinks : -1;
+}
+
+static int cascade_init(struct cache *c, struct err *err)
+{
+	struct cascade *f = c->retained = xcalloc(1, sizeof *f);
+	struct cascade_params *p = (void *)c->policy.values;
+	struct rings_shape s = cascade_shape(c, 0);
+	int64_t width = (int64_t)c->hp->n_head * c->hp->head_dim;
+
+	if (cascade_check(c, &s, err))
+		return -1;
+	c->chunk = cascade_chunk(c);
+	if (p->stride > c->chunk)
+		p->stride = c->chunk;     /* what is said about a run is what was done */
+	c->wants_nll = cascade_surprised(p);
+	if (rings_init(&f->rings, &s, cascade_heads(c), cascade_scored(p), cascade_surprised(p), err) ||
+	    rope_init(&f->shift, c->hp, c->be, cascade_moves(&s), err) ||
+	    cache_alloc(c, &f->move, DT_I32, (int64_t)c->hp->n_layer * c->hp->n_kv_head, 3 * (int64_t)cascade_moves(&s), err) ||
+	    (cascade_scored(p) && mass_init(&f->mass, c->be, &f->rings, err)) ||
+	    !(f->weight = try_alloc((size_t)c->chunk, sizeof *f->weight, "weights", err)) ||
+	    !(f->list = try_alloc((size_t)f->move.rows * (size_t)f->move.cols, sizeof *f->list, "moves of KV entries", err)))
+		return -1;
+	for (int32_t i = 0; i < s.n; i++)
+		if (rope_init(&f->rope[i], c->hp, c->be, c->chunk, err) || cache_alloc(c, &f->q[i], DT_F32, c->chunk, width, err))
+			return -1;
+	return 0;
+}
+
+static void cascade_selector_opened(struct cache *c)
+{
+	struct rings_shape s = cascade_shape(c, 0);
+
+	if (c->sel.ops)
+		c->tail = c->sel.tail < c->chunk ? c->sel.tail : 0;
+	shape_set(c, &s);
+}
+
+static void cascade_release(struct cache *c)
+{
+	struct cascade *f = c->retained;
+
+	cache_drop(c, &f->move);
+	for (int i = 0; i < RINGS_MOST; i++) {
+		cache_drop(c, &f->q[i]);
+		if (f->rope[i].be)
+			rope_release(&f->rope[i]);
+	}
+	if (f->shift.be)
+		rope_release(&f->shift);
+	if (f->mass.be)
+		mass_release(&f->mass);
+	rings_release(&f->rings);
+	free(f->weight);
+	free(f->list);
+	free(f->event);
+	free(f);
+}
+
+/* ---- a step ---- */
+
+/* VERIFY: the planes of mass and the parts of each token are its own. */
+static int32_t planes_of(const struct step *st)
+{
+	return st->kind == STEP_VERIFY ? st->tried : 1;
+}
+
+static void cascade_begin(struct cache *c, const struct step *st)
+{
+	struct cascade *f = c->retained;
+	struct rings *r = &f->rings;
+	int32_t skipped = r->s.sinks - st->pos;
+
+	if (rings_filling(r))
+		rope_set(&c->rope, st->pos, st->n);
+	else {
+		rope_set(&c->rope, rings_rank(r) + f->waiting, st->n);
+		for (int32_t i = 0; i < r->s.n; i++)
+			rope_set(&f->rope[i], rings_query(r, i) + f->waiting, st->n);
+	}
+	if (!step_generates(st) && f->generated && f->mass.be && rings_filling(r) && r->t > f->probe_from)
+		mass_keep(&f->mass, POINT_TURN, r->t, f->nll);
+	f->probing = r->sum && skipped < st->n && st->pos + st->n > f->probe_from;
+	if (!f->probing)
+		return;
+	if (mass_begin(&f->mass, st->pos, st->n, planes_of(st), f->weight))
+		return;
+	for (int32_t i = 0; i < skipped; i++)
+		f->weight[i] = 0;
+}
+
+static void cascade_put(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x)
+{
+	struct cascade *f = c->retained;
+	const struct rings *r = &f->rings;
+	int filling = rings_filling(r);
+
+	/* In the rings' frames a token's own number is that in the newest ring, which all enter. */
+	kv_rotate(&c->kv, x->k, x->k, filling ? &c->rope : &f->rope[0], st->n);
+	kv_put(&c->kv, layer, x->k, x->v, r->s.sinks + rings_stage(r) + f->waiting, st->n);
+	if (filling || r->s.sinks)
+		kv_rotate(&c->kv, &c->q, x->q, &c->rope, st->n);
+	for (int32_t i = 0; !filling && i < r->s.n; i++)
+		kv_rotate(&c->kv, &f->q[i], x->q, &f->rope[i], st->n);
+}
+
+static int32_t cascade_region(const struct cache *c, const struct step *st)
+{
+	const struct cascade *f = c->retained;
+	int32_t end = st->pos + st->n;
+
+	return end < f->rings.s.sinks ? end : f->rings.s.sinks;
+}
+
+static void cascade_parts(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x, struct reading *out)
+{
+	struct cascade *f = c->retained;
+	const struct rings *r = &f->rings;
+	int32_t end = st->pos + st->n, sinks = r->s.sinks;
+	struct attn_part *part = out->part;
+	int n = 0;
+
+	if (rings_filling(r) || sinks)
+		out->q = cache_frame(c, st, 0, &c->q);
+	if (rings_filling(r) && !(step_generates(st) && c->selecting && st->pos >= sinks)) {
+		part[0] = (struct attn_part){ .q = out->q, .n_rows = end };
+		out->skip = sinks < end ? sinks : end;
+		out->n_part = 1;
+		return;
+	}
+	if (sinks > 0)
+		n = cache_region(c, st, layer, x, out->q, sinks, part);
+	out->n_region = n;
+	for (int i = 0; i < n; i++)
+		out->skip += part[i].n_rows;
+	if (rings_filling(r))
+		part[n++] = (struct attn_part){ .q = out->q, .row0 = sinks, .n_rows = end - sinks };
+	for (int32_t i = r->s.n - 1; !rings_filling(r) && i >= 0; i--)
+		part[n++] = (struct attn_part){ .q = cache_frame(c, st, 1 + i, &f->q[i]), .row0 = sinks + (r->s.n - 1 - i) * r->s.w,
+		                                .n_rows = r->s.w + (i ? 0 : f->waiting + st->index + st->n) };
+	out->n_part = n;
+}
+
+static const struct attn_probe *cascade_probe(struct cache *c, const struct step *st, int32_t layer, int32_t skip)
+{
+	struct cascade *f = c->retained;
+	const struct cascade_params *p = cascade_params(c);
+	int whole = p->heads == HEADS_LAYER;
+	int32_t index = st->kind == STEP_VERIFY ? st->index : 0;
+
+	if (!f->probing)
+		return NULL;
+	f->probe = (struct attn_probe){
+		.mass = mass_to(&f->mass, index), .from = mass_from(&f->mass, index), .mass_row = whole ? layer : layer * c->hp->n_kv_head,
+		.weight = f->weight + index, .reduce = (enum reduce)p->reduce, .whole_layer = whole, .skip = skip,
+	};
+	return &f->probe;
+}
+
+/* ---- the commit ---- */
+
+/* Move keys and values of all layers as the rings planned. */
+static void entries_move(struct cache *c)
+{
+	struct cascade *f = c->retained;
+	struct rings *r = &f->rings;
+	const struct hparams *hp = c->hp;
+	int32_t n = r->n_row, whole = cascade_params(c)->heads == HEADS_LAYER, kv_heads = hp->n_kv_head, sinks = r->s.sinks;
+	struct tensor move = f->move;
+	struct kv_moves m = { .move = &move, .n = n, .n_kv_head = kv_heads, .head_dim = hp->head_dim, .dims = hp->rope_dims,
+	                      .cap = c->kv.cap, .neox = hp->arch->neox };
+	int32_t *out = f->list;
+
+	/* The lists of all layers go to the backend at once: nothing comes between the moves of one layer and the next. */
+	for (int32_t row = 0; row < move.rows; row++) {
+		size_t at = (size_t)(whole ? row / kv_heads : row);
+
+		for (int32_t i = 0; i < n; i++, at += (size_t)r->heads, out += 3) {
+			int32_t from = r->from[at];
+
+			out[0] = from == r->row[i] ? -1 : sinks + from;
+			out[1] = sinks + r->row[i];
+			out[2] = r->turn[at];
+		}
+	}
+	move.cols = 3 * n;
+	rope_set_turns(&f->shift, r->turns, r->n_turn);
+	c->be->ops->write(c->be, &move, 0, f->list, (size_t)(out - f->list) * sizeof *f->list);
+	for (int32_t layer = 0; layer < hp->n_layer; layer++, m.move_row += kv_heads) {
+		m.turn = r->n_turn ? &f->shift.table : NULL;
+		c->be->ops->kv_move(c->be, &c->kv.k[layer], &m);
+		m.turn = NULL;
+		c->be->ops->kv_move(c->be, &c->kv.v[layer], &m);
+	}
+}
+
+static void tell(struct cache *c)
+{
+	struct cascade *f = c->retained;
+	struct rings *r = &f->rings;
+	float heads = (float)r->heads;
+
+	if (f->cap_event < r->n_note) {
+		f->cap_event = 2 * r->n_note;
+		f->event = xrealloc(f->event, f->cap_event * sizeof *f->event);
+	}
+	for (size_t i = 0; i < r->n_note; i++) {
+		const struct rings_note *o = &r->note[i];
+		int32_t held = o->token < r->oldest ? 0 : r->held[o->token & r->mask];
+
+		f->event[i] = (struct row_event){
+			.what = o->what, .token = o->token, .ring = o->ring, .gone = (float)(r->heads - held) / heads,
+			.share = o->what == ROW_ADMITTED ? 1 : (float)o->heads / heads,
+			.score = r->sum ? ema_value(&r->ema, (float)(o->score / o->heads), r->t) : 0,
+		};
+	}
+	if (r->n_note)
+		c->rows_fn(f->event, r->n_note, c->rows_ud);
+}
+
+/* Those that wait join the rings.  Once entries have moved, older points of mass are of no use. */
+static void join(struct cache *c)
+{
+	struct cascade *f = c->retained;
+	struct rings *r = &f->rings;
+	int32_t n = f->waiting;
+
+	mass_join(&f->mass, n);
+	f->waiting = 0;
+	r->listen = c->rows_fn != NULL;
+	rings_insert(r, n);
+	if (r->n_row)
+		entries_move(c);
+	mass_follow(&f->mass);
+	f->lost |= c->be->failed;
+	if (!rings_filling(r))
+		mass_forget(&f->mass, -1);
+	if (c->rows_fn)
+		tell(c);
+}
+
+/* Surprise: a token is worth what it, or its predecessor, surprised the model with. */
+static void note_surprise(struct cascade *f, const struct step *st, const float *nll)
+{
+	struct rings *r = &f->rings;
+
+	for (int32_t i = 0; i < st->n; i++) {
+		float before = i ? nll[i - 1] : f->nll;
+
+		if (r->worth)
+			r->worth[(st->pos + i) & r->mask] = (nll[i] > before ? nll[i] : before) + 0.5f;
+	}
+	f->nll = nll[st->n - 1];
+}
+
+/* Points that a later rewind can go back to: the end of a prefill; every join, and while nothing moves every LAG tokens. */
+static void keep_points(struct cascade *f, const struct step *st, int joined)
+{
+	const struct rings *r = &f->rings;
+	const struct mass_point *last = &f->mass.point[POINT_JOIN];
+
+	if (!f->mass.be || !f->probing || f->lost || f->waiting)
+		return;
+	if (!step_generates(st)) {
+		if (st->last)
+			mass_keep(&f->mass, POINT_READ, r->t, f->nll);
+	} else if (rings_filling(r) ? last->t < 0 || r->t / LAG != last->t / LAG : joined) {
+		mass_keep(&f->mass, POINT_JOIN, r->t, f->nll);
+	}
+}
+
+static void cascade_commit(struct cache *c, const struct step *st, const float *nll)
+{
+	struct cascade *f = c->retained;
+	int joins;
+
+	if (nll)
+		note_surprise(f, st, nll);
+	if (f->probing)
+		mass_commit(&f->mass, st->kind == STEP_VERIFY ? st->n : 1);
+	f->waiting += st->n;
+	joins = rings_filling(&f->rings) || !step_generates(st) || f->waiting >= f->lag;
+	if (joins)
+		join(c);
+	if (f->probing)
+		mass_scale(&f->mass, st->pos + st->n, c->chunk);
+	keep_points(f, st, joins);
+	f->generated = step_generates(st);
+}
+
+static int32_t cascade_verify_most(const struct cache *c, int32_t pos)
+{
+	const struct cascade *f = c->retained;
+	const struct rings *r = &f->rings;
+	int32_t most = rings_filling(r) ? r->s.sinks + r->size - r->t : f->lag - f->waiting, n = 1;
+
+	/* Tokens that join, or sums that are scaled, come after the last one. */
+	while (n < most && n < VERIFY_MOST && !(r->sum && mass_must_scale(&f->mass, pos + n, c->chunk)))
+		n++;
+	return n;
+}
+
+/* ---- going back, pinning ---- */
+
+static int32_t tokens_of(const struct cascade *f) { return f->rings.t + f->waiting; }
+
+/* The point nearest to t, at or before it, that can be gone back to; -1 = there is none. */
+static int point_before(const struct cascade *f, int32_t t)
+{
+	int best = -1;
+
+	for (int i = 0; i < MASS_POINTS; i++) {
+		int32_t at = f->mass.point[i].t;
+
+		if (at >= 0 && at <= t && (rings_filling(&f->rings) || at == f->rings.t) && (best < 0 || at > f->mass.point[best].t))
+			best = i;
+	}
+	return best;
+}
+
+/* Go back to t, at point i, from where nothing has moved. */
+static int32_t back_to_point(struct cascade *f, int i, int32_t to, int32_t *replay)
+{
+	struct mass_point p = f->mass.point[i];
+
+	f->waiting = 0;
+	if (f->rings.t > p.t)
+		rings_rewind(&f->rings, p.t);
+	mass_restore(&f->mass, i);
+	mass_forget(&f->mass, p.t);
+	f->nll = p.nll;
+	*replay = to - p.t <= REPLAY_MOST ? to - p.t : 0;
+	return p.t;
+}
+
+/* Go back to t or the sinks, where no mass has been summed. */
+static int32_t back_without_mass(struct cascade *f, int32_t to)
+{
+	struct rings *r = &f->rings;
+
+	f->waiting = 0;
+	if (!rings_filling(r) && to > r->s.sinks)
+		to = r->s.sinks;
+	if (f->mass.be && rings_filling(r) && to > f->probe_from)
+		to = f->probe_from;
+	to = rings_rewind(r, to);
+	if (r->sum)
+		memset(r->sum, 0, (size_t)r->heads * (size_t)r->rows * sizeof *r->sum);
+	ema_set(&r->ema, ema_gamma(r->s.w));
+	mass_reset(&f->mass);
+	return to;
+}
+
+static int32_t cascade_rewind(struct cache *c, int32_t n, int32_t *replay)
+{
+	struct cascade *f = c->retained;
+	struct rings *r = &f->rings;
+	int32_t to = n;
+	int i;
+
+	*replay = 0;
+	if (f->lost) {
+		struct rings_shape s = r->s;
+
+		shape_set(c, &s);
+		to = 0;
+	}
+	if (to >= tokens_of(f))
+		return tokens_of(f);
+	if (!f->mass.be && to >= r->t && !rings_filling(r)) {
+		f->waiting = to - r->t;
+		return to;
+	}
+	if (f->mass.be && (i = point_before(f, to)) >= 0)
+		return back_to_point(f, i, to, replay);
+	return back_without_mass(f, to);
+}
+
+/* Sketches of the first n slots of the prefix. */
+static void note_prefix(struct cache *c, int32_t n)
+{
+	for (int32_t layer = 0; n > 0 && c->selecting && c->sel.ops->note && layer < c->kv.n_layer; layer++)
+		c->sel.ops->note(&c->sel, layer, 0, n);
+}
+
+static int32_t cascade_pin(struct cache *c, int32_t n, struct err *err)
+{
+	struct cascade *f = c->retained;
+	struct rings *r = &f->rings;
+	struct rings_shape s = cascade_shape(c, n);
+	int32_t kept = tokens_of(f), old = r->s.sinks;
+
+	if (!cascade_params(c)->fill)
+		return kept;
+	if (s.sinks == old)
+		return kept;
+	if (cascade_check_pinned(c, &s, n, err))
+		return -1;
+	if (!rings_filling(r) && kept > old)
+		kept = old;
+	kept = kept < s.sinks ? kept : s.sinks;
+	shape_set(c, &s);
+	r->t = kept;
+	/* Slots that were the stream's, or a prefix too short to select from. */
+	note_prefix(c, kept);
+	if (c->sel.ops && kept < old)
+		c->sel.ops->rewind(&c->sel, kept);
+	c->pinned = s.sinks;
+	return kept;
+}
+
+/* ---- snapshots ---- */
+
+static int32_t cascade_ready(const struct cache *c, int32_t n)
+{
+	const struct cascade *f = c->retained;
+
+	(void)n;
+	return rings_filling(&f->rings) ? f->rings.t : f->rings.s.sinks;
+}
+
+/* Entries alone: as far as nothing is missing that is known of tokens that were read. */
+static int32_t cascade_take(struct cache *c, int32_t n)
+{
+	struct cascade *f = c->retained;
+	struct rings *r = &f->rings;
+	struct rings_shape s = r->s;
+	int32_t most = s.sinks + r->size;
+
+	shape_set(c, &s);
+	if (r->worth)
+		most = s.sinks - 2;   /* the weight of the first stream token needs the nll of the two tokens before it */
+	else if (r->sum)
+		most = f->probe_from > s.sinks ? f->probe_from : s.sinks;
+	n = n < most ? n : most > 0 ? most : 0;
+	note_prefix(c, n < s.sinks ? n : s.sinks);
+	if (c->selecting)
+		n = c->sel.ops->rewind(&c->sel, n);
+	r->listen = 0;
+	rings_insert(r, n);
+	return n;
+}
+
+/* The stream of n tokens and its rings, in the shape that is set. */
+static void rings_archive(struct cache *c, struct archive *a, int32_t n)
+{
+	struct cascade *f = c->retained;
+	struct rings *r = &f->rings;
+	int32_t sinks = r->s.sinks, waiting = f->waiting, t, slots;
+
+	if (!archive_loads(a) && f->mass.be)
+		mass_read(&f->mass);   /* where they do not come, the backend's failure is told */
+	archive_i32(a, &waiting, 0, f->lag - 1 < n ? f->lag - 1 : n, "the tokens that wait");
+	archive_i64(a, &r->ema.shift, 0, (int64_t)(r->ema.rate * ((double)n + c->chunk)) + 1, "the weight of attention mass");
+	archive_bytes(a, &f->nll, sizeof f->nll);
+	if (a->bad)
+		return;
+	t = n - waiting;
+	slots = t > sinks ? t - sinks : 0;
+	if (t - sinks > r->size) {
+		slots = r->size + waiting;
+		archive_i32s(a, r->id, (uint64_t)r->size * (uint64_t)r->heads, 0, t - 1, "a token of the stream");
+		if (archive_loads(a) && !a->bad && rings_restore(r, t))
+			archive_fail(a, "the order of the stream");
+		archive_planes(a, &c->kv, sinks, r->size + waiting);
+	} else if (waiting) {
+		archive_fail(a, "the tokens that wait");
+	} else if (archive_loads(a)) {
+		r->listen = 0;
+		rings_insert(r, t);
+	}
+	if (a->bad)
+		return;
+	if (archive_loads(a))
+		f->waiting = waiting;
+	mass_archive(&f->mass, a, slots);
+	for (int32_t token = r->oldest; r->worth && token < n; token++)
+		archive_bytes(a, &r->worth[token & r->mask], sizeof *r->worth);
+}
+
+static void cascade_archive(struct cache *c, struct archive *a, int32_t n)
+{
+	struct cascade *f = c->retained;
+	struct rings_shape s = f->rings.s, was = s;
+	int32_t sinks = s.sinks, pinned = c->pinned, was_pinned = pinned, least = cascade_params(c)->sinks;
+	int fill = cascade_params(c)->fill;
+
+	archive_i32(a, &sinks, fill ? least : sinks, fill ? INT32_MAX / 2 : sinks, "the tokens pinned");
+	archive_i32(a, &pinned, 0, sinks, "the tokens pinned");
+	if (archive_loads(a) && !a->bad) {
+		if (sinks != s.sinks && cascade_pin(c, sinks > least ? sinks : 0, NULL) < 0)
+			archive_fail(a, "the tokens pinned");
+		s = f->rings.s;
+		shape_set(c, &s);
+		c->pinned = pinned;
+		note_prefix(c, n < s.sinks ? n : s.sinks);
+	}
+	rings_archive(c, a, n);
+	if (c->sel.ops && c->sel.ops->archive)
+		c->sel.ops->archive(&c->sel, a, n < s.sinks ? n : s.sinks);
+	if (!archive_loads(a) || !a->bad)
+		return;
+	/* Empty again, and pinned as it was. */
+	s = f->rings.s;
+	shape_set(c, &s);
+	cascade_pin(c, was.sinks > least ? was.sinks : 0, NULL);
+	c->pinned = was_pinned;
+	if (c->sel.ops)
+		c->sel.ops->rewind(&c->sel, 0);
+}
+
+/* Each point: its tokens, -1 = there is none; then what mass_points_archive() has of it. */
+static void cascade_points(struct cache *c, struct archive *a)
+{
+	struct cascade *f = c->retained;
+	const struct rings *r = &f->rings;
+	int32_t slots[MASS_POINTS] = { 0 };
+
+	archive_i32(a, &f->generated, 0, 1, "whether a token was generated");
+	for (int i = 0; f->mass.be && i < MASS_POINTS; i++) {
+		int32_t t = f->mass.point[i].t;
+
+		archive_i32(a, &t, -1, r->t, "a point to go back to");
+		if (a->bad)
+			break;
+		if (t >= 0 && (rings_filling(r) ? t < f->probe_from : t != r->t))
+			archive_fail(a, "a point to go back to");
+		f->mass.point[i].t = t;
+		slots[i] = t < r->s.sinks ? 0 : t - r->s.sinks < r->size ? t - r->s.sinks : r->size;
+	}
+	if (f->mass.be)
+		mass_points_archive(&f->mass, a, slots);
+	if (a->bad && archive_loads(a))
+		mass_forget(&f->mass, -1);
+}
+
+/* ---- what it shows ---- */
+
+static void cascade_rows(const struct cache *c, struct timeline_rows *out)
+{
+	const struct cascade *f = c->retained;
+	const struct rings *r = &f->rings;
+
+	out->pinned = r->s.sinks;
+	out->n_ring = r->s.n;
+	out->ring_rows = r->s.w;
+	out->factor = r->s.f;
+	for (int32_t i = 0; i < r->s.n; i++) {
+		out->fill[i] = rings_fill(r, i);
+		rings_span(r, i, &out->first[i], &out->last[i]);
+	}
+	out->seen = tokens_of(f);
+	out->gone = r->gone;
+	out->thinned = r->thinned;
+	out->oldest = r->t > r->s.sinks ? r->oldest : -1;
+}
+
+static void cascade_view(const struct cache *c, struct retained_view *out)
+{
+	const struct cascade *f = c->retained;
+
+	out->rings = &f->rings;
+	out->waiting = f->waiting;
+	out->observed = f->rings.sum && tokens_of(f) > f->probe_from;
+}
+
+static void cascade_mass_read(struct cache *c)
+{
+	struct cascade *f = c->retained;
+
+	if (f->mass.be)
+		mass_read(&f->mass);
+}
+
+static uint64_t cascade_read_bytes(const struct cache *c, int32_t pos, int generated)
+{
+	const struct cascade *f = c->retained;
+	const struct rings *r = &f->rings;
+	int32_t most = r->s.sinks + r->size, slots = pos < most ? pos : most;
+	uint64_t selected = 0;
+
+	if (generated && c->selecting && pos >= r->s.sinks) {
+		selected = c->sel.ops->read_bytes(&c->sel, r->s.sinks);
+		slots -= r->s.sinks;
+	}
+	return selected + kv_token_bytes(c->hp, c->type) * (uint64_t)slots;
+}
+
+const struct retention_ops retain_cascade = {
+	.endless = 1, .bytes = cascade_bytes, .cap = cascade_cap, .init = cascade_init, .release = cascade_release,
+	.selector_opened = cascade_selector_opened, .begin = cascade_begin, .put = cascade_put, .region = cascade_region,
+	.parts = cascade_parts, .probe = cascade_probe, .commit = cascade_commit, .verify_most = cascade_verify_most,
+	.rewind = cascade_rewind, .pin = cascade_pin, .read_bytes = cascade_read_bytes, .rows = cascade_rows, .view = cascade_view,
+	.mass_read = cascade_mass_read, .ready = cascade_ready, .take = cascade_take, .archive = cascade_archive,
+	.points = cascade_points,
+};

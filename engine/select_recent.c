@@ -1,0 +1,96 @@
+/* engine/select_recent.c - `streaming++`: selection by place alone: sinks and the newest entries, and everything at every stride-th
+ * token. */
+#include "engine/select.h"
+
+#include <stdlib.h>
+
+#include "engine/archive.h"
+#include "engine/cache.h"
+
+struct recent_params { int32_t size, stride, sinks; };
+
+struct recent { int32_t start; };   /* tokens of the sequence when the last prefill ended: strides count from there */
+
+static const struct recent_params *par_of(const struct selector *s)
+{
+	return s->par;
+}
+
+static uint64_t recent_bytes(const void *values, const struct hparams *hp, const struct backend *be, int32_t cap)
+{
+	return 0;
+}
+
+static int recent_init(struct selector *s, struct err *err)
+{
+	s->state = xcalloc(1, sizeof(struct recent));
+	return 0;
+}
+
+static void recent_release(struct selector *s)
+{
+}
+
+static int recent_choose(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q, const struct tensor *raw,
+                         int32_t n_slots, struct attn_part part[SELECT_PARTS])
+{
+	const struct recent *f = s->state;
+	int32_t sinks = par_of(s)->sinks, size = par_of(s)->size;
+
+	if (n_slots - sinks <= size || (st->pos + 1 - f->start) % par_of(s)->stride == 0)
+		return select_whole(q, n_slots, part);
+	part[0] = (struct attn_part){ .q = q, .n_rows = sinks };
+	part[sinks > 0] = (struct attn_part){ .q = q, .row0 = n_slots - size, .n_rows = size };
+	return 1 + (sinks > 0);
+}
+
+static void recent_end(struct selector *s, const struct step *st, int32_t n_slots)
+{
+	struct recent *f = s->state;
+
+	if (!step_generates(st))
+		f->start = st->pos + st->n;
+}
+
+static int32_t recent_rewind(struct selector *s, int32_t n)
+{
+	return n;
+}
+
+static int32_t recent_entries(const struct selector *s, int32_t n_slots)
+{
+	double some = par_of(s)->size + par_of(s)->sinks, often = 1.0 / par_of(s)->stride;
+
+	return (int32_t)(some >= n_slots ? n_slots : often * n_slots + (1 - often) * some);
+}
+
+static uint64_t recent_read_bytes(const struct selector *s, int32_t n_slots)
+{
+	double some = par_of(s)->size + par_of(s)->sinks, often = 1.0 / par_of(s)->stride;
+
+	return select_entry_bytes(s, some >= n_slots ? n_slots : often * n_slots + (1 - often) * some);
+}
+
+static void recent_archive(struct selector *s, struct archive *a, int32_t n_slots)
+{
+	struct recent *f = s->state;
+
+	archive_i32(a, &f->start, 0, INT32_MAX, "the end of the prefill");
+}
+
+static const struct selector_ops select_recent = {
+	.bytes = recent_bytes, .init = recent_init, .release = recent_release, .choose = recent_choose, .end = recent_end,
+	.rewind = recent_rewind, .entries = recent_entries, .read_bytes = recent_read_bytes, .archive = recent_archive,
+};
+
+#define AT(field) offsetof(struct recent_params, field)
+static const struct param streaming_params[] = {
+	{ "size", PARAM_INT, AT(size), 1, 1e9, NULL, "512", "newest entries that are read" },
+	PARAM_STRIDE(struct recent_params, "10"),
+	{ "sinks", PARAM_INT, AT(sinks), 0, 1000, NULL, "4", "first entries that are read" },
+	{ .key = NULL },
+};
+const struct policy_def policy_streaming = {
+	.name = "streaming++", .help = "every token stays; first and newest entries are read, everything at every stride-th token",
+	.params = streaming_params, .retention = &retain_all, .selector = &select_recent,
+};
