@@ -219,6 +219,11 @@ void mass_keep(struct attn_mass *f, int i, int32_t t, float nll)
 	f->point[i] = (struct mass_point){ .t = t, .plane = f->now, .ema = f->rings->ema, .nll = nll };
 }
 
+void mass_keep_inner(struct attn_mass *f, int i, int32_t t, float nll, int32_t index)
+{
+	f->point[i] = (struct mass_point){ .t = t, .plane = f->next[index], .ema = f->rings->ema, .nll = nll };
+}
+
 void mass_restore(struct attn_mass *f, int i)
 {
 	f->now = f->point[i].plane;

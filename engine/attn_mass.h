@@ -64,6 +64,8 @@ int  mass_must_scale(const struct attn_mass *, int32_t pos, int32_t n);
 
 /* Remember the sums as they are, after t tokens, as point i; a step that is being cancelled leaves no point. */
 void mass_keep(struct attn_mass *, int i, int32_t t, float nll);
+/* The same of the sums after token `index` of the step that was committed just now. */
+void mass_keep_inner(struct attn_mass *, int i, int32_t t, float nll, int32_t index);
 /* Point i: its sums count again. */
 void mass_restore(struct attn_mass *, int i);
 /* Forget the points after more than t tokens. */

@@ -167,6 +167,9 @@ static void cascade_begin(struct cache *c, const struct step *st)
 		return;
 	if (mass_begin(&f->mass, st->pos, st->n, planes_of(st), f->weight))
 		return;
+	/* VERIFY: tokens that would not be observed if they came alone. */
+	if (st->kind == STEP_VERIFY && f->probe_from - st->pos > skipped)
+		skipped = f->probe_from - st->pos;
 	for (int32_t i = 0; i < skipped; i++)
 		f->weight[i] = 0;
 }
@@ -335,20 +338,28 @@ static void note_surprise(struct cascade *f, const struct step *st, const float 
 	f->nll = nll[st->n - 1];
 }
 
-/* Points that a later rewind can go back to: the end of a prefill; every join, and while nothing moves every LAG tokens. */
+/* While nothing moves there is a point every LAG generated tokens, wherever steps begin and end: one inside of a VERIFY step lies in the
+ * plane of its token. */
+static void keep_inner_point(struct cascade *f, const struct step *st, const float *nll)
+{
+	int32_t t = f->rings.t / LAG * LAG;
+
+	if (f->mass.be && f->probing && step_generates(st) && rings_filling(&f->rings) && t > st->pos && t < f->rings.t &&
+	    t > f->probe_from)
+		mass_keep_inner(&f->mass, POINT_JOIN, t, nll ? nll[t - st->pos - 1] : f->nll, t - st->pos - 1);
+}
+
+/* The end of a prefill and every join are points, too. */
 static void keep_points(struct cascade *f, const struct step *st, int joined)
 {
 	const struct rings *r = &f->rings;
-	const struct mass_point *last = &f->mass.point[POINT_JOIN];
 
 	if (!f->mass.be || !f->probing || f->lost || f->waiting)
 		return;
-	if (!step_generates(st)) {
-		if (st->last)
-			mass_keep(&f->mass, POINT_READ, r->t, f->nll);
-	} else if (rings_filling(r) ? last->t < 0 || r->t / LAG != last->t / LAG : joined) {
+	if (!step_generates(st) && st->last)
+		mass_keep(&f->mass, POINT_READ, r->t, f->nll);
+	else if (step_generates(st) && (rings_filling(r) ? r->t % LAG == 0 : joined))
 		mass_keep(&f->mass, POINT_JOIN, r->t, f->nll);
-	}
 }
 
 static void cascade_commit(struct cache *c, const struct step *st, const float *nll)
@@ -364,6 +375,7 @@ static void cascade_commit(struct cache *c, const struct step *st, const float *
 	joins = rings_filling(&f->rings) || !step_generates(st) || f->waiting >= f->lag;
 	if (joins)
 		join(c);
+	keep_inner_point(f, st, nll);
 	if (f->probing)
 		mass_scale(&f->mass, st->pos + st->n, c->chunk);
 	keep_points(f, st, joins);

@@ -49,7 +49,7 @@ struct refresh {
 	uint8_t *due;              /* [n_layer]: in the step that runs an older set may be replaced */
 	uint8_t *knows;            /* [n_layer]: same[] is of the last step */
 	int32_t start;             /* tokens of the sequence when the last read ended: steps count from there */
-	int64_t asked, chose;      /* how often layers were asked for a set, and chose a new one */
+	int64_t asked, chose;      /* generated tokens times layers that used a set; that selected a new one */
 };
 
 static const struct refresh_params *par_of(const struct selector *s)
@@ -191,7 +191,6 @@ static struct pick *pick_now(struct selector *s, int32_t layer, const struct ten
 	struct refresh *r = s->state;
 	struct pick *new = picks_new(&r->picks, layer, n_slots, entry_count_of(par_of(s)->k, n_slots));
 
-	r->chose += n_q == 1;
 	if (par_of(s)->qc)
 		query_turn(s, layer, q, raw, i, 0);
 	pick(s, new, layer, q, i, n_q, (struct when){ 0 });
@@ -251,7 +250,6 @@ static int refresh_choose(struct selector *s, const struct step *st, int32_t lay
 	r->due[layer] = 0;
 	if (entry_count_of(par_of(s)->k, n_slots) >= n_slots)
 		return select_whole(q, n_slots, part);
-	r->asked++;
 	set = picks_get(&r->picks, layer);
 	if (!set->at || set->at > n_slots)
 		return set_parts(pick_now(s, layer, q, raw, 0, 1, n_slots), q, n_slots, part);
@@ -297,7 +295,6 @@ static void learn_turns(struct selector *s)
 		if (!r->flag[i] || par_of(s)->update != UPDATE_YES)
 			continue;
 		r->picks.fresh[i] = 1;
-		r->chose++;
 	}
 }
 
@@ -307,6 +304,13 @@ static void refresh_end(struct selector *s, const struct step *st, int32_t n_slo
 
 	if (st->n == st->tried)
 		learn_turns(s);
+	for (int32_t i = 0; step_generates(st) && i < st->n; i++) {
+		int32_t slots = s->own ? n_slots - st->n + 1 + i : n_slots;
+
+		r->asked += entry_count_of(par_of(s)->k, slots) < slots ? r->picks.n_layer : 0;
+	}
+	for (int32_t i = 0; step_generates(st) && i < r->picks.n_layer; i++)
+		r->chose += st->n == st->tried && r->picks.fresh[i];
 	if (!step_generates(st)) {
 		r->start = st->pos + st->n;
 		for (int32_t i = 0; i < r->picks.n_layer; i++)
