@@ -204,6 +204,9 @@ void cache_commit(struct cache *c, int32_t n, const float *nll)
 		return;
 	}
 	c->policy.def->retention->commit(c, &st, nll);
+	c->total = st.pos + n;
+	if (!step_generates(&st))
+		c->read_end = c->total;
 	if (c->selecting && c->sel.ops->end)
 		c->sel.ops->end(&c->sel, &st, c->policy.def->retention->region(c, &st));
 	for (struct observer *o = c->observers; o; o = o->next)
@@ -248,21 +251,24 @@ static int32_t rewind_others(struct cache *c, int32_t n)
 	return to;
 }
 
+enum { REPLAY_MOST = 64 };   /* generated tokens that are worth computing again one by one */
+
 int32_t cache_rewind(struct cache *c, int32_t n, int32_t *replay)
 {
 	const struct retention_ops *r = c->policy.def->retention;
-	int32_t to = rewind_others(c, n), again = 0, kept = r->rewind(c, to, &again);
+	int32_t to = rewind_others(c, n), kept = r->rewind(c, to), again = 0;
 
-	while (kept < to) {
-		if (kept + again == to)
-			break;
+	/* A selector that wants the end of a prefill again wants it read. */
+	if (to >= n && kept >= c->read_end && n - kept <= REPLAY_MOST && c->total > kept)
+		again = c->total - kept;
+	while (kept < to && !again) {
 		to = rewind_others(c, kept);
-		kept = r->rewind(c, to, &again);
+		kept = r->rewind(c, to);
 	}
-	if (kept + again < n)
-		again = 0;             /* what lies between will be read */
 	if (kept < n)
 		rewind_others(c, kept);    /* those that could have kept more are told, too */
+	c->total = kept;
+	c->read_end = kept < c->read_end ? kept : c->read_end;
 	if (replay)
 		*replay = again;
 	return kept;
@@ -270,7 +276,13 @@ int32_t cache_rewind(struct cache *c, int32_t n, int32_t *replay)
 
 int32_t cache_pin(struct cache *c, int32_t n, struct err *err)
 {
-	return c->policy.def->retention->pin ? c->policy.def->retention->pin(c, n, err) : n;
+	int32_t kept = c->policy.def->retention->pin ? c->policy.def->retention->pin(c, n, err) : c->total;
+
+	if (kept >= 0 && kept < c->total) {
+		c->total = kept;
+		c->read_end = kept < c->read_end ? kept : c->read_end;
+	}
+	return kept;
 }
 
 uint64_t cache_read_bytes(const struct cache *c, int32_t pos, int generated)
@@ -291,6 +303,7 @@ static void note_all(struct cache *c, int32_t n)
 void cache_take_store(struct cache *c, struct cache *other, int32_t n)
 {
 	kv_swap(&c->kv, &other->kv);
+	c->total = c->read_end = n;
 	note_all(c, n);
 }
 
@@ -301,16 +314,20 @@ int32_t cache_ready(const struct cache *c, int32_t n)
 
 int32_t cache_take(struct cache *c, int32_t n)
 {
-	return c->policy.def->retention->take(c, n);
+	c->total = c->read_end = c->policy.def->retention->take(c, n);
+	return c->total;
 }
 
 void cache_archive(struct cache *c, struct archive *a, int32_t n)
 {
 	c->policy.def->retention->archive(c, a, n);
+	if (archive_loads(a))
+		c->total = c->read_end = n;
 }
 
 void cache_points_archive(struct cache *c, struct archive *a)
 {
-	if (c->policy.def->retention->points)
+	archive_i32(a, &c->read_end, 0, c->total, "the end of the prefill");
+	if (c->policy.def->retention->points && !a->bad)
 		c->policy.def->retention->points(c, a);
 }

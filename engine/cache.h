@@ -83,6 +83,7 @@ struct cache {
 	int selecting;              /* generated tokens select; a cascade whose pinned prefix is short has a selector at rest */
 	struct observer *observers; /* list; borrowed */
 	struct step step;           /* the one that runs */
+	int32_t total, read_end;    /* committed tokens; those of them up to the end of the last prefill: the others were generated */
 	struct { struct tensor q, raw, k, v, out, frame[1 + RINGS_MOST]; } one;   /* one token of a VERIFY step; allocated by the first */
 	timeline_rows_fn *rows_fn;  /* told what a commit evicted and moved; NULL = nobody */
 	void *rows_ud;
@@ -121,9 +122,8 @@ struct retention_ops {
 	void (*commit)(struct cache *, const struct step *, const float *nll);
 	/* VERIFY: tokens that one step can try when pos tokens are there; 1 or more. */
 	int32_t (*verify_most)(const struct cache *, int32_t pos);
-	/* Forget all but the first n tokens; returns how many are left.  *replay: so many tokens after those, up to n, were generated and
-	 * are to be computed by GENERATE steps again, one by one, if the cache shall be what it was. */
-	int32_t (*rewind)(struct cache *, int32_t n, int32_t *replay);
+	/* Forget all but the first n tokens; returns how many are left: n, or fewer, which are exactly as they were then. */
+	int32_t (*rewind)(struct cache *, int32_t n);
 	/* The first n tokens are pinned from now on: returns how many tokens it still has, or -1 (ERR_FIT).  NULL: pins nothing. */
 	int32_t (*pin)(struct cache *, int32_t n, struct err *);
 	/* Bytes of entries that one token reads with pos tokens before it. */
@@ -141,7 +141,7 @@ struct retention_ops {
 	/* All else known of n tokens (archive.h).  Loading: the cache is empty, the ready entries are there.  After a failure a rewind() to
 	 * 0 follows. */
 	void (*archive)(struct cache *, struct archive *, int32_t n);
-	/* How far committed tokens can be taken back; behind the others, because older snapshots lack it.  May be NULL. */
+	/* How far committed tokens can be taken back.  May be NULL. */
 	void (*points)(struct cache *, struct archive *);
 };
 extern const struct retention_ops retain_all, retain_cascade;
@@ -153,14 +153,16 @@ void cache_close(struct cache *);
 
 void cache_begin(struct cache *, const struct step *);
 void cache_attend(struct cache *, int32_t layer, const struct qkv *);
-/* The first n tokens of the step stay; n < step.n for VERIFY alone.  nll [n]: the model's surprise at each, where wants_nll; else NULL. */
+/* The first n tokens of the step stay; n < step.n for VERIFY alone.  nll [n]: the model's surprise at
+ * each, NaN = not known, where wants_nll; else NULL. */
 void cache_commit(struct cache *, int32_t n, const float *nll);
 void cache_rollback(struct cache *);
 /* Tokens that a VERIFY step can try now, after pos tokens: 1 .. VERIFY_MOST. */
 int32_t cache_verify_most(const struct cache *, int32_t pos);
 
-/* Forget committed tokens: all but the first n.  Returns how many are left (fewer where the policy cannot go back to n); *replay as in
- * retention_ops.rewind, may be NULL. */
+/* Forget committed tokens: all but the first n.  Returns how many are left: fewer where the cache cannot go back to n.  *replay (may be
+ * NULL): so many tokens that follow those had been generated; computed again by GENERATE steps, one by one, they make the cache what it
+ * was.  0: they are to be read. */
 int32_t cache_rewind(struct cache *, int32_t n, int32_t *replay);
 int32_t cache_pin(struct cache *, int32_t n, struct err *);
 uint64_t cache_read_bytes(const struct cache *, int32_t pos, int generated);
@@ -172,6 +174,7 @@ void cache_take_store(struct cache *, struct cache *other, int32_t n);
 int32_t cache_ready(const struct cache *, int32_t n);
 int32_t cache_take(struct cache *, int32_t n);
 void cache_archive(struct cache *, struct archive *, int32_t n);
+/* How far committed tokens can be taken back: by itself, because older snapshots lack it. */
 void cache_points_archive(struct cache *, struct archive *);
 
 /* ---- for retentions ---- */

@@ -71,9 +71,8 @@ static int32_t all_verify_most(const struct cache *c, int32_t pos)
 	return c->ctx - pos;
 }
 
-static int32_t all_rewind(struct cache *c, int32_t n, int32_t *replay)
+static int32_t all_rewind(struct cache *c, int32_t n)
 {
-	*replay = 0;
 	return n;
 }
 

@@ -17,6 +17,7 @@
  * again.  Further back, tokens whose attention was summed are read again. */
 #include "engine/cache.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,7 +27,6 @@
 #include "engine/rings.h"
 
 enum { POINT_TURN, POINT_READ, POINT_JOIN };
-enum { REPLAY_MOST = 4 * LAG };    /* generated tokens that are worth computing again one by one */
 
 struct cascade {
 	struct rope rope[RINGS_MOST];   /* the frame of each ring; the prefix's is the cache's own */
@@ -35,11 +35,11 @@ struct cascade {
 	int32_t lag, waiting;           /* tokens behind the rings that have not joined them yet, fewer than lag */
 	struct attn_mass mass;
 	int probing;                    /* the step that runs adds to the mass */
-	int generated;                  /* the last committed token was generated */
 	float *weight;                  /* [chunk] */
 	struct attn_probe probe;
 	int32_t probe_from;             /* the first token whose attention counts */
 	float nll;                      /* of the last token */
+	float *nll_seen;                /* [rings.mask + 1] by token, where surprise counts: tokens computed again have no logits before them */
 	struct tensor move;             /* i32 [n_layer * n_kv_head][3 * moves] */
 	struct rope shift;
 	int32_t *list;
@@ -71,7 +71,7 @@ static void shape_set(struct cache *c, const struct rings_shape *s)
 	f->waiting = 0;
 	rings_reset(&f->rings, s);
 	mass_reset(&f->mass);
-	f->lost = f->generated = 0;
+	f->lost = 0;
 	f->nll = 0;
 	/* The mass that lies w tokens before the first comparison weighs 1 / 100, 2 w tokens 1 / 10,000: auto sums nothing while its first
 	 * half fills, so that most conversations cost nothing. */
@@ -103,6 +103,8 @@ static int cascade_init(struct cache *c, struct err *err)
 	    !(f->weight = try_alloc((size_t)c->chunk, sizeof *f->weight, "weights", err)) ||
 	    !(f->list = try_alloc((size_t)f->move.rows * (size_t)f->move.cols, sizeof *f->list, "moves of KV entries", err)))
 		return -1;
+	if (f->rings.worth && !(f->nll_seen = try_alloc((size_t)f->rings.mask + 1, sizeof *f->nll_seen, "surprise", err)))
+		return -1;
 	for (int32_t i = 0; i < s.n; i++)
 		if (rope_init(&f->rope[i], c->hp, c->be, c->chunk, err) || cache_alloc(c, &f->q[i], DT_F32, c->chunk, width, err))
 			return -1;
@@ -133,6 +135,7 @@ static void cascade_release(struct cache *c)
 	if (f->mass.be)
 		mass_release(&f->mass);
 	rings_release(&f->rings);
+	free(f->nll_seen);
 	free(f->weight);
 	free(f->list);
 	free(f->event);
@@ -160,7 +163,7 @@ static void cascade_begin(struct cache *c, const struct step *st)
 		for (int32_t i = 0; i < r->s.n; i++)
 			rope_set(&f->rope[i], rings_query(r, i) + f->waiting, st->n);
 	}
-	if (!step_generates(st) && f->generated && f->mass.be && rings_filling(r) && r->t > f->probe_from)
+	if (!step_generates(st) && r->t > c->read_end && f->mass.be && rings_filling(r) && r->t > f->probe_from)
 		mass_keep(&f->mass, POINT_TURN, r->t, f->nll);
 	f->probing = r->sum && skipped < st->n && st->pos + st->n > f->probe_from;
 	if (!f->probing)
@@ -329,13 +332,14 @@ static void note_surprise(struct cascade *f, const struct step *st, const float 
 {
 	struct rings *r = &f->rings;
 
-	for (int32_t i = 0; i < st->n; i++) {
-		float before = i ? nll[i - 1] : f->nll;
+	for (int32_t i = 0; r->worth && i < st->n; i++) {
+		float *seen = &f->nll_seen[(st->pos + i) & r->mask], now = nll[i];
 
-		if (r->worth)
-			r->worth[(st->pos + i) & r->mask] = (nll[i] > before ? nll[i] : before) + 0.5f;
+		if (isnan(now))
+			now = step_generates(st) ? *seen : 0;
+		r->worth[(st->pos + i) & r->mask] = (now > f->nll ? now : f->nll) + 0.5f;
+		*seen = f->nll = now;
 	}
-	f->nll = nll[st->n - 1];
 }
 
 /* While nothing moves there is a point every LAG generated tokens, wherever steps begin and end: one inside of a VERIFY step lies in the
@@ -346,7 +350,7 @@ static void keep_inner_point(struct cascade *f, const struct step *st, const flo
 
 	if (f->mass.be && f->probing && step_generates(st) && rings_filling(&f->rings) && t > st->pos && t < f->rings.t &&
 	    t > f->probe_from)
-		mass_keep_inner(&f->mass, POINT_JOIN, t, nll ? nll[t - st->pos - 1] : f->nll, t - st->pos - 1);
+		mass_keep_inner(&f->mass, POINT_JOIN, t, nll ? f->nll_seen[(t - 1) & f->rings.mask] : 0, t - st->pos - 1);
 }
 
 /* The end of a prefill and every join are points, too. */
@@ -354,6 +358,8 @@ static void keep_points(struct cascade *f, const struct step *st, int joined)
 {
 	const struct rings *r = &f->rings;
 
+	if (!step_generates(st))
+		f->mass.point[POINT_READ].t = f->mass.point[POINT_JOIN].t = -1;
 	if (!f->mass.be || !f->probing || f->lost || f->waiting)
 		return;
 	if (!step_generates(st) && st->last)
@@ -379,7 +385,6 @@ static void cascade_commit(struct cache *c, const struct step *st, const float *
 	if (f->probing)
 		mass_scale(&f->mass, st->pos + st->n, c->chunk);
 	keep_points(f, st, joins);
-	f->generated = step_generates(st);
 }
 
 static int32_t cascade_verify_most(const struct cache *c, int32_t pos)
@@ -412,8 +417,8 @@ static int point_before(const struct cascade *f, int32_t t)
 	return best;
 }
 
-/* Go back to t, at point i, from where nothing has moved. */
-static int32_t back_to_point(struct cascade *f, int i, int32_t to, int32_t *replay)
+/* Go back to point i, since when nothing has moved. */
+static int32_t back_to_point(struct cascade *f, int i)
 {
 	struct mass_point p = f->mass.point[i];
 
@@ -423,7 +428,6 @@ static int32_t back_to_point(struct cascade *f, int i, int32_t to, int32_t *repl
 	mass_restore(&f->mass, i);
 	mass_forget(&f->mass, p.t);
 	f->nll = p.nll;
-	*replay = to - p.t <= REPLAY_MOST ? to - p.t : 0;
 	return p.t;
 }
 
@@ -445,14 +449,13 @@ static int32_t back_without_mass(struct cascade *f, int32_t to)
 	return to;
 }
 
-static int32_t cascade_rewind(struct cache *c, int32_t n, int32_t *replay)
+static int32_t cascade_rewind(struct cache *c, int32_t n)
 {
 	struct cascade *f = c->retained;
 	struct rings *r = &f->rings;
 	int32_t to = n;
 	int i;
 
-	*replay = 0;
 	if (f->lost) {
 		struct rings_shape s = r->s;
 
@@ -466,7 +469,7 @@ static int32_t cascade_rewind(struct cache *c, int32_t n, int32_t *replay)
 		return to;
 	}
 	if (f->mass.be && (i = point_before(f, to)) >= 0)
-		return back_to_point(f, i, to, replay);
+		return back_to_point(f, i);
 	return back_without_mass(f, to);
 }
 
@@ -610,7 +613,6 @@ static void cascade_points(struct cache *c, struct archive *a)
 	const struct rings *r = &f->rings;
 	int32_t slots[MASS_POINTS] = { 0 };
 
-	archive_i32(a, &f->generated, 0, 1, "whether a token was generated");
 	for (int i = 0; f->mass.be && i < MASS_POINTS; i++) {
 		int32_t t = f->mass.point[i].t;
 
@@ -624,6 +626,8 @@ static void cascade_points(struct cache *c, struct archive *a)
 	}
 	if (f->mass.be)
 		mass_points_archive(&f->mass, a, slots);
+	for (int32_t t = c->total - 2 * LAG > c->read_end ? c->total - 2 * LAG : c->read_end; f->nll_seen && t < c->total; t++)
+		archive_bytes(a, &f->nll_seen[t & r->mask], sizeof *f->nll_seen);
 	if (a->bad && archive_loads(a))
 		mass_forget(&f->mass, -1);
 }

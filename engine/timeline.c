@@ -7,6 +7,7 @@
 #include "engine/timeline.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -277,7 +278,7 @@ static int chunk_nll(struct timeline *t, const int32_t *id, int32_t n, struct er
 	size_t n_vocab = (size_t)t->e->model.hp.n_vocab;
 	float *rows = NULL;
 
-	t->nll[0] = t->logits_at == t->n_past ? (float)-engine_logprob(t->logits, (int32_t)n_vocab, id[0]) : 0;
+	t->nll[0] = t->logits_at == t->n_past ? (float)-engine_logprob(t->logits, (int32_t)n_vocab, id[0]) : NAN;
 	if (n > 1 && !(rows = try_alloc(HEAD_ROWS * n_vocab, sizeof *rows, "logits of several tokens", err)))
 		return -1;
 	for (int32_t row = 0; row < n - 1; row += HEAD_ROWS) {
@@ -446,7 +447,7 @@ static int check_ids(const struct timeline *t, const int32_t *id, size_t n, size
 }
 
 /* Forget everything after the first n tokens; after those that the cache cannot go back to, more.  Returns how many of the tokens that
- * follow, up to n, are to be computed again as they were generated. */
+ * follow are to be computed again as they were generated, as far as they come again. */
 static int32_t truncate_to(struct timeline *t, int32_t n)
 {
 	int32_t keep = n < t->n_past ? n : t->n_past, replay = 0;
@@ -461,15 +462,13 @@ static int32_t truncate_to(struct timeline *t, int32_t n)
 	return replay;
 }
 
-/* Tokens that want[0 .. n) has in common with the sequence and that may stay: the logits after the last one are needed, too. */
+/* Tokens that want[0 .. n) has in common with the sequence. */
 static int32_t tokens_in_common(const struct timeline *t, const int32_t *want, size_t n)
 {
 	int32_t same = 0;
 
 	while (same < t->n_past && (size_t)same < n && t->tokens.id[same] == want[same])
 		same++;
-	if (n && (size_t)same == n && t->logits_at != same && t->kept_at != same)
-		same--;
 	return same;
 }
 
@@ -510,19 +509,21 @@ int32_t timeline_sync(struct timeline *t, const int32_t *want, size_t n, timelin
                       struct err *err)
 {
 	double start = now_seconds();
-	int32_t same, replay;
-	int failed;
+	int32_t same, common, replay;
+	int failed, needs;
 
 	if (check_ids(t, want, n, 0, err))
 		return -1;
-	replay = truncate_to(t, tokens_in_common(t, want, n));
-	same = t->n_past;
-	if ((size_t)same == n)
+	common = tokens_in_common(t, want, n);
+	/* The logits after the last token are needed, too: it is computed again where they are gone. */
+	needs = n && (size_t)common == n && t->logits_at != common && t->kept_at != common;
+	replay = truncate_to(t, common - needs);
+	if ((size_t)t->n_past == n)
 		restore_read_logits(t);
-	if (n && (size_t)same == n && t->logits_at != same) {   /* the policy was changed */
-		replay = truncate_to(t, same - 1);
-		same = t->n_past;
-	}
+	if (n && (size_t)t->n_past == n && t->logits_at != (int32_t)n)
+		replay = truncate_to(t, (int32_t)n - 1);
+	same = t->n_past;
+	replay = replay < common - same ? replay : common - same;
 	if (t->logits_at != same)
 		t->logits_at = -1;
 	tokens_append(&t->tokens, want + same, n - (size_t)same);
@@ -751,7 +752,7 @@ static void draft_nll(struct timeline *t, int32_t n, int32_t pending)
 		const float *before = i || !pending ? t->draft_logits + (size_t)(i - pending) * n_vocab
 		                                    : t->logits_at == t->n_past ? t->logits : NULL;
 
-		t->nll[i] = before ? (float)-engine_logprob(before, (int32_t)n_vocab, t->draft.id[i]) : 0;
+		t->nll[i] = before ? (float)-engine_logprob(before, (int32_t)n_vocab, t->draft.id[i]) : NAN;
 	}
 }
 

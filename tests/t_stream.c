@@ -196,7 +196,7 @@ static int32_t rig_rewind(struct rig *r, int32_t n)
 	int32_t replay;
 
 	r->pos = cache_rewind(&r->p, n, &replay);
-	while (replay-- > 0)
+	while (replay-- > 0 && r->pos < n)
 		rig_call(r, 1, 1, NULL, NULL);
 	return r->pos;
 }
