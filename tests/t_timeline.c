@@ -502,3 +502,47 @@ TEST(a_token_asks_for_its_logits_alone)
 	}
 	engine_close(e);
 }
+
+/* ---- the memory of a device ---- */
+
+static struct {
+	struct backend_ops ops;
+	struct engine *e;
+	int asked, unlocked;
+} device;
+
+/* A device with a kilobyte left.  Its backend notes what it does, so it must not be asked while another thread works. */
+static void device_memory(const struct backend *be, uint64_t *available, uint64_t *total)
+{
+	device.asked++;
+	if (!pthread_mutex_trylock(&device.e->lock)) {
+		device.unlocked++;
+		pthread_mutex_unlock(&device.e->lock);
+	}
+	*available = 1 << 10;
+	*total = (uint64_t)80 << 30;
+}
+
+TEST(a_device_is_asked_for_its_memory_under_the_lock)
+{
+	struct engine *e = open_story(1);
+	const struct backend_ops *real = e->be->ops;
+	struct timeline *t = open_timeline(e, CTX, 64);
+	struct timeline_need need;
+	struct err err = { 0 };
+
+	device.e = e;
+	device.ops = *real;
+	device.ops.memory = device_memory;
+	e->be->ops = &device.ops;
+	CHECK(!timeline_need(e, &(struct timeline_options){ .ctx = CTX }, &need, &err));
+	CHECK(need.device_bytes == (uint64_t)80 << 30 && need.free_bytes == 1 << 10);
+	CHECK_INT(timeline_switch_kv(t, "sift:k=40", &err), -1);
+	CHECK_MSG(err.code == ERR_FIT && strstr(err.msg, "the GPU has"), "%s", err.msg);
+	CHECK(device.asked >= 2);
+	CHECK_INT(device.unlocked, 0);
+	e->be->ops = real;
+	CHECK_INT(timeline_switch_kv(t, "sift:k=40", &err), 0);
+	timeline_close(t);
+	engine_close(e);
+}

@@ -760,6 +760,37 @@ TEST(attention_is_told_token_by_token)
 	look_along("cascade:size=40,n=4", 0, -1);
 }
 
+/* A sampled token waits for its entry: it is not the one that is asked about, and its sharing of an engine with another observer takes
+ * nothing from either. */
+TEST(attention_is_that_of_the_token_asked_about)
+{
+	for (int watched = 0; watched < 2; watched++) {
+		struct timeline *t = open_kv("full", 256, 16), *plain = open_kv("full", 256, 16);
+		struct sampling s = sampling_default, u = s;
+		struct step_out out;
+		int32_t id[40];
+		float p[42], want[42], sum = 0, sums[42];
+		struct err err = { 0 };
+
+		random_ids(id, 40);
+		CHECK(timeline_sync(t, id, 40, NULL, NULL, &err) == 0 && timeline_sync(plain, id, 40, NULL, NULL, &err) == 0);
+		if (watched)
+			CHECK_MSG(!timeline_watch_attention(t, &err), "%s", err.msg);
+		CHECK(timeline_step(t, &s, &out, &err) == 1 && timeline_step(plain, &u, &out, &err) == 1);
+		CHECK(!timeline_extend(plain, NULL, 0, 1, NULL, NULL, &err));
+		CHECK(!timeline_attention(plain, 9, LAYERS / 2, -1, want, &err));
+		CHECK(!timeline_attention(t, 9, LAYERS / 2, -1, p, &err));
+		for (int i = 0; i < 42; i++)
+			sum += p[i];
+		CHECK_MSG(!memcmp(p, want, sizeof p) && fabs((double)sum - 1) < 1e-3, "%d observers: shares sum to %g", 1 + watched, (double)sum);
+		timeline_attended(t, 0, 42, sums);
+		for (int i = 0; i < 42; i++)
+			CHECK((sums[i] > 0) == watched);
+		timeline_close(t);
+		timeline_close(plain);
+	}
+}
+
 TEST(attention_of_no_such_head_is_refused)
 {
 	struct timeline *t = open_kv("full", 64, 16);
