@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/archive.h"
+#include "engine/serialize.h"
 
 /* ---- life ---- */
 
@@ -118,7 +118,7 @@ int mass_read(struct attn_mass *f)
 	f->be->ops->read(f->be, &f->plane[f->now], 0, f->swap, plane_bytes(f));
 	if (stopped(f->be))
 		return -1;
-	transpose(f->rings->sum, f->swap, f->rings->heads, f->rings->rows);
+	transpose(f->rings->mass, f->swap, f->rings->heads, f->rings->rows);
 	f->sum_stale = 0;
 	return 0;
 }
@@ -128,7 +128,7 @@ static void write_all(struct attn_mass *f)
 {
 	if (is_kept(f, f->now))
 		f->now = free_plane(f, -1);
-	transpose(f->swap, f->rings->sum, f->rings->rows, f->rings->heads);
+	transpose(f->swap, f->rings->mass, f->rings->rows, f->rings->heads);
 	f->be->ops->write(f->be, &f->plane[f->now], 0, f->swap, plane_bytes(f));
 }
 
@@ -142,7 +142,7 @@ static void read_few(struct attn_mass *f, const int32_t *row, int32_t n)
 	if (stopped(f->be))
 		return;
 	for (int32_t i = 0; i < n; i++)
-		memcpy(f->rings->sum + (size_t)row[i] * heads, f->swap + (size_t)i * heads, heads * sizeof *f->swap);
+		memcpy(f->rings->mass + (size_t)row[i] * heads, f->swap + (size_t)i * heads, heads * sizeof *f->swap);
 }
 
 /* ---- a step ---- */
@@ -166,7 +166,7 @@ int mass_scale(struct attn_mass *f, int32_t pos, int32_t n)
 	if (mass_read(f))
 		return -1;
 	for (size_t i = 0; i < (size_t)r->heads * (size_t)r->rows; i++)
-		r->sum[i] *= by;
+		r->mass[i] *= by;
 	r->ema = next;
 	f->plane_stale = 1;
 	return 0;
@@ -247,7 +247,7 @@ void mass_join(struct attn_mass *f, int32_t n)
 
 	if (!f->be || !f->sum_stale)
 		return;
-	looks = rings_looks(f->rings, n, row, MASS_FEW);
+	looks = rings_rows_read(f->rings, n, row, MASS_FEW);
 	if (looks > MASS_FEW)
 		mass_read(f);
 	else if (looks)
@@ -286,51 +286,51 @@ void mass_follow(struct attn_mass *f)
 /* ---- saving ---- */
 
 /* Head by head, as they lie on the backend. */
-void mass_archive(struct attn_mass *f, struct archive *a, int32_t slots)
+void mass_archive(struct attn_mass *f, struct serializer *a, int32_t slots)
 {
 	const struct rings *r = f->rings;
 	size_t heads = f->be ? (size_t)r->heads : 0;
 
 	for (size_t h = 0; h < heads; h++) {
-		float *sum = r->sum + h;
+		float *sum = r->mass + h;
 
 		for (int32_t i = 0; i < slots; i++)
 			f->swap[i] = sum[(size_t)i * heads];
-		archive_bytes(a, f->swap, (uint64_t)slots * sizeof *f->swap);
-		for (int32_t i = 0; archive_loads(a) && !a->bad && i < slots; i++)
+		serialize_bytes(a, f->swap, (uint64_t)slots * sizeof *f->swap);
+		for (int32_t i = 0; serialize_loading(a) && !a->bad && i < slots; i++)
 			sum[(size_t)i * heads] = f->swap[i];
 	}
 }
 
 /* One plane, through the host's swap. */
-static void plane_archive(struct attn_mass *f, struct archive *a, struct tensor *plane, int32_t slots)
+static void plane_archive(struct attn_mass *f, struct serializer *a, struct tensor *plane, int32_t slots)
 {
 	size_t cols = (size_t)f->rings->rows;
 
-	if (a->mode == ARCHIVE_SAVE)
+	if (a->mode == SERIALIZE_SAVE)
 		f->be->ops->read(f->be, plane, 0, f->swap, plane_bytes(f));
-	else if (archive_loads(a))
+	else if (serialize_loading(a))
 		memset(f->swap, 0, plane_bytes(f));
 	for (size_t h = 0; h < (size_t)f->rings->heads; h++)
-		archive_bytes(a, f->swap + h * cols, (uint64_t)slots * sizeof *f->swap);
-	if (archive_loads(a) && !a->bad)
+		serialize_bytes(a, f->swap + h * cols, (uint64_t)slots * sizeof *f->swap);
+	if (serialize_loading(a) && !a->bad)
 		f->be->ops->write(f->be, plane, 0, f->swap, plane_bytes(f));
 }
 
-void mass_points_archive(struct attn_mass *f, struct archive *a, const int32_t slots[MASS_POINTS])
+void mass_points_archive(struct attn_mass *f, struct serializer *a, const int32_t slots[MASS_POINTS])
 {
 	for (int i = 0; i < MASS_POINTS && !a->bad; i++) {
 		struct mass_point *p = &f->point[i];
 
 		if (p->t < 0)
 			continue;
-		if (archive_loads(a)) {
+		if (serialize_loading(a)) {
 			p->plane = f->now;   /* not yet one of its own */
 			p->plane = free_plane(f, -1);
 			p->ema = f->rings->ema;
 		}
-		archive_i64(a, &p->ema.shift, 0, INT64_MAX / 2, "the weight of attention mass");
-		archive_bytes(a, &p->nll, sizeof p->nll);
+		serialize_i64(a, &p->ema.shift, 0, INT64_MAX / 2, "the weight of attention mass");
+		serialize_bytes(a, &p->nll, sizeof p->nll);
 		plane_archive(f, a, &f->plane[p->plane], slots[i]);
 	}
 }

@@ -16,7 +16,7 @@
 enum { MASS_FEW = 3 * 16 + 3 * RINGS_MOST };   /* slots that a group of 16 joining tokens is compared with, at most */
 enum { MASS_POINTS = 3, MASS_PLANES = 1 + MASS_POINTS + VERIFY_MOST };
 
-struct archive;
+struct serializer;
 struct mass_point {
 	int32_t t;                   /* the sums after so many tokens; -1 = there is no such point */
 	int32_t plane;
@@ -74,8 +74,8 @@ void mass_forget(struct attn_mass *, int32_t t);
 /* All sums to the host: 0, or -1 where they did not come (the backend's failure tells why). */
 int  mass_read(struct attn_mass *);
 /* The points, of which point i has so many slots (none when it is not valid); loading: into planes that are free. */
-void mass_points_archive(struct attn_mass *, struct archive *, const int32_t slots[MASS_POINTS]);
+void mass_points_archive(struct attn_mass *, struct serializer *, const int32_t slots[MASS_POINTS]);
 /* The sums of the first slots, all others being 0. */
-void mass_archive(struct attn_mass *, struct archive *, int32_t slots);
+void mass_archive(struct attn_mass *, struct serializer *, int32_t slots);
 
 #endif

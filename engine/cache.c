@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/archive.h"
+#include "engine/serialize.h"
 
 /* ---- life ---- */
 
@@ -318,16 +318,16 @@ int32_t cache_take(struct cache *c, int32_t n)
 	return c->total;
 }
 
-void cache_archive(struct cache *c, struct archive *a, int32_t n)
+void cache_archive(struct cache *c, struct serializer *a, int32_t n)
 {
 	c->policy.def->retention->archive(c, a, n);
-	if (archive_loads(a))
+	if (serialize_loading(a))
 		c->total = c->read_end = n;
 }
 
-void cache_points_archive(struct cache *c, struct archive *a)
+void cache_points_archive(struct cache *c, struct serializer *a)
 {
-	archive_i32(a, &c->read_end, 0, c->total, "the end of the prefill");
+	serialize_i32(a, &c->read_end, 0, c->total, "the end of the prefill");
 	if (c->policy.def->retention->points && !a->bad)
 		c->policy.def->retention->points(c, a);
 }

@@ -138,11 +138,11 @@ struct retention_ops {
 	int32_t (*ready)(const struct cache *, int32_t n);
 	/* The cache is empty, and the entries of n tokens have been put into the slots: returns from how many of them it can continue. */
 	int32_t (*take)(struct cache *, int32_t n);
-	/* All else known of n tokens (archive.h).  Loading: the cache is empty, the ready entries are there.  After a failure a rewind() to
+	/* All else known of n tokens (serialize.h).  Loading: the cache is empty, the ready entries are there.  After a failure a rewind() to
 	 * 0 follows. */
-	void (*archive)(struct cache *, struct archive *, int32_t n);
+	void (*archive)(struct cache *, struct serializer *, int32_t n);
 	/* How far committed tokens can be taken back.  May be NULL. */
-	void (*points)(struct cache *, struct archive *);
+	void (*points)(struct cache *, struct serializer *);
 };
 extern const struct retention_ops retain_all, retain_cascade;
 
@@ -173,9 +173,9 @@ static inline int cache_keeps_all(const struct cache *c) { return c->policy.def-
 void cache_take_store(struct cache *, struct cache *other, int32_t n);
 int32_t cache_ready(const struct cache *, int32_t n);
 int32_t cache_take(struct cache *, int32_t n);
-void cache_archive(struct cache *, struct archive *, int32_t n);
+void cache_archive(struct cache *, struct serializer *, int32_t n);
 /* How far committed tokens can be taken back: by itself, because older snapshots lack it. */
-void cache_points_archive(struct cache *, struct archive *);
+void cache_points_archive(struct cache *, struct serializer *);
 
 /* ---- for retentions ---- */
 

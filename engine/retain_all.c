@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "engine/archive.h"
+#include "engine/serialize.h"
 
 static int32_t all_cap(const struct cache *c)
 {
@@ -101,9 +101,9 @@ static int32_t all_take(struct cache *c, int32_t n)
 	return c->selecting ? c->sel.ops->rewind(&c->sel, n) : n;
 }
 
-static void all_archive(struct cache *c, struct archive *a, int32_t n)
+static void all_archive(struct cache *c, struct serializer *a, int32_t n)
 {
-	if (archive_loads(a))
+	if (serialize_loading(a))
 		note_slots(c, n);
 	if (c->selecting && c->sel.ops->archive)
 		c->sel.ops->archive(&c->sel, a, n);

@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/archive.h"
+#include "engine/serialize.h"
 #include "engine/attn_mass.h"
 #include "engine/cascade_shape.h"
 #include "engine/rings.h"
@@ -103,7 +103,7 @@ static int cascade_init(struct cache *c, struct err *err)
 	    !(f->weight = try_alloc((size_t)c->chunk, sizeof *f->weight, "weights", err)) ||
 	    !(f->list = try_alloc((size_t)f->move.rows * (size_t)f->move.cols, sizeof *f->list, "moves of KV entries", err)))
 		return -1;
-	if (f->rings.worth && !(f->nll_seen = try_alloc((size_t)f->rings.mask + 1, sizeof *f->nll_seen, "surprise", err)))
+	if (f->rings.factor && !(f->nll_seen = try_alloc((size_t)f->rings.mask + 1, sizeof *f->nll_seen, "surprise", err)))
 		return -1;
 	for (int32_t i = 0; i < s.n; i++)
 		if (rope_init(&f->rope[i], c->hp, c->be, c->chunk, err) || cache_alloc(c, &f->q[i], DT_F32, c->chunk, width, err))
@@ -165,7 +165,7 @@ static void cascade_begin(struct cache *c, const struct step *st)
 	}
 	if (!step_generates(st) && r->t > c->read_end && f->mass.be && rings_filling(r) && r->t > f->probe_from)
 		mass_keep(&f->mass, POINT_TURN, r->t, f->nll);
-	f->probing = r->sum && skipped < st->n && st->pos + st->n > f->probe_from;
+	f->probing = r->mass && skipped < st->n && st->pos + st->n > f->probe_from;
 	if (!f->probing)
 		return;
 	if (mass_begin(&f->mass, st->pos, st->n, planes_of(st), f->weight))
@@ -268,14 +268,14 @@ static void entries_move(struct cache *c)
 
 			out[0] = from == r->row[i] ? -1 : sinks + from;
 			out[1] = sinks + r->row[i];
-			out[2] = r->turn[at];
+			out[2] = r->rope_shift_at[at];
 		}
 	}
 	move.cols = 3 * n;
-	rope_set_turns(&f->shift, r->turns, r->n_turn);
+	rope_set_shifts(&f->shift, r->rope_shift, r->n_rope_shift);
 	c->be->ops->write(c->be, &move, 0, f->list, (size_t)(out - f->list) * sizeof *f->list);
 	for (int32_t layer = 0; layer < hp->n_layer; layer++, m.move_row += kv_heads) {
-		m.turn = r->n_turn ? &f->shift.table : NULL;
+		m.turn = r->n_rope_shift ? &f->shift.table : NULL;
 		c->be->ops->kv_move(c->be, &c->kv.k[layer], &m);
 		m.turn = NULL;
 		c->be->ops->kv_move(c->be, &c->kv.v[layer], &m);
@@ -288,22 +288,22 @@ static void tell(struct cache *c)
 	struct rings *r = &f->rings;
 	float heads = (float)r->heads;
 
-	if (f->cap_event < r->n_note) {
-		f->cap_event = 2 * r->n_note;
+	if (f->cap_event < r->n_event) {
+		f->cap_event = 2 * r->n_event;
 		f->event = xrealloc(f->event, f->cap_event * sizeof *f->event);
 	}
-	for (size_t i = 0; i < r->n_note; i++) {
-		const struct rings_note *o = &r->note[i];
+	for (size_t i = 0; i < r->n_event; i++) {
+		const struct rings_event *o = &r->event[i];
 		int32_t held = o->token < r->oldest ? 0 : r->held[o->token & r->mask];
 
 		f->event[i] = (struct row_event){
 			.what = o->what, .token = o->token, .ring = o->ring, .gone = (float)(r->heads - held) / heads,
 			.share = o->what == ROW_ADMITTED ? 1 : (float)o->heads / heads,
-			.score = r->sum ? ema_value(&r->ema, (float)(o->score / o->heads), r->t) : 0,
+			.score = r->mass ? ema_value(&r->ema, (float)(o->score / o->heads), r->t) : 0,
 		};
 	}
-	if (r->n_note)
-		c->rows_fn(f->event, r->n_note, c->rows_ud);
+	if (r->n_event)
+		c->rows_fn(f->event, r->n_event, c->rows_ud);
 }
 
 /* Those that wait join the rings.  Once entries have moved, older points of mass are of no use. */
@@ -315,7 +315,7 @@ static void join(struct cache *c)
 
 	mass_join(&f->mass, n);
 	f->waiting = 0;
-	r->listen = c->rows_fn != NULL;
+	r->log_events = c->rows_fn != NULL;
 	rings_insert(r, n);
 	if (r->n_row)
 		entries_move(c);
@@ -332,12 +332,12 @@ static void note_surprise(struct cascade *f, const struct step *st, const float 
 {
 	struct rings *r = &f->rings;
 
-	for (int32_t i = 0; r->worth && i < st->n; i++) {
+	for (int32_t i = 0; r->factor && i < st->n; i++) {
 		float *seen = &f->nll_seen[(st->pos + i) & r->mask], now = nll[i];
 
 		if (isnan(now))
 			now = step_generates(st) ? *seen : 0;
-		r->worth[(st->pos + i) & r->mask] = (now > f->nll ? now : f->nll) + 0.5f;
+		r->factor[(st->pos + i) & r->mask] = (now > f->nll ? now : f->nll) + 0.5f;
 		*seen = f->nll = now;
 	}
 }
@@ -394,7 +394,7 @@ static int32_t cascade_verify_most(const struct cache *c, int32_t pos)
 	int32_t most = rings_filling(r) ? r->s.sinks + r->size - r->t : f->lag - f->waiting, n = 1;
 
 	/* Tokens that join, or sums that are scaled, come after the last one. */
-	while (n < most && n < VERIFY_MOST && !(r->sum && mass_must_scale(&f->mass, pos + n, c->chunk)))
+	while (n < most && n < VERIFY_MOST && !(r->mass && mass_must_scale(&f->mass, pos + n, c->chunk)))
 		n++;
 	return n;
 }
@@ -442,8 +442,8 @@ static int32_t back_without_mass(struct cascade *f, int32_t to)
 	if (f->mass.be && rings_filling(r) && to > f->probe_from)
 		to = f->probe_from;
 	to = rings_rewind(r, to);
-	if (r->sum)
-		memset(r->sum, 0, (size_t)r->heads * (size_t)r->rows * sizeof *r->sum);
+	if (r->mass)
+		memset(r->mass, 0, (size_t)r->heads * (size_t)r->rows * sizeof *r->mass);
 	ema_set(&r->ema, ema_gamma(r->s.w));
 	mass_reset(&f->mass);
 	return to;
@@ -525,68 +525,68 @@ static int32_t cascade_take(struct cache *c, int32_t n)
 	int32_t most = s.sinks + r->size;
 
 	shape_set(c, &s);
-	if (r->worth)
+	if (r->factor)
 		most = s.sinks - 2;   /* the weight of the first stream token needs the nll of the two tokens before it */
-	else if (r->sum)
+	else if (r->mass)
 		most = f->probe_from > s.sinks ? f->probe_from : s.sinks;
 	n = n < most ? n : most > 0 ? most : 0;
 	note_prefix(c, n < s.sinks ? n : s.sinks);
 	if (c->selecting)
 		n = c->sel.ops->rewind(&c->sel, n);
-	r->listen = 0;
+	r->log_events = 0;
 	rings_insert(r, n);
 	return n;
 }
 
 /* The stream of n tokens and its rings, in the shape that is set. */
-static void rings_archive(struct cache *c, struct archive *a, int32_t n)
+static void rings_archive(struct cache *c, struct serializer *a, int32_t n)
 {
 	struct cascade *f = c->retained;
 	struct rings *r = &f->rings;
 	int32_t sinks = r->s.sinks, waiting = f->waiting, t, slots;
 
-	if (!archive_loads(a) && f->mass.be)
+	if (!serialize_loading(a) && f->mass.be)
 		mass_read(&f->mass);   /* where they do not come, the backend's failure is told */
-	archive_i32(a, &waiting, 0, f->lag - 1 < n ? f->lag - 1 : n, "the tokens that wait");
-	archive_i64(a, &r->ema.shift, 0, (int64_t)(r->ema.rate * ((double)n + c->chunk)) + 1, "the weight of attention mass");
-	archive_bytes(a, &f->nll, sizeof f->nll);
+	serialize_i32(a, &waiting, 0, f->lag - 1 < n ? f->lag - 1 : n, "the tokens that wait");
+	serialize_i64(a, &r->ema.shift, 0, (int64_t)(r->ema.rate * ((double)n + c->chunk)) + 1, "the weight of attention mass");
+	serialize_bytes(a, &f->nll, sizeof f->nll);
 	if (a->bad)
 		return;
 	t = n - waiting;
 	slots = t > sinks ? t - sinks : 0;
 	if (t - sinks > r->size) {
 		slots = r->size + waiting;
-		archive_i32s(a, r->id, (uint64_t)r->size * (uint64_t)r->heads, 0, t - 1, "a token of the stream");
-		if (archive_loads(a) && !a->bad && rings_restore(r, t))
-			archive_fail(a, "the order of the stream");
-		archive_planes(a, &c->kv, sinks, r->size + waiting);
+		serialize_i32s(a, r->id, (uint64_t)r->size * (uint64_t)r->heads, 0, t - 1, "a token of the stream");
+		if (serialize_loading(a) && !a->bad && rings_restore(r, t))
+			serialize_fail(a, "the order of the stream");
+		serialize_kv(a, &c->kv, sinks, r->size + waiting);
 	} else if (waiting) {
-		archive_fail(a, "the tokens that wait");
-	} else if (archive_loads(a)) {
-		r->listen = 0;
+		serialize_fail(a, "the tokens that wait");
+	} else if (serialize_loading(a)) {
+		r->log_events = 0;
 		rings_insert(r, t);
 	}
 	if (a->bad)
 		return;
-	if (archive_loads(a))
+	if (serialize_loading(a))
 		f->waiting = waiting;
 	mass_archive(&f->mass, a, slots);
-	for (int32_t token = r->oldest; r->worth && token < n; token++)
-		archive_bytes(a, &r->worth[token & r->mask], sizeof *r->worth);
+	for (int32_t token = r->oldest; r->factor && token < n; token++)
+		serialize_bytes(a, &r->factor[token & r->mask], sizeof *r->factor);
 }
 
-static void cascade_archive(struct cache *c, struct archive *a, int32_t n)
+static void cascade_archive(struct cache *c, struct serializer *a, int32_t n)
 {
 	struct cascade *f = c->retained;
 	struct rings_shape s = f->rings.s, was = s;
 	int32_t sinks = s.sinks, pinned = c->pinned, was_pinned = pinned, least = cascade_params(c)->sinks;
 	int fill = cascade_params(c)->fill;
 
-	archive_i32(a, &sinks, fill ? least : sinks, fill ? INT32_MAX / 2 : sinks, "the tokens pinned");
-	archive_i32(a, &pinned, 0, sinks, "the tokens pinned");
-	if (archive_loads(a) && !a->bad) {
+	serialize_i32(a, &sinks, fill ? least : sinks, fill ? INT32_MAX / 2 : sinks, "the tokens pinned");
+	serialize_i32(a, &pinned, 0, sinks, "the tokens pinned");
+	if (serialize_loading(a) && !a->bad) {
 		if (sinks != s.sinks && cascade_pin(c, sinks > least ? sinks : 0, NULL) < 0)
-			archive_fail(a, "the tokens pinned");
+			serialize_fail(a, "the tokens pinned");
 		s = f->rings.s;
 		shape_set(c, &s);
 		c->pinned = pinned;
@@ -595,7 +595,7 @@ static void cascade_archive(struct cache *c, struct archive *a, int32_t n)
 	rings_archive(c, a, n);
 	if (c->sel.ops && c->sel.ops->archive)
 		c->sel.ops->archive(&c->sel, a, n < s.sinks ? n : s.sinks);
-	if (!archive_loads(a) || !a->bad)
+	if (!serialize_loading(a) || !a->bad)
 		return;
 	/* Empty again, and pinned as it was. */
 	s = f->rings.s;
@@ -607,7 +607,7 @@ static void cascade_archive(struct cache *c, struct archive *a, int32_t n)
 }
 
 /* Each point: its tokens, -1 = there is none; then what mass_points_archive() has of it. */
-static void cascade_points(struct cache *c, struct archive *a)
+static void cascade_points(struct cache *c, struct serializer *a)
 {
 	struct cascade *f = c->retained;
 	const struct rings *r = &f->rings;
@@ -616,19 +616,19 @@ static void cascade_points(struct cache *c, struct archive *a)
 	for (int i = 0; f->mass.be && i < MASS_POINTS; i++) {
 		int32_t t = f->mass.point[i].t;
 
-		archive_i32(a, &t, -1, r->t, "a point to go back to");
+		serialize_i32(a, &t, -1, r->t, "a point to go back to");
 		if (a->bad)
 			break;
 		if (t >= 0 && (rings_filling(r) ? t < f->probe_from : t != r->t))
-			archive_fail(a, "a point to go back to");
+			serialize_fail(a, "a point to go back to");
 		f->mass.point[i].t = t;
 		slots[i] = t < r->s.sinks ? 0 : t - r->s.sinks < r->size ? t - r->s.sinks : r->size;
 	}
 	if (f->mass.be)
 		mass_points_archive(&f->mass, a, slots);
 	for (int32_t t = c->total - 2 * LAG > c->read_end ? c->total - 2 * LAG : c->read_end; f->nll_seen && t < c->total; t++)
-		archive_bytes(a, &f->nll_seen[t & r->mask], sizeof *f->nll_seen);
-	if (a->bad && archive_loads(a))
+		serialize_bytes(a, &f->nll_seen[t & r->mask], sizeof *f->nll_seen);
+	if (a->bad && serialize_loading(a))
 		mass_forget(&f->mass, -1);
 }
 
@@ -648,8 +648,8 @@ static void cascade_rows(const struct cache *c, struct timeline_rows *out)
 		rings_span(r, i, &out->first[i], &out->last[i]);
 	}
 	out->seen = tokens_of(f);
-	out->gone = r->gone;
-	out->thinned = r->thinned;
+	out->gone = r->evicted;
+	out->thinned = r->evicted_in_part;
 	out->oldest = r->t > r->s.sinks ? r->oldest : -1;
 }
 
@@ -659,7 +659,7 @@ static void cascade_view(const struct cache *c, struct retained_view *out)
 
 	out->rings = &f->rings;
 	out->waiting = f->waiting;
-	out->observed = f->rings.sum && tokens_of(f) > f->probe_from;
+	out->observed = f->rings.mass && tokens_of(f) > f->probe_from;
 }
 
 static void cascade_mass_read(struct cache *c)

@@ -107,15 +107,15 @@ int rings_init(struct rings *r, const struct rings_shape *s, int32_t heads, int 
 	    !(r->src = try_alloc(rows * h, sizeof *r->src, what, err)) ||
 	    !(r->number = try_alloc(rows, sizeof *r->number, what, err)) ||
 	    !(r->renumber = try_alloc(rows, sizeof *r->renumber, what, err)) ||
-	    !(r->turn_of = try_alloc(rows, sizeof *r->turn_of, what, err)) ||
+	    !(r->rope_shift_from = try_alloc(rows, sizeof *r->rope_shift_from, what, err)) ||
 	    !(r->touched = try_alloc(rows, 1, what, err)) ||
 	    !(r->held = try_alloc(tokens, sizeof *r->held, what, err)) ||
-	    (worth && !(r->worth = try_alloc(tokens, sizeof *r->worth, what, err))) ||
-	    (scored && !(r->sum = try_alloc(rows * h, sizeof *r->sum, what, err))) ||
+	    (worth && !(r->factor = try_alloc(tokens, sizeof *r->factor, what, err))) ||
+	    (scored && !(r->mass = try_alloc(rows * h, sizeof *r->mass, what, err))) ||
 	    !(r->row = try_alloc(most, sizeof *r->row, what, err)) ||
 	    !(r->from = try_alloc(most * h, sizeof *r->from, what, err)) ||
-	    !(r->turn = try_alloc(most * h, sizeof *r->turn, what, err)) ||
-	    !(r->turns = try_alloc((size_t)turn_max(s), sizeof *r->turns, what, err)) ||
+	    !(r->rope_shift_at = try_alloc(most * h, sizeof *r->rope_shift_at, what, err)) ||
+	    !(r->rope_shift = try_alloc((size_t)turn_max(s), sizeof *r->rope_shift, what, err)) ||
 	    !(r->new_id = try_alloc(most * h, sizeof *r->new_id, what, err)) ||
 	    !(r->new_sum = try_alloc(most * h, sizeof *r->new_sum, what, err)) ||
 	    !(r->hand = try_alloc(h, sizeof *r->hand, what, err))) {
@@ -132,21 +132,21 @@ void rings_release(struct rings *r)
 	free(r->src);
 	free(r->number);
 	free(r->renumber);
-	free(r->turn_of);
+	free(r->rope_shift_from);
 	free(r->touched);
 	free(r->held);
-	free(r->worth);
-	free(r->sum);
+	free(r->factor);
+	free(r->mass);
 	free(r->row);
 	free(r->from);
-	free(r->turn);
-	free(r->turns);
+	free(r->rope_shift_at);
+	free(r->rope_shift);
 	free(r->new_id);
 	free(r->new_sum);
 	free(r->hand);
-	free(r->note);
+	free(r->event);
 	for (int i = 0; i < 3; i++)
-		free(r->note_at[i]);
+		free(r->event_at[i]);
 	memset(r, 0, sizeof *r);
 }
 
@@ -224,23 +224,23 @@ int32_t rings_rank(const struct rings *r)
 
 static void note(struct rings *r, enum row_what what, int32_t token, int32_t ring, double score)
 {
-	struct rings_note *n;
+	struct rings_event *n;
 	int32_t *at;
 
-	if (!r->note_at[what]) {
-		r->note_at[what] = xmalloc(((size_t)r->mask + 1) * sizeof *at);
-		memset(r->note_at[what], 0xff, ((size_t)r->mask + 1) * sizeof *at);
+	if (!r->event_at[what]) {
+		r->event_at[what] = xmalloc(((size_t)r->mask + 1) * sizeof *at);
+		memset(r->event_at[what], 0xff, ((size_t)r->mask + 1) * sizeof *at);
 	}
-	at = &r->note_at[what][token & r->mask];
+	at = &r->event_at[what][token & r->mask];
 	if (*at < 0) {
-		if (r->n_note == r->cap_note) {
-			r->cap_note = r->cap_note ? 2 * r->cap_note : 64;
-			r->note = xrealloc(r->note, r->cap_note * sizeof *r->note);
+		if (r->n_event == r->cap_event) {
+			r->cap_event = r->cap_event ? 2 * r->cap_event : 64;
+			r->event = xrealloc(r->event, r->cap_event * sizeof *r->event);
 		}
-		*at = (int32_t)r->n_note++;
-		r->note[*at] = (struct rings_note){ .what = what, .token = token };
+		*at = (int32_t)r->n_event++;
+		r->event[*at] = (struct rings_event){ .what = what, .token = token };
 	}
-	n = &r->note[*at];
+	n = &r->event[*at];
 	n->ring = ring > n->ring ? ring : n->ring;
 	n->heads++;
 	n->score += score;
@@ -248,16 +248,16 @@ static void note(struct rings *r, enum row_what what, int32_t token, int32_t rin
 
 static void notes_clear(struct rings *r)
 {
-	for (size_t i = 0; i < r->n_note; i++)
-		r->note_at[r->note[i].what][r->note[i].token & r->mask] = -1;
-	r->n_note = 0;
+	for (size_t i = 0; i < r->n_event; i++)
+		r->event_at[r->event[i].what][r->event[i].token & r->mask] = -1;
+	r->n_event = 0;
 }
 
 /* ---- tokens come and go ---- */
 
 static float sum_at(const struct rings *r, int32_t head, int32_t row)
 {
-	return r->sum ? r->sum[(size_t)row * (size_t)r->heads + (size_t)head] : 0;
+	return r->mass ? r->mass[(size_t)row * (size_t)r->heads + (size_t)head] : 0;
 }
 
 static void token_comes(struct rings *r, int32_t row)
@@ -276,12 +276,12 @@ static void token_goes(struct rings *r, int32_t h, int32_t s, int32_t ring)
 	int32_t token = r->id[(size_t)s * (size_t)r->heads + (size_t)h], left = --r->held[token & r->mask];
 
 	if (left == r->heads - 1)
-		r->thinned++;
+		r->evicted_in_part++;
 	if (!left) {
-		r->thinned--;
-		r->gone++;
+		r->evicted_in_part--;
+		r->evicted++;
 	}
-	if (r->listen)
+	if (r->log_events)
 		note(r, ROW_DROPPED, token, ring + 1, (double)sum_at(r, h, s));
 }
 
@@ -310,12 +310,12 @@ static void compare(struct rings *r, int32_t ring, int32_t row)
 	for (int32_t h = 0; h < r->heads; h++) {
 		int wins = !r->s.keep_ties;
 
-		if (r->sum) {
+		if (r->mass) {
 			float x = sum_at(r, h, hand[h]), y = sum_at(r, h, there[h]);
 
-			if (r->worth) {
-				x *= r->worth[r->id[(size_t)hand[h] * (size_t)r->heads + (size_t)h] & r->mask];
-				y *= r->worth[r->id[(size_t)there[h] * (size_t)r->heads + (size_t)h] & r->mask];
+			if (r->factor) {
+				x *= r->factor[r->id[(size_t)hand[h] * (size_t)r->heads + (size_t)h] & r->mask];
+				y *= r->factor[r->id[(size_t)there[h] * (size_t)r->heads + (size_t)h] & r->mask];
 			}
 			wins = x > y || (x == y && wins);
 		}
@@ -380,7 +380,7 @@ static void insert_one(struct rings *r, int32_t stage)
 		token_goes(r, h, r->hand[h], r->s.n - 1);
 }
 
-int32_t rings_looks(const struct rings *r, int32_t n, int32_t *row, int32_t most)
+int32_t rings_rows_read(const struct rings *r, int32_t n, int32_t *row, int32_t most)
 {
 	int32_t cnt[RINGS_MOST], full = r->s.sinks + r->size, stage = rings_stage(r), looks = 0;
 	int64_t first[RINGS_MOST], next[RINGS_MOST];
@@ -417,13 +417,13 @@ static int32_t turn_from(struct rings *r, int32_t s, int64_t number)
 
 	if (!by)
 		return -1;
-	if (r->turn_of[s] < 0) {
-		assert(r->n_turn < turn_max(&r->s));
-		r->turn_of[s] = r->n_turn;
-		r->turns[r->n_turn++] = by;
+	if (r->rope_shift_from[s] < 0) {
+		assert(r->n_rope_shift < turn_max(&r->s));
+		r->rope_shift_from[s] = r->n_rope_shift;
+		r->rope_shift[r->n_rope_shift++] = by;
 	}
-	assert(r->turns[r->turn_of[s]] == by);
-	return r->turn_of[s];
+	assert(r->rope_shift[r->rope_shift_from[s]] == by);
+	return r->rope_shift_from[s];
 }
 
 /* The sources of the touched rows are known: read them all, then write. */
@@ -440,11 +440,11 @@ static void settle(struct rings *r)
 			int32_t s = src[h];
 
 			r->from[at + h] = s;
-			r->turn[at + h] = s == row ? -1 : turn_from(r, s, r->renumber[row]);
+			r->rope_shift_at[at + h] = s == row ? -1 : turn_from(r, s, r->renumber[row]);
 			r->new_id[at + h] = r->id[(size_t)s * heads + h];
-			if (r->sum)
-				r->new_sum[at + h] = r->sum[(size_t)s * heads + h];
-			if (r->listen && s != row && ring_of(r, s) != ring_of(r, row))
+			if (r->mass)
+				r->new_sum[at + h] = r->mass[(size_t)s * heads + h];
+			if (r->log_events && s != row && ring_of(r, s) != ring_of(r, row))
 				note(r, ROW_MOVED, r->new_id[at + h], ring_of(r, row) + 1, (double)sum_at(r, (int32_t)h, s));
 		}
 	}
@@ -453,11 +453,11 @@ static void settle(struct rings *r)
 		size_t at = (size_t)i * heads;
 
 		memcpy(r->id + (size_t)row * heads, r->new_id + at, heads * sizeof *r->id);
-		if (r->sum)
-			memcpy(r->sum + (size_t)row * heads, r->new_sum + at, heads * sizeof *r->sum);
+		if (r->mass)
+			memcpy(r->mass + (size_t)row * heads, r->new_sum + at, heads * sizeof *r->mass);
 		for (size_t h = 0; h < heads; h++) {
-			if (r->turn_of[src[h]] >= 0)
-				r->turn_of[src[h]] = -1;
+			if (r->rope_shift_from[src[h]] >= 0)
+				r->rope_shift_from[src[h]] = -1;
 			src[h] = row;
 		}
 		r->number[row] = r->renumber[row];
@@ -469,12 +469,12 @@ void rings_insert(struct rings *r, int32_t n)
 {
 	int32_t stage = rings_stage(r), full = r->s.sinks + r->size, end;
 
-	r->n_row = r->n_turn = 0;
+	r->n_row = r->n_rope_shift = 0;
 	notes_clear(r);
 	for (int32_t i = 0; i < n; i++, stage++, r->t++) {
 		if (r->t < r->s.sinks)
 			continue;
-		if (r->listen)
+		if (r->log_events)
 			note(r, ROW_ADMITTED, r->t, 1, 0);
 		if (!r->s.no_eager && r->t < full) {
 			token_comes(r, stage);
@@ -487,8 +487,8 @@ void rings_insert(struct rings *r, int32_t n)
 	settle(r);
 	/* The stage is empty again. */
 	end = stage < r->rows ? stage : r->rows;
-	if (r->sum && end > r->size)
-		memset(r->sum + (size_t)r->size * (size_t)r->heads, 0, (size_t)(end - r->size) * (size_t)r->heads * sizeof *r->sum);
+	if (r->mass && end > r->size)
+		memset(r->mass + (size_t)r->size * (size_t)r->heads, 0, (size_t)(end - r->size) * (size_t)r->heads * sizeof *r->mass);
 	if (r->oldest < r->s.sinks)
 		r->oldest = r->s.sinks;
 	while (r->oldest < r->t && !r->held[r->oldest & r->mask])
@@ -504,7 +504,7 @@ void rings_reset(struct rings *r, const struct rings_shape *s)
 	r->s = *s;
 	r->size = s->n * s->w;
 	r->rows = r->size + s->stage;
-	r->t = r->gone = r->thinned = r->n_row = r->n_turn = 0;
+	r->t = r->evicted = r->evicted_in_part = r->n_row = r->n_rope_shift = 0;
 	r->oldest = s->sinks;
 	ema_set(&r->ema, ema_gamma(s->w));
 	for (int32_t i = 0; i < s->n; i++, period *= s->f) {
@@ -514,13 +514,13 @@ void rings_reset(struct rings *r, const struct rings_shape *s)
 	}
 	for (int32_t row = 0; row < r->rows; row++) {
 		r->touched[row] = 0;
-		r->turn_of[row] = -1;
+		r->rope_shift_from[row] = -1;
 		for (int32_t h = 0; h < r->heads; h++)
 			r->src[(size_t)row * (size_t)r->heads + (size_t)h] = row;
 	}
 	memset(r->held, 0, ((size_t)r->mask + 1) * sizeof *r->held);
-	if (r->sum)
-		memset(r->sum, 0, (size_t)r->heads * (size_t)r->rows * sizeof *r->sum);
+	if (r->mass)
+		memset(r->mass, 0, (size_t)r->heads * (size_t)r->rows * sizeof *r->mass);
 	notes_clear(r);
 }
 
@@ -540,8 +540,8 @@ int32_t rings_rewind(struct rings *r, int32_t n)
 	for (int32_t token = n > r->s.sinks ? n : r->s.sinks; token < r->t; token++)
 		r->held[token & r->mask] = 0;
 	row = n > r->s.sinks ? n - r->s.sinks : 0;
-	if (r->sum)
-		memset(r->sum + (size_t)row * (size_t)r->heads, 0, (size_t)(r->rows - row) * (size_t)r->heads * sizeof *r->sum);
+	if (r->mass)
+		memset(r->mass + (size_t)row * (size_t)r->heads, 0, (size_t)(r->rows - row) * (size_t)r->heads * sizeof *r->mass);
 	r->t = n;
 	r->oldest = r->s.sinks;
 	return n;
@@ -589,12 +589,12 @@ int rings_restore(struct rings *r, int32_t t)
 	r->oldest = t;
 	for (size_t i = 0; i < (size_t)r->size * (size_t)r->heads; i++)
 		r->oldest = r->id[i] < r->oldest ? r->id[i] : r->oldest;
-	r->gone = t - r->s.sinks;
+	r->evicted = t - r->s.sinks;
 	for (int32_t token = r->oldest; token < t; token++) {
 		int32_t held = r->held[token & r->mask];
 
-		r->gone -= held > 0;
-		r->thinned += held > 0 && held < r->heads;
+		r->evicted -= held > 0;
+		r->evicted_in_part += held > 0 && held < r->heads;
 	}
 	return 0;
 }

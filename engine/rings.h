@@ -45,7 +45,7 @@ struct rings_shape {
 	int no_eager, keep_ties;   /* for tests: fill as the rings would; the older token wins ties */
 };
 
-struct rings_note {            /* what a call did to one token, heads together */
+struct rings_event {            /* what a call did to one token, heads together */
 	enum row_what what;
 	int32_t token, ring, heads;
 	double score;              /* sum of their sums */
@@ -74,7 +74,7 @@ struct rings {
 	int64_t *turns;
 	/* Who listens. */
 	int listen;
-	struct rings_note *note;
+	struct rings_event *note;
 	size_t n_note, cap_note;
 	int32_t *note_at[3];       /* [mask + 1] by token: index into note, -1 */
 	/* While inserting. */
@@ -107,7 +107,7 @@ int64_t rings_query(const struct rings *, int32_t i);
 int32_t rings_rank(const struct rings *);
 
 /* The rows whose sums rings_insert() of n tokens looks at: returns how many, and the first `most` of them. */
-int32_t rings_looks(const struct rings *, int32_t n, int32_t *row, int32_t most);
+int32_t rings_rows_read(const struct rings *, int32_t n, int32_t *row, int32_t most);
 /* n tokens, whose rows are staged and whose sums are there, join the stream. */
 void rings_insert(struct rings *, int32_t n);
 /* Forget all but the first n tokens: returns how many are left, n or (when something was dropped) the sinks at most. */

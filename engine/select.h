@@ -21,7 +21,7 @@
 
 enum { SELECT_PARTS = 3 };
 
-struct archive;
+struct serializer;
 struct step;
 struct selector {
 	const struct selector_ops *ops;
@@ -70,9 +70,9 @@ struct selector_ops {
 	int32_t (*entries)(const struct selector *, int32_t n_slots);
 	/* Bytes of entries, sketches and bounds that a generated token reads of a region of n_slots, on average. */
 	uint64_t (*read_bytes)(const struct selector *, int32_t n_slots);
-	/* All it knows of a region of n_slots beside sketches and bounds (archive.h).  Loading: rewind() follows a failure.
+	/* All it knows of a region of n_slots beside sketches and bounds (serialize.h).  Loading: rewind() follows a failure.
 	 * NULL: nothing. */
-	void (*archive)(struct selector *, struct archive *, int32_t n_slots);
+	void (*archive)(struct selector *, struct serializer *, int32_t n_slots);
 	/* How generated tokens read depends on how the prefill was cut into steps.  NULL: only where the last step cannot carry `tail`. */
 	int  (*steps_matter)(const struct selector *);
 
@@ -143,7 +143,7 @@ struct pick *picks_spare(struct picks *, int32_t layer, int32_t at, int32_t k);
 void picks_commit(struct picks *, const struct step *);
 /* Forget the sets selected over more than n slots (0: all). */
 void picks_forget(struct picks *, int32_t n);
-void picks_archive(struct picks *, const struct selector *, struct archive *);
+void picks_archive(struct picks *, const struct selector *, struct serializer *);
 
 /* ---- settings that several selectors have; PAR is the settings struct ---- */
 

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "engine/archive.h"
+#include "engine/serialize.h"
 #include "engine/cache.h"
 
 struct recent_params { int32_t size, stride, sinks; };
@@ -71,11 +71,11 @@ static uint64_t recent_read_bytes(const struct selector *s, int32_t n_slots)
 	return select_entry_bytes(s, some >= n_slots ? n_slots : often * n_slots + (1 - often) * some);
 }
 
-static void recent_archive(struct selector *s, struct archive *a, int32_t n_slots)
+static void recent_archive(struct selector *s, struct serializer *a, int32_t n_slots)
 {
 	struct recent *f = s->state;
 
-	archive_i32(a, &f->start, 0, INT32_MAX, "the end of the prefill");
+	serialize_i32(a, &f->start, 0, INT32_MAX, "the end of the prefill");
 }
 
 static const struct selector_ops select_recent = {

@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/archive.h"
+#include "engine/serialize.h"
 #include "engine/cache.h"
 
 enum { POOL = 7 };
@@ -374,18 +374,18 @@ static uint64_t refresh_read_bytes(const struct selector *s, int32_t n_slots)
 	return select_entry_bytes(s, k + often * (n_slots / 2.0 + (par_of(s)->scan == SCAN_KV ? n_slots - k : 0)));
 }
 
-static void refresh_archive(struct selector *s, struct archive *a, int32_t n_slots)
+static void refresh_archive(struct selector *s, struct serializer *a, int32_t n_slots)
 {
 	struct refresh *r = s->state;
 	uint64_t dim = (uint64_t)s->kv->hp->head_dim;
 
 	(void)n_slots;
-	archive_i32(a, &r->start, 0, INT32_MAX, "the end of the prefill");
-	archive_i64(a, &r->asked, 0, INT64_MAX, "how often sets were used");
-	archive_i64(a, &r->chose, 0, INT64_MAX, "how often sets were selected");
+	serialize_i32(a, &r->start, 0, INT32_MAX, "the end of the prefill");
+	serialize_i64(a, &r->asked, 0, INT64_MAX, "how often sets were used");
+	serialize_i64(a, &r->chose, 0, INT64_MAX, "how often sets were selected");
 	picks_archive(&r->picks, s, a);
 	for (int32_t i = 0; i < r->picks.n_layer; i++)
-		archive_floats(a, s->kv->be, &r->mean[r->picks.cur[i]], (uint64_t)i * dim, dim);
+		serialize_tensor_f32(a, s->kv->be, &r->mean[r->picks.cur[i]], (uint64_t)i * dim, dim);
 }
 
 static const struct selector_ops select_refresh = {

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/archive.h"
+#include "engine/serialize.h"
 #include "engine/cache.h"
 
 enum { SPREAD_TOKENS = 16, POOL_REUSED = 7 };
@@ -312,19 +312,19 @@ static uint64_t sift_read_bytes(const struct selector *s, int32_t n_slots)
 	return select_entry_bytes(s, dense * n_slots + (1 - dense) * k) + (uint64_t)(scan * (1 - dense) / sift_every(par_of(s)));
 }
 
-static void sift_archive(struct selector *s, struct archive *a, int32_t n_slots)
+static void sift_archive(struct selector *s, struct serializer *a, int32_t n_slots)
 {
 	struct sift *f = s->state;
 
 	(void)n_slots;
-	archive_i32(a, &f->start, 0, INT32_MAX, "the end of the prefill");
+	serialize_i32(a, &f->start, 0, INT32_MAX, "the end of the prefill");
 	if (par_of(s)->split == SPLIT_NEED) {
-		archive_i32(a, &f->has_spread, 0, 1, "the spread of layers");
-		archive_bytes(a, f->spread, (uint64_t)s->kv->n_layer * sizeof *f->spread);
+		serialize_i32(a, &f->has_spread, 0, 1, "the spread of layers");
+		serialize_bytes(a, f->spread, (uint64_t)s->kv->n_layer * sizeof *f->spread);
 	}
 	if (sift_every(par_of(s)) > 1)
 		picks_archive(&f->picks, s, a);
-	if (archive_loads(a))
+	if (serialize_loading(a))
 		f->k_rows = 0;
 }
 

@@ -1,6 +1,6 @@
-/* engine/memory.c - asks the kernel before allocating: overcommit would turn success into the OOM killer.  Of a device's memory its
+/* engine/memory_budget.c - asks the kernel before allocating: overcommit would turn success into the OOM killer.  Of a device's memory its
  * backend knows. */
-#include "engine/memory.h"
+#include "engine/memory_budget.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,7 +77,7 @@ static uint64_t address_space_left(void)
 	return left(r.rlim_cur, pages == UINT64_MAX ? 0 : pages * (uint64_t)sysconf(_SC_PAGESIZE));
 }
 
-uint64_t memory_free(void)
+uint64_t memory_available(void)
 {
 	uint64_t free_bytes = machine_available(), group = group_available(), space = address_space_left();
 
@@ -88,19 +88,19 @@ uint64_t memory_free(void)
 
 #define KEPT_MOST (512u << 20)
 
-struct room room_of(const struct backend *be)
+struct memory_budget memory_budget_of(const struct backend *be)
 {
-	struct room r = { 0, 0, 0 };
+	struct memory_budget r = { 0, 0, 0 };
 
 	if (be)
 		be->ops->memory(be, &r.available, &r.total);
 	if (!r.total)
-		return (struct room){ memory_free(), 0, 0 };
+		return (struct memory_budget){ memory_available(), 0, 0 };
 	r.kept = r.total / 8 < KEPT_MOST ? r.total / 8 : KEPT_MOST;
 	return r;
 }
 
-void room_text(const struct room *r, struct str *out)
+void memory_budget_text(const struct memory_budget *r, struct str *out)
 {
 	const double mib = 1 << 20;
 
