@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/memory.h"
+#include "engine/memory_budget.h"
 
 /* ---- what the file is ---- */
 
@@ -114,16 +114,16 @@ static int open_template(struct engine *e, const char *wanted, struct err *err)
  * copied to a device. */
 static int weights_fit(const struct model *m, const struct backend *be, struct err *err)
 {
-	struct room room = room_of(be);
+	struct memory_budget budget = memory_budget_of(be);
 	/* A device keeps rows aligned. */
-	uint64_t need = room.total ? m->weight_bytes + m->weight_bytes / 64 + room.kept : m->weight_bytes;
+	uint64_t need = budget.total ? m->weight_bytes + m->weight_bytes / 64 + budget.reserved : m->weight_bytes;
 	struct str have = {0};
 
-	if (need <= room.available)
+	if (need <= budget.available)
 		return 0;
-	room_text(&room, &have);
+	memory_budget_text(&budget, &have);
 	err_set(err, ERR_FIT, "the weights need %.0f MiB%s, %s; use a smaller model%s", (double)need / (1 << 20),
-	        room.total ? " there" : " of memory", have.p, room.total ? " or --device cpu" : "");
+	        budget.total ? " there" : " of memory", have.p, budget.total ? " or --device cpu" : "");
 	str_free(&have);
 	return -1;
 }
@@ -297,7 +297,7 @@ double engine_copy_bandwidth(struct engine *e, uint64_t bytes)
 
 uint64_t engine_memory_free(void)
 {
-	return memory_free();
+	return memory_available();
 }
 
 int engine_gpu(struct engine_gpu *g)

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/memory.h"
+#include "engine/memory_budget.h"
 #include "engine/sampler.h"
 
 enum { BATCH_DEFAULT = 512, CTX_DEFAULT_MAX = 32768, HEAD_ROWS = 32 };
@@ -66,12 +66,12 @@ static int policy_describe(struct policy *p, const struct engine *e, const struc
 }
 
 /* Buffers, logits of timeline_extend() and of the last token, candidates for sampling; of a device: buffers, and what it keeps. */
-static uint64_t scratch_bytes(const struct hparams *hp, int32_t batch, const struct room *room)
+static uint64_t scratch_bytes(const struct hparams *hp, int32_t batch, const struct memory_budget *budget)
 {
 	uint64_t buffers = graph_bytes(hp, batch, HEAD_ROWS);
 
-	if (room->total)
-		return buffers + room->kept;
+	if (budget->total)
+		return buffers + budget->reserved;
 	return buffers + (uint64_t)hp->n_vocab * (HEAD_ROWS * 4 + 4 + sizeof(struct candidate));
 }
 
@@ -101,7 +101,7 @@ int timeline_need(const struct engine *e, const struct timeline_options *o, stru
                   struct err *err)
 {
 	const struct hparams *hp = &e->model.hp;
-	struct room room;
+	struct memory_budget budget;
 	struct policy p;
 	int32_t most;
 
@@ -116,10 +116,10 @@ int timeline_need(const struct engine *e, const struct timeline_options *o, stru
 	need->ctx = o->ctx ? o->ctx : hp->ctx_train < CTX_DEFAULT_MAX ? hp->ctx_train : CTX_DEFAULT_MAX;
 	if (policy_describe(&p, e, o, need->ctx, err))
 		return -1;
-	room = room_of(e->be);
-	need->scratch_bytes = scratch_bytes(hp, p.batch, &room);
-	need->free_bytes = room.available;
-	need->device_bytes = room.total;
+	budget = memory_budget_of(e->be);
+	need->scratch_bytes = scratch_bytes(hp, p.batch, &budget);
+	need->free_bytes = budget.available;
+	need->device_bytes = budget.total;
 	need->ctx_fits = need->free_bytes <= need->scratch_bytes ? 0 :
 	                 ctx_that_fits(&p, need->free_bytes - need->scratch_bytes, most);
 	/* By default the trained length, but no more than half of what is free and what suits a conversation. */
@@ -131,13 +131,13 @@ int timeline_need(const struct engine *e, const struct timeline_options *o, stru
 
 static int fit_check(const struct timeline_need *n, struct err *err)
 {
-	struct room room = { .available = n->free_bytes, .total = n->device_bytes };
+	struct memory_budget budget = { .available = n->free_bytes, .total = n->device_bytes };
 	double need = (double)(n->kv_bytes + n->scratch_bytes) / (1 << 20);
 	struct str have = {0};
 
 	if (n->free_bytes >= n->scratch_bytes && n->free_bytes - n->scratch_bytes >= n->kv_bytes)
 		return 0;
-	room_text(&room, &have);
+	memory_budget_text(&budget, &have);
 	if (n->ctx_fits >= 16)
 		err_set(err, ERR_FIT, "a context of %d tokens needs %.0f MiB, %s; -c %d fits", n->ctx, need, have.p, n->ctx_fits);
 	else
@@ -438,7 +438,7 @@ const float *timeline_logits(const struct timeline *t)
 static int switch_open(struct timeline *t, struct graph *graph, float **nll, struct err *err)
 {
 	struct policy *p = &t->policy;
-	uint64_t need = p->def->bytes(p) + graph_bytes(p->hp, p->batch, HEAD_ROWS), have = memory_free();
+	uint64_t need = p->def->bytes(p) + graph_bytes(p->hp, p->batch, HEAD_ROWS), have = memory_available();
 	int failed;
 
 	if (need > have)
