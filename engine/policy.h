@@ -46,7 +46,7 @@ enum { KIND_MAX, KIND_AVG };
 enum { UPDATE_YES, UPDATE_NO };
 enum { KEPT_H2O, KEPT_H2O_PLUS, KEPT_SNAPKV };
 
-struct archive;
+struct serializer;
 struct attended;
 struct policy_def;
 struct rings;
@@ -158,9 +158,9 @@ struct policy_def {
 	/* Empty, and the rows of n tokens (as many as the planes hold, or fewer) have been put there: returns how many of them it
 	 * can go on from, as after rewind().  NULL: all. */
 	int32_t (*take)(struct policy *, int32_t n);
-	/* All else that it knows of n tokens (archive.h).  Loading: it is empty, the ready rows are there; copies are made anew.
+	/* All else that it knows of n tokens (serialize.h).  Loading: it is empty, the ready rows are there; copies are made anew.
 	 * Where that fails a rewind() to 0 follows, which must make it whole.  NULL: nothing. */
-	void (*archive)(struct policy *, struct archive *, int32_t n);
+	void (*archive)(struct policy *, struct serializer *, int32_t n);
 };
 extern const struct policy_def *const policies[];   /* ends with NULL; the default first */
 extern const struct policy_def policy_full;

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#include "engine/archive.h"
+#include "engine/serialize.h"
 #include "engine/select.h"
 
 struct list {
@@ -144,11 +144,11 @@ static int32_t list_take(struct policy *p, int32_t n)
 	return f->sel.ops->rewind(&f->sel, n);
 }
 
-static void list_archive(struct policy *p, struct archive *a, int32_t n)
+static void list_archive(struct policy *p, struct serializer *a, int32_t n)
 {
 	struct list *f = p->state;
 
-	if (archive_loads(a))
+	if (serialize_loading(a))
 		note_rows(f, n);
 	if (f->sel.ops->archive)
 		f->sel.ops->archive(&f->sel, a, n);

@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/archive.h"
+#include "engine/serialize.h"
 #include "engine/attended.h"
 #include "engine/rings.h"
 #include "engine/scores.h"
@@ -662,53 +662,53 @@ static int32_t stream_take(struct policy *p, int32_t n)
 }
 
 /* The stream of n tokens and its rings, in the shape that is set. */
-static void rings_archive(struct policy *p, struct archive *a, int32_t n)
+static void rings_archive(struct policy *p, struct serializer *a, int32_t n)
 {
 	struct stream *f = p->state;
 	struct rings *r = &f->rings;
 	int32_t sinks = r->s.sinks, waiting = f->waiting, t, cols;
 
-	if (!archive_loads(a))
+	if (!serialize_loading(a))
 		scores_read(&f->scores);   /* where they do not come, the backend's failure is told */
-	archive_i32(a, &waiting, 0, f->lag - 1 < n ? f->lag - 1 : n, "the tokens that wait");
-	archive_i64(a, &r->ema.shift, 0, (int64_t)(r->ema.rate * ((double)n + p->chunk)) + 1, "the weight of scores");
-	archive_bytes(a, &f->nll, sizeof f->nll);
+	serialize_i32(a, &waiting, 0, f->lag - 1 < n ? f->lag - 1 : n, "the tokens that wait");
+	serialize_i64(a, &r->ema.shift, 0, (int64_t)(r->ema.rate * ((double)n + p->chunk)) + 1, "the weight of scores");
+	serialize_bytes(a, &f->nll, sizeof f->nll);
 	if (a->bad)
 		return;
 	t = n - waiting;
 	cols = t > sinks ? t - sinks : 0;
 	if (t - sinks > r->size) {
 		cols = r->size + waiting;
-		archive_i32s(a, r->id, (uint64_t)r->size * (uint64_t)r->heads, 0, t - 1, "a token of the stream");
-		if (archive_loads(a) && !a->bad && rings_restore(r, t))
-			archive_fail(a, "the order of the stream");
-		archive_planes(a, &f->kv, sinks, r->size + waiting);
+		serialize_i32s(a, r->id, (uint64_t)r->size * (uint64_t)r->heads, 0, t - 1, "a token of the stream");
+		if (serialize_loading(a) && !a->bad && rings_restore(r, t))
+			serialize_fail(a, "the order of the stream");
+		serialize_kv(a, &f->kv, sinks, r->size + waiting);
 	} else if (waiting) {
-		archive_fail(a, "the tokens that wait");
-	} else if (archive_loads(a)) {
+		serialize_fail(a, "the tokens that wait");
+	} else if (serialize_loading(a)) {
 		r->listen = 0;
 		rings_insert(r, t);
 	}
 	if (a->bad)
 		return;
-	if (archive_loads(a))
+	if (serialize_loading(a))
 		f->waiting = waiting;
 	scores_archive(&f->scores, a, cols);
 	for (int32_t token = r->oldest; r->worth && token < n; token++)
-		archive_bytes(a, &r->worth[token & r->mask], sizeof *r->worth);
+		serialize_bytes(a, &r->worth[token & r->mask], sizeof *r->worth);
 }
 
-static void stream_archive(struct policy *p, struct archive *a, int32_t n)
+static void stream_archive(struct policy *p, struct serializer *a, int32_t n)
 {
 	struct stream *f = p->state;
 	struct rings_shape s = f->rings.s, was = s;
 	int32_t sinks = s.sinks, pinned = p->pinned, was_pinned = pinned, least = p->par.sinks;
 
-	archive_i32(a, &sinks, f->is_auto ? least : sinks, f->is_auto ? INT32_MAX / 2 : sinks, "the tokens pinned");
-	archive_i32(a, &pinned, 0, sinks, "the tokens pinned");
-	if (archive_loads(a) && !a->bad) {
+	serialize_i32(a, &sinks, f->is_auto ? least : sinks, f->is_auto ? INT32_MAX / 2 : sinks, "the tokens pinned");
+	serialize_i32(a, &pinned, 0, sinks, "the tokens pinned");
+	if (serialize_loading(a) && !a->bad) {
 		if (sinks != s.sinks && auto_pin(p, sinks > least ? sinks : 0, NULL) < 0)
-			archive_fail(a, "the tokens pinned");
+			serialize_fail(a, "the tokens pinned");
 		s = f->rings.s;
 		shape_set(p, &s);
 		p->pinned = pinned;
@@ -717,7 +717,7 @@ static void stream_archive(struct policy *p, struct archive *a, int32_t n)
 	rings_archive(p, a, n);
 	if (f->has_sel && f->sel.ops->archive)
 		f->sel.ops->archive(&f->sel, a, n < s.sinks ? n : s.sinks);
-	if (!archive_loads(a) || !a->bad)
+	if (!serialize_loading(a) || !a->bad)
 		return;
 	/* Empty again, and pinned as it was. */
 	s = f->rings.s;

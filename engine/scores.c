@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/archive.h"
+#include "engine/serialize.h"
 
 /* ---- life ---- */
 
@@ -195,7 +195,7 @@ void scores_follow(struct scores *f)
 /* ---- saving ---- */
 
 /* Head by head, as they lie on the backend. */
-void scores_archive(struct scores *f, struct archive *a, int32_t rows)
+void scores_archive(struct scores *f, struct serializer *a, int32_t rows)
 {
 	const struct rings *r = f->rings;
 	size_t heads = f->be ? (size_t)r->heads : 0;
@@ -205,8 +205,8 @@ void scores_archive(struct scores *f, struct archive *a, int32_t rows)
 
 		for (int32_t i = 0; i < rows; i++)
 			f->swap[i] = sum[(size_t)i * heads];
-		archive_bytes(a, f->swap, (uint64_t)rows * sizeof *f->swap);
-		for (int32_t i = 0; archive_loads(a) && !a->bad && i < rows; i++)
+		serialize_bytes(a, f->swap, (uint64_t)rows * sizeof *f->swap);
+		for (int32_t i = 0; serialize_loading(a) && !a->bad && i < rows; i++)
 			sum[(size_t)i * heads] = f->swap[i];
 	}
 }

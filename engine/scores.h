@@ -13,7 +13,7 @@
 
 enum { SCORES_FEW = 3 * 16 + 3 * RINGS_MOST };   /* rows that a group of 16 tokens looks at, at most */
 
-struct archive;
+struct serializer;
 struct scores {
 	struct backend *be;          /* NULL: nothing is scored */
 	struct rings *rings;
@@ -47,6 +47,6 @@ int  scores_scale(struct scores *, int32_t pos, int32_t n);
 /* All sums to the host: 0, or -1 where they did not come (the backend's failure tells why). */
 int  scores_read(struct scores *);
 /* Those of the first rows, of which all others are 0. */
-void scores_archive(struct scores *, struct archive *, int32_t rows);
+void scores_archive(struct scores *, struct serializer *, int32_t rows);
 
 #endif

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/archive.h"
+#include "engine/serialize.h"
 
 enum { LOOK_ROWS = 1 << 16 };   /* rows that are scanned to measure shares, for each look, or those of one layer */
 
@@ -417,24 +417,24 @@ void picks_forget(struct picks *p, int32_t n)
 	}
 }
 
-void picks_archive(struct picks *p, const struct selector *s, struct archive *a)
+void picks_archive(struct picks *p, const struct selector *s, struct serializer *a)
 {
 	for (int32_t i = 0; i < p->n_layer; i++) {
 		struct pick *set;
 		int32_t at, k;
 
-		if (archive_loads(a))
+		if (serialize_loading(a))
 			p->cur[i] = p->fresh[i] = 0;
 		set = &p->slot[i][p->cur[i]];
 		at = set->at;
 		k = set->k;
-		set->at = archive_loads(a) ? 0 : at;
-		archive_i32(a, &at, 0, s->kv->cap, "a set of rows");
+		set->at = serialize_loading(a) ? 0 : at;
+		serialize_i32(a, &at, 0, s->kv->cap, "a set of rows");
 		if (!at || a->bad)
 			continue;
-		archive_i32(a, &k, 1, at < set->rows.cols ? at : set->rows.cols, "the size of a set of rows");
+		serialize_i32(a, &k, 1, at < set->rows.cols ? at : set->rows.cols, "the size of a set of rows");
 		for (int32_t h = 0; h < s->kv->hp->n_kv_head && !a->bad; h++)
-			archive_list(a, s->kv->be, &set->rows, (uint64_t)h * (uint64_t)set->rows.cols, (uint64_t)k, 0, at - 1,
+			serialize_tensor_i32(a, s->kv->be, &set->rows, (uint64_t)h * (uint64_t)set->rows.cols, (uint64_t)k, 0, at - 1,
 			             "a row of a set");
 		if (a->bad)
 			return;

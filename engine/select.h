@@ -55,9 +55,9 @@ struct selector_ops {
 	int32_t (*rewind)(struct selector *, int32_t n);
 	/* Bytes of rows, copies and bounds that a generated token reads of a region of n_rows, on average. */
 	uint64_t (*read_bytes)(const struct selector *, int32_t n_rows);
-	/* What it knows of a region of n_rows beside copies and bounds (archive.h).  Loading: rewind() comes after a failure.
+	/* What it knows of a region of n_rows beside copies and bounds (serialize.h).  Loading: rewind() comes after a failure.
 	 * NULL: nothing. */
-	void (*archive)(struct selector *, struct archive *, int32_t n_rows);
+	void (*archive)(struct selector *, struct serializer *, int32_t n_rows);
 	/* For those who look (view.c).  The most rows of a list that choose() makes where all layers share one, so that it is
 	 * gone when the next layer has chosen.  0 or NULL: each has its own, or there are none. */
 	int32_t (*shared)(const struct selector *);
@@ -177,6 +177,6 @@ struct pick *picks_spare(struct picks *, int32_t layer, int32_t at, int32_t k);
 void picks_commit(struct picks *);
 /* Forget the sets chosen over more than n rows (0: all). */
 void picks_forget(struct picks *, int32_t n);
-void picks_archive(struct picks *, const struct selector *, struct archive *);
+void picks_archive(struct picks *, const struct selector *, struct serializer *);
 
 #endif

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/archive.h"
+#include "engine/serialize.h"
 
 enum { PLUS_TOKENS = 64 };
 
@@ -337,24 +337,24 @@ static const float *kept_sums(const struct selector *s, int32_t layer, int32_t h
 /* ---- saving ---- */
 
 /* The rows that were chosen: within the region, and no more than its columns. */
-static void chosen_archive(struct selector *s, struct archive *a, int32_t n_rows)
+static void chosen_archive(struct selector *s, struct serializer *a, int32_t n_rows)
 {
 	struct kept *f = s->state;
 	struct kv *kv = s->kv;
 	int32_t heads = kv->hp->n_kv_head, n = f->n, beside = is_snap(s->par) ? f->from : f->recent;
 
-	archive_i32(a, &n, 0, f->most < n_rows ? f->most : n_rows, "the number of chosen rows");
-	archive_i32(a, &beside, is_snap(s->par) ? n : 0, is_snap(s->par) ? n_rows : n_rows - n, "the rows beside those chosen");
+	serialize_i32(a, &n, 0, f->most < n_rows ? f->most : n_rows, "the number of chosen rows");
+	serialize_i32(a, &beside, is_snap(s->par) ? n : 0, is_snap(s->par) ? n_rows : n_rows - n, "the rows beside those chosen");
 	for (int32_t i = s->par->dense; i < kv->n_layer && !a->bad; i++)
 		for (int32_t h = 0; h < heads; h++) {
 			size_t at = (size_t)h * (size_t)f->most;
 
-			archive_list(a, kv->be, &f->rows[i], at, (uint64_t)n, 0, n_rows - 1, "a chosen row");
-			if (archive_loads(a) && f->heavy && !a->bad)
+			serialize_tensor_i32(a, kv->be, &f->rows[i], at, (uint64_t)n, 0, n_rows - 1, "a chosen row");
+			if (serialize_loading(a) && f->heavy && !a->bad)
 				kv->be->ops->read(kv->be, &f->rows[i], 4 * at, f->heavy + (size_t)i * (size_t)heads * (size_t)f->most + at,
 				                  4 * (size_t)n);
 		}
-	if (!archive_loads(a) || a->bad)
+	if (!serialize_loading(a) || a->bad)
 		return;
 	f->n = n;
 	if (is_snap(s->par))
@@ -363,17 +363,17 @@ static void chosen_archive(struct selector *s, struct archive *a, int32_t n_rows
 		f->recent = beside;
 }
 
-static void kept_archive(struct selector *s, struct archive *a, int32_t n_rows)
+static void kept_archive(struct selector *s, struct serializer *a, int32_t n_rows)
 {
 	struct kept *f = s->state;
 	size_t heads = (size_t)s->kv->n_layer * (size_t)s->kv->hp->n_kv_head;
 	int32_t chosen = f->chosen;
 
-	if (archive_loads(a))
+	if (serialize_loading(a))
 		f->chosen = 0;
 	for (size_t i = 0; f->sum && i < heads; i++)
-		archive_bytes(a, f->sum + i * (size_t)s->kv->cap, (uint64_t)n_rows * sizeof *f->sum);
-	archive_i32(a, &chosen, 0, 1, "whether rows were chosen");
+		serialize_bytes(a, f->sum + i * (size_t)s->kv->cap, (uint64_t)n_rows * sizeof *f->sum);
+	serialize_i32(a, &chosen, 0, 1, "whether rows were chosen");
 	if (chosen && !a->bad)
 		chosen_archive(s, a, n_rows);
 	if (!a->bad)

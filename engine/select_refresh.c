@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/archive.h"
+#include "engine/serialize.h"
 
 enum { POOL = 7 };
 
@@ -315,18 +315,18 @@ static uint64_t refresh_read_bytes(const struct selector *s, int32_t n_rows)
 	return select_row_bytes(s, k + often * (n_rows / 2.0 + (s->par->scan == SCAN_KV ? n_rows - k : 0)));
 }
 
-static void refresh_archive(struct selector *s, struct archive *a, int32_t n_rows)
+static void refresh_archive(struct selector *s, struct serializer *a, int32_t n_rows)
 {
 	struct refresh *r = s->state;
 	uint64_t dim = (uint64_t)s->kv->hp->head_dim;
 
 	(void)n_rows;
-	archive_i32(a, &r->start, 0, INT32_MAX, "the end of what was read");
-	archive_i64(a, &r->asked, 0, INT64_MAX, "how often sets were asked for");
-	archive_i64(a, &r->chose, 0, INT64_MAX, "how often sets were chosen");
+	serialize_i32(a, &r->start, 0, INT32_MAX, "the end of what was read");
+	serialize_i64(a, &r->asked, 0, INT64_MAX, "how often sets were asked for");
+	serialize_i64(a, &r->chose, 0, INT64_MAX, "how often sets were chosen");
 	picks_archive(&r->picks, s, a);
 	for (int32_t i = 0; i < r->picks.n_layer; i++)
-		archive_floats(a, s->kv->be, &r->mean[r->picks.cur[i]], (uint64_t)i * dim, dim);
+		serialize_tensor_f32(a, s->kv->be, &r->mean[r->picks.cur[i]], (uint64_t)i * dim, dim);
 }
 
 const struct selector_ops select_refresh = {
@@ -387,12 +387,12 @@ static int32_t streaming_rewind(struct selector *s, int32_t n)
 	return n;
 }
 
-static void streaming_archive(struct selector *s, struct archive *a, int32_t n_rows)
+static void streaming_archive(struct selector *s, struct serializer *a, int32_t n_rows)
 {
 	struct streaming *t = s->state;
 
 	(void)n_rows;
-	archive_i32(a, &t->start, 0, INT32_MAX, "the end of what was read");
+	serialize_i32(a, &t->start, 0, INT32_MAX, "the end of what was read");
 }
 
 const struct selector_ops select_streaming = {

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/archive.h"
+#include "engine/serialize.h"
 
 enum { NEED_TOKENS = 16, POOL_REUSED = 7 };
 #define NEED_SHARE 0.95f
@@ -277,19 +277,19 @@ static uint64_t sift_read_bytes(const struct selector *s, int32_t n_rows)
 	return select_row_bytes(s, dense * n_rows + (1 - dense) * k) + (uint64_t)(scan * (1 - dense) / sift_every(s->par));
 }
 
-static void sift_archive(struct selector *s, struct archive *a, int32_t n_rows)
+static void sift_archive(struct selector *s, struct serializer *a, int32_t n_rows)
 {
 	struct sift *f = s->state;
 
 	(void)n_rows;
-	archive_i32(a, &f->start, 0, INT32_MAX, "the end of what was read");
+	serialize_i32(a, &f->start, 0, INT32_MAX, "the end of what was read");
 	if (s->par->split == SPLIT_NEED) {
-		archive_i32(a, &f->has_need, 0, 1, "what layers need");
-		archive_bytes(a, f->need, (uint64_t)s->kv->n_layer * sizeof *f->need);
+		serialize_i32(a, &f->has_need, 0, 1, "what layers need");
+		serialize_bytes(a, f->need, (uint64_t)s->kv->n_layer * sizeof *f->need);
 	}
 	if (sift_every(s->par) > 1)
 		picks_archive(&f->picks, s, a);
-	if (archive_loads(a))
+	if (serialize_loading(a))
 		f->k_rows = 0;
 }
 

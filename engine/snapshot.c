@@ -3,7 +3,7 @@
  *     rows   keys and values of the tokens from the first on, as they lie in the planes
  *     head   a frame (magic, version, length, hash), the shape it fits, tokens, marks, logits, and what the policy knows
  *
- * The head is one walk over an archive (archive.h), the same for saving and loading.  Whoever stores these bytes guards them
+ * The head is one walk over a serializer (serialize.h), the same for saving and loading.  Whoever stores these bytes guards them
  * against damage; the hash here is for those who do not.  It does not replace the checks: a head is hostile until every
  * number in it was looked at, and where one is wrong the timeline is emptied.
  *
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/archive.h"
+#include "engine/serialize.h"
 
 enum {
 	HEAD_VERSION = 1,
@@ -250,34 +250,34 @@ int timeline_rows_load(struct timeline *t, int32_t first, int32_t n, const void 
 struct frame { uint64_t magic, version, bytes, hash; };   /* bytes and hash of what follows */
 
 /* What must be the same where it goes on. */
-static void shape_archive(struct timeline *t, struct archive *a)
+static void shape_archive(struct timeline *t, struct serializer *a)
 {
 	const struct hparams *hp = t->policy.hp;
 	struct str text = { 0 };
 	int32_t none = -1, mixed = t->mixed_from;
 
 	/* Another policy's rows among these are part of the identity, which a fresh timeline cannot have. */
-	archive_i32(a, &mixed, none, none, "rows of another cache policy");
+	serialize_i32(a, &mixed, none, none, "rows of another cache policy");
 	policy_lines(t, &text);
-	archive_same(a, hash64(0, text.p, text.n), "the cache policy");
+	serialize_expect(a, hash64(0, text.p, text.n), "the cache policy");
 	str_free(&text);
-	archive_same(a, (uint64_t)hp->n_layer << 32 | (uint32_t)hp->n_kv_head, "the number of layers");
-	archive_same(a, (uint64_t)hp->n_vocab << 32 | (uint32_t)hp->head_dim, "the vocabulary");
+	serialize_expect(a, (uint64_t)hp->n_layer << 32 | (uint32_t)hp->n_kv_head, "the number of layers");
+	serialize_expect(a, (uint64_t)hp->n_vocab << 32 | (uint32_t)hp->head_dim, "the vocabulary");
 }
 
 /* Tokens, marks and logits: *past of the tokens have rows.  Loading: into an empty timeline. */
-static void tokens_archive(struct timeline *t, struct archive *a, int32_t *past)
+static void tokens_archive(struct timeline *t, struct serializer *a, int32_t *past)
 {
 	int32_t limit = t->policy.limit, n_vocab = t->policy.hp->n_vocab, waits = t->tokens.n > (size_t)t->n_past;
 	int32_t at = t->logits_at;
 	size_t n;
 
-	archive_i32(a, past, 0, limit, "the number of tokens");
-	archive_i32(a, &waits, 0, *past < limit, "the token that waits");
+	serialize_i32(a, past, 0, limit, "the number of tokens");
+	serialize_i32(a, &waits, 0, *past < limit, "the token that waits");
 	n = (size_t)*past + (size_t)waits;
-	if (archive_loads(a)) {
+	if (serialize_loading(a)) {
 		if (a->bad || n > a->left / 4) {
-			archive_fail(a, "the number of tokens");
+			serialize_fail(a, "the number of tokens");
 			return;
 		}
 		if (n > t->tokens.cap) {
@@ -285,54 +285,54 @@ static void tokens_archive(struct timeline *t, struct archive *a, int32_t *past)
 			t->tokens.cap = n;
 		}
 	}
-	archive_i32s(a, t->tokens.id, n, 0, n_vocab - 1, "a token");
-	if (archive_loads(a) && !a->bad) {
+	serialize_i32s(a, t->tokens.id, n, 0, n_vocab - 1, "a token");
+	if (serialize_loading(a) && !a->bad) {
 		if ((uint64_t)*past > a->left) {
-			archive_fail(a, "the marks of tokens");
+			serialize_fail(a, "the marks of tokens");
 			return;
 		}
 		for (int32_t i = 0; i < *past; i++)
 			if (a->at[i] > MARK_MOST || (a->at[i] & 3) == 3)
-				archive_fail(a, "the mark of a token");
+				serialize_fail(a, "the mark of a token");
 		str_clear(&t->marks);
 		str_add(&t->marks, a->at, (size_t)*past);
 	}
-	archive_bytes(a, t->marks.p, (uint64_t)*past);
-	archive_i32(a, &at, -1, *past, "the place of the logits");
+	serialize_bytes(a, t->marks.p, (uint64_t)*past);
+	serialize_i32(a, &at, -1, *past, "the place of the logits");
 	if (at >= 0)
-		archive_bytes(a, t->logits, (uint64_t)n_vocab * sizeof *t->logits);
-	if (!archive_loads(a) || a->bad)
+		serialize_bytes(a, t->logits, (uint64_t)n_vocab * sizeof *t->logits);
+	if (!serialize_loading(a) || a->bad)
 		return;
 	t->tokens.n = n;
 	t->n_past = *past;
 	t->logits_at = at;
 }
 
-static void head_archive(struct timeline *t, struct archive *a)
+static void head_archive(struct timeline *t, struct serializer *a)
 {
 	struct policy *p = &t->policy;
-	int32_t past = t->n_past, ready = archive_loads(a) ? t->loaded : timeline_rows_ready(t), adopted = t->adopted;
+	int32_t past = t->n_past, ready = serialize_loading(a) ? t->loaded : timeline_rows_ready(t), adopted = t->adopted;
 
 	shape_archive(t, a);
-	archive_i32(a, &ready, ready, ready, "the number of rows that were loaded");
-	archive_i32(a, &adopted, 0, 1, "whether the cache policy was changed");
+	serialize_i32(a, &ready, ready, ready, "the number of rows that were loaded");
+	serialize_i32(a, &adopted, 0, 1, "whether the cache policy was changed");
 	tokens_archive(t, a, &past);
-	archive_same(a, 'P', "the part before the cache policy's");
+	serialize_expect(a, 'P', "the part before the cache policy's");
 	if (p->def->archive && !a->bad)
 		p->def->archive(p, a, past);
-	archive_same(a, 'E', "its end");
-	if (!archive_loads(a) || a->bad)
+	serialize_expect(a, 'E', "its end");
+	if (!serialize_loading(a) || a->bad)
 		return;
 	if (a->left)
-		archive_fail(a, "its length");
+		serialize_fail(a, "its length");
 	if (timeline_rows_ready(t) != ready)
-		archive_fail(a, "the number of rows that were loaded");
+		serialize_fail(a, "the number of rows that were loaded");
 	t->adopted = adopted;
 }
 
 int timeline_head_save(struct timeline *t, struct str *out, struct err *err)
 {
-	struct archive a = { .mode = ARCHIVE_MEASURE };
+	struct serializer a = { .mode = SERIALIZE_MEASURE };
 	struct frame f = { .magic = HEAD_MAGIC, .version = HEAD_VERSION };
 	uint64_t need;
 	char *p;
@@ -349,7 +349,7 @@ int timeline_head_save(struct timeline *t, struct str *out, struct err *err)
 	}
 	out->p = p;
 	out->cap = out->cap > need ? out->cap : need;
-	a = (struct archive){ .mode = ARCHIVE_SAVE, .at = (uint8_t *)p + out->n + sizeof f, .left = f.bytes };
+	a = (struct serializer){ .mode = SERIALIZE_SAVE, .at = (uint8_t *)p + out->n + sizeof f, .left = f.bytes };
 	head_archive(t, &a);
 	if (backend_done(t, err))
 		return -1;
@@ -384,7 +384,7 @@ static const uint8_t *head_open(const void *head, size_t n, struct err *err)
 
 int timeline_head_load(struct timeline *t, const void *head, size_t n, struct err *err)
 {
-	struct archive a = { .mode = ARCHIVE_LOAD };
+	struct serializer a = { .mode = SERIALIZE_LOAD };
 	const uint8_t *p;
 	int32_t loaded = t->loaded;
 

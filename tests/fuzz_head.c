@@ -5,7 +5,7 @@
  *
  * The first byte chooses the policy, the second how much is cut; then edits of eight bytes: place (3), width (1), value (4).
  * What can be loaded is used for a while. */
-#include "engine/archive.h"
+#include "engine/serialize.h"
 #include "engine/engine.h"
 #include "tests/tiny.h"
 

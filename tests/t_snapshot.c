@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "engine/archive.h"
+#include "engine/serialize.h"
 #include "engine/engine.h"
 #include "tests/tiny.h"
 

@@ -1,28 +1,28 @@
-/* engine/archive.c - the fields of archive.h.  Large ones (planes, sums) go straight between the backend and the bytes. */
-#include "engine/archive.h"
+/* engine/serialize.c - see serialize.h.  Tensors and KV entries are copied directly between the backend and the saved bytes. */
+#include "engine/serialize.h"
 
 #include <string.h>
 
-void archive_fail(struct archive *a, const char *what)
+void serialize_fail(struct serializer *a, const char *what)
 {
 	if (!a->bad)
 		a->bad = what;
 }
 
-/* The next n bytes, or NULL when there is nothing to copy. */
-static uint8_t *take(struct archive *a, uint64_t n)
+/* Advance by n bytes.  Returns where they lie, or NULL when nothing is to be copied: measuring, or after a failure. */
+static uint8_t *advance(struct serializer *a, uint64_t n)
 {
 	uint8_t *p = a->at;
 
 	if (a->bad)
 		return NULL;
-	if (a->mode == ARCHIVE_MEASURE) {
+	if (a->mode == SERIALIZE_MEASURE) {
 		if (size_add(a->bytes, n, &a->bytes))
-			archive_fail(a, "its size");
+			serialize_fail(a, "its size");
 		return NULL;
 	}
 	if (n > a->left) {
-		archive_fail(a, "its end, which comes too early");
+		serialize_fail(a, "its length");
 		return NULL;
 	}
 	a->at += n;
@@ -30,45 +30,45 @@ static uint8_t *take(struct archive *a, uint64_t n)
 	return p;
 }
 
-void archive_bytes(struct archive *a, void *p, uint64_t n)
+void serialize_bytes(struct serializer *a, void *p, uint64_t n)
 {
-	uint8_t *at = take(a, n);
+	uint8_t *at = advance(a, n);
 
 	if (!at || !n)
 		return;
-	if (archive_loads(a))
+	if (serialize_loading(a))
 		memcpy(p, at, n);
 	else
 		memcpy(at, p, n);
 }
 
-void archive_i64(struct archive *a, int64_t *x, int64_t lo, int64_t hi, const char *what)
+void serialize_i64(struct serializer *a, int64_t *x, int64_t lo, int64_t hi, const char *what)
 {
 	int64_t v = *x;
 
-	archive_bytes(a, &v, sizeof v);
-	if (a->bad || !archive_loads(a))
+	serialize_bytes(a, &v, sizeof v);
+	if (a->bad || !serialize_loading(a))
 		return;
 	if (v < lo || v > hi)
-		archive_fail(a, what);
+		serialize_fail(a, what);
 	else
 		*x = v;
 }
 
-void archive_i32(struct archive *a, int32_t *x, int32_t lo, int32_t hi, const char *what)
+void serialize_i32(struct serializer *a, int32_t *x, int32_t lo, int32_t hi, const char *what)
 {
 	int32_t v = *x;
 
-	archive_bytes(a, &v, sizeof v);
-	if (a->bad || !archive_loads(a))
+	serialize_bytes(a, &v, sizeof v);
+	if (a->bad || !serialize_loading(a))
 		return;
 	if (v < lo || v > hi)
-		archive_fail(a, what);
+		serialize_fail(a, what);
 	else
 		*x = v;
 }
 
-/* Are n numbers, which need not be aligned, from lo to hi? */
+/* 1 when n numbers at an address of any alignment all lie in lo..hi. */
 static int within(const uint8_t *p, uint64_t n, int32_t lo, int32_t hi)
 {
 	int bad = 0;
@@ -82,68 +82,68 @@ static int within(const uint8_t *p, uint64_t n, int32_t lo, int32_t hi)
 	return !bad;
 }
 
-void archive_i32s(struct archive *a, int32_t *x, uint64_t n, int32_t lo, int32_t hi, const char *what)
+void serialize_i32s(struct serializer *a, int32_t *x, uint64_t n, int32_t lo, int32_t hi, const char *what)
 {
 	uint64_t bytes;
 	uint8_t *at;
 
 	if (size_mul(n, sizeof *x, &bytes)) {
-		archive_fail(a, what);
+		serialize_fail(a, what);
 		return;
 	}
-	if (!(at = take(a, bytes)) || !n)
+	if (!(at = advance(a, bytes)) || !n)
 		return;
-	if (!archive_loads(a))
+	if (!serialize_loading(a))
 		memcpy(at, x, bytes);
 	else if (within(at, n, lo, hi))
 		memcpy(x, at, bytes);
 	else
-		archive_fail(a, what);
+		serialize_fail(a, what);
 }
 
-void archive_same(struct archive *a, uint64_t x, const char *what)
+void serialize_expect(struct serializer *a, uint64_t x, const char *what)
 {
 	uint64_t v = x;
 
-	archive_bytes(a, &v, sizeof v);
-	if (archive_loads(a) && v != x)
-		archive_fail(a, what);
+	serialize_bytes(a, &v, sizeof v);
+	if (serialize_loading(a) && v != x)
+		serialize_fail(a, what);
 }
 
-void archive_list(struct archive *a, struct backend *be, struct tensor *t, uint64_t first, uint64_t n, int32_t lo, int32_t hi,
-                  const char *what)
+void serialize_tensor_i32(struct serializer *a, struct backend *be, struct tensor *t, uint64_t first, uint64_t n,
+                          int32_t lo, int32_t hi, const char *what)
 {
-	uint8_t *at = take(a, 4 * n);
+	uint8_t *at = advance(a, 4 * n);
 
 	if (!at || !n)
 		return;
-	if (!archive_loads(a))
+	if (!serialize_loading(a))
 		be->ops->read(be, t, 4 * first, at, 4 * n);
 	else if (within(at, n, lo, hi))
 		be->ops->write(be, t, 4 * first, at, 4 * n);
 	else
-		archive_fail(a, what);
+		serialize_fail(a, what);
 }
 
-void archive_floats(struct archive *a, struct backend *be, struct tensor *t, uint64_t first, uint64_t n)
+void serialize_tensor_f32(struct serializer *a, struct backend *be, struct tensor *t, uint64_t first, uint64_t n)
 {
-	uint8_t *at = take(a, 4 * n);
+	uint8_t *at = advance(a, 4 * n);
 
 	if (!at || !n)
 		return;
-	if (archive_loads(a))
+	if (serialize_loading(a))
 		be->ops->write(be, t, 4 * first, at, 4 * n);
 	else
 		be->ops->read(be, t, 4 * first, at, 4 * n);
 }
 
-void archive_planes(struct archive *a, struct kv *kv, int32_t row0, int32_t n)
+void serialize_kv(struct serializer *a, struct kv *kv, int32_t row0, int32_t n)
 {
-	uint8_t *at = take(a, kv_token_bytes(kv->hp, kv->type) * (uint64_t)n);
+	uint8_t *at = advance(a, kv_token_bytes(kv->hp, kv->type) * (uint64_t)n);
 
 	if (!at)
 		return;
-	if (archive_loads(a))
+	if (serialize_loading(a))
 		kv_rows_write(kv, row0, n, at);
 	else
 		kv_rows_read(kv, row0, n, at);
@@ -167,8 +167,8 @@ static inline uint64_t load(const uint8_t *p, size_t n)
 	return x;
 }
 
-/* Four sums side by side, so that one multiplication need not wait for the one before.  Each step first mixes the sum
- * in a way that can be undone, lest a product that comes out as zero forget what came before. */
+/* Four independent accumulators, so that multiplications overlap.  Each step mixes its accumulator by an invertible operation and
+ * adds the product: a product of zero then loses nothing of the earlier input. */
 uint64_t hash64(uint64_t seed, const void *bytes, size_t n)
 {
 	static const uint64_t odd[4] = { 0x9e3779b97f4a7c15u, 0xc2b2ae3d27d4eb4fu, 0x94d049bb133111ebu, 0xd6e8feb86659fd93u };
