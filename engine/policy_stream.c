@@ -334,7 +334,7 @@ static void stream_begin(struct policy *p, const struct step *st)
 		for (int32_t i = 0; i < r->s.n; i++)
 			rope_set(&f->rope[FRAME_RING + i], rings_query(r, i) + f->waiting, st->n);
 	}
-	f->probing = r->sum && skipped < st->n && st->pos + st->n > f->probe_from;
+	f->probing = r->mass && skipped < st->n && st->pos + st->n > f->probe_from;
 	if (!f->probing)
 		return;
 	if (scores_begin(&f->scores, st->pos, st->n, f->weight))
@@ -460,14 +460,14 @@ static void rows_move(struct policy *p)
 
 			out[0] = from == r->row[i] ? -1 : sinks + from;
 			out[1] = sinks + r->row[i];
-			out[2] = r->turn[at];
+			out[2] = r->rope_shift_at[at];
 		}
 	}
 	move.cols = 3 * n;
-	rope_set_turns(&f->turn, r->turns, r->n_turn);
+	rope_set_shifts(&f->turn, r->rope_shift, r->n_rope_shift);
 	be->ops->write(be, &move, 0, f->list, (size_t)(out - f->list) * sizeof *f->list);
 	for (int32_t layer = 0; layer < hp->n_layer; layer++, m.move_row += kv_heads) {
-		m.turn = r->n_turn ? &f->turn.table : NULL;
+		m.turn = r->n_rope_shift ? &f->turn.table : NULL;
 		be->ops->kv_move(be, &f->kv.k[layer], &m);
 		m.turn = NULL;
 		be->ops->kv_move(be, &f->kv.v[layer], &m);
@@ -480,22 +480,22 @@ static void tell(struct policy *p)
 	struct rings *r = &f->rings;
 	float heads = (float)r->heads;
 
-	if (f->cap_event < r->n_note) {
-		f->cap_event = 2 * r->n_note;
+	if (f->cap_event < r->n_event) {
+		f->cap_event = 2 * r->n_event;
 		f->event = xrealloc(f->event, f->cap_event * sizeof *f->event);
 	}
-	for (size_t i = 0; i < r->n_note; i++) {
-		const struct rings_note *o = &r->note[i];
+	for (size_t i = 0; i < r->n_event; i++) {
+		const struct rings_event *o = &r->event[i];
 		int32_t held = o->token < r->oldest ? 0 : r->held[o->token & r->mask];
 
 		f->event[i] = (struct row_event){
 			.what = o->what, .token = o->token, .ring = o->ring, .gone = (float)(r->heads - held) / heads,
 			.share = o->what == ROW_ADMITTED ? 1 : (float)o->heads / heads,
-			.score = r->sum ? ema_value(&r->ema, (float)(o->score / o->heads), r->t) : 0,
+			.score = r->mass ? ema_value(&r->ema, (float)(o->score / o->heads), r->t) : 0,
 		};
 	}
-	if (r->n_note)
-		p->rows_fn(f->event, r->n_note, p->rows_ud);
+	if (r->n_event)
+		p->rows_fn(f->event, r->n_event, p->rows_ud);
 }
 
 /* Those that wait join the rings. */
@@ -507,7 +507,7 @@ static void join(struct policy *p)
 
 	scores_join(&f->scores, n);
 	f->waiting = 0;
-	r->listen = p->rows_fn != NULL;
+	r->log_events = p->rows_fn != NULL;
 	rings_insert(r, n);
 	if (r->n_row)
 		rows_move(p);
@@ -526,8 +526,8 @@ static void stream_end(struct policy *p, const struct step *st)
 	for (int32_t i = 0; st->nll && i < st->n; i++) {
 		float before = i ? st->nll[i - 1] : f->nll;
 
-		if (r->worth)
-			r->worth[(st->pos + i) & r->mask] = (st->nll[i] > before ? st->nll[i] : before) + 0.5f;
+		if (r->factor)
+			r->factor[(st->pos + i) & r->mask] = (st->nll[i] > before ? st->nll[i] : before) + 0.5f;
 	}
 	if (st->nll)
 		f->nll = st->nll[st->n - 1];
@@ -649,14 +649,14 @@ static int32_t stream_take(struct policy *p, int32_t n)
 	int32_t most = s.sinks + r->size;
 
 	shape_set(p, &s);
-	if (r->worth)
+	if (r->factor)
 		most = s.sinks - 2;   /* whose first token's worth is that of its predecessor, too, and that takes one more */
-	else if (r->sum)
+	else if (r->mass)
 		most = f->probe_from > s.sinks ? f->probe_from : s.sinks;
 	n = n < most ? n : most > 0 ? most : 0;
 	note_prefix(f, n < s.sinks ? n : s.sinks);
 	n = seen_again(f, n);
-	r->listen = 0;
+	r->log_events = 0;
 	rings_insert(r, n);
 	return n;
 }
@@ -686,7 +686,7 @@ static void rings_archive(struct policy *p, struct serializer *a, int32_t n)
 	} else if (waiting) {
 		serialize_fail(a, "the tokens that wait");
 	} else if (serialize_loading(a)) {
-		r->listen = 0;
+		r->log_events = 0;
 		rings_insert(r, t);
 	}
 	if (a->bad)
@@ -694,8 +694,8 @@ static void rings_archive(struct policy *p, struct serializer *a, int32_t n)
 	if (serialize_loading(a))
 		f->waiting = waiting;
 	scores_archive(&f->scores, a, cols);
-	for (int32_t token = r->oldest; r->worth && token < n; token++)
-		serialize_bytes(a, &r->worth[token & r->mask], sizeof *r->worth);
+	for (int32_t token = r->oldest; r->factor && token < n; token++)
+		serialize_bytes(a, &r->factor[token & r->mask], sizeof *r->factor);
 }
 
 static void stream_archive(struct policy *p, struct serializer *a, int32_t n)
@@ -743,8 +743,8 @@ static void stream_rows(const struct policy *p, struct timeline_rows *out)
 		rings_span(r, i, &out->first[i], &out->last[i]);
 	}
 	out->seen = tokens_of(f);
-	out->gone = r->gone;
-	out->thinned = r->thinned;
+	out->gone = r->evicted;
+	out->thinned = r->evicted_in_part;
 	out->oldest = r->t > r->s.sinks ? r->oldest : -1;
 }
 
@@ -754,7 +754,7 @@ static void stream_inside(const struct policy *p, struct policy_inside *out)
 
 	out->rings = &f->rings;
 	out->waiting = f->waiting;
-	out->observed = f->rings.sum && tokens_of(f) > f->probe_from;
+	out->observed = f->rings.mass && tokens_of(f) > f->probe_from;
 	out->sel = f->use_sel ? &f->sel : NULL;
 	out->attended = &f->attended;
 	out->kv = &f->kv;

@@ -55,7 +55,7 @@ void rope_set(struct rope *r, int64_t pos, int32_t n)
 	upload(r, n);
 }
 
-void rope_set_turns(struct rope *r, const int64_t *pos, int32_t n)
+void rope_set_shifts(struct rope *r, const int64_t *pos, int32_t n)
 {
 	for (int32_t i = 0; i < n; i++)
 		angles(r, i, (double)pos[i], 1);

@@ -17,9 +17,9 @@ struct rope {
 uint64_t rope_bytes(const struct hparams *, int32_t rows);
 int  rope_init(struct rope *, const struct hparams *, struct backend *, int32_t rows, struct err *);
 void rope_release(struct rope *);
-/* Row i turns by position pos + i, i < n. */
+/* Row i rotates by position pos + i, i < n. */
 void rope_set(struct rope *, int64_t pos, int32_t n);
 /* Row i turns by pos[i]; without the model's factor on cos and sin, which a key that is turned further has already. */
-void rope_set_turns(struct rope *, const int64_t *pos, int32_t n);
+void rope_set_shifts(struct rope *, const int64_t *pos, int32_t n);
 
 #endif

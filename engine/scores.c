@@ -88,14 +88,14 @@ int scores_read(struct scores *f)
 	f->be->ops->read(f->be, &f->mass[f->now], 0, f->swap, plane_bytes(f));
 	if (stopped(f->be))
 		return -1;
-	transpose(f->rings->sum, f->swap, f->rings->heads, f->rings->rows);
+	transpose(f->rings->mass, f->swap, f->rings->heads, f->rings->rows);
 	f->sum_stale = 0;
 	return 0;
 }
 
 static void write_all(struct scores *f)
 {
-	transpose(f->swap, f->rings->sum, f->rings->rows, f->rings->heads);
+	transpose(f->swap, f->rings->mass, f->rings->rows, f->rings->heads);
 	f->be->ops->write(f->be, &f->mass[f->now], 0, f->swap, plane_bytes(f));
 }
 
@@ -109,7 +109,7 @@ static void read_few(struct scores *f, const int32_t *row, int32_t n)
 	if (stopped(f->be))
 		return;
 	for (int32_t i = 0; i < n; i++)
-		memcpy(f->rings->sum + (size_t)row[i] * heads, f->swap + (size_t)i * heads, heads * sizeof *f->swap);
+		memcpy(f->rings->mass + (size_t)row[i] * heads, f->swap + (size_t)i * heads, heads * sizeof *f->swap);
 }
 
 /* ---- a call ---- */
@@ -125,7 +125,7 @@ int scores_scale(struct scores *f, int32_t pos, int32_t n)
 	if (scores_read(f))
 		return -1;
 	for (size_t i = 0; i < (size_t)r->heads * (size_t)r->rows; i++)
-		r->sum[i] *= by;
+		r->mass[i] *= by;
 	r->ema = next;
 	f->mass_stale = 1;
 	return 0;
@@ -156,7 +156,7 @@ void scores_join(struct scores *f, int32_t n)
 
 	if (!f->be || !f->sum_stale)
 		return;
-	looks = rings_looks(f->rings, n, row, SCORES_FEW);
+	looks = rings_rows_read(f->rings, n, row, SCORES_FEW);
 	if (looks > SCORES_FEW)
 		scores_read(f);
 	else if (looks)
@@ -201,7 +201,7 @@ void scores_archive(struct scores *f, struct serializer *a, int32_t rows)
 	size_t heads = f->be ? (size_t)r->heads : 0;
 
 	for (size_t h = 0; h < heads; h++) {
-		float *sum = r->sum + h;
+		float *sum = r->mass + h;
 
 		for (int32_t i = 0; i < rows; i++)
 			f->swap[i] = sum[(size_t)i * heads];

@@ -142,7 +142,7 @@ static double sum_of(const float *x, int32_t n, int32_t apart)
 static void add_head(struct work *w, int32_t i, int32_t head, int32_t row, int32_t end, int64_t times)
 {
 	const struct rings *r = w->in.rings;
-	const float *sum = w->in.observed ? r->sum + head : NULL;
+	const float *sum = w->in.observed ? r->mass + head : NULL;
 	double *heat = heat_row(w, layer_of(w, head)), all = 0;
 	uint32_t per = (uint32_t)w->out->per_col;
 
@@ -185,7 +185,7 @@ static void add_filling(struct work *w, int32_t i, int32_t first, int32_t end)
 	if (!w->in.observed)
 		return;
 	for (struct piece p = pieces(w, first, end); piece_next(w, &p); ) {
-		const float *sum = r->sum + (size_t)(p.at - r->s.sinks) * (size_t)r->heads;
+		const float *sum = r->mass + (size_t)(p.at - r->s.sinks) * (size_t)r->heads;
 
 		for (int32_t h = 0; h < w->heads; h++) {
 			double s = sum_of(sum + h, p.n, r->heads);
@@ -206,7 +206,7 @@ static void add_waiting(struct work *w)
 		int32_t col = column(w, r->t + i);
 
 		for (int32_t h = 0; col < w->out->cols && h < w->heads; h++) {
-			double s = (double)r->sum[(size_t)(r->size + i) * (size_t)r->heads + (size_t)h];
+			double s = (double)r->mass[(size_t)(r->size + i) * (size_t)r->heads + (size_t)h];
 
 			heat_row(w, layer_of(w, h))[col] += s;
 			w->ring[1] += s;

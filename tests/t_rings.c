@@ -88,9 +88,9 @@ static void feed(struct rings *r, int32_t n, const float *mu, int32_t mu_stride)
 {
 	int32_t stage = rings_stage(r);
 
-	for (int32_t i = 0; r->sum && i < n; i++)
+	for (int32_t i = 0; r->mass && i < n; i++)
 		for (int32_t h = 0; h < r->heads && stage + i >= 0; h++)
-			r->sum[(size_t)(stage + i) * (size_t)r->heads + (size_t)h] = mu[(size_t)(r->t + i) * (size_t)mu_stride + (size_t)h];
+			r->mass[(size_t)(stage + i) * (size_t)r->heads + (size_t)h] = mu[(size_t)(r->t + i) * (size_t)mu_stride + (size_t)h];
 	rings_insert(r, n);
 }
 
@@ -179,7 +179,7 @@ TEST(spans)
 		CHECK_INT(newest, TOKENS - 1);
 		CHECK_INT(newest - tok[0] + 1, v[i].want);
 		CHECK_INT(r.oldest, tok[0]);
-		CHECK_INT(r.gone, TOKENS - 4 - v[i].w * v[i].n);
+		CHECK_INT(r.evicted, TOKENS - 4 - v[i].w * v[i].n);
 		rings_release(&r);
 	}
 }
@@ -268,8 +268,8 @@ static void apply(const struct rings *r, struct cell *cell)
 		for (int32_t h = 0; h < r->heads; h++) {
 			size_t at = (size_t)i * (size_t)r->heads + (size_t)h, head = (size_t)h * (size_t)r->rows;
 			struct cell c = old[head + (size_t)r->from[at]];
-			CHECK(r->turn[at] < r->n_turn);
-			c.number += r->turn[at] >= 0 ? r->turns[r->turn[at]] : 0;
+			CHECK(r->rope_shift_at[at] < r->n_rope_shift);
+			c.number += r->rope_shift_at[at] >= 0 ? r->rope_shift[r->rope_shift_at[at]] : 0;
 			cell[head + (size_t)r->row[i]] = c;
 		}
 	free(old);
@@ -326,8 +326,8 @@ static void against_lists(const struct rings_shape *s, int32_t heads, int32_t le
 		alive += n > 0;
 		some += n > 0 && n < heads;
 	}
-	CHECK_INT(r.gone, (length > s->sinks ? length - s->sinks : 0) - alive);
-	CHECK_INT(r.thinned, some);
+	CHECK_INT(r.evicted, (length > s->sinks ? length - s->sinks : 0) - alive);
+	CHECK_INT(r.evicted_in_part, some);
 	for (int32_t h = 0; h < heads; h++)
 		lists_free(&l[h]);
 	free(l);
@@ -371,7 +371,7 @@ TEST(rewind_while_nothing_is_dropped)
 	rings_insert(&r, 2);
 	CHECK(!rings_filling(&r));
 	CHECK_INT(rings_rewind(&r, 34), 4);
-	CHECK_INT(r.gone, 0);
+	CHECK_INT(r.evicted, 0);
 	CHECK_INT(rings_stage(&r), 0);
 	rings_release(&r);
 }
@@ -400,9 +400,9 @@ TEST(the_rest_follows_from_the_tokens)
 		}
 		memcpy(b.id, a.id, (size_t)(a.size * heads) * sizeof *b.id);
 		CHECK_INT(rings_restore(&b, length), 0);
-		memcpy(b.sum, a.sum, (size_t)(a.rows * heads) * sizeof *b.sum);
+		memcpy(b.mass, a.mass, (size_t)(a.rows * heads) * sizeof *b.mass);
 		for (int more = 0; more < 2; more++) {   /* now, and 300 tokens later */
-			CHECK(a.t == b.t && a.gone == b.gone && a.thinned == b.thinned && a.oldest == b.oldest);
+			CHECK(a.t == b.t && a.evicted == b.evicted && a.evicted_in_part == b.evicted_in_part && a.oldest == b.oldest);
 			CHECK(!memcmp(a.next, b.next, (size_t)s.n * sizeof *a.next) && !memcmp(a.cnt, b.cnt, (size_t)s.n * sizeof *a.cnt));
 			CHECK(!memcmp(a.number, b.number, (size_t)a.size * sizeof *a.number));
 			CHECK(!memcmp(a.id, b.id, (size_t)(a.size * heads) * sizeof *a.id));
@@ -445,25 +445,25 @@ TEST(only_these_are_looked_at)
 
 			for (int32_t k = 0; k < n * heads; k++)
 				if (stage * heads + k >= 0)
-					a.sum[stage * heads + k] = test_randf(0, 1);
-			memcpy(rest, a.sum, sums * sizeof *rest);
+					a.mass[stage * heads + k] = test_randf(0, 1);
+			memcpy(rest, a.mass, sums * sizeof *rest);
 			for (size_t k = 0; k < sums; k++)
-				b.sum[k] = NAN;
-			looks = rings_looks(&a, n, row, 400);
+				b.mass[k] = NAN;
+			looks = rings_rows_read(&a, n, row, 400);
 			CHECK(looks <= 2 * n + 2 * s.n + n && looks <= 400);
 			memset(seen, 0, sizeof seen);
 			for (int32_t k = 0; k < looks; k++) {
 				CHECK(row[k] >= 0 && row[k] < a.rows && !seen[row[k]]++);
-				memcpy(b.sum + row[k] * heads, a.sum + row[k] * heads, (size_t)heads * sizeof *b.sum);
+				memcpy(b.mass + row[k] * heads, a.mass + row[k] * heads, (size_t)heads * sizeof *b.mass);
 			}
 			some = looks / 2;
-			CHECK_INT(rings_looks(&a, n, row, some), looks);
+			CHECK_INT(rings_rows_read(&a, n, row, some), looks);
 			rings_insert(&a, n);
 			rings_insert(&b, n);
 			CHECK(a.n_row == b.n_row && !memcmp(a.id, b.id, (size_t)(a.rows * heads) * sizeof *a.id));
 			/* Where rows have moved their sums have, too: b's own, those that were named. */
 			for (int32_t k = 0; k < a.n_row; k++)
-				CHECK(!memcmp(a.sum + a.row[k] * heads, b.sum + b.row[k] * heads, (size_t)heads * sizeof *a.sum));
+				CHECK(!memcmp(a.mass + a.row[k] * heads, b.mass + b.row[k] * heads, (size_t)heads * sizeof *a.mass));
 		}
 		free(rest);
 		rings_release(&a);
@@ -535,14 +535,14 @@ TEST(notes_tell_all_that_happens)
 	float mu[TOKENS * HEADS];
 	int32_t dropped[TOKENS] = { 0 }, ring[TOKENS] = { 0 };
 
-	r.listen = 1;
+	r.log_events = 1;
 	for (int i = 0; i < TOKENS * HEADS; i++)
 		mu[i] = test_randf(0, 1);
 	while (r.t < TOKENS) {
 		int32_t n = 1 + (int32_t)(test_rand() % 20), admitted = 0, first = r.t;
 		feed(&r, n < TOKENS - r.t ? n : TOKENS - r.t, mu, HEADS);
-		for (size_t i = 0; i < r.n_note; i++) {
-			const struct rings_note *o = &r.note[i];
+		for (size_t i = 0; i < r.n_event; i++) {
+			const struct rings_event *o = &r.event[i];
 			admitted += o->what == ROW_ADMITTED;
 			if (o->what == ROW_DROPPED)
 				dropped[o->token] += o->heads;

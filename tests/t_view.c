@@ -184,8 +184,8 @@ static void naive_count(struct naive *x, const struct timeline *t)
 				x->held[ring * x->n + token]++;
 			if (!in.observed)
 				continue;
-			x->sum[(h * LAYERS / r->heads) * x->n + token] += (double)r->sum[row * r->heads + h];
-			x->ring[ring] += (double)r->sum[row * r->heads + h];
+			x->sum[(h * LAYERS / r->heads) * x->n + token] += (double)r->mass[row * r->heads + h];
+			x->ring[ring] += (double)r->mass[row * r->heads + h];
 		}
 }
 
