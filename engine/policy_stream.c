@@ -600,6 +600,9 @@ static int32_t auto_pin(struct policy *p, int32_t n, struct err *err)
 
 	if (s.sinks == old)
 		return kept;
+	/* Fewer rings, whose rows were rounded up, can be more rows than were allocated. */
+	if (s.n * s.w > f->largest.n * f->largest.w)
+		s.w = (hold - s.sinks) / s.n;
 	if (s.n * s.w < room) {
 		/* A larger context takes larger calls and leaves more room. */
 		int64_t want = (int64_t)n + (p->par.size ? room : ROOM_MIN);
