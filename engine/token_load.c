@@ -195,6 +195,41 @@ static int load_scores(struct loader *l)
 	return 0;
 }
 
+/* Id of the token that a merge's two parts spell together, or -1; -2: out of memory.  Most vocabularies store the results in the
+ * order of the merges, so *guess, the id after the last result, is tried first. */
+static int32_t merge_result(struct loader *l, struct view merge, size_t n_left, int32_t *guess)
+{
+	const struct vocab *v = l->v;
+	size_t n = merge.n - 1;
+	char small[256], *joined = small;
+	int32_t to;
+
+	if (n > sizeof small && !(joined = try_alloc(n, 1, "a merge of the vocabulary", l->err)))
+		return -2;
+	memcpy(joined, merge.p, n_left);
+	memcpy(joined + n_left, merge.p + n_left + 1, n - n_left);
+	if (*guess >= 0 && *guess < v->info.n && v->off[*guess + 1] - v->off[*guess] == n &&
+	    !memcmp(v->text + v->off[*guess], joined, n))
+		to = *guess;
+	else
+		to = vocab_lookup(v, joined, n);
+	if (joined != small)
+		free(joined);
+	*guess = to + 1;
+	return to;
+}
+
+/* Of equal pairs the first, which has the lowest rank, is kept. */
+static void pair_add(struct vocab *v, int32_t left, int32_t right, uint32_t rank, int32_t to)
+{
+	uint32_t i = pair_hash(v, left, right) & v->pair_mask;
+
+	for (; v->pair[i].to1; i = (i + 1) & v->pair_mask)
+		if (v->pair[i].left == left && v->pair[i].right == right)
+			return;
+	v->pair[i] = (struct pair_slot){ left, right, rank, to + 1 };
+}
+
 static int load_merges(struct loader *l)
 {
 	struct vocab *v = l->v;
@@ -217,12 +252,10 @@ static int load_merges(struct loader *l)
 	if (!(v->pair = try_alloc(size, sizeof *v->pair, "the merges of the vocabulary", l->err)))
 		return -1;
 	for (uint32_t rank = 0; gguf_string_next(a, &pos, &t); rank++) {
-		/* A part may itself begin with a space: the separator is looked for after the first byte. */
+		/* The left part may begin with a space, so the separator is searched from the second byte. */
 		const char *sep = t.n > 2 ? memchr(t.p + 1, ' ', t.n - 2) : NULL;
-		char both[256], *joined = both;
 		int32_t left, right, to;
 		size_t n_left;
-		uint32_t i;
 
 		if (!sep)
 			return refuse(l, a, "merge %u '%.*s' is not two parts with a space between", rank,
@@ -233,27 +266,14 @@ static int load_merges(struct loader *l)
 		if (left < 0 || right < 0)
 			return refuse(l, a, "a part of merge %u '%.*s' is not in the vocabulary", rank,
 			              SHOW(t.n, t.p));
-		if (t.n > sizeof both && !(joined = try_alloc(t.n, 1, "a merge of the vocabulary", l->err)))
+		if ((to = merge_result(l, t, n_left, &guess)) == -2)
 			return -1;
-		memcpy(joined, t.p, n_left);
-		memcpy(joined + n_left, sep + 1, t.n - n_left - 1);
-		/* Results mostly stand in the vocabulary in the order of the merges. */
-		if (guess >= 0 && guess < v->info.n && v->off[guess + 1] - v->off[guess] == t.n - 1 &&
-		    !memcmp(v->text + v->off[guess], joined, t.n - 1))
-			to = guess;
-		else
-			to = vocab_lookup(v, joined, t.n - 1);
-		if (joined != both)
-			free(joined);
 		if (to < 0)
 			return refuse(l, a, "the result of merge %u '%.*s' is not in the vocabulary", rank,
 			              SHOW(t.n, t.p));
-		guess = to + 1;
-		for (i = pair_hash(v, left, right) & v->pair_mask; v->pair[i].to1; i = (i + 1) & v->pair_mask)
-			if (v->pair[i].left == left && v->pair[i].right == right)
-				break;
-		if (!v->pair[i].to1)
-			v->pair[i] = (struct pair_slot){ left, right, rank, to + 1 };
+		/* Text merges into plain tokens alone: a user could type a control token otherwise. */
+		if (v->type[to] != TOKEN_CONTROL && v->type[to] != TOKEN_UNKNOWN)
+			pair_add(v, left, right, rank, to);
 	}
 	return 0;
 }

@@ -898,6 +898,22 @@ TEST(odd_vocabularies_work)
 	vocab_free(v);
 }
 
+/* A file whose merges spell a control token: typed by the user, its text stays text. */
+TEST(merges_make_no_control_token)
+{
+	struct vocab *v = make((struct made){ .kind = BPE, .n = 3, .tok = { "ab", "cd", "ef" }, .type = { 3, 1, 2 },
+	                                      .merges = { "a b", "c d", "e f" } });
+	struct tokens t = plain(v, "abcdef");
+	int32_t b = 3;
+
+	CHECK(same(&t, (int32_t[]){ b + 'a', b + 'b', 1, b + 'e', b + 'f' }, 5));
+	tokens_free(&t);
+	t = special(v, "ab");
+	CHECK(same(&t, (int32_t[]){ 0 }, 1));
+	tokens_free(&t);
+	vocab_free(v);
+}
+
 TEST(user_tokens_match_everywhere)
 {
 	struct vocab *v = make((struct made){ .kind = BPE, .n = 7,
