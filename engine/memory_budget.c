@@ -13,7 +13,8 @@
 #define CGROUP_V1 "/sys/fs/cgroup/memory/"
 #define CGROUP_V2 "/sys/fs/cgroup/"
 
-/* The number at the start of a file, or with a key the N of its line "key N".  UINT64_MAX: no such file, line or number ("max"). */
+/* The number at the start of a file, or with a key the N of its line "key N".  UINT64_MAX: no such file, line or number
+ * ("max"). */
 static uint64_t read_number(const char *path, const char *key)
 {
 	FILE *f = fopen(path, "re");

@@ -1,8 +1,8 @@
 /* engine/rings.c - see rings.h.
  *
- * rings_insert() first plans: for each token it follows the cascade through the rings, which is the same for all heads, and records
- * in src[row][head] whose entry each row will receive.  id[], number[] and mass[] keep the state from before the call until
- * apply_moves() copies all entries at once and leaves the list of moves for the KV cache. */
+ * rings_insert() first plans: for each token it follows the cascade through the rings, which is the same for all heads, and
+ * records in src[row][head] whose entry each row will receive.  id[], number[] and mass[] keep the state from before the call
+ * until apply_moves() copies all entries at once and leaves the list of moves for the KV cache. */
 #include "engine/rings.h"
 
 #include <assert.h>
@@ -415,8 +415,8 @@ int32_t rings_rows_read(const struct rings *r, int32_t n, int32_t *row, int32_t 
 	return n_read;
 }
 
-/* Index of the rotation that takes a key of row s to position `number`, -1 when the position stays.  All heads that keep the row's
- * entry move it to the same row, so each source row has at most one rotation. */
+/* Index of the rotation that takes a key of row s to position `number`, -1 when the position stays.  All heads that keep the
+ * row's entry move it to the same row, so each source row has at most one rotation. */
 static int32_t shift_index(struct rings *r, int32_t s, int64_t number)
 {
 	int64_t by = number - r->number[s];
@@ -557,7 +557,8 @@ int32_t rings_rewind(struct rings *r, int32_t n)
 
 /* Each head chose which token a row holds, but the number of tokens bounds how old it can be: a ring accepts once in `period`
  * tokens, so the row j behind the newest was opened j periods ago, and a token offered to ring i is at most `offered` old, w
- * periods of each ring before it.  Within these bounds no two tokens share an index of held[].  Returns -1 for a token outside. */
+ * periods of each ring before it.  Within these bounds no two tokens share an index of held[].  Returns -1 for a token
+ * outside. */
 static int ring_restore(struct rings *r, int32_t i, int64_t newest)
 {
 	int64_t period = r->period[i], offered = 0;

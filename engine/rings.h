@@ -1,21 +1,21 @@
 /* engine/rings.h (private to engine/) - bookkeeping of the cascading KV cache: which token of a stream lies in which slot.
  *
  * The first `sinks` tokens stay for good.  The rest of the stream lives in n rings of w rows; a row is a slot of the KV cache,
- * counted from the first slot behind the sinks.  Every token enters the newest ring, ring 0.  The token that a ring displaces is
- * offered to the next one, which accepts once in f^i tokens; at other times the offered token competes with that ring's newest
- * token, the one with more attention mass stays and the other is evicted.  The last ring evicts what it displaces.  Until the rings
- * are full, the rows hold the tokens in order ("filling").
+ * counted from the first slot behind the sinks.  Every token enters the newest ring, ring 0.  The token that a ring displaces
+ * is offered to the next one, which accepts once in f^i tokens; at other times the offered token competes with that ring's
+ * newest token, the one with more attention mass stays and the other is evicted.  The last ring evicts what it displaces.
+ * Until the rings are full, the rows hold the tokens in order ("filling").
  *
  *     row   0 ........ w-1 | ... | .......... size-1 | size ... size+stage-1
  *           oldest ring n-1        newest ring 0       staged: tokens that have not joined the rings
  *
- * Every head (a pair of layer and KV head, or a whole layer) decides competitions by its own attention mass.  All else depends on
- * the number of tokens alone: which rows are written, and the counters.  So one path serves all heads.
+ * Every head (a pair of layer and KV head, or a whole layer) decides competitions by its own attention mass.  All else depends
+ * on the number of tokens alone: which rows are written, and the counters.  So one path serves all heads.
  *
- * Positions: the rows of a ring are numbered without end in the order in which they were filled, and a key is stored rotated (RoPE)
- * by its row's number.  The position that the method gives a token differs from that number by one constant per ring, which the
- * query's rotation includes (rings_query).  Numbers start as positions in the stream, so keys keep their rotation until the first
- * token is evicted.
+ * Positions: the rows of a ring are numbered without end in the order in which they were filled, and a key is stored rotated
+ * (RoPE) by its row's number.  The position that the method gives a token differs from that number by one constant per ring,
+ * which the query's rotation includes (rings_query).  Numbers start as positions in the stream, so keys keep their rotation
+ * until the first token is evicted.
  *
  * Only integers and attention mass: no backend, no model. */
 #ifndef WEIR_RINGS_H
@@ -72,8 +72,9 @@ struct rings {
 	int32_t mask;
 	int32_t evicted, evicted_in_part;   /* tokens that no head holds; that some heads hold */
 	int32_t oldest;            /* no head holds a token before this one, sinks apart */
-	/* The moves of the last rings_insert(), for the KV cache to repeat: in head h, row row[i] receives the entry of row from[i][h]
-	 * (row[i] itself: unchanged), its key rotated on by rope_shift[rope_shift_at[i][h]] positions (-1: not rotated). */
+	/* The moves of the last rings_insert(), for the KV cache to repeat: in head h, row row[i] receives the entry of row
+	 * from[i][h] (row[i] itself: unchanged), its key rotated on by rope_shift[rope_shift_at[i][h]] positions (-1: not
+	 * rotated). */
 	int32_t n_row, n_rope_shift;
 	int32_t *row, *from, *rope_shift_at;
 	int64_t *rope_shift;

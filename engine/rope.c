@@ -1,4 +1,4 @@
-/* engine/rope.c - rotary angles in double, written to the backend once per call and used by all layers. */
+/* engine/rope.c - tables of rotary angles: computed in double, written to the backend once per call, used by all layers. */
 #include "engine/rope.h"
 
 #include <math.h>
@@ -55,9 +55,9 @@ void rope_set(struct rope *r, int64_t pos, int32_t n)
 	upload(r, n);
 }
 
-void rope_set_shifts(struct rope *r, const int64_t *pos, int32_t n)
+void rope_set_shifts(struct rope *r, const int64_t *shift, int32_t n)
 {
 	for (int32_t i = 0; i < n; i++)
-		angles(r, i, (double)pos[i], 1);
+		angles(r, i, (double)shift[i], 1);
 	upload(r, n);
 }

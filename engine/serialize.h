@@ -1,13 +1,13 @@
 /* engine/serialize.h (private to engine/) - measure, save and load state through one description of its fields.
  *
- * Each part with state has one function that passes its fields, in order, to a struct serializer.  The serializer's mode decides
- * whether the fields are measured, written or read, so the three cannot drift apart.
+ * Each part with state has one function that passes its fields, in order, to a struct serializer.  The serializer's mode
+ * decides whether the fields are measured, written or read, so the three cannot drift apart.
  *
  * Loaded bytes are hostile: every number has a range, no read passes the end, and the first failure sticks; after it no field
  * is changed.  The caller discards a part that was loaded up to a failure.
  *
- * Numbers are stored as in memory (little-endian; engine_identity() records it).  Floats may have any value, NaN included: the code
- * that computes with them copes. */
+ * Numbers are stored as in memory (little-endian; engine_identity() records it).  Floats may have any value, NaN included: the
+ * code that computes with them copes. */
 #ifndef WEIR_SERIALIZE_H
 #define WEIR_SERIALIZE_H
 

@@ -1,8 +1,8 @@
-/* engine/token_load.c - the vocabulary out of the GGUF metadata, every array checked.
+/* engine/token_load.c - loads a vocabulary from GGUF metadata and checks every array.
  *
- * Texts are copied, so the file may be closed afterwards.  Two hash tables are built: stored text -> id
- * (of tokens with the same text the first one wins), and for byte-level BPE (left id, right id) -> merge
- * (of equal merges the first, that is the strongest, wins). */
+ * Texts are copied: the file may be closed afterwards.  Two hash tables are built: stored text -> id (of tokens with equal text
+ * the first counts), and for byte-level BPE (left id, right id) -> merge (of merges of an equal pair the first counts: it has
+ * the lowest rank). */
 #include "engine/token_private.h"
 
 #include <ctype.h>
@@ -35,12 +35,12 @@ static int refuse(struct loader *l, const struct gguf_value *a, const char *fmt,
 	return gguf_err(l->g, l->err, "'%.*s' at byte %llu: %s", (int)a->key.n, a->key.p, (ull)a->off, text);
 }
 
-/* A text of the file for a message: at most 40 bytes. */
+/* Arguments for "%.*s": at most 40 bytes of a text from the file. */
 #define SHOW(n, p) (int)((n) < 40 ? (n) : 40), (p)
 
 /* ---- tables ---- */
 
-/* Seeds are odd and random: without them a file could hold millions of tokens that collide. */
+/* The seed is random, so that no file can be built whose millions of tokens collide. */
 static void draw_seed(uint64_t seed[2])
 {
 	if (getrandom(seed, 2 * sizeof seed[0], GRND_NONBLOCK) != (ssize_t)(2 * sizeof seed[0])) {
@@ -103,7 +103,7 @@ static int load_texts(struct loader *l)
 		total += t.n;
 		v->off[i + 1] = (uint32_t)total;
 		if (!t.n)
-			continue;   /* some vocabularies have holes; an empty text is never looked for */
+			continue;   /* some vocabularies have empty entries; an empty text is never looked up */
 		h = hash_bytes(v->seed, t.p, t.n);
 		for (uint32_t k = (uint32_t)(h >> 32) & v->by_text_mask;; k = (k + 1) & v->by_text_mask) {
 			struct text_slot *s = &v->by_text[k];
@@ -147,7 +147,7 @@ static int load_types(struct loader *l)
 			type = gguf_array_int(l->types, (uint64_t)i);
 		else if (v->spm && token_byte(p, n) >= 0)
 			type = TOKEN_BYTE;
-		/* 0 is "undefined" in the format; nothing but plain text can be made of it. */
+		/* 0 is "undefined" in the format: taken as normal. */
 		if (type < 0 || type > TOKEN_BYTE)
 			return refuse(l, l->types, "token %d has type %lld, allowed are 0 to %d", i,
 			              (long long)type, TOKEN_BYTE);
@@ -187,7 +187,7 @@ static int load_scores(struct loader *l)
 			return refuse(l, a, "the score of token %d is not a number", i);
 		f += 0.0f;   /* -0 becomes 0: they are equal */
 		memcpy(&bits, &f, 4);
-		/* Ascending floats are ascending in these bits; the highest score merges first. */
+		/* These bits, as unsigned numbers, are in the order of the floats; the highest score gets the lowest rank. */
 		bits = bits >> 31 ? ~bits : bits | 0x80000000u;
 		if (v->spm)
 			v->rank[i] = ~bits;
@@ -278,8 +278,9 @@ static int load_merges(struct loader *l)
 	return 0;
 }
 
-/* ---- what follows from the tokens ---- */
+/* ---- derived tables ---- */
 
+/* byte_id[] and words_apart. */
 static void find_bytes(struct vocab *v)
 {
 	for (int b = 0; b < 256; b++) {
@@ -353,7 +354,7 @@ static int find_specials(struct loader *l)
 		p += used;
 	}
 	qsort(v->special, n, sizeof *v->special, special_cmp);
-	for (size_t i = 0; i < n; i++)   /* of equal texts the first id stays */
+	for (size_t i = 0; i < n; i++)   /* of equal texts the first id is kept */
 		if (!kept || v->special[kept - 1].n != v->special[i].n ||
 		    memcmp(v->special[kept - 1].p, v->special[i].p, v->special[i].n))
 			v->special[kept++] = v->special[i];
@@ -366,7 +367,7 @@ static int find_specials(struct loader *l)
 	return 0;
 }
 
-/* ---- ids named by the file ---- */
+/* ---- ids and flags named by the file ---- */
 
 static int read_id(struct loader *l, const char *key, int32_t *out)
 {
@@ -394,7 +395,8 @@ static void add_end(struct vocab *v, int32_t id)
 
 static int load_ids(struct loader *l)
 {
-	/* Texts that end a turn in one model family or another; the first that is there is eot. */
+	/* Texts of tokens that end a turn, of all model families; the first that the vocabulary has is EOT, if the file names
+	 * none. */
 	static const char *const turn_end[] = {
 		"<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endofturn|>", "<|end_of_turn|>",
 		"<|END_OF_TURN_TOKEN|>", "<end_of_utterance>", "<EOT>", NULL,
@@ -403,7 +405,7 @@ static int load_ids(struct loader *l)
 		"<|eom_id|>", "<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "<|return|>",
 		"<\xef\xbd\x9c" "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>", NULL,
 	};
-	static const char *const others[] = {   /* read only to be checked */
+	static const char *const others[] = {   /* unused; their range is checked */
 		"separator", "seperator", "cls", "mask", "fim_pre", "fim_suf", "fim_mid", "fim_pad", "fim_rep",
 		"fim_sep", "prefix", "suffix", "middle", NULL,
 	};
@@ -426,13 +428,13 @@ static int load_ids(struct loader *l)
 	    read_id(l, "tokenizer.ggml.padding_token_id", &in->pad))
 		return -1;
 	if (v->spm) {
-		/* Early files leave these out; the texts are fixed in SentencePiece. */
+		/* Early files lack these keys; SentencePiece fixes the texts. */
 		in->bos = in->bos < 0 ? vocab_lookup(v, "<s>", 3) : in->bos;
 		in->eos = in->eos < 0 ? vocab_lookup(v, "</s>", 4) : in->eos;
 		in->unk = in->unk < 0 ? vocab_lookup(v, "<unk>", 5) : in->unk;
 	}
 	if (!l->types) {
-		/* No types: at least what the file names as special must not be taken from plain text. */
+		/* Without types, plain text must at least not produce the ids that the file names as special. */
 		int32_t named[] = { in->bos, in->eos, in->eot, eom, in->unk, in->pad };
 		for (size_t i = 0; i < sizeof named / sizeof named[0]; i++)
 			if (named[i] >= 0 && v->type[named[i]] == TOKEN_NORMAL)
@@ -517,7 +519,7 @@ static int load_model(struct loader *l)
 	return 0;
 }
 
-/* ARCH.vocab_size, where it is given, must agree. */
+/* ARCH.vocab_size, if present, must equal the number of tokens. */
 static int check_size(struct loader *l)
 {
 	struct view arch = { "", 0 };
