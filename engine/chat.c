@@ -247,12 +247,12 @@ int chat_detect(const struct chat_family **out, const char *text, size_t len, st
 	if (r == 1)
 		return 0;
 	if (r < 0)
-		return err_set(e, ERR_MODEL, "too many different chat templates were opened in one program, the limit is %d",
+		return err_set(e, ERR_MODEL, "too many different chat templates have been loaded, the limit is %d; restart the program",
 		               MAX_DERIVED);
 	like = len <= CHAT_TEMPLATE_MAX ? looks_like(text, len) : NULL;
 	names = some_names();
-	err_set(e, ERR_MODEL, "the model's chat template is not one of those known%s%s%s%s%s; pass --chat-template NAME "
-	        "(one of %s)", *why.msg ? ": " : "", why.msg, like ? "; it looks like '" : "", like ? like : "",
+	err_set(e, ERR_MODEL, "the model's chat template is not supported%s%s%s%s%s; pass --chat-template NAME "
+	        "(one of %s)", *why.msg ? ": " : "", why.msg, like ? "; it resembles '" : "", like ? like : "",
 	        like ? "'" : "", names);
 	free(names);
 	return -1;

@@ -51,7 +51,7 @@ int chat_refuse(struct skel *s, const char *why)
 static int tok_add(struct skel *s, enum tok_kind kind, size_t off, size_t len)
 {
 	if (s->n_tok >= MAX_TOKENS)
-		return chat_refuse(s, "it is too long");
+		return chat_refuse(s, "it has too many tags and words");
 	if (s->n_tok == s->cap_tok) {
 		s->cap_tok = s->cap_tok ? s->cap_tok * 2 : 256;
 		s->tok = xrealloc(s->tok, s->cap_tok * sizeof *s->tok);
@@ -63,7 +63,7 @@ static int tok_add(struct skel *s, enum tok_kind kind, size_t off, size_t len)
 size_t chat_node(struct skel *s, enum node_kind kind)
 {
 	if (s->n_node >= MAX_NODES)
-		return chat_refuse(s, "it is too long"), (size_t)0;
+		return chat_refuse(s, "it has too many tags and words"), (size_t)0;
 	if (s->n_node == s->cap_node) {
 		s->cap_node = s->cap_node ? s->cap_node * 2 : 128;
 		s->node = xrealloc(s->node, s->cap_node * sizeof *s->node);
@@ -102,18 +102,18 @@ static int read_string(struct skel *s, size_t *i)
 				char d = k + 1 + (size_t)j < n ? (char)(p[k + 1 + (size_t)j] | 0x20) : '?';
 				const char *q = d ? strchr(hex, d) : NULL;
 				if (!q)
-					return chat_refuse(s, "a string in it cannot be read");
+					return chat_refuse(s, "a string in it has an escape that is not supported");
 				v = v * 16 + (int32_t)(q - hex);
 			}
 			if (v >= 0xd800 && v < 0xe000)
-				return chat_refuse(s, "a string in it cannot be read");
+				return chat_refuse(s, "a string in it has an escape that is not supported");
 			str_add(&s->pool, u, (size_t)utf8_encode(v, u));
 			k += (size_t)digits;
 			break;
 		}
 		case 'N': case 'U': case 'a': case 'b': case 'f': case 'v':
 		case '0': case '1': case '2': case '3': case '4': case '5': case '6': case '7':
-			return chat_refuse(s, "a string in it cannot be read");
+			return chat_refuse(s, "a string in it has an escape that is not supported");
 		default:        /* as in Python: the backslash stays */
 			str_add(&s->pool, "\\", 1);
 			str_add(&s->pool, &c, 1);
@@ -199,7 +199,7 @@ static int read_tag(struct skel *s, size_t *pos, const char *end, int *line)
 			} else if (strchr(")]}", p[i]) && depth) {
 				depth--;
 			} else if (!strchr("=!<>+-*/%~|.,:)]}", p[i])) {
-				return chat_refuse(s, "a tag in it cannot be read");
+				return chat_refuse(s, "a tag in it has a character that is not supported");
 			}
 			str_add(&s->pool, p + i, k);
 			if (tok_add(s, TOK_OP, start, k))
@@ -363,7 +363,7 @@ static int read_branch(struct parser *ps, size_t a, size_t b)
 	size_t k;
 
 	if (!ps->top || strcmp(open->end, "endif") || s->node[open->node - 1].is_else)
-		return chat_refuse(s, "its blocks do not fit together");
+		return chat_refuse(s, "its blocks are not properly nested");
 	if (!(k = add_node(ps, N_BRANCH, a + 1, b)))
 		return -1;
 	s->node[k - 1].is_else = tok_is(s, a, "else");
@@ -397,12 +397,12 @@ static int read_set(struct parser *ps, size_t a, size_t b)
 		return -1;
 	link_node(ps, k);
 	if (b - a < 2 || s->tok[a + 1].kind != TOK_NAME)
-		return chat_refuse(s, "an assignment in it cannot be read");
+		return chat_refuse(s, "a 'set' in it has a form that is not supported");
 	node = &s->node[k - 1];
 	node->name = s->pool.n;
 	for (j = a + 1; j < b && !tok_is(s, j, "=") && !tok_is(s, j, "|"); j++) {
 		if (tok_is(s, j, ",") || s->tok[j].kind == TOK_STR)
-			return chat_refuse(s, "an assignment in it cannot be read");
+			return chat_refuse(s, "a 'set' in it has a form that is not supported");
 		/* One byte at a time: the source is in the pool as well, which moves when it grows. */
 		for (size_t at = 0; at < s->tok[j].len; at++) {
 			char c = s->pool.p[s->tok[j].off + at];
@@ -410,7 +410,7 @@ static int read_set(struct parser *ps, size_t a, size_t b)
 		}
 	}
 	if (!has_value && j < b)
-		return chat_refuse(s, "it uses a filtered 'set' block");
+		return chat_refuse(s, "it uses a 'set' block with a filter, which is not supported");
 	node->name_len = s->pool.n - node->name;
 	node->a = has_value ? j + 1 : b;
 	return has_value ? 0 : open_block(ps, k, "endset");
@@ -425,7 +425,7 @@ static int read_macro(struct parser *ps, size_t a, size_t b)
 		return -1;
 	link_node(ps, k);
 	if (b - a < 2 || s->tok[a + 1].kind != TOK_NAME)
-		return chat_refuse(s, "a macro in it cannot be read");
+		return chat_refuse(s, "a macro in it has no name");
 	s->node[k - 1].name = s->tok[a + 1].off;
 	s->node[k - 1].name_len = s->tok[a + 1].len;
 	return open_block(ps, k, "endmacro");
@@ -440,7 +440,7 @@ static int refuse_tag(struct skel *s, const struct tok *t)
 	for (size_t j = 0; j < len; j++)
 		if (!is_name((unsigned char)name[j]))
 			name[j] = '?';
-	return err_set(s->e, ERR_MODEL, "it uses the tag '%s'", name);
+	return err_set(s->e, ERR_MODEL, "it uses the tag '%s', which is not supported", name);
 }
 
 /* A statement tag whose tokens are a .. b. */
@@ -508,7 +508,7 @@ static int parse(struct skel *s)
 			return -1;
 		}
 	}
-	return ps.top ? chat_refuse(s, "its blocks do not fit together") : 0;
+	return ps.top ? chat_refuse(s, "its blocks are not properly nested") : 0;
 }
 
 static void normalise_newlines(struct str *o, const char *text, size_t len)

@@ -1,10 +1,10 @@
-/* engine/chat_skeleton.c - reduce a chat template to its skeleton, the form in which families are recognised.
+/* engine/chat_skeleton.c - reduces a chat template to its skeleton, the form in which families are recognised.
  *
- * Templates that render a plain text chat alike are spelled in many ways: quotes, white space control, comments,
+ * Templates that render a plain text conversation alike are spelled in many ways: quotes, white space control, comments,
  * message['role'] or message.role, one long sum or many small outputs, with and without branches for tools.  The
- * skeleton is a canonical spelling of what matters:
+ * skeleton is a canonical spelling of the parts that affect the output:
  *
- *   - comments are gone and white space control has been applied (trim_blocks and lstrip_blocks on, as model
+ *   - comments are removed and white space control has been applied (trim_blocks and lstrip_blocks on, as model
  *     publishers assume); text outside tags is an output like any other;
  *   - outputs are split at top-level + and ~, neighbouring literals are joined:  {'<|im_start|>'}{message.role}{'\n'}
  *   - conditions that are known in a plain text chat are decided: there are no tools and no documents, no optional
@@ -123,7 +123,7 @@ static int bind(struct skel *s, size_t off, size_t len, enum state state)
 	struct binding *b = find_binding(s, at(s, off), len);
 	if (!b) {
 		if (s->n_env == MAX_NAMES)
-			return chat_refuse(s, "it has too many names");
+			return chat_refuse(s, "it defines too many names");
 		b = s->env + s->n_env++;
 		b->off = off;
 		b->len = len;
@@ -691,7 +691,7 @@ static int prune(struct skel *s, size_t head, struct list *l)
 			list_add(s, l, k);
 			break;
 		case N_BRANCH:
-			return chat_refuse(s, "its blocks do not fit together");
+			return chat_refuse(s, "its blocks are not properly nested");
 		}
 	}
 	return 0;

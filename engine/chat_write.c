@@ -1,8 +1,8 @@
-/* engine/chat_write.c - put a conversation on paper the way a family's template does.
+/* engine/chat_write.c - renders a conversation as a family's template does.
  *
- * write_plain() does it by formats (struct chat_style); families whose templates rewrite answers or keep state have a
- * writer of their own.  All of them go through literal(), which marks what came from the template, and content(),
- * which does not: only marked bytes may become control tokens. */
+ * write_plain() uses formats (struct chat_style); families whose templates rewrite answers or keep state have their own
+ * writer.  All write through literal(), whose bytes are marked as the template's own, and content(), whose bytes are not: only
+ * marked bytes may become control tokens. */
 #include "engine/chat_private.h"
 
 #include <stdio.h>
@@ -684,7 +684,7 @@ void write_apertus(struct writer *w)
 	write_reply(w);
 }
 
-/* v with some byte ranges replaced by other spellings. */
+/* *out = v with each pair's first word replaced by its second, one pair after the other. */
 static void replace_words(struct part v, const char *const (*pairs)[2], size_t n, struct str *out)
 {
 	struct str in = {0};

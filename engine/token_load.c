@@ -22,7 +22,7 @@ struct loader {
 	const struct gguf_value *types;   /* NULL = the file has none */
 };
 
-/* "'KEY' at byte N: ..." */
+/* "byte N: 'KEY': ..." */
 __attribute__((format(printf, 3, 4)))
 static int refuse(struct loader *l, const struct gguf_value *a, const char *fmt, ...)
 {
@@ -32,7 +32,7 @@ static int refuse(struct loader *l, const struct gguf_value *a, const char *fmt,
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
-	return gguf_err(l->g, l->err, "'%.*s' at byte %llu: %s", (int)a->key.n, a->key.p, (ull)a->off, text);
+	return gguf_err(l->g, l->err, "byte %llu: '%.*s': %s", (ull)a->off, (int)a->key.n, a->key.p, text);
 }
 
 /* Arguments for "%.*s": at most 40 bytes of a text from the file. */
@@ -76,16 +76,16 @@ static int load_texts(struct loader *l)
 		return gguf_err(l->g, l->err,
 		                "there is no 'tokenizer.ggml.tokens', so the file has no vocabulary");
 	if (tokens->n < 1 || tokens->n > VOCAB_MAX)
-		return refuse(l, tokens, "%llu tokens, allowed are 1 to %d", (ull)tokens->n, VOCAB_MAX);
+		return refuse(l, tokens, "%llu tokens, and there must be 1 to %d", (ull)tokens->n, VOCAB_MAX);
 	v->info.n = n = (int32_t)tokens->n;
 	for (uint64_t i = 0; gguf_string_next(tokens, &pos, &t); i++) {
 		if (t.n > TOKEN_BYTES_MAX)
-			return refuse(l, tokens, "token %llu has %llu bytes, at most %d are allowed", (ull)i,
+			return refuse(l, tokens, "token %llu has %llu bytes, and the limit is %d", (ull)i,
 			              (ull)t.n, TOKEN_BYTES_MAX);
 		total += t.n;
 	}
 	if (total > UINT32_MAX)
-		return refuse(l, tokens, "%llu bytes of text, at most %u are allowed", (ull)total, UINT32_MAX);
+		return refuse(l, tokens, "%llu bytes of text, and the limit is %u", (ull)total, UINT32_MAX);
 
 	size = table_size(tokens->n);
 	v->by_text_mask = (uint32_t)size - 1;
@@ -149,7 +149,7 @@ static int load_types(struct loader *l)
 			type = TOKEN_BYTE;
 		/* 0 is "undefined" in the format: taken as normal. */
 		if (type < 0 || type > TOKEN_BYTE)
-			return refuse(l, l->types, "token %d has type %lld, allowed are 0 to %d", i,
+			return refuse(l, l->types, "token %d has type %lld, and must have 0 to %d", i,
 			              (long long)type, TOKEN_BYTE);
 		v->type[i] = type ? (uint8_t)type : TOKEN_NORMAL;
 		if (type == TOKEN_BYTE && v->spm && token_byte(p, n) < 0)
@@ -246,7 +246,7 @@ static int load_merges(struct loader *l)
 		return gguf_err(l->g, l->err,
 		                "there is no 'tokenizer.ggml.merges', which tokenizer model 'gpt2' needs");
 	if (a->n > MERGES_MAX)
-		return refuse(l, a, "%llu entries, at most %d are allowed", (ull)a->n, MERGES_MAX);
+		return refuse(l, a, "%llu merges, and the limit is %d", (ull)a->n, MERGES_MAX);
 	size = table_size(a->n);
 	v->pair_mask = size - 1;
 	if (!(v->pair = try_alloc(size, sizeof *v->pair, "the merges of the vocabulary", l->err)))
