@@ -147,7 +147,7 @@ static size_t grow(size_t cap, size_t n, size_t size)
 
 /* ---- byte strings ---- */
 
-static void str_room(struct str *s, size_t more)
+static void str_reserve(struct str *s, size_t more)
 {
 	if (more >= (size_t)PTRDIFF_MAX - s->n)
 		out_of_memory(SIZE_MAX);
@@ -159,7 +159,7 @@ static void str_room(struct str *s, size_t more)
 
 void str_add(struct str *s, const void *bytes, size_t n)
 {
-	str_room(s, n);
+	str_reserve(s, n);
 	if (n)
 		memcpy(s->p + s->n, bytes, n);
 	s->n += n;
@@ -184,7 +184,7 @@ void str_addf(struct str *s, const char *fmt, ...)
 		str_add(s, small, n > 0 ? (size_t)n : 0);
 		return;
 	}
-	str_room(s, (size_t)n);
+	str_reserve(s, (size_t)n);
 	va_start(ap, fmt);
 	vsnprintf(s->p + s->n, (size_t)n + 1, fmt, ap);
 	va_end(ap);
@@ -235,7 +235,7 @@ void str_free(struct str *s)
 
 /* ---- token lists ---- */
 
-static void tokens_room(struct tokens *t, size_t more)
+static void tokens_reserve(struct tokens *t, size_t more)
 {
 	if (more > SIZE_MAX / 2 - t->n)
 		out_of_memory(SIZE_MAX);
@@ -247,7 +247,7 @@ static void tokens_room(struct tokens *t, size_t more)
 
 void tokens_add(struct tokens *t, int32_t id)
 {
-	tokens_room(t, 1);
+	tokens_reserve(t, 1);
 	t->id[t->n++] = id;
 }
 
@@ -255,7 +255,7 @@ void tokens_append(struct tokens *t, const int32_t *id, size_t n)
 {
 	if (!n)
 		return;
-	tokens_room(t, n);
+	tokens_reserve(t, n);
 	memcpy(t->id + t->n, id, n * sizeof *id);
 	t->n += n;
 }

@@ -495,23 +495,23 @@ static int read_tensor(struct parse *p, struct gguf_tensor *t)
 static int place_tensors(struct parse *p)
 {
 	struct gguf *g = p->g;
-	uint64_t align = g->alignment, start, room, prev = 0, end = 0;
+	uint64_t align = g->alignment, start, data_bytes, prev = 0, end = 0;
 
 	p->name.n = 0;
 	if (size_add(p->c.pos, align - 1, &start) || (start &= ~(align - 1)) > g->size)
 		return bad(p, p->c.pos, "tensor data", "is to start at the next multiple of %" PRIu64
 		           ", past the end of the file (%" PRIu64 " bytes)", align, g->size);
-	room = g->size - start;
+	data_bytes = g->size - start;
 	p->kind = "tensor";
 	for (p->index = 0; p->index < g->n_tensor; p->index++) {
 		struct gguf_tensor *t = &g->tensor[p->index];
 		uint64_t field = t->off + 8 + t->name.n + 4 + 8 * (uint64_t)t->n_dims + 4;
 
 		p->name = t->name;
-		if (t->at > room || t->bytes > room - t->at)
+		if (t->at > data_bytes || t->bytes > data_bytes - t->at)
 			return bad(p, field, "offset", "is %" PRIu64 " for %" PRIu64
 			           " bytes, but the data section has only %" PRIu64 " bytes: the file is cut short or damaged",
-			           t->at, t->bytes, room);
+			           t->at, t->bytes, data_bytes);
 		if (t->at < prev)
 			return bad(p, field, "offset",
 			           "is %" PRIu64 ", out of order: the tensor before it is at %" PRIu64, t->at,
