@@ -1,7 +1,7 @@
 /* engine/base.c - errors, byte strings, token lists, allocation, UTF-8.
  *
- * Error texts are made safe here, once, for every caller: they carry file names, keys and other bytes
- * that nobody vetted, and they end up on a terminal.  err_set() escapes whatever is not plain text. */
+ * Error messages contain file names, keys and other untrusted bytes, and end up on a terminal: err_set() escapes unsafe ones
+ * for all callers. */
 #include "engine/base.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 /* ---- errors ---- */
 
-/* Code points that may not reach a terminal as they are: C0, DEL and C1 controls, line separators,
+/* 1 for code points that are unsafe on a terminal: C0, DEL and C1 controls, line separators,
  * direction overrides, zero-width and tag characters, noncharacters. */
 static int cp_unsafe(int32_t cp)
 {
@@ -55,7 +55,7 @@ size_t text_escape(char *out, size_t cap, const char *s, size_t n)
 
 int err_set(struct err *e, enum err_code code, const char *fmt, ...)
 {
-	char raw[2 * sizeof e->msg];   /* the arguments may point into e->msg: context put around an error */
+	char raw[2 * sizeof e->msg];   /* an argument may be e->msg itself, when a caller adds context to an error */
 	va_list ap;
 	int n;
 
@@ -78,7 +78,7 @@ int err_set(struct err *e, enum err_code code, const char *fmt, ...)
 static _Noreturn void out_of_memory(size_t n)
 {
 	fprintf(stderr, "weir: out of memory (%zu bytes wanted)\n", n);
-	exit(EXIT_FAILURE);   /* runs the handlers that restore the terminal */
+	exit(EXIT_FAILURE);   /* exit() runs the handlers that restore the terminal */
 }
 
 void *xmalloc(size_t n)
@@ -133,7 +133,7 @@ void *try_alloc(size_t n, size_t size, const char *what, struct err *e)
 	return p;
 }
 
-/* Capacity for n elements: half as much again as before, so that adding one by one stays linear. */
+/* A capacity for n elements: grows by half, so that adding one by one takes linear time. */
 static size_t grow(size_t cap, size_t n, size_t size)
 {
 	size_t max = (size_t)PTRDIFF_MAX / size;
@@ -147,7 +147,7 @@ static size_t grow(size_t cap, size_t n, size_t size)
 
 /* ---- byte strings ---- */
 
-static void str_room(struct str *s, size_t more)
+static void str_reserve(struct str *s, size_t more)
 {
 	if (more >= (size_t)PTRDIFF_MAX - s->n)
 		out_of_memory(SIZE_MAX);
@@ -159,7 +159,7 @@ static void str_room(struct str *s, size_t more)
 
 void str_add(struct str *s, const void *bytes, size_t n)
 {
-	str_room(s, n);
+	str_reserve(s, n);
 	if (n)
 		memcpy(s->p + s->n, bytes, n);
 	s->n += n;
@@ -184,7 +184,7 @@ void str_addf(struct str *s, const char *fmt, ...)
 		str_add(s, small, n > 0 ? (size_t)n : 0);
 		return;
 	}
-	str_room(s, (size_t)n);
+	str_reserve(s, (size_t)n);
 	va_start(ap, fmt);
 	vsnprintf(s->p + s->n, (size_t)n + 1, fmt, ap);
 	va_end(ap);
@@ -235,7 +235,7 @@ void str_free(struct str *s)
 
 /* ---- token lists ---- */
 
-static void tokens_room(struct tokens *t, size_t more)
+static void tokens_reserve(struct tokens *t, size_t more)
 {
 	if (more > SIZE_MAX / 2 - t->n)
 		out_of_memory(SIZE_MAX);
@@ -247,7 +247,7 @@ static void tokens_room(struct tokens *t, size_t more)
 
 void tokens_add(struct tokens *t, int32_t id)
 {
-	tokens_room(t, 1);
+	tokens_reserve(t, 1);
 	t->id[t->n++] = id;
 }
 
@@ -255,7 +255,7 @@ void tokens_append(struct tokens *t, const int32_t *id, size_t n)
 {
 	if (!n)
 		return;
-	tokens_room(t, n);
+	tokens_reserve(t, n);
 	memcpy(t->id + t->n, id, n * sizeof *id);
 	t->n += n;
 }

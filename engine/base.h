@@ -1,9 +1,8 @@
-/* engine/base.h - errors, byte strings, token lists and checked sizes: what every layer above
- * kernels/ shares.
+/* engine/base.h - errors, byte strings, token lists, allocation and UTF-8, for every layer above kernels/.
  *
- * Nothing here prints or exits.  A function that can fail returns -1 (or NULL) and fills a
- * struct err with one complete sentence: lower case, no full stop, what failed first, the subject
- * in single quotes, the limit, and the next step where there is one.  On success err is untouched. */
+ * A function that can fail returns -1 (or NULL) and fills a struct err with one complete sentence: lower case, no full stop, what
+ * failed first, the subject in single quotes, the limit, and the next step where there is one.  On success err is unchanged.
+ * Nothing here prints or exits, except that small allocations end the program when memory is exhausted (xmalloc()). */
 #ifndef WEIR_BASE_H
 #define WEIR_BASE_H
 
@@ -13,12 +12,12 @@
 
 enum err_code {
 	ERR_NONE,
-	ERR_FAIL,        /* anything else;                               exit code 1 */
+	ERR_FAIL,        /* none of the following;                       exit code 1 */
 	ERR_USAGE,       /* the caller asked for something impossible;   exit code 2 */
 	ERR_MODEL,       /* the model file is unusable or unsupported;   exit code 3 */
 	ERR_DOCUMENT,    /* a document cannot be read;                   exit code 4 */
-	ERR_FIT,         /* memory or context is too small for it;       exit code 5 */
-	ERR_CANCELLED,   /* the user stopped it;                         exit code 130 */
+	ERR_FIT,         /* memory or the context is too small;          exit code 5 */
+	ERR_CANCELLED,   /* the user stopped the work;                   exit code 130 */
 };
 
 struct err {
@@ -26,17 +25,17 @@ struct err {
 	char msg[400];
 };
 
-/* Fill *e (may be NULL) and return -1, so that `return err_set(...)` reads naturally. */
+/* Fill *e (may be NULL) and return -1, for `return err_set(...)`. */
 int err_set(struct err *e, enum err_code code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Copy s[0..n) into out as far as it fits, NUL-terminated; what must not reach a terminal as it is
- * (controls, invalid UTF-8, direction overrides, invisible characters) becomes \xNN.  Returns the length.
- * err_set() does this to every message; needed where text may hold NUL bytes. */
+/* Copy as much of s[0..n) as fits into out, NUL-terminated, and return the length.  Bytes that are unsafe on a terminal
+ * (controls, invalid UTF-8, direction overrides, invisible characters) become \xNN.  err_set() escapes every message; callers
+ * do so only for text that may contain NUL bytes. */
 size_t text_escape(char *out, size_t cap, const char *s, size_t n);
 
-/* Growable bytes.  p is always NUL-terminated once anything was added; NULL while empty.
- * Growth of these small buffers never fails: out of memory ends the program (see xmalloc). */
+/* Growable bytes.  p is NULL until the first addition, then always NUL-terminated.  Growth never fails: these buffers are small,
+ * and exhausted memory ends the program (xmalloc()). */
 struct str {
 	char *p;
 	size_t n, cap;
@@ -44,9 +43,9 @@ struct str {
 void str_add(struct str *s, const void *bytes, size_t n);
 void str_adds(struct str *s, const char *zero_terminated);
 void str_addf(struct str *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* n bytes as a JSON string with its quotes; invalid UTF-8 becomes U+FFFD. */
+/* Append n bytes as a JSON string in quotes; invalid UTF-8 becomes U+FFFD. */
 void str_add_json(struct str *s, const char *text, size_t n);
-void str_clear(struct str *s);   /* empty, keep the memory */
+void str_clear(struct str *s);   /* length 0; the memory is kept */
 void str_free(struct str *s);
 
 /* Growable list of token ids. */
@@ -58,16 +57,17 @@ void tokens_add(struct tokens *t, int32_t id);
 void tokens_append(struct tokens *t, const int32_t *id, size_t n);
 void tokens_free(struct tokens *t);
 
-/* Small, fixed-size needs of the program itself: end it cleanly when memory is gone. */
+/* For small allocations of the program itself: when memory is exhausted, the program ends through exit(). */
 void *xmalloc(size_t n);
 void *xcalloc(size_t n, size_t size);
 void *xrealloc(void *p, size_t n);
 char *xstrndup(const char *s, size_t n);
 
-/* Anything sized by a file, a model or a context length: NULL and *e = ERR_FIT with the byte count. */
+/* Zeroed memory for anything sized by a file, a model or a context.  NULL and *e = ERR_FIT with the byte count when there is
+ * none. */
 void *try_alloc(size_t n, size_t size, const char *what, struct err *e);
 
-/* a * b and a + b, or -1 when they do not fit; *out is written only on success. */
+/* *out = a * b or a + b; -1 on overflow, and *out is unchanged. */
 static inline int size_mul(uint64_t a, uint64_t b, uint64_t *out)
 {
 	uint64_t r;
@@ -79,13 +79,12 @@ static inline int size_add(uint64_t a, uint64_t b, uint64_t *out)
 	return __builtin_add_overflow(a, b, &r) ? -1 : (*out = r, 0);
 }
 
-/* Decode one UTF-8 sequence of s[0..n).  Returns its length (1-4) and the code point; for bytes that
- * are not valid UTF-8 (overlong, surrogate, > U+10FFFF, truncated) returns the length of the maximal
- * invalid subpart (>= 1) and *cp = -1.  n must be > 0. */
+/* Decode the first UTF-8 sequence of s[0..n), n > 0.  Returns its length (1-4) and the code point; for invalid bytes (overlong,
+ * surrogate, > U+10FFFF, truncated) *cp = -1 and the length of the maximal invalid subpart (>= 1). */
 int utf8_decode(const char *s, size_t n, int32_t *cp);
-/* Write cp as UTF-8; returns 1-4. */
+/* Write cp as UTF-8, an invalid one as U+FFFD; returns the length (1-4). */
 int utf8_encode(int32_t cp, char out[4]);
-/* Length of the longest prefix of s[0..n) that does not end inside a (so far valid) sequence. */
+/* Length of s[0..n) without a sequence at its end that is valid so far but incomplete. */
 size_t utf8_complete(const char *s, size_t n);
 
 /* Seconds of the monotonic clock. */

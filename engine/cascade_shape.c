@@ -87,8 +87,15 @@ struct rings_shape cascade_shape(const struct cache *c, int64_t pinned)
 	const struct cascade_params *p = cascade_params(c);
 	struct rings_shape s = { .sinks = p->sinks, .n = p->n, .w = p->size / p->n, .f = p->f };
 
-	if (p->fill)
-		return fill_shape(c, pinned);
+	if (p->fill) {
+		struct rings_shape largest = fill_shape(c, 0);
+
+		s = fill_shape(c, pinned);
+		/* Fewer rings, whose slots were rounded up, can be more slots than the rings of no prefix have, which are allocated. */
+		if (s.n * s.w > largest.n * largest.w)
+			s.w = (fill_hold(c) - s.sinks) / s.n;
+		return s;
+	}
 	s.stage = fixed_stage(c, &s);
 	return s;
 }

@@ -1,9 +1,9 @@
-/* engine/chat.c - recognise chat templates, render conversations, turn them into tokens.
+/* engine/chat.c - recognises chat templates and renders conversations to tokens.
  *
- * Recognition compares the template's skeleton (chat_skeleton.c) with the known ones.  A known skeleton may leave
- * parts of literals open, a default system message most of the time; what stands there becomes part of the family, so a
- * family can be a copy of a table row with captures of its own.  Such copies are kept until the program ends (the
- * caller holds plain pointers), equal ones once, and no more than MAX_DERIVED of them. */
+ * Recognition compares the template's skeleton (chat_skeleton.c) with the known ones.  A known skeleton may have gaps in its
+ * literals, mostly for a default system message; the template's text there is captured, and the family is then a copy of the
+ * table row with these captures.  Callers hold plain pointers, so copies are never freed; equal ones are shared, and there are
+ * at most MAX_DERIVED. */
 #include "engine/chat_private.h"
 
 #include <pthread.h>
@@ -16,7 +16,7 @@ const char *chat_name(const struct chat_family *f) { return f->name; }
 
 const struct chat_family *chat_families(size_t i) { return i < chat_table_n ? &chat_table[i] : NULL; }
 
-/* The first names, as many as an error message can hold. */
+/* The first of the families' names, as many as fit an error message. */
 static char *some_names(void)
 {
 	struct str o = {0};
@@ -29,7 +29,7 @@ static char *some_names(void)
 
 /* ---- recognition ---- */
 
-/* Decode the inside of a literal as chat_skeleton() prints it. */
+/* Decode the escapes of a literal printed by chat_skeleton().  The caller frees. */
 static char *unescape(const char *p, size_t n)
 {
 	struct str o = {0};
@@ -54,8 +54,7 @@ static size_t skip_string(const char *p, size_t n, size_t i)      /* p[i] is the
 	return i + 1;
 }
 
-/* Length of the blocks and outputs at the start of p[0..n): up to the end of the block they stand in.  Of one
- * macro alone when one_macro. */
+/* Length of the blocks and outputs from p[0] to the end of the enclosing block; with one_macro, of one macro at p[0]. */
 static size_t skip_blocks(const char *p, size_t n, int one_macro)
 {
 	size_t i = 0, depth = 0;
@@ -87,7 +86,7 @@ static size_t skip_blocks(const char *p, size_t n, int one_macro)
 	return n;
 }
 
-/* Does the known skeleton fit text[0..n) as a whole?  cap[i], when not NULL, is allocated. */
+/* 1 when the known skeleton matches all of text[0..n).  Fills cap[i] with allocated captures, also on failure. */
 static int fits(const char *known, const char *text, size_t n, char *cap[CHAT_CAPTURES])
 {
 	static const char marks[] = "\1\2\3\4\5\6\7";
@@ -113,7 +112,7 @@ static int fits(const char *known, const char *text, size_t n, char *cap[CHAT_CA
 			}
 			continue;
 		}
-		/* part of a literal: it ends where the rest of the literal is found, inside the literal */
+		/* a gap in a literal: it ends where the known rest of the literal is found, within the literal */
 		for (k = at; k < n && text[k] != '\''; k += text[k] == '\\' ? 2 : 1)
 			if (next && n - k >= next && known[0] != '\'' && !memcmp(text + k, known, next))
 				break;
@@ -139,7 +138,7 @@ static int is_same_family(const struct chat_family *a, const struct chat_family 
 	return 1;
 }
 
-/* A lasting family equal to *f; takes over its captures. */
+/* The table row or lasting copy that equals *f; a new copy takes over the captures.  NULL: too many copies. */
 static const struct chat_family *intern(struct chat_family *f, char *cap[CHAT_CAPTURES])
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -189,8 +188,8 @@ static int try_row(size_t i, const char *text, size_t n, int bos, const struct c
 			struct chat_family f = *row;
 			for (c = 0; c < CHAT_CAPTURES; c++)
 				f.cap[c] = cap[c];
-			/* A {bos_token} at the start of the template was taken off: the row writes it exactly when it was
-			 * there, unless its skeletons say elsewhere where it goes. */
+			/* chat_detect() removed a {bos_token} at the template's start: the family writes BOS there exactly when
+			 * the template did, unless its skeletons have bos_token elsewhere. */
 			if (strstr(*k, "bos_token"))
 				ok = !bos;
 			else if (f.s.start && !strncmp(f.s.start, "@b", 2))
@@ -208,7 +207,7 @@ static int try_row(size_t i, const char *text, size_t n, int bos, const struct c
 	return 0;
 }
 
-/* What an unknown template looks like, for the user who has to choose a family. */
+/* The family that an unknown template resembles, as advice for --chat-template. */
 static const char *looks_like(const char *text, size_t n)
 {
 	static const struct { const char *mark, *family; } known[] = {
@@ -248,12 +247,12 @@ int chat_detect(const struct chat_family **out, const char *text, size_t len, st
 	if (r == 1)
 		return 0;
 	if (r < 0)
-		return err_set(e, ERR_MODEL, "too many different chat templates were opened in one program, the limit is %d",
+		return err_set(e, ERR_MODEL, "too many different chat templates have been loaded, the limit is %d; restart the program",
 		               MAX_DERIVED);
 	like = len <= CHAT_TEMPLATE_MAX ? looks_like(text, len) : NULL;
 	names = some_names();
-	err_set(e, ERR_MODEL, "the model's chat template is not one of those known%s%s%s%s%s; pass --chat-template NAME "
-	        "(one of %s)", *why.msg ? ": " : "", why.msg, like ? "; it looks like '" : "", like ? like : "",
+	err_set(e, ERR_MODEL, "the model's chat template is not supported%s%s%s%s%s; pass --chat-template NAME "
+	        "(one of %s)", *why.msg ? ": " : "", why.msg, like ? "; it resembles '" : "", like ? like : "",
 	        like ? "'" : "", names);
 	free(names);
 	return -1;
@@ -309,7 +308,7 @@ static char *token_text(const struct vocab *v, int32_t id)
 	return s;
 }
 
-/* Encode text[from..to) of t with its share of the special ranges, which begin at *next_span. */
+/* Encode text[from..to) of t with the parts of the special ranges in it, the first of which is *next_span. */
 static int encode_part(const struct vocab *v, const struct chat_text *t, size_t from, size_t to, size_t *next_span,
                        struct tokens *out, struct err *e)
 {
@@ -328,14 +327,14 @@ static int encode_part(const struct vocab *v, const struct chat_text *t, size_t 
 		b = b > to ? to : b;
 		part[i - first] = (struct span){ a - from, b > a ? b - a : 0 };
 	}
-	/* A range that reaches beyond goes on in the next part. */
+	/* A range that reaches behind `to` is continued in the next part. */
 	*next_span = end > first && t->special[end - 1].off + t->special[end - 1].len > to ? end - 1 : end;
 	r = vocab_encode(v, t->text.p + from, to - from, part, end - first, out, e);
 	free(part);
 	return r;
 }
 
-/* Does a control token stand at byte at of the template's own text? */
+/* 1 when the template's own text has a control token at byte `at`, or the text ends there. */
 static int control_at(const struct vocab *v, const struct chat_text *t, size_t at, size_t span)
 {
 	size_t k, n;
@@ -367,11 +366,11 @@ int chat_render(const struct chat_family *f, const struct vocab *v, const struct
 	if (!r && info->bos >= 0 && info->add_bos)
 		tokens_add(out, info->bos);
 	for (i = 0; i < n && !r; i++) {
-		/* Tokens that were sampled stand for themselves, where the template leaves the answer as it is: encoding
-		 * the text again might cut it differently, and the KV rows before would be lost. */
+		/* An answer that the template leaves unchanged keeps its sampled ids: its text, encoded again, might give other
+		 * ids, and the KV entries from there on would have to be recomputed. */
 		if (!m[i].n_id || where[i] == SIZE_MAX || m[i].role != ROLE_ASSISTANT)
 			continue;
-		/* SentencePiece puts a space before plain text that starts a run: no run may start here. */
+		/* SentencePiece puts a space before a run of plain text, so none may start behind the answer. */
 		if (!strcmp(info->model, "llama") && !control_at(v, &t, where[i] + m[i].len, span))
 			continue;
 		r = encode_part(v, &t, done, where[i], &span, out, e);
@@ -381,7 +380,7 @@ int chat_render(const struct chat_family *f, const struct vocab *v, const struct
 	}
 	if (!r)
 		r = encode_part(v, &t, done, t.text.n, &span, out, e);
-	/* never twice: the template wrote it too */
+	/* The template wrote BOS too: remove one of the two. */
 	if (!r && info->bos >= 0 && info->add_bos && out->n - start >= 2 && out->id[start + 1] == info->bos &&
 	    t.n_special && !t.special[0].off) {
 		memmove(out->id + start, out->id + start + 1, (out->n - start - 1) * sizeof *out->id);

@@ -1,12 +1,12 @@
-/* engine/chat.h (private to engine/) - conversations to tokens, for known template families.
+/* engine/chat.h (private to engine/) - renders conversations to tokens, for known families of chat templates.
  *
- * There is no Jinja here: a model's template is recognised as one of a table of families by its skeleton (what is left
- * of its text without spelling variants and without branches for tools), and a family is rendered by plain data.  A
- * template that is not recognised is refused by name with the advice to pass --chat-template FAMILY; nothing is
- * guessed.  Rendering goes to tokens, never through text, so markers inside a message stay plain text.
+ * Templates are not interpreted.  A model's template is reduced to its skeleton (spelling variants and branches for tools
+ * removed) and looked up in a table of families; the family's formats then render the conversation.  An unknown template is an
+ * error that advises --chat-template FAMILY; no family is guessed.  Control tokens are recognised in the template's own text
+ * only, so such markers inside a message stay plain text.
  *
- * Some templates print the current date: it is today's, or that of the environment variable
- * WEIR_TODAY=YYYY-MM-DD where it is set (tests, reproducible runs). */
+ * A template that prints the current date gets today's, or that of the environment variable WEIR_TODAY=YYYY-MM-DD (tests,
+ * reproducible runs). */
 #ifndef WEIR_CHAT_H
 #define WEIR_CHAT_H
 
@@ -17,20 +17,20 @@ struct vocab;
 struct span;
 struct chat_family;
 
-/* Recognise text[0..len) (tokenizer.chat_template).  *out lives until the program ends: a row of the table, or a copy
- * of one with what the template itself brings (a default system message).  ERR_MODEL if unknown. */
+/* Find the family of a template's text (tokenizer.chat_template).  *out is never freed: a row of the table, or a copy of one with
+ * literals taken from this template (a default system message).  ERR_MODEL when the template is unknown. */
 int chat_detect(const struct chat_family **out, const char *text, size_t len, struct err *);
-/* By name (--chat-template NAME); ERR_USAGE with some of the names if unknown.  A default system message that only a
- * model's own template knows is then not written. */
+/* Find a family by name (--chat-template NAME).  Without the model's own template its default system message is not written.
+ * ERR_USAGE with some of the names when the name is unknown. */
 int chat_by_name(const struct chat_family **out, const char *name, struct err *);
 const char *chat_name(const struct chat_family *);
-/* first: the reply's head opens a thought; off: REPLY_NO_THOUGHT does something. */
+/* *first: an answer begins with reasoning; *off: REPLY_NO_THOUGHT suppresses it. */
 void chat_thinks(const struct chat_family *, int *first, int *off);
 const struct chat_family *chat_families(size_t i);   /* i-th family, NULL past the end */
 
-/* The conversation as text, with the byte ranges that came from the template itself (in which control
- * tokens may be recognised).  bos/eos: texts of these tokens ("" where the vocabulary has none).
- * Fails with ERR_USAGE where the family cannot express the conversation (role order). */
+/* Render the conversation as text.  special: the byte ranges that come from the template itself, in which control tokens are
+ * recognised.  bos, eos: the texts of these tokens, "" when the vocabulary has none.  ERR_USAGE when the template does not
+ * allow the order of roles. */
 struct chat_text {
 	struct str text;
 	struct span *special; size_t n_special, cap_special;
@@ -39,7 +39,7 @@ void chat_text_free(struct chat_text *);
 int chat_write(const struct chat_family *, const char *bos, const char *eos,
                const struct chat_msg *, size_t n, unsigned reply, struct chat_text *out, struct err *);
 
-/* chat_write + vocab_encode; messages that carry sampled ids keep exactly these. */
+/* chat_write() and vocab_encode(); a message with sampled ids keeps exactly these ids. */
 int chat_render(const struct chat_family *, const struct vocab *,
                 const struct chat_msg *, size_t n, unsigned reply, struct tokens *out, struct err *);
 

@@ -1,10 +1,10 @@
-/* engine/chat_private.h (private to engine/chat*.c) - how the parts of the chat template code meet.
+/* engine/chat_private.h (private to engine/chat*.c) - interfaces between the parts of the chat template code.
  *
  *   template text --chat_skeleton()--> skeleton --chat_detect()--> family (+ captured literals) --write()--> text
  *
  * chat_parse.c      a template's text as a tree of blocks
- * chat_skeleton.c   what is left of it when spelling and the branches that a plain text chat never takes are removed
- * chat_skeletons.c  the skeletons that are known (data)
+ * chat_skeleton.c   the tree without spelling variants and without branches that a plain text conversation never takes
+ * chat_skeletons.c  the known skeletons (data)
  * chat_families.c   the table: name, skeletons, how it writes (data)
  * chat_write.c      the writers
  * chat.c            the public functions of chat.h, and text to tokens */
@@ -20,11 +20,11 @@ enum { CHAT_TEMPLATE_MAX = 1 << 20, CHAT_CAPTURES = 4 };
 /* Append the skeleton of a template to *out, or ERR_MODEL with the reason (an unknown tag, too deep, ...). */
 int chat_skeleton(const char *text, size_t len, struct str *out, struct err *);
 
-/* Python's idea of white space, as str.strip() takes it: the part of s[0..*n) between it. */
+/* s[0..*n) without leading and trailing white space, as Python's str.strip() defines it; *n becomes its length. */
 enum { STRIP_LEFT = 1, STRIP_RIGHT = 2, STRIP_BOTH = 3 };
 const char *chat_strip(const char *s, size_t *n, int sides);
 
-/* How write_plain() puts a conversation on paper.  Every field is a format; NULL means nothing is written.
+/* The formats by which write_plain() renders a conversation; NULL: nothing is written.
  *   @c content   @t content, white space stripped   @l @r stripped on the left, on the right only
  *   @s the system message kept for later, or all of them joined   @S stripped
  *   @b bos   @e eos   @1..@4 captured from the template   @d 2026-01-31   @D 31 Jan 2026   @B January 31, 2026
@@ -46,7 +46,7 @@ struct chat_style {
 	const char *asst_empty;      /* it is white space only */
 	const char *asst_void;       /* it is empty; "!": refused */
 	const char *reply;           /* the head of the reply wanted */
-	const char *reply_off;       /* the same when it is to begin without a thought; NULL: there is no such way */
+	const char *reply_off;       /* the same for an answer without reasoning; NULL: the template has no such head */
 	const char *no_reply;        /* none wanted */
 };
 
@@ -106,12 +106,12 @@ struct writer {
 	const char *bos, *eos;
 	const struct chat_msg *m;
 	size_t n;
-	int reply;                 /* its head is wanted */
-	int no_thought;            /* and it is to answer at once */
+	int reply;                 /* the head of the next answer is wanted */
+	int no_thought;            /* the answer is to have no reasoning */
 	struct chat_text *out;
-	size_t *where;             /* of message i: where its text stands unchanged in out, or SIZE_MAX; may be NULL */
+	size_t *where;             /* [n] offset in out of message i's unchanged text, SIZE_MAX when changed; may be NULL */
 	struct part system;        /* @s */
-	struct str keep;           /* memory of system */
+	struct str keep;           /* buffer that system may point into */
 	struct err *e;
 	int failed;
 };

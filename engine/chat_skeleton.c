@@ -1,10 +1,10 @@
-/* engine/chat_skeleton.c - reduce a chat template to its skeleton, the form in which families are recognised.
+/* engine/chat_skeleton.c - reduces a chat template to its skeleton, the form in which families are recognised.
  *
- * Templates that render a plain text chat alike are spelled in many ways: quotes, white space control, comments,
+ * Templates that render a plain text conversation alike are spelled in many ways: quotes, white space control, comments,
  * message['role'] or message.role, one long sum or many small outputs, with and without branches for tools.  The
- * skeleton is a canonical spelling of what matters:
+ * skeleton is a canonical spelling of the parts that affect the output:
  *
- *   - comments are gone and white space control has been applied (trim_blocks and lstrip_blocks on, as model
+ *   - comments are removed and white space control has been applied (trim_blocks and lstrip_blocks on, as model
  *     publishers assume); text outside tags is an output like any other;
  *   - outputs are split at top-level + and ~, neighbouring literals are joined:  {'<|im_start|>'}{message.role}{'\n'}
  *   - conditions that are known in a plain text chat are decided: there are no tools and no documents, no optional
@@ -101,7 +101,7 @@ static void unwrap(struct skel *s, size_t *a, size_t *b)
 	}
 }
 
-/* ---- what is known ---- */
+/* ---- known values ---- */
 
 static const char *const words_or[] = { "or", NULL }, *const words_and[] = { "and", NULL };
 static const char *const words_if[] = { "if", NULL }, *const words_else[] = { "else", NULL };
@@ -123,7 +123,7 @@ static int bind(struct skel *s, size_t off, size_t len, enum state state)
 	struct binding *b = find_binding(s, at(s, off), len);
 	if (!b) {
 		if (s->n_env == MAX_NAMES)
-			return chat_refuse(s, "it has too many names");
+			return chat_refuse(s, "it defines too many names");
 		b = s->env + s->n_env++;
 		b->off = off;
 		b->len = len;
@@ -132,7 +132,7 @@ static int bind(struct skel *s, size_t off, size_t len, enum state state)
 	return 0;
 }
 
-/* Of a name that the template has not assigned. */
+/* The state of a name that the template has not assigned. */
 static enum state given_state(const char *p, size_t n)
 {
 	static const struct { const char *name; enum state state; } given[] = {
@@ -511,7 +511,7 @@ static int prune_output(struct skel *s, size_t a, size_t b, struct list *l)
 		return 0;
 	}
 	if (tok_is(s, a, "raise_exception"))
-		str_adds(&o, "raise_exception()");       /* whatever it says */
+		str_adds(&o, "raise_exception()");       /* its message does not matter */
 	else
 		print_tokens(s, a, b, &o);
 	keep_text(s, k, &o);
@@ -584,7 +584,7 @@ static int prune_if(struct skel *s, size_t k, struct list *l)
 		s->n_env = n_before;
 		return 0;
 	}
-	if (!has_else) {      /* the way around */
+	if (!has_else) {      /* no branch taken */
 		for (i = 0; i < n_after; i++)
 			if (after[i].state != (i < n_before ? before[i].state : given_state(at(s, after[i].off), after[i].len)))
 				after[i].state = S_UNKNOWN;
@@ -652,7 +652,7 @@ static int prune(struct skel *s, size_t head, struct list *l)
 					return -1;
 			if (prune(s, s->node[k - 1].child, &body))
 				return -1;
-			/* what a loop assigns stays inside it */
+			/* assignments in a loop are local to it */
 			memcpy(s->env, env, n_env * sizeof *env);
 			s->n_env = n_env;
 			s->node[k - 1].child = body.head;
@@ -691,7 +691,7 @@ static int prune(struct skel *s, size_t head, struct list *l)
 			list_add(s, l, k);
 			break;
 		case N_BRANCH:
-			return chat_refuse(s, "its blocks do not fit together");
+			return chat_refuse(s, "its blocks are not properly nested");
 		}
 	}
 	return 0;
@@ -799,7 +799,7 @@ static void mark(struct skel *s, struct names *t, size_t head)
 	}
 }
 
-/* Remove what is dead or empty; returns the new head. */
+/* Remove dead assignments and empty blocks; returns the new head. */
 static size_t sweep(struct skel *s, struct names *t, size_t head, int *removed)
 {
 	struct list l = {0};

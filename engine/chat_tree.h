@@ -8,17 +8,17 @@
 enum { MAX_DEPTH = 48, MAX_NAMES = 200, MAX_NODES = 20000, MAX_TOKENS = 120000 };
 
 enum tok_kind { TOK_NAME, TOK_NUM, TOK_STR, TOK_OP };
-struct tok { enum tok_kind kind; size_t off, len; };       /* bytes in pool; strings decoded */
+struct tok { enum tok_kind kind; size_t off, len; };       /* text in the pool; strings decoded */
 
 enum node_kind { N_OUT, N_IF, N_BRANCH, N_FOR, N_SET, N_SETBLOCK, N_MACRO, N_JUMP };
 struct node {
 	enum node_kind kind;
-	size_t a, b;               /* tokens of the expression, condition, header */
-	int is_text;               /* N_OUT: a literal: off, len */
-	int is_else;               /* N_BRANCH */
-	size_t off, len;           /* literal; after pruning: canonical text of expression or condition */
-	size_t name, name_len;     /* N_SET, N_SETBLOCK, N_MACRO: what is defined */
-	size_t child, next;        /* node index + 1 */
+	size_t a, b;               /* tokens a .. b: the expression, condition or header */
+	int is_text;               /* N_OUT: literal text at off, len; otherwise an expression */
+	int is_else;               /* N_BRANCH: else, without a condition */
+	size_t off, len;           /* in the pool: literal text; after pruning also the canonical expression or condition */
+	size_t name, name_len;     /* in the pool, of N_SET, N_SETBLOCK and N_MACRO: the name that is defined */
+	size_t child, next;        /* first child and next sibling: node index + 1, 0 = none */
 };
 
 enum state { S_UNKNOWN, S_UNDEF, S_NONE, S_FALSE, S_TRUE, S_EMPTY, S_STRING, S_TEXT /* not empty */, S_ROLE, S_MESSAGE, S_MESSAGES };
@@ -34,10 +34,11 @@ struct skel {
 	struct err *e;
 };
 
-/* chat_parse.c: the whole template as a tree; its root is node 1, a N_BRANCH. */
+/* chat_parse.c: parse a template; the root of the tree is node 1, a N_BRANCH. */
 int chat_parse(struct skel *, const char *text, size_t len);
-/* A new node's index + 1, or 0 with the error set. */
+/* Add a node: its index + 1, or 0 with the error set. */
 size_t chat_node(struct skel *, enum node_kind);
+/* Set the error `why`, whose subject is the template ("it is empty"), and return -1. */
 int chat_refuse(struct skel *, const char *why);
 
 static inline const char *at(const struct skel *s, size_t off) { return s->pool.p + off; }

@@ -1,8 +1,8 @@
-/* engine/chat_write.c - put a conversation on paper the way a family's template does.
+/* engine/chat_write.c - renders a conversation as a family's template does.
  *
- * write_plain() does it by formats (struct chat_style); families whose templates rewrite answers or keep state have a
- * writer of their own.  All of them go through literal(), which marks what came from the template, and content(),
- * which does not: only marked bytes may become control tokens. */
+ * write_plain() uses formats (struct chat_style); families whose templates rewrite answers or keep state have their own
+ * writer.  All write through literal(), whose bytes are marked as the template's own, and content(), whose bytes are not: only
+ * marked bytes may become control tokens. */
 #include "engine/chat_private.h"
 
 #include <stdio.h>
@@ -40,7 +40,7 @@ static void literal_n(struct writer *w, const char *p, size_t n)
 
 static void literal(struct writer *w, const char *s) { literal_n(w, s, strlen(s)); }
 
-/* Text of message i, or of no single message (SIZE_MAX). */
+/* Write text of message i; SIZE_MAX: of no single message. */
 static void content(struct writer *w, struct part v, size_t i)
 {
 	if (w->where && i < w->n && v.p == w->m[i].text && v.n == w->m[i].len)
@@ -116,7 +116,7 @@ static const struct part none = { "", 0 };
 
 static void text(struct writer *w, const char *f) { format(w, f, none, SIZE_MAX); }
 
-/* A default system message that was captured from a template: not known when the family was chosen by name. */
+/* The default system message captured from the template; unknown when the family was chosen by name. */
 static int has_captures(const struct chat_family *f, const char *s)
 {
 	for (; s && (s = strchr(s, '@')); s += 2)
@@ -125,7 +125,7 @@ static int has_captures(const struct chat_family *f, const char *s)
 	return 1;
 }
 
-/* ---- looking into messages ---- */
+/* ---- searching messages ---- */
 
 static struct part message(const struct writer *w, size_t i)
 {
@@ -183,7 +183,7 @@ static struct part cut(const struct chat_family *f, struct part v)
 	return f->cut == CUT_LAST_TRIM || f->cut == CUT_FINAL ? part_strip(v, STRIP_BOTH) : v;
 }
 
-/* An answer as thought and reply:  ...<think>THOUGHT</think>...</think>REPLY.  Newlines at the inner ends go. */
+/* Split an answer "...<think>REASONING</think>...</think>REPLY", without newlines at the inner ends. */
 static int split_thought(struct part v, const char *open, const char *close, int sides, struct part *thought,
                          struct part *reply)
 {
@@ -212,7 +212,7 @@ static size_t last_of(const struct writer *w, enum chat_role role)      /* SIZE_
 
 /* ---- the plain writer ---- */
 
-/* The leading part: system message or default.  Returns the first message still to be written. */
+/* Write the system message or the default one.  Returns the index of the next message. */
 static size_t write_head(struct writer *w)
 {
 	const struct chat_family *f = w->f;
@@ -268,7 +268,7 @@ static void write_reply(struct writer *w)
 	const struct chat_family *f = w->f;
 	size_t i = w->n;
 
-	/* the last message that is not a system message: state the template keeps */
+	/* the last message that is not a system message, as the template counts */
 	while (i && (f->flags & CHAT_REPLY_USER) && w->m[i - 1].role == ROLE_SYSTEM)
 		i--;
 	if (w->reply || (f->flags & CHAT_REPLY_ALWAYS)) {
@@ -346,7 +346,7 @@ void write_plain(struct writer *w)
 
 /* ---- families that rewrite answers ---- */
 
-/* Qwen 3 and its relatives: thoughts of answers after the last real question stay in a <think> block. */
+/* Qwen 3 and its relatives: the reasoning of answers after the last question stays, in a <think> block. */
 void write_qwen3(struct writer *w)
 {
 	const struct chat_style *s = &w->f->s;
@@ -496,7 +496,7 @@ void write_gemma4(struct writer *w)
 		int answer = w->m[i].role == ROLE_ASSISTANT;
 		if (!(answer && w->f->variant == GEMMA4 && i > first && w->m[i - 1].role == ROLE_ASSISTANT))
 			literal(w, answer ? "<|turn>model\n" : w->m[i].role == ROLE_USER ? "<|turn>user\n" : "<|turn>system\n");
-		if (answer && (find(v, "<channel|>") || find(v, "<|channel>"))) {      /* thoughts go */
+		if (answer && (find(v, "<channel|>") || find(v, "<|channel>"))) {      /* reasoning is removed */
 			while (rest.p) {
 				const char *end = find(rest, "<channel|>"), *open;
 				struct part part = end ? before(rest, end) : rest;
@@ -552,7 +552,7 @@ void write_nemotron3(struct writer *w)
 	write_reply(w);
 }
 
-/* v without two words, taken out one after the other. */
+/* v without two words, removed one after the other. */
 static void remove_words(struct part v, const char *one, const char *two, struct str *out)
 {
 	struct str mid = {0};
@@ -684,7 +684,7 @@ void write_apertus(struct writer *w)
 	write_reply(w);
 }
 
-/* One byte range of v after another, with some spelled anew. */
+/* *out = v with each pair's first word replaced by its second, one pair after the other. */
 static void replace_words(struct part v, const char *const (*pairs)[2], size_t n, struct str *out)
 {
 	struct str in = {0};

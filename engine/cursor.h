@@ -1,8 +1,8 @@
-/* engine/cursor.h (private to engine/) - bounded reading of little-endian bytes.
+/* engine/cursor.h (private to engine/) - bounded reader of little-endian bytes.
  *
- * Every read names its field.  A read that would pass the end yields zero (or NULL), moves nothing, and
- * records field, offset and need; after that first failure every read fails.  So a parser reads a whole
- * record in a straight line and asks once: cursor.failed. */
+ * Every read names its field.  A read past the end returns zero (or NULL), leaves the position, and records the field, its offset
+ * and the bytes it needs; all later reads fail too.  So a parser reads a whole record without checks and then tests
+ * cursor.failed. */
 #ifndef WEIR_CURSOR_H
 #define WEIR_CURSOR_H
 
@@ -13,9 +13,9 @@
 struct cursor {
 	const uint8_t *base;
 	uint64_t size, pos;      /* pos <= size, always */
-	const char *failed;      /* field whose read failed first; NULL = none so far */
-	uint64_t failed_at;      /* where that field begins */
-	uint64_t failed_need;    /* the bytes it wanted */
+	const char *failed;      /* the first field whose read failed; NULL = none */
+	uint64_t failed_at;      /* offset of that field */
+	uint64_t failed_need;    /* bytes that it needs */
 };
 
 static inline uint64_t cursor_left(const struct cursor *c)
@@ -23,7 +23,7 @@ static inline uint64_t cursor_left(const struct cursor *c)
 	return c->size - c->pos;
 }
 
-/* The next n bytes, or NULL.  Never compares pos + n, which a hostile n would wrap. */
+/* The next n bytes, or NULL.  n is compared with the bytes left, since pos + n could overflow. */
 static inline const uint8_t *cursor_bytes(struct cursor *c, uint64_t n, const char *field)
 {
 	const uint8_t *p;

@@ -7,10 +7,9 @@
  *
  * A string is a u64 length and its bytes.  All numbers are little endian.
  *
- * After a successful parse everything inside struct gguf points into the file and inside its bounds, keys
- * and names are unique printable ASCII, every tensor's bytes lie in the file and no two overlap.  The
- * memory used stays in proportion to the file: counts are capped, and checked against the bytes left
- * divided by the size of the smallest record, before anything is allocated.  Typed access: gguf_get.c. */
+ * After a successful parse all pointers in struct gguf lie inside the file, keys and names are unique printable ASCII, and
+ * tensors lie inside the file without overlap.  Memory use is proportional to the file: a count must not exceed the bytes left
+ * divided by the size of the smallest record, and is checked before memory is allocated.  Typed access is in gguf_get.c. */
 #include "engine/gguf.h"
 
 #include "engine/cursor.h"
@@ -38,15 +37,15 @@ struct parse {
 	struct gguf *g;
 	struct cursor c;
 	struct err *e;
-	const char *kind;        /* "key" or "tensor": the record being read, for messages */
+	/* The record being read, for messages. */
+	const char *kind;        /* "key", "tensor", or NULL outside records */
 	uint64_t index;
-	struct view name;        /* empty until it was read and found printable */
+	struct view name;        /* empty until a printable name has been read */
 };
 
 /* ---- messages ---- */
 
-/* A key or name for a message: cut where a hostile one would fill the line, and everything but printable ASCII
- * escaped, because that is what the message is about. */
+/* A key or name for a message: all but printable ASCII escaped, at most about 70 characters. */
 static const char *show(struct view v, char out[80])
 {
 	size_t n = 0;
@@ -63,7 +62,7 @@ static const char *show(struct view v, char out[80])
 	return out;
 }
 
-/* "byte OFF: FIELD of key 'NAME' REST": rest goes on after the field, "is 7, and must be ...". */
+/* Set the error "byte OFF: FIELD of key 'NAME' REST"; rest is e.g. "is 7, and must be ...". */
 static int bad(struct parse *p, uint64_t off, const char *field, const char *rest, ...)
 	__attribute__((format(printf, 4, 5)));
 static int bad(struct parse *p, uint64_t off, const char *field, const char *rest, ...)
@@ -90,7 +89,7 @@ static int bad_end(struct parse *p)
 	           p->c.failed_need, p->c.size - p->c.failed_at);
 }
 
-/* What a file that is not GGUF looks like; NULL when nothing fits. */
+/* Guess the format of a file that is not GGUF; NULL when unknown. */
 static const char *looks_like(const uint8_t *p, uint64_t n)
 {
 	static const struct { const char *magic; uint8_t at, len; const char *what; } known[] = {
@@ -163,7 +162,7 @@ static int bad_magic(struct parse *p)
 	return bad(p, 0, "magic", "is %s, not 'GGUF' (47 47 55 46): this is not a GGUF file", hex);
 }
 
-/* One of the two counts of the header against its cap and against the bytes that are left for it. */
+/* Check a count of the header against its cap and against the bytes left for its records. */
 static int check_count(struct parse *p, uint64_t off, const char *field, uint64_t n, uint64_t cap,
                        uint64_t record)
 {
@@ -243,7 +242,7 @@ static int read_name(struct parse *p, const char *field, const char *field_bytes
 	return 0;
 }
 
-/* Length and bytes of one string value; the field's name is for messages. */
+/* Length and bytes of one string value. */
 static int read_string(struct parse *p, struct view *out)
 {
 	uint64_t off = p->c.pos, n = cursor_u64(&p->c, "string length");
@@ -368,7 +367,7 @@ static int parse_kv(struct parse *p)
 		g->kv_sorted[p->index] = &g->kv[p->index];
 	}
 	p->kind = NULL;
-	/* Sorted once: duplicates become neighbours and lookups a binary search, with no worst case to attack. */
+	/* Sorting makes duplicates adjacent and lookup a binary search; unlike a hash table it has no worst case to attack. */
 	qsort(g->kv_sorted, g->n_kv, sizeof *g->kv_sorted, by_key);
 	for (uint64_t i = 1; i < g->n_kv; i++)
 		if (!view_cmp(g->kv_sorted[i - 1]->key, g->kv_sorted[i]->key))
@@ -378,7 +377,7 @@ static int parse_kv(struct parse *p)
 	return 0;
 }
 
-/* Keys that decide how the container itself is read. */
+/* The keys that concern the container: alignment, architecture, splits. */
 static int check_container_keys(struct parse *p)
 {
 	struct gguf *g = p->g;
@@ -434,7 +433,7 @@ static int read_tensor(struct parse *p, struct gguf_tensor *t)
 	if (read_name(p, "name length", "name", MAX_NAME, &t->name))
 		return -1;
 	if (memchr(t->name.p, '/', t->name.n) || memchr(t->name.p, '\\', t->name.n))
-		return bad(p, t->off + 8, "name", "is like a path, and must not hold '/' or '\\'");
+		return bad(p, t->off + 8, "name", "is like a path, and must not contain '/' or '\\'");
 	off = p->c.pos;
 	n_dims = cursor_u32(&p->c, "n_dims");
 	if (p->c.failed)
@@ -492,27 +491,27 @@ static int read_tensor(struct parse *p, struct gguf_tensor *t)
 	return 0;
 }
 
-/* Where the data lies: inside the file, in the order of the directory, none over another. */
+/* Resolve and check the tensors' offsets: inside the file, in the order of the directory, without overlap. */
 static int place_tensors(struct parse *p)
 {
 	struct gguf *g = p->g;
-	uint64_t align = g->alignment, start, room, prev = 0, end = 0;
+	uint64_t align = g->alignment, start, data_bytes, prev = 0, end = 0;
 
 	p->name.n = 0;
 	if (size_add(p->c.pos, align - 1, &start) || (start &= ~(align - 1)) > g->size)
 		return bad(p, p->c.pos, "tensor data", "is to start at the next multiple of %" PRIu64
 		           ", past the end of the file (%" PRIu64 " bytes)", align, g->size);
-	room = g->size - start;
+	data_bytes = g->size - start;
 	p->kind = "tensor";
 	for (p->index = 0; p->index < g->n_tensor; p->index++) {
 		struct gguf_tensor *t = &g->tensor[p->index];
 		uint64_t field = t->off + 8 + t->name.n + 4 + 8 * (uint64_t)t->n_dims + 4;
 
 		p->name = t->name;
-		if (t->at > room || t->bytes > room - t->at)
+		if (t->at > data_bytes || t->bytes > data_bytes - t->at)
 			return bad(p, field, "offset", "is %" PRIu64 " for %" PRIu64
 			           " bytes, but the data section has only %" PRIu64 " bytes: the file is cut short or damaged",
-			           t->at, t->bytes, room);
+			           t->at, t->bytes, data_bytes);
 		if (t->at < prev)
 			return bad(p, field, "offset",
 			           "is %" PRIu64 ", out of order: the tensor before it is at %" PRIu64, t->at,
@@ -537,7 +536,7 @@ static int parse_tensors(struct parse *p)
 
 	if (!g->n_tensor)
 		return 0;
-	/* Again, now that the metadata has taken its part. */
+	/* Once more: the metadata has taken its share of the bytes left. */
 	if (check_count(p, 8, "n_tensors", g->n_tensor, MAX_TENSORS, MIN_TENSOR_RECORD))
 		return -1;
 	g->tensor = try_alloc(g->n_tensor, sizeof *g->tensor, "the tensor directory of a model file", p->e);
@@ -595,12 +594,12 @@ int gguf_parse(struct gguf **out, const char *name, const void *bytes, size_t n,
 	return 0;
 }
 
-/* Map a regular file.  Symbolic links are followed: people link their models; what counts is where they end. */
+/* Map a regular file.  Symbolic links are followed: users link to their models. */
 static int map_file(struct gguf *g, const char *path, struct err *e)
 {
 	struct stat st;
 	void *p;
-	/* O_NONBLOCK: a FIFO or a device must be refused, not waited for. */
+	/* O_NONBLOCK: without it, open() waits for the writer of a FIFO, which is to be refused. */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 
 	if (fd < 0)
@@ -618,7 +617,7 @@ static int map_file(struct gguf *g, const char *path, struct err *e)
 	}
 	if (st.st_size <= 0) {
 		close(fd);
-		return 0;   /* the parser says that it is empty */
+		return 0;   /* parse_header() reports the empty file */
 	}
 	if ((uint64_t)st.st_size > PTRDIFF_MAX) {
 		close(fd);

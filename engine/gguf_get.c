@@ -1,7 +1,7 @@
-/* engine/gguf_get.c - typed access to a parsed GGUF file, its messages, and the scan of its weights.
+/* engine/gguf_get.c - typed access to a parsed GGUF file, its error messages, and the check of its weights.
  *
- * Everything here relies on what gguf.c has proven: each value's data and bytes lie inside the file, string
- * arrays are complete, keys and names are unique and sorted. */
+ * This file relies on what gguf.c has checked: each value's data lies inside the file, arrays of strings are complete, keys and
+ * names are unique and sorted. */
 #include "engine/gguf.h"
 
 #include "engine/cursor.h"
@@ -43,7 +43,7 @@ int gguf_err(const struct gguf *g, struct err *e, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
-	/* A long path keeps its end, which names the file; the sentence must never be pushed out. */
+	/* A long path is cut at its front, to leave room for the sentence; the file's name is at its end. */
 	if (n > 120)
 		return err_set(e, ERR_MODEL, "file '...%s': %s", g->path + n - 117, text);
 	return err_set(e, ERR_MODEL, "file '%s': %s", g->path, text);
@@ -106,7 +106,7 @@ static int is_int(enum gguf_type t)
 	return t <= GGUF_I32 || t == GGUF_U64 || t == GGUF_I64;
 }
 
-/* An integer of type t at p; -1 when it is a u64 past INT64_MAX. */
+/* The integer of type t at p; -1 when it is larger than INT64_MAX. */
 static int read_int(enum gguf_type t, const uint8_t *p, int64_t *out)
 {
 	uint64_t u = bytes_le(p, gguf_type_size(t));

@@ -1,5 +1,7 @@
-/* engine/memory_budget.c - asks the kernel before allocating: overcommit would turn success into the OOM killer.  Of a device's memory its
- * backend knows. */
+/* engine/memory_budget.c - how much memory can be allocated, asked before large allocations.
+ *
+ * Linux overcommits: malloc() succeeds, and the OOM killer ends the program when the pages are touched.  So host memory is read
+ * from /proc, the control group and the rlimits; a device's memory is what its backend reports. */
 #include "engine/memory_budget.h"
 
 #include <stdio.h>
@@ -8,10 +10,11 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define V1 "/sys/fs/cgroup/memory/"
-#define V2 "/sys/fs/cgroup/"
+#define CGROUP_V1 "/sys/fs/cgroup/memory/"
+#define CGROUP_V2 "/sys/fs/cgroup/"
 
-/* The number of a file that holds one, or "max"; with a key, of its line "key N".  UINT64_MAX: there is none. */
+/* The number at the start of a file, or with a key the N of its line "key N".  UINT64_MAX: no such file, line or number
+ * ("max"). */
 static uint64_t read_number(const char *path, const char *key)
 {
 	FILE *f = fopen(path, "re");
@@ -33,40 +36,41 @@ static uint64_t read_number(const char *path, const char *key)
 	return v;
 }
 
-static uint64_t machine_available(void)
+static uint64_t meminfo_available(void)
 {
 	uint64_t kib = read_number("/proc/meminfo", "MemAvailable:");
 	return kib < UINT64_MAX / 1024 ? kib * 1024 : UINT64_MAX;
 }
 
-static uint64_t left(uint64_t limit, uint64_t used)
+/* What a limit leaves; unknown use counts as all of it. */
+static uint64_t left_of(uint64_t limit, uint64_t used)
 {
 	if (limit == UINT64_MAX)
 		return UINT64_MAX;
 	return used == UINT64_MAX || used >= limit ? 0 : limit - used;
 }
 
-/* Cached file pages count as used, but the kernel gives them back on demand: the model file is among them. */
-static uint64_t file_pages(const char *stat, const char *inactive, const char *active)
+/* Page cache, the mapped model file included, counts as used by a control group, but the kernel reclaims it on demand. */
+static uint64_t page_cache(const char *stat, const char *inactive, const char *active)
 {
 	uint64_t a = read_number(stat, inactive), b = read_number(stat, active);
 	return (a == UINT64_MAX ? 0 : a) + (b == UINT64_MAX ? 0 : b);
 }
 
-/* Both generations of control groups, as a process inside a container sees them. */
-static uint64_t group_available(void)
+/* The rest of the limit of the control group (v1 or v2) that is mounted as the root, as in a container. */
+static uint64_t cgroup_available(void)
 {
-	uint64_t v2_pages = file_pages(V2 "memory.stat", "inactive_file ", "active_file ");
-	uint64_t v1_pages = file_pages(V1 "memory.stat", "total_inactive_file ", "total_active_file ");
-	uint64_t v2 = left(read_number(V2 "memory.max", NULL),
-	                   left(read_number(V2 "memory.current", NULL), v2_pages));
-	uint64_t v1 = left(read_number(V1 "memory.limit_in_bytes", NULL),
-	                   left(read_number(V1 "memory.usage_in_bytes", NULL), v1_pages));
+	uint64_t v2_cache = page_cache(CGROUP_V2 "memory.stat", "inactive_file ", "active_file ");
+	uint64_t v1_cache = page_cache(CGROUP_V1 "memory.stat", "total_inactive_file ", "total_active_file ");
+	uint64_t v2 = left_of(read_number(CGROUP_V2 "memory.max", NULL),
+	                      left_of(read_number(CGROUP_V2 "memory.current", NULL), v2_cache));
+	uint64_t v1 = left_of(read_number(CGROUP_V1 "memory.limit_in_bytes", NULL),
+	                      left_of(read_number(CGROUP_V1 "memory.usage_in_bytes", NULL), v1_cache));
 
 	return v2 < v1 ? v2 : v1;
 }
 
-static uint64_t address_space_left(void)
+static uint64_t rlimit_available(void)
 {
 	struct rlimit r;
 	uint64_t pages;
@@ -74,38 +78,38 @@ static uint64_t address_space_left(void)
 	if (getrlimit(RLIMIT_AS, &r) || r.rlim_cur == RLIM_INFINITY)
 		return UINT64_MAX;
 	pages = read_number("/proc/self/statm", NULL);
-	return left(r.rlim_cur, pages == UINT64_MAX ? 0 : pages * (uint64_t)sysconf(_SC_PAGESIZE));
+	return left_of(r.rlim_cur, pages == UINT64_MAX ? 0 : pages * (uint64_t)sysconf(_SC_PAGESIZE));
 }
 
 uint64_t memory_available(void)
 {
-	uint64_t free_bytes = machine_available(), group = group_available(), space = address_space_left();
+	uint64_t free_bytes = meminfo_available(), group = cgroup_available(), space = rlimit_available();
 
 	if (group < free_bytes)
 		free_bytes = group;
 	return space < free_bytes ? space : free_bytes;
 }
 
-#define KEPT_MOST (512u << 20)
+#define RESERVED_MAX (512u << 20)
 
 struct memory_budget memory_budget_of(const struct backend *be)
 {
-	struct memory_budget r = { 0, 0, 0 };
+	struct memory_budget b = { 0, 0, 0 };
 
 	if (be)
-		be->ops->memory(be, &r.available, &r.total);
-	if (!r.total)
+		be->ops->memory(be, &b.available, &b.total);
+	if (!b.total)
 		return (struct memory_budget){ memory_available(), 0, 0 };
-	r.kept = r.total / 8 < KEPT_MOST ? r.total / 8 : KEPT_MOST;
-	return r;
+	b.reserved = b.total / 8 < RESERVED_MAX ? b.total / 8 : RESERVED_MAX;
+	return b;
 }
 
-void memory_budget_text(const struct memory_budget *r, struct str *out)
+void memory_budget_text(const struct memory_budget *b, struct str *out)
 {
 	const double mib = 1 << 20;
 
-	if (r->total)
-		str_addf(out, "the GPU has %.0f MiB free of %.0f", (double)r->available / mib, (double)r->total / mib);
+	if (b->total)
+		str_addf(out, "the GPU has %.0f MiB free of %.0f", (double)b->available / mib, (double)b->total / mib);
 	else
-		str_addf(out, "%.0f MiB are free", (double)r->available / mib);
+		str_addf(out, "%.0f MiB are free", (double)b->available / mib);
 }

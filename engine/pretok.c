@@ -1,14 +1,14 @@
 /* engine/pretok.c - the pre-tokenizers of byte-level BPE as linear scanners.
  *
- * The rule of each kind is given as the regular expression that its models were trained with; the
- * alternatives are tried in that order.  With L letters, N numbers, M marks, S white space:
+ * Each kind implements the regular expression that its models were trained with, whose alternatives are tried in order.  L are
+ * letters, N numbers, M marks, S white space:
  *
  *   GPT2    's|'t|'re|'ve|'m|'ll|'d| ?L+| ?N+| ?[^S L N]+|S+(?!\S)|S+
- *           (digits = 1: every number is first cut out on its own, and the pieces between numbers
- *           are scanned apart, so white space before a number counts as the end of text)
+ *           (digits = 1: the text is first cut at every digit, and the parts between digits are matched
+ *           separately, so white space before a digit is at the end of its part)
  *   LLAMA3  (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n L N]?L+|N{1,digits}| ?[^S L N]+[\r\n]*|S*[\r\n]+|S+(?!\S)|S+
  *   TEKKEN  [^\r\n L N]?[Lu Lt Lm Lo M]*[Ll Lm Lo M]+C?|[^\r\n L N]?[Lu Lt Lm Lo M]+[Ll Lm Lo M]*C?
- *           |N{1,digits}| ?[^S L N]+[\r\n/]*|S*[\r\n]+|S+(?!\S)|S+        C = contractions, if suffix
+ *           |N{1,digits}| ?[^S L N]+[\r\n/]*|S*[\r\n]+|S+(?!\S)|S+        C = contractions, where suffix is set
  */
 #include "engine/pretok.h"
 
@@ -97,7 +97,7 @@ static const uint8_t ascii_class[128] = {
 #undef U
 #undef L
 
-/* Class of the character at i and where the next one begins; 0 at the end of text. */
+/* Class of the character at i, 0 at the end of the text; *next is where the next character begins. */
 static inline int class_at(struct text t, size_t i, size_t *next)
 {
 	int32_t cp;
@@ -113,7 +113,7 @@ static inline int class_at(struct text t, size_t i, size_t *next)
 	return class_of(cp);
 }
 
-/* End of the run of characters of these classes that begins at i. */
+/* End of the run that begins at i of characters of these classes. */
 static size_t run(struct text t, size_t i, int classes)
 {
 	size_t next;
@@ -122,6 +122,7 @@ static size_t run(struct text t, size_t i, int classes)
 	return i;
 }
 
+/* The same for at most `limit` characters; 0: any number. */
 static size_t run_at_most(struct text t, size_t i, int classes, int limit)
 {
 	size_t next;
@@ -135,9 +136,10 @@ static int is_newline(struct text t, size_t i)
 	return i < t.n && (t.s[i] == '\n' || t.s[i] == '\r');
 }
 
-/* ---- pieces of the rules ---- */
+/* ---- alternatives of the expressions ---- */
 
-/* End of 's 't 're 've 'm 'll 'd at i, or i.  Folding makes S, and the long s, an s. */
+/* End of a contraction ('s 't 're 've 'm 'll 'd) at i, or i when there is none.  fold: in any case, and U+017F, the long s, is
+ * an s. */
 static size_t contraction(struct text t, size_t i, int fold)
 {
 	size_t left = t.n - i;
@@ -158,8 +160,8 @@ static size_t contraction(struct text t, size_t i, int fold)
 	return i;
 }
 
-/* White space at i: S+(?!\S)|S+, after S*[\r\n]+ where newlines count.  A run before a word gives its
- * last character to that word.  stop: classes that end a piece as the end of text does. */
+/* End of the white space at i: S+(?!\S)|S+, with newlines preceded by S*[\r\n]+.  So a run of two or more before another word
+ * leaves its last character to that word.  stop: classes that count as the end of the text. */
 static size_t space(struct text t, size_t i, int newlines, int stop)
 {
 	size_t end = i, last = i, next, after_newline = 0;
@@ -176,7 +178,7 @@ static size_t space(struct text t, size_t i, int newlines, int stop)
 	return !c || (c & stop) || last == i ? end : last;
 }
 
-/* " ?[^S L N]+" then any of [\r\n] and, for slash, '/'.  i when there is none. */
+/* End of " ?[^S L N]+" at i, with newlines also of a following [\r\n]*, with slash of [\r\n/]*; i when there is no match. */
 static size_t symbols(struct text t, size_t i, int newlines, int slash)
 {
 	size_t from = i + (t.s[i] == ' '), end = run(t, from, SYMBOL);
@@ -187,8 +189,8 @@ static size_t symbols(struct text t, size_t i, int newlines, int slash)
 	return end;
 }
 
-/* [Lu Lt Lm Lo M]*[Ll Lm Lo M]+ at i, or i.  Where nothing of the second part follows the run, the run
- * gives back its last character that also belongs to the second part, and what follows it. */
+/* End of [Lu Lt Lm Lo M]*[Ll Lm Lo M]+ at i, or i when there is no match.  When no Ll follows the first run, the match ends
+ * behind the last character of that run that is in the second class too (Lm Lo M), as backtracking would. */
 static size_t cased_word(struct text t, size_t i)
 {
 	size_t end = i, back = i, next;
@@ -248,7 +250,7 @@ static size_t next_tekken(const struct pretok *p, struct text t, size_t i)
 
 	if (c & CH_NUMBER)
 		return run_at_most(t, i, CH_NUMBER, p->digits);
-	/* The optional first character is taken if a word follows it, in either form, else left. */
+	/* The optional first character belongs to the match when a word of either alternative follows it. */
 	from = !(c & ANY_LETTER) && !is_newline(t, i) ? next : i;
 	if ((end = cased_word(t, from)) == from && (from == i || (end = cased_word(t, i)) == i) &&
 	    (end = run(t, from, UPPER_PART)) == from)

@@ -1,4 +1,8 @@
-/* engine/rings.c - see rings.h.  One walk along the shared path per token, inner loops over heads. */
+/* engine/rings.c - see rings.h.
+ *
+ * rings_insert() first plans: for each token it follows the cascade through the rings, which is the same for all heads, and
+ * records in src[row][head] whose entry each row will receive.  id[], number[] and mass[] keep the state from before the call
+ * until apply_moves() copies all entries at once and leaves the list of moves for the KV cache. */
 #include "engine/rings.h"
 
 #include <assert.h>
@@ -6,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- scores ---- */
+/* ---- moving average ---- */
 
-enum { EMA_ROOM = 60 };   /* weights grow to 2^60 before they are scaled; floats end at 2^127 */
+enum { EMA_LOG2_MAX = 60 };   /* weights grow to 2^60 before they are scaled down; floats end at 2^127 */
 
 float ema_gamma(int32_t w)
 {
@@ -25,7 +29,7 @@ int32_t ema_scale(struct ema *e, int32_t t, int32_t n)
 	double last = floor(e->rate * ((double)t + n));
 	int32_t scale;
 
-	if (last - (double)e->shift <= EMA_ROOM)
+	if (last - (double)e->shift <= EMA_LOG2_MAX)
 		return 0;
 	scale = (int32_t)fmax((double)e->shift - last, -1000);
 	e->shift = (int64_t)last;
@@ -51,8 +55,8 @@ float ema_value(const struct ema *e, float sum, int32_t t)
 
 /* ---- memory ---- */
 
-/* Tokens between the oldest and the newest that any head can hold: w steps of each ring's period. */
-static int64_t span(const struct rings_shape *s)
+/* The most tokens between the oldest and the newest that any head holds: w + 1 steps of each ring's period. */
+static int64_t token_span(const struct rings_shape *s)
 {
 	int64_t sum = 0, period = 1;
 
@@ -70,38 +74,39 @@ static int64_t pow2_at_least(int64_t n)
 	return p;
 }
 
-/* Turns that one call can need: every second token at most goes further at each ring, and the ring's newest token may. */
-static int64_t turn_max(const struct rings_shape *s)
+/* The most keys that one call rotates on: each ring passes on at most every second token that reaches it (2 * stage in all), and
+ * its newest row may change as well. */
+static int64_t rope_shift_max(const struct rings_shape *s)
 {
 	return 2 * (int64_t)s->stage + 2 * s->n;
 }
 
-/* Rows that one call can touch. */
+/* The most rows that one call changes. */
 static int64_t touch_max(const struct rings_shape *s)
 {
-	int64_t n = turn_max(s), rows = (int64_t)s->n * s->w;
+	int64_t n = rope_shift_max(s), rows = (int64_t)s->n * s->w;
 
 	return n < rows ? n : rows;
 }
 
-uint64_t rings_bytes(const struct rings_shape *s, int32_t heads, int scored, int worth)
+uint64_t rings_bytes(const struct rings_shape *s, int32_t heads, int with_mass, int with_factor)
 {
 	uint64_t rows = (uint64_t)s->n * (uint64_t)s->w + (uint64_t)s->stage, h = (uint64_t)heads;
 
-	return rows * (h * (scored ? 12 : 8) + 25) + (uint64_t)touch_max(s) * h * 16 +
-	       (uint64_t)pow2_at_least(span(s)) * (worth ? 8 : 4);
+	return rows * (h * (with_mass ? 12 : 8) + 25) + (uint64_t)touch_max(s) * h * 16 +
+	       (uint64_t)pow2_at_least(token_span(s)) * (with_factor ? 8 : 4);
 }
 
-int rings_init(struct rings *r, const struct rings_shape *s, int32_t heads, int scored, int worth, struct err *err)
+int rings_init(struct rings *r, const struct rings_shape *s, int32_t heads, int with_mass, int with_factor, struct err *err)
 {
 	size_t rows = (size_t)s->n * (size_t)s->w + (size_t)s->stage, h = (size_t)heads;
-	size_t most = (size_t)touch_max(s), tokens = (size_t)pow2_at_least(span(s));
-	const char *what = "the rows of a stream";
+	size_t most = (size_t)touch_max(s), tokens = (size_t)pow2_at_least(token_span(s));
+	const char *what = "the rings of the cache";
 
 	*r = (struct rings){ .heads = heads };
 	if (tokens > INT32_MAX / 2)
-		return err_set(err, ERR_USAGE, "%d rings of %d tokens that accept one in %d^%d reach further back than can be "
-		               "counted; use fewer rings", s->n, s->w, s->f, s->n - 1);
+		return err_set(err, ERR_USAGE, "%d rings of %d tokens, the last of which accepts one in %d^%d, span more tokens "
+		               "than can be counted; use fewer rings", s->n, s->w, s->f, s->n - 1);
 	r->mask = (int32_t)tokens - 1;
 	if (!(r->id = try_alloc(rows * h, sizeof *r->id, what, err)) ||
 	    !(r->src = try_alloc(rows * h, sizeof *r->src, what, err)) ||
@@ -110,14 +115,14 @@ int rings_init(struct rings *r, const struct rings_shape *s, int32_t heads, int 
 	    !(r->rope_shift_from = try_alloc(rows, sizeof *r->rope_shift_from, what, err)) ||
 	    !(r->touched = try_alloc(rows, 1, what, err)) ||
 	    !(r->held = try_alloc(tokens, sizeof *r->held, what, err)) ||
-	    (worth && !(r->factor = try_alloc(tokens, sizeof *r->factor, what, err))) ||
-	    (scored && !(r->mass = try_alloc(rows * h, sizeof *r->mass, what, err))) ||
+	    (with_factor && !(r->factor = try_alloc(tokens, sizeof *r->factor, what, err))) ||
+	    (with_mass && !(r->mass = try_alloc(rows * h, sizeof *r->mass, what, err))) ||
 	    !(r->row = try_alloc(most, sizeof *r->row, what, err)) ||
 	    !(r->from = try_alloc(most * h, sizeof *r->from, what, err)) ||
 	    !(r->rope_shift_at = try_alloc(most * h, sizeof *r->rope_shift_at, what, err)) ||
-	    !(r->rope_shift = try_alloc((size_t)turn_max(s), sizeof *r->rope_shift, what, err)) ||
+	    !(r->rope_shift = try_alloc((size_t)rope_shift_max(s), sizeof *r->rope_shift, what, err)) ||
 	    !(r->new_id = try_alloc(most * h, sizeof *r->new_id, what, err)) ||
-	    !(r->new_sum = try_alloc(most * h, sizeof *r->new_sum, what, err)) ||
+	    !(r->new_mass = try_alloc(most * h, sizeof *r->new_mass, what, err)) ||
 	    !(r->hand = try_alloc(h, sizeof *r->hand, what, err))) {
 		rings_release(r);
 		return -1;
@@ -142,7 +147,7 @@ void rings_release(struct rings *r)
 	free(r->rope_shift_at);
 	free(r->rope_shift);
 	free(r->new_id);
-	free(r->new_sum);
+	free(r->new_mass);
 	free(r->hand);
 	free(r->event);
 	for (int i = 0; i < 3; i++)
@@ -150,9 +155,9 @@ void rings_release(struct rings *r)
 	memset(r, 0, sizeof *r);
 }
 
-/* ---- places ---- */
+/* ---- rows and positions ---- */
 
-/* The number of the first row of ring i: where its rows would stand in the stream if nothing were ever dropped. */
+/* The number of ring i's first row: its position in the stream while the rings fill. */
 static int64_t number0(const struct rings *r, int32_t i)
 {
 	return r->s.sinks + (int64_t)(r->s.n - 1 - i) * r->s.w;
@@ -220,11 +225,11 @@ int32_t rings_rank(const struct rings *r)
 	return sum;
 }
 
-/* ---- notes ---- */
+/* ---- events ---- */
 
-static void note(struct rings *r, enum row_what what, int32_t token, int32_t ring, double score)
+static void log_event(struct rings *r, enum row_what what, int32_t token, int32_t ring, double score)
 {
-	struct rings_event *n;
+	struct rings_event *e;
 	int32_t *at;
 
 	if (!r->event_at[what]) {
@@ -240,27 +245,27 @@ static void note(struct rings *r, enum row_what what, int32_t token, int32_t rin
 		*at = (int32_t)r->n_event++;
 		r->event[*at] = (struct rings_event){ .what = what, .token = token };
 	}
-	n = &r->event[*at];
-	n->ring = ring > n->ring ? ring : n->ring;
-	n->heads++;
-	n->score += score;
+	e = &r->event[*at];
+	e->ring = ring > e->ring ? ring : e->ring;
+	e->heads++;
+	e->score += score;
 }
 
-static void notes_clear(struct rings *r)
+static void events_clear(struct rings *r)
 {
 	for (size_t i = 0; i < r->n_event; i++)
 		r->event_at[r->event[i].what][r->event[i].token & r->mask] = -1;
 	r->n_event = 0;
 }
 
-/* ---- tokens come and go ---- */
+/* ---- inserting ---- */
 
-static float sum_at(const struct rings *r, int32_t head, int32_t row)
+static float mass_at(const struct rings *r, int32_t head, int32_t row)
 {
 	return r->mass ? r->mass[(size_t)row * (size_t)r->heads + (size_t)head] : 0;
 }
 
-static void token_comes(struct rings *r, int32_t row)
+static void token_enters(struct rings *r, int32_t row)
 {
 	int32_t *id = r->id + (size_t)row * (size_t)r->heads;
 
@@ -270,8 +275,8 @@ static void token_comes(struct rings *r, int32_t row)
 	r->held[r->t & r->mask] = r->heads;
 }
 
-/* Head h gives up what row s held when the call began. */
-static void token_goes(struct rings *r, int32_t h, int32_t s, int32_t ring)
+/* Head h evicts the token that row s held when the call began. */
+static void evict(struct rings *r, int32_t h, int32_t s, int32_t ring)
 {
 	int32_t token = r->id[(size_t)s * (size_t)r->heads + (size_t)h], left = --r->held[token & r->mask];
 
@@ -282,7 +287,7 @@ static void token_goes(struct rings *r, int32_t h, int32_t s, int32_t ring)
 		r->evicted++;
 	}
 	if (r->log_events)
-		note(r, ROW_DROPPED, token, ring + 1, (double)sum_at(r, h, s));
+		log_event(r, ROW_DROPPED, token, ring + 1, (double)mass_at(r, h, s));
 }
 
 static void touch(struct rings *r, int32_t row, int64_t number)
@@ -302,8 +307,8 @@ static void start_full(struct rings *r)
 	}
 }
 
-/* What is in hand against the newest token of a ring that does not accept: the loser goes. */
-static void compare(struct rings *r, int32_t ring, int32_t row)
+/* In each head, the offered token competes with the newest token of a ring that does not accept; the loser is evicted. */
+static void compete(struct rings *r, int32_t ring, int32_t row)
 {
 	int32_t *there = r->src + (size_t)row * (size_t)r->heads, *hand = r->hand;
 
@@ -311,7 +316,7 @@ static void compare(struct rings *r, int32_t ring, int32_t row)
 		int wins = !r->s.keep_ties;
 
 		if (r->mass) {
-			float x = sum_at(r, h, hand[h]), y = sum_at(r, h, there[h]);
+			float x = mass_at(r, h, hand[h]), y = mass_at(r, h, there[h]);
 
 			if (r->factor) {
 				x *= r->factor[r->id[(size_t)hand[h] * (size_t)r->heads + (size_t)h] & r->mask];
@@ -319,24 +324,25 @@ static void compare(struct rings *r, int32_t ring, int32_t row)
 			}
 			wins = x > y || (x == y && wins);
 		}
-		token_goes(r, h, wins ? there[h] : hand[h], ring);
+		evict(r, h, wins ? there[h] : hand[h], ring);
 		if (wins)
 			there[h] = hand[h];
 	}
 }
 
-/* How far token t goes: through every ring before the one returned, where it takes the oldest one's place, which goes on.  In
- * that ring what arrives is compared with the newest, or finds room; n: what the last ring gave up is gone.  Wherever
- * it passes, the row is that of number next - 1. */
-static int32_t path(const struct rings *r, int32_t t, int64_t *next, int32_t *cnt, int *compares)
+/* The ring where token t's cascade of displacements ends; updates next and cnt.  Every ring before that one accepts: it takes the
+ * offered token into a new row and offers its oldest to the next ring.  In the ring returned, the offered token competes with the
+ * newest (*competes) or takes a free row; s.n: the last ring accepted too and evicts its oldest.  In every ring passed, the row
+ * written is that of number next - 1. */
+static int32_t cascade_end(const struct rings *r, int32_t t, int64_t *next, int32_t *cnt, int *competes)
 {
 	int32_t behind = t - r->s.sinks;
-	/* Up to the token that makes it full and the one after, every ring accepts. */
+	/* Every ring accepts while the rings fill, and the first token after that. */
 	int all = !r->s.no_eager && behind <= r->size;
 
 	for (int32_t i = 0; i < r->s.n; i++) {
-		*compares = !all && behind % r->period[i] != 0 && cnt[i];
-		if (*compares)
+		*competes = !all && behind % r->period[i] != 0 && cnt[i];
+		if (*competes)
 			return i;
 		next[i]++;
 		if (cnt[i] < r->s.w) {
@@ -347,24 +353,24 @@ static int32_t path(const struct rings *r, int32_t t, int64_t *next, int32_t *cn
 	return r->s.n;
 }
 
-/* A token whose row is staged moves in. */
+/* Insert the token staged in row `stage`. */
 static void insert_one(struct rings *r, int32_t stage)
 {
 	int32_t end;
-	int compares;
+	int competes;
 
-	token_comes(r, stage);
+	token_enters(r, stage);
 	r->number[stage] = r->next[0];
 	for (int32_t h = 0; h < r->heads; h++)
 		r->hand[h] = stage;
-	end = path(r, r->t, r->next, r->cnt, &compares);
+	end = cascade_end(r, r->t, r->next, r->cnt, &competes);
 	for (int32_t i = 0; i <= end && i < r->s.n; i++) {
 		int32_t row = row_of(r, i, r->next[i] - 1), *there = r->src + (size_t)row * (size_t)r->heads;
 
 		touch(r, row, r->next[i] - 1);
 		if (i == end) {
-			if (compares)
-				compare(r, i, row);
+			if (competes)
+				compete(r, i, row);
 			else
 				memcpy(there, r->hand, (size_t)r->heads * sizeof *there);
 			return;
@@ -377,12 +383,12 @@ static void insert_one(struct rings *r, int32_t stage)
 		}
 	}
 	for (int32_t h = 0; h < r->heads; h++)
-		token_goes(r, h, r->hand[h], r->s.n - 1);
+		evict(r, h, r->hand[h], r->s.n - 1);
 }
 
 int32_t rings_rows_read(const struct rings *r, int32_t n, int32_t *row, int32_t most)
 {
-	int32_t cnt[RINGS_MOST], full = r->s.sinks + r->size, stage = rings_stage(r), looks = 0;
+	int32_t cnt[RINGS_MOST], full = r->s.sinks + r->size, stage = rings_stage(r), n_read = 0;
 	int64_t first[RINGS_MOST], next[RINGS_MOST];
 
 	for (int32_t i = 0; i < r->s.n; i++) {
@@ -391,34 +397,34 @@ int32_t rings_rows_read(const struct rings *r, int32_t n, int32_t *row, int32_t 
 		first[i] = INT64_MAX;
 	}
 	for (int32_t t = r->t; t < r->t + n; t++) {
-		int compares;
+		int competes;
 		int32_t end;
 
 		if (t < r->s.sinks || (!r->s.no_eager && t < full))
 			continue;
-		end = path(r, t, next, cnt, &compares);
+		end = cascade_end(r, t, next, cnt, &competes);
 		for (int32_t i = 0; i <= end && i < r->s.n; i++)
 			first[i] = next[i] - 1 < first[i] ? next[i] - 1 : first[i];
-		if (looks++ < most)
-			row[looks - 1] = stage + t - r->t;
+		if (n_read++ < most)
+			row[n_read - 1] = stage + t - r->t;
 	}
 	for (int32_t i = 0; i < r->s.n; i++)
 		for (int64_t number = first[i], k = 0; number < next[i] && k < r->s.w; number++, k++)
-			if (looks++ < most)
-				row[looks - 1] = row_of(r, i, number);
-	return looks;
+			if (n_read++ < most)
+				row[n_read - 1] = row_of(r, i, number);
+	return n_read;
 }
 
-/* Which turn takes a key from row s to that number.  Where a row's token goes is a matter of the path, the same for all
- * heads that keep it, so a row needs one turn. */
-static int32_t turn_from(struct rings *r, int32_t s, int64_t number)
+/* Index of the rotation that takes a key of row s to position `number`, -1 when the position stays.  All heads that keep the
+ * row's entry move it to the same row, so each source row has at most one rotation. */
+static int32_t shift_index(struct rings *r, int32_t s, int64_t number)
 {
 	int64_t by = number - r->number[s];
 
 	if (!by)
 		return -1;
 	if (r->rope_shift_from[s] < 0) {
-		assert(r->n_rope_shift < turn_max(&r->s));
+		assert(r->n_rope_shift < rope_shift_max(&r->s));
 		r->rope_shift_from[s] = r->n_rope_shift;
 		r->rope_shift[r->n_rope_shift++] = by;
 	}
@@ -426,8 +432,8 @@ static int32_t turn_from(struct rings *r, int32_t s, int64_t number)
 	return r->rope_shift_from[s];
 }
 
-/* The sources of the touched rows are known: read them all, then write. */
-static void settle(struct rings *r)
+/* Copy all entries by src[]: read every source before writing any row.  Lists the moves in row[], from[] and rope_shift_at[]. */
+static void apply_moves(struct rings *r)
 {
 	size_t heads = (size_t)r->heads;
 
@@ -440,12 +446,12 @@ static void settle(struct rings *r)
 			int32_t s = src[h];
 
 			r->from[at + h] = s;
-			r->rope_shift_at[at + h] = s == row ? -1 : turn_from(r, s, r->renumber[row]);
+			r->rope_shift_at[at + h] = s == row ? -1 : shift_index(r, s, r->renumber[row]);
 			r->new_id[at + h] = r->id[(size_t)s * heads + h];
 			if (r->mass)
-				r->new_sum[at + h] = r->mass[(size_t)s * heads + h];
+				r->new_mass[at + h] = r->mass[(size_t)s * heads + h];
 			if (r->log_events && s != row && ring_of(r, s) != ring_of(r, row))
-				note(r, ROW_MOVED, r->new_id[at + h], ring_of(r, row) + 1, (double)sum_at(r, (int32_t)h, s));
+				log_event(r, ROW_MOVED, r->new_id[at + h], ring_of(r, row) + 1, (double)mass_at(r, (int32_t)h, s));
 		}
 	}
 	for (int32_t i = 0; i < r->n_row; i++) {
@@ -454,7 +460,7 @@ static void settle(struct rings *r)
 
 		memcpy(r->id + (size_t)row * heads, r->new_id + at, heads * sizeof *r->id);
 		if (r->mass)
-			memcpy(r->mass + (size_t)row * heads, r->new_sum + at, heads * sizeof *r->mass);
+			memcpy(r->mass + (size_t)row * heads, r->new_mass + at, heads * sizeof *r->mass);
 		for (size_t h = 0; h < heads; h++) {
 			if (r->rope_shift_from[src[h]] >= 0)
 				r->rope_shift_from[src[h]] = -1;
@@ -470,22 +476,22 @@ void rings_insert(struct rings *r, int32_t n)
 	int32_t stage = rings_stage(r), full = r->s.sinks + r->size, end;
 
 	r->n_row = r->n_rope_shift = 0;
-	notes_clear(r);
+	events_clear(r);
 	for (int32_t i = 0; i < n; i++, stage++, r->t++) {
 		if (r->t < r->s.sinks)
 			continue;
 		if (r->log_events)
-			note(r, ROW_ADMITTED, r->t, 1, 0);
+			log_event(r, ROW_ADMITTED, r->t, 1, 0);
 		if (!r->s.no_eager && r->t < full) {
-			token_comes(r, stage);
+			token_enters(r, stage);
 			r->number[stage] = r->t;
 			if (r->t == full - 1)
 				start_full(r);
 		} else
 			insert_one(r, stage);
 	}
-	settle(r);
-	/* The stage is empty again. */
+	apply_moves(r);
+	/* The staged rows are free again. */
 	end = stage < r->rows ? stage : r->rows;
 	if (r->mass && end > r->size)
 		memset(r->mass + (size_t)r->size * (size_t)r->heads, 0, (size_t)(end - r->size) * (size_t)r->heads * sizeof *r->mass);
@@ -495,7 +501,7 @@ void rings_insert(struct rings *r, int32_t n)
 		r->oldest++;
 }
 
-/* ---- starting over ---- */
+/* ---- reset and rollback ---- */
 
 void rings_reset(struct rings *r, const struct rings_shape *s)
 {
@@ -521,7 +527,7 @@ void rings_reset(struct rings *r, const struct rings_shape *s)
 	memset(r->held, 0, ((size_t)r->mask + 1) * sizeof *r->held);
 	if (r->mass)
 		memset(r->mass, 0, (size_t)r->heads * (size_t)r->rows * sizeof *r->mass);
-	notes_clear(r);
+	events_clear(r);
 }
 
 int32_t rings_rewind(struct rings *r, int32_t n)
@@ -547,11 +553,12 @@ int32_t rings_rewind(struct rings *r, int32_t n)
 	return n;
 }
 
-/* ---- going on from what was saved ---- */
+/* ---- restoring a snapshot ---- */
 
-/* Which token a head holds is its own choice, but how old it can be is not: what ring i was offered was w steps of each ring
- * before it old, and its row was opened when the ring last accepted.  Tokens within these bounds stay within them, so
- * that no two of them ever meet in held[].  Returns -1 when one is outside. */
+/* Each head chose which token a row holds, but the number of tokens bounds how old it can be: a ring accepts once in `period`
+ * tokens, so the row j behind the newest was opened j periods ago, and a token offered to ring i is at most `offered` old, w
+ * periods of each ring before it.  Within these bounds no two tokens share an index of held[].  Returns -1 for a token
+ * outside. */
 static int ring_restore(struct rings *r, int32_t i, int64_t newest)
 {
 	int64_t period = r->period[i], offered = 0;

@@ -1,119 +1,127 @@
-/* engine/rings.h (private to engine/) - the cascade's bookkeeping: which token of a stream lies in which row.
+/* engine/rings.h (private to engine/) - bookkeeping of the cascading KV cache: which token of a stream lies in which slot.
  *
- * After `sinks` tokens that stay for good, a stream lives in n rings of w rows.  Every token enters the newest ring.  What
- * falls out of ring i is offered to ring i + 1, which accepts once in f^i tokens; otherwise it is compared with the newest
- * token there and the one with the higher score stays.  What falls out of the last ring is gone.  While everything still
- * fits (eager), the rows simply hold the tokens in order.
+ * The first `sinks` tokens stay for good.  The rest of the stream lives in n rings of w rows; a row is a slot of the KV cache,
+ * counted from the first slot behind the sinks.  Every token enters the newest ring, ring 0.  The token that a ring displaces
+ * is offered to the next one, which accepts once in f^i tokens; at other times the offered token competes with that ring's
+ * newest token, the one with more attention mass stays and the other is evicted.  The last ring evicts what it displaces.
+ * Until the rings are full, the rows hold the tokens in order ("filling").
  *
  *     row   0 ........ w-1 | ... | .......... size-1 | size ... size+stage-1
- *           oldest ring n-1        newest ring 0       tokens of the call that is running
+ *           oldest ring n-1        newest ring 0       staged: tokens that have not joined the rings
  *
- * Every head (a pair of layer and KV head, or a layer) decides for itself, but all it decides is who wins a comparison: which
- * rows are written, and the counters, depend on the number of tokens alone.  So there is one path for all heads.
+ * Every head (a pair of layer and KV head, or a whole layer) decides competitions by its own attention mass.  All else depends
+ * on the number of tokens alone: which rows are written, and the counters.  So one path serves all heads.
  *
- * Counters: the rows of a ring are numbered in the order in which they were filled, without end; a key is stored rotated by
- * its number.  The ranks that the method gives to tokens differ from these numbers by one constant per ring, which goes
- * into the rotation of the query (rings_query).  The numbers start as positions in the stream, so that nothing turns
- * until something has been dropped.
+ * Positions: the rows of a ring are numbered without end in the order in which they were filled, and a key is stored rotated
+ * (RoPE) by its row's number.  The position that the method gives a token differs from that number by one constant per ring,
+ * which the query's rotation includes (rings_query).  Numbers start as positions in the stream, so keys keep their rotation
+ * until the first token is evicted.
  *
- * Pure integers and scores: no backend, no model. */
+ * Only integers and attention mass: no backend, no model. */
 #ifndef WEIR_RINGS_H
 #define WEIR_RINGS_H
 
 #include "engine/engine.h"
 
-/* An exponential moving average whose sums never decay: the weights of newer tokens grow instead, and only ratios count.
- * Weights are scaled by powers of two alone, so that scaling changes no comparison. */
+/* An exponential moving average that is never decayed: newer tokens get larger weights instead, since only ratios of sums count.
+ * Before weights overflow, they and the sums are divided by a power of two, which changes no comparison. */
 struct ema {
-	double rate;               /* log2 of 1 / gamma */
+	double rate;               /* log2(1 / gamma): growth of the weights per token */
 	float gain;                /* 1 - gamma */
 	int64_t shift;             /* weights are divided by 2^shift */
 };
-/* gamma = 100^(-1/w): a score counts 1 % after w tokens. */
+/* gamma = 100^(-1/w): after w tokens a token's mass counts 1 %. */
 float ema_gamma(int32_t w);
 void  ema_set(struct ema *, float gamma);
-/* Make room for the weights of tokens t .. t + n: returns the power of two (0 or less) that older sums must be multiplied with. */
+/* Raise shift so that the weights of tokens t .. t + n fit a float.  Returns the power of two (0 or less) by which the caller
+ * scales its older sums. */
 int32_t ema_scale(struct ema *, int32_t t, int32_t n);
-/* The same, and what they are. */
+/* As ema_scale(); and writes the weights of tokens t .. t + n. */
 int32_t ema_weights(struct ema *, int32_t t, int32_t n, float *weight);
-/* The average that a sum stands for, after the last of t tokens. */
+/* The moving average that a sum of weighted values stands for, after t tokens. */
 float ema_value(const struct ema *, float sum, int32_t t);
 
 struct rings_shape {
-	int32_t sinks, n, w, f;    /* n up to RINGS_MOST */
-	int32_t stage;             /* tokens of a call at most */
-	int no_eager, keep_ties;   /* for tests: fill as the rings would; the older token wins ties */
+	int32_t sinks, n, w, f;    /* n: 1 to RINGS_MOST */
+	int32_t stage;             /* staged rows: the most tokens of a rings_insert() call */
+	int no_eager, keep_ties;   /* for tests: accept at each ring's rate from the start; the older token wins a tie */
 };
 
-struct rings_event {            /* what a call did to one token, heads together */
+struct rings_event {           /* what one call did to one token */
 	enum row_what what;
-	int32_t token, ring, heads;
-	double score;              /* sum of their sums */
+	int32_t token, ring;
+	int32_t heads;             /* heads in which it happened */
+	double score;              /* sum of the token's attention mass over these heads */
 };
 
 struct rings {
 	struct rings_shape s;
 	int32_t heads, size, rows; /* size = n * w; rows = size + stage */
-	int32_t period[RINGS_MOST];
+	int32_t period[RINGS_MOST];/* ring i accepts once in period[i] = f^i tokens */
 	int32_t t;                 /* tokens seen, sinks included */
-	int64_t next[RINGS_MOST];  /* the number that a ring's next token gets */
-	int32_t cnt[RINGS_MOST];
+	int64_t next[RINGS_MOST];  /* number of the next row that ring i fills */
+	int32_t cnt[RINGS_MOST];   /* rows that ring i has filled, w at most */
 	int32_t *id;               /* [rows][heads] token */
-	int64_t *number;           /* [rows] */
-	/* Scores; sum is NULL when nothing is compared. */
+	int64_t *number;           /* [rows] position by which the row's keys are rotated */
+	/* Attention mass, NULL when tokens never compete. */
 	struct ema ema;
-	float *sum;                /* [rows][heads] */
-	float *worth;              /* [mask + 1] by token: a factor on its scores; NULL = 1 */
-	/* How many heads hold a token. */
+	float *mass;               /* [rows][heads] sums of ema weight * attention */
+	float *factor;             /* [mask + 1] by token: multiplies its mass in a competition; NULL = 1 */
+	/* How many heads hold a token.  Arrays by token are indexed by token & mask: they cover the span from the oldest to t. */
 	int32_t *held;             /* [mask + 1] by token */
-	int32_t mask, gone, thinned, oldest;
-	/* What the last insert did: row row[i] = from[i][head] (its own number where nothing came), turned by turn[i][head]
-	 * (an index into turns; -1 = as it is). */
-	int32_t n_row, n_turn;
-	int32_t *row, *from, *turn;
-	int64_t *turns;
-	/* Who listens. */
-	int listen;
-	struct rings_event *note;
-	size_t n_note, cap_note;
-	int32_t *note_at[3];       /* [mask + 1] by token: index into note, -1 */
-	/* While inserting. */
-	int32_t *src, *hand;       /* [rows][heads] whose content a row will have; [heads] what is being handed on */
-	int64_t *renumber;         /* [rows] */
-	int32_t *turn_of;          /* [rows] index into turns by source */
-	uint8_t *touched;          /* [rows] */
-	int32_t *new_id;
-	float *new_sum;
+	int32_t mask;
+	int32_t evicted, evicted_in_part;   /* tokens that no head holds; that some heads hold */
+	int32_t oldest;            /* no head holds a token before this one, sinks apart */
+	/* The moves of the last rings_insert(), for the KV cache to repeat: in head h, row row[i] receives the entry of row
+	 * from[i][h] (row[i] itself: unchanged), its key rotated on by rope_shift[rope_shift_at[i][h]] positions (-1: not
+	 * rotated). */
+	int32_t n_row, n_rope_shift;
+	int32_t *row, *from, *rope_shift_at;
+	int64_t *rope_shift;
+	/* What the last rings_insert() did to each token; recorded only while log_events is set. */
+	int log_events;
+	struct rings_event *event;
+	size_t n_event, cap_event;
+	int32_t *event_at[3];      /* by enum row_what: [mask + 1] by token, index into event, -1 = none */
+	/* Scratch of rings_insert(). */
+	int32_t *src;              /* [rows][heads] row whose entry this row will receive */
+	int32_t *hand;             /* [heads] row whose entry is offered to the next ring */
+	int64_t *renumber;         /* [rows] number that a touched row will have */
+	int32_t *rope_shift_from;  /* [rows] by source row: index into rope_shift, -1 = none yet */
+	uint8_t *touched;          /* [rows] the row is in row[] */
+	int32_t *new_id;           /* [n_row][heads] */
+	float *new_mass;
 };
 
-/* Rows 0 .. cap of any shape with w or less and f, n alike may be used with these buffers. */
-uint64_t rings_bytes(const struct rings_shape *largest, int32_t heads, int scored, int worth);
-int  rings_init(struct rings *, const struct rings_shape *largest, int32_t heads, int scored, int worth, struct err *);
+/* Buffers for every shape with the same f, no more rings, no more rows in them and no larger stage.  with_mass: tokens compete;
+ * with_factor: factor[] is there. */
+uint64_t rings_bytes(const struct rings_shape *largest, int32_t heads, int with_mass, int with_factor);
+int  rings_init(struct rings *, const struct rings_shape *largest, int32_t heads, int with_mass, int with_factor, struct err *);
 void rings_release(struct rings *);
-/* Empty, with this shape (nothing larger than at init). */
+/* Empty the rings and give them this shape, which fits the buffers. */
 void rings_reset(struct rings *, const struct rings_shape *);
 
-/* Nothing has been moved or dropped yet: row r holds token sinks + r. */
+/* 1 while nothing has been moved or evicted: row r holds token sinks + r. */
 static inline int rings_filling(const struct rings *r) { return !r->s.no_eager && r->t <= r->s.sinks + r->size; }
-/* The row of the next call's first token; negative while sinks are missing. */
+/* The row in which the next call's first token is staged; negative while sinks are missing. */
 int32_t rings_stage(const struct rings *);
-/* Tokens in ring i. */
+/* Number of tokens in ring i. */
 int32_t rings_fill(const struct rings *, int32_t i);
-/* The oldest and the newest token that any head holds in ring i; -1 when it is empty. */
+/* The oldest and the newest token that any head holds in ring i; -1 when the ring is empty. */
 void rings_span(const struct rings *, int32_t i, int32_t *first, int32_t *last);
-/* What turns the next token's query so that the keys of ring i stand at their ranks. */
+/* The position by which the next token's query is rotated to attend to the keys of ring i. */
 int64_t rings_query(const struct rings *, int32_t i);
-/* Rank of the next token: sinks and all rings come before it. */
+/* Position of the next token within the cache: the number of sinks and of tokens in all rings. */
 int32_t rings_rank(const struct rings *);
 
-/* The rows whose sums rings_insert() of n tokens looks at: returns how many, and the first `most` of them. */
+/* The rows whose mass rings_insert() of n tokens reads: writes the first `most` of them, returns the number of all. */
 int32_t rings_rows_read(const struct rings *, int32_t n, int32_t *row, int32_t most);
-/* n tokens, whose rows are staged and whose sums are there, join the stream. */
+/* Insert n tokens that lie in the staged rows, with their mass in mass[]. */
 void rings_insert(struct rings *, int32_t n);
-/* Forget all but the first n tokens: returns how many are left, n or (when something was dropped) the sinks at most. */
+/* Roll back to the first n tokens.  Returns how many are left: n, or the sinks at most when tokens have been evicted. */
 int32_t rings_rewind(struct rings *, int32_t n);
-/* After rings_reset(), and with id[] filled in as t tokens left it, more than the sinks and the rings hold: whatever follows
- * from them.  -1 when they cannot have been left there: then rings_reset() again. */
+/* After rings_reset() and with id[] loaded: recompute all other fields for t tokens, more than the sinks and rings hold.  -1 when
+ * no stream of t tokens leaves this id[]; the caller then resets the rings. */
 int  rings_restore(struct rings *, int32_t t);
 
 #endif

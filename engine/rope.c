@@ -1,4 +1,4 @@
-/* engine/rope.c - rotary angles in double, written to the backend once per call and used by all layers. */
+/* engine/rope.c - tables of rotary angles: computed in double, written to the backend once per call, used by all layers. */
 #include "engine/rope.h"
 
 #include <math.h>
@@ -13,10 +13,10 @@ uint64_t rope_bytes(const struct hparams *hp, int32_t rows)
 int rope_init(struct rope *r, const struct hparams *hp, struct backend *be, int32_t rows, struct err *err)
 {
 	*r = (struct rope){ .hp = hp, .be = be, .table = { .type = DT_F32, .rows = rows, .cols = hp->rope_dims } };
-	if (!(r->host = try_alloc((size_t)rows * (size_t)hp->rope_dims, sizeof *r->host, "rotary angles", err)))
+	if (!(r->host = try_alloc((size_t)rows * (size_t)hp->rope_dims, sizeof *r->host, "the table of rotary angles", err)))
 		return -1;
 	if (be->ops->alloc(be, &r->table)) {
-		err_set(err, ERR_FIT, "cannot allocate rotary angles: %s", be->err);
+		err_set(err, ERR_FIT, "cannot allocate the table of rotary angles: %s", be->err);
 		rope_release(r);
 		return -1;
 	}
@@ -55,9 +55,9 @@ void rope_set(struct rope *r, int64_t pos, int32_t n)
 	upload(r, n);
 }
 
-void rope_set_shifts(struct rope *r, const int64_t *pos, int32_t n)
+void rope_set_shifts(struct rope *r, const int64_t *shift, int32_t n)
 {
 	for (int32_t i = 0; i < n; i++)
-		angles(r, i, (double)pos[i], 1);
+		angles(r, i, (double)shift[i], 1);
 	upload(r, n);
 }

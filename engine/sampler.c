@@ -1,15 +1,16 @@
 /* engine/sampler.c - greedy and random choice of the next token.
  *
- * Randomness is xoshiro256** (Blackman and Vigna 2018), seeded through splitmix64: our own, so that a seed means the
- * same tokens everywhere and a saved state continues exactly.  Ties go to the lower id. */
+ * Randomness is xoshiro256** (Blackman and Vigna 2018), seeded by splitmix64.  Its own generator instead of the C library's, so
+ * that a seed gives the same tokens on every system and a saved state continues exactly.  Of equal logits the lower id is
+ * preferred. */
 #include "engine/sampler.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Cool, because small models wander off when they are not, and because questions to documents want what is written; cool
- * small models in turn repeat themselves, hence the mild penalty. */
+/* A low temperature keeps small models on topic and answers from documents literal; the mild penalty counters the repetition that
+ * a low temperature brings in small models. */
 const struct sampling sampling_default = {
 	.temperature = 0.3f, .top_k = 40, .top_p = 0.9f, .min_p = 0.05f,
 	.repeat_penalty = 1.1f, .presence_penalty = 0, .frequency_penalty = 0, .repeat_last = 64,
@@ -44,14 +45,14 @@ static double draw(struct sampling *p)
 	return (double)(r >> 11) * 0x1p-53;
 }
 
-/* ---- passes over the whole vocabulary, four values at a time and four such sums at once ---- */
+/* ---- passes over the whole vocabulary: vectors of four floats, four independent accumulators ---- */
 
 typedef float four __attribute__((vector_size(16)));
 typedef int32_t four_bits __attribute__((vector_size(16)));
 
 enum {
-	BLOCKS = 1024,               /* the vocabulary is looked at in at most so many blocks */
-	ROUND = 16,                  /* of so many values, or a multiple */
+	BLOCKS = 1024,               /* the most blocks into which candidates() cuts the vocabulary */
+	ROUND = 16,                  /* values per step of a pass; a block is a multiple */
 };
 
 static four load4(const float *x)
@@ -85,7 +86,7 @@ static four max4(four a, four b)
 	return (four)(((four_bits)a & more) | ((four_bits)b & ~more));
 }
 
-/* The largest, NaN left out; -inf when there is none. */
+/* The largest value, NaN ignored; -inf when there is none. */
 static float largest(const float *x, int32_t n)
 {
 	const four least = { -INFINITY, -INFINITY, -INFINITY, -INFINITY };
@@ -107,9 +108,9 @@ static float largest(const float *x, int32_t n)
 	return best;
 }
 
-/* Lower what was said lately: logits of seen tokens are divided (or multiplied, when negative) by repeat_penalty
- * (Keskar et al. 2019), and lose presence_penalty once and frequency_penalty per occurrence.  count needs no
- * preparation: only the counts of seen tokens are touched. */
+/* Lower the logits of the last repeat_last tokens of the history (-1: all): each is divided (when negative: multiplied) by
+ * repeat_penalty (Keskar et al. 2019), and loses presence_penalty once and frequency_penalty per occurrence.  count [n_vocab] is
+ * scratch of any content: only the history's ids are used. */
 static void penalise(const struct sampling *p, float *logit, int32_t *count, int32_t n_vocab, const int32_t *history,
                      size_t n)
 {
@@ -135,7 +136,7 @@ static void penalise(const struct sampling *p, float *logit, int32_t *count, int
 	}
 }
 
-/* ---- the best of many ---- */
+/* ---- the k best ---- */
 
 static int better(const float *value, int32_t a, int32_t b)
 {
@@ -149,7 +150,7 @@ static int by_value(const void *a, const void *b, void *value)
 	return better(value, y, x) - better(value, x, y);
 }
 
-/* Restore the heap below id[at]: the worst of id[0..k) is on top. */
+/* Restore the heap below id[at]; its top is the worst of id[0..k). */
 static void sift_down(const float *value, int32_t *id, int32_t k, int32_t at)
 {
 	for (int32_t child; (child = 2 * at + 1) < k; at = child) {
@@ -163,7 +164,7 @@ static void sift_down(const float *value, int32_t *id, int32_t k, int32_t at)
 	}
 }
 
-/* Bring the k best of id[0..n) to the front, the worst of them first. */
+/* Move the k best of id[0..n) to the front, the worst of them first. */
 static void keep_best(const float *value, int32_t *id, int32_t n, int32_t k)
 {
 	for (int32_t i = k / 2 - 1; i >= 0; i--)
@@ -175,8 +176,9 @@ static void keep_best(const float *value, int32_t *id, int32_t n, int32_t k)
 		}
 }
 
-/* The candidates in order, best first: the k best (all when k is 0) without what is `far` behind; returns how many.  The
- * k-th best of the blocks' largest values is a bound that the k best reach and few others do. */
+/* Write the k best ids (all when k is 0), best first, without those whose logit is more than `far` below the best; returns their
+ * number.  To sort few ids, those below a bound are skipped: the k-th largest of the blocks' maxima, which at least k logits
+ * reach. */
 static int32_t candidates(const float *logit, int32_t n_vocab, int32_t k, float far, int32_t *id)
 {
 	int32_t len = (n_vocab / BLOCKS / ROUND + 1) * ROUND, blocks = (n_vocab + len - 1) / len, n = 0;
@@ -232,7 +234,7 @@ int32_t sample(struct sampling *p, const float *logits, int32_t n_vocab, const i
 		return greedy(logits, n_vocab);
 	memcpy(logit, logits, (size_t)n_vocab * sizeof *logit);
 	penalise(p, logit, id, n_vocab, history, n_history);
-	/* What is 50 nats behind the best is never drawn (1 in 10^21). */
+	/* A token 50 nats below the best is drawn once in 10^21 times: left out. */
 	n = candidates(logit, n_vocab, p->top_k, 50, id);
 	if (!n)
 		return -1;

@@ -1,4 +1,4 @@
-/* engine/serialize.c - the fields of serialize.h.  Large ones (planes, sums) go straight between the backend and the bytes. */
+/* engine/serialize.c - see serialize.h.  Tensors and KV entries are copied directly between the backend and the saved bytes. */
 #include "engine/serialize.h"
 
 #include <string.h>
@@ -9,8 +9,8 @@ void serialize_fail(struct serializer *a, const char *what)
 		a->bad = what;
 }
 
-/* The next n bytes, or NULL when there is nothing to copy. */
-static uint8_t *take(struct serializer *a, uint64_t n)
+/* Advance by n bytes.  Returns where they lie, or NULL when nothing is to be copied: measuring, or after a failure. */
+static uint8_t *advance(struct serializer *a, uint64_t n)
 {
 	uint8_t *p = a->at;
 
@@ -22,7 +22,7 @@ static uint8_t *take(struct serializer *a, uint64_t n)
 		return NULL;
 	}
 	if (n > a->left) {
-		serialize_fail(a, "its end, which comes too early");
+		serialize_fail(a, "its length");
 		return NULL;
 	}
 	a->at += n;
@@ -32,7 +32,7 @@ static uint8_t *take(struct serializer *a, uint64_t n)
 
 void serialize_bytes(struct serializer *a, void *p, uint64_t n)
 {
-	uint8_t *at = take(a, n);
+	uint8_t *at = advance(a, n);
 
 	if (!at || !n)
 		return;
@@ -68,7 +68,7 @@ void serialize_i32(struct serializer *a, int32_t *x, int32_t lo, int32_t hi, con
 		*x = v;
 }
 
-/* Are n numbers, which need not be aligned, from lo to hi? */
+/* 1 when n numbers at an address of any alignment all lie in lo..hi. */
 static int within(const uint8_t *p, uint64_t n, int32_t lo, int32_t hi)
 {
 	int bad = 0;
@@ -91,7 +91,7 @@ void serialize_i32s(struct serializer *a, int32_t *x, uint64_t n, int32_t lo, in
 		serialize_fail(a, what);
 		return;
 	}
-	if (!(at = take(a, bytes)) || !n)
+	if (!(at = advance(a, bytes)) || !n)
 		return;
 	if (!serialize_loading(a))
 		memcpy(at, x, bytes);
@@ -110,10 +110,10 @@ void serialize_expect(struct serializer *a, uint64_t x, const char *what)
 		serialize_fail(a, what);
 }
 
-void serialize_tensor_i32(struct serializer *a, struct backend *be, struct tensor *t, uint64_t first, uint64_t n, int32_t lo, int32_t hi,
-                  const char *what)
+void serialize_tensor_i32(struct serializer *a, struct backend *be, struct tensor *t, uint64_t first, uint64_t n,
+                          int32_t lo, int32_t hi, const char *what)
 {
-	uint8_t *at = take(a, 4 * n);
+	uint8_t *at = advance(a, 4 * n);
 
 	if (!at || !n)
 		return;
@@ -127,7 +127,7 @@ void serialize_tensor_i32(struct serializer *a, struct backend *be, struct tenso
 
 void serialize_tensor_f32(struct serializer *a, struct backend *be, struct tensor *t, uint64_t first, uint64_t n)
 {
-	uint8_t *at = take(a, 4 * n);
+	uint8_t *at = advance(a, 4 * n);
 
 	if (!at || !n)
 		return;
@@ -139,7 +139,7 @@ void serialize_tensor_f32(struct serializer *a, struct backend *be, struct tenso
 
 void serialize_kv(struct serializer *a, struct kv_store *kv, int32_t row0, int32_t n)
 {
-	uint8_t *at = take(a, kv_token_bytes(kv->hp, kv->type) * (uint64_t)n);
+	uint8_t *at = advance(a, kv_token_bytes(kv->hp, kv->type) * (uint64_t)n);
 
 	if (!at)
 		return;
@@ -167,8 +167,8 @@ static inline uint64_t load(const uint8_t *p, size_t n)
 	return x;
 }
 
-/* Four sums side by side, so that one multiplication need not wait for the one before.  Each step first mixes the sum
- * in a way that can be undone, lest a product that comes out as zero forget what came before. */
+/* Four independent accumulators, so that multiplications overlap.  Each step mixes its accumulator by an invertible operation and
+ * adds the product: a product of zero then loses nothing of the earlier input. */
 uint64_t hash64(uint64_t seed, const void *bytes, size_t n)
 {
 	static const uint64_t odd[4] = { 0x9e3779b97f4a7c15u, 0xc2b2ae3d27d4eb4fu, 0x94d049bb133111ebu, 0xd6e8feb86659fd93u };

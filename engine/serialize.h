@@ -1,12 +1,13 @@
-/* engine/serialize.h (private to engine/) - state as bytes and back, by one walk.
+/* engine/serialize.h (private to engine/) - measure, save and load state through one description of its fields.
  *
- * What has state describes it once, field after field, in a function that takes a struct serializer; the same walk measures,
- * saves and loads, so that what is written and what is read cannot drift apart.  Bytes that are loaded are hostile: every
- * number comes with its range, nothing is read past the end, and the first thing that is wrong sticks: from then on no
- * field is touched.  What was loaded up to there is for the caller to throw away.
+ * Each part with state has one function that passes its fields, in order, to a struct serializer.  The serializer's mode
+ * decides whether the fields are measured, written or read, so the three cannot drift apart.
  *
- * Numbers are stored as they lie in memory (little-endian; engine_identity() says so).  Floats may be anything, NaN
- * included: whoever computes with them has to bear that anyway. */
+ * Loaded bytes are hostile: every number has a range, no read passes the end, and the first failure sticks; after it no field
+ * is changed.  The caller discards a part that was loaded up to a failure.
+ *
+ * Numbers are stored as in memory (little-endian; engine_identity() records it).  Floats may have any value, NaN included: the
+ * code that computes with them copes. */
 #ifndef WEIR_SERIALIZE_H
 #define WEIR_SERIALIZE_H
 
@@ -16,34 +17,34 @@ enum serialize_mode { SERIALIZE_MEASURE, SERIALIZE_SAVE, SERIALIZE_LOAD };
 
 struct serializer {
 	enum serialize_mode mode;
-	uint8_t *at;               /* SAVE: where the next field goes; LOAD: where it lies (not written to) */
-	uint64_t left;             /* bytes from there on */
-	uint64_t bytes;            /* MEASURE: so far */
-	const char *bad;           /* what was wrong first; NULL = nothing */
+	uint8_t *at;               /* SAVE: the next field is written here; LOAD: read from here (the bytes are not changed) */
+	uint64_t left;             /* bytes from `at` to the end */
+	uint64_t bytes;            /* MEASURE: size of the fields so far */
+	const char *bad;           /* the first field that failed, for "... is not what it must be"; NULL = none */
 };
 
 static inline int serialize_loading(const struct serializer *a) { return a->mode == SERIALIZE_LOAD; }
-/* "the number of tokens": what was loaded cannot be. */
+/* Record a failure; what names the field: "the number of tokens". */
 void serialize_fail(struct serializer *, const char *what);
 
-/* n bytes of any content: floats, for instance. */
+/* n bytes of any content. */
 void serialize_bytes(struct serializer *, void *p, uint64_t n);
-/* A number from lo to hi. */
+/* One number; loading fails outside lo..hi. */
 void serialize_i32(struct serializer *, int32_t *x, int32_t lo, int32_t hi, const char *what);
 void serialize_i64(struct serializer *, int64_t *x, int64_t lo, int64_t hi, const char *what);
-/* n numbers from lo to hi. */
+/* n numbers; loading fails when one is outside lo..hi. */
 void serialize_i32s(struct serializer *, int32_t *x, uint64_t n, int32_t lo, int32_t hi, const char *what);
-/* A number that must be the same where it is loaded: shapes, and marks between the parts. */
+/* Loading fails unless the saved number is x: shapes, and markers between parts. */
 void serialize_expect(struct serializer *, uint64_t x, const char *what);
-/* n numbers from lo to hi in an i32 tensor of the backend, from element `first` on. */
-void serialize_tensor_i32(struct serializer *, struct backend *, struct tensor *, uint64_t first, uint64_t n, int32_t lo, int32_t hi,
-                  const char *what);
-/* n numbers of any content in an f32 tensor of the backend, from element `first` on. */
+/* Elements first .. first + n of an i32 tensor of the backend; loading fails when one is outside lo..hi. */
+void serialize_tensor_i32(struct serializer *, struct backend *, struct tensor *, uint64_t first, uint64_t n,
+                          int32_t lo, int32_t hi, const char *what);
+/* Elements first .. first + n of an f32 tensor of the backend, of any value. */
 void serialize_tensor_f32(struct serializer *, struct backend *, struct tensor *, uint64_t first, uint64_t n);
-/* Rows row0 .. row0 + n of all planes; the caller knows that they are there. */
+/* The KV entries of slots row0 .. row0 + n in every layer and head; the caller has checked that these slots exist. */
 void serialize_kv(struct serializer *, struct kv_store *, int32_t row0, int32_t n);
 
-/* 64 bits that say whether bytes are the same; against accidents, not against people. */
+/* A 64-bit hash that finds accidental damage; an attacker can forge it. */
 uint64_t hash64(uint64_t seed, const void *p, size_t n);
 
 #endif

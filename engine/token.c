@@ -1,13 +1,11 @@
-/* engine/token.c - encoding a text with special tokens in it, and decoding.
+/* engine/token.c - encoding of text that contains special tokens, and decoding.
  *
- * A text is cut at the special tokens that count: user-defined ones anywhere, control tokens (and the
- * unknown token) where they lie whole inside a range the caller vouches for; ranges that touch are one.
- * At each place the longest match is taken, from left to right.  What lies between two of them is one run
- * of plain text for the tokenizer.
+ * The text is cut at special tokens: user-defined ones anywhere, control and unknown tokens where their whole text lies inside a
+ * range that the caller trusts; adjacent ranges count as one.  Matches are taken from left to right, the longest at each place.
+ * The text between two matches is one run of plain text for the tokenizer.
  *
- * SentencePiece puts its space before a run that begins the text or follows a control token; this is what
- * the models were trained with, and other programs do the same.  A user-defined token is part of the
- * text to SentencePiece: no space is put after it. */
+ * SentencePiece puts a space before a run at the start of the text and after a control token, because models were trained so.  It
+ * treats a user-defined token as part of the text and puts no space after it. */
 #include "engine/token_private.h"
 
 #include <stdlib.h>
@@ -38,19 +36,19 @@ int vocab_is_end(const struct vocab *v, int32_t id)
 
 /* ---- encode ---- */
 
-/* The longest special token at text[pos]; control tokens must end by vouched, all by len. */
+/* The longest special token at text[pos] that ends by len; a control token must end by `trusted`.  NULL = none. */
 static const struct special *special_at(const struct vocab *v, const char *text, size_t pos, size_t len,
-                                        size_t vouched)
+                                        size_t trusted)
 {
 	unsigned char c = (unsigned char)text[pos];
 	int32_t lo = v->special_from[c], hi = v->special_from[c + 1];
 	const struct special *best = NULL;
 
-	/* lo..hi: those that agree with the text in their first n bytes. */
+	/* special[lo..hi) agree with the text in their first n bytes. */
 	for (size_t n = 1; lo < hi; n++) {
 		int32_t a, b;
 		if (v->special[lo].n == n) {
-			if (v->special[lo].user || pos + n <= vouched)
+			if (v->special[lo].user || pos + n <= trusted)
 				best = &v->special[lo];
 			lo++;
 		}
@@ -99,11 +97,11 @@ int vocab_encode(const struct vocab *v, const char *text, size_t len,
 		if (special[i].len > len || special[i].off > len - special[i].len ||
 		    (i && special[i].off < special[i - 1].off + special[i - 1].len))
 			return err_set(err, ERR_USAGE,
-			               "special range %zu is not inside the text or not after the last", i);
+			               "special range %zu is not inside the text or not behind the range before it", i);
 
 	while (!bad && pos < len) {
 		const struct special *s;
-		/* The range at or after pos, grown while ranges touch. */
+		/* start..end: the range at or after pos, joined with those adjacent to it. */
 		while (next < n_special && pos >= end) {
 			start = special[next].off;
 			end = start + special[next++].len;

@@ -1,4 +1,4 @@
-/* engine/token_bpe.c - byte-level BPE: words of the pre-tokenizer, bytes merged by rank. */
+/* engine/token_bpe.c - byte-level BPE: the pre-tokenizer cuts text into words, whose bytes are merged by rank. */
 #include "engine/token_private.h"
 
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static void bpe_pair(const struct vocab *v, const char *word, struct symbol *a, 
 	}
 }
 
-/* Printable Latin-1 stands for itself; the other bytes follow from U+0100, in order. */
+/* A printable Latin-1 byte is stored as itself; the other bytes, in order, as U+0100 and following. */
 int32_t byte_char(unsigned char b)
 {
 	if (b < 33)
@@ -38,12 +38,12 @@ int char_byte(int32_t cp)
 	return cp < 33 || (cp >= 127 && cp <= 160) || cp == 173 ? -1 : cp;
 }
 
-/* Id of the normal token that spells these bytes, or -1. */
+/* *id: the normal token whose text is exactly these bytes, or -1.  Returns -1 when out of memory. */
 static int whole_word(struct encoder *e, const char *s, size_t n, int32_t *id)
 {
 	size_t len = 0;
 
-	if (encode_room(e, 2 * n))
+	if (run_reserve(e, 2 * n))
 		return -1;
 	for (size_t i = 0; i < n; i++)
 		len += (size_t)utf8_encode(byte_char((unsigned char)s[i]), e->run + len);
@@ -66,11 +66,11 @@ static int bpe_word(struct encoder *e, const char *s, size_t n)
 			return 0;
 		}
 	}
-	if (merge_room(e, n))
+	if (merge_reserve(e, n))
 		return -1;
 	for (size_t i = 0; i < n; i++) {
 		int32_t id = v->byte_id[(unsigned char)s[i]];
-		if (id < 0 && !has_unknown(v)) {   /* dropped before merging, so its neighbours may merge */
+		if (id < 0 && !has_unknown(v)) {   /* dropped before merging, so that its neighbours can merge */
 			if (encode_unknown(e, (unsigned char)s[i]))
 				return -1;
 			continue;

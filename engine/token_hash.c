@@ -1,6 +1,7 @@
-/* engine/token_hash.c - the two hash tables of a vocabulary: text -> id, pair of ids -> merge.
+/* engine/token_hash.c - lookup in the two hash tables of a vocabulary: text -> id, pair of ids -> merge.
  *
- * The hash multiplies 64 by 64 bits and folds the halves, eight bytes a step, under a seed drawn at load. */
+ * The hash takes eight bytes a step: a 64 by 64 bit product, whose halves are xored.  It is seeded at random when a vocabulary is
+ * loaded. */
 #include "engine/token_private.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
-/* engine/token_load.c - the vocabulary out of the GGUF metadata, every array checked.
+/* engine/token_load.c - loads a vocabulary from GGUF metadata and checks every array.
  *
- * Texts are copied, so the file may be closed afterwards.  Two hash tables are built: stored text -> id
- * (of tokens with the same text the first one wins), and for byte-level BPE (left id, right id) -> merge
- * (of equal merges the first, that is the strongest, wins). */
+ * Texts are copied: the file may be closed afterwards.  Two hash tables are built: stored text -> id (of tokens with equal text
+ * the first counts), and for byte-level BPE (left id, right id) -> merge (of merges of an equal pair the first counts: it has
+ * the lowest rank). */
 #include "engine/token_private.h"
 
 #include <ctype.h>
@@ -22,7 +22,7 @@ struct loader {
 	const struct gguf_value *types;   /* NULL = the file has none */
 };
 
-/* "'KEY' at byte N: ..." */
+/* "byte N: 'KEY': ..." */
 __attribute__((format(printf, 3, 4)))
 static int refuse(struct loader *l, const struct gguf_value *a, const char *fmt, ...)
 {
@@ -32,15 +32,15 @@ static int refuse(struct loader *l, const struct gguf_value *a, const char *fmt,
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
-	return gguf_err(l->g, l->err, "'%.*s' at byte %llu: %s", (int)a->key.n, a->key.p, (ull)a->off, text);
+	return gguf_err(l->g, l->err, "byte %llu: '%.*s': %s", (ull)a->off, (int)a->key.n, a->key.p, text);
 }
 
-/* A text of the file for a message: at most 40 bytes. */
+/* Arguments for "%.*s": at most 40 bytes of a text from the file. */
 #define SHOW(n, p) (int)((n) < 40 ? (n) : 40), (p)
 
 /* ---- tables ---- */
 
-/* Seeds are odd and random: without them a file could hold millions of tokens that collide. */
+/* The seed is random, so that no file can be built whose millions of tokens collide. */
 static void draw_seed(uint64_t seed[2])
 {
 	if (getrandom(seed, 2 * sizeof seed[0], GRND_NONBLOCK) != (ssize_t)(2 * sizeof seed[0])) {
@@ -76,16 +76,16 @@ static int load_texts(struct loader *l)
 		return gguf_err(l->g, l->err,
 		                "there is no 'tokenizer.ggml.tokens', so the file has no vocabulary");
 	if (tokens->n < 1 || tokens->n > VOCAB_MAX)
-		return refuse(l, tokens, "%llu tokens, allowed are 1 to %d", (ull)tokens->n, VOCAB_MAX);
+		return refuse(l, tokens, "%llu tokens, and there must be 1 to %d", (ull)tokens->n, VOCAB_MAX);
 	v->info.n = n = (int32_t)tokens->n;
 	for (uint64_t i = 0; gguf_string_next(tokens, &pos, &t); i++) {
 		if (t.n > TOKEN_BYTES_MAX)
-			return refuse(l, tokens, "token %llu has %llu bytes, at most %d are allowed", (ull)i,
+			return refuse(l, tokens, "token %llu has %llu bytes, and the limit is %d", (ull)i,
 			              (ull)t.n, TOKEN_BYTES_MAX);
 		total += t.n;
 	}
 	if (total > UINT32_MAX)
-		return refuse(l, tokens, "%llu bytes of text, at most %u are allowed", (ull)total, UINT32_MAX);
+		return refuse(l, tokens, "%llu bytes of text, and the limit is %u", (ull)total, UINT32_MAX);
 
 	size = table_size(tokens->n);
 	v->by_text_mask = (uint32_t)size - 1;
@@ -103,7 +103,7 @@ static int load_texts(struct loader *l)
 		total += t.n;
 		v->off[i + 1] = (uint32_t)total;
 		if (!t.n)
-			continue;   /* some vocabularies have holes; an empty text is never looked for */
+			continue;   /* some vocabularies have empty entries; an empty text is never looked up */
 		h = hash_bytes(v->seed, t.p, t.n);
 		for (uint32_t k = (uint32_t)(h >> 32) & v->by_text_mask;; k = (k + 1) & v->by_text_mask) {
 			struct text_slot *s = &v->by_text[k];
@@ -147,9 +147,9 @@ static int load_types(struct loader *l)
 			type = gguf_array_int(l->types, (uint64_t)i);
 		else if (v->spm && token_byte(p, n) >= 0)
 			type = TOKEN_BYTE;
-		/* 0 is "undefined" in the format; nothing but plain text can be made of it. */
+		/* 0 is "undefined" in the format: taken as normal. */
 		if (type < 0 || type > TOKEN_BYTE)
-			return refuse(l, l->types, "token %d has type %lld, allowed are 0 to %d", i,
+			return refuse(l, l->types, "token %d has type %lld, and must have 0 to %d", i,
 			              (long long)type, TOKEN_BYTE);
 		v->type[i] = type ? (uint8_t)type : TOKEN_NORMAL;
 		if (type == TOKEN_BYTE && v->spm && token_byte(p, n) < 0)
@@ -187,12 +187,47 @@ static int load_scores(struct loader *l)
 			return refuse(l, a, "the score of token %d is not a number", i);
 		f += 0.0f;   /* -0 becomes 0: they are equal */
 		memcpy(&bits, &f, 4);
-		/* Ascending floats are ascending in these bits; the highest score merges first. */
+		/* These bits, as unsigned numbers, are in the order of the floats; the highest score gets the lowest rank. */
 		bits = bits >> 31 ? ~bits : bits | 0x80000000u;
 		if (v->spm)
 			v->rank[i] = ~bits;
 	}
 	return 0;
+}
+
+/* Id of the token that a merge's two parts spell together, or -1; -2: out of memory.  Most vocabularies store the results in the
+ * order of the merges, so *guess, the id after the last result, is tried first. */
+static int32_t merge_result(struct loader *l, struct view merge, size_t n_left, int32_t *guess)
+{
+	const struct vocab *v = l->v;
+	size_t n = merge.n - 1;
+	char small[256], *joined = small;
+	int32_t to;
+
+	if (n > sizeof small && !(joined = try_alloc(n, 1, "a merge of the vocabulary", l->err)))
+		return -2;
+	memcpy(joined, merge.p, n_left);
+	memcpy(joined + n_left, merge.p + n_left + 1, n - n_left);
+	if (*guess >= 0 && *guess < v->info.n && v->off[*guess + 1] - v->off[*guess] == n &&
+	    !memcmp(v->text + v->off[*guess], joined, n))
+		to = *guess;
+	else
+		to = vocab_lookup(v, joined, n);
+	if (joined != small)
+		free(joined);
+	*guess = to + 1;
+	return to;
+}
+
+/* Of equal pairs the first, which has the lowest rank, is kept. */
+static void pair_add(struct vocab *v, int32_t left, int32_t right, uint32_t rank, int32_t to)
+{
+	uint32_t i = pair_hash(v, left, right) & v->pair_mask;
+
+	for (; v->pair[i].to1; i = (i + 1) & v->pair_mask)
+		if (v->pair[i].left == left && v->pair[i].right == right)
+			return;
+	v->pair[i] = (struct pair_slot){ left, right, rank, to + 1 };
 }
 
 static int load_merges(struct loader *l)
@@ -211,18 +246,16 @@ static int load_merges(struct loader *l)
 		return gguf_err(l->g, l->err,
 		                "there is no 'tokenizer.ggml.merges', which tokenizer model 'gpt2' needs");
 	if (a->n > MERGES_MAX)
-		return refuse(l, a, "%llu entries, at most %d are allowed", (ull)a->n, MERGES_MAX);
+		return refuse(l, a, "%llu merges, and the limit is %d", (ull)a->n, MERGES_MAX);
 	size = table_size(a->n);
 	v->pair_mask = size - 1;
 	if (!(v->pair = try_alloc(size, sizeof *v->pair, "the merges of the vocabulary", l->err)))
 		return -1;
 	for (uint32_t rank = 0; gguf_string_next(a, &pos, &t); rank++) {
-		/* A part may itself begin with a space: the separator is looked for after the first byte. */
+		/* The left part may begin with a space, so the separator is searched from the second byte. */
 		const char *sep = t.n > 2 ? memchr(t.p + 1, ' ', t.n - 2) : NULL;
-		char both[256], *joined = both;
 		int32_t left, right, to;
 		size_t n_left;
-		uint32_t i;
 
 		if (!sep)
 			return refuse(l, a, "merge %u '%.*s' is not two parts with a space between", rank,
@@ -233,33 +266,21 @@ static int load_merges(struct loader *l)
 		if (left < 0 || right < 0)
 			return refuse(l, a, "a part of merge %u '%.*s' is not in the vocabulary", rank,
 			              SHOW(t.n, t.p));
-		if (t.n > sizeof both && !(joined = try_alloc(t.n, 1, "a merge of the vocabulary", l->err)))
+		if ((to = merge_result(l, t, n_left, &guess)) == -2)
 			return -1;
-		memcpy(joined, t.p, n_left);
-		memcpy(joined + n_left, sep + 1, t.n - n_left - 1);
-		/* Results mostly stand in the vocabulary in the order of the merges. */
-		if (guess >= 0 && guess < v->info.n && v->off[guess + 1] - v->off[guess] == t.n - 1 &&
-		    !memcmp(v->text + v->off[guess], joined, t.n - 1))
-			to = guess;
-		else
-			to = vocab_lookup(v, joined, t.n - 1);
-		if (joined != both)
-			free(joined);
 		if (to < 0)
 			return refuse(l, a, "the result of merge %u '%.*s' is not in the vocabulary", rank,
 			              SHOW(t.n, t.p));
-		guess = to + 1;
-		for (i = pair_hash(v, left, right) & v->pair_mask; v->pair[i].to1; i = (i + 1) & v->pair_mask)
-			if (v->pair[i].left == left && v->pair[i].right == right)
-				break;
-		if (!v->pair[i].to1)
-			v->pair[i] = (struct pair_slot){ left, right, rank, to + 1 };
+		/* Text merges into plain tokens alone: a user could type a control token otherwise. */
+		if (v->type[to] != TOKEN_CONTROL && v->type[to] != TOKEN_UNKNOWN)
+			pair_add(v, left, right, rank, to);
 	}
 	return 0;
 }
 
-/* ---- what follows from the tokens ---- */
+/* ---- derived tables ---- */
 
+/* byte_id[] and words_apart. */
 static void find_bytes(struct vocab *v)
 {
 	for (int b = 0; b < 256; b++) {
@@ -333,7 +354,7 @@ static int find_specials(struct loader *l)
 		p += used;
 	}
 	qsort(v->special, n, sizeof *v->special, special_cmp);
-	for (size_t i = 0; i < n; i++)   /* of equal texts the first id stays */
+	for (size_t i = 0; i < n; i++)   /* of equal texts the first id is kept */
 		if (!kept || v->special[kept - 1].n != v->special[i].n ||
 		    memcmp(v->special[kept - 1].p, v->special[i].p, v->special[i].n))
 			v->special[kept++] = v->special[i];
@@ -346,7 +367,7 @@ static int find_specials(struct loader *l)
 	return 0;
 }
 
-/* ---- ids named by the file ---- */
+/* ---- ids and flags named by the file ---- */
 
 static int read_id(struct loader *l, const char *key, int32_t *out)
 {
@@ -374,7 +395,8 @@ static void add_end(struct vocab *v, int32_t id)
 
 static int load_ids(struct loader *l)
 {
-	/* Texts that end a turn in one model family or another; the first that is there is eot. */
+	/* Texts of tokens that end a turn, of all model families; the first that the vocabulary has is EOT, if the file names
+	 * none. */
 	static const char *const turn_end[] = {
 		"<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endofturn|>", "<|end_of_turn|>",
 		"<|END_OF_TURN_TOKEN|>", "<end_of_utterance>", "<EOT>", NULL,
@@ -383,7 +405,7 @@ static int load_ids(struct loader *l)
 		"<|eom_id|>", "<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "<|return|>",
 		"<\xef\xbd\x9c" "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>", NULL,
 	};
-	static const char *const others[] = {   /* read only to be checked */
+	static const char *const others[] = {   /* unused; their range is checked */
 		"separator", "seperator", "cls", "mask", "fim_pre", "fim_suf", "fim_mid", "fim_pad", "fim_rep",
 		"fim_sep", "prefix", "suffix", "middle", NULL,
 	};
@@ -406,13 +428,13 @@ static int load_ids(struct loader *l)
 	    read_id(l, "tokenizer.ggml.padding_token_id", &in->pad))
 		return -1;
 	if (v->spm) {
-		/* Early files leave these out; the texts are fixed in SentencePiece. */
+		/* Early files lack these keys; SentencePiece fixes the texts. */
 		in->bos = in->bos < 0 ? vocab_lookup(v, "<s>", 3) : in->bos;
 		in->eos = in->eos < 0 ? vocab_lookup(v, "</s>", 4) : in->eos;
 		in->unk = in->unk < 0 ? vocab_lookup(v, "<unk>", 5) : in->unk;
 	}
 	if (!l->types) {
-		/* No types: at least what the file names as special must not be taken from plain text. */
+		/* Without types, plain text must at least not produce the ids that the file names as special. */
 		int32_t named[] = { in->bos, in->eos, in->eot, eom, in->unk, in->pad };
 		for (size_t i = 0; i < sizeof named / sizeof named[0]; i++)
 			if (named[i] >= 0 && v->type[named[i]] == TOKEN_NORMAL)
@@ -497,7 +519,7 @@ static int load_model(struct loader *l)
 	return 0;
 }
 
-/* ARCH.vocab_size, where it is given, must agree. */
+/* ARCH.vocab_size, if present, must equal the number of tokens. */
 static int check_size(struct loader *l)
 {
 	struct view arch = { "", 0 };

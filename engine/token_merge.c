@@ -1,9 +1,9 @@
-/* engine/token_merge.c - merging the symbols of one word by rank, for both tokenizers.
+/* engine/token_merge.c - merges the symbols of one word by rank, for both tokenizers; and the cache of words.
  *
- * A word is a doubly linked list of symbols in an array; each symbol carries the rank of the merge with
- * its right neighbour.  Short words look for the smallest rank by walking the list.  Long ones (a word
- * may be a megabyte of one letter) keep a heap of (rank, position), so the whole is n log n; entries
- * are never removed from the middle, a popped one counts only if its symbol still has that rank. */
+ * A word is a doubly linked list of symbols in an array; each symbol has the rank of its merge with the next one.  For a short
+ * word the lowest rank is found by walking the list.  A long one (a word may be a megabyte of one letter) has a heap of (rank,
+ * position), for n log n in all; outdated entries stay in the heap, and a popped entry is skipped when its symbol's rank has
+ * changed. */
 #include "engine/token_private.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 enum { SHORT_WORD = 24, SEEN_SLOTS = 4096, SEEN_BYTES = 32, SEEN_TEXT = 2048 };
 
-int merge_room(struct encoder *e, size_t n)
+int merge_reserve(struct encoder *e, size_t n)
 {
 	e->n_sym = 0;
 	if (n > e->cap_sym) {
@@ -26,7 +26,7 @@ int merge_room(struct encoder *e, size_t n)
 	return 0;
 }
 
-int encode_room(struct encoder *e, size_t n)
+int run_reserve(struct encoder *e, size_t n)
 {
 	if (n > e->cap_run) {
 		size_t cap = n < 256 ? 256 : n;
@@ -48,7 +48,7 @@ static void rank_pair(struct encoder *e, const char *word, int32_t i, pair_fn *p
 		pair(e->v, word, a, &e->sym[a->next]);
 }
 
-/* Merge symbol i with the next one; its neighbours' ranks are made new. */
+/* Merge symbol i with the next one and look up its ranks with both neighbours. */
 static void merge_at(struct encoder *e, const char *word, int32_t i, pair_fn *pair)
 {
 	struct symbol *a = &e->sym[i], *b = &e->sym[a->next];
@@ -56,7 +56,7 @@ static void merge_at(struct encoder *e, const char *word, int32_t i, pair_fn *pa
 	a->id = a->to;
 	a->len += b->len;
 	a->next = b->next;
-	b->rank = NO_RANK;   /* its entries in the heap are void */
+	b->rank = NO_RANK;   /* outdates its entries in the heap */
 	if (a->next >= 0)
 		e->sym[a->next].prev = i;
 	rank_pair(e, word, i, pair);
@@ -179,7 +179,7 @@ int encode_unknown(struct encoder *e, unsigned char byte)
 	return 0;
 }
 
-/* ---- words met before ---- */
+/* ---- the cache of words ---- */
 
 void seen_start(struct encoder *e, size_t n)
 {

@@ -1,8 +1,8 @@
-/* engine/token_spm.c - SentencePiece BPE: characters merged by score, bytes for what has no piece.
+/* engine/token_spm.c - SentencePiece BPE: characters are merged by score; a character without a token becomes byte tokens.
  *
- * Spaces become U+2581 and the run gets one in front.  There are no words in SentencePiece; but where
- * no piece reaches across a space mark that follows another character (true of every Llama vocabulary,
- * checked at load), merges cannot either, and cutting there gives the same tokens from short words. */
+ * Spaces become U+2581, the space mark.  SentencePiece itself does not cut text into words.  But where no token has a space mark
+ * after another character (true of all Llama vocabularies, checked when one is loaded), no merge crosses such a place, so cutting
+ * there gives the same tokens and short words. */
 #include "engine/token_private.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static void spm_pair(const struct vocab *v, const char *word, struct symbol *a, 
 	}
 }
 
-/* A character without a piece: its bytes, or one unknown token where a byte has none. */
+/* A character without a token: its byte tokens, or one unknown token when any byte has none. */
 static int spm_bytes(struct encoder *e, const char *s, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -33,7 +33,7 @@ static int spm_word(struct encoder *e, const char *s, size_t n)
 {
 	const struct vocab *v = e->v;
 
-	if (merge_room(e, n))
+	if (merge_reserve(e, n))
 		return -1;
 	for (size_t i = 0; i < n; ) {
 		int32_t cp, id;
@@ -61,7 +61,7 @@ static int is_mark(const char *s, size_t n, size_t i)
 	return n - i >= 3 && !memcmp(s + i, SPACE_MARK, 3);
 }
 
-/* Where the word that begins at i ends: before the next space mark that follows something else. */
+/* End of the word that begins at i: before the next space mark that follows another character. */
 static size_t next_word(const char *s, size_t n, size_t i)
 {
 	while (is_mark(s, n, i))
@@ -76,7 +76,7 @@ int spm_encode(struct encoder *e, const char *s, size_t n, int space)
 	size_t len = 0, end;
 	char *run;
 
-	if (encode_room(e, 3 * n + 3))
+	if (run_reserve(e, 3 * n + 3))
 		return -1;
 	run = e->run;
 	if (space) {

@@ -1,4 +1,4 @@
-/* engine/unicode_data.h (private to engine/) - the class of every code point, as pre-tokenizers see it. */
+/* engine/unicode_data.h (private to engine/) - the character class of every code point, for pre-tokenizers. */
 #ifndef WEIR_UNICODE_DATA_H
 #define WEIR_UNICODE_DATA_H
 

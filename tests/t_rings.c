@@ -400,9 +400,9 @@ TEST(the_rest_follows_from_the_tokens)
 		}
 		memcpy(b.id, a.id, (size_t)(a.size * heads) * sizeof *b.id);
 		CHECK_INT(rings_restore(&b, length), 0);
-		memcpy(b.sum, a.sum, (size_t)(a.rows * heads) * sizeof *b.sum);
+		memcpy(b.mass, a.mass, (size_t)(a.rows * heads) * sizeof *b.mass);
 		for (int more = 0; more < 2; more++) {   /* now, and 300 tokens later */
-			CHECK(a.t == b.t && a.gone == b.gone && a.thinned == b.thinned && a.oldest == b.oldest);
+			CHECK(a.t == b.t && a.evicted == b.evicted && a.evicted_in_part == b.evicted_in_part && a.oldest == b.oldest);
 			CHECK(!memcmp(a.next, b.next, (size_t)s.n * sizeof *a.next) && !memcmp(a.cnt, b.cnt, (size_t)s.n * sizeof *a.cnt));
 			CHECK(!memcmp(a.number, b.number, (size_t)a.size * sizeof *a.number));
 			CHECK(!memcmp(a.id, b.id, (size_t)(a.size * heads) * sizeof *a.id));
@@ -445,16 +445,16 @@ TEST(only_these_are_looked_at)
 
 			for (int32_t k = 0; k < n * heads; k++)
 				if (stage * heads + k >= 0)
-					a.sum[stage * heads + k] = test_randf(0, 1);
-			memcpy(rest, a.sum, sums * sizeof *rest);
+					a.mass[stage * heads + k] = test_randf(0, 1);
+			memcpy(rest, a.mass, sums * sizeof *rest);
 			for (size_t k = 0; k < sums; k++)
-				b.sum[k] = NAN;
+				b.mass[k] = NAN;
 			looks = rings_rows_read(&a, n, row, 400);
 			CHECK(looks <= 2 * n + 2 * s.n + n && looks <= 400);
 			memset(seen, 0, sizeof seen);
 			for (int32_t k = 0; k < looks; k++) {
 				CHECK(row[k] >= 0 && row[k] < a.rows && !seen[row[k]]++);
-				memcpy(b.sum + row[k] * heads, a.sum + row[k] * heads, (size_t)heads * sizeof *b.sum);
+				memcpy(b.mass + row[k] * heads, a.mass + row[k] * heads, (size_t)heads * sizeof *b.mass);
 			}
 			some = looks / 2;
 			CHECK_INT(rings_rows_read(&a, n, row, some), looks);
@@ -463,7 +463,7 @@ TEST(only_these_are_looked_at)
 			CHECK(a.n_row == b.n_row && !memcmp(a.id, b.id, (size_t)(a.rows * heads) * sizeof *a.id));
 			/* Where rows have moved their sums have, too: b's own, those that were named. */
 			for (int32_t k = 0; k < a.n_row; k++)
-				CHECK(!memcmp(a.sum + a.row[k] * heads, b.sum + b.row[k] * heads, (size_t)heads * sizeof *a.sum));
+				CHECK(!memcmp(a.mass + a.row[k] * heads, b.mass + b.row[k] * heads, (size_t)heads * sizeof *a.mass));
 		}
 		free(rest);
 		rings_release(&a);

@@ -786,6 +786,35 @@ TEST(pin_and_rewind)
 	rig_close(&r);
 }
 
+/* Pinning lengthens the prefix at the expense of the rings: they may become fewer, but no larger than what was allocated for them. */
+TEST(pinning_never_outgrows_the_rings)
+{
+	for (int32_t n = 1; n <= 8; n++)
+		for (int32_t ctx = 12; ctx <= 80; ctx += 4) {
+			struct timeline_rows rows = { .seen = 0 };
+			struct err err = {0};
+			char kv[40];
+			struct rig r;
+			int32_t most;
+
+			snprintf(kv, sizeof kv, "auto:prefix=full,n=%d", n);
+			rig_open(&r, &(struct rig_options){ .kv = kv, .type = DT_F16, .ctx = ctx, .seed = 6 });
+			r.p.policy.def->retention->rows(&r.p, &rows);
+			most = rows.n_ring * rows.ring_rows;
+			for (int32_t pin = 1; pin < ctx && cache_pin(&r.p, pin, &err) >= 0; pin++) {
+				r.p.policy.def->retention->rows(&r.p, &rows);
+				CHECK_MSG(rows.n_ring * rows.ring_rows <= most, "n=%d, a context of %d, %d pinned: %d rings of %d, allocated for %d",
+				          n, ctx, pin, rows.n_ring, rows.ring_rows, most);
+				r.pos = 0;
+				for (int i = 0; i < 20; i++)
+					rig_call(&r, r.p.chunk, 0, NULL, NULL);
+				r.n_alive = 0;
+				CHECK_INT(rig_rewind(&r, 0), 0);
+			}
+			rig_close(&r);
+		}
+}
+
 /* Generated tokens that still wait can be taken back, and the stream goes on. */
 TEST(the_newest_tokens_can_be_taken_back)
 {

@@ -680,7 +680,7 @@ TEST(refuses_bad_token_lists)
 		switch (i) {
 		case 0:
 			mk_array(&m, "tokenizer.ggml.tokens", GGUF_STRING, 0);
-			refuse(&m, NULL, ERR_MODEL, ": 0 tokens, allowed are 1 to 16777216");
+			refuse(&m, NULL, ERR_MODEL, ": 0 tokens, and there must be 1 to 16777216");
 			break;
 		case 1:
 			mk_array(&m, "tokenizer.ggml.tokens", GGUF_U32, 3);
@@ -694,7 +694,7 @@ TEST(refuses_bad_token_lists)
 		case 3:
 			mk_array(&m, "tokenizer.ggml.tokens", GGUF_STRING, 1);
 			put_string(&m.kv, big);
-			refuse(&m, NULL, ERR_MODEL, "token 0 has 65537 bytes, at most 65536");
+			refuse(&m, NULL, ERR_MODEL, "token 0 has 65537 bytes, and the limit is 65536");
 			break;
 		}
 	}
@@ -719,7 +719,7 @@ TEST(refuses_bad_scores_and_types)
 
 	refuse_made((struct made){ .no_scores = 1 }, "there is no 'tokenizer.ggml.scores'");
 	refuse_made((struct made){ .n = 1, .tok = { "a" }, .type = { 7 } },
-	            "token 0 has type 7, allowed are 0 to 6");
+	            "token 0 has type 7, and must have 0 to 6");
 	refuse_made((struct made){ .n = 1, .tok = { "a" }, .type = { -1 } }, "token 0 has type -1");
 	/* Byte tokens that are no bytes. */
 	refuse_made((struct made){ .n = 1, .tok = { "<0x-1>" }, .type = { 6 } },
@@ -894,6 +894,22 @@ TEST(odd_vocabularies_work)
 	v = make((struct made){ .kind = BPE, .n = 3, .tok = { "a", "b", "ab" }, .merges = { "a b" }, .no_bytes = 1 });
 	t = plain(v, "a\xc3\xa9" "b\x06");
 	CHECK(same(&t, (int32_t[]){ 2 }, 1));
+	tokens_free(&t);
+	vocab_free(v);
+}
+
+/* A file whose merges spell a control token: typed by the user, its text stays text. */
+TEST(merges_make_no_control_token)
+{
+	struct vocab *v = make((struct made){ .kind = BPE, .n = 3, .tok = { "ab", "cd", "ef" }, .type = { 3, 1, 2 },
+	                                      .merges = { "a b", "c d", "e f" } });
+	struct tokens t = plain(v, "abcdef");
+	int32_t b = 3;
+
+	CHECK(same(&t, (int32_t[]){ b + 'a', b + 'b', 1, b + 'e', b + 'f' }, 5));
+	tokens_free(&t);
+	t = special(v, "ab");
+	CHECK(same(&t, (int32_t[]){ 0 }, 1));
 	tokens_free(&t);
 	vocab_free(v);
 }
