@@ -66,7 +66,7 @@ static int cache_describe(struct timeline *t, const struct engine *e, const stru
 /* Buffers, logits of timeline_extend() and of the last token, candidates for sampling; of a device: buffers, and what it keeps. */
 static uint64_t scratch_bytes(const struct hparams *hp, int32_t batch, const struct memory_budget *budget)
 {
-	uint64_t buffers = graph_bytes(hp, batch, HEAD_ROWS);
+	uint64_t buffers = forward_bytes(hp, batch, HEAD_ROWS);
 
 	if (budget->total)
 		return buffers + budget->reserved;
@@ -195,7 +195,7 @@ int timeline_open(struct timeline **out, struct engine *e, const struct timeline
 	         cache_open(&t->cache, err) ||
 	         (t->n_watch && observe_recovery_open(&t->recovery, &t->cache, t->watch, t->n_watch, err)) ||
 	         !(t->nll = try_alloc((size_t)t->cache.chunk, sizeof *t->nll, "surprise", err)) ||
-	         graph_init(&t->graph, &e->model, &t->cache, t->cache.chunk, HEAD_ROWS, err);
+	         forward_init(&t->forward, &e->model, &t->cache, t->cache.chunk, HEAD_ROWS, err);
 	e->be->ops->sync(e->be);   /* what failed is in err; other timelines go on */
 	pthread_mutex_unlock(&e->lock);
 	if (failed) {
@@ -228,7 +228,7 @@ void timeline_close(struct timeline *t)
 		return;
 	pthread_mutex_lock(&t->e->lock);
 	observers_close(t);
-	graph_release(&t->graph);
+	forward_release(&t->forward);
 	cache_close(&t->cache);
 	pthread_mutex_unlock(&t->e->lock);
 	tokens_free(&t->tokens);
@@ -284,7 +284,7 @@ static int chunk_nll(struct timeline *t, const int32_t *id, int32_t n, struct er
 	for (int32_t row = 0; row < n - 1; row += HEAD_ROWS) {
 		int32_t k = n - 1 - row < HEAD_ROWS ? n - 1 - row : HEAD_ROWS;
 
-		graph_logits(&t->graph, row, k, rows);
+		forward_logits(&t->forward, row, k, rows);
 		for (int32_t i = 0; i < k; i++)
 			t->nll[row + i + 1] = (float)-engine_logprob(rows + (size_t)i * n_vocab, (int32_t)n_vocab, id[row + i + 1]);
 	}
@@ -339,9 +339,9 @@ static void step_run(struct timeline *t, const int32_t *id, const struct step *s
 	t->loaded = 0;
 	t->draft.n = 0;
 	t->in_cache = t->in_attention = 0;
-	t->graph.clock = t->measure && step_generates(st) ? &t->in_cache : NULL;
-	t->cache.kv.clock = t->graph.clock ? &t->in_attention : NULL;
-	graph_forward(&t->graph, id, st, want == WANT_ALL ? st->n : want == WANT_LAST);
+	t->forward.clock = t->measure && step_generates(st) ? &t->in_cache : NULL;
+	t->cache.kv.clock = t->forward.clock ? &t->in_attention : NULL;
+	forward_run(&t->forward, id, st, want == WANT_ALL ? st->n : want == WANT_LAST);
 }
 
 /* Keep the first n tokens of the step that ran, whose results are there; n_past moves.  The lock is held. */
@@ -359,7 +359,7 @@ static int step_keep(struct timeline *t, const struct step *st, int32_t n, struc
 		timeline_forget(t, cache_rewind(&t->cache, 0, NULL));   /* entries may have moved half way */
 		return -1;
 	}
-	if (t->graph.clock)
+	if (t->forward.clock)
 		t->stats.policy_seconds += t->in_cache - t->in_attention;
 	mark(t, &kept);
 	t->n_past += n;
@@ -397,7 +397,7 @@ static int run_step(struct timeline *t, const int32_t *id, int32_t n, enum step_
 		keep_read_logits(t);
 	if (want) {
 		t->logits_at = -1;   /* a cancel may leave half of the new ones */
-		graph_logits(&t->graph, n - 1, 1, t->logits);
+		forward_logits(&t->forward, n - 1, 1, t->logits);
 	}
 	if (!failed)
 		failed = backend_result(t, err);
@@ -420,7 +420,7 @@ static int run_step(struct timeline *t, const int32_t *id, int32_t n, enum step_
 static int run_logits(struct timeline *t, int32_t row, int32_t n, float *out, struct err *err)
 {
 	backend_take(t);
-	graph_logits(&t->graph, row, n, out);
+	forward_logits(&t->forward, row, n, out);
 	return backend_give(t, err);
 }
 
@@ -545,11 +545,11 @@ const float *timeline_logits(const struct timeline *t)
 }
 
 /* Open t->cache, and what depends on its chunk; the one before is in other hands. */
-static int switch_open(struct timeline *t, struct graph *graph, float **nll, struct err *err)
+static int switch_open(struct timeline *t, struct forward *forward, float **nll, struct err *err)
 {
 	struct cache *c = &t->cache;
 	struct memory_budget budget = memory_budget_of(c->be);
-	uint64_t need = cache_bytes(c) + graph_bytes(c->hp, c->batch, HEAD_ROWS), have = budget.available;
+	uint64_t need = cache_bytes(c) + forward_bytes(c->hp, c->batch, HEAD_ROWS), have = budget.available;
 	struct str text = { 0 };
 	int failed;
 
@@ -561,7 +561,7 @@ static int switch_open(struct timeline *t, struct graph *graph, float **nll, str
 		return -1;
 	}
 	failed = cache_open(c, err) || !(*nll = try_alloc((size_t)c->chunk, sizeof **nll, "surprise", err)) ||
-	         graph_init(graph, &t->e->model, c, c->chunk, HEAD_ROWS, err);
+	         forward_init(forward, &t->e->model, c, c->chunk, HEAD_ROWS, err);
 	t->e->be->ops->sync(t->e->be);
 	if (failed) {
 		free(*nll);
@@ -573,7 +573,7 @@ static int switch_open(struct timeline *t, struct graph *graph, float **nll, str
 int timeline_switch_kv(struct timeline *t, const char *kv, struct err *err)
 {
 	struct cache *c = &t->cache, old = *c, now;
-	struct graph graph = { .m = NULL };
+	struct forward forward = { .m = NULL };
 	struct policy policy;
 	float *nll = NULL;
 	int32_t kept = 0, generated = 0;
@@ -587,7 +587,7 @@ int timeline_switch_kv(struct timeline *t, const char *kv, struct err *err)
 	/* In its place from the start: parts of a cache point into it. */
 	*c = (struct cache){ .policy = policy, .hp = old.hp, .be = old.be, .type = old.type, .batch = old.batch, .ctx = old.ctx,
 	                     .rows_fn = old.rows_fn, .rows_ud = old.rows_ud };
-	if (switch_open(t, &graph, &nll, err)) {
+	if (switch_open(t, &forward, &nll, err)) {
 		*c = old;
 		pthread_mutex_unlock(&t->e->lock);
 		return -1;
@@ -609,8 +609,8 @@ int timeline_switch_kv(struct timeline *t, const char *kv, struct err *err)
 	*c = old;
 	cache_close(c);
 	*c = now;
-	graph_release(&t->graph);
-	t->graph = graph;
+	forward_release(&t->forward);
+	t->forward = forward;
 	free(t->nll);
 	t->nll = nll;
 	pthread_mutex_unlock(&t->e->lock);
@@ -732,7 +732,7 @@ int32_t timeline_verify(struct timeline *t, const int32_t *id, int32_t n, const 
 	step_run(t, t->draft.id, &st, WANT_ALL);
 	/* One by one, so that each has the bits it would have alone. */
 	for (int32_t i = 0; i < st.n; i++)
-		graph_logits(&t->graph, i, 1, t->draft_logits + (size_t)(1 - pending + i) * n_vocab);
+		forward_logits(&t->forward, i, 1, t->draft_logits + (size_t)(1 - pending + i) * n_vocab);
 	failed = backend_result(t, err);
 	pthread_mutex_unlock(&t->e->lock);
 	if (failed) {

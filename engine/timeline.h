@@ -6,14 +6,14 @@
 
 #include "engine/engine_private.h"
 #include "engine/cache.h"
-#include "engine/graph.h"
+#include "engine/forward.h"
 
 enum { WATCH_MAX = 32 };
 
 struct timeline {
 	struct engine *e;
 	struct cache cache;
-	struct graph graph;
+	struct forward forward;
 	struct tokens tokens;
 	int32_t n_past;
 	struct str marks;          /* [n_past] what each token was when it came: enum token_mark */

@@ -1,15 +1,15 @@
-/* engine/graph.c - one decoder layer after the other, a straight line of backend operations.
+/* engine/forward.c - one decoder layer after the other, a straight line of backend operations.
  *
  * Families differ by optional parts (biases, per-head norms) and by the pairing of rotary dimensions; a part
  * runs when its weight is there.  Where tokens stand and what they read is the policy's part. */
-#include "engine/graph.h"
+#include "engine/forward.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The buffers: where they are in struct graph and their shape.  Returns how many there are. */
+/* The buffers: where they are in struct forward and their shape.  Returns how many there are. */
 struct buffer_def { struct tensor *t; int32_t rows, cols; };
-static int graph_buffers(struct graph *g, const struct hparams *hp, struct buffer_def out[16])
+static int forward_buffers(struct forward *g, const struct hparams *hp, struct buffer_def out[16])
 {
 	int32_t q = hp->n_head * hp->head_dim, kv = hp->n_kv_head * hp->head_dim;
 	const struct buffer_def all[] = {
@@ -23,39 +23,39 @@ static int graph_buffers(struct graph *g, const struct hparams *hp, struct buffe
 	return (int)(sizeof all / sizeof all[0]);
 }
 
-uint64_t graph_bytes(const struct hparams *hp, int32_t batch, int32_t head_rows)
+uint64_t forward_bytes(const struct hparams *hp, int32_t batch, int32_t head_rows)
 {
-	struct graph g = { .batch = batch, .head_rows = head_rows };
+	struct forward g = { .batch = batch, .head_rows = head_rows };
 	struct buffer_def buf[16];
 	uint64_t sum = 0;
-	int n = graph_buffers(&g, hp, buf);
+	int n = forward_buffers(&g, hp, buf);
 
 	for (int i = 0; i < n; i++)
 		sum += 4 * (uint64_t)buf[i].rows * (uint64_t)buf[i].cols;
 	return sum;
 }
 
-int graph_init(struct graph *g, const struct model *m, struct cache *cache, int32_t batch, int32_t head_rows,
+int forward_init(struct forward *g, const struct model *m, struct cache *cache, int32_t batch, int32_t head_rows,
                struct err *err)
 {
 	const struct hparams *hp = &m->hp;
 	struct buffer_def buf[16];
 	int n;
 
-	*g = (struct graph){ .m = m, .be = m->be, .cache = cache, .batch = batch, .head_rows = head_rows };
-	n = graph_buffers(g, hp, buf);
+	*g = (struct forward){ .m = m, .be = m->be, .cache = cache, .batch = batch, .head_rows = head_rows };
+	n = forward_buffers(g, hp, buf);
 	for (int i = 0; i < n; i++) {
 		*buf[i].t = (struct tensor){ .type = DT_F32, .rows = buf[i].rows, .cols = buf[i].cols };
 		if (g->be->ops->alloc(g->be, buf[i].t)) {
 			err_set(err, ERR_FIT, "cannot allocate buffers for %d tokens at a time: %s", batch, g->be->err);
-			graph_release(g);
+			forward_release(g);
 			return -1;
 		}
 	}
 	return 0;
 }
 
-void graph_release(struct graph *g)
+void forward_release(struct forward *g)
 {
 	struct buffer_def buf[16];
 	int n;
@@ -63,9 +63,9 @@ void graph_release(struct graph *g)
 	if (!g->be)
 		return;
 	if (g->one)
-		graph_release(g->one);
+		forward_release(g->one);
 	free(g->one);
-	n = graph_buffers(g, &g->m->hp, buf);
+	n = forward_buffers(g, &g->m->hp, buf);
 	for (int i = 0; i < n; i++)
 		if (buf[i].t->data)
 			g->be->ops->drop(g->be, buf[i].t);
@@ -73,7 +73,7 @@ void graph_release(struct graph *g)
 }
 
 /* x -> q, k, v, unrotated. */
-static void attention_in(struct graph *g, const struct layer *l, int32_t n)
+static void attention_in(struct forward *g, const struct layer *l, int32_t n)
 {
 	const struct hparams *hp = &g->m->hp;
 	struct backend *be = g->be;
@@ -91,7 +91,7 @@ static void attention_in(struct graph *g, const struct layer *l, int32_t n)
 		op->rmsnorm(be, &g->k, &g->k, &l->k_norm, hp->head_dim, hp->eps, n);
 }
 
-static void attention(struct graph *g, int32_t layer)
+static void attention(struct forward *g, int32_t layer)
 {
 	double start = g->clock ? now_seconds() : 0;
 
@@ -101,13 +101,13 @@ static void attention(struct graph *g, int32_t layer)
 }
 
 /* What was attended, into the residual stream. */
-static void attention_out(struct graph *g, const struct layer *l, int32_t n)
+static void attention_out(struct forward *g, const struct layer *l, int32_t n)
 {
 	g->be->ops->matmul(g->be, &(struct matmul){ .out = &g->x, .w = &l->wo, .bias = l->bo.data ? &l->bo : NULL,
 	                                            .accumulate = 1 }, 1, &g->attn, n);
 }
 
-static void feed_forward(struct graph *g, const struct layer *l, int32_t n)
+static void feed_forward(struct forward *g, const struct layer *l, int32_t n)
 {
 	const struct backend_ops *op = g->be->ops;
 
@@ -121,25 +121,25 @@ static void feed_forward(struct graph *g, const struct layer *l, int32_t n)
  * A product of several tokens sums in another order than that of one.  So that each token of a VERIFY step gets the bits it would have
  * alone, products and norms take the tokens one by one. */
 
-static int one_ready(struct graph *g)
+static int one_ready(struct forward *g)
 {
 	struct err err;
 
 	if (g->one)
 		return 1;
 	g->one = xcalloc(1, sizeof *g->one);
-	if (!graph_init(g->one, g->m, g->cache, 1, 1, &err))
+	if (!forward_init(g->one, g->m, g->cache, 1, 1, &err))
 		return 1;
 	free(g->one);              /* the backend's failure is sticky: sync() tells it */
 	g->one = NULL;
 	return 0;
 }
 
-static void verify_layer(struct graph *g, const struct layer *l, int32_t layer, int32_t n)
+static void verify_layer(struct forward *g, const struct layer *l, int32_t layer, int32_t n)
 {
 	struct backend *be = g->be;
 	const struct backend_ops *op = be->ops;
-	struct graph *one = g->one;
+	struct forward *one = g->one;
 
 	for (int32_t i = 0; i < n; i++) {
 		op->copy(be, &one->x, 0, &g->x, i, 1);
@@ -158,7 +158,7 @@ static void verify_layer(struct graph *g, const struct layer *l, int32_t layer, 
 	}
 }
 
-void graph_forward(struct graph *g, const int32_t *id, const struct step *st, int32_t rows)
+void forward_run(struct forward *g, const int32_t *id, const struct step *st, int32_t rows)
 {
 	const backend_flag *cancel = g->be->cancel;
 	double start = g->clock ? now_seconds() : 0;
@@ -198,7 +198,7 @@ void graph_forward(struct graph *g, const int32_t *id, const struct step *st, in
 	}
 }
 
-void graph_logits(struct graph *g, int32_t row0, int32_t n, float *out)
+void forward_logits(struct forward *g, int32_t row0, int32_t n, float *out)
 {
 	const struct hparams *hp = &g->m->hp;
 	const struct backend_ops *op = g->be->ops;
