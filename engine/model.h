@@ -2,7 +2,7 @@
  *
  * One structure for every family: a family differs by tensor names that are optional (biases, per-head
  * norms) and by the rotary pairing, not by code.  Everything read from the file is checked here; the
- * forward pass (graph.c) trusts it. */
+ * forward pass (forward.c) trusts it. */
 #ifndef WEIR_MODEL_H
 #define WEIR_MODEL_H
 

@@ -2,7 +2,7 @@
  *
  * A policy owns the cached rows of one timeline: it puts keys and values somewhere, says which rows the queries
  * read, and decides afterwards which rows stay.  It works in backend operations alone.  The forward pass
- * (graph.c) hands it unrotated queries and keys, because where a token stands is the policy's business too.
+ * (forward.c) hands it unrotated queries and keys, because where a token stands is the policy's business too.
  *
  *     policy.c         this table of policies, "NAME:key=value,..." in and out, help
  *     policy_full.c    everything stays and is read

@@ -68,7 +68,7 @@ static int policy_describe(struct policy *p, const struct engine *e, const struc
 /* Buffers, logits of timeline_extend() and of the last token, candidates for sampling; of a device: buffers, and what it keeps. */
 static uint64_t scratch_bytes(const struct hparams *hp, int32_t batch, const struct room *room)
 {
-	uint64_t buffers = graph_bytes(hp, batch, HEAD_ROWS);
+	uint64_t buffers = forward_bytes(hp, batch, HEAD_ROWS);
 
 	if (room->total)
 		return buffers + room->kept;
@@ -166,7 +166,7 @@ int timeline_open(struct timeline **out, struct engine *e, const struct timeline
 	         !(t->scratch = try_alloc((size_t)n_vocab, sizeof *t->scratch, "sampling", err)) ||
 	         policy_open(&t->policy, err) ||
 	         !(t->nll = try_alloc((size_t)t->policy.chunk, sizeof *t->nll, "surprise", err)) ||
-	         graph_init(&t->graph, &e->model, &t->policy, t->policy.chunk, HEAD_ROWS, err);
+	         forward_init(&t->forward, &e->model, &t->policy, t->policy.chunk, HEAD_ROWS, err);
 	e->be->ops->sync(e->be);   /* what failed is in err; other timelines go on */
 	pthread_mutex_unlock(&e->lock);
 	if (failed) {
@@ -190,7 +190,7 @@ void timeline_close(struct timeline *t)
 		return;
 	timeline_unwatch_attention(t);
 	pthread_mutex_lock(&t->e->lock);
-	graph_release(&t->graph);
+	forward_release(&t->forward);
 	policy_close(&t->policy);
 	pthread_mutex_unlock(&t->e->lock);
 	tokens_free(&t->tokens);
@@ -243,7 +243,7 @@ static int chunk_nll(struct timeline *t, const int32_t *id, int32_t n, struct er
 	for (int32_t row = 0; row < n - 1; row += HEAD_ROWS) {
 		int32_t k = n - 1 - row < HEAD_ROWS ? n - 1 - row : HEAD_ROWS;
 
-		graph_logits(&t->graph, row, k, rows);
+		forward_logits(&t->forward, row, k, rows);
 		for (int32_t i = 0; i < k; i++)
 			t->nll[row + i + 1] = (float)-engine_logprob(rows + (size_t)i * n_vocab, (int32_t)n_vocab, id[row + i + 1]);
 	}
@@ -299,21 +299,21 @@ static int run_chunk(struct timeline *t, const int32_t *id, int32_t n, int decod
 
 	t->loaded = 0;
 	t->in_policy = t->in_attention = 0;
-	t->graph.clock = t->measure && decode ? &t->in_policy : NULL;
-	kv_measure(t->graph.clock ? &t->in_attention : NULL);
+	t->forward.clock = t->measure && decode ? &t->in_policy : NULL;
+	kv_measure(t->forward.clock ? &t->in_attention : NULL);
 	if (p->wants_nll)
 		want = WANT_ALL;          /* the next call's first token wants its own */
 	backend_take(t);
 	if (decode || last)
 		timeline_look(t, n);
-	graph_forward(&t->graph, id, &st, want == WANT_ALL ? n : want == WANT_LAST);
+	forward_run(&t->forward, id, &st, want == WANT_ALL ? n : want == WANT_LAST);
 	if (p->wants_nll && !atomic_load(&t->cancel)) {
 		failed = chunk_nll(t, id, n, err);
 		st.nll = t->nll;
 	}
 	if (want) {
 		t->logits_at = -1;   /* a cancel may leave half of the new ones */
-		graph_logits(&t->graph, n - 1, 1, t->logits);
+		forward_logits(&t->forward, n - 1, 1, t->logits);
 	}
 	if (!failed && !(failed = backend_result(t, err)) && p->def->end) {
 		double start = now_seconds();
@@ -332,7 +332,7 @@ static int run_chunk(struct timeline *t, const int32_t *id, int32_t n, int decod
 		kv_tap_set(NULL);
 	if (failed)
 		return -1;
-	if (t->graph.clock)
+	if (t->forward.clock)
 		t->stats.policy_seconds += t->in_policy - t->in_attention;
 	mark(t, &st);
 	t->n_past += n;
@@ -345,7 +345,7 @@ static int run_chunk(struct timeline *t, const int32_t *id, int32_t n, int decod
 static int run_logits(struct timeline *t, int32_t row, int32_t n, float *out, struct err *err)
 {
 	backend_take(t);
-	graph_logits(&t->graph, row, n, out);
+	forward_logits(&t->forward, row, n, out);
 	return backend_give(t, err);
 }
 
@@ -435,17 +435,17 @@ const float *timeline_logits(const struct timeline *t)
 }
 
 /* Open t->policy, and what depends on its chunk; the one before is in other hands. */
-static int switch_open(struct timeline *t, struct graph *graph, float **nll, struct err *err)
+static int switch_open(struct timeline *t, struct forward *forward, float **nll, struct err *err)
 {
 	struct policy *p = &t->policy;
-	uint64_t need = p->def->bytes(p) + graph_bytes(p->hp, p->batch, HEAD_ROWS), have = memory_free();
+	uint64_t need = p->def->bytes(p) + forward_bytes(p->hp, p->batch, HEAD_ROWS), have = memory_free();
 	int failed;
 
 	if (need > have)
 		return err_set(err, ERR_FIT, "cache policy '%s' needs %.0f MiB beside the one at work, %.0f MiB are free",
 		               p->def->name, (double)need / (1 << 20), (double)have / (1 << 20));
 	failed = policy_open(p, err) || !(*nll = try_alloc((size_t)p->chunk, sizeof **nll, "surprise", err)) ||
-	         graph_init(graph, &t->e->model, p, p->chunk, HEAD_ROWS, err);
+	         forward_init(forward, &t->e->model, p, p->chunk, HEAD_ROWS, err);
 	t->e->be->ops->sync(t->e->be);
 	if (failed) {
 		free(*nll);
@@ -457,7 +457,7 @@ static int switch_open(struct timeline *t, struct graph *graph, float **nll, str
 int timeline_switch_kv(struct timeline *t, const char *kv, struct err *err)
 {
 	struct policy *p = &t->policy, old = *p, now;
-	struct graph graph = { .m = NULL };
+	struct forward forward = { .m = NULL };
 	struct kv_params par;
 	float *nll = NULL;
 	int32_t kept = 0, generated = 0;
@@ -469,7 +469,7 @@ int timeline_switch_kv(struct timeline *t, const char *kv, struct err *err)
 	/* In its place from the start: parts of a policy point into it. */
 	*p = (struct policy){ .par = par, .def = par.def, .hp = old.hp, .be = old.be, .type = old.type, .batch = old.batch,
 	                      .ctx = old.ctx, .rows_fn = old.rows_fn, .rows_ud = old.rows_ud };
-	if (switch_open(t, &graph, &nll, err)) {
+	if (switch_open(t, &forward, &nll, err)) {
 		*p = old;
 		pthread_mutex_unlock(&t->e->lock);
 		return -1;
@@ -491,8 +491,8 @@ int timeline_switch_kv(struct timeline *t, const char *kv, struct err *err)
 	*p = old;
 	policy_close(p);
 	*p = now;
-	graph_release(&t->graph);
-	t->graph = graph;
+	forward_release(&t->forward);
+	t->forward = forward;
 	free(t->nll);
 	t->nll = nll;
 	pthread_mutex_unlock(&t->e->lock);

@@ -5,12 +5,12 @@
 #include <stdatomic.h>
 
 #include "engine/engine_private.h"
-#include "engine/graph.h"
+#include "engine/forward.h"
 
 struct timeline {
 	struct engine *e;
 	struct policy policy;
-	struct graph graph;
+	struct forward forward;
 	struct tokens tokens;
 	int32_t n_past;
 	struct str marks;          /* [n_past] what each token was when it came: enum token_mark */

@@ -1,11 +1,11 @@
-/* engine/graph.h (private to engine/) - the forward pass, written once for every family. */
-#ifndef WEIR_GRAPH_H
-#define WEIR_GRAPH_H
+/* engine/forward.h (private to engine/) - the forward pass, written once for every family. */
+#ifndef WEIR_FORWARD_H
+#define WEIR_FORWARD_H
 
 #include "engine/policy.h"
 
 /* Buffers of one timeline's forward pass; `batch` tokens at most per call. */
-struct graph {
+struct forward {
 	const struct model *m;
 	struct backend *be;
 	struct policy *policy;             /* borrowed */
@@ -22,15 +22,15 @@ struct graph {
 };
 
 /* Bytes of all buffers together. */
-uint64_t graph_bytes(const struct hparams *, int32_t batch, int32_t head_rows);
-int  graph_init(struct graph *, const struct model *, struct policy *, int32_t batch, int32_t head_rows, struct err *);
-void graph_release(struct graph *);
+uint64_t forward_bytes(const struct hparams *, int32_t batch, int32_t head_rows);
+int  forward_init(struct forward *, const struct model *, struct policy *, int32_t batch, int32_t head_rows, struct err *);
+void forward_release(struct forward *);
 
 /* Run tokens id[0..st->n) (at most batch) through all layers; the policy stores their keys and values.
- * Afterwards graph_logits() can be asked about the last `rows` of them.  Errors and cancellation show at the backend's
+ * Afterwards forward_logits() can be asked about the last `rows` of them.  Errors and cancellation show at the backend's
  * sync(). */
-void graph_forward(struct graph *, const int32_t *id, const struct step *st, int32_t rows);
+void forward_run(struct forward *, const int32_t *id, const struct step *st, int32_t rows);
 /* Logits of tokens row0 .. row0+n (n <= head_rows) of the last forward into out [n][n_vocab] (host). */
-void graph_logits(struct graph *, int32_t row0, int32_t n, float *out);
+void forward_logits(struct forward *, int32_t row0, int32_t n, float *out);
 
 #endif
