@@ -3,6 +3,7 @@
 #define WEIR_FORWARD_H
 
 #include "engine/policy.h"
+#include "engine/weights.h"
 
 /* Buffers of one timeline's forward pass; `batch` tokens at most per call. */
 struct forward {

@@ -51,7 +51,9 @@ void kv_release(struct kv *kv)
 
 void kv_rotate(const struct kv *kv, struct tensor *out, const struct tensor *x, const struct rope *rope, int32_t n)
 {
-	kv->be->ops->rope(kv->be, out, x, &rope->table, kv->hp->head_dim, kv->hp->rope_dims, kv->hp->arch->neox, n);
+	const struct rope_freqs *f = &kv->hp->rope[0];
+
+	kv->be->ops->rope(kv->be, out, x, &rope->table[0], kv->hp->head_dim, f->dims, f->neox, n);
 }
 
 static _Thread_local double *measured;
@@ -107,7 +109,7 @@ void kv_attend(struct kv *kv, int32_t layer, struct tensor *out, struct attn_par
 	kv->be->ops->attn(kv->be, &(struct attn_args){
 		.out = out, .k = &kv->k[layer], .v = &kv->v[layer], .part = part, .n_part = n_part, .n_head = hp->n_head,
 		.n_kv_head = hp->n_kv_head, .head_dim = hp->head_dim, .cap = kv->cap,
-		.scale = (float)(1.0 / sqrt((double)hp->head_dim)), .probe = probe,
+		.scale = model_layer_spec(hp, layer)->attn.scale, .probe = probe,
 	}, n);
 	if (measured)
 		*measured += now_seconds() - start;

@@ -5,7 +5,7 @@
 #ifndef WEIR_KV_H
 #define WEIR_KV_H
 
-#include "engine/model.h"
+#include "engine/hparams.h"
 #include "engine/rope.h"
 
 struct kv {

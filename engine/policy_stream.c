@@ -447,8 +447,8 @@ static void rows_move(struct policy *p)
 	const struct hparams *hp = p->hp;
 	int32_t n = r->n_row, whole = p->par.heads == HEADS_LAYER, kv_heads = hp->n_kv_head, sinks = r->s.sinks;
 	struct tensor move = f->move;
-	struct kv_moves m = { .move = &move, .n = n, .n_kv_head = kv_heads, .head_dim = hp->head_dim, .dims = hp->rope_dims,
-	                      .cap = f->kv.cap, .neox = hp->arch->neox };
+	struct kv_moves m = { .move = &move, .n = n, .n_kv_head = kv_heads, .head_dim = hp->head_dim, .dims = hp->rope[0].dims,
+	                      .cap = f->kv.cap, .neox = hp->rope[0].neox };
 	int32_t *out = f->list;
 
 	/* The lists of all layers go to the backend at once: then nothing comes between the moves of one layer and the next. */
@@ -467,7 +467,7 @@ static void rows_move(struct policy *p)
 	rope_set_turns(&f->turn, r->turns, r->n_turn);
 	be->ops->write(be, &move, 0, f->list, (size_t)(out - f->list) * sizeof *f->list);
 	for (int32_t layer = 0; layer < hp->n_layer; layer++, m.move_row += kv_heads) {
-		m.turn = r->n_turn ? &f->turn.table : NULL;
+		m.turn = r->n_turn ? &f->turn.table[0] : NULL;
 		be->ops->kv_move(be, &f->kv.k[layer], &m);
 		m.turn = NULL;
 		be->ops->kv_move(be, &f->kv.v[layer], &m);

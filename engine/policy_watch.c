@@ -134,7 +134,7 @@ static void true_row(struct policy *p, int32_t layer, int32_t n_rows)
 	p->be->ops->key_scan(p->be, &(struct scan_args){
 		.out = &w->score, .q = &w->q, .keys = &w->kv.k[layer], .n_head = hp->n_head, .n_kv_head = hp->n_kv_head,
 		.head_dim = hp->head_dim, .cap = p->ctx, .n_rows = n_rows, .bits = 16,
-		.scale = (float)(1.0 / sqrt((double)hp->head_dim)), .reduce = REDUCE_MEAN,
+		.scale = model_layer_spec(hp, layer)->attn.scale, .reduce = REDUCE_MEAN,
 	});
 	for (int32_t h = 0; h < hp->n_kv_head; h++) {
 		float *row = w->p + (size_t)h * (size_t)p->ctx;

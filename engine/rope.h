@@ -5,13 +5,14 @@
 #ifndef WEIR_ROPE_H
 #define WEIR_ROPE_H
 
-#include "engine/model.h"
+#include "engine/hparams.h"
+#include "kernels/backend.h"
 
 struct rope {
 	const struct hparams *hp;
 	struct backend *be;
-	struct tensor table;       /* f32 [rows][rope_dims]: cos, sin per pair */
-	float *host;
+	struct tensor table[ROPE_TABLES_MAX];   /* of hp->rope[i]: f32 [rows][dims], cos and sin per pair */
+	float *host[ROPE_TABLES_MAX];
 };
 
 uint64_t rope_bytes(const struct hparams *, int32_t rows);
