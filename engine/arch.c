@@ -77,10 +77,6 @@ static const char *unsupported(const struct hparams *hp, const struct layer_spec
 		return "experts";
 	if (s->ffn.act != ACT_SILU)
 		return s->ffn.act == ACT_GELU ? "GELU activation" : "clamped SiLU activation";
-	if ((s->required | s->optional) & (T(ATTN_POST_NORM) | T(FFN_POST_NORM)))
-		return "norms after attention or feed-forward";
-	if (s->residual_scale != 1)
-		return "a factor on the residual stream";
 	return NULL;
 }
 

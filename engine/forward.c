@@ -1,20 +1,30 @@
 /* engine/forward.c - one decoder layer after the other, a straight line of backend operations.
  *
- * Families differ by optional parts (biases, per-head norms) and by the pairing of rotary dimensions; a part
- * runs when its weight is there.  Where tokens stand and what they read is the policy's part. */
+ * What a layer computes is in its spec (arch.h) and in its tensors: a bias or a norm runs when its tensor is there.  Positions, and the
+ * cached keys and values that a token attends to, are the policy's part. */
 #include "engine/forward.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+static int32_t widest_ffn(const struct hparams *hp)
+{
+	int32_t width = 0;
+
+	for (int32_t i = 0; i < hp->n_layer; i++)
+		if (model_layer_spec(hp, i)->ffn.width > width)
+			width = model_layer_spec(hp, i)->ffn.width;
+	return width;
+}
+
 /* The buffers: where they are in struct forward and their shape.  Returns how many there are. */
 struct buffer_def { struct tensor *t; int32_t rows, cols; };
 static int forward_buffers(struct forward *f, const struct hparams *hp, struct buffer_def out[16])
 {
-	int32_t q = hp->n_head * hp->head_dim, kv = hp->n_kv_head * hp->head_dim;
+	int32_t q = hp->n_head * hp->head_dim, kv = hp->n_kv_head * hp->head_dim, width = widest_ffn(hp);
 	const struct buffer_def all[] = {
 		{ &f->x, f->batch, hp->n_embd }, { &f->norm, f->batch, hp->n_embd }, { &f->q, f->batch, q },
-		{ &f->k, f->batch, kv }, { &f->v, f->batch, kv }, { &f->attn, f->batch, q }, { &f->ffn, f->batch, hp->n_ff },
+		{ &f->k, f->batch, kv }, { &f->v, f->batch, kv }, { &f->attn, f->batch, q }, { &f->ffn, f->batch, width },
 		{ &f->head_in, f->head_rows, hp->n_embd }, { &f->logits, f->head_rows, hp->n_vocab },
 	};
 
@@ -69,49 +79,80 @@ void forward_release(struct forward *f)
 	memset(f, 0, sizeof *f);
 }
 
-static void attention(struct forward *f, const struct step *st, const struct layer *l, int32_t layer)
+/* The input of a block: x normed, or x itself where the layer has no norm before it. */
+static const struct tensor *block_in(struct forward *f, const struct tensor *norm, int32_t n)
 {
 	const struct hparams *hp = &f->m->hp;
-	struct backend *be = f->be;
-	const struct backend_ops *op = be->ops;
-	int32_t n = st->n;
+
+	if (!norm->data)
+		return &f->x;
+	f->be->ops->rmsnorm(f->be, &f->norm, &f->x, norm, hp->n_embd, hp->eps, n);
+	return &f->norm;
+}
+
+/* x += residual_scale * norm(in W^T + bias); norm and bias (may be NULL) where their tensors are there.  Without norm and factor this is
+ * one product. */
+static void block_out(struct forward *f, const struct layer_spec *s, const struct tensor *w, const struct tensor *bias,
+                      const struct tensor *norm, const struct tensor *in, int32_t n)
+{
+	const struct backend_ops *op = f->be->ops;
+	const struct hparams *hp = &f->m->hp;
+	int direct = !norm->data && s->residual_scale == 1;
+
+	op->matmul(f->be, &(struct matmul){ .out = direct ? &f->x : &f->norm, .w = w, .bias = bias && bias->data ? bias : NULL,
+	                                    .accumulate = direct }, 1, in, n);
+	if (norm->data)
+		op->rmsnorm(f->be, &f->norm, &f->norm, norm, hp->n_embd, hp->eps, n);
+	if (!direct)
+		op->axpby(f->be, &f->x, s->residual_scale, &f->norm, 1, n);
+}
+
+static void qk_norm(struct forward *f, const struct attn_spec *a, struct tensor *x, const struct tensor *w, int32_t n)
+{
+	if (w->data)
+		f->be->ops->rmsnorm(f->be, x, x, w, a->qk_norm_whole ? x->cols : a->head_dim, f->m->hp.eps, n);
+}
+
+static void attention(struct forward *f, const struct step *st, const struct layer *l, int32_t layer)
+{
+	const struct attn_spec *a = &model_layer_spec(&f->m->hp, layer)->attn;
+	const struct tensor *in = block_in(f, &l->attn_norm, st->n);
 	double start;
 
-	op->rmsnorm(be, &f->norm, &f->x, &l->attn_norm, hp->n_embd, hp->eps, n);
-	op->matmul(be, (struct matmul[]){
+	f->be->ops->matmul(f->be, (struct matmul[]){
 		{ .out = &f->q, .w = &l->wq, .bias = l->bq.data ? &l->bq : NULL },
 		{ .out = &f->k, .w = &l->wk, .bias = l->bk.data ? &l->bk : NULL },
 		{ .out = &f->v, .w = &l->wv, .bias = l->bv.data ? &l->bv : NULL },
-	}, 3, &f->norm, n);
-	if (l->q_norm.data)
-		op->rmsnorm(be, &f->q, &f->q, &l->q_norm, hp->head_dim, hp->eps, n);
-	if (l->k_norm.data)
-		op->rmsnorm(be, &f->k, &f->k, &l->k_norm, hp->head_dim, hp->eps, n);
+	}, 3, in, st->n);
+	qk_norm(f, a, &f->q, &l->q_norm, st->n);
+	qk_norm(f, a, &f->k, &l->k_norm, st->n);
 	start = f->clock ? now_seconds() : 0;
 	f->policy->def->attend(f->policy, st, layer, &(struct qkv){ &f->q, &f->k, &f->v, &f->attn });
 	if (f->clock)
 		*f->clock += now_seconds() - start;
 }
 
-/* What was attended, into the residual stream. */
-static void attention_out(struct forward *f, const struct layer *l, int32_t n)
+static void feed_forward(struct forward *f, const struct layer_spec *s, const struct layer *l, int32_t n)
 {
-	f->be->ops->matmul(f->be, &(struct matmul){ .out = &f->x, .w = &l->wo, .bias = l->bo.data ? &l->bo : NULL,
-	                                            .accumulate = 1 }, 1, &f->attn, n);
+	const struct tensor *in = block_in(f, &l->ffn_norm, n);
+	struct tensor hidden = f->ffn;
+
+	hidden.cols = s->ffn.width;
+	f->be->ops->matmul_glu(f->be, &hidden, &l->gate, &l->up, in, n);
+	block_out(f, s, &l->down, NULL, &l->ffn_post_norm, &hidden, n);
 }
 
-static void feed_forward(struct forward *f, const struct layer *l, int32_t n)
+/* x *= factor. */
+static void scale(struct forward *f, struct tensor *x, float factor, int32_t n)
 {
-	const struct backend_ops *op = f->be->ops;
-
-	op->rmsnorm(f->be, &f->norm, &f->x, &l->ffn_norm, f->m->hp.n_embd, f->m->hp.eps, n);
-	op->matmul_glu(f->be, &f->ffn, &l->gate, &l->up, &f->norm, n);
-	op->matmul(f->be, &(struct matmul){ .out = &f->x, .w = &l->down, .accumulate = 1 }, 1, &f->ffn, n);
+	if (factor != 1)
+		f->be->ops->axpby(f->be, x, factor, x, 0, n);
 }
 
 void forward_run(struct forward *f, const int32_t *id, const struct step *st, int32_t rows)
 {
 	const backend_flag *cancel = f->be->cancel;
+	const struct hparams *hp = &f->m->hp;
 	double start = f->clock ? now_seconds() : 0;
 	int32_t n = st->n;
 
@@ -120,13 +161,16 @@ void forward_run(struct forward *f, const int32_t *id, const struct step *st, in
 	if (f->clock)
 		*f->clock += now_seconds() - start;
 	f->be->ops->embed(f->be, &f->x, &f->m->embd, id, st->n);
-	for (int32_t i = 0; i < f->m->hp.n_layer; i++) {
+	scale(f, &f->x, hp->embd_scale, n);
+	for (int32_t i = 0; i < hp->n_layer; i++) {
+		const struct layer_spec *s = model_layer_spec(hp, i);
+		const struct layer *l = &f->m->layer[i];
+
 		if (cancel && *cancel)
 			return;
-		attention(f, st, &f->m->layer[i], i);
-		/* In the last layer the keys and values of all tokens are in the cache now; nobody asks what becomes of tokens
-		 * whose logits are not wanted. */
-		if (i == f->m->hp.n_layer - 1 && rows < n && rows <= 1) {
+		attention(f, st, l, i);
+		/* In the last layer the keys and values of all tokens are in the cache now: tokens whose logits are not wanted end here. */
+		if (i == hp->n_layer - 1 && rows < n && rows <= 1) {
 			f->first = n - rows;
 			if (!rows)
 				return;
@@ -134,8 +178,8 @@ void forward_run(struct forward *f, const int32_t *id, const struct step *st, in
 			f->be->ops->copy(f->be, &f->attn, 0, &f->attn, n - 1, 1);
 			n = rows;
 		}
-		attention_out(f, &f->m->layer[i], n);
-		feed_forward(f, &f->m->layer[i], n);
+		block_out(f, s, &l->wo, &l->bo, &l->attn_post_norm, &f->attn, n);
+		feed_forward(f, s, l, n);
 	}
 }
 
@@ -147,5 +191,6 @@ void forward_logits(struct forward *f, int32_t row0, int32_t n, float *out)
 	op->copy(f->be, &f->head_in, 0, &f->x, row0 - f->first, n);
 	op->rmsnorm(f->be, &f->head_in, &f->head_in, &f->m->out_norm, hp->n_embd, hp->eps, n);
 	op->matmul(f->be, &(struct matmul){ .out = &f->logits, .w = &f->m->output }, 1, &f->head_in, n);
+	scale(f, &f->logits, hp->logit_scale, n);
 	op->read(f->be, &f->logits, 0, out, (size_t)n * (size_t)hp->n_vocab * sizeof(float));
 }

@@ -15,7 +15,7 @@ struct forward {
 	struct tensor norm;                /* f32 [batch][n_embd] */
 	struct tensor q, k, v;             /* f32 [batch][heads * head_dim] */
 	struct tensor attn;                /* f32 [batch][n_head * head_dim] */
-	struct tensor ffn;                 /* f32 [batch][n_ff] */
+	struct tensor ffn;                 /* f32 [batch][width], the widest layer's */
 	struct tensor head_in;             /* f32 [head_rows][n_embd] */
 	struct tensor logits;              /* f32 [head_rows][n_vocab] */
 	int32_t first;                     /* token of the last call whose hidden state is row 0 of x */
