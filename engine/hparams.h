@@ -58,7 +58,8 @@ int key_bad(struct key_reader *, const char *suffix, const char *rest, ...) __at
 
 /* Read table 0: base, dimensions, scaling. */
 int rope_freqs_read(struct key_reader *, struct hparams *);
-/* Add a table with another base and no scaling, for layers that use one; returns its index. */
+/* Add a table with another base and no scaling, for layers that use one.  Returns its index; where ROPE_TABLES_MAX are in use, one that
+ * layer_spec_check() refuses. */
 int32_t rope_freqs_add(struct hparams *, double base);
 
 #endif

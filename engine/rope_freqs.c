@@ -72,6 +72,8 @@ int32_t rope_freqs_add(struct hparams *hp, double base)
 {
 	const struct rope_freqs *first = &hp->rope[0];
 
+	if (hp->n_rope == ROPE_TABLES_MAX)
+		return hp->n_rope;
 	hp->rope[hp->n_rope] = unscaled(first->dims, base, first->neox);
 	return hp->n_rope++;
 }
