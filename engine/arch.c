@@ -77,6 +77,8 @@ static const char *unsupported(const struct hparams *hp, const struct layer_spec
 		return "experts";
 	if (s->ffn.act != ACT_SILU)
 		return s->ffn.act == ACT_GELU ? "GELU activation" : "clamped SiLU activation";
+	if (MATRICES & ~s->required)
+		return "attention or feed-forward without all of its matrices";
 	return NULL;
 }
 

@@ -92,6 +92,7 @@ static void ask_cap(struct layer_spec *s) { s->attn.softcap = 50; }
 static void ask_sinks(struct layer_spec *s) { s->attn.sinks = 1; }
 static void ask_experts(struct layer_spec *s) { s->ffn.kind = FFN_EXPERTS; }
 static void ask_gelu(struct layer_spec *s) { s->ffn.act = ACT_GELU; }
+static void ask_fewer(struct layer_spec *s) { s->required &= ~T(GATE); }
 static void ask_clamped(struct layer_spec *s) { s->ffn.act = ACT_SILU_CLAMPED; }
 
 TEST(what_no_kernel_computes_is_refused)
@@ -103,6 +104,7 @@ TEST(what_no_kernel_computes_is_refused)
 		{ ask_rope, "a RoPE table of its own" }, { ask_window, "a sliding window" },
 		{ ask_cap, "a soft cap on attention scores" }, { ask_sinks, "attention sinks" }, { ask_experts, "experts" },
 		{ ask_gelu, "GELU activation" }, { ask_clamped, "clamped SiLU activation" },
+		{ ask_fewer, "attention or feed-forward without all of its matrices" },
 	};
 
 	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
@@ -117,6 +119,10 @@ TEST(what_no_kernel_computes_is_refused)
 		CHECK_INT(layer_spec_check(&hp, 2, &err), -1);
 		CHECK_INT(err.code, ERR_MODEL);
 		CHECK_STR(err.msg, want);
+		if (all[i].ask == ask_fewer) {   /* the file's tensors are in a session's identity anyway */
+			free(hp.spec);
+			continue;
+		}
 		/* It would be another model in a saved session, too. */
 		layer_specs_identity(&hp, &text);
 		CHECK_MSG(text.n && !strncmp(text.p, "layer 2 ", 8) && strchr(text.p, '\n') == text.p + text.n - 1, "%s: %s", all[i].what,
