@@ -1,7 +1,7 @@
 /* tests/t_arch.c - families as rows and layers as specs: what fills them, what is refused, and that each is computed.
  *
- * The families here are not in archs[]: rows of this file, read from tiny files by hparams_read_as().  What they compute is compared
- * with a second forward pass, in double and straight from the definitions. */
+ * Beside those of archs[], families of this file are read from tiny files by hparams_read_as().  What they compute is compared with a
+ * second forward pass, in double and straight from the definitions. */
 #include "tests/test.h"
 
 #include <math.h>
@@ -221,11 +221,11 @@ static void put_layer(struct mk *m, const struct recipe *r, int32_t layer)
 	}
 }
 
-static void put_number(struct mk *m, const char *suffix, double v, int whole)
+static void put_number(struct mk *m, const struct recipe *r, const char *suffix, double v, int whole)
 {
 	char key[80];
 
-	snprintf(key, sizeof key, "toy.%s", suffix);
+	snprintf(key, sizeof key, "%s.%s", r->arch.name, suffix);
 	if (whole)
 		mk_u32(m, key, (uint32_t)v);
 	else
@@ -241,11 +241,11 @@ static void build(const struct recipe *r, struct str *out)
 	struct mk m = { 0 };
 
 	for (size_t i = 0; i < sizeof whole / sizeof whole[0]; i++)
-		put_number(&m, whole[i].suffix, whole[i].v, 1);
-	put_number(&m, "attention.layer_norm_rms_epsilon", 1e-5, 0);
+		put_number(&m, r, whole[i].suffix, whole[i].v, 1);
+	put_number(&m, r, "attention.layer_norm_rms_epsilon", 1e-5, 0);
 	for (int i = 0; i < 4; i++)
 		if (r->key[i] != 0)
-			put_number(&m, toy_keys[i], r->key[i], 0);
+			put_number(&m, r, toy_keys[i], r->key[i], 0);
 	put_tensor_of(&m, "token_embd.weight", VOCAB, WIDTH, 1);
 	put_tensor_of(&m, "output_norm.weight", 1, WIDTH, 1);
 	for (int32_t i = 0; i < LAYERS; i++)
@@ -505,6 +505,8 @@ TEST(layers_compute_what_their_specs_say)
 {
 	const uint32_t biases = T(Q_BIAS) | T(K_BIAS) | T(V_BIAS) | T(ATTN_OUT_BIAS);
 
+	for (const struct arch *a = archs; a->name; a++)
+		computes(a->name, &(struct recipe){ .arch = *a });
 	computes("norms before", &(struct recipe){ TOY(0, MATRICES | BEFORE) });
 	computes("norms after", &(struct recipe){ TOY(0, MATRICES | AFTER) });
 	computes("norms before and after", &(struct recipe){ TOY(1, MATRICES | BEFORE | AFTER) });
