@@ -10,7 +10,7 @@
 #include "engine/forward.h"
 #include "tests/mkgguf.h"
 
-enum { LAYERS = 2, WIDTH = 32, HEADS = 4, KV_HEADS = 2, DIM = 8, FF = 24, VOCAB = 16, CTX = 64, IDS = 40 };
+enum { LAYERS = 2, WIDTH = 32, HEADS = 4, KV_HEADS = 2, DIM = 8, FF = 24, VOCAB = 16, CTX = 128, IDS = 120 };
 
 #define T(name) TENSOR_BIT(TENSOR_##name)
 #define MATRICES (T(Q) | T(K) | T(V) | T(ATTN_OUT) | T(GATE) | T(UP) | T(DOWN))
@@ -235,7 +235,7 @@ static void put_number(struct mk *m, const struct recipe *r, const char *suffix,
 static void build(const struct recipe *r, struct str *out)
 {
 	static const struct { const char *suffix; double v; } whole[] = {
-		{ "block_count", LAYERS }, { "context_length", 128 }, { "embedding_length", WIDTH }, { "feed_forward_length", FF },
+		{ "block_count", LAYERS }, { "context_length", 512 }, { "embedding_length", WIDTH }, { "feed_forward_length", FF },
 		{ "attention.head_count", HEADS }, { "attention.head_count_kv", KV_HEADS },
 	};
 	struct mk m = { 0 };
@@ -488,7 +488,7 @@ static void computes(const char *what, const struct recipe *r)
 	}
 	want = ref_run(r);
 	whole = toy_run(&t, "full", IDS, IDS);
-	parts = toy_run(&t, "full", 30, 7);
+	parts = toy_run(&t, "full", 100, 7);
 	nmse = test_nmse(whole, want, (size_t)IDS * VOCAB);
 	CHECK_MSG(nmse < 1e-9, "%s: error %.3g", what, nmse);
 	CHECK_MSG(!memcmp(whole, parts, (size_t)IDS * VOCAB * sizeof *whole), "%s depends on how the tokens are cut into calls", what);
@@ -525,7 +525,7 @@ TEST(layers_compute_what_their_specs_say)
 TEST(every_policy_takes_the_scale_of_the_spec)
 {
 	static const char *const kv[] = {
-		"full", "sift:k=8", "refresh:k=8", "recycled:k=8", "quest:k=16", "h2o:k=8", "snapkv:k=8", "sink:size=16", "cascade:size=32",
+		"full", "sift:k=8", "refresh:k=8", "recycled:k=8", "quest:k=16", "h2o:k=8", "snapkv:k=8", "sink:size=16", "cascade:size=64",
 	};
 	struct recipe scaled = { TOY(0, MATRICES | BEFORE), .key = { 2 * (double)(float)(1 / sqrt(DIM)) } };
 	struct recipe doubled = { TOY(0, MATRICES | BEFORE), .q_times = 2 }, plain = { TOY(0, MATRICES | BEFORE) };
@@ -535,7 +535,7 @@ TEST(every_policy_takes_the_scale_of_the_spec)
 	if (toy_open(&a, &scaled, &err) || toy_open(&b, &doubled, &err) || toy_open(&c, &plain, &err))
 		test_skip("%s", err.msg);
 	for (size_t i = 0; i < sizeof kv / sizeof kv[0]; i++) {
-		float *x = toy_run(&a, kv[i], 24, 8), *y = toy_run(&b, kv[i], 24, 8), *z = toy_run(&c, kv[i], 24, 8);
+		float *x = toy_run(&a, kv[i], 100, 32), *y = toy_run(&b, kv[i], 100, 32), *z = toy_run(&c, kv[i], 100, 32);
 
 		CHECK_MSG(!memcmp(x, y, (size_t)IDS * VOCAB * sizeof *x), "%s", kv[i]);
 		CHECK_MSG(memcmp(x, z, (size_t)IDS * VOCAB * sizeof *x), "%s takes no notice of the scale", kv[i]);
