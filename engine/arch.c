@@ -56,6 +56,12 @@ const struct rope_freqs *model_rope(const struct hparams *hp, int32_t layer)
 	return id == ROPE_NONE ? NULL : &hp->rope[id];
 }
 
+/* Those of MATRICES that its required tensors hold. */
+static uint32_t matrices_of(const struct layer_spec *s)
+{
+	return s->required | (s->required & T(QKV) ? T(Q) | T(K) | T(V) : 0) | (s->required & T(GATE_UP) ? T(GATE) | T(UP) : 0);
+}
+
 /* What the kernels lack for this layer, as the object of "asks for"; NULL: nothing. */
 static const char *unsupported(const struct hparams *hp, const struct layer_spec *s)
 {
@@ -77,7 +83,7 @@ static const char *unsupported(const struct hparams *hp, const struct layer_spec
 		return "experts";
 	if (s->ffn.act != ACT_SILU)
 		return s->ffn.act == ACT_GELU ? "GELU activation" : "clamped SiLU activation";
-	if (MATRICES & ~s->required)
+	if (MATRICES & ~matrices_of(s))
 		return "attention or feed-forward without all of its matrices";
 	return NULL;
 }

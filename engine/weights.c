@@ -10,31 +10,34 @@
 
 /* ---- tensors of a layer ---- */
 
-enum size { SIZE_ONE, SIZE_EMBD, SIZE_Q, SIZE_KV, SIZE_Q_NORM, SIZE_K_NORM, SIZE_FFN };
+enum size { SIZE_NONE, SIZE_ONE, SIZE_EMBD, SIZE_Q, SIZE_KV, SIZE_Q_NORM, SIZE_K_NORM, SIZE_FFN };
+enum { PARTS = 3 };
 
 static const struct weight_def {
 	const char *name;         /* after "blk.LAYER." */
-	size_t at;                /* into struct layer */
-	enum size rows, cols;     /* SIZE_ONE rows: a norm or a bias */
+	enum size cols;
+	struct { size_t at; enum size rows; } part[PARTS];   /* fields of struct layer that share the rows; SIZE_ONE: a norm or a bias */
 } layer_tensors[LAYER_TENSORS] = {
 #define FIELD(name) offsetof(struct layer, name)
-	[TENSOR_ATTN_NORM]      = { "attn_norm.weight", FIELD(attn_norm), SIZE_ONE, SIZE_EMBD },
-	[TENSOR_Q]              = { "attn_q.weight", FIELD(wq), SIZE_Q, SIZE_EMBD },
-	[TENSOR_K]              = { "attn_k.weight", FIELD(wk), SIZE_KV, SIZE_EMBD },
-	[TENSOR_V]              = { "attn_v.weight", FIELD(wv), SIZE_KV, SIZE_EMBD },
-	[TENSOR_Q_BIAS]         = { "attn_q.bias", FIELD(bq), SIZE_ONE, SIZE_Q },
-	[TENSOR_K_BIAS]         = { "attn_k.bias", FIELD(bk), SIZE_ONE, SIZE_KV },
-	[TENSOR_V_BIAS]         = { "attn_v.bias", FIELD(bv), SIZE_ONE, SIZE_KV },
-	[TENSOR_Q_NORM]         = { "attn_q_norm.weight", FIELD(q_norm), SIZE_ONE, SIZE_Q_NORM },
-	[TENSOR_K_NORM]         = { "attn_k_norm.weight", FIELD(k_norm), SIZE_ONE, SIZE_K_NORM },
-	[TENSOR_ATTN_OUT]       = { "attn_output.weight", FIELD(wo), SIZE_EMBD, SIZE_Q },
-	[TENSOR_ATTN_OUT_BIAS]  = { "attn_output.bias", FIELD(bo), SIZE_ONE, SIZE_EMBD },
-	[TENSOR_ATTN_POST_NORM] = { "post_attention_norm.weight", FIELD(attn_post_norm), SIZE_ONE, SIZE_EMBD },
-	[TENSOR_FFN_NORM]       = { "ffn_norm.weight", FIELD(ffn_norm), SIZE_ONE, SIZE_EMBD },
-	[TENSOR_GATE]           = { "ffn_gate.weight", FIELD(gate), SIZE_FFN, SIZE_EMBD },
-	[TENSOR_UP]             = { "ffn_up.weight", FIELD(up), SIZE_FFN, SIZE_EMBD },
-	[TENSOR_DOWN]           = { "ffn_down.weight", FIELD(down), SIZE_EMBD, SIZE_FFN },
-	[TENSOR_FFN_POST_NORM]  = { "post_ffw_norm.weight", FIELD(ffn_post_norm), SIZE_ONE, SIZE_EMBD },
+	[TENSOR_ATTN_NORM]      = { "attn_norm.weight", SIZE_EMBD, { { FIELD(attn_norm), SIZE_ONE } } },
+	[TENSOR_Q]              = { "attn_q.weight", SIZE_EMBD, { { FIELD(wq), SIZE_Q } } },
+	[TENSOR_K]              = { "attn_k.weight", SIZE_EMBD, { { FIELD(wk), SIZE_KV } } },
+	[TENSOR_V]              = { "attn_v.weight", SIZE_EMBD, { { FIELD(wv), SIZE_KV } } },
+	[TENSOR_Q_BIAS]         = { "attn_q.bias", SIZE_Q, { { FIELD(bq), SIZE_ONE } } },
+	[TENSOR_K_BIAS]         = { "attn_k.bias", SIZE_KV, { { FIELD(bk), SIZE_ONE } } },
+	[TENSOR_V_BIAS]         = { "attn_v.bias", SIZE_KV, { { FIELD(bv), SIZE_ONE } } },
+	[TENSOR_Q_NORM]         = { "attn_q_norm.weight", SIZE_Q_NORM, { { FIELD(q_norm), SIZE_ONE } } },
+	[TENSOR_K_NORM]         = { "attn_k_norm.weight", SIZE_K_NORM, { { FIELD(k_norm), SIZE_ONE } } },
+	[TENSOR_ATTN_OUT]       = { "attn_output.weight", SIZE_Q, { { FIELD(wo), SIZE_EMBD } } },
+	[TENSOR_ATTN_OUT_BIAS]  = { "attn_output.bias", SIZE_EMBD, { { FIELD(bo), SIZE_ONE } } },
+	[TENSOR_ATTN_POST_NORM] = { "post_attention_norm.weight", SIZE_EMBD, { { FIELD(attn_post_norm), SIZE_ONE } } },
+	[TENSOR_FFN_NORM]       = { "ffn_norm.weight", SIZE_EMBD, { { FIELD(ffn_norm), SIZE_ONE } } },
+	[TENSOR_GATE]           = { "ffn_gate.weight", SIZE_EMBD, { { FIELD(gate), SIZE_FFN } } },
+	[TENSOR_UP]             = { "ffn_up.weight", SIZE_EMBD, { { FIELD(up), SIZE_FFN } } },
+	[TENSOR_DOWN]           = { "ffn_down.weight", SIZE_FFN, { { FIELD(down), SIZE_EMBD } } },
+	[TENSOR_FFN_POST_NORM]  = { "post_ffw_norm.weight", SIZE_EMBD, { { FIELD(ffn_post_norm), SIZE_ONE } } },
+	[TENSOR_QKV]            = { "attn_qkv.weight", SIZE_EMBD, { { FIELD(wq), SIZE_Q }, { FIELD(wk), SIZE_KV }, { FIELD(wv), SIZE_KV } } },
+	[TENSOR_GATE_UP]        = { "ffn_up.weight", SIZE_EMBD, { { FIELD(gate), SIZE_FFN }, { FIELD(up), SIZE_FFN } } },
 #undef FIELD
 };
 
@@ -43,6 +46,7 @@ static int32_t size_of(const struct hparams *hp, const struct layer_spec *s, enu
 	const struct attn_spec *a = &s->attn;
 
 	switch (size) {
+	case SIZE_NONE: return 0;
 	case SIZE_EMBD: return hp->n_embd;
 	case SIZE_Q: return a->n_head * a->head_dim;
 	case SIZE_KV: return a->n_kv_head * a->head_dim;
@@ -53,9 +57,9 @@ static int32_t size_of(const struct hparams *hp, const struct layer_spec *s, enu
 	}
 }
 
-static struct tensor *tensor_of(struct layer *l, const struct weight_def *d)
+static struct tensor *tensor_at(struct layer *l, size_t at)
 {
-	return (struct tensor *)(void *)((char *)l + d->at);
+	return (struct tensor *)(void *)((char *)l + at);
 }
 
 /* ---- binding ---- */
@@ -115,29 +119,20 @@ static void bind_no_room(struct binder *b, const struct gguf_tensor *t)
 	                    (int)t->name.n, t->name.p, b->m->be->err);
 }
 
-static void bind_adopt(struct binder *b, struct tensor *out, const struct gguf_tensor *t, int32_t rows,
+/* out = rows row0 .. row0 + rows of t. */
+static void bind_adopt(struct binder *b, struct tensor *out, const struct gguf_tensor *t, int32_t row0, int32_t rows,
                        int as_table)
 {
 	struct backend *be = b->m->be;
+	const char *data = (const char *)t->data + (uint64_t)row0 * dtype_bytes(t->type, (uint64_t)t->ne[0]);
 
 	*out = (struct tensor){ .type = t->type, .rows = rows, .cols = (int32_t)t->ne[0] };
 	if (!be)
 		return;
-	if (be->ops->adopt(be, out, t->data, as_table))
+	if (be->ops->adopt(be, out, data, as_table))
 		bind_no_room(b, t);
 	else if (b->watch && b->watch->fn)
 		b->watch->fn(b->m->weight_bytes, b->watch->total, b->watch->ud);
-}
-
-static void bind_weight(struct binder *b, struct tensor *out, int32_t layer, const char *name, int32_t rows,
-                        int32_t cols, int optional)
-{
-	const struct gguf_tensor *t = bind_find(b, layer, name, rows, cols, optional);
-
-	if (t) {
-		bind_count(b, t, 1);
-		bind_adopt(b, out, t, rows, 0);
-	}
 }
 
 /* Norms and biases are small: always copied, as f32. */
@@ -167,6 +162,23 @@ static void bind_vector(struct binder *b, struct tensor *out, int32_t layer, con
 	free(v);
 }
 
+/* One matrix, or several whose rows follow each other. */
+static void bind_matrices(struct binder *b, int32_t i, const struct weight_def *d, int optional)
+{
+	const struct hparams *hp = &b->m->hp;
+	const struct layer_spec *s = model_layer_spec(hp, i);
+	const struct gguf_tensor *t;
+	int32_t rows[PARTS], all = 0, row0 = 0;
+
+	for (int p = 0; p < PARTS; p++)
+		all += rows[p] = size_of(hp, s, d->part[p].rows);
+	if (!(t = bind_find(b, i, d->name, all, size_of(hp, s, d->cols), optional)))
+		return;
+	bind_count(b, t, 1);
+	for (int p = 0; p < PARTS && rows[p] && !b->failed; row0 += rows[p++])
+		bind_adopt(b, tensor_at(&b->m->layer[i], d->part[p].at), t, row0, rows[p], 0);
+}
+
 static void bind_layer(struct binder *b, int32_t i)
 {
 	const struct hparams *hp = &b->m->hp;
@@ -174,16 +186,14 @@ static void bind_layer(struct binder *b, int32_t i)
 
 	for (int t = 0; t < LAYER_TENSORS; t++) {
 		const struct weight_def *d = &layer_tensors[t];
-		struct tensor *out = tensor_of(&b->m->layer[i], d);
-		int32_t rows = size_of(hp, s, d->rows), cols = size_of(hp, s, d->cols);
 		int optional = !(s->required & TENSOR_BIT(t));
 
 		if (optional && !(s->optional & TENSOR_BIT(t)))
 			continue;
-		if (d->rows == SIZE_ONE)
-			bind_vector(b, out, i, d->name, cols, optional);
+		if (d->part[0].rows == SIZE_ONE)
+			bind_vector(b, tensor_at(&b->m->layer[i], d->part[0].at), i, d->name, size_of(hp, s, d->cols), optional);
 		else
-			bind_weight(b, out, i, d->name, rows, cols, optional);
+			bind_matrices(b, i, d, optional);
 	}
 }
 
@@ -216,10 +226,10 @@ int model_bind(struct model *m, const struct gguf *g, struct backend *be, const 
 	m->tied = !out;
 	if (!b.failed) {
 		bind_count(&b, embd, m->tied);
-		bind_adopt(&b, &m->embd, embd, rows, 1);
+		bind_adopt(&b, &m->embd, embd, 0, rows, 1);
 		if (out)
 			bind_count(&b, out, 1);
-		bind_adopt(&b, &m->output, out ? out : embd, rows, 0);
+		bind_adopt(&b, &m->output, out ? out : embd, 0, rows, 0);
 	}
 	bind_vector(&b, &m->out_norm, -1, "output_norm.weight", cols, 0);
 	for (int32_t i = 0; i < m->hp.n_layer && !b.failed; i++)
@@ -243,12 +253,13 @@ void model_release(struct model *m)
 
 	for (int32_t i = 0; m->layer && i < m->hp.n_layer; i++) {
 		struct layer *l = &m->layer[i];
-		for (int t = 0; t < LAYER_TENSORS; t++) {
-			struct tensor *w = tensor_of(l, &layer_tensors[t]);
+		for (int t = 0; t < LAYER_TENSORS; t++)
+			for (int p = 0; p < PARTS; p++) {
+				struct tensor *w = tensor_at(l, layer_tensors[t].part[p].at);
 
-			if (w->data)
-				be->ops->drop(be, w);
-		}
+				if (layer_tensors[t].part[p].rows != SIZE_NONE && w->data)
+					be->ops->drop(be, w);
+			}
 	}
 	if (m->embd.data)
 		be->ops->drop(be, &m->embd);

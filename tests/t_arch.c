@@ -198,6 +198,23 @@ static void put_tensor_of(struct mk *m, const char *name, int32_t rows, int32_t 
 	free(v);
 }
 
+/* Several matrices as one. */
+static void put_fused(struct mk *m, int32_t layer, const char *name, const char *const part[3], const int32_t rows[3])
+{
+	size_t n = 0, all = (size_t)(rows[0] + rows[1] + rows[2]) * WIDTH;
+	float *v = xcalloc(all, sizeof *v);
+	char full[64];
+
+	for (int p = 0; p < 3 && part[p]; p++) {
+		snprintf(full, sizeof full, "blk.%d.%s", layer, part[p]);
+		for (size_t i = 0; i < (size_t)rows[p] * WIDTH; i++)
+			v[n++] = weight(full, i);
+	}
+	snprintf(full, sizeof full, "blk.%d.%s", layer, name);
+	mk_tensor(m, full, 2, (int64_t[]){ WIDTH, rows[0] + rows[1] + rows[2] }, 0, v, all * sizeof *v);
+	free(v);
+}
+
 static void put_layer(struct mk *m, const struct recipe *r, int32_t layer)
 {
 	int32_t q = HEADS * DIM, kv = KV_HEADS * DIM, ff = ff_of(r, layer);
@@ -210,9 +227,13 @@ static void put_layer(struct mk *m, const struct recipe *r, int32_t layer)
 		{ TENSOR_FFN_NORM, "ffn_norm.weight", 1, WIDTH }, { TENSOR_GATE, "ffn_gate.weight", ff, WIDTH }, { TENSOR_UP, "ffn_up.weight", ff, WIDTH },
 		{ TENSOR_DOWN, "ffn_down.weight", WIDTH, ff }, { TENSOR_FFN_POST_NORM, "post_ffw_norm.weight", 1, WIDTH },
 	};
-	_Static_assert(sizeof all / sizeof all[0] == LAYER_TENSORS, "a tensor is missing here");
+	_Static_assert(sizeof all / sizeof all[0] + 2 == LAYER_TENSORS, "a tensor is missing here");
 
-	for (size_t i = 0; i < LAYER_TENSORS; i++) {
+	if (r->arch.required & T(QKV))
+		put_fused(m, layer, "attn_qkv.weight", (const char *[3]){ "attn_q.weight", "attn_k.weight", "attn_v.weight" }, (int32_t[3]){ q, kv, kv });
+	if (r->arch.required & T(GATE_UP))
+		put_fused(m, layer, "ffn_up.weight", (const char *[3]){ "ffn_gate.weight", "ffn_up.weight" }, (int32_t[3]){ ff, ff });
+	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
 		char name[64];
 
 		snprintf(name, sizeof name, "blk.%d.%s", layer, all[i].name);
@@ -518,6 +539,7 @@ TEST(layers_compute_what_their_specs_say)
 	computes("scale of the residual", &(struct recipe){ TOY(0, MATRICES | BEFORE | biases), .key = { 0, 0.22f } });
 	computes("four multipliers", &(struct recipe){ TOY(0, MATRICES | BEFORE), .key = { 0.5, 0.22f, 12, 8 } });
 	computes("multipliers, norms after", &(struct recipe){ TOY(1, MATRICES | AFTER), .key = { 0.5, 0.75, 0.5, 2 } });
+	computes("fused matrices", &(struct recipe){ TOY(1, T(QKV) | T(ATTN_OUT) | T(GATE_UP) | T(DOWN) | BEFORE), .width = { 40, 16 } });
 	computes("widths of its own", &(struct recipe){ TOY(0, MATRICES | BEFORE), .width = { 40, 16 } });
 }
 
@@ -584,6 +606,12 @@ TEST(files_are_refused_with_what_they_lack)
 	r.extra = "blk.0.post_attention_norm.weight";
 	REFUSED(&r, "file 'toy'|byte|'blk.0.post_attention_norm.weight' is not part of a toy model of 2 layers");
 	r.extra = NULL;
+	r.arch.required |= T(QKV);
+	r.arch.required &= ~(T(Q) | T(K) | T(V));
+	r.extra = "blk.0.attn_q.weight";
+	REFUSED(&r, "'blk.0.attn_q.weight' is not part of a toy model");
+	r.extra = NULL;
+	r.arch.required = MATRICES | BEFORE;
 	/* A key that the family's own function reads. */
 	r.key[1] = -0.5;
 	REFUSED(&r, "file 'toy'|byte|'toy.residual_scale' is -0.5, and must be 1e-06 to 1000");
