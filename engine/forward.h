@@ -19,7 +19,7 @@ struct forward {
 	struct tensor head_in;             /* f32 [head_rows][n_embd] */
 	struct tensor logits;              /* f32 [head_rows][n_vocab] */
 	int32_t first;                     /* token of the last call whose hidden state is row 0 of x */
-	double *clock;                     /* where the policy's seconds are added up; NULL = not */
+	double *clock;                     /* the policy's seconds are added here; NULL = not measured */
 };
 
 /* Bytes of all buffers together. */

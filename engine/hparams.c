@@ -181,7 +181,7 @@ int hparams_read_as(struct hparams *hp, const struct arch *arch, const struct gg
 		return key_bad(&r, "attention.head_count_kv", "is %d, and must divide the head_count, %d",
 		               hp->n_kv_head, hp->n_head);
 	hp->eps = (float)eps;
-	/* A sane bound for buffers; a context that large is chosen with -c, never by the file alone. */
+	/* What the file claims is cut, so that it cannot ask for a cache that no memory holds. */
 	if (hp->ctx_train > CTX_MAX)
 		hp->ctx_train = CTX_MAX;
 	if (read_head_dim(&r, hp) || rope_freqs_read(&r, hp) || read_specs(&r, hp)) {

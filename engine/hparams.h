@@ -11,7 +11,7 @@
 #define ROPE_FACTORS "rope_freqs.weight"
 
 enum {
-	CTX_MAX = 1 << 26,   /* tokens: more no file asks for and no cache holds */
+	CTX_MAX = 1 << 26,   /* longest context in tokens, of a file and of a cache */
 	ROPE_TABLES_MAX = 2,
 };
 

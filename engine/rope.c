@@ -1,4 +1,4 @@
-/* engine/rope.c - rotary angles in double, written to the backend once per call and used by all layers. */
+/* engine/rope.c - RoPE angles in double, written to the backend once per call and used by all layers. */
 #include "engine/rope.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* engine/rope.h (private to engine/) - tables of rotary angles, as the backend's rope() reads them.
+/* engine/rope.h (private to engine/) - tables of RoPE angles, one per hp->rope[], as the backend's rope() reads them.
  *
  * Angles are computed in double: in float a position of 10^6 would be off by 0.06 rad, and the counters of a cache that
  * never ends grow without limit. */
@@ -18,9 +18,9 @@ struct rope {
 uint64_t rope_bytes(const struct hparams *, int32_t rows);
 int  rope_init(struct rope *, const struct hparams *, struct backend *, int32_t rows, struct err *);
 void rope_release(struct rope *);
-/* Row i turns by position pos + i, i < n. */
+/* Fill row i with the angles of position pos + i, i < n. */
 void rope_set(struct rope *, int64_t pos, int32_t n);
-/* Row i turns by pos[i]; without the model's factor on cos and sin, which a key that is turned further has already. */
+/* Fill row i with the angles of pos[i], without YaRN's factor: for cached keys, which carry the factor already. */
 void rope_set_turns(struct rope *, const int64_t *pos, int32_t n);
 
 #endif

@@ -4,12 +4,12 @@
 
 #include "engine/hparams.h"
 
-/* Of a scaling factor: beyond, frequencies are no longer numbers that a model was trained with. */
+/* Limits of a scaling factor: a file with one beyond them is refused. */
 #define FACTOR_MIN 1e-3
 #define FACTOR_MAX 1e6
 
-/* YaRN (Peng et al. 2023, arXiv 2309.00071): low dimensions turn often within the trained context and stay as
- * they are, high ones are interpolated, a linear ramp joins them; cos and sin grow by 0.1 ln(factor) + 1. */
+/* YaRN (Peng et al. 2023, arXiv 2309.00071): low dimensions rotate often within the trained context and keep their frequency, high ones
+ * are interpolated, a linear ramp joins both; cos and sin are multiplied by 0.1 ln(factor) + 1. */
 static int yarn_scale(struct key_reader *r, struct rope_freqs *f, double factor, int32_t ctx_train)
 {
 	int32_t original = 0;
@@ -80,7 +80,7 @@ int32_t rope_freqs_add(struct hparams *hp, double base)
 
 int rope_freqs_read(struct key_reader *r, struct hparams *hp)
 {
-	/* The older name of the same number; without a type it means what it always did. */
+	/* scale_linear is the older name of the factor.  A factor without a type means linear scaling. */
 	const char *factor_key = key_has(r, "rope.scaling.factor") ? "rope.scaling.factor" : "rope.scale_linear";
 	struct rope_freqs *f = &hp->rope[0];
 	struct view type = { "linear", 6 };
