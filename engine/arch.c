@@ -4,7 +4,6 @@
 #include "engine/arch.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "engine/hparams.h"
 
@@ -95,30 +94,53 @@ int layer_spec_check(const struct hparams *hp, int32_t layer, struct err *err)
 	return what ? err_set(err, ERR_MODEL, "layer %d asks for %s, which is not supported yet", layer, what) : 0;
 }
 
-static void spec_text(const struct layer_spec *s, struct str *out)
+static void add_int(struct str *out, const char *name, int32_t v, int32_t plain)
 {
-	const struct attn_spec *a = &s->attn;
+	if (v != plain)
+		str_addf(out, " %s %d", name, v);
+}
 
-	str_addf(out, "attention %d heads %d/%d of %d rotation %d window %d scale %a cap %a sinks %d norms %d", a->kind, a->n_head, a->n_kv_head,
-	         a->head_dim, a->rope, a->window, (double)a->scale, (double)a->softcap, a->sinks, a->qk_norm_whole);
-	str_addf(out, " feed-forward %d activation %d width %d experts %d/%d residual %a", s->ffn.kind, s->ffn.act, s->ffn.width, s->ffn.n_used,
-	         s->ffn.n_expert, (double)s->residual_scale);
+static void add_real(struct str *out, const char *name, float v, float plain)
+{
+	if (v != plain)
+		str_addf(out, " %s %a", name, (double)v);
+}
+
+/* What differs from a plain layer, and nothing else: a field that a later version adds leaves the text of today's models as it is. */
+static void add_spec(struct str *out, const struct layer_spec *s, const struct layer_spec *plain)
+{
+	const struct attn_spec *a = &s->attn, *b = &plain->attn;
+
+	add_int(out, "attention", (int32_t)a->kind, (int32_t)b->kind);
+	add_int(out, "heads", a->n_head, b->n_head);
+	add_int(out, "kv-heads", a->n_kv_head, b->n_kv_head);
+	add_int(out, "head", a->head_dim, b->head_dim);
+	add_int(out, "rotation", a->rope, b->rope);
+	add_int(out, "window", a->window, b->window);
+	add_real(out, "scale", a->scale, b->scale);
+	add_real(out, "cap", a->softcap, b->softcap);
+	add_int(out, "sinks", a->sinks, b->sinks);
+	add_int(out, "whole-norms", a->qk_norm_whole, b->qk_norm_whole);
+	add_int(out, "feed-forward", (int32_t)s->ffn.kind, (int32_t)plain->ffn.kind);
+	add_int(out, "activation", (int32_t)s->ffn.act, (int32_t)plain->ffn.act);
+	add_int(out, "width", s->ffn.width, plain->ffn.width);
+	add_int(out, "experts", s->ffn.n_expert, plain->ffn.n_expert);
+	add_int(out, "used", s->ffn.n_used, plain->ffn.n_used);
+	add_real(out, "residual", s->residual_scale, plain->residual_scale);
 }
 
 void layer_specs_identity(const struct hparams *hp, struct str *out)
 {
 	struct layer_spec plain = plain_layer(hp);
-	struct str text = { 0 }, usual = { 0 };
+	struct str text = { 0 };
 
-	spec_text(&plain, &usual);
 	if (hp->embd_scale != 1 || hp->logit_scale != 1)
 		str_addf(out, "embeddings %a logits %a\n", (double)hp->embd_scale, (double)hp->logit_scale);
 	for (int32_t i = 0; i < hp->n_layer; i++) {
 		str_clear(&text);
-		spec_text(&hp->spec[i], &text);
-		if (strcmp(text.p, usual.p))
-			str_addf(out, "layer %d %s\n", i, text.p);
+		add_spec(&text, &hp->spec[i], &plain);
+		if (text.n)
+			str_addf(out, "layer %d%s\n", i, text.p);
 	}
 	str_free(&text);
-	str_free(&usual);
 }
