@@ -70,8 +70,8 @@ static const char *unsupported(const struct hparams *hp, const struct layer_spec
 		return a->kind == ATTN_RECURRENT ? "recurrent attention" : "no attention";
 	if (a->n_head != hp->n_head || a->n_kv_head != hp->n_kv_head || a->head_dim != hp->head_dim)
 		return "heads of its own number or size";
-	if (a->rope != 0)
-		return a->rope == ROPE_NONE ? "attention without RoPE" : "a RoPE table of its own";
+	if (a->rope != ROPE_NONE && (a->rope < 0 || a->rope >= hp->n_rope))
+		return "a RoPE table that was not read";
 	if (a->window)
 		return "a sliding window";
 	if (a->softcap != 0)

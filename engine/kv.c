@@ -49,11 +49,14 @@ void kv_release(struct kv *kv)
 	memset(kv, 0, sizeof *kv);
 }
 
-void kv_rotate(const struct kv *kv, struct tensor *out, const struct tensor *x, const struct rope *rope, int32_t n)
+void kv_rotate(const struct kv *kv, int32_t layer, struct tensor *out, const struct tensor *x, const struct rope *rope, int32_t n)
 {
-	const struct rope_freqs *f = &kv->hp->rope[0];
+	const struct rope_freqs *f = model_rope(kv->hp, layer);
 
-	kv->be->ops->rope(kv->be, out, x, &rope->table[0], kv->hp->head_dim, f->dims, f->neox, n);
+	if (f)
+		kv->be->ops->rope(kv->be, out, x, rope_table(rope, layer), kv->hp->head_dim, f->dims, f->neox, n);
+	else if (out->data != x->data)
+		kv->be->ops->copy(kv->be, out, 0, x, 0, n);
 }
 
 static _Thread_local double *measured;

@@ -22,8 +22,8 @@ uint64_t kv_bytes(const struct hparams *, enum dtype, int32_t cap);
 int  kv_init(struct kv *, struct backend *, const struct hparams *, enum dtype, int32_t cap, struct err *);
 void kv_release(struct kv *);
 
-/* out = x [n][heads * head_dim] turned by the table's rows; out may be x. */
-void kv_rotate(const struct kv *, struct tensor *out, const struct tensor *x, const struct rope *, int32_t n);
+/* out = x [n][heads * head_dim] rotated by the rows of the layer's table, or as it is where the layer has none; out may be x. */
+void kv_rotate(const struct kv *, int32_t layer, struct tensor *out, const struct tensor *x, const struct rope *, int32_t n);
 /* Rows row0 .. row0 + n of a layer = k, v f32 [n][n_kv_head * head_dim]. */
 void kv_put(struct kv *, int32_t layer, const struct tensor *k, const struct tensor *v, int32_t row0, int32_t n);
 /* out f32 [n][n_head * head_dim] = attention over the parts (backend.h: struct attn_args); probe may be NULL. */

@@ -43,8 +43,8 @@ static void full_attend(struct policy *p, const struct step *st, int32_t layer, 
 {
 	struct full *f = p->state;
 
-	kv_rotate(&f->kv, x->q, x->q, &f->rope, st->n);
-	kv_rotate(&f->kv, x->k, x->k, &f->rope, st->n);
+	kv_rotate(&f->kv, layer, x->q, x->q, &f->rope, st->n);
+	kv_rotate(&f->kv, layer, x->k, x->k, &f->rope, st->n);
 	kv_put(&f->kv, layer, x->k, x->v, st->pos, st->n);
 	kv_attend(&f->kv, layer, x->out, &(struct attn_part){ .q = x->q, .n_rows = st->pos + st->n }, 1, st->n, NULL);
 }

@@ -66,8 +66,8 @@ static void list_attend(struct policy *p, const struct step *st, int32_t layer, 
 	int32_t n_rows = st->pos + st->n;
 	int n_part;
 
-	kv_rotate(&f->kv, &f->q, x->q, &f->rope, st->n);
-	kv_rotate(&f->kv, x->k, x->k, &f->rope, st->n);
+	kv_rotate(&f->kv, layer, &f->q, x->q, &f->rope, st->n);
+	kv_rotate(&f->kv, layer, x->k, x->k, &f->rope, st->n);
 	kv_put(&f->kv, layer, x->k, x->v, st->pos, st->n);
 	if (s->ops->note)
 		s->ops->note(s, layer, st->pos, st->n);

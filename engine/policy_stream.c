@@ -410,10 +410,10 @@ static void stream_attend(struct policy *p, const struct step *st, int32_t layer
 	int32_t region = st->pos + n < sinks ? st->pos + n : sinks;
 
 	/* In the rings' frames a token's own number is that in the newest ring, which all enter. */
-	kv_rotate(&f->kv, x->k, x->k, &f->rope[filling ? FRAME_PREFIX : FRAME_RING], n);
+	kv_rotate(&f->kv, layer, x->k, x->k, &f->rope[filling ? FRAME_PREFIX : FRAME_RING], n);
 	kv_put(&f->kv, layer, x->k, x->v, row0, n);
 	for (int32_t i = filling || sinks ? FRAME_PREFIX : FRAME_RING; i <= (filling ? 0 : r->s.n); i++)
-		kv_rotate(&f->kv, &f->q[i], x->q, &f->rope[i], n);
+		kv_rotate(&f->kv, layer, &f->q[i], x->q, &f->rope[i], n);
 	if (f->use_sel && f->sel.ops->note && st->pos < sinks)
 		f->sel.ops->note(&f->sel, layer, st->pos, region - st->pos);
 	n_part = stream_parts(f, st, layer, x, part, &skip);
@@ -467,7 +467,13 @@ static void rows_move(struct policy *p)
 	rope_set_turns(&f->turn, r->turns, r->n_turn);
 	be->ops->write(be, &move, 0, f->list, (size_t)(out - f->list) * sizeof *f->list);
 	for (int32_t layer = 0; layer < hp->n_layer; layer++, m.move_row += kv_heads) {
-		m.turn = r->n_turn ? &f->turn.table[0] : NULL;
+		const struct rope_freqs *freqs = model_rope(hp, layer);
+
+		m.turn = freqs && r->n_turn ? rope_table(&f->turn, layer) : NULL;
+		if (freqs) {
+			m.dims = freqs->dims;
+			m.neox = freqs->neox;
+		}
 		be->ops->kv_move(be, &f->kv.k[layer], &m);
 		m.turn = NULL;
 		be->ops->kv_move(be, &f->kv.v[layer], &m);

@@ -305,8 +305,8 @@ static void watch_attend(struct policy *p, const struct step *st, int32_t layer,
 	struct watch *w = p->state;
 	int32_t n_rows = st->pos + st->n;
 
-	kv_rotate(&w->kv, &w->q, x->q, &w->rope, st->n);
-	kv_rotate(&w->kv, x->k, x->k, &w->rope, st->n);
+	kv_rotate(&w->kv, layer, &w->q, x->q, &w->rope, st->n);
+	kv_rotate(&w->kv, layer, x->k, x->k, &w->rope, st->n);
 	kv_put(&w->kv, layer, x->k, x->v, st->pos, st->n);
 	for (int i = 0; i < w->n; i++)
 		if (w->one[i].sel.ops->note)

@@ -83,3 +83,10 @@ void rope_set_turns(struct rope *r, const int64_t *pos, int32_t n)
 		upload(r, i, n);
 	}
 }
+
+const struct tensor *rope_table(const struct rope *r, int32_t layer)
+{
+	int32_t id = model_layer_spec(r->hp, layer)->attn.rope;
+
+	return id == ROPE_NONE ? NULL : &r->table[id];
+}

@@ -23,4 +23,7 @@ void rope_set(struct rope *, int64_t pos, int32_t n);
 /* Fill row i with the angles of pos[i], without YaRN's factor: for cached keys, which carry the factor already. */
 void rope_set_turns(struct rope *, const int64_t *pos, int32_t n);
 
+/* The table that a layer's queries and keys are rotated by; NULL: they are not rotated. */
+const struct tensor *rope_table(const struct rope *, int32_t layer);
+
 #endif

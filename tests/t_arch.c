@@ -10,7 +10,7 @@
 #include "engine/forward.h"
 #include "tests/mkgguf.h"
 
-enum { LAYERS = 2, WIDTH = 32, HEADS = 4, KV_HEADS = 2, DIM = 8, FF = 24, VOCAB = 16, CTX = 128, IDS = 120 };
+enum { LAYERS = 2, WIDTH = 32, HEADS = 4, KV_HEADS = 2, DIM = 8, FF = 24, VOCAB = 16, CTX = 128, IDS = 120, SECOND = 100 };
 
 #define T(name) TENSOR_BIT(TENSOR_##name)
 #define MATRICES (T(Q) | T(K) | T(V) | T(ATTN_OUT) | T(GATE) | T(UP) | T(DOWN))
@@ -85,7 +85,6 @@ static void ask_no_attention(struct layer_spec *s) { s->attn.kind = ATTN_NONE; }
 static void ask_heads(struct layer_spec *s) { s->attn.n_head = 8; }
 static void ask_kv_heads(struct layer_spec *s) { s->attn.n_kv_head = 4; }
 static void ask_dim(struct layer_spec *s) { s->attn.head_dim = 32; }
-static void ask_no_rope(struct layer_spec *s) { s->attn.rope = ROPE_NONE; }
 static void ask_rope(struct layer_spec *s) { s->attn.rope = 1; }
 static void ask_window(struct layer_spec *s) { s->attn.window = 512; }
 static void ask_cap(struct layer_spec *s) { s->attn.softcap = 50; }
@@ -100,8 +99,8 @@ TEST(what_no_kernel_computes_is_refused)
 	static const struct { void (*ask)(struct layer_spec *); const char *what; } all[] = {
 		{ ask_recurrent, "recurrent attention" }, { ask_no_attention, "no attention" },
 		{ ask_heads, "heads of its own number or size" }, { ask_kv_heads, "heads of its own number or size" },
-		{ ask_dim, "heads of its own number or size" }, { ask_no_rope, "attention without RoPE" },
-		{ ask_rope, "a RoPE table of its own" }, { ask_window, "a sliding window" },
+		{ ask_dim, "heads of its own number or size" }, { ask_rope, "a RoPE table that was not read" },
+		{ ask_window, "a sliding window" },
 		{ ask_cap, "a soft cap on attention scores" }, { ask_sinks, "attention sinks" }, { ask_experts, "experts" },
 		{ ask_gelu, "GELU activation" }, { ask_clamped, "clamped SiLU activation" },
 		{ ask_fewer, "attention or feed-forward without all of its matrices" },
@@ -136,15 +135,16 @@ static void set_scale(struct hparams *hp) { hp->spec[0].attn.scale = 0.5f; }
 static void set_residual(struct hparams *hp) { hp->spec[1].residual_scale = 0.22f; }
 static void set_width(struct hparams *hp) { hp->spec[2].ffn.width = 64; }
 static void set_norms(struct hparams *hp) { hp->spec[0].attn.qk_norm_whole = 1; }
+static void set_no_rope(struct hparams *hp) { hp->spec[1].attn.rope = ROPE_NONE; }
 static void set_embd(struct hparams *hp) { hp->embd_scale = 12; }
 static void set_logit(struct hparams *hp) { hp->logit_scale = 0.125f; }
 
 TEST(what_changes_results_is_in_the_identity)
 {
-	static void (*const set[])(struct hparams *) = { set_scale, set_residual, set_width, set_norms, set_embd, set_logit };
-	struct str seen[6] = { { 0 } };
+	static void (*const set[])(struct hparams *) = { set_scale, set_residual, set_width, set_norms, set_no_rope, set_embd, set_logit };
+	struct str seen[7] = { { 0 } };
 
-	for (size_t i = 0; i < 6; i++) {
+	for (size_t i = 0; i < 7; i++) {
 		struct hparams hp = sizes(family("qwen2"));
 		struct err err = { 0 };
 
@@ -157,7 +157,7 @@ TEST(what_changes_results_is_in_the_identity)
 			CHECK(strcmp(seen[k].p, seen[i].p));
 		free(hp.spec);
 	}
-	for (size_t i = 0; i < 6; i++)
+	for (size_t i = 0; i < 7; i++)
 		str_free(&seen[i]);
 }
 
@@ -181,6 +181,7 @@ struct recipe {
 	int32_t width[LAYERS];                /* of the feed-forward; 0 = FF */
 	double key[4];                        /* what toy_keys[] are set to; 0 = the key is left out */
 	float q_times;                        /* factor on the weights of Q; 0 = 1 */
+	int rope[LAYERS];                     /* table 0; ROPE_NONE; 1: one more table, of base SECOND */
 	const char *extra;                    /* one more tensor */
 };
 static const char *const toy_keys[4] = { "attention.scale", "residual_scale", "embedding_scale", "logit_scale" };
@@ -286,6 +287,7 @@ static int toy_specs(struct hparams *hp, struct key_reader *r)
 	    key_real(r, "residual_scale", 1e-6, 1e3, 1, &residual) || key_real(r, "embedding_scale", 1e-6, 1e3, 1, &embd) ||
 	    key_real(r, "logit_scale", 1e-6, 1e3, 1, &logit))
 		return -1;
+	rope_freqs_add(hp, SECOND);
 	hp->embd_scale = (float)embd;
 	hp->logit_scale = (float)(1 / logit);
 	for (int32_t i = 0; i < hp->n_layer; i++) {
@@ -293,6 +295,7 @@ static int toy_specs(struct hparams *hp, struct key_reader *r)
 		hp->spec[i].residual_scale = (float)residual;
 		hp->spec[i].attn.qk_norm_whole = reading->whole_norms;
 		hp->spec[i].ffn.width = ff_of(reading, i);
+		hp->spec[i].attn.rope = reading->rope[i];
 	}
 	return 0;
 }
@@ -394,11 +397,11 @@ static void ref_product(const struct ref *f, int32_t layer, const char *suffix, 
 	}
 }
 
-static void ref_rope(const struct ref *f, double *x, int32_t heads, int32_t pos)
+static void ref_rope(const struct ref *f, int32_t layer, double *x, int32_t heads, int32_t pos)
 {
-	for (int32_t h = 0; h < heads; h++)
+	for (int32_t h = 0; h < heads && f->r->rope[layer] != ROPE_NONE; h++)
 		for (int32_t j = 0; j < DIM / 2; j++) {
-			double angle = pos * pow(10000, -2.0 * j / DIM);
+			double angle = pos * pow(f->r->rope[layer] ? SECOND : 10000, -2.0 * j / DIM);
 			double *a = &x[h * DIM + (f->r->arch.neox ? j : 2 * j)], *b = &x[h * DIM + (f->r->arch.neox ? j + DIM / 2 : 2 * j + 1)];
 			double u = *a * cos(angle) - *b * sin(angle);
 
@@ -423,8 +426,8 @@ static void ref_attention(struct ref *f, int32_t layer, int32_t pos, double scal
 		ref_norm(f, layer, "attn_q_norm.weight", q, HEADS * DIM, group_q);
 		ref_norm(f, layer, "attn_k_norm.weight", k, KV_HEADS * DIM, group_k);
 	}
-	ref_rope(f, q, HEADS, pos);
-	ref_rope(f, k, KV_HEADS, pos);
+	ref_rope(f, layer, q, HEADS, pos);
+	ref_rope(f, layer, k, KV_HEADS, pos);
 	for (int32_t h = 0; h < HEADS; h++) {
 		int32_t from = h / (HEADS / KV_HEADS) * DIM;
 		double p[IDS], sum = 0;
@@ -541,14 +544,19 @@ TEST(layers_compute_what_their_specs_say)
 	computes("multipliers, norms after", &(struct recipe){ TOY(1, MATRICES | AFTER), .key = { 0.5, 0.75, 0.5, 2 } });
 	computes("fused matrices", &(struct recipe){ TOY(1, T(QKV) | T(ATTN_OUT) | T(GATE_UP) | T(DOWN) | BEFORE), .width = { 40, 16 } });
 	computes("widths of its own", &(struct recipe){ TOY(0, MATRICES | BEFORE), .width = { 40, 16 } });
+	computes("no RoPE in one layer", &(struct recipe){ TOY(0, MATRICES | BEFORE), .rope = { 0, ROPE_NONE } });
+	computes("no RoPE at all", &(struct recipe){ TOY(1, MATRICES | BEFORE), .rope = { ROPE_NONE, ROPE_NONE } });
+	computes("two RoPE tables", &(struct recipe){ TOY(1, MATRICES | BEFORE), .rope = { 1, 0 } });
 }
+
+static const char *const policies_here[] = {
+	"full", "sift:k=8", "refresh:k=8", "recycled:k=8", "quest:k=16", "h2o:k=8", "snapkv:k=8", "sink:size=16", "cascade:size=64",
+};
+enum { POLICIES = 9 };
 
 /* Twice the scale, or queries of twice the length: the same bits, whoever multiplies. */
 TEST(every_policy_takes_the_scale_of_the_spec)
 {
-	static const char *const kv[] = {
-		"full", "sift:k=8", "refresh:k=8", "recycled:k=8", "quest:k=16", "h2o:k=8", "snapkv:k=8", "sink:size=16", "cascade:size=64",
-	};
 	struct recipe scaled = { TOY(0, MATRICES | BEFORE), .key = { 2 * (double)(float)(1 / sqrt(DIM)) } };
 	struct recipe doubled = { TOY(0, MATRICES | BEFORE), .q_times = 2 }, plain = { TOY(0, MATRICES | BEFORE) };
 	struct toy a, b, c;
@@ -556,11 +564,11 @@ TEST(every_policy_takes_the_scale_of_the_spec)
 
 	if (toy_open(&a, &scaled, &err) || toy_open(&b, &doubled, &err) || toy_open(&c, &plain, &err))
 		test_skip("%s", err.msg);
-	for (size_t i = 0; i < sizeof kv / sizeof kv[0]; i++) {
-		float *x = toy_run(&a, kv[i], 100, 32), *y = toy_run(&b, kv[i], 100, 32), *z = toy_run(&c, kv[i], 100, 32);
+	for (size_t i = 0; i < POLICIES; i++) {
+		float *x = toy_run(&a, policies_here[i], 100, 32), *y = toy_run(&b, policies_here[i], 100, 32), *z = toy_run(&c, policies_here[i], 100, 32);
 
-		CHECK_MSG(!memcmp(x, y, (size_t)IDS * VOCAB * sizeof *x), "%s", kv[i]);
-		CHECK_MSG(memcmp(x, z, (size_t)IDS * VOCAB * sizeof *x), "%s takes no notice of the scale", kv[i]);
+		CHECK_MSG(!memcmp(x, y, (size_t)IDS * VOCAB * sizeof *x), "%s", policies_here[i]);
+		CHECK_MSG(memcmp(x, z, (size_t)IDS * VOCAB * sizeof *x), "%s takes no notice of the scale", policies_here[i]);
 		free(x);
 		free(y);
 		free(z);
@@ -568,6 +576,39 @@ TEST(every_policy_takes_the_scale_of_the_spec)
 	toy_close(&a);
 	toy_close(&b);
 	toy_close(&c);
+}
+
+/* No RoPE is a table that turns by nothing, and a second table of the first one's frequencies is the first: the same bits, also where
+ * keys move to another ring. */
+TEST(every_policy_takes_the_rope_of_the_spec)
+{
+	struct recipe none = { TOY(0, MATRICES | BEFORE), .rope = { 0, ROPE_NONE } }, other = { TOY(0, MATRICES | BEFORE), .rope = { 0, 1 } };
+	struct recipe plain = { TOY(0, MATRICES | BEFORE) };
+	struct toy a, b, c, d;
+	struct err err = { 0 };
+
+	if (toy_open(&a, &none, &err) || toy_open(&b, &other, &err) || toy_open(&c, &other, &err) || toy_open(&d, &plain, &err))
+		test_skip("%s", err.msg);
+	for (int j = 0; j < DIM / 2; j++) {
+		b.m.hp.rope[1].freq[j] = 0;
+		c.m.hp.rope[1].freq[j] = c.m.hp.rope[0].freq[j];
+	}
+	for (size_t i = 0; i < POLICIES; i++) {
+		float *w = toy_run(&a, policies_here[i], 100, 32), *x = toy_run(&b, policies_here[i], 100, 32);
+		float *y = toy_run(&c, policies_here[i], 100, 32), *z = toy_run(&d, policies_here[i], 100, 32);
+
+		CHECK_MSG(!memcmp(w, x, (size_t)IDS * VOCAB * sizeof *x), "%s: none", policies_here[i]);
+		CHECK_MSG(!memcmp(y, z, (size_t)IDS * VOCAB * sizeof *x), "%s: the same frequencies", policies_here[i]);
+		CHECK_MSG(memcmp(x, z, (size_t)IDS * VOCAB * sizeof *x), "%s takes no notice of the table", policies_here[i]);
+		free(w);
+		free(x);
+		free(y);
+		free(z);
+	}
+	toy_close(&a);
+	toy_close(&b);
+	toy_close(&c);
+	toy_close(&d);
 }
 
 /* ---- what is refused ---- */
