@@ -23,17 +23,25 @@ static uint64_t width_of(const struct hparams *hp)
 	return (uint64_t)hp->n_head * (uint64_t)hp->head_dim;
 }
 
+static int needs_q(const struct cache *c, const struct policy *selects)
+{
+	return c->unrotated || selects->def || !cache_keeps_all(c);
+}
+
 uint64_t cache_bytes(const struct cache *c)
 {
 	const struct retention_ops *r = c->policy.def->retention;
 	int32_t cap = r->cap(c);
-	uint64_t sum = kv_bytes(c->hp, c->type, cap) + rope_bytes(c->hp, c->batch) + 4 * (uint64_t)c->batch * width_of(c->hp);
-	struct policy selects;
+	uint64_t sum = kv_bytes(c->hp, c->type, cap) + rope_bytes(c->hp, c->batch);
+	struct policy selects = { .def = NULL };
 	uint64_t more;
 
+	selects_of(c, &selects, NULL);
+	if (needs_q(c, &selects))
+		sum += 4 * (uint64_t)c->batch * width_of(c->hp);
 	if (size_add(sum, r->bytes(c), &sum))
 		return UINT64_MAX;
-	if (!selects_of(c, &selects, NULL) && selects.def) {
+	if (selects.def) {
 		more = selects.def->selector->bytes(selects.values, c->hp, c->be, cap);
 		if (size_add(sum, more, &sum))
 			return UINT64_MAX;
@@ -69,7 +77,7 @@ static int open_parts(struct cache *c, struct err *err)
 	c->region = -1;
 	if (selects_of(c, &c->selects, err) || r->init(c, err) || kv_init(&c->kv, c->be, c->hp, c->type, r->cap(c), err) ||
 	    rope_init(&c->rope, c->hp, c->be, c->chunk, err) ||
-	    cache_alloc(c, &c->q, DT_F32, c->chunk, (int64_t)width_of(c->hp), err))
+	    (needs_q(c, &c->selects) && cache_alloc(c, &c->q, DT_F32, c->chunk, (int64_t)width_of(c->hp), err)))
 		return -1;
 	if (c->selects.def && select_open(&c->sel, &c->selects, &c->kv, cache_keeps_all(c), err))
 		return -1;

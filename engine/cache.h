@@ -39,7 +39,7 @@ struct step {
 static inline int step_generates(const struct step *st) { return st->kind != STEP_READ; }
 
 struct qkv {
-	struct tensor *q, *k, *v;   /* f32 [n][heads * head_dim], unrotated; overwritten */
+	struct tensor *q, *k, *v;   /* f32 [n][heads * head_dim], unrotated; may be overwritten */
 	struct tensor *out;         /* f32 [n][n_head * head_dim] */
 };
 
@@ -63,6 +63,7 @@ struct cache {
 	struct backend *be;
 	enum dtype type;            /* of the planes */
 	int32_t batch, ctx;         /* tokens of a step, and of the context, as asked for */
+	int unrotated;              /* observers will ask for unrotated queries */
 	/* Set by retention and selector when the cache is opened: */
 	int32_t limit;              /* longest sequence in tokens; ENDLESS */
 	int32_t chunk;              /* tokens of a step at most: batch or fewer */
@@ -76,7 +77,9 @@ struct cache {
 
 	struct kv_store kv;
 	struct rope rope;           /* the region's frame: a token stands at its index */
-	struct tensor q;            /* f32 [chunk][n_head * head_dim]: the step's queries in the region's frame */
+	/* f32 [chunk][n_head * head_dim]: the step's queries in the region's frame; without data where nobody needs the unrotated ones, which
+	 * are then rotated in place. */
+	struct tensor q;
 	void *retained;             /* the retention's own */
 	struct policy selects;      /* the policy whose selector is used; def NULL: everything is read */
 	struct selector sel;

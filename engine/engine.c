@@ -86,8 +86,8 @@ static void info_fill(struct engine *e)
 	i->n_kv_head = hp->n_kv_head;
 	i->head_dim = hp->head_dim;
 	i->ctx_train = hp->ctx_train;
-	i->rope_base = hp->rope_base;
-	i->rope_scaling = hp->rope_scaling;
+	i->rope_base = hp->rope[0].base;
+	i->rope_scaling = hp->rope[0].scaling;
 	i->tied_output = e->model.tied;
 	i->qkv_bias = e->model.layer[0].bq.rows > 0;
 	i->qk_norm = e->model.layer[0].q_norm.rows > 0;

@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include "engine/chat.h"
 #include "engine/engine.h"
-#include "engine/model.h"
+#include "engine/weights.h"
 #include "engine/token.h"
 
 struct engine {

@@ -3,8 +3,9 @@
 #define WEIR_FORWARD_H
 
 #include "engine/cache.h"
+#include "engine/weights.h"
 
-/* Buffers of one timeline's forward pass; `batch` tokens at most per call. */
+/* Buffers of one timeline's forward pass; `batch` tokens at most per step. */
 struct forward {
 	const struct model *m;
 	struct backend *be;
@@ -14,12 +15,12 @@ struct forward {
 	struct tensor norm;                /* f32 [batch][n_embd] */
 	struct tensor q, k, v;             /* f32 [batch][heads * head_dim] */
 	struct tensor attn;                /* f32 [batch][n_head * head_dim] */
-	struct tensor ffn;                 /* f32 [batch][n_ff] */
+	struct tensor ffn;                 /* f32 [batch][width], the widest layer's */
 	struct tensor head_in;             /* f32 [head_rows][n_embd] */
 	struct tensor logits;              /* f32 [head_rows][n_vocab] */
-	int32_t first;                     /* token of the last call whose hidden state is row 0 of x */
+	int32_t first;                     /* token of the last step whose hidden state is row 0 of x */
 	double *clock;                     /* the seconds spent in the cache are added here; NULL = not measured */
-	struct forward *one;                 /* of one token, for VERIFY; made by the first such step */
+	struct forward *one;               /* of one token, for VERIFY; made by the first such step */
 };
 
 /* Bytes of all buffers together. */
@@ -28,7 +29,7 @@ int  forward_init(struct forward *, const struct model *, struct cache *, int32_
 void forward_release(struct forward *);
 
 /* Run tokens id[0..st->n) (at most batch) through all layers; the cache stores their keys and values.
- * Afterwards forward_logits() can be asked about the last `rows` of them.  Errors and cancellation show at the backend's
+ * VERIFY: each token gets the bits that it would have alone.  Afterwards forward_logits() can be asked about the last `rows` of them.  Errors and cancellation show at the backend's
  * sync(). */
 void forward_run(struct forward *, const int32_t *id, const struct step *st, int32_t rows);
 /* Logits of tokens row0 .. row0+n (n <= head_rows) of the last forward into out [n][n_vocab] (host). */

@@ -1,7 +1,6 @@
 /* engine/kv_store.c - the planes of keys and values; see kv_store.h for the layout. */
 #include "engine/kv_store.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,9 +48,14 @@ void kv_release(struct kv_store *kv)
 	memset(kv, 0, sizeof *kv);
 }
 
-void kv_rotate(const struct kv_store *kv, struct tensor *out, const struct tensor *x, const struct rope *rope, int32_t n)
+void kv_rotate(const struct kv_store *kv, int32_t layer, struct tensor *out, const struct tensor *x, const struct rope *rope, int32_t n)
 {
-	kv->be->ops->rope(kv->be, out, x, &rope->table, kv->hp->head_dim, kv->hp->rope_dims, kv->hp->arch->neox, n);
+	const struct rope_freqs *f = model_rope(kv->hp, layer);
+
+	if (f)
+		kv->be->ops->rope(kv->be, out, x, rope_table(rope, layer), kv->hp->head_dim, f->dims, f->neox, n);
+	else if (out->data != x->data)
+		kv->be->ops->copy(kv->be, out, 0, x, 0, n);
 }
 
 void kv_swap(struct kv_store *a, struct kv_store *b)
@@ -60,12 +64,6 @@ void kv_swap(struct kv_store *a, struct kv_store *b)
 
 	*a = *b;
 	*b = was;
-}
-
-float kv_scale(const struct kv_store *kv, int32_t layer)
-{
-	(void)layer;
-	return (float)(1.0 / sqrt((double)kv->hp->head_dim));
 }
 
 void kv_put(struct kv_store *kv, int32_t layer, const struct tensor *k, const struct tensor *v, int32_t slot0, int32_t n)
@@ -115,7 +113,7 @@ void kv_attend(struct kv_store *kv, int32_t layer, struct tensor *out, const str
 
 	kv->be->ops->attn(kv->be, &(struct attn_args){
 		.out = out, .k = &kv->k[layer], .v = &kv->v[layer], .part = part, .n_part = n_part, .n_head = hp->n_head,
-		.n_kv_head = hp->n_kv_head, .head_dim = hp->head_dim, .cap = kv->cap, .scale = kv_scale(kv, layer), .probe = probe,
+		.n_kv_head = hp->n_kv_head, .head_dim = hp->head_dim, .cap = kv->cap, .scale = model_layer_spec(hp, layer)->attn.scale, .probe = probe,
 	}, n);
 	if (kv->clock)
 		*kv->clock += now_seconds() - start;

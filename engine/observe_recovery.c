@@ -59,7 +59,7 @@ static void true_row(struct observe_recovery *w, const struct tensor *q, int32_t
 	w->c->be->ops->key_scan(w->c->be, &(struct scan_args){
 		.out = &w->score, .q = q, .keys = &w->c->kv.k[layer], .n_head = hp->n_head, .n_kv_head = hp->n_kv_head,
 		.head_dim = hp->head_dim, .cap = w->c->ctx, .n_rows = n_slots, .bits = 16,
-		.scale = kv_scale(&w->c->kv, layer), .reduce = REDUCE_MEAN,
+		.scale = model_layer_spec(hp, layer)->attn.scale, .reduce = REDUCE_MEAN,
 	});
 	for (int32_t h = 0; h < hp->n_kv_head; h++) {
 		float *row = w->p + (size_t)h * (size_t)w->c->ctx;

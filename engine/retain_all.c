@@ -44,8 +44,8 @@ static void all_begin(struct cache *c, const struct step *st)
 
 static void all_put(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x)
 {
-	kv_rotate(&c->kv, &c->q, x->q, &c->rope, st->n);
-	kv_rotate(&c->kv, x->k, x->k, &c->rope, st->n);
+	kv_rotate(&c->kv, layer, c->q.data ? &c->q : x->q, x->q, &c->rope, st->n);
+	kv_rotate(&c->kv, layer, x->k, x->k, &c->rope, st->n);
 	kv_put(&c->kv, layer, x->k, x->v, st->pos, st->n);
 }
 
@@ -56,7 +56,7 @@ static int32_t all_region(const struct cache *c, const struct step *st)
 
 static void all_parts(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x, struct reading *r)
 {
-	r->q = cache_frame(c, st, 0, &c->q);
+	r->q = c->q.data ? cache_frame(c, st, 0, &c->q) : x->q;
 	r->n_part = r->n_region = cache_region(c, st, layer, x, r->q, r->n_slots, r->part);
 	for (int i = 0; i < r->n_part; i++)
 		r->skip += r->part[i].n_rows;

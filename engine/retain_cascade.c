@@ -184,12 +184,12 @@ static void cascade_put(struct cache *c, const struct step *st, int32_t layer, c
 	int filling = rings_filling(r);
 
 	/* In the rings' frames a token's own number is that in the newest ring, which all enter. */
-	kv_rotate(&c->kv, x->k, x->k, filling ? &c->rope : &f->rope[0], st->n);
+	kv_rotate(&c->kv, layer, x->k, x->k, filling ? &c->rope : &f->rope[0], st->n);
 	kv_put(&c->kv, layer, x->k, x->v, r->s.sinks + rings_stage(r) + f->waiting, st->n);
 	if (filling || r->s.sinks)
-		kv_rotate(&c->kv, &c->q, x->q, &c->rope, st->n);
+		kv_rotate(&c->kv, layer, &c->q, x->q, &c->rope, st->n);
 	for (int32_t i = 0; !filling && i < r->s.n; i++)
-		kv_rotate(&c->kv, &f->q[i], x->q, &f->rope[i], st->n);
+		kv_rotate(&c->kv, layer, &f->q[i], x->q, &f->rope[i], st->n);
 }
 
 static int32_t cascade_region(const struct cache *c, const struct step *st)
@@ -255,8 +255,8 @@ static void entries_move(struct cache *c)
 	const struct hparams *hp = c->hp;
 	int32_t n = r->n_row, whole = cascade_params(c)->heads == HEADS_LAYER, kv_heads = hp->n_kv_head, sinks = r->s.sinks;
 	struct tensor move = f->move;
-	struct kv_moves m = { .move = &move, .n = n, .n_kv_head = kv_heads, .head_dim = hp->head_dim, .dims = hp->rope_dims,
-	                      .cap = c->kv.cap, .neox = hp->arch->neox };
+	struct kv_moves m = { .move = &move, .n = n, .n_kv_head = kv_heads, .head_dim = hp->head_dim, .dims = hp->rope[0].dims,
+	                      .cap = c->kv.cap, .neox = hp->rope[0].neox };
 	int32_t *out = f->list;
 
 	/* The lists of all layers go to the backend at once: nothing comes between the moves of one layer and the next. */
@@ -275,7 +275,13 @@ static void entries_move(struct cache *c)
 	rope_set_shifts(&f->shift, r->rope_shift, r->n_rope_shift);
 	c->be->ops->write(c->be, &move, 0, f->list, (size_t)(out - f->list) * sizeof *f->list);
 	for (int32_t layer = 0; layer < hp->n_layer; layer++, m.move_row += kv_heads) {
-		m.turn = r->n_rope_shift ? &f->shift.table : NULL;
+		const struct rope_freqs *freqs = model_rope(hp, layer);
+
+		m.turn = freqs && r->n_rope_shift ? rope_table(&f->shift, layer) : NULL;
+		if (freqs) {
+			m.dims = freqs->dims;
+			m.neox = freqs->neox;
+		}
 		c->be->ops->kv_move(c->be, &c->kv.k[layer], &m);
 		m.turn = NULL;
 		c->be->ops->kv_move(c->be, &c->kv.v[layer], &m);

@@ -1,4 +1,4 @@
-/* engine/rope.c - tables of rotary angles: computed in double, written to the backend once per call, used by all layers. */
+/* engine/rope.c - RoPE angles in double, written to the backend once per call and used by all layers. */
 #include "engine/rope.h"
 
 #include <math.h>
@@ -7,57 +7,86 @@
 
 uint64_t rope_bytes(const struct hparams *hp, int32_t rows)
 {
-	return 8 * (uint64_t)rows * (uint64_t)hp->rope_dims;
+	uint64_t sum = 0;
+
+	for (int32_t i = 0; i < hp->n_rope; i++)
+		sum += 8 * (uint64_t)rows * (uint64_t)hp->rope[i].dims;
+	return sum;
+}
+
+static int table_init(struct rope *r, int32_t i, int32_t rows, struct err *err)
+{
+	int32_t dims = r->hp->rope[i].dims;
+
+	r->table[i] = (struct tensor){ .type = DT_F32, .rows = rows, .cols = dims };
+	if (!(r->host[i] = try_alloc((size_t)rows * (size_t)dims, sizeof *r->host[i], "rotary angles", err)))
+		return -1;
+	if (r->be->ops->alloc(r->be, &r->table[i]))
+		return err_set(err, ERR_FIT, "cannot allocate rotary angles: %s", r->be->err);
+	return 0;
 }
 
 int rope_init(struct rope *r, const struct hparams *hp, struct backend *be, int32_t rows, struct err *err)
 {
-	*r = (struct rope){ .hp = hp, .be = be, .table = { .type = DT_F32, .rows = rows, .cols = hp->rope_dims } };
-	if (!(r->host = try_alloc((size_t)rows * (size_t)hp->rope_dims, sizeof *r->host, "the table of rotary angles", err)))
-		return -1;
-	if (be->ops->alloc(be, &r->table)) {
-		err_set(err, ERR_FIT, "cannot allocate the table of rotary angles: %s", be->err);
-		rope_release(r);
-		return -1;
-	}
+	*r = (struct rope){ .hp = hp, .be = be };
+	for (int32_t i = 0; i < hp->n_rope; i++)
+		if (table_init(r, i, rows, err)) {
+			rope_release(r);
+			return -1;
+		}
 	return 0;
 }
 
 void rope_release(struct rope *r)
 {
-	if (r->table.data)
-		r->be->ops->drop(r->be, &r->table);
-	free(r->host);
+	for (int32_t i = 0; i < ROPE_TABLES_MAX; i++) {
+		if (r->table[i].data)
+			r->be->ops->drop(r->be, &r->table[i]);
+		free(r->host[i]);
+	}
 	memset(r, 0, sizeof *r);
 }
 
-static void angles(struct rope *r, int32_t row, double pos, double scale)
+/* Row `row` of the host's table i: cos and sin of a position, scaled. */
+static void angles(struct rope *r, int32_t i, int32_t row, double pos, double scale)
 {
-	float *cs = r->host + (size_t)row * (size_t)r->hp->rope_dims;
+	const struct rope_freqs *f = &r->hp->rope[i];
+	float *cs = r->host[i] + (size_t)row * (size_t)f->dims;
 
-	for (int32_t j = 0; j < r->hp->rope_dims / 2; j++) {
-		double angle = pos * r->hp->rope_freq[j];
+	for (int32_t j = 0; j < f->dims / 2; j++) {
+		double angle = pos * f->freq[j];
 
 		cs[2 * j] = (float)(cos(angle) * scale);
 		cs[2 * j + 1] = (float)(sin(angle) * scale);
 	}
 }
 
-static void upload(struct rope *r, int32_t n)
+static void upload(struct rope *r, int32_t i, int32_t n)
 {
-	r->be->ops->write(r->be, &r->table, 0, r->host, (size_t)n * (size_t)r->hp->rope_dims * sizeof *r->host);
+	r->be->ops->write(r->be, &r->table[i], 0, r->host[i], (size_t)n * (size_t)r->table[i].cols * sizeof *r->host[i]);
 }
 
 void rope_set(struct rope *r, int64_t pos, int32_t n)
 {
-	for (int32_t i = 0; i < n; i++)
-		angles(r, i, (double)(pos + i), r->hp->rope_mscale);
-	upload(r, n);
+	for (int32_t i = 0; i < r->hp->n_rope; i++) {
+		for (int32_t row = 0; row < n; row++)
+			angles(r, i, row, (double)(pos + row), r->hp->rope[i].mscale);
+		upload(r, i, n);
+	}
 }
 
-void rope_set_shifts(struct rope *r, const int64_t *shift, int32_t n)
+void rope_set_shifts(struct rope *r, const int64_t *pos, int32_t n)
 {
-	for (int32_t i = 0; i < n; i++)
-		angles(r, i, (double)shift[i], 1);
-	upload(r, n);
+	for (int32_t i = 0; i < r->hp->n_rope; i++) {
+		for (int32_t row = 0; row < n; row++)
+			angles(r, i, row, (double)pos[row], 1);
+		upload(r, i, n);
+	}
+}
+
+const struct tensor *rope_table(const struct rope *r, int32_t layer)
+{
+	int32_t id = model_layer_spec(r->hp, layer)->attn.rope;
+
+	return id == ROPE_NONE ? NULL : &r->table[id];
 }

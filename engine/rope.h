@@ -1,26 +1,29 @@
-/* engine/rope.h (private to engine/) - tables of rotary angles (RoPE) for the backend's rope().
+/* engine/rope.h (private to engine/) - tables of RoPE angles, one per hp->rope[], as the backend's rope() reads them.
  *
- * Angles are computed in double: in float the angle at position 10^6 would be off by 0.06 rad, and the positions of an endless
- * stream grow without limit. */
+ * Angles are computed in double: in float a position of 10^6 would be off by 0.06 rad, and the counters of a cache that
+ * never ends grow without limit. */
 #ifndef WEIR_ROPE_H
 #define WEIR_ROPE_H
 
-#include "engine/model.h"
+#include "engine/hparams.h"
+#include "kernels/backend.h"
 
 struct rope {
 	const struct hparams *hp;
 	struct backend *be;
-	struct tensor table;       /* f32 [rows][rope_dims]: cos, sin per pair */
-	float *host;               /* the same table in host memory, to be uploaded */
+	struct tensor table[ROPE_TABLES_MAX];   /* of hp->rope[i]: f32 [rows][dims], cos and sin per pair */
+	float *host[ROPE_TABLES_MAX];
 };
 
 uint64_t rope_bytes(const struct hparams *, int32_t rows);
 int  rope_init(struct rope *, const struct hparams *, struct backend *, int32_t rows, struct err *);
 void rope_release(struct rope *);
-/* Row i, i < n, rotates by position pos + i. */
+/* Fill row i with the angles of position pos + i, i < n. */
 void rope_set(struct rope *, int64_t pos, int32_t n);
-/* Row i, i < n, rotates on by shift[i] positions.  The model's factor on cos and sin is left out: a rotated key has it
- * already. */
-void rope_set_shifts(struct rope *, const int64_t *shift, int32_t n);
+/* Fill row i with the angles of pos[i], without YaRN's factor: for cached keys, which carry the factor already. */
+void rope_set_shifts(struct rope *, const int64_t *pos, int32_t n);
+
+/* The table that a layer's queries and keys are rotated by; NULL: they are not rotated. */
+const struct tensor *rope_table(const struct rope *, int32_t layer);
 
 #endif

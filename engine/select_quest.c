@@ -10,7 +10,6 @@
  * chosen (page_rows): nothing is asked of the backend in the middle of a step. */
 #include "engine/select.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 #include "engine/cache.h"
@@ -113,7 +112,7 @@ static int quest_choose(struct selector *s, const struct step *st, int32_t layer
 	be->ops->page_scan(be, &(struct scan_args){
 		.out = &f->score, .q = q, .keys = &f->bounds[layer], .n_head = hp->n_head, .n_kv_head = hp->n_kv_head,
 		.head_dim = hp->head_dim, .cap = s->kv->cap, .n_rows = n_slots,
-		.scale = (float)(1.0 / sqrt((double)hp->head_dim)), .reduce = REDUCE_MAX, .raw = !soft,
+		.scale = model_layer_spec(hp, layer)->attn.scale, .reduce = REDUCE_MAX, .raw = !soft,
 	});
 	be->ops->topk(be, &(struct topk_args){
 		.rows = &f->page, .score = &f->score, .n_kv_head = hp->n_kv_head, .n = pages, .k = k, .pool = 1,

@@ -14,7 +14,6 @@
  * that are attended, the new set's or the old one's, all hang on its flag, which the host sees when the step is over. */
 #include "engine/select.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -148,7 +147,7 @@ static struct scan_args region_scan(const struct selector *s, int32_t layer, con
 	return (struct scan_args){
 		.out = &r->score, .q = q, .keys = &s->kv->k[layer], .n_head = hp->n_head, .n_kv_head = hp->n_kv_head,
 		.head_dim = hp->head_dim, .cap = s->kv->cap, .n_rows = n_slots, .bits = 16,
-		.scale = (float)(1.0 / sqrt((double)hp->head_dim)),
+		.scale = model_layer_spec(hp, layer)->attn.scale,
 		.reduce = par_of(s)->group == GROUP_MEAN ? REDUCE_MEAN : REDUCE_MAX,
 	};
 }

@@ -10,7 +10,6 @@
  * token looks near, not at, the same places. */
 #include "engine/select.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -161,7 +160,7 @@ static struct scan_args sift_scan(const struct selector *s, int32_t layer, const
 	return (struct scan_args){
 		.out = &f->score, .q = q, .keys = bits >= 16 ? &s->kv->k[layer] : &f->sketch[layer], .n_head = hp->n_head,
 		.n_kv_head = hp->n_kv_head, .head_dim = hp->head_dim, .cap = s->kv->cap, .n_rows = n_slots,
-		.bits = bits, .scale = (float)(1.0 / sqrt((double)hp->head_dim)), .reduce = REDUCE_MAX,
+		.bits = bits, .scale = model_layer_spec(hp, layer)->attn.scale, .reduce = REDUCE_MAX,
 	};
 }
 

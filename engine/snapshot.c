@@ -70,9 +70,13 @@ static void hparams_identity(const struct hparams *hp, struct str *out)
 	str_addf(out, "layers %d width %d feed-forward %d heads %d kv-heads %d head %d context %d vocabulary %d\n",
 	         hp->n_layer, hp->n_embd, hp->n_ff, hp->n_head, hp->n_kv_head, hp->head_dim, hp->ctx_train, hp->n_vocab);
 	str_addf(out, "epsilon %a\n", (double)hp->eps);
-	str_addf(out, "rotation %s %s dims %d base %a scale %a frequencies %016" PRIx64 "\n", hp->arch->neox ? "halves" : "pairs",
-	         hp->rope_scaling ? hp->rope_scaling : "none", hp->rope_dims, hp->rope_base, hp->rope_mscale,
-	         hash64(0, hp->rope_freq, (size_t)(hp->rope_dims / 2) * sizeof *hp->rope_freq));
+	for (int32_t i = 0; i < hp->n_rope; i++) {
+		const struct rope_freqs *f = &hp->rope[i];
+
+		str_addf(out, "rotation %s %s dims %d base %a scale %a frequencies %016" PRIx64 "\n", f->neox ? "halves" : "pairs",
+		         f->scaling, f->dims, f->base, f->mscale, hash64(0, f->freq, (size_t)(f->dims / 2) * sizeof *f->freq));
+	}
+	layer_specs_identity(hp, out);
 }
 
 void engine_identity(const struct engine *e, struct str *out)

@@ -57,7 +57,7 @@ static int cache_describe(struct timeline *t, const struct engine *e, const stru
 	struct cache *c = &t->cache;
 	const char *kv = o->n_watch > 0 && !(o->kv && *o->kv) ? "full" : o->kv;
 
-	*c = (struct cache){ .hp = &e->model.hp, .be = e->be, .ctx = ctx };
+	*c = (struct cache){ .hp = &e->model.hp, .be = e->be, .ctx = ctx, .unrotated = o->n_watch > 0 };
 	c->batch = o->batch ? o->batch : BATCH_DEFAULT;
 	c->batch = c->batch < ctx ? c->batch : ctx;
 	return kv_type_parse(o->kv_type, c->hp, &c->type, err) || policy_parse(&c->policy, kv, err) || watch_describe(t, o, err) ? -1 : 0;

@@ -206,6 +206,8 @@ struct backend_ops {
 	 * w f32 [1][group].  out may be x. */
 	void (*rmsnorm)(struct backend *, struct tensor *out, const struct tensor *x, const struct tensor *w,
 	                int32_t group, float eps, int32_t n);
+	/* y = a x + b y, f32 of the same cols; x may be y.  b = 0: y is only written. */
+	void (*axpby)(struct backend *, struct tensor *y, float a, const struct tensor *x, float b, int32_t n);
 	/* n_m products of the same x f32 [n][cols]. */
 	void (*matmul)(struct backend *, const struct matmul *m, int32_t n_m, const struct tensor *x, int32_t n);
 	/* out[n][rows] = silu(x gate^T) * (x up^T). */
@@ -261,7 +263,7 @@ struct backend_options {
  * WEIR_CPU=c|avx2|avx512 hides CPU levels above the named one.  "cuda" is a plugin, weir-cuda.so (plugin.c). */
 int backend_open(struct backend **out, const char *name, const struct backend_options *, char err[160]);
 /* Changes with anything a plugin shares with the program: this header's tables and structs. */
-enum { BACKEND_ABI = 2 };
+enum { BACKEND_ABI = 3 };
 /* "avx512 (avx512, avx2, c available)". */
 const char *backend_cpu_level(void);
 /* Bytes per second `threads` threads read from a buffer of that size, best of a few passes. */

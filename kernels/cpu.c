@@ -73,6 +73,7 @@ static const struct backend_ops cpu_ops = {
 	.columns = cpu_columns,
 	.embed = cpu_embed,
 	.rmsnorm = cpu_rmsnorm,
+	.axpby = cpu_axpby,
 	.matmul = cpu_matmul,
 	.matmul_glu = cpu_matmul_glu,
 	.rope = cpu_rope,

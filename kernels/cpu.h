@@ -117,7 +117,7 @@ struct row_job {
 	const int32_t *id;
 	int32_t n, cols, per_task;
 	int32_t group, heads, head_dim, dims, neox, cap, row0;
-	float eps;
+	float eps, a, b;
 	void *plane;
 	enum dtype type;
 	struct act *act;
@@ -140,6 +140,7 @@ void cpu_embed(struct backend *, struct tensor *out, const struct tensor *table,
                int32_t n);
 void cpu_rmsnorm(struct backend *, struct tensor *out, const struct tensor *x, const struct tensor *w,
                  int32_t group, float eps, int32_t n);
+void cpu_axpby(struct backend *, struct tensor *y, float a, const struct tensor *x, float b, int32_t n);
 void cpu_rope(struct backend *, struct tensor *out, const struct tensor *x, const struct tensor *table,
               int32_t head_dim, int32_t dims, int neox, int32_t n);
 void cpu_kv_put(struct backend *, struct tensor *plane, const struct tensor *x, int32_t n_kv_head,

@@ -87,6 +87,29 @@ void cpu_rmsnorm(struct backend *be, struct tensor *out, const struct tensor *x,
 	cpu_run_rows(&j, rmsnorm_task);
 }
 
+static void axpby_task(void *arg, int task, int worker)
+{
+	const struct row_job *j = arg;
+
+	(void)worker;
+	FOR_TASK_ROWS(i, j, task) {
+		float *y = j->out + (size_t)i * (size_t)j->cols;
+		const float *x = j->x + (size_t)i * (size_t)j->cols;
+
+		for (int32_t c = 0; c < j->cols; c++)
+			y[c] = j->b != 0 ? j->a * x[c] + j->b * y[c] : j->a * x[c];
+	}
+}
+
+void cpu_axpby(struct backend *be, struct tensor *y, float a, const struct tensor *x, float b, int32_t n)
+{
+	struct row_job j = { .c = cpu_of(be), .n = n, .cols = x->cols, .a = a, .b = b };
+
+	if (be->failed || !(j.x = cpu_rows_of(be, x, n, 0, "axpby")) || !(j.out = cpu_rows_of(be, y, n, x->cols, "axpby")))
+		return;
+	cpu_run_rows(&j, axpby_task);
+}
+
 static void rope_task(void *arg, int task, int worker)
 {
 	const struct row_job *j = arg;

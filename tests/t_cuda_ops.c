@@ -780,6 +780,32 @@ TEST(cuda_copy)
 	finish(be);
 }
 
+TEST(cuda_axpby)
+{
+	struct backend *be = open_cuda();
+
+	for (int round = 0; round < 10; round++) {
+		int32_t n = 1 + (int32_t)(test_rand() % 5), cols = 1 + (int32_t)(test_rand() % 700), all = n * cols;
+		float a = 0.1f + (float)round, b = round % 3 ? 0.75f : 0, *x = randoms((size_t)all, -1, 1), *y = randoms((size_t)all, -1, 1), *got;
+		struct tensor tx = tensor_new(be, DT_F32, n, cols, x), ty = guarded(be, n, cols, y);
+		int same = round == 4;
+
+		be->ops->axpby(be, &ty, a, same ? &ty : &tx, b, n);
+		got = result(be, &ty, "axpby");
+		for (int32_t i = 0; i < all; i++) {
+			float scaled = a * (same ? y[i] : x[i]), want = b != 0 ? scaled + b * y[i] : scaled;
+
+			CHECK(got[i] == want);
+		}
+		free(got);
+		free(x);
+		free(y);
+		be->ops->drop(be, &tx);
+		be->ops->drop(be, &ty);
+	}
+	finish(be);
+}
+
 TEST(cuda_columns)
 {
 	struct backend *be = open_cuda();
@@ -829,6 +855,8 @@ TEST(cuda_refuses_as_the_processor_does)
 		refused(b, "internal: rmsnorm got an operand of the wrong shape");
 		b->ops->rmsnorm(b, &x, &x, &w, 40, 1e-5f, 3);
 		refused(b, "internal: rmsnorm got an operand of the wrong shape");
+		b->ops->axpby(b, &x, 1, &w, 1, 1);
+		refused(b, "internal: axpby got an operand of the wrong shape");
 		b->ops->rope(b, &x, &x, &w, 32, 40, 0, 1);
 		refused(b, "internal: rope got 96 columns, heads of 32, 40 of them rotated");
 		b->ops->rope(b, &x, &x, &w, 32, 32, 0, 1);

@@ -1199,6 +1199,42 @@ TEST(cancel_stops_a_running_product)
 	free(w);
 }
 
+TEST(axpby_at_every_size)
+{
+	static const struct { int32_t n, cols; float a, b; int same; } c[] = {
+		{ 1, 1, 1, 1, 0 }, { 3, 7, 0.22f, 1, 0 }, { 2, 64, 12, 0, 0 }, { 5, 33, -1.5f, 0.25f, 1 }, { 40, 2048, 0.1f, 1, 0 }, { 0, 8, 1, 1, 0 },
+	};
+
+	for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
+		struct backend *be = open_level("c", i % 2 ? 2 : 1);
+		size_t n = (size_t)c[i].n * (size_t)c[i].cols, all = (size_t)(c[i].n + 1) * (size_t)c[i].cols;
+		float *x = must_alloc(all * sizeof *x), *y = must_alloc(all * sizeof *y), *got = must_alloc(all * sizeof *got);
+		struct tensor tx, ty;
+
+		for (size_t k = 0; k < all; k++) {
+			x[k] = (float)(test_rand() % 2001) / 1000 - 1;
+			y[k] = c[i].b != 0 ? (float)(test_rand() % 2001) / 1000 - 1 : NAN;   /* not read where b = 0 */
+		}
+		tx = tensor_new(be, DT_F32, c[i].n + 1, c[i].cols, x);
+		ty = tensor_new(be, DT_F32, c[i].n + 1, c[i].cols, y);
+		be->ops->axpby(be, &ty, c[i].a, c[i].same ? &ty : &tx, c[i].b, c[i].n);
+		be->ops->read(be, &ty, 0, got, all * sizeof *got);
+		for (size_t k = 0; k < n; k++) {
+			float from = c[i].same ? y[k] : x[k], scaled = c[i].a * from;
+			float want = c[i].b != 0 ? scaled + c[i].b * y[k] : scaled;
+
+			CHECK_MSG(got[k] == want, "case %zu, value %zu: %g, expected %g", i, k, (double)got[k], (double)want);
+		}
+		CHECK(!memcmp(got + n, y + n, (all - n) * sizeof *got));   /* the row behind stays */
+		be->ops->drop(be, &tx);
+		be->ops->drop(be, &ty);
+		free(x);
+		free(y);
+		free(got);
+		finish(be);
+	}
+}
+
 TEST(columns_become_rows)
 {
 	struct backend *be = open_level("c", 1);

@@ -49,7 +49,8 @@ static void bench_open(struct bench *b, const char *policy, int32_t n_layer, int
 	if (backend_open(&b->be, "cpu", &(struct backend_options){ .threads = 2 }, why))
 		test_skip("%s", why);
 	b->hp = (struct hparams){ .arch = &test_arch, .n_layer = n_layer, .n_head = group * n_kv_head, .n_kv_head = n_kv_head,
-	                          .head_dim = DIM, .rope_dims = DIM };
+	                          .head_dim = DIM, .n_rope = 1, .rope = { { .dims = DIM } } };
+	layer_specs_plain(&b->hp);
 	if (policy_parse(&b->par, policy, &err) || kv_init(&b->kv, b->be, &b->hp, DT_F32, cap, &err) ||
 	    select_open(&b->sel, &b->par, &b->kv, own, &err))
 		test_skip("%s: %s", policy, err.msg);
@@ -68,6 +69,7 @@ static void bench_close(struct bench *b)
 	select_close(&b->sel);
 	kv_release(&b->kv);
 	b->be->ops->close(b->be);
+	free(b->hp.spec);
 	free(b->keys);
 }
 

@@ -86,9 +86,9 @@ static int rig_try(struct rig *r, const struct rig_options *o, struct err *err)
 	int failed;
 
 	memset(r, 0, sizeof *r);
-	r->arch.neox = o->neox;
-	r->hp = (struct hparams){ .arch = &r->arch, .n_layer = layers, .n_head = heads, .n_kv_head = kv, .head_dim = DIM,
-	                          .rope_dims = DIM, .rope_freq = r->freq, .rope_mscale = 1, .ctx_train = o->trained };
+	r->hp = (struct hparams){ .arch = &r->arch, .n_layer = layers, .n_head = heads, .n_kv_head = kv, .head_dim = DIM, .n_rope = 1,
+	                          .rope = { { .dims = DIM, .neox = o->neox, .freq = r->freq, .mscale = 1 } }, .ctx_train = o->trained };
+	layer_specs_plain(&r->hp);
 	for (int i = 0; i < DIM / 2; i++)
 		r->freq[i] = pow(10000, -2.0 * i / DIM);
 	if (backend_open(&r->be, "cpu", &(struct backend_options){ .threads = o->threads ? o->threads : 1 }, why))
@@ -119,6 +119,7 @@ static void rig_close(struct rig *r)
 	r->be->ops->close(r->be);
 	free(r->alive);
 	free(r->dropped);
+	free(r->hp.spec);
 }
 
 static struct rig rig_open(struct rig *r, const struct rig_options *o)
@@ -206,7 +207,7 @@ static int32_t rig_rewind(struct rig *r, int32_t n)
 static void rotate(const struct rig *r, double *x, double pos)
 {
 	for (int i = 0; i < DIM / 2; i++) {
-		int a = r->arch.neox ? i : 2 * i, b = r->arch.neox ? i + DIM / 2 : 2 * i + 1;
+		int a = r->hp.rope[0].neox ? i : 2 * i, b = r->hp.rope[0].neox ? i + DIM / 2 : 2 * i + 1;
 		double c = cos(pos * r->freq[i]), s = sin(pos * r->freq[i]), xa = x[a], xb = x[b];
 		x[a] = xa * c - xb * s;
 		x[b] = xa * s + xb * c;

@@ -1,7 +1,7 @@
 /* kernels/cuda/cuda.cuh (private to kernels/cuda/) - the CUDA backend: what its files share.
  *
  *     cuda.cu              opening, errors, memory, copies, the table of operations
- *     cuda_ops.cu          rmsnorm, rope, kv_put, copy, columns, query_turn
+ *     cuda_ops.cu          rmsnorm, axpby, rope, kv_put, copy, columns, query_turn
  *     cuda_matmul.cu       products: which way a product goes; of many tokens by cuBLAS
  *     cuda_gemv.cu         ... of a few tokens, by kernels that read weights as they are kept
  *     cuda_weights.cu      weights as they are kept on the device, their rows for embed, tiles of f16 for cuBLAS
@@ -92,6 +92,7 @@ void cuda_copy(struct backend *, struct tensor *dst, int32_t dst_row, const stru
 void cuda_columns(struct backend *, struct tensor *out, const struct tensor *src, const int32_t *col, int32_t n);
 void cuda_rmsnorm(struct backend *, struct tensor *out, const struct tensor *x, const struct tensor *w, int32_t group, float eps,
                   int32_t n);
+void cuda_axpby(struct backend *, struct tensor *y, float a, const struct tensor *x, float b, int32_t n);
 void cuda_matmul(struct backend *, const struct matmul *m, int32_t n_m, const struct tensor *x, int32_t n);
 void cuda_matmul_glu(struct backend *, struct tensor *out, const struct tensor *gate, const struct tensor *up, const struct tensor *x,
                      int32_t n);

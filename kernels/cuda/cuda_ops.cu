@@ -1,4 +1,4 @@
-/* kernels/cuda/cuda_ops.cu - rmsnorm, rope, kv_put, copy, columns, query_turn.
+/* kernels/cuda/cuda_ops.cu - rmsnorm, axpby, rope, kv_put, copy, columns, query_turn.
  *
  * Between the products of a layer stand up to six such calls (norms of queries' and keys' heads, their rotations, two rows for the
  * cache), each of which moves a few KiB: what they cost is their launches.  So all that treat heads alone are jobs of
@@ -482,6 +482,34 @@ void cuda_kv_put(struct backend *be, struct tensor *plane, const struct tensor *
 	if (n < 1 || !head_fits(be, plane->cols) || put_joins(c, job.x, &job, n, plane->cols))
 		return;
 	heads_add(c, n, plane->cols, 0, 0, &job);
+}
+
+/* ---- sums ---- */
+
+struct axpby_args { float *y; const float *x; int64_t n; float a, b; };
+
+/* Rounded as on the processor: no fused multiply-add. */
+__global__ void axpby_kernel(struct axpby_args a)
+{
+	for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.n; i += (int64_t)gridDim.x * blockDim.x) {
+		float x = __fmul_rn(a.a, a.x[i]);
+
+		a.y[i] = a.b != 0 ? __fadd_rn(x, __fmul_rn(a.b, a.y[i])) : x;
+	}
+}
+
+void cuda_axpby(struct backend *be, struct tensor *y, float a, const struct tensor *x, float b, int32_t n)
+{
+	struct axpby_args g = {};
+	unsigned blocks;
+
+	if (cuda_stopped(be) || !(g.x = rows_of(be, x, n, 0, "axpby")) || !(g.y = rows_of(be, y, n, x->cols, "axpby")) || n < 1)
+		return;
+	g.n = (int64_t)n * x->cols;
+	g.a = a;
+	g.b = b;
+	blocks = cuda_blocks(g.n, 256);
+	cuda_launch(cuda_of(be), axpby_kernel, blocks < 2048 ? blocks : 2048, 1, 1, 256, 0, g);
 }
 
 /* ---- copies ---- */

@@ -1,0 +1,146 @@
+/* engine/arch.c - the table of families, and what their layers may ask for.
+ *
+ * To add a family: a row in archs[], and where its layers are not all plain, a function that changes their specs. */
+#include "engine/arch.h"
+
+#include <math.h>
+
+#include "engine/hparams.h"
+
+/* ---- families ---- */
+
+#define T(name) TENSOR_BIT(TENSOR_##name)
+#define QKV_BIASES (T(Q_BIAS) | T(K_BIAS) | T(V_BIAS))
+#define QK_NORMS   (T(Q_NORM) | T(K_NORM))
+#define MATRICES   (T(Q) | T(K) | T(V) | T(ATTN_OUT) | T(GATE) | T(UP) | T(DOWN))
+#define PRE_NORMS  (T(ATTN_NORM) | T(FFN_NORM))
+
+const struct arch archs[] = {
+	/* Llama 1-3.x, Mistral, SmolLM2, TinyLlama */
+	{ .name = "llama", .required = PRE_NORMS | MATRICES, .optional = QKV_BIASES | T(ATTN_OUT_BIAS) | QK_NORMS },
+	{ .name = "qwen2", .neox = 1, .required = PRE_NORMS | MATRICES | QKV_BIASES, .optional = T(ATTN_OUT_BIAS) | QK_NORMS },
+	{ .name = "qwen3", .neox = 1, .required = PRE_NORMS | MATRICES | QK_NORMS, .optional = QKV_BIASES | T(ATTN_OUT_BIAS) },
+	{ .name = NULL },
+};
+
+/* ---- layers ---- */
+
+static struct layer_spec plain_layer(const struct hparams *hp)
+{
+	return (struct layer_spec){
+		.attn = { .kind = ATTN_SOFTMAX, .n_head = hp->n_head, .n_kv_head = hp->n_kv_head, .head_dim = hp->head_dim,
+		          .rope = 0, .scale = (float)(1.0 / sqrt((double)hp->head_dim)) },
+		.ffn = { .kind = FFN_DENSE, .act = ACT_SILU, .width = hp->n_ff },
+		.residual_scale = 1, .required = hp->arch->required, .optional = hp->arch->optional,
+	};
+}
+
+void layer_specs_plain(struct hparams *hp)
+{
+	hp->embd_scale = hp->logit_scale = 1;
+	hp->spec = xcalloc((size_t)hp->n_layer, sizeof *hp->spec);
+	for (int32_t i = 0; i < hp->n_layer; i++)
+		hp->spec[i] = plain_layer(hp);
+}
+
+const struct layer_spec *model_layer_spec(const struct hparams *hp, int32_t layer)
+{
+	return &hp->spec[layer];
+}
+
+const struct rope_freqs *model_rope(const struct hparams *hp, int32_t layer)
+{
+	int32_t id = hp->spec[layer].attn.rope;
+
+	return id == ROPE_NONE ? NULL : &hp->rope[id];
+}
+
+/* Those of MATRICES that its required tensors hold. */
+static uint32_t matrices_of(const struct layer_spec *s)
+{
+	return s->required | (s->required & T(QKV) ? T(Q) | T(K) | T(V) : 0) | (s->required & T(GATE_UP) ? T(GATE) | T(UP) : 0);
+}
+
+/* What the kernels lack for this layer, as the object of "asks for"; NULL: nothing. */
+static const char *unsupported(const struct hparams *hp, const struct layer_spec *s)
+{
+	const struct attn_spec *a = &s->attn;
+
+	if (a->kind != ATTN_SOFTMAX)
+		return a->kind == ATTN_RECURRENT ? "recurrent attention" : "no attention";
+	if (a->n_head != hp->n_head || a->n_kv_head != hp->n_kv_head || a->head_dim != hp->head_dim)
+		return "heads of its own number or size";
+	if (a->rope != ROPE_NONE && (a->rope < 0 || a->rope >= hp->n_rope))
+		return "a RoPE table that was not read";
+	if (a->window)
+		return "a sliding window";
+	if (a->softcap != 0)
+		return "a soft cap on attention scores";
+	if (a->sinks)
+		return "attention sinks";
+	if (s->ffn.kind != FFN_DENSE)
+		return "experts";
+	if (s->ffn.act != ACT_SILU)
+		return s->ffn.act == ACT_GELU ? "GELU activation" : "clamped SiLU activation";
+	if (MATRICES & ~matrices_of(s))
+		return "attention or feed-forward without all of its matrices";
+	return NULL;
+}
+
+int layer_spec_check(const struct hparams *hp, int32_t layer, struct err *err)
+{
+	const char *what = unsupported(hp, &hp->spec[layer]);
+
+	return what ? err_set(err, ERR_MODEL, "layer %d asks for %s, which is not supported yet", layer, what) : 0;
+}
+
+static void add_int(struct str *out, const char *name, int32_t v, int32_t plain)
+{
+	if (v != plain)
+		str_addf(out, " %s %d", name, v);
+}
+
+static void add_real(struct str *out, const char *name, float v, float plain)
+{
+	if (v != plain)
+		str_addf(out, " %s %a", name, (double)v);
+}
+
+/* What differs from a plain layer, and nothing else: a field that a later version adds leaves the text of today's models as it is. */
+static void add_spec(struct str *out, const struct layer_spec *s, const struct layer_spec *plain)
+{
+	const struct attn_spec *a = &s->attn, *b = &plain->attn;
+
+	add_int(out, "attention", (int32_t)a->kind, (int32_t)b->kind);
+	add_int(out, "heads", a->n_head, b->n_head);
+	add_int(out, "kv-heads", a->n_kv_head, b->n_kv_head);
+	add_int(out, "head", a->head_dim, b->head_dim);
+	add_int(out, "rotation", a->rope, b->rope);
+	add_int(out, "window", a->window, b->window);
+	add_real(out, "scale", a->scale, b->scale);
+	add_real(out, "cap", a->softcap, b->softcap);
+	add_int(out, "sinks", a->sinks, b->sinks);
+	add_int(out, "whole-norms", a->qk_norm_whole, b->qk_norm_whole);
+	add_int(out, "feed-forward", (int32_t)s->ffn.kind, (int32_t)plain->ffn.kind);
+	add_int(out, "activation", (int32_t)s->ffn.act, (int32_t)plain->ffn.act);
+	add_int(out, "width", s->ffn.width, plain->ffn.width);
+	add_int(out, "experts", s->ffn.n_expert, plain->ffn.n_expert);
+	add_int(out, "used", s->ffn.n_used, plain->ffn.n_used);
+	add_real(out, "residual", s->residual_scale, plain->residual_scale);
+}
+
+void layer_specs_identity(const struct hparams *hp, struct str *out)
+{
+	struct layer_spec plain = plain_layer(hp);
+	struct str text = { 0 };
+
+	if (hp->embd_scale != 1 || hp->logit_scale != 1)
+		str_addf(out, "embeddings %a logits %a\n", (double)hp->embd_scale, (double)hp->logit_scale);
+	for (int32_t i = 0; i < hp->n_layer; i++) {
+		str_clear(&text);
+		add_spec(&text, &hp->spec[i], &plain);
+		if (text.n)
+			str_addf(out, "layer %d%s\n", i, text.p);
+	}
+	str_free(&text);
+}

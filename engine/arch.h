@@ -1,0 +1,80 @@
+/* engine/arch.h (private to engine/) - families of models as rows of a table, their layers as data.
+ *
+ * A family (general.architecture) is one row of archs[]: its name, how RoPE pairs values, the tensors that its layers must or may
+ * have, and a function for what else differs from a plain layer.  hparams_read() fills one struct layer_spec per layer; the forward
+ * pass (forward.c), the weights (weights.c) and the cache read these specs and never ask for the family.
+ *
+ * A spec can ask for more than the kernels compute.  layer_spec_check() refuses that when the model is loaded. */
+#ifndef WEIR_ARCH_H
+#define WEIR_ARCH_H
+
+#include "engine/base.h"
+
+struct hparams;
+struct key_reader;
+
+/* Tensors of a layer; weights.c has their names and shapes. */
+enum layer_tensor {
+	TENSOR_ATTN_NORM, TENSOR_Q, TENSOR_K, TENSOR_V, TENSOR_Q_BIAS, TENSOR_K_BIAS, TENSOR_V_BIAS, TENSOR_Q_NORM, TENSOR_K_NORM,
+	TENSOR_ATTN_OUT, TENSOR_ATTN_OUT_BIAS, TENSOR_ATTN_POST_NORM,
+	TENSOR_FFN_NORM, TENSOR_GATE, TENSOR_UP, TENSOR_DOWN, TENSOR_FFN_POST_NORM,
+	TENSOR_QKV, TENSOR_GATE_UP,   /* several matrices stored as one, in the place of TENSOR_Q, _K and _V, or TENSOR_GATE and _UP */
+	LAYER_TENSORS
+};
+#define TENSOR_BIT(t) (UINT32_C(1) << (t))
+
+enum attn_kind { ATTN_SOFTMAX, ATTN_NONE, ATTN_RECURRENT };
+enum ffn_kind { FFN_DENSE, FFN_EXPERTS };
+enum activation { ACT_SILU, ACT_GELU, ACT_SILU_CLAMPED };
+enum { ROPE_NONE = -1 };
+
+struct attn_spec {
+	enum attn_kind kind;
+	int32_t n_head, n_kv_head, head_dim;
+	int32_t rope;               /* index of hp->rope[]; ROPE_NONE: queries and keys are not rotated */
+	int32_t window;             /* tokens that a query attends to, its own included; 0 = all */
+	float scale;                /* of the scores, usually 1/sqrt(head_dim) */
+	float softcap;              /* scores become softcap * tanh(score / softcap); 0 = as they are */
+	int sinks;                  /* a learned sink per query head takes part in the softmax */
+	int qk_norm_whole;          /* the norms of Q and K span all heads; otherwise each head alone */
+};
+
+struct ffn_spec {
+	enum ffn_kind kind;
+	enum activation act;
+	int32_t width;              /* of each expert where there are experts */
+	int32_t n_expert, n_used;
+};
+
+struct layer_spec {
+	struct attn_spec attn;
+	struct ffn_spec ffn;
+	float residual_scale;       /* factor on what attention and feed-forward add to the residual stream */
+	/* Bits of enum layer_tensor.  A tensor in neither set makes the file unusable.  The forward pass runs a bias or a norm where its
+	 * tensor is there: norms before attention and feed-forward (TENSOR_ATTN_NORM, TENSOR_FFN_NORM), after them (_POST_NORM), or both. */
+	uint32_t required, optional;
+};
+
+struct arch {
+	const char *name;           /* general.architecture */
+	int neox;                   /* RoPE rotates the pairs (j, j + dims/2) instead of (2j, 2j + 1) */
+	uint32_t required, optional;   /* of every layer, as in struct layer_spec */
+	/* Change the plain specs of hp->spec[0 .. n_layer), and the model's multipliers, to what the family computes; may read keys of its
+	 * own and add RoPE tables.  0, or -1 with the reader's error set.  NULL: every layer is plain. */
+	int (*specs)(struct hparams *, struct key_reader *);
+};
+extern const struct arch archs[];   /* ends with name = NULL */
+
+/* Fill hp->spec with plain layers: the family's tensors, all heads of the model, RoPE table 0, 1/sqrt(head_dim), a SiLU-gated
+ * feed-forward of n_ff. */
+void layer_specs_plain(struct hparams *);
+/* Refuse a spec that the kernels cannot compute: 0, or -1 with one sentence that names the layer (ERR_MODEL). */
+int  layer_spec_check(const struct hparams *, int32_t layer, struct err *);
+/* Append a line for each layer, and for the multipliers, that differ from plain ones: nothing for a model of plain layers. */
+void layer_specs_identity(const struct hparams *, struct str *out);
+
+const struct layer_spec *model_layer_spec(const struct hparams *, int32_t layer);
+/* Frequencies that a layer's queries and keys are rotated by; NULL: they are not rotated. */
+const struct rope_freqs *model_rope(const struct hparams *, int32_t layer);
+
+#endif

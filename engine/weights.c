@@ -1,0 +1,273 @@
+/* engine/weights.c - binds the weights of a model: names, shapes, and the hand-over to the backend.
+ *
+ * A tensor of the file that the forward pass would not use is an error: ignoring it could mean computing something else than the
+ * model's author did. */
+#include "engine/weights.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- tensors of a layer ---- */
+
+enum size { SIZE_NONE, SIZE_ONE, SIZE_EMBD, SIZE_Q, SIZE_KV, SIZE_Q_NORM, SIZE_K_NORM, SIZE_FFN };
+enum { PARTS = 3 };
+
+static const struct weight_def {
+	const char *name;         /* after "blk.LAYER." */
+	enum size cols;
+	struct { size_t at; enum size rows; } part[PARTS];   /* fields of struct layer that share the rows; SIZE_ONE: a norm or a bias */
+} layer_tensors[LAYER_TENSORS] = {
+#define FIELD(name) offsetof(struct layer, name)
+	[TENSOR_ATTN_NORM]      = { "attn_norm.weight", SIZE_EMBD, { { FIELD(attn_norm), SIZE_ONE } } },
+	[TENSOR_Q]              = { "attn_q.weight", SIZE_EMBD, { { FIELD(wq), SIZE_Q } } },
+	[TENSOR_K]              = { "attn_k.weight", SIZE_EMBD, { { FIELD(wk), SIZE_KV } } },
+	[TENSOR_V]              = { "attn_v.weight", SIZE_EMBD, { { FIELD(wv), SIZE_KV } } },
+	[TENSOR_Q_BIAS]         = { "attn_q.bias", SIZE_Q, { { FIELD(bq), SIZE_ONE } } },
+	[TENSOR_K_BIAS]         = { "attn_k.bias", SIZE_KV, { { FIELD(bk), SIZE_ONE } } },
+	[TENSOR_V_BIAS]         = { "attn_v.bias", SIZE_KV, { { FIELD(bv), SIZE_ONE } } },
+	[TENSOR_Q_NORM]         = { "attn_q_norm.weight", SIZE_Q_NORM, { { FIELD(q_norm), SIZE_ONE } } },
+	[TENSOR_K_NORM]         = { "attn_k_norm.weight", SIZE_K_NORM, { { FIELD(k_norm), SIZE_ONE } } },
+	[TENSOR_ATTN_OUT]       = { "attn_output.weight", SIZE_Q, { { FIELD(wo), SIZE_EMBD } } },
+	[TENSOR_ATTN_OUT_BIAS]  = { "attn_output.bias", SIZE_EMBD, { { FIELD(bo), SIZE_ONE } } },
+	[TENSOR_ATTN_POST_NORM] = { "post_attention_norm.weight", SIZE_EMBD, { { FIELD(attn_post_norm), SIZE_ONE } } },
+	[TENSOR_FFN_NORM]       = { "ffn_norm.weight", SIZE_EMBD, { { FIELD(ffn_norm), SIZE_ONE } } },
+	[TENSOR_GATE]           = { "ffn_gate.weight", SIZE_EMBD, { { FIELD(gate), SIZE_FFN } } },
+	[TENSOR_UP]             = { "ffn_up.weight", SIZE_EMBD, { { FIELD(up), SIZE_FFN } } },
+	[TENSOR_DOWN]           = { "ffn_down.weight", SIZE_FFN, { { FIELD(down), SIZE_EMBD } } },
+	[TENSOR_FFN_POST_NORM]  = { "post_ffw_norm.weight", SIZE_EMBD, { { FIELD(ffn_post_norm), SIZE_ONE } } },
+	[TENSOR_QKV]            = { "attn_qkv.weight", SIZE_EMBD, { { FIELD(wq), SIZE_Q }, { FIELD(wk), SIZE_KV }, { FIELD(wv), SIZE_KV } } },
+	[TENSOR_GATE_UP]        = { "ffn_up.weight", SIZE_EMBD, { { FIELD(gate), SIZE_FFN }, { FIELD(up), SIZE_FFN } } },
+#undef FIELD
+};
+
+static int32_t size_of(const struct hparams *hp, const struct layer_spec *s, enum size size)
+{
+	const struct attn_spec *a = &s->attn;
+
+	switch (size) {
+	case SIZE_NONE: return 0;
+	case SIZE_EMBD: return hp->n_embd;
+	case SIZE_Q: return a->n_head * a->head_dim;
+	case SIZE_KV: return a->n_kv_head * a->head_dim;
+	case SIZE_Q_NORM: return a->qk_norm_whole ? a->n_head * a->head_dim : a->head_dim;
+	case SIZE_K_NORM: return a->qk_norm_whole ? a->n_kv_head * a->head_dim : a->head_dim;
+	case SIZE_FFN: return s->ffn.width;
+	default: return 1;
+	}
+}
+
+static struct tensor *tensor_at(struct layer *l, size_t at)
+{
+	return (struct tensor *)(void *)((char *)l + at);
+}
+
+/* ---- binding ---- */
+
+struct binder {
+	struct model *m;
+	const struct gguf *g;
+	const struct bind_watch *watch;
+	struct err *err;
+	uint8_t *used;     /* [n_tensor] */
+	int failed;
+};
+
+/* The tensor 'name' (or 'blk.LAYER.name'), checked to be [rows][cols]; NULL and failed unless optional. */
+static const struct gguf_tensor *bind_find(struct binder *b, int32_t layer, const char *name, int32_t rows,
+                                           int32_t cols, int optional)
+{
+	const struct gguf_tensor *t;
+	char full[80];
+
+	if (b->failed)
+		return NULL;
+	if (layer >= 0)
+		snprintf(full, sizeof full, "blk.%d.%s", layer, name);
+	else
+		snprintf(full, sizeof full, "%s", name);
+	t = gguf_tensor_find(b->g, full);
+	if (!t) {
+		if (!optional)
+			b->failed = gguf_err(b->g, b->err, "tensor '%s' is missing", full);
+		return NULL;
+	}
+	b->used[t - b->g->tensor] = 1;
+	if (t->ne[0] != cols || t->ne[1] < rows || t->ne[2] != 1 || t->ne[3] != 1 ||
+	    /* Embeddings may be padded beyond the vocabulary; nothing else may be larger than needed. */
+	    (t->ne[1] != rows && (layer >= 0 || rows == 1))) {
+		b->failed = gguf_err(b->g, b->err,
+		                     "byte %llu: tensor '%s' has the shape %lld x %lld x %lld x %lld, and must have %d x %d",
+		                     (unsigned long long)t->off, full, (long long)t->ne[0], (long long)t->ne[1],
+		                     (long long)t->ne[2], (long long)t->ne[3], cols, rows);
+		return NULL;
+	}
+	return t;
+}
+
+static void bind_count(struct binder *b, const struct gguf_tensor *t, uint64_t times_read)
+{
+	b->m->weight_bytes += t->bytes;
+	b->m->n_params += (uint64_t)(t->ne[0] * t->ne[1]);
+	b->m->bytes_per_token += t->bytes * times_read;
+}
+
+static void bind_no_room(struct binder *b, const struct gguf_tensor *t)
+{
+	b->failed = err_set(b->err, ERR_FIT,
+	                    "cannot load the weights '%.*s': %s; free some memory or use a smaller model",
+	                    (int)t->name.n, t->name.p, b->m->be->err);
+}
+
+/* out = rows row0 .. row0 + rows of t. */
+static void bind_adopt(struct binder *b, struct tensor *out, const struct gguf_tensor *t, int32_t row0, int32_t rows,
+                       int as_table)
+{
+	struct backend *be = b->m->be;
+	const char *data = (const char *)t->data + (uint64_t)row0 * dtype_bytes(t->type, (uint64_t)t->ne[0]);
+
+	*out = (struct tensor){ .type = t->type, .rows = rows, .cols = (int32_t)t->ne[0] };
+	if (!be)
+		return;
+	if (be->ops->adopt(be, out, data, as_table))
+		bind_no_room(b, t);
+	else if (b->watch && b->watch->fn)
+		b->watch->fn(b->m->weight_bytes, b->watch->total, b->watch->ud);
+}
+
+/* Norms and biases are small: always copied, as f32. */
+static void bind_vector(struct binder *b, struct tensor *out, int32_t layer, const char *name, int32_t n,
+                        int optional)
+{
+	const struct gguf_tensor *t = bind_find(b, layer, name, 1, n, optional);
+	struct backend *be = b->m->be;
+	float *v;
+
+	if (!t)
+		return;
+	bind_count(b, t, 1);
+	*out = (struct tensor){ .type = DT_F32, .rows = 1, .cols = n };
+	if (!be)
+		return;
+	if (be->ops->alloc(be, out)) {
+		bind_no_room(b, t);
+		return;
+	}
+	if (!(v = try_alloc((size_t)n, sizeof *v, "a norm or bias", b->err))) {
+		b->failed = -1;
+		return;
+	}
+	dtype_to_f32(t->type, v, t->data, n);
+	be->ops->write(be, out, 0, v, (size_t)n * sizeof *v);
+	free(v);
+}
+
+/* One matrix, or several whose rows follow each other. */
+static void bind_matrices(struct binder *b, int32_t i, const struct weight_def *d, int optional)
+{
+	const struct hparams *hp = &b->m->hp;
+	const struct layer_spec *s = model_layer_spec(hp, i);
+	const struct gguf_tensor *t;
+	int32_t rows[PARTS], all = 0, row0 = 0;
+
+	for (int p = 0; p < PARTS; p++)
+		all += rows[p] = size_of(hp, s, d->part[p].rows);
+	if (!(t = bind_find(b, i, d->name, all, size_of(hp, s, d->cols), optional)))
+		return;
+	bind_count(b, t, 1);
+	for (int p = 0; p < PARTS && rows[p] && !b->failed; row0 += rows[p++])
+		bind_adopt(b, tensor_at(&b->m->layer[i], d->part[p].at), t, row0, rows[p], 0);
+}
+
+static void bind_layer(struct binder *b, int32_t i)
+{
+	const struct hparams *hp = &b->m->hp;
+	const struct layer_spec *s = model_layer_spec(hp, i);
+
+	for (int t = 0; t < LAYER_TENSORS; t++) {
+		const struct weight_def *d = &layer_tensors[t];
+		int optional = !(s->required & TENSOR_BIT(t));
+
+		if (optional && !(s->optional & TENSOR_BIT(t)))
+			continue;
+		if (d->part[0].rows == SIZE_ONE)
+			bind_vector(b, tensor_at(&b->m->layer[i], d->part[0].at), i, d->name, size_of(hp, s, d->cols), optional);
+		else
+			bind_matrices(b, i, d, optional);
+	}
+}
+
+/* The RoPE factors (rope_freqs.c), and tables of old converters that the engine computes itself. */
+static int is_redundant(const struct gguf_tensor *t)
+{
+	static const char *const suffix[] = { ".attn_rot_embd.weight", ".rotary_emb.inv_freq" };
+
+	if (view_is(t->name, ROPE_FACTORS))
+		return 1;
+	for (size_t i = 0; i < sizeof suffix / sizeof suffix[0]; i++) {
+		size_t n = strlen(suffix[i]);
+		if (t->name.n >= n && !memcmp(t->name.p + t->name.n - n, suffix[i], n))
+			return 1;
+	}
+	return 0;
+}
+
+int model_bind(struct model *m, const struct gguf *g, struct backend *be, const struct bind_watch *watch, struct err *err)
+{
+	struct binder b = { .m = m, .g = g, .watch = watch, .err = err };
+	const struct gguf_tensor *embd, *out;
+	int32_t rows = m->hp.n_vocab, cols = m->hp.n_embd;
+
+	*m = (struct model){ .hp = m->hp, .be = be };
+	m->layer = xcalloc((size_t)m->hp.n_layer, sizeof *m->layer);
+	b.used = xcalloc(g->n_tensor + 1, 1);
+	embd = bind_find(&b, -1, "token_embd.weight", rows, cols, 0);
+	out = bind_find(&b, -1, "output.weight", rows, cols, 1);
+	m->tied = !out;
+	if (!b.failed) {
+		bind_count(&b, embd, m->tied);
+		bind_adopt(&b, &m->embd, embd, 0, rows, 1);
+		if (out)
+			bind_count(&b, out, 1);
+		bind_adopt(&b, &m->output, out ? out : embd, 0, rows, 0);
+	}
+	bind_vector(&b, &m->out_norm, -1, "output_norm.weight", cols, 0);
+	for (int32_t i = 0; i < m->hp.n_layer && !b.failed; i++)
+		bind_layer(&b, i);
+	for (uint64_t i = 0; i < g->n_tensor && !b.failed; i++)
+		if (!b.used[i] && !is_redundant(&g->tensor[i]))
+			b.failed = gguf_err(g, err, "byte %llu: tensor '%.*s' is not part of a %s model of %d layers",
+			                    (unsigned long long)g->tensor[i].off, (int)g->tensor[i].name.n,
+			                    g->tensor[i].name.p, m->hp.arch->name, m->hp.n_layer);
+	free(b.used);
+	if (!b.failed && be && be->ops->sync(be))
+		b.failed = err_set(err, ERR_FIT, "cannot load the weights: %s", be->err);
+	if (b.failed)
+		model_release(m);
+	return b.failed;
+}
+
+void model_release(struct model *m)
+{
+	struct backend *be = m->be;
+
+	for (int32_t i = 0; m->layer && i < m->hp.n_layer; i++) {
+		struct layer *l = &m->layer[i];
+		for (int t = 0; t < LAYER_TENSORS; t++)
+			for (int p = 0; p < PARTS; p++) {
+				struct tensor *w = tensor_at(l, layer_tensors[t].part[p].at);
+
+				if (layer_tensors[t].part[p].rows != SIZE_NONE && w->data)
+					be->ops->drop(be, w);
+			}
+	}
+	if (m->embd.data)
+		be->ops->drop(be, &m->embd);
+	if (m->output.data)
+		be->ops->drop(be, &m->output);
+	if (m->out_norm.data)
+		be->ops->drop(be, &m->out_norm);
+	free(m->layer);
+	m->layer = NULL;
+	m->be = NULL;
+}

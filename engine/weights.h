@@ -1,0 +1,44 @@
+/* engine/weights.h (private to engine/) - a loaded model: its hyper-parameters and its weights, bound to a backend.
+ *
+ * One structure for every family: which tensors a layer has is in its spec (arch.h).  Names and shapes of all tensors are checked
+ * here; the forward pass trusts them. */
+#ifndef WEIR_WEIGHTS_H
+#define WEIR_WEIGHTS_H
+
+#include "engine/base.h"
+#include "engine/gguf.h"
+#include "engine/hparams.h"
+#include "kernels/backend.h"
+
+/* data NULL = the layer has no such tensor.  Vectors are f32. */
+struct layer {
+	struct tensor attn_norm;               /* [1][n_embd] */
+	struct tensor wq, wk, wv;              /* [n_head|n_kv_head * head_dim][n_embd] */
+	struct tensor bq, bk, bv;              /* [1][rows] */
+	struct tensor q_norm, k_norm;          /* [1][head_dim], or of all heads */
+	struct tensor wo, bo;                  /* [n_embd][n_head * head_dim] */
+	struct tensor attn_post_norm;          /* [1][n_embd] */
+	struct tensor ffn_norm;                /* [1][n_embd] */
+	struct tensor gate, up, down;          /* [width][n_embd] twice, [n_embd][width] */
+	struct tensor ffn_post_norm;           /* [1][n_embd] */
+};
+
+struct model {
+	struct hparams hp;
+	struct backend *be;          /* borrowed */
+	struct layer *layer;         /* [n_layer] */
+	struct tensor embd;          /* [n_vocab][n_embd], readable by row */
+	struct tensor out_norm;      /* f32 [1][n_embd] */
+	struct tensor output;        /* [n_vocab][n_embd]; from the embedding when tied */
+	int tied;
+	uint64_t weight_bytes, n_params, bytes_per_token;
+};
+
+/* Called after each tensor with the bytes that the backend has by then. */
+struct bind_watch { void (*fn)(uint64_t done, uint64_t total, void *ud); void *ud; uint64_t total; };
+/* Bind every tensor: looked up by name, its shape checked, then given to the backend (be = NULL: checked only, and
+ * may be bound again).  m->hp must be complete; g must outlive the model; watch may be NULL.  On failure everything is released. */
+int  model_bind(struct model *, const struct gguf *g, struct backend *be, const struct bind_watch *watch, struct err *);
+void model_release(struct model *);
+
+#endif
