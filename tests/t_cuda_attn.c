@@ -1,4 +1,4 @@
-/* tests/t_cuda_attn.c - attention of the CUDA backend, run on the processor (kernels/cuda/host.cuh) or on a device.
+/* tests/t_cuda_attn.c - attention of the CUDA backend, run on the processor (tests/cuda_host/host.cuh) or on a device.
  *
  * Results are compared with a plain computation in double (attn_ref.h).  Bounds of the normalised error (NMSE), by path:
  *
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/cuda/gpu_host.h"
+#include "tests/cuda_host/gpu_host.h"
 #include "kernels/quant.h"
 #include "tests/attn_ref.h"
 #include "tests/cuda_test.h"

@@ -1,8 +1,8 @@
-/* tests/t_cuda_choose.c - choosing cached rows on the CUDA backend, run on the processor (kernels/cuda/host.cuh) or on a device.
+/* tests/t_cuda_choose.c - choosing cached rows on the CUDA backend, run on the processor (tests/cuda_host/host.cuh) or on a device.
  *
  * Copies of keys, page bounds and choices must be those of the CPU, to the bit; scores and turned keys are compared with plain
  * double arithmetic or with the CPU within their rounding.  Everything is done twice where blocks could come in another order. */
-#include "kernels/cuda/gpu_host.h"
+#include "tests/cuda_host/gpu_host.h"
 #include "tests/choose_ref.h"
 #include "tests/cuda_test.h"
 

@@ -1,4 +1,4 @@
-/* tests/t_cuda_matmul.c - weights and products of the CUDA backend, run on the processor (kernels/cuda/host.cuh) or on a device.
+/* tests/t_cuda_matmul.c - weights and products of the CUDA backend, run on the processor (tests/cuda_host/host.cuh) or on a device.
  *
  * Every result is compared with a computation in double made here from the weights' reference conversion.  A few tokens are
  * computed in f32, from x rounded to 16 bits per block where weights are quantised: NMSE < 1e-9 (seen: 1e-14 for floats, 2 to 3e-10 for
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/cuda/gpu_host.h"
+#include "tests/cuda_host/gpu_host.h"
 #include "kernels/quant.h"
 #include "tests/cuda_test.h"
 #include "tests/levels.h"

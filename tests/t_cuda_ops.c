@@ -1,5 +1,5 @@
 /* tests/t_cuda_ops.c - the CUDA backend's norms, rotations, cache rows, copies and query_turn, run on the processor
- * (kernels/cuda/host.cuh) or on a device.
+ * (tests/cuda_host/host.cuh) or on a device.
  *
  * Results are compared with a plain computation in double made here, cache rows with the reference conversion, bit by bit; then
  * what the calls of a layer promise together: joined in one launch or not, the same bits, and the same steps token after token. */
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "kernels/cuda/gpu_host.h"
+#include "tests/cuda_host/gpu_host.h"
 #include "kernels/quant.h"
 #include "tests/cuda_test.h"
 #include "tests/levels.h"

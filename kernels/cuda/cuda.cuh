@@ -13,8 +13,8 @@
  *     cuda_topk.cu         the k best scores
  *     cuda_mma.cuh         the matrix unit, and copies that do not wait
  *     cuda_quant.cuh       device code that reads blocks of every type
- *     gpu.h                the device underneath; gpu_cuda.cu, gpu_host.cc
- *     language.cuh         what kernels are written in; host.cuh: the same on the host
+ *     gpu.h                the device underneath, implemented by gpu_cuda.cu (and by tests/cuda_host/ for tests)
+ *     language.cuh         the dialect of C++ that kernels are written in
  *
  * Operations are those of kernels/backend.h; shapes are checked as the CPU backend checks them ("internal: ..."), and an operation
  * only gathers launches.  A backend is used by one thread at a time. */

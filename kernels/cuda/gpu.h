@@ -1,6 +1,6 @@
 /* kernels/cuda/gpu.h (private to kernels/cuda/) - a device as the backend sees it: memory, a queue of kernels, one product.
  *
- * Implemented twice: gpu_cuda.cu by the CUDA runtime and cuBLAS, gpu_host.cc on the processor for tests (host.cuh).
+ * gpu_cuda.cu implements it with the CUDA runtime and cuBLAS; tests/cuda_host/gpu_host.cc emulates it on the processor for tests.
  *
  * Everything is done in the order of the calls.  Kernels and small copies are gathered until there are some dozens or something has
  * to be waited for (gpu_read, gpu_sync); then they go to the device at once, as a CUDA graph when the same sequence came before: its

@@ -1,4 +1,4 @@
-/* kernels/cuda/gpu_host.h (private to kernels/cuda/ and tests) - what the host's device tells about itself. */
+/* tests/cuda_host/gpu_host.h (private to tests/) - what the host's device tells about itself. */
 #ifndef WEIR_CUDA_GPU_HOST_H
 #define WEIR_CUDA_GPU_HOST_H
 

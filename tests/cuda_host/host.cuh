@@ -1,4 +1,4 @@
-/* kernels/cuda/host.cuh - CUDA's words for a plain C++17 compiler: kernels run on the processor, for tests.
+/* tests/cuda_host/host.cuh - CUDA's words for a plain C++17 compiler: kernels run on the processor, for tests.
  *
  * A block is run as so many fibers, one at a time (gpu_host.cc).  A fiber runs until it needs others: at __syncthreads() all
  * threads of the block that have not ended, at a *_sync operation the lanes of its mask.  Between two such points a thread runs
