@@ -291,14 +291,11 @@ static int lists_ok(const struct attn_args *a)
 	return most < (uint32_t)a->cap;
 }
 
-/* The arguments without the parts whose condition is not fulfilled; -1: these cannot have conditions. */
-enum { PARTS_MOST = 16 };
-struct met { struct attn_args a; struct attn_part part[PARTS_MOST]; struct attn_probe probe; };
-static int parts_met(struct met *m, const struct attn_args *a)
+int attn_parts_met(struct attn_met *m, const struct attn_args *a)
 {
 	int32_t n = 0;
 
-	if (a->n_part > PARTS_MOST)
+	if (a->n_part > ATTN_MET_PARTS)
 		return -1;
 	m->a = *a;
 	m->a.part = m->part;
@@ -309,12 +306,12 @@ static int parts_met(struct met *m, const struct attn_args *a)
 	for (int32_t i = 0; i < a->n_part; i++) {
 		if (!when_ok(&a->part[i].when))
 			return -1;
-		if (!when_met(&a->part[i].when)) {
+		if (when_met(&a->part[i].when)) {
+			m->part[n] = a->part[i];
+			m->part[n++].when.flag = NULL;
+		} else if (a->probe) {
 			m->probe.skip -= a->part[i].n_rows;
-			continue;
 		}
-		m->part[n] = a->part[i];
-		m->part[n++].when.flag = NULL;
 	}
 	m->a.n_part = n;
 	return a->probe && m->probe.skip < 0 ? -1 : 0;
@@ -330,9 +327,9 @@ void cpu_attn(struct backend *be, const struct attn_args *a, int32_t n)
 		return;
 	for (int32_t i = 0; i < a->n_part; i++)
 		if (a->part[i].when.flag) {
-			struct met m;
+			struct attn_met m;
 
-			if (n == 1 && !parts_met(&m, a))
+			if (n == 1 && !attn_parts_met(&m, a))
 				cpu_attn(be, &m.a, n);
 			else
 				cpu_fail(be, "internal: attention of %d tokens over %d parts got conditions that do not fit", (int)n, (int)a->n_part);

@@ -36,6 +36,17 @@ struct attn_job {
 	const struct attn_choice *choice;
 };
 
+/* Arguments of attention without conditions: what attn_parts_met() leaves of a call. */
+enum { ATTN_MET_PARTS = 16 };    /* most parts of a call with conditions */
+struct attn_met {
+	struct attn_args a;          /* points into this struct */
+	struct attn_part part[ATTN_MET_PARTS];
+	struct attn_probe probe;     /* written only where the call has a probe */
+};
+/* Copy the arguments of a one-token call without the parts whose condition does not hold; the probe's `skip` shrinks by their
+ * rows.  0, or -1 where the conditions do not fit the call (too many parts, no such flag, dropped rows outside of `skip`). */
+int attn_parts_met(struct attn_met *, const struct attn_args *);
+
 /* Tokens t0 .. t1 of a job whose shapes were checked.  0, or -1 when cancelled or out of memory. */
 int attn_run(struct attn_job *, int32_t t0, int32_t t1);
 /* Of tokens that are set up: room for partial states, so that spans are tasks of their own.  0 when there is none. */

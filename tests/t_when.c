@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "kernels/backend.h"
-#include "kernels/cpu_fns.h"
+#include "kernels/cpu_attn.h"
 #include "tests/levels.h"
 
 enum { HEADS = 4, KV = 2, DIM = 32, CAP = 128, ROWS = 100 };
@@ -93,6 +93,24 @@ TEST(parts_are_read_when_their_condition_holds)
 	                                       .part = &(struct attn_part){ .q = &q, .n_rows = 8, .when = { &flag, 2, 1 } }, .n_part = 1 }, 1);
 	CHECK(be->ops->sync(be) < 0);
 	drop_all(be, all, 7);
+}
+
+/* The copy of the arguments lies on the stack: without a probe nothing of it may be computed with. */
+TEST(conditions_leave_an_absent_probe_alone)
+{
+	int32_t flags[1] = { 1 };
+	struct tensor flag = { .data = flags, .type = DT_I32, .rows = 1, .cols = 1 };
+	struct attn_part part[2] = { { .n_rows = 8, .when = { &flag, 0, 0 } }, { .n_rows = 20 } };
+	struct attn_args a = { .part = part, .n_part = 2 };
+	struct attn_met m, garbage;
+
+	memset(&garbage, 0x80, sizeof garbage);     /* `skip` would overflow */
+	m = garbage;
+	CHECK_INT(attn_parts_met(&m, &a), 0);
+	CHECK_INT(m.a.n_part, 1);
+	CHECK_INT(m.a.part[0].n_rows, 20);
+	CHECK(!m.a.probe);
+	CHECK(!memcmp(&m.probe, &garbage.probe, sizeof m.probe));
 }
 
 TEST(scans_and_choices_wait_for_their_condition)
