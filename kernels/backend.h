@@ -229,17 +229,19 @@ struct backend_ops {
 	void (*key_copy)(struct backend *, struct tensor *copy, const struct tensor *plane, int32_t n_kv_head, int32_t cap,
 	                 int32_t bits, int32_t row0, int32_t n);
 	void (*key_scan)(struct backend *, const struct scan_args *);
+	void (*topk)(struct backend *, const struct topk_args *);
+	void (*kv_move)(struct backend *, struct tensor *plane, const struct kv_moves *);
+
+	/* For the comparison policies quest and refresh alone. */
 	/* Smallest and largest key per page of 16 rows and channel (Quest): f32 [n_kv_head * pages][2 * head_dim], pages =
 	 * ceil(cap / 16).  Brings the pages of rows row0 .. row0 + n up to the plane; the last one may be partly filled. */
 	void (*page_bounds)(struct backend *, struct tensor *bounds, const struct tensor *plane, int32_t n_kv_head, int32_t cap,
 	                    int32_t row0, int32_t n);
 	/* The same as key_scan over pages: a page's score is the most that any key inside its bounds could reach. */
 	void (*page_scan)(struct backend *, const struct scan_args *);
-	void (*topk)(struct backend *, const struct topk_args *);
 	/* The rows of chosen pages: rows[h][i] = 16 * page[h][i / 16] + i % 16 for i < n, so the last page may be short.  i32 both;
 	 * rows [n_kv_head][cols >= n], pages [n_kv_head][cols >= ceil(n / 16)], another tensor. */
 	void (*page_rows)(struct backend *, struct tensor *rows, const struct tensor *pages, int32_t n_kv_head, int32_t n);
-	void (*kv_move)(struct backend *, struct tensor *plane, const struct kv_moves *);
 	void (*query_turn)(struct backend *, const struct turn_args *);
 };
 enum { PAGE_ROWS = 16 };
@@ -261,7 +263,7 @@ struct backend_options {
  * WEIR_CPU=c|avx2|avx512 hides CPU levels above the named one.  "cuda" is a plugin, weir-cuda.so (plugin.c). */
 int backend_open(struct backend **out, const char *name, const struct backend_options *, char err[160]);
 /* Changes with anything a plugin shares with the program: this header's tables and structs. */
-enum { BACKEND_ABI = 2 };
+enum { BACKEND_ABI = 3 };
 /* "avx512 (avx512, avx2, c available)". */
 const char *backend_cpu_level(void);
 /* Bytes per second `threads` threads read from a buffer of that size, best of a few passes. */

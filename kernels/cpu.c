@@ -81,11 +81,11 @@ static const struct backend_ops cpu_ops = {
 	.key_copy_bytes = cpu_key_copy_bytes,
 	.key_copy = cpu_key_copy,
 	.key_scan = cpu_key_scan,
+	.topk = cpu_topk,
+	.kv_move = cpu_kv_move,
 	.page_bounds = cpu_page_bounds,
 	.page_scan = cpu_page_scan,
-	.topk = cpu_topk,
 	.page_rows = cpu_page_rows,
-	.kv_move = cpu_kv_move,
 	.query_turn = cpu_query_turn,
 };
 

@@ -7,10 +7,11 @@
  *     cpu_cols.c     their columns, arranged for the kernels
  *     cpu_attn.c     attention
  *     cpu_probe.c    what it looked at
- *     cpu_choose.c   choosing cached rows: low-bit copies of keys, page bounds, moves (cpu_choose.h)
- *     cpu_scan.c     scores of keys
- *     cpu_topk.c     the best scores
- *     cpu_chosen.c   attention over rows chosen in the same call
+ *     cpu_key_sketch.c, cpu_scan.c, cpu_topk.c   choosing cached rows (cpu_choose.h): the low-bit copy of the keys, scores of
+ *                    keys, the best scores
+ *     cpu_fused_select_attn.c   attention over rows chosen in the same call
+ *     cpu_kv_move.c  moving rows inside a plane
+ *     cpu_compare.c  operations of the comparison policies
  *
  * Arithmetic is in the leaf functions of the chosen level (cpu_fns.h).  These files decide which thread
  * computes what, under one rule: work is split by outputs (rows, columns, spans of keys merged in

@@ -1,9 +1,11 @@
 /* kernels/cpu_choose.h (private to kernels/cpu*.c) - choosing cached rows: operations, leaf functions.
  *
- *     cpu_choose.c         keys: the low-bit copy, page bounds, rows of pages; moving rows
- *     cpu_scan.c           scores of keys and pages
+ *     cpu_key_sketch.c     the low-bit copy of keys
+ *     cpu_scan.c           scores of keys
  *     cpu_topk.c           the k best scores
- *     cpu_chosen.c         both, and attention over what they chose, in one hand-over
+ *     cpu_fused_select_attn.c   both, and attention over what they chose, in one hand-over
+ *     cpu_kv_move.c        moving rows inside a plane
+ *     cpu_compare.c        pages, for the comparison policy quest
  *     cpu_*_choose.c       the leaves of each level
  *
  * Copies of keys (copy_layout.h) are the same at every level, and so are their scores, bit for bit: dots are integers, and the float
@@ -127,7 +129,6 @@ void copy_clip(float *x, int32_t dim, int32_t bits);
 /* ---- operands ---- */
 int choose_plane_ok(const struct tensor *, int32_t n_kv_head, int32_t cap, int32_t head_dim);
 int copy_ok(const struct backend *, const struct tensor *, int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits);
-int bounds_ok(const struct tensor *, int32_t n_kv_head, int32_t cap, int32_t head_dim);
 
 /* ---- scans and choices in tasks ---- */
 
@@ -150,6 +151,14 @@ struct scan_job {
 /* Check the operands of key_scan() and get everything ready but the scores.  0; -1 with the error set; 1 when there is
  * nothing to score. */
 int scan_plan(struct backend *, const struct scan_args *, struct scan_job *);
+/* The same in steps, for a scan of anything else that lies in rows (pages).  The shapes that all scans share, n outputs per KV
+ * head: 1, or 0 with the error set. */
+int scan_ok(struct backend *, const struct scan_args *, int32_t n);
+/* Queries and working memory for job->n rows of job->keys, which were checked; tile.bits is 16 for floats.  pages: the rows are
+ * page bounds, minima before maxima.  0, or -1 with the error set. */
+int scan_prepare(struct backend *, const struct scan_args *, struct scan_job *, int pages);
+/* Run all tasks. */
+void scan_run(struct backend *, const struct scan_args *, struct scan_job *);
 /* Task t of job->tasks, ordered by KV head.  Returns the KV head whose row of the output it finished, or -1. */
 int scan_part(const struct scan_job *, int task);
 

@@ -138,7 +138,7 @@ static size_t cut(size_t *at, size_t n, size_t size)
 }
 
 /* Queries and working memory of a scan over n keys (or pages) whose operands were checked; tile.bits is 16 for floats. */
-static int scan_prepare(struct backend *be, const struct scan_args *a, struct scan_job *j, int pages)
+int scan_prepare(struct backend *be, const struct scan_args *a, struct scan_job *j, int pages)
 {
 	struct cpu *c = cpu_of(be);
 	int32_t dim = j->tile.dim, width = (dim + 15) / 16 * 16, groups = copy_groups(dim);
@@ -216,7 +216,7 @@ static int scan_prepare(struct backend *be, const struct scan_args *a, struct sc
 	return 0;
 }
 
-static void scan_run(struct backend *be, const struct scan_args *a, struct scan_job *j)
+void scan_run(struct backend *be, const struct scan_args *a, struct scan_job *j)
 {
 	if ((int64_t)j->n * a->n_head * j->tile.dim <= SMALL_SCAN)
 		for (int32_t t = 0; t < j->tasks; t++)
@@ -226,7 +226,7 @@ static void scan_run(struct backend *be, const struct scan_args *a, struct scan_
 }
 
 /* What both scans check. */
-static int scan_ok(struct backend *be, const struct scan_args *a, int32_t n)
+int scan_ok(struct backend *be, const struct scan_args *a, int32_t n)
 {
 	if (when_ok(&a->when) && a->n_kv_head > 0 && a->n_head > 0 && a->n_head % a->n_kv_head == 0 && a->head_dim > 0 &&
 	    (int64_t)a->n_head * a->head_dim <= INT32_MAX && n >= 0 && a->n_rows <= a->cap && a->out && a->out->data &&
@@ -263,27 +263,3 @@ void cpu_key_scan(struct backend *be, const struct scan_args *a)
 	if (scan_plan(be, a, &j) == 0 && when_met(&a->when))
 		scan_run(be, a, &j);
 }
-
-void cpu_page_scan(struct backend *be, const struct scan_args *a)
-{
-	struct scan_job j = { .raw = a->raw, .tile = { .bits = 16, .type = DT_F32 } };
-
-	if (be->failed)
-		return;
-	j.n = a->n_rows > 0 ? ceil_div(a->n_rows, PAGE_ROWS) : a->n_rows;
-	if (!scan_ok(be, a, j.n))
-		return;
-	if (!bounds_ok(a->keys, a->n_kv_head, a->cap, a->head_dim)) {
-		cpu_fail(be, "internal: a scan of the pages of %d rows got bounds of the wrong shape", (int)a->n_rows);
-		return;
-	}
-	if (j.n == 0)
-		return;
-	j.tile.dim = 2 * a->head_dim;
-	j.keys = a->keys->data;
-	j.head_bytes = (size_t)ceil_div(a->cap, PAGE_ROWS) * (size_t)j.tile.dim * sizeof(float);
-	j.out = a->out->data;
-	if (scan_prepare(be, a, &j, 1) == 0)
-		scan_run(be, a, &j);
-}
-

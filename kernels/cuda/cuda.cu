@@ -161,8 +161,8 @@ static const struct backend_ops cuda_ops = {
 	"cuda", cuda_close, cuda_describe, cuda_memory,
 	cuda_alloc, cuda_adopt, cuda_drop, cuda_write, cuda_read, cuda_sync, cuda_copy, cuda_columns,
 	cuda_embed, cuda_rmsnorm, cuda_matmul, cuda_matmul_glu, cuda_rope, cuda_kv_put, cuda_attn,
-	cuda_key_copy_bytes, cuda_key_copy, cuda_key_scan, cuda_page_bounds, cuda_page_scan, cuda_topk, cuda_page_rows,
-	cuda_kv_move, cuda_query_turn,
+	cuda_key_copy_bytes, cuda_key_copy, cuda_key_scan, cuda_topk, cuda_kv_move,
+	cuda_page_bounds, cuda_page_scan, cuda_page_rows, cuda_query_turn,
 };
 
 extern "C" int weir_cuda_open(struct backend **out, const struct backend_options *opt, int abi, char err[160])

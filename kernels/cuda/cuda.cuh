@@ -1,16 +1,17 @@
 /* kernels/cuda/cuda.cuh (private to kernels/cuda/) - the CUDA backend: what its files share.
  *
  *     cuda.cu              opening, errors, memory, copies, the table of operations
- *     cuda_ops.cu          rmsnorm, rope, kv_put, copy, columns, query_turn
+ *     cuda_ops.cu          rmsnorm, rope, kv_put, copy, columns
  *     cuda_matmul.cu       products: which way a product goes; of many tokens by cuBLAS
  *     cuda_gemv.cu         ... of a few tokens, by kernels that read weights as they are kept
  *     cuda_weights.cu      weights as they are kept on the device, their rows for embed, tiles of f16 for cuBLAS
  *     cuda_attn.cu         attention: shapes, spans, which kernel takes what (cuda_attn.cuh)
  *     cuda_attn_few.cu     ... of few queries, split over rows; cuda_attn_many.cu: of many, tiled; cuda_attn_any.cu: in f32
  *     cuda_probe.cu        what attention looked at
- *     cuda_choose.cu       copies of keys, page bounds, rows of pages, moves
- *     cuda_scan.cu         scores of keys and pages
- *     cuda_topk.cu         the k best scores
+ *     cuda_key_sketch.cu, cuda_scan.cu, cuda_topk.cu   choosing cached rows (cuda_choose.cuh): the low-bit copy of the keys, scores
+ *                          of keys, the k best scores
+ *     cuda_kv_move.cu      moving rows inside a plane
+ *     cuda_compare.cu      operations of the comparison policies
  *     cuda_mma.cuh         the matrix unit, and copies that do not wait
  *     cuda_quant.cuh       device code that reads blocks of every type
  *     gpu.h                the device underneath, implemented by gpu_cuda.cu (and by tests/cuda_host/ for tests)

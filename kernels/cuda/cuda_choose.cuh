@@ -1,8 +1,10 @@
 /* kernels/cuda/cuda_choose.cuh (private to kernels/cuda/) - choosing cached rows: what copies, scans and the k best share.
  *
- *     cuda_choose.cu       the low-bit copy of keys, page bounds, rows of pages, moves of rows
- *     cuda_scan.cu         scores of keys and pages
- *     cuda_topk.cu         the k best scores; both in one go */
+ *     cuda_key_sketch.cu   the low-bit copy of keys
+ *     cuda_scan.cu         scores of keys
+ *     cuda_topk.cu         the k best scores; both in one go
+ *     cuda_kv_move.cu      moving rows inside a plane
+ *     cuda_compare.cu      pages and the drift of queries, for the comparison policies quest and refresh */
 #ifndef WEIR_CUDA_CHOOSE_CUH
 #define WEIR_CUDA_CHOOSE_CUH
 
@@ -42,6 +44,18 @@ struct scan_scores {
 	float *out;                  /* [n_kv_head][out_cols] */
 	int64_t ld, out_cols;
 	int32_t n, group, tile, tiles, raw, mean;
+	struct cuda_when when;
+};
+
+/* What a scan reads: keys of a copy or plane, or (pages) rows of bounds. */
+struct scan_launch {
+	const uint8_t *keys;
+	const float *q;
+	float *score, *max, *sum, *mult;   /* struct scan_scores */
+	uint32_t *zero;
+	int64_t ld, head_bytes, row_bytes;
+	int32_t n, group, tile, tiles, dim, bits, panel_bytes, type, whole, pages, n_zero;
+	float scale;
 	struct cuda_when when;
 };
 
@@ -109,6 +123,15 @@ template<int N> static __device__ inline void scan_outputs(float out[N], const s
 /* Shapes, memory and the first launch of key_scan().  0; -1 with the error set; 1 when there is nothing to score.  zero: n_zero words
  * per KV head that the launch clears, [n_kv_head][n_zero], or NULL. */
 int scan_start(struct cuda *, const struct scan_args *, struct scan_scores *, uint32_t *zero, int32_t n_zero);
+
+/* The same in steps, for a scan of anything else that lies in rows (pages).  The shapes that all scans share, n outputs per KV
+ * head: 1, or 0 with the error set. */
+int scan_ok(struct backend *, const struct scan_args *, int32_t n);
+/* Scratch and the first launch of a scan of l->n rows of l->keys, which were checked; *s is what it leaves.  0, or -1 with the
+ * error set. */
+int scan_first(struct cuda *, const struct scan_args *, struct scan_launch *l, struct scan_scores *s);
+/* The second launch, which writes the output. */
+void scan_end(struct cuda *, const struct scan_args *, const struct scan_scores *);
 
 /* ---- keys in the copy ---- */
 

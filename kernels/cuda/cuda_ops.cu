@@ -1,4 +1,4 @@
-/* kernels/cuda/cuda_ops.cu - rmsnorm, rope, kv_put, copy, columns, query_turn.
+/* kernels/cuda/cuda_ops.cu - rmsnorm, rope, kv_put, copy, columns.
  *
  * Between the products of a layer stand up to six such calls (norms of queries' and keys' heads, their rotations, two rows for the
  * cache), each of which moves a few KiB: what they cost is their launches.  So all that treat heads alone are jobs of
@@ -9,7 +9,7 @@
  *
  * Whether calls are joined changes no bit of a result.
  *
- * Launches: rmsnorm of whole rows 1, copy 1, query_turn 1; all the calls on heads of a layer together 1. */
+ * Launches: rmsnorm of whole rows 1, copy 1; all the calls on heads of a layer together 1. */
 #include "kernels/cuda/cuda_quant.cuh"
 
 extern "C" {
@@ -563,108 +563,4 @@ void cuda_columns(struct backend *be, struct tensor *out, const struct tensor *s
 	a.rows = src->rows;
 	if (a.col)
 		cuda_launch(c, columns_kernel, (unsigned)src->rows, cuda_blocks(cuda_power(n), 64), 1, 64, 0, a);
-}
-
-/* ---- has the query turned away? ---- */
-
-enum { TURN_THREADS = 256 };
-
-struct turn_job {
-	float *now;
-	const float *q, *then;
-	int32_t n_head, dim;
-	int32_t *flag;             /* NULL: the mean alone */
-	float *cosine;
-	double least;
-};
-
-static __device__ double warp_total(double x)
-{
-	for (int d = WARP / 2; d > 0; d /= 2)
-		x += __shfl_xor_sync(FULL_WARP, x, d);
-	return x;
-}
-
-/* One block, in double: a decision must not hang on rounding. */
-__global__ void __launch_bounds__(TURN_THREADS) query_turn(struct turn_job a)
-{
-	SHARED(double, part, [3][TURN_THREADS / WARP]);
-	int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP;
-	double ab = 0, aa = 0, bb = 0, same = 0;
-
-	for (int d = (int)threadIdx.x; d < a.dim; d += TURN_THREADS) {
-		double sum = 0, x, y;
-
-		for (int h = 0; h < a.n_head; h++)
-			sum += (double)a.q[(size_t)h * (size_t)a.dim + (size_t)d];
-		a.now[d] = (float)(sum / a.n_head);
-		if (!a.flag)
-			continue;
-		x = (double)a.now[d];
-		y = (double)a.then[d];
-		ab += x * y;
-		aa += x * x;
-		bb += y * y;
-	}
-	if (!a.flag)
-		return;
-	ab = warp_total(ab);
-	aa = warp_total(aa);
-	bb = warp_total(bb);
-	if (lane == 0) {
-		part[0][warp] = ab;
-		part[1][warp] = aa;
-		part[2][warp] = bb;
-	}
-	__syncthreads();
-	if (threadIdx.x)
-		return;
-	ab = aa = bb = 0;
-	for (int w = 0; w < TURN_THREADS / WARP; w++) {
-		ab += part[0][w];
-		aa += part[1][w];
-		bb += part[2][w];
-	}
-	if (aa > 0 && bb > 0)
-		same = ab / sqrt(aa * bb);
-	same = same > 1 ? 1 : same < -1 ? -1 : same;
-	*a.cosine = (float)same;
-	*a.flag = same <= a.least;
-}
-
-void cuda_query_turn(struct backend *be, const struct turn_args *a)
-{
-	int64_t width = (int64_t)a->n_head * a->head_dim;
-	const struct tensor *t[] = { a->now, a->flag ? a->then : a->now };
-	struct turn_job j = {};
-
-	if (cuda_stopped(be))
-		return;
-	for (int i = 0; i < 2; i++)
-		if (!t[i] || !t[i]->data || t[i]->type != DT_F32 || a->row < 0 || a->row >= t[i]->rows || t[i]->cols != a->head_dim)
-			goto wrong;
-	if (a->n_head < 1 || a->head_dim < 1 || width > INT32_MAX || a->q_row < 0 || a->q_row == INT32_MAX)
-		goto wrong;
-	if (a->flag) {
-		const struct tensor *f = a->flag, *s = a->cosine;
-
-		if (!f->data || f->type != DT_I32 || f->rows < 1 || a->col < 0 || a->col >= f->cols || !s || !s->data || s->type != DT_F32 ||
-		    s->rows < 1 || a->col >= s->cols)
-			goto wrong;
-		j.flag = (int32_t *)f->data + a->col;
-		j.cosine = (float *)s->data + a->col;
-		j.then = (const float *)a->then->data + (size_t)a->row * (size_t)a->head_dim;
-	}
-	j.q = rows_of(be, a->q, a->q_row + 1, (int32_t)width, "query_turn");
-	if (!j.q)
-		return;
-	j.q += (size_t)a->q_row * (size_t)width;
-	j.now = (float *)a->now->data + (size_t)a->row * (size_t)a->head_dim;
-	j.n_head = a->n_head;
-	j.dim = a->head_dim;
-	j.least = a->least;
-	cuda_launch(cuda_of(be), query_turn, 1, 1, 1, TURN_THREADS, 0, j);
-	return;
-wrong:
-	cuda_fail(be, "internal: query_turn of %d heads of %d values got operands of the wrong shape", (int)a->n_head, (int)a->head_dim);
 }

@@ -16,17 +16,6 @@
 enum { SCAN_THREADS = 256, SCAN_WARPS = SCAN_THREADS / WARP, SCAN_HEADS = 8, FINISH_EACH = 4,
        FINISH_ROWS = SCAN_THREADS * FINISH_EACH };
 
-struct scan_launch {
-	const uint8_t *keys;
-	const float *q;
-	float *score, *max, *sum, *mult;   /* struct scan_scores */
-	uint32_t *zero;
-	int64_t ld, head_bytes, row_bytes;
-	int32_t n, group, tile, tiles, dim, bits, panel_bytes, type, whole, pages, n_zero;
-	float scale;
-	struct cuda_when when;
-};
-
 /* The first blocks of a KV head clear what later launches count in. */
 static __device__ inline void scan_clear(const struct scan_launch &a)
 {
@@ -465,8 +454,7 @@ static __global__ void scan_finish(struct scan_scores s)
 
 /* ---- operations ---- */
 
-/* What both scans check. */
-static int scan_ok(struct backend *be, const struct scan_args *a, int32_t n)
+int scan_ok(struct backend *be, const struct scan_args *a, int32_t n)
 {
 	if (cuda_when_ok(&a->when) && a->n_kv_head > 0 && a->n_head > 0 && a->n_head % a->n_kv_head == 0 && a->head_dim > 0 &&
 	    (int64_t)a->n_head * a->head_dim <= INT32_MAX && n >= 0 && a->n_rows <= a->cap && a->out && a->out->data &&
@@ -477,8 +465,7 @@ static int scan_ok(struct backend *be, const struct scan_args *a, int32_t n)
 	return 0;
 }
 
-/* Scratch, and the launch of what l describes, whose operands were checked. */
-static int scan_launch(struct cuda *c, const struct scan_args *a, struct scan_launch *l, struct scan_scores *s)
+int scan_first(struct cuda *c, const struct scan_args *a, struct scan_launch *l, struct scan_scores *s)
 {
 	size_t heads = (size_t)a->n_head, at = 0, score, max, sum, mult, shared;
 	int32_t power = cuda_power(l->n), blocks, chunk, each, step;
@@ -560,10 +547,10 @@ int scan_start(struct cuda *c, const struct scan_args *a, struct scan_scores *s,
 		l.panel_bytes = (int32_t)copy_panel_bytes(l.dim, l.bits);
 		l.head_bytes = (int64_t)((a->cap - 1) / COPY_PANEL + 1) * l.panel_bytes;
 	}
-	return scan_launch(c, a, &l, s);
+	return scan_first(c, a, &l, s);
 }
 
-static void scan_end(struct cuda *c, const struct scan_args *a, const struct scan_scores *s)
+void scan_end(struct cuda *c, const struct scan_args *a, const struct scan_scores *s)
 {
 	cuda_launch(c, scan_finish, cuda_blocks(cuda_power(s->n), FINISH_ROWS), (unsigned)a->n_kv_head, 1, SCAN_THREADS,
 	            (unsigned)(2 * (size_t)s->group * sizeof(float)), *s);
@@ -575,34 +562,4 @@ void cuda_key_scan(struct backend *be, const struct scan_args *a)
 
 	if (!cuda_stopped(be) && scan_start(cuda_of(be), a, &s, NULL, 0) == 0)
 		scan_end(cuda_of(be), a, &s);
-}
-
-void cuda_page_scan(struct backend *be, const struct scan_args *a)
-{
-	struct cuda *c = cuda_of(be);
-	struct scan_launch l = {};
-	struct scan_scores s = {};
-
-	if (cuda_stopped(be))
-		return;
-	l.n = a->n_rows > 0 ? (a->n_rows - 1) / PAGE_ROWS + 1 : a->n_rows;
-	if (!scan_ok(be, a, l.n))
-		return;
-	if (!choose_bounds_ok(a->keys, a->n_kv_head, a->cap, a->head_dim)) {
-		cuda_fail(be, "internal: a scan of the pages of %d rows got bounds of the wrong shape", (int)a->n_rows);
-		return;
-	}
-	if (l.n == 0)
-		return;
-	l.keys = (const uint8_t *)a->keys->data;
-	l.dim = 2 * a->head_dim;
-	l.bits = 16;
-	l.pages = 1;
-	l.type = DT_F32;
-	l.whole = row_whole(DT_F32, l.dim);
-	l.row_bytes = (int64_t)l.dim * 4;
-	l.head_bytes = (int64_t)((a->cap - 1) / PAGE_ROWS + 1) * l.row_bytes;
-	s.raw = a->raw;
-	if (scan_launch(c, a, &l, &s) == 0)
-		scan_end(c, a, &s);
 }

@@ -1,4 +1,4 @@
-/* kernels/cpu_chosen.c - one token's attention over rows that are chosen just before.
+/* kernels/cpu_fused_select_attn.c - one token's attention over rows that are chosen just before.
  *
  * Scores, choice and attention are tasks of one run: those of all scans first, by KV head, then the spans of all heads.
  * Whoever finishes a head's scores chooses its rows, while others are at the next head's scores or already read what

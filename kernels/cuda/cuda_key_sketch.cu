@@ -1,0 +1,214 @@
+/* kernels/cuda/cuda_key_sketch.cu - the low-bit copy of a plane's keys (layout: kernels/copy_layout.h).
+ *
+ * The copy holds the same codes in the same places as the CPU's: sums are taken in the same order, and no multiplication is fused
+ * with an addition.
+ *
+ * key_copy: 1 launch.  A block takes 16 rows of a KV head: reads the rows, writes 40 bytes for a key of 128 values at 2 bits. */
+#include "kernels/cuda/cuda_choose.cuh"
+
+/* ---- operands ---- */
+
+int choose_plane_ok(const struct tensor *t, int32_t n_kv_head, int32_t cap, int32_t head_dim)
+{
+	if (!t || !t->data || t->layout != 0 || n_kv_head <= 0 || cap <= 0 || head_dim <= 0 || t->cols != head_dim ||
+	    (int64_t)n_kv_head * cap > t->rows)
+		return 0;
+	return t->type == DT_F32 || t->type == DT_F16 || t->type == DT_BF16 || (t->type == DT_Q8_0 && head_dim % 32 == 0);
+}
+
+int choose_copy_ok(const struct tensor *t, int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits)
+{
+	uint64_t need = copy_bytes(n_kv_head, cap, head_dim, bits);
+
+	return need && t && t->data && t->type == DT_U8 && t->rows > 0 && t->cols > 0 &&
+	       (uint64_t)t->rows * (uint64_t)t->cols >= need;
+}
+
+int choose_bounds_ok(const struct tensor *t, int32_t n_kv_head, int32_t cap, int32_t head_dim)
+{
+	return t && t->data && t->type == DT_F32 && n_kv_head > 0 && cap > 0 && head_dim > 0 && head_dim <= INT32_MAX / 2 &&
+	       t->cols == 2 * head_dim && (int64_t)n_kv_head * ((cap - 1) / PAGE_ROWS + 1) <= t->rows;
+}
+
+/* ---- the copy ---- */
+
+enum { COPY_THREADS = 128, COPY_SHARED = 64 << 10 };
+
+struct key_copy_args {
+	uint8_t *copy;
+	const uint8_t *plane;
+	int64_t row_bytes, head_bytes;
+	int32_t type, whole, cap, bits, dim, row0, row1, ld, panel_bytes;
+	int32_t keys;                /* of a block, 16 or fewer; blocks begin at multiples of it */
+};
+
+static __device__ inline float quad_sum(float x)
+{
+	x = __fadd_rn(x, __shfl_xor_sync(FULL_WARP, x, 2));
+	return __fadd_rn(x, __shfl_xor_sync(FULL_WARP, x, 1));
+}
+
+/* Four threads at one group of one key: thread j has its values j, j + 4, ...  Returns the range that fits them best, or the
+ * extremes where copy_clip() leaves them. */
+static __device__ inline void copy_range(const float *x, int32_t n, int32_t j, int clip, float *least, float *most)
+{
+	float low = INFINITY, high = -INFINITY, step;
+	int on = clip;
+
+	for (int32_t i = j; i < n; i += 4) {
+		low = x[i] < low ? x[i] : low;
+		high = x[i] > high ? x[i] : high;
+	}
+	for (int d = 1; d <= 2; d *= 2) {
+		low = fminf(low, __shfl_xor_sync(FULL_WARP, low, d));
+		high = fmaxf(high, __shfl_xor_sync(FULL_WARP, high, d));
+	}
+	/* As if it had begun with the first value. */
+	if (!(x[0] == x[0]))
+		low = high = x[0];
+	*least = low;
+	*most = high;
+	step = __fdiv_rn(high - low, 3.0f);
+	for (int turn = 0; turn < 3; turn++) {
+		float inv = __fdiv_rn(1.0f, step), sx = 0, sc = 0, scc = 0, scx = 0, det;
+
+		on = on && step > 1e-30f && step < 1e30f;
+		for (int32_t i = j; i < n; i += 4) {
+			float v = x[i], c = __fmul_rn(v - low, inv);
+
+			c = c > 0 ? c : 0;
+			c = c < 3 ? c : 3;
+			c = rintf(c);
+			sx = __fadd_rn(sx, v);
+			sc = __fadd_rn(sc, c);
+			scc = __fadd_rn(scc, __fmul_rn(c, c));
+			scx = __fadd_rn(scx, __fmul_rn(c, v));
+		}
+		sx = quad_sum(sx);
+		sc = quad_sum(sc);
+		scc = quad_sum(scc);
+		scx = quad_sum(scx);
+		det = __fsub_rn(__fmul_rn((float)n, scc), __fmul_rn(sc, sc));
+		on = on && det > 0;
+		step = __fdiv_rn(__fsub_rn(__fmul_rn((float)n, scx), __fmul_rn(sc, sx)), det);
+		low = __fdiv_rn(__fsub_rn(sx, __fmul_rn(step, sc)), (float)n);
+	}
+	if (!on)
+		return;
+	high = __fadd_rn(low, __fmul_rn(3.0f, step));
+	/* The values are clipped, and the extremes of what is left are the range. */
+	*least = *least < low ? low : *least > high ? high : *least;
+	*most = *most < low ? low : *most > high ? high : *most;
+}
+
+static __global__ void key_copy(struct key_copy_args a)
+{
+	SHARED_DYNAMIC(float, x);    /* [keys][ld] */
+	int32_t thread = (int32_t)threadIdx.x, lane = thread % WARP, warp = thread / WARP, head = (int32_t)blockIdx.y;
+	int32_t k0 = (a.row0 / a.keys + (int32_t)blockIdx.x) * a.keys, groups = (a.dim - 1) / COPY_GROUP + 1;
+	int32_t octets = (a.keys + 7) / 8, quads = 8 / a.bits, top = (1 << a.bits) - 1;
+	uint8_t *panel = a.copy + head * a.head_bytes + (int64_t)(k0 / COPY_PANEL) * a.panel_bytes;
+
+	if (k0 >= a.row1)
+		return;
+	for (int32_t i = warp; i < a.keys; i += COPY_THREADS / WARP) {
+		int32_t k = k0 + i;
+
+		if (k < a.row0 || k >= a.row1)
+			continue;
+		for (int32_t d = lane * 8; d < a.dim; d += WARP * 8) {
+			float v[8];
+
+			row_eight(v, a.plane + ((int64_t)head * a.cap + k) * a.row_bytes, a.type, d, a.dim, a.whole);
+			for (int32_t j = 0; j < 8; j++)
+				if (d + j < a.dim)
+					x[i * a.ld + d + j] = v[j];
+		}
+		copy_turn_warp(x + i * a.ld, a.dim);
+	}
+	__syncthreads();
+	/* A warp takes one group of eight keys, four threads each. */
+	for (int32_t t = warp; t < groups * octets; t += COPY_THREADS / WARP) {
+		int32_t g = t / octets, i = t % octets * 8 + lane / 4, j = lane % 4, k = k0 + i;
+		int32_t n = min(a.dim - g * COPY_GROUP, (int32_t)COPY_GROUP), units = (n * a.bits + 31) / 32;
+		int there = i < a.keys && k >= a.row0 && k < a.row1;
+		const float *v = x + (there ? i * a.ld : max(0, a.row0 - k0) * a.ld) + g * COPY_GROUP;
+		uint8_t *to = panel + g * (64 + 64 * (COPY_GROUP * a.bits / 32));
+		float low, high, d, m, inv;
+		uint16_t scale, min16;
+
+		copy_range(v, n, j, a.bits == 2 && n % 4 == 0, &low, &high);
+		min16 = __half_as_ushort(__float2half_rn(low));
+		scale = __half_as_ushort(__float2half_rn(__fdiv_rn(high - low, (float)top)));
+		m = half_of(min16);
+		d = half_of(scale);
+		inv = d > 0 ? __fdiv_rn(1.0f, d) : 0;
+		if (there && j == 0)
+			((uint16_t *)to)[k % COPY_PANEL] = scale;
+		if (there && j == 1)
+			((uint16_t *)(to + 32))[k % COPY_PANEL] = min16;
+		for (int32_t u = 0; u < units; u++) {
+			uint32_t w = 0;
+
+			for (int32_t s = 0; s < quads; s++) {
+				int32_t at = 4 * (u * quads + s) + j;
+
+				if (at < n) {
+					float y = v[at], c;
+
+					y = y < low ? low : y > high ? high : y;   /* where nothing is clipped, none is outside */
+					c = __fmul_rn(y - m, inv);
+					c = c > 0 ? c : 0;
+					c = c < (float)top ? c : (float)top;
+					w |= (uint32_t)__float2int_rn(c) << (s * a.bits);
+				}
+			}
+			w <<= 8 * j;
+			w |= __shfl_xor_sync(FULL_WARP, w, 1);
+			w |= __shfl_xor_sync(FULL_WARP, w, 2);
+			if (there && u % 4 == j)
+				((uint32_t *)(to + 64 + 64 * u))[k % COPY_PANEL] = w;
+		}
+	}
+}
+
+uint64_t cuda_key_copy_bytes(const struct backend *be, int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits)
+{
+	(void)be;
+	return copy_bytes(n_kv_head, cap, head_dim, bits);
+}
+
+void cuda_key_copy(struct backend *be, struct tensor *copy, const struct tensor *plane, int32_t n_kv_head, int32_t cap, int32_t bits,
+                   int32_t row0, int32_t n)
+{
+	struct cuda *c = cuda_of(be);
+	struct key_copy_args a = {};
+	int32_t dim = plane ? plane->cols : 0;
+
+	if (be->failed)
+		return;
+	if (!choose_plane_ok(plane, n_kv_head, cap, dim) || !choose_copy_ok(copy, n_kv_head, cap, dim, bits) || n < 0 || row0 < 0 ||
+	    n > cap - row0 || dim > COPY_SHARED / 4 - 4) {
+		cuda_fail(be, "internal: key_copy of rows %d + %d with %d bits got operands of the wrong shape", (int)row0, (int)n, (int)bits);
+		return;
+	}
+	if (n == 0)
+		return;
+	a.copy = (uint8_t *)copy->data;
+	a.plane = (const uint8_t *)plane->data;
+	a.row_bytes = (int64_t)dtype_bytes(plane->type, (uint64_t)dim);
+	a.panel_bytes = (int32_t)copy_panel_bytes(dim, bits);
+	a.head_bytes = (int64_t)((cap - 1) / COPY_PANEL + 1) * a.panel_bytes;
+	a.type = plane->type;
+	a.whole = row_whole(plane->type, dim);
+	a.cap = cap;
+	a.bits = bits;
+	a.dim = dim;
+	a.row0 = row0;
+	a.row1 = row0 + n;
+	a.ld = (dim + 31) / 32 * 32 + 4;        /* eight keys of a warp lie in eight different quarters of the banks */
+	for (a.keys = COPY_PANEL; a.keys > 1 && a.keys * a.ld * 4 > COPY_SHARED; )
+		a.keys /= 2;
+	cuda_launch(c, key_copy, (unsigned)cuda_power((a.row1 - 1) / a.keys - row0 / a.keys + 1), (unsigned)n_kv_head, 1, COPY_THREADS,
+	            (unsigned)(a.keys * a.ld * 4), a);
+}

@@ -1,0 +1,257 @@
+/* kernels/cuda/cuda_kv_move.cu - kv_move: rows of a plane copied to other rows of it, keys rotated further on the way.
+ *
+ * 1 launch where a head's rows fit in shared memory, else 2; each row is read and written once.  Calls that follow each other share
+ * a launch, up to MOVE_PLANES planes: a step of a cache of 28 layers takes 2 launches.
+ *
+ * A move that leads outside of the plane is left out: only the device knows the list. */
+#include "kernels/cuda/cuda_choose.cuh"
+
+enum { MOVE_THREADS = 512, MOVE_SHARED = 96 << 10, MOVE_BLOCK = 64 };
+
+struct move_plane { uint8_t *plane; const int32_t *move; };
+enum { MOVE_PLANES = 56 };       /* as many as fit in a kernel's argument */
+
+struct move_args {
+	uint8_t *stage;              /* device memory [n_kv_head][n] rows, where shared memory is too small */
+	const float *turn;           /* NULL: rows as they are */
+	int64_t row_bytes, move_cols;
+	uint64_t turned;             /* planes whose rows are turned */
+	int32_t type, n, heads, cap, dim, dims, neox, turns, planes;
+	struct move_plane at[MOVE_PLANES];
+};
+
+/* What a block of one launch sees: a KV head of a plane. */
+struct move_view {
+	uint8_t *plane;              /* the head's first row */
+	const int32_t *list;
+	const float *turn;
+	int64_t row_bytes;
+	int32_t type, n, cap, dim, dims, neox, turns;
+};
+
+static __device__ inline struct move_view move_view_of(const struct move_args &a, int32_t plane, int32_t head)
+{
+	struct move_view v;
+
+	v.plane = a.at[plane].plane + (int64_t)head * a.cap * a.row_bytes;
+	v.list = a.at[plane].move + head * a.move_cols;
+	v.turn = a.turned >> plane & 1 ? a.turn : NULL;
+	v.row_bytes = a.row_bytes;
+	v.type = a.type;
+	v.n = a.n;
+	v.cap = a.cap;
+	v.dim = a.dim;
+	v.dims = a.dims;
+	v.neox = a.neox;
+	v.turns = a.turns;
+	return v;
+}
+
+struct row_move { int32_t from, to, turn; };
+
+/* from = -1: none. */
+static __device__ inline struct row_move move_of(const struct move_view &a, int32_t i)
+{
+	struct row_move m = { a.list[3 * i], a.list[3 * i + 1], a.list[3 * i + 2] };
+
+	if ((uint32_t)m.from >= (uint32_t)a.cap || (uint32_t)m.to >= (uint32_t)a.cap || (a.turn && m.turn >= a.turns))
+		m.from = -1;
+	if (!a.turn)
+		m.turn = -1;
+	return m;
+}
+
+/* A warp copies a row. */
+static __device__ inline void row_copy(uint8_t *to, const uint8_t *from, int64_t n)
+{
+	int32_t lane = (int32_t)threadIdx.x % WARP;
+
+	if (n % 16 == 0)
+		for (int64_t i = lane; i < n / 16; i += WARP)
+			((uint4 *)to)[i] = ((const uint4 *)from)[i];
+	else if (n % 4 == 0)
+		for (int64_t i = lane; i < n / 4; i += WARP)
+			((uint32_t *)to)[i] = ((const uint32_t *)from)[i];
+	else
+		for (int64_t i = lane; i < n / 2; i += WARP)
+			((uint16_t *)to)[i] = ((const uint16_t *)from)[i];
+}
+
+/* a b + c d (or - c d) with one rounding, nearly: a key may be turned many times in its life. */
+static __device__ inline float two_products(float a, float b, float c, float d)
+{
+	float w = __fmul_rn(c, d), rest = __fmaf_rn(c, d, -w);
+
+	return __fadd_rn(__fmaf_rn(a, b, w), rest);
+}
+
+/* A warp turns a row on its way. */
+static __device__ inline void row_turn(const struct move_view &a, uint8_t *to, const uint8_t *from, const float *turn)
+{
+	int32_t lane = (int32_t)threadIdx.x % WARP, half = a.dims / 2;
+
+	for (int32_t i0 = 0; i0 < a.dim; i0 += WARP) {
+		int32_t i = i0 + lane, pair = a.neox ? i % half : i / 2, mate = a.neox ? i < half ? i + half : i - half : i ^ 1;
+		float y = i < a.dim ? row_value(from, a.type, i) : 0;
+
+		if (i < a.dims) {
+			float other = row_value(from, a.type, mate), c = turn[2 * pair], s = turn[2 * pair + 1];
+
+			y = two_products(y, c, mate > i ? -other : other, s);
+		}
+		if (a.type == DT_Q8_0) {
+			/* A warp has just a block of 32. */
+			uint8_t *block = to + i / 32 * 34;
+			uint16_t d16 = __half_as_ushort(__float2half_rn(__fdiv_rn(warp_max(fabsf(y)), 127.0f)));
+			float d = half_of(d16), v = d > 0 ? floorf(__fadd_rn(__fadd_rn(__fdiv_rn(y, d), 127.0f), 0.5f)) : 127;
+
+			v = v > 0 ? v : 0;
+			v = v < 254 ? v : 254;
+			if (lane == 0)
+				*(uint16_t *)block = d16;
+			block[2 + lane] = (uint8_t)(int8_t)((int)v - 127);
+		} else if (i < a.dim) {
+			if (a.type == DT_F32)
+				((float *)to)[i] = y;
+			else if (a.type == DT_F16)
+				((uint16_t *)to)[i] = __half_as_ushort(__float2half_rn(y));
+			else
+				((uint16_t *)to)[i] = __bfloat16_as_ushort(__float2bfloat16_rn(y));
+		}
+	}
+}
+
+static __device__ inline void move_read(const struct move_view &a, int32_t i, uint8_t *stage)
+{
+	struct row_move m = move_of(a, i);
+	const uint8_t *from = a.plane + m.from * a.row_bytes;
+
+	if (m.from < 0)
+		return;
+	if (m.turn >= 0)
+		row_turn(a, stage + i * a.row_bytes, from, a.turn + (int64_t)m.turn * a.dims);
+	else
+		row_copy(stage + i * a.row_bytes, from, a.row_bytes);
+}
+
+/* Should two moves meet in one row, the later one wins. */
+static __device__ inline void move_write(const struct move_view &a, int32_t i, const uint8_t *stage)
+{
+	struct row_move m = move_of(a, i);
+	int later = 0;
+
+	if (m.from < 0)
+		return;
+	for (int32_t j = i + 1 + (int32_t)threadIdx.x % WARP; j < a.n; j += WARP)
+		later |= a.list[3 * j + 1] == m.to && move_of(a, j).from >= 0;
+	if (__any_sync(FULL_WARP, later))
+		return;
+	row_copy(a.plane + m.to * a.row_bytes, stage + i * a.row_bytes, a.row_bytes);
+}
+
+/* A block takes a head of a plane: everything is read into shared memory before anything is written. */
+static __global__ void __launch_bounds__(MOVE_THREADS, 2) move_heads(struct move_args a)
+{
+	SHARED_DYNAMIC(uint8_t, stage);
+	struct move_view v = move_view_of(a, (int32_t)blockIdx.x / a.heads, (int32_t)blockIdx.x % a.heads);
+	int32_t warp = (int32_t)threadIdx.x / WARP;
+
+	for (int32_t i = warp; i < v.n; i += MOVE_THREADS / WARP)
+		move_read(v, i, stage);
+	__syncthreads();
+	for (int32_t i = warp; i < v.n; i += MOVE_THREADS / WARP)
+		move_write(v, i, stage);
+}
+
+static __global__ void __launch_bounds__(MOVE_THREADS, 2) move_out(struct move_args a)
+{
+	int32_t head = (int32_t)blockIdx.y, i0 = (int32_t)blockIdx.x * MOVE_BLOCK, i1 = min(i0 + MOVE_BLOCK, a.n);
+	struct move_view v = move_view_of(a, 0, head);
+
+	for (int32_t i = i0 + (int32_t)threadIdx.x / WARP; i < i1; i += MOVE_THREADS / WARP)
+		move_read(v, i, a.stage + (int64_t)head * a.n * a.row_bytes);
+}
+
+static __global__ void __launch_bounds__(MOVE_THREADS, 2) move_in(struct move_args a)
+{
+	int32_t head = (int32_t)blockIdx.y, i0 = (int32_t)blockIdx.x * MOVE_BLOCK, i1 = min(i0 + MOVE_BLOCK, a.n);
+	struct move_view v = move_view_of(a, 0, head);
+
+	for (int32_t i = i0 + (int32_t)threadIdx.x / WARP; i < i1; i += MOVE_THREADS / WARP)
+		move_write(v, i, a.stage + (int64_t)head * a.n * a.row_bytes);
+}
+
+/* May the moves of a (one plane) be done by the launch that does those of b? */
+static int move_joins(const struct move_args *a, const struct move_args *b)
+{
+	if (b->planes >= MOVE_PLANES || a->row_bytes != b->row_bytes || a->move_cols != b->move_cols || a->type != b->type || a->n != b->n ||
+	    a->heads != b->heads || a->cap != b->cap || a->dim != b->dim || a->neox != b->neox ||
+	    (a->turn && b->turn && (a->turn != b->turn || a->turns != b->turns || a->dims != b->dims)))
+		return 0;
+	for (int32_t i = 0; i < b->planes; i++)
+		if (b->at[i].plane == a->at[0].plane)
+			return 0;
+	return 1;
+}
+
+void cuda_kv_move(struct backend *be, struct tensor *plane, const struct kv_moves *m)
+{
+	struct cuda *c = cuda_of(be);
+	struct move_args a = {};
+	int64_t bytes;
+
+	if (be->failed)
+		return;
+	if (!choose_plane_ok(plane, m->n_kv_head, m->cap, m->head_dim) || m->n < 0 || m->n > INT32_MAX / 3 || !m->move || !m->move->data ||
+	    m->move->type != DT_I32 || m->move_row < 0 || m->move->rows - m->move_row < m->n_kv_head || m->move->cols < 3 * m->n) {
+		cuda_fail(be, "internal: %d moves of rows got operands of the wrong shape", (int)m->n);
+		return;
+	}
+	if (m->turn && (!m->turn->data || m->turn->type != DT_F32 || m->turn->cols != m->dims || m->dims <= 0 || m->dims % 2 ||
+	                m->dims > m->head_dim)) {
+		cuda_fail(be, "internal: moves of rows got a table of turns of the wrong shape");
+		return;
+	}
+	if (m->n == 0)
+		return;
+	a.move_cols = m->move->cols;
+	a.at[0].plane = (uint8_t *)plane->data;
+	a.at[0].move = (const int32_t *)m->move->data + m->move_row * a.move_cols;
+	a.planes = 1;
+	a.heads = m->n_kv_head;
+	a.turn = m->turn ? (const float *)m->turn->data : NULL;
+	a.turned = m->turn != NULL;
+	a.turns = m->turn ? m->turn->rows : 0;
+	a.row_bytes = (int64_t)dtype_bytes(plane->type, (uint64_t)m->head_dim);
+	a.type = plane->type;
+	a.n = m->n;
+	a.cap = m->cap;
+	a.dim = m->head_dim;
+	a.dims = m->dims;
+	a.neox = m->neox;
+	bytes = a.n * a.row_bytes;
+	if (bytes <= MOVE_SHARED) {
+		unsigned *blocks;
+		struct move_args *before = (struct move_args *)gpu_last(c->gpu, (const void *)move_heads, sizeof a, &blocks);
+
+		if (before && move_joins(&a, before)) {
+			if (a.turn) {
+				before->turn = a.turn;
+				before->turns = a.turns;
+				before->dims = a.dims;
+				before->turned |= (uint64_t)1 << before->planes;
+			}
+			before->at[before->planes++] = a.at[0];
+			*blocks = (unsigned)(before->planes * a.heads);
+			return;
+		}
+		bytes = bytes <= 4096 ? 4096 : bytes <= 32768 ? 32768 : MOVE_SHARED;
+		cuda_launch(c, move_heads, (unsigned)a.heads, 1, 1, MOVE_THREADS, (unsigned)bytes, a);
+		return;
+	}
+	if (cuda_buffer_grow(c, &c->moves, (size_t)m->n_kv_head * (size_t)bytes) < 0)
+		return;
+	a.stage = (uint8_t *)c->moves.p;
+	cuda_launch(c, move_out, cuda_blocks(a.n, MOVE_BLOCK), (unsigned)m->n_kv_head, 1, MOVE_THREADS, 0, a);
+	cuda_launch(c, move_in, cuda_blocks(a.n, MOVE_BLOCK), (unsigned)m->n_kv_head, 1, MOVE_THREADS, 0, a);
+}
