@@ -6,7 +6,7 @@
  *     cuda_gemv.cu         ... of a few tokens, by kernels that read weights as they are kept
  *     cuda_weights.cu      weights as they are kept on the device, their rows for embed, tiles of f16 for cuBLAS
  *     cuda_attn.cu         attention: shapes, spans, which kernel takes what (cuda_attn.cuh)
- *     cuda_attn_few.cu     ... of few queries, split over rows; cuda_attn_many.cu: of many, tiled; cuda_attn_any.cu: in f32
+ *     cuda_attn_decode.cu     ... of few queries, split over rows; cuda_attn_prefill.cu: of many, tiled; cuda_attn_f32.cu: in f32
  *     cuda_probe.cu        what attention looked at
  *     cuda_key_sketch.cu, cuda_scan.cu, cuda_topk.cu   choosing cached rows (cuda_choose.cuh): the low-bit copy of the keys, scores
  *                          of keys, the k best scores

@@ -1,8 +1,8 @@
 /* kernels/cuda/cuda_attn.cu - attention: shapes, spans, memory, and which kernel takes what.
  *
- *     cuda_attn_few.cu     up to 32 queries of a KV head (decoding): matrix unit, straight from the planes
- *     cuda_attn_many.cu    more (prefill): matrix unit, tiles in shared memory
- *     cuda_attn_any.cu     f32 planes and other head_dims, in f32
+ *     cuda_attn_decode.cu     up to 32 queries of a KV head (decoding): matrix unit, straight from the planes
+ *     cuda_attn_prefill.cu    more (prefill): matrix unit, tiles in shared memory
+ *     cuda_attn_f32.cu     f32 planes and other head_dims, in f32
  *
  * Launches: 1, or one for every 16 parts.  With a choice of rows, the scan's and the top-k's before it.  With a probe, per
  * tile of tokens that are looked at 1 and those of cuda_probe.cu.  Columns are cut into spans until the device has enough
@@ -108,14 +108,14 @@ typedef void start_fn(const struct attn_plan *);
 /* Which kernel: the first that can. */
 static start_fn *attn_kernel(const struct attn_plan *p, struct attn_shape *shape)
 {
-	*shape = attn_few_shape(p);
+	*shape = attn_decode_shape(p);
 	if (shape->queries)
-		return attn_few_start;
-	*shape = attn_many_shape(p);
+		return attn_decode_start;
+	*shape = attn_prefill_shape(p);
 	if (shape->queries)
-		return attn_many_start;
-	*shape = attn_any_shape(p);
-	return attn_any_start;
+		return attn_prefill_start;
+	*shape = attn_f32_shape(p);
+	return attn_f32_start;
 }
 
 /* Parts from `part` on that one launch takes: their columns; *end is the part after them. */

@@ -16,7 +16,7 @@ enum {
 	ATTN_DIMS = 256,             /* of one block */
 	ATTN_SLOTS = 1024,           /* of one tile, at most */
 	PROBE_HEADS = 256,           /* most heads in one reduction, as on the CPU */
-	FEW_QUERIES = 32,            /* of a KV head: up to here they are taken by eights, straight from the planes */
+	DECODE_QUERIES = 32,            /* of a KV head: up to here they are taken by eights, straight from the planes */
 };
 #define LOG2_E 1.44269504f
 #define LN_2 0.69314718f
@@ -71,12 +71,12 @@ struct attn_plan {
 
 /* How a kernel divides its work: queries of a tile, dims of a chunk, 0 = it cannot do this call. */
 struct attn_shape { int32_t queries, dims, least_rows; };
-struct attn_shape attn_few_shape(const struct attn_plan *);
-struct attn_shape attn_many_shape(const struct attn_plan *);
-struct attn_shape attn_any_shape(const struct attn_plan *);
-void attn_few_start(const struct attn_plan *);
-void attn_many_start(const struct attn_plan *);
-void attn_any_start(const struct attn_plan *);
+struct attn_shape attn_decode_shape(const struct attn_plan *);
+struct attn_shape attn_prefill_shape(const struct attn_plan *);
+struct attn_shape attn_f32_shape(const struct attn_plan *);
+void attn_decode_start(const struct attn_plan *);
+void attn_prefill_start(const struct attn_plan *);
+void attn_f32_start(const struct attn_plan *);
 
 /* 2^x by the device's own instruction, to 2 units in the last place; 0 below the normal numbers. */
 static __device__ inline float power2(float x)

@@ -1,8 +1,8 @@
-/* kernels/cuda/cuda_attn_any.cu - attention in f32 for every type, every head_dim and any number of tokens.
+/* kernels/cuda/cuda_attn_f32.cu - attention in f32 for every type, every head_dim and any number of tokens.
  *
  * A block of 8 warps takes 8 or 32 queries; warp w owns queries w, w + 8 ...: a tile of 32 rows gives each lane one row's
  * scores, so that maxima and sums stay within the warp.  Keys and values go through shared memory, 64 dims at a time.
- * What f16, bf16 and q8_0 gain by the matrix unit is in cuda_attn_few.cu and cuda_attn_many.cu; f32 planes and odd head_dims
+ * What f16, bf16 and q8_0 gain by the matrix unit is in cuda_attn_decode.cu and cuda_attn_prefill.cu; f32 planes and odd head_dims
  * come here.  Dims past 256 are chunks of their own, which compute the scores again.
  *
  * One launch.  Bytes: K and V once per tile of queries. */
@@ -32,7 +32,7 @@ template<int TYPE> static __device__ inline void load_rows(float (*to)[PITCH], c
 		to[r][d - d0] = i0 + r < i1 && d < a.head_dim ? value<TYPE>(plane + attn_row(a, s, kv, i0 + r), d) : 0;
 }
 
-template<int TYPE, int QUERIES> static __global__ __launch_bounds__(THREADS) void attn_any(struct attn_launch a)
+template<int TYPE, int QUERIES> static __global__ __launch_bounds__(THREADS) void attn_f32(struct attn_launch a)
 {
 	enum { EACH = QUERIES / WARPS, PIECES = ATTN_DIMS / PIECE };
 	SHARED(float4, qs4, [QUERIES][PITCH / 4]);
@@ -176,7 +176,7 @@ template<int TYPE, int QUERIES> static __global__ __launch_bounds__(THREADS) voi
 		attn_merge(a, QUERIES, kv, tile, query0, d0, dims, split.slots);
 }
 
-struct attn_shape attn_any_shape(const struct attn_plan *p)
+struct attn_shape attn_f32_shape(const struct attn_plan *p)
 {
 	struct attn_shape s = { p->a.queries <= 8 ? 8 : 32, ATTN_DIMS, 64 };
 
@@ -189,12 +189,12 @@ template<int TYPE> static void start(const struct attn_plan *p)
 	unsigned x = (unsigned)p->grid_spans, y = (unsigned)(a->n_head / a->group), z = (unsigned)a->tiles;
 
 	if (a->queries <= 8)
-		cuda_launch(p->c, attn_any<TYPE, 8>, x, y, z, THREADS, 0, *a);
+		cuda_launch(p->c, attn_f32<TYPE, 8>, x, y, z, THREADS, 0, *a);
 	else
-		cuda_launch(p->c, attn_any<TYPE, 32>, x, y, z, THREADS, 0, *a);
+		cuda_launch(p->c, attn_f32<TYPE, 32>, x, y, z, THREADS, 0, *a);
 }
 
-void attn_any_start(const struct attn_plan *p)
+void attn_f32_start(const struct attn_plan *p)
 {
 	switch (p->type) {
 	case DT_F32: start<DT_F32>(p); break;

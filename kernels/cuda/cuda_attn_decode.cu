@@ -1,4 +1,4 @@
-/* kernels/cuda/cuda_attn_few.cu - attention of a few tokens: split over rows, straight from the planes to the matrix unit.
+/* kernels/cuda/cuda_attn_decode.cu - attention of a few tokens: split over rows, straight from the planes to the matrix unit.
  *
  * A block of 4 warps takes up to 8 queries of a KV head (all heads of its group share one reading of K and V) and a span of
  * columns, a warp 16 rows at a time.  The matrix unit has places for 16 queries: the second half holds what the 16-bit
@@ -54,7 +54,7 @@ template<class F, int DIM> static __device__ inline void load_queries(uint4 (*qs
 	__syncthreads();
 }
 
-template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void attn_few(struct attn_launch a)
+template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void attn_decode(struct attn_launch a)
 {
 	typedef typename P::format F;
 	enum { STEPS = DIM / 16, TILES = DIM / 8, AHEAD = DIM <= 128 && !P::CODED };
@@ -248,13 +248,13 @@ template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void att
 		attn_merge(a, QUERIES, kv, tile, query0, 0, DIM, split.slots);
 }
 
-struct attn_shape attn_few_shape(const struct attn_plan *p)
+struct attn_shape attn_decode_shape(const struct attn_plan *p)
 {
 	/* Two steps a warp: a span of one would be over before its merge. */
 	struct attn_shape s = { QUERIES, p->a.head_dim, 2 * WARPS * STEP };
 	int32_t d = p->a.head_dim;
 
-	if (p->type == DT_F32 || p->a.queries > FEW_QUERIES || (d != 64 && d != 80 && d != 96 && d != 128 && d != 256))
+	if (p->type == DT_F32 || p->a.queries > DECODE_QUERIES || (d != 64 && d != 80 && d != 96 && d != 128 && d != 256))
 		s.queries = 0;
 	return s;
 }
@@ -267,15 +267,15 @@ template<int TYPE> static void start(const struct attn_plan *p)
 
 	/* Blocks of 32 are never 80. */
 	switch (a->head_dim) {
-	case 64: cuda_launch(p->c, attn_few<P, 64>, x, y, z, THREADS, 0, *a); break;
-	case 80: cuda_launch(p->c, attn_few<P, P::CODED ? 64 : 80>, x, y, z, THREADS, 0, *a); break;
-	case 96: cuda_launch(p->c, attn_few<P, 96>, x, y, z, THREADS, 0, *a); break;
-	case 128: cuda_launch(p->c, attn_few<P, 128>, x, y, z, THREADS, 0, *a); break;
-	default: cuda_launch(p->c, attn_few<P, 256>, x, y, z, THREADS, 0, *a);
+	case 64: cuda_launch(p->c, attn_decode<P, 64>, x, y, z, THREADS, 0, *a); break;
+	case 80: cuda_launch(p->c, attn_decode<P, P::CODED ? 64 : 80>, x, y, z, THREADS, 0, *a); break;
+	case 96: cuda_launch(p->c, attn_decode<P, 96>, x, y, z, THREADS, 0, *a); break;
+	case 128: cuda_launch(p->c, attn_decode<P, 128>, x, y, z, THREADS, 0, *a); break;
+	default: cuda_launch(p->c, attn_decode<P, 256>, x, y, z, THREADS, 0, *a);
 	}
 }
 
-void attn_few_start(const struct attn_plan *p)
+void attn_decode_start(const struct attn_plan *p)
 {
 	switch (p->type) {
 	case DT_F16: start<DT_F16>(p); break;

@@ -1,4 +1,4 @@
-/* kernels/cuda/cuda_attn_many.cu - attention of many tokens: tiles of queries and of rows, on the matrix unit.
+/* kernels/cuda/cuda_attn_prefill.cu - attention of many tokens: tiles of queries and of rows, on the matrix unit.
  *
  * A block of 4 warps takes 64 queries of a KV head, a warp 16 of them.  Rows come by tiles through shared memory, the next
  * tile while one is computed with; blocks of q8_0 become f16 on the way.  Rows in shared memory are so far apart that eight lanes'
@@ -24,7 +24,7 @@ template<int DIM> struct tile_of {
 	};
 };
 
-struct many_args {
+struct prefill_args {
 	struct attn_launch a;
 	int32_t exact, buffers;      /* 1 or 2 tiles in shared memory */
 };
@@ -144,7 +144,7 @@ template<class F, int DIM> static __device__ inline void tile_scores(float (*c)[
 	}
 }
 
-template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void attn_many(struct many_args args)
+template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void attn_prefill(struct prefill_args args)
 {
 	typedef typename P::format F;
 	typedef tile_of<DIM> T;
@@ -357,7 +357,7 @@ static int is_exact(const struct attn_plan *p) { return p->exact || p->type == D
 /* What static shared memory takes besides. */
 enum { SHARED_REST = 1024 + ATTN_SLOTS * 4 };
 
-struct attn_shape attn_many_shape(const struct attn_plan *p)
+struct attn_shape attn_prefill_shape(const struct attn_plan *p)
 {
 	struct attn_shape s = { QUERIES, p->a.head_dim, 256 };
 
@@ -369,7 +369,7 @@ struct attn_shape attn_many_shape(const struct attn_plan *p)
 template<int TYPE> static void start(const struct attn_plan *p)
 {
 	typedef typename plane_of<TYPE>::type P;
-	struct many_args m = {};
+	struct prefill_args m = {};
 	unsigned x = (unsigned)p->grid_spans, y = (unsigned)(p->a.n_head / p->a.group), z = (unsigned)p->a.tiles, bytes;
 
 	m.a = p->a;
@@ -378,15 +378,15 @@ template<int TYPE> static void start(const struct attn_plan *p)
 	bytes = (unsigned)tile_bytes(p->a.head_dim, m.exact, m.buffers);
 	/* Blocks of 32 are never 80. */
 	switch (p->a.head_dim) {
-	case 64: cuda_launch(p->c, attn_many<P, 64>, x, y, z, THREADS, bytes, m); break;
-	case 80: cuda_launch(p->c, attn_many<P, P::CODED ? 64 : 80>, x, y, z, THREADS, bytes, m); break;
-	case 96: cuda_launch(p->c, attn_many<P, 96>, x, y, z, THREADS, bytes, m); break;
-	case 128: cuda_launch(p->c, attn_many<P, 128>, x, y, z, THREADS, bytes, m); break;
-	default: cuda_launch(p->c, attn_many<P, 256>, x, y, z, THREADS, bytes, m);
+	case 64: cuda_launch(p->c, attn_prefill<P, 64>, x, y, z, THREADS, bytes, m); break;
+	case 80: cuda_launch(p->c, attn_prefill<P, P::CODED ? 64 : 80>, x, y, z, THREADS, bytes, m); break;
+	case 96: cuda_launch(p->c, attn_prefill<P, 96>, x, y, z, THREADS, bytes, m); break;
+	case 128: cuda_launch(p->c, attn_prefill<P, 128>, x, y, z, THREADS, bytes, m); break;
+	default: cuda_launch(p->c, attn_prefill<P, 256>, x, y, z, THREADS, bytes, m);
 	}
 }
 
-void attn_many_start(const struct attn_plan *p)
+void attn_prefill_start(const struct attn_plan *p)
 {
 	switch (p->type) {
 	case DT_F16: start<DT_F16>(p); break;
