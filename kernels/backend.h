@@ -181,11 +181,11 @@ struct backend_ops {
 	void (*memory)(const struct backend *, uint64_t *available, uint64_t *total);
 
 	/* Memory.  These can fail at once: 0, or -1 with be->err set (and sticking).  The caller has filled in
-	 * type, rows and cols.  alloc zeroes and commits the pages.  adopt takes a weight whose plain rows lie at host
+	 * type, rows and cols.  alloc zeroes and commits the pages.  load_weight takes a weight whose plain rows lie at host
 	 * (which must stay mapped until drop): as_table keeps it readable by row for embed(), otherwise it becomes the w of
 	 * matmul() and may be repacked. */
 	int  (*alloc)(struct backend *, struct tensor *);
-	int  (*adopt)(struct backend *, struct tensor *, const void *host, int as_table);
+	int  (*load_weight)(struct backend *, struct tensor *, const void *host, int as_table);
 	void (*drop)(struct backend *, struct tensor *);
 	/* Move n bytes at byte offset off; plain layouts only. */
 	void (*write)(struct backend *, struct tensor *, size_t off, const void *src, size_t n);

@@ -130,7 +130,7 @@ void cpu_run_rows(struct row_job *j, pool_fn *fn);
 	for (int32_t i = (task) * (j)->per_task, end_ = min32(i + (j)->per_task, (j)->n); i < end_; i++)
 
 int  cpu_alloc(struct backend *, struct tensor *);
-int  cpu_adopt(struct backend *, struct tensor *, const void *host, int as_table);
+int  cpu_load_weight(struct backend *, struct tensor *, const void *host, int as_table);
 void cpu_drop(struct backend *, struct tensor *);
 void cpu_write(struct backend *, struct tensor *, size_t off, const void *src, size_t n);
 void cpu_read(struct backend *, const struct tensor *, size_t off, void *dst, size_t n);

@@ -234,7 +234,7 @@ static void pack_task(void *arg, int task, int worker)
 	}
 }
 
-int cpu_adopt(struct backend *be, struct tensor *t, const void *host, int as_table)
+int cpu_load_weight(struct backend *be, struct tensor *t, const void *host, int as_table)
 {
 	struct cpu *c = cpu_of(be);
 	size_t n = tensor_bytes(t), packed, total;

@@ -512,7 +512,7 @@ TEST(lists_and_bytes_are_no_weights)
 		be->ops->read(be, &x, 0, out, 40);
 		CHECK(!memcmp(in, out, 40));
 		be->ops->drop(be, &x);
-		CHECK(be->ops->adopt(be, &weight, in, 0) < 0);
+		CHECK(be->ops->load_weight(be, &weight, in, 0) < 0);
 		refused(be, "cannot take a weight");
 		CHECK_STR(dtype_info(t[i])->name, i ? "U8" : "I32");
 	}

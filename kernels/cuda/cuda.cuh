@@ -83,7 +83,7 @@ static inline int32_t cuda_power(int32_t n)
 
 /* The operations (backend.h). */
 int  cuda_alloc(struct backend *, struct tensor *);
-int  cuda_adopt(struct backend *, struct tensor *, const void *host, int as_table);          /* cuda_weights.cu */
+int  cuda_load_weight(struct backend *, struct tensor *, const void *host, int as_table);          /* cuda_weights.cu */
 void cuda_drop(struct backend *, struct tensor *);
 void cuda_write(struct backend *, struct tensor *, size_t off, const void *src, size_t n);
 void cuda_read(struct backend *, const struct tensor *, size_t off, void *dst, size_t n);

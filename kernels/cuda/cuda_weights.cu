@@ -6,7 +6,7 @@
  *
  * An embedding that is also the output's weight is adopted twice, from the same place of the file: it lies on the device once.
  *
- * Launches: embed 1; adopt 2 a piece of 32 MiB; conversion to f16 1. */
+ * Launches: embed 1; load_weight 2 a piece of 32 MiB; conversion to f16 1. */
 #include <stdlib.h>
 
 #include "kernels/cuda/cuda_quant.cuh"
@@ -380,7 +380,7 @@ static void note_largest(struct cuda *c, const struct weight_rows *w, struct wei
 	cuda_launch(c, weight_largest, blocks < 2048 ? blocks : 2048, 1, 1, THREADS, 0, a);
 }
 
-int cuda_adopt(struct backend *be, struct tensor *t, const void *host, int as_table)
+int cuda_load_weight(struct backend *be, struct tensor *t, const void *host, int as_table)
 {
 	struct cuda *c = cuda_of(be);
 	struct weight_rows w;
