@@ -58,7 +58,7 @@ static int32_t sift_most(const struct kv_params *par, int32_t cap)
 
 static uint64_t copy_bytes(const struct kv_params *par, const struct hparams *hp, const struct backend *be, int32_t cap)
 {
-	return sift_bits(par) >= 16 ? 0 : be->ops->key_copy_bytes(be, hp->n_kv_head, cap, hp->head_dim, sift_bits(par));
+	return sift_bits(par) >= 16 ? 0 : be->ops->key_sketch_bytes(be, hp->n_kv_head, cap, hp->head_dim, sift_bits(par));
 }
 
 static uint64_t sift_bytes(const struct kv_params *par, const struct hparams *hp, const struct backend *be, int32_t cap)
@@ -117,7 +117,7 @@ static void sift_note(struct selector *s, int32_t layer, int32_t row0, int32_t n
 	struct kv *kv = s->kv;
 
 	if (sift_bits(s->par) < 16)
-		kv->be->ops->key_copy(kv->be, &f->copy[layer], &kv->k[layer], kv->hp->n_kv_head, kv->cap, sift_bits(s->par), row0, n);
+		kv->be->ops->key_sketch(kv->be, &f->copy[layer], &kv->k[layer], kv->hp->n_kv_head, kv->cap, sift_bits(s->par), row0, n);
 }
 
 /* ---- which rows ---- */

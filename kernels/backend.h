@@ -123,7 +123,7 @@ struct attn_args {
 struct scan_args {
 	struct tensor *out;          /* f32 [n_kv_head][cols >= n_rows (pages: >= their number)] */
 	const struct tensor *q;      /* f32 [1][n_head * head_dim] */
-	const struct tensor *keys;   /* a plane of keys; or its copy (key_copy); or page bounds (page_bounds) */
+	const struct tensor *keys;   /* a plane of keys; or its copy (key_sketch); or page bounds (page_bounds) */
 	int32_t n_head, n_kv_head, head_dim, cap, n_rows;
 	int32_t bits;                /* 2, 4, 8: of the copy; 16 = keys is the plane itself */
 	float scale;
@@ -224,9 +224,9 @@ struct backend_ops {
 	/* Choosing rows: what the cache policies are written in. */
 	/* Bytes of a copy of a plane's keys with 2, 4 or 8 bits (groups of 64 values with minimum and scale), the cols of a
 	 * DT_U8 tensor of one row. */
-	uint64_t (*key_copy_bytes)(const struct backend *, int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits);
+	uint64_t (*key_sketch_bytes)(const struct backend *, int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits);
 	/* Bring rows row0 .. row0 + n of the copy up to the plane. */
-	void (*key_copy)(struct backend *, struct tensor *copy, const struct tensor *plane, int32_t n_kv_head, int32_t cap,
+	void (*key_sketch)(struct backend *, struct tensor *copy, const struct tensor *plane, int32_t n_kv_head, int32_t cap,
 	                 int32_t bits, int32_t row0, int32_t n);
 	void (*key_scan)(struct backend *, const struct scan_args *);
 	void (*topk)(struct backend *, const struct topk_args *);

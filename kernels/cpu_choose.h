@@ -8,7 +8,7 @@
  *     cpu_compare.c        pages, for the comparison policy quest
  *     cpu_*_choose.c       the leaves of each level
  *
- * Copies of keys (copy_layout.h) are the same at every level, and so are their scores, bit for bit: dots are integers, and the float
+ * Copies of keys (key_sketch.h) are the same at every level, and so are their scores, bit for bit: dots are integers, and the float
  * operations are the same in the same order.  Scores of a plane (no copy) are sums of floats in each level's own order. */
 #ifndef WEIR_CPU_CHOOSE_H
 #define WEIR_CPU_CHOOSE_H
@@ -17,7 +17,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "kernels/copy_layout.h"
+#include "kernels/key_sketch.h"
 #include "kernels/cpu.h"
 
 enum { SCAN_RANGE = 1024 };
@@ -27,7 +27,7 @@ struct scan_tile {
 	const void *keys;          /* the head's first panel, or row 0 of its plane */
 	enum dtype type;           /* of a plane */
 	int32_t bits, dim, n_q, k0, k1;
-	/* For a copy: query r ~ hi (+ lo / 256), integers; bytes [n_q][COPY_GROUP * groups], zero past dim.  lo = NULL: not used, else
+	/* For a copy: query r ~ hi (+ lo / 256), integers; bytes [n_q][SKETCH_GROUP * groups], zero past dim.  lo = NULL: not used, else
 	 * scores come 256 times as large.  sum [n_q][groups]: hi, or 256 hi + lo, summed over each group. */
 	const int8_t *hi, *lo;
 	const float *sum;
@@ -40,11 +40,11 @@ struct scan_tile {
 struct choose_fns {
 	/* A cached row as floats. */
 	void (*row_to_f32)(enum dtype, float *out, const void *in, int32_t n);
-	/* A whole panel of keys x [COPY_PANEL][ld] as key_code() takes them: turned and clipped (cpu_panel.h).  y: room for as many. */
+	/* A whole panel of keys x [SKETCH_PANEL][ld] as key_code() takes them: turned and clipped (cpu_panel.h).  y: room for as many. */
 	void (*panel)(float *x, size_t ld, float *y, int32_t dim, int32_t bits);
 	/* Code one key into its lane of a panel. */
 	void (*key_code)(uint8_t *panel, int32_t lane, const float *x, int32_t dim, int32_t bits);
-	void (*scan_copy)(const struct scan_tile *);
+	void (*scan_sketch)(const struct scan_tile *);
 	void (*scan_rows)(const struct scan_tile *);
 	/* Sum of exp((s - max) * mult) over n scores, n a multiple of 16, none above max but NaN, which counts 0; mult >= 0. */
 	float (*sum_exp)(const float *s, int32_t n, float max, float mult);
@@ -97,10 +97,10 @@ static inline float fold16(const float x[16])
 }
 
 /* Put the codes of one group (zero past n) into the lane; returns the first byte after the group. */
-static inline uint8_t *copy_store(uint8_t *group, int32_t lane, uint16_t scale, uint16_t min, const uint8_t code[COPY_GROUP],
+static inline uint8_t *sketch_store(uint8_t *group, int32_t lane, uint16_t scale, uint16_t min, const uint8_t code[SKETCH_GROUP],
                                   int32_t n, int32_t bits)
 {
-	int32_t units = copy_units(n, bits), quads = 8 / bits;
+	int32_t units = sketch_units(n, bits), quads = 8 / bits;
 
 	memcpy(group + 2 * lane, &scale, 2);
 	memcpy(group + 32 + 2 * lane, &min, 2);
@@ -121,14 +121,14 @@ static inline uint8_t *copy_store(uint8_t *group, int32_t lane, uint16_t scale, 
 
 /* A key or query of dim values, turned: Hadamard matrices over the largest power of two, then over what is left.  Twice is
  * nothing. */
-void copy_turn(float *x, int32_t dim);
+void sketch_hadamard(float *x, int32_t dim);
 /* A turned key as it is given to key_code(): with 2 bits, clipped to the ranges that fit best (groups of a multiple
  * of 4 values). */
-void copy_clip(float *x, int32_t dim, int32_t bits);
+void sketch_clip(float *x, int32_t dim, int32_t bits);
 
 /* ---- operands ---- */
 int choose_plane_ok(const struct tensor *, int32_t n_kv_head, int32_t cap, int32_t head_dim);
-int copy_ok(const struct backend *, const struct tensor *, int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits);
+int sketch_ok(const struct backend *, const struct tensor *, int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits);
 
 /* ---- scans and choices in tasks ---- */
 
@@ -175,8 +175,8 @@ int topk_plan(struct backend *, const struct topk_args *, struct topk_job *);
 void topk_head(const struct topk_job *, int32_t head, int worker);
 
 /* ---- operations ---- */
-uint64_t cpu_key_copy_bytes(const struct backend *, int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits);
-void cpu_key_copy(struct backend *, struct tensor *copy, const struct tensor *plane, int32_t n_kv_head, int32_t cap,
+uint64_t cpu_key_sketch_bytes(const struct backend *, int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits);
+void cpu_key_sketch(struct backend *, struct tensor *copy, const struct tensor *plane, int32_t n_kv_head, int32_t cap,
                   int32_t bits, int32_t row0, int32_t n);
 void cpu_key_scan(struct backend *, const struct scan_args *);
 void cpu_page_bounds(struct backend *, struct tensor *bounds, const struct tensor *plane, int32_t n_kv_head, int32_t cap,

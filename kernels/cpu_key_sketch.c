@@ -1,4 +1,4 @@
-/* kernels/cpu_key_sketch.c - the low-bit copy of a plane's keys (layout: copy_layout.h): turning, clipping, coding them.
+/* kernels/cpu_key_sketch.c - the low-bit copy of a plane's keys (layout: key_sketch.h): turning, clipping, coding them.
  *
  * Coding does not poll the cancel flag: it is short, and a copy must never be left behind its plane. */
 #include <math.h>
@@ -9,8 +9,8 @@
 #include "kernels/quant.h"
 
 enum {
-	SMALL_COPY = 16 << 10,       /* values that one thread codes faster than two */
-	COPY_TASK = 64,              /* rows of a task: whole panels */
+	SMALL_SKETCH = 16 << 10,       /* values that one thread codes faster than two */
+	SKETCH_TASK = 64,              /* rows of a task: whole panels */
 };
 
 int choose_plane_ok(const struct tensor *t, int32_t n_kv_head, int32_t cap, int32_t head_dim)
@@ -23,10 +23,10 @@ int choose_plane_ok(const struct tensor *t, int32_t n_kv_head, int32_t cap, int3
 
 /* ---- the copy ---- */
 
-uint64_t cpu_key_copy_bytes(const struct backend *be, int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits)
+uint64_t cpu_key_sketch_bytes(const struct backend *be, int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits)
 {
 	(void)be;
-	return copy_bytes(n_kv_head, cap, head_dim, bits);
+	return sketch_bytes(n_kv_head, cap, head_dim, bits);
 }
 
 /* Four floats at a time: short loops and comparisons keep the compiler from finding that by itself. */
@@ -57,7 +57,7 @@ static inline float sum4(float4 v)
 }
 
 /* The steps inside four values, then those between fours. */
-static void turn_fours(float *x, int32_t n)
+static void hadamard_fours(float *x, int32_t n)
 {
 	for (int32_t i = 0; i < n; i += 4) {
 		float a = x[i] + x[i + 1], b = x[i] - x[i + 1], c = x[i + 2] + x[i + 3], d = x[i + 2] - x[i + 3];
@@ -77,7 +77,7 @@ static void turn_fours(float *x, int32_t n)
 			}
 }
 
-void copy_turn(float *x, int32_t dim)
+void sketch_hadamard(float *x, int32_t dim)
 {
 	for (int32_t n; dim > 0; x += n, dim -= n) {
 		float norm;
@@ -85,7 +85,7 @@ void copy_turn(float *x, int32_t dim)
 		for (n = 1; n <= dim / 2;)
 			n *= 2;
 		if (n >= 4) {
-			turn_fours(x, n);
+			hadamard_fours(x, n);
 		} else if (n == 2) {
 			float a = x[0], b = x[1];
 
@@ -140,81 +140,81 @@ static void clip_group(float *x, int32_t n)
 	}
 }
 
-void copy_clip(float *x, int32_t dim, int32_t bits)
+void sketch_clip(float *x, int32_t dim, int32_t bits)
 {
-	for (int32_t g = 0; bits == 2 && g < copy_groups(dim); g++)
-		if (copy_values(dim, g) % 4 == 0)
-			clip_group(x + g * COPY_GROUP, copy_values(dim, g));
+	for (int32_t g = 0; bits == 2 && g < sketch_groups(dim); g++)
+		if (sketch_values(dim, g) % 4 == 0)
+			clip_group(x + g * SKETCH_GROUP, sketch_values(dim, g));
 }
 
-int copy_ok(const struct backend *be, const struct tensor *t, int32_t n_kv_head, int32_t cap, int32_t head_dim,
+int sketch_ok(const struct backend *be, const struct tensor *t, int32_t n_kv_head, int32_t cap, int32_t head_dim,
             int32_t bits)
 {
-	uint64_t need = cpu_key_copy_bytes(be, n_kv_head, cap, head_dim, bits);
+	uint64_t need = cpu_key_sketch_bytes(be, n_kv_head, cap, head_dim, bits);
 
 	return need && t && t->data && t->type == DT_U8 && t->rows > 0 && t->cols > 0 &&
 	       (uint64_t)t->rows * (uint64_t)t->cols >= need;
 }
 
-struct copy_job {
+struct sketch_job {
 	const struct choose_fns *fns;
 	struct cpu *c;
 	uint8_t *copy;
 	const struct tensor *plane;
-	int32_t cap, bits, dim, row0, row1, blocks, first;   /* blocks of COPY_TASK rows from the first-th on */
+	int32_t cap, bits, dim, row0, row1, blocks, first;   /* blocks of SKETCH_TASK rows from the first-th on */
 	size_t row_bytes, head_bytes, part_bytes;
 };
 
 /* Sixteen keys that fill a panel. */
-static void copy_panel(const struct copy_job *j, uint8_t *panel, const uint8_t *rows, float *x)
+static void sketch_panel(const struct sketch_job *j, uint8_t *panel, const uint8_t *rows, float *x)
 {
 	size_t ld = align64((size_t)j->dim * sizeof *x) / sizeof *x;
 
-	for (int32_t k = 0; k < COPY_PANEL; k++)
+	for (int32_t k = 0; k < SKETCH_PANEL; k++)
 		j->fns->row_to_f32(j->plane->type, x + (size_t)k * ld, rows + (size_t)k * j->row_bytes, j->dim);
-	j->fns->panel(x, ld, x + COPY_PANEL * ld, j->dim, j->bits);
-	for (int32_t k = 0; k < COPY_PANEL; k++)
+	j->fns->panel(x, ld, x + SKETCH_PANEL * ld, j->dim, j->bits);
+	for (int32_t k = 0; k < SKETCH_PANEL; k++)
 		j->fns->key_code(panel, k, x + (size_t)k * ld, j->dim, j->bits);
 }
 
-static void copy_task(void *arg, int task, int worker)
+static void sketch_task(void *arg, int task, int worker)
 {
-	const struct copy_job *j = arg;
+	const struct sketch_job *j = arg;
 	int32_t head = task / j->blocks, block = j->first + task % j->blocks;
-	int32_t k0 = block * COPY_TASK, k1 = min32(k0 + COPY_TASK, j->row1);
+	int32_t k0 = block * SKETCH_TASK, k1 = min32(k0 + SKETCH_TASK, j->row1);
 	const uint8_t *rows = (const uint8_t *)j->plane->data + (size_t)head * (size_t)j->cap * j->row_bytes;
 	uint8_t *copy = j->copy + (size_t)head * j->head_bytes;
-	size_t panel_bytes = copy_panel_bytes(j->dim, j->bits);
+	size_t panel_bytes = sketch_panel_bytes(j->dim, j->bits);
 	float *x = (float *)((char *)j->c->scratch.p + (size_t)worker * j->part_bytes);
 
 	for (int32_t k = k0 > j->row0 ? k0 : j->row0; k < k1; k++) {
-		uint8_t *panel = copy + (size_t)(k / COPY_PANEL) * panel_bytes;
+		uint8_t *panel = copy + (size_t)(k / SKETCH_PANEL) * panel_bytes;
 
-		if (k % COPY_PANEL == 0 && k + COPY_PANEL <= k1) {
-			copy_panel(j, panel, rows + (size_t)k * j->row_bytes, x);
-			k += COPY_PANEL - 1;
+		if (k % SKETCH_PANEL == 0 && k + SKETCH_PANEL <= k1) {
+			sketch_panel(j, panel, rows + (size_t)k * j->row_bytes, x);
+			k += SKETCH_PANEL - 1;
 			continue;
 		}
 		j->fns->row_to_f32(j->plane->type, x, rows + (size_t)k * j->row_bytes, j->dim);
-		copy_turn(x, j->dim);
-		copy_clip(x, j->dim, j->bits);
-		j->fns->key_code(panel, k % COPY_PANEL, x, j->dim, j->bits);
+		sketch_hadamard(x, j->dim);
+		sketch_clip(x, j->dim, j->bits);
+		j->fns->key_code(panel, k % SKETCH_PANEL, x, j->dim, j->bits);
 	}
 }
 
-void cpu_key_copy(struct backend *be, struct tensor *copy, const struct tensor *plane, int32_t n_kv_head, int32_t cap,
+void cpu_key_sketch(struct backend *be, struct tensor *copy, const struct tensor *plane, int32_t n_kv_head, int32_t cap,
                   int32_t bits, int32_t row0, int32_t n)
 {
 	struct cpu *c = cpu_of(be);
-	struct copy_job j = { .fns = c->fns->choose, .c = c, .plane = plane, .cap = cap, .bits = bits, .row0 = row0 };
+	struct sketch_job j = { .fns = c->fns->choose, .c = c, .plane = plane, .cap = cap, .bits = bits, .row0 = row0 };
 	int32_t tasks;
 
 	if (be->failed)
 		return;
 	j.dim = plane ? plane->cols : 0;
-	if (!choose_plane_ok(plane, n_kv_head, cap, j.dim) || !copy_ok(be, copy, n_kv_head, cap, j.dim, bits) || n < 0 ||
+	if (!choose_plane_ok(plane, n_kv_head, cap, j.dim) || !sketch_ok(be, copy, n_kv_head, cap, j.dim, bits) || n < 0 ||
 	    row0 < 0 || n > cap - row0) {
-		cpu_fail(be, "internal: key_copy of rows %d + %d with %d bits got operands of the wrong shape", (int)row0, (int)n,
+		cpu_fail(be, "internal: key_sketch of rows %d + %d with %d bits got operands of the wrong shape", (int)row0, (int)n,
 		         (int)bits);
 		return;
 	}
@@ -223,16 +223,16 @@ void cpu_key_copy(struct backend *be, struct tensor *copy, const struct tensor *
 	j.copy = copy->data;
 	j.row1 = row0 + n;
 	j.row_bytes = row_bytes(plane);
-	j.head_bytes = (size_t)ceil_div(cap, COPY_PANEL) * copy_panel_bytes(j.dim, bits);
-	j.first = row0 / COPY_TASK;
-	j.blocks = ceil_div(j.row1, COPY_TASK) - j.first;
-	j.part_bytes = 2 * COPY_PANEL * align64((size_t)j.dim * sizeof(float)) + 64;
+	j.head_bytes = (size_t)ceil_div(cap, SKETCH_PANEL) * sketch_panel_bytes(j.dim, bits);
+	j.first = row0 / SKETCH_TASK;
+	j.blocks = ceil_div(j.row1, SKETCH_TASK) - j.first;
+	j.part_bytes = 2 * SKETCH_PANEL * align64((size_t)j.dim * sizeof(float)) + 64;
 	if (cpu_buffer_grow(c, &c->scratch, j.part_bytes * (size_t)c->base.threads) < 0)
 		return;
 	tasks = n_kv_head * j.blocks;
-	if ((int64_t)n * n_kv_head * j.dim <= SMALL_COPY)
+	if ((int64_t)n * n_kv_head * j.dim <= SMALL_SKETCH)
 		for (int32_t t = 0; t < tasks; t++)
-			copy_task(&j, t, 0);
+			sketch_task(&j, t, 0);
 	else
-		pool_run(c->pool, copy_task, &j, tasks);
+		pool_run(c->pool, sketch_task, &j, tasks);
 }

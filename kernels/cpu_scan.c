@@ -38,8 +38,8 @@ static void query_bytes(int8_t *hi, int8_t *lo, float *sum, float *mult, const f
 		d = 0;
 	inv = d > 0 ? 1.0f / d : 0;
 	*mult = lo ? d / 256 : d;
-	for (int32_t g = 0; g < copy_groups(dim); g++) {
-		int32_t at = g * COPY_GROUP, n = copy_values(dim, g), whole = 0, rest = 0;
+	for (int32_t g = 0; g < sketch_groups(dim); g++) {
+		int32_t at = g * SKETCH_GROUP, n = sketch_values(dim, g), whole = 0, rest = 0;
 
 		for (int32_t i = at; i < at + n; i++) {
 			float v = q[i] * scale * inv, r = (v + round) - round;
@@ -89,10 +89,10 @@ int scan_part(const struct scan_job *j, int task)
 	t.keys = j->keys + (size_t)head * j->head_bytes;
 	t.score = j->score + first * t.ld;
 	if (t.hi) {
-		size_t groups = (size_t)copy_groups(t.dim);
+		size_t groups = (size_t)sketch_groups(t.dim);
 
-		t.hi += first * groups * COPY_GROUP;
-		t.lo = t.lo ? t.lo + first * groups * COPY_GROUP : NULL;
+		t.hi += first * groups * SKETCH_GROUP;
+		t.lo = t.lo ? t.lo + first * groups * SKETCH_GROUP : NULL;
 		t.sum += first * groups;
 	} else {
 		t.q += first * (((size_t)t.dim + 15) & ~(size_t)15);
@@ -103,9 +103,9 @@ int scan_part(const struct scan_job *j, int task)
 		t.k0 = i * SCAN_RANGE;
 		t.k1 = min32(t.k0 + SCAN_RANGE, j->n);
 		t.max = j->max + (first * (size_t)j->ranges + (size_t)i * (size_t)j->group);
-		end = ceil_div(t.k1, COPY_PANEL) * COPY_PANEL;
+		end = ceil_div(t.k1, SKETCH_PANEL) * SKETCH_PANEL;
 		if (t.hi)
-			j->fns->scan_copy(&t);
+			j->fns->scan_sketch(&t);
 		else
 			j->fns->scan_rows(&t);
 		for (int32_t r = 0; r < j->group; r++) {
@@ -141,7 +141,7 @@ static size_t cut(size_t *at, size_t n, size_t size)
 int scan_prepare(struct backend *be, const struct scan_args *a, struct scan_job *j, int pages)
 {
 	struct cpu *c = cpu_of(be);
-	int32_t dim = j->tile.dim, width = (dim + 15) / 16 * 16, groups = copy_groups(dim);
+	int32_t dim = j->tile.dim, width = (dim + 15) / 16 * 16, groups = sketch_groups(dim);
 	size_t heads = (size_t)a->n_head, at = 0, score, max, sum, mult, lse, left, q, lo, q_sum, turned;
 	const float *query = cpu_rows_of(be, a->q, 1, a->n_head * a->head_dim, "a scan of keys");
 	int copy = j->tile.bits != 16, wide = copy && j->tile.bits != 2;
@@ -154,7 +154,7 @@ int scan_prepare(struct backend *be, const struct scan_args *a, struct scan_job 
 	j->reduce = a->reduce;
 	j->group = a->n_head / a->n_kv_head;
 	j->tile.n_q = j->group;
-	j->tile.ld = (size_t)ceil_div(j->n, COPY_PANEL) * COPY_PANEL;
+	j->tile.ld = (size_t)ceil_div(j->n, SKETCH_PANEL) * SKETCH_PANEL;
 	j->ranges = ceil_div(j->n, SCAN_RANGE);
 	j->per_task = ceil_div(j->ranges, ceil_div(c->base.threads * 4, a->n_kv_head));
 	j->chunks = ceil_div(j->ranges, j->per_task);
@@ -166,8 +166,8 @@ int scan_prepare(struct backend *be, const struct scan_args *a, struct scan_job 
 	mult = cut(&at, heads, sizeof(float));
 	lse = cut(&at, heads, sizeof(float));
 	left = cut(&at, (size_t)a->n_kv_head, sizeof *j->left);
-	q = cut(&at, heads * (size_t)(copy ? groups * COPY_GROUP : width), copy ? 1 : sizeof(float));
-	lo = cut(&at, wide ? heads * (size_t)groups * COPY_GROUP : 0, 1);
+	q = cut(&at, heads * (size_t)(copy ? groups * SKETCH_GROUP : width), copy ? 1 : sizeof(float));
+	lo = cut(&at, wide ? heads * (size_t)groups * SKETCH_GROUP : 0, 1);
 	q_sum = cut(&at, copy ? heads * (size_t)groups : 0, sizeof(float));
 	turned = cut(&at, copy ? (size_t)dim : 0, sizeof(float));
 	if (cpu_buffer_grow(c, &c->scan, at) < 0)
@@ -182,7 +182,7 @@ int scan_prepare(struct backend *be, const struct scan_args *a, struct scan_job 
 	for (int32_t i = 0; i < a->n_kv_head; i++)
 		atomic_init(&j->left[i], j->chunks);
 	if (copy) {
-		size_t stride = (size_t)groups * COPY_GROUP;
+		size_t stride = (size_t)groups * SKETCH_GROUP;
 
 		memset(base + q, 0, at - q);
 		j->tile.hi = (int8_t *)(base + q);
@@ -192,7 +192,7 @@ int scan_prepare(struct backend *be, const struct scan_args *a, struct scan_job 
 			float *x = (float *)(base + turned);
 
 			memcpy(x, query + h * (size_t)dim, (size_t)dim * sizeof *x);
-			copy_turn(x, dim);
+			sketch_hadamard(x, dim);
 			query_bytes((int8_t *)(base + q) + h * stride, wide ? (int8_t *)(base + lo) + h * stride : NULL,
 			            (float *)(base + q_sum) + h * (size_t)groups, &j->mult[h], x, a->scale, dim);
 		}
@@ -243,7 +243,7 @@ int scan_plan(struct backend *be, const struct scan_args *a, struct scan_job *j)
 	if (be->failed || !scan_ok(be, a, a->n_rows))
 		return -1;
 	if (a->bits == 16 ? !choose_plane_ok(a->keys, a->n_kv_head, a->cap, a->head_dim) :
-	    !copy_ok(be, a->keys, a->n_kv_head, a->cap, a->head_dim, a->bits))
+	    !sketch_ok(be, a->keys, a->n_kv_head, a->cap, a->head_dim, a->bits))
 		return cpu_fail(be, "internal: a scan of %d keys with %d bits got a plane or copy of the wrong shape",
 		                (int)a->n_rows, (int)a->bits);
 	if (j->n == 0)
@@ -251,7 +251,7 @@ int scan_plan(struct backend *be, const struct scan_args *a, struct scan_job *j)
 	j->keys = a->keys->data;
 	j->tile.type = a->keys->type;
 	j->head_bytes = a->bits == 16 ? (size_t)a->cap * row_bytes(a->keys) :
-	                (size_t)ceil_div(a->cap, COPY_PANEL) * copy_panel_bytes(a->head_dim, a->bits);
+	                (size_t)ceil_div(a->cap, SKETCH_PANEL) * sketch_panel_bytes(a->head_dim, a->bits);
 	j->out = a->out->data;
 	return scan_prepare(be, a, j, 0);
 }

@@ -544,8 +544,8 @@ TEST(same_bits_as_choosing_first)
 		float *got[2] = { must_alloc((size_t)(heads * dim) * 4), must_alloc((size_t)(heads * dim) * 4) };
 
 		if (list[i].bits < 16) {
-			copy = tensor_new(be, DT_U8, 1, (int32_t)be->ops->key_copy_bytes(be, n_kv, cap, dim, list[i].bits), NULL);
-			be->ops->key_copy(be, &copy, &g.k, n_kv, cap, list[i].bits, 0, n);
+			copy = tensor_new(be, DT_U8, 1, (int32_t)be->ops->key_sketch_bytes(be, n_kv, cap, dim, list[i].bits), NULL);
+			be->ops->key_sketch(be, &copy, &g.k, n_kv, cap, list[i].bits, 0, n);
 			scan.keys = &copy;
 		}
 		g.args.out = &out;

@@ -14,12 +14,12 @@
 #endif
 
 extern "C" {
-#include "kernels/copy_layout.h"
+#include "kernels/key_sketch.h"
 }
 
 /* ---- operands ---- */
 int choose_plane_ok(const struct tensor *, int32_t n_kv_head, int32_t cap, int32_t head_dim);
-int choose_copy_ok(const struct tensor *, int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits);
+int choose_sketch_ok(const struct tensor *, int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits);
 int choose_bounds_ok(const struct tensor *, int32_t n_kv_head, int32_t cap, int32_t head_dim);
 
 static inline int32_t choose_min(int32_t a, int32_t b) { return a < b ? a : b; }
@@ -135,9 +135,9 @@ void scan_end(struct cuda *, const struct scan_args *, const struct scan_scores 
 
 /* ---- keys in the copy ---- */
 
-/* A key or query of dim values in shared memory, turned by one warp, with the operations of copy_turn() in their order (a fused
+/* A key or query of dim values in shared memory, turned by one warp, with the operations of sketch_hadamard() in their order (a fused
  * multiplication and addition would round otherwise: there is none here). */
-static __device__ inline void copy_turn_warp(float *x, int32_t dim)
+static __device__ inline void sketch_hadamard_warp(float *x, int32_t dim)
 {
 	int32_t lane = (int32_t)threadIdx.x % WARP;
 

@@ -1,9 +1,9 @@
-/* kernels/cuda/cuda_key_sketch.cu - the low-bit copy of a plane's keys (layout: kernels/copy_layout.h).
+/* kernels/cuda/cuda_key_sketch.cu - the low-bit copy of a plane's keys (layout: kernels/key_sketch.h).
  *
  * The copy holds the same codes in the same places as the CPU's: sums are taken in the same order, and no multiplication is fused
  * with an addition.
  *
- * key_copy: 1 launch.  A block takes 16 rows of a KV head: reads the rows, writes 40 bytes for a key of 128 values at 2 bits. */
+ * key_sketch: 1 launch.  A block takes 16 rows of a KV head: reads the rows, writes 40 bytes for a key of 128 values at 2 bits. */
 #include "kernels/cuda/cuda_choose.cuh"
 
 /* ---- operands ---- */
@@ -16,9 +16,9 @@ int choose_plane_ok(const struct tensor *t, int32_t n_kv_head, int32_t cap, int3
 	return t->type == DT_F32 || t->type == DT_F16 || t->type == DT_BF16 || (t->type == DT_Q8_0 && head_dim % 32 == 0);
 }
 
-int choose_copy_ok(const struct tensor *t, int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits)
+int choose_sketch_ok(const struct tensor *t, int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits)
 {
-	uint64_t need = copy_bytes(n_kv_head, cap, head_dim, bits);
+	uint64_t need = sketch_bytes(n_kv_head, cap, head_dim, bits);
 
 	return need && t && t->data && t->type == DT_U8 && t->rows > 0 && t->cols > 0 &&
 	       (uint64_t)t->rows * (uint64_t)t->cols >= need;
@@ -32,9 +32,9 @@ int choose_bounds_ok(const struct tensor *t, int32_t n_kv_head, int32_t cap, int
 
 /* ---- the copy ---- */
 
-enum { COPY_THREADS = 128, COPY_SHARED = 64 << 10 };
+enum { SKETCH_THREADS = 128, SKETCH_SHARED = 64 << 10 };
 
-struct key_copy_args {
+struct key_sketch_args {
 	uint8_t *copy;
 	const uint8_t *plane;
 	int64_t row_bytes, head_bytes;
@@ -49,8 +49,8 @@ static __device__ inline float quad_sum(float x)
 }
 
 /* Four threads at one group of one key: thread j has its values j, j + 4, ...  Returns the range that fits them best, or the
- * extremes where copy_clip() leaves them. */
-static __device__ inline void copy_range(const float *x, int32_t n, int32_t j, int clip, float *least, float *most)
+ * extremes where sketch_clip() leaves them. */
+static __device__ inline void sketch_range(const float *x, int32_t n, int32_t j, int clip, float *least, float *most)
 {
 	float low = INFINITY, high = -INFINITY, step;
 	int on = clip;
@@ -101,17 +101,17 @@ static __device__ inline void copy_range(const float *x, int32_t n, int32_t j, i
 	*most = *most < low ? low : *most > high ? high : *most;
 }
 
-static __global__ void key_copy(struct key_copy_args a)
+static __global__ void key_sketch(struct key_sketch_args a)
 {
 	SHARED_DYNAMIC(float, x);    /* [keys][ld] */
 	int32_t thread = (int32_t)threadIdx.x, lane = thread % WARP, warp = thread / WARP, head = (int32_t)blockIdx.y;
-	int32_t k0 = (a.row0 / a.keys + (int32_t)blockIdx.x) * a.keys, groups = (a.dim - 1) / COPY_GROUP + 1;
+	int32_t k0 = (a.row0 / a.keys + (int32_t)blockIdx.x) * a.keys, groups = (a.dim - 1) / SKETCH_GROUP + 1;
 	int32_t octets = (a.keys + 7) / 8, quads = 8 / a.bits, top = (1 << a.bits) - 1;
-	uint8_t *panel = a.copy + head * a.head_bytes + (int64_t)(k0 / COPY_PANEL) * a.panel_bytes;
+	uint8_t *panel = a.copy + head * a.head_bytes + (int64_t)(k0 / SKETCH_PANEL) * a.panel_bytes;
 
 	if (k0 >= a.row1)
 		return;
-	for (int32_t i = warp; i < a.keys; i += COPY_THREADS / WARP) {
+	for (int32_t i = warp; i < a.keys; i += SKETCH_THREADS / WARP) {
 		int32_t k = k0 + i;
 
 		if (k < a.row0 || k >= a.row1)
@@ -124,29 +124,29 @@ static __global__ void key_copy(struct key_copy_args a)
 				if (d + j < a.dim)
 					x[i * a.ld + d + j] = v[j];
 		}
-		copy_turn_warp(x + i * a.ld, a.dim);
+		sketch_hadamard_warp(x + i * a.ld, a.dim);
 	}
 	__syncthreads();
 	/* A warp takes one group of eight keys, four threads each. */
-	for (int32_t t = warp; t < groups * octets; t += COPY_THREADS / WARP) {
+	for (int32_t t = warp; t < groups * octets; t += SKETCH_THREADS / WARP) {
 		int32_t g = t / octets, i = t % octets * 8 + lane / 4, j = lane % 4, k = k0 + i;
-		int32_t n = min(a.dim - g * COPY_GROUP, (int32_t)COPY_GROUP), units = (n * a.bits + 31) / 32;
+		int32_t n = min(a.dim - g * SKETCH_GROUP, (int32_t)SKETCH_GROUP), units = (n * a.bits + 31) / 32;
 		int there = i < a.keys && k >= a.row0 && k < a.row1;
-		const float *v = x + (there ? i * a.ld : max(0, a.row0 - k0) * a.ld) + g * COPY_GROUP;
-		uint8_t *to = panel + g * (64 + 64 * (COPY_GROUP * a.bits / 32));
+		const float *v = x + (there ? i * a.ld : max(0, a.row0 - k0) * a.ld) + g * SKETCH_GROUP;
+		uint8_t *to = panel + g * (64 + 64 * (SKETCH_GROUP * a.bits / 32));
 		float low, high, d, m, inv;
 		uint16_t scale, min16;
 
-		copy_range(v, n, j, a.bits == 2 && n % 4 == 0, &low, &high);
+		sketch_range(v, n, j, a.bits == 2 && n % 4 == 0, &low, &high);
 		min16 = __half_as_ushort(__float2half_rn(low));
 		scale = __half_as_ushort(__float2half_rn(__fdiv_rn(high - low, (float)top)));
 		m = half_of(min16);
 		d = half_of(scale);
 		inv = d > 0 ? __fdiv_rn(1.0f, d) : 0;
 		if (there && j == 0)
-			((uint16_t *)to)[k % COPY_PANEL] = scale;
+			((uint16_t *)to)[k % SKETCH_PANEL] = scale;
 		if (there && j == 1)
-			((uint16_t *)(to + 32))[k % COPY_PANEL] = min16;
+			((uint16_t *)(to + 32))[k % SKETCH_PANEL] = min16;
 		for (int32_t u = 0; u < units; u++) {
 			uint32_t w = 0;
 
@@ -167,29 +167,29 @@ static __global__ void key_copy(struct key_copy_args a)
 			w |= __shfl_xor_sync(FULL_WARP, w, 1);
 			w |= __shfl_xor_sync(FULL_WARP, w, 2);
 			if (there && u % 4 == j)
-				((uint32_t *)(to + 64 + 64 * u))[k % COPY_PANEL] = w;
+				((uint32_t *)(to + 64 + 64 * u))[k % SKETCH_PANEL] = w;
 		}
 	}
 }
 
-uint64_t cuda_key_copy_bytes(const struct backend *be, int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits)
+uint64_t cuda_key_sketch_bytes(const struct backend *be, int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits)
 {
 	(void)be;
-	return copy_bytes(n_kv_head, cap, head_dim, bits);
+	return sketch_bytes(n_kv_head, cap, head_dim, bits);
 }
 
-void cuda_key_copy(struct backend *be, struct tensor *copy, const struct tensor *plane, int32_t n_kv_head, int32_t cap, int32_t bits,
+void cuda_key_sketch(struct backend *be, struct tensor *copy, const struct tensor *plane, int32_t n_kv_head, int32_t cap, int32_t bits,
                    int32_t row0, int32_t n)
 {
 	struct cuda *c = cuda_of(be);
-	struct key_copy_args a = {};
+	struct key_sketch_args a = {};
 	int32_t dim = plane ? plane->cols : 0;
 
 	if (be->failed)
 		return;
-	if (!choose_plane_ok(plane, n_kv_head, cap, dim) || !choose_copy_ok(copy, n_kv_head, cap, dim, bits) || n < 0 || row0 < 0 ||
-	    n > cap - row0 || dim > COPY_SHARED / 4 - 4) {
-		cuda_fail(be, "internal: key_copy of rows %d + %d with %d bits got operands of the wrong shape", (int)row0, (int)n, (int)bits);
+	if (!choose_plane_ok(plane, n_kv_head, cap, dim) || !choose_sketch_ok(copy, n_kv_head, cap, dim, bits) || n < 0 || row0 < 0 ||
+	    n > cap - row0 || dim > SKETCH_SHARED / 4 - 4) {
+		cuda_fail(be, "internal: key_sketch of rows %d + %d with %d bits got operands of the wrong shape", (int)row0, (int)n, (int)bits);
 		return;
 	}
 	if (n == 0)
@@ -197,8 +197,8 @@ void cuda_key_copy(struct backend *be, struct tensor *copy, const struct tensor 
 	a.copy = (uint8_t *)copy->data;
 	a.plane = (const uint8_t *)plane->data;
 	a.row_bytes = (int64_t)dtype_bytes(plane->type, (uint64_t)dim);
-	a.panel_bytes = (int32_t)copy_panel_bytes(dim, bits);
-	a.head_bytes = (int64_t)((cap - 1) / COPY_PANEL + 1) * a.panel_bytes;
+	a.panel_bytes = (int32_t)sketch_panel_bytes(dim, bits);
+	a.head_bytes = (int64_t)((cap - 1) / SKETCH_PANEL + 1) * a.panel_bytes;
 	a.type = plane->type;
 	a.whole = row_whole(plane->type, dim);
 	a.cap = cap;
@@ -207,8 +207,8 @@ void cuda_key_copy(struct backend *be, struct tensor *copy, const struct tensor 
 	a.row0 = row0;
 	a.row1 = row0 + n;
 	a.ld = (dim + 31) / 32 * 32 + 4;        /* eight keys of a warp lie in eight different quarters of the banks */
-	for (a.keys = COPY_PANEL; a.keys > 1 && a.keys * a.ld * 4 > COPY_SHARED; )
+	for (a.keys = SKETCH_PANEL; a.keys > 1 && a.keys * a.ld * 4 > SKETCH_SHARED; )
 		a.keys /= 2;
-	cuda_launch(c, key_copy, (unsigned)cuda_power((a.row1 - 1) / a.keys - row0 / a.keys + 1), (unsigned)n_kv_head, 1, COPY_THREADS,
+	cuda_launch(c, key_sketch, (unsigned)cuda_power((a.row1 - 1) / a.keys - row0 / a.keys + 1), (unsigned)n_kv_head, 1, SKETCH_THREADS,
 	            (unsigned)(a.keys * a.ld * 4), a);
 }

@@ -115,10 +115,10 @@ static __device__ inline float query_bytes(const float *x, int8_t *hi, int8_t *l
 	if (bits >= 0x7f800000u)
 		d = NAN;
 	inv = d > 0 ? __fdiv_rn(1.0f, d) : 0;
-	for (int32_t g = 0; g * COPY_GROUP < dim; g++) {
+	for (int32_t g = 0; g * SKETCH_GROUP < dim; g++) {
 		int32_t whole = 0, rest = 0;
 
-		for (int32_t i = g * COPY_GROUP + lane; i < (g + 1) * COPY_GROUP; i += WARP) {
+		for (int32_t i = g * SKETCH_GROUP + lane; i < (g + 1) * SKETCH_GROUP; i += WARP) {
 			float v = i < dim && d > 0 ? __fmul_rn(__fmul_rn(x[i], scale), inv) : 0;
 			float r = __fsub_rn(__fadd_rn(v, round), round);
 
@@ -145,20 +145,20 @@ static __device__ inline float query_bytes(const float *x, int8_t *hi, int8_t *l
 template<int BITS> static __device__ inline void panel_scores(float s[2][4], const uint8_t *panel, int64_t other, const uint2 *frag,
                                                               const float *sum, int32_t dim)
 {
-	constexpr int WORDS = BITS / 2, WIDE = BITS != 2, GROUP_BYTES = 64 + COPY_GROUP * BITS * 2;
+	constexpr int WORDS = BITS / 2, WIDE = BITS != 2, GROUP_BYTES = 64 + SKETCH_GROUP * BITS * 2;
 	constexpr uint32_t MASK = ((1u << BITS) - 1) * 0x01010101u;
 	int32_t lane = (int32_t)threadIdx.x % WARP, g = lane / 4, t = lane % 4;
 
 	for (int i = 0; i < 8; i++)
 		s[i / 4][i % 4] = 0;
 #pragma unroll (BITS == 8 ? 1 : 2)
-	for (int32_t d = 0; d < dim; d += COPY_GROUP) {
-		int32_t units = (min(dim - d, (int32_t)COPY_GROUP) * BITS + 31) / 32;
+	for (int32_t d = 0; d < dim; d += SKETCH_GROUP) {
+		int32_t units = (min(dim - d, (int32_t)SKETCH_GROUP) * BITS + 31) / 32;
 		uint32_t word[2][2][WORDS];
 		float scale[2][2], least[2][2];
 
 		for (int p = 0; p < 2; p++) {
-			const uint8_t *group = panel + p * other + (int64_t)(d / COPY_GROUP) * GROUP_BYTES;
+			const uint8_t *group = panel + p * other + (int64_t)(d / SKETCH_GROUP) * GROUP_BYTES;
 			const uint16_t *half = (const uint16_t *)group;
 			const uint32_t *unit = (const uint32_t *)(group + 64);
 
@@ -206,31 +206,31 @@ template<int BITS> static __device__ inline int32_t query_place(int h, int part,
 	return BITS == 2 ? 16 * t + 8 * h + 4 * part : BITS == 4 ? 8 * (t + 4 * h) + 4 * part : 4 * (t + 4 * (2 * h + part));
 }
 
-static size_t scan_copy_shared(int32_t dim, int32_t bits)
+static size_t scan_sketch_shared(int32_t dim, int32_t bits)
 {
-	size_t groups = (size_t)copy_groups(dim), planes = bits == 2 ? 1 : 2;
+	size_t groups = (size_t)sketch_groups(dim), planes = bits == 2 ? 1 : 2;
 
 	/* Operands; sums; bytes; turned queries. */
-	return groups * planes * 2 * WARP * sizeof(uint2) + groups * SCAN_HEADS * sizeof(float) + planes * SCAN_HEADS * groups * COPY_GROUP +
+	return groups * planes * 2 * WARP * sizeof(uint2) + groups * SCAN_HEADS * sizeof(float) + planes * SCAN_HEADS * groups * SKETCH_GROUP +
 	       (size_t)SCAN_HEADS * (size_t)dim * sizeof(float);
 }
 
 /* Blocks of a processor at a time.  It bounds the registers from below, too: with fewer the compiler loads a panel piece by piece. */
-template<int BITS> constexpr int copy_blocks() { return BITS == 4 ? 2 : 3; }
+template<int BITS> constexpr int sketch_blocks() { return BITS == 4 ? 2 : 3; }
 enum { ROWS_BLOCKS = 2 };
 
-template<int BITS> static __global__ void __launch_bounds__(SCAN_THREADS, copy_blocks<BITS>()) scan_copy(struct scan_launch a)
+template<int BITS> static __global__ void __launch_bounds__(SCAN_THREADS, sketch_blocks<BITS>()) scan_sketch(struct scan_launch a)
 {
 	constexpr int PLANES = BITS == 2 ? 1 : 2;
 	SHARED_DYNAMIC(uint2, frag); /* [groups][PLANES][2][WARP] */
 	SHARED(struct softmax, part, [SCAN_HEADS][SCAN_WARPS]);
 	SHARED(float, mult, [SCAN_HEADS]);
-	int32_t groups = (a.dim - 1) / COPY_GROUP + 1, thread = (int32_t)threadIdx.x, lane = thread % WARP, warp = thread / WARP;
+	int32_t groups = (a.dim - 1) / SKETCH_GROUP + 1, thread = (int32_t)threadIdx.x, lane = thread % WARP, warp = thread / WARP;
 	int32_t r0 = (int32_t)blockIdx.z * SCAN_HEADS, n_q = min(a.group - r0, (int32_t)SCAN_HEADS), head0 = (int32_t)blockIdx.y * a.group + r0;
 	int32_t k0 = (int32_t)blockIdx.x * a.tile, k1 = min(k0 + a.tile, a.n), t = lane % 4;
 	float *sum = (float *)(frag + groups * PLANES * 2 * WARP);       /* [groups][SCAN_HEADS] */
-	int8_t *bytes = (int8_t *)(sum + groups * SCAN_HEADS);           /* [PLANES][SCAN_HEADS][groups * COPY_GROUP] */
-	int32_t stride = groups * COPY_GROUP;
+	int8_t *bytes = (int8_t *)(sum + groups * SCAN_HEADS);           /* [PLANES][SCAN_HEADS][groups * SKETCH_GROUP] */
+	int32_t stride = groups * SKETCH_GROUP;
 	float *turned = (float *)(bytes + PLANES * SCAN_HEADS * stride) + warp * a.dim;
 	const uint8_t *keys = a.keys + (int64_t)blockIdx.y * a.head_bytes;
 	struct softmax soft[2] = { { -INFINITY, 0 }, { -INFINITY, 0 } };
@@ -243,7 +243,7 @@ template<int BITS> static __global__ void __launch_bounds__(SCAN_THREADS, copy_b
 	/* A warp prepares a query. */
 	for (int32_t i = lane; i < a.dim; i += WARP)
 		turned[i] = warp < n_q ? a.q[(int64_t)(head0 + warp) * a.dim + i] : 0;
-	copy_turn_warp(turned, a.dim);
+	sketch_hadamard_warp(turned, a.dim);
 	{
 		float m = query_bytes(turned, bytes + warp * stride, bytes + (SCAN_HEADS * (PLANES - 1) + warp) * stride, sum + warp, a.dim, a.scale,
 		                      PLANES == 2);
@@ -254,20 +254,20 @@ template<int BITS> static __global__ void __launch_bounds__(SCAN_THREADS, copy_b
 	__syncthreads();
 	for (int32_t i = thread; i < groups * PLANES * 2 * WARP; i += SCAN_THREADS) {
 		int32_t l = i % WARP, h = i / WARP % 2, p = i / (2 * WARP) % PLANES, g = i / (2 * WARP * PLANES);
-		const int8_t *from = bytes + (p * SCAN_HEADS + l / 4) * stride + g * COPY_GROUP;
+		const int8_t *from = bytes + (p * SCAN_HEADS + l / 4) * stride + g * SKETCH_GROUP;
 
 		frag[i] = make_uint2(*(const uint32_t *)(from + query_place<BITS>(h, 0, l % 4)),
 		                     *(const uint32_t *)(from + query_place<BITS>(h, 1, l % 4)));
 	}
 	__syncthreads();
-	for (int32_t k = k0 + warp * 2 * COPY_PANEL; k < k1; k += SCAN_WARPS * 2 * COPY_PANEL) {
-		const uint8_t *panel = keys + (int64_t)(k / COPY_PANEL) * a.panel_bytes;
+	for (int32_t k = k0 + warp * 2 * SKETCH_PANEL; k < k1; k += SCAN_WARPS * 2 * SKETCH_PANEL) {
+		const uint8_t *panel = keys + (int64_t)(k / SKETCH_PANEL) * a.panel_bytes;
 		float s[2][4], top[2];
 
 		/* Past the last panel it is that again. */
-		panel_scores<BITS>(s, panel, k + COPY_PANEL < k1 ? a.panel_bytes : 0, frag, sum, a.dim);
+		panel_scores<BITS>(s, panel, k + SKETCH_PANEL < k1 ? a.panel_bytes : 0, frag, sum, a.dim);
 		for (int i = 0; i < 8; i++) {
-			int32_t key = k + i / 4 * COPY_PANEL + i / 2 % 2 * 8 + lane / 4, r = 2 * t + i % 2;
+			int32_t key = k + i / 4 * SKETCH_PANEL + i / 2 % 2 * 8 + lane / 4, r = 2 * t + i % 2;
 
 			if (key < k1 && r < n_q)
 				a.score[(int64_t)(head0 + r) * a.ld + key] = s[i / 4][i % 4];
@@ -426,7 +426,7 @@ static scan_fn *scan_fn_of(const struct scan_launch *l, int32_t *heads)
 {
 	*heads = SCAN_HEADS;
 	if (l->bits != 16)
-		return l->bits == 2 ? scan_copy<2> : l->bits == 4 ? scan_copy<4> : scan_copy<8>;
+		return l->bits == 2 ? scan_sketch<2> : l->bits == 4 ? scan_sketch<4> : scan_sketch<8>;
 	if (!l->whole)
 		return scan_rows<SCAN_HEADS, ANY_TYPE>;
 	for (*heads = 1; *heads < l->group && *heads < SCAN_HEADS; )
@@ -479,9 +479,9 @@ int scan_first(struct cuda *c, const struct scan_args *a, struct scan_launch *l,
 	l->scale = a->scale;
 	fn = scan_fn_of(l, &chunk);
 	/* As many blocks as the device holds at a time, all with the same number of passes: none waits until another ends. */
-	each = l->bits == 2 ? copy_blocks<2>() : l->bits == 4 ? copy_blocks<4>() : l->bits == 8 ? copy_blocks<8>() : ROWS_BLOCKS;
+	each = l->bits == 2 ? sketch_blocks<2>() : l->bits == 4 ? sketch_blocks<4>() : l->bits == 8 ? sketch_blocks<8>() : ROWS_BLOCKS;
 	room = (int64_t)c->info.processors * each / ((int64_t)a->n_kv_head * cuda_blocks(l->group, chunk));
-	step = SCAN_WARPS * (l->bits == 16 ? WARP_KEYS : 2 * COPY_PANEL);
+	step = SCAN_WARPS * (l->bits == 16 ? WARP_KEYS : 2 * SKETCH_PANEL);
 	blocks = (power - 1) / step + 1;
 	if (blocks > room)
 		blocks = room > 1 ? (int32_t)room : 1;
@@ -499,7 +499,7 @@ int scan_first(struct cuda *c, const struct scan_args *a, struct scan_launch *l,
 	l->max = (float *)((char *)c->scan.p + max);
 	l->sum = (float *)((char *)c->scan.p + sum);
 	l->mult = (float *)((char *)c->scan.p + mult);
-	shared = l->bits != 16 ? scan_copy_shared(l->dim, l->bits) : (size_t)chunk * (((size_t)l->dim + 7) / 8 * 8) * sizeof(float);
+	shared = l->bits != 16 ? scan_sketch_shared(l->dim, l->bits) : (size_t)chunk * (((size_t)l->dim + 7) / 8 * 8) * sizeof(float);
 	if (shared > (size_t)c->info.shared_max - 4096)
 		return cuda_fail(&c->base, "internal: keys of %d values are too long for a scan", (int)a->head_dim);
 	cuda_launch(c, fn, (unsigned)blocks, (unsigned)a->n_kv_head, cuda_blocks(l->group, chunk), SCAN_THREADS, (unsigned)shared, *l);
@@ -526,7 +526,7 @@ int scan_start(struct cuda *c, const struct scan_args *a, struct scan_scores *s,
 	if (!scan_ok(&c->base, a, a->n_rows))
 		return -1;
 	if (a->bits == 16 ? !choose_plane_ok(a->keys, a->n_kv_head, a->cap, a->head_dim) :
-	                    !choose_copy_ok(a->keys, a->n_kv_head, a->cap, a->head_dim, a->bits))
+	                    !choose_sketch_ok(a->keys, a->n_kv_head, a->cap, a->head_dim, a->bits))
 		return cuda_fail(&c->base, "internal: a scan of %d keys with %d bits got a plane or copy of the wrong shape", (int)a->n_rows,
 		                 (int)a->bits);
 	if (a->n_rows == 0)
@@ -544,8 +544,8 @@ int scan_start(struct cuda *c, const struct scan_args *a, struct scan_scores *s,
 		l.row_bytes = (int64_t)dtype_bytes(a->keys->type, (uint64_t)l.dim);
 		l.head_bytes = a->cap * l.row_bytes;
 	} else {
-		l.panel_bytes = (int32_t)copy_panel_bytes(l.dim, l.bits);
-		l.head_bytes = (int64_t)((a->cap - 1) / COPY_PANEL + 1) * l.panel_bytes;
+		l.panel_bytes = (int32_t)sketch_panel_bytes(l.dim, l.bits);
+		l.head_bytes = (int64_t)((a->cap - 1) / SKETCH_PANEL + 1) * l.panel_bytes;
 	}
 	return scan_first(c, a, &l, s);
 }

@@ -1,4 +1,4 @@
-/* kernels/copy_layout.h (private to kernels/) - how the copy of keys with 2, 4 or 8 bits lies in memory, on every kind of hardware.
+/* kernels/key_sketch.h (private to kernels/) - how the copy of keys with 2, 4 or 8 bits lies in memory, on every kind of hardware.
  *
  * Per KV head, one after the other, panels of 16 keys; per panel the groups of 64 values of head_dim (the last may be shorter),
  * one after the other:
@@ -10,48 +10,48 @@
  * Value = minimum + scale * code.  What is coded is not the key but the key turned by a fixed orthogonal matrix, and queries
  * are turned by the same, which changes no product: channels far from zero, which models have, would take the few
  * codes of their group for themselves.  With 2 bits the range is the one that fits the values best, not their extremes. */
-#ifndef WEIR_COPY_LAYOUT_H
-#define WEIR_COPY_LAYOUT_H
+#ifndef WEIR_KEY_SKETCH_H
+#define WEIR_KEY_SKETCH_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-enum { COPY_PANEL = 16, COPY_GROUP = 64 };
+enum { SKETCH_PANEL = 16, SKETCH_GROUP = 64 };
 
-static inline int32_t copy_groups(int32_t head_dim)
+static inline int32_t sketch_groups(int32_t head_dim)
 {
-	return (head_dim - 1) / COPY_GROUP + 1;
+	return (head_dim - 1) / SKETCH_GROUP + 1;
 }
 
 /* Units that n values of one group take. */
-static inline int32_t copy_units(int32_t n, int32_t bits)
+static inline int32_t sketch_units(int32_t n, int32_t bits)
 {
 	return (n * bits + 31) / 32;
 }
 
 /* Values of group g. */
-static inline int32_t copy_values(int32_t head_dim, int32_t g)
+static inline int32_t sketch_values(int32_t head_dim, int32_t g)
 {
-	return head_dim - g * COPY_GROUP < COPY_GROUP ? head_dim - g * COPY_GROUP : COPY_GROUP;
+	return head_dim - g * SKETCH_GROUP < SKETCH_GROUP ? head_dim - g * SKETCH_GROUP : SKETCH_GROUP;
 }
 
-static inline size_t copy_panel_bytes(int32_t head_dim, int32_t bits)
+static inline size_t sketch_panel_bytes(int32_t head_dim, int32_t bits)
 {
-	int32_t full = head_dim / COPY_GROUP, rest = head_dim % COPY_GROUP;
+	int32_t full = head_dim / SKETCH_GROUP, rest = head_dim % SKETCH_GROUP;
 
-	return 64 * ((size_t)copy_groups(head_dim) + (size_t)full * (size_t)copy_units(COPY_GROUP, bits) +
-	             (size_t)copy_units(rest, bits));
+	return 64 * ((size_t)sketch_groups(head_dim) + (size_t)full * (size_t)sketch_units(SKETCH_GROUP, bits) +
+	             (size_t)sketch_units(rest, bits));
 }
 
 /* Bytes of the copy of one layer's plane; 0: no such copy. */
-static inline uint64_t copy_bytes(int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits)
+static inline uint64_t sketch_bytes(int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits)
 {
 	uint64_t panels, bytes;
 
 	if (n_kv_head <= 0 || cap <= 0 || head_dim <= 0 || (bits != 2 && bits != 4 && bits != 8))
 		return 0;
-	panels = (uint64_t)n_kv_head * (uint64_t)((cap - 1) / COPY_PANEL + 1);
-	return __builtin_mul_overflow(panels, (uint64_t)copy_panel_bytes(head_dim, bits), &bytes) ? 0 : bytes;
+	panels = (uint64_t)n_kv_head * (uint64_t)((cap - 1) / SKETCH_PANEL + 1);
+	return __builtin_mul_overflow(panels, (uint64_t)sketch_panel_bytes(head_dim, bits), &bytes) ? 0 : bytes;
 }
 
 #endif
