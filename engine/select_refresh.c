@@ -83,13 +83,13 @@ static void refresh_release(struct selector *s)
 
 /* The mean over the heads of query i of the call, for the set that is being chosen; and whether it has turned away from that of the
  * set in use. */
-static void query_turn(struct selector *s, int32_t layer, const struct tensor *q, const struct tensor *raw, int32_t i, int compare)
+static void query_drift(struct selector *s, int32_t layer, const struct tensor *q, const struct tensor *raw, int32_t i, int compare)
 {
 	struct refresh *r = s->state;
 	const struct hparams *hp = s->kv->hp;
 	int cur = r->picks.cur[layer];
 
-	s->kv->be->ops->query_turn(s->kv->be, &(struct turn_args){
+	s->kv->be->ops->query_drift(s->kv->be, &(struct query_drift_args){
 		.now = &r->mean[!cur], .then = &r->mean[cur], .q = s->par->query == QUERY_PRE ? raw : q, .q_row = i, .row = layer,
 		.n_head = hp->n_head, .head_dim = hp->head_dim, .flag = compare ? &r->turned : NULL, .cosine = &r->cosine, .col = layer,
 		.least = s->par->s,
@@ -168,7 +168,7 @@ static struct pick *pick_now(struct selector *s, int32_t layer, const struct ten
 	r->chose += n_q == 1;
 	select_fresh(s, layer, 1);
 	if (s->par->qc)
-		query_turn(s, layer, q, raw, i, 0);
+		query_drift(s, layer, q, raw, i, 0);
 	pick(s, new, layer, q, i, n_q, (struct when){ 0 });
 	return new;
 }
@@ -195,7 +195,7 @@ static int either_parts(struct selector *s, const struct pick *set, int32_t laye
 	struct when turned = { &r->turned, layer, 1 };
 	int n, scan_kv = s->par->scan == SCAN_KV;
 
-	query_turn(s, layer, q, raw, 0, 1);
+	query_drift(s, layer, q, raw, 0, 1);
 	r->compared[layer] = 1;
 	if (s->par->update == UPDATE_YES) {
 		struct pick *new = picks_spare(&r->picks, layer, n_rows, kv_rows_of(s->par->k, n_rows));

@@ -148,7 +148,7 @@ struct topk_args {
 
 /* Has a layer's query turned away from the one that rows were chosen by (RefreshKV's QC)?  The mean over the query heads of row
  * q_row of q becomes row `row` of now; flag[0][col] = is its cosine with row `row` of `then` at most `least`; cosine[0][col] = that. */
-struct turn_args {
+struct query_drift_args {
 	struct tensor *now;          /* f32 [> row][head_dim] */
 	const struct tensor *q;      /* f32 [> q_row][n_head * head_dim] */
 	int32_t q_row, row, n_head, head_dim;
@@ -242,7 +242,7 @@ struct backend_ops {
 	/* The rows of chosen pages: rows[h][i] = 16 * page[h][i / 16] + i % 16 for i < n, so the last page may be short.  i32 both;
 	 * rows [n_kv_head][cols >= n], pages [n_kv_head][cols >= ceil(n / 16)], another tensor. */
 	void (*page_rows)(struct backend *, struct tensor *rows, const struct tensor *pages, int32_t n_kv_head, int32_t n);
-	void (*query_turn)(struct backend *, const struct turn_args *);
+	void (*query_drift)(struct backend *, const struct query_drift_args *);
 };
 enum { PAGE_ROWS = 16 };
 

@@ -86,7 +86,7 @@ static const struct backend_ops cpu_ops = {
 	.page_bounds = cpu_page_bounds,
 	.page_scan = cpu_page_scan,
 	.page_rows = cpu_page_rows,
-	.query_turn = cpu_query_turn,
+	.query_drift = cpu_query_drift,
 };
 
 int cpu_backend_open(struct backend **out, const struct backend_options *opt, char err[160])

@@ -134,7 +134,7 @@ int  cpu_load_weight(struct backend *, struct tensor *, const void *host, int as
 void cpu_drop(struct backend *, struct tensor *);
 void cpu_write(struct backend *, struct tensor *, size_t off, const void *src, size_t n);
 void cpu_read(struct backend *, const struct tensor *, size_t off, void *dst, size_t n);
-void cpu_query_turn(struct backend *, const struct turn_args *);
+void cpu_query_drift(struct backend *, const struct query_drift_args *);
 void cpu_copy(struct backend *, struct tensor *dst, int32_t dst_row, const struct tensor *src, int32_t src_row, int32_t n);
 void cpu_columns(struct backend *, struct tensor *out, const struct tensor *src, const int32_t *col, int32_t n);
 void cpu_embed(struct backend *, struct tensor *out, const struct tensor *table, const int32_t *id,

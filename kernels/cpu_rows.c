@@ -187,7 +187,7 @@ void cpu_kv_put(struct backend *be, struct tensor *plane, const struct tensor *x
 }
 
 /* One small job; the caller does it, in double, in the same order at every level. */
-void cpu_query_turn(struct backend *be, const struct turn_args *a)
+void cpu_query_drift(struct backend *be, const struct query_drift_args *a)
 {
 	int64_t width = (int64_t)a->n_head * a->head_dim;
 	const struct tensor *t[] = { a->now, a->flag ? a->then : a->now };
@@ -204,7 +204,7 @@ void cpu_query_turn(struct backend *be, const struct turn_args *a)
 	    (a->flag && (!when_ok(&(struct when){ a->flag, a->col, 0 }) || !a->cosine || !a->cosine->data || a->cosine->type != DT_F32 ||
 	                 a->cosine->rows < 1 || a->col >= a->cosine->cols)))
 		goto wrong;
-	if (!(q = cpu_rows_of(be, a->q, a->q_row + 1, (int32_t)width, "query_turn")))
+	if (!(q = cpu_rows_of(be, a->q, a->q_row + 1, (int32_t)width, "query_drift")))
 		return;
 	q += (size_t)a->q_row * (size_t)width;
 	now = (float *)a->now->data + (size_t)a->row * (size_t)a->head_dim;
@@ -231,5 +231,5 @@ void cpu_query_turn(struct backend *be, const struct turn_args *a)
 	((int32_t *)a->flag->data)[a->col] = same <= a->least;
 	return;
 wrong:
-	cpu_fail(be, "internal: query_turn of %d heads of %d values got operands of the wrong shape", (int)a->n_head, (int)a->head_dim);
+	cpu_fail(be, "internal: query_drift of %d heads of %d values got operands of the wrong shape", (int)a->n_head, (int)a->head_dim);
 }

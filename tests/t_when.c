@@ -1,4 +1,4 @@
-/* tests/t_when.c - conditions that a backend looks at by itself (struct when), the operation that sets them (query_turn), and the
+/* tests/t_when.c - conditions that a backend looks at by itself (struct when), the operation that sets them (query_drift), and the
  * order that keeps forced rows in front. */
 #include <math.h>
 #include <stdio.h>
@@ -159,7 +159,7 @@ TEST(forced_rows_come_first)
 	drop_all(be, all, 2);
 }
 
-TEST(query_turn_matches_double)
+TEST(query_drift_matches_double)
 {
 	struct backend *be = open_level("c", 1);
 
@@ -178,7 +178,7 @@ TEST(query_turn_matches_double)
 			y[d] = test_randf(-1, 1) + x[d % DIM + HEADS * DIM];
 		q = tensor_new(be, DT_F32, 3, HEADS * DIM, x);
 		then = tensor_new(be, DT_F32, 4, DIM, y);
-		be->ops->query_turn(be, &(struct turn_args){ .now = &out, .q = &q, .q_row = 1, .row = ROW, .n_head = HEADS, .head_dim = DIM,
+		be->ops->query_drift(be, &(struct query_drift_args){ .now = &out, .q = &q, .q_row = 1, .row = ROW, .n_head = HEADS, .head_dim = DIM,
 		                                             .flag = &flag, .cosine = &cosine, .col = COL, .then = &then, .least = 0.5 });
 		be->ops->read(be, &out, 0, now, sizeof now);
 		be->ops->read(be, &flag, 4 * COL, &turned, 4);

@@ -110,7 +110,7 @@ void cuda_page_scan(struct backend *, const struct scan_args *);
 void cuda_topk(struct backend *, const struct topk_args *);
 void cuda_page_rows(struct backend *, struct tensor *rows, const struct tensor *pages, int32_t n_kv_head, int32_t n);
 void cuda_kv_move(struct backend *, struct tensor *plane, const struct kv_moves *);
-void cuda_query_turn(struct backend *, const struct turn_args *);
+void cuda_query_drift(struct backend *, const struct query_drift_args *);
 
 /* Shared among files. */
 /* A user of the weight at p less: is the memory to be freed?  Also for what is no weight.  cuda_weights.cu, for cuda_drop(). */

@@ -4,7 +4,7 @@
  *     page_bounds   1 launch; reads whole pages of 16 rows
  *     page_scan     2 launches, those of key_scan (cuda_scan.cu)
  *     page_rows     1 launch; a thread writes one number
- *     query_turn    1 launch of one block */
+ *     query_drift    1 launch of one block */
 #include "kernels/cuda/cuda_choose.cuh"
 
 /* ---- pages ---- */
@@ -166,7 +166,7 @@ static __device__ double warp_total(double x)
 }
 
 /* One block, in double: a decision must not hang on rounding. */
-__global__ void __launch_bounds__(TURN_THREADS) query_turn(struct turn_job a)
+__global__ void __launch_bounds__(TURN_THREADS) query_drift(struct turn_job a)
 {
 	SHARED(double, part, [3][TURN_THREADS / WARP]);
 	int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP;
@@ -212,7 +212,7 @@ __global__ void __launch_bounds__(TURN_THREADS) query_turn(struct turn_job a)
 	*a.flag = same <= a.least;
 }
 
-void cuda_query_turn(struct backend *be, const struct turn_args *a)
+void cuda_query_drift(struct backend *be, const struct query_drift_args *a)
 {
 	int64_t width = (int64_t)a->n_head * a->head_dim;
 	const struct tensor *t[] = { a->now, a->flag ? a->then : a->now };
@@ -236,7 +236,7 @@ void cuda_query_turn(struct backend *be, const struct turn_args *a)
 		j.then = (const float *)a->then->data + (size_t)a->row * (size_t)a->head_dim;
 	}
 	if (!a->q || !a->q->data || a->q->type != DT_F32 || a->q->layout != 0 || a->q_row >= a->q->rows || a->q->cols != width) {
-		cuda_fail(be, "internal: query_turn got an operand of the wrong shape");
+		cuda_fail(be, "internal: query_drift got an operand of the wrong shape");
 		return;
 	}
 	j.q = (const float *)a->q->data + (size_t)a->q_row * (size_t)width;
@@ -244,8 +244,8 @@ void cuda_query_turn(struct backend *be, const struct turn_args *a)
 	j.n_head = a->n_head;
 	j.dim = a->head_dim;
 	j.least = a->least;
-	cuda_launch(cuda_of(be), query_turn, 1, 1, 1, TURN_THREADS, 0, j);
+	cuda_launch(cuda_of(be), query_drift, 1, 1, 1, TURN_THREADS, 0, j);
 	return;
 wrong:
-	cuda_fail(be, "internal: query_turn of %d heads of %d values got operands of the wrong shape", (int)a->n_head, (int)a->head_dim);
+	cuda_fail(be, "internal: query_drift of %d heads of %d values got operands of the wrong shape", (int)a->n_head, (int)a->head_dim);
 }
