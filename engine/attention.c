@@ -71,7 +71,7 @@ static int32_t token_of(const struct glance *l, int32_t layer, int32_t head, int
 	return r->id[(int64_t)place * r->heads + (r->heads == l->t->policy.hp->n_layer ? layer : layer * n_kv_head + head)];
 }
 
-static int is_met(struct kv *kv, const struct when *w)
+static int is_met(struct kv *kv, const struct predicate *w)
 {
 	int32_t flag;
 

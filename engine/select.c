@@ -276,7 +276,7 @@ int select_settle(const struct selector *s, struct attn_part *part, int n_part)
 	int n = 0;
 
 	for (int i = 0; i < n_part; i++) {
-		const struct when *w = &part[i].when;
+		const struct predicate *w = &part[i].when;
 		int32_t flag = w->is;
 
 		if (w->flag)

@@ -135,7 +135,7 @@ static inline struct tensor *select_list(const struct selector *s, int32_t layer
 	return s->looks && s->looks->list ? &s->looks->list[layer] : own;
 }
 
-/* Which of the parts are read where the backend decides (struct when): the others are taken out.  Asks the backend.  Returns
+/* Which of the parts are read where the backend decides (struct predicate): the others are taken out.  Asks the backend.  Returns
  * how many are left. */
 int  select_settle(const struct selector *, struct attn_part *part, int n_part);
 /* A tensor of the backend; t is zeroed memory before and after. */

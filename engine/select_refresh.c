@@ -10,7 +10,7 @@
  * has turned away from that of its last choice: cosine s or less.
  * How: scan=kv attends everything at such a step, as published; scan=k reads the keys alone and attends the new set.
  *
- * With qc the backend compares the queries and decides (struct when): at such a step the scan, the choice, and the parts
+ * With qc the backend compares the queries and decides (struct predicate): at such a step the scan, the choice, and the parts
  * that are attended, the new set's or the old one's, all hang on its flag, which the host sees when the step is over. */
 #include "engine/select.h"
 
@@ -128,7 +128,7 @@ static struct scan_args region_scan(const struct selector *s, int32_t layer, con
 }
 
 /* The k best rows by the probabilities of row i of the call's queries over the region, if it is so. */
-static void pick(struct selector *s, struct pick *new, int32_t layer, const struct tensor *q, int32_t i, int32_t n_q, struct when when)
+static void pick(struct selector *s, struct pick *new, int32_t layer, const struct tensor *q, int32_t i, int32_t n_q, struct predicate when)
 {
 	struct refresh *r = s->state;
 	struct backend *be = s->kv->be;
@@ -169,7 +169,7 @@ static struct pick *pick_now(struct selector *s, int32_t layer, const struct ten
 	select_fresh(s, layer, 1);
 	if (s->par->qc)
 		query_drift(s, layer, q, raw, i, 0);
-	pick(s, new, layer, q, i, n_q, (struct when){ 0 });
+	pick(s, new, layer, q, i, n_q, (struct predicate){ 0 });
 	return new;
 }
 
@@ -192,7 +192,7 @@ static int either_parts(struct selector *s, const struct pick *set, int32_t laye
                         int32_t n_rows, struct attn_part part[SELECT_PARTS])
 {
 	struct refresh *r = s->state;
-	struct when turned = { &r->turned, layer, 1 };
+	struct predicate turned = { &r->turned, layer, 1 };
 	int n, scan_kv = s->par->scan == SCAN_KV;
 
 	query_drift(s, layer, q, raw, 0, 1);

@@ -60,7 +60,7 @@ struct matmul {
 
 /* A condition that the backend looks at by itself, when the operation's turn has come: the flag's column `col` is `is`.  So a
  * decision that the model's values make needs no answer from the device in the middle of a step. */
-struct when {
+struct predicate {
 	const struct tensor *flag;   /* i32 [1][> col]; NULL = always */
 	int32_t col, is;
 };
@@ -81,7 +81,7 @@ struct attn_part {
 	int32_t row0, n_rows;
 	/* Not so: the part has no rows.  For calls of one token; such parts are not the last one only if another is there, and they
 	 * lie within a probe's `skip`, which counts their rows either way. */
-	struct when when;
+	struct predicate when;
 };
 
 enum reduce { REDUCE_MAX, REDUCE_MEAN, REDUCE_MEDIAN };
@@ -129,7 +129,7 @@ struct scan_args {
 	float scale;
 	enum reduce reduce;          /* REDUCE_MAX or REDUCE_MEAN */
 	int raw;                     /* pages only: the largest bound of the group as it is, as Quest was published */
-	struct when when;            /* key_scan only.  Not so: out stays as it is */
+	struct predicate when;            /* key_scan only.  Not so: out stays as it is */
 };
 
 enum topk_order { ROW_ORDER, BEST_FIRST, FORCED_FIRST };
@@ -143,7 +143,7 @@ struct topk_args {
 	/* BEST_FIRST: rows in descending order of score instead of ascending order of row.  FORCED_FIRST: so too, but those that are
 	 * always among the k come before all others. */
 	enum topk_order order;
-	struct when when;            /* not so: rows stay as they are */
+	struct predicate when;            /* not so: rows stay as they are */
 };
 
 /* Has a layer's query turned away from the one that rows were chosen by (RefreshKV's QC)?  The mean over the query heads of row

@@ -89,13 +89,13 @@ void cpu_mem_free(struct cpu *c, void *p);
 /* An f32 operand with at least n rows (and `cols` columns unless 0); sets the error otherwise. */
 float *cpu_rows_of(struct backend *be, const struct tensor *t, int32_t n, int32_t cols, const char *op);
 
-/* Conditions (struct when): of the right shape; fulfilled now. */
-static inline int when_ok(const struct when *w)
+/* Conditions (struct predicate): of the right shape; fulfilled now. */
+static inline int predicate_ok(const struct predicate *w)
 {
 	return !w->flag || (w->flag->data && w->flag->type == DT_I32 && w->col >= 0 && w->col < w->flag->cols && w->flag->rows > 0);
 }
 
-static inline int when_met(const struct when *w)
+static inline int predicate_holds(const struct predicate *w)
 {
 	return !w->flag || ((const int32_t *)w->flag->data)[w->col] == w->is;
 }

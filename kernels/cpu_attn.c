@@ -304,9 +304,9 @@ int attn_parts_met(struct attn_met *m, const struct attn_args *a)
 		m->a.probe = &m->probe;
 	}
 	for (int32_t i = 0; i < a->n_part; i++) {
-		if (!when_ok(&a->part[i].when))
+		if (!predicate_ok(&a->part[i].when))
 			return -1;
-		if (when_met(&a->part[i].when)) {
+		if (predicate_holds(&a->part[i].when)) {
 			m->part[n] = a->part[i];
 			m->part[n++].when.flag = NULL;
 		} else if (a->probe) {

@@ -228,7 +228,7 @@ void scan_run(struct backend *be, const struct scan_args *a, struct scan_job *j)
 /* What both scans check. */
 int scan_ok(struct backend *be, const struct scan_args *a, int32_t n)
 {
-	if (when_ok(&a->when) && a->n_kv_head > 0 && a->n_head > 0 && a->n_head % a->n_kv_head == 0 && a->head_dim > 0 &&
+	if (predicate_ok(&a->when) && a->n_kv_head > 0 && a->n_head > 0 && a->n_head % a->n_kv_head == 0 && a->head_dim > 0 &&
 	    (int64_t)a->n_head * a->head_dim <= INT32_MAX && n >= 0 && a->n_rows <= a->cap && a->out && a->out->data &&
 	    a->out->type == DT_F32 && a->out->rows >= a->n_kv_head && a->out->cols >= n && a->scale >= 0 &&
 	    (a->reduce == REDUCE_MAX || a->reduce == REDUCE_MEAN))
@@ -260,6 +260,6 @@ void cpu_key_scan(struct backend *be, const struct scan_args *a)
 {
 	struct scan_job j;
 
-	if (scan_plan(be, a, &j) == 0 && when_met(&a->when))
+	if (scan_plan(be, a, &j) == 0 && predicate_holds(&a->when))
 		scan_run(be, a, &j);
 }

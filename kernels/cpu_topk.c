@@ -320,7 +320,7 @@ static int rows_ok(const struct topk_args *a)
 	return a->score && a->score->data && a->score->type == DT_F32 && a->rows && a->rows->data &&
 	       a->rows->type == DT_I32 && a->n_kv_head > 0 && a->score->rows >= a->n_kv_head && a->score->cols >= a->n &&
 	       a->rows->rows >= a->n_kv_head && a->rows->cols >= a->k && a->k > 0 && a->k <= a->n && a->n <= INT32_MAX / 4 &&
-	       when_ok(&a->when) && a->pool > 0 && a->pool % 2 && a->first >= 0 && a->last >= 0;
+	       predicate_ok(&a->when) && a->pool > 0 && a->pool % 2 && a->first >= 0 && a->last >= 0;
 }
 
 int topk_plan(struct backend *be, const struct topk_args *a, struct topk_job *j)
@@ -348,7 +348,7 @@ void cpu_topk(struct backend *be, const struct topk_args *a)
 	struct cpu *c = cpu_of(be);
 	struct topk_job j;
 
-	if (topk_plan(be, a, &j) < 0 || !when_met(&a->when) || cpu_buffer_grow(c, &c->scratch, j.part_bytes * (size_t)c->base.threads) < 0)
+	if (topk_plan(be, a, &j) < 0 || !predicate_holds(&a->when) || cpu_buffer_grow(c, &c->scratch, j.part_bytes * (size_t)c->base.threads) < 0)
 		return;
 	if ((int64_t)a->n * a->n_kv_head <= SMALL_TOPK)
 		for (int32_t h = 0; h < a->n_kv_head; h++)

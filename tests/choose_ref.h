@@ -392,10 +392,10 @@ static inline void refuses_bad_operands(struct backend *be)
 	scan.reduce = REDUCE_MAX;
 	be->ops->page_scan(be, &scan);
 	must_fail(be, "a copy as bounds");
-	scan.when = (struct when){ &out, 0, 0 };
+	scan.when = (struct predicate){ &out, 0, 0 };
 	be->ops->key_scan(be, &scan);
 	must_fail(be, "a condition of floats");
-	scan.when = (struct when){ NULL, 0, 0 };
+	scan.when = (struct predicate){ NULL, 0, 0 };
 	be->ops->page_bounds(be, &turn, &plane, 2, 16, 0, 16);
 	must_fail(be, "bounds of another width");
 	scan.n_rows = 0;

@@ -476,8 +476,8 @@ TEST(parts_hang_on_flags)
 				part[i] = (struct attn_part){ .q = &q[i], .rows = s.list[i] ? &g.rows[i] : NULL, .row0 = s.list[i] ? 0 : w.row0[i],
 				                              .n_rows = s.n_rows[i] };
 			}
-			part[0].when = (struct when){ &flag, 1, 1 };
-			part[1].when = (struct when){ &flag, 1, 0 };
+			part[0].when = (struct predicate){ &flag, 1, 1 };
+			part[1].when = (struct predicate){ &flag, 1, 0 };
 			g.args.out = &out;
 			g.args.k = &g.k;
 			g.args.v = &g.v;

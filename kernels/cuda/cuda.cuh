@@ -120,19 +120,19 @@ struct attn_seen;
 void cuda_probe_run(struct cuda *, const struct attn_args *, int32_t n, int32_t cols, int32_t t0, int32_t t1, const struct attn_seen *);
 int  cuda_probe_wanted(const struct attn_probe *, int32_t n);
 
-/* Conditions (struct when), as kernels take them; without a gap, so that equal conditions are equal bytes. */
-struct cuda_when { const int32_t *flag; int32_t is, none; };
-static inline int cuda_when_ok(const struct when *w)
+/* Conditions (struct predicate), as kernels take them; without a gap, so that equal conditions are equal bytes. */
+struct cuda_predicate { const int32_t *flag; int32_t is, none; };
+static inline int cuda_predicate_ok(const struct predicate *w)
 {
 	return !w->flag || (w->flag->data && w->flag->type == DT_I32 && w->col >= 0 && w->col < w->flag->cols && w->flag->rows > 0);
 }
-static inline struct cuda_when cuda_when_of(const struct when *w)
+static inline struct cuda_predicate cuda_predicate_of(const struct predicate *w)
 {
-	struct cuda_when c = { w->flag ? (const int32_t *)w->flag->data + w->col : NULL, w->is, 0 };
+	struct cuda_predicate c = { w->flag ? (const int32_t *)w->flag->data + w->col : NULL, w->is, 0 };
 
 	return c;
 }
-static __device__ inline int when_met(const struct cuda_when &w) { return !w.flag || *w.flag == w.is; }
+static __device__ inline int predicate_holds(const struct cuda_predicate &w) { return !w.flag || *w.flag == w.is; }
 
 /* key_scan(), then topk(), in fewer launches (cuda_topk.cu): what attn() does for a part with a choice. */
 void cuda_choose(struct backend *, const struct attn_choice *);

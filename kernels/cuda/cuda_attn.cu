@@ -215,7 +215,7 @@ static int attn_tokens(const struct attn_job *j, int32_t t0, int32_t t1, struct 
 				to->n_rows = from->n_rows - (k == a->n_part - 1 ? cut : 0);
 				to->col = col;
 				/* By fields: the whole would copy bytes between them that are nobody's. */
-				to->when.flag = cuda_when_of(&from->when).flag;
+				to->when.flag = cuda_predicate_of(&from->when).flag;
 				to->when.is = from->when.is;
 				col += to->n_rows;
 			}
@@ -348,7 +348,7 @@ void cuda_attn(struct backend *be, const struct attn_args *a, int32_t n)
 	}
 	for (int32_t i = 0; i < a->n_part; i++) {
 		j.maybe |= a->part[i].when.flag != NULL;
-		if (!cuda_when_ok(&a->part[i].when) || (j.maybe && (n > 1 || a->n_part > ATTN_PARTS))) {
+		if (!cuda_predicate_ok(&a->part[i].when) || (j.maybe && (n > 1 || a->n_part > ATTN_PARTS))) {
 			cuda_fail(be, "internal: attention of %d tokens over %d parts got conditions that do not fit", (int)n, (int)a->n_part);
 			return;
 		}

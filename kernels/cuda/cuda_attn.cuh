@@ -26,7 +26,7 @@ struct attn_seg {
 	const int32_t *rows;         /* [n_kv_head][ld], or NULL */
 	int32_t ld, row0, n_rows;
 	int32_t col;                 /* its first column of the call */
-	struct cuda_when when;
+	struct cuda_predicate when;
 };
 
 struct attn_launch {
@@ -108,7 +108,7 @@ struct attn_split { int32_t c0, c1, slots; };
 
 static __device__ inline int32_t attn_rows(const struct attn_launch &a, int32_t p)
 {
-	return !a.maybe || when_met(a.part[p].when) ? a.part[p].n_rows : 0;
+	return !a.maybe || predicate_holds(a.part[p].when) ? a.part[p].n_rows : 0;
 }
 
 /* Of span blockIdx.x; empty where it is none, and the block has nothing to do. */

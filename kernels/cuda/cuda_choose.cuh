@@ -44,7 +44,7 @@ struct scan_scores {
 	float *out;                  /* [n_kv_head][out_cols] */
 	int64_t ld, out_cols;
 	int32_t n, group, tile, tiles, raw, mean;
-	struct cuda_when when;
+	struct cuda_predicate when;
 };
 
 /* What a scan reads: keys of a copy or plane, or (pages) rows of bounds. */
@@ -56,7 +56,7 @@ struct scan_launch {
 	int64_t ld, head_bytes, row_bytes;
 	int32_t n, group, tile, tiles, dim, bits, panel_bytes, type, whole, pages, n_zero;
 	float scale;
-	struct cuda_when when;
+	struct cuda_predicate when;
 };
 
 /* exp(x * mult) for x <= 0; 0 of what is no number. */

@@ -235,7 +235,7 @@ template<int BITS> static __global__ void __launch_bounds__(SCAN_THREADS, sketch
 	const uint8_t *keys = a.keys + (int64_t)blockIdx.y * a.head_bytes;
 	struct softmax soft[2] = { { -INFINITY, 0 }, { -INFINITY, 0 } };
 
-	if (!when_met(a.when))
+	if (!predicate_holds(a.when))
 		return;
 	scan_clear(a);
 	if (k0 >= a.n)
@@ -339,7 +339,7 @@ template<int HEADS, int TYPE> static __global__ void __launch_bounds__(SCAN_THRE
 	const uint8_t *keys = a.keys + (int64_t)blockIdx.y * a.head_bytes;
 	struct softmax soft = { -INFINITY, 0 };
 
-	if (!when_met(a.when))
+	if (!predicate_holds(a.when))
 		return;
 	scan_clear(a);
 	if (k0 >= a.n)
@@ -443,7 +443,7 @@ static __global__ void scan_finish(struct scan_scores s)
 	int32_t k0 = (int32_t)blockIdx.x * FINISH_ROWS, k1 = min(k0 + FINISH_ROWS, s.n), head = (int32_t)blockIdx.y;
 	float out[FINISH_EACH];
 
-	if (k0 >= s.n || !when_met(s.when))
+	if (k0 >= s.n || !predicate_holds(s.when))
 		return;
 	scan_totals(s, head, lse, lse + s.group);
 	scan_outputs<FINISH_EACH>(out, s, head, k0 + (int32_t)threadIdx.x, SCAN_THREADS, lse, lse + s.group);
@@ -456,7 +456,7 @@ static __global__ void scan_finish(struct scan_scores s)
 
 int scan_ok(struct backend *be, const struct scan_args *a, int32_t n)
 {
-	if (cuda_when_ok(&a->when) && a->n_kv_head > 0 && a->n_head > 0 && a->n_head % a->n_kv_head == 0 && a->head_dim > 0 &&
+	if (cuda_predicate_ok(&a->when) && a->n_kv_head > 0 && a->n_head > 0 && a->n_head % a->n_kv_head == 0 && a->head_dim > 0 &&
 	    (int64_t)a->n_head * a->head_dim <= INT32_MAX && n >= 0 && a->n_rows <= a->cap && a->out && a->out->data &&
 	    a->out->type == DT_F32 && a->out->rows >= a->n_kv_head && a->out->cols >= n && a->scale >= 0 &&
 	    (a->reduce == REDUCE_MAX || a->reduce == REDUCE_MEAN))
@@ -535,7 +535,7 @@ int scan_start(struct cuda *c, const struct scan_args *a, struct scan_scores *s,
 	l.n = a->n_rows;
 	l.dim = a->head_dim;
 	l.bits = a->bits;
-	l.when = s->when = cuda_when_of(&a->when);
+	l.when = s->when = cuda_predicate_of(&a->when);
 	l.zero = zero;
 	l.n_zero = n_zero;
 	if (a->bits == 16) {

@@ -36,7 +36,7 @@ struct topk_launch {
 	int64_t score_cols, rows_cols;
 	int32_t n, k, half, i0, i1, want, first;    /* `want` of rows i0 .. i1; rows 0 .. first and i1 .. n are in */
 	int32_t chunk, chunks;
-	struct cuda_when when;
+	struct cuda_predicate when;
 };
 
 /* Scores as integers of the same order; NaN counts as the lowest, -0 as 0. */
@@ -263,7 +263,7 @@ template<int SCAN> static __global__ void __launch_bounds__(SMALL_THREADS, 1) to
 	int32_t *rows = a.rows + head * a.rows_cols;
 	struct least least;
 
-	if (!when_met(a.when))
+	if (!predicate_holds(a.when))
 		return;
 	for (int32_t i = thread; i < BINS; i += SMALL_THREADS)
 		count[i] = 0;
@@ -357,7 +357,7 @@ template<int SCAN> static __global__ void __launch_bounds__(TAKE_THREADS) topk_c
 	int32_t head = (int32_t)blockIdx.y, thread = (int32_t)threadIdx.x, k0 = (int32_t)blockIdx.x * a.chunk, k1 = min(k0 + a.chunk, a.n);
 	uint32_t *all = a.count + (int64_t)head * COUNTS;
 
-	if ((int32_t)blockIdx.x >= a.chunks || !when_met(a.when))
+	if ((int32_t)blockIdx.x >= a.chunks || !predicate_holds(a.when))
 		return;
 	for (int32_t i = thread; i < BINS; i += TAKE_THREADS)
 		count[i] = 0;
@@ -428,7 +428,7 @@ static __global__ void __launch_bounds__(TAKE_THREADS) topk_take(struct topk_lau
 	uint2 *list = a.list + (int64_t)head * a.n;
 	struct least least;
 
-	if (chunk >= a.chunks || !when_met(a.when))
+	if (chunk >= a.chunks || !predicate_holds(a.when))
 		return;
 	bin = state[1];
 	above = state[2];
@@ -525,7 +525,7 @@ static __global__ void topk_all(struct topk_launch a)
 {
 	int32_t i = (int32_t)(blockIdx.x * TAKE_THREADS + threadIdx.x);
 
-	if (i < a.k && when_met(a.when))
+	if (i < a.k && predicate_holds(a.when))
 		a.rows[(int32_t)blockIdx.y * a.rows_cols + i] = i < a.first + a.want ? i : a.n - a.k + i;
 }
 
@@ -580,7 +580,7 @@ static __global__ void __launch_bounds__(ORDER_THREADS) topk_order(struct topk_o
 	int32_t row, own_rank;
 	uint32_t own, own_raw;
 
-	if ((int32_t)blockIdx.x * ORDER_THREADS >= a.k || !when_met(a.when))
+	if ((int32_t)blockIdx.x * ORDER_THREADS >= a.k || !predicate_holds(a.when))
 		return;
 	row = i < a.k ? rows[i] : 0;
 	own = pooled_order(a, head, row);
@@ -635,7 +635,7 @@ static __global__ void __launch_bounds__(TAKE_THREADS) topk_sort(struct topk_sor
 	const int32_t *rows = a.rows + head * a.rows_cols;
 	const float *score = a.score + head * a.score_cols;
 
-	if (k0 >= a.k || !when_met(a.when))
+	if (k0 >= a.k || !predicate_holds(a.when))
 		return;
 	for (int32_t i = thread; i < TILE; i += TAKE_THREADS) {
 		struct ranked r = { 0, 0 };
@@ -674,7 +674,7 @@ static __global__ void __launch_bounds__(TAKE_THREADS) topk_merge(struct topk_so
 	const struct ranked *from = args.from + (int64_t)head * a.k;
 	struct ranked own;
 
-	if (i >= a.k || !when_met(a.when))
+	if (i >= a.k || !predicate_holds(a.when))
 		return;
 	own = from[i];
 	start = lo = min((at ^ 1) * args.run, a.k);
@@ -709,7 +709,7 @@ static int rows_ok(const struct topk_args *a)
 {
 	return a->score && a->score->data && a->score->type == DT_F32 && a->rows && a->rows->data && a->rows->type == DT_I32 &&
 	       a->n_kv_head > 0 && a->score->rows >= a->n_kv_head && a->score->cols >= a->n && a->rows->rows >= a->n_kv_head &&
-	       a->rows->cols >= a->k && a->k > 0 && a->k <= a->n && a->n <= INT32_MAX / 4 && cuda_when_ok(&a->when) && a->pool > 0 &&
+	       a->rows->cols >= a->k && a->k > 0 && a->k <= a->n && a->n <= INT32_MAX / 4 && cuda_predicate_ok(&a->when) && a->pool > 0 &&
 	       a->pool % 2 && a->first >= 0 && a->last >= 0;
 }
 
@@ -736,7 +736,7 @@ static int topk_plan(struct cuda *c, const struct topk_args *t, struct topk_job 
 	a->score_cols = t->score->cols;
 	a->rows = (int32_t *)t->rows->data;
 	a->rows_cols = t->rows->cols;
-	a->when = cuda_when_of(&t->when);
+	a->when = cuda_predicate_of(&t->when);
 	wide = a->half > NEAR_POOL;
 	for (a->chunk = CHUNK; (a->n - 1) / a->chunk >= CHUNKS; )
 		a->chunk *= 2;
