@@ -225,7 +225,7 @@ static const struct attn_probe *sift_probe(struct selector *s, const struct step
 			f->weight[i] = i >= st->n - need_tokens(st);
 		select_zero(s, &f->need_sum, 1, s->kv->n_layer);
 	}
-	f->probe = (struct attn_probe){ .weight = f->weight, .need = &f->need_sum, .need_col = layer, .share = NEED_SHARE };
+	f->probe = (struct attn_probe){ .weight = f->weight, .spread = &f->need_sum, .spread_col = layer, .share = NEED_SHARE };
 	return &f->probe;
 }
 

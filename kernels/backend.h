@@ -99,8 +99,8 @@ struct attn_probe {
 	int whole_layer;
 	/* How wide attention spreads: adds, over the tokens with a weight and all query heads, the number of rows that hold
 	 * `share` of the probability (counted to within 2 %). */
-	struct tensor *need;         /* f32 [1][cols], or NULL */
-	int32_t need_col;
+	struct tensor *spread;         /* f32 [1][cols], or NULL */
+	int32_t spread_col;
 	float share;
 	/* The first rows that attn reads, of which no mass is taken: column 0 is the row after them. */
 	int32_t skip;

@@ -24,12 +24,12 @@ struct probe_job {
 	int32_t heads;               /* reduced to one row */
 	int32_t ranges, first;       /* ranges of columns that mass is taken of, the first of them in the scores */
 	int carry;                   /* the first to write: sums of before are elsewhere */
-	float *need;                 /* [tokens][n_head] */
+	float *spread;                 /* [tokens][n_head] */
 };
 
 int probe_wanted(const struct attn_probe *p, int32_t n)
 {
-	if (!p || (!p->mass && !p->need))
+	if (!p || (!p->mass && !p->spread))
 		return 0;
 	for (int32_t i = 0; i < n; i++)
 		if (p->weight[i] != 0)
@@ -40,7 +40,7 @@ int probe_wanted(const struct attn_probe *p, int32_t n)
 int probe_check(const struct attn_job *j)
 {
 	const struct attn_probe *p = j->a->probe;
-	const struct tensor *m = p->mass, *from = p->from, *need = p->need;
+	const struct tensor *m = p->mass, *from = p->from, *spread = p->spread;
 	int32_t heads = p->whole_layer ? j->a->n_head : j->group, out = p->whole_layer ? 1 : j->a->n_kv_head;
 
 	if (p->skip < 0 || p->skip > j->rows)
@@ -52,8 +52,8 @@ int probe_check(const struct attn_job *j)
 	if (m && from && (!from->data || from->data == m->data || from->type != DT_F32 || from->layout != LAYOUT_PLAIN ||
 	                  from->rows != m->rows || from->cols != m->cols))
 		return cpu_fail(&j->c->base, "internal: a probe got sums of two shapes");
-	if (need && (!need->data || need->type != DT_F32 || need->layout != LAYOUT_PLAIN || need->rows < 1 ||
-	             p->need_col < 0 || p->need_col >= need->cols))
+	if (spread && (!spread->data || spread->type != DT_F32 || spread->layout != LAYOUT_PLAIN || spread->rows < 1 ||
+	             p->spread_col < 0 || p->spread_col >= spread->cols))
 		return cpu_fail(&j->c->base, "internal: a probe got no place for the width of attention");
 	if (m && heads > PROBE_HEADS)
 		return cpu_fail(&j->c->base, "a probe takes at most %d heads together, not %d; use a policy without one",
@@ -139,7 +139,7 @@ static float rows_holding(const struct cpu_fns *f, const float *p, int32_t n, fl
 }
 
 /* One (token, head); its scores become probabilities, which is why this comes last. */
-static void need_task(void *arg, int task, int worker)
+static void spread_task(void *arg, int task, int worker)
 {
 	const struct probe_job *pj = arg;
 	const struct attn_job *j = pj->j;
@@ -148,7 +148,7 @@ static void need_task(void *arg, int task, int worker)
 
 	(void)worker;
 	j->c->fns->probe_share(p, p, n, j->m[task], j->l[task]);
-	pj->need[task] = rows_holding(j->c->fns, p, n, pj->p->share);
+	pj->spread[task] = rows_holding(j->c->fns, p, n, pj->p->share);
 }
 
 static void run_tasks(struct probe_job *pj, pool_fn *fn, int32_t n, int small)
@@ -161,25 +161,25 @@ static void run_tasks(struct probe_job *pj, pool_fn *fn, int32_t n, int small)
 }
 
 /* What the tile's tokens looked at. */
-static void probe_tile(const struct attn_job *j, float *need, int first)
+static void probe_tile(const struct attn_job *j, float *spread, int first)
 {
 	const struct attn_probe *p = j->a->probe;
 	int32_t heads = p->whole_layer ? j->a->n_head : j->group, all = (j->t1 - j->t0) * j->a->n_head;
 	int32_t cols = j->rows - p->skip;
 	struct probe_job pj = {
-		.j = j, .p = p, .heads = heads, .ranges = ceil_div(cols, RANGE), .first = p->skip - j->first, .need = need,
+		.j = j, .p = p, .heads = heads, .ranges = ceil_div(cols, RANGE), .first = p->skip - j->first, .spread = spread,
 		.carry = first && p->from,
 	};
 	double sum = 0;
 
 	if (p->mass)
 		run_tasks(&pj, mass_task, j->a->n_head / heads * pj.ranges, (double)all * cols < SMALL_PROBE);
-	if (!p->need)
+	if (!p->spread)
 		return;
-	run_tasks(&pj, need_task, all, (double)all * j->rows < SMALL_PROBE / 8);
+	run_tasks(&pj, spread_task, all, (double)all * j->rows < SMALL_PROBE / 8);
 	for (int32_t i = 0; i < all; i++)
-		sum += need[i];
-	((float *)p->need->data)[p->need_col] += (float)sum;
+		sum += spread[i];
+	((float *)p->spread->data)[p->spread_col] += (float)sum;
 }
 
 void probe_run(struct attn_job *j)
@@ -189,11 +189,11 @@ void probe_run(struct attn_job *j)
 	size_t heads = (size_t)j->a->n_head, row, small, scores;
 	int32_t most;
 	int first = 1;
-	float *need;
+	float *spread;
 
 	/* Scores are kept of whole parts. */
 	j->first = 0;
-	for (int32_t i = 0; i < j->a->n_part && !j->a->probe->need; i++) {
+	for (int32_t i = 0; i < j->a->n_part && !j->a->probe->spread; i++) {
 		if (j->first + j->a->part[i].n_rows > j->a->probe->skip)
 			break;
 		j->first += j->a->part[i].n_rows;
@@ -208,7 +208,7 @@ void probe_run(struct attn_job *j)
 	scores = align64((size_t)most * row);
 	if (cpu_buffer_grow(c, &c->probe, scores + 3 * small) < 0)
 		return;
-	need = (float *)((char *)c->probe.p + scores + 2 * small);
+	spread = (float *)((char *)c->probe.p + scores + 2 * small);
 	for (int32_t i = 0; i < j->n;) {
 		int32_t to = i + 1, look = weight[i] != 0;
 
@@ -220,7 +220,7 @@ void probe_run(struct attn_job *j)
 		if (attn_run(j, i, to) < 0)
 			return;
 		if (look) {
-			probe_tile(j, need, first);
+			probe_tile(j, spread, first);
 			first = 0;
 		}
 		i = to;

@@ -180,7 +180,7 @@ TEST(same_bits_every_time)
 			g = stage_new(be, &w);
 			for (int again = 0; again < 2; again++) {
 				struct tensor sum = tensor_new(be, DT_F32, s->n_kv, w.cols, NULL), width = tensor_new(be, DT_F32, 1, 1, NULL);
-				struct attn_probe p = { .mass = &sum, .weight = weight, .reduce = REDUCE_MEAN, .need = &width, .share = 0.9f };
+				struct attn_probe p = { .mass = &sum, .weight = weight, .reduce = REDUCE_MEAN, .spread = &width, .share = 0.9f };
 				float *got = must_alloc(all * 4), *m = must_alloc(cells * 4), b;
 
 				stage_run(&g, 0, s->n, again || s->n > 9 ? &p : NULL, got);
@@ -368,7 +368,7 @@ TEST(probe_matches_double)
 		need = tensor_new(be, DT_F32, 1, 3, width);
 		probe = (struct attn_probe){
 			.mass = round % 8 == 7 ? NULL : &sum, .from = elsewhere ? &from : NULL, .mass_row = 2, .weight = weight, .reduce = kinds[round % 6].reduce,
-			.whole_layer = whole, .need = round % 4 == 2 ? NULL : &need, .need_col = 1, .share = share, .skip = skip,
+			.whole_layer = whole, .spread = round % 4 == 2 ? NULL : &need, .spread_col = 1, .share = share, .skip = skip,
 		};
 		stage_run(&g, 0, s.n, &probe, got);
 		/* Tokens of no weight are computed as without a probe. */
@@ -392,7 +392,7 @@ TEST(probe_matches_double)
 		CHECK_MSG(worst < (s.type == DT_Q8_0 ? 4e-4 : s.type == DT_BF16 ? 4e-5 : 6e-6), "mass off by %g: round %d, %s", worst, round,
 		          describe(&s));
 		CHECK(width[0] == GUARD && width[2] == GUARD);
-		if (probe.need)
+		if (probe.spread)
 			CHECK_MSG(fabs(width[1] - 1000 - holding) <= 0.02 * holding + 1e-9, "need %g, expected %g: %s", width[1] - 1000, holding,
 			          describe(&s));
 		else
@@ -424,7 +424,7 @@ TEST(need_of_even_attention)
 		struct tensor need = tensor_new(be, DT_F32, 1, 1, NULL);
 		float got[64], x, one = 1;
 
-		stage_run(&g, 0, 1, &(struct attn_probe){ .weight = &one, .need = &need, .share = share[i] }, got);
+		stage_run(&g, 0, 1, &(struct attn_probe){ .weight = &one, .spread = &need, .share = share[i] }, got);
 		be->ops->read(be, &need, 0, &x, 4);
 		CHECK_MSG(fabsf(x - 2000 * share[i]) <= 2, "%g rows hold %g", x / 2, share[i]);
 		be->ops->drop(be, &need);
@@ -452,7 +452,7 @@ TEST(parts_hang_on_flags)
 			              out = tensor_new(be, DT_F32, 1, (int32_t)width, NULL), mass = tensor_new(be, DT_F32, 2, 40, NULL),
 			              need = tensor_new(be, DT_F32, 1, 1, NULL);
 			struct attn_part part[3];
-			struct attn_probe probe = { .mass = &mass, .weight = &one, .reduce = REDUCE_MAX, .need = &need, .share = 0.9f,
+			struct attn_probe probe = { .mass = &mass, .weight = &one, .reduce = REDUCE_MAX, .spread = &need, .share = 0.9f,
 			                            .skip = 1200 + 70 };
 			struct world left = w;
 			int32_t gone = is ? 1 : 0, skipped;
@@ -634,8 +634,8 @@ TEST(refuses_what_does_not_fit)
 	stage_run(&g, 0, 2, &p, got);
 	refused(be, "sums of two shapes");
 	p.from = NULL;
-	p.need = &sum;
-	p.need_col = 50;
+	p.spread = &sum;
+	p.spread_col = 50;
 	stage_run(&g, 0, 2, &p, got);
 	refused(be, "no place");
 	w.row0[1] = 71;

@@ -82,7 +82,7 @@ static int probe_ok(const struct attn_job *j)
 	const struct attn_probe *p = j->a->probe;
 	struct backend *be = &j->c->base;
 	int32_t heads = p->whole_layer ? j->a->n_head : j->group, out = p->whole_layer ? 1 : j->a->n_kv_head;
-	const struct tensor *m = p->mass, *from = p->from, *need = p->need;
+	const struct tensor *m = p->mass, *from = p->from, *spread = p->spread;
 
 	if (p->skip < 0 || p->skip > j->cols)
 		return cuda_fail(be, "internal: a probe skips %d of %d rows", (int)p->skip, (int)j->cols) == 0;
@@ -92,8 +92,8 @@ static int probe_ok(const struct attn_job *j)
 	if (m && from && (!from->data || from->data == m->data || from->type != DT_F32 || from->layout != 0 || from->rows != m->rows ||
 	                  from->cols != m->cols))
 		return cuda_fail(be, "internal: a probe got sums of two shapes") == 0;
-	if (need && (!need->data || need->type != DT_F32 || need->layout != 0 || need->rows < 1 || p->need_col < 0 ||
-	             p->need_col >= need->cols))
+	if (spread && (!spread->data || spread->type != DT_F32 || spread->layout != 0 || spread->rows < 1 || p->spread_col < 0 ||
+	             p->spread_col >= spread->cols))
 		return cuda_fail(be, "internal: a probe got no place for the width of attention") == 0;
 	if (m && heads > PROBE_HEADS)
 		return cuda_fail(be, "a probe takes at most %d heads together, not %d; use a policy without one", PROBE_HEADS,
@@ -322,7 +322,7 @@ static void attn_probed(const struct attn_job *j)
 
 		while (to < j->n && (weight[to] != 0) == look && (!look || to - i < (int32_t)most))
 			to++;
-		if (look && j->maybe && j->a->probe->need)
+		if (look && j->maybe && j->a->probe->spread)
 			attn_unseen(j, &seen);
 		if (attn_run(j, i, to, look ? &seen : NULL) < 0)
 			return;

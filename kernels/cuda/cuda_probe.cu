@@ -17,7 +17,7 @@ enum {
 
 int cuda_probe_wanted(const struct attn_probe *p, int32_t n)
 {
-	if (!p || (!p->mass && !p->need))
+	if (!p || (!p->mass && !p->spread))
 		return 0;
 	for (int32_t i = 0; i < n; i++)
 		if (p->weight[i] != 0)
@@ -125,9 +125,9 @@ static void mass_run(struct cuda *c, const struct attn_args *a, int32_t n, int32
 		cuda_launch(c, probe_mass<PROBE_HEADS>, x, rows, 1, THREADS, 0, m);
 }
 
-/* ---- need ---- */
+/* ---- spread ---- */
 
-struct need_args {
+struct spread_args {
 	const float *score, *max, *sum;
 	unsigned long long *total;   /* rows of all (token, head); zero between calls */
 	uint32_t *left;              /* blocks that are done; zero between calls */
@@ -156,7 +156,7 @@ static __device__ inline int32_t columns_holding(const uint32_t *count, const un
 	return more < (double)count[b] ? n + (int32_t)more : n + (int32_t)count[b];
 }
 
-static __global__ __launch_bounds__(THREADS) void probe_need(struct need_args a)
+static __global__ __launch_bounds__(THREADS) void probe_spread(struct spread_args a)
 {
 	SHARED(uint32_t, count, [BINS]);
 	SHARED(unsigned long long, sum, [BINS]);
@@ -208,11 +208,11 @@ static __global__ __launch_bounds__(THREADS) void probe_need(struct need_args a)
 	a.left[0] = 0;
 }
 
-static void need_run(struct cuda *c, const struct attn_args *a, int32_t n, int32_t cols, int32_t t0, int32_t t1,
+static void spread_run(struct cuda *c, const struct attn_args *a, int32_t n, int32_t cols, int32_t t0, int32_t t1,
                      const struct attn_seen *seen)
 {
 	const struct attn_probe *p = a->probe;
-	struct need_args m = {};
+	struct spread_args m = {};
 
 	m.score = seen->score;
 	m.max = seen->max;
@@ -220,12 +220,12 @@ static void need_run(struct cuda *c, const struct attn_args *a, int32_t n, int32
 	m.stride = (int64_t)seen->stride;
 	m.total = (unsigned long long *)seen->zero;
 	m.left = (uint32_t *)(m.total + 1);
-	m.out = (float *)p->need->data + p->need_col;
+	m.out = (float *)p->spread->data + p->spread_col;
 	m.cols = cols - (n - t1);
 	m.n = t1 - t0;
 	m.n_head = a->n_head;
 	m.share = p->share;
-	cuda_launch(c, probe_need, (unsigned)m.n * (unsigned)a->n_head, 1, 1, THREADS, 0, m);
+	cuda_launch(c, probe_spread, (unsigned)m.n * (unsigned)a->n_head, 1, 1, THREADS, 0, m);
 }
 
 void cuda_probe_run(struct cuda *c, const struct attn_args *a, int32_t n, int32_t cols, int32_t t0, int32_t t1,
@@ -233,6 +233,6 @@ void cuda_probe_run(struct cuda *c, const struct attn_args *a, int32_t n, int32_
 {
 	if (a->probe->mass)
 		mass_run(c, a, n, cols, t0, t1, seen);
-	if (a->probe->need)
-		need_run(c, a, n, cols, t0, t1, seen);
+	if (a->probe->spread)
+		spread_run(c, a, n, cols, t0, t1, seen);
 }
