@@ -467,9 +467,9 @@ static void rows_move(struct policy *p)
 	rope_set_turns(&f->turn, r->turns, r->n_turn);
 	be->ops->write(be, &move, 0, f->list, (size_t)(out - f->list) * sizeof *f->list);
 	for (int32_t layer = 0; layer < hp->n_layer; layer++, m.move_row += kv_heads) {
-		m.turn = r->n_turn ? &f->turn.table : NULL;
+		m.shift = r->n_turn ? &f->turn.table : NULL;
 		be->ops->kv_move(be, &f->kv.k[layer], &m);
-		m.turn = NULL;
+		m.shift = NULL;
 		be->ops->kv_move(be, &f->kv.v[layer], &m);
 	}
 }

@@ -166,7 +166,7 @@ struct kv_moves {
 	 * follow each other, with nothing between them, are one launch on a device. */
 	const struct tensor *move;
 	int32_t move_row;            /* of head 0 */
-	const struct tensor *turn;   /* f32 [..][dims]: cos, sin alternating per pair, as in rope(); NULL for values */
+	const struct tensor *shift;   /* f32 [..][dims]: cos, sin alternating per pair, as in rope(); NULL for values */
 	int32_t n, n_kv_head, head_dim, dims, cap;
 	int neox;
 };

@@ -17,7 +17,7 @@ struct move_job {
 	struct cpu *c;
 	const struct kv_moves *m;
 	const int32_t *move;
-	const float *turn;
+	const float *shift;
 	char *plane;
 	enum dtype type;
 	size_t row_bytes, move_cols;
@@ -27,13 +27,13 @@ struct move_job {
 	int32_t blocks;
 };
 
-static void move_turn(const struct move_job *j, void *row, const float *turn, int worker)
+static void move_shift(const struct move_job *j, void *row, const float *shift, int worker)
 {
 	const struct kv_moves *m = j->m;
 	float *x = (float *)(void *)(j->row + (size_t)worker * j->part_bytes);
 
 	j->c->fns->choose->row_to_f32(j->type, x, row, m->head_dim);
-	j->c->fns->rope(x, turn, 1, m->head_dim, m->dims, m->neox);
+	j->c->fns->rope(x, shift, 1, m->head_dim, m->dims, m->neox);
 	if (j->type == DT_F16)
 		j->c->fns->to_f16(row, x, m->head_dim);
 	else
@@ -48,14 +48,14 @@ static void move_read(void *arg, int task, int worker)
 	const int32_t *move = j->move + (size_t)head * j->move_cols;
 
 	for (int32_t i = i0; i < i1; i++) {
-		int32_t from = move[3 * i], turn = move[3 * i + 2];
+		int32_t from = move[3 * i], shift = move[3 * i + 2];
 		char *row = j->stage + ((size_t)head * (size_t)m->n + (size_t)i) * j->row_bytes;
 
 		if (from < 0)
 			continue;
 		memcpy(row, j->plane + ((size_t)head * (size_t)m->cap + (size_t)from) * j->row_bytes, j->row_bytes);
-		if (j->turn && turn >= 0)
-			move_turn(j, row, j->turn + (size_t)turn * (size_t)m->dims, worker);
+		if (j->shift && shift >= 0)
+			move_shift(j, row, j->shift + (size_t)shift * (size_t)m->dims, worker);
 	}
 }
 
@@ -75,17 +75,17 @@ static void move_write(void *arg, int task, int worker)
 
 static int moves_ok(struct backend *be, const struct kv_moves *m, const int32_t *move)
 {
-	int32_t turns = m->turn ? m->turn->rows : 0;
+	int32_t shifts = m->shift ? m->shift->rows : 0;
 
 	for (int32_t h = 0; h < m->n_kv_head; h++, move += m->move->cols)
 		for (int32_t i = 0; i < m->n; i++) {
-			int32_t from = move[3 * i], to = move[3 * i + 1], turn = move[3 * i + 2];
+			int32_t from = move[3 * i], to = move[3 * i + 1], shift = move[3 * i + 2];
 
 			if (from == -1)
 				continue;
-			if (from < 0 || from >= m->cap || to < 0 || to >= m->cap || (m->turn && (turn < -1 || turn >= turns))) {
-				cpu_fail(be, "internal: cannot move row %d to %d with turn %d in a cache of %d rows", (int)from, (int)to,
-				         (int)turn, (int)m->cap);
+			if (from < 0 || from >= m->cap || to < 0 || to >= m->cap || (m->shift && (shift < -1 || shift >= shifts))) {
+				cpu_fail(be, "internal: cannot move row %d to %d with shift %d in a cache of %d rows", (int)from, (int)to,
+				         (int)shift, (int)m->cap);
 				return 0;
 			}
 		}
@@ -106,9 +106,9 @@ void cpu_kv_move(struct backend *be, struct tensor *plane, const struct kv_moves
 		cpu_fail(be, "internal: %d moves of rows got operands of the wrong shape", (int)m->n);
 		return;
 	}
-	if (m->turn && (!m->turn->data || m->turn->type != DT_F32 || m->turn->cols != m->dims || m->dims <= 0 ||
+	if (m->shift && (!m->shift->data || m->shift->type != DT_F32 || m->shift->cols != m->dims || m->dims <= 0 ||
 	                m->dims % 2 || m->dims > m->head_dim)) {
-		cpu_fail(be, "internal: moves of rows got a table of turns of the wrong shape");
+		cpu_fail(be, "internal: moves of rows got a table of shifts of the wrong shape");
 		return;
 	}
 	if (m->n == 0)
@@ -117,7 +117,7 @@ void cpu_kv_move(struct backend *be, struct tensor *plane, const struct kv_moves
 	j.move = (const int32_t *)m->move->data + (size_t)m->move_row * j.move_cols;
 	if (!moves_ok(be, m, j.move))
 		return;
-	j.turn = m->turn ? m->turn->data : NULL;
+	j.shift = m->shift ? m->shift->data : NULL;
 	j.plane = plane->data;
 	j.type = plane->type;
 	j.row_bytes = row_bytes(plane);

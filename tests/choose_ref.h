@@ -435,7 +435,7 @@ static inline void refuses_bad_operands(struct backend *be)
 	must_fail(be, "no pages");
 	be->ops->page_rows(be, &list, &move, 2, 48);
 	CHECK_INT(be->ops->sync(be), 0);
-	be->ops->kv_move(be, &plane, &(struct kv_moves){ .move = &move, .turn = &turn, .n = 1, .n_kv_head = 2,
+	be->ops->kv_move(be, &plane, &(struct kv_moves){ .move = &move, .shift = &turn, .n = 1, .n_kv_head = 2,
 	                                                 .head_dim = 8, .dims = 8, .cap = 16 });
 	must_fail(be, "turns of another width");
 	be->ops->kv_move(be, &plane, &(struct kv_moves){ .move = &move, .n = 2, .n_kv_head = 2, .head_dim = 8, .cap = 16 });

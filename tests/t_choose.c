@@ -705,7 +705,7 @@ TEST(moves_read_before_they_write)
 					move = tensor_new(be, DT_I32, HEADS, 3 * n + 1, m);
 					turn = tensor_new(be, DT_F32, TURNS, dims, table);
 					be->ops->kv_move(be, &plane, &(struct kv_moves){
-						.move = &move, .turn = values ? NULL : &turn, .n = n, .n_kv_head = HEADS, .head_dim = dim, .dims = dims,
+						.move = &move, .shift = values ? NULL : &turn, .n = n, .n_kv_head = HEADS, .head_dim = dim, .dims = dims,
 						.cap = CAP, .neox = neox });
 					after = tensor_read(be, &plane);
 					for (int h = 0; h < HEADS; h++) {
@@ -774,7 +774,7 @@ TEST(bad_operands_are_refused)
 		struct tensor move = tensor_new(be, DT_I32, 2, 3, NULL);
 
 		be->ops->write(be, &move, 12, bad[i], 12);
-		be->ops->kv_move(be, &plane, &(struct kv_moves){ .move = &move, .turn = &turn, .n = 1, .n_kv_head = 2, .head_dim = 8,
+		be->ops->kv_move(be, &plane, &(struct kv_moves){ .move = &move, .shift = &turn, .n = 1, .n_kv_head = 2, .head_dim = 8,
 		                                                 .dims = 8, .cap = 16 });
 		must_fail(be, "a bad move");
 		be->ops->drop(be, &move);
@@ -880,7 +880,7 @@ static void time_copy_one(struct backend *be, struct timed *t, int layer)
 
 static void time_move(struct backend *be, struct timed *t, int layer)
 {
-	be->ops->kv_move(be, &t->plane[layer], &(struct kv_moves){ .move = &t->move, .turn = &t->turn, .n = 512, .n_kv_head = T_KV,
+	be->ops->kv_move(be, &t->plane[layer], &(struct kv_moves){ .move = &t->move, .shift = &t->turn, .n = 512, .n_kv_head = T_KV,
 	                                                           .head_dim = T_DIM, .dims = T_DIM, .cap = T_N, .neox = 1 });
 }
 

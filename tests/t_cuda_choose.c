@@ -675,7 +675,7 @@ TEST(moves_are_those_of_the_cpu)
 
 					move = tensor_new(be, DT_I32, HEADS, 3 * n + 1, m);
 					turn = tensor_new(be, DT_F32, TURNS, dims ? dims : 1, table);
-					be->ops->kv_move(be, &plane, &(struct kv_moves){ .move = &move, .turn = values ? NULL : &turn, .n = n, .n_kv_head = HEADS,
+					be->ops->kv_move(be, &plane, &(struct kv_moves){ .move = &move, .shift = values ? NULL : &turn, .n = n, .n_kv_head = HEADS,
 					                                                 .head_dim = dim, .dims = dims, .cap = CAP, .neox = ci % 2 });
 					after[i] = tensor_read(be, &plane);
 					be->ops->drop(be, &plane);
@@ -747,7 +747,7 @@ TEST(moves_of_layers_join)
 			int layer = k % LAYERS, key = k < LAYERS;
 
 			be->ops->kv_move(be, &plane[i][2 * layer + !key], &(struct kv_moves){
-				.move = &move, .move_row = layer * HEADS, .turn = key && layer % 3 ? &turn : NULL, .n = N, .n_kv_head = HEADS,
+				.move = &move, .move_row = layer * HEADS, .shift = key && layer % 3 ? &turn : NULL, .n = N, .n_kv_head = HEADS,
 				.head_dim = DIM, .dims = DIM, .cap = CAP, .neox = 1 });
 		}
 		be->ops->kv_move(be, &plane[i][2 * LAYERS - 1], &(struct kv_moves){
@@ -798,7 +798,7 @@ TEST(moves_stay_inside)
 	plane = tensor_new(be, DT_F32, 16, 8, x);
 	move = tensor_new(be, DT_I32, 1, 3 * N, list);
 	turns = tensor_new(be, DT_F32, 2, 8, turn);
-	be->ops->kv_move(be, &plane, &(struct kv_moves){ .move = &move, .turn = &turns, .n = N, .n_kv_head = 1,
+	be->ops->kv_move(be, &plane, &(struct kv_moves){ .move = &move, .shift = &turns, .n = N, .n_kv_head = 1,
 	                                                 .head_dim = 8, .dims = 8, .cap = 16 });
 	after = tensor_read(be, &plane);
 	for (int i = 0; i < 16; i++)

@@ -13,10 +13,10 @@ enum { MOVE_PLANES = 56 };       /* as many as fit in a kernel's argument */
 
 struct move_args {
 	uint8_t *stage;              /* device memory [n_kv_head][n] rows, where shared memory is too small */
-	const float *turn;           /* NULL: rows as they are */
+	const float *shift;           /* NULL: rows as they are */
 	int64_t row_bytes, move_cols;
-	uint64_t turned;             /* planes whose rows are turned */
-	int32_t type, n, heads, cap, dim, dims, neox, turns, planes;
+	uint64_t shifted;             /* planes whose rows are shifted */
+	int32_t type, n, heads, cap, dim, dims, neox, shifts, planes;
 	struct move_plane at[MOVE_PLANES];
 };
 
@@ -24,9 +24,9 @@ struct move_args {
 struct move_view {
 	uint8_t *plane;              /* the head's first row */
 	const int32_t *list;
-	const float *turn;
+	const float *shift;
 	int64_t row_bytes;
-	int32_t type, n, cap, dim, dims, neox, turns;
+	int32_t type, n, cap, dim, dims, neox, shifts;
 };
 
 static __device__ inline struct move_view move_view_of(const struct move_args &a, int32_t plane, int32_t head)
@@ -35,7 +35,7 @@ static __device__ inline struct move_view move_view_of(const struct move_args &a
 
 	v.plane = a.at[plane].plane + (int64_t)head * a.cap * a.row_bytes;
 	v.list = a.at[plane].move + head * a.move_cols;
-	v.turn = a.turned >> plane & 1 ? a.turn : NULL;
+	v.shift = a.shifted >> plane & 1 ? a.shift : NULL;
 	v.row_bytes = a.row_bytes;
 	v.type = a.type;
 	v.n = a.n;
@@ -43,21 +43,21 @@ static __device__ inline struct move_view move_view_of(const struct move_args &a
 	v.dim = a.dim;
 	v.dims = a.dims;
 	v.neox = a.neox;
-	v.turns = a.turns;
+	v.shifts = a.shifts;
 	return v;
 }
 
-struct row_move { int32_t from, to, turn; };
+struct row_move { int32_t from, to, shift; };
 
 /* from = -1: none. */
 static __device__ inline struct row_move move_of(const struct move_view &a, int32_t i)
 {
 	struct row_move m = { a.list[3 * i], a.list[3 * i + 1], a.list[3 * i + 2] };
 
-	if ((uint32_t)m.from >= (uint32_t)a.cap || (uint32_t)m.to >= (uint32_t)a.cap || (a.turn && m.turn >= a.turns))
+	if ((uint32_t)m.from >= (uint32_t)a.cap || (uint32_t)m.to >= (uint32_t)a.cap || (a.shift && m.shift >= a.shifts))
 		m.from = -1;
-	if (!a.turn)
-		m.turn = -1;
+	if (!a.shift)
+		m.shift = -1;
 	return m;
 }
 
@@ -77,7 +77,7 @@ static __device__ inline void row_copy(uint8_t *to, const uint8_t *from, int64_t
 			((uint16_t *)to)[i] = ((const uint16_t *)from)[i];
 }
 
-/* a b + c d (or - c d) with one rounding, nearly: a key may be turned many times in its life. */
+/* a b + c d (or - c d) with one rounding, nearly: a key may be shifted many times in its life. */
 static __device__ inline float two_products(float a, float b, float c, float d)
 {
 	float w = __fmul_rn(c, d), rest = __fmaf_rn(c, d, -w);
@@ -85,8 +85,8 @@ static __device__ inline float two_products(float a, float b, float c, float d)
 	return __fadd_rn(__fmaf_rn(a, b, w), rest);
 }
 
-/* A warp turns a row on its way. */
-static __device__ inline void row_turn(const struct move_view &a, uint8_t *to, const uint8_t *from, const float *turn)
+/* A warp shifts a row on its way. */
+static __device__ inline void row_shift(const struct move_view &a, uint8_t *to, const uint8_t *from, const float *shift)
 {
 	int32_t lane = (int32_t)threadIdx.x % WARP, half = a.dims / 2;
 
@@ -95,7 +95,7 @@ static __device__ inline void row_turn(const struct move_view &a, uint8_t *to, c
 		float y = i < a.dim ? row_value(from, a.type, i) : 0;
 
 		if (i < a.dims) {
-			float other = row_value(from, a.type, mate), c = turn[2 * pair], s = turn[2 * pair + 1];
+			float other = row_value(from, a.type, mate), c = shift[2 * pair], s = shift[2 * pair + 1];
 
 			y = two_products(y, c, mate > i ? -other : other, s);
 		}
@@ -128,8 +128,8 @@ static __device__ inline void move_read(const struct move_view &a, int32_t i, ui
 
 	if (m.from < 0)
 		return;
-	if (m.turn >= 0)
-		row_turn(a, stage + i * a.row_bytes, from, a.turn + (int64_t)m.turn * a.dims);
+	if (m.shift >= 0)
+		row_shift(a, stage + i * a.row_bytes, from, a.shift + (int64_t)m.shift * a.dims);
 	else
 		row_copy(stage + i * a.row_bytes, from, a.row_bytes);
 }
@@ -186,7 +186,7 @@ static int move_joins(const struct move_args *a, const struct move_args *b)
 {
 	if (b->planes >= MOVE_PLANES || a->row_bytes != b->row_bytes || a->move_cols != b->move_cols || a->type != b->type || a->n != b->n ||
 	    a->heads != b->heads || a->cap != b->cap || a->dim != b->dim || a->neox != b->neox ||
-	    (a->turn && b->turn && (a->turn != b->turn || a->turns != b->turns || a->dims != b->dims)))
+	    (a->shift && b->shift && (a->shift != b->shift || a->shifts != b->shifts || a->dims != b->dims)))
 		return 0;
 	for (int32_t i = 0; i < b->planes; i++)
 		if (b->at[i].plane == a->at[0].plane)
@@ -207,9 +207,9 @@ void cuda_kv_move(struct backend *be, struct tensor *plane, const struct kv_move
 		cuda_fail(be, "internal: %d moves of rows got operands of the wrong shape", (int)m->n);
 		return;
 	}
-	if (m->turn && (!m->turn->data || m->turn->type != DT_F32 || m->turn->cols != m->dims || m->dims <= 0 || m->dims % 2 ||
+	if (m->shift && (!m->shift->data || m->shift->type != DT_F32 || m->shift->cols != m->dims || m->dims <= 0 || m->dims % 2 ||
 	                m->dims > m->head_dim)) {
-		cuda_fail(be, "internal: moves of rows got a table of turns of the wrong shape");
+		cuda_fail(be, "internal: moves of rows got a table of shifts of the wrong shape");
 		return;
 	}
 	if (m->n == 0)
@@ -219,9 +219,9 @@ void cuda_kv_move(struct backend *be, struct tensor *plane, const struct kv_move
 	a.at[0].move = (const int32_t *)m->move->data + m->move_row * a.move_cols;
 	a.planes = 1;
 	a.heads = m->n_kv_head;
-	a.turn = m->turn ? (const float *)m->turn->data : NULL;
-	a.turned = m->turn != NULL;
-	a.turns = m->turn ? m->turn->rows : 0;
+	a.shift = m->shift ? (const float *)m->shift->data : NULL;
+	a.shifted = m->shift != NULL;
+	a.shifts = m->shift ? m->shift->rows : 0;
 	a.row_bytes = (int64_t)dtype_bytes(plane->type, (uint64_t)m->head_dim);
 	a.type = plane->type;
 	a.n = m->n;
@@ -235,11 +235,11 @@ void cuda_kv_move(struct backend *be, struct tensor *plane, const struct kv_move
 		struct move_args *before = (struct move_args *)gpu_last(c->gpu, (const void *)move_heads, sizeof a, &blocks);
 
 		if (before && move_joins(&a, before)) {
-			if (a.turn) {
-				before->turn = a.turn;
-				before->turns = a.turns;
+			if (a.shift) {
+				before->shift = a.shift;
+				before->shifts = a.shifts;
 				before->dims = a.dims;
-				before->turned |= (uint64_t)1 << before->planes;
+				before->shifted |= (uint64_t)1 << before->planes;
 			}
 			before->at[before->planes++] = a.at[0];
 			*blocks = (unsigned)(before->planes * a.heads);
