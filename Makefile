@@ -84,11 +84,13 @@ PLUGIN := $(dir $(PROGRAM))weir-cuda.so
 PLUGIN := $(PLUGIN:./%=%)
 endif
 NVCCFLAGS ?= -O3
+# Plain C that the plugin shares with the program.
+cuda_shared := $(BUILD)/cuda/kernels/quant.o $(BUILD)/cuda/kernels/operands.o
 # CUDA's own folder: what it links to is found there when the program runs, too.
 cuda_home    = $(patsubst %/bin/,%,$(dir $(realpath $(shell command -v $(NVCC)))))
 cuda_objects = $(patsubst %.cu,$(BUILD)/cuda/%.o,$(wildcard kernels/cuda/*.cu)) \
                $(patsubst %.cc,$(BUILD)/cuda/%.o,$(wildcard kernels/cuda/*.cc)) \
-               $(BUILD)/cuda/kernels/quant.o
+               $(cuda_shared)
 
 .PHONY: all help run test check unit soak bench fuzz fuzz-programs check-layers check-headers setup setup-test setup-cuda model install \
         clean compile_commands.json
@@ -148,7 +150,7 @@ $(BUILD)/libcuda_host.a: $(host_objects)
 	$(say) ar $@
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 # A plugin without a GPU, slow: WEIR_CUDA=build/weir-cuda-host.so ./weir --device cuda
-$(BUILD)/weir-cuda-host.so: $(host_objects) $(BUILD)/cuda/kernels/quant.o kernels/cuda/exports.map
+$(BUILD)/weir-cuda-host.so: $(host_objects) $(cuda_shared) kernels/cuda/exports.map
 	$(say) link $@
 	$(Q)$(CXX) -shared $(LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--version-script=kernels/cuda/exports.map -lpthread
 -include $(wildcard $(BUILD)/host/*/*.d $(BUILD)/host/*/*/*.d)

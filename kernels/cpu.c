@@ -3,23 +3,9 @@
 #include "kernels/cpu_choose.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-int cpu_fail(struct backend *be, const char *fmt, ...)
-{
-	va_list ap;
-
-	if (be->failed)
-		return -1;
-	be->failed = 1;
-	va_start(ap, fmt);
-	vsnprintf(be->err, sizeof be->err, fmt, ap);
-	va_end(ap);
-	return -1;
-}
 
 static int cpu_sync(struct backend *be)
 {

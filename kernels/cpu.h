@@ -31,6 +31,7 @@
 #include "kernels/backend.h"
 #include "kernels/cpu_fns.h"
 #include "kernels/cpu_pool.h"
+#include "kernels/operands.h"
 
 enum { LAYOUT_PLAIN, LAYOUT_PACKED, LAYOUT_HOST };
 
@@ -79,9 +80,6 @@ static inline size_t row_bytes(const struct tensor *t)
 	return (size_t)dtype_bytes(t->type, (uint64_t)t->cols);
 }
 
-/* Set the sticky error unless there is one already; -1. */
-int cpu_fail(struct backend *be, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-
 /* Make room in a working buffer; old contents are lost.  0, or -1 with the error set. */
 int cpu_buffer_grow(struct cpu *c, struct buffer *b, size_t size);
 void cpu_mem_free(struct cpu *c, void *p);
@@ -89,21 +87,10 @@ void cpu_mem_free(struct cpu *c, void *p);
 /* An f32 operand with at least n rows (and `cols` columns unless 0); sets the error otherwise. */
 float *cpu_rows_of(struct backend *be, const struct tensor *t, int32_t n, int32_t cols, const char *op);
 
-/* Conditions (struct predicate): of the right shape; fulfilled now. */
-static inline int predicate_ok(const struct predicate *w)
-{
-	return !w->flag || (w->flag->data && w->flag->type == DT_I32 && w->col >= 0 && w->col < w->flag->cols && w->flag->rows > 0);
-}
-
+/* Does the flag have the value that the operation waits for? */
 static inline int predicate_holds(const struct predicate *w)
 {
 	return !w->flag || ((const int32_t *)w->flag->data)[w->col] == w->is;
-}
-
-/* Can a cache hold this type? */
-static inline int cpu_kv_type(enum dtype t)
-{
-	return t == DT_F16 || t == DT_F32 || t == DT_BF16 || t == DT_Q8_0;
 }
 
 /* One row of a cache from floats, the same at every level.  A block of q8_0 with anything that is not finite becomes NaN. */

@@ -241,38 +241,14 @@ int attn_run(struct attn_job *j, int32_t t0, int32_t t1)
 	return cpu_cancelled(c) ? -1 : 0;
 }
 
-static int plane_ok(const struct tensor *t, const struct attn_args *a)
+/* Spans of all parts. */
+static int32_t count_spans(const struct attn_args *a)
 {
-	return t && t->data && t->layout == LAYOUT_PLAIN && cpu_kv_type(t->type) && t->cols == a->head_dim &&
-	       (int64_t)a->n_kv_head * a->cap <= t->rows;
-}
+	int32_t spans = 0;
 
-static int list_shape_ok(const struct attn_part *p, const struct attn_args *a)
-{
-	const struct tensor *t = p->rows;
-
-	if (p->choice && (p->choice->topk->rows != t || p->choice->topk->k != p->n_rows || p->choice->topk->n > a->cap))
-		return 0;
-	return t->data && t->type == DT_I32 && t->layout == LAYOUT_PLAIN && t->rows >= a->n_kv_head && t->cols >= p->n_rows;
-}
-
-/* The parts' shapes; counts spans and rows. */
-static int parts_ok(struct attn_job *j)
-{
-	const struct attn_args *a = j->a;
-	int64_t spans = 0, rows = 0;
-
-	for (int32_t i = 0; i < a->n_part; i++) {
-		const struct attn_part *p = a->part + i;
-
-		if (p->n_rows < 0 || (p->rows ? !list_shape_ok(p, a) : p->row0 < 0 || p->n_rows > a->cap - p->row0))
-			return 0;
-		rows += p->n_rows;
-		spans += part_spans(p);
-	}
-	j->rows = (int32_t)rows;
-	j->spans = (int32_t)spans;
-	return a->n_part > 0 && a->part[a->n_part - 1].n_rows >= j->n && rows <= INT32_MAX - 64;
+	for (int32_t i = 0; i < a->n_part; i++)
+		spans += part_spans(a->part + i);
+	return spans;
 }
 
 /* Lists come from operations of this backend; a wrong one must not become a wild read. */
@@ -332,19 +308,16 @@ void cpu_attn(struct backend *be, const struct attn_args *a, int32_t n)
 			if (n == 1 && !attn_parts_met(&m, a))
 				cpu_attn(be, &m.a, n);
 			else
-				cpu_fail(be, "internal: attention of %d tokens over %d parts got conditions that do not fit", (int)n, (int)a->n_part);
+				backend_fail(be, "internal: attention of %d tokens over %d parts got conditions that do not fit", (int)n, (int)a->n_part);
 			return;
 		}
-	if (a->head_dim <= 0 || a->n_kv_head <= 0 || a->n_head <= 0 || a->n_head % a->n_kv_head || a->cap <= 0 ||
-	    width > INT32_MAX || !plane_ok(a->k, a) || !plane_ok(a->v, a) || a->k->type != a->v->type || !parts_ok(&j)) {
-		cpu_fail(be, "internal: attention of %d tokens over %d parts got operands of the wrong shape", (int)n,
-		         (int)a->n_part);
+	if (attn_check(be, a, n, &j.rows) < 0)
 		return;
-	}
 	if (!lists_ok(a)) {
-		cpu_fail(be, "internal: attention got a list with a row that is not within a cache of %d", (int)a->cap);
+		backend_fail(be, "internal: attention got a list with a row that is not within a cache of %d", (int)a->cap);
 		return;
 	}
+	j.spans = count_spans(a);
 	j.out = cpu_rows_of(be, a->out, n, (int32_t)width, "attn");
 	for (int32_t i = 0; i < a->n_part; i++) {
 		const struct attn_choice *choice = a->part[i].choice;
@@ -361,8 +334,8 @@ void cpu_attn(struct backend *be, const struct attn_args *a, int32_t n)
 		return;
 	j.group = a->n_head / a->n_kv_head;
 	j.row_bytes = row_bytes(a->k);
-	if (!probe_wanted(a->probe, n))
+	if (!attn_probe_wanted(a->probe, n))
 		attn_run(&j, 0, n);
-	else if (probe_check(&j) == 0)
+	else if (attn_probe_check(be, a, j.rows) == 0)
 		probe_run(&j);
 }

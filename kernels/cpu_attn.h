@@ -56,10 +56,6 @@ void attn_span_task(void *job, int task, int worker);
 /* The same for one token, in one hand-over with the choice of rows.  0; -1 cancelled or out of memory. */
 int chosen_run(struct attn_job *);
 
-/* Does the probe ask for anything? */
-int probe_wanted(const struct attn_probe *, int32_t n);
-/* 0, or -1 with the error set. */
-int probe_check(const struct attn_job *);
 /* All tokens, and what they looked at. */
 void probe_run(struct attn_job *);
 

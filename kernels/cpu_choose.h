@@ -126,10 +126,6 @@ void sketch_hadamard(float *x, int32_t dim);
  * of 4 values). */
 void sketch_clip(float *x, int32_t dim, int32_t bits);
 
-/* ---- operands ---- */
-int choose_plane_ok(const struct tensor *, int32_t n_kv_head, int32_t cap, int32_t head_dim);
-int sketch_ok(const struct backend *, const struct tensor *, int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits);
-
 /* ---- scans and choices in tasks ---- */
 
 struct scan_job {
@@ -151,10 +147,7 @@ struct scan_job {
 /* Check the operands of key_scan() and get everything ready but the scores.  0; -1 with the error set; 1 when there is
  * nothing to score. */
 int scan_plan(struct backend *, const struct scan_args *, struct scan_job *);
-/* The same in steps, for a scan of anything else that lies in rows (pages).  The shapes that all scans share, n outputs per KV
- * head: 1, or 0 with the error set. */
-int scan_ok(struct backend *, const struct scan_args *, int32_t n);
-/* Queries and working memory for job->n rows of job->keys, which were checked; tile.bits is 16 for floats.  pages: the rows are
+/* The same in steps, for a scan of anything else that lies in rows (pages).  Queries and working memory for job->n rows of job->keys, which were checked; tile.bits is 16 for floats.  pages: the rows are
  * page bounds, minima before maxima.  0, or -1 with the error set. */
 int scan_prepare(struct backend *, const struct scan_args *, struct scan_job *, int pages);
 /* Run all tasks. */

@@ -8,12 +8,6 @@
 
 enum { SMALL_BOUNDS = 16 << 10 };    /* values that one thread compares faster than two */
 
-static int bounds_ok(const struct tensor *t, int32_t n_kv_head, int32_t cap, int32_t head_dim)
-{
-	return t && t->data && t->type == DT_F32 && n_kv_head > 0 && cap > 0 && head_dim > 0 && head_dim <= INT32_MAX / 2 &&
-	       t->cols == 2 * head_dim && (int64_t)n_kv_head * ceil_div(cap, PAGE_ROWS) <= t->rows;
-}
-
 struct bounds_job {
 	const struct choose_fns *fns;
 	struct cpu *c;
@@ -54,16 +48,9 @@ void cpu_page_bounds(struct backend *be, struct tensor *bounds, const struct ten
 	struct bounds_job j = { .fns = c->fns->choose, .c = c, .plane = plane, .cap = cap };
 	int32_t tasks;
 
-	if (be->failed)
+	if (be->failed || page_bounds_check(be, bounds, plane, n_kv_head, cap, row0, n) < 0 || n == 0)
 		return;
-	j.dim = plane ? plane->cols : 0;
-	if (!choose_plane_ok(plane, n_kv_head, cap, j.dim) || !bounds_ok(bounds, n_kv_head, cap, j.dim) || n < 0 || row0 < 0 ||
-	    n > cap - row0) {
-		cpu_fail(be, "internal: page_bounds of rows %d + %d got operands of the wrong shape", (int)row0, (int)n);
-		return;
-	}
-	if (n == 0)
-		return;
+	j.dim = plane->cols;
 	j.bounds = bounds->data;
 	j.row1 = row0 + n;
 	j.first = row0 / PAGE_ROWS;
@@ -80,22 +67,11 @@ void cpu_page_bounds(struct backend *be, struct tensor *bounds, const struct ten
 		pool_run(c->pool, bounds_task, &j, tasks);
 }
 
-static int page_rows_ok(const struct tensor *rows, const struct tensor *pages, int32_t n_kv_head, int32_t n)
-{
-	return rows && rows->data && rows->type == DT_I32 && pages && pages->data && pages->type == DT_I32 && rows->data != pages->data &&
-	       n_kv_head > 0 && rows->rows >= n_kv_head && pages->rows >= n_kv_head && n >= 0 && n <= INT32_MAX / 4 && rows->cols >= n &&
-	       pages->cols >= ceil_div(n, PAGE_ROWS);
-}
-
 /* A few thousand numbers: one thread has written them before the others are awake. */
 void cpu_page_rows(struct backend *be, struct tensor *rows, const struct tensor *pages, int32_t n_kv_head, int32_t n)
 {
-	if (be->failed)
+	if (be->failed || page_rows_check(be, rows, pages, n_kv_head, n) < 0)
 		return;
-	if (!page_rows_ok(rows, pages, n_kv_head, n)) {
-		cpu_fail(be, "internal: page_rows of %d rows got operands of the wrong shape", (int)n);
-		return;
-	}
 	for (int32_t h = 0; h < n_kv_head; h++) {
 		int32_t *row = (int32_t *)rows->data + (size_t)h * (size_t)rows->cols;
 		const int32_t *page = (const int32_t *)pages->data + (size_t)h * (size_t)pages->cols;
@@ -112,13 +88,7 @@ void cpu_page_scan(struct backend *be, const struct scan_args *a)
 	if (be->failed)
 		return;
 	j.n = a->n_rows > 0 ? ceil_div(a->n_rows, PAGE_ROWS) : a->n_rows;
-	if (!scan_ok(be, a, j.n))
-		return;
-	if (!bounds_ok(a->keys, a->n_kv_head, a->cap, a->head_dim)) {
-		cpu_fail(be, "internal: a scan of the pages of %d rows got bounds of the wrong shape", (int)a->n_rows);
-		return;
-	}
-	if (j.n == 0)
+	if (page_scan_check(be, a, j.n) < 0 || j.n == 0)
 		return;
 	j.tile.dim = 2 * a->head_dim;
 	j.keys = a->keys->data;

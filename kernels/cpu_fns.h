@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "kernels/backend.h"
+#include "kernels/operands.h"
 
 /* n quantised input rows.  Per block of 32: x ~ d * q, and where that is too coarse, x ~ d * (q + lo / 256).
  *
@@ -68,7 +69,7 @@ static inline size_t attn_row(const struct attn_tile *t, int32_t k)
 	return (size_t)(t->rows ? t->rows[k] : k);
 }
 
-/* What one token gave to n columns: out[c] += weight * (its heads' probabilities of column c, reduced). */
+/* What one token gave to n columns: out[c] += weight * (its heads' probabilities of column c, reduced).  At most PROBE_HEADS heads. */
 struct probe_tile {
 	const float *score;        /* [heads][stride], as attn left them */
 	const float *m, *l;        /* [heads], of the finished states */
@@ -78,7 +79,6 @@ struct probe_tile {
 	enum reduce reduce;
 	float weight;
 };
-enum { PROBE_HEADS = 256 };    /* most heads in one reduction */
 
 struct choose_fns;
 struct cpu_fns {

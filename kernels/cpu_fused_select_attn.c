@@ -41,9 +41,8 @@ int chosen_run(struct attn_job *a)
 	int32_t heads = a->a->n_kv_head, tasks;
 	struct chosen_job j = { .attn = a };
 
-	if (choice->scan->out != choice->topk->score || choice->scan->n_rows != choice->topk->n || choice->scan->n_kv_head != heads ||
-	    choice->topk->n_kv_head != heads)
-		return cpu_fail(&c->base, "internal: a choice of rows got scores of another shape");
+	if (attn_choice_check(&c->base, choice, heads) < 0)
+		return -1;
 	if (scan_plan(&c->base, choice->scan, &j.scan) || topk_plan(&c->base, choice->topk, &j.topk))
 		return -1;
 	/* A thread's scratch serves both, one after the other. */

@@ -13,14 +13,6 @@ enum {
 	SKETCH_TASK = 64,              /* rows of a task: whole panels */
 };
 
-int choose_plane_ok(const struct tensor *t, int32_t n_kv_head, int32_t cap, int32_t head_dim)
-{
-	if (!t || !t->data || t->layout != LAYOUT_PLAIN || n_kv_head <= 0 || cap <= 0 || head_dim <= 0 ||
-	    t->cols != head_dim || (int64_t)n_kv_head * cap > t->rows)
-		return 0;
-	return t->type == DT_F32 || t->type == DT_F16 || t->type == DT_BF16 || (t->type == DT_Q8_0 && head_dim % 32 == 0);
-}
-
 /* ---- the copy ---- */
 
 uint64_t cpu_key_sketch_bytes(const struct backend *be, int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits)
@@ -147,15 +139,6 @@ void sketch_clip(float *x, int32_t dim, int32_t bits)
 			clip_group(x + g * SKETCH_GROUP, sketch_values(dim, g));
 }
 
-int sketch_ok(const struct backend *be, const struct tensor *t, int32_t n_kv_head, int32_t cap, int32_t head_dim,
-            int32_t bits)
-{
-	uint64_t need = cpu_key_sketch_bytes(be, n_kv_head, cap, head_dim, bits);
-
-	return need && t && t->data && t->type == DT_U8 && t->rows > 0 && t->cols > 0 &&
-	       (uint64_t)t->rows * (uint64_t)t->cols >= need;
-}
-
 struct sketch_job {
 	const struct choose_fns *fns;
 	struct cpu *c;
@@ -209,17 +192,9 @@ void cpu_key_sketch(struct backend *be, struct tensor *copy, const struct tensor
 	struct sketch_job j = { .fns = c->fns->choose, .c = c, .plane = plane, .cap = cap, .bits = bits, .row0 = row0 };
 	int32_t tasks;
 
-	if (be->failed)
+	if (be->failed || key_sketch_check(be, copy, plane, n_kv_head, cap, bits, row0, n) < 0 || n == 0)
 		return;
-	j.dim = plane ? plane->cols : 0;
-	if (!choose_plane_ok(plane, n_kv_head, cap, j.dim) || !sketch_ok(be, copy, n_kv_head, cap, j.dim, bits) || n < 0 ||
-	    row0 < 0 || n > cap - row0) {
-		cpu_fail(be, "internal: key_sketch of rows %d + %d with %d bits got operands of the wrong shape", (int)row0, (int)n,
-		         (int)bits);
-		return;
-	}
-	if (n == 0)
-		return;
+	j.dim = plane->cols;
 	j.copy = copy->data;
 	j.row1 = row0 + n;
 	j.row_bytes = row_bytes(plane);

@@ -84,7 +84,7 @@ static int moves_ok(struct backend *be, const struct kv_moves *m, const int32_t 
 			if (from == -1)
 				continue;
 			if (from < 0 || from >= m->cap || to < 0 || to >= m->cap || (m->shift && (shift < -1 || shift >= shifts))) {
-				cpu_fail(be, "internal: cannot move row %d to %d with shift %d in a cache of %d rows", (int)from, (int)to,
+				backend_fail(be, "internal: cannot move row %d to %d with shift %d in a cache of %d rows", (int)from, (int)to,
 				         (int)shift, (int)m->cap);
 				return 0;
 			}
@@ -98,20 +98,7 @@ void cpu_kv_move(struct backend *be, struct tensor *plane, const struct kv_moves
 	struct move_job j = { .c = c, .m = m };
 	size_t stage;
 
-	if (be->failed)
-		return;
-	if (!choose_plane_ok(plane, m->n_kv_head, m->cap, m->head_dim) || m->n < 0 || m->n > INT32_MAX / 3 || !m->move ||
-	    !m->move->data || m->move->type != DT_I32 || m->move_row < 0 || m->move->rows - m->move_row < m->n_kv_head ||
-	    m->move->cols < 3 * m->n) {
-		cpu_fail(be, "internal: %d moves of rows got operands of the wrong shape", (int)m->n);
-		return;
-	}
-	if (m->shift && (!m->shift->data || m->shift->type != DT_F32 || m->shift->cols != m->dims || m->dims <= 0 ||
-	                m->dims % 2 || m->dims > m->head_dim)) {
-		cpu_fail(be, "internal: moves of rows got a table of shifts of the wrong shape");
-		return;
-	}
-	if (m->n == 0)
+	if (be->failed || kv_move_check(be, plane, m) < 0 || m->n == 0)
 		return;
 	j.move_cols = (size_t)m->move->cols;
 	j.move = (const int32_t *)m->move->data + (size_t)m->move_row * j.move_cols;

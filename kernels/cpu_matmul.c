@@ -34,7 +34,7 @@ static int act_quantize(struct cpu *c, struct act *a)
 	char *p;
 
 	if (a->cols % 32)
-		return cpu_fail(&c->base, "internal: %d columns are not whole blocks of 32", (int)a->cols);
+		return backend_fail(&c->base, "internal: %d columns are not whole blocks of 32", (int)a->cols);
 	if (cpu_buffer_grow(c, &c->act, 2 * q + w + d + 2 * s) < 0)
 		return -1;
 	p = c->act.p;
@@ -205,7 +205,7 @@ static void product_task(void *arg, int task, int worker)
 static int weight_set(struct cpu *c, struct weight *w, const struct tensor *t, const struct tensor *x)
 {
 	if (!t || !t->data || t->cols != x->cols)
-		return cpu_fail(&c->base, "internal: matmul got a weight of the wrong shape");
+		return backend_fail(&c->base, "internal: matmul got a weight of the wrong shape");
 	w->data = t->data;
 	w->type = t->type;
 	w->packed = t->layout == LAYOUT_PACKED;
@@ -316,7 +316,7 @@ void cpu_matmul_glu(struct backend *be, struct tensor *out, const struct tensor 
 	if (!j.x.x || weight_set(c, &p->w, gate, x) < 0 || weight_set(c, &p->up, up, x) < 0)
 		return;
 	if (gate->rows != up->rows) {
-		cpu_fail(be, "internal: matmul_glu got gate and up of different shapes");
+		backend_fail(be, "internal: matmul_glu got gate and up of different shapes");
 		return;
 	}
 	j.x.all_wide = wants_wide(gate) || wants_wide(up);

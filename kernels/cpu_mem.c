@@ -173,7 +173,7 @@ int cpu_buffer_grow(struct cpu *c, struct buffer *b, size_t size)
 	b->size = 0;
 	b->p = mem_get(size, 1);
 	if (!b->p)
-		return cpu_fail(&c->base, "cannot get %zu bytes of memory for working buffers", size);
+		return backend_fail(&c->base, "cannot get %zu bytes of memory for working buffers", size);
 	b->size = size;
 	return 0;
 }
@@ -192,7 +192,7 @@ static size_t tensor_bytes(const struct tensor *t)
 
 static int no_memory(struct backend *be, size_t n, const struct tensor *t)
 {
-	return cpu_fail(be, "cannot get %zu bytes of memory for a tensor of %d x %d", n, (int)t->rows,
+	return backend_fail(be, "cannot get %zu bytes of memory for a tensor of %d x %d", n, (int)t->rows,
 	                (int)t->cols);
 }
 
@@ -205,7 +205,7 @@ int cpu_alloc(struct backend *be, struct tensor *t)
 	t->data = NULL;
 	t->layout = LAYOUT_PLAIN;
 	if (!n)
-		return cpu_fail(be, "cannot allocate a tensor of %d x %d", (int)t->rows, (int)t->cols);
+		return backend_fail(be, "cannot allocate a tensor of %d x %d", (int)t->rows, (int)t->cols);
 	t->data = n < PLANE_LEAST ? mem_get(n, 1) : chunk_get(&cpu_of(be)->planes, n, 1);
 	return t->data ? 0 : no_memory(be, n, t);
 }
@@ -245,7 +245,7 @@ int cpu_load_weight(struct backend *be, struct tensor *t, const void *host, int 
 	t->data = NULL;
 	t->layout = LAYOUT_PLAIN;
 	if (!n || t->type >= DT_COUNT)
-		return cpu_fail(be, "cannot take a weight of %d x %d", (int)t->rows, (int)t->cols);
+		return backend_fail(be, "cannot take a weight of %d x %d", (int)t->rows, (int)t->cols);
 	/* Files may place a tensor at an odd address; everything below wants natural alignment. */
 	if ((uintptr_t)host % 4) {
 		copy = mem_get(n, 0);
@@ -290,7 +290,7 @@ static int range_ok(struct backend *be, const struct tensor *t, size_t off, size
 
 	if (t->data && t->layout != LAYOUT_PACKED && off <= size && n <= size - off)
 		return 1;
-	cpu_fail(be, "internal: bytes %zu + %zu are not within a plain tensor of %d x %d", off, n, (int)t->rows,
+	backend_fail(be, "internal: bytes %zu + %zu are not within a plain tensor of %d x %d", off, n, (int)t->rows,
 	     (int)t->cols);
 	return 0;
 }
@@ -300,7 +300,7 @@ void cpu_write(struct backend *be, struct tensor *t, size_t off, const void *src
 	if (be->failed || !range_ok(be, t, off, n))
 		return;
 	if (t->layout == LAYOUT_HOST) {
-		cpu_fail(be, "internal: write to a tensor that lies in the model file");
+		backend_fail(be, "internal: write to a tensor that lies in the model file");
 		return;
 	}
 	memcpy((char *)t->data + off, src, n);
@@ -316,13 +316,8 @@ void cpu_copy(struct backend *be, struct tensor *dst, int32_t dst_row, const str
 {
 	size_t row = (size_t)src->cols * sizeof(float);
 
-	if (be->failed || n < 1)
+	if (be->failed || n < 1 || copy_check(be, dst, dst_row, src, src_row, n) < 0)
 		return;
-	if (dst->type != DT_F32 || src->type != DT_F32 || dst->cols != src->cols || dst_row < 0 || src_row < 0 || n > dst->rows - dst_row ||
-	    n > src->rows - src_row || src->layout == LAYOUT_HOST || dst->layout == LAYOUT_HOST) {
-		cpu_fail(be, "internal: copy of %d rows %d to %d does not fit", n, src_row, dst_row);
-		return;
-	}
 	memmove((char *)dst->data + (size_t)dst_row * row, (const char *)src->data + (size_t)src_row * row, (size_t)n * row);
 }
 
@@ -331,13 +326,8 @@ void cpu_columns(struct backend *be, struct tensor *out, const struct tensor *sr
 	const float *from = src->data;
 	float *to = out->data;
 
-	if (be->failed || n < 1)
+	if (be->failed || n < 1 || columns_check(be, out, src, n) < 0)
 		return;
-	if (!from || !to || out->type != DT_F32 || src->type != DT_F32 || n > out->rows || src->rows > out->cols ||
-	    src->layout != LAYOUT_PLAIN || out->layout != LAYOUT_PLAIN) {
-		cpu_fail(be, "internal: %d columns of %d do not fit", n, src->rows);
-		return;
-	}
 	/* A row's columns lie near each other: a row at a time. */
 	for (int32_t r = 0; r < src->rows; r++, from += src->cols)
 		for (int32_t i = 0; i < n; i++)

@@ -27,40 +27,6 @@ struct probe_job {
 	float *spread;                 /* [tokens][n_head] */
 };
 
-int probe_wanted(const struct attn_probe *p, int32_t n)
-{
-	if (!p || (!p->mass && !p->spread))
-		return 0;
-	for (int32_t i = 0; i < n; i++)
-		if (p->weight[i] != 0)
-			return 1;
-	return 0;
-}
-
-int probe_check(const struct attn_job *j)
-{
-	const struct attn_probe *p = j->a->probe;
-	const struct tensor *m = p->mass, *from = p->from, *spread = p->spread;
-	int32_t heads = p->whole_layer ? j->a->n_head : j->group, out = p->whole_layer ? 1 : j->a->n_kv_head;
-
-	if (p->skip < 0 || p->skip > j->rows)
-		return cpu_fail(&j->c->base, "internal: a probe skips %d of %d rows", (int)p->skip, (int)j->rows);
-	if (m && (!m->data || m->type != DT_F32 || m->layout != LAYOUT_PLAIN || m->cols < j->rows - p->skip ||
-	          p->mass_row < 0 || p->mass_row > m->rows - out))
-		return cpu_fail(&j->c->base, "internal: a probe of %d rows got a sum of the wrong shape",
-		                (int)(j->rows - p->skip));
-	if (m && from && (!from->data || from->data == m->data || from->type != DT_F32 || from->layout != LAYOUT_PLAIN ||
-	                  from->rows != m->rows || from->cols != m->cols))
-		return cpu_fail(&j->c->base, "internal: a probe got sums of two shapes");
-	if (spread && (!spread->data || spread->type != DT_F32 || spread->layout != LAYOUT_PLAIN || spread->rows < 1 ||
-	             p->spread_col < 0 || p->spread_col >= spread->cols))
-		return cpu_fail(&j->c->base, "internal: a probe got no place for the width of attention");
-	if (m && heads > PROBE_HEADS)
-		return cpu_fail(&j->c->base, "a probe takes at most %d heads together, not %d; use a policy without one",
-		                PROBE_HEADS, (int)heads);
-	return 0;
-}
-
 /* Columns c0 .. of a row begin with what is elsewhere, the call's own with 0. */
 static void mass_carry(const struct probe_job *pj, float *out, int32_t row, int32_t c0)
 {

@@ -225,27 +225,11 @@ void scan_run(struct backend *be, const struct scan_args *a, struct scan_job *j)
 		pool_run(cpu_of(be)->pool, scan_task, j, j->tasks);
 }
 
-/* What both scans check. */
-int scan_ok(struct backend *be, const struct scan_args *a, int32_t n)
-{
-	if (predicate_ok(&a->when) && a->n_kv_head > 0 && a->n_head > 0 && a->n_head % a->n_kv_head == 0 && a->head_dim > 0 &&
-	    (int64_t)a->n_head * a->head_dim <= INT32_MAX && n >= 0 && a->n_rows <= a->cap && a->out && a->out->data &&
-	    a->out->type == DT_F32 && a->out->rows >= a->n_kv_head && a->out->cols >= n && a->scale >= 0 &&
-	    (a->reduce == REDUCE_MAX || a->reduce == REDUCE_MEAN))
-		return 1;
-	cpu_fail(be, "internal: a scan of %d keys got operands of the wrong shape", (int)a->n_rows);
-	return 0;
-}
-
 int scan_plan(struct backend *be, const struct scan_args *a, struct scan_job *j)
 {
 	*j = (struct scan_job){ .n = a->n_rows, .tile = { .bits = a->bits, .dim = a->head_dim } };
-	if (be->failed || !scan_ok(be, a, a->n_rows))
+	if (be->failed || key_scan_check(be, a) < 0)
 		return -1;
-	if (a->bits == 16 ? !choose_plane_ok(a->keys, a->n_kv_head, a->cap, a->head_dim) :
-	    !sketch_ok(be, a->keys, a->n_kv_head, a->cap, a->head_dim, a->bits))
-		return cpu_fail(be, "internal: a scan of %d keys with %d bits got a plane or copy of the wrong shape",
-		                (int)a->n_rows, (int)a->bits);
 	if (j->n == 0)
 		return 1;
 	j->keys = a->keys->data;

@@ -315,24 +315,14 @@ void topk_head(const struct topk_job *j, int32_t head, int worker)
 		forced_first(&m, out, a->k, first, i1);
 }
 
-static int rows_ok(const struct topk_args *a)
-{
-	return a->score && a->score->data && a->score->type == DT_F32 && a->rows && a->rows->data &&
-	       a->rows->type == DT_I32 && a->n_kv_head > 0 && a->score->rows >= a->n_kv_head && a->score->cols >= a->n &&
-	       a->rows->rows >= a->n_kv_head && a->rows->cols >= a->k && a->k > 0 && a->k <= a->n && a->n <= INT32_MAX / 4 &&
-	       predicate_ok(&a->when) && a->pool > 0 && a->pool % 2 && a->first >= 0 && a->last >= 0;
-}
-
 int topk_plan(struct backend *be, const struct topk_args *a, struct topk_job *j)
 {
 	struct cpu *c = cpu_of(be);
 	struct topk_mem m;
 
 	*j = (struct topk_job){ .fns = c->fns->choose, .c = c, .a = a };
-	if (be->failed)
+	if (be->failed || topk_check(be, a) < 0)
 		return -1;
-	if (!rows_ok(a))
-		return cpu_fail(be, "internal: the choice of %d of %d rows got operands of the wrong shape", (int)a->k, (int)a->n);
 	j->half = min32(a->pool / 2, a->n - 1);
 	j->part_bytes = mem_cut(NULL, &m, a, j->half);
 	return 0;

@@ -1,24 +1,8 @@
 /* kernels/cuda/cuda.cu - the CUDA backend: opening, errors, memory, the table of operations.  See cuda.cuh for the rest. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "kernels/cuda/cuda_quant.cuh"
-
-/* ---- errors ---- */
-
-int cuda_fail(struct backend *be, const char *fmt, ...)
-{
-	va_list ap;
-
-	if (be->failed)
-		return -1;
-	be->failed = 1;
-	va_start(ap, fmt);
-	vsnprintf(be->err, sizeof be->err, fmt, ap);
-	va_end(ap);
-	return -1;
-}
 
 /* What the device did wrong comes after what was asked wrongly, but is cleared with it. */
 int cuda_sync(struct backend *be)
@@ -27,17 +11,25 @@ int cuda_sync(struct backend *be)
 	int failed;
 
 	if (gpu_sync(cuda_of(be)->gpu, err) < 0)
-		cuda_fail(be, "%s", err);
+		backend_fail(be, "%s", err);
 	failed = be->failed;
 	be->failed = 0;
 	return failed ? -1 : 0;
+}
+
+float *cuda_rows_of(struct backend *be, const struct tensor *t, int32_t n, int32_t cols, const char *op)
+{
+	if (t && t->data && t->type == DT_F32 && t->layout == LAYOUT_PLAIN && n >= 0 && n <= t->rows && (!cols || t->cols == cols))
+		return (float *)t->data;
+	backend_fail(be, "internal: %s got an operand of the wrong shape", op);
+	return NULL;
 }
 
 /* ---- memory ---- */
 
 static int no_memory(struct cuda *c, const char *what, uint64_t n)
 {
-	return cuda_fail(&c->base, "cannot get %llu MiB of GPU memory for %s: %llu MiB are free", (unsigned long long)(n + 1048575) >> 20,
+	return backend_fail(&c->base, "cannot get %llu MiB of GPU memory for %s: %llu MiB are free", (unsigned long long)(n + 1048575) >> 20,
 	                 what, (unsigned long long)gpu_memory_free(c->gpu) >> 20);
 }
 
@@ -85,7 +77,7 @@ int cuda_alloc(struct backend *be, struct tensor *t)
 	t->data = NULL;
 	t->layout = LAYOUT_PLAIN;
 	if (!n)
-		return cuda_fail(be, "cannot allocate a tensor of %d x %d", (int)t->rows, (int)t->cols);
+		return backend_fail(be, "cannot allocate a tensor of %d x %d", (int)t->rows, (int)t->cols);
 	t->data = gpu_alloc(c->gpu, n);
 	if (t->data)
 		return 0;
@@ -109,7 +101,7 @@ static int range_ok(struct backend *be, const struct tensor *t, size_t off, size
 
 	if (t->data && t->layout == LAYOUT_PLAIN && off <= size && n <= size - off)
 		return 1;
-	cuda_fail(be, "internal: bytes %zu + %zu are not within a plain tensor of %d x %d", off, n, (int)t->rows, (int)t->cols);
+	backend_fail(be, "internal: bytes %zu + %zu are not within a plain tensor of %d x %d", off, n, (int)t->rows, (int)t->cols);
 	return 0;
 }
 

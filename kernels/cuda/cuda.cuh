@@ -24,9 +24,7 @@
 
 #include <string.h>
 
-extern "C" {
-#include "kernels/backend.h"
-}
+#include "kernels/operands.h"
 #include "kernels/cuda/gpu.h"
 #include "kernels/cuda/language.cuh"
 
@@ -44,8 +42,8 @@ struct cuda {
 };
 
 static inline struct cuda *cuda_of(struct backend *be) { return (struct cuda *)be; }
-/* Set the error unless one is set; returns -1. */
-int cuda_fail(struct backend *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* An f32 operand with at least n rows (and `cols` columns unless 0), or NULL with the error set. */
+float *cuda_rows_of(struct backend *, const struct tensor *, int32_t n, int32_t cols, const char *op);
 /* At least n bytes: 0, or -1 with the error set.  Growing waits for the device. */
 int cuda_buffer_grow(struct cuda *, struct cuda_buffer *, size_t n);
 /* Should an operation do nothing: something failed before, or the step was cancelled? */
@@ -118,14 +116,9 @@ int cuda_weight_release(struct cuda *, void *p);
 /* What tokens t0 .. t1 of a call looked at, of their scores; cuda_probe.cu, called by cuda_attn.cu. */
 struct attn_seen;
 void cuda_probe_run(struct cuda *, const struct attn_args *, int32_t n, int32_t cols, int32_t t0, int32_t t1, const struct attn_seen *);
-int  cuda_probe_wanted(const struct attn_probe *, int32_t n);
 
 /* Conditions (struct predicate), as kernels take them; without a gap, so that equal conditions are equal bytes. */
 struct cuda_predicate { const int32_t *flag; int32_t is, none; };
-static inline int cuda_predicate_ok(const struct predicate *w)
-{
-	return !w->flag || (w->flag->data && w->flag->type == DT_I32 && w->col >= 0 && w->col < w->flag->cols && w->flag->rows > 0);
-}
 static inline struct cuda_predicate cuda_predicate_of(const struct predicate *w)
 {
 	struct cuda_predicate c = { w->flag ? (const int32_t *)w->flag->data + w->col : NULL, w->is, 0 };

@@ -26,81 +26,6 @@ struct attn_job {
 	int maybe;                   /* parts have conditions */
 };
 
-static int plane_ok(const struct tensor *t, const struct attn_args *a)
-{
-	return t && t->data && t->layout == 0 && (t->type == DT_F16 || t->type == DT_F32 || t->type == DT_BF16 || t->type == DT_Q8_0) &&
-	       t->cols == a->head_dim && (int64_t)a->n_kv_head * a->cap <= t->rows;
-}
-
-static int list_ok(const struct attn_part *p, const struct attn_args *a)
-{
-	const struct tensor *t = p->rows;
-
-	if (p->choice && (p->choice->topk->rows != t || p->choice->topk->k != p->n_rows || p->choice->topk->n > a->cap))
-		return 0;
-	return t->data && t->type == DT_I32 && t->layout == 0 && t->rows >= a->n_kv_head && t->cols >= p->n_rows;
-}
-
-/* The parts' shapes; counts columns. */
-static int parts_ok(struct attn_job *j)
-{
-	const struct attn_args *a = j->a;
-	int64_t rows = 0;
-
-	for (int32_t i = 0; i < a->n_part; i++) {
-		const struct attn_part *p = a->part + i;
-
-		if (p->n_rows < 0 || (p->rows ? !list_ok(p, a) : p->row0 < 0 || p->n_rows > a->cap - p->row0))
-			return 0;
-		rows += p->n_rows;
-	}
-	if (rows > INT32_MAX - 64 || a->n_part <= 0 || a->part[a->n_part - 1].n_rows < j->n)
-		return 0;
-	j->cols = (int32_t)rows;
-	return 1;
-}
-
-static int floats_ok(struct backend *be, const struct tensor *t, int32_t n, int64_t cols)
-{
-	if (t && t->data && t->type == DT_F32 && t->layout == 0 && t->rows >= n && t->cols == cols)
-		return 1;
-	cuda_fail(be, "internal: attn of %d rows got an operand of the wrong shape", (int)n);
-	return 0;
-}
-
-static int choice_ok(struct backend *be, const struct attn_args *a, const struct attn_choice *choice)
-{
-	if (choice->scan->out == choice->topk->score && choice->scan->n_rows == choice->topk->n &&
-	    choice->scan->n_kv_head == a->n_kv_head && choice->topk->n_kv_head == a->n_kv_head)
-		return 1;
-	cuda_fail(be, "internal: a choice of rows got scores of another shape");
-	return 0;
-}
-
-static int probe_ok(const struct attn_job *j)
-{
-	const struct attn_probe *p = j->a->probe;
-	struct backend *be = &j->c->base;
-	int32_t heads = p->whole_layer ? j->a->n_head : j->group, out = p->whole_layer ? 1 : j->a->n_kv_head;
-	const struct tensor *m = p->mass, *from = p->from, *spread = p->spread;
-
-	if (p->skip < 0 || p->skip > j->cols)
-		return cuda_fail(be, "internal: a probe skips %d of %d rows", (int)p->skip, (int)j->cols) == 0;
-	if (m && (!m->data || m->type != DT_F32 || m->layout != 0 || m->cols < j->cols - p->skip || p->mass_row < 0 ||
-	          p->mass_row > m->rows - out))
-		return cuda_fail(be, "internal: a probe of %d rows got a sum of the wrong shape", (int)(j->cols - p->skip)) == 0;
-	if (m && from && (!from->data || from->data == m->data || from->type != DT_F32 || from->layout != 0 || from->rows != m->rows ||
-	                  from->cols != m->cols))
-		return cuda_fail(be, "internal: a probe got sums of two shapes") == 0;
-	if (spread && (!spread->data || spread->type != DT_F32 || spread->layout != 0 || spread->rows < 1 || p->spread_col < 0 ||
-	             p->spread_col >= spread->cols))
-		return cuda_fail(be, "internal: a probe got no place for the width of attention") == 0;
-	if (m && heads > PROBE_HEADS)
-		return cuda_fail(be, "a probe takes at most %d heads together, not %d; use a policy without one", PROBE_HEADS,
-		                 (int)heads) == 0;
-	return 1;
-}
-
 /* ---- spans ---- */
 
 typedef void start_fn(const struct attn_plan *);
@@ -154,7 +79,7 @@ static int counters_alloc(struct cuda *c)
 		return 0;
 	c->counters.size = (COUNTERS + 4) * sizeof(uint32_t);
 	c->counters.p = gpu_alloc(c->gpu, c->counters.size);
-	return c->counters.p ? 0 : cuda_fail(&c->base, "no memory for counters on the GPU");
+	return c->counters.p ? 0 : backend_fail(&c->base, "no memory for counters on the GPU");
 }
 
 /* Memory for counters and slots. */
@@ -162,7 +87,7 @@ static int slots_alloc(struct attn_plan *p, int64_t tiles, int64_t slot)
 {
 	struct cuda *c = p->c;
 	if (tiles > COUNTERS || p->a.slots > ATTN_SLOTS)
-		return cuda_fail(&c->base, "internal: attention over so many parts takes at most %d tiles and %d launches", COUNTERS, ATTN_SLOTS);
+		return backend_fail(&c->base, "internal: attention over so many parts takes at most %d tiles and %d launches", COUNTERS, ATTN_SLOTS);
 	if (counters_alloc(c) < 0 || cuda_buffer_grow(c, &c->attn, (size_t)(tiles * p->a.slots * slot) * sizeof(float)) < 0)
 		return -1;
 	p->a.left = (uint32_t *)c->counters.p;
@@ -337,36 +262,33 @@ static void attn_probed(const struct attn_job *j)
 void cuda_attn(struct backend *be, const struct attn_args *a, int32_t n)
 {
 	struct attn_job j = { cuda_of(be), a, n, 0, 0, 0 };
-	int64_t width = (int64_t)a->n_head * a->head_dim;
+	int32_t width;
 
-	if (cuda_stopped(be) || n <= 0)
+	if (cuda_stopped(be) || n <= 0 || attn_check(be, a, n, &j.cols) < 0)
 		return;
-	if (a->head_dim <= 0 || a->n_kv_head <= 0 || a->n_head <= 0 || a->n_head % a->n_kv_head || a->cap <= 0 ||
-	    width > INT32_MAX || !plane_ok(a->k, a) || !plane_ok(a->v, a) || a->k->type != a->v->type || !parts_ok(&j)) {
-		cuda_fail(be, "internal: attention of %d tokens over %d parts got operands of the wrong shape", (int)n, (int)a->n_part);
-		return;
-	}
+	width = a->n_head * a->head_dim;
 	for (int32_t i = 0; i < a->n_part; i++) {
 		j.maybe |= a->part[i].when.flag != NULL;
-		if (!cuda_predicate_ok(&a->part[i].when) || (j.maybe && (n > 1 || a->n_part > ATTN_PARTS))) {
-			cuda_fail(be, "internal: attention of %d tokens over %d parts got conditions that do not fit", (int)n, (int)a->n_part);
+		if (!predicate_ok(&a->part[i].when) || (j.maybe && (n > 1 || a->n_part > ATTN_PARTS))) {
+			backend_fail(be, "internal: attention of %d tokens over %d parts got conditions that do not fit", (int)n, (int)a->n_part);
 			return;
 		}
 	}
 	j.group = a->n_head / a->n_kv_head;
-	if (!floats_ok(be, a->out, n, width))
+	if (!cuda_rows_of(be, a->out, n, width, "attn"))
 		return;
 	for (int32_t i = 0; i < a->n_part; i++)
-		if (!floats_ok(be, a->part[i].q, n, width) || (a->part[i].choice && !choice_ok(be, a, a->part[i].choice)))
+		if (!cuda_rows_of(be, a->part[i].q, n, width, "attn") ||
+		    (a->part[i].choice && attn_choice_check(be, a->part[i].choice, a->n_kv_head) < 0))
 			return;
-	if (cuda_probe_wanted(a->probe, n) && !probe_ok(&j))
+	if (attn_probe_wanted(a->probe, n) && attn_probe_check(be, a, j.cols) < 0)
 		return;
 	for (int32_t i = 0; i < a->n_part; i++)
 		if (a->part[i].choice)
 			cuda_choose(be, a->part[i].choice);
 	if (be->failed)
 		return;
-	if (cuda_probe_wanted(a->probe, n))
+	if (attn_probe_wanted(a->probe, n))
 		attn_probed(&j);
 	else
 		attn_run(&j, 0, n, NULL);

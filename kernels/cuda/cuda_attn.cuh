@@ -15,7 +15,6 @@ enum {
 	ATTN_PARTS = 16,             /* of one launch */
 	ATTN_DIMS = 256,             /* of one block */
 	ATTN_SLOTS = 1024,           /* of one tile, at most */
-	PROBE_HEADS = 256,           /* most heads in one reduction, as on the CPU */
 	DECODE_QUERIES = 32,            /* of a KV head: up to here they are taken by eights, straight from the planes */
 };
 #define LOG2_E 1.44269504f

@@ -17,11 +17,6 @@ extern "C" {
 #include "kernels/key_sketch.h"
 }
 
-/* ---- operands ---- */
-int choose_plane_ok(const struct tensor *, int32_t n_kv_head, int32_t cap, int32_t head_dim);
-int choose_sketch_ok(const struct tensor *, int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits);
-int choose_bounds_ok(const struct tensor *, int32_t n_kv_head, int32_t cap, int32_t head_dim);
-
 static inline int32_t choose_min(int32_t a, int32_t b) { return a < b ? a : b; }
 static inline int32_t choose_max(int32_t a, int32_t b) { return a > b ? a : b; }
 static inline size_t choose_align(size_t n) { return (n + 255) & ~(size_t)255; }
@@ -124,10 +119,7 @@ template<int N> static __device__ inline void scan_outputs(float out[N], const s
  * per KV head that the launch clears, [n_kv_head][n_zero], or NULL. */
 int scan_start(struct cuda *, const struct scan_args *, struct scan_scores *, uint32_t *zero, int32_t n_zero);
 
-/* The same in steps, for a scan of anything else that lies in rows (pages).  The shapes that all scans share, n outputs per KV
- * head: 1, or 0 with the error set. */
-int scan_ok(struct backend *, const struct scan_args *, int32_t n);
-/* Scratch and the first launch of a scan of l->n rows of l->keys, which were checked; *s is what it leaves.  0, or -1 with the
+/* The same in steps, for a scan of anything else that lies in rows (pages).  Scratch and the first launch of a scan of l->n rows of l->keys, which were checked; *s is what it leaves.  0, or -1 with the
  * error set. */
 int scan_first(struct cuda *, const struct scan_args *, struct scan_launch *l, struct scan_scores *s);
 /* The second launch, which writes the output. */

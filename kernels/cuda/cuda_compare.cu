@@ -47,17 +47,11 @@ void cuda_page_bounds(struct backend *be, struct tensor *bounds, const struct te
 {
 	struct cuda *c = cuda_of(be);
 	struct page_bounds_args a = {};
-	int32_t dim = plane ? plane->cols : 0;
+	int32_t dim;
 
-	if (be->failed)
+	if (be->failed || page_bounds_check(be, bounds, plane, n_kv_head, cap, row0, n) < 0 || n == 0)
 		return;
-	if (!choose_plane_ok(plane, n_kv_head, cap, dim) || !choose_bounds_ok(bounds, n_kv_head, cap, dim) || n < 0 || row0 < 0 ||
-	    n > cap - row0) {
-		cuda_fail(be, "internal: page_bounds of rows %d + %d got operands of the wrong shape", (int)row0, (int)n);
-		return;
-	}
-	if (n == 0)
-		return;
+	dim = plane->cols;
 	a.bounds = (float *)bounds->data;
 	a.plane = (const uint8_t *)plane->data;
 	a.row_bytes = (int64_t)dtype_bytes(plane->type, (uint64_t)dim);
@@ -88,24 +82,11 @@ static __global__ void page_rows(struct page_rows_args a)
 		a.rows[head * a.rows_cols + i] = a.pages[head * a.pages_cols + i / PAGE_ROWS] * PAGE_ROWS + i % PAGE_ROWS;
 }
 
-static int page_rows_ok(const struct tensor *rows, const struct tensor *pages, int32_t n_kv_head, int32_t n)
-{
-	return rows && rows->data && rows->type == DT_I32 && pages && pages->data && pages->type == DT_I32 && rows->data != pages->data &&
-	       n_kv_head > 0 && rows->rows >= n_kv_head && pages->rows >= n_kv_head && n >= 0 && n <= INT32_MAX / 4 && rows->cols >= n &&
-	       pages->cols >= n / PAGE_ROWS + (n % PAGE_ROWS != 0);
-}
-
 void cuda_page_rows(struct backend *be, struct tensor *rows, const struct tensor *pages, int32_t n_kv_head, int32_t n)
 {
 	struct page_rows_args a = {};
 
-	if (cuda_stopped(be))
-		return;
-	if (!page_rows_ok(rows, pages, n_kv_head, n)) {
-		cuda_fail(be, "internal: page_rows of %d rows got operands of the wrong shape", (int)n);
-		return;
-	}
-	if (n == 0)
+	if (cuda_stopped(be) || page_rows_check(be, rows, pages, n_kv_head, n) < 0 || n == 0)
 		return;
 	a.rows = (int32_t *)rows->data;
 	a.pages = (const int32_t *)pages->data;
@@ -124,13 +105,7 @@ void cuda_page_scan(struct backend *be, const struct scan_args *a)
 	if (cuda_stopped(be))
 		return;
 	l.n = a->n_rows > 0 ? (a->n_rows - 1) / PAGE_ROWS + 1 : a->n_rows;
-	if (!scan_ok(be, a, l.n))
-		return;
-	if (!choose_bounds_ok(a->keys, a->n_kv_head, a->cap, a->head_dim)) {
-		cuda_fail(be, "internal: a scan of the pages of %d rows got bounds of the wrong shape", (int)a->n_rows);
-		return;
-	}
-	if (l.n == 0)
+	if (page_scan_check(be, a, l.n) < 0 || l.n == 0)
 		return;
 	l.keys = (const uint8_t *)a->keys->data;
 	l.dim = 2 * a->head_dim;
@@ -235,11 +210,10 @@ void cuda_query_drift(struct backend *be, const struct query_drift_args *a)
 		j.cosine = (float *)s->data + a->col;
 		j.then = (const float *)a->then->data + (size_t)a->row * (size_t)a->head_dim;
 	}
-	if (!a->q || !a->q->data || a->q->type != DT_F32 || a->q->layout != 0 || a->q_row >= a->q->rows || a->q->cols != width) {
-		cuda_fail(be, "internal: query_drift got an operand of the wrong shape");
+	j.q = cuda_rows_of(be, a->q, a->q_row + 1, (int32_t)width, "query_drift");
+	if (!j.q)
 		return;
-	}
-	j.q = (const float *)a->q->data + (size_t)a->q_row * (size_t)width;
+	j.q += (size_t)a->q_row * (size_t)width;
 	j.now = (float *)a->now->data + (size_t)a->row * (size_t)a->head_dim;
 	j.n_head = a->n_head;
 	j.dim = a->head_dim;
@@ -247,5 +221,5 @@ void cuda_query_drift(struct backend *be, const struct query_drift_args *a)
 	cuda_launch(cuda_of(be), query_drift, 1, 1, 1, TURN_THREADS, 0, j);
 	return;
 wrong:
-	cuda_fail(be, "internal: query_drift of %d heads of %d values got operands of the wrong shape", (int)a->n_head, (int)a->head_dim);
+	backend_fail(be, "internal: query_drift of %d heads of %d values got operands of the wrong shape", (int)a->n_head, (int)a->head_dim);
 }

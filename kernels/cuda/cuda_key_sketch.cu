@@ -6,30 +6,6 @@
  * key_sketch: 1 launch.  A block takes 16 rows of a KV head: reads the rows, writes 40 bytes for a key of 128 values at 2 bits. */
 #include "kernels/cuda/cuda_choose.cuh"
 
-/* ---- operands ---- */
-
-int choose_plane_ok(const struct tensor *t, int32_t n_kv_head, int32_t cap, int32_t head_dim)
-{
-	if (!t || !t->data || t->layout != 0 || n_kv_head <= 0 || cap <= 0 || head_dim <= 0 || t->cols != head_dim ||
-	    (int64_t)n_kv_head * cap > t->rows)
-		return 0;
-	return t->type == DT_F32 || t->type == DT_F16 || t->type == DT_BF16 || (t->type == DT_Q8_0 && head_dim % 32 == 0);
-}
-
-int choose_sketch_ok(const struct tensor *t, int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits)
-{
-	uint64_t need = sketch_bytes(n_kv_head, cap, head_dim, bits);
-
-	return need && t && t->data && t->type == DT_U8 && t->rows > 0 && t->cols > 0 &&
-	       (uint64_t)t->rows * (uint64_t)t->cols >= need;
-}
-
-int choose_bounds_ok(const struct tensor *t, int32_t n_kv_head, int32_t cap, int32_t head_dim)
-{
-	return t && t->data && t->type == DT_F32 && n_kv_head > 0 && cap > 0 && head_dim > 0 && head_dim <= INT32_MAX / 2 &&
-	       t->cols == 2 * head_dim && (int64_t)n_kv_head * ((cap - 1) / PAGE_ROWS + 1) <= t->rows;
-}
-
 /* ---- the copy ---- */
 
 enum { SKETCH_THREADS = 128, SKETCH_SHARED = 64 << 10 };
@@ -183,17 +159,15 @@ void cuda_key_sketch(struct backend *be, struct tensor *copy, const struct tenso
 {
 	struct cuda *c = cuda_of(be);
 	struct key_sketch_args a = {};
-	int32_t dim = plane ? plane->cols : 0;
+	int32_t dim;
 
-	if (be->failed)
+	if (be->failed || key_sketch_check(be, copy, plane, n_kv_head, cap, bits, row0, n) < 0 || n == 0)
 		return;
-	if (!choose_plane_ok(plane, n_kv_head, cap, dim) || !choose_sketch_ok(copy, n_kv_head, cap, dim, bits) || n < 0 || row0 < 0 ||
-	    n > cap - row0 || dim > SKETCH_SHARED / 4 - 4) {
-		cuda_fail(be, "internal: key_sketch of rows %d + %d with %d bits got operands of the wrong shape", (int)row0, (int)n, (int)bits);
+	dim = plane->cols;
+	if (dim > SKETCH_SHARED / 4 - 4) {
+		backend_fail(be, "internal: keys of %d values are too long for a sketch", (int)dim);
 		return;
 	}
-	if (n == 0)
-		return;
 	a.copy = (uint8_t *)copy->data;
 	a.plane = (const uint8_t *)plane->data;
 	a.row_bytes = (int64_t)dtype_bytes(plane->type, (uint64_t)dim);

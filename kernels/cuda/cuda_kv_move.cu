@@ -200,19 +200,7 @@ void cuda_kv_move(struct backend *be, struct tensor *plane, const struct kv_move
 	struct move_args a = {};
 	int64_t bytes;
 
-	if (be->failed)
-		return;
-	if (!choose_plane_ok(plane, m->n_kv_head, m->cap, m->head_dim) || m->n < 0 || m->n > INT32_MAX / 3 || !m->move || !m->move->data ||
-	    m->move->type != DT_I32 || m->move_row < 0 || m->move->rows - m->move_row < m->n_kv_head || m->move->cols < 3 * m->n) {
-		cuda_fail(be, "internal: %d moves of rows got operands of the wrong shape", (int)m->n);
-		return;
-	}
-	if (m->shift && (!m->shift->data || m->shift->type != DT_F32 || m->shift->cols != m->dims || m->dims <= 0 || m->dims % 2 ||
-	                m->dims > m->head_dim)) {
-		cuda_fail(be, "internal: moves of rows got a table of shifts of the wrong shape");
-		return;
-	}
-	if (m->n == 0)
+	if (be->failed || kv_move_check(be, plane, m) < 0 || m->n == 0)
 		return;
 	a.move_cols = m->move->cols;
 	a.at[0].plane = (uint8_t *)plane->data;

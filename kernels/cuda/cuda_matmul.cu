@@ -20,18 +20,10 @@ size_t cuda_tile_bytes = (size_t)128 << 20;
 
 /* ---- checks ---- */
 
-static float *rows_of(struct cuda *c, const struct tensor *t, int32_t n, int32_t cols, const char *op)
-{
-	if (t && t->data && t->type == DT_F32 && t->layout == LAYOUT_PLAIN && n >= 0 && n <= t->rows && (!cols || t->cols == cols))
-		return (float *)t->data;
-	cuda_fail(&c->base, "internal: %s got an operand of the wrong shape", op);
-	return NULL;
-}
-
 static int weight_of(struct cuda *c, const struct tensor *t, const struct tensor *x, struct weight_rows *out)
 {
 	if (!t || !t->data || t->cols != x->cols)
-		return cuda_fail(&c->base, "internal: matmul got a weight of the wrong shape");
+		return backend_fail(&c->base, "internal: matmul got a weight of the wrong shape");
 	return cuda_weight_rows(c, t, out);
 }
 
@@ -188,7 +180,7 @@ void cuda_matmul(struct backend *be, const struct matmul *m, int32_t n_m, const 
 	const float *xp;
 	int begun = 0;
 
-	if (cuda_stopped(be) || n <= 0 || n_m <= 0 || !(xp = rows_of(c, x, n, 0, "matmul")))
+	if (cuda_stopped(be) || n <= 0 || n_m <= 0 || !(xp = cuda_rows_of(&c->base, x, n, 0, "matmul")))
 		return;
 	for (int32_t i = 0; i < n_m; ) {
 		memset(&few, 0, sizeof few);
@@ -199,9 +191,9 @@ void cuda_matmul(struct backend *be, const struct matmul *m, int32_t n_m, const 
 			if (weight_of(c, m[i].w, x, &p.w) < 0)
 				return;
 			p.accumulate = m[i].accumulate;
-			p.out = rows_of(c, m[i].out, n, p.w.rows, "matmul");
+			p.out = cuda_rows_of(&c->base, m[i].out, n, p.w.rows, "matmul");
 			if (m[i].bias)
-				p.bias = rows_of(c, m[i].bias, 1, p.w.rows, "matmul");
+				p.bias = cuda_rows_of(&c->base, m[i].bias, 1, p.w.rows, "matmul");
 			if (be->failed)
 				return;
 			if (n <= GEMV_TOKENS || m[i].w->layout == LAYOUT_PLAIN) {
@@ -244,15 +236,15 @@ void cuda_matmul_glu(struct backend *be, struct tensor *out, const struct tensor
 	const float *xp;
 	float *op;
 
-	if (cuda_stopped(be) || n <= 0 || !(xp = rows_of(c, x, n, 0, "matmul_glu")))
+	if (cuda_stopped(be) || n <= 0 || !(xp = cuda_rows_of(&c->base, x, n, 0, "matmul_glu")))
 		return;
 	if (weight_of(c, gate, x, &few.part[0].w) < 0 || weight_of(c, up, x, &few.part[1].w) < 0)
 		return;
 	if (gate->rows != up->rows) {
-		cuda_fail(be, "internal: matmul_glu got gate and up of different shapes");
+		backend_fail(be, "internal: matmul_glu got gate and up of different shapes");
 		return;
 	}
-	op = rows_of(c, out, n, gate->rows, "matmul_glu");
+	op = cuda_rows_of(&c->base, out, n, gate->rows, "matmul_glu");
 	if (!op)
 		return;
 	if (n <= GEMV_TOKENS || gate->layout == LAYOUT_PLAIN || up->layout == LAYOUT_PLAIN) {

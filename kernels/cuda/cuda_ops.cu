@@ -247,19 +247,11 @@ static void heads_add(struct cuda *c, int32_t n, int32_t dim, int32_t dims, int 
 
 /* ---- operands ---- */
 
-static float *rows_of(struct backend *be, const struct tensor *t, int32_t n, int32_t cols, const char *op)
-{
-	if (t && t->data && t->type == DT_F32 && t->layout == LAYOUT_PLAIN && n >= 0 && n <= t->rows && (!cols || t->cols == cols))
-		return (float *)t->data;
-	cuda_fail(be, "internal: %s got an operand of the wrong shape", op);
-	return NULL;
-}
-
 static int head_fits(struct backend *be, int32_t dim)
 {
 	if (dim <= HEAD_MOST)
 		return 1;
-	cuda_fail(be, "heads of %d values are more than a GPU's %d; use --device cpu", (int)dim, (int)HEAD_MOST);
+	backend_fail(be, "heads of %d values are more than a GPU's %d; use --device cpu", (int)dim, (int)HEAD_MOST);
 	return 0;
 }
 
@@ -329,11 +321,11 @@ void cuda_rmsnorm(struct backend *be, struct tensor *out, const struct tensor *x
 	struct norm_args a = {};
 	int32_t threads;
 
-	if (cuda_stopped(be) || !(a.x = rows_of(be, x, n, 0, "rmsnorm")) || !(a.out = rows_of(be, out, n, x->cols, "rmsnorm")) ||
-	    !(a.weight = rows_of(be, w, 1, group, "rmsnorm")))
+	if (cuda_stopped(be) || !(a.x = cuda_rows_of(be, x, n, 0, "rmsnorm")) || !(a.out = cuda_rows_of(be, out, n, x->cols, "rmsnorm")) ||
+	    !(a.weight = cuda_rows_of(be, w, 1, group, "rmsnorm")))
 		return;
 	if (group <= 0 || x->cols % group) {
-		cuda_fail(be, "internal: rmsnorm got %d columns in groups of %d", (int)x->cols, (int)group);
+		backend_fail(be, "internal: rmsnorm got %d columns in groups of %d", (int)x->cols, (int)group);
 		return;
 	}
 	if (n < 1)
@@ -403,11 +395,11 @@ void cuda_rope(struct backend *be, struct tensor *out, const struct tensor *x, c
 	const float *from, *turns;
 	float *to;
 
-	if (cuda_stopped(be) || !(to = rows_of(be, out, n, x->cols, "rope")) || !(from = rows_of(be, x, n, 0, "rope")) ||
-	    !(turns = rows_of(be, table, n, dims, "rope")))
+	if (cuda_stopped(be) || !(to = cuda_rows_of(be, out, n, x->cols, "rope")) || !(from = cuda_rows_of(be, x, n, 0, "rope")) ||
+	    !(turns = cuda_rows_of(be, table, n, dims, "rope")))
 		return;
 	if (head_dim <= 0 || x->cols % head_dim || dims > head_dim || dims < 0 || dims % 2) {
-		cuda_fail(be, "internal: rope got %d columns, heads of %d, %d of them rotated", (int)x->cols, (int)head_dim, (int)dims);
+		backend_fail(be, "internal: rope got %d columns, heads of %d, %d of them rotated", (int)x->cols, (int)head_dim, (int)dims);
 		return;
 	}
 	if (n < 1)
@@ -459,20 +451,20 @@ void cuda_kv_put(struct backend *be, struct tensor *plane, const struct tensor *
 	struct head_job job = {};
 	enum dtype t = plane->type;
 
-	if (cuda_stopped(be) || !(job.x = rows_of(be, x, n, 0, "kv_put")))
+	if (cuda_stopped(be) || !(job.x = cuda_rows_of(be, x, n, 0, "kv_put")))
 		return;
 	if (t == DT_Q8_0 && plane->cols % 32) {
-		cuda_fail(be, "a q8_0 cache needs heads of a multiple of 32 values, not %d; use --kv-type f16", (int)plane->cols);
+		backend_fail(be, "a q8_0 cache needs heads of a multiple of 32 values, not %d; use --kv-type f16", (int)plane->cols);
 		return;
 	}
-	if (!plane->data || plane->layout != LAYOUT_PLAIN || (t != DT_F16 && t != DT_F32 && t != DT_BF16 && t != DT_Q8_0) || n_kv_head <= 0 ||
+	if (!plane->data || plane->layout != LAYOUT_PLAIN || !kv_type_ok(t) || n_kv_head <= 0 ||
 	    plane->rows % n_kv_head || (int64_t)n_kv_head * plane->cols != x->cols) {
-		cuda_fail(be, "internal: kv_put got a plane of the wrong shape");
+		backend_fail(be, "internal: kv_put got a plane of the wrong shape");
 		return;
 	}
 	job.cap = plane->rows / n_kv_head;
 	if (row0 < 0 || n > job.cap - row0) {
-		cuda_fail(be, "internal: rows %d + %d do not fit a cache of %d", (int)row0, (int)n, (int)job.cap);
+		backend_fail(be, "internal: rows %d + %d do not fit a cache of %d", (int)row0, (int)n, (int)job.cap);
 		return;
 	}
 	job.plane = plane->data;
@@ -506,13 +498,8 @@ void cuda_copy(struct backend *be, struct tensor *dst, int32_t dst_row, const st
 	unsigned blocks;
 	int fours;
 
-	if (cuda_stopped(be) || n < 1)
+	if (cuda_stopped(be) || n < 1 || copy_check(be, dst, dst_row, src, src_row, n) < 0)
 		return;
-	if (!dst->data || !src->data || dst->type != DT_F32 || src->type != DT_F32 || dst->cols != src->cols || dst_row < 0 || src_row < 0 ||
-	    n > dst->rows - dst_row || n > src->rows - src_row || src->layout != LAYOUT_PLAIN || dst->layout != LAYOUT_PLAIN) {
-		cuda_fail(be, "internal: copy of %d rows %d to %d does not fit", n, src_row, dst_row);
-		return;
-	}
 	a.dst = (float *)dst->data + (size_t)dst_row * (size_t)src->cols;
 	a.src = (const float *)src->data + (size_t)src_row * (size_t)src->cols;
 	a.n = (int64_t)n * src->cols;
@@ -547,13 +534,8 @@ void cuda_columns(struct backend *be, struct tensor *out, const struct tensor *s
 	struct cuda *c = cuda_of(be);
 	struct columns_args a = {};
 
-	if (cuda_stopped(be) || n < 1)
+	if (cuda_stopped(be) || n < 1 || columns_check(be, out, src, n) < 0)
 		return;
-	if (!out->data || !src->data || out->type != DT_F32 || src->type != DT_F32 || n > out->rows || src->rows > out->cols ||
-	    src->layout != LAYOUT_PLAIN || out->layout != LAYOUT_PLAIN) {
-		cuda_fail(be, "internal: %d columns of %d do not fit", n, src->rows);
-		return;
-	}
 	a.out = (float *)out->data;
 	a.src = (const float *)src->data;
 	a.col = (const int32_t *)gpu_stage(c->gpu, col, (size_t)n * sizeof *col);

@@ -15,16 +15,6 @@ enum {
 };
 #define ONE 1099511627776.0      /* probability 1 in whole numbers: 2^40 */
 
-int cuda_probe_wanted(const struct attn_probe *p, int32_t n)
-{
-	if (!p || (!p->mass && !p->spread))
-		return 0;
-	for (int32_t i = 0; i < n; i++)
-		if (p->weight[i] != 0)
-			return 1;
-	return 0;
-}
-
 /* ---- mass ---- */
 
 struct mass_args {

@@ -454,17 +454,6 @@ static __global__ void scan_finish(struct scan_scores s)
 
 /* ---- operations ---- */
 
-int scan_ok(struct backend *be, const struct scan_args *a, int32_t n)
-{
-	if (cuda_predicate_ok(&a->when) && a->n_kv_head > 0 && a->n_head > 0 && a->n_head % a->n_kv_head == 0 && a->head_dim > 0 &&
-	    (int64_t)a->n_head * a->head_dim <= INT32_MAX && n >= 0 && a->n_rows <= a->cap && a->out && a->out->data &&
-	    a->out->type == DT_F32 && a->out->rows >= a->n_kv_head && a->out->cols >= n && a->scale >= 0 &&
-	    (a->reduce == REDUCE_MAX || a->reduce == REDUCE_MEAN))
-		return 1;
-	cuda_fail(be, "internal: a scan of %d keys got operands of the wrong shape", (int)a->n_rows);
-	return 0;
-}
-
 int scan_first(struct cuda *c, const struct scan_args *a, struct scan_launch *l, struct scan_scores *s)
 {
 	size_t heads = (size_t)a->n_head, at = 0, score, max, sum, mult, shared;
@@ -472,9 +461,9 @@ int scan_first(struct cuda *c, const struct scan_args *a, struct scan_launch *l,
 	scan_fn *fn;
 	int64_t room;
 
-	if (!a->q || !a->q->data || a->q->type != DT_F32 || a->q->rows < 1 || a->q->cols != a->n_head * a->head_dim)
-		return cuda_fail(&c->base, "internal: a scan of keys got an operand of the wrong shape");
-	l->q = (const float *)a->q->data;
+	l->q = cuda_rows_of(&c->base, a->q, 1, a->n_head * a->head_dim, "a scan of keys");
+	if (!l->q)
+		return -1;
 	l->group = a->n_head / a->n_kv_head;
 	l->scale = a->scale;
 	fn = scan_fn_of(l, &chunk);
@@ -501,7 +490,7 @@ int scan_first(struct cuda *c, const struct scan_args *a, struct scan_launch *l,
 	l->mult = (float *)((char *)c->scan.p + mult);
 	shared = l->bits != 16 ? scan_sketch_shared(l->dim, l->bits) : (size_t)chunk * (((size_t)l->dim + 7) / 8 * 8) * sizeof(float);
 	if (shared > (size_t)c->info.shared_max - 4096)
-		return cuda_fail(&c->base, "internal: keys of %d values are too long for a scan", (int)a->head_dim);
+		return backend_fail(&c->base, "internal: keys of %d values are too long for a scan", (int)a->head_dim);
 	cuda_launch(c, fn, (unsigned)blocks, (unsigned)a->n_kv_head, cuda_blocks(l->group, chunk), SCAN_THREADS, (unsigned)shared, *l);
 	s->score = l->score;
 	s->max = l->max;
@@ -523,12 +512,8 @@ int scan_start(struct cuda *c, const struct scan_args *a, struct scan_scores *s,
 	struct scan_launch l = {};
 
 	memset(s, 0, sizeof *s);
-	if (!scan_ok(&c->base, a, a->n_rows))
+	if (key_scan_check(&c->base, a) < 0)
 		return -1;
-	if (a->bits == 16 ? !choose_plane_ok(a->keys, a->n_kv_head, a->cap, a->head_dim) :
-	                    !choose_sketch_ok(a->keys, a->n_kv_head, a->cap, a->head_dim, a->bits))
-		return cuda_fail(&c->base, "internal: a scan of %d keys with %d bits got a plane or copy of the wrong shape", (int)a->n_rows,
-		                 (int)a->bits);
 	if (a->n_rows == 0)
 		return 1;
 	l.keys = (const uint8_t *)a->keys->data;

@@ -705,14 +705,6 @@ struct topk_job {
 	float *pool[2];              /* for wide pools: [n_kv_head][n + 2 half] */
 };
 
-static int rows_ok(const struct topk_args *a)
-{
-	return a->score && a->score->data && a->score->type == DT_F32 && a->rows && a->rows->data && a->rows->type == DT_I32 &&
-	       a->n_kv_head > 0 && a->score->rows >= a->n_kv_head && a->score->cols >= a->n && a->rows->rows >= a->n_kv_head &&
-	       a->rows->cols >= a->k && a->k > 0 && a->k <= a->n && a->n <= INT32_MAX / 4 && cuda_predicate_ok(&a->when) && a->pool > 0 &&
-	       a->pool % 2 && a->first >= 0 && a->last >= 0;
-}
-
 /* Check the operands and get memory.  0, or -1 with the error set. */
 static int topk_plan(struct cuda *c, const struct topk_args *t, struct topk_job *j)
 {
@@ -722,8 +714,8 @@ static int topk_plan(struct cuda *c, const struct topk_args *t, struct topk_job 
 	char *base;
 
 	memset(j, 0, sizeof *j);
-	if (!rows_ok(t))
-		return cuda_fail(&c->base, "internal: the choice of %d of %d rows got operands of the wrong shape", (int)t->k, (int)t->n);
+	if (topk_check(&c->base, t) < 0)
+		return -1;
 	a->n = t->n;
 	a->k = t->k;
 	a->half = choose_min(t->pool / 2, t->n - 1);
@@ -875,12 +867,8 @@ void cuda_choose(struct backend *be, const struct attn_choice *choice)
 	struct topk_job j;
 	int same;
 
-	if (cuda_stopped(be))
+	if (cuda_stopped(be) || attn_choice_check(be, choice, topk->n_kv_head) < 0)
 		return;
-	if (scan->out != topk->score || scan->n_rows != topk->n || scan->n_kv_head != topk->n_kv_head) {
-		cuda_fail(be, "internal: a choice of rows got scores of another shape");
-		return;
-	}
 	if (topk_plan(c, topk, &j) < 0)
 		return;
 	/* Two conditions are looked at in two goes.  Many rows that are pooled need neighbours that another block finishes. */

@@ -66,7 +66,7 @@ static void rows_layout(struct weight_rows *w, const struct tensor *t)
 int cuda_weight_rows(struct cuda *c, const struct tensor *t, struct weight_rows *out)
 {
 	if (!t || !t->data || (unsigned)t->type >= DT_COUNT || (t->layout == LAYOUT_PLAIN && t->rows != 1))
-		return cuda_fail(&c->base, "internal: matmul got a weight of the wrong shape");
+		return backend_fail(&c->base, "internal: matmul got a weight of the wrong shape");
 	rows_layout(out, t);
 	out->p = (const uint8_t *)t->data + (t->layout == LAYOUT_WEIGHT ? sizeof(struct weight_head) : 0);
 	return 0;
@@ -393,7 +393,7 @@ int cuda_load_weight(struct backend *be, struct tensor *t, const void *host, int
 	t->data = NULL;
 	t->layout = LAYOUT_PLAIN;
 	if ((unsigned)t->type >= DT_COUNT || t->rows <= 0 || t->cols <= 0 || t->cols % dtype_info(t->type)->block)
-		return cuda_fail(be, "cannot take a weight of %d x %d", (int)t->rows, (int)t->cols);
+		return backend_fail(be, "cannot take a weight of %d x %d", (int)t->rows, (int)t->cols);
 	/* Float vectors (norm weights, biases) stay plain: they are read by element. */
 	vector = t->rows == 1 && !quant_is(t->type);
 	known = vector ? NULL : weight_known(c, t, host, as_table != 0);
@@ -405,11 +405,11 @@ int cuda_load_weight(struct backend *be, struct tensor *t, const void *host, int
 	}
 	rows_layout(&w, t);
 	if (__builtin_mul_overflow(w.stride, (uint64_t)t->rows, &size) || size > SIZE_MAX / 2)
-		return cuda_fail(be, "cannot take a weight of %d x %d", (int)t->rows, (int)t->cols);
+		return backend_fail(be, "cannot take a weight of %d x %d", (int)t->rows, (int)t->cols);
 	size += vector ? 0 : sizeof(struct weight_head);
 	t->data = gpu_alloc(c->gpu, (size_t)size);
 	if (!t->data)
-		return cuda_fail(be, "cannot get %llu bytes of GPU memory for a weight of %d x %d", (unsigned long long)size, (int)t->rows,
+		return backend_fail(be, "cannot get %llu bytes of GPU memory for a weight of %d x %d", (unsigned long long)size, (int)t->rows,
 		                 (int)t->cols);
 	if (vector) {
 		gpu_write(c->gpu, t->data, host, file_row(t));
@@ -421,7 +421,7 @@ int cuda_load_weight(struct backend *be, struct tensor *t, const void *host, int
 		free(known);
 		gpu_free(c->gpu, t->data);
 		t->data = NULL;
-		return cuda_fail(be, "cannot get memory for a weight of %d x %d", (int)t->rows, (int)t->cols);
+		return backend_fail(be, "cannot get memory for a weight of %d x %d", (int)t->rows, (int)t->cols);
 	}
 	if (!quant_is(t->type) && w.stride == file_row(t))
 		gpu_write(c->gpu, (void *)w.p, host, (size_t)size - sizeof(struct weight_head));
@@ -462,12 +462,12 @@ void cuda_embed(struct backend *be, struct tensor *out, const struct tensor *tab
 	if (cuda_stopped(be) || n <= 0)
 		return;
 	if (!out || !out->data || out->type != DT_F32 || out->layout != LAYOUT_PLAIN || n > out->rows || !table || out->cols != table->cols) {
-		cuda_fail(be, "internal: embed got an operand of the wrong shape");
+		backend_fail(be, "internal: embed got an operand of the wrong shape");
 		return;
 	}
 	for (int32_t i = 0; i < n; i++)
 		if (id[i] < 0 || id[i] >= table->rows) {
-			cuda_fail(be, "token id %d is not within a vocabulary of %d", (int)id[i], (int)table->rows);
+			backend_fail(be, "token id %d is not within a vocabulary of %d", (int)id[i], (int)table->rows);
 			return;
 		}
 	if (cuda_weight_rows(c, table, &a.w) < 0)
