@@ -144,16 +144,172 @@ template<class F, int DIM> static __device__ inline void tile_scores(float (*c)[
 	}
 }
 
+/* The helpers below are parts of attn_prefill, for all lanes of a warp.  Lane 4 g + t has queries g and g + 8 of the warp (r = 0, 1):
+ * c[n][b] belongs to query b / 2 and row i + 8 n + 2 t + b % 2; rows from seen[r] on are hidden from query r. */
+
+/* Scores to where a probe reads them. */
+template<int BLOCKS> static __device__ __forceinline__ void prefill_keep(const float (&c)[BLOCKS][4], const struct attn_launch &a,
+                                                                        const struct attn_seg &s, const int64_t (&place)[2],
+                                                                        const float (&scale)[2], int32_t i, const int32_t (&seen)[2], int32_t t)
+{
+#pragma unroll
+	for (int n = 0; n < BLOCKS; n++)
+#pragma unroll
+		for (int b = 0; b < 4; b++) {
+			int32_t at = i + 8 * n + 2 * t + b % 2;
+
+			if (at < seen[b / 2])
+				a.score[place[b / 2] * a.stride + s.col + at] = c[n][b] * scale[b / 2];
+		}
+}
+
+/* One step of the running softmax: c = exp(score - m); the sums of before are brought to the new maximum m. */
+template<int DIM> static __device__ __forceinline__ void prefill_softmax(float (&c)[tile_of<DIM>::ROWS / 8][4], float (&acc)[DIM / 8][4],
+                                                                         float (&m)[2], float (&l)[2], const float (&scale)[2], int32_t i,
+                                                                         int32_t i1, int32_t all, const int32_t (&seen)[2], int32_t t)
+{
+	typedef tile_of<DIM> T;
+	enum { BLOCKS = T::ROWS / 8 };
+	float most[2] = { m[0], m[1] }, base[2], w[2];
+
+#pragma unroll
+	for (int n = 0; n < BLOCKS; n++)
+#pragma unroll
+		for (int b = 0; b < 4; b++)
+			c[n][b] *= scale[b / 2] * LOG2_E;
+	/* Only the call's own rows are seen by some of its tokens and not by others; and the last tile has no more. */
+	if (i + T::ROWS > min(i1, all))
+#pragma unroll
+		for (int n = 0; n < BLOCKS; n++)
+#pragma unroll
+			for (int b = 0; b < 4; b++)
+				c[n][b] = i + 8 * n + 2 * t + b % 2 < seen[b / 2] ? c[n][b] : -INFINITY;
+#pragma unroll
+	for (int n = 0; n < BLOCKS; n++)
+#pragma unroll
+		for (int b = 0; b < 4; b++)
+			most[b / 2] = fmaxf(most[b / 2], c[n][b]);
+#pragma unroll
+	for (int r = 0; r < 2; r++) {
+		most[r] = fmaxf(most[r], __shfl_xor_sync(FULL_WARP, most[r], 1));
+		most[r] = fmaxf(most[r], __shfl_xor_sync(FULL_WARP, most[r], 2));
+		base[r] = most[r] == -INFINITY ? 0 : most[r];
+		w[r] = power2(m[r] - base[r]);
+		l[r] *= w[r];
+		m[r] = most[r];
+	}
+	if (__any_sync(FULL_WARP, w[0] != 1 || w[1] != 1))
+#pragma unroll
+		for (int n = 0; n < DIM / 8; n++)
+#pragma unroll
+			for (int b = 0; b < 4; b++)
+				acc[n][b] *= w[b / 2];
+#pragma unroll
+	for (int n = 0; n < BLOCKS; n++)
+#pragma unroll
+		for (int b = 0; b < 4; b++) {
+			c[n][b] = power2(c[n][b] - base[b / 2]);
+			l[b / 2] += c[n][b];
+		}
+}
+
+/* acc += c times the tile's V. */
+template<class F, int DIM> static __device__ __forceinline__ void prefill_values(float (&acc)[DIM / 8][4],
+                                                                                 const float (&c)[tile_of<DIM>::ROWS / 8][4], const uint8_t *v,
+                                                                                 int exact, int32_t i, int32_t all, const int32_t (&seen)[2],
+                                                                                 int32_t g, int32_t t)
+{
+	typedef tile_of<DIM> T;
+	enum { PART = v_part<DIM>::DIMS, PARTS = v_part<DIM>::COUNT, BLOCKS = T::ROWS / 8 };
+
+#pragma unroll
+	for (int b = 0; b < BLOCKS / 2; b++) {
+		uint32_t hi[4], lo[4];
+		v_words<PART> x[4];
+
+#pragma unroll
+		for (int y = 0; y < 4; y++) {
+			float e0 = c[2 * b + y / 2][y % 2 * 2], e1 = c[2 * b + y / 2][y % 2 * 2 + 1];
+
+			hi[y] = F::pack(e0, e1);
+			if (exact) {
+				float2 there = F::unpack(hi[y]);
+
+				lo[y] = F::pack(e0 - there.x, e1 - there.y);
+			}
+		}
+#pragma unroll
+		for (int part = 0; part < PARTS; part++) {
+			float (*to)[4] = acc + part * (PART / 8);
+
+#pragma unroll
+			for (int y = 0; y < 4; y++)
+				load_v<shared_rows<F>, PART>(x[y], v + ((16 * b + 2 * t + y % 2 + y / 2 * 8) * T::V_PITCH + part * PART) * 2, g);
+			if (i + T::ROWS > all)
+				add_odd<F, PART>(to, x, seen[0] - i - 16 * b, seen[1] - i - 16 * b);
+#pragma unroll
+			for (int n = 0; n < PART / 16; n++) {
+				uint32_t b0 = __byte_perm(x[0].w[n], x[1].w[n], 0x5410), b1 = __byte_perm(x[2].w[n], x[3].w[n], 0x5410);
+				uint32_t b2 = __byte_perm(x[0].w[n], x[1].w[n], 0x7632), b3 = __byte_perm(x[2].w[n], x[3].w[n], 0x7632);
+
+				mma16(F(), to[2 * n], hi, b0, b1);
+				mma16(F(), to[2 * n + 1], hi, b2, b3);
+				if (exact) {
+					mma16(F(), to[2 * n], lo, b0, b1);
+					mma16(F(), to[2 * n + 1], lo, b2, b3);
+				}
+			}
+		}
+	}
+}
+
+/* This warp's sums, to the output or to this block's slot. */
+template<int DIM> static __device__ __forceinline__ void prefill_end(const struct attn_launch &a, const float (&acc)[DIM / 8][4], const float (&m)[2],
+                                                                     float (&l)[2], const int64_t (&place)[2], int32_t kv, int32_t tile,
+                                                                     int32_t slots, int32_t warp, int32_t g, int32_t t)
+{
+	for (int r = 0; r < 2; r++) {
+		float by_sum, *to, *slot = NULL;
+
+		l[r] += __shfl_xor_sync(FULL_WARP, l[r], 1);
+		l[r] += __shfl_xor_sync(FULL_WARP, l[r], 2);
+		if (place[r] < 0)
+			continue;
+		by_sum = slots == 1 ? 1 / l[r] : 1;
+		if (slots == 1) {
+			to = a.out + place[r] * DIM;
+			if (a.score && t == 0) {
+				a.max[place[r]] = m[r] * LN_2;
+				a.sum[place[r]] = l[r];
+			}
+		} else {
+			int32_t q = warp * WARP_QUERIES + g + 8 * r;
+
+			slot = attn_slot(a, QUERIES, kv, tile, a.slot0 + (int32_t)blockIdx.x);
+			to = slot + q * DIM;
+			if (t == 0) {
+				slot[QUERIES * DIM + 2 * q] = m[r];
+				slot[QUERIES * DIM + 2 * q + 1] = l[r];
+			}
+		}
+#pragma unroll
+		for (int n = 0; n < DIM / 16; n++)
+#pragma unroll
+			for (int b = 0; b < 2; b++)
+				*(float2 *)(to + v_dim<DIM>(n, 2 * t + b, 0)) = make_float2(acc[2 * n][b + 2 * r] * by_sum,
+				                                                             acc[2 * n + 1][b + 2 * r] * by_sum);
+	}
+}
+
 template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void attn_prefill(struct prefill_args args)
 {
 	typedef typename P::format F;
 	typedef tile_of<DIM> T;
-	enum { PART = v_part<DIM>::DIMS, PARTS = v_part<DIM>::COUNT };
 	enum { STEPS = T::STEPS, TILES = DIM / 8, BLOCKS = T::ROWS / 8 };
 	SHARED_DYNAMIC(uint8_t, memory);
 	SHARED(float, by, [QUERIES]);
 	const struct attn_launch &a = args.a;
-	int32_t kv = (int32_t)blockIdx.y, span = (int32_t)blockIdx.x, tile = (int32_t)gridDim.z - 1 - (int32_t)blockIdx.z;
+	int32_t kv = (int32_t)blockIdx.y, tile = (int32_t)gridDim.z - 1 - (int32_t)blockIdx.z;
 	int32_t lane = (int32_t)threadIdx.x % WARP, warp = (int32_t)threadIdx.x / WARP, g = lane / 4, t = lane % 4;
 	int32_t query0 = tile * QUERIES, at0 = a.col0;
 	struct attn_split split = attn_split_of(a);
@@ -203,132 +359,16 @@ template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void att
 			}
 			__syncthreads();
 			if (i < most_seen) {
-				float most[2] = { m[0], m[1] }, base[2], w[2];
-
 				tile_scores<F, DIM>(c, qs + warp * STEPS * WARP, k, args.exact, g, t);
 				if (a.score)
-#pragma unroll
-					for (int n = 0; n < BLOCKS; n++)
-#pragma unroll
-						for (int b = 0; b < 4; b++) {
-							int32_t at = i + 8 * n + 2 * t + b % 2;
-
-							if (at < seen[b / 2])
-								a.score[place[b / 2] * a.stride + s.col + at] = c[n][b] * scale[b / 2];
-						}
-#pragma unroll
-				for (int n = 0; n < BLOCKS; n++)
-#pragma unroll
-					for (int b = 0; b < 4; b++)
-						c[n][b] *= scale[b / 2] * LOG2_E;
-				/* Only the call's own rows are seen by some of its tokens and not by others; and the last tile has no more. */
-				if (i + T::ROWS > min(i1, all))
-#pragma unroll
-					for (int n = 0; n < BLOCKS; n++)
-#pragma unroll
-						for (int b = 0; b < 4; b++)
-							c[n][b] = i + 8 * n + 2 * t + b % 2 < seen[b / 2] ? c[n][b] : -INFINITY;
-#pragma unroll
-				for (int n = 0; n < BLOCKS; n++)
-#pragma unroll
-					for (int b = 0; b < 4; b++)
-						most[b / 2] = fmaxf(most[b / 2], c[n][b]);
-#pragma unroll
-				for (int r = 0; r < 2; r++) {
-					most[r] = fmaxf(most[r], __shfl_xor_sync(FULL_WARP, most[r], 1));
-					most[r] = fmaxf(most[r], __shfl_xor_sync(FULL_WARP, most[r], 2));
-					base[r] = most[r] == -INFINITY ? 0 : most[r];
-					w[r] = power2(m[r] - base[r]);
-					l[r] *= w[r];
-					m[r] = most[r];
-				}
-				if (__any_sync(FULL_WARP, w[0] != 1 || w[1] != 1))
-#pragma unroll
-					for (int n = 0; n < TILES; n++)
-#pragma unroll
-						for (int b = 0; b < 4; b++)
-							acc[n][b] *= w[b / 2];
-#pragma unroll
-				for (int n = 0; n < BLOCKS; n++)
-#pragma unroll
-					for (int b = 0; b < 4; b++) {
-						c[n][b] = power2(c[n][b] - base[b / 2]);
-						l[b / 2] += c[n][b];
-					}
-#pragma unroll
-				for (int b = 0; b < BLOCKS / 2; b++) {
-					uint32_t hi[4], lo[4];
-					v_words<PART> x[4];
-
-#pragma unroll
-					for (int y = 0; y < 4; y++) {
-						float e0 = c[2 * b + y / 2][y % 2 * 2], e1 = c[2 * b + y / 2][y % 2 * 2 + 1];
-
-						hi[y] = F::pack(e0, e1);
-						if (args.exact) {
-							float2 there = F::unpack(hi[y]);
-
-							lo[y] = F::pack(e0 - there.x, e1 - there.y);
-						}
-					}
-#pragma unroll
-					for (int part = 0; part < PARTS; part++) {
-						float (*to)[4] = acc + part * (PART / 8);
-
-#pragma unroll
-						for (int y = 0; y < 4; y++)
-							load_v<shared_rows<F>, PART>(x[y], v + ((16 * b + 2 * t + y % 2 + y / 2 * 8) * T::V_PITCH + part * PART) * 2, g);
-						if (i + T::ROWS > all)
-							add_odd<F, PART>(to, x, seen[0] - i - 16 * b, seen[1] - i - 16 * b);
-#pragma unroll
-						for (int n = 0; n < PART / 16; n++) {
-							uint32_t b0 = __byte_perm(x[0].w[n], x[1].w[n], 0x5410), b1 = __byte_perm(x[2].w[n], x[3].w[n], 0x5410);
-							uint32_t b2 = __byte_perm(x[0].w[n], x[1].w[n], 0x7632), b3 = __byte_perm(x[2].w[n], x[3].w[n], 0x7632);
-
-							mma16(F(), to[2 * n], hi, b0, b1);
-							mma16(F(), to[2 * n + 1], hi, b2, b3);
-							if (args.exact) {
-								mma16(F(), to[2 * n], lo, b0, b1);
-								mma16(F(), to[2 * n + 1], lo, b2, b3);
-							}
-						}
-					}
-				}
+					prefill_keep<BLOCKS>(c, a, s, place, scale, i, seen, t);
+				prefill_softmax<DIM>(c, acc, m, l, scale, i, i1, all, seen, t);
+				prefill_values<F, DIM>(acc, c, v, args.exact, i, all, seen, g, t);
 			}
 			__syncthreads();
 		}
 	}
-	for (int r = 0; r < 2; r++) {
-		float by_sum, *to, *slot = NULL;
-
-		l[r] += __shfl_xor_sync(FULL_WARP, l[r], 1);
-		l[r] += __shfl_xor_sync(FULL_WARP, l[r], 2);
-		if (place[r] < 0)
-			continue;
-		by_sum = split.slots == 1 ? 1 / l[r] : 1;
-		if (split.slots == 1) {
-			to = a.out + place[r] * DIM;
-			if (a.score && t == 0) {
-				a.max[place[r]] = m[r] * LN_2;
-				a.sum[place[r]] = l[r];
-			}
-		} else {
-			int32_t q = warp * WARP_QUERIES + g + 8 * r;
-
-			slot = attn_slot(a, QUERIES, kv, tile, a.slot0 + span);
-			to = slot + q * DIM;
-			if (t == 0) {
-				slot[QUERIES * DIM + 2 * q] = m[r];
-				slot[QUERIES * DIM + 2 * q + 1] = l[r];
-			}
-		}
-#pragma unroll
-		for (int n = 0; n < STEPS; n++)
-#pragma unroll
-			for (int b = 0; b < 2; b++)
-				*(float2 *)(to + v_dim<DIM>(n, 2 * t + b, 0)) = make_float2(acc[2 * n][b + 2 * r] * by_sum,
-				                                                             acc[2 * n + 1][b + 2 * r] * by_sum);
-	}
+	prefill_end<DIM>(a, acc, m, l, place, kv, tile, split.slots, warp, g, t);
 	if (split.slots > 1)
 		attn_merge(a, QUERIES, kv, tile, query0, 0, DIM, split.slots);
 }

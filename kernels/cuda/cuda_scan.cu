@@ -323,6 +323,57 @@ template<int R> static __device__ inline int32_t fold_lanes(float *v, int32_t la
 
 enum { ANY_TYPE = -1 };          /* rows that are not whole: seldom, and slow */
 
+/* Queries, scaled, to q [HEADS][width], zero past dim; those of heads that are not there too.  For all threads of a block. */
+template<int HEADS> static __device__ __forceinline__ void rows_queries(float *q, const struct scan_launch &a, int32_t head0, int32_t n_q,
+                                                                       int32_t width)
+{
+	int32_t head_dim = a.pages ? a.dim / 2 : a.dim;
+
+	for (int32_t i = (int32_t)threadIdx.x; i < HEADS * width; i += SCAN_THREADS) {
+		int32_t r = i / width, d = i % width;
+		float x = r < n_q && d < a.dim ? a.q[(int64_t)(head0 + r) * head_dim + d % head_dim] * a.scale : 0;
+
+		/* A page's row holds its minima, then its maxima: what each can reach at most. */
+		if (a.pages)
+			x = d < head_dim ? x > 0 ? 0 : x : x > 0 ? x : 0;
+		q[i] = x;
+	}
+}
+
+/* Partial products of ROW_KEYS keys from key0 on, WARP / ROW_LANES apart (past the last one: that again), with all queries: a lane has
+ * every eighth group of eight values.  acc [HEADS][ROW_KEYS]. */
+template<int HEADS, int TYPE> static __device__ __forceinline__ void rows_dots(float (&acc)[HEADS * ROW_KEYS], const uint8_t *keys, const float *q,
+                                                                               const struct scan_launch &a, int32_t key0, int32_t k1,
+                                                                               int32_t width, int32_t at)
+{
+	for (int32_t d = at * 8; d - at * 8 < width; d += ROW_LANES * 8) {
+		float x[ROW_KEYS][8];
+
+		if (d >= width)
+			continue;
+#pragma unroll
+		for (int j = 0; j < ROW_KEYS; j++) {
+			const uint8_t *row = keys + (int64_t)min(key0 + j * (WARP / ROW_LANES), k1 - 1) * a.row_bytes;
+
+			if (TYPE == ANY_TYPE)
+				row_eight(x[j], row, a.type, d, a.dim, a.whole);
+			else
+				row_eight_of<TYPE>(x[j], row, d);
+		}
+		for (int r = 0; r < HEADS; r++) {
+			float4 q0 = *(const float4 *)(q + r * width + d), q1 = *(const float4 *)(q + r * width + d + 4);
+
+			for (int j = 0; j < ROW_KEYS; j++) {
+				float s = acc[r * ROW_KEYS + j];
+
+				s = fmaf(q0.x, x[j][0], s), s = fmaf(q0.y, x[j][1], s), s = fmaf(q0.z, x[j][2], s), s = fmaf(q0.w, x[j][3], s);
+				s = fmaf(q1.x, x[j][4], s), s = fmaf(q1.y, x[j][5], s), s = fmaf(q1.z, x[j][6], s), s = fmaf(q1.w, x[j][7], s);
+				acc[r * ROW_KEYS + j] = s;
+			}
+		}
+	}
+}
+
 /* TYPE is known when this is compiled: the rows of a pass are loaded all at once only where nothing is to be decided between. */
 template<int HEADS, int TYPE> static __global__ void __launch_bounds__(SCAN_THREADS, ROWS_BLOCKS) scan_rows(struct scan_launch a)
 {
@@ -335,7 +386,6 @@ template<int HEADS, int TYPE> static __global__ void __launch_bounds__(SCAN_THRE
 	int32_t thread = (int32_t)threadIdx.x, lane = thread % WARP, warp = thread / WARP, at = lane % ROW_LANES;
 	int32_t r0 = (int32_t)blockIdx.z * HEADS, n_q = min(a.group - r0, (int32_t)HEADS), head0 = (int32_t)blockIdx.y * a.group + r0;
 	int32_t k0 = (int32_t)blockIdx.x * a.tile, k1 = min(k0 + a.tile, a.n), width = (a.dim + 7) / 8 * 8;
-	int32_t head_dim = a.pages ? a.dim / 2 : a.dim;
 	const uint8_t *keys = a.keys + (int64_t)blockIdx.y * a.head_bytes;
 	struct softmax soft = { -INFINITY, 0 };
 
@@ -344,15 +394,7 @@ template<int HEADS, int TYPE> static __global__ void __launch_bounds__(SCAN_THRE
 	scan_clear(a);
 	if (k0 >= a.n)
 		return;
-	for (int32_t i = thread; i < HEADS * width; i += SCAN_THREADS) {
-		int32_t r = i / width, d = i % width;
-		float x = r < n_q && d < a.dim ? a.q[(int64_t)(head0 + r) * head_dim + d % head_dim] * a.scale : 0;
-
-		/* A page's row holds its minima, then its maxima: what each can reach at most. */
-		if (a.pages)
-			x = d < head_dim ? x > 0 ? 0 : x : x > 0 ? x : 0;
-		q[i] = x;
-	}
+	rows_queries<HEADS>(q, a, head0, n_q, width);
 	if (thread < SCAN_HEADS)
 		mult[thread] = 1;
 	__syncthreads();
@@ -361,32 +403,7 @@ template<int HEADS, int TYPE> static __global__ void __launch_bounds__(SCAN_THRE
 		int32_t first, key0 = k + lane / ROW_LANES;
 		float top = soft.max;
 
-		for (int32_t d = at * 8; d - at * 8 < width; d += ROW_LANES * 8) {
-			float x[ROW_KEYS][8];
-
-			if (d >= width)
-				continue;
-#pragma unroll
-			for (int j = 0; j < ROW_KEYS; j++) {
-				const uint8_t *row = keys + (int64_t)min(key0 + j * (WARP / ROW_LANES), k1 - 1) * a.row_bytes;
-
-				if (TYPE == ANY_TYPE)
-					row_eight(x[j], row, a.type, d, a.dim, a.whole);
-				else
-					row_eight_of<TYPE>(x[j], row, d);
-			}
-			for (int r = 0; r < HEADS; r++) {
-				float4 q0 = *(const float4 *)(q + r * width + d), q1 = *(const float4 *)(q + r * width + d + 4);
-
-				for (int j = 0; j < ROW_KEYS; j++) {
-					float s = acc[r * ROW_KEYS + j];
-
-					s = fmaf(q0.x, x[j][0], s), s = fmaf(q0.y, x[j][1], s), s = fmaf(q0.z, x[j][2], s), s = fmaf(q0.w, x[j][3], s);
-					s = fmaf(q1.x, x[j][4], s), s = fmaf(q1.y, x[j][5], s), s = fmaf(q1.z, x[j][6], s), s = fmaf(q1.w, x[j][7], s);
-					acc[r * ROW_KEYS + j] = s;
-				}
-			}
-		}
+		rows_dots<HEADS, TYPE>(acc, keys, q, a, key0, k1, width, at);
 		first = fold_lanes<R>(acc, at);
 		for (int i = 0; i < HAVE; i++) {
 			int32_t r = (first + i) / ROW_KEYS, key = key0 + (first + i) % ROW_KEYS * (WARP / ROW_LANES);

@@ -414,24 +414,11 @@ static __device__ inline uint2 listed_at(const struct topk_launch &a, const uint
 	return __ldcg(list + (int64_t)lo * a.chunk + p - start[lo]);
 }
 
-/* List the rows of the bin and above; the last block chooses and writes. */
-static __global__ void __launch_bounds__(TAKE_THREADS) topk_take(struct topk_launch a)
+/* This block's chunk: list its rows of the bin and above, in order.  Returns their number. */
+static __device__ __forceinline__ int32_t take_list(const struct topk_launch &a, int32_t head, int32_t chunk, uint32_t bin, uint2 *list)
 {
-	SHARED(int32_t, start, [CHUNKS + 1]);
-	SHARED(uint2, close, [CLOSE]);
-	SHARED(uint32_t, n_close, [1]);
-	int32_t head = (int32_t)blockIdx.y, thread = (int32_t)threadIdx.x, chunk = (int32_t)blockIdx.x, base = 0, n;
-	int32_t k0 = max(chunk * a.chunk, a.i0), k1 = min(chunk * a.chunk + a.chunk, a.i1);
-	uint32_t *state = a.count + (int64_t)head * COUNTS + BINS, bin, above;
-	const float *score = a.score + head * a.score_cols;
-	int32_t *rows = a.rows + head * a.rows_cols, *listed = a.listed + (int64_t)head * CHUNKS;
-	uint2 *list = a.list + (int64_t)head * a.n;
-	struct least least;
+	int32_t thread = (int32_t)threadIdx.x, base = 0, k0 = max(chunk * a.chunk, a.i0), k1 = min(chunk * a.chunk + a.chunk, a.i1);
 
-	if (chunk >= a.chunks || !predicate_holds(a.when))
-		return;
-	bin = state[1];
-	above = state[2];
 	for (int32_t i0 = k0; i0 < k1; i0 += EACH * TAKE_THREADS) {
 		uint32_t order[EACH];
 
@@ -446,45 +433,100 @@ static __global__ void __launch_bounds__(TAKE_THREADS) topk_take(struct topk_lau
 			base += all;
 		}
 	}
-	if (thread == 0)
-		listed[chunk] = base;
-	if (!last_block(state, a.chunks))
-		return;
-	if (thread == 0)
-		n_close[0] = 0;
-	if (thread < WARP) {
-		int32_t sum = 0;
+	return base;
+}
 
-		for (int32_t c0 = 0; c0 < a.chunks; c0 += WARP) {
-			int32_t own = c0 + thread < a.chunks ? __ldcg(listed + c0 + thread) : 0, to = own;
+/* start[c] = entries that the chunks before c listed, start[chunks] = all of them; for the first warp. */
+static __device__ __forceinline__ void take_starts(const struct topk_launch &a, const int32_t *listed, int32_t *start)
+{
+	int32_t thread = (int32_t)threadIdx.x, sum = 0;
 
-			for (int d = 1; d < WARP; d *= 2) {
-				int32_t other = __shfl_up_sync(FULL_WARP, to, (unsigned)d);
+	for (int32_t c0 = 0; c0 < a.chunks; c0 += WARP) {
+		int32_t own = c0 + thread < a.chunks ? __ldcg(listed + c0 + thread) : 0, to = own;
 
-				to += thread >= d ? other : 0;
-			}
-			if (c0 + thread < a.chunks)
-				start[c0 + thread] = sum + to - own;
-			sum += __shfl_sync(FULL_WARP, to, WARP - 1);
+		for (int d = 1; d < WARP; d *= 2) {
+			int32_t other = __shfl_up_sync(FULL_WARP, to, (unsigned)d);
+
+			to += thread >= d ? other : 0;
 		}
-		if (thread == 0)
-			start[a.chunks] = sum;
+		if (c0 + thread < a.chunks)
+			start[c0 + thread] = sum + to - own;
+		sum += __shfl_sync(FULL_WARP, to, WARP - 1);
 	}
-	__syncthreads();
-	n = start[a.chunks];
-	for (int32_t p0 = thread; p0 < n; p0 += EACH * TAKE_THREADS) {
+	if (thread == 0)
+		start[a.chunks] = sum;
+}
+
+/* Entries of the bin, as many as fit in `close`; *n_close counts all of them. */
+static __device__ __forceinline__ void take_close(const struct topk_launch &a, const uint2 *list, const int32_t *start, int32_t n, uint32_t bin,
+                                                  uint2 *close, uint32_t *n_close)
+{
+	for (int32_t p0 = (int32_t)threadIdx.x; p0 < n; p0 += EACH * TAKE_THREADS) {
 		uint2 e[EACH];
 
 		for (int j = 0; j < EACH; j++)
 			e[j] = listed_at(a, list, start, min(p0 + j * TAKE_THREADS, n - 1));
 		for (int j = 0; j < EACH; j++)
 			if (p0 + j * TAKE_THREADS < n && bin_of(e[j].x) == bin) {
-				uint32_t at = atomicAdd(&n_close[0], 1u);
+				uint32_t at = atomicAdd(n_close, 1u);
 
 				if (at < CLOSE)
 					close[at] = e[j];
 			}
 	}
+}
+
+/* Of n listed entries, write the rows that are in. */
+static __device__ __forceinline__ void take_write(const struct topk_launch &a, const uint2 *list, const int32_t *start, int32_t n,
+                                                  const struct least &least, const float *score, int32_t *rows)
+{
+	int32_t thread = (int32_t)threadIdx.x, base = 0;
+
+	for (int32_t p0 = 0; p0 < n; p0 += EACH * TAKE_THREADS) {
+		uint2 e[EACH];
+
+		for (int j = 0; j < EACH; j++)
+			e[j] = listed_at(a, list, start, min(p0 + j * TAKE_THREADS + thread, n - 1));
+		for (int j = 0; j < EACH; j++) {
+			int32_t all, at, in = p0 + j * TAKE_THREADS + thread < n && is_in(least, e[j].x, score, (int32_t)e[j].y);
+
+			at = block_rank(in, &all);
+			if (in && base + at < a.want)
+				rows[a.first + base + at] = (int32_t)e[j].y;
+			base += all;
+		}
+	}
+}
+
+/* List the rows of the bin and above; the last block of a KV head finds the last one that is in and writes the rows. */
+static __global__ void __launch_bounds__(TAKE_THREADS) topk_take(struct topk_launch a)
+{
+	SHARED(int32_t, start, [CHUNKS + 1]);
+	SHARED(uint2, close, [CLOSE]);
+	SHARED(uint32_t, n_close, [1]);
+	int32_t head = (int32_t)blockIdx.y, thread = (int32_t)threadIdx.x, chunk = (int32_t)blockIdx.x, listed_here, n;
+	uint32_t *state = a.count + (int64_t)head * COUNTS + BINS, bin, above;
+	const float *score = a.score + head * a.score_cols;
+	int32_t *rows = a.rows + head * a.rows_cols, *listed = a.listed + (int64_t)head * CHUNKS;
+	uint2 *list = a.list + (int64_t)head * a.n;
+	struct least least;
+
+	if (chunk >= a.chunks || !predicate_holds(a.when))
+		return;
+	bin = state[1];
+	above = state[2];
+	listed_here = take_list(a, head, chunk, bin, list);
+	if (thread == 0)
+		listed[chunk] = listed_here;
+	if (!last_block(state, a.chunks))
+		return;
+	if (thread == 0)
+		n_close[0] = 0;
+	if (thread < WARP)
+		take_starts(a, listed, start);
+	__syncthreads();
+	n = start[a.chunks];
+	take_close(a, list, start, n, bin, close, n_close);
 	__syncthreads();
 	if (n_close[0] <= CLOSE)
 		least = choose_least([&](auto see) {
@@ -501,21 +543,7 @@ static __global__ void __launch_bounds__(TAKE_THREADS) topk_take(struct topk_lau
 			}
 		}, score, a.half > 0, (uint32_t)a.want - above);
 	write_forced(a, rows);
-	base = 0;
-	for (int32_t p0 = 0; p0 < n; p0 += EACH * TAKE_THREADS) {
-		uint2 e[EACH];
-
-		for (int j = 0; j < EACH; j++)
-			e[j] = listed_at(a, list, start, min(p0 + j * TAKE_THREADS + thread, n - 1));
-		for (int j = 0; j < EACH; j++) {
-			int32_t all, at, in = p0 + j * TAKE_THREADS + thread < n && is_in(least, e[j].x, score, (int32_t)e[j].y);
-
-			at = block_rank(in, &all);
-			if (in && base + at < a.want)
-				rows[a.first + base + at] = (int32_t)e[j].y;
-			base += all;
-		}
-	}
+	take_write(a, list, start, n, least, score, rows);
 }
 
 /* ---- all rows, wide pools, the best first ---- */
