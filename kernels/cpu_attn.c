@@ -6,7 +6,7 @@
 #include "kernels/cpu_choose.h"
 
 enum {
-	SMALL_ATTN = 64 << 10,       /* multiply-adds that one thread does faster than two */
+	SMALL_ATTN = 64 << 10,       /* multiply-adds up to which one thread is faster than two */
 	STATE_BYTES = 64 << 20,      /* most memory for partial states */
 };
 
@@ -41,7 +41,7 @@ static size_t attn_mem_cut(char *base, struct attn_mem *m, const struct cpu_fns 
 	return leaf + align64(f->attn_scratch(dim, n_q) * sizeof(float));
 }
 
-/* A list is read by one token alone, whose few heads must be shared out; everything else is long, or has many tokens. */
+/* Slots of a span.  Only one-token calls read lists: their few heads give few units of work, so spans are half as long. */
 static int32_t span_rows(const struct attn_part *p)
 {
 	return p->rows ? ATTN_SPAN / 2 : ATTN_SPAN;
@@ -52,7 +52,7 @@ static int32_t part_spans(const struct attn_part *p)
 	return ceil_div(p->n_rows, span_rows(p));
 }
 
-/* Queries of one tile and head over one part, and how many of its rows they see; returns their number. */
+/* Fill in the queries of one tile and KV head for one part, and how many of its slots each sees; returns their number. */
 static int32_t attn_queries(const struct attn_job *j, int32_t part, int32_t tile, int32_t head, struct attn_mem *m)
 {
 	const struct attn_part *p = j->a->part + part;
@@ -70,14 +70,14 @@ static int32_t attn_queries(const struct attn_job *j, int32_t part, int32_t tile
 	return n_q;
 }
 
-/* Where a (token, head) lies in the probe's arrays. */
+/* Index of a query's (token, head) in the arrays of a probe. */
 static size_t attn_place(const struct attn_job *j, int32_t tile, int32_t head, int32_t query)
 {
 	return (size_t)(tile * j->tokens + query / j->group) * (size_t)j->a->n_head +
 	       (size_t)head * (size_t)j->group + (size_t)(query % j->group);
 }
 
-/* Run one span of a part for the queries that see it; returns the first of them. */
+/* Compute one span of a part for the queries that see it; returns the first of these. */
 static int32_t attn_span(const struct attn_job *j, int32_t part, int32_t span, int32_t tile, int32_t head,
                          const struct attn_mem *m, int32_t n_q, struct attn_state *st)
 {
@@ -142,7 +142,7 @@ static void attn_tile_task(void *arg, int task, int worker)
 		for (int32_t s = 0; s < spans; s++) {
 			if (cpu_cancelled(j->c))
 				return;
-			/* Every query sees the first span of all. */
+			/* Every query sees the very first span, which initialises the states. */
 			if (!done++) {
 				attn_span(j, p, s, tile, head, &m, n_q, m.run);
 				continue;
@@ -225,7 +225,7 @@ int attn_run(struct attn_job *j, int32_t t0, int32_t t1)
 	if (cpu_buffer_grow(c, &c->scratch, j->part_bytes * (size_t)c->base.threads) < 0)
 		return -1;
 	if (j->choice)
-		return chosen_run(j);
+		return fused_run(j);
 	units = (int64_t)j->tiles * j->a->n_kv_head;
 	split = c->base.threads > 1 && j->spans > 1 && units < 2 * (int64_t)c->base.threads && attn_split(j);
 	if (c->base.failed)
@@ -251,7 +251,7 @@ static int32_t count_spans(const struct attn_args *a)
 	return spans;
 }
 
-/* Lists come from operations of this backend; a wrong one must not become a wild read. */
+/* Lists are written by operations of this backend; a wrong one must not lead to reads outside of the plane. */
 static int lists_ok(const struct attn_args *a)
 {
 	uint32_t most = 0;

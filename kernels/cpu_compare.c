@@ -1,19 +1,19 @@
-/* kernels/cpu_compare.c - the operations that only comparison policies use: pages of PAGE_ROWS rows (quest).
+/* kernels/cpu_compare.c - operations that only the comparison policy quest uses: pages of PAGE_ROWS slots.
  *
- * The cancel flag is not polled: all of this is short, and bounds must never be left behind their plane. */
+ * The cancel flag is not polled: the work is short, and bounds must never be out of step with their plane. */
 #include <string.h>
 
 #include "kernels/cpu.h"
 #include "kernels/cpu_choose.h"
 
-enum { SMALL_BOUNDS = 16 << 10 };    /* values that one thread compares faster than two */
+enum { SMALL_BOUNDS = 16 << 10 };    /* values up to which one thread is faster than two */
 
 struct bounds_job {
 	const struct choose_fns *fns;
 	struct cpu *c;
 	float *bounds;
 	const struct tensor *plane;
-	int32_t cap, dim, row1, first, pages;    /* pages to do, from the first-th on */
+	int32_t cap, dim, row1, first, pages;    /* pages to update, from page `first` on */
 	size_t row_bytes, part_bytes;
 };
 
@@ -67,7 +67,7 @@ void cpu_page_bounds(struct backend *be, struct tensor *bounds, const struct ten
 		pool_run(c->pool, bounds_task, &j, tasks);
 }
 
-/* A few thousand numbers: one thread has written them before the others are awake. */
+/* On the caller's thread: it writes a few thousand numbers before another thread is awake. */
 void cpu_page_rows(struct backend *be, struct tensor *rows, const struct tensor *pages, int32_t n_kv_head, int32_t n)
 {
 	if (be->failed || page_rows_check(be, rows, pages, n_kv_head, n) < 0)

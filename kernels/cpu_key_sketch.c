@@ -1,6 +1,6 @@
-/* kernels/cpu_key_sketch.c - the low-bit copy of a plane's keys (layout: key_sketch.h): turning, clipping, coding them.
+/* kernels/cpu_key_sketch.c - key_sketch: Hadamard transform, clipping and coding of keys (layout: key_sketch.h).
  *
- * Coding does not poll the cancel flag: it is short, and a copy must never be left behind its plane. */
+ * The cancel flag is not polled: the work is short, and a sketch must never be out of step with its plane. */
 #include <math.h>
 #include <string.h>
 
@@ -9,11 +9,11 @@
 #include "kernels/quant.h"
 
 enum {
-	SMALL_SKETCH = 16 << 10,       /* values that one thread codes faster than two */
-	SKETCH_TASK = 64,              /* rows of a task: whole panels */
+	SMALL_SKETCH = 16 << 10,     /* values up to which one thread is faster than two */
+	SKETCH_TASK = 64,            /* keys of a task: whole panels */
 };
 
-/* ---- the copy ---- */
+/* ---- transform and clipping ---- */
 
 uint64_t cpu_key_sketch_bytes(const struct backend *be, int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits)
 {
@@ -21,7 +21,7 @@ uint64_t cpu_key_sketch_bytes(const struct backend *be, int32_t n_kv_head, int32
 	return sketch_bytes(n_kv_head, cap, head_dim, bits);
 }
 
-/* Four floats at a time: short loops and comparisons keep the compiler from finding that by itself. */
+/* Four floats at a time, by hand: the compiler does not vectorise loops this short. */
 typedef float float4 __attribute__((vector_size(16)));
 typedef int32_t int4 __attribute__((vector_size(16)));
 
@@ -48,7 +48,7 @@ static inline float sum4(float4 v)
 	return (v[0] + v[2]) + (v[1] + v[3]);
 }
 
-/* The steps inside four values, then those between fours. */
+/* Hadamard transform of n values, a power of two >= 4, without its norm: the steps inside four values, then between fours. */
 static void hadamard_fours(float *x, int32_t n)
 {
 	for (int32_t i = 0; i < n; i += 4) {
@@ -90,10 +90,10 @@ void sketch_hadamard(float *x, int32_t dim)
 	}
 }
 
-/* Least squares in turns: codes for a range, then the range for these codes. */
+/* Least squares by alternation, three times: codes for a range, then the range for these codes. */
 static void clip_group(float *x, int32_t n)
 {
-	const float4 round = { 12582912.0f, 12582912.0f, 12582912.0f, 12582912.0f };   /* + and - it: to whole numbers */
+	const float4 round = { 12582912.0f, 12582912.0f, 12582912.0f, 12582912.0f };   /* 1.5 * 2^23: adding and subtracting it rounds */
 	const float4 none = { 0 }, most = { 3, 3, 3, 3 };
 	float low = x[0], high = x[0], step;
 
@@ -139,16 +139,18 @@ void sketch_clip(float *x, int32_t dim, int32_t bits)
 			clip_group(x + g * SKETCH_GROUP, sketch_values(dim, g));
 }
 
+/* ---- coding ---- */
+
 struct sketch_job {
 	const struct choose_fns *fns;
 	struct cpu *c;
-	uint8_t *copy;
+	uint8_t *sketch;
 	const struct tensor *plane;
-	int32_t cap, bits, dim, row0, row1, blocks, first;   /* blocks of SKETCH_TASK rows from the first-th on */
+	int32_t cap, bits, dim, row0, row1, blocks, first;   /* blocks of SKETCH_TASK keys, from block `first` on */
 	size_t row_bytes, head_bytes, part_bytes;
 };
 
-/* Sixteen keys that fill a panel. */
+/* Code the keys of a whole panel. */
 static void sketch_panel(const struct sketch_job *j, uint8_t *panel, const uint8_t *rows, float *x)
 {
 	size_t ld = align64((size_t)j->dim * sizeof *x) / sizeof *x;
@@ -166,12 +168,12 @@ static void sketch_task(void *arg, int task, int worker)
 	int32_t head = task / j->blocks, block = j->first + task % j->blocks;
 	int32_t k0 = block * SKETCH_TASK, k1 = min32(k0 + SKETCH_TASK, j->row1);
 	const uint8_t *rows = (const uint8_t *)j->plane->data + (size_t)head * (size_t)j->cap * j->row_bytes;
-	uint8_t *copy = j->copy + (size_t)head * j->head_bytes;
+	uint8_t *sketch = j->sketch + (size_t)head * j->head_bytes;
 	size_t panel_bytes = sketch_panel_bytes(j->dim, j->bits);
 	float *x = (float *)((char *)j->c->scratch.p + (size_t)worker * j->part_bytes);
 
 	for (int32_t k = k0 > j->row0 ? k0 : j->row0; k < k1; k++) {
-		uint8_t *panel = copy + (size_t)(k / SKETCH_PANEL) * panel_bytes;
+		uint8_t *panel = sketch + (size_t)(k / SKETCH_PANEL) * panel_bytes;
 
 		if (k % SKETCH_PANEL == 0 && k + SKETCH_PANEL <= k1) {
 			sketch_panel(j, panel, rows + (size_t)k * j->row_bytes, x);
@@ -185,17 +187,17 @@ static void sketch_task(void *arg, int task, int worker)
 	}
 }
 
-void cpu_key_sketch(struct backend *be, struct tensor *copy, const struct tensor *plane, int32_t n_kv_head, int32_t cap,
+void cpu_key_sketch(struct backend *be, struct tensor *sketch, const struct tensor *plane, int32_t n_kv_head, int32_t cap,
                   int32_t bits, int32_t row0, int32_t n)
 {
 	struct cpu *c = cpu_of(be);
 	struct sketch_job j = { .fns = c->fns->choose, .c = c, .plane = plane, .cap = cap, .bits = bits, .row0 = row0 };
 	int32_t tasks;
 
-	if (be->failed || key_sketch_check(be, copy, plane, n_kv_head, cap, bits, row0, n) < 0 || n == 0)
+	if (be->failed || key_sketch_check(be, sketch, plane, n_kv_head, cap, bits, row0, n) < 0 || n == 0)
 		return;
 	j.dim = plane->cols;
-	j.copy = copy->data;
+	j.sketch = sketch->data;
 	j.row1 = row0 + n;
 	j.row_bytes = row_bytes(plane);
 	j.head_bytes = (size_t)ceil_div(cap, SKETCH_PANEL) * sketch_panel_bytes(j.dim, bits);

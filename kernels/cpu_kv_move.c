@@ -9,7 +9,7 @@
 #include "kernels/quant.h"
 
 enum {
-	SMALL_MOVE = 256 << 10,      /* bytes of rows that one thread moves faster than two */
+	SMALL_MOVE = 256 << 10,      /* bytes of rows up to which one thread is faster than two */
 	MOVE_TASK = 64,              /* rows of a task */
 };
 
@@ -59,7 +59,7 @@ static void move_read(void *arg, int task, int worker)
 	}
 }
 
-/* A whole head: should two moves meet in one row, the later one wins. */
+/* All moves of a KV head in order: of two moves to one row the later one wins. */
 static void move_write(void *arg, int task, int worker)
 {
 	const struct move_job *j = arg;

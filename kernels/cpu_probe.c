@@ -1,11 +1,11 @@
-/* kernels/cpu_probe.c - attention that also tells what it looked at.
+/* kernels/cpu_probe.c - attention with a probe: attention mass per slot, and how wide attention spreads.
  *
- * The tokens to look at are taken a tile at a time: the ordinary attention of the tile, which leaves its scores behind,
- * then for every column the probabilities of the tile's tokens in their order.  So neither tiles nor threads nor the way
- * a run of tokens is cut into calls change a sum, and the output is that of attention without a probe.
+ * Measured tokens are processed a tile at a time: ordinary attention of the tile, which keeps its scores, then for every column
+ * the probabilities of the tile's tokens in token order.  So neither tiles nor threads nor the way a run of tokens is cut into
+ * calls change a sum, and the output has the bits of attention without a probe.
  *
- * The rows that hold a share of the probability are found by halving: sums of all that is above a threshold, on a scale of
- * 1/64 octave, and within that step by their mean. */
+ * The number of slots that hold a share of the probability is found by bisection over thresholds in steps of 1/64 octave; inside
+ * the last step by the mean probability of its slots. */
 #include <math.h>
 #include <string.h>
 
@@ -13,8 +13,8 @@
 
 enum {
 	RANGE = 1024,                /* columns of a task */
-	SMALL_PROBE = 24 << 10,      /* scores that one thread reduces faster than two */
-	STEPS = 64, OCTAVES = 32,    /* of the search for a share */
+	SMALL_PROBE = 24 << 10,      /* scores up to which one thread is faster than two */
+	STEPS = 64, OCTAVES = 32,    /* thresholds are 2^(-step / STEPS), down to 2^-OCTAVES */
 };
 #define SCORE_BYTES ((size_t)16 << 20)      /* most memory for scores, while one token needs less */
 
@@ -22,12 +22,13 @@ struct probe_job {
 	const struct attn_job *j;
 	const struct attn_probe *p;
 	int32_t heads;               /* reduced to one row */
-	int32_t ranges, first;       /* ranges of columns that mass is taken of, the first of them in the scores */
-	int carry;                   /* the first to write: sums of before are elsewhere */
+	int32_t ranges;              /* ranges of columns that get mass */
+	int32_t first;               /* the first of these columns among the kept scores */
+	int carry;                   /* the call's first tile, with `from`: start the sums from there */
 	float *spread;                 /* [tokens][n_head] */
 };
 
-/* Columns c0 .. of a row begin with what is elsewhere, the call's own with 0. */
+/* Start the sums of a range of columns: from `from`, and the call's own tokens from 0. */
 static void mass_carry(const struct probe_job *pj, float *out, int32_t row, int32_t c0)
 {
 	const struct attn_probe *p = pj->p;
@@ -71,7 +72,7 @@ static void mass_task(void *arg, int task, int worker)
 	}
 }
 
-/* The fewest of n probabilities whose sum reaches the share. */
+/* The smallest number of the n probabilities whose sum reaches the share. */
 static float rows_holding(const struct cpu_fns *f, const float *p, int32_t n, float share)
 {
 	int32_t low = -1, high = OCTAVES * STEPS, count_low = 0, count_high, count;
@@ -94,7 +95,8 @@ static float rows_holding(const struct cpu_fns *f, const float *p, int32_t n, fl
 			count_low = count;
 		}
 	}
-	/* Those between the two thresholds are equal but for the step; the margin is for the sums' rounding. */
+	/* Probabilities between the two thresholds differ by less than a step, so their mean stands for each; 1e-3 absorbs the
+	 * rounding of the sums. */
 	if (count_high > count_low) {
 		float mean = (sum_high - sum_low) / (float)(count_high - count_low);
 		float more = ceilf((share - sum_low) / mean - 1e-3f);
@@ -104,7 +106,7 @@ static float rows_holding(const struct cpu_fns *f, const float *p, int32_t n, fl
 	return (float)count_high;
 }
 
-/* One (token, head); its scores become probabilities, which is why this comes last. */
+/* One (token, head).  Overwrites its scores by probabilities, so it must run after mass_task. */
 static void spread_task(void *arg, int task, int worker)
 {
 	const struct probe_job *pj = arg;
@@ -126,7 +128,7 @@ static void run_tasks(struct probe_job *pj, pool_fn *fn, int32_t n, int small)
 		pool_run(pj->j->c->pool, fn, pj, n);
 }
 
-/* What the tile's tokens looked at. */
+/* Mass and spread of a measured tile. */
 static void probe_tile(const struct attn_job *j, float *spread, int first)
 {
 	const struct attn_probe *p = j->a->probe;
@@ -157,7 +159,7 @@ void probe_run(struct attn_job *j)
 	int first = 1;
 	float *spread;
 
-	/* Scores are kept of whole parts. */
+	/* Scores are kept for whole parts: those within `skip` need none, unless spread counts them. */
 	j->first = 0;
 	for (int32_t i = 0; i < j->a->n_part && !j->a->probe->spread; i++) {
 		if (j->first + j->a->part[i].n_rows > j->a->probe->skip)

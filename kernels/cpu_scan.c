@@ -1,20 +1,20 @@
-/* kernels/cpu_scan.c - scores of all cached keys, or pages, for one token.
+/* kernels/cpu_scan.c - key_scan: scores of all keys of a layer for one token.
  *
- * A scan reads every key of a plane or of its copy once per KV head, for all query heads of the group.  Its tasks are
- * stretches of ranges of SCAN_RANGE keys; each range leaves its scores and, per query head, their largest and the
- * sum of exponentials.  Whoever finishes the last range of a KV head merges these in ascending order and turns the
- * head's scores into its row of the output.  So the result does not depend on who did what. */
+ * A scan reads every key of a plane or of its sketch once per KV head, for all query heads of the group.  A task computes some
+ * ranges of SCAN_RANGE keys: their scores and, per query head, the maximum and the sum of exponentials.  The thread that finishes
+ * the last range of a KV head merges maxima and sums in ascending order and writes the head's row of the output.  So the result
+ * does not depend on which thread did what. */
 #include <math.h>
 #include <string.h>
 
 #include "kernels/cpu_choose.h"
 
-enum { SMALL_SCAN = 128 << 10 };     /* products that one thread does faster than two */
+enum { SMALL_SCAN = 128 << 10 };     /* multiply-adds up to which one thread is faster than two */
 
-/* A query as integers: x ~ mult * hi, or mult * (256 hi + lo). */
+/* Quantise a query to bytes: x ~ mult * hi, or with lo x ~ mult * (256 hi + lo). */
 static void query_bytes(int8_t *hi, int8_t *lo, float *sum, float *mult, const float *q, float scale, int32_t dim)
 {
-	const float round = 12582912.0f;     /* adding and taking away rounds to the nearest whole number */
+	const float round = 12582912.0f;     /* 1.5 * 2^23: adding and subtracting it rounds to the nearest integer */
 	float top = 0, inv, d;
 	uint32_t bits = 0;
 
@@ -28,12 +28,12 @@ static void query_bytes(int8_t *hi, int8_t *lo, float *sum, float *mult, const f
 	}
 	memcpy(&top, &bits, 4);
 	if (bits >= 0x7f800000) {
-		/* Bytes cannot carry a NaN or an infinity, and it must reach the scores. */
+		/* Bytes cannot represent NaN and infinity; the factor carries them to the scores. */
 		*mult = NAN;
 		return;
 	}
 	d = top / 127.0f;
-	/* Below the normal range 1 / d overflows; such a query is nothing but zeros to any sum. */
+	/* 1 / d would overflow for a subnormal d; such a query is treated as zeros. */
 	if (d < 1.17549435e-38f)
 		d = 0;
 	inv = d > 0 ? 1.0f / d : 0;
@@ -137,14 +137,13 @@ static size_t cut(size_t *at, size_t n, size_t size)
 	return from;
 }
 
-/* Queries and working memory of a scan over n keys (or pages) whose operands were checked; tile.bits is 16 for floats. */
 int scan_prepare(struct backend *be, const struct scan_args *a, struct scan_job *j, int pages)
 {
 	struct cpu *c = cpu_of(be);
 	int32_t dim = j->tile.dim, width = (dim + 15) / 16 * 16, groups = sketch_groups(dim);
-	size_t heads = (size_t)a->n_head, at = 0, score, max, sum, mult, lse, left, q, lo, q_sum, turned;
+	size_t heads = (size_t)a->n_head, at = 0, score, max, sum, mult, lse, left, q, lo, q_sum, transformed;
 	const float *query = cpu_rows_of(be, a->q, 1, a->n_head * a->head_dim, "a scan of keys");
-	int copy = j->tile.bits != 16, wide = copy && j->tile.bits != 2;
+	int sketch = j->tile.bits != 16, wide = sketch && j->tile.bits != 2;
 	char *base;
 
 	if (!query)
@@ -166,10 +165,10 @@ int scan_prepare(struct backend *be, const struct scan_args *a, struct scan_job 
 	mult = cut(&at, heads, sizeof(float));
 	lse = cut(&at, heads, sizeof(float));
 	left = cut(&at, (size_t)a->n_kv_head, sizeof *j->left);
-	q = cut(&at, heads * (size_t)(copy ? groups * SKETCH_GROUP : width), copy ? 1 : sizeof(float));
+	q = cut(&at, heads * (size_t)(sketch ? groups * SKETCH_GROUP : width), sketch ? 1 : sizeof(float));
 	lo = cut(&at, wide ? heads * (size_t)groups * SKETCH_GROUP : 0, 1);
-	q_sum = cut(&at, copy ? heads * (size_t)groups : 0, sizeof(float));
-	turned = cut(&at, copy ? (size_t)dim : 0, sizeof(float));
+	q_sum = cut(&at, sketch ? heads * (size_t)groups : 0, sizeof(float));
+	transformed = cut(&at, sketch ? (size_t)dim : 0, sizeof(float));
 	if (cpu_buffer_grow(c, &c->scan, at) < 0)
 		return -1;
 	base = c->scan.p;
@@ -181,7 +180,7 @@ int scan_prepare(struct backend *be, const struct scan_args *a, struct scan_job 
 	j->left = (_Atomic int32_t *)(base + left);
 	for (int32_t i = 0; i < a->n_kv_head; i++)
 		atomic_init(&j->left[i], j->chunks);
-	if (copy) {
+	if (sketch) {
 		size_t stride = (size_t)groups * SKETCH_GROUP;
 
 		memset(base + q, 0, at - q);
@@ -189,7 +188,7 @@ int scan_prepare(struct backend *be, const struct scan_args *a, struct scan_job 
 		j->tile.lo = wide ? (int8_t *)(base + lo) : NULL;
 		j->tile.sum = (float *)(base + q_sum);
 		for (size_t h = 0; h < heads; h++) {
-			float *x = (float *)(base + turned);
+			float *x = (float *)(base + transformed);
 
 			memcpy(x, query + h * (size_t)dim, (size_t)dim * sizeof *x);
 			sketch_hadamard(x, dim);
@@ -206,7 +205,8 @@ int scan_prepare(struct backend *be, const struct scan_args *a, struct scan_job 
 			for (int32_t i = 0; i < a->head_dim; i++) {
 				float x = query[i] * a->scale;
 
-				/* A page's row holds its minima, then its maxima: what each can reach at most. */
+				/* A page's row holds minima, then maxima: negative values of the query meet the minima, positive ones
+				 * the maxima, which gives the upper bound of the product. */
 				to[i] = pages && x > 0 ? 0 : x;
 				if (pages)
 					to[a->head_dim + i] = x > 0 ? x : 0;

@@ -1,4 +1,5 @@
-/* kernels/key_sketch.h (private to kernels/) - how the copy of keys with 2, 4 or 8 bits lies in memory, on every kind of hardware.
+/* kernels/key_sketch.h (private to kernels/) - memory layout of a key sketch, a copy of keys with 2, 4 or 8 bits per value; the same
+ * on every backend.
  *
  * Per KV head, one after the other, panels of 16 keys; per panel the groups of 64 values of head_dim (the last may be shorter),
  * one after the other:
@@ -7,9 +8,11 @@
  *
  * A lane of a unit holds 32 / bits codes: byte j has, from its low bits up, the codes of values j, j + 4, j + 8 ... of
  * the unit, so that a shift and a mask give four consecutive values of each of 16 keys, the operand of a byte product.
- * Value = minimum + scale * code.  What is coded is not the key but the key turned by a fixed orthogonal matrix, and queries
- * are turned by the same, which changes no product: channels far from zero, which models have, would take the few
- * codes of their group for themselves.  With 2 bits the range is the one that fits the values best, not their extremes. */
+ * Value = minimum + scale * code.
+ *
+ * Keys are coded after a Hadamard transform, and queries are transformed in the same way, which leaves every dot product unchanged.
+ * Models have dimensions far from zero, which would otherwise take up the few codes of their group; the transform spreads them.
+ * With 2 bits, minimum and scale give the least squared error (sketch_clip), else they span the values. */
 #ifndef WEIR_KEY_SKETCH_H
 #define WEIR_KEY_SKETCH_H
 
@@ -43,7 +46,7 @@ static inline size_t sketch_panel_bytes(int32_t head_dim, int32_t bits)
 	             (size_t)sketch_units(rest, bits));
 }
 
-/* Bytes of the copy of one layer's plane; 0: no such copy. */
+/* Bytes of the sketch of one plane; 0: no such sketch. */
 static inline uint64_t sketch_bytes(int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits)
 {
 	uint64_t panels, bytes;
