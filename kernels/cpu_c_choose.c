@@ -1,4 +1,4 @@
-/* kernels/cpu_c_choose.c - choosing rows, the C level: the same steps as the vector levels, sixteen lanes at a time. */
+/* kernels/cpu_c_choose.c - leaf functions of selection at the C level: the same steps as the vector levels, sixteen lanes at a time. */
 #include <math.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@ static void c_row_to_f32(enum dtype type, float *out, const void *in, int32_t n)
 	dtype_to_f32(type, out, in, n);
 }
 
-/* Code against the minimum and the scale as the halves hold them: what is read back decides. */
+/* Codes are computed from minimum and scale after their rounding to f16: the values that a scan reads. */
 static void code_group(uint8_t code[SKETCH_GROUP], uint16_t *scale, uint16_t *min, const float *x, int32_t n, int32_t bits)
 {
 	float lo = x[0], hi = x[0], most = (float)((1 << bits) - 1), d, m, inv;
@@ -29,7 +29,7 @@ static void code_group(uint8_t code[SKETCH_GROUP], uint16_t *scale, uint16_t *mi
 	for (int32_t i = 0; i < n; i++) {
 		float c = (x[i] - m) * inv;
 
-		/* Written so that a NaN becomes 0. */
+		/* The comparisons turn a NaN into 0. */
 		c = c > 0 ? c : 0;
 		c = c < most ? c : most;
 		code[i] = (uint8_t)lrintf(c);
@@ -117,7 +117,7 @@ static void c_scan_rows(const struct scan_tile *t)
 			int32_t n_q = t->n_q - r0 < ROW_QUERIES ? t->n_q - r0 : ROW_QUERIES;
 			double s[ROW_QUERIES] = { 0 };
 
-			/* In pieces of 32 values, which any type can be cut into. */
+			/* In pieces of 32 values, a whole number of blocks of any plane type. */
 			for (int32_t j = 0; j < t->dim; j += 32) {
 				int32_t n = t->dim - j < 32 ? t->dim - j : 32;
 
@@ -203,7 +203,7 @@ static void c_pool(float *out, const float *x, int32_t n, int32_t half, float *t
 {
 	int32_t w = 1, len = n + 2 * half;
 
-	/* tmp[i] = max of x over i - half .. i - half + w - 1; the window doubles, then two of them overlap. */
+	/* tmp[i] = max of x over i - half .. i - half + w - 1; the window w doubles, then out is the max of two overlapping windows. */
 	for (int32_t i = 0; i < len; i++)
 		tmp[i] = -INFINITY;
 	for (int32_t i = 0; i < n; i++)

@@ -1,10 +1,9 @@
-/* kernels/cpu_mem.c - memory of the CPU backend, and weights repacked for its level.
+/* kernels/cpu_mem.c - memory of the CPU backend: tensors, weights repacked for the CPU level, copies of rows.
  *
- * Decoding is one long walk over the weights, and attention over chosen rows jumps about in the cache.  With 4 KiB pages
- * the address translations of that walk cost several per cent, and those of the jumps as much as the rows themselves.  So
- * weights are placed side by side in large chunks that the kernel can back by huge pages, and so are the planes of caches,
- * in chunks of their own.  A chunk goes back when its last block is dropped.  What is larger, or small, and working buffers
- * have a block of their own. */
+ * Decode reads all weights in order, and attention over selected slots reads the cache at random.  With 4 KiB pages, address
+ * translation costs several per cent of the former and as much as the KV entries themselves of the latter.  So weights lie side
+ * by side in large chunks that the kernel can back with huge pages, and planes of caches in chunks of their own.  A chunk is
+ * unmapped when its last block is dropped.  Larger and small tensors, and working buffers, have memory of their own. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,18 +13,18 @@
 #include "kernels/cpu.h"
 
 #define HUGE_PAGE ((size_t)2 << 20)
-#define MAP_BYTES ((size_t)1 << 20)       /* blocks from here on are mapped */
+#define MAP_BYTES ((size_t)1 << 20)       /* blocks of this size or more are mapped, smaller ones come from the heap */
 #define CHUNK_BYTES ((size_t)32 << 20)
-#define CHUNK_MOST ((size_t)8 << 20)      /* what is larger gets a mapping of its own */
-#define PLANE_LEAST ((size_t)64 << 10)    /* tensors from here on lie in chunks */
+#define CHUNK_MOST ((size_t)8 << 20)      /* blocks of this size or more get a mapping of their own */
+#define PLANE_LEAST ((size_t)64 << 10)    /* tensors of this size or more lie in chunks */
 
-/* A mapping shared by weights, or by planes; lies at its own start. */
+/* Header at the start of a mapping that weights, or planes, share. */
 struct cpu_chunk {
 	size_t size, used;
 	int blocks;
 };
 
-/* In front of every block, one cache line. */
+/* Header in front of every block; takes one cache line. */
 struct mem_head {
 	void *base;
 	size_t mapped;               /* bytes of the mapping; 0 = from the heap or a chunk */
@@ -54,7 +53,7 @@ static void *map_pages(size_t size)
 	return p;
 }
 
-/* Have the pages that hold these bytes now rather than in the middle of an answer.  Nothing was written there yet. */
+/* Commit the pages of these bytes now rather than in the middle of an answer.  The bytes are zero before and after. */
 static int commit_pages(char *p, size_t size)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), before = (uintptr_t)p & (page - 1);
@@ -72,8 +71,7 @@ static int commit_pages(char *p, size_t size)
 	return 0;
 }
 
-/* 64-byte aligned memory of its own, or NULL.  `fresh`: zeroed, with its pages committed now rather
- * than in the middle of an answer; otherwise the caller writes all of it at once. */
+/* A 64-byte aligned block of its own, or NULL.  fresh: zeroed, pages committed; else the caller writes all of it at once. */
 static void *mem_get(size_t size, int fresh)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), total;
@@ -108,7 +106,7 @@ static void *mem_get(size_t size, int fresh)
 	return base + 64;
 }
 
-/* Memory out of a chunk, as mem_get() gives it.  What comes out of one is fresh: it is never given twice. */
+/* A block as from mem_get(), out of a chunk.  No part of a chunk is given out twice, so the block is zero in any case. */
 static void *chunk_get(struct cpu_chunk **chunk, size_t size, int fresh)
 {
 	struct cpu_chunk *k = *chunk;
@@ -178,7 +176,7 @@ int cpu_buffer_grow(struct cpu *c, struct buffer *b, size_t size)
 	return 0;
 }
 
-/* Checks the shape too; 0 when it cannot be. */
+/* Bytes of a tensor, or 0 where its shape is invalid. */
 static size_t tensor_bytes(const struct tensor *t)
 {
 	size_t n;
@@ -246,7 +244,7 @@ int cpu_load_weight(struct backend *be, struct tensor *t, const void *host, int 
 	t->layout = LAYOUT_PLAIN;
 	if (!n || t->type >= DT_COUNT)
 		return backend_fail(be, "cannot take a weight of %d x %d", (int)t->rows, (int)t->cols);
-	/* Files may place a tensor at an odd address; everything below wants natural alignment. */
+	/* Files may place a tensor at an odd address; kernels need natural alignment. */
 	if ((uintptr_t)host % 4) {
 		copy = mem_get(n, 0);
 		if (!copy)
@@ -270,7 +268,7 @@ int cpu_load_weight(struct backend *be, struct tensor *t, const void *host, int 
 		cpu_mem_free(c, copy);
 		return t->data ? 0 : no_memory(be, n, t);
 	}
-	/* Nobody writes through a tensor in the file: write() refuses this layout. */
+	/* The cast drops const; write() refuses LAYOUT_HOST. */
 	t->data = (void *)(uintptr_t)host;
 	t->layout = copy ? LAYOUT_PLAIN : LAYOUT_HOST;
 	return 0;
@@ -328,7 +326,7 @@ void cpu_columns(struct backend *be, struct tensor *out, const struct tensor *sr
 
 	if (be->failed || n < 1 || columns_check(be, out, src, n) < 0)
 		return;
-	/* A row's columns lie near each other: a row at a time. */
+	/* Row by row: the columns of one row lie near each other. */
 	for (int32_t r = 0; r < src->rows; r++, from += src->cols)
 		for (int32_t i = 0; i < n; i++)
 			to[(size_t)i * (size_t)out->cols + (size_t)r] = from[col[i]];
