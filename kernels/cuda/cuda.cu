@@ -4,7 +4,7 @@
 
 #include "kernels/cuda/cuda_quant.cuh"
 
-/* What the device did wrong comes after what was asked wrongly, but is cleared with it. */
+/* An operand error is reported before an error of the device; both are cleared. */
 int cuda_sync(struct backend *be)
 {
 	char err[160];
@@ -42,7 +42,7 @@ int cuda_buffer_grow(struct cuda *c, struct cuda_buffer *b, size_t n)
 		b->size = n + n / 4;
 		b->p = gpu_alloc(c->gpu, b->size);
 		if (!b->p) {
-			b->size = n;       /* as little as will do */
+			b->size = n;       /* without the reserve */
 			b->p = gpu_alloc(c->gpu, n);
 		}
 		if (!b->p) {
@@ -54,7 +54,7 @@ int cuda_buffer_grow(struct cuda *c, struct cuda_buffer *b, size_t n)
 	return 0;
 }
 
-/* Checks the shape too; 0 when it cannot be. */
+/* Bytes of a tensor, or 0 where its shape is invalid. */
 static size_t tensor_bytes(const struct tensor *t)
 {
 	size_t n;
@@ -137,7 +137,7 @@ static void cuda_describe(const struct backend *be, char *out, size_t cap)
 {
 	const struct gpu_info *i = &((const struct cuda *)be)->info;
 
-	/* As makers count: 80 GB are a little less than 80 GiB. */
+	/* GB as vendors count them: a card of 80 GB has a little less than 80 GiB. */
 	snprintf(out, cap, "cuda %s, %llu GB, sm_%d%d", i->name, (unsigned long long)((i->memory + (1u << 29)) >> 30), i->major, i->minor);
 }
 

@@ -1,20 +1,20 @@
-/* kernels/cuda/cuda_attn.cu - attention: shapes, spans, memory, and which kernel takes what.
+/* kernels/cuda/cuda_attn.cu - attn: shapes, spans, memory, and the choice of the kernel.
  *
- *     cuda_attn_decode.cu     up to 32 queries of a KV head (decoding): matrix unit, straight from the planes
- *     cuda_attn_prefill.cu    more (prefill): matrix unit, tiles in shared memory
- *     cuda_attn_f32.cu     f32 planes and other head_dims, in f32
+ *     cuda_attn_decode.cu  up to 32 queries of a KV head (decode): tensor cores, K and V straight from the planes
+ *     cuda_attn_prefill.cu more queries (prefill): tensor cores, tiles of K and V in shared memory
+ *     cuda_attn_f32.cu     f32 planes and other head_dims, computed in f32
  *
- * Launches: 1, or one for every 16 parts.  With a choice of rows, the scan's and the top-k's before it.  With a probe, per
- * tile of tokens that are looked at 1 and those of cuda_probe.cu.  Columns are cut into spans until the device has enough
- * blocks; how many is a matter of powers of two, so that the grid stays from token to token, and spans that are not used end
- * at once.  Where parts have conditions, blocks read the flags and share out what is left among all of them.
+ * Launches: 1, or one for every 16 parts; selection of slots before it; with a probe, 1 per tile of measured tokens and those of
+ * cuda_probe.cu.  Columns are cut into spans until the device has enough blocks.  The number of spans is rounded to powers of two,
+ * so the grid stays the same from token to token; blocks of unused spans end at once.  Where parts have predicates, blocks read
+ * the flags and divide the remaining columns among all blocks.
  *
- * A list with a row outside the cache is not told, as it lies on the device, but read as the cache's last row. */
+ * Lists of slots lie on the device: out-of-range slots are clamped to the last one, not reported. */
 #include "kernels/cuda/cuda_attn.cuh"
 
 enum {
 	BLOCKS_EACH = 2,             /* blocks wanted per multiprocessor */
-	MOST_LOOKED = 1 << 16,       /* tokens of one probe */
+	MOST_LOOKED = 1 << 16,       /* measured tokens of one launch, at most */
 	COUNTERS = 32768,            /* most tiles of one launch, of all KV heads */
 };
 #define SCORE_BYTES ((size_t)128 << 20)     /* most memory for scores, while one token needs less */
@@ -23,14 +23,14 @@ struct attn_job {
 	struct cuda *c;
 	const struct attn_args *a;
 	int32_t n, cols, group;
-	int maybe;                   /* parts have conditions */
+	int maybe;                   /* parts have predicates */
 };
 
 /* ---- spans ---- */
 
 typedef void start_fn(const struct attn_plan *);
 
-/* Which kernel: the first that can. */
+/* The first kernel that can compute this call. */
 static start_fn *attn_kernel(const struct attn_plan *p, struct attn_shape *shape)
 {
 	*shape = attn_decode_shape(p);
@@ -43,7 +43,7 @@ static start_fn *attn_kernel(const struct attn_plan *p, struct attn_shape *shape
 	return attn_f32_start;
 }
 
-/* Parts from `part` on that one launch takes: their columns; *end is the part after them. */
+/* Columns of the parts from `part` on that one launch takes; *end is the part after them. */
 static int32_t group_cols(const struct attn_args *a, int32_t part, int32_t *end)
 {
 	int32_t cols = 0;
@@ -53,7 +53,7 @@ static int32_t group_cols(const struct attn_args *a, int32_t part, int32_t *end)
 	return cols;
 }
 
-/* Spans of a launch: a power of two for the grid, from the columns rounded up to one; at most `limit`. */
+/* Spans of a launch, the grid's x: a power of two <= limit, computed from the columns rounded up to a power of two. */
 static int32_t grid_spans(const struct cuda *c, int64_t tiles, int32_t cols, int32_t least, int32_t limit)
 {
 	int64_t most = (int64_t)(c->info.processors < 16 ? 16 : c->info.processors) * BLOCKS_EACH / tiles;
@@ -66,13 +66,13 @@ static int32_t grid_spans(const struct cuda *c, int64_t tiles, int32_t cols, int
 
 static int32_t round_up(int32_t n, int32_t to) { return (n + to - 1) / to * to; }
 
-/* Columns of a span: all of them in `spans` pieces, whole steps of a block. */
+/* Columns of a span when they are cut into `spans` pieces of whole steps. */
 static int32_t span_cols(int32_t cols, int32_t spans, int32_t step)
 {
 	return round_up((cols - 1) / spans + 1, step);
 }
 
-/* Counters for all kernels of this file, and two words for a probe's. */
+/* Counters for all attention kernels, and 16 bytes for those of a probe (attn_seen.zero). */
 static int counters_alloc(struct cuda *c)
 {
 	if (c->counters.p)
@@ -82,7 +82,7 @@ static int counters_alloc(struct cuda *c)
 	return c->counters.p ? 0 : backend_fail(&c->base, "no memory for counters on the GPU");
 }
 
-/* Memory for counters and slots. */
+/* Memory for counters and partial results. */
 static int slots_alloc(struct attn_plan *p, int64_t tiles, int64_t slot)
 {
 	struct cuda *c = p->c;
@@ -95,7 +95,7 @@ static int slots_alloc(struct attn_plan *p, int64_t tiles, int64_t slot)
 	return 0;
 }
 
-/* Tokens t0 .. t1 of a call, which are few enough for one grid. */
+/* Attention of tokens t0 .. t1 - 1, few enough for one grid.  The first pass counts slots, the second one launches. */
 static int attn_tokens(const struct attn_job *j, int32_t t0, int32_t t1, struct attn_plan *p,
                        start_fn *start, struct attn_shape shape)
 {
@@ -139,7 +139,7 @@ static int attn_tokens(const struct attn_job *j, int32_t t0, int32_t t1, struct 
 				to->row0 = from->row0;
 				to->n_rows = from->n_rows - (k == a->n_part - 1 ? cut : 0);
 				to->col = col;
-				/* By fields: the whole would copy bytes between them that are nobody's. */
+				/* Field by field: the padding stays zero, and launch arguments are compared bytewise for replay. */
 				to->when.flag = cuda_predicate_of(&from->when).flag;
 				to->when.is = from->when.is;
 				col += to->n_rows;
@@ -154,7 +154,7 @@ static int attn_tokens(const struct attn_job *j, int32_t t0, int32_t t1, struct 
 	return 0;
 }
 
-/* Tokens t0 .. t1; seen = where their scores go, or NULL. */
+/* Attention of tokens t0 .. t1 - 1; seen = where their scores go, or NULL. */
 static int attn_run(const struct attn_job *j, int32_t t0, int32_t t1, const struct attn_seen *seen)
 {
 	const struct attn_args *a = j->a;
@@ -178,7 +178,7 @@ static int attn_run(const struct attn_job *j, int32_t t0, int32_t t1, const stru
 	p.a.n = t1 - t0;
 	p.a.queries = (t1 - t0) * j->group;
 	start = attn_kernel(&p, &shape);
-	/* More tokens than one grid has room for: a few thousand at least. */
+	/* Tokens that one grid has counters for: a few thousand at least. */
 	most = COUNTERS / (a->n_kv_head * (int32_t)cuda_blocks(a->head_dim, shape.dims)) * shape.queries / j->group;
 	if (most < 1)
 		most = 1;
@@ -209,7 +209,7 @@ static __global__ void attn_unseen_kernel(struct unseen_args a)
 		a.score[i] = -INFINITY;
 }
 
-/* Parts that may not be read hold nothing of the probability then. */
+/* Set all scores to -infinity: columns of parts that are skipped then count as probability 0. */
 static void attn_unseen(const struct attn_job *j, const struct attn_seen *seen)
 {
 	struct unseen_args a = {};
@@ -221,7 +221,7 @@ static void attn_unseen(const struct attn_job *j, const struct attn_seen *seen)
 
 static size_t align256(size_t n) { return (n + 255) & ~(size_t)255; }
 
-/* Runs of tokens that are looked at, or not, a tile at a time: attention, then what it looked at. */
+/* Attention with a probe, by runs of tokens that are measured or not: attention, then mass and spread of the measured ones. */
 static void attn_probed(const struct attn_job *j)
 {
 	struct cuda *c = j->c;

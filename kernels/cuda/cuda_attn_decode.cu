@@ -1,19 +1,17 @@
-/* kernels/cuda/cuda_attn_decode.cu - attention of a few tokens: split over rows, straight from the planes to the matrix unit.
+/* kernels/cuda/cuda_attn_decode.cu - attention of few queries (decode): split over slots, operands straight from the planes.
  *
- * A block of 4 warps takes up to 8 queries of a KV head (all heads of its group share one reading of K and V) and a span of
- * columns, a warp 16 rows at a time.  The matrix unit has places for 16 queries: the second half holds what the 16-bit
- * numbers of the first leave over, of queries as of probabilities, so products with f16 planes are as good as in f32, at no cost
- * (NMSE 1e-13; bf16 1e-11).  Blocks of q8_0 become f16 in registers, which rounds (5e-8).
- * Which dims of the product are which of the plane is free as long as both operands agree; they are laid so that a lane's
- * operand is 16 bytes of one row, of K (lane 4 g + t: row g, dims 32 i + 8 t ...) as of V (rows 2t, 2t + 1, 2t + 8,
- * 2t + 9, dims 64 i + 8 g ...).  Rows are read where they lie, also those of a list.
+ * A block of 4 warps computes up to 8 queries of a KV head (the heads of a group share one read of K and V) over a span of columns; a
+ * warp reads 16 rows at a time.  A tensor core product has room for 16 queries: the second half holds the rounding residue of the
+ * first, of queries and of probabilities, so products with f16 planes are as exact as in f32, at no cost (NMSE 1e-13; bf16
+ * 1e-11).  q8_0 is converted to f16 in registers, which rounds (5e-8).  Rows are read where they lie (cuda_attn_rows.cuh), also
+ * those of a list.
  *
- * One launch.  Bytes: K and V once per 8 queries (from the second eight on out of the L2), partial states besides. */
+ * One launch.  Bytes: K and V once per 8 queries (from L2 after the first eight), and the partial results. */
 #include "kernels/cuda/cuda_attn_rows.cuh"
 
 enum { QUERIES = 8, WARPS = 4, THREADS = WARPS * WARP, STEP = 16 };
 
-/* Queries of a part as operands, in their units; by[] takes these back, and scales. */
+/* Load the queries of a part as operands, each scaled by its query_unit(); by[] = the attention scale over that unit. */
 template<class F, int DIM> static __device__ inline void load_queries(uint4 (*qs)[WARP], float *by, const struct attn_launch &a,
                                                                       const struct attn_seg &s, int32_t kv, int32_t query0)
 {

@@ -1,9 +1,9 @@
-/* kernels/cuda/cuda_attn_f32.cu - attention in f32 for every type, every head_dim and any number of tokens.
+/* kernels/cuda/cuda_attn_f32.cu - attention computed in f32, for every plane type, every head_dim and any number of tokens.
  *
- * A block of 8 warps takes 8 or 32 queries; warp w owns queries w, w + 8 ...: a tile of 32 rows gives each lane one row's
- * scores, so that maxima and sums stay within the warp.  Keys and values go through shared memory, 64 dims at a time.
- * What f16, bf16 and q8_0 gain by the matrix unit is in cuda_attn_decode.cu and cuda_attn_prefill.cu; f32 planes and odd head_dims
- * come here.  Dims past 256 are chunks of their own, which compute the scores again.
+ * Used for f32 planes, and for head_dims that the tensor core kernels (cuda_attn_decode.cu, cuda_attn_prefill.cu) lack.  A block of 8
+ * warps computes 8 or 32 queries; warp w owns queries w, w + 8 ...  Each lane has the scores of one row of a tile of 32, so maxima
+ * and sums stay within the warp.  K and V pass through shared memory, 64 dims at a time.  Dims of V past 256 are chunks of their
+ * own, which compute the scores again.
  *
  * One launch.  Bytes: K and V once per tile of queries. */
 #include "kernels/cuda/cuda_attn.cuh"
@@ -22,7 +22,7 @@ template<int TYPE> static __device__ inline float value(const uint8_t *row, int3
 	return __half2float(*(const __half *)row) * (float)((const int8_t *)row)[2 + d % 32];
 }
 
-/* Dims d0 .. d0 + 64 of rows i0 .. i0 + 32 of a part, zeros beyond its rows and dims. */
+/* Load dims d0 .. d0 + 63 of rows i0 .. i0 + 31 of a part; zeros beyond its rows and dims. */
 template<int TYPE> static __device__ inline void load_rows(float (*to)[PITCH], const struct attn_launch &a, const uint8_t *plane,
                                                            const struct attn_seg &s, int32_t kv, int32_t i0, int32_t i1, int32_t d0)
 {

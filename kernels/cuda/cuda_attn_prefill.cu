@@ -1,13 +1,13 @@
-/* kernels/cuda/cuda_attn_prefill.cu - attention of many tokens: tiles of queries and of rows, on the matrix unit.
+/* kernels/cuda/cuda_attn_prefill.cu - attention of many queries (prefill): tiles of queries and of rows, on the tensor cores.
  *
- * A block of 4 warps takes 64 queries of a KV head, a warp 16 of them.  Rows come by tiles through shared memory, the next
- * tile while one is computed with; blocks of q8_0 become f16 on the way.  Rows in shared memory are so far apart that eight lanes'
- * 16 bytes lie in different banks.  Where a tile ends beyond what a warp's tokens see, it waits.
+ * A block of 4 warps computes 64 queries of a KV head, a warp 16 of them.  Rows pass through shared memory in tiles; the next tile is
+ * loaded while one is computed with; q8_0 is converted to f16 on the way.  The pitch of rows in shared memory puts the 16 bytes
+ * of eight lanes in different banks.  A warp whose tokens see no row of a tile skips it.
  *
- * Queries and probabilities are f16 with 11 bits, which leaves a normalised error (NMSE) of about 1e-7; when scores are wanted for
- * a probe, and with bf16 planes, what 16 bits leave over is multiplied too.
+ * Queries and probabilities are rounded to f16, 11 bits, which gives an error (NMSE) of about 1e-7.  For a probe, and with bf16
+ * planes, the rounding residue is multiplied too.
  *
- * One launch.  Bytes: K and V once per 64 queries, mostly out of the L2. */
+ * One launch.  Bytes: K and V once per 64 queries, mostly from L2. */
 #include "kernels/cuda/cuda_attn_rows.cuh"
 
 enum { QUERIES = 64, WARPS = 4, THREADS = WARPS * WARP, WARP_QUERIES = 16 };
@@ -26,7 +26,8 @@ template<int DIM> struct tile_of {
 
 struct prefill_args {
 	struct attn_launch a;
-	int32_t exact, buffers;      /* 1 or 2 tiles in shared memory */
+	int32_t exact;               /* multiply rounding residues too */
+	int32_t buffers;             /* tiles in shared memory: 1 or 2 */
 };
 
 template<class F, int DIM> static __device__ inline void load_queries(uint4 *qs, float *by, const struct attn_launch &a,
@@ -71,7 +72,7 @@ template<class F, int DIM> static __device__ inline void load_queries(uint4 *qs,
 	__syncthreads();
 }
 
-/* Rows i .. of a part on their way to shared memory; zeros from row i1 on. */
+/* Start loading rows i .. of a part to shared memory; zeros from row i1 on. */
 template<class P, int DIM> static __device__ inline void load_tile(uint8_t *ks, uint8_t *vs, const struct attn_launch &a,
                                                                    const struct attn_seg &s, int32_t kv, int32_t i, int32_t i1)
 {
@@ -95,7 +96,7 @@ template<class P, int DIM> static __device__ inline void load_tile(uint8_t *ks, 
 	copies_end();
 }
 
-/* Scores of one warp's queries and a tile's rows: 8 rows to a product. */
+/* Scores of one warp's queries and a tile's rows: 8 rows per product. */
 template<class F, int DIM> static __device__ inline void tile_scores(float (*c)[4], const uint4 *qs, const uint8_t *ks, int exact, int32_t g,
                                                                      int32_t t)
 {
@@ -394,7 +395,7 @@ static size_t tile_bytes(int32_t dim, int exact, int buffers)
 
 static int is_exact(const struct attn_plan *p) { return p->exact || p->type == DT_BF16; }
 
-/* What static shared memory takes besides. */
+/* Static shared memory of the kernel, at most. */
 enum { SHARED_REST = 1024 + ATTN_SLOTS * 4 };
 
 struct attn_shape attn_prefill_shape(const struct attn_plan *p)
