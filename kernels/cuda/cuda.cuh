@@ -98,7 +98,7 @@ void cuda_rope(struct backend *, struct tensor *out, const struct tensor *x, con
 void cuda_kv_put(struct backend *, struct tensor *plane, const struct tensor *x, int32_t n_kv_head, int32_t row0, int32_t n);
 void cuda_attn(struct backend *, const struct attn_args *, int32_t n);
 uint64_t cuda_key_sketch_bytes(const struct backend *, int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits);
-void cuda_key_sketch(struct backend *, struct tensor *copy, const struct tensor *plane, int32_t n_kv_head, int32_t cap, int32_t bits,
+void cuda_key_sketch(struct backend *, struct tensor *sketch, const struct tensor *plane, int32_t n_kv_head, int32_t cap, int32_t bits,
                    int32_t row0, int32_t n);
 void cuda_key_scan(struct backend *, const struct scan_args *);
 void cuda_page_bounds(struct backend *, struct tensor *bounds, const struct tensor *plane, int32_t n_kv_head, int32_t cap, int32_t row0,

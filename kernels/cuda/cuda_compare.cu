@@ -120,11 +120,11 @@ void cuda_page_scan(struct backend *be, const struct scan_args *a)
 		scan_end(c, a, &s);
 }
 
-/* ---- has the query turned away? ---- */
+/* ---- drift of a query ---- */
 
-enum { TURN_THREADS = 256 };
+enum { DRIFT_THREADS = 256 };
 
-struct turn_job {
+struct drift_job {
 	float *now;
 	const float *q, *then;
 	int32_t n_head, dim;
@@ -140,14 +140,14 @@ static __device__ double warp_total(double x)
 	return x;
 }
 
-/* One block, in double: a decision must not hang on rounding. */
-__global__ void __launch_bounds__(TURN_THREADS) query_drift(struct turn_job a)
+/* One block, in double: rounding must not decide whether the query has drifted. */
+__global__ void __launch_bounds__(DRIFT_THREADS) query_drift(struct drift_job a)
 {
-	SHARED(double, part, [3][TURN_THREADS / WARP]);
+	SHARED(double, part, [3][DRIFT_THREADS / WARP]);
 	int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP;
 	double ab = 0, aa = 0, bb = 0, same = 0;
 
-	for (int d = (int)threadIdx.x; d < a.dim; d += TURN_THREADS) {
+	for (int d = (int)threadIdx.x; d < a.dim; d += DRIFT_THREADS) {
 		double sum = 0, x, y;
 
 		for (int h = 0; h < a.n_head; h++)
@@ -175,7 +175,7 @@ __global__ void __launch_bounds__(TURN_THREADS) query_drift(struct turn_job a)
 	if (threadIdx.x)
 		return;
 	ab = aa = bb = 0;
-	for (int w = 0; w < TURN_THREADS / WARP; w++) {
+	for (int w = 0; w < DRIFT_THREADS / WARP; w++) {
 		ab += part[0][w];
 		aa += part[1][w];
 		bb += part[2][w];
@@ -191,7 +191,7 @@ void cuda_query_drift(struct backend *be, const struct query_drift_args *a)
 {
 	int64_t width = (int64_t)a->n_head * a->head_dim;
 	const struct tensor *t[] = { a->now, a->flag ? a->then : a->now };
-	struct turn_job j = {};
+	struct drift_job j = {};
 
 	if (cuda_stopped(be))
 		return;
@@ -218,7 +218,7 @@ void cuda_query_drift(struct backend *be, const struct query_drift_args *a)
 	j.n_head = a->n_head;
 	j.dim = a->head_dim;
 	j.least = a->least;
-	cuda_launch(cuda_of(be), query_drift, 1, 1, 1, TURN_THREADS, 0, j);
+	cuda_launch(cuda_of(be), query_drift, 1, 1, 1, DRIFT_THREADS, 0, j);
 	return;
 wrong:
 	backend_fail(be, "internal: query_drift of %d heads of %d values got operands of the wrong shape", (int)a->n_head, (int)a->head_dim);

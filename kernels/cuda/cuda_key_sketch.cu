@@ -1,17 +1,14 @@
-/* kernels/cuda/cuda_key_sketch.cu - the low-bit copy of a plane's keys (layout: kernels/key_sketch.h).
+/* kernels/cuda/cuda_key_sketch.cu - key_sketch (layout: kernels/key_sketch.h).
  *
- * The copy holds the same codes in the same places as the CPU's: sums are taken in the same order, and no multiplication is fused
- * with an addition.
+ * The bits are those of the CPU backend: sums are taken in the same order, and no multiplication is fused with an addition.
  *
- * key_sketch: 1 launch.  A block takes 16 rows of a KV head: reads the rows, writes 40 bytes for a key of 128 values at 2 bits. */
+ * 1 launch.  A block takes 16 rows of a KV head: reads the rows, writes 40 bytes for a key of 128 values at 2 bits. */
 #include "kernels/cuda/cuda_choose.cuh"
-
-/* ---- the copy ---- */
 
 enum { SKETCH_THREADS = 128, SKETCH_SHARED = 64 << 10 };
 
 struct key_sketch_args {
-	uint8_t *copy;
+	uint8_t *sketch;
 	const uint8_t *plane;
 	int64_t row_bytes, head_bytes;
 	int32_t type, whole, cap, bits, dim, row0, row1, ld, panel_bytes;
@@ -24,8 +21,8 @@ static __device__ inline float quad_sum(float x)
 	return __fadd_rn(x, __shfl_xor_sync(FULL_WARP, x, 1));
 }
 
-/* Four threads at one group of one key: thread j has its values j, j + 4, ...  Returns the range that fits them best, or the
- * extremes where sketch_clip() leaves them. */
+/* The range of one group of a key, by four threads: thread j has values j, j + 4, ...  With `clip` the range with the least squared
+ * error, as sketch_clip() finds it; else, or where that fails, the extremes. */
 static __device__ inline void sketch_range(const float *x, int32_t n, int32_t j, int clip, float *least, float *most)
 {
 	float low = INFINITY, high = -INFINITY, step;
@@ -39,7 +36,7 @@ static __device__ inline void sketch_range(const float *x, int32_t n, int32_t j,
 		low = fminf(low, __shfl_xor_sync(FULL_WARP, low, d));
 		high = fmaxf(high, __shfl_xor_sync(FULL_WARP, high, d));
 	}
-	/* As if it had begun with the first value. */
+	/* A NaN as the first value stays, as in the CPU's loop, which starts with it. */
 	if (!(x[0] == x[0]))
 		low = high = x[0];
 	*least = low;
@@ -72,7 +69,7 @@ static __device__ inline void sketch_range(const float *x, int32_t n, int32_t j,
 	if (!on)
 		return;
 	high = __fadd_rn(low, __fmul_rn(3.0f, step));
-	/* The values are clipped, and the extremes of what is left are the range. */
+	/* The CPU clips the values and codes between their extremes, which these are. */
 	*least = *least < low ? low : *least > high ? high : *least;
 	*most = *most < low ? low : *most > high ? high : *most;
 }
@@ -83,7 +80,7 @@ static __global__ void key_sketch(struct key_sketch_args a)
 	int32_t thread = (int32_t)threadIdx.x, lane = thread % WARP, warp = thread / WARP, head = (int32_t)blockIdx.y;
 	int32_t k0 = (a.row0 / a.keys + (int32_t)blockIdx.x) * a.keys, groups = (a.dim - 1) / SKETCH_GROUP + 1;
 	int32_t octets = (a.keys + 7) / 8, quads = 8 / a.bits, top = (1 << a.bits) - 1;
-	uint8_t *panel = a.copy + head * a.head_bytes + (int64_t)(k0 / SKETCH_PANEL) * a.panel_bytes;
+	uint8_t *panel = a.sketch + head * a.head_bytes + (int64_t)(k0 / SKETCH_PANEL) * a.panel_bytes;
 
 	if (k0 >= a.row1)
 		return;
@@ -132,7 +129,7 @@ static __global__ void key_sketch(struct key_sketch_args a)
 				if (at < n) {
 					float y = v[at], c;
 
-					y = y < low ? low : y > high ? high : y;   /* where nothing is clipped, none is outside */
+					y = y < low ? low : y > high ? high : y;   /* no change without clipping */
 					c = __fmul_rn(y - m, inv);
 					c = c > 0 ? c : 0;
 					c = c < (float)top ? c : (float)top;
@@ -154,21 +151,21 @@ uint64_t cuda_key_sketch_bytes(const struct backend *be, int32_t n_kv_head, int3
 	return sketch_bytes(n_kv_head, cap, head_dim, bits);
 }
 
-void cuda_key_sketch(struct backend *be, struct tensor *copy, const struct tensor *plane, int32_t n_kv_head, int32_t cap, int32_t bits,
+void cuda_key_sketch(struct backend *be, struct tensor *sketch, const struct tensor *plane, int32_t n_kv_head, int32_t cap, int32_t bits,
                    int32_t row0, int32_t n)
 {
 	struct cuda *c = cuda_of(be);
 	struct key_sketch_args a = {};
 	int32_t dim;
 
-	if (be->failed || key_sketch_check(be, copy, plane, n_kv_head, cap, bits, row0, n) < 0 || n == 0)
+	if (be->failed || key_sketch_check(be, sketch, plane, n_kv_head, cap, bits, row0, n) < 0 || n == 0)
 		return;
 	dim = plane->cols;
 	if (dim > SKETCH_SHARED / 4 - 4) {
 		backend_fail(be, "internal: keys of %d values are too long for a sketch", (int)dim);
 		return;
 	}
-	a.copy = (uint8_t *)copy->data;
+	a.sketch = (uint8_t *)sketch->data;
 	a.plane = (const uint8_t *)plane->data;
 	a.row_bytes = (int64_t)dtype_bytes(plane->type, (uint64_t)dim);
 	a.panel_bytes = (int32_t)sketch_panel_bytes(dim, bits);

@@ -1,9 +1,9 @@
 /* kernels/cuda/cuda_kv_move.cu - kv_move: rows of a plane copied to other rows of it, keys rotated further on the way.
  *
- * 1 launch where a head's rows fit in shared memory, else 2; each row is read and written once.  Calls that follow each other share
+ * 1 launch where the moved rows of a KV head fit in shared memory, else 2; each row is read and written once.  Consecutive calls share
  * a launch, up to MOVE_PLANES planes: a step of a cache of 28 layers takes 2 launches.
  *
- * A move that leads outside of the plane is left out: only the device knows the list. */
+ * The list lies on the device: a move out of the plane is left out, not reported. */
 #include "kernels/cuda/cuda_choose.cuh"
 
 enum { MOVE_THREADS = 512, MOVE_SHARED = 96 << 10, MOVE_BLOCK = 64 };
@@ -20,7 +20,7 @@ struct move_args {
 	struct move_plane at[MOVE_PLANES];
 };
 
-/* What a block of one launch sees: a KV head of a plane. */
+/* The work of one block: a KV head of a plane. */
 struct move_view {
 	uint8_t *plane;              /* the head's first row */
 	const int32_t *list;
@@ -49,7 +49,7 @@ static __device__ inline struct move_view move_view_of(const struct move_args &a
 
 struct row_move { int32_t from, to, shift; };
 
-/* from = -1: none. */
+/* Move i; from = -1: none, or out of the plane. */
 static __device__ inline struct row_move move_of(const struct move_view &a, int32_t i)
 {
 	struct row_move m = { a.list[3 * i], a.list[3 * i + 1], a.list[3 * i + 2] };
@@ -77,7 +77,7 @@ static __device__ inline void row_copy(uint8_t *to, const uint8_t *from, int64_t
 			((uint16_t *)to)[i] = ((const uint16_t *)from)[i];
 }
 
-/* a b + c d (or - c d) with one rounding, nearly: a key may be shifted many times in its life. */
+/* a b + c d with nearly one rounding: a key may be shifted many times. */
 static __device__ inline float two_products(float a, float b, float c, float d)
 {
 	float w = __fmul_rn(c, d), rest = __fmaf_rn(c, d, -w);
@@ -85,7 +85,7 @@ static __device__ inline float two_products(float a, float b, float c, float d)
 	return __fadd_rn(__fmaf_rn(a, b, w), rest);
 }
 
-/* A warp shifts a row on its way. */
+/* A warp copies a row and rotates it. */
 static __device__ inline void row_shift(const struct move_view &a, uint8_t *to, const uint8_t *from, const float *shift)
 {
 	int32_t lane = (int32_t)threadIdx.x % WARP, half = a.dims / 2;
@@ -100,7 +100,7 @@ static __device__ inline void row_shift(const struct move_view &a, uint8_t *to, 
 			y = two_products(y, c, mate > i ? -other : other, s);
 		}
 		if (a.type == DT_Q8_0) {
-			/* A warp has just a block of 32. */
+			/* The warp's 32 values are one block. */
 			uint8_t *block = to + i / 32 * 34;
 			uint16_t d16 = __half_as_ushort(__float2half_rn(__fdiv_rn(warp_max(fabsf(y)), 127.0f)));
 			float d = half_of(d16), v = d > 0 ? floorf(__fadd_rn(__fadd_rn(__fdiv_rn(y, d), 127.0f), 0.5f)) : 127;
@@ -134,7 +134,7 @@ static __device__ inline void move_read(const struct move_view &a, int32_t i, ui
 		row_copy(stage + i * a.row_bytes, from, a.row_bytes);
 }
 
-/* Should two moves meet in one row, the later one wins. */
+/* Of two moves to one row the later one wins: a warp looks for later ones first. */
 static __device__ inline void move_write(const struct move_view &a, int32_t i, const uint8_t *stage)
 {
 	struct row_move m = move_of(a, i);
@@ -149,7 +149,7 @@ static __device__ inline void move_write(const struct move_view &a, int32_t i, c
 	row_copy(a.plane + m.to * a.row_bytes, stage + i * a.row_bytes, a.row_bytes);
 }
 
-/* A block takes a head of a plane: everything is read into shared memory before anything is written. */
+/* A block moves the rows of a KV head: all are read to shared memory before any is written. */
 static __global__ void __launch_bounds__(MOVE_THREADS, 2) move_heads(struct move_args a)
 {
 	SHARED_DYNAMIC(uint8_t, stage);
@@ -181,7 +181,7 @@ static __global__ void __launch_bounds__(MOVE_THREADS, 2) move_in(struct move_ar
 		move_write(v, i, a.stage + (int64_t)head * a.n * a.row_bytes);
 }
 
-/* May the moves of a (one plane) be done by the launch that does those of b? */
+/* Can the moves of a (one plane) join the launch b? */
 static int move_joins(const struct move_args *a, const struct move_args *b)
 {
 	if (b->planes >= MOVE_PLANES || a->row_bytes != b->row_bytes || a->move_cols != b->move_cols || a->type != b->type || a->n != b->n ||
