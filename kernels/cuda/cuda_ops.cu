@@ -1,13 +1,13 @@
 /* kernels/cuda/cuda_ops.cu - rmsnorm, rope, kv_put, copy, columns.
  *
- * Between the products of a layer stand up to six such calls (norms of queries' and keys' heads, their rotations, two rows for the
- * cache), each of which moves a few KiB: what they cost is their launches.  So all that treat heads alone are jobs of
- * one kernel, a warp a head, and a call joins the launch before it (gpu_last) where it can: as one more job, or, where it works on
- * what a job has just made, as a further step of that job.  A job is
+ * Between the products of a layer there are up to six such calls (norms of query and key heads, their rotations, two writes to the
+ * cache).  Each moves a few KiB, so its cost is the launch.  So calls on heads are jobs of one kernel, a warp per head, and a call
+ * joins the launch before it (gpu_last) where possible: as one more job, or, where it reads what a job writes, as a further step of
+ * that job.  A job is
  *
- *     read the head, [norm it, [write that],] [rotate it by up to three tables, each into its own place,] [put it into the cache]
+ *     read the head, [norm it, [write that],] [rotate it by up to three tables, each to its own place,] [put it into the cache]
  *
- * Whether calls are joined changes no bit of a result.
+ * Joining calls changes no bit of a result.
  *
  * Launches: rmsnorm of whole rows 1, copy 1; all the calls on heads of a layer together 1. */
 #include "kernels/cuda/cuda_quant.cuh"
@@ -26,16 +26,16 @@ struct head_job {
 	const float *weight;       /* [dim]: norm it; or NULL */
 	float *normed;             /* write that, or NULL */
 	struct head_turn turn[HEAD_TURNS];
-	void *plane;               /* put the head, as it is after the last turn in place, into a cache; or NULL */
-	int32_t heads, block0;     /* the first block of this job */
-	int32_t turns, in_place;   /* turns; the only one is what is put */
+	void *plane;               /* put the head (after a rotation in place) into a cache plane; or NULL */
+	int32_t heads, block0;     /* heads per token; the first block of this job */
+	int32_t turns, in_place;   /* rotations; in_place: there is one, and its result is put */
 	int32_t type, cap, row0;   /* of the plane */
 	float eps;
 };
 struct head_args {
 	struct head_job job[HEAD_JOBS];
 	int32_t jobs, n, dim;
-	int32_t dims, neox;        /* of turns; dims = 0: none yet */
+	int32_t dims, neox;        /* of rotations; dims = 0: no job rotates yet */
 	int32_t warps;             /* of a block */
 };
 
@@ -55,7 +55,7 @@ static __device__ void head_put(void *to, int type, const float *row, int dim, i
 			                                                                             : (u + 0x7fffu + (u >> 16 & 1u)) >> 16);
 		}
 	} else {
-		/* A block a pass, as quant.c makes it; one with anything that is not finite becomes not a number. */
+		/* One block per pass, quantised as in quant.c; a block with NaN or infinity becomes NaN. */
 		for (int b = 0; b < dim / 32; b++) {
 			struct block_q8_0 *block = (struct block_q8_0 *)to + b;
 			float x = row[32 * b + lane], top = warp_max(fabsf(x)), d, q;
@@ -162,7 +162,7 @@ static void job_spans(const struct head_args *a, const struct head_job *j, struc
 	}
 }
 
-/* Can both run at the same time? */
+/* Can the jobs run at the same time: does neither write what the other reads or writes? */
 static int jobs_apart(const struct head_args *a, const struct head_job *j, const struct head_job *k)
 {
 	struct span rj[READS], wj[WRITES], rk[READS], wk[WRITES];
@@ -176,7 +176,7 @@ static int jobs_apart(const struct head_args *a, const struct head_job *j, const
 	return 1;
 }
 
-/* May a job that reads x also turn it into `out`?  What is read is read before anything is written, of x alone. */
+/* Can a job that reads x also rotate it into `out`?  Within a job only x is read before anything is written. */
 static int turn_fits(const struct head_args *a, const struct head_job *j, const float *out, const float *table)
 {
 	struct span reads[READS], writes[WRITES], o = span_of(out, (size_t)a->n * (size_t)j->heads * (size_t)a->dim * 4);
@@ -194,7 +194,7 @@ static int turn_fits(const struct head_args *a, const struct head_job *j, const 
 	return 1;
 }
 
-/* A job written anew as `to`, beside the others? */
+/* Can job `at` become `to`, beside the other jobs? */
 static int job_may_become(const struct head_args *a, const struct head_job *to, int at)
 {
 	for (int i = 0; i < a->jobs; i++)
@@ -210,7 +210,7 @@ static struct head_args *heads_waiting(struct cuda *c, int32_t n, int32_t dim, u
 	return a && a->n == n && a->dim == dim ? a : NULL;
 }
 
-/* One more job, in the launch before or in one of its own. */
+/* Add a job to the launch before, or start a launch with it. */
 static void heads_add(struct cuda *c, int32_t n, int32_t dim, int32_t dims, int neox, const struct head_job *job)
 {
 	unsigned *grid, blocks;
@@ -257,11 +257,11 @@ static int head_fits(struct backend *be, int32_t dim)
 
 /* ---- norms ---- */
 
-enum { NORM_HEAD = 512, NORM_THREADS = 1024 };       /* groups up to here are heads: a warp does */
+enum { NORM_HEAD = 512, NORM_THREADS = 1024 };       /* groups up to this size are jobs of heads, a warp each */
 
 struct norm_args { float *out; const float *x, *weight; int32_t group, wide; float eps; };
 
-/* A block a group; `wide`: four values at a time. */
+/* A block per group; wide: four values at a time. */
 __global__ void __launch_bounds__(NORM_THREADS) norm_rows(struct norm_args a)
 {
 	SHARED(float, part, [WARP]);
@@ -351,7 +351,7 @@ void cuda_rmsnorm(struct backend *be, struct tensor *out, const struct tensor *x
 
 /* ---- rotations ---- */
 
-/* The same values rotated out of a job that waits: x was normed in place there, or is read there only. */
+/* Join a rotation to a queued job that reads x or writes it as its norm.  1 = joined. */
 static int rope_joins(struct cuda *c, float *out, const float *x, const float *table, int32_t heads, int32_t dim, int32_t dims, int neox,
                       int32_t n)
 {
@@ -369,9 +369,9 @@ static int rope_joins(struct cuda *c, float *out, const float *x, const float *t
 			continue;
 		if (out == x) {
 			if (j->turns)
-				continue;          /* they, too, read x */
+				continue;          /* the earlier rotations read x too */
 			to.in_place = 1;
-			to.normed = NULL;          /* written over at once */
+			to.normed = NULL;          /* overwritten by the rotation */
 		}
 		w->dims = dims;
 		w->neox = neox;
@@ -480,7 +480,7 @@ void cuda_kv_put(struct backend *be, struct tensor *plane, const struct tensor *
 
 struct copy_args { float *dst; const float *src; int64_t n; };
 
-/* Four values a thread, or one; a grid of a fixed stride. */
+/* Four values per thread, or one, in a grid-stride loop. */
 __global__ void copy_fours(struct copy_args a)
 {
 	for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.n; i += (int64_t)gridDim.x * blockDim.x)
@@ -520,7 +520,7 @@ struct columns_args {
 	int32_t n, rows;
 };
 
-/* Neighbours take columns of one row, which lie near each other. */
+/* Neighbouring threads read columns of the same row, which lie near each other. */
 __global__ void columns_kernel(struct columns_args a)
 {
 	int32_t i = (int32_t)(blockIdx.y * blockDim.x + threadIdx.x), row = (int32_t)blockIdx.x;

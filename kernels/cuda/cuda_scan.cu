@@ -1,22 +1,22 @@
-/* kernels/cuda/cuda_scan.cu - scores of all cached keys, or pages, for one token.
+/* kernels/cuda/cuda_scan.cu - key_scan: scores of all keys of a layer for one token.
  *
- *     key_scan, page_scan   2 launches: raw scores with each tile's largest and sum of exponentials; then the log softmax of every
- *                           query head and the largest or mean of the group
+ * 2 launches: raw scores, with the maximum and the sum of exponentials of each tile; then the log softmax of every query head and its
+ * reduction over the group.  page_scan (cuda_compare.cu) uses the same launches.
  *
- * A copy is read once per KV head and eight query heads: 40 bytes for a key of 128 at 2 bits, and 4 bytes per query head are written
- * and read again.  Its products are made by the matrix unit, a panel of 16 keys times 8 queries in bytes: a lane's word of a
- * panel, shifted and masked, is the operand, so a key costs a handful of instructions and the scan runs at the speed of memory.
- * Dots are integers and what follows is done as on the CPU, so raw scores of a copy have the CPU's bits.
+ * A sketch is read once per KV head and eight query heads: 40 bytes for a key of 128 values at 2 bits; 4 bytes per query head are
+ * written and read again.  Products run on the tensor cores, a panel of 16 keys times 8 queries in bytes.  A lane's word of a
+ * panel, shifted and masked, is the operand, so a key costs a few instructions and the scan runs at the speed of memory.  Dots are
+ * integers, and later steps are done as on the CPU, so raw scores from a sketch have the CPU's bits.
  *
- * A plane's row is read by eight lanes, 16 bytes each, sixteen rows of a warp at once; sums are floats.
+ * A row of a plane is read by eight lanes, 16 bytes each, sixteen rows of a warp at a time; sums are floats.
  *
- * The number of blocks follows the number of rows by powers of two.  Sums are made in an order that depends on shapes alone. */
+ * The number of blocks follows the number of keys by powers of two.  The order of sums depends on shapes alone. */
 #include "kernels/cuda/cuda_choose.cuh"
 
 enum { SCAN_THREADS = 256, SCAN_WARPS = SCAN_THREADS / WARP, SCAN_HEADS = 8, FINISH_EACH = 4,
        FINISH_ROWS = SCAN_THREADS * FINISH_EACH };
 
-/* The first blocks of a KV head clear what later launches count in. */
+/* The first block of a KV head clears the counters of later launches. */
 static __device__ inline void scan_clear(const struct scan_launch &a)
 {
 	if (a.zero && blockIdx.x == 0 && blockIdx.z == 0)
@@ -24,7 +24,7 @@ static __device__ inline void scan_clear(const struct scan_launch &a)
 			a.zero[(int64_t)blockIdx.y * a.n_zero + i] = 0;
 }
 
-/* The largest raw score and the sum of exponentials so far. */
+/* Running maximum of raw scores and sum of exponentials. */
 struct softmax { float max, sum; };
 
 static __device__ inline void softmax_join(struct softmax *a, float max, float sum, float mult)
@@ -42,7 +42,7 @@ static __device__ inline void softmax_shuffle(struct softmax *a, int distance, f
 	softmax_join(a, max, sum, mult);
 }
 
-/* Over the warps of a block: part [head][warp], written by each. */
+/* Merge over the warps of a block, each of which has written part[head][warp], and store the tile's maximum and sum. */
 static __device__ inline void scan_tile_end(const struct scan_launch &a, struct softmax (*part)[SCAN_WARPS], const float *mult,
                                             int32_t head0, int32_t n_q)
 {
@@ -62,7 +62,7 @@ static __device__ inline void scan_tile_end(const struct scan_launch &a, struct 
 	}
 }
 
-/* ---- copies ---- */
+/* ---- sketches ---- */
 
 /* C[16][8] += A[16][32] B[32][8]: bytes, A without a sign.  Lane 4 g + t holds
  *
@@ -96,10 +96,11 @@ static void mma_bytes(int32_t c[4], const uint32_t a[4], uint32_t b0, uint32_t b
 }
 #endif
 
-/* A warp's query, turned, as bytes: x ~ mult * hi, or mult * (256 hi + lo) when wide.  hi, lo: [groups * 64]; sum [groups][SCAN_HEADS]. */
+/* Quantise a warp's transformed query to bytes: x ~ mult * hi, or mult * (256 hi + lo) when wide; returns mult.  hi, lo: [groups * 64];
+ * sum [groups][SCAN_HEADS]. */
 static __device__ inline float query_bytes(const float *x, int8_t *hi, int8_t *lo, float *sum, int32_t dim, float scale, int wide)
 {
-	const float round = 12582912.0f;     /* adding and taking away rounds to the nearest whole number */
+	const float round = 12582912.0f;     /* 1.5 * 2^23: adding and subtracting it rounds to the nearest integer */
 	int32_t lane = (int32_t)threadIdx.x % WARP;
 	uint32_t bits = 0;
 	float d, inv;
@@ -108,10 +109,10 @@ static __device__ inline float query_bytes(const float *x, int8_t *hi, int8_t *l
 		bits = max(bits, __float_as_uint(__fmul_rn(x[i], scale)) & 0x7fffffffu);
 	bits = __reduce_max_sync(FULL_WARP, bits);
 	d = __fdiv_rn(__uint_as_float(bits), 127.0f);
-	/* Below the normal range 1 / d overflows; such a query is nothing but zeros to any sum. */
+	/* 1 / d would overflow for a subnormal d; such a query is treated as zeros. */
 	if (d < 1.17549435e-38f)
 		d = 0;
-	/* Bytes cannot carry a NaN or an infinity, and it must reach the scores. */
+	/* Bytes cannot represent NaN and infinity; the factor carries them to the scores. */
 	if (bits >= 0x7f800000u)
 		d = NAN;
 	inv = d > 0 ? __fdiv_rn(1.0f, d) : 0;
@@ -173,7 +174,7 @@ template<int BITS> static __device__ inline void panel_scores(float s[2][4], con
 		for (int p = 0; p < 2; p++) {
 			int32_t dot[4] = { 0 }, low[4] = { 0 };
 
-			/* Which values a step of 64 takes is free as long as both operands agree: query_place(). */
+			/* The order of the 64 values is free as long as both operands agree: query_place(). */
 			for (int h = 0; h < 2; h++) {
 				constexpr int PAIR = BITS == 8;
 				const int w0 = BITS == 2 ? 0 : BITS == 4 ? h : 2 * h, w1 = w0 + PAIR;
@@ -200,7 +201,7 @@ template<int BITS> static __device__ inline void panel_scores(float s[2][4], con
 	}
 }
 
-/* The first of four values of a group that operand `part` of step h takes in lane t. */
+/* The first of the four values of a group in operand word `part` of step h, in lane t. */
 template<int BITS> static __device__ inline int32_t query_place(int h, int part, int32_t t)
 {
 	return BITS == 2 ? 16 * t + 8 * h + 4 * part : BITS == 4 ? 8 * (t + 4 * h) + 4 * part : 4 * (t + 4 * (2 * h + part));
@@ -210,12 +211,12 @@ static size_t scan_sketch_shared(int32_t dim, int32_t bits)
 {
 	size_t groups = (size_t)sketch_groups(dim), planes = bits == 2 ? 1 : 2;
 
-	/* Operands; sums; bytes; turned queries. */
+	/* Operands; sums; bytes; transformed queries. */
 	return groups * planes * 2 * WARP * sizeof(uint2) + groups * SCAN_HEADS * sizeof(float) + planes * SCAN_HEADS * groups * SKETCH_GROUP +
 	       (size_t)SCAN_HEADS * (size_t)dim * sizeof(float);
 }
 
-/* Blocks of a processor at a time.  It bounds the registers from below, too: with fewer the compiler loads a panel piece by piece. */
+/* Blocks per multiprocessor for __launch_bounds__.  Not more: with fewer registers the compiler loads a panel piece by piece. */
 template<int BITS> constexpr int sketch_blocks() { return BITS == 4 ? 2 : 3; }
 enum { ROWS_BLOCKS = 2 };
 
@@ -231,7 +232,7 @@ template<int BITS> static __global__ void __launch_bounds__(SCAN_THREADS, sketch
 	float *sum = (float *)(frag + groups * PLANES * 2 * WARP);       /* [groups][SCAN_HEADS] */
 	int8_t *bytes = (int8_t *)(sum + groups * SCAN_HEADS);           /* [PLANES][SCAN_HEADS][groups * SKETCH_GROUP] */
 	int32_t stride = groups * SKETCH_GROUP;
-	float *turned = (float *)(bytes + PLANES * SCAN_HEADS * stride) + warp * a.dim;
+	float *transformed = (float *)(bytes + PLANES * SCAN_HEADS * stride) + warp * a.dim;
 	const uint8_t *keys = a.keys + (int64_t)blockIdx.y * a.head_bytes;
 	struct softmax soft[2] = { { -INFINITY, 0 }, { -INFINITY, 0 } };
 
@@ -240,12 +241,12 @@ template<int BITS> static __global__ void __launch_bounds__(SCAN_THREADS, sketch
 	scan_clear(a);
 	if (k0 >= a.n)
 		return;
-	/* A warp prepares a query. */
+	/* Each warp prepares one query. */
 	for (int32_t i = lane; i < a.dim; i += WARP)
-		turned[i] = warp < n_q ? a.q[(int64_t)(head0 + warp) * a.dim + i] : 0;
-	sketch_hadamard_warp(turned, a.dim);
+		transformed[i] = warp < n_q ? a.q[(int64_t)(head0 + warp) * a.dim + i] : 0;
+	sketch_hadamard_warp(transformed, a.dim);
 	{
-		float m = query_bytes(turned, bytes + warp * stride, bytes + (SCAN_HEADS * (PLANES - 1) + warp) * stride, sum + warp, a.dim, a.scale,
+		float m = query_bytes(transformed, bytes + warp * stride, bytes + (SCAN_HEADS * (PLANES - 1) + warp) * stride, sum + warp, a.dim, a.scale,
 		                      PLANES == 2);
 
 		if (lane == 0)
@@ -264,7 +265,7 @@ template<int BITS> static __global__ void __launch_bounds__(SCAN_THREADS, sketch
 		const uint8_t *panel = keys + (int64_t)(k / SKETCH_PANEL) * a.panel_bytes;
 		float s[2][4], top[2];
 
-		/* Past the last panel it is that again. */
+		/* Past the last panel: the same panel again, whose scores are dropped. */
 		panel_scores<BITS>(s, panel, k + SKETCH_PANEL < k1 ? a.panel_bytes : 0, frag, sum, a.dim);
 		for (int i = 0; i < 8; i++) {
 			int32_t key = k + i / 4 * SKETCH_PANEL + i / 2 % 2 * 8 + lane / 4, r = 2 * t + i % 2;
@@ -296,8 +297,8 @@ template<int BITS> static __global__ void __launch_bounds__(SCAN_THREADS, sketch
 
 enum { ROW_LANES = 8, ROW_KEYS = 4, WARP_KEYS = ROW_KEYS * WARP / ROW_LANES };
 
-/* Each of eight lanes holds R sums in part: give every lane its share of the totals.  Returns the first it has; it has R / 8, or one
- * when R is smaller, which 8 / R lanes have. */
+/* Eight lanes hold partial values of R sums: reduce them so that each lane ends with R / 8 totals (with R < 8: one, the same in 8 / R
+ * lanes).  Returns the index of the lane's first total. */
 template<int R> static __device__ inline int32_t fold_lanes(float *v, int32_t lane)
 {
 	int32_t first = 0;
@@ -321,7 +322,7 @@ template<int R> static __device__ inline int32_t fold_lanes(float *v, int32_t la
 	return first;
 }
 
-enum { ANY_TYPE = -1 };          /* rows that are not whole: seldom, and slow */
+enum { ANY_TYPE = -1 };          /* rows that are not whole: rare and slow */
 
 /* Queries, scaled, to q [HEADS][width], zero past dim; those of heads that are not there too.  For all threads of a block. */
 template<int HEADS> static __device__ __forceinline__ void rows_queries(float *q, const struct scan_launch &a, int32_t head0, int32_t n_q,
@@ -333,7 +334,8 @@ template<int HEADS> static __device__ __forceinline__ void rows_queries(float *q
 		int32_t r = i / width, d = i % width;
 		float x = r < n_q && d < a.dim ? a.q[(int64_t)(head0 + r) * head_dim + d % head_dim] * a.scale : 0;
 
-		/* A page's row holds its minima, then its maxima: what each can reach at most. */
+		/* A page's row holds minima, then maxima: negative values of the query meet the minima, positive ones the maxima, which
+		 * gives the upper bound of the product. */
 		if (a.pages)
 			x = d < head_dim ? x > 0 ? 0 : x : x > 0 ? x : 0;
 		q[i] = x;
@@ -374,10 +376,10 @@ template<int HEADS, int TYPE> static __device__ __forceinline__ void rows_dots(f
 	}
 }
 
-/* TYPE is known when this is compiled: the rows of a pass are loaded all at once only where nothing is to be decided between. */
+/* TYPE is a template argument because the compiler loads all rows of a pass at once only without branches between the loads. */
 template<int HEADS, int TYPE> static __global__ void __launch_bounds__(SCAN_THREADS, ROWS_BLOCKS) scan_rows(struct scan_launch a)
 {
-	/* Of the sums of a warp's pass: those of eight lanes, those a lane ends with, lanes that end with the same one, lanes of a head. */
+	/* Sums of eight lanes in a pass; totals that a lane ends with; lanes that end with the same total; lanes of a head. */
 	constexpr int R = HEADS * ROW_KEYS, HAVE = R > (int)ROW_LANES ? R / ROW_LANES : 1, SAME = R < (int)ROW_LANES ? ROW_LANES / R : 1;
 	constexpr int SHARE = ROW_LANES / HEADS;
 	SHARED_DYNAMIC(float, q);    /* [HEADS][width], zero past dim */
@@ -419,7 +421,7 @@ template<int HEADS, int TYPE> static __global__ void __launch_bounds__(SCAN_THRE
 		for (int i = 0; i < HAVE; i++)
 			soft.sum += scan_exp(acc[i] - top, 1);
 	}
-	/* One score that several lanes have counts once. */
+	/* A score that several lanes hold counts once. */
 	if (at % SAME != 0)
 		soft.sum = 0;
 	for (int d = 1; d < SHARE; d *= 2)
@@ -438,7 +440,7 @@ template<int TYPE> static scan_fn *rows_fn(int32_t heads)
 	return heads == 1 ? scan_rows<1, TYPE> : heads == 2 ? scan_rows<2, TYPE> : heads == 4 ? scan_rows<4, TYPE> : scan_rows<8, TYPE>;
 }
 
-/* What scans keys or pages, *heads of a group at a time. */
+/* The kernel of the first launch; it computes *heads heads of a group per block. */
 static scan_fn *scan_fn_of(const struct scan_launch *l, int32_t *heads)
 {
 	*heads = SCAN_HEADS;
@@ -452,7 +454,7 @@ static scan_fn *scan_fn_of(const struct scan_launch *l, int32_t *heads)
 	       l->type == DT_BF16 ? rows_fn<DT_BF16>(*heads) : rows_fn<DT_Q8_0>(*heads);
 }
 
-/* ---- after all scores ---- */
+/* ---- the second launch ---- */
 
 static __global__ void scan_finish(struct scan_scores s)
 {
@@ -484,7 +486,7 @@ int scan_first(struct cuda *c, const struct scan_args *a, struct scan_launch *l,
 	l->group = a->n_head / a->n_kv_head;
 	l->scale = a->scale;
 	fn = scan_fn_of(l, &chunk);
-	/* As many blocks as the device holds at a time, all with the same number of passes: none waits until another ends. */
+	/* As many blocks as the device runs at the same time, all with the same number of passes: no block waits for another to end. */
 	each = l->bits == 2 ? sketch_blocks<2>() : l->bits == 4 ? sketch_blocks<4>() : l->bits == 8 ? sketch_blocks<8>() : ROWS_BLOCKS;
 	room = (int64_t)c->info.processors * each / ((int64_t)a->n_kv_head * cuda_blocks(l->group, chunk));
 	step = SCAN_WARPS * (l->bits == 16 ? WARP_KEYS : 2 * SKETCH_PANEL);
@@ -494,7 +496,7 @@ int scan_first(struct cuda *c, const struct scan_args *a, struct scan_launch *l,
 	l->tile = ((l->n - 1) / blocks / step + 1) * step;
 	l->tiles = (l->n - 1) / l->tile + 1;
 	l->ld = ((int64_t)l->n + 31) / 32 * 32;
-	/* Memory for the next power of two: it grows seldom. */
+	/* Memory for the next power of two, so that it rarely grows. */
 	score = choose_cut(&at, heads * (size_t)choose_max(power, 32), sizeof(float));
 	max = choose_cut(&at, heads * (size_t)blocks, sizeof(float));
 	sum = choose_cut(&at, heads * (size_t)blocks, sizeof(float));

@@ -1,18 +1,18 @@
-/* tests/cuda_host/gpu_host.h (private to tests/) - what the host's device tells about itself. */
+/* tests/cuda_host/gpu_host.h (private to tests/) - controls and counters of the emulated device. */
 #ifndef WEIR_CUDA_GPU_HOST_H
 #define WEIR_CUDA_GPU_HOST_H
 
 #include <stdint.h>
 
-/* Since the program began, or since it was last asked to forget. */
+/* Counted since the program began, or since gpu_host_forget(). */
 struct gpu_host_counts {
 	uint64_t launches;         /* kernels run */
 	uint64_t most_threads;     /* of one launch */
-	uint64_t steps;            /* times that something gathered was run */
-	uint64_t plain;            /* of these: as plain launches, */
-	uint64_t built;            /* as graphs built for it, */
-	uint64_t replayed;         /* as graphs of an earlier step, */
-	uint64_t updated;          /* in which so many kernels had new arguments */
+	uint64_t steps;            /* parts of steps that were run: */
+	uint64_t plain;            /* ... as plain launches */
+	uint64_t built;            /* ... as new graphs */
+	uint64_t replayed;         /* ... as graphs of an earlier step */
+	uint64_t updated;          /* kernels of replayed graphs that had new arguments */
 	uint64_t products;         /* gpu_gemm */
 };
 
@@ -21,10 +21,10 @@ extern "C" {
 #endif
 void gpu_host_stats(struct gpu_host_counts *out);
 void gpu_host_forget(void);
-/* Which warps, lanes and blocks go first: 0 = in order, 1 = the other way round, else a number to draw from.  At first 2, or
- * what the environment variable WEIR_CUDA_ORDER says. */
+/* The order in which warps, lanes and blocks run: 0 = ascending, 1 = descending, else a random seed.  Initially 2, or the value of
+ * the environment variable WEIR_CUDA_ORDER. */
 void gpu_host_order(unsigned seed);
-/* Bytes of memory of a device opened from now on; at first 4 GiB. */
+/* Bytes of memory of devices opened from now on; initially 4 GiB. */
 void gpu_host_memory(uint64_t bytes);
 #ifdef __cplusplus
 }
