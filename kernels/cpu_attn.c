@@ -308,7 +308,8 @@ void cpu_attn(struct backend *be, const struct attn_args *a, int32_t n)
 			if (n == 1 && !attn_parts_met(&m, a))
 				cpu_attn(be, &m.a, n);
 			else
-				backend_fail(be, "internal: attention of %d tokens over %d parts got conditions that do not fit", (int)n, (int)a->n_part);
+				backend_fail(be, "internal: attention of %d tokens over %d parts got conditions that do not fit",
+				             (int)n, (int)a->n_part);
 			return;
 		}
 	if (attn_check(be, a, n, &j.rows) < 0)

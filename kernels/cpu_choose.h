@@ -147,8 +147,8 @@ struct scan_job {
 };
 /* Check the operands of key_scan() and prepare the job.  0; -1 with the error set; 1 when there is nothing to score. */
 int scan_plan(struct backend *, const struct scan_args *, struct scan_job *);
-/* The same in steps, for a scan of anything else that lies in rows (pages).  Queries and working memory for job->n rows of job->keys, which were checked; tile.bits is 16 for floats.  pages: the rows are
- * page bounds, minima before maxima.  0, or -1 with the error set. */
+/* For scans of other rows than keys: prepare queries and working memory for job->n rows of job->keys, which were checked; tile.bits
+ * is 16 for floats.  pages: the rows are page bounds, minima before maxima.  0, or -1 with the error set. */
 int scan_prepare(struct backend *, const struct scan_args *, struct scan_job *, int pages);
 /* Run all tasks. */
 void scan_run(struct backend *, const struct scan_args *, struct scan_job *);

@@ -1,4 +1,4 @@
-/* tests/t_when.c - conditions that a backend looks at by itself (struct predicate), the operation that sets them (query_drift), and the
+/* tests/t_when.c - predicates that a backend evaluates (struct predicate), the operation that sets their flags (query_drift), and the
  * order that keeps forced rows in front. */
 #include <math.h>
 #include <stdio.h>

@@ -120,8 +120,8 @@ template<int N> static __device__ inline void scan_outputs(float out[N], const s
  * launch clears, [n_kv_head][n_zero], or NULL. */
 int scan_start(struct cuda *, const struct scan_args *, struct scan_scores *, uint32_t *zero, int32_t n_zero);
 
-/* The same in steps, for a scan of anything else that lies in rows (pages).  Scratch and the first launch of a scan of l->n rows of l->keys, which were checked; *s is what it leaves.  0, or -1 with the
- * error set. */
+/* For scans of other rows than keys: scratch and the first launch of a scan of l->n rows of l->keys, which were checked; *s = its
+ * results.  0, or -1 with the error set. */
 int scan_first(struct cuda *, const struct scan_args *, struct scan_launch *l, struct scan_scores *s);
 /* The second launch, which writes the output. */
 void scan_end(struct cuda *, const struct scan_args *, const struct scan_scores *);
