@@ -84,11 +84,13 @@ PLUGIN := $(dir $(PROGRAM))weir-cuda.so
 PLUGIN := $(PLUGIN:./%=%)
 endif
 NVCCFLAGS ?= -O3
+# Plain C that the plugin shares with the program.
+cuda_shared := $(BUILD)/cuda/kernels/quant.o $(BUILD)/cuda/kernels/operands.o
 # CUDA's own folder: what it links to is found there when the program runs, too.
 cuda_home    = $(patsubst %/bin/,%,$(dir $(realpath $(shell command -v $(NVCC)))))
 cuda_objects = $(patsubst %.cu,$(BUILD)/cuda/%.o,$(wildcard kernels/cuda/*.cu)) \
-               $(patsubst %.cc,$(BUILD)/cuda/%.o,$(filter-out %/gpu_host.cc %/host_run.cc,$(wildcard kernels/cuda/*.cc))) \
-               $(BUILD)/cuda/kernels/quant.o
+               $(patsubst %.cc,$(BUILD)/cuda/%.o,$(wildcard kernels/cuda/*.cc)) \
+               $(cuda_shared)
 
 .PHONY: all help run test check unit soak bench fuzz fuzz-programs check-layers check-headers setup setup-test setup-cuda model install \
         clean compile_commands.json
@@ -134,11 +136,11 @@ $(PLUGIN): $(cuda_objects) kernels/cuda/exports.map
 endif
 -include $(wildcard $(BUILD)/cuda/kernels/*.d $(BUILD)/cuda/kernels/cuda/*.d)
 
-# The same files for the processor, for tests (kernels/cuda/host.cuh).  Fibers are nothing for the thread sanitizer.
+# The same files for an emulated device on the processor (tests/cuda_host/).  The emulator's fibers confuse the thread sanitizer.
 HOST_CUDA    := $(filter-out -Wextra -Wmissing-prototypes -Wstrict-prototypes -Wshadow -Wundef -pedantic,$(patsubst -std=gnu11,-std=gnu++17,$(FLAGS))) \
-                -Wno-unknown-pragmas -Wno-maybe-uninitialized
+                -Wno-unknown-pragmas -Wno-maybe-uninitialized -DWEIR_CUDA_EMULATOR='"tests/cuda_host/host.cuh"'
 HOST_CUDA    := $(filter-out -fsanitize=thread,$(HOST_CUDA))
-host_objects := $(patsubst %,$(BUILD)/host/%.o,$(filter-out %/gpu_cuda.cu,$(wildcard kernels/cuda/*.cu)) $(wildcard kernels/cuda/*.cc))
+host_objects := $(patsubst %,$(BUILD)/host/%.o,$(filter-out %/gpu_cuda.cu,$(wildcard kernels/cuda/*.cu)) $(wildcard kernels/cuda/*.cc tests/cuda_host/*.cc))
 # With sanitizers: where variables are at each instruction takes half of the time to find out.
 $(BUILD)/host/%.o: % Makefile
 	@mkdir -p $(@D)
@@ -148,7 +150,7 @@ $(BUILD)/libcuda_host.a: $(host_objects)
 	$(say) ar $@
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 # A plugin without a GPU, slow: WEIR_CUDA=build/weir-cuda-host.so ./weir --device cuda
-$(BUILD)/weir-cuda-host.so: $(host_objects) $(BUILD)/cuda/kernels/quant.o kernels/cuda/exports.map
+$(BUILD)/weir-cuda-host.so: $(host_objects) $(cuda_shared) kernels/cuda/exports.map
 	$(say) link $@
 	$(Q)$(CXX) -shared $(LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--version-script=kernels/cuda/exports.map -lpthread
 -include $(wildcard $(BUILD)/host/*/*.d $(BUILD)/host/*/*/*.d)
@@ -172,7 +174,7 @@ $(BUILD)/tests/t_cuda_%: $(BUILD)/tests/t_cuda_%.o $(BUILD)/tests/runner.o $(BUI
 	$(say) link $@
 	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) -lstdc++ $(LDLIBS)
 $(BUILD)/tests/t_cuda_host: $(BUILD)/host/tests/cuda_wrong.cc.o
-# The device's own runtime (gpu_cuda.cu) over one that is played: it takes the place of gpu_host.cc.
+# gpu_cuda.cu over a fake CUDA runtime; linked first, it takes the place of tests/cuda_host/gpu_host.cc.
 $(BUILD)/tests/t_cuda_device: $(BUILD)/host/tests/cuda_fake.cc.o
 $(BUILD)/host/tests/cuda_fake.cc.o: HOST_CUDA := $(HOST_CUDA) -Itests/fake_cuda
 $(BUILD)/tests/t_cuda_plugin $(BUILD)/tests/t_cuda_models $(BUILD)/tests/t_cuda_sessions: | $(BUILD)/weir-cuda-host.so

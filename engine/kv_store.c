@@ -92,7 +92,7 @@ int kv_parts_met(const struct kv_store *kv, struct attn_part *part, int32_t n_pa
 	int n = 0;
 
 	for (int32_t i = 0; i < n_part; i++) {
-		const struct when *w = &part[i].when;
+		const struct predicate *w = &part[i].when;
 		int32_t flag = w->is;
 
 		if (w->flag)

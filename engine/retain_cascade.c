@@ -277,13 +277,13 @@ static void entries_move(struct cache *c)
 	for (int32_t layer = 0; layer < hp->n_layer; layer++, m.move_row += kv_heads) {
 		const struct rope_freqs *freqs = model_rope(hp, layer);
 
-		m.turn = freqs && r->n_rope_shift ? rope_table(&f->shift, layer) : NULL;
+		m.shift = freqs && r->n_rope_shift ? rope_table(&f->shift, layer) : NULL;
 		if (freqs) {
 			m.dims = freqs->dims;
 			m.neox = freqs->neox;
 		}
 		c->be->ops->kv_move(c->be, &c->kv.k[layer], &m);
-		m.turn = NULL;
+		m.shift = NULL;
 		c->be->ops->kv_move(c->be, &c->kv.v[layer], &m);
 	}
 }

@@ -10,7 +10,7 @@
  * has turned away from that of its last choice: cosine s or less.
  * How: scan=kv attends everything at such a step, as published; scan=k reads the keys alone and attends the new set.
  *
- * With qc the backend compares the queries and decides (struct when): at such a step the scan, the choice, and the parts
+ * With qc the backend compares the queries and decides (struct predicate): at such a step the scan, the choice, and the parts
  * that are attended, the new set's or the old one's, all hang on its flag, which the host sees when the step is over. */
 #include "engine/select.h"
 
@@ -108,13 +108,13 @@ static void refresh_release(struct selector *s)
 
 /* The mean over the heads of query i of the call, for the set that is being chosen; and whether it has turned away from that of the
  * set in use. */
-static void query_turn(struct selector *s, int32_t layer, const struct tensor *q, const struct tensor *raw, int32_t i, int compare)
+static void query_drift(struct selector *s, int32_t layer, const struct tensor *q, const struct tensor *raw, int32_t i, int compare)
 {
 	struct refresh *r = s->state;
 	const struct hparams *hp = s->kv->hp;
 	int cur = r->picks.cur[layer];
 
-	s->kv->be->ops->query_turn(s->kv->be, &(struct turn_args){
+	s->kv->be->ops->query_drift(s->kv->be, &(struct query_drift_args){
 		.now = &r->mean[!cur], .then = &r->mean[cur], .q = par_of(s)->query == QUERY_PRE ? raw : q, .q_row = i, .row = layer,
 		.n_head = hp->n_head, .head_dim = hp->head_dim, .flag = compare ? &r->turned : NULL, .cosine = &r->cosine, .col = layer,
 		.least = par_of(s)->s,
@@ -153,7 +153,7 @@ static struct scan_args region_scan(const struct selector *s, int32_t layer, con
 }
 
 /* The k best rows by the probabilities of row i of the call's queries over the region, if it is so. */
-static void pick(struct selector *s, struct pick *new, int32_t layer, const struct tensor *q, int32_t i, int32_t n_q, struct when when)
+static void pick(struct selector *s, struct pick *new, int32_t layer, const struct tensor *q, int32_t i, int32_t n_q, struct predicate when)
 {
 	struct refresh *r = s->state;
 	struct backend *be = s->kv->be;
@@ -191,8 +191,8 @@ static struct pick *pick_now(struct selector *s, int32_t layer, const struct ten
 	struct pick *new = picks_new(&r->picks, layer, n_slots, entry_count_of(par_of(s)->k, n_slots));
 
 	if (par_of(s)->qc)
-		query_turn(s, layer, q, raw, i, 0);
-	pick(s, new, layer, q, i, n_q, (struct when){ 0 });
+		query_drift(s, layer, q, raw, i, 0);
+	pick(s, new, layer, q, i, n_q, (struct predicate){ 0 });
 	return new;
 }
 
@@ -215,10 +215,10 @@ static int either_parts(struct selector *s, const struct pick *set, int32_t laye
                         int32_t n_slots, struct attn_part part[SELECT_PARTS])
 {
 	struct refresh *r = s->state;
-	struct when turned = { &r->turned, layer, 1 };
+	struct predicate turned = { &r->turned, layer, 1 };
 	int n, scan_kv = par_of(s)->scan == SCAN_KV;
 
-	query_turn(s, layer, q, raw, 0, 1);
+	query_drift(s, layer, q, raw, 0, 1);
 	r->compared[layer] = 1;
 	if (par_of(s)->update == UPDATE_YES) {
 		struct pick *new = picks_spare(&r->picks, layer, n_slots, entry_count_of(par_of(s)->k, n_slots));

@@ -71,7 +71,7 @@ static int32_t sift_most(const struct sift_params *par, int32_t cap)
 
 static uint64_t sketch_bytes(const struct sift_params *par, const struct hparams *hp, const struct backend *be, int32_t cap)
 {
-	return sift_bits(par) >= 16 ? 0 : be->ops->key_copy_bytes(be, hp->n_kv_head, cap, hp->head_dim, sift_bits(par));
+	return sift_bits(par) >= 16 ? 0 : be->ops->key_sketch_bytes(be, hp->n_kv_head, cap, hp->head_dim, sift_bits(par));
 }
 
 static uint64_t sift_bytes(const void *values, const struct hparams *hp, const struct backend *be, int32_t cap)
@@ -131,7 +131,7 @@ static void sift_note(struct selector *s, int32_t layer, int32_t row0, int32_t n
 	struct kv_store *kv = s->kv;
 
 	if (sift_bits(par_of(s)) < 16)
-		kv->be->ops->key_copy(kv->be, &f->sketch[layer], &kv->k[layer], kv->hp->n_kv_head, kv->cap, sift_bits(par_of(s)), row0, n);
+		kv->be->ops->key_sketch(kv->be, &f->sketch[layer], &kv->k[layer], kv->hp->n_kv_head, kv->cap, sift_bits(par_of(s)), row0, n);
 }
 
 /* ---- which rows ---- */
@@ -229,7 +229,7 @@ static const struct attn_probe *sift_probe(struct selector *s, const struct step
 			f->weight[i] = i >= st->n - spread_tokens(st);
 		select_zero(s, &f->spread_sum, 1, s->kv->n_layer);
 	}
-	f->probe = (struct attn_probe){ .weight = f->weight, .need = &f->spread_sum, .need_col = layer, .share = SPREAD_SHARE };
+	f->probe = (struct attn_probe){ .weight = f->weight, .spread = &f->spread_sum, .spread_col = layer, .share = SPREAD_SHARE };
 	return &f->probe;
 }
 

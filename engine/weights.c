@@ -129,7 +129,7 @@ static void bind_adopt(struct binder *b, struct tensor *out, const struct gguf_t
 	*out = (struct tensor){ .type = t->type, .rows = rows, .cols = (int32_t)t->ne[0] };
 	if (!be)
 		return;
-	if (be->ops->adopt(be, out, data, as_table))
+	if (be->ops->load_weight(be, out, data, as_table))
 		bind_no_room(b, t);
 	else if (b->watch && b->watch->fn)
 		b->watch->fn(b->m->weight_bytes, b->watch->total, b->watch->ud);

@@ -1,13 +1,19 @@
-/* kernels/backend.h - the one door between the engine and the hardware.
+/* kernels/backend.h - tensor operations on the CPU or a GPU behind one table of functions: the only header that engine/ includes.
  *
- * A backend is a table of about thirty operations at transformer granularity.  Compute calls return nothing;
- * the first failure sticks: later calls do nothing until sync() reports it, so the forward pass is a
- * straight line with one check per step.  No entry is NULL.  One thread at a time uses a backend; the
- * CPU backend has its own thread pool inside.
+ * A backend is a table of about thirty operations at transformer granularity.  No entry is NULL.  One thread at a time uses a
+ * backend; the CPU backend runs a thread pool of its own.
  *
- * On the CPU results do not depend on the number of threads, nor on how many rows (tokens) one call carries: every
- * output element is computed by the same sequence of operations whatever its neighbours are.  On a device the same calls give
- * the same bits, but a product of many tokens sums in another order than that of one. */
+ * Errors.  Operations return nothing.  The first failure sets be->failed and be->err; later operations do nothing until sync()
+ * reports the failure and clears it.  So a forward pass is straight-line code with one check per step.  Operands are checked on
+ * every call; "internal: ..." in be->err marks a mistake of the caller, anything else is meant for the user.
+ *
+ * Results.  On the CPU an output element is computed by the same sequence of operations whatever the number of threads and the
+ * number of tokens in the call: the bits are the same.  On a device the same calls give the same bits, but a product of many
+ * tokens is summed in another order than a product of one.
+ *
+ * Words.  A plane holds the keys or the values of one layer, [n_kv_head * cap][head_dim], head-major.  Slot s of KV head h is row
+ * h * cap + s of its planes; a KV entry is the key and the value in one slot.  A group is the n_head / n_kv_head query heads that
+ * share a KV head.  Shapes are [rows][cols]; "host" marks memory of the caller, read before the call returns. */
 #ifndef WEIR_BACKEND_H
 #define WEIR_BACKEND_H
 
@@ -15,260 +21,291 @@
 #include <stdint.h>
 
 #ifdef __cplusplus
-typedef volatile int backend_flag;       /* C++ has no _Atomic: the same bytes, read only */
+typedef volatile int backend_flag;       /* C++ has no _Atomic: the same bytes, only read there */
 #else
 typedef _Atomic int backend_flag;
 #endif
+
+/* ---- types and tensors ---- */
 
 enum dtype {
 	DT_F32, DT_F16, DT_BF16,
 	DT_Q4_0, DT_Q4_1, DT_Q5_0, DT_Q5_1, DT_Q8_0,
 	DT_Q2_K, DT_Q3_K, DT_Q4_K, DT_Q5_K, DT_Q6_K,
 	DT_IQ4_NL, DT_IQ4_XS,
-	DT_COUNT,
-	DT_I32 = DT_COUNT, DT_U8,      /* row lists and packed copies: no type of weights */
+	DT_COUNT,                      /* types before this one can be weights */
+	DT_I32 = DT_COUNT, DT_U8,      /* lists of slots; bytes of key sketches */
 	DT_ALL
 };
 struct dtype_info {
 	const char *name;      /* "Q4_1" */
 	int32_t block;         /* values per block */
 	int32_t block_bytes;
-	int32_t ggml_id;       /* number of the type in GGUF files; -1 = not a type of weights */
+	int32_t ggml_id;       /* the type's number in GGUF files; -1 = not a weight type */
 };
 const struct dtype_info *dtype_info(enum dtype);
-/* Type of a GGUF number, or -1 when it is not supported; *name is its usual name, or NULL when unknown. */
+/* The type with this number in GGUF files, or -1 when it is not supported.  *name = its usual name, NULL when unknown. */
 int dtype_from_ggml(uint32_t ggml_id, const char **name);
 /* Bytes of n values (n a multiple of the block). */
 uint64_t dtype_bytes(enum dtype, uint64_t n);
 /* Reference conversion of n values (a multiple of the block) to f32. */
 void dtype_to_f32(enum dtype, float *out, const void *in, int64_t n);
 
-struct tensor {            /* dense, row-major [rows][cols] */
-	void *data;            /* the backend's: nobody outside kernels/ dereferences it */
+/* Dense, row-major.  The caller owns the struct and fills in type, rows and cols; alloc() and load_weight() fill in the rest, and
+ * drop() releases the memory. */
+struct tensor {
+	void *data;            /* the backend's memory: only kernels/ dereferences it */
 	enum dtype type;
 	int32_t rows, cols;
 	int32_t layout;        /* the backend's: how a weight was repacked; 0 = plain rows */
 };
 
-/* One product of a group that shares its input: out = x W^T (+ bias) or out += that. */
+/* ---- arguments of operations ---- */
+
+/* One product of a group that shares its input x [n][w->cols]: out = x W^T (+ bias), or out += the same. */
 struct matmul {
-	struct tensor *out;          /* f32 [n][w->rows] */
-	const struct tensor *w;      /* any type [rows][cols] */
+	struct tensor *out;          /* f32 [>= n][w->rows] */
+	const struct tensor *w;      /* any weight type [rows][cols], from load_weight() */
 	const struct tensor *bias;   /* f32 [1][w->rows], or NULL */
-	int accumulate;              /* add to out: the residual stream */
+	int accumulate;              /* add to out (the residual stream) */
 };
 
-/* A condition that the backend looks at by itself, when the operation's turn has come: the flag's column `col` is `is`.  So a
- * decision that the model's values make needs no answer from the device in the middle of a step. */
-struct when {
-	const struct tensor *flag;   /* i32 [1][> col]; NULL = always */
+/* Predicate evaluated on the device when the operation runs; avoids a host round trip.  It holds where the flag's column `col`
+ * equals `is`. */
+struct predicate {
+	const struct tensor *flag;   /* i32 [1][> col]; NULL = the predicate always holds */
 	int32_t col, is;
 };
 
 struct scan_args;
 struct topk_args;
-/* Rows that are found in the same call, before they are read: key_scan(), then topk(), whose rows are the part's.  Nothing
- * but one hand-over to the threads or the device instead of three. */
+/* Selects the slots of a part in the same call that attends to them: key_scan(scan), then topk(topk), which writes the part's
+ * `rows`.  One hand-over to the threads or the device instead of three.  scan->out is topk->score. */
 struct attn_choice {
 	const struct scan_args *scan;
 	const struct topk_args *topk;
 };
-/* A stretch of cached rows that is read under one rotation of the queries. */
+
+/* Slots that are attended to with one rotation of the queries. */
 struct attn_part {
-	const struct tensor *q;      /* f32 [n][n_head * head_dim], rotated to fit these rows' keys */
-	const struct tensor *rows;   /* i32 [n_kv_head][cols >= n_rows]: the rows each KV head reads; NULL = row0, row0 + 1, ... */
-	const struct attn_choice *choice;   /* what fills `rows`; NULL = they are there */
-	int32_t row0, n_rows;
-	/* Not so: the part has no rows.  For calls of one token; such parts are not the last one only if another is there, and they
-	 * lie within a probe's `skip`, which counts their rows either way. */
-	struct when when;
+	const struct tensor *q;      /* f32 [>= n][n_head * head_dim], rotated to match the keys in these slots */
+	const struct tensor *rows;   /* i32 [n_kv_head][cols >= n_rows]: the slots of each KV head; NULL = row0, row0 + 1, ... */
+	const struct attn_choice *choice;   /* selects `rows` in this call; NULL = `rows` are given */
+	int32_t row0;                /* first slot, when rows is NULL */
+	int32_t n_rows;              /* slots of the part */
+	/* If false, the part is skipped.  One-token calls of at most 16 parts only.  The slots of such parts must lie within the
+	 * `skip` of a probe, which counts them whether they are skipped or not; one part at least must remain. */
+	struct predicate when;
 };
 
 enum reduce { REDUCE_MAX, REDUCE_MEAN, REDUCE_MEDIAN };
-/* What a call's tokens looked at.  p = softmax probability of a key for one token and query head; the heads of a group (or
- * all heads of the layer) are reduced to one number, the tokens summed with their weights, in token order.
- * Column c is the c-th row that attn reads, parts one after the other. */
+
+/* Measures attention during attn(): where it went (mass) and how wide it spread.  p is the softmax probability of a slot for one
+ * token and query head.  Column c stands for the c-th slot that the call reads, parts in order, after the `skip` first ones. */
 struct attn_probe {
-	struct tensor *mass;         /* f32 [>= row + n_kv_head, or row + 1 when whole_layer][cols]: added to; or NULL */
-	/* Of the same shape: what is added to is read there, and mass is only written, so that a call that fails spoils nothing.  The
-	 * call's own tokens, the last n columns, begin with 0.  For calls that look; NULL = mass itself, all columns. */
+	/* Attention mass: f32 [>= mass_row + n_kv_head, or mass_row + 1 when whole_layer][cols >= slots - skip], or NULL.  Per token
+	 * the p of a group's heads (or of all heads of the layer) are reduced to one number, which is added times weight[token], in
+	 * token order. */
+	struct tensor *mass;
+	/* Where the sums start, the same shape as mass and not mass; mass is then only written, so a call that fails spoils nothing.
+	 * The call's own tokens, the last n columns, start at 0.  NULL = sums start from mass itself, in all columns. */
 	const struct tensor *from;
-	int32_t mass_row;            /* the first row of both that this call takes */
-	const float *weight;         /* host [n]: of each token; 0 = not looked at */
-	enum reduce reduce;
-	int whole_layer;
-	/* How wide attention spreads: adds, over the tokens with a weight and all query heads, the number of rows that hold
-	 * `share` of the probability (counted to within 2 %). */
-	struct tensor *need;         /* f32 [1][cols], or NULL */
-	int32_t need_col;
-	float share;
-	/* The first rows that attn reads, of which no mass is taken: column 0 is the row after them. */
-	int32_t skip;
+	int32_t mass_row;            /* the first row of mass and from that this call uses */
+	const float *weight;         /* host [n]: weight of each token; 0 = the token is not measured */
+	enum reduce reduce;          /* over at most 256 heads */
+	int whole_layer;             /* reduce over all heads of the layer, into one row */
+	/* Spread of attention: spread[0][spread_col] += the number of slots that hold `share` of the probability, summed over measured
+	 * tokens and query heads (exact to 2 %).  f32 [1][> spread_col], or NULL. */
+	struct tensor *spread;
+	int32_t spread_col;
+	float share;                 /* 0 .. 1 */
+	int32_t skip;                /* slots at the start of the call that get no column of mass; spread counts them */
 };
 
 struct attn_args {
-	struct tensor *out;          /* f32 [n][n_head * head_dim] */
-	const struct tensor *k, *v;  /* one layer's planes, [n_kv_head * cap][head_dim], head-major: f16, f32, bf16 or q8_0 */
-	const struct attn_part *part;
+	struct tensor *out;          /* f32 [>= n][n_head * head_dim] */
+	const struct tensor *k, *v;  /* one layer's planes, both f16, f32, bf16 or q8_0 */
+	const struct attn_part *part;     /* [n_part] */
 	int32_t n_part;              /* at least 1 */
-	/* Every token reads all rows of all parts, but of the last part token i leaves out the last n - 1 - i: the calls' own
-	 * tokens stand there. */
+	/* The call's own tokens lie in the last n slots of the last part.  Causal mask: of these, token i does not see the last
+	 * n - 1 - i; every token sees all other slots of all parts. */
 	int32_t n_head, n_kv_head, head_dim, cap;
-	float scale;                 /* on the scores, usually 1/sqrt(head_dim) */
+	float scale;                 /* of q . k before the softmax, usually 1/sqrt(head_dim) */
 	const struct attn_probe *probe;   /* NULL = none */
 };
 
-/* Scores of cached keys for one token, to choose rows by.  Per query head the scores over rows 0 .. n_rows - 1 are
- * soft-maxed; the heads of a group are reduced (max or mean); the result is the natural logarithm. */
+/* Scans the keys of one layer for one token, to select slots by.  Per query head softmax of scale * q . k over slots 0 .. n_rows - 1;
+ * a group's probabilities are reduced to one; out = its natural logarithm.  page_scan: the same over pages. */
 struct scan_args {
-	struct tensor *out;          /* f32 [n_kv_head][cols >= n_rows (pages: >= their number)] */
-	const struct tensor *q;      /* f32 [1][n_head * head_dim] */
-	const struct tensor *keys;   /* a plane of keys; or its copy (key_copy); or page bounds (page_bounds) */
+	struct tensor *out;          /* f32 [n_kv_head][cols >= n_rows; page_scan: cols >= ceil(n_rows / PAGE_ROWS)] */
+	const struct tensor *q;      /* f32 [>= 1][n_head * head_dim] */
+	const struct tensor *keys;   /* a plane of keys, its sketch (key_sketch), or page bounds (page_bounds) */
 	int32_t n_head, n_kv_head, head_dim, cap, n_rows;
-	int32_t bits;                /* 2, 4, 8: of the copy; 16 = keys is the plane itself */
-	float scale;
+	int32_t bits;                /* keys are a sketch of 2, 4 or 8 bits, or 16 = the plane; page_scan ignores it */
+	float scale;                 /* >= 0 */
 	enum reduce reduce;          /* REDUCE_MAX or REDUCE_MEAN */
-	int raw;                     /* pages only: the largest bound of the group as it is, as Quest was published */
-	struct when when;            /* key_scan only.  Not so: out stays as it is */
+	int raw;                     /* page_scan: no softmax, out = the largest bound of the group (Quest as published) */
+	struct predicate when;       /* key_scan: if false, out is left unchanged */
 };
 
 enum topk_order { ROW_ORDER, BEST_FIRST, FORCED_FIRST };
-/* The k best of n scores per KV head.  Ties: the higher score before pooling, then the later row. */
+/* Selects the k slots with the highest scores per KV head.  Ties: the higher score before pooling, then the later slot.  A NaN ranks
+ * lowest. */
 struct topk_args {
 	struct tensor *rows;         /* out, i32 [n_kv_head][cols >= k] */
 	const struct tensor *score;  /* f32 [n_kv_head][cols >= n] */
 	int32_t n_kv_head, n, k;     /* 0 < k <= n */
-	int32_t pool;                /* max-pool over this many neighbours (odd) before choosing; 1 = none */
-	int32_t first, last;         /* so many first and last rows are always among the k */
-	/* BEST_FIRST: rows in descending order of score instead of ascending order of row.  FORCED_FIRST: so too, but those that are
-	 * always among the k come before all others. */
+	int32_t pool;                /* max-pool scores over this many neighbours (odd) first; 1 = no pooling */
+	int32_t first, last;         /* this many first and last slots are forced: always among the k */
+	/* ROW_ORDER: ascending slots.  BEST_FIRST: descending scores.  FORCED_FIRST: forced slots, then the others, each by
+	 * descending score. */
 	enum topk_order order;
-	struct when when;            /* not so: rows stay as they are */
+	struct predicate when;       /* if false, rows are left unchanged */
 };
 
-/* Has a layer's query turned away from the one that rows were chosen by (RefreshKV's QC)?  The mean over the query heads of row
- * q_row of q becomes row `row` of now; flag[0][col] = is its cosine with row `row` of `then` at most `least`; cosine[0][col] = that. */
-struct turn_args {
+/* Moves KV entries inside a plane: for KV head h and i < n, slot `to` = slot `from`.  All slots are read before any is written; of
+ * two moves to one slot the later one wins. */
+struct kv_moves {
+	/* i32 [>= move_row + n_kv_head][cols >= 3 * n]: per move `from`, `to` and the row of `shift` to rotate by (-1 = none);
+	 * from = -1: no move.  The CPU refuses a move out of the plane; a device, which alone can read the list, leaves it out.
+	 * kv_move calls that directly follow each other share a launch on a device. */
+	const struct tensor *move;
+	int32_t move_row;            /* row of KV head 0 */
+	const struct tensor *shift;  /* RoPE shifts of keys, f32 [..][dims]: cos, sin per pair, as in rope(); NULL for values */
+	int32_t n, n_kv_head, head_dim, dims, cap;
+	int neox;                    /* pairs as in rope() */
+};
+
+/* Has a layer's query drifted since its slots were selected (RefreshKV's QC)?  The mean over the query heads of row q_row of q is
+ * written to row `row` of `now`; cosine[0][col] = its cosine with row `row` of `then`; flag[0][col] = cosine <= least. */
+struct query_drift_args {
 	struct tensor *now;          /* f32 [> row][head_dim] */
 	const struct tensor *q;      /* f32 [> q_row][n_head * head_dim] */
 	int32_t q_row, row, n_head, head_dim;
-	struct tensor *flag;         /* i32 [1][> col]; NULL = the mean is all that is asked for */
-	struct tensor *cosine;       /* f32 [1][> col]; 0 where a mean is 0 */
+	struct tensor *flag;         /* i32 [1][> col]; NULL = only compute the mean */
+	struct tensor *cosine;       /* f32 [1][> col]; 0 where a mean is zero.  Unused without flag */
 	int32_t col;
-	const struct tensor *then;   /* f32 [> row][head_dim], not now */
-	double least;
+	const struct tensor *then;   /* f32 [> row][head_dim], not `now`: the mean at selection.  Unused without flag */
+	double least;                /* cosines up to this one set the flag */
 };
 
-/* Rows to copy inside a plane: for KV head h and i < n, row to = row from, its key rotated further by turn.  All are read
- * before any is written. */
-struct kv_moves {
-	/* i32 [>= move_row + n_kv_head][cols >= 3 * n]: from, to, turn (row of `turn`, -1 = as it is); from = -1: nothing.  Calls that
-	 * follow each other, with nothing between them, are one launch on a device. */
-	const struct tensor *move;
-	int32_t move_row;            /* of head 0 */
-	const struct tensor *turn;   /* f32 [..][dims]: cos, sin alternating per pair, as in rope(); NULL for values */
-	int32_t n, n_kv_head, head_dim, dims, cap;
-	int neox;
-};
+/* ---- the table ---- */
 
 struct backend;
 struct backend_ops {
-	const char *name;            /* "cpu": also the --device argument */
+	const char *name;            /* "cpu", "cuda": the argument of --device */
+	/* Release the backend; every tensor must have been dropped. */
 	void (*close)(struct backend *);
 	/* One line for people: "cpu avx512, 2 threads". */
 	void (*describe)(const struct backend *, char *out, size_t cap);
-	/* Bytes of its own memory that are free and that there are, at this moment; 0 and 0: it computes in the system's memory. */
+	/* Bytes of the device's memory, free now and in total.  Both 0: the backend computes in host memory. */
 	void (*memory)(const struct backend *, uint64_t *available, uint64_t *total);
 
-	/* Memory.  These can fail at once: 0, or -1 with be->err set (and sticking).  The caller has filled in
-	 * type, rows and cols.  alloc zeroes and commits the pages.  adopt takes a weight whose plain rows lie at host
-	 * (which must stay mapped until drop): as_table keeps it readable by row for embed(), otherwise it becomes the w of
-	 * matmul() and may be repacked. */
-	int  (*alloc)(struct backend *, struct tensor *);
-	int  (*adopt)(struct backend *, struct tensor *, const void *host, int as_table);
-	void (*drop)(struct backend *, struct tensor *);
-	/* Move n bytes at byte offset off; plain layouts only. */
-	void (*write)(struct backend *, struct tensor *, size_t off, const void *src, size_t n);
-	void (*read)(struct backend *, const struct tensor *, size_t off, void *dst, size_t n);
-	/* Wait for everything enqueued: 0, or -1 with be->err set.  A failure that was reported is over: a caller for
-	 * whom there was no memory does not end the others. */
+	/* ---- memory ---- */
+
+	/* Allocate t by its type, rows and cols: plain layout, zeroed, pages committed.  0, or -1 with the error set at once. */
+	int  (*alloc)(struct backend *, struct tensor *t);
+	/* Load a weight whose plain rows lie in host memory, which must stay mapped until drop().  as_table: embed() can read single
+	 * rows of t; else t is a `w` of matmul() and may be repacked.  0, or -1 with the error set at once. */
+	int  (*load_weight)(struct backend *, struct tensor *t, const void *host, int as_table);
+	void (*drop)(struct backend *, struct tensor *t);
+	/* Copy n bytes at byte offset off of t from or to host memory; plain layouts only.  read waits for earlier operations; after
+	 * a failure dst is left unchanged. */
+	void (*write)(struct backend *, struct tensor *t, size_t off, const void *src, size_t n);
+	void (*read)(struct backend *, const struct tensor *t, size_t off, void *dst, size_t n);
+	/* Wait for all operations.  0, or -1 with be->err set; the failure is cleared, the backend can be used again. */
 	int  (*sync)(struct backend *);
 
-	/* Rows dst_row .. of dst = rows src_row .. of src, n of them: f32, the same cols.  dst may be src; the rows do not overlap. */
+	/* ---- rows ---- */
+
+	/* Rows dst_row .. dst_row + n of dst = rows src_row .. of src: f32, the same cols.  dst may be src where the rows do not
+	 * overlap. */
 	void (*copy)(struct backend *, struct tensor *dst, int32_t dst_row, const struct tensor *src, int32_t src_row, int32_t n);
-	/* Rows 0 .. n of out [>= n][>= src's rows] = columns col[i] of src: f32; col is host memory, in range. */
+	/* Row i < n of out f32 [>= n][>= src->rows] = column col[i] of src, f32.  col is host memory, within src. */
 	void (*columns)(struct backend *, struct tensor *out, const struct tensor *src, const int32_t *col, int32_t n);
 
-	/* Transformer.  n rows (tokens) of each operand are used, from row 0; buffers may be larger. */
-	/* out f32 [n][cols] = rows id[i] of table; ids are host memory, in range. */
+	/* ---- transformer: the first n rows (tokens) of each operand are used; buffers may be larger ---- */
+
+	/* out f32 [n][cols] = rows id[i] of table.  id is host memory; an id outside of the table is an error. */
 	void (*embed)(struct backend *, struct tensor *out, const struct tensor *table, const int32_t *id, int32_t n);
-	/* out = x / rms(x) * w over groups of `group` values (the whole row, or head_dim for per-head norms);
-	 * w f32 [1][group].  out may be x. */
+	/* out = x / rms(x) * w over groups of `group` values (a whole row, or head_dim for norms per head); w f32 [1][group].  out
+	 * may be x. */
 	void (*rmsnorm)(struct backend *, struct tensor *out, const struct tensor *x, const struct tensor *w,
 	                int32_t group, float eps, int32_t n);
 	/* y = a x + b y, f32 of the same cols; x may be y.  b = 0: y is only written. */
 	void (*axpby)(struct backend *, struct tensor *y, float a, const struct tensor *x, float b, int32_t n);
 	/* n_m products of the same x f32 [n][cols]. */
 	void (*matmul)(struct backend *, const struct matmul *m, int32_t n_m, const struct tensor *x, int32_t n);
-	/* out[n][rows] = silu(x gate^T) * (x up^T). */
+	/* out f32 [n][gate->rows] = silu(x gate^T) * (x up^T). */
 	void (*matmul_glu)(struct backend *, struct tensor *out, const struct tensor *gate, const struct tensor *up,
 	                   const struct tensor *x, int32_t n);
-	/* out = x [n][heads * head_dim] with the first dims of every head rotated; out may be x.  table f32 [n][dims]: cos,
-	 * sin alternating per pair.  Pair j is (j, j + dims/2) when neox, else (2j, 2j + 1). */
+	/* out = x f32 [n][heads * head_dim] with the first dims of every head rotated; out may be x.  table f32 [n][dims]: cos, sin
+	 * per pair.  Pair j is (j, j + dims / 2) when neox, else (2 j, 2 j + 1). */
 	void (*rope)(struct backend *, struct tensor *out, const struct tensor *x, const struct tensor *table,
 	             int32_t head_dim, int32_t dims, int neox, int32_t n);
-	/* Rows row0.. of a plane [n_kv_head * cap][head_dim] = x f32 [n][n_kv_head * head_dim], converted to f16, f32, bf16
-	 * or q8_0 (where head_dim is a multiple of 32). */
+	/* Write x f32 [n][n_kv_head * head_dim] to slots row0 .. row0 + n of a plane, converted to its type: f16, f32, bf16 or q8_0
+	 * (head_dim a multiple of 32). */
 	void (*kv_put)(struct backend *, struct tensor *plane, const struct tensor *x, int32_t n_kv_head,
 	               int32_t row0, int32_t n);
+	/* Attention of n tokens. */
 	void (*attn)(struct backend *, const struct attn_args *, int32_t n);
 
-	/* Choosing rows: what the cache policies are written in. */
-	/* Bytes of a copy of a plane's keys with 2, 4 or 8 bits (groups of 64 values with minimum and scale), the cols of a
-	 * DT_U8 tensor of one row. */
-	uint64_t (*key_copy_bytes)(const struct backend *, int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits);
-	/* Bring rows row0 .. row0 + n of the copy up to the plane. */
-	void (*key_copy)(struct backend *, struct tensor *copy, const struct tensor *plane, int32_t n_kv_head, int32_t cap,
-	                 int32_t bits, int32_t row0, int32_t n);
+	/* ---- selection and moves: what cache policies are written in ---- */
+
+	/* A key sketch is a copy of a plane's keys with 2, 4 or 8 bits per value (groups of 64 values with minimum and scale).
+	 * Bytes of one: the cols of a DT_U8 tensor of one row.  0 = no such sketch. */
+	uint64_t (*key_sketch_bytes)(const struct backend *, int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits);
+	/* Update the sketch of slots row0 .. row0 + n from the plane. */
+	void (*key_sketch)(struct backend *, struct tensor *sketch, const struct tensor *plane, int32_t n_kv_head, int32_t cap,
+	                   int32_t bits, int32_t row0, int32_t n);
 	void (*key_scan)(struct backend *, const struct scan_args *);
-	/* Smallest and largest key per page of 16 rows and channel (Quest): f32 [n_kv_head * pages][2 * head_dim], pages =
-	 * ceil(cap / 16).  Brings the pages of rows row0 .. row0 + n up to the plane; the last one may be partly filled. */
+	void (*topk)(struct backend *, const struct topk_args *);
+	void (*kv_move)(struct backend *, struct tensor *plane, const struct kv_moves *);
+
+	/* ---- for the comparison policies quest and refresh ---- */
+
+	/* Smallest and largest key per page of PAGE_ROWS slots and dimension: f32 [n_kv_head * pages][2 * head_dim], minima then
+	 * maxima, pages = ceil(cap / PAGE_ROWS).  Updates the pages of slots row0 .. row0 + n; the last one may be partly filled. */
 	void (*page_bounds)(struct backend *, struct tensor *bounds, const struct tensor *plane, int32_t n_kv_head, int32_t cap,
 	                    int32_t row0, int32_t n);
-	/* The same as key_scan over pages: a page's score is the most that any key inside its bounds could reach. */
+	/* As key_scan, over pages: a page's score is the most that a key within its bounds can reach. */
 	void (*page_scan)(struct backend *, const struct scan_args *);
-	void (*topk)(struct backend *, const struct topk_args *);
-	/* The rows of chosen pages: rows[h][i] = 16 * page[h][i / 16] + i % 16 for i < n, so the last page may be short.  i32 both;
-	 * rows [n_kv_head][cols >= n], pages [n_kv_head][cols >= ceil(n / 16)], another tensor. */
+	/* Slots of selected pages: rows[h][i] = PAGE_ROWS * pages[h][i / PAGE_ROWS] + i % PAGE_ROWS for i < n, so the last page may be
+	 * short.  Both i32: rows [n_kv_head][cols >= n], pages [n_kv_head][cols >= ceil(n / PAGE_ROWS)], not the same tensor. */
 	void (*page_rows)(struct backend *, struct tensor *rows, const struct tensor *pages, int32_t n_kv_head, int32_t n);
-	void (*kv_move)(struct backend *, struct tensor *plane, const struct kv_moves *);
-	void (*query_turn)(struct backend *, const struct turn_args *);
+	void (*query_drift)(struct backend *, const struct query_drift_args *);
 };
-enum { PAGE_ROWS = 16 };
+enum { PAGE_ROWS = 16 };         /* slots per page */
 
 struct backend {
 	const struct backend_ops *ops;
-	/* Polled inside long operations; when non-zero they return early with garbage in their outputs, and the
-	 * caller discards the step.  Set by the owner; NULL = never. */
+	/* Polled inside long operations: once it is not 0 they return early with garbage in their outputs, and the caller discards
+	 * the step.  The owner sets it; NULL = never cancelled. */
 	const backend_flag *cancel;
-	int failed;
-	int threads;                 /* CPU threads it computes with */
-	char err[160];
+	int failed;                  /* an operation failed and sync() has not reported it yet */
+	int threads;                 /* CPU threads that compute; 1 on a device */
+	char err[160];               /* the first failure: one sentence */
 };
 
+/* ---- opening ---- */
+
 struct backend_options {
-	int threads;               /* 0 = one per available core */
+	int threads;               /* of the CPU backend; 0 = one per available core */
 };
-/* Open "cpu" or "cuda", or by "auto" the latter where there is a device for it and else the former.  The environment variable
- * WEIR_CPU=c|avx2|avx512 hides CPU levels above the named one.  "cuda" is a plugin, weir-cuda.so (plugin.c). */
-int backend_open(struct backend **out, const char *name, const struct backend_options *, char err[160]);
-/* Changes with anything a plugin shares with the program: this header's tables and structs. */
-enum { BACKEND_ABI = 3 };
-/* "avx512 (avx512, avx2, c available)". */
+/* Open "cpu" or "cuda"; "auto" opens CUDA where it works and the CPU else.  0, or -1 with one sentence in err.  opt NULL = defaults.
+ * The environment variable WEIR_CPU=c|avx2|avx512 hides the CPU levels above the named one.  "cuda" lives in a plugin,
+ * weir-cuda.so (plugin.c). */
+int backend_open(struct backend **out, const char *name, const struct backend_options *opt, char err[160]);
+/* Version of what a plugin shares with the program: the tables and structs of this header.  Changes with any of them. */
+enum { BACKEND_ABI = 4 };
+
+/* ---- what the machine can do ---- */
+
+/* The CPU level in use and those available: "avx512 (avx512, avx2, c available)". */
 const char *backend_cpu_level(void);
-/* Bytes per second `threads` threads read from a buffer of that size, best of a few passes. */
+/* Bytes per second at which `threads` threads (0 = all) read a buffer of `bytes`, best of several passes; 0 without memory. */
 double backend_bandwidth(int threads, uint64_t bytes);
-/* 8-bit multiply-adds per second of `threads` threads in registers, best of a few passes. */
+/* 8-bit multiply-adds per second of `threads` threads (0 = all) in registers, best of several passes; 0 without memory. */
 double backend_arithmetic(int threads);
 
 #endif

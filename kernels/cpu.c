@@ -3,23 +3,9 @@
 #include "kernels/cpu_choose.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-int cpu_fail(struct backend *be, const char *fmt, ...)
-{
-	va_list ap;
-
-	if (be->failed)
-		return -1;
-	be->failed = 1;
-	va_start(ap, fmt);
-	vsnprintf(be->err, sizeof be->err, fmt, ap);
-	va_end(ap);
-	return -1;
-}
 
 static int cpu_sync(struct backend *be)
 {
@@ -64,7 +50,7 @@ static const struct backend_ops cpu_ops = {
 	.describe = cpu_describe,
 	.memory = cpu_memory,
 	.alloc = cpu_alloc,
-	.adopt = cpu_adopt,
+	.load_weight = cpu_load_weight,
 	.drop = cpu_drop,
 	.write = cpu_write,
 	.read = cpu_read,
@@ -79,15 +65,15 @@ static const struct backend_ops cpu_ops = {
 	.rope = cpu_rope,
 	.kv_put = cpu_kv_put,
 	.attn = cpu_attn,
-	.key_copy_bytes = cpu_key_copy_bytes,
-	.key_copy = cpu_key_copy,
+	.key_sketch_bytes = cpu_key_sketch_bytes,
+	.key_sketch = cpu_key_sketch,
 	.key_scan = cpu_key_scan,
+	.topk = cpu_topk,
+	.kv_move = cpu_kv_move,
 	.page_bounds = cpu_page_bounds,
 	.page_scan = cpu_page_scan,
-	.topk = cpu_topk,
 	.page_rows = cpu_page_rows,
-	.kv_move = cpu_kv_move,
-	.query_turn = cpu_query_turn,
+	.query_drift = cpu_query_drift,
 };
 
 int cpu_backend_open(struct backend **out, const struct backend_options *opt, char err[160])

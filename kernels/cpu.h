@@ -4,22 +4,20 @@
  *     cpu_mem.c      memory, weights and their repacking
  *     cpu_rows.c     operations row by row: embed, norms, rotations, cache writes
  *     cpu_matmul.c   products
- *     cpu_cols.c     their columns, arranged for the kernels
+ *     cpu_cols.c     arranges quantised input rows for the kernels of products
  *     cpu_attn.c     attention
- *     cpu_probe.c    what it looked at
- *     cpu_choose.c   choosing cached rows: low-bit copies of keys, page bounds, moves (cpu_choose.h)
- *     cpu_scan.c     scores of keys
- *     cpu_topk.c     the best scores
- *     cpu_chosen.c   attention over rows chosen in the same call
+ *     cpu_probe.c    attention that is also measured: mass and spread
+ *     cpu_key_sketch.c, cpu_scan.c, cpu_topk.c   selection of slots (cpu_choose.h): key sketches, scores of keys, the best scores
+ *     cpu_fused_select_attn.c   selection and attention in one hand-over
+ *     cpu_kv_move.c  moves KV entries inside a plane
+ *     cpu_compare.c  operations of the comparison policies
  *
- * Arithmetic is in the leaf functions of the chosen level (cpu_fns.h).  These files decide which thread
- * computes what, under one rule: work is split by outputs (rows, columns, spans of keys merged in
- * ascending order) and never inside a sum, so that a result does not depend on the number of threads,
- * on the tiles, or on how many tokens one call carries.
+ * The leaf functions of the CPU level do the arithmetic (cpu_fns.h).  These files decide which thread computes what, under one
+ * rule: work is split by outputs (rows, columns, spans of keys that are merged in ascending order) and never inside a sum.  So a
+ * result does not depend on the number of threads, on the tiles, or on the number of tokens in a call.
  *
- * Decoding is a chain of short operations.  Those that cost less than waking a thread (norms,
- * rotations, cache writes of one token) run on the caller; the products and long attention are handed
- * to the pool. */
+ * Decoding is a chain of short operations.  Those that cost less than waking a thread (norms, rotations, cache writes of one
+ * token) run on the caller; products and long attention are handed to the pool. */
 #ifndef WEIR_CPU_H
 #define WEIR_CPU_H
 
@@ -30,6 +28,7 @@
 #include "kernels/backend.h"
 #include "kernels/cpu_fns.h"
 #include "kernels/cpu_pool.h"
+#include "kernels/operands.h"
 
 enum { LAYOUT_PLAIN, LAYOUT_PACKED, LAYOUT_HOST };
 
@@ -39,13 +38,13 @@ struct cpu {
 	struct backend base;
 	const struct cpu_fns *fns;
 	struct pool *pool;
-	struct cpu_chunk *weights, *planes;  /* the one that takes the next weight, or tensor of a cache */
+	struct cpu_chunk *weights, *planes;  /* chunks that the next weight and the next large tensor go to (cpu_mem.c) */
 	struct buffer act;           /* quantised inputs */
 	struct buffer scratch;       /* one part per thread */
 	struct buffer state;         /* partial attention */
 	struct buffer scan;          /* scores of cached keys */
-	struct buffer chosen;        /* which heads have their rows */
-	struct buffer probe;         /* scores of the tokens looked at */
+	struct buffer chosen;        /* per KV head: its slots are selected (cpu_fused_select_attn.c) */
+	struct buffer probe;         /* scores of measured tokens */
 };
 
 static inline struct cpu *cpu_of(struct backend *be)
@@ -78,37 +77,23 @@ static inline size_t row_bytes(const struct tensor *t)
 	return (size_t)dtype_bytes(t->type, (uint64_t)t->cols);
 }
 
-/* Set the sticky error unless there is one already; -1. */
-int cpu_fail(struct backend *be, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-
-/* Make room in a working buffer; old contents are lost.  0, or -1 with the error set. */
+/* Grow a working buffer to at least `size` bytes; its contents are lost.  0, or -1 with the error set. */
 int cpu_buffer_grow(struct cpu *c, struct buffer *b, size_t size);
 void cpu_mem_free(struct cpu *c, void *p);
 
 /* An f32 operand with at least n rows (and `cols` columns unless 0); sets the error otherwise. */
 float *cpu_rows_of(struct backend *be, const struct tensor *t, int32_t n, int32_t cols, const char *op);
 
-/* Conditions (struct when): of the right shape; fulfilled now. */
-static inline int when_ok(const struct when *w)
-{
-	return !w->flag || (w->flag->data && w->flag->type == DT_I32 && w->col >= 0 && w->col < w->flag->cols && w->flag->rows > 0);
-}
-
-static inline int when_met(const struct when *w)
+/* Does the predicate hold now? */
+static inline int predicate_holds(const struct predicate *w)
 {
 	return !w->flag || ((const int32_t *)w->flag->data)[w->col] == w->is;
-}
-
-/* Can a cache hold this type? */
-static inline int cpu_kv_type(enum dtype t)
-{
-	return t == DT_F16 || t == DT_F32 || t == DT_BF16 || t == DT_Q8_0;
 }
 
 /* One row of a cache from floats, the same at every level.  A block of q8_0 with anything that is not finite becomes NaN. */
 void cpu_kv_row(const struct cpu_fns *, enum dtype, void *out, const float *x, int32_t n);
 
-/* A job that treats each of n rows alone; every operation uses the fields that it needs. */
+/* A job on n independent rows; each operation uses the fields that it needs. */
 struct row_job {
 	struct cpu *c;
 	float *out;
@@ -129,11 +114,11 @@ void cpu_run_rows(struct row_job *j, pool_fn *fn);
 	for (int32_t i = (task) * (j)->per_task, end_ = min32(i + (j)->per_task, (j)->n); i < end_; i++)
 
 int  cpu_alloc(struct backend *, struct tensor *);
-int  cpu_adopt(struct backend *, struct tensor *, const void *host, int as_table);
+int  cpu_load_weight(struct backend *, struct tensor *, const void *host, int as_table);
 void cpu_drop(struct backend *, struct tensor *);
 void cpu_write(struct backend *, struct tensor *, size_t off, const void *src, size_t n);
 void cpu_read(struct backend *, const struct tensor *, size_t off, void *dst, size_t n);
-void cpu_query_turn(struct backend *, const struct turn_args *);
+void cpu_query_drift(struct backend *, const struct query_drift_args *);
 void cpu_copy(struct backend *, struct tensor *dst, int32_t dst_row, const struct tensor *src, int32_t src_row, int32_t n);
 void cpu_columns(struct backend *, struct tensor *out, const struct tensor *src, const int32_t *col, int32_t n);
 void cpu_embed(struct backend *, struct tensor *out, const struct tensor *table, const int32_t *id,

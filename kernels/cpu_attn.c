@@ -6,7 +6,7 @@
 #include "kernels/cpu_choose.h"
 
 enum {
-	SMALL_ATTN = 64 << 10,       /* multiply-adds that one thread does faster than two */
+	SMALL_ATTN = 64 << 10,       /* multiply-adds up to which one thread is faster than two */
 	STATE_BYTES = 64 << 20,      /* most memory for partial states */
 };
 
@@ -41,7 +41,7 @@ static size_t attn_mem_cut(char *base, struct attn_mem *m, const struct cpu_fns 
 	return leaf + align64(f->attn_scratch(dim, n_q) * sizeof(float));
 }
 
-/* A list is read by one token alone, whose few heads must be shared out; everything else is long, or has many tokens. */
+/* Slots of a span.  Only one-token calls read lists: their few heads give few units of work, so spans are half as long. */
 static int32_t span_rows(const struct attn_part *p)
 {
 	return p->rows ? ATTN_SPAN / 2 : ATTN_SPAN;
@@ -52,7 +52,7 @@ static int32_t part_spans(const struct attn_part *p)
 	return ceil_div(p->n_rows, span_rows(p));
 }
 
-/* Queries of one tile and head over one part, and how many of its rows they see; returns their number. */
+/* Fill in the queries of one tile and KV head for one part, and how many of its slots each sees; returns their number. */
 static int32_t attn_queries(const struct attn_job *j, int32_t part, int32_t tile, int32_t head, struct attn_mem *m)
 {
 	const struct attn_part *p = j->a->part + part;
@@ -70,14 +70,14 @@ static int32_t attn_queries(const struct attn_job *j, int32_t part, int32_t tile
 	return n_q;
 }
 
-/* Where a (token, head) lies in the probe's arrays. */
+/* Index of a query's (token, head) in the arrays of a probe. */
 static size_t attn_place(const struct attn_job *j, int32_t tile, int32_t head, int32_t query)
 {
 	return (size_t)(tile * j->tokens + query / j->group) * (size_t)j->a->n_head +
 	       (size_t)head * (size_t)j->group + (size_t)(query % j->group);
 }
 
-/* Run one span of a part for the queries that see it; returns the first of them. */
+/* Compute one span of a part for the queries that see it; returns the first of these. */
 static int32_t attn_span(const struct attn_job *j, int32_t part, int32_t span, int32_t tile, int32_t head,
                          const struct attn_mem *m, int32_t n_q, struct attn_state *st)
 {
@@ -142,7 +142,7 @@ static void attn_tile_task(void *arg, int task, int worker)
 		for (int32_t s = 0; s < spans; s++) {
 			if (cpu_cancelled(j->c))
 				return;
-			/* Every query sees the first span of all. */
+			/* Every query sees the very first span, which initialises the states. */
 			if (!done++) {
 				attn_span(j, p, s, tile, head, &m, n_q, m.run);
 				continue;
@@ -225,7 +225,7 @@ int attn_run(struct attn_job *j, int32_t t0, int32_t t1)
 	if (cpu_buffer_grow(c, &c->scratch, j->part_bytes * (size_t)c->base.threads) < 0)
 		return -1;
 	if (j->choice)
-		return chosen_run(j);
+		return fused_run(j);
 	units = (int64_t)j->tiles * j->a->n_kv_head;
 	split = c->base.threads > 1 && j->spans > 1 && units < 2 * (int64_t)c->base.threads && attn_split(j);
 	if (c->base.failed)
@@ -241,41 +241,17 @@ int attn_run(struct attn_job *j, int32_t t0, int32_t t1)
 	return cpu_cancelled(c) ? -1 : 0;
 }
 
-static int plane_ok(const struct tensor *t, const struct attn_args *a)
+/* Spans of all parts. */
+static int32_t count_spans(const struct attn_args *a)
 {
-	return t && t->data && t->layout == LAYOUT_PLAIN && cpu_kv_type(t->type) && t->cols == a->head_dim &&
-	       (int64_t)a->n_kv_head * a->cap <= t->rows;
+	int32_t spans = 0;
+
+	for (int32_t i = 0; i < a->n_part; i++)
+		spans += part_spans(a->part + i);
+	return spans;
 }
 
-static int list_shape_ok(const struct attn_part *p, const struct attn_args *a)
-{
-	const struct tensor *t = p->rows;
-
-	if (p->choice && (p->choice->topk->rows != t || p->choice->topk->k != p->n_rows || p->choice->topk->n > a->cap))
-		return 0;
-	return t->data && t->type == DT_I32 && t->layout == LAYOUT_PLAIN && t->rows >= a->n_kv_head && t->cols >= p->n_rows;
-}
-
-/* The parts' shapes; counts spans and rows. */
-static int parts_ok(struct attn_job *j)
-{
-	const struct attn_args *a = j->a;
-	int64_t spans = 0, rows = 0;
-
-	for (int32_t i = 0; i < a->n_part; i++) {
-		const struct attn_part *p = a->part + i;
-
-		if (p->n_rows < 0 || (p->rows ? !list_shape_ok(p, a) : p->row0 < 0 || p->n_rows > a->cap - p->row0))
-			return 0;
-		rows += p->n_rows;
-		spans += part_spans(p);
-	}
-	j->rows = (int32_t)rows;
-	j->spans = (int32_t)spans;
-	return a->n_part > 0 && a->part[a->n_part - 1].n_rows >= j->n && rows <= INT32_MAX - 64;
-}
-
-/* Lists come from operations of this backend; a wrong one must not become a wild read. */
+/* Lists are written by operations of this backend; a wrong one must not lead to reads outside of the plane. */
 static int lists_ok(const struct attn_args *a)
 {
 	uint32_t most = 0;
@@ -291,14 +267,11 @@ static int lists_ok(const struct attn_args *a)
 	return most < (uint32_t)a->cap;
 }
 
-/* The arguments without the parts whose condition is not fulfilled; -1: these cannot have conditions. */
-enum { PARTS_MOST = 16 };
-struct met { struct attn_args a; struct attn_part part[PARTS_MOST]; struct attn_probe probe; };
-static int parts_met(struct met *m, const struct attn_args *a)
+int attn_parts_met(struct attn_met *m, const struct attn_args *a)
 {
 	int32_t n = 0;
 
-	if (a->n_part > PARTS_MOST)
+	if (a->n_part > ATTN_MET_PARTS)
 		return -1;
 	m->a = *a;
 	m->a.part = m->part;
@@ -307,14 +280,14 @@ static int parts_met(struct met *m, const struct attn_args *a)
 		m->a.probe = &m->probe;
 	}
 	for (int32_t i = 0; i < a->n_part; i++) {
-		if (!when_ok(&a->part[i].when))
+		if (!predicate_ok(&a->part[i].when))
 			return -1;
-		if (!when_met(&a->part[i].when)) {
+		if (predicate_holds(&a->part[i].when)) {
+			m->part[n] = a->part[i];
+			m->part[n++].when.flag = NULL;
+		} else if (a->probe) {
 			m->probe.skip -= a->part[i].n_rows;
-			continue;
 		}
-		m->part[n] = a->part[i];
-		m->part[n++].when.flag = NULL;
 	}
 	m->a.n_part = n;
 	return a->probe && m->probe.skip < 0 ? -1 : 0;
@@ -330,24 +303,22 @@ void cpu_attn(struct backend *be, const struct attn_args *a, int32_t n)
 		return;
 	for (int32_t i = 0; i < a->n_part; i++)
 		if (a->part[i].when.flag) {
-			struct met m;
+			struct attn_met m;
 
-			if (n == 1 && !parts_met(&m, a))
+			if (n == 1 && !attn_parts_met(&m, a))
 				cpu_attn(be, &m.a, n);
 			else
-				cpu_fail(be, "internal: attention of %d tokens over %d parts got conditions that do not fit", (int)n, (int)a->n_part);
+				backend_fail(be, "internal: attention of %d tokens over %d parts got conditions that do not fit",
+				             (int)n, (int)a->n_part);
 			return;
 		}
-	if (a->head_dim <= 0 || a->n_kv_head <= 0 || a->n_head <= 0 || a->n_head % a->n_kv_head || a->cap <= 0 ||
-	    width > INT32_MAX || !plane_ok(a->k, a) || !plane_ok(a->v, a) || a->k->type != a->v->type || !parts_ok(&j)) {
-		cpu_fail(be, "internal: attention of %d tokens over %d parts got operands of the wrong shape", (int)n,
-		         (int)a->n_part);
+	if (attn_check(be, a, n, &j.rows) < 0)
 		return;
-	}
 	if (!lists_ok(a)) {
-		cpu_fail(be, "internal: attention got a list with a row that is not within a cache of %d", (int)a->cap);
+		backend_fail(be, "internal: attention got a list with a row that is not within a cache of %d", (int)a->cap);
 		return;
 	}
+	j.spans = count_spans(a);
 	j.out = cpu_rows_of(be, a->out, n, (int32_t)width, "attn");
 	for (int32_t i = 0; i < a->n_part; i++) {
 		const struct attn_choice *choice = a->part[i].choice;
@@ -364,8 +335,8 @@ void cpu_attn(struct backend *be, const struct attn_args *a, int32_t n)
 		return;
 	j.group = a->n_head / a->n_kv_head;
 	j.row_bytes = row_bytes(a->k);
-	if (!probe_wanted(a->probe, n))
+	if (!attn_probe_wanted(a->probe, n))
 		attn_run(&j, 0, n);
-	else if (probe_check(&j) == 0)
+	else if (attn_probe_check(be, a, j.rows) == 0)
 		probe_run(&j);
 }

@@ -81,16 +81,16 @@ static void key_code(uint8_t *panel, int32_t lane, const float *x, int32_t dim, 
 	const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
 	const __m256 most = _mm256_set1_ps((float)((1 << bits) - 1)), none = _mm256_setzero_ps();
 
-	for (int32_t g = 0; g < copy_groups(dim); g++, x += COPY_GROUP) {
-		int32_t n = copy_values(dim, g);
-		__m256 v[COPY_GROUP / 8], lo, hi, inv, min;
+	for (int32_t g = 0; g < sketch_groups(dim); g++, x += SKETCH_GROUP) {
+		int32_t n = sketch_values(dim, g);
+		__m256 v[SKETCH_GROUP / 8], lo, hi, inv, min;
 		__m128 l, h;
 		uint16_t scale, base;
-		uint8_t code[COPY_GROUP];
+		uint8_t code[SKETCH_GROUP];
 		float d;
 
 		lo = hi = _mm256_set1_ps(x[0]);
-		UNROLL for (int i = 0; i < COPY_GROUP / 8; i++) {
+		UNROLL for (int i = 0; i < SKETCH_GROUP / 8; i++) {
 			__m256i mask = avx2_lanes(n - 8 * i);
 
 			v[i] = _mm256_blendv_ps(_mm256_set1_ps(x[0]), _mm256_maskload_ps(x + 8 * i, mask), _mm256_castsi256_ps(mask));
@@ -108,7 +108,7 @@ static void key_code(uint8_t *panel, int32_t lane, const float *x, int32_t dim, 
 		d = _cvtsh_ss(scale);
 		inv = _mm256_set1_ps(d > 0 ? 1.0f / d : 0);
 		min = _mm256_set1_ps(_cvtsh_ss(base));
-		UNROLL for (int half = 0; half < COPY_GROUP / 32; half++) {
+		UNROLL for (int half = 0; half < SKETCH_GROUP / 32; half++) {
 			__m256i c[4];
 
 			UNROLL for (int i = 0; i < 4; i++) {
@@ -120,7 +120,7 @@ static void key_code(uint8_t *panel, int32_t lane, const float *x, int32_t dim, 
 			c[0] = _mm256_packus_epi16(_mm256_packs_epi32(c[0], c[1]), _mm256_packs_epi32(c[2], c[3]));
 			_mm256_storeu_si256((void *)(code + 32 * half), _mm256_permutevar8x32_epi32(c[0], order));
 		}
-		panel = copy_store(panel, lane, scale, base, code, n, bits);
+		panel = sketch_store(panel, lane, scale, base, code, n, bits);
 	}
 }
 
@@ -183,16 +183,16 @@ INLINE void unit_dots(int nr, int bits, int wide, const uint8_t *unit, const int
 /* Query heads r0 .. r0 + nr over the tile's panels, eight keys at a time. */
 INLINE void scan_panels(int nr, int bits, int wide, const struct scan_tile *t, int32_t r0)
 {
-	size_t panel_bytes = copy_panel_bytes(t->dim, bits);
-	const uint8_t *panel = (const uint8_t *)t->keys + (size_t)(t->k0 / COPY_PANEL) * panel_bytes;
-	int32_t groups = copy_groups(t->dim);
-	size_t stride = (size_t)groups * COPY_GROUP, from = (size_t)r0 * stride;
+	size_t panel_bytes = sketch_panel_bytes(t->dim, bits);
+	const uint8_t *panel = (const uint8_t *)t->keys + (size_t)(t->k0 / SKETCH_PANEL) * panel_bytes;
+	int32_t groups = sketch_groups(t->dim);
+	size_t stride = (size_t)groups * SKETCH_GROUP, from = (size_t)r0 * stride;
 	const int8_t *hi = t->hi + from, *lo = wide ? t->lo + from : hi;
 	const float *sum = t->sum + (size_t)r0 * (size_t)groups;
 	float *score = t->score + (size_t)r0 * t->ld;
 
 	for (int32_t k = t->k0; k < t->k1; k += 8) {
-		int32_t half = k % COPY_PANEL / 8;
+		int32_t half = k % SKETCH_PANEL / 8;
 		const uint8_t *at = panel;
 		__m256 s[HEADS];
 
@@ -203,8 +203,8 @@ INLINE void scan_panels(int nr, int bits, int wide, const struct scan_tile *t, i
 		for (int32_t g = 0; g < groups; g++) {
 			__m256 scale = _mm256_cvtph_ps(_mm_loadu_si128((const void *)(at + 16 * half)));
 			__m256 min = _mm256_cvtph_ps(_mm_loadu_si128((const void *)(at + 32 + 16 * half)));
-			const int8_t *h = hi + (size_t)g * COPY_GROUP, *l = lo + (size_t)g * COPY_GROUP;
-			int32_t units = copy_units(copy_values(t->dim, g), bits);
+			const int8_t *h = hi + (size_t)g * SKETCH_GROUP, *l = lo + (size_t)g * SKETCH_GROUP;
+			int32_t units = sketch_units(sketch_values(t->dim, g), bits);
 			__m256i all[HEADS];
 
 			UNROLL for (int r = 0; r < nr; r++)
@@ -275,7 +275,7 @@ static void find_max(const struct scan_tile *t)
 	}
 }
 
-static void scan_copy(const struct scan_tile *t)
+static void scan_sketch(const struct scan_tile *t)
 {
 	panels_fn *const *fn = panels[t->bits == 2 ? 0 : t->bits == 4 ? 1 : 2][t->lo != NULL];
 
@@ -508,7 +508,7 @@ const struct choose_fns choose_fns_avx2 = {
 	.row_to_f32 = row_to_f32,
 	.panel = panel_ready,
 	.key_code = key_code,
-	.scan_copy = scan_copy,
+	.scan_sketch = scan_sketch,
 	.scan_rows = scan_rows,
 	.sum_exp = sum_exp,
 	.reduce = reduce,

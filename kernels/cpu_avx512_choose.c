@@ -74,15 +74,15 @@ static void key_code(uint8_t *panel, int32_t lane, const float *x, int32_t dim, 
 {
 	float most = (float)((1 << bits) - 1);
 
-	for (int32_t g = 0; g < copy_groups(dim); g++, x += COPY_GROUP) {
-		int32_t n = copy_values(dim, g);
+	for (int32_t g = 0; g < sketch_groups(dim); g++, x += SKETCH_GROUP) {
+		int32_t n = sketch_values(dim, g);
 		__m512 first = _mm512_set1_ps(x[0]), top = _mm512_set1_ps(most), none = _mm512_setzero_ps(), min, inv;
-		__m512 v[COPY_GROUP / 16], low = first, high = first;
-		uint8_t code[COPY_GROUP];
+		__m512 v[SKETCH_GROUP / 16], low = first, high = first;
+		uint8_t code[SKETCH_GROUP];
 		uint16_t scale, base;
 		float lo, hi, d;
 
-		UNROLL for (int i = 0; i < COPY_GROUP / 16; i++) {
+		UNROLL for (int i = 0; i < SKETCH_GROUP / 16; i++) {
 			v[i] = _mm512_mask_loadu_ps(first, lanes(n - 16 * i), x + 16 * i);
 			low = _mm512_min_ps(low, v[i]);
 			high = _mm512_max_ps(high, v[i]);
@@ -95,13 +95,13 @@ static void key_code(uint8_t *panel, int32_t lane, const float *x, int32_t dim, 
 		d = _cvtsh_ss(scale);
 		inv = _mm512_set1_ps(d > 0 ? 1.0f / d : 0);
 		min = _mm512_set1_ps(_cvtsh_ss(base));
-		UNROLL for (int i = 0; i < COPY_GROUP / 16; i++) {
+		UNROLL for (int i = 0; i < SKETCH_GROUP / 16; i++) {
 			/* max(NaN, 0) is 0 in this order. */
 			v[i] = _mm512_min_ps(_mm512_max_ps(_mm512_mul_ps(_mm512_sub_ps(v[i], min), inv), none), top);
 			_mm_storeu_si128((void *)(code + 16 * i),
 			                 _mm512_cvtepi32_epi8(_mm512_maskz_cvtps_epi32(lanes(n - 16 * i), v[i])));
 		}
-		panel = copy_store(panel, lane, scale, base, code, n, bits);
+		panel = sketch_store(panel, lane, scale, base, code, n, bits);
 	}
 }
 
@@ -167,7 +167,7 @@ struct scan_heads {
 INLINE void scan_some(int np, int nr, int bits, int wide, const struct scan_heads *h, const uint8_t *panel, int32_t k, int32_t k1,
                       __m512 max[HEADS])
 {
-	const int whole = COPY_GROUP / 32 * bits;
+	const int whole = SKETCH_GROUP / 32 * bits;
 	const uint8_t *at = panel;
 	__m512 s[PANELS_MOST][HEADS];
 
@@ -177,7 +177,7 @@ INLINE void scan_some(int np, int nr, int bits, int wide, const struct scan_head
 			s[p][r] = _mm512_setzero_ps();
 	for (int32_t g = 0; g < h->groups; g++) {
 		const uint8_t *head = at;
-		const int8_t *hi = h->hi + (size_t)g * COPY_GROUP, *lo = h->lo + (size_t)g * COPY_GROUP;
+		const int8_t *hi = h->hi + (size_t)g * SKETCH_GROUP, *lo = h->lo + (size_t)g * SKETCH_GROUP;
 		__m512i dot[PANELS_MOST][HEADS], low[PANELS_MOST][HEADS];
 
 		UNROLL for (int p = 0; p < np; p++)
@@ -205,7 +205,7 @@ INLINE void scan_some(int np, int nr, int bits, int wide, const struct scan_head
 			}
 		}
 	}
-	UNROLL for (int p = 0; p < np; p++, k += COPY_PANEL) {
+	UNROLL for (int p = 0; p < np; p++, k += SKETCH_PANEL) {
 		__mmask16 seen = lanes(k1 - k);
 
 		UNROLL for (int r = 0; r < nr; r++) {
@@ -219,21 +219,21 @@ INLINE void scan_some(int np, int nr, int bits, int wide, const struct scan_head
 INLINE void scan_panels(int nr, int bits, int wide, const struct scan_tile *t, int32_t r0)
 {
 	const int np = wide && nr > 2 ? 1 : PANELS_MOST;     /* as many as there are registers for */
-	int32_t groups = copy_groups(t->dim), k = t->k0;
-	size_t stride = (size_t)groups * COPY_GROUP, from = (size_t)r0 * stride;
+	int32_t groups = sketch_groups(t->dim), k = t->k0;
+	size_t stride = (size_t)groups * SKETCH_GROUP, from = (size_t)r0 * stride;
 	struct scan_heads h = {
-		.panel_bytes = copy_panel_bytes(t->dim, bits), .stride = stride, .groups = groups,
-		.last = copy_units(copy_values(t->dim, groups - 1), bits), .hi = t->hi + from, .lo = wide ? t->lo + from : t->hi + from,
+		.panel_bytes = sketch_panel_bytes(t->dim, bits), .stride = stride, .groups = groups,
+		.last = sketch_units(sketch_values(t->dim, groups - 1), bits), .hi = t->hi + from, .lo = wide ? t->lo + from : t->hi + from,
 		.sum = t->sum + (size_t)r0 * (size_t)groups, .score = t->score + (size_t)r0 * t->ld, .ld = t->ld,
 	};
-	const uint8_t *panel = (const uint8_t *)t->keys + (size_t)(k / COPY_PANEL) * h.panel_bytes;
+	const uint8_t *panel = (const uint8_t *)t->keys + (size_t)(k / SKETCH_PANEL) * h.panel_bytes;
 	__m512 max[HEADS];
 
 	UNROLL for (int r = 0; r < nr; r++)
 		max[r] = _mm512_set1_ps(-INFINITY);
-	for (; k + (np - 1) * COPY_PANEL < t->k1; k += np * COPY_PANEL, panel += (size_t)np * h.panel_bytes)
+	for (; k + (np - 1) * SKETCH_PANEL < t->k1; k += np * SKETCH_PANEL, panel += (size_t)np * h.panel_bytes)
 		scan_some(np, nr, bits, wide, &h, panel, k, t->k1, max);
-	for (; k < t->k1; k += COPY_PANEL, panel += h.panel_bytes)
+	for (; k < t->k1; k += SKETCH_PANEL, panel += h.panel_bytes)
 		scan_some(1, nr, bits, wide, &h, panel, k, t->k1, max);
 	UNROLL for (int r = 0; r < nr; r++)
 		t->max[r0 + r] = _mm512_reduce_max_ps(max[r]);
@@ -251,7 +251,7 @@ static panels_fn *const panels[3][2][HEADS] = {
 	{ ROW4(2, 0), ROW4(2, 1) }, { ROW4(4, 0), ROW4(4, 1) }, { ROW4(8, 0), ROW4(8, 1) },
 };
 
-static void scan_copy(const struct scan_tile *t)
+static void scan_sketch(const struct scan_tile *t)
 {
 	panels_fn *const *fn = panels[t->bits == 2 ? 0 : t->bits == 4 ? 1 : 2][t->lo != NULL];
 
@@ -512,7 +512,7 @@ const struct choose_fns choose_fns_avx512 = {
 	.row_to_f32 = row_to_f32,
 	.panel = panel_ready,
 	.key_code = key_code,
-	.scan_copy = scan_copy,
+	.scan_sketch = scan_sketch,
 	.scan_rows = scan_rows,
 	.sum_exp = sum_exp,
 	.reduce = reduce,

@@ -1,7 +1,7 @@
-/* kernels/cpu_c.c - the C level: the leaf functions every other level is measured against.
+/* kernels/cpu_c.c - the C level: the reference leaf functions that every other level is tested against.
  *
- * Plain loops with sums in double, on any machine.  Nothing here is tuned, but weights and keys are converted
- * once per group of columns or queries, so that a machine without a faster level still gets somewhere. */
+ * Plain loops with sums in double, on any machine.  Weights and keys are converted once per group of columns or queries, which
+ * keeps machines without a faster level usable; nothing else is tuned. */
 #include "kernels/cpu_fns.h"
 #include "kernels/cpu_choose.h"
 #include "kernels/cpu_pack.h"
@@ -23,7 +23,7 @@ static size_t c_pack_bytes(enum dtype type, int32_t cols)
 static void c_pack(enum dtype type, void *panel, const void *rows, size_t row_bytes, int32_t n_rows,
                    int32_t cols)
 {
-	/* Never called: pack_bytes says that rows stay as they are. */
+	/* Never called: pack_bytes() is 0 for every type. */
 	(void)type;
 	(void)panel;
 	(void)rows;
@@ -37,8 +37,7 @@ static int c_wants_q8(enum dtype type)
 	return type != DT_F32 && type != DT_F16 && type != DT_BF16;
 }
 
-/* A block with a NaN or an infinity gets the scale NaN: integers cannot carry it, and it must reach the
- * output. */
+/* A block with NaN or infinity gets the scale NaN, which reaches the output; integers cannot represent either. */
 static void c_quantize(const struct act *a, int32_t row)
 {
 	size_t blocks = (size_t)a->cols / 32;
@@ -58,7 +57,7 @@ static void c_quantize(const struct act *a, int32_t row)
 				amax = size;
 		}
 		scale = amax / 127.0f;
-		/* Below the normal range 1 / scale overflows; such a block is nothing but zeros to any sum. */
+		/* 1 / scale would overflow for a subnormal scale; such a block is treated as zeros. */
 		if (scale < 1.17549435e-38f)
 			scale = 0;
 		inv = scale > 0 ? 1.0f / scale : 0;
@@ -80,7 +79,7 @@ static void c_quantize(const struct act *a, int32_t row)
 	}
 }
 
-/* Nothing is packed at this level. */
+/* No type is packed at this level: the three functions on packed weights are never called. */
 static const uint8_t c_widths[] = { 1, 0 };
 
 static struct pack_format c_format(enum dtype type)
@@ -98,8 +97,8 @@ static void c_matmul_panels(enum dtype type, const void *panels, int32_t n, cons
 	(void)ldo;
 }
 
-/* Products of 16-bit integers summed into 32 bits: a form that compilers know how to make fast
- * anywhere, unless they first unroll it inside the loop that calls it. */
+/* 16-bit products summed in 32 bits, a form that compilers vectorise on any machine; noinline, because they unroll it instead when
+ * it is inlined into the calling loop. */
 __attribute__((noinline)) static int32_t dot16(const int16_t *a, const int8_t *b)
 {
 	int32_t s = 0;
@@ -226,13 +225,13 @@ static void c_to_f16(uint16_t *out, const float *x, int32_t n)
 		out[i] = f32_to_f16(x[i]);
 }
 
-/* Scratch of attn: scores [n_q][ATTN_SPAN] and sums [n_q][head_dim] in double, one converted row. */
+/* Scratch of attn in floats: scores [n_q][ATTN_SPAN] and sums [n_q][head_dim] in double, one converted row. */
 static size_t c_attn_scratch(int32_t head_dim, int32_t n_q)
 {
 	return (size_t)n_q * (size_t)(ATTN_SPAN + head_dim) * 2 + (size_t)head_dim;
 }
 
-/* First query that sees row k: limits ascend. */
+/* First query that sees key k: limits ascend. */
 static int32_t first_query(const struct attn_tile *t, int32_t k, int32_t from)
 {
 	while (from < t->n_q && t->limit[from] <= k)
@@ -311,7 +310,7 @@ static void c_attn_merge(struct attn_state *a, const struct attn_state *b, int32
 	double fa = a->m > -INFINITY ? exp((double)a->m - m) : 0;
 	double fb = b->m > -INFINITY ? exp((double)b->m - m) : 0;
 
-	/* A state that saw only NaN scores has m = -inf and a NaN sum: 0 * NaN keeps it. */
+	/* A state with only NaN scores has m = -inf and a NaN sum, which 0 * NaN preserves. */
 	a->m = m;
 	a->l = (float)(a->l * fa + b->l * fb);
 	for (int32_t j = 0; j < head_dim; j++)
@@ -365,7 +364,7 @@ static void c_probe_above(const float *p, int32_t n, float least, float *sum, in
 	*sum = (float)s;
 }
 
-/* The inner loop of this level's products over values that stay in the nearest cache. */
+/* The inner loop of this level's products, over values that stay in the L1 cache. */
 static uint64_t c_multiply(int32_t rounds)
 {
 	int16_t a[16] = { 1, 2, 3 };

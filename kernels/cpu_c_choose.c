@@ -1,4 +1,4 @@
-/* kernels/cpu_c_choose.c - choosing rows, the C level: the same steps as the vector levels, sixteen lanes at a time. */
+/* kernels/cpu_c_choose.c - leaf functions of selection at the C level: the same steps as the vector levels, sixteen lanes at a time. */
 #include <math.h>
 #include <string.h>
 
@@ -11,8 +11,8 @@ static void c_row_to_f32(enum dtype type, float *out, const void *in, int32_t n)
 	dtype_to_f32(type, out, in, n);
 }
 
-/* Code against the minimum and the scale as the halves hold them: what is read back decides. */
-static void code_group(uint8_t code[COPY_GROUP], uint16_t *scale, uint16_t *min, const float *x, int32_t n, int32_t bits)
+/* Codes are computed from minimum and scale after their rounding to f16: the values that a scan reads. */
+static void code_group(uint8_t code[SKETCH_GROUP], uint16_t *scale, uint16_t *min, const float *x, int32_t n, int32_t bits)
 {
 	float lo = x[0], hi = x[0], most = (float)((1 << bits) - 1), d, m, inv;
 
@@ -25,11 +25,11 @@ static void code_group(uint8_t code[COPY_GROUP], uint16_t *scale, uint16_t *min,
 	m = f16_to_f32(*min);
 	d = f16_to_f32(*scale);
 	inv = d > 0 ? 1.0f / d : 0;
-	memset(code, 0, COPY_GROUP);
+	memset(code, 0, SKETCH_GROUP);
 	for (int32_t i = 0; i < n; i++) {
 		float c = (x[i] - m) * inv;
 
-		/* Written so that a NaN becomes 0. */
+		/* The comparisons turn a NaN into 0. */
 		c = c > 0 ? c : 0;
 		c = c < most ? c : most;
 		code[i] = (uint8_t)lrintf(c);
@@ -38,13 +38,13 @@ static void code_group(uint8_t code[COPY_GROUP], uint16_t *scale, uint16_t *min,
 
 static void c_key_code(uint8_t *panel, int32_t lane, const float *x, int32_t dim, int32_t bits)
 {
-	for (int32_t g = 0; g < copy_groups(dim); g++) {
-		int32_t n = copy_values(dim, g);
+	for (int32_t g = 0; g < sketch_groups(dim); g++) {
+		int32_t n = sketch_values(dim, g);
 		uint16_t scale, min;
-		uint8_t code[COPY_GROUP];
+		uint8_t code[SKETCH_GROUP];
 
-		code_group(code, &scale, &min, x + g * COPY_GROUP, n, bits);
-		panel = copy_store(panel, lane, scale, min, code, n, bits);
+		code_group(code, &scale, &min, x + g * SKETCH_GROUP, n, bits);
+		panel = sketch_store(panel, lane, scale, min, code, n, bits);
 	}
 }
 
@@ -53,7 +53,7 @@ static int32_t dot_group(const uint8_t *unit, int32_t lane, int32_t n, int32_t b
 {
 	int32_t quads = 8 / bits, mask = (1 << bits) - 1, dot = 0;
 
-	for (int32_t u = 0; u < copy_units(n, bits); u++, unit += 64)
+	for (int32_t u = 0; u < sketch_units(n, bits); u++, unit += 64)
 		for (int32_t s = 0; s < quads; s++, q += 4)
 			for (int j = 0; j < 4; j++)
 				dot += (unit[4 * lane + j] >> (s * bits) & mask) * q[j];
@@ -72,22 +72,22 @@ static void find_max(const struct scan_tile *t)
 	}
 }
 
-static void c_scan_copy(const struct scan_tile *t)
+static void c_scan_sketch(const struct scan_tile *t)
 {
-	int32_t groups = copy_groups(t->dim);
-	size_t panel_bytes = copy_panel_bytes(t->dim, t->bits);
+	int32_t groups = sketch_groups(t->dim);
+	size_t panel_bytes = sketch_panel_bytes(t->dim, t->bits);
 
 	for (int32_t k = t->k0; k < t->k1; k++) {
-		const uint8_t *panel = (const uint8_t *)t->keys + (size_t)(k / COPY_PANEL) * panel_bytes;
-		int32_t lane = k % COPY_PANEL;
+		const uint8_t *panel = (const uint8_t *)t->keys + (size_t)(k / SKETCH_PANEL) * panel_bytes;
+		int32_t lane = k % SKETCH_PANEL;
 
 		for (int32_t r = 0; r < t->n_q; r++) {
 			const uint8_t *at = panel;
 			float s = 0;
 
 			for (int32_t g = 0; g < groups; g++) {
-				size_t q = ((size_t)r * (size_t)groups + (size_t)g) * COPY_GROUP;
-				int32_t n = copy_values(t->dim, g), dot = dot_group(at + 64, lane, n, t->bits, t->hi + q);
+				size_t q = ((size_t)r * (size_t)groups + (size_t)g) * SKETCH_GROUP;
+				int32_t n = sketch_values(t->dim, g), dot = dot_group(at + 64, lane, n, t->bits, t->hi + q);
 				uint16_t scale, min;
 
 				memcpy(&scale, at + 2 * lane, 2);
@@ -96,7 +96,7 @@ static void c_scan_copy(const struct scan_tile *t)
 					dot = dot * 256 + dot_group(at + 64, lane, n, t->bits, t->lo + q);
 				s = fmaf(f16_to_f32(scale), (float)dot, s);
 				s = fmaf(f16_to_f32(min), t->sum[r * groups + g], s);
-				at += 64 + 64 * copy_units(n, t->bits);
+				at += 64 + 64 * sketch_units(n, t->bits);
 			}
 			t->score[(size_t)r * t->ld + (size_t)k] = s;
 		}
@@ -117,7 +117,7 @@ static void c_scan_rows(const struct scan_tile *t)
 			int32_t n_q = t->n_q - r0 < ROW_QUERIES ? t->n_q - r0 : ROW_QUERIES;
 			double s[ROW_QUERIES] = { 0 };
 
-			/* In pieces of 32 values, which any type can be cut into. */
+			/* In pieces of 32 values, a whole number of blocks of any plane type. */
 			for (int32_t j = 0; j < t->dim; j += 32) {
 				int32_t n = t->dim - j < 32 ? t->dim - j : 32;
 
@@ -203,7 +203,7 @@ static void c_pool(float *out, const float *x, int32_t n, int32_t half, float *t
 {
 	int32_t w = 1, len = n + 2 * half;
 
-	/* tmp[i] = max of x over i - half .. i - half + w - 1; the window doubles, then two of them overlap. */
+	/* tmp[i] = max of x over i - half .. i - half + w - 1; the window w doubles, then out is the max of two overlapping windows. */
 	for (int32_t i = 0; i < len; i++)
 		tmp[i] = -INFINITY;
 	for (int32_t i = 0; i < n; i++)
@@ -257,7 +257,7 @@ const struct choose_fns choose_fns_c = {
 	.row_to_f32 = c_row_to_f32,
 	.panel = panel_ready,
 	.key_code = c_key_code,
-	.scan_copy = c_scan_copy,
+	.scan_sketch = c_scan_sketch,
 	.scan_rows = c_scan_rows,
 	.sum_exp = c_sum_exp,
 	.reduce = c_reduce,

@@ -1,13 +1,15 @@
-/* kernels/cpu_choose.h (private to kernels/cpu*.c) - choosing cached rows: operations, leaf functions.
+/* kernels/cpu_choose.h (private to kernels/cpu*.c) - selection of slots: operations and leaf functions.
  *
- *     cpu_choose.c         keys: the low-bit copy, page bounds, rows of pages; moving rows
- *     cpu_scan.c           scores of keys and pages
+ *     cpu_key_sketch.c     key sketches
+ *     cpu_scan.c           scores of keys
  *     cpu_topk.c           the k best scores
- *     cpu_chosen.c         both, and attention over what they chose, in one hand-over
- *     cpu_*_choose.c       the leaves of each level
+ *     cpu_fused_select_attn.c   scan, topk and attention over the selected slots in one hand-over
+ *     cpu_kv_move.c        moves KV entries inside a plane
+ *     cpu_compare.c        pages, for the comparison policy quest
+ *     cpu_*_choose.c       the leaf functions of each level
  *
- * Copies of keys (copy_layout.h) are the same at every level, and so are their scores, bit for bit: dots are integers, and the float
- * operations are the same in the same order.  Scores of a plane (no copy) are sums of floats in each level's own order. */
+ * Key sketches (key_sketch.h) and scores computed from them have the same bits at every level: dots are integers, and the float
+ * operations are the same in the same order.  Scores of a plane are sums of floats in each level's own order. */
 #ifndef WEIR_CPU_CHOOSE_H
 #define WEIR_CPU_CHOOSE_H
 
@@ -15,67 +17,68 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "kernels/copy_layout.h"
+#include "kernels/key_sketch.h"
 #include "kernels/cpu.h"
 
-enum { SCAN_RANGE = 1024 };
+enum { SCAN_RANGE = 1024 };      /* keys of a range, which leaves one maximum and one sum */
 
 /* Scores of the keys k0 .. k1 of one KV head for its n_q query heads; k0 and ld are multiples of 16. */
 struct scan_tile {
-	const void *keys;          /* the head's first panel, or row 0 of its plane */
-	enum dtype type;           /* of a plane */
+	const void *keys;          /* the KV head's first panel of a sketch, or its slot 0 in a plane */
+	enum dtype type;           /* of the plane */
 	int32_t bits, dim, n_q, k0, k1;
-	/* For a copy: query r ~ hi (+ lo / 256), integers; bytes [n_q][COPY_GROUP * groups], zero past dim.  lo = NULL: not used, else
-	 * scores come 256 times as large.  sum [n_q][groups]: hi, or 256 hi + lo, summed over each group. */
+	/* For a sketch, queries as bytes [n_q][SKETCH_GROUP * groups], zero past dim: query r ~ hi, or with lo 256 hi + lo, and scores
+	 * 256 times as large.  sum [n_q][groups]: the same, summed over each group. */
 	const int8_t *hi, *lo;
 	const float *sum;
 	const float *q;            /* for a plane: [n_q][dim rounded up to 16], zero past dim */
-	float *score;              /* [n_q][ld], from key 0; lanes up to the next multiple of 16 may be written */
+	float *score;              /* out, [n_q][ld], from key 0; up to the next multiple of 16 keys may be written */
 	size_t ld;
-	float *max;                /* out, [n_q]: the largest of these scores, NaN left out */
+	float *max;                /* out, [n_q]: the largest of these scores; NaN are ignored */
 };
 
 struct choose_fns {
-	/* A cached row as floats. */
+	/* A row of a plane as floats. */
 	void (*row_to_f32)(enum dtype, float *out, const void *in, int32_t n);
-	/* A whole panel of keys x [COPY_PANEL][ld] as key_code() takes them: turned and clipped (cpu_panel.h).  y: room for as many. */
+	/* Prepare a whole panel of keys x [SKETCH_PANEL][ld] for key_code(): Hadamard transform and clipping (cpu_panel.h).  y: scratch of
+	 * the same size. */
 	void (*panel)(float *x, size_t ld, float *y, int32_t dim, int32_t bits);
-	/* Code one key into its lane of a panel. */
+	/* Code one prepared key into its lane of a panel. */
 	void (*key_code)(uint8_t *panel, int32_t lane, const float *x, int32_t dim, int32_t bits);
-	void (*scan_copy)(const struct scan_tile *);
+	void (*scan_sketch)(const struct scan_tile *);
 	void (*scan_rows)(const struct scan_tile *);
-	/* Sum of exp((s - max) * mult) over n scores, n a multiple of 16, none above max but NaN, which counts 0; mult >= 0. */
+	/* Sum of exp((s - max) * mult) over n scores, n a multiple of 16, none above max; a NaN counts 0; mult >= 0. */
 	float (*sum_exp)(const float *s, int32_t n, float max, float mult);
-	/* out[i] = max or log of mean over r of s[r * ld + i] * mult[r] - lse[r].  Room for n rounded up to 16 in s alone. */
+	/* out[i] = max, or log of the mean of exp, over r of s[r * ld + i] * mult[r] - lse[r].  s may be read up to n rounded up to 16. */
 	void (*reduce)(float *out, const float *s, size_t ld, const float *mult, const float *lse, int32_t n_q, int32_t n,
 	               enum reduce);
 
 	/* ---- the k best ---- */
-	/* out[i] = max of x over i - half .. i + half, as far as these exist.  NaN counts as -inf.  tmp: n + 2 half + 16. */
+	/* out[i] = max of x over i - half .. i + half within 0 .. n - 1; NaN counts as -inf.  tmp: n + 2 half + 16 floats. */
 	void (*pool)(float *out, const float *x, int32_t n, int32_t half, float *tmp);
-	/* Rows i0 .. i1 with x >= least (all of them when it is -inf; NaN counts as that): their numbers and values, ascending.
-	 * Both lists need room for i1 - i0 + 16; returns their length; *top = the largest value. */
+	/* Indices i0 .. i1 - 1 with x >= least, ascending, and their values; NaN counts as -inf.  Both lists need room for i1 - i0 + 16;
+	 * returns their length; *top = the largest value. */
 	int32_t (*pick)(int32_t *row, float *value, float *top, const float *x, int32_t i0, int32_t i1, float least);
-	/* How many of n values are >= t. */
+	/* Number of values >= t. */
 	int32_t (*count)(const float *x, int32_t n, float t);
-	/* Of n rows keep those with value >= t (a NaN is not), at out.  Returns their number, never writes more than that. */
+	/* Copy the rows with value >= t (never a NaN) to out.  Returns their number and writes no more than that. */
 	int32_t (*keep)(int32_t *out, const int32_t *row, const float *value, int32_t n, float t);
 };
 
 extern const struct choose_fns choose_fns_c, choose_fns_avx2, choose_fns_avx512;
 
-/* ---- shared arithmetic: every level does these steps, vector or not ---- */
+/* ---- arithmetic that every level does in the same steps ---- */
 
-/* exp(x) for x <= 0 to 7e-4, 0 far below and of NaN.  y = x 2^23 / ln 2 + 127 * 2^23 as an integer has the bits of a float e
- * whose exponent is right and whose mantissa m, 1 <= m < 2, is a straight line where 2^(m - 1) is wanted: multiplied by
- * E0 + E1 m + E2 m^2 + E3 m^3 ~ 2^(m - 1) / m it is near enough for a sum that all keys of a head share. */
+/* exp(x) for x <= 0, relative error 7e-4; 0 far below and for NaN.  y = x 2^23 / ln 2 + 127 * 2^23, read as the bits of a float, has
+ * the right exponent and a mantissa m, 1 <= m < 2, that grows linearly where 2^(m - 1) is wanted.  The factor E0 + E1 m + E2 m^2 +
+ * E3 m^3 ~ 2^(m - 1) / m corrects this. */
 #define CHOOSE_LOG2E 12102203.2f             /* 2^23 / ln 2 */
 #define CHOOSE_ONE   1065353216.0f           /* 127 * 2^23 */
 #define CHOOSE_EXP_0 1.77561472f
 #define CHOOSE_EXP_1 (-1.37730759f)
 #define CHOOSE_EXP_2 0.707475827f
 #define CHOOSE_EXP_3 (-0.106445699f)
-/* log2(1 + t) for 0 <= t < 1 to 5e-5: t + t (1 - t) (L0 + L1 t + L2 t^2 + L3 t^3). */
+/* log2(1 + t) for 0 <= t < 1, error 5e-5: t + t (1 - t) (L0 + L1 t + L2 t^2 + L3 t^3). */
 #define CHOOSE_LN2   0.693147181f
 #define CHOOSE_LOG_0 0.442418579f
 #define CHOOSE_LOG_1 (-0.269578015f)
@@ -94,11 +97,11 @@ static inline float fold16(const float x[16])
 	return (a[0] + a[2]) + (a[1] + a[3]);
 }
 
-/* Put the codes of one group (zero past n) into the lane; returns the first byte after the group. */
-static inline uint8_t *copy_store(uint8_t *group, int32_t lane, uint16_t scale, uint16_t min, const uint8_t code[COPY_GROUP],
+/* Store the codes of one group (zero past n) in a lane; returns the first byte after the group. */
+static inline uint8_t *sketch_store(uint8_t *group, int32_t lane, uint16_t scale, uint16_t min, const uint8_t code[SKETCH_GROUP],
                                   int32_t n, int32_t bits)
 {
-	int32_t units = copy_units(n, bits), quads = 8 / bits;
+	int32_t units = sketch_units(n, bits), quads = 8 / bits;
 
 	memcpy(group + 2 * lane, &scale, 2);
 	memcpy(group + 32 + 2 * lane, &min, 2);
@@ -117,22 +120,17 @@ static inline uint8_t *copy_store(uint8_t *group, int32_t lane, uint16_t scale, 
 	return group;
 }
 
-/* A key or query of dim values, turned: Hadamard matrices over the largest power of two, then over what is left.  Twice is
- * nothing. */
-void copy_turn(float *x, int32_t dim);
-/* A turned key as it is given to key_code(): with 2 bits, clipped to the ranges that fit best (groups of a multiple
- * of 4 values). */
-void copy_clip(float *x, int32_t dim, int32_t bits);
+/* Hadamard transform of a key or query of dim values, in place: over the largest power of two, then over the rest in the same way.
+ * Orthogonal, and its own inverse. */
+void sketch_hadamard(float *x, int32_t dim);
+/* Clip a transformed key for key_code(): with 2 bits, each group of a multiple of 4 values to the range with the least squared
+ * error; other keys stay as they are. */
+void sketch_clip(float *x, int32_t dim, int32_t bits);
 
-/* ---- operands ---- */
-int choose_plane_ok(const struct tensor *, int32_t n_kv_head, int32_t cap, int32_t head_dim);
-int copy_ok(const struct backend *, const struct tensor *, int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits);
-int bounds_ok(const struct tensor *, int32_t n_kv_head, int32_t cap, int32_t head_dim);
-
-/* ---- scans and choices in tasks ---- */
+/* ---- scan and topk as tasks of a run ---- */
 
 struct scan_job {
-	struct scan_tile tile;       /* what all tiles share */
+	struct scan_tile tile;       /* the fields that all tiles share */
 	const struct choose_fns *fns;
 	const char *keys;
 	size_t head_bytes;           /* of one KV head's keys */
@@ -147,9 +145,13 @@ struct scan_job {
 	float *mult, *lse;           /* [n_head] */
 	_Atomic int32_t *left;       /* [n_kv_head]: chunks to go */
 };
-/* Check the operands of key_scan() and get everything ready but the scores.  0; -1 with the error set; 1 when there is
- * nothing to score. */
+/* Check the operands of key_scan() and prepare the job.  0; -1 with the error set; 1 when there is nothing to score. */
 int scan_plan(struct backend *, const struct scan_args *, struct scan_job *);
+/* For scans of other rows than keys: prepare queries and working memory for job->n rows of job->keys, which were checked; tile.bits
+ * is 16 for floats.  pages: the rows are page bounds, minima before maxima.  0, or -1 with the error set. */
+int scan_prepare(struct backend *, const struct scan_args *, struct scan_job *, int pages);
+/* Run all tasks. */
+void scan_run(struct backend *, const struct scan_args *, struct scan_job *);
 /* Task t of job->tasks, ordered by KV head.  Returns the KV head whose row of the output it finished, or -1. */
 int scan_part(const struct scan_job *, int task);
 
@@ -160,14 +162,14 @@ struct topk_job {
 	int32_t half;                /* of the pool's window */
 	size_t part_bytes;           /* scratch of one thread */
 };
-/* Check the operands of topk(), say how much scratch a thread needs.  0, or -1 with the error set. */
+/* Check the operands of topk() and prepare the job, with the scratch that a thread needs.  0, or -1 with the error set. */
 int topk_plan(struct backend *, const struct topk_args *, struct topk_job *);
-/* One KV head. */
+/* Select the slots of one KV head. */
 void topk_head(const struct topk_job *, int32_t head, int worker);
 
 /* ---- operations ---- */
-uint64_t cpu_key_copy_bytes(const struct backend *, int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits);
-void cpu_key_copy(struct backend *, struct tensor *copy, const struct tensor *plane, int32_t n_kv_head, int32_t cap,
+uint64_t cpu_key_sketch_bytes(const struct backend *, int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits);
+void cpu_key_sketch(struct backend *, struct tensor *sketch, const struct tensor *plane, int32_t n_kv_head, int32_t cap,
                   int32_t bits, int32_t row0, int32_t n);
 void cpu_key_scan(struct backend *, const struct scan_args *);
 void cpu_page_bounds(struct backend *, struct tensor *bounds, const struct tensor *plane, int32_t n_kv_head, int32_t cap,

@@ -1,11 +1,11 @@
-/* kernels/cpu_cols.c - arrange quantised columns for the kernels (layout: cpu_cols.h). */
+/* kernels/cpu_cols.c - arranges quantised columns for the kernels (layout: cpu_cols.h). */
 #include <string.h>
 
 #include "kernels/cpu_cols.h"
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* One plane of one column, a block at a time. */
+/* One plane (q or lo) of one column; `part` = what its values are multiplied by. */
 struct source { const int8_t *q; const float *d; const int32_t *sum; float part; };
 
 static struct source source_of(const struct act *x, int32_t col, int is_lo)
@@ -18,7 +18,7 @@ static struct source source_of(const struct act *x, int32_t col, int is_lo)
 	};
 }
 
-/* What a kernel needs besides the scale: d * sum for a minimum, or - offset * sum. */
+/* Besides the scale: d * sum for types with a minimum, - offset * sum for types with an offset. */
 INLINE uint32_t source_by(const struct source *s, struct pack_format f, int32_t b, int h, float d)
 {
 	int32_t sum = f.halves == 2 ? s->sum[2 * b + h] : s->sum[2 * b] + s->sum[2 * b + 1];
@@ -30,7 +30,7 @@ INLINE uint32_t source_by(const struct source *s, struct pack_format f, int32_t 
 	return bits;
 }
 
-/* Widest tile that is filled, or the narrowest one that holds all that is left. */
+/* The narrowest tile that holds all columns left, or the widest one. */
 static int tile_width(const uint8_t *widths, int32_t left)
 {
 	while (widths[1] && *widths < left)
@@ -58,7 +58,7 @@ INLINE void column_blocks(uint8_t *p, struct pack_format f, int width, int i, co
 	}
 }
 
-/* The four kinds apart, so that none of them decides anything inside its loop. */
+/* Four specialised copies of column_blocks(), without decisions inside the loop. */
 static void tile_column(uint8_t *p, struct pack_format f, int width, int i, const struct source *s, int32_t blocks)
 {
 	if (f.halves == 1 && f.has_min)
@@ -113,7 +113,7 @@ static int32_t units_fill(struct cols_unit *u, struct pack_format f, const struc
 	return units;
 }
 
-/* A tile's block is at most 44 bytes a column; padding adds less than a tile of 16. */
+/* A block takes at most 44 bytes per column; padding adds less than a tile of 16 columns. */
 static size_t tiles_bytes(int32_t cols)
 {
 	return ((size_t)cols / 32 * 44 * (2 * COLS_SET + 16) + 63) & ~(size_t)63;

@@ -1,7 +1,6 @@
-/* kernels/cpu_fns.c - which level of leaf functions this machine runs.
+/* kernels/cpu_fns.c - detects which CPU levels of leaf functions this machine has, and picks the best one.
  *
- * WEIR_CPU=c|avx2|avx512 hides the levels above the named one, so that tests and users can run each of
- * them. */
+ * WEIR_CPU=c|avx2|avx512 hides the levels above the named one, so that tests and users can run each level. */
 #include "kernels/cpu_fns.h"
 
 #include <stdlib.h>
@@ -13,7 +12,7 @@ enum { LEVEL_C, LEVEL_AVX2, LEVEL_AVX512, LEVEL_COUNT };
 #if defined(__x86_64__) && !defined(WEIR_NO_SIMD)
 #include <cpuid.h>
 
-/* Compilers disagree on whether __builtin_cpu_supports knows this one. */
+/* By cpuid: not every compiler knows "f16c" in __builtin_cpu_supports(). */
 static int has_f16c(void)
 {
 	unsigned a, b, c, d;
@@ -49,7 +48,7 @@ static int level_highest(void)
 	return level;
 }
 
-/* An unknown name hides nothing here; backend_open refuses it. */
+/* An unknown name hides nothing here; cpu_backend_open() refuses it. */
 static int level_chosen(void)
 {
 	const char *env = getenv("WEIR_CPU");

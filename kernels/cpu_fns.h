@@ -1,54 +1,54 @@
-/* kernels/cpu_fns.h (private to kernels/) - the leaf functions of the CPU backend, one table per level.
+/* kernels/cpu_fns.h (private to kernels/) - the leaf functions of the CPU backend, one table per CPU level.
  *
- * cpu.c owns shapes, splitting over threads, epilogues; a leaf does arithmetic on one thread.  The C level
- * (cpu_c.c) is the reference: plain loops, double where it decides.  Faster levels (cpu_avx2.c,
- * cpu_avx512.c) fill the same table; what they do not override they inherit from the level below.
+ * The operations (cpu_*.c) check shapes and split work over threads; a leaf computes on one thread.  The C level (cpu_c.c) is the
+ * reference: plain loops, sums in double.  Faster levels (cpu_avx2.c, cpu_avx512.c) fill the same table and inherit from the
+ * level below what they do not override.
  *
- * Weights.  A level may repack a weight into panels of `panel` rows; pack_bytes() says for which types (0 = it
- * stays plain rows, and the level's matmul leaf reads these).  All row counts are handled: the last panel is
- * padded with zero rows.
+ * Weights.  A level may repack a weight into panels of `panel` rows; pack_bytes() says which types (0 = the weight stays plain rows,
+ * which matmul_rows() reads).  Any row count is allowed: the last panel is padded with zero rows.
  *
- * Activations of quantised products are int8 in blocks of 32 with an f32 scale, 16 bits wide where it matters (struct
- * act).  Integer dot products are exact; block results are accumulated in f32 in ascending block order, so an output element is the same bits
- * whatever the number of columns, tiles or threads. */
+ * Activations of quantised products are int8 in blocks of 32 with an f32 scale; blocks that need it get a second int8 plane (struct
+ * act).  Integer dot products are exact, and block results are accumulated in f32 in ascending block order: an output element has
+ * the same bits whatever the number of columns, tiles or threads. */
 #ifndef WEIR_CPU_FNS_H
 #define WEIR_CPU_FNS_H
 
 #include <stddef.h>
 #include <stdint.h>
 #include "kernels/backend.h"
+#include "kernels/operands.h"
 
-/* n quantised input rows.  Per block of 32: x ~ d * q, and where that is too coarse, x ~ d * (q + lo / 256).
+/* n quantised input rows.  Per block of 32 values: x ~ d * q; in a wide block x ~ d * (q + lo / 256), 16 bits.
  *
- * A block is wide (has its lo plane used) when one value towers over the rest: then the scale fits that value and eight
- * bits leave little for the others.  Such blocks are few and carry most of the rounding noise of a model.  lo is
- * zero in a block that is not wide, so that computing with it changes no bit of the result. */
+ * A block is wide when its largest value is far above the rest: the scale then fits that value, and eight bits leave little for the
+ * others.  Wide blocks are few and carry most of the rounding noise of a model.  In the other blocks the residual plane lo is zero,
+ * so computing with it changes no bit of the result. */
 struct act {
-	int8_t *q, *lo;           /* [n][cols], both in -127 .. 127 */
-	uint8_t *wide;            /* [n][cols / 32] */
+	int8_t *q, *lo;           /* [n][cols]: values and their residual plane, both in -127 .. 127 */
+	uint8_t *wide;            /* [n][cols / 32]: 1 = 16 bits, lo is used */
 	float *d;                 /* [n][cols / 32] */
 	int32_t *sum, *lo_sum;    /* [n][cols / 16]: sums of q and lo over half blocks, for weights with offset or minimum */
 	const float *x;           /* [n][cols]: the f32 rows themselves; float weights read these */
 	int32_t n, cols;
-	int all_wide;             /* the weights deserve it everywhere */
+	int all_wide;             /* Q8_0 weights: use 16-bit activations in every block */
 };
 
 /* A block is wide when the sum of its q^2 is below this: when the largest value is more than 4.75 times the
  * root mean square, 32 * 127^2 / 4.75^2. */
 enum { ACT_WIDE_BELOW = 22875 };
 
-struct cols;                  /* columns arranged for the kernels: cpu_cols.h */
+struct cols;                  /* quantised input rows arranged for the kernels: cpu_cols.h */
 struct pack_format;
 
-/* Running softmax of one (token, query head): m = max score, l = sum exp(score - m), acc = sum exp() * v.  A level may
- * count scores in a unit of its own (powers of 2): m and score[] of attn_tile are for the same level's functions only. */
+/* Running softmax of one (token, query head): m = max score, l = sum exp(score - m), acc = sum exp(score - m) * v.  A level may keep
+ * scores in a unit of its own (for powers of 2): only functions of the same level read m and the score[] of attn_tile. */
 struct attn_state { float m, l; float *acc; /* [head_dim] */ };
 
 enum { ATTN_BLOCK = 64, ATTN_SPAN = 512 };
-/* One KV head, keys [k0, k1) of one span (k1 - k0 <= ATTN_SPAN, k0 a multiple of ATTN_BLOCK).  Keys are taken in blocks of
- * ATTN_BLOCK at multiples of ATTN_BLOCK; query row r sees keys k < limit[r] (r = token-major (token, head of the group);
- * limits ascend).  Whatever the states held, they start empty (m = -inf, l = 0, acc = 0); a state's result depends on its
- * own query and limit alone. */
+/* Attention of n_q queries of one KV head over keys k0 .. k1 - 1 of one span (k1 - k0 <= ATTN_SPAN, k0 a multiple of ATTN_BLOCK).
+ * Keys are processed in blocks of ATTN_BLOCK.  Query r, counted token by token and within a token by head of the group, sees keys
+ * k < limit[r]; limits ascend.  The function initialises the states (m = -inf, l = 0, acc = 0); the result of a state depends on
+ * its own query and limit alone. */
 struct attn_tile {
 	const float *const *q;     /* [n_q] pointers to head_dim values, unscaled */
 	const int32_t *limit;      /* [n_q] */
@@ -56,21 +56,22 @@ struct attn_tile {
 	int32_t n_q, head_dim, k0, k1;
 	enum dtype kv_type;        /* F16, F32, BF16 or Q8_0 */
 	const void *k, *v;         /* row 0 of the planes; rows are head_dim values */
-	const int32_t *rows;       /* key k lies in row rows[k]; NULL = in row k */
+	const int32_t *rows;       /* slot of key k is rows[k]; NULL = k */
 	float scale;
-	float *const *score;       /* NULL, or [n_q]: score[r][k - k0] = scaled score of each key that r sees */
+	float *const *score;       /* NULL, or [n_q]: score[r][k - k0] = scaled score of each key that query r sees */
 	float *scratch;            /* per thread, attn_scratch(head_dim, n_q) floats */
 };
 
-/* Where the row of key k starts, in rows. */
+/* The slot of key k. */
 static inline size_t attn_row(const struct attn_tile *t, int32_t k)
 {
 	return (size_t)(t->rows ? t->rows[k] : k);
 }
 
-/* What one token gave to n columns: out[c] += weight * (its heads' probabilities of column c, reduced). */
+/* Attention mass that one token adds to n columns: out[c] += weight * (the heads' probabilities of column c, reduced).  At most
+ * PROBE_HEADS heads. */
 struct probe_tile {
-	const float *score;        /* [heads][stride], as attn left them */
+	const float *score;        /* [heads][stride], written by attn */
 	const float *m, *l;        /* [heads], of the finished states */
 	float *out;
 	size_t stride;
@@ -78,7 +79,6 @@ struct probe_tile {
 	enum reduce reduce;
 	float weight;
 };
-enum { PROBE_HEADS = 256 };    /* most heads in one reduction */
 
 struct choose_fns;
 struct cpu_fns {
@@ -90,17 +90,16 @@ struct cpu_fns {
 	/* Pack rows[0..n_rows) (n_rows <= panel; plain, row_bytes apart) into one panel. */
 	void (*pack)(enum dtype, void *panel, const void *rows, size_t row_bytes, int32_t n_rows, int32_t cols);
 
-	/* Does the product with this weight type read quantised activations (act.q) or floats (act.x)? */
+	/* 1: products with this weight type read quantised activations (act.q); 0: floats (act.x). */
 	int  (*wants_q8)(enum dtype);
-	/* Fill in everything about one row of a->x (cols a multiple of 32); the same bits at every level. */
+	/* Quantise one row of a->x (cols a multiple of 32); the same bits at every level. */
 	void (*quantize)(const struct act *a, int32_t row);
 
-	/* How this level's panels of a type look to the kernels, and how many columns these take at a time (ascending, then
-	 * 0): for cols_prepare(). */
+	/* For cols_prepare(): the format of this level's panels of a type, and the numbers of columns that the kernels take at a
+	 * time (ascending, ended by 0). */
 	struct pack_format (*format)(enum dtype);
 	const uint8_t *widths;
-	/* out[c * ldo + r] = w_row(r) . x_col(c) for the rows of n packed panels, one after the other in memory, and all
-	 * prepared columns. */
+	/* out[c * ldo + r] = w row r . x column c for the rows of n packed panels, contiguous in memory, and all prepared columns. */
 	void (*matmul_panels)(enum dtype, const void *panels, int32_t n, const struct cols *, float *out, int32_t ldo);
 	/* The same for plain rows w[0..n_rows), row_bytes apart, and columns c0..c1 of x. */
 	void (*matmul_rows)(enum dtype, const void *w, size_t row_bytes, int32_t n_rows, const struct act *x,
@@ -113,26 +112,26 @@ struct cpu_fns {
 	void (*to_f16)(uint16_t *out, const float *x, int32_t n);
 	size_t (*attn_scratch)(int32_t head_dim, int32_t n_q);   /* floats */
 	void (*attn)(const struct attn_tile *);
-	/* a = merge of a and b: the softmax over the union of their keys. */
+	/* a = the softmax over the union of the keys of a and b. */
 	void (*attn_merge)(struct attn_state *a, const struct attn_state *b, int32_t head_dim);
 	void (*probe_mass)(const struct probe_tile *);
 	/* out[i] = probability of score[i] under (m, l); may be in place. */
 	void (*probe_share)(float *out, const float *score, int32_t n, float m, float l);
-	/* Sum and number of the p[i] >= least. */
+	/* Sum and count of the p[i] >= least. */
 	void (*probe_above)(const float *p, int32_t n, float least, float *sum, int32_t *count);
-	const struct choose_fns *choose;                         /* choosing rows (cpu_choose.h) */
-	/* Sum a buffer as fast as it can be read (bandwidth probe). */
+	const struct choose_fns *choose;                         /* selection of slots (cpu_choose.h) */
+	/* Sum a buffer as fast as it can be read: backend_bandwidth(). */
 	uint64_t (*read_sum)(const void *p, size_t n);
-	/* Multiply bytes in registers, the way products of quantised weights do at best; returns how many multiply-adds that
-	 * was (arithmetic probe). */
+	/* Multiply bytes in registers with the instructions of quantised products; returns the number of multiply-adds:
+	 * backend_arithmetic(). */
 	uint64_t (*multiply)(int32_t rounds);
 };
 
 extern const struct cpu_fns cpu_fns_c;
-/* The level's table, or NULL when this build or this CPU lacks it. */
+/* The level's table, or NULL when this build lacks it. */
 const struct cpu_fns *cpu_fns_avx2(void);
 const struct cpu_fns *cpu_fns_avx512(void);
-/* Best level this CPU has, WEIR_CPU obeyed. */
+/* The best level of this CPU that WEIR_CPU does not hide. */
 const struct cpu_fns *cpu_fns_best(void);
 
 /* backend_open() for "cpu" (cpu.c). */

@@ -1,4 +1,4 @@
-/* kernels/cpu_matmul.c - products: quantising the input, cutting outputs into tiles, epilogues. */
+/* kernels/cpu_matmul.c - matmul and matmul_glu: quantises the input, cuts outputs into tiles, adds bias and residual. */
 #include <math.h>
 #include <string.h>
 
@@ -7,12 +7,12 @@
 
 enum {
 	MAX_PARTS = 8,               /* products of one hand-over */
-	TILE_FLOATS = 16 << 10,      /* results of one leaf call: half of a small second level with those of a gated unit */
+	TILE_FLOATS = 16 << 10,      /* results of one leaf call: with two of them (matmul_glu) half of a small L2 cache */
 	COL_TILE = 2 * 12,           /* columns of a task: whole register tiles */
-	RUN_BYTES = 512 << 10,       /* weights of a task that takes many columns: they stay in the nearer caches */
-	RUN_PANELS = 16,             /* and at least so many panels, or preparing the columns shows */
-	TASK_BYTES = 24 << 10,       /* weights x columns below which splitting does not pay */
-	SHARE_BYTES = 4 << 20,       /* weights that one thread reads in one go */
+	RUN_BYTES = 512 << 10,       /* weights of a task with many columns: they stay in the L2 cache */
+	RUN_PANELS = 16,             /* and at least this many panels, or preparing the columns takes noticeable time */
+	TASK_BYTES = 24 << 10,       /* weights x columns below which a second thread does not pay */
+	SHARE_BYTES = 4 << 20,       /* weights per task of a thread */
 };
 
 static void quantize_task(void *arg, int task, int worker)
@@ -24,7 +24,7 @@ static void quantize_task(void *arg, int task, int worker)
 		j->c->fns->quantize(j->act, i);
 }
 
-/* Fill in the quantised form of a->x. */
+/* Quantise all rows of a->x. */
 static int act_quantize(struct cpu *c, struct act *a)
 {
 	struct row_job j = { .c = c, .n = a->n, .cols = a->cols, .act = a };
@@ -34,7 +34,7 @@ static int act_quantize(struct cpu *c, struct act *a)
 	char *p;
 
 	if (a->cols % 32)
-		return cpu_fail(&c->base, "internal: %d columns are not whole blocks of 32", (int)a->cols);
+		return backend_fail(&c->base, "internal: %d columns are not whole blocks of 32", (int)a->cols);
 	if (cpu_buffer_grow(c, &c->act, 2 * q + w + d + 2 * s) < 0)
 		return -1;
 	p = c->act.p;
@@ -55,7 +55,7 @@ struct weight {
 	size_t row_bytes, panel_bytes;
 };
 
-struct part {                    /* one product, or the two of a gated unit */
+struct part {                    /* one product, or gate and up of matmul_glu */
 	struct weight w, up;
 	float *out;
 	const float *bias;
@@ -70,12 +70,12 @@ struct product_job {
 	int32_t panels;              /* of all parts */
 	int32_t panel_tasks;         /* ranges of panels */
 	int32_t col_tile, col_tiles;
-	size_t cols_bytes;           /* scratch of a thread: prepared columns, and then a tile of results (or two) */
+	size_t cols_bytes;           /* scratch of a thread: prepared columns, then one tile of results, or two for matmul_glu */
 	size_t scratch_bytes;
 	struct part part[MAX_PARTS];
 };
 
-/* Columns from c0: leaves always start at column 0. */
+/* The view of n columns from c0 on: leaf functions start at column 0. */
 static struct act act_from(const struct act *a, int32_t c0, int32_t n)
 {
 	struct act v = *a;
@@ -94,11 +94,11 @@ static struct act act_from(const struct act *a, int32_t c0, int32_t n)
 	return v;
 }
 
-/* What one task works with. */
+/* The state of one task. */
 struct task {
 	const struct product_job *job;
-	struct act x;                /* its columns */
-	struct cols cols;            /* the same, prepared */
+	struct act x;                /* the task's columns */
+	struct cols cols;            /* the same, prepared; n = 0: not yet */
 	int32_t c0;
 	char *scratch;
 	float *tile;
@@ -121,7 +121,7 @@ static void weight_times(struct task *t, const struct weight *w, int32_t panel, 
 	f->matmul_panels(w->type, w->data + (size_t)panel * w->panel_bytes, n_panels, &t->cols, out, ld);
 }
 
-/* Move a tile [n][ld] into the output rows. */
+/* Store a tile [n][ld] in the output rows, with bias and accumulation. */
 static void store_tile(const struct part *p, const float *tile, int32_t ld, int32_t r0, int32_t nr, int32_t c0, int32_t n)
 {
 	for (int32_t c = 0; c < n; c++, tile += ld) {
@@ -141,7 +141,7 @@ static void store_tile(const struct part *p, const float *tile, int32_t ld, int3
 	}
 }
 
-/* Panels p .. p + n of one part. */
+/* Compute panels p .. p + n - 1 of one part. */
 static void part_task(struct task *t, const struct part *part, int32_t p, int32_t n)
 {
 	const struct product_job *j = t->job;
@@ -157,7 +157,7 @@ static void part_task(struct task *t, const struct part *part, int32_t p, int32_
 		m = min32(n, most);
 		ld = m * f->panel;
 		nr = min32(ld, part->rows - r0);
-		/* Whole panels that are not added to anything go where they belong at once. */
+		/* Whole panels without bias and accumulation are written to the output directly. */
 		int direct = nr == ld && !part->bias && !part->accumulate;
 
 		if (direct) {
@@ -178,7 +178,7 @@ static void part_task(struct task *t, const struct part *part, int32_t p, int32_
 	}
 }
 
-/* Tasks that follow each other take the same panels, so that these are in the caches for all columns. */
+/* Consecutive tasks use the same panels, which then are in the caches for all columns. */
 static void product_task(void *arg, int task, int worker)
 {
 	const struct product_job *j = arg;
@@ -205,7 +205,7 @@ static void product_task(void *arg, int task, int worker)
 static int weight_set(struct cpu *c, struct weight *w, const struct tensor *t, const struct tensor *x)
 {
 	if (!t || !t->data || t->cols != x->cols)
-		return cpu_fail(&c->base, "internal: matmul got a weight of the wrong shape");
+		return backend_fail(&c->base, "internal: matmul got a weight of the wrong shape");
 	w->data = t->data;
 	w->type = t->type;
 	w->packed = t->layout == LAYOUT_PACKED;
@@ -214,7 +214,7 @@ static int weight_set(struct cpu *c, struct weight *w, const struct tensor *t, c
 	return 0;
 }
 
-/* Choose tiles for the parts and run them. */
+/* Cut the parts into tasks and run them. */
 static void product_run(struct product_job *j)
 {
 	struct cpu *c = j->c;
@@ -243,14 +243,14 @@ static void product_run(struct product_job *j)
 	if (j->col_tiles > 1) {
 		int32_t enough = ceil_div(c->base.threads * 8, j->col_tiles);
 
-		/* Columns make the tasks; panels are cut so far that a range of them stays in the caches, and further where that
-		 * leaves too few tasks to share out evenly. */
+		/* A task is a range of panels times a tile of columns.  Ranges are small enough to stay in the caches, and smaller
+		 * where that would leave too few tasks to balance. */
 		tasks = (int32_t)fmin(work / RUN_BYTES, j->panels / RUN_PANELS);
 		if (c->base.threads > 1 && tasks < enough)
 			tasks = min32(enough, j->panels / 4);
 	} else {
-		/* One task per thread is the cheapest hand-over, and decoding hands over every few microseconds.
-		 * Where there is more to do, a few tasks per thread let one that was held up pass on its share. */
+		/* One task per thread is the cheapest hand-over, and decode hands over every few microseconds.  Larger products get
+		 * several tasks per thread: others take over the tasks of a thread that is held up. */
 		tasks = c->base.threads * (int32_t)fmin(1 + work / c->base.threads / SHARE_BYTES, 8);
 		if (work * n / TASK_BYTES < tasks)
 			tasks = (int32_t)(work * n / TASK_BYTES) + 1;
@@ -261,7 +261,7 @@ static void product_run(struct product_job *j)
 	pool_run(c->pool, product_task, j, j->panel_tasks * j->col_tiles);
 }
 
-/* Weights of eight bits are finer than eight-bit inputs: these stay 16 bits wide throughout. */
+/* Q8_0 weights are finer than 8-bit activations: their activations are 16 bits in every block. */
 static int wants_wide(const struct tensor *w)
 {
 	return w->type == DT_Q8_0;
@@ -316,7 +316,7 @@ void cpu_matmul_glu(struct backend *be, struct tensor *out, const struct tensor 
 	if (!j.x.x || weight_set(c, &p->w, gate, x) < 0 || weight_set(c, &p->up, up, x) < 0)
 		return;
 	if (gate->rows != up->rows) {
-		cpu_fail(be, "internal: matmul_glu got gate and up of different shapes");
+		backend_fail(be, "internal: matmul_glu got gate and up of different shapes");
 		return;
 	}
 	j.x.all_wide = wants_wide(gate) || wants_wide(up);

@@ -1,10 +1,9 @@
-/* kernels/cpu_mem.c - memory of the CPU backend, and weights repacked for its level.
+/* kernels/cpu_mem.c - memory of the CPU backend: tensors, weights repacked for the CPU level, copies of rows.
  *
- * Decoding is one long walk over the weights, and attention over chosen rows jumps about in the cache.  With 4 KiB pages
- * the address translations of that walk cost several per cent, and those of the jumps as much as the rows themselves.  So
- * weights are placed side by side in large chunks that the kernel can back by huge pages, and so are the planes of caches,
- * in chunks of their own.  A chunk goes back when its last block is dropped.  What is larger, or small, and working buffers
- * have a block of their own. */
+ * Decode reads all weights in order, and attention over selected slots reads the cache at random.  With 4 KiB pages, address
+ * translation costs several per cent of the former and as much as the KV entries themselves of the latter.  So weights lie side
+ * by side in large chunks that the kernel can back with huge pages, and planes of caches in chunks of their own.  A chunk is
+ * unmapped when its last block is dropped.  Larger and small tensors, and working buffers, have memory of their own. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,18 +13,18 @@
 #include "kernels/cpu.h"
 
 #define HUGE_PAGE ((size_t)2 << 20)
-#define MAP_BYTES ((size_t)1 << 20)       /* blocks from here on are mapped */
+#define MAP_BYTES ((size_t)1 << 20)       /* blocks of this size or more are mapped, smaller ones come from the heap */
 #define CHUNK_BYTES ((size_t)32 << 20)
-#define CHUNK_MOST ((size_t)8 << 20)      /* what is larger gets a mapping of its own */
-#define PLANE_LEAST ((size_t)64 << 10)    /* tensors from here on lie in chunks */
+#define CHUNK_MOST ((size_t)8 << 20)      /* blocks of this size or more get a mapping of their own */
+#define PLANE_LEAST ((size_t)64 << 10)    /* tensors of this size or more lie in chunks */
 
-/* A mapping shared by weights, or by planes; lies at its own start. */
+/* Header at the start of a mapping that weights, or planes, share. */
 struct cpu_chunk {
 	size_t size, used;
 	int blocks;
 };
 
-/* In front of every block, one cache line. */
+/* Header in front of every block; takes one cache line. */
 struct mem_head {
 	void *base;
 	size_t mapped;               /* bytes of the mapping; 0 = from the heap or a chunk */
@@ -54,7 +53,7 @@ static void *map_pages(size_t size)
 	return p;
 }
 
-/* Have the pages that hold these bytes now rather than in the middle of an answer.  Nothing was written there yet. */
+/* Commit the pages of these bytes now rather than in the middle of an answer.  The bytes are zero before and after. */
 static int commit_pages(char *p, size_t size)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), before = (uintptr_t)p & (page - 1);
@@ -72,8 +71,7 @@ static int commit_pages(char *p, size_t size)
 	return 0;
 }
 
-/* 64-byte aligned memory of its own, or NULL.  `fresh`: zeroed, with its pages committed now rather
- * than in the middle of an answer; otherwise the caller writes all of it at once. */
+/* A 64-byte aligned block of its own, or NULL.  fresh: zeroed, pages committed; else the caller writes all of it at once. */
 static void *mem_get(size_t size, int fresh)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), total;
@@ -108,7 +106,7 @@ static void *mem_get(size_t size, int fresh)
 	return base + 64;
 }
 
-/* Memory out of a chunk, as mem_get() gives it.  What comes out of one is fresh: it is never given twice. */
+/* A block as from mem_get(), out of a chunk.  No part of a chunk is given out twice, so the block is zero in any case. */
 static void *chunk_get(struct cpu_chunk **chunk, size_t size, int fresh)
 {
 	struct cpu_chunk *k = *chunk;
@@ -173,12 +171,12 @@ int cpu_buffer_grow(struct cpu *c, struct buffer *b, size_t size)
 	b->size = 0;
 	b->p = mem_get(size, 1);
 	if (!b->p)
-		return cpu_fail(&c->base, "cannot get %zu bytes of memory for working buffers", size);
+		return backend_fail(&c->base, "cannot get %zu bytes of memory for working buffers", size);
 	b->size = size;
 	return 0;
 }
 
-/* Checks the shape too; 0 when it cannot be. */
+/* Bytes of a tensor, or 0 where its shape is invalid. */
 static size_t tensor_bytes(const struct tensor *t)
 {
 	size_t n;
@@ -192,7 +190,7 @@ static size_t tensor_bytes(const struct tensor *t)
 
 static int no_memory(struct backend *be, size_t n, const struct tensor *t)
 {
-	return cpu_fail(be, "cannot get %zu bytes of memory for a tensor of %d x %d", n, (int)t->rows,
+	return backend_fail(be, "cannot get %zu bytes of memory for a tensor of %d x %d", n, (int)t->rows,
 	                (int)t->cols);
 }
 
@@ -205,7 +203,7 @@ int cpu_alloc(struct backend *be, struct tensor *t)
 	t->data = NULL;
 	t->layout = LAYOUT_PLAIN;
 	if (!n)
-		return cpu_fail(be, "cannot allocate a tensor of %d x %d", (int)t->rows, (int)t->cols);
+		return backend_fail(be, "cannot allocate a tensor of %d x %d", (int)t->rows, (int)t->cols);
 	t->data = n < PLANE_LEAST ? mem_get(n, 1) : chunk_get(&cpu_of(be)->planes, n, 1);
 	return t->data ? 0 : no_memory(be, n, t);
 }
@@ -234,7 +232,7 @@ static void pack_task(void *arg, int task, int worker)
 	}
 }
 
-int cpu_adopt(struct backend *be, struct tensor *t, const void *host, int as_table)
+int cpu_load_weight(struct backend *be, struct tensor *t, const void *host, int as_table)
 {
 	struct cpu *c = cpu_of(be);
 	size_t n = tensor_bytes(t), packed, total;
@@ -245,8 +243,8 @@ int cpu_adopt(struct backend *be, struct tensor *t, const void *host, int as_tab
 	t->data = NULL;
 	t->layout = LAYOUT_PLAIN;
 	if (!n || t->type >= DT_COUNT)
-		return cpu_fail(be, "cannot take a weight of %d x %d", (int)t->rows, (int)t->cols);
-	/* Files may place a tensor at an odd address; everything below wants natural alignment. */
+		return backend_fail(be, "cannot take a weight of %d x %d", (int)t->rows, (int)t->cols);
+	/* Files may place a tensor at an odd address; kernels need natural alignment. */
 	if ((uintptr_t)host % 4) {
 		copy = mem_get(n, 0);
 		if (!copy)
@@ -270,7 +268,7 @@ int cpu_adopt(struct backend *be, struct tensor *t, const void *host, int as_tab
 		cpu_mem_free(c, copy);
 		return t->data ? 0 : no_memory(be, n, t);
 	}
-	/* Nobody writes through a tensor in the file: write() refuses this layout. */
+	/* The cast drops const; write() refuses LAYOUT_HOST. */
 	t->data = (void *)(uintptr_t)host;
 	t->layout = copy ? LAYOUT_PLAIN : LAYOUT_HOST;
 	return 0;
@@ -290,7 +288,7 @@ static int range_ok(struct backend *be, const struct tensor *t, size_t off, size
 
 	if (t->data && t->layout != LAYOUT_PACKED && off <= size && n <= size - off)
 		return 1;
-	cpu_fail(be, "internal: bytes %zu + %zu are not within a plain tensor of %d x %d", off, n, (int)t->rows,
+	backend_fail(be, "internal: bytes %zu + %zu are not within a plain tensor of %d x %d", off, n, (int)t->rows,
 	     (int)t->cols);
 	return 0;
 }
@@ -300,7 +298,7 @@ void cpu_write(struct backend *be, struct tensor *t, size_t off, const void *src
 	if (be->failed || !range_ok(be, t, off, n))
 		return;
 	if (t->layout == LAYOUT_HOST) {
-		cpu_fail(be, "internal: write to a tensor that lies in the model file");
+		backend_fail(be, "internal: write to a tensor that lies in the model file");
 		return;
 	}
 	memcpy((char *)t->data + off, src, n);
@@ -316,13 +314,8 @@ void cpu_copy(struct backend *be, struct tensor *dst, int32_t dst_row, const str
 {
 	size_t row = (size_t)src->cols * sizeof(float);
 
-	if (be->failed || n < 1)
+	if (be->failed || n < 1 || copy_check(be, dst, dst_row, src, src_row, n) < 0)
 		return;
-	if (dst->type != DT_F32 || src->type != DT_F32 || dst->cols != src->cols || dst_row < 0 || src_row < 0 || n > dst->rows - dst_row ||
-	    n > src->rows - src_row || src->layout == LAYOUT_HOST || dst->layout == LAYOUT_HOST) {
-		cpu_fail(be, "internal: copy of %d rows %d to %d does not fit", n, src_row, dst_row);
-		return;
-	}
 	memmove((char *)dst->data + (size_t)dst_row * row, (const char *)src->data + (size_t)src_row * row, (size_t)n * row);
 }
 
@@ -331,14 +324,9 @@ void cpu_columns(struct backend *be, struct tensor *out, const struct tensor *sr
 	const float *from = src->data;
 	float *to = out->data;
 
-	if (be->failed || n < 1)
+	if (be->failed || n < 1 || columns_check(be, out, src, n) < 0)
 		return;
-	if (!from || !to || out->type != DT_F32 || src->type != DT_F32 || n > out->rows || src->rows > out->cols ||
-	    src->layout != LAYOUT_PLAIN || out->layout != LAYOUT_PLAIN) {
-		cpu_fail(be, "internal: %d columns of %d do not fit", n, src->rows);
-		return;
-	}
-	/* A row's columns lie near each other: a row at a time. */
+	/* Row by row: the columns of one row lie near each other. */
 	for (int32_t r = 0; r < src->rows; r++, from += src->cols)
 		for (int32_t i = 0; i < n; i++)
 			to[(size_t)i * (size_t)out->cols + (size_t)r] = from[col[i]];

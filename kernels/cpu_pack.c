@@ -1,7 +1,7 @@
-/* kernels/cpu_pack.c - rearrange plain rows of quantised weights into panels (layout: cpu_pack.h).
+/* kernels/cpu_pack.c - rearranges plain rows of quantised weights into panels (layout: cpu_pack.h).
  *
- * Done once per weight when a model is loaded, so it must keep up with the disk: the planes are written four bytes at
- * a time, with shifts on whole words instead of loops over bits. */
+ * Runs once per weight while a model is loaded and must keep up with the disk: planes are written four bytes at a time, with
+ * shifts on whole words instead of loops over bits. */
 #include "kernels/cpu_pack.h"
 #include "kernels/quant.h"
 

@@ -14,7 +14,7 @@
  *     ones     1 unit    bit g = one bit of value 4 g + j
  *
  * so that one vector instruction multiplies four values of all P rows with the same four values of a column.
- * The rows that a last panel lacks are zeros. */
+ * The last panel is padded with rows of zeros. */
 #ifndef WEIR_CPU_PACK_H
 #define WEIR_CPU_PACK_H
 
@@ -32,7 +32,7 @@ struct pack_format {
 	uint8_t lookup;      /* the nibble is an index into iq4_values */
 };
 
-/* Known at compile time to the kernels, which take the whole struct apart while they are inlined. */
+/* Inline: kernels call it with a constant type, and the compiler resolves every field. */
 static inline struct pack_format pack_format_of(enum dtype type)
 {
 	switch (type) {

@@ -1,6 +1,6 @@
 /* kernels/cpu_panel.h (private to kernels/cpu_*_choose.c) - many keys on their way into the copy, turned and clipped at once.
  *
- * The same operations in the same order as copy_turn() and copy_clip() take for one key, so the bits are the same; but a key is
+ * The same operations in the same order as sketch_hadamard() and sketch_clip() take for one key, so the bits are the same; but a key is
  * a lane here, nothing is summed across a vector, and no step waits for the one before.  When the rows of a document come
  * back from the disk their copy is made anew, and this is most of that.  Compiled once a level, by whoever includes it. */
 #ifndef WEIR_CPU_PANEL_H
@@ -117,17 +117,17 @@ static inline void panel_flip(float *to, size_t to_ld, const float *from, size_t
 		}
 }
 
-/* x [COPY_PANEL][ld] -> the same, turned and clipped; ld is a multiple of 16; y has room for as many values in another order. */
+/* x [SKETCH_PANEL][ld] -> the same, turned and clipped; ld is a multiple of 16; y has room for as many values in another order. */
 static inline void panel_ready(float *x, size_t ld, float *y, int32_t dim, int32_t bits)
 {
 	lane_keys *v = (lane_keys *)(void *)y;
 
-	for (int first = 0; first < COPY_PANEL; first += PANEL_LANES, x += PANEL_LANES * ld) {
+	for (int first = 0; first < SKETCH_PANEL; first += PANEL_LANES, x += PANEL_LANES * ld) {
 		panel_flip(y, PANEL_LANES, x, ld, dim, PANEL_LANES);
 		panel_turn(v, dim);
-		for (int32_t g = 0; bits == 2 && g < copy_groups(dim); g++)
-			if (copy_values(dim, g) % 4 == 0)
-				panel_clip(v + g * COPY_GROUP, copy_values(dim, g));
+		for (int32_t g = 0; bits == 2 && g < sketch_groups(dim); g++)
+			if (sketch_values(dim, g) % 4 == 0)
+				panel_clip(v + g * SKETCH_GROUP, sketch_values(dim, g));
 		for (int k = 0; k < PANEL_LANES; k += 4)
 			for (int32_t i = 0; i < dim; i += 4)
 				panel_flip(x + (size_t)k * ld + (size_t)i, ld, y + i * PANEL_LANES + k, PANEL_LANES, 4, 4);

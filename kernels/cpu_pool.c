@@ -7,11 +7,10 @@
  *     bits 63..32  number of tasks of the current run
  *     bits 31..0   next task to hand out
  *
- * A thread takes a task with one fetch_add and reads both numbers from the value it got back.  A task
- * number below the count is a promise: the run cannot end before that task is done, so fn and arg stay
- * valid.  A number at or above the count means that there is nothing left.  A worker that wakes late
- * (or not at all) therefore holds nobody up: the others finish the work without it, which is what keeps
- * a crowded machine from collapsing. */
+ * A thread takes a task with one fetch_add and reads both numbers from the value it got back.  With a task number below the count,
+ * the run cannot end before this thread reports the task, so fn and arg stay valid.  A number at or above the count means that no
+ * task is left.  A worker that wakes late, or not at all, delays nobody: the others finish the run.  So the pool stays fast on a
+ * crowded machine. */
 #include "kernels/cpu_pool.h"
 
 #include <errno.h>
@@ -31,20 +30,19 @@ struct worker {
 	struct pool *pool;
 	pthread_t thread;
 	int id;
-	int avoids;              /* the processor it has stepped away from, or -1 */
+	int avoids;              /* the processor that the worker has moved away from, or -1 */
 };
 
 struct pool {
 	int n_threads;
 	int64_t spin_ns;
 #ifdef __linux__
-	cpu_set_t cpus;              /* what the process may use; empty = not known */
+	cpu_set_t cpus;              /* processors that the process may use; empty = not known */
 #endif
 	_Atomic int quit;
 
-	/* All that a hand-over touches lies in one cache line: between processors that share no cache,
-	 * moving a line takes a quarter of a microsecond, and a hand-over should move one there and one
-	 * back. */
+	/* All fields that a hand-over touches lie in one cache line: moving a line between processors without a shared cache takes
+	 * a quarter of a microsecond, and a hand-over should move one line there and one back. */
 	_Alignas(64) _Atomic uint64_t ticket;
 	pool_fn *fn;                 /* fn, arg: written before the ticket is published */
 	void *arg;
@@ -80,14 +78,14 @@ static int ticket_open(uint64_t t)
 	return (uint32_t)t < (uint32_t)(t >> 32);
 }
 
-/* Take and run tasks until none is left; returns how many.  The run cannot end before a worker has
- * reported them, so it is still the same run when the loop comes round. */
+/* Take and run tasks until none is left; returns their number.  The run cannot end before they are reported, so the ticket belongs
+ * to the same run in every turn of the loop. */
 static uint32_t run_tasks(struct pool *p, int id)
 {
 	uint32_t n = 0;
 	uint64_t t;
 
-	/* The load first keeps idle threads from pushing the counter up without end. */
+	/* The load before the fetch_add keeps idle threads from increasing the counter without end. */
 	while (ticket_open(atomic_load_explicit(&p->ticket, memory_order_relaxed))) {
 		t = atomic_fetch_add_explicit(&p->ticket, 1, memory_order_acquire);
 		if (!ticket_open(t))
@@ -115,9 +113,8 @@ static int idle(struct pool *p)
 	return !ticket_open(atomic_load(&p->ticket)) && !atomic_load(&p->quit);
 }
 
-/* A busy machine may put a worker on the caller's own processor and leave it there for a long time: the
- * two then take turns and a pool of two is slower than none.  The worker notices and asks for any other
- * processor. */
+/* A busy machine may leave a worker on the caller's processor for a long time: the two then alternate, and a pool of two is slower
+ * than one thread.  The worker notices this and asks for any other processor. */
 static void step_aside(struct pool *p, struct worker *w)
 {
 #ifdef __linux__
@@ -128,7 +125,7 @@ static void step_aside(struct pool *p, struct worker *w)
 		return;
 	set = p->cpus;
 	CPU_CLR(cpu, &set);
-	sched_setaffinity(0, sizeof set, &set);   /* where it is not allowed, all stays as it is */
+	sched_setaffinity(0, sizeof set, &set);   /* may be refused: nothing changes then */
 	w->avoids = cpu;
 #else
 	(void)p;
@@ -136,9 +133,8 @@ static void step_aside(struct pool *p, struct worker *w)
 #endif
 }
 
-/* Wait for a short time in the hope that `ready` comes true: first with nothing but pauses, then giving the
- * processor away between looks, because the thread that we wait for may want this very one.  1 when it came.
- * w is NULL in the caller. */
+/* Spin for up to spin_ns until ready() is true: first with pauses alone, then yielding the processor between checks, which the
+ * thread waited for may need.  1 when ready, else 0.  w is NULL in the caller of pool_run(). */
 static int spin(struct pool *p, struct worker *w, int (*ready)(struct pool *, uint32_t), uint32_t n)
 {
 	int64_t start = 0, now;
@@ -185,8 +181,8 @@ static void *worker_main(void *arg)
 		report(p, run_tasks(p, w->id));
 		if (spin(p, w, work_ready, 0))
 			continue;
-		/* The caller publishes its ticket and then looks at sleepers; we announce ourselves and then look at
-		 * the ticket.  Both sides use sequential consistency, so one of them sees the other. */
+		/* The caller publishes its ticket, then reads `sleepers`; a worker increases `sleepers`, then reads the ticket.  Both
+		 * are sequentially consistent, so one of them sees the other. */
 		pthread_mutex_lock(&p->lock);
 		atomic_fetch_add(&p->sleepers, 1);
 		while (idle(p))
@@ -224,7 +220,7 @@ void pool_run(struct pool *p, pool_fn *fn, void *arg, int n_tasks)
 	atomic_store_explicit(&p->caller_cpu, sched_getcpu(), memory_order_relaxed);
 #endif
 	atomic_store_explicit(&p->done, 0, memory_order_relaxed);
-	/* Task 0 is taken already: by us. */
+	/* Task 0 is the caller's. */
 	atomic_store(&p->ticket, (uint64_t)n_tasks << 32 | 1);
 	if (atomic_load(&p->sleepers) > 0) {
 		pthread_mutex_lock(&p->lock);
@@ -299,9 +295,8 @@ struct pool *pool_open(int threads)
 	pthread_cond_init(&p->work, NULL);
 	pthread_cond_init(&p->finished, NULL);
 
-	/* Workers inherit a full mask: signals belong to the threads that expect them.  Not those that a
-	 * thread raises itself: a blocked SIGBUS (the model file was cut) would kill the program before any
-	 * handler could say why. */
+	/* Workers inherit a full signal mask: signals go to the threads that expect them.  Signals that a thread raises itself stay
+	 * open: a blocked SIGBUS (the model file was truncated) would kill the program before a handler could say why. */
 	sigfillset(&all);
 	sigdelset(&all, SIGBUS);
 	sigdelset(&all, SIGSEGV);

@@ -1,11 +1,11 @@
-/* kernels/cpu_probe.c - attention that also tells what it looked at.
+/* kernels/cpu_probe.c - attention with a probe: attention mass per slot, and how wide attention spreads.
  *
- * The tokens to look at are taken a tile at a time: the ordinary attention of the tile, which leaves its scores behind,
- * then for every column the probabilities of the tile's tokens in their order.  So neither tiles nor threads nor the way
- * a run of tokens is cut into calls change a sum, and the output is that of attention without a probe.
+ * Measured tokens are processed a tile at a time: ordinary attention of the tile, which keeps its scores, then for every column
+ * the probabilities of the tile's tokens in token order.  So neither tiles nor threads nor the way a run of tokens is cut into
+ * calls change a sum, and the output has the bits of attention without a probe.
  *
- * The rows that hold a share of the probability are found by halving: sums of all that is above a threshold, on a scale of
- * 1/64 octave, and within that step by their mean. */
+ * The number of slots that hold a share of the probability is found by bisection over thresholds in steps of 1/64 octave; inside
+ * the last step by the mean probability of its slots. */
 #include <math.h>
 #include <string.h>
 
@@ -13,8 +13,8 @@
 
 enum {
 	RANGE = 1024,                /* columns of a task */
-	SMALL_PROBE = 24 << 10,      /* scores that one thread reduces faster than two */
-	STEPS = 64, OCTAVES = 32,    /* of the search for a share */
+	SMALL_PROBE = 24 << 10,      /* scores up to which one thread is faster than two */
+	STEPS = 64, OCTAVES = 32,    /* thresholds are 2^(-step / STEPS), down to 2^-OCTAVES */
 };
 #define SCORE_BYTES ((size_t)16 << 20)      /* most memory for scores, while one token needs less */
 
@@ -22,46 +22,13 @@ struct probe_job {
 	const struct attn_job *j;
 	const struct attn_probe *p;
 	int32_t heads;               /* reduced to one row */
-	int32_t ranges, first;       /* ranges of columns that mass is taken of, the first of them in the scores */
-	int carry;                   /* the first to write: sums of before are elsewhere */
-	float *need;                 /* [tokens][n_head] */
+	int32_t ranges;              /* ranges of columns that get mass */
+	int32_t first;               /* the first of these columns among the kept scores */
+	int carry;                   /* the call's first tile, with `from`: start the sums from there */
+	float *spread;                 /* [tokens][n_head] */
 };
 
-int probe_wanted(const struct attn_probe *p, int32_t n)
-{
-	if (!p || (!p->mass && !p->need))
-		return 0;
-	for (int32_t i = 0; i < n; i++)
-		if (p->weight[i] != 0)
-			return 1;
-	return 0;
-}
-
-int probe_check(const struct attn_job *j)
-{
-	const struct attn_probe *p = j->a->probe;
-	const struct tensor *m = p->mass, *from = p->from, *need = p->need;
-	int32_t heads = p->whole_layer ? j->a->n_head : j->group, out = p->whole_layer ? 1 : j->a->n_kv_head;
-
-	if (p->skip < 0 || p->skip > j->rows)
-		return cpu_fail(&j->c->base, "internal: a probe skips %d of %d rows", (int)p->skip, (int)j->rows);
-	if (m && (!m->data || m->type != DT_F32 || m->layout != LAYOUT_PLAIN || m->cols < j->rows - p->skip ||
-	          p->mass_row < 0 || p->mass_row > m->rows - out))
-		return cpu_fail(&j->c->base, "internal: a probe of %d rows got a sum of the wrong shape",
-		                (int)(j->rows - p->skip));
-	if (m && from && (!from->data || from->data == m->data || from->type != DT_F32 || from->layout != LAYOUT_PLAIN ||
-	                  from->rows != m->rows || from->cols != m->cols))
-		return cpu_fail(&j->c->base, "internal: a probe got sums of two shapes");
-	if (need && (!need->data || need->type != DT_F32 || need->layout != LAYOUT_PLAIN || need->rows < 1 ||
-	             p->need_col < 0 || p->need_col >= need->cols))
-		return cpu_fail(&j->c->base, "internal: a probe got no place for the width of attention");
-	if (m && heads > PROBE_HEADS)
-		return cpu_fail(&j->c->base, "a probe takes at most %d heads together, not %d; use a policy without one",
-		                PROBE_HEADS, (int)heads);
-	return 0;
-}
-
-/* Columns c0 .. of a row begin with what is elsewhere, the call's own with 0. */
+/* Start the sums of a range of columns: from `from`, and the call's own tokens from 0. */
 static void mass_carry(const struct probe_job *pj, float *out, int32_t row, int32_t c0)
 {
 	const struct attn_probe *p = pj->p;
@@ -105,7 +72,7 @@ static void mass_task(void *arg, int task, int worker)
 	}
 }
 
-/* The fewest of n probabilities whose sum reaches the share. */
+/* The smallest number of the n probabilities whose sum reaches the share. */
 static float rows_holding(const struct cpu_fns *f, const float *p, int32_t n, float share)
 {
 	int32_t low = -1, high = OCTAVES * STEPS, count_low = 0, count_high, count;
@@ -128,7 +95,8 @@ static float rows_holding(const struct cpu_fns *f, const float *p, int32_t n, fl
 			count_low = count;
 		}
 	}
-	/* Those between the two thresholds are equal but for the step; the margin is for the sums' rounding. */
+	/* Probabilities between the two thresholds differ by less than a step, so their mean stands for each; 1e-3 absorbs the
+	 * rounding of the sums. */
 	if (count_high > count_low) {
 		float mean = (sum_high - sum_low) / (float)(count_high - count_low);
 		float more = ceilf((share - sum_low) / mean - 1e-3f);
@@ -138,8 +106,8 @@ static float rows_holding(const struct cpu_fns *f, const float *p, int32_t n, fl
 	return (float)count_high;
 }
 
-/* One (token, head); its scores become probabilities, which is why this comes last. */
-static void need_task(void *arg, int task, int worker)
+/* One (token, head).  Overwrites its scores by probabilities, so it must run after mass_task. */
+static void spread_task(void *arg, int task, int worker)
 {
 	const struct probe_job *pj = arg;
 	const struct attn_job *j = pj->j;
@@ -148,7 +116,7 @@ static void need_task(void *arg, int task, int worker)
 
 	(void)worker;
 	j->c->fns->probe_share(p, p, n, j->m[task], j->l[task]);
-	pj->need[task] = rows_holding(j->c->fns, p, n, pj->p->share);
+	pj->spread[task] = rows_holding(j->c->fns, p, n, pj->p->share);
 }
 
 static void run_tasks(struct probe_job *pj, pool_fn *fn, int32_t n, int small)
@@ -160,26 +128,26 @@ static void run_tasks(struct probe_job *pj, pool_fn *fn, int32_t n, int small)
 		pool_run(pj->j->c->pool, fn, pj, n);
 }
 
-/* What the tile's tokens looked at. */
-static void probe_tile(const struct attn_job *j, float *need, int first)
+/* Mass and spread of a measured tile. */
+static void probe_tile(const struct attn_job *j, float *spread, int first)
 {
 	const struct attn_probe *p = j->a->probe;
 	int32_t heads = p->whole_layer ? j->a->n_head : j->group, all = (j->t1 - j->t0) * j->a->n_head;
 	int32_t cols = j->rows - p->skip;
 	struct probe_job pj = {
-		.j = j, .p = p, .heads = heads, .ranges = ceil_div(cols, RANGE), .first = p->skip - j->first, .need = need,
+		.j = j, .p = p, .heads = heads, .ranges = ceil_div(cols, RANGE), .first = p->skip - j->first, .spread = spread,
 		.carry = first && p->from,
 	};
 	double sum = 0;
 
 	if (p->mass)
 		run_tasks(&pj, mass_task, j->a->n_head / heads * pj.ranges, (double)all * cols < SMALL_PROBE);
-	if (!p->need)
+	if (!p->spread)
 		return;
-	run_tasks(&pj, need_task, all, (double)all * j->rows < SMALL_PROBE / 8);
+	run_tasks(&pj, spread_task, all, (double)all * j->rows < SMALL_PROBE / 8);
 	for (int32_t i = 0; i < all; i++)
-		sum += need[i];
-	((float *)p->need->data)[p->need_col] += (float)sum;
+		sum += spread[i];
+	((float *)p->spread->data)[p->spread_col] += (float)sum;
 }
 
 void probe_run(struct attn_job *j)
@@ -189,11 +157,11 @@ void probe_run(struct attn_job *j)
 	size_t heads = (size_t)j->a->n_head, row, small, scores;
 	int32_t most;
 	int first = 1;
-	float *need;
+	float *spread;
 
-	/* Scores are kept of whole parts. */
+	/* Scores are kept for whole parts: those within `skip` need none, unless spread counts them. */
 	j->first = 0;
-	for (int32_t i = 0; i < j->a->n_part && !j->a->probe->need; i++) {
+	for (int32_t i = 0; i < j->a->n_part && !j->a->probe->spread; i++) {
 		if (j->first + j->a->part[i].n_rows > j->a->probe->skip)
 			break;
 		j->first += j->a->part[i].n_rows;
@@ -208,7 +176,7 @@ void probe_run(struct attn_job *j)
 	scores = align64((size_t)most * row);
 	if (cpu_buffer_grow(c, &c->probe, scores + 3 * small) < 0)
 		return;
-	need = (float *)((char *)c->probe.p + scores + 2 * small);
+	spread = (float *)((char *)c->probe.p + scores + 2 * small);
 	for (int32_t i = 0; i < j->n;) {
 		int32_t to = i + 1, look = weight[i] != 0;
 
@@ -220,7 +188,7 @@ void probe_run(struct attn_job *j)
 		if (attn_run(j, i, to) < 0)
 			return;
 		if (look) {
-			probe_tile(j, need, first);
+			probe_tile(j, spread, first);
 			first = 0;
 		}
 		i = to;

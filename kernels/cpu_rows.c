@@ -12,7 +12,7 @@ float *cpu_rows_of(struct backend *be, const struct tensor *t, int32_t n, int32_
 	if (t && t->data && t->type == DT_F32 && t->layout != LAYOUT_PACKED && n >= 0 && n <= t->rows &&
 	    (!cols || t->cols == cols))
 		return t->data;
-	cpu_fail(be, "internal: %s got an operand of the wrong shape", op);
+	backend_fail(be, "internal: %s got an operand of the wrong shape", op);
 	return NULL;
 }
 
@@ -47,12 +47,12 @@ void cpu_embed(struct backend *be, struct tensor *out, const struct tensor *tabl
 	if (be->failed || !(j.out = cpu_rows_of(be, out, n, table->cols, "embed")))
 		return;
 	if (table->layout == LAYOUT_PACKED) {
-		cpu_fail(be, "internal: embed got a repacked table");
+		backend_fail(be, "internal: embed got a repacked table");
 		return;
 	}
 	for (int32_t i = 0; i < n; i++)
 		if (id[i] < 0 || id[i] >= table->rows) {
-			cpu_fail(be, "token id %d is not within a vocabulary of %d", (int)id[i], (int)table->rows);
+			backend_fail(be, "token id %d is not within a vocabulary of %d", (int)id[i], (int)table->rows);
 			return;
 		}
 	cpu_run_rows(&j, embed_task);
@@ -81,7 +81,7 @@ void cpu_rmsnorm(struct backend *be, struct tensor *out, const struct tensor *x,
 	    !(j.w = cpu_rows_of(be, w, 1, group, "rmsnorm")))
 		return;
 	if (group <= 0 || x->cols % group) {
-		cpu_fail(be, "internal: rmsnorm got %d columns in groups of %d", (int)x->cols, (int)group);
+		backend_fail(be, "internal: rmsnorm got %d columns in groups of %d", (int)x->cols, (int)group);
 		return;
 	}
 	cpu_run_rows(&j, rmsnorm_task);
@@ -135,7 +135,7 @@ void cpu_rope(struct backend *be, struct tensor *out, const struct tensor *x, co
 	    !(j.x = cpu_rows_of(be, x, n, 0, "rope")) || !(j.w = cpu_rows_of(be, table, n, dims, "rope")))
 		return;
 	if (head_dim <= 0 || x->cols % head_dim || dims > head_dim || dims % 2) {
-		cpu_fail(be, "internal: rope got %d columns, heads of %d, %d of them rotated", (int)x->cols,
+		backend_fail(be, "internal: rope got %d columns, heads of %d, %d of them rotated", (int)x->cols,
 		         (int)head_dim, (int)dims);
 		return;
 	}
@@ -193,24 +193,24 @@ void cpu_kv_put(struct backend *be, struct tensor *plane, const struct tensor *x
 	if (be->failed || !(j.x = cpu_rows_of(be, x, n, 0, "kv_put")))
 		return;
 	if (plane->type == DT_Q8_0 && plane->cols % 32) {
-		cpu_fail(be, "a q8_0 cache needs heads of a multiple of 32 values, not %d; use --kv-type f16", (int)plane->cols);
+		backend_fail(be, "a q8_0 cache needs heads of a multiple of 32 values, not %d; use --kv-type f16", (int)plane->cols);
 		return;
 	}
-	if (!plane->data || !cpu_kv_type(plane->type) || n_kv_head <= 0 ||
+	if (!plane->data || !kv_type_ok(plane->type) || n_kv_head <= 0 ||
 	    plane->rows % n_kv_head || (int64_t)n_kv_head * plane->cols != x->cols) {
-		cpu_fail(be, "internal: kv_put got a plane of the wrong shape");
+		backend_fail(be, "internal: kv_put got a plane of the wrong shape");
 		return;
 	}
 	j.cap = plane->rows / n_kv_head;
 	if (row0 < 0 || n > j.cap - row0) {
-		cpu_fail(be, "internal: rows %d + %d do not fit a cache of %d", (int)row0, (int)n, (int)j.cap);
+		backend_fail(be, "internal: rows %d + %d do not fit a cache of %d", (int)row0, (int)n, (int)j.cap);
 		return;
 	}
 	cpu_run_rows(&j, kv_put_task);
 }
 
 /* One small job; the caller does it, in double, in the same order at every level. */
-void cpu_query_turn(struct backend *be, const struct turn_args *a)
+void cpu_query_drift(struct backend *be, const struct query_drift_args *a)
 {
 	int64_t width = (int64_t)a->n_head * a->head_dim;
 	const struct tensor *t[] = { a->now, a->flag ? a->then : a->now };
@@ -224,10 +224,10 @@ void cpu_query_turn(struct backend *be, const struct turn_args *a)
 		if (!t[i] || !t[i]->data || t[i]->type != DT_F32 || a->row < 0 || a->row >= t[i]->rows || t[i]->cols != a->head_dim)
 			goto wrong;
 	if (a->n_head < 1 || a->head_dim < 1 || width > INT32_MAX || a->q_row < 0 ||
-	    (a->flag && (!when_ok(&(struct when){ a->flag, a->col, 0 }) || !a->cosine || !a->cosine->data || a->cosine->type != DT_F32 ||
+	    (a->flag && (!predicate_ok(&(struct predicate){ a->flag, a->col, 0 }) || !a->cosine || !a->cosine->data || a->cosine->type != DT_F32 ||
 	                 a->cosine->rows < 1 || a->col >= a->cosine->cols)))
 		goto wrong;
-	if (!(q = cpu_rows_of(be, a->q, a->q_row + 1, (int32_t)width, "query_turn")))
+	if (!(q = cpu_rows_of(be, a->q, a->q_row + 1, (int32_t)width, "query_drift")))
 		return;
 	q += (size_t)a->q_row * (size_t)width;
 	now = (float *)a->now->data + (size_t)a->row * (size_t)a->head_dim;
@@ -254,5 +254,5 @@ void cpu_query_turn(struct backend *be, const struct turn_args *a)
 	((int32_t *)a->flag->data)[a->col] = same <= a->least;
 	return;
 wrong:
-	cpu_fail(be, "internal: query_turn of %d heads of %d values got operands of the wrong shape", (int)a->n_head, (int)a->head_dim);
+	backend_fail(be, "internal: query_drift of %d heads of %d values got operands of the wrong shape", (int)a->n_head, (int)a->head_dim);
 }

@@ -1,20 +1,20 @@
-/* kernels/cpu_scan.c - scores of all cached keys, or pages, for one token.
+/* kernels/cpu_scan.c - key_scan: scores of all keys of a layer for one token.
  *
- * A scan reads every key of a plane or of its copy once per KV head, for all query heads of the group.  Its tasks are
- * stretches of ranges of SCAN_RANGE keys; each range leaves its scores and, per query head, their largest and the
- * sum of exponentials.  Whoever finishes the last range of a KV head merges these in ascending order and turns the
- * head's scores into its row of the output.  So the result does not depend on who did what. */
+ * A scan reads every key of a plane or of its sketch once per KV head, for all query heads of the group.  A task computes some
+ * ranges of SCAN_RANGE keys: their scores and, per query head, the maximum and the sum of exponentials.  The thread that finishes
+ * the last range of a KV head merges maxima and sums in ascending order and writes the head's row of the output.  So the result
+ * does not depend on which thread did what. */
 #include <math.h>
 #include <string.h>
 
 #include "kernels/cpu_choose.h"
 
-enum { SMALL_SCAN = 128 << 10 };     /* products that one thread does faster than two */
+enum { SMALL_SCAN = 128 << 10 };     /* multiply-adds up to which one thread is faster than two */
 
-/* A query as integers: x ~ mult * hi, or mult * (256 hi + lo). */
+/* Quantise a query to bytes: x ~ mult * hi, or with lo x ~ mult * (256 hi + lo). */
 static void query_bytes(int8_t *hi, int8_t *lo, float *sum, float *mult, const float *q, float scale, int32_t dim)
 {
-	const float round = 12582912.0f;     /* adding and taking away rounds to the nearest whole number */
+	const float round = 12582912.0f;     /* 1.5 * 2^23: adding and subtracting it rounds to the nearest integer */
 	float top = 0, inv, d;
 	uint32_t bits = 0;
 
@@ -28,18 +28,18 @@ static void query_bytes(int8_t *hi, int8_t *lo, float *sum, float *mult, const f
 	}
 	memcpy(&top, &bits, 4);
 	if (bits >= 0x7f800000) {
-		/* Bytes cannot carry a NaN or an infinity, and it must reach the scores. */
+		/* Bytes cannot represent NaN and infinity; the factor carries them to the scores. */
 		*mult = NAN;
 		return;
 	}
 	d = top / 127.0f;
-	/* Below the normal range 1 / d overflows; such a query is nothing but zeros to any sum. */
+	/* 1 / d would overflow for a subnormal d; such a query is treated as zeros. */
 	if (d < 1.17549435e-38f)
 		d = 0;
 	inv = d > 0 ? 1.0f / d : 0;
 	*mult = lo ? d / 256 : d;
-	for (int32_t g = 0; g < copy_groups(dim); g++) {
-		int32_t at = g * COPY_GROUP, n = copy_values(dim, g), whole = 0, rest = 0;
+	for (int32_t g = 0; g < sketch_groups(dim); g++) {
+		int32_t at = g * SKETCH_GROUP, n = sketch_values(dim, g), whole = 0, rest = 0;
 
 		for (int32_t i = at; i < at + n; i++) {
 			float v = q[i] * scale * inv, r = (v + round) - round;
@@ -89,10 +89,10 @@ int scan_part(const struct scan_job *j, int task)
 	t.keys = j->keys + (size_t)head * j->head_bytes;
 	t.score = j->score + first * t.ld;
 	if (t.hi) {
-		size_t groups = (size_t)copy_groups(t.dim);
+		size_t groups = (size_t)sketch_groups(t.dim);
 
-		t.hi += first * groups * COPY_GROUP;
-		t.lo = t.lo ? t.lo + first * groups * COPY_GROUP : NULL;
+		t.hi += first * groups * SKETCH_GROUP;
+		t.lo = t.lo ? t.lo + first * groups * SKETCH_GROUP : NULL;
 		t.sum += first * groups;
 	} else {
 		t.q += first * (((size_t)t.dim + 15) & ~(size_t)15);
@@ -103,9 +103,9 @@ int scan_part(const struct scan_job *j, int task)
 		t.k0 = i * SCAN_RANGE;
 		t.k1 = min32(t.k0 + SCAN_RANGE, j->n);
 		t.max = j->max + (first * (size_t)j->ranges + (size_t)i * (size_t)j->group);
-		end = ceil_div(t.k1, COPY_PANEL) * COPY_PANEL;
+		end = ceil_div(t.k1, SKETCH_PANEL) * SKETCH_PANEL;
 		if (t.hi)
-			j->fns->scan_copy(&t);
+			j->fns->scan_sketch(&t);
 		else
 			j->fns->scan_rows(&t);
 		for (int32_t r = 0; r < j->group; r++) {
@@ -137,14 +137,13 @@ static size_t cut(size_t *at, size_t n, size_t size)
 	return from;
 }
 
-/* Queries and working memory of a scan over n keys (or pages) whose operands were checked; tile.bits is 16 for floats. */
-static int scan_prepare(struct backend *be, const struct scan_args *a, struct scan_job *j, int pages)
+int scan_prepare(struct backend *be, const struct scan_args *a, struct scan_job *j, int pages)
 {
 	struct cpu *c = cpu_of(be);
-	int32_t dim = j->tile.dim, width = (dim + 15) / 16 * 16, groups = copy_groups(dim);
-	size_t heads = (size_t)a->n_head, at = 0, score, max, sum, mult, lse, left, q, lo, q_sum, turned;
+	int32_t dim = j->tile.dim, width = (dim + 15) / 16 * 16, groups = sketch_groups(dim);
+	size_t heads = (size_t)a->n_head, at = 0, score, max, sum, mult, lse, left, q, lo, q_sum, transformed;
 	const float *query = cpu_rows_of(be, a->q, 1, a->n_head * a->head_dim, "a scan of keys");
-	int copy = j->tile.bits != 16, wide = copy && j->tile.bits != 2;
+	int sketch = j->tile.bits != 16, wide = sketch && j->tile.bits != 2;
 	char *base;
 
 	if (!query)
@@ -154,7 +153,7 @@ static int scan_prepare(struct backend *be, const struct scan_args *a, struct sc
 	j->reduce = a->reduce;
 	j->group = a->n_head / a->n_kv_head;
 	j->tile.n_q = j->group;
-	j->tile.ld = (size_t)ceil_div(j->n, COPY_PANEL) * COPY_PANEL;
+	j->tile.ld = (size_t)ceil_div(j->n, SKETCH_PANEL) * SKETCH_PANEL;
 	j->ranges = ceil_div(j->n, SCAN_RANGE);
 	j->per_task = ceil_div(j->ranges, ceil_div(c->base.threads * 4, a->n_kv_head));
 	j->chunks = ceil_div(j->ranges, j->per_task);
@@ -166,10 +165,10 @@ static int scan_prepare(struct backend *be, const struct scan_args *a, struct sc
 	mult = cut(&at, heads, sizeof(float));
 	lse = cut(&at, heads, sizeof(float));
 	left = cut(&at, (size_t)a->n_kv_head, sizeof *j->left);
-	q = cut(&at, heads * (size_t)(copy ? groups * COPY_GROUP : width), copy ? 1 : sizeof(float));
-	lo = cut(&at, wide ? heads * (size_t)groups * COPY_GROUP : 0, 1);
-	q_sum = cut(&at, copy ? heads * (size_t)groups : 0, sizeof(float));
-	turned = cut(&at, copy ? (size_t)dim : 0, sizeof(float));
+	q = cut(&at, heads * (size_t)(sketch ? groups * SKETCH_GROUP : width), sketch ? 1 : sizeof(float));
+	lo = cut(&at, wide ? heads * (size_t)groups * SKETCH_GROUP : 0, 1);
+	q_sum = cut(&at, sketch ? heads * (size_t)groups : 0, sizeof(float));
+	transformed = cut(&at, sketch ? (size_t)dim : 0, sizeof(float));
 	if (cpu_buffer_grow(c, &c->scan, at) < 0)
 		return -1;
 	base = c->scan.p;
@@ -181,18 +180,18 @@ static int scan_prepare(struct backend *be, const struct scan_args *a, struct sc
 	j->left = (_Atomic int32_t *)(base + left);
 	for (int32_t i = 0; i < a->n_kv_head; i++)
 		atomic_init(&j->left[i], j->chunks);
-	if (copy) {
-		size_t stride = (size_t)groups * COPY_GROUP;
+	if (sketch) {
+		size_t stride = (size_t)groups * SKETCH_GROUP;
 
 		memset(base + q, 0, at - q);
 		j->tile.hi = (int8_t *)(base + q);
 		j->tile.lo = wide ? (int8_t *)(base + lo) : NULL;
 		j->tile.sum = (float *)(base + q_sum);
 		for (size_t h = 0; h < heads; h++) {
-			float *x = (float *)(base + turned);
+			float *x = (float *)(base + transformed);
 
 			memcpy(x, query + h * (size_t)dim, (size_t)dim * sizeof *x);
-			copy_turn(x, dim);
+			sketch_hadamard(x, dim);
 			query_bytes((int8_t *)(base + q) + h * stride, wide ? (int8_t *)(base + lo) + h * stride : NULL,
 			            (float *)(base + q_sum) + h * (size_t)groups, &j->mult[h], x, a->scale, dim);
 		}
@@ -206,7 +205,8 @@ static int scan_prepare(struct backend *be, const struct scan_args *a, struct sc
 			for (int32_t i = 0; i < a->head_dim; i++) {
 				float x = query[i] * a->scale;
 
-				/* A page's row holds its minima, then its maxima: what each can reach at most. */
+				/* A page's row holds minima, then maxima: negative values of the query meet the minima, positive ones
+				 * the maxima, which gives the upper bound of the product. */
 				to[i] = pages && x > 0 ? 0 : x;
 				if (pages)
 					to[a->head_dim + i] = x > 0 ? x : 0;
@@ -216,7 +216,7 @@ static int scan_prepare(struct backend *be, const struct scan_args *a, struct sc
 	return 0;
 }
 
-static void scan_run(struct backend *be, const struct scan_args *a, struct scan_job *j)
+void scan_run(struct backend *be, const struct scan_args *a, struct scan_job *j)
 {
 	if ((int64_t)j->n * a->n_head * j->tile.dim <= SMALL_SCAN)
 		for (int32_t t = 0; t < j->tasks; t++)
@@ -225,33 +225,17 @@ static void scan_run(struct backend *be, const struct scan_args *a, struct scan_
 		pool_run(cpu_of(be)->pool, scan_task, j, j->tasks);
 }
 
-/* What both scans check. */
-static int scan_ok(struct backend *be, const struct scan_args *a, int32_t n)
-{
-	if (when_ok(&a->when) && a->n_kv_head > 0 && a->n_head > 0 && a->n_head % a->n_kv_head == 0 && a->head_dim > 0 &&
-	    (int64_t)a->n_head * a->head_dim <= INT32_MAX && n >= 0 && a->n_rows <= a->cap && a->out && a->out->data &&
-	    a->out->type == DT_F32 && a->out->rows >= a->n_kv_head && a->out->cols >= n && a->scale >= 0 &&
-	    (a->reduce == REDUCE_MAX || a->reduce == REDUCE_MEAN))
-		return 1;
-	cpu_fail(be, "internal: a scan of %d keys got operands of the wrong shape", (int)a->n_rows);
-	return 0;
-}
-
 int scan_plan(struct backend *be, const struct scan_args *a, struct scan_job *j)
 {
 	*j = (struct scan_job){ .n = a->n_rows, .tile = { .bits = a->bits, .dim = a->head_dim } };
-	if (be->failed || !scan_ok(be, a, a->n_rows))
+	if (be->failed || key_scan_check(be, a) < 0)
 		return -1;
-	if (a->bits == 16 ? !choose_plane_ok(a->keys, a->n_kv_head, a->cap, a->head_dim) :
-	    !copy_ok(be, a->keys, a->n_kv_head, a->cap, a->head_dim, a->bits))
-		return cpu_fail(be, "internal: a scan of %d keys with %d bits got a plane or copy of the wrong shape",
-		                (int)a->n_rows, (int)a->bits);
 	if (j->n == 0)
 		return 1;
 	j->keys = a->keys->data;
 	j->tile.type = a->keys->type;
 	j->head_bytes = a->bits == 16 ? (size_t)a->cap * row_bytes(a->keys) :
-	                (size_t)ceil_div(a->cap, COPY_PANEL) * copy_panel_bytes(a->head_dim, a->bits);
+	                (size_t)ceil_div(a->cap, SKETCH_PANEL) * sketch_panel_bytes(a->head_dim, a->bits);
 	j->out = a->out->data;
 	return scan_prepare(be, a, j, 0);
 }
@@ -260,30 +244,6 @@ void cpu_key_scan(struct backend *be, const struct scan_args *a)
 {
 	struct scan_job j;
 
-	if (scan_plan(be, a, &j) == 0 && when_met(&a->when))
+	if (scan_plan(be, a, &j) == 0 && predicate_holds(&a->when))
 		scan_run(be, a, &j);
 }
-
-void cpu_page_scan(struct backend *be, const struct scan_args *a)
-{
-	struct scan_job j = { .raw = a->raw, .tile = { .bits = 16, .type = DT_F32 } };
-
-	if (be->failed)
-		return;
-	j.n = a->n_rows > 0 ? ceil_div(a->n_rows, PAGE_ROWS) : a->n_rows;
-	if (!scan_ok(be, a, j.n))
-		return;
-	if (!bounds_ok(a->keys, a->n_kv_head, a->cap, a->head_dim)) {
-		cpu_fail(be, "internal: a scan of the pages of %d rows got bounds of the wrong shape", (int)a->n_rows);
-		return;
-	}
-	if (j.n == 0)
-		return;
-	j.tile.dim = 2 * a->head_dim;
-	j.keys = a->keys->data;
-	j.head_bytes = (size_t)ceil_div(a->cap, PAGE_ROWS) * (size_t)j.tile.dim * sizeof(float);
-	j.out = a->out->data;
-	if (scan_prepare(be, a, &j, 1) == 0)
-		scan_run(be, a, &j);
-}
-

@@ -1,9 +1,8 @@
-/* kernels/cpu_topk.c - the k best of n scores per KV head, exactly.
+/* kernels/cpu_topk.c - topk: the k highest of n scores per KV head, exactly.
  *
- * No sorting: a sample of the scores gives a bound that surely (nearly always) more than k of them reach; one pass
- * gathers those, and narrowing the interval of floats that can be the threshold ends as soon as just k reach the
- * float tried.  Only when the interval closes first are there ties at the threshold, which go to the higher score
- * before pooling, then to the later row. */
+ * No sorting.  A sample of the scores gives a bound that almost always more than k scores reach; one pass gathers these.  Then
+ * the interval of floats that can be the threshold is narrowed until exactly k scores reach the float tried.  When the interval
+ * closes first, several scores equal the threshold: these ties go to the higher score before pooling, then to the later row. */
 #include <math.h>
 #include <string.h>
 
@@ -11,21 +10,21 @@
 #include "kernels/cpu_choose.h"
 
 enum {
-	SMALL_TOPK = 64 << 10,       /* scores that one thread does faster than two */
-	SAMPLE = 512, SAMPLE_FROM = 4 * SAMPLE,
-	SHORT_RUN = 24,              /* entries that are sorted faster by hand */
+	SMALL_TOPK = 64 << 10,       /* scores up to which one thread is faster than two */
+	SAMPLE = 512, SAMPLE_FROM = 4 * SAMPLE,      /* scores in a sample; from how many scores on one is taken */
+	SHORT_RUN = 24,              /* entries up to which insertion sort is faster */
 };
 
 struct order { uint32_t key; int32_t row; };
 
 /* One thread's working memory; lists have 16 entries more than they need. */
 struct topk_mem {
-	float *pooled, *tmp;         /* [n], [n + 2 half]; only with a pool */
-	int32_t *row;                /* [n]: rows at or above a bound, and their scores */
-	float *value;
-	int32_t *tie;                /* [n]: places in that list, with their scores before pooling */
-	float *tie_score;
-	struct order *order[2], *spare;      /* [k] each; only when the best come first */
+	float *pooled, *tmp;         /* [n], [n + 2 half]; only with pooling */
+	int32_t *row;                /* [n]: candidates, rows whose score reaches a bound */
+	float *value;                /* [n]: their scores */
+	int32_t *tie;                /* [n]: candidates that equal the threshold, as indices of `row` */
+	float *tie_score;            /* [n]: their scores before pooling */
+	struct order *order[2], *spare;      /* [k] each; only for BEST_FIRST and FORCED_FIRST */
 };
 
 static void *part(char *base, size_t *at, size_t n, size_t size)
@@ -52,13 +51,13 @@ static size_t mem_cut(char *base, struct topk_mem *m, const struct topk_args *a,
 	return at;
 }
 
-/* NaN counts as the lowest score. */
+/* NaN ranks lowest. */
 static float score_of(float x)
 {
 	return x > -INFINITY ? x : -INFINITY;
 }
 
-/* Floats as integers of the same order, and back. */
+/* Map floats to integers in the same order, and back. */
 static int32_t rank_of(float x)
 {
 	int32_t i;
@@ -77,13 +76,13 @@ static float of_rank(int32_t i)
 	return x;
 }
 
-/* Find t such that `want` to `want + slack` of n values reach it; all values lie within least .. top and none is a NaN.
- * *ties = 0, or how many of those equal to t are wanted when more than that reach t. */
+/* Find t such that `want` to `want + slack` of n values are >= t; all values lie within least .. top, and none is NaN.  *ties = 0, or
+ * when more values are >= t: how many of those equal to t are wanted. */
 static float threshold(const struct choose_fns *f, const float *x, int32_t n, int32_t want, int32_t slack, float least,
                        float top, int32_t *ties)
 {
 	int64_t lo = rank_of(least), hi = (int64_t)rank_of(top) + 1;
-	int32_t reach = n, above = 0;        /* lo, hi */
+	int32_t reach = n, above = 0;        /* values >= lo, values >= hi */
 
 	*ties = 0;
 	if (n <= want + slack)
@@ -92,8 +91,7 @@ static float threshold(const struct choose_fns *f, const float *x, int32_t n, in
 		int64_t mid = lo + (hi - lo) / 2;
 		int32_t c;
 
-		/* By turns the middle, and where it would be if the ranks lay evenly: the one cannot be led astray, the other
-		 * comes near in few steps. */
+		/* Bisection and interpolation in turn: bisection always makes progress, interpolation converges in few steps. */
 		if (turn % 2) {
 			double part = (double)(reach - want) / (reach - above);
 
@@ -115,7 +113,7 @@ static float threshold(const struct choose_fns *f, const float *x, int32_t n, in
 	return of_rank((int32_t)lo);
 }
 
-/* A bound that more than `want` of x[i0 .. i1) reach, in all likelihood. */
+/* A bound that almost surely more than `want` of x[i0 .. i1) reach. */
 static float likely_bound(const struct choose_fns *f, const float *x, int32_t i0, int32_t i1, int32_t want)
 {
 	int32_t n = i1 - i0, step = n / SAMPLE, place, ties;
@@ -124,7 +122,7 @@ static float likely_bound(const struct choose_fns *f, const float *x, int32_t i0
 
 	if (n < SAMPLE_FROM)
 		return -INFINITY;
-	/* Three and a half standard deviations to the safe side. */
+	/* 3.5 standard deviations of the sample on the safe side. */
 	place = (int32_t)(SAMPLE * share + 3.5 * sqrt(SAMPLE * share * (1 - share))) + 3;
 	if (place >= SAMPLE / 2)
 		return -INFINITY;
@@ -135,7 +133,7 @@ static float likely_bound(const struct choose_fns *f, const float *x, int32_t i0
 	return threshold(f, sample, SAMPLE, place, SAMPLE / 64, -INFINITY, top, &ties);
 }
 
-/* Which of the values equal to t stay: `ties` of them.  The others become NaN. */
+/* Keep `ties` of the candidates equal to t: set the values of the others to NaN. */
 static void settle_ties(const struct choose_fns *f, const struct topk_mem *m, int32_t n, float t, int32_t ties,
                         const float *score, int pooled)
 {
@@ -169,7 +167,7 @@ static void settle_ties(const struct choose_fns *f, const struct topk_mem *m, in
 			m->value[m->tie[i]] = NAN;
 		else
 			less += m->tie_score[i] == bound;
-	/* `tied` of the `less` at the bound stay: the later ones. */
+	/* Of the `less` candidates at the bound keep the last `tied`. */
 	for (int32_t i = 0; tied && less > tied; i++)
 		if (m->tie_score[i] == bound) {
 			m->value[m->tie[i]] = NAN;
@@ -177,8 +175,7 @@ static void settle_ties(const struct choose_fns *f, const struct topk_mem *m, in
 		}
 }
 
-/* Sort by key: the least significant digit first, by bytes, which keeps the order of equals.  Returns which of the two
- * arrays it ended in. */
+/* Radix sort by key, least significant byte first: stable.  Returns the array that holds the result. */
 static struct order *sort(struct order *from, struct order *to, int32_t n)
 {
 	int32_t count[4][256];
@@ -207,13 +204,13 @@ static struct order *sort(struct order *from, struct order *to, int32_t n)
 	return from;
 }
 
-/* Smaller for better scores. */
+/* Sort key of a score: smaller for higher scores. */
 static uint32_t order_of(float x)
 {
 	return ~((uint32_t)rank_of(score_of(x)) ^ 0x80000000u);
 }
 
-/* Equal pooled scores stand side by side: order such a run by its own scores. */
+/* Sort a run of entries with equal pooled scores by their scores before pooling. */
 static void sort_run(const struct topk_mem *m, struct order *run, int32_t n, const float *score)
 {
 	for (int32_t i = 0; i < n; i++)
@@ -235,8 +232,7 @@ static void sort_run(const struct topk_mem *m, struct order *run, int32_t n, con
 	}
 }
 
-/* Put rows (ascending) in the order of their scores, the best first.  Sorting keeps the order of equals, so later rows
- * start in front. */
+/* Sort rows (ascending) by descending score.  The sort is stable, so rows enter it in descending order for later rows to win ties. */
 static void best_first(const struct topk_mem *m, int32_t *row, int32_t k, const float *score, const float *pooled)
 {
 	struct order *order;
@@ -260,7 +256,7 @@ static void best_first(const struct topk_mem *m, int32_t *row, int32_t k, const 
 		row[i] = order[i].row;
 }
 
-/* Rows below i0 and from i1 on to the front, otherwise as they stand. */
+/* Move the forced rows, below i0 and from i1 on, to the front; the order is otherwise kept. */
 static void forced_first(const struct topk_mem *m, int32_t *row, int32_t k, int32_t i0, int32_t i1)
 {
 	int32_t n = 0, others = 0;
@@ -315,24 +311,14 @@ void topk_head(const struct topk_job *j, int32_t head, int worker)
 		forced_first(&m, out, a->k, first, i1);
 }
 
-static int rows_ok(const struct topk_args *a)
-{
-	return a->score && a->score->data && a->score->type == DT_F32 && a->rows && a->rows->data &&
-	       a->rows->type == DT_I32 && a->n_kv_head > 0 && a->score->rows >= a->n_kv_head && a->score->cols >= a->n &&
-	       a->rows->rows >= a->n_kv_head && a->rows->cols >= a->k && a->k > 0 && a->k <= a->n && a->n <= INT32_MAX / 4 &&
-	       when_ok(&a->when) && a->pool > 0 && a->pool % 2 && a->first >= 0 && a->last >= 0;
-}
-
 int topk_plan(struct backend *be, const struct topk_args *a, struct topk_job *j)
 {
 	struct cpu *c = cpu_of(be);
 	struct topk_mem m;
 
 	*j = (struct topk_job){ .fns = c->fns->choose, .c = c, .a = a };
-	if (be->failed)
+	if (be->failed || topk_check(be, a) < 0)
 		return -1;
-	if (!rows_ok(a))
-		return cpu_fail(be, "internal: the choice of %d of %d rows got operands of the wrong shape", (int)a->k, (int)a->n);
 	j->half = min32(a->pool / 2, a->n - 1);
 	j->part_bytes = mem_cut(NULL, &m, a, j->half);
 	return 0;
@@ -348,7 +334,7 @@ void cpu_topk(struct backend *be, const struct topk_args *a)
 	struct cpu *c = cpu_of(be);
 	struct topk_job j;
 
-	if (topk_plan(be, a, &j) < 0 || !when_met(&a->when) || cpu_buffer_grow(c, &c->scratch, j.part_bytes * (size_t)c->base.threads) < 0)
+	if (topk_plan(be, a, &j) < 0 || !predicate_holds(&a->when) || cpu_buffer_grow(c, &c->scratch, j.part_bytes * (size_t)c->base.threads) < 0)
 		return;
 	if ((int64_t)a->n * a->n_kv_head <= SMALL_TOPK)
 		for (int32_t h = 0; h < a->n_kv_head; h++)

@@ -1,11 +1,11 @@
 /* kernels/plugin.c - finds weir-cuda.so and opens the CUDA backend in it.
  *
- * One program runs with and without CUDA: nothing of it is linked in, the plugin is opened when a GPU is asked for, and when
- * something is missing a sentence says what.  Looked for beside the program (where `make` leaves it), then in ../lib/weir
- * (where `make install` puts it); the environment variable WEIR_CUDA names a file instead, for tests.
+ * The program does not link to CUDA and so runs with and without it: the plugin is opened when a GPU is asked for, and an error
+ * names what is missing.  The plugin is looked for beside the program (where `make` leaves it), then in ../lib/weir (where
+ * `make install` puts it); the environment variable WEIR_CUDA names a file instead, for tests.
  *
- * A plugin stays open until the program ends: the CUDA runtime and cuBLAS start threads and leave handlers behind, under
- * which their code must not be unmapped. */
+ * A plugin stays open until the program ends: the CUDA runtime and cuBLAS start threads and register handlers, whose code must
+ * stay mapped. */
 #include "kernels/plugin.h"
 
 #include <dlfcn.h>
@@ -31,7 +31,7 @@ static int is_named(void)
 	return named && *named;
 }
 
-/* The last n bytes at most: of a long path they say more than the first. */
+/* The last n bytes of a path at most: the end of a long path is the informative part. */
 static const char *path_tail(const char *path, size_t n)
 {
 	size_t len = strlen(path);
@@ -39,7 +39,7 @@ static const char *path_tail(const char *path, size_t n)
 	return len > n ? path + len - n : path;
 }
 
-/* Where the plugin is: 0, or -1 and why not. */
+/* Find the plugin: 0 with its path, or -1 with the reason in err. */
 static int plugin_find(char path[PATH_MAX], char err[160])
 {
 	const char *named = getenv("WEIR_CUDA");
@@ -67,7 +67,8 @@ static int plugin_find(char path[PATH_MAX], char err[160])
 	return -1;
 }
 
-/* dlerror() names a library that is missing before the first colon: "libcublas.so.13: cannot open shared object file". */
+/* Turn dlerror()'s text into a sentence.  A missing library stands before the first colon: "libcublas.so.13: cannot open shared
+ * object file". */
 static void explain(const char *path, const char *what, char err[160])
 {
 	size_t n = what ? strcspn(what, ":") : 0;
@@ -90,8 +91,8 @@ static void explain(const char *path, const char *what, char err[160])
 		snprintf(err, 160, PLUGIN " needs '%.*s', which is not installed", (int)n, what);
 }
 
-/* The plugin brings cuBLAS along, hundreds of megabytes to read when they are not in memory: not where there is no driver, which
- * the CUDA runtime would then look for in the same way. */
+/* Check for the driver first: opening the plugin loads cuBLAS, hundreds of megabytes from the disk, only for the CUDA runtime to
+ * find no driver by the same dlopen(). */
 static int driver_is_there(char err[160])
 {
 	if (dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL))

@@ -1,9 +1,9 @@
 /* kernels/quant.c - weight types: table, half floats, the reference conversions and simple quantisers.
  *
- * One function knows every block layout: quant_unpack32(), which turns 32 weights of any quantised type into
- * small integers with one scale (and perhaps one offset) per 16.  dtype_to_f32() is scale * q (+ min) over
- * that, each step rounded to f32, which is the arithmetic the file format's own tools define; so the leaf
- * functions that multiply integers and this reference cannot disagree about a layout. */
+ * quant_unpack32() alone knows every block layout: it unpacks 32 weights of any quantised type to small integers with one scale (and
+ * one minimum, for some types) per 16.  dtype_to_f32() computes scale * q (+ min) from these, each step rounded to f32, which is
+ * the arithmetic that the file format's own tools define.  So the leaf functions that multiply integers and this reference agree
+ * about every layout. */
 #include <math.h>
 #include "kernels/quant.h"
 
@@ -35,8 +35,7 @@ _Static_assert(sizeof(struct block_q3_k) == 110 && sizeof(struct block_q4_k) == 
 _Static_assert(sizeof(struct block_q5_k) == 176 && sizeof(struct block_q6_k) == 210, "layout");
 _Static_assert(sizeof(struct block_iq4_nl) == 18 && sizeof(struct block_iq4_xs) == 136, "layout");
 
-/* Every number a GGUF file can carry, also those this program does not compute with and those that were
- * withdrawn: a refusal should name what it refuses. */
+/* Every type number of GGUF files, with those that are unsupported or withdrawn, so that an error can name the type. */
 static const char *const ggml_name[] = {
 	[0] = "F32", [1] = "F16", [2] = "Q4_0", [3] = "Q4_1", [4] = "Q4_2", [5] = "Q4_3",
 	[6] = "Q5_0", [7] = "Q5_1", [8] = "Q8_0", [9] = "Q8_1",
@@ -90,8 +89,8 @@ static uint32_t bits_of(float f)
 	return u;
 }
 
-/* NaNs keep sign and payload and become quiet in both directions, as the processors' own conversions do:
- * the levels that use those instructions then agree with this one on every input. */
+/* NaNs keep sign and payload and become quiet in both directions, as with the processor's own instructions: all CPU levels then
+ * agree on every input. */
 float f16_to_f32(uint16_t h)
 {
 	uint32_t sign = (uint32_t)(h & 0x8000) << 16, e = h >> 10 & 31, m = h & 0x3ff;
@@ -123,7 +122,7 @@ uint16_t f32_to_f16(float f)
 		q += rest > half || (rest == half && (q & 1));
 		return (uint16_t)(sign | q);
 	}
-	/* Rounding up may carry into the exponent and, from 65520 on, to infinity: both are right. */
+	/* Rounding up may carry into the exponent and, from 65520 on, to infinity, as it should. */
 	uint32_t q = (a - 0x38000000) >> 13, rest = a & 0x1fff;
 	q += rest > 0x1000 || (rest == 0x1000 && (q & 1));
 	return (uint16_t)(sign | q);
@@ -154,7 +153,7 @@ static void unpack_nibbles(int8_t q[32], const uint8_t qs[16], int offset)
 	}
 }
 
-/* The same with a fifth bit per value in qh. */
+/* Nibbles with a fifth bit per value in qh. */
 static void unpack_fives(int8_t q[32], const uint8_t qs[16], const uint8_t qh[4], int offset)
 {
 	for (int j = 0; j < 16; j++) {
@@ -332,7 +331,7 @@ void dtype_to_f32(enum dtype t, float *out, const void *in, int64_t n)
 	for (int64_t i = 0; i < n / 32; i++, out += 32) {
 		const uint8_t *block = (const uint8_t *)in + i / per * info[t].block_bytes;
 		quant_unpack32(t, block, (int32_t)(i % per), q, scale, min);
-		/* Types without a minimum do not add zero: -0 + 0 would lose its sign. */
+		/* Without a minimum nothing is added: -0 + 0 would lose the sign. */
 		if (has_min(t))
 			for (int j = 0; j < 32; j++)
 				out[j] = scale[j / 16] * (float)q[j] + min[j / 16];
@@ -366,7 +365,7 @@ static void quantize_levels(uint8_t level[32], uint16_t *d, uint16_t *m, const f
 	*d = f32_to_f16(scale);
 	if (m)
 		*m = f32_to_f16(lo);
-	/* Levels are chosen for the scale and offset as stored, not as wished. */
+	/* Levels are computed from scale and offset after their rounding to f16. */
 	float s = f16_to_f32(*d), off = m ? f16_to_f32(*m) : -half * s;
 	for (int j = 0; j < 32; j++)
 		level[j] = s != 0 ? level_of((x[j] - off) / s, top) : m ? 0 : (uint8_t)half;

@@ -1,7 +1,7 @@
-/* kernels/quant.h (private to kernels/) - block layouts of the GGUF weight types and half floats.
+/* kernels/quant.h (private to kernels/) - block layouts of the GGUF weight types, and half floats.
  *
- * Layouts follow the GGUF files (little endian, blocks back to back).  The reference conversion of every
- * type is dtype_to_f32() in quant.c; fast levels are tested against it. */
+ * The structs are the bytes of GGUF files (little endian, blocks contiguous).  dtype_to_f32() in quant.c is the reference conversion
+ * of every type; the CPU levels are tested against it. */
 #ifndef WEIR_QUANT_H
 #define WEIR_QUANT_H
 
@@ -22,7 +22,7 @@ struct block_q6_k { uint8_t ql[128]; uint8_t qh[64]; int8_t scales[16]; uint16_t
 struct block_iq4_nl { uint16_t d; uint8_t qs[16]; };
 struct block_iq4_xs { uint16_t d, scales_h; uint8_t scales_l[4]; uint8_t qs[128]; };
 
-/* IEEE half -> float and back (round to nearest even), exact, no instruction set assumed. */
+/* IEEE half to float, exact, and back, rounding to nearest even; in plain C on any machine. */
 float    f16_to_f32(uint16_t h);
 uint16_t f32_to_f16(float f);
 float    bf16_to_f32(uint16_t h);

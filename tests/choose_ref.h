@@ -118,11 +118,11 @@ static inline void round_key(float *out, const float *x, int32_t dim, int32_t bi
 	float *turned = must_alloc((size_t)dim * sizeof *turned);
 
 	memcpy(turned, x, (size_t)dim * sizeof *turned);
-	copy_turn(turned, dim);
-	copy_clip(turned, dim, bits);
+	sketch_hadamard(turned, dim);
+	sketch_clip(turned, dim, bits);
 	x = turned;
-	for (int32_t g = 0; g < dim; g += COPY_GROUP) {
-		int32_t end = g + COPY_GROUP < dim ? g + COPY_GROUP : dim;
+	for (int32_t g = 0; g < dim; g += SKETCH_GROUP) {
+		int32_t end = g + SKETCH_GROUP < dim ? g + SKETCH_GROUP : dim;
 		float lo = x[g], hi = x[g], m, d;
 
 		for (int32_t i = g; i < end; i++) {
@@ -138,7 +138,7 @@ static inline void round_key(float *out, const float *x, int32_t dim, int32_t bi
 		}
 	}
 	if (back)
-		copy_turn(out, dim);
+		sketch_hadamard(out, dim);
 	free(turned);
 }
 
@@ -199,9 +199,9 @@ static const struct shape choose_shapes[] = {
 enum { N_SHAPES = sizeof choose_shapes / sizeof choose_shapes[0] };
 
 /* Fill a copy of the first n rows in ragged calls. */
-static inline struct tensor copy_new(struct backend *be, const struct tensor *plane, const struct shape *s, int32_t bits, int ragged)
+static inline struct tensor sketch_new(struct backend *be, const struct tensor *plane, const struct shape *s, int32_t bits, int ragged)
 {
-	uint64_t bytes = be->ops->key_copy_bytes(be, s->n_kv, s->cap, s->dim, bits);
+	uint64_t bytes = be->ops->key_sketch_bytes(be, s->n_kv, s->cap, s->dim, bits);
 	struct tensor copy = tensor_new(be, DT_U8, 1, (int32_t)bytes, NULL);
 	static const int32_t steps[] = { 1, 1, 7, 16, 40, 3, 200, 1, 64 };
 
@@ -209,7 +209,7 @@ static inline struct tensor copy_new(struct backend *be, const struct tensor *pl
 		int32_t n = ragged ? steps[i % 9] : s->n;
 
 		n = n < s->n - at ? n : s->n - at;
-		be->ops->key_copy(be, &copy, plane, s->n_kv, s->cap, bits, at, n);
+		be->ops->key_sketch(be, &copy, plane, s->n_kv, s->cap, bits, at, n);
 		at += n;
 	}
 	return copy;
@@ -365,14 +365,14 @@ static inline void refuses_bad_operands(struct backend *be)
 	rows = tensor_new(be, DT_I32, 2, 16, NULL);
 	move = tensor_new(be, DT_I32, 2, 3, NULL);
 	list = tensor_new(be, DT_I32, 2, 64, NULL);
-	copy = tensor_new(be, DT_U8, 1, (int32_t)be->ops->key_copy_bytes(be, 2, 16, 8, 2), NULL);
-	be->ops->key_copy(be, &small, &plane, 2, 16, 2, 0, 1);
+	copy = tensor_new(be, DT_U8, 1, (int32_t)be->ops->key_sketch_bytes(be, 2, 16, 8, 2), NULL);
+	be->ops->key_sketch(be, &small, &plane, 2, 16, 2, 0, 1);
 	must_fail(be, "a small copy");
-	be->ops->key_copy(be, &copy, &plane, 2, 16, 3, 0, 1);
+	be->ops->key_sketch(be, &copy, &plane, 2, 16, 3, 0, 1);
 	must_fail(be, "a copy of 3 bits");
-	be->ops->key_copy(be, &copy, &plane, 2, 16, 2, 10, 7);
+	be->ops->key_sketch(be, &copy, &plane, 2, 16, 2, 10, 7);
 	must_fail(be, "rows past the end");
-	be->ops->key_copy(be, &copy, &plane, 2, 17, 2, 0, 1);
+	be->ops->key_sketch(be, &copy, &plane, 2, 17, 2, 0, 1);
 	must_fail(be, "a longer cache than the plane");
 	scan.keys = &plane;
 	be->ops->key_scan(be, &scan);
@@ -392,10 +392,10 @@ static inline void refuses_bad_operands(struct backend *be)
 	scan.reduce = REDUCE_MAX;
 	be->ops->page_scan(be, &scan);
 	must_fail(be, "a copy as bounds");
-	scan.when = (struct when){ &out, 0, 0 };
+	scan.when = (struct predicate){ &out, 0, 0 };
 	be->ops->key_scan(be, &scan);
 	must_fail(be, "a condition of floats");
-	scan.when = (struct when){ NULL, 0, 0 };
+	scan.when = (struct predicate){ NULL, 0, 0 };
 	be->ops->page_bounds(be, &turn, &plane, 2, 16, 0, 16);
 	must_fail(be, "bounds of another width");
 	scan.n_rows = 0;
@@ -435,7 +435,7 @@ static inline void refuses_bad_operands(struct backend *be)
 	must_fail(be, "no pages");
 	be->ops->page_rows(be, &list, &move, 2, 48);
 	CHECK_INT(be->ops->sync(be), 0);
-	be->ops->kv_move(be, &plane, &(struct kv_moves){ .move = &move, .turn = &turn, .n = 1, .n_kv_head = 2,
+	be->ops->kv_move(be, &plane, &(struct kv_moves){ .move = &move, .shift = &turn, .n = 1, .n_kv_head = 2,
 	                                                 .head_dim = 8, .dims = 8, .cap = 16 });
 	must_fail(be, "turns of another width");
 	be->ops->kv_move(be, &plane, &(struct kv_moves){ .move = &move, .n = 2, .n_kv_head = 2, .head_dim = 8, .cap = 16 });

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "kernels/cuda/cuda.cuh"
-#include "kernels/cuda/gpu_host.h"
-#include "kernels/cuda/host_run.h"
+#include "tests/cuda_host/gpu_host.h"
+#include "tests/cuda_host/host_run.h"
 
 /* What a kernel is called with is known to those who enqueue it. */
 #define gpu_enqueue gpu_enqueue_real

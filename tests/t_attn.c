@@ -91,7 +91,7 @@ TEST(same_bits_for_threads_cuts_and_probes)
 						m = must_alloc((size_t)(s->n_kv * w.cols) * 4);
 						for (int32_t t = 0, k = 0; t < s->n; t += cuts[cut][k++]) {
 							struct attn_probe p = { .mass = &sum, .weight = weight + t, .reduce = REDUCE_MEAN,
-							                        .need = &width_of, .share = 0.9f };
+							                        .spread = &width_of, .share = 0.9f };
 
 							stage_run(&g, t, t + cuts[cut][k], probed ? &p : NULL, got + (size_t)t * width);
 						}
@@ -284,7 +284,7 @@ TEST(probe_matches_double)
 			need = tensor_new(be, DT_F32, 1, 3, width);
 			probe = (struct attn_probe){
 				.mass = round % 8 == 7 ? NULL : &sum, .from = elsewhere ? &from : NULL, .mass_row = 2, .weight = weight, .reduce = kinds[round % 6].reduce,
-				.whole_layer = whole, .need = round % 4 == 2 ? NULL : &need, .need_col = 1, .share = share, .skip = skip,
+				.whole_layer = whole, .spread = round % 4 == 2 ? NULL : &need, .spread_col = 1, .share = share, .skip = skip,
 			};
 			stage_run(&g, 0, s.n, &probe, got);
 			CHECK_MSG(nmse(got, out, all) < 1e-11, "%s %s", levels[l], describe(&s));
@@ -305,7 +305,7 @@ TEST(probe_matches_double)
 			}
 			CHECK_MSG(worst < 4e-6, "%s mass off by %g: round %d, %s", levels[l], worst, round, describe(&s));
 			CHECK(width[0] == GUARD && width[2] == GUARD);
-			if (probe.need)
+			if (probe.spread)
 				CHECK_MSG(fabs(width[1] - 1000 - holding) <= 0.02 * holding + 1e-9, "%s need %g, expected %g: %s", levels[l],
 				          width[1] - 1000, holding, describe(&s));
 			else
@@ -344,7 +344,7 @@ TEST(need_of_even_attention)
 			w = world_new(&s);
 			g = stage_new(be, &w);
 			need = tensor_new(be, DT_F32, 1, 1, NULL);
-			stage_run(&g, 0, 1, &(struct attn_probe){ .weight = &one, .need = &need, .share = share[i] }, got);
+			stage_run(&g, 0, 1, &(struct attn_probe){ .weight = &one, .spread = &need, .share = share[i] }, got);
 			be->ops->read(be, &need, 0, &x, 4);
 			CHECK_MSG(fabsf(x - 2000 * share[i]) <= 2, "%s: %g rows hold %g", levels[l], x / 2, share[i]);
 			be->ops->drop(be, &need);
@@ -477,8 +477,8 @@ TEST(refuses_what_does_not_fit)
 	stage_run(&g, 0, 2, &p, got);
 	refused(be, "sums of two shapes");
 	p.from = NULL;
-	p.need = &sum;
-	p.need_col = 50;
+	p.spread = &sum;
+	p.spread_col = 50;
 	stage_run(&g, 0, 2, &p, got);
 	refused(be, "no place");
 	w.row0[1] = 71;
@@ -512,7 +512,7 @@ TEST(lists_and_bytes_are_no_weights)
 		be->ops->read(be, &x, 0, out, 40);
 		CHECK(!memcmp(in, out, 40));
 		be->ops->drop(be, &x);
-		CHECK(be->ops->adopt(be, &weight, in, 0) < 0);
+		CHECK(be->ops->load_weight(be, &weight, in, 0) < 0);
 		refused(be, "cannot take a weight");
 		CHECK_STR(dtype_info(t[i])->name, i ? "U8" : "I32");
 	}

@@ -32,13 +32,13 @@ TEST(copy_takes_what_it_should)
 		if (!be)
 			continue;
 		/* 20 bytes for a key of 64 at 2 bits, whole panels of 16. */
-		CHECK_INT(be->ops->key_copy_bytes(be, 3, 7680, 64, 2), 3 * 7680 * 20);
-		CHECK_INT(be->ops->key_copy_bytes(be, 3, 7680, 64, 4), 3 * 7680 * 36);
-		CHECK_INT(be->ops->key_copy_bytes(be, 3, 7681, 64, 8), 3 * 7696 * 68);
-		CHECK_INT(be->ops->key_copy_bytes(be, 1, 1, 40, 2), 16 * (4 + 12));
-		CHECK_INT(be->ops->key_copy_bytes(be, 1, 1, 40, 3), 0);
-		CHECK_INT(be->ops->key_copy_bytes(be, 0, 1, 40, 2), 0);
-		CHECK(be->ops->key_copy_bytes(be, INT32_MAX, INT32_MAX, INT32_MAX, 8) == 0);
+		CHECK_INT(be->ops->key_sketch_bytes(be, 3, 7680, 64, 2), 3 * 7680 * 20);
+		CHECK_INT(be->ops->key_sketch_bytes(be, 3, 7680, 64, 4), 3 * 7680 * 36);
+		CHECK_INT(be->ops->key_sketch_bytes(be, 3, 7681, 64, 8), 3 * 7696 * 68);
+		CHECK_INT(be->ops->key_sketch_bytes(be, 1, 1, 40, 2), 16 * (4 + 12));
+		CHECK_INT(be->ops->key_sketch_bytes(be, 1, 1, 40, 3), 0);
+		CHECK_INT(be->ops->key_sketch_bytes(be, 0, 1, 40, 2), 0);
+		CHECK(be->ops->key_sketch_bytes(be, INT32_MAX, INT32_MAX, INT32_MAX, 8) == 0);
 		finish(be);
 	}
 }
@@ -70,10 +70,10 @@ TEST(many_keys_are_coded_as_one)
 						x[k * dim + i] = k % 3 ? 0.25f : 0;
 				plane = tensor_new(be, DT_F32, KV * CAP, dim, x);
 				for (int i = 0; i < 2; i++)
-					copy[i] = tensor_new(be, DT_U8, 1, (int32_t)be->ops->key_copy_bytes(be, KV, CAP, dim, bits), NULL);
-				be->ops->key_copy(be, &copy[0], &plane, KV, CAP, bits, from, CAP - from);
+					copy[i] = tensor_new(be, DT_U8, 1, (int32_t)be->ops->key_sketch_bytes(be, KV, CAP, dim, bits), NULL);
+				be->ops->key_sketch(be, &copy[0], &plane, KV, CAP, bits, from, CAP - from);
 				for (int32_t k = from; k < CAP; k++)
-					be->ops->key_copy(be, &copy[1], &plane, KV, CAP, bits, k, 1);
+					be->ops->key_sketch(be, &copy[1], &plane, KV, CAP, bits, k, 1);
 				for (int i = 0; i < 2; i++) {
 					got[i] = tensor_read(be, &copy[i]);
 					be->ops->drop(be, &copy[i]);
@@ -97,15 +97,15 @@ TEST(keys_are_turned_and_clipped)
 		double before = 0, after = 0, size = 0;
 
 		memcpy(old, x, 2 * (size_t)dim * sizeof *old);
-		copy_turn(x, dim);
-		copy_turn(x + dim, dim);
+		sketch_hadamard(x, dim);
+		sketch_hadamard(x + dim, dim);
 		for (int32_t i = 0; i < dim; i++) {
 			before += (double)old[i] * old[dim + i];
 			after += (double)x[i] * x[dim + i];
 			size += fabs((double)old[i]) * fabs((double)old[dim + i]) + fabs((double)x[i]) * fabs((double)x[dim + i]);
 		}
 		CHECK_MSG(fabs(before - after) <= 1e-5 * size, "dim %d: %g became %g", (int)dim, before, after);
-		copy_turn(x, dim);
+		sketch_hadamard(x, dim);
 		for (int32_t i = 0; i < dim; i++)
 			CHECK(fabs((double)x[i] - old[i]) <= 1e-4);
 		free(x);
@@ -116,9 +116,9 @@ TEST(keys_are_turned_and_clipped)
 
 		for (int i = 0; i < 32; i++)
 			x[i] = y[i] = bell();
-		copy_clip(y, 32, 4);
+		sketch_clip(y, 32, 4);
 		CHECK(!memcmp(x, y, sizeof x));
-		copy_clip(y, 32, 2);
+		sketch_clip(y, 32, 2);
 		for (int how = 0; how < 2; how++) {
 			const float *from = how ? y : x;
 			double low = INFINITY, high = -INFINITY, sum = 0;
@@ -158,7 +158,7 @@ TEST(copy_scans_agree_with_doubles_and_between_levels)
 			/* Queries and keys are rounded turned. */
 			for (int32_t h = 0; h < n_head; h++) {
 				memcpy(turned + h * s->dim, q + h * s->dim, (size_t)s->dim * sizeof *q);
-				copy_turn(turned + h * s->dim, s->dim);
+				sketch_hadamard(turned + h * s->dim, s->dim);
 			}
 			if (type == DT_Q8_0 && s->dim % 32)
 				type = DT_F16;
@@ -171,7 +171,7 @@ TEST(copy_scans_agree_with_doubles_and_between_levels)
 					if (!be)
 						continue;
 					plane = plane_new(be, type, s->n_kv, s->cap, s->dim, x, held);
-					copy = copy_new(be, &plane, s, bits, threads != 1);
+					copy = sketch_new(be, &plane, s, bits, threads != 1);
 					qt = tensor_new(be, DT_F32, 1, n_head * s->dim, q);
 					have = tensor_read(be, &copy);
 					if (!bytes)
@@ -248,9 +248,9 @@ TEST(copy_follows_a_rewound_cache)
 			free(x);
 			x = random_keys(s.n_kv, s.cap, s.dim);
 			new = plane_new(be, DT_F16, s.n_kv, s.cap, s.dim, x, held);
-			a = copy_new(be, &old, &s, bits, 1);
-			be->ops->key_copy(be, &a, &new, s.n_kv, s.cap, bits, 0, s.n);
-			b = copy_new(be, &new, &s, bits, 0);
+			a = sketch_new(be, &old, &s, bits, 1);
+			be->ops->key_sketch(be, &a, &new, s.n_kv, s.cap, bits, 0, s.n);
+			b = sketch_new(be, &new, &s, bits, 0);
 			pa = tensor_read(be, &a);
 			pb = tensor_read(be, &b);
 			CHECK(!memcmp(pa, pb, (size_t)a.cols));
@@ -353,7 +353,7 @@ TEST(bytes_are_enough_for_queries)
 				struct shape s = { DIM, GROUP, 1, N, N };
 				float *x = random_keys(1, N, DIM), *held = must_alloc(N * DIM * sizeof *held);
 				float *q = random_query(GROUP * DIM, outliers);
-				struct tensor plane = plane_new(be, DT_F16, 1, N, DIM, x, held), copy = copy_new(be, &plane, &s, bits, 0), sharp;
+				struct tensor plane = plane_new(be, DT_F16, 1, N, DIM, x, held), copy = sketch_new(be, &plane, &s, bits, 0), sharp;
 				struct tensor qt = tensor_new(be, DT_F32, 1, GROUP * DIM, q), score = tensor_new(be, DT_F32, 1, N, NULL);
 				struct tensor rows = tensor_new(be, DT_I32, 1, K, NULL);
 				int32_t *got[3];
@@ -705,7 +705,7 @@ TEST(moves_read_before_they_write)
 					move = tensor_new(be, DT_I32, HEADS, 3 * n + 1, m);
 					turn = tensor_new(be, DT_F32, TURNS, dims, table);
 					be->ops->kv_move(be, &plane, &(struct kv_moves){
-						.move = &move, .turn = values ? NULL : &turn, .n = n, .n_kv_head = HEADS, .head_dim = dim, .dims = dims,
+						.move = &move, .shift = values ? NULL : &turn, .n = n, .n_kv_head = HEADS, .head_dim = dim, .dims = dims,
 						.cap = CAP, .neox = neox });
 					after = tensor_read(be, &plane);
 					for (int h = 0; h < HEADS; h++) {
@@ -774,7 +774,7 @@ TEST(bad_operands_are_refused)
 		struct tensor move = tensor_new(be, DT_I32, 2, 3, NULL);
 
 		be->ops->write(be, &move, 12, bad[i], 12);
-		be->ops->kv_move(be, &plane, &(struct kv_moves){ .move = &move, .turn = &turn, .n = 1, .n_kv_head = 2, .head_dim = 8,
+		be->ops->kv_move(be, &plane, &(struct kv_moves){ .move = &move, .shift = &turn, .n = 1, .n_kv_head = 2, .head_dim = 8,
 		                                                 .dims = 8, .cap = 16 });
 		must_fail(be, "a bad move");
 		be->ops->drop(be, &move);
@@ -807,7 +807,7 @@ TEST(numbers_that_are_none)
 				if (where == 3)
 					q[5] = NAN;
 				plane = plane_new(be, DT_F32, 1, N, DIM, x, held);
-				copy = copy_new(be, &plane, &s, bits < 16 ? bits : 2, 0);
+				copy = sketch_new(be, &plane, &s, bits < 16 ? bits : 2, 0);
 				qt = tensor_new(be, DT_F32, 1, 2 * DIM, q);
 				score = tensor_new(be, DT_F32, 1, N, NULL);
 				rows = tensor_new(be, DT_I32, 1, K, NULL);
@@ -870,17 +870,17 @@ static void time_both(struct backend *be, struct timed *t, int layer)
 
 static void time_copy_all(struct backend *be, struct timed *t, int layer)
 {
-	be->ops->key_copy(be, &t->copy[layer], &t->plane[layer], T_KV, T_N, t->bits, 0, T_N);
+	be->ops->key_sketch(be, &t->copy[layer], &t->plane[layer], T_KV, T_N, t->bits, 0, T_N);
 }
 
 static void time_copy_one(struct backend *be, struct timed *t, int layer)
 {
-	be->ops->key_copy(be, &t->copy[layer], &t->plane[layer], T_KV, T_N, t->bits, T_N - 1, 1);
+	be->ops->key_sketch(be, &t->copy[layer], &t->plane[layer], T_KV, T_N, t->bits, T_N - 1, 1);
 }
 
 static void time_move(struct backend *be, struct timed *t, int layer)
 {
-	be->ops->kv_move(be, &t->plane[layer], &(struct kv_moves){ .move = &t->move, .turn = &t->turn, .n = 512, .n_kv_head = T_KV,
+	be->ops->kv_move(be, &t->plane[layer], &(struct kv_moves){ .move = &t->move, .shift = &t->turn, .n = 512, .n_kv_head = T_KV,
 	                                                           .head_dim = T_DIM, .dims = T_DIM, .cap = T_N, .neox = 1 });
 }
 
@@ -951,7 +951,7 @@ TEST(how_long_it_takes)
 			test_note("%s, %d threads, %d keys x %d x %d, %d query heads, one layer:", levels[l], threads, T_N, T_KV, T_DIM, T_HEADS);
 			for (t.bits = 2; t.bits <= 16; t.bits *= 2) {
 				double bytes = t.bits == 16 ? (double)T_KV * T_N * T_DIM * 2 :
-				               (double)be->ops->key_copy_bytes(be, T_KV, T_N, T_DIM, t.bits);
+				               (double)be->ops->key_sketch_bytes(be, T_KV, T_N, T_DIM, t.bits);
 
 				for (int i = 0; i < T_LAYERS && t.bits < 16; i++) {
 					t.copy[i] = tensor_new(be, DT_U8, 1, (int32_t)bytes, NULL);
@@ -961,8 +961,8 @@ TEST(how_long_it_takes)
 				time_layers(be, &t, time_scan, bytes, name);
 				if (t.bits == 2) {
 					time_layers(be, &t, time_both, bytes, "key_scan and topk");
-					time_layers(be, &t, time_copy_all, (double)T_KV * T_N * T_DIM * 2, "key_copy, all");
-					time_layers(be, &t, time_copy_one, 0, "key_copy, one row");
+					time_layers(be, &t, time_copy_all, (double)T_KV * T_N * T_DIM * 2, "key_sketch, all");
+					time_layers(be, &t, time_copy_one, 0, "key_sketch, one row");
 				}
 				for (int i = 0; i < T_LAYERS && t.bits < 16; i++)
 					be->ops->drop(be, &t.copy[i]);

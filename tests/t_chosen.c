@@ -81,8 +81,8 @@ static struct operands operands_new(struct backend *be, const struct case_of *c)
 	o.rows = tensor_new(be, DT_I32, c->n_kv, c->best, NULL);
 	o.mass = tensor_new(be, DT_F32, c->n_kv, cols, NULL);
 	if (c->bits < 16) {
-		o.copy = tensor_new(be, DT_U8, 1, (int32_t)be->ops->key_copy_bytes(be, c->n_kv, c->cap, c->dim, c->bits), NULL);
-		be->ops->key_copy(be, &o.copy, &o.k, c->n_kv, c->cap, c->bits, 0, c->n);
+		o.copy = tensor_new(be, DT_U8, 1, (int32_t)be->ops->key_sketch_bytes(be, c->n_kv, c->cap, c->dim, c->bits), NULL);
+		be->ops->key_sketch(be, &o.copy, &o.k, c->n_kv, c->cap, c->bits, 0, c->n);
 	}
 	o.weight = must_alloc(sizeof *o.weight);
 	o.weight[0] = 1;

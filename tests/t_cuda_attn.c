@@ -1,4 +1,4 @@
-/* tests/t_cuda_attn.c - attention of the CUDA backend, run on the processor (kernels/cuda/host.cuh) or on a device.
+/* tests/t_cuda_attn.c - attention of the CUDA backend, run on the processor (tests/cuda_host/host.cuh) or on a device.
  *
  * Results are compared with a plain computation in double (attn_ref.h).  Bounds of the normalised error (NMSE), by path:
  *
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/cuda/gpu_host.h"
+#include "tests/cuda_host/gpu_host.h"
 #include "kernels/quant.h"
 #include "tests/attn_ref.h"
 #include "tests/cuda_test.h"
@@ -180,7 +180,7 @@ TEST(same_bits_every_time)
 			g = stage_new(be, &w);
 			for (int again = 0; again < 2; again++) {
 				struct tensor sum = tensor_new(be, DT_F32, s->n_kv, w.cols, NULL), width = tensor_new(be, DT_F32, 1, 1, NULL);
-				struct attn_probe p = { .mass = &sum, .weight = weight, .reduce = REDUCE_MEAN, .need = &width, .share = 0.9f };
+				struct attn_probe p = { .mass = &sum, .weight = weight, .reduce = REDUCE_MEAN, .spread = &width, .share = 0.9f };
 				float *got = must_alloc(all * 4), *m = must_alloc(cells * 4), b;
 
 				stage_run(&g, 0, s->n, again || s->n > 9 ? &p : NULL, got);
@@ -368,7 +368,7 @@ TEST(probe_matches_double)
 		need = tensor_new(be, DT_F32, 1, 3, width);
 		probe = (struct attn_probe){
 			.mass = round % 8 == 7 ? NULL : &sum, .from = elsewhere ? &from : NULL, .mass_row = 2, .weight = weight, .reduce = kinds[round % 6].reduce,
-			.whole_layer = whole, .need = round % 4 == 2 ? NULL : &need, .need_col = 1, .share = share, .skip = skip,
+			.whole_layer = whole, .spread = round % 4 == 2 ? NULL : &need, .spread_col = 1, .share = share, .skip = skip,
 		};
 		stage_run(&g, 0, s.n, &probe, got);
 		/* Tokens of no weight are computed as without a probe. */
@@ -392,7 +392,7 @@ TEST(probe_matches_double)
 		CHECK_MSG(worst < (s.type == DT_Q8_0 ? 4e-4 : s.type == DT_BF16 ? 4e-5 : 6e-6), "mass off by %g: round %d, %s", worst, round,
 		          describe(&s));
 		CHECK(width[0] == GUARD && width[2] == GUARD);
-		if (probe.need)
+		if (probe.spread)
 			CHECK_MSG(fabs(width[1] - 1000 - holding) <= 0.02 * holding + 1e-9, "need %g, expected %g: %s", width[1] - 1000, holding,
 			          describe(&s));
 		else
@@ -424,7 +424,7 @@ TEST(need_of_even_attention)
 		struct tensor need = tensor_new(be, DT_F32, 1, 1, NULL);
 		float got[64], x, one = 1;
 
-		stage_run(&g, 0, 1, &(struct attn_probe){ .weight = &one, .need = &need, .share = share[i] }, got);
+		stage_run(&g, 0, 1, &(struct attn_probe){ .weight = &one, .spread = &need, .share = share[i] }, got);
 		be->ops->read(be, &need, 0, &x, 4);
 		CHECK_MSG(fabsf(x - 2000 * share[i]) <= 2, "%g rows hold %g", x / 2, share[i]);
 		be->ops->drop(be, &need);
@@ -452,7 +452,7 @@ TEST(parts_hang_on_flags)
 			              out = tensor_new(be, DT_F32, 1, (int32_t)width, NULL), mass = tensor_new(be, DT_F32, 2, 40, NULL),
 			              need = tensor_new(be, DT_F32, 1, 1, NULL);
 			struct attn_part part[3];
-			struct attn_probe probe = { .mass = &mass, .weight = &one, .reduce = REDUCE_MAX, .need = &need, .share = 0.9f,
+			struct attn_probe probe = { .mass = &mass, .weight = &one, .reduce = REDUCE_MAX, .spread = &need, .share = 0.9f,
 			                            .skip = 1200 + 70 };
 			struct world left = w;
 			int32_t gone = is ? 1 : 0, skipped;
@@ -476,8 +476,8 @@ TEST(parts_hang_on_flags)
 				part[i] = (struct attn_part){ .q = &q[i], .rows = s.list[i] ? &g.rows[i] : NULL, .row0 = s.list[i] ? 0 : w.row0[i],
 				                              .n_rows = s.n_rows[i] };
 			}
-			part[0].when = (struct when){ &flag, 1, 1 };
-			part[1].when = (struct when){ &flag, 1, 0 };
+			part[0].when = (struct predicate){ &flag, 1, 1 };
+			part[1].when = (struct predicate){ &flag, 1, 0 };
 			g.args.out = &out;
 			g.args.k = &g.k;
 			g.args.v = &g.v;
@@ -544,8 +544,8 @@ TEST(same_bits_as_choosing_first)
 		float *got[2] = { must_alloc((size_t)(heads * dim) * 4), must_alloc((size_t)(heads * dim) * 4) };
 
 		if (list[i].bits < 16) {
-			copy = tensor_new(be, DT_U8, 1, (int32_t)be->ops->key_copy_bytes(be, n_kv, cap, dim, list[i].bits), NULL);
-			be->ops->key_copy(be, &copy, &g.k, n_kv, cap, list[i].bits, 0, n);
+			copy = tensor_new(be, DT_U8, 1, (int32_t)be->ops->key_sketch_bytes(be, n_kv, cap, dim, list[i].bits), NULL);
+			be->ops->key_sketch(be, &copy, &g.k, n_kv, cap, list[i].bits, 0, n);
 			scan.keys = &copy;
 		}
 		g.args.out = &out;
@@ -634,8 +634,8 @@ TEST(refuses_what_does_not_fit)
 	stage_run(&g, 0, 2, &p, got);
 	refused(be, "sums of two shapes");
 	p.from = NULL;
-	p.need = &sum;
-	p.need_col = 50;
+	p.spread = &sum;
+	p.spread_col = 50;
 	stage_run(&g, 0, 2, &p, got);
 	refused(be, "no place");
 	w.row0[1] = 71;

@@ -1,8 +1,8 @@
-/* tests/t_cuda_choose.c - choosing cached rows on the CUDA backend, run on the processor (kernels/cuda/host.cuh) or on a device.
+/* tests/t_cuda_choose.c - choosing cached rows on the CUDA backend, run on the processor (tests/cuda_host/host.cuh) or on a device.
  *
  * Copies of keys, page bounds and choices must be those of the CPU, to the bit; scores and turned keys are compared with plain
  * double arithmetic or with the CPU within their rounding.  Everything is done twice where blocks could come in another order. */
-#include "kernels/cuda/gpu_host.h"
+#include "tests/cuda_host/gpu_host.h"
 #include "tests/choose_ref.h"
 #include "tests/cuda_test.h"
 
@@ -99,7 +99,7 @@ TEST(copies_have_the_bits_of_the_cpu)
 					x[k * s->dim + i] = k % 3 == 0 ? 0.25f : k % 3 == 1 ? 0 : x[k * s->dim + i] * 100;
 			for (int i = 0; i < 3; i++) {
 				struct backend *be = i ? p.gpu : p.cpu;
-				struct tensor plane = plane_new(be, type, s->n_kv, s->cap, s->dim, x, held), copy = copy_new(be, &plane, s, bits, i == 1);
+				struct tensor plane = plane_new(be, type, s->n_kv, s->cap, s->dim, x, held), copy = sketch_new(be, &plane, s, bits, i == 1);
 
 				size = (size_t)copy.cols;
 				got[i] = tensor_read(be, &copy);
@@ -129,16 +129,16 @@ TEST(copies_follow_a_rewound_cache)
 		float *held = must_alloc(n * sizeof *held), *x[2];
 		struct tensor plane[2], copy[3];
 		uint8_t *got[3];
-		size_t head = (size_t)be->ops->key_copy_bytes(be, 1, s.cap, s.dim, bits), panel = head / 3;
+		size_t head = (size_t)be->ops->key_sketch_bytes(be, 1, s.cap, s.dim, bits), panel = head / 3;
 
 		for (int i = 0; i < 2; i++) {
 			x[i] = random_keys(s.n_kv, s.cap, s.dim);
 			plane[i] = plane_new(be, DT_F16, s.n_kv, s.cap, s.dim, x[i], held);
-			copy[i] = copy_new(be, &plane[i], &s, bits, i);
+			copy[i] = sketch_new(be, &plane[i], &s, bits, i);
 		}
-		copy[2] = copy_new(be, &plane[0], &s, bits, 1);
-		be->ops->key_copy(be, &copy[2], &plane[1], s.n_kv, s.cap, bits, 20, 5);
-		be->ops->key_copy(be, &copy[0], &plane[1], s.n_kv, s.cap, bits, 0, s.n);
+		copy[2] = sketch_new(be, &plane[0], &s, bits, 1);
+		be->ops->key_sketch(be, &copy[2], &plane[1], s.n_kv, s.cap, bits, 20, 5);
+		be->ops->key_sketch(be, &copy[0], &plane[1], s.n_kv, s.cap, bits, 0, s.n);
 		for (int i = 0; i < 3; i++)
 			got[i] = tensor_read(be, &copy[i]);
 		CHECK(!memcmp(got[0], got[1], (size_t)copy[0].cols));
@@ -184,7 +184,7 @@ TEST(scans_of_copies_agree_with_the_cpu_and_doubles)
 				return;
 			for (int32_t h = 0; h < n_head; h++) {
 				memcpy(turned + h * s->dim, q + h * s->dim, (size_t)s->dim * sizeof *q);
-				copy_turn(turned + h * s->dim, s->dim);
+				sketch_hadamard(turned + h * s->dim, s->dim);
 			}
 			for (int how = REDUCE_MAX; how <= REDUCE_MEAN; how++) {
 				float *got[2];
@@ -193,7 +193,7 @@ TEST(scans_of_copies_agree_with_the_cpu_and_doubles)
 				for (int i = 0; i < 2; i++) {
 					struct backend *be = i ? p.gpu : p.cpu;
 					struct tensor plane = plane_new(be, DT_F16, s->n_kv, s->cap, s->dim, x, held);
-					struct tensor copy = copy_new(be, &plane, s, bits, 0), qt = tensor_new(be, DT_F32, 1, n_head * s->dim, q);
+					struct tensor copy = sketch_new(be, &plane, s, bits, 0), qt = tensor_new(be, DT_F32, 1, n_head * s->dim, q);
 
 					got[i] = scan_twice(be, (struct scan_args){
 						.q = &qt, .keys = &copy, .n_head = n_head, .n_kv_head = s->n_kv, .head_dim = s->dim, .cap = s->cap,
@@ -507,13 +507,13 @@ TEST(choice_is_scan_and_topk)
 			if (!be)
 				return;
 			plane = plane_new(be, DT_F16, KV, n, DIM, x, held);
-			copy = copy_new(be, &plane, &s, bits < 16 ? bits : 2, 0);
+			copy = sketch_new(be, &plane, &s, bits < 16 ? bits : 2, 0);
 			qt = tensor_new(be, DT_F32, 1, GROUP * KV * DIM, q);
 			out = tensor_new(be, DT_F32, 1, GROUP * KV * DIM, NULL);
 			flags = tensor_new(be, DT_I32, 1, 2, flag);
 			for (int way = 0; way < 2; way++) {
 				struct tensor scores = guarded(be, DT_F32, KV, n), rows = guarded(be, DT_I32, KV, K);
-				struct when when = { met ? &flags : NULL, 1, 1 };
+				struct predicate when = { met ? &flags : NULL, 1, 1 };
 				struct scan_args scan = { .out = &scores, .q = &qt, .keys = bits < 16 ? &copy : &plane, .n_head = GROUP * KV, .n_kv_head = KV,
 					.head_dim = DIM, .cap = n, .n_rows = n, .bits = bits, .scale = 0.25f, .when = when };
 				struct topk_args topk = { .rows = &rows, .score = &scores, .n_kv_head = KV, .n = n, .k = K, .pool = cases[c].pool, .last = 1,
@@ -578,7 +578,7 @@ TEST(rows_are_those_of_the_cpu)
 				return;
 			for (int i = 0; i < 2; i++) {
 				struct backend *be = i ? p.gpu : p.cpu;
-				struct tensor plane = plane_new(be, DT_F16, 2, N, DIM, x, held), copy = copy_new(be, &plane, &s, bits, 0);
+				struct tensor plane = plane_new(be, DT_F16, 2, N, DIM, x, held), copy = sketch_new(be, &plane, &s, bits, 0);
 				struct tensor qt = tensor_new(be, DT_F32, 1, 2 * group * DIM, q), out = tensor_new(be, DT_F32, 2, N, NULL);
 				struct tensor rows = tensor_new(be, DT_I32, 2, K, NULL);
 
@@ -675,7 +675,7 @@ TEST(moves_are_those_of_the_cpu)
 
 					move = tensor_new(be, DT_I32, HEADS, 3 * n + 1, m);
 					turn = tensor_new(be, DT_F32, TURNS, dims ? dims : 1, table);
-					be->ops->kv_move(be, &plane, &(struct kv_moves){ .move = &move, .turn = values ? NULL : &turn, .n = n, .n_kv_head = HEADS,
+					be->ops->kv_move(be, &plane, &(struct kv_moves){ .move = &move, .shift = values ? NULL : &turn, .n = n, .n_kv_head = HEADS,
 					                                                 .head_dim = dim, .dims = dims, .cap = CAP, .neox = ci % 2 });
 					after[i] = tensor_read(be, &plane);
 					be->ops->drop(be, &plane);
@@ -747,7 +747,7 @@ TEST(moves_of_layers_join)
 			int layer = k % LAYERS, key = k < LAYERS;
 
 			be->ops->kv_move(be, &plane[i][2 * layer + !key], &(struct kv_moves){
-				.move = &move, .move_row = layer * HEADS, .turn = key && layer % 3 ? &turn : NULL, .n = N, .n_kv_head = HEADS,
+				.move = &move, .move_row = layer * HEADS, .shift = key && layer % 3 ? &turn : NULL, .n = N, .n_kv_head = HEADS,
 				.head_dim = DIM, .dims = DIM, .cap = CAP, .neox = 1 });
 		}
 		be->ops->kv_move(be, &plane[i][2 * LAYERS - 1], &(struct kv_moves){
@@ -798,7 +798,7 @@ TEST(moves_stay_inside)
 	plane = tensor_new(be, DT_F32, 16, 8, x);
 	move = tensor_new(be, DT_I32, 1, 3 * N, list);
 	turns = tensor_new(be, DT_F32, 2, 8, turn);
-	be->ops->kv_move(be, &plane, &(struct kv_moves){ .move = &move, .turn = &turns, .n = N, .n_kv_head = 1,
+	be->ops->kv_move(be, &plane, &(struct kv_moves){ .move = &move, .shift = &turns, .n = N, .n_kv_head = 1,
 	                                                 .head_dim = 8, .dims = 8, .cap = 16 });
 	after = tensor_read(be, &plane);
 	for (int i = 0; i < 16; i++)
@@ -846,7 +846,7 @@ TEST(numbers_that_are_none)
 			for (int i = 0; where == 4 && i < 2 * DIM; i++)
 				q[i] = 0;
 			plane = plane_new(be, DT_F32, 1, N, DIM, x, held);
-			copy = copy_new(be, &plane, &s, bits < 16 ? bits : 2, 0);
+			copy = sketch_new(be, &plane, &s, bits < 16 ? bits : 2, 0);
 			qt = tensor_new(be, DT_F32, 1, 2 * DIM, q);
 			score = tensor_new(be, DT_F32, 1, N, NULL);
 			rows = tensor_new(be, DT_I32, 1, K, NULL);

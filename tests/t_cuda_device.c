@@ -111,7 +111,7 @@ TEST(device_product_after_no_memory)
 	for (int i = 0; i < N * COLS; i++)
 		xs[i] = (float)(i / COLS);
 	dtype_from_f32(DT_F16, halves, ones, ROWS * COLS);
-	CHECK(be->ops->adopt(be, &w, halves, 0) == 0);
+	CHECK(be->ops->load_weight(be, &w, halves, 0) == 0);
 	be->ops->matmul(be, &(struct matmul){ .out = &out, .w = &w }, 1, &x, 1);
 	CHECK(be->ops->sync(be) == 0);
 	for (int i = 0; i < 2; i++) {

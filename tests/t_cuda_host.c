@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "kernels/cuda/gpu_host.h"
+#include "tests/cuda_host/gpu_host.h"
 #include "tests/cuda_wrong.h"
 #include "tests/test.h"
 

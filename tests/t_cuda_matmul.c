@@ -1,4 +1,4 @@
-/* tests/t_cuda_matmul.c - weights and products of the CUDA backend, run on the processor (kernels/cuda/host.cuh) or on a device.
+/* tests/t_cuda_matmul.c - weights and products of the CUDA backend, run on the processor (tests/cuda_host/host.cuh) or on a device.
  *
  * Every result is compared with a computation in double made here from the weights' reference conversion.  A few tokens are
  * computed in f32, from x rounded to 16 bits per block where weights are quantised: NMSE < 1e-9 (seen: 1e-14 for floats, 2 to 3e-10 for
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/cuda/gpu_host.h"
+#include "tests/cuda_host/gpu_host.h"
 #include "kernels/quant.h"
 #include "tests/cuda_test.h"
 #include "tests/levels.h"
@@ -141,7 +141,7 @@ static void weight_make(struct backend *be, struct weight *w, enum dtype type, i
 	dtype_to_f32(type, w->f, even, (int64_t)n);
 	free(even);
 	w->t = (struct tensor){ .type = type, .rows = rows, .cols = cols };
-	CHECK_MSG(be->ops->adopt(be, &w->t, w->host, 0) == 0, "%s", be->err);
+	CHECK_MSG(be->ops->load_weight(be, &w->t, w->host, 0) == 0, "%s", be->err);
 }
 
 static void weight_free(struct backend *be, struct weight *w)
@@ -536,7 +536,7 @@ TEST(large_and_tiny_weights)
 				dtype_from_f32(type, w.memory, f, (int64_t)size);
 				dtype_to_f32(type, f, w.memory, (int64_t)size);
 				w.t = (struct tensor){ .type = type, .rows = 34, .cols = 256 };
-				CHECK(be->ops->adopt(be, &w.t, w.memory, 0) == 0);
+				CHECK(be->ops->load_weight(be, &w.t, w.memory, 0) == 0);
 				off = one_product(be, &w, x, n);
 				CHECK_MSG(off < bound(n, 34 * (size_t)n), "%s of %g, %d tokens: NMSE %.2g", dtype_info(type)->name, scale[s], (int)n, off);
 				weight_free(be, &w);
@@ -622,7 +622,7 @@ TEST(embed_gives_the_references_floats)
 			float *got;
 
 			weight_make(be, &w, (enum dtype)t, 10, cols, 0);
-			CHECK(be->ops->adopt(be, &table, w.host, 1) == 0);
+			CHECK(be->ops->load_weight(be, &table, w.host, 1) == 0);
 			CHECK(be->ops->sync(be) == 0);
 			be->ops->embed(be, &out, &table, id, 5);
 			got = out_read(be, &out);
@@ -648,15 +648,15 @@ TEST(a_weight_in_two_roles_lies_there_once)
 	const uint8_t *host = random_weight(DT_Q8_0, 4000, 256, &memory, 0);
 	uint64_t before, one, two, three, all;
 
-	CHECK(be->ops->adopt(be, &table, host, 1) == 0);
+	CHECK(be->ops->load_weight(be, &table, host, 1) == 0);
 	CHECK(be->ops->sync(be) == 0);
 	be->ops->drop(be, &table);
 	be->ops->memory(be, &before, &all);
-	CHECK(be->ops->adopt(be, &table, host, 1) == 0);
+	CHECK(be->ops->load_weight(be, &table, host, 1) == 0);
 	be->ops->memory(be, &one, &all);
-	CHECK(be->ops->adopt(be, &other, host, 0) == 0);
+	CHECK(be->ops->load_weight(be, &other, host, 0) == 0);
 	be->ops->memory(be, &two, &all);
-	CHECK(be->ops->adopt(be, &again, host, 0) == 0);
+	CHECK(be->ops->load_weight(be, &again, host, 0) == 0);
 	be->ops->memory(be, &three, &all);
 	CHECK(one < before && two == one);
 	test_note("free MiB: %llu, with a table %llu, and a product %llu, and another %llu", (unsigned long long)before >> 20,
@@ -692,7 +692,7 @@ TEST(wrong_shapes_are_refused)
 	be->ops->read(be, &w.t, 0, &id, 4);
 	CHECK(be->ops->sync(be) < 0);
 	bad = (struct tensor){ .type = DT_Q4_K, .rows = 3, .cols = 64 };
-	CHECK(be->ops->adopt(be, &bad, w.host, 0) < 0);
+	CHECK(be->ops->load_weight(be, &bad, w.host, 0) < 0);
 	CHECK(be->ops->sync(be) < 0 && strstr(be->err, "cannot take a weight of 3 x 64"));
 	CHECK(be->ops->sync(be) == 0);
 	weight_free(be, &w);
@@ -780,7 +780,7 @@ TEST(the_same_bits_in_any_order)
 				be = open_cuda();
 				if (w.host) {
 					w.t = (struct tensor){ .type = w.type, .rows = w.rows, .cols = w.cols };
-					CHECK(be->ops->adopt(be, &w.t, w.host, 0) == 0);
+					CHECK(be->ops->load_weight(be, &w.t, w.host, 0) == 0);
 				} else {
 					weight_make(be, &w, types[t], 45, 512, 0);
 				}

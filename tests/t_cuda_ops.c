@@ -1,5 +1,5 @@
-/* tests/t_cuda_ops.c - the CUDA backend's norms, rotations, cache rows, copies and query_turn, run on the processor
- * (kernels/cuda/host.cuh) or on a device.
+/* tests/t_cuda_ops.c - the CUDA backend's norms, rotations, cache rows, copies and query_drift, run on the processor
+ * (tests/cuda_host/host.cuh) or on a device.
  *
  * Results are compared with a plain computation in double made here, cache rows with the reference conversion, bit by bit; then
  * what the calls of a layer promise together: joined in one launch or not, the same bits, and the same steps token after token. */
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "kernels/cuda/gpu_host.h"
+#include "tests/cuda_host/gpu_host.h"
 #include "kernels/quant.h"
 #include "tests/cuda_test.h"
 #include "tests/levels.h"
@@ -690,7 +690,7 @@ TEST(cuda_same_step_is_replayed)
 
 /* ---- has the query turned away? ---- */
 
-TEST(cuda_query_turn)
+TEST(cuda_query_drift)
 {
 	enum { ROWS = 3, COL = 5 };
 	static const int32_t shape[][2] = { { 1, 64 }, { 32, 128 }, { 9, 64 }, { 5, 7 }, { 3, 600 } };
@@ -722,7 +722,7 @@ TEST(cuda_query_turn)
 			}
 			want = aa > 0 && bb > 0 ? ab / sqrt(aa * bb) : 0;
 			be->ops->write(be, &tt, 0, then, (size_t)(ROWS * dim) * 4);
-			be->ops->query_turn(be, &(struct turn_args){ .now = &tn, .q = &tq, .q_row = 1, .row = 2, .n_head = heads, .head_dim = dim,
+			be->ops->query_drift(be, &(struct query_drift_args){ .now = &tn, .q = &tq, .q_row = 1, .row = 2, .n_head = heads, .head_dim = dim,
 			                                             .flag = kind == 5 ? NULL : &tf, .cosine = &tc, .col = COL, .then = &tt,
 			                                             .least = want + (s % 2 ? 1e-6 : -1e-6) });
 			be->ops->read(be, &tn, 0, now, (size_t)(ROWS * dim) * 4);
@@ -867,8 +867,8 @@ TEST(cuda_refuses_as_the_processor_does)
 		refused(b, "internal: rows 3 + 2 do not fit a cache of 4");
 		b->ops->kv_put(b, &q8, &x, 4, 0, 1);
 		refused(b, "a q8_0 cache needs heads of a multiple of 32 values, not 16; use --kv-type f16");
-		b->ops->query_turn(b, &(struct turn_args){ .now = &w, .q = &x, .n_head = 3, .head_dim = 32 });
-		refused(b, "internal: query_turn of 3 heads of 32 values got operands of the wrong shape");
+		b->ops->query_drift(b, &(struct query_drift_args){ .now = &w, .q = &x, .n_head = 3, .head_dim = 32 });
+		refused(b, "internal: query_drift of 3 heads of 32 values got operands of the wrong shape");
 		b->ops->copy(b, &x, 0, &odd, 0, 1);
 		refused(b, "internal: copy of 1 rows 0 to 0 does not fit");
 		b->ops->copy(b, &x, 1, &x, 0, 2);

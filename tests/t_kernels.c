@@ -32,7 +32,7 @@ static struct tensor weight_new(struct backend *be, enum dtype type, int32_t row
 {
 	struct tensor t = { .type = type, .rows = rows, .cols = cols };
 
-	CHECK_MSG(be->ops->adopt(be, &t, data, 0) == 0, "%s", be->err);
+	CHECK_MSG(be->ops->load_weight(be, &t, data, 0) == 0, "%s", be->err);
 	return t;
 }
 
@@ -349,7 +349,7 @@ TEST(embed_every_type)
 		struct tensor out = guarded(be, N, COLS);
 		float *ref = must_alloc(ROWS * COLS * 4), *got;
 
-		CHECK(be->ops->adopt(be, &table, w, 1) == 0);
+		CHECK(be->ops->load_weight(be, &table, w, 1) == 0);
 		be->ops->embed(be, &out, &table, id, N);
 		dtype_to_f32((enum dtype)t, ref, w, ROWS * COLS);
 		got = result(be, &out, "embed");
@@ -877,7 +877,7 @@ TEST(products_same_bits_for_large_shapes)
 	}
 }
 
-TEST(adopt_takes_odd_addresses)
+TEST(load_weight_takes_odd_addresses)
 {
 	enum { ROWS = 20, COLS = 64 };
 	static const enum dtype types[] = { DT_F32, DT_F16, DT_Q4_1, DT_Q8_0 };

@@ -1,4 +1,4 @@
-/* tests/t_when.c - conditions that a backend looks at by itself (struct when), the operation that sets them (query_turn), and the
+/* tests/t_when.c - predicates that a backend evaluates (struct predicate), the operation that sets their flags (query_drift), and the
  * order that keeps forced rows in front. */
 #include <math.h>
 #include <stdio.h>
@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "kernels/backend.h"
-#include "kernels/cpu_fns.h"
+#include "kernels/cpu_attn.h"
 #include "tests/levels.h"
 
 enum { HEADS = 4, KV = 2, DIM = 32, CAP = 128, ROWS = 100 };
@@ -95,6 +95,24 @@ TEST(parts_are_read_when_their_condition_holds)
 	drop_all(be, all, 7);
 }
 
+/* The copy of the arguments lies on the stack: without a probe nothing of it may be computed with. */
+TEST(conditions_leave_an_absent_probe_alone)
+{
+	int32_t flags[1] = { 1 };
+	struct tensor flag = { .data = flags, .type = DT_I32, .rows = 1, .cols = 1 };
+	struct attn_part part[2] = { { .n_rows = 8, .when = { &flag, 0, 0 } }, { .n_rows = 20 } };
+	struct attn_args a = { .part = part, .n_part = 2 };
+	struct attn_met m, garbage;
+
+	memset(&garbage, 0x80, sizeof garbage);     /* `skip` would overflow */
+	m = garbage;
+	CHECK_INT(attn_parts_met(&m, &a), 0);
+	CHECK_INT(m.a.n_part, 1);
+	CHECK_INT(m.a.part[0].n_rows, 20);
+	CHECK(!m.a.probe);
+	CHECK(!memcmp(&m.probe, &garbage.probe, sizeof m.probe));
+}
+
 TEST(scans_and_choices_wait_for_their_condition)
 {
 	struct backend *be = open_level("c", 2);
@@ -141,7 +159,7 @@ TEST(forced_rows_come_first)
 	drop_all(be, all, 2);
 }
 
-TEST(query_turn_matches_double)
+TEST(query_drift_matches_double)
 {
 	struct backend *be = open_level("c", 1);
 
@@ -160,7 +178,7 @@ TEST(query_turn_matches_double)
 			y[d] = test_randf(-1, 1) + x[d % DIM + HEADS * DIM];
 		q = tensor_new(be, DT_F32, 3, HEADS * DIM, x);
 		then = tensor_new(be, DT_F32, 4, DIM, y);
-		be->ops->query_turn(be, &(struct turn_args){ .now = &out, .q = &q, .q_row = 1, .row = ROW, .n_head = HEADS, .head_dim = DIM,
+		be->ops->query_drift(be, &(struct query_drift_args){ .now = &out, .q = &q, .q_row = 1, .row = ROW, .n_head = HEADS, .head_dim = DIM,
 		                                             .flag = &flag, .cosine = &cosine, .col = COL, .then = &then, .least = 0.5 });
 		be->ops->read(be, &out, 0, now, sizeof now);
 		be->ops->read(be, &flag, 4 * COL, &turned, 4);

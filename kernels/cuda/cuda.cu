@@ -1,43 +1,35 @@
 /* kernels/cuda/cuda.cu - the CUDA backend: opening, errors, memory, the table of operations.  See cuda.cuh for the rest. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "kernels/cuda/cuda_quant.cuh"
 
-/* ---- errors ---- */
-
-int cuda_fail(struct backend *be, const char *fmt, ...)
-{
-	va_list ap;
-
-	if (be->failed)
-		return -1;
-	be->failed = 1;
-	va_start(ap, fmt);
-	vsnprintf(be->err, sizeof be->err, fmt, ap);
-	va_end(ap);
-	return -1;
-}
-
-/* What the device did wrong comes after what was asked wrongly, but is cleared with it. */
+/* An operand error is reported before an error of the device; both are cleared. */
 int cuda_sync(struct backend *be)
 {
 	char err[160];
 	int failed;
 
 	if (gpu_sync(cuda_of(be)->gpu, err) < 0)
-		cuda_fail(be, "%s", err);
+		backend_fail(be, "%s", err);
 	failed = be->failed;
 	be->failed = 0;
 	return failed ? -1 : 0;
+}
+
+float *cuda_rows_of(struct backend *be, const struct tensor *t, int32_t n, int32_t cols, const char *op)
+{
+	if (t && t->data && t->type == DT_F32 && t->layout == LAYOUT_PLAIN && n >= 0 && n <= t->rows && (!cols || t->cols == cols))
+		return (float *)t->data;
+	backend_fail(be, "internal: %s got an operand of the wrong shape", op);
+	return NULL;
 }
 
 /* ---- memory ---- */
 
 static int no_memory(struct cuda *c, const char *what, uint64_t n)
 {
-	return cuda_fail(&c->base, "cannot get %llu MiB of GPU memory for %s: %llu MiB are free", (unsigned long long)(n + 1048575) >> 20,
+	return backend_fail(&c->base, "cannot get %llu MiB of GPU memory for %s: %llu MiB are free", (unsigned long long)(n + 1048575) >> 20,
 	                 what, (unsigned long long)gpu_memory_free(c->gpu) >> 20);
 }
 
@@ -50,7 +42,7 @@ int cuda_buffer_grow(struct cuda *c, struct cuda_buffer *b, size_t n)
 		b->size = n + n / 4;
 		b->p = gpu_alloc(c->gpu, b->size);
 		if (!b->p) {
-			b->size = n;       /* as little as will do */
+			b->size = n;       /* without the reserve */
 			b->p = gpu_alloc(c->gpu, n);
 		}
 		if (!b->p) {
@@ -62,7 +54,7 @@ int cuda_buffer_grow(struct cuda *c, struct cuda_buffer *b, size_t n)
 	return 0;
 }
 
-/* Checks the shape too; 0 when it cannot be. */
+/* Bytes of a tensor, or 0 where its shape is invalid. */
 static size_t tensor_bytes(const struct tensor *t)
 {
 	size_t n;
@@ -85,7 +77,7 @@ int cuda_alloc(struct backend *be, struct tensor *t)
 	t->data = NULL;
 	t->layout = LAYOUT_PLAIN;
 	if (!n)
-		return cuda_fail(be, "cannot allocate a tensor of %d x %d", (int)t->rows, (int)t->cols);
+		return backend_fail(be, "cannot allocate a tensor of %d x %d", (int)t->rows, (int)t->cols);
 	t->data = gpu_alloc(c->gpu, n);
 	if (t->data)
 		return 0;
@@ -109,7 +101,7 @@ static int range_ok(struct backend *be, const struct tensor *t, size_t off, size
 
 	if (t->data && t->layout == LAYOUT_PLAIN && off <= size && n <= size - off)
 		return 1;
-	cuda_fail(be, "internal: bytes %zu + %zu are not within a plain tensor of %d x %d", off, n, (int)t->rows, (int)t->cols);
+	backend_fail(be, "internal: bytes %zu + %zu are not within a plain tensor of %d x %d", off, n, (int)t->rows, (int)t->cols);
 	return 0;
 }
 
@@ -145,7 +137,7 @@ static void cuda_describe(const struct backend *be, char *out, size_t cap)
 {
 	const struct gpu_info *i = &((const struct cuda *)be)->info;
 
-	/* As makers count: 80 GB are a little less than 80 GiB. */
+	/* GB as vendors count them: a card of 80 GB has a little less than 80 GiB. */
 	snprintf(out, cap, "cuda %s, %llu GB, sm_%d%d", i->name, (unsigned long long)((i->memory + (1u << 29)) >> 30), i->major, i->minor);
 }
 
@@ -159,10 +151,10 @@ static void cuda_memory(const struct backend *be, uint64_t *available, uint64_t 
 
 static const struct backend_ops cuda_ops = {
 	"cuda", cuda_close, cuda_describe, cuda_memory,
-	cuda_alloc, cuda_adopt, cuda_drop, cuda_write, cuda_read, cuda_sync, cuda_copy, cuda_columns,
+	cuda_alloc, cuda_load_weight, cuda_drop, cuda_write, cuda_read, cuda_sync, cuda_copy, cuda_columns,
 	cuda_embed, cuda_rmsnorm, cuda_axpby, cuda_matmul, cuda_matmul_glu, cuda_rope, cuda_kv_put, cuda_attn,
-	cuda_key_copy_bytes, cuda_key_copy, cuda_key_scan, cuda_page_bounds, cuda_page_scan, cuda_topk, cuda_page_rows,
-	cuda_kv_move, cuda_query_turn,
+	cuda_key_sketch_bytes, cuda_key_sketch, cuda_key_scan, cuda_topk, cuda_kv_move,
+	cuda_page_bounds, cuda_page_scan, cuda_page_rows, cuda_query_drift,
 };
 
 extern "C" int weir_cuda_open(struct backend **out, const struct backend_options *opt, int abi, char err[160])

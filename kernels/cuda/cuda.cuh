@@ -1,35 +1,33 @@
-/* kernels/cuda/cuda.cuh (private to kernels/cuda/) - the CUDA backend: what its files share.
+/* kernels/cuda/cuda.cuh (private to kernels/cuda/) - the CUDA backend: declarations that its files share.
  *
  *     cuda.cu              opening, errors, memory, copies, the table of operations
- *     cuda_ops.cu          rmsnorm, axpby, rope, kv_put, copy, columns, query_turn
- *     cuda_matmul.cu       products: which way a product goes; of many tokens by cuBLAS
- *     cuda_gemv.cu         ... of a few tokens, by kernels that read weights as they are kept
- *     cuda_weights.cu      weights as they are kept on the device, their rows for embed, tiles of f16 for cuBLAS
- *     cuda_attn.cu         attention: shapes, spans, which kernel takes what (cuda_attn.cuh)
- *     cuda_attn_few.cu     ... of few queries, split over rows; cuda_attn_many.cu: of many, tiled; cuda_attn_any.cu: in f32
- *     cuda_probe.cu        what attention looked at
- *     cuda_choose.cu       copies of keys, page bounds, rows of pages, moves
- *     cuda_scan.cu         scores of keys and pages
- *     cuda_topk.cu         the k best scores
- *     cuda_mma.cuh         the matrix unit, and copies that do not wait
- *     cuda_quant.cuh       device code that reads blocks of every type
- *     gpu.h                the device underneath; gpu_cuda.cu, gpu_host.cc
- *     language.cuh         what kernels are written in; host.cuh: the same on the host
+ *     cuda_ops.cu          rmsnorm, axpby, rope, kv_put, copy, columns
+ *     cuda_matmul.cu       matmul, matmul_glu: picks the way of a product; many tokens by cuBLAS
+ *     cuda_gemv.cu         products of a few tokens, by kernels that read weights in their device layout
+ *     cuda_weights.cu      load_weight, embed; the device layout of weights, and their conversion to f16 for cuBLAS
+ *     cuda_attn.cu         attention: shapes, spans, choice of the kernel (cuda_attn.cuh)
+ *     cuda_attn_decode.cu  ... of few queries, split over slots; cuda_attn_prefill.cu: of many, tiled; cuda_attn_f32.cu: in f32
+ *     cuda_probe.cu        attention mass and spread
+ *     cuda_key_sketch.cu, cuda_scan.cu, cuda_topk.cu   selection of slots (cuda_choose.cuh): key sketches, scores of keys, the k best
+ *     cuda_kv_move.cu      moves KV entries inside a plane
+ *     cuda_compare.cu      operations of the comparison policies
+ *     cuda_mma.cuh         products on the tensor cores, and asynchronous copies
+ *     cuda_quant.cuh       device code that reads blocks of every weight type
+ *     gpu.h                the device underneath, implemented by gpu_cuda.cu (and by tests/cuda_host/ for tests)
+ *     language.cuh         the dialect of C++ that kernels are written in
  *
- * Operations are those of kernels/backend.h; shapes are checked as the CPU backend checks them ("internal: ..."), and an operation
- * only gathers launches.  A backend is used by one thread at a time. */
+ * An operation of kernels/backend.h checks its operands (kernels/operands.h) and enqueues launches; nothing runs on the device before
+ * the queue is submitted (gpu.h).  A backend is used by one thread at a time. */
 #ifndef WEIR_CUDA_CUH
 #define WEIR_CUDA_CUH
 
 #include <string.h>
 
-extern "C" {
-#include "kernels/backend.h"
-}
+#include "kernels/operands.h"
 #include "kernels/cuda/gpu.h"
 #include "kernels/cuda/language.cuh"
 
-/* Device memory that grows as operations ask for more; its contents do not last from one operation to the next. */
+/* Device memory for one operation: grows as needed, and its contents are lost between operations. */
 struct cuda_buffer { void *p; size_t size; };
 
 struct cuda_weight;
@@ -37,17 +35,17 @@ struct cuda {
 	struct backend base;         /* first */
 	struct gpu *gpu;
 	struct gpu_info info;
-	struct cuda_buffer attn, probe, scan, topk, moves, acts, tile, product;   /* one a file that needs it */
-	struct cuda_buffer counters;  /* attention's, which its kernels leave at zero: never grown */
-	struct cuda_weight *weights;  /* on the device (cuda_weights.cu) */
+	struct cuda_buffer attn, probe, scan, topk, moves, acts, tile, product;   /* one per use */
+	struct cuda_buffer counters;  /* of attention; its kernels leave them at zero; allocated once */
+	struct cuda_weight *weights;  /* weights on the device (cuda_weights.cu) */
 };
 
 static inline struct cuda *cuda_of(struct backend *be) { return (struct cuda *)be; }
-/* Set the error unless one is set; returns -1. */
-int cuda_fail(struct backend *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* At least n bytes: 0, or -1 with the error set.  Growing waits for the device. */
+/* An f32 operand with at least n rows (and `cols` columns unless 0), or NULL with the error set. */
+float *cuda_rows_of(struct backend *, const struct tensor *, int32_t n, int32_t cols, const char *op);
+/* Grow a buffer to at least n bytes: 0, or -1 with the error set.  Growing waits for the device. */
 int cuda_buffer_grow(struct cuda *, struct cuda_buffer *, size_t n);
-/* Should an operation do nothing: something failed before, or the step was cancelled? */
+/* 1: the operation must do nothing, because an earlier one failed or the step was cancelled. */
 static inline int cuda_stopped(const struct backend *be)
 {
 	return be->failed || (be->cancel && *be->cancel);
@@ -57,9 +55,9 @@ template<class A> static void cuda_call(const void *fn, const void *args)
 {
 	((void (*)(A))fn)(*(const A *)args);
 }
-/* Its text names A. */
+/* A text that contains the name of type A, for messages. */
 template<class A> static const char *cuda_args_name(void) { return __PRETTY_FUNCTION__; }
-/* kernel<<<grid, block, shared>>>(args), later. */
+/* Enqueue kernel<<<(gx, gy, gz), block, shared>>>(args). */
 template<class A> static inline void cuda_launch(struct cuda *c, void (*kernel)(A), unsigned gx, unsigned gy, unsigned gz,
                                                  unsigned block, unsigned shared, const A &args)
 {
@@ -70,7 +68,7 @@ template<class A> static inline void cuda_launch(struct cuda *c, void (*kernel)(
 }
 
 static inline unsigned cuda_blocks(int64_t n, int64_t per) { return (unsigned)((n + per - 1) / per); }
-/* The smallest power of two that is at least n: for grids that stay the same from token to token. */
+/* The smallest power of two >= n: grids of this size stay the same from token to token, so the step's graph can be replayed. */
 static inline int32_t cuda_power(int32_t n)
 {
 	int32_t p = 1;
@@ -82,7 +80,7 @@ static inline int32_t cuda_power(int32_t n)
 
 /* The operations (backend.h). */
 int  cuda_alloc(struct backend *, struct tensor *);
-int  cuda_adopt(struct backend *, struct tensor *, const void *host, int as_table);          /* cuda_weights.cu */
+int  cuda_load_weight(struct backend *, struct tensor *, const void *host, int as_table);          /* cuda_weights.cu */
 void cuda_drop(struct backend *, struct tensor *);
 void cuda_write(struct backend *, struct tensor *, size_t off, const void *src, size_t n);
 void cuda_read(struct backend *, const struct tensor *, size_t off, void *dst, size_t n);
@@ -100,8 +98,8 @@ void cuda_rope(struct backend *, struct tensor *out, const struct tensor *x, con
                int neox, int32_t n);
 void cuda_kv_put(struct backend *, struct tensor *plane, const struct tensor *x, int32_t n_kv_head, int32_t row0, int32_t n);
 void cuda_attn(struct backend *, const struct attn_args *, int32_t n);
-uint64_t cuda_key_copy_bytes(const struct backend *, int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits);
-void cuda_key_copy(struct backend *, struct tensor *copy, const struct tensor *plane, int32_t n_kv_head, int32_t cap, int32_t bits,
+uint64_t cuda_key_sketch_bytes(const struct backend *, int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits);
+void cuda_key_sketch(struct backend *, struct tensor *sketch, const struct tensor *plane, int32_t n_kv_head, int32_t cap, int32_t bits,
                    int32_t row0, int32_t n);
 void cuda_key_scan(struct backend *, const struct scan_args *);
 void cuda_page_bounds(struct backend *, struct tensor *bounds, const struct tensor *plane, int32_t n_kv_head, int32_t cap, int32_t row0,
@@ -110,34 +108,31 @@ void cuda_page_scan(struct backend *, const struct scan_args *);
 void cuda_topk(struct backend *, const struct topk_args *);
 void cuda_page_rows(struct backend *, struct tensor *rows, const struct tensor *pages, int32_t n_kv_head, int32_t n);
 void cuda_kv_move(struct backend *, struct tensor *plane, const struct kv_moves *);
-void cuda_query_turn(struct backend *, const struct turn_args *);
+void cuda_query_drift(struct backend *, const struct query_drift_args *);
 
-/* Shared among files. */
-/* A user of the weight at p less: is the memory to be freed?  Also for what is no weight.  cuda_weights.cu, for cuda_drop(). */
+/* ---- functions between files ---- */
+
+/* One user of the memory at p less: 1 = free it.  p may be memory that is not a weight (1).  For cuda_drop(). */
 int cuda_weight_release(struct cuda *, void *p);
-/* What tokens t0 .. t1 of a call looked at, of their scores; cuda_probe.cu, called by cuda_attn.cu. */
+/* Mass and spread of tokens t0 .. t1 - 1 of a call that reads `cols` slots, from their scores (cuda_probe.cu). */
 struct attn_seen;
 void cuda_probe_run(struct cuda *, const struct attn_args *, int32_t n, int32_t cols, int32_t t0, int32_t t1, const struct attn_seen *);
-int  cuda_probe_wanted(const struct attn_probe *, int32_t n);
 
-/* Conditions (struct when), as kernels take them; without a gap, so that equal conditions are equal bytes. */
-struct cuda_when { const int32_t *flag; int32_t is, none; };
-static inline int cuda_when_ok(const struct when *w)
+/* A predicate as kernels take it.  No padding: launch arguments are compared bytewise for replay. */
+struct cuda_predicate { const int32_t *flag; int32_t is, none; };
+static inline struct cuda_predicate cuda_predicate_of(const struct predicate *w)
 {
-	return !w->flag || (w->flag->data && w->flag->type == DT_I32 && w->col >= 0 && w->col < w->flag->cols && w->flag->rows > 0);
-}
-static inline struct cuda_when cuda_when_of(const struct when *w)
-{
-	struct cuda_when c = { w->flag ? (const int32_t *)w->flag->data + w->col : NULL, w->is, 0 };
+	struct cuda_predicate c = { w->flag ? (const int32_t *)w->flag->data + w->col : NULL, w->is, 0 };
 
 	return c;
 }
-static __device__ inline int when_met(const struct cuda_when &w) { return !w.flag || *w.flag == w.is; }
+/* On the device: does the predicate hold? */
+static __device__ inline int predicate_holds(const struct cuda_predicate &w) { return !w.flag || *w.flag == w.is; }
 
-/* key_scan(), then topk(), in fewer launches (cuda_topk.cu): what attn() does for a part with a choice. */
+/* key_scan(), then topk(), in fewer launches (cuda_topk.cu): the selection of a part that attn() reads. */
 void cuda_choose(struct backend *, const struct attn_choice *);
 
-/* The plugin's door: what kernels/plugin.c looks up.  abi is that of the program (backend.h). */
+/* The plugin's only exported function, looked up by kernels/plugin.c.  abi = BACKEND_ABI of the program. */
 extern "C" int weir_cuda_open(struct backend **out, const struct backend_options *, int abi, char err[160]);
 
 #endif

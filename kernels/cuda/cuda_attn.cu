@@ -1,20 +1,20 @@
-/* kernels/cuda/cuda_attn.cu - attention: shapes, spans, memory, and which kernel takes what.
+/* kernels/cuda/cuda_attn.cu - attn: shapes, spans, memory, and the choice of the kernel.
  *
- *     cuda_attn_few.cu     up to 32 queries of a KV head (decoding): matrix unit, straight from the planes
- *     cuda_attn_many.cu    more (prefill): matrix unit, tiles in shared memory
- *     cuda_attn_any.cu     f32 planes and other head_dims, in f32
+ *     cuda_attn_decode.cu  up to 32 queries of a KV head (decode): tensor cores, K and V straight from the planes
+ *     cuda_attn_prefill.cu more queries (prefill): tensor cores, tiles of K and V in shared memory
+ *     cuda_attn_f32.cu     f32 planes and other head_dims, computed in f32
  *
- * Launches: 1, or one for every 16 parts.  With a choice of rows, the scan's and the top-k's before it.  With a probe, per
- * tile of tokens that are looked at 1 and those of cuda_probe.cu.  Columns are cut into spans until the device has enough
- * blocks; how many is a matter of powers of two, so that the grid stays from token to token, and spans that are not used end
- * at once.  Where parts have conditions, blocks read the flags and share out what is left among all of them.
+ * Launches: 1, or one for every 16 parts; selection of slots before it; with a probe, 1 per tile of measured tokens and those of
+ * cuda_probe.cu.  Columns are cut into spans until the device has enough blocks.  The number of spans is rounded to powers of two,
+ * so the grid stays the same from token to token; blocks of unused spans end at once.  Where parts have predicates, blocks read
+ * the flags and divide the remaining columns among all blocks.
  *
- * A list with a row outside the cache is not told, as it lies on the device, but read as the cache's last row. */
+ * Lists of slots lie on the device: out-of-range slots are clamped to the last one, not reported. */
 #include "kernels/cuda/cuda_attn.cuh"
 
 enum {
 	BLOCKS_EACH = 2,             /* blocks wanted per multiprocessor */
-	MOST_LOOKED = 1 << 16,       /* tokens of one probe */
+	MOST_LOOKED = 1 << 16,       /* measured tokens of one launch, at most */
 	COUNTERS = 32768,            /* most tiles of one launch, of all KV heads */
 };
 #define SCORE_BYTES ((size_t)128 << 20)     /* most memory for scores, while one token needs less */
@@ -23,102 +23,27 @@ struct attn_job {
 	struct cuda *c;
 	const struct attn_args *a;
 	int32_t n, cols, group;
-	int maybe;                   /* parts have conditions */
+	int maybe;                   /* parts have predicates */
 };
-
-static int plane_ok(const struct tensor *t, const struct attn_args *a)
-{
-	return t && t->data && t->layout == 0 && (t->type == DT_F16 || t->type == DT_F32 || t->type == DT_BF16 || t->type == DT_Q8_0) &&
-	       t->cols == a->head_dim && (int64_t)a->n_kv_head * a->cap <= t->rows;
-}
-
-static int list_ok(const struct attn_part *p, const struct attn_args *a)
-{
-	const struct tensor *t = p->rows;
-
-	if (p->choice && (p->choice->topk->rows != t || p->choice->topk->k != p->n_rows || p->choice->topk->n > a->cap))
-		return 0;
-	return t->data && t->type == DT_I32 && t->layout == 0 && t->rows >= a->n_kv_head && t->cols >= p->n_rows;
-}
-
-/* The parts' shapes; counts columns. */
-static int parts_ok(struct attn_job *j)
-{
-	const struct attn_args *a = j->a;
-	int64_t rows = 0;
-
-	for (int32_t i = 0; i < a->n_part; i++) {
-		const struct attn_part *p = a->part + i;
-
-		if (p->n_rows < 0 || (p->rows ? !list_ok(p, a) : p->row0 < 0 || p->n_rows > a->cap - p->row0))
-			return 0;
-		rows += p->n_rows;
-	}
-	if (rows > INT32_MAX - 64 || a->n_part <= 0 || a->part[a->n_part - 1].n_rows < j->n)
-		return 0;
-	j->cols = (int32_t)rows;
-	return 1;
-}
-
-static int floats_ok(struct backend *be, const struct tensor *t, int32_t n, int64_t cols)
-{
-	if (t && t->data && t->type == DT_F32 && t->layout == 0 && t->rows >= n && t->cols == cols)
-		return 1;
-	cuda_fail(be, "internal: attn of %d rows got an operand of the wrong shape", (int)n);
-	return 0;
-}
-
-static int choice_ok(struct backend *be, const struct attn_args *a, const struct attn_choice *choice)
-{
-	if (choice->scan->out == choice->topk->score && choice->scan->n_rows == choice->topk->n &&
-	    choice->scan->n_kv_head == a->n_kv_head && choice->topk->n_kv_head == a->n_kv_head)
-		return 1;
-	cuda_fail(be, "internal: a choice of rows got scores of another shape");
-	return 0;
-}
-
-static int probe_ok(const struct attn_job *j)
-{
-	const struct attn_probe *p = j->a->probe;
-	struct backend *be = &j->c->base;
-	int32_t heads = p->whole_layer ? j->a->n_head : j->group, out = p->whole_layer ? 1 : j->a->n_kv_head;
-	const struct tensor *m = p->mass, *from = p->from, *need = p->need;
-
-	if (p->skip < 0 || p->skip > j->cols)
-		return cuda_fail(be, "internal: a probe skips %d of %d rows", (int)p->skip, (int)j->cols) == 0;
-	if (m && (!m->data || m->type != DT_F32 || m->layout != 0 || m->cols < j->cols - p->skip || p->mass_row < 0 ||
-	          p->mass_row > m->rows - out))
-		return cuda_fail(be, "internal: a probe of %d rows got a sum of the wrong shape", (int)(j->cols - p->skip)) == 0;
-	if (m && from && (!from->data || from->data == m->data || from->type != DT_F32 || from->layout != 0 || from->rows != m->rows ||
-	                  from->cols != m->cols))
-		return cuda_fail(be, "internal: a probe got sums of two shapes") == 0;
-	if (need && (!need->data || need->type != DT_F32 || need->layout != 0 || need->rows < 1 || p->need_col < 0 ||
-	             p->need_col >= need->cols))
-		return cuda_fail(be, "internal: a probe got no place for the width of attention") == 0;
-	if (m && heads > PROBE_HEADS)
-		return cuda_fail(be, "a probe takes at most %d heads together, not %d; use a policy without one", PROBE_HEADS,
-		                 (int)heads) == 0;
-	return 1;
-}
 
 /* ---- spans ---- */
 
 typedef void start_fn(const struct attn_plan *);
 
-/* Which kernel: the first that can. */
+/* The first kernel that can compute this call. */
 static start_fn *attn_kernel(const struct attn_plan *p, struct attn_shape *shape)
 {
-	*shape = attn_few_shape(p);
+	*shape = attn_decode_shape(p);
 	if (shape->queries)
-		return attn_few_start;
-	*shape = attn_many_shape(p);
+		return attn_decode_start;
+	*shape = attn_prefill_shape(p);
 	if (shape->queries)
-		return attn_many_start;
-	*shape = attn_any_shape(p);
-	return attn_any_start;
+		return attn_prefill_start;
+	*shape = attn_f32_shape(p);
+	return attn_f32_start;
 }
 
-/* Parts from `part` on that one launch takes: their columns; *end is the part after them. */
+/* Columns of the parts from `part` on that one launch takes; *end is the part after them. */
 static int32_t group_cols(const struct attn_args *a, int32_t part, int32_t *end)
 {
 	int32_t cols = 0;
@@ -128,7 +53,7 @@ static int32_t group_cols(const struct attn_args *a, int32_t part, int32_t *end)
 	return cols;
 }
 
-/* Spans of a launch: a power of two for the grid, from the columns rounded up to one; at most `limit`. */
+/* Spans of a launch, the grid's x: a power of two <= limit, computed from the columns rounded up to a power of two. */
 static int32_t grid_spans(const struct cuda *c, int64_t tiles, int32_t cols, int32_t least, int32_t limit)
 {
 	int64_t most = (int64_t)(c->info.processors < 16 ? 16 : c->info.processors) * BLOCKS_EACH / tiles;
@@ -141,28 +66,28 @@ static int32_t grid_spans(const struct cuda *c, int64_t tiles, int32_t cols, int
 
 static int32_t round_up(int32_t n, int32_t to) { return (n + to - 1) / to * to; }
 
-/* Columns of a span: all of them in `spans` pieces, whole steps of a block. */
+/* Columns of a span when they are cut into `spans` pieces of whole steps. */
 static int32_t span_cols(int32_t cols, int32_t spans, int32_t step)
 {
 	return round_up((cols - 1) / spans + 1, step);
 }
 
-/* Counters for all kernels of this file, and two words for a probe's. */
+/* Counters for all attention kernels, and 16 bytes for those of a probe (attn_seen.zero). */
 static int counters_alloc(struct cuda *c)
 {
 	if (c->counters.p)
 		return 0;
 	c->counters.size = (COUNTERS + 4) * sizeof(uint32_t);
 	c->counters.p = gpu_alloc(c->gpu, c->counters.size);
-	return c->counters.p ? 0 : cuda_fail(&c->base, "no memory for counters on the GPU");
+	return c->counters.p ? 0 : backend_fail(&c->base, "no memory for counters on the GPU");
 }
 
-/* Memory for counters and slots. */
+/* Memory for counters and partial results. */
 static int slots_alloc(struct attn_plan *p, int64_t tiles, int64_t slot)
 {
 	struct cuda *c = p->c;
 	if (tiles > COUNTERS || p->a.slots > ATTN_SLOTS)
-		return cuda_fail(&c->base, "internal: attention over so many parts takes at most %d tiles and %d launches", COUNTERS, ATTN_SLOTS);
+		return backend_fail(&c->base, "internal: attention over so many parts takes at most %d tiles and %d launches", COUNTERS, ATTN_SLOTS);
 	if (counters_alloc(c) < 0 || cuda_buffer_grow(c, &c->attn, (size_t)(tiles * p->a.slots * slot) * sizeof(float)) < 0)
 		return -1;
 	p->a.left = (uint32_t *)c->counters.p;
@@ -170,7 +95,7 @@ static int slots_alloc(struct attn_plan *p, int64_t tiles, int64_t slot)
 	return 0;
 }
 
-/* Tokens t0 .. t1 of a call, which are few enough for one grid. */
+/* Attention of tokens t0 .. t1 - 1, few enough for one grid.  The first pass counts slots, the second one launches. */
 static int attn_tokens(const struct attn_job *j, int32_t t0, int32_t t1, struct attn_plan *p,
                        start_fn *start, struct attn_shape shape)
 {
@@ -214,8 +139,8 @@ static int attn_tokens(const struct attn_job *j, int32_t t0, int32_t t1, struct 
 				to->row0 = from->row0;
 				to->n_rows = from->n_rows - (k == a->n_part - 1 ? cut : 0);
 				to->col = col;
-				/* By fields: the whole would copy bytes between them that are nobody's. */
-				to->when.flag = cuda_when_of(&from->when).flag;
+				/* Field by field: the padding stays zero, and launch arguments are compared bytewise for replay. */
+				to->when.flag = cuda_predicate_of(&from->when).flag;
 				to->when.is = from->when.is;
 				col += to->n_rows;
 			}
@@ -229,7 +154,7 @@ static int attn_tokens(const struct attn_job *j, int32_t t0, int32_t t1, struct 
 	return 0;
 }
 
-/* Tokens t0 .. t1; seen = where their scores go, or NULL. */
+/* Attention of tokens t0 .. t1 - 1; seen = where their scores go, or NULL. */
 static int attn_run(const struct attn_job *j, int32_t t0, int32_t t1, const struct attn_seen *seen)
 {
 	const struct attn_args *a = j->a;
@@ -253,7 +178,7 @@ static int attn_run(const struct attn_job *j, int32_t t0, int32_t t1, const stru
 	p.a.n = t1 - t0;
 	p.a.queries = (t1 - t0) * j->group;
 	start = attn_kernel(&p, &shape);
-	/* More tokens than one grid has room for: a few thousand at least. */
+	/* Tokens that one grid has counters for: a few thousand at least. */
 	most = COUNTERS / (a->n_kv_head * (int32_t)cuda_blocks(a->head_dim, shape.dims)) * shape.queries / j->group;
 	if (most < 1)
 		most = 1;
@@ -284,7 +209,7 @@ static __global__ void attn_unseen_kernel(struct unseen_args a)
 		a.score[i] = -INFINITY;
 }
 
-/* Parts that may not be read hold nothing of the probability then. */
+/* Set all scores to -infinity: columns of parts that are skipped then count as probability 0. */
 static void attn_unseen(const struct attn_job *j, const struct attn_seen *seen)
 {
 	struct unseen_args a = {};
@@ -296,7 +221,7 @@ static void attn_unseen(const struct attn_job *j, const struct attn_seen *seen)
 
 static size_t align256(size_t n) { return (n + 255) & ~(size_t)255; }
 
-/* Runs of tokens that are looked at, or not, a tile at a time: attention, then what it looked at. */
+/* Attention with a probe, by runs of tokens that are measured or not: attention, then mass and spread of the measured ones. */
 static void attn_probed(const struct attn_job *j)
 {
 	struct cuda *c = j->c;
@@ -322,7 +247,7 @@ static void attn_probed(const struct attn_job *j)
 
 		while (to < j->n && (weight[to] != 0) == look && (!look || to - i < (int32_t)most))
 			to++;
-		if (look && j->maybe && j->a->probe->need)
+		if (look && j->maybe && j->a->probe->spread)
 			attn_unseen(j, &seen);
 		if (attn_run(j, i, to, look ? &seen : NULL) < 0)
 			return;
@@ -337,36 +262,33 @@ static void attn_probed(const struct attn_job *j)
 void cuda_attn(struct backend *be, const struct attn_args *a, int32_t n)
 {
 	struct attn_job j = { cuda_of(be), a, n, 0, 0, 0 };
-	int64_t width = (int64_t)a->n_head * a->head_dim;
+	int32_t width;
 
-	if (cuda_stopped(be) || n <= 0)
+	if (cuda_stopped(be) || n <= 0 || attn_check(be, a, n, &j.cols) < 0)
 		return;
-	if (a->head_dim <= 0 || a->n_kv_head <= 0 || a->n_head <= 0 || a->n_head % a->n_kv_head || a->cap <= 0 ||
-	    width > INT32_MAX || !plane_ok(a->k, a) || !plane_ok(a->v, a) || a->k->type != a->v->type || !parts_ok(&j)) {
-		cuda_fail(be, "internal: attention of %d tokens over %d parts got operands of the wrong shape", (int)n, (int)a->n_part);
-		return;
-	}
+	width = a->n_head * a->head_dim;
 	for (int32_t i = 0; i < a->n_part; i++) {
 		j.maybe |= a->part[i].when.flag != NULL;
-		if (!cuda_when_ok(&a->part[i].when) || (j.maybe && (n > 1 || a->n_part > ATTN_PARTS))) {
-			cuda_fail(be, "internal: attention of %d tokens over %d parts got conditions that do not fit", (int)n, (int)a->n_part);
+		if (!predicate_ok(&a->part[i].when) || (j.maybe && (n > 1 || a->n_part > ATTN_PARTS))) {
+			backend_fail(be, "internal: attention of %d tokens over %d parts got conditions that do not fit", (int)n, (int)a->n_part);
 			return;
 		}
 	}
 	j.group = a->n_head / a->n_kv_head;
-	if (!floats_ok(be, a->out, n, width))
+	if (!cuda_rows_of(be, a->out, n, width, "attn"))
 		return;
 	for (int32_t i = 0; i < a->n_part; i++)
-		if (!floats_ok(be, a->part[i].q, n, width) || (a->part[i].choice && !choice_ok(be, a, a->part[i].choice)))
+		if (!cuda_rows_of(be, a->part[i].q, n, width, "attn") ||
+		    (a->part[i].choice && attn_choice_check(be, a->part[i].choice, a->n_kv_head) < 0))
 			return;
-	if (cuda_probe_wanted(a->probe, n) && !probe_ok(&j))
+	if (attn_probe_wanted(a->probe, n) && attn_probe_check(be, a, j.cols) < 0)
 		return;
 	for (int32_t i = 0; i < a->n_part; i++)
 		if (a->part[i].choice)
 			cuda_choose(be, a->part[i].choice);
 	if (be->failed)
 		return;
-	if (cuda_probe_wanted(a->probe, n))
+	if (attn_probe_wanted(a->probe, n))
 		attn_probed(&j);
 	else
 		attn_run(&j, 0, n, NULL);

@@ -1,9 +1,9 @@
 /* kernels/cuda/cuda_attn.cuh (private to kernels/cuda/) - one call of attention as its kernels see it.
  *
- * Queries are the pairs (token, head of the group) of one KV head, in this order; a block takes a tile of them.  Columns
- * are the rows of all parts, one after the other; a block takes a span of them.  Where there is more than one span,
- * blocks leave (max, sum, sums of V) in slots of `state`, and who finishes last merges the slots in their order: the bits do not
- * depend on who that was.
+ * Queries are the pairs (token, head of the group) of one KV head, token by token; a thread block computes a tile of them.  Columns
+ * are the KV slots of all parts in order; a block reads a span of them.  With more than one span, each block writes its partial
+ * result (max, sum, sums of V) to its place in `state`, and the block that finishes last merges these in order: the bits do not
+ * depend on which block that is.  "slot" in the names below is such a place, not a slot of the cache.
  *
  * Exponentials are powers of 2: maxima are those of score * log2(e). */
 #ifndef WEIR_CUDA_ATTN_CUH
@@ -13,10 +13,9 @@
 
 enum {
 	ATTN_PARTS = 16,             /* of one launch */
-	ATTN_DIMS = 256,             /* of one block */
-	ATTN_SLOTS = 1024,           /* of one tile, at most */
-	PROBE_HEADS = 256,           /* most heads in one reduction, as on the CPU */
-	FEW_QUERIES = 32,            /* of a KV head: up to here they are taken by eights, straight from the planes */
+	ATTN_DIMS = 256,             /* dims of V that one block sums */
+	ATTN_SLOTS = 1024,           /* partial results of one tile, at most */
+	DECODE_QUERIES = 32,         /* queries of a KV head up to which attn_decode is used */
 };
 #define LOG2_E 1.44269504f
 #define LN_2 0.69314718f
@@ -25,34 +24,34 @@ struct attn_seg {
 	const float *q;              /* f32 [n][n_head * head_dim] */
 	const int32_t *rows;         /* [n_kv_head][ld], or NULL */
 	int32_t ld, row0, n_rows;
-	int32_t col;                 /* its first column of the call */
-	struct cuda_when when;
+	int32_t col;                 /* the call's column of its first slot */
+	struct cuda_predicate when;
 };
 
 struct attn_launch {
 	const uint8_t *k, *v;
 	float *out;
-	float *state;                /* [kv head][tile][slot]: [queries of a tile][dims] sums, [queries of a tile][2] max and sum */
-	uint32_t *left;              /* [kv head][tile]: blocks that are done; zero between calls */
-	float *score, *max, *sum;    /* for a probe, or NULL (struct attn_seen) */
+	float *state;                /* [KV head][tile][slot]: [queries of a tile][dims] sums, [queries of a tile][2] max and sum */
+	uint32_t *left;              /* [KV head][tile]: blocks that are done; zero between calls */
+	float *score, *max, *sum;    /* for a probe, else NULL (struct attn_seen) */
 	int64_t stride;              /* of scores */
 	int64_t row_bytes;
 	int32_t cap, head_dim, n_head, group;
-	int32_t queries, n;          /* of a KV head; tokens */
-	int32_t tiles;               /* all, of chunks of head_dim too */
+	int32_t queries, n;          /* queries of a KV head; tokens */
+	int32_t tiles;               /* tiles of queries times chunks of head_dim */
 	int32_t dims;                /* of a chunk */
 	int32_t col0, cols;          /* the columns of this launch */
 	int32_t span, spans;         /* columns of a span, whole steps; number of spans */
-	int32_t slot0, slots;        /* the first span's slot; all slots of the call */
-	int32_t step;                /* of columns, in every kernel */
-	int32_t n_part, last;        /* last: of part[n_part - 1] tokens see different rows */
-	int32_t maybe;               /* parts have conditions: spans and slots are not known before the flags are read */
+	int32_t slot0, slots;        /* slot of the first span; slots of the whole call */
+	int32_t step;                /* a span is a multiple of this many columns */
+	int32_t n_part, last;        /* last: part[n_part - 1] holds the call's own tokens, under the causal mask */
+	int32_t maybe;               /* parts have predicates: blocks read the flags before they know spans and slots */
 	float scale;
 	struct attn_seg part[ATTN_PARTS];
 };
 
-/* Scores for a probe: f32 [n][n_head][stride], scaled, not of columns that a token does not see; max and sum of exp(score - max)
- * f32 [n][n_head].  zero: 16 bytes that are zero between calls.  first: of the tokens of a call that are looked at. */
+/* What attention leaves for a probe: scaled scores f32 [n][n_head][stride] of the columns that a token sees; max and sum of
+ * exp(score - max), f32 [n][n_head].  zero: 16 bytes that are zero between calls.  first: these are the call's first measured tokens. */
 struct attn_seen {
 	float *score, *max, *sum;
 	void *zero;
@@ -60,25 +59,26 @@ struct attn_seen {
 	int first;
 };
 
-/* Tokens of a call whose shapes were checked, on their way to the kernels. */
+/* Some tokens of a call whose shapes were checked. */
 struct attn_plan {
 	struct cuda *c;
 	enum dtype type;
-	int exact;                   /* scores are wanted for themselves */
-	struct attn_launch a;        /* all but parts, spans and memory */
+	int exact;                   /* a probe reads the scores: no rounding of queries to 16 bits */
+	struct attn_launch a;        /* parts, spans and memory are filled in per launch */
 	int32_t grid_spans;          /* a power of two */
 };
 
-/* How a kernel divides its work: queries of a tile, dims of a chunk, 0 = it cannot do this call. */
+/* How a kernel divides its work: queries of a tile (0 = the kernel cannot compute this call), dims of a chunk, fewest columns of a
+ * span. */
 struct attn_shape { int32_t queries, dims, least_rows; };
-struct attn_shape attn_few_shape(const struct attn_plan *);
-struct attn_shape attn_many_shape(const struct attn_plan *);
-struct attn_shape attn_any_shape(const struct attn_plan *);
-void attn_few_start(const struct attn_plan *);
-void attn_many_start(const struct attn_plan *);
-void attn_any_start(const struct attn_plan *);
+struct attn_shape attn_decode_shape(const struct attn_plan *);
+struct attn_shape attn_prefill_shape(const struct attn_plan *);
+struct attn_shape attn_f32_shape(const struct attn_plan *);
+void attn_decode_start(const struct attn_plan *);
+void attn_prefill_start(const struct attn_plan *);
+void attn_f32_start(const struct attn_plan *);
 
-/* 2^x by the device's own instruction, to 2 units in the last place; 0 below the normal numbers. */
+/* 2^x by the device's instruction, within 2 units in the last place; results below the normal numbers are 0. */
 static __device__ inline float power2(float x)
 {
 #ifdef __CUDACC__
@@ -91,27 +91,27 @@ static __device__ inline float power2(float x)
 #endif
 }
 
-/* The (token, head) of a query, as scores and rows of head_dim are numbered. */
+/* Index of a query's (token, head) in scores and in rows of head_dim. */
 static __device__ inline int64_t attn_place(const struct attn_launch &a, int32_t kv, int32_t query)
 {
 	return (int64_t)(query / a.group) * a.n_head + kv * a.group + query % a.group;
 }
 
-/* Rows of the launch's part p that a query sees. */
+/* Slots of the launch's part p that a query sees. */
 static __device__ inline int32_t attn_limit(const struct attn_launch &a, int32_t p, int32_t query)
 {
 	return a.last && p == a.n_part - 1 ? a.part[p].n_rows - (a.n - 1 - query / a.group) : a.part[p].n_rows;
 }
 
-/* What a block reads: columns c0 .. c1, not counting parts whose condition is not fulfilled; and how many slots there are. */
+/* Columns c0 .. c1 - 1 that a block reads, without the parts whose predicate is false, and the number of slots in `state`. */
 struct attn_split { int32_t c0, c1, slots; };
 
 static __device__ inline int32_t attn_rows(const struct attn_launch &a, int32_t p)
 {
-	return !a.maybe || when_met(a.part[p].when) ? a.part[p].n_rows : 0;
+	return !a.maybe || predicate_holds(a.part[p].when) ? a.part[p].n_rows : 0;
 }
 
-/* Of span blockIdx.x; empty where it is none, and the block has nothing to do. */
+/* The split of span blockIdx.x; c0 = c1 where there is no such span and the block has nothing to do. */
 static __device__ inline struct attn_split attn_split_of(const struct attn_launch &a)
 {
 	int32_t cols = a.cols, span = a.span, i = (int32_t)blockIdx.x;
@@ -131,7 +131,7 @@ static __device__ inline struct attn_split attn_split_of(const struct attn_launc
 	return s;
 }
 
-/* Where row i of a part lies, in bytes.  A list is what other kernels wrote: whatever it says, reads stay inside the plane. */
+/* Byte offset of slot i of a part in its plane.  Lists are written by other kernels; entries outside of the cache are clamped. */
 static __device__ inline int64_t attn_row(const struct attn_launch &a, const struct attn_seg &s, int32_t kv, int32_t i)
 {
 	int32_t row = s.row0 + i;
@@ -148,7 +148,7 @@ static __device__ inline float *attn_slot(const struct attn_launch &a, int32_t t
 	return a.state + ((int64_t)(kv * a.tiles + tile) * a.slots + slot) * tile_queries * (a.dims + 2);
 }
 
-/* What each slot of a query counts for in the whole; for the lanes of a warp.  weight[slots]. */
+/* The weight of each slot's partial result in a query's output, weight[slots]; for the lanes of a warp. */
 static __device__ inline void attn_weights(const struct attn_launch &a, float *weight, const float *ml, int64_t slot_size, int64_t at,
                                            int32_t slots, int seen)
 {
@@ -173,8 +173,8 @@ static __device__ inline void attn_weights(const struct attn_launch &a, float *w
 	}
 }
 
-/* The end of every kernel, for all threads of a block: this block's slot is written; the last block of the tile merges.
- * query0: the tile's first; d0, dims: the chunk of head_dim; slots: how many there are. */
+/* The end of every kernel, for all threads of a block, after its slot is written: the last block of the tile merges all slots.
+ * query0: the tile's first query; d0, dims: the chunk of head_dim; slots: their number. */
 static __device__ inline void attn_merge(const struct attn_launch &a, int32_t tile_queries, int32_t kv, int32_t tile, int32_t query0,
                                          int32_t d0, int32_t dims, int32_t slots)
 {
@@ -195,7 +195,7 @@ static __device__ inline void attn_merge(const struct attn_launch &a, int32_t ti
 	if (done[0] != (uint32_t)slots)
 		return;
 	__threadfence();
-	/* As many queries at a time as there is room for weights. */
+	/* As many queries at a time as there is shared memory for weights. */
 	for (int32_t q0 = 0; q0 < n; q0 += each) {
 		int32_t some = min(each, n - q0), wide = a.head_dim % 4 ? 1 : 4, pieces = dims / wide;
 

@@ -1,8 +1,10 @@
-/* kernels/cuda/cuda_choose.cuh (private to kernels/cuda/) - choosing cached rows: what copies, scans and the k best share.
+/* kernels/cuda/cuda_choose.cuh (private to kernels/cuda/) - selection of slots: declarations and device code that its files share.
  *
- *     cuda_choose.cu       the low-bit copy of keys, page bounds, rows of pages, moves of rows
- *     cuda_scan.cu         scores of keys and pages
- *     cuda_topk.cu         the k best scores; both in one go */
+ *     cuda_key_sketch.cu   key sketches
+ *     cuda_scan.cu         scores of keys
+ *     cuda_topk.cu         the k best scores; scan and topk together
+ *     cuda_kv_move.cu      moves KV entries inside a plane
+ *     cuda_compare.cu      pages and the drift of queries, for the comparison policies quest and refresh */
 #ifndef WEIR_CUDA_CHOOSE_CUH
 #define WEIR_CUDA_CHOOSE_CUH
 
@@ -12,18 +14,13 @@
 #endif
 
 extern "C" {
-#include "kernels/copy_layout.h"
+#include "kernels/key_sketch.h"
 }
-
-/* ---- operands ---- */
-int choose_plane_ok(const struct tensor *, int32_t n_kv_head, int32_t cap, int32_t head_dim);
-int choose_copy_ok(const struct tensor *, int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits);
-int choose_bounds_ok(const struct tensor *, int32_t n_kv_head, int32_t cap, int32_t head_dim);
 
 static inline int32_t choose_min(int32_t a, int32_t b) { return a < b ? a : b; }
 static inline int32_t choose_max(int32_t a, int32_t b) { return a > b ? a : b; }
 static inline size_t choose_align(size_t n) { return (n + 255) & ~(size_t)255; }
-/* The next piece of scratch: n of that size. */
+/* Offset of the next piece of scratch, n values of that size. */
 static inline size_t choose_cut(size_t *at, size_t n, size_t size)
 {
 	size_t from = *at;
@@ -34,18 +31,30 @@ static inline size_t choose_cut(size_t *at, size_t n, size_t size)
 
 /* ---- scores before and after softmax ---- */
 
-/* What the first launch of a scan leaves for the second, which turns raw scores into the output (cuda_scan.cu). */
+/* Results of the first launch of a scan, from which the second one computes the output (cuda_scan.cu). */
 struct scan_scores {
-	const float *score;          /* [n_head][ld], to be multiplied by mult */
+	const float *score;          /* [n_head][ld]: raw scores; times mult they are the scores */
 	const float *max, *sum;      /* [n_head][tiles]: the largest raw score of a tile of rows, sum of exp((score - max) * mult) */
 	const float *mult;           /* [n_head] */
 	float *out;                  /* [n_kv_head][out_cols] */
 	int64_t ld, out_cols;
 	int32_t n, group, tile, tiles, raw, mean;
-	struct cuda_when when;
+	struct cuda_predicate when;
 };
 
-/* exp(x * mult) for x <= 0; 0 of what is no number. */
+/* Arguments of the first launch: keys of a sketch or plane, or (pages) rows of page bounds. */
+struct scan_launch {
+	const uint8_t *keys;
+	const float *q;
+	float *score, *max, *sum, *mult;   /* struct scan_scores */
+	uint32_t *zero;
+	int64_t ld, head_bytes, row_bytes;
+	int32_t n, group, tile, tiles, dim, bits, panel_bytes, type, whole, pages, n_zero;
+	float scale;
+	struct cuda_predicate when;
+};
+
+/* exp(x * mult) for x <= 0; 0 for NaN. */
 static __device__ inline float scan_exp(float x, float mult)
 {
 	float y = x * (mult * 1.44269504f);
@@ -53,7 +62,8 @@ static __device__ inline float scan_exp(float x, float mult)
 	return y <= 0 ? exp2f(y) : 0;
 }
 
-/* For the query heads of one KV head: lse[r] and factor[r], by all threads of a block.  Ends with a barrier. */
+/* For the query heads r of one KV head: lse[r] = log of the sum of exponentials, factor[r] = mult; for all threads of a block.  Ends
+ * with a barrier. */
 static __device__ inline void scan_totals(const struct scan_scores &s, int32_t head, float *lse, float *factor)
 {
 	int32_t lane = (int32_t)threadIdx.x % WARP, warps = (int32_t)blockDim.x / WARP;
@@ -79,8 +89,8 @@ static __device__ inline void scan_totals(const struct scan_scores &s, int32_t h
 	__syncthreads();
 }
 
-/* The output of N rows from k on, `step` apart (past the last one: that again): max or log of mean over the group.  All scores of a
- * query head are loaded before any is used. */
+/* The output of N keys from k on, `step` apart (past the last key: the last one again): max or log of the mean over the group.  All
+ * scores of a query head are loaded before any is used. */
 template<int N> static __device__ inline void scan_outputs(float out[N], const struct scan_scores &s, int32_t head, int32_t k, int32_t step,
                                                            const float *lse, const float *factor)
 {
@@ -106,15 +116,21 @@ template<int N> static __device__ inline void scan_outputs(float out[N], const s
 		out[j] += logf(sum[j] / (float)s.group);
 }
 
-/* Shapes, memory and the first launch of key_scan().  0; -1 with the error set; 1 when there is nothing to score.  zero: n_zero words
- * per KV head that the launch clears, [n_kv_head][n_zero], or NULL. */
+/* Checks, memory and the first launch of key_scan().  0; -1 with the error set; 1 when there is nothing to score.  zero: words that the
+ * launch clears, [n_kv_head][n_zero], or NULL. */
 int scan_start(struct cuda *, const struct scan_args *, struct scan_scores *, uint32_t *zero, int32_t n_zero);
 
-/* ---- keys in the copy ---- */
+/* For scans of other rows than keys: scratch and the first launch of a scan of l->n rows of l->keys, which were checked; *s = its
+ * results.  0, or -1 with the error set. */
+int scan_first(struct cuda *, const struct scan_args *, struct scan_launch *l, struct scan_scores *s);
+/* The second launch, which writes the output. */
+void scan_end(struct cuda *, const struct scan_args *, const struct scan_scores *);
 
-/* A key or query of dim values in shared memory, turned by one warp, with the operations of copy_turn() in their order (a fused
- * multiplication and addition would round otherwise: there is none here). */
-static __device__ inline void copy_turn_warp(float *x, int32_t dim)
+/* ---- keys in a sketch ---- */
+
+/* Hadamard transform of a key or query of dim values in shared memory, for the lanes of a warp: the operations of sketch_hadamard() in
+ * their order, none of them fused, so the bits are the same. */
+static __device__ inline void sketch_hadamard_warp(float *x, int32_t dim)
 {
 	int32_t lane = (int32_t)threadIdx.x % WARP;
 
@@ -156,7 +172,7 @@ static __device__ inline float row_value(const uint8_t *row, int32_t type, int32
 	return half_of(*(const uint16_t *)row) * (float)((const int8_t *)row)[2 + i % 32];
 }
 
-/* Values i .. i + 7 of a row; i is a multiple of 8, and so is the row's length.  Rows lie on 16 bytes (in blocks of Q8_0: on 2). */
+/* Values i .. i + 7 of a row; i and the row's length are multiples of 8.  Rows are 16-byte aligned (Q8_0: 2-byte aligned). */
 template<int TYPE> static __device__ inline void row_eight_of(float x[8], const uint8_t *row, int32_t i)
 {
 	if (TYPE == DT_F32) {
@@ -183,7 +199,7 @@ template<int TYPE> static __device__ inline void row_eight_of(float x[8], const 
 	}
 }
 
-/* The same of any row, zero from dim on.  whole: row_eight_of() will do. */
+/* Values i .. i + 7 of any row, zero from dim on.  whole: row_eight_of() can read it. */
 static __device__ inline void row_eight(float x[8], const uint8_t *row, int32_t type, int32_t i, int32_t dim, int whole)
 {
 	if (!whole || i + 8 > dim)

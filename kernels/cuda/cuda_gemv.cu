@@ -1,18 +1,18 @@
-/* kernels/cuda/cuda_gemv.cu - products of one to eight tokens: the weights are read once, as fast as memory gives them.
+/* kernels/cuda/cuda_gemv.cu - products of one to eight tokens: each weight is read once, at the speed of memory.
  *
- * A warp computes two rows for all tokens.  Lanes read 16 bytes of each row, side by side; two to four such reads per row are under
- * way while an earlier one is used, which with 16 warps on a multiprocessor keeps more bytes in flight than memory needs to be
- * busy.  Rows of several products (q, k, v), and gate and up, are one launch: a block finds its product by its number.
+ * A warp computes two rows for all tokens.  Lanes read 16 contiguous bytes of each row each; two to four such reads per row are in
+ * flight while an earlier one is used, which with 16 warps per multiprocessor keeps memory busy.  Rows of several products (q, k,
+ * v), and gate and up, are one launch: a block finds its product by its number.
  *
- * Floats: a weight costs one conversion and one multiply-add per token, in f32; x comes from the first cache.
+ * Float weights: one conversion and one multiply-add per token, in f32; x is read from L1.
  *
- * Quantised: memory delivers some 27 weights of 4 bits per clock and multiprocessor, which leaves less than five operations for
- * each: too few to turn it into a float.  So x becomes integers: per block of 32 a scale and 16 bits, |q| <= 32,639, as two bytes
- * (q = 256 high + low) for __dp4a().  Four weights then cost two of these and about two operations to take levels out of words.
- * The sums of a block are exact; the step of q puts a noise of some 4e-10 of the signal on x (NMSE).  A block of x that holds
- * what is not finite gets a scale that is not a number, so only that token's outputs are lost.
- * One token: every block makes the integers itself, in shared memory, while its first weights are on their way to the second cache.
- * More: acts_quantise() has made them once.
+ * Quantised weights: memory delivers some 27 weights of 4 bits per clock and multiprocessor, which leaves less than five operations
+ * per weight, too few to convert it to a float.  So x is quantised: per block of 32 a scale and 16-bit integers, |q| <= 32,639, as
+ * two bytes (q = 256 high + low) for __dp4a().  Four weights then cost two __dp4a() and about two operations to unpack levels.
+ * Sums of a block are exact; rounding x to q adds noise of some 4e-10 (NMSE).  A block of x with NaN or infinity gets the scale
+ * NaN, so only that token's outputs are affected.
+ * One token: every thread block quantises x itself, in shared memory, while its first weights are prefetched to L2.  More tokens:
+ * acts_quantise() does it once.
  *
  * Launches: 1, or 2 for several tokens and quantised weights.  Grids depend on shapes and the number of tokens alone. */
 #include "kernels/cuda/cuda_gemv.cuh"
@@ -20,7 +20,8 @@
 enum { WARPS = 8, ROWS = 2, GROUP = WARPS * ROWS };    /* rows of a block at a time */
 enum { SHARED_BYTES = 80 << 10, ACT_BYTES = 80 };      /* bytes of 32 values of x: two planes of bytes, and act_meta */
 
-/* One function of sixty loops is what registers are shared out best in; compilers for the processor take a minute for it. */
+/* nvcc allocates registers best when all loops are inlined into one function; host compilers take a minute for it, so the emulated
+ * build keeps them apart. */
 #ifdef __CUDACC__
 #define LOOP_INLINE __forceinline__
 #else
@@ -74,12 +75,12 @@ static __device__ __forceinline__ void acts_make(uint8_t *out, int blocks, const
 			most = max(most, __shfl_xor_sync(FULL_WARP, most, lanes));
 		if (most >= 0x7f800000u)
 			v = make_float4(0, 0, 0, 0);
-		/* The reciprocal of what is very large or very small is not at hand: bring it nearer by a power of two. */
+		/* Very large and very small values are scaled by a power of two first: their reciprocal would leave the range of f32. */
 		top = __uint_as_float(most);
 		by = most > 0x5f000000u ? 0x1p-64f : most < 0x1f000000u ? 0x1p64f : 1.0f;
 		d = most >= 0x7f800000u ? __uint_as_float(0x7fc00000u) : top * (1.0f / 32639.0f);
 		top *= by;
-		/* Adding 1.5 * 2^23 rounds to an integer, which then lies in the low bits. */
+		/* Adding 1.5 * 2^23 rounds to an integer, which is then in the low bits. */
 		float inv = top > 0 && most < 0x7f800000u ? 32639.0f / top : 0.0f, magic = 12582912.0f;
 
 		q[0] = __float_as_int(__fadd_rn(__fmul_rn(v.x * by, inv), magic));
@@ -89,7 +90,7 @@ static __device__ __forceinline__ void acts_make(uint8_t *out, int blocks, const
 		low = __byte_perm(__byte_perm((uint32_t)q[0], (uint32_t)q[1], 0x0040), __byte_perm((uint32_t)q[2], (uint32_t)q[3], 0x0040), 0x5410);
 		high = __byte_perm(__byte_perm((uint32_t)q[0] + 128u, (uint32_t)q[1] + 128u, 0x0051),
 		                   __byte_perm((uint32_t)q[2] + 128u, (uint32_t)q[3] + 128u, 0x0051), 0x5410);
-		/* Modulo 2^32 the four constants go again. */
+		/* The four constants cancel modulo 2^32. */
 		sum = (int)((uint32_t)q[0] + (uint32_t)q[1] + (uint32_t)q[2] + (uint32_t)q[3] - 4u * 0x4b400000u);
 		sum += __shfl_xor_sync(FULL_WARP, sum, 1);
 		sum += __shfl_xor_sync(FULL_WARP, sum, 2);
@@ -117,7 +118,7 @@ __global__ void acts_quantise(struct acts_args a)
 	          min(ACTS_BLOCKS, blocks - block));
 }
 
-/* Columns of a tile into shared memory: `n` blocks from `block` on of every token. */
+/* Load the columns of a tile to shared memory: n blocks from `block` on, of every token. */
 static __device__ __forceinline__ void acts_fill(uint8_t *out, const struct gemv_args &a, int block, int n)
 {
 	int blocks = a.cols / 32;
@@ -140,7 +141,7 @@ static __device__ __forceinline__ uint32_t word_of(const uint4 &v, int i)
 	return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
 }
 
-/* What a lane takes at a time: 16 bytes of levels, which are 16, 32 or 64 weights, and what belongs to them. */
+/* What a lane reads at a time: 16 bytes of levels, which are 16, 32 or 64 weights, with their extra bits and scales. */
 struct chunk { uint4 m, h; uint2 e; };
 
 template<int T> static __device__ __forceinline__ int chunk_block(int i)
@@ -227,7 +228,7 @@ template<int T, int N> static __device__ __forceinline__ void chunk_times(const 
 	}
 }
 
-/* Columns of one tile: `blocks` of 32 from `block` on.  Reads are so many chunks ahead of their use as registers allow. */
+/* Columns of one tile: `blocks` blocks of 32 from `block` on.  Reads are AHEAD chunks before their use, as registers allow. */
 template<int T, int N> static __device__ LOOP_INLINE void rows_quant(const struct weight_rows &w, const uint8_t *const (&row)[ROWS], int block,
                                                                      int blocks, const uint8_t *acts, int n, float (&acc)[ROWS][N])
 {
@@ -286,7 +287,7 @@ template<int T, int N> static __device__ LOOP_INLINE void rows_float(const uint8
 	int lane = (int)(threadIdx.x % WARP), chunks = cols / VALUES;
 	uint4 ring[AHEAD][ROWS] = {};
 
-	if (cols % VALUES) {           /* x is not aligned, rows end within a chunk */
+	if (cols % VALUES) {           /* x is unaligned, and rows end within a chunk */
 		for (int i = lane; i < cols; i += WARP)
 #pragma unroll
 			for (int r = 0; r < ROWS; r++) {
@@ -350,7 +351,7 @@ template<int N> static __device__ __forceinline__ void rows_times(const struct g
 
 #pragma unroll
 	for (int r = 0; r < ROWS; r++) {
-		/* Rows beyond the last are computed like it and not stored. */
+		/* Rows past the last one read its weights; their results are not stored. */
 		row[r] = w.p + (size_t)min(row0 + r, w.rows - 1) * w.stride;
 #pragma unroll
 		for (int t = 0; t < N; t++)
@@ -415,7 +416,7 @@ template<int N> __global__ void __launch_bounds__(WARPS * WARP, 2) gemv(struct g
 	for (uint32_t g = 0; g < part.per; g++) {
 		int64_t top = ((int64_t)(blockIdx.x - part.first) * part.per + g) * GROUP;
 		int row0 = (int)top + warp * ROWS, row = row0 + lane / N;
-		/* A lane an output; what it is added to is on its way early. */
+		/* A lane per output; the old value is loaded early. */
 		float *out = part.out + (size_t)mine * (size_t)rows + (size_t)row, old = 0, bias = 0, value = 0;
 		int stores = lane < ROWS * N && mine < a.n && row < rows;
 		float acc[ROWS][N];
@@ -460,8 +461,8 @@ int cuda_gemv(struct cuda *c, struct gemv_args *a)
 		if (!a->glu || i == 0)
 			groups += (a->part[i].w.rows + GROUP - 1) / GROUP;
 	}
-	/* Where there are many rows, a block's preparation serves several groups of them; but at least four blocks a multiprocessor
-	 * remain, or a few that find no room at first would work alone at the end. */
+	/* With many rows, a block computes several groups of them after preparing x once.  At least four blocks per multiprocessor
+	 * remain, so that none runs alone at the end. */
 	for (int i = 0; i < a->n_parts; i++) {
 		int64_t per = groups / (4 * (int64_t)c->info.processors + 1);
 		struct gemv_part *p = &a->part[i];

@@ -12,19 +12,19 @@ struct gemv_part {
 	float *out;                    /* [n][rows] */
 	const float *bias;
 	int32_t accumulate;
-	uint32_t first, per;           /* block of the launch that it begins with; groups of rows a block works on */
+	uint32_t first, per;           /* the launch's first block for this product; groups of rows per block */
 };
 
 struct gemv_args {
 	struct gemv_part part[GEMV_PARTS];
 	const float *x;                /* [n][cols] */
-	const uint8_t *acts;           /* the same in integers, when n > 1 and a weight is quantised */
+	const uint8_t *acts;           /* x quantised, when n > 1 and a weight is quantised */
 	int32_t n_parts, n, cols;
-	int32_t tile;                  /* columns that are in shared memory at a time */
+	int32_t tile;                  /* columns in shared memory at a time */
 	int32_t glu;                   /* parts 0 and 1 are gate and up, part 0's output is silu(gate) * up */
 };
 
-/* a->n tokens, n <= GEMV_TOKENS: 0, or -1 with the error set. */
+/* Products of a->n <= GEMV_TOKENS tokens: 0, or -1 with the error set. */
 int cuda_gemv(struct cuda *, struct gemv_args *a);
 
 static __device__ __forceinline__ float silu(float x) { return x / (1.0f + expf(-x)); }

@@ -1,10 +1,9 @@
-/* kernels/cuda/cuda_matmul.cu - products: a few tokens by kernels that read weights as they are (cuda_gemv.cu), many by cuBLAS.
+/* kernels/cuda/cuda_matmul.cu - matmul and matmul_glu: few tokens by kernels that read quantised weights (cuda_gemv.cu), many by cuBLAS.
  *
- * More than eight tokens: x becomes f16 [n][cols], every token under a power of two of its own, so that neither large nor tiny values
- * leave the range of f16; values at home there are not scaled at all.  Weights of f16 are used as they are, all others are
- * converted a piece of rows at a time (a whole matrix, mostly) under a power of two per matrix, found when they were adopted.
- * cuBLAS multiplies and sums in f32; what is left to do (powers of two, bias, adding to what was there, silu * up) is one more
- * kernel, which returns at once where there is nothing.
+ * More than eight tokens: x is converted to f16 [n][cols], each token scaled by a power of two where its values would leave the range
+ * of f16.  f16 weights are used as they are; all others are converted, a piece of rows at a time (mostly a whole matrix), scaled by
+ * one power of two per matrix, which load_weight found.  cuBLAS multiplies and sums in f32.  One more kernel undoes the scaling and
+ * applies bias, accumulation and silu(gate) * up; it returns at once where there is nothing to do.
  *
  * Precision: f16 keeps 11 bits, so x and converted weights are each off by about 2e-8 of their signal (NMSE).
  *
@@ -14,24 +13,16 @@
 
 enum { THREADS = 256, FINISH_VALUES = 1024 };
 
-/* Bytes of converted weights at a time.  Tests make it small. */
+/* Bytes of converted weights at a time; tests reduce it. */
 extern "C" size_t cuda_tile_bytes;
 size_t cuda_tile_bytes = (size_t)128 << 20;
 
 /* ---- checks ---- */
 
-static float *rows_of(struct cuda *c, const struct tensor *t, int32_t n, int32_t cols, const char *op)
-{
-	if (t && t->data && t->type == DT_F32 && t->layout == LAYOUT_PLAIN && n >= 0 && n <= t->rows && (!cols || t->cols == cols))
-		return (float *)t->data;
-	cuda_fail(&c->base, "internal: %s got an operand of the wrong shape", op);
-	return NULL;
-}
-
 static int weight_of(struct cuda *c, const struct tensor *t, const struct tensor *x, struct weight_rows *out)
 {
 	if (!t || !t->data || t->cols != x->cols)
-		return cuda_fail(&c->base, "internal: matmul got a weight of the wrong shape");
+		return backend_fail(&c->base, "internal: matmul got a weight of the wrong shape");
 	return cuda_weight_rows(c, t, out);
 }
 
@@ -54,7 +45,7 @@ static void run_few(struct cuda *c, struct gemv_args *a, const float *x, int32_t
 
 struct half_x_args { const float *x; uint16_t *out; int32_t *exponent; int32_t cols; };
 
-/* A token a block. */
+/* A block per token. */
 __global__ void x_to_half(struct half_x_args a)
 {
 	SHARED(unsigned, most, [THREADS / WARP]);
@@ -96,7 +87,7 @@ __global__ void product_finish(struct finish_args a)
 
 	e -= a.head ? half_exponent(a.head->largest) : 0;
 	if (!e && !a.up && !a.bias && !a.accumulate)
-		return;                        /* the product is where it belongs */
+		return;                        /* the product is already in `out` */
 	for (int r = first + (int)threadIdx.x; r < min(a.rows, first + FINISH_VALUES); r += THREADS) {
 		float v = times_power(a.a[at + (size_t)r], e);
 
@@ -127,7 +118,7 @@ static int many_begin(struct cuda *c, struct many *k, const float *x, int32_t n,
 	return 0;
 }
 
-/* Does it lie there as cuBLAS wants it? */
+/* Can cuBLAS use the weight without conversion? */
 static int is_half(const struct weight_rows *w)
 {
 	return w->type == DT_F16 && w->stride == (uint64_t)w->cols * 2;
@@ -146,7 +137,7 @@ static int many_room(struct cuda *c, const struct weight_rows *w)
 	return is_half(w) ? 0 : cuda_buffer_grow(c, &c->tile, (size_t)piece_rows(w) * (size_t)w->cols * 2);
 }
 
-/* out [n][rows] = x w^T, powers of two still in it. */
+/* out [n][rows] = x w^T, still scaled by the powers of two. */
 static void many_times(struct cuda *c, const struct many *k, const struct weight_rows *w, const struct weight_head *head, float *out)
 {
 	int32_t per = piece_rows(w);
@@ -165,7 +156,7 @@ static void many_times(struct cuda *c, const struct many *k, const struct weight
 
 static void many_finish(struct cuda *c, const struct many *k, const struct finish_args *a)
 {
-	/* Tokens in y, of which a grid has at most 65,535. */
+	/* Tokens are the grid's y, which is at most 65,535. */
 	for (int32_t i = 0; i < k->n; i += 32768) {
 		struct finish_args b = *a;
 		size_t at = (size_t)i * (size_t)a->rows;
@@ -188,7 +179,7 @@ void cuda_matmul(struct backend *be, const struct matmul *m, int32_t n_m, const 
 	const float *xp;
 	int begun = 0;
 
-	if (cuda_stopped(be) || n <= 0 || n_m <= 0 || !(xp = rows_of(c, x, n, 0, "matmul")))
+	if (cuda_stopped(be) || n <= 0 || n_m <= 0 || !(xp = cuda_rows_of(&c->base, x, n, 0, "matmul")))
 		return;
 	for (int32_t i = 0; i < n_m; ) {
 		memset(&few, 0, sizeof few);
@@ -199,9 +190,9 @@ void cuda_matmul(struct backend *be, const struct matmul *m, int32_t n_m, const 
 			if (weight_of(c, m[i].w, x, &p.w) < 0)
 				return;
 			p.accumulate = m[i].accumulate;
-			p.out = rows_of(c, m[i].out, n, p.w.rows, "matmul");
+			p.out = cuda_rows_of(&c->base, m[i].out, n, p.w.rows, "matmul");
 			if (m[i].bias)
-				p.bias = rows_of(c, m[i].bias, 1, p.w.rows, "matmul");
+				p.bias = cuda_rows_of(&c->base, m[i].bias, 1, p.w.rows, "matmul");
 			if (be->failed)
 				return;
 			if (n <= GEMV_TOKENS || m[i].w->layout == LAYOUT_PLAIN) {
@@ -229,7 +220,7 @@ void cuda_matmul(struct backend *be, const struct matmul *m, int32_t n_m, const 
 		}
 		if (few.n_parts) {
 			run_few(c, &few, xp, n);
-			begun = 0;             /* it has used the same buffer */
+			begun = 0;             /* run_few() has overwritten c->acts */
 		}
 	}
 }
@@ -244,15 +235,15 @@ void cuda_matmul_glu(struct backend *be, struct tensor *out, const struct tensor
 	const float *xp;
 	float *op;
 
-	if (cuda_stopped(be) || n <= 0 || !(xp = rows_of(c, x, n, 0, "matmul_glu")))
+	if (cuda_stopped(be) || n <= 0 || !(xp = cuda_rows_of(&c->base, x, n, 0, "matmul_glu")))
 		return;
 	if (weight_of(c, gate, x, &few.part[0].w) < 0 || weight_of(c, up, x, &few.part[1].w) < 0)
 		return;
 	if (gate->rows != up->rows) {
-		cuda_fail(be, "internal: matmul_glu got gate and up of different shapes");
+		backend_fail(be, "internal: matmul_glu got gate and up of different shapes");
 		return;
 	}
-	op = rows_of(c, out, n, gate->rows, "matmul_glu");
+	op = cuda_rows_of(&c->base, out, n, gate->rows, "matmul_glu");
 	if (!op)
 		return;
 	if (n <= GEMV_TOKENS || gate->layout == LAYOUT_PLAIN || up->layout == LAYOUT_PLAIN) {

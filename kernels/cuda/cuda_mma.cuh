@@ -1,4 +1,4 @@
-/* kernels/cuda/cuda_mma.cuh (private to kernels/cuda/) - the matrix unit of a warp and copies that do not wait.
+/* kernels/cuda/cuda_mma.cuh (private to kernels/cuda/) - tensor core products of a warp, and asynchronous copies to shared memory.
  *
  * One product of a warp is C[16][8] += A[16][16] B[16][8], A and B in f16 or bf16, C in f32.  Lane 4 g + t holds
  *
@@ -15,7 +15,7 @@
 #include <cuda_bf16.h>
 #endif
 
-/* The two 16-bit formats as they lie in words. */
+/* The two 16-bit formats, two values to a word. */
 struct as_f16 {
 	static __device__ inline uint32_t pack(float lo, float hi)
 	{
@@ -30,7 +30,7 @@ struct as_f16 {
 		return make_float2(__half2float(__ushort_as_half((unsigned short)(w & 0xffff))),
 		                   __half2float(__ushort_as_half((unsigned short)(w >> 16))));
 	}
-	/* The bits of an exponent that only infinities and NaN have. */
+	/* The exponent bits of infinities and NaN. */
 	enum { ODD = 0x7c00 };
 };
 struct as_bf16 {
@@ -65,7 +65,7 @@ static __device__ inline void mma16(as_bf16, float c[4], const uint32_t a[4], ui
 	             : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-/* 16 bytes from device to shared memory, there after copies_wait(); zeros where there is no source. */
+/* Copy 16 bytes from device to shared memory asynchronously, complete after copies_wait(); zeros unless `there`. */
 static __device__ inline void copy16(void *shared, const void *from, int there)
 {
 	asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
@@ -73,7 +73,7 @@ static __device__ inline void copy16(void *shared, const void *from, int there)
 }
 
 static __device__ inline void copies_end(void) { asm volatile("cp.async.commit_group;" ::: "memory"); }
-/* All but the last `left` groups have arrived, for this thread; a barrier tells the others. */
+/* Wait until all but the last LEFT groups of this thread's copies are complete; other threads know after a barrier. */
 template<int LEFT> static __device__ inline void copies_wait(void) { asm volatile("cp.async.wait_group %0;" :: "n"(LEFT) : "memory"); }
 
 #else
@@ -102,7 +102,7 @@ template<class F> static inline void mma16(F, float c[4], const uint32_t a[4], u
 	__syncwarp();
 }
 
-/* A copy arrives no sooner than it must: in copies_wait(). */
+/* The emulator completes a copy as late as allowed: in copies_wait(). */
 static inline void copy16(void *shared, const void *from, int there) { host_copy(shared, from, there); }
 static inline void copies_end(void) { host_copies_end(); }
 template<int LEFT> static inline void copies_wait(void) { host_copies_wait(LEFT); }

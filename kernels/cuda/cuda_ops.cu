@@ -1,15 +1,15 @@
-/* kernels/cuda/cuda_ops.cu - rmsnorm, axpby, rope, kv_put, copy, columns, query_turn.
+/* kernels/cuda/cuda_ops.cu - rmsnorm, axpby, rope, kv_put, copy, columns.
  *
- * Between the products of a layer stand up to six such calls (norms of queries' and keys' heads, their rotations, two rows for the
- * cache), each of which moves a few KiB: what they cost is their launches.  So all that treat heads alone are jobs of
- * one kernel, a warp a head, and a call joins the launch before it (gpu_last) where it can: as one more job, or, where it works on
- * what a job has just made, as a further step of that job.  A job is
+ * Between the products of a layer there are up to six such calls (norms of query and key heads, their rotations, two writes to the
+ * cache).  Each moves a few KiB, so its cost is the launch.  So calls on heads are jobs of one kernel, a warp per head, and a call
+ * joins the launch before it (gpu_last) where possible: as one more job, or, where it reads what a job writes, as a further step of
+ * that job.  A job is
  *
- *     read the head, [norm it, [write that],] [rotate it by up to three tables, each into its own place,] [put it into the cache]
+ *     read the head, [norm it, [write that],] [rotate it by up to three tables, each to its own place,] [put it into the cache]
  *
- * Whether calls are joined changes no bit of a result.
+ * Joining calls changes no bit of a result.
  *
- * Launches: rmsnorm of whole rows 1, copy 1, query_turn 1; all the calls on heads of a layer together 1. */
+ * Launches: rmsnorm of whole rows 1, copy 1; all the calls on heads of a layer together 1. */
 #include "kernels/cuda/cuda_quant.cuh"
 
 extern "C" {
@@ -26,16 +26,16 @@ struct head_job {
 	const float *weight;       /* [dim]: norm it; or NULL */
 	float *normed;             /* write that, or NULL */
 	struct head_turn turn[HEAD_TURNS];
-	void *plane;               /* put the head, as it is after the last turn in place, into a cache; or NULL */
-	int32_t heads, block0;     /* the first block of this job */
-	int32_t turns, in_place;   /* turns; the only one is what is put */
+	void *plane;               /* put the head (after a rotation in place) into a cache plane; or NULL */
+	int32_t heads, block0;     /* heads per token; the first block of this job */
+	int32_t turns, in_place;   /* rotations; in_place: there is one, and its result is put */
 	int32_t type, cap, row0;   /* of the plane */
 	float eps;
 };
 struct head_args {
 	struct head_job job[HEAD_JOBS];
 	int32_t jobs, n, dim;
-	int32_t dims, neox;        /* of turns; dims = 0: none yet */
+	int32_t dims, neox;        /* of rotations; dims = 0: no job rotates yet */
 	int32_t warps;             /* of a block */
 };
 
@@ -55,7 +55,7 @@ static __device__ void head_put(void *to, int type, const float *row, int dim, i
 			                                                                             : (u + 0x7fffu + (u >> 16 & 1u)) >> 16);
 		}
 	} else {
-		/* A block a pass, as quant.c makes it; one with anything that is not finite becomes not a number. */
+		/* One block per pass, quantised as in quant.c; a block with NaN or infinity becomes NaN. */
 		for (int b = 0; b < dim / 32; b++) {
 			struct block_q8_0 *block = (struct block_q8_0 *)to + b;
 			float x = row[32 * b + lane], top = warp_max(fabsf(x)), d, q;
@@ -162,7 +162,7 @@ static void job_spans(const struct head_args *a, const struct head_job *j, struc
 	}
 }
 
-/* Can both run at the same time? */
+/* Can the jobs run at the same time: does neither write what the other reads or writes? */
 static int jobs_apart(const struct head_args *a, const struct head_job *j, const struct head_job *k)
 {
 	struct span rj[READS], wj[WRITES], rk[READS], wk[WRITES];
@@ -176,7 +176,7 @@ static int jobs_apart(const struct head_args *a, const struct head_job *j, const
 	return 1;
 }
 
-/* May a job that reads x also turn it into `out`?  What is read is read before anything is written, of x alone. */
+/* Can a job that reads x also rotate it into `out`?  Within a job only x is read before anything is written. */
 static int turn_fits(const struct head_args *a, const struct head_job *j, const float *out, const float *table)
 {
 	struct span reads[READS], writes[WRITES], o = span_of(out, (size_t)a->n * (size_t)j->heads * (size_t)a->dim * 4);
@@ -194,7 +194,7 @@ static int turn_fits(const struct head_args *a, const struct head_job *j, const 
 	return 1;
 }
 
-/* A job written anew as `to`, beside the others? */
+/* Can job `at` become `to`, beside the other jobs? */
 static int job_may_become(const struct head_args *a, const struct head_job *to, int at)
 {
 	for (int i = 0; i < a->jobs; i++)
@@ -210,7 +210,7 @@ static struct head_args *heads_waiting(struct cuda *c, int32_t n, int32_t dim, u
 	return a && a->n == n && a->dim == dim ? a : NULL;
 }
 
-/* One more job, in the launch before or in one of its own. */
+/* Add a job to the launch before, or start a launch with it. */
 static void heads_add(struct cuda *c, int32_t n, int32_t dim, int32_t dims, int neox, const struct head_job *job)
 {
 	unsigned *grid, blocks;
@@ -247,29 +247,21 @@ static void heads_add(struct cuda *c, int32_t n, int32_t dim, int32_t dims, int 
 
 /* ---- operands ---- */
 
-static float *rows_of(struct backend *be, const struct tensor *t, int32_t n, int32_t cols, const char *op)
-{
-	if (t && t->data && t->type == DT_F32 && t->layout == LAYOUT_PLAIN && n >= 0 && n <= t->rows && (!cols || t->cols == cols))
-		return (float *)t->data;
-	cuda_fail(be, "internal: %s got an operand of the wrong shape", op);
-	return NULL;
-}
-
 static int head_fits(struct backend *be, int32_t dim)
 {
 	if (dim <= HEAD_MOST)
 		return 1;
-	cuda_fail(be, "heads of %d values are more than a GPU's %d; use --device cpu", (int)dim, (int)HEAD_MOST);
+	backend_fail(be, "heads of %d values are more than a GPU's %d; use --device cpu", (int)dim, (int)HEAD_MOST);
 	return 0;
 }
 
 /* ---- norms ---- */
 
-enum { NORM_HEAD = 512, NORM_THREADS = 1024 };       /* groups up to here are heads: a warp does */
+enum { NORM_HEAD = 512, NORM_THREADS = 1024 };       /* groups up to this size are jobs of heads, a warp each */
 
 struct norm_args { float *out; const float *x, *weight; int32_t group, wide; float eps; };
 
-/* A block a group; `wide`: four values at a time. */
+/* A block per group; wide: four values at a time. */
 __global__ void __launch_bounds__(NORM_THREADS) norm_rows(struct norm_args a)
 {
 	SHARED(float, part, [WARP]);
@@ -329,11 +321,11 @@ void cuda_rmsnorm(struct backend *be, struct tensor *out, const struct tensor *x
 	struct norm_args a = {};
 	int32_t threads;
 
-	if (cuda_stopped(be) || !(a.x = rows_of(be, x, n, 0, "rmsnorm")) || !(a.out = rows_of(be, out, n, x->cols, "rmsnorm")) ||
-	    !(a.weight = rows_of(be, w, 1, group, "rmsnorm")))
+	if (cuda_stopped(be) || !(a.x = cuda_rows_of(be, x, n, 0, "rmsnorm")) || !(a.out = cuda_rows_of(be, out, n, x->cols, "rmsnorm")) ||
+	    !(a.weight = cuda_rows_of(be, w, 1, group, "rmsnorm")))
 		return;
 	if (group <= 0 || x->cols % group) {
-		cuda_fail(be, "internal: rmsnorm got %d columns in groups of %d", (int)x->cols, (int)group);
+		backend_fail(be, "internal: rmsnorm got %d columns in groups of %d", (int)x->cols, (int)group);
 		return;
 	}
 	if (n < 1)
@@ -359,7 +351,7 @@ void cuda_rmsnorm(struct backend *be, struct tensor *out, const struct tensor *x
 
 /* ---- rotations ---- */
 
-/* The same values rotated out of a job that waits: x was normed in place there, or is read there only. */
+/* Join a rotation to a queued job that reads x or writes it as its norm.  1 = joined. */
 static int rope_joins(struct cuda *c, float *out, const float *x, const float *table, int32_t heads, int32_t dim, int32_t dims, int neox,
                       int32_t n)
 {
@@ -377,9 +369,9 @@ static int rope_joins(struct cuda *c, float *out, const float *x, const float *t
 			continue;
 		if (out == x) {
 			if (j->turns)
-				continue;          /* they, too, read x */
+				continue;          /* the earlier rotations read x too */
 			to.in_place = 1;
-			to.normed = NULL;          /* written over at once */
+			to.normed = NULL;          /* overwritten by the rotation */
 		}
 		w->dims = dims;
 		w->neox = neox;
@@ -403,11 +395,11 @@ void cuda_rope(struct backend *be, struct tensor *out, const struct tensor *x, c
 	const float *from, *turns;
 	float *to;
 
-	if (cuda_stopped(be) || !(to = rows_of(be, out, n, x->cols, "rope")) || !(from = rows_of(be, x, n, 0, "rope")) ||
-	    !(turns = rows_of(be, table, n, dims, "rope")))
+	if (cuda_stopped(be) || !(to = cuda_rows_of(be, out, n, x->cols, "rope")) || !(from = cuda_rows_of(be, x, n, 0, "rope")) ||
+	    !(turns = cuda_rows_of(be, table, n, dims, "rope")))
 		return;
 	if (head_dim <= 0 || x->cols % head_dim || dims > head_dim || dims < 0 || dims % 2) {
-		cuda_fail(be, "internal: rope got %d columns, heads of %d, %d of them rotated", (int)x->cols, (int)head_dim, (int)dims);
+		backend_fail(be, "internal: rope got %d columns, heads of %d, %d of them rotated", (int)x->cols, (int)head_dim, (int)dims);
 		return;
 	}
 	if (n < 1)
@@ -459,20 +451,20 @@ void cuda_kv_put(struct backend *be, struct tensor *plane, const struct tensor *
 	struct head_job job = {};
 	enum dtype t = plane->type;
 
-	if (cuda_stopped(be) || !(job.x = rows_of(be, x, n, 0, "kv_put")))
+	if (cuda_stopped(be) || !(job.x = cuda_rows_of(be, x, n, 0, "kv_put")))
 		return;
 	if (t == DT_Q8_0 && plane->cols % 32) {
-		cuda_fail(be, "a q8_0 cache needs heads of a multiple of 32 values, not %d; use --kv-type f16", (int)plane->cols);
+		backend_fail(be, "a q8_0 cache needs heads of a multiple of 32 values, not %d; use --kv-type f16", (int)plane->cols);
 		return;
 	}
-	if (!plane->data || plane->layout != LAYOUT_PLAIN || (t != DT_F16 && t != DT_F32 && t != DT_BF16 && t != DT_Q8_0) || n_kv_head <= 0 ||
+	if (!plane->data || plane->layout != LAYOUT_PLAIN || !kv_type_ok(t) || n_kv_head <= 0 ||
 	    plane->rows % n_kv_head || (int64_t)n_kv_head * plane->cols != x->cols) {
-		cuda_fail(be, "internal: kv_put got a plane of the wrong shape");
+		backend_fail(be, "internal: kv_put got a plane of the wrong shape");
 		return;
 	}
 	job.cap = plane->rows / n_kv_head;
 	if (row0 < 0 || n > job.cap - row0) {
-		cuda_fail(be, "internal: rows %d + %d do not fit a cache of %d", (int)row0, (int)n, (int)job.cap);
+		backend_fail(be, "internal: rows %d + %d do not fit a cache of %d", (int)row0, (int)n, (int)job.cap);
 		return;
 	}
 	job.plane = plane->data;
@@ -503,7 +495,7 @@ void cuda_axpby(struct backend *be, struct tensor *y, float a, const struct tens
 	struct axpby_args g = {};
 	unsigned blocks;
 
-	if (cuda_stopped(be) || !(g.x = rows_of(be, x, n, 0, "axpby")) || !(g.y = rows_of(be, y, n, x->cols, "axpby")) || n < 1)
+	if (cuda_stopped(be) || !(g.x = cuda_rows_of(be, x, n, 0, "axpby")) || !(g.y = cuda_rows_of(be, y, n, x->cols, "axpby")) || n < 1)
 		return;
 	g.n = (int64_t)n * x->cols;
 	g.a = a;
@@ -516,7 +508,7 @@ void cuda_axpby(struct backend *be, struct tensor *y, float a, const struct tens
 
 struct copy_args { float *dst; const float *src; int64_t n; };
 
-/* Four values a thread, or one; a grid of a fixed stride. */
+/* Four values per thread, or one, in a grid-stride loop. */
 __global__ void copy_fours(struct copy_args a)
 {
 	for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.n; i += (int64_t)gridDim.x * blockDim.x)
@@ -534,13 +526,8 @@ void cuda_copy(struct backend *be, struct tensor *dst, int32_t dst_row, const st
 	unsigned blocks;
 	int fours;
 
-	if (cuda_stopped(be) || n < 1)
+	if (cuda_stopped(be) || n < 1 || copy_check(be, dst, dst_row, src, src_row, n) < 0)
 		return;
-	if (!dst->data || !src->data || dst->type != DT_F32 || src->type != DT_F32 || dst->cols != src->cols || dst_row < 0 || src_row < 0 ||
-	    n > dst->rows - dst_row || n > src->rows - src_row || src->layout != LAYOUT_PLAIN || dst->layout != LAYOUT_PLAIN) {
-		cuda_fail(be, "internal: copy of %d rows %d to %d does not fit", n, src_row, dst_row);
-		return;
-	}
 	a.dst = (float *)dst->data + (size_t)dst_row * (size_t)src->cols;
 	a.src = (const float *)src->data + (size_t)src_row * (size_t)src->cols;
 	a.n = (int64_t)n * src->cols;
@@ -561,7 +548,7 @@ struct columns_args {
 	int32_t n, rows;
 };
 
-/* Neighbours take columns of one row, which lie near each other. */
+/* Neighbouring threads read columns of the same row, which lie near each other. */
 __global__ void columns_kernel(struct columns_args a)
 {
 	int32_t i = (int32_t)(blockIdx.y * blockDim.x + threadIdx.x), row = (int32_t)blockIdx.x;
@@ -575,13 +562,8 @@ void cuda_columns(struct backend *be, struct tensor *out, const struct tensor *s
 	struct cuda *c = cuda_of(be);
 	struct columns_args a = {};
 
-	if (cuda_stopped(be) || n < 1)
+	if (cuda_stopped(be) || n < 1 || columns_check(be, out, src, n) < 0)
 		return;
-	if (!out->data || !src->data || out->type != DT_F32 || src->type != DT_F32 || n > out->rows || src->rows > out->cols ||
-	    src->layout != LAYOUT_PLAIN || out->layout != LAYOUT_PLAIN) {
-		cuda_fail(be, "internal: %d columns of %d do not fit", n, src->rows);
-		return;
-	}
 	a.out = (float *)out->data;
 	a.src = (const float *)src->data;
 	a.col = (const int32_t *)gpu_stage(c->gpu, col, (size_t)n * sizeof *col);
@@ -591,108 +573,4 @@ void cuda_columns(struct backend *be, struct tensor *out, const struct tensor *s
 	a.rows = src->rows;
 	if (a.col)
 		cuda_launch(c, columns_kernel, (unsigned)src->rows, cuda_blocks(cuda_power(n), 64), 1, 64, 0, a);
-}
-
-/* ---- has the query turned away? ---- */
-
-enum { TURN_THREADS = 256 };
-
-struct turn_job {
-	float *now;
-	const float *q, *then;
-	int32_t n_head, dim;
-	int32_t *flag;             /* NULL: the mean alone */
-	float *cosine;
-	double least;
-};
-
-static __device__ double warp_total(double x)
-{
-	for (int d = WARP / 2; d > 0; d /= 2)
-		x += __shfl_xor_sync(FULL_WARP, x, d);
-	return x;
-}
-
-/* One block, in double: a decision must not hang on rounding. */
-__global__ void __launch_bounds__(TURN_THREADS) query_turn(struct turn_job a)
-{
-	SHARED(double, part, [3][TURN_THREADS / WARP]);
-	int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP;
-	double ab = 0, aa = 0, bb = 0, same = 0;
-
-	for (int d = (int)threadIdx.x; d < a.dim; d += TURN_THREADS) {
-		double sum = 0, x, y;
-
-		for (int h = 0; h < a.n_head; h++)
-			sum += (double)a.q[(size_t)h * (size_t)a.dim + (size_t)d];
-		a.now[d] = (float)(sum / a.n_head);
-		if (!a.flag)
-			continue;
-		x = (double)a.now[d];
-		y = (double)a.then[d];
-		ab += x * y;
-		aa += x * x;
-		bb += y * y;
-	}
-	if (!a.flag)
-		return;
-	ab = warp_total(ab);
-	aa = warp_total(aa);
-	bb = warp_total(bb);
-	if (lane == 0) {
-		part[0][warp] = ab;
-		part[1][warp] = aa;
-		part[2][warp] = bb;
-	}
-	__syncthreads();
-	if (threadIdx.x)
-		return;
-	ab = aa = bb = 0;
-	for (int w = 0; w < TURN_THREADS / WARP; w++) {
-		ab += part[0][w];
-		aa += part[1][w];
-		bb += part[2][w];
-	}
-	if (aa > 0 && bb > 0)
-		same = ab / sqrt(aa * bb);
-	same = same > 1 ? 1 : same < -1 ? -1 : same;
-	*a.cosine = (float)same;
-	*a.flag = same <= a.least;
-}
-
-void cuda_query_turn(struct backend *be, const struct turn_args *a)
-{
-	int64_t width = (int64_t)a->n_head * a->head_dim;
-	const struct tensor *t[] = { a->now, a->flag ? a->then : a->now };
-	struct turn_job j = {};
-
-	if (cuda_stopped(be))
-		return;
-	for (int i = 0; i < 2; i++)
-		if (!t[i] || !t[i]->data || t[i]->type != DT_F32 || a->row < 0 || a->row >= t[i]->rows || t[i]->cols != a->head_dim)
-			goto wrong;
-	if (a->n_head < 1 || a->head_dim < 1 || width > INT32_MAX || a->q_row < 0 || a->q_row == INT32_MAX)
-		goto wrong;
-	if (a->flag) {
-		const struct tensor *f = a->flag, *s = a->cosine;
-
-		if (!f->data || f->type != DT_I32 || f->rows < 1 || a->col < 0 || a->col >= f->cols || !s || !s->data || s->type != DT_F32 ||
-		    s->rows < 1 || a->col >= s->cols)
-			goto wrong;
-		j.flag = (int32_t *)f->data + a->col;
-		j.cosine = (float *)s->data + a->col;
-		j.then = (const float *)a->then->data + (size_t)a->row * (size_t)a->head_dim;
-	}
-	j.q = rows_of(be, a->q, a->q_row + 1, (int32_t)width, "query_turn");
-	if (!j.q)
-		return;
-	j.q += (size_t)a->q_row * (size_t)width;
-	j.now = (float *)a->now->data + (size_t)a->row * (size_t)a->head_dim;
-	j.n_head = a->n_head;
-	j.dim = a->head_dim;
-	j.least = a->least;
-	cuda_launch(cuda_of(be), query_turn, 1, 1, 1, TURN_THREADS, 0, j);
-	return;
-wrong:
-	cuda_fail(be, "internal: query_turn of %d heads of %d values got operands of the wrong shape", (int)a->n_head, (int)a->head_dim);
 }

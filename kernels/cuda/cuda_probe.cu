@@ -1,40 +1,30 @@
-/* kernels/cuda/cuda_probe.cu - what attention looked at, from the scores it left behind.
+/* kernels/cuda/cuda_probe.cu - attention mass and spread, from the scores that attention wrote.
  *
- * Mass: a thread has a column; it takes the tokens in their order and reduces each one's heads.  1 launch, which reads the scores
- * once.
- * Rows that hold a share of the probability: a block has a (token, head); it sorts probabilities into steps of 1/64 octave,
- * counts and sums them there in whole numbers (so that no order shows), and goes down the steps until the share is reached;
- * in the last step by its mean.  1 launch. */
+ * Mass: a thread has a column; it reduces the heads of each token and adds, in token order.  1 launch, which reads the scores once.
+ *
+ * Spread, the number of slots that hold a share of the probability: a block has a (token, head).  It counts and sums probabilities in
+ * bins of 1/64 octave, in integers (so the order of additions does not matter), and walks down the bins until the share is
+ * reached; inside the last bin the mean probability decides.  1 launch. */
 #include "kernels/cuda/cuda_attn.cuh"
 
 enum {
 	THREADS = 256,
-	FEW_HEADS = 16,              /* whose median is found in registers */
+	FEW_HEADS = 16,              /* heads up to which a median is found in registers */
 	STEPS = 64, OCTAVES = 32, BINS = STEPS * OCTAVES,
 	EACH = BINS / THREADS,
 };
-#define ONE 1099511627776.0      /* probability 1 in whole numbers: 2^40 */
-
-int cuda_probe_wanted(const struct attn_probe *p, int32_t n)
-{
-	if (!p || (!p->mass && !p->need))
-		return 0;
-	for (int32_t i = 0; i < n; i++)
-		if (p->weight[i] != 0)
-			return 1;
-	return 0;
-}
+#define ONE 1099511627776.0      /* probability 1 as an integer: 2^40 */
 
 /* ---- mass ---- */
 
 struct mass_args {
 	const float *score, *max, *sum, *weight;
-	const float *from;           /* what is added to, where that is not `out` */
+	const float *from;           /* where sums start; NULL = from `out` */
 	float *out;
-	int64_t stride, ld, own;     /* own: with from, the first of the call's own columns, which begin with 0 */
-	int32_t cols, skip;          /* columns that mass is taken of; before them */
-	int32_t n;                   /* tokens; the last sees all columns */
-	int32_t hidden;              /* ... but for these */
+	int64_t stride, ld, own;     /* own: with from, the first column of the call's own tokens, whose sums start at 0 */
+	int32_t cols, skip;          /* columns that get mass; columns before them */
+	int32_t n;                   /* tokens; the last sees all columns but the last `hidden` */
+	int32_t hidden;
 	int32_t n_head, heads;       /* of the model; of one reduction */
 	int32_t reduce;
 	float one;                   /* the weight of a single token, where `weight` is NULL */
@@ -42,7 +32,7 @@ struct mass_args {
 
 static __device__ inline float share_of(float score, float max, float sum) { return expf(score - max) / sum; }
 
-/* p[0 .. n) in ascending order (NaN anywhere); its middle. */
+/* Median of p[0 .. n), which it sorts. */
 static __device__ inline float middle(float *p, int32_t n)
 {
 	for (int32_t i = 1; i < n; i++)
@@ -55,7 +45,7 @@ static __device__ inline float middle(float *p, int32_t n)
 	return (p[(n - 1) / 2] + p[n / 2]) / 2;
 }
 
-/* HEADS: the most of a median; 1 = it is none. */
+/* HEADS: most heads of a median; 1 = not a median. */
 template<int HEADS> static __global__ __launch_bounds__(THREADS) void probe_mass(struct mass_args a)
 {
 	int32_t col = (int32_t)(blockIdx.x * THREADS + threadIdx.x), head0 = (int32_t)blockIdx.y * a.heads;
@@ -125,11 +115,11 @@ static void mass_run(struct cuda *c, const struct attn_args *a, int32_t n, int32
 		cuda_launch(c, probe_mass<PROBE_HEADS>, x, rows, 1, THREADS, 0, m);
 }
 
-/* ---- need ---- */
+/* ---- spread ---- */
 
-struct need_args {
+struct spread_args {
 	const float *score, *max, *sum;
-	unsigned long long *total;   /* rows of all (token, head); zero between calls */
+	unsigned long long *total;   /* columns of all (token, head); zero between calls */
 	uint32_t *left;              /* blocks that are done; zero between calls */
 	float *out;
 	int64_t stride;
@@ -137,7 +127,7 @@ struct need_args {
 	float share;
 };
 
-/* Columns that hold the share, of the sums before bin b and its bins: how the CPU backend settles the last step. */
+/* Columns that hold the share: n columns with sum `below`, then the bins from b on; inside the last one as on the CPU. */
 static __device__ inline int32_t columns_holding(const uint32_t *count, const unsigned long long *sum, int32_t b, double below, int32_t n,
                                                  double share)
 {
@@ -156,7 +146,7 @@ static __device__ inline int32_t columns_holding(const uint32_t *count, const un
 	return more < (double)count[b] ? n + (int32_t)more : n + (int32_t)count[b];
 }
 
-static __global__ __launch_bounds__(THREADS) void probe_need(struct need_args a)
+static __global__ __launch_bounds__(THREADS) void probe_spread(struct spread_args a)
 {
 	SHARED(uint32_t, count, [BINS]);
 	SHARED(unsigned long long, sum, [BINS]);
@@ -198,7 +188,7 @@ static __global__ __launch_bounds__(THREADS) void probe_need(struct need_args a)
 	if (i < THREADS && counts[i])
 		n = columns_holding(count, sum, i * EACH, (double)below / ONE, n, a.share);
 	else
-		n = seen;                /* even all that can be counted do not hold it */
+		n = seen;                /* all bins together do not reach the share */
 	atomicAdd(a.total, (unsigned long long)n);
 	__threadfence();
 	if (atomicAdd(a.left, 1u) + 1 < gridDim.x)
@@ -208,11 +198,11 @@ static __global__ __launch_bounds__(THREADS) void probe_need(struct need_args a)
 	a.left[0] = 0;
 }
 
-static void need_run(struct cuda *c, const struct attn_args *a, int32_t n, int32_t cols, int32_t t0, int32_t t1,
+static void spread_run(struct cuda *c, const struct attn_args *a, int32_t n, int32_t cols, int32_t t0, int32_t t1,
                      const struct attn_seen *seen)
 {
 	const struct attn_probe *p = a->probe;
-	struct need_args m = {};
+	struct spread_args m = {};
 
 	m.score = seen->score;
 	m.max = seen->max;
@@ -220,12 +210,12 @@ static void need_run(struct cuda *c, const struct attn_args *a, int32_t n, int32
 	m.stride = (int64_t)seen->stride;
 	m.total = (unsigned long long *)seen->zero;
 	m.left = (uint32_t *)(m.total + 1);
-	m.out = (float *)p->need->data + p->need_col;
+	m.out = (float *)p->spread->data + p->spread_col;
 	m.cols = cols - (n - t1);
 	m.n = t1 - t0;
 	m.n_head = a->n_head;
 	m.share = p->share;
-	cuda_launch(c, probe_need, (unsigned)m.n * (unsigned)a->n_head, 1, 1, THREADS, 0, m);
+	cuda_launch(c, probe_spread, (unsigned)m.n * (unsigned)a->n_head, 1, 1, THREADS, 0, m);
 }
 
 void cuda_probe_run(struct cuda *c, const struct attn_args *a, int32_t n, int32_t cols, int32_t t0, int32_t t1,
@@ -233,6 +223,6 @@ void cuda_probe_run(struct cuda *c, const struct attn_args *a, int32_t n, int32_
 {
 	if (a->probe->mass)
 		mass_run(c, a, n, cols, t0, t1, seen);
-	if (a->probe->need)
-		need_run(c, a, n, cols, t0, t1, seen);
+	if (a->probe->spread)
+		spread_run(c, a, n, cols, t0, t1, seen);
 }

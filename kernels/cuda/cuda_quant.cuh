@@ -1,16 +1,16 @@
-/* kernels/cuda/cuda_quant.cuh (private to kernels/cuda/) - weights as the device keeps them, and device code that reads them.
+/* kernels/cuda/cuda_quant.cuh (private to kernels/cuda/) - the device layout of weights, and device code that reads it.
  *
- * Blocks of the files have odd sizes (18, 34, 110, 210 bytes), but memory is read fastest 16 aligned bytes at a time.  So every row
- * of a quantised weight becomes planes, each 16-byte aligned:
+ * Blocks in files have odd sizes (18, 34, 110, 210 bytes), but memory is read fastest in 16 aligned bytes.  So every row of a
+ * quantised weight is stored as planes, each 16-byte aligned:
  *
  *     main      the low 8, 4 or 2 bits of every weight: 32, 16 or 8 bytes per block of 32
- *     extra     what is above them (types of 3, 5 and 6 bits): 4 or 8 bytes per block
+ *     extra     the bits above these (types of 3, 5 and 6 bits): 4 or 8 bytes per block
  *     head      scales and minimums: 2, 4 bytes per block, or 8, 16 per 256 weights, as in the file
- *     head2     what all scales of 256 weights share, where that is not in `head`
+ *     head2     factors that all scales of 256 weights share, where these are not in `head`
  *
- * Nothing is rounded, and but for 3 bits (whose scales are spread to bytes) a row is as long as in the file.
+ * Nothing is rounded, and a row is as long as in the file, except for 3 bits (whose scales are unpacked to bytes).
  *
- * A block of 32 is handed out as eight words of four levels, word k holding weights 4k .. 4k+3, which is what __dp4a() takes:
+ * A block of 32 is read as eight words of four levels, the operands of __dp4a(); word k holds weights 4k .. 4k+3:
  *
  *     8 bits    word k of the block's main bytes
  *     4 bits    low (k < 4) or high nibbles of main word k & 3
@@ -18,18 +18,18 @@
  *     2 bits    bits 2 (k & 3) of every byte of main word k >> 2
  *     extra     bit k of every byte (1 bit), or bits 2 (k & 3) of every byte of word k >> 2 (2 bits)
  *
- * Weight = scale * (level - offset), or scale * level + minimum; scale and minimum hold for 32 weights or for 16.
- * Floats are kept as they are, rows padded to 16 bytes. */
+ * Weight = scale * (level - offset), or scale * level + minimum, with one scale and minimum per 32 or per 16 weights.
+ * Float weights keep their values; rows are padded to 16 bytes. */
 #ifndef WEIR_CUDA_QUANT_CUH
 #define WEIR_CUDA_QUANT_CUH
 
 #include "kernels/cuda/cuda.cuh"
 
-enum { LAYOUT_PLAIN, LAYOUT_WEIGHT };          /* of a tensor: rows as they are; a weight_head, then rows of planes */
+enum { LAYOUT_PLAIN, LAYOUT_WEIGHT };          /* of a tensor: plain rows; a weight_head, then rows of planes */
 
-/* In front of a weight's rows: what kernels want to know of all of it. */
+/* Header in front of a weight's rows. */
 struct weight_head {
-	uint32_t largest;              /* bits of the largest magnitude (not of f16, which need not be converted) */
+	uint32_t largest;              /* bits of the largest magnitude; unset for f16, which is never converted */
 	uint32_t unused[63];
 };
 
@@ -41,14 +41,14 @@ struct weight_rows {
 	int32_t rows, cols, type;
 };
 
-/* cuda_weights.cu: where the weight t lies; 0, or -1 with the error set when it is none. */
+/* The rows of weight t (cuda_weights.cu): 0, or -1 with the error set when t is not a weight. */
 int cuda_weight_rows(struct cuda *, const struct tensor *t, struct weight_rows *out);
-/* What divides it when it becomes f16 (NULL: nothing) lies here, on the device. */
+/* Device address of the header that scales a conversion to f16; NULL = no scaling. */
 const struct weight_head *cuda_weight_head(const struct tensor *t);
 /* Rows row0 .. row0 + n as f16 [n][cols], times 2^half_exponent(largest) where there is a head. */
 void cuda_weight_half(struct cuda *, const struct weight_rows *, const struct weight_head *, int32_t row0, int32_t n, void *out);
 
-/* ---- what the types are ---- */
+/* ---- properties of the types ---- */
 
 __host__ __device__ constexpr bool quant_is(int t) { return t > DT_BF16 && t < DT_COUNT; }
 __host__ __device__ constexpr int quant_main_bits(int t) { return t == DT_Q8_0 ? 8 : t == DT_Q2_K || t == DT_Q3_K ? 2 : 4; }
@@ -120,7 +120,7 @@ static __device__ __forceinline__ float half_bits(uint32_t h)
 static __device__ __forceinline__ uint32_t load_u16(const uint8_t *p) { return __ldg((const unsigned short *)p); }
 static __device__ __forceinline__ uint32_t load_u32(const uint8_t *p) { return __ldg((const unsigned *)p); }
 
-/* What quant_scale() wants to know of a block; types of two bits: of it and the one beside it. */
+/* The scale words that quant_scale() reads for a block; for types of two bits, of the block and its neighbour. */
 template<int T> static __device__ __forceinline__ uint4 quant_head(const uint8_t *row, uint32_t head, uint32_t head2, int block)
 {
 	uint4 h = make_uint4(0, 0, 0, 0);
@@ -157,7 +157,7 @@ template<int T> static __device__ __forceinline__ uint4 quant_head(const uint8_t
 	return h;
 }
 
-/* A small integer as float by putting it below 2^23: conversions proper take their turn four times as long. */
+/* A small integer as a float, by adding it to the bits of 2^23: conversion instructions run at a quarter of the rate. */
 static __device__ __forceinline__ float small_float(uint32_t x)
 {
 	return __uint_as_float(0x4b000000u | x) - 8388608.0f;
@@ -175,7 +175,7 @@ template<int T> static __device__ __forceinline__ void quant_scale(const uint4 &
 		*m = half_bits(h.x >> 16);
 		break;
 	case DT_Q4_K: case DT_Q5_K: {
-		/* Six bits each of eight scales and minimums: the first four plain, those of the others in two pieces. */
+		/* Eight scales and minimums of six bits: the first four contiguous, the others in two pieces. */
 		int by = 8 * (block & 3);
 		uint32_t a = h.y >> by, b = h.z >> by, c = h.w >> by;
 		bool late = block & 4;
@@ -209,9 +209,9 @@ template<int T> static __device__ __forceinline__ void quant_scale(const uint4 &
 	}
 }
 
-/* ---- values, for what is not pressed for time ---- */
+/* ---- weights as floats, for code that is not performance-critical ---- */
 
-/* Weights 8j .. 8j+7 of a row, the reference's floats to the bit. */
+/* Weights 8j .. 8j+7 of a row, with the bits of the reference conversion. */
 template<int T> static __device__ __forceinline__ void quant_eight(const weight_rows &w, const uint8_t *row, int j, float v[8])
 {
 	int block = j >> 2;
@@ -241,7 +241,7 @@ static __device__ __forceinline__ float weight_float(int type, const uint8_t *ro
 	return type == DT_F16 ? half_bits(h) : __uint_as_float(h << 16);
 }
 
-/* The same for any type; n of the eight are there (floats may end anywhere). */
+/* The same for any type; the row has n of the eight (float rows may have any length). */
 static __device__ inline void weight_eight(const weight_rows &w, int64_t at, int j, int n, float v[8])
 {
 	const uint8_t *row = w.p + (size_t)at * w.stride;
@@ -267,8 +267,8 @@ static __device__ inline void weight_eight(const weight_rows &w, int64_t at, int
 
 /* ---- range of f16 ---- */
 
-/* The power of two that brings values of this largest magnitude (as bits) into the range of f16: 0 where they are at home there.
- * Not a number, infinite, nothing but zeros: 0. */
+/* The exponent e such that values up to this largest magnitude (given as bits), times 2^e, are in the range of f16; 0 where they are
+ * already, and for 0, infinity and NaN. */
 static __host__ __device__ inline int half_exponent(uint32_t largest)
 {
 	int e = (int)(largest >> 23) - 127;
@@ -278,7 +278,7 @@ static __host__ __device__ inline int half_exponent(uint32_t largest)
 	return e < -107 ? 120 : 13 - e;
 }
 
-/* x * 2^e in two steps, so that nothing between overflows. */
+/* x * 2^e in two steps, so that no intermediate overflows. */
 static __device__ __forceinline__ float times_power(float x, int e)
 {
 	int a = e / 2, b = e - a;

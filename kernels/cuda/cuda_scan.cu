@@ -1,33 +1,22 @@
-/* kernels/cuda/cuda_scan.cu - scores of all cached keys, or pages, for one token.
+/* kernels/cuda/cuda_scan.cu - key_scan: scores of all keys of a layer for one token.
  *
- *     key_scan, page_scan   2 launches: raw scores with each tile's largest and sum of exponentials; then the log softmax of every
- *                           query head and the largest or mean of the group
+ * 2 launches: raw scores, with the maximum and the sum of exponentials of each tile; then the log softmax of every query head and its
+ * reduction over the group.  page_scan (cuda_compare.cu) uses the same launches.
  *
- * A copy is read once per KV head and eight query heads: 40 bytes for a key of 128 at 2 bits, and 4 bytes per query head are written
- * and read again.  Its products are made by the matrix unit, a panel of 16 keys times 8 queries in bytes: a lane's word of a
- * panel, shifted and masked, is the operand, so a key costs a handful of instructions and the scan runs at the speed of memory.
- * Dots are integers and what follows is done as on the CPU, so raw scores of a copy have the CPU's bits.
+ * A sketch is read once per KV head and eight query heads: 40 bytes for a key of 128 values at 2 bits; 4 bytes per query head are
+ * written and read again.  Products run on the tensor cores, a panel of 16 keys times 8 queries in bytes.  A lane's word of a
+ * panel, shifted and masked, is the operand, so a key costs a few instructions and the scan runs at the speed of memory.  Dots are
+ * integers, and later steps are done as on the CPU, so raw scores from a sketch have the CPU's bits.
  *
- * A plane's row is read by eight lanes, 16 bytes each, sixteen rows of a warp at once; sums are floats.
+ * A row of a plane is read by eight lanes, 16 bytes each, sixteen rows of a warp at a time; sums are floats.
  *
- * The number of blocks follows the number of rows by powers of two.  Sums are made in an order that depends on shapes alone. */
+ * The number of blocks follows the number of keys by powers of two.  The order of sums depends on shapes alone. */
 #include "kernels/cuda/cuda_choose.cuh"
 
 enum { SCAN_THREADS = 256, SCAN_WARPS = SCAN_THREADS / WARP, SCAN_HEADS = 8, FINISH_EACH = 4,
        FINISH_ROWS = SCAN_THREADS * FINISH_EACH };
 
-struct scan_launch {
-	const uint8_t *keys;
-	const float *q;
-	float *score, *max, *sum, *mult;   /* struct scan_scores */
-	uint32_t *zero;
-	int64_t ld, head_bytes, row_bytes;
-	int32_t n, group, tile, tiles, dim, bits, panel_bytes, type, whole, pages, n_zero;
-	float scale;
-	struct cuda_when when;
-};
-
-/* The first blocks of a KV head clear what later launches count in. */
+/* The first block of a KV head clears the counters of later launches. */
 static __device__ inline void scan_clear(const struct scan_launch &a)
 {
 	if (a.zero && blockIdx.x == 0 && blockIdx.z == 0)
@@ -35,7 +24,7 @@ static __device__ inline void scan_clear(const struct scan_launch &a)
 			a.zero[(int64_t)blockIdx.y * a.n_zero + i] = 0;
 }
 
-/* The largest raw score and the sum of exponentials so far. */
+/* Running maximum of raw scores and sum of exponentials. */
 struct softmax { float max, sum; };
 
 static __device__ inline void softmax_join(struct softmax *a, float max, float sum, float mult)
@@ -53,7 +42,7 @@ static __device__ inline void softmax_shuffle(struct softmax *a, int distance, f
 	softmax_join(a, max, sum, mult);
 }
 
-/* Over the warps of a block: part [head][warp], written by each. */
+/* Merge over the warps of a block, each of which has written part[head][warp], and store the tile's maximum and sum. */
 static __device__ inline void scan_tile_end(const struct scan_launch &a, struct softmax (*part)[SCAN_WARPS], const float *mult,
                                             int32_t head0, int32_t n_q)
 {
@@ -73,7 +62,7 @@ static __device__ inline void scan_tile_end(const struct scan_launch &a, struct 
 	}
 }
 
-/* ---- copies ---- */
+/* ---- sketches ---- */
 
 /* C[16][8] += A[16][32] B[32][8]: bytes, A without a sign.  Lane 4 g + t holds
  *
@@ -107,10 +96,11 @@ static void mma_bytes(int32_t c[4], const uint32_t a[4], uint32_t b0, uint32_t b
 }
 #endif
 
-/* A warp's query, turned, as bytes: x ~ mult * hi, or mult * (256 hi + lo) when wide.  hi, lo: [groups * 64]; sum [groups][SCAN_HEADS]. */
+/* Quantise a warp's transformed query to bytes: x ~ mult * hi, or mult * (256 hi + lo) when wide; returns mult.  hi, lo: [groups * 64];
+ * sum [groups][SCAN_HEADS]. */
 static __device__ inline float query_bytes(const float *x, int8_t *hi, int8_t *lo, float *sum, int32_t dim, float scale, int wide)
 {
-	const float round = 12582912.0f;     /* adding and taking away rounds to the nearest whole number */
+	const float round = 12582912.0f;     /* 1.5 * 2^23: adding and subtracting it rounds to the nearest integer */
 	int32_t lane = (int32_t)threadIdx.x % WARP;
 	uint32_t bits = 0;
 	float d, inv;
@@ -119,17 +109,17 @@ static __device__ inline float query_bytes(const float *x, int8_t *hi, int8_t *l
 		bits = max(bits, __float_as_uint(__fmul_rn(x[i], scale)) & 0x7fffffffu);
 	bits = __reduce_max_sync(FULL_WARP, bits);
 	d = __fdiv_rn(__uint_as_float(bits), 127.0f);
-	/* Below the normal range 1 / d overflows; such a query is nothing but zeros to any sum. */
+	/* 1 / d would overflow for a subnormal d; such a query is treated as zeros. */
 	if (d < 1.17549435e-38f)
 		d = 0;
-	/* Bytes cannot carry a NaN or an infinity, and it must reach the scores. */
+	/* Bytes cannot represent NaN and infinity; the factor carries them to the scores. */
 	if (bits >= 0x7f800000u)
 		d = NAN;
 	inv = d > 0 ? __fdiv_rn(1.0f, d) : 0;
-	for (int32_t g = 0; g * COPY_GROUP < dim; g++) {
+	for (int32_t g = 0; g * SKETCH_GROUP < dim; g++) {
 		int32_t whole = 0, rest = 0;
 
-		for (int32_t i = g * COPY_GROUP + lane; i < (g + 1) * COPY_GROUP; i += WARP) {
+		for (int32_t i = g * SKETCH_GROUP + lane; i < (g + 1) * SKETCH_GROUP; i += WARP) {
 			float v = i < dim && d > 0 ? __fmul_rn(__fmul_rn(x[i], scale), inv) : 0;
 			float r = __fsub_rn(__fadd_rn(v, round), round);
 
@@ -156,20 +146,20 @@ static __device__ inline float query_bytes(const float *x, int8_t *hi, int8_t *l
 template<int BITS> static __device__ inline void panel_scores(float s[2][4], const uint8_t *panel, int64_t other, const uint2 *frag,
                                                               const float *sum, int32_t dim)
 {
-	constexpr int WORDS = BITS / 2, WIDE = BITS != 2, GROUP_BYTES = 64 + COPY_GROUP * BITS * 2;
+	constexpr int WORDS = BITS / 2, WIDE = BITS != 2, GROUP_BYTES = 64 + SKETCH_GROUP * BITS * 2;
 	constexpr uint32_t MASK = ((1u << BITS) - 1) * 0x01010101u;
 	int32_t lane = (int32_t)threadIdx.x % WARP, g = lane / 4, t = lane % 4;
 
 	for (int i = 0; i < 8; i++)
 		s[i / 4][i % 4] = 0;
 #pragma unroll (BITS == 8 ? 1 : 2)
-	for (int32_t d = 0; d < dim; d += COPY_GROUP) {
-		int32_t units = (min(dim - d, (int32_t)COPY_GROUP) * BITS + 31) / 32;
+	for (int32_t d = 0; d < dim; d += SKETCH_GROUP) {
+		int32_t units = (min(dim - d, (int32_t)SKETCH_GROUP) * BITS + 31) / 32;
 		uint32_t word[2][2][WORDS];
 		float scale[2][2], least[2][2];
 
 		for (int p = 0; p < 2; p++) {
-			const uint8_t *group = panel + p * other + (int64_t)(d / COPY_GROUP) * GROUP_BYTES;
+			const uint8_t *group = panel + p * other + (int64_t)(d / SKETCH_GROUP) * GROUP_BYTES;
 			const uint16_t *half = (const uint16_t *)group;
 			const uint32_t *unit = (const uint32_t *)(group + 64);
 
@@ -184,7 +174,7 @@ template<int BITS> static __device__ inline void panel_scores(float s[2][4], con
 		for (int p = 0; p < 2; p++) {
 			int32_t dot[4] = { 0 }, low[4] = { 0 };
 
-			/* Which values a step of 64 takes is free as long as both operands agree: query_place(). */
+			/* The order of the 64 values is free as long as both operands agree: query_place(). */
 			for (int h = 0; h < 2; h++) {
 				constexpr int PAIR = BITS == 8;
 				const int w0 = BITS == 2 ? 0 : BITS == 4 ? h : 2 * h, w1 = w0 + PAIR;
@@ -211,52 +201,52 @@ template<int BITS> static __device__ inline void panel_scores(float s[2][4], con
 	}
 }
 
-/* The first of four values of a group that operand `part` of step h takes in lane t. */
+/* The first of the four values of a group in operand word `part` of step h, in lane t. */
 template<int BITS> static __device__ inline int32_t query_place(int h, int part, int32_t t)
 {
 	return BITS == 2 ? 16 * t + 8 * h + 4 * part : BITS == 4 ? 8 * (t + 4 * h) + 4 * part : 4 * (t + 4 * (2 * h + part));
 }
 
-static size_t scan_copy_shared(int32_t dim, int32_t bits)
+static size_t scan_sketch_shared(int32_t dim, int32_t bits)
 {
-	size_t groups = (size_t)copy_groups(dim), planes = bits == 2 ? 1 : 2;
+	size_t groups = (size_t)sketch_groups(dim), planes = bits == 2 ? 1 : 2;
 
-	/* Operands; sums; bytes; turned queries. */
-	return groups * planes * 2 * WARP * sizeof(uint2) + groups * SCAN_HEADS * sizeof(float) + planes * SCAN_HEADS * groups * COPY_GROUP +
+	/* Operands; sums; bytes; transformed queries. */
+	return groups * planes * 2 * WARP * sizeof(uint2) + groups * SCAN_HEADS * sizeof(float) + planes * SCAN_HEADS * groups * SKETCH_GROUP +
 	       (size_t)SCAN_HEADS * (size_t)dim * sizeof(float);
 }
 
-/* Blocks of a processor at a time.  It bounds the registers from below, too: with fewer the compiler loads a panel piece by piece. */
-template<int BITS> constexpr int copy_blocks() { return BITS == 4 ? 2 : 3; }
+/* Blocks per multiprocessor for __launch_bounds__.  Not more: with fewer registers the compiler loads a panel piece by piece. */
+template<int BITS> constexpr int sketch_blocks() { return BITS == 4 ? 2 : 3; }
 enum { ROWS_BLOCKS = 2 };
 
-template<int BITS> static __global__ void __launch_bounds__(SCAN_THREADS, copy_blocks<BITS>()) scan_copy(struct scan_launch a)
+template<int BITS> static __global__ void __launch_bounds__(SCAN_THREADS, sketch_blocks<BITS>()) scan_sketch(struct scan_launch a)
 {
 	constexpr int PLANES = BITS == 2 ? 1 : 2;
 	SHARED_DYNAMIC(uint2, frag); /* [groups][PLANES][2][WARP] */
 	SHARED(struct softmax, part, [SCAN_HEADS][SCAN_WARPS]);
 	SHARED(float, mult, [SCAN_HEADS]);
-	int32_t groups = (a.dim - 1) / COPY_GROUP + 1, thread = (int32_t)threadIdx.x, lane = thread % WARP, warp = thread / WARP;
+	int32_t groups = (a.dim - 1) / SKETCH_GROUP + 1, thread = (int32_t)threadIdx.x, lane = thread % WARP, warp = thread / WARP;
 	int32_t r0 = (int32_t)blockIdx.z * SCAN_HEADS, n_q = min(a.group - r0, (int32_t)SCAN_HEADS), head0 = (int32_t)blockIdx.y * a.group + r0;
 	int32_t k0 = (int32_t)blockIdx.x * a.tile, k1 = min(k0 + a.tile, a.n), t = lane % 4;
 	float *sum = (float *)(frag + groups * PLANES * 2 * WARP);       /* [groups][SCAN_HEADS] */
-	int8_t *bytes = (int8_t *)(sum + groups * SCAN_HEADS);           /* [PLANES][SCAN_HEADS][groups * COPY_GROUP] */
-	int32_t stride = groups * COPY_GROUP;
-	float *turned = (float *)(bytes + PLANES * SCAN_HEADS * stride) + warp * a.dim;
+	int8_t *bytes = (int8_t *)(sum + groups * SCAN_HEADS);           /* [PLANES][SCAN_HEADS][groups * SKETCH_GROUP] */
+	int32_t stride = groups * SKETCH_GROUP;
+	float *transformed = (float *)(bytes + PLANES * SCAN_HEADS * stride) + warp * a.dim;
 	const uint8_t *keys = a.keys + (int64_t)blockIdx.y * a.head_bytes;
 	struct softmax soft[2] = { { -INFINITY, 0 }, { -INFINITY, 0 } };
 
-	if (!when_met(a.when))
+	if (!predicate_holds(a.when))
 		return;
 	scan_clear(a);
 	if (k0 >= a.n)
 		return;
-	/* A warp prepares a query. */
+	/* Each warp prepares one query. */
 	for (int32_t i = lane; i < a.dim; i += WARP)
-		turned[i] = warp < n_q ? a.q[(int64_t)(head0 + warp) * a.dim + i] : 0;
-	copy_turn_warp(turned, a.dim);
+		transformed[i] = warp < n_q ? a.q[(int64_t)(head0 + warp) * a.dim + i] : 0;
+	sketch_hadamard_warp(transformed, a.dim);
 	{
-		float m = query_bytes(turned, bytes + warp * stride, bytes + (SCAN_HEADS * (PLANES - 1) + warp) * stride, sum + warp, a.dim, a.scale,
+		float m = query_bytes(transformed, bytes + warp * stride, bytes + (SCAN_HEADS * (PLANES - 1) + warp) * stride, sum + warp, a.dim, a.scale,
 		                      PLANES == 2);
 
 		if (lane == 0)
@@ -265,20 +255,20 @@ template<int BITS> static __global__ void __launch_bounds__(SCAN_THREADS, copy_b
 	__syncthreads();
 	for (int32_t i = thread; i < groups * PLANES * 2 * WARP; i += SCAN_THREADS) {
 		int32_t l = i % WARP, h = i / WARP % 2, p = i / (2 * WARP) % PLANES, g = i / (2 * WARP * PLANES);
-		const int8_t *from = bytes + (p * SCAN_HEADS + l / 4) * stride + g * COPY_GROUP;
+		const int8_t *from = bytes + (p * SCAN_HEADS + l / 4) * stride + g * SKETCH_GROUP;
 
 		frag[i] = make_uint2(*(const uint32_t *)(from + query_place<BITS>(h, 0, l % 4)),
 		                     *(const uint32_t *)(from + query_place<BITS>(h, 1, l % 4)));
 	}
 	__syncthreads();
-	for (int32_t k = k0 + warp * 2 * COPY_PANEL; k < k1; k += SCAN_WARPS * 2 * COPY_PANEL) {
-		const uint8_t *panel = keys + (int64_t)(k / COPY_PANEL) * a.panel_bytes;
+	for (int32_t k = k0 + warp * 2 * SKETCH_PANEL; k < k1; k += SCAN_WARPS * 2 * SKETCH_PANEL) {
+		const uint8_t *panel = keys + (int64_t)(k / SKETCH_PANEL) * a.panel_bytes;
 		float s[2][4], top[2];
 
-		/* Past the last panel it is that again. */
-		panel_scores<BITS>(s, panel, k + COPY_PANEL < k1 ? a.panel_bytes : 0, frag, sum, a.dim);
+		/* Past the last panel: the same panel again, whose scores are dropped. */
+		panel_scores<BITS>(s, panel, k + SKETCH_PANEL < k1 ? a.panel_bytes : 0, frag, sum, a.dim);
 		for (int i = 0; i < 8; i++) {
-			int32_t key = k + i / 4 * COPY_PANEL + i / 2 % 2 * 8 + lane / 4, r = 2 * t + i % 2;
+			int32_t key = k + i / 4 * SKETCH_PANEL + i / 2 % 2 * 8 + lane / 4, r = 2 * t + i % 2;
 
 			if (key < k1 && r < n_q)
 				a.score[(int64_t)(head0 + r) * a.ld + key] = s[i / 4][i % 4];
@@ -307,8 +297,8 @@ template<int BITS> static __global__ void __launch_bounds__(SCAN_THREADS, copy_b
 
 enum { ROW_LANES = 8, ROW_KEYS = 4, WARP_KEYS = ROW_KEYS * WARP / ROW_LANES };
 
-/* Each of eight lanes holds R sums in part: give every lane its share of the totals.  Returns the first it has; it has R / 8, or one
- * when R is smaller, which 8 / R lanes have. */
+/* Eight lanes hold partial values of R sums: reduce them so that each lane ends with R / 8 totals (with R < 8: one, the same in 8 / R
+ * lanes).  Returns the index of the lane's first total. */
 template<int R> static __device__ inline int32_t fold_lanes(float *v, int32_t lane)
 {
 	int32_t first = 0;
@@ -332,12 +322,64 @@ template<int R> static __device__ inline int32_t fold_lanes(float *v, int32_t la
 	return first;
 }
 
-enum { ANY_TYPE = -1 };          /* rows that are not whole: seldom, and slow */
+enum { ANY_TYPE = -1 };          /* rows that are not whole: rare and slow */
 
-/* TYPE is known when this is compiled: the rows of a pass are loaded all at once only where nothing is to be decided between. */
+/* Queries, scaled, to q [HEADS][width], zero past dim; those of heads that are not there too.  For all threads of a block. */
+template<int HEADS> static __device__ __forceinline__ void rows_queries(float *q, const struct scan_launch &a, int32_t head0, int32_t n_q,
+                                                                       int32_t width)
+{
+	int32_t head_dim = a.pages ? a.dim / 2 : a.dim;
+
+	for (int32_t i = (int32_t)threadIdx.x; i < HEADS * width; i += SCAN_THREADS) {
+		int32_t r = i / width, d = i % width;
+		float x = r < n_q && d < a.dim ? a.q[(int64_t)(head0 + r) * head_dim + d % head_dim] * a.scale : 0;
+
+		/* A page's row holds minima, then maxima: negative values of the query meet the minima, positive ones the maxima, which
+		 * gives the upper bound of the product. */
+		if (a.pages)
+			x = d < head_dim ? x > 0 ? 0 : x : x > 0 ? x : 0;
+		q[i] = x;
+	}
+}
+
+/* Partial products of ROW_KEYS keys from key0 on, WARP / ROW_LANES apart (past the last one: that again), with all queries: a lane has
+ * every eighth group of eight values.  acc [HEADS][ROW_KEYS]. */
+template<int HEADS, int TYPE> static __device__ __forceinline__ void rows_dots(float (&acc)[HEADS * ROW_KEYS], const uint8_t *keys, const float *q,
+                                                                               const struct scan_launch &a, int32_t key0, int32_t k1,
+                                                                               int32_t width, int32_t at)
+{
+	for (int32_t d = at * 8; d - at * 8 < width; d += ROW_LANES * 8) {
+		float x[ROW_KEYS][8];
+
+		if (d >= width)
+			continue;
+#pragma unroll
+		for (int j = 0; j < ROW_KEYS; j++) {
+			const uint8_t *row = keys + (int64_t)min(key0 + j * (WARP / ROW_LANES), k1 - 1) * a.row_bytes;
+
+			if (TYPE == ANY_TYPE)
+				row_eight(x[j], row, a.type, d, a.dim, a.whole);
+			else
+				row_eight_of<TYPE>(x[j], row, d);
+		}
+		for (int r = 0; r < HEADS; r++) {
+			float4 q0 = *(const float4 *)(q + r * width + d), q1 = *(const float4 *)(q + r * width + d + 4);
+
+			for (int j = 0; j < ROW_KEYS; j++) {
+				float s = acc[r * ROW_KEYS + j];
+
+				s = fmaf(q0.x, x[j][0], s), s = fmaf(q0.y, x[j][1], s), s = fmaf(q0.z, x[j][2], s), s = fmaf(q0.w, x[j][3], s);
+				s = fmaf(q1.x, x[j][4], s), s = fmaf(q1.y, x[j][5], s), s = fmaf(q1.z, x[j][6], s), s = fmaf(q1.w, x[j][7], s);
+				acc[r * ROW_KEYS + j] = s;
+			}
+		}
+	}
+}
+
+/* TYPE is a template argument because the compiler loads all rows of a pass at once only without branches between the loads. */
 template<int HEADS, int TYPE> static __global__ void __launch_bounds__(SCAN_THREADS, ROWS_BLOCKS) scan_rows(struct scan_launch a)
 {
-	/* Of the sums of a warp's pass: those of eight lanes, those a lane ends with, lanes that end with the same one, lanes of a head. */
+	/* Sums of eight lanes in a pass; totals that a lane ends with; lanes that end with the same total; lanes of a head. */
 	constexpr int R = HEADS * ROW_KEYS, HAVE = R > (int)ROW_LANES ? R / ROW_LANES : 1, SAME = R < (int)ROW_LANES ? ROW_LANES / R : 1;
 	constexpr int SHARE = ROW_LANES / HEADS;
 	SHARED_DYNAMIC(float, q);    /* [HEADS][width], zero past dim */
@@ -346,24 +388,15 @@ template<int HEADS, int TYPE> static __global__ void __launch_bounds__(SCAN_THRE
 	int32_t thread = (int32_t)threadIdx.x, lane = thread % WARP, warp = thread / WARP, at = lane % ROW_LANES;
 	int32_t r0 = (int32_t)blockIdx.z * HEADS, n_q = min(a.group - r0, (int32_t)HEADS), head0 = (int32_t)blockIdx.y * a.group + r0;
 	int32_t k0 = (int32_t)blockIdx.x * a.tile, k1 = min(k0 + a.tile, a.n), width = (a.dim + 7) / 8 * 8;
-	int32_t head_dim = a.pages ? a.dim / 2 : a.dim;
 	const uint8_t *keys = a.keys + (int64_t)blockIdx.y * a.head_bytes;
 	struct softmax soft = { -INFINITY, 0 };
 
-	if (!when_met(a.when))
+	if (!predicate_holds(a.when))
 		return;
 	scan_clear(a);
 	if (k0 >= a.n)
 		return;
-	for (int32_t i = thread; i < HEADS * width; i += SCAN_THREADS) {
-		int32_t r = i / width, d = i % width;
-		float x = r < n_q && d < a.dim ? a.q[(int64_t)(head0 + r) * head_dim + d % head_dim] * a.scale : 0;
-
-		/* A page's row holds its minima, then its maxima: what each can reach at most. */
-		if (a.pages)
-			x = d < head_dim ? x > 0 ? 0 : x : x > 0 ? x : 0;
-		q[i] = x;
-	}
+	rows_queries<HEADS>(q, a, head0, n_q, width);
 	if (thread < SCAN_HEADS)
 		mult[thread] = 1;
 	__syncthreads();
@@ -372,32 +405,7 @@ template<int HEADS, int TYPE> static __global__ void __launch_bounds__(SCAN_THRE
 		int32_t first, key0 = k + lane / ROW_LANES;
 		float top = soft.max;
 
-		for (int32_t d = at * 8; d - at * 8 < width; d += ROW_LANES * 8) {
-			float x[ROW_KEYS][8];
-
-			if (d >= width)
-				continue;
-#pragma unroll
-			for (int j = 0; j < ROW_KEYS; j++) {
-				const uint8_t *row = keys + (int64_t)min(key0 + j * (WARP / ROW_LANES), k1 - 1) * a.row_bytes;
-
-				if (TYPE == ANY_TYPE)
-					row_eight(x[j], row, a.type, d, a.dim, a.whole);
-				else
-					row_eight_of<TYPE>(x[j], row, d);
-			}
-			for (int r = 0; r < HEADS; r++) {
-				float4 q0 = *(const float4 *)(q + r * width + d), q1 = *(const float4 *)(q + r * width + d + 4);
-
-				for (int j = 0; j < ROW_KEYS; j++) {
-					float s = acc[r * ROW_KEYS + j];
-
-					s = fmaf(q0.x, x[j][0], s), s = fmaf(q0.y, x[j][1], s), s = fmaf(q0.z, x[j][2], s), s = fmaf(q0.w, x[j][3], s);
-					s = fmaf(q1.x, x[j][4], s), s = fmaf(q1.y, x[j][5], s), s = fmaf(q1.z, x[j][6], s), s = fmaf(q1.w, x[j][7], s);
-					acc[r * ROW_KEYS + j] = s;
-				}
-			}
-		}
+		rows_dots<HEADS, TYPE>(acc, keys, q, a, key0, k1, width, at);
 		first = fold_lanes<R>(acc, at);
 		for (int i = 0; i < HAVE; i++) {
 			int32_t r = (first + i) / ROW_KEYS, key = key0 + (first + i) % ROW_KEYS * (WARP / ROW_LANES);
@@ -413,7 +421,7 @@ template<int HEADS, int TYPE> static __global__ void __launch_bounds__(SCAN_THRE
 		for (int i = 0; i < HAVE; i++)
 			soft.sum += scan_exp(acc[i] - top, 1);
 	}
-	/* One score that several lanes have counts once. */
+	/* A score that several lanes hold counts once. */
 	if (at % SAME != 0)
 		soft.sum = 0;
 	for (int d = 1; d < SHARE; d *= 2)
@@ -432,12 +440,12 @@ template<int TYPE> static scan_fn *rows_fn(int32_t heads)
 	return heads == 1 ? scan_rows<1, TYPE> : heads == 2 ? scan_rows<2, TYPE> : heads == 4 ? scan_rows<4, TYPE> : scan_rows<8, TYPE>;
 }
 
-/* What scans keys or pages, *heads of a group at a time. */
+/* The kernel of the first launch; it computes *heads heads of a group per block. */
 static scan_fn *scan_fn_of(const struct scan_launch *l, int32_t *heads)
 {
 	*heads = SCAN_HEADS;
 	if (l->bits != 16)
-		return l->bits == 2 ? scan_copy<2> : l->bits == 4 ? scan_copy<4> : scan_copy<8>;
+		return l->bits == 2 ? scan_sketch<2> : l->bits == 4 ? scan_sketch<4> : scan_sketch<8>;
 	if (!l->whole)
 		return scan_rows<SCAN_HEADS, ANY_TYPE>;
 	for (*heads = 1; *heads < l->group && *heads < SCAN_HEADS; )
@@ -446,7 +454,7 @@ static scan_fn *scan_fn_of(const struct scan_launch *l, int32_t *heads)
 	       l->type == DT_BF16 ? rows_fn<DT_BF16>(*heads) : rows_fn<DT_Q8_0>(*heads);
 }
 
-/* ---- after all scores ---- */
+/* ---- the second launch ---- */
 
 static __global__ void scan_finish(struct scan_scores s)
 {
@@ -454,7 +462,7 @@ static __global__ void scan_finish(struct scan_scores s)
 	int32_t k0 = (int32_t)blockIdx.x * FINISH_ROWS, k1 = min(k0 + FINISH_ROWS, s.n), head = (int32_t)blockIdx.y;
 	float out[FINISH_EACH];
 
-	if (k0 >= s.n || !when_met(s.when))
+	if (k0 >= s.n || !predicate_holds(s.when))
 		return;
 	scan_totals(s, head, lse, lse + s.group);
 	scan_outputs<FINISH_EACH>(out, s, head, k0 + (int32_t)threadIdx.x, SCAN_THREADS, lse, lse + s.group);
@@ -465,43 +473,30 @@ static __global__ void scan_finish(struct scan_scores s)
 
 /* ---- operations ---- */
 
-/* What both scans check. */
-static int scan_ok(struct backend *be, const struct scan_args *a, int32_t n)
-{
-	if (cuda_when_ok(&a->when) && a->n_kv_head > 0 && a->n_head > 0 && a->n_head % a->n_kv_head == 0 && a->head_dim > 0 &&
-	    (int64_t)a->n_head * a->head_dim <= INT32_MAX && n >= 0 && a->n_rows <= a->cap && a->out && a->out->data &&
-	    a->out->type == DT_F32 && a->out->rows >= a->n_kv_head && a->out->cols >= n && a->scale >= 0 &&
-	    (a->reduce == REDUCE_MAX || a->reduce == REDUCE_MEAN))
-		return 1;
-	cuda_fail(be, "internal: a scan of %d keys got operands of the wrong shape", (int)a->n_rows);
-	return 0;
-}
-
-/* Scratch, and the launch of what l describes, whose operands were checked. */
-static int scan_launch(struct cuda *c, const struct scan_args *a, struct scan_launch *l, struct scan_scores *s)
+int scan_first(struct cuda *c, const struct scan_args *a, struct scan_launch *l, struct scan_scores *s)
 {
 	size_t heads = (size_t)a->n_head, at = 0, score, max, sum, mult, shared;
 	int32_t power = cuda_power(l->n), blocks, chunk, each, step;
 	scan_fn *fn;
 	int64_t room;
 
-	if (!a->q || !a->q->data || a->q->type != DT_F32 || a->q->rows < 1 || a->q->cols != a->n_head * a->head_dim)
-		return cuda_fail(&c->base, "internal: a scan of keys got an operand of the wrong shape");
-	l->q = (const float *)a->q->data;
+	l->q = cuda_rows_of(&c->base, a->q, 1, a->n_head * a->head_dim, "a scan of keys");
+	if (!l->q)
+		return -1;
 	l->group = a->n_head / a->n_kv_head;
 	l->scale = a->scale;
 	fn = scan_fn_of(l, &chunk);
-	/* As many blocks as the device holds at a time, all with the same number of passes: none waits until another ends. */
-	each = l->bits == 2 ? copy_blocks<2>() : l->bits == 4 ? copy_blocks<4>() : l->bits == 8 ? copy_blocks<8>() : ROWS_BLOCKS;
+	/* As many blocks as the device runs at the same time, all with the same number of passes: no block waits for another to end. */
+	each = l->bits == 2 ? sketch_blocks<2>() : l->bits == 4 ? sketch_blocks<4>() : l->bits == 8 ? sketch_blocks<8>() : ROWS_BLOCKS;
 	room = (int64_t)c->info.processors * each / ((int64_t)a->n_kv_head * cuda_blocks(l->group, chunk));
-	step = SCAN_WARPS * (l->bits == 16 ? WARP_KEYS : 2 * COPY_PANEL);
+	step = SCAN_WARPS * (l->bits == 16 ? WARP_KEYS : 2 * SKETCH_PANEL);
 	blocks = (power - 1) / step + 1;
 	if (blocks > room)
 		blocks = room > 1 ? (int32_t)room : 1;
 	l->tile = ((l->n - 1) / blocks / step + 1) * step;
 	l->tiles = (l->n - 1) / l->tile + 1;
 	l->ld = ((int64_t)l->n + 31) / 32 * 32;
-	/* Memory for the next power of two: it grows seldom. */
+	/* Memory for the next power of two, so that it rarely grows. */
 	score = choose_cut(&at, heads * (size_t)choose_max(power, 32), sizeof(float));
 	max = choose_cut(&at, heads * (size_t)blocks, sizeof(float));
 	sum = choose_cut(&at, heads * (size_t)blocks, sizeof(float));
@@ -512,9 +507,9 @@ static int scan_launch(struct cuda *c, const struct scan_args *a, struct scan_la
 	l->max = (float *)((char *)c->scan.p + max);
 	l->sum = (float *)((char *)c->scan.p + sum);
 	l->mult = (float *)((char *)c->scan.p + mult);
-	shared = l->bits != 16 ? scan_copy_shared(l->dim, l->bits) : (size_t)chunk * (((size_t)l->dim + 7) / 8 * 8) * sizeof(float);
+	shared = l->bits != 16 ? scan_sketch_shared(l->dim, l->bits) : (size_t)chunk * (((size_t)l->dim + 7) / 8 * 8) * sizeof(float);
 	if (shared > (size_t)c->info.shared_max - 4096)
-		return cuda_fail(&c->base, "internal: keys of %d values are too long for a scan", (int)a->head_dim);
+		return backend_fail(&c->base, "internal: keys of %d values are too long for a scan", (int)a->head_dim);
 	cuda_launch(c, fn, (unsigned)blocks, (unsigned)a->n_kv_head, cuda_blocks(l->group, chunk), SCAN_THREADS, (unsigned)shared, *l);
 	s->score = l->score;
 	s->max = l->max;
@@ -536,19 +531,15 @@ int scan_start(struct cuda *c, const struct scan_args *a, struct scan_scores *s,
 	struct scan_launch l = {};
 
 	memset(s, 0, sizeof *s);
-	if (!scan_ok(&c->base, a, a->n_rows))
+	if (key_scan_check(&c->base, a) < 0)
 		return -1;
-	if (a->bits == 16 ? !choose_plane_ok(a->keys, a->n_kv_head, a->cap, a->head_dim) :
-	                    !choose_copy_ok(a->keys, a->n_kv_head, a->cap, a->head_dim, a->bits))
-		return cuda_fail(&c->base, "internal: a scan of %d keys with %d bits got a plane or copy of the wrong shape", (int)a->n_rows,
-		                 (int)a->bits);
 	if (a->n_rows == 0)
 		return 1;
 	l.keys = (const uint8_t *)a->keys->data;
 	l.n = a->n_rows;
 	l.dim = a->head_dim;
 	l.bits = a->bits;
-	l.when = s->when = cuda_when_of(&a->when);
+	l.when = s->when = cuda_predicate_of(&a->when);
 	l.zero = zero;
 	l.n_zero = n_zero;
 	if (a->bits == 16) {
@@ -557,13 +548,13 @@ int scan_start(struct cuda *c, const struct scan_args *a, struct scan_scores *s,
 		l.row_bytes = (int64_t)dtype_bytes(a->keys->type, (uint64_t)l.dim);
 		l.head_bytes = a->cap * l.row_bytes;
 	} else {
-		l.panel_bytes = (int32_t)copy_panel_bytes(l.dim, l.bits);
-		l.head_bytes = (int64_t)((a->cap - 1) / COPY_PANEL + 1) * l.panel_bytes;
+		l.panel_bytes = (int32_t)sketch_panel_bytes(l.dim, l.bits);
+		l.head_bytes = (int64_t)((a->cap - 1) / SKETCH_PANEL + 1) * l.panel_bytes;
 	}
-	return scan_launch(c, a, &l, s);
+	return scan_first(c, a, &l, s);
 }
 
-static void scan_end(struct cuda *c, const struct scan_args *a, const struct scan_scores *s)
+void scan_end(struct cuda *c, const struct scan_args *a, const struct scan_scores *s)
 {
 	cuda_launch(c, scan_finish, cuda_blocks(cuda_power(s->n), FINISH_ROWS), (unsigned)a->n_kv_head, 1, SCAN_THREADS,
 	            (unsigned)(2 * (size_t)s->group * sizeof(float)), *s);
@@ -575,34 +566,4 @@ void cuda_key_scan(struct backend *be, const struct scan_args *a)
 
 	if (!cuda_stopped(be) && scan_start(cuda_of(be), a, &s, NULL, 0) == 0)
 		scan_end(cuda_of(be), a, &s);
-}
-
-void cuda_page_scan(struct backend *be, const struct scan_args *a)
-{
-	struct cuda *c = cuda_of(be);
-	struct scan_launch l = {};
-	struct scan_scores s = {};
-
-	if (cuda_stopped(be))
-		return;
-	l.n = a->n_rows > 0 ? (a->n_rows - 1) / PAGE_ROWS + 1 : a->n_rows;
-	if (!scan_ok(be, a, l.n))
-		return;
-	if (!choose_bounds_ok(a->keys, a->n_kv_head, a->cap, a->head_dim)) {
-		cuda_fail(be, "internal: a scan of the pages of %d rows got bounds of the wrong shape", (int)a->n_rows);
-		return;
-	}
-	if (l.n == 0)
-		return;
-	l.keys = (const uint8_t *)a->keys->data;
-	l.dim = 2 * a->head_dim;
-	l.bits = 16;
-	l.pages = 1;
-	l.type = DT_F32;
-	l.whole = row_whole(DT_F32, l.dim);
-	l.row_bytes = (int64_t)l.dim * 4;
-	l.head_bytes = (int64_t)((a->cap - 1) / PAGE_ROWS + 1) * l.row_bytes;
-	s.raw = a->raw;
-	if (scan_launch(c, a, &l, &s) == 0)
-		scan_end(c, a, &s);
 }

@@ -1,45 +1,46 @@
-/* kernels/cuda/cuda_topk.cu - the k best of n scores per KV head, exactly; and both at once: scan and choice.
+/* kernels/cuda/cuda_topk.cu - topk: the k highest of n scores per KV head, exactly; and scan and topk together (cuda_choose).
  *
- * Scores are put into bins by a rising function; the bin that holds the k-th best is found by counting, and only its members are
- * looked at closely: digits of their scores, then of those before pooling, then row numbers, until it is settled which one is the
- * last that is in.  That is a plain order in which no two are equal, so nothing depends on who comes first.
+ * Scores are sorted into bins by a monotonic function.  Counting finds the bin of the k-th highest score; only the members of this
+ * bin are compared further, by the digits of their scores, then of those before pooling, then by row numbers, until the lowest
+ * selected row is known.  In this order no two rows are equal, so the result does not depend on the order of threads.
  *
- *     up to SMALL rows     1 launch; a block a KV head, its scores in shared memory
- *     more                 3 launches: clear; count; take.  In `take` every block lists, in order, its rows of the bin and above; the
- *                          last block of a KV head finds the last one that is in and writes the rows out
- *     rows in order        1 more, for up to COUNTED rows: every chosen row counts how many of the others are better.  For more
- *                          2 or more: blocks sort TILE of them each, and launches merge two runs to one until it is all of them
+ *     up to SMALL rows     1 launch; a block per KV head, its scores in shared memory
+ *     more                 3 launches: clear, count, take.  In `take` every block lists, in order, its rows of the bin and above; the
+ *                          last block of a KV head finds the lowest selected row and writes the selected rows
+ *     rows in order        1 more, for up to COUNTED rows: every selected row counts the rows that rank before it.  For more, 2 or
+ *                          more: blocks sort TILE rows each, and launches merge pairs of runs until one is left
  *     wide pools           1 more for each doubling of the window
  *
- * Scores are read twice, from the cache.  choose_rows(), for what a policy looks for in every step, is the scan's first launch, which
- * clears, and a second one that makes the scan's output and counts (or does it all, up to SMALL rows), then `take`: 2 or 3 launches. */
+ * Scores are read twice, from L2.  cuda_choose(), for policies that select in every step: the scan's first launch also clears, a second
+ * one computes the scan's output and counts (up to SMALL rows: does everything), then `take`: 2 or 3 launches. */
 #include "kernels/cuda/cuda_choose.cuh"
 
 enum {
-	SMALL = 16 << 10,            /* rows of which one block chooses */
+	SMALL = 16 << 10,            /* rows up to which one block selects */
 	SMALL_THREADS = 1024, TAKE_THREADS = 512,
 	BINS = 4096, CHUNK = 4096, CHUNKS = 1024,   /* rows of a block, and the most blocks of a KV head */
-	NEAR_POOL = 16,              /* rows on both sides that are looked at on the way */
-	CLOSE = 2048,                /* members of the bin that are kept in shared memory */
-	EACH = 4,                    /* rows of a thread that are loaded at once */
-	TILE = 2048, COUNTED = TILE, /* rows in order: counting them grows with their square */
-	STATE = 4, COUNTS = BINS + STATE,           /* words of a KV head: counts of bins; blocks that are done, bin, rows above it */
+	NEAR_POOL = 16,              /* half window up to which pooling needs no launch of its own */
+	CLOSE = 2048,                /* members of the bin that fit in shared memory */
+	EACH = 4,                    /* rows that a thread loads at once */
+	TILE = 2048, COUNTED = TILE, /* rows in order: up to COUNTED by counting, whose work grows with the square */
+	STATE = 4, COUNTS = BINS + STATE,           /* words of a KV head: counts of bins; blocks that are done, the bin, rows above it */
 };
 
 struct topk_launch {
 	const float *score;          /* [n_kv_head][score_cols] */
-	const float *pooled;         /* [n_kv_head][n], or NULL: found on the way */
+	const float *pooled;         /* [n_kv_head][n], or NULL: pooled when read */
 	int32_t *rows;               /* [n_kv_head][rows_cols] */
 	uint32_t *count;             /* [n_kv_head][COUNTS] */
 	int32_t *listed;             /* [n_kv_head][CHUNKS] rows that a chunk listed */
 	uint2 *list;                 /* [n_kv_head][n] their orders and numbers, from the chunk's first row on */
 	int64_t score_cols, rows_cols;
-	int32_t n, k, half, i0, i1, want, first;    /* `want` of rows i0 .. i1; rows 0 .. first and i1 .. n are in */
+	int32_t n, k, half;
+	int32_t i0, i1, want, first;                /* select `want` of rows i0 .. i1 - 1; rows below `first` and from i1 on are forced */
 	int32_t chunk, chunks;
-	struct cuda_when when;
+	struct cuda_predicate when;
 };
 
-/* Scores as integers of the same order; NaN counts as the lowest, -0 as 0. */
+/* A score as an integer in the same order; NaN ranks lowest, -0 equals 0. */
 static __device__ inline uint32_t order_of(float x)
 {
 	uint32_t u;
@@ -49,8 +50,8 @@ static __device__ inline uint32_t order_of(float x)
 	return u & 0x80000000u ? ~u : u | 0x80000000u;
 }
 
-/* A rising function of the order with values below BINS.  Logarithms of probabilities, which are the usual scores, lie between -32
- * and 0: most bins are there, one as wide as another. */
+/* The bin of an order value: monotonic, below BINS.  Scores are mostly logarithms of probabilities between -32 and 0: most bins lie
+ * there, all of the same width. */
 static __device__ inline uint32_t bin_of(uint32_t order)
 {
 	float x;
@@ -82,7 +83,8 @@ static __device__ inline uint32_t pooled_order(const struct topk_launch &a, int3
 	return order_of(pooled_score(a, head, i));
 }
 
-/* Of EACH rows from i on, `step` apart; past the last one it is that again.  All scores are on their way before one is used. */
+/* pooled_order() of EACH rows from i on, `step` apart (past the last row: the last one again).  All scores are loaded before one is
+ * used. */
 static __device__ inline void pooled_orders(uint32_t order[EACH], const struct topk_launch &a, int32_t head, int32_t i, int32_t step)
 {
 	float x[EACH];
@@ -93,9 +95,9 @@ static __device__ inline void pooled_orders(uint32_t order[EACH], const struct t
 		order[j] = order_of(x[j]);
 }
 
-/* ---- a block's helpers: all its threads take part ---- */
+/* ---- helpers of a block: called by all its threads ---- */
 
-/* How many threads before this one have it set; *all = of the whole block.  Ends with a barrier, so that it may be called again. */
+/* Number of threads before this one with `set`; *all = of the whole block.  Ends with a barrier, so it can be called again at once. */
 static __device__ inline int32_t block_rank(int set, int32_t *all)
 {
 	SHARED(int32_t, warps, [WARP]);
@@ -114,10 +116,11 @@ static __device__ inline int32_t block_rank(int set, int32_t *all)
 	return before + __popc(mask & ((1u << lane) - 1));
 }
 
-/* Counts that other blocks made are in the second cache, not in this processor's own. */
+/* FAR: the count was written by other blocks and is read from L2, not from L1. */
 template<int FAR> static __device__ inline uint32_t count_at(const uint32_t *p) { return FAR ? __ldcg(p) : *p; }
 
-/* The bin in which the want-th highest of all lies, and how many lie above: found[0], found[1] (shared).  Ends with a barrier. */
+/* The bin that holds the want-th highest value, and the number of values above it: found[0], found[1] in shared memory.  Ends with a
+ * barrier. */
 template<int FAR> static __device__ inline void find_bin(const uint32_t *count, uint32_t want, uint32_t *found)
 {
 	SHARED(uint32_t, warps, [WARP]);
@@ -150,8 +153,8 @@ template<int FAR> static __device__ inline void find_bin(const uint32_t *count, 
 	__syncthreads();
 }
 
-/* The last one that is in, of its bin and those above: those are in whose order is higher; or equal, and the order before pooling is
- * higher; or that too, and the row is not lower. */
+/* The lowest selected row.  A row of its bin or above is selected if its order is higher; or equal, and the order before pooling is
+ * higher; or both equal, and the row number is not lower.  A field of 0 is not compared. */
 struct least { uint32_t order, raw; int32_t row; };
 
 static __device__ inline int is_in(const struct least &t, uint32_t order, const float *score, int32_t row)
@@ -168,7 +171,7 @@ static __device__ inline int is_in(const struct least &t, uint32_t order, const 
 	return row >= t.row;
 }
 
-/* The least that is in when the best `need` of candidates are.  each(f) calls f(order, row) for this thread's candidates. */
+/* The lowest of the best `need` candidates.  each(f) calls f(order, row) for this thread's candidates. */
 template<class EACH> static __device__ inline struct least choose_least(EACH each, const float *score, int pooled, uint32_t need)
 {
 	SHARED(uint32_t, digit, [256]);
@@ -225,7 +228,7 @@ template<class EACH> static __device__ inline struct least choose_least(EACH eac
 			value |= found[0] << shift;
 			mask |= 255u << shift;
 			need = found[1];
-			settled = found[1] == found[2];   /* all that begin like this are in */
+			settled = found[1] == found[2];   /* all candidates with these leading digits are selected */
 		}
 		if (field == 0)
 			t.order = value;
@@ -239,21 +242,21 @@ template<class EACH> static __device__ inline struct least choose_least(EACH eac
 	return t;
 }
 
-/* Rows that are in whatever their scores are. */
+/* Write the forced rows. */
 static __device__ inline void write_forced(const struct topk_launch &a, int32_t *rows)
 {
 	for (int32_t i = (int32_t)threadIdx.x; i < a.first + a.n - a.i1; i += (int32_t)blockDim.x)
 		rows[i < a.first ? i : i + a.want] = i < a.first ? i : a.i1 + i - a.first;
 }
 
-/* ---- few rows: a block has them all ---- */
+/* ---- few rows: one block per KV head ---- */
 
-/* SCAN: scores are what becomes of s, which is written too. */
+/* SCAN: scores are computed from s, and written as the scan's output too. */
 struct topk_small_args { struct topk_launch a; struct scan_scores s; };
 
 template<int SCAN> static __global__ void __launch_bounds__(SMALL_THREADS, 1) topk_small(struct topk_small_args args)
 {
-	SHARED_DYNAMIC(uint32_t, order);     /* [n], then for a scan what heads need */
+	SHARED_DYNAMIC(uint32_t, order);     /* [n]; then, for a scan, lse and factors of the heads */
 	SHARED(uint32_t, count, [BINS]);
 	SHARED(uint32_t, found, [2]);
 	constexpr int PER = SMALL / SMALL_THREADS;
@@ -263,7 +266,7 @@ template<int SCAN> static __global__ void __launch_bounds__(SMALL_THREADS, 1) to
 	int32_t *rows = a.rows + head * a.rows_cols;
 	struct least least;
 
-	if (!when_met(a.when))
+	if (!predicate_holds(a.when))
 		return;
 	for (int32_t i = thread; i < BINS; i += SMALL_THREADS)
 		count[i] = 0;
@@ -331,7 +334,7 @@ static __global__ void topk_clear(struct topk_launch a)
 		a.count[(int64_t)blockIdx.x * COUNTS + i] = 0;
 }
 
-/* Is this the last block of its KV head to come here?  For all threads alike; what the others wrote is there. */
+/* 1 in all threads of the last block of a KV head to call this; what the other blocks wrote before is then visible. */
 static __device__ inline int last_block(uint32_t *done, int32_t blocks)
 {
 	SHARED(uint32_t, here, [1]);
@@ -346,7 +349,7 @@ static __device__ inline int last_block(uint32_t *done, int32_t blocks)
 	return here[0] != 0;
 }
 
-/* Count how many rows each bin has, of scores or of what becomes of a scan's; the last block says which bin it is. */
+/* Count the rows of each bin, of scores or (SCAN) of a scan's output; the last block finds the bin. */
 template<int SCAN> static __global__ void __launch_bounds__(TAKE_THREADS) topk_count(struct topk_small_args args)
 {
 	SHARED_DYNAMIC(float, lse);
@@ -357,7 +360,7 @@ template<int SCAN> static __global__ void __launch_bounds__(TAKE_THREADS) topk_c
 	int32_t head = (int32_t)blockIdx.y, thread = (int32_t)threadIdx.x, k0 = (int32_t)blockIdx.x * a.chunk, k1 = min(k0 + a.chunk, a.n);
 	uint32_t *all = a.count + (int64_t)head * COUNTS;
 
-	if ((int32_t)blockIdx.x >= a.chunks || !when_met(a.when))
+	if ((int32_t)blockIdx.x >= a.chunks || !predicate_holds(a.when))
 		return;
 	for (int32_t i = thread; i < BINS; i += TAKE_THREADS)
 		count[i] = 0;
@@ -414,24 +417,11 @@ static __device__ inline uint2 listed_at(const struct topk_launch &a, const uint
 	return __ldcg(list + (int64_t)lo * a.chunk + p - start[lo]);
 }
 
-/* List the rows of the bin and above; the last block chooses and writes. */
-static __global__ void __launch_bounds__(TAKE_THREADS) topk_take(struct topk_launch a)
+/* This block's chunk: list its rows of the bin and above, in order.  Returns their number. */
+static __device__ __forceinline__ int32_t take_list(const struct topk_launch &a, int32_t head, int32_t chunk, uint32_t bin, uint2 *list)
 {
-	SHARED(int32_t, start, [CHUNKS + 1]);
-	SHARED(uint2, close, [CLOSE]);
-	SHARED(uint32_t, n_close, [1]);
-	int32_t head = (int32_t)blockIdx.y, thread = (int32_t)threadIdx.x, chunk = (int32_t)blockIdx.x, base = 0, n;
-	int32_t k0 = max(chunk * a.chunk, a.i0), k1 = min(chunk * a.chunk + a.chunk, a.i1);
-	uint32_t *state = a.count + (int64_t)head * COUNTS + BINS, bin, above;
-	const float *score = a.score + head * a.score_cols;
-	int32_t *rows = a.rows + head * a.rows_cols, *listed = a.listed + (int64_t)head * CHUNKS;
-	uint2 *list = a.list + (int64_t)head * a.n;
-	struct least least;
+	int32_t thread = (int32_t)threadIdx.x, base = 0, k0 = max(chunk * a.chunk, a.i0), k1 = min(chunk * a.chunk + a.chunk, a.i1);
 
-	if (chunk >= a.chunks || !when_met(a.when))
-		return;
-	bin = state[1];
-	above = state[2];
 	for (int32_t i0 = k0; i0 < k1; i0 += EACH * TAKE_THREADS) {
 		uint32_t order[EACH];
 
@@ -446,62 +436,55 @@ static __global__ void __launch_bounds__(TAKE_THREADS) topk_take(struct topk_lau
 			base += all;
 		}
 	}
-	if (thread == 0)
-		listed[chunk] = base;
-	if (!last_block(state, a.chunks))
-		return;
-	if (thread == 0)
-		n_close[0] = 0;
-	if (thread < WARP) {
-		int32_t sum = 0;
+	return base;
+}
 
-		for (int32_t c0 = 0; c0 < a.chunks; c0 += WARP) {
-			int32_t own = c0 + thread < a.chunks ? __ldcg(listed + c0 + thread) : 0, to = own;
+/* start[c] = entries that the chunks before c listed, start[chunks] = all of them; for the first warp. */
+static __device__ __forceinline__ void take_starts(const struct topk_launch &a, const int32_t *listed, int32_t *start)
+{
+	int32_t thread = (int32_t)threadIdx.x, sum = 0;
 
-			for (int d = 1; d < WARP; d *= 2) {
-				int32_t other = __shfl_up_sync(FULL_WARP, to, (unsigned)d);
+	for (int32_t c0 = 0; c0 < a.chunks; c0 += WARP) {
+		int32_t own = c0 + thread < a.chunks ? __ldcg(listed + c0 + thread) : 0, to = own;
 
-				to += thread >= d ? other : 0;
-			}
-			if (c0 + thread < a.chunks)
-				start[c0 + thread] = sum + to - own;
-			sum += __shfl_sync(FULL_WARP, to, WARP - 1);
+		for (int d = 1; d < WARP; d *= 2) {
+			int32_t other = __shfl_up_sync(FULL_WARP, to, (unsigned)d);
+
+			to += thread >= d ? other : 0;
 		}
-		if (thread == 0)
-			start[a.chunks] = sum;
+		if (c0 + thread < a.chunks)
+			start[c0 + thread] = sum + to - own;
+		sum += __shfl_sync(FULL_WARP, to, WARP - 1);
 	}
-	__syncthreads();
-	n = start[a.chunks];
-	for (int32_t p0 = thread; p0 < n; p0 += EACH * TAKE_THREADS) {
+	if (thread == 0)
+		start[a.chunks] = sum;
+}
+
+/* Entries of the bin, as many as fit in `close`; *n_close counts all of them. */
+static __device__ __forceinline__ void take_close(const struct topk_launch &a, const uint2 *list, const int32_t *start, int32_t n, uint32_t bin,
+                                                  uint2 *close, uint32_t *n_close)
+{
+	for (int32_t p0 = (int32_t)threadIdx.x; p0 < n; p0 += EACH * TAKE_THREADS) {
 		uint2 e[EACH];
 
 		for (int j = 0; j < EACH; j++)
 			e[j] = listed_at(a, list, start, min(p0 + j * TAKE_THREADS, n - 1));
 		for (int j = 0; j < EACH; j++)
 			if (p0 + j * TAKE_THREADS < n && bin_of(e[j].x) == bin) {
-				uint32_t at = atomicAdd(&n_close[0], 1u);
+				uint32_t at = atomicAdd(n_close, 1u);
 
 				if (at < CLOSE)
 					close[at] = e[j];
 			}
 	}
-	__syncthreads();
-	if (n_close[0] <= CLOSE)
-		least = choose_least([&](auto see) {
-			for (uint32_t i = threadIdx.x; i < n_close[0]; i += TAKE_THREADS)
-				see(close[i].x, (int32_t)close[i].y);
-		}, score, a.half > 0, (uint32_t)a.want - above);
-	else
-		least = choose_least([&](auto see) {
-			for (int32_t p = thread; p < n; p += TAKE_THREADS) {
-				uint2 e = listed_at(a, list, start, p);
+}
 
-				if (bin_of(e.x) == bin)
-					see(e.x, (int32_t)e.y);
-			}
-		}, score, a.half > 0, (uint32_t)a.want - above);
-	write_forced(a, rows);
-	base = 0;
+/* Write the selected rows of n listed entries. */
+static __device__ __forceinline__ void take_write(const struct topk_launch &a, const uint2 *list, const int32_t *start, int32_t n,
+                                                  const struct least &least, const float *score, int32_t *rows)
+{
+	int32_t thread = (int32_t)threadIdx.x, base = 0;
+
 	for (int32_t p0 = 0; p0 < n; p0 += EACH * TAKE_THREADS) {
 		uint2 e[EACH];
 
@@ -518,14 +501,62 @@ static __global__ void __launch_bounds__(TAKE_THREADS) topk_take(struct topk_lau
 	}
 }
 
-/* ---- all rows, wide pools, the best first ---- */
+/* List the rows of the bin and above; the last block of a KV head finds the lowest selected row and writes the rows. */
+static __global__ void __launch_bounds__(TAKE_THREADS) topk_take(struct topk_launch a)
+{
+	SHARED(int32_t, start, [CHUNKS + 1]);
+	SHARED(uint2, close, [CLOSE]);
+	SHARED(uint32_t, n_close, [1]);
+	int32_t head = (int32_t)blockIdx.y, thread = (int32_t)threadIdx.x, chunk = (int32_t)blockIdx.x, listed_here, n;
+	uint32_t *state = a.count + (int64_t)head * COUNTS + BINS, bin, above;
+	const float *score = a.score + head * a.score_cols;
+	int32_t *rows = a.rows + head * a.rows_cols, *listed = a.listed + (int64_t)head * CHUNKS;
+	uint2 *list = a.list + (int64_t)head * a.n;
+	struct least least;
 
-/* Nothing to choose: all of i0 .. i1, or none. */
+	if (chunk >= a.chunks || !predicate_holds(a.when))
+		return;
+	bin = state[1];
+	above = state[2];
+	listed_here = take_list(a, head, chunk, bin, list);
+	if (thread == 0)
+		listed[chunk] = listed_here;
+	if (!last_block(state, a.chunks))
+		return;
+	if (thread == 0)
+		n_close[0] = 0;
+	if (thread < WARP)
+		take_starts(a, listed, start);
+	__syncthreads();
+	n = start[a.chunks];
+	take_close(a, list, start, n, bin, close, n_close);
+	__syncthreads();
+	if (n_close[0] <= CLOSE)
+		least = choose_least([&](auto see) {
+			for (uint32_t i = threadIdx.x; i < n_close[0]; i += TAKE_THREADS)
+				see(close[i].x, (int32_t)close[i].y);
+		}, score, a.half > 0, (uint32_t)a.want - above);
+	else
+		least = choose_least([&](auto see) {
+			for (int32_t p = thread; p < n; p += TAKE_THREADS) {
+				uint2 e = listed_at(a, list, start, p);
+
+				if (bin_of(e.x) == bin)
+					see(e.x, (int32_t)e.y);
+			}
+		}, score, a.half > 0, (uint32_t)a.want - above);
+	write_forced(a, rows);
+	take_write(a, list, start, n, least, score, rows);
+}
+
+/* ---- no selection, wide pools, rows in order ---- */
+
+/* All of rows i0 .. i1 - 1 are selected, or none. */
 static __global__ void topk_all(struct topk_launch a)
 {
 	int32_t i = (int32_t)(blockIdx.x * TAKE_THREADS + threadIdx.x);
 
-	if (i < a.k && when_met(a.when))
+	if (i < a.k && predicate_holds(a.when))
 		a.rows[(int32_t)blockIdx.y * a.rows_cols + i] = i < a.first + a.want ? i : a.n - a.k + i;
 }
 
@@ -536,7 +567,8 @@ struct topk_pool_args {
 	int32_t n, len, half, step, first;
 };
 
-/* A window of w values from i on becomes one of w + step; the first time it is the scores, from `half` places before the row. */
+/* Double the window: the maximum of w values from i on and of w values from i + step on.  The first time, w = 1 and the values are
+ * scores, shifted by `half`. */
 static __global__ void topk_pool(struct topk_pool_args a)
 {
 	int32_t i = (int32_t)(blockIdx.x * TAKE_THREADS + threadIdx.x);
@@ -554,7 +586,7 @@ static __global__ void topk_pool(struct topk_pool_args a)
 	a.to[(int64_t)blockIdx.y * a.len + i] = x;
 }
 
-/* The window's two overlapping halves. */
+/* The maximum of two overlapping windows, which together are the whole one. */
 static __global__ void topk_pool_end(struct topk_pool_args a)
 {
 	int32_t i = (int32_t)(blockIdx.x * TAKE_THREADS + threadIdx.x);
@@ -567,7 +599,7 @@ static __global__ void topk_pool_end(struct topk_pool_args a)
 struct topk_order_args { struct topk_launch a; int32_t *out; int64_t out_cols; int32_t forced_first; };
 enum { ORDER_THREADS = 256 };
 
-/* The place of a row is the number of those that are better. */
+/* The place of a row is the number of rows that rank before it. */
 static __global__ void __launch_bounds__(ORDER_THREADS) topk_order(struct topk_order_args args)
 {
 	SHARED(uint32_t, order, [ORDER_THREADS]);
@@ -580,7 +612,7 @@ static __global__ void __launch_bounds__(ORDER_THREADS) topk_order(struct topk_o
 	int32_t row, own_rank;
 	uint32_t own, own_raw;
 
-	if ((int32_t)blockIdx.x * ORDER_THREADS >= a.k || !when_met(a.when))
+	if ((int32_t)blockIdx.x * ORDER_THREADS >= a.k || !predicate_holds(a.when))
 		return;
 	row = i < a.k ? rows[i] : 0;
 	own = pooled_order(a, head, row);
@@ -598,7 +630,7 @@ static __global__ void __launch_bounds__(ORDER_THREADS) topk_order(struct topk_o
 			rank[thread] = args.forced_first && (r < a.i0 || r >= a.i1);
 		}
 		__syncthreads();
-		/* Rows ascend, so of equals a later place is better. */
+		/* Rows ascend, so of equal scores the later index ranks first. */
 		for (int32_t j = 0; j < n; j++) {
 			int32_t above = (int32_t)rank[j] - own_rank;
 
@@ -609,8 +641,8 @@ static __global__ void __launch_bounds__(ORDER_THREADS) topk_order(struct topk_o
 		args.out[head * args.out_cols + better] = row;
 }
 
-/* What a row is sorted by, the highest bits first: forced ones in front; its order; that before pooling; the later of equals.  All
- * differ, and all are better than nothing, which is 0. */
+/* A row's sort key, the highest bits first: forced; order; order before pooling; row number.  All keys differ, and all are above the
+ * padding, 0. */
 struct ranked { uint64_t high, low; };
 
 static __device__ inline int is_better(const struct ranked &x, const struct ranked &y)
@@ -626,7 +658,7 @@ struct topk_sort_args {
 	int32_t run, forced_first;   /* run: rows that are in order already */
 };
 
-/* A block's own rows, in shared memory: runs that rise and fall in turn are merged from both ends (a bitonic sort). */
+/* Bitonic sort of a block's rows in shared memory. */
 static __global__ void __launch_bounds__(TAKE_THREADS) topk_sort(struct topk_sort_args args)
 {
 	SHARED(struct ranked, tile, [TILE]);
@@ -635,7 +667,7 @@ static __global__ void __launch_bounds__(TAKE_THREADS) topk_sort(struct topk_sor
 	const int32_t *rows = a.rows + head * a.rows_cols;
 	const float *score = a.score + head * a.score_cols;
 
-	if (k0 >= a.k || !when_met(a.when))
+	if (k0 >= a.k || !predicate_holds(a.when))
 		return;
 	for (int32_t i = thread; i < TILE; i += TAKE_THREADS) {
 		struct ranked r = { 0, 0 };
@@ -666,7 +698,7 @@ static __global__ void __launch_bounds__(TAKE_THREADS) topk_sort(struct topk_sor
 		args.to[(int64_t)head * a.k + k0 + i] = tile[i];
 }
 
-/* A row's place in two runs together: its own in the one, and the number of those in the other that are better. */
+/* Merge two runs: a row's place is its index in its own run plus the number of rows of the other run that rank before it. */
 static __global__ void __launch_bounds__(TAKE_THREADS) topk_merge(struct topk_sort_args args)
 {
 	const struct topk_launch &a = args.a;
@@ -674,7 +706,7 @@ static __global__ void __launch_bounds__(TAKE_THREADS) topk_merge(struct topk_so
 	const struct ranked *from = args.from + (int64_t)head * a.k;
 	struct ranked own;
 
-	if (i >= a.k || !when_met(a.when))
+	if (i >= a.k || !predicate_holds(a.when))
 		return;
 	own = from[i];
 	start = lo = min((at ^ 1) * args.run, a.k);
@@ -698,20 +730,12 @@ static __global__ void __launch_bounds__(TAKE_THREADS) topk_merge(struct topk_so
 
 struct topk_job {
 	struct topk_launch a;
-	int32_t *out;                /* where rows go once they are in order; NULL: they are there */
+	int32_t *out;                /* for rows in order: where they go; NULL = `rows` are final */
 	int64_t out_cols;
 	int32_t forced_first;
 	struct ranked *sort[2];      /* for many rows in order: [n_kv_head][k] */
 	float *pool[2];              /* for wide pools: [n_kv_head][n + 2 half] */
 };
-
-static int rows_ok(const struct topk_args *a)
-{
-	return a->score && a->score->data && a->score->type == DT_F32 && a->rows && a->rows->data && a->rows->type == DT_I32 &&
-	       a->n_kv_head > 0 && a->score->rows >= a->n_kv_head && a->score->cols >= a->n && a->rows->rows >= a->n_kv_head &&
-	       a->rows->cols >= a->k && a->k > 0 && a->k <= a->n && a->n <= INT32_MAX / 4 && cuda_when_ok(&a->when) && a->pool > 0 &&
-	       a->pool % 2 && a->first >= 0 && a->last >= 0;
-}
 
 /* Check the operands and get memory.  0, or -1 with the error set. */
 static int topk_plan(struct cuda *c, const struct topk_args *t, struct topk_job *j)
@@ -722,8 +746,8 @@ static int topk_plan(struct cuda *c, const struct topk_args *t, struct topk_job 
 	char *base;
 
 	memset(j, 0, sizeof *j);
-	if (!rows_ok(t))
-		return cuda_fail(&c->base, "internal: the choice of %d of %d rows got operands of the wrong shape", (int)t->k, (int)t->n);
+	if (topk_check(&c->base, t) < 0)
+		return -1;
 	a->n = t->n;
 	a->k = t->k;
 	a->half = choose_min(t->pool / 2, t->n - 1);
@@ -736,12 +760,12 @@ static int topk_plan(struct cuda *c, const struct topk_args *t, struct topk_job 
 	a->score_cols = t->score->cols;
 	a->rows = (int32_t *)t->rows->data;
 	a->rows_cols = t->rows->cols;
-	a->when = cuda_when_of(&t->when);
+	a->when = cuda_predicate_of(&t->when);
 	wide = a->half > NEAR_POOL;
 	for (a->chunk = CHUNK; (a->n - 1) / a->chunk >= CHUNKS; )
 		a->chunk *= 2;
 	a->chunks = (a->n - 1) / a->chunk + 1;
-	/* By powers of two: memory grows seldom. */
+	/* By powers of two, so that memory rarely grows. */
 	heads = (size_t)t->n_kv_head;
 	n = (size_t)cuda_power(t->n);
 	count = choose_cut(&at, a->n > SMALL ? heads * COUNTS : 0, sizeof(uint32_t));
@@ -800,7 +824,7 @@ static void pool_wide(struct cuda *c, struct topk_job *j, int32_t heads)
 	a->pooled = p.to;
 }
 
-/* The rows that were chosen, from the scratch place to where they are wanted, the best first. */
+/* Sort the selected rows from scratch to j->out. */
 static void sort_rows(struct cuda *c, const struct topk_job *j, int32_t heads)
 {
 	struct topk_sort_args s = {};
@@ -819,7 +843,7 @@ static void sort_rows(struct cuda *c, const struct topk_job *j, int32_t heads)
 	}
 }
 
-/* Launch what chooses; s: the scan whose scores are not finished yet, or NULL. */
+/* Launch the selection; s: the first launch of a scan whose output is not computed yet, or NULL. */
 static void topk_run(struct cuda *c, struct topk_job *j, int32_t heads, const struct scan_scores *s)
 {
 	struct topk_small_args args = {};
@@ -875,15 +899,11 @@ void cuda_choose(struct backend *be, const struct attn_choice *choice)
 	struct topk_job j;
 	int same;
 
-	if (cuda_stopped(be))
+	if (cuda_stopped(be) || attn_choice_check(be, choice, topk->n_kv_head) < 0)
 		return;
-	if (scan->out != topk->score || scan->n_rows != topk->n || scan->n_kv_head != topk->n_kv_head) {
-		cuda_fail(be, "internal: a choice of rows got scores of another shape");
-		return;
-	}
 	if (topk_plan(c, topk, &j) < 0)
 		return;
-	/* Two conditions are looked at in two goes.  Many rows that are pooled need neighbours that another block finishes. */
+	/* Separate launches for different predicates, and for pooling over many rows, which needs scores that other blocks compute. */
 	same = scan->when.flag == topk->when.flag && scan->when.col == topk->when.col && scan->when.is == topk->when.is;
 	if (!same || j.a.want == 0 || j.a.want == j.a.i1 - j.a.i0 || j.a.half > NEAR_POOL || (j.a.half && j.a.n > SMALL)) {
 		cuda_key_scan(be, scan);

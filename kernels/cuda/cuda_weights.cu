@@ -1,12 +1,11 @@
-/* kernels/cuda/cuda_weights.cu - weights on the device: taking them over, rows for embed(), tiles of f16 for cuBLAS.
+/* kernels/cuda/cuda_weights.cu - weights on the device: load_weight, embed, conversion to f16 for cuBLAS.
  *
- * A weight is sent in pieces as it lies in the file and rearranged by a kernel (planes: cuda_quant.cuh), so the host only copies.
- * Then the largest magnitude is noted in front of it: types that reach beyond f16 are scaled by a power of two when they are
- * converted, and nobody waits for the number.
+ * A weight is copied to the device in pieces as it is in the file, and a kernel rearranges it (planes: cuda_quant.cuh).  Then its
+ * largest magnitude is stored in front of it, on the device: from it a conversion to f16 derives its scale, without a host round trip.
  *
- * An embedding that is also the output's weight is adopted twice, from the same place of the file: it lies on the device once.
+ * An embedding that is also the output weight is loaded twice from the same host address; the device holds it once.
  *
- * Launches: embed 1; adopt 2 a piece of 32 MiB; conversion to f16 1. */
+ * Launches: embed 1; load_weight 2 a piece of 32 MiB; conversion to f16 1. */
 #include <stdlib.h>
 
 #include "kernels/cuda/cuda_quant.cuh"
@@ -22,7 +21,7 @@ static uint32_t align16(uint64_t n) { return (uint32_t)((n + 15) / 16 * 16); }
 /* Bytes of a row in the file. */
 static size_t file_row(const struct tensor *t) { return (size_t)dtype_bytes(t->type, (uint64_t)t->cols); }
 
-/* The planes of a row. */
+/* Lay out the planes of a row. */
 static void rows_layout(struct weight_rows *w, const struct tensor *t)
 {
 	uint64_t blocks = (uint64_t)t->cols / 32, super = (uint64_t)t->cols / 256;
@@ -66,7 +65,7 @@ static void rows_layout(struct weight_rows *w, const struct tensor *t)
 int cuda_weight_rows(struct cuda *c, const struct tensor *t, struct weight_rows *out)
 {
 	if (!t || !t->data || (unsigned)t->type >= DT_COUNT || (t->layout == LAYOUT_PLAIN && t->rows != 1))
-		return cuda_fail(&c->base, "internal: matmul got a weight of the wrong shape");
+		return backend_fail(&c->base, "internal: matmul got a weight of the wrong shape");
 	rows_layout(out, t);
 	out->p = (const uint8_t *)t->data + (t->layout == LAYOUT_WEIGHT ? sizeof(struct weight_head) : 0);
 	return 0;
@@ -132,7 +131,7 @@ static __device__ void file_levels(int type, const uint8_t *p, int i, uint8_t u[
 	}
 }
 
-/* The main words of a block: their number. */
+/* Pack the main words of a block; returns their number. */
 static __device__ int pack_main(int type, const uint8_t u[32], uint32_t out[8])
 {
 	int bits = quant_main_bits(type), n = bits, per = 8 / bits;
@@ -169,7 +168,7 @@ static __device__ void copy_bytes(uint8_t *out, const void *in, int n)
 		out[i] = ((const uint8_t *)in)[i];
 }
 
-/* Block b of a row, block i of the (super-)block at p: its scales, and with the first one what all of them share. */
+/* Copy the scales of block b of a row, block i of the (super-)block at p; with the first block also those of the super-block. */
 static __device__ void pack_head(const weight_rows &w, uint8_t *row, const uint8_t *p, int b, int i)
 {
 	uint8_t *head = row + w.head, *head2 = row + w.head2;
@@ -230,7 +229,7 @@ static __device__ int block_bytes(int type)
 	}
 }
 
-/* A thread a block of 32. */
+/* A thread per block of 32. */
 __global__ void weight_repack(struct repack_args a)
 {
 	int64_t at = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
@@ -263,7 +262,7 @@ __global__ void weight_repack(struct repack_args a)
 
 struct pad_args { const uint8_t *src; uint8_t *dst; uint64_t src_stride, dst_stride; int64_t n; };
 
-/* Rows of floats whose length is no multiple of 16 bytes, two bytes a thread. */
+/* Pad rows of floats to a multiple of 16 bytes; two bytes per thread. */
 __global__ void weight_pad(struct pad_args a)
 {
 	int64_t at = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, per = (int64_t)a.src_stride / 2;
@@ -274,7 +273,7 @@ __global__ void weight_pad(struct pad_args a)
 
 struct largest_args { struct weight_rows w; struct weight_head *head; int64_t eights; int32_t per_row; };
 
-/* Magnitudes as bits are in the order of their values, and what is not finite comes last. */
+/* The bits of magnitudes are in the order of their values, infinity and NaN highest. */
 __global__ void weight_largest(struct largest_args a)
 {
 	unsigned most = 0;
@@ -293,20 +292,20 @@ __global__ void weight_largest(struct largest_args a)
 		atomicMax(&a.head->largest, most);
 }
 
-/* ---- taking over ---- */
+/* ---- loading ---- */
 
-/* A weight on the device, by its place in the host's memory. */
+/* A weight on the device, known by its host address. */
 struct cuda_weight {
 	struct cuda_weight *next;
 	const void *host;
 	void *p;
 	enum dtype type;
 	int32_t rows, cols;
-	int table;                     /* as what it was adopted first */
-	int users;
+	int table;                     /* as_table of the first load_weight() */
+	int users;                     /* tensors that share it */
 };
 
-/* The other use of the same weight. */
+/* The same weight, loaded for the other use (as_table). */
 static struct cuda_weight *weight_known(struct cuda *c, const struct tensor *t, const void *host, int as_table)
 {
 	for (struct cuda_weight *w = c->weights; w; w = w->next)
@@ -329,7 +328,7 @@ int cuda_weight_release(struct cuda *c, void *p)
 	return 1;
 }
 
-/* Rows in pieces through c->tile, rearranged on the device. */
+/* Copy rows in pieces to c->tile and rearrange them on the device. */
 static int send_rows(struct cuda *c, const struct weight_rows *w, const struct tensor *t, const uint8_t *host)
 {
 	size_t row = file_row(t);
@@ -380,7 +379,7 @@ static void note_largest(struct cuda *c, const struct weight_rows *w, struct wei
 	cuda_launch(c, weight_largest, blocks < 2048 ? blocks : 2048, 1, 1, THREADS, 0, a);
 }
 
-int cuda_adopt(struct backend *be, struct tensor *t, const void *host, int as_table)
+int cuda_load_weight(struct backend *be, struct tensor *t, const void *host, int as_table)
 {
 	struct cuda *c = cuda_of(be);
 	struct weight_rows w;
@@ -393,7 +392,7 @@ int cuda_adopt(struct backend *be, struct tensor *t, const void *host, int as_ta
 	t->data = NULL;
 	t->layout = LAYOUT_PLAIN;
 	if ((unsigned)t->type >= DT_COUNT || t->rows <= 0 || t->cols <= 0 || t->cols % dtype_info(t->type)->block)
-		return cuda_fail(be, "cannot take a weight of %d x %d", (int)t->rows, (int)t->cols);
+		return backend_fail(be, "cannot take a weight of %d x %d", (int)t->rows, (int)t->cols);
 	/* Float vectors (norm weights, biases) stay plain: they are read by element. */
 	vector = t->rows == 1 && !quant_is(t->type);
 	known = vector ? NULL : weight_known(c, t, host, as_table != 0);
@@ -405,11 +404,11 @@ int cuda_adopt(struct backend *be, struct tensor *t, const void *host, int as_ta
 	}
 	rows_layout(&w, t);
 	if (__builtin_mul_overflow(w.stride, (uint64_t)t->rows, &size) || size > SIZE_MAX / 2)
-		return cuda_fail(be, "cannot take a weight of %d x %d", (int)t->rows, (int)t->cols);
+		return backend_fail(be, "cannot take a weight of %d x %d", (int)t->rows, (int)t->cols);
 	size += vector ? 0 : sizeof(struct weight_head);
 	t->data = gpu_alloc(c->gpu, (size_t)size);
 	if (!t->data)
-		return cuda_fail(be, "cannot get %llu bytes of GPU memory for a weight of %d x %d", (unsigned long long)size, (int)t->rows,
+		return backend_fail(be, "cannot get %llu bytes of GPU memory for a weight of %d x %d", (unsigned long long)size, (int)t->rows,
 		                 (int)t->cols);
 	if (vector) {
 		gpu_write(c->gpu, t->data, host, file_row(t));
@@ -421,7 +420,7 @@ int cuda_adopt(struct backend *be, struct tensor *t, const void *host, int as_ta
 		free(known);
 		gpu_free(c->gpu, t->data);
 		t->data = NULL;
-		return cuda_fail(be, "cannot get memory for a weight of %d x %d", (int)t->rows, (int)t->cols);
+		return backend_fail(be, "cannot get memory for a weight of %d x %d", (int)t->rows, (int)t->cols);
 	}
 	if (!quant_is(t->type) && w.stride == file_row(t))
 		gpu_write(c->gpu, (void *)w.p, host, (size_t)size - sizeof(struct weight_head));
@@ -437,7 +436,7 @@ int cuda_adopt(struct backend *be, struct tensor *t, const void *host, int as_ta
 
 struct embed_args { struct weight_rows w; float *out; const int32_t *id; int32_t per_row; };
 
-/* Eight values a thread; a row of blocks per token. */
+/* Eight values per thread; blockIdx.y = token. */
 __global__ void embed_rows(struct embed_args a)
 {
 	int j = (int)(blockIdx.x * blockDim.x + threadIdx.x), n;
@@ -462,12 +461,12 @@ void cuda_embed(struct backend *be, struct tensor *out, const struct tensor *tab
 	if (cuda_stopped(be) || n <= 0)
 		return;
 	if (!out || !out->data || out->type != DT_F32 || out->layout != LAYOUT_PLAIN || n > out->rows || !table || out->cols != table->cols) {
-		cuda_fail(be, "internal: embed got an operand of the wrong shape");
+		backend_fail(be, "internal: embed got an operand of the wrong shape");
 		return;
 	}
 	for (int32_t i = 0; i < n; i++)
 		if (id[i] < 0 || id[i] >= table->rows) {
-			cuda_fail(be, "token id %d is not within a vocabulary of %d", (int)id[i], (int)table->rows);
+			backend_fail(be, "token id %d is not within a vocabulary of %d", (int)id[i], (int)table->rows);
 			return;
 		}
 	if (cuda_weight_rows(c, table, &a.w) < 0)
@@ -485,7 +484,7 @@ void cuda_embed(struct backend *be, struct tensor *out, const struct tensor *tab
 
 struct half_args { struct weight_rows w; const struct weight_head *head; uint16_t *out; uint32_t eights, per_row; int32_t row0; };
 
-/* Eight values a thread, neighbours beside each other: reads and writes of a warp are contiguous. */
+/* Eight values per thread, neighbours contiguous: so are the reads and writes of a warp. */
 __global__ void weight_to_half(struct half_args a)
 {
 	uint32_t at = blockIdx.x * blockDim.x + threadIdx.x, row = at / a.per_row;
@@ -515,7 +514,7 @@ void cuda_weight_half(struct cuda *c, const struct weight_rows *w, const struct 
 	a.w = *w;
 	a.head = head;
 	a.out = (uint16_t *)out;
-	/* A piece has some 2^23 of them: 32 bits hold the number, whose division by that of a row takes most of a thread's time. */
+	/* A piece has some 2^23 eights, so 32 bits suffice; the division by per_row takes most of a thread's time. */
 	a.per_row = (uint32_t)w->cols / 8 + (w->cols % 8 != 0);
 	a.eights = (uint32_t)n * a.per_row;
 	a.row0 = row0;

@@ -1,13 +1,13 @@
-/* kernels/cuda/gpu.h (private to kernels/cuda/) - a device as the backend sees it: memory, a queue of kernels, one product.
+/* kernels/cuda/gpu.h (private to kernels/cuda/) - the device under the backend: memory, a queue of kernels, one product.
  *
- * Implemented twice: gpu_cuda.cu by the CUDA runtime and cuBLAS, gpu_host.cc on the processor for tests (host.cuh).
+ * gpu_cuda.cu implements it with the CUDA runtime and cuBLAS; tests/cuda_host/gpu_host.cc emulates it on the processor for tests.
  *
- * Everything is done in the order of the calls.  Kernels and small copies are gathered until there are some dozens or something has
- * to be waited for (gpu_read, gpu_sync); then they go to the device at once, as a CUDA graph when the same sequence came before: its
- * kernels, grids and blocks the same, whatever their arguments.  A decode step of the engine is such a sequence, so launching
- * costs the processor little; for that, grids must not change from one token to the next (round what they depend on up to a power of two).
+ * Calls take effect in their order.  Kernels and small copies are queued until some dozens have gathered or the host waits (gpu_read,
+ * gpu_sync); then the queue is submitted, as a CUDA graph when the same sequence of kernels, grids and blocks came before, whatever
+ * their arguments.  A decode step is such a sequence, so it costs the host little.  For that, grids must not change from one
+ * token to the next: round what they depend on up to a power of two.
  *
- * The first failure sticks: later calls do nothing until gpu_sync() reports it, in words. */
+ * The first failure sticks: later calls do nothing until gpu_sync() reports it in a sentence and clears it. */
 #ifndef WEIR_CUDA_GPU_H
 #define WEIR_CUDA_GPU_H
 
@@ -24,24 +24,24 @@ struct gpu_info {
 	uint64_t memory;           /* bytes */
 };
 
-/* 0, or -1 with a sentence that names what is missing: no driver, no device, a device or driver too old. */
+/* Open the first device that is new enough.  0, or -1 with a sentence that names what is missing: driver, device, or newer ones. */
 int  gpu_open(struct gpu **out, struct gpu_info *info, char err[160]);
 void gpu_close(struct gpu *);
 
-/* Zeroed device memory, NULL when there is none; gpu_memory_free() says how much there is, in bytes. */
+/* Zeroed device memory, or NULL; gpu_memory_free() = free bytes. */
 void *gpu_alloc(struct gpu *, size_t n);
 void gpu_free(struct gpu *, void *p);          /* waits for what may still use it */
 uint64_t gpu_memory_free(struct gpu *);
 
-/* Bytes to the device; src may be changed on return. */
+/* Copy n bytes to the device.  src can be reused on return. */
 void gpu_write(struct gpu *, void *dst, const void *src, size_t n);
-/* Bytes from the device, after everything before.  Returns when they are there. */
+/* Copy n bytes from the device after all earlier calls; returns when they have arrived. */
 void gpu_read(struct gpu *, void *dst, const void *src, size_t n);
-/* A copy of n host bytes (at most 1 MiB) that kernels of the same step can read, 16-byte aligned; gone after gpu_sync() or gpu_read().
- * The same address as in the last step for the same sequence of calls.  NULL: failed. */
+/* Stage n host bytes (at most 1 MiB) for kernels of the same step: their address on the device, 16-byte aligned, valid until
+ * gpu_sync() or gpu_read().  The same sequence of calls gives the same addresses in every step.  NULL = failed. */
 const void *gpu_stage(struct gpu *, const void *src, size_t n);
 
-/* fn(args): a kernel with one struct of n bytes by value.  call: runs it as a plain function, for the host. */
+/* fn(args): a kernel with one struct by value.  call: runs the kernel as a plain function, for the emulator. */
 struct gpu_launch {
 	const void *fn;
 	void (*call)(const void *fn, const void *args);
@@ -50,18 +50,19 @@ struct gpu_launch {
 	unsigned shared;           /* bytes of dynamic shared memory */
 	const char *name;          /* for messages; may be NULL */
 };
+/* Queue a launch; args: its struct of n bytes, copied. */
 void gpu_enqueue(struct gpu *, const struct gpu_launch *, const void *args, size_t n);
-/* The last launch, when it is one of fn that still waits and nothing was asked for since: its n bytes of arguments and its grid's x,
- * which may be changed until the next call.  Else NULL.  So an operation can join the one before it. */
+/* The last call, if it queued a launch of fn that is not submitted yet: pointers to its n bytes of arguments and to its grid's x, which
+ * may be changed until the next call.  Else NULL.  So an operation can join the launch of the one before it. */
 void *gpu_last(struct gpu *, const void *fn, size_t n, unsigned **grid_x);
 
-/* These bytes are not read before they are written again.  The host fills them with garbage. */
+/* Declares that these bytes are written before they are read again.  The emulator fills them with garbage. */
 void gpu_forget(struct gpu *, void *p, size_t n);
 
 /* out f32 [n][ld_out >= m] = x [n][k] w^T, w [m][k], both f16, products summed in f32.  By cuBLAS. */
 void gpu_gemm(struct gpu *, float *out, int ld_out, const void *w, const void *x, int m, int n, int k);
 
-/* Start what is gathered and wait: 0, or -1 with the first failure since the last call, cleared. */
+/* Submit the queue and wait.  0, or -1 with the first failure since the last call, which is cleared. */
 int  gpu_sync(struct gpu *, char err[160]);
 
 #endif

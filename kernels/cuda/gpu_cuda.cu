@@ -1,14 +1,14 @@
 /* kernels/cuda/gpu_cuda.cu - gpu.h by the CUDA runtime and cuBLAS.
  *
- * One stream.  Launches gather in parts of a step (gpu_queue.h) until there are enough or somebody waits; then what kernels
- * read of the host goes over in one copy, and the part after it: as plain launches the first time its topology is seen, as a graph
- * from then on, whose kernels get new arguments where they changed.  A step with a product is a long one (a prompt): from the product on nothing is
- * gathered, so that the device has work while the host prepares the next call.
+ * One stream.  Launches are queued as parts of a step (gpu_queue.h) until a part is full or the host waits.  Then staged bytes are
+ * copied to the device, and the part is submitted: as plain launches the first time its topology occurs, as a graph later, with
+ * changed arguments updated.  A step with a cuBLAS product is a long one (prefill): from the product on, launches go to the
+ * device directly, so that it has work while the host prepares the next call.
  *
- * Bytes cross in pinned memory: those of a step in the region that gpu_stage() fills, large pieces through two buffers, one of
- * which is filled or emptied while the other is on its way.
+ * Transfers use pinned memory: the region that gpu_stage() fills, and for large pieces two buffers, one of which is filled or emptied
+ * while the other is transferred.
  *
- * Memory is plain cudaMalloc().  What the device cannot recover from (an illegal address) stays the answer to everything. */
+ * Memory is plain cudaMalloc().  After an error that the device cannot recover from (an illegal address), every call fails with it. */
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
 #include <stdarg.h>
@@ -21,7 +21,7 @@
 static const size_t PINNED_BYTES = 8 << 20;
 enum { WORKSPACE_BYTES = 32 << 20, KERNELS_MOST = 512, OLDEST_MAJOR = 8 };
 
-/* A step as the device keeps it. */
+/* The device's graph of a step. */
 struct replay {
 	cudaGraph_t graph;
 	cudaGraphExec_t exec;
@@ -36,16 +36,16 @@ struct gpu {
 	cublasHandle_t blas;       /* NULL until the first product */
 	void *workspace;
 	unsigned char *stage, *stage_device;
-	size_t n_stage, sent;      /* of the region: filled, and on its way */
+	size_t n_stage, sent;      /* bytes of the region: filled; submitted for copying */
 	unsigned char *pinned[2];
 	cudaEvent_t pinned_done[2];
 	struct gpu_step queue;
 	struct gpu_graphs graphs;
-	int direct;                /* nothing is gathered until the step ends */
-	int busy;                  /* since the stream was last seen idle it may have been given something */
-	struct { const void *fn; unsigned shared; } kernel[KERNELS_MOST];   /* that may have so much dynamic shared memory */
+	int direct;                /* launches are not queued until the step ends */
+	int busy;                  /* the stream may have work since it was last known to be idle */
+	struct { const void *fn; unsigned shared; } kernel[KERNELS_MOST];   /* dynamic shared memory that kernels are allowed so far */
 	int n_kernels;
-	int failed, dead;
+	int failed, dead;          /* a failure to report; the device cannot go on */
 	char fail[160];
 };
 
@@ -64,7 +64,7 @@ static void fail(struct gpu *g, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* 0, or -1 with the failure noted: what failed, CUDA's name for it, what to do. */
+/* 0, or -1 with the failure recorded as a sentence: what failed, CUDA's name for it, what to do. */
 static int check(struct gpu *g, cudaError_t e, const char *what)
 {
 	if (e == cudaSuccess)
@@ -83,15 +83,15 @@ static int check(struct gpu *g, cudaError_t e, const char *what)
 	return -1;
 }
 
-/* The device is chosen for each thread of the program; a backend may be used by several, one after the other.  Whoever gives the
- * stream something comes through here. */
+/* Call before giving work to the stream.  CUDA's current device is set per thread, and several threads may use a backend one after
+ * the other. */
 static int enter(struct gpu *g)
 {
 	g->busy = 1;
 	return g->dead ? -1 : check(g, cudaSetDevice(g->device), "cudaSetDevice");
 }
 
-/* ---- bytes to the device that kernels move into place ---- */
+/* ---- small writes: a kernel copies staged bytes into place ---- */
 
 struct write_args { unsigned char *dst; const unsigned char *src; size_t n; };
 
@@ -258,8 +258,8 @@ void gpu_close(struct gpu *g)
 
 /* ---- launches ---- */
 
-/* More than 48 KiB of shared memory, a kernel's own and the dynamic together, must be asked for, once a kernel.  What its own is
- * nobody here knows, so dynamic memory is asked for always. */
+/* More than 48 KiB of static and dynamic shared memory together must be allowed once per kernel.  The static part is not known here,
+ * so any dynamic memory is allowed explicitly. */
 static int shared_allow(struct gpu *g, const struct gpu_launch *l)
 {
 	int i;
@@ -273,7 +273,7 @@ static int shared_allow(struct gpu *g, const struct gpu_launch *l)
 	if (check(g, cudaFuncSetAttribute(l->fn, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)l->shared), "shared memory") < 0)
 		return -1;
 	if (i == g->n_kernels && i == KERNELS_MOST)
-		return 0;                  /* asked for again the next time */
+		return 0;                  /* table full: allowed again at the next launch */
 	g->kernel[i].fn = l->fn;
 	g->kernel[i].shared = l->shared;
 	g->n_kernels += i == g->n_kernels;
@@ -310,7 +310,7 @@ static struct cudaKernelNodeParams node_params(const struct gpu_step *s, int i, 
 	return p;
 }
 
-/* A chain of the step's kernels; NULL: not to be had, which is no failure. */
+/* Build a graph that is a chain of the step's kernels.  NULL = CUDA refused; the step then runs as plain launches. */
 static struct replay *replay_build(struct gpu *g, const struct gpu_step *s)
 {
 	struct replay *r = (struct replay *)calloc(1, sizeof *r);
@@ -340,7 +340,8 @@ none:
 	return NULL;
 }
 
-/* The new arguments, also into `before`; -1: it takes them not.  Nothing else is copied: the device has no work yet. */
+/* Update the graph with the changed arguments of s, and `before` with them.  0, or -1: CUDA rejected the update; rebuild the graph.
+ * Only changed nodes are touched: the device idles meanwhile. */
 static int replay_update(struct replay *r, struct gpu_step *before, const struct gpu_step *s)
 {
 	for (int i = 0; i < s->n; i++) {
@@ -359,7 +360,7 @@ static int replay_update(struct replay *r, struct gpu_step *before, const struct
 	return 0;
 }
 
-/* What was staged since the last time. */
+/* Copy to the device what was staged since the last copy. */
 static void stage_send(struct gpu *g)
 {
 	if (g->sent == g->n_stage)
@@ -369,7 +370,7 @@ static void stage_send(struct gpu *g)
 	g->sent = g->n_stage;
 }
 
-/* All that is gathered to the device. */
+/* Submit the queue. */
 static void submit(struct gpu *g)
 {
 	struct gpu_step *s = &g->queue;
@@ -400,7 +401,7 @@ static void submit(struct gpu *g)
 	s->part++;
 }
 
-/* The device has done everything. */
+/* The device is idle: the step is over. */
 static void step_end(struct gpu *g)
 {
 	g->n_stage = g->sent = 0;
@@ -408,7 +409,7 @@ static void step_end(struct gpu *g)
 	g->direct = g->busy = 0;
 }
 
-/* A token asks two or three times: whoever read its logits has waited. */
+/* Submit the queue and wait.  `busy` saves the call to CUDA where an earlier read already waited. */
 static void wait_all(struct gpu *g)
 {
 	submit(g);
@@ -549,7 +550,7 @@ void gpu_read(struct gpu *g, void *dst, const void *src, size_t n)
 	submit(g);
 	if (!g->failed && n && enter(g) == 0 && read_start(g, 0, (const char *)src, m) == 0)
 		for (; m; at += m, m = next, i = !i) {
-			/* The next piece is on its way while this one is taken out. */
+			/* Transfer the next piece while this one is copied out. */
 			next = n - at - m < PINNED_BYTES ? n - at - m : PINNED_BYTES;
 			if (next && read_start(g, !i, (const char *)src + at + m, next) < 0)
 				break;
@@ -558,7 +559,7 @@ void gpu_read(struct gpu *g, void *dst, const void *src, size_t n)
 			memcpy((char *)dst + at, g->pinned[i], m);
 		}
 	if (n && !g->failed)
-		step_end(g);           /* the last piece came after all else */
+		step_end(g);           /* the last piece arrived after all earlier work */
 	else
 		wait_all(g);
 }
@@ -576,7 +577,7 @@ static int blas_ok(struct gpu *g, cublasStatus_t s, const char *what)
 	return 0;
 }
 
-/* A workspace of its own and no reduction in halves: the same bits every time, sums in f32. */
+/* A fixed workspace and no reduced-precision reductions: the same bits every time, sums in f32. */
 static int blas_start(struct gpu *g)
 {
 	if (g->blas)
@@ -590,7 +591,7 @@ static int blas_start(struct gpu *g)
 	    !blas_ok(g, cublasSetWorkspace(g->blas, g->workspace, WORKSPACE_BYTES), "cublasSetWorkspace") ||
 	    !blas_ok(g, cublasSetMathMode(g->blas, (cublasMath_t)(CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)),
 	             "cublasSetMathMode")) {
-		/* Half a handle would compute in a stream that does not wait for ours, once the failure is told and over. */
+		/* A handle without our stream would, after the failure is cleared, compute in a stream that does not wait for ours. */
 		cublasDestroy(g->blas);
 		cudaFree(g->workspace);
 		g->blas = NULL;
@@ -600,7 +601,7 @@ static int blas_start(struct gpu *g)
 	return 0;
 }
 
-/* cuBLAS counts columns first: out^T = (w^T)^T x^T. */
+/* cuBLAS is column-major: out^T = (w^T)^T x^T. */
 void gpu_gemm(struct gpu *g, float *out, int ld_out, const void *w, const void *x, int m, int n, int k)
 {
 	const float one = 1, zero = 0;

@@ -1,4 +1,4 @@
-/* kernels/cuda/gpu_queue.cc - steps and the choice of a graph.  Plain code, the same under the device and under the host. */
+/* kernels/cuda/gpu_queue.cc - steps and the choice of a graph.  Plain C++, shared by gpu_cuda.cu and the emulator. */
 #include "kernels/cuda/gpu_queue.h"
 
 #include <stdio.h>
@@ -70,7 +70,7 @@ int gpu_step_copy(struct gpu_step *to, const struct gpu_step *from)
 		return -1;
 	if (from->n)
 		memcpy(to->node, from->node, (size_t)from->n * sizeof *to->node);
-	for (int i = 0; i < from->n; i++)          /* not the bytes between arguments: nobody wrote them */
+	for (int i = 0; i < from->n; i++)          /* the bytes between arguments are uninitialised */
 		memcpy(to->arg + from->node[i].at, from->arg + from->node[i].at, from->node[i].size);
 	to->n = from->n;
 	to->part = from->part;
@@ -136,7 +136,7 @@ void gpu_step_take(struct gpu_step *to, const struct gpu_step *from, int i)
 	memcpy(to->arg + to->node[i].at, from->arg + from->node[i].at, from->node[i].size);
 }
 
-/* The name is a compiler's text of a function template: "... [with A = rope_args]". */
+/* The name is the compiler's text of a function template, "... [with A = rope_args]". */
 void gpu_launch_name(const struct gpu_launch *l, char *out, size_t cap)
 {
 	const char *p = l->name ? l->name : "?", *q = strstr(p, "A = ");
@@ -167,7 +167,7 @@ static struct gpu_graph *find(struct gpu_graph *list, int n, const struct gpu_st
 	return NULL;
 }
 
-/* The place of the least recently used, made empty. */
+/* The entry of the least recently used step, emptied. */
 static struct gpu_graph *place(struct gpu_graphs *g, struct gpu_graph *list, int n)
 {
 	struct gpu_graph *oldest = list;

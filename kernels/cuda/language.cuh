@@ -1,8 +1,9 @@
-/* kernels/cuda/language.cuh - what kernels are written in: CUDA C++, or the host's compiler playing its part.
+/* kernels/cuda/language.cuh (private to kernels/cuda/) - the dialect of C++ that kernels are written in.
  *
- * A kernel file compiles with nvcc for a device, and with any C++17 compiler against host.cuh, which runs blocks on the
- * processor, one thread of a block after the other up to the next barrier.  So index arithmetic, barriers and results are
- * tested where there is no GPU (tests/t_cuda.c).  Rules that make both work:
+ * A kernel file compiles with nvcc for a device, and with any C++17 compiler for the emulator that tests use: the header that the
+ * build names in WEIR_CUDA_EMULATOR (tests/cuda_host/host.cuh) runs blocks on the processor, one thread of a block after the
+ * other up to the next barrier.  So index arithmetic, barriers and results are tested where there is no GPU (tests/t_cuda_*.c).
+ * Rules that make both work:
  *
  *   - a kernel takes one argument, a plain struct by value, at most 1 KiB: __global__ void name(struct name_args a);
  *   - it is started by cuda_launch() alone (cuda.cuh), never by <<< >>>;
@@ -18,8 +19,10 @@
 #include <cuda_runtime.h>
 #define SHARED(type, name, size) __shared__ type name size
 #define SHARED_DYNAMIC(type, name) extern __shared__ __align__(16) unsigned char shared_bytes[]; type *name = (type *)shared_bytes
+#elif defined(WEIR_CUDA_EMULATOR)
+#include WEIR_CUDA_EMULATOR
 #else
-#include "kernels/cuda/host.cuh"
+#error "compile with nvcc, or name the emulator's header in WEIR_CUDA_EMULATOR"
 #endif
 
 enum { WARP = 32 };

@@ -4,7 +4,7 @@
 #ifndef WEIR_FAKE_CUDA_RUNTIME_H
 #define WEIR_FAKE_CUDA_RUNTIME_H
 
-#include "kernels/cuda/host.cuh"
+#include "tests/cuda_host/host.cuh"
 
 #define CUDART_VERSION 13000
 enum cudaError_t {

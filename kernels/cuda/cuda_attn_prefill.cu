@@ -1,13 +1,13 @@
-/* kernels/cuda/cuda_attn_many.cu - attention of many tokens: tiles of queries and of rows, on the matrix unit.
+/* kernels/cuda/cuda_attn_prefill.cu - attention of many queries (prefill): tiles of queries and of rows, on the tensor cores.
  *
- * A block of 4 warps takes 64 queries of a KV head, a warp 16 of them.  Rows come by tiles through shared memory, the next
- * tile while one is computed with; blocks of q8_0 become f16 on the way.  Rows in shared memory are so far apart that eight lanes'
- * 16 bytes lie in different banks.  Where a tile ends beyond what a warp's tokens see, it waits.
+ * A block of 4 warps computes 64 queries of a KV head, a warp 16 of them.  Rows pass through shared memory in tiles; the next tile is
+ * loaded while one is computed with; q8_0 is converted to f16 on the way.  The pitch of rows in shared memory puts the 16 bytes
+ * of eight lanes in different banks.  A warp whose tokens see no row of a tile skips it.
  *
- * Queries and probabilities are f16 with 11 bits, which leaves a normalised error (NMSE) of about 1e-7; when scores are wanted for
- * a probe, and with bf16 planes, what 16 bits leave over is multiplied too.
+ * Queries and probabilities are rounded to f16, 11 bits, which gives an error (NMSE) of about 1e-7.  For a probe, and with bf16
+ * planes, the rounding residue is multiplied too.
  *
- * One launch.  Bytes: K and V once per 64 queries, mostly out of the L2. */
+ * One launch.  Bytes: K and V once per 64 queries, mostly from L2. */
 #include "kernels/cuda/cuda_attn_rows.cuh"
 
 enum { QUERIES = 64, WARPS = 4, THREADS = WARPS * WARP, WARP_QUERIES = 16 };
@@ -24,9 +24,10 @@ template<int DIM> struct tile_of {
 	};
 };
 
-struct many_args {
+struct prefill_args {
 	struct attn_launch a;
-	int32_t exact, buffers;      /* 1 or 2 tiles in shared memory */
+	int32_t exact;               /* multiply rounding residues too */
+	int32_t buffers;             /* tiles in shared memory: 1 or 2 */
 };
 
 template<class F, int DIM> static __device__ inline void load_queries(uint4 *qs, float *by, const struct attn_launch &a,
@@ -71,7 +72,7 @@ template<class F, int DIM> static __device__ inline void load_queries(uint4 *qs,
 	__syncthreads();
 }
 
-/* Rows i .. of a part on their way to shared memory; zeros from row i1 on. */
+/* Start loading rows i .. of a part to shared memory; zeros from row i1 on. */
 template<class P, int DIM> static __device__ inline void load_tile(uint8_t *ks, uint8_t *vs, const struct attn_launch &a,
                                                                    const struct attn_seg &s, int32_t kv, int32_t i, int32_t i1)
 {
@@ -95,7 +96,7 @@ template<class P, int DIM> static __device__ inline void load_tile(uint8_t *ks, 
 	copies_end();
 }
 
-/* Scores of one warp's queries and a tile's rows: 8 rows to a product. */
+/* Scores of one warp's queries and a tile's rows: 8 rows per product. */
 template<class F, int DIM> static __device__ inline void tile_scores(float (*c)[4], const uint4 *qs, const uint8_t *ks, int exact, int32_t g,
                                                                      int32_t t)
 {
@@ -144,16 +145,172 @@ template<class F, int DIM> static __device__ inline void tile_scores(float (*c)[
 	}
 }
 
-template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void attn_many(struct many_args args)
+/* The helpers below are parts of attn_prefill, for all lanes of a warp.  Lane 4 g + t has queries g and g + 8 of the warp (r = 0, 1):
+ * c[n][b] belongs to query b / 2 and row i + 8 n + 2 t + b % 2; rows from seen[r] on are hidden from query r. */
+
+/* Scores to where a probe reads them. */
+template<int BLOCKS> static __device__ __forceinline__ void prefill_keep(const float (&c)[BLOCKS][4], const struct attn_launch &a,
+                                                                        const struct attn_seg &s, const int64_t (&place)[2],
+                                                                        const float (&scale)[2], int32_t i, const int32_t (&seen)[2], int32_t t)
+{
+#pragma unroll
+	for (int n = 0; n < BLOCKS; n++)
+#pragma unroll
+		for (int b = 0; b < 4; b++) {
+			int32_t at = i + 8 * n + 2 * t + b % 2;
+
+			if (at < seen[b / 2])
+				a.score[place[b / 2] * a.stride + s.col + at] = c[n][b] * scale[b / 2];
+		}
+}
+
+/* One step of the running softmax: c = exp(score - m); the sums of before are brought to the new maximum m. */
+template<int DIM> static __device__ __forceinline__ void prefill_softmax(float (&c)[tile_of<DIM>::ROWS / 8][4], float (&acc)[DIM / 8][4],
+                                                                         float (&m)[2], float (&l)[2], const float (&scale)[2], int32_t i,
+                                                                         int32_t i1, int32_t all, const int32_t (&seen)[2], int32_t t)
+{
+	typedef tile_of<DIM> T;
+	enum { BLOCKS = T::ROWS / 8 };
+	float most[2] = { m[0], m[1] }, base[2], w[2];
+
+#pragma unroll
+	for (int n = 0; n < BLOCKS; n++)
+#pragma unroll
+		for (int b = 0; b < 4; b++)
+			c[n][b] *= scale[b / 2] * LOG2_E;
+	/* Only the call's own rows are seen by some of its tokens and not by others; and the last tile has no more. */
+	if (i + T::ROWS > min(i1, all))
+#pragma unroll
+		for (int n = 0; n < BLOCKS; n++)
+#pragma unroll
+			for (int b = 0; b < 4; b++)
+				c[n][b] = i + 8 * n + 2 * t + b % 2 < seen[b / 2] ? c[n][b] : -INFINITY;
+#pragma unroll
+	for (int n = 0; n < BLOCKS; n++)
+#pragma unroll
+		for (int b = 0; b < 4; b++)
+			most[b / 2] = fmaxf(most[b / 2], c[n][b]);
+#pragma unroll
+	for (int r = 0; r < 2; r++) {
+		most[r] = fmaxf(most[r], __shfl_xor_sync(FULL_WARP, most[r], 1));
+		most[r] = fmaxf(most[r], __shfl_xor_sync(FULL_WARP, most[r], 2));
+		base[r] = most[r] == -INFINITY ? 0 : most[r];
+		w[r] = power2(m[r] - base[r]);
+		l[r] *= w[r];
+		m[r] = most[r];
+	}
+	if (__any_sync(FULL_WARP, w[0] != 1 || w[1] != 1))
+#pragma unroll
+		for (int n = 0; n < DIM / 8; n++)
+#pragma unroll
+			for (int b = 0; b < 4; b++)
+				acc[n][b] *= w[b / 2];
+#pragma unroll
+	for (int n = 0; n < BLOCKS; n++)
+#pragma unroll
+		for (int b = 0; b < 4; b++) {
+			c[n][b] = power2(c[n][b] - base[b / 2]);
+			l[b / 2] += c[n][b];
+		}
+}
+
+/* acc += c times the tile's V. */
+template<class F, int DIM> static __device__ __forceinline__ void prefill_values(float (&acc)[DIM / 8][4],
+                                                                                 const float (&c)[tile_of<DIM>::ROWS / 8][4], const uint8_t *v,
+                                                                                 int exact, int32_t i, int32_t all, const int32_t (&seen)[2],
+                                                                                 int32_t g, int32_t t)
+{
+	typedef tile_of<DIM> T;
+	enum { PART = v_part<DIM>::DIMS, PARTS = v_part<DIM>::COUNT, BLOCKS = T::ROWS / 8 };
+
+#pragma unroll
+	for (int b = 0; b < BLOCKS / 2; b++) {
+		uint32_t hi[4], lo[4];
+		v_words<PART> x[4];
+
+#pragma unroll
+		for (int y = 0; y < 4; y++) {
+			float e0 = c[2 * b + y / 2][y % 2 * 2], e1 = c[2 * b + y / 2][y % 2 * 2 + 1];
+
+			hi[y] = F::pack(e0, e1);
+			if (exact) {
+				float2 there = F::unpack(hi[y]);
+
+				lo[y] = F::pack(e0 - there.x, e1 - there.y);
+			}
+		}
+#pragma unroll
+		for (int part = 0; part < PARTS; part++) {
+			float (*to)[4] = acc + part * (PART / 8);
+
+#pragma unroll
+			for (int y = 0; y < 4; y++)
+				load_v<shared_rows<F>, PART>(x[y], v + ((16 * b + 2 * t + y % 2 + y / 2 * 8) * T::V_PITCH + part * PART) * 2, g);
+			if (i + T::ROWS > all)
+				add_odd<F, PART>(to, x, seen[0] - i - 16 * b, seen[1] - i - 16 * b);
+#pragma unroll
+			for (int n = 0; n < PART / 16; n++) {
+				uint32_t b0 = __byte_perm(x[0].w[n], x[1].w[n], 0x5410), b1 = __byte_perm(x[2].w[n], x[3].w[n], 0x5410);
+				uint32_t b2 = __byte_perm(x[0].w[n], x[1].w[n], 0x7632), b3 = __byte_perm(x[2].w[n], x[3].w[n], 0x7632);
+
+				mma16(F(), to[2 * n], hi, b0, b1);
+				mma16(F(), to[2 * n + 1], hi, b2, b3);
+				if (exact) {
+					mma16(F(), to[2 * n], lo, b0, b1);
+					mma16(F(), to[2 * n + 1], lo, b2, b3);
+				}
+			}
+		}
+	}
+}
+
+/* This warp's sums, to the output or to this block's slot. */
+template<int DIM> static __device__ __forceinline__ void prefill_end(const struct attn_launch &a, const float (&acc)[DIM / 8][4], const float (&m)[2],
+                                                                     float (&l)[2], const int64_t (&place)[2], int32_t kv, int32_t tile,
+                                                                     int32_t slots, int32_t warp, int32_t g, int32_t t)
+{
+	for (int r = 0; r < 2; r++) {
+		float by_sum, *to, *slot = NULL;
+
+		l[r] += __shfl_xor_sync(FULL_WARP, l[r], 1);
+		l[r] += __shfl_xor_sync(FULL_WARP, l[r], 2);
+		if (place[r] < 0)
+			continue;
+		by_sum = slots == 1 ? 1 / l[r] : 1;
+		if (slots == 1) {
+			to = a.out + place[r] * DIM;
+			if (a.score && t == 0) {
+				a.max[place[r]] = m[r] * LN_2;
+				a.sum[place[r]] = l[r];
+			}
+		} else {
+			int32_t q = warp * WARP_QUERIES + g + 8 * r;
+
+			slot = attn_slot(a, QUERIES, kv, tile, a.slot0 + (int32_t)blockIdx.x);
+			to = slot + q * DIM;
+			if (t == 0) {
+				slot[QUERIES * DIM + 2 * q] = m[r];
+				slot[QUERIES * DIM + 2 * q + 1] = l[r];
+			}
+		}
+#pragma unroll
+		for (int n = 0; n < DIM / 16; n++)
+#pragma unroll
+			for (int b = 0; b < 2; b++)
+				*(float2 *)(to + v_dim<DIM>(n, 2 * t + b, 0)) = make_float2(acc[2 * n][b + 2 * r] * by_sum,
+				                                                             acc[2 * n + 1][b + 2 * r] * by_sum);
+	}
+}
+
+template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void attn_prefill(struct prefill_args args)
 {
 	typedef typename P::format F;
 	typedef tile_of<DIM> T;
-	enum { PART = v_part<DIM>::DIMS, PARTS = v_part<DIM>::COUNT };
 	enum { STEPS = T::STEPS, TILES = DIM / 8, BLOCKS = T::ROWS / 8 };
 	SHARED_DYNAMIC(uint8_t, memory);
 	SHARED(float, by, [QUERIES]);
 	const struct attn_launch &a = args.a;
-	int32_t kv = (int32_t)blockIdx.y, span = (int32_t)blockIdx.x, tile = (int32_t)gridDim.z - 1 - (int32_t)blockIdx.z;
+	int32_t kv = (int32_t)blockIdx.y, tile = (int32_t)gridDim.z - 1 - (int32_t)blockIdx.z;
 	int32_t lane = (int32_t)threadIdx.x % WARP, warp = (int32_t)threadIdx.x / WARP, g = lane / 4, t = lane % 4;
 	int32_t query0 = tile * QUERIES, at0 = a.col0;
 	struct attn_split split = attn_split_of(a);
@@ -203,132 +360,16 @@ template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void att
 			}
 			__syncthreads();
 			if (i < most_seen) {
-				float most[2] = { m[0], m[1] }, base[2], w[2];
-
 				tile_scores<F, DIM>(c, qs + warp * STEPS * WARP, k, args.exact, g, t);
 				if (a.score)
-#pragma unroll
-					for (int n = 0; n < BLOCKS; n++)
-#pragma unroll
-						for (int b = 0; b < 4; b++) {
-							int32_t at = i + 8 * n + 2 * t + b % 2;
-
-							if (at < seen[b / 2])
-								a.score[place[b / 2] * a.stride + s.col + at] = c[n][b] * scale[b / 2];
-						}
-#pragma unroll
-				for (int n = 0; n < BLOCKS; n++)
-#pragma unroll
-					for (int b = 0; b < 4; b++)
-						c[n][b] *= scale[b / 2] * LOG2_E;
-				/* Only the call's own rows are seen by some of its tokens and not by others; and the last tile has no more. */
-				if (i + T::ROWS > min(i1, all))
-#pragma unroll
-					for (int n = 0; n < BLOCKS; n++)
-#pragma unroll
-						for (int b = 0; b < 4; b++)
-							c[n][b] = i + 8 * n + 2 * t + b % 2 < seen[b / 2] ? c[n][b] : -INFINITY;
-#pragma unroll
-				for (int n = 0; n < BLOCKS; n++)
-#pragma unroll
-					for (int b = 0; b < 4; b++)
-						most[b / 2] = fmaxf(most[b / 2], c[n][b]);
-#pragma unroll
-				for (int r = 0; r < 2; r++) {
-					most[r] = fmaxf(most[r], __shfl_xor_sync(FULL_WARP, most[r], 1));
-					most[r] = fmaxf(most[r], __shfl_xor_sync(FULL_WARP, most[r], 2));
-					base[r] = most[r] == -INFINITY ? 0 : most[r];
-					w[r] = power2(m[r] - base[r]);
-					l[r] *= w[r];
-					m[r] = most[r];
-				}
-				if (__any_sync(FULL_WARP, w[0] != 1 || w[1] != 1))
-#pragma unroll
-					for (int n = 0; n < TILES; n++)
-#pragma unroll
-						for (int b = 0; b < 4; b++)
-							acc[n][b] *= w[b / 2];
-#pragma unroll
-				for (int n = 0; n < BLOCKS; n++)
-#pragma unroll
-					for (int b = 0; b < 4; b++) {
-						c[n][b] = power2(c[n][b] - base[b / 2]);
-						l[b / 2] += c[n][b];
-					}
-#pragma unroll
-				for (int b = 0; b < BLOCKS / 2; b++) {
-					uint32_t hi[4], lo[4];
-					v_words<PART> x[4];
-
-#pragma unroll
-					for (int y = 0; y < 4; y++) {
-						float e0 = c[2 * b + y / 2][y % 2 * 2], e1 = c[2 * b + y / 2][y % 2 * 2 + 1];
-
-						hi[y] = F::pack(e0, e1);
-						if (args.exact) {
-							float2 there = F::unpack(hi[y]);
-
-							lo[y] = F::pack(e0 - there.x, e1 - there.y);
-						}
-					}
-#pragma unroll
-					for (int part = 0; part < PARTS; part++) {
-						float (*to)[4] = acc + part * (PART / 8);
-
-#pragma unroll
-						for (int y = 0; y < 4; y++)
-							load_v<shared_rows<F>, PART>(x[y], v + ((16 * b + 2 * t + y % 2 + y / 2 * 8) * T::V_PITCH + part * PART) * 2, g);
-						if (i + T::ROWS > all)
-							add_odd<F, PART>(to, x, seen[0] - i - 16 * b, seen[1] - i - 16 * b);
-#pragma unroll
-						for (int n = 0; n < PART / 16; n++) {
-							uint32_t b0 = __byte_perm(x[0].w[n], x[1].w[n], 0x5410), b1 = __byte_perm(x[2].w[n], x[3].w[n], 0x5410);
-							uint32_t b2 = __byte_perm(x[0].w[n], x[1].w[n], 0x7632), b3 = __byte_perm(x[2].w[n], x[3].w[n], 0x7632);
-
-							mma16(F(), to[2 * n], hi, b0, b1);
-							mma16(F(), to[2 * n + 1], hi, b2, b3);
-							if (args.exact) {
-								mma16(F(), to[2 * n], lo, b0, b1);
-								mma16(F(), to[2 * n + 1], lo, b2, b3);
-							}
-						}
-					}
-				}
+					prefill_keep<BLOCKS>(c, a, s, place, scale, i, seen, t);
+				prefill_softmax<DIM>(c, acc, m, l, scale, i, i1, all, seen, t);
+				prefill_values<F, DIM>(acc, c, v, args.exact, i, all, seen, g, t);
 			}
 			__syncthreads();
 		}
 	}
-	for (int r = 0; r < 2; r++) {
-		float by_sum, *to, *slot = NULL;
-
-		l[r] += __shfl_xor_sync(FULL_WARP, l[r], 1);
-		l[r] += __shfl_xor_sync(FULL_WARP, l[r], 2);
-		if (place[r] < 0)
-			continue;
-		by_sum = split.slots == 1 ? 1 / l[r] : 1;
-		if (split.slots == 1) {
-			to = a.out + place[r] * DIM;
-			if (a.score && t == 0) {
-				a.max[place[r]] = m[r] * LN_2;
-				a.sum[place[r]] = l[r];
-			}
-		} else {
-			int32_t q = warp * WARP_QUERIES + g + 8 * r;
-
-			slot = attn_slot(a, QUERIES, kv, tile, a.slot0 + span);
-			to = slot + q * DIM;
-			if (t == 0) {
-				slot[QUERIES * DIM + 2 * q] = m[r];
-				slot[QUERIES * DIM + 2 * q + 1] = l[r];
-			}
-		}
-#pragma unroll
-		for (int n = 0; n < STEPS; n++)
-#pragma unroll
-			for (int b = 0; b < 2; b++)
-				*(float2 *)(to + v_dim<DIM>(n, 2 * t + b, 0)) = make_float2(acc[2 * n][b + 2 * r] * by_sum,
-				                                                             acc[2 * n + 1][b + 2 * r] * by_sum);
-	}
+	prefill_end<DIM>(a, acc, m, l, place, kv, tile, split.slots, warp, g, t);
 	if (split.slots > 1)
 		attn_merge(a, QUERIES, kv, tile, query0, 0, DIM, split.slots);
 }
@@ -354,10 +395,10 @@ static size_t tile_bytes(int32_t dim, int exact, int buffers)
 
 static int is_exact(const struct attn_plan *p) { return p->exact || p->type == DT_BF16; }
 
-/* What static shared memory takes besides. */
+/* Static shared memory of the kernel, at most. */
 enum { SHARED_REST = 1024 + ATTN_SLOTS * 4 };
 
-struct attn_shape attn_many_shape(const struct attn_plan *p)
+struct attn_shape attn_prefill_shape(const struct attn_plan *p)
 {
 	struct attn_shape s = { QUERIES, p->a.head_dim, 256 };
 
@@ -369,7 +410,7 @@ struct attn_shape attn_many_shape(const struct attn_plan *p)
 template<int TYPE> static void start(const struct attn_plan *p)
 {
 	typedef typename plane_of<TYPE>::type P;
-	struct many_args m = {};
+	struct prefill_args m = {};
 	unsigned x = (unsigned)p->grid_spans, y = (unsigned)(p->a.n_head / p->a.group), z = (unsigned)p->a.tiles, bytes;
 
 	m.a = p->a;
@@ -378,15 +419,15 @@ template<int TYPE> static void start(const struct attn_plan *p)
 	bytes = (unsigned)tile_bytes(p->a.head_dim, m.exact, m.buffers);
 	/* Blocks of 32 are never 80. */
 	switch (p->a.head_dim) {
-	case 64: cuda_launch(p->c, attn_many<P, 64>, x, y, z, THREADS, bytes, m); break;
-	case 80: cuda_launch(p->c, attn_many<P, P::CODED ? 64 : 80>, x, y, z, THREADS, bytes, m); break;
-	case 96: cuda_launch(p->c, attn_many<P, 96>, x, y, z, THREADS, bytes, m); break;
-	case 128: cuda_launch(p->c, attn_many<P, 128>, x, y, z, THREADS, bytes, m); break;
-	default: cuda_launch(p->c, attn_many<P, 256>, x, y, z, THREADS, bytes, m);
+	case 64: cuda_launch(p->c, attn_prefill<P, 64>, x, y, z, THREADS, bytes, m); break;
+	case 80: cuda_launch(p->c, attn_prefill<P, P::CODED ? 64 : 80>, x, y, z, THREADS, bytes, m); break;
+	case 96: cuda_launch(p->c, attn_prefill<P, 96>, x, y, z, THREADS, bytes, m); break;
+	case 128: cuda_launch(p->c, attn_prefill<P, 128>, x, y, z, THREADS, bytes, m); break;
+	default: cuda_launch(p->c, attn_prefill<P, 256>, x, y, z, THREADS, bytes, m);
 	}
 }
 
-void attn_many_start(const struct attn_plan *p)
+void attn_prefill_start(const struct attn_plan *p)
 {
 	switch (p->type) {
 	case DT_F16: start<DT_F16>(p); break;

@@ -1,13 +1,12 @@
-/* kernels/cuda/host.cuh - CUDA's words for a plain C++17 compiler: kernels run on the processor, for tests.
+/* tests/cuda_host/host.cuh - CUDA's language for a plain C++17 compiler: kernels run on the processor, for tests.
  *
- * A block is run as so many fibers, one at a time (gpu_host.cc).  A fiber runs until it needs others: at __syncthreads() all
- * threads of the block that have not ended, at a *_sync operation the lanes of its mask.  Between two such points a thread runs
- * alone and alone only, so a missing barrier shows as garbage (shared memory starts as garbage), and which warp, which lane and
- * which block goes first changes from launch to launch.  What could only hang on a device is told: a thread that waits for
- * lanes that ended or wait elsewhere, a mask without the caller, a value read from a lane that is not in the mask.  Copies that do
- * not wait (cp.async) arrive when they are waited for, no sooner.
+ * A thread of a block is a fiber; one runs at a time (host_run.cc).  A fiber runs until it must wait: at __syncthreads() for all
+ * threads of the block that have not ended, at a *_sync operation for the lanes of its mask.  So a missing barrier shows as garbage
+ * (shared memory starts as garbage), and the order of warps, lanes and blocks changes from launch to launch.  Errors that would
+ * hang a device are reported: a thread that waits for lanes that ended or wait elsewhere, a mask without the caller, a value read
+ * from a lane outside of the mask.  Asynchronous copies (cp.async) complete when they are waited for, no sooner.
  *
- * What rounds otherwise than here on a device: __expf and its kin, which are exact here. */
+ * Rounding differs from a device in __expf and its relatives, which are exact here. */
 #ifndef WEIR_CUDA_HOST_CUH
 #define WEIR_CUDA_HOST_CUH
 

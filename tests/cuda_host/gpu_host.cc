@@ -1,11 +1,10 @@
-/* kernels/cuda/gpu_host.cc - a device played by the processor, for tests: memory, a queue, kernels by host_run.cc.
+/* tests/cuda_host/gpu_host.cc - gpu.h by an emulated device on the processor, for tests: memory, a queue; host_run.cc runs kernels.
  *
- * It is no faster way to compute but a stricter one.  What is enqueued runs when something is waited for, not before.  Device memory
- * cannot be touched outside of kernels (its pages are closed), has guards around every piece, and is garbage where its contents
- * are given up; staged bytes are garbage after the step.  A kernel's arguments must not point into host memory.  Steps
- * go through the same choice of graphs as on a device (gpu_queue.h), and a replayed step runs with the arguments that
- * the graph holds after its update. */
-#include "kernels/cuda/gpu_host.h"
+ * The emulation is slow and strict.  Queued work runs when the host waits, not before.  Device memory is inaccessible outside of
+ * kernels (its pages are protected), has guards around every piece, and is filled with garbage by gpu_forget(); staged bytes are
+ * garbage after the step.  A kernel's arguments must not point into host memory.  Steps go through the same choice of graphs as on
+ * a device (gpu_queue.h), and a replayed step runs with the arguments that the graph holds after its update. */
+#include "tests/cuda_host/gpu_host.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,8 +14,8 @@
 #include <unistd.h>
 
 #include "kernels/cuda/gpu_queue.h"
-#include "kernels/cuda/host.cuh"
-#include "kernels/cuda/host_run.h"
+#include "tests/cuda_host/host.cuh"
+#include "tests/cuda_host/host_run.h"
 
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>

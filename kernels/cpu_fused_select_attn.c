@@ -1,24 +1,23 @@
-/* kernels/cpu_chosen.c - one token's attention over rows that are chosen just before.
+/* kernels/cpu_fused_select_attn.c - one token's scan, topk and attention over the selected slots, in one hand-over to the threads.
  *
- * Scores, choice and attention are tasks of one run: those of all scans first, by KV head, then the spans of all heads.
- * Whoever finishes a head's scores chooses its rows, while others are at the next head's scores or already read what
- * was chosen for the one before.  Three hand-overs, each of which waits for its slowest task, would cost as much as
- * half of the work itself where it is split among few heads. */
+ * The run's tasks are the scans of all KV heads, then the attention spans of all KV heads.  The thread that finishes the scan of a
+ * head selects its slots, while other threads scan the next head or already attend to the slots of the head before.  Three
+ * hand-overs, each waiting for its slowest task, would cost half as much as the work itself where there are few heads. */
 #include "kernels/cpu_attn.h"
 #include "kernels/cpu_choose.h"
 
-enum { SMALL_CHOICE = 128 << 10 };   /* products of scores that one thread does faster than two */
+enum { SMALL_CHOICE = 128 << 10 };   /* multiply-adds of the scan up to which one thread is faster than two */
 
-struct chosen_job {
+struct fused_job {
 	struct attn_job *attn;
 	struct scan_job scan;
 	struct topk_job topk;
-	_Atomic int32_t *chosen;         /* [n_kv_head] */
+	_Atomic int32_t *chosen;         /* [n_kv_head]: 1 = the head's slots are selected */
 };
 
-static void chosen_task(void *arg, int task, int worker)
+static void fused_task(void *arg, int task, int worker)
 {
-	struct chosen_job *j = arg;
+	struct fused_job *j = arg;
 	int32_t head;
 
 	if (task >= j->scan.tasks) {
@@ -34,19 +33,18 @@ static void chosen_task(void *arg, int task, int worker)
 	atomic_store_explicit(&j->chosen[head], 1, memory_order_release);
 }
 
-int chosen_run(struct attn_job *a)
+int fused_run(struct attn_job *a)
 {
 	struct cpu *c = a->c;
 	const struct attn_choice *choice = a->choice;
 	int32_t heads = a->a->n_kv_head, tasks;
-	struct chosen_job j = { .attn = a };
+	struct fused_job j = { .attn = a };
 
-	if (choice->scan->out != choice->topk->score || choice->scan->n_rows != choice->topk->n || choice->scan->n_kv_head != heads ||
-	    choice->topk->n_kv_head != heads)
-		return cpu_fail(&c->base, "internal: a choice of rows got scores of another shape");
+	if (attn_choice_check(&c->base, choice, heads) < 0)
+		return -1;
 	if (scan_plan(&c->base, choice->scan, &j.scan) || topk_plan(&c->base, choice->topk, &j.topk))
 		return -1;
-	/* A thread's scratch serves both, one after the other. */
+	/* Selection and attention use a thread's scratch one after the other. */
 	if (a->part_bytes < j.topk.part_bytes)
 		a->part_bytes = j.topk.part_bytes;
 	j.topk.part_bytes = a->part_bytes;
@@ -65,8 +63,8 @@ int chosen_run(struct attn_job *a)
 	tasks = j.scan.tasks + heads * a->spans;
 	if ((int64_t)j.scan.n * choice->scan->n_head * choice->scan->head_dim <= SMALL_CHOICE)
 		for (int32_t t = 0; t < tasks; t++)
-			chosen_task(&j, t, 0);
+			fused_task(&j, t, 0);
 	else
-		pool_run(c->pool, chosen_task, &j, tasks);
+		pool_run(c->pool, fused_task, &j, tasks);
 	return cpu_cancelled(c) ? -1 : 0;
 }

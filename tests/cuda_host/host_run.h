@@ -1,4 +1,4 @@
-/* kernels/cuda/host_run.h (private to kernels/cuda/) - one launch on the host (host_run.cc), for gpu_host.cc. */
+/* tests/cuda_host/host_run.h (private to tests/) - one launch on the host (host_run.cc), for gpu_host.cc. */
 #ifndef WEIR_CUDA_HOST_RUN_H
 #define WEIR_CUDA_HOST_RUN_H
 

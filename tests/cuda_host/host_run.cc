@@ -1,9 +1,9 @@
-/* kernels/cuda/host_run.cc - blocks on the processor: fibers, barriers, warps, shared memory.  See host.cuh.
+/* tests/cuda_host/host_run.cc - blocks on the processor: fibers, barriers, warps, shared memory.  See host.cuh.
  *
  * A thread of a block is a fiber with a stack of its own.  Within a warp lanes run until none can go on, then the next warp, so
  * that warps are as far apart as barriers allow; when no warp can go on, all threads stand at one barrier and are let
  * through, or the kernel is wrong.  Fibers of a wrong block are abandoned: kernels own nothing. */
-#include "kernels/cuda/host_run.h"
+#include "tests/cuda_host/host_run.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "kernels/cuda/gpu_queue.h"
-#include "kernels/cuda/host.cuh"
+#include "tests/cuda_host/host.cuh"
 
 #if defined __has_feature
 #if __has_feature(address_sanitizer)

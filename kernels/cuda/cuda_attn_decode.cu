@@ -1,0 +1,333 @@
+/* kernels/cuda/cuda_attn_decode.cu - attention of few queries (decode): split over slots, operands straight from the planes.
+ *
+ * A block of 4 warps computes up to 8 queries of a KV head (the heads of a group share one read of K and V) over a span of columns; a
+ * warp reads 16 rows at a time.  A tensor core product has room for 16 queries: the second half holds the rounding residue of the
+ * first, of queries and of probabilities, so products with f16 planes are as exact as in f32, at no cost (NMSE 1e-13; bf16
+ * 1e-11).  q8_0 is converted to f16 in registers, which rounds (5e-8).  Rows are read where they lie (cuda_attn_rows.cuh), also
+ * those of a list.
+ *
+ * One launch.  Bytes: K and V once per 8 queries (from L2 after the first eight), and the partial results. */
+#include "kernels/cuda/cuda_attn_rows.cuh"
+
+enum { QUERIES = 8, WARPS = 4, THREADS = WARPS * WARP, STEP = 16 };
+
+/* Load the queries of a part as operands, each scaled by its query_unit(); by[] = the attention scale over that unit. */
+template<class F, int DIM> static __device__ inline void load_queries(uint4 (*qs)[WARP], float *by, const struct attn_launch &a,
+                                                                      const struct attn_seg &s, int32_t kv, int32_t query0)
+{
+	int32_t lane = (int32_t)threadIdx.x % WARP, warp = (int32_t)threadIdx.x / WARP;
+
+	__syncthreads();
+	for (int32_t i = warp; i < QUERIES; i += WARPS) {
+		int32_t query = query0 + i;
+		float unit = query_unit(s.q + attn_place(a, kv, query) * DIM, query < a.queries ? DIM : 0);
+
+		if (lane == 0)
+			by[i] = unit;
+	}
+	__syncthreads();
+	for (int32_t i = (int32_t)threadIdx.x; i < DIM / 16 * WARP; i += THREADS) {
+		int32_t step = i / WARP, g = i % WARP / 4, query = query0 + g;
+		float x[4] = { 0, 0, 0, 0 };
+		uint32_t w[4];
+
+		if (query < a.queries) {
+			const float *q = s.q + attn_place(a, kv, query) * DIM + k_dim<DIM>(step, i % 4);
+
+			for (int e = 0; e < 4; e++)
+				x[e] = q[e] * by[g];
+		}
+		for (int e = 0; e < 2; e++) {
+			float2 hi;
+
+			w[2 * e] = F::pack(x[2 * e], x[2 * e + 1]);
+			hi = F::unpack(w[2 * e]);
+			w[2 * e + 1] = F::pack(x[2 * e] - hi.x, x[2 * e + 1] - hi.y);
+		}
+		qs[step][i % WARP] = make_uint4(w[0], w[1], w[2], w[3]);
+	}
+	__syncthreads();
+	if (threadIdx.x < QUERIES)
+		by[threadIdx.x] = a.scale / by[threadIdx.x];
+	__syncthreads();
+}
+
+/* How a call with planes P and heads of DIM values is computed. */
+template<class P, int DIM> struct decode_of {
+	typedef typename P::format F;
+	enum {
+		STEPS = DIM / 16,            /* products of a score */
+		TILES = DIM / 8,             /* of the sums of V */
+		AHEAD = DIM <= 128 && !P::CODED,     /* registers hold the K of the next 16 rows and the V of these */
+		PART = v_part<DIM>::DIMS, PARTS = v_part<DIM>::COUNT,
+	};
+};
+
+/* The helpers below are parts of attn_decode, for all lanes of a warp.  Lane 4 g + t has query g; `now`: where row lane % 16 of the
+ * step lies; i: the step's first row; rows from `seen` on are hidden from this lane's query. */
+
+/* Scores of 16 rows, without their scale: c[j] of rows 8 j .. 8 j + 7. */
+template<class P, int DIM> static __device__ __forceinline__ void decode_scores(float (&c)[2][4], k_words<DIM> (&k)[2], const uint4 (*qs)[WARP],
+                                                                                const struct attn_launch &a, int64_t now)
+{
+	typedef decode_of<P, DIM> D;
+	int32_t lane = (int32_t)threadIdx.x % WARP, g = lane / 4, t = lane % 4;
+
+#pragma unroll
+	for (int j = 0; j < 2; j++) {
+		if (!D::AHEAD)
+			load_k<P, DIM>(k[j], a.k + __shfl_sync(FULL_WARP, now, 8 * j + g), t);
+		c[j][0] = c[j][1] = c[j][2] = c[j][3] = 0;
+#pragma unroll
+		for (int step = 0; step < D::STEPS; step++) {
+			uint4 q = qs[step][lane];
+			uint32_t q4[4] = { q.x, q.y, q.z, q.w };
+
+			mma16(typename D::F(), c[j], q4, k[j].w[2 * step], k[j].w[2 * step + 1]);
+		}
+	}
+}
+
+/* acc += e times V.  Only the step that ends beyond `all` has rows that some queries of the tile do not see; from i1 on nobody does. */
+template<class P, int DIM> static __device__ __forceinline__ void decode_values(float (&acc)[DIM / 8][4], v_words<decode_of<P, DIM>::PART> (&v)[4],
+                                                                                const float (&e)[2][2], const struct attn_launch &a, int64_t now,
+                                                                                int32_t i, int32_t i1, int32_t all, int32_t seen)
+{
+	typedef decode_of<P, DIM> D;
+	typedef typename D::F F;
+	enum { PART = D::PART };
+	int32_t lane = (int32_t)threadIdx.x % WARP, g = lane / 4, t = lane % 4;
+	uint32_t pr[4];
+
+#pragma unroll
+	for (int j = 0; j < 2; j++) {
+		float2 hi;
+
+		pr[2 * j] = F::pack(e[j][0], e[j][1]);
+		hi = F::unpack(pr[2 * j]);
+		pr[2 * j + 1] = F::pack(e[j][0] - hi.x, e[j][1] - hi.y);
+	}
+#pragma unroll
+	for (int part = 0; part < D::PARTS; part++) {
+		float (*to)[4] = acc + part * (PART / 8);
+
+		if (!D::AHEAD)
+#pragma unroll
+			for (int r = 0; r < 4; r++) {
+				int64_t at = __shfl_sync(FULL_WARP, now, 2 * t + r % 2 + r / 2 * 8);
+
+				load_v<P, PART>(v[r], a.v + at + P::bytes(part * PART), g);
+			}
+		if (i + STEP > min(i1, all)) {
+#pragma unroll
+			for (int r = 0; r < 4; r++) {
+				int there = i + 2 * t + r % 2 + r / 2 * 8 < i1;
+
+#pragma unroll
+				for (int n = 0; n < PART / 16; n++)
+					v[r].w[n] = there ? v[r].w[n] : 0;
+			}
+			add_odd<F, PART>(to, v, seen - i, 0);
+		}
+#pragma unroll
+		for (int n = 0; n < PART / 16; n++) {
+			mma16(F(), to[2 * n], pr, __byte_perm(v[0].w[n], v[1].w[n], 0x5410), __byte_perm(v[2].w[n], v[3].w[n], 0x5410));
+			mma16(F(), to[2 * n + 1], pr, __byte_perm(v[0].w[n], v[1].w[n], 0x7632), __byte_perm(v[2].w[n], v[3].w[n], 0x7632));
+		}
+	}
+}
+
+/* This warp's sums to shared memory. */
+template<int DIM> static __device__ __forceinline__ void decode_store(float (*sums)[QUERIES][DIM], float (*ml)[QUERIES][2],
+                                                                      const float (&acc)[DIM / 8][4], float m, float l)
+{
+	int32_t lane = (int32_t)threadIdx.x % WARP, warp = (int32_t)threadIdx.x / WARP, g = lane / 4, t = lane % 4;
+
+	l += __shfl_xor_sync(FULL_WARP, l, 1);
+	l += __shfl_xor_sync(FULL_WARP, l, 2);
+	if (t == 0) {
+		ml[warp][g][0] = m;
+		ml[warp][g][1] = l;
+	}
+#pragma unroll
+	for (int n = 0; n < DIM / 16; n++)
+#pragma unroll
+		for (int j = 0; j < 2; j++)
+#pragma unroll
+			for (int b = 0; b < 2; b++)
+				sums[warp][g][v_dim<DIM>(n, 2 * t + b, j)] = acc[2 * n + j][b] + acc[2 * n + j][b + 2];
+}
+
+/* The warps' sums together, to the output or to this block's slot. */
+template<int DIM> static __device__ __forceinline__ void decode_end(const struct attn_launch &a, const float (*sums)[QUERIES][DIM],
+                                                                    const float (*ml)[QUERIES][2], int32_t kv, int32_t tile, int32_t n,
+                                                                    int32_t slots)
+{
+	for (int32_t i = (int32_t)threadIdx.x; i < n * DIM; i += THREADS) {
+		int32_t q = i / DIM, d = i % DIM;
+		int64_t at = attn_place(a, kv, tile * QUERIES + q);
+		float all = 0, sum = 0, most = -INFINITY;
+
+		for (int y = 0; y < WARPS; y++)
+			most = fmaxf(most, ml[y][q][0]);
+		for (int y = 0; y < WARPS; y++)
+			if (ml[y][q][1] != 0) {
+				float w = power2(ml[y][q][0] - most);
+
+				all += ml[y][q][1] * w;
+				sum += sums[y][q][d] * w;
+			}
+		if (slots == 1) {
+			a.out[at * DIM + d] = sum / all;
+			if (a.score && d == 0) {
+				a.max[at] = most * LN_2;
+				a.sum[at] = all;
+			}
+		} else {
+			float *slot = attn_slot(a, QUERIES, kv, tile, a.slot0 + (int32_t)blockIdx.x);
+
+			slot[q * DIM + d] = sum;
+			if (d < 2)
+				slot[QUERIES * DIM + 2 * q + d] = d ? all : most;
+		}
+	}
+}
+
+/* The running softmax stays in here: as a function of its own it costs the widest kernels spilled registers (nvcc 13, sm_90). */
+template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void attn_decode(struct attn_launch a)
+{
+	typedef decode_of<P, DIM> D;
+	SHARED(uint4, qs, [D::STEPS][WARP]);
+	SHARED(float, by, [QUERIES]);
+	SHARED(float, sums, [WARPS][QUERIES][DIM]);
+	SHARED(float, ml, [WARPS][QUERIES][2]);
+	int32_t kv = (int32_t)blockIdx.y, tile = (int32_t)blockIdx.z, query0 = tile * QUERIES, at0 = a.col0;
+	int32_t lane = (int32_t)threadIdx.x % WARP, warp = (int32_t)threadIdx.x / WARP, g = lane / 4, t = lane % 4, query = query0 + g;
+	struct attn_split split = attn_split_of(a);
+	int32_t last_query = min(query0 + QUERIES, a.queries) - 1;
+	int64_t place = query < a.queries ? attn_place(a, kv, query) : -1;
+	float acc[D::TILES][4], m = -INFINITY, l = 0;
+
+	if (split.c0 >= split.c1)
+		return;
+#pragma unroll
+	for (int i = 0; i < D::TILES; i++)
+		acc[i][0] = acc[i][1] = acc[i][2] = acc[i][3] = 0;
+	for (int32_t p = 0; p < a.n_part; at0 += attn_rows(a, p), p++) {
+		const struct attn_seg &s = a.part[p];
+		int32_t from = max(0, split.c0 - at0), i1 = min(min(attn_rows(a, p), split.c1 - at0), attn_limit(a, p, last_query));
+		int32_t seen = place < 0 ? 0 : min(i1, attn_limit(a, p, query)), all = attn_limit(a, p, query0);
+		int64_t now, next;
+		k_words<DIM> k[2];
+		float scale;
+
+		if (from >= i1)
+			continue;
+		load_queries<typename D::F, DIM>(qs, by, a, s, kv, query0);
+		scale = by[g];
+		from += warp * STEP;
+		/* Lane r (and r + 16) knows where row r of a step lies, one step ahead: the numbers of a list are there in time. */
+		now = attn_row(a, s, kv, min(from + lane % STEP, i1 - 1));
+		next = attn_row(a, s, kv, min(from + WARPS * STEP + lane % STEP, i1 - 1));
+		if (D::AHEAD && from < i1)
+#pragma unroll
+			for (int j = 0; j < 2; j++)
+				load_k<P, DIM>(k[j], a.k + __shfl_sync(FULL_WARP, now, 8 * j + g), t);
+		for (int32_t i = from; i < i1; i += WARPS * STEP) {
+			v_words<D::PART> v[4];
+			float c[2][4], x[2][2], e[2][2], most, base, w;
+
+			if (D::AHEAD) {
+#pragma unroll
+				for (int r = 0; r < 4; r++) {
+					int32_t row = 2 * t + r % 2 + r / 2 * 8;
+					int64_t at = __shfl_sync(FULL_WARP, now, row);
+
+					load_v<P, D::PART>(v[r], a.v + at, g);
+				}
+			}
+			decode_scores<P, DIM>(c, k, qs, a, now);
+			if (D::AHEAD && i + WARPS * STEP < i1) {
+#pragma unroll
+				for (int j = 0; j < 2; j++)
+					load_k<P, DIM>(k[j], a.k + __shfl_sync(FULL_WARP, next, 8 * j + g), t);
+			}
+			most = m;
+#pragma unroll
+			for (int j = 0; j < 2; j++)
+#pragma unroll
+				for (int b = 0; b < 2; b++) {
+					int32_t at = i + 8 * j + 2 * t + b;
+
+					x[j][b] = (c[j][b] + c[j][b + 2]) * scale;
+					if (a.score && at < seen)
+						a.score[place * a.stride + s.col + at] = x[j][b];
+					x[j][b] = at < seen ? x[j][b] * LOG2_E : -INFINITY;
+					most = fmaxf(most, x[j][b]);
+				}
+			most = fmaxf(most, __shfl_xor_sync(FULL_WARP, most, 1));
+			most = fmaxf(most, __shfl_xor_sync(FULL_WARP, most, 2));
+			base = most == -INFINITY ? 0 : most;
+			w = power2(m - base);
+			l *= w;
+#pragma unroll
+			for (int j = 0; j < 2; j++)
+#pragma unroll
+				for (int b = 0; b < 2; b++) {
+					e[j][b] = i + 8 * j + 2 * t + b < seen ? power2(x[j][b] - base) : 0;
+					l += e[j][b];
+				}
+			if (__any_sync(FULL_WARP, w != 1))
+#pragma unroll
+				for (int n = 0; n < D::TILES; n++)
+#pragma unroll
+					for (int b = 0; b < 4; b++)
+						acc[n][b] *= w;
+			m = most;
+			decode_values<P, DIM>(acc, v, e, a, now, i, i1, all, seen);
+			now = next;
+			next = attn_row(a, s, kv, min(i + 2 * WARPS * STEP + lane % STEP, i1 - 1));
+		}
+	}
+	decode_store<DIM>(sums, ml, acc, m, l);
+	__syncthreads();
+	decode_end<DIM>(a, sums, ml, kv, tile, last_query - query0 + 1, split.slots);
+	if (split.slots > 1)
+		attn_merge(a, QUERIES, kv, tile, query0, 0, DIM, split.slots);
+}
+
+struct attn_shape attn_decode_shape(const struct attn_plan *p)
+{
+	/* Two steps a warp: a span of one would be over before its merge. */
+	struct attn_shape s = { QUERIES, p->a.head_dim, 2 * WARPS * STEP };
+	int32_t d = p->a.head_dim;
+
+	if (p->type == DT_F32 || p->a.queries > DECODE_QUERIES || (d != 64 && d != 80 && d != 96 && d != 128 && d != 256))
+		s.queries = 0;
+	return s;
+}
+
+template<int TYPE> static void start(const struct attn_plan *p)
+{
+	typedef typename plane_of<TYPE>::type P;
+	const struct attn_launch *a = &p->a;
+	unsigned x = (unsigned)p->grid_spans, y = (unsigned)(a->n_head / a->group), z = (unsigned)a->tiles;
+
+	/* Blocks of 32 are never 80. */
+	switch (a->head_dim) {
+	case 64: cuda_launch(p->c, attn_decode<P, 64>, x, y, z, THREADS, 0, *a); break;
+	case 80: cuda_launch(p->c, attn_decode<P, P::CODED ? 64 : 80>, x, y, z, THREADS, 0, *a); break;
+	case 96: cuda_launch(p->c, attn_decode<P, 96>, x, y, z, THREADS, 0, *a); break;
+	case 128: cuda_launch(p->c, attn_decode<P, 128>, x, y, z, THREADS, 0, *a); break;
+	default: cuda_launch(p->c, attn_decode<P, 256>, x, y, z, THREADS, 0, *a);
+	}
+}
+
+void attn_decode_start(const struct attn_plan *p)
+{
+	switch (p->type) {
+	case DT_F16: start<DT_F16>(p); break;
+	case DT_BF16: start<DT_BF16>(p); break;
+	default: start<DT_Q8_0>(p);
+	}
+}

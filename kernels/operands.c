@@ -1,0 +1,237 @@
+/* kernels/operands.c - checks of operands, and the sticky error (operands.h). */
+#include "kernels/operands.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "kernels/key_sketch.h"
+
+/* tensor.layout of rows as they are, on every backend. */
+enum { PLAIN = 0 };
+
+int backend_fail(struct backend *be, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (be->failed)
+		return -1;
+	be->failed = 1;
+	va_start(ap, fmt);
+	vsnprintf(be->err, sizeof be->err, fmt, ap);
+	va_end(ap);
+	return -1;
+}
+
+static int32_t pages_of(int32_t rows)
+{
+	return rows / PAGE_ROWS + (rows % PAGE_ROWS != 0);
+}
+
+int kv_plane_ok(const struct tensor *t, int32_t n_kv_head, int32_t cap, int32_t head_dim)
+{
+	return t && t->data && t->layout == PLAIN && n_kv_head > 0 && cap > 0 && head_dim > 0 && t->cols == head_dim &&
+	       (int64_t)n_kv_head * cap <= t->rows && kv_type_ok(t->type) && (t->type != DT_Q8_0 || head_dim % 32 == 0);
+}
+
+/* ---- attention ---- */
+
+static int part_ok(const struct attn_part *p, const struct attn_args *a)
+{
+	const struct tensor *t = p->rows;
+
+	if (p->n_rows < 0)
+		return 0;
+	if (!t)
+		return p->row0 >= 0 && p->n_rows <= a->cap - p->row0;
+	if (p->choice && (p->choice->topk->rows != t || p->choice->topk->k != p->n_rows || p->choice->topk->n > a->cap))
+		return 0;
+	return t->data && t->type == DT_I32 && t->layout == PLAIN && t->rows >= a->n_kv_head && t->cols >= p->n_rows;
+}
+
+/* The tokens of the call are the last rows of the last part. */
+static int parts_ok(const struct attn_args *a, int32_t n, int32_t *rows)
+{
+	int64_t sum = 0;
+
+	for (int32_t i = 0; i < a->n_part; i++) {
+		if (!part_ok(&a->part[i], a))
+			return 0;
+		sum += a->part[i].n_rows;
+	}
+	*rows = (int32_t)sum;
+	return a->n_part > 0 && a->part[a->n_part - 1].n_rows >= n && sum <= INT32_MAX - 64;
+}
+
+int attn_check(struct backend *be, const struct attn_args *a, int32_t n, int32_t *rows)
+{
+	if (a->head_dim > 0 && a->n_kv_head > 0 && a->n_head > 0 && a->n_head % a->n_kv_head == 0 && a->cap > 0 &&
+	    (int64_t)a->n_head * a->head_dim <= INT32_MAX && kv_plane_ok(a->k, a->n_kv_head, a->cap, a->head_dim) &&
+	    kv_plane_ok(a->v, a->n_kv_head, a->cap, a->head_dim) && a->k->type == a->v->type && parts_ok(a, n, rows))
+		return 0;
+	return backend_fail(be, "internal: attention of %d tokens over %d parts got operands of the wrong shape", (int)n, (int)a->n_part);
+}
+
+int attn_choice_check(struct backend *be, const struct attn_choice *c, int32_t n_kv_head)
+{
+	if (c->scan->out == c->topk->score && c->scan->n_rows == c->topk->n && c->scan->n_kv_head == n_kv_head &&
+	    c->topk->n_kv_head == n_kv_head)
+		return 0;
+	return backend_fail(be, "internal: a choice of rows got scores of another shape");
+}
+
+int attn_probe_check(struct backend *be, const struct attn_args *a, int32_t rows)
+{
+	const struct attn_probe *p = a->probe;
+	const struct tensor *m = p->mass, *from = p->from, *spread = p->spread;
+	int32_t heads = p->whole_layer ? a->n_head : a->n_head / a->n_kv_head, out = p->whole_layer ? 1 : a->n_kv_head;
+
+	if (p->skip < 0 || p->skip > rows)
+		return backend_fail(be, "internal: a probe skips %d of %d rows", (int)p->skip, (int)rows);
+	if (m && (!m->data || m->type != DT_F32 || m->layout != PLAIN || m->cols < rows - p->skip || p->mass_row < 0 ||
+	          p->mass_row > m->rows - out))
+		return backend_fail(be, "internal: a probe of %d rows got a sum of the wrong shape", (int)(rows - p->skip));
+	if (m && from && (!from->data || from->data == m->data || from->type != DT_F32 || from->layout != PLAIN ||
+	                  from->rows != m->rows || from->cols != m->cols))
+		return backend_fail(be, "internal: a probe got sums of two shapes");
+	if (spread && (!spread->data || spread->type != DT_F32 || spread->layout != PLAIN || spread->rows < 1 || p->spread_col < 0 ||
+	               p->spread_col >= spread->cols))
+		return backend_fail(be, "internal: a probe got no place for the width of attention");
+	if (m && heads > PROBE_HEADS)
+		return backend_fail(be, "a probe takes at most %d heads together, not %d; use a policy without one", PROBE_HEADS,
+		                    (int)heads);
+	return 0;
+}
+
+int attn_probe_wanted(const struct attn_probe *p, int32_t n)
+{
+	if (!p || (!p->mass && !p->spread))
+		return 0;
+	for (int32_t i = 0; i < n; i++)
+		if (p->weight[i] != 0)
+			return 1;
+	return 0;
+}
+
+/* ---- selection ---- */
+
+static int sketch_ok(const struct tensor *t, int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits)
+{
+	uint64_t bytes = sketch_bytes(n_kv_head, cap, head_dim, bits);
+
+	return bytes && t && t->data && t->type == DT_U8 && t->rows > 0 && t->cols > 0 &&
+	       (uint64_t)t->rows * (uint64_t)t->cols >= bytes;
+}
+
+int key_sketch_check(struct backend *be, const struct tensor *sketch, const struct tensor *plane, int32_t n_kv_head, int32_t cap,
+                     int32_t bits, int32_t row0, int32_t n)
+{
+	int32_t dim = plane ? plane->cols : 0;
+
+	if (kv_plane_ok(plane, n_kv_head, cap, dim) && sketch_ok(sketch, n_kv_head, cap, dim, bits) && n >= 0 && row0 >= 0 &&
+	    n <= cap - row0)
+		return 0;
+	return backend_fail(be, "internal: key_sketch of rows %d + %d with %d bits got operands of the wrong shape", (int)row0, (int)n,
+	                    (int)bits);
+}
+
+int scan_check(struct backend *be, const struct scan_args *a, int32_t n)
+{
+	if (predicate_ok(&a->when) && a->n_kv_head > 0 && a->n_head > 0 && a->n_head % a->n_kv_head == 0 && a->head_dim > 0 &&
+	    (int64_t)a->n_head * a->head_dim <= INT32_MAX && n >= 0 && a->n_rows <= a->cap && a->out && a->out->data &&
+	    a->out->type == DT_F32 && a->out->rows >= a->n_kv_head && a->out->cols >= n && a->scale >= 0 &&
+	    (a->reduce == REDUCE_MAX || a->reduce == REDUCE_MEAN))
+		return 0;
+	return backend_fail(be, "internal: a scan of %d keys got operands of the wrong shape", (int)a->n_rows);
+}
+
+int key_scan_check(struct backend *be, const struct scan_args *a)
+{
+	if (scan_check(be, a, a->n_rows) < 0)
+		return -1;
+	if (a->bits == 16 ? kv_plane_ok(a->keys, a->n_kv_head, a->cap, a->head_dim) :
+	                    sketch_ok(a->keys, a->n_kv_head, a->cap, a->head_dim, a->bits))
+		return 0;
+	return backend_fail(be, "internal: a scan of %d keys with %d bits got a plane or sketch of the wrong shape", (int)a->n_rows,
+	                    (int)a->bits);
+}
+
+int topk_check(struct backend *be, const struct topk_args *a)
+{
+	if (a->score && a->score->data && a->score->type == DT_F32 && a->rows && a->rows->data && a->rows->type == DT_I32 &&
+	    a->n_kv_head > 0 && a->score->rows >= a->n_kv_head && a->score->cols >= a->n && a->rows->rows >= a->n_kv_head &&
+	    a->rows->cols >= a->k && a->k > 0 && a->k <= a->n && a->n <= INT32_MAX / 4 && predicate_ok(&a->when) && a->pool > 0 &&
+	    a->pool % 2 && a->first >= 0 && a->last >= 0)
+		return 0;
+	return backend_fail(be, "internal: the choice of %d of %d rows got operands of the wrong shape", (int)a->k, (int)a->n);
+}
+
+int kv_move_check(struct backend *be, const struct tensor *plane, const struct kv_moves *m)
+{
+	const struct tensor *shift = m->shift;
+
+	if (!kv_plane_ok(plane, m->n_kv_head, m->cap, m->head_dim) || m->n < 0 || m->n > INT32_MAX / 3 || !m->move || !m->move->data ||
+	    m->move->type != DT_I32 || m->move_row < 0 || m->move->rows - m->move_row < m->n_kv_head || m->move->cols < 3 * m->n)
+		return backend_fail(be, "internal: %d moves of rows got operands of the wrong shape", (int)m->n);
+	if (shift && (!shift->data || shift->type != DT_F32 || shift->cols != m->dims || m->dims <= 0 || m->dims % 2 ||
+	              m->dims > m->head_dim))
+		return backend_fail(be, "internal: moves of rows got a table of shifts of the wrong shape");
+	return 0;
+}
+
+/* ---- the comparison policies' operations ---- */
+
+static int bounds_ok(const struct tensor *t, int32_t n_kv_head, int32_t cap, int32_t head_dim)
+{
+	return t && t->data && t->type == DT_F32 && n_kv_head > 0 && cap > 0 && head_dim > 0 && head_dim <= INT32_MAX / 2 &&
+	       t->cols == 2 * head_dim && (int64_t)n_kv_head * pages_of(cap) <= t->rows;
+}
+
+int page_bounds_check(struct backend *be, const struct tensor *bounds, const struct tensor *plane, int32_t n_kv_head, int32_t cap,
+                      int32_t row0, int32_t n)
+{
+	int32_t dim = plane ? plane->cols : 0;
+
+	if (kv_plane_ok(plane, n_kv_head, cap, dim) && bounds_ok(bounds, n_kv_head, cap, dim) && n >= 0 && row0 >= 0 && n <= cap - row0)
+		return 0;
+	return backend_fail(be, "internal: page_bounds of rows %d + %d got operands of the wrong shape", (int)row0, (int)n);
+}
+
+int page_scan_check(struct backend *be, const struct scan_args *a, int32_t n)
+{
+	if (scan_check(be, a, n) < 0)
+		return -1;
+	if (bounds_ok(a->keys, a->n_kv_head, a->cap, a->head_dim))
+		return 0;
+	return backend_fail(be, "internal: a scan of the pages of %d rows got bounds of the wrong shape", (int)a->n_rows);
+}
+
+int page_rows_check(struct backend *be, const struct tensor *rows, const struct tensor *pages, int32_t n_kv_head, int32_t n)
+{
+	if (rows && rows->data && rows->type == DT_I32 && pages && pages->data && pages->type == DT_I32 && rows->data != pages->data &&
+	    n_kv_head > 0 && rows->rows >= n_kv_head && pages->rows >= n_kv_head && n >= 0 && n <= INT32_MAX / 4 && rows->cols >= n &&
+	    pages->cols >= pages_of(n))
+		return 0;
+	return backend_fail(be, "internal: page_rows of %d rows got operands of the wrong shape", (int)n);
+}
+
+/* ---- rows ---- */
+
+static int f32_plain(const struct tensor *t)
+{
+	return t->data && t->type == DT_F32 && t->layout == PLAIN;
+}
+
+int copy_check(struct backend *be, const struct tensor *dst, int32_t dst_row, const struct tensor *src, int32_t src_row, int32_t n)
+{
+	if (f32_plain(dst) && f32_plain(src) && dst->cols == src->cols && dst_row >= 0 && src_row >= 0 && n <= dst->rows - dst_row &&
+	    n <= src->rows - src_row)
+		return 0;
+	return backend_fail(be, "internal: copy of %d rows %d to %d does not fit", (int)n, (int)src_row, (int)dst_row);
+}
+
+int columns_check(struct backend *be, const struct tensor *out, const struct tensor *src, int32_t n)
+{
+	if (f32_plain(out) && f32_plain(src) && n <= out->rows && src->rows <= out->cols)
+		return 0;
+	return backend_fail(be, "internal: %d columns of %d do not fit", (int)n, (int)src->rows);
+}
