@@ -4,7 +4,7 @@
  *     cpu_scan.c           scores of keys and pages
  *     cpu_topk.c           the k best scores
  *     cpu_chosen.c         both, and attention over what they chose, in one hand-over
- *     cpu_*_choose.c       the leaves of each level
+ *     cpu_c_choose.c, cpu_simd_choose.h    the leaves of each level
  *
  * Copies of keys (copy_layout.h) are the same at every level, and so are their scores, bit for bit: dots are integers, and the float
  * operations are the same in the same order.  Scores of a plane (no copy) are sums of floats in each level's own order. */
@@ -62,7 +62,7 @@ struct choose_fns {
 	int32_t (*keep)(int32_t *out, const int32_t *row, const float *value, int32_t n, float t);
 };
 
-extern const struct choose_fns choose_fns_c, choose_fns_avx2, choose_fns_avx512;
+extern const struct choose_fns choose_fns_c;
 
 /* ---- shared arithmetic: every level does these steps, vector or not ---- */
 
