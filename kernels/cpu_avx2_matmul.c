@@ -10,11 +10,9 @@
 #if defined(__x86_64__) && !defined(WEIR_NO_SIMD)
 #include "kernels/cpu_avx2.h"
 #include "kernels/cpu_cols.h"
+#include "kernels/cpu_lanes.h"
 #include "kernels/cpu_pack.h"
 #include "kernels/quant.h"
-
-#define INLINE static inline __attribute__((always_inline))
-#define UNROLL _Pragma("GCC unroll 16")
 
 enum { PANEL = 8, UNIT = 32, TILE = 6 /* columns in registers */ };
 
@@ -332,30 +330,10 @@ uint64_t avx2_multiply(int32_t rounds)
 
 /* ---- float weights ---- */
 
-/* 8 floats of a row. */
-INLINE __m256 float8(enum dtype type, const uint8_t *row)
-{
-	if (type == DT_F32)
-		return _mm256_loadu_ps((const float *)(const void *)row);
-	__m128i h = _mm_loadu_si128((const void *)row);
-
-	return type == DT_F16 ? _mm256_cvtph_ps(h) : _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
-}
-
-/* The last n < 8 floats of a row, zeros after them; nothing past the row is read. */
-INLINE __m256 float_tail(enum dtype type, const uint8_t *row, int32_t n)
-{
-	uint8_t bytes[32] = { 0 };
-
-	memcpy(bytes, row, (size_t)n * (type == DT_F32 ? 4 : 2));
-	return float8(type, bytes);
-}
-
 /* nr rows x nc columns.  Every element is 8 interleaved sums and then one fixed tree. */
 INLINE void rows_tile(enum dtype type, int nr, int nc, const uint8_t *w, size_t row_bytes, const float *x, int32_t cols,
                       float *out, int32_t ldo)
 {
-	size_t size = type == DT_F32 ? 4 : 2;
 	int32_t j = 0;
 	__m256 acc[4][2], wv[4];
 
@@ -364,7 +342,7 @@ INLINE void rows_tile(enum dtype type, int nr, int nc, const uint8_t *w, size_t 
 			acc[r][c] = _mm256_setzero_ps();
 	for (; j + 8 <= cols; j += 8) {
 		UNROLL for (int r = 0; r < nr; r++)
-			wv[r] = float8(type, w + (size_t)r * row_bytes + (size_t)j * size);
+			wv[r] = vec_row(type, w + (size_t)r * row_bytes, j, LANES);
 		UNROLL for (int c = 0; c < nc; c++) {
 			__m256 v = _mm256_loadu_ps(x + (size_t)c * (size_t)cols + j);
 
@@ -374,9 +352,9 @@ INLINE void rows_tile(enum dtype type, int nr, int nc, const uint8_t *w, size_t 
 	}
 	if (j < cols) {
 		UNROLL for (int r = 0; r < nr; r++)
-			wv[r] = float_tail(type, w + (size_t)r * row_bytes + (size_t)j * size, cols - j);
+			wv[r] = vec_row(type, w + (size_t)r * row_bytes, j, cols - j);
 		UNROLL for (int c = 0; c < nc; c++) {
-			__m256 v = _mm256_maskload_ps(x + (size_t)c * (size_t)cols + j, avx2_lanes(cols - j));
+			__m256 v = vec_load_part(x + (size_t)c * (size_t)cols + j, cols - j);
 
 			UNROLL for (int r = 0; r < nr; r++)
 				acc[r][c] = _mm256_fmadd_ps(wv[r], v, acc[r][c]);
@@ -384,7 +362,7 @@ INLINE void rows_tile(enum dtype type, int nr, int nc, const uint8_t *w, size_t 
 	}
 	UNROLL for (int r = 0; r < nr; r++)
 		UNROLL for (int c = 0; c < nc; c++)
-			out[(size_t)c * (size_t)ldo + (size_t)r] = avx2_sum(acc[r][c]);
+			out[(size_t)c * (size_t)ldo + (size_t)r] = vec_sum(acc[r][c]);
 }
 
 INLINE void rows_type(enum dtype type, const uint8_t *w, size_t row_bytes, int32_t n_rows, const struct act *x,

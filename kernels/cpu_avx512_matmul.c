@@ -25,11 +25,9 @@
 #if defined(__x86_64__) && !defined(WEIR_NO_SIMD)
 #include "kernels/cpu_avx512.h"
 #include "kernels/cpu_cols.h"
+#include "kernels/cpu_lanes.h"
 #include "kernels/cpu_pack.h"
 #include "kernels/quant.h"
-
-#define INLINE static inline __attribute__((always_inline))
-#define UNROLL _Pragma("GCC unroll 16")
 
 enum { PANEL = 16, UNIT = 64, TILE = 12 /* columns in registers */ };
 

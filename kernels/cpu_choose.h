@@ -6,7 +6,7 @@
  *     cpu_fused_select_attn.c   scan, topk and attention over the selected slots in one hand-over
  *     cpu_kv_move.c        moves KV entries inside a plane
  *     cpu_compare.c        pages, for the comparison policy quest
- *     cpu_*_choose.c       the leaf functions of each level
+ *     cpu_c_choose.c, cpu_simd_choose.h    the leaf functions of each level
  *
  * Key sketches (key_sketch.h) and scores computed from them have the same bits at every level: dots are integers, and the float
  * operations are the same in the same order.  Scores of a plane are sums of floats in each level's own order. */
@@ -65,7 +65,7 @@ struct choose_fns {
 	int32_t (*keep)(int32_t *out, const int32_t *row, const float *value, int32_t n, float t);
 };
 
-extern const struct choose_fns choose_fns_c, choose_fns_avx2, choose_fns_avx512;
+extern const struct choose_fns choose_fns_c;
 
 /* ---- arithmetic that every level does in the same steps ---- */
 

@@ -1,8 +1,10 @@
-/* kernels/cpu_panel.h (private to kernels/cpu_*_choose.c) - many keys on their way into the copy, turned and clipped at once.
+/* kernels/cpu_panel.h (private to cpu_c_choose.c and cpu_simd_choose.h) - a panel of keys on its way into the key sketch: Hadamard
+ * transform and clipping of all its keys at once.
  *
  * The same operations in the same order as sketch_hadamard() and sketch_clip() take for one key, so the bits are the same; but a key is
- * a lane here, nothing is summed across a vector, and no step waits for the one before.  When the rows of a document come
- * back from the disk their copy is made anew, and this is most of that.  Compiled once a level, by whoever includes it. */
+ * a lane here, nothing is summed across a vector, and no step waits for the one before.  When the KV entries of a document are
+ * read back from the disk their key sketch is computed anew, and this is most of that.  Compiled once a level, by the file
+ * that includes it. */
 #ifndef WEIR_CPU_PANEL_H
 #define WEIR_CPU_PANEL_H
 
@@ -21,8 +23,8 @@ typedef int32_t lane_mask __attribute__((vector_size(4 * PANEL_LANES)));
 #define PANEL_PICK(which, yes, no) ((lane_keys)(((lane_mask)(yes) & (which)) | ((lane_mask)(no) & ~(which))))
 #define PANEL_SUM(s) (((s)[0] + (s)[2]) + ((s)[1] + (s)[3]))   /* as one key has them in a vector of four */
 
-/* x[value], a lane a key. */
-static inline void panel_turn(lane_keys *x, int32_t dim)
+/* Hadamard transform of x[value], a lane a key. */
+static inline void panel_hadamard(lane_keys *x, int32_t dim)
 {
 	for (int32_t n; dim > 0; x += n, dim -= n) {
 		float norm;
@@ -54,7 +56,7 @@ static inline void panel_clip(lane_keys *x, int32_t n)
 		high = PANEL_PICK(x[i] > high, x[i], high);
 	}
 	step = (high - low) / 3.0f;
-	for (int turn = 0; turn < 3; turn++) {
+	for (int pass = 0; pass < 3; pass++) {
 		lane_keys inv = 1.0f / step, sx[4], sc[4], scc[4], scx[4], x1, c1, det;
 
 		on &= (step > 1e-30f) & (step < 1e30f);
@@ -117,14 +119,14 @@ static inline void panel_flip(float *to, size_t to_ld, const float *from, size_t
 		}
 }
 
-/* x [SKETCH_PANEL][ld] -> the same, turned and clipped; ld is a multiple of 16; y has room for as many values in another order. */
+/* x [SKETCH_PANEL][ld] -> the same, transformed and clipped; ld is a multiple of 16; y has room for as many values in another order. */
 static inline void panel_ready(float *x, size_t ld, float *y, int32_t dim, int32_t bits)
 {
 	lane_keys *v = (lane_keys *)(void *)y;
 
 	for (int first = 0; first < SKETCH_PANEL; first += PANEL_LANES, x += PANEL_LANES * ld) {
 		panel_flip(y, PANEL_LANES, x, ld, dim, PANEL_LANES);
-		panel_turn(v, dim);
+		panel_hadamard(v, dim);
 		for (int32_t g = 0; bits == 2 && g < sketch_groups(dim); g++)
 			if (sketch_values(dim, g) % 4 == 0)
 				panel_clip(v + g * SKETCH_GROUP, sketch_values(dim, g));
