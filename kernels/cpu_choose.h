@@ -5,7 +5,7 @@
  *     cpu_topk.c           the k best scores
  *     cpu_fused_select_attn.c   scan, topk and attention over the selected slots in one hand-over
  *     cpu_kv_move.c        moves KV entries inside a plane
- *     cpu_compare.c        pages, for the comparison policy quest
+ *     cpu_compare.c        for the comparison policies: pages (quest), the drift of queries (refresh)
  *     cpu_c_choose.c, cpu_simd_choose.h    the leaf functions of each level
  *
  * Key sketches (key_sketch.h) and scores computed from them have the same bits at every level: dots are integers, and the float

@@ -1,6 +1,7 @@
-/* kernels/cpu_compare.c - operations that only the comparison policy quest uses: pages of PAGE_ROWS slots.
+/* kernels/cpu_compare.c - operations that only the comparison policies use: pages of PAGE_ROWS slots (quest), the drift of a query (refresh).
  *
  * The cancel flag is not polled: the work is short, and bounds must never be out of step with their plane. */
+#include <math.h>
 #include <string.h>
 
 #include "kernels/cpu.h"
@@ -98,3 +99,52 @@ void cpu_page_scan(struct backend *be, const struct scan_args *a)
 		scan_run(be, a, &j);
 }
 
+/* ---- refresh ---- */
+
+/* One small job; the caller does it, in double, in the same order at every level. */
+void cpu_query_drift(struct backend *be, const struct query_drift_args *a)
+{
+	int64_t width = (int64_t)a->n_head * a->head_dim;
+	const struct tensor *t[] = { a->now, a->flag ? a->then : a->now };
+	double ab = 0, aa = 0, bb = 0, same = 0;
+	const float *q;
+	float *now;
+
+	if (be->failed || cpu_cancelled(cpu_of(be)))
+		return;
+	for (int i = 0; i < 2; i++)
+		if (!t[i] || !t[i]->data || t[i]->type != DT_F32 || a->row < 0 || a->row >= t[i]->rows || t[i]->cols != a->head_dim)
+			goto wrong;
+	if (a->n_head < 1 || a->head_dim < 1 || width > INT32_MAX || a->q_row < 0 ||
+	    (a->flag && (!predicate_ok(&(struct predicate){ a->flag, a->col, 0 }) || !a->cosine || !a->cosine->data || a->cosine->type != DT_F32 ||
+	                 a->cosine->rows < 1 || a->col >= a->cosine->cols)))
+		goto wrong;
+	if (!(q = cpu_rows_of(be, a->q, a->q_row + 1, (int32_t)width, "query_drift")))
+		return;
+	q += (size_t)a->q_row * (size_t)width;
+	now = (float *)a->now->data + (size_t)a->row * (size_t)a->head_dim;
+	for (int32_t d = 0; d < a->head_dim; d++) {
+		double sum = 0;
+
+		for (int32_t h = 0; h < a->n_head; h++)
+			sum += (double)q[h * a->head_dim + d];
+		now[d] = (float)(sum / a->n_head);
+	}
+	if (!a->flag)
+		return;
+	for (int32_t d = 0; d < a->head_dim; d++) {
+		double x = (double)now[d], y = (double)((const float *)a->then->data)[(size_t)a->row * (size_t)a->head_dim + (size_t)d];
+
+		ab += x * y;
+		aa += x * x;
+		bb += y * y;
+	}
+	if (aa > 0 && bb > 0)
+		same = ab / sqrt(aa * bb);
+	same = same > 1 ? 1 : same < -1 ? -1 : same;
+	((float *)a->cosine->data)[a->col] = (float)same;
+	((int32_t *)a->flag->data)[a->col] = same <= a->least;
+	return;
+wrong:
+	backend_fail(be, "internal: query_drift of %d heads of %d values got operands of the wrong shape", (int)a->n_head, (int)a->head_dim);
+}
