@@ -304,11 +304,11 @@ int timeline_attention(struct timeline *, int32_t id, int32_t layer, int32_t hea
  * in those of odd and of even numbers in turns.  The sum of a token is that of the squares of its shares of attention, over KV heads
  * (each the mean of its query heads), layers and those that looked: a sharp look counts, one that goes everywhere counts little.
  * Changes nothing that is computed.  A call that fails may have been counted in part.  Begins anew with each
- * timeline_watch_attention(), ends with a change of policy. */
-int  timeline_watch_attention(struct timeline *, struct err *);
-void timeline_unwatch_attention(struct timeline *);
+ * timeline_evidence_begin(), ends with a change of policy. */
+int  timeline_evidence_begin(struct timeline *, struct err *);
+void timeline_evidence_end(struct timeline *);
 /* The sums of tokens first .. first + n; 0 where there is nothing. */
-void timeline_attended(const struct timeline *, int32_t first, int32_t n, float *out);
+void timeline_evidence(const struct timeline *, int32_t first, int32_t n, float *out);
 
 /* Bytes of the cache that one token reads with pos tokens before it, under the policy as it is: rows, and copies that are
  * scanned.  decode: it is generated, not read. */

@@ -854,11 +854,11 @@ int timeline_attention(struct timeline *t, int32_t id, int32_t layer, int32_t he
 	return failed;
 }
 
-int timeline_watch_attention(struct timeline *t, struct err *err)
+int timeline_evidence_begin(struct timeline *t, struct err *err)
 {
 	int failed;
 
-	timeline_unwatch_attention(t);
+	timeline_evidence_end(t);
 	if (t->recovery)
 		return err_set(err, ERR_USAGE, "attention is not watched while policies are");
 	pthread_mutex_lock(&t->e->lock);
@@ -868,7 +868,7 @@ int timeline_watch_attention(struct timeline *t, struct err *err)
 	return failed;
 }
 
-void timeline_unwatch_attention(struct timeline *t)
+void timeline_evidence_end(struct timeline *t)
 {
 	pthread_mutex_lock(&t->e->lock);
 	observe_evidence_close(t->evidence);
@@ -876,7 +876,7 @@ void timeline_unwatch_attention(struct timeline *t)
 	pthread_mutex_unlock(&t->e->lock);
 }
 
-void timeline_attended(const struct timeline *t, int32_t first, int32_t n, float *out)
+void timeline_evidence(const struct timeline *t, int32_t first, int32_t n, float *out)
 {
 	if (t->evidence)
 		observe_evidence_sums(t->evidence, first, n, out);

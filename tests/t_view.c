@@ -775,7 +775,7 @@ TEST(attention_is_that_of_the_token_asked_about)
 		random_ids(id, 40);
 		CHECK(timeline_sync(t, id, 40, NULL, NULL, &err) == 0 && timeline_sync(plain, id, 40, NULL, NULL, &err) == 0);
 		if (watched)
-			CHECK_MSG(!timeline_watch_attention(t, &err), "%s", err.msg);
+			CHECK_MSG(!timeline_evidence_begin(t, &err), "%s", err.msg);
 		CHECK(timeline_step(t, &s, &out, &err) == 1 && timeline_step(plain, &u, &out, &err) == 1);
 		CHECK(!timeline_extend(plain, NULL, 0, 1, NULL, NULL, &err));
 		CHECK(!timeline_attention(plain, 9, LAYERS / 2, -1, want, &err));
@@ -783,7 +783,7 @@ TEST(attention_is_that_of_the_token_asked_about)
 		for (int i = 0; i < 42; i++)
 			sum += p[i];
 		CHECK_MSG(!memcmp(p, want, sizeof p) && fabs((double)sum - 1) < 1e-3, "%d observers: shares sum to %g", 1 + watched, (double)sum);
-		timeline_attended(t, 0, 42, sums);
+		timeline_evidence(t, 0, 42, sums);
 		for (int i = 0; i < 42; i++)
 			CHECK((sums[i] > 0) == watched);
 		timeline_close(t);
@@ -816,7 +816,7 @@ static void squares_along(const char *kv)
 
 	random_ids(id, ALL);
 	CHECK_MSG(timeline_sync(t, id, BEFORE, NULL, NULL, &err) == 0 && timeline_sync(plain, id, BEFORE, NULL, NULL, &err) == 0, "%s", err.msg);
-	CHECK_MSG(timeline_watch_attention(t, &err) == 0, "%s: %s", kv, err.msg);
+	CHECK_MSG(timeline_evidence_begin(t, &err) == 0, "%s: %s", kv, err.msg);
 	CHECK(timeline_extend(t, id + BEFORE, AFTER, 1, NULL, NULL, &err) == 0 && timeline_extend(plain, id + BEFORE, AFTER, 1, NULL, NULL, &err) == 0);
 	CHECK_MSG(!memcmp(timeline_logits(t), timeline_logits(plain), N_VOCAB * sizeof(float)), "%s: watching left a trace", kv);
 	for (int h = 0; h < KV_HEADS; h++) {
@@ -829,15 +829,15 @@ static void squares_along(const char *kv)
 		}
 		timeline_close(one[h]);
 	}
-	timeline_attended(t, 0, ALL, sum);
+	timeline_evidence(t, 0, ALL, sum);
 	for (int32_t k = 0; k < ALL; k++)
 		CHECK_MSG(fabs((double)sum[k] - want[k]) < 1e-4 * (1 + want[k]), "%s: token %d has %g, not %g", kv, k, (double)sum[k], want[k]);
 	/* Begun anew; and what is not there has nothing. */
-	CHECK(timeline_watch_attention(t, &err) == 0);
-	timeline_attended(t, -2, 4, sum);
+	CHECK(timeline_evidence_begin(t, &err) == 0);
+	timeline_evidence(t, -2, 4, sum);
 	CHECK(sum[0] == 0 && sum[1] == 0 && sum[2] == 0 && sum[3] == 0);
-	timeline_unwatch_attention(t);
-	timeline_attended(t, 0, 4, sum);
+	timeline_evidence_end(t);
+	timeline_evidence(t, 0, 4, sum);
 	CHECK(sum[0] == 0 && sum[3] == 0);
 	timeline_close(t);
 	timeline_close(plain);
@@ -864,8 +864,8 @@ TEST(attention_of_the_last_read_token)
 			struct err err = { 0 };
 
 			random_ids(id, n);
-			CHECK_MSG(timeline_watch_attention(t, &err) == 0 && timeline_sync(t, id, (size_t)n, NULL, NULL, &err) == 0, "%s", err.msg);
-			timeline_attended(t, 0, n, sum);
+			CHECK_MSG(timeline_evidence_begin(t, &err) == 0 && timeline_sync(t, id, (size_t)n, NULL, NULL, &err) == 0, "%s", err.msg);
+			timeline_evidence(t, 0, n, sum);
 			for (int32_t k = 0; k < n; k++)
 				all += sqrt((double)sum[k]);
 			CHECK_MSG(all > 0.99 && sum[n - 1] > 0, "%s: %g of all", policy[i], all);
