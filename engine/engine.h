@@ -110,7 +110,7 @@ struct timeline_options {
 	const char *kv_type;     /* "f16" (NULL), "f32", "bf16" or "q8_0" */
 	int32_t batch;           /* tokens computed at once while reading; 0 = 512.  Under `full` results do not depend on it */
 	/* Policies that choose rows (sift, refresh, ...) to be watched while everything is attended (kv must be `full` or NULL):
-	 * at each generated token it is noted what their choice would have recovered (timeline_recovered). */
+	 * at each generated token it is noted what their choice would have recovered (timeline_recovery). */
 	const char *const *watch;
 	int n_watch;             /* 32 at most */
 };
@@ -202,7 +202,7 @@ struct recovered {
 	double rows, read;       /* rows it would have read, and rows that there were, mean over the layers */
 	int64_t steps;
 };
-int timeline_recovered(const struct timeline *, int i, struct recovered *out);
+int timeline_recovery(const struct timeline *, int i, struct recovered *out);
 
 /* The sequence so far, valid until the next call. */
 const int32_t *timeline_tokens(const struct timeline *, size_t *n);

@@ -884,7 +884,7 @@ void timeline_evidence(const struct timeline *t, int32_t first, int32_t n, float
 		memset(out, 0, (size_t)(n > 0 ? n : 0) * sizeof *out);
 }
 
-int timeline_recovered(const struct timeline *t, int i, struct recovered *out)
+int timeline_recovery(const struct timeline *t, int i, struct recovered *out)
 {
 	return observe_recovery_get(t->recovery, i, out);
 }

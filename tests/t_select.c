@@ -876,17 +876,17 @@ TEST(no_choice_recovers_more_than_the_oracle)
 	run_on(t, id, &got);
 	CHECK_MSG(same(&got, &full), "watching changes the result");
 	for (int i = 0; i < N_CHOOSING + 2; i++) {
-		CHECK_INT(timeline_recovered(t, i, &r), 0);
+		CHECK_INT(timeline_recovery(t, i, &r), 0);
 		CHECK_INT(r.steps, STEPS);
 		test_note("%-60s %.1f rows of %.1f: %.4f, oracle %.4f, sinks and newest %.4f", all[i], r.rows / STEPS, r.read / STEPS,
 		          r.mass / STEPS, r.oracle / STEPS, r.recent / STEPS);
 		CHECK_MSG(r.mass <= r.oracle * (1 + 1e-6) && r.mass > 0 && r.recent <= r.oracle * (1 + 1e-6), "%s", all[i]);
 		CHECK(r.oracle <= STEPS * 1.0001 && r.rows <= r.read);
 	}
-	CHECK_INT(timeline_recovered(t, N_CHOOSING, &r), 0);
+	CHECK_INT(timeline_recovery(t, N_CHOOSING, &r), 0);
 	CHECK_MSG(fabs(r.mass / STEPS - 1) < 1e-4 && r.rows == r.read, "everything holds %g", r.mass / STEPS);
-	CHECK_INT(timeline_recovered(t, N_CHOOSING + 2, &r), -1);
-	CHECK_INT(timeline_recovered(t, -1, &r), -1);
+	CHECK_INT(timeline_recovery(t, N_CHOOSING + 2, &r), -1);
+	CHECK_INT(timeline_recovery(t, -1, &r), -1);
 	timeline_close(t);
 	CHECK(timeline_open(&t, e, &(struct timeline_options){ .ctx = CTX, .kv = "sift", .watch = all, .n_watch = 1 }, &err) < 0);
 	CHECK_INT(err.code, ERR_USAGE);
@@ -894,7 +894,7 @@ TEST(no_choice_recovers_more_than_the_oracle)
 	CHECK(timeline_open(&t, e, &(struct timeline_options){ .ctx = CTX, .watch = all, .n_watch = 1 }, &err) < 0);
 	CHECK_INT(err.code, ERR_USAGE);
 	t = open_policy(e, "full", 0);
-	CHECK_INT(timeline_recovered(t, 0, &r), -1);
+	CHECK_INT(timeline_recovery(t, 0, &r), -1);
 	timeline_close(t);
 	engine_close(e);
 }

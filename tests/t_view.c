@@ -528,7 +528,7 @@ static double full_share(const int32_t *id, size_t n, int32_t size)
 	CHECK_MSG(!timeline_open(&t, engine(), &(struct timeline_options){ .ctx = 512, .batch = 64, .watch = &watch, .n_watch = 1 }, &err),
 	          "%s", err.msg);
 	CHECK(timeline_sync(t, id, n - 1, NULL, NULL, &err) >= 0 && !timeline_extend(t, id + n - 1, 1, 1, NULL, NULL, &err));
-	CHECK(!timeline_recovered(t, 0, &r) && r.steps == 1);
+	CHECK(!timeline_recovery(t, 0, &r) && r.steps == 1);
 	timeline_close(t);
 	return r.mass;
 }
