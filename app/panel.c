@@ -15,16 +15,16 @@
 
 static void words_free(struct words *);
 
-static void on_rows(const struct row_event *ev, size_t n, void *ud)
+static void on_rows(const struct slot_event *ev, size_t n, void *ud)
 {
 	struct listener *l = ud;
-	static const enum ui_flow_what what[] = {[ROW_ADMITTED] = FLOW_IN, [ROW_MOVED] = FLOW_MOVED, [ROW_DROPPED] = FLOW_OUT};
+	static const enum ui_flow_what what[] = {[SLOT_ADMITTED] = FLOW_IN, [SLOT_MOVED] = FLOW_MOVED, [SLOT_EVICTED] = FLOW_OUT};
 
 	for (size_t i = 0; i < n; i++) {
 		int k = (int)what[ev[i].what];
 
 		l->share[k] += ev[i].share;
-		if (ev[i].what == ROW_ADMITTED)
+		if (ev[i].what == SLOT_ADMITTED)
 			continue;
 		/* The newest few, for the eye. */
 		if (l->n_flow == FLOW_KEPT)
@@ -38,13 +38,13 @@ void listener_on(struct listener *l, struct timeline *tl)
 	if (l->on)
 		return;
 	*l = (struct listener){.on = 1, .since = now_seconds()};
-	timeline_watch_rows(tl, on_rows, l);
+	timeline_on_evictions(tl, on_rows, l);
 }
 
 void listener_off(struct listener *l, struct timeline *tl)
 {
 	if (l->on && tl)
-		timeline_watch_rows(tl, NULL, NULL);
+		timeline_on_evictions(tl, NULL, NULL);
 	words_free(&l->words);
 	*l = (struct listener){.on = 0};
 }

@@ -88,8 +88,8 @@ struct cache {
 	struct step step;           /* the one that runs */
 	int32_t total, read_end;    /* committed tokens; those of them up to the end of the last prefill: the others were generated */
 	struct { struct tensor q, raw, k, v, out, frame[1 + RINGS_MOST]; } one;   /* one token of a VERIFY step; allocated by the first */
-	timeline_rows_fn *rows_fn;  /* told what a commit evicted and moved; NULL = nobody */
-	void *rows_ud;
+	timeline_evictions_fn *evictions_fn;  /* told what a commit evicted and moved; NULL = nobody */
+	void *evictions_ud;
 };
 #define ENDLESS INT32_MAX
 

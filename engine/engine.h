@@ -214,20 +214,20 @@ const int32_t *timeline_tokens(const struct timeline *, size_t *n);
  * sync.  ERR_FIT with the numbers when too little is left for the stream.  Policies that pin nothing ignore it. */
 int timeline_pin(struct timeline *, int32_t n, struct err *);
 
-/* In a stream every pair of layer and KV head decides for itself; a token is really gone when all have dropped it. */
-enum row_what { ROW_ADMITTED, ROW_MOVED, ROW_DROPPED };
-struct row_event {
-	enum row_what what;
+/* In a stream every pair of layer and KV head evicts by itself; a token is evicted when all pairs have evicted its entry. */
+enum slot_what { SLOT_ADMITTED, SLOT_MOVED, SLOT_EVICTED };
+struct slot_event {
+	enum slot_what what;
 	int32_t token;           /* its index in the sequence */
-	int32_t ring;            /* where it went, or was dropped from: 1 = the newest ring, up to RINGS_MOST */
+	int32_t ring;            /* where it went, or was evicted from: 1 = the newest ring, up to RINGS_MOST */
 	float share;             /* of the pairs did this in this call */
-	float gone;              /* share that has dropped it by now */
-	float score;             /* mean over the pairs of this event; 0 when tokens are not scored */
+	float evicted;           /* share of the pairs that have evicted it by now */
+	float score;             /* attention mass, mean over the pairs of this event; 0 where none is summed */
 };
-/* Called after each call that changed rows, in the thread that runs the timeline; events in no order.  NULL: nobody listens,
- * nothing is collected.  While everything still fits, tokens are admitted and nothing moves. */
-typedef void timeline_rows_fn(const struct row_event *, size_t n, void *ud);
-void timeline_watch_rows(struct timeline *, timeline_rows_fn *, void *ud);
+/* Called after each call that changed slots, in the thread that runs the timeline; events in no order.  fn NULL: no events are
+ * collected.  While everything still fits, tokens are admitted and nothing moves. */
+typedef void timeline_evictions_fn(const struct slot_event *, size_t n, void *ud);
+void timeline_on_evictions(struct timeline *, timeline_evictions_fn *, void *ud);
 
 enum { RINGS_MOST = 8 };
 struct timeline_rows {

@@ -44,7 +44,7 @@ struct cascade {
 	struct rope shift;
 	int32_t *list;
 	int lost;                       /* moving failed half way: the rings' entries are not what they should be */
-	struct row_event *event;
+	struct slot_event *event;
 	size_t cap_event;
 };
 
@@ -302,14 +302,14 @@ static void tell(struct cache *c)
 		const struct rings_event *o = &r->event[i];
 		int32_t held = o->token < r->oldest ? 0 : r->held[o->token & r->mask];
 
-		f->event[i] = (struct row_event){
-			.what = o->what, .token = o->token, .ring = o->ring, .gone = (float)(r->heads - held) / heads,
-			.share = o->what == ROW_ADMITTED ? 1 : (float)o->heads / heads,
+		f->event[i] = (struct slot_event){
+			.what = o->what, .token = o->token, .ring = o->ring, .evicted = (float)(r->heads - held) / heads,
+			.share = o->what == SLOT_ADMITTED ? 1 : (float)o->heads / heads,
 			.score = r->mass ? ema_value(&r->ema, (float)(o->score / o->heads), r->t) : 0,
 		};
 	}
 	if (r->n_event)
-		c->rows_fn(f->event, r->n_event, c->rows_ud);
+		c->evictions_fn(f->event, r->n_event, c->evictions_ud);
 }
 
 /* Those that wait join the rings.  Once entries have moved, older points of mass are of no use. */
@@ -321,7 +321,7 @@ static void join(struct cache *c)
 
 	mass_join(&f->mass, n);
 	f->waiting = 0;
-	r->log_events = c->rows_fn != NULL;
+	r->log_events = c->evictions_fn != NULL;
 	rings_insert(r, n);
 	if (r->n_row)
 		entries_move(c);
@@ -329,7 +329,7 @@ static void join(struct cache *c)
 	f->lost |= c->be->failed;
 	if (!rings_filling(r))
 		mass_forget(&f->mass, -1);
-	if (c->rows_fn)
+	if (c->evictions_fn)
 		tell(c);
 }
 

@@ -586,7 +586,7 @@ int timeline_switch_kv(struct timeline *t, const char *kv, struct err *err)
 	old.observers = NULL;
 	/* In its place from the start: parts of a cache point into it. */
 	*c = (struct cache){ .policy = policy, .hp = old.hp, .be = old.be, .type = old.type, .batch = old.batch, .ctx = old.ctx,
-	                     .rows_fn = old.rows_fn, .rows_ud = old.rows_ud };
+	                     .evictions_fn = old.evictions_fn, .evictions_ud = old.evictions_ud };
 	if (switch_open(t, &forward, &nll, err)) {
 		*c = old;
 		pthread_mutex_unlock(&t->e->lock);
@@ -802,10 +802,10 @@ int timeline_pin(struct timeline *t, int32_t n, struct err *err)
 	return 0;
 }
 
-void timeline_watch_rows(struct timeline *t, timeline_rows_fn *fn, void *ud)
+void timeline_on_evictions(struct timeline *t, timeline_evictions_fn *fn, void *ud)
 {
-	t->cache.rows_fn = fn;
-	t->cache.rows_ud = ud;
+	t->cache.evictions_fn = fn;
+	t->cache.evictions_ud = ud;
 }
 
 uint64_t timeline_read_bytes(const struct timeline *t, int32_t pos, int decode)

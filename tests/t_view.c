@@ -244,13 +244,13 @@ static void check_rings(struct timeline *t, int32_t cols, const char *at)
 
 struct told { float gone[8192]; };
 
-static void on_rows(const struct row_event *e, size_t n, void *ud)
+static void on_rows(const struct slot_event *e, size_t n, void *ud)
 {
 	struct told *x = ud;
 
 	for (size_t i = 0; i < n; i++)
-		if (e[i].what == ROW_DROPPED)
-			x->gone[e[i].token] = e[i].gone;
+		if (e[i].what == SLOT_EVICTED)
+			x->gone[e[i].token] = e[i].evicted;
 }
 
 TEST(rings_are_shown_as_they_are)
@@ -274,7 +274,7 @@ TEST(rings_are_shown_as_they_are)
 		int32_t many;
 
 		memset(&told, 0, sizeof told);
-		timeline_watch_rows(t, on_rows, &told);
+		timeline_on_evictions(t, on_rows, &told);
 		CHECK_MSG(timeline_pin(t, v[i].pin, &err) == 0, "%s", err.msg);
 		check_rings(t, 256, v[i].kv);
 		while (n < 2000) {
