@@ -260,7 +260,7 @@ static void lenses(struct panel *p, const struct talk *t, struct listener *l, co
 	size_t byte = 0, n;
 
 	p->lensed = 0;
-	if (st->rows.gone + st->rows.thinned == 0 || now_seconds() - l->lensed < 1)
+	if (st->rows.evicted + st->rows.evicted_in_part == 0 || now_seconds() - l->lensed < 1)
 		return;
 	l->lensed = now_seconds();
 	lenses_free(p);
@@ -317,8 +317,8 @@ void panel_look(struct panel *p, struct talk *t, struct listener *l, int how, in
 	memcpy(p->kv, st.kv, sizeof p->kv);
 	c->seen = st.n_tokens;
 	c->kept = talk_kept(&st);
-	c->gone = st.rows.gone;
-	c->thinned = st.rows.thinned;
+	c->gone = st.rows.evicted;
+	c->thinned = st.rows.evicted_in_part;
 	c->ctx = st.ctx;
 	c->bytes_most = st.kv_bytes;
 	regions(p, &st);

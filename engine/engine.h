@@ -237,7 +237,7 @@ struct timeline_rows {
 	int32_t fill[RINGS_MOST];   /* tokens in each now */
 	int32_t first[RINGS_MOST], last[RINGS_MOST];   /* the oldest and the newest that any pair holds there; -1 = none */
 	int32_t seen;               /* tokens that came in, pinned ones included */
-	int32_t gone, thinned;      /* tokens that all pairs have dropped; that some have dropped, not all */
+	int32_t evicted, evicted_in_part;   /* tokens whose entries all pairs have evicted; that some pairs have evicted, but not all */
 	int32_t oldest;             /* the first token of the stream that any pair still holds; -1 = none */
 };
 

@@ -654,8 +654,8 @@ static void cascade_rows(const struct cache *c, struct timeline_rows *out)
 		rings_span(r, i, &out->first[i], &out->last[i]);
 	}
 	out->seen = tokens_of(f);
-	out->gone = r->evicted;
-	out->thinned = r->evicted_in_part;
+	out->evicted = r->evicted;
+	out->evicted_in_part = r->evicted_in_part;
 	out->oldest = r->t > r->s.sinks ? r->oldest : -1;
 }
 

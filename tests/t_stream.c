@@ -754,7 +754,7 @@ TEST(pin_and_rewind)
 	r.p.policy.def->retention->rows(&r.p, &rows);
 	CHECK_INT(rows.pinned, 300);
 	CHECK_INT(rows.fill[0] + rows.fill[1] + rows.fill[2] + rows.fill[3], 212);
-	CHECK_INT(rows.gone, 0);
+	CHECK_INT(rows.evicted, 0);
 	CHECK_INT(rows.oldest, 300);
 	CHECK_INT(rig_rewind(&r, 400), 400);      /* still filling: any point will do */
 	r.pos = 400;
@@ -767,7 +767,7 @@ TEST(pin_and_rewind)
 		rig_call(&r, 50, 0, NULL, NULL);
 	r.p.policy.def->retention->rows(&r.p, &rows);
 	CHECK_INT(rows.pinned, 350);
-	CHECK_INT(rows.gone, 2000 - 350 - rows.n_ring * rows.ring_rows);
+	CHECK_INT(rows.evicted, 2000 - 350 - rows.n_ring * rows.ring_rows);
 	CHECK_INT(r.n_alive, rows.n_ring * rows.ring_rows);
 	CHECK_INT(rig_rewind(&r, 1999), 350);     /* what was dropped is not there any more; the prefix is */
 	r.pos = 350;
@@ -1016,9 +1016,9 @@ TEST(endless)
 		CHECK_INT(kept, 64);
 		CHECK(late.rows.seen >= 6299 && late.rows.seen <= late.n_tokens);
 		/* Every token is pinned, held by all, held by some, or gone; the rows are as many as the rings have, per head. */
-		CHECK(late.rows.gone <= late.rows.seen - late.rows.pinned - kept);
-		CHECK(late.rows.gone + late.rows.thinned > late.rows.seen - late.rows.pinned - kept - 16);
-		CHECK_INT(seen.dropped, late.rows.gone);
+		CHECK(late.rows.evicted <= late.rows.seen - late.rows.pinned - kept);
+		CHECK(late.rows.evicted + late.rows.evicted_in_part > late.rows.seen - late.rows.pinned - kept - 16);
+		CHECK_INT(seen.dropped, late.rows.evicted);
 		/* Up to 15 wait. */
 		CHECK(seen.admitted <= late.rows.seen - late.rows.pinned && seen.admitted > late.rows.seen - late.rows.pinned - 16);
 		CHECK(i == 0 || seen.score > 0);

@@ -150,8 +150,8 @@ static void check_view(struct timeline *t, int32_t cols, struct cache_view *v, c
 	CHECK_MSG(v->watched != VIEW_SCORE || (most == 255 && (most_behind == 255 || !most_behind)), "%s: the most is %d, behind %d",
 	          at, most, most_behind);
 	if (st.rows.n_ring) {
-		CHECK_MSG(gone == st.rows.gone && thinned == st.rows.thinned, "%s: %d gone, %d thinned, not %d and %d", at, gone, thinned,
-		          st.rows.gone, st.rows.thinned);
+		CHECK_MSG(gone == st.rows.evicted && thinned == st.rows.evicted_in_part, "%s: %d gone, %d thinned, not %d and %d", at, gone, thinned,
+		          st.rows.evicted, st.rows.evicted_in_part);
 		CHECK_INT(v->pinned, st.rows.pinned < v->n_tokens ? st.rows.pinned : v->n_tokens);
 	}
 	free(kept);
