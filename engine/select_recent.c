@@ -1,5 +1,5 @@
-/* engine/select_recent.c - `streaming++`: selection by place alone: sinks and the newest entries, and everything at every stride-th
- * token. */
+/* engine/select_recent.c - `streaming++`: a generated token reads the sinks and the newest entries; every stride-th token reads
+ * everything. */
 #include "engine/select.h"
 
 #include <stdlib.h>
