@@ -41,12 +41,12 @@ static int32_t pages_of(int32_t slots)
 	return slots / PAGE_ROWS + (slots % PAGE_ROWS != 0);
 }
 
-/* The most pages that are read when not all are. */
+/* Pages that are read when not all are; soft: those that are always selected, and at least one more. */
 static int32_t quest_most(const struct quest_params *par, int32_t n_slots)
 {
-	int32_t n = entry_count_of(par->k, n_slots) / PAGE_ROWS;
+	int32_t n = entry_count_of(par->k, n_slots) / PAGE_ROWS, least = par->bound == BOUND_SOFT ? SOFT_LAST + 2 : MIN_PAGES;
 
-	return n > MIN_PAGES ? n : MIN_PAGES;
+	return n > least ? n : least;
 }
 
 static uint64_t quest_bytes(const void *values, const struct hparams *hp, const struct backend *be, int32_t cap)
@@ -102,8 +102,6 @@ static int quest_choose(struct selector *s, const struct step *st, int32_t layer
 	int32_t k = quest_most(par_of(s), n_slots), pages = pages_of(n_slots), n;
 	int soft = par_of(s)->bound == BOUND_SOFT;
 
-	if (soft && k < SOFT_LAST + 2)
-		k = SOFT_LAST + 2;   /* one that is chosen */
 	if (k >= pages || entry_count_of(par_of(s)->k, n_slots) >= n_slots || (!soft && layer < RAW_DENSE))
 		return select_whole(q, n_slots, part);
 	be->ops->page_scan(be, &(struct scan_args){

@@ -580,9 +580,6 @@ int timeline_switch_kv(struct timeline *t, const char *kv, struct err *err)
 	if (policy_parse(&policy, kv, err))
 		return -1;
 	pthread_mutex_lock(&t->e->lock);
-	/* Observers point into the cache. */
-	observers_close(t);
-	old.observers = NULL;
 	/* Opened in its final place, because parts of a cache point into it. */
 	*c = (struct cache){ .policy = policy, .hp = old.hp, .be = old.be, .type = old.type, .batch = old.batch, .ctx = old.ctx,
 	                     .evictions_fn = old.evictions_fn, .evictions_ud = old.evictions_ud };
@@ -606,6 +603,7 @@ int timeline_switch_kv(struct timeline *t, const char *kv, struct err *err)
 	}
 	now = *c;
 	*c = old;
+	observers_close(t);   /* they belong to the old cache */
 	cache_close(c);
 	*c = now;
 	forward_release(&t->forward);
@@ -716,7 +714,8 @@ int32_t timeline_verify(struct timeline *t, const int32_t *id, int32_t n, const 
 	if (!t->draft_logits &&
 	    !(t->draft_logits = try_alloc((1 + VERIFY_MOST) * n_vocab, sizeof *t->draft_logits, "logits of drafted tokens", err)))
 		return -1;
-	most = cache_verify_most(&t->cache, t->n_past);
+	/* The recovery observer sums a step as one token. */
+	most = t->recovery ? 1 : cache_verify_most(&t->cache, t->n_past);
 	st.n = pending + n < most ? pending + n : most;
 	if (!pending)
 		memcpy(t->draft_logits, t->logits, n_vocab * sizeof *t->logits);

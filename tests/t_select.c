@@ -969,3 +969,35 @@ TEST(sift_keeps_what_the_default_model_knows)
 	free(book);
 	engine_close(e);
 }
+
+/* Drafted tokens under watched policies: each is summed up as if it had come alone. */
+TEST(drafted_tokens_are_recovered_one_by_one)
+{
+	struct engine *e = open_tiny(2);
+	struct timeline *a = NULL, *b = NULL;
+	struct timeline_options o = { .ctx = CTX, .watch = choosing, .n_watch = N_CHOOSING };
+	struct recovered r, s;
+	struct err err = { 0 };
+	int32_t id[PROMPT + STEPS], at = PROMPT;
+
+	random_ids(id, PROMPT + STEPS);
+	CHECK(!timeline_open(&a, e, &o, &err) && !timeline_open(&b, e, &o, &err));
+	CHECK(timeline_sync(a, id, PROMPT, NULL, NULL, &err) == 0 && timeline_sync(b, id, PROMPT, NULL, NULL, &err) == 0);
+	while (at < PROMPT + STEPS) {
+		const float *logits;
+		int32_t n = timeline_verify(a, id + at, PROMPT + STEPS - at < 3 ? PROMPT + STEPS - at : 3, &logits, &err);
+
+		CHECK_MSG(n > 0 && !timeline_accept(a, n, &err), "%d: %s", n, err.msg);
+		CHECK(!timeline_extend(b, id + at, (size_t)n, 1, NULL, NULL, &err));
+		at += n;
+	}
+	for (int i = 0; i < N_CHOOSING; i++) {
+		CHECK(!timeline_recovery(a, i, &r) && !timeline_recovery(b, i, &s));
+		CHECK_MSG(r.steps == s.steps && r.mass == s.mass && r.oracle == s.oracle && r.recent == s.recent && r.rows == s.rows &&
+		          r.mean_row == s.mean_row && r.last_row == s.last_row && r.guesses == s.guesses,
+		          "%s: %lld steps and %g, not %lld and %g", choosing[i], (long long)r.steps, r.mass, (long long)s.steps, s.mass);
+	}
+	timeline_close(a);
+	timeline_close(b);
+	engine_close(e);
+}

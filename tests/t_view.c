@@ -850,6 +850,36 @@ TEST(attention_is_summed_up)
 	squares_along("cascade:size=40,n=4");
 }
 
+/* A change of policy that is refused leaves the timeline as it was: who observes it goes on. */
+TEST(a_refused_change_of_policy_keeps_the_observers)
+{
+	enum { BEFORE = 60, AFTER = 6 };
+	struct timeline *t = open_kv("sift:k=20", 256, 16);
+	struct cache_view v;
+	int32_t id[BEFORE + AFTER];
+	float before[BEFORE], sum[BEFORE];
+	struct err err = { 0 };
+
+	random_ids(id, BEFORE + AFTER);
+	CHECK(timeline_evidence_begin(t, &err) == 0 && timeline_sync(t, id, BEFORE, NULL, NULL, &err) == 0);
+	timeline_view(t, 10, &v);
+	CHECK(timeline_extend(t, id + BEFORE, 1, 1, NULL, NULL, &err) == 0);
+	timeline_evidence(t, 0, BEFORE, before);
+	CHECK(before[0] > 0);
+	CHECK(timeline_switch_kv(t, "cascade:size=41,n=2", &err) < 0 && err.code == ERR_USAGE);
+	timeline_evidence(t, 0, BEFORE, sum);
+	CHECK(!memcmp(sum, before, sizeof sum));
+	timeline_view(t, 10, &v);
+	CHECK_INT(v.chosen, 20);
+	CHECK_MSG(timeline_extend(t, id + BEFORE + 1, AFTER - 1, 1, NULL, NULL, &err) == 0, "%s", err.msg);
+	timeline_evidence(t, 0, BEFORE, sum);
+	CHECK(sum[0] > before[0]);
+	CHECK_MSG(timeline_switch_kv(t, "cascade:size=40,n=2", &err) == 0, "%s", err.msg);
+	timeline_evidence(t, 0, BEFORE, sum);
+	CHECK(sum[0] == 0);
+	timeline_close(t);
+}
+
 /* The last token of a read is the first that is told: what it looks at, however many came with it. */
 TEST(attention_of_the_last_read_token)
 {
