@@ -148,7 +148,7 @@ int cache_region(struct cache *c, const struct step *st, int32_t layer, const st
                  struct attn_part part[SELECT_PARTS])
 {
 	if (c->selecting && step_generates(st))
-		return c->sel.ops->choose(&c->sel, st, layer, q, x->q, n_slots, part);
+		return c->sel.ops->select(&c->sel, st, layer, q, x->q, n_slots, part);
 	return select_whole(q, n_slots, part);
 }
 
@@ -164,7 +164,7 @@ static void attend(struct cache *c, const struct step *st, int32_t layer, const 
 		s->note(&c->sel, layer, st->pos, reads.n_slots - st->pos);
 	r->parts(c, st, layer, x, &reads);
 	if (c->kv.clock)
-		kv_choose(&c->kv, reads.part, reads.n_part);   /* selecting is the policy's time, not attention's */
+		kv_select(&c->kv, reads.part, reads.n_part);   /* selecting is the policy's time, not attention's */
 	if (s && s->probe)
 		probe = s->probe(&c->sel, st, layer, reads.n_slots);
 	if (r->probe)

@@ -34,7 +34,7 @@ void kv_put(struct kv_store *, int32_t layer, const struct tensor *k, const stru
 void kv_attend(struct kv_store *, int32_t layer, struct tensor *out, const struct attn_part *, int32_t n_part, int32_t n,
                const struct attn_probe *);
 /* Select the slots of parts with a choice now, which clears the choice. */
-void kv_choose(struct kv_store *, struct attn_part *, int32_t n_part);
+void kv_select(struct kv_store *, struct attn_part *, int32_t n_part);
 /* Remove the parts whose predicate (attn_part.when) is false.  Reads the predicates from the backend.  Returns how many parts are left. */
 int  kv_parts_met(const struct kv_store *, struct attn_part *, int32_t n_part);
 

@@ -198,9 +198,9 @@ static void observe_generated(struct observe_recovery *w, const struct attention
 	keep_probabilities(w, a->layer, a->r->n_slots);
 	for (int i = 0; i < w->n; i++) {
 		struct selector *s = &w->one[i].sel;
-		int n_part = s->ops->choose(s, a->st, a->layer, a->r->q, a->x->q, a->r->n_slots, part);
+		int n_part = s->ops->select(s, a->st, a->layer, a->r->q, a->x->q, a->r->n_slots, part);
 
-		kv_choose(&w->c->kv, part, n_part);
+		kv_select(&w->c->kv, part, n_part);
 		n_part = kv_parts_met(&w->c->kv, part, n_part);
 		add_recovered(w, &w->one[i].call, a->layer, part, n_part, a->r->n_slots);
 		if (s->ops->probe && (probe = s->ops->probe(s, a->st, a->layer, a->r->n_slots)))

@@ -111,7 +111,7 @@ static int32_t kept_tail(const struct kept *f, const struct selector *s, int32_t
 	return is_snap(par_of(s)) ? n_slots - f->from : f->recent + 1;
 }
 
-static int kept_choose(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
+static int kept_select(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
                        const struct tensor *raw, int32_t n_slots, struct attn_part part[SELECT_PARTS])
 {
 	struct kept *f = s->state;
@@ -413,8 +413,8 @@ static void kept_archive(struct selector *s, struct serializer *a, int32_t n_slo
 		f->selected = selected;
 }
 
-static const struct selector_ops select_mass = {
-	.bytes = kept_bytes, .init = kept_init, .release = kept_release, .choose = kept_choose, .probe = kept_probe,
+static const struct selector_ops kept_ops = {
+	.bytes = kept_bytes, .init = kept_init, .release = kept_release, .select = kept_select, .probe = kept_probe,
 	.end = kept_end, .rewind = kept_rewind, .verify_most = kept_verify_most, .entries = kept_entries, .read_bytes = kept_read_bytes,
 	.archive = kept_archive, .steps_matter = kept_steps_matter, .holds = kept_holds, .sums = kept_sums,
 };
@@ -430,11 +430,11 @@ static void h2o_preset(void *values) { ((struct mass_params *)values)->kept = KE
 static void h2o_plus_preset(void *values) { ((struct mass_params *)values)->kept = KEPT_H2O_PLUS; }
 const struct policy_def policy_h2o = {
 	.name = "h2o", .help = "k entries are read: half those of the largest attention mass so far, half the newest; the others stay unread (H2O)",
-	.params = h2o_params, .preset = h2o_preset, .retention = &retain_all, .selector = &select_mass,
+	.params = h2o_params, .preset = h2o_preset, .retention = &retain_all, .selector = &kept_ops,
 };
 const struct policy_def policy_h2o_plus = {
 	.name = "h2o+", .help = "h2o over the last 64 tokens of the prefill", .params = h2o_plus_params, .preset = h2o_plus_preset,
-	.retention = &retain_all, .selector = &select_mass,
+	.retention = &retain_all, .selector = &kept_ops,
 };
 
 static const struct param snapkv_params[] = {
@@ -448,5 +448,5 @@ static const struct param snapkv_params[] = {
 static void snapkv_preset(void *values) { ((struct mass_params *)values)->kept = KEPT_SNAPKV; }
 const struct policy_def policy_snapkv = {
 	.name = "snapkv", .help = "k entries selected once at the end of the prefill, and all that comes later; the others stay unread (SnapKV)",
-	.params = snapkv_params, .preset = snapkv_preset, .retention = &retain_all, .selector = &select_mass,
+	.params = snapkv_params, .preset = snapkv_preset, .retention = &retain_all, .selector = &kept_ops,
 };

@@ -93,7 +93,7 @@ static void quest_note(struct selector *s, int32_t layer, int32_t slot0, int32_t
 	kv->be->ops->page_bounds(kv->be, &f->bounds[layer], &kv->k[layer], kv->hp->n_kv_head, kv->cap, slot0, n);
 }
 
-static int quest_choose(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
+static int quest_select(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
                         const struct tensor *raw, int32_t n_slots, struct attn_part part[SELECT_PARTS])
 {
 	struct quest *f = s->state;
@@ -145,8 +145,8 @@ static uint64_t quest_read_bytes(const struct selector *s, int32_t n_slots)
 	       (uint64_t)((1 - dense) * 8 * hp->head_dim * pages_of(n_slots) * hp->n_kv_head * hp->n_layer);
 }
 
-static const struct selector_ops select_quest = {
-	.bytes = quest_bytes, .init = quest_init, .release = quest_release, .note = quest_note, .choose = quest_choose,
+static const struct selector_ops quest_ops = {
+	.bytes = quest_bytes, .init = quest_init, .release = quest_release, .note = quest_note, .select = quest_select,
 	.rewind = quest_rewind, .entries = quest_entries, .read_bytes = quest_read_bytes,
 };
 
@@ -159,5 +159,5 @@ static const struct param quest_params[] = {
 };
 const struct policy_def policy_quest = {
 	.name = "quest", .help = "every token stays; each generated token reads the pages whose bounds promise most (Quest)",
-	.params = quest_params, .retention = &retain_all, .selector = &select_quest,
+	.params = quest_params, .retention = &retain_all, .selector = &quest_ops,
 };

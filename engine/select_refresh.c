@@ -236,7 +236,7 @@ static int either_parts(struct selector *s, const struct pick *set, int32_t laye
 	return n;
 }
 
-static int refresh_choose(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
+static int refresh_select(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
                           const struct tensor *raw, int32_t n_slots, struct attn_part part[SELECT_PARTS])
 {
 	struct refresh *r = s->state;
@@ -386,8 +386,8 @@ static void refresh_archive(struct selector *s, struct serializer *a, int32_t n_
 		serialize_tensor_f32(a, s->kv->be, &r->mean[r->picks.cur[i]], (uint64_t)i * dim, dim);
 }
 
-static const struct selector_ops select_refresh = {
-	.bytes = refresh_bytes, .init = refresh_init, .release = refresh_release, .choose = refresh_choose, .seen = refresh_seen,
+static const struct selector_ops refresh_ops = {
+	.bytes = refresh_bytes, .init = refresh_init, .release = refresh_release, .select = refresh_select, .seen = refresh_seen,
 	.end = refresh_end, .rewind = refresh_rewind, .verify_most = refresh_verify_most, .entries = refresh_entries,
 	.read_bytes = refresh_read_bytes, .archive = refresh_archive, .scan = region_scan, .replaced = refresh_replaced,
 	.status = refresh_status,
@@ -413,7 +413,7 @@ static const struct param refresh_params[] = {
 };
 const struct policy_def policy_refresh = {
 	.name = "refresh", .help = "every token stays; k entries are read, selected anew when the query has drifted away (RefreshKV)",
-	.params = refresh_params, .retention = &retain_all, .selector = &select_refresh,
+	.params = refresh_params, .retention = &retain_all, .selector = &refresh_ops,
 };
 
 static const struct param recycled_params[] = {
@@ -428,5 +428,5 @@ static void recycled_preset(void *values)
 }
 const struct policy_def policy_recycled = {
 	.name = "recycled", .help = "refresh at a fixed stride (Recycled Attention)", .params = recycled_params, .preset = recycled_preset,
-	.retention = &retain_all, .selector = &select_refresh,
+	.retention = &retain_all, .selector = &refresh_ops,
 };

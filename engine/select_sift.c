@@ -180,7 +180,7 @@ static struct attn_part best_entries(struct selector *s, int32_t layer, const st
 	return (struct attn_part){ .q = q, .rows = slots, .n_rows = k, .choice = &f->choice };
 }
 
-static int sift_choose(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
+static int sift_select(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
                        const struct tensor *raw, int32_t n_slots, struct attn_part part[SELECT_PARTS])
 {
 	struct sift *f = s->state;
@@ -328,8 +328,8 @@ static void sift_archive(struct selector *s, struct serializer *a, int32_t n_slo
 		f->k_slots = 0;
 }
 
-static const struct selector_ops select_sift = {
-	.bytes = sift_bytes, .init = sift_init, .release = sift_release, .note = sift_note, .choose = sift_choose,
+static const struct selector_ops sift_ops = {
+	.bytes = sift_bytes, .init = sift_init, .release = sift_release, .note = sift_note, .select = sift_select,
 	.probe = sift_probe, .end = sift_end, .rewind = sift_rewind, .verify_most = sift_verify_most, .entries = sift_entries,
 	.read_bytes = sift_read_bytes, .archive = sift_archive, .scan = sift_scan, .status = sift_status,
 };
@@ -347,5 +347,5 @@ static const struct param sift_params[] = {
 };
 const struct policy_def policy_sift = {
 	.name = "sift", .help = "every token stays; each generated token reads its k best, found through a low-bit sketch of the keys",
-	.params = sift_params, .retention = &retain_all, .selector = &select_sift,
+	.params = sift_params, .retention = &retain_all, .selector = &sift_ops,
 };

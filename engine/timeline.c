@@ -1,6 +1,6 @@
 /* engine/timeline.c - one token sequence and its KV cache: sync, step, extend, verify, cancel.
  *
- * Invariant between calls: tokens[0 .. n_past) have their KV entries in the cache.  At most one more token is pending: it was just sampled,
+ * Invariant between calls: tokens[0 .. n_past) have their KV entries in the cache.  At most one more token is pending: it was sampled last,
  * and its entry is computed when the next token is wanted, so that a token reaches the screen without waiting for its successor.
  * n_past moves only after a whole step succeeded: an error or a cancel leaves the sequence as it was before that step. */
 #include "engine/timeline.h"

@@ -199,9 +199,9 @@ static struct step read_of(int32_t pos, int32_t n) { return (struct step){ .kind
 
 static int choose(struct bench *b, const struct step *st, int32_t layer, struct attn_part *part)
 {
-	int n = b->sel.ops->choose(&b->sel, st, layer, &b->q, &b->raw, b->n, part);
+	int n = b->sel.ops->select(&b->sel, st, layer, &b->q, &b->raw, b->n, part);
 
-	kv_choose(b->sel.kv, part, n);
+	kv_select(b->sel.kv, part, n);
 	return kv_parts_met(&b->kv, part, n);
 }
 
