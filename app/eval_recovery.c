@@ -95,7 +95,7 @@ static int keep_window(struct run *run, const int32_t *id, struct part *part, st
 	for (int k = 0; !rc && k < run->kvs.n; k++) {
 		struct recovered now;
 
-		if (timeline_recovered(run->tl, k, &now) < 0 || now.steps < 1)
+		if (timeline_recovery(run->tl, k, &now) < 0 || now.steps < 1)
 			rc = err_set(e, ERR_FAIL, "nothing was recovered under '%s'", run->kvs.v[k]);
 		if (!rc && !part[k].known) {
 			name_piece(run, k, id, &what);

@@ -41,7 +41,7 @@ static void prompt_bytes(const struct talk *t, struct prompt_bytes *b)
 		if (piece != small)
 			free(piece);
 	}
-	timeline_attended(t->tl, 0, (int32_t)b->n, b->weight);
+	timeline_evidence(t->tl, 0, (int32_t)b->n, b->weight);
 	for (size_t i = 0; i < SINKS && i < b->n; i++)
 		b->weight[i] = 0;
 }
@@ -151,7 +151,7 @@ void evidence_begin(struct talk *t)
 	struct err e = {0};
 
 	str_clear(&t->evidence);
-	if (t->o->json && t->n_doc && timeline_watch_attention(t->tl, &e) < 0)
+	if (t->o->json && t->n_doc && timeline_evidence_begin(t->tl, &e) < 0)
 		say("no evidence: %s", e.msg);
 }
 
@@ -165,7 +165,7 @@ void evidence_end(struct talk *t)
 	if (!t->o->json || !t->n_doc)
 		return;
 	prompt_bytes(t, &b);
-	timeline_unwatch_attention(t->tl);
+	timeline_evidence_end(t->tl);
 	end = xcalloc(b.n + 1, sizeof *end);
 	for (size_t i = 0; i < t->n_doc; i++) {
 		size_t found = document_at(&b, &t->doc[i], at), n;

@@ -15,16 +15,16 @@
 
 static void words_free(struct words *);
 
-static void on_rows(const struct row_event *ev, size_t n, void *ud)
+static void on_rows(const struct slot_event *ev, size_t n, void *ud)
 {
 	struct listener *l = ud;
-	static const enum ui_flow_what what[] = {[ROW_ADMITTED] = FLOW_IN, [ROW_MOVED] = FLOW_MOVED, [ROW_DROPPED] = FLOW_OUT};
+	static const enum ui_flow_what what[] = {[SLOT_ADMITTED] = FLOW_IN, [SLOT_MOVED] = FLOW_MOVED, [SLOT_EVICTED] = FLOW_OUT};
 
 	for (size_t i = 0; i < n; i++) {
 		int k = (int)what[ev[i].what];
 
 		l->share[k] += ev[i].share;
-		if (ev[i].what == ROW_ADMITTED)
+		if (ev[i].what == SLOT_ADMITTED)
 			continue;
 		/* The newest few, for the eye. */
 		if (l->n_flow == FLOW_KEPT)
@@ -38,13 +38,13 @@ void listener_on(struct listener *l, struct timeline *tl)
 	if (l->on)
 		return;
 	*l = (struct listener){.on = 1, .since = now_seconds()};
-	timeline_watch_rows(tl, on_rows, l);
+	timeline_on_evictions(tl, on_rows, l);
 }
 
 void listener_off(struct listener *l, struct timeline *tl)
 {
 	if (l->on && tl)
-		timeline_watch_rows(tl, NULL, NULL);
+		timeline_on_evictions(tl, NULL, NULL);
 	words_free(&l->words);
 	*l = (struct listener){.on = 0};
 }
@@ -260,7 +260,7 @@ static void lenses(struct panel *p, const struct talk *t, struct listener *l, co
 	size_t byte = 0, n;
 
 	p->lensed = 0;
-	if (st->rows.gone + st->rows.thinned == 0 || now_seconds() - l->lensed < 1)
+	if (st->rows.evicted + st->rows.evicted_in_part == 0 || now_seconds() - l->lensed < 1)
 		return;
 	l->lensed = now_seconds();
 	lenses_free(p);
@@ -317,8 +317,8 @@ void panel_look(struct panel *p, struct talk *t, struct listener *l, int how, in
 	memcpy(p->kv, st.kv, sizeof p->kv);
 	c->seen = st.n_tokens;
 	c->kept = talk_kept(&st);
-	c->gone = st.rows.gone;
-	c->thinned = st.rows.thinned;
+	c->gone = st.rows.evicted;
+	c->thinned = st.rows.evicted_in_part;
 	c->ctx = st.ctx;
 	c->bytes_most = st.kv_bytes;
 	regions(p, &st);

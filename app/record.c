@@ -435,7 +435,7 @@ void record_go_back(struct record *r, const struct talk *t)
 	while (n && t->msg[n - 1].role != ROLE_ASSISTANT)
 		n--;
 	timeline_stats(t->tl, &st);
-	if (off(r) || !r->snaps || !n || !t->msg[n - 1].stored || st.rows.gone + st.rows.thinned == 0)
+	if (off(r) || !r->snaps || !n || !t->msg[n - 1].stored || st.rows.evicted + st.rows.evicted_in_part == 0)
 		return;
 	if (fingerprint(r, t, &e) < 0 ||
 	    snap_load(r->snaps, t->tl, &r->fingerprint, t->msg[n - 1].stored, &extra, &got, &e) < 0)

@@ -519,8 +519,8 @@ done:
 	/* The first token comes out of the prompt's own logits: it is free. */
 	if (st.decode_tokens > 1 && st.decode_seconds > 0)
 		turn->decode_tps = (st.decode_tokens - 1) / st.decode_seconds;
-	turn->outgrown = !t->outgrown && rows->gone + rows->thinned > 0;
-	t->outgrown = rows->gone + rows->thinned > 0;
+	turn->outgrown = !t->outgrown && rows->evicted + rows->evicted_in_part > 0;
+	t->outgrown = rows->evicted + rows->evicted_in_part > 0;
 	t->total_answer += (uint64_t)turn->answer_tokens;
 	if (begun && !turn->answer_tokens) {
 		m->stored = begun->stored;   /* nothing new */
@@ -596,22 +596,22 @@ int32_t talk_kept(const struct timeline_stats *st)
 	for (int i = 0; i < st->rows.n_ring; i++)
 		kept += st->rows.fill[i];
 	/* The last token is behind the rings until the next step. */
-	return !st->endless || kept > st->n_tokens || st->rows.gone + st->rows.thinned == 0 ? st->n_tokens : kept;
+	return !st->endless || kept > st->n_tokens || st->rows.evicted + st->rows.evicted_in_part == 0 ? st->n_tokens : kept;
 }
 
 int talk_left(const struct timeline_stats *st, struct str *out)
 {
 	const struct timeline_rows *r = &st->rows;
 
-	if (!st->endless || r->gone + r->thinned == 0)
+	if (!st->endless || r->evicted + r->evicted_in_part == 0)
 		return 0;
-	human_count(out, (uint64_t)r->gone);
+	human_count(out, (uint64_t)r->evicted);
 	str_adds(out, " of ");
 	human_count(out, (uint64_t)r->seen);
 	str_adds(out, " tokens have left the cache");
-	if (r->thinned) {
+	if (r->evicted_in_part) {
 		str_adds(out, ", ");
-		human_count(out, (uint64_t)r->thinned);
+		human_count(out, (uint64_t)r->evicted_in_part);
 		str_adds(out, " in part");
 	}
 	return 1;

@@ -169,8 +169,8 @@ static void describe(struct worker *w, struct now *now)
 	now->seen = st.n_tokens;
 	now->kept = talk_kept(&st);
 	now->ctx = st.ctx;
-	now->gone = st.rows.gone;
-	now->thinned = st.rows.thinned;
+	now->gone = st.rows.evicted;
+	now->thinned = st.rows.evicted_in_part;
 	now->kv_bytes = st.kv_bytes;
 	if (st.decode_tokens > 1 && st.decode_seconds > 0)
 		now->last_tps = (st.decode_tokens - 1) / st.decode_seconds;

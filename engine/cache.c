@@ -1,4 +1,4 @@
-/* engine/cache.c - a cache as a composition, and the transaction of a step; see cache.h. */
+/* engine/cache.c - a cache composed of its parts, and the transaction of a step; see cache.h. */
 #include "engine/cache.h"
 
 #include <stdlib.h>
@@ -124,7 +124,7 @@ void cache_begin(struct cache *c, const struct step *st)
 	c->policy.def->retention->begin(c, &c->step);
 }
 
-/* Does that step hand tokens on one by one? */
+/* Are the tokens of that step passed on one by one? */
 static int one_by_one(const struct step *st)
 {
 	return st->kind == STEP_VERIFY && st->tried > 1;
@@ -134,7 +134,7 @@ static int one_by_one(const struct step *st)
 static struct tensor *row_of(struct cache *c, struct tensor *one, const struct tensor *src, int32_t row)
 {
 	if (!one->data && cache_alloc(c, one, DT_F32, 1, src->cols, NULL))
-		return one;   /* the backend's failure is sticky: sync() tells it */
+		return one;   /* the backend's failure is sticky: sync() reports it */
 	c->be->ops->copy(c->be, one, 0, src, row, 1);
 	return one;
 }
@@ -148,11 +148,11 @@ int cache_region(struct cache *c, const struct step *st, int32_t layer, const st
                  struct attn_part part[SELECT_PARTS])
 {
 	if (c->selecting && step_generates(st))
-		return c->sel.ops->choose(&c->sel, st, layer, q, x->q, n_slots, part);
+		return c->sel.ops->select(&c->sel, st, layer, q, x->q, n_slots, part);
 	return select_whole(q, n_slots, part);
 }
 
-/* The tokens of a step that read the same parts attend. */
+/* One attention for tokens that read the same parts: those of a step, or one token of a VERIFY step. */
 static void attend(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x)
 {
 	const struct retention_ops *r = c->policy.def->retention;
@@ -164,7 +164,7 @@ static void attend(struct cache *c, const struct step *st, int32_t layer, const 
 		s->note(&c->sel, layer, st->pos, reads.n_slots - st->pos);
 	r->parts(c, st, layer, x, &reads);
 	if (c->kv.clock)
-		kv_choose(&c->kv, reads.part, reads.n_part);   /* selecting is the policy's time, not attention's */
+		kv_select(&c->kv, reads.part, reads.n_part);   /* selecting is the policy's time, not attention's */
 	if (s && s->probe)
 		probe = s->probe(&c->sel, st, layer, reads.n_slots);
 	if (r->probe)
@@ -221,8 +221,8 @@ void cache_commit(struct cache *c, int32_t n, const float *nll)
 		o->ops->commit(o, &st);
 }
 
-/* Everything a step writes before its commit lies where the next step writes, too: slots behind the committed ones, sums and sets beside
- * those that count. */
+/* What a step writes before its commit lies where the next step writes again: slots behind the committed ones, sums and sets beside those
+ * in use. */
 void cache_rollback(struct cache *c)
 {
 	c->step = (struct step){ 0 };
@@ -246,7 +246,7 @@ int32_t cache_verify_most(const struct cache *c, int32_t pos)
 
 /* ---- other changes ---- */
 
-/* From how many of n tokens the selector and the observers can continue. */
+/* Rewind the selector and the observers to n tokens.  Returns from how many all of them can continue. */
 static int32_t rewind_others(struct cache *c, int32_t n)
 {
 	int32_t to = c->selecting ? c->sel.ops->rewind(&c->sel, n) : n;
@@ -259,14 +259,14 @@ static int32_t rewind_others(struct cache *c, int32_t n)
 	return to;
 }
 
-enum { REPLAY_MOST = 64 };   /* generated tokens that are worth computing again one by one */
+enum { REPLAY_MOST = 64 };   /* generated tokens that are decoded again; more are prefilled */
 
 int32_t cache_rewind(struct cache *c, int32_t n, int32_t *replay)
 {
 	const struct retention_ops *r = c->policy.def->retention;
 	int32_t to = rewind_others(c, n), kept = r->rewind(c, to), again = 0;
 
-	/* A selector that wants the end of a prefill again wants it read. */
+	/* Replay only where the selector can continue: one that needs the end of a prefill again needs it prefilled. */
 	if (to >= n && kept >= c->read_end && n - kept <= REPLAY_MOST && c->total > kept)
 		again = c->total - kept;
 	while (kept < to && !again) {
@@ -274,7 +274,7 @@ int32_t cache_rewind(struct cache *c, int32_t n, int32_t *replay)
 		kept = r->rewind(c, to);
 	}
 	if (kept < n)
-		rewind_others(c, kept);    /* those that could have kept more are told, too */
+		rewind_others(c, kept);    /* some may have kept more */
 	c->total = kept;
 	c->read_end = kept < c->read_end ? kept : c->read_end;
 	if (replay)
@@ -298,8 +298,7 @@ uint64_t cache_read_bytes(const struct cache *c, int32_t pos, int generated)
 	return c->policy.def->retention->read_bytes(c, pos, generated);
 }
 
-/* Bring sketches and bounds of slots that were filled from outside up to date. */
-static void note_all(struct cache *c, int32_t n)
+void cache_note(struct cache *c, int32_t n)
 {
 	for (int32_t layer = 0; n > 0 && c->selecting && c->sel.ops->note && layer < c->kv.n_layer; layer++)
 		for (int32_t slot = 0, m; slot < n; slot += m) {
@@ -312,7 +311,7 @@ void cache_take_store(struct cache *c, struct cache *other, int32_t n)
 {
 	kv_swap(&c->kv, &other->kv);
 	c->total = c->read_end = n;
-	note_all(c, n);
+	cache_note(c, n);
 }
 
 int32_t cache_ready(const struct cache *c, int32_t n)

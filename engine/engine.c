@@ -7,8 +7,9 @@
 
 #include "engine/memory_budget.h"
 
-/* ---- what the file is ---- */
+/* ---- describing the file ---- */
 
+/* "210 Q4_1, 61 F32": tensors of each type, most frequent first; main_type = the type with most bytes. */
 static char *types_text(const struct gguf *g, char *main_type, size_t cap)
 {
 	struct { int n; uint64_t bytes; } count[DT_COUNT] = {0};
@@ -19,7 +20,7 @@ static char *types_text(const struct gguf *g, char *main_type, size_t cap)
 		count[g->tensor[i].type].n++;
 		count[g->tensor[i].type].bytes += g->tensor[i].bytes;
 	}
-	for (int shown = 0; shown < DT_COUNT; shown++) {   /* most frequent first */
+	for (int shown = 0; shown < DT_COUNT; shown++) {
 		int best = -1;
 		for (int t = 0; t < DT_COUNT; t++) {
 			if (count[t].n > 0 && (best < 0 || count[t].n > count[best].n))
@@ -110,12 +111,12 @@ static int open_template(struct engine *e, const char *wanted, struct err *err)
 	return 0;
 }
 
-/* Weights are packed into memory of their own: say so before the system kills the program for it, or before much of them was
- * copied to a device. */
+/* Loading packs the weights into memory of their own: refuse before the system kills the program, or before much has been copied to a
+ * device. */
 static int weights_fit(const struct model *m, const struct backend *be, struct err *err)
 {
 	struct memory_budget budget = memory_budget_of(be);
-	/* A device keeps rows aligned. */
+	/* 1 / 64 more: a device pads rows to its alignment. */
 	uint64_t need = budget.total ? m->weight_bytes + m->weight_bytes / 64 + budget.reserved : m->weight_bytes;
 	struct str have = {0};
 
@@ -128,8 +129,8 @@ static int weights_fit(const struct model *m, const struct backend *be, struct e
 	return -1;
 }
 
-/* "auto" goes by a device that cannot be opened without a word (whoever wants to know asks engine_gpu), and by one that is too small
- * with a note. */
+/* "auto" falls back to the CPU: silently where no device can be opened (engine_gpu() tells why), with a note where the device is too
+ * small. */
 static int open_device(struct engine *e, const struct engine_options *o, struct err *err)
 {
 	struct backend_options bo = { .threads = o->threads };
@@ -168,7 +169,7 @@ static int open_weights(struct engine *e, const struct engine_options *o, struct
 	e->model.hp.n_vocab = vocab_info(e->vocab)->n;
 	if (o->check_weights && gguf_check_weights(e->gguf, err))
 		return -1;
-	/* Everything is checked before the first weight is loaded, which may take a while. */
+	/* Check everything first: loading weights may take a while. */
 	if (model_bind(&e->model, e->gguf, NULL, NULL, err))
 		return -1;
 	if (o->inspect_only)
@@ -185,7 +186,7 @@ int engine_open(struct engine **out, const struct engine_options *o, struct err 
 	struct engine *e = xcalloc(1, sizeof *e);
 
 	pthread_mutex_init(&e->lock, NULL);
-	/* The architecture first: where it is unknown, so is most of the rest. */
+	/* The architecture first: an unknown one explains most other errors. */
 	if (gguf_open(&e->gguf, o->model_path, err) ||
 	    (!o->vocab_only && hparams_read(&e->model.hp, e->gguf, err)) ||
 	    vocab_load(&e->vocab, e->gguf, o->pre, err) || open_template(e, o->chat_template, err) ||

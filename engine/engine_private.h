@@ -1,4 +1,4 @@
-/* engine/engine_private.h (private to engine/) - what is inside struct engine; timeline.c needs it. */
+/* engine/engine_private.h (private to engine/) - struct engine. */
 #ifndef WEIR_ENGINE_PRIVATE_H
 #define WEIR_ENGINE_PRIVATE_H
 
@@ -16,7 +16,7 @@ struct engine {
 	struct model model;
 	struct engine_info info;
 	char *name, *types;
-	/* The backend serves one call at a time; timelines of several threads take turns. */
+	/* Held while the backend works: timelines of several threads take turns. */
 	pthread_mutex_t lock;
 };
 

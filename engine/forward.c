@@ -1,7 +1,7 @@
-/* engine/forward.c - one decoder layer after the other, a straight line of backend operations.
+/* engine/forward.c - the forward pass: one decoder layer after the other, a straight line of backend operations.
  *
- * What a layer computes is in its spec (arch.h) and in its tensors: a bias or a norm runs when its tensor is there.  Positions, and the
- * cached keys and values that a token attends to, are the cache's part. */
+ * A layer's spec (arch.h) and tensors say what it computes: a bias or a norm runs when its tensor is there.  The cache decides at which
+ * position a token stands and which KV entries it attends. */
 #include "engine/forward.h"
 
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static int32_t widest_ffn(const struct hparams *hp)
 	return width;
 }
 
-/* The buffers: where they are in struct forward and their shape.  Returns how many there are. */
+/* The buffers of struct forward with their shapes.  Returns their number. */
 struct buffer_def { struct tensor *t; int32_t rows, cols; };
 static int forward_buffers(struct forward *f, const struct hparams *hp, struct buffer_def out[16])
 {
@@ -93,8 +93,8 @@ static const struct tensor *block_in(struct forward *f, const struct tensor *nor
 	return &f->norm;
 }
 
-/* x += residual_scale * norm(in W^T + bias); norm and bias (may be NULL) where their tensors are there.  Without norm and factor this is
- * one product. */
+/* x += residual_scale * norm(in W^T + bias), with norm and bias (may be NULL) where their tensors are there.  One product where there is
+ * no norm and the scale is 1. */
 static void block_out(struct forward *f, const struct layer_spec *s, const struct tensor *w, const struct tensor *bias,
                       const struct tensor *norm, const struct tensor *in, int32_t n)
 {
@@ -168,8 +168,8 @@ static void layer_out(struct forward *f, const struct layer *l, int32_t layer, i
 
 /* ---- drafted tokens ----
  *
- * A product of several tokens sums in another order than that of one.  So that each token of a VERIFY step gets the bits that it would have
- * alone, products and norms take the tokens one by one. */
+ * A product of several tokens sums in another order than the product of one.  Products and norms of a VERIFY step take the tokens one by
+ * one, so that each gets the bits that it would have alone. */
 
 static int one_ready(struct forward *f)
 {
@@ -180,7 +180,7 @@ static int one_ready(struct forward *f)
 	f->one = xcalloc(1, sizeof *f->one);
 	if (!forward_init(f->one, f->m, f->cache, 1, 1, &err))
 		return 1;
-	free(f->one);              /* the backend's failure is sticky: sync() tells it */
+	free(f->one);              /* the backend's failure is sticky: sync() reports it */
 	f->one = NULL;
 	return 0;
 }
@@ -234,7 +234,7 @@ void forward_run(struct forward *f, const int32_t *id, const struct step *st, in
 		}
 		attention_in(f, l, i, n);
 		attention(f, i);
-		/* In the last layer the keys and values of all tokens are in the cache now: tokens whose logits are not wanted end here. */
+		/* The last layer's KV entries are stored: only tokens whose logits are wanted go on. */
 		if (i == hp->n_layer - 1 && rows < n && rows <= 1) {
 			f->first = n - rows;
 			if (!rows)

@@ -5,12 +5,12 @@
 #include "engine/cache.h"
 #include "engine/weights.h"
 
-/* Buffers of one timeline's forward pass; `batch` tokens at most per step. */
+/* Buffers of one timeline's forward pass. */
 struct forward {
 	const struct model *m;
 	struct backend *be;
 	struct cache *cache;               /* borrowed */
-	int32_t batch, head_rows;          /* head_rows: rows of logits computed at once */
+	int32_t batch, head_rows;          /* tokens of a step at most; rows of logits computed at once */
 	struct tensor x;                   /* f32 [batch][n_embd]: residual stream */
 	struct tensor norm;                /* f32 [batch][n_embd] */
 	struct tensor q, k, v;             /* f32 [batch][heads * head_dim] */
@@ -19,8 +19,8 @@ struct forward {
 	struct tensor head_in;             /* f32 [head_rows][n_embd] */
 	struct tensor logits;              /* f32 [head_rows][n_vocab] */
 	int32_t first;                     /* token of the last step whose hidden state is row 0 of x */
-	double *clock;                     /* the seconds spent in the cache are added here; NULL = not measured */
-	struct forward *one;               /* of one token, for VERIFY; made by the first such step */
+	double *clock;                     /* seconds spent in the cache are added here; NULL = not measured */
+	struct forward *one;               /* buffers of one token, for VERIFY; allocated by the first such step */
 };
 
 /* Bytes of all buffers together. */
@@ -29,10 +29,10 @@ int  forward_init(struct forward *, const struct model *, struct cache *, int32_
 void forward_release(struct forward *);
 
 /* Run tokens id[0..st->n) (at most batch) through all layers; the cache stores their keys and values.
- * VERIFY: each token gets the bits that it would have alone.  Afterwards forward_logits() can be asked about the last `rows` of them.  Errors and cancellation show at the backend's
- * sync(). */
+ * VERIFY: each token gets the bits that it would have alone.  rows: of how many last tokens forward_logits() may be asked afterwards.
+ * Errors and cancellation show at the backend's sync(). */
 void forward_run(struct forward *, const int32_t *id, const struct step *st, int32_t rows);
-/* Logits of tokens row0 .. row0+n (n <= head_rows) of the last forward into out [n][n_vocab] (host). */
+/* out [n][n_vocab] (host) = logits after tokens row0 .. row0 + n of the last step; n <= head_rows. */
 void forward_logits(struct forward *, int32_t row0, int32_t n, float *out);
 
 #endif

@@ -76,7 +76,7 @@ void kv_put(struct kv_store *kv, int32_t layer, const struct tensor *k, const st
 		*kv->clock += now_seconds() - start;
 }
 
-void kv_choose(struct kv_store *kv, struct attn_part *part, int32_t n_part)
+void kv_select(struct kv_store *kv, struct attn_part *part, int32_t n_part)
 {
 	for (int32_t i = 0; i < n_part; i++) {
 		if (!part[i].choice)

@@ -1,7 +1,7 @@
-/* engine/kv_store.h (private to engine/) - the planes that hold keys and values, and the operations every cache uses on them.
+/* engine/kv_store.h (private to engine/) - the planes that hold keys and values, and the operations on them.
  *
  * One K and one V plane a layer, [n_kv_head * cap][head_dim], head-major: the slots of one head lie together and attention
- * streams them.  Keys are stored rotated.  Which token's KV entry a slot holds is the retention's business (retain_*.c). */
+ * streams them.  Keys are stored rotated.  The retention (retain_*.c) decides which token's KV entry a slot holds. */
 #ifndef WEIR_KV_STORE_H
 #define WEIR_KV_STORE_H
 
@@ -14,7 +14,7 @@ struct kv_store {
 	struct tensor *k, *v;      /* [n_layer] */
 	int32_t n_layer, cap;      /* cap: slots of a head */
 	enum dtype type;
-	double *clock;             /* seconds spent in kv_put() and kv_attend() are added here; NULL = not measured */
+	double *clock;             /* seconds spent in kv_put() and kv_attend() are added here; NULL: not measured */
 };
 
 /* Bytes of one token's KV entries in all layers; of `cap` tokens. */
@@ -29,12 +29,12 @@ void kv_swap(struct kv_store *, struct kv_store *);
 void kv_rotate(const struct kv_store *, int32_t layer, struct tensor *out, const struct tensor *x, const struct rope *, int32_t n);
 /* Slots slot0 .. slot0 + n of a layer = k, v f32 [n][n_kv_head * head_dim]. */
 void kv_put(struct kv_store *, int32_t layer, const struct tensor *k, const struct tensor *v, int32_t slot0, int32_t n);
-/* out f32 [n][n_head * head_dim] = attention of n tokens over the parts (backend.h: struct attn_args); probe may be NULL.  Parts with
- * a choice get their slots selected on the way. */
+/* out f32 [n][n_head * head_dim] = attention of n tokens over the parts (backend.h: struct attn_args); probe may be NULL.  Slots of parts
+ * with a choice are selected in the same pass. */
 void kv_attend(struct kv_store *, int32_t layer, struct tensor *out, const struct attn_part *, int32_t n_part, int32_t n,
                const struct attn_probe *);
-/* Select the slots of parts with a choice now; the parts have none afterwards. */
-void kv_choose(struct kv_store *, struct attn_part *, int32_t n_part);
+/* Select the slots of parts with a choice now, which clears the choice. */
+void kv_select(struct kv_store *, struct attn_part *, int32_t n_part);
 /* Remove the parts whose predicate (attn_part.when) is false.  Reads the predicates from the backend.  Returns how many parts are left. */
 int  kv_parts_met(const struct kv_store *, struct attn_part *, int32_t n_part);
 

@@ -1,4 +1,4 @@
-/* engine/observe.c - the list of observers, and one token's attention told by tokens. */
+/* engine/observe.c - the list of observers, and one token's attention by tokens. */
 #include "engine/observe.h"
 
 #include <stdlib.h>
@@ -57,7 +57,7 @@ void token_attention_close(struct token_attention *t)
 	*t = (struct token_attention){ 0 };
 }
 
-/* The parts as the last of n tokens reads them; several may have the same queries. */
+/* The parts with the queries of the last of n tokens alone.  Parts that share their queries share the copy. */
 static void parts_of_last(struct token_attention *t, int32_t n)
 {
 	struct attn_part *part = t->met->part;
@@ -101,7 +101,7 @@ void token_attention_take(struct token_attention *t, const struct attention *a)
 	          &(struct attn_probe){ .mass = &t->mass, .weight = &one, .reduce = REDUCE_MEAN });
 }
 
-/* The token whose entry that slot holds after slots have moved, as things are before the step's own tokens join the rings; -1 = none. */
+/* The token whose entry a slot holds once slots have moved, before the step's own tokens join the rings; -1 = none. */
 static int32_t token_at(const struct cache *c, const struct retained_view *v, int32_t layer, int32_t head, int32_t slot)
 {
 	const struct rings *r = v->rings;
@@ -109,7 +109,7 @@ static int32_t token_at(const struct cache *c, const struct retained_view *v, in
 
 	if (place < 0)
 		return slot;
-	if (place >= stage)           /* waiting behind the rings; the last one is the token itself */
+	if (place >= stage)           /* waiting behind the rings; the last such token is the one that attends */
 		return r->t + place - stage;
 	return r->id[(int64_t)place * r->heads + (r->heads == c->hp->n_layer ? layer : layer * c->hp->n_kv_head + head)];
 }

@@ -1,10 +1,10 @@
 /* engine/observe_evidence.c - which tokens an answer rests on, and the attention of one token in one layer.
  *
- * Chosen on the default model, with 34 questions that it answered right: about SQuAD paragraphs and facts put into a novel, in texts of
- * some ten passages.  The passage with the answer came first in 35 % of them by the mean over all heads and layers, in 59 % by the
- * strongest head of each token, in 79 % by the mean over the third quarter of the layers, in 94 % by the squares there: below it, and in
- * heads that look everywhere, there is much attention that says nothing about the answer.  Every other layer in turns: 91 %, at half
- * the cost; of 32 questions that were asked afterwards 94 %, the others among the first five. */
+ * Measured on the default model, with 34 questions that it answered right: about SQuAD paragraphs and facts put into a novel, in texts of
+ * some ten passages.  How often the passage with the answer ranked first: 35 % by the mean over all heads and layers, 59 % by the
+ * strongest head of each token, 79 % by the mean over the third quarter of the layers, 94 % by the squares there, because attention in
+ * lower layers, and of heads that attend everywhere, says little about the answer.  Every other layer in turns: 91 % at half the cost; of
+ * 32 later questions 94 %, the other passages among the first five. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@
 
 /* ---- summed over an answer ---- */
 
-struct sums { float *p; size_t n; };   /* by token */
+struct sums { float *p; size_t n; };   /* p[token] */
 
 struct observe_evidence {
 	struct observer base;         /* first */
@@ -20,7 +20,7 @@ struct observe_evidence {
 	struct token_attention one;
 	int32_t from, to, turns;      /* layers from .. to are observed; turns 2: those of odd and of even numbers alternate */
 	struct sums sum;
-	struct sums step[VERIFY_MOST];   /* of the step that runs, token by token */
+	struct sums step[VERIFY_MOST];   /* of the running step, one for each of its tokens that attend */
 };
 
 static void sums_grow(struct sums *s, size_t n)
@@ -44,7 +44,7 @@ static void evidence_attended(struct observer *o, const struct attention *a)
 		return;
 	if ((a->layer - e->from - end) % e->turns)
 		return;
-	if (a->layer - e->from < e->turns) {   /* the first layer of this step: what a step that failed has left goes */
+	if (a->layer - e->from < e->turns) {   /* the first layer of this step: a step that failed may have left sums */
 		sums_grow(s, (size_t)end);
 		memset(s->p, 0, s->n * sizeof *s->p);
 	}

@@ -1,8 +1,8 @@
 /* engine/observe_panel.c - what the cache view (view.c) shows of attention: which entries the last generated token selected, what share of
  * attention they got, and how attention falls on the regions of a bounded cache.
  *
- * Shares cost another attention or scan, so each look asks for the next few layers only, one group after the other; what is shown is the
- * mean of what each layer said last. */
+ * Measuring a share costs another attention or scan, so each look asks for the next few layers only, one group after the other; shown is
+ * the mean over the layers, each as measured last. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@ struct layer_selection {
 	struct attn_part part[SELECT_PARTS];   /* what the last generated token read of the region */
 	struct tensor list[SELECT_PARTS];      /* i32 [n_kv_head][..]: copies of the parts' slots; allocated when needed */
 	int n_part, wanted;
-	double now, share;         /* of the step that runs; as measured last; -1 = not known */
+	double now, share;         /* share of the running step; as measured last; -1 = not known */
 };
 struct layer_regions {
 	double now[1 + RINGS_MOST], share[1 + RINGS_MOST];   /* [0] < 0: not known */
@@ -30,8 +30,8 @@ struct observe_panel {
 	struct layer_selection *sel;    /* [n_layer] */
 	struct layer_regions *region;   /* [n_layer] */
 	int32_t next_scan, next_attend; /* the first layer that the next look asks for */
-	int32_t at;                /* sel[] is what a generated token read of a region of so many slots; 0: no token did */
-	int32_t n_slots;           /* the same of the step that runs */
+	int32_t at;                /* slots of the region when the token of sel[] selected; 0: no generated token did */
+	int32_t n_slots;           /* the same for the running step */
 	int32_t fresh;
 	double cosine;
 	float *score;              /* [cap] */
@@ -40,7 +40,7 @@ struct observe_panel {
 
 /* ---- what was selected ---- */
 
-/* Lists are copied: the selector's may be shared by all layers, or be written by the next step. */
+/* Copy the lists of slots: the selector's own may be shared by all layers, or be overwritten by the next step. */
 static void selection_note(struct observe_panel *p, const struct attention *a)
 {
 	struct layer_selection *l = &p->sel[a->layer];
@@ -59,7 +59,7 @@ static void selection_note(struct observe_panel *p, const struct attention *a)
 			if (cache_alloc(p->c, &l->list[i], DT_I32, l->part[i].rows->rows, l->part[i].rows->cols, NULL))
 				return;
 		}
-		/* Moved as they are: four bytes are four bytes. */
+		/* copy() takes f32; it moves the bits of i32 as they are. */
 		from = *l->part[i].rows;
 		to = l->list[i];
 		from.type = to.type = DT_F32;
@@ -68,7 +68,7 @@ static void selection_note(struct observe_panel *p, const struct attention *a)
 	}
 }
 
-/* The probability, of which p->score has the logarithms, on the slots of these parts. */
+/* The probability on the slots of these parts; p->score holds the logarithms. */
 static double share_of_head(struct observe_panel *p, int32_t head, int32_t n_slots, const struct attn_part *part, int n_part)
 {
 	struct backend *be = p->c->be;
@@ -100,7 +100,7 @@ double observe_panel_share_on(struct observe_panel *p, const struct scan_args *b
 
 	if (n_part == 1 && !part->rows && part->row0 == 0 && part->n_rows >= n)
 		return 1;
-	/* The mean over a group's heads, whatever entries are selected by: that is what sums to 1 over all slots. */
+	/* The mean over a group's heads sums to 1 over all slots, other reductions do not. */
 	scan.reduce = REDUCE_MEAN;
 	be->ops->key_scan(be, &scan);
 	for (int32_t h = 0; h < heads; h++) {
@@ -108,7 +108,7 @@ double observe_panel_share_on(struct observe_panel *p, const struct scan_args *b
 		be->ops->read(be, scan.out, 4 * (size_t)h * (size_t)scan.out->cols, p->score, 4 * (size_t)n);
 		sum += share_of_head(p, h, n, part, n_part) / heads;
 	}
-	/* A scan is made for ranking: its sums may be off by some 1e-4. */
+	/* A scan serves ranking: its sums may be off by some 1e-4. */
 	return sum >= 0 ? sum < 1 ? sum : 1 : -1;
 }
 

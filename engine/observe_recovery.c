@@ -1,11 +1,10 @@
 /* engine/observe_recovery.c - how much of full attention selectors would have recovered.
  *
- * The cache keeps and reads everything, so the sequence follows full attention.  At each generated token every watched selector is asked
- * which entries it would have read, and the probability on those entries is summed: mean over query heads, layers and tokens.  For each
- * selector also the best that as many entries could do (per KV head), what sinks and the newest entries would have got, and what two guesses
- * from earlier tokens would have got.
+ * The cache retains and reads everything, so the sequence follows full attention.  For each generated token every watched selector
+ * selects, and the probability on its entries is summed: mean over query heads, layers and tokens.  To compare with, the same for as many
+ * entries selected otherwise: the most probable per KV head, the sinks and the newest, and two guesses from earlier tokens.
  *
- * A selector that observes attention (h2o) gets its probe: the tokens attend once more, into a buffer that nobody reads. */
+ * For a selector with a probe (h2o) the tokens attend once more, into a buffer whose content is not used. */
 #include "engine/cache.h"
 
 #include <math.h>
@@ -17,7 +16,7 @@ enum { REFERENCE_SINKS = 4 };
 struct watched {
 	struct policy policy;
 	struct selector sel;
-	struct recovered sum, call;   /* of all committed steps; of the one that runs */
+	struct recovered sum, call;   /* of all committed steps; of the running one */
 };
 
 struct observe_recovery {
@@ -27,11 +26,11 @@ struct observe_recovery {
 	struct tensor score;       /* f32 [n_kv_head][ctx]: logarithm of the mean probability over the group */
 	struct tensor best;        /* i32 [n_kv_head][ctx] */
 	float *p;                  /* [n_kv_head][ctx] the same on the host, exponentiated */
-	/* What earlier generated tokens attended to, for guesses: [n_layer][n_kv_head][ctx] */
-	float *now, *last, *sum;   /* of this step; of the one before; of all since the last prefill */
+	/* Probabilities of generated tokens, for guesses: [n_layer][n_kv_head][ctx] */
+	float *now, *last, *sum;   /* of this step; of the step before; added up since the last prefill */
 	int64_t before;            /* generated tokens in sum */
 	struct tensor guess;       /* f32 [n_kv_head][ctx] */
-	struct { int32_t n; double last, mean; } guessed;   /* in this layer, with n entries; n = 0: not yet */
+	struct { int32_t n; double last, mean; } guessed;   /* results in this layer for n entries; n = 0: none yet */
 	int32_t *slots;            /* [ctx] */
 	struct watched *one;       /* [n] */
 	int n;
@@ -50,9 +49,9 @@ uint64_t observe_recovery_bytes(const struct cache *c, const struct policy *watc
 
 /* ---- one generated token ---- */
 
-/* The true probabilities of every row, mean over the heads of a group.  A scan is made for ranking, its scale may be off by
- * some 1e-4; probabilities sum to 1. */
-static void true_row(struct observe_recovery *w, const struct tensor *q, int32_t layer, int32_t n_slots)
+/* w->p = the exact probabilities of all entries, mean over the heads of a group.  A scan serves ranking, its scale may be off by some
+ * 1e-4: scaled here to sum to 1. */
+static void exact_probabilities(struct observe_recovery *w, const struct tensor *q, int32_t layer, int32_t n_slots)
 {
 	const struct hparams *hp = w->c->hp;
 
@@ -94,7 +93,7 @@ static double mass_listed(struct observe_recovery *w, const struct tensor *list,
 	return sum;
 }
 
-/* The mass on the n rows that other tokens found most probable, the own row among them. */
+/* The mass on the n entries that have the largest `from`, the token's own entry among them. */
 static double mass_guessed(struct observe_recovery *w, const float *from, int32_t n, int32_t n_slots)
 {
 	double sum = 0;
@@ -109,7 +108,7 @@ static double mass_guessed(struct observe_recovery *w, const float *from, int32_
 	return sum;
 }
 
-/* Several policies read as many rows: guess once for them. */
+/* Policies that read equally many entries share their guesses. */
 static void add_guesses(struct observe_recovery *w, struct recovered *to, int32_t layer, int32_t n, int32_t n_slots)
 {
 	double unit = 1.0 / ((double)w->c->hp->n_kv_head * w->c->hp->n_layer);
@@ -161,7 +160,7 @@ static void add_recovered(struct observe_recovery *w, struct recovered *to, int3
 
 /* ---- the observer ---- */
 
-/* The tokens of a prefill attend everything, once more for each selector that observes them. */
+/* Prefill: the tokens attend everything once more for each selector that observes them. */
 static void observe_read(struct observe_recovery *w, const struct attention *a)
 {
 	struct attn_part all[SELECT_PARTS];
@@ -176,8 +175,8 @@ static void observe_read(struct observe_recovery *w, const struct attention *a)
 	}
 }
 
-/* This token's probabilities, for guesses about the next.  Entries that are not there yet have none. */
-static void keep_row(struct observe_recovery *w, int32_t layer, int32_t n_slots)
+/* Keep this token's probabilities, for guesses about the next token; slots without a token get 0. */
+static void keep_probabilities(struct observe_recovery *w, int32_t layer, int32_t n_slots)
 {
 	size_t row = (size_t)w->c->ctx, heads = (size_t)w->c->hp->n_kv_head;
 
@@ -195,13 +194,13 @@ static void observe_generated(struct observe_recovery *w, const struct attention
 	struct attn_part part[SELECT_PARTS];
 	const struct attn_probe *probe;
 
-	true_row(w, a->r->q, a->layer, a->r->n_slots);
-	keep_row(w, a->layer, a->r->n_slots);
+	exact_probabilities(w, a->r->q, a->layer, a->r->n_slots);
+	keep_probabilities(w, a->layer, a->r->n_slots);
 	for (int i = 0; i < w->n; i++) {
 		struct selector *s = &w->one[i].sel;
-		int n_part = s->ops->choose(s, a->st, a->layer, a->r->q, a->x->q, a->r->n_slots, part);
+		int n_part = s->ops->select(s, a->st, a->layer, a->r->q, a->x->q, a->r->n_slots, part);
 
-		kv_choose(&w->c->kv, part, n_part);
+		kv_select(&w->c->kv, part, n_part);
 		n_part = kv_parts_met(&w->c->kv, part, n_part);
 		add_recovered(w, &w->one[i].call, a->layer, part, n_part, a->r->n_slots);
 		if (s->ops->probe && (probe = s->ops->probe(s, a->st, a->layer, a->r->n_slots)))
@@ -227,7 +226,7 @@ static void recovery_attended(struct observer *o, const struct attention *a)
 			w->one[i].sel.ops->seen(&w->one[i].sel, a->st, a->layer, a->r->q, a->x->q, a->r->n_slots);
 }
 
-static void remember_rows(struct observe_recovery *w, int generated)
+static void remember_probabilities(struct observe_recovery *w, int generated)
 {
 	size_t n = (size_t)w->c->hp->n_layer * (size_t)w->c->hp->n_kv_head * (size_t)w->c->ctx;
 	float *last = w->last;
@@ -263,7 +262,7 @@ static void recovery_commit(struct observer *o, const struct step *st)
 		sum->mean_row += call->mean_row;
 		sum->guesses += generated && w->before;
 	}
-	remember_rows(w, generated);
+	remember_probabilities(w, generated);
 }
 
 static int32_t recovery_rewind(struct observer *o, int32_t n)
@@ -271,13 +270,13 @@ static int32_t recovery_rewind(struct observer *o, int32_t n)
 	struct observe_recovery *w = (struct observe_recovery *)o;
 	int32_t least = n;
 
-	w->before = 0;   /* they may have attended to what is forgotten */
+	w->before = 0;   /* forgotten tokens may be among them */
 	for (int i = 0; i < w->n; i++) {
 		int32_t m = w->one[i].sel.ops->rewind(&w->one[i].sel, n);
 
 		least = m < least ? m : least;
 	}
-	/* Those that could have kept more are told, too. */
+	/* Selectors that could have continued from more tokens go back to the least, too. */
 	for (int i = 0; least < n && i < w->n; i++)
 		w->one[i].sel.ops->rewind(&w->one[i].sel, least);
 	return least;

@@ -1,5 +1,5 @@
-/* engine/retain_all.c - retention of everything: slot i holds token i at position i, the length is limited by the context.  Prefill
- * attends everything; so does a generated token under `full`, else it reads what the policy's selector chooses. */
+/* engine/retain_all.c - retention of everything: slot i holds token i at position i, and the context limits the length.  Prefill attends
+ * everything; a generated token reads what the policy's selector selects, under `full` everything. */
 #include "engine/cache.h"
 
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static void all_selector_opened(struct cache *c)
 		return;
 	c->selecting = c->marked = 1;
 	c->tail = s->tail;
-	/* Elsewhere the cut into steps matters only where the last one cannot carry all that is observed. */
+	/* Otherwise the cut into steps matters only where the last step cannot carry all tokens that are observed. */
 	c->steps_matter = (s->ops->steps_matter && s->ops->steps_matter(s)) || (s->tail > 1 && s->tail > c->chunk / 2);
 }
 
@@ -88,23 +88,16 @@ static int32_t all_ready(const struct cache *c, int32_t n)
 	return n;
 }
 
-/* Sketches and bounds of entries that were put into the slots from outside. */
-static void note_slots(struct cache *c, int32_t n)
-{
-	for (int32_t layer = 0; n > 0 && c->selecting && c->sel.ops->note && layer < c->kv.n_layer; layer++)
-		c->sel.ops->note(&c->sel, layer, 0, n);
-}
-
 static int32_t all_take(struct cache *c, int32_t n)
 {
-	note_slots(c, n);
+	cache_note(c, n);
 	return c->selecting ? c->sel.ops->rewind(&c->sel, n) : n;
 }
 
 static void all_archive(struct cache *c, struct serializer *a, int32_t n)
 {
 	if (serialize_loading(a))
-		note_slots(c, n);
+		cache_note(c, n);
 	if (c->selecting && c->sel.ops->archive)
 		c->sel.ops->archive(&c->sel, a, n);
 }

@@ -1,20 +1,20 @@
-/* engine/retain_cascade.c - bounded retention: the first tokens stay for good, what follows runs through rings (rings.h).
+/* engine/retain_cascade.c - bounded retention: the first tokens are never evicted, the stream behind them runs through rings (rings.h).
  *
  *     slot   0 ......... S-1 | S .............................. S+size-1 | S+size .......
  *            sinks or prefix   ring n (oldest) ........ ring 1 (newest)    the step's tokens
  *
- * `sink` and `cascade` pin a few sinks.  `auto` pins what the application says (system prompt and documents), reads the prefix through a
- * selector and lets the conversation flow through the rings.
+ * `sink` and `cascade` pin a few sinks.  `auto` pins a prefix given by the application (system prompt and documents), reads it through a
+ * selector, and lets the conversation flow through the rings.
  *
  * Until the rings are full, slot i holds token i at position i and one part covers them all: the same numbers as full attention.  After
- * that a step attends the prefix, each ring under its own rotation of the queries, and itself.
+ * that a step attends the prefix, each ring under its own rotation of the queries, and its own tokens.
  *
- * Generated tokens wait behind the rings and join them in groups of `lag`, as tokens that are read together do: a step costs no more
+ * Generated tokens wait behind the rings and join them in groups of `lag`, as the tokens of a prefill step do, so most steps cost no more
  * than attention.  Joining compares tokens by attention mass (attn_mass.h), moves entries and evicts; it cannot be undone.
  *
- * Committed tokens can be taken back as far as the mass of before is known: to the beginning or the end of the last prefill
- * (POINT_TURN, while nothing has moved; POINT_READ), or to the last join (POINT_JOIN), from where a few generated tokens are computed
- * again.  Further back, tokens whose attention was summed are read again. */
+ * A rollback of committed tokens can reach a point where the mass of that time is known: the beginning of the last prefill (POINT_TURN,
+ * while nothing has moved), its end (POINT_READ), or the last join (POINT_JOIN), from where a few generated tokens are decoded again.  A
+ * rollback beyond these points prefills again from the first token whose attention is summed. */
 #include "engine/cache.h"
 
 #include <math.h>
@@ -29,22 +29,22 @@
 enum { POINT_TURN, POINT_READ, POINT_JOIN };
 
 struct cascade {
-	struct rope rope[RINGS_MOST];   /* the frame of each ring; the prefix's is the cache's own */
-	struct tensor q[RINGS_MOST];    /* f32 [chunk][n_head * head_dim]: the step's queries in each of them */
+	struct rope rope[RINGS_MOST];   /* the frame (positions) of each ring; that of the prefix is cache.rope */
+	struct tensor q[RINGS_MOST];    /* f32 [chunk][n_head * head_dim]: the step's queries in the frame of each ring */
 	struct rings rings;
 	int32_t lag, waiting;           /* tokens behind the rings that have not joined them yet, fewer than lag */
 	struct attn_mass mass;
-	int probing;                    /* the step that runs adds to the mass */
+	int probing;                    /* the running step adds to the mass */
 	float *weight;                  /* [chunk] */
 	struct attn_probe probe;
 	int32_t probe_from;             /* the first token whose attention counts */
-	float nll;                      /* of the last token */
-	float *nll_seen;                /* [rings.mask + 1] by token, where surprise counts: tokens computed again have no logits before them */
+	float nll;                      /* surprise at the last token */
+	float *nll_seen;                /* [rings.mask + 1] the same by token: replayed tokens have no logits before them */
 	struct tensor move;             /* i32 [n_layer * n_kv_head][3 * moves] */
-	struct rope shift;
-	int32_t *list;
-	int lost;                       /* moving failed half way: the rings' entries are not what they should be */
-	struct row_event *event;
+	struct rope shift;              /* rotations of keys that move */
+	int32_t *list;                  /* move, on the host */
+	int lost;                       /* a move failed half way: the entries no longer match the rings */
+	struct slot_event *event;
 	size_t cap_event;
 };
 
@@ -62,7 +62,7 @@ static uint64_t cascade_bytes(const struct cache *c)
 	       rings_bytes(&s, heads, cascade_scored(p), cascade_surprised(p)) + (cascade_scored(p) ? mass_bytes(heads, slots) : 0);
 }
 
-/* Empty, in this shape. */
+/* Empty the cache and give it this shape. */
 static void shape_set(struct cache *c, const struct rings_shape *s)
 {
 	struct cascade *f = c->retained;
@@ -73,10 +73,10 @@ static void shape_set(struct cache *c, const struct rings_shape *s)
 	mass_reset(&f->mass);
 	f->lost = 0;
 	f->nll = 0;
-	/* The mass that lies w tokens before the first comparison weighs 1 / 100, 2 w tokens 1 / 10,000: auto sums nothing while its first
-	 * half fills, so that most conversations cost nothing. */
+	/* Mass that is w tokens old when tokens are first compared weighs 1 / 100, 2 w tokens old 1 / 10,000: auto sums none while the first
+	 * half of its rings fills, so that most conversations save the cost. */
 	f->probe_from = cascade_params(c)->fill ? s->sinks + s->n * s->w - (s->n > 3 ? 2 * s->w : s->n * s->w / 2) : s->sinks;
-	/* A prefix that is hardly longer than a selection is read whole. */
+	/* A prefix of at most a quarter of a selection is read whole. */
 	c->selecting = c->sel.ops && s->sinks > c->sel.ops->entries(&c->sel, s->sinks) / 4;
 	c->marked = c->selecting;
 	c->steps_matter = c->selecting && c->sel.tail > 1 && c->sel.tail > c->chunk / 2;
@@ -94,7 +94,7 @@ static int cascade_init(struct cache *c, struct err *err)
 		return -1;
 	c->chunk = cascade_chunk(c);
 	if (p->stride > c->chunk)
-		p->stride = c->chunk;     /* what is said about a run is what was done */
+		p->stride = c->chunk;     /* the settings shown are those in effect */
 	c->wants_nll = cascade_surprised(p);
 	if (rings_init(&f->rings, &s, cascade_heads(c), cascade_scored(p), cascade_surprised(p), err) ||
 	    rope_init(&f->shift, c->hp, c->be, cascade_moves(&s), err) ||
@@ -144,7 +144,7 @@ static void cascade_release(struct cache *c)
 
 /* ---- a step ---- */
 
-/* VERIFY: the planes of mass and the parts of each token are its own. */
+/* Planes of mass that a step writes: one, in a VERIFY step one for each token. */
 static int32_t planes_of(const struct step *st)
 {
 	return st->kind == STEP_VERIFY ? st->tried : 1;
@@ -170,7 +170,7 @@ static void cascade_begin(struct cache *c, const struct step *st)
 		return;
 	if (mass_begin(&f->mass, st->pos, st->n, planes_of(st), f->weight))
 		return;
-	/* VERIFY: tokens that would not be observed if they came alone. */
+	/* VERIFY: as when decoded alone, tokens before probe_from do not count. */
 	if (st->kind == STEP_VERIFY && f->probe_from - st->pos > skipped)
 		skipped = f->probe_from - st->pos;
 	for (int32_t i = 0; i < skipped; i++)
@@ -183,7 +183,7 @@ static void cascade_put(struct cache *c, const struct step *st, int32_t layer, c
 	const struct rings *r = &f->rings;
 	int filling = rings_filling(r);
 
-	/* In the rings' frames a token's own number is that in the newest ring, which all enter. */
+	/* Keys are rotated in the frame of the newest ring, which every token enters first. */
 	kv_rotate(&c->kv, layer, x->k, x->k, filling ? &c->rope : &f->rope[0], st->n);
 	kv_put(&c->kv, layer, x->k, x->v, r->s.sinks + rings_stage(r) + f->waiting, st->n);
 	if (filling || r->s.sinks)
@@ -247,7 +247,7 @@ static const struct attn_probe *cascade_probe(struct cache *c, const struct step
 
 /* ---- the commit ---- */
 
-/* Move keys and values of all layers as the rings planned. */
+/* Move keys and values of all layers as rings_insert() planned. */
 static void entries_move(struct cache *c)
 {
 	struct cascade *f = c->retained;
@@ -259,7 +259,7 @@ static void entries_move(struct cache *c)
 	                      .cap = c->kv.cap, .neox = hp->rope[0].neox };
 	int32_t *out = f->list;
 
-	/* The lists of all layers go to the backend at once: nothing comes between the moves of one layer and the next. */
+	/* The lists of all layers go to the backend in one write. */
 	for (int32_t row = 0; row < move.rows; row++) {
 		size_t at = (size_t)(whole ? row / kv_heads : row);
 
@@ -288,7 +288,8 @@ static void entries_move(struct cache *c)
 	}
 }
 
-static void tell(struct cache *c)
+/* Pass the events of a join to the listener. */
+static void events_tell(struct cache *c)
 {
 	struct cascade *f = c->retained;
 	struct rings *r = &f->rings;
@@ -302,17 +303,17 @@ static void tell(struct cache *c)
 		const struct rings_event *o = &r->event[i];
 		int32_t held = o->token < r->oldest ? 0 : r->held[o->token & r->mask];
 
-		f->event[i] = (struct row_event){
-			.what = o->what, .token = o->token, .ring = o->ring, .gone = (float)(r->heads - held) / heads,
-			.share = o->what == ROW_ADMITTED ? 1 : (float)o->heads / heads,
+		f->event[i] = (struct slot_event){
+			.what = o->what, .token = o->token, .ring = o->ring, .evicted = (float)(r->heads - held) / heads,
+			.share = o->what == SLOT_ADMITTED ? 1 : (float)o->heads / heads,
 			.score = r->mass ? ema_value(&r->ema, (float)(o->score / o->heads), r->t) : 0,
 		};
 	}
 	if (r->n_event)
-		c->rows_fn(f->event, r->n_event, c->rows_ud);
+		c->evictions_fn(f->event, r->n_event, c->evictions_ud);
 }
 
-/* Those that wait join the rings.  Once entries have moved, older points of mass are of no use. */
+/* The waiting tokens join the rings.  Entries may move, which invalidates the points of mass. */
 static void join(struct cache *c)
 {
 	struct cascade *f = c->retained;
@@ -321,7 +322,7 @@ static void join(struct cache *c)
 
 	mass_join(&f->mass, n);
 	f->waiting = 0;
-	r->log_events = c->rows_fn != NULL;
+	r->log_events = c->evictions_fn != NULL;
 	rings_insert(r, n);
 	if (r->n_row)
 		entries_move(c);
@@ -329,11 +330,11 @@ static void join(struct cache *c)
 	f->lost |= c->be->failed;
 	if (!rings_filling(r))
 		mass_forget(&f->mass, -1);
-	if (c->rows_fn)
-		tell(c);
+	if (c->evictions_fn)
+		events_tell(c);
 }
 
-/* Surprise: a token is worth what it, or its predecessor, surprised the model with. */
+/* The mass of a token is weighted by the larger of the surprises at it and at its predecessor. */
 static void note_surprise(struct cascade *f, const struct step *st, const float *nll)
 {
 	struct rings *r = &f->rings;
@@ -348,7 +349,7 @@ static void note_surprise(struct cascade *f, const struct step *st, const float 
 	}
 }
 
-/* While nothing moves there is a point every LAG generated tokens, wherever steps begin and end: one inside of a VERIFY step lies in the
+/* While nothing moves, every LAG generated tokens are a point, wherever steps begin and end: for one inside of a VERIFY step, keep the
  * plane of its token. */
 static void keep_inner_point(struct cascade *f, const struct step *st, const float *nll)
 {
@@ -359,7 +360,7 @@ static void keep_inner_point(struct cascade *f, const struct step *st, const flo
 		mass_keep_inner(&f->mass, POINT_JOIN, t, nll ? f->nll_seen[(t - 1) & f->rings.mask] : 0, t - st->pos - 1);
 }
 
-/* The end of a prefill and every join are points, too. */
+/* Points at the end of a step: the end of a prefill, and every join. */
 static void keep_points(struct cascade *f, const struct step *st, int joined)
 {
 	const struct rings *r = &f->rings;
@@ -399,17 +400,17 @@ static int32_t cascade_verify_most(const struct cache *c, int32_t pos)
 	const struct rings *r = &f->rings;
 	int32_t most = rings_filling(r) ? r->s.sinks + r->size - r->t : f->lag - f->waiting, n = 1;
 
-	/* Tokens that join, or sums that are scaled, come after the last one. */
+	/* Only the last token of a step may make tokens join or sums be scaled. */
 	while (n < most && n < VERIFY_MOST && !(r->mass && mass_must_scale(&f->mass, pos + n, c->chunk)))
 		n++;
 	return n;
 }
 
-/* ---- going back, pinning ---- */
+/* ---- rollback, pinning ---- */
 
 static int32_t tokens_of(const struct cascade *f) { return f->rings.t + f->waiting; }
 
-/* The point nearest to t, at or before it, that can be gone back to; -1 = there is none. */
+/* The last usable point at or before t; -1 = there is none. */
 static int point_before(const struct cascade *f, int32_t t)
 {
 	int best = -1;
@@ -423,7 +424,7 @@ static int point_before(const struct cascade *f, int32_t t)
 	return best;
 }
 
-/* Go back to point i, since when nothing has moved. */
+/* Roll back to point i; nothing has moved since. */
 static int32_t back_to_point(struct cascade *f, int i)
 {
 	struct mass_point p = f->mass.point[i];
@@ -437,7 +438,7 @@ static int32_t back_to_point(struct cascade *f, int i)
 	return p.t;
 }
 
-/* Go back to t or the sinks, where no mass has been summed. */
+/* Roll back to `to` tokens, or fewer, before which no mass has been summed; returns how many are left. */
 static int32_t back_without_mass(struct cascade *f, int32_t to)
 {
 	struct rings *r = &f->rings;
@@ -479,13 +480,6 @@ static int32_t cascade_rewind(struct cache *c, int32_t n)
 	return back_without_mass(f, to);
 }
 
-/* Sketches of the first n slots of the prefix. */
-static void note_prefix(struct cache *c, int32_t n)
-{
-	for (int32_t layer = 0; n > 0 && c->selecting && c->sel.ops->note && layer < c->kv.n_layer; layer++)
-		c->sel.ops->note(&c->sel, layer, 0, n);
-}
-
 static int32_t cascade_pin(struct cache *c, int32_t n, struct err *err)
 {
 	struct cascade *f = c->retained;
@@ -504,8 +498,8 @@ static int32_t cascade_pin(struct cache *c, int32_t n, struct err *err)
 	kept = kept < s.sinks ? kept : s.sinks;
 	shape_set(c, &s);
 	r->t = kept;
-	/* Slots that were the stream's, or a prefix too short to select from. */
-	note_prefix(c, kept);
+	/* Slots that belonged to the stream, or to a prefix too short for a selector, have no sketches yet. */
+	cache_note(c, kept);
 	if (c->sel.ops && kept < old)
 		c->sel.ops->rewind(&c->sel, kept);
 	c->pinned = s.sinks;
@@ -522,7 +516,7 @@ static int32_t cascade_ready(const struct cache *c, int32_t n)
 	return rings_filling(&f->rings) ? f->rings.t : f->rings.s.sinks;
 }
 
-/* Entries alone: as far as nothing is missing that is known of tokens that were read. */
+/* Entries alone, without mass and surprise: as far as a prefill would know none of them either. */
 static int32_t cascade_take(struct cache *c, int32_t n)
 {
 	struct cascade *f = c->retained;
@@ -532,11 +526,11 @@ static int32_t cascade_take(struct cache *c, int32_t n)
 
 	shape_set(c, &s);
 	if (r->factor)
-		most = s.sinks - 2;   /* the weight of the first stream token needs the nll of the two tokens before it */
+		most = s.sinks - 2;   /* the factor of the first stream token needs the surprise at the two tokens before it */
 	else if (r->mass)
 		most = f->probe_from > s.sinks ? f->probe_from : s.sinks;
 	n = n < most ? n : most > 0 ? most : 0;
-	note_prefix(c, n < s.sinks ? n : s.sinks);
+	cache_note(c, n < s.sinks ? n : s.sinks);
 	if (c->selecting)
 		n = c->sel.ops->rewind(&c->sel, n);
 	r->log_events = 0;
@@ -544,7 +538,7 @@ static int32_t cascade_take(struct cache *c, int32_t n)
 	return n;
 }
 
-/* The stream of n tokens and its rings, in the shape that is set. */
+/* The stream of n tokens and its rings, in the current shape. */
 static void rings_archive(struct cache *c, struct serializer *a, int32_t n)
 {
 	struct cascade *f = c->retained;
@@ -552,7 +546,7 @@ static void rings_archive(struct cache *c, struct serializer *a, int32_t n)
 	int32_t sinks = r->s.sinks, waiting = f->waiting, t, slots;
 
 	if (!serialize_loading(a) && f->mass.be)
-		mass_read(&f->mass);   /* where they do not come, the backend's failure is told */
+		mass_read(&f->mass);   /* a failure is sticky in the backend and reported there */
 	serialize_i32(a, &waiting, 0, f->lag - 1 < n ? f->lag - 1 : n, "the tokens that wait");
 	serialize_i64(a, &r->ema.shift, 0, (int64_t)(r->ema.rate * ((double)n + c->chunk)) + 1, "the weight of attention mass");
 	serialize_bytes(a, &f->nll, sizeof f->nll);
@@ -596,14 +590,14 @@ static void cascade_archive(struct cache *c, struct serializer *a, int32_t n)
 		s = f->rings.s;
 		shape_set(c, &s);
 		c->pinned = pinned;
-		note_prefix(c, n < s.sinks ? n : s.sinks);
+		cache_note(c, n < s.sinks ? n : s.sinks);
 	}
 	rings_archive(c, a, n);
 	if (c->sel.ops && c->sel.ops->archive)
 		c->sel.ops->archive(&c->sel, a, n < s.sinks ? n : s.sinks);
 	if (!serialize_loading(a) || !a->bad)
 		return;
-	/* Empty again, and pinned as it was. */
+	/* Damaged: empty again, with the prefix that was pinned before. */
 	s = f->rings.s;
 	shape_set(c, &s);
 	cascade_pin(c, was.sinks > least ? was.sinks : 0, NULL);
@@ -612,7 +606,7 @@ static void cascade_archive(struct cache *c, struct serializer *a, int32_t n)
 		c->sel.ops->rewind(&c->sel, 0);
 }
 
-/* Each point: its tokens, -1 = there is none; then what mass_points_archive() has of it. */
+/* The points: the tokens of each (-1 = unused), then their masses; then the surprise at tokens that may be replayed. */
 static void cascade_points(struct cache *c, struct serializer *a)
 {
 	struct cascade *f = c->retained;
@@ -638,7 +632,7 @@ static void cascade_points(struct cache *c, struct serializer *a)
 		mass_forget(&f->mass, -1);
 }
 
-/* ---- what it shows ---- */
+/* ---- for statistics and observers ---- */
 
 static void cascade_rows(const struct cache *c, struct timeline_rows *out)
 {
@@ -654,8 +648,8 @@ static void cascade_rows(const struct cache *c, struct timeline_rows *out)
 		rings_span(r, i, &out->first[i], &out->last[i]);
 	}
 	out->seen = tokens_of(f);
-	out->gone = r->evicted;
-	out->thinned = r->evicted_in_part;
+	out->evicted = r->evicted;
+	out->evicted_in_part = r->evicted_in_part;
 	out->oldest = r->t > r->s.sinks ? r->oldest : -1;
 }
 

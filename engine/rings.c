@@ -227,7 +227,7 @@ int32_t rings_rank(const struct rings *r)
 
 /* ---- events ---- */
 
-static void log_event(struct rings *r, enum row_what what, int32_t token, int32_t ring, double score)
+static void log_event(struct rings *r, enum slot_what what, int32_t token, int32_t ring, double score)
 {
 	struct rings_event *e;
 	int32_t *at;
@@ -287,7 +287,7 @@ static void evict(struct rings *r, int32_t h, int32_t s, int32_t ring)
 		r->evicted++;
 	}
 	if (r->log_events)
-		log_event(r, ROW_DROPPED, token, ring + 1, (double)mass_at(r, h, s));
+		log_event(r, SLOT_EVICTED, token, ring + 1, (double)mass_at(r, h, s));
 }
 
 static void touch(struct rings *r, int32_t row, int64_t number)
@@ -451,7 +451,7 @@ static void apply_moves(struct rings *r)
 			if (r->mass)
 				r->new_mass[at + h] = r->mass[(size_t)s * heads + h];
 			if (r->log_events && s != row && ring_of(r, s) != ring_of(r, row))
-				log_event(r, ROW_MOVED, r->new_id[at + h], ring_of(r, row) + 1, (double)mass_at(r, (int32_t)h, s));
+				log_event(r, SLOT_MOVED, r->new_id[at + h], ring_of(r, row) + 1, (double)mass_at(r, (int32_t)h, s));
 		}
 	}
 	for (int32_t i = 0; i < r->n_row; i++) {
@@ -481,7 +481,7 @@ void rings_insert(struct rings *r, int32_t n)
 		if (r->t < r->s.sinks)
 			continue;
 		if (r->log_events)
-			log_event(r, ROW_ADMITTED, r->t, 1, 0);
+			log_event(r, SLOT_ADMITTED, r->t, 1, 0);
 		if (!r->s.no_eager && r->t < full) {
 			token_enters(r, stage);
 			r->number[stage] = r->t;

@@ -48,7 +48,7 @@ struct rings_shape {
 };
 
 struct rings_event {           /* what one call did to one token */
-	enum row_what what;
+	enum slot_what what;
 	int32_t token, ring;
 	int32_t heads;             /* heads in which it happened */
 	double score;              /* sum of the token's attention mass over these heads */
@@ -82,7 +82,7 @@ struct rings {
 	int log_events;
 	struct rings_event *event;
 	size_t n_event, cap_event;
-	int32_t *event_at[3];      /* by enum row_what: [mask + 1] by token, index into event, -1 = none */
+	int32_t *event_at[3];      /* by enum slot_what: [mask + 1] by token, index into event, -1 = none */
 	/* Scratch of rings_insert(). */
 	int32_t *src;              /* [rows][heads] row whose entry this row will receive */
 	int32_t *hand;             /* [heads] row whose entry is offered to the next ring */

@@ -1,4 +1,4 @@
-/* engine/select.c - what the selectors share: tensors, sets that serve several steps, the split of entries among layers. */
+/* engine/select.c - what selectors share: tensors, the split of entries among layers, selected sets that serve several steps. */
 #include "engine/select.h"
 
 #include <math.h>
@@ -81,9 +81,9 @@ int32_t select_most(struct entry_count k, int32_t cap)
 
 int32_t select_until(int32_t pos, int32_t start, int32_t every)
 {
-	int32_t since = (pos - start) % every;
+	int32_t since = every < 1 ? -1 : (pos - start) % every;
 
-	return every < 1 ? 1 : since < 0 ? 1 : every - since;
+	return since < 0 ? 1 : every - since;
 }
 
 /* ---- the split ---- */
@@ -117,7 +117,7 @@ void select_split(int32_t *k, const double *spread, int32_t n_layer, int32_t mea
 		k[i] = mean < most ? mean : most;
 	if (!usable)
 		return;
-	/* The sum grows with the scale, up to n_layer * high, which is enough. */
+	/* Bisect the scale at which the sum is n_layer * mean; with the scale it grows up to n_layer * high, which is no less. */
 	while (split_sum(hi, spread, n_layer, low, high) < (double)n_layer * mean)
 		hi *= 2;
 	for (int i = 0; i < 100; i++) {
@@ -132,7 +132,7 @@ void select_split(int32_t *k, const double *spread, int32_t n_layer, int32_t mea
 		k[i] = (int32_t)split_part(hi, spread[i], low, high);
 		left += mean - k[i];
 	}
-	/* What rounding took goes to the layers that lost most, one entry each. */
+	/* Entries lost to rounding go one by one to the layer that lost most. */
 	for (; left > 0; left--) {
 		int32_t best = -1;
 		double most_lost = -1;
@@ -208,7 +208,7 @@ struct pick *picks_new(struct picks *p, int32_t layer, int32_t at, int32_t k)
 void picks_commit(struct picks *p, const struct step *st)
 {
 	for (int32_t i = 0; i < p->n_layer; i++) {
-		/* The token that selected is the last one of a VERIFY step (verify_most). */
+		/* The token that selects is the last one of a VERIFY step (verify_most): fewer committed tokens roll its set back. */
 		if (st->n < st->tried)
 			p->fresh[i] = 0;
 		p->was_fresh[i] = p->fresh[i];

@@ -1,7 +1,7 @@
 /* engine/select.h (private to engine/) - selection: which of the cached KV entries one generated token reads.
  *
  * A selector works on a region of a store's planes, slots 0 .. n of every KV head, where slot i holds token i, rotated at position i, and
- * nothing is ever evicted.  Before a generated token attends, choose() names the slots it reads.  Prefill attends everything; a selector
+ * nothing is ever evicted.  Before a generated token attends, select() names the slots it reads.  Prefill attends everything; a selector
  * may observe that attention through its probe.  cache.c calls a selector over the whole cache (own = 1: the token's own slot is the
  * region's last) or over the pinned prefix of a cascade (own = 0); observe_recovery.c runs selectors beside full attention.
  *
@@ -11,8 +11,8 @@
  *     select_quest.c     at every step, pages by the bounds of their keys
  *     select_mass.c      once, by the attention mass of the prefill: h2o, h2o+, snapkv
  *
- * A step that fails or is rolled back never reaches end(), and leaves no trace in what later steps choose: what choose() and seen()
- * decide counts for their own step, and for later ones from end() on. */
+ * What select() and seen() decide counts for their own step, and for later steps from end() on: a step that fails or is rolled back never
+ * reaches end() and leaves no trace. */
 #ifndef WEIR_SELECT_H
 #define WEIR_SELECT_H
 
@@ -28,7 +28,7 @@ struct selector {
 	const char *policy;        /* its name, for errors; borrowed */
 	const void *par;           /* the policy's settings; borrowed */
 	struct kv_store *kv;       /* borrowed */
-	int own;                   /* the region's last slot is the token that chooses: always selected */
+	int own;                   /* the region's last slot is that of the token that selects; always selected */
 	/* Set by init: so many tokens at the end of a prefill are observed.  The step that ends a prefill should carry as many, and
 	 * rewind() goes back far enough that it does. */
 	int32_t tail;
@@ -50,8 +50,8 @@ struct selector_ops {
 	void (*note)(struct selector *, int32_t layer, int32_t slot0, int32_t n);
 	/* A generated token with rotated query q (raw: unrotated), both f32 [1][n_head * head_dim], is about to attend a region of n_slots:
 	 * describe what it reads in part[] and return the number of parts, each with q as its queries.  A part's choice, if it has one,
-	 * stays the selector's until the next choose(), and is made by kv_attend() or kv_choose(). */
-	int  (*choose)(struct selector *, const struct step *, int32_t layer, const struct tensor *q, const struct tensor *raw,
+	 * stays the selector's until the next select(), and is made by kv_attend() or kv_select(). */
+	int  (*select)(struct selector *, const struct step *, int32_t layer, const struct tensor *q, const struct tensor *raw,
 	               int32_t n_slots, struct attn_part part[SELECT_PARTS]);
 	/* What to observe while the tokens of this step attend the region, or NULL.  The hook may be NULL itself. */
 	const struct attn_probe *(*probe)(struct selector *, const struct step *, int32_t layer, int32_t n_slots);
@@ -60,8 +60,8 @@ struct selector_ops {
 	             int32_t n_slots);
 	/* The step's tokens (VERIFY: the first st->n of st->tried) are committed and the region has n_slots now.  May be NULL. */
 	void (*end)(struct selector *, const struct step *, int32_t n_slots);
-	/* Only the first n slots are left: returns from how many of them it can continue.  n: a generated token may come next.  Fewer: tokens
-	 * from there on are to be read again, so that the end of the prefill is observed. */
+	/* Only the first n tokens of the sequence are left.  Returns from how many of them it can continue.  n: a generated token may come next.
+	 * Fewer: the tokens from there on have to be prefilled again, so that the selector observes the end of a prefill. */
 	int32_t (*rewind)(struct selector *, int32_t n);
 	/* How many generated tokens, the first of them at index pos with n_slots in its region, one VERIFY step can try: 1 or more.
 	 * NULL: any number. */
@@ -70,19 +70,19 @@ struct selector_ops {
 	int32_t (*entries)(const struct selector *, int32_t n_slots);
 	/* Bytes of entries, sketches and bounds that a generated token reads of a region of n_slots, on average. */
 	uint64_t (*read_bytes)(const struct selector *, int32_t n_slots);
-	/* All it knows of a region of n_slots beside sketches and bounds (serialize.h).  Loading: rewind() follows a failure.
+	/* All its state for a region of n_slots beside sketches and bounds (serialize.h).  Loading: rewind() follows a failure.
 	 * NULL: nothing. */
 	void (*archive)(struct selector *, struct serializer *, int32_t n_slots);
 	/* How generated tokens read depends on how the prefill was cut into steps.  NULL: only where the last step cannot carry `tail`. */
 	int  (*steps_matter)(const struct selector *);
 
 	/* ---- for observers ---- */
-	/* Slots of a region of n_slots that every generated token will read until the next prefill; as choose(), without queries.  NULL:
+	/* Slots of a region of n_slots that every generated token will read until the next prefill; as select(), without queries.  NULL:
 	 * each token reads its own. */
 	int  (*holds)(const struct selector *, int32_t layer, int32_t n_slots, struct attn_part part[SELECT_PARTS]);
 	/* The attention mass of each slot, if the selector sums it in that layer; else NULL. */
 	const float *(*sums)(const struct selector *, int32_t layer, int32_t head);
-	/* A scan of a region of n_slots that tells the probabilities of a query, as precisely as the selector sees them; out is
+	/* A scan of a region of n_slots for the probabilities of a query, as precise as the selector's own; out is
 	 * scratch.  NULL: the selector has no such scan. */
 	struct scan_args (*scan)(const struct selector *, int32_t layer, const struct tensor *q, int32_t n_slots);
 	/* In the step that runs this layer selected a set anew, or may have: what its token would have read of the older set.  Returns the
@@ -131,15 +131,15 @@ int  picks_init(struct picks *, const struct selector *, int32_t most, struct er
 void picks_release(struct picks *, const struct selector *);
 /* A step comes to a layer: nothing is fresh, unless an earlier token of the same VERIFY step made it so. */
 void picks_enter(struct picks *, const struct step *, int32_t layer);
-/* The set in use, maybe without slots. */
+/* The set in use; at = 0: there is none. */
 static inline struct pick *picks_get(struct picks *p, int32_t layer) { return &p->slot[layer][p->cur[layer] ^ p->fresh[layer]]; }
-/* The set of before this step. */
+/* The set in use before this step. */
 static inline const struct pick *picks_old(const struct picks *p, int32_t layer) { return &p->slot[layer][p->cur[layer]]; }
-/* Room for another. */
+/* Start a new set of this layer, which serves from now on: its slots are the caller's to fill. */
 struct pick *picks_new(struct picks *, int32_t layer, int32_t at, int32_t k);
 /* The same, but whether it serves is not known yet: fresh[layer] is the caller's to set before picks_commit(). */
 struct pick *picks_spare(struct picks *, int32_t layer, int32_t at, int32_t k);
-/* The step is committed.  A set that was selected for a token which was rolled back goes. */
+/* The step is committed.  A set goes whose token was rolled back. */
 void picks_commit(struct picks *, const struct step *);
 /* Forget the sets selected over more than n slots (0: all). */
 void picks_forget(struct picks *, int32_t n);

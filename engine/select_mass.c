@@ -1,16 +1,16 @@
-/* engine/select_mass.c - rivals that choose from the attention of what was read: `h2o`, `h2o+`, `snapkv`.
+/* engine/select_mass.c - selection by the attention mass of the prefill: `h2o`, `h2o+`, `snapkv`, published methods to compare with.
  *
- * Their authors drop the rows that are not chosen.  Here nothing is freed: the list is what generated tokens read, so
- * the methods can be compared, and the next text that is read sees everything and chooses anew.
+ * Their authors evict the entries that are not selected.  Here all entries stay and only generated tokens read the selected ones, so the
+ * methods compare with selection, and the next prefill attends everything and selects anew.
  *
- *     h2o      half of K are the rows with the largest sum of probabilities over all tokens so far, half are the newest.
- *              As a generated token comes, the newest half moves by one, and the row that falls out of it replaces
- *              the weakest of the heavy ones if its sum is at least as large.
- *     h2o+     the same, but sums begin with the last 64 tokens that were read, and the first layers read everything
- *     snapkv   K rows at the end of what is read: the last `window` tokens and those that they looked at most,
- *              pooled; whatever comes later is added, nothing leaves
+ *     h2o      half of k are the heavy entries, those of the largest attention mass of all tokens so far; half are the newest.  With each
+ *              generated token the newest half moves by one, and the entry that falls out of it replaces the lightest heavy entry
+ *              if its mass is at least as large.
+ *     h2o+     the same, but mass counts from the last 64 tokens of the prefill on, and the first layers read everything
+ *     snapkv   k entries at the end of the prefill: the last `window` tokens, and those with the largest pooled mass of these tokens'
+ *              attention; later tokens are all added
  *
- * Sums are kept on the host: a step adds K numbers per KV head. */
+ * Mass is summed on the host: a step adds k numbers per KV head. */
 #include "engine/select.h"
 
 #include <stdlib.h>
@@ -30,16 +30,16 @@ struct mass_params {
 };
 
 struct kept {
-	struct tensor *mass;       /* [n_layer] f32 [n_kv_head][cap]: what this call's tokens looked at */
-	struct tensor *rows;       /* [n_layer] i32 [n_kv_head][most]: the chosen ones, ascending */
+	struct tensor *mass;       /* [n_layer] f32 [n_kv_head][cap]: attention mass of this step's tokens */
+	struct tensor *slots;      /* [n_layer] i32 [n_kv_head][most]: selected, ascending */
 	struct attn_probe probe;
 	float *weight;             /* [weight_cap] */
 	int32_t weight_cap;
-	int chosen;                /* else everything is read */
-	int32_t n, recent;         /* chosen rows; h2o: newest rows beside them */
-	int32_t from;              /* snapkv: the first row beside them */
+	int selected;              /* 0: everything is read */
+	int32_t n, recent;         /* slots selected by mass; h2o: newest slots beside them */
+	int32_t from;              /* snapkv: slots from here on are read beside them */
 	float *sum;                /* h2o: [n_layer][n_kv_head][cap] */
-	int32_t *heavy;            /* h2o: [n_layer][n_kv_head][most], as rows[] */
+	int32_t *heavy;            /* h2o: [n_layer][n_kv_head][most]: slots[], on the host */
 	float *buf;                /* [cap] */
 	int32_t most;
 };
@@ -72,18 +72,18 @@ static int kept_init(struct selector *s, struct err *err)
 	s->tail = is_snap(par_of(s)) ? par_of(s)->window : par_of(s)->kept == KEPT_H2O_PLUS ? PLUS_TOKENS : 1;
 	f->most = select_most(par_of(s)->k, cap);
 	f->mass = xcalloc((size_t)hp->n_layer, sizeof *f->mass);
-	f->rows = xcalloc((size_t)hp->n_layer, sizeof *f->rows);
+	f->slots = xcalloc((size_t)hp->n_layer, sizeof *f->slots);
 	if (!(f->buf = try_alloc((size_t)cap, sizeof *f->buf, "sums of probabilities", err)))
 		return -1;
 	if (!is_snap(par_of(s)) &&
 	    (!(f->sum = try_alloc(heads * (size_t)cap, sizeof *f->sum, "sums of probabilities", err)) ||
-	     !(f->heavy = try_alloc(heads * (size_t)f->most, sizeof *f->heavy, "chosen rows", err))))
+	     !(f->heavy = try_alloc(heads * (size_t)f->most, sizeof *f->heavy, "selected slots", err))))
 		return -1;
 	if (f->sum)
 		memset(f->sum, 0, heads * (size_t)cap * sizeof *f->sum);
 	for (int32_t i = 0; i < hp->n_layer; i++)
 		if (select_alloc(s, &f->mass[i], DT_F32, hp->n_kv_head, cap, err) ||
-		    select_alloc(s, &f->rows[i], DT_I32, hp->n_kv_head, f->most, err))
+		    select_alloc(s, &f->slots[i], DT_I32, hp->n_kv_head, f->most, err))
 			return -1;
 	return 0;
 }
@@ -95,11 +95,11 @@ static void kept_release(struct selector *s)
 	for (int32_t i = 0; i < s->kv->n_layer; i++) {
 		if (f->mass)
 			select_drop(s, &f->mass[i]);
-		if (f->rows)
-			select_drop(s, &f->rows[i]);
+		if (f->slots)
+			select_drop(s, &f->slots[i]);
 	}
 	free(f->mass);
-	free(f->rows);
+	free(f->slots);
 	free(f->weight);
 	free(f->sum);
 	free(f->heavy);
@@ -111,23 +111,23 @@ static int32_t kept_tail(const struct kept *f, const struct selector *s, int32_t
 	return is_snap(par_of(s)) ? n_slots - f->from : f->recent + 1;
 }
 
-static int kept_choose(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
+static int kept_select(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
                        const struct tensor *raw, int32_t n_slots, struct attn_part part[SELECT_PARTS])
 {
 	struct kept *f = s->state;
 	int32_t tail = kept_tail(f, s, n_slots), n = 0;
 
-	if (!f->chosen || layer < par_of(s)->dense)
+	if (!f->selected || layer < par_of(s)->dense)
 		return select_whole(q, n_slots, part);
 	if (f->n > 0)
-		part[n++] = (struct attn_part){ .q = q, .rows = &f->rows[layer], .n_rows = f->n };
+		part[n++] = (struct attn_part){ .q = q, .rows = &f->slots[layer], .n_rows = f->n };
 	part[n++] = (struct attn_part){ .q = q, .row0 = n_slots - tail, .n_rows = tail };
 	return n;
 }
 
-/* ---- what was looked at ---- */
+/* ---- attention mass ---- */
 
-/* Tokens at the end of a call whose attention counts. */
+/* Tokens at the end of a step whose attention counts. */
 static int32_t counted(const struct selector *s, const struct step *st)
 {
 	if (par_of(s)->kept == KEPT_H2O)
@@ -142,7 +142,7 @@ static int32_t counted(const struct selector *s, const struct step *st)
 static const struct attn_probe *kept_probe(struct selector *s, const struct step *st, int32_t layer, int32_t n_slots)
 {
 	struct kept *f = s->state;
-	int32_t n = counted(s, st), cols = step_generates(st) && f->chosen ? f->n + kept_tail(f, s, n_slots) : n_slots;
+	int32_t n = counted(s, st), cols = step_generates(st) && f->selected ? f->n + kept_tail(f, s, n_slots) : n_slots;
 
 	if (!n || layer < par_of(s)->dense)
 		return NULL;
@@ -160,7 +160,8 @@ static const struct attn_probe *kept_probe(struct selector *s, const struct step
 	return &f->probe;
 }
 
-static const float *mass_row(struct selector *s, int32_t layer, int32_t head, int32_t n)
+/* The mass of the first n columns of mass[layer] in one KV head, valid until the next call. */
+static const float *mass_of_head(struct selector *s, int32_t layer, int32_t head, int32_t n)
 {
 	struct kept *f = s->state;
 
@@ -168,19 +169,19 @@ static const float *mass_row(struct selector *s, int32_t layer, int32_t head, in
 	return f->buf;
 }
 
-/* The k best of the first n columns of mass[layer] go to rows[layer]. */
-static void choose_rows(struct selector *s, int32_t layer, int32_t n, int32_t k, int32_t pool)
+/* slots[layer] = the k best of the first n columns of mass[layer]. */
+static void select_best(struct selector *s, int32_t layer, int32_t n, int32_t k, int32_t pool)
 {
 	struct kept *f = s->state;
 
 	s->kv->be->ops->topk(s->kv->be, &(struct topk_args){
-		.rows = &f->rows[layer], .score = &f->mass[layer], .n_kv_head = s->kv->hp->n_kv_head, .n = n, .k = k, .pool = pool,
+		.rows = &f->slots[layer], .score = &f->mass[layer], .n_kv_head = s->kv->hp->n_kv_head, .n = n, .k = k, .pool = pool,
 	});
 }
 
 /* ---- snapkv ---- */
 
-/* Average over `kernel` neighbours; what lies outside counts as 0, as published. */
+/* Average over `kernel` neighbours; those outside count as 0, as published. */
 static void pool_average(struct selector *s, int32_t layer, int32_t n, int32_t kernel)
 {
 	struct kept *f = s->state;
@@ -188,7 +189,7 @@ static void pool_average(struct selector *s, int32_t layer, int32_t n, int32_t k
 	float *out = xcalloc((size_t)n, sizeof *out);
 
 	for (int32_t h = 0; h < s->kv->hp->n_kv_head; h++) {
-		const float *x = mass_row(s, layer, h, n);
+		const float *x = mass_of_head(s, layer, h, n);
 
 		for (int32_t i = 0; i < n; i++) {
 			double sum = 0;
@@ -209,8 +210,8 @@ static void snap_end(struct selector *s, const struct step *st, int32_t n_slots)
 
 	if (step_generates(st))
 		return;
-	f->chosen = st->last && k < n_slots;
-	if (!f->chosen)
+	f->selected = st->last && k < n_slots;
+	if (!f->selected)
 		return;
 	window = window < k ? window : k;
 	f->from = n_slots - window;
@@ -218,13 +219,14 @@ static void snap_end(struct selector *s, const struct step *st, int32_t n_slots)
 	for (int32_t i = par_of(s)->dense; f->n > 0 && i < s->kv->n_layer; i++) {
 		if (par_of(s)->pool_kind == KIND_AVG)
 			pool_average(s, i, f->from, pool);
-		choose_rows(s, i, f->from, f->n, par_of(s)->pool_kind == KIND_AVG ? 1 : pool);
+		select_best(s, i, f->from, f->n, par_of(s)->pool_kind == KIND_AVG ? 1 : pool);
 	}
 }
 
 /* ---- h2o ---- */
 
-static void heavy_choose(struct selector *s, int32_t layer, int32_t n_slots)
+/* Select the heavy entries of a layer. */
+static void heavy_select(struct selector *s, int32_t layer, int32_t n_slots)
 {
 	struct kept *f = s->state;
 	struct kv_store *kv = s->kv;
@@ -233,36 +235,36 @@ static void heavy_choose(struct selector *s, int32_t layer, int32_t n_slots)
 	for (size_t h = 0; h < heads; h++)
 		kv->be->ops->write(kv->be, &f->mass[layer], 4 * h * (size_t)kv->cap, f->sum + (first + h) * (size_t)kv->cap,
 		                   4 * (size_t)n_slots);
-	choose_rows(s, layer, n_slots - f->recent, f->n, 1);
-	kv->be->ops->read(kv->be, &f->rows[layer], 0, f->heavy + first * (size_t)f->most, 4 * heads * (size_t)f->most);
+	select_best(s, layer, n_slots - f->recent, f->n, 1);
+	kv->be->ops->read(kv->be, &f->slots[layer], 0, f->heavy + first * (size_t)f->most, 4 * heads * (size_t)f->most);
 }
 
-/* The row that left the newest ones stands up against the weakest of the heavy ones. */
-static void heavy_admit(struct kept *f, const float *sum, int32_t *heavy, int32_t row)
+/* The slot that fell out of the newest ones replaces the lightest heavy one if its mass is at least as large. */
+static void heavy_admit(struct kept *f, const float *sum, int32_t *heavy, int32_t slot)
 {
-	int32_t weakest = 0;
+	int32_t lightest = 0;
 
 	for (int32_t i = 1; i < f->n; i++)
-		if (sum[heavy[i]] < sum[heavy[weakest]])
-			weakest = i;
-	if (sum[row] < sum[heavy[weakest]])
+		if (sum[heavy[i]] < sum[heavy[lightest]])
+			lightest = i;
+	if (sum[slot] < sum[heavy[lightest]])
 		return;
-	memmove(heavy + weakest, heavy + weakest + 1, (size_t)(f->n - weakest - 1) * sizeof *heavy);
-	heavy[f->n - 1] = row;
+	memmove(heavy + lightest, heavy + lightest + 1, (size_t)(f->n - lightest - 1) * sizeof *heavy);
+	heavy[f->n - 1] = slot;
 }
 
-/* Add what this call's tokens looked at. */
+/* Add the attention of this step's tokens to the sums. */
 static void heavy_add(struct selector *s, const struct step *st, int32_t layer, int32_t n_slots)
 {
 	struct kept *f = s->state;
-	int listed = step_generates(st) && f->chosen;
+	int listed = step_generates(st) && f->selected;
 	int32_t tail = listed ? f->recent + 1 : n_slots, n = listed ? f->n : 0;
 
 	for (int32_t h = 0; h < s->kv->hp->n_kv_head; h++) {
 		size_t at = (size_t)layer * (size_t)s->kv->hp->n_kv_head + (size_t)h;
 		float *sum = f->sum + at * (size_t)s->kv->cap;
 		int32_t *heavy = f->heavy + at * (size_t)f->most;
-		const float *x = mass_row(s, layer, h, n + tail);
+		const float *x = mass_of_head(s, layer, h, n + tail);
 
 		if (par_of(s)->kept == KEPT_H2O_PLUS && !step_generates(st))
 			memset(sum, 0, (size_t)n_slots * sizeof *sum);
@@ -274,7 +276,7 @@ static void heavy_add(struct selector *s, const struct step *st, int32_t layer, 
 			heavy_admit(f, sum, heavy, n_slots - f->recent - 1);
 	}
 	if (n)
-		s->kv->be->ops->write(s->kv->be, &f->rows[layer], 0, f->heavy + (size_t)layer * (size_t)s->kv->hp->n_kv_head *
+		s->kv->be->ops->write(s->kv->be, &f->slots[layer], 0, f->heavy + (size_t)layer * (size_t)s->kv->hp->n_kv_head *
 		                      (size_t)f->most, 4 * (size_t)s->kv->hp->n_kv_head * (size_t)f->most);
 }
 
@@ -287,14 +289,14 @@ static void heavy_end(struct selector *s, const struct step *st, int32_t n_slots
 		for (int32_t i = from; i < s->kv->n_layer; i++)
 			heavy_add(s, st, i, n_slots);
 	if (!step_generates(st))
-		f->chosen = 0;
-	if (f->chosen || (!step_generates(st) && !st->last) || k >= n_slots)
+		f->selected = 0;
+	if (f->selected || (!step_generates(st) && !st->last) || k >= n_slots)
 		return;
-	f->chosen = 1;
+	f->selected = 1;
 	f->n = k / 2;
 	f->recent = k - f->n;
 	for (int32_t i = from; f->n > 0 && i < s->kv->n_layer; i++)
-		heavy_choose(s, i, n_slots);
+		heavy_select(s, i, n_slots);
 }
 
 /* ---- both ---- */
@@ -311,10 +313,10 @@ static int32_t kept_rewind(struct selector *s, int32_t n)
 {
 	struct kept *f = s->state;
 
-	f->chosen = 0;
+	f->selected = 0;
 	if (f->sum)
 		memset(f->sum, 0, (size_t)s->kv->n_layer * (size_t)s->kv->hp->n_kv_head * (size_t)s->kv->cap * sizeof *f->sum);
-	/* h2o: the sums hold the attention of the forgotten tokens, too. */
+	/* h2o: the sums hold the attention of forgotten tokens, too, so all is prefilled again. */
 	return par_of(s)->kept == KEPT_H2O || n < s->tail ? 0 : n - s->tail;
 }
 
@@ -349,10 +351,10 @@ static int kept_holds(const struct selector *s, int32_t layer, int32_t n_slots, 
 	struct kept *f = s->state;
 	int32_t tail = is_snap(par_of(s)) ? n_slots - f->from : f->recent, n = 0;
 
-	if (!f->chosen || layer < par_of(s)->dense)
+	if (!f->selected || layer < par_of(s)->dense)
 		return select_whole(NULL, n_slots, part);
 	if (f->n > 0)
-		part[n++] = (struct attn_part){ .rows = &f->rows[layer], .n_rows = f->n };
+		part[n++] = (struct attn_part){ .rows = &f->slots[layer], .n_rows = f->n };
 	part[n++] = (struct attn_part){ .row0 = n_slots - tail, .n_rows = tail };
 	return n;
 }
@@ -367,22 +369,22 @@ static const float *kept_sums(const struct selector *s, int32_t layer, int32_t h
 
 /* ---- saving ---- */
 
-/* The rows that were chosen: within the region, and no more than its columns. */
-static void chosen_archive(struct selector *s, struct serializer *a, int32_t n_slots)
+/* The selected slots: within the region, and no more than its columns. */
+static void selected_archive(struct selector *s, struct serializer *a, int32_t n_slots)
 {
 	struct kept *f = s->state;
 	struct kv_store *kv = s->kv;
 	int32_t heads = kv->hp->n_kv_head, n = f->n, beside = is_snap(par_of(s)) ? f->from : f->recent;
 
-	serialize_i32(a, &n, 0, f->most < n_slots ? f->most : n_slots, "the number of chosen rows");
-	serialize_i32(a, &beside, is_snap(par_of(s)) ? n : 0, is_snap(par_of(s)) ? n_slots : n_slots - n, "the rows beside those chosen");
+	serialize_i32(a, &n, 0, f->most < n_slots ? f->most : n_slots, "the number of selected slots");
+	serialize_i32(a, &beside, is_snap(par_of(s)) ? n : 0, is_snap(par_of(s)) ? n_slots : n_slots - n, "the slots beside those selected");
 	for (int32_t i = par_of(s)->dense; i < kv->n_layer && !a->bad; i++)
 		for (int32_t h = 0; h < heads; h++) {
 			size_t at = (size_t)h * (size_t)f->most;
 
-			serialize_tensor_i32(a, kv->be, &f->rows[i], at, (uint64_t)n, 0, n_slots - 1, "a chosen row");
+			serialize_tensor_i32(a, kv->be, &f->slots[i], at, (uint64_t)n, 0, n_slots - 1, "a selected slot");
 			if (serialize_loading(a) && f->heavy && !a->bad)
-				kv->be->ops->read(kv->be, &f->rows[i], 4 * at, f->heavy + (size_t)i * (size_t)heads * (size_t)f->most + at,
+				kv->be->ops->read(kv->be, &f->slots[i], 4 * at, f->heavy + (size_t)i * (size_t)heads * (size_t)f->most + at,
 				                  4 * (size_t)n);
 		}
 	if (!serialize_loading(a) || a->bad)
@@ -398,21 +400,21 @@ static void kept_archive(struct selector *s, struct serializer *a, int32_t n_slo
 {
 	struct kept *f = s->state;
 	size_t heads = (size_t)s->kv->n_layer * (size_t)s->kv->hp->n_kv_head;
-	int32_t chosen = f->chosen;
+	int32_t selected = f->selected;
 
 	if (serialize_loading(a))
-		f->chosen = 0;
+		f->selected = 0;
 	for (size_t i = 0; f->sum && i < heads; i++)
 		serialize_bytes(a, f->sum + i * (size_t)s->kv->cap, (uint64_t)n_slots * sizeof *f->sum);
-	serialize_i32(a, &chosen, 0, 1, "whether rows were chosen");
-	if (chosen && !a->bad)
-		chosen_archive(s, a, n_slots);
+	serialize_i32(a, &selected, 0, 1, "whether slots were selected");
+	if (selected && !a->bad)
+		selected_archive(s, a, n_slots);
 	if (!a->bad)
-		f->chosen = chosen;
+		f->selected = selected;
 }
 
-static const struct selector_ops select_mass = {
-	.bytes = kept_bytes, .init = kept_init, .release = kept_release, .choose = kept_choose, .probe = kept_probe,
+static const struct selector_ops kept_ops = {
+	.bytes = kept_bytes, .init = kept_init, .release = kept_release, .select = kept_select, .probe = kept_probe,
 	.end = kept_end, .rewind = kept_rewind, .verify_most = kept_verify_most, .entries = kept_entries, .read_bytes = kept_read_bytes,
 	.archive = kept_archive, .steps_matter = kept_steps_matter, .holds = kept_holds, .sums = kept_sums,
 };
@@ -428,11 +430,11 @@ static void h2o_preset(void *values) { ((struct mass_params *)values)->kept = KE
 static void h2o_plus_preset(void *values) { ((struct mass_params *)values)->kept = KEPT_H2O_PLUS; }
 const struct policy_def policy_h2o = {
 	.name = "h2o", .help = "k entries are read: half those of the largest attention mass so far, half the newest; the others stay unread (H2O)",
-	.params = h2o_params, .preset = h2o_preset, .retention = &retain_all, .selector = &select_mass,
+	.params = h2o_params, .preset = h2o_preset, .retention = &retain_all, .selector = &kept_ops,
 };
 const struct policy_def policy_h2o_plus = {
 	.name = "h2o+", .help = "h2o over the last 64 tokens of the prefill", .params = h2o_plus_params, .preset = h2o_plus_preset,
-	.retention = &retain_all, .selector = &select_mass,
+	.retention = &retain_all, .selector = &kept_ops,
 };
 
 static const struct param snapkv_params[] = {
@@ -446,5 +448,5 @@ static const struct param snapkv_params[] = {
 static void snapkv_preset(void *values) { ((struct mass_params *)values)->kept = KEPT_SNAPKV; }
 const struct policy_def policy_snapkv = {
 	.name = "snapkv", .help = "k entries selected once at the end of the prefill, and all that comes later; the others stay unread (SnapKV)",
-	.params = snapkv_params, .preset = snapkv_preset, .retention = &retain_all, .selector = &select_mass,
+	.params = snapkv_params, .preset = snapkv_preset, .retention = &retain_all, .selector = &kept_ops,
 };

@@ -1,13 +1,13 @@
-/* engine/select_quest.c - `quest`: at every step the pages whose keys could score best.
+/* engine/select_quest.c - `quest`: each generated token reads the pages whose keys could score best.
  *
- * Sixteen rows are a page; per KV head and channel its smallest and largest key bound what any of its keys can score
- * against a query.  The best k / 16 pages are read whole.
- * bound=raw is the published form: the largest bound of the group as it is, the current page always among them, the
- * first two layers read whole.  bound=soft soft-maxes the bounds of each head before the heads of a group are compared, and
- * always takes the first page and the last four; without that, heads with large scores choose for the others.
+ * A page is 16 slots.  Its smallest and largest key value per KV head and channel bound the score of any of its keys with a query.  The
+ * k / 16 pages with the best bounds are read whole.
+ * bound=raw is the published form: pages are compared by the largest bound of the group's heads; the last page is always selected, the
+ * first two layers read everything.  bound=soft turns each head's bounds into probabilities before the heads of a group are compared,
+ * because heads with large scores would select for all others; the first page and the last four are always selected.
  *
- * All heads take the last page, which may be partly filled, so all read equally many rows.  Pages become rows where they were
- * chosen (page_rows): nothing is asked of the backend in the middle of a step. */
+ * All heads select the last page, which may be partly filled, so all read equally many entries.  The backend turns pages into slots
+ * (page_rows), so the host waits for nothing in the middle of a step. */
 #include "engine/select.h"
 
 #include <stdlib.h>
@@ -27,7 +27,7 @@ struct quest {
 	struct tensor *bounds;     /* [n_layer] f32 [n_kv_head * pages][2 * head_dim] */
 	struct tensor score;       /* f32 [n_kv_head][pages] */
 	struct tensor page;        /* i32 [n_kv_head][pages] */
-	struct tensor rows;        /* i32 [n_kv_head][pages * 16] */
+	struct tensor slots;       /* i32 [n_kv_head][pages * 16] */
 	int32_t pages;
 };
 
@@ -36,17 +36,17 @@ static const struct quest_params *par_of(const struct selector *s)
 	return s->par;
 }
 
-static int32_t pages_of(int32_t rows)
+static int32_t pages_of(int32_t slots)
 {
-	return rows / PAGE_ROWS + (rows % PAGE_ROWS != 0);
+	return slots / PAGE_ROWS + (slots % PAGE_ROWS != 0);
 }
 
-/* The most pages that are read when not all are. */
+/* Pages that are read when not all are; soft: those that are always selected, and at least one more. */
 static int32_t quest_most(const struct quest_params *par, int32_t n_slots)
 {
-	int32_t n = entry_count_of(par->k, n_slots) / PAGE_ROWS;
+	int32_t n = entry_count_of(par->k, n_slots) / PAGE_ROWS, least = par->bound == BOUND_SOFT ? SOFT_LAST + 2 : MIN_PAGES;
 
-	return n > MIN_PAGES ? n : MIN_PAGES;
+	return n > least ? n : least;
 }
 
 static uint64_t quest_bytes(const void *values, const struct hparams *hp, const struct backend *be, int32_t cap)
@@ -60,14 +60,12 @@ static int quest_init(struct selector *s, struct err *err)
 {
 	struct quest *f = s->state = xcalloc(1, sizeof *f);
 	const struct hparams *hp = s->kv->hp;
-	int64_t rows;
 
 	f->pages = pages_of(s->kv->cap);
-	rows = (int64_t)f->pages * PAGE_ROWS;
 	f->bounds = xcalloc((size_t)hp->n_layer, sizeof *f->bounds);
 	if (select_alloc(s, &f->score, DT_F32, hp->n_kv_head, f->pages, err) ||
 	    select_alloc(s, &f->page, DT_I32, hp->n_kv_head, f->pages, err) ||
-	    select_alloc(s, &f->rows, DT_I32, hp->n_kv_head, rows, err))
+	    select_alloc(s, &f->slots, DT_I32, hp->n_kv_head, (int64_t)f->pages * PAGE_ROWS, err))
 		return -1;
 	for (int32_t i = 0; i < hp->n_layer; i++)
 		if (select_alloc(s, &f->bounds[i], DT_F32, (int64_t)hp->n_kv_head * f->pages, 2 * (int64_t)hp->head_dim, err))
@@ -83,19 +81,19 @@ static void quest_release(struct selector *s)
 		select_drop(s, &f->bounds[i]);
 	select_drop(s, &f->score);
 	select_drop(s, &f->page);
-	select_drop(s, &f->rows);
+	select_drop(s, &f->slots);
 	free(f->bounds);
 }
 
-static void quest_note(struct selector *s, int32_t layer, int32_t row0, int32_t n)
+static void quest_note(struct selector *s, int32_t layer, int32_t slot0, int32_t n)
 {
 	struct quest *f = s->state;
 	struct kv_store *kv = s->kv;
 
-	kv->be->ops->page_bounds(kv->be, &f->bounds[layer], &kv->k[layer], kv->hp->n_kv_head, kv->cap, row0, n);
+	kv->be->ops->page_bounds(kv->be, &f->bounds[layer], &kv->k[layer], kv->hp->n_kv_head, kv->cap, slot0, n);
 }
 
-static int quest_choose(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
+static int quest_select(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
                         const struct tensor *raw, int32_t n_slots, struct attn_part part[SELECT_PARTS])
 {
 	struct quest *f = s->state;
@@ -103,10 +101,7 @@ static int quest_choose(struct selector *s, const struct step *st, int32_t layer
 	const struct hparams *hp = s->kv->hp;
 	int32_t k = quest_most(par_of(s), n_slots), pages = pages_of(n_slots), n;
 	int soft = par_of(s)->bound == BOUND_SOFT;
-	struct tensor *list;
 
-	if (soft && k < SOFT_LAST + 2)
-		k = SOFT_LAST + 2;   /* one that is chosen */
 	if (k >= pages || entry_count_of(par_of(s)->k, n_slots) >= n_slots || (!soft && layer < RAW_DENSE))
 		return select_whole(q, n_slots, part);
 	be->ops->page_scan(be, &(struct scan_args){
@@ -118,15 +113,14 @@ static int quest_choose(struct selector *s, const struct step *st, int32_t layer
 		.rows = &f->page, .score = &f->score, .n_kv_head = hp->n_kv_head, .n = pages, .k = k, .pool = 1,
 		.first = soft, .last = soft ? SOFT_LAST : 1,
 	});
-	/* Pages ascend, so the last one is the region's last: the only one that may be short. */
+	/* Selected pages ascend, so the last one is the region's last page, the only one that may be partly filled. */
 	n = (k - 1) * PAGE_ROWS + n_slots - (pages - 1) * PAGE_ROWS;
-	list = &f->rows;
-	be->ops->page_rows(be, list, &f->page, hp->n_kv_head, n);
-	part[0] = (struct attn_part){ .q = q, .rows = list, .n_rows = n };
+	be->ops->page_rows(be, &f->slots, &f->page, hp->n_kv_head, n);
+	part[0] = (struct attn_part){ .q = q, .rows = &f->slots, .n_rows = n };
 	return 1;
 }
 
-/* The bounds of the last page are made anew from the keys that are left in it. */
+/* Recompute the bounds of the last page from the keys that are left in it. */
 static int32_t quest_rewind(struct selector *s, int32_t n)
 {
 	for (int32_t i = 0; n % PAGE_ROWS && i < s->kv->n_layer; i++)
@@ -151,8 +145,8 @@ static uint64_t quest_read_bytes(const struct selector *s, int32_t n_slots)
 	       (uint64_t)((1 - dense) * 8 * hp->head_dim * pages_of(n_slots) * hp->n_kv_head * hp->n_layer);
 }
 
-static const struct selector_ops select_quest = {
-	.bytes = quest_bytes, .init = quest_init, .release = quest_release, .note = quest_note, .choose = quest_choose,
+static const struct selector_ops quest_ops = {
+	.bytes = quest_bytes, .init = quest_init, .release = quest_release, .note = quest_note, .select = quest_select,
 	.rewind = quest_rewind, .entries = quest_entries, .read_bytes = quest_read_bytes,
 };
 
@@ -165,5 +159,5 @@ static const struct param quest_params[] = {
 };
 const struct policy_def policy_quest = {
 	.name = "quest", .help = "every token stays; each generated token reads the pages whose bounds promise most (Quest)",
-	.params = quest_params, .retention = &retain_all, .selector = &select_quest,
+	.params = quest_params, .retention = &retain_all, .selector = &quest_ops,
 };

@@ -1,5 +1,5 @@
-/* engine/select_recent.c - `streaming++`: selection by place alone: sinks and the newest entries, and everything at every stride-th
- * token. */
+/* engine/select_recent.c - `streaming++`: a generated token reads the sinks and the newest entries; every stride-th token reads
+ * everything. */
 #include "engine/select.h"
 
 #include <stdlib.h>
@@ -31,7 +31,7 @@ static void recent_release(struct selector *s)
 {
 }
 
-static int recent_choose(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q, const struct tensor *raw,
+static int recent_select(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q, const struct tensor *raw,
                          int32_t n_slots, struct attn_part part[SELECT_PARTS])
 {
 	const struct recent *f = s->state;
@@ -78,8 +78,8 @@ static void recent_archive(struct selector *s, struct serializer *a, int32_t n_s
 	serialize_i32(a, &f->start, 0, INT32_MAX, "the end of the prefill");
 }
 
-static const struct selector_ops select_recent = {
-	.bytes = recent_bytes, .init = recent_init, .release = recent_release, .choose = recent_choose, .end = recent_end,
+static const struct selector_ops recent_ops = {
+	.bytes = recent_bytes, .init = recent_init, .release = recent_release, .select = recent_select, .end = recent_end,
 	.rewind = recent_rewind, .entries = recent_entries, .read_bytes = recent_read_bytes, .archive = recent_archive,
 };
 
@@ -92,5 +92,5 @@ static const struct param streaming_params[] = {
 };
 const struct policy_def policy_streaming = {
 	.name = "streaming++", .help = "every token stays; first and newest entries are read, everything at every stride-th token",
-	.params = streaming_params, .retention = &retain_all, .selector = &select_recent,
+	.params = streaming_params, .retention = &retain_all, .selector = &recent_ops,
 };

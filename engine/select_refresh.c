@@ -1,17 +1,16 @@
-/* engine/select_refresh.c - `refresh`: a set of K rows per KV head that serves until it is chosen anew from the whole
- * cache; `recycled`, the same at a fixed stride; `streaming++`, which chooses by place alone.
+/* engine/select_refresh.c - `refresh`: a set of k entries per KV head serves generated tokens until it is selected anew from the whole
+ * cache; `recycled`: the same at a fixed stride.
  *
- * The set is chosen from the probabilities of one token, the last one read or the current one: reduced over the heads of
- * a group, max-pooled, the K best.  A step between reads the set and the tokens since; after it, the lowest-scored row of the
- * set leaves for the token that came.  As a set is stored best row first, leaving is a shorter list.  Positions stay
- * the original ones.  Generated rows are not computed again.
+ * A set is selected by the probabilities of one token (the last of a prefill, or the generated one): reduced over the heads of a group,
+ * max-pooled, the k best.  The tokens that follow read the set and the tokens since; for each of these the lowest-scored entry leaves the
+ * set.  A set is stored best entry first, so leaving shortens the list.
  *
- * When: every `stride` tokens; or (qc) each layer for itself, when every qc tokens its query, averaged over the heads,
- * has turned away from that of its last choice: cosine s or less.
+ * When: every `stride` tokens; or (qc) each layer for itself: every qc tokens its query, averaged over the heads, is compared with the
+ * query of its last selection, and a cosine of s or less selects anew.
  * How: scan=kv attends everything at such a step, as published; scan=k reads the keys alone and attends the new set.
  *
- * With qc the backend compares the queries and decides (struct predicate): at such a step the scan, the choice, and the parts
- * that are attended, the new set's or the old one's, all hang on its flag, which the host sees when the step is over. */
+ * With qc the backend compares the queries and decides (struct predicate): the scan, the selection, and the parts that are attended, those of
+ * the new set or of the old one, depend on its flag, which the host reads after the step. */
 #include "engine/select.h"
 
 #include <stdlib.h>
@@ -37,18 +36,18 @@ _Static_assert(sizeof(struct refresh_params) <= POLICY_VALUES, "settings do not 
 struct refresh {
 	struct tensor score;       /* f32 [n_kv_head][cap] */
 	struct tensor q;           /* f32 [1][n_head * head_dim]: one token's query */
-	struct tensor first;       /* f32 [1][n_kv_head * head_dim]: that of each group's first head */
+	struct tensor first;       /* f32 [1][n_kv_head * head_dim]: the query of each group's first head */
 	struct picks picks;
-	struct tensor mean[2];     /* f32 [n_layer][head_dim]: of the query that chose, as in picks.slot */
-	struct tensor turned;      /* i32 [1][n_layer]: has the query turned away? */
+	struct tensor mean[2];     /* f32 [n_layer][head_dim]: mean over the heads of the query that selected picks.slot[layer][0], [1] */
+	struct tensor turned;      /* i32 [1][n_layer]: 1 = the query has turned away, the layer selects anew */
 	struct tensor cosine;      /* f32 [1][n_layer] */
-	int32_t *flag;             /* [n_layer], the host's */
-	float *same;
+	int32_t *flag;             /* [n_layer]: turned, on the host */
+	float *same;               /* [n_layer]: cosine, on the host */
 	uint8_t *compared;         /* [n_layer]: in the step that runs the backend decides */
 	uint8_t *due;              /* [n_layer]: in the step that runs an older set may be replaced */
-	uint8_t *knows;            /* [n_layer]: same[] is of the last step */
-	int32_t start;             /* tokens of the sequence when the last read ended: steps count from there */
-	int64_t asked, chose;      /* generated tokens times layers that used a set; that selected a new one */
+	uint8_t *knows;            /* [n_layer]: the last step set same[] */
+	int32_t start;             /* tokens of the sequence when the last prefill ended: steps count from there */
+	int64_t asked, chose;      /* generated tokens times layers that used a set; those of them that selected a new one */
 };
 
 static const struct refresh_params *par_of(const struct selector *s)
@@ -106,8 +105,8 @@ static void refresh_release(struct selector *s)
 
 /* ---- the query ---- */
 
-/* The mean over the heads of query i of the call, for the set that is being chosen; and whether it has turned away from that of the
- * set in use. */
+/* Store the mean over the heads of the step's query i, for the set that is being selected.  compare: also decide whether it has turned
+ * away from the mean of the set in use. */
 static void query_drift(struct selector *s, int32_t layer, const struct tensor *q, const struct tensor *raw, int32_t i, int compare)
 {
 	struct refresh *r = s->state;
@@ -126,7 +125,7 @@ static const struct tensor *first_heads(struct selector *s, const struct tensor 
 {
 	struct refresh *r = s->state;
 	const struct hparams *hp = s->kv->hp;
-	struct tensor from = *q, to = r->first;              /* with a row for every head */
+	struct tensor from = *q, to = r->first;              /* viewed with a row for every head */
 
 	from.rows *= hp->n_head;
 	to.rows = hp->n_kv_head;
@@ -136,9 +135,9 @@ static const struct tensor *first_heads(struct selector *s, const struct tensor 
 	return &r->first;
 }
 
-/* ---- choosing ---- */
+/* ---- selection ---- */
 
-/* All keys, by the queries of all heads. */
+/* A scan of all keys by the queries of all heads. */
 static struct scan_args region_scan(const struct selector *s, int32_t layer, const struct tensor *q, int32_t n_slots)
 {
 	struct refresh *r = s->state;
@@ -152,7 +151,7 @@ static struct scan_args region_scan(const struct selector *s, int32_t layer, con
 	};
 }
 
-/* The k best rows by the probabilities of row i of the call's queries over the region, if it is so. */
+/* Select the k best entries by the probabilities of the step's query i (of n_q) over the region, where `when` holds. */
 static void pick(struct selector *s, struct pick *new, int32_t layer, const struct tensor *q, int32_t i, int32_t n_q, struct predicate when)
 {
 	struct refresh *r = s->state;
@@ -174,7 +173,7 @@ static void pick(struct selector *s, struct pick *new, int32_t layer, const stru
 	if (first)
 		scan.n_head = hp->n_kv_head;
 	be->ops->key_scan(be, &scan);
-	/* Rows leave a set from its end: those that are always chosen go to the front. */
+	/* Entries leave a set from its end: those that are always selected go to the front. */
 	be->ops->topk(be, &(struct topk_args){
 		.rows = &new->rows, .score = &r->score, .n_kv_head = hp->n_kv_head, .n = new->at, .k = new->k,
 		.pool = par_of(s)->pool > 0 ? par_of(s)->pool : POOL,
@@ -183,7 +182,7 @@ static void pick(struct selector *s, struct pick *new, int32_t layer, const stru
 	});
 }
 
-/* A new set of this layer. */
+/* Select a new set of this layer. */
 static struct pick *pick_now(struct selector *s, int32_t layer, const struct tensor *q, const struct tensor *raw, int32_t i,
                              int32_t n_q, int32_t n_slots)
 {
@@ -196,13 +195,13 @@ static struct pick *pick_now(struct selector *s, int32_t layer, const struct ten
 	return new;
 }
 
-/* The set, less what has left for the tokens since, and these. */
+/* The set without the entries that left it for the tokens since, and these tokens. */
 static int set_parts(const struct pick *set, const struct tensor *q, int32_t n_slots, struct attn_part *part)
 {
-	int32_t since = n_slots - set->at, gone = since > 1 ? since - 1 : 0, n = 0;
+	int32_t since = n_slots - set->at, left = since > 1 ? since - 1 : 0, n = 0;
 
-	if (gone < set->k)
-		part[n++] = (struct attn_part){ .q = q, .rows = &set->rows, .n_rows = set->k - gone };
+	if (left < set->k)
+		part[n++] = (struct attn_part){ .q = q, .rows = &set->rows, .n_rows = set->k - left };
 	if (since > set->k + 1)
 		since = set->k + 1;
 	if (since > 0)
@@ -210,7 +209,7 @@ static int set_parts(const struct pick *set, const struct tensor *q, int32_t n_s
 	return n;
 }
 
-/* The backend decides whether to choose anew: both ways are described. */
+/* The parts of both outcomes, because the backend decides whether this layer selects anew. */
 static int either_parts(struct selector *s, const struct pick *set, int32_t layer, const struct tensor *q, const struct tensor *raw,
                         int32_t n_slots, struct attn_part part[SELECT_PARTS])
 {
@@ -237,7 +236,7 @@ static int either_parts(struct selector *s, const struct pick *set, int32_t laye
 	return n;
 }
 
-static int refresh_choose(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
+static int refresh_select(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
                           const struct tensor *raw, int32_t n_slots, struct attn_part part[SELECT_PARTS])
 {
 	struct refresh *r = s->state;
@@ -275,7 +274,7 @@ static void refresh_seen(struct selector *s, const struct step *st, int32_t laye
 		pick_now(s, layer, q, raw, st->n - 1, st->n, n_slots);
 }
 
-/* What the backend decided in this call. */
+/* Read what the backend decided in this step. */
 static void learn_turns(struct selector *s)
 {
 	struct refresh *r = s->state;
@@ -319,8 +318,8 @@ static void refresh_end(struct selector *s, const struct step *st, int32_t n_slo
 	picks_commit(&r->picks, st);
 }
 
-/* Sets are gone.  Over the whole cache the last token is read again, which selects as the end of a prefill does; over a prefix the next
- * generated token selects. */
+/* Sets go.  Over the whole cache the last token is prefilled again and selects, as the end of a prefill does; over a pinned prefix the
+ * next generated token selects. */
 static int32_t refresh_rewind(struct selector *s, int32_t n)
 {
 	struct refresh *r = s->state;
@@ -329,7 +328,7 @@ static int32_t refresh_rewind(struct selector *s, int32_t n)
 	return s->own && n > 0 ? n - 1 : n;
 }
 
-/* A token that selects, or may, is the last of its step. */
+/* A token that selects, or may select, is the last of its step. */
 static int32_t refresh_verify_most(const struct selector *s, int32_t pos, int32_t n_slots)
 {
 	const struct refresh *r = s->state;
@@ -369,7 +368,7 @@ static uint64_t refresh_read_bytes(const struct selector *s, int32_t n_slots)
 		often = 1.0 / par_of(s)->stride;
 	if (k >= n_slots)
 		return select_entry_bytes(s, n_slots);
-	/* A choosing step scans the keys, which are half of a row, and attends the new set or everything. */
+	/* A selecting step scans the keys, half of the entries' bytes, and attends the new set or everything. */
 	return select_entry_bytes(s, k + often * (n_slots / 2.0 + (par_of(s)->scan == SCAN_KV ? n_slots - k : 0)));
 }
 
@@ -387,8 +386,8 @@ static void refresh_archive(struct selector *s, struct serializer *a, int32_t n_
 		serialize_tensor_f32(a, s->kv->be, &r->mean[r->picks.cur[i]], (uint64_t)i * dim, dim);
 }
 
-static const struct selector_ops select_refresh = {
-	.bytes = refresh_bytes, .init = refresh_init, .release = refresh_release, .choose = refresh_choose, .seen = refresh_seen,
+static const struct selector_ops refresh_ops = {
+	.bytes = refresh_bytes, .init = refresh_init, .release = refresh_release, .select = refresh_select, .seen = refresh_seen,
 	.end = refresh_end, .rewind = refresh_rewind, .verify_most = refresh_verify_most, .entries = refresh_entries,
 	.read_bytes = refresh_read_bytes, .archive = refresh_archive, .scan = region_scan, .replaced = refresh_replaced,
 	.status = refresh_status,
@@ -414,7 +413,7 @@ static const struct param refresh_params[] = {
 };
 const struct policy_def policy_refresh = {
 	.name = "refresh", .help = "every token stays; k entries are read, selected anew when the query has drifted away (RefreshKV)",
-	.params = refresh_params, .retention = &retain_all, .selector = &select_refresh,
+	.params = refresh_params, .retention = &retain_all, .selector = &refresh_ops,
 };
 
 static const struct param recycled_params[] = {
@@ -429,5 +428,5 @@ static void recycled_preset(void *values)
 }
 const struct policy_def policy_recycled = {
 	.name = "recycled", .help = "refresh at a fixed stride (Recycled Attention)", .params = recycled_params, .preset = recycled_preset,
-	.retention = &retain_all, .selector = &select_refresh,
+	.retention = &retain_all, .selector = &refresh_ops,
 };

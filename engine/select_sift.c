@@ -1,13 +1,13 @@
-/* engine/select_sift.c - `sift`: look at every step, through a low-bit copy of the keys.
+/* engine/select_sift.c - `sift`: each generated token selects through a low-bit sketch of the keys.
  *
- * Beside the planes lies a copy of the keys with a few bits a value.  Every generated token scans the copy with its own
- * query, and attends the exact rows of the K keys that score best, per KV head.  Attention of small models jumps from token to
- * token, so a set that is chosen anew each time is worth more than precise scores.
+ * Beside the planes lies the key sketch, with a few bits a value.  Every generated token scans the sketch with its own query, and attends
+ * the exact KV entries of the k keys that score best, per KV head.  Attention of small models jumps from token to token, so a selection
+ * for each token recovers more than precise scores would.
  *
- * split=need: layers differ in how widely their attention spreads.  The last tokens of what is read say how many rows hold
- * 95 % of the probability, and K is shared among the layers in proportion.
- * every=n: a set serves n steps, together with the tokens since; then it is chosen through a max-pool, because the next
- * token looks near, not at, the same places. */
+ * split=need: layers differ in how widely their attention spreads.  The last tokens of a prefill tell how many entries hold 95 % of the
+ * probability in each layer, and n_layer * k entries are split in that proportion.
+ * every=n: a selected set serves n steps, together with the tokens since; its scores are max-pooled, because later tokens attend near the
+ * same places rather than at them. */
 #include "engine/select.h"
 
 #include <stdlib.h>
@@ -30,20 +30,20 @@ _Static_assert(sizeof(struct sift_params) <= POLICY_VALUES, "settings do not fit
 struct sift {
 	struct tensor *sketch;     /* [n_layer], U8; none with 16 bits */
 	struct tensor score;       /* f32 [n_kv_head][cap] */
-	struct tensor rows;        /* i32 [n_kv_head][most]: every=1 */
-	/* The choice that a part asks for; the query is its own. */
+	struct tensor slots;       /* i32 [n_kv_head][most]: every=1 */
+	/* The selection that a part asks attention for, by the part's own query. */
 	struct scan_args scan;
 	struct topk_args topk;
 	struct attn_choice choice;
 	struct picks picks;        /* every > 1 */
-	int32_t start;             /* tokens of the sequence when the last read ended: steps count from there */
+	int32_t start;             /* tokens of the sequence when the last prefill ended: steps count from there */
 	struct tensor spread_sum;  /* f32 [1][n_layer] */
 	struct attn_probe probe;
 	float *weight;             /* [weight_cap] */
 	int32_t weight_cap;
 	double *spread;            /* [n_layer] entries that hold SPREAD_SHARE of the probability */
 	int has_spread;
-	int32_t *k, k_rows;        /* [n_layer] rows to read of a region of k_rows; 0 = to be computed */
+	int32_t *k, k_slots;       /* [n_layer] entries to read of a region of k_slots; 0 = to be computed */
 };
 
 static const struct sift_params *par_of(const struct selector *s)
@@ -61,7 +61,7 @@ static int32_t sift_bits(const struct sift_params *par)
 	return par->bits ? par->bits : 2;
 }
 
-/* The most rows one layer may get. */
+/* The most entries that one layer may get. */
 static int32_t sift_most(const struct sift_params *par, int32_t cap)
 {
 	int64_t n = (par->split == SPLIT_NEED ? 3 : 1) * (int64_t)select_most(par->k, cap);
@@ -98,7 +98,7 @@ static int sift_init(struct selector *s, struct err *err)
 	    select_alloc(s, &f->spread_sum, DT_F32, 1, hp->n_layer, err))
 		return -1;
 	if (sift_every(par) > 1 ? picks_init(&f->picks, s, most, err)
-	                        : select_alloc(s, &f->rows, DT_I32, hp->n_kv_head, most, err))
+	                        : select_alloc(s, &f->slots, DT_I32, hp->n_kv_head, most, err))
 		return -1;
 	for (int32_t i = 0; sift_bits(par) < 16 && i < hp->n_layer; i++) {
 		uint64_t bytes = sketch_bytes(par, hp, s->kv->be, s->kv->cap);
@@ -117,7 +117,7 @@ static void sift_release(struct selector *s)
 		select_drop(s, &f->sketch[i]);
 	select_drop(s, &f->score);
 	select_drop(s, &f->spread_sum);
-	select_drop(s, &f->rows);
+	select_drop(s, &f->slots);
 	picks_release(&f->picks, s);
 	free(f->sketch);
 	free(f->spread);
@@ -125,26 +125,27 @@ static void sift_release(struct selector *s)
 	free(f->weight);
 }
 
-static void sift_note(struct selector *s, int32_t layer, int32_t row0, int32_t n)
+static void sift_note(struct selector *s, int32_t layer, int32_t slot0, int32_t n)
 {
 	struct sift *f = s->state;
 	struct kv_store *kv = s->kv;
 
 	if (sift_bits(par_of(s)) < 16)
-		kv->be->ops->key_sketch(kv->be, &f->sketch[layer], &kv->k[layer], kv->hp->n_kv_head, kv->cap, sift_bits(par_of(s)), row0, n);
+		kv->be->ops->key_sketch(kv->be, &f->sketch[layer], &kv->k[layer], kv->hp->n_kv_head, kv->cap, sift_bits(par_of(s)), slot0, n);
 }
 
-/* ---- which rows ---- */
+/* ---- selection ---- */
 
-static void share_rows(struct selector *s, int32_t n_slots)
+/* Entries of each layer for a region of n_slots. */
+static void split_entries(struct selector *s, int32_t n_slots)
 {
 	struct sift *f = s->state;
 	int32_t n_layer = s->kv->n_layer, dense = par_of(s)->dense < n_layer ? par_of(s)->dense : n_layer;
 	int by_spread = par_of(s)->split == SPLIT_NEED && f->has_spread;
 
-	if (f->k_rows == n_slots)
+	if (f->k_slots == n_slots)
 		return;
-	f->k_rows = n_slots;
+	f->k_slots = n_slots;
 	for (int32_t i = 0; i < dense; i++)
 		f->k[i] = n_slots;
 	if (dense < n_layer)
@@ -164,42 +165,42 @@ static struct scan_args sift_scan(const struct selector *s, int32_t layer, const
 	};
 }
 
-/* A part of k rows of n_slots, which attention is to find by the part's query. */
-static struct attn_part best_rows(struct selector *s, int32_t layer, const struct tensor *q, int32_t n_slots,
-                                  struct tensor *rows, int32_t k, int32_t pool)
+/* A part of k entries of n_slots, selected by the part's query when it is attended. */
+static struct attn_part best_entries(struct selector *s, int32_t layer, const struct tensor *q, int32_t n_slots,
+                                     struct tensor *slots, int32_t k, int32_t pool)
 {
 	struct sift *f = s->state;
 
 	f->scan = sift_scan(s, layer, q, n_slots);
 	f->topk = (struct topk_args){
-		.rows = rows, .score = &f->score, .n_kv_head = s->kv->hp->n_kv_head, .n = n_slots, .k = k, .pool = pool,
+		.rows = slots, .score = &f->score, .n_kv_head = s->kv->hp->n_kv_head, .n = n_slots, .k = k, .pool = pool,
 		.last = s->own,
 	};
 	f->choice = (struct attn_choice){ .scan = &f->scan, .topk = &f->topk };
-	return (struct attn_part){ .q = q, .rows = rows, .n_rows = k, .choice = &f->choice };
+	return (struct attn_part){ .q = q, .rows = slots, .n_rows = k, .choice = &f->choice };
 }
 
-static int sift_choose(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
+static int sift_select(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
                        const struct tensor *raw, int32_t n_slots, struct attn_part part[SELECT_PARTS])
 {
 	struct sift *f = s->state;
 	int32_t every = sift_every(par_of(s)), k;
 	struct pick *set;
 
-	share_rows(s, n_slots);
+	split_entries(s, n_slots);
 	k = f->k[layer];
 	if (every > 1)
 		picks_enter(&f->picks, st, layer);
 	if (k >= n_slots)
 		return select_whole(q, n_slots, part);
 	if (every == 1) {
-		part[0] = best_rows(s, layer, q, n_slots, &f->rows, k, 1);
+		part[0] = best_entries(s, layer, q, n_slots, &f->slots, k, 1);
 		return 1;
 	}
 	set = picks_get(&f->picks, layer);
 	if (!set->at || set->at > n_slots || (st->pos + 1 - f->start) % every == 0) {
 		set = picks_new(&f->picks, layer, n_slots, k);
-		part[0] = best_rows(s, layer, q, n_slots, &set->rows, k, par_of(s)->pool > 0 ? par_of(s)->pool : POOL_REUSED);
+		part[0] = best_entries(s, layer, q, n_slots, &set->rows, k, par_of(s)->pool > 0 ? par_of(s)->pool : POOL_REUSED);
 	} else {
 		part[0] = (struct attn_part){ .q = q, .rows = &set->rows, .n_rows = set->k };
 	}
@@ -207,7 +208,7 @@ static int sift_choose(struct selector *s, const struct step *st, int32_t layer,
 	return set->at < n_slots ? 2 : 1;
 }
 
-/* ---- how widely layers look ---- */
+/* ---- how widely attention spreads ---- */
 
 static int32_t spread_tokens(const struct step *st)
 {
@@ -246,7 +247,7 @@ static void sift_end(struct selector *s, const struct step *st, int32_t n_slots)
 	if (step_generates(st))
 		return;
 	f->start = st->pos + st->n;
-	f->k_rows = 0;
+	f->k_slots = 0;
 	if (!st->last || par_of(s)->split != SPLIT_NEED)
 		return;
 	for (int32_t i = 0; i < kv->n_layer; i++) {
@@ -258,8 +259,8 @@ static void sift_end(struct selector *s, const struct step *st, int32_t n_slots)
 	f->has_spread = 1;
 }
 
-/* What was observed at the end of the last prefill holds for the tokens generated since.  A set does not: it may have been selected by
- * tokens that are gone. */
+/* The spread was observed at the end of the last prefill and stays valid for the tokens generated since.  Sets go: forgotten tokens may
+ * have selected them. */
 static int32_t sift_rewind(struct selector *s, int32_t n)
 {
 	struct sift *f = s->state;
@@ -267,7 +268,7 @@ static int32_t sift_rewind(struct selector *s, int32_t n)
 
 	if (sets)
 		picks_forget(&f->picks, 0);
-	f->k_rows = 0;
+	f->k_slots = 0;
 	if (f->start > 0 && n >= f->start)
 		return sets ? f->start : n;
 	f->start = 0;
@@ -324,11 +325,11 @@ static void sift_archive(struct selector *s, struct serializer *a, int32_t n_slo
 	if (sift_every(par_of(s)) > 1)
 		picks_archive(&f->picks, s, a);
 	if (serialize_loading(a))
-		f->k_rows = 0;
+		f->k_slots = 0;
 }
 
-static const struct selector_ops select_sift = {
-	.bytes = sift_bytes, .init = sift_init, .release = sift_release, .note = sift_note, .choose = sift_choose,
+static const struct selector_ops sift_ops = {
+	.bytes = sift_bytes, .init = sift_init, .release = sift_release, .note = sift_note, .select = sift_select,
 	.probe = sift_probe, .end = sift_end, .rewind = sift_rewind, .verify_most = sift_verify_most, .entries = sift_entries,
 	.read_bytes = sift_read_bytes, .archive = sift_archive, .scan = sift_scan, .status = sift_status,
 };
@@ -346,5 +347,5 @@ static const struct param sift_params[] = {
 };
 const struct policy_def policy_sift = {
 	.name = "sift", .help = "every token stays; each generated token reads its k best, found through a low-bit sketch of the keys",
-	.params = sift_params, .retention = &retain_all, .selector = &select_sift,
+	.params = sift_params, .retention = &retain_all, .selector = &sift_ops,
 };

@@ -1,13 +1,12 @@
-/* engine/snapshot.c - a sequence as bytes, and a timeline that goes on with it bit for bit.
+/* engine/snapshot.c - snapshots: a sequence as bytes, from which a timeline continues bit for bit.
  *
- *     rows   keys and values of the tokens from the first on, as they lie in the planes
- *     head   a frame (magic, version, length, hash), the shape it fits, tokens, marks, logits, and what the policy knows
+ *     rows   KV entries of the tokens from the first on, as they lie in the planes
+ *     head   a frame (magic, version, length, hash), the shape it fits, tokens, marks, logits, the policy's state
  *
- * The head is one walk over an archive (serialize.h), the same for saving and loading.  Whoever stores these bytes guards them
- * against damage; the hash here is for those who do not.  It does not replace the checks: a head is hostile until every
- * number in it was looked at, and where one is wrong the timeline is emptied.
+ * One walk (serialize.h) saves and loads the head.  The hash finds damage where the store does not guard the bytes itself.  A head with
+ * the right hash is still hostile: every number in it is checked, and a wrong one empties the timeline.
  *
- * Identities are text: what they say may be compared, hashed, or shown where it differs. */
+ * Identities are text, to be compared, hashed, or shown where they differ. */
 #include "engine/timeline.h"
 
 #include <inttypes.h>
@@ -19,14 +18,14 @@
 
 enum {
 	HEAD_VERSION = 1,
-	/* Raise it when the same input gives other bits: arithmetic of a kernel, what a policy chooses. */
+	/* Raise it when the same input gives other bits: arithmetic of a kernel, selection or retention of a policy. */
 	BITS_VERSION = 1,
 };
 #define HEAD_MAGIC 0x64616568726965ull   /* "eirhead" */
 
 /* ---- identities ---- */
 
-/* Some values of the C library's functions that rows depend on: another library may round them otherwise. */
+/* Hash of some values of the C library's functions that KV entries depend on: another library may round differently. */
 static uint64_t math_hash(void)
 {
 	double v[5 * 64];
@@ -46,7 +45,7 @@ static uint64_t math_hash(void)
 	return hash64(hash64(0, v, sizeof v), f, sizeof f);
 }
 
-/* Everything the tokenizer and the template are made of, as it stands in the file. */
+/* Hash of all metadata of the tokenizer and the template, as they are in the file. */
 static uint64_t tokenizer_hash(const struct gguf *g)
 {
 	static const char prefix[] = "tokenizer.";
@@ -91,7 +90,7 @@ void engine_identity(const struct engine *e, struct str *out)
 	str_addf(out, "byte order %s\n", low ? "little" : "big");
 	if (e->be)
 		e->be->ops->describe(e->be, text, sizeof text);
-	str_addf(out, "kernels %.*s\n", (int)strcspn(text, ","), text);   /* how many threads does not matter */
+	str_addf(out, "kernels %.*s\n", (int)strcspn(text, ","), text);   /* without the number of threads: results do not depend on it */
 	str_addf(out, "mathematics %016" PRIx64 "\n", math_hash());
 	if (e->model.hp.arch)
 		hparams_identity(&e->model.hp, out);
@@ -100,7 +99,7 @@ void engine_identity(const struct engine *e, struct str *out)
 	for (uint64_t i = 0; i < g->n_tensor; i++) {
 		const struct gguf_tensor *t = &g->tensor[i];
 
-		/* The hash: two names that read the same after escaping are two. */
+		/* The hash tells two names apart that look the same after escaping. */
 		text_escape(text, sizeof text, t->name.p, t->name.n);
 		str_addf(out, "tensor %s %08x %s", text, (unsigned)hash64(0, t->name.p, t->name.n), dtype_info(t->type)->name);
 		for (int32_t d = 0; d < t->n_dims && d < 4; d++)
@@ -109,7 +108,7 @@ void engine_identity(const struct engine *e, struct str *out)
 	}
 }
 
-/* What a fresh timeline has, too. */
+/* The lines that a fresh timeline under the same options has, too, and the policies of entries computed before. */
 static void policy_lines(const struct timeline *t, struct str *out)
 {
 	const struct cache *c = &t->cache;
@@ -152,7 +151,7 @@ void timeline_begun(struct timeline *t, const char *by, size_t n_by, int32_t n)
 {
 	struct str text = { 0 };
 
-	/* A copy first: the text may be the one that goes. */
+	/* Copied first, because `by` may point into t->begun. */
 	str_add(&text, by, n_by);
 	str_free(&t->begun);
 	t->begun = text;
@@ -181,11 +180,11 @@ static int can_be_saved(const struct timeline *t, struct err *err)
 {
 	if (!t->recovery)
 		return 1;
-	err_set(err, ERR_USAGE, "a sequence beside which policies are watched cannot be saved");
+	err_set(err, ERR_USAGE, "a sequence cannot be saved or loaded while selection policies are watched beside it");
 	return 0;
 }
 
-/* After this the backend is nobody's; 0, or -1 when what was asked of it failed. */
+/* Unlock the engine; 0, or -1 when the backend's work failed. */
 static int backend_done(struct timeline *t, struct err *err)
 {
 	struct backend *be = t->e->be;
@@ -210,7 +209,7 @@ int timeline_rows_save(struct timeline *t, int32_t first, int32_t n, void *out, 
 	return backend_done(t, err);
 }
 
-/* No tokens, nothing known of any.  The lock is held. */
+/* Empty the timeline.  The lock is held. */
 static void empty(struct timeline *t)
 {
 	timeline_forget(t, cache_rewind(&t->cache, 0, NULL));
@@ -248,14 +247,14 @@ int timeline_rows_load(struct timeline *t, int32_t first, int32_t n, const void 
 
 struct frame { uint64_t magic, version, bytes, hash; };   /* bytes and hash of what follows */
 
-/* What must be the same where it goes on. */
+/* What must be the same in the timeline that continues. */
 static void shape_archive(struct timeline *t, struct serializer *a)
 {
 	const struct hparams *hp = t->cache.hp;
 	struct str text = { 0 };
 	int32_t none = -1, mixed = t->mixed_from;
 
-	/* Another policy's rows among these are part of the identity, which a fresh timeline cannot have. */
+	/* A fresh timeline has no entries that were computed under another policy, so no snapshot with such entries fits it. */
 	serialize_i32(a, &mixed, none, none, "rows of another cache policy");
 	policy_lines(t, &text);
 	serialize_expect(a, hash64(0, text.p, text.n), "the cache policy");
@@ -264,7 +263,7 @@ static void shape_archive(struct timeline *t, struct serializer *a)
 	serialize_expect(a, (uint64_t)hp->n_vocab << 32 | (uint32_t)hp->head_dim, "the vocabulary");
 }
 
-/* Tokens, marks and logits: *past of the tokens have rows.  Loading: into an empty timeline. */
+/* Tokens, marks and logits; *past of the tokens have KV entries.  Loading: into an empty timeline. */
 static void tokens_archive(struct timeline *t, struct serializer *a, int32_t *past)
 {
 	int32_t limit = t->cache.limit, n_vocab = t->cache.hp->n_vocab, waits = t->tokens.n > (size_t)t->n_past;
@@ -307,7 +306,7 @@ static void tokens_archive(struct timeline *t, struct serializer *a, int32_t *pa
 	t->logits_at = at;
 }
 
-/* How far the sequence can be taken back without being read again. */
+/* The points to which a rollback needs no prefill. */
 static void points_archive(struct timeline *t, struct serializer *a)
 {
 	int32_t kept = t->kept_at, end = t->read_end;
@@ -336,7 +335,7 @@ static void head_archive(struct timeline *t, struct serializer *a)
 	if (!a->bad)
 		cache_archive(&t->cache, a, past);
 	serialize_expect(a, 'E', "its end");
-	/* Heads of before 0.2 end here. */
+	/* Heads of versions before 0.2 end here. */
 	if (!serialize_loading(a) || (!a->bad && a->left))
 		points_archive(t, a);
 	if (!serialize_loading(a) || a->bad)
@@ -380,7 +379,7 @@ int timeline_head_save(struct timeline *t, struct str *out, struct err *err)
 	return 0;
 }
 
-/* The bytes behind a frame that is whole, or NULL. */
+/* The bytes behind an undamaged frame, or NULL. */
 static const uint8_t *head_open(const void *head, size_t n, struct err *err)
 {
 	const uint8_t *p = head;
@@ -389,12 +388,12 @@ static const uint8_t *head_open(const void *head, size_t n, struct err *err)
 	if (n >= sizeof f)
 		memcpy(&f, p, sizeof f);
 	if (n < sizeof f || f.magic != HEAD_MAGIC)
-		err_set(err, ERR_FAIL, "the saved state of a sequence is damaged: it is none");
+		err_set(err, ERR_FAIL, "the snapshot of a sequence is damaged: it does not begin as one");
 	else if (f.version != HEAD_VERSION)
-		err_set(err, ERR_FAIL, "the saved state of a sequence has format %" PRIu64 ", this program reads %d", f.version,
+		err_set(err, ERR_FAIL, "the snapshot of a sequence has format %" PRIu64 ", this program reads %d", f.version,
 		        HEAD_VERSION);
 	else if (f.bytes != n - sizeof f || f.hash != hash64(HEAD_MAGIC, p + sizeof f, n - sizeof f))
-		err_set(err, ERR_FAIL, "the saved state of a sequence is damaged: its checksum differs");
+		err_set(err, ERR_FAIL, "the snapshot of a sequence is damaged: its checksum differs");
 	else
 		return p + sizeof f;
 	return NULL;
@@ -422,7 +421,7 @@ int timeline_head_load(struct timeline *t, const void *head, size_t n, struct er
 				return 0;
 			pthread_mutex_lock(&t->e->lock);
 		} else {
-			err_set(err, ERR_FAIL, "the saved state of a sequence does not fit: %s is not what it must be", a.bad);
+			err_set(err, ERR_FAIL, "the snapshot of a sequence does not fit: %s is not what it must be", a.bad);
 		}
 	}
 	empty(t);

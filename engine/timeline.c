@@ -1,9 +1,8 @@
-/* engine/timeline.c - one token sequence and its KV rows: sync, step, extend, cancel.
+/* engine/timeline.c - one token sequence and its KV cache: sync, step, extend, verify, cancel.
  *
- * Invariant between calls: tokens[0 .. n_past) have their rows in the cache; at most one more token, just
- * sampled, waits for its row (computed when the next one is wanted, so that a token reaches the screen
- * without waiting for its successor).  n_past moves only after a whole chunk succeeded: an error or a cancel
- * leaves the sequence as it was before that chunk. */
+ * Invariant between calls: tokens[0 .. n_past) have their KV entries in the cache.  At most one more token is pending: it was sampled last,
+ * and its entry is computed when the next token is wanted, so that a token reaches the screen without waiting for its successor.
+ * n_past moves only after a whole step succeeded: an error or a cancel leaves the sequence as it was before that step. */
 #include "engine/timeline.h"
 
 #include <limits.h>
@@ -38,7 +37,7 @@ static int kv_type_parse(const char *name, const struct hparams *hp, enum dtype 
 	return err_set(err, ERR_USAGE, "unknown KV type '%s' (f16, f32, bf16, q8_0)", name);
 }
 
-/* Selectors that are watched beside full attention. */
+/* Parse the policies whose selection is observed beside full attention. */
 static int watch_describe(struct timeline *t, const struct timeline_options *o, struct err *err)
 {
 	if (o->n_watch > 0 && strcmp(t->cache.policy.def->name, "full"))
@@ -51,7 +50,7 @@ static int watch_describe(struct timeline *t, const struct timeline_options *o, 
 	return 0;
 }
 
-/* The cache with its settings and what is watched, not yet opened. */
+/* Set the cache's settings and the policies to observe; nothing is opened yet. */
 static int cache_describe(struct timeline *t, const struct engine *e, const struct timeline_options *o, int32_t ctx, struct err *err)
 {
 	struct cache *c = &t->cache;
@@ -63,7 +62,7 @@ static int cache_describe(struct timeline *t, const struct engine *e, const stru
 	return kv_type_parse(o->kv_type, c->hp, &c->type, err) || policy_parse(&c->policy, kv, err) || watch_describe(t, o, err) ? -1 : 0;
 }
 
-/* Buffers, logits of timeline_extend() and of the last token, candidates for sampling; of a device: buffers, and what it keeps. */
+/* Buffers, logits of timeline_extend() and of the last token, candidates for sampling; on a device: buffers, and what it reserves. */
 static uint64_t scratch_bytes(const struct hparams *hp, int32_t batch, const struct memory_budget *budget)
 {
 	uint64_t buffers = forward_bytes(hp, batch, HEAD_ROWS);
@@ -84,7 +83,7 @@ static uint64_t bytes_with(struct timeline *t, int32_t ctx)
 	return sum;
 }
 
-/* The largest context whose cache takes no more than that; 0 = none. */
+/* The largest context, `most` at most, whose cache takes no more than that many bytes; 0 = none. */
 static int32_t ctx_that_fits(struct timeline *t, uint64_t bytes, int32_t most)
 {
 	int32_t lo = 0, hi = most;
@@ -100,7 +99,7 @@ static int32_t ctx_that_fits(struct timeline *t, uint64_t bytes, int32_t most)
 	return lo;
 }
 
-/* t is scratch; the lock is held: a device's memory is asked. */
+/* t is scratch.  The lock is held, because the device is asked for its free memory. */
 static int need_locked(struct timeline *t, const struct engine *e, const struct timeline_options *o, struct timeline_need *need,
                        struct err *err)
 {
@@ -119,7 +118,7 @@ static int need_locked(struct timeline *t, const struct engine *e, const struct 
 	need->device_bytes = budget.total;
 	need->ctx_fits = need->free_bytes <= need->scratch_bytes ? 0 :
 	                 ctx_that_fits(t, need->free_bytes - need->scratch_bytes, most);
-	/* By default the trained length, but no more than half of what is free and what suits a conversation. */
+	/* The default is the trained length, CTX_DEFAULT_MAX at most, or half of what fits. */
 	if (!o->ctx && need->ctx > need->ctx_fits / 2 && need->ctx_fits >= 512)
 		need->ctx = need->ctx_fits / 2 / 256 * 256;
 	need->kv_bytes = bytes_with(t, need->ctx);
@@ -163,7 +162,7 @@ static int fit_check(const struct timeline_need *n, struct err *err)
 	return -1;
 }
 
-/* Where the cache's memory is counted: what timeline_stats() says of it. */
+/* What timeline_stats() says of the cache. */
 static void stats_of_cache(struct timeline *t)
 {
 	struct cache *c = &t->cache;
@@ -196,7 +195,7 @@ int timeline_open(struct timeline **out, struct engine *e, const struct timeline
 	         (t->n_watch && observe_recovery_open(&t->recovery, &t->cache, t->watch, t->n_watch, err)) ||
 	         !(t->nll = try_alloc((size_t)t->cache.chunk, sizeof *t->nll, "surprise", err)) ||
 	         forward_init(&t->forward, &e->model, &t->cache, t->cache.chunk, HEAD_ROWS, err);
-	e->be->ops->sync(e->be);   /* what failed is in err; other timelines go on */
+	e->be->ops->sync(e->be);   /* clears a failure, which is in err: other timelines continue */
 	pthread_mutex_unlock(&e->lock);
 	if (failed) {
 		timeline_close(t);
@@ -211,7 +210,7 @@ int timeline_open(struct timeline **out, struct engine *e, const struct timeline
 	return 0;
 }
 
-/* Observers hang on the cache.  The lock is held. */
+/* Before the cache that the observers are attached to is closed.  The lock is held. */
 static void observers_close(struct timeline *t)
 {
 	observe_panel_close(t->panel);
@@ -246,7 +245,7 @@ void timeline_close(struct timeline *t)
 
 /* ---- computing ---- */
 
-/* Between these two the backend works for this timeline alone. */
+/* From here to backend_give() the backend works for this timeline alone. */
 static void backend_take(struct timeline *t)
 {
 	pthread_mutex_lock(&t->e->lock);
@@ -272,7 +271,7 @@ static int backend_give(struct timeline *t, struct err *err)
 	return failed;
 }
 
-/* How surprised the model was by each token of a call: logits of its predecessor, HEAD_ROWS rows at a time. */
+/* nll[i] = the surprise at token i of a step, from the logits after its predecessor; HEAD_ROWS of these at a time. */
 static int chunk_nll(struct timeline *t, const int32_t *id, int32_t n, struct err *err)
 {
 	size_t n_vocab = (size_t)t->e->model.hp.n_vocab;
@@ -315,7 +314,7 @@ void timeline_forget(struct timeline *t, int32_t n)
 	str_clear(&t->mixed);
 }
 
-/* The tokens of a step that is committed, before n_past moves: what their entries, and those of tokens to come, depend on. */
+/* Note how the tokens of a committed step were computed (enum token_mark), before n_past moves. */
 static void mark(struct timeline *t, const struct step *st)
 {
 	const struct cache *c = &t->cache;
@@ -333,7 +332,7 @@ static void mark(struct timeline *t, const struct step *st)
 
 enum want { WANT_NONE, WANT_LAST, WANT_ALL };
 
-/* Compute tokens id[0 .. st->n) up to the cache's commit: no token, no logits of the timeline move.  The lock is held. */
+/* Compute tokens id[0 .. st->n) up to the cache's commit; tokens and logits of the timeline stay as they are.  The lock is held. */
 static void step_run(struct timeline *t, const int32_t *id, const struct step *st, enum want want)
 {
 	t->loaded = 0;
@@ -344,7 +343,7 @@ static void step_run(struct timeline *t, const int32_t *id, const struct step *s
 	forward_run(&t->forward, id, st, want == WANT_ALL ? st->n : want == WANT_LAST);
 }
 
-/* Keep the first n tokens of the step that ran, whose results are there; n_past moves.  The lock is held. */
+/* Commit the first n tokens of the step that ran, after its results have arrived; n_past moves.  The lock is held. */
 static int step_keep(struct timeline *t, const struct step *st, int32_t n, struct err *err)
 {
 	struct step kept = *st;
@@ -356,7 +355,7 @@ static int step_keep(struct timeline *t, const struct step *st, int32_t n, struc
 	t->in_cache += now_seconds() - start;
 	if (t->e->be->ops->sync(t->e->be)) {
 		err_set(err, ERR_FAIL, "computation failed: %s", t->e->be->err);
-		timeline_forget(t, cache_rewind(&t->cache, 0, NULL));   /* entries may have moved half way */
+		timeline_forget(t, cache_rewind(&t->cache, 0, NULL));   /* some entries may have moved, others not */
 		return -1;
 	}
 	if (t->forward.clock)
@@ -366,7 +365,7 @@ static int step_keep(struct timeline *t, const struct step *st, int32_t n, struc
 	return 0;
 }
 
-/* The logits after a prefill are kept while generated tokens follow it. */
+/* Before the first generated token after a prefill: keep the logits after the prefill, for a rollback to its end. */
 static void keep_read_logits(struct timeline *t)
 {
 	float *logits = t->logits;
@@ -379,8 +378,8 @@ static void keep_read_logits(struct timeline *t)
 	t->logits_at = -1;
 }
 
-/* Run id[0..n) as one step and compute the logits after its last token, unless none are wanted; WANT_ALL lets run_logits()
- * ask for the others, too.  On failure nothing of the timeline moves; on success n_past does. */
+/* Run id[0..n) as one step.  want: WANT_LAST computes the logits after its last token; WANT_ALL also lets run_logits() compute the
+ * others.  n_past moves on success only. */
 static int run_step(struct timeline *t, const int32_t *id, int32_t n, enum step_kind kind, int last, enum want want, struct err *err)
 {
 	struct step st = { .kind = kind, .pos = t->n_past, .n = n, .last = last };
@@ -388,7 +387,7 @@ static int run_step(struct timeline *t, const int32_t *id, int32_t n, enum step_
 	int failed = 0;
 
 	if (c->wants_nll)
-		want = WANT_ALL;          /* the next step's first token wants its own */
+		want = WANT_ALL;          /* the surprise at the next step's first token needs the last ones */
 	backend_take(t);
 	step_run(t, id, &st, want);
 	if (c->wants_nll && !atomic_load(&t->cancel))
@@ -396,7 +395,7 @@ static int run_step(struct timeline *t, const int32_t *id, int32_t n, enum step_
 	if (step_generates(&st))
 		keep_read_logits(t);
 	if (want) {
-		t->logits_at = -1;   /* a cancel may leave half of the new ones */
+		t->logits_at = -1;   /* a cancel may leave them half written */
 		forward_logits(&t->forward, n - 1, 1, t->logits);
 	}
 	if (!failed)
@@ -416,7 +415,7 @@ static int run_step(struct timeline *t, const int32_t *id, int32_t n, enum step_
 	return 0;
 }
 
-/* Logits of n rows of the chunk that ran last. */
+/* Logits after tokens row .. row + n of the step that ran last. */
 static int run_logits(struct timeline *t, int32_t row, int32_t n, float *out, struct err *err)
 {
 	backend_take(t);
@@ -424,7 +423,7 @@ static int run_logits(struct timeline *t, int32_t row, int32_t n, float *out, st
 	return backend_give(t, err);
 }
 
-/* Tokens of the next call when so many are left to read: what a policy looks at at the end of a read lies in one call. */
+/* Tokens of the next prefill step when so many are left: the last step carries all tokens that the policy observes (cache.tail). */
 static int32_t chunk_of(const struct timeline *t, int32_t left)
 {
 	const struct cache *c = &t->cache;
@@ -446,14 +445,14 @@ static int check_ids(const struct timeline *t, const int32_t *id, size_t n, size
 	return 0;
 }
 
-/* Forget everything after the first n tokens; after those that the cache cannot go back to, more.  Returns how many of the tokens that
- * follow are to be computed again as they were generated, as far as they come again. */
+/* Forget everything after the first n tokens, or after fewer, where the cache cannot go back to n.  Returns how many of the tokens that
+ * followed were generated and have to be decoded again one by one, as far as the new sequence has them. */
 static int32_t truncate_to(struct timeline *t, int32_t n)
 {
 	int32_t keep = n < t->n_past ? n : t->n_past, replay = 0;
 
 	if (t->n_past > n || t->adopted) {
-		pthread_mutex_lock(&t->e->lock);      /* the cache may ask the backend for what it needs to go back */
+		pthread_mutex_lock(&t->e->lock);      /* the cache may need the backend to go back */
 		keep = cache_rewind(&t->cache, keep, &replay);
 		pthread_mutex_unlock(&t->e->lock);
 	}
@@ -472,7 +471,7 @@ static int32_t tokens_in_common(const struct timeline *t, const int32_t *want, s
 	return same;
 }
 
-/* The end of the last prefill is the end again: so are its logits. */
+/* After a rollback to the end of the last prefill: bring its logits back. */
 static void restore_read_logits(struct timeline *t)
 {
 	float *logits = t->logits;
@@ -485,7 +484,7 @@ static void restore_read_logits(struct timeline *t)
 	t->kept_at = -1;
 }
 
-/* Compute tokens n_past .. n of t->tokens: `replay` of them as generated ones, one by one, the others as prefill. */
+/* Compute tokens n_past .. n of t->tokens: decode the first `replay` one by one, prefill the others. */
 static int read_tokens(struct timeline *t, int32_t n, int32_t replay, timeline_progress_fn *progress, void *ud, struct err *err)
 {
 	int32_t from = t->n_past;
@@ -515,7 +514,7 @@ int32_t timeline_sync(struct timeline *t, const int32_t *want, size_t n, timelin
 	if (check_ids(t, want, n, 0, err))
 		return -1;
 	common = tokens_in_common(t, want, n);
-	/* The logits after the last token are needed, too: it is computed again where they are gone. */
+	/* The logits after the last token are needed, too: without them the last token is computed again. */
 	needs = n && (size_t)common == n && t->logits_at != common && t->kept_at != common;
 	replay = truncate_to(t, common - needs);
 	if ((size_t)t->n_past == n)
@@ -544,7 +543,7 @@ const float *timeline_logits(const struct timeline *t)
 	return t->logits_at == t->n_past && (size_t)t->n_past == t->tokens.n ? t->logits : NULL;
 }
 
-/* Open t->cache, and what depends on its chunk; the one before is in other hands. */
+/* Open t->cache, and what depends on its chunk.  The caller holds a copy of the cache before. */
 static int switch_open(struct timeline *t, struct forward *forward, float **nll, struct err *err)
 {
 	struct cache *c = &t->cache;
@@ -555,7 +554,7 @@ static int switch_open(struct timeline *t, struct forward *forward, float **nll,
 
 	if (need > have) {
 		memory_budget_text(&budget, &text);
-		err_set(err, ERR_FIT, "cache policy '%s' needs %.0f MiB beside the one at work, %s", c->policy.def->name,
+		err_set(err, ERR_FIT, "cache policy '%s' needs %.0f MiB beside the current one, %s", c->policy.def->name,
 		        (double)need / (1 << 20), text.p);
 		str_free(&text);
 		return -1;
@@ -581,12 +580,9 @@ int timeline_switch_kv(struct timeline *t, const char *kv, struct err *err)
 	if (policy_parse(&policy, kv, err))
 		return -1;
 	pthread_mutex_lock(&t->e->lock);
-	/* Observers point into the cache. */
-	observers_close(t);
-	old.observers = NULL;
-	/* In its place from the start: parts of a cache point into it. */
+	/* Opened in its final place, because parts of a cache point into it. */
 	*c = (struct cache){ .policy = policy, .hp = old.hp, .be = old.be, .type = old.type, .batch = old.batch, .ctx = old.ctx,
-	                     .rows_fn = old.rows_fn, .rows_ud = old.rows_ud };
+	                     .evictions_fn = old.evictions_fn, .evictions_ud = old.evictions_ud };
 	if (switch_open(t, &forward, &nll, err)) {
 		*c = old;
 		pthread_mutex_unlock(&t->e->lock);
@@ -597,7 +593,7 @@ int timeline_switch_kv(struct timeline *t, const char *kv, struct err *err)
 		kept = t->n_past;
 	}
 	if (t->e->be->ops->sync(t->e->be))
-		kept = 0;   /* key sketches that failed: all is read again */
+		kept = 0;   /* key sketches could not be computed: all is prefilled again */
 	while (generated < kept && !(t->marks.p[generated] & MARK_GENERATED))
 		generated++;
 	if (generated < kept) {
@@ -607,6 +603,7 @@ int timeline_switch_kv(struct timeline *t, const char *kv, struct err *err)
 	}
 	now = *c;
 	*c = old;
+	observers_close(t);   /* they belong to the old cache */
 	cache_close(c);
 	*c = now;
 	forward_release(&t->forward);
@@ -622,7 +619,7 @@ int timeline_switch_kv(struct timeline *t, const char *kv, struct err *err)
 	return 0;
 }
 
-/* Give the token sampled last its row, so that n_past == tokens.n and the logits are those after it. */
+/* Decode the pending token, so that n_past == tokens.n and the logits are those after it. */
 static int settle_pending(struct timeline *t, struct err *err)
 {
 	if ((size_t)t->n_past == t->tokens.n)
@@ -634,7 +631,7 @@ int timeline_extend(struct timeline *t, const int32_t *id, size_t n, int stepwis
                     struct err *err)
 {
 	const struct hparams *hp = &t->e->model.hp;
-	float *rows = NULL;   /* of several tokens at once */
+	float *rows = NULL;   /* [HEAD_ROWS][n_vocab] logits of several tokens */
 	int32_t end;
 
 	if (check_ids(t, id, n, t->tokens.n, err))
@@ -717,7 +714,8 @@ int32_t timeline_verify(struct timeline *t, const int32_t *id, int32_t n, const 
 	if (!t->draft_logits &&
 	    !(t->draft_logits = try_alloc((1 + VERIFY_MOST) * n_vocab, sizeof *t->draft_logits, "logits of drafted tokens", err)))
 		return -1;
-	most = cache_verify_most(&t->cache, t->n_past);
+	/* The recovery observer sums a step as one token. */
+	most = t->recovery ? 1 : cache_verify_most(&t->cache, t->n_past);
 	st.n = pending + n < most ? pending + n : most;
 	if (!pending)
 		memcpy(t->draft_logits, t->logits, n_vocab * sizeof *t->logits);
@@ -730,7 +728,7 @@ int32_t timeline_verify(struct timeline *t, const int32_t *id, int32_t n, const 
 		tokens_add(&t->draft, t->tokens.id[t->n_past]);
 	tokens_append(&t->draft, id, (size_t)(st.n - pending));
 	step_run(t, t->draft.id, &st, WANT_ALL);
-	/* One by one, so that each has the bits it would have alone. */
+	/* One by one: a product of several tokens would round differently from that of one. */
 	for (int32_t i = 0; i < st.n; i++)
 		forward_logits(&t->forward, i, 1, t->draft_logits + (size_t)(1 - pending + i) * n_vocab);
 	failed = backend_result(t, err);
@@ -743,7 +741,7 @@ int32_t timeline_verify(struct timeline *t, const int32_t *id, int32_t n, const 
 	return st.n - pending;
 }
 
-/* The surprise at the first n tokens of the draft. */
+/* nll[i] = the surprise at token i of the draft, for the first n. */
 static void draft_nll(struct timeline *t, int32_t n, int32_t pending)
 {
 	size_t n_vocab = (size_t)t->e->model.hp.n_vocab;
@@ -802,10 +800,10 @@ int timeline_pin(struct timeline *t, int32_t n, struct err *err)
 	return 0;
 }
 
-void timeline_watch_rows(struct timeline *t, timeline_rows_fn *fn, void *ud)
+void timeline_on_evictions(struct timeline *t, timeline_evictions_fn *fn, void *ud)
 {
-	t->cache.rows_fn = fn;
-	t->cache.rows_ud = ud;
+	t->cache.evictions_fn = fn;
+	t->cache.evictions_ud = ud;
 }
 
 uint64_t timeline_read_bytes(const struct timeline *t, int32_t pos, int decode)
@@ -839,7 +837,7 @@ int timeline_attention(struct timeline *t, int32_t id, int32_t layer, int32_t he
 	if (layer < 0 || layer >= hp->n_layer || head < -1 || head >= hp->n_kv_head)
 		return err_set(err, ERR_USAGE, "there is no layer %d with a KV head %d: the model has layers 0 to %d with heads 0 to %d", layer,
 		               head, hp->n_layer - 1, hp->n_kv_head - 1);
-	if (settle_pending(t, err))   /* the pending token is not the one that is asked about */
+	if (settle_pending(t, err))   /* its attention is not asked for */
 		return -1;
 	pthread_mutex_lock(&t->e->lock);
 	failed = observe_token_open(&o, &t->cache, layer, head, p, t->n_past + 1, err);
@@ -854,21 +852,21 @@ int timeline_attention(struct timeline *t, int32_t id, int32_t layer, int32_t he
 	return failed;
 }
 
-int timeline_watch_attention(struct timeline *t, struct err *err)
+int timeline_evidence_begin(struct timeline *t, struct err *err)
 {
 	int failed;
 
-	timeline_unwatch_attention(t);
+	timeline_evidence_end(t);
 	if (t->recovery)
-		return err_set(err, ERR_USAGE, "attention is not watched while policies are");
+		return err_set(err, ERR_USAGE, "evidence cannot be summed while selection policies are watched");
 	pthread_mutex_lock(&t->e->lock);
 	failed = observe_evidence_open(&t->evidence, &t->cache, err);
-	t->e->be->ops->sync(t->e->be);   /* what failed is in err */
+	t->e->be->ops->sync(t->e->be);   /* clears a failure, which is in err */
 	pthread_mutex_unlock(&t->e->lock);
 	return failed;
 }
 
-void timeline_unwatch_attention(struct timeline *t)
+void timeline_evidence_end(struct timeline *t)
 {
 	pthread_mutex_lock(&t->e->lock);
 	observe_evidence_close(t->evidence);
@@ -876,7 +874,7 @@ void timeline_unwatch_attention(struct timeline *t)
 	pthread_mutex_unlock(&t->e->lock);
 }
 
-void timeline_attended(const struct timeline *t, int32_t first, int32_t n, float *out)
+void timeline_evidence(const struct timeline *t, int32_t first, int32_t n, float *out)
 {
 	if (t->evidence)
 		observe_evidence_sums(t->evidence, first, n, out);
@@ -884,7 +882,7 @@ void timeline_attended(const struct timeline *t, int32_t first, int32_t n, float
 		memset(out, 0, (size_t)(n > 0 ? n : 0) * sizeof *out);
 }
 
-int timeline_recovered(const struct timeline *t, int i, struct recovered *out)
+int timeline_recovery(const struct timeline *t, int i, struct recovered *out)
 {
 	return observe_recovery_get(t->recovery, i, out);
 }

@@ -1,11 +1,10 @@
 /* engine/view.c - what a cache holds and what was attended, in a few columns, for a panel.
  *
- * Read from what the cache keeps for itself, the rings' bookkeeping, and from the panel's observer (observe_panel.c), which begins with
- * the first view.
+ * The sources are the rings' bookkeeping and the panel's observer (observe_panel.c), which the first view attaches.
  *
- * A stream of 8,000 rows for 90 pairs of layer and KV head is 700,000 tokens and as many sums, and waiting for memory is most of
- * the time that it takes.  Tokens lie by row and sums by head: rows are taken in blocks that stay in a near cache, and
- * neighbours that fall into the same column are summed up before they are added to it. */
+ * A stream of 8,000 slots for 90 pairs of layer and KV head is 700,000 token numbers and as many sums of mass; most of a view's time is
+ * waiting for memory.  Both lie slot by slot, the heads of a slot together, and are read head by head: in blocks of slots that stay in a
+ * near CPU cache.  Neighbours that fall into the same column are added up before the column is written. */
 #include "engine/timeline.h"
 
 #include <math.h>
@@ -20,16 +19,16 @@ struct work {
 	struct cache_view *out;
 	const struct cache *p;
 	struct retained_view in;
-	const struct selector *sel;             /* generated tokens select; NULL: they read everything that is kept */
-	const struct observe_panel *panel;      /* what the last one selected; NULL: nobody has looked */
-	int32_t heads;             /* that decide what is kept: pairs, or layers */
-	int32_t pinned, past;      /* tokens with rows: pinned ones, all */
+	const struct selector *sel;             /* of generated tokens; NULL: they read everything that is kept */
+	const struct observe_panel *panel;      /* what the last generated token selected; NULL before the first view */
+	int32_t heads;             /* that evict by themselves: pairs of layer and KV head, or layers */
+	int32_t pinned, past;      /* tokens with KV entries: pinned ones, all */
 	uint64_t factor;           /* token * factor >> shift = its column */
 	int shift;
 	int64_t kept[1 + RINGS_MOST][VIEW_COLS];   /* tokens that the heads together keep, by place */
-	double ring[1 + RINGS_MOST];               /* sums of attention */
-	double *heat;              /* [n_layer][VIEW_COLS]: of attention, or of rows read */
-	int32_t *list;             /* rows of one KV head */
+	double ring[1 + RINGS_MOST];               /* attention mass by place */
+	double *heat;              /* [n_layer][VIEW_COLS]: attention mass, or entries read */
+	int32_t *list;             /* [cap_list] slots of one KV head */
 	int32_t cap_list;
 };
 
@@ -64,7 +63,7 @@ static int32_t column_tokens(const struct cache_view *v, int32_t col, int32_t n)
 	return left < 0 ? 0 : left < v->per_col ? (int32_t)left : v->per_col;
 }
 
-/* Columns of tokens first .. end, and how many of these are in each. */
+/* An iterator over tokens first .. end by columns: tokens at .. at + n are in column col. */
 struct piece { int32_t col, n, at, end; };
 
 static int piece_next(const struct work *w, struct piece *p)
@@ -85,7 +84,7 @@ static struct piece pieces(const struct work *w, int32_t first, int32_t end)
 	return (struct piece){ .at = first > 0 ? first : 0, .end = end < w->out->n_tokens ? end : w->out->n_tokens };
 }
 
-/* All heads keep tokens first .. end there. */
+/* Count tokens first .. end as kept by all heads at that place. */
 static void keep_range(struct work *w, int place, int32_t first, int32_t end)
 {
 	for (struct piece p = pieces(w, first, end); piece_next(w, &p); )
@@ -97,7 +96,7 @@ static double *heat_row(struct work *w, int32_t layer)
 	return w->heat + (size_t)layer * VIEW_COLS;
 }
 
-/* Part of the whole in 1 .. 254, ends for nothing and all. */
+/* 0 for nothing, 255 for the whole, 1 .. 254 for a part. */
 static uint8_t part_byte(int64_t part, int64_t whole)
 {
 	int64_t b = whole > 0 ? (255 * part + whole / 2) / whole : 0;
@@ -124,7 +123,7 @@ static int32_t layer_of(const struct work *w, int32_t head)
 	return w->heads == w->p->hp->n_layer ? head : head / w->p->hp->n_kv_head;
 }
 
-/* n values, so many apart.  Four sums, so that none waits for itself. */
+/* The sum of n values that lie `apart` floats apart.  Four partial sums, so that additions overlap. */
 static double sum_of(const float *x, int32_t n, int32_t apart)
 {
 	float s[4] = { 0 };
@@ -138,26 +137,26 @@ static double sum_of(const float *x, int32_t n, int32_t apart)
 	return (double)(s[0] + s[1]) + (double)(s[2] + s[3]);
 }
 
-/* Rows row .. end of one head, all of them in ring i. */
-static void add_head(struct work *w, int32_t i, int32_t head, int32_t row, int32_t end, int64_t times)
+/* Add slots slot .. end of ring i in one head; `times` heads keep the same tokens. */
+static void add_head(struct work *w, int32_t i, int32_t head, int32_t slot, int32_t end, int64_t times)
 {
 	const struct rings *r = w->in.rings;
 	const float *sum = w->in.observed ? r->mass + head : NULL;
 	double *heat = heat_row(w, layer_of(w, head)), all = 0;
 	uint32_t per = (uint32_t)w->out->per_col;
 
-	for (int32_t n; row < end; row += n) {
-		const int32_t *id = r->id + (size_t)row * (size_t)r->heads + (size_t)head;
+	for (int32_t n; slot < end; slot += n) {
+		const int32_t *id = r->id + (size_t)slot * (size_t)r->heads + (size_t)head;
 		int32_t col = column(w, *id);
 		uint32_t first = (uint32_t)col * per;
 
-		for (n = 1; row + n < end && (uint32_t)id[(size_t)n * (size_t)r->heads] - first < per; n++)
+		for (n = 1; slot + n < end && (uint32_t)id[(size_t)n * (size_t)r->heads] - first < per; n++)
 			;
 		if (col >= w->out->cols)
 			continue;
 		w->kept[1 + i][col] += n * times;
 		if (sum) {
-			double s = sum_of(sum + (size_t)row * (size_t)r->heads, n, r->heads);
+			double s = sum_of(sum + (size_t)slot * (size_t)r->heads, n, r->heads);
 
 			heat[col] += s;
 			all += s;
@@ -166,17 +165,17 @@ static void add_head(struct work *w, int32_t i, int32_t head, int32_t row, int32
 	w->ring[1 + i] += all;
 }
 
-/* Where nothing is compared all heads keep the same tokens. */
-static void add_ring(struct work *w, int32_t i, int32_t row, int32_t end)
+/* Add slots slot .. end of ring i.  Where no mass is summed all heads keep the same tokens. */
+static void add_ring(struct work *w, int32_t i, int32_t slot, int32_t end)
 {
 	int32_t heads = w->in.observed ? w->heads : 1;
 
-	for (int32_t at = row; at < end; at += BLOCK)
+	for (int32_t at = slot; at < end; at += BLOCK)
 		for (int32_t h = 0; h < heads; h++)
 			add_head(w, i, h, at, at + BLOCK < end ? at + BLOCK : end, w->heads / heads);
 }
 
-/* While they fill, row r is token sinks + r, and the newest tokens count as the newest ring's. */
+/* The same while the rings fill: slot s holds token sinks + s, and the newest tokens count as the newest ring's. */
 static void add_filling(struct work *w, int32_t i, int32_t first, int32_t end)
 {
 	const struct rings *r = w->in.rings;
@@ -196,7 +195,7 @@ static void add_filling(struct work *w, int32_t i, int32_t first, int32_t end)
 	}
 }
 
-/* Tokens that wait behind the rings: the newest one is where they go. */
+/* Add the tokens that wait behind the rings to the newest ring, which they will join. */
 static void add_waiting(struct work *w)
 {
 	const struct rings *r = w->in.rings;
@@ -236,7 +235,7 @@ static void view_rings(struct work *w)
 		v->share[1 + i] = (float)(w->ring[1 + i] / sum);
 }
 
-/* The largest value behind the first tokens; of all, where there is none. */
+/* The largest heat behind the first SINKS tokens; of all tokens, where that is 0. */
 static double heat_most(struct work *w)
 {
 	struct cache_view *v = w->out;
@@ -265,9 +264,9 @@ static void heat_scored(struct work *w)
 	v->most = ema_value(&r->ema, (float)(most * w->p->hp->n_layer / w->heads), r->t + w->in.waiting);
 }
 
-/* ---- chosen rows ---- */
+/* ---- selected entries ---- */
 
-/* The rows that a part has of one KV head; the count, or 0 where it is no such list. */
+/* w->list = the slots that a part lists for one KV head.  Returns their number; 0 where the list does not have as many. */
 static int32_t list_read(struct work *w, const struct attn_part *part, int32_t head)
 {
 	struct backend *be = w->p->be;
@@ -284,7 +283,7 @@ static int32_t list_read(struct work *w, const struct attn_part *part, int32_t h
 	return n;
 }
 
-/* Add to to[col] the rows of a region of `limit` that the KV heads of a layer read. */
+/* Add to to[col] how many entries of a part the KV heads of a layer read, in a region of `limit` slots. */
 static void add_part(struct work *w, const struct attn_part *part, int32_t limit, double *to)
 {
 	int32_t heads = w->p->hp->n_kv_head;
@@ -303,7 +302,7 @@ static void add_part(struct work *w, const struct attn_part *part, int32_t limit
 		to[p.col] += (double)p.n * heads;
 }
 
-/* What the policy lets generated tokens read from now on, or what the last one read. */
+/* What generated tokens will read until the next prefill, where the policy fixes that; else what the last one read. */
 static int parts_of(const struct work *w, int32_t layer, int32_t region, struct attn_part part[SELECT_PARTS])
 {
 	const struct selector *s = w->sel;
@@ -317,6 +316,7 @@ static int parts_of(const struct work *w, int32_t layer, int32_t region, struct 
 	return n;
 }
 
+/* Is parts_of() known?  *region: its slots at most; becomes the slots when the token selected. */
 static int known(const struct work *w, int32_t *region)
 {
 	int32_t at = w->panel ? observe_panel_region(w->panel) : 0;
@@ -331,8 +331,8 @@ static int known(const struct work *w, int32_t *region)
 	return 1;
 }
 
-/* Rows of the region that are read in each layer, added to the heat; returns rows read per KV head, all layers together. */
-static int64_t add_chosen(struct work *w, int32_t region)
+/* Add the entries of the region that each layer reads to the heat.  Returns the entries read per KV head, all layers together. */
+static int64_t add_selected(struct work *w, int32_t region)
 {
 	struct attn_part part[SELECT_PARTS];
 	double count[VIEW_COLS];
@@ -355,7 +355,7 @@ static int64_t add_chosen(struct work *w, int32_t region)
 	return rows;
 }
 
-/* What a generated token reads of a stream is what is kept: where that is not scored, the same for all heads. */
+/* Add what a generated token reads of a stream: all that is kept there, by all heads alike where no mass is summed. */
 static void add_stream_read(struct work *w)
 {
 	double share = (double)w->p->hp->n_kv_head / w->heads;
@@ -370,7 +370,7 @@ static void add_stream_read(struct work *w)
 	}
 }
 
-/* Sums of attention that a selector has: the part on the first tokens. */
+/* The share of the first SINKS tokens in the attention mass that a selector sums. */
 static void view_sums(struct work *w)
 {
 	const struct selector *s = w->sel;
@@ -395,8 +395,8 @@ static void view_sums(struct work *w)
 	v->sink = (float)(sinks / all);
 }
 
-/* After the rings: their heat is there already where it is a score. */
-static void view_chosen(struct work *w)
+/* Comes after view_rings(), whose heat is there already where it shows attention mass. */
+static void view_selected(struct work *w)
 {
 	const struct selector *s = w->sel;
 	struct cache_view *v = w->out;
@@ -412,7 +412,7 @@ static void view_chosen(struct work *w)
 			keep_range(w, 0, 0, v->n_tokens);
 		return;
 	}
-	rows = add_chosen(w, region);
+	rows = add_selected(w, region);
 	if (w->in.rings && !scored)
 		add_stream_read(w);
 	for (int32_t i = 0; i < v->n_layer; i++)
@@ -433,14 +433,14 @@ static void view_chosen(struct work *w)
 	}
 	if (s->ops->sums)
 		view_sums(w);
-	/* The token that has no row yet will be read. */
+	/* The pending token will be read. */
 	if (s->ops->holds)
 		keep_range(w, 0, w->past, v->n_tokens);
 }
 
 /* ---- together ---- */
 
-/* What there is to look at. */
+/* The parts of the timeline that a view reads. */
 static void work_set(struct work *w, const struct timeline *t)
 {
 	const struct retention_ops *r = t->cache.policy.def->retention;
@@ -485,11 +485,11 @@ static void view_make(struct timeline *t, struct work *w)
 		keep_range(w, 0, 0, w->out->n_tokens);
 	}
 	if (w->sel)
-		view_chosen(w);
+		view_selected(w);
 	view_kept(w);
 }
 
-/* The backend said nothing: what was to be seen of chosen rows is not known. */
+/* The backend failed: nothing is known of attention and selection. */
 static void view_blank(struct cache_view *v)
 {
 	memset(v->heat, 0, sizeof v->heat);
@@ -518,7 +518,7 @@ void timeline_view(struct timeline *t, int32_t cols, struct cache_view *out)
 	if (c->policy.def->retention->mass_read)
 		c->policy.def->retention->mass_read(c);
 	view_make(t, w);
-	/* Where there is nothing to observe nobody is called: a view must not slow down `full`. */
+	/* Under `full` there is nothing to observe, and a view does not slow it down. */
 	if (!t->panel && (w->in.rings || (w->sel && !w->sel->ops->holds)))
 		t->panel = observe_panel_open(c);
 	if (t->panel) {
@@ -538,7 +538,7 @@ void timeline_view(struct timeline *t, int32_t cols, struct cache_view *out)
 
 /* ---- token by token ---- */
 
-/* How many pairs will read tokens first .. first + n. */
+/* count[i] += pairs of layer and KV head that will read token first + i, for n tokens. */
 static void count_held(struct work *w, int32_t first, int32_t n, int32_t *count)
 {
 	struct attn_part part[SELECT_PARTS];
@@ -551,14 +551,14 @@ static void count_held(struct work *w, int32_t first, int32_t n, int32_t *count)
 			int32_t heads = w->p->hp->n_kv_head, from = x->row0 > first ? x->row0 : first;
 
 			for (int32_t h = 0; x->rows && h < heads; h++) {
-				int32_t rows = list_read(w, x, h);
+				int32_t listed = list_read(w, x, h);
 
-				for (int32_t j = 0; j < rows; j++)
+				for (int32_t j = 0; j < listed; j++)
 					if (w->list[j] >= first && w->list[j] - first < n)
 						count[w->list[j] - first]++;
 			}
-			for (int32_t row = from; !x->rows && row < x->row0 + x->n_rows && row - first < n; row++)
-				count[row - first] += heads;
+			for (int32_t slot = from; !x->rows && slot < x->row0 + x->n_rows && slot - first < n; slot++)
+				count[slot - first] += heads;
 		}
 	}
 }

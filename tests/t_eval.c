@@ -760,7 +760,7 @@ TEST(guesses_stand_below_the_oracle)
 		CHECK(timeline_extend(t, id + READ, STEPS, 1, NULL, NULL, &e) == 0);
 	}
 	for (int i = 0; i < 3; i++) {
-		CHECK_INT(timeline_recovered(t, i, &r), 0);
+		CHECK_INT(timeline_recovery(t, i, &r), 0);
 		CHECK_INT(r.steps, 2 * STEPS);
 		CHECK_INT(r.guesses, 2 * (STEPS - 1));   /* the first token after reading has none before it */
 		if (i < 2) {

@@ -155,7 +155,7 @@ TEST(what_is_read_follows_the_policy)
 	struct engine *e = open_tiny();
 	struct timeline_stats st;
 	struct timeline *t = open_kv(e, "full", 200);
-	uint64_t row;
+	uint64_t row, six;
 
 	timeline_stats(t, &st);
 	row = st.kv_bytes_per_token;
@@ -169,6 +169,15 @@ TEST(what_is_read_follows_the_policy)
 	CHECK(timeline_read_bytes(t, 160, 1) < 120 * row);
 	CHECK_INT(timeline_read_bytes(t, 160, 0), 160 * row);
 	CHECK_MSG(timeline_read_bytes(t, 20, 1) <= 21 * row, "more is read than there is");
+	timeline_close(t);
+
+	/* Six pages are read of however small a k: the first, the last four, and one that is selected. */
+	t = open_kv(e, "quest:k=96", 200);
+	six = timeline_read_bytes(t, 180, 1);
+	CHECK(six > 96 * row && six < 180 * row);
+	timeline_close(t);
+	t = open_kv(e, "quest:k=16", 200);
+	CHECK_INT(timeline_read_bytes(t, 180, 1), six);
 	timeline_close(t);
 
 	t = open_kv(e, "sink:size=64,sinks=4,stride=16", 200);

@@ -543,10 +543,10 @@ TEST(notes_tell_all_that_happens)
 		feed(&r, n < TOKENS - r.t ? n : TOKENS - r.t, mu, HEADS);
 		for (size_t i = 0; i < r.n_event; i++) {
 			const struct rings_event *o = &r.event[i];
-			admitted += o->what == ROW_ADMITTED;
-			if (o->what == ROW_DROPPED)
+			admitted += o->what == SLOT_ADMITTED;
+			if (o->what == SLOT_EVICTED)
 				dropped[o->token] += o->heads;
-			if (o->what == ROW_MOVED) {
+			if (o->what == SLOT_MOVED) {
 				CHECK(o->ring > 1 && o->ring <= 3 && o->ring >= ring[o->token]);
 				ring[o->token] = o->ring;
 			}

@@ -199,9 +199,9 @@ static struct step read_of(int32_t pos, int32_t n) { return (struct step){ .kind
 
 static int choose(struct bench *b, const struct step *st, int32_t layer, struct attn_part *part)
 {
-	int n = b->sel.ops->choose(&b->sel, st, layer, &b->q, &b->raw, b->n, part);
+	int n = b->sel.ops->select(&b->sel, st, layer, &b->q, &b->raw, b->n, part);
 
-	kv_choose(b->sel.kv, part, n);
+	kv_select(b->sel.kv, part, n);
 	return kv_parts_met(&b->kv, part, n);
 }
 
@@ -876,17 +876,17 @@ TEST(no_choice_recovers_more_than_the_oracle)
 	run_on(t, id, &got);
 	CHECK_MSG(same(&got, &full), "watching changes the result");
 	for (int i = 0; i < N_CHOOSING + 2; i++) {
-		CHECK_INT(timeline_recovered(t, i, &r), 0);
+		CHECK_INT(timeline_recovery(t, i, &r), 0);
 		CHECK_INT(r.steps, STEPS);
 		test_note("%-60s %.1f rows of %.1f: %.4f, oracle %.4f, sinks and newest %.4f", all[i], r.rows / STEPS, r.read / STEPS,
 		          r.mass / STEPS, r.oracle / STEPS, r.recent / STEPS);
 		CHECK_MSG(r.mass <= r.oracle * (1 + 1e-6) && r.mass > 0 && r.recent <= r.oracle * (1 + 1e-6), "%s", all[i]);
 		CHECK(r.oracle <= STEPS * 1.0001 && r.rows <= r.read);
 	}
-	CHECK_INT(timeline_recovered(t, N_CHOOSING, &r), 0);
+	CHECK_INT(timeline_recovery(t, N_CHOOSING, &r), 0);
 	CHECK_MSG(fabs(r.mass / STEPS - 1) < 1e-4 && r.rows == r.read, "everything holds %g", r.mass / STEPS);
-	CHECK_INT(timeline_recovered(t, N_CHOOSING + 2, &r), -1);
-	CHECK_INT(timeline_recovered(t, -1, &r), -1);
+	CHECK_INT(timeline_recovery(t, N_CHOOSING + 2, &r), -1);
+	CHECK_INT(timeline_recovery(t, -1, &r), -1);
 	timeline_close(t);
 	CHECK(timeline_open(&t, e, &(struct timeline_options){ .ctx = CTX, .kv = "sift", .watch = all, .n_watch = 1 }, &err) < 0);
 	CHECK_INT(err.code, ERR_USAGE);
@@ -894,7 +894,7 @@ TEST(no_choice_recovers_more_than_the_oracle)
 	CHECK(timeline_open(&t, e, &(struct timeline_options){ .ctx = CTX, .watch = all, .n_watch = 1 }, &err) < 0);
 	CHECK_INT(err.code, ERR_USAGE);
 	t = open_policy(e, "full", 0);
-	CHECK_INT(timeline_recovered(t, 0, &r), -1);
+	CHECK_INT(timeline_recovery(t, 0, &r), -1);
 	timeline_close(t);
 	engine_close(e);
 }
@@ -967,5 +967,37 @@ TEST(sift_keeps_what_the_default_model_knows)
 	CHECK(fabs(loss[2] - loss[0]) < 0.15);
 	tokens_free(&ids);
 	free(book);
+	engine_close(e);
+}
+
+/* Drafted tokens under watched policies: each is summed up as if it had come alone. */
+TEST(drafted_tokens_are_recovered_one_by_one)
+{
+	struct engine *e = open_tiny(2);
+	struct timeline *a = NULL, *b = NULL;
+	struct timeline_options o = { .ctx = CTX, .watch = choosing, .n_watch = N_CHOOSING };
+	struct recovered r, s;
+	struct err err = { 0 };
+	int32_t id[PROMPT + STEPS], at = PROMPT;
+
+	random_ids(id, PROMPT + STEPS);
+	CHECK(!timeline_open(&a, e, &o, &err) && !timeline_open(&b, e, &o, &err));
+	CHECK(timeline_sync(a, id, PROMPT, NULL, NULL, &err) == 0 && timeline_sync(b, id, PROMPT, NULL, NULL, &err) == 0);
+	while (at < PROMPT + STEPS) {
+		const float *logits;
+		int32_t n = timeline_verify(a, id + at, PROMPT + STEPS - at < 3 ? PROMPT + STEPS - at : 3, &logits, &err);
+
+		CHECK_MSG(n > 0 && !timeline_accept(a, n, &err), "%d: %s", n, err.msg);
+		CHECK(!timeline_extend(b, id + at, (size_t)n, 1, NULL, NULL, &err));
+		at += n;
+	}
+	for (int i = 0; i < N_CHOOSING; i++) {
+		CHECK(!timeline_recovery(a, i, &r) && !timeline_recovery(b, i, &s));
+		CHECK_MSG(r.steps == s.steps && r.mass == s.mass && r.oracle == s.oracle && r.recent == s.recent && r.rows == s.rows &&
+		          r.mean_row == s.mean_row && r.last_row == s.last_row && r.guesses == s.guesses,
+		          "%s: %lld steps and %g, not %lld and %g", choosing[i], (long long)r.steps, r.mass, (long long)s.steps, s.mass);
+	}
+	timeline_close(a);
+	timeline_close(b);
 	engine_close(e);
 }

@@ -44,12 +44,12 @@ struct rig_options {
 	uint64_t seed;
 };
 
-static void on_rows(const struct row_event *e, size_t n, void *ud)
+static void on_rows(const struct slot_event *e, size_t n, void *ud)
 {
 	struct rig *r = ud;
 
 	for (size_t i = 0; i < n; i++) {
-		if (e[i].what == ROW_ADMITTED) {
+		if (e[i].what == SLOT_ADMITTED) {
 			if (r->n_alive == r->cap_alive) {
 				r->cap_alive = 2 * r->cap_alive + 64;
 				r->alive = xrealloc(r->alive, (size_t)r->cap_alive * sizeof *r->alive);
@@ -58,13 +58,13 @@ static void on_rows(const struct row_event *e, size_t n, void *ud)
 			r->next = e[i].token + 1;
 			CHECK_INT(e[i].ring, 1);
 		}
-		CHECK(e[i].share > 0 && e[i].share <= 1 && e[i].gone >= 0 && e[i].gone <= 1 && e[i].score >= 0);
+		CHECK(e[i].share > 0 && e[i].share <= 1 && e[i].evicted >= 0 && e[i].evicted <= 1 && e[i].score >= 0);
 	}
 	for (size_t i = 0; i < n; i++)
-		if (e[i].what == ROW_DROPPED) {
+		if (e[i].what == SLOT_EVICTED) {
 			int32_t kept = 0;
-			CHECK(e[i].gone >= e[i].share);
-			if (e[i].gone < 1)
+			CHECK(e[i].evicted >= e[i].share);
+			if (e[i].evicted < 1)
 				continue;
 			for (int32_t j = 0; j < r->n_alive; j++)
 				if (r->alive[j] != e[i].token)
@@ -104,8 +104,8 @@ static int rig_try(struct rig *r, const struct rig_options *o, struct err *err)
 	r->be->ops->alloc(r->be, &r->v);
 	r->be->ops->alloc(r->be, &r->out);
 	failed = policy_parse(&r->p.policy, o->kv, err) || cache_open(&r->p, err);
-	r->p.rows_fn = on_rows;
-	r->p.rows_ud = r;
+	r->p.evictions_fn = on_rows;
+	r->p.evictions_ud = r;
 	return failed;
 }
 
@@ -754,7 +754,7 @@ TEST(pin_and_rewind)
 	r.p.policy.def->retention->rows(&r.p, &rows);
 	CHECK_INT(rows.pinned, 300);
 	CHECK_INT(rows.fill[0] + rows.fill[1] + rows.fill[2] + rows.fill[3], 212);
-	CHECK_INT(rows.gone, 0);
+	CHECK_INT(rows.evicted, 0);
 	CHECK_INT(rows.oldest, 300);
 	CHECK_INT(rig_rewind(&r, 400), 400);      /* still filling: any point will do */
 	r.pos = 400;
@@ -767,7 +767,7 @@ TEST(pin_and_rewind)
 		rig_call(&r, 50, 0, NULL, NULL);
 	r.p.policy.def->retention->rows(&r.p, &rows);
 	CHECK_INT(rows.pinned, 350);
-	CHECK_INT(rows.gone, 2000 - 350 - rows.n_ring * rows.ring_rows);
+	CHECK_INT(rows.evicted, 2000 - 350 - rows.n_ring * rows.ring_rows);
 	CHECK_INT(r.n_alive, rows.n_ring * rows.ring_rows);
 	CHECK_INT(rig_rewind(&r, 1999), 350);     /* what was dropped is not there any more; the prefix is */
 	r.pos = 350;
@@ -957,13 +957,13 @@ static long resident_pages(void)
 
 struct seen { int32_t admitted, dropped, last; double score; };
 
-static void count_rows(const struct row_event *e, size_t n, void *ud)
+static void count_rows(const struct slot_event *e, size_t n, void *ud)
 {
 	struct seen *s = ud;
 
 	for (size_t i = 0; i < n; i++) {
-		s->admitted += e[i].what == ROW_ADMITTED;
-		s->dropped += e[i].what == ROW_DROPPED && e[i].gone >= 1;
+		s->admitted += e[i].what == SLOT_ADMITTED;
+		s->dropped += e[i].what == SLOT_EVICTED && e[i].evicted >= 1;
 		s->last = e[i].token > s->last ? e[i].token : s->last;
 		s->score += (double)e[i].score;
 	}
@@ -988,7 +988,7 @@ TEST(endless)
 		struct step_out out;
 		long pages = 0, grown;
 		int32_t n = 0, kept;
-		timeline_watch_rows(t, count_rows, &seen);
+		timeline_on_evictions(t, count_rows, &seen);
 		CHECK_MSG(timeline_pin(t, i >= 2 ? 40 : 0, &err) == 0, "%s", err.msg);
 		timeline_stats(t, &early);
 		CHECK(early.endless);
@@ -1016,9 +1016,9 @@ TEST(endless)
 		CHECK_INT(kept, 64);
 		CHECK(late.rows.seen >= 6299 && late.rows.seen <= late.n_tokens);
 		/* Every token is pinned, held by all, held by some, or gone; the rows are as many as the rings have, per head. */
-		CHECK(late.rows.gone <= late.rows.seen - late.rows.pinned - kept);
-		CHECK(late.rows.gone + late.rows.thinned > late.rows.seen - late.rows.pinned - kept - 16);
-		CHECK_INT(seen.dropped, late.rows.gone);
+		CHECK(late.rows.evicted <= late.rows.seen - late.rows.pinned - kept);
+		CHECK(late.rows.evicted + late.rows.evicted_in_part > late.rows.seen - late.rows.pinned - kept - 16);
+		CHECK_INT(seen.dropped, late.rows.evicted);
 		/* Up to 15 wait. */
 		CHECK(seen.admitted <= late.rows.seen - late.rows.pinned && seen.admitted > late.rows.seen - late.rows.pinned - 16);
 		CHECK(i == 0 || seen.score > 0);

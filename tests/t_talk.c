@@ -347,7 +347,7 @@ static void from_when_there_were_four(const char *kv, const char *then, const ch
 	timeline_stats(s.c.t.tl, &st);
 	tokens = st.n_tokens;
 	id = s.c.record->session;
-	CHECK_MSG(st.rows.gone > 0, "%s: nothing has left", kv);
+	CHECK_MSG(st.rows.evicted > 0, "%s: nothing has left", kv);
 	close_scene(&s);
 	/* Opened again, or switched to, it comes back whole, and answers as it would have without a break. */
 	for (int switched = 0; switched < 2; switched++) {

@@ -150,8 +150,8 @@ static void check_view(struct timeline *t, int32_t cols, struct cache_view *v, c
 	CHECK_MSG(v->watched != VIEW_SCORE || (most == 255 && (most_behind == 255 || !most_behind)), "%s: the most is %d, behind %d",
 	          at, most, most_behind);
 	if (st.rows.n_ring) {
-		CHECK_MSG(gone == st.rows.gone && thinned == st.rows.thinned, "%s: %d gone, %d thinned, not %d and %d", at, gone, thinned,
-		          st.rows.gone, st.rows.thinned);
+		CHECK_MSG(gone == st.rows.evicted && thinned == st.rows.evicted_in_part, "%s: %d gone, %d thinned, not %d and %d", at, gone, thinned,
+		          st.rows.evicted, st.rows.evicted_in_part);
 		CHECK_INT(v->pinned, st.rows.pinned < v->n_tokens ? st.rows.pinned : v->n_tokens);
 	}
 	free(kept);
@@ -244,13 +244,13 @@ static void check_rings(struct timeline *t, int32_t cols, const char *at)
 
 struct told { float gone[8192]; };
 
-static void on_rows(const struct row_event *e, size_t n, void *ud)
+static void on_rows(const struct slot_event *e, size_t n, void *ud)
 {
 	struct told *x = ud;
 
 	for (size_t i = 0; i < n; i++)
-		if (e[i].what == ROW_DROPPED)
-			x->gone[e[i].token] = e[i].gone;
+		if (e[i].what == SLOT_EVICTED)
+			x->gone[e[i].token] = e[i].evicted;
 }
 
 TEST(rings_are_shown_as_they_are)
@@ -274,7 +274,7 @@ TEST(rings_are_shown_as_they_are)
 		int32_t many;
 
 		memset(&told, 0, sizeof told);
-		timeline_watch_rows(t, on_rows, &told);
+		timeline_on_evictions(t, on_rows, &told);
 		CHECK_MSG(timeline_pin(t, v[i].pin, &err) == 0, "%s", err.msg);
 		check_rings(t, 256, v[i].kv);
 		while (n < 2000) {
@@ -528,7 +528,7 @@ static double full_share(const int32_t *id, size_t n, int32_t size)
 	CHECK_MSG(!timeline_open(&t, engine(), &(struct timeline_options){ .ctx = 512, .batch = 64, .watch = &watch, .n_watch = 1 }, &err),
 	          "%s", err.msg);
 	CHECK(timeline_sync(t, id, n - 1, NULL, NULL, &err) >= 0 && !timeline_extend(t, id + n - 1, 1, 1, NULL, NULL, &err));
-	CHECK(!timeline_recovered(t, 0, &r) && r.steps == 1);
+	CHECK(!timeline_recovery(t, 0, &r) && r.steps == 1);
 	timeline_close(t);
 	return r.mass;
 }
@@ -775,7 +775,7 @@ TEST(attention_is_that_of_the_token_asked_about)
 		random_ids(id, 40);
 		CHECK(timeline_sync(t, id, 40, NULL, NULL, &err) == 0 && timeline_sync(plain, id, 40, NULL, NULL, &err) == 0);
 		if (watched)
-			CHECK_MSG(!timeline_watch_attention(t, &err), "%s", err.msg);
+			CHECK_MSG(!timeline_evidence_begin(t, &err), "%s", err.msg);
 		CHECK(timeline_step(t, &s, &out, &err) == 1 && timeline_step(plain, &u, &out, &err) == 1);
 		CHECK(!timeline_extend(plain, NULL, 0, 1, NULL, NULL, &err));
 		CHECK(!timeline_attention(plain, 9, LAYERS / 2, -1, want, &err));
@@ -783,7 +783,7 @@ TEST(attention_is_that_of_the_token_asked_about)
 		for (int i = 0; i < 42; i++)
 			sum += p[i];
 		CHECK_MSG(!memcmp(p, want, sizeof p) && fabs((double)sum - 1) < 1e-3, "%d observers: shares sum to %g", 1 + watched, (double)sum);
-		timeline_attended(t, 0, 42, sums);
+		timeline_evidence(t, 0, 42, sums);
 		for (int i = 0; i < 42; i++)
 			CHECK((sums[i] > 0) == watched);
 		timeline_close(t);
@@ -816,7 +816,7 @@ static void squares_along(const char *kv)
 
 	random_ids(id, ALL);
 	CHECK_MSG(timeline_sync(t, id, BEFORE, NULL, NULL, &err) == 0 && timeline_sync(plain, id, BEFORE, NULL, NULL, &err) == 0, "%s", err.msg);
-	CHECK_MSG(timeline_watch_attention(t, &err) == 0, "%s: %s", kv, err.msg);
+	CHECK_MSG(timeline_evidence_begin(t, &err) == 0, "%s: %s", kv, err.msg);
 	CHECK(timeline_extend(t, id + BEFORE, AFTER, 1, NULL, NULL, &err) == 0 && timeline_extend(plain, id + BEFORE, AFTER, 1, NULL, NULL, &err) == 0);
 	CHECK_MSG(!memcmp(timeline_logits(t), timeline_logits(plain), N_VOCAB * sizeof(float)), "%s: watching left a trace", kv);
 	for (int h = 0; h < KV_HEADS; h++) {
@@ -829,15 +829,15 @@ static void squares_along(const char *kv)
 		}
 		timeline_close(one[h]);
 	}
-	timeline_attended(t, 0, ALL, sum);
+	timeline_evidence(t, 0, ALL, sum);
 	for (int32_t k = 0; k < ALL; k++)
 		CHECK_MSG(fabs((double)sum[k] - want[k]) < 1e-4 * (1 + want[k]), "%s: token %d has %g, not %g", kv, k, (double)sum[k], want[k]);
 	/* Begun anew; and what is not there has nothing. */
-	CHECK(timeline_watch_attention(t, &err) == 0);
-	timeline_attended(t, -2, 4, sum);
+	CHECK(timeline_evidence_begin(t, &err) == 0);
+	timeline_evidence(t, -2, 4, sum);
 	CHECK(sum[0] == 0 && sum[1] == 0 && sum[2] == 0 && sum[3] == 0);
-	timeline_unwatch_attention(t);
-	timeline_attended(t, 0, 4, sum);
+	timeline_evidence_end(t);
+	timeline_evidence(t, 0, 4, sum);
 	CHECK(sum[0] == 0 && sum[3] == 0);
 	timeline_close(t);
 	timeline_close(plain);
@@ -848,6 +848,36 @@ TEST(attention_is_summed_up)
 	for (int i = 0; i < EVERY; i++)
 		squares_along(every[i]);
 	squares_along("cascade:size=40,n=4");
+}
+
+/* A change of policy that is refused leaves the timeline as it was: who observes it goes on. */
+TEST(a_refused_change_of_policy_keeps_the_observers)
+{
+	enum { BEFORE = 60, AFTER = 6 };
+	struct timeline *t = open_kv("sift:k=20", 256, 16);
+	struct cache_view v;
+	int32_t id[BEFORE + AFTER];
+	float before[BEFORE], sum[BEFORE];
+	struct err err = { 0 };
+
+	random_ids(id, BEFORE + AFTER);
+	CHECK(timeline_evidence_begin(t, &err) == 0 && timeline_sync(t, id, BEFORE, NULL, NULL, &err) == 0);
+	timeline_view(t, 10, &v);
+	CHECK(timeline_extend(t, id + BEFORE, 1, 1, NULL, NULL, &err) == 0);
+	timeline_evidence(t, 0, BEFORE, before);
+	CHECK(before[0] > 0);
+	CHECK(timeline_switch_kv(t, "cascade:size=41,n=2", &err) < 0 && err.code == ERR_USAGE);
+	timeline_evidence(t, 0, BEFORE, sum);
+	CHECK(!memcmp(sum, before, sizeof sum));
+	timeline_view(t, 10, &v);
+	CHECK_INT(v.chosen, 20);
+	CHECK_MSG(timeline_extend(t, id + BEFORE + 1, AFTER - 1, 1, NULL, NULL, &err) == 0, "%s", err.msg);
+	timeline_evidence(t, 0, BEFORE, sum);
+	CHECK(sum[0] > before[0]);
+	CHECK_MSG(timeline_switch_kv(t, "cascade:size=40,n=2", &err) == 0, "%s", err.msg);
+	timeline_evidence(t, 0, BEFORE, sum);
+	CHECK(sum[0] == 0);
+	timeline_close(t);
 }
 
 /* The last token of a read is the first that is told: what it looks at, however many came with it. */
@@ -864,8 +894,8 @@ TEST(attention_of_the_last_read_token)
 			struct err err = { 0 };
 
 			random_ids(id, n);
-			CHECK_MSG(timeline_watch_attention(t, &err) == 0 && timeline_sync(t, id, (size_t)n, NULL, NULL, &err) == 0, "%s", err.msg);
-			timeline_attended(t, 0, n, sum);
+			CHECK_MSG(timeline_evidence_begin(t, &err) == 0 && timeline_sync(t, id, (size_t)n, NULL, NULL, &err) == 0, "%s", err.msg);
+			timeline_evidence(t, 0, n, sum);
 			for (int32_t k = 0; k < n; k++)
 				all += sqrt((double)sum[k]);
 			CHECK_MSG(all > 0.99 && sum[n - 1] > 0, "%s: %g of all", policy[i], all);
