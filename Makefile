@@ -48,7 +48,8 @@ endif
 ARCH := $(shell uname -m)
 ifeq ($(ARCH),x86_64)
 AVX2   := -mavx2 -mfma -mf16c -mbmi2
-AVX512 := $(AVX2) -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni
+# Attention over one query is a loop of a few instructions: where it lies in a cache line is worth 4 % of decoding at depth 7,680.
+AVX512 := $(AVX2) -falign-loops=64 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni
 $(BUILD)/kernels/cpu_avx2.o $(BUILD)/kernels/cpu_avx2_%.o: LEVEL := $(AVX2)
 $(BUILD)/kernels/cpu_avx512.o $(BUILD)/kernels/cpu_avx512_%.o: LEVEL := $(AVX512)
 endif
