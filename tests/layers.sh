@@ -22,7 +22,7 @@ list_files() {
 check_top() {
   list_files | sed 's|/.*||' | sort -u | while read -r name; do
     case $name in
-      app | engine | kernels | ui | sessions | tests | man | Makefile | README.md | LICENSE | .*) ;;
+      app | engine | kernels | ui | sessions | tests | man | Makefile | README.md | HACKING.md | LICENSE | .*) ;;
       *) echo "$name:0: not a name for the top level" ;;
     esac
   done
