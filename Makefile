@@ -1,11 +1,19 @@
 # weir: build, test and run.  `make help` lists the targets.
 #
-#   make            build ./weir
-#   make run        set up what is missing, fetch the default model, open a chat
-#   make test       set up, build, run every test
+#   make             build ./weir, and weir-cuda.so for this machine's GPU where nvcc and an NVIDIA device are found
+#   make cuda        the same with weir-cuda.so for all GPUs from compute capability 8.0 on; needs nvcc and no device
+#   make run         set up what is missing, fetch the default model, open a chat; ARGS= are its options
+#   make test        set up, build, run every test; make check: the tests alone
+#   make install     program, manual and completions below PREFIX=/usr/local, with DESTDIR= before it
+#   make setup       install the compiler and the libraries that are missing; setup-test: what tests use, too
+#   make setup-cuda  fetch nvcc and cuBLAS into the user's cache; make model: the default model
+#   make unit        build the unit tests; check-layers, check-headers, check-words: checks of the source; check-circles: of the objects
+#   make pictures    draw the pictures of README.md anew, from what the program shows
+#   make bench       measure speed; soak: use weir for SOAK_MINUTES; fuzz: build the fuzzers, with clang
+#   make clean       remove what was built; compile_commands.json: write it, for editors; help: this list
 #
-# Variables: DEV=1 (-Werror and the strict set), SANITIZE=address,undefined | thread, PREFIX=, DESTDIR=,
-# CC=, CFLAGS=, V=1 (show commands), SOAK_MINUTES=.  For GPUs: CUDA=0 (leave them out), NVCC=, NVCCFLAGS=, CUDA_ARCH=sm_90 | native.
+# Variables: DEV=1 (-Werror and the strict set), SANITIZE=address,undefined | thread, CC=, CFLAGS=, PKG_CONFIG=, V=1 (show commands).
+# For GPUs: CUDA=1 (as make cuda, for other targets) or 0 (without), NVCC=, NVCCFLAGS=, CUDA_ARCH=sm_90 | native.
 
 VERSION := 0.1.0
 PREFIX  ?= /usr/local
@@ -36,7 +44,14 @@ endif
 # No -ffast-math and no -march=native: results must not depend on where the program was built.
 FLAGS := -std=gnu11 -D_GNU_SOURCE -I. -ffp-contract=off -fno-math-errno -fstack-protector-strong $(WARN) \
          -DWEIR_VERSION='"$(VERSION)"'
-LDLIBS := -lncursesw -ltinfo -lreadline -lmd4c -lsqlite3 -lcrypto -lxxhash -lm -lpthread
+# Where the libraries are, by pkg-config; without it, or where it does not know one of them, where the compiler looks anyway.
+# Of their flags only -I counts: the macros that some packages add contradict _GNU_SOURCE.
+PKG_CONFIG ?= pkg-config
+packages := $(shell $(PKG_CONFIG) --cflags --libs ncursesw readline md4c sqlite3 libcrypto libxxhash zlib \
+            libxml-2.0 libarchive libseccomp 2>/dev/null)
+FLAGS    += $(or $(filter -I%,$(packages)),-I/usr/include/libxml2)
+LDLIBS   := $(or $(filter-out -I% -D%,$(packages)),-lncursesw -ltinfo -lreadline -lmd4c -lsqlite3 -lcrypto -lxxhash -lz \
+            -lxml2 -larchive -lseccomp) -lm -lpthread
 ifneq ($(SANITIZE),)
 FLAGS   += -fsanitize=$(SANITIZE) -fno-omit-frame-pointer
 LDFLAGS += -fsanitize=$(SANITIZE)
@@ -61,28 +76,29 @@ $(BUILD)/engine/sampler.o: OPTIMISE := $(if $(SANITIZE),-O1,-O3)
 # ---- files ----
 
 libs     := kernels engine sessions ui
-sources   = $(wildcard $(1)/*.c)
+sources   = $(wildcard $(1)/*.c) $(if $(filter app sessions,$(1)),$(wildcard $(1)/*/*.c))
 objects   = $(patsubst %.c,$(BUILD)/%.o,$(call sources,$(1)))
 archives := $(foreach l,ui sessions engine kernels,$(BUILD)/lib$(l).a)
-unit     := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/t_*.c))
+unit     := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/*/t_*.c))
 ifeq ($(shell command -v $(CXX)),)
-unit     := $(filter-out $(BUILD)/tests/t_cuda_%,$(unit))
+unit     := $(filter-out $(BUILD)/tests/cuda/t_%,$(unit))
 endif
-fuzzers  := $(patsubst tests/%.c,build/fuzz/%,$(wildcard tests/fuzz_*.c))
+fuzzers  := $(patsubst tests/fuzz/%.c,build/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 
-# ---- CUDA: weir-cuda.so, where nvcc is found ----
+# ---- CUDA: weir-cuda.so ----
+#
+# CUDA empty: for the device of this machine, where there are nvcc and a device; 1: for all devices, where there is nvcc; 0: not at all.
 
-CUDA ?= 1
-ifneq ($(CUDA),0)
-ifeq ($(SANITIZE),)
+CUDA ?=
+ifeq ($(SANITIZE)$(filter 0,$(CUDA)),)
 ifeq ($(origin NVCC),undefined)
 NVCC := $(shell command -v nvcc || ls /usr/local/cuda/bin/nvcc "$${XDG_CACHE_HOME:-$$HOME/.cache}/weir/cuda/bin/nvcc" 2>/dev/null | head -n 1)
 endif
-endif
-endif
-ifneq ($(NVCC),)
+ifneq ($(and $(NVCC),$(or $(CUDA),$(shell nvidia-smi -L 2>/dev/null))),)
 PLUGIN := $(dir $(PROGRAM))weir-cuda.so
 PLUGIN := $(PLUGIN:./%=%)
+CUDA_ARCH ?= $(if $(CUDA),,native)
+endif
 endif
 NVCCFLAGS ?= -O3
 # Plain C that the plugin shares with the program.
@@ -93,20 +109,23 @@ cuda_objects = $(patsubst %.cu,$(BUILD)/cuda/%.o,$(wildcard kernels/cuda/*.cu)) 
                $(patsubst %.cc,$(BUILD)/cuda/%.o,$(wildcard kernels/cuda/*.cc)) \
                $(cuda_shared)
 
-.PHONY: all help run test check unit soak bench fuzz fuzz-programs check-layers check-headers setup setup-test setup-cuda model install \
-        clean compile_commands.json
+.PHONY: all cuda help run test check unit pictures soak bench fuzz fuzz-programs check-layers check-headers check-circles check-words \
+        setup setup-test setup-cuda model install clean compile_commands.json
 .SECONDARY:
 all: $(PROGRAM) $(PLUGIN)
 
+cuda:
+	@[ -n "$(NVCC)" ] || { echo "make: nvcc is not found: 'make setup-cuda' fetches it (525 MB)" >&2; exit 1; }
+	@$(MAKE) --no-print-directory $(jobs) CUDA=1 all
+
 help:
-	@sed -n '3,9s/^# \{0,1\}//p' $(firstword $(MAKEFILE_LIST))
-	@printf '%s\n' '' 'check-layers check-headers unit soak bench fuzz install clean compile_commands.json'
+	@sed -n '3,$${/^#/!q;s/^# \{0,1\}//p}' $(firstword $(MAKEFILE_LIST))
 
 $(PROGRAM): $(call objects,app) $(archives)
 	$(say) link $@
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 ifeq ($(PLUGIN)$(SANITIZE)$(filter 0,$(CUDA)),)
-	$(say) cuda "nvcc not found: without GPUs ('make setup-cuda' fetches it, 525 MB)"
+	$(say) cuda $(if $(NVCC),"no NVIDIA device: left out ('make cuda' builds it for all devices)","nvcc not found: left out ('make setup-cuda' fetches it$(comma) 525 MB)")
 endif
 
 # How, and which devices for: when that changes, everything is compiled again.
@@ -137,11 +156,11 @@ $(PLUGIN): $(cuda_objects) kernels/cuda/exports.map
 endif
 -include $(wildcard $(BUILD)/cuda/kernels/*.d $(BUILD)/cuda/kernels/cuda/*.d)
 
-# The same files for an emulated device on the processor (tests/cuda_host/).  The emulator's fibers confuse the thread sanitizer.
+# The same files for an emulated device on the processor (tests/cuda/emulator/).  The emulator's fibers confuse the thread sanitizer.
 HOST_CUDA    := $(filter-out -Wextra -Wmissing-prototypes -Wstrict-prototypes -Wshadow -Wundef -pedantic,$(patsubst -std=gnu11,-std=gnu++17,$(FLAGS))) \
-                -Wno-unknown-pragmas -Wno-maybe-uninitialized -DWEIR_CUDA_EMULATOR='"tests/cuda_host/host.cuh"'
+                -Wno-unknown-pragmas -Wno-maybe-uninitialized -DWEIR_CUDA_EMULATOR='"tests/cuda/emulator/host.cuh"'
 HOST_CUDA    := $(filter-out -fsanitize=thread,$(HOST_CUDA))
-host_objects := $(patsubst %,$(BUILD)/host/%.o,$(filter-out %/gpu_cuda.cu,$(wildcard kernels/cuda/*.cu)) $(wildcard kernels/cuda/*.cc tests/cuda_host/*.cc))
+host_objects := $(patsubst %,$(BUILD)/host/%.o,$(filter-out %/gpu_cuda.cu,$(wildcard kernels/cuda/*.cu)) $(wildcard kernels/cuda/*.cc tests/cuda/emulator/*.cc))
 # With sanitizers: where variables are at each instruction takes half of the time to find out.
 $(BUILD)/host/%.o: % Makefile
 	@mkdir -p $(@D)
@@ -154,7 +173,7 @@ $(BUILD)/libcuda_host.a: $(host_objects)
 $(BUILD)/weir-cuda-host.so: $(host_objects) $(cuda_shared) kernels/cuda/exports.map
 	$(say) link $@
 	$(Q)$(CXX) -shared $(LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--version-script=kernels/cuda/exports.map -lpthread
--include $(wildcard $(BUILD)/host/*/*.d $(BUILD)/host/*/*/*.d)
+-include $(wildcard $(BUILD)/host/*/*.d $(BUILD)/host/*/*/*.d $(BUILD)/host/*/*/*/*.d)
 
 define archive
 $(BUILD)/lib$(1).a: $(call objects,$(1))
@@ -163,26 +182,36 @@ $(BUILD)/lib$(1).a: $(call objects,$(1))
 endef
 $(foreach l,$(libs),$(eval $(call archive,$(l))))
 
-$(BUILD)/%.o: %.c Makefile
+# A missing library is named before the first file is compiled, instead of a compiler error in the middle.
+$(BUILD)/libraries: app/setup.sh
+	@mkdir -p $(@D)
+	@CC="$(CC)" CFLAGS="$(CFLAGS) $(filter -I%,$(packages))" app/setup.sh check
+	@touch $@
+$(BUILD)/%.o: %.c Makefile | $(BUILD)/libraries
 	@mkdir -p $(@D)
 	$(say) cc $<
 	$(Q)$(CC) $(CFLAGS) $(OPTIMISE) $(FLAGS) $(LEVEL) -MMD -MP -c -o $@ $<
 
-$(BUILD)/tests/t_%: $(BUILD)/tests/t_%.o $(BUILD)/tests/runner.o $(BUILD)/tests/json.o $(BUILD)/tests/faultvfs.o $(archives)
+# What tests share; only what a test calls is linked.
+$(BUILD)/libtest.a: $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/lib/*.c))
+	$(say) ar $@
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+$(unit) $(BUILD)/tests/measure/time_select: $(BUILD)/libtest.a $(archives)
+$(BUILD)/tests/%: $(BUILD)/tests/%.o
 	$(say) link $@
-	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LDLIBS)
-$(BUILD)/tests/t_cuda_%: $(BUILD)/tests/t_cuda_%.o $(BUILD)/tests/runner.o $(BUILD)/libcuda_host.a $(archives)
-	$(say) link $@
-	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) -lstdc++ $(LDLIBS)
-$(BUILD)/tests/t_cuda_host: $(BUILD)/host/tests/cuda_wrong.cc.o
-# gpu_cuda.cu over a fake CUDA runtime; linked first, it takes the place of tests/cuda_host/gpu_host.cc.
-$(BUILD)/tests/t_cuda_device: $(BUILD)/host/tests/cuda_fake.cc.o
-$(BUILD)/host/tests/cuda_fake.cc.o: HOST_CUDA := $(HOST_CUDA) -Itests/fake_cuda
-$(BUILD)/tests/t_cuda_plugin $(BUILD)/tests/t_cuda_models $(BUILD)/tests/t_cuda_sessions: | $(BUILD)/weir-cuda-host.so
-# Those that look into the program itself.
-$(BUILD)/tests/t_eval $(BUILD)/tests/t_evidence $(BUILD)/tests/t_picture $(BUILD)/tests/t_screen $(BUILD)/tests/t_storm $(BUILD)/tests/t_stream_text $(BUILD)/tests/t_talk: $(filter-out $(BUILD)/app/main.o,$(call objects,app))
+	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(if $(filter cuda/%,$*),-lstdc++) $(LDLIBS)
+# tests/app/ looks into the program itself; tests/cuda/ into the emulated device.
+$(filter $(BUILD)/tests/app/%,$(unit)): $(filter-out $(BUILD)/app/main.o,$(call objects,app))
+$(addprefix $(BUILD)/tests/app/,t_screen t_pictures): $(BUILD)/tests/app/play.o
+$(BUILD)/tests/app/t_pictures: $(BUILD)/tests/app/svg.o
+$(filter $(BUILD)/tests/cuda/%,$(unit)): $(BUILD)/libcuda_host.a
+$(BUILD)/tests/cuda/t_cuda_host: $(BUILD)/host/tests/cuda/cuda_wrong.cc.o
+# gpu_cuda.cu over a fake CUDA runtime; linked first, it takes the place of tests/cuda/emulator/gpu_host.cc.
+$(BUILD)/tests/cuda/t_cuda_device: $(BUILD)/host/tests/cuda/cuda_fake.cc.o
+$(BUILD)/host/tests/cuda/cuda_fake.cc.o: HOST_CUDA := $(HOST_CUDA) -Itests/cuda/fake_runtime
+$(addprefix $(BUILD)/tests/cuda/,t_cuda_plugin t_cuda_models t_cuda_sessions): | $(BUILD)/weir-cuda-host.so
 
--include $(wildcard $(BUILD)/*/*.d)
+-include $(wildcard $(BUILD)/*/*.d $(BUILD)/*/*/*.d)
 
 # ---- set-up ----
 
@@ -198,10 +227,9 @@ setup-cuda:
 model:
 	@app/setup.sh model
 
-# stdin stays the user's: `echo Hello | make run` asks one question.  It is to run here: the plugin is built for this machine's
-# device alone, and not at all where there is none.
+# stdin stays the user's: `echo Hello | make run` asks one question.
 run: setup
-	@$(MAKE) --no-print-directory $(jobs) $(if $(shell nvidia-smi -L 2>/dev/null),CUDA_ARCH=native,CUDA=0) all
+	@$(MAKE) --no-print-directory $(jobs) all
 	@$(MAKE) --no-print-directory model
 	@./weir $(ARGS)
 
@@ -218,8 +246,16 @@ check: $(PROGRAM) $(unit)
 
 unit: $(unit)
 
+# The pictures of README.md, drawn anew from what the program shows; tests/app/t_pictures checks the committed ones.
+pictures: $(BUILD)/tests/app/t_pictures $(PROGRAM)
+	@WEIR=./$(PROGRAM) WEIR_PICTURES=write $<
+
 check-layers:
 	@tests/layers.sh
+check-circles: $(PROGRAM)
+	@BUILD=$(BUILD) tests/circles.sh
+check-words:
+	@tests/words.sh
 check-headers:
 	@CC="$(CC)" FLAGS='$(FLAGS)' tests/headers.sh
 
@@ -227,8 +263,8 @@ soak: all $(unit)
 	@BUILD=$(BUILD) WEIR=./$(PROGRAM) tests/soak.sh $(SOAK_MINUTES)
 
 bench: all $(BUILD)/mkmodel
-	@MKMODEL=$(BUILD)/mkmodel tests/bench.sh
-$(BUILD)/mkmodel: $(BUILD)/tests/mkmodel.o $(BUILD)/libkernels.a
+	@MKMODEL=$(BUILD)/mkmodel tests/measure/bench.sh
+$(BUILD)/mkmodel: $(BUILD)/tests/measure/mkmodel.o $(BUILD)/libkernels.a
 	$(say) link $@
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -lm -lpthread
 
@@ -238,9 +274,9 @@ fuzz:
 	@$(MAKE) --no-print-directory BUILD=build/fuzz CC=clang CFLAGS="$(FUZZ_FLAGS) -fsanitize=fuzzer-no-link" \
 	  fuzz-programs
 fuzz-programs: $(fuzzers)
-build/fuzz/fuzz_%: build/fuzz/tests/fuzz_%.o $(archives)
+build/fuzz/fuzz_%: build/fuzz/tests/fuzz/fuzz_%.o $(archives)
 	$(say) link $@
-	$(Q)clang -fsanitize=fuzzer,address,undefined -o $@ $^ $(if $(findstring markdown,$@),-lmd4c) -lm -lpthread
+	$(Q)clang -fsanitize=fuzzer,address,undefined -o $@ $^ $(if $(findstring markdown,$@),-lmd4c) $(if $(filter %import %documents,$@),-lxml2 -larchive -lseccomp) -lm -lpthread
 
 # ---- installation ----
 
@@ -250,6 +286,7 @@ ifneq ($(PLUGIN),)
 	install -D -m 755 weir-cuda.so $(DESTDIR)$(PREFIX)/lib/weir/weir-cuda.so
 endif
 	install -D -m 644 man/weir.1 $(DESTDIR)$(PREFIX)/share/man/man1/weir.1
+	install -D -m 644 man/weir-cache.7 $(DESTDIR)$(PREFIX)/share/man/man7/weir-cache.7
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/zsh/site-functions \
 	  $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 	./weir completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/weir

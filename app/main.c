@@ -7,7 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "app/app.h"
+#include "app/eval/eval.h"
+#include "app/line/line.h"
+#include "app/tools/tools.h"
+#include "app/tui/tui.h"
 
 /* A descriptor 0, 1 or 2 that the caller closed would be given to the next file we open, and answers would go
  * into it.  Fill the holes so that using them fails (input: is empty). */
@@ -27,6 +30,25 @@ static void set_locale(void)
 		setenv("LC_ALL", "C.UTF-8", 1);   /* readline looks there again */
 }
 
+/* On the screen, line by line, through a pipe, or one answer. */
+static int cmd_chat(struct options *o)
+{
+	struct chat c = {.quit = 0};
+	struct str note = {0};
+	struct err e = {0};
+	int rc = 0;
+
+	if (chat_open(&c, o, &note, &e) < 0)
+		rc = e.code != ERR_CANCELLED ? fail(&e) : signals_quit() ? 128 + signals_quit() : 130;   /* whoever stopped it knows */
+	else if (!c.o.prompt && tui_wanted(&c.o))
+		rc = tui_run(&c, note.p);
+	else
+		rc = line_run(&c, note.p);
+	chat_close(&c, o);
+	str_free(&note);
+	return rc;
+}
+
 static int run(struct options *o)
 {
 	struct err e = {0};
@@ -35,7 +57,7 @@ static int run(struct options *o)
 		struct str text = {0};
 		int rc;
 		if (o->help)
-			options_help(o, &text);
+			options_help(o, tui_help, &text);
 		else
 			str_addf(&text, "weir %s\n", WEIR_VERSION);
 		rc = print_all(text.p, text.n, &e) < 0 ? fail(&e) : 0;
@@ -44,12 +66,13 @@ static int run(struct options *o)
 	}
 	switch (o->command) {
 	case CMD_CHAT:
-	case CMD_READ:           return o->prompt ? cmd_oneshot(o) : cmd_chat(o);
+	case CMD_READ:           return cmd_chat(o);
 	case CMD_MODELS:         return cmd_models(o);
 	case CMD_INSPECT_MODEL:  return cmd_inspect_model(o);
 	case CMD_INSPECT_TOKENS: return cmd_inspect_tokens(o);
 	case CMD_INSPECT_LOGITS: return cmd_inspect_logits(o);
 	case CMD_INSPECT_SESSION: return cmd_inspect_session(o);
+	case CMD_INSPECT_DOCUMENT: return cmd_inspect_document(o);
 	case CMD_EVAL_PPL:       return cmd_eval_ppl(o);
 	case CMD_EVAL_PLOT:      return cmd_eval_plot(o);
 	case CMD_EVAL_RECOVERY:  return cmd_eval_recovery(o);
@@ -76,8 +99,10 @@ int main(int argc, char **argv)
 {
 	struct options o = {.n_owned = 0};
 	struct err e = {0};
-	int rc;
+	int rc = doc_helper(argc, argv);
 
+	if (rc >= 0)
+		return rc;
 	fill_descriptors();
 	set_locale();
 	signals_init();

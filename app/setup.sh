@@ -1,8 +1,9 @@
 #!/bin/sh
-# app/setup.sh build|test|model|cuda - make sure that what weir needs is here.
+# app/setup.sh check|build|test|model|cuda - make sure that what weir needs is here.
 #
-#   build   compiler, C library headers, readline: installed when missing and allowed, else the line to run
-#   test    the same, and valgrind and tmux, without which some tests skip
+#   check   name the compiler and libraries that are missing, install nothing
+#   build   compiler, C library headers, libraries: installed when missing and allowed, else the line to run
+#   test    the same, and valgrind, tmux and xz, without which some tests skip
 #   model   the default model in the user's cache, checked against its SHA-256
 #   cuda    nvcc and cuBLAS in the user's cache, for building weir-cuda.so where no CUDA toolkit is installed; checked likewise
 #
@@ -26,12 +27,19 @@ nvidia-cublas==13.0.2.14 --hash=sha256:0cf238ffdbe46c00cb9aa98e7bca745c223a5ca5a
 '
 
 say() { printf '%s\n' "weir: $*" >&2; }
+# xdg VALUE FALLBACK: a directory as the program finds it: an absolute path in the variable, else below the home directory.
+xdg() {
+	case "$1" in
+	/*) echo "$1/weir" ;;
+	*)  echo "${HOME:-}/$2/weir" ;;
+	esac
+}
 have() { command -v "$1" >/dev/null 2>&1; }
 
 # ---- packages ----
 
 manager() {
-	for m in apt-get dnf pacman zypper apk brew; do
+	for m in apt-get dnf pacman zypper; do
 		if have "$m"; then
 			echo "$m"
 			return
@@ -39,49 +47,53 @@ manager() {
 	done
 }
 
-# package NAME of the needs below, in the words of the package manager; empty where it has no such thing.
+# package MANAGER NEED: the package's name there; empty where it has no such thing.
 package() {
 	case "$1:$2" in
-	apt-get:compiler|dnf:compiler|zypper:compiler|pacman:compiler|apk:compiler) echo gcc ;;
+	*:compiler) echo gcc ;;
+	*:make|*:valgrind|*:tmux) echo "$2" ;;
+	apt-get:xz) echo xz-utils ;;
+	dnf:xz|zypper:xz|pacman:xz) echo xz ;;
 	apt-get:libc) echo libc6-dev ;;
 	dnf:libc|zypper:libc) echo glibc-devel ;;
-	apk:libc) echo musl-dev ;;
-	*:make) echo make ;;
-	apt-get:cxx|apk:cxx) echo g++ ;;
+	apt-get:cxx) echo g++ ;;
 	dnf:cxx|zypper:cxx) echo gcc-c++ ;;
 	pacman:cxx) echo gcc ;;
+	apt-get:pkg-config|zypper:pkg-config) echo pkg-config ;;
+	dnf:pkg-config) echo pkgconf-pkg-config ;;
+	pacman:pkg-config) echo pkgconf ;;
 	apt-get:readline) echo libreadline-dev ;;
 	dnf:readline|zypper:readline) echo readline-devel ;;
-	apk:readline) echo readline-dev ;;
-	pacman:readline|brew:readline) echo readline ;;
 	apt-get:sqlite) echo libsqlite3-dev ;;
 	dnf:sqlite) echo sqlite-devel ;;
 	zypper:sqlite) echo sqlite3-devel ;;
-	apk:sqlite) echo sqlite-dev ;;
-	pacman:sqlite|brew:sqlite) echo sqlite ;;
 	apt-get:openssl) echo libssl-dev ;;
 	dnf:openssl) echo openssl-devel ;;
 	zypper:openssl) echo libopenssl-devel ;;
-	apk:openssl) echo openssl-dev ;;
-	pacman:openssl|brew:openssl) echo openssl ;;
 	apt-get:xxhash) echo libxxhash-dev ;;
 	dnf:xxhash|zypper:xxhash) echo xxhash-devel ;;
-	apk:xxhash) echo xxhash-dev ;;
-	pacman:xxhash|brew:xxhash) echo xxhash ;;
-	apt-get:ncurses|apk:ncurses) [ "$1" = apk ] && echo ncurses-dev || echo libncurses-dev ;;
+	apt-get:ncurses) echo libncurses-dev ;;
 	dnf:ncurses|zypper:ncurses) echo ncurses-devel ;;
-	pacman:ncurses|brew:ncurses) echo ncurses ;;
+	apt-get:zlib) echo zlib1g-dev ;;
+	dnf:zlib|zypper:zlib) echo zlib-devel ;;
 	apt-get:md4c) echo libmd4c-dev ;;
 	dnf:md4c|zypper:md4c) echo md4c-devel ;;
-	apk:md4c) echo md4c-dev ;;
-	pacman:md4c|brew:md4c) echo md4c ;;
+	apt-get:libxml2) echo libxml2-dev ;;
+	dnf:libxml2|zypper:libxml2) echo libxml2-devel ;;
+	apt-get:libarchive) echo libarchive-dev ;;
+	dnf:libarchive|zypper:libarchive) echo libarchive-devel ;;
+	apt-get:libseccomp) echo libseccomp-dev ;;
+	dnf:libseccomp|zypper:libseccomp) echo libseccomp-devel ;;
+	apt-get:libcurl) echo libcurl4-openssl-dev ;;
+	dnf:libcurl|zypper:libcurl) echo libcurl-devel ;;
+	pacman:libcurl) echo curl ;;
+	apt-get:poppler|dnf:poppler) echo poppler-utils ;;
+	zypper:poppler) echo poppler-tools ;;
+	pacman:readline|pacman:sqlite|pacman:openssl|pacman:xxhash|pacman:ncurses|pacman:zlib|pacman:md4c) echo "$2" ;;
+	pacman:libxml2|pacman:libarchive|pacman:libseccomp|pacman:poppler) echo "$2" ;;
 	apt-get:pip|dnf:pip|zypper:pip) echo python3-pip ;;
 	pacman:pip) echo python-pip ;;
-	apk:pip) echo py3-pip ;;
-	brew:pip) echo python3 ;;
-	*:valgrind) echo valgrind ;;
 	apt-get:debug) echo libc6-dbg ;;
-	*:tmux) echo tmux ;;
 	esac
 }
 
@@ -92,8 +104,6 @@ install_words() {
 	dnf)     echo "dnf install -y" ;;
 	pacman)  echo "pacman -S --noconfirm --needed" ;;
 	zypper)  echo "zypper --non-interactive install" ;;
-	apk)     echo "apk add" ;;
-	brew)    echo "brew install" ;;
 	esac
 }
 
@@ -126,8 +136,8 @@ run_install() {
 	return 1
 }
 
-# install NEED...: 0 when all were installed; otherwise prints what to run.
-install() {
+# packages NEED...: their names here, in $list; the manager in $m.
+packages() {
 	m=$(manager)
 	list=
 	for need in "$@"; do
@@ -135,6 +145,11 @@ install() {
 		[ -z "$p" ] || list="$list $p"
 	done
 	list=${list# }
+}
+
+# install NEED...: 0 when all were installed; otherwise prints what to run.
+install() {
+	packages "$@"
 	if [ -z "$m" ]; then
 		say "missing: $*; no package manager known here: install them and run make again"
 		return 1
@@ -142,10 +157,7 @@ install() {
 	[ -n "$list" ] || return 1
 	words=$(install_words "$m")
 	# shellcheck disable=SC2086 # a list of packages
-	if [ "$m" = brew ]; then
-		ask "run '$words $list'?" && run_install "$m" "" $list && return 0
-		say "missing: $*; run: $words $list"
-	elif [ "$(id -u)" = 0 ]; then
+	if [ "$(id -u)" = 0 ]; then
 		run_install "$m" "" $list && return 0
 		say "could not install: $list; run: $words $list"
 	else
@@ -159,32 +171,68 @@ install() {
 
 # ---- build and test ----
 
-header() {
-	for dir in /usr/include /usr/local/include /opt/homebrew/opt/readline/include /usr/include/"$(uname -m)"-linux-gnu; do
-		[ -e "$dir/$1" ] && return 0
-	done
-	# Somewhere else the compiler knows of.
-	have "${CC%% *}" && echo "#include <stdio.h>
-#include <$1>" | $CC -fsyntax-only -x c - 2>/dev/null
+CC=${CC:-cc}
+
+# compiles HEADER...: where the compiler looks, or pkg-config says.  stdio.h comes first: readline needs it.
+compiles() {
+	for h in stdio.h "$@"; do
+		echo "#include <$h>"
+	done | $CC ${CFLAGS:-} $includes -I/usr/include/libxml2 -fsyntax-only -x c - 2>/dev/null
 }
 
-CC=${CC:-cc}
+# need NAME HEADER PACKAGE: prints the name unless the header is there.
+need() {
+	includes=$(pkg-config --cflags-only-I "$3" 2>/dev/null)
+	compiles "$2" || echo "$1"
+}
 
 missing_build() {
 	have "${CC%% *}" || echo compiler
 	have make || echo make
-	header stdio.h || echo libc
-	header readline/readline.h || echo readline
-	header sqlite3.h || echo sqlite
-	header openssl/evp.h || echo openssl
-	header xxhash.h || echo xxhash
-	header curses.h || echo ncurses
-	header md4c.h || echo md4c
+	have "${CC%% *}" || return 0
+	includes=$(pkg-config --cflags-only-I readline sqlite3 libcrypto libxxhash ncursesw zlib md4c libxml-2.0 libarchive libseccomp libcurl 2>/dev/null)
+	compiles readline/readline.h sqlite3.h openssl/evp.h xxhash.h curses.h zlib.h md4c.h libxml/HTMLparser.h archive.h seccomp.h curl/curl.h && return
+	includes=
+	if ! compiles; then
+		echo libc
+		return
+	fi
+	need readline readline/readline.h readline
+	need sqlite sqlite3.h sqlite3
+	need openssl openssl/evp.h libcrypto
+	need xxhash xxhash.h libxxhash
+	need ncurses curses.h ncursesw
+	need zlib zlib.h zlib
+	need md4c md4c.h md4c
+	need libxml2 libxml/HTMLparser.h libxml-2.0
+	need libarchive archive.h libarchive
+	need libseccomp seccomp.h libseccomp
+	need libcurl curl/curl.h libcurl
+}
+
+# Says what is missing, installs nothing: the first thing that a build does.
+check() {
+	missing=$(missing_build | tr '\n' ' ')
+	missing=${missing% }
+	[ -n "$missing" ] || return 0
+	# shellcheck disable=SC2086 # a list
+	packages $missing
+	say "missing: $missing; 'make setup' installs ${list:-them}"
+	exit 1
 }
 
 build() {
 	missing=$(missing_build)
-	[ -n "$missing" ] || return 0
+	if [ -z "$missing" ]; then
+		have pdftotext || install poppler || say "without pdftotext weir reads no PDF documents"
+		return 0
+	fi
+	# A first look at a machine without a compiler cannot see its libraries.
+	case "$missing" in
+	*compiler*|*libc*) missing="$missing readline sqlite openssl xxhash ncurses zlib md4c libxml2 libarchive libseccomp libcurl" ;;
+	esac
+	have pkg-config || missing="$missing pkg-config"
+	have pdftotext || missing="$missing poppler"
 	# shellcheck disable=SC2086 # a list
 	install $missing || exit 1
 	missing=$(missing_build)
@@ -203,6 +251,7 @@ test_tools() {
 		missing="debug"
 	fi
 	have tmux || missing="$missing tmux"
+	have xz || missing="$missing xz"
 	have "${CXX:-c++}" || missing="$missing cxx"
 	[ -n "$missing" ] || return 0
 	# shellcheck disable=SC2086
@@ -233,7 +282,7 @@ own_model() {
 	case " ${ARGS:-}" in
 	*' -m'*|*' --model'*) return 0 ;;
 	esac
-	config=${XDG_CONFIG_HOME:-$HOME/.config}/weir/config
+	config=$(xdg "${XDG_CONFIG_HOME:-}" .config)/config
 	[ -e "$config" ] && grep -q '^[[:space:]]*model[[:space:]]*=' "$config"
 }
 
@@ -277,7 +326,7 @@ fetch_model() {
 
 fetch() {
 	own_model && return 0
-	dir=${XDG_CACHE_HOME:-$HOME/.cache}/weir/models
+	dir=$(xdg "${XDG_CACHE_HOME:-}" .cache)/models
 	model=$dir/$model_file
 	mark=$model.sha256
 	model_good && return 0
@@ -326,11 +375,11 @@ fetch_cuda() {
 	printf '%s' "$cuda_packages" >"$got/weir-packages"
 	rm -rf "$cuda"
 	mv "$got" "$cuda" || no_cuda "cannot write '$cuda'"
-	say "nvcc is there: 'make' builds weir-cuda.so now"
+	say "nvcc is there: 'make' builds weir-cuda.so where there is an NVIDIA device, 'make cuda' anywhere"
 }
 
 cuda() {
-	cuda=${XDG_CACHE_HOME:-$HOME/.cache}/weir/cuda
+	cuda=$(xdg "${XDG_CACHE_HOME:-}" .cache)/cuda
 	if [ -x "$cuda/bin/nvcc" ] && [ "$(cat "$cuda/weir-packages" 2>/dev/null)" = "$(printf '%s' "$cuda_packages")" ]; then
 		say "nvcc is in $cuda"
 		return 0
@@ -345,12 +394,13 @@ cuda() {
 }
 
 case "${1:-}" in
+check) check ;;
 build) build ;;
 test)  build; test_tools ;;
 model) fetch ;;
 cuda)  cuda ;;
 *)
-	echo "usage: app/setup.sh build|test|model|cuda" >&2
+	echo "usage: app/setup.sh check|build|test|model|cuda" >&2
 	exit 2
 	;;
 esac

@@ -29,7 +29,7 @@ static int planes_grow(struct attn_mass *f, int32_t n, struct err *err)
 	for (; f->n_plane < n; f->n_plane++) {
 		if (tensor_init(f, &f->plane[f->n_plane], DT_F32, f->rings->heads, f->cap, err))
 			return -1;
-		f->plane[f->n_plane].cols = f->rings->rows;
+		f->plane[f->n_plane].cols = f->rings->n_slots;
 	}
 	return 0;
 }
@@ -38,10 +38,10 @@ int mass_init(struct attn_mass *f, struct backend *be, struct rings *r, struct e
 {
 	size_t heads = (size_t)r->heads;
 
-	*f = (struct attn_mass){ .be = be, .rings = r, .cap = r->rows };
+	*f = (struct attn_mass){ .be = be, .rings = r, .cap = r->n_slots };
 	if (planes_grow(f, MASS_POINTS + 2, err) || tensor_init(f, &f->few, DT_F32, MASS_FEW, r->heads, err) ||
 	    tensor_init(f, &f->move, DT_I32, r->heads, 3 * MASS_FEW, err) ||
-	    !(f->swap = try_alloc(heads * (size_t)r->rows, sizeof *f->swap, "attention mass", err)) ||
+	    !(f->swap = try_alloc(heads * (size_t)r->n_slots, sizeof *f->swap, "attention mass", err)) ||
 	    !(f->list = try_alloc(heads * 3 * MASS_FEW, sizeof *f->list, "moves of attention mass", err)))
 		return -1;
 	mass_reset(f);
@@ -66,7 +66,7 @@ void mass_reset(struct attn_mass *f)
 	if (!f->be)
 		return;
 	for (int32_t i = 0; i < f->n_plane; i++)
-		f->plane[i].cols = f->rings->rows;
+		f->plane[i].cols = f->rings->n_slots;
 	mass_forget(f, -1);
 	f->plane_stale = 1;
 	f->sum_stale = 0;
@@ -92,7 +92,7 @@ static int32_t free_plane(const struct attn_mass *f, int32_t plane)
 
 static size_t plane_bytes(const struct attn_mass *f)
 {
-	return (size_t)f->rings->heads * (size_t)f->rings->rows * sizeof *f->swap;
+	return (size_t)f->rings->heads * (size_t)f->rings->n_slots * sizeof *f->swap;
 }
 
 static void transpose(float *out, const float *in, int32_t rows, int32_t cols)
@@ -118,7 +118,7 @@ int mass_read(struct attn_mass *f)
 	f->be->ops->read(f->be, &f->plane[f->now], 0, f->swap, plane_bytes(f));
 	if (stopped(f->be))
 		return -1;
-	transpose(f->rings->mass, f->swap, f->rings->heads, f->rings->rows);
+	transpose(f->rings->mass, f->swap, f->rings->heads, f->rings->n_slots);
 	f->sum_stale = 0;
 	return 0;
 }
@@ -128,21 +128,21 @@ static void write_all(struct attn_mass *f)
 {
 	if (is_kept(f, f->now))
 		f->now = free_plane(f, -1);
-	transpose(f->swap, f->rings->mass, f->rings->rows, f->rings->heads);
+	transpose(f->swap, f->rings->mass, f->rings->n_slots, f->rings->heads);
 	f->be->ops->write(f->be, &f->plane[f->now], 0, f->swap, plane_bytes(f));
 }
 
 /* The sums of these slots; the host's others stay as old as they are. */
-static void read_few(struct attn_mass *f, const int32_t *row, int32_t n)
+static void read_few(struct attn_mass *f, const int32_t *slot, int32_t n)
 {
 	size_t heads = (size_t)f->rings->heads;
 
-	f->be->ops->columns(f->be, &f->few, &f->plane[f->now], row, n);
+	f->be->ops->columns(f->be, &f->few, &f->plane[f->now], slot, n);
 	f->be->ops->read(f->be, &f->few, 0, f->swap, (size_t)n * heads * sizeof *f->swap);
 	if (stopped(f->be))
 		return;
 	for (int32_t i = 0; i < n; i++)
-		memcpy(f->rings->mass + (size_t)row[i] * heads, f->swap + (size_t)i * heads, heads * sizeof *f->swap);
+		memcpy(f->rings->mass + (size_t)slot[i] * heads, f->swap + (size_t)i * heads, heads * sizeof *f->swap);
 }
 
 /* ---- a step ---- */
@@ -165,7 +165,7 @@ int mass_scale(struct attn_mass *f, int32_t pos, int32_t n)
 		return 0;
 	if (mass_read(f))
 		return -1;
-	for (size_t i = 0; i < (size_t)r->heads * (size_t)r->rows; i++)
+	for (size_t i = 0; i < (size_t)r->heads * (size_t)r->n_slots; i++)
 		r->mass[i] *= by;
 	r->ema = next;
 	f->plane_stale = 1;
@@ -206,7 +206,7 @@ void mass_commit(struct attn_mass *f, int32_t planes)
 	f->sum_stale = 1;
 }
 
-/* ---- going back ---- */
+/* ---- rollback ---- */
 
 void mass_keep(struct attn_mass *f, int i, int32_t t, float nll)
 {
@@ -243,15 +243,15 @@ void mass_forget(struct attn_mass *f, int32_t t)
 
 void mass_join(struct attn_mass *f, int32_t n)
 {
-	int32_t row[MASS_FEW], looks;
+	int32_t slot[MASS_FEW], n_read;
 
 	if (!f->be || !f->sum_stale)
 		return;
-	looks = rings_rows_read(f->rings, n, row, MASS_FEW);
-	if (looks > MASS_FEW)
+	n_read = rings_slots_read(f->rings, n, slot, MASS_FEW);
+	if (n_read > MASS_FEW)
 		mass_read(f);
-	else if (looks)
-		read_few(f, row, looks);
+	else if (n_read)
+		read_few(f, slot, n_read);
 }
 
 void mass_follow(struct attn_mass *f)
@@ -259,28 +259,28 @@ void mass_follow(struct attn_mass *f)
 	const struct rings *r = f->rings;
 	struct tensor plane = f->plane[f->now];
 
-	if (!f->be || !r->n_row || f->plane_stale)
+	if (!f->be || !r->n_changed || f->plane_stale)
 		return;
-	if (r->n_row > MASS_FEW) {
+	if (r->n_changed > MASS_FEW) {
 		f->plane_stale = 1;         /* all of them, with the next call */
 		return;
 	}
 	for (int32_t h = 0; h < r->heads; h++) {
 		int32_t *out = f->list + (size_t)h * 3 * MASS_FEW;
 
-		for (int32_t i = 0; i < r->n_row; i++, out += 3) {
+		for (int32_t i = 0; i < r->n_changed; i++, out += 3) {
 			int32_t from = r->from[(size_t)i * (size_t)r->heads + (size_t)h];
 
-			out[0] = from == r->row[i] ? -1 : from;
-			out[1] = r->row[i];
+			out[0] = from == r->changed[i] ? -1 : from;
+			out[1] = r->changed[i];
 			out[2] = -1;
 		}
 	}
 	f->be->ops->write(f->be, &f->move, 0, f->list, (size_t)r->heads * 3 * MASS_FEW * sizeof *f->list);
-	plane.rows = r->heads * r->rows;
+	plane.rows = r->heads * r->n_slots;
 	plane.cols = 1;
-	f->be->ops->kv_move(f->be, &plane, &(struct kv_moves){ .move = &f->move, .n = r->n_row, .n_kv_head = r->heads,
-	                                                       .head_dim = 1, .cap = r->rows });
+	f->be->ops->kv_move(f->be, &plane, &(struct kv_moves){ .move = &f->move, .n = r->n_changed, .n_kv_head = r->heads,
+	                                                       .head_dim = 1, .cap = r->n_slots });
 }
 
 /* ---- saving ---- */
@@ -305,7 +305,7 @@ void mass_archive(struct attn_mass *f, struct serializer *a, int32_t slots)
 /* One plane, through the host's swap. */
 static void plane_archive(struct attn_mass *f, struct serializer *a, struct tensor *plane, int32_t slots)
 {
-	size_t cols = (size_t)f->rings->rows;
+	size_t cols = (size_t)f->rings->n_slots;
 
 	if (a->mode == SERIALIZE_SAVE)
 		f->be->ops->read(f->be, plane, 0, f->swap, plane_bytes(f));

@@ -3,10 +3,10 @@
  *
  * The sums lie in planes, f32 [heads][slots of the rings and their stage].  A step reads the plane that counts and writes another one for
  * each of its tokens (READ: one for all), which counts once the step is committed: a step that is rolled back spoils nothing.  Up to
- * MASS_POINTS planes of before are kept, so that committed tokens can be taken back, too.
+ * MASS_POINTS planes of before are kept, so that committed tokens can be rolled back, too.
  *
  * The host's sums are those of the rings (rings.h).  They get the few that tokens which join are compared with, and all of them when
- * somebody looks or a snapshot is taken; so a step waits for none of them. */
+ * a view or a snapshot is taken; so a step waits for none of them. */
 #ifndef WEIR_ATTN_MASS_H
 #define WEIR_ATTN_MASS_H
 

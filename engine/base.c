@@ -1,13 +1,15 @@
-/* engine/base.c - errors, byte strings, token lists, allocation, UTF-8.
+/* engine/base.c - errors, byte strings, token lists, allocation, UTF-8, counts, the user's directories.
  *
  * Error messages contain file names, keys and other untrusted bytes, and end up on a terminal: err_set() escapes unsafe ones
  * for all callers. */
 #include "engine/base.h"
 
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 /* ---- errors ---- */
 
@@ -355,6 +357,59 @@ size_t utf8_complete(const char *s, size_t n)
 		return n;
 	}
 	return n;
+}
+
+/* ---- counts ---- */
+
+struct count count_text(uint64_t n)
+{
+	struct count out;
+	char digits[24];
+	int len = snprintf(digits, sizeof digits, "%llu", (unsigned long long)n), at = 0;
+
+	for (int i = 0; i < len; i++) {
+		if (i && (len - i) % 3 == 0)
+			out.s[at++] = ',';
+		out.s[at++] = digits[i];
+	}
+	out.s[at] = 0;
+	return out;
+}
+
+/* ---- the user's directories ---- */
+
+static const char *absolute(const char *path)
+{
+	return path && *path == '/' ? path : NULL;
+}
+
+static const char *home_dir(void)
+{
+	const char *home = absolute(getenv("HOME"));
+	const struct passwd *user = home ? NULL : getpwuid(getuid());
+
+	return user ? absolute(user->pw_dir) : home;
+}
+
+int user_path(struct str *out, enum user_dir which, const char *name, struct err *e)
+{
+	static const struct { const char *variable, *in_home; } rules[] = {
+		[DIR_CONFIG] = {"XDG_CONFIG_HOME", ".config"},
+		[DIR_STATE]  = {"XDG_STATE_HOME", ".local/state"},
+		[DIR_CACHE]  = {"XDG_CACHE_HOME", ".cache"},
+		[DIR_DATA]   = {"XDG_DATA_HOME", ".local/share"},
+	};
+	const char *dir = absolute(getenv(rules[which].variable)), *home = dir ? NULL : home_dir();
+
+	if (dir)
+		str_adds(out, dir);
+	else if (home)
+		str_addf(out, "%s/%s", home, rules[which].in_home);
+	else
+		return err_set(e, ERR_FAIL, "no home directory: neither %s nor HOME is an absolute path, and the user database has none",
+		               rules[which].variable);
+	str_addf(out, "/weir%s%s", *name ? "/" : "", name);
+	return 0;
 }
 
 /* ---- clock ---- */

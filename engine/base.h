@@ -87,6 +87,17 @@ int utf8_encode(int32_t cp, char out[4]);
 /* Length of s[0..n) without a sequence at its end that is valid so far but incomplete. */
 size_t utf8_complete(const char *s, size_t n);
 
+/* A count as people read it, "1,234,567".  count_text(n).s lives until the end of the statement. */
+struct count { char s[28]; };
+struct count count_text(uint64_t n);
+
+/* The directories of this program by the XDG rules: $XDG_CONFIG_HOME (XDG_STATE_HOME ...) where that is an absolute path, else
+ * below the home directory, which is $HOME where that is an absolute path, else what the user database says. */
+enum user_dir { DIR_CONFIG, DIR_STATE, DIR_CACHE, DIR_DATA };
+/* Append "DIRECTORY/weir/name", or "DIRECTORY/weir" for the name "".  -1 and ERR_FAIL where there is no home directory: nothing is
+ * appended. */
+int user_path(struct str *out, enum user_dir, const char *name, struct err *e);
+
 /* Seconds of the monotonic clock. */
 double now_seconds(void);
 

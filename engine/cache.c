@@ -175,7 +175,7 @@ static void attend(struct cache *c, const struct step *st, int32_t layer, const 
 	if (probe || !own)
 		kv_attend(&c->kv, layer, x->out, reads.part, reads.n_part, st->n, probe);
 	for (int i = 0; i < reads.n_part; i++)
-		reads.part[i].choice = NULL;
+		reads.part[i].selection = NULL;
 	for (struct observer *o = c->observers; o; o = o->next)
 		o->ops->attended(o, &(struct attention){ .c = c, .st = st, .layer = layer, .r = &reads, .x = x });
 	if (s && s->seen)

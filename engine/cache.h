@@ -132,7 +132,7 @@ struct retention_ops {
 	/* Bytes of entries that one token reads with pos tokens before it. */
 	uint64_t (*read_bytes)(const struct cache *, int32_t pos, int generated);
 	/* What a bounded retention keeps and has evicted; NULL: nothing is ever evicted. */
-	void (*rows)(const struct cache *, struct timeline_rows *);
+	void (*ring_stats)(const struct cache *, struct ring_stats *);
 	void (*view)(const struct cache *, struct retained_view *);   /* NULL: nothing is ever evicted */
 	/* Bring the attention mass that view() shows to the host.  May be NULL. */
 	void (*mass_read)(struct cache *);

@@ -39,8 +39,14 @@ void chat_text_free(struct chat_text *);
 int chat_write(const struct chat_family *, const char *bos, const char *eos,
                const struct chat_msg *, size_t n, unsigned reply, struct chat_text *out, struct err *);
 
-/* chat_write() and vocab_encode(); a message with sampled ids keeps exactly these ids. */
-int chat_render(const struct chat_family *, const struct vocab *,
-                const struct chat_msg *, size_t n, unsigned reply, struct tokens *out, struct err *);
+/* ---- tokens (render.c) ---- */
+
+/* engine_render() for this family, or for a base model (NULL).  A message with sampled ids keeps exactly these ids where the template leaves
+ * its text as it is. */
+int chat_render(const struct chat_family *, const struct vocab *, const struct chat_msg *, size_t n, unsigned flags,
+                const struct rendered *before, struct rendered *out, struct err *);
+int rendered_stable(const struct rendered *, const struct vocab *, size_t msg, size_t byte, struct tokens *out, struct err *);
+int rendered_count(const struct rendered *, const struct vocab *, size_t msg, size_t from, size_t to, size_t *n, struct err *);
+void rendered_add(struct rendered *, const struct vocab *, const char *text, size_t n, const int32_t *id, size_t n_id);
 
 #endif

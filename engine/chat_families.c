@@ -1,7 +1,7 @@
 /* engine/chat_families.c - the chat template families: names, the skeletons they are recognised by, how they write.
  *
  * Data only; chat_private.h explains the fields.  Order matters where two rows share skeletons: the first that fits
- * wins.  What a row must get right is checked against renderings of the published templates (tests/t_chat.c). */
+ * wins.  What a row must get right is checked against renderings of the published templates (tests/engine/t_chat.c). */
 #include "engine/chat_private.h"
 
 #include <stddef.h>

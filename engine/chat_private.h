@@ -109,15 +109,15 @@ struct writer {
 	int reply;                 /* the head of the next answer is wanted */
 	int no_thought;            /* the answer is to have no reasoning */
 	struct chat_text *out;
-	size_t *where;             /* [n] offset in out of message i's unchanged text, SIZE_MAX when changed; may be NULL */
+	struct text_place *place;  /* [n] where the text of each message stands in out; may be NULL */
 	struct part system;        /* @s */
 	struct str keep;           /* buffer that system may point into */
 	struct err *e;
 	int failed;
 };
-/* As chat_write(); where may be NULL. */
+/* As chat_write(); place may be NULL. */
 int chat_compose(const struct chat_family *, const char *bos, const char *eos, const struct chat_msg *, size_t n,
-                 unsigned reply, struct chat_text *out, size_t *where, struct err *);
+                 unsigned reply, struct chat_text *out, struct text_place *place, struct err *);
 
 /* Writers (chat_write.c). */
 void write_plain(struct writer *);

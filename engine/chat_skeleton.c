@@ -211,63 +211,107 @@ static int decide_inline(struct skel *s, size_t *a, size_t *b)
 	return 1;
 }
 
-static enum state value_inner(struct skel *s, size_t a, size_t b)
+/* X if C else Y. */
+static enum state inline_if_state(struct skel *s, size_t a, size_t b)
 {
 	size_t i, j;
 	enum state x, y;
 
+	if (decide_inline(s, &a, &b))
+		return value_state(s, a, b);
+	i = find_top(s, a, b, words_if, 0);
+	j = find_top(s, i, b, words_else, 0);
+	if (j == b)
+		return S_UNKNOWN;
+	x = value_state(s, a, i);
+	y = value_state(s, j + 1, b);
+	return x == y ? x : S_UNKNOWN;
+}
+
+/* X or Y, with `or` at i. */
+static enum state or_state(struct skel *s, size_t a, size_t i, size_t b)
+{
+	enum state x = value_state(s, a, i), y = value_state(s, i + 1, b);
+
+	if (is_falsy(x))
+		return y;
+	if (is_truthy(x) || x == S_MESSAGES)
+		return x;
+	return x == S_STRING && (is_string(y) || (y == S_EMPTY && b - i == 2 &&
+	       s->tok[i + 1].kind == TOK_STR)) ? S_STRING : S_UNKNOWN;
+}
+
+/* X + Y or X ~ Y, with the operator at i. */
+static enum state plus_state(struct skel *s, size_t a, size_t i, size_t b)
+{
+	enum state x = value_state(s, a, i), y = value_state(s, i + 1, b);
+
+	if (x == S_TEXT || y == S_TEXT || x == S_ROLE || y == S_ROLE)
+		return S_TEXT;
+	return x == S_STRING || y == S_STRING ? S_STRING : S_UNKNOWN;
+}
+
+/* X | FILTER, with the bar at i. */
+static enum state filter_state(struct skel *s, size_t a, size_t i, size_t b)
+{
+	enum state x = value_state(s, a, i);
+
+	if (b - i >= 5 && tok_is(s, i + 1, "default") && tok_is(s, i + 2, "(")) {
+		size_t j = find_top(s, i + 3, b - 1, (const char *[]){ ",", NULL }, 0);
+		if (x == S_UNDEF || (j < b - 1 && is_falsy(x)))
+			return value_state(s, i + 3, j);
+		return x;
+	}
+	if (x == S_ROLE && b - i == 2 && tok_is(s, i + 1, "lower"))
+		return S_ROLE;
+	if (is_string(x))
+		if (tok_is(s, i + 1, "trim") || tok_is(s, i + 1, "string") || tok_is(s, i + 1, "replace"))
+			return S_STRING;
+	return S_UNKNOWN;
+}
+
+/* X.get('key') and X.get('key', default) of a message X. */
+static enum state get_state(struct skel *s, size_t a, size_t b)
+{
+	size_t i;
+	const struct tok *t;
+
+	for (i = a; i + 3 < b; i++)
+		if (tok_is(s, i, ".") && tok_is(s, i + 1, "get") && tok_is(s, i + 2, "(") && s->tok[i + 3].kind == TOK_STR)
+			break;
+	if (i + 3 >= b || !tok_is(s, b - 1, ")") || !is_message(s, a, i))
+		return S_UNKNOWN;
+	t = s->tok + i + 3;
+	if (bytes_are(at(s, t->off), t->len, "content"))
+		return S_STRING;
+	if (bytes_are(at(s, t->off), t->len, "role"))
+		return S_ROLE;
+	if (i + 4 == b - 1)
+		return S_NONE;
+	return tok_is(s, i + 4, ",") ? value_state(s, i + 5, b - 1) : S_UNKNOWN;
+}
+
+static enum state value_inner(struct skel *s, size_t a, size_t b)
+{
+	size_t i;
+
 	unwrap(s, &a, &b);
 	if (a >= b)
 		return S_UNKNOWN;
-	if (find_top(s, a, b, words_if, 0) < b) {
-		if (decide_inline(s, &a, &b))
-			return value_state(s, a, b);
-		i = find_top(s, a, b, words_if, 0);
-		j = find_top(s, i, b, words_else, 0);
-		if (j == b)
-			return S_UNKNOWN;
-		x = value_state(s, a, i);
-		y = value_state(s, j + 1, b);
-		return x == y ? x : S_UNKNOWN;
-	}
-	if ((i = find_top(s, a, b, words_or, 0)) < b) {
-		x = value_state(s, a, i);
-		y = value_state(s, i + 1, b);
-		if (is_falsy(x))
-			return y;
-		if (is_truthy(x) || x == S_MESSAGES)
-			return x;
-		return x == S_STRING && (is_string(y) || (y == S_EMPTY && b - i == 2 &&
-		       s->tok[i + 1].kind == TOK_STR)) ? S_STRING : S_UNKNOWN;
-	}
+	if (find_top(s, a, b, words_if, 0) < b)
+		return inline_if_state(s, a, b);
+	if ((i = find_top(s, a, b, words_or, 0)) < b)
+		return or_state(s, a, i, b);
 	if (find_top(s, a, b, words_and, 0) < b || find_top(s, a, b, words_test, 0) < b) {
 		struct str o = {0};
 		int prec, c = condition(s, a, b, &o, &prec);
 		str_free(&o);
 		return c == C_TRUE ? S_TRUE : c == C_FALSE ? S_FALSE : S_UNKNOWN;
 	}
-	if ((i = find_top(s, a, b, words_plus, 0)) < b) {
-		x = value_state(s, a, i);
-		y = value_state(s, i + 1, b);
-		if (x == S_TEXT || y == S_TEXT || x == S_ROLE || y == S_ROLE)
-			return S_TEXT;
-		return x == S_STRING || y == S_STRING ? S_STRING : S_UNKNOWN;
-	}
-	if ((i = find_top(s, a, b, words_pipe, 1)) < b) {
-		x = value_state(s, a, i);
-		if (b - i >= 5 && tok_is(s, i + 1, "default") && tok_is(s, i + 2, "(")) {
-			j = find_top(s, i + 3, b - 1, (const char *[]){ ",", NULL }, 0);
-			if (x == S_UNDEF || (j < b - 1 && is_falsy(x)))
-				return value_state(s, i + 3, j);
-			return x;
-		}
-		if (x == S_ROLE && b - i == 2 && tok_is(s, i + 1, "lower"))
-			return S_ROLE;
-		if (is_string(x))
-			if (tok_is(s, i + 1, "trim") || tok_is(s, i + 1, "string") || tok_is(s, i + 1, "replace"))
-				return S_STRING;
-		return S_UNKNOWN;
-	}
+	if ((i = find_top(s, a, b, words_plus, 0)) < b)
+		return plus_state(s, a, i, b);
+	if ((i = find_top(s, a, b, words_pipe, 1)) < b)
+		return filter_state(s, a, i, b);
 	if (b - a == 1) {
 		if (s->tok[a].kind == TOK_STR)
 			return s->tok[a].len ? S_TEXT : S_EMPTY;
@@ -277,29 +321,14 @@ static enum state value_inner(struct skel *s, size_t a, size_t b)
 		return S_EMPTY;
 	if (s->tok[a].kind == TOK_NAME && tok_is(s, a + 1, "(") && tok_is(s, b - 1, ")")) {
 		struct binding *m = find_binding(s, at(s, s->tok[a].off), s->tok[a].len);
-		/* a macro's value is text; macros are bound under their name and "(" */
+		/* A macro's value is text; macros are bound under their name and "(". */
 		return m && m->state == S_TRUE ? S_STRING : S_UNKNOWN;
 	}
 	if (subscript_state(s, a, b) != S_UNKNOWN)
 		return subscript_state(s, a, b);
-	if (b - a >= 3 && tok_is(s, b - 2, ".") && is_message(s, a, b - 2)) {
+	if (b - a >= 3 && tok_is(s, b - 2, ".") && is_message(s, a, b - 2))
 		return tok_is(s, b - 1, "content") ? S_STRING : tok_is(s, b - 1, "role") ? S_ROLE : S_UNDEF;
-	}
-	/* X.get('key') and X.get('key', default) */
-	for (i = a; i + 3 < b; i++)
-		if (tok_is(s, i, ".") && tok_is(s, i + 1, "get") && tok_is(s, i + 2, "(") && s->tok[i + 3].kind == TOK_STR)
-			break;
-	if (i + 3 < b && tok_is(s, b - 1, ")") && is_message(s, a, i)) {
-		const struct tok *t = s->tok + i + 3;
-		if (bytes_are(at(s, t->off), t->len, "content"))
-			return S_STRING;
-		if (bytes_are(at(s, t->off), t->len, "role"))
-			return S_ROLE;
-		if (i + 4 == b - 1)
-			return S_NONE;
-		return tok_is(s, i + 4, ",") ? value_state(s, i + 5, b - 1) : S_UNKNOWN;
-	}
-	return S_UNKNOWN;
+	return get_state(s, a, b);
 }
 
 static enum state value_state(struct skel *s, size_t a, size_t b)
@@ -521,80 +550,105 @@ static int prune_output(struct skel *s, size_t a, size_t b, struct list *l)
 
 static int prune(struct skel *s, size_t head, struct list *l);
 
+/* The names that are bound at some point, with what is known of their values. */
+struct scope { struct binding env[MAX_NAMES]; size_t n; };
+
+static void scope_save(const struct skel *s, struct scope *to)
+{
+	memcpy(to->env, s->env, s->n_env * sizeof *to->env);
+	to->n = s->n_env;
+}
+
+static void scope_restore(struct skel *s, const struct scope *from)
+{
+	memcpy(s->env, from->env, from->n * sizeof *from->env);
+	s->n_env = from->n;
+}
+
+/* Another branch ended with the names of s: *after keeps what both know.  The first n_before names are older than the branches. */
+static void scope_join(struct skel *s, struct scope *after, size_t n_before)
+{
+	for (size_t i = 0; i < after->n; i++) {
+		struct binding *e = find_binding(s, at(s, after->env[i].off), after->env[i].len);
+		enum state v = e ? e->state : given_state(at(s, after->env[i].off), after->env[i].len);
+		if (v != after->env[i].state)
+			after->env[i].state = S_UNKNOWN;
+	}
+	for (size_t i = n_before; i < s->n_env; i++) {      /* bound here, not in the branches before */
+		struct binding *e = s->env + i;
+		size_t j;
+		for (j = n_before; j < after->n; j++)
+			if (after->env[j].len == e->len && !memcmp(at(s, after->env[j].off), at(s, e->off), e->len))
+				break;
+		if (j < after->n || after->n == MAX_NAMES)
+			continue;
+		after->env[after->n] = *e;
+		if (e->state != given_state(at(s, e->off), e->len))
+			after->env[after->n].state = S_UNKNOWN;
+		after->n++;
+	}
+}
+
+/* Perhaps no branch is taken: *after keeps what was known before them, too. */
+static void scope_join_before(struct skel *s, struct scope *after, const struct scope *before)
+{
+	for (size_t i = 0; i < after->n; i++) {
+		struct binding *e = &after->env[i];
+		if (e->state != (i < before->n ? before->env[i].state : given_state(at(s, e->off), e->len)))
+			e->state = S_UNKNOWN;
+	}
+}
+
+/* Prune branch br of an if: C_TRUE: it is taken whenever it is reached, C_FALSE: never, C_OPEN, C_ERROR. */
+static int prune_branch(struct skel *s, size_t br, const struct scope *before)
+{
+	struct list body = {0};
+	struct str o = {0};
+	int prec, c = s->node[br - 1].is_else ? C_TRUE : condition(s, s->node[br - 1].a, s->node[br - 1].b, &o, &prec);
+
+	if (c == C_ERROR || c == C_FALSE) {
+		str_free(&o);
+		return c;
+	}
+	keep_text(s, br, &o);
+	scope_restore(s, before);
+	if (prune(s, s->node[br - 1].child, &body))
+		return C_ERROR;
+	s->node[br - 1].child = body.head;
+	s->node[br - 1].is_else = c == C_TRUE;
+	return c;
+}
+
 static int prune_if(struct skel *s, size_t k, struct list *l)
 {
-	size_t br = s->node[k - 1].child, next;
-	struct list branches = {0}, body;
-	struct binding before[MAX_NAMES], after[MAX_NAMES];
-	size_t n_before = s->n_env, n_after = 0, i;
-	int have_after = 0, has_else = 0, c = C_OPEN, prec;
+	struct list branches = {0};
+	struct scope before, after;
+	int c = C_OPEN;
 
-	memcpy(before, s->env, n_before * sizeof *before);
-	for (; br && c != C_TRUE; br = next) {
-		struct str o = {0};
+	scope_save(s, &before);
+	for (size_t br = s->node[k - 1].child, next; br && c != C_TRUE; br = next) {
 		next = s->node[br - 1].next;
-		c = s->node[br - 1].is_else ? C_TRUE : condition(s, s->node[br - 1].a, s->node[br - 1].b, &o, &prec);
-		if (c == C_ERROR) {
-			str_free(&o);
+		c = prune_branch(s, br, &before);
+		if (c == C_ERROR)
 			return -1;
-		}
-		if (c == C_FALSE) {
-			str_free(&o);
+		if (c == C_FALSE)
 			continue;
-		}
-		keep_text(s, br, &o);
-		memcpy(s->env, before, n_before * sizeof *before);
-		s->n_env = n_before;
-		body = (struct list){0};
-		if (prune(s, s->node[br - 1].child, &body))
-			return -1;
-		s->node[br - 1].child = body.head;
-		s->node[br - 1].is_else = c == C_TRUE;
-		has_else |= c == C_TRUE;
+		if (branches.head)
+			scope_join(s, &after, before.n);
+		else
+			scope_save(s, &after);
 		list_add(s, &branches, br);
-		/* names after the if: what all branches agree on */
-		if (!have_after) {
-			memcpy(after, s->env, s->n_env * sizeof *after);
-			n_after = s->n_env;
-			have_after = 1;
-			continue;
-		}
-		for (i = 0; i < n_after; i++) {
-			struct binding *e = find_binding(s, at(s, after[i].off), after[i].len);
-			enum state v = e ? e->state : given_state(at(s, after[i].off), after[i].len);
-			if (v != after[i].state)
-				after[i].state = S_UNKNOWN;
-		}
-		for (i = n_before; i < s->n_env; i++) {      /* bound here, not in the branches before */
-			struct binding *e = s->env + i;
-			size_t j;
-			for (j = n_before; j < n_after; j++)
-				if (after[j].len == e->len && !memcmp(at(s, after[j].off), at(s, e->off), e->len))
-					break;
-			if (j < n_after || n_after == MAX_NAMES)
-				continue;
-			after[n_after] = *e;
-			if (e->state != given_state(at(s, e->off), e->len))
-				after[n_after].state = S_UNKNOWN;
-			n_after++;
-		}
 	}
 	if (!branches.head) {
-		memcpy(s->env, before, n_before * sizeof *before);
-		s->n_env = n_before;
+		scope_restore(s, &before);
 		return 0;
 	}
-	if (!has_else) {      /* no branch taken */
-		for (i = 0; i < n_after; i++)
-			if (after[i].state != (i < n_before ? before[i].state : given_state(at(s, after[i].off), after[i].len)))
-				after[i].state = S_UNKNOWN;
-	}
-	memcpy(s->env, after, n_after * sizeof *after);
-	s->n_env = n_after;
-	if (s->node[branches.head - 1].is_else) {       /* always taken: no condition left */
-		size_t n = s->node[branches.head - 1].child, m;
-		for (; n; n = m) {
-			m = s->node[n - 1].next;
+	if (c != C_TRUE)
+		scope_join_before(s, &after, &before);
+	scope_restore(s, &after);
+	if (s->node[branches.head - 1].is_else) {       /* always taken: its nodes take the place of the if */
+		for (size_t n = s->node[branches.head - 1].child, next; n; n = next) {
+			next = s->node[n - 1].next;
 			list_add(s, l, n);
 		}
 		return 0;
@@ -616,83 +670,104 @@ static int bind_targets(struct skel *s, size_t head)
 	return 0;
 }
 
+/* The node's text = its tokens in canonical form. */
+static void tokens_as_text(struct skel *s, size_t k)
+{
+	struct str o = {0};
+
+	print_tokens(s, s->node[k - 1].a, s->node[k - 1].b, &o);
+	keep_text(s, k, &o);
+}
+
+static int prune_for(struct skel *s, size_t k, struct list *l)
+{
+	size_t a = s->node[k - 1].a, b = s->node[k - 1].b;
+	size_t in = find_top(s, a, b, (const char *[]){ "in", NULL }, 0), filter = find_top(s, in, b, words_if, 0);
+	enum state v = in < b ? value_state(s, in + 1, filter) : S_UNKNOWN;
+	struct list body = {0};
+	struct scope outside;
+
+	if (v == S_UNDEF || v == S_EMPTY || v == S_FALSE)
+		return 0;
+	scope_save(s, &outside);
+	for (size_t i = a; i < in; i++)
+		if (s->tok[i].kind == TOK_NAME &&
+		    bind(s, s->tok[i].off, s->tok[i].len, v == S_MESSAGES && in - a == 1 ? S_MESSAGE : S_UNKNOWN))
+			return -1;
+	if (prune(s, s->node[k - 1].child, &body))
+		return -1;
+	/* Assignments in a loop are local to it. */
+	scope_restore(s, &outside);
+	s->node[k - 1].child = body.head;
+	tokens_as_text(s, k);
+	list_add(s, l, k);
+	return 0;
+}
+
+static int prune_set(struct skel *s, size_t k, struct list *l)
+{
+	size_t a = s->node[k - 1].a, b = s->node[k - 1].b;
+	struct str o = {0};
+
+	while (decide_inline(s, &a, &b))
+		;
+	if (bind(s, s->node[k - 1].name, s->node[k - 1].name_len, value_state(s, a, b)))
+		return -1;
+	print_tokens(s, a, b, &o);
+	keep_text(s, k, &o);
+	list_add(s, l, k);
+	return 0;
+}
+
+static int prune_setblock(struct skel *s, size_t k, struct list *l)
+{
+	struct list body = {0};
+
+	if (prune(s, s->node[k - 1].child, &body) || bind(s, s->node[k - 1].name, s->node[k - 1].name_len, S_STRING))
+		return -1;
+	s->node[k - 1].child = body.head;
+	list_add(s, l, k);
+	return 0;
+}
+
+static int prune_node(struct skel *s, size_t k, struct list *l)
+{
+	switch (s->node[k - 1].kind) {
+	case N_OUT:
+		if (!s->node[k - 1].is_text)
+			return prune_output(s, s->node[k - 1].a, s->node[k - 1].b, l);
+		list_add(s, l, k);
+		return 0;
+	case N_IF:
+		return prune_if(s, k, l);
+	case N_FOR:
+		return prune_for(s, k, l);
+	case N_SET:
+		return prune_set(s, k, l);
+	case N_SETBLOCK:
+		return prune_setblock(s, k, l);
+	case N_MACRO:        /* its body: later, when all names are known */
+		if (bind(s, s->node[k - 1].name, s->node[k - 1].name_len, S_TRUE))
+			return -1;
+		list_add(s, l, k);
+		return 0;
+	case N_JUMP:
+		tokens_as_text(s, k);
+		list_add(s, l, k);
+		return 0;
+	case N_BRANCH:
+		break;
+	}
+	return chat_refuse(s, "its blocks are not properly nested");
+}
+
+/* Append what is left of the nodes from `head` on. */
 static int prune(struct skel *s, size_t head, struct list *l)
 {
-	size_t k, next, a, b, i;
-
-	for (k = head; k; k = next) {
-		struct list body = {0};
-		struct str o = {0};
-		enum node_kind kind = s->node[k - 1].kind;
-		a = s->node[k - 1].a;
-		b = s->node[k - 1].b;
+	for (size_t k = head, next; k; k = next) {
 		next = s->node[k - 1].next;
-		switch (kind) {
-		case N_OUT:
-			if (s->node[k - 1].is_text)
-				list_add(s, l, k);
-			else if (prune_output(s, a, b, l))
-				return -1;
-			break;
-		case N_IF:
-			if (prune_if(s, k, l))
-				return -1;
-			break;
-		case N_FOR: {
-			size_t in = find_top(s, a, b, (const char *[]){ "in", NULL }, 0), n_env = s->n_env;
-			struct binding env[MAX_NAMES];
-			size_t filter = find_top(s, in, b, words_if, 0);
-			enum state v = in < b ? value_state(s, in + 1, filter) : S_UNKNOWN;
-			if (v == S_UNDEF || v == S_EMPTY || v == S_FALSE)
-				break;
-			memcpy(env, s->env, n_env * sizeof *env);
-			for (i = a; i < in; i++)
-				if (s->tok[i].kind == TOK_NAME &&
-				    bind(s, s->tok[i].off, s->tok[i].len, v == S_MESSAGES && in - a == 1 ? S_MESSAGE : S_UNKNOWN))
-					return -1;
-			if (prune(s, s->node[k - 1].child, &body))
-				return -1;
-			/* assignments in a loop are local to it */
-			memcpy(s->env, env, n_env * sizeof *env);
-			s->n_env = n_env;
-			s->node[k - 1].child = body.head;
-			print_tokens(s, a, b, &o);
-			keep_text(s, k, &o);
-			list_add(s, l, k);
-			break;
-		}
-		case N_SET: {
-			enum state v;
-			while (decide_inline(s, &a, &b))
-				;
-			v = value_state(s, a, b);
-			if (bind(s, s->node[k - 1].name, s->node[k - 1].name_len, v))
-				return -1;
-			print_tokens(s, a, b, &o);
-			keep_text(s, k, &o);
-			list_add(s, l, k);
-			break;
-		}
-		case N_SETBLOCK:
-			if (prune(s, s->node[k - 1].child, &body) ||
-			    bind(s, s->node[k - 1].name, s->node[k - 1].name_len, S_STRING))
-				return -1;
-			s->node[k - 1].child = body.head;
-			list_add(s, l, k);
-			break;
-		case N_MACRO:        /* its body: later, when all names are known */
-			if (bind(s, s->node[k - 1].name, s->node[k - 1].name_len, S_TRUE))
-				return -1;
-			list_add(s, l, k);
-			break;
-		case N_JUMP:
-			print_tokens(s, a, b, &o);
-			keep_text(s, k, &o);
-			list_add(s, l, k);
-			break;
-		case N_BRANCH:
-			return chat_refuse(s, "its blocks are not properly nested");
-		}
+		if (prune_node(s, k, l))
+			return -1;
 	}
 	return 0;
 }
@@ -703,7 +778,6 @@ static int prune_macros(struct skel *s, size_t root)
 
 	for (k = s->node[root - 1].child; k; k = s->node[k - 1].next) {
 		struct list body = {0};
-		struct str o = {0};
 		if (s->node[k - 1].kind != N_MACRO)
 			continue;
 		s->n_env = 0;
@@ -719,8 +793,7 @@ static int prune_macros(struct skel *s, size_t root)
 		if (prune(s, s->node[k - 1].child, &body))
 			return -1;
 		s->node[k - 1].child = body.head;
-		print_tokens(s, s->node[k - 1].a, s->node[k - 1].b, &o);
-		keep_text(s, k, &o);
+		tokens_as_text(s, k);
 	}
 	return 0;
 }

@@ -40,11 +40,12 @@ static void literal_n(struct writer *w, const char *p, size_t n)
 
 static void literal(struct writer *w, const char *s) { literal_n(w, s, strlen(s)); }
 
-/* Write text of message i; SIZE_MAX: of no single message. */
+/* Write text of message i; SIZE_MAX: of no single message.  Of several parts of a message the longest has the place. */
 static void content(struct writer *w, struct part v, size_t i)
 {
-	if (w->where && i < w->n && v.p == w->m[i].text && v.n == w->m[i].len)
-		w->where[i] = w->out->text.n;
+	if (w->place && i < w->n && v.p >= w->m[i].text && v.p + v.n <= w->m[i].text + w->m[i].len &&
+	    (w->place[i].at == SIZE_MAX || v.n >= w->place[i].n))
+		w->place[i] = (struct text_place){ .at = w->out->text.n, .from = (size_t)(v.p - w->m[i].text), .n = v.n };
 	if (v.n)
 		str_add(&w->out->text, v.p, v.n);
 }
@@ -772,16 +773,16 @@ void write_vigogne(struct writer *w)
 }
 
 int chat_compose(const struct chat_family *f, const char *bos, const char *eos, const struct chat_msg *m, size_t n,
-                 unsigned reply, struct chat_text *out, size_t *where, struct err *e)
+                 unsigned reply, struct chat_text *out, struct text_place *place, struct err *e)
 {
 	struct writer w = { .f = f, .bos = bos ? bos : "", .eos = eos ? eos : "", .m = m, .n = n, .reply = reply & REPLY_HEAD,
-	                    .no_thought = (reply & REPLY_NO_THOUGHT) != 0, .out = out, .where = where, .system = none, .e = e };
+	                    .no_thought = (reply & REPLY_NO_THOUGHT) != 0, .out = out, .place = place, .system = none, .e = e };
 	size_t i;
 
 	if (!n)
 		return err_set(e, ERR_USAGE, "the conversation is empty");
-	for (i = 0; where && i < n; i++)
-		where[i] = SIZE_MAX;
+	for (i = 0; place && i < n; i++)
+		place[i] = (struct text_place){ .at = SIZE_MAX };
 	f->write(&w);
 	str_free(&w.keep);
 	return w.failed ? -1 : 0;

@@ -316,12 +316,32 @@ int engine_gpu(struct engine_gpu *g)
 
 /* ---- text and tokens ---- */
 
-int engine_render(const struct engine *e, const struct chat_msg *msg, size_t n, unsigned reply, struct tokens *out,
-                  struct err *err)
+int engine_render(const struct engine *e, const struct chat_msg *msg, size_t n, unsigned flags, const struct rendered *before,
+                  struct rendered *out, struct err *err)
 {
-	if (!e->chat)
+	if (!e->chat && e->info.has_template)
 		return err_set(err, ERR_MODEL, "%s", e->info.template_error);
-	return chat_render(e->chat, e->vocab, msg, n, reply, out, err);
+	return chat_render(e->chat, e->vocab, msg, n, flags, before, out, err);
+}
+
+int engine_render_stable(const struct engine *e, const struct rendered *r, size_t i, size_t byte, struct tokens *out, struct err *err)
+{
+	return rendered_stable(r, e->vocab, i, byte, out, err);
+}
+
+int engine_render_count(const struct engine *e, const struct rendered *r, size_t i, size_t from, size_t to, size_t *n, struct err *err)
+{
+	return rendered_count(r, e->vocab, i, from, to, n, err);
+}
+
+void engine_render_add(const struct engine *e, struct rendered *r, const char *text, size_t n, const int32_t *id, size_t n_id)
+{
+	rendered_add(r, e->vocab, text, n, id, n_id);
+}
+
+uint64_t engine_tokenized(void)
+{
+	return vocab_encoded();
 }
 
 int engine_tokenize(const struct engine *e, const char *text, size_t len, unsigned flags,

@@ -84,13 +84,42 @@ struct chat_msg {
 	const char *text; size_t len;
 	const int32_t *id; size_t n_id;   /* sampled tokens of an answer: used verbatim, so the KV prefix still matches */
 };
-/* The whole conversation as tokens, BOS included where model and template want one; appends to *out.  Special tokens come
- * from the template only; the same bytes inside text stay plain text.  reply: add the head of an answer (REPLY_HEAD); ask for an answer
- * without reasoning, where the template can (REPLY_NO_THOUGHT). */
-enum chat_reply { REPLY_HEAD = 1, REPLY_NO_THOUGHT = 2 };
-int engine_render(const struct engine *, const struct chat_msg *, size_t n, unsigned reply,
-                  struct tokens *out, struct err *);
+/* The text of a message in a rendered conversation: its bytes from .. from + n begin at byte `at` of the rendered text (a template may
+ * cut off blanks or reasoning).  SIZE_MAX: the template writes none of it, or changes it. */
+struct text_place { size_t at, from, n; };
 
+/* A conversation as tokens.  It is rendered again after each change: what stands in both renderings keeps its tokens, and only the
+ * difference is tokenized.  All zero to begin with; of one engine, until rendered_free(). */
+struct rendered {
+	struct tokens id;           /* BOS included where model and template want one */
+	uint32_t *end;              /* [id.n] the byte of the rendered text behind each token, ascending */
+	struct text_place *place;   /* [n_msg] of each message */
+	size_t n_msg;
+	struct rendered_text *text; /* the engine's */
+};
+enum render_flags {
+	REPLY_HEAD = 1,             /* with the head of an answer behind the last message */
+	REPLY_NO_THOUGHT = 2,       /* ask for an answer without reasoning, where the template can */
+	RENDER_OPEN = 4             /* the last message goes on: rendered up to where what follows it shows */
+};
+/* The whole conversation; without a template (a base model) the texts one after the other.  Special tokens come from the template only; the
+ * same bytes inside text stay plain text.  before: an earlier rendering, or NULL.  *out (which may be *before) is overwritten; after -1 it
+ * is as it was. */
+int engine_render(const struct engine *, const struct chat_msg *, size_t n, unsigned flags, const struct rendered *before,
+                  struct rendered *out, struct err *);
+void rendered_free(struct rendered *);
+/* The first token that ends behind byte `byte` of message i's text; SIZE_MAX: that byte is not there. */
+size_t rendered_token(const struct rendered *, size_t i, size_t byte);
+/* Append the first tokens that stay the same whatever text stands from byte `byte` of message i on: a prefix that may be cached before the
+ * rest is known. */
+int engine_render_stable(const struct engine *, const struct rendered *, size_t i, size_t byte, struct tokens *out, struct err *);
+/* How many tokens bytes from .. to of message i's text have on their own: *n; -1 where they are not there. */
+int engine_render_count(const struct engine *, const struct rendered *, size_t i, size_t from, size_t to, size_t *n, struct err *);
+/* The last message was rendered open, and goes on with text[0 .. n), which was tokenized as id[0 .. n_id). */
+void engine_render_add(const struct engine *, struct rendered *, const char *text, size_t n, const int32_t *id, size_t n_id);
+
+/* Bytes of text that this process has tokenized so far. */
+uint64_t engine_tokenized(void);
 enum tokenize_flags { TOKENIZE_SPECIAL = 1, TOKENIZE_BOS = 2 };
 int engine_tokenize(const struct engine *, const char *text, size_t len, unsigned flags,
                     struct tokens *out, struct err *);
@@ -199,7 +228,7 @@ struct recovered {
 	 * the first generated token has no token before it. */
 	double last_row, mean_row;
 	int64_t guesses;
-	double rows, read;       /* entries that the policy would have read, and all entries there were: mean over the layers */
+	double selected, all;    /* entries that the policy would have read, and all there were: sums of means over the layers */
 	int64_t steps;
 };
 int timeline_recovery(const struct timeline *, int i, struct recovered *out);
@@ -222,7 +251,7 @@ struct slot_event {
 	int32_t ring;            /* where it went, or was evicted from: 1 = the newest ring, up to RINGS_MOST */
 	float share;             /* of the pairs did this in this call */
 	float evicted;           /* share of the pairs that have evicted it by now */
-	float score;             /* attention mass, mean over the pairs of this event; 0 where none is summed */
+	float mass;              /* attention mass, mean over the pairs of this event; 0 where none is summed */
 };
 /* Called after each call that changed slots, in the thread that runs the timeline; events in no order.  fn NULL: no events are
  * collected.  While everything still fits, tokens are admitted and nothing moves. */
@@ -230,9 +259,9 @@ typedef void timeline_evictions_fn(const struct slot_event *, size_t n, void *ud
 void timeline_on_evictions(struct timeline *, timeline_evictions_fn *, void *ud);
 
 enum { RINGS_MOST = 8 };
-struct timeline_rows {
+struct ring_stats {
 	int32_t pinned;             /* tokens at the start that stay for good */
-	int32_t n_ring, ring_rows;  /* rings, the newest first, and the slots of each; n_ring 0: nothing is ever evicted */
+	int32_t n_ring, ring_slots; /* rings, the newest first, and the slots of each; n_ring 0: nothing is ever evicted */
 	int32_t factor;             /* of so many tokens that a ring pushes out the next older ring is offered one */
 	int32_t fill[RINGS_MOST];   /* tokens in each now */
 	int32_t first[RINGS_MOST], last[RINGS_MOST];   /* the oldest and the newest token that any pair holds there; -1 = none */
@@ -247,11 +276,11 @@ struct timeline_rows {
  * notes from then on what each generated token selects (sift, quest, refresh, ...; auto's pinned tokens): the first view shows no
  * selection yet.  Each view makes the calls that follow measure shares of attention (now, recovered, estimated) in the next few layers,
  * once. */
-enum { VIEW_COLS = 256, VIEW_LAYERS = 128, VIEW_GONE = 255 };
+enum { VIEW_COLS = 256, VIEW_LAYERS = 128, VIEW_EVICTED = 255 };
 enum view_watched {
 	VIEW_NONE,      /* no heat: attention is not observed */
-	VIEW_SCORE,     /* heat: attention mass of the column's tokens, a running average, where the policy sums it */
-	VIEW_CHOSEN     /* heat: share of KV heads that read the column's tokens for the last generated token; h2o, h2o+, snapkv:
+	VIEW_MASS,      /* heat: attention mass of the column's tokens, a running average, where the policy sums it */
+	VIEW_SELECTED   /* heat: share of KV heads that read the column's tokens for the last generated token; h2o, h2o+, snapkv:
 	                 * for the next one */
 };
 struct cache_view {
@@ -261,14 +290,14 @@ struct cache_view {
 	/* Share of the pairs of layer and KV head that keep the column's tokens: 255 = all pairs keep all tokens, 0 = all are evicted.
 	 * h2o, h2o+ and snapkv retain everything: kept are the tokens that generated ones read until the next prefill. */
 	uint8_t kept[VIEW_COLS];
-	uint8_t where[VIEW_COLS];    /* where most of what is kept lies: 0 pinned (or no rings), 1 .. ring; VIEW_GONE: nowhere */
+	uint8_t where[VIEW_COLS];    /* where most of what is kept lies: 0 pinned (or no rings), 1 .. ring; VIEW_EVICTED: nowhere */
 	enum view_watched watched;          /* the meaning of heat for tokens that are not pinned */
 	enum view_watched watched_pinned;   /* and for pinned ones; a column with both kinds has the larger heat */
 	int32_t n_layer;             /* rows of heat: layers, the first VIEW_LAYERS at most */
-	/* 0 = nothing; h > 0 stands for 2^((h - 255) / 32) of the maximum, 1 for that or less.  The maximum is 1 for VIEW_CHOSEN; for
-	 * VIEW_SCORE the largest value of any layer behind the first 4 tokens, which would outshine all others (they stop at 255). */
+	/* 0 = nothing; h > 0 stands for 2^((h - 255) / 32) of the maximum, 1 for that or less.  The maximum is 1 for VIEW_SELECTED; for
+	 * VIEW_MASS the largest value of any layer behind the first 4 tokens, which would outshine all others (they stop at 255). */
 	uint8_t heat[VIEW_LAYERS][VIEW_COLS];
-	float most;                  /* VIEW_SCORE: that maximum (mean over KV heads of the column's sum); else 0 */
+	float most;                  /* VIEW_MASS: that maximum (mean over KV heads of the column's sum); else 0 */
 	/* Shares of attention mass, a running average over all layers: [0] on pinned tokens (of policies that never evict: on all), [1] on
 	 * ring 1, ...  They sum to 1 over what is observed; a stream's pinned tokens are not: share[0] = 0.  All 0 where nothing is. */
 	float share[1 + RINGS_MOST];
@@ -279,7 +308,7 @@ struct cache_view {
 	float sink;                  /* part of share[0] on the first 4 tokens, -1 = not known */
 	/* KV entries that the last generated token read per KV head, mean over the layers (auto: among the pinned; h2o, h2o+, snapkv: that
 	 * the next one will read); 0 = all, -1 = not known. */
-	int32_t chosen;
+	int32_t selected;
 	int32_t refreshed;           /* layers that selected a set anew for that token; -1 = not known, or the policy has no such sets */
 	float cosine;                /* similarity of queries that refresh compared last, mean over the layers; -2 = not known */
 	/* Shares of a generated token's attention (auto: of that on pinned tokens), mean over the query heads of the layers where they
@@ -318,33 +347,33 @@ void timeline_measure(struct timeline *, int on);
 
 /* ---- snapshots: saving a sequence, and continuing it bit for bit (snapshot.c) ----
  *
- * A snapshot has rows and a head.  Rows: the KV entries of tokens 0 .. n in all layers, as far as slot i holds token i for as long as
- * the token is there.  Sequences with the same beginning have the same rows: these may be cut anywhere and shared.  Head: everything
- * else: token ids, KV entries that move (a bounded stream), the policy's state, the last logits.  A timeline loaded from both has the
- * same logits and generates the same tokens.  Key sketches are recomputed after loading.
+ * A snapshot has fixed entries and a head.  Fixed entries: the KV entries of tokens 0 .. n in all layers, as far as slot i holds token i
+ * for as long as the token is there.  Sequences with the same beginning have the same ones: these may be cut at any token and shared.
+ * Head: everything else: token ids, KV entries that move (a bounded stream), the policy's state, the last logits.  A timeline loaded from
+ * both has the same logits and generates the same tokens.  Key sketches are recomputed after loading.
  *
- * Rows and heads fit only a timeline of the same identity, which whoever stores them must compare.  One line may differ, the engine's
- * "kernels": other kernels' rows have the same layout and are equal up to rounding; timeline_begun() then names them. */
+ * Entries and heads fit only a timeline of the same identity, which whoever stores them must compare.  One line may differ, the engine's
+ * "kernels": other kernels' entries have the same layout and are equal up to rounding; timeline_begun() then names these kernels. */
 
-/* All that decides the bits of rows and logits except the weights' own bytes, as lines of text: format, byte order,
+/* All that decides the bits of entries and logits except the weights' own bytes, as lines of text: format, byte order,
  * architecture, hyperparameters, tensors with their types and shapes, tokenizer, instruction set. */
 void engine_identity(const struct engine *, struct str *out);
 /* The same of a timeline: cache policy, type, batch, and the context where the policy's shape depends on it. */
 void timeline_identity(const struct timeline *, struct str *out);
-/* The part of timeline_identity() that decides rows of tokens with mark 0, which were only prefilled: prefill attends everything under
- * every policy, so these rows are equal under all policies. */
-void timeline_rows_identity(const struct timeline *, struct str *out);
+/* The part of timeline_identity() that decides the entries of tokens with mark 0, which were only prefilled: prefill attends everything
+ * under every policy, so these entries are equal under all policies. */
+void timeline_entries_identity(const struct timeline *, struct str *out);
 
-/* The rows of the first n tokens were computed by other kernels, named by `by`.  As long as the sequence has such tokens both
- * identities have the line "begun by BY until N", because later rows depend on them. */
+/* The entries of the first n tokens were computed by other kernels, named by `by`.  As long as the sequence has such tokens both
+ * identities have the line "begun by BY until N", because later entries depend on them. */
 void timeline_begun(struct timeline *, const char *by, size_t n_by, int32_t n);
 
-/* Bytes of one token's rows. */
-uint64_t timeline_row_bytes(const struct timeline *);
-/* Tokens from the first on whose rows timeline_rows_save() can give now. */
-int32_t timeline_rows_ready(const struct timeline *);
-/* How tokens 0 .. n were computed, one byte each, valid until the next call: rows of equal tokens differ where these marks differ.
- * All 0 under a policy whose rows depend on the tokens alone. */
+/* Bytes of one token's fixed entries, in all layers and KV heads. */
+uint64_t timeline_token_bytes(const struct timeline *);
+/* Tokens from the first on whose fixed entries timeline_entries_save() can give now. */
+int32_t timeline_entries_ready(const struct timeline *);
+/* How tokens 0 .. n were computed, one byte each, valid until the next call: entries of equal tokens differ where these marks differ.
+ * All 0 under a policy whose entries depend on the tokens alone. */
 enum token_mark {
 	/* Prefilled; decoded; the last token of a prefill (of each of its steps, where results depend on the cut into steps). */
 	MARK_READ = 0, MARK_GENERATED = 1, MARK_READ_END = 2,
@@ -352,24 +381,24 @@ enum token_mark {
 	MARK_MOST = MARK_STREAM + MARK_READ_END
 };
 const uint8_t *timeline_marks(const struct timeline *, size_t *n);
-/* Rows of tokens first .. first + n, timeline_row_bytes() each: [n_layer][K, V][n_kv_head][n]. */
-int  timeline_rows_save(struct timeline *, int32_t first, int32_t n, void *out, struct err *);
+/* Fixed entries of tokens first .. first + n, timeline_token_bytes() each: [n_layer][K, V][n_kv_head][n]. */
+int  timeline_entries_save(struct timeline *, int32_t first, int32_t n, void *out, struct err *);
 
-/* Restoring: rows from the first token on without gaps, then the head or timeline_adopt().  The first rows (first = 0)
+/* Restoring: entries from the first token on without gaps, then the head or timeline_adopt().  The first entries (first = 0)
  * empty the timeline, and it has no tokens until the head or timeline_adopt() gives them.  After -1 it is empty. */
-int  timeline_rows_load(struct timeline *, int32_t first, int32_t n, const void *rows, struct err *);
+int  timeline_entries_load(struct timeline *, int32_t first, int32_t n, const void *entries, struct err *);
 /* Appends to *out. */
 int  timeline_head_save(struct timeline *, struct str *out, struct err *);
-/* ERR_FAIL when the head is damaged or of another shape than this timeline and the rows that were loaded. */
+/* ERR_FAIL when the head is damaged or of another shape than this timeline and the entries that were loaded. */
 int  timeline_head_load(struct timeline *, const void *head, size_t n, struct err *);
-/* Without a head: the loaded rows belong to id[0 .. n), which were computed as marks say.  Returns how many of these tokens the policy
+/* Without a head: the loaded entries belong to id[0 .. n), which were computed as marks say.  Returns how many of these tokens the policy
  * can continue from (the next sync prefills the others again), or -1. */
 int32_t timeline_adopt(struct timeline *, const int32_t *id, const uint8_t *marks, size_t n, struct err *);
 
 struct timeline_stats {
 	int32_t n_tokens, ctx, batch;      /* ctx: tokens the cache can hold at once */
-	int endless;                       /* the sequence may be longer than ctx: the cache evicts, see rows */
-	struct timeline_rows rows;
+	int endless;                       /* the sequence may be longer than ctx: the cache evicts, see rings */
+	struct ring_stats rings;
 	uint64_t kv_bytes, scratch_bytes, kv_bytes_per_token;
 	char kv[128], kv_type[8];
 	/* of the last sync and of the steps since */

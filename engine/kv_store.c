@@ -79,11 +79,11 @@ void kv_put(struct kv_store *kv, int32_t layer, const struct tensor *k, const st
 void kv_select(struct kv_store *kv, struct attn_part *part, int32_t n_part)
 {
 	for (int32_t i = 0; i < n_part; i++) {
-		if (!part[i].choice)
+		if (!part[i].selection)
 			continue;
-		kv->be->ops->key_scan(kv->be, part[i].choice->scan);
-		kv->be->ops->topk(kv->be, part[i].choice->topk);
-		part[i].choice = NULL;
+		kv->be->ops->key_scan(kv->be, part[i].selection->scan);
+		kv->be->ops->topk(kv->be, part[i].selection->topk);
+		part[i].selection = NULL;
 	}
 }
 
@@ -119,7 +119,7 @@ void kv_attend(struct kv_store *kv, int32_t layer, struct tensor *out, const str
 		*kv->clock += now_seconds() - start;
 }
 
-void kv_rows_read(const struct kv_store *kv, int32_t slot0, int32_t n, void *out)
+void kv_entries_read(const struct kv_store *kv, int32_t slot0, int32_t n, void *out)
 {
 	size_t row = (size_t)dtype_bytes(kv->type, (uint64_t)kv->hp->head_dim), piece = row * (size_t)n;
 	uint8_t *to = out;
@@ -132,10 +132,10 @@ void kv_rows_read(const struct kv_store *kv, int32_t slot0, int32_t n, void *out
 	}
 }
 
-void kv_rows_write(struct kv_store *kv, int32_t slot0, int32_t n, const void *rows)
+void kv_entries_write(struct kv_store *kv, int32_t slot0, int32_t n, const void *entries)
 {
 	size_t row = (size_t)dtype_bytes(kv->type, (uint64_t)kv->hp->head_dim), piece = row * (size_t)n;
-	const uint8_t *from = rows;
+	const uint8_t *from = entries;
 
 	for (int32_t i = 0; i < 2 * kv->n_layer; i++) {
 		struct tensor *plane = i % 2 ? &kv->v[i / 2] : &kv->k[i / 2];

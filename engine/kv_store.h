@@ -29,17 +29,17 @@ void kv_swap(struct kv_store *, struct kv_store *);
 void kv_rotate(const struct kv_store *, int32_t layer, struct tensor *out, const struct tensor *x, const struct rope *, int32_t n);
 /* Slots slot0 .. slot0 + n of a layer = k, v f32 [n][n_kv_head * head_dim]. */
 void kv_put(struct kv_store *, int32_t layer, const struct tensor *k, const struct tensor *v, int32_t slot0, int32_t n);
-/* out f32 [n][n_head * head_dim] = attention of n tokens over the parts (backend.h: struct attn_args); probe may be NULL.  Slots of parts
- * with a choice are selected in the same pass. */
+/* out f32 [n][n_head * head_dim] = attention of n tokens over the parts (backend.h: struct attn_args); probe may be NULL.  Parts
+ * with a selection get their slots in the same pass. */
 void kv_attend(struct kv_store *, int32_t layer, struct tensor *out, const struct attn_part *, int32_t n_part, int32_t n,
                const struct attn_probe *);
-/* Select the slots of parts with a choice now, which clears the choice. */
+/* Run the selections of parts now, which clears them. */
 void kv_select(struct kv_store *, struct attn_part *, int32_t n_part);
 /* Remove the parts whose predicate (attn_part.when) is false.  Reads the predicates from the backend.  Returns how many parts are left. */
 int  kv_parts_met(const struct kv_store *, struct attn_part *, int32_t n_part);
 
 /* Slots slot0 .. slot0 + n of all planes as bytes [n_layer][K, V][n_kv_head][n], kv_token_bytes() a token, and back. */
-void kv_rows_read(const struct kv_store *, int32_t slot0, int32_t n, void *out);
-void kv_rows_write(struct kv_store *, int32_t slot0, int32_t n, const void *rows);
+void kv_entries_read(const struct kv_store *, int32_t slot0, int32_t n, void *out);
+void kv_entries_write(struct kv_store *, int32_t slot0, int32_t n, const void *entries);
 
 #endif

@@ -91,8 +91,8 @@ void token_attention_take(struct token_attention *t, const struct attention *a)
 	t->n_col = 0;
 	t->n_region = a->r->n_region ? 0 : a->r->skip;
 	for (int i = 0; i < t->met->n_part; i++) {
-		t->n_col += t->met->part[i].n_rows;
-		t->n_region += i < t->met->n_region ? t->met->part[i].n_rows : 0;
+		t->n_col += t->met->part[i].n_slots;
+		t->n_region += i < t->met->n_region ? t->met->part[i].n_slots : 0;
 	}
 	memset(t->share, 0, (size_t)t->n_col * sizeof *t->share);
 	for (int32_t h = 0; h < t->mass.rows; h++)
@@ -126,14 +126,14 @@ void token_attention_head(struct token_attention *t, const struct attention *a, 
 		return;
 	if (a->c->policy.def->retention->view)
 		a->c->policy.def->retention->view(a->c, &v);
-	for (int k = 0; k < t->met->n_part; token += t->met->part[k++].n_rows) {
+	for (int k = 0; k < t->met->n_part; token += t->met->part[k++].n_slots) {
 		const struct attn_part *part = &t->met->part[k];
 
-		if (part->rows)
-			be->ops->read(be, part->rows, 4 * (size_t)head * (size_t)part->rows->cols, token, 4 * (size_t)part->n_rows);
-		for (int32_t i = 0; !part->rows && i < part->n_rows; i++)
-			token[i] = part->row0 + i;
-		for (int32_t i = 0; v.rings && !rings_filling(v.rings) && i < part->n_rows; i++)
+		if (part->slots)
+			be->ops->read(be, part->slots, 4 * (size_t)head * (size_t)part->slots->cols, token, 4 * (size_t)part->n_slots);
+		for (int32_t i = 0; !part->slots && i < part->n_slots; i++)
+			token[i] = part->slot0 + i;
+		for (int32_t i = 0; v.rings && !rings_filling(v.rings) && i < part->n_slots; i++)
 			token[i] = token_at(a->c, &v, t->layer, head, token[i]);
 	}
 }

@@ -1,4 +1,4 @@
-/* engine/observe.h (private to engine/) - observers: who looks at attention while a sequence is computed.
+/* engine/observe.h (private to engine/) - observers of the attention while a sequence is computed.
  *
  * A cache calls its observers, one list of them, after the attention of each layer.  An observer may attend again, with a probe and into
  * buffers of its own; it changes nothing that is computed.  Between a step's begin and its commit what an observer saw is provisional: a
@@ -25,7 +25,7 @@ struct attention {
 	struct cache *c;
 	const struct step *st;         /* VERIFY: of one token, st->index */
 	int32_t layer;
-	const struct reading *r;       /* what was read; choices have been made, predicates may still be there */
+	const struct reading *r;       /* what was read; slots have been selected, predicates may still be there */
 	const struct qkv *x;           /* q is unrotated; k and v are in the store */
 };
 
@@ -69,8 +69,8 @@ void token_attention_head(struct token_attention *, const struct attention *, in
 struct observe_panel;
 struct observe_panel *observe_panel_open(struct cache *);
 void observe_panel_close(struct observe_panel *);
-/* Somebody looks: measure shares of attention in the next few layers that come.  slots: that a token reads. */
-void observe_panel_look(struct observe_panel *, int32_t slots);
+/* A view was taken: measure shares of attention in the next few layers that come.  slots: that a token reads. */
+void observe_panel_measure(struct observe_panel *, int32_t slots);
 /* Slots of the region when the last generated token selected among them; 0: no token did since the last prefill. */
 int32_t observe_panel_region(const struct observe_panel *);
 /* What it read in that layer; returns the number of parts. */

@@ -1,7 +1,7 @@
 /* engine/observe_panel.c - what the cache view (view.c) shows of attention: which entries the last generated token selected, what share of
  * attention they got, and how attention falls on the regions of a bounded cache.
  *
- * Measuring a share costs another attention or scan, so each look asks for the next few layers only, one group after the other; shown is
+ * Measuring a share costs another attention or scan, so each view asks for the next few layers only, one group after the other; shown is
  * the mean over the layers, each as measured last. */
 #include <math.h>
 #include <stdlib.h>
@@ -10,8 +10,8 @@
 #include "engine/cache.h"
 #include "engine/rings.h"
 
-enum { SCAN_SLOTS = 1 << 16 };    /* slots scanned for each look, or those of one layer */
-enum { ATTEND_SLOTS = 1 << 13 };  /* slots attended once more for each look, or those of one layer */
+enum { SCAN_SLOTS = 1 << 16 };    /* slots scanned for each view, or those of one layer */
+enum { ATTEND_SLOTS = 1 << 13 };  /* slots attended once more for each view, or those of one layer */
 
 struct layer_selection {
 	struct attn_part part[SELECT_PARTS];   /* what the last generated token read of the region */
@@ -29,7 +29,7 @@ struct observe_panel {
 	struct token_attention one;
 	struct layer_selection *sel;    /* [n_layer] */
 	struct layer_regions *region;   /* [n_layer] */
-	int32_t next_scan, next_attend; /* the first layer that the next look asks for */
+	int32_t next_scan, next_attend; /* the first layer that the next view asks for */
 	int32_t at;                /* slots of the region when the token of sel[] selected; 0: no generated token did */
 	int32_t n_slots;           /* the same for the running step */
 	int32_t fresh;
@@ -52,19 +52,19 @@ static void selection_note(struct observe_panel *p, const struct attention *a)
 	for (int i = 0; i < l->n_part; i++) {
 		struct tensor from, to;
 
-		if (!l->part[i].rows)
+		if (!l->part[i].slots)
 			continue;
-		if (l->list[i].cols < l->part[i].rows->cols) {
+		if (l->list[i].cols < l->part[i].slots->cols) {
 			cache_drop(p->c, &l->list[i]);
-			if (cache_alloc(p->c, &l->list[i], DT_I32, l->part[i].rows->rows, l->part[i].rows->cols, NULL))
+			if (cache_alloc(p->c, &l->list[i], DT_I32, l->part[i].slots->rows, l->part[i].slots->cols, NULL))
 				return;
 		}
 		/* copy() takes f32; it moves the bits of i32 as they are. */
-		from = *l->part[i].rows;
+		from = *l->part[i].slots;
 		to = l->list[i];
 		from.type = to.type = DT_F32;
 		be->ops->copy(be, &to, 0, &from, 0, from.rows);
-		l->part[i].rows = &l->list[i];
+		l->part[i].slots = &l->list[i];
 	}
 }
 
@@ -76,16 +76,16 @@ static double share_of_head(struct observe_panel *p, int32_t head, int32_t n_slo
 
 	for (int i = 0; i < n_part; i++) {
 		const struct attn_part *x = &part[i];
-		int32_t n = x->n_rows < n_slots ? x->n_rows : n_slots, last = x->row0 + n < n_slots ? x->row0 + n : n_slots;
+		int32_t n = x->n_slots < n_slots ? x->n_slots : n_slots, last = x->slot0 + n < n_slots ? x->slot0 + n : n_slots;
 
-		if (x->rows) {
+		if (x->slots) {
 			memset(p->slot, 0xff, (size_t)n * sizeof *p->slot);
-			be->ops->read(be, x->rows, 4 * (size_t)head * (size_t)x->rows->cols, p->slot, 4 * (size_t)n);
+			be->ops->read(be, x->slots, 4 * (size_t)head * (size_t)x->slots->cols, p->slot, 4 * (size_t)n);
 		}
-		for (int32_t k = 0; x->rows && k < n; k++)
+		for (int32_t k = 0; x->slots && k < n; k++)
 			if (p->slot[k] >= 0 && p->slot[k] < n_slots)
 				sum += (double)expf(p->score[p->slot[k]]);
-		for (int32_t slot = x->row0; !x->rows && slot < last; slot++)
+		for (int32_t slot = x->slot0; !x->slots && slot < last; slot++)
 			sum += (double)expf(p->score[slot]);
 	}
 	return sum;
@@ -95,10 +95,10 @@ double observe_panel_share_on(struct observe_panel *p, const struct scan_args *b
 {
 	struct scan_args scan = *by;
 	struct backend *be = p->c->be;
-	int32_t heads = scan.n_kv_head, n = scan.n_rows;
+	int32_t heads = scan.n_kv_head, n = scan.n_slots;
 	double sum = 0;
 
-	if (n_part == 1 && !part->rows && part->row0 == 0 && part->n_rows >= n)
+	if (n_part == 1 && !part->slots && part->slot0 == 0 && part->n_slots >= n)
 		return 1;
 	/* The mean over a group's heads sums to 1 over all slots, other reductions do not. */
 	scan.reduce = REDUCE_MEAN;
@@ -300,7 +300,7 @@ void observe_panel_close(struct observe_panel *p)
 	free(p);
 }
 
-void observe_panel_look(struct observe_panel *p, int32_t slots)
+void observe_panel_measure(struct observe_panel *p, int32_t slots)
 {
 	int32_t n_layer = p->c->hp->n_layer;
 	int32_t scan = SCAN_SLOTS / (p->at > 0 ? p->at : SCAN_SLOTS), attend = ATTEND_SLOTS / (slots > 0 ? slots : 1);

@@ -57,7 +57,7 @@ static void exact_probabilities(struct observe_recovery *w, const struct tensor 
 
 	w->c->be->ops->key_scan(w->c->be, &(struct scan_args){
 		.out = &w->score, .q = q, .keys = &w->c->kv.k[layer], .n_head = hp->n_head, .n_kv_head = hp->n_kv_head,
-		.head_dim = hp->head_dim, .cap = w->c->ctx, .n_rows = n_slots, .bits = 16,
+		.head_dim = hp->head_dim, .cap = w->c->ctx, .n_slots = n_slots, .bits = 16,
 		.scale = model_layer_spec(hp, layer)->attn.scale, .reduce = REDUCE_MEAN,
 	});
 	for (int32_t h = 0; h < hp->n_kv_head; h++) {
@@ -101,7 +101,7 @@ static double mass_guessed(struct observe_recovery *w, const float *from, int32_
 	for (int32_t h = 0; h < w->c->hp->n_kv_head; h++)
 		w->c->be->ops->write(w->c->be, &w->guess, 4 * (size_t)h * (size_t)w->c->ctx, from + (size_t)h * (size_t)w->c->ctx, 4 * (size_t)n_slots);
 	w->c->be->ops->topk(w->c->be, &(struct topk_args){
-		.rows = &w->best, .score = &w->guess, .n_kv_head = w->c->hp->n_kv_head, .n = n_slots, .k = n, .pool = 1, .last = 1,
+		.slots = &w->best, .score = &w->guess, .n_kv_head = w->c->hp->n_kv_head, .n = n_slots, .k = n, .pool = 1, .last = 1,
 	});
 	for (int32_t h = 0; h < w->c->hp->n_kv_head; h++)
 		sum += mass_listed(w, &w->best, h, n);
@@ -137,25 +137,25 @@ static void add_recovered(struct observe_recovery *w, struct recovered *to, int3
 	int32_t n = 0, sinks;
 
 	for (int i = 0; i < n_part; i++)
-		n += part[i].n_rows;
+		n += part[i].n_slots;
 	sinks = n < REFERENCE_SINKS ? n : REFERENCE_SINKS;
 	if (n < n_slots)
 		w->c->be->ops->topk(w->c->be, &(struct topk_args){
-			.rows = &w->best, .score = &w->score, .n_kv_head = w->c->hp->n_kv_head, .n = n_slots, .k = n, .pool = 1,
+			.slots = &w->best, .score = &w->score, .n_kv_head = w->c->hp->n_kv_head, .n = n_slots, .k = n, .pool = 1,
 		});
 	for (int32_t h = 0; h < w->c->hp->n_kv_head; h++) {
 		const float *row = w->p + (size_t)h * (size_t)w->c->ctx;
 
 		for (int i = 0; i < n_part; i++)
-			to->mass += unit * (part[i].rows ? mass_listed(w, part[i].rows, h, part[i].n_rows)
-			                                 : mass_between(row, part[i].row0, part[i].row0 + part[i].n_rows));
+			to->mass += unit * (part[i].slots ? mass_listed(w, part[i].slots, h, part[i].n_slots)
+			                                 : mass_between(row, part[i].slot0, part[i].slot0 + part[i].n_slots));
 		to->oracle += unit * (n < n_slots ? mass_listed(w, &w->best, h, n) : mass_between(row, 0, n_slots));
 		to->recent += unit * (n < n_slots ? mass_between(row, 0, sinks) + mass_between(row, n_slots - (n - sinks), n_slots)
 		                                 : mass_between(row, 0, n_slots));
 	}
 	add_guesses(w, to, layer, n, n_slots);
-	to->rows += (double)n / w->c->hp->n_layer;
-	to->read += (double)n_slots / w->c->hp->n_layer;
+	to->selected += (double)n / w->c->hp->n_layer;
+	to->all += (double)n_slots / w->c->hp->n_layer;
 }
 
 /* ---- the observer ---- */
@@ -255,8 +255,8 @@ static void recovery_commit(struct observer *o, const struct step *st)
 		sum->mass += call->mass;
 		sum->oracle += call->oracle;
 		sum->recent += call->recent;
-		sum->rows += call->rows;
-		sum->read += call->read;
+		sum->selected += call->selected;
+		sum->all += call->all;
 		sum->steps += generated;
 		sum->last_row += call->last_row;
 		sum->mean_row += call->mean_row;

@@ -59,7 +59,7 @@ static void all_parts(struct cache *c, const struct step *st, int32_t layer, con
 	r->q = c->q.data ? cache_frame(c, st, 0, &c->q) : x->q;
 	r->n_part = r->n_region = cache_region(c, st, layer, x, r->q, r->n_slots, r->part);
 	for (int i = 0; i < r->n_part; i++)
-		r->skip += r->part[i].n_rows;
+		r->skip += r->part[i].n_slots;
 }
 
 static void all_commit(struct cache *c, const struct step *st, const float *nll)

@@ -76,7 +76,7 @@ static void shape_set(struct cache *c, const struct rings_shape *s)
 	/* Mass that is w tokens old when tokens are first compared weighs 1 / 100, 2 w tokens old 1 / 10,000: auto sums none while the first
 	 * half of its rings fills, so that most conversations save the cost. */
 	f->probe_from = cascade_params(c)->fill ? s->sinks + s->n * s->w - (s->n > 3 ? 2 * s->w : s->n * s->w / 2) : s->sinks;
-	/* A prefix of at most a quarter of a selection is read whole. */
+	/* select_split() gives every layer at least a quarter of k: a shorter prefix would be read whole, so nothing is selected. */
 	c->selecting = c->sel.ops && s->sinks > c->sel.ops->entries(&c->sel, s->sinks) / 4;
 	c->marked = c->selecting;
 	c->steps_matter = c->selecting && c->sel.tail > 1 && c->sel.tail > c->chunk / 2;
@@ -211,7 +211,7 @@ static void cascade_parts(struct cache *c, const struct step *st, int32_t layer,
 	if (rings_filling(r) || sinks)
 		out->q = cache_frame(c, st, 0, &c->q);
 	if (rings_filling(r) && !(step_generates(st) && c->selecting && st->pos >= sinks)) {
-		part[0] = (struct attn_part){ .q = out->q, .n_rows = end };
+		part[0] = (struct attn_part){ .q = out->q, .n_slots = end };
 		out->skip = sinks < end ? sinks : end;
 		out->n_part = 1;
 		return;
@@ -220,12 +220,12 @@ static void cascade_parts(struct cache *c, const struct step *st, int32_t layer,
 		n = cache_region(c, st, layer, x, out->q, sinks, part);
 	out->n_region = n;
 	for (int i = 0; i < n; i++)
-		out->skip += part[i].n_rows;
+		out->skip += part[i].n_slots;
 	if (rings_filling(r))
-		part[n++] = (struct attn_part){ .q = out->q, .row0 = sinks, .n_rows = end - sinks };
+		part[n++] = (struct attn_part){ .q = out->q, .slot0 = sinks, .n_slots = end - sinks };
 	for (int32_t i = r->s.n - 1; !rings_filling(r) && i >= 0; i--)
-		part[n++] = (struct attn_part){ .q = cache_frame(c, st, 1 + i, &f->q[i]), .row0 = sinks + (r->s.n - 1 - i) * r->s.w,
-		                                .n_rows = r->s.w + (i ? 0 : f->waiting + st->index + st->n) };
+		part[n++] = (struct attn_part){ .q = cache_frame(c, st, 1 + i, &f->q[i]), .slot0 = sinks + (r->s.n - 1 - i) * r->s.w,
+		                                .n_slots = r->s.w + (i ? 0 : f->waiting + st->index + st->n) };
 	out->n_part = n;
 }
 
@@ -253,7 +253,7 @@ static void entries_move(struct cache *c)
 	struct cascade *f = c->retained;
 	struct rings *r = &f->rings;
 	const struct hparams *hp = c->hp;
-	int32_t n = r->n_row, whole = cascade_params(c)->heads == HEADS_LAYER, kv_heads = hp->n_kv_head, sinks = r->s.sinks;
+	int32_t n = r->n_changed, whole = cascade_params(c)->heads == HEADS_LAYER, kv_heads = hp->n_kv_head, sinks = r->s.sinks;
 	struct tensor move = f->move;
 	struct kv_moves m = { .move = &move, .n = n, .n_kv_head = kv_heads, .head_dim = hp->head_dim, .dims = hp->rope[0].dims,
 	                      .cap = c->kv.cap, .neox = hp->rope[0].neox };
@@ -266,8 +266,8 @@ static void entries_move(struct cache *c)
 		for (int32_t i = 0; i < n; i++, at += (size_t)r->heads, out += 3) {
 			int32_t from = r->from[at];
 
-			out[0] = from == r->row[i] ? -1 : sinks + from;
-			out[1] = sinks + r->row[i];
+			out[0] = from == r->changed[i] ? -1 : sinks + from;
+			out[1] = sinks + r->changed[i];
 			out[2] = r->rope_shift_at[at];
 		}
 	}
@@ -306,7 +306,7 @@ static void events_tell(struct cache *c)
 		f->event[i] = (struct slot_event){
 			.what = o->what, .token = o->token, .ring = o->ring, .evicted = (float)(r->heads - held) / heads,
 			.share = o->what == SLOT_ADMITTED ? 1 : (float)o->heads / heads,
-			.score = r->mass ? ema_value(&r->ema, (float)(o->score / o->heads), r->t) : 0,
+			.mass = r->mass ? ema_value(&r->ema, (float)(o->mass / o->heads), r->t) : 0,
 		};
 	}
 	if (r->n_event)
@@ -324,7 +324,7 @@ static void join(struct cache *c)
 	f->waiting = 0;
 	r->log_events = c->evictions_fn != NULL;
 	rings_insert(r, n);
-	if (r->n_row)
+	if (r->n_changed)
 		entries_move(c);
 	mass_follow(&f->mass);
 	f->lost |= c->be->failed;
@@ -450,7 +450,7 @@ static int32_t back_without_mass(struct cascade *f, int32_t to)
 		to = f->probe_from;
 	to = rings_rewind(r, to);
 	if (r->mass)
-		memset(r->mass, 0, (size_t)r->heads * (size_t)r->rows * sizeof *r->mass);
+		memset(r->mass, 0, (size_t)r->heads * (size_t)r->n_slots * sizeof *r->mass);
 	ema_set(&r->ema, ema_gamma(r->s.w));
 	mass_reset(&f->mass);
 	return to;
@@ -634,14 +634,14 @@ static void cascade_points(struct cache *c, struct serializer *a)
 
 /* ---- for statistics and observers ---- */
 
-static void cascade_rows(const struct cache *c, struct timeline_rows *out)
+static void cascade_ring_stats(const struct cache *c, struct ring_stats *out)
 {
 	const struct cascade *f = c->retained;
 	const struct rings *r = &f->rings;
 
 	out->pinned = r->s.sinks;
 	out->n_ring = r->s.n;
-	out->ring_rows = r->s.w;
+	out->ring_slots = r->s.w;
 	out->factor = r->s.f;
 	for (int32_t i = 0; i < r->s.n; i++) {
 		out->fill[i] = rings_fill(r, i);
@@ -688,7 +688,7 @@ const struct retention_ops retain_cascade = {
 	.endless = 1, .bytes = cascade_bytes, .cap = cascade_cap, .init = cascade_init, .release = cascade_release,
 	.selector_opened = cascade_selector_opened, .begin = cascade_begin, .put = cascade_put, .region = cascade_region,
 	.parts = cascade_parts, .probe = cascade_probe, .commit = cascade_commit, .verify_most = cascade_verify_most,
-	.rewind = cascade_rewind, .pin = cascade_pin, .read_bytes = cascade_read_bytes, .rows = cascade_rows, .view = cascade_view,
+	.rewind = cascade_rewind, .pin = cascade_pin, .read_bytes = cascade_read_bytes, .ring_stats = cascade_ring_stats, .view = cascade_view,
 	.mass_read = cascade_mass_read, .ready = cascade_ready, .take = cascade_take, .archive = cascade_archive,
 	.points = cascade_points,
 };

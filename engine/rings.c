@@ -1,7 +1,7 @@
 /* engine/rings.c - see rings.h.
  *
  * rings_insert() first plans: for each token it follows the cascade through the rings, which is the same for all heads, and
- * records in src[row][head] whose entry each row will receive.  id[], number[] and mass[] keep the state from before the call
+ * records in src[slot][head] whose entry each slot will receive.  id[], number[] and mass[] keep the state from before the call
  * until apply_moves() copies all entries at once and leaves the list of moves for the KV cache. */
 #include "engine/rings.h"
 
@@ -75,31 +75,31 @@ static int64_t pow2_at_least(int64_t n)
 }
 
 /* The most keys that one call rotates on: each ring passes on at most every second token that reaches it (2 * stage in all), and
- * its newest row may change as well. */
+ * its newest slot may change as well. */
 static int64_t rope_shift_max(const struct rings_shape *s)
 {
 	return 2 * (int64_t)s->stage + 2 * s->n;
 }
 
-/* The most rows that one call changes. */
+/* The most slots that one call changes. */
 static int64_t touch_max(const struct rings_shape *s)
 {
-	int64_t n = rope_shift_max(s), rows = (int64_t)s->n * s->w;
+	int64_t n = rope_shift_max(s), slots = (int64_t)s->n * s->w;
 
-	return n < rows ? n : rows;
+	return n < slots ? n : slots;
 }
 
 uint64_t rings_bytes(const struct rings_shape *s, int32_t heads, int with_mass, int with_factor)
 {
-	uint64_t rows = (uint64_t)s->n * (uint64_t)s->w + (uint64_t)s->stage, h = (uint64_t)heads;
+	uint64_t slots = (uint64_t)s->n * (uint64_t)s->w + (uint64_t)s->stage, h = (uint64_t)heads;
 
-	return rows * (h * (with_mass ? 12 : 8) + 25) + (uint64_t)touch_max(s) * h * 16 +
+	return slots * (h * (with_mass ? 12 : 8) + 25) + (uint64_t)touch_max(s) * h * 16 +
 	       (uint64_t)pow2_at_least(token_span(s)) * (with_factor ? 8 : 4);
 }
 
 int rings_init(struct rings *r, const struct rings_shape *s, int32_t heads, int with_mass, int with_factor, struct err *err)
 {
-	size_t rows = (size_t)s->n * (size_t)s->w + (size_t)s->stage, h = (size_t)heads;
+	size_t slots = (size_t)s->n * (size_t)s->w + (size_t)s->stage, h = (size_t)heads;
 	size_t most = (size_t)touch_max(s), tokens = (size_t)pow2_at_least(token_span(s));
 	const char *what = "the rings of the cache";
 
@@ -108,16 +108,16 @@ int rings_init(struct rings *r, const struct rings_shape *s, int32_t heads, int 
 		return err_set(err, ERR_USAGE, "%d rings of %d tokens, the last of which accepts one in %d^%d, span more tokens "
 		               "than can be counted; use fewer rings", s->n, s->w, s->f, s->n - 1);
 	r->mask = (int32_t)tokens - 1;
-	if (!(r->id = try_alloc(rows * h, sizeof *r->id, what, err)) ||
-	    !(r->src = try_alloc(rows * h, sizeof *r->src, what, err)) ||
-	    !(r->number = try_alloc(rows, sizeof *r->number, what, err)) ||
-	    !(r->renumber = try_alloc(rows, sizeof *r->renumber, what, err)) ||
-	    !(r->rope_shift_from = try_alloc(rows, sizeof *r->rope_shift_from, what, err)) ||
-	    !(r->touched = try_alloc(rows, 1, what, err)) ||
+	if (!(r->id = try_alloc(slots * h, sizeof *r->id, what, err)) ||
+	    !(r->src = try_alloc(slots * h, sizeof *r->src, what, err)) ||
+	    !(r->number = try_alloc(slots, sizeof *r->number, what, err)) ||
+	    !(r->renumber = try_alloc(slots, sizeof *r->renumber, what, err)) ||
+	    !(r->rope_shift_from = try_alloc(slots, sizeof *r->rope_shift_from, what, err)) ||
+	    !(r->touched = try_alloc(slots, 1, what, err)) ||
 	    !(r->held = try_alloc(tokens, sizeof *r->held, what, err)) ||
 	    (with_factor && !(r->factor = try_alloc(tokens, sizeof *r->factor, what, err))) ||
-	    (with_mass && !(r->mass = try_alloc(rows * h, sizeof *r->mass, what, err))) ||
-	    !(r->row = try_alloc(most, sizeof *r->row, what, err)) ||
+	    (with_mass && !(r->mass = try_alloc(slots * h, sizeof *r->mass, what, err))) ||
+	    !(r->changed = try_alloc(most, sizeof *r->changed, what, err)) ||
 	    !(r->from = try_alloc(most * h, sizeof *r->from, what, err)) ||
 	    !(r->rope_shift_at = try_alloc(most * h, sizeof *r->rope_shift_at, what, err)) ||
 	    !(r->rope_shift = try_alloc((size_t)rope_shift_max(s), sizeof *r->rope_shift, what, err)) ||
@@ -142,7 +142,7 @@ void rings_release(struct rings *r)
 	free(r->held);
 	free(r->factor);
 	free(r->mass);
-	free(r->row);
+	free(r->changed);
 	free(r->from);
 	free(r->rope_shift_at);
 	free(r->rope_shift);
@@ -155,22 +155,22 @@ void rings_release(struct rings *r)
 	memset(r, 0, sizeof *r);
 }
 
-/* ---- rows and positions ---- */
+/* ---- slots and positions ---- */
 
-/* The number of ring i's first row: its position in the stream while the rings fill. */
+/* The number of ring i's first slot: its position in the stream while the rings fill. */
 static int64_t number0(const struct rings *r, int32_t i)
 {
 	return r->s.sinks + (int64_t)(r->s.n - 1 - i) * r->s.w;
 }
 
-static int32_t row_of(const struct rings *r, int32_t i, int64_t number)
+static int32_t slot_of(const struct rings *r, int32_t i, int64_t number)
 {
 	return (int32_t)((r->s.n - 1 - i) * (int64_t)r->s.w + (number - number0(r, i)) % r->s.w);
 }
 
-static int32_t ring_of(const struct rings *r, int32_t row)
+static int32_t ring_of(const struct rings *r, int32_t slot)
 {
-	return row >= r->size ? 0 : r->s.n - 1 - row / r->s.w;
+	return slot >= r->size ? 0 : r->s.n - 1 - slot / r->s.w;
 }
 
 int32_t rings_stage(const struct rings *r)
@@ -198,7 +198,7 @@ void rings_span(const struct rings *r, int32_t i, int32_t *first, int32_t *last)
 		return;
 	}
 	for (int64_t number = r->next[i] - fill; number < r->next[i]; number++) {
-		const int32_t *id = r->id + (size_t)row_of(r, i, number) * (size_t)r->heads;
+		const int32_t *id = r->id + (size_t)slot_of(r, i, number) * (size_t)r->heads;
 
 		for (int32_t h = 0; h < r->heads; h++) {
 			*first = *first < 0 || id[h] < *first ? id[h] : *first;
@@ -227,7 +227,7 @@ int32_t rings_rank(const struct rings *r)
 
 /* ---- events ---- */
 
-static void log_event(struct rings *r, enum slot_what what, int32_t token, int32_t ring, double score)
+static void log_event(struct rings *r, enum slot_what what, int32_t token, int32_t ring, double mass)
 {
 	struct rings_event *e;
 	int32_t *at;
@@ -248,7 +248,7 @@ static void log_event(struct rings *r, enum slot_what what, int32_t token, int32
 	e = &r->event[*at];
 	e->ring = ring > e->ring ? ring : e->ring;
 	e->heads++;
-	e->score += score;
+	e->mass += mass;
 }
 
 static void events_clear(struct rings *r)
@@ -260,14 +260,14 @@ static void events_clear(struct rings *r)
 
 /* ---- inserting ---- */
 
-static float mass_at(const struct rings *r, int32_t head, int32_t row)
+static float mass_at(const struct rings *r, int32_t head, int32_t slot)
 {
-	return r->mass ? r->mass[(size_t)row * (size_t)r->heads + (size_t)head] : 0;
+	return r->mass ? r->mass[(size_t)slot * (size_t)r->heads + (size_t)head] : 0;
 }
 
-static void token_enters(struct rings *r, int32_t row)
+static void token_enters(struct rings *r, int32_t slot)
 {
-	int32_t *id = r->id + (size_t)row * (size_t)r->heads;
+	int32_t *id = r->id + (size_t)slot * (size_t)r->heads;
 
 	for (int32_t h = 0; h < r->heads; h++)
 		id[h] = r->t;
@@ -275,7 +275,7 @@ static void token_enters(struct rings *r, int32_t row)
 	r->held[r->t & r->mask] = r->heads;
 }
 
-/* Head h evicts the token that row s held when the call began. */
+/* Head h evicts the token that slot s held when the call began. */
 static void evict(struct rings *r, int32_t h, int32_t s, int32_t ring)
 {
 	int32_t token = r->id[(size_t)s * (size_t)r->heads + (size_t)h], left = --r->held[token & r->mask];
@@ -290,13 +290,13 @@ static void evict(struct rings *r, int32_t h, int32_t s, int32_t ring)
 		log_event(r, SLOT_EVICTED, token, ring + 1, (double)mass_at(r, h, s));
 }
 
-static void touch(struct rings *r, int32_t row, int64_t number)
+static void touch(struct rings *r, int32_t slot, int64_t number)
 {
-	if (!r->touched[row]) {
-		r->touched[row] = 1;
-		r->row[r->n_row++] = row;
+	if (!r->touched[slot]) {
+		r->touched[slot] = 1;
+		r->changed[r->n_changed++] = slot;
 	}
-	r->renumber[row] = number;
+	r->renumber[slot] = number;
 }
 
 static void start_full(struct rings *r)
@@ -308,9 +308,9 @@ static void start_full(struct rings *r)
 }
 
 /* In each head, the offered token competes with the newest token of a ring that does not accept; the loser is evicted. */
-static void compete(struct rings *r, int32_t ring, int32_t row)
+static void compete(struct rings *r, int32_t ring, int32_t slot)
 {
-	int32_t *there = r->src + (size_t)row * (size_t)r->heads, *hand = r->hand;
+	int32_t *there = r->src + (size_t)slot * (size_t)r->heads, *hand = r->hand;
 
 	for (int32_t h = 0; h < r->heads; h++) {
 		int wins = !r->s.keep_ties;
@@ -331,8 +331,8 @@ static void compete(struct rings *r, int32_t ring, int32_t row)
 }
 
 /* The ring where token t's cascade of displacements ends; updates next and cnt.  Every ring before that one accepts: it takes the
- * offered token into a new row and offers its oldest to the next ring.  In the ring returned, the offered token competes with the
- * newest (*competes) or takes a free row; s.n: the last ring accepted too and evicts its oldest.  In every ring passed, the row
+ * offered token into a new slot and offers its oldest to the next ring.  In the ring returned, the offered token competes with the
+ * newest (*competes) or takes a free slot; s.n: the last ring accepted too and evicts its oldest.  In every ring passed, the slot
  * written is that of number next - 1. */
 static int32_t cascade_end(const struct rings *r, int32_t t, int64_t *next, int32_t *cnt, int *competes)
 {
@@ -353,7 +353,7 @@ static int32_t cascade_end(const struct rings *r, int32_t t, int64_t *next, int3
 	return r->s.n;
 }
 
-/* Insert the token staged in row `stage`. */
+/* Insert the token staged in slot `stage`. */
 static void insert_one(struct rings *r, int32_t stage)
 {
 	int32_t end;
@@ -365,12 +365,12 @@ static void insert_one(struct rings *r, int32_t stage)
 		r->hand[h] = stage;
 	end = cascade_end(r, r->t, r->next, r->cnt, &competes);
 	for (int32_t i = 0; i <= end && i < r->s.n; i++) {
-		int32_t row = row_of(r, i, r->next[i] - 1), *there = r->src + (size_t)row * (size_t)r->heads;
+		int32_t slot = slot_of(r, i, r->next[i] - 1), *there = r->src + (size_t)slot * (size_t)r->heads;
 
-		touch(r, row, r->next[i] - 1);
+		touch(r, slot, r->next[i] - 1);
 		if (i == end) {
 			if (competes)
-				compete(r, i, row);
+				compete(r, i, slot);
 			else
 				memcpy(there, r->hand, (size_t)r->heads * sizeof *there);
 			return;
@@ -386,7 +386,7 @@ static void insert_one(struct rings *r, int32_t stage)
 		evict(r, h, r->hand[h], r->s.n - 1);
 }
 
-int32_t rings_rows_read(const struct rings *r, int32_t n, int32_t *row, int32_t most)
+int32_t rings_slots_read(const struct rings *r, int32_t n, int32_t *slot, int32_t most)
 {
 	int32_t cnt[RINGS_MOST], full = r->s.sinks + r->size, stage = rings_stage(r), n_read = 0;
 	int64_t first[RINGS_MOST], next[RINGS_MOST];
@@ -406,17 +406,17 @@ int32_t rings_rows_read(const struct rings *r, int32_t n, int32_t *row, int32_t 
 		for (int32_t i = 0; i <= end && i < r->s.n; i++)
 			first[i] = next[i] - 1 < first[i] ? next[i] - 1 : first[i];
 		if (n_read++ < most)
-			row[n_read - 1] = stage + t - r->t;
+			slot[n_read - 1] = stage + t - r->t;
 	}
 	for (int32_t i = 0; i < r->s.n; i++)
 		for (int64_t number = first[i], k = 0; number < next[i] && k < r->s.w; number++, k++)
 			if (n_read++ < most)
-				row[n_read - 1] = row_of(r, i, number);
+				slot[n_read - 1] = slot_of(r, i, number);
 	return n_read;
 }
 
-/* Index of the rotation that takes a key of row s to position `number`, -1 when the position stays.  All heads that keep the
- * row's entry move it to the same row, so each source row has at most one rotation. */
+/* Index of the rotation that takes a key of slot s to position `number`, -1 when the position stays.  All heads that keep the
+ * slot's entry move it to the same slot, so each source slot has at most one rotation. */
 static int32_t shift_index(struct rings *r, int32_t s, int64_t number)
 {
 	int64_t by = number - r->number[s];
@@ -432,42 +432,42 @@ static int32_t shift_index(struct rings *r, int32_t s, int64_t number)
 	return r->rope_shift_from[s];
 }
 
-/* Copy all entries by src[]: read every source before writing any row.  Lists the moves in row[], from[] and rope_shift_at[]. */
+/* Copy all entries by src[]: read every source before writing any slot.  Lists the moves in changed[], from[] and rope_shift_at[]. */
 static void apply_moves(struct rings *r)
 {
 	size_t heads = (size_t)r->heads;
 
-	for (int32_t i = 0; i < r->n_row; i++) {
-		int32_t row = r->row[i];
-		const int32_t *src = r->src + (size_t)row * heads;
+	for (int32_t i = 0; i < r->n_changed; i++) {
+		int32_t slot = r->changed[i];
+		const int32_t *src = r->src + (size_t)slot * heads;
 		size_t at = (size_t)i * heads;
 
 		for (size_t h = 0; h < heads; h++) {
 			int32_t s = src[h];
 
 			r->from[at + h] = s;
-			r->rope_shift_at[at + h] = s == row ? -1 : shift_index(r, s, r->renumber[row]);
+			r->rope_shift_at[at + h] = s == slot ? -1 : shift_index(r, s, r->renumber[slot]);
 			r->new_id[at + h] = r->id[(size_t)s * heads + h];
 			if (r->mass)
 				r->new_mass[at + h] = r->mass[(size_t)s * heads + h];
-			if (r->log_events && s != row && ring_of(r, s) != ring_of(r, row))
-				log_event(r, SLOT_MOVED, r->new_id[at + h], ring_of(r, row) + 1, (double)mass_at(r, (int32_t)h, s));
+			if (r->log_events && s != slot && ring_of(r, s) != ring_of(r, slot))
+				log_event(r, SLOT_MOVED, r->new_id[at + h], ring_of(r, slot) + 1, (double)mass_at(r, (int32_t)h, s));
 		}
 	}
-	for (int32_t i = 0; i < r->n_row; i++) {
-		int32_t row = r->row[i], *src = r->src + (size_t)row * heads;
+	for (int32_t i = 0; i < r->n_changed; i++) {
+		int32_t slot = r->changed[i], *src = r->src + (size_t)slot * heads;
 		size_t at = (size_t)i * heads;
 
-		memcpy(r->id + (size_t)row * heads, r->new_id + at, heads * sizeof *r->id);
+		memcpy(r->id + (size_t)slot * heads, r->new_id + at, heads * sizeof *r->id);
 		if (r->mass)
-			memcpy(r->mass + (size_t)row * heads, r->new_mass + at, heads * sizeof *r->mass);
+			memcpy(r->mass + (size_t)slot * heads, r->new_mass + at, heads * sizeof *r->mass);
 		for (size_t h = 0; h < heads; h++) {
 			if (r->rope_shift_from[src[h]] >= 0)
 				r->rope_shift_from[src[h]] = -1;
-			src[h] = row;
+			src[h] = slot;
 		}
-		r->number[row] = r->renumber[row];
-		r->touched[row] = 0;
+		r->number[slot] = r->renumber[slot];
+		r->touched[slot] = 0;
 	}
 }
 
@@ -475,7 +475,7 @@ void rings_insert(struct rings *r, int32_t n)
 {
 	int32_t stage = rings_stage(r), full = r->s.sinks + r->size, end;
 
-	r->n_row = r->n_rope_shift = 0;
+	r->n_changed = r->n_rope_shift = 0;
 	events_clear(r);
 	for (int32_t i = 0; i < n; i++, stage++, r->t++) {
 		if (r->t < r->s.sinks)
@@ -491,8 +491,8 @@ void rings_insert(struct rings *r, int32_t n)
 			insert_one(r, stage);
 	}
 	apply_moves(r);
-	/* The staged rows are free again. */
-	end = stage < r->rows ? stage : r->rows;
+	/* The staged slots are free again. */
+	end = stage < r->n_slots ? stage : r->n_slots;
 	if (r->mass && end > r->size)
 		memset(r->mass + (size_t)r->size * (size_t)r->heads, 0, (size_t)(end - r->size) * (size_t)r->heads * sizeof *r->mass);
 	if (r->oldest < r->s.sinks)
@@ -509,8 +509,8 @@ void rings_reset(struct rings *r, const struct rings_shape *s)
 
 	r->s = *s;
 	r->size = s->n * s->w;
-	r->rows = r->size + s->stage;
-	r->t = r->evicted = r->evicted_in_part = r->n_row = r->n_rope_shift = 0;
+	r->n_slots = r->size + s->stage;
+	r->t = r->evicted = r->evicted_in_part = r->n_changed = r->n_rope_shift = 0;
 	r->oldest = s->sinks;
 	ema_set(&r->ema, ema_gamma(s->w));
 	for (int32_t i = 0; i < s->n; i++, period *= s->f) {
@@ -518,21 +518,21 @@ void rings_reset(struct rings *r, const struct rings_shape *s)
 		r->next[i] = number0(r, i);
 		r->cnt[i] = 0;
 	}
-	for (int32_t row = 0; row < r->rows; row++) {
-		r->touched[row] = 0;
-		r->rope_shift_from[row] = -1;
+	for (int32_t slot = 0; slot < r->n_slots; slot++) {
+		r->touched[slot] = 0;
+		r->rope_shift_from[slot] = -1;
 		for (int32_t h = 0; h < r->heads; h++)
-			r->src[(size_t)row * (size_t)r->heads + (size_t)h] = row;
+			r->src[(size_t)slot * (size_t)r->heads + (size_t)h] = slot;
 	}
 	memset(r->held, 0, ((size_t)r->mask + 1) * sizeof *r->held);
 	if (r->mass)
-		memset(r->mass, 0, (size_t)r->heads * (size_t)r->rows * sizeof *r->mass);
+		memset(r->mass, 0, (size_t)r->heads * (size_t)r->n_slots * sizeof *r->mass);
 	events_clear(r);
 }
 
 int32_t rings_rewind(struct rings *r, int32_t n)
 {
-	int32_t row;
+	int32_t slot;
 
 	if (n >= r->t)
 		return r->t;
@@ -545,9 +545,9 @@ int32_t rings_rewind(struct rings *r, int32_t n)
 	}
 	for (int32_t token = n > r->s.sinks ? n : r->s.sinks; token < r->t; token++)
 		r->held[token & r->mask] = 0;
-	row = n > r->s.sinks ? n - r->s.sinks : 0;
+	slot = n > r->s.sinks ? n - r->s.sinks : 0;
 	if (r->mass)
-		memset(r->mass + (size_t)row * (size_t)r->heads, 0, (size_t)(r->rows - row) * (size_t)r->heads * sizeof *r->mass);
+		memset(r->mass + (size_t)slot * (size_t)r->heads, 0, (size_t)(r->n_slots - slot) * (size_t)r->heads * sizeof *r->mass);
 	r->t = n;
 	r->oldest = r->s.sinks;
 	return n;
@@ -555,8 +555,8 @@ int32_t rings_rewind(struct rings *r, int32_t n)
 
 /* ---- restoring a snapshot ---- */
 
-/* Each head chose which token a row holds, but the number of tokens bounds how old it can be: a ring accepts once in `period`
- * tokens, so the row j behind the newest was opened j periods ago, and a token offered to ring i is at most `offered` old, w
+/* Each head chose which token a slot holds, but the number of tokens bounds how old it can be: a ring accepts once in `period`
+ * tokens, so the slot j behind the newest was opened j periods ago, and a token offered to ring i is at most `offered` old, w
  * periods of each ring before it.  Within these bounds no two tokens share an index of held[].  Returns -1 for a token
  * outside. */
 static int ring_restore(struct rings *r, int32_t i, int64_t newest)
@@ -569,10 +569,10 @@ static int ring_restore(struct rings *r, int32_t i, int64_t newest)
 	r->next[i] = number0(r, i) + r->s.w + 1 + newest / period - r->size / period;
 	for (int32_t j = 0; j < r->s.w; j++) {
 		int64_t number = r->next[i] - 1 - j, oldest = period * (newest / period - j) - offered;
-		int32_t row = row_of(r, i, number);
-		const int32_t *id = r->id + (size_t)row * (size_t)r->heads;
+		int32_t slot = slot_of(r, i, number);
+		const int32_t *id = r->id + (size_t)slot * (size_t)r->heads;
 
-		r->number[row] = number;
+		r->number[slot] = number;
 		for (int32_t h = 0; h < r->heads; h++) {
 			int64_t token = (int64_t)id[h] - r->s.sinks;
 

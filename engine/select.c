@@ -63,7 +63,7 @@ void select_zero(const struct selector *s, struct tensor *t, int32_t rows, int32
 
 int select_whole(const struct tensor *q, int32_t n_slots, struct attn_part part[SELECT_PARTS])
 {
-	part[0] = (struct attn_part){ .q = q, .n_rows = n_slots };
+	part[0] = (struct attn_part){ .q = q, .n_slots = n_slots };
 	return 1;
 }
 
@@ -168,7 +168,7 @@ int picks_init(struct picks *p, const struct selector *s, int32_t most, struct e
 	p->fresh = xcalloc((size_t)n_layer, 1);
 	p->was_fresh = xcalloc((size_t)n_layer, 1);
 	for (int32_t i = 0; i < 2 * n_layer; i++)
-		if (select_alloc(s, &p->slot[i / 2][i % 2].rows, DT_I32, s->kv->hp->n_kv_head, most, err))
+		if (select_alloc(s, &p->slot[i / 2][i % 2].slots, DT_I32, s->kv->hp->n_kv_head, most, err))
 			return -1;
 	return 0;
 }
@@ -176,7 +176,7 @@ int picks_init(struct picks *p, const struct selector *s, int32_t most, struct e
 void picks_release(struct picks *p, const struct selector *s)
 {
 	for (int32_t i = 0; p->slot && i < 2 * p->n_layer; i++)
-		select_drop(s, &p->slot[i / 2][i % 2].rows);
+		select_drop(s, &p->slot[i / 2][i % 2].slots);
 	free(p->slot);
 	free(p->cur);
 	free(p->fresh);
@@ -241,9 +241,9 @@ void picks_archive(struct picks *p, const struct selector *s, struct serializer 
 		serialize_i32(a, &at, 0, s->kv->cap, "a set of KV entries");
 		if (!at || a->bad)
 			continue;
-		serialize_i32(a, &k, 1, at < set->rows.cols ? at : set->rows.cols, "the size of a set of KV entries");
+		serialize_i32(a, &k, 1, at < set->slots.cols ? at : set->slots.cols, "the size of a set of KV entries");
 		for (int32_t h = 0; h < s->kv->hp->n_kv_head && !a->bad; h++)
-			serialize_tensor_i32(a, s->kv->be, &set->rows, (uint64_t)h * (uint64_t)set->rows.cols, (uint64_t)k, 0, at - 1,
+			serialize_tensor_i32(a, s->kv->be, &set->slots, (uint64_t)h * (uint64_t)set->slots.cols, (uint64_t)k, 0, at - 1,
 			             "an entry of a set");
 		if (a->bad)
 			return;

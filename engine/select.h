@@ -49,7 +49,7 @@ struct selector_ops {
 	/* Slots slot0 .. slot0 + n of this layer were written: bring sketches and bounds up to date.  May be NULL. */
 	void (*note)(struct selector *, int32_t layer, int32_t slot0, int32_t n);
 	/* A generated token with rotated query q (raw: unrotated), both f32 [1][n_head * head_dim], is about to attend a region of n_slots:
-	 * describe what it reads in part[] and return the number of parts, each with q as its queries.  A part's choice, if it has one,
+	 * describe what it reads in part[] and return the number of parts, each with q as its queries.  A part's selection, if it has one,
 	 * stays the selector's until the next select(), and is made by kv_attend() or kv_select(). */
 	int  (*select)(struct selector *, const struct step *, int32_t layer, const struct tensor *q, const struct tensor *raw,
 	               int32_t n_slots, struct attn_part part[SELECT_PARTS]);
@@ -117,7 +117,7 @@ int32_t select_until(int32_t pos, int32_t start, int32_t every);
 
 /* Sets of slots that serve several steps, one per layer.  A new one serves its own step, and is kept by picks_commit(). */
 struct pick {
-	struct tensor rows;        /* i32 [n_kv_head][most] */
+	struct tensor slots;       /* i32 [n_kv_head][most] */
 	int32_t at, k;             /* the region's slots when it was selected (0: there is no set), slots in it */
 };
 struct picks {

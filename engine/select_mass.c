@@ -120,8 +120,8 @@ static int kept_select(struct selector *s, const struct step *st, int32_t layer,
 	if (!f->selected || layer < par_of(s)->dense)
 		return select_whole(q, n_slots, part);
 	if (f->n > 0)
-		part[n++] = (struct attn_part){ .q = q, .rows = &f->slots[layer], .n_rows = f->n };
-	part[n++] = (struct attn_part){ .q = q, .row0 = n_slots - tail, .n_rows = tail };
+		part[n++] = (struct attn_part){ .q = q, .slots = &f->slots[layer], .n_slots = f->n };
+	part[n++] = (struct attn_part){ .q = q, .slot0 = n_slots - tail, .n_slots = tail };
 	return n;
 }
 
@@ -175,7 +175,7 @@ static void select_best(struct selector *s, int32_t layer, int32_t n, int32_t k,
 	struct kept *f = s->state;
 
 	s->kv->be->ops->topk(s->kv->be, &(struct topk_args){
-		.rows = &f->slots[layer], .score = &f->mass[layer], .n_kv_head = s->kv->hp->n_kv_head, .n = n, .k = k, .pool = pool,
+		.slots = &f->slots[layer], .score = &f->mass[layer], .n_kv_head = s->kv->hp->n_kv_head, .n = n, .k = k, .pool = pool,
 	});
 }
 
@@ -354,8 +354,8 @@ static int kept_holds(const struct selector *s, int32_t layer, int32_t n_slots, 
 	if (!f->selected || layer < par_of(s)->dense)
 		return select_whole(NULL, n_slots, part);
 	if (f->n > 0)
-		part[n++] = (struct attn_part){ .rows = &f->slots[layer], .n_rows = f->n };
-	part[n++] = (struct attn_part){ .row0 = n_slots - tail, .n_rows = tail };
+		part[n++] = (struct attn_part){ .slots = &f->slots[layer], .n_slots = f->n };
+	part[n++] = (struct attn_part){ .slot0 = n_slots - tail, .n_slots = tail };
 	return n;
 }
 

@@ -7,7 +7,7 @@
  * because heads with large scores would select for all others; the first page and the last four are always selected.
  *
  * All heads select the last page, which may be partly filled, so all read equally many entries.  The backend turns pages into slots
- * (page_rows), so the host waits for nothing in the middle of a step. */
+ * (page_slots), so the host waits for nothing in the middle of a step. */
 #include "engine/select.h"
 
 #include <stdlib.h>
@@ -38,13 +38,13 @@ static const struct quest_params *par_of(const struct selector *s)
 
 static int32_t pages_of(int32_t slots)
 {
-	return slots / PAGE_ROWS + (slots % PAGE_ROWS != 0);
+	return slots / PAGE_SLOTS + (slots % PAGE_SLOTS != 0);
 }
 
 /* Pages that are read when not all are; soft: those that are always selected, and at least one more. */
 static int32_t quest_most(const struct quest_params *par, int32_t n_slots)
 {
-	int32_t n = entry_count_of(par->k, n_slots) / PAGE_ROWS, least = par->bound == BOUND_SOFT ? SOFT_LAST + 2 : MIN_PAGES;
+	int32_t n = entry_count_of(par->k, n_slots) / PAGE_SLOTS, least = par->bound == BOUND_SOFT ? SOFT_LAST + 2 : MIN_PAGES;
 
 	return n > least ? n : least;
 }
@@ -53,7 +53,7 @@ static uint64_t quest_bytes(const void *values, const struct hparams *hp, const 
 {
 	uint64_t pages = (uint64_t)pages_of(cap) * (uint64_t)hp->n_kv_head;
 
-	return pages * ((uint64_t)hp->n_layer * 8 * (uint64_t)hp->head_dim + 4 + 4 + 4 * PAGE_ROWS);
+	return pages * ((uint64_t)hp->n_layer * 8 * (uint64_t)hp->head_dim + 4 + 4 + 4 * PAGE_SLOTS);
 }
 
 static int quest_init(struct selector *s, struct err *err)
@@ -65,7 +65,7 @@ static int quest_init(struct selector *s, struct err *err)
 	f->bounds = xcalloc((size_t)hp->n_layer, sizeof *f->bounds);
 	if (select_alloc(s, &f->score, DT_F32, hp->n_kv_head, f->pages, err) ||
 	    select_alloc(s, &f->page, DT_I32, hp->n_kv_head, f->pages, err) ||
-	    select_alloc(s, &f->slots, DT_I32, hp->n_kv_head, (int64_t)f->pages * PAGE_ROWS, err))
+	    select_alloc(s, &f->slots, DT_I32, hp->n_kv_head, (int64_t)f->pages * PAGE_SLOTS, err))
 		return -1;
 	for (int32_t i = 0; i < hp->n_layer; i++)
 		if (select_alloc(s, &f->bounds[i], DT_F32, (int64_t)hp->n_kv_head * f->pages, 2 * (int64_t)hp->head_dim, err))
@@ -106,37 +106,37 @@ static int quest_select(struct selector *s, const struct step *st, int32_t layer
 		return select_whole(q, n_slots, part);
 	be->ops->page_scan(be, &(struct scan_args){
 		.out = &f->score, .q = q, .keys = &f->bounds[layer], .n_head = hp->n_head, .n_kv_head = hp->n_kv_head,
-		.head_dim = hp->head_dim, .cap = s->kv->cap, .n_rows = n_slots,
+		.head_dim = hp->head_dim, .cap = s->kv->cap, .n_slots = n_slots,
 		.scale = model_layer_spec(hp, layer)->attn.scale, .reduce = REDUCE_MAX, .raw = !soft,
 	});
 	be->ops->topk(be, &(struct topk_args){
-		.rows = &f->page, .score = &f->score, .n_kv_head = hp->n_kv_head, .n = pages, .k = k, .pool = 1,
+		.slots = &f->page, .score = &f->score, .n_kv_head = hp->n_kv_head, .n = pages, .k = k, .pool = 1,
 		.first = soft, .last = soft ? SOFT_LAST : 1,
 	});
 	/* Selected pages ascend, so the last one is the region's last page, the only one that may be partly filled. */
-	n = (k - 1) * PAGE_ROWS + n_slots - (pages - 1) * PAGE_ROWS;
-	be->ops->page_rows(be, &f->slots, &f->page, hp->n_kv_head, n);
-	part[0] = (struct attn_part){ .q = q, .rows = &f->slots, .n_rows = n };
+	n = (k - 1) * PAGE_SLOTS + n_slots - (pages - 1) * PAGE_SLOTS;
+	be->ops->page_slots(be, &f->slots, &f->page, hp->n_kv_head, n);
+	part[0] = (struct attn_part){ .q = q, .slots = &f->slots, .n_slots = n };
 	return 1;
 }
 
 /* Recompute the bounds of the last page from the keys that are left in it. */
 static int32_t quest_rewind(struct selector *s, int32_t n)
 {
-	for (int32_t i = 0; n % PAGE_ROWS && i < s->kv->n_layer; i++)
-		quest_note(s, i, n - n % PAGE_ROWS, n % PAGE_ROWS);
+	for (int32_t i = 0; n % PAGE_SLOTS && i < s->kv->n_layer; i++)
+		quest_note(s, i, n - n % PAGE_SLOTS, n % PAGE_SLOTS);
 	return n;
 }
 
 static int32_t quest_entries(const struct selector *s, int32_t n_slots)
 {
-	return quest_most(par_of(s), n_slots) * PAGE_ROWS;
+	return quest_most(par_of(s), n_slots) * PAGE_SLOTS;
 }
 
 static uint64_t quest_read_bytes(const struct selector *s, int32_t n_slots)
 {
 	const struct hparams *hp = s->kv->hp;
-	double k = (double)quest_most(par_of(s), n_slots) * PAGE_ROWS, dense = par_of(s)->bound == BOUND_SOFT ? 0 : RAW_DENSE;
+	double k = (double)quest_most(par_of(s), n_slots) * PAGE_SLOTS, dense = par_of(s)->bound == BOUND_SOFT ? 0 : RAW_DENSE;
 
 	if (k >= n_slots)
 		return select_entry_bytes(s, n_slots);

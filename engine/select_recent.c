@@ -39,8 +39,8 @@ static int recent_select(struct selector *s, const struct step *st, int32_t laye
 
 	if (n_slots - sinks <= size || (st->pos + 1 - f->start) % par_of(s)->stride == 0)
 		return select_whole(q, n_slots, part);
-	part[0] = (struct attn_part){ .q = q, .n_rows = sinks };
-	part[sinks > 0] = (struct attn_part){ .q = q, .row0 = n_slots - size, .n_rows = size };
+	part[0] = (struct attn_part){ .q = q, .n_slots = sinks };
+	part[sinks > 0] = (struct attn_part){ .q = q, .slot0 = n_slots - size, .n_slots = size };
 	return 1 + (sinks > 0);
 }
 

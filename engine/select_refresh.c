@@ -145,13 +145,13 @@ static struct scan_args region_scan(const struct selector *s, int32_t layer, con
 
 	return (struct scan_args){
 		.out = &r->score, .q = q, .keys = &s->kv->k[layer], .n_head = hp->n_head, .n_kv_head = hp->n_kv_head,
-		.head_dim = hp->head_dim, .cap = s->kv->cap, .n_rows = n_slots, .bits = 16,
+		.head_dim = hp->head_dim, .cap = s->kv->cap, .n_slots = n_slots, .bits = 16,
 		.scale = model_layer_spec(hp, layer)->attn.scale,
 		.reduce = par_of(s)->group == GROUP_MEAN ? REDUCE_MEAN : REDUCE_MAX,
 	};
 }
 
-/* Select the k best entries by the probabilities of the step's query i (of n_q) over the region, where `when` holds. */
+/* Select the top k entries by the probabilities of the step's query i (of n_q) over the region, where `when` holds. */
 static void pick(struct selector *s, struct pick *new, int32_t layer, const struct tensor *q, int32_t i, int32_t n_q, struct predicate when)
 {
 	struct refresh *r = s->state;
@@ -175,7 +175,7 @@ static void pick(struct selector *s, struct pick *new, int32_t layer, const stru
 	be->ops->key_scan(be, &scan);
 	/* Entries leave a set from its end: those that are always selected go to the front. */
 	be->ops->topk(be, &(struct topk_args){
-		.rows = &new->rows, .score = &r->score, .n_kv_head = hp->n_kv_head, .n = new->at, .k = new->k,
+		.slots = &new->slots, .score = &r->score, .n_kv_head = hp->n_kv_head, .n = new->at, .k = new->k,
 		.pool = par_of(s)->pool > 0 ? par_of(s)->pool : POOL,
 		.first = par_of(s)->sinks, .last = par_of(s)->recent > own ? par_of(s)->recent : own,
 		.order = par_of(s)->sinks > 0 || par_of(s)->recent > own ? FORCED_FIRST : BEST_FIRST, .when = when,
@@ -201,11 +201,11 @@ static int set_parts(const struct pick *set, const struct tensor *q, int32_t n_s
 	int32_t since = n_slots - set->at, left = since > 1 ? since - 1 : 0, n = 0;
 
 	if (left < set->k)
-		part[n++] = (struct attn_part){ .q = q, .rows = &set->rows, .n_rows = set->k - left };
+		part[n++] = (struct attn_part){ .q = q, .slots = &set->slots, .n_slots = set->k - left };
 	if (since > set->k + 1)
 		since = set->k + 1;
 	if (since > 0)
-		part[n++] = (struct attn_part){ .q = q, .row0 = n_slots - since, .n_rows = since };
+		part[n++] = (struct attn_part){ .q = q, .slot0 = n_slots - since, .n_slots = since };
 	return n;
 }
 

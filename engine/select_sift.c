@@ -34,7 +34,7 @@ struct sift {
 	/* The selection that a part asks attention for, by the part's own query. */
 	struct scan_args scan;
 	struct topk_args topk;
-	struct attn_choice choice;
+	struct attn_selection selection;
 	struct picks picks;        /* every > 1 */
 	int32_t start;             /* tokens of the sequence when the last prefill ended: steps count from there */
 	struct tensor spread_sum;  /* f32 [1][n_layer] */
@@ -160,7 +160,7 @@ static struct scan_args sift_scan(const struct selector *s, int32_t layer, const
 
 	return (struct scan_args){
 		.out = &f->score, .q = q, .keys = bits >= 16 ? &s->kv->k[layer] : &f->sketch[layer], .n_head = hp->n_head,
-		.n_kv_head = hp->n_kv_head, .head_dim = hp->head_dim, .cap = s->kv->cap, .n_rows = n_slots,
+		.n_kv_head = hp->n_kv_head, .head_dim = hp->head_dim, .cap = s->kv->cap, .n_slots = n_slots,
 		.bits = bits, .scale = model_layer_spec(hp, layer)->attn.scale, .reduce = REDUCE_MAX,
 	};
 }
@@ -173,11 +173,11 @@ static struct attn_part best_entries(struct selector *s, int32_t layer, const st
 
 	f->scan = sift_scan(s, layer, q, n_slots);
 	f->topk = (struct topk_args){
-		.rows = slots, .score = &f->score, .n_kv_head = s->kv->hp->n_kv_head, .n = n_slots, .k = k, .pool = pool,
+		.slots = slots, .score = &f->score, .n_kv_head = s->kv->hp->n_kv_head, .n = n_slots, .k = k, .pool = pool,
 		.last = s->own,
 	};
-	f->choice = (struct attn_choice){ .scan = &f->scan, .topk = &f->topk };
-	return (struct attn_part){ .q = q, .rows = slots, .n_rows = k, .choice = &f->choice };
+	f->selection = (struct attn_selection){ .scan = &f->scan, .topk = &f->topk };
+	return (struct attn_part){ .q = q, .slots = slots, .n_slots = k, .selection = &f->selection };
 }
 
 static int sift_select(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
@@ -200,11 +200,11 @@ static int sift_select(struct selector *s, const struct step *st, int32_t layer,
 	set = picks_get(&f->picks, layer);
 	if (!set->at || set->at > n_slots || (st->pos + 1 - f->start) % every == 0) {
 		set = picks_new(&f->picks, layer, n_slots, k);
-		part[0] = best_entries(s, layer, q, n_slots, &set->rows, k, par_of(s)->pool > 0 ? par_of(s)->pool : POOL_REUSED);
+		part[0] = best_entries(s, layer, q, n_slots, &set->slots, k, par_of(s)->pool > 0 ? par_of(s)->pool : POOL_REUSED);
 	} else {
-		part[0] = (struct attn_part){ .q = q, .rows = &set->rows, .n_rows = set->k };
+		part[0] = (struct attn_part){ .q = q, .slots = &set->slots, .n_slots = set->k };
 	}
-	part[1] = (struct attn_part){ .q = q, .row0 = set->at, .n_rows = n_slots - set->at };
+	part[1] = (struct attn_part){ .q = q, .slot0 = set->at, .n_slots = n_slots - set->at };
 	return set->at < n_slots ? 2 : 1;
 }
 
@@ -346,6 +346,6 @@ static const struct param sift_params[] = {
 	{ .key = NULL },
 };
 const struct policy_def policy_sift = {
-	.name = "sift", .help = "every token stays; each generated token reads its k best, found through a low-bit sketch of the keys",
+	.name = "sift", .help = "every token stays; each generated token reads k entries, which a scan of a low-bit key sketch scores highest",
 	.params = sift_params, .retention = &retain_all, .selector = &sift_ops,
 };

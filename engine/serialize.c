@@ -55,19 +55,6 @@ void serialize_i64(struct serializer *a, int64_t *x, int64_t lo, int64_t hi, con
 		*x = v;
 }
 
-void serialize_i32(struct serializer *a, int32_t *x, int32_t lo, int32_t hi, const char *what)
-{
-	int32_t v = *x;
-
-	serialize_bytes(a, &v, sizeof v);
-	if (a->bad || !serialize_loading(a))
-		return;
-	if (v < lo || v > hi)
-		serialize_fail(a, what);
-	else
-		*x = v;
-}
-
 /* 1 when n numbers at an address of any alignment all lie in lo..hi. */
 static int within(const uint8_t *p, uint64_t n, int32_t lo, int32_t hi)
 {
@@ -99,6 +86,11 @@ void serialize_i32s(struct serializer *a, int32_t *x, uint64_t n, int32_t lo, in
 		memcpy(x, at, bytes);
 	else
 		serialize_fail(a, what);
+}
+
+void serialize_i32(struct serializer *a, int32_t *x, int32_t lo, int32_t hi, const char *what)
+{
+	serialize_i32s(a, x, 1, lo, hi, what);
 }
 
 void serialize_expect(struct serializer *a, uint64_t x, const char *what)
@@ -137,16 +129,16 @@ void serialize_tensor_f32(struct serializer *a, struct backend *be, struct tenso
 		be->ops->read(be, t, 4 * first, at, 4 * n);
 }
 
-void serialize_kv(struct serializer *a, struct kv_store *kv, int32_t row0, int32_t n)
+void serialize_kv(struct serializer *a, struct kv_store *kv, int32_t slot0, int32_t n)
 {
 	uint8_t *at = advance(a, kv_token_bytes(kv->hp, kv->type) * (uint64_t)n);
 
 	if (!at)
 		return;
 	if (serialize_loading(a))
-		kv_rows_write(kv, row0, n, at);
+		kv_entries_write(kv, slot0, n, at);
 	else
-		kv_rows_read(kv, row0, n, at);
+		kv_entries_read(kv, slot0, n, at);
 }
 
 /* ---- a hash ---- */

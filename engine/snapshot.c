@@ -1,7 +1,7 @@
 /* engine/snapshot.c - snapshots: a sequence as bytes, from which a timeline continues bit for bit.
  *
- *     rows   KV entries of the tokens from the first on, as they lie in the planes
- *     head   a frame (magic, version, length, hash), the shape it fits, tokens, marks, logits, the policy's state
+ *     fixed entries   KV entries of the tokens from the first on, as they lie in the planes
+ *     head            a frame (magic, version, length, hash), the shape it fits, tokens, marks, logits, the policy's state
  *
  * One walk (serialize.h) saves and loads the head.  The hash finds damage where the store does not guard the bytes itself.  A head with
  * the right hash is still hostile: every number in it is checked, and a wrong one empties the timeline.
@@ -135,7 +135,7 @@ static void begun_line(const struct timeline *t, struct str *out)
 		str_addf(out, "begun by %s until %d\n", t->begun.p, t->begun_n);
 }
 
-void timeline_rows_identity(const struct timeline *t, struct str *out)
+void timeline_entries_identity(const struct timeline *t, struct str *out)
 {
 	str_addf(out, "rows %s\n", dtype_info(t->cache.type)->name);
 	begun_line(t, out);
@@ -158,14 +158,14 @@ void timeline_begun(struct timeline *t, const char *by, size_t n_by, int32_t n)
 	t->begun_n = n_by && n > 0 ? n < t->n_past ? n : t->n_past : 0;
 }
 
-/* ---- rows ---- */
+/* ---- fixed entries ---- */
 
-uint64_t timeline_row_bytes(const struct timeline *t)
+uint64_t timeline_token_bytes(const struct timeline *t)
 {
 	return kv_token_bytes(t->cache.hp, t->cache.type);
 }
 
-int32_t timeline_rows_ready(const struct timeline *t)
+int32_t timeline_entries_ready(const struct timeline *t)
 {
 	return t->recovery ? 0 : cache_ready(&t->cache, t->n_past);
 }
@@ -196,16 +196,16 @@ static int backend_done(struct timeline *t, struct err *err)
 	return failed ? -1 : 0;
 }
 
-int timeline_rows_save(struct timeline *t, int32_t first, int32_t n, void *out, struct err *err)
+int timeline_entries_save(struct timeline *t, int32_t first, int32_t n, void *out, struct err *err)
 {
-	int32_t ready = timeline_rows_ready(t);
+	int32_t ready = timeline_entries_ready(t);
 
 	if (!can_be_saved(t, err))
 		return -1;
 	if (first < 0 || n < 0 || first > ready || n > ready - first)
-		return err_set(err, ERR_USAGE, "rows of %d tokens from token %d cannot be saved, there are %d", n, first, ready);
+		return err_set(err, ERR_USAGE, "KV entries of %d tokens from token %d cannot be saved, there are %d", n, first, ready);
 	pthread_mutex_lock(&t->e->lock);
-	kv_rows_read(&t->cache.kv, first, n, out);
+	kv_entries_read(&t->cache.kv, first, n, out);
 	return backend_done(t, err);
 }
 
@@ -217,7 +217,7 @@ static void empty(struct timeline *t)
 	t->adopted = t->loaded = 0;
 }
 
-int timeline_rows_load(struct timeline *t, int32_t first, int32_t n, const void *rows, struct err *err)
+int timeline_entries_load(struct timeline *t, int32_t first, int32_t n, const void *entries, struct err *err)
 {
 	struct kv_store *kv = &t->cache.kv;
 
@@ -227,12 +227,12 @@ int timeline_rows_load(struct timeline *t, int32_t first, int32_t n, const void 
 	if (first == 0 || first != t->loaded || t->tokens.n)
 		empty(t);
 	if (first != t->loaded || n < 0)
-		err_set(err, ERR_USAGE, "rows of %d tokens from token %d cannot be loaded behind those of %d", n, first, t->loaded);
+		err_set(err, ERR_USAGE, "KV entries of %d tokens from token %d cannot be loaded behind those of %d", n, first, t->loaded);
 	else if (n > kv->cap - first)
-		err_set(err, ERR_FIT, "rows of %d tokens do not fit the context of %d; start with a larger -c",
+		err_set(err, ERR_FIT, "KV entries of %d tokens do not fit the context of %d; start with a larger -c",
 		        first > INT32_MAX - n ? INT32_MAX : first + n, kv->cap);
 	else {
-		kv_rows_write(kv, first, n, rows);
+		kv_entries_write(kv, first, n, entries);
 		t->loaded = first + n;
 		if (!backend_done(t, err))
 			return 0;
@@ -255,7 +255,7 @@ static void shape_archive(struct timeline *t, struct serializer *a)
 	int32_t none = -1, mixed = t->mixed_from;
 
 	/* A fresh timeline has no entries that were computed under another policy, so no snapshot with such entries fits it. */
-	serialize_i32(a, &mixed, none, none, "rows of another cache policy");
+	serialize_i32(a, &mixed, none, none, "entries of another cache policy");
 	policy_lines(t, &text);
 	serialize_expect(a, hash64(0, text.p, text.n), "the cache policy");
 	str_free(&text);
@@ -325,10 +325,10 @@ static void points_archive(struct timeline *t, struct serializer *a)
 
 static void head_archive(struct timeline *t, struct serializer *a)
 {
-	int32_t past = t->n_past, ready = serialize_loading(a) ? t->loaded : timeline_rows_ready(t), adopted = t->adopted;
+	int32_t past = t->n_past, ready = serialize_loading(a) ? t->loaded : timeline_entries_ready(t), adopted = t->adopted;
 
 	shape_archive(t, a);
-	serialize_i32(a, &ready, ready, ready, "the number of rows that were loaded");
+	serialize_i32(a, &ready, ready, ready, "the number of tokens whose entries were loaded");
 	serialize_i32(a, &adopted, 0, 1, "whether the cache policy was changed");
 	tokens_archive(t, a, &past);
 	serialize_expect(a, 'P', "the part before the cache policy's");
@@ -342,8 +342,8 @@ static void head_archive(struct timeline *t, struct serializer *a)
 		return;
 	if (a->left)
 		serialize_fail(a, "its length");
-	if (timeline_rows_ready(t) != ready)
-		serialize_fail(a, "the number of rows that were loaded");
+	if (timeline_entries_ready(t) != ready)
+		serialize_fail(a, "the number of tokens whose entries were loaded");
 	t->adopted = adopted;
 }
 
@@ -429,7 +429,7 @@ int timeline_head_load(struct timeline *t, const void *head, size_t n, struct er
 	return -1;
 }
 
-/* ---- rows without a head ---- */
+/* ---- entries without a head ---- */
 
 int32_t timeline_adopt(struct timeline *t, const int32_t *id, const uint8_t *marks, size_t n, struct err *err)
 {
@@ -444,7 +444,7 @@ int32_t timeline_adopt(struct timeline *t, const int32_t *id, const uint8_t *mar
 		bad |= id[i] < 0 || id[i] >= t->cache.hp->n_vocab || (marks && (marks[i] > MARK_MOST || (marks[i] & 3) == 3));
 	if (bad || n != (size_t)kept || kept > t->cache.limit) {
 		pthread_mutex_unlock(&t->e->lock);
-		return err_set(err, ERR_USAGE, "%zu tokens cannot be those of the %d rows that were loaded", n, kept);
+		return err_set(err, ERR_USAGE, "%zu tokens cannot be those of the entries of %d tokens that were loaded", n, kept);
 	}
 	kept = cache_take(&t->cache, kept);
 	if (backend_done(t, err)) {

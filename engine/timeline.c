@@ -904,9 +904,9 @@ void timeline_stats(const struct timeline *t, struct timeline_stats *out)
 
 	*out = t->stats;
 	out->n_tokens = (int32_t)t->tokens.n;
-	out->rows = (struct timeline_rows){ .seen = t->n_past, .oldest = -1 };
-	if (r->rows)
-		r->rows(&t->cache, &out->rows);
+	out->rings = (struct ring_stats){ .seen = t->n_past, .oldest = -1 };
+	if (r->ring_stats)
+		r->ring_stats(&t->cache, &out->rings);
 	if (out->endless)
-		out->ctx = out->rows.pinned + out->rows.n_ring * out->rows.ring_rows;
+		out->ctx = out->rings.pinned + out->rings.n_ring * out->rings.ring_slots;
 }

@@ -23,7 +23,7 @@ struct timeline {
 	struct str mixed;
 	int32_t begun_n;           /* tokens whose KV entries other kernels computed, see timeline_begun(); 0 = none */
 	struct str begun;
-	int32_t loaded;            /* tokens whose rows were loaded and that wait for a head (snapshot.c) */
+	int32_t loaded;            /* tokens whose entries were loaded and that wait for a head (snapshot.c) */
 	int adopted;               /* the cache took over a store whose prefill its selector did not observe: rewind before the next step */
 	float *nll;                /* [chunk] surprise at the tokens of the last call, for policies that want it */
 	float *logits;             /* [n_vocab] after token n_past - 1, when logits_at == n_past */

@@ -33,6 +33,20 @@ struct span { size_t off, len; };
  * everywhere.  BOS and EOS are not added. */
 int  vocab_encode(const struct vocab *, const char *text, size_t len,
                   const struct span *special, size_t n_special, struct tokens *out, struct err *);
+/* The same, and the byte of the text behind each token, ascending: appended to *ends, which has one entry for each token of *out.  Bytes
+ * that the vocabulary lacks may belong to no token.  continues: the text stands behind other plain text, so SentencePiece puts no space
+ * before it. */
+struct token_ends { uint32_t *at; size_t n, cap; };
+int  vocab_encode_ends(const struct vocab *, const char *text, size_t len, const struct span *special, size_t n_special, int continues,
+                       struct tokens *out, struct token_ends *ends, struct err *);
+void token_ends_add(struct token_ends *, size_t at);
+/* May a text be cut before byte `at` and its two parts be encoded apart, the second one as a text that continues?  1 between a letter and
+ * a blank before another letter, where no token of this vocabulary can stand across; else 0. */
+int  vocab_cuts(const struct vocab *, const char *text, size_t len, size_t at);
+/* A token that is recognised by its text and ends the run of plain text before it: a control token. */
+int  vocab_is_control(const struct vocab *, int32_t id);
+/* Bytes of text that this process has encoded so far. */
+uint64_t vocab_encoded(void);
 /* Write the bytes of one token, at most cap, and return their full number.  A token may be part of a UTF-8 character.  Control
  * tokens have their text with with_special, else no bytes. */
 size_t vocab_piece(const struct vocab *, int32_t id, int with_special, char *buf, size_t cap);

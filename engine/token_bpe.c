@@ -97,11 +97,12 @@ int bpe_encode(struct encoder *e, const char *s, size_t n)
 		size_t out_at = e->out->n;
 
 		end = pretok_next(e->v->pre, s, n, i);
-		if (seen_again(e, s, i, end - i, &slot))
-			continue;
-		if (bpe_word(e, s + i, end - i))
-			return -1;
-		seen_keep(e, slot, i, end - i, out_at);
+		if (!seen_again(e, s, i, end - i, &slot)) {
+			if (bpe_word(e, s + i, end - i))
+				return -1;
+			seen_keep(e, slot, i, end - i, out_at);
+		}
+		note_ends(e, out_at, (ptrdiff_t)i, end);
 	}
 	return 0;
 }

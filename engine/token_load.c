@@ -340,6 +340,7 @@ static int find_specials(struct loader *l)
 	    !(v->special_text = p = try_alloc(bytes, 1, "the special tokens", l->err)))
 		return -1;
 	n = 0;
+	v->cuts = 1;
 	for (int32_t i = 0; i < v->info.n; i++) {
 		const char *t = v->text + v->off[i];
 		uint32_t len = v->off[i + 1] - v->off[i], used = 0;
@@ -351,6 +352,9 @@ static int find_specials(struct loader *l)
 			k += mark ? 2 : 0;
 		}
 		v->special[n++] = (struct special){ p, used, i, v->type[i] == TOKEN_USER };
+		for (uint32_t k = 1; v->type[i] == TOKEN_USER && k < used; k++)
+			if ((p[k] == ' ' || p[k] == '\n') && p[k - 1] != ' ' && p[k - 1] != '\n')
+				v->cuts = 0;
 		p += used;
 	}
 	qsort(v->special, n, sizeof *v->special, special_cmp);

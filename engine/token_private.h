@@ -2,6 +2,8 @@
 #ifndef WEIR_TOKEN_PRIVATE_H
 #define WEIR_TOKEN_PRIVATE_H
 
+#include <stddef.h>
+
 #include "engine/gguf.h"
 #include "engine/pretok.h"
 #include "engine/token.h"
@@ -44,6 +46,7 @@ struct vocab {
 	/* SentencePiece. */
 	uint32_t *rank;                /* [n] a merge into token i has this rank: the lowest (highest score) merges first */
 	int add_space;                 /* put a space before the text */
+	int cuts;                      /* no user-defined token contains a letter and a blank behind it */
 	int words_apart;               /* no token has a space mark after another character: words can be encoded apart */
 
 	/* Byte-level BPE. */
@@ -93,7 +96,14 @@ struct encoder {
 	uint64_t *heap;        size_t cap_heap;
 	struct word_seen *seen; int use_seen;   /* hash table of this run's words; unused for short runs */
 	char *run;             size_t cap_run;   /* SentencePiece: the run with space marks; byte-level: one word in stored form */
+	struct token_ends *ends; /* NULL: not wanted */
+	const char *text;      /* the run */
+	size_t at;             /* the byte of the whole text where it begins */
 };
+
+/* The tokens from out_at on are the word that is bytes from .. to of the run (from may be -1: a space was put before it): note where each
+ * ends. */
+void note_ends(struct encoder *, size_t out_at, ptrdiff_t from, size_t to);
 
 /* Append the ids of one run of plain text.  space: SentencePiece puts a space mark before it. */
 int spm_encode(struct encoder *, const char *s, size_t n, int space);

@@ -71,9 +71,24 @@ static size_t next_word(const char *s, size_t n, size_t i)
 	return i;
 }
 
+/* The byte of the text behind run[0 .. to), where run[0 .. from) ends behind byte `at`: a space mark is a space of the text, or the mark
+ * itself; the one before the text is no byte of it. */
+static size_t text_end(const char *s, const char *run, size_t n, size_t from, size_t to, size_t at, int space)
+{
+	if (space && !from && to)
+		from = 3;
+	while (from < to) {
+		int is_space = is_mark(run, n, from) && s[at] == ' ';
+
+		from += is_space ? 3 : 1;
+		at++;
+	}
+	return at;
+}
+
 int spm_encode(struct encoder *e, const char *s, size_t n, int space)
 {
-	size_t len = 0, end;
+	size_t len = 0, end, at = 0, out_all = e->out->n;
 	char *run;
 
 	if (run_reserve(e, 3 * n + 3))
@@ -91,19 +106,29 @@ int spm_encode(struct encoder *e, const char *s, size_t n, int space)
 			run[len++] = s[i];
 		}
 	}
-	if (!e->v->words_apart)
-		return spm_word(e, run, len);
+	if (!e->v->words_apart) {
+		if (spm_word(e, run, len))
+			return -1;
+		note_ends(e, out_all, space ? -1 : 0, n);
+		return 0;
+	}
 	seen_start(e, len);
 	for (size_t i = 0; i < len; i = end) {
 		struct word_seen *slot;
 		size_t out_at = e->out->n;
 
 		end = next_word(run, len, i);
-		if (seen_again(e, run, i, end - i, &slot))
-			continue;
-		if (spm_word(e, run + i, end - i))
-			return -1;
-		seen_keep(e, slot, i, end - i, out_at);
+		if (!seen_again(e, run, i, end - i, &slot)) {
+			if (spm_word(e, run + i, end - i))
+				return -1;
+			seen_keep(e, slot, i, end - i, out_at);
+		}
+		if (e->ends) {
+			size_t to = text_end(s, run, len, i, end, at, space);
+
+			note_ends(e, out_at, (ptrdiff_t)at - (space && !i), to);
+			at = to;
+		}
 	}
 	return 0;
 }

@@ -260,7 +260,7 @@ static void heat_scored(struct work *w)
 	for (int32_t i = 0; i < v->n_layer; i++)
 		for (int32_t c = 0; c < v->cols; c++)
 			v->heat[i][c] = heat_byte(heat_row(w, i)[c], most);
-	v->watched = VIEW_SCORE;
+	v->watched = VIEW_MASS;
 	v->most = ema_value(&r->ema, (float)(most * w->p->hp->n_layer / w->heads), r->t + w->in.waiting);
 }
 
@@ -270,16 +270,16 @@ static void heat_scored(struct work *w)
 static int32_t list_read(struct work *w, const struct attn_part *part, int32_t head)
 {
 	struct backend *be = w->p->be;
-	int32_t n = part->n_rows;
+	int32_t n = part->n_slots;
 
-	if (n < 1 || n > part->rows->cols || head >= part->rows->rows)
+	if (n < 1 || n > part->slots->cols || head >= part->slots->rows)
 		return 0;
 	if (n > w->cap_list) {
 		w->list = xrealloc(w->list, (size_t)n * sizeof *w->list);
 		w->cap_list = n;
 	}
 	memset(w->list, 0xff, (size_t)n * sizeof *w->list);
-	be->ops->read(be, part->rows, 4 * (size_t)head * (size_t)part->rows->cols, w->list, 4 * (size_t)n);
+	be->ops->read(be, part->slots, 4 * (size_t)head * (size_t)part->slots->cols, w->list, 4 * (size_t)n);
 	return n;
 }
 
@@ -288,16 +288,16 @@ static void add_part(struct work *w, const struct attn_part *part, int32_t limit
 {
 	int32_t heads = w->p->hp->n_kv_head;
 
-	for (int32_t h = 0; part->rows && h < heads; h++) {
+	for (int32_t h = 0; part->slots && h < heads; h++) {
 		int32_t n = list_read(w, part, h);
 
 		for (int32_t i = 0; i < n; i++)
 			if (w->list[i] >= 0 && w->list[i] < limit)
 				to[column(w, w->list[i])]++;
 	}
-	if (part->rows || part->row0 >= limit)
+	if (part->slots || part->slot0 >= limit)
 		return;
-	for (struct piece p = pieces(w, part->row0, part->n_rows < limit - part->row0 ? part->row0 + part->n_rows : limit);
+	for (struct piece p = pieces(w, part->slot0, part->n_slots < limit - part->slot0 ? part->slot0 + part->n_slots : limit);
 	     piece_next(w, &p); )
 		to[p.col] += (double)p.n * heads;
 }
@@ -336,7 +336,7 @@ static int64_t add_selected(struct work *w, int32_t region)
 {
 	struct attn_part part[SELECT_PARTS];
 	double count[VIEW_COLS];
-	int64_t rows = 0;
+	int64_t entries = 0;
 
 	for (int32_t i = 0; i < w->p->hp->n_layer; i++) {
 		int n = parts_of(w, i, region, part);
@@ -344,7 +344,7 @@ static int64_t add_selected(struct work *w, int32_t region)
 		memset(count, 0, sizeof count);
 		for (int k = 0; k < n; k++) {
 			add_part(w, &part[k], region, count);
-			rows += part[k].n_rows;
+			entries += part[k].n_slots;
 		}
 		for (int32_t c = 0; c < w->out->cols; c++) {
 			heat_row(w, i)[c] += count[c];
@@ -352,7 +352,7 @@ static int64_t add_selected(struct work *w, int32_t region)
 				w->kept[0][c] += (int64_t)count[c];
 		}
 	}
-	return rows;
+	return entries;
 }
 
 /* Add what a generated token reads of a stream: all that is kept there, by all heads alike where no mass is summed. */
@@ -401,18 +401,18 @@ static void view_selected(struct work *w)
 	const struct selector *s = w->sel;
 	struct cache_view *v = w->out;
 	int32_t n_layer = w->p->hp->n_layer, region = w->in.rings ? w->pinned : w->past;
-	int scored = v->watched == VIEW_SCORE;
-	int64_t rows;
+	int scored = v->watched == VIEW_MASS;
+	int64_t entries;
 
-	v->watched_pinned = w->in.rings ? VIEW_CHOSEN : VIEW_NONE;
-	v->watched = scored ? VIEW_SCORE : VIEW_CHOSEN;
+	v->watched_pinned = w->in.rings ? VIEW_SELECTED : VIEW_NONE;
+	v->watched = scored ? VIEW_MASS : VIEW_SELECTED;
 	memset(w->heat, 0, (size_t)n_layer * VIEW_COLS * sizeof *w->heat);
 	if (!known(w, &region)) {
 		if (s->ops->holds)
 			keep_range(w, 0, 0, v->n_tokens);
 		return;
 	}
-	rows = add_selected(w, region);
+	entries = add_selected(w, region);
 	if (w->in.rings && !scored)
 		add_stream_read(w);
 	for (int32_t i = 0; i < v->n_layer; i++)
@@ -422,8 +422,8 @@ static void view_selected(struct work *w)
 
 			v->heat[i][c] = b > v->heat[i][c] ? b : v->heat[i][c];
 		}
-	rows = rows < (int64_t)region * n_layer ? (rows + n_layer / 2) / n_layer : 0;
-	v->chosen = (int32_t)rows;
+	entries = entries < (int64_t)region * n_layer ? (entries + n_layer / 2) / n_layer : 0;
+	v->selected = (int32_t)entries;
 	if (w->panel && !s->ops->holds) {
 		double cosine;
 
@@ -466,7 +466,7 @@ static void view_kept(struct work *w)
 			most = w->kept[i][c] > w->kept[most][c] ? i : most;
 		}
 		v->kept[c] = part_byte(sum, (int64_t)column_tokens(v, c, v->n_tokens) * w->heads);
-		v->where[c] = sum > 0 ? (uint8_t)most : VIEW_GONE;
+		v->where[c] = sum > 0 ? (uint8_t)most : VIEW_EVICTED;
 	}
 }
 
@@ -493,7 +493,7 @@ static void view_make(struct timeline *t, struct work *w)
 static void view_blank(struct cache_view *v)
 {
 	memset(v->heat, 0, sizeof v->heat);
-	v->chosen = -1;
+	v->selected = -1;
 }
 
 void timeline_view(struct timeline *t, int32_t cols, struct cache_view *out)
@@ -511,7 +511,7 @@ void timeline_view(struct timeline *t, int32_t cols, struct cache_view *out)
 	out->recovered = out->estimated = -1;
 	w->out = out;
 	work_set(w, t);
-	out->chosen = w->sel ? -1 : 0;
+	out->selected = w->sel ? -1 : 0;
 	columns_set(w, (int32_t)t->tokens.n, cols);
 	w->heat = xcalloc((size_t)n_layer * VIEW_COLS, sizeof *w->heat);
 	pthread_mutex_lock(&t->e->lock);
@@ -525,7 +525,7 @@ void timeline_view(struct timeline *t, int32_t cols, struct cache_view *out)
 		slots = w->in.rings ? w->in.rings->s.sinks + w->in.rings->size : w->past;
 		if (w->in.rings)
 			out->now_layers = observe_panel_regions(t->panel, out->now);
-		observe_panel_look(t->panel, slots < w->past ? slots : w->past);
+		observe_panel_measure(t->panel, slots < w->past ? slots : w->past);
 	}
 	if (c->be->ops->sync(c->be))
 		view_blank(out);
@@ -548,16 +548,16 @@ static void count_held(struct work *w, int32_t first, int32_t n, int32_t *count)
 
 		for (int k = 0; k < n_part; k++) {
 			const struct attn_part *x = &part[k];
-			int32_t heads = w->p->hp->n_kv_head, from = x->row0 > first ? x->row0 : first;
+			int32_t heads = w->p->hp->n_kv_head, from = x->slot0 > first ? x->slot0 : first;
 
-			for (int32_t h = 0; x->rows && h < heads; h++) {
+			for (int32_t h = 0; x->slots && h < heads; h++) {
 				int32_t listed = list_read(w, x, h);
 
 				for (int32_t j = 0; j < listed; j++)
 					if (w->list[j] >= first && w->list[j] - first < n)
 						count[w->list[j] - first]++;
 			}
-			for (int32_t slot = from; !x->rows && slot < x->row0 + x->n_rows && slot - first < n; slot++)
+			for (int32_t slot = from; !x->slots && slot < x->slot0 + x->n_slots && slot - first < n; slot++)
 				count[slot - first] += heads;
 		}
 	}

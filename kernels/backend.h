@@ -80,8 +80,8 @@ struct predicate {
 struct scan_args;
 struct topk_args;
 /* Selects the slots of a part in the same call that attends to them: key_scan(scan), then topk(topk), which writes the part's
- * `rows`.  One hand-over to the threads or the device instead of three.  scan->out is topk->score. */
-struct attn_choice {
+ * `slots`.  One hand-over to the threads or the device instead of three.  scan->out is topk->score. */
+struct attn_selection {
 	const struct scan_args *scan;
 	const struct topk_args *topk;
 };
@@ -89,10 +89,10 @@ struct attn_choice {
 /* Slots that are attended to with one rotation of the queries. */
 struct attn_part {
 	const struct tensor *q;      /* f32 [>= n][n_head * head_dim], rotated to match the keys in these slots */
-	const struct tensor *rows;   /* i32 [n_kv_head][cols >= n_rows]: the slots of each KV head; NULL = row0, row0 + 1, ... */
-	const struct attn_choice *choice;   /* selects `rows` in this call; NULL = `rows` are given */
-	int32_t row0;                /* first slot, when rows is NULL */
-	int32_t n_rows;              /* slots of the part */
+	const struct tensor *slots;  /* i32 [n_kv_head][cols >= n_slots]: the slots of each KV head; NULL = slot0, slot0 + 1, ... */
+	const struct attn_selection *selection;   /* selects `slots` in this call; NULL = `slots` are given */
+	int32_t slot0;               /* first slot, when slots is NULL */
+	int32_t n_slots;             /* of the part */
 	/* If false, the part is skipped.  One-token calls of at most 16 parts only.  The slots of such parts must lie within the
 	 * `skip` of a probe, which counts them whether they are skipped or not; one part at least must remain. */
 	struct predicate when;
@@ -134,13 +134,13 @@ struct attn_args {
 	const struct attn_probe *probe;   /* NULL = none */
 };
 
-/* Scans the keys of one layer for one token, to select slots by.  Per query head softmax of scale * q . k over slots 0 .. n_rows - 1;
+/* Scans the keys of one layer for one token, to select slots by.  Per query head softmax of scale * q . k over slots 0 .. n_slots - 1;
  * a group's probabilities are reduced to one; out = its natural logarithm.  page_scan: the same over pages. */
 struct scan_args {
-	struct tensor *out;          /* f32 [n_kv_head][cols >= n_rows; page_scan: cols >= ceil(n_rows / PAGE_ROWS)] */
+	struct tensor *out;          /* f32 [n_kv_head][cols >= n_slots; page_scan: cols >= ceil(n_slots / PAGE_SLOTS)] */
 	const struct tensor *q;      /* f32 [>= 1][n_head * head_dim] */
 	const struct tensor *keys;   /* a plane of keys, its sketch (key_sketch), or page bounds (page_bounds) */
-	int32_t n_head, n_kv_head, head_dim, cap, n_rows;
+	int32_t n_head, n_kv_head, head_dim, cap, n_slots;
 	int32_t bits;                /* keys are a sketch of 2, 4 or 8 bits, or 16 = the plane; page_scan ignores it */
 	float scale;                 /* >= 0 */
 	enum reduce reduce;          /* REDUCE_MAX or REDUCE_MEAN */
@@ -148,19 +148,19 @@ struct scan_args {
 	struct predicate when;       /* key_scan: if false, out is left unchanged */
 };
 
-enum topk_order { ROW_ORDER, BEST_FIRST, FORCED_FIRST };
+enum topk_order { SLOT_ORDER, BEST_FIRST, FORCED_FIRST };
 /* Selects the k slots with the highest scores per KV head.  Ties: the higher score before pooling, then the later slot.  A NaN ranks
  * lowest. */
 struct topk_args {
-	struct tensor *rows;         /* out, i32 [n_kv_head][cols >= k] */
+	struct tensor *slots;        /* out, i32 [n_kv_head][cols >= k] */
 	const struct tensor *score;  /* f32 [n_kv_head][cols >= n] */
 	int32_t n_kv_head, n, k;     /* 0 < k <= n */
 	int32_t pool;                /* max-pool scores over this many neighbours (odd) first; 1 = no pooling */
 	int32_t first, last;         /* this many first and last slots are forced: always among the k */
-	/* ROW_ORDER: ascending slots.  BEST_FIRST: descending scores.  FORCED_FIRST: forced slots, then the others, each by
+	/* SLOT_ORDER: ascending slots.  BEST_FIRST: descending scores.  FORCED_FIRST: forced slots, then the others, each by
 	 * descending score. */
 	enum topk_order order;
-	struct predicate when;       /* if false, rows are left unchanged */
+	struct predicate when;       /* if false, slots are left unchanged */
 };
 
 /* Moves KV entries inside a plane: for KV head h and i < n, slot `to` = slot `from`.  All slots are read before any is written; of
@@ -243,39 +243,39 @@ struct backend_ops {
 	 * per pair.  Pair j is (j, j + dims / 2) when neox, else (2 j, 2 j + 1). */
 	void (*rope)(struct backend *, struct tensor *out, const struct tensor *x, const struct tensor *table,
 	             int32_t head_dim, int32_t dims, int neox, int32_t n);
-	/* Write x f32 [n][n_kv_head * head_dim] to slots row0 .. row0 + n of a plane, converted to its type: f16, f32, bf16 or q8_0
+	/* Write x f32 [n][n_kv_head * head_dim] to slots slot0 .. slot0 + n of a plane, converted to its type: f16, f32, bf16 or q8_0
 	 * (head_dim a multiple of 32). */
 	void (*kv_put)(struct backend *, struct tensor *plane, const struct tensor *x, int32_t n_kv_head,
-	               int32_t row0, int32_t n);
+	               int32_t slot0, int32_t n);
 	/* Attention of n tokens. */
 	void (*attn)(struct backend *, const struct attn_args *, int32_t n);
 
 	/* ---- selection and moves: what cache policies are written in ---- */
 
-	/* A key sketch is a copy of a plane's keys with 2, 4 or 8 bits per value (groups of 64 values with minimum and scale).
+	/* A key sketch holds a plane's keys with 2, 4 or 8 bits per value (groups of 64 values with minimum and scale).
 	 * Bytes of one: the cols of a DT_U8 tensor of one row.  0 = no such sketch. */
 	uint64_t (*key_sketch_bytes)(const struct backend *, int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits);
-	/* Update the sketch of slots row0 .. row0 + n from the plane. */
+	/* Update the sketch of slots slot0 .. slot0 + n from the plane. */
 	void (*key_sketch)(struct backend *, struct tensor *sketch, const struct tensor *plane, int32_t n_kv_head, int32_t cap,
-	                   int32_t bits, int32_t row0, int32_t n);
+	                   int32_t bits, int32_t slot0, int32_t n);
 	void (*key_scan)(struct backend *, const struct scan_args *);
 	void (*topk)(struct backend *, const struct topk_args *);
 	void (*kv_move)(struct backend *, struct tensor *plane, const struct kv_moves *);
 
 	/* ---- for the comparison policies quest and refresh ---- */
 
-	/* Smallest and largest key per page of PAGE_ROWS slots and dimension: f32 [n_kv_head * pages][2 * head_dim], minima then
-	 * maxima, pages = ceil(cap / PAGE_ROWS).  Updates the pages of slots row0 .. row0 + n; the last one may be partly filled. */
+	/* Smallest and largest key per page of PAGE_SLOTS slots and dimension: f32 [n_kv_head * pages][2 * head_dim], minima then
+	 * maxima, pages = ceil(cap / PAGE_SLOTS).  Updates the pages of slots slot0 .. slot0 + n; the last one may be partly filled. */
 	void (*page_bounds)(struct backend *, struct tensor *bounds, const struct tensor *plane, int32_t n_kv_head, int32_t cap,
-	                    int32_t row0, int32_t n);
+	                    int32_t slot0, int32_t n);
 	/* As key_scan, over pages: a page's score is the most that a key within its bounds can reach. */
 	void (*page_scan)(struct backend *, const struct scan_args *);
-	/* Slots of selected pages: rows[h][i] = PAGE_ROWS * pages[h][i / PAGE_ROWS] + i % PAGE_ROWS for i < n, so the last page may be
-	 * short.  Both i32: rows [n_kv_head][cols >= n], pages [n_kv_head][cols >= ceil(n / PAGE_ROWS)], not the same tensor. */
-	void (*page_rows)(struct backend *, struct tensor *rows, const struct tensor *pages, int32_t n_kv_head, int32_t n);
+	/* Slots of selected pages: slots[h][i] = PAGE_SLOTS * pages[h][i / PAGE_SLOTS] + i % PAGE_SLOTS for i < n, so the last page may be
+	 * short.  Both i32: slots [n_kv_head][cols >= n], pages [n_kv_head][cols >= ceil(n / PAGE_SLOTS)], not the same tensor. */
+	void (*page_slots)(struct backend *, struct tensor *slots, const struct tensor *pages, int32_t n_kv_head, int32_t n);
 	void (*query_drift)(struct backend *, const struct query_drift_args *);
 };
-enum { PAGE_ROWS = 16 };         /* slots per page */
+enum { PAGE_SLOTS = 16 };        /* slots per page */
 
 struct backend {
 	const struct backend_ops *ops;

@@ -1,6 +1,6 @@
 /* kernels/cpu.c - the CPU backend: opening, errors, the table of operations.  See cpu.h for the rest. */
 #include "kernels/cpu.h"
-#include "kernels/cpu_choose.h"
+#include "kernels/cpu_select.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ static void cpu_close(struct backend *be)
 	cpu_mem_free(c, c->scratch.p);
 	cpu_mem_free(c, c->state.p);
 	cpu_mem_free(c, c->scan.p);
-	cpu_mem_free(c, c->chosen.p);
+	cpu_mem_free(c, c->selected.p);
 	cpu_mem_free(c, c->probe.p);
 	free(c);
 }
@@ -72,7 +72,7 @@ static const struct backend_ops cpu_ops = {
 	.kv_move = cpu_kv_move,
 	.page_bounds = cpu_page_bounds,
 	.page_scan = cpu_page_scan,
-	.page_rows = cpu_page_rows,
+	.page_slots = cpu_page_slots,
 	.query_drift = cpu_query_drift,
 };
 

@@ -7,7 +7,7 @@
  *     cpu_cols.c     arranges quantised input rows for the kernels of products
  *     cpu_attn.c     attention
  *     cpu_probe.c    attention that is also measured: mass and spread
- *     cpu_key_sketch.c, cpu_scan.c, cpu_topk.c   selection of slots (cpu_choose.h): key sketches, scores of keys, the best scores
+ *     cpu_key_sketch.c, cpu_scan.c, cpu_topk.c   selection of slots (cpu_select.h): key sketches, scores of keys, the best scores
  *     cpu_fused_select_attn.c   selection and attention in one hand-over
  *     cpu_kv_move.c  moves KV entries inside a plane
  *     cpu_compare.c  operations of the comparison policies
@@ -43,7 +43,7 @@ struct cpu {
 	struct buffer scratch;       /* one part per thread */
 	struct buffer state;         /* partial attention */
 	struct buffer scan;          /* scores of cached keys */
-	struct buffer chosen;        /* per KV head: its slots are selected (cpu_fused_select_attn.c) */
+	struct buffer selected;        /* per KV head: its slots are selected (cpu_fused_select_attn.c) */
 	struct buffer probe;         /* scores of measured tokens */
 };
 
@@ -90,7 +90,7 @@ static inline int predicate_holds(const struct predicate *w)
 	return !w->flag || ((const int32_t *)w->flag->data)[w->col] == w->is;
 }
 
-/* One row of a cache from floats, the same at every level.  A block of q8_0 with anything that is not finite becomes NaN. */
+/* One row of a plane from floats, the same at every level.  A block of q8_0 with anything that is not finite becomes NaN. */
 void cpu_kv_row(const struct cpu_fns *, enum dtype, void *out, const float *x, int32_t n);
 
 /* A job on n independent rows; each operation uses the fields that it needs. */
@@ -101,7 +101,7 @@ struct row_job {
 	const struct tensor *table;
 	const int32_t *id;
 	int32_t n, cols, per_task;
-	int32_t group, heads, head_dim, dims, neox, cap, row0;
+	int32_t group, heads, head_dim, dims, neox, cap, slot0;
 	float eps, a, b;
 	void *plane;
 	enum dtype type;
@@ -129,7 +129,7 @@ void cpu_axpby(struct backend *, struct tensor *y, float a, const struct tensor 
 void cpu_rope(struct backend *, struct tensor *out, const struct tensor *x, const struct tensor *table,
               int32_t head_dim, int32_t dims, int neox, int32_t n);
 void cpu_kv_put(struct backend *, struct tensor *plane, const struct tensor *x, int32_t n_kv_head,
-                int32_t row0, int32_t n);
+                int32_t slot0, int32_t n);
 void cpu_matmul(struct backend *, const struct matmul *m, int32_t n_m, const struct tensor *x, int32_t n);
 void cpu_matmul_glu(struct backend *, struct tensor *out, const struct tensor *gate, const struct tensor *up,
                     const struct tensor *x, int32_t n);

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "kernels/cpu_attn.h"
-#include "kernels/cpu_choose.h"
+#include "kernels/cpu_select.h"
 
 enum {
 	SMALL_ATTN = 64 << 10,       /* multiply-adds up to which one thread is faster than two */
@@ -42,14 +42,14 @@ static size_t attn_mem_cut(char *base, struct attn_mem *m, const struct cpu_fns 
 }
 
 /* Slots of a span.  Only one-token calls read lists: their few heads give few units of work, so spans are half as long. */
-static int32_t span_rows(const struct attn_part *p)
+static int32_t span_slots(const struct attn_part *p)
 {
-	return p->rows ? ATTN_SPAN / 2 : ATTN_SPAN;
+	return p->slots ? ATTN_SPAN / 2 : ATTN_SPAN;
 }
 
 static int32_t part_spans(const struct attn_part *p)
 {
-	return ceil_div(p->n_rows, span_rows(p));
+	return ceil_div(p->n_slots, span_slots(p));
 }
 
 /* Fill in the queries of one tile and KV head for one part, and how many of its slots each sees; returns their number. */
@@ -65,7 +65,7 @@ static int32_t attn_queries(const struct attn_job *j, int32_t part, int32_t tile
 			size_t h = (size_t)head * (size_t)j->group + (size_t)g;
 
 			m->q[n_q] = (const float *)p->q->data + ((size_t)i * (size_t)j->a->n_head + h) * dim;
-			m->limit[n_q++] = last ? p->n_rows - (j->n - 1 - i) : p->n_rows;
+			m->limit[n_q++] = last ? p->n_slots - (j->n - 1 - i) : p->n_slots;
 		}
 	return n_q;
 }
@@ -83,20 +83,20 @@ static int32_t attn_span(const struct attn_job *j, int32_t part, int32_t span, i
 {
 	const struct attn_args *a = j->a;
 	const struct attn_part *p = a->part + part;
-	size_t plane = ((size_t)head * (size_t)a->cap + (size_t)(p->rows ? 0 : p->row0)) * j->row_bytes;
+	size_t plane = ((size_t)head * (size_t)a->cap + (size_t)(p->slots ? 0 : p->slot0)) * j->row_bytes;
 	struct attn_tile t = {
 		.head_dim = a->head_dim, .kv_type = a->k->type, .scale = a->scale, .scratch = m->leaf,
 		.k = (const char *)a->k->data + plane, .v = (const char *)a->v->data + plane,
-		.rows = p->rows ? (const int32_t *)p->rows->data + (size_t)head * (size_t)p->rows->cols : NULL,
-		.k0 = span * span_rows(p),
+		.rows = p->slots ? (const int32_t *)p->slots->data + (size_t)head * (size_t)p->slots->cols : NULL,
+		.k0 = span * span_slots(p),
 	};
 	int32_t q0 = 0, col = 0;
 
-	t.k1 = min32(t.k0 + span_rows(p), m->limit[n_q - 1]);
+	t.k1 = min32(t.k0 + span_slots(p), m->limit[n_q - 1]);
 	while (q0 < n_q && m->limit[q0] <= t.k0)
 		q0++;
 	for (int32_t i = 0; i < part; i++)
-		col += a->part[i].n_rows;
+		col += a->part[i].n_slots;
 	if (j->score && col >= j->first) {
 		for (int32_t r = q0; r < n_q; r++)
 			m->score[r] = j->score + attn_place(j, tile, head, r) * j->stride + (size_t)(col - j->first + t.k0);
@@ -138,7 +138,7 @@ static void attn_tile_task(void *arg, int task, int worker)
 		int32_t spans;
 
 		n_q = attn_queries(j, p, tile, head, &m);
-		spans = ceil_div(m.limit[n_q - 1], span_rows(j->a->part + p));
+		spans = ceil_div(m.limit[n_q - 1], span_slots(j->a->part + p));
 		for (int32_t s = 0; s < spans; s++) {
 			if (cpu_cancelled(j->c))
 				return;
@@ -173,7 +173,7 @@ void attn_span_task(void *arg, int task, int worker)
 	n_q = attn_queries(j, part, tile, head, &m);
 	for (int32_t r = 0; r < n_q; r++)
 		st[r].acc = j->acc + (first + (size_t)span * (size_t)j->n_q + (size_t)r) * (size_t)dim;
-	if (m.limit[n_q - 1] > in * span_rows(j->a->part + part))
+	if (m.limit[n_q - 1] > in * span_slots(j->a->part + part))
 		attn_span(j, part, in, tile, head, &m, n_q, st);
 	if (atomic_fetch_sub_explicit(&j->left[unit], 1, memory_order_acq_rel) != 1)
 		return;
@@ -182,7 +182,7 @@ void attn_span_task(void *arg, int task, int worker)
 	in = j->spans - part_spans(last);
 	for (int32_t r = 0; r < n_q; r++) {
 		struct attn_state *run = j->st + first + r;
-		int32_t spans = in + ceil_div(m.limit[r], span_rows(last));
+		int32_t spans = in + ceil_div(m.limit[r], span_slots(last));
 
 		for (int32_t s = 1; s < spans; s++)
 			j->c->fns->attn_merge(run, run + (size_t)s * (size_t)j->n_q, dim);
@@ -224,7 +224,7 @@ int attn_run(struct attn_job *j, int32_t t0, int32_t t1)
 	j->part_bytes = attn_mem_cut(NULL, &m, c->fns, j->n_q, j->a->head_dim);
 	if (cpu_buffer_grow(c, &c->scratch, j->part_bytes * (size_t)c->base.threads) < 0)
 		return -1;
-	if (j->choice)
+	if (j->selection)
 		return fused_run(j);
 	units = (int64_t)j->tiles * j->a->n_kv_head;
 	split = c->base.threads > 1 && j->spans > 1 && units < 2 * (int64_t)c->base.threads && attn_split(j);
@@ -232,7 +232,7 @@ int attn_run(struct attn_job *j, int32_t t0, int32_t t1)
 		return -1;
 	if (split)
 		units *= j->spans;
-	work = (double)(t1 - t0) * j->a->n_head * j->a->head_dim * 2 * (double)j->rows;
+	work = (double)(t1 - t0) * j->a->n_head * j->a->head_dim * 2 * (double)j->slots;
 	if (work < SMALL_ATTN)
 		for (int32_t t = 0; t < (int32_t)units; t++)
 			(split ? attn_span_task : attn_tile_task)(j, t, 0);
@@ -257,12 +257,12 @@ static int lists_ok(const struct attn_args *a)
 	uint32_t most = 0;
 
 	for (int32_t i = 0; i < a->n_part; i++)
-		for (int32_t h = 0; a->part[i].rows && !a->part[i].choice && h < a->n_kv_head; h++) {
-			const struct tensor *t = a->part[i].rows;
-			const uint32_t *row = (const uint32_t *)t->data + (size_t)h * (size_t)t->cols;
+		for (int32_t h = 0; a->part[i].slots && !a->part[i].selection && h < a->n_kv_head; h++) {
+			const struct tensor *t = a->part[i].slots;
+			const uint32_t *slot = (const uint32_t *)t->data + (size_t)h * (size_t)t->cols;
 
-			for (int32_t k = 0; k < a->part[i].n_rows; k++)
-				most = row[k] > most ? row[k] : most;
+			for (int32_t k = 0; k < a->part[i].n_slots; k++)
+				most = slot[k] > most ? slot[k] : most;
 		}
 	return most < (uint32_t)a->cap;
 }
@@ -286,7 +286,7 @@ int attn_parts_met(struct attn_met *m, const struct attn_args *a)
 			m->part[n] = a->part[i];
 			m->part[n++].when.flag = NULL;
 		} else if (a->probe) {
-			m->probe.skip -= a->part[i].n_rows;
+			m->probe.skip -= a->part[i].n_slots;
 		}
 	}
 	m->a.n_part = n;
@@ -312,23 +312,23 @@ void cpu_attn(struct backend *be, const struct attn_args *a, int32_t n)
 				             (int)n, (int)a->n_part);
 			return;
 		}
-	if (attn_check(be, a, n, &j.rows) < 0)
+	if (attn_check(be, a, n, &j.slots) < 0)
 		return;
 	if (!lists_ok(a)) {
-		backend_fail(be, "internal: attention got a list with a row that is not within a cache of %d", (int)a->cap);
+		backend_fail(be, "internal: attention got a list with a slot that is not within a cache of %d", (int)a->cap);
 		return;
 	}
 	j.spans = count_spans(a);
 	j.out = cpu_rows_of(be, a->out, n, (int32_t)width, "attn");
 	for (int32_t i = 0; i < a->n_part; i++) {
-		const struct attn_choice *choice = a->part[i].choice;
+		const struct attn_selection *selection = a->part[i].selection;
 
 		cpu_rows_of(be, a->part[i].q, n, (int32_t)width, "attn");
-		if (choice && n == 1 && !j.choice) {
-			j.choice = choice;
-		} else if (choice) {
-			cpu_key_scan(be, choice->scan);
-			cpu_topk(be, choice->topk);
+		if (selection && n == 1 && !j.selection) {
+			j.selection = selection;
+		} else if (selection) {
+			cpu_key_scan(be, selection->scan);
+			cpu_topk(be, selection->topk);
 		}
 	}
 	if (be->failed)
@@ -337,6 +337,6 @@ void cpu_attn(struct backend *be, const struct attn_args *a, int32_t n)
 	j.row_bytes = row_bytes(a->k);
 	if (!attn_probe_wanted(a->probe, n))
 		attn_run(&j, 0, n);
-	else if (attn_probe_check(be, a, j.rows) == 0)
+	else if (attn_probe_check(be, a, j.slots) == 0)
 		probe_run(&j);
 }

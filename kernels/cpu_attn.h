@@ -15,7 +15,7 @@ struct attn_job {
 	const struct attn_args *a;
 	float *out;
 	int32_t n;                   /* tokens of the call */
-	int32_t rows;                /* slots of all parts */
+	int32_t slots;               /* of all parts */
 	int32_t spans;               /* of all parts */
 	int32_t group;
 	size_t row_bytes;            /* of a K or V row */
@@ -33,7 +33,7 @@ struct attn_job {
 	size_t stride;
 	int32_t first;               /* the first column of a part */
 	/* Slots to select first (one token only), or NULL. */
-	const struct attn_choice *choice;
+	const struct attn_selection *selection;
 };
 
 /* The arguments of a call after its predicates were evaluated: the parts that are read. */

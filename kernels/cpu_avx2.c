@@ -9,34 +9,17 @@
 #if defined(__x86_64__) && !defined(WEIR_NO_SIMD)
 #include <cpuid.h>
 #include "kernels/cpu_avx2.h"
-#include "kernels/cpu_simd_attn.h"
-#include "kernels/cpu_simd_choose.h"
-#include "kernels/cpu_simd_probe.h"
-#include "kernels/cpu_simd_rows.h"
+#include "kernels/cpu_simd.h"
 
 static const struct cpu_fns fns = {
+	SIMD_FNS,
 	.name = "avx2",
-	.panel = LANES,
 	.pack_bytes = avx2_pack_bytes,
 	.pack = avx2_pack,
-	.wants_q8 = wants_q8,
-	.quantize = quantize,
 	.format = avx2_format,
 	.widths = avx2_widths,
 	.matmul_panels = avx2_matmul_panels,
 	.matmul_rows = avx2_matmul_rows,
-	.rmsnorm = rmsnorm,
-	.silu_mul = silu_mul,
-	.rope = rope,
-	.to_f16 = to_f16,
-	.attn_scratch = attn_scratch,
-	.attn = attn,
-	.attn_merge = attn_merge,
-	.probe_mass = probe_mass,
-	.probe_share = probe_share,
-	.probe_above = probe_above,
-	.choose = &choose,
-	.read_sum = read_sum,
 	.multiply = avx2_multiply,
 };
 

@@ -8,34 +8,17 @@
 
 #if defined(__x86_64__) && !defined(WEIR_NO_SIMD)
 #include "kernels/cpu_avx512.h"
-#include "kernels/cpu_simd_attn.h"
-#include "kernels/cpu_simd_choose.h"
-#include "kernels/cpu_simd_probe.h"
-#include "kernels/cpu_simd_rows.h"
+#include "kernels/cpu_simd.h"
 
 static const struct cpu_fns fns = {
+	SIMD_FNS,
 	.name = "avx512",
-	.panel = LANES,
 	.pack_bytes = avx512_pack_bytes,
 	.pack = avx512_pack,
-	.wants_q8 = wants_q8,
-	.quantize = quantize,
 	.format = avx512_format,
 	.widths = avx512_widths,
 	.matmul_panels = avx512_matmul_panels,
 	.matmul_rows = avx512_matmul_rows,
-	.rmsnorm = rmsnorm,
-	.silu_mul = silu_mul,
-	.rope = rope,
-	.to_f16 = to_f16,
-	.attn_scratch = attn_scratch,
-	.attn = attn,
-	.attn_merge = attn_merge,
-	.probe_mass = probe_mass,
-	.probe_share = probe_share,
-	.probe_above = probe_above,
-	.choose = &choose,
-	.read_sum = read_sum,
 	.multiply = avx512_multiply,
 };
 

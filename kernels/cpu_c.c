@@ -3,7 +3,7 @@
  * Plain loops with sums in double, on any machine.  Weights and keys are converted once per group of columns or queries, which
  * keeps machines without a faster level usable; nothing else is tuned. */
 #include "kernels/cpu_fns.h"
-#include "kernels/cpu_choose.h"
+#include "kernels/cpu_select.h"
 #include "kernels/cpu_pack.h"
 #include "kernels/quant.h"
 
@@ -416,7 +416,7 @@ const struct cpu_fns cpu_fns_c = {
 	.probe_mass = c_probe_mass,
 	.probe_share = c_probe_share,
 	.probe_above = c_probe_above,
-	.choose = &choose_fns_c,
+	.select = &select_fns_c,
 	.read_sum = c_read_sum,
 	.multiply = c_multiply,
 };

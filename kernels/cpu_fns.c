@@ -49,7 +49,7 @@ static int level_highest(void)
 }
 
 /* An unknown name hides nothing here; cpu_backend_open() refuses it. */
-static int level_chosen(void)
+static int level_in_use(void)
 {
 	const char *env = getenv("WEIR_CPU");
 	int level = LEVEL_COUNT - 1;
@@ -65,7 +65,7 @@ static int level_chosen(void)
 
 const struct cpu_fns *cpu_fns_best(void)
 {
-	return level_fns(level_chosen());
+	return level_fns(level_in_use());
 }
 
 const char *backend_cpu_level(void)
@@ -77,5 +77,5 @@ const char *backend_cpu_level(void)
 		  "avx512 (avx512, avx2, c available)" },
 	};
 
-	return text[level_highest()][level_chosen()];
+	return text[level_highest()][level_in_use()];
 }

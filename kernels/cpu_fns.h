@@ -80,7 +80,7 @@ struct probe_tile {
 	float weight;
 };
 
-struct choose_fns;
+struct select_fns;
 struct cpu_fns {
 	const char *name;          /* "c", "avx2", "avx512" */
 	int32_t panel;             /* rows per panel of packed weights */
@@ -119,7 +119,7 @@ struct cpu_fns {
 	void (*probe_share)(float *out, const float *score, int32_t n, float m, float l);
 	/* Sum and count of the p[i] >= least. */
 	void (*probe_above)(const float *p, int32_t n, float least, float *sum, int32_t *count);
-	const struct choose_fns *choose;                         /* selection of slots (cpu_choose.h) */
+	const struct select_fns *select;                         /* selection of slots (cpu_select.h) */
 	/* Sum a buffer as fast as it can be read: backend_bandwidth(). */
 	uint64_t (*read_sum)(const void *p, size_t n);
 	/* Multiply bytes in registers with the instructions of quantised products; returns the number of multiply-adds:

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "kernels/cpu.h"
-#include "kernels/cpu_choose.h"
+#include "kernels/cpu_select.h"
 #include "kernels/quant.h"
 
 enum {
@@ -142,11 +142,11 @@ void sketch_clip(float *x, int32_t dim, int32_t bits)
 /* ---- coding ---- */
 
 struct sketch_job {
-	const struct choose_fns *fns;
+	const struct select_fns *fns;
 	struct cpu *c;
 	uint8_t *sketch;
 	const struct tensor *plane;
-	int32_t cap, bits, dim, row0, row1, blocks, first;   /* blocks of SKETCH_TASK keys, from block `first` on */
+	int32_t cap, bits, dim, slot0, slot1, blocks, first;   /* blocks of SKETCH_TASK keys, from block `first` on */
 	size_t row_bytes, head_bytes, part_bytes;
 };
 
@@ -166,13 +166,13 @@ static void sketch_task(void *arg, int task, int worker)
 {
 	const struct sketch_job *j = arg;
 	int32_t head = task / j->blocks, block = j->first + task % j->blocks;
-	int32_t k0 = block * SKETCH_TASK, k1 = min32(k0 + SKETCH_TASK, j->row1);
+	int32_t k0 = block * SKETCH_TASK, k1 = min32(k0 + SKETCH_TASK, j->slot1);
 	const uint8_t *rows = (const uint8_t *)j->plane->data + (size_t)head * (size_t)j->cap * j->row_bytes;
 	uint8_t *sketch = j->sketch + (size_t)head * j->head_bytes;
 	size_t panel_bytes = sketch_panel_bytes(j->dim, j->bits);
 	float *x = (float *)((char *)j->c->scratch.p + (size_t)worker * j->part_bytes);
 
-	for (int32_t k = k0 > j->row0 ? k0 : j->row0; k < k1; k++) {
+	for (int32_t k = k0 > j->slot0 ? k0 : j->slot0; k < k1; k++) {
 		uint8_t *panel = sketch + (size_t)(k / SKETCH_PANEL) * panel_bytes;
 
 		if (k % SKETCH_PANEL == 0 && k + SKETCH_PANEL <= k1) {
@@ -188,21 +188,21 @@ static void sketch_task(void *arg, int task, int worker)
 }
 
 void cpu_key_sketch(struct backend *be, struct tensor *sketch, const struct tensor *plane, int32_t n_kv_head, int32_t cap,
-                  int32_t bits, int32_t row0, int32_t n)
+                  int32_t bits, int32_t slot0, int32_t n)
 {
 	struct cpu *c = cpu_of(be);
-	struct sketch_job j = { .fns = c->fns->choose, .c = c, .plane = plane, .cap = cap, .bits = bits, .row0 = row0 };
+	struct sketch_job j = { .fns = c->fns->select, .c = c, .plane = plane, .cap = cap, .bits = bits, .slot0 = slot0 };
 	int32_t tasks;
 
-	if (be->failed || key_sketch_check(be, sketch, plane, n_kv_head, cap, bits, row0, n) < 0 || n == 0)
+	if (be->failed || key_sketch_check(be, sketch, plane, n_kv_head, cap, bits, slot0, n) < 0 || n == 0)
 		return;
 	j.dim = plane->cols;
 	j.sketch = sketch->data;
-	j.row1 = row0 + n;
+	j.slot1 = slot0 + n;
 	j.row_bytes = row_bytes(plane);
 	j.head_bytes = (size_t)ceil_div(cap, SKETCH_PANEL) * sketch_panel_bytes(j.dim, bits);
-	j.first = row0 / SKETCH_TASK;
-	j.blocks = ceil_div(j.row1, SKETCH_TASK) - j.first;
+	j.first = slot0 / SKETCH_TASK;
+	j.blocks = ceil_div(j.slot1, SKETCH_TASK) - j.first;
 	j.part_bytes = 2 * SKETCH_PANEL * align64((size_t)j.dim * sizeof(float)) + 64;
 	if (cpu_buffer_grow(c, &c->scratch, j.part_bytes * (size_t)c->base.threads) < 0)
 		return;

@@ -1,16 +1,16 @@
-/* kernels/cpu_kv_move.c - kv_move: rows of a plane copied to other rows of it, keys rotated further on the way.
+/* kernels/cpu_kv_move.c - kv_move: entries of a plane copied to other slots of it, keys rotated further on the way.
  *
- * All rows are read into a staging buffer before any is written.  The cancel flag is not polled: a cache must never be left half
+ * All entries are read into a staging buffer before any is written.  The cancel flag is not polled: a cache must never be left half
  * moved. */
 #include <string.h>
 
 #include "kernels/cpu.h"
-#include "kernels/cpu_choose.h"
+#include "kernels/cpu_select.h"
 #include "kernels/quant.h"
 
 enum {
-	SMALL_MOVE = 256 << 10,      /* bytes of rows up to which one thread is faster than two */
-	MOVE_TASK = 64,              /* rows of a task */
+	SMALL_MOVE = 256 << 10,      /* bytes of entries up to which one thread is faster than two */
+	MOVE_TASK = 64,              /* moves of a task */
 };
 
 struct move_job {
@@ -21,7 +21,7 @@ struct move_job {
 	char *plane;
 	enum dtype type;
 	size_t row_bytes, move_cols;
-	char *stage;                 /* [n_kv_head][n] rows */
+	char *stage;                 /* [n_kv_head][n] entries */
 	char *row;                   /* one row of floats per thread */
 	size_t part_bytes;
 	int32_t blocks;
@@ -32,7 +32,7 @@ static void move_shift(const struct move_job *j, void *row, const float *shift, 
 	const struct kv_moves *m = j->m;
 	float *x = (float *)(void *)(j->row + (size_t)worker * j->part_bytes);
 
-	j->c->fns->choose->row_to_f32(j->type, x, row, m->head_dim);
+	j->c->fns->select->row_to_f32(j->type, x, row, m->head_dim);
 	j->c->fns->rope(x, shift, 1, m->head_dim, m->dims, m->neox);
 	if (j->type == DT_F16)
 		j->c->fns->to_f16(row, x, m->head_dim);
@@ -59,7 +59,7 @@ static void move_read(void *arg, int task, int worker)
 	}
 }
 
-/* All moves of a KV head in order: of two moves to one row the later one wins. */
+/* All moves of a KV head in order: of two moves to one slot the later one wins. */
 static void move_write(void *arg, int task, int worker)
 {
 	const struct move_job *j = arg;
@@ -84,7 +84,7 @@ static int moves_ok(struct backend *be, const struct kv_moves *m, const int32_t 
 			if (from == -1)
 				continue;
 			if (from < 0 || from >= m->cap || to < 0 || to >= m->cap || (m->shift && (shift < -1 || shift >= shifts))) {
-				backend_fail(be, "internal: cannot move row %d to %d with shift %d in a cache of %d rows", (int)from, (int)to,
+				backend_fail(be, "internal: cannot move slot %d to %d with shift %d in a cache of %d slots", (int)from, (int)to,
 				         (int)shift, (int)m->cap);
 				return 0;
 			}

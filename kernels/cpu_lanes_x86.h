@@ -90,7 +90,7 @@ INLINE vec8 vec8_add8(vec8 a, vec8 b)
 	return _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
 }
 
-/* Values j .. j + 7 of a cached row; n of the row are left from j on, zeros follow them.  Rows of q8_0 are whole blocks. */
+/* Values j .. j + 7 of a row of a plane; n of the row are left from j on, zeros follow them.  Rows of q8_0 are whole blocks. */
 INLINE vec8 vec8_row(enum dtype type, const uint8_t *row, int32_t j, int32_t n)
 {
 	uint16_t part[8] = { 0 };

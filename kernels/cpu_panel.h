@@ -1,4 +1,4 @@
-/* kernels/cpu_panel.h (private to cpu_c_choose.c and cpu_simd_choose.h) - a panel of keys on its way into the key sketch: Hadamard
+/* kernels/cpu_panel.h (private to cpu_c_select.c and cpu_simd_select.h) - a panel of keys on its way into the key sketch: Hadamard
  * transform and clipping of all its keys at once.
  *
  * The same operations in the same order as sketch_hadamard() and sketch_clip() take for one key, so the bits are the same; but a key is
@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-#include "kernels/cpu_choose.h"
+#include "kernels/cpu_select.h"
 
 #ifndef PANEL_LANES
 #define PANEL_LANES 4      /* keys that a vector holds at this level */

@@ -32,7 +32,7 @@ struct probe_job {
 static void mass_carry(const struct probe_job *pj, float *out, int32_t row, int32_t c0)
 {
 	const struct attn_probe *p = pj->p;
-	int32_t left = pj->j->rows - p->skip - c0, n = min32(RANGE, left), old = min32(n, left - pj->j->n);
+	int32_t left = pj->j->slots - p->skip - c0, n = min32(RANGE, left), old = min32(n, left - pj->j->n);
 
 	old = old > 0 ? old : 0;
 	memcpy(out, (const float *)p->from->data + (size_t)(p->mass_row + row) * (size_t)p->from->cols + c0, (size_t)old * sizeof *out);
@@ -42,7 +42,7 @@ static void mass_carry(const struct probe_job *pj, float *out, int32_t row, int3
 /* Columns that token i of the call sees. */
 static int32_t columns_seen(const struct attn_job *j, int32_t i)
 {
-	return j->rows - (j->n - 1 - i);
+	return j->slots - (j->n - 1 - i);
 }
 
 /* One output row, one range of columns, all tokens of the tile. */
@@ -133,7 +133,7 @@ static void probe_tile(const struct attn_job *j, float *spread, int first)
 {
 	const struct attn_probe *p = j->a->probe;
 	int32_t heads = p->whole_layer ? j->a->n_head : j->group, all = (j->t1 - j->t0) * j->a->n_head;
-	int32_t cols = j->rows - p->skip;
+	int32_t cols = j->slots - p->skip;
 	struct probe_job pj = {
 		.j = j, .p = p, .heads = heads, .ranges = ceil_div(cols, RANGE), .first = p->skip - j->first, .spread = spread,
 		.carry = first && p->from,
@@ -144,7 +144,7 @@ static void probe_tile(const struct attn_job *j, float *spread, int first)
 		run_tasks(&pj, mass_task, j->a->n_head / heads * pj.ranges, (double)all * cols < SMALL_PROBE);
 	if (!p->spread)
 		return;
-	run_tasks(&pj, spread_task, all, (double)all * j->rows < SMALL_PROBE / 8);
+	run_tasks(&pj, spread_task, all, (double)all * j->slots < SMALL_PROBE / 8);
 	for (int32_t i = 0; i < all; i++)
 		sum += spread[i];
 	((float *)p->spread->data)[p->spread_col] += (float)sum;
@@ -162,11 +162,11 @@ void probe_run(struct attn_job *j)
 	/* Scores are kept for whole parts: those within `skip` need none, unless spread counts them. */
 	j->first = 0;
 	for (int32_t i = 0; i < j->a->n_part && !j->a->probe->spread; i++) {
-		if (j->first + j->a->part[i].n_rows > j->a->probe->skip)
+		if (j->first + j->a->part[i].n_slots > j->a->probe->skip)
 			break;
-		j->first += j->a->part[i].n_rows;
+		j->first += j->a->part[i].n_slots;
 	}
-	j->stride = ((size_t)(j->rows - j->first) + 16) & ~(size_t)15;
+	j->stride = ((size_t)(j->slots - j->first) + 16) & ~(size_t)15;
 	row = heads * j->stride * sizeof(float);
 	most = j->group < TILE_QUERIES ? TILE_QUERIES / j->group : 1;
 	if ((size_t)most > SCORE_BYTES / row)

@@ -177,7 +177,7 @@ static void kv_put_task(void *arg, int task, int worker)
 	(void)worker;
 	FOR_TASK_ROWS(i, j, task)
 		for (int32_t h = 0; h < j->heads; h++) {
-			size_t at = ((size_t)h * (size_t)j->cap + (size_t)j->row0 + (size_t)i) * row;
+			size_t at = ((size_t)h * (size_t)j->cap + (size_t)j->slot0 + (size_t)i) * row;
 
 			cpu_kv_row(j->c->fns, j->type, (char *)j->plane + at, j->x + (size_t)i * (size_t)j->cols + (size_t)h * dim,
 			           j->head_dim);
@@ -185,9 +185,9 @@ static void kv_put_task(void *arg, int task, int worker)
 }
 
 void cpu_kv_put(struct backend *be, struct tensor *plane, const struct tensor *x, int32_t n_kv_head,
-                       int32_t row0, int32_t n)
+                       int32_t slot0, int32_t n)
 {
-	struct row_job j = { .c = cpu_of(be), .n = n, .cols = x->cols, .heads = n_kv_head, .row0 = row0,
+	struct row_job j = { .c = cpu_of(be), .n = n, .cols = x->cols, .heads = n_kv_head, .slot0 = slot0,
 	                     .plane = plane->data, .type = plane->type, .head_dim = plane->cols };
 
 	if (be->failed || !(j.x = cpu_rows_of(be, x, n, 0, "kv_put")))
@@ -202,8 +202,8 @@ void cpu_kv_put(struct backend *be, struct tensor *plane, const struct tensor *x
 		return;
 	}
 	j.cap = plane->rows / n_kv_head;
-	if (row0 < 0 || n > j.cap - row0) {
-		backend_fail(be, "internal: rows %d + %d do not fit a cache of %d", (int)row0, (int)n, (int)j.cap);
+	if (slot0 < 0 || n > j.cap - slot0) {
+		backend_fail(be, "internal: slots %d + %d do not fit a cache of %d", (int)slot0, (int)n, (int)j.cap);
 		return;
 	}
 	cpu_run_rows(&j, kv_put_task);

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/cpu_choose.h"
+#include "kernels/cpu_select.h"
 
 enum { SMALL_SCAN = 128 << 10 };     /* multiply-adds up to which one thread is faster than two */
 
@@ -148,7 +148,7 @@ int scan_prepare(struct backend *be, const struct scan_args *a, struct scan_job 
 
 	if (!query)
 		return -1;
-	j->fns = c->fns->choose;
+	j->fns = c->fns->select;
 	j->out_cols = (size_t)a->out->cols;
 	j->reduce = a->reduce;
 	j->group = a->n_head / a->n_kv_head;
@@ -227,7 +227,7 @@ void scan_run(struct backend *be, const struct scan_args *a, struct scan_job *j)
 
 int scan_plan(struct backend *be, const struct scan_args *a, struct scan_job *j)
 {
-	*j = (struct scan_job){ .n = a->n_rows, .tile = { .bits = a->bits, .dim = a->head_dim } };
+	*j = (struct scan_job){ .n = a->n_slots, .tile = { .bits = a->bits, .dim = a->head_dim } };
 	if (be->failed || key_scan_check(be, a) < 0)
 		return -1;
 	if (j->n == 0)

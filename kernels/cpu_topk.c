@@ -2,12 +2,12 @@
  *
  * No sorting.  A sample of the scores gives a bound that almost always more than k scores reach; one pass gathers these.  Then
  * the interval of floats that can be the threshold is narrowed until exactly k scores reach the float tried.  When the interval
- * closes first, several scores equal the threshold: these ties go to the higher score before pooling, then to the later row. */
+ * closes first, several scores equal the threshold: these ties go to the higher score before pooling, then to the later slot. */
 #include <math.h>
 #include <string.h>
 
 #include "kernels/cpu.h"
-#include "kernels/cpu_choose.h"
+#include "kernels/cpu_select.h"
 
 enum {
 	SMALL_TOPK = 64 << 10,       /* scores up to which one thread is faster than two */
@@ -15,14 +15,14 @@ enum {
 	SHORT_RUN = 24,              /* entries up to which insertion sort is faster */
 };
 
-struct order { uint32_t key; int32_t row; };
+struct order { uint32_t key; int32_t slot; };
 
 /* One thread's working memory; lists have 16 entries more than they need. */
 struct topk_mem {
 	float *pooled, *tmp;         /* [n], [n + 2 half]; only with pooling */
-	int32_t *row;                /* [n]: candidates, rows whose score reaches a bound */
+	int32_t *slot;                /* [n]: candidates, slots whose score reaches a bound */
 	float *value;                /* [n]: their scores */
-	int32_t *tie;                /* [n]: candidates that equal the threshold, as indices of `row` */
+	int32_t *tie;                /* [n]: candidates that equal the threshold, as indices of `slot` */
 	float *tie_score;            /* [n]: their scores before pooling */
 	struct order *order[2], *spare;      /* [k] each; only for BEST_FIRST and FORCED_FIRST */
 };
@@ -41,7 +41,7 @@ static size_t mem_cut(char *base, struct topk_mem *m, const struct topk_args *a,
 
 	m->pooled = part(base, &at, pooled, sizeof(float));
 	m->tmp = part(base, &at, pooled + 2 * (size_t)half, sizeof(float));
-	m->row = part(base, &at, n, sizeof(int32_t));
+	m->slot = part(base, &at, n, sizeof(int32_t));
 	m->value = part(base, &at, n, sizeof(float));
 	m->tie = part(base, &at, pooled, sizeof(int32_t));
 	m->tie_score = part(base, &at, pooled, sizeof(float));
@@ -78,7 +78,7 @@ static float of_rank(int32_t i)
 
 /* Find t such that `want` to `want + slack` of n values are >= t; all values lie within least .. top, and none is NaN.  *ties = 0, or
  * when more values are >= t: how many of those equal to t are wanted. */
-static float threshold(const struct choose_fns *f, const float *x, int32_t n, int32_t want, int32_t slack, float least,
+static float threshold(const struct select_fns *f, const float *x, int32_t n, int32_t want, int32_t slack, float least,
                        float top, int32_t *ties)
 {
 	int64_t lo = rank_of(least), hi = (int64_t)rank_of(top) + 1;
@@ -114,7 +114,7 @@ static float threshold(const struct choose_fns *f, const float *x, int32_t n, in
 }
 
 /* A bound that almost surely more than `want` of x[i0 .. i1) reach. */
-static float likely_bound(const struct choose_fns *f, const float *x, int32_t i0, int32_t i1, int32_t want)
+static float likely_bound(const struct select_fns *f, const float *x, int32_t i0, int32_t i1, int32_t want)
 {
 	int32_t n = i1 - i0, step = n / SAMPLE, place, ties;
 	float sample[SAMPLE], top = -INFINITY;
@@ -134,7 +134,7 @@ static float likely_bound(const struct choose_fns *f, const float *x, int32_t i0
 }
 
 /* Keep `ties` of the candidates equal to t: set the values of the others to NaN. */
-static void settle_ties(const struct choose_fns *f, const struct topk_mem *m, int32_t n, float t, int32_t ties,
+static void settle_ties(const struct select_fns *f, const struct topk_mem *m, int32_t n, float t, int32_t ties,
                         const float *score, int pooled)
 {
 	int32_t equal = 0, less = 0, tied = 0;
@@ -155,7 +155,7 @@ static void settle_ties(const struct choose_fns *f, const struct topk_mem *m, in
 	equal = 0;
 	for (int32_t i = 0; i < n; i++)
 		if (m->value[i] == t) {
-			float s = score_of(score[m->row[i]]);
+			float s = score_of(score[m->slot[i]]);
 
 			m->tie[equal] = i;
 			m->tie_score[equal++] = s;
@@ -214,7 +214,7 @@ static uint32_t order_of(float x)
 static void sort_run(const struct topk_mem *m, struct order *run, int32_t n, const float *score)
 {
 	for (int32_t i = 0; i < n; i++)
-		run[i].key = order_of(score[run[i].row]);
+		run[i].key = order_of(score[run[i].slot]);
 	if (n > SHORT_RUN) {
 		struct order *sorted = sort(run, m->spare, n);
 
@@ -232,15 +232,15 @@ static void sort_run(const struct topk_mem *m, struct order *run, int32_t n, con
 	}
 }
 
-/* Sort rows (ascending) by descending score.  The sort is stable, so rows enter it in descending order for later rows to win ties. */
-static void best_first(const struct topk_mem *m, int32_t *row, int32_t k, const float *score, const float *pooled)
+/* Sort slots (ascending) by descending score.  The sort is stable, so slots enter it in descending order for later slots to win ties. */
+static void best_first(const struct topk_mem *m, int32_t *slot, int32_t k, const float *score, const float *pooled)
 {
 	struct order *order;
 
 	for (int32_t i = 0; i < k; i++) {
-		int32_t r = row[k - 1 - i];
+		int32_t r = slot[k - 1 - i];
 
-		m->order[0][i].row = r;
+		m->order[0][i].slot = r;
 		m->order[0][i].key = order_of((pooled ? pooled : score)[r]);
 	}
 	order = sort(m->order[0], m->order[1], k);
@@ -253,29 +253,29 @@ static void best_first(const struct topk_mem *m, int32_t *row, int32_t k, const 
 			sort_run(m, order + i, end - i, score);
 	}
 	for (int32_t i = 0; i < k; i++)
-		row[i] = order[i].row;
+		slot[i] = order[i].slot;
 }
 
-/* Move the forced rows, below i0 and from i1 on, to the front; the order is otherwise kept. */
-static void forced_first(const struct topk_mem *m, int32_t *row, int32_t k, int32_t i0, int32_t i1)
+/* Move the forced slots, below i0 and from i1 on, to the front; the order is otherwise kept. */
+static void forced_first(const struct topk_mem *m, int32_t *slot, int32_t k, int32_t i0, int32_t i1)
 {
 	int32_t n = 0, others = 0;
 
 	for (int32_t i = 0; i < k; i++)
-		if (row[i] < i0 || row[i] >= i1)
-			row[n++] = row[i];
+		if (slot[i] < i0 || slot[i] >= i1)
+			slot[n++] = slot[i];
 		else
-			m->order[0][others++].row = row[i];
+			m->order[0][others++].slot = slot[i];
 	for (int32_t i = 0; i < others; i++)
-		row[n + i] = m->order[0][i].row;
+		slot[n + i] = m->order[0][i].slot;
 }
 
 void topk_head(const struct topk_job *j, int32_t head, int worker)
 {
 	const struct topk_args *a = j->a;
-	const struct choose_fns *f = j->fns;
+	const struct select_fns *f = j->fns;
 	const float *score = (const float *)a->score->data + (size_t)head * (size_t)a->score->cols, *x = score;
-	int32_t *out = (int32_t *)a->rows->data + (size_t)head * (size_t)a->rows->cols;
+	int32_t *out = (int32_t *)a->slots->data + (size_t)head * (size_t)a->slots->cols;
 	int32_t first = min32(a->first, a->k), last = min32(min32(a->last, a->n - first), a->k - first);
 	int32_t want = a->k - first - last, i0 = first, i1 = a->n - last;
 	struct topk_mem m;
@@ -294,16 +294,16 @@ void topk_head(const struct topk_job *j, int32_t head, int worker)
 			out[first + i] = i0 + i;
 	} else if (want > 0) {
 		float least = likely_bound(f, x, i0, i1, want), top, t;
-		int32_t n = f->pick(m.row, m.value, &top, x, i0, i1, least), ties;
+		int32_t n = f->pick(m.slot, m.value, &top, x, i0, i1, least), ties;
 
 		if (n < want) {
 			least = -INFINITY;
-			n = f->pick(m.row, m.value, &top, x, i0, i1, least);
+			n = f->pick(m.slot, m.value, &top, x, i0, i1, least);
 		}
 		t = threshold(f, m.value, n, want, 0, least, top, &ties);
 		if (ties)
 			settle_ties(f, &m, n, t, ties, score, j->half > 0);
-		f->keep(out + first, m.row, m.value, n, t);
+		f->keep(out + first, m.slot, m.value, n, t);
 	}
 	if (a->order)
 		best_first(&m, out, a->k, score, j->half ? m.pooled : NULL);
@@ -316,7 +316,7 @@ int topk_plan(struct backend *be, const struct topk_args *a, struct topk_job *j)
 	struct cpu *c = cpu_of(be);
 	struct topk_mem m;
 
-	*j = (struct topk_job){ .fns = c->fns->choose, .c = c, .a = a };
+	*j = (struct topk_job){ .fns = c->fns->select, .c = c, .a = a };
 	if (be->failed || topk_check(be, a) < 0)
 		return -1;
 	j->half = min32(a->pool / 2, a->n - 1);

@@ -1,5 +1,5 @@
-/* kernels/key_sketch.h (private to kernels/) - memory layout of a key sketch, a copy of keys with 2, 4 or 8 bits per value; the same
- * on every backend.
+/* kernels/key_sketch.h (private to kernels/) - memory layout of a key sketch: keys with 2, 4 or 8 bits per value; the same on every
+ * backend.
  *
  * Per KV head, one after the other, panels of 16 keys; per panel the groups of 64 values of head_dim (the last may be shorter),
  * one after the other:

@@ -22,9 +22,9 @@ int backend_fail(struct backend *be, const char *fmt, ...)
 	return -1;
 }
 
-static int32_t pages_of(int32_t rows)
+static int32_t pages_of(int32_t slots)
 {
-	return rows / PAGE_ROWS + (rows % PAGE_ROWS != 0);
+	return slots / PAGE_SLOTS + (slots % PAGE_SLOTS != 0);
 }
 
 int kv_plane_ok(const struct tensor *t, int32_t n_kv_head, int32_t cap, int32_t head_dim)
@@ -37,59 +37,59 @@ int kv_plane_ok(const struct tensor *t, int32_t n_kv_head, int32_t cap, int32_t 
 
 static int part_ok(const struct attn_part *p, const struct attn_args *a)
 {
-	const struct tensor *t = p->rows;
+	const struct tensor *t = p->slots;
 
-	if (p->n_rows < 0)
+	if (p->n_slots < 0)
 		return 0;
 	if (!t)
-		return p->row0 >= 0 && p->n_rows <= a->cap - p->row0;
-	if (p->choice && (p->choice->topk->rows != t || p->choice->topk->k != p->n_rows || p->choice->topk->n > a->cap))
+		return p->slot0 >= 0 && p->n_slots <= a->cap - p->slot0;
+	if (p->selection && (p->selection->topk->slots != t || p->selection->topk->k != p->n_slots || p->selection->topk->n > a->cap))
 		return 0;
-	return t->data && t->type == DT_I32 && t->layout == PLAIN && t->rows >= a->n_kv_head && t->cols >= p->n_rows;
+	return t->data && t->type == DT_I32 && t->layout == PLAIN && t->rows >= a->n_kv_head && t->cols >= p->n_slots;
 }
 
-/* The tokens of the call are the last rows of the last part. */
-static int parts_ok(const struct attn_args *a, int32_t n, int32_t *rows)
+/* The tokens of the call are in the last slots of the last part. */
+static int parts_ok(const struct attn_args *a, int32_t n, int32_t *slots)
 {
 	int64_t sum = 0;
 
 	for (int32_t i = 0; i < a->n_part; i++) {
 		if (!part_ok(&a->part[i], a))
 			return 0;
-		sum += a->part[i].n_rows;
+		sum += a->part[i].n_slots;
 	}
-	*rows = (int32_t)sum;
-	return a->n_part > 0 && a->part[a->n_part - 1].n_rows >= n && sum <= INT32_MAX - 64;
+	*slots = (int32_t)sum;
+	return a->n_part > 0 && a->part[a->n_part - 1].n_slots >= n && sum <= INT32_MAX - 64;
 }
 
-int attn_check(struct backend *be, const struct attn_args *a, int32_t n, int32_t *rows)
+int attn_check(struct backend *be, const struct attn_args *a, int32_t n, int32_t *slots)
 {
 	if (a->head_dim > 0 && a->n_kv_head > 0 && a->n_head > 0 && a->n_head % a->n_kv_head == 0 && a->cap > 0 &&
 	    (int64_t)a->n_head * a->head_dim <= INT32_MAX && kv_plane_ok(a->k, a->n_kv_head, a->cap, a->head_dim) &&
-	    kv_plane_ok(a->v, a->n_kv_head, a->cap, a->head_dim) && a->k->type == a->v->type && parts_ok(a, n, rows))
+	    kv_plane_ok(a->v, a->n_kv_head, a->cap, a->head_dim) && a->k->type == a->v->type && parts_ok(a, n, slots))
 		return 0;
 	return backend_fail(be, "internal: attention of %d tokens over %d parts got operands of the wrong shape", (int)n, (int)a->n_part);
 }
 
-int attn_choice_check(struct backend *be, const struct attn_choice *c, int32_t n_kv_head)
+int attn_selection_check(struct backend *be, const struct attn_selection *c, int32_t n_kv_head)
 {
-	if (c->scan->out == c->topk->score && c->scan->n_rows == c->topk->n && c->scan->n_kv_head == n_kv_head &&
+	if (c->scan->out == c->topk->score && c->scan->n_slots == c->topk->n && c->scan->n_kv_head == n_kv_head &&
 	    c->topk->n_kv_head == n_kv_head)
 		return 0;
-	return backend_fail(be, "internal: a choice of rows got scores of another shape");
+	return backend_fail(be, "internal: a selection of slots got scores of another shape");
 }
 
-int attn_probe_check(struct backend *be, const struct attn_args *a, int32_t rows)
+int attn_probe_check(struct backend *be, const struct attn_args *a, int32_t slots)
 {
 	const struct attn_probe *p = a->probe;
 	const struct tensor *m = p->mass, *from = p->from, *spread = p->spread;
 	int32_t heads = p->whole_layer ? a->n_head : a->n_head / a->n_kv_head, out = p->whole_layer ? 1 : a->n_kv_head;
 
-	if (p->skip < 0 || p->skip > rows)
-		return backend_fail(be, "internal: a probe skips %d of %d rows", (int)p->skip, (int)rows);
-	if (m && (!m->data || m->type != DT_F32 || m->layout != PLAIN || m->cols < rows - p->skip || p->mass_row < 0 ||
+	if (p->skip < 0 || p->skip > slots)
+		return backend_fail(be, "internal: a probe skips %d of %d slots", (int)p->skip, (int)slots);
+	if (m && (!m->data || m->type != DT_F32 || m->layout != PLAIN || m->cols < slots - p->skip || p->mass_row < 0 ||
 	          p->mass_row > m->rows - out))
-		return backend_fail(be, "internal: a probe of %d rows got a sum of the wrong shape", (int)(rows - p->skip));
+		return backend_fail(be, "internal: a probe of %d slots got a sum of the wrong shape", (int)(slots - p->skip));
 	if (m && from && (!from->data || from->data == m->data || from->type != DT_F32 || from->layout != PLAIN ||
 	                  from->rows != m->rows || from->cols != m->cols))
 		return backend_fail(be, "internal: a probe got sums of two shapes");
@@ -123,46 +123,46 @@ static int sketch_ok(const struct tensor *t, int32_t n_kv_head, int32_t cap, int
 }
 
 int key_sketch_check(struct backend *be, const struct tensor *sketch, const struct tensor *plane, int32_t n_kv_head, int32_t cap,
-                     int32_t bits, int32_t row0, int32_t n)
+                     int32_t bits, int32_t slot0, int32_t n)
 {
 	int32_t dim = plane ? plane->cols : 0;
 
-	if (kv_plane_ok(plane, n_kv_head, cap, dim) && sketch_ok(sketch, n_kv_head, cap, dim, bits) && n >= 0 && row0 >= 0 &&
-	    n <= cap - row0)
+	if (kv_plane_ok(plane, n_kv_head, cap, dim) && sketch_ok(sketch, n_kv_head, cap, dim, bits) && n >= 0 && slot0 >= 0 &&
+	    n <= cap - slot0)
 		return 0;
-	return backend_fail(be, "internal: key_sketch of rows %d + %d with %d bits got operands of the wrong shape", (int)row0, (int)n,
+	return backend_fail(be, "internal: key_sketch of slots %d + %d with %d bits got operands of the wrong shape", (int)slot0, (int)n,
 	                    (int)bits);
 }
 
 int scan_check(struct backend *be, const struct scan_args *a, int32_t n)
 {
 	if (predicate_ok(&a->when) && a->n_kv_head > 0 && a->n_head > 0 && a->n_head % a->n_kv_head == 0 && a->head_dim > 0 &&
-	    (int64_t)a->n_head * a->head_dim <= INT32_MAX && n >= 0 && a->n_rows <= a->cap && a->out && a->out->data &&
+	    (int64_t)a->n_head * a->head_dim <= INT32_MAX && n >= 0 && a->n_slots <= a->cap && a->out && a->out->data &&
 	    a->out->type == DT_F32 && a->out->rows >= a->n_kv_head && a->out->cols >= n && a->scale >= 0 &&
 	    (a->reduce == REDUCE_MAX || a->reduce == REDUCE_MEAN))
 		return 0;
-	return backend_fail(be, "internal: a scan of %d keys got operands of the wrong shape", (int)a->n_rows);
+	return backend_fail(be, "internal: a scan of %d keys got operands of the wrong shape", (int)a->n_slots);
 }
 
 int key_scan_check(struct backend *be, const struct scan_args *a)
 {
-	if (scan_check(be, a, a->n_rows) < 0)
+	if (scan_check(be, a, a->n_slots) < 0)
 		return -1;
 	if (a->bits == 16 ? kv_plane_ok(a->keys, a->n_kv_head, a->cap, a->head_dim) :
 	                    sketch_ok(a->keys, a->n_kv_head, a->cap, a->head_dim, a->bits))
 		return 0;
-	return backend_fail(be, "internal: a scan of %d keys with %d bits got a plane or sketch of the wrong shape", (int)a->n_rows,
+	return backend_fail(be, "internal: a scan of %d keys with %d bits got a plane or sketch of the wrong shape", (int)a->n_slots,
 	                    (int)a->bits);
 }
 
 int topk_check(struct backend *be, const struct topk_args *a)
 {
-	if (a->score && a->score->data && a->score->type == DT_F32 && a->rows && a->rows->data && a->rows->type == DT_I32 &&
-	    a->n_kv_head > 0 && a->score->rows >= a->n_kv_head && a->score->cols >= a->n && a->rows->rows >= a->n_kv_head &&
-	    a->rows->cols >= a->k && a->k > 0 && a->k <= a->n && a->n <= INT32_MAX / 4 && predicate_ok(&a->when) && a->pool > 0 &&
+	if (a->score && a->score->data && a->score->type == DT_F32 && a->slots && a->slots->data && a->slots->type == DT_I32 &&
+	    a->n_kv_head > 0 && a->score->rows >= a->n_kv_head && a->score->cols >= a->n && a->slots->rows >= a->n_kv_head &&
+	    a->slots->cols >= a->k && a->k > 0 && a->k <= a->n && a->n <= INT32_MAX / 4 && predicate_ok(&a->when) && a->pool > 0 &&
 	    a->pool % 2 && a->first >= 0 && a->last >= 0)
 		return 0;
-	return backend_fail(be, "internal: the choice of %d of %d rows got operands of the wrong shape", (int)a->k, (int)a->n);
+	return backend_fail(be, "internal: the selection of %d of %d slots got operands of the wrong shape", (int)a->k, (int)a->n);
 }
 
 int kv_move_check(struct backend *be, const struct tensor *plane, const struct kv_moves *m)
@@ -171,10 +171,10 @@ int kv_move_check(struct backend *be, const struct tensor *plane, const struct k
 
 	if (!kv_plane_ok(plane, m->n_kv_head, m->cap, m->head_dim) || m->n < 0 || m->n > INT32_MAX / 3 || !m->move || !m->move->data ||
 	    m->move->type != DT_I32 || m->move_row < 0 || m->move->rows - m->move_row < m->n_kv_head || m->move->cols < 3 * m->n)
-		return backend_fail(be, "internal: %d moves of rows got operands of the wrong shape", (int)m->n);
+		return backend_fail(be, "internal: %d moves of entries got operands of the wrong shape", (int)m->n);
 	if (shift && (!shift->data || shift->type != DT_F32 || shift->cols != m->dims || m->dims <= 0 || m->dims % 2 ||
 	              m->dims > m->head_dim))
-		return backend_fail(be, "internal: moves of rows got a table of shifts of the wrong shape");
+		return backend_fail(be, "internal: moves of entries got a table of shifts of the wrong shape");
 	return 0;
 }
 
@@ -187,13 +187,13 @@ static int bounds_ok(const struct tensor *t, int32_t n_kv_head, int32_t cap, int
 }
 
 int page_bounds_check(struct backend *be, const struct tensor *bounds, const struct tensor *plane, int32_t n_kv_head, int32_t cap,
-                      int32_t row0, int32_t n)
+                      int32_t slot0, int32_t n)
 {
 	int32_t dim = plane ? plane->cols : 0;
 
-	if (kv_plane_ok(plane, n_kv_head, cap, dim) && bounds_ok(bounds, n_kv_head, cap, dim) && n >= 0 && row0 >= 0 && n <= cap - row0)
+	if (kv_plane_ok(plane, n_kv_head, cap, dim) && bounds_ok(bounds, n_kv_head, cap, dim) && n >= 0 && slot0 >= 0 && n <= cap - slot0)
 		return 0;
-	return backend_fail(be, "internal: page_bounds of rows %d + %d got operands of the wrong shape", (int)row0, (int)n);
+	return backend_fail(be, "internal: page_bounds of slots %d + %d got operands of the wrong shape", (int)slot0, (int)n);
 }
 
 int page_scan_check(struct backend *be, const struct scan_args *a, int32_t n)
@@ -202,16 +202,16 @@ int page_scan_check(struct backend *be, const struct scan_args *a, int32_t n)
 		return -1;
 	if (bounds_ok(a->keys, a->n_kv_head, a->cap, a->head_dim))
 		return 0;
-	return backend_fail(be, "internal: a scan of the pages of %d rows got bounds of the wrong shape", (int)a->n_rows);
+	return backend_fail(be, "internal: a scan of the pages of %d slots got bounds of the wrong shape", (int)a->n_slots);
 }
 
-int page_rows_check(struct backend *be, const struct tensor *rows, const struct tensor *pages, int32_t n_kv_head, int32_t n)
+int page_slots_check(struct backend *be, const struct tensor *slots, const struct tensor *pages, int32_t n_kv_head, int32_t n)
 {
-	if (rows && rows->data && rows->type == DT_I32 && pages && pages->data && pages->type == DT_I32 && rows->data != pages->data &&
-	    n_kv_head > 0 && rows->rows >= n_kv_head && pages->rows >= n_kv_head && n >= 0 && n <= INT32_MAX / 4 && rows->cols >= n &&
+	if (slots && slots->data && slots->type == DT_I32 && pages && pages->data && pages->type == DT_I32 && slots->data != pages->data &&
+	    n_kv_head > 0 && slots->rows >= n_kv_head && pages->rows >= n_kv_head && n >= 0 && n <= INT32_MAX / 4 && slots->cols >= n &&
 	    pages->cols >= pages_of(n))
 		return 0;
-	return backend_fail(be, "internal: page_rows of %d rows got operands of the wrong shape", (int)n);
+	return backend_fail(be, "internal: page_slots of %d slots got operands of the wrong shape", (int)n);
 }
 
 /* ---- rows ---- */

@@ -35,19 +35,19 @@ int kv_plane_ok(const struct tensor *, int32_t n_kv_head, int32_t cap, int32_t h
 
 enum { PROBE_HEADS = 256 };      /* most heads in one reduction of a probe */
 
-/* Everything but `out`, the parts' queries and their predicates; *rows = the rows of all parts. */
-int attn_check(struct backend *, const struct attn_args *, int32_t n, int32_t *rows);
-/* The scan of a choice writes what its topk reads, for n_kv_head KV heads. */
-int attn_choice_check(struct backend *, const struct attn_choice *, int32_t n_kv_head);
-/* The probe of a call that reads `rows` rows. */
-int attn_probe_check(struct backend *, const struct attn_args *, int32_t rows);
+/* Everything but `out`, the parts' queries and their predicates; *slots = those of all parts. */
+int attn_check(struct backend *, const struct attn_args *, int32_t n, int32_t *slots);
+/* The scan of a selection writes what its topk reads, for n_kv_head KV heads. */
+int attn_selection_check(struct backend *, const struct attn_selection *, int32_t n_kv_head);
+/* The probe of a call that reads so many slots. */
+int attn_probe_check(struct backend *, const struct attn_args *, int32_t slots);
 /* Does the probe (or NULL) ask for anything of these n tokens? */
 int attn_probe_wanted(const struct attn_probe *, int32_t n);
 
 /* ---- selection ---- */
 
 int key_sketch_check(struct backend *, const struct tensor *sketch, const struct tensor *plane, int32_t n_kv_head, int32_t cap,
-                     int32_t bits, int32_t row0, int32_t n);
+                     int32_t bits, int32_t slot0, int32_t n);
 /* What scans of keys and of pages share: everything but keys and q.  n = outputs per KV head. */
 int scan_check(struct backend *, const struct scan_args *, int32_t n);
 /* scan_check(), and the plane or sketch that a scan of keys reads. */
@@ -58,10 +58,10 @@ int kv_move_check(struct backend *, const struct tensor *plane, const struct kv_
 /* ---- the comparison policies' operations ---- */
 
 int page_bounds_check(struct backend *, const struct tensor *bounds, const struct tensor *plane, int32_t n_kv_head, int32_t cap,
-                      int32_t row0, int32_t n);
+                      int32_t slot0, int32_t n);
 /* scan_check() for n pages, and the bounds that the scan reads. */
 int page_scan_check(struct backend *, const struct scan_args *, int32_t n);
-int page_rows_check(struct backend *, const struct tensor *rows, const struct tensor *pages, int32_t n_kv_head, int32_t n);
+int page_slots_check(struct backend *, const struct tensor *slots, const struct tensor *pages, int32_t n_kv_head, int32_t n);
 
 /* ---- rows ---- */
 

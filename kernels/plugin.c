@@ -62,8 +62,8 @@ static int plugin_find(char path[PATH_MAX], char err[160])
 		if (snprintf(path, PATH_MAX, "%s/../lib/weir/" PLUGIN, dir) < PATH_MAX && is_there(path))
 			return 0;
 	}
-	snprintf(err, 160, "this weir was built without CUDA: there is no " PLUGIN " beside it; run 'make' where nvcc is found, or "
-	         "'make setup-cuda' first");
+	snprintf(err, 160, "this weir was built without CUDA: there is no " PLUGIN " beside it; 'make cuda' builds it, "
+	         "'make setup-cuda' fetches nvcc");
 	return -1;
 }
 

@@ -185,14 +185,9 @@ static int q3_scale(const uint8_t s[12], int i)
 	return (lo | (s[8 + i % 4] >> i / 4 * 2 & 3) << 4) - 32;
 }
 
-void quant_unpack32(enum dtype t, const void *row, int32_t block32, int8_t q[32], float scale[2], float min[2])
+/* A block of 32.  min is 0 already. */
+static void unpack_block(enum dtype t, const void *block, int8_t q[32], float scale[2], float min[2])
 {
-	/* A super-block holds 8 blocks of 32; the others are one block each. */
-	int32_t per = info[t].block / 32;
-	const void *block = (const uint8_t *)row + (size_t)(block32 / per) * (size_t)info[t].block_bytes;
-	int i = block32 % per, sc, mn;
-
-	min[0] = min[1] = 0;
 	switch (t) {
 	case DT_Q4_0: {
 		const struct block_q4_0 *b = block;
@@ -226,6 +221,23 @@ void quant_unpack32(enum dtype t, const void *row, int32_t block32, int8_t q[32]
 		memcpy(q, b->qs, 32);
 		return;
 	}
+	default: {             /* IQ4_NL */
+		const struct block_iq4_nl *b = block;
+		scale[0] = scale[1] = f16_to_f32(b->d);
+		unpack_nibbles(q, b->qs, 0);
+		for (int j = 0; j < 32; j++)
+			q[j] = iq4_values[q[j]];
+		return;
+	}
+	}
+}
+
+/* Block i of the eight blocks of 32 in a super-block.  min is 0 already. */
+static void unpack_super(enum dtype t, const void *block, int i, int8_t q[32], float scale[2], float min[2])
+{
+	int sc, mn;
+
+	switch (t) {
 	case DT_Q2_K: {        /* 32 bytes carry four blocks, two bits each; scale and minimum per 16 */
 		const struct block_q2_k *b = block;
 		float d = f16_to_f32(b->d), dmin = f16_to_f32(b->dmin);
@@ -275,15 +287,7 @@ void quant_unpack32(enum dtype t, const void *row, int32_t block32, int8_t q[32]
 			q[j] = (int8_t)(((ql[j] >> i % 4 / 2 * 4 & 15) | (qh[j] >> i % 4 * 2 & 3) << 4) - 32);
 		return;
 	}
-	case DT_IQ4_NL: {
-		const struct block_iq4_nl *b = block;
-		scale[0] = scale[1] = f16_to_f32(b->d);
-		unpack_nibbles(q, b->qs, 0);
-		for (int j = 0; j < 32; j++)
-			q[j] = iq4_values[q[j]];
-		return;
-	}
-	case DT_IQ4_XS: {      /* scales of 6 bits: nibbles in scales_l, top two bits in scales_h */
+	default: {             /* IQ4_XS: scales of 6 bits: nibbles in scales_l, top two bits in scales_h */
 		const struct block_iq4_xs *b = block;
 		sc = (b->scales_l[i / 2] >> i % 2 * 4 & 15) | (b->scales_h >> 2 * i & 3) << 4;
 		scale[0] = scale[1] = f16_to_f32(b->d) * (float)(sc - 32);
@@ -292,11 +296,19 @@ void quant_unpack32(enum dtype t, const void *row, int32_t block32, int8_t q[32]
 			q[j] = iq4_values[q[j]];
 		return;
 	}
-	default:               /* float types have no integers */
-		memset(q, 0, 32);
-		scale[0] = scale[1] = 0;
-		return;
 	}
+}
+
+void quant_unpack32(enum dtype t, const void *row, int32_t block32, int8_t q[32], float scale[2], float min[2])
+{
+	int32_t per = info[t].block / 32;
+	const void *block = (const uint8_t *)row + (size_t)(block32 / per) * (size_t)info[t].block_bytes;
+
+	min[0] = min[1] = 0;
+	if (per > 1)
+		unpack_super(t, block, block32 % per, q, scale, min);
+	else
+		unpack_block(t, block, q, scale, min);
 }
 
 /* ---- conversions ---- */

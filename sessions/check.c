@@ -183,7 +183,7 @@ int store_check(struct store *s, struct str *report, struct err *e)
 	if (rule(&c, "SELECT id, 'message' FROM message m WHERE parent<>0 AND (parent>=id OR NOT EXISTS"
 	         " (SELECT 1 FROM message p WHERE p.id=m.parent))", "what came before it is lost", e) ||
 	    rule(&c, "SELECT id, 'message' FROM message m WHERE depth<>1+coalesce("
-	         "(SELECT depth FROM message p WHERE p.id=m.parent), 0)", "its place in the talk is wrong", e) ||
+	         "(SELECT depth FROM message p WHERE p.id=m.parent), 0)", "its depth in the tree is wrong", e) ||
 	    rule(&c, "SELECT id, 'message' FROM message m WHERE NOT EXISTS (SELECT 1 FROM session s WHERE s.id=m.session)",
 	         "its session is lost", e) ||
 	    rule(&c, "SELECT id, 'session' FROM session s WHERE messages<>coalesce("

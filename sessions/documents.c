@@ -1,6 +1,6 @@
 /* sessions/documents.c - the documents of sessions.
  *
- * A text is kept once under its SHA-256, however many sessions or forks have it; each keeps its own name for it. */
+ * A text is stored once under its SHA-256, however many sessions or forks have it; each stores its own name for it. */
 #include "sessions/store.h"
 
 #include <openssl/evp.h>

@@ -1,6 +1,6 @@
 /* sessions/export.c - the branch that a session shows, as a file for people or programs.
  *
- * Text goes out as it was said.  Whoever writes it to a terminal cleans it first, as with everything else. */
+ * Text goes out as it is stored.  Whoever writes it to a terminal cleans it first, as with everything else. */
 #include "sessions/store.h"
 
 #include "engine/engine.h"
@@ -52,7 +52,7 @@ static int one_message(const struct stored_message *m, void *ud)
 	return 0;
 }
 
-/* Names alone: a text that is lost must not keep the talk from being exported. */
+/* Names alone: a lost text must not prevent the export. */
 static int add_documents(struct store *s, int64_t session, struct str *out, struct err *e)
 {
 	sqlite3_stmt *st = db_query(&s->db, e, "SELECT name, bytes FROM document WHERE session=?1 ORDER BY id", "i", session);

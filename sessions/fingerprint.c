@@ -1,9 +1,9 @@
-/* sessions/fingerprint.c - what rows were computed with: the engine's and the timeline's identity and a hash of the
+/* sessions/fingerprint.c - what KV entries were computed with: the engine's and the timeline's identity and a hash of the
  * weights.
  *
  * The fingerprint is SHA-256 of a text, and the text is kept beside the snapshots, so that a snapshot that cannot be
  * used can say why.  And so that one whose kernels alone are others (a GPU, another instruction set) can be used: its
- * rows are right, to rounding.  That is not taken from the saved text: its kernels are put into ours, and the hash must be
+ * KV entries are right, to rounding.  That is not taken from the saved text: its kernels are put into ours, and the hash must be
  * the saved one.  Hashing the weights takes seconds for a large file; the result is kept under the file's device,
  * inode, size and times, and computed anew when one of them differs. */
 #include "sessions/snaps.h"
@@ -117,7 +117,7 @@ static int hash_text(const struct str *text, uint8_t out[HASH_BYTES])
 int snaps_fingerprint(struct snaps *s, const struct engine *engine, const struct timeline *t, struct fingerprint *out,
                       struct err *e)
 {
-	struct str text = {0}, rows = {0};
+	struct str text = {0}, entries = {0};
 	uint8_t hash[HASH_BYTES];
 	int64_t known;
 
@@ -129,12 +129,12 @@ int snaps_fingerprint(struct snaps *s, const struct engine *engine, const struct
 	for (int i = 0; i < HASH_BYTES; i++)
 		str_addf(&text, "%02x", hash[i]);
 	str_adds(&text, "\n");
-	str_add(&rows, text.p, text.n);
-	timeline_rows_identity(t, &rows);
+	str_add(&entries, text.p, text.n);
+	timeline_entries_identity(t, &entries);
 	timeline_identity(t, &text);
-	if (hash_text(&text, out->all) || hash_text(&rows, out->rows)) {
+	if (hash_text(&text, out->all) || hash_text(&entries, out->entries)) {
 		str_free(&text);
-		str_free(&rows);
+		str_free(&entries);
 		return err_set(e, ERR_FAIL, "cannot hash what the model is: no memory");
 	}
 	/* Without its text a snapshot is as good; it only cannot tell why it does not fit. */
@@ -142,9 +142,9 @@ int snaps_fingerprint(struct snaps *s, const struct engine *engine, const struct
 	    !db_find(&s->db, NULL, &known, "SELECT 1 FROM identity WHERE fingerprint = ?", "b", out->all, sizeof out->all))
 		db_run(&s->db, NULL, "INSERT INTO identity VALUES(?, ?)", "bb", out->all, sizeof out->all, text.p, text.n);
 	str_free(&s->identity);
-	str_free(&s->rows_identity);
+	str_free(&s->entries_identity);
 	s->identity = text;
-	s->rows_identity = rows;
+	s->entries_identity = entries;
 	s->mine = *out;
 	return 0;
 }
@@ -200,7 +200,7 @@ static int is_line(const char *p, size_t n, const char *name, size_t n_name)
 }
 
 /* The hash of a text with another value in its line of kernels and another last line, which says who computed the first
- * rows (n_begun 0: none is there). */
+ * KV entries (n_begun 0: none is there). */
 static int hash_with(const struct str *text, const char *name, size_t n_name, const char *begun, size_t n_begun,
                      uint8_t out[HASH_BYTES])
 {
@@ -238,7 +238,7 @@ static size_t begun_parse(const char *p, size_t n, int32_t *tokens)
 	return at - (sizeof until - 1);
 }
 
-/* What is told of rows whose newest were computed by `name`, and its first ones as `begun` says. */
+/* What is told of KV entries whose newest were computed by `name`, and its first ones as `begun` says. */
 static int origin_set(struct origin *o, const char *name, size_t n_name, const char *begun, size_t n_begun, int ours)
 {
 	char by[64];
@@ -266,7 +266,7 @@ int fingerprint_fits(struct snaps *s, const uint8_t *saved, size_t n_saved, cons
 	int rc = 0;
 
 	out->fp = *mine;
-	/* Without a text there is nothing to tell of the own one, and nothing to use of another. */
+	/* No identity text: only an exact match is usable. */
 	if (!known || n_saved != HASH_BYTES)
 		return own ? origin_set(out, "", 0, "", 0, 1) : 0;
 	if (!own)
@@ -279,7 +279,7 @@ int fingerprint_fits(struct snaps *s, const uint8_t *saved, size_t n_saved, cons
 		rc = origin_set(out, name, n_name, begun ? begun : "", n_begun, n_name == n_own && !memcmp(name, here, n_own));
 	if (rc && !own)
 		rc = !hash_with(&s->identity, name, n_name, begun, n_begun, out->fp.all) && !memcmp(out->fp.all, saved, HASH_BYTES) &&
-		     !hash_with(&s->rows_identity, name, n_name, begun, n_begun, out->fp.rows);
+		     !hash_with(&s->entries_identity, name, n_name, begun, n_begun, out->fp.entries);
 	str_free(&was);
 	return rc || own;
 }
@@ -295,7 +295,7 @@ int fingerprint_pure(struct snaps *s, const struct fingerprint *mine, struct fin
 		return 0;
 	name = value_of(&s->identity, kernels, sizeof kernels - 1, &n_name);
 	return !name || hash_with(&s->identity, name, n_name, NULL, 0, out->all) ||
-	       hash_with(&s->rows_identity, name, n_name, NULL, 0, out->rows) ? -1 : 0;
+	       hash_with(&s->entries_identity, name, n_name, NULL, 0, out->entries) ? -1 : 0;
 }
 
 /* ---- why not ---- */

@@ -237,8 +237,8 @@ int session_set_head(struct store *s, int64_t session, int64_t message, struct e
 
 #define MESSAGE_COLUMNS "id, parent, at, role, complete, text, token, stats, sum"
 
-/* The row as the caller sees it.  Tokens whose sum is wrong are not given out: text that is a little off can be
- * read, an answer's tokens that are a little off would be computed with. */
+/* The row as the caller sees it.  Tokens whose checksum is wrong are left out: damaged text can still be read, but damaged tokens
+ * would be computed with. */
 static int message_of(sqlite3_stmt *st, struct stored_message *out, struct tokens *token, struct err *e)
 {
 	size_t n;
@@ -283,7 +283,7 @@ static int ids_add(struct ids *l, int64_t id, struct err *e)
 		size_t cap = l->cap ? l->cap * 2 : 64;
 		int64_t *bigger = realloc(l->id, cap * sizeof *bigger);
 		if (!bigger)
-			return err_set(e, ERR_FIT, "no memory for a talk of %zu messages", l->n);
+			return err_set(e, ERR_FIT, "no memory for a session of %zu messages", l->n);
 		l->id = bigger;
 		l->cap = cap;
 	}

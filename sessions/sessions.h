@@ -1,8 +1,8 @@
-/* sessions/sessions.h - what app/ and ui/ may know about what is kept between runs.
+/* sessions/sessions.h - what app/ and ui/ may know about what is stored between runs.
  *
- *     documents   doc_read() turns a file into text for the prompt, or refuses it with one sentence that names it
+ *     documents   doc_read() turns a file of any format into text with marks, or refuses it with one sentence that names it
  *     store       sessions: chat.db (names, messages, documents, settings, search).  Small, precious, durable
- *     snaps       snapshots of timelines: kv.db.  Large and disposable: without it everything is read again, nothing is lost
+ *     snaps       snapshots of timelines: kv.db.  Large and disposable: without it sessions are prefilled again, no text is lost
  *
  * One directory (0700, files 0600) and one process at a time: the lock belongs to the store.  What is opened belongs to
  * one thread; another one may open a store of its own, to read. */
@@ -16,24 +16,54 @@ struct engine;
 
 #define DOC_BYTES_MAX (64u << 20)   /* bytes of a document as read */
 
+enum doc_type { DOC_TEXT, DOC_MARKDOWN, DOC_SOURCE, DOC_HTML, DOC_EPUB, DOC_DOCX, DOC_PDF, DOC_GZIP };
+extern const char *const doc_type_name[];   /* "text", "markdown", "source", "html", "epub", "docx", "pdf", "gzip" */
+
+enum mark_kind { MARK_PAGE, MARK_HEADING, MARK_PARAGRAPH };
+struct mark {
+	enum mark_kind kind;
+	int level;             /* of a heading: 1 to 6 */
+	size_t at;             /* byte of the text where it begins; a page or section lasts until the next one */
+	char *text;            /* label of a page ("12", "xii"), text of a heading; NULL for a paragraph */
+};
+
 /* A document as plain UTF-8 text with \n line ends.  The text is data, never instructions, and hostile: it goes
  * to a tokenizer with special tokens off and to a terminal through clean_text(). */
 struct doc {
 	char *name;            /* last part of the path, "standard input" for "-": raw bytes, clean before showing */
-	const char *encoding;  /* "UTF-8", "UTF-16LE", "UTF-16BE", "Windows-1252" */
+	enum doc_type type;    /* never DOC_GZIP: that is unpacked */
+	const char *encoding;  /* "UTF-8", "UTF-16LE", "UTF-16BE", "Windows-1252", ... */
 	uint64_t bytes;        /* as read */
 	struct str text;
+	struct mark *mark;     /* ascending by place */
+	size_t n_mark;
+	int32_t pages;         /* 0: a format without pages */
 	struct str notices;    /* what the user should know, one sentence a line; empty when all is plain */
 };
 
-/* Read a regular file, or standard input when path is "-" (a pipe, a socket or a redirected file).
+/* Read a regular file, standard input when path is "-" (a pipe, a socket or a redirected file), or an http(s) address.
  * -1: *out is empty and *e is ERR_DOCUMENT, or ERR_FIT when there is no memory for it. */
 int  doc_read(const char *path_or_dash, struct doc *out, struct err *e);
 /* The same for bytes in memory. */
 int  doc_decode(const char *name, const void *bytes, size_t n, struct doc *out, struct err *e);
 void doc_free(struct doc *);
+/* The page or heading that a byte of the text belongs to; NULL: none. */
+const struct mark *doc_mark_at(const struct doc *, enum mark_kind, size_t at);
 
-/* ---- the store (store.c: opening; chats.c, names.c, messages.c, settings.c, documents.c; search.c; export.c; check.c) ---- */
+/* The documents that an argument names, in order: a file, "-" or an address is itself; a folder is the files below it by name, without
+ * hidden ones, links, pictures and programs; a pattern with * ? [ that is no file's name is the files that match.  At most 1,000.
+ * -1: *out is empty; ERR_DOCUMENT when there are none. */
+struct doc_paths { char **path; size_t n; };
+int  doc_find(const char *what, struct doc_paths *out, struct err *e);
+void doc_paths_free(struct doc_paths *);
+
+/* What is not plain text is parsed by a second process of this program in a jail.  main() begins with this call: it returns -1 in
+ * an ordinary process; anything else is the exit code of the second process. */
+int  doc_helper(int argc, char **argv);
+/* What the jail consists of on this machine, as a list; -1: there is none, and *e says why. */
+int  doc_jail(struct str *out, struct err *e);
+
+/* ---- the store (store.c: opening; session_rows.c, sessions.c, names.c, messages.c, settings.c, documents.c; search.c; export.c; check.c) ---- */
 
 struct store;
 struct store_options {
@@ -45,11 +75,9 @@ struct store_options {
 	int read_only;
 };
 /* ERR_FAIL when another weir has it (its process is named), when it cannot be opened, when it is damaged or from a
- * newer weir: nothing is changed then.  An older one is brought up to date, the old file kept beside it. */
+ * newer weir: nothing is changed then.  An older one is migrated, with a copy of the old file beside it. */
 int  store_open(struct store **out, const struct store_options *, struct err *);
 void store_close(struct store *);
-/* Where that is when no directory is named; ERR_FAIL when the environment does not say. */
-int  store_place(struct str *out, struct err *);
 const char *store_sqlite(void);   /* "3.40.1": of the library that is running */
 const char *store_dir(const struct store *);
 
@@ -60,7 +88,7 @@ struct session {
 	const char *model;              /* file name of the model used last */
 	const char *kv;
 	int64_t created, used;          /* seconds since 1970 */
-	int32_t messages;               /* on the way to head */
+	int32_t messages;               /* on the path to head */
 	int32_t tokens;                 /* of its sequence when it was saved last */
 	int64_t parent;                 /* the session it was forked from; 0 = none */
 };
@@ -75,12 +103,12 @@ int  session_list(struct store *, session_fn *, void *ud, struct err *);        
 int  session_rename(struct store *, int64_t id, const char *name, struct err *);         /* ERR_USAGE: taken, or no name */
 /* A second session with the same messages up to `at` (0: the head). */
 int  session_fork(struct store *, int64_t id, int64_t at, const char *name, int64_t *new_id, struct err *);
-/* Really: what no other session shows is overwritten. */
+/* For good: messages that no other session shows are overwritten on disk. */
 int  session_delete(struct store *, int64_t id, struct err *);
-/* What a session remembers by name: model, kv, system prompt, sampling, state of the random numbers ...; value NULL: forget. */
+/* Values that a session stores by name: model, kv, system prompt, sampling, random state ...; value NULL: delete it. */
 int  session_set(struct store *, int64_t id, const char *key, const void *value, size_t n, struct err *);
 int  session_value(struct store *, int64_t id, const char *key, struct str *out, struct err *);   /* 1, 0 = not set, -1 */
-/* All of them in order of their names; whole = 0: the value is not what was saved. */
+/* All of them in order of their names; whole = 0: the value is damaged. */
 typedef int setting_fn(const char *key, const void *value, size_t n, int whole, void *ud);
 int  session_settings(struct store *, int64_t id, setting_fn *, void *ud, struct err *);
 /* Used now, with that model, cache and number of tokens. */
@@ -110,21 +138,33 @@ int  message_children(struct store *, int64_t session, int64_t message, message_
 
 /* The whole tree of a session. */
 struct session_tree {
-	int32_t shown, all;             /* messages on the way to the head; on all branches */
-	int32_t branches;               /* messages without one behind them */
+	int32_t shown, all;             /* messages on the path to the head; on all branches */
+	int32_t branches;               /* messages without a child */
 	int32_t cut;                    /* answers that were cut by a crash or are being written */
 };
 int  session_tree(struct store *, int64_t session, struct session_tree *, struct err *);
 
-/* Documents: the text is kept once, however many sessions have it. */
-struct stored_document { int64_t id; const char *name; const char *text; size_t n_text; uint64_t bytes; int64_t at; int64_t after; };  /* after: message it came behind; 0 = before the first */
+/* Documents: the text is stored once, however many sessions have it. */
+struct stored_document {
+	int64_t id;
+	const char *name, *text; size_t n_text;
+	uint64_t bytes;                 /* of the file that the text was read from */
+	int64_t at;                     /* seconds since 1970 */
+	int64_t after;                  /* the message that it follows; 0 = before the first */
+};
 int  session_add_document(struct store *, int64_t session, const struct stored_document *, int64_t *id, struct err *);
 int  session_drop_document(struct store *, int64_t session, int64_t id, struct err *);
 typedef int document_fn(const struct stored_document *, void *ud);
-int  session_documents(struct store *, int64_t session, document_fn *, void *ud, struct err *);   /* in order of coming */
+int  session_documents(struct store *, int64_t session, document_fn *, void *ud, struct err *);   /* in order of adding */
 
 /* Full text; words as typed, all must occur; "..." a phrase; the best first. */
-struct found { int64_t session, message; const char *name, *title; int role; const char *snippet; int64_t at; };  /* snippet: \x01 and \x02 around what was found */
+struct found {
+	int64_t session, message;
+	const char *name, *title;       /* of the session */
+	int role;
+	const char *snippet;            /* \x01 and \x02 around the words that were found */
+	int64_t at;
+};
 typedef int found_fn(const struct found *, void *ud);
 int  store_search(struct store *, const char *words, int limit, found_fn *, void *ud, struct err *);
 
@@ -142,14 +182,15 @@ struct snaps_options {
 	uint64_t budget;         /* bytes of kv.db; 0 = 8 GiB or a tenth of the free disk, whatever is less */
 	const char *vfs;
 };
-/* kv.db in the store's directory.  A damaged or foreign one is put aside and begun anew: *notice says so (NULL: nothing).
+/* kv.db in the store's directory.  A damaged or foreign one is renamed and a new one begun: *notice says so (may be NULL).
  * Of a store that is only read kv.db is only read, too, beside a weir that writes; it is opened in a millisecond, so open
  * it anew for each list. */
 int  snaps_open(struct snaps **out, struct store *, const struct snaps_options *, struct str *notice, struct err *);
 void snaps_close(struct snaps *);
 
-/* What a snapshot was taken with; computing hashes the weights once per file (device, inode, size, time of change). */
-struct fingerprint { uint8_t all[32], rows[32]; };   /* rows: of tokens that were only read, whatever the cache policy */
+/* What a snapshot was computed with; computing it hashes the weights once per file (device, inode, size, time of change).
+ * entries: of KV entries of prefilled tokens, which do not depend on the cache policy. */
+struct fingerprint { uint8_t all[32], entries[32]; };
 int  snaps_fingerprint(struct snaps *, const struct engine *, const struct timeline *, struct fingerprint *out, struct err *);
 
 struct snap_saved { uint64_t bytes, new_bytes; int32_t tokens; double seconds; };
@@ -157,23 +198,23 @@ struct snap_saved { uint64_t bytes, new_bytes; int32_t tokens; double seconds; }
  * is flipped.  extra: the caller's own bytes.  ERR_FIT: no room; the older snapshot stays. */
 int  snap_save(struct snaps *, struct timeline *, const struct fingerprint *, int64_t session, int64_t message,
                const void *extra, size_t n_extra, struct snap_saved *, struct err *);
-/* While a long text is being read: the chunks so far, without a head. */
-int  snap_save_rows(struct snaps *, struct timeline *, const struct fingerprint *, struct snap_saved *, struct err *);
+/* During the prefill of a long text: the chunks so far, without a head. */
+int  snap_save_entries(struct snaps *, struct timeline *, const struct fingerprint *, struct snap_saved *, struct err *);
 
 struct snap_loaded {
 	int32_t tokens;
 	uint64_t bytes;
 	double seconds;
 	char why[200];
-	char by[64];                    /* other kernels that computed the rows: they are right to rounding; "" = ours */
+	char by[64];                    /* other kernels that computed the KV entries, which are right to rounding; "" = ours */
 };
-/* Bring a timeline to where it was at that message: 1 and extra, or 0 and why not ("" = there is none).  A snapshot of these very
+/* Restore a timeline to that message: 1 and extra, or 0 and why not ("" = there is none).  A snapshot of these very
  * kernels goes before one that the same model and settings gave with others.  Nothing reaches the timeline before its checksum was
  * right. */
 int  snap_load(struct snaps *, struct timeline *, const struct fingerprint *, int64_t message, struct str *extra,
                struct snap_loaded *, struct err *);
 /* The longest beginning of want[0 .. n) whose chunks these kernels have computed and which is longer than what the timeline has:
- * tokens it can go on from; 0 = nothing. */
+ * tokens it can continue from; 0 = none. */
 int32_t snap_load_prefix(struct snaps *, struct timeline *, const struct fingerprint *, const int32_t *want, size_t n,
                          struct snap_loaded *, struct err *);
 /* Bytes that snapshots of a session hold, those shared included. */
@@ -191,15 +232,15 @@ struct snap_info {
 	int32_t tokens;
 	int64_t used;                   /* seconds since 1970 */
 	uint64_t bytes;                 /* all that it needs */
-	uint64_t own, shared;           /* of these: its head and last rows; chunks that other sessions need, too */
-	int head;                       /* 1 = head and last rows are there and as they were written, 0 = not */
+	uint64_t own, shared;           /* of these: its head and last KV entries; chunks that other sessions need, too */
+	int head;                       /* 1 = head and last KV entries are there and undamaged, 0 = not */
 	int32_t chunks, bad;            /* bad: missing or damaged */
 };
 typedef int snap_fn(const struct snap_info *, void *ud);
 /* The snapshots of a session, the newest first; every byte of them is read and verified. */
 int  snap_list(struct snaps *, int64_t session, snap_fn *, void *ud, struct err *);
 int  snap_drop(struct snaps *, int64_t session, struct err *);         /* all of a session; overwritten */
-/* Sweep what nothing needs, keep to the budget.  Bytes freed. */
+/* Delete chunks that no snapshot needs, and snapshots beyond the budget.  Bytes freed. */
 int  snaps_gc(struct snaps *, uint64_t *freed, struct err *);
 int  snaps_check(struct snaps *, struct str *report, struct err *);    /* reads and verifies every row; as store_check() */
 

@@ -35,19 +35,10 @@ int snaps_space(struct snaps *s, uint64_t *used, uint64_t *empty, struct err *e)
 	return 0;
 }
 
-/* In a damaged tree a row can be seen and not be found; loops that delete what they see would not end. */
-int snaps_gone(struct snaps *s, struct err *e)
-{
-	if (sqlite3_changes(s->db.h) > 0)
-		return 0;
-	s->db.code = SQLITE_CORRUPT;
-	return err_set(e, ERR_FAIL, "'%s' is damaged: a row that is there cannot be found", s->path);
-}
-
 int head_delete(struct snaps *s, int64_t number, struct err *e)
 {
 	return parts_delete(s, number, e) || db_run(&s->db, e, "DELETE FROM need WHERE head = ?", "i", number) ||
-	       db_run(&s->db, e, "DELETE FROM head WHERE id = ?", "i", number) || snaps_gone(s, e) ? -1 : 0;
+	       db_run(&s->db, e, "DELETE FROM head WHERE id = ?", "i", number) || snaps_deleted(s, e) ? -1 : 0;
 }
 
 /* The numbers a query gives, 64 at most; -1 = error. */
@@ -230,7 +221,7 @@ static int drop(struct snaps *s, int64_t session, struct err *e)
 	return db_run(&s->db, e, "INSERT OR REPLACE INTO about VALUES('scrub', 1)", "");
 }
 
-/* A file that was put aside may hold rows of any session, and is as large as ours.  Bytes freed. */
+/* A file that was put aside may hold KV entries of any session, and is as large as ours.  Bytes freed. */
 static uint64_t remove_aside(const struct snaps *s)
 {
 	struct str aside = {0};
@@ -319,7 +310,7 @@ static int check_chunks(struct snaps *s, struct str *report, struct err *e)
 		}
 		rc = -1;
 		if (!good)
-			str_addf(report, "rows of %d tokens are damaged (chunk %lld)\n", CHUNK_TOKENS, (long long)id);
+			str_addf(report, "KV entries of %d tokens are damaged (chunk %lld)\n", CHUNK_TOKENS, (long long)id);
 	}
 	db_put(&s->db, st);
 	return rc;

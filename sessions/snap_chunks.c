@@ -1,8 +1,8 @@
-/* sessions/snap_chunks.c - rows of a timeline as chunks with content-addressed keys, and their bytes as checksummed
+/* sessions/snap_chunks.c - KV entries of a timeline as chunks with content-addressed keys, and their bytes as checksummed
  * parts.
  *
  * Two hashes with two tasks.  The key is SHA-256 over the key before it, the fingerprint and the tokens: it decides
- * whose rows these are, and must withstand somebody who makes up documents that collide.  The checksum is XXH3-64
+ * whose KV entries these are, and must withstand somebody who makes up documents that collide.  The checksum is XXH3-64
  * over key, part number and bytes: it finds flipped bits and rows that a damaged tree hands out under a wrong number,
  * at the speed of memory.
  *
@@ -15,7 +15,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-static void put_le32(uint8_t *p, uint32_t v)
+void put_le32(uint8_t *p, uint32_t v)
 {
 	for (int i = 0; i < 4; i++)
 		p[i] = (uint8_t)(v >> 8 * i);
@@ -34,7 +34,7 @@ void chunk_key(uint8_t key[KEY_BYTES], const uint8_t before[KEY_BYTES], const st
 	for (int32_t i = 0; marks && i < n; i++)
 		read &= !marks[i];
 	/* What was only read is the same under every cache policy.  What came before is in its own key. */
-	memcpy(text + KEY_BYTES, read ? f->rows : f->all, KEY_BYTES);
+	memcpy(text + KEY_BYTES, read ? f->entries : f->all, KEY_BYTES);
 	for (int32_t i = 0; i < n; i++, at += 4)
 		put_le32(text + at, (uint32_t)id[i]);
 	if (marks)
@@ -42,7 +42,7 @@ void chunk_key(uint8_t key[KEY_BYTES], const uint8_t before[KEY_BYTES], const st
 	else
 		memset(text + at, 0, (size_t)n);
 	at += (size_t)n;
-	/* Fails only without memory; rows under a key that is no hash must not be written. */
+	/* Fails only without memory; KV entries under a key that is no hash must not be written. */
 	if (EVP_Digest(text, at, key, NULL, EVP_sha256(), NULL) != 1)
 		abort();
 }
@@ -151,10 +151,19 @@ int chunk_find(struct snaps *s, const uint8_t key[KEY_BYTES], uint64_t bytes, in
 	                                  (size_t)KEY_BYTES, (int64_t)bytes));
 }
 
+/* In a damaged tree a row can be seen and not be found; loops that delete what they see would not end. */
+int snaps_deleted(struct snaps *s, struct err *e)
+{
+	if (sqlite3_changes(s->db.h) > 0)
+		return 0;
+	s->db.code = SQLITE_CORRUPT;
+	return err_set(e, ERR_FAIL, "'%s' is damaged: a row that is there cannot be found", s->path);
+}
+
 int chunk_delete(struct snaps *s, int64_t number, struct err *e)
 {
 	return parts_delete(s, number, e) || db_run(&s->db, e, "DELETE FROM need WHERE chunk = ?", "i", number) ||
-	       db_run(&s->db, e, "DELETE FROM chunk WHERE id = ?", "i", number) || snaps_gone(s, e) ? -1 : 0;
+	       db_run(&s->db, e, "DELETE FROM chunk WHERE id = ?", "i", number) || snaps_deleted(s, e) ? -1 : 0;
 }
 
 int chunk_write(struct snaps *s, const uint8_t key[KEY_BYTES], int32_t depth, const void *bytes, uint64_t n,

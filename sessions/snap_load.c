@@ -3,7 +3,7 @@
  *
  * Bytes go from SQLite into a staging buffer, are verified there, and then go into the timeline.  A timeline that holds
  * something already is only emptied when all that is to replace it has been read and verified once: then it is read
- * twice, which costs far less than losing rows for nothing.  Whatever is wrong is no error: it is said in `why`, and
+ * twice, which costs far less than losing KV entries without need.  Whatever is wrong is no error: it is said in `why`, and
  * the text is read again. */
 #include "sessions/snaps.h"
 
@@ -22,9 +22,9 @@ static int32_t get_le32(const uint8_t *p)
 struct loading {
 	struct snaps *s;
 	struct timeline *t;
-	struct origin origin;              /* whose rows they are, and what their keys are made of */
+	struct origin origin;              /* whose KV entries they are, and what their keys are made of */
 	uint64_t row_bytes, chunk_bytes;
-	int32_t *id;                       /* of the tokens whose rows come */
+	int32_t *id;                       /* of the tokens whose KV entries come */
 	uint8_t *marks;
 	uint8_t (*key)[KEY_BYTES];
 	int32_t chunks, tail;
@@ -43,9 +43,9 @@ static void loading_free(struct loading *l)
 
 static int loading_begin(struct loading *l, int32_t tokens, struct err *e)
 {
-	l->row_bytes = timeline_row_bytes(l->t);
+	l->row_bytes = timeline_token_bytes(l->t);
 	if (size_mul(l->row_bytes, CHUNK_TOKENS, &l->chunk_bytes) || l->chunk_bytes > (uint64_t)PART_TAIL * PART_BYTES)
-		return err_set(e, ERR_FIT, "rows of %llu bytes a token are too large for a snapshot",
+		return err_set(e, ERR_FIT, "KV entries of %llu bytes a token are too large for a snapshot",
 		               (unsigned long long)l->row_bytes);
 	l->id = try_alloc((size_t)tokens + 1, sizeof *l->id, "a snapshot", e);
 	l->marks = try_alloc((size_t)tokens + 1, 1, "a snapshot", e);
@@ -61,7 +61,7 @@ static void loading_key(struct loading *l, int32_t i)
 	          CHUNK_TOKENS);
 }
 
-/* Chunk i, or the tail behind the last one: 1 = its rows lie at s->staging, 0, -1. */
+/* Chunk i, or the tail behind the last one: 1 = its KV entries lie at s->staging, 0, -1. */
 static int piece_read(struct loading *l, int32_t i, int32_t *n, struct err *e)
 {
 	*n = i < l->chunks ? CHUNK_TOKENS : l->tail;
@@ -83,7 +83,7 @@ static int pieces(struct loading *l, int load, struct err *e)
 			return rc;
 		if (!load)
 			continue;
-		if (timeline_rows_load(l->t, i * CHUNK_TOKENS, n, l->s->staging, e)) {
+		if (timeline_entries_load(l->t, i * CHUNK_TOKENS, n, l->s->staging, e)) {
 			l->done = 0;
 			return -1;
 		}
@@ -110,7 +110,7 @@ static int32_t tokens_most(const struct timeline *t)
 	return st.endless ? INT32_MAX : st.ctx;
 }
 
-/* The timeline has its tokens: from here on it knows which rows other kernels computed, and so does what is saved of it. */
+/* The timeline has its tokens: from here on it knows which KV entries other kernels computed, and so does what is saved of it. */
 static void note_origin(struct loading *l)
 {
 	struct origin *o = &l->origin;
@@ -121,7 +121,7 @@ static void note_origin(struct loading *l)
 	snprintf(l->out->by, sizeof l->out->by, "%s", o->by);
 }
 
-/* What has come so far is a good beginning: keep it. */
+/* The timeline keeps the entries that were loaded before the failure. */
 static void keep_beginning(struct loading *l)
 {
 	int32_t kept;
@@ -136,14 +136,11 @@ static void keep_beginning(struct loading *l)
 
 static void say_why(struct snap_loaded *out, const char *why, int32_t tokens)
 {
-	char total[32], kept[32];
-
 	if (out->tokens)
 		snprintf(out->why, sizeof out->why, "%s: %s tokens restored, %s will be read again", why,
-		         snaps_count(kept, (uint64_t)out->tokens), snaps_count(total, (uint64_t)(tokens - out->tokens)));
+		         count_text((uint64_t)out->tokens).s, count_text((uint64_t)(tokens - out->tokens)).s);
 	else
-		snprintf(out->why, sizeof out->why, "%s: %s tokens will be read again", why,
-		         snaps_count(total, (uint64_t)tokens));
+		snprintf(out->why, sizeof out->why, "%s: %s tokens will be read again", why, count_text((uint64_t)tokens).s);
 }
 
 /* ---- by a head ---- */
@@ -152,7 +149,7 @@ struct found_head {
 	int64_t id, message, bytes, tail;
 	int32_t tokens;
 	uint8_t fingerprint[KEY_BYTES];
-	int fits;                          /* it can be gone on with; the better the larger */
+	int fits;                          /* 0: unusable; the larger the better */
 };
 
 static void read_head(sqlite3_stmt *st, int64_t message, struct found_head *h)
@@ -245,8 +242,8 @@ static int load_head(struct loading *l, const struct found_head *h, const uint8_
 	*why = "a part of the snapshot is missing or damaged";
 	if (tokens_held(l->t) && (rc = pieces(l, 0, e)) <= 0)
 		return rc;
-	/* Without rows the timeline must be emptied all the same. */
-	rc = l->chunks || l->tail ? pieces(l, 1, e) : timeline_rows_load(l->t, 0, 0, l->s->staging, e) ? -1 : 1;
+	/* Without KV entries the timeline must be emptied all the same. */
+	rc = l->chunks || l->tail ? pieces(l, 1, e) : timeline_entries_load(l->t, 0, 0, l->s->staging, e) ? -1 : 1;
 	if (rc <= 0) {
 		keep_beginning(l);
 		return rc;
@@ -338,7 +335,7 @@ int snap_load(struct snaps *s, struct timeline *t, const struct fingerprint *fp,
 
 /* ---- by tokens alone ----
  *
- * Only what the own kernels computed: a text that was read by others is read again.  Its rows would serve, but every session that
+ * Only what the own kernels computed: a text that was read by others is read again.  Its KV entries would serve, but every session that
  * has the text would be one that others have begun, for good, to save what a GPU does in seconds. */
 
 static size_t common(const struct timeline *t, const int32_t *want, size_t n)

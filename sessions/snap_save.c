@@ -1,7 +1,7 @@
 /* sessions/snap_save.c - saving a timeline: the chunks that are not there yet, then its head.
  *
  * Order is everything.  The head is reserved with the first transaction, so that its chunks count as needed; chunks
- * follow in transactions of bounded size; the last one flips the head and lets the heads go that it replaces.
+ * follow in transactions of bounded size; the last one flips the head and deletes the heads that it replaces.
  * Whatever stops this in the middle leaves the older head; chunks that are there already serve the next attempt. */
 #include "sessions/snaps.h"
 
@@ -9,60 +9,6 @@
 #include <string.h>
 
 #include "engine/engine.h"
-
-/* ---- the layout of a head ---- */
-
-static void put_le(uint8_t *p, uint64_t v, int bytes)
-{
-	for (int i = 0; i < bytes; i++)
-		p[i] = (uint8_t)(v >> 8 * i);
-}
-
-static uint64_t get_le(const uint8_t *p, int bytes)
-{
-	uint64_t v = 0;
-
-	for (int i = 0; i < bytes; i++)
-		v |= (uint64_t)p[i] << 8 * i;
-	return v;
-}
-
-static const uint8_t magic[8] = {'w', 'e', 'i', 'r', 'h', 'e', 'a', 'd'};
-
-void head_layout_put(uint8_t out[HEAD_FIXED], const struct head_layout *h)
-{
-	memset(out, 0, HEAD_FIXED);
-	memcpy(out, magic, 8);
-	put_le(out + 8, (uint64_t)h->session, 8);
-	put_le(out + 16, (uint64_t)h->message, 8);
-	put_le(out + 24, h->row_bytes, 8);
-	put_le(out + 32, h->n_head, 8);
-	put_le(out + 40, h->n_extra, 8);
-	put_le(out + 48, (uint32_t)h->tokens, 4);
-	put_le(out + 52, (uint32_t)h->ready, 4);
-}
-
-int head_layout_get(struct head_layout *h, const uint8_t *p, uint64_t n)
-{
-	if (n < HEAD_FIXED || memcmp(p, magic, 8) || get_le(p + 56, 8))
-		return -1;
-	h->session = (int64_t)get_le(p + 8, 8);
-	h->message = (int64_t)get_le(p + 16, 8);
-	h->row_bytes = get_le(p + 24, 8);
-	h->n_head = get_le(p + 32, 8);
-	h->n_extra = get_le(p + 40, 8);
-	h->tokens = (int32_t)get_le(p + 48, 4);
-	h->ready = (int32_t)get_le(p + 52, 4);
-	if (h->tokens < 0 || h->ready < 0 || h->ready > h->tokens)
-		return -1;
-	n -= HEAD_FIXED;
-	if (n / 5 < (uint64_t)h->tokens)
-		return -1;
-	n -= (uint64_t)h->tokens * 5;
-	return h->n_head > n || h->n_extra != n - h->n_head ? -1 : 0;
-}
-
-/* ---- saving ---- */
 
 struct saving {
 	struct snaps *s;
@@ -93,11 +39,11 @@ static int gather_tokens(struct saving *w, struct err *e)
 	if (n > INT32_MAX)
 		return err_set(e, ERR_FIT, "a sequence of %zu tokens is too long for a snapshot", n);
 	w->n = (int32_t)n;
-	w->ready = timeline_rows_ready(w->t);
+	w->ready = timeline_entries_ready(w->t);
 	w->ready = w->ready < 0 ? 0 : w->ready < w->n ? w->ready : w->n;
-	w->row_bytes = timeline_row_bytes(w->t);
+	w->row_bytes = timeline_token_bytes(w->t);
 	if (size_mul(w->row_bytes, CHUNK_TOKENS, &w->chunk_bytes) || w->chunk_bytes > (uint64_t)PART_TAIL * PART_BYTES)
-		return err_set(e, ERR_FIT, "rows of %llu bytes a token are too large for a snapshot",
+		return err_set(e, ERR_FIT, "KV entries of %llu bytes a token are too large for a snapshot",
 		               (unsigned long long)w->row_bytes);
 	w->chunks = w->row_bytes ? w->ready / CHUNK_TOKENS : 0;
 	w->tail = w->row_bytes ? w->ready % CHUNK_TOKENS : 0;
@@ -145,7 +91,7 @@ static int gather_head(struct saving *w, const void *extra, size_t n_extra, stru
 
 	str_add(&w->head, fixed, sizeof fixed);
 	for (int32_t i = 0; i < w->n; i++) {
-		put_le(le, (uint32_t)w->id[i], 4);
+		put_le32(le, (uint32_t)w->id[i]);
 		str_add(&w->head, le, 4);
 	}
 	str_add(&w->head, w->marks, (size_t)w->n);
@@ -237,7 +183,7 @@ static int write_chunks(struct saving *w, struct err *e)
 		if (w->number[i])
 			continue;
 		if (room_in_transaction(w, w->chunk_bytes, e) ||
-		    timeline_rows_save(w->t, i * CHUNK_TOKENS, CHUNK_TOKENS, w->s->staging, e) ||
+		    timeline_entries_save(w->t, i * CHUNK_TOKENS, CHUNK_TOKENS, w->s->staging, e) ||
 		    chunk_write(w->s, w->key[i], i, w->s->staging, w->chunk_bytes, &w->number[i], e) ||
 		    db_run(&w->s->db, e, "INSERT OR IGNORE INTO need VALUES(?, ?)", "ii", w->head_number, w->number[i]))
 			return -1;
@@ -256,7 +202,7 @@ static int write_head(struct saving *w, struct err *e)
 	if (room_in_transaction(w, w->head.n + tail, e) ||
 	    parts_write(w->s, w->head_number, 0, w->fp->all, w->head.p, w->head.n, e))
 		return -1;
-	if (w->tail && (timeline_rows_save(w->t, w->chunks * CHUNK_TOKENS, w->tail, w->s->staging, e) ||
+	if (w->tail && (timeline_entries_save(w->t, w->chunks * CHUNK_TOKENS, w->tail, w->s->staging, e) ||
 	                parts_write(w->s, w->head_number, PART_TAIL, w->fp->all, w->s->staging, tail, e)))
 		return -1;
 	if (db_run(d, e, "UPDATE head SET done = 1 WHERE id = ?", "i", w->head_number))
@@ -360,7 +306,7 @@ int snap_save(struct snaps *s, struct timeline *t, const struct fingerprint *fp,
 	return save_and_free(&w, extra, n_extra, e);
 }
 
-int snap_save_rows(struct snaps *s, struct timeline *t, const struct fingerprint *fp, struct snap_saved *out,
+int snap_save_entries(struct snaps *s, struct timeline *t, const struct fingerprint *fp, struct snap_saved *out,
                    struct err *e)
 {
 	struct snap_saved ignored;

@@ -45,20 +45,6 @@ int64_t snaps_now(void)
 	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-const char *snaps_count(char out[32], uint64_t n)
-{
-	char digits[24];
-	int len = snprintf(digits, sizeof digits, "%" PRIu64, n), k = 0;
-
-	for (int i = 0; i < len; i++) {
-		if (i && (len - i) % 3 == 0)
-			out[k++] = ',';
-		out[k++] = digits[i];
-	}
-	out[k] = 0;
-	return out;
-}
-
 static uint64_t disk_free(const char *dir)
 {
 	struct statvfs v;
@@ -85,7 +71,7 @@ int snaps_stage(struct snaps *s, uint64_t n, struct err *e)
 		return 0;
 	free(s->staging);
 	s->staging_cap = 0;
-	s->staging = try_alloc(n, 1, "rows of a snapshot", e);
+	s->staging = try_alloc(n, 1, "KV entries of a snapshot", e);
 	if (!s->staging)
 		return -1;
 	s->staging_cap = n;
@@ -181,7 +167,7 @@ static enum verdict judge(struct snaps *s, struct err *e)
 	return rc && same ? GOOD : OTHER_STORE;
 }
 
-/* Numbers go on where they ended: a number that was used may still be that of rows which lost their owner. */
+/* Numbers go on where they ended: a number that was used may still be that of KV entries which lost their owner. */
 int snaps_read_serial(struct snaps *s, struct err *e)
 {
 	int64_t part = 0, head = 0, chunk = 0, most = (int64_t)1 << 40;
@@ -386,7 +372,7 @@ void snaps_close(struct snaps *s)
 	db_close(&s->db);
 	free(s->staging);
 	str_free(&s->identity);
-	str_free(&s->rows_identity);
+	str_free(&s->entries_identity);
 	free(s->path);
 	free(s->vfs);
 	free(s);

@@ -1,15 +1,16 @@
 /* sessions/snaps.h - inside sessions/: kv.db, the disposable cache of timelines.
  *
  *     snaps.c        opening, schema, putting a useless file aside
- *     snap_chunks.c  keys of chunks, checksummed rows
+ *     snap_chunks.c  keys of chunks, checksummed KV entries
+ *     snap_head.c    layout of a head
  *     snap_save.c    saving a timeline
  *     snap_load.c    loading one
  *     snap_budget.c  budget, sweeping, dropping, checking
  *     snap_info.c    what is there, for lists and inspection
- *     fingerprint.c  what rows were computed with
+ *     fingerprint.c  what KV entries were computed with
  *
- * A chunk is the rows of 256 tokens.  Its key chains the tokens before it, so equal beginnings share chunks and a key
- * says all about the bytes.  A head is everything else of one timeline at one message; it owns the rows after its
+ * A chunk is the KV entries of 256 tokens.  Its key chains the tokens before it, so equal beginnings share chunks and a key
+ * says all about the bytes.  A head is everything else of one timeline at one message; it owns the KV entries after its
  * last whole chunk (the tail).  Chunks and heads draw their numbers from one series; bytes of both lie in table part,
  * at most PART_BYTES a row, each with a checksum over the key, the part's number and the bytes.
  *
@@ -42,13 +43,13 @@ struct snaps {
 	char *path, *vfs;
 	uint64_t budget;
 	int64_t serial;                /* the next number of a chunk or a head */
-	uint8_t *staging;              /* rows on their way between SQLite and the timeline */
+	uint8_t *staging;              /* KV entries on their way between SQLite and the timeline */
 	uint64_t staging_cap;
 	int ruined;                    /* the trees are damaged: whatever writes next begins anew */
 	struct { int64_t head, at; } used[16];   /* heads loaded, not yet noted: loading must not wait for a disk */
 	int n_used;
 	struct fingerprint mine;       /* computed last, and the texts of both its hashes */
-	struct str identity, rows_identity;
+	struct str identity, entries_identity;
 	uint64_t (*disk_free)(const char *dir);   /* bytes; tests put their own */
 };
 
@@ -59,14 +60,12 @@ int  snaps_writable(const struct snaps *, struct err *);
 /* After a database error, outside of a transaction: a damaged file is put aside and begun anew, and *e says so.
  * Returns -1. */
 int  snaps_failed(struct snaps *, struct err *);
-/* Put a damaged file aside and go on with a new one. */
+/* Rename a damaged file and continue with a new one. */
 int  snaps_renew(struct snaps *, struct err *);
 /* s->serial from what the file holds. */
 int  snaps_read_serial(struct snaps *, struct err *);
 /* At least n bytes at s->staging. */
 int  snaps_stage(struct snaps *, uint64_t n, struct err *);
-/* "5,120". */
-const char *snaps_count(char out[32], uint64_t n);
 
 /* ---- snap_chunks.c ---- */
 
@@ -75,12 +74,15 @@ void chunk_key(uint8_t key[KEY_BYTES], const uint8_t before[KEY_BYTES], const st
                const uint8_t *marks, int32_t n);
 /* Number of the chunk with that key and size: 1, 0 = not there, -1. */
 int  chunk_find(struct snaps *, const uint8_t key[KEY_BYTES], uint64_t bytes, int64_t *number, struct err *);
-/* Its verified rows: 1, 0 = not there or damaged (it is gone now, so that the next save writes it again), -1. */
+/* Its verified KV entries: 1, 0 = not there or damaged (then the chunk is deleted, and the next save writes it again), -1. */
 int  chunk_read(struct snaps *, const uint8_t key[KEY_BYTES], uint64_t bytes, void *out, struct err *);
 int chunk_write(struct snaps *, const uint8_t key[KEY_BYTES], int32_t depth, const void *, uint64_t bytes,
                 int64_t *number, struct err *);
 int  chunk_delete(struct snaps *, int64_t number, struct err *);
+/* After deleting a row that exists: -1 when none was deleted, because the file is damaged. */
+int  snaps_deleted(struct snaps *, struct err *);
 
+void put_le32(uint8_t *p, uint32_t v);   /* little-endian, as everything in kv.db */
 int64_t part_id(int64_t owner, int part);
 /* Bytes of `owner` as parts first, first + 1, ... */
 int parts_write(struct snaps *, int64_t owner, int first, const uint8_t key[KEY_BYTES], const void *, uint64_t n,
@@ -90,14 +92,14 @@ int parts_read(struct snaps *, int64_t owner, int first, const uint8_t key[KEY_B
                struct err *);
 int  parts_delete(struct snaps *, int64_t owner, struct err *);
 
-/* ---- snap_save.c ---- */
+/* ---- snap_head.c ---- */
 
 /* What stands before a head's bytes, as stored: little-endian.  Then: token ids (LE32), marks, the timeline's head,
  * extra. */
 struct head_layout {
 	int64_t session, message;
 	uint64_t row_bytes, n_head, n_extra;
-	int32_t tokens, ready;         /* ready: tokens with rows in chunks and tail */
+	int32_t tokens, ready;         /* ready: tokens with KV entries in chunks and tail */
 };
 enum { HEAD_FIXED = 64 };
 void head_layout_put(uint8_t out[HEAD_FIXED], const struct head_layout *);
@@ -106,15 +108,13 @@ int  head_layout_get(struct head_layout *, const uint8_t *bytes, uint64_t n);
 
 /* ---- snap_budget.c ---- */
 
-/* After deleting a row that was there: -1 when nothing was deleted. */
-int  snaps_gone(struct snaps *, struct err *);
 int  head_delete(struct snaps *, int64_t number, struct err *);          /* not its chunks */
 /* A head with its tail, as table head describes it: 1 = right, 0, -1. */
 int  head_check(struct snaps *, int64_t number, int64_t message, int64_t bytes, int64_t tail, const uint8_t key[KEY_BYTES],
                 struct err *);
 /* Bytes of the file that hold something, and those that hold nothing. */
 int  snaps_space(struct snaps *, uint64_t *used, uint64_t *empty, struct err *);
-/* Inside a transaction: drop the least valuable until `more` bytes fit the budget or nothing is left to drop.  Kept:
+/* Inside a transaction: drop the least valuable until `more` bytes fit the budget or nothing is left to drop.  Retained:
  * head `keep`, and with keep_newest the newest head of its session.  *dropped tells whether anything went. */
 int  snaps_make_room(struct snaps *, uint64_t more, int64_t keep, int64_t keep_session, int *dropped, struct err *);
 /* Inside a transaction: heads that were never finished; chunks no head needs, with all = 0 only those not used for a
@@ -125,21 +125,22 @@ int  snaps_scrub(struct snaps *, struct err *);
 
 /* ---- fingerprint.c ---- */
 
-/* Who computed the rows that were saved under a fingerprint.  What goes on from rows of others is saved under names of its own,
- * its first rows once more: no other session takes them for ours, and here it comes back bit for bit. */
+/* Which kernels computed the KV entries that were saved under a fingerprint.  A timeline that continues KV entries of other kernels
+ * is saved under a fingerprint of its own, its first entries included: no other session takes them for the own kernels', and this
+ * session is restored bit for bit. */
 struct origin {
 	struct fingerprint fp;         /* for their keys */
 	char by[64];                   /* the kernels that computed the newest of them, for a sentence; "" = ours */
 	struct str begun;              /* for timeline_begun() of a timeline with them */
 	int32_t begun_n;
 };
-/* Can rows of a saved fingerprint be gone on with?  1 = they are what we would compute: to the bit, or to rounding where out->by
- * names other kernels.  *out is zeroed before the first call; its begun is the caller's to free. */
+/* Can a timeline continue KV entries of a saved fingerprint?  1 = they are what the own kernels would compute: to the bit, or to
+ * rounding where out->by names other kernels.  *out is zeroed before the first call; its begun is the caller's to free. */
 int  fingerprint_fits(struct snaps *, const uint8_t *saved, size_t n_saved, const struct fingerprint *mine,
                       struct origin *out);
-/* That of a timeline without rows of others; 0 or -1. */
+/* The fingerprint of a timeline without KV entries of other kernels; 0 or -1. */
 int  fingerprint_pure(struct snaps *, const struct fingerprint *mine, struct fingerprint *out);
-/* Why rows of one fingerprint are no use under another, as the beginning of a sentence. */
+/* Why KV entries of one fingerprint are no use under another, as the beginning of a sentence. */
 void fingerprint_differs(struct snaps *, const uint8_t *saved, size_t n_saved, const struct fingerprint *mine,
                          char *out, size_t cap);
 

@@ -122,19 +122,6 @@ static int make_parents(char *path, struct err *e)
 	return 0;
 }
 
-int store_place(struct str *out, struct err *e)
-{
-	const char *base;
-
-	if ((base = getenv("XDG_DATA_HOME")) && *base == '/')
-		str_addf(out, "%s/weir", base);
-	else if ((base = getenv("HOME")) && *base == '/')
-		str_addf(out, "%s/.local/share/weir", base);
-	else
-		return err_set(e, ERR_FAIL, "no place for sessions: neither XDG_DATA_HOME nor HOME is an absolute path");
-	return 0;
-}
-
 /* Without slashes at the end: lstat("x/") would look through a symbolic link. */
 static char *dir_name(const char *given, struct err *e)
 {
@@ -142,7 +129,7 @@ static char *dir_name(const char *given, struct err *e)
 
 	if (given && *given)
 		str_adds(&path, given);
-	else if (store_place(&path, e))
+	else if (user_path(&path, DIR_DATA, "", e))
 		return NULL;
 	while (path.n > 1 && path.p[path.n - 1] == '/')
 		path.p[--path.n] = 0;
@@ -279,7 +266,7 @@ static int quick_check(struct store *s, struct err *e)
 	return rc;
 }
 
-/* The old file beside the new: a program that goes wrong in bringing it up to date must not be the end of it. */
+/* Copy the old file before it is migrated: a migration that goes wrong must not destroy the only one. */
 static int copy_beside(struct store *s, int version, struct err *e)
 {
 	char name[40];
@@ -361,7 +348,7 @@ static int open_to_read(struct store *s, int there, struct err *e)
 	struct stat st;
 	int version = 0, rc = 0;
 
-	/* Nothing was ever kept: an empty store answers every question. */
+	/* No session was ever stored: an empty store answers every query. */
 	if (there && lstat(path, &st) && errno == ENOENT)
 		there = 0;
 	if (there) {
@@ -413,8 +400,8 @@ static int open_to_write(struct store *s, struct err *e)
 	if (version < store_version && store_migrate(&s->db, version, store_version, e))
 		return -1;
 	sqlite3_db_config(s->db.h, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, (int *)NULL);
-	/* For session_delete(): which messages other sessions still show. */
-	return db_exec(&s->db, "CREATE TEMP TABLE kept(id INTEGER PRIMARY KEY)", e);
+	/* For session_delete(): messages on the paths of other sessions. */
+	return db_exec(&s->db, "CREATE TEMP TABLE walked(id INTEGER PRIMARY KEY)", e);
 }
 
 int store_open(struct store **out, const struct store_options *o, struct err *e)

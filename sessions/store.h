@@ -1,16 +1,17 @@
 /* sessions/store.h - inside sessions/: the open store, its directory and its lock.
  *
- *     db.c      a careful way to SQLite
- *     store.c   directory, lock, opening, migrations, checking
- *     wal.c     what the log beside chat.db does not say
- *     chats.c   sessions: rows, forks, deleting
- *     names.c   names, titles, finding by them
- *     messages.c  the tree of messages
- *     settings.c  what a session remembers by name
- *     documents.c  documents of a session
- *     search.c  full text
- *     export.c  a session as a file
- *     check.c   everything that can be checked */
+ *     db.c            a careful way to SQLite
+ *     store.c         directory, lock, opening, migrations, checking
+ *     wal.c           what the log beside chat.db does not say
+ *     session_rows.c  the rows of sessions
+ *     sessions.c      making, naming, forking and deleting them
+ *     names.c         names, titles, finding by them
+ *     messages.c      the tree of messages
+ *     settings.c      values that a session stores by name
+ *     documents.c     documents of a session
+ *     search.c        full text
+ *     export.c        a session as a file
+ *     check.c         everything that can be checked */
 #ifndef WEIR_SESSIONS_STORE_H
 #define WEIR_SESSIONS_STORE_H
 
@@ -52,14 +53,14 @@ int  store_writable(const struct store *, struct err *);
  * more: it holds nothing that is not in the messages. */
 typedef int store_body(struct store *, void *arg, struct err *);
 int  store_change(struct store *, store_body *, void *arg, struct err *);
-/* Copies of older formats that were kept beside the file. */
+/* Delete the copies that migrations made of older formats. */
 void store_drop_copies(struct store *);
 
 /* wal.c */
 /* Before chat.db is opened: a log that was damaged in its middle is copied beside it, and the notice (may be NULL) says so. */
 void store_check_log(const struct store *, struct str *notice);
 
-/* chats.c */
+/* session_rows.c */
 int  session_none(struct err *, int64_t id);                            /* says that there is none; -1 */
 int  session_exists(struct store *, int64_t id, struct err *);          /* -1 and ERR_USAGE when not */
 #define NEXT_TURN "(SELECT coalesce(max(turn), 0) + 1 FROM session)"

@@ -25,18 +25,18 @@ else bad "one answer under valgrind (see valgrind.log)"; fi
 
 # Saved sequences, chat.db and kv.db, keys and pictures: what is random there, many times as long.  10,000 kills of each
 # file, 6,000 power failures.
-for run in t_snapshot:7 t_view:20 t_store_harm:46 t_snaps_damage:84 t_store_power:20 t_keys:50 t_display:20 t_ui:20 t_markdown:30 t_transcript:50 t_input:10 t_input_vi:10 \
-           t_panes_random:30 t_filter_pty:500 t_lag:1 t_endless:1; do
+for run in t_snapshot:7 t_rollback:1 t_reference:1 t_token:1 t_snaps:1 t_cache_view:20 t_store_harm:46 t_snaps_damage:84 t_store_power:20 t_keys:50 t_display:20 t_ui:20 t_markdown:30 t_transcript:50 t_input:10 t_input_vi:10 \
+           t_panes_random:30 t_filter_pty:500 t_store:10 t_lag:1 t_endless:1; do
   t=${run%:*}
   log=$(mktemp)
-  if WEIR_SOAK=${run#*:} nice "${BUILD:-build}/tests/$t" >"$log" 2>&1
+  if WEIR_SOAK=${run#*:} nice "${BUILD:-build}"/tests/*/"$t" >"$log" 2>&1
   then ok "$t: $(grep '^    [0-9]' "$log" | sed 's/^ *//' | tr '\n' ';')"; rm -f "$log"
   else bad "$t (see $log)"; fi
 done
 
 # The whole program in a storm of 100,000 keys and 10,000 sizes, with the sanitizers that were built above.
 for s in address-undefined:20 thread:4; do
-  t=build/${s%:*}/tests/t_storm
+  t=build/${s%:*}/tests/app/t_storm
   [ -x "$t" ] || continue
   log=$(mktemp)
   if WEIR_TEST_SLOW_BUILD=1 TSAN_OPTIONS=halt_on_error=1 WEIR_SOAK=${s#*:} nice "$t" >"$log" 2>&1
@@ -47,10 +47,10 @@ done
 # The full screen killed in every state by every signal.
 log=$(mktemp)
 if ! command -v tmux >/dev/null; then skip "signals on the full screen: tmux is not installed"
-elif WEIR_SOAK=1 tests/s_screen.sh >"$log" 2>&1; then ok "8 signals in 4 states of the full screen: $(tail -n 1 "$log")"; rm -f "$log"
+elif WEIR_SOAK=1 tests/cli/s_screen.sh >"$log" 2>&1; then ok "8 signals in 4 states of the full screen: $(tail -n 1 "$log")"; rm -f "$log"
 else bad "s_screen (see $log)"; fi
 
-targets=$(ls tests/fuzz_*.c 2>/dev/null)
+targets=$(ls tests/fuzz/fuzz_*.c 2>/dev/null)
 if ! command -v clang >/dev/null; then skip "fuzzing: clang is not installed"
 elif ! nice make --no-print-directory fuzz >/dev/null; then bad "fuzz targets do not build"
 else

@@ -162,7 +162,7 @@ static void hide(struct clean *c, int32_t cp, struct str *out)
 	}
 }
 
-/* The joiner held back has no right neighbour that wants it. */
+/* The joiner that was held back has no right neighbour to join. */
 static void settle_joiner(struct clean *c, struct str *out)
 {
 	int32_t cp = c->joiner;
@@ -408,7 +408,7 @@ void clean_text(struct clean *c, const char *in, size_t n, struct str *out)
 			start_char(c, b, out);
 			i++;
 		} else if (b < c->lo || b > c->hi) {
-			c->need = 0;   /* the byte is looked at again: it may start a good character */
+			c->need = 0;   /* the byte is decoded again: it may start a valid character */
 			feed_invalid(c, out);
 		} else {
 			c->cp = c->cp << 6 | (b & 0x3f);

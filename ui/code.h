@@ -10,7 +10,7 @@
 /* State of one text, carried from line to line. */
 struct code {
 	uint8_t lang;      /* index into the table of languages; 0 = unknown: everything is ST_CODE */
-	uint8_t in;        /* inside of something that goes on (code.c) */
+	uint8_t in;        /* inside of a comment, string or tag that continues on the next line (code.c) */
 	char quote;        /* that began it */
 };
 /* name: as behind a fence, "c++ {.numberLines}"; its first word counts. */

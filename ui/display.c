@@ -1,6 +1,6 @@
 /* ui/display.c - a terminal that shows a grid: the only file that knows curses.
  *
- * ncurses finds out what has changed and how to say it to this terminal; what it must not decide is decided here:
+ * ncurses computes the changes and the control sequences of the terminal; this file decides the rest:
  *
  *   start      newterm(), since initscr() ends the program when it does not like the terminal; what terminfo does not
  *              know is taken for an xterm or a vt100
@@ -8,13 +8,13 @@
  *   keys       keypad off (as it is at first), raw mode: all bytes go to ui/keys.c, Ctrl-C and Ctrl-Z too
  *   widths     a character whose width the C library sees in another way than char_width() would shift the rest of the
  *              row: it is replaced and padded (showable() below)
- *   colours    pairs of ncurses are made as they are needed; what a style looks like is in ui/theme.c
+ *   colours    pairs of ncurses are made as they are needed; ui/theme.c maps styles to colours
  *   size       from the grid, so that picture and size change together
  *
  * Bytes reach the terminal in two ways only: through ncurses, and as the fixed strings below by say().  Both write to
  * the descriptor at once, so their order is the order of the calls.
  *
- * When the terminal has gone, everything here does nothing any more. */
+ * When the terminal is lost, everything here does nothing. */
 #include "ui/theme.h"
 
 #include <curses.h>
@@ -33,7 +33,7 @@
 #include <unistd.h>
 #include <wchar.h>
 
-#define SIDE_MAX 1000       /* columns and rows that are believed */
+#define SIDE_MAX 1000       /* most columns and rows that are accepted */
 #define COPY_MAX 100000     /* bytes of base64; terminals have limits, too */
 #define PATIENCE_MS 2000    /* for a terminal that takes no bytes, outside of ncurses */
 #define REPLACEMENT 0xfffd
@@ -59,7 +59,7 @@ struct display {
 	int own_fg, own_bg;         /* what stands for the terminal's own colours */
 	attr_t attrs;               /* that it has */
 	int utf8, has_alternate, awkward_corner;
-	int mouse, gone;
+	int mouse, lost;
 	int all;                    /* the next show writes every cell ... */
 	int clear;                  /* ... and erases the terminal first */
 	int cursor;                 /* shown: 1, 0, -1 = not known */
@@ -73,7 +73,7 @@ struct display {
 
 static void say_bytes(struct display *d, const char *s, size_t n)
 {
-	while (n && !d->gone) {
+	while (n && !d->lost) {
 		ssize_t k = write(d->fd, s, n);
 		if (k > 0) {
 			s += k;
@@ -83,7 +83,7 @@ static void say_bytes(struct display *d, const char *s, size_t n)
 			if (poll(&wait, 1, PATIENCE_MS) == 0)
 				return;
 		} else if (!(k < 0 && errno == EINTR)) {
-			d->gone = 1;
+			d->lost = 1;
 		}
 	}
 }
@@ -200,7 +200,7 @@ static void set_modes(struct display *d)
 	def_prog_mode();
 }
 
-/* ncurses tries again and again when a write would block: it must not. */
+/* ncurses would retry a write that blocks for ever. */
 static void set_blocking(struct display *d)
 {
 	if (d->flags >= 0 && (d->flags & O_NONBLOCK))
@@ -261,7 +261,7 @@ static int enter(struct display *d)
 	return 0;
 }
 
-/* The terminal is what it was before.  curses goes altogether: coming back it would reset the user's palette. */
+/* The terminal is restored.  curses is closed for good: started again it would reset the user's palette. */
 static void leave(struct display *d)
 {
 	set_term(d->screen);
@@ -335,7 +335,7 @@ void display_resume(struct display *d)
 	display_size(d, &w, &h);
 	grid_resize(&d->shown, w, h);
 	if (enter(d))
-		d->gone = 1;   /* no memory, or terminfo has gone: there is nothing to draw on */
+		d->lost = 1;   /* no memory, or no terminfo any more: nothing to draw on */
 }
 
 /* ---- small things ---- */
@@ -428,7 +428,7 @@ int display_copy(struct display *d, const char *text, size_t n)
 
 	if (n > COPY_MAX / 4 * 3)
 		return -1;
-	if (!d->screen || d->gone)
+	if (!d->screen || d->lost)
 		return 0;
 	add_base64(&code, text, n);
 	str_adds(&code, "");
@@ -487,7 +487,7 @@ static attr_t attrs_of(const struct display *d, unsigned style, const struct loo
 	if (look->attrs & LOOK_FAINT) {
 		if (d->attrs & A_DIM)
 			a |= A_DIM;
-		else if ((style & STYLE_MASK) == ST_GONE)
+		else if ((style & STYLE_MASK) == ST_EVICTED)
 			a |= A_UNDERLINE;   /* faint words are a nicety, but these must differ */
 	}
 	return a;
@@ -545,7 +545,7 @@ void display_show(struct display *d, const struct grid *g)
 	size_t row = (size_t)g->w * sizeof *g->cell;
 	int first, changed, cursor = g->cursor_y >= 0;
 
-	if (!d->screen || d->gone || g->w > SIDE_MAX || g->h > SIDE_MAX)
+	if (!d->screen || d->lost || g->w > SIDE_MAX || g->h > SIDE_MAX)
 		return;
 	set_term(d->screen);
 	if (g->w != d->shown.w || g->h != d->shown.h) {

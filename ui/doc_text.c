@@ -1,8 +1,8 @@
-/* ui/doc_text.c - the text of a document as the pane reads it: clean, with a table of where its bytes come from (the lens
- * counts in bytes as they came), with pages (form feeds) and headings, and cut into chunks that end with a line.
+/* ui/doc_text.c - the text of a document for its pane: clean, with a table from clean bytes to raw bytes (the lens counts raw bytes),
+ * with pages (form feeds) and headings, cut into chunks at line ends.
  *
- * All of it happens once, when the document is shown for the first time.  Most lines are clean as they are and leave nothing
- * in the table; in the others each character that changed its length leaves a point. */
+ * All of it is computed once, when the document is shown for the first time.  Most lines are clean already and add nothing to the
+ * table; each character whose length changes adds a point. */
 #include "ui/doc_text.h"
 
 #include "ui/widgets.h"
@@ -36,13 +36,13 @@ static void *grown(void *table, size_t n, size_t *cap, size_t size)
 	return xrealloc(table, *cap * size);
 }
 
-/* ---- a text made ready ---- */
+/* ---- cleaning ---- */
 
 static void add_point(struct doc_text *d, size_t raw)
 {
 	const struct point *last = d->n_point ? &d->point[d->n_point - 1] : NULL;
 
-	/* Raw and clean bytes have gone on side by side since the last one. */
+	/* Raw and clean bytes correspond one to one since the last point. */
 	if ((last ? d->text.n - last->clean : d->text.n) == (last ? raw - last->raw : raw))
 		return;
 	if (d->n_point > POINTS_DENSE && raw - last->raw < 64)
@@ -51,7 +51,7 @@ static void add_point(struct doc_text *d, size_t raw)
 	d->point[d->n_point++] = (struct point){(uint32_t)raw, (uint32_t)d->text.n};
 }
 
-/* One line of the raw text, or what is left of it.  Most lines are clean as they are. */
+/* One line of the raw text, or the rest of it. */
 static void add_line(struct doc_text *d, struct clean *c, size_t from, size_t to)
 {
 	struct clean before = *c;
@@ -64,7 +64,7 @@ static void add_line(struct doc_text *d, struct clean *c, size_t from, size_t to
 	d->text.n = at;
 	for (size_t i = from, len; i < to; i += len) {
 		int32_t cp;
-		/* Letters of ASCII stay what they are: many at once. */
+		/* A run of printable ASCII is clean. */
 		for (len = 0; i + len < to && d->raw[i + len] >= 0x20 && d->raw[i + len] < 0x7f;)
 			len++;
 		if (!len)
@@ -173,7 +173,7 @@ static void look_for_head(struct doc_text *d, size_t at, size_t end)
 	d->head[d->n_head++] = (struct head){(uint32_t)at, (uint32_t)(from + n), level};
 }
 
-/* Lines are counted, chunks cut, headings found. */
+/* Counts lines, cuts chunks, finds headings. */
 static void look_at_lines(struct doc_text *d)
 {
 	const char *s = d->text.p;
@@ -292,7 +292,7 @@ uint32_t doc_text_line_start(const struct doc_text *d, int64_t line)
 	return (uint32_t)at;
 }
 
-/* Headings without their marks; of pages the first words. */
+/* Headings without their marks; the first words of pages. */
 const char *doc_text_title(const struct doc_text *d, const struct head *h, size_t *n)
 {
 	const char *s = d->text.p;
@@ -331,13 +331,13 @@ static uint32_t raw_of(const struct doc_text *d, uint32_t clean)
 			hi = mid;
 	}
 	raw = lo ? d->point[lo - 1].raw + (clean - d->point[lo - 1].clean) : clean;
-	/* What one character has become belongs to it. */
+	/* All clean bytes of a character belong to it. */
 	if (lo < d->n_point && raw >= d->point[lo].raw)
 		raw = d->point[lo].raw - (d->point[lo].raw > 0);
 	return raw;
 }
 
-int doc_text_gone(const struct doc_text *d, uint32_t at)
+int doc_text_evicted(const struct doc_text *d, uint32_t at)
 {
 	uint32_t raw = raw_of(d, at);
 	size_t lo = 0, hi = d->n_span;

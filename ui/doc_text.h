@@ -1,4 +1,4 @@
-/* ui/doc_text.h (private to view_docs.c and doc_text.c) - the text of a document as the pane reads it. */
+/* ui/doc_text.h (private to doc_text.c and the pane of documents) - the text of a document for its pane. */
 #ifndef WEIR_DOC_TEXT_H
 #define WEIR_DOC_TEXT_H
 
@@ -6,13 +6,13 @@
 
 #define DOC_TEXT_MOST (256u << 20)   /* bytes as they came: clean text is at most eight times as long, and offsets have 32 bits */
 
-struct point { uint32_t raw, clean; };         /* from here on raw and clean bytes go on side by side */
+struct point { uint32_t raw, clean; };         /* from here on raw and clean bytes correspond one to one */
 struct head { uint32_t at, n; int level; };    /* bytes of the heading's line, '#' and all */
 struct chunk { uint32_t at, line; };           /* its first byte; lines of the text before it */
 
 struct doc_text {
 	struct str name;              /* clean */
-	char *raw; size_t n_raw;      /* as it came: what is posted again is told by it */
+	char *raw; size_t n_raw;      /* as posted: to recognise a document that is posted again */
 	int ready;
 	int32_t tokens, first;        /* see struct ui_document */
 	struct str text;              /* clean; never NULL once it is ready */
@@ -21,12 +21,12 @@ struct doc_text {
 	struct head *head; size_t n_head, cap_head;
 	struct chunk *chunk; size_t n_chunk, cap_chunk;   /* at least one */
 	uint32_t n_line;
-	struct ui_span *span; size_t n_span;       /* the lens: ends grow */
-	double kept;                  /* share of the bytes that some head keeps; < 0: not known */
-	uint32_t top;                 /* the byte that the first row of the screen begins with */
+	struct ui_span *span; size_t n_span;       /* the lens; ends ascend */
+	double kept;                  /* share of the bytes that any head keeps; < 0 = not known */
+	uint32_t top;                 /* the first byte on the screen */
 };
 void doc_text_free(struct doc_text *);
-/* Clean it and look at it, once. */
+/* Computes the clean text and its tables, once. */
 void doc_text_ready(struct doc_text *, int ascii);
 void doc_text_lens(struct doc_text *, const struct ui_span *, size_t n);
 
@@ -35,7 +35,7 @@ size_t doc_text_chunk(const struct doc_text *, uint32_t at);
 uint32_t doc_text_line(const struct doc_text *, uint32_t at);      /* from 1 */
 size_t doc_text_page(const struct doc_text *, uint32_t at);        /* from 1 */
 size_t doc_text_head(const struct doc_text *, uint32_t at);        /* the heading it stands under, from 1; 0 = none */
-int  doc_text_gone(const struct doc_text *, uint32_t at);          /* no head keeps its token */
+int  doc_text_evicted(const struct doc_text *, uint32_t at);          /* no head keeps its token */
 /* And where a line begins. */
 uint32_t doc_text_line_start(const struct doc_text *, int64_t line);
 /* What the heading or page number i of the outline says: text[0 .. *n). */

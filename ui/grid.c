@@ -4,7 +4,7 @@
  *   - a cell of width 2 is followed by its right half (width 0, cp 0, same style); there are no other right halves
  *   - every other cell holds one code point of width 1 and at most CLEAN_MARKS_MAX marks, without gaps
  *   - nothing is in a cell that char_width() does not know
- * So display.c and grid_dump() can go through a row from left to right without looking back. */
+ * So display.c and grid_dump() can walk a row from left to right. */
 #include "ui/grid.h"
 
 #include "ui/chars.h"
@@ -53,7 +53,7 @@ void grid_free(struct grid *g)
 
 /* ---- cells ---- */
 
-/* Whoever loses one half loses the other. */
+/* Overwriting one half of a wide character blanks the other. */
 static void part_halves(struct cell *row, int w, int x)
 {
 	if (row[x].width == 0 && x > 0) {
@@ -304,7 +304,7 @@ static const struct { char letter; const char *name; } style_name[ST_COUNT] = {
 	[ST_HINT] = { 'h', "hint" },             [ST_HINT_KEY] = { 'K', "hint key" },
 	[ST_TITLE] = { 'T', "title" },           [ST_SELECTED] = { 'x', "selected" },
 	[ST_MATCH] = { 'm', "match" },           [ST_PROMPT] = { 'p', "prompt" },
-	[ST_GONE] = { 'g', "gone" },             [ST_METER] = { 'M', "meter" },
+	[ST_EVICTED] = { 'g', "evicted" },             [ST_METER] = { 'M', "meter" },
 	[ST_HEAT] = { '0', "heat 0" },           [ST_HEAT + 1] = { '1', "heat 1" },
 	[ST_HEAT + 2] = { '2', "heat 2" },       [ST_HEAT + 3] = { '3', "heat 3" },
 	[ST_HEAT + 4] = { '4', "heat 4" },       [ST_HEAT + 5] = { '5', "heat 5" },

@@ -8,10 +8,10 @@
 
 #include "ui/ui.h"
 
-/* What a cell means; theme.c says what that looks like. */
+/* The meaning of a cell; theme.c maps it to colours. */
 enum style {
 	ST_TEXT, ST_FAINT, ST_STRONG, ST_EMPH,
-	ST_QUESTION,                  /* what the user said */
+	ST_QUESTION,                  /* questions of the user */
 	ST_NOTICE, ST_ERROR, ST_WARNING,
 	ST_HEADING, ST_QUOTE, ST_LINK, ST_RULE, ST_BULLET,
 	ST_CODE, ST_CODE_KEYWORD, ST_CODE_STRING, ST_CODE_COMMENT, ST_CODE_NUMBER,
@@ -21,7 +21,7 @@ enum style {
 	ST_SELECTED,                  /* the chosen row of a list */
 	ST_MATCH,                     /* found text */
 	ST_PROMPT,                    /* the mark before the input line */
-	ST_GONE,                      /* words that have left the cache */
+	ST_EVICTED,                      /* evicted words */
 	ST_METER,                     /* filled part of a meter */
 	ST_HEAT,                      /* the first of HEATS steps from little to much */
 	ST_COUNT = ST_HEAT + 8

@@ -3,9 +3,8 @@
  * The format is readline's with time stamps: "#SECONDS", then the lines of the entry.  Here only a line of '#' and
  * digits alone is a stamp, so that "#1 is done" survives.
  *
- * Nobody writes the file anew while he works: entries are appended, each by one write().  When it has grown too long
- * it is cut at the end of a session, under a lock that those who append take, too; whoever waited for the lock looks
- * whether the file is still the one of that name. */
+ * Entries are appended, each by one write().  A file that has grown too long is cut when a program ends, under a lock that appending
+ * takes, too; after waiting for the lock the file is opened again, because another one may have taken its name. */
 #include "ui/input_private.h"
 
 #include <errno.h>
@@ -77,7 +76,7 @@ static int next_entry(const char *p, size_t n, size_t *at, int *stamped, size_t 
 
 /* ---- the file ---- */
 
-/* It may be anything that a name can be: only a regular file of ours will do. */
+/* Only a regular file of the user's own is used. */
 static int open_regular(const char *path, int flags)
 {
 	int fd = open(path, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
@@ -208,13 +207,13 @@ void history_append(const char *path, const char *text, size_t n)
 	fd = open_locked(path, O_RDWR | O_APPEND | O_CREAT, &locked);
 	if (fd < 0)
 		return;
-	/* Somebody was cut off while he wrote. */
+	/* A writer was interrupted. */
 	if (!fstat(fd, &st) && st.st_size && pread(fd, &last, 1, st.st_size - 1) == 1 && last != '\n')
 		str_adds(&s, "\n");
 	str_addf(&s, "#%lld\n", (long long)time(NULL));
 	str_add(&s, text, n);
 	str_adds(&s, "\n");
-	/* A full disk takes the entry, not the talk. */
+	/* On a full disk the entry is lost, and nothing else. */
 	if (write(fd, s.p, s.n) < 0)
 		errno = 0;
 	close(fd);
@@ -253,7 +252,7 @@ void history_trim(const char *path)
 	copy = mkostemp(name.p, O_CLOEXEC);   /* 0600 */
 	if (copy < 0)
 		goto out;
-	/* Line mode appends without the lock: then it is left to the next one who leaves. */
+	/* Line mode appends without the lock: then the next program that ends cuts the file. */
 	if (write_whole(copy, p + from, n - from) < 0 || fstat(fd, &now) < 0 || now.st_size != st.st_size ||
 	    rename(name.p, path) < 0)
 		unlink(name.p);

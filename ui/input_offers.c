@@ -1,8 +1,7 @@
-/* ui/input_offers.c - what completion has to offer: commands, what they take, paths, names of sessions.
+/* ui/input_offers.c - completions: commands, their arguments, paths, names of sessions.
  *
- * A path may be typed with quotes and backslashes as a shell would have it; what is put in is quoted so that the
- * program takes it back as it was.  Names come from the disk and from a database: they are shown clean and put in as
- * they are; what is no UTF-8 cannot be typed and is not offered. */
+ * A path may be typed with quotes and backslashes as in a shell; an inserted path is quoted so that the program reads the same path.
+ * Names come from the disk and from a database: they are shown clean and inserted unchanged; names that are no UTF-8 are not offered. */
 #include "ui/input_private.h"
 
 #include <dirent.h>
@@ -88,7 +87,7 @@ static void find_commands(struct offers *o, const char *text, size_t at, const s
 	for (const struct ui_command *c = commands; c->name; c++)
 		if (begins(c->name, text, at))
 			add(o, c->name, strlen(c->name), c->help, *c->args != 0);
-	/* Then what is known by other names. */
+	/* Then aliases. */
 	for (const struct ui_command *c = commands; c->name; c++) {
 		size_t len;
 		const char *alias = begins(c->name, text, at) ? NULL : alias_with(c->aliases, text, at, &len);
@@ -180,7 +179,7 @@ static void word_read(struct word *w, const char *s, size_t n, int stop_blank)
 	}
 }
 
-/* One more piece of a path, so that it is taken back as it is. */
+/* Appends s[0..n), quoted so that the program reads the same bytes again. */
 static void quote(struct str *out, const char *s, size_t n, char q)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -311,7 +310,7 @@ static void find_file(struct offers *o, const char *text, size_t arg, size_t at)
 	find_paths(o, text + word, at - word, word, 1);
 }
 
-/* ---- all of it ---- */
+/* ---- the list ---- */
 
 enum offer_kind offers_find(struct offers *o, const char *text, size_t n, size_t at, const struct ui_command *commands,
                             char *const *names, size_t n_names)

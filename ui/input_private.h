@@ -1,5 +1,5 @@
 /* ui/input_private.h (private to ui/) - the parts of the input line that know no readline: its rows on the screen
- * (input_rows.c), what completion has to offer (input_offers.c), the history's file (input_history.c). */
+ * (input_rows.c), completions (input_offers.c), the history's file (input_history.c). */
 #ifndef WEIR_INPUT_PRIVATE_H
 #define WEIR_INPUT_PRIVATE_H
 
@@ -7,8 +7,8 @@
 
 /* ---- rows ---- */
 
-/* A text wrapped at cells: columns of its first row, and of all others (both >= 1).  Nothing is laid out in advance:
- * a row is found from its first byte, so a draft of ten thousand lines costs what is seen of it. */
+/* A text wrapped at cells: columns of its first row, and of all others (both >= 1).  A row is computed from its first byte, so only
+ * rows on the screen cost anything. */
 struct wrapped { const char *text; size_t n; int first, cols; };
 struct wrap_row { size_t from, to, next; };   /* bytes; next: where the row below begins, NO_ROW = there is none */
 #define NO_ROW SIZE_MAX

@@ -29,7 +29,7 @@ void lines_markdown(struct lines *, const char *text, size_t n, int width);
 /* Draw line `line` of it at row y. */
 void lines_draw(const struct lines *, size_t line, const struct area *, int x, int y);
 
-/* The same for a text that grows: what cannot change any more stays as it is laid out, only the rest is done anew.  The result is that
+/* The same for a text that grows: lines that further text cannot change are kept, only the rest is laid out again.  The result is that
  * of a single call with all of the text.  All zero at the start and whenever the width or the lines before have changed. */
 struct growth {
 	size_t done;                      /* bytes of the text that are laid out for good */

@@ -1,67 +1,82 @@
-/* ui/panes.h (private to ui/) - the panes beside the transcript: what ui.c knows of each.
+/* ui/panes.h (private to ui/) - panes: what stands over the transcript while it is open, and the table of keys.
  *
- * A pane draws into an area and is asked about keys; what it does not use goes back to ui.c. */
+ * A pane is a file pane_NAME.c with a struct pane_ops, and an entry in PANES.  It draws into an area and gets keys first; keys that it
+ * does not use keep their general meaning.  A row in bindings.c with ACT_PANE + NAME opens and closes it. */
 #ifndef WEIR_PANES_H
 #define WEIR_PANES_H
 
 #include "ui/grid.h"
 #include "ui/keys.h"
 
-/* ---- sessions (view_sessions.c): filter as one types, rename, fork and delete in place ---- */
-struct sessions_pane;
-struct sessions_pane *sessions_pane_new(int ascii);
-void sessions_pane_free(struct sessions_pane *);
-void sessions_pane_open(struct sessions_pane *);
-void sessions_pane_post(struct sessions_pane *, const struct ui_session *, size_t n, int64_t now);
-void sessions_pane_preview(struct sessions_pane *, int64_t id, const char *text, size_t n);
-void sessions_pane_draw(struct sessions_pane *, const struct area *);
-/* PANE_ACTION: *out is what is to be done (text valid until the next call). */
+#define PANES(X) X(SESSIONS, sessions_pane) X(DOCUMENTS, documents_pane) X(HELP, help_pane) X(CACHE, cache_pane)
+
+#define PANE_ID(name, ops) name,
+enum pane_id { NO_PANE, PANES(PANE_ID) N_PANES };
+#undef PANE_ID
+
+/* What a pane did with a key.  PANE_ACTION: *out is for the application; its text is valid until the pane's next call. */
 enum pane_key { PANE_NOT_MINE, PANE_USED, PANE_CLOSE, PANE_ACTION };
-enum pane_key sessions_pane_key(struct sessions_pane *, const struct key *, struct ui_action *out);
-/* Ask whether that one is to be deleted, as Ctrl-D does. */
-void sessions_pane_ask(struct sessions_pane *, int64_t id);
-/* The time in which the last deletion could be undone is over. */
-void sessions_pane_gone(struct sessions_pane *);
-/* No key has come for a moment (0.3 s): what was typed behind "/" may be looked for.  PANE_ACTION, or PANE_NOT_MINE. */
-enum pane_key sessions_pane_pause(struct sessions_pane *, struct ui_action *out);
+struct hint { const char *key, *does; };
 
-/* ---- documents (view_docs.c): text with headings, search, percent; words that left the cache are dimmed ---- */
-struct docs_pane;
-struct docs_pane *docs_pane_new(int ascii);
-void docs_pane_free(struct docs_pane *);
-void docs_pane_post(struct docs_pane *, const struct ui_document *, size_t n);
-void docs_pane_goto(struct docs_pane *, const char *where);
-void docs_pane_lens(struct docs_pane *, size_t document, const struct ui_span *, size_t n);
-void docs_pane_draw(struct docs_pane *, const struct area *);
-enum pane_key docs_pane_key(struct docs_pane *, const struct key *);
+enum pane_flags {
+	PANE_SEARCHES = 1,    /* '/' searches in it, and so does F3 */
+	PANE_SHARES = 2,      /* on wide screens it leaves room for the cache at its side */
+	PANE_IS_CACHE = 4,    /* the cache on the whole screen: no bar, and all figures are computed */
+};
 
-/* ---- help (view_help.c): from the tables of keys and commands ---- */
-struct help_pane;
-struct help_pane *help_pane_new(const struct ui_command *, int ascii);
-void help_pane_free(struct help_pane *);
-void help_pane_draw(struct help_pane *, const struct area *);
-enum pane_key help_pane_key(struct help_pane *, const struct key *);
-/* The table of keys (bindings.c): where a key holds, what it is called, what it does.  ui.c acts on it, help and manual print it. */
-enum where { IN_INPUT = 1, IN_TALK = 2, IN_SESSIONS = 4, IN_DOCS = 8, IN_CACHE = 16, IN_HELP = 32, ANYWHERE = 63 };
+/* The first member of every pane's own struct. */
+struct pane { const struct pane_ops *ops; };
+struct pane_ops {
+	const char *place;                /* "the list of sessions": where its keys hold, for the help */
+	unsigned flags;
+	const struct hint *hints;         /* the row of keys while it has the focus; ends with key = NULL */
+	struct pane *(*create)(const struct ui_options *);   /* uses ascii, color, commands; the pane is empty */
+	void (*release)(struct pane *);
+	enum pane_key (*open)(struct pane *, struct ui_action *out);    /* PANE_USED or PANE_ACTION.  NULL: a pane opens as it was closed */
+	void (*draw)(struct pane *, const struct area *);
+	enum pane_key (*key)(struct pane *, const struct key *, struct ui_action *out);
+	/* No key has come for TYPED_SECONDS: PANE_ACTION or PANE_NOT_MINE.  NULL: not wanted. */
+	enum pane_key (*pause)(struct pane *, struct ui_action *out);
+};
+#define PANE_OPS(name, ops) extern const struct pane_ops ops;
+PANES(PANE_OPS)
+#undef PANE_OPS
+extern const struct pane_ops *const pane_ops[N_PANES];   /* [NO_PANE] is NULL; in panes.c */
+
+/* ---- the table of keys (bindings.c): ui_keys.c acts on it, help and manual print it ---- */
+
+#define PANE_PLACE(name, ops) IN_##name = 2 << name,
+enum where { IN_INPUT = 1, IN_TRANSCRIPT = 2, PANES(PANE_PLACE) ANYWHERE = (2 << N_PANES) - 1 };
+#undef PANE_PLACE
 struct binding {
-	unsigned where;
+	unsigned where;                   /* of enum where */
 	const char *keys, *does;          /* "Alt-Enter, Ctrl-J"; "break the line" */
-	int act;                          /* what ui_keys.c does (ui_private.h); 0: the line or the pane itself deals with it */
+	int act;                          /* of enum act (ui_private.h); 0: the input line or the pane handles the key itself */
 };
 extern const struct binding bindings[];   /* ends with keys = NULL */
 
-/* ---- the cache (view_cache.c) ---- */
-struct cache_pane;
-struct cache_pane *cache_pane_new(int ascii);
-void cache_pane_free(struct cache_pane *);
-void cache_pane_post(struct cache_pane *, const struct ui_cache *);
-int  cache_pane_rows(const struct cache_pane *, int width);              /* rows that the bar above the input wants */
-void cache_pane_draw_bar(struct cache_pane *, const struct area *);      /* meters and the strip of the whole text */
-void cache_pane_draw_side(struct cache_pane *, const struct area *);     /* beside the transcript, 40-48 columns */
-void cache_pane_draw(struct cache_pane *, const struct area *);          /* full screen: everything, with its legend */
-enum pane_key cache_pane_key(struct cache_pane *, const struct key *);
-void cache_pane_layer(struct cache_pane *, int layer);
-/* The terminal has colours: two layers a row of the heat, told apart by colour alone.  Off until it is called (c toggles). */
-void cache_pane_color(struct cache_pane *, int on);
+/* ---- what is posted to each pane ---- */
+
+/* The list of sessions (pane_sessions.c). */
+void sessions_pane_post(struct pane *, const struct ui_session *, size_t n, int64_t now);
+void sessions_pane_preview(struct pane *, int64_t id, const char *text, size_t n);
+/* Ask whether that session is to be deleted, as Ctrl-D does. */
+void sessions_pane_ask(struct pane *, int64_t id);
+/* The last deletion cannot be undone any more. */
+void sessions_pane_undo_over(struct pane *);
+
+/* Documents (pane_documents.c); evicted words are dimmed. */
+void documents_pane_post(struct pane *, const struct ui_document *, size_t n);
+void documents_pane_goto(struct pane *, const char *where);
+void documents_pane_lens(struct pane *, size_t document, const struct ui_span *, size_t n);
+
+/* The cache (pane_cache.c): the pane is its full form; bar and side panel stand beside other things. */
+void cache_pane_post(struct pane *, const struct ui_cache *);
+int  cache_pane_rows(const struct pane *, int width);              /* rows that the bar above the input line wants */
+void cache_pane_draw_bar(struct pane *, const struct area *);      /* meters and the strip of the whole sequence */
+void cache_pane_draw_side(struct pane *, const struct area *);     /* beside the transcript, 40-48 columns */
+void cache_pane_layer(struct pane *, int layer);
+/* on: the heat shows two layers a row, told apart by colour alone. */
+void cache_pane_color(struct pane *, int on);
 
 #endif

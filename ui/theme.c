@@ -1,4 +1,4 @@
-/* ui/theme.c - what styles look like: in 256 colours, in 8, in none.
+/* ui/theme.c - colours and attributes of styles: with 256 colours, with 8, with none.
  *
  * Text takes the terminal's own foreground and background and the eight colours of the user's palette, so it is as
  * readable as everything else in that terminal.  Bright colours (8-15) are not used: some palettes make greys of
@@ -50,7 +50,7 @@ struct theme {
 	[ST_SELECTED] = { OWN, OWN, LOOK_REVERSE }, \
 	[ST_MATCH] = { OWN, OWN, LOOK_REVERSE | LOOK_UNDER }, \
 	[ST_PROMPT] = { OWN, OWN, LOOK_BOLD }, \
-	[ST_GONE] = { OWN, OWN, LOOK_FAINT }, \
+	[ST_EVICTED] = { OWN, OWN, LOOK_FAINT }, \
 	[ST_METER] = { OWN, OWN, LOOK_BOLD }
 
 /* The same on a dark and on a light background. */

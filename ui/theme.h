@@ -1,4 +1,4 @@
-/* ui/theme.h (private to ui/) - what styles look like. */
+/* ui/theme.h (private to ui/) - colours and attributes of styles. */
 #ifndef WEIR_THEME_H
 #define WEIR_THEME_H
 

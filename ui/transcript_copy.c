@@ -1,5 +1,5 @@
-/* ui/transcript_copy.c - what was said as text for the clipboard: as it came in, but for control characters, which some programs
- * that it is pasted into would obey. */
+/* ui/transcript_copy.c - messages as text for the clipboard: raw, without control characters, which some programs would obey when it
+ * is pasted into them. */
 #include "ui/transcript_private.h"
 
 static void add_copy(struct str *out, const struct str *raw)
@@ -80,7 +80,7 @@ int transcript_copy_all(const struct transcript *t, struct str *out)
 			;
 		if (i)
 			str_adds(out, "\n");
-		/* Questions as quotes: who said what stays to be seen. */
+		/* Questions are quoted, to tell them from answers. */
 		for (size_t k = 0; k < n; k++) {
 			if (e->role == UI_USER && (!k || text.p[k - 1] == '\n'))
 				str_adds(out, "> ");

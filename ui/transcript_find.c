@@ -1,8 +1,8 @@
-/* ui/transcript_find.c - words found in the transcript.
+/* ui/transcript_find.c - the search in the transcript.
  *
- * Matches are found in the clean text of the entries, once, and again only in what has come since.  A blank in the pattern matches
- * any white space, line breaks and the bars of quotes among it; the marks of Markdown inside of a match are passed over, so that what
- * looks like the words is found.  A text that is kept in several parts is one text here: a match may begin in one and end in another. */
+ * The clean text of entries is searched once, new text when it has come.  A blank in the pattern matches
+ * any white space, line breaks and the bars of quotes among it; marks of Markdown inside a match are skipped, so that
+ * visible words are found.  A text that is kept in several parts is one text here: a match may begin in one and end in another. */
 #include "ui/transcript_private.h"
 
 #include "ui/widgets.h"
@@ -25,7 +25,7 @@ void find_free(struct find *f)
 	*f = (struct find){0};
 }
 
-/* The index of the first one that begins at or behind it. */
+/* The index of the first match that begins at or behind a place. */
 static size_t index_at(const struct find *f, size_t entry, size_t from)
 {
 	size_t lo = 0, hi = f->n;
@@ -58,7 +58,7 @@ const struct match *find_first(const struct transcript *t, size_t entry, size_t 
 	const struct find *f = &t->find;
 	size_t i = index_at(f, entry, from);
 
-	/* The one before may reach over it; they do not overlap. */
+	/* The match before may reach over the place; matches do not overlap. */
 	if (i && end_in(t, &f->match[i - 1], entry) > from)
 		i--;
 	return i < f->n ? &f->match[i] : NULL;
@@ -145,7 +145,7 @@ static size_t match_over(const struct transcript *t, size_t entry, size_t at, in
 	return found == SIZE_MAX && entry + 1 < t->n ? 0 : found;
 }
 
-/* Look through an entry from that byte on; returns where looking goes on, in bytes of this entry: its end, or behind it, where a match
+/* Search an entry from that byte on; returns where the search continues, in bytes of this entry: its end, or behind it, where a match
  * reaches into the next part. */
 static size_t look_through(struct transcript *t, size_t entry, size_t i)
 {
@@ -189,7 +189,7 @@ static size_t look_through(struct transcript *t, size_t entry, size_t i)
 	return i;
 }
 
-/* A part that was the last one may have given its end to the one behind it since.  1: it had that place. */
+/* The end of a last part may have moved to a new part since.  1: the place was there. */
 static int moved(const struct transcript *t, size_t *entry, size_t *from)
 {
 	size_t was = *entry;
@@ -239,7 +239,7 @@ void find_update(struct transcript *t)
 
 /* ---- the pattern ---- */
 
-/* 1: it is another one. */
+/* 1: the pattern has changed. */
 static int set_pattern(struct find *f, const char *text)
 {
 	struct str clean = {0}, s = {0};
@@ -274,7 +274,7 @@ static int set_pattern(struct find *f, const char *text)
 	return other;
 }
 
-/* ---- going there ---- */
+/* ---- moving to a match ---- */
 
 static size_t line_with(const struct lines *l, uint32_t source)
 {
@@ -346,7 +346,7 @@ static size_t choose(struct transcript *t, int step)
 		}
 		if (e)
 			entry_lay_out(t, e);
-		/* From the one shown, unless the user has gone elsewhere. */
+		/* From the match that is shown, unless the user has scrolled away. */
 		if (e && is_seen(t, f->shown.entry, e->folded ? 0 : line_with(&e->lines, f->shown.from))) {
 			i = index_at(f, f->shown.entry, (size_t)f->shown.from + (step > 0));
 			return step > 0 ? (i < f->n ? i : 0) : i ? i - 1 : f->n - 1;
@@ -358,7 +358,7 @@ static size_t choose(struct transcript *t, int step)
 		i = index_at(f, entry, source_at(t, entry, line));
 		return i < f->n ? i : 0;
 	}
-	/* The last one above the end of the screen. */
+	/* The last match above the end of the screen. */
 	transcript_move(t, &entry, &line, t->h);
 	i = index_at(f, entry, entry + 1 == t->n && line + 1 >= t->entry[entry].rows ? UINT32_MAX : source_at(t, entry, line));
 	return i ? i - 1 : f->n - 1;

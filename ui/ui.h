@@ -22,7 +22,7 @@ enum clean_flags {
 #define CLEAN_MARKS_MAX 4      /* combining marks on one base character */
 #define CLEAN_TAB 8
 
-/* What was found; the counters only grow. */
+/* Counts of what clean_text() removed or replaced; they only grow. */
 struct clean_found {
 	uint64_t hidden;     /* invisible characters: zero width, tags, fillers, variation selectors out of place */
 	uint64_t bidi;       /* direction controls */
@@ -51,9 +51,9 @@ void clean_init(struct clean *, unsigned flags);
 /* Append the clean form of in[0..n) to *out: valid UTF-8, printable code points and '\n' only.  The pieces may
  * be cut anywhere, inside a character too; the concatenated output does not depend on the cuts. */
 void clean_text(struct clean *, const char *in, size_t n, struct str *out);
-/* The text ends here: an unfinished character becomes U+FFFD.  The state is as new, the counters stay. */
+/* End of the text: an unfinished character becomes U+FFFD.  The state is reset, the counters stay. */
 void clean_end(struct clean *, struct str *out);
-/* "3 hidden characters, 1 direction control", or nothing when nothing was found worth a warning (hidden and bidi
+/* "3 hidden characters, 1 direction control", or nothing where no warning is due (hidden and bidi
  * always are; controls and invalid bytes too).  Appends to *out, returns the number of finds. */
 uint64_t clean_describe(const struct clean_found *, struct str *out);
 
@@ -80,10 +80,10 @@ struct wrap {
 	/* private */
 	size_t gap;                /* blanks held back: the end of a line loses them */
 	struct str word; size_t word_cols;   /* held back, too: it may not fit */
-	unsigned char flows;       /* the rest of this word goes out as it comes */
+	unsigned char flows;       /* the rest of this word is written at once */
 	unsigned char joined;      /* the last character was a joiner */
 	unsigned char as_is, code; /* this line, and those up to the closing fence, are not wrapped */
-	enum { WRAP_INDENT, WRAP_FENCE, WRAP_BODY } head;   /* where in the line we are */
+	enum { WRAP_INDENT, WRAP_FENCE, WRAP_BODY } head;   /* the part of the line being read */
 	size_t indent; int32_t fence; int n_fence;
 };
 void wrap_free(struct wrap *);
@@ -91,39 +91,39 @@ void wrap_free(struct wrap *);
  * What is held back comes out with the next '\n'.  The pieces may be cut between any two characters. */
 void wrap_text(struct wrap *, size_t width, const char *in, size_t n, struct str *out);
 
-/* ---- the history of what was typed (input_history.c): one file for the screen, line mode and other weirs that run ---- */
+/* ---- the input history (input_history.c): one file for the screen, line mode and other running weirs ---- */
 
 enum { HISTORY_MAX = 2000 };
 typedef void history_fn(const char *text, size_t n, void *ud);
-/* Entries from the oldest on, the last HISTORY_MAX; creates the file, 0600, in a directory that is there.  -1: it cannot be used. */
+/* Calls back with the last HISTORY_MAX entries, oldest first; creates the file, mode 0600, in an existing directory.  -1: unusable. */
 int  history_load(const char *path, history_fn *, void *ud);
 void history_append(const char *path, const char *text, size_t n);
-/* Down to HISTORY_MAX entries and some MiB, if it has grown beyond. */
+/* Shrink the file to HISTORY_MAX entries and some MiB, if it is larger. */
 void history_trim(const char *path);
 
 /* ---- the full screen (ui.c) ----
  *
- * The application posts what happens, feeds what the terminal sends, and asks for actions until there are none.  Nothing here
- * waits, starts threads or knows the engine.  All texts that are posted may be hostile; they are copied, cleaned before they are
- * shown, and kept as they came for copying.  One ui a process (readline is global); one thread. */
+ * The application posts messages, figures and lists, feeds the terminal's bytes, and takes actions until there are none.  Nothing here
+ * blocks, starts threads or knows the engine.  Posted texts may be hostile: they are copied, cleaned before they are shown, and kept
+ * as they came for the clipboard.  One ui a process (readline is global); one thread. */
 
 struct ui;
 struct grid;
 
-/* What may be done with a command while an answer or a document is running. */
+/* A command while an answer is generated or a document is read: run at once, queued, or refused. */
 enum ui_busy { BUSY_ALLOWED, BUSY_QUEUED, BUSY_REFUSED };
 struct ui_command {
 	const char *name, *aliases;       /* "/undo"; words with blanks between them */
 	const char *args, *help;
 	enum ui_busy busy;
-	enum ui_arg { ARG_NONE, ARG_FILE, ARG_SESSION, ARG_WORD } arg;   /* what completion offers for it */
+	enum ui_arg { ARG_NONE, ARG_FILE, ARG_SESSION, ARG_WORD } arg;   /* what completion offers for the argument */
 };
 
 struct ui_options {
 	int w, h;
 	const struct ui_command *commands;   /* ends with name = NULL; outlives the ui */
 	const char *history;              /* file of the input line, or NULL */
-	int ascii;                        /* no characters beyond ASCII of our own */
+	int ascii;                        /* draw with ASCII only */
 	int color;                        /* the terminal has colours */
 	int utc;                          /* times of day as UTC (tests) */
 };
@@ -131,60 +131,60 @@ int  ui_open(struct ui **, const struct ui_options *, struct err *);
 void ui_close(struct ui *);
 
 /* now: seconds of the monotonic clock. */
-void ui_feed(struct ui *, const char *bytes, size_t n, double now);   /* from the terminal */
+void ui_feed(struct ui *, const char *bytes, size_t n, double now);   /* bytes from the terminal */
 void ui_resize(struct ui *, int w, int h);
 void ui_tick(struct ui *, double now);
-double ui_wake(const struct ui *);        /* when ui_tick() has something to do; 0 = never */
-int  ui_dirty(const struct ui *);         /* the picture has changed since it was drawn */
+double ui_wake(const struct ui *);        /* time of the next ui_tick(); 0 = none needed */
+int  ui_dirty(const struct ui *);         /* ui_draw() would draw another picture */
 const struct grid *ui_draw(struct ui *, double now);
 /* The picture as text, h lines. */
 void ui_dump(struct ui *, double now, int with_styles, struct str *out);
 
-/* What the user wants. */
+/* Requests to the application. */
 enum ui_what {
 	UI_SEND,            /* text: a message or a /command; while busy only commands that are BUSY_ALLOWED */
-	UI_STOP,            /* the answer, or the reading */
+	UI_STOP,            /* stop the answer, or reading */
 	UI_QUIT,
 	UI_SUSPEND,         /* Ctrl-Z */
-	UI_REPAINT,         /* Ctrl-L: everything anew */
-	UI_EDITOR,          /* text: the draft; ui_draft() brings back what became of it */
+	UI_REPAINT,         /* Ctrl-L: redraw everything */
+	UI_EDITOR,          /* text: the draft; ui_draft() returns the edited one */
 	UI_COPY,            /* text: to the clipboard */
-	UI_LIST,            /* the picker opens or its filter changed: post the sessions */
-	UI_PREVIEW,         /* id: post the end of that session's talk */
-	UI_SWITCH,          /* id: go on in that session */
+	UI_LIST,            /* the list of sessions opens or its filter was cleared: post the sessions */
+	UI_PREVIEW,         /* id: post that session's last messages */
+	UI_SWITCH,          /* id: continue in that session */
 	UI_RENAME,          /* id, text */
 	UI_FORK,            /* id */
 	UI_DELETE,          /* id: confirmed; it can be undone for DELETE_UNDO seconds */
 	UI_UNDELETE,        /* id: the one deleted last */
-	UI_FIND,            /* text: words to look for in all sessions; post what was found with ui_sessions() */
-	UI_PANEL,           /* on: how much of the cache is shown: 0 nothing (compute nothing), 1 the bar, 2 all */
+	UI_FIND,            /* text: words to search in all sessions; post the matches with ui_sessions() */
+	UI_PANEL,           /* on: which figures of the cache are shown, so have to be computed: 0 none, 1 those of the bar, 2 all */
 	UI_MOUSE,           /* on */
 	UI_THEME,           /* text: "dark", "light" or "mono" */
 };
 struct ui_action { enum ui_what what; const char *text; size_t n; int64_t id; int on; };
-/* The next one: 1 (text is valid until the next call of any ui function), or 0. */
+/* The next request: 1 (text is valid until the next call of any ui function), or 0: none. */
 int  ui_action(struct ui *, struct ui_action *out);
 
-/* ---- what happens ---- */
+/* ---- what the application posts ---- */
 
 enum ui_role { UI_USER, UI_ASSISTANT, UI_NOTICE, UI_ERROR };
-void ui_talk_clear(struct ui *);                                   /* another talk, or a shorter one, follows */
-size_t ui_entry(struct ui *, enum ui_role, const char *text, size_t n);   /* a message or notice, whole so far */
-void ui_piece(struct ui *, const char *bytes, size_t n);           /* the answer that was entered last grows; cut anywhere */
-void ui_entry_end(struct ui *, const char *note);                  /* it is complete; note: "[120 tokens, 90 t/s]", or NULL */
+void ui_clear(struct ui *);                                   /* empties the transcript: another one follows */
+size_t ui_entry(struct ui *, enum ui_role, const char *text, size_t n);   /* a new last entry: a message or a notice */
+void ui_piece(struct ui *, const char *bytes, size_t n);           /* appends to the last entry; may be cut between any two bytes */
+void ui_entry_end(struct ui *, const char *note);                  /* the last entry is complete; note: "[120 tokens, 90 t/s]", or NULL */
 
-/* Something runs: verb "reading", "answering", "saving", ...; NULL: nothing, queued messages are sent.  Called at every change. */
+/* What runs now: verb "reading", "answering", "saving", ...; NULL: nothing, and queued messages are sent.  Post every change. */
 struct ui_work {
-	const char *verb; int64_t done, total, had; double tps, left;   /* had: of done, was there before; left: seconds, < 0 = unknown */
-	int open;                         /* it makes way for messages: they are sent at once, not queued */
+	const char *verb; int64_t done, total, had; double tps, left;   /* had: tokens of done that were cached; left: seconds, < 0 = unknown */
+	int open;                         /* messages interrupt it: they are sent at once, not queued */
 };
 void ui_work(struct ui *, const struct ui_work *);
 
 struct ui_status {
-	const char *model, *session, *kv; /* session: "" = it has not begun; NULL: nothing is kept (private) */
-	int32_t seen, kept, ctx;          /* tokens; ctx: the cache can hold */
-	int32_t gone, thinned;
-	double tps;                       /* of the last answer or the running one; 0 = none yet */
+	const char *model, *session, *kv; /* session: "" = not begun; NULL = private, nothing is saved */
+	int32_t seen, kept, ctx;          /* tokens; ctx: capacity of the cache */
+	int32_t evicted, thinned;
+	double tps;                       /* decode speed of the last or running answer; 0 = none yet */
 	uint64_t kv_bytes, memory;        /* memory: of the process */
 };
 void ui_status(struct ui *, const struct ui_status *);
@@ -193,19 +193,19 @@ struct ui_document { const char *name, *text; size_t n; uint64_t bytes; int32_t 
 void ui_documents(struct ui *, const struct ui_document *, size_t n);
 
 struct ui_session {
-	int64_t id; const char *name, *title, *model, *snippet;   /* snippet: of UI_FIND, \x01 and \x02 around the words; else "" */
+	int64_t id; const char *name, *title, *model, *snippet;   /* snippet: after UI_FIND the match, \x01 and \x02 around its words; else "" */
 	int64_t used; int32_t messages, tokens;
-	uint64_t kv_bytes; double seconds;   /* until it can go on: 0 = instant; < 0 = unknown */
-	int here;                            /* it is the one on the screen */
+	uint64_t kv_bytes; double seconds;   /* seconds of prefill before it can continue: 0 = instant; < 0 = unknown */
+	int here;                            /* the session on the screen */
 };
 void ui_sessions(struct ui *, const struct ui_session *, size_t n, int64_t now);   /* now: seconds since 1970 */
 void ui_preview(struct ui *, int64_t id, const char *text, size_t n);
-void ui_draft(struct ui *, const char *text, size_t n);             /* puts this into the input line */
+void ui_draft(struct ui *, const char *text, size_t n);             /* replaces the text of the input line */
 void ui_say(struct ui *, const char *text);                          /* one line in the status row for some seconds: "copied 34 bytes" */
 
-/* Commands that are the screen's own: the text behind the name. */
+/* The screen's own commands; the text is the command's argument. */
 void ui_open_help(struct ui *);
-/* What that shows, as lines of at most 80 columns. */
+/* The text of the help pane, as lines of at most 80 columns. */
 void ui_help_text(const struct ui_command *, struct str *out);
 void ui_open_sessions(struct ui *);
 #define DELETE_UNDO 10.0
@@ -213,48 +213,49 @@ void ui_ask_delete(struct ui *, int64_t session);                    /* in the l
 void ui_edit(struct ui *, const char *text);                         /* becomes a UI_EDITOR */
 void ui_open_documents(struct ui *, const char *where);              /* "", "p12", "40%" or words to find */
 void ui_open_panel(struct ui *, const char *how);                    /* "", "off", "bar", "full", "layer 12" */
-int  ui_search(struct ui *, const char *words);                      /* in the talk on the screen */
+int  ui_search(struct ui *, const char *words);                      /* in the transcript; returns the number of matches */
 int  ui_copy(struct ui *, const char *what, struct err *);           /* "", "3", "code", "code 2", "all": becomes a UI_COPY */
 int  ui_theme(struct ui *, const char *name, struct err *);          /* "", "dark", "light", "mono" */
 void ui_raw(struct ui *);                                            /* toggle */
 void ui_mouse(struct ui *);                                          /* toggle */
 
-/* ---- the cache as the panel shows it (view_cache.c) ---- */
+/* ---- the figures of the cache (pane_cache.c) ---- */
 
 enum { UI_COLS = 256, UI_REGIONS = 12, UI_FLOWS = 8 };
 struct ui_region {
 	char letter;                      /* 's' sinks, 'p' pinned prefix, '1' .. the rings */
 	const char *name;                 /* "sinks", "prefix", "ring 1" */
-	int32_t fill, rows;               /* tokens in it, and that it can hold (0 = no limit of its own) */
-	int32_t stride;                   /* one token in so many gets here; 0 = all */
-	int32_t first, last;              /* tokens it spans; -1 = empty */
-	float share;                      /* of attention now; < 0 = not observed */
+	int32_t fill, slots;              /* tokens in the region; its capacity, 0 = no limit of its own */
+	int32_t stride;                   /* one token in so many enters the region; 0 = all */
+	int32_t first, last;              /* oldest and newest token in it; -1 = empty */
+	float share;                      /* of the attention mass now; < 0 = not observed */
 };
-struct ui_flow { enum ui_flow_what { FLOW_IN, FLOW_MOVED, FLOW_OUT } what; int ring; int32_t token; float score; char text[48]; };
+/* A token entered a ring, moved to a larger ring, or was evicted from one.  mass: running average of its attention; 0 = not observed. */
+struct ui_flow { enum ui_flow_what { FLOW_IN, FLOW_MOVED, FLOW_OUT } what; int ring; int32_t token; float mass; char text[48]; };
 struct ui_cache {
 	const char *kv;
-	int32_t seen, kept, gone, thinned, ctx;
-	uint64_t bytes, bytes_most;       /* of the cache: in use, and all */
+	int32_t seen, kept, evicted, thinned, ctx;
+	uint64_t bytes, bytes_most;       /* of the cache: in use; at capacity */
 	struct ui_region region[UI_REGIONS]; int n_region;
 	int cols; int32_t per_col;        /* columns of the strips below, and tokens in each */
-	const uint8_t *kept_col;          /* [cols] 255 = everything is kept */
-	const uint8_t *where_col;         /* [cols] index into region of most of it; 255 = gone */
-	enum ui_heat { HEAT_NONE, HEAT_SCORE, HEAT_CHOSEN } heat_is;   /* not observed; running average of attention; share of KV heads that chose it */
+	const uint8_t *kept_col;          /* [cols] share of the KV entries that are kept; 255 = all, 0 = none */
+	const uint8_t *where_col;         /* [cols] index of the region that holds most of it; 255 = evicted */
+	enum ui_heat { HEAT_NONE, HEAT_MASS, HEAT_SELECTED } heat_is;   /* not observed; running average of attention mass; share of KV heads that selected the token */
 	int n_layer; const uint8_t *heat; /* [n_layer][cols] */
-	int32_t chosen;                   /* rows that the last token read per KV head; 0 = all */
-	int32_t refreshed;                /* layers whose set was chosen anew for it; < 0 = there is no such thing */
-	float cosine;                     /* similarity of the queries that refresh looks at; < -1 = not known */
-	float recovered;                  /* share of attention on what the old set had when a layer chose anew; < 0 = not known */
-	float estimated;                  /* share on the rows that were read, as a copy of the keys tells it; < 0 = not known */
+	int32_t selected;                 /* entries per KV head that the last token read; 0 = all, < 0 = not known */
+	int32_t refreshed;                /* layers that selected again for the last token; < 0 = the policy reuses no selection */
+	float cosine;                     /* cosine similarity of the queries that a refresh compares; < -1 = not known */
+	float recovered;                  /* share of attention on the old selection where a layer selected again; < 0 = not known */
+	float estimated;                  /* share of attention on the entries that were read, by the key sketch; < 0 = not known */
 	struct ui_flow flow[UI_FLOWS]; int n_flow;   /* the newest last */
-	float in_rate, moved_rate, out_rate;         /* tokens a second, as far as listened */
+	float in_rate, moved_rate, out_rate;         /* tokens a second */
 	struct { int32_t first, n; const char *name; } mark[8]; int n_mark;   /* documents: their tokens */
-	double seconds;                   /* what making this took */
-	double decode_seconds;            /* of one token now, for comparison; 0 = not known */
+	double seconds;                   /* that computing these figures took */
+	double decode_seconds;            /* of decoding one token now; 0 = not known */
 };
-/* Post it while UI_PANEL asks for it, some times a second. */
+/* Post them some times a second while UI_PANEL asks for them. */
 void ui_cache(struct ui *, const struct ui_cache *);
-/* Which part of a text is kept: spans that follow each other, end: byte behind the span, kept: 255 = by all heads, 0 = gone.
+/* Which parts of a text are in the cache, as adjacent spans.  end: byte behind the span; kept: 255 = by all heads, 0 = evicted.
  * which >= 0: message; < 0: document -1 - which. */
 struct ui_span { uint32_t end; uint8_t kept; };
 void ui_lens(struct ui *, int which, const struct ui_span *, size_t n);
@@ -267,8 +268,8 @@ struct display_options { int color; };      /* 0 = never, 1 = if the terminal ca
 int  display_open(struct display **, int fd, const struct display_options *, struct err *);
 /* The terminal is as it was before. */
 void display_close(struct display *);
-void display_size(struct display *, int *w, int *h);        /* as the terminal says now */
-void display_show(struct display *, const struct grid *);   /* what changed */
+void display_size(struct display *, int *w, int *h);        /* asks the terminal */
+void display_show(struct display *, const struct grid *);   /* writes the cells that changed */
 void display_repaint(struct display *);                     /* the next show draws everything */
 void display_pause(struct display *);                       /* for Ctrl-Z and editors: the terminal as it was before */
 void display_resume(struct display *);

@@ -1,8 +1,17 @@
-/* ui/ui_private.h (private to ui/) - the full screen as its files share it: ui.c (life, layout, drawing, what is
- * posted), ui_keys.c (what each key does), ui_status.c (the rows of its own: status, hints, what is queued).
+/* ui/ui_private.h (private to ui/) - the full screen as its files share it.
  *
- * All texts in here are clean, but for those that the name says came from the user or are on their way out as they are:
- * queued messages, actions, the last question. */
+ *     ui.c           life, time, drawing
+ *     ui_layout.c    rows and columns of the parts
+ *     ui_requests.c  requests to the application
+ *     ui_post.c      what the application posts
+ *     ui_commands.c  the screen's own commands
+ *     ui_keys.c      who gets a key; bindings.c is the table of keys, ui_acts.c carries out its acts
+ *     ui_panes.c     the panes and the focus
+ *     ui_search.c    the search in the transcript
+ *     ui_queue.c     messages that wait
+ *     ui_status.c    the status row and the hints
+ *
+ * All texts here are clean, except queued messages, actions and the last question: they leave as the user typed them. */
 #ifndef WEIR_UI_PRIVATE_H
 #define WEIR_UI_PRIVATE_H
 
@@ -12,37 +21,37 @@
 #include "ui/widgets.h"
 
 #define SAY_SECONDS 4.0
-#define QUIT_SECONDS 1.5     /* the second Ctrl-C must come within */
-#define ESC_SECONDS 1.0      /* and the second Esc */
-#define TYPED_SECONDS 0.3
-#define BEGIN_SECONDS 0.3    /* from handing out a message until it is known what it started */
+#define QUIT_SECONDS 1.5     /* between the two Ctrl-C that quit */
+#define ESC_SECONDS 1.0      /* between the two Esc that edit the last question */
+#define TYPED_SECONDS 0.3    /* without a key, until a pane is told so */
+#define BEGIN_SECONDS 0.3    /* from sending a message until the application posts what it started */
 enum {
-	SIDE_FROM = 110,     /* columns: the cache stands beside the talk, not below it */
-	BAR_COLS = 60, BAR_ROWS = 15,   /* no bar on a smaller screen */
-	HINTS_FROM = 16,     /* rows: the keys are shown at the bottom */
-	TALK_LEAST = 3,      /* rows that nothing but the line and the status row may take from the talk */
+	SIDE_FROM = 110,     /* columns: the cache stands beside the transcript, not below it */
+	BAR_COLS = 60, BAR_ROWS = 15,   /* a smaller screen has no bar */
+	HINTS_FROM = 16,     /* rows: there is a row of hints */
+	TRANSCRIPT_LEAST = 3,      /* rows of the transcript that bar and queue leave free */
 	QUEUE_ROWS = 3, QUEUE_MOST = 100,
 	SCREEN_MOST = 1000,  /* columns, rows */
 };
 
-/* What a key does; the table is in bindings.c, the deed in ui_keys.c. */
+/* What a key does: bindings.c names the act, ui_acts.c carries it out. */
 enum act {
-	ACT_NONE,            /* not ours: the input line's or the pane's */
-	ACT_HELP, ACT_PANEL, ACT_FIND, ACT_SESSIONS, ACT_DOCUMENTS, ACT_NEXT, ACT_MOUSE, ACT_QUIT, ACT_QUIT_EMPTY,
+	ACT_NONE,            /* the input line or the pane handles the key */
+	ACT_PANEL, ACT_FIND, ACT_NEXT, ACT_MOUSE, ACT_QUIT, ACT_QUIT_EMPTY,
 	ACT_NEW, ACT_THEME, ACT_RAW, ACT_EDITOR, ACT_STOP, ACT_BACK, ACT_SUSPEND, ACT_REPAINT,
 	ACT_UP, ACT_DOWN, ACT_HALF_UP, ACT_HALF_DOWN, ACT_PAGE_UP, ACT_PAGE_DOWN, ACT_TOP, ACT_END,
 	ACT_END_EMPTY, ACT_TOP_EMPTY, ACT_UNQUEUE, ACT_HELP_EMPTY, ACT_NEXT_EMPTY,
 	ACT_FIND_DOWN, ACT_FIND_UP, ACT_AGAIN, ACT_AGAIN_BACK, ACT_QUESTION_UP, ACT_QUESTION_DOWN,
 	ACT_COPY, ACT_COPY_CODE, ACT_EDIT, ACT_RETRY, ACT_FOLD, ACT_MARK, ACT_JUMP, ACT_LINE,
+	ACT_PANE,            /* + enum pane_id: open or close that pane */
 };
 
-enum pane { NO_PANE, SESSIONS, DOCUMENTS, HELP, CACHE };
-enum focus { ON_LINE, ON_TALK, ON_PANE, ON_PANEL };   /* panel: the cache beside or below what else there is */
+enum focus { ON_LINE, ON_TRANSCRIPT, ON_PANE, ON_PANEL };   /* ON_PANEL: the cache beside or below */
 
-/* An action on its way to the application. */
+/* A request that the application has not taken yet. */
 struct todo { enum ui_what what; struct str text; int64_t id; int on; };
 
-/* Rows from top to bottom, and what of the body the side panel takes. */
+/* Rows of each part, and columns of the side panel. */
 struct layout { int body, queue, bar, status, line, hints, side; };
 
 struct ui {
@@ -50,72 +59,90 @@ struct ui {
 	const struct ui_command *commands;
 	struct grid grid;
 	int dirty;
-	double now;                        /* the last clock value that came in */
+	double now;                        /* the last clock value that was given */
 	struct layout lay;
 
 	struct keys keys;
 	int leader;                        /* Ctrl-X was pressed */
-	double esc_at, quit_at; int esc_once, quit_once;   /* when the first of two came */
+	double esc_at, quit_at; int esc_once, quit_once;   /* times of the first of two */
 
-	struct transcript *talk;
-	struct sessions_pane *sessions;
-	struct docs_pane *docs;
-	struct help_pane *help;
-	struct cache_pane *cache;
-	enum pane pane; enum focus focus;
+	struct transcript *transcript;
+	struct pane *panes[N_PANES];       /* [NO_PANE] is NULL */
+	enum pane_id pane; enum focus focus;
 	int panel;                         /* the bar or side panel is wanted */
-	int panel_told;                    /* what the application heard last of UI_PANEL */
+	int panel_told;                    /* value of the last UI_PANEL */
 	int mouse;
 	int theme;
 
-	struct str last_question;          /* as it came */
-	uint64_t place; int has_place;     /* what m marked */
-	size_t below, fresh; int moved;    /* lines below the screen when drawn; new ones of them; scrolled since */
+	struct str last_question;          /* as it was typed */
+	uint64_t place; int has_place;     /* the place that m marked */
+	size_t below, fresh; int moved;    /* lines below the screen when it was drawn last; how many of them are new; the user has scrolled since */
 
-	int searching;                     /* the search line is open: its keys */
-	int search_down;                   /* towards the end */
+	int searching;                     /* the search line is open and gets the keys */
+	int search_down;                   /* the search runs towards the end */
 	struct edit pattern; size_t found, found_at;
 
-	struct str queue[QUEUE_MOST]; size_t n_queue;   /* messages that wait for the end of an answer, as they came */
-	int begun; double begun_until;     /* one was handed out: until something is posted of it, the next one waits */
+	struct str queue[QUEUE_MOST]; size_t n_queue;   /* messages that wait for the end of an answer */
+	int begun; double begun_until;     /* a message was sent: the next one waits until the application posts what it started */
 	struct todo *todo; size_t n_todo, cap_todo;
-	struct str given;                  /* text of the action handed out last */
+	struct str given;                  /* text of the last action */
 
-	double gone_until;                 /* the deletion of a session can be undone; 0 = there is none */
-	int typed; double typed_until;     /* into the list of sessions: it is told when no key has come for a moment */
-	struct str say; double say_until; int say_new;     /* new: its time begins when it is first seen */
+	double undo_until;                 /* until then the last deletion of a session can be undone; 0 = none */
+	int typed; double typed_until;     /* keys went to a pane; when it is told that none came for TYPED_SECONDS */
+	struct str say; double say_until; int say_new;     /* new: its time begins when it is drawn */
 	struct { struct str verb; int64_t done, total, had; double tps, left; int open; } work;
 	struct {
 		struct str model, session, kv;
-		int32_t seen, kept, ctx, gone, thinned;
+		int32_t seen, kept, ctx, evicted, thinned;
 		double tps;
 		uint64_t memory;           /* MiB */
 	} status;
 	int has_status;
 };
 
-/* ui.c */
+/* ui_requests.c */
 void todo_add(struct ui *, enum ui_what, const char *text, size_t n, int64_t id, int on);
-int  ui_working(const struct ui *);      /* or about to */
-int  ui_closed(const struct ui *);       /* and messages wait until it is done */
-void ui_lay_out(struct ui *);
-void pane_open(struct ui *, enum pane);
-void pane_close(struct ui *);
+int  ui_working(const struct ui *);      /* something runs, or is about to */
+int  ui_closed(const struct ui *);       /* and messages wait for its end */
 void ui_sayf(struct ui *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* ui_layout.c */
+void ui_lay_out(struct ui *);
+int  panel_seen(const struct ui *);      /* how much of the cache is on the screen, as in UI_PANEL */
+/* ui_panes.c */
+void panes_open(struct ui *, const struct ui_options *);
+void panes_close(struct ui *);
+struct pane *pane_shown(const struct ui *);             /* NULL: the transcript is shown */
+int  pane_has(const struct ui *, unsigned flag);        /* of enum pane_flags; 0: no pane is open */
+void pane_open(struct ui *, enum pane_id);
+void pane_close(struct ui *);
+void pane_toggle(struct ui *, enum pane_id);
+void pane_act(struct ui *, const struct ui_action *);   /* passes on what a pane asks of the application */
+int  pane_key(struct ui *, const struct key *);         /* 1: it has used the key */
+enum pane_key pane_try(struct ui *, const struct key *);   /* actions are dropped */
+void pane_pause(struct ui *);                           /* no key has come for TYPED_SECONDS */
+void focus_line(struct ui *);                           /* the input line gets the keys; a search ends */
 /* ui_keys.c */
 key_fn ui_key;
-void pane_act(struct ui *, const struct ui_action *);
+/* ui_commands.c */
+void ui_panel_next(struct ui *);            /* F2 */
+/* ui_acts.c */
+int  ui_act(struct ui *, enum act, const struct key *);   /* 0: the act means nothing here, the input line gets the key */
+/* ui_search.c */
+void ui_search_open(struct ui *, int down);
+void ui_search_key(struct ui *, const struct key *);
 void ui_search_run(struct ui *, int step);
 void ui_search_off(struct ui *);
-void ui_panel_next(struct ui *);
+void search_draw(const struct ui *, const struct area *);
+/* ui_queue.c */
+void ui_submit(struct ui *, const char *text, size_t n);        /* a complete message or command */
+void ui_submit_command(struct ui *, const char *command);       /* and keeps the draft */
 void queue_remove(struct ui *, size_t i);
+void queue_draw(const struct ui *, const struct area *);
 /* The command that text begins with, or NULL. */
 const struct ui_command *command_of(const struct ui *, const char *text, size_t n);
 /* ui_status.c */
 void status_draw(const struct ui *, const struct area *);
 void status_work(const struct ui *, int form, struct str *out);   /* form 0: everything .. 2: the least */
-void queue_draw(const struct ui *, const struct area *);
 void hints_draw(const struct ui *, const struct area *);
-void search_draw(const struct ui *, const struct area *);
 
 #endif

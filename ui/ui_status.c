@@ -1,8 +1,8 @@
-/* ui/ui_status.c - the rows that the screen fills itself: status, messages that wait, the search line, the hints.
+/* ui/ui_status.c - the status row and the row of key hints.
  *
  * The status row is made of parts that have several forms, from the longest to none.  Where the row is too narrow the
- * table give_up[] says which part becomes shorter first: comfort before position, position before what is happening
- * now.  That something has left the cache is the last to go. */
+ * table give_up[] says which part becomes shorter first: policy, memory and speed before position, position before what runs now.
+ * The number of evicted tokens is given up last. */
 #include "ui/ui_private.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 /* ---- the status row ---- */
 
-enum { SAY, FOUND, SESSION, MODEL, WORK, WAITING, SEEN, GONE, POLICY, SPEED, MEMORY, N_PARTS };
+enum { SAY, FOUND, SESSION, MODEL, WORK, WAITING, SEEN, EVICTED, POLICY, SPEED, MEMORY, N_PARTS };
 enum { FORMS = 4, NONE = FORMS };
 
 struct part {
@@ -20,9 +20,9 @@ struct part {
 };
 
 static const struct { uint8_t part, form; } give_up[] = {
-	{POLICY, NONE}, {MEMORY, NONE}, {SPEED, NONE}, {MODEL, 1}, {GONE, 1}, {SEEN, 1}, {MODEL, NONE}, {SESSION, 1},
-	{SESSION, NONE}, {WORK, 1}, {FOUND, 1}, {SEEN, 2}, {WORK, 2}, {GONE, 2}, {SEEN, NONE}, {WAITING, NONE},
-	{GONE, 3}, {GONE, NONE},
+	{POLICY, NONE}, {MEMORY, NONE}, {SPEED, NONE}, {MODEL, 1}, {EVICTED, 1}, {SEEN, 1}, {MODEL, NONE}, {SESSION, 1},
+	{SESSION, NONE}, {WORK, 1}, {FOUND, 1}, {SEEN, 2}, {WORK, 2}, {EVICTED, 2}, {SEEN, NONE}, {WAITING, NONE},
+	{EVICTED, 3}, {EVICTED, NONE},
 };
 
 static int part_cols(const struct part *p, int form)
@@ -102,13 +102,13 @@ static void make_parts(const struct ui *u, struct part part[N_PARTS])
 		str_addf(&part[SEEN].form[1], "/%s", num_count(u->status.ctx).s);
 		str_addf(&part[SEEN].form[2], "/%s", num_short(u->status.ctx).s);
 	}
-	if (u->status.gone > 0 || u->status.thinned > 0) {
-		str_addf(&part[GONE].form[0], "%s gone", num_count(u->status.gone).s);
+	if (u->status.evicted > 0 || u->status.thinned > 0) {
+		str_addf(&part[EVICTED].form[0], "%s evicted", num_count(u->status.evicted).s);
 		if (u->status.thinned > 0)
-			str_addf(&part[GONE].form[0], ", %s in part", num_count(u->status.thinned).s);
-		str_addf(&part[GONE].form[1], "%s gone", num_count(u->status.gone).s);
-		str_addf(&part[GONE].form[2], "%s gone", num_short(u->status.gone).s);
-		str_addf(&part[GONE].form[3], "-%s", num_short(u->status.gone).s);
+			str_addf(&part[EVICTED].form[0], ", %s in part", num_count(u->status.thinned).s);
+		str_addf(&part[EVICTED].form[1], "%s evicted", num_count(u->status.evicted).s);
+		str_addf(&part[EVICTED].form[2], "%s evicted", num_short(u->status.evicted).s);
+		str_addf(&part[EVICTED].form[3], "-%s", num_short(u->status.evicted).s);
 	}
 	set(&part[POLICY], 0, &u->status.kv, 24);
 	if (u->status.tps > 0 && !ui_working(u))
@@ -149,7 +149,7 @@ void status_draw(const struct ui *u, const struct area *a)
 		part[give_up[i].part].at = give_up[i].form;
 	if (u->say.n && total_cols(part) > a->w)
 		part[WORK].at = NONE;
-	/* What a later one made room for comes back, the dearest first; comfort does not. */
+	/* Restore what fits again, most important first; never policy, speed, memory. */
 	for (size_t i = sizeof give_up / sizeof give_up[0]; i-- > 0;) {
 		struct part *p = &part[give_up[i].part];
 		for (int form = 0, was = p->at; give_up[i].part < POLICY && form < was && p->at == was; form++) {
@@ -176,7 +176,7 @@ void status_draw(const struct ui *u, const struct area *a)
 		x = a->w - right + 1;
 	x = part_draw(u, &part[WAITING], a, x, ST_STATUS);
 	x = part_draw(u, &part[SEEN], a, x, ST_STATUS);
-	x = part_draw(u, &part[GONE], a, x, ST_STATUS_WARNING);
+	x = part_draw(u, &part[EVICTED], a, x, ST_STATUS_WARNING);
 	x = part_draw(u, &part[POLICY], a, x, ST_STATUS);
 	x = part_draw(u, &part[SPEED], a, x, ST_STATUS);
 	part_draw(u, &part[MEMORY], a, x, ST_STATUS);
@@ -185,63 +185,18 @@ void status_draw(const struct ui *u, const struct area *a)
 			str_free(&part[i].form[form]);
 }
 
-/* ---- messages that wait ---- */
-
-void queue_draw(const struct ui *u, const struct area *a)
-{
-	struct str s = {0};
-
-	for (int y = 0; y < a->h && (size_t)y < u->n_queue; y++) {
-		size_t more = y == a->h - 1 ? u->n_queue - (size_t)a->h : 0;
-		char tail[32] = "";
-		int w = a->w, x;
-
-		if (more)
-			w -= snprintf(tail, sizeof tail, " +%zu more", more);
-		str_clear(&s);
-		clean_line(u->queue[y].p, u->queue[y].n < 2000 ? u->queue[y].n : 2000, &s);
-		x = area_text(a, 0, y, ST_FAINT, "queued: ", 8);
-		if (w > x)
-			put_left(a, x, y, w - x, ST_FAINT, s.p ? s.p : "", s.n, u->ascii);
-		if (more && w > 0)
-			area_text(a, w, y, ST_FAINT, tail, strlen(tail));
-	}
-	str_free(&s);
-}
-
-/* ---- the search line ---- */
-
-void search_draw(const struct ui *u, const struct area *a)
-{
-	char result[48] = "";
-	int w = a->w, n = 0, x;
-
-	if (u->pattern.text.n && u->found)
-		n = snprintf(result, sizeof result, "%zu of %zu", u->found_at, u->found);
-	else if (u->pattern.text.n)
-		n = snprintf(result, sizeof result, "not found");
-	if (n && w > n + 12)
-		w -= n + 1;
-	x = area_text(a, 0, 0, ST_PROMPT, u->search_down ? "/" : "?", 1);
-	edit_draw(&u->pattern, a, x, 0, w - x, ST_TEXT);
-	if (w < a->w)
-		area_text(a, w + 1, 0, u->found ? ST_FAINT : ST_WARNING, result, (size_t)n);
-}
-
 /* ---- hints ---- */
 
-struct hint { const char *key, *does; };
-
 static const struct hint on_line[] = {
-	{"F1", "Help"}, {"F2", "Cache"}, {"F3", "Find"}, {"F4", "Sessions"}, {"F5", "Documents"}, {"F6", "Talk"},
+	{"F1", "Help"}, {"F2", "Cache"}, {"F3", "Find"}, {"F4", "Sessions"}, {"F5", "Documents"}, {"F6", "Focus"},
 	{"F10", "Quit"}, {"^C", "Clear"}, {0},
 };
 static const struct hint at_work[] = {
-	{"Esc", "Stop"}, {"Enter", "Queue"}, {"F1", "Help"}, {"F2", "Cache"}, {"F3", "Find"}, {"F6", "Talk"},
+	{"Esc", "Stop"}, {"Enter", "Queue"}, {"F1", "Help"}, {"F2", "Cache"}, {"F3", "Find"}, {"F6", "Focus"},
 	{"F10", "Quit"}, {"PgUp", "Scroll"}, {0},
 };
 static const struct hint while_open[] = {
-	{"Esc", "Stop"}, {"Enter", "Ask"}, {"F1", "Help"}, {"F2", "Cache"}, {"F3", "Find"}, {"F6", "Talk"}, {"F10", "Quit"},
+	{"Esc", "Stop"}, {"Enter", "Ask"}, {"F1", "Help"}, {"F2", "Cache"}, {"F3", "Find"}, {"F6", "Focus"}, {"F10", "Quit"},
 	{"PgUp", "Scroll"}, {0},
 };
 static const struct hint on_talk[] = {
@@ -249,22 +204,11 @@ static const struct hint on_talk[] = {
 	{"z", "Fold"}, {0},
 };
 static const struct hint in_search[] = {
-	{"Enter", "Keep"}, {"Esc", "Close"}, {"Up", "Before"}, {"Down", "Next"}, {0},
+	{"Enter", "Keep"}, {"Esc", "Close"}, {"Up", "Previous"}, {"Down", "Next"}, {0},
 };
 static const struct hint after_search[] = {
-	{"n", "Next"}, {"N", "Before"}, {"q", "Back"}, {"/", "Find"}, {"y", "Copy"}, {"c", "Code"}, {"[ ]", "Question"},
+	{"n", "Next"}, {"N", "Previous"}, {"q", "Back"}, {"/", "Find"}, {"y", "Copy"}, {"c", "Code"}, {"[ ]", "Question"},
 	{0},
-};
-static const struct hint in_sessions[] = {
-	{"Enter", "Open"}, {"Tab", "Preview"}, {"^R", "Rename"}, {"^F", "Fork"}, {"^D", "Delete"}, {"Esc", "Close"},
-	{0},
-};
-static const struct hint in_text[] = {   /* documents, help */
-	{"Esc", "Close"}, {"/", "Find"}, {"n", "Next"}, {"Space", "Page"}, {"g", "Top"}, {"G", "End"}, {"F6", "Input"},
-	{0},
-};
-static const struct hint in_cache[] = {
-	{"F2", "Close"}, {"j k", "Layer"}, {"+ -", "Zoom"}, {"?", "Legend"}, {"F1", "Help"}, {"F6", "Input"}, {0},
 };
 static const struct hint on_panel[] = {
 	{"?", "Legend"}, {"Esc", "Back"}, {"j k", "Scroll"}, {"F2", "All of it"}, {"F1", "Help"}, {"F6", "Input"}, {0},
@@ -280,18 +224,12 @@ static const struct hint *hints_of(const struct ui *u)
 		return behind_leader;
 	if (u->searching)
 		return in_search;
-	if (u->focus == ON_TALK)
+	if (u->focus == ON_TRANSCRIPT)
 		return u->pattern.text.n ? after_search : on_talk;
 	if (u->focus == ON_PANEL)
 		return on_panel;
-	if (u->focus == ON_PANE)
-		switch (u->pane) {
-		case SESSIONS:  return in_sessions;
-		case DOCUMENTS:
-		case HELP:      return in_text;
-		case CACHE:     return in_cache;
-		case NO_PANE:   break;
-		}
+	if (u->focus == ON_PANE && u->pane)
+		return pane_ops[u->pane]->hints;
 	return !ui_working(u) ? on_line : ui_closed(u) ? at_work : while_open;
 }
 

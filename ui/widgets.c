@@ -14,18 +14,9 @@
 struct num num_count(int64_t n)
 {
 	struct num out;
-	char digits[24];
-	uint64_t v = n < 0 ? -(uint64_t)n : (uint64_t)n;
-	int len = snprintf(digits, sizeof digits, "%llu", (unsigned long long)v), at = 0;
+	struct count digits = count_text(n < 0 ? -(uint64_t)n : (uint64_t)n);
 
-	if (n < 0)
-		out.s[at++] = '-';
-	for (int i = 0; i < len; i++) {
-		if (i && (len - i) % 3 == 0)
-			out.s[at++] = ',';
-		out.s[at++] = digits[i];
-	}
-	out.s[at] = 0;
+	snprintf(out.s, sizeof out.s, "%s%s", n < 0 ? "-" : "", digits.s);
 	return out;
 }
 
@@ -332,7 +323,7 @@ void edit_draw(const struct edit *e, const struct area *a, int x, int y, int w, 
 		return;
 	clean_line(e->text.p ? e->text.p : "", e->at, &left);
 	clean_line(e->text.p ? e->text.p + e->at : "", e->text.n - e->at, &right);
-	/* What stands before the cursor gives way from its left. */
+	/* Text before the cursor is cut at its left end. */
 	for (cols = text_width(left.p ? left.p : "", left.n); cols > (size_t)(w - 1) && from < left.n;) {
 		int32_t cp;
 		size_t len = (size_t)utf8_decode(left.p + from, left.n - from, &cp);

@@ -1,4 +1,4 @@
-/* ui/widgets.h (private to ui/) - what panes are made of: numbers as text, cut fields, a line to edit, a list with a chosen
+/* ui/widgets.h (private to ui/) - parts of panes: numbers as text, cut fields, a line to edit, a list with a chosen
  * row, words found in text. */
 #ifndef WEIR_WIDGETS_H
 #define WEIR_WIDGETS_H

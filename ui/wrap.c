@@ -1,7 +1,7 @@
 /* ui/wrap.c - word wrap for text that arrives in pieces.
  *
  * A terminal breaks a line after any letter.  Here a word that would not fit begins a new line instead.  Nothing is
- * ever taken back (no cursor movement, so any terminal will do and a wrong guess about its width does no harm):
+ * ever erased (no cursor movement, so any terminal will do and a wrong guess about its width does no harm):
  * a word is held back only while it could still reach the border, which is when it begins in the last WORD_MAX
  * columns.  Elsewhere its letters go out as they come.
  *
@@ -19,7 +19,7 @@ void wrap_free(struct wrap *w)
 	str_free(&w->word);
 }
 
-/* Out they go, one after the other; at the border the terminal goes on in the next line. */
+/* Written one after the other; the terminal breaks the line at its edge. */
 static void put(struct wrap *w, size_t width, const char *s, size_t n, size_t cols, struct str *out)
 {
 	str_add(out, s, n);

@@ -154,7 +154,7 @@ static const struct backend_ops cuda_ops = {
 	cuda_alloc, cuda_load_weight, cuda_drop, cuda_write, cuda_read, cuda_sync, cuda_copy, cuda_columns,
 	cuda_embed, cuda_rmsnorm, cuda_axpby, cuda_matmul, cuda_matmul_glu, cuda_rope, cuda_kv_put, cuda_attn,
 	cuda_key_sketch_bytes, cuda_key_sketch, cuda_key_scan, cuda_topk, cuda_kv_move,
-	cuda_page_bounds, cuda_page_scan, cuda_page_rows, cuda_query_drift,
+	cuda_page_bounds, cuda_page_scan, cuda_page_slots, cuda_query_drift,
 };
 
 extern "C" int weir_cuda_open(struct backend **out, const struct backend_options *opt, int abi, char err[160])

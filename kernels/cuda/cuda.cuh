@@ -8,12 +8,12 @@
  *     cuda_attn.cu         attention: shapes, spans, choice of the kernel (cuda_attn.cuh)
  *     cuda_attn_decode.cu  ... of few queries, split over slots; cuda_attn_prefill.cu: of many, tiled; cuda_attn_f32.cu: in f32
  *     cuda_probe.cu        attention mass and spread
- *     cuda_key_sketch.cu, cuda_scan.cu, cuda_topk.cu   selection of slots (cuda_choose.cuh): key sketches, scores of keys, the k best
+ *     cuda_key_sketch.cu, cuda_scan.cu, cuda_topk.cu   selection of slots (cuda_select.cuh): key sketches, scores of keys, the k best
  *     cuda_kv_move.cu      moves KV entries inside a plane
  *     cuda_compare.cu      operations of the comparison policies
  *     cuda_mma.cuh         products on the tensor cores, and asynchronous copies
  *     cuda_quant.cuh       device code that reads blocks of every weight type
- *     gpu.h                the device underneath, implemented by gpu_cuda.cu (and by tests/cuda_host/ for tests)
+ *     gpu.h                the device underneath, implemented by gpu_cuda.cu (and by tests/cuda/emulator/ for tests)
  *     language.cuh         the dialect of C++ that kernels are written in
  *
  * An operation of kernels/backend.h checks its operands (kernels/operands.h) and enqueues launches; nothing runs on the device before
@@ -96,17 +96,17 @@ void cuda_matmul_glu(struct backend *, struct tensor *out, const struct tensor *
                      int32_t n);
 void cuda_rope(struct backend *, struct tensor *out, const struct tensor *x, const struct tensor *table, int32_t head_dim, int32_t dims,
                int neox, int32_t n);
-void cuda_kv_put(struct backend *, struct tensor *plane, const struct tensor *x, int32_t n_kv_head, int32_t row0, int32_t n);
+void cuda_kv_put(struct backend *, struct tensor *plane, const struct tensor *x, int32_t n_kv_head, int32_t slot0, int32_t n);
 void cuda_attn(struct backend *, const struct attn_args *, int32_t n);
 uint64_t cuda_key_sketch_bytes(const struct backend *, int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits);
 void cuda_key_sketch(struct backend *, struct tensor *sketch, const struct tensor *plane, int32_t n_kv_head, int32_t cap, int32_t bits,
-                   int32_t row0, int32_t n);
+                   int32_t slot0, int32_t n);
 void cuda_key_scan(struct backend *, const struct scan_args *);
-void cuda_page_bounds(struct backend *, struct tensor *bounds, const struct tensor *plane, int32_t n_kv_head, int32_t cap, int32_t row0,
+void cuda_page_bounds(struct backend *, struct tensor *bounds, const struct tensor *plane, int32_t n_kv_head, int32_t cap, int32_t slot0,
                       int32_t n);
 void cuda_page_scan(struct backend *, const struct scan_args *);
 void cuda_topk(struct backend *, const struct topk_args *);
-void cuda_page_rows(struct backend *, struct tensor *rows, const struct tensor *pages, int32_t n_kv_head, int32_t n);
+void cuda_page_slots(struct backend *, struct tensor *slots, const struct tensor *pages, int32_t n_kv_head, int32_t n);
 void cuda_kv_move(struct backend *, struct tensor *plane, const struct kv_moves *);
 void cuda_query_drift(struct backend *, const struct query_drift_args *);
 
@@ -130,7 +130,7 @@ static inline struct cuda_predicate cuda_predicate_of(const struct predicate *w)
 static __device__ inline int predicate_holds(const struct cuda_predicate &w) { return !w.flag || *w.flag == w.is; }
 
 /* key_scan(), then topk(), in fewer launches (cuda_topk.cu): the selection of a part that attn() reads. */
-void cuda_choose(struct backend *, const struct attn_choice *);
+void cuda_select(struct backend *, const struct attn_selection *);
 
 /* The plugin's only exported function, looked up by kernels/plugin.c.  abi = BACKEND_ABI of the program. */
 extern "C" int weir_cuda_open(struct backend **out, const struct backend_options *, int abi, char err[160]);

@@ -49,7 +49,7 @@ static int32_t group_cols(const struct attn_args *a, int32_t part, int32_t *end)
 	int32_t cols = 0;
 
 	for (*end = part; *end < a->n_part && *end < part + ATTN_PARTS; ++*end)
-		cols += a->part[*end].n_rows;
+		cols += a->part[*end].n_slots;
 	return cols;
 }
 
@@ -134,15 +134,15 @@ static int attn_tokens(const struct attn_job *j, int32_t t0, int32_t t1, struct 
 				struct attn_seg *to = &p->a.part[k - i];
 
 				to->q = (const float *)from->q->data + (size_t)t0 * width;
-				to->rows = from->rows ? (const int32_t *)from->rows->data : NULL;
-				to->ld = from->rows ? from->rows->cols : 0;
-				to->row0 = from->row0;
-				to->n_rows = from->n_rows - (k == a->n_part - 1 ? cut : 0);
+				to->slots = from->slots ? (const int32_t *)from->slots->data : NULL;
+				to->ld = from->slots ? from->slots->cols : 0;
+				to->slot0 = from->slot0;
+				to->n_slots = from->n_slots - (k == a->n_part - 1 ? cut : 0);
 				to->col = col;
 				/* Field by field: the padding stays zero, and launch arguments are compared bytewise for replay. */
 				to->when.flag = cuda_predicate_of(&from->when).flag;
 				to->when.is = from->when.is;
-				col += to->n_rows;
+				col += to->n_slots;
 			}
 			if (pass)
 				start(p);
@@ -279,13 +279,13 @@ void cuda_attn(struct backend *be, const struct attn_args *a, int32_t n)
 		return;
 	for (int32_t i = 0; i < a->n_part; i++)
 		if (!cuda_rows_of(be, a->part[i].q, n, width, "attn") ||
-		    (a->part[i].choice && attn_choice_check(be, a->part[i].choice, a->n_kv_head) < 0))
+		    (a->part[i].selection && attn_selection_check(be, a->part[i].selection, a->n_kv_head) < 0))
 			return;
 	if (attn_probe_wanted(a->probe, n) && attn_probe_check(be, a, j.cols) < 0)
 		return;
 	for (int32_t i = 0; i < a->n_part; i++)
-		if (a->part[i].choice)
-			cuda_choose(be, a->part[i].choice);
+		if (a->part[i].selection)
+			cuda_select(be, a->part[i].selection);
 	if (be->failed)
 		return;
 	if (attn_probe_wanted(a->probe, n))

@@ -22,8 +22,8 @@ enum {
 
 struct attn_seg {
 	const float *q;              /* f32 [n][n_head * head_dim] */
-	const int32_t *rows;         /* [n_kv_head][ld], or NULL */
-	int32_t ld, row0, n_rows;
+	const int32_t *slots;        /* [n_kv_head][ld], or NULL */
+	int32_t ld, slot0, n_slots;
 	int32_t col;                 /* the call's column of its first slot */
 	struct cuda_predicate when;
 };
@@ -100,15 +100,15 @@ static __device__ inline int64_t attn_place(const struct attn_launch &a, int32_t
 /* Slots of the launch's part p that a query sees. */
 static __device__ inline int32_t attn_limit(const struct attn_launch &a, int32_t p, int32_t query)
 {
-	return a.last && p == a.n_part - 1 ? a.part[p].n_rows - (a.n - 1 - query / a.group) : a.part[p].n_rows;
+	return a.last && p == a.n_part - 1 ? a.part[p].n_slots - (a.n - 1 - query / a.group) : a.part[p].n_slots;
 }
 
 /* Columns c0 .. c1 - 1 that a block reads, without the parts whose predicate is false, and the number of slots in `state`. */
 struct attn_split { int32_t c0, c1, slots; };
 
-static __device__ inline int32_t attn_rows(const struct attn_launch &a, int32_t p)
+static __device__ inline int32_t attn_slots(const struct attn_launch &a, int32_t p)
 {
-	return !a.maybe || predicate_holds(a.part[p].when) ? a.part[p].n_rows : 0;
+	return !a.maybe || predicate_holds(a.part[p].when) ? a.part[p].n_slots : 0;
 }
 
 /* The split of span blockIdx.x; c0 = c1 where there is no such span and the block has nothing to do. */
@@ -120,7 +120,7 @@ static __device__ inline struct attn_split attn_split_of(const struct attn_launc
 	if (a.maybe) {
 		cols = 0;
 		for (int32_t p = 0; p < a.n_part; p++)
-			cols += attn_rows(a, p);
+			cols += attn_slots(a, p);
 		span = ((cols - 1) / (int32_t)gridDim.x / a.step + 1) * a.step;
 		s.slots = (cols - 1) / span + 1;
 	}
@@ -134,13 +134,13 @@ static __device__ inline struct attn_split attn_split_of(const struct attn_launc
 /* Byte offset of slot i of a part in its plane.  Lists are written by other kernels; entries outside of the cache are clamped. */
 static __device__ inline int64_t attn_row(const struct attn_launch &a, const struct attn_seg &s, int32_t kv, int32_t i)
 {
-	int32_t row = s.row0 + i;
+	int32_t slot = s.slot0 + i;
 
-	if (s.rows) {
-		row = s.rows[(int64_t)kv * s.ld + i];
-		row = (uint32_t)row < (uint32_t)a.cap ? row : a.cap - 1;
+	if (s.slots) {
+		slot = s.slots[(int64_t)kv * s.ld + i];
+		slot = (uint32_t)slot < (uint32_t)a.cap ? slot : a.cap - 1;
 	}
-	return ((int64_t)kv * a.cap + row) * a.row_bytes;
+	return ((int64_t)kv * a.cap + slot) * a.row_bytes;
 }
 
 static __device__ inline float *attn_slot(const struct attn_launch &a, int32_t tile_queries, int32_t kv, int32_t tile, int32_t slot)

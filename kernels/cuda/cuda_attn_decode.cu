@@ -213,9 +213,9 @@ template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void att
 #pragma unroll
 	for (int i = 0; i < D::TILES; i++)
 		acc[i][0] = acc[i][1] = acc[i][2] = acc[i][3] = 0;
-	for (int32_t p = 0; p < a.n_part; at0 += attn_rows(a, p), p++) {
+	for (int32_t p = 0; p < a.n_part; at0 += attn_slots(a, p), p++) {
 		const struct attn_seg &s = a.part[p];
-		int32_t from = max(0, split.c0 - at0), i1 = min(min(attn_rows(a, p), split.c1 - at0), attn_limit(a, p, last_query));
+		int32_t from = max(0, split.c0 - at0), i1 = min(min(attn_slots(a, p), split.c1 - at0), attn_limit(a, p, last_query));
 		int32_t seen = place < 0 ? 0 : min(i1, attn_limit(a, p, query)), all = attn_limit(a, p, query0);
 		int64_t now, next;
 		k_words<DIM> k[2];

@@ -201,9 +201,9 @@ template<int TYPE, int QUERIES> static __global__ __launch_bounds__(THREADS) voi
 		for (int p = 0; p < PIECES; p++)
 			acc[j][p][0] = acc[j][p][1] = 0;
 	}
-	for (int32_t p = 0; p < a.n_part; at0 += attn_rows(a, p), p++) {
+	for (int32_t p = 0; p < a.n_part; at0 += attn_slots(a, p), p++) {
 		const struct attn_seg &s = a.part[p];
-		int32_t i1 = min(min(attn_rows(a, p), split.c1 - at0), attn_limit(a, p, last_query)), seen[EACH];
+		int32_t i1 = min(min(attn_slots(a, p), split.c1 - at0), attn_limit(a, p, last_query)), seen[EACH];
 
 #pragma unroll
 		for (int j = 0; j < EACH; j++) {

@@ -327,9 +327,9 @@ template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void att
 #pragma unroll
 	for (int n = 0; n < TILES; n++)
 		acc[n][0] = acc[n][1] = acc[n][2] = acc[n][3] = 0;
-	for (int32_t p = 0; p < a.n_part; at0 += attn_rows(a, p), p++) {
+	for (int32_t p = 0; p < a.n_part; at0 += attn_slots(a, p), p++) {
 		const struct attn_seg &s = a.part[p];
-		int32_t from = max(0, split.c0 - at0), i1 = min(min(attn_rows(a, p), split.c1 - at0), attn_limit(a, p, last_query));
+		int32_t from = max(0, split.c0 - at0), i1 = min(min(attn_slots(a, p), split.c1 - at0), attn_limit(a, p, last_query));
 		int32_t all = attn_limit(a, p, query0), seen[2], most_seen = 0, buffer = 0;
 		float scale[2];
 

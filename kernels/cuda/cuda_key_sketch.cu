@@ -3,7 +3,7 @@
  * The bits are those of the CPU backend: sums are taken in the same order, and no multiplication is fused with an addition.
  *
  * 1 launch.  A block takes 16 rows of a KV head: reads the rows, writes 40 bytes for a key of 128 values at 2 bits. */
-#include "kernels/cuda/cuda_choose.cuh"
+#include "kernels/cuda/cuda_select.cuh"
 
 enum { SKETCH_THREADS = 128, SKETCH_SHARED = 64 << 10 };
 
@@ -11,7 +11,7 @@ struct key_sketch_args {
 	uint8_t *sketch;
 	const uint8_t *plane;
 	int64_t row_bytes, head_bytes;
-	int32_t type, whole, cap, bits, dim, row0, row1, ld, panel_bytes;
+	int32_t type, whole, cap, bits, dim, slot0, slot1, ld, panel_bytes;
 	int32_t keys;                /* of a block, 16 or fewer; blocks begin at multiples of it */
 };
 
@@ -78,16 +78,16 @@ static __global__ void key_sketch(struct key_sketch_args a)
 {
 	SHARED_DYNAMIC(float, x);    /* [keys][ld] */
 	int32_t thread = (int32_t)threadIdx.x, lane = thread % WARP, warp = thread / WARP, head = (int32_t)blockIdx.y;
-	int32_t k0 = (a.row0 / a.keys + (int32_t)blockIdx.x) * a.keys, groups = (a.dim - 1) / SKETCH_GROUP + 1;
+	int32_t k0 = (a.slot0 / a.keys + (int32_t)blockIdx.x) * a.keys, groups = (a.dim - 1) / SKETCH_GROUP + 1;
 	int32_t octets = (a.keys + 7) / 8, quads = 8 / a.bits, top = (1 << a.bits) - 1;
 	uint8_t *panel = a.sketch + head * a.head_bytes + (int64_t)(k0 / SKETCH_PANEL) * a.panel_bytes;
 
-	if (k0 >= a.row1)
+	if (k0 >= a.slot1)
 		return;
 	for (int32_t i = warp; i < a.keys; i += SKETCH_THREADS / WARP) {
 		int32_t k = k0 + i;
 
-		if (k < a.row0 || k >= a.row1)
+		if (k < a.slot0 || k >= a.slot1)
 			continue;
 		for (int32_t d = lane * 8; d < a.dim; d += WARP * 8) {
 			float v[8];
@@ -104,8 +104,8 @@ static __global__ void key_sketch(struct key_sketch_args a)
 	for (int32_t t = warp; t < groups * octets; t += SKETCH_THREADS / WARP) {
 		int32_t g = t / octets, i = t % octets * 8 + lane / 4, j = lane % 4, k = k0 + i;
 		int32_t n = min(a.dim - g * SKETCH_GROUP, (int32_t)SKETCH_GROUP), units = (n * a.bits + 31) / 32;
-		int there = i < a.keys && k >= a.row0 && k < a.row1;
-		const float *v = x + (there ? i * a.ld : max(0, a.row0 - k0) * a.ld) + g * SKETCH_GROUP;
+		int there = i < a.keys && k >= a.slot0 && k < a.slot1;
+		const float *v = x + (there ? i * a.ld : max(0, a.slot0 - k0) * a.ld) + g * SKETCH_GROUP;
 		uint8_t *to = panel + g * (64 + 64 * (SKETCH_GROUP * a.bits / 32));
 		float low, high, d, m, inv;
 		uint16_t scale, min16;
@@ -152,13 +152,13 @@ uint64_t cuda_key_sketch_bytes(const struct backend *be, int32_t n_kv_head, int3
 }
 
 void cuda_key_sketch(struct backend *be, struct tensor *sketch, const struct tensor *plane, int32_t n_kv_head, int32_t cap, int32_t bits,
-                   int32_t row0, int32_t n)
+                   int32_t slot0, int32_t n)
 {
 	struct cuda *c = cuda_of(be);
 	struct key_sketch_args a = {};
 	int32_t dim;
 
-	if (be->failed || key_sketch_check(be, sketch, plane, n_kv_head, cap, bits, row0, n) < 0 || n == 0)
+	if (be->failed || key_sketch_check(be, sketch, plane, n_kv_head, cap, bits, slot0, n) < 0 || n == 0)
 		return;
 	dim = plane->cols;
 	if (dim > SKETCH_SHARED / 4 - 4) {
@@ -175,11 +175,11 @@ void cuda_key_sketch(struct backend *be, struct tensor *sketch, const struct ten
 	a.cap = cap;
 	a.bits = bits;
 	a.dim = dim;
-	a.row0 = row0;
-	a.row1 = row0 + n;
+	a.slot0 = slot0;
+	a.slot1 = slot0 + n;
 	a.ld = (dim + 31) / 32 * 32 + 4;        /* eight keys of a warp lie in eight different quarters of the banks */
 	for (a.keys = SKETCH_PANEL; a.keys > 1 && a.keys * a.ld * 4 > SKETCH_SHARED; )
 		a.keys /= 2;
-	cuda_launch(c, key_sketch, (unsigned)cuda_power((a.row1 - 1) / a.keys - row0 / a.keys + 1), (unsigned)n_kv_head, 1, SKETCH_THREADS,
+	cuda_launch(c, key_sketch, (unsigned)cuda_power((a.slot1 - 1) / a.keys - slot0 / a.keys + 1), (unsigned)n_kv_head, 1, SKETCH_THREADS,
 	            (unsigned)(a.keys * a.ld * 4), a);
 }

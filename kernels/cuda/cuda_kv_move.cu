@@ -1,10 +1,10 @@
-/* kernels/cuda/cuda_kv_move.cu - kv_move: rows of a plane copied to other rows of it, keys rotated further on the way.
+/* kernels/cuda/cuda_kv_move.cu - kv_move: entries of a plane copied to other slots of it, keys rotated further on the way.
  *
- * 1 launch where the moved rows of a KV head fit in shared memory, else 2; each row is read and written once.  Consecutive calls share
+ * 1 launch where the moved entries of a KV head fit in shared memory, else 2; each entry is read and written once.  Consecutive calls share
  * a launch, up to MOVE_PLANES planes: a step of a cache of 28 layers takes 2 launches.
  *
  * The list lies on the device: a move out of the plane is left out, not reported. */
-#include "kernels/cuda/cuda_choose.cuh"
+#include "kernels/cuda/cuda_select.cuh"
 
 enum { MOVE_THREADS = 512, MOVE_SHARED = 96 << 10, MOVE_BLOCK = 64 };
 
@@ -12,17 +12,17 @@ struct move_plane { uint8_t *plane; const int32_t *move; };
 enum { MOVE_PLANES = 56 };       /* as many as fit in a kernel's argument */
 
 struct move_args {
-	uint8_t *stage;              /* device memory [n_kv_head][n] rows, where shared memory is too small */
-	const float *shift;           /* NULL: rows as they are */
+	uint8_t *stage;              /* device memory [n_kv_head][n] entries, where shared memory is too small */
+	const float *shift;           /* NULL: entries as they are */
 	int64_t row_bytes, move_cols;
-	uint64_t shifted;             /* planes whose rows are shifted */
+	uint64_t shifted;             /* planes whose entries are shifted */
 	int32_t type, n, heads, cap, dim, dims, neox, shifts, planes;
 	struct move_plane at[MOVE_PLANES];
 };
 
 /* The work of one block: a KV head of a plane. */
 struct move_view {
-	uint8_t *plane;              /* the head's first row */
+	uint8_t *plane;              /* the head's first slot */
 	const int32_t *list;
 	const float *shift;
 	int64_t row_bytes;
@@ -61,7 +61,7 @@ static __device__ inline struct row_move move_of(const struct move_view &a, int3
 	return m;
 }
 
-/* A warp copies a row. */
+/* A warp copies an entry. */
 static __device__ inline void row_copy(uint8_t *to, const uint8_t *from, int64_t n)
 {
 	int32_t lane = (int32_t)threadIdx.x % WARP;
@@ -85,7 +85,7 @@ static __device__ inline float two_products(float a, float b, float c, float d)
 	return __fadd_rn(__fmaf_rn(a, b, w), rest);
 }
 
-/* A warp copies a row and rotates it. */
+/* A warp copies an entry and rotates it. */
 static __device__ inline void row_shift(const struct move_view &a, uint8_t *to, const uint8_t *from, const float *shift)
 {
 	int32_t lane = (int32_t)threadIdx.x % WARP, half = a.dims / 2;
@@ -134,7 +134,7 @@ static __device__ inline void move_read(const struct move_view &a, int32_t i, ui
 		row_copy(stage + i * a.row_bytes, from, a.row_bytes);
 }
 
-/* Of two moves to one row the later one wins: a warp looks for later ones first. */
+/* Of two moves to one slot the later one wins: a warp looks for later ones first. */
 static __device__ inline void move_write(const struct move_view &a, int32_t i, const uint8_t *stage)
 {
 	struct row_move m = move_of(a, i);
@@ -149,7 +149,7 @@ static __device__ inline void move_write(const struct move_view &a, int32_t i, c
 	row_copy(a.plane + m.to * a.row_bytes, stage + i * a.row_bytes, a.row_bytes);
 }
 
-/* A block moves the rows of a KV head: all are read to shared memory before any is written. */
+/* A block moves the entries of a KV head: all are read to shared memory before any is written. */
 static __global__ void __launch_bounds__(MOVE_THREADS, 2) move_heads(struct move_args a)
 {
 	SHARED_DYNAMIC(uint8_t, stage);

@@ -29,7 +29,7 @@ struct head_job {
 	void *plane;               /* put the head (after a rotation in place) into a cache plane; or NULL */
 	int32_t heads, block0;     /* heads per token; the first block of this job */
 	int32_t turns, in_place;   /* rotations; in_place: there is one, and its result is put */
-	int32_t type, cap, row0;   /* of the plane */
+	int32_t type, cap, slot0;   /* of the plane */
 	float eps;
 };
 struct head_args {
@@ -130,7 +130,7 @@ __global__ void __launch_bounds__(WARP * HEAD_WARPS) head_rows(struct head_args 
 	if (j.plane) {
 		size_t bytes = j.type == DT_F32 ? 4 * (size_t)a.dim : j.type == DT_Q8_0 ? (size_t)a.dim / 32 * 34 : 2 * (size_t)a.dim;
 
-		head_put((char *)j.plane + ((size_t)head * (size_t)j.cap + (size_t)j.row0 + (size_t)token) * bytes, j.type, row, a.dim, lane);
+		head_put((char *)j.plane + ((size_t)head * (size_t)j.cap + (size_t)j.slot0 + (size_t)token) * bytes, j.type, row, a.dim, lane);
 	}
 }
 
@@ -436,7 +436,7 @@ static int put_joins(struct cuda *c, const float *x, const struct head_job *put,
 		to.plane = put->plane;
 		to.type = put->type;
 		to.cap = put->cap;
-		to.row0 = put->row0;
+		to.slot0 = put->slot0;
 		if (job_may_become(w, &to, i)) {
 			*j = to;
 			return 1;
@@ -445,7 +445,7 @@ static int put_joins(struct cuda *c, const float *x, const struct head_job *put,
 	return 0;
 }
 
-void cuda_kv_put(struct backend *be, struct tensor *plane, const struct tensor *x, int32_t n_kv_head, int32_t row0, int32_t n)
+void cuda_kv_put(struct backend *be, struct tensor *plane, const struct tensor *x, int32_t n_kv_head, int32_t slot0, int32_t n)
 {
 	struct cuda *c = cuda_of(be);
 	struct head_job job = {};
@@ -463,14 +463,14 @@ void cuda_kv_put(struct backend *be, struct tensor *plane, const struct tensor *
 		return;
 	}
 	job.cap = plane->rows / n_kv_head;
-	if (row0 < 0 || n > job.cap - row0) {
-		backend_fail(be, "internal: rows %d + %d do not fit a cache of %d", (int)row0, (int)n, (int)job.cap);
+	if (slot0 < 0 || n > job.cap - slot0) {
+		backend_fail(be, "internal: slots %d + %d do not fit a cache of %d", (int)slot0, (int)n, (int)job.cap);
 		return;
 	}
 	job.plane = plane->data;
 	job.heads = n_kv_head;
 	job.type = t;
-	job.row0 = row0;
+	job.slot0 = slot0;
 	if (n < 1 || !head_fits(be, plane->cols) || put_joins(c, job.x, &job, n, plane->cols))
 		return;
 	heads_add(c, n, plane->cols, 0, 0, &job);

@@ -11,7 +11,7 @@
  * A row of a plane is read by eight lanes, 16 bytes each, sixteen rows of a warp at a time; sums are floats.
  *
  * The number of blocks follows the number of keys by powers of two.  The order of sums depends on shapes alone. */
-#include "kernels/cuda/cuda_choose.cuh"
+#include "kernels/cuda/cuda_select.cuh"
 
 enum { SCAN_THREADS = 256, SCAN_WARPS = SCAN_THREADS / WARP, SCAN_HEADS = 8, FINISH_EACH = 4,
        FINISH_ROWS = SCAN_THREADS * FINISH_EACH };
@@ -497,10 +497,10 @@ int scan_first(struct cuda *c, const struct scan_args *a, struct scan_launch *l,
 	l->tiles = (l->n - 1) / l->tile + 1;
 	l->ld = ((int64_t)l->n + 31) / 32 * 32;
 	/* Memory for the next power of two, so that it rarely grows. */
-	score = choose_cut(&at, heads * (size_t)choose_max(power, 32), sizeof(float));
-	max = choose_cut(&at, heads * (size_t)blocks, sizeof(float));
-	sum = choose_cut(&at, heads * (size_t)blocks, sizeof(float));
-	mult = choose_cut(&at, heads, sizeof(float));
+	score = scratch_cut(&at, heads * (size_t)max_i32(power, 32), sizeof(float));
+	max = scratch_cut(&at, heads * (size_t)blocks, sizeof(float));
+	sum = scratch_cut(&at, heads * (size_t)blocks, sizeof(float));
+	mult = scratch_cut(&at, heads, sizeof(float));
 	if (cuda_buffer_grow(c, &c->scan, at) < 0)
 		return -1;
 	l->score = (float *)((char *)c->scan.p + score);
@@ -533,10 +533,10 @@ int scan_start(struct cuda *c, const struct scan_args *a, struct scan_scores *s,
 	memset(s, 0, sizeof *s);
 	if (key_scan_check(&c->base, a) < 0)
 		return -1;
-	if (a->n_rows == 0)
+	if (a->n_slots == 0)
 		return 1;
 	l.keys = (const uint8_t *)a->keys->data;
-	l.n = a->n_rows;
+	l.n = a->n_slots;
 	l.dim = a->head_dim;
 	l.bits = a->bits;
 	l.when = s->when = cuda_predicate_of(&a->when);

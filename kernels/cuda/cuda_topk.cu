@@ -1,41 +1,41 @@
-/* kernels/cuda/cuda_topk.cu - topk: the k highest of n scores per KV head, exactly; and scan and topk together (cuda_choose).
+/* kernels/cuda/cuda_topk.cu - topk: the k highest of n scores per KV head, exactly; and scan and topk together (cuda_select).
  *
  * Scores are sorted into bins by a monotonic function.  Counting finds the bin of the k-th highest score; only the members of this
- * bin are compared further, by the digits of their scores, then of those before pooling, then by row numbers, until the lowest
- * selected row is known.  In this order no two rows are equal, so the result does not depend on the order of threads.
+ * bin are compared further, by the digits of their scores, then of those before pooling, then by slot numbers, until the lowest
+ * selected slot is known.  In this order no two slots are equal, so the result does not depend on the order of threads.
  *
- *     up to SMALL rows     1 launch; a block per KV head, its scores in shared memory
- *     more                 3 launches: clear, count, take.  In `take` every block lists, in order, its rows of the bin and above; the
- *                          last block of a KV head finds the lowest selected row and writes the selected rows
- *     rows in order        1 more, for up to COUNTED rows: every selected row counts the rows that rank before it.  For more, 2 or
- *                          more: blocks sort TILE rows each, and launches merge pairs of runs until one is left
+ *     up to SMALL slots    1 launch; a block per KV head, its scores in shared memory
+ *     more                 3 launches: clear, count, take.  In `take` every block lists, in order, its slots of the bin and above; the
+ *                          last block of a KV head finds the lowest selected slot and writes the selected slots
+ *     slots in order       1 more, for up to COUNTED slots: every selected slot counts the slots that rank before it.  For more, 2 or
+ *                          more: blocks sort TILE slots each, and launches merge pairs of runs until one is left
  *     wide pools           1 more for each doubling of the window
  *
- * Scores are read twice, from L2.  cuda_choose(), for policies that select in every step: the scan's first launch also clears, a second
- * one computes the scan's output and counts (up to SMALL rows: does everything), then `take`: 2 or 3 launches. */
-#include "kernels/cuda/cuda_choose.cuh"
+ * Scores are read twice, from L2.  cuda_select(), for policies that select in every step: the scan's first launch also clears, a second
+ * one computes the scan's output and counts (up to SMALL slots: does everything), then `take`: 2 or 3 launches. */
+#include "kernels/cuda/cuda_select.cuh"
 
 enum {
-	SMALL = 16 << 10,            /* rows up to which one block selects */
+	SMALL = 16 << 10,            /* slots up to which one block selects */
 	SMALL_THREADS = 1024, TAKE_THREADS = 512,
-	BINS = 4096, CHUNK = 4096, CHUNKS = 1024,   /* rows of a block, and the most blocks of a KV head */
+	BINS = 4096, CHUNK = 4096, CHUNKS = 1024,   /* slots of a block, and the most blocks of a KV head */
 	NEAR_POOL = 16,              /* half window up to which pooling needs no launch of its own */
 	CLOSE = 2048,                /* members of the bin that fit in shared memory */
-	EACH = 4,                    /* rows that a thread loads at once */
-	TILE = 2048, COUNTED = TILE, /* rows in order: up to COUNTED by counting, whose work grows with the square */
-	STATE = 4, COUNTS = BINS + STATE,           /* words of a KV head: counts of bins; blocks that are done, the bin, rows above it */
+	EACH = 4,                    /* slots that a thread loads at once */
+	TILE = 2048, COUNTED = TILE, /* slots in order: up to COUNTED by counting, whose work grows with the square */
+	STATE = 4, COUNTS = BINS + STATE,           /* words of a KV head: counts of bins; blocks that are done, the bin, slots above it */
 };
 
 struct topk_launch {
 	const float *score;          /* [n_kv_head][score_cols] */
 	const float *pooled;         /* [n_kv_head][n], or NULL: pooled when read */
-	int32_t *rows;               /* [n_kv_head][rows_cols] */
+	int32_t *slots;              /* [n_kv_head][slots_cols] */
 	uint32_t *count;             /* [n_kv_head][COUNTS] */
-	int32_t *listed;             /* [n_kv_head][CHUNKS] rows that a chunk listed */
-	uint2 *list;                 /* [n_kv_head][n] their orders and numbers, from the chunk's first row on */
-	int64_t score_cols, rows_cols;
+	int32_t *listed;             /* [n_kv_head][CHUNKS] slots that a chunk listed */
+	uint2 *list;                 /* [n_kv_head][n] their orders and numbers, from the chunk's first slot on */
+	int64_t score_cols, slots_cols;
 	int32_t n, k, half;
-	int32_t i0, i1, want, first;                /* select `want` of rows i0 .. i1 - 1; rows below `first` and from i1 on are forced */
+	int32_t i0, i1, want, first;                /* select `want` of slots i0 .. i1 - 1; slots below `first` and from i1 on are forced */
 	int32_t chunk, chunks;
 	struct cuda_predicate when;
 };
@@ -83,7 +83,7 @@ static __device__ inline uint32_t pooled_order(const struct topk_launch &a, int3
 	return order_of(pooled_score(a, head, i));
 }
 
-/* pooled_order() of EACH rows from i on, `step` apart (past the last row: the last one again).  All scores are loaded before one is
+/* pooled_order() of EACH slots from i on, `step` apart (past the last slot: the last one again).  All scores are loaded before one is
  * used. */
 static __device__ inline void pooled_orders(uint32_t order[EACH], const struct topk_launch &a, int32_t head, int32_t i, int32_t step)
 {
@@ -153,26 +153,26 @@ template<int FAR> static __device__ inline void find_bin(const uint32_t *count, 
 	__syncthreads();
 }
 
-/* The lowest selected row.  A row of its bin or above is selected if its order is higher; or equal, and the order before pooling is
- * higher; or both equal, and the row number is not lower.  A field of 0 is not compared. */
-struct least { uint32_t order, raw; int32_t row; };
+/* The lowest selected slot.  A slot of its bin or above is selected if its order is higher; or equal, and the order before pooling is
+ * higher; or both equal, and the slot number is not lower.  A field of 0 is not compared. */
+struct least { uint32_t order, raw; int32_t slot; };
 
-static __device__ inline int is_in(const struct least &t, uint32_t order, const float *score, int32_t row)
+static __device__ inline int is_in(const struct least &t, uint32_t order, const float *score, int32_t slot)
 {
 	uint32_t raw;
 
-	if (order != t.order || !(t.raw || t.row))
+	if (order != t.order || !(t.raw || t.slot))
 		return order >= t.order;
 	if (t.raw) {
-		raw = order_of(score[row]);
-		if (raw != t.raw || !t.row)
+		raw = order_of(score[slot]);
+		if (raw != t.raw || !t.slot)
 			return raw >= t.raw;
 	}
-	return row >= t.row;
+	return slot >= t.slot;
 }
 
-/* The lowest of the best `need` candidates.  each(f) calls f(order, row) for this thread's candidates. */
-template<class EACH> static __device__ inline struct least choose_least(EACH each, const float *score, int pooled, uint32_t need)
+/* The lowest of the best `need` candidates.  each(f) calls f(order, slot) for this thread's candidates. */
+template<class EACH> static __device__ inline struct least select_least(EACH each, const float *score, int pooled, uint32_t need)
 {
 	SHARED(uint32_t, digit, [256]);
 	SHARED(uint32_t, found, [3]);
@@ -189,15 +189,15 @@ template<class EACH> static __device__ inline struct least choose_least(EACH eac
 			for (int32_t i = thread; i < 256; i += (int32_t)blockDim.x)
 				digit[i] = 0;
 			__syncthreads();
-			each([&](uint32_t order, int32_t row) {
+			each([&](uint32_t order, int32_t slot) {
 				uint32_t x = order;
 
 				if (field) {
-					uint32_t raw = pooled ? order_of(score[row]) : 0;
+					uint32_t raw = pooled ? order_of(score[slot]) : 0;
 
 					if (order != t.order || (field == 2 && pooled && raw != t.raw))
 						return;
-					x = field == 1 ? raw : (uint32_t)row;
+					x = field == 1 ? raw : (uint32_t)slot;
 				}
 				if ((x & mask) == value)
 					atomicAdd(&digit[x >> shift & 255], 1u);
@@ -235,21 +235,21 @@ template<class EACH> static __device__ inline struct least choose_least(EACH eac
 		else if (field == 1)
 			t.raw = value;
 		else
-			t.row = (int32_t)value;
+			t.slot = (int32_t)value;
 		if (settled)
 			break;
 	}
 	return t;
 }
 
-/* Write the forced rows. */
-static __device__ inline void write_forced(const struct topk_launch &a, int32_t *rows)
+/* Write the forced slots. */
+static __device__ inline void write_forced(const struct topk_launch &a, int32_t *slots)
 {
 	for (int32_t i = (int32_t)threadIdx.x; i < a.first + a.n - a.i1; i += (int32_t)blockDim.x)
-		rows[i < a.first ? i : i + a.want] = i < a.first ? i : a.i1 + i - a.first;
+		slots[i < a.first ? i : i + a.want] = i < a.first ? i : a.i1 + i - a.first;
 }
 
-/* ---- few rows: one block per KV head ---- */
+/* ---- few slots: one block per KV head ---- */
 
 /* SCAN: scores are computed from s, and written as the scan's output too. */
 struct topk_small_args { struct topk_launch a; struct scan_scores s; };
@@ -263,7 +263,7 @@ template<int SCAN> static __global__ void __launch_bounds__(SMALL_THREADS, 1) to
 	const struct topk_launch &a = args.a;
 	int32_t head = (int32_t)blockIdx.x, thread = (int32_t)threadIdx.x, base = 0;
 	const float *score = a.score + head * a.score_cols;
-	int32_t *rows = a.rows + head * a.rows_cols;
+	int32_t *slots = a.slots + head * a.slots_cols;
 	struct least least;
 
 	if (!predicate_holds(a.when))
@@ -310,23 +310,23 @@ template<int SCAN> static __global__ void __launch_bounds__(SMALL_THREADS, 1) to
 		atomicAdd(&count[bin_of(order[i])], 1u);
 	__syncthreads();
 	find_bin<0>(count, (uint32_t)a.want, found);
-	least = choose_least([&](auto see) {
+	least = select_least([&](auto see) {
 		for (int32_t i = a.i0 + thread; i < a.i1; i += SMALL_THREADS)
 			if (bin_of(order[i]) == found[0])
 				see(order[i], i);
 	}, score, a.half > 0, (uint32_t)a.want - found[1]);
-	write_forced(a, rows);
+	write_forced(a, slots);
 	for (int32_t i0 = a.i0; i0 < a.i1; i0 += SMALL_THREADS) {
 		int32_t i = i0 + thread, all, in = i < a.i1 && bin_of(order[i]) >= found[0] && is_in(least, order[i], score, i);
 		int32_t at = block_rank(in, &all);
 
 		if (in && base + at < a.want)
-			rows[a.first + base + at] = i;
+			slots[a.first + base + at] = i;
 		base += all;
 	}
 }
 
-/* ---- many rows ---- */
+/* ---- many slots ---- */
 
 static __global__ void topk_clear(struct topk_launch a)
 {
@@ -349,7 +349,7 @@ static __device__ inline int last_block(uint32_t *done, int32_t blocks)
 	return here[0] != 0;
 }
 
-/* Count the rows of each bin, of scores or (SCAN) of a scan's output; the last block finds the bin. */
+/* Count the slots of each bin, of scores or (SCAN) of a scan's output; the last block finds the bin. */
 template<int SCAN> static __global__ void __launch_bounds__(TAKE_THREADS) topk_count(struct topk_small_args args)
 {
 	SHARED_DYNAMIC(float, lse);
@@ -417,7 +417,7 @@ static __device__ inline uint2 listed_at(const struct topk_launch &a, const uint
 	return __ldcg(list + (int64_t)lo * a.chunk + p - start[lo]);
 }
 
-/* This block's chunk: list its rows of the bin and above, in order.  Returns their number. */
+/* This block's chunk: list its slots of the bin and above, in order.  Returns their number. */
 static __device__ __forceinline__ int32_t take_list(const struct topk_launch &a, int32_t head, int32_t chunk, uint32_t bin, uint2 *list)
 {
 	int32_t thread = (int32_t)threadIdx.x, base = 0, k0 = max(chunk * a.chunk, a.i0), k1 = min(chunk * a.chunk + a.chunk, a.i1);
@@ -479,9 +479,9 @@ static __device__ __forceinline__ void take_close(const struct topk_launch &a, c
 	}
 }
 
-/* Write the selected rows of n listed entries. */
+/* Write the selected slots of n listed entries. */
 static __device__ __forceinline__ void take_write(const struct topk_launch &a, const uint2 *list, const int32_t *start, int32_t n,
-                                                  const struct least &least, const float *score, int32_t *rows)
+                                                  const struct least &least, const float *score, int32_t *slots)
 {
 	int32_t thread = (int32_t)threadIdx.x, base = 0;
 
@@ -495,13 +495,13 @@ static __device__ __forceinline__ void take_write(const struct topk_launch &a, c
 
 			at = block_rank(in, &all);
 			if (in && base + at < a.want)
-				rows[a.first + base + at] = (int32_t)e[j].y;
+				slots[a.first + base + at] = (int32_t)e[j].y;
 			base += all;
 		}
 	}
 }
 
-/* List the rows of the bin and above; the last block of a KV head finds the lowest selected row and writes the rows. */
+/* List the slots of the bin and above; the last block of a KV head finds the lowest selected slot and writes the slots. */
 static __global__ void __launch_bounds__(TAKE_THREADS) topk_take(struct topk_launch a)
 {
 	SHARED(int32_t, start, [CHUNKS + 1]);
@@ -510,7 +510,7 @@ static __global__ void __launch_bounds__(TAKE_THREADS) topk_take(struct topk_lau
 	int32_t head = (int32_t)blockIdx.y, thread = (int32_t)threadIdx.x, chunk = (int32_t)blockIdx.x, listed_here, n;
 	uint32_t *state = a.count + (int64_t)head * COUNTS + BINS, bin, above;
 	const float *score = a.score + head * a.score_cols;
-	int32_t *rows = a.rows + head * a.rows_cols, *listed = a.listed + (int64_t)head * CHUNKS;
+	int32_t *slots = a.slots + head * a.slots_cols, *listed = a.listed + (int64_t)head * CHUNKS;
 	uint2 *list = a.list + (int64_t)head * a.n;
 	struct least least;
 
@@ -532,12 +532,12 @@ static __global__ void __launch_bounds__(TAKE_THREADS) topk_take(struct topk_lau
 	take_close(a, list, start, n, bin, close, n_close);
 	__syncthreads();
 	if (n_close[0] <= CLOSE)
-		least = choose_least([&](auto see) {
+		least = select_least([&](auto see) {
 			for (uint32_t i = threadIdx.x; i < n_close[0]; i += TAKE_THREADS)
 				see(close[i].x, (int32_t)close[i].y);
 		}, score, a.half > 0, (uint32_t)a.want - above);
 	else
-		least = choose_least([&](auto see) {
+		least = select_least([&](auto see) {
 			for (int32_t p = thread; p < n; p += TAKE_THREADS) {
 				uint2 e = listed_at(a, list, start, p);
 
@@ -545,19 +545,19 @@ static __global__ void __launch_bounds__(TAKE_THREADS) topk_take(struct topk_lau
 					see(e.x, (int32_t)e.y);
 			}
 		}, score, a.half > 0, (uint32_t)a.want - above);
-	write_forced(a, rows);
-	take_write(a, list, start, n, least, score, rows);
+	write_forced(a, slots);
+	take_write(a, list, start, n, least, score, slots);
 }
 
-/* ---- no selection, wide pools, rows in order ---- */
+/* ---- no selection, wide pools, slots in order ---- */
 
-/* All of rows i0 .. i1 - 1 are selected, or none. */
+/* All of slots i0 .. i1 - 1 are selected, or none. */
 static __global__ void topk_all(struct topk_launch a)
 {
 	int32_t i = (int32_t)(blockIdx.x * TAKE_THREADS + threadIdx.x);
 
 	if (i < a.k && predicate_holds(a.when))
-		a.rows[(int32_t)blockIdx.y * a.rows_cols + i] = i < a.first + a.want ? i : a.n - a.k + i;
+		a.slots[(int32_t)blockIdx.y * a.slots_cols + i] = i < a.first + a.want ? i : a.n - a.k + i;
 }
 
 struct topk_pool_args {
@@ -599,7 +599,7 @@ static __global__ void topk_pool_end(struct topk_pool_args a)
 struct topk_order_args { struct topk_launch a; int32_t *out; int64_t out_cols; int32_t forced_first; };
 enum { ORDER_THREADS = 256 };
 
-/* The place of a row is the number of rows that rank before it. */
+/* The place of a slot is the number of slots that rank before it. */
 static __global__ void __launch_bounds__(ORDER_THREADS) topk_order(struct topk_order_args args)
 {
 	SHARED(uint32_t, order, [ORDER_THREADS]);
@@ -607,23 +607,23 @@ static __global__ void __launch_bounds__(ORDER_THREADS) topk_order(struct topk_o
 	SHARED(uint32_t, rank, [ORDER_THREADS]);
 	const struct topk_launch &a = args.a;
 	int32_t head = (int32_t)blockIdx.y, thread = (int32_t)threadIdx.x, i = (int32_t)blockIdx.x * ORDER_THREADS + thread, better = 0;
-	const int32_t *rows = a.rows + head * a.rows_cols;
+	const int32_t *slots = a.slots + head * a.slots_cols;
 	const float *score = a.score + head * a.score_cols;
-	int32_t row, own_rank;
+	int32_t slot, own_rank;
 	uint32_t own, own_raw;
 
 	if ((int32_t)blockIdx.x * ORDER_THREADS >= a.k || !predicate_holds(a.when))
 		return;
-	row = i < a.k ? rows[i] : 0;
-	own = pooled_order(a, head, row);
-	own_raw = order_of(score[row]);
-	own_rank = args.forced_first && (row < a.i0 || row >= a.i1);
+	slot = i < a.k ? slots[i] : 0;
+	own = pooled_order(a, head, slot);
+	own_raw = order_of(score[slot]);
+	own_rank = args.forced_first && (slot < a.i0 || slot >= a.i1);
 	for (int32_t j0 = 0; j0 < a.k; j0 += ORDER_THREADS) {
 		int32_t n = min(a.k - j0, (int32_t)ORDER_THREADS);
 
 		__syncthreads();
 		if (thread < n) {
-			int32_t r = rows[j0 + thread];
+			int32_t r = slots[j0 + thread];
 
 			order[thread] = pooled_order(a, head, r);
 			raw[thread] = order_of(score[r]);
@@ -638,10 +638,10 @@ static __global__ void __launch_bounds__(ORDER_THREADS) topk_order(struct topk_o
 		}
 	}
 	if (i < a.k)
-		args.out[head * args.out_cols + better] = row;
+		args.out[head * args.out_cols + better] = slot;
 }
 
-/* A row's sort key, the highest bits first: forced; order; order before pooling; row number.  All keys differ, and all are above the
+/* A slot's sort key, the highest bits first: forced; order; order before pooling; slot number.  All keys differ, and all are above the
  * padding, 0. */
 struct ranked { uint64_t high, low; };
 
@@ -653,18 +653,18 @@ static __device__ inline int is_better(const struct ranked &x, const struct rank
 struct topk_sort_args {
 	struct topk_launch a;
 	struct ranked *from, *to;    /* [n_kv_head][k] */
-	int32_t *out;                /* where the last merge puts the rows; else NULL */
+	int32_t *out;                /* where the last merge puts the slots; else NULL */
 	int64_t out_cols;
-	int32_t run, forced_first;   /* run: rows that are in order already */
+	int32_t run, forced_first;   /* run: slots that are in order already */
 };
 
-/* Bitonic sort of a block's rows in shared memory. */
+/* Bitonic sort of a block's slots in shared memory. */
 static __global__ void __launch_bounds__(TAKE_THREADS) topk_sort(struct topk_sort_args args)
 {
 	SHARED(struct ranked, tile, [TILE]);
 	const struct topk_launch &a = args.a;
 	int32_t head = (int32_t)blockIdx.y, thread = (int32_t)threadIdx.x, k0 = (int32_t)blockIdx.x * TILE;
-	const int32_t *rows = a.rows + head * a.rows_cols;
+	const int32_t *slots = a.slots + head * a.slots_cols;
 	const float *score = a.score + head * a.score_cols;
 
 	if (k0 >= a.k || !predicate_holds(a.when))
@@ -673,10 +673,10 @@ static __global__ void __launch_bounds__(TAKE_THREADS) topk_sort(struct topk_sor
 		struct ranked r = { 0, 0 };
 
 		if (k0 + i < a.k) {
-			int32_t row = rows[k0 + i];
+			int32_t slot = slots[k0 + i];
 
-			r.high = (uint64_t)(args.forced_first && (row < a.i0 || row >= a.i1)) << 32 | pooled_order(a, head, row);
-			r.low = (uint64_t)order_of(score[row]) << 32 | (uint32_t)row;
+			r.high = (uint64_t)(args.forced_first && (slot < a.i0 || slot >= a.i1)) << 32 | pooled_order(a, head, slot);
+			r.low = (uint64_t)order_of(score[slot]) << 32 | (uint32_t)slot;
 		}
 		tile[i] = r;
 	}
@@ -698,7 +698,7 @@ static __global__ void __launch_bounds__(TAKE_THREADS) topk_sort(struct topk_sor
 		args.to[(int64_t)head * a.k + k0 + i] = tile[i];
 }
 
-/* Merge two runs: a row's place is its index in its own run plus the number of rows of the other run that rank before it. */
+/* Merge two runs: a slot's place is its index in its own run plus the number of slots of the other run that rank before it. */
 static __global__ void __launch_bounds__(TAKE_THREADS) topk_merge(struct topk_sort_args args)
 {
 	const struct topk_launch &a = args.a;
@@ -730,10 +730,10 @@ static __global__ void __launch_bounds__(TAKE_THREADS) topk_merge(struct topk_so
 
 struct topk_job {
 	struct topk_launch a;
-	int32_t *out;                /* for rows in order: where they go; NULL = `rows` are final */
+	int32_t *out;                /* for slots in order: where they go; NULL = `slots` are final */
 	int64_t out_cols;
 	int32_t forced_first;
-	struct ranked *sort[2];      /* for many rows in order: [n_kv_head][k] */
+	struct ranked *sort[2];      /* for many slots in order: [n_kv_head][k] */
 	float *pool[2];              /* for wide pools: [n_kv_head][n + 2 half] */
 };
 
@@ -750,16 +750,16 @@ static int topk_plan(struct cuda *c, const struct topk_args *t, struct topk_job 
 		return -1;
 	a->n = t->n;
 	a->k = t->k;
-	a->half = choose_min(t->pool / 2, t->n - 1);
-	a->first = choose_min(t->first, t->k);
-	last = choose_min(choose_min(t->last, t->n - a->first), t->k - a->first);
+	a->half = min_i32(t->pool / 2, t->n - 1);
+	a->first = min_i32(t->first, t->k);
+	last = min_i32(min_i32(t->last, t->n - a->first), t->k - a->first);
 	a->want = t->k - a->first - last;
 	a->i0 = a->first;
 	a->i1 = t->n - last;
 	a->score = (const float *)t->score->data;
 	a->score_cols = t->score->cols;
-	a->rows = (int32_t *)t->rows->data;
-	a->rows_cols = t->rows->cols;
+	a->slots = (int32_t *)t->slots->data;
+	a->slots_cols = t->slots->cols;
 	a->when = cuda_predicate_of(&t->when);
 	wide = a->half > NEAR_POOL;
 	for (a->chunk = CHUNK; (a->n - 1) / a->chunk >= CHUNKS; )
@@ -768,12 +768,12 @@ static int topk_plan(struct cuda *c, const struct topk_args *t, struct topk_job 
 	/* By powers of two, so that memory rarely grows. */
 	heads = (size_t)t->n_kv_head;
 	n = (size_t)cuda_power(t->n);
-	count = choose_cut(&at, a->n > SMALL ? heads * COUNTS : 0, sizeof(uint32_t));
-	listed = choose_cut(&at, a->n > SMALL ? heads * CHUNKS : 0, sizeof(int32_t));
-	list = choose_cut(&at, a->n > SMALL ? heads * n : 0, sizeof(uint2));
-	order = choose_cut(&at, t->order ? heads * (size_t)cuda_power(t->k) : 0, sizeof(int32_t));
-	sort = choose_cut(&at, t->order && t->k > COUNTED ? 2 * heads * (size_t)cuda_power(t->k) : 0, sizeof(struct ranked));
-	pool = choose_cut(&at, wide ? 2 * heads * ((size_t)t->n + 2 * (size_t)a->half) : 0, sizeof(float));
+	count = scratch_cut(&at, a->n > SMALL ? heads * COUNTS : 0, sizeof(uint32_t));
+	listed = scratch_cut(&at, a->n > SMALL ? heads * CHUNKS : 0, sizeof(int32_t));
+	list = scratch_cut(&at, a->n > SMALL ? heads * n : 0, sizeof(uint2));
+	order = scratch_cut(&at, t->order ? heads * (size_t)cuda_power(t->k) : 0, sizeof(int32_t));
+	sort = scratch_cut(&at, t->order && t->k > COUNTED ? 2 * heads * (size_t)cuda_power(t->k) : 0, sizeof(struct ranked));
+	pool = scratch_cut(&at, wide ? 2 * heads * ((size_t)t->n + 2 * (size_t)a->half) : 0, sizeof(float));
 	if (at && cuda_buffer_grow(c, &c->topk, at) < 0)
 		return -1;
 	base = (char *)c->topk.p;
@@ -784,10 +784,10 @@ static int topk_plan(struct cuda *c, const struct topk_args *t, struct topk_job 
 	}
 	if (t->order) {
 		j->forced_first = t->order == FORCED_FIRST;
-		j->out = a->rows;
-		j->out_cols = a->rows_cols;
-		a->rows = (int32_t *)(base + order);
-		a->rows_cols = a->k;
+		j->out = a->slots;
+		j->out_cols = a->slots_cols;
+		a->slots = (int32_t *)(base + order);
+		a->slots_cols = a->k;
 	}
 	if (t->order && t->k > COUNTED) {
 		j->sort[0] = (struct ranked *)(base + sort);
@@ -824,8 +824,8 @@ static void pool_wide(struct cuda *c, struct topk_job *j, int32_t heads)
 	a->pooled = p.to;
 }
 
-/* Sort the selected rows from scratch to j->out. */
-static void sort_rows(struct cuda *c, const struct topk_job *j, int32_t heads)
+/* Sort the selected slots from scratch to j->out. */
+static void sort_slots(struct cuda *c, const struct topk_job *j, int32_t heads)
 {
 	struct topk_sort_args s = {};
 	unsigned all = (unsigned)cuda_power(j->a.k);
@@ -858,7 +858,7 @@ static void topk_run(struct cuda *c, struct topk_job *j, int32_t heads, const st
 	if (a->want == 0 || a->want == a->i1 - a->i0) {
 		cuda_launch(c, topk_all, cuda_blocks(cuda_power(a->k), TAKE_THREADS), (unsigned)heads, 1, TAKE_THREADS, 0, *a);
 	} else if (a->n <= SMALL) {
-		shared += (unsigned)cuda_power(choose_max(a->n, 1024)) * (unsigned)sizeof(uint32_t);
+		shared += (unsigned)cuda_power(max_i32(a->n, 1024)) * (unsigned)sizeof(uint32_t);
 		cuda_launch(c, s ? topk_small<1> : topk_small<0>, (unsigned)heads, 1, 1, SMALL_THREADS, shared, args);
 	} else {
 		unsigned chunks = (unsigned)cuda_power(a->chunks);
@@ -869,7 +869,7 @@ static void topk_run(struct cuda *c, struct topk_job *j, int32_t heads, const st
 		cuda_launch(c, topk_take, chunks, (unsigned)heads, 1, TAKE_THREADS, 0, *a);
 	}
 	if (j->sort[0]) {
-		sort_rows(c, j, heads);
+		sort_slots(c, j, heads);
 	} else if (j->out) {
 		struct topk_order_args o = {};
 
@@ -890,20 +890,20 @@ void cuda_topk(struct backend *be, const struct topk_args *t)
 		topk_run(c, &j, t->n_kv_head, NULL);
 }
 
-void cuda_choose(struct backend *be, const struct attn_choice *choice)
+void cuda_select(struct backend *be, const struct attn_selection *selection)
 {
-	const struct scan_args *scan = choice->scan;
-	const struct topk_args *topk = choice->topk;
+	const struct scan_args *scan = selection->scan;
+	const struct topk_args *topk = selection->topk;
 	struct cuda *c = cuda_of(be);
 	struct scan_scores s;
 	struct topk_job j;
 	int same;
 
-	if (cuda_stopped(be) || attn_choice_check(be, choice, topk->n_kv_head) < 0)
+	if (cuda_stopped(be) || attn_selection_check(be, selection, topk->n_kv_head) < 0)
 		return;
 	if (topk_plan(c, topk, &j) < 0)
 		return;
-	/* Separate launches for different predicates, and for pooling over many rows, which needs scores that other blocks compute. */
+	/* Separate launches for different predicates, and for pooling over many slots, which needs scores that other blocks compute. */
 	same = scan->when.flag == topk->when.flag && scan->when.col == topk->when.col && scan->when.is == topk->when.is;
 	if (!same || j.a.want == 0 || j.a.want == j.a.i1 - j.a.i0 || j.a.half > NEAR_POOL || (j.a.half && j.a.n > SMALL)) {
 		cuda_key_scan(be, scan);

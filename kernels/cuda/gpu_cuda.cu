@@ -45,7 +45,7 @@ struct gpu {
 	int busy;                  /* the stream may have work since it was last known to be idle */
 	struct { const void *fn; unsigned shared; } kernel[KERNELS_MOST];   /* dynamic shared memory that kernels are allowed so far */
 	int n_kernels;
-	int failed, dead;          /* a failure to report; the device cannot go on */
+	int failed, dead;          /* a failure to report; the device cannot continue */
 	char fail[160];
 };
 
@@ -76,7 +76,7 @@ static int check(struct gpu *g, cudaError_t e, const char *what)
 	         e == cudaErrorInvalidPtx)
 		fail(g, "weir-cuda.so has no code for '%.40s' (sm_%d%d); build it with 'make CUDA_ARCH=native'", g->name, g->major, g->minor);
 	else if (cudaStreamQuery(g->stream) != cudaErrorNotReady && cudaGetLastError() != cudaSuccess) {
-		fail(g, "the GPU failed (%s: %s) and cannot go on; start weir again, or use --device cpu", what, cudaGetErrorName(e));
+		fail(g, "the GPU failed (%s: %s) and cannot continue; restart weir, or use --device cpu", what, cudaGetErrorName(e));
 		g->dead = 1;
 	} else
 		fail(g, "the GPU failed (%s: %s, %.60s); use --device cpu", what, cudaGetErrorName(e), cudaGetErrorString(e));
@@ -132,7 +132,7 @@ static int no_driver(int driver, int runtime, char err[160])
 }
 
 /* The first device that is new enough. */
-static int device_choose(struct gpu *g, struct gpu_info *info, char err[160])
+static int device_find(struct gpu *g, struct gpu_info *info, char err[160])
 {
 	struct cudaDeviceProp p;
 	int n = 0;
@@ -219,7 +219,7 @@ int gpu_open(struct gpu **out, struct gpu_info *info, char err[160])
 		return -1;
 	}
 	g->graphs.drop = replay_drop;
-	if (device_choose(g, info, err) < 0) {
+	if (device_find(g, info, err) < 0) {
 		free(g);
 		return -1;
 	}

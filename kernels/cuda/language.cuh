@@ -1,7 +1,7 @@
 /* kernels/cuda/language.cuh (private to kernels/cuda/) - the dialect of C++ that kernels are written in.
  *
  * A kernel file compiles with nvcc for a device, and with any C++17 compiler for the emulator that tests use: the header that the
- * build names in WEIR_CUDA_EMULATOR (tests/cuda_host/host.cuh) runs blocks on the processor, one thread of a block after the
+ * build names in WEIR_CUDA_EMULATOR (tests/cuda/emulator/host.cuh) runs blocks on the processor, one thread of a block after the
  * other up to the next barrier.  So index arithmetic, barriers and results are tested where there is no GPU (tests/t_cuda_*.c).
  * Rules that make both work:
  *

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write chat.json: what Jinja2 makes of chat templates, for tests/t_chat.c.
+"""Write chat.json: what Jinja2 makes of chat templates, for tests/engine/t_chat.c.
 
 usage: make_chat.py CHAT_TEMPLATES_FOLDER > chat.json     (needs jinja2; the folder is ../shared/data/chat-templates)
 

@@ -1,0 +1,439 @@
+/* app/chat/cache_view.c - gathers the figures and words of the cache panel (cache_view.h).
+ *
+ * The engine gives the figures (timeline_view, timeline_stats, slot events); this file adds the names that the panel shows and the
+ * words that tokens stand for. */
+#include "app/chat/cache_view.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/chat/chat.h"
+
+#define RATE_OVER 2.0          /* seconds over which rates are taken */
+
+/* ---- listening to slot events ---- */
+
+static void on_slots(const struct slot_event *ev, size_t n, void *ud)
+{
+	struct listener *l = ud;
+	static const enum ui_flow_what what[] = {[SLOT_ADMITTED] = FLOW_IN, [SLOT_MOVED] = FLOW_MOVED, [SLOT_EVICTED] = FLOW_OUT};
+
+	for (size_t i = 0; i < n; i++) {
+		int k = (int)what[ev[i].what];
+
+		l->share[k] += ev[i].share;
+		if (ev[i].what == SLOT_ADMITTED)
+			continue;
+		/* Keep the newest events, which the panel shows. */
+		if (l->n_flow == FLOW_KEPT)
+			memmove(l->flow, l->flow + 1, sizeof *l->flow * --l->n_flow);
+		l->flow[l->n_flow++] = (struct ui_flow){.what = what[ev[i].what], .ring = ev[i].ring, .token = ev[i].token, .mass = ev[i].mass};
+	}
+}
+
+void listener_on(struct listener *l, struct timeline *tl)
+{
+	if (l->on)
+		return;
+	*l = (struct listener){.on = 1, .since = now_seconds()};
+	timeline_on_evictions(tl, on_slots, l);
+}
+
+void listener_off(struct listener *l, struct timeline *tl)
+{
+	if (l->on && tl)
+		timeline_on_evictions(tl, NULL, NULL);
+	*l = (struct listener){.on = 0};
+}
+
+/* ---- life ---- */
+
+static void lenses_free(struct cache_report *p)
+{
+	for (size_t i = 0; i < p->n_lens; i++)
+		free(p->lens[i].span);
+	free(p->lens);
+	p->lens = NULL;
+	p->n_lens = 0;
+}
+
+struct cache_report *cache_report_new(void)
+{
+	return xcalloc(1, sizeof(struct cache_report));
+}
+
+void cache_report_free(struct cache_report *p)
+{
+	if (!p)
+		return;
+	lenses_free(p);
+	free(p->heat);
+	str_free(&p->names);
+	free(p);
+}
+
+/* ---- regions ---- */
+
+static struct ui_region *region_add(struct ui_cache *c)
+{
+	struct ui_region *r = &c->region[c->n_region++];
+
+	*r = (struct ui_region){.first = -1, .last = -1, .share = -1};
+	return r;
+}
+
+static void regions(struct cache_report *p, const struct timeline_stats *st)
+{
+	static const char *const ring_names[] = {"ring 1", "ring 2", "ring 3", "ring 4", "ring 5", "ring 6", "ring 7", "ring 8"};
+	const struct ring_stats *rows = &st->rings;
+	const struct cache_view *v = &p->view;
+	struct ui_cache *c = &p->cache;
+	int observed = 0, stride = 1;
+	struct ui_region *r;
+
+	c->n_region = 0;
+	for (int i = 0; i <= RINGS_MOST; i++)
+		observed |= v->share[i] > 0;
+	r = region_add(c);
+	r->letter = rows->n_ring ? rows->pinned > 16 ? 'p' : 's' : 'c';
+	r->name = rows->n_ring ? rows->pinned > 16 ? "prefix" : "sinks" : "cache";
+	r->fill = rows->n_ring ? rows->pinned : st->n_tokens;
+	r->slots = rows->n_ring ? 0 : st->ctx;
+	if (r->fill) {
+		r->first = 0;
+		r->last = r->fill - 1;
+	}
+	/* Show the attention mass of the newest token; before there is one, the mass that rings accumulate. */
+	if (v->now_layers)
+		r->share = v->now[0];
+	else if (v->share[0] > 0)
+		r->share = v->share[0];
+	for (int i = 0; i < rows->n_ring && c->n_region < UI_REGIONS; i++) {
+		r = region_add(c);
+		r->letter = (char)('1' + i);
+		r->name = ring_names[i];
+		r->fill = rows->fill[i];
+		r->slots = rows->ring_slots;
+		r->stride = stride;
+		r->first = rows->first[i];
+		r->last = rows->last[i];
+		if (v->now_layers)
+			r->share = v->now[1 + i];
+		else if (observed)
+			r->share = v->share[1 + i];
+		stride *= rows->factor;
+	}
+}
+
+/* ---- words ---- */
+
+static void flow_words(struct cache_report *p, const struct conversation *t, const struct listener *l)
+{
+	size_t n;
+	const int32_t *id = timeline_tokens(t->tl, &n);
+	struct ui_cache *c = &p->cache;
+
+	c->n_flow = l->n_flow;
+	memcpy(c->flow, l->flow, sizeof c->flow);
+	for (int i = 0; i < c->n_flow; i++) {
+		struct ui_flow *f = &c->flow[i];
+		size_t len;
+
+		f->text[0] = 0;
+		if (f->token < 0 || (size_t)f->token >= n)
+			continue;
+		len = engine_piece(t->engine, id[f->token], 1, f->text, sizeof f->text - 1);
+		f->text[len < sizeof f->text ? len : sizeof f->text - 1] = 0;
+	}
+}
+
+static void span_add(struct lens *l, size_t *cap, uint32_t end, uint8_t kept)
+{
+	if (l->n && l->span[l->n - 1].kept == kept) {
+		l->span[l->n - 1].end = end;
+		return;
+	}
+	if (l->n == *cap) {
+		*cap = *cap ? 2 * *cap : 64;
+		l->span = xrealloc(l->span, *cap * sizeof *l->span);
+	}
+	l->span[l->n++] = (struct ui_span){.end = end, .kept = kept};
+}
+
+static size_t tokens_common(const struct conversation *t)
+{
+	size_t n, same = 0;
+	const int32_t *id = timeline_tokens(t->tl, &n);
+
+	n = n < t->rendered.id.n ? n : t->rendered.id.n;
+	while (same < n && id[same] == t->rendered.id.id[same])
+		same++;
+	return same;
+}
+
+/* Which part of a text is retained: token by token from its first one. */
+struct lens_of { struct lens *l; size_t cap; const uint8_t *kept; };
+
+static struct lens_of lens_begin(struct cache_report *p, int which, const uint8_t *kept)
+{
+	p->lens = xrealloc(p->lens, (p->n_lens + 1) * sizeof *p->lens);
+	p->lens[p->n_lens] = (struct lens){.which = which};
+	return (struct lens_of){.l = &p->lens[p->n_lens++], .kept = kept};
+}
+
+/* Token i ends at byte `end` of the text.  Three shades: all pairs of layer and head keep the token, some do, or none. */
+static void lens_token(struct lens_of *l, size_t i, size_t end)
+{
+	span_add(l->l, &l->cap, (uint32_t)end, l->kept[i] == 255 || l->kept[i] == 0 ? l->kept[i] : 128);
+}
+
+/* A text of the prompt, `from` bytes behind its place. */
+static void lens_of_prompt(struct cache_report *p, int which, const struct conversation *t, size_t same, const uint8_t *kept,
+                           const struct text_at *place, size_t from, size_t n)
+{
+	struct lens_of l;
+	size_t at = place->byte + from, i;
+
+	if (place->first < 0 || (size_t)place->first >= same || !n)
+		return;
+	l = lens_begin(p, which, kept);
+	for (i = (size_t)place->first; i < same && t->rendered.end[i] <= at; )
+		i++;
+	for (size_t end = 0; i < same && end < n; i++) {
+		end = t->rendered.end[i] - at < n ? t->rendered.end[i] - at : n;
+		lens_token(&l, i, end);
+	}
+}
+
+/* An answer, by the bytes of its sampled tokens. */
+static void lens_of_answer(struct cache_report *p, int which, const struct conversation *t, size_t n_token, const uint8_t *kept,
+                           const struct message *m)
+{
+	struct lens_of l;
+	size_t end = 0;
+
+	if (m->place.first < 0 || (size_t)m->place.first >= n_token || !m->id.n)
+		return;
+	l = lens_begin(p, which, kept);
+	for (size_t k = 0; k < m->id.n && (size_t)m->place.first + k < n_token; k++) {
+		size_t len = engine_piece(t->engine, m->id.id[k], 0, NULL, 0);
+
+		end += len;
+		if (len)
+			lens_token(&l, (size_t)m->place.first + k, end < m->text.n ? end : m->text.n);
+	}
+}
+
+void cache_report_documents(const struct conversation *t, int32_t *first)
+{
+	size_t same = tokens_common(t), read = same ? t->rendered.end[same - 1] : 0;   /* bytes */
+
+	for (size_t d = 0; d < t->n_doc; d++) {
+		const struct text_at *place = &t->doc[d].place;
+		size_t body = place->byte + t->doc[d].body;
+
+		first[d] = -1;
+		if (place->first < 0 || body + t->doc[d].n_body > read)
+			continue;
+		for (size_t i = (size_t)place->first; i < same && first[d] < 0; i++)
+			if (t->rendered.end[i] > body)
+				first[d] = (int32_t)i;
+	}
+}
+
+static void lenses(struct cache_report *p, const struct conversation *t, struct listener *l, const struct timeline_stats *st)
+{
+	size_t n, same;
+	uint8_t *kept;
+
+	p->lensed = 0;
+	if (st->rings.evicted + st->rings.evicted_in_part == 0 || now_seconds() - l->lensed < 1)
+		return;
+	l->lensed = now_seconds();
+	lenses_free(p);
+	same = tokens_common(t);
+	timeline_tokens(t->tl, &n);
+	kept = xmalloc(n + 1);
+	timeline_kept(t->tl, 0, (int32_t)n, kept);
+	for (size_t i = 0; i < t->n_doc; i++)
+		if (t->doc[i].at == 0)
+			lens_of_prompt(p, -1 - (int)i, t, same, kept, &t->doc[i].place, t->doc[i].body, t->doc[i].n_body);
+	for (size_t i = 0; i < t->n_msg; i++) {
+		const struct message *m = &t->msg[i];
+
+		if (m->read)
+			continue;   /* the screen shows only the end of a text without an end */
+		if (m->id.n)
+			lens_of_answer(p, (int)i, t, n, kept, m);
+		else
+			lens_of_prompt(p, (int)i, t, same, kept, &m->place, 0, m->text.n);
+	}
+	free(kept);
+	p->lensed = 1;
+}
+
+/* ---- the report ---- */
+
+/* Leave out tokens that are not prefilled yet. */
+static void cut_unread(struct cache_report *p, int32_t read)
+{
+	struct ui_cache *c = &p->cache;
+	struct ui_region *r;
+
+	if (read < 0 || read >= c->seen)
+		return;
+	c->seen = read;
+	if (c->kept > read)
+		c->kept = read;
+	for (r = c->region; r < c->region + c->n_region; r++)
+		if (r->last >= read) {
+			r->fill -= r->first < read ? r->last - read + 1 : r->fill;
+			r->last = read - 1;
+			if (r->fill <= 0)
+				r->fill = 0, r->first = r->last = -1;
+		}
+	for (int i = 0; i < c->cols; i++)
+		if ((int64_t)i * c->per_col >= read) {
+			p->view.kept[i] = 0;
+			p->view.where[i] = VIEW_EVICTED;
+		}
+}
+
+void cache_report_take(struct cache_report *p, struct conversation *t, struct listener *l, int how, int32_t read)
+{
+	struct timeline_stats st;
+	struct ui_cache *c = &p->cache;
+	double start = now_seconds(), over;
+
+	timeline_stats(t->tl, &st);
+	timeline_view(t->tl, UI_COLS, &p->view);
+	*c = (struct ui_cache){.kv = p->kv};
+	memcpy(p->kv, st.kv, sizeof p->kv);
+	c->seen = st.n_tokens;
+	c->kept = tokens_in_cache(&st);
+	c->evicted = st.rings.evicted;
+	c->thinned = st.rings.evicted_in_part;
+	c->ctx = st.ctx;
+	c->bytes_most = st.kv_bytes;
+	regions(p, &st);
+	c->cols = p->view.cols;
+	c->per_col = p->view.per_col;
+	c->kept_col = p->view.kept;
+	c->where_col = p->view.where;
+	cut_unread(p, read);
+	c->bytes = st.kv_bytes_per_token * (uint64_t)c->kept;
+	c->heat_is = p->view.watched == VIEW_MASS ? HEAT_MASS : p->view.watched == VIEW_SELECTED ? HEAT_SELECTED : HEAT_NONE;
+	if (c->heat_is == HEAT_NONE && p->view.watched_pinned == VIEW_SELECTED)
+		c->heat_is = HEAT_SELECTED;
+	if (how > 1 && c->heat_is != HEAT_NONE) {
+		c->n_layer = p->view.n_layer;
+		p->heat = xrealloc(p->heat, (size_t)VIEW_LAYERS * VIEW_COLS);
+		for (int i = 0; i < c->n_layer; i++)
+			memcpy(p->heat + (size_t)i * (size_t)c->cols, p->view.heat[i], (size_t)c->cols);
+		c->heat = p->heat;
+	}
+	c->selected = p->view.selected;
+	c->refreshed = p->view.refreshed;
+	c->cosine = p->view.cosine;
+	c->recovered = p->view.recovered;
+	c->estimated = p->view.estimated;
+	flow_words(p, t, l);
+	over = start - l->since;
+	if (over > 0) {
+		c->in_rate = (float)(l->share[FLOW_IN] / over);
+		c->moved_rate = (float)(l->share[FLOW_MOVED] / over);
+		c->out_rate = (float)(l->share[FLOW_OUT] / over);
+	}
+	if (over > RATE_OVER) {   /* older counts weigh half */
+		l->since = start - over / 2;
+		for (int k = 0; k < FLOW_KINDS; k++)
+			l->share[k] /= 2;
+	}
+	lenses(p, t, l, &st);
+	if (st.decode_tokens > 1 && st.decode_seconds > 0)
+		c->decode_seconds = st.decode_seconds / (st.decode_tokens - 1);
+	c->seconds = now_seconds() - start;
+}
+
+/* ---- as JSON ---- */
+
+static void json_bytes(struct str *out, const char *name, const uint8_t *v, int n)
+{
+	json_open(out, name, '[');
+	for (int i = 0; i < n; i++)
+		json_int(out, NULL, v[i]);
+	json_close(out, ']');
+}
+
+static void json_share(struct str *out, const char *name, float share)
+{
+	if (share < 0)
+		json_null(out, name);
+	else
+		json_real(out, name, share, "%.4f");
+}
+
+void cache_report_json(const struct cache_report *p, struct str *out)
+{
+	static const char *const heat_is[] = {[HEAT_NONE] = "none", [HEAT_MASS] = "score", [HEAT_SELECTED] = "chosen"};
+	static const char *const flow[] = {[FLOW_IN] = "in", [FLOW_MOVED] = "moved", [FLOW_OUT] = "out"};
+	const struct ui_cache *c = &p->cache;
+
+	json_open(out, NULL, '{');
+	json_string(out, "kv", p->kv);
+	json_int(out, "seen", c->seen);
+	json_int(out, "kept", c->kept);
+	json_int(out, "gone", c->evicted);
+	json_int(out, "thinned", c->thinned);
+	json_int(out, "ctx", c->ctx);
+	json_uint(out, "bytes", c->bytes);
+	json_uint(out, "bytes_most", c->bytes_most);
+	json_open(out, "regions", '[');
+	for (int i = 0; i < c->n_region; i++) {
+		const struct ui_region *r = &c->region[i];
+
+		json_open(out, NULL, '{');
+		json_string(out, "name", r->name);
+		json_int(out, "fill", r->fill);
+		json_int(out, "rows", r->slots);
+		json_int(out, "stride", r->stride);
+		json_int(out, "first", r->first);
+		json_int(out, "last", r->last);
+		json_share(out, "share", r->share);
+		json_close(out, '}');
+	}
+	json_close(out, ']');
+	json_int(out, "per_col", c->per_col);
+	json_bytes(out, "kept_col", c->kept_col, c->cols);
+	json_bytes(out, "where_col", c->where_col, c->cols);
+	json_string(out, "heat_is", heat_is[c->heat_is]);
+	json_open(out, "heat", '[');
+	for (int i = 0; i < c->n_layer; i++)
+		json_bytes(out, NULL, &c->heat[i * c->cols], c->cols);
+	json_close(out, ']');
+	json_int(out, "chosen", c->selected);
+	json_int(out, "refreshed", c->refreshed);
+	if (c->cosine < -1)
+		json_null(out, "cosine");
+	else
+		json_real(out, "cosine", c->cosine, "%.4f");
+	json_share(out, "recovered", c->recovered);
+	json_share(out, "estimated", c->estimated);
+	json_open(out, "flow", '[');
+	for (int i = 0; i < c->n_flow; i++) {
+		json_open(out, NULL, '{');
+		json_string(out, "what", flow[c->flow[i].what]);
+		json_int(out, "ring", c->flow[i].ring);
+		json_int(out, "token", c->flow[i].token);
+		json_real(out, "score", c->flow[i].mass, "%.6g");
+		json_string(out, "text", c->flow[i].text);
+		json_close(out, '}');
+	}
+	json_close(out, ']');
+	json_real(out, "in_rate", c->in_rate, "%.2f");
+	json_real(out, "moved_rate", c->moved_rate, "%.2f");
+	json_real(out, "out_rate", c->out_rate, "%.2f");
+	json_real(out, "seconds", c->seconds, "%.6f");
+	json_close(out, '}');
+	str_adds(out, "\n");
+}

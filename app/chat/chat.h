@@ -1,0 +1,138 @@
+/* app/chat/chat.h - a conversation with its commands, for every front end.
+ *
+ *     chat.c              opening, turns, what the user typed
+ *     commands.c          the table of commands; cmd_NAME.c: what they do
+ *     deferred_delete.c   deleting sessions, which can be undone for some seconds
+ *     session_log.c       opens and resumes the session that keeps the conversation
+ *     session_log_write.c what that session keeps: messages, documents, settings and snapshots
+ *     text_source.c       reads a text without an end from a file or a pipe
+ *     cache_view.c        what the cache panel shows
+ *
+ * Front ends: app/line shows it line by line, app/tui on the whole screen. */
+#ifndef WEIR_CHAT_H
+#define WEIR_CHAT_H
+
+#include "app/chat/session_log.h"
+#include "app/conversation/conversation.h"
+#include "ui/ui.h"
+
+struct chat;
+struct text_source;
+
+/* How far a text without an end is read. */
+struct reading {
+	uint64_t tokens;
+	int percent;                 /* -1 = nobody knows */
+	double tps;
+	int waiting;                 /* there is no more just now */
+};
+
+/* What a front end shows of a chat.  All functions are called in the thread that runs the conversation. */
+struct front {
+	void (*notice)(struct chat *, const char *text, size_t n);      /* weir's own lines; text of others in them is not clean */
+	void (*error)(struct chat *, const struct err *);
+	/* What is under way, such as "reading" tokens; done < 0: it has ended. */
+	void (*progress)(struct chat *, const char *verb, int32_t done, int32_t total);
+	/* An answer begins (question NULL: the last one is answered again), grows by bytes, and ends, as rc and e say. */
+	void (*turn)(struct chat *, const char *question, size_t n);
+	int  (*text)(struct chat *, const char *bytes, size_t n, struct err *);   /* -1 ends the answer */
+	int  (*turned)(struct chat *, const struct turn *, int rc, struct err *); /* the new rc: -1 when the answer could not be written */
+	void (*came_back)(struct chat *);                               /* the conversation of an earlier run is loaded */
+	void (*reading)(struct chat *, const struct reading *);         /* a text without an end; NULL: none is read now */
+	void (*draft)(struct chat *, const char *text, size_t n);       /* put text into the input line; NULL: the front end has none */
+	int  (*ask)(struct chat *, const char *question);               /* 1 = yes; NULL: nobody can be asked */
+	/* Asked between two pieces of such a text: 0 = read on, 1 = another job waits, 2 = the user stops the reading.  NULL: always 0. */
+	int  (*yield)(struct chat *);
+};
+
+struct chat {
+	struct options o;            /* a copy that /set changes */
+	struct conversation t;
+	struct session_log *log;     /* NULL: nothing is kept */
+	const struct front *front;
+	void *ud;                    /* the front end's */
+	int interactive;
+	int goes_on;                 /* the turn that runs extends the last answer */
+	int hides, thinking;         /* reasoning is not shown; the model is reasoning now */
+	struct reasoning think; struct str shown;   /* of the answer that is generated */
+	struct deleted { int64_t session; double until; int was_here; struct str name; } *deleted; size_t n_deleted;   /* deferred_delete.c */
+	struct streaming {           /* a text without an end (cmd_stream.c) */
+		struct text_source *source;   /* NULL: there is none */
+		int on;                  /* it is read whenever no other job waits */
+		struct reading reading;
+		double shown, since; uint64_t since_tokens;
+	} streaming;
+	int quit, rc;                /* rc: exit code so far; in a pipe the first failure decides */
+};
+
+/* Open the options' model, session and documents; *note: what resuming has to say.  Call chat_close() after -1, too. */
+int  chat_open(struct chat *, struct options *, struct str *note, struct err *);
+void chat_close(struct chat *, struct options *);
+
+void notice(struct chat *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void chat_error(struct chat *, const struct err *);
+/* Run what the user typed: a message, or a command. */
+void chat_take(struct chat *, struct str *text);
+/* Run a turn: text = a question, NULL = answer the last one again. */
+void chat_turn(struct chat *, const char *text, size_t n);
+/* Extend the last answer (/continue). */
+void chat_continue(struct chat *);
+/* Prefill the documents now, so that the first answer begins at once. */
+void chat_read(struct chat *);
+/* Show the two lines that weir begins with: "weir 0.1: MODEL, ...". */
+void chat_banner(struct chat *);
+/* Add a file, or bytes in memory, as a document.  Warnings about its text go to standard error. */
+int  chat_document(struct chat *, const char *path_or_dash, struct err *);
+int  chat_document_bytes(struct chat *, const char *name, const char *bytes, size_t n, struct err *);
+
+struct slash {
+	const char *name, *aliases;   /* aliases: words with blanks between them */
+	const char *args, *help;
+	enum ui_busy busy;            /* while an answer runs: ALLOWED needs no worker, or is quick between two tokens */
+	enum ui_arg arg;
+	void (*run)(struct chat *, char *arg);
+};
+/* Command i of the table, NULL past its end. */
+const struct slash *slash_at(size_t i);
+/* Is `word` (n bytes) the command or one of its aliases? */
+int  slash_is(const char *name, const char *aliases, const char *word, size_t n);
+/* An unknown command: begin a search, try a name as nearest_try() does, and set an error that names the nearest; -1. */
+void slash_near_init(struct nearest *, const char *word, size_t n);
+void slash_near(struct nearest *, const char *name);
+int  slash_unknown(const struct nearest *, struct err *);
+
+/* ---- a text without an end (cmd_stream.c) ---- */
+
+/* Read this text from now on, instead of the one before. */
+int  chat_stream_open(struct chat *, const char *path_or_dash, struct err *);
+void chat_stream_close(struct chat *);
+/* Read on, until the text ends, the user stops it or the front end's yield() says that another job waits. */
+void chat_stream(struct chat *);
+
+/* Switch to that session, and say so. */
+void chat_switch(struct chat *, int64_t session);
+/* The last messages of an earlier run, as text. */
+void chat_tail(const struct chat *, struct str *out);
+
+/* ---- reasoning ---- */
+
+/* A message as it is shown: without its reasoning where reasoning is hidden; note (may be NULL): describes what was hidden. */
+void chat_message(const struct chat *, const struct message *, struct str *out, struct str *note);
+int  chat_hides(const struct chat *);
+int  chat_never_thinks(const struct chat *);   /* the model is asked not to reason */
+
+/* ---- deleting (deferred_delete.c) ----
+ *
+ * A deleted session leaves the lists at once and the disk DELETE_UNDO later.  A program that is killed in between has deleted
+ * nothing. */
+void chat_delete(struct chat *, int64_t session);
+/* Restore the session that was deleted last: 0, or -1 after an error notice where there is none. */
+int  chat_undelete(struct chat *);
+/* Delete from the disk the sessions whose time has come, or all. */
+void chat_delete_due(struct chat *, int all);
+double chat_delete_next(const struct chat *);   /* when the next session is due; 0 = none is */
+int  chat_is_deleted(const struct chat *, int64_t session);
+
+#include "app/chat/cache_view.h"
+
+#endif

@@ -1,0 +1,87 @@
+/* app/chat/chat_private.h - inside app/chat/: what its files share. */
+#ifndef WEIR_CHAT_PRIVATE_H
+#define WEIR_CHAT_PRIVATE_H
+
+#include "app/chat/chat.h"
+
+/* ---- commands.c ---- */
+
+/* Run the command that begins text. */
+void slash_run(struct chat *, char *text);
+
+/* ---- chat.c ---- */
+
+/* For a prefill (ud: the chat): shown by the front end. */
+void chat_prefill_progress(int32_t done, int32_t total, void *ud);
+/* A number from 1 up that is all of the text, or 0. */
+long number_of(const char *text);
+/* A file name as completion leaves it: quotes and backslashes removed, ~ is the home directory. */
+void unquote(const char *arg, struct str *out);
+
+/* ---- cmd_documents.c ---- */
+
+/* Standard input as a document; an empty one is none. */
+int document_from_stdin(struct chat *, struct err *);
+
+/* "@notes.txt what is in it?": words behind an @ that name a readable file become documents; others are only words.  -1: one
+ * could not be added, which has been said. */
+int attach_files(struct chat *, const struct str *text);
+
+/* ---- cmd_sessions.c ---- */
+
+/* The conversation is not stored: 1, and the user has been told. */
+int chat_unkept(struct chat *);
+/* Into a file that is not there yet: nothing of the user's is overwritten. */
+int write_new(const char *path, const struct str *text, struct err *);
+
+/* ---- session_log_write.c ---- */
+
+/* Save every change of the conversation from now on, or save no more. */
+void session_log_attach(struct session_log *, struct conversation *);
+void session_log_detach(struct session_log *, struct conversation *);
+/* Create the session in the store, where it is not there yet, and store settings and documents that it lacks. */
+int  session_log_begin(struct session_log *, struct conversation *, struct err *);
+/* The conversation belongs to no session any more: its next question begins one. */
+void session_log_unbind(struct session_log *, struct conversation *);
+/* Store the options that a session keeps, the cache policy and the system prompt. */
+void session_log_settings(struct session_log *, const struct conversation *);
+/* Compute log->fingerprint before each use: it depends on what the timeline holds. */
+int  session_log_fingerprint(struct session_log *, const struct conversation *, struct err *);
+/* The number of the last message that is stored; 0 = none. */
+int64_t session_log_head(const struct conversation *);
+
+/* ---- the commands, each in the file of its subject ---- */
+
+void slash_help(struct chat *, char *arg);
+void slash_quit(struct chat *, char *arg);
+void slash_new(struct chat *, char *arg);
+void slash_system(struct chat *, char *arg);
+void slash_set(struct chat *, char *arg);
+void slash_regen(struct chat *, char *arg);
+void slash_undo(struct chat *, char *arg);
+void slash_edit(struct chat *, char *arg);
+void slash_read(struct chat *, char *arg);
+void slash_stream(struct chat *, char *arg);
+void slash_on(struct chat *, char *arg);
+void slash_stats(struct chat *, char *arg);
+void slash_redo(struct chat *, char *arg);
+void slash_continue(struct chat *, char *arg);
+void slash_docs(struct chat *, char *arg);
+void slash_drop(struct chat *, char *arg);
+void slash_pin(struct chat *, char *arg);
+void slash_model(struct chat *, char *arg);
+void slash_think(struct chat *, char *arg);
+void slash_editor(struct chat *, char *arg);
+void slash_log(struct chat *, char *arg);
+void slash_sessions(struct chat *, char *arg);
+void slash_switch(struct chat *, char *arg);
+void slash_rename(struct chat *, char *arg);
+void slash_fork(struct chat *, char *arg);
+void slash_find(struct chat *, char *arg);
+void slash_export(struct chat *, char *arg);
+void slash_save(struct chat *, char *arg);
+void slash_kv(struct chat *, char *arg);
+void slash_delete(struct chat *, char *arg);
+void slash_undelete(struct chat *, char *arg);
+
+#endif

@@ -1,0 +1,347 @@
+/* app/chat/cmd_documents.c - documents: reading files, @FILE in a message, the commands /read, /docs, /drop and /pin. */
+#include "app/chat/chat_private.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Text that a reader of the file does not see may still steer the model: say that it is there. */
+static void document_notices(const struct doc *doc)
+{
+	struct clean clean;
+	struct str text = {0};
+
+	for (const char *p = doc->notices.n ? doc->notices.p : ""; *p; ) {
+		size_t n = strcspn(p, "\n");
+		say("document '%s': %.*s", doc->name, (int)n, p);
+		p += n + (p[n] == '\n');
+	}
+	clean_init(&clean, 0);
+	clean_text(&clean, doc->text.p ? doc->text.p : "", doc->text.n, &text);
+	clean_end(&clean, &text);
+	str_clear(&text);
+	if (clean.found.hidden + clean.found.bidi > 0) {
+		struct clean_found found = {.hidden = clean.found.hidden, .bidi = clean.found.bidi};
+		if (clean_describe(&found, &text))
+			say("document '%s': %s in it", doc->name, text.p);
+	}
+	str_free(&text);
+}
+
+static int add_and_free(struct chat *c, struct doc *doc, struct err *e)
+{
+	int rc = conversation_add_document(&c->t, doc->name, doc->text.p ? doc->text.p : "", doc->text.n, doc->bytes, e);
+
+	if (rc > 0 && !c->o.quiet)
+		say("document '%s' is there already", doc->name);
+	else if (!rc && !c->o.quiet)
+		document_notices(doc);
+	doc_free(doc);
+	return rc < 0 ? -1 : 0;
+}
+
+int chat_document(struct chat *c, const char *path_or_dash, struct err *e)
+{
+	struct doc doc = {0};
+
+	return doc_read(path_or_dash, &doc, e) < 0 ? -1 : add_and_free(c, &doc, e);
+}
+
+int chat_document_bytes(struct chat *c, const char *name, const char *bytes, size_t n, struct err *e)
+{
+	struct doc doc = {0};
+
+	return doc_decode(name, bytes, n, &doc, e) < 0 ? -1 : add_and_free(c, &doc, e);
+}
+
+/* An empty input (`</dev/null`, a closed descriptor, a pipe without a byte) is no document. */
+int document_from_stdin(struct chat *c, struct err *e)
+{
+	struct pollfd wait = {.fd = 0, .events = POLLIN};
+	struct stat st;
+	struct str bytes = {0};
+	int rc;
+
+	if (fstat(0, &st) < 0 || S_ISCHR(st.st_mode))
+		return 0;
+	/* A caller may have left the input open, which looks like a hang: say what is awaited. */
+	if (!c->o.quiet && isatty(2) && !poll(&wait, 1, 1000))
+		say("waiting for a document on standard input; </dev/null says that there is none");
+	rc = read_whole("-", DOC_BYTES_MAX, &bytes, e);
+	if (rc < 0)
+		e->code = ERR_DOCUMENT;
+	else if (bytes.n)
+		rc = chat_document_bytes(c, "standard input", bytes.p, bytes.n, e);
+	str_free(&bytes);
+	return rc;
+}
+
+/* In a pipe they are read with the question. */
+void chat_read(struct chat *c)
+{
+	struct timeline_stats st;
+	struct err e = {0};
+	struct str s = {0};
+	int32_t n;
+
+	if (!c->interactive)
+		return;
+	n = conversation_prefill(&c->t, chat_prefill_progress, c, &e);
+	c->front->progress(c, "reading", -1, 0);
+	signals_take_int();
+	if (signals_quit())
+		c->quit = 1, c->rc = 128 + signals_quit();
+	timeline_stats(c->t.tl, &st);
+	if (c->t.n_doc == 1 || c->t.n_msg)
+		str_addf(&s, "document '%s'", c->t.doc[c->t.n_doc - 1].name);
+	else
+		str_addf(&s, "%zu documents", c->t.n_doc);
+	if (n < 0 && e.code == ERR_CANCELLED) {
+		notice(c, "[%s: stopped after %d tokens; the rest is read before the next answer, /undo drops it]", s.p,
+		       st.prefill_tokens);
+	} else if (n < 0) {
+		chat_error(c, &e);
+	} else if (!c->o.quiet) {
+		str_adds(&s, ": ");
+		human_count(&s, c->t.n_msg ? c->t.doc[c->t.n_doc - 1].tokens : (uint64_t)st.prefill_tokens);
+		str_adds(&s, " tokens");
+		if (c->t.n_msg) {
+			str_adds(&s, "; with the messages, which are recomputed behind it, ");
+			human_count(&s, (uint64_t)st.prefill_tokens);
+		}
+		notice(c, "[%s read in %.1f s]", s.p, st.prefill_seconds);
+	}
+	str_free(&s);
+}
+
+void slash_read(struct chat *c, char *arg)
+{
+	struct err e = {0};
+	struct str path = {0};
+
+	unquote(arg, &path);
+	if (!path.n)
+		err_set(&e, ERR_USAGE, "/read wants a file name");
+	else if (!strcmp(path.p, "-"))
+		err_set(&e, ERR_USAGE, "standard input is the conversation here; /read wants a file name");
+	else if (access(arg, R_OK) == 0)
+		chat_document(c, arg, &e);   /* a name with quotes or backslashes of its own */
+	else
+		chat_document(c, path.p, &e);
+	if (e.code)
+		chat_error(c, &e);
+	else
+		chat_read(c);
+	str_free(&path);
+}
+
+/* The word at text[at], which ends at a blank that is neither quoted nor behind a backslash. */
+static size_t word_end(const struct str *text, size_t at)
+{
+	char quote = 0;
+
+	for (; at < text->n; at++) {
+		char ch = text->p[at];
+
+		if (quote ? ch == quote : ch == '"' || ch == '\'')
+			quote = quote ? 0 : ch;
+		else if (ch == '\\' && quote != '\'' && at + 1 < text->n)
+			at++;
+		else if (!quote && strchr(" \t\n", ch))
+			break;
+	}
+	return at;
+}
+
+/* "@notes.txt what is in it?": words behind an @ that name a readable file become documents; others are only words.  -1: one
+ * could not be added, which has been said. */
+int attach_files(struct chat *c, const struct str *text)
+{
+	struct str word = {0}, path = {0};
+	struct err e = {0};
+	size_t before = c->t.n_doc;
+
+	for (size_t at = 0; at < text->n && !e.code; at++) {
+		size_t end;
+		struct stat st;
+
+		if (text->p[at] != '@' || (at && !strchr(" \t\n", text->p[at - 1])))
+			continue;
+		end = word_end(text, at + 1);
+		str_clear(&word);
+		str_clear(&path);
+		str_add(&word, text->p + at + 1, end - at - 1);
+		if (word.n)
+			unquote(word.p, &path);
+		if (path.n && stat(path.p, &st) == 0 && S_ISREG(st.st_mode))
+			chat_document(c, path.p, &e);
+		at = end;
+	}
+	str_free(&word);
+	str_free(&path);
+	if (e.code)
+		chat_error(c, &e);
+	else if (c->t.n_doc > before)
+		chat_read(c);
+	return e.code ? -1 : 0;
+}
+
+/* ---- one by one ---- */
+
+static void list_documents(struct chat *c)
+{
+	struct str s = {0};
+
+	for (size_t i = 0; i < c->t.n_doc; i++) {
+		str_addf(&s, "%s%3zu  ", i ? "\n" : "", i + 1);
+		table_cell(&s, c->t.doc[i].name, 40);
+		str_adds(&s, "  ");
+		human_count(&s, c->t.doc[i].tokens);
+		str_adds(&s, " tokens, ");
+		human_bytes(&s, c->t.doc[i].bytes);
+	}
+	notice(c, "%s", s.n ? s.p : "[there is no document; /read FILE adds one]");
+	str_free(&s);
+}
+
+void slash_docs(struct chat *c, char *arg)
+{
+	(void)arg;
+	list_documents(c);
+}
+
+/* Say what a change of the prefix costs. */
+static void say_recomputed(struct chat *c, const char *what, const char *name)
+{
+	struct tokens all = {0};
+	struct str s = {0};
+	struct err e = {0};
+
+	if (c->t.n_msg && conversation_render(&c->t, 0, &all, &e) == 0)
+		human_count(&s, all.n);
+	if (s.n)
+		notice(c, "[%s '%s'; the conversation, %s tokens, is recomputed with the next question; /redo]", what, name, s.p);
+	else
+		notice(c, "[%s '%s'; /redo restores it]", what, name);
+	tokens_free(&all);
+	str_free(&s);
+}
+
+/* By number, or by a name or the beginning of one: its index, or -1. */
+static long document_of(struct chat *c, const char *arg, struct err *e)
+{
+	long n = number_of(arg), found = -1;
+	size_t len = strlen(arg);
+
+	if (!c->t.n_doc)
+		return err_set(e, ERR_USAGE, "there is no document");
+	if (n && (size_t)n <= c->t.n_doc)
+		return n - 1;
+	for (size_t i = 0; i < c->t.n_doc; i++) {
+		if (!strcmp(c->t.doc[i].name, arg))
+			return (long)i;
+		if (!strncmp(c->t.doc[i].name, arg, len)) {
+			if (found >= 0)
+				return err_set(e, ERR_USAGE, "several documents begin with '%.60s'; /drop alone numbers them", arg);
+			found = (long)i;
+		}
+	}
+	if (found < 0)
+		err_set(e, ERR_USAGE, "there is no document '%.60s'; /drop alone numbers them, 1 to %zu", arg, c->t.n_doc);
+	return found;
+}
+
+void slash_drop(struct chat *c, char *arg)
+{
+	struct str name = {0};
+	struct err e = {0};
+	long i;
+
+	if (!*arg) {
+		list_documents(c);
+		return;
+	}
+	i = document_of(c, arg, &e);
+	if (i >= 0) {
+		conversation_drop_document(&c->t, (size_t)i, &name);
+		say_recomputed(c, "dropped", name.p ? name.p : "");
+	} else {
+		chat_error(c, &e);
+	}
+	str_free(&name);
+}
+
+/* Say what is pinned. */
+static void list_pinned(struct chat *c)
+{
+	struct timeline_stats st;
+	struct str s = {0};
+
+	timeline_stats(c->t.tl, &st);
+	if (!st.endless) {
+		notice(c, "[this cache ('%s') evicts nothing: there is no need to pin]", st.kv);
+		return;
+	}
+	str_adds(&s, "[pinned, so that it is never evicted: ");
+	human_count(&s, (uint64_t)(st.rings.pinned > 0 ? st.rings.pinned : 0));
+	str_addf(&s, " tokens (system prompt and %zu %s); /pin N adds message N, counted as /copy does, 1 to %zu]", c->t.n_doc,
+	         c->t.n_doc == 1 ? "document" : "documents", c->t.n_msg);
+	notice(c, "%s", s.p);
+	str_free(&s);
+}
+
+/* A bounded cache evicts messages and keeps the prefix: a pinned message is added to the documents. */
+static int pin_message(struct chat *c, size_t i, struct err *e)
+{
+	const struct message *m = &c->t.msg[i];
+	struct str name = {0}, text = {0}, note = {0};
+	int rc;
+
+	str_addf(&name, "message %zu (%s)", i + 1, m->role == ROLE_USER ? "question" : "answer");
+	if (m->role == ROLE_ASSISTANT)
+		chat_message(c, m, &text, &note);
+	else
+		str_add(&text, m->text.p ? m->text.p : "", m->text.n);
+	rc = text.n ? chat_document_bytes(c, name.p, text.p, text.n, e) : err_set(e, ERR_USAGE, "message %zu is empty", i + 1);
+	str_free(&name);
+	str_free(&text);
+	str_free(&note);
+	return rc;
+}
+
+void slash_pin(struct chat *c, char *arg)
+{
+	char *dash = strchr(arg, '-');
+	struct err e = {0};
+	size_t before = c->t.n_doc;
+	long from, to;
+
+	if (!*arg) {
+		list_pinned(c);
+		return;
+	}
+	if (dash)
+		*dash = 0;
+	from = number_of(arg);
+	to = dash ? number_of(dash + 1) : from;
+	if (dash)
+		*dash = '-';
+	if (*arg == 'p' && arg[1] >= '0' && arg[1] <= '9')
+		err_set(&e, ERR_USAGE, "pages of documents are never evicted anyway; /pin N pins message N");
+	else if (!from || !to || from > to || (size_t)to > c->t.n_msg)
+		err_set(&e, ERR_USAGE, "/pin wants the number of a message, or two with '-' between them, from 1 to %zu, not '%.40s'",
+		        c->t.n_msg, arg);
+	else if (c->t.growing.open)
+		err_set(&e, ERR_USAGE, "/pin has to wait until a question has followed the text that is being read");
+	for (long i = from; !e.code && i <= to; i++)
+		pin_message(c, (size_t)i - 1, &e);
+	if (e.code)
+		chat_error(c, &e);
+	if (c->t.n_doc == before)
+		return;
+	notice(c, "[pinned: it stands with the documents now; /drop takes it out]");
+	chat_read(c);
+}

@@ -1,0 +1,92 @@
+/* app/chat/cmd_program.c - the commands about weir itself: /stats, /log, /editor and /quit. */
+#include "app/chat/chat_private.h"
+
+#include <string.h>
+
+enum { LOG_SHOWN = 20 };
+
+void slash_quit(struct chat *c, char *arg)
+{
+	(void)arg;
+	c->quit = 1;
+}
+
+/* The lines about the cache. */
+static void stats_cache(const struct timeline_stats *st, struct str *s)
+{
+	const struct ring_stats *r = &st->rings;
+	int32_t kept = tokens_in_cache(st);
+
+	str_addf(s, "context    %d of %d tokens (%d%%), cache %s, %s: ", kept, st->ctx,
+	         (int)(100 * (int64_t)kept / (st->ctx ? st->ctx : 1)), st->kv, st->kv_type);
+	human_bytes(s, st->kv_bytes_per_token * (uint64_t)kept);
+	str_adds(s, " used of ");
+	human_bytes(s, st->kv_bytes);
+	str_adds(s, "\n");
+	if (!st->endless)
+		return;
+	str_addf(s, "           %d pinned\n", r->pinned);
+	for (int i = 0; i < r->n_ring && r->fill[i]; i++)
+		str_addf(s, "           ring %d: %d of %d, tokens %d to %d\n", i + 1, r->fill[i], r->ring_slots, r->first[i], r->last[i]);
+	str_adds(s, "           ");
+	if (!describe_evicted(st, s))
+		str_adds(s, "nothing evicted yet");
+	str_adds(s, "\n");
+}
+
+void slash_stats(struct chat *c, char *arg)
+{
+	const struct turn *turn = &c->t.last;
+	const struct engine_info *info = engine_info(c->t.engine);
+	struct timeline_stats st;
+	struct str s = {0};
+
+	(void)arg;
+	timeline_stats(c->t.tl, &st);
+	str_adds(&s, "model      ");
+	clean_line(info->name, strlen(info->name), &s);
+	str_addf(&s, ", %s, %s\n", info->quant, info->device);
+	stats_cache(&st, &s);
+	str_addf(&s, "last turn  prompt %d tokens: %d reused, %d computed at %.1f t/s\n"
+	         "           answer %d tokens at %.1f t/s, first after %.2f s\n", turn->prompt_tokens, turn->reused_tokens,
+	         turn->prompt_tokens - turn->reused_tokens, turn->prefill_tps, turn->answer_tokens, turn->decode_tps,
+	         turn->ttft_s);
+	str_addf(&s, "so far     %zu messages, %llu tokens answered", c->t.n_msg, (unsigned long long)c->t.total_answer);
+	notice(c, "%s", s.p);
+	str_free(&s);
+}
+
+void slash_log(struct chat *c, char *arg)
+{
+	long n = *arg ? number_of(arg) : LOG_SHOWN;
+	struct err e = {0};
+	struct str s = {0};
+
+	if (!n) {
+		err_set(&e, ERR_USAGE, "/log wants a number of lines from 1 up, not '%.40s'", arg);
+		chat_error(c, &e);
+		return;
+	}
+	log_show((size_t)n, &s);
+	/* Show the log's lines without adding them to the log. */
+	if (!s.n)
+		str_adds(&s, "[nothing was said yet]");
+	c->front->notice(c, s.p, s.n);
+	str_free(&s);
+}
+
+void slash_editor(struct chat *c, char *arg)
+{
+	struct str text = {0};
+	struct err e = {0};
+
+	str_adds(&text, arg);
+	if (!c->front->draft || !c->interactive)
+		err_set(&e, ERR_USAGE, "/editor wants a terminal");
+	else if (external_edit(&text, &e) == 0)
+		c->front->draft(c, text.p ? text.p : "", text.n);
+	signals_take_int();   /* a Ctrl-C while the editor ran was meant for the editor */
+	if (e.code)
+		chat_error(c, &e);
+	str_free(&text);
+}

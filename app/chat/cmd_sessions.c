@@ -1,0 +1,394 @@
+/* app/chat/cmd_sessions.c - the commands about sessions, and what a resumed session shows. */
+#include "app/chat/chat_private.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SHOWN = 2, SHOWN_LINES = 12, LISTED = 20, FOUND = 10 };
+
+int chat_unkept(struct chat *c)
+{
+	struct err e = {0};
+
+	if (c->log && !c->log->failed)
+		return 0;
+	err_set(&e, ERR_USAGE, "%s", c->log ? "this conversation is not saved any more" :
+	        "this conversation is not saved: start weir with -s NAME, and without --private");
+	chat_error(c, &e);
+	return 1;
+}
+
+static void done(struct chat *c, int rc, const struct err *e, const char *what)
+{
+	if (rc < 0)
+		chat_error(c, e);
+	else if (what)
+		notice(c, "%s", what);
+}
+
+/* ---- a resumed session ---- */
+
+/* The first lines of a text, and how many are left out. */
+static void add_lines(struct str *out, const char *mark, const struct str *text)
+{
+	const char *p = text->p ? text->p : "", *end = p + text->n;
+	int left = 0;
+
+	for (int i = 0; p < end; i++) {
+		const char *stop = memchr(p, '\n', (size_t)(end - p));
+		size_t n = (size_t)((stop ? stop : end) - p);
+
+		if (i < SHOWN_LINES) {
+			str_adds(out, i && *mark ? "  " : mark);
+			str_add(out, p, n);
+			str_adds(out, "\n");
+		} else {
+			left++;
+		}
+		p += n + (stop != NULL);
+	}
+	if (left)
+		str_addf(out, "  ... %d more %s\n", left, left == 1 ? "line" : "lines");
+}
+
+void chat_tail(const struct chat *c, struct str *out)
+{
+	const struct conversation *t = &c->t;
+	size_t from = t->n_msg > 2 * SHOWN ? t->n_msg - 2 * SHOWN : 0;
+
+	while (from && t->msg[from].role != ROLE_USER)
+		from--;
+	if (from)
+		str_addf(out, "... %zu messages before\n", from);
+	for (size_t i = from; i < t->n_msg; i++) {
+		struct str text = {0}, note = {0};
+
+		chat_message(c, &t->msg[i], &text, &note);
+		if (note.n)
+			str_addf(out, "(%s)\n", note.p);
+		add_lines(out, t->msg[i].role == ROLE_USER ? "> " : "", &text);
+		str_free(&text);
+		str_free(&note);
+	}
+	while (out->n && out->p[out->n - 1] == '\n')
+		out->p[--out->n] = 0;
+}
+
+/* ---- commands ---- */
+
+struct listing { struct chat *c; struct str s; int n; int64_t here; };
+
+static int list_one(const struct session *s, void *ud)
+{
+	struct listing *x = ud;
+
+	if (chat_is_deleted(x->c, s->id))
+		return 0;
+	if (x->n++ == LISTED)
+		return 1;
+	str_addf(&x->s, "%s%c %-4lld ", x->s.n ? "\n" : "", s->id == x->here ? '*' : ' ', (long long)s->id);
+	table_cell(&x->s, *s->name ? s->name : *s->title ? s->title : "(empty)", 34);
+	str_addf(&x->s, " %4d messages, ", s->messages);
+	human_age(&x->s, s->used);
+	return 0;
+}
+
+void slash_sessions(struct chat *c, char *arg)
+{
+	struct listing x = {.c = c};
+	struct err e = {0};
+
+	(void)arg;
+	if (chat_unkept(c))
+		return;
+	x.here = c->log->session;
+	if (session_list(c->log->store, list_one, &x, &e) < 0)
+		chat_error(c, &e);
+	else
+		notice(c, "%s%s", x.s.n ? x.s.p : "[there is no session yet]",
+		       x.n > LISTED ? "\n... `weir sessions ls` lists them all" : "");
+	str_free(&x.s);
+}
+
+void chat_switch(struct chat *c, int64_t session)
+{
+	struct str note = {0};
+	struct err e = {0};
+
+	if (chat_unkept(c))
+		return;
+	c->streaming.on = 0;
+	if (session_log_switch(c->log, &c->t, &c->o, session, &note, &e) < 0) {
+		chat_error(c, &e);
+		c->quit |= !c->t.tl;
+	} else {
+		if (note.n && !c->o.quiet)
+			notice(c, "[%s]", note.p);
+		c->front->came_back(c);
+	}
+	str_free(&note);
+}
+
+void slash_switch(struct chat *c, char *arg)
+{
+	struct err e = {0};
+	int64_t id;
+
+	if (chat_unkept(c))
+		return;
+	if (!*arg)
+		err_set(&e, ERR_USAGE, "/switch wants the name or number of a session; /sessions lists them");
+	else if (session_find(c->log->store, arg, &id, &e) == 0 && chat_is_deleted(c, id))
+		err_set(&e, ERR_USAGE, "session '%.60s' is deleted; /undelete restores it", arg);
+	else if (!e.code)
+		chat_switch(c, id);
+	if (e.code)
+		chat_error(c, &e);
+}
+
+void slash_rename(struct chat *c, char *arg)
+{
+	struct err e = {0};
+	int rc;
+
+	if (chat_unkept(c))
+		return;
+	chat_delete_due(c, 1);   /* a session with this name may be deleted, but not yet on the disk */
+	rc = *arg ? session_log_rename(c->log, &c->t, arg, &e) : err_set(&e, ERR_USAGE, "/rename wants a name");
+	done(c, rc, &e, rc < 0 ? NULL : "[renamed]");
+}
+
+void slash_fork(struct chat *c, char *arg)
+{
+	struct err e = {0};
+	struct str title = {0};
+
+	if (chat_unkept(c))
+		return;
+	chat_delete_due(c, 1);
+	if (session_log_fork(c->log, &c->t, *arg ? arg : NULL, &e) < 0) {
+		chat_error(c, &e);
+		return;
+	}
+	session_log_title(c->log, &title);
+	notice(c, "[from here on this is session %lld, '%s'; the other one stays as it was]", (long long)c->log->session,
+	       title.p ? title.p : "");
+	str_free(&title);
+}
+
+static int find_one(const struct found *f, void *ud)
+{
+	struct listing *x = ud;
+
+	if (chat_is_deleted(x->c, f->session))
+		return 0;
+	str_addf(&x->s, "%s%s", x->s.n ? "\n" : "", *f->name ? f->name : f->title);
+	str_addf(&x->s, " (%s): ", f->role == ROLE_USER ? "you" : "answer");
+	for (const char *p = f->snippet; *p; p++)
+		if (*p == 1 || *p == 2)
+			str_adds(&x->s, "*");
+		else
+			str_add(&x->s, *p == '\n' ? " " : p, 1);
+	x->n++;
+	return 0;
+}
+
+void slash_find(struct chat *c, char *arg)
+{
+	struct listing x = {.c = c};
+	struct err e = {0};
+
+	if (chat_unkept(c))
+		return;
+	if (!*arg)
+		err_set(&e, ERR_USAGE, "/find wants words");
+	else
+		store_search(c->log->store, arg, FOUND, find_one, &x, &e);
+	if (e.code)
+		chat_error(c, &e);
+	else
+		notice(c, "%s", x.n ? x.s.p : "[nothing found]");
+	str_free(&x.s);
+}
+
+int write_new(const char *path, const struct str *text, struct err *e)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600), rc = 0;
+
+	if (fd < 0)
+		return err_set(e, ERR_FAIL, "cannot write '%.120s': %s%s", path, strerror(errno),
+		               errno == EEXIST ? "; name another file" : "");
+	if (write_all(fd, text->p ? text->p : "", text->n) < 0 || fsync(fd) < 0)
+		rc = err_set(e, ERR_FAIL, "cannot write '%.120s': %s", path, strerror(errno));
+	close(fd);
+	return rc;
+}
+
+/* "md", "md FILE": the format by its name, and where the file's name begins; 0 = the file's ending says it. */
+static size_t format_named(const char *arg, enum export_format *format)
+{
+	static const struct { const char *name; enum export_format is; } known[] = {
+		{"md", EXPORT_MARKDOWN}, {"json", EXPORT_JSON}, {"txt", EXPORT_TEXT},
+	};
+	size_t n = strcspn(arg, " \t");
+
+	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+		if (strlen(known[i].name) == n && !memcmp(arg, known[i].name, n)) {
+			*format = known[i].is;
+			return n + strspn(arg + n, " \t");
+		}
+	return 0;
+}
+
+/* "weir-NAME.md" of letters that every file system takes. */
+static void default_name(struct chat *c, const char *ending, struct str *out)
+{
+	struct str title = {0};
+
+	session_log_title(c->log, &title);
+	str_adds(out, "weir-");
+	for (size_t i = 0; i < title.n && i < 40; i++) {
+		char ch = title.p[i];
+		int plain = (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') || (ch >= '0' && ch <= '9');
+
+		if (plain)
+			str_add(out, &ch, 1);
+		else if (out->p[out->n - 1] != '-')
+			str_adds(out, "-");
+	}
+	while (out->p[out->n - 1] == '-')
+		out->p[--out->n] = 0;
+	str_addf(out, ".%s", ending);
+	str_free(&title);
+}
+
+static enum export_format format_of(const char *path)
+{
+	const char *dot = strrchr(path, '.');
+
+	return dot && !strcmp(dot, ".json") ? EXPORT_JSON : dot && !strcmp(dot, ".txt") ? EXPORT_TEXT : EXPORT_MARKDOWN;
+}
+
+void slash_export(struct chat *c, char *arg)
+{
+	enum export_format format = EXPORT_MARKDOWN;
+	struct str path = {0}, text = {0};
+	struct err e = {0};
+	size_t named;
+
+	if (chat_unkept(c))
+		return;
+	named = format_named(arg, &format);
+	unquote(arg + named, &path);
+	if (!path.n && named)
+		default_name(c, format == EXPORT_JSON ? "json" : format == EXPORT_TEXT ? "txt" : "md", &path);
+	else if (path.n && !named)
+		format = format_of(path.p);
+	if (!path.n)
+		err_set(&e, ERR_USAGE, "/export wants a file name that ends with .md, .json or .txt, or md, json or txt");
+	else if (!c->log->session)
+		err_set(&e, ERR_USAGE, "there is nothing to export yet");
+	else if (session_export(c->log->store, c->log->session, format, &text, &e) == 0)
+		write_new(path.p, &text, &e);
+	if (e.code)
+		chat_error(c, &e);
+	else
+		notice(c, "[written to %s]", path.p);
+	str_free(&path);
+	str_free(&text);
+}
+
+void slash_save(struct chat *c, char *arg)
+{
+	struct err e = {0};
+	struct str s = {0};
+	uint64_t bytes = 0;
+
+	if (chat_unkept(c))
+		return;
+	if (*arg)
+		chat_delete_due(c, 1);
+	if (*arg && session_log_rename(c->log, &c->t, arg, &e) < 0) {
+		chat_error(c, &e);
+		return;
+	}
+	if (!c->log->session) {
+		notice(c, "[there is nothing to save yet; every turn is saved by itself]");
+		return;
+	}
+	session_log_title(c->log, &s);
+	str_adds(&s, "' is saved, as after every turn");
+	if (c->log->snaps && snap_bytes(c->log->snaps, c->log->session, &bytes, &e) == 0) {
+		str_adds(&s, "; its cache takes ");
+		human_bytes(&s, bytes);
+	}
+	notice(c, "['%s]", s.p);
+	str_free(&s);
+}
+
+/* /kv dump: what the panel of the full screen shows, as JSON for scripts. */
+static void dump_cache(struct chat *c, const char *arg)
+{
+	struct listener nobody = {.on = 0};
+	struct cache_report *p = cache_report_new();
+	struct str path = {0}, text = {0};
+	struct err e = {0};
+
+	unquote(arg, &path);
+	/* It is JSON whether it is said or not. */
+	if (path.n > 7 && !strcmp(path.p + path.n - 7, " --json"))
+		path.p[path.n -= 7] = 0;
+	if (!path.n)
+		err_set(&e, ERR_USAGE, "/kv dump wants a file name");
+	cache_report_take(p, &c->t, &nobody, 2, -1);
+	cache_report_json(p, &text);
+	if (!e.code)
+		write_new(path.p, &text, &e);
+	if (e.code)
+		chat_error(c, &e);
+	else
+		notice(c, "[written to %s]", path.p);
+	listener_off(&nobody, NULL);
+	cache_report_free(p);
+	str_free(&path);
+	str_free(&text);
+}
+
+void slash_kv(struct chat *c, char *arg)
+{
+	struct err e = {0};
+	struct str s = {0};
+	uint64_t bytes = 0;
+
+	if (!strncmp(arg, "dump", 4) && (!arg[4] || arg[4] == ' ')) {
+		dump_cache(c, arg + 4 + strspn(arg + 4, " "));
+		return;
+	}
+	if (chat_unkept(c))
+		return;
+	if (*arg && strcmp(arg, "drop") != 0 && strcmp(arg, "size") != 0)
+		err_set(&e, ERR_USAGE, "/kv size shows what the saved cache of this session takes; /kv drop removes it, /kv dump FILE writes what "
+		        "the cache holds");
+	else if (!c->log->snaps || !c->log->session)
+		str_adds(&s, "[no cache is saved]");
+	else if (!strcmp(arg, "drop"))
+		snap_drop(c->log->snaps, c->log->session, &e);
+	else
+		snap_bytes(c->log->snaps, c->log->session, &bytes, &e);
+	if (e.code) {
+		chat_error(c, &e);
+	} else {
+		if (!s.n && !strcmp(arg, "drop"))
+			str_adds(&s, "[the saved snapshots are dropped; the session is recomputed when it is opened]");
+		else if (!s.n) {
+			str_adds(&s, "[the saved cache of this session takes ");
+			human_bytes(&s, bytes);
+			str_adds(&s, "; /kv drop removes it]");
+		}
+		notice(c, "%s", s.p);
+	}
+	str_free(&s);
+}

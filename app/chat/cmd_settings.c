@@ -1,0 +1,322 @@
+/* app/chat/cmd_settings.c - the commands /system, /set, /think and /model. */
+#include "app/chat/chat_private.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LISTED = 20 };
+
+void slash_system(struct chat *c, char *arg)
+{
+	if (!*arg) {
+		notice(c, "%s", !c->t.has_system ? "[the system prompt is the template's own]" :
+		       c->t.system.n ? c->t.system.p : "[the system prompt is empty]");
+		return;
+	}
+	conversation_system(&c->t, strcmp(arg, "\"\"") ? arg : NULL);
+	conversation_options_changed(&c->t, 0);
+	notice(c, "[system prompt %s; it holds from the start of the conversation]", c->t.has_system ? "set" :
+	       "back to the template's own");
+}
+
+static const struct option_def *set_find(const char *key)
+{
+	const struct option_def *d;
+
+	/* Other spellings that users type: /set n 100, /set temperature 0.5, /set top_k 40 */
+	char name[40];
+	snprintf(name, sizeof name, "%s", !strcmp(key, "n") ? "predict" : !strcmp(key, "temperature") ? "temp" : key);
+	for (char *p = name; *p; p++)
+		if (*p == '_')
+			*p = '-';
+	d = option_find(name, strlen(name), CMD_CHAT);
+	return d && (d->flags & OPT_SET) ? d : NULL;
+}
+
+/* Show or change the cache policy. */
+static void set_policy(struct chat *c, const char *where, const char *value)
+{
+	struct timeline_stats st;
+	struct str s = {0};
+	struct err e = {0};
+	int32_t again;
+
+	timeline_stats(c->t.tl, &st);
+	if (!strcmp(value, "help")) {
+		kv_policy_help(&s);
+		while (s.n && s.p[s.n - 1] == '\n')
+			s.p[--s.n] = 0;
+		notice(c, "%s", s.p);
+	} else if (!*value) {
+		notice(c, "kv %s", st.kv);
+	} else if ((again = conversation_change_policy(&c->t, where, value, &e)) < 0) {
+		chat_error(c, &e);
+		c->quit |= !c->t.tl;
+	} else {
+		timeline_stats(c->t.tl, &st);
+		human_count(&s, (uint64_t)again);
+		if (again)
+			notice(c, "[cache %s; %s tokens will be recomputed before the next answer]", st.kv, s.p);
+		else
+			notice(c, "[cache %s]", st.kv);
+	}
+	str_free(&s);
+}
+
+static void list_settings(struct chat *c)
+{
+	struct timeline_stats st;
+	struct str s = {0};
+
+	timeline_stats(c->t.tl, &st);
+	for (const struct option_def *d = option_defs; d->name; d++) {
+		if (!(d->flags & OPT_SET))
+			continue;
+		str_addf(&s, "%s%-18s ", s.n ? "\n" : "", !strcmp(d->name, "predict") ? "n" : d->name);
+		if (d->type == OPT_POLICY)
+			str_adds(&s, st.kv);
+		else
+			option_show(&c->o, d, &s);
+	}
+	notice(c, "%s", s.p);
+	str_free(&s);
+}
+
+static void unknown_setting(struct chat *c, const char *key)
+{
+	struct nearest near;
+	struct err e = {0};
+
+	nearest_init(&near, key, strlen(key));
+	for (const struct option_def *d = option_defs; d->name; d++)
+		if (d->flags & OPT_SET)
+			nearest_try(&near, d->name);
+	if (near.best)
+		err_set(&e, ERR_USAGE, "/set knows no '%.40s'; is it '%s'?", key, near.best);
+	else
+		err_set(&e, ERR_USAGE, "/set knows no '%.40s'; /set alone lists what there is", key);
+	chat_error(c, &e);
+}
+
+/* Show the option, or set it where value is not empty.  key: the name that the user typed. */
+static void set_option(struct chat *c, const struct option_def *d, const char *key, const char *value)
+{
+	struct str s = {0};
+	struct err e = {0};
+	char where[60];
+
+	snprintf(where, sizeof where, "/set %s", d->name);
+	if (d->type == OPT_POLICY) {
+		set_policy(c, where, value);
+		conversation_options_changed(&c->t, 0);
+	} else if (!*value) {
+		option_show(&c->o, d, &s);
+		notice(c, "%s %s", key, s.p);
+	} else if (option_set(&c->o, d, where, d->type == OPT_CHOICE ? options_own(&c->o, value, strlen(value)) : value, &e) < 0) {
+		chat_error(c, &e);
+	} else {
+		conversation_options_changed(&c->t, d->type == OPT_SEED);
+	}
+	str_free(&s);
+}
+
+void slash_set(struct chat *c, char *arg)
+{
+	const struct option_def *d;
+	char *value = arg + strcspn(arg, " \t=");
+
+	/* ollama's spelling: /set parameter temperature 0.5. */
+	if (value - arg == 9 && !strncmp(arg, "parameter", 9)) {
+		arg = value + strspn(value, " \t");
+		value = arg + strcspn(arg, " \t=");
+	}
+	if (!strcmp(arg, "verbose") || !strcmp(arg, "quiet")) {
+		c->o.quiet = *arg == 'q';
+		notice(c, c->o.quiet ? "[answer statistics off; /set verbose]" : "[answer statistics on; /set quiet]");
+		return;
+	}
+	if (!*arg) {
+		list_settings(c);
+		return;
+	}
+	if (*value)
+		*value++ = 0;
+	value += strspn(value, " \t=");
+	d = set_find(arg);
+	if (d)
+		set_option(c, d, arg, value);
+	else
+		unknown_setting(c, arg);
+}
+
+/* ---- another model ---- */
+
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* The GGUF files of the models' cache directory. */
+static void list_models(struct str *out)
+{
+	char *name[LISTED];
+	struct str dir = {0};
+	struct dirent *entry;
+	size_t n = 0, more = 0;
+	DIR *d;
+
+	d = user_path(&dir, DIR_CACHE, "models", NULL) ? NULL : opendir(dir.p);
+	while (d && (entry = readdir(d))) {
+		size_t len = strlen(entry->d_name);
+
+		if (len < 6 || strcmp(entry->d_name + len - 5, ".gguf") != 0)
+			continue;
+		if (n == LISTED)
+			more++;
+		else
+			name[n++] = xstrndup(entry->d_name, len);
+	}
+	if (d)
+		closedir(d);
+	qsort(name, n, sizeof *name, by_text);
+	for (size_t i = 0; i < n; i++) {
+		str_addf(out, "%s%s", i ? ", " : "", name[i]);
+		free(name[i]);
+	}
+	if (more)
+		str_addf(out, " and %zu more", more);
+	str_free(&dir);
+}
+
+static void show_model(struct chat *c)
+{
+	const struct engine_info *i = engine_info(c->t.engine);
+	struct str s = {0}, others = {0};
+
+	str_addf(&s, "model      %s, %s, %s, %.0f million weights, trained with %d tokens\nfile       %s", i->name, i->quant, i->arch,
+	         (double)i->n_params / 1e6, i->ctx_train, i->path);
+	list_models(&others);
+	if (others.n)
+		str_addf(&s, "\nthere are  %s", others.p);
+	notice(c, "%s", s.p);
+	str_free(&s);
+	str_free(&others);
+}
+
+/* A path, or a file name in the models' cache directory, with or without its ending. */
+static char *find_model(struct chat *c, const char *arg)
+{
+	struct str path = {0}, cached = {0};
+	char *found = NULL;
+
+	unquote(arg, &path);
+	for (int i = 0; i < 4 && !found; i++) {
+		str_clear(&cached);
+		if (i == 0)
+			str_adds(&cached, arg);
+		else if (i == 1)
+			str_adds(&cached, path.p ? path.p : "");
+		else if (path.n && !strchr(path.p, '/'))
+			user_path(&cached, DIR_CACHE, "models/", NULL);
+		if (i > 1 && cached.n)
+			str_addf(&cached, "%s%s", path.p, i == 3 ? ".gguf" : "");
+		if (cached.n && access(cached.p, F_OK) == 0)
+			found = options_own(&c->o, cached.p, cached.n);
+	}
+	if (!found)
+		found = options_own(&c->o, path.p ? path.p : "", path.n);
+	str_free(&path);
+	str_free(&cached);
+	return found;
+}
+
+void slash_model(struct chat *c, char *arg)
+{
+	struct options next = c->o;
+	struct str s = {0};
+	struct err e = {0};
+	int32_t again;
+
+	if (!*arg) {
+		show_model(c);
+		return;
+	}
+	if (c->t.growing.open) {
+		err_set(&e, ERR_USAGE, "/model has to wait until a question has followed the text that is being read");
+		chat_error(c, &e);
+		return;
+	}
+	next.model = find_model(c, arg);
+	c->front->progress(c, "loading the model", 0, 0);
+	again = conversation_change_model(&c->t, &next, &e);
+	c->front->progress(c, "loading the model", -1, 0);
+	if (again < 0) {
+		chat_error(c, &e);
+		if (c->t.tl)
+			notice(c, "[the model is as before: %s]", engine_info(c->t.engine)->name);
+		c->quit |= !c->t.tl;
+		return;
+	}
+	c->o.model = next.model;
+	if (again)
+		human_count(&s, (uint64_t)again);
+	notice(c, again ? "[model %s; %s tokens will be recomputed before the next answer]" :
+	       "[model %s]", engine_info(c->t.engine)->name, s.p);
+	str_free(&s);
+}
+
+/* ---- reasoning ---- */
+
+static int any_reasoning(const struct chat *c)
+{
+	if (c->t.n_msg && engine_info(c->t.engine)->thinks_first)
+		return 1;
+	for (size_t i = 0; i < c->t.n_msg; i++)
+		if (c->t.msg[i].role == ROLE_ASSISTANT && c->t.msg[i].text.n && strstr(c->t.msg[i].text.p, "think>"))
+			return 1;
+	return 0;
+}
+
+static void say_reasoning(struct chat *c)
+{
+	const struct engine_info *i = engine_info(c->t.engine);
+	const char *how = c->o.think ? c->o.think : "auto";
+
+	if (!strcmp(how, "off") && !i->think_switch)
+		notice(c, "[reasoning: off; but this model's template has no way to ask for that: its reasoning is folded]");
+	else if (!strcmp(how, "off"))
+		notice(c, "[reasoning: off, the model is asked to answer at once]");
+	else
+		notice(c, "[reasoning: %s; /think show, hide or off]", chat_hides(c) ? "folded" : "shown");
+}
+
+void slash_think(struct chat *c, char *arg)
+{
+	static const struct { const char *word, *value; } words[] = {
+		{"on", "auto"}, {"off", "off"}, {"show", "show"}, {"hide", "hide"}, {"auto", "auto"},
+	};
+	const char *value = NULL;
+	struct err e = {0};
+	int hid = chat_hides(c);
+
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+		if (!strcmp(arg, words[i].word))
+			value = words[i].value;
+	if (*arg && !value) {
+		err_set(&e, ERR_USAGE, "/think wants on, off, show or hide, not '%.40s'", arg);
+		chat_error(c, &e);
+		return;
+	}
+	if (value) {
+		/* `on` undoes `off` and changes nothing else, so `show` and `hide` stay. */
+		if (strcmp(arg, "on") != 0 || (c->o.think && !strcmp(c->o.think, "off")))
+			c->o.think = value;
+		conversation_options_changed(&c->t, 0);
+		if (hid != chat_hides(c) && any_reasoning(c))
+			c->front->came_back(c);
+	}
+	say_reasoning(c);
+}

@@ -1,0 +1,135 @@
+/* app/chat/commands.c - the table of commands, and finding one in it. */
+#include "app/chat/chat_private.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct slash commands[] = {
+	{"/help", "/?", "", "this list", BUSY_ALLOWED, ARG_NONE, slash_help},
+	{"/quit", "/exit /bye /q", "", "end", BUSY_QUEUED, ARG_NONE, slash_quit},
+	{"/new", "/clear", "", "start anew without the messages; documents stay", BUSY_QUEUED, ARG_NONE, slash_new},
+	{"/system", "", "[TEXT]", "show or set the system prompt (\"\": the template's own)", BUSY_QUEUED, ARG_NONE, slash_system},
+	{"/set", "", "[KEY [VALUE]]", "show or change temp, top-k, top-p, min-p, penalties, seed, n, kv", BUSY_QUEUED, ARG_WORD, slash_set},
+	{"/regen", "/retry /regenerate", "", "answer the last question again", BUSY_QUEUED, ARG_NONE, slash_regen},
+	{"/undo", "", "[N]", "undo the last turn, or the last N", BUSY_QUEUED, ARG_NONE, slash_undo},
+	{"/edit", "", "[TEXT|N]", "ask TEXT in place of the last question, or edit that of N turns ago", BUSY_QUEUED, ARG_NONE, slash_edit},
+	{"/read", "/open /file /load /add", "FILE", "add a document: it is read now and can be asked about", BUSY_QUEUED, ARG_FILE, slash_read},
+	{"/stream", "", "FILE", "read a text of any length; stop it, ask, and /on reads on", BUSY_QUEUED, ARG_FILE, slash_stream},
+	{"/on", "", "", "read on where it was stopped", BUSY_QUEUED, ARG_NONE, slash_on},
+	{"/stats", "/status /tokens /context", "", "tokens, context, speed and memory", BUSY_QUEUED, ARG_NONE, slash_stats},
+	{"/redo", "", "[N]", "restore what /undo or /drop undid", BUSY_QUEUED, ARG_NONE, slash_redo},
+	{"/continue", "/go", "", "continue an answer that was stopped or cut", BUSY_QUEUED, ARG_NONE, slash_continue},
+	{"/docs", "/documents", "", "the documents, numbered", BUSY_QUEUED, ARG_NONE, slash_docs},
+	{"/drop", "", "[N|NAME]", "take document N out of the conversation", BUSY_QUEUED, ARG_WORD, slash_drop},
+	{"/pin", "", "[N|N-M]", "never evict message N: it joins the documents", BUSY_QUEUED, ARG_WORD, slash_pin},
+	{"/model", "", "[FILE]", "show the model, or change it: the conversation is recomputed", BUSY_REFUSED, ARG_FILE, slash_model},
+	{"/think", "", "[on|off|show|hide]", "whether the model reasons first, and whether its reasoning is shown", BUSY_QUEUED, ARG_WORD, slash_think},
+	{"/editor", "", "[TEXT]", "write the message in $VISUAL or $EDITOR", BUSY_QUEUED, ARG_NONE, slash_editor},
+	{"/log", "", "[N]", "what weir itself has said, with the time", BUSY_QUEUED, ARG_NONE, slash_log},
+	{"/sessions", "/list", "", "the sessions, the one used last first", BUSY_QUEUED, ARG_NONE, slash_sessions},
+	{"/switch", "/resume", "NAME", "continue in another session; this one is saved", BUSY_QUEUED, ARG_SESSION, slash_switch},
+	{"/rename", "/name", "NAME", "give this session a name", BUSY_QUEUED, ARG_NONE, slash_rename},
+	{"/fork", "/branch", "[NAME]", "continue in a second session with what was said so far", BUSY_QUEUED, ARG_NONE, slash_fork},
+	{"/find", "/search", "WORDS", "find words in everything that was said", BUSY_QUEUED, ARG_NONE, slash_find},
+	{"/export", "", "[md|json|txt] [FILE]", "this session as Markdown, JSON or text, by the file's ending", BUSY_QUEUED, ARG_FILE, slash_export},
+	{"/save", "", "[NAME]", "show saved state; NAME renames", BUSY_QUEUED, ARG_NONE, slash_save},
+	{"/kv", "/cache", "[size|drop|dump FILE]", "what the saved cache of this session takes; drop it; the live one as JSON", BUSY_QUEUED, ARG_WORD, slash_kv},
+	{"/delete", "", "[NAME]", "delete a session, or this one; asks first, and can be undone for 10 seconds", BUSY_QUEUED, ARG_SESSION, slash_delete},
+	{"/undelete", "", "", "restore the session that was deleted last, within 10 seconds", BUSY_ALLOWED, ARG_NONE, slash_undelete},
+};
+
+const struct slash *slash_at(size_t i)
+{
+	return i < sizeof commands / sizeof *commands ? &commands[i] : NULL;
+}
+
+void slash_help(struct chat *c, char *arg)
+{
+	struct str s = {0};
+	size_t i = 0;
+
+	(void)arg;
+	for (const struct slash *d; (d = slash_at(i)); i++) {
+		char head[60];
+		snprintf(head, sizeof head, "%s%s%s", d->name, *d->args ? " " : "", d->args);
+		str_addf(&s, "%-18s %s", head, d->help);
+		if (*d->aliases)
+			str_addf(&s, " (also %s)", d->aliases);
+		str_adds(&s, "\n");
+	}
+	str_adds(&s, "//TEXT             a message that begins with a slash\n"
+	         "@FILE in a message: that file becomes a document first\n"
+	         "TEXT\\              a backslash at the end: the message continues in the next line; Alt-Enter breaks the line\n"
+	         "\"\"\"TEXT\"\"\"         everything up to the closing quotes is one message\n"
+	         "Ctrl-C stops the answer and keeps it; at the prompt it clears the line. Ctrl-D quits. Ctrl-G: the line in $EDITOR.");
+	notice(c, "%s", s.p);
+	str_free(&s);
+}
+
+int slash_is(const char *name, const char *aliases, const char *word, size_t len)
+{
+	if (strlen(name) == len && !memcmp(name, word, len))
+		return 1;
+	for (const char *p = aliases; *p; p += strspn(p, " ")) {
+		size_t n = strcspn(p, " ");
+		if (n == len && !memcmp(p, word, n))
+			return 1;
+		p += n;
+	}
+	return 0;
+}
+
+void slash_near_init(struct nearest *near, const char *word, size_t n)
+{
+	nearest_init(near, word, n);
+	near->dist = (int)n / 4 + 2;   /* a greater distance would make any word near to many names */
+}
+
+/* The beginning of a name is nearer than a name with as many wrong letters. */
+void slash_near(struct nearest *near, const char *name)
+{
+	if (near->len > 2 && !strncmp(near->word, name, near->len)) {
+		near->best = name;
+		near->dist = 0;
+	} else {
+		nearest_try(near, name);
+	}
+}
+
+int slash_unknown(const struct nearest *near, struct err *e)
+{
+	if (near->best)
+		return err_set(e, ERR_USAGE, "unknown command '%.*s'; is it %s?", near->len < 40 ? (int)near->len : 40, near->word, near->best);
+	return err_set(e, ERR_USAGE, "unknown command '%.*s'; /help lists them, //TEXT sends a slash", near->len < 40 ? (int)near->len : 40,
+	               near->word);
+}
+
+void slash_run(struct chat *c, char *text)
+{
+	size_t n = strcspn(text, " \t\n");
+	char *arg = text + n + strspn(text + n, " \t\n");
+	struct nearest near;
+	struct err e = {0};
+	size_t i = 0;
+
+	for (size_t end = strlen(arg); end && strchr(" \t\r\n", arg[end - 1]); )
+		arg[--end] = 0;
+	for (const struct slash *d; (d = slash_at(i)); i++)
+		if (slash_is(d->name, d->aliases, text, n)) {
+			/* `/new idea for a story` is a message: it must not clear the conversation. */
+			if (*arg && !*d->args)
+				err_set(&e, ERR_USAGE, "%s takes no words after it; //TEXT sends a slash", d->name);
+			else
+				d->run(c, arg);
+			if (e.code)
+				chat_error(c, &e);
+			return;
+		}
+	text[n] = 0;
+	slash_near_init(&near, text, n);
+	i = 0;
+	for (const struct slash *d; (d = slash_at(i)); i++)
+		slash_near(&near, d->name);
+	slash_unknown(&near, &e);
+	chat_error(c, &e);
+}

@@ -1,0 +1,371 @@
+/* app/chat/session_log.c - opening, resuming, switching and changing the session that keeps a conversation (session_log.h). */
+#include "app/chat/chat_private.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- opening ---- */
+
+/* A terminal gets a session without asking; a pipe and -p only with -s or --continue. */
+static int session_wanted(const struct options *o)
+{
+	if (o->private_talk)
+		return 0;
+	return o->session || o->go_on || (!o->prompt && isatty(0) && isatty(1));
+}
+
+/* Old sessions kept only the policy settings that differed from the defaults of that time, among them four rings. */
+static void migrate_default_rings(struct str *kv)
+{
+	size_t name = strcspn(kv->p, ":");
+	int streams = (name == 4 && !memcmp(kv->p, "auto", name)) || (name == 7 && !memcmp(kv->p, "cascade", name));
+
+	if (streams && !strstr(kv->p, ":n=") && !strstr(kv->p, ",n="))
+		str_addf(kv, "%cn=4", kv->p[name] ? ',' : ':');
+}
+
+static int option_recall(struct options *o, const struct option_def *d, struct str *value, struct err *e)
+{
+	char where[60];
+
+	if (d->type == OPT_POLICY)
+		migrate_default_rings(value);
+	snprintf(where, sizeof where, "the session's '%s'", d->name);
+	return option_set(o, d, where, options_own(o, value->p, value->n), e);
+}
+
+/* Take the session's settings, except those that the command line gives. */
+static int options_recall(struct session_log *r, struct options *o, struct err *e)
+{
+	struct str value = {0};
+	int rc = 0;
+
+	for (const struct option_def *d = option_defs; d->name && rc >= 0; d++) {
+		if (!(d->flags & OPT_KEPT) || option_said(o, d))
+			continue;
+		str_clear(&value);
+		rc = session_value(r->store, r->session, d->name, &value, e);
+		if (rc > 0 && value.n)
+			rc = option_recall(o, d, &value, e);
+	}
+	if (rc >= 0 && (!o->system || !option_said(o, option_find("system", 6, CMD_CHAT)))) {
+		str_clear(&value);
+		rc = session_value(r->store, r->session, "system", &value, e);
+		if (rc > 0)
+			o->system = options_own(o, value.p ? value.p : "", value.n);
+	}
+	str_free(&value);
+	return rc < 0 ? -1 : 0;
+}
+
+/* Find the session of exactly that name or number: 1, 0 = there is none, -1.  The beginning of a name is no match here, because
+ * the user may mean a new session. */
+static int session_named(struct session_log *r, const char *name, struct err *e)
+{
+	struct err none = {0};
+	struct session s;
+
+	if (session_find(r->store, name, &r->session, &none) < 0)
+		return none.code == ERR_USAGE ? 0 : err_set(e, none.code, "%s", none.msg);
+	if (session_get(r->store, r->session, &s, e) < 0)
+		return -1;
+	return !strcmp(s.name, name) || !name[strspn(name, "0123456789")];
+}
+
+static int choose_session(struct session_log *r, struct options *o, struct err *e)
+{
+	int rc;
+
+	if (o->session) {
+		rc = session_named(r, o->session, e);
+		if (rc)
+			return rc < 0 ? -1 : options_recall(r, o, e);
+		/* Created at once, so that an invalid name is refused before the question. */
+		r->session = 0;
+		r->fresh = 1;
+		return session_new(r->store, o->session, &r->session, e);
+	}
+	if (!o->go_on)
+		return 0;
+	rc = session_last(r->store, &r->session, e);
+	if (rc == 0)
+		return err_set(e, ERR_USAGE, "there is no session to continue; -s NAME begins one");
+	return rc < 0 ? -1 : options_recall(r, o, e);
+}
+
+int session_log_open(struct session_log **out, struct options *o, struct err *e)
+{
+	struct session_log *r;
+	struct str notice = {0};
+	struct err why = {0};
+	int rc;
+
+	*out = NULL;
+	if (o->private_talk && (o->session || o->go_on))
+		return err_set(e, ERR_USAGE, "--private keeps nothing: it cannot stand beside '%s'", o->session ? "-s" : "--continue");
+	if (!session_wanted(o))
+		return 0;
+	r = xcalloc(1, sizeof *r);
+	rc = store_open(&r->store, &(struct store_options){ .notice = &notice }, e);
+	say_lines(&notice);
+	str_clear(&notice);
+	if (rc < 0) {
+		str_free(&notice);
+		free(r);
+		/* The user asked for no session: the conversation runs without one. */
+		if (!o->session && !o->go_on) {
+			if (!o->quiet)
+				say("this conversation is not saved: %s", e->msg);
+			*e = (struct err){0};
+			return 0;
+		}
+		return -1;
+	}
+	if (choose_session(r, o, e) < 0) {
+		store_close(r->store);
+		str_free(&notice);
+		free(r);
+		return -1;
+	}
+	if (snaps_open(&r->snaps, r->store, &(struct snaps_options){ .budget = 0 }, &notice, &why) < 0)
+		say("the cache of sessions is not kept: %s", why.msg);
+	say_lines(&notice);
+	str_free(&notice);
+	*out = r;
+	return 0;
+}
+
+void session_log_close(struct session_log *r)
+{
+	if (!r)
+		return;
+	if (r->snaps)
+		snaps_close(r->snaps);
+	store_close(r->store);
+	free(r);
+}
+
+/* ---- resuming ---- */
+
+struct resuming { struct conversation *t; struct err *e; };
+
+static int add_document(const struct stored_document *d, void *ud)
+{
+	struct resuming *s = ud;
+	struct document *last;
+
+	if (conversation_restore_document(s->t, d->name, d->text, d->n_text, d->bytes, s->e) < 0)
+		return 1;
+	last = &s->t->doc[s->t->n_doc - 1];
+	last->stored = d->id;
+	last->at = 0;
+	for (size_t i = 0; i < s->t->n_msg && d->after; i++)
+		if (s->t->msg[i].stored == d->after)
+			last->at = i + 1;
+	return 0;
+}
+
+static int add_message(const struct stored_message *m, void *ud)
+{
+	struct resuming *s = ud;
+	size_t n = tokens_match_text(s->t->engine, m->token, m->n_token, m->text, m->n_text) ? m->n_token : 0;
+
+	conversation_message(s->t, m->role == ROLE_ASSISTANT ? ROLE_ASSISTANT : ROLE_USER, m->text, m->n_text, m->token, n)->stored = m->id;
+	return 0;
+}
+
+/* Does the command line give a setting that the session keeps? */
+static int settings_given(const struct options *o)
+{
+	for (const struct option_def *d = option_defs; d->name; d++)
+		if ((d->flags & OPT_KEPT) && option_said(o, d))
+			return 1;
+	return 0;
+}
+
+/* The snapshot of the newest message that has one: after a crash that is an earlier message than the last, and only the tokens behind it
+ * are prefilled.  As snap_load(); *behind: messages behind that one. */
+static int load_newest(struct session_log *r, struct conversation *t, struct snap_loaded *got, size_t *behind, struct err *e)
+{
+	struct str extra = {0};
+	int rc = 0;
+
+	for (size_t i = t->n_msg; i-- && !rc && !got->why[0]; ) {
+		rc = snap_load(r->snaps, t->tl, &r->fingerprint, t->msg[i].stored, &extra, got, e);
+		*behind = t->n_msg - 1 - i;
+	}
+	str_free(&extra);
+	return rc;
+}
+
+/* Tokens that the next question prefills besides its own; the rendering is kept for that question. */
+static size_t left_to_read(struct conversation *t, size_t restored)
+{
+	struct tokens all = {0};
+	struct err e = {0};
+	size_t n = 0;
+
+	if (conversation_render(t, 0, &all, &e) == 0 && all.n > restored)
+		n = all.n - restored;
+	tokens_free(&all);
+	return n;
+}
+
+/* behind: messages behind the snapshot that was restored. */
+static void describe_loaded(struct conversation *t, const struct snap_loaded *got, int restored, size_t behind, struct str *note)
+{
+	size_t left = left_to_read(t, restored ? (size_t)got->tokens : 0);
+
+	if ((restored && !behind) || got->why[0])
+		left = 0;
+
+	if (restored) {
+		str_adds(note, "restored ");
+		human_count(note, (uint64_t)got->tokens);
+		if (left) {
+			str_adds(note, " tokens, ");
+			human_count(note, left);
+			str_adds(note, " are read with the next question, ");
+		} else {
+			str_adds(note, " tokens, 0 recomputed, ");
+		}
+		human_bytes(note, got->bytes);
+		str_addf(note, " in %.2f s", got->seconds);
+	} else {
+		/* The reason names the number of tokens. */
+		str_adds(note, got->why);
+	}
+	/* Another machine's entries differ from ours by rounding: later tokens are not bit-identical to that machine's. */
+	if (got->by[0])
+		str_addf(note, "; they were computed by '%s': answers may differ in the last digits from those there", got->by);
+	if (restored || !left)
+		return;
+	human_count(note, left);
+	str_adds(note, " tokens are recomputed with the next question");
+}
+
+/* ---- what the user asks for ---- */
+
+int session_log_resume(struct session_log *r, struct conversation *t, struct str *note, struct err *e)
+{
+	struct session s;
+	struct resuming state = {.t = t, .e = e};
+	struct str value = {0};
+	struct snap_loaded got = {0};
+	struct err why = {0};
+	size_t behind = 0;
+	int64_t head;
+	int rc = 0;
+
+	if (!r)
+		return 0;
+	session_log_attach(r, t);
+	/* Documents of the command line are stored with the first question. */
+	if (!r->session)
+		return 0;
+	if (session_get(r->store, r->session, &s, e) < 0)
+		return -1;
+	if (r->fresh)
+		str_addf(note, "a new session, '%s'", s.name);
+	head = s.head;
+	if (head && message_path(r->store, head, add_message, &state, e) < 0)
+		return -1;
+	if (session_documents(r->store, r->session, add_document, &state, e) < 0 || e->code)
+		return -1;
+	if (!t->o->seed_set && session_value(r->store, r->session, "random", &value, &why) > 0 &&
+	    value.n == sizeof t->sampling.rng)
+		memcpy(t->sampling.rng, value.p, sizeof t->sampling.rng);
+	str_free(&value);
+	if (!head)
+		return 0;
+	if (r->snaps && !session_log_fingerprint(r, t, &why))
+		rc = load_newest(r, t, &got, &behind, &why);
+	if (rc < 0)
+		snprintf(got.why, sizeof got.why, "%.190s", why.msg);
+	describe_loaded(t, &got, rc > 0, behind, note);
+	if (settings_given(t->o))
+		session_log_settings(r, t);
+	return 0;
+}
+
+int session_log_switch(struct session_log *r, struct conversation *t, struct options *o, int64_t session, struct str *note, struct err *e)
+{
+	struct str has = {0}, wants = {0};
+	int64_t before = r->session;
+	int rc;
+
+	r->session = session;
+	r->writing = 0;
+	r->fresh = 0;
+	o->system = NULL;
+	if (options_recall(r, o, e) < 0) {
+		r->session = before;
+		return -1;
+	}
+	session_log_detach(r, t);   /* emptying the conversation must not change the session before */
+	conversation_empty(t);
+	conversation_system(t, o->system);
+	conversation_sampling(t, 0);
+	timeline_policy(t->tl, &has);
+	kv_policy_whole(o->kv ? o->kv : "", &wants);
+	rc = timeline_sync(t->tl, NULL, 0, NULL, NULL, e);
+	if (rc >= 0 && strcmp(wants.p, has.p) != 0)
+		rc = conversation_change_policy(t, "the session's 'kv'", wants.p, e);
+	str_free(&has);
+	str_free(&wants);
+	t->pinned = -1;
+	if (rc >= 0)
+		rc = session_log_resume(r, t, note, e);
+	if (rc >= 0)
+		return 0;
+	/* The other session may be half loaded: the next question belongs to neither of the two. */
+	session_log_detach(r, t);
+	conversation_empty(t);
+	session_log_attach(r, t);
+	session_log_unbind(r, t);
+	return -1;
+}
+
+int session_log_fork(struct session_log *r, struct conversation *t, const char *name, struct err *e)
+{
+	int64_t id;
+
+	if (!r->session)
+		return err_set(e, ERR_USAGE, "there is nothing to fork yet");
+	if (session_fork(r->store, r->session, session_log_head(t), name, &id, e) < 0)
+		return -1;
+	r->session = id;
+	undo_forget(t);   /* what was undone belongs to the session before */
+	return 0;
+}
+
+int session_log_rename(struct session_log *r, struct conversation *t, const char *name, struct err *e)
+{
+	if (!r->session && session_log_begin(r, t, e) < 0)
+		return -1;
+	return session_rename(r->store, r->session, name, e);
+}
+
+int session_log_delete(struct session_log *r, struct conversation *t, int64_t session, struct err *e)
+{
+	if (session == r->session)
+		conversation_clear(t);
+	if (r->snaps && snap_drop(r->snaps, session, e) < 0)
+		return -1;
+	return session_delete(r->store, session, e);
+}
+
+void session_log_title(struct session_log *r, struct str *out)
+{
+	struct session s;
+	struct err e = {0};
+
+	if (!r || !r->session || session_get(r->store, r->session, &s, &e) < 0)
+		return;
+	if (*s.name || *s.title)
+		str_adds(out, *s.name ? s.name : s.title);
+	else
+		str_addf(out, "session %lld", (long long)s.id);
+}

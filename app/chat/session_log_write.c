@@ -1,0 +1,454 @@
+/* app/chat/session_log_write.c - what a session keeps of its conversation: messages, documents, settings and snapshots (session_log.h). */
+#include "app/chat/chat_private.h"
+
+#include <string.h>
+
+enum {
+	ENTRIES_EVERY = 10000,            /* tokens of a long prefill after which its KV entries are saved */
+	ENTRIES_LEAST = 512,              /* ... and at its end */
+	FETCH_BELOW = 256,                /* no saved entries are loaded where the timeline has this many of the wanted tokens */
+};
+#define ANSWER_EVERY 2.0              /* seconds after which a growing answer is committed */
+
+/* ---- failing ---- */
+
+/* A conversation continues when its session cannot be saved. */
+static void save_failed(struct session_log *r, const struct err *e)
+{
+	if (!r->failed)
+		say("this conversation is not saved any more: %s", e->msg);
+	r->failed = 1;
+}
+
+static int off(const struct session_log *r)
+{
+	return !r || r->failed;
+}
+
+/* ---- snapshots ---- */
+
+int64_t session_log_head(const struct conversation *t)
+{
+	size_t n = t->n_msg;
+
+	if (n && t->growing.open)   /* stored with its question */
+		n--;
+	return n ? t->msg[n - 1].stored : 0;
+}
+
+int session_log_fingerprint(struct session_log *r, const struct conversation *t, struct err *e)
+{
+	return snaps_fingerprint(r->snaps, t->engine, t->tl, &r->fingerprint, e);
+}
+
+/* Called after a turn, when the sequence ends with the last message.  A failure costs time at the next start, not the
+ * conversation. */
+static void save_snapshot(struct session_log *r, const struct conversation *t)
+{
+	struct snap_saved saved;
+	struct err e = {0};
+	int64_t at = session_log_head(t);
+
+	if (!r->snaps || !at)
+		return;
+	if (session_log_fingerprint(r, t, &e) < 0 ||
+	    snap_save(r->snaps, t->tl, &r->fingerprint, r->session, at, NULL, 0, &saved, &e) < 0)
+		say("the cache of this session is not saved: %s", e.msg);
+}
+
+static void fetch(struct conversation *t, const struct tokens *want, size_t same, void *ud)
+{
+	struct session_log *r = ud;
+	struct snap_loaded got;
+	struct err e = {0};
+
+	if (off(r) || !r->snaps || same >= FETCH_BELOW)
+		return;
+	if (session_log_fingerprint(r, t, &e) < 0 ||
+	    snap_load_prefix(r->snaps, t->tl, &r->fingerprint, want->id, want->n, &got, &e) < 0)
+		say("KV entries that were saved before cannot be used: %s", e.msg);
+	r->entries_at = timeline_entries_ready(t->tl);
+}
+
+static void save_entries(struct session_log *r, struct conversation *t, int all)
+{
+	int32_t ready;
+	struct snap_saved saved;
+	struct err e = {0};
+
+	if (off(r) || !r->snaps)
+		return;
+	ready = timeline_entries_ready(t->tl);
+	if (ready < r->entries_at)
+		r->entries_at = 0;
+	if (ready - r->entries_at < (all ? ENTRIES_LEAST : ENTRIES_EVERY))
+		return;
+	r->entries_at = ready;
+	if (session_log_fingerprint(r, t, &e) < 0 || snap_save_entries(r->snaps, t->tl, &r->fingerprint, &saved, &e) < 0)
+		say("KV entries of what was read so far are not saved: %s", e.msg);
+}
+
+/* ---- settings and documents ---- */
+
+void session_log_settings(struct session_log *r, const struct conversation *t)
+{
+	struct err e = {0};
+	struct str value = {0};
+	int rc = 0;
+
+	if (off(r) || !r->session)
+		return;
+	for (const struct option_def *d = option_defs; d->name && !rc; d++) {
+		if (!(d->flags & OPT_KEPT))
+			continue;
+		str_clear(&value);
+		if (d->type == OPT_POLICY)
+			timeline_policy(t->tl, &value);
+		else
+			option_show(t->o, d, &value);
+		rc = session_set(r->store, r->session, d->name, value.p ? value.p : "", value.n, &e);
+	}
+	if (!rc)
+		rc = session_set(r->store, r->session, "system", t->has_system ? t->system.p ? t->system.p : "" : NULL, t->system.n, &e);
+	str_free(&value);
+	if (rc < 0)
+		save_failed(r, &e);
+}
+
+static int keep_document(struct session_log *r, struct conversation *t, struct document *d, struct err *e)
+{
+	struct stored_document s = {
+		.name = d->name, .text = d->text.p + d->body, .n_text = d->n_body, .bytes = d->bytes,
+		.after = d->at ? t->msg[d->at - 1].stored : 0,
+	};
+
+	return session_add_document(r->store, r->session, &s, &d->stored, e);
+}
+
+int session_log_begin(struct session_log *r, struct conversation *t, struct err *e)
+{
+	if (!r->session) {
+		if (session_new(r->store, NULL, &r->session, e) < 0)
+			return -1;
+		r->fresh = 1;
+	}
+	if (r->fresh)
+		session_log_settings(r, t);
+	r->fresh = 0;
+	for (size_t i = 0; i < t->n_doc; i++)
+		if (!t->doc[i].stored && keep_document(r, t, &t->doc[i], e) < 0)
+			return -1;
+	return 0;
+}
+
+/* ---- questions, answers and documents ---- */
+
+static int64_t parent_of_last(const struct conversation *t)
+{
+	return t->n_msg > 1 ? t->msg[t->n_msg - 2].stored : 0;
+}
+
+static void log_question(struct session_log *r, struct conversation *t)
+{
+	struct message *m = &t->msg[t->n_msg - 1];
+	struct stored_message s = {
+		.parent = parent_of_last(t), .role = ROLE_USER, .text = m->text.p ? m->text.p : "", .n_text = m->text.n, .complete = 1,
+	};
+	struct err e = {0};
+
+	if (off(r))
+		return;
+	r->writing = 0;
+	if (session_log_begin(r, t, &e) < 0 || message_append(r->store, r->session, &s, &m->stored, &e) < 0)
+		save_failed(r, &e);
+}
+
+/* After a rollback over evicted tokens: the snapshot of the last answer has them. */
+static void load_last_answer(struct session_log *r, const struct conversation *t)
+{
+	struct timeline_stats st;
+	struct snap_loaded got;
+	struct str extra = {0};
+	struct err e = {0};
+	size_t n = t->n_msg;
+
+	while (n && t->msg[n - 1].role != ROLE_ASSISTANT)
+		n--;
+	timeline_stats(t->tl, &st);
+	if (off(r) || !r->snaps || !n || !t->msg[n - 1].stored || st.rings.evicted + st.rings.evicted_in_part == 0)
+		return;
+	if (session_log_fingerprint(r, t, &e) < 0 ||
+	    snap_load(r->snaps, t->tl, &r->fingerprint, t->msg[n - 1].stored, &extra, &got, &e) < 0)
+		say("the snapshot of that turn cannot be used: %s", e.msg);
+	str_free(&extra);
+}
+
+static void log_undo(struct session_log *r, const struct conversation *t)
+{
+	struct err e = {0};
+
+	if (off(r) || !r->session)
+		return;
+	r->writing = 0;
+	if (session_set_head(r->store, r->session, session_log_head(t), &e) < 0)
+		save_failed(r, &e);
+	else
+		load_last_answer(r, t);
+}
+
+/* ---- redo ---- */
+
+static void log_redo(struct session_log *r, struct conversation *t)
+{
+	struct timeline_stats st;
+	struct snap_loaded got;
+	struct tokens all = {0};
+	struct str extra = {0};
+	struct err e = {0};
+	int64_t head = session_log_head(t);
+	size_t had;
+
+	if (off(r) || !r->session || !head)
+		return;
+	r->writing = 0;
+	if (session_set_head(r->store, r->session, head, &e) < 0) {
+		save_failed(r, &e);
+		return;
+	}
+	/* Where the cache could not roll back, undo loaded an earlier snapshot: the later one may still be stored. */
+	timeline_stats(t->tl, &st);
+	timeline_tokens(t->tl, &had);
+	if (!r->snaps || !st.endless || conversation_render(t, 0, &all, &e) < 0 || had + 16 >= all.n) {
+		tokens_free(&all);
+		return;
+	}
+	tokens_free(&all);
+	if (session_log_fingerprint(r, t, &e) < 0 || snap_load(r->snaps, t->tl, &r->fingerprint, head, &extra, &got, &e) < 0)
+		say("the snapshot of that turn cannot be used: %s", e.msg);
+	str_free(&extra);
+}
+
+/* The children of a message in the session's tree: the numbers of its newest questions, or a copy of its newest answer. */
+enum { NEXT_MOST = 64 };
+struct children { const struct conversation *t; int64_t question[NEXT_MOST]; size_t n; struct message m; int there; };
+
+static void copy_message(const struct conversation *t, const struct stored_message *from, struct message *to)
+{
+	*to = (struct message){.role = from->role == ROLE_ASSISTANT ? ROLE_ASSISTANT : ROLE_USER, .stored = from->id};
+	str_add(&to->text, from->text, from->n_text);
+	if (tokens_match_text(t->engine, from->token, from->n_token, from->text, from->n_text))
+		tokens_append(&to->id, from->token, from->n_token);
+}
+
+static int next_question(const struct stored_message *m, void *ud)
+{
+	struct children *x = ud;
+
+	if (m->role == ROLE_USER) {
+		/* Keep the newest ones, the last at the end. */
+		if (x->n == NEXT_MOST)
+			memmove(x->question, x->question + 1, --x->n * sizeof *x->question);
+		x->question[x->n++] = m->id;
+	}
+	return 0;
+}
+
+static int next_answer(const struct stored_message *m, void *ud)
+{
+	struct children *x = ud;
+
+	if (m->role == ROLE_ASSISTANT) {
+		if (x->there) {
+			str_free(&x->m.text);
+			tokens_free(&x->m.id);
+		}
+		copy_message(x->t, m, &x->m);
+		x->there = 1;
+	}
+	return 0;
+}
+
+static int copy_question(const struct stored_message *m, void *ud)
+{
+	struct children *x = ud;
+
+	if (m->id == x->question[x->n])
+		copy_message(x->t, m, &x->m);
+	return 0;
+}
+
+static int next_turn(struct conversation *t, struct message out[2], void *ud, struct err *e)
+{
+	struct session_log *r = ud;
+	struct children x = {.t = t};
+	int64_t at = session_log_head(t);
+
+	if (off(r) || !r->session || (t->n_msg && !at) || t->growing.open)
+		return 0;
+	if (message_children(r->store, r->session, at, next_question, &x, e) < 0)
+		return -1;
+	/* A question that was stopped before its answer began is no turn. */
+	while (x.n && !x.there) {
+		x.n--;
+		if (message_children(r->store, r->session, x.question[x.n], next_answer, &x, e) < 0)
+			return -1;
+	}
+	if (!x.there)
+		return 0;
+	out[1] = x.m;
+	x.m = (struct message){0};
+	if (message_path(r->store, x.question[x.n], copy_question, &x, e) < 0) {
+		str_free(&out[1].text);
+		tokens_free(&out[1].id);
+		return -1;
+	}
+	out[0] = x.m;
+	return 1;
+}
+
+/* Store the answer as it is now; stats and complete where it has ended. */
+static void write_answer(struct session_log *r, struct conversation *t, const char *stats, int complete)
+{
+	struct message *m = &t->msg[t->n_msg - 1];
+	struct stored_message s = {
+		.parent = parent_of_last(t), .role = ROLE_ASSISTANT, .text = m->text.p ? m->text.p : "", .n_text = m->text.n,
+		.token = m->id.id, .n_token = m->id.n, .stats = stats, .complete = complete,
+	};
+	struct err e = {0};
+	int rc;
+
+	if (!r->writing) {
+		rc = message_append(r->store, r->session, &s, &m->stored, &e);
+		r->writing = m->stored;
+	} else {
+		rc = message_update(r->store, r->writing, &s, &e);
+	}
+	r->written_at = now_seconds();
+	if (rc < 0)
+		save_failed(r, &e);
+}
+
+/* A short answer is written once, a long one every ANSWER_EVERY seconds; an answer that /continue extends becomes a new message. */
+static void answer_began(struct session_log *r)
+{
+	r->writing = 0;
+	r->written_at = now_seconds();
+}
+
+static void log_piece(struct session_log *r, struct conversation *t)
+{
+	if (off(r))
+		return;
+	if (now_seconds() - r->written_at >= ANSWER_EVERY)
+		write_answer(r, t, "", 0);
+}
+
+static const char *model_name(const struct conversation *t)
+{
+	const char *path = engine_info(t->engine)->path, *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static void log_turn(struct session_log *r, struct conversation *t, const struct turn *turn)
+{
+	struct str stats = {0};
+	struct timeline_stats st;
+	struct err e = {0};
+
+	if (off(r))
+		return;
+	json_open(&stats, NULL, '{');
+	json_int(&stats, "prompt_tokens", turn->prompt_tokens);
+	json_int(&stats, "reused_tokens", turn->reused_tokens);
+	json_int(&stats, "answer_tokens", turn->answer_tokens);
+	json_real(&stats, "ttft_s", turn->ttft_s, "%.6f");
+	json_real(&stats, "decode_tps", turn->decode_tps, "%.2f");
+	json_string(&stats, "stop", turn->stop == STOP_EOS ? "eos" : turn->stop == STOP_LENGTH ? "length" : "cancel");
+	json_close(&stats, '}');
+	write_answer(r, t, stats.p, 1);
+	r->writing = 0;
+	str_free(&stats);
+	timeline_stats(t->tl, &st);
+	if (!r->failed && (session_set(r->store, r->session, "random", t->sampling.rng, sizeof t->sampling.rng, &e) < 0 ||
+	                   session_touch(r->store, r->session, model_name(t), st.kv, st.n_tokens, &e) < 0))
+		save_failed(r, &e);
+	if (!r->failed)
+		save_snapshot(r, t);
+}
+
+void session_log_unbind(struct session_log *r, struct conversation *t)
+{
+	r->session = r->writing = 0;
+	for (size_t i = 0; i < t->n_doc; i++)
+		t->doc[i].stored = 0;
+}
+
+static void log_document(struct session_log *r, struct conversation *t)
+{
+	struct err e = {0};
+
+	if (!off(r) && r->session && keep_document(r, t, &t->doc[t->n_doc - 1], &e) < 0)
+		save_failed(r, &e);
+}
+
+static void log_documents_from(struct session_log *r, struct conversation *t, size_t from)
+{
+	struct err e = {0};
+
+	for (size_t i = from; i < t->n_doc && !off(r) && r->session; i++) {
+		int64_t old = t->doc[i].stored;
+
+		/* Store the new row before the old one is deleted: a crash in between keeps the text. */
+		if (keep_document(r, t, &t->doc[i], &e) < 0 ||
+		    (old && session_drop_document(r->store, r->session, old, &e) < 0))
+			save_failed(r, &e);
+	}
+}
+
+static void log_dropped(struct session_log *r, int64_t stored)
+{
+	struct err e = {0};
+
+	if (!off(r) && stored && session_drop_document(r->store, r->session, stored, &e) < 0)
+		save_failed(r, &e);
+}
+
+/* ---- observing the conversation ---- */
+
+static void on_event(struct conversation *t, const struct conversation_event *event, void *ud)
+{
+	struct session_log *r = ud;
+
+	switch (event->what) {
+	case EVENT_QUESTION:           log_question(r, t); break;
+	case EVENT_QUESTION_WITHDRAWN:
+	case EVENT_UNDONE:             log_undo(r, t); break;
+	case EVENT_ANSWER_WITHDRAWN:   load_last_answer(r, t); break;
+	case EVENT_ANSWER_BEGAN:       answer_began(r); break;
+	case EVENT_ANSWER_GREW:        log_piece(r, t); break;
+	case EVENT_ANSWER_ENDED:       log_turn(r, t, event->turn); break;
+	case EVENT_REDONE:             log_redo(r, t); break;
+	case EVENT_CLEARED:            session_log_unbind(r, t); break;
+	case EVENT_TEXT_GREW:          break;   /* stored with its question */
+	case EVENT_DOCUMENT_ADDED:     log_document(r, t); break;
+	case EVENT_DOCUMENT_DROPPED:   log_dropped(r, t->doc[event->i].stored); break;
+	case EVENT_DOCUMENT_PUT_BACK:  log_documents_from(r, t, event->i); break;
+	case EVENT_SETTINGS:           session_log_settings(r, t); break;
+	case EVENT_PREFILL_GREW:       save_entries(r, t, 0); break;
+	case EVENT_PREFILL_ENDED:      save_entries(r, t, 1); break;
+	}
+}
+
+void session_log_detach(struct session_log *r, struct conversation *t)
+{
+	conversation_ignore(t, on_event, r);
+	t->hooks = (struct conversation_hooks){.ud = NULL};
+}
+
+void session_log_attach(struct session_log *r, struct conversation *t)
+{
+	session_log_detach(r, t);
+	conversation_observe(t, on_event, r);
+	t->hooks = (struct conversation_hooks){.fetch = fetch, .next_turn = next_turn, .ud = r};
+}

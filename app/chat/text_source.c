@@ -1,0 +1,233 @@
+/* app/chat/text_source.c - reads, decodes and checks a text without an end (text_source.h). */
+#include "app/chat/text_source.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <iconv.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "sessions/sessions.h"
+#include "ui/ui.h"
+
+enum {
+	LOOK = 4096,        /* bytes by which the encoding is found; fewer where a pipe has no more at once */
+	PIECE = 2048,
+};
+
+struct text_source {
+	int fd;
+	char *name;
+	struct str shown;          /* the name, clean */
+	int64_t size;              /* of a regular file; -1 = has none */
+	uint64_t bytes;            /* read so far */
+	int looked;                /* the encoding is known */
+	int ended;
+	iconv_t conv; int converts;   /* to UTF-8, where the text is in another encoding */
+	size_t unit;               /* bytes of that encoding's smallest unit, skipped where they cannot be decoded */
+	struct str raw;            /* as read, not decoded yet: part of a character, or the first bytes until the encoding is known */
+	struct str utf8;           /* converted, not checked yet: part of a character */
+	int after_cr;
+};
+
+static int refuse(const struct text_source *s, struct err *e, const char *why)
+{
+	return err_set(e, ERR_DOCUMENT, "'%.180s' %s", s->shown.p ? s->shown.p : "", why);
+}
+
+static int check_kind(struct text_source *s, int is_input, struct err *e)
+{
+	struct stat st;
+
+	if (fstat(s->fd, &st) < 0)
+		return refuse(s, e, strerror(errno));
+	if (S_ISDIR(st.st_mode))
+		return refuse(s, e, "is a directory, not a text");
+	if (is_input && isatty(s->fd))
+		return refuse(s, e, "is a terminal; pipe a text into it or name a file");
+	if (S_ISBLK(st.st_mode) || (S_ISCHR(st.st_mode) && !is_input))
+		return refuse(s, e, "is a device, not a text");
+	s->size = S_ISREG(st.st_mode) ? (int64_t)st.st_size : -1;
+	return 0;
+}
+
+int text_source_open(struct text_source **out, const char *path, struct err *e)
+{
+	int is_input = !strcmp(path, "-");
+	struct text_source *s = xcalloc(1, sizeof *s);
+
+	s->name = xstrndup(is_input ? "standard input" : path, is_input ? 14 : strlen(path));
+	clean_line(s->name, strlen(s->name), &s->shown);
+	/* Open a pipe without waiting for its writer; each read waits for a limited time. */
+	s->fd = is_input ? fcntl(0, F_DUPFD_CLOEXEC, 3) : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (s->fd < 0)
+		err_set(e, ERR_DOCUMENT, "'%.180s' cannot be opened: %s", s->shown.p ? s->shown.p : "", strerror(errno));
+	else if (check_kind(s, is_input, e) == 0) {
+		*out = s;
+		return 0;
+	}
+	text_source_close(s);
+	return -1;
+}
+
+void text_source_close(struct text_source *s)
+{
+	if (!s)
+		return;
+	if (s->converts)
+		iconv_close(s->conv);
+	if (s->fd >= 0)
+		close(s->fd);
+	free(s->name);
+	str_free(&s->shown);
+	str_free(&s->raw);
+	str_free(&s->utf8);
+	free(s);
+}
+
+/* ---- decoding ---- */
+
+/* Find the encoding by the first bytes, and refuse what is not text, by the rules for documents. */
+static int look(struct text_source *s, struct err *e)
+{
+	struct doc doc;
+	int rc = 0;
+
+	s->looked = 1;
+	if (doc_decode(s->name, s->raw.p, s->raw.n, &doc, e) < 0)
+		return -1;
+	if (strcmp(doc.encoding, "UTF-8") != 0) {
+		s->conv = iconv_open("UTF-8", doc.encoding);
+		s->converts = s->conv != (iconv_t)-1;
+		s->unit = strncmp(doc.encoding, "UTF-16", 6) ? 1 : 2;
+		if (!s->converts)
+			rc = err_set(e, ERR_DOCUMENT, "'%.180s' is %s text, which the C library here cannot convert; use iconv first",
+			        s->shown.p, doc.encoding);
+	}
+	doc_free(&doc);
+	return rc;
+}
+
+static int is_blank(const struct str *s)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (!strchr(" \t\r\n\f\v", s->p[i]) || !s->p[i])
+			return 0;
+	return 1;
+}
+
+static void drop(struct str *s, size_t n)
+{
+	if (!n)
+		return;
+	s->n -= n;
+	memmove(s->p, s->p + n, s->n);
+	s->p[s->n] = 0;
+}
+
+/* Convert raw to utf8. */
+static void convert(struct text_source *s)
+{
+	if (!s->converts) {
+		str_add(&s->utf8, s->raw.p ? s->raw.p : "", s->raw.n);
+		str_clear(&s->raw);
+		return;
+	}
+	while (s->raw.n) {
+		char buf[1024], *in = s->raw.p, *to = buf;
+		size_t left = s->raw.n, room = sizeof buf, rc = iconv(s->conv, &in, &left, &to, &room);
+		int why = errno;
+
+		str_add(&s->utf8, buf, sizeof buf - room);
+		drop(&s->raw, s->raw.n - left);
+		if (rc != (size_t)-1 || (why == EINVAL && !s->ended))
+			break;   /* all is converted, or the rest of the last character is still to come */
+		if (why == E2BIG)
+			continue;
+		str_adds(&s->utf8, "\xef\xbf\xbd");
+		drop(&s->raw, s->raw.n > s->unit ? s->unit : s->raw.n);
+	}
+}
+
+/* Append utf8 to the text, checked and with \n line ends. */
+static void check(struct text_source *s, struct str *out)
+{
+	size_t whole = s->ended || !s->utf8.n ? s->utf8.n : utf8_complete(s->utf8.p, s->utf8.n), at = 0;
+
+	while (at < whole) {
+		int32_t cp;
+		size_t n = (size_t)utf8_decode(s->utf8.p + at, whole - at, &cp);
+
+		if (cp < 0 || cp == 0)
+			str_adds(out, "\xef\xbf\xbd");
+		else if (cp == '\r')
+			str_adds(out, "\n");
+		else if (cp != 0xfeff && !(cp == '\n' && s->after_cr))
+			str_add(out, s->utf8.p + at, n);
+		s->after_cr = cp == '\r';
+		at += n;
+	}
+	drop(&s->utf8, whole);
+}
+
+/* ---- reading ---- */
+
+/* Wait for bytes or the end: 1, or 0 after the time. */
+static int wait_for(const struct text_source *s, int ms)
+{
+	struct pollfd p = {.fd = s->fd, .events = POLLIN};
+
+	return s->size >= 0 || poll(&p, 1, ms) > 0;
+}
+
+int text_source_next(struct text_source *s, int wait_ms, struct str *out, struct err *e)
+{
+	char buf[PIECE];
+	size_t before = out->n;
+	struct stat st;
+	ssize_t n;
+
+	if (!wait_for(s, wait_ms)) {
+		/* Find the encoding by the bytes that there are. */
+		if (s->looked || is_blank(&s->raw))
+			return SOURCE_LATER;
+		n = -1;
+	} else {
+		n = read(s->fd, buf, sizeof buf);
+		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+			return SOURCE_LATER;
+		if (n < 0)
+			return err_set(e, ERR_DOCUMENT, "'%.180s' cannot be read: %s", s->shown.p, strerror(errno));
+		if (s->size >= 0 && n && s->bytes + (uint64_t)n > (uint64_t)s->size && fstat(s->fd, &st) == 0)
+			s->size = (int64_t)st.st_size;
+		s->ended = n == 0;
+		s->bytes += (uint64_t)n;
+		str_add(&s->raw, buf, (size_t)n);
+	}
+	if (!s->looked) {
+		if (n > 0 && s->raw.n < LOOK)
+			return SOURCE_TEXT;
+		if (s->ended && is_blank(&s->raw))
+			return refuse(s, e, s->bytes ? "is empty: it holds only white space" : "is empty");
+		if (look(s, e) < 0)
+			return -1;
+	}
+	convert(s);
+	check(s, out);
+	return s->ended && out->n == before ? SOURCE_END : SOURCE_TEXT;
+}
+
+const char *text_source_name(const struct text_source *s)
+{
+	return s->shown.p ? s->shown.p : "";
+}
+
+int text_source_percent(const struct text_source *s)
+{
+	if (s->size < 0)
+		return -1;
+	return s->size == 0 || s->bytes >= (uint64_t)s->size ? 100 : (int)(s->bytes * 100 / (uint64_t)s->size);
+}

@@ -1,0 +1,156 @@
+/* app/conversation/change_model.c - a conversation continues with another model (conversation.h).
+ *
+ * A conversation is its text; tokens and cache belong to a model.  So the messages stay, answers keep their sampled ids where the
+ * new model tokenizes the text in the same way, and everything is recomputed.  Before the old model is closed the new file is
+ * opened without its weights, and the conversation's tokens are counted: that refuses most models which cannot be used.  Two models
+ * are never in memory at once; if the new one fails later, the old one is opened again. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/conversation/conversation_private.h"
+
+int tokens_match_text(const struct engine *engine, const int32_t *id, size_t n_id, const char *text, size_t n_text)
+{
+	char small[64], *piece;
+	size_t at = 0;
+	int fit = 1;
+
+	for (size_t i = 0; fit && i < n_id; i++) {
+		size_t n;
+
+		if (id[i] < 0 || id[i] >= engine_info(engine)->n_vocab)
+			return 0;
+		n = engine_piece(engine, id[i], 0, small, sizeof small);
+		piece = n > sizeof small ? xmalloc(n) : small;
+		if (piece != small)
+			engine_piece(engine, id[i], 0, piece, n);
+		fit = n <= n_text - at && (!n || !memcmp(text + at, piece, n));
+		at += n;
+		if (piece != small)
+			free(piece);
+	}
+	return fit && at == n_text;
+}
+
+/* Hide the ids of answers that mean other words in the new model's vocabulary; was[]: how many ids each had, for ids_show(). */
+static void ids_hide(struct conversation *t, const struct engine *engine, size_t *was)
+{
+	for (size_t i = 0; i < t->n_msg; i++) {
+		struct message *m = &t->msg[i];
+
+		was[i] = m->id.n;
+		if (m->id.n && !tokens_match_text(engine, m->id.id, m->id.n, m->text.p ? m->text.p : "", m->text.n))
+			m->id.n = 0;
+	}
+}
+
+static void ids_show(struct conversation *t, const size_t *was)
+{
+	for (size_t i = 0; i < t->n_msg; i++)
+		t->msg[i].id.n = was[i];
+}
+
+static int template_ok(const struct engine *engine, struct err *e)
+{
+	const struct engine_info *info = engine_info(engine);
+
+	if (!info->template_name[0] && info->has_template)
+		return err_set(e, ERR_MODEL, "%s", info->template_error);
+	return 0;
+}
+
+/* Can the new model hold the conversation?  *n: the conversation's tokens in its vocabulary. */
+static int check_model(struct conversation *t, struct engine *engine, const struct options *next, size_t *n, struct err *e)
+{
+	const char *kv = t->kv ? t->kv : next->kv;
+	int32_t ctx = next->ctx ? next->ctx : engine_info(engine)->ctx_train;
+	struct tokens all = {0};
+	struct engine *at_work = t->engine;
+	int rc;
+
+	/* The caller has set the old model's rendering aside: it is in another vocabulary. */
+	if (template_ok(engine, e) < 0)
+		return -1;
+	t->engine = engine;
+	rc = conversation_render(t, 0, &all, e);
+	t->engine = at_work;
+	*n = t->n_msg || t->n_doc ? all.n : 0;
+	tokens_free(&all);
+	if (rc < 0)
+		return -1;
+	/* The default policy evicts, so any number of tokens fits. */
+	if (kv && !kv_policy_endless(kv) && *n > (size_t)ctx)
+		return err_set(e, ERR_FIT, "the conversation has %zu tokens for '%.80s', which holds %d under '%.40s'; /new, /undo and a larger -c "
+		               "make room", *n, engine_info(engine)->name, ctx, kv);
+	return 0;
+}
+
+static int open_with(struct conversation *t, const struct options *o, struct err *e)
+{
+	struct options with = *o;
+
+	if (t->kv)
+		with.kv = t->kv;
+	if (model_open(&t->engine, o, MODEL_RUN, e) < 0) {
+		t->engine = NULL;
+		return -1;
+	}
+	if (timeline_open_for(&t->tl, t->engine, &with, o->ctx, e) < 0) {
+		t->tl = NULL;
+		engine_close(t->engine);
+		t->engine = NULL;
+		return -1;
+	}
+	return 0;
+}
+
+static void count_documents(struct conversation *t)
+{
+	struct err e = {0};
+
+	for (size_t i = 0; i < t->n_doc; i++)
+		t->doc[i].tokens = document_count(t, i, &e);
+}
+
+int32_t conversation_change_model(struct conversation *t, const struct options *next, struct err *e)
+{
+	struct engine *look = NULL;
+	struct rendered old = t->rendered;
+	struct err why = {0};
+	size_t *was, n = 0;
+	int rc = model_open(&look, next, MODEL_LOOK, e);
+
+	if (rc < 0)
+		return -1;
+	was = xcalloc(t->n_msg + 1, sizeof *was);
+	ids_hide(t, look, was);
+	t->rendered = (struct rendered){.n_msg = 0};
+	rc = check_model(t, look, next, &n, e);
+	engine_close(look);
+	if (!rc) {
+		growing_close(t);
+		timeline_close(t->tl);
+		engine_close(t->engine);
+		t->tl = NULL;
+		t->engine = NULL;
+		rc = open_with(t, next, e);
+		if (rc < 0)
+			open_with(t, t->o, &why);
+		t->pinned = -1;
+		t->prefix_known = 0;
+		t->outgrown = 0;
+		t->last = (struct turn){.stop = STOP_LENGTH};
+	}
+	rendered_free(rc < 0 ? &t->rendered : &old);
+	if (rc < 0) {
+		t->rendered = old;
+		place_all(t);
+		ids_show(t, was);
+	} else {
+		undo_forget(t);
+	}
+	free(was);
+	if (t->engine)
+		count_documents(t);
+	return rc < 0 ? -1 : (int32_t)n;
+}

@@ -1,0 +1,256 @@
+/* app/conversation/conversation.c - opening and closing, observers, settings and the list of messages (conversation.h). */
+#include "app/conversation/conversation_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- events ---- */
+
+void conversation_observe(struct conversation *t, observer_fn *fn, void *ud)
+{
+	if (t->n_observer < OBSERVERS_MOST)
+		t->observer[t->n_observer++] = (struct observer){.fn = fn, .ud = ud};
+}
+
+void conversation_ignore(struct conversation *t, observer_fn *fn, void *ud)
+{
+	for (int i = 0; i < t->n_observer; i++)
+		if (t->observer[i].fn == fn && t->observer[i].ud == ud) {
+			t->n_observer--;
+			memmove(t->observer + i, t->observer + i + 1, (size_t)(t->n_observer - i) * sizeof *t->observer);
+			return;
+		}
+}
+
+void emit(struct conversation *t, enum conversation_event_what what, size_t i)
+{
+	struct conversation_event event = {.what = what, .i = i, .turn = &t->last};
+
+	for (int k = 0; k < t->n_observer; k++)
+		t->observer[k].fn(t, &event, t->observer[k].ud);
+}
+
+/* ---- life ---- */
+
+static uint64_t random_seed(void)
+{
+	uint64_t seed;
+
+	if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) != sizeof seed)
+		seed = (uint64_t)time(NULL) * 1000003u + (uint64_t)getpid();
+	return seed;
+}
+
+void conversation_sampling(struct conversation *t, int reseed)
+{
+	struct sampling s = t->o->sampling;
+
+	memcpy(s.rng, t->sampling.rng, sizeof s.rng);
+	t->sampling = s;
+	if (reseed)
+		sampling_seed(&t->sampling, t->o->seed_set ? t->o->seed : random_seed());
+}
+
+void conversation_options_changed(struct conversation *t, int reseed)
+{
+	conversation_sampling(t, reseed);
+	t->prefix_known = 0;   /* some templates say in the prefix whether the model is to reason */
+	emit(t, EVENT_SETTINGS, 0);
+}
+
+int conversation_open(struct conversation *t, const struct options *o, struct err *e)
+{
+	const struct engine_info *info;
+	struct timeline_stats st;
+
+	*t = (struct conversation){.o = o, .pinned = -1};
+	if (model_open(&t->engine, o, MODEL_RUN, e) < 0)
+		return -1;
+	info = engine_info(t->engine);
+	/* A template that is there but unknown is refused now, not after the question was typed.  A model without
+	 * any is a base model: it continues plain text. */
+	if (!info->template_name[0] && info->has_template) {
+		err_set(e, ERR_MODEL, "%s", info->template_error);
+		conversation_close(t);
+		return -1;
+	}
+	if (!info->template_name[0] && !o->quiet)
+		say("the model has no chat template: it continues the text as it stands");
+	if (timeline_open_for(&t->tl, t->engine, o, o->ctx, e) < 0) {
+		conversation_close(t);
+		return -1;
+	}
+	timeline_stats(t->tl, &st);
+	if (st.endless && o->ctx > info->ctx_train && !o->quiet)
+		say("the model was trained with %d tokens: the cache holds %d of a conversation at once", info->ctx_train, st.ctx);
+	else if (st.ctx > info->ctx_train && !o->quiet)
+		say("quality degrades beyond the %d tokens that the model was trained with", info->ctx_train);
+	if (o->verbose) {
+		say("%s: %s, %s, %s, context %d, cache %.1f MiB", info->path, info->arch, info->n_types, info->device,
+		    st.ctx, (double)st.kv_bytes / 1048576);
+	}
+	conversation_system(t, o->system);
+	conversation_sampling(t, 1);
+	return 0;
+}
+
+int32_t conversation_change_policy(struct conversation *t, const char *where, const char *text, struct err *e)
+{
+	struct options o = *t->o;
+	struct timeline_stats st;
+	struct err why = {0};
+	size_t had, left = 0;
+	int32_t ctx;
+
+	if (kv_policy_check(text, &why) < 0)
+		return err_set(e, ERR_USAGE, "%s: %.300s", where, why.msg);
+	timeline_tokens(t->tl, &had);
+	timeline_stats(t->tl, &st);
+	ctx = t->o->ctx ? t->o->ctx : st.ctx;
+	if (!kv_policy_endless(text) && had > (size_t)ctx)
+		return err_set(e, ERR_FIT, "the conversation has %zu tokens, more than '%.40s' can hold in a context of %d; /undo, /new and a "
+		               "larger -c make room", had, text, ctx);
+	if (timeline_switch_kv(t->tl, text, &why) == 0) {
+		timeline_tokens(t->tl, &left);
+	} else if (why.code != ERR_FIT) {
+		return err_set(e, why.code, "%s", why.msg);
+	} else {
+		/* There is no memory for both caches: close the old one first, and open it again, empty, if the new one fails even so. */
+		timeline_close(t->tl);
+		t->tl = NULL;
+		t->pinned = -1;
+		o.kv = text;
+		if (timeline_open_for(&t->tl, t->engine, &o, o.ctx, e) < 0) {
+			o.kv = t->kv ? t->kv : t->o->kv;
+			timeline_open_for(&t->tl, t->engine, &o, o.ctx, &why);
+			return -1;
+		}
+	}
+	t->pinned = -1;
+	t->outgrown = 0;
+	free(t->kv);
+	t->kv = xstrndup(text, strlen(text));
+	return (int32_t)(had - left);
+}
+
+void message_free(struct message *m)
+{
+	str_free(&m->text);
+	tokens_free(&m->id);
+}
+
+static void forget_messages(struct conversation *t)
+{
+	growing_close(t);
+	while (t->n_msg)
+		message_free(&t->msg[--t->n_msg]);
+	undo_forget(t);
+	t->outgrown = 0;
+}
+
+void conversation_clear(struct conversation *t)
+{
+	forget_messages(t);
+	emit(t, EVENT_CLEARED, 0);
+}
+
+void conversation_empty(struct conversation *t)
+{
+	forget_messages(t);
+	conversation_drop_documents(t);
+	emit(t, EVENT_CLEARED, 0);
+}
+
+void conversation_close(struct conversation *t)
+{
+	signals_watch(NULL);
+	t->n_observer = 0;
+	conversation_empty(t);
+	rendered_free(&t->rendered);
+	tokens_free(&t->prefix);
+	tokens_free(&t->growing.pending);
+	free(t->msg);
+	free(t->undone);
+	free(t->kv);
+	str_free(&t->system);
+	str_free(&t->evidence);
+	timeline_close(t->tl);
+	engine_close(t->engine);
+	t->tl = NULL;
+	t->engine = NULL;
+	t->msg = NULL;
+	t->undone = NULL;
+	t->kv = NULL;
+}
+
+/* ---- the message list ---- */
+
+struct message *message_add(struct conversation *t, enum chat_role role)
+{
+	if (t->n_msg == t->cap_msg) {
+		t->cap_msg = t->cap_msg ? t->cap_msg * 2 : 16;
+		t->msg = xrealloc(t->msg, t->cap_msg * sizeof *t->msg);
+	}
+	t->msg[t->n_msg] = (struct message){.role = role};
+	return &t->msg[t->n_msg++];
+}
+
+struct message *conversation_message(struct conversation *t, enum chat_role role, const char *text, size_t n, const int32_t *id, size_t n_id)
+{
+	struct message *m = message_add(t, role);
+
+	str_add(&m->text, text, n);
+	tokens_append(&m->id, id, n_id);
+	return m;
+}
+
+void conversation_system(struct conversation *t, const char *text)
+{
+	str_clear(&t->system);
+	t->has_system = text != NULL;
+	t->prefix_known = 0;
+	if (text)
+		str_adds(&t->system, text);
+}
+
+size_t conversation_undo(struct conversation *t, size_t n)
+{
+	size_t done = 0;
+
+	while (done < n && t->n_msg) {
+		/* Going back, a turn ends at its question. */
+		size_t from = t->n_msg - 1;
+		struct message *m;
+		while (from && t->msg[from].role != ROLE_USER)
+			from--;
+		m = &t->msg[from];
+		if (m->read) {
+			/* The source of a text without an end cannot be wound back: nothing before it can be redone. */
+			undo_forget(t);
+			while (t->n_msg > from + 1)
+				message_free(&t->msg[--t->n_msg]);
+			if (m->read < m->text.n) {
+				growing_reopen(t);
+			} else {
+				message_free(m);
+				t->n_msg--;
+				growing_close(t);
+			}
+		} else {
+			undo_keep_turns(t, from);
+		}
+		done++;
+	}
+	if (done)
+		emit(t, EVENT_UNDONE, 0);
+	return done;
+}
+
+const struct message *conversation_answer(const struct conversation *t)
+{
+	return t->n_msg && t->msg[t->n_msg - 1].role == ROLE_ASSISTANT ? &t->msg[t->n_msg - 1] : NULL;
+}
+

@@ -1,0 +1,269 @@
+/* app/conversation/conversation.h - a conversation: its messages and the loop that answers.
+ *
+ * Every turn renders the whole conversation and lets timeline_sync() find what is already computed, so
+ * undo, regenerate and a new system prompt are only edits of the message list.  Answers keep their sampled
+ * ids, which are rendered verbatim: re-tokenising the text could give other tokens, and the cache would not match. */
+#ifndef WEIR_CONVERSATION_H
+#define WEIR_CONVERSATION_H
+
+#include "app/options/options.h"
+#include "app/term/term.h"
+
+/* Where a text stood in the sequence when the conversation was rendered last: its first token (-1 = nowhere) and its first byte in the
+ * rendered text. */
+struct text_at { int32_t first; size_t byte; };
+
+struct message {
+	enum chat_role role;
+	struct str text;
+	struct tokens id;         /* of an answer: the sampled tokens */
+	struct text_at place;
+	int64_t stored;           /* its number in the store; 0 = not kept */
+	size_t read;              /* bytes of the text that conversation_grow() appended; the question stands behind them */
+};
+
+/* A file to ask about; text is what stands before the first question: the file, quoted, with its name. */
+struct document {
+	char *name;               /* clean */
+	struct str text;
+	size_t body, n_body;      /* the file's own bytes within text */
+	size_t tokens;            /* of its text */
+	struct text_at place;
+	size_t at;                /* messages that there were when it was added */
+	uint64_t bytes;           /* of the file */
+	int64_t stored;           /* its number in the store; 0 = not kept */
+};
+
+/* What can be redone (undo.c): messages from a question on, or one document and its index. */
+struct undone {
+	struct message *msg; size_t n_msg;
+	struct document doc; size_t doc_at;   /* where n_msg is 0 */
+};
+
+enum answer_stop { STOP_EOS, STOP_LENGTH, STOP_CANCEL };
+
+/* What one turn did. */
+struct turn {
+	enum answer_stop stop;
+	int answered;             /* the prompt was read: there is an answer, maybe empty */
+	int32_t prompt_tokens, reused_tokens, answer_tokens;
+	int32_t recomputed;       /* tokens prefilled that the cache had before: it could not roll back over evicted tokens */
+	int outgrown;             /* tokens were evicted for the first time */
+	double ttft_s, prefill_tps, decode_tps;
+};
+
+/* A last message that grows (growing_message.c). */
+struct growing {
+	int open;
+	int known;                /* the timeline has all tokens that were cut, except the pending ones */
+	size_t rendered;          /* bytes of the message that the rendering has */
+	size_t at;                /* bytes of the message that are cut and tokenised */
+	struct tokens pending;    /* tokens that wait until a chunk is full */
+	size_t had;               /* tokens of the sequence after the last growth */
+};
+
+/* ---- events ----
+ *
+ * Every change of a conversation is one event; observers hear of it at once, in the order in which they were added, in the thread that runs
+ * the conversation. */
+enum conversation_event_what {
+	EVENT_QUESTION,             /* the last message is a new question: an answer follows */
+	EVENT_QUESTION_WITHDRAWN,   /* ... which was not answered: it is no message any more */
+	EVENT_ANSWER_WITHDRAWN,     /* the last answer is no message any more: another one follows */
+	EVENT_ANSWER_BEGAN,         /* the last message is an answer: empty, or the beginning that /continue extends */
+	EVENT_ANSWER_GREW,          /* by a token */
+	EVENT_ANSWER_ENDED,         /* turn */
+	EVENT_UNDONE,               /* messages were undone: those that are left are msg[0 .. n_msg) */
+	EVENT_REDONE,               /* undone messages were restored at the end */
+	EVENT_CLEARED,              /* no message is left */
+	EVENT_TEXT_GREW,            /* the last message, a growing one, has new text from byte i on */
+	EVENT_DOCUMENT_ADDED,       /* document i, the last one */
+	EVENT_DOCUMENT_DROPPED,     /* document i is about to be removed: it is still there */
+	EVENT_DOCUMENT_PUT_BACK,    /* document i was restored in front of later ones */
+	EVENT_SETTINGS,             /* options, cache policy or system prompt */
+	EVENT_PREFILL_GREW,         /* a chunk is prefilled */
+	EVENT_PREFILL_ENDED,        /* a prefill was stopped, or no answer follows it */
+};
+struct conversation_event {
+	enum conversation_event_what what;
+	size_t i;
+	const struct turn *turn;
+};
+struct conversation;
+typedef void observer_fn(struct conversation *, const struct conversation_event *, void *ud);
+struct observer { observer_fn *fn; void *ud; };
+enum { OBSERVERS_MOST = 4 };
+
+/* What the conversation asks of the session log; each may be NULL. */
+struct conversation_hooks {
+	/* Before want[0 .. n) is prefilled, of which the timeline has the first `same` tokens: load more of its KV entries, if they are saved. */
+	void (*fetch)(struct conversation *, const struct tokens *want, size_t same, void *ud);
+	/* The question that was undone last behind the last message, and its answer: 1 and out[2], the caller's; 0 = there is none; -1. */
+	int (*next_turn)(struct conversation *, struct message out[2], void *ud, struct err *);
+	void *ud;
+};
+
+struct conversation {
+	struct engine *engine;
+	struct timeline *tl;
+	const struct options *o;
+	struct sampling sampling;     /* rng continues from turn to turn; the rest comes from the options */
+	struct str system; int has_system;
+	char *kv;                     /* cache policy set during the conversation; NULL = the one of the options */
+	struct message *msg; size_t n_msg, cap_msg;
+	struct document *doc; size_t n_doc;
+	struct undone *undone; size_t n_undone;      /* the newest last */
+	struct rendered rendered;     /* the newest rendering: of rendered_msg messages, maybe with the head of an answer */
+	size_t rendered_msg; unsigned rendered_flags;
+	struct tokens prefix; int prefix_known;   /* what stands before every first question: system prompt and documents */
+	int32_t pinned;               /* tokens that the cache was told are the prefix; -1 = none yet */
+	struct growing growing;
+	uint64_t total_grown;      /* tokens cut by conversation_grow() since the caller set it to 0 */
+	struct turn last;
+	uint64_t total_answer;        /* tokens of all answers */
+	int outgrown;                 /* tokens were evicted, and a turn said so */
+	struct str evidence;          /* of the last answer, as a JSON list (evidence.c) */
+	struct observer observer[OBSERVERS_MOST]; int n_observer;
+	struct conversation_hooks hooks;
+};
+
+/* Opens the model and a timeline for it.  On failure nothing is left open. */
+int  conversation_open(struct conversation *, const struct options *, struct err *);
+void conversation_close(struct conversation *);
+/* Take over changed sampling options; a seed only when reseed. */
+void conversation_sampling(struct conversation *, int reseed);
+/* Change the cache policy.  Returns how many tokens are recomputed before the next answer, or -1 and nothing has changed.
+ * where: names the setting in messages. */
+int32_t conversation_change_policy(struct conversation *, const char *where, const char *text, struct err *);
+
+/* Change to the model that these options name; the other options are those of conversation_open().  Returns how many tokens are recomputed
+ * before the next answer, or -1 and nothing has changed (or, when the old model cannot be opened again either, nothing is open). */
+int32_t conversation_change_model(struct conversation *, const struct options *next, struct err *);
+/* Are these the tokens of that text in this engine's vocabulary? */
+int  tokens_match_text(const struct engine *, const int32_t *id, size_t n_id, const char *text, size_t n);
+
+/* ---- documents (documents.c) ---- */
+
+/* Add a document as quoted data, before the first question.  bytes: of its file.  0; 1 where the same document is there already; -1 with
+ * ERR_FIT and the numbers where it does not fit. */
+int  conversation_add_document(struct conversation *, const char *name, const char *text, size_t n, uint64_t bytes, struct err *);
+/* The same for a document of an earlier run, without an event: it is stored already. */
+int  conversation_restore_document(struct conversation *, const char *name, const char *text, size_t n, uint64_t bytes, struct err *);
+/* Undo adding the last document, if no message has followed it: 1, with its name. */
+int  conversation_drop_last_document(struct conversation *, struct str *name);
+/* Drop document i; the messages are recomputed behind the other documents. */
+void conversation_drop_document(struct conversation *, size_t i, struct str *name);
+void conversation_drop_documents(struct conversation *);
+size_t conversation_document_tokens(const struct conversation *);
+
+/* ---- a text without an end (growing_message.c) ---- */
+
+/* Append a piece (whole characters) to the growing message, or begin one, and prefill its tokens in whole chunks; all: also those of a
+ * chunk that is not full, because no text follows for a while.  A few words at the end, where the text cannot be cut yet, always wait.
+ * After -1 (ERR_CANCELLED) nothing is lost: the next call continues.  conversation_ask() closes the message with the question. */
+int  conversation_grow(struct conversation *, const char *piece, size_t n, int all, timeline_progress_fn *progress, void *ud, struct err *);
+/* ERR_USAGE where the cache policy does not evict, so that the context ends. */
+int  conversation_may_grow(const struct conversation *, struct err *);
+/* The tokens of total_grown that are prefilled. */
+uint64_t conversation_grown(const struct conversation *);
+/* The last place in p[from .. n) where such a text may be cut; from = there is none. */
+size_t text_cut(const char *p, size_t from, size_t n);
+/* Tokens of a text that stands behind a letter. */
+int  text_tokens_behind(const struct engine *, const char *text, size_t n, struct tokens *out, struct err *);
+/* ---- turns ---- */
+
+typedef int answer_text_fn(const char *bytes, size_t n, void *ud, struct err *);   /* -1 ends the turn */
+struct answer_hooks {
+	answer_text_fn *text; void *text_ud;
+	timeline_progress_fn *progress; void *progress_ud;
+};
+/* Tokens that the cache still holds. */
+int32_t tokens_in_cache(const struct timeline_stats *);
+/* What a bounded cache has evicted, as "1,234 of 9,426 tokens evicted, 99 in part"; 0: nothing. */
+int  describe_evicted(const struct timeline_stats *, struct str *out);
+/* The tokens of the whole conversation as the model gets them; reply_head: with the head of its answer. */
+int  conversation_render(struct conversation *, int reply_head, struct tokens *out, struct err *);
+/* Prefill now what the next answer needs: documents and messages.  Returns the tokens computed, or -1 (ERR_CANCELLED: the rest is
+ * prefilled later). */
+int32_t conversation_prefill(struct conversation *, timeline_progress_fn *progress, void *ud, struct err *);
+/* Ask.  The answer is passed piece by piece to hooks->text and kept, also when the
+ * turn ends early; when it ends before the prompt is prefilled the question is withdrawn.  0, or -1 with
+ * ERR_CANCELLED, ERR_FIT, ...; *turn says how far it came. */
+int  conversation_ask(struct conversation *, const char *text, size_t n, const struct answer_hooks *, struct turn *, struct err *);
+/* Answer the last question anew; ERR_USAGE when there is none. */
+int  conversation_regenerate(struct conversation *, const struct answer_hooks *, struct turn *, struct err *);
+/* Continue the last answer, which was stopped or cut.  turn->answer_tokens: the new tokens; 0 when the model adds nothing and the
+ * answer is unchanged. */
+int  conversation_continue(struct conversation *, const struct answer_hooks *, struct turn *, struct err *);
+/* Add an observer, or remove it. */
+void conversation_observe(struct conversation *, observer_fn *, void *ud);
+void conversation_ignore(struct conversation *, observer_fn *, void *ud);
+/* Tell the conversation that the options have changed: EVENT_SETTINGS. */
+void conversation_options_changed(struct conversation *, int reseed);
+/* A message of an earlier run: appended as it was. */
+struct message *conversation_message(struct conversation *, enum chat_role, const char *text, size_t n, const int32_t *id, size_t n_id);
+/* Undo the last n turns; returns how many were undone.  Of a turn that closed a growing message only the question is undone at first. */
+size_t conversation_undo(struct conversation *, size_t n);
+/* Redo what conversation_undo() or conversation_drop_document() undid last: 1, with the name of a document (nothing is added for a turn),
+ * or 0: there is nothing to redo, as after a new question.  Turns that an earlier run undid come from the session. */
+int  conversation_redo(struct conversation *, struct str *name, struct err *);
+/* Empty the stack of what can be redone. */
+void undo_forget(struct conversation *);
+/* Remove all messages and keep the documents; conversation_empty: remove both, without an event. */
+void conversation_clear(struct conversation *);
+void conversation_empty(struct conversation *);
+void message_free(struct message *);
+/* NULL: the template's own. */
+void conversation_system(struct conversation *, const char *text);
+/* The last answer, or NULL. */
+const struct message *conversation_answer(const struct conversation *);
+
+/* The answer as the JSON object of -p --json, with a newline.  session: its name; "" = none. */
+void conversation_json(const struct conversation *, const struct turn *, const char *session, struct str *out);
+
+/* ---- passages (passages.c): a document cut into passages that can be quoted ---- */
+
+struct passage {
+	size_t from, to;             /* bytes of the text; no white space at its ends */
+	size_t heading, n_heading;   /* the nearest one at its start or above, as bytes of the text; n_heading 0: none */
+	int32_t page;                /* counted by form feeds; 0: the text has none */
+};
+
+/* Tokens of a passage.  It ends with a paragraph once it has PASSAGE_LEAST, with a sentence once it has PASSAGE_GOOD, and where else it
+ * can at PASSAGE_MOST; before a heading and behind a page in any case. */
+enum { PASSAGE_LEAST = 40, PASSAGE_GOOD = 80, PASSAGE_MOST = 120 };
+
+/* The passages of a text in UTF-8, in order; free *out.  end[n_token]: the byte behind each of its tokens, ascending.  headings: '#' at
+ * the start of a line begins one. */
+size_t passages_cut(const char *text, size_t n, const size_t *end, size_t n_token, int headings, struct passage **out);
+
+/* ---- reasoning (reasoning.c) ----
+ *
+ * Models that reason first write <think> ... </think> before their answer.  Only marks at the beginning count; later ones are part of
+ * the answer. */
+
+/* A text that arrives in pieces; all zero and `first` to begin with. */
+struct reasoning {
+	int first;                  /* the reply's head has opened the reasoning */
+	enum { REASONING_BEGIN, REASONING_WITHIN, REASONING_MARGIN, REASONING_AFTER } at;
+	struct str held;            /* bytes that may be a mark, or blanks before one */
+	size_t words; int in_word;  /* of the reasoning */
+};
+void reasoning_free(struct reasoning *);
+/* Append the answer's bytes to *out, without the reasoning.  The pieces may be cut anywhere. */
+void reasoning_feed(struct reasoning *, const char *text, size_t n, struct str *out);
+/* The text is complete: append the bytes that were held back. */
+void reasoning_end(struct reasoning *, struct str *out);
+/* "thought 312 words first", or nothing where there was no reasoning; appended. */
+void reasoning_describe(const struct reasoning *, struct str *out);
+
+/* ---- the model (open_model.c) ---- */
+
+#define DEFAULT_MODEL "SmolLM2-135M-Instruct.Q4_1.gguf"
+/* Find the model: the one of the options (-m, WEIR_MODEL, config), else one of the cache directory.  ERR_MODEL when there is none. */
+int model_path(const struct options *, struct str *out, struct err *);
+enum model_use { MODEL_RUN, MODEL_LOOK, MODEL_VOCAB };   /* all; all but the weights, checked; the vocabulary alone */
+int model_open(struct engine **, const struct options *, enum model_use, struct err *);
+int timeline_open_for(struct timeline **, struct engine *, const struct options *, int32_t ctx, struct err *);
+
+#endif

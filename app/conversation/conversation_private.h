@@ -1,0 +1,52 @@
+/* app/conversation/conversation_private.h - inside app/conversation/: what its files share. */
+#ifndef WEIR_CONVERSATION_PRIVATE_H
+#define WEIR_CONVERSATION_PRIVATE_H
+
+#include "app/conversation/conversation.h"
+
+/* ---- conversation.c ---- */
+
+/* Tell the observers. */
+void emit(struct conversation *, enum conversation_event_what, size_t i);
+struct message *message_add(struct conversation *, enum chat_role);
+
+/* ---- render.c ---- */
+
+/* Note where documents and messages stand in t->rendered. */
+void place_all(struct conversation *);
+/* Render the conversation up to byte `bytes` of its last message, which is still growing. */
+int  render_open(struct conversation *, size_t bytes, struct tokens *out, struct err *);
+/* Tokens of document i on its own, once it is rendered. */
+size_t document_count(const struct conversation *, size_t i, struct err *);
+/* Tell the cache which tokens of want are the prefix.  ERR_FIT when it has no room for them. */
+int  conversation_pin(struct conversation *, const struct tokens *want, struct err *);
+/* Make the timeline's sequence the conversation so far (reply_head: and the head of its answer) and begun, the beginning of that answer or
+ * NULL.  Returns the tokens reused, or -1; *n: the tokens of the whole; *again: tokens that the timeline had and prefilled again, because
+ * its cache cannot roll back over evicted tokens. */
+int32_t conversation_sync(struct conversation *, int reply_head, const struct tokens *begun, size_t *n, int32_t *again,
+                          timeline_progress_fn *progress, void *ud, struct err *);
+
+/* ---- documents.c ---- */
+
+void document_free(struct document *);
+int  document_put_back(struct conversation *, const struct document *, size_t i, struct err *);
+
+/* ---- undo.c ---- */
+
+/* Move messages from there on, or a document, onto the stack of what can be redone. */
+void undo_keep_turns(struct conversation *, size_t from);
+void undo_keep_document(struct conversation *, size_t i);
+
+/* ---- growing_message.c ---- */
+
+/* End the growth of the last message; let it grow again, without its question. */
+void growing_close(struct conversation *);
+void growing_reopen(struct conversation *);
+
+/* ---- evidence.c: what an answer rests on ---- */
+
+/* Observe attention while the answer is generated; then name the passages of the documents. */
+void evidence_begin(struct conversation *);
+void evidence_end(struct conversation *);
+
+#endif

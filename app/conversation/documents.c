@@ -1,0 +1,183 @@
+/* app/conversation/documents.c - the documents of a conversation (conversation.h).
+ *
+ * Documents stand, quoted and with their names, before the first question, so all of them lie at the start of the
+ * sequence, behind the system prompt: the prefix, which a cache may pin.  They are prefilled once.  A document that is added in the
+ * middle of a conversation joins the prefix, and the messages are recomputed behind it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/conversation/conversation_private.h"
+#include "ui/ui.h"
+
+enum { ROOM_MIN = 32 };   /* tokens of a question and its answer that must fit beside the documents */
+
+void document_free(struct document *d)
+{
+	free(d->name);
+	str_free(&d->text);
+}
+
+int conversation_drop_last_document(struct conversation *t, struct str *name)
+{
+	struct document *d = t->n_doc ? &t->doc[t->n_doc - 1] : NULL;
+
+	if (!d || d->at < t->n_msg)
+		return 0;
+	conversation_drop_document(t, t->n_doc - 1, name);
+	return 1;
+}
+
+void conversation_drop_document(struct conversation *t, size_t i, struct str *name)
+{
+	if (name)
+		str_adds(name, t->doc[i].name);
+	emit(t, EVENT_DOCUMENT_DROPPED, i);
+	t->doc[i].stored = 0;
+	undo_keep_document(t, i);
+	memmove(t->doc + i, t->doc + i + 1, (t->n_doc - i - 1) * sizeof *t->doc);
+	t->n_doc--;
+	t->prefix_known = 0;
+}
+
+void conversation_drop_documents(struct conversation *t)
+{
+	while (t->n_doc)
+		document_free(&t->doc[--t->n_doc]);
+	free(t->doc);
+	t->doc = NULL;
+	t->prefix_known = 0;
+}
+
+size_t conversation_document_tokens(const struct conversation *t)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < t->n_doc; i++)
+		n += t->doc[i].tokens;
+	return n;
+}
+
+static int does_not_pin(const struct document *d, const struct err *why, struct err *e)
+{
+	return err_set(e, why->code, "document '%.120s' has %zu tokens: %.240s", d->name, d->tokens, why->msg);
+}
+
+/* With its last document the conversation must still fit, and a question behind it.  Counts the document's tokens. */
+static int document_fits(struct conversation *t, struct err *e)
+{
+	struct document *d = &t->doc[t->n_doc - 1];
+	struct timeline_stats st;
+	struct tokens all = {0};
+	struct err why = {0};
+	char beyond[64] = "";
+	size_t n, rest, wants;
+	int32_t trained;
+	int rc;
+
+	timeline_stats(t->tl, &st);
+	rc = conversation_render(t, 0, &all, e);
+	if (!rc)
+		d->tokens = document_count(t, t->n_doc - 1, e);
+	if (!rc && st.endless)
+		rc = conversation_pin(t, &all, &why) < 0 ? does_not_pin(d, &why, e) : 0;
+	n = all.n;
+	tokens_free(&all);
+	if (rc < 0 || st.endless || n + ROOM_MIN <= (size_t)st.ctx)
+		return rc;
+	rest = n - d->tokens + ROOM_MIN;
+	wants = (n + 512 + 255) / 256 * 256;
+	trained = engine_info(t->engine)->ctx_train;
+	if (wants > (size_t)trained)
+		snprintf(beyond, sizeof beyond, ", beyond the %d the model was trained with", trained);
+	return err_set(e, ERR_FIT, "document '%.120s' has %zu tokens and does not fit the context of %d; there is room for %zu; "
+	               "-c %zu would hold it%s", d->name, d->tokens, st.ctx, rest < (size_t)st.ctx ? (size_t)st.ctx - rest : 0,
+	               wants, beyond);
+}
+
+static int document_known(const struct conversation *t, const char *name, const char *text, size_t n)
+{
+	for (size_t i = 0; i < t->n_doc; i++) {
+		const struct document *d = &t->doc[i];
+
+		if (!strcmp(d->name, name) && d->n_body == n && (!n || !memcmp(d->text.p + d->body, text, n)))
+			return 1;
+	}
+	return 0;
+}
+
+/* As the last one; name: clean. */
+static int document_append(struct conversation *t, const char *name, const char *text, size_t n, uint64_t bytes, struct err *e)
+{
+	struct document *d;
+	int rc;
+
+	t->doc = xrealloc(t->doc, (t->n_doc + 1) * sizeof *t->doc);
+	d = &t->doc[t->n_doc++];
+	*d = (struct document){.name = xstrndup(name, strlen(name)), .at = t->n_msg, .bytes = bytes, .n_body = n};
+	str_addf(&d->text, "Document %s:\n", d->name);
+	d->body = d->text.n;
+	str_add(&d->text, text, n);
+	if (n && text[n - 1] != '\n')
+		str_adds(&d->text, "\n");
+	str_adds(&d->text, "\n");
+	t->prefix_known = 0;
+	rc = document_fits(t, e);
+	t->prefix_known = 0;
+	if (rc < 0)
+		document_free(&t->doc[--t->n_doc]);
+	return rc;
+}
+
+int conversation_restore_document(struct conversation *t, const char *name, const char *text, size_t n, uint64_t bytes, struct err *e)
+{
+	struct str clean = {0};
+	int rc;
+
+	clean_line(name, strlen(name), &clean);
+	rc = document_append(t, clean.p ? clean.p : "", text, n, bytes, e);
+	str_free(&clean);
+	return rc;
+}
+
+int conversation_add_document(struct conversation *t, const char *name, const char *text, size_t n, uint64_t bytes, struct err *e)
+{
+	struct str clean = {0};
+	int rc;
+
+	clean_line(name, strlen(name), &clean);
+	rc = document_known(t, clean.p ? clean.p : "", text, n) ? 1 : document_append(t, clean.p ? clean.p : "", text, n, bytes, e);
+	str_free(&clean);
+	if (!rc)
+		emit(t, EVENT_DOCUMENT_ADDED, t->n_doc - 1);
+	return rc;
+}
+
+int document_put_back(struct conversation *t, const struct document *d, size_t i, struct err *e)
+{
+	struct document *last;
+
+	/* Append the document, which checks that it fits, then move it to its place. */
+	t->doc = xrealloc(t->doc, (t->n_doc + 1) * sizeof *t->doc);
+	last = &t->doc[t->n_doc++];
+	*last = *d;
+	if (last->at > t->n_msg)
+		last->at = t->n_msg;
+	t->prefix_known = 0;
+	if (document_fits(t, e) < 0) {
+		t->n_doc--;
+		t->prefix_known = 0;
+		return -1;
+	}
+	if (i + 1 < t->n_doc) {
+		struct document back = *last;
+
+		memmove(t->doc + i + 1, t->doc + i, (t->n_doc - 1 - i) * sizeof *t->doc);
+		t->doc[i] = back;
+	} else {
+		i = t->n_doc - 1;
+	}
+	t->prefix_known = 0;
+	emit(t, EVENT_DOCUMENT_PUT_BACK, i);
+	return 0;
+}

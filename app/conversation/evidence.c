@@ -1,0 +1,130 @@
+/* app/conversation/evidence.c - the passages of the documents with most of an answer's attention mass (conversation.h).
+ *
+ * The engine gives the attention mass of each token while the answer was generated, and the rendering the bytes of a document that a
+ * token stands for. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/conversation/conversation_private.h"
+#include "ui/ui.h"
+
+/* Attention sinks are skipped: they draw attention whatever they contain.  A passage with less than SHARE_LEAST of it all is no evidence. */
+enum { SINKS = 4, BEST = 5, TEXT_MOST = 200 };
+static const double SHARE_LEAST = 0.01;
+
+struct looked_at { const struct document *d; struct passage p; double weight; };
+
+/* The byte of the document behind each token of the prompt from `token` on, ascending, until the document ends.  Returns how many. */
+static size_t tokens_in(const struct conversation *t, const struct document *d, size_t n_token, size_t *end)
+{
+	size_t n = d->body + d->n_body, done = 0, k = 0;
+
+	for (size_t i = (size_t)d->place.first; i < n_token && done < n; i++) {
+		done = t->rendered.end[i] - d->place.byte;
+		end[k++] = done = done < n ? done : n;
+	}
+	return k;
+}
+
+static int by_weight(const void *a, const void *b)
+{
+	const struct looked_at *x = a, *y = b;
+
+	if (x->weight != y->weight)
+		return x->weight < y->weight ? 1 : -1;
+	return x->d != y->d ? (x->d < y->d ? -1 : 1) : x->p.from < y->p.from ? -1 : 1;
+}
+
+/* Add one document's passages to best[], which keeps those with the most mass; returns the mass of them all. */
+static double add_document(const struct document *d, const size_t *end, const float *weight, size_t n_token, struct looked_at *best)
+{
+	size_t *body = xcalloc(n_token + 1, sizeof *body), token = 0, n;
+	struct passage *p;
+	double all = 0;
+
+	for (size_t i = 0; i < n_token; i++)
+		body[i] = end[i] > d->body ? end[i] - d->body : 0;
+	n = passages_cut(d->text.p + d->body, d->n_body, body, n_token, headings_expected(d->name), &p);
+	for (size_t i = 0; i < n; i++) {
+		struct looked_at *last = &best[BEST];
+
+		*last = (struct looked_at){ .d = d, .p = p[i] };
+		/* A token belongs to the passage where it ends, because it may begin with the blank before. */
+		for (; token < n_token && body[token] <= p[i].to; token++)
+			if (body[token] > p[i].from)
+				last->weight += (double)weight[token];
+		all += last->weight;
+		qsort(best, BEST + 1, sizeof *best, by_weight);
+	}
+	free(p);
+	free(body);
+	return all;
+}
+
+static void passage_json(const struct looked_at *l, double share, struct str *out)
+{
+	const char *text = l->d->text.p + l->d->body;
+	size_t n = l->p.to - l->p.from;
+
+	if (n > TEXT_MOST)
+		for (n = TEXT_MOST; n && ((unsigned char)text[l->p.from + n] & 0xc0) == 0x80; n--)
+			;
+	json_open(out, NULL, '{');
+	json_string(out, "doc", l->d->name);
+	if (l->p.page)
+		json_int(out, "page", l->p.page);
+	else
+		json_null(out, "page");
+	if (l->p.n_heading)
+		json_text(out, "heading", text + l->p.heading, l->p.n_heading);
+	else
+		json_null(out, "heading");
+	json_open(out, "bytes", '[');
+	json_uint(out, NULL, l->p.from);
+	json_uint(out, NULL, l->p.to);
+	json_close(out, ']');
+	json_real(out, "share", share, "%.4f");
+	json_text(out, "text", text + l->p.from, n);
+	json_close(out, '}');
+}
+
+void evidence_begin(struct conversation *t)
+{
+	struct err e = {0};
+
+	str_clear(&t->evidence);
+	if (t->o->json && t->n_doc && timeline_evidence_begin(t->tl, &e) < 0)
+		say("no evidence: %s", e.msg);
+}
+
+void evidence_end(struct conversation *t)
+{
+	struct looked_at best[BEST + 1] = {{ .d = NULL }};
+	size_t *end, n;
+	float *weight;
+	double all = 0;
+
+	if (!t->o->json || !t->n_doc)
+		return;
+	/* Documents are part of the prefix, but for a last token that a question may share. */
+	n = t->rendered.id.n < t->prefix.n + 2 ? t->rendered.id.n : t->prefix.n + 2;
+	weight = xcalloc(n + 1, sizeof *weight);
+	end = xcalloc(n + 1, sizeof *end);
+	timeline_evidence(t->tl, 0, (int32_t)n, weight);
+	timeline_evidence_end(t->tl);
+	for (size_t i = 0; i < SINKS && i < n; i++)
+		weight[i] = 0;
+	for (size_t i = 0; i < t->n_doc; i++) {
+		const struct document *d = &t->doc[i];
+
+		if (d->place.first >= 0)
+			all += add_document(d, end, weight + d->place.first, tokens_in(t, d, n, end), best);
+	}
+	json_open(&t->evidence, NULL, '[');
+	for (size_t i = 0; i < BEST && best[i].weight > 0 && best[i].weight >= SHARE_LEAST * all; i++) {
+		passage_json(&best[i], best[i].weight / all, &t->evidence);
+	}
+	json_close(&t->evidence, ']');
+	free(end);
+	free(weight);
+}

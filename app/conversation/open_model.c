@@ -1,0 +1,60 @@
+/* app/conversation/open_model.c - opens the model and a timeline that the options name (conversation.h). */
+#include <sys/stat.h>
+
+#include "app/conversation/conversation.h"
+
+int model_path(const struct options *o, struct str *out, struct err *e)
+{
+	struct stat st;
+
+	if (o->model) {
+		str_adds(out, o->model);
+		return 0;
+	}
+	if (user_path(out, DIR_CACHE, "models/" DEFAULT_MODEL, e))
+		return -1;
+	if (!stat(out->p, &st))
+		return 0;
+	str_clear(out);
+	return err_set(e, ERR_MODEL, "no model: run 'make run' once to fetch the default one, or give -m FILE.gguf");
+}
+
+static void on_loaded(uint64_t done, uint64_t total, void *ud)
+{
+	progress_show(ud, (int64_t)(done >> 20), (int64_t)(total >> 20));
+}
+
+int model_open(struct engine **engine, const struct options *o, enum model_use use, struct err *e)
+{
+	struct engine_options eo = {
+		.device = o->device, .threads = o->threads, .vocab_only = use == MODEL_VOCAB, .inspect_only = use == MODEL_LOOK,
+		.check_weights = o->check_tensors, .pre = o->pre, .chat_template = o->chat_template,
+	};
+	struct progress progress;
+	struct str path = {0};
+	int rc;
+
+	if (model_path(o, &path, e) < 0) {
+		str_free(&path);
+		return -1;
+	}
+	progress_init(&progress, o->quiet, o->verbose, "loading", "MiB");
+	eo.model_path = path.p;
+	eo.progress = on_loaded;
+	eo.progress_ud = &progress;
+	rc = engine_open(engine, &eo, e);
+	progress_clear(&progress);
+	str_free(&path);
+	if (!rc && !o->quiet && engine_info(*engine)->device_note[0])
+		say("%s", engine_info(*engine)->device_note);
+	return rc;
+}
+
+int timeline_open_for(struct timeline **tl, struct engine *engine, const struct options *o, int32_t ctx, struct err *e)
+{
+	/* A conversation takes the default policy; measurements and inspections keep every entry unless --kv is given. */
+	const char *kv = o->kv ? o->kv : o->command == CMD_CHAT || o->command == CMD_READ ? NULL : "full";
+	struct timeline_options to = {.ctx = ctx, .kv = kv, .kv_type = o->kv_type, .batch = o->chunk};
+
+	return timeline_open(tl, engine, &to, e);
+}

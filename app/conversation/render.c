@@ -1,0 +1,264 @@
+/* app/conversation/render.c - renders the conversation as tokens, and makes the timeline's sequence equal to them (conversation.h).
+ *
+ * Each turn renders the whole conversation, and timeline_sync() finds what the cache has of it. */
+#include "app/conversation/conversation_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- what is rendered ---- */
+
+/* The first question, behind the documents. */
+static void add_question(const struct conversation *t, const struct str *text, struct str *out)
+{
+	for (size_t i = 0; i < t->n_doc; i++)
+		str_add(out, t->doc[i].text.p, t->doc[i].text.n);
+	if (text->n)
+		str_add(out, text->p, text->n);
+}
+
+static int render(const struct conversation *t, const struct message *msg, size_t n_msg, unsigned flags, const struct rendered *before,
+                  struct rendered *out, struct err *e)
+{
+	struct chat_msg *list = xcalloc(n_msg + 1, sizeof *list);
+	struct str first = {0};
+	size_t n = 0;
+	int rc;
+
+	if (t->has_system)
+		list[n++] = (struct chat_msg){.role = ROLE_SYSTEM, .text = t->system.p ? t->system.p : "", .len = t->system.n};
+	for (size_t i = 0; i < n_msg; i++) {
+		const struct message *m = &msg[i];
+		const struct str *text = &m->text;
+		if (!i && t->n_doc) {
+			add_question(t, text, &first);
+			text = &first;
+		}
+		list[n++] = (struct chat_msg){
+			.role = m->role, .text = text->p ? text->p : "", .len = text->n, .id = m->id.id, .n_id = m->id.n,
+		};
+	}
+	if (t->o->think && !strcmp(t->o->think, "off"))
+		flags |= REPLY_NO_THOUGHT;
+	rc = engine_render(t->engine, list, n, flags, before, out, e);
+	free(list);
+	str_free(&first);
+	return rc;
+}
+
+/* ---- where texts stand ---- */
+
+/* The place of a text that begins `before` bytes into message i. */
+static void place_text(const struct rendered *r, size_t i, size_t before, size_t n, struct text_at *out)
+{
+	const struct text_place *p = i < r->n_msg ? &r->place[i] : NULL;
+
+	*out = (struct text_at){.first = -1};
+	if (!p || p->at == SIZE_MAX || before + n < p->from || before > p->from + p->n)
+		return;
+	out->byte = p->at - p->from + before;
+	out->first = (int32_t)rendered_token(r, i, before < p->from ? p->from : before);
+}
+
+/* Where documents and messages stand in t->rendered. */
+void place_all(struct conversation *t)
+{
+	size_t system = t->has_system != 0, before = 0;
+
+	for (size_t i = 0; i < t->n_doc; i++) {
+		place_text(&t->rendered, system, before, t->doc[i].text.n, &t->doc[i].place);
+		before += t->doc[i].text.n;
+	}
+	for (size_t i = 0; i < t->n_msg; i++)
+		place_text(&t->rendered, system + i, i ? 0 : before, t->msg[i].text.n, &t->msg[i].place);
+}
+
+static size_t documents_bytes(const struct conversation *t)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < t->n_doc; i++)
+		n += t->doc[i].text.n;
+	return n;
+}
+
+size_t document_count(const struct conversation *t, size_t i, struct err *e)
+{
+	const struct document *d = &t->doc[i];
+	struct tokens id = {0};
+	struct err why = {0};
+	size_t n = 0, before = 0;
+
+	for (size_t k = 0; k < i; k++)
+		before += t->doc[k].text.n;
+	if (engine_render_count(t->engine, &t->rendered, t->has_system != 0, before, before + d->text.n, &n, &why) < 0) {
+		engine_tokenize(t->engine, d->text.p, d->text.n, 0, &id, e);
+		n = id.n;
+		tokens_free(&id);
+	}
+	return n;
+}
+
+/* ---- tokens ---- */
+
+static size_t common_prefix(const struct tokens *a, const int32_t *b, size_t n_b)
+{
+	size_t n = 0;
+
+	while (n < a->n && n < n_b && a->id[n] == b[n])
+		n++;
+	return n;
+}
+
+/* The tokens that stand before every first question: system prompt and documents. */
+static int render_prefix(const struct conversation *t, struct rendered *r, struct tokens *out, struct err *e)
+{
+	struct message nothing = {.role = ROLE_USER};
+
+	if (render(t, &nothing, 1, RENDER_OPEN, &t->rendered, r, e) < 0)
+		return -1;
+	return engine_render_stable(t->engine, r, t->has_system != 0, documents_bytes(t), out, e);
+}
+
+/* The engine finds one difference between two renderings.  A changed beginning (system prompt, documents) and new messages are two:
+ * first render the messages of the last rendering. */
+static void render_beginning(struct conversation *t)
+{
+	struct err none = {0};
+
+	if (!t->prefix_known && t->rendered.n_msg && t->rendered_msg && t->rendered_msg < t->n_msg)
+		render(t, t->msg, t->rendered_msg, t->rendered_flags, &t->rendered, &t->rendered, &none);
+}
+
+int conversation_render(struct conversation *t, int reply_head, struct tokens *out, struct err *e)
+{
+	unsigned flags = reply_head ? REPLY_HEAD : 0;
+	int rc;
+
+	t->growing.known = 0;   /* its tokens in the rendering are overwritten */
+	render_beginning(t);
+	if (!t->n_msg)
+		rc = render_prefix(t, &t->rendered, out, e);
+	else
+		rc = render(t, t->msg, t->n_msg, flags, &t->rendered, &t->rendered, e);
+	if (rc < 0)
+		return -1;
+	if (t->n_msg)
+		tokens_append(out, t->rendered.id.id, t->rendered.id.n);
+	t->rendered_msg = t->n_msg;
+	t->rendered_flags = flags;
+	place_all(t);
+	return 0;
+}
+
+int render_open(struct conversation *t, size_t bytes, struct tokens *out, struct err *e)
+{
+	struct str *text = &t->msg[t->n_msg - 1].text, whole = *text;
+	int rc;
+
+	text->n = bytes;
+	rc = render(t, t->msg, t->n_msg, RENDER_OPEN, &t->rendered, &t->rendered, e);
+	*text = whole;
+	if (rc < 0)
+		return -1;
+	tokens_append(out, t->rendered.id.id, t->rendered.id.n);
+	t->rendered_msg = t->n_msg;
+	t->rendered_flags = RENDER_OPEN;
+	place_all(t);
+	return 0;
+}
+
+int conversation_pin(struct conversation *t, const struct tokens *want, struct err *e)
+{
+	int32_t n;
+
+	if (!t->prefix_known) {
+		struct rendered r = {.n_msg = 0};
+		int rc;
+
+		t->prefix.n = 0;
+		rc = render_prefix(t, &r, &t->prefix, e);
+		rendered_free(&r);
+		if (rc < 0)
+			return -1;
+		t->prefix_known = 1;
+	}
+	n = (int32_t)common_prefix(&t->prefix, want->id, want->n);
+	if (n == t->pinned)
+		return 0;
+	if (timeline_pin(t->tl, n, e) < 0)
+		return -1;
+	t->pinned = n;
+	return 0;
+}
+
+/* ---- the timeline ---- */
+
+struct prefill { struct conversation *t; timeline_progress_fn *progress; void *ud; };
+
+static void prefill_grew(int32_t done, int32_t total, void *ud)
+{
+	struct prefill *p = ud;
+
+	if (p->progress)
+		p->progress(done, total, p->ud);
+	emit(p->t, EVENT_PREFILL_GREW, 0);
+}
+
+int32_t conversation_sync(struct conversation *t, int reply_head, const struct tokens *begun, size_t *n, int32_t *again,
+                         timeline_progress_fn *progress, void *ud, struct err *e)
+{
+	struct tokens want = {0};
+	size_t n_had;
+	const int32_t *had = timeline_tokens(t->tl, &n_had);
+	int32_t reused = -1;
+
+	*n = 0;
+	*again = 0;
+	if (!conversation_render(t, reply_head, &want, e)) {
+		struct prefill prefill = {.t = t, .progress = progress, .ud = ud};
+		struct err why = {0};
+		size_t same;
+		if (begun)
+			tokens_append(&want, begun->id, begun->n);
+		same = common_prefix(&want, had, n_had);
+		/* Decode the token that was sampled last in place of prefilling it: some policies tell the two apart. */
+		if (begun && same == want.n && n_had == want.n)
+			timeline_extend(t->tl, NULL, 0, 1, NULL, NULL, &why);
+		if (!conversation_pin(t, &want, e)) {
+			if (t->hooks.fetch)
+				t->hooks.fetch(t, &want, same, t->hooks.ud);
+			reused = timeline_sync(t->tl, want.id, want.n, prefill_grew, &prefill, e);
+			if (reused < 0)
+				emit(t, EVENT_PREFILL_ENDED, 0);
+		}
+		*n = want.n;
+		if (reused >= 0 && (size_t)reused + 1 < same)   /* the last token is computed again for its logits */
+			*again = (int32_t)same - reused;
+	}
+	tokens_free(&want);
+	return reused;
+}
+
+int32_t conversation_prefill(struct conversation *t, timeline_progress_fn *progress, void *ud, struct err *e)
+{
+	struct timeline_stats st;
+	size_t n;
+	int32_t reused, again;
+
+	timeline_resume(t->tl);
+	signals_watch(t->tl);
+	if (t->growing.open) {   /* the message has no end yet */
+		reused = conversation_grow(t, "", 0, 1, progress, ud, e);
+		timeline_stats(t->tl, &st);
+		n = reused < 0 ? 0 : (size_t)st.prefill_tokens;
+	} else {
+		reused = conversation_sync(t, 0, NULL, &n, &again, progress, ud, e);
+	}
+	signals_watch(NULL);
+	timeline_resume(t->tl);
+	if (reused >= 0)
+		emit(t, EVENT_PREFILL_ENDED, 0);
+	return reused < 0 ? -1 : (int32_t)n - reused;
+}
+

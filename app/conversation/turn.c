@@ -1,0 +1,256 @@
+/* app/conversation/turn.c - questions and their answers (conversation.h). */
+#include "app/conversation/conversation_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int say_piece(struct conversation *t, struct message *m, int32_t id, const struct answer_hooks *h, struct err *e)
+{
+	char small[64], *piece = small;
+	size_t n = engine_piece(t->engine, id, 0, small, sizeof small);
+	int rc = 0;
+
+	if (n > sizeof small) {
+		piece = xmalloc(n);
+		engine_piece(t->engine, id, 0, piece, n);
+	}
+	str_add(&m->text, piece, n);
+	if (h->text)
+		rc = h->text(piece, n, h->text_ud, e);
+	if (piece != small)
+		free(piece);
+	return rc;
+}
+
+/* Tokens of an answer that is continued: as sampled, or, where another model wrote it, as this model tokenizes its text. */
+static int begun_tokens(const struct conversation *t, const struct message *begun, struct tokens *out, struct err *e)
+{
+	if (begun->id.n || !begun->text.n)
+		tokens_append(out, begun->id.id, begun->id.n);
+	else
+		return engine_tokenize(t->engine, begun->text.p, begun->text.n, 0, out, e);
+	return 0;
+}
+
+/* Prefill the prompt of an answer, and begun, its beginning.  Returns the token where the answer begins, or -1. */
+static int32_t read_prompt(struct conversation *t, const struct message *begun, const struct answer_hooks *h, struct turn *turn, struct err *e)
+{
+	struct tokens so_far = {0};
+	size_t n = 0, n_begun;
+	int32_t reused = -1;
+
+	if (!begun || begun_tokens(t, begun, &so_far, e) == 0)
+		reused = conversation_sync(t, 1, begun ? &so_far : NULL, &n, &turn->recomputed, h->progress, h->progress_ud, e);
+	n_begun = so_far.n;
+	tokens_free(&so_far);
+	turn->prompt_tokens = (int32_t)n;
+	if (reused < 0)
+		return -1;
+	turn->answered = 1;
+	turn->reused_tokens = reused;
+	return (int32_t)(n - n_begun);
+}
+
+/* Generate the last message.  ids: keep the sampled tokens; 0 where another model wrote the beginning. */
+static int generate(struct conversation *t, int ids, double start, const struct answer_hooks *h, struct turn *turn, struct err *e)
+{
+	struct message *m = &t->msg[t->n_msg - 1];
+	int32_t most = t->o->predict;
+	struct timeline_stats st;
+
+	timeline_stats(t->tl, &st);
+	/* An evicting cache never fills: without a limit a model that repeats itself would answer for ever. */
+	if (most < 0 && st.endless)
+		most = st.ctx;
+	while (most < 0 || turn->answer_tokens < most) {
+		struct step_out step;
+		int got = timeline_step(t->tl, &t->sampling, &step, e);
+
+		if (turn->ttft_s == 0)
+			turn->ttft_s = now_seconds() - start;
+		if (got == 0)
+			turn->stop = STOP_EOS;
+		if (got <= 0)
+			return got;
+		if (ids)
+			tokens_add(&m->id, step.id);
+		turn->answer_tokens++;
+		if (say_piece(t, m, step.id, h, e) < 0)
+			return -1;
+		emit(t, EVENT_ANSWER_GREW, 0);
+	}
+	return 0;
+}
+
+/* Speeds, and whether tokens were evicted for the first time. */
+static void measure(struct conversation *t, struct turn *turn)
+{
+	struct timeline_stats st;
+	int outgrown;
+
+	timeline_stats(t->tl, &st);
+	if (st.prefill_seconds > 0)
+		turn->prefill_tps = st.prefill_tokens / st.prefill_seconds;
+	/* The first token is sampled from the prompt's logits and needs no decode. */
+	if (st.decode_tokens > 1 && st.decode_seconds > 0)
+		turn->decode_tps = (st.decode_tokens - 1) / st.decode_seconds;
+	outgrown = st.rings.evicted + st.rings.evicted_in_part > 0;
+	turn->outgrown = !t->outgrown && outgrown;
+	t->outgrown = outgrown;
+	t->total_answer += (uint64_t)turn->answer_tokens;
+}
+
+/* The answer to the messages so far, as a new message.  begun: its beginning, a message whose text and tokens the new one takes over once
+ * the prompt is read. */
+static int answer(struct conversation *t, struct message *begun, const struct answer_hooks *h, struct turn *turn, struct err *e)
+{
+	int by_text = begun && !begun->id.n && begun->text.n, rc = -1;
+	int64_t stored = begun ? begun->stored : 0;
+	double start = now_seconds();
+	struct message *m;
+	int32_t first;
+
+	*turn = (struct turn){.stop = STOP_LENGTH};
+	timeline_resume(t->tl);
+	signals_watch(t->tl);
+	evidence_begin(t);
+	first = read_prompt(t, begun, h, turn, e);
+	if (turn->answered) {
+		m = message_add(t, ROLE_ASSISTANT);
+		if (begun)
+			*m = *begun;
+		m->stored = 0;   /* a new message: the session and its forks keep the one that was cut */
+		m->place = (struct text_at){.first = first};
+		emit(t, EVENT_ANSWER_BEGAN, 0);
+		rc = generate(t, !by_text, start, h, turn, e);
+	}
+	signals_watch(NULL);
+	timeline_resume(t->tl);
+	if (rc < 0 && e->code == ERR_CANCELLED)
+		turn->stop = STOP_CANCEL;
+	evidence_end(t);
+	if (!turn->answered)
+		return rc;
+	measure(t, turn);
+	if (begun && !turn->answer_tokens) {
+		t->msg[t->n_msg - 1].stored = stored;   /* the model added nothing: it stays the stored message */
+		return rc;
+	}
+	undo_forget(t);
+	t->last = *turn;
+	emit(t, EVENT_ANSWER_ENDED, 0);
+	return rc;
+}
+
+int conversation_ask(struct conversation *t, const char *text, size_t n, const struct answer_hooks *h, struct turn *turn, struct err *e)
+{
+	int was_open = t->growing.open, rc;
+	struct message *m = was_open ? &t->msg[t->n_msg - 1] : message_add(t, ROLE_USER);
+
+	if (was_open)
+		str_adds(&m->text, "\n\n");
+	str_add(&m->text, text, n);
+	growing_close(t);
+	emit(t, EVENT_QUESTION, 0);
+	rc = answer(t, NULL, h, turn, e);
+	if (turn->answered)
+		return rc;
+	if (was_open)
+		growing_reopen(t);
+	else
+		message_free(&t->msg[--t->n_msg]);
+	emit(t, EVENT_QUESTION_WITHDRAWN, 0);
+	return rc;
+}
+
+int conversation_regenerate(struct conversation *t, const struct answer_hooks *h, struct turn *turn, struct err *e)
+{
+	struct message old = {.role = ROLE_ASSISTANT};
+	int had = 0, rc;
+
+	if (!t->n_msg || t->growing.open)
+		return err_set(e, ERR_USAGE, "there is no question yet to answer again");
+	if (t->msg[t->n_msg - 1].role == ROLE_ASSISTANT) {
+		old = t->msg[--t->n_msg];
+		had = 1;
+		emit(t, EVENT_ANSWER_WITHDRAWN, 0);
+	}
+	rc = answer(t, NULL, h, turn, e);
+	if (had && !turn->answered)
+		*message_add(t, ROLE_ASSISTANT) = old;   /* nothing new: the old answer stays */
+	else if (had)
+		message_free(&old);
+	return rc;
+}
+
+int conversation_continue(struct conversation *t, const struct answer_hooks *h, struct turn *turn, struct err *e)
+{
+	struct message old;
+	int rc;
+
+	if (!t->n_msg || t->growing.open)
+		return err_set(e, ERR_USAGE, "there is no answer yet to continue");
+	if (t->msg[t->n_msg - 1].role != ROLE_ASSISTANT)   /* the answer was stopped before its first word */
+		return answer(t, NULL, h, turn, e);
+	old = t->msg[--t->n_msg];
+	rc = answer(t, &old, h, turn, e);
+	if (!turn->answered)
+		*message_add(t, ROLE_ASSISTANT) = old;
+	return rc;
+}
+
+int32_t tokens_in_cache(const struct timeline_stats *st)
+{
+	int32_t kept = st->rings.pinned;
+
+	for (int i = 0; i < st->rings.n_ring; i++)
+		kept += st->rings.fill[i];
+	/* Until the next step the rings do not count the last token. */
+	return !st->endless || kept > st->n_tokens || st->rings.evicted + st->rings.evicted_in_part == 0 ? st->n_tokens : kept;
+}
+
+int describe_evicted(const struct timeline_stats *st, struct str *out)
+{
+	const struct ring_stats *r = &st->rings;
+
+	if (!st->endless || r->evicted + r->evicted_in_part == 0)
+		return 0;
+	human_count(out, (uint64_t)r->evicted);
+	str_adds(out, " of ");
+	human_count(out, (uint64_t)r->seen);
+	str_adds(out, " tokens evicted");
+	if (r->evicted_in_part) {
+		str_adds(out, ", ");
+		human_count(out, (uint64_t)r->evicted_in_part);
+		str_adds(out, " in part");
+	}
+	return 1;
+}
+
+/* ---- JSON ---- */
+
+void conversation_json(const struct conversation *t, const struct turn *turn, const char *session, struct str *out)
+{
+	static const char *stop[] = {[STOP_EOS] = "eos", [STOP_LENGTH] = "length", [STOP_CANCEL] = "cancel"};
+	const struct message *m = turn->answered ? conversation_answer(t) : NULL;
+
+	json_open(out, NULL, '{');
+	json_text(out, "text", m ? m->text.p : NULL, m ? m->text.n : 0);
+	json_open(out, "tokens", '[');
+	for (size_t i = 0; m && i < m->id.n; i++)
+		json_int(out, NULL, m->id.id[i]);
+	json_close(out, ']');
+	json_int(out, "prompt_tokens", turn->prompt_tokens);
+	json_int(out, "reused_tokens", turn->reused_tokens);
+	json_real(out, "ttft_s", turn->ttft_s, "%.6f");
+	json_real(out, "prefill_tps", turn->prefill_tps, "%.2f");
+	json_real(out, "decode_tps", turn->decode_tps, "%.2f");
+	json_string(out, "stop", stop[turn->stop]);
+	json_string(out, "session", *session ? session : NULL);
+	if (t->evidence.n)
+		json_value(out, "evidence", &t->evidence);
+	else
+		json_list(out, "evidence", &(struct str){0});
+	json_close(out, '}');
+	str_adds(out, "\n");
+}

@@ -1,0 +1,25 @@
+/* app/eval/eval.h - weir eval: each command returns the exit code.
+ *
+ *     ppl.c            weir eval ppl
+ *     recovery.c       weir eval recovery
+ *     plot.c           weir eval plot: pictures (picture.c)
+ *     tasks.c          weir eval ruler, passkey, chain, needle: prompts of the right length, answers, tables
+ *     ruler.c          prompts of the RULER tasks and of needle
+ *     passkey_chain.c  prompts of passkey and chain
+ *     corpus.c         what prompts are made of: words, essays, questions
+ *     wordlists.c      the words that are built in
+ *     score.c          what an answer is worth, means and their errors
+ *     policies.c       the cache policies that are compared, one timeline for all of them
+ *     checkpoint.c     finished results: stored in a file, taken from it
+ *     random.c         pseudo-random numbers, equal on every machine */
+#ifndef WEIR_EVAL_H
+#define WEIR_EVAL_H
+
+#include "app/options/options.h"
+
+int cmd_eval_ppl(const struct options *);
+int cmd_eval_recovery(const struct options *);
+int cmd_eval_plot(const struct options *);
+int cmd_eval_tasks(const struct options *);   /* ruler, passkey, chain, needle */
+
+#endif

@@ -1,0 +1,283 @@
+/* app/eval/recovery.c - weir eval recovery: the share of full attention's mass on the KV entries that a policy would select.
+ *
+ * A window of each text is read whole, then its last tokens come one at a time.  The model follows full attention all the
+ * way (its hidden states are those of `full`); beside it every policy says at each of these tokens which KV entries it
+ * would select, and the attention mass on them is summed: mean over query heads, layers and tokens.  The oracle selects as many
+ * entries, those with the largest mass per KV head; the floor is as many sinks and newest entries.  Two guesses stand between: the
+ * entries with the largest mass at the token before, and on average over the tokens that came one at a time before.
+ *
+ * A window under a policy is a result that --resume stores.  One prefill serves all policies: it is done again while any lacks.
+ * Every window has a timeline of its own, so that its sums do not depend on those before. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/eval/eval.h"
+#include "app/eval/checkpoint.h"
+#include "app/eval/policies.h"
+#include "app/eval/score.h"
+
+#define TEXT_MAX (1u << 30)
+enum { WINDOW = 4096, LAST = 256 };
+
+struct run {
+	const struct options *o;
+	struct engine *engine;
+	struct timeline *tl;           /* of the window at work */
+	struct policy_list kvs;
+	int32_t window, last;
+	struct checkpoint checkpoint;
+	struct recovered sum[LIST_MAX];
+	struct mean mass[LIST_MAX];    /* over windows */
+	struct str list[LIST_MAX];
+	struct progress progress;
+};
+
+/* What a window gave under one policy. */
+struct part { struct recovered sum; int known; };
+
+static int part_read(struct jv result, struct part *out)
+{
+	static const char *const name[] = {"mass", "oracle", "recent", "last_row", "mean_row", "rows", "of", "guesses", "steps"};
+	double x[sizeof name / sizeof *name];
+
+	for (size_t i = 0; i < sizeof name / sizeof *name; i++)
+		if (jv_number(jv_get(result, name[i]), &x[i]) < 0 || x[i] < 0 || x[i] > 1e15)
+			return -1;
+	if (x[8] < 1)
+		return -1;
+	*out = (struct part){
+		.sum = {.mass = x[0], .oracle = x[1], .recent = x[2], .last_row = x[3], .mean_row = x[4], .selected = x[5], .all = x[6],
+		        .guesses = (int64_t)x[7], .steps = (int64_t)x[8]},
+		.known = 1,
+	};
+	return 0;
+}
+
+static void part_write(const struct recovered *r, struct str *out)
+{
+	str_clear(out);
+	json_open(out, NULL, '{');
+	json_real(out, "mass", r->mass, "%.17g");
+	json_real(out, "oracle", r->oracle, "%.17g");
+	json_real(out, "recent", r->recent, "%.17g");
+	json_real(out, "last_row", r->last_row, "%.17g");
+	json_real(out, "mean_row", r->mean_row, "%.17g");
+	json_real(out, "rows", r->selected, "%.17g");
+	json_real(out, "of", r->all, "%.17g");
+	json_int(out, "guesses", r->guesses);
+	json_int(out, "steps", r->steps);
+	json_close(out, '}');
+}
+
+static void name_result(const struct run *run, int k, const int32_t *id, struct str *out)
+{
+	checkpoint_key(&run->checkpoint, "recovery", run->kvs.v[k], run->window, out);
+	json_hash(out, "text", checkpoint_hash(id, (size_t)run->window * sizeof *id));
+	json_int(out, "window", run->window);
+	json_int(out, "last", run->last);
+	json_close(out, '}');
+}
+
+/* What is known of this window; 1: under all policies. */
+static int known_window(struct run *run, const int32_t *id, struct part *part)
+{
+	struct str what = {0};
+	struct jv result;
+	int all = 1;
+
+	for (int k = 0; k < run->kvs.n; k++) {
+		name_result(run, k, id, &what);
+		if (checkpoint_get(&run->checkpoint, &what, &result) && !part_read(result, &part[k]))
+			run->checkpoint.taken++;
+		else
+			all = 0;
+	}
+	str_free(&what);
+	return all;
+}
+
+/* What was measured now and was not known. */
+static int keep_window(struct run *run, const int32_t *id, struct part *part, struct err *e)
+{
+	struct str what = {0}, result = {0};
+	int rc = 0;
+
+	for (int k = 0; !rc && k < run->kvs.n; k++) {
+		struct recovered now;
+
+		if (timeline_recovery(run->tl, k, &now) < 0 || now.steps < 1)
+			rc = err_set(e, ERR_FAIL, "nothing was recovered under '%s'", run->kvs.v[k]);
+		if (!rc && !part[k].known) {
+			name_result(run, k, id, &what);
+			part_write(&now, &result);
+			if (part_read(jv_parse(result.p, result.n), &part[k]) < 0)
+				rc = err_set(e, ERR_FAIL, "the model gave probabilities that are no numbers; check the file with --check-tensors");
+			else
+				rc = checkpoint_put(&run->checkpoint, &what, &result, e);
+		}
+	}
+	str_free(&what);
+	str_free(&result);
+	return rc;
+}
+
+static void add_window(struct run *run, const struct part *part)
+{
+	for (int k = 0; k < run->kvs.n; k++) {
+		const struct recovered *r = &part[k].sum;
+		struct recovered *s = &run->sum[k];
+		double mass = r->mass / (double)r->steps;
+
+		s->mass += r->mass;
+		s->oracle += r->oracle;
+		s->recent += r->recent;
+		s->last_row += r->last_row;
+		s->mean_row += r->mean_row;
+		s->selected += r->selected;
+		s->all += r->all;
+		s->guesses += r->guesses;
+		s->steps += r->steps;
+		mean_add(&run->mass[k], mass);
+		json_real(&run->list[k], NULL, mass, "%.5f");
+	}
+}
+
+static int open_window(struct run *run, struct err *e)
+{
+	const struct options *o = run->o;
+	struct timeline_options to = {
+		.kv = "full", .kv_type = o->kv_type, .batch = o->chunk, .ctx = o->ctx ? o->ctx : run->window, .watch = run->kvs.v,
+		.n_watch = run->kvs.n,
+	};
+
+	if (timeline_open(&run->tl, run->engine, &to, e) < 0)
+		return -1;
+	signals_watch(run->tl);
+	return 0;
+}
+
+static void close_window(struct run *run)
+{
+	signals_watch(NULL);
+	timeline_close(run->tl);
+	run->tl = NULL;
+}
+
+static int run_text(struct run *run, const char *path, int nth, struct err *e)
+{
+	const struct options *o = run->o;
+	struct str text = {0};
+	struct tokens t = {0};
+	int rc = read_whole(path, TEXT_MAX, &text, e);
+	size_t at = (size_t)o->offset, end, most;
+
+	if (rc < 0 && e)
+		e->code = ERR_DOCUMENT;
+	if (!rc)
+		rc = engine_tokenize(run->engine, text.p ? text.p : "", text.n, engine_info(run->engine)->add_bos ? TOKENIZE_BOS : 0, &t, e);
+	str_free(&text);
+	end = o->tokens && at < t.n && (size_t)o->tokens < t.n - at ? at + (size_t)o->tokens : t.n;
+	if (!rc && (at >= end || end - at < (size_t)run->window))
+		rc = err_set(e, ERR_USAGE, "'%.200s' has %zu tokens from %zu on, one window takes %d", path, at < end ? end - at : 0, at,
+		             run->window);
+	/* Windows lie evenly over the text. */
+	most = rc ? 0 : (end - at) / (size_t)run->window;
+	most = most < (size_t)o->samples ? most : (size_t)o->samples;
+	for (size_t i = 0; !rc && i < most; i++) {
+		const int32_t *id = t.id + at + i * ((end - at) / most);
+		size_t fill = (size_t)(run->window - run->last);
+		struct part part[LIST_MAX] = {{.known = 0}};
+
+		if (known_window(run, id, part)) {
+			add_window(run, part);
+			continue;
+		}
+		rc = open_window(run, e) < 0 || timeline_sync(run->tl, id, fill, NULL, NULL, e) < 0 ? -1 : 0;
+		for (size_t done = 0; !rc && done < (size_t)run->last; done += 16) {
+			size_t step = (size_t)run->last - done < 16 ? (size_t)run->last - done : 16;
+			rc = timeline_extend(run->tl, id + fill + done, step, 1, NULL, NULL, e);
+			progress_show(&run->progress, (int64_t)(((size_t)nth * most + i) * (size_t)run->last + done + step),
+			              (int64_t)((size_t)o->n_file * most * (size_t)run->last));
+		}
+		if (!rc)
+			rc = keep_window(run, id, part, e);
+		if (!rc)
+			add_window(run, part);
+		close_window(run);
+	}
+	tokens_free(&t);
+	return rc;
+}
+
+static int report(struct run *run, struct err *e)
+{
+	struct str s = {0};
+	int rc;
+
+	if (!run->o->json)
+		str_addf(&s, "%-34s %9s %6s %7s %7s %7s %7s %10s\n", "policy", "recovered", "+-", "oracle", "last", "mean", "recent",
+		         "rows");
+	for (int k = 0; k < run->kvs.n; k++) {
+		const struct recovered *r = &run->sum[k];
+		double n = (double)r->steps, g = r->guesses ? (double)r->guesses : 1, error = mean_error(&run->mass[k]);
+
+		if (run->o->json) {
+			json_open(&s, NULL, '{');
+			json_string(&s, "task", "recovery");
+			json_string(&s, "kv", run->kvs.v[k]);
+			json_int(&s, "len", run->window);
+			json_real(&s, "k", r->selected / n, "%.1f");
+			json_int(&s, "n", run->mass[k].n);
+			json_real(&s, "score", r->mass / n, "%.6f");
+			json_real(&s, "error", error, "%.6f");
+			json_real(&s, "oracle", r->oracle / n, "%.6f");
+			json_real(&s, "last_row", r->last_row / g, "%.6f");
+			json_real(&s, "mean_row", r->mean_row / g, "%.6f");
+			json_real(&s, "recent", r->recent / n, "%.6f");
+			json_real(&s, "of", r->all / n, "%.1f");
+			json_int(&s, "steps", r->steps);
+			json_list(&s, "scores", &run->list[k]);
+			json_close(&s, '}');
+			str_adds(&s, "\n");
+		} else {
+			str_addf(&s, "%-34s %9.2f %6.2f %7.2f %7.2f %7.2f %7.2f %5.0f/%.0f\n", run->kvs.v[k], 100 * r->mass / n, 196 * error,
+			         100 * r->oracle / n, 100 * r->last_row / g, 100 * r->mean_row / g, 100 * r->recent / n, r->selected / n,
+			         r->all / n);
+		}
+	}
+	progress_clear(&run->progress);
+	rc = print_json(&s, e);
+	str_free(&s);
+	return rc;
+}
+
+int cmd_eval_recovery(const struct options *o)
+{
+	struct run run = {.o = o, .window = o->window ? o->window : WINDOW, .last = o->last ? o->last : LAST};
+	struct err e = {0};
+	int rc = 0;
+
+	policies_compared(o, &run.kvs);
+	if (!o->n_file)
+		err_set(&e, ERR_USAGE, "'weir eval recovery' wants a text FILE (-: standard input)");
+	else if (!o->kvs.n && !o->kv)
+		err_set(&e, ERR_USAGE, "'weir eval recovery' wants the policies to watch: --kv sift --kv h2o ...");
+	else if (run.last >= run.window)
+		err_set(&e, ERR_USAGE, "the last %d tokens are no part of a window of %d; take a smaller --last", run.last, run.window);
+	if (e.code || checkpoint_open(&run.checkpoint, o, &e) < 0)
+		return fail(&e);
+	rc = model_open(&run.engine, o, MODEL_RUN, &e);
+	if (!rc)
+		rc = checkpoint_model(&run.checkpoint, run.engine, &e);
+	progress_init(&run.progress, o->quiet, o->verbose, "watching", "tokens");
+	for (int i = 0; !rc && i < o->n_file; i++)
+		rc = run_text(&run, o->file[i], i, &e);
+	progress_clear(&run.progress);
+	if (!rc)
+		rc = report(&run, &e);
+	for (int k = 0; k < run.kvs.n; k++)
+		str_free(&run.list[k]);
+	engine_close(run.engine);
+	checkpoint_close(&run.checkpoint);
+	return rc < 0 ? fail(&e) : 0;
+}

@@ -1,0 +1,24 @@
+/* app/eval/score.h - inside app/eval: what an answer is worth, 0 .. 1; means and their errors. */
+#ifndef WEIR_EVAL_SCORE_H
+#define WEIR_EVAL_SCORE_H
+
+#include "app/eval/corpus.h"
+
+enum eval_metric { METRIC_ALL, METRIC_ANY, METRIC_DIGITS, METRIC_CHAIN };
+/* Does needle occur in text, upper and lower case (ASCII) alike? */
+int    text_has(const char *text, const char *needle);
+double score_all(const struct words *ref, const char *answer);      /* share of the references that occur */
+double score_any(const struct words *ref, const char *answer);      /* 1 when one of them occurs */
+/* The first run of digits of the answer against the reference, digit by digit. */
+double score_digits(const char *ref, const char *answer);
+/* Keys "a-b" of the answer: how many in a row, from the first, are listed in `keys` and begin with the word that the one
+ * before ended with, out of n. */
+double score_chain(const struct words *keys, const char *answer, int n);
+double score_answer(enum eval_metric, const struct words *ref, const char *answer);
+
+struct mean { double sum, squares; int32_t n; };
+void   mean_add(struct mean *, double x);
+double mean_get(const struct mean *);
+double mean_error(const struct mean *);   /* standard error; 0 with fewer than two */
+
+#endif

@@ -1,0 +1,292 @@
+/* app/line/line.c - the front ends without a full screen: interactive with readline, one question a line from a pipe, one answer (-p).
+ *
+ * Standard output carries answers alone.  In a pipe everything else goes to standard error; on a terminal
+ * notices go where the prompt is. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "app/line/line.h"
+
+struct line {
+	struct output out;
+	struct progress progress;
+	int color, notice_fd;
+	int once;                    /* -p: one question, from the command line */
+};
+
+/* ---- the front ---- */
+
+static void line_notice(struct chat *c, const char *text, size_t n)
+{
+	struct line *l = c->ud;
+	struct str raw = {0}, wrapped = {0}, s = {0};
+	struct clean clean;
+
+	clean_init(&clean, 0);
+	clean_text(&clean, text, n, &raw);
+	clean_end(&clean, &raw);
+	str_adds(&raw, "\n");
+	terminal_wrap(l->notice_fd, raw.p, raw.n, &wrapped);
+	str_addf(&s, "%s%.*s%s\n", l->color ? "\033[2m" : "", (int)wrapped.n - 1, wrapped.p, l->color ? "\033[0m" : "");
+	write_all(l->notice_fd, s.p, s.n);
+	str_free(&raw);
+	str_free(&wrapped);
+	str_free(&s);
+}
+
+static void line_error(struct chat *c, const struct err *e)
+{
+	(void)c;
+	say_error(e);
+}
+
+static void line_progress(struct chat *c, const char *verb, int32_t done, int32_t total)
+{
+	struct line *l = c->ud;
+
+	if (done < 0) {
+		progress_clear(&l->progress);
+		l->progress.verb = NULL;
+		return;
+	}
+	if (!l->progress.verb)
+		progress_init(&l->progress, c->o.quiet, c->o.verbose, verb, "tokens");
+	if (total > 0)
+		progress_show(&l->progress, done, total);
+	else
+		progress_line(&l->progress, verb);
+}
+
+static void line_turn(struct chat *c, const char *question, size_t n)
+{
+	struct line *l = c->ud;
+
+	(void)question, (void)n;
+	output_init(&l->out, c->o.raw);
+}
+
+static int line_text(struct chat *c, const char *bytes, size_t n, struct err *e)
+{
+	struct line *l = c->ud;
+
+	/* Hidden reasoning: show its growing number of words. */
+	if (c->thinking && !n) {
+		struct str s = {0};
+
+		if (!l->progress.verb)
+			progress_init(&l->progress, c->o.quiet, c->o.verbose, "reasoning", "words");
+		str_addf(&s, "reasoning, %zu words", c->think.words);
+		progress_line(&l->progress, s.p);
+		str_free(&s);
+		return 0;
+	}
+	progress_clear(&l->progress);
+	return c->o.json ? 0 : output_text(&l->out, bytes, n, e);
+}
+
+static int put_json(struct chat *c, const struct turn *turn, struct err *e)
+{
+	struct str s = {0}, session = {0};
+	int rc;
+
+	session_log_title(c->log, &session);
+	conversation_json(&c->t, turn, session.n ? session.p : "", &s);
+	rc = print_json(&s, e);
+	str_free(&s);
+	str_free(&session);
+	return rc;
+}
+
+/* Write the end of an answer, or the whole answer as JSON: also where it was stopped before it began, for scripts. */
+static int put_end(struct chat *c, const struct turn *turn, int rc, const struct err *why, struct err *e)
+{
+	struct line *l = c->ud;
+	int stopped = l->once && turn->stop == STOP_CANCEL;
+
+	if (l->out.broken)
+		return 0;
+	if (!c->o.json)
+		return turn->answered ? output_end(&l->out, e) : 0;
+	return (turn->answered || stopped) && !(rc < 0 && why->code == ERR_FAIL) ? put_json(c, turn, e) : 0;
+}
+
+static int line_turned(struct chat *c, const struct turn *turn, int rc, struct err *e)
+{
+	struct line *l = c->ud;
+	struct err later = {0};
+
+	if (put_end(c, turn, rc, e, &later) < 0 && !rc) {
+		*e = later;
+		rc = -1;
+	}
+	output_free(&l->out);
+	if (c->hides && c->think.words && c->interactive && !c->o.quiet) {
+		struct str s = {0};
+
+		reasoning_describe(&c->think, &s);
+		notice(c, "[it %s; /think show shows that]", s.p);
+		str_free(&s);
+	}
+	if (l->once && c->o.verbose && turn->answered)
+		say("%d tokens read (%d reused), %.1f t/s; %d tokens answered, %.1f t/s; first after %.3f s", turn->prompt_tokens,
+		    turn->reused_tokens, turn->prefill_tps, turn->answer_tokens, turn->decode_tps, turn->ttft_s);
+	return rc;
+}
+
+static void line_came_back(struct chat *c)
+{
+	struct str s = {0};
+
+	chat_tail(c, &s);
+	if (s.n)
+		notice(c, "%s", s.p);
+	str_free(&s);
+}
+
+static void line_reading(struct chat *c, const struct reading *r)
+{
+	struct line *l = c->ud;
+	struct str s = {0};
+
+	if (!r) {
+		progress_clear(&l->progress);
+		l->progress.verb = NULL;
+		return;
+	}
+	if (!l->progress.verb)
+		progress_init(&l->progress, c->o.quiet, c->o.verbose, "reading", "tokens");
+	reading_text(r->tokens, r->percent, r->tps, r->waiting, &s);
+	progress_line(&l->progress, s.p);
+	str_free(&s);
+}
+
+static void line_draft(struct chat *c, const char *text, size_t n)
+{
+	(void)c;
+	prompt_draft(text, n);
+}
+
+static int line_ask(struct chat *c, const char *question)
+{
+	struct str clean = {0};
+	int yes;
+
+	(void)c;
+	clean_line(question, strlen(question), &clean);
+	yes = prompt_ask(clean.p);
+	str_free(&clean);
+	return yes;
+}
+
+static const struct front line_front = {
+	.notice = line_notice, .error = line_error, .progress = line_progress, .turn = line_turn, .text = line_text,
+	.turned = line_turned, .came_back = line_came_back, .reading = line_reading, .draft = line_draft, .ask = line_ask,
+};
+
+/* Reading from a pipe: there is no input line for drafts, and no user to ask. */
+static const struct front pipe_front = {
+	.notice = line_notice, .error = line_error, .progress = line_progress, .turn = line_turn, .text = line_text,
+	.turned = line_turned, .came_back = line_came_back, .reading = line_reading,
+};
+
+/* ---- the loops: interactive, pipe, -p ---- */
+
+static void run_pipe(struct chat *c)
+{
+	char *buf = NULL;
+	size_t cap = 0;
+	ssize_t n;
+	struct str text = {0};
+
+	if (c->streaming.on)
+		chat_stream(c);
+	while (!c->quit && (n = getline(&buf, &cap, stdin)) >= 0) {
+		if (n && buf[n - 1] == '\n')
+			n--;
+		if (n && buf[n - 1] == '\r')
+			n--;
+		str_clear(&text);
+		str_add(&text, buf, (size_t)n);
+		if (text.n)
+			chat_take(c, &text);
+	}
+	if (!c->quit && ferror(stdin)) {
+		struct err e = {0};
+		err_set(&e, ERR_FAIL, "cannot read standard input: %s", strerror(errno));
+		chat_error(c, &e);
+	}
+	free(buf);
+	str_free(&text);
+}
+
+static void run_once(struct chat *c, const char *note)
+{
+	if (note && *note && !c->o.quiet)
+		say("%s", note);
+	if (c->streaming.on)
+		chat_stream(c);
+	if (!c->quit)
+		chat_turn(c, c->o.prompt, strlen(c->o.prompt));
+}
+
+/* note: what resuming has to say, or NULL. */
+static void run_interactive(struct chat *c, const char *note)
+{
+	const char *names[64] = {0};
+	const char *file_names[] = {"/read", "/open", "/file", "/load", "/add", "/stream", "/export", "/model", NULL};
+	struct str text = {0};
+	size_t n = 0;
+
+	for (const struct slash *d; n + 1 < sizeof names / sizeof *names && (d = slash_at(n)); n++)
+		names[n] = d->name;
+	/* A Ctrl-C that arrives between an answer and the next prompt must not end the conversation. */
+	signals_note(1);
+	prompt_open(c->o.color, names, file_names);
+	if (!c->o.quiet)
+		chat_banner(c);
+	if (note && *note && !c->o.quiet)
+		notice(c, "[%s]", note);
+	if (c->t.n_msg)
+		line_came_back(c);
+	else if (c->t.n_doc)
+		chat_read(c);
+	if (c->streaming.on) {
+		prompt_quiet_keys(1);
+		chat_stream(c);
+		prompt_quiet_keys(0);
+	}
+	while (!c->quit && prompt_read(&text) == PROMPT_TEXT) {
+		if (!text.n)
+			continue;
+		prompt_quiet_keys(1);
+		chat_delete_due(c, 0);
+		chat_take(c, &text);
+		prompt_quiet_keys(0);
+	}
+	if (signals_quit())
+		c->rc = 128 + signals_quit();
+	prompt_close();
+	str_free(&text);
+}
+
+int line_run(struct chat *c, const char *note)
+{
+	struct line l = {.color = 0};
+
+	c->ud = &l;
+	l.once = c->o.prompt != NULL;
+	c->interactive = !l.once && isatty(0) && (isatty(1) || isatty(2));
+	c->front = c->interactive ? &line_front : &pipe_front;
+	l.notice_fd = c->interactive && isatty(1) ? 1 : 2;
+	l.color = c->interactive && color_wanted(c->o.color, l.notice_fd);
+	if (l.once)
+		run_once(c, note);
+	else if (c->interactive)
+		run_interactive(c, note);
+	else
+		run_pipe(c);
+	return c->rc;
+}

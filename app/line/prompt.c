@@ -1,0 +1,366 @@
+/* app/line/prompt.c - the input line: readline, its history and completion (line.h).
+ *
+ * readline runs in callback mode under our own poll(): a signal that another thread caught still wakes the
+ * prompt through signals_fd(), and readline installs no handlers of its own. */
+#include "app/line/line.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <readline/history.h>
+#include <readline/readline.h>
+
+
+#define BLOCK "\"\"\""
+
+/* readline has one state for the program, so this has one, too. */
+static struct {
+	const char *const *names, *const *file_names;
+	struct str history;        /* path; empty when there is no place for it */
+	FILE *screen;              /* where prompts go */
+	int color;
+	char *line;                /* from the callback */
+	int have_line, eof;
+	int draft;                 /* Ctrl-C hit a line with something on it */
+	double last_int;           /* when Ctrl-C last hit an empty line */
+	struct str begins;         /* what the next line begins with */
+	int edit;                  /* Ctrl-G: the line is to go to the editor */
+	struct termios before; int quiet;
+} p;
+
+/* ---- completion ---- */
+
+static char *next_name(const char *text, int state)
+{
+	static size_t i;
+	const char *name;
+
+	if (!state)
+		i = 0;
+	while ((name = p.names[i])) {
+		i++;
+		if (!strncmp(name, text, strlen(text)))
+			return strdup(name);
+	}
+	return NULL;
+}
+
+static char **complete(const char *text, int start, int end)
+{
+	(void)end;
+	rl_attempted_completion_over = 1;
+	if (!start)
+		return *text == '/' ? rl_completion_matches(text, next_name) : NULL;
+	for (const char *const *f = p.file_names; *f; f++) {
+		size_t n = strlen(*f);
+		if (!strncmp(rl_line_buffer, *f, n) && rl_line_buffer[n] == ' ') {
+			rl_filename_completion_desired = 1;
+			rl_attempted_completion_over = 0;
+			return NULL;
+		}
+	}
+	return NULL;
+}
+
+/* Alt-Enter: a line break in the message. */
+static int insert_newline(int count, int key)
+{
+	(void)key;
+	while (count-- > 0)
+		rl_insert_text("\n");
+	return 0;
+}
+
+/* Ctrl-G: end the line here, to be edited in the user's editor.  In a search readline reads the key itself, and it ends the search. */
+static int to_editor(int count, int key)
+{
+	(void)count, (void)key;
+	p.edit = 1;
+	rl_done = 1;
+	return 0;
+}
+
+static int put_begins(void)
+{
+	rl_startup_hook = NULL;
+	if (p.begins.n)
+		rl_insert_text(p.begins.p);
+	str_clear(&p.begins);
+	return 0;
+}
+
+void prompt_draft(const char *text, size_t n)
+{
+	str_clear(&p.begins);
+	/* What readline cannot hold. */
+	str_add(&p.begins, text, strnlen(text ? text : "", n));
+}
+
+/* ---- history ---- */
+
+static void add_entry(const char *text, size_t n, void *ud)
+{
+	(void)n, (void)ud;
+	add_history(text);
+}
+
+static void history_open(void)
+{
+	str_clear(&p.history);
+	using_history();
+	stifle_history(HISTORY_MAX);
+	if (user_path(&p.history, DIR_STATE, "history", NULL) || make_parents(p.history.p) < 0 || history_load(p.history.p, add_entry, NULL) < 0)
+		str_clear(&p.history);
+}
+
+static void history_keep(const char *text)
+{
+	HIST_ENTRY *last = history_length ? history_get(history_base + history_length - 1) : NULL;
+
+	if (!*text || (last && !strcmp(last->line, text)))
+		return;
+	add_history(text);
+	if (p.history.n)
+		history_append(p.history.p, text, strlen(text));
+}
+
+/* ---- life ---- */
+
+void prompt_open(const char *color, const char *const *names, const char *const *file_names)
+{
+	p.names = names;
+	p.file_names = file_names;
+	p.screen = !isatty(1) && isatty(2) ? stderr : stdout;
+	p.color = color_wanted(color, fileno(p.screen));
+	rl_readline_name = "weir";
+	rl_outstream = p.screen;
+	rl_catch_signals = 0;
+	rl_catch_sigwinch = 0;
+	rl_change_environment = 0;
+	rl_attempted_completion_function = complete;
+	rl_completer_word_break_characters = " ";
+	rl_initialize();
+	rl_variable_bind("enable-bracketed-paste", "on");
+	rl_variable_bind("bell-style", "none");
+	rl_bind_keyseq("\\e\\C-m", insert_newline);
+	rl_bind_keyseq_in_map("\\C-g", to_editor, emacs_standard_keymap);
+	rl_bind_keyseq_in_map("\\C-x\\C-e", to_editor, emacs_standard_keymap);
+	rl_bind_keyseq_in_map("\\C-g", to_editor, vi_insertion_keymap);
+	rl_bind_keyseq_in_map("\\C-g", to_editor, vi_movement_keymap);
+	history_open();
+	signals_save_terminal(0, "\033[0m\033[?2004l");   /* colours and bracketed paste off */
+}
+
+void prompt_close(void)
+{
+	prompt_quiet_keys(0);
+	if (p.history.n)
+		history_trim(p.history.p);
+	str_free(&p.history);
+	str_free(&p.begins);
+}
+
+void prompt_quiet_keys(int on)
+{
+	struct termios t;
+
+	if (on && !p.quiet && !tcgetattr(0, &p.before)) {
+		t = p.before;
+		t.c_lflag &= ~(tcflag_t)ECHO;
+		p.quiet = !tcsetattr(0, TCSANOW, &t);
+	} else if (!on && p.quiet) {
+		tcsetattr(0, TCSANOW, &p.before);
+		p.quiet = 0;
+	}
+}
+
+/* ---- one line ---- */
+
+static void on_line(char *line)
+{
+	p.line = line;
+	p.have_line = 1;
+	p.eof = !line;
+	rl_callback_handler_remove();
+}
+
+static void suspend(void)
+{
+	rl_deprep_terminal();
+	signals_prompt(0);      /* the default action again, for a moment */
+	raise(SIGTSTP);
+	signals_prompt(1);
+	rl_prep_terminal(1);
+	rl_forced_update_display();
+}
+
+enum line_got { LINE_TEXT, LINE_EOF, LINE_INT };
+
+static enum line_got line_read(const char *prompt)
+{
+	struct pollfd fds[2] = {{.fd = 0, .events = POLLIN}, {.fd = signals_fd(), .events = POLLIN}};
+	enum line_got got = LINE_EOF;
+
+	p.have_line = 0;
+	p.line = NULL;
+	p.edit = 0;
+	rl_startup_hook = p.begins.n ? put_begins : NULL;
+	signals_prompt(1);
+	rl_reset_screen_size();   /* the terminal may have been resized while readline was not reading */
+	rl_callback_handler_install(prompt, on_line);
+	while (!p.have_line) {
+		if (signals_quit())
+			break;
+		if (signals_take_int()) {
+			got = LINE_INT;
+			break;
+		}
+		if (signals_take_stop())
+			suspend();
+		if (signals_take_resize()) {
+			rl_resize_terminal();
+			continue;
+		}
+		if (poll(fds, 2, -1) < 0 && errno != EINTR)
+			break;
+		if (fds[1].revents)
+			signals_drain();
+		if (fds[0].revents & (POLLIN | POLLHUP | POLLERR | POLLNVAL))
+			rl_callback_read_char();
+		fds[0].revents = fds[1].revents = 0;
+	}
+	if (p.have_line) {
+		got = p.eof ? LINE_EOF : LINE_TEXT;
+	} else {
+		/* A draft that Ctrl-C clears goes into the history, so Up recalls it. */
+		p.draft = got == LINE_INT && rl_end > 0;
+		if (p.draft)
+			history_keep(rl_line_buffer);
+		rl_free_line_state();
+		rl_callback_sigcleanup();
+		rl_callback_handler_remove();
+	}
+	signals_prompt(0);
+	if (got != LINE_TEXT) {
+		fputs("\n", p.screen);
+		fflush(p.screen);
+	}
+	return got;
+}
+
+/* ---- one message ---- */
+
+static const char *prompt_text(int more)
+{
+	/* \001 \002 tell readline which bytes take no column. */
+	if (!p.color)
+		return more ? ". " : "> ";
+	return more ? "\001\033[2m\002. \001\033[0m\002" : "\001\033[1m\002> \001\033[0m\002";
+}
+
+static int ends_with(const struct str *s, const char *end)
+{
+	size_t n = strlen(end);
+
+	return s->n >= n && !memcmp(s->p + s->n - n, end, n);
+}
+
+/* Strip the marks of a message of several lines; 1 when another line follows. */
+static int goes_on(struct str *s, int *block)
+{
+	if (!*block && s->n >= 3 && !memcmp(s->p, BLOCK, 3)) {
+		*block = 1;
+		memmove(s->p, s->p + 3, s->n - 3 + 1);
+		s->n -= 3;
+		if (!s->n)
+			return 2;   /* """ alone: the text begins on the next line */
+	}
+	if (*block) {
+		if (!ends_with(s, BLOCK))
+			return 1;
+		s->n -= 3;
+		if (s->n && s->p[s->n - 1] == '\n')
+			s->n--;
+		s->p[s->n] = 0;
+		return 0;
+	}
+	if (ends_with(s, "\\")) {
+		s->p[--s->n] = 0;
+		return 1;
+	}
+	return 0;
+}
+
+/* Edit the line that Ctrl-G ended; the next line begins with the result. */
+static void edit_line(void)
+{
+	struct str text = {0};
+	struct err e = {0};
+
+	str_adds(&text, p.line ? p.line : "");
+	if (external_edit(&text, &e) < 0)
+		say_error(&e);
+	signals_take_int();   /* a Ctrl-C while the editor ran was meant for the editor */
+	prompt_draft(text.p ? text.p : "", text.n);
+	str_free(&text);
+}
+
+int prompt_ask(const char *question)
+{
+	int yes = line_read(question) == LINE_TEXT && p.line && (p.line[0] == 'y' || p.line[0] == 'Y');
+
+	free(p.line);
+	p.line = NULL;
+	return yes;
+}
+
+enum prompt_got prompt_read(struct str *out)
+{
+	int more = 0, block = 0;
+
+	str_clear(out);
+	for (;;) {
+		enum line_got got = line_read(prompt_text(more));
+
+		if (got == LINE_INT && !signals_quit()) {
+			double now = now_seconds();
+			int empty = !p.draft && !more;
+			if (empty && p.last_int > 0 && now - p.last_int < 1.5)
+				return PROMPT_QUIT;
+			p.last_int = empty ? now : 0;
+			if (empty) {
+				fputs("Ctrl-C again or Ctrl-D to quit\n", p.screen);
+				fflush(p.screen);
+			}
+			str_clear(out);
+			more = block = 0;
+			continue;
+		}
+		if (got != LINE_TEXT)
+			return PROMPT_QUIT;
+		p.last_int = 0;
+		if (p.edit) {
+			edit_line();
+			free(p.line);
+			p.line = NULL;
+			continue;
+		}
+		if (more == 1)
+			str_adds(out, "\n");
+		str_add(out, p.line, strlen(p.line));
+		free(p.line);
+		p.line = NULL;
+		more = goes_on(out, &block);
+		if (!more)
+			break;
+	}
+	if (out->n)
+		history_keep(out->p);
+	return PROMPT_TEXT;
+}

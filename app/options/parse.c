@@ -1,0 +1,384 @@
+/* app/options/parse.c - options from the config file, the environment and the command line.
+ *
+ * A first word that names a command selects it; otherwise every word is a document.  Options may stand before or after the
+ * words. */
+#include "app/options/options.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/term/term.h"
+
+/* ---- environment and config file ---- */
+
+static int read_environment(struct options *o, struct err *e)
+{
+	for (const struct option_def *d = option_defs; d->name; d++) {
+		const char *value = d->env ? getenv(d->env) : NULL;
+		char where[80];
+		if (!value || !*value)
+			continue;
+		snprintf(where, sizeof where, "environment variable %s", d->env);
+		if (option_set(o, d, where, value, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static char *trim(char *s)
+{
+	size_t n;
+
+	s += strspn(s, " \t\r\n");
+	n = strlen(s);
+	while (n && strchr(" \t\r\n", s[n - 1]))
+		s[--n] = 0;
+	return s;
+}
+
+/* `key = value` lines; `#` begins a comment line; quotes around a value keep its blanks. */
+static int read_config(struct options *o, struct err *e)
+{
+	struct str path = {0};
+	char *line = NULL, *key, *value;
+	size_t cap = 0;
+	int number = 0, rc = 0;
+	FILE *f;
+
+	if (user_path(&path, DIR_CONFIG, "config", NULL))
+		return 0;
+	f = fopen(path.p, "re");
+	if (!f) {
+		if (errno != ENOENT && errno != ENOTDIR)
+			rc = err_set(e, ERR_USAGE, "cannot read config file '%.200s': %s", path.p, strerror(errno));
+		str_free(&path);
+		return rc;
+	}
+	while (!rc && getline(&line, &cap, f) >= 0) {
+		const struct option_def *d;
+		char where[300];
+		size_t n;
+
+		number++;
+		key = trim(line);
+		if (!*key || *key == '#')
+			continue;
+		value = strchr(key, '=');
+		if (!value) {
+			rc = err_set(e, ERR_USAGE, "config file '%.200s' line %d: no '=' in it; lines read KEY = VALUE",
+			             path.p, number);
+			break;
+		}
+		*value++ = 0;
+		key = trim(key);
+		value = trim(value);
+		n = strlen(value);
+		if (n >= 2 && value[0] == '"' && value[n - 1] == '"') {
+			value[n - 1] = 0;
+			value++;
+		}
+		for (d = option_defs; d->name; d++)
+			if ((d->flags & OPT_CONFIG) && !strcmp(d->name, key))
+				break;
+		if (!d->name) {
+			struct nearest near;
+			nearest_init(&near, key, strlen(key));
+			for (d = option_defs; d->name; d++)
+				if (d->flags & OPT_CONFIG)
+					nearest_try(&near, d->name);
+			rc = err_set(e, ERR_USAGE, "config file '%.200s' line %d: unknown key '%.40s'%s%s%s", path.p, number,
+			             key, near.best ? "; is it '" : "", near.best ? near.best : "", near.best ? "'?" : "");
+			break;
+		}
+		snprintf(where, sizeof where, "config file '%.200s' line %d: '%s'", path.p, number, d->name);
+		rc = option_set(o, d, where, options_own(o, value, strlen(value)), e);
+	}
+	if (!rc && ferror(f))
+		rc = err_set(e, ERR_USAGE, "cannot read config file '%.200s': %s", path.p, strerror(EIO));
+	free(line);
+	fclose(f);
+	str_free(&path);
+	return rc;
+}
+
+/* ---- command line ---- */
+
+/* A word that is no option of this command: say whose it is, or what it resembles. */
+static int unknown_option(const char *word, size_t len, unsigned commands, struct err *e)
+{
+	const struct option_def *d = len > 2 && word[1] == '-' ? option_find(word + 2, len - 2, ~0u) : NULL;
+	struct nearest near;
+
+	if (d)
+		for (const struct command_def *c = command_defs; c->name; c++)
+			if (d->commands & c->id)
+				return err_set(e, ERR_USAGE, "option '%.*s' belongs to 'weir%s%s'", (int)len, word,
+				               *c->name ? " " : "", c->name);
+	if (len > 60)
+		len = 60;
+	if (len < 3 || word[1] != '-')
+		return err_set(e, ERR_USAGE, "unknown option '%.*s'; weir --help lists them", (int)len, word);
+	nearest_init(&near, word + 2, len - 2);
+	for (d = option_defs; d->name; d++)
+		if (d->commands & commands)
+			nearest_try(&near, d->name);
+	if (near.best)
+		return err_set(e, ERR_USAGE, "unknown option '%.*s'; is it '--%s'?", (int)len, word, near.best);
+	return err_set(e, ERR_USAGE, "unknown option '%.*s'; weir --help lists them", (int)len, word);
+}
+
+/* The commands that begin with these words; *exact is the one that is these words. */
+static unsigned commands_named(const char *first, const char *second, const struct command_def **exact)
+{
+	unsigned mask = 0;
+	char name[64];
+	size_t n;
+
+	n = (size_t)snprintf(name, sizeof name, "%s%s%s", first, second ? " " : "", second ? second : "");
+	*exact = NULL;
+	if (n >= sizeof name || !n)
+		return 0;
+	for (const struct command_def *c = command_defs; c->name; c++) {
+		if (!strcmp(c->name, name))
+			*exact = c;
+		if (!strncmp(c->name, name, n) && (!c->name[n] || c->name[n] == ' '))
+			mask |= c->id;
+	}
+	return mask;
+}
+
+struct parser {
+	struct options *o;
+	const struct option_def **seen;   /* rows used, to be checked against the command at the end */
+	int n_seen;
+	unsigned commands;                /* what the words so far allow */
+	const char *group;                /* first word of a two-word command, until its second comes */
+	int chosen;                       /* a command was named, or the first word was a document */
+	struct err *e;
+};
+
+static int take_option(struct parser *p, const struct option_def *d, const char *where, const char *value)
+{
+	p->seen[p->n_seen++] = d;
+	if (d->type == OPT_POLICY && value && !strcmp(value, "help")) {
+		p->o->help = p->o->help_kv = 1;
+		return 0;
+	}
+	if (option_set(p->o, d, where, value, p->e) < 0)
+		return -1;
+	if (d->type == OPT_POLICY) {
+		if (p->o->kvs.n == LIST_MAX)
+			return err_set(p->e, ERR_USAGE, "%s stands more than %d times", where, LIST_MAX);
+		p->o->kvs.v[p->o->kvs.n++] = value;
+	}
+	return 0;
+}
+
+static int take_word(struct parser *p, char *word)
+{
+	const struct command_def *exact;
+	unsigned mask;
+
+	if (p->group) {
+		mask = commands_named(p->group, word, &exact);
+		if (!exact) {
+			struct str s = {0};
+			for (const struct command_def *c = command_defs; c->name; c++)
+				if (!strncmp(c->name, p->group, strlen(p->group)) && c->name[strlen(p->group)] == ' ')
+					str_addf(&s, "%s%s", s.n ? ", " : "", c->name + strlen(p->group) + 1);
+			err_set(p->e, ERR_USAGE, "unknown command '%s %.40s'; there is: %s", p->group, word, s.p);
+			str_free(&s);
+			return -1;
+		}
+		p->group = NULL;
+		p->commands = exact->id;
+		p->o->def = exact;
+		return 0;
+	}
+	if (!p->chosen && !p->o->prompt) {
+		mask = commands_named(word, NULL, &exact);
+		if (mask) {
+			p->chosen = 1;
+			p->commands = mask;
+			if (exact)
+				p->o->def = exact;
+			else
+				p->group = word;
+			return 0;
+		}
+	}
+	p->chosen = 1;
+	p->o->file[p->o->n_file++] = word;
+	return 0;
+}
+
+static int take_long(struct parser *p, char *word, char *next, int *used_next)
+{
+	size_t n = strcspn(word, "=");
+	unsigned mask = p->chosen ? p->commands : ~0u;
+	const struct option_def *d = option_find(word + 2, n - 2, p->commands);
+	const char *value = word[n] ? word + n + 1 : NULL;
+	char where[80];
+
+	/* Before the command's name is seen its options are not known to be wrong. */
+	if (!d)
+		d = option_find(word + 2, n - 2, mask);
+	if (!d)
+		return unknown_option(word, n, p->commands, p->e);
+	snprintf(where, sizeof where, "option '--%s'", d->name);
+	if (d->type == OPT_FLAG && value)
+		return err_set(p->e, ERR_USAGE, "%s takes no value", where);
+	if (d->type != OPT_FLAG && !value) {
+		if (!next)
+			return err_set(p->e, ERR_USAGE, "%s wants a value: %s", where, d->arg);
+		value = next;
+		*used_next = 1;
+	}
+	return take_option(p, d, where, value);
+}
+
+/* -n 4, -n4, -qv, -qn4 */
+static int take_short(struct parser *p, char *word, char *next, int *used_next)
+{
+	for (char *k = word + 1; *k; k++) {
+		const struct option_def *d;
+		unsigned mask = p->chosen ? p->commands : ~0u;
+		char where[80], key[3] = {'-', *k, 0};
+
+		for (d = option_defs; d->name; d++)
+			if (d->key == *k && (d->commands & mask))
+				break;
+		if (!d->name) {
+			if ((unsigned char)*k < 0x80)
+				return unknown_option(key, 2, p->commands, p->e);
+			return unknown_option(word, strlen(word), p->commands, p->e);
+		}
+		snprintf(where, sizeof where, "option '-%c'", *k);
+		if (d->type == OPT_FLAG) {
+			if (take_option(p, d, where, NULL) < 0)
+				return -1;
+			continue;
+		}
+		if (k[1])
+			return take_option(p, d, where, k + 1);
+		if (!next)
+			return err_set(p->e, ERR_USAGE, "%s wants a value: %s", where, d->arg);
+		*used_next = 1;
+		return take_option(p, d, where, next);
+	}
+	return 0;
+}
+
+static int parse_words(struct parser *p, int argc, char **argv)
+{
+	int only_words = 0;
+
+	for (int i = 1; i < argc; i++) {
+		char *word = argv[i], *next = i + 1 < argc ? argv[i + 1] : NULL;
+		int used_next = 0, rc;
+
+		if (only_words || word[0] != '-' || !word[1])
+			rc = take_word(p, word);
+		else if (!strcmp(word, "--"))
+			rc = 0, only_words = 1;
+		else if (word[1] == '-')
+			rc = take_long(p, word, next, &used_next);
+		else
+			rc = take_short(p, word, next, &used_next);
+		if (rc < 0)
+			return -1;
+		i += used_next;
+	}
+	return 0;
+}
+
+static int parse_argv(struct options *o, int argc, char **argv, struct err *e)
+{
+	struct parser p = {.o = o, .commands = CMD_CHAT, .e = e};
+	int rc;
+
+	o->n_file = 0;
+	o->def = &command_defs[0];
+	/* One word may hold several short options: no more rows than characters. */
+	{
+		size_t n = 1;
+		for (int i = 1; i < argc; i++)
+			n += strlen(argv[i]) + 1;
+		p.seen = xcalloc(n, sizeof *p.seen);
+	}
+	rc = parse_words(&p, argc, argv);
+	o->command = o->def->id;
+	if (!rc && p.group && !o->help)
+		rc = err_set(e, ERR_USAGE, "'weir %s' wants a second word; weir %s --help lists them", p.group, p.group);
+	if (!rc && p.group) {
+		/* Help for a group: any of its commands stands for it. */
+		for (const struct command_def *c = command_defs; c->name; c++)
+			if (p.commands & c->id)
+				o->def = c;
+		o->command = p.commands;
+	}
+	for (int i = 0; !rc && i < p.n_seen; i++)
+		if (!(p.seen[i]->commands & o->command)) {
+			char name[48];
+			snprintf(name, sizeof name, "--%s", p.seen[i]->name);
+			rc = unknown_option(name, strlen(name), o->command, e);
+		}
+	if (!rc && !o->help && !o->version && o->def->max_files >= 0 && o->n_file > o->def->max_files)
+		rc = err_set(e, ERR_USAGE, "'weir %s' does not know what to do with '%.60s'", o->def->name,
+		             o->file[o->def->max_files]);
+	free(o->said);
+	o->said = p.seen;
+	o->n_said = p.n_seen;
+	return rc;
+}
+
+int options_parse(struct options *o, int argc, char **argv, struct err *e)
+{
+	char **file = xcalloc((size_t)argc + 1, sizeof *file);
+
+	/* Twice over argv: first to see --help and mistakes, then for good, over the weaker sources. */
+	options_default(o);
+	o->file = file;
+	if (parse_argv(o, argc, argv, e) < 0)
+		return -1;
+	if (o->help || o->version)
+		return 0;
+	free(o->said);
+	options_default(o);
+	o->file = file;
+	if (read_config(o, e) < 0 || read_environment(o, e) < 0)
+		return -1;
+	return parse_argv(o, argc, argv, e);
+}
+
+void options_free(struct options *o)
+{
+	for (size_t i = 0; i < o->n_owned; i++)
+		free(o->owned[i]);
+	free(o->owned);
+	free(o->file);
+	free(o->said);
+	*o = (struct options){.n_owned = 0};
+}
+
+int option_said(const struct options *o, const struct option_def *d)
+{
+	for (int i = 0; i < o->n_said; i++)
+		if (o->said[i] == d)
+			return 1;
+	return 0;
+}
+
+void options_take_back(struct options *o, const struct options *copy)
+{
+	o->owned = copy->owned;
+	o->n_owned = copy->n_owned;
+}
+
+char *options_own(struct options *o, const char *text, size_t n)
+{
+	o->owned = xrealloc(o->owned, (o->n_owned + 1) * sizeof *o->owned);
+	return o->owned[o->n_owned++] = xstrndup(text, n);
+}

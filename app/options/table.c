@@ -1,0 +1,197 @@
+/* app/options/table.c - the tables of commands and options.
+ *
+ * Each row says which commands take it, so that the same name may mean two things in two commands (`--decode` is a flag of
+ * `inspect tokens` and a number in `bench`). */
+#include "app/options/options.h"
+
+#include <string.h>
+
+const struct command_def command_defs[] = {
+	{"", "[FILE ...]", "chat; every FILE becomes a document", CMD_CHAT, -1},
+	{"read", "FILE|-", "read a text of any length; stop it, ask, read on", CMD_READ, 1},
+	{"models", "", "list the models in the cache", CMD_MODELS, 0},
+	{"inspect model", "[FILE.gguf]", "what a model file holds and what was recognised", CMD_INSPECT_MODEL, 1},
+	{"inspect tokens", "[FILE]", "text to token ids, one a line", CMD_INSPECT_TOKENS, 1},
+	{"inspect logits", "", "raw logits for given token ids", CMD_INSPECT_LOGITS, 0},
+	{"inspect session", "NAME", "what is stored of a session, and whether it is whole", CMD_INSPECT_SESSION, 1},
+	{"inspect document", "FILE", "the text of a document of any format, its pages and headings", CMD_INSPECT_DOCUMENT, 1},
+	{"eval ppl", "FILE ...", "perplexity of texts", CMD_EVAL_PPL, -1},
+	{"eval recovery", "FILE ...", "share of the attention mass that cache policies recover", CMD_EVAL_RECOVERY, -1},
+	{"eval ruler", "[DIR|FILE]", "find, follow and count things in long prompts", CMD_EVAL_RULER, 1},
+	{"eval passkey", "[DIR]", "a number hidden in random words", CMD_EVAL_PASSKEY, 1},
+	{"eval chain", "[DIR]", "a chain of keys out of a shuffled list", CMD_EVAL_CHAIN, 1},
+	{"eval needle", "[DIR|FILE]", "one needle at every depth of a haystack", CMD_EVAL_NEEDLE, 1},
+	{"eval plot", "FILE", "a picture of a text's attention matrix, or of curves of perplexity", CMD_EVAL_PLOT, 1},
+	{"sessions ls", "", "the sessions, the one used last first", CMD_SESSIONS_LS, 0},
+	{"sessions show", "NAME", "the messages of a session", CMD_SESSIONS_SHOW, 1},
+	{"sessions search", "WORD ...", "find words in all messages", CMD_SESSIONS_SEARCH, -1},
+	{"sessions rename", "NAME NEW", "give a session another name", CMD_SESSIONS_RENAME, 2},
+	{"sessions rm", "NAME ...", "delete sessions for good", CMD_SESSIONS_RM, -1},
+	{"sessions export", "md|json|txt NAME", "a session as text on standard output", CMD_SESSIONS_EXPORT, 2},
+	{"sessions gc", "", "free disk space that nothing uses any more", CMD_SESSIONS_GC, 0},
+	{"sessions check", "", "verify everything that is stored", CMD_SESSIONS_CHECK, 0},
+	{"bench", "", "measure prefill and decode speed against machine limits", CMD_BENCH, 0},
+	{"doctor", "", "what was found on this machine", CMD_DOCTOR, 0},
+	{"completion", "bash|zsh|fish", "what a shell needs to complete commands and options", CMD_COMPLETION, 1},
+	{NULL, NULL, NULL, 0, 0},
+};
+
+#define CHAT (CMD_CHAT | CMD_READ)
+#define EVAL_TASKS (CMD_EVAL_RULER | CMD_EVAL_PASSKEY | CMD_EVAL_CHAIN | CMD_EVAL_NEEDLE)
+#define EVAL_TEXTS (CMD_EVAL_PPL | CMD_EVAL_RECOVERY)
+#define EVAL (EVAL_TEXTS | EVAL_TASKS | CMD_EVAL_PLOT)
+#define WEIGHTS (CHAT | CMD_INSPECT_LOGITS | EVAL | CMD_BENCH)
+#define SESSIONS_LIST (CMD_SESSIONS_LS | CMD_SESSIONS_SEARCH)
+#define ANY_MODEL (WEIGHTS | CMD_INSPECT_MODEL | CMD_INSPECT_DOCUMENT | CMD_INSPECT_TOKENS | CMD_DOCTOR | CMD_MODELS)
+#define JSON_OUT (CHAT | SESSIONS_LIST | CMD_INSPECT_MODEL | CMD_INSPECT_SESSION | CMD_INSPECT_DOCUMENT | EVAL | CMD_BENCH | CMD_DOCTOR)
+#define AT(field) offsetof(struct options, field)
+
+const struct option_def option_defs[] = {
+	{"model", 'm', OPT_TEXT, "FILE", "WEIR_MODEL", "the model, a GGUF file",
+		ANY_MODEL, OPT_CONFIG, AT(model), 0, 0},
+	{"ctx", 'c', OPT_INT, "N", "WEIR_CTX", "context in tokens (0: what the model was trained for, or less if memory asks)",
+		WEIGHTS, OPT_CONFIG, AT(ctx), 0, INT32_MAX},
+	{"predict", 'n', OPT_INT, "N", NULL, "longest answer in tokens (-1: until it ends or is as long as the context)",
+		CHAT, OPT_CONFIG | OPT_SET, AT(predict), -1, INT32_MAX},
+	{"threads", 't', OPT_INT, "N", "WEIR_THREADS", "CPU threads (0: one a core)",
+		WEIGHTS | CMD_DOCTOR, OPT_CONFIG, AT(threads), 0, 1024},
+	{"device", 0, OPT_CHOICE, "auto|cpu|cuda", "WEIR_DEVICE", "compute device (auto: GPU if the model fits)",
+		WEIGHTS, OPT_CONFIG, AT(device), 0, 0},
+	{"kv", 0, OPT_POLICY, "POLICY", "WEIR_KV", "cache policy: the KV entries that are stored and read, NAME:KEY=VALUE,...; --kv help lists all",
+		WEIGHTS, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(kv), 0, 0},
+	{"kv-type", 0, OPT_CHOICE, "f16|f32|bf16|q8_0", NULL, "element type of cached keys and values",
+		WEIGHTS, OPT_CONFIG | OPT_KEPT, AT(kv_type), 0, 0},
+	{"pre", 0, OPT_TEXT, "NAME", NULL, "pre-tokenizer to use instead of the file's",
+		ANY_MODEL & ~(CMD_DOCTOR | CMD_MODELS), OPT_CONFIG, AT(pre), 0, 0},
+	{"chat-template", 0, OPT_TEXT, "NAME", NULL, "template family to use instead of the file's",
+		CHAT | CMD_INSPECT_MODEL | EVAL_TASKS, OPT_CONFIG, AT(chat_template), 0, 0},
+	{"check-tensors", 0, OPT_FLAG, NULL, NULL, "scan all weights for NaN and infinity before use",
+		WEIGHTS | CMD_INSPECT_MODEL, OPT_CONFIG, AT(check_tensors), 0, 0},
+
+	{"system", 0, OPT_TEXT, "TEXT", NULL, "system prompt",
+		CHAT, OPT_CONFIG, AT(system), 0, 0},
+	{"seed", 0, OPT_SEED, "N", NULL, "random seed: equal seed and settings give equal tokens",
+		CHAT | EVAL_TASKS, OPT_CONFIG | OPT_SET, AT(seed), 0, 0},
+	{"temp", 0, OPT_FLOAT, "X", NULL, "temperature; 0 takes the likeliest token",
+		CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(sampling.temperature), 0, 100},
+	{"top-k", 0, OPT_INT, "N", NULL, "sample among the N likeliest tokens (0: all)",
+		CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(sampling.top_k), 0, INT32_MAX},
+	{"top-p", 0, OPT_FLOAT, "X", NULL, "sample among the likeliest tokens that reach this share (1: all)",
+		CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(sampling.top_p), 0, 1},
+	{"min-p", 0, OPT_FLOAT, "X", NULL, "leave out tokens below this share of the likeliest (0: none)",
+		CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(sampling.min_p), 0, 1},
+	{"repeat-penalty", 0, OPT_FLOAT, "X", NULL, "divide the scores of recent tokens by X (1: off)",
+		CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(sampling.repeat_penalty), 0.01, 100},
+	{"presence-penalty", 0, OPT_FLOAT, "X", NULL, "lower the scores of recent tokens by X (0: off)",
+		CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(sampling.presence_penalty), -100, 100},
+	{"frequency-penalty", 0, OPT_FLOAT, "X", NULL, "lower the scores of recent tokens by X an occurrence (0: off)",
+		CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(sampling.frequency_penalty), -100, 100},
+
+	{"think", 0, OPT_CHOICE, "auto|show|hide|off", NULL, "reasoning: show, hide, off; auto collapses it on a terminal",
+		CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(think), 0, 0},
+
+	{"session", 's', OPT_TEXT, "NAME", NULL, "continue this session, or begin it",
+		CHAT, 0, AT(session), 0, 0},
+	{"continue", 0, OPT_FLAG, NULL, NULL, "continue the session used last",
+		CHAT, 0, AT(go_on), 0, 0},
+	{"private", 0, OPT_FLAG, NULL, NULL, "store nothing of this conversation on disk",
+		CHAT, OPT_CONFIG, AT(private_talk), 0, 0},
+	{"prompt", 'p', OPT_TEXT, "TEXT", NULL, "one answer to TEXT, then exit; standard input is the document",
+		CHAT, 0, AT(prompt), 0, 0},
+	{"line", 0, OPT_FLAG, NULL, NULL, "line mode, also where the terminal could show the full screen",
+		CHAT, OPT_CONFIG, AT(line), 0, 0},
+	{"json", 0, OPT_FLAG, NULL, NULL, "JSON on standard output",
+		JSON_OUT, 0, AT(json), 0, 0},
+	{"raw", 0, OPT_FLAG, NULL, NULL, "do not filter the answer when it does not go to a terminal",
+		CHAT, 0, AT(raw), 0, 0},
+	{"color", 0, OPT_CHOICE, "auto|always|never", "WEIR_COLOR", "colours (auto: on a terminal, and NO_COLOR is not set)",
+		CHAT, OPT_CONFIG, AT(color), 0, 0},
+
+	{"special", 0, OPT_FLAG, NULL, NULL, "read and write control tokens by their names",
+		CMD_INSPECT_TOKENS, 0, AT(special), 0, 0},
+	{"bos", 0, OPT_FLAG, NULL, NULL, "begin with the BOS token",
+		CMD_INSPECT_TOKENS, 0, AT(bos), 0, 0},
+	{"decode", 0, OPT_FLAG, NULL, NULL, "the inverse: token ids to text",
+		CMD_INSPECT_TOKENS, 0, AT(decode), 0, 0},
+	{"tokens", 0, OPT_TEXT, "FILE", NULL, "token ids, white space between them (-: standard input)",
+		CMD_INSPECT_LOGITS, 0, AT(token_file), 0, 0},
+	{"out", 0, OPT_TEXT, "FILE", NULL, "where the logits go: little-endian f32 [tokens][vocabulary]",
+		CMD_INSPECT_LOGITS, 0, AT(out), 0, 0},
+
+	{"out", 0, OPT_TEXT, "FILE", NULL, "where the picture goes: a PNG, or a PPM when it is named so",
+		CMD_EVAL_PLOT, 0, AT(out), 0, 0},
+	{"layer", 0, OPT_INT, "N", NULL, "the layer that is drawn, from 0 (default: the middle one)",
+		CMD_EVAL_PLOT, 0, AT(layer), 0, INT32_MAX},
+	{"head", 0, OPT_INT, "N", NULL, "the KV head that is drawn, from 0 (default: the mean of all)",
+		CMD_EVAL_PLOT, 0, AT(head), 0, INT32_MAX},
+	{"tokens", 0, OPT_INT, "N", NULL, "use the first N tokens of the text",
+		EVAL_TEXTS | CMD_EVAL_PLOT, 0, AT(tokens), 1, INT32_MAX},
+	{"offset", 0, OPT_INT, "N", NULL, "leave out the first N tokens of the text",
+		EVAL_TEXTS | CMD_EVAL_PLOT, 0, AT(offset), 0, INT32_MAX},
+	{"window", 0, OPT_INT, "W", NULL, "full windows of W tokens, each from an empty cache",
+		EVAL_TEXTS, 0, AT(window), 2, INT32_MAX},
+	{"skip", 0, OPT_INT, "S", NULL, "score only tokens with index S and more, in each window (default 1)",
+		CMD_EVAL_PPL, 0, AT(skip), 1, INT32_MAX},
+	{"last", 0, OPT_INT, "N", NULL, "score only the last N tokens, one at a time after reading the others",
+		EVAL_TEXTS, 0, AT(last), 1, INT32_MAX},
+	{"curve", 0, OPT_INT, "N", NULL, "with --json, the sum of nll after every N tokens scored, too",
+		CMD_EVAL_PPL, 0, AT(curve), 1, INT32_MAX},
+	{"chunk", 0, OPT_INT, "N", NULL, "tokens of a prefill chunk (default 512); a cache that evicts nothing gives the same results with any",
+		EVAL | CMD_BENCH, 0, AT(chunk), 1, 65536},
+	{"tasks", 0, OPT_TEXT, "NAME,...", NULL, "which of the tasks (all when not given)",
+		CMD_EVAL_RULER, 0, AT(tasks), 0, 0},
+	{"len", 0, OPT_INT_LIST, "N,...", NULL, "lengths of prompt and answer in tokens (default 2048)",
+		EVAL_TASKS, 0, AT(len), 64, INT32_MAX},
+	{"samples", 0, OPT_INT, "N", NULL, "samples a task, or windows a text (default 20)",
+		(EVAL_TASKS & ~CMD_EVAL_NEEDLE) | CMD_EVAL_RECOVERY, 0, AT(samples), 1, 100000},
+	{"samples", 0, OPT_INT, "N", NULL, "samples at every length and depth (default 1)",
+		CMD_EVAL_NEEDLE, 0, AT(each), 1, 10000},
+	{"depths", 0, OPT_INT, "N", NULL, "depths, evenly from the beginning to the end (default 11)",
+		CMD_EVAL_NEEDLE, 0, AT(depths), 2, 100},
+	{"resume", 0, OPT_TEXT, "FILE", NULL, "store finished results in FILE, and take from it those that are there",
+		EVAL_TEXTS | EVAL_TASKS, 0, AT(resume), 0, 0},
+
+	{"prefill", 0, OPT_INT_LIST, "N,...", NULL, "prompt lengths to measure (default 512)",
+		CMD_BENCH, 0, AT(prefill), 1, INT32_MAX},
+	{"decode", 0, OPT_INT, "N", NULL, "tokens a decode measurement takes (default 64)",
+		CMD_BENCH, 0, AT(decode_steps), 1, INT32_MAX},
+	{"depth", 0, OPT_INT_LIST, "N,...", NULL, "tokens already in the cache when decoding starts (default 0,2048)",
+		CMD_BENCH, 0, AT(depth), 0, INT32_MAX},
+	{"fill", 0, OPT_CHOICE, "read|random", NULL, "how the cache is filled: by reading a text, or with random KV entries",
+		CMD_BENCH, 0, AT(fill), 0, 0},
+	{"reps", 0, OPT_INT, "N", NULL, "repetitions; the median, the least and the most are shown (default 5)",
+		CMD_BENCH, 0, AT(reps), 1, 1000},
+	{"turns", 0, OPT_INT, "N", NULL, "compare: all policies at all depths decode in N turns; medians, and ratios within a turn",
+		CMD_BENCH, 0, AT(turns), 1, 1000},
+
+	{"limit", 0, OPT_INT, "N", NULL, "maximum results (default 20)",
+		CMD_SESSIONS_SEARCH, 0, AT(limit), 1, 100000},
+
+	{"quiet", 'q', OPT_FLAG, NULL, NULL, "no progress and no hints on standard error",
+		~0u, OPT_CONFIG, AT(quiet), 0, 0},
+	{"verbose", 'v', OPT_FLAG, NULL, NULL, "say more on standard error",
+		~0u, OPT_CONFIG, AT(verbose), 0, 0},
+	{"version", 0, OPT_FLAG, NULL, NULL, "print the version",
+		~0u, 0, AT(version), 0, 0},
+	{"help", 'h', OPT_FLAG, NULL, NULL, "print this help; after a command, its options",
+		~0u, 0, AT(help), 0, 0},
+	{NULL, 0, OPT_FLAG, NULL, NULL, NULL, 0, 0, 0, 0, 0},
+};
+
+void options_default(struct options *o)
+{
+	*o = (struct options){
+		.command = CMD_CHAT, .def = command_defs, .device = "auto", .kv_type = "f16",
+		.predict = -1, .sampling = sampling_default, .color = "auto", .think = "auto", .fill = "read", .skip = 1,
+		.prefill = {{512}, 1}, .depth = {{0, 2048}, 2}, .decode_steps = 64, .reps = 5,
+		.len = {{2048}, 1}, .samples = 20, .depths = 11, .each = 1, .limit = 20, .layer = -1, .head = -1,
+	};
+}
+
+const struct option_def *option_find(const char *name, size_t len, unsigned commands)
+{
+	for (const struct option_def *d = option_defs; d->name; d++)
+		if ((d->commands & commands) && strlen(d->name) == len && !memcmp(d->name, name, len))
+			return d;
+	return NULL;
+}

@@ -1,0 +1,150 @@
+/* app/options/value.c - an option's value from text, and as text. */
+#include "app/options/options.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int parse_int(const char *text, double min, double max, int32_t *out)
+{
+	char *end;
+	long long v;
+
+	errno = 0;
+	v = strtoll(text, &end, 10);
+	if (end == text || *end || errno || (double)v < min || (double)v > max)
+		return -1;
+	*out = (int32_t)v;
+	return 0;
+}
+
+static int bad_number(const struct option_def *d, const char *where, const char *value, struct err *e)
+{
+	if (d->max == INT32_MAX)
+		return err_set(e, ERR_USAGE, "%s wants a number from %g up, not '%.60s'", where, d->min, value);
+	return err_set(e, ERR_USAGE, "%s wants a number from %g to %g, not '%.60s'", where, d->min, d->max, value);
+}
+
+static int set_list(struct int_list *list, const struct option_def *d, const char *where, const char *value,
+                    struct err *e)
+{
+	struct int_list got = {.n = 0};
+	const char *p = value;
+
+	for (;;) {
+		size_t n = strcspn(p, ",");
+		char item[16];
+		if (got.n == LIST_MAX)
+			return err_set(e, ERR_USAGE, "%s takes at most %d numbers", where, LIST_MAX);
+		snprintf(item, sizeof item, "%.*s", n < sizeof item ? (int)n : 0, p);
+		if (parse_int(item, d->min, d->max, &got.v[got.n++]) < 0)
+			return err_set(e, ERR_USAGE, "%s wants numbers from %g up with commas between them, not '%.60s'",
+			               where, d->min, value);
+		if (!p[n])
+			break;
+		p += n + 1;
+	}
+	*list = got;
+	return 0;
+}
+
+int option_set(struct options *o, const struct option_def *d, const char *where, const char *value, struct err *e)
+{
+	void *at = (char *)o + d->off;
+	char *end;
+
+	switch (d->type) {
+	case OPT_FLAG:
+		if (!value || !strcmp(value, "1") || !strcmp(value, "yes") || !strcmp(value, "true") || !strcmp(value, "on"))
+			*(int *)at = 1;
+		else if (!strcmp(value, "0") || !strcmp(value, "no") || !strcmp(value, "false") || !strcmp(value, "off"))
+			*(int *)at = 0;
+		else
+			return err_set(e, ERR_USAGE, "%s is yes or no, not '%.60s'", where, value);
+		return 0;
+	case OPT_INT:
+		if (parse_int(value, d->min, d->max, at) < 0)
+			return bad_number(d, where, value, e);
+		return 0;
+	case OPT_INT_LIST:
+		return set_list(at, d, where, value, e);
+	case OPT_SEED: {
+		unsigned long long v;
+		errno = 0;
+		v = strtoull(value, &end, 10);
+		if (end == value || *end || errno || strchr(value, '-'))
+			return err_set(e, ERR_USAGE, "%s wants a number from 0 to 18446744073709551615, not '%.60s'", where, value);
+		*(uint64_t *)at = v;
+		o->seed_set = 1;
+		return 0;
+	}
+	case OPT_FLOAT: {
+		double v;
+		errno = 0;
+		v = strtod(value, &end);
+		if (end == value || *end || !isfinite(v) || v < d->min || v > d->max)
+			return bad_number(d, where, value, e);
+		*(float *)at = (float)v;
+		return 0;
+	}
+	case OPT_TEXT:
+		if (!*value && d->off == offsetof(struct options, model))
+			return err_set(e, ERR_USAGE, "%s is empty", where);
+		*(const char **)at = value;
+		return 0;
+	case OPT_POLICY: {
+		struct err why = {0};
+		if (kv_policy_check(value, &why) < 0)
+			return err_set(e, ERR_USAGE, "%s: %.300s", where, why.msg);
+		*(const char **)at = value;
+		return 0;
+	}
+	case OPT_CHOICE:
+		for (const char *p = d->arg;; ) {
+			size_t n = strcspn(p, "|");
+			if (strlen(value) == n && !memcmp(p, value, n)) {
+				*(const char **)at = value;
+				return 0;
+			}
+			if (!p[n])
+				break;
+			p += n + 1;
+		}
+		return err_set(e, ERR_USAGE, "%s has no '%.60s'; there is: %s", where, value, d->arg);
+	}
+	return 0;
+}
+
+void option_show(const struct options *o, const struct option_def *d, struct str *out)
+{
+	const void *at = (const char *)o + d->off;
+
+	switch (d->type) {
+	case OPT_FLAG:
+		str_adds(out, *(const int *)at ? "yes" : "no");
+		break;
+	case OPT_INT:
+		str_addf(out, "%d", *(const int32_t *)at);
+		break;
+	case OPT_SEED:
+		if (o->seed_set)
+			str_addf(out, "%llu", (unsigned long long)*(const uint64_t *)at);
+		else
+			str_adds(out, "random");
+		break;
+	case OPT_FLOAT:
+		str_addf(out, "%g", (double)*(const float *)at);
+		break;
+	case OPT_TEXT:
+	case OPT_CHOICE:
+	case OPT_POLICY:
+		str_adds(out, *(const char *const *)at ? *(const char *const *)at : "");
+		break;
+	case OPT_INT_LIST:
+		for (int i = 0; i < ((const struct int_list *)at)->n; i++)
+			str_addf(out, "%s%d", i ? "," : "", ((const struct int_list *)at)->v[i]);
+		break;
+	}
+}

@@ -1,0 +1,107 @@
+/* app/term/progress.c - one line on standard error that rewrites itself. */
+#include "app/term/term.h"
+
+#include <string.h>
+#include <unistd.h>
+
+void progress_init(struct progress *p, int quiet, int verbose, const char *verb, const char *unit)
+{
+	*p = (struct progress){.verb = verb, .unit = unit};
+	p->on = !quiet && isatty(2) && !said_elsewhere();
+	p->lines = !quiet && !p->on && verbose && !said_elsewhere();
+}
+
+static void add_time(struct str *s, double seconds)
+{
+	if (seconds < 90)
+		str_addf(s, "%.0f s", seconds);
+	else
+		str_addf(s, "%d min %d s", (int)(seconds / 60), (int)seconds % 60);
+}
+
+/* Is another line due?  What is over in a moment needs none, and ten lines a second are enough. */
+static int line_due(struct progress *p)
+{
+	double now = now_seconds();
+
+	if (!p->started) {
+		p->started = 1;
+		p->start = now;
+	}
+	if ((!p->on && !p->lines) || now - p->start < 0.25 || now - p->last < (p->on ? 0.1 : 1.0))
+		return 0;
+	p->last = now;
+	return 1;
+}
+
+static void draw_line(struct progress *p, const char *text)
+{
+	struct str s = {0};
+
+	if (p->on)
+		str_adds(&s, terminal_is_dumb() ? "\r" : "\r\033[K");
+	str_adds(&s, text);
+	/* A dumb terminal cannot erase: blanks over what a longer line left. */
+	str_adds(&s, !p->on ? "\n" : terminal_is_dumb() ? "      " : "");
+	write_all(2, s.p, s.n);
+	p->shown = p->on;
+	str_free(&s);
+}
+
+void progress_show(struct progress *p, int64_t done, int64_t total)
+{
+	struct str s = {0};
+	double rate;
+
+	if (!p->started)
+		p->first = done;
+	if (!line_due(p) || total <= 0)
+		return;
+	str_addf(&s, "%s %s/%s %s  %d%%", p->verb, count_text((uint64_t)done).s, count_text((uint64_t)total).s, p->unit,
+	         (int)(100 * done / total));
+	rate = (double)(done - p->first) / (p->last - p->start);
+	if (rate > 0) {
+		if (!strcmp(p->unit, "tokens"))
+			str_addf(&s, "  %.0f t/s", rate);
+		str_adds(&s, "  ");
+		add_time(&s, (double)(total - done) / rate);
+		str_adds(&s, " left");
+	}
+	draw_line(p, s.p);
+	str_free(&s);
+}
+
+void progress_line(struct progress *p, const char *text)
+{
+	if (line_due(p))
+		draw_line(p, text);
+}
+
+void reading_text(uint64_t tokens, int percent, double tps, int waiting, struct str *out)
+{
+	str_adds(out, waiting ? "waiting for more, " : "reading ");
+	human_count(out, tokens);
+	str_adds(out, " tokens");
+	if (percent >= 0)
+		str_addf(out, ", %d %%", percent);
+	if (tps >= 1 && !waiting) {
+		str_adds(out, ", ");
+		human_count(out, (uint64_t)(tps + 0.5));
+		str_adds(out, " t/s");
+	}
+}
+
+void progress_clear(struct progress *p)
+{
+	static const char blank[] = "\r                                                                        \r";
+
+	if (p->shown)
+		write_all(2, terminal_is_dumb() ? blank : "\r\033[K", terminal_is_dumb() ? sizeof blank - 1 : 4);
+	p->shown = p->started = 0;
+	p->last = 0;
+}
+
+void progress_tokens(int32_t done, int32_t total, void *ud)
+{
+	progress_show(ud, done, total);
+}

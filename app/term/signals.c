@@ -1,0 +1,217 @@
+/* app/term/signals.c - what signals do.
+ *
+ *   SIGINT            answering: stop the answer.  In an interactive conversation otherwise: noted, the prompt
+ *                     clears its line.  Else there is nothing to keep: exit 130.
+ *   SIGTERM SIGHUP    answering or in a conversation: stop, then exit 128+n from the main path; else at once.
+ *   SIGPIPE SIGXFSZ   ignored: the write that fails says so.
+ *   SIGBUS            the mapped model file was cut or its disk failed: one line, exit 3.
+ *   SIGQUIT SIGSEGV SIGABRT SIGFPE SIGILL   restore the terminal, then die of the signal as usual.
+ *
+ * The sleeper at the prompt is woken through a pipe: a signal that comes just before it sleeps would be no EINTR. */
+#include "app/term/term.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <termios.h>
+#include <unistd.h>
+
+static struct timeline *_Atomic watched;
+static atomic_int noted, got_int, got_resize, got_stop, got_quit, stopped, n_int;
+static int wake_pipe[2] = {-1, -1};
+static struct termios saved;
+static int saved_fd = -1;
+static const char *saved_reset;
+
+static void restore_terminal(void)
+{
+	if (saved_fd < 0)
+		return;
+	if (write(saved_fd, saved_reset, strlen(saved_reset)) < 0) { /* the terminal is gone: nothing to restore */ }
+	tcsetattr(saved_fd, TCSANOW, &saved);
+}
+
+static void wake(void)
+{
+	int keep = errno;
+
+	if (write(wake_pipe[1], "!", 1) < 0) { /* full: the sleeper wakes anyway */ }
+	errno = keep;
+}
+
+static void on_stop_signal(int sig)
+{
+	struct timeline *tl = atomic_load(&watched);
+
+	if (sig == SIGINT)
+		atomic_store(&got_int, 1);
+	else
+		atomic_store(&got_quit, sig);
+	if (tl) {
+		atomic_store(&stopped, 1);
+		timeline_cancel(tl);
+		/* Three in one answer: something does not listen. */
+		if (sig == SIGINT && atomic_fetch_add(&n_int, 1) >= 2) {
+			restore_terminal();
+			_exit(130);
+		}
+	} else if (!atomic_load(&noted)) {
+		restore_terminal();
+		_exit(128 + sig);
+	}
+	wake();
+}
+
+static void on_resize(int sig)
+{
+	(void)sig;
+	atomic_store(&got_resize, 1);
+	wake();
+}
+
+static void on_tstp(int sig)
+{
+	(void)sig;
+	atomic_store(&got_stop, 1);
+	wake();
+}
+
+static void on_bus(int sig)
+{
+	static const char text[] = "weir: the model file changed while in use\n";
+
+	(void)sig;
+	restore_terminal();
+	if (write(2, text, sizeof text - 1) < 0) { /* no one to tell */ }
+	_exit(3);
+}
+
+#ifndef __SANITIZE_ADDRESS__
+static void on_crash(int sig)
+{
+	restore_terminal();
+	signal(sig, SIG_DFL);
+	raise(sig);
+}
+#endif
+
+static void handle(int sig, void (*fn)(int), int flags)
+{
+	struct sigaction sa = {.sa_flags = flags};
+
+	sa.sa_handler = fn;
+	sigemptyset(&sa.sa_mask);
+	sigaction(sig, &sa, NULL);
+}
+
+void signals_init(void)
+{
+	struct sigaction hup;
+
+	if (pipe2(wake_pipe, O_CLOEXEC | O_NONBLOCK) < 0)
+		wake_pipe[0] = wake_pipe[1] = -1;   /* prompts then notice a signal at the next key */
+	/* No SA_RESTART: a write to a stalled pipe must notice the stop too.  SIGINT is handled even where a shell
+	 * started us with it ignored (a background job): the answer so far is worth more than that habit. */
+	handle(SIGINT, on_stop_signal, 0);
+	handle(SIGTERM, on_stop_signal, 0);
+	if (sigaction(SIGHUP, NULL, &hup) || hup.sa_handler != SIG_IGN)   /* nohup stays nohup */
+		handle(SIGHUP, on_stop_signal, 0);
+	handle(SIGPIPE, SIG_IGN, 0);
+	handle(SIGXFSZ, SIG_IGN, 0);
+	handle(SIGBUS, on_bus, SA_ONSTACK);
+#ifndef __SANITIZE_ADDRESS__
+	{
+		/* A stack that overflowed needs another one to say so on. */
+		static char stack[16384];
+		stack_t ss = {.ss_sp = stack, .ss_size = sizeof stack};
+		sigaltstack(&ss, NULL);
+		handle(SIGQUIT, on_crash, SA_RESETHAND);
+		handle(SIGSEGV, on_crash, SA_ONSTACK | SA_RESETHAND);
+		handle(SIGABRT, on_crash, SA_ONSTACK | SA_RESETHAND);
+		handle(SIGFPE, on_crash, SA_ONSTACK | SA_RESETHAND);
+		handle(SIGILL, on_crash, SA_ONSTACK | SA_RESETHAND);
+	}
+#endif
+}
+
+void signals_stop(void)
+{
+	struct timeline *tl = atomic_load(&watched);
+
+	if (!tl)
+		return;
+	atomic_store(&stopped, 1);
+	timeline_cancel(tl);
+}
+
+void signals_watch(struct timeline *tl)
+{
+	if (tl) {
+		atomic_store(&stopped, 0);
+		atomic_store(&n_int, 0);
+	}
+	atomic_store(&watched, tl);
+}
+
+void signals_note(int on)
+{
+	atomic_store(&noted, on);
+}
+
+void signals_prompt(int waiting)
+{
+	if (waiting) {
+		handle(SIGWINCH, on_resize, SA_RESTART);
+		handle(SIGTSTP, on_tstp, 0);
+	} else {
+		handle(SIGWINCH, SIG_DFL, 0);
+		handle(SIGTSTP, SIG_DFL, 0);
+	}
+}
+
+void signals_save_terminal(int fd, const char *reset)
+{
+	saved_reset = reset;
+	if (!tcgetattr(fd, &saved))
+		saved_fd = fd;
+}
+
+int signals_fd(void)
+{
+	return wake_pipe[0];
+}
+
+void signals_drain(void)
+{
+	char buf[64];
+
+	while (read(wake_pipe[0], buf, sizeof buf) > 0) { }
+}
+
+int signals_take_int(void)
+{
+	return atomic_exchange(&got_int, 0);
+}
+
+int signals_take_resize(void)
+{
+	return atomic_exchange(&got_resize, 0);
+}
+
+int signals_take_stop(void)
+{
+	return atomic_exchange(&got_stop, 0);
+}
+
+int signals_quit(void)
+{
+	return atomic_load(&got_quit);
+}
+
+int signals_stopped(void)
+{
+	return atomic_load(&stopped);
+}

@@ -1,0 +1,189 @@
+/* app/term/term.h - the process and its terminal: messages, answers and progress on their way out, signals, paths, other programs, JSON.
+ *
+ *     say.c       errors, notices, output
+ *     format.c    numbers, times and table cells as people read them
+ *     terminal.c  what the terminal can show: width, colours
+ *     answer.c    the answer on its way to standard output
+ *     progress.c  progress on standard error
+ *     log.c       what was said so far
+ *     signals.c   SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP
+ *     paths.c     whole files, free disk space
+ *     external.c  the user's editor and clipboard
+ *     json.c      reading and writing JSON */
+#ifndef WEIR_TERM_H
+#define WEIR_TERM_H
+
+#include "engine/base.h"
+#include "engine/engine.h"
+#include "ui/ui.h"
+
+#ifndef WEIR_VERSION   /* from the Makefile */
+#define WEIR_VERSION "unknown"
+#endif
+
+/* ---- messages (say.c) ---- */
+
+int  exit_code(enum err_code);
+/* "weir: TEXT" as one clean line on standard error. */
+void say_error(const struct err *);
+/* Print *e and return its exit code: `return fail(&e)`. */
+int  fail(const struct err *);
+/* A line of our own on standard error, cleaned; for -v and notices. */
+void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* Each line of a notice as say() does. */
+void say_lines(const struct str *);
+/* From now on say() gives its lines, without the newline, to this function instead, which any thread may enter; NULL: standard error
+ * again. */
+typedef void say_fn(const char *line, size_t n, void *ud);
+void say_to(say_fn *, void *ud);
+/* What was said to the user so far (log.c): remember it; the last lines of it, each with its time.  Returns how many there are. */
+void log_add(const char *text, size_t n);
+size_t log_show(size_t last, struct str *out);
+/* Everything to standard output, ERR_FAIL when it cannot be written. */
+int  print_all(const char *bytes, size_t n, struct err *);
+/* The same for text that may hold foreign bytes: through clean_text() when standard output is a terminal. */
+int  print_json(const struct str *line, struct err *);
+/* write(2) until all is out; -1 and errno. */
+int  write_all(int fd, const char *bytes, size_t n);
+
+/* ---- as people read it (format.c) ---- */
+
+/* 1234567 as "1,234,567"; "93.8 MiB".  Appended. */
+void human_count(struct str *out, uint64_t n);
+void human_bytes(struct str *out, uint64_t n);
+/* Foreign text, cleaned, in exactly `width` columns of a table: padded, or cut and marked with three dots. */
+void table_cell(struct str *out, const char *text, size_t width);
+/* Seconds since 1970 as "now", "5 min ago", "3 h ago", "2 days ago" or the day. */
+void human_age(struct str *out, int64_t then);
+
+/* ---- files (paths.c) ---- */
+
+/* Make the directories above the last slash, mode 0700. */
+int  make_parents(const char *path);
+int64_t  disk_free_bytes(const char *path);   /* of the nearest directory that exists; -1 = unknown */
+/* A whole stream ("-" = standard input) or regular file, with a size limit; ERR_USAGE. */
+int  read_whole(const char *path, size_t max, struct str *out, struct err *);
+
+/* ---- signals (signals.c) ----
+ * Handlers only set flags, ask the timeline to stop and write one byte into a pipe; who waits polls signals_fd(). */
+
+void signals_init(void);
+/* From now on SIGINT, SIGTERM and SIGHUP stop this timeline.  NULL: they end the program, unless signals_note(1) asks that
+ * they are only noted, for signals_take_int() and signals_quit(). */
+void signals_watch(struct timeline *);
+void signals_note(int on);
+/* Window size changes and Ctrl-Z are noted, too, while someone waits at a prompt. */
+void signals_prompt(int waiting);
+/* Remember how the terminal of fd was, to restore it when the program dies; reset: a constant string that is sent to it then. */
+void signals_save_terminal(int fd, const char *reset);
+/* As SIGINT: stop the running answer. */
+void signals_stop(void);
+int  signals_fd(void);
+void signals_drain(void);
+int  signals_take_int(void);        /* SIGINT came since the last call */
+int  signals_take_resize(void);
+int  signals_take_stop(void);       /* SIGTSTP at a prompt */
+int  signals_quit(void);            /* SIGTERM or SIGHUP came: its number; 0 = no */
+int  signals_stopped(void);         /* any of them asked the running answer to stop */
+
+/* ---- the answer (answer.c) ----
+ * Model text is hostile to terminals and arrives in pieces that may end inside a character.  The filter
+ * (clean_text) holds such a tail back until it is whole; at the end it becomes U+FFFD. */
+
+struct output {
+	int filter;              /* through clean_text() */
+	struct clean clean;
+	int to_terminal;         /* word wrap */
+	struct wrap wrap;
+	struct str held;         /* unfiltered: a tail that is no whole character yet */
+	struct str ready;        /* scratch */
+	int mid_line;            /* something was written and it did not end with a newline */
+	int broken;              /* standard output cannot be written */
+};
+void output_init(struct output *, int raw);
+void output_free(struct output *);
+/* -1: standard output cannot be written. */
+int  output_text(struct output *, const char *bytes, size_t n, struct err *);
+/* The answer is over: what was held back, and a newline if the last line lacks one. */
+int  output_end(struct output *, struct err *);
+
+/* ---- the terminal (terminal.c) ---- */
+
+/* Columns of the terminal behind this file descriptor; 0 = no terminal, or it does not say. */
+size_t terminal_width(int fd);
+/* Clean text, wrapped for that terminal; as it is for anything else.  Appends. */
+void terminal_wrap(int fd, const char *text, size_t n, struct str *out);
+/* TERM is missing or says "dumb": no control sequences. */
+int  terminal_is_dumb(void);
+/* Colours wanted on this file descriptor?  when: "always", "never" or "auto". */
+int  color_wanted(const char *when, int fd);
+
+/* ---- progress (progress.c) ---- */
+
+/* One line on a terminal's standard error that rewrites itself: "reading 512/4,096 tokens ...". */
+struct progress {
+	int on;                  /* rewrite one line */
+	int lines;               /* or, with -v and no terminal, plain lines */
+	int shown;               /* the line is on the screen now */
+	const char *verb, *unit;
+	double start, last;
+	int64_t first;           /* done at the first call: was there before, does not count for the speed */
+	int started;
+};
+/* Nothing is shown while say() gives its lines to a screen (say_to), which has standard error for itself. */
+int  said_elsewhere(void);   /* say.c */
+void progress_init(struct progress *, int quiet, int verbose, const char *verb, const char *unit);
+void progress_show(struct progress *, int64_t done, int64_t total);
+/* The same with other words. */
+void progress_line(struct progress *, const char *text);
+/* "reading 123,456 tokens, 24 %, 1,300 t/s"; percent < 0: not known. */
+void reading_text(uint64_t tokens, int percent, double tps, int waiting, struct str *out);
+void progress_clear(struct progress *);
+/* As a timeline_progress_fn; ud is the struct progress. */
+void progress_tokens(int32_t done, int32_t total, void *ud);
+
+/* ---- other programs (external.c) ---- */
+
+/* The text in $VISUAL or $EDITOR (else vi), on the terminal, which must be free; text becomes what was saved, without its last
+ * newline.  -1: it could not be run, or failed; the text is as it was. */
+int external_edit(struct str *text, struct err *);
+/* To wl-copy, xclip or xsel, where one is installed and its desktop is there.  Returns its name, or NULL. */
+const char *external_copy(const char *text, size_t n);
+
+/* ---- reading JSON (json.c) ----
+ * Views into the text, no tree.  Text that is no JSON gives absent values, never a read outside of it. */
+
+struct jv { const char *p, *end; };   /* one value; p = NULL when absent */
+
+struct jv jv_parse(const char *text, size_t n);
+/* Walk an array or an object: start with it = {0}; 0 at the end.  key may be NULL. */
+int jv_next(struct jv container, struct jv *it, struct jv *key);
+struct jv jv_get(struct jv object, const char *key);
+/* A string's text, appended; -1: it is no string. */
+int jv_text(struct jv, struct str *out);
+/* A finite number, with nothing behind it; -1: it is none. */
+int jv_number(struct jv, double *out);
+/* Equal to this string, which has nothing to escape? */
+int jv_is(struct jv, const char *string);
+
+/* ---- writing JSON (json.c) ----
+ * Each call appends one value, with a comma before it unless it is the first of its object, list or line.  key: NULL in a list and
+ * for a value by itself. */
+
+void json_open(struct str *out, const char *key, char bracket);       /* '{' or '[' */
+void json_close(struct str *out, char bracket);                       /* '}' or ']' */
+/* A value that was written before. */
+void json_value(struct str *out, const char *key, const struct str *json);
+/* [ITEMS]: values that were written one after the other. */
+void json_list(struct str *out, const char *key, const struct str *items);
+void json_text(struct str *out, const char *key, const char *text, size_t n);
+void json_string(struct str *out, const char *key, const char *string);   /* NULL: null */
+void json_int(struct str *out, const char *key, int64_t);
+void json_uint(struct str *out, const char *key, uint64_t);
+void json_hash(struct str *out, const char *key, uint64_t);           /* "16 hexadecimal digits" */
+void json_bool(struct str *out, const char *key, int);
+void json_null(struct str *out, const char *key);
+/* fmt: "%.3f" and the like; infinity and NaN, which JSON lacks, become null. */
+void json_real(struct str *out, const char *key, double v, const char *fmt) __attribute__((format(printf, 4, 0)));
+
+#endif

@@ -1,0 +1,270 @@
+/* app/tools/doctor.c - weir doctor: what was found on this machine, one fact a line. */
+#include <langinfo.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <readline/readline.h>
+#include <gnu/libc-version.h>
+
+#include "app/tools/tools.h"
+#include "sessions/sessions.h"
+#include "ui/ui.h"
+
+static int cores(void)
+{
+	cpu_set_t set;
+
+	if (!sched_getaffinity(0, sizeof set, &set))
+		return CPU_COUNT(&set);
+	return (int)sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+static void head(struct str *s, const char *name)
+{
+	str_addf(s, "%-11s", name);
+}
+
+static void doctor_machine(const struct options *o, struct str *s)
+{
+	int threads = o->threads ? o->threads : cores();
+	uint64_t memory = engine_memory_free();
+	struct engine_gpu gpu;
+
+	head(s, "cpu");
+	str_addf(s, "%s\n", engine_cpu_level());
+	head(s, "threads");
+	str_addf(s, "%d of %d cores\n", threads, cores());
+	head(s, "bandwidth");
+	str_addf(s, "%.1f GB/s read with %d threads\n", engine_bandwidth(threads, 128u << 20) / 1e9, threads);
+	head(s, "gpu");
+	if (engine_gpu(&gpu) < 0) {
+		str_adds(s, "none used: ");
+		clean_line(gpu.text, strlen(gpu.text), s);
+	} else {
+		clean_line(gpu.text, strlen(gpu.text), s);
+		str_adds(s, ", ");
+		human_bytes(s, gpu.available);
+		str_adds(s, " free of ");
+		human_bytes(s, gpu.total);
+	}
+	str_adds(s, "\n");
+	head(s, "memory");
+	if (memory != UINT64_MAX) {
+		human_bytes(s, memory);
+		str_adds(s, " free\n");
+	} else {
+		str_adds(s, "unknown\n");
+	}
+}
+
+static void doctor_terminal(struct str *s)
+{
+	const char *term = getenv("TERM");
+	struct winsize size = {0};
+
+	head(s, "libraries");
+	str_addf(s, "readline %s, SQLite %s, glibc %s\n", rl_library_version, store_sqlite(), gnu_get_libc_version());
+	head(s, "terminal");
+	if (isatty(1) || isatty(0)) {
+		clean_line(term ? term : "TERM is not set", strlen(term ? term : "TERM is not set"), s);
+		if (!ioctl(isatty(1) ? 1 : 0, TIOCGWINSZ, &size))
+			str_addf(s, ", %d columns, %d rows", size.ws_col, size.ws_row);
+	} else {
+		str_adds(s, "none: answers go to a pipe or a file");
+	}
+	str_addf(s, ", %s\n", nl_langinfo(CODESET));
+}
+
+/* What confines the process that parses documents. */
+static void doctor_jail(struct str *s)
+{
+	struct str jail = {0};
+	struct err e = {0};
+
+	head(s, "jail");
+	if (doc_jail(&jail, &e) < 0)
+		str_addf(s, "none: %s\n", e.msg);
+	else
+		str_addf(s, "documents are parsed under %s\n", jail.p);
+	str_free(&jail);
+}
+
+static void doctor_model(const struct options *o, struct str *s)
+{
+	struct str path = {0};
+	struct engine *engine;
+	struct err e = {0};
+
+	head(s, "model");
+	if (model_path(o, &path, &e) < 0) {
+		str_addf(s, "%s\n", e.msg);
+		return;
+	}
+	clean_line(path.p, path.n, s);
+	if (model_open(&engine, o, MODEL_VOCAB, &e) < 0) {
+		str_adds(s, "\n");
+		head(s, "");
+		clean_line(e.msg, strlen(e.msg), s);
+	} else {
+		struct stat st;
+		const struct engine_info *i = engine_info(engine);
+		if (!stat(path.p, &st)) {
+			str_adds(s, ", ");
+			human_bytes(s, (uint64_t)st.st_size);
+		}
+		str_adds(s, ", ");
+		clean_line(i->tokenizer, strlen(i->tokenizer), s);
+		str_addf(s, ", template %s", i->template_name[0] ? i->template_name : "none");
+		engine_close(engine);
+	}
+	str_adds(s, "\n");
+	str_free(&path);
+}
+
+/* The names a table knows, in lines of a readable length. */
+static void doctor_names(struct str *s, const char *what, const char *name_of(size_t))
+{
+	size_t col = 0;
+
+	head(s, what);
+	for (size_t i = 0; name_of(i); i++) {
+		size_t n = strlen(name_of(i));
+		if (col && col + n + 1 > 68) {
+			str_addf(s, "\n%-11s", "");
+			col = 0;
+		}
+		str_addf(s, "%s%s", col ? " " : "", name_of(i));
+		col += n + (col > 0);
+	}
+	str_adds(s, "\n");
+}
+
+static void doctor_dir(struct str *s, const char *name, const char *path)
+{
+	int64_t bytes = disk_free_bytes(path);
+
+	head(s, name);
+	clean_line(path, strlen(path), s);
+	if (access(path, F_OK) < 0)
+		str_adds(s, " (made when needed)");
+	else if (access(path, W_OK) < 0)
+		str_adds(s, " (not writable)");
+	if (bytes >= 0) {
+		str_adds(s, ", ");
+		human_bytes(s, (uint64_t)bytes);
+		str_adds(s, " free");
+	}
+	str_adds(s, "\n");
+}
+
+static void doctor_dirs(struct str *s)
+{
+	static const struct { const char *name; enum user_dir dir; } dirs[] = {
+		{"sessions", DIR_DATA}, {"cache", DIR_CACHE}, {"state", DIR_STATE}, {"config", DIR_CONFIG},
+	};
+
+	for (size_t i = 0; i < sizeof dirs / sizeof *dirs; i++) {
+		struct str path = {0};
+		struct err e = {0};
+
+		if (user_path(&path, dirs[i].dir, "", &e)) {
+			head(s, dirs[i].name);
+			str_addf(s, "%s\n", e.msg);
+		} else {
+			doctor_dir(s, dirs[i].name, path.p);
+		}
+		str_free(&path);
+	}
+}
+
+/* ---- for programs ---- */
+
+static void json_gpu(struct str *s)
+{
+	struct engine_gpu gpu;
+	int found = !engine_gpu(&gpu);
+
+	json_open(s, "gpu", '{');
+	json_bool(s, "found", found);
+	json_string(s, found ? "device" : "why", gpu.text);
+	if (found) {
+		json_uint(s, "memory_free", gpu.available);
+		json_uint(s, "memory", gpu.total);
+	}
+	json_close(s, '}');
+}
+
+static void json_model(const struct options *o, struct str *s)
+{
+	struct engine *engine = NULL;
+	struct str path = {0};
+	struct err e = {0};
+
+	json_open(s, "model", '{');
+	if (model_path(o, &path, &e) < 0 || model_open(&engine, o, MODEL_VOCAB, &e) < 0) {
+		json_bool(s, "usable", 0);
+		json_string(s, "why", e.msg);
+	} else {
+		json_bool(s, "usable", 1);
+		json_string(s, "tokenizer", engine_info(engine)->tokenizer);
+		json_string(s, "template", engine_info(engine)->template_name);
+	}
+	if (path.n)
+		json_text(s, "path", path.p, path.n);
+	json_close(s, '}');
+	engine_close(engine);
+	str_free(&path);
+}
+
+static int doctor_json(const struct options *o)
+{
+	int threads = o->threads ? o->threads : cores(), rc;
+	uint64_t memory = engine_memory_free();
+	struct str s = {0};
+	struct err e = {0};
+
+	json_open(&s, NULL, '{');
+	json_string(&s, "version", WEIR_VERSION);
+	json_string(&s, "cpu", engine_cpu_level());
+	json_int(&s, "threads", threads);
+	json_int(&s, "cores", cores());
+	json_real(&s, "bandwidth_gbps", engine_bandwidth(threads, 128u << 20) / 1e9, "%.3f");
+	json_gpu(&s);
+	if (memory != UINT64_MAX)
+		json_uint(&s, "memory_free", memory);
+	json_model(o, &s);
+	json_close(&s, '}');
+	str_adds(&s, "\n");
+	rc = print_json(&s, &e) < 0 ? fail(&e) : 0;
+	str_free(&s);
+	return rc;
+}
+
+int cmd_doctor(const struct options *o)
+{
+	struct str s = {0};
+	struct err e = {0};
+	int rc;
+
+	if (o->json)
+		return doctor_json(o);
+
+	head(&s, "weir");
+	str_addf(&s, "%s\n", WEIR_VERSION);
+	doctor_machine(o, &s);
+	doctor_terminal(&s);
+	doctor_jail(&s);
+	doctor_model(o, &s);
+	doctor_dirs(&s);
+	doctor_names(&s, "families", engine_arch_name);
+	doctor_names(&s, "tokenizers", engine_pre_name);
+	doctor_names(&s, "templates", engine_template_name);
+	rc = print_all(s.p, s.n, &e) < 0 ? fail(&e) : 0;
+	str_free(&s);
+	return rc;
+}

@@ -1,0 +1,114 @@
+/* app/tools/inspect_document.c - weir inspect document: what a file of any format becomes before a model reads it. */
+#include <string.h>
+#include <unistd.h>
+
+#include "app/tools/tools.h"
+#include "ui/ui.h"
+
+/* Tokens of the text with the model in use; -1: there is no model. */
+static int64_t count_tokens(const struct options *o, const struct doc *d)
+{
+	struct engine *engine;
+	struct tokens t = {0};
+	int64_t n = -1;
+
+	if (model_open(&engine, o, MODEL_VOCAB, NULL) < 0)
+		return -1;
+	if (!engine_tokenize(engine, d->text.p, d->text.n, 0, &t, NULL))
+		n = (int64_t)t.n;
+	tokens_free(&t);
+	engine_close(engine);
+	return n;
+}
+
+static void add_marks(const struct doc *d, struct str *s)
+{
+	json_open(s, "marks", '[');
+	for (size_t i = 0; i < d->n_mark; i++) {
+		const struct mark *m = &d->mark[i];
+		if (m->kind == MARK_PARAGRAPH)
+			continue;
+		json_open(s, NULL, '{');
+		json_string(s, "kind", m->kind == MARK_PAGE ? "page" : "heading");
+		json_uint(s, "at", m->at);
+		json_string(s, "text", m->text);
+		if (m->kind == MARK_HEADING)
+			json_int(s, "level", m->level);
+		json_close(s, '}');
+	}
+	json_close(s, ']');
+}
+
+static void add_notes(const struct doc *d, struct str *s)
+{
+	const char *p = d->notices.p ? d->notices.p : "";
+
+	json_open(s, "notes", '[');
+	for (size_t n; *p; p += n + (p[n] == '\n')) {
+		n = strcspn(p, "\n");
+		json_text(s, NULL, p, n);
+	}
+	json_close(s, ']');
+}
+
+static void document_json(const struct options *o, const struct doc *d, struct str *s)
+{
+	int64_t tokens = count_tokens(o, d);
+
+	json_open(s, NULL, '{');
+	json_string(s, "name", d->name);
+	json_string(s, "type", doc_type_name[d->type]);
+	json_string(s, "encoding", d->encoding);
+	json_int(s, "pages", d->pages);
+	json_uint(s, "bytes", d->bytes);
+	if (tokens < 0)
+		json_null(s, "tokens");
+	else
+		json_int(s, "tokens", tokens);
+	json_text(s, "text", d->text.p, d->text.n);
+	add_marks(d, s);
+	add_notes(d, s);
+	json_close(s, '}');
+	str_adds(s, "\n");
+}
+
+/* Exact bytes for a file or a pipe; a terminal gets what is safe. */
+static void document_text(const struct doc *d, struct str *s)
+{
+	struct clean clean;
+
+	if (isatty(STDOUT_FILENO)) {
+		clean_init(&clean, 0);
+		clean_text(&clean, d->text.p, d->text.n, s);
+		clean_end(&clean, s);
+	} else {
+		str_add(s, d->text.p, d->text.n);
+	}
+	if (s->n && s->p[s->n - 1] != '\n')
+		str_adds(s, "\n");
+}
+
+int cmd_inspect_document(const struct options *o)
+{
+	struct doc d;
+	struct str s = {0};
+	struct err e = {0};
+	int rc;
+
+	if (o->n_file != 1) {
+		err_set(&e, ERR_USAGE, "'weir inspect document' wants one FILE, an address, or '-'");
+		return fail(&e);
+	}
+	if (doc_read(o->file[0], &d, &e) < 0)
+		return fail(&e);
+	if (o->json)
+		document_json(o, &d, &s);
+	else
+		document_text(&d, &s);
+	if (!o->json && !o->quiet)
+		say_lines(&d.notices);
+	rc = (o->json ? print_json(&s, &e) : print_all(s.p ? s.p : "", s.n, &e)) < 0 ? fail(&e) : 0;
+	str_free(&s);
+	doc_free(&d);
+	return rc;
+}

@@ -1,0 +1,234 @@
+/* app/tui/screen_commands.c - commands that are the screen's own.
+ *
+ * A command of the screen replaces the chat's command of the same name (/sessions opens the list); all others go to the worker. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/tui/tui_private.h"
+#include "app/tui/worker.h"
+
+struct screen_slash {
+	const char *name, *aliases, *args, *help;
+	enum ui_busy busy;
+	enum ui_arg arg;
+	int (*run)(struct tui *, const char *arg, struct err *);   /* 1: the worker runs the command */
+};
+
+static int run_help(struct tui *t, const char *arg, struct err *e)
+{
+	(void)arg, (void)e;
+	ui_open_help(t->ui);
+	return 0;
+}
+
+static int run_quit(struct tui *t, const char *arg, struct err *e)
+{
+	(void)arg, (void)e;
+	t->left = 1;
+	return 0;
+}
+
+static int run_sessions(struct tui *t, const char *arg, struct err *e)
+{
+	(void)arg;
+	if (!t->store)
+		return err_set(e, ERR_USAGE, "this conversation is not saved: start weir without --private to have sessions");
+	ui_open_sessions(t->ui);
+	return 0;
+}
+
+static int run_switch(struct tui *t, const char *arg, struct err *e)
+{
+	return *arg ? 1 : run_sessions(t, arg, e);
+}
+
+static int run_docs(struct tui *t, const char *arg, struct err *e)
+{
+	(void)e;
+	ui_open_documents(t->ui, arg);
+	return 0;
+}
+
+static int run_search(struct tui *t, const char *arg, struct err *e)
+{
+	if (!*arg)
+		return err_set(e, ERR_USAGE, "/grep wants words; /find searches all sessions");
+	if (!ui_search(t->ui, arg))
+		ui_say(t->ui, "no match in this conversation; /find searches all sessions");
+	return 0;
+}
+
+static int run_copy(struct tui *t, const char *arg, struct err *e)
+{
+	return ui_copy(t->ui, arg, e);
+}
+
+static int run_kv(struct tui *t, const char *arg, struct err *e)
+{
+	(void)e;
+	if (*arg && strcmp(arg, "off") != 0 && strcmp(arg, "bar") != 0 && strcmp(arg, "full") != 0 && strncmp(arg, "layer ", 6) != 0)
+		return 1;
+	ui_open_panel(t->ui, arg);
+	return 0;
+}
+
+/* The list of sessions opens and asks, so that the name can be seen. */
+static int run_delete(struct tui *t, const char *arg, struct err *e)
+{
+	int64_t id = t->session;
+
+	if (!t->store)
+		return err_set(e, ERR_USAGE, "this conversation is not saved: start weir without --private to have sessions");
+	if (*arg && session_find(t->store, arg, &id, e) < 0)
+		return -1;
+	if (!id)
+		return err_set(e, ERR_USAGE, "this session has not begun yet; /delete NAME deletes another one");
+	if (tui_is_hidden(t, id))
+		return err_set(e, ERR_USAGE, "session '%.60s' is deleted already; /undelete restores it", arg);
+	t->listed = 1;
+	ui_open_sessions(t->ui);
+	tui_list(t);
+	ui_ask_delete(t->ui, id);
+	return 0;
+}
+
+static int run_undelete(struct tui *t, const char *arg, struct err *e)
+{
+	(void)arg, (void)e;
+	worker_do(t->worker, JOB_UNDELETE, 0, NULL, 0);
+	return 0;
+}
+
+static int run_editor(struct tui *t, const char *arg, struct err *e)
+{
+	(void)e;
+	ui_edit(t->ui, arg);
+	return 0;
+}
+
+static int run_theme(struct tui *t, const char *arg, struct err *e)
+{
+	return ui_theme(t->ui, arg, e);
+}
+
+static int run_raw(struct tui *t, const char *arg, struct err *e)
+{
+	(void)arg, (void)e;
+	ui_raw(t->ui);
+	return 0;
+}
+
+static int run_mouse(struct tui *t, const char *arg, struct err *e)
+{
+	(void)arg, (void)e;
+	ui_mouse(t->ui);
+	return 0;
+}
+
+static const struct screen_slash screen_slashes[] = {
+	{"/help", "/?", "", "keys and commands", BUSY_ALLOWED, ARG_NONE, run_help},
+	{"/quit", "/exit /bye /q", "", "end; everything is saved", BUSY_ALLOWED, ARG_NONE, run_quit},
+	{"/sessions", "/list", "", "list sessions: switch, rename, fork, delete", BUSY_ALLOWED, ARG_NONE, run_sessions},
+	{"/delete", "", "[NAME]", "delete a session, or this one; asks first; /undelete restores it", BUSY_ALLOWED, ARG_SESSION, run_delete},
+	{"/undelete", "", "", "restore the session deleted last, within 10 seconds", BUSY_ALLOWED, ARG_NONE, run_undelete},
+	{"/switch", "/resume", "NAME", "continue in another session; this one is saved", BUSY_QUEUED, ARG_SESSION, run_switch},
+	{"/docs", "/documents /goto", "[WHERE]", "the documents, at 40%, p12 or a word", BUSY_ALLOWED, ARG_WORD, run_docs},
+	{"/grep", "", "WORDS", "find words in this conversation", BUSY_ALLOWED, ARG_WORD, run_search},
+	{"/copy", "/yank", "[N|code [N]|all]", "copy an answer, a message or a block of code", BUSY_ALLOWED, ARG_WORD, run_copy},
+	{"/kv", "/cache", "[off|bar|full|layer N|size|drop|dump FILE]", "show the KV cache; size of the saved KV, or drop it; dump as JSON", BUSY_ALLOWED, ARG_WORD, run_kv},
+	{"/editor", "", "[TEXT]", "write the message in $VISUAL or $EDITOR", BUSY_ALLOWED, ARG_NONE, run_editor},
+	{"/theme", "", "[dark|light|mono]", "another colour theme", BUSY_ALLOWED, ARG_WORD, run_theme},
+	{"/raw", "", "", "toggle formatted and raw answers", BUSY_ALLOWED, ARG_NONE, run_raw},
+	{"/mouse", "", "", "toggle wheel scrolling; Shift selects text", BUSY_ALLOWED, ARG_NONE, run_mouse},
+	{NULL, NULL, NULL, NULL, BUSY_ALLOWED, ARG_NONE, NULL},
+};
+
+static const struct screen_slash *screen_find(const char *word, size_t n)
+{
+	for (const struct screen_slash *s = screen_slashes; s->name; s++)
+		if (slash_is(s->name, s->aliases, word, n))
+			return s;
+	return NULL;
+}
+
+static struct ui_command *command_table(void)
+{
+	struct ui_command *table;
+	size_t n = 0, k = 0;
+
+	while (slash_at(n))
+		n++;
+	table = xcalloc(n + sizeof screen_slashes / sizeof *screen_slashes + 1, sizeof *table);
+	for (const struct screen_slash *s = screen_slashes; s->name; s++)
+		table[k++] = (struct ui_command){
+			.name = s->name, .aliases = s->aliases, .args = s->args, .help = s->help, .busy = s->busy, .arg = s->arg,
+		};
+	for (size_t i = 0; i < n; i++) {
+		const struct slash *s = slash_at(i);
+
+		if (!screen_find(s->name, strlen(s->name)))
+			table[k++] = (struct ui_command){
+				.name = s->name, .aliases = s->aliases, .args = s->args, .help = s->help, .busy = s->busy, .arg = s->arg,
+			};
+	}
+	return table;
+}
+
+void tui_commands(struct tui *t)
+{
+	t->commands = command_table();
+}
+
+void tui_help(struct str *out)
+{
+	struct ui_command *table = command_table();
+
+	ui_help_text(table, out);
+	free(table);
+}
+
+static int is_unknown(const struct tui *t, const char *word, size_t n, struct err *e)
+{
+	struct nearest near;
+
+	slash_near_init(&near, word, n);
+	for (const struct ui_command *c = t->commands; c->name; c++) {
+		if (slash_is(c->name, c->aliases, word, n))
+			return 0;
+		slash_near(&near, c->name);
+	}
+	slash_unknown(&near, e);
+	return 1;
+}
+
+void tui_take(struct tui *t, struct str *text)
+{
+	size_t n = text->n ? strcspn(text->p, " \t\n") : 0;
+	const struct screen_slash *s = n && text->p[0] == '/' && text->p[1] != '/' ? screen_find(text->p, n) : NULL;
+	struct err e = {0};
+	char *arg;
+
+	/* An unknown command is refused here: the worker knows its own commands only. */
+	if (n && !s && text->p[0] == '/' && text->p[1] != '/' && is_unknown(t, text->p, n, &e))
+		;
+	else if (s) {
+		arg = text->p + n + strspn(text->p + n, " \t\n");
+		for (size_t end = strlen(arg); end && strchr(" \t\r\n", arg[end - 1]); )
+			arg[--end] = 0;
+		if (*arg && !*s->args)
+			err_set(&e, ERR_USAGE, "%s takes no words after it; //TEXT sends a slash", s->name);
+		else if (s->run(t, arg, &e) == 1)
+			s = NULL;
+	}
+	if (!e.code && !s) {
+		worker_do(t->worker, JOB_LINE, 0, text->p, text->n);
+		return;
+	}
+	if (e.code) {
+		log_add(e.msg, strlen(e.msg));
+		ui_entry(t->ui, UI_ERROR, e.msg, strlen(e.msg));
+		ui_entry_end(t->ui, NULL);
+	}
+	if (!t->working)
+		ui_work(t->ui, NULL);   /* nothing runs: the next message need not wait */
+}

@@ -1,0 +1,199 @@
+/* app/tui/session_lists.c - what the list of sessions shows: all sessions, matches of a search, the last messages of one.
+ *
+ * Main reads them through a connection of its own and does not wait for the worker. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "app/tui/tui_private.h"
+#include "app/tui/worker.h"
+
+void tui_store(struct tui *t)
+{
+	struct err e = {0};
+
+	if (!t->chat->log)
+		return;
+	if (store_open(&t->store, &(struct store_options){.dir = store_dir(t->chat->log->store), .read_only = 1}, &e) < 0)
+		t->store = NULL;
+}
+
+int tui_is_hidden(const struct tui *t, int64_t session)
+{
+	for (int i = 0; i < t->n_hidden; i++)
+		if (t->hidden[i] == session)
+			return 1;
+	return 0;
+}
+
+/* Rows for ui_sessions(); their strings are in one buffer until the list is complete. */
+struct rows {
+	struct tui *t;
+	struct ui_session *row; size_t n, cap;
+	int64_t *head;               /* [cap] their last messages */
+	struct str text;
+	struct err e;
+};
+
+static size_t keep(struct str *text, const char *s)
+{
+	size_t at = text->n;
+
+	str_add(text, s, strlen(s) + 1);
+	return at;
+}
+
+/* Offsets stand for pointers while the buffer grows. */
+static const char *as_offset(size_t at)
+{
+	return (const char *)(uintptr_t)at;
+}
+
+static struct ui_session *row_add(struct rows *r, const struct session *s, const char *snippet)
+{
+	struct ui_session *u;
+
+	if (r->n == r->cap) {
+		r->cap = r->cap ? 2 * r->cap : 64;
+		r->row = xrealloc(r->row, r->cap * sizeof *r->row);
+		r->head = xrealloc(r->head, r->cap * sizeof *r->head);
+	}
+	r->head[r->n] = s->head;
+	u = &r->row[r->n++];
+	*u = (struct ui_session){
+		.id = s->id, .used = s->used, .messages = s->messages, .tokens = s->tokens, .seconds = -1, .here = s->id == r->t->session,
+		.name = as_offset(keep(&r->text, s->name)), .title = as_offset(keep(&r->text, s->title)),
+		.model = as_offset(keep(&r->text, s->model)), .snippet = as_offset(keep(&r->text, snippet)),
+	};
+	return u;
+}
+
+/* Bytes of saved KV, and seconds of prefill before each session can continue. */
+static void rows_states(struct rows *r)
+{
+	struct snap_state *state = xcalloc(r->n + 1, sizeof *state);
+	struct snaps *snaps = NULL;
+	struct str notice = {0};
+	struct err e = {0};
+	int known;
+
+	for (size_t i = 0; i < r->n; i++) {
+		state[i].session = r->row[i].id;
+		state[i].message = r->head[i];
+	}
+	known = snaps_open(&snaps, r->t->store, &(struct snaps_options){.budget = 0}, &notice, &e) == 0 &&
+	        snap_states(snaps, state, r->n, &e) == 0;
+	for (size_t i = 0; i < r->n; i++) {
+		struct ui_session *u = &r->row[i];
+
+		u->kv_bytes = known ? state[i].bytes : 0;
+		if (u->tokens == 0 || (known && state[i].ready))
+			u->seconds = 0;
+		else if (r->t->prefill_tps > 0)
+			u->seconds = u->tokens / r->t->prefill_tps;
+	}
+	if (snaps)
+		snaps_close(snaps);
+	str_free(&notice);
+	free(state);
+}
+
+static void rows_show(struct rows *r)
+{
+	const char *base = r->text.p;
+
+	rows_states(r);
+	for (size_t i = 0; i < r->n; i++) {
+		struct ui_session *u = &r->row[i];
+
+		u->name = base + (uintptr_t)u->name;
+		u->title = base + (uintptr_t)u->title;
+		u->model = base + (uintptr_t)u->model;
+		u->snippet = base + (uintptr_t)u->snippet;
+	}
+	ui_sessions(r->t->ui, r->row, r->n, (int64_t)time(NULL));
+	free(r->row);
+	free(r->head);
+	str_free(&r->text);
+}
+
+static int list_row(const struct session *s, void *ud)
+{
+	struct rows *r = ud;
+
+	if (!tui_is_hidden(r->t, s->id))
+		row_add(r, s, "");
+	return 0;
+}
+
+void tui_list(struct tui *t)
+{
+	struct rows r = {.t = t};
+
+	if (!t->store || !t->listed)
+		return;
+	if (session_list(t->store, list_row, &r, &r.e) < 0)
+		ui_say(t->ui, r.e.msg);
+	rows_show(&r);
+}
+
+enum { FOUND_MOST = 100 };
+struct hits { int64_t session[FOUND_MOST]; struct str snippet[FOUND_MOST]; size_t n; };
+
+static int hit_add(const struct found *f, void *ud)
+{
+	struct hits *h = ud;
+
+	h->session[h->n] = f->session;
+	str_adds(&h->snippet[h->n], f->snippet);
+	return ++h->n == FOUND_MOST;
+}
+
+void tui_find(struct tui *t, const char *words)
+{
+	struct rows r = {.t = t};
+	struct hits hits = {.n = 0};
+	struct session s;
+
+	if (!t->store)
+		return;
+	if (store_search(t->store, words, FOUND_MOST, hit_add, &hits, &r.e) < 0)
+		ui_say(t->ui, r.e.msg);
+	for (size_t i = 0; i < hits.n; i++) {
+		if (!tui_is_hidden(t, hits.session[i]) && session_get(t->store, hits.session[i], &s, &r.e) == 0)
+			row_add(&r, &s, hits.snippet[i].p ? hits.snippet[i].p : "");
+		str_free(&hits.snippet[i]);
+	}
+	rows_show(&r);
+}
+
+enum { PREVIEW_MOST = 16384 };
+
+static int preview_add(const struct stored_message *m, void *ud)
+{
+	struct str *s = ud;
+
+	str_adds(s, m->role == ROLE_USER ? "> " : "");
+	str_add(s, m->text, m->n_text);
+	str_adds(s, "\n\n");
+	/* The pane shows the end only. */
+	if (s->n > 4 * PREVIEW_MOST) {
+		memmove(s->p, s->p + s->n - PREVIEW_MOST, PREVIEW_MOST + 1);
+		s->n = PREVIEW_MOST;
+	}
+	return 0;
+}
+
+void tui_preview(struct tui *t, int64_t id)
+{
+	struct session s;
+	struct str text = {0};
+	struct err e = {0};
+
+	if (!t->store || session_get(t->store, id, &s, &e) < 0)
+		return;
+	if (s.head && message_path(t->store, s.head, preview_add, &text, &e) < 0)
+		str_adds(&text, e.msg);
+	ui_preview(t->ui, id, text.p ? text.p : "", text.n);
+	str_free(&text);
+}

@@ -1,0 +1,47 @@
+/* app/tui/tui_private.h (private to app/tui/) - the full screen as its files share it: tui.c (the loop), screen_commands.c,
+ * session_lists.c. */
+#ifndef WEIR_TUI_PRIVATE_H
+#define WEIR_TUI_PRIVATE_H
+
+#include "app/tui/tui.h"
+#include "app/tui/worker.h"
+
+enum { MARKS_MOST = 8 };          /* as in struct ui_cache */
+
+struct tui {
+	struct chat *chat;           /* the worker's from worker_start() to worker_close() */
+	struct ui *ui;
+	struct display *display;     /* NULL: no terminal (tests) */
+	struct worker *worker;
+	struct store *store;         /* main's own connection, which only reads; NULL: nothing is saved */
+	struct ui_command *commands;
+	int fd;
+	int left;                    /* the user quits, or the terminal is lost */
+	int signal;                  /* that ended the program; 0 = none */
+	int listed;                  /* the list of sessions has been shown: it is kept up to date */
+	int relist;                  /* the list has changed */
+	int64_t hidden[HIDDEN_MOST]; int n_hidden;   /* deleted sessions whose deletion can still be undone */
+	int working;
+	int typed;                   /* keys have come since the picture was drawn */
+	size_t streams;              /* bytes of the entry that shows a text without an end; 0 = none */
+	int still;                   /* for tests: no figures that depend on time */
+	int64_t session;             /* the session on the screen; 0 = not begun */
+	double prefill_tps;          /* of the last prefill; 0 = none yet */
+	struct { int32_t first, n; char name[64]; } mark[MARKS_MOST]; int n_mark;   /* documents that are in the cache, for its strip */
+	uint64_t memory;
+	double memory_at, drawn;
+};
+
+/* tui.c */
+void tui_measure(struct tui *);                       /* the terminal may have another size */
+/* screen_commands.c */
+void tui_commands(struct tui *);                      /* the table for ui_open() */
+void tui_take(struct tui *, struct str *text);        /* what the user sent: a command of the screen, or the worker's */
+/* session_lists.c */
+void tui_store(struct tui *);                         /* opens main's own connection to the store, if there is one; it only reads */
+int  tui_is_hidden(const struct tui *, int64_t session);   /* deleted, but for the seconds in which that can be undone */
+void tui_list(struct tui *);
+void tui_find(struct tui *, const char *words);
+void tui_preview(struct tui *, int64_t session);      /* the end of it */
+
+#endif

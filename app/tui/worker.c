@@ -1,0 +1,269 @@
+/* app/tui/worker.c - see worker.h: the queue of jobs, the thread, main's side. */
+#include "app/tui/worker_private.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define CACHE_EVERY 0.2        /* seconds between two reports of the cache, while it is shown */
+
+/* ---- the thread ---- */
+
+static int is_due(const struct worker *w)
+{
+	double at = chat_delete_next(w->c);
+
+	return at > 0 && at <= now_seconds();
+}
+
+/* With the lock: for a job, or until something is due. */
+static void wait_for_work(struct worker *w)
+{
+	double at = chat_delete_next(w->c), left = at - now_seconds();
+	struct timespec until;
+
+	if (at <= 0) {
+		pthread_cond_wait(&w->wake, &w->lock);
+		return;
+	}
+	if (left < 0)
+		left = 0;
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_nsec += (long)((left - (double)(long)left) * 1e9);
+	until.tv_sec += (time_t)left + until.tv_nsec / 1000000000;
+	until.tv_nsec %= 1000000000;
+	pthread_cond_timedwait(&w->wake, &w->lock, &until);
+}
+
+static void *work(void *arg)
+{
+	struct worker *w = arg;
+	const struct streaming *streaming = &w->c->streaming;
+
+	pthread_mutex_lock(&w->lock);
+	for (;;) {
+		struct job *job;
+
+		while (!w->job && !w->closing && !(streaming->on && !w->c->quit) && !is_due(w))
+			wait_for_work(w);
+		if (w->closing)
+			break;
+		if (!w->job && is_due(w)) {
+			pthread_mutex_unlock(&w->lock);
+			worker_delete_due(w);
+			pthread_mutex_lock(&w->lock);
+			continue;
+		}
+		job = w->job;
+		if (job && !(w->job = job->next))
+			w->job_end = &w->job;
+		w->running = 1;
+		pthread_mutex_unlock(&w->lock);
+		if (job) {
+			worker_run_job(w, job);
+			str_free(&job->text);
+			free(job);
+		} else {
+			worker_read_on(w);
+		}
+		pthread_mutex_lock(&w->lock);
+		if (w->job || (streaming->on && !w->c->quit))
+			continue;
+		w->running = 0;
+		pthread_mutex_unlock(&w->lock);
+		worker_report(w, 0, "", 0, 0);
+		worker_post_text(w, w->c->quit ? EV_QUIT : EV_IDLE, "", 0);
+		pthread_mutex_lock(&w->lock);
+	}
+	pthread_mutex_unlock(&w->lock);
+	if (w->c->t.tl)
+		listener_off(&w->listener, w->c->t.tl);
+	return NULL;
+}
+
+/* ---- main's side ---- */
+
+int worker_open(struct worker **out, struct chat *c, struct err *e)
+{
+	struct worker *w;
+	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+
+	if (fd < 0)
+		return err_set(e, ERR_FAIL, "cannot make an event descriptor: %s", strerror(errno));
+	w = *out = xcalloc(1, sizeof *w);
+	w->c = c;
+	w->fd = fd;
+	w->cache_every = CACHE_EVERY;
+	w->job_end = &w->job;
+	w->held_end = &w->held;
+	w->event_end = &w->event;
+	w->cache_new = cache_report_new();
+	w->cache_read = cache_report_new();
+	w->cache_work = cache_report_new();
+	pthread_mutex_init(&w->lock, NULL);
+	pthread_cond_init(&w->wake, NULL);
+	c->front = &worker_front;
+	c->ud = w;
+	say_to(worker_say, w);
+	worker_observe(w);
+	worker_report(w, 0, "", 0, 0);
+	worker_send_changes(w);
+	return 0;
+}
+
+int worker_start(struct worker *w, struct err *e)
+{
+	sigset_t all, before;
+	int rc;
+
+	w->running = w->c->streaming.on;   /* it begins at once */
+	/* Signals are for main. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	rc = pthread_create(&w->thread, NULL, work, w);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (rc)
+		return err_set(e, ERR_FAIL, "cannot start a thread: %s", strerror(rc));
+	w->started = 1;
+	return 0;
+}
+
+void worker_do(struct worker *w, enum job_what what, int64_t id, const char *text, size_t n)
+{
+	struct job *job = xcalloc(1, sizeof *job);
+
+	job->what = what;
+	job->id = id;
+	str_add(&job->text, text ? text : "", n);
+	pthread_mutex_lock(&w->lock);
+	*w->job_end = job;
+	w->job_end = &job->next;
+	pthread_cond_signal(&w->wake);
+	pthread_mutex_unlock(&w->lock);
+}
+
+void worker_stop(struct worker *w)
+{
+	/* Under the lock no other job begins, so what is cancelled is what runs now. */
+	pthread_mutex_lock(&w->lock);
+	while (w->job) {
+		struct job *job = w->job;
+		w->job = job->next;
+		str_free(&job->text);
+		free(job);
+	}
+	w->job_end = &w->job;
+	if (w->running) {
+		atomic_store(&w->stop, 1);
+		signals_stop();
+	}
+	pthread_mutex_unlock(&w->lock);
+}
+
+int worker_fd(const struct worker *w)
+{
+	return w->fd;
+}
+
+struct event *worker_take(struct worker *w)
+{
+	struct event *e;
+	eventfd_t n;
+
+	pthread_mutex_lock(&w->lock);
+	if (w->signalled && eventfd_read(w->fd, &n) == 0)
+		w->signalled = 0;
+	e = w->event;
+	if (e) {
+		w->event = e->next;
+		if (!w->event)
+			w->event_end = &w->event;
+		e->next = NULL;
+	}
+	pthread_mutex_unlock(&w->lock);
+	return e;
+}
+
+int worker_status(struct worker *w, struct worker_status *s)
+{
+	int fresh;
+
+	pthread_mutex_lock(&w->lock);
+	fresh = w->status_new;
+	*s = w->status;
+	w->status_new = 0;
+	pthread_mutex_unlock(&w->lock);
+	return fresh;
+}
+
+int worker_busy(struct worker *w)
+{
+	int busy;
+
+	pthread_mutex_lock(&w->lock);
+	busy = w->running || w->job || w->event || w->status_new;
+	pthread_mutex_unlock(&w->lock);
+	return busy;
+}
+
+void worker_still(struct worker *w)
+{
+	w->cache_every = 0;
+}
+
+void worker_panel(struct worker *w, int how)
+{
+	atomic_store(&w->panel, how);
+	worker_do(w, JOB_REPORT, 0, NULL, 0);   /* also while nothing runs */
+}
+
+int worker_cache(struct worker *w, const struct cache_report **out)
+{
+	struct cache_report *p;
+	int fresh;
+
+	pthread_mutex_lock(&w->lock);
+	fresh = w->cache_fresh;
+	if (fresh) {
+		p = w->cache_read;
+		w->cache_read = w->cache_new;
+		w->cache_new = p;
+		w->cache_fresh = 0;
+	}
+	pthread_mutex_unlock(&w->lock);
+	*out = w->cache_read;
+	return fresh;
+}
+
+void worker_close(struct worker *w)
+{
+	struct event *e;
+
+	if (!w)
+		return;
+	worker_stop(w);
+	pthread_mutex_lock(&w->lock);
+	w->closing = 1;
+	pthread_cond_signal(&w->wake);
+	pthread_mutex_unlock(&w->lock);
+	if (w->started)
+		pthread_join(w->thread, NULL);
+	worker_ignore(w);
+	chat_delete_due(w->c, 1);   /* while there is somebody to tell of an error */
+	say_to(NULL, NULL);
+	while ((e = worker_take(w)))
+		event_free(e);
+	cache_report_free(w->cache_new);
+	cache_report_free(w->cache_read);
+	cache_report_free(w->cache_work);
+	free(w->first);
+	str_free(&w->title);
+	close(w->fd);
+	pthread_mutex_destroy(&w->lock);
+	pthread_cond_destroy(&w->wake);
+	free(w);
+}

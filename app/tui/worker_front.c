@@ -1,0 +1,295 @@
+/* app/tui/worker_front.c - the chat's calls become events for the screen; messages and documents that changed are sent again. */
+#include "app/tui/worker_private.h"
+
+#include <string.h>
+#include <stdlib.h>
+
+static void on_notice(struct chat *c, const char *text, size_t n)
+{
+	worker_post_text(c->ud, EV_NOTICE, text, n);
+}
+
+static void on_error(struct chat *c, const struct err *e)
+{
+	worker_post_text(c->ud, EV_ERROR, e->msg, strlen(e->msg));
+}
+
+void worker_say(const char *text, size_t n, void *ud)
+{
+	worker_post_text(ud, EV_NOTICE, text, n);
+}
+
+static void on_progress(struct chat *c, const char *verb, int32_t done, int32_t total)
+{
+	struct worker *w = c->ud;
+
+	w->reading = done;
+	if (done < 0) {
+		w->reading_since = 0;
+		return;
+	}
+	if (w->reading_since == 0) {
+		w->reading_since = now_seconds();
+		w->had = done;
+	}
+	worker_between(w);
+	worker_report(w, 1, verb, done, total);
+}
+
+/* Posts the end of a streamed text.  Returns the byte at which the question behind it begins. */
+static size_t send_streamed(struct worker *w, const struct message *m)
+{
+	size_t from = m->read > STREAM_SHOWN ? m->read - STREAM_SHOWN : 0;
+	struct event *e;
+
+	while (from && from < m->read && m->text.p[from - 1] != '\n' && m->text.p[from - 1] != ' ')
+		from++;
+	e = event_new(EV_STREAM, m->text.p + from, m->read - from);
+	e->begins = 1;
+	worker_post(w, e);
+	return m->read + (m->text.n > m->read ? 2 : 0);
+}
+
+/* "thought 312 words first" as the note below an answer. */
+static void reasoning_note(struct str *note)
+{
+	struct str s = {0};
+
+	if (!note->n)
+		return;
+	str_addf(&s, "[it %s; /think show]", note->p);
+	str_free(note);
+	*note = s;
+}
+
+static void send_messages(struct worker *w, size_t n)
+{
+	const struct conversation *t = &w->c->t;
+
+	worker_post(w, event_new(EV_MESSAGES, "", 0));
+	w->streamed = 0;
+	w->messages_stale = 0;
+	w->n_sent = n;
+	for (size_t i = 0; i < n; i++) {
+		const struct message *m = &t->msg[i];
+		size_t from = m->read ? send_streamed(w, m) : 0;
+		struct event *e;
+
+		if (m->read && from == m->text.n)
+			continue;   /* no question yet */
+		if (m->role == ROLE_ASSISTANT) {
+			e = event_new(EV_MESSAGE, "", 0);
+			chat_message(w->c, m, &e->text, &e->note);
+		} else {
+			e = event_new(EV_MESSAGE, m->text.p ? m->text.p + from : "", m->text.n - from);
+		}
+		reasoning_note(&e->note);
+		e->role = t->msg[i].role;
+		worker_post(w, e);
+	}
+}
+
+/* The growing message, from byte `from` on. */
+static void text_grew(struct worker *w, size_t from)
+{
+	const struct message *m = &w->c->t.msg[w->c->t.n_msg - 1];
+
+	w->streamed += m->read - from;
+	if (w->streamed > STREAM_MOST)
+		send_messages(w, w->c->t.n_msg);
+	else
+		worker_post_piece(w, EV_STREAM, m->text.p + from, m->read - from);
+}
+
+/* What the transcript does not hear of by the front's calls: it is sent again then. */
+static void on_event(struct conversation *t, const struct conversation_event *event, void *ud)
+{
+	struct worker *w = ud;
+
+	switch (event->what) {
+	case EVENT_UNDONE:
+	case EVENT_REDONE:
+	case EVENT_ANSWER_WITHDRAWN:
+		w->messages_stale = 1;
+		break;
+	case EVENT_CLEARED:
+		w->messages_stale |= w->n_sent > 0;
+		w->documents_stale |= w->n_first != t->n_doc;
+		break;
+	case EVENT_DOCUMENT_ADDED:
+	case EVENT_DOCUMENT_DROPPED:
+	case EVENT_DOCUMENT_PUT_BACK:
+		w->documents_stale = 1;
+		break;
+	case EVENT_TEXT_GREW:
+		text_grew(w, event->i);
+		break;
+	case EVENT_QUESTION:
+	case EVENT_QUESTION_WITHDRAWN:
+	case EVENT_ANSWER_BEGAN:
+	case EVENT_ANSWER_GREW:
+	case EVENT_ANSWER_ENDED:
+	case EVENT_SETTINGS:
+	case EVENT_PREFILL_GREW:
+	case EVENT_PREFILL_ENDED:
+		break;
+	}
+}
+
+void worker_observe(struct worker *w)
+{
+	w->messages_stale = w->documents_stale = 1;
+	conversation_observe(&w->c->t, on_event, w);
+}
+
+void worker_ignore(struct worker *w)
+{
+	conversation_ignore(&w->c->t, on_event, w);
+}
+
+void worker_sent_all(struct worker *w)
+{
+	w->messages_stale = 0;
+	w->n_sent = w->c->t.n_msg;
+}
+
+static void on_turn(struct chat *c, const char *question, size_t n)
+{
+	struct worker *w = c->ud;
+	const struct conversation *t = &c->t;
+
+	/* A regenerated answer replaces the last one, an edited question the old one. */
+	if (!question && t->n_msg && t->msg[t->n_msg - 1].role == ROLE_ASSISTANT)
+		send_messages(w, t->n_msg - 1);
+	else if (w->messages_stale)
+		send_messages(w, t->n_msg);
+	if (!question)
+		worker_drop_held(w);   /* a regenerated answer stands right below its question */
+	worker_release_held(w);
+	worker_post_text(w, EV_QUESTION, question, question ? n : 0);
+	if (c->goes_on) {
+		struct str begun = {0};
+
+		chat_message(c, conversation_answer(t), &begun, NULL);
+		worker_post_text(w, EV_PIECE, begun.p, begun.n);
+		str_free(&begun);
+	}
+	w->open = 0;
+	w->reading_since = 0;
+	worker_report(w, 1, "reading", 0, 0);
+	w->title_stale = 1;   /* the first question, once it is stored, gives the session its title */
+}
+
+static int on_text(struct chat *c, const char *bytes, size_t n, struct err *e)
+{
+	struct worker *w = c->ud;
+
+	(void)e;
+	w->reading = -1;
+	if (n)
+		worker_post_piece(w, EV_PIECE, bytes, n);
+	worker_between(w);
+	if (now_seconds() - w->reported >= REPORT_EVERY)
+		worker_report(w, 1, c->thinking ? "reasoning" : "answering", 0, 0);
+	return 0;
+}
+
+static int on_turned(struct chat *c, const struct turn *turn, int rc, struct err *e)
+{
+	struct event *ev = event_new(EV_TURNED, NULL, 0);
+
+	(void)e;
+	/* The transcript has this turn already; sending the messages again would remove notices. */
+	if (turn->answered)
+		worker_sent_all(c->ud);
+	if (c->hides)
+		reasoning_describe(&c->think, &ev->note);
+	reasoning_note(&ev->note);
+	worker_post(c->ud, ev);
+	return rc;
+}
+
+static void on_draft(struct chat *c, const char *text, size_t n)
+{
+	worker_post_text(c->ud, EV_DRAFT, text, n);
+}
+
+/* Another session begins with an empty transcript, even where its messages are the same. */
+static void on_came_back(struct chat *c)
+{
+	struct worker *w = c->ud;
+
+	w->messages_stale = w->documents_stale = 1;
+}
+
+static void on_reading(struct chat *c, const struct reading *r)
+{
+	struct worker *w = c->ud;
+	struct str s = {0};
+
+	w->reading = -1;
+	if (!r)
+		return;
+	str_adds(&s, r->waiting ? "waiting " : "reading ");
+	human_count(&s, r->tokens);
+	if (r->percent >= 0)
+		str_addf(&s, " %d%%", r->percent);
+	w->open_tps = r->waiting ? 0 : r->tps;
+	worker_report(w, 1, s.p, 0, 0);
+	str_free(&s);
+}
+
+static int on_yield(struct chat *c)
+{
+	struct worker *w = c->ud;
+	int waits;
+
+	worker_between(w);
+	if (atomic_load(&w->stop))
+		return 2;
+	pthread_mutex_lock(&w->lock);
+	waits = w->job || w->closing;
+	pthread_mutex_unlock(&w->lock);
+	return waits;
+}
+
+static void send_documents(struct worker *w)
+{
+	const struct conversation *t = &w->c->t;
+	struct event *e = event_new(EV_DOCUMENTS, "", 0);
+
+	w->documents_stale = 0;
+	w->n_first = t->n_doc;
+	w->first = xrealloc(w->first, (t->n_doc + 1) * sizeof *w->first);
+	cache_report_documents(t, w->first);
+
+	e->n_doc = t->n_doc;
+	e->doc = xcalloc(t->n_doc + 1, sizeof *e->doc);
+	for (size_t i = 0; i < t->n_doc; i++) {
+		e->doc[i] = (struct event_doc){
+			.name = xstrndup(t->doc[i].name, strlen(t->doc[i].name)), .bytes = t->doc[i].bytes, .tokens = (int32_t)t->doc[i].tokens,
+			.first = w->first[i],
+		};
+		str_add(&e->doc[i].text, t->doc[i].text.p + t->doc[i].body, t->doc[i].n_body);
+	}
+	worker_post(w, e);
+}
+
+void worker_send_changes(struct worker *w)
+{
+	const struct conversation *t = &w->c->t;
+	int unread = 0;
+
+	/* Documents may have been prefilled meanwhile. */
+	for (size_t i = 0; i < w->n_first; i++)
+		unread |= w->first[i] < 0;
+	if (w->documents_stale || unread)
+		send_documents(w);
+	if (w->messages_stale)
+		send_messages(w, t->n_msg);
+}
+
+const struct front worker_front = {
+	.notice = on_notice, .error = on_error, .progress = on_progress, .turn = on_turn, .text = on_text, .turned = on_turned,
+	.draft = on_draft, .came_back = on_came_back, .reading = on_reading, .yield = on_yield,
+};

@@ -1,0 +1,147 @@
+/* app/tui/worker_jobs.c - what a job does.  Small ones, which only the store has to do with, run between two tokens of an answer. */
+#include "app/tui/worker_private.h"
+
+#include <stdlib.h>
+
+static int is_small(enum job_what what)
+{
+	return what == JOB_RENAME || what == JOB_FORK || what == JOB_DELETE || what == JOB_UNDELETE || what == JOB_REPORT;
+}
+
+/* Undoing the deletion puts another conversation on the screen. */
+static int changes_conversation(const struct chat *c)
+{
+	return c->n_deleted && c->deleted[c->n_deleted - 1].was_here;
+}
+
+static struct job *take_small(struct worker *w)
+{
+	const struct session_log *r = w->c->log;
+	struct job *job = NULL;
+
+	pthread_mutex_lock(&w->lock);
+	for (struct job **p = &w->job; *p; p = &(*p)->next)
+		/* Deleting or restoring the conversation that is being answered waits for the end of the answer. */
+		if (is_small((*p)->what) && !((*p)->what == JOB_DELETE && r && (*p)->id == r->session) &&
+		    !((*p)->what == JOB_UNDELETE && changes_conversation(w->c))) {
+			job = *p;
+			*p = job->next;
+			if (!*p)
+				w->job_end = p;
+			break;
+		}
+	pthread_mutex_unlock(&w->lock);
+	return job;
+}
+
+static void run_small(struct worker *w, struct job *job)
+{
+	struct chat *c = w->c;
+	struct err e = {0};
+	int64_t id;
+
+	if (job->what == JOB_REPORT)
+		return;   /* the caller reports the cache */
+	if (job->what == JOB_RENAME)
+		chat_delete_due(c, 1);   /* a deleted session has the name no longer */
+	if (!c->log || c->log->failed)
+		err_set(&e, ERR_USAGE, "this conversation is not saved: there are no sessions to change");
+	else if (job->what == JOB_RENAME && job->id == c->log->session)
+		session_log_rename(c->log, &c->t, job->text.p, &e);
+	else if (job->what == JOB_RENAME)
+		session_rename(c->log->store, job->id, job->text.p, &e);
+	else if (job->what == JOB_FORK)
+		session_fork(c->log->store, job->id, 0, NULL, &id, &e);
+	else if (job->what == JOB_DELETE)
+		chat_delete(c, job->id);
+	else
+		chat_undelete(c);
+	if (e.code)
+		chat_error(c, &e);
+	worker_report_sessions(w);
+	worker_post_text(w, EV_SESSIONS, "", 0);
+}
+
+void worker_delete_due(struct worker *w)
+{
+	size_t before = w->c->n_deleted;
+
+	if (!before)
+		return;
+	chat_delete_due(w->c, 0);
+	if (w->c->n_deleted == before)
+		return;
+	worker_report_sessions(w);
+	worker_post_text(w, EV_SESSIONS, "", 0);
+}
+
+void worker_between(struct worker *w)
+{
+	struct job *job;
+
+	/* A stop that came before the timeline ran. */
+	if (atomic_load(&w->stop) && w->c->t.tl)
+		timeline_cancel(w->c->t.tl);
+	while ((job = take_small(w))) {
+		run_small(w, job);
+		str_free(&job->text);
+		free(job);
+	}
+	worker_delete_due(w);
+	if (atomic_load(&w->panel) ? now_seconds() - w->cache_reported >= w->cache_every : w->listener.on)
+		worker_report_cache(w);
+}
+
+void worker_run_job(struct worker *w, struct job *job)
+{
+	struct chat *c = w->c;
+	int turn;
+
+	w->had = 0;
+	w->reading_since = 0;
+	w->reading = -1;
+	atomic_store(&w->stop, 0);
+	if (is_small(job->what)) {
+		w->holding = 1;
+		run_small(w, job);
+	} else {
+		worker_report(w, 1, "working", 0, 0);
+		if (job->what == JOB_LINE) {
+			turn = job->text.n && (job->text.p[0] != '/' || job->text.p[1] == '/');
+			w->holding = !turn;
+			if (!turn)
+				worker_post_text(w, EV_NOTICE, job->text.p, job->text.n);   /* the command, above its notices */
+			chat_take(c, &job->text);
+		} else if (job->what == JOB_READ) {
+			chat_read(c);
+		} else {
+			w->holding = 1;
+			chat_switch(c, job->id);
+		}
+	}
+	signals_take_int();
+	w->title_stale = 1;
+	if (!c->t.tl)
+		worker_release_held(w);
+	if (c->t.tl) {
+		timeline_resume(c->t.tl);
+		worker_send_changes(w);
+		worker_release_held(w);
+		if (atomic_load(&w->panel) || w->listener.on)
+			worker_report_cache(w);
+	}
+}
+
+void worker_read_on(struct worker *w)
+{
+	w->open = 1;
+	w->had = 0;
+	w->reading = -1;
+	w->reading_since = 0;
+	chat_stream(w->c);
+	w->open = 0;
+	if (!w->c->streaming.on)
+		atomic_store(&w->stop, 0);
+	signals_take_int();
+	worker_sent_all(w);
+}

@@ -1,0 +1,121 @@
+/* app/tui/worker_report.c - figures of which only the newest counts: progress, status, the cache. */
+#include "app/tui/worker_private.h"
+
+#include <stdio.h>
+
+/* The session's title.  The store is asked after a switch of sessions and where title_stale says that the title may have changed. */
+static const char *session_title(struct worker *w)
+{
+	int64_t session = w->c->log ? w->c->log->session : 0;
+
+	if (w->title_stale || session != w->title_of) {
+		str_clear(&w->title);
+		session_log_title(w->c->log, &w->title);
+		w->title_of = session;
+		w->title_stale = 0;
+	}
+	return w->title.p ? w->title.p : "";
+}
+
+static void describe(struct worker *w, struct worker_status *s)
+{
+	struct chat *c = w->c;
+	const struct engine_info *info = engine_info(c->t.engine);
+	struct timeline_stats st;
+
+	timeline_stats(c->t.tl, &st);
+	s->known = 1;
+	snprintf(s->model, sizeof s->model, "%s", info->name);
+	snprintf(s->session, sizeof s->session, "%.90s", session_title(w));
+	s->session_id = c->log ? c->log->session : 0;
+	if (st.prefill_tokens >= 64 && st.prefill_seconds > 0)
+		s->prefill_tps = st.prefill_tokens / st.prefill_seconds;
+	s->n_hidden = 0;
+	for (size_t i = c->n_deleted; i > 0 && s->n_hidden < HIDDEN_MOST; i--)
+		s->hidden[s->n_hidden++] = c->deleted[i - 1].session;
+	s->kept_on_disk = c->log && !c->log->failed;
+	snprintf(s->kv, sizeof s->kv, "%s", st.kv);
+	s->seen = st.n_tokens;
+	s->kept = tokens_in_cache(&st);
+	s->ctx = st.ctx;
+	s->evicted = st.rings.evicted;
+	s->thinned = st.rings.evicted_in_part;
+	s->kv_bytes = st.kv_bytes;
+	if (st.decode_tokens > 1 && st.decode_seconds > 0)
+		s->last_tps = (st.decode_tokens - 1) / st.decode_seconds;
+}
+
+void worker_report(struct worker *w, int working, const char *verb, int64_t done, int64_t total)
+{
+	struct worker_status s;
+
+	pthread_mutex_lock(&w->lock);
+	s = w->status;
+	pthread_mutex_unlock(&w->lock);
+	s.working = working;
+	snprintf(s.verb, sizeof s.verb, "%s", verb);
+	s.done = done;
+	s.total = total;
+	s.had = w->had;
+	s.left = -1;
+	s.tps = 0;
+	s.open = w->open;
+	if (w->c->t.tl)
+		describe(w, &s);
+	if (working && total > 0) {
+		s.seen = s.kept = (int32_t)done;   /* the timeline counts the tokens of the whole prefill */
+		double spent = now_seconds() - w->reading_since;
+		if (spent > 0.2 && done > w->had) {
+			s.tps = (double)(done - w->had) / spent;
+			s.left = (double)(total - done) / s.tps;
+		}
+	} else if (working) {
+		s.tps = w->open ? w->open_tps : s.last_tps;
+	}
+	w->reported = now_seconds();
+	pthread_mutex_lock(&w->lock);
+	w->status = s;
+	w->status_new = 1;
+	worker_signal(w);
+	pthread_mutex_unlock(&w->lock);
+}
+
+void worker_report_cache(struct worker *w)
+{
+	int how = atomic_load(&w->panel);
+	struct cache_report *done;
+
+	if (!how) {
+		listener_off(&w->listener, w->c->t.tl);
+		return;
+	}
+	if (!w->c->t.tl)
+		return;
+	listener_on(&w->listener, w->c->t.tl);
+	cache_report_take(w->cache_work, &w->c->t, &w->listener, how, w->reading);
+	w->cache_reported = now_seconds();
+	pthread_mutex_lock(&w->lock);
+	done = w->cache_work;
+	w->cache_work = w->cache_new;
+	w->cache_new = done;
+	w->cache_fresh = 1;
+	worker_signal(w);
+	pthread_mutex_unlock(&w->lock);
+}
+
+void worker_report_sessions(struct worker *w)
+{
+	struct worker_status s;
+
+	w->title_stale = 1;
+	pthread_mutex_lock(&w->lock);
+	s = w->status;
+	pthread_mutex_unlock(&w->lock);
+	if (w->c->t.tl)
+		describe(w, &s);
+	pthread_mutex_lock(&w->lock);
+	w->status = s;
+	w->status_new = 1;
+	worker_signal(w);
+	pthread_mutex_unlock(&w->lock);
+}

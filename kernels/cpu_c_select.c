@@ -1,0 +1,268 @@
+/* kernels/cpu_c_select.c - leaf functions of selection at the C level: the same steps as the vector levels, sixteen lanes at a time. */
+#include <math.h>
+#include <string.h>
+
+#include "kernels/cpu_select.h"
+#include "kernels/cpu_panel.h"
+#include "kernels/quant.h"
+
+static void c_row_to_f32(enum dtype type, float *out, const void *in, int32_t n)
+{
+	dtype_to_f32(type, out, in, n);
+}
+
+/* Codes are computed from minimum and scale after their rounding to f16: the values that a scan reads. */
+static void code_group(uint8_t code[SKETCH_GROUP], uint16_t *scale, uint16_t *min, const float *x, int32_t n, int32_t bits)
+{
+	float lo = x[0], hi = x[0], most = (float)((1 << bits) - 1), d, m, inv;
+
+	for (int32_t i = 1; i < n; i++) {
+		lo = x[i] < lo ? x[i] : lo;
+		hi = x[i] > hi ? x[i] : hi;
+	}
+	*min = f32_to_f16(lo);
+	*scale = f32_to_f16((hi - lo) / most);
+	m = f16_to_f32(*min);
+	d = f16_to_f32(*scale);
+	inv = d > 0 ? 1.0f / d : 0;
+	memset(code, 0, SKETCH_GROUP);
+	for (int32_t i = 0; i < n; i++) {
+		float c = (x[i] - m) * inv;
+
+		/* The comparisons turn a NaN into 0. */
+		c = c > 0 ? c : 0;
+		c = c < most ? c : most;
+		code[i] = (uint8_t)lrintf(c);
+	}
+}
+
+static void c_key_code(uint8_t *panel, int32_t lane, const float *x, int32_t dim, int32_t bits)
+{
+	for (int32_t g = 0; g < sketch_groups(dim); g++) {
+		int32_t n = sketch_values(dim, g);
+		uint16_t scale, min;
+		uint8_t code[SKETCH_GROUP];
+
+		code_group(code, &scale, &min, x + g * SKETCH_GROUP, n, bits);
+		panel = sketch_store(panel, lane, scale, min, code, n, bits);
+	}
+}
+
+/* Dot of one group of one key with the query's bytes. */
+static int32_t dot_group(const uint8_t *unit, int32_t lane, int32_t n, int32_t bits, const int8_t *q)
+{
+	int32_t quads = 8 / bits, mask = (1 << bits) - 1, dot = 0;
+
+	for (int32_t u = 0; u < sketch_units(n, bits); u++, unit += 64)
+		for (int32_t s = 0; s < quads; s++, q += 4)
+			for (int j = 0; j < 4; j++)
+				dot += (unit[4 * lane + j] >> (s * bits) & mask) * q[j];
+	return dot;
+}
+
+static void find_max(const struct scan_tile *t)
+{
+	for (int32_t r = 0; r < t->n_q; r++) {
+		const float *s = t->score + (size_t)r * t->ld;
+		float m = -INFINITY;
+
+		for (int32_t k = t->k0; k < t->k1; k++)
+			m = s[k] > m ? s[k] : m;
+		t->max[r] = m;
+	}
+}
+
+static void c_scan_sketch(const struct scan_tile *t)
+{
+	int32_t groups = sketch_groups(t->dim);
+	size_t panel_bytes = sketch_panel_bytes(t->dim, t->bits);
+
+	for (int32_t k = t->k0; k < t->k1; k++) {
+		const uint8_t *panel = (const uint8_t *)t->keys + (size_t)(k / SKETCH_PANEL) * panel_bytes;
+		int32_t lane = k % SKETCH_PANEL;
+
+		for (int32_t r = 0; r < t->n_q; r++) {
+			const uint8_t *at = panel;
+			float s = 0;
+
+			for (int32_t g = 0; g < groups; g++) {
+				size_t q = ((size_t)r * (size_t)groups + (size_t)g) * SKETCH_GROUP;
+				int32_t n = sketch_values(t->dim, g), dot = dot_group(at + 64, lane, n, t->bits, t->hi + q);
+				uint16_t scale, min;
+
+				memcpy(&scale, at + 2 * lane, 2);
+				memcpy(&min, at + 32 + 2 * lane, 2);
+				if (t->lo)
+					dot = dot * 256 + dot_group(at + 64, lane, n, t->bits, t->lo + q);
+				s = fmaf(f16_to_f32(scale), (float)dot, s);
+				s = fmaf(f16_to_f32(min), t->sum[r * groups + g], s);
+				at += 64 + 64 * sketch_units(n, t->bits);
+			}
+			t->score[(size_t)r * t->ld + (size_t)k] = s;
+		}
+	}
+	find_max(t);
+}
+
+enum { ROW_QUERIES = 8 };
+
+static void c_scan_rows(const struct scan_tile *t)
+{
+	size_t row_bytes = (size_t)dtype_bytes(t->type, (uint64_t)t->dim), stride = ((size_t)t->dim + 15) & ~(size_t)15;
+	float x[32];
+
+	for (int32_t k = t->k0; k < t->k1; k++)
+		for (int32_t r0 = 0; r0 < t->n_q; r0 += ROW_QUERIES) {
+			const uint8_t *row = (const uint8_t *)t->keys + (size_t)k * row_bytes;
+			int32_t n_q = t->n_q - r0 < ROW_QUERIES ? t->n_q - r0 : ROW_QUERIES;
+			double s[ROW_QUERIES] = { 0 };
+
+			/* In pieces of 32 values, a whole number of blocks of any plane type. */
+			for (int32_t j = 0; j < t->dim; j += 32) {
+				int32_t n = t->dim - j < 32 ? t->dim - j : 32;
+
+				dtype_to_f32(t->type, x, row + dtype_bytes(t->type, (uint64_t)j), n);
+				for (int32_t r = 0; r < n_q; r++) {
+					const float *q = t->q + (size_t)(r0 + r) * stride + j;
+
+					for (int32_t i = 0; i < n; i++)
+						s[r] += (double)q[i] * x[i];
+				}
+			}
+			for (int32_t r = 0; r < n_q; r++)
+				t->score[(size_t)(r0 + r) * t->ld + (size_t)k] = (float)s[r];
+		}
+	find_max(t);
+}
+
+/* sum + exp(x), x <= 0; mult is CHOOSE_LOG2E times a factor of x. */
+static float add_exp(float sum, float x, float mult)
+{
+	float y = fmaf(x, mult, CHOOSE_ONE), e, m;
+	int32_t i = y > 0 ? (int32_t)y : 0, mantissa = (i & 0x7fffff) | 0x3f800000;
+
+	memcpy(&e, &i, 4);
+	memcpy(&m, &mantissa, 4);
+	return fmaf(e, fmaf(fmaf(fmaf(CHOOSE_EXP_3, m, CHOOSE_EXP_2), m, CHOOSE_EXP_1), m, CHOOSE_EXP_0), sum);
+}
+
+/* log(x), 1 <= x < 2^20. */
+static float log_above(float x)
+{
+	int32_t bits, e;
+	float t, r;
+
+	memcpy(&bits, &x, 4);
+	e = (bits >> 23) - 127;
+	bits = (bits & 0x7fffff) | 0x3f800000;
+	memcpy(&t, &bits, 4);
+	t -= 1.0f;
+	r = fmaf(fmaf(fmaf(CHOOSE_LOG_3, t, CHOOSE_LOG_2), t, CHOOSE_LOG_1), t, CHOOSE_LOG_0);
+	r = fmaf(t * (1.0f - t), r, t);
+	return (r + (float)e) * CHOOSE_LN2;
+}
+
+static float c_sum_exp(const float *s, int32_t n, float max, float mult)
+{
+	float lane[16] = { 0 };
+
+	mult *= CHOOSE_LOG2E;
+	for (int32_t i = 0; i < n; i++)
+		lane[i % 16] = add_exp(lane[i % 16], s[i] - max, mult);
+	return fold16(lane);
+}
+
+static void c_reduce(float *out, const float *s, size_t ld, const float *mult, const float *lse, int32_t n_q, int32_t n,
+                     enum reduce how)
+{
+	float share = logf((float)n_q);
+
+	for (int32_t i = 0; i < n; i++) {
+		float top = fmaf(s[i], mult[0], -lse[0]), sum = 0;
+
+		for (int32_t r = 1; r < n_q; r++) {
+			float y = fmaf(s[(size_t)r * ld + (size_t)i], mult[r], -lse[r]);
+
+			top = y > top ? y : top;
+		}
+		if (how == REDUCE_MEAN) {
+			for (int32_t r = 0; r < n_q; r++) {
+				float y = fmaf(s[(size_t)r * ld + (size_t)i], mult[r], -lse[r]);
+
+				sum = add_exp(sum, y - top, CHOOSE_LOG2E);
+			}
+			top += log_above(sum) - share;
+		}
+		out[i] = top;
+	}
+}
+
+/* ---- the k best ---- */
+
+static void c_pool(float *out, const float *x, int32_t n, int32_t half, float *tmp)
+{
+	int32_t w = 1, len = n + 2 * half;
+
+	/* tmp[i] = max of x over i - half .. i - half + w - 1; the window w doubles, then out is the max of two overlapping windows. */
+	for (int32_t i = 0; i < len; i++)
+		tmp[i] = -INFINITY;
+	for (int32_t i = 0; i < n; i++)
+		tmp[i + half] = x[i] > -INFINITY ? x[i] : -INFINITY;
+	for (; 2 * w <= 2 * half + 1; w *= 2)
+		for (int32_t i = 0; i + w < len; i++)
+			tmp[i] = tmp[i + w] > tmp[i] ? tmp[i + w] : tmp[i];
+	for (int32_t i = 0; i < n; i++) {
+		float a = tmp[i], b = tmp[i + 2 * half + 1 - w];
+
+		out[i] = a > b ? a : b;
+	}
+}
+
+static int32_t c_pick(int32_t *row, float *value, float *top, const float *x, int32_t i0, int32_t i1, float least)
+{
+	int32_t n = 0;
+
+	*top = -INFINITY;
+	for (int32_t i = i0; i < i1; i++) {
+		float v = x[i] > -INFINITY ? x[i] : -INFINITY;
+
+		*top = v > *top ? v : *top;
+		row[n] = i;
+		value[n] = v;
+		n += v >= least;
+	}
+	return n;
+}
+
+static int32_t c_count(const float *x, int32_t n, float t)
+{
+	int32_t c = 0;
+
+	for (int32_t i = 0; i < n; i++)
+		c += x[i] >= t;
+	return c;
+}
+
+static int32_t c_keep(int32_t *out, const int32_t *row, const float *value, int32_t n, float t)
+{
+	int32_t c = 0;
+
+	for (int32_t i = 0; i < n; i++)
+		if (value[i] >= t)
+			out[c++] = row[i];
+	return c;
+}
+
+const struct select_fns select_fns_c = {
+	.row_to_f32 = c_row_to_f32,
+	.panel = panel_ready,
+	.key_code = c_key_code,
+	.scan_sketch = c_scan_sketch,
+	.scan_rows = c_scan_rows,
+	.sum_exp = c_sum_exp,
+	.reduce = c_reduce,
+	.pool = c_pool,
+	.pick = c_pick,
+	.count = c_count,
+	.keep = c_keep,
+};

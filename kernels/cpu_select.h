@@ -1,0 +1,182 @@
+/* kernels/cpu_select.h (private to kernels/cpu*.c) - selection of slots: operations and leaf functions.
+ *
+ *     cpu_key_sketch.c     key sketches
+ *     cpu_scan.c           scores of keys
+ *     cpu_topk.c           the k best scores
+ *     cpu_fused_select_attn.c   scan, topk and attention over the selected slots in one hand-over
+ *     cpu_kv_move.c        moves KV entries inside a plane
+ *     cpu_compare.c        for the comparison policies: pages (quest), the drift of queries (refresh)
+ *     cpu_c_select.c, cpu_simd_select.h    the leaf functions of each level
+ *
+ * Key sketches (key_sketch.h) and scores computed from them have the same bits at every level: dots are integers, and the float
+ * operations are the same in the same order.  Scores of a plane are sums of floats in each level's own order. */
+#ifndef WEIR_CPU_SELECT_H
+#define WEIR_CPU_SELECT_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "kernels/key_sketch.h"
+#include "kernels/cpu.h"
+
+enum { SCAN_RANGE = 1024 };      /* keys of a range, which leaves one maximum and one sum */
+
+/* Scores of the keys k0 .. k1 of one KV head for its n_q query heads; k0 and ld are multiples of 16. */
+struct scan_tile {
+	const void *keys;          /* the KV head's first panel of a sketch, or its slot 0 in a plane */
+	enum dtype type;           /* of the plane */
+	int32_t bits, dim, n_q, k0, k1;
+	/* For a sketch, queries as bytes [n_q][SKETCH_GROUP * groups], zero past dim: query r ~ hi, or with lo 256 hi + lo, and scores
+	 * 256 times as large.  sum [n_q][groups]: the same, summed over each group. */
+	const int8_t *hi, *lo;
+	const float *sum;
+	const float *q;            /* for a plane: [n_q][dim rounded up to 16], zero past dim */
+	float *score;              /* out, [n_q][ld], from key 0; up to the next multiple of 16 keys may be written */
+	size_t ld;
+	float *max;                /* out, [n_q]: the largest of these scores; NaN are ignored */
+};
+
+struct select_fns {
+	/* A row of a plane as floats. */
+	void (*row_to_f32)(enum dtype, float *out, const void *in, int32_t n);
+	/* Prepare a whole panel of keys x [SKETCH_PANEL][ld] for key_code(): Hadamard transform and clipping (cpu_panel.h).  y: scratch of
+	 * the same size. */
+	void (*panel)(float *x, size_t ld, float *y, int32_t dim, int32_t bits);
+	/* Code one prepared key into its lane of a panel. */
+	void (*key_code)(uint8_t *panel, int32_t lane, const float *x, int32_t dim, int32_t bits);
+	void (*scan_sketch)(const struct scan_tile *);
+	void (*scan_rows)(const struct scan_tile *);
+	/* Sum of exp((s - max) * mult) over n scores, n a multiple of 16, none above max; a NaN counts 0; mult >= 0. */
+	float (*sum_exp)(const float *s, int32_t n, float max, float mult);
+	/* out[i] = max, or log of the mean of exp, over r of s[r * ld + i] * mult[r] - lse[r].  s may be read up to n rounded up to 16. */
+	void (*reduce)(float *out, const float *s, size_t ld, const float *mult, const float *lse, int32_t n_q, int32_t n,
+	               enum reduce);
+
+	/* ---- the k best ---- */
+	/* out[i] = max of x over i - half .. i + half within 0 .. n - 1; NaN counts as -inf.  tmp: n + 2 half + 16 floats. */
+	void (*pool)(float *out, const float *x, int32_t n, int32_t half, float *tmp);
+	/* Indices i0 .. i1 - 1 with x >= least, ascending, and their values; NaN counts as -inf.  Both lists need room for i1 - i0 + 16;
+	 * returns their length; *top = the largest value. */
+	int32_t (*pick)(int32_t *slot, float *value, float *top, const float *x, int32_t i0, int32_t i1, float least);
+	/* Number of values >= t. */
+	int32_t (*count)(const float *x, int32_t n, float t);
+	/* Copy the slots with value >= t (never a NaN) to out.  Returns their number and writes no more than that. */
+	int32_t (*keep)(int32_t *out, const int32_t *slot, const float *value, int32_t n, float t);
+};
+
+extern const struct select_fns select_fns_c;
+
+/* ---- arithmetic that every level does in the same steps ---- */
+
+/* exp(x) for x <= 0, relative error 7e-4; 0 far below and for NaN.  y = x 2^23 / ln 2 + 127 * 2^23, read as the bits of a float, has
+ * the right exponent and a mantissa m, 1 <= m < 2, that grows linearly where 2^(m - 1) is wanted.  The factor E0 + E1 m + E2 m^2 +
+ * E3 m^3 ~ 2^(m - 1) / m corrects this. */
+#define CHOOSE_LOG2E 12102203.2f             /* 2^23 / ln 2 */
+#define CHOOSE_ONE   1065353216.0f           /* 127 * 2^23 */
+#define CHOOSE_EXP_0 1.77561472f
+#define CHOOSE_EXP_1 (-1.37730759f)
+#define CHOOSE_EXP_2 0.707475827f
+#define CHOOSE_EXP_3 (-0.106445699f)
+/* log2(1 + t) for 0 <= t < 1, error 5e-5: t + t (1 - t) (L0 + L1 t + L2 t^2 + L3 t^3). */
+#define CHOOSE_LN2   0.693147181f
+#define CHOOSE_LOG_0 0.442418579f
+#define CHOOSE_LOG_1 (-0.269578015f)
+#define CHOOSE_LOG_2 0.150533197f
+#define CHOOSE_LOG_3 (-0.0448739553f)
+
+/* The order in which 16 lanes are summed. */
+static inline float fold16(const float x[16])
+{
+	float a[8];
+
+	for (int i = 0; i < 8; i++)
+		a[i] = x[i] + x[i + 8];
+	for (int i = 0; i < 4; i++)
+		a[i] += a[i + 4];
+	return (a[0] + a[2]) + (a[1] + a[3]);
+}
+
+/* Store the codes of one group (zero past n) in a lane; returns the first byte after the group. */
+static inline uint8_t *sketch_store(uint8_t *group, int32_t lane, uint16_t scale, uint16_t min, const uint8_t code[SKETCH_GROUP],
+                                  int32_t n, int32_t bits)
+{
+	int32_t units = sketch_units(n, bits), quads = 8 / bits;
+
+	memcpy(group + 2 * lane, &scale, 2);
+	memcpy(group + 32 + 2 * lane, &min, 2);
+	group += 64;
+	for (int32_t u = 0; u < units; u++, group += 64) {
+		uint32_t w = 0;
+
+		for (int32_t s = 0; s < quads; s++) {
+			uint32_t four;
+
+			memcpy(&four, code + 4 * (u * quads + s), 4);
+			w |= four << (s * bits);
+		}
+		memcpy(group + 4 * lane, &w, 4);
+	}
+	return group;
+}
+
+/* Hadamard transform of a key or query of dim values, in place: over the largest power of two, then over the rest in the same way.
+ * Orthogonal, and its own inverse. */
+void sketch_hadamard(float *x, int32_t dim);
+/* Clip a transformed key for key_code(): with 2 bits, each group of a multiple of 4 values to the range with the least squared
+ * error; other keys stay as they are. */
+void sketch_clip(float *x, int32_t dim, int32_t bits);
+
+/* ---- scan and topk as tasks of a run ---- */
+
+struct scan_job {
+	struct scan_tile tile;       /* the fields that all tiles share */
+	const struct select_fns *fns;
+	const char *keys;
+	size_t head_bytes;           /* of one KV head's keys */
+	float *out;
+	size_t out_cols;
+	enum reduce reduce;
+	int raw;
+	int32_t group, n, ranges, per_task, chunks, tasks;
+	/* In the scan buffer, by query head: */
+	float *score;                /* [n_head][tile.ld] */
+	float *max, *sum;            /* [n_kv_head][ranges][group] */
+	float *mult, *lse;           /* [n_head] */
+	_Atomic int32_t *left;       /* [n_kv_head]: chunks to go */
+};
+/* Check the operands of key_scan() and prepare the job.  0; -1 with the error set; 1 when there is nothing to score. */
+int scan_plan(struct backend *, const struct scan_args *, struct scan_job *);
+/* For scans of other rows than keys: prepare queries and working memory for job->n rows of job->keys, which were checked; tile.bits
+ * is 16 for floats.  pages: the rows are page bounds, minima before maxima.  0, or -1 with the error set. */
+int scan_prepare(struct backend *, const struct scan_args *, struct scan_job *, int pages);
+/* Run all tasks. */
+void scan_run(struct backend *, const struct scan_args *, struct scan_job *);
+/* Task t of job->tasks, ordered by KV head.  Returns the KV head whose row of the output it finished, or -1. */
+int scan_part(const struct scan_job *, int task);
+
+struct topk_job {
+	const struct select_fns *fns;
+	struct cpu *c;
+	const struct topk_args *a;
+	int32_t half;                /* of the pool's window */
+	size_t part_bytes;           /* scratch of one thread */
+};
+/* Check the operands of topk() and prepare the job, with the scratch that a thread needs.  0, or -1 with the error set. */
+int topk_plan(struct backend *, const struct topk_args *, struct topk_job *);
+/* Select the slots of one KV head. */
+void topk_head(const struct topk_job *, int32_t head, int worker);
+
+/* ---- operations ---- */
+uint64_t cpu_key_sketch_bytes(const struct backend *, int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits);
+void cpu_key_sketch(struct backend *, struct tensor *sketch, const struct tensor *plane, int32_t n_kv_head, int32_t cap,
+                  int32_t bits, int32_t slot0, int32_t n);
+void cpu_key_scan(struct backend *, const struct scan_args *);
+void cpu_page_bounds(struct backend *, struct tensor *bounds, const struct tensor *plane, int32_t n_kv_head, int32_t cap,
+                     int32_t slot0, int32_t n);
+void cpu_page_scan(struct backend *, const struct scan_args *);
+void cpu_topk(struct backend *, const struct topk_args *);
+void cpu_page_slots(struct backend *, struct tensor *slots, const struct tensor *pages, int32_t n_kv_head, int32_t n);
+void cpu_kv_move(struct backend *, struct tensor *plane, const struct kv_moves *);
+
+#endif

@@ -1,0 +1,17 @@
+/* kernels/cpu_simd.h (private to the vector levels) - all that is written once for the vector levels, over the lanes of cpu_lanes.h; compiled
+ * once a level. */
+#ifndef WEIR_CPU_SIMD_H
+#define WEIR_CPU_SIMD_H
+
+#include "kernels/cpu_simd_attn.h"
+#include "kernels/cpu_simd_select.h"
+#include "kernels/cpu_simd_probe.h"
+#include "kernels/cpu_simd_rows.h"
+
+/* Its entries of a level's struct cpu_fns; products and the level's name come beside them. */
+#define SIMD_FNS \
+	.panel = LANES, .wants_q8 = wants_q8, .quantize = quantize, .rmsnorm = rmsnorm, .silu_mul = silu_mul, .rope = rope, \
+	.to_f16 = to_f16, .attn_scratch = attn_scratch, .attn = attn, .attn_merge = attn_merge, .probe_mass = probe_mass, \
+	.probe_share = probe_share, .probe_above = probe_above, .select = &select_fns, .read_sum = read_sum
+
+#endif

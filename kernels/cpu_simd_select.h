@@ -1,0 +1,492 @@
+/* kernels/cpu_simd_select.h (private to the vector levels) - operations of selection; compiled once a level.
+ *
+ * A panel of the key sketch (key_sketch.h) is sixteen keys, a lane each: a byte product gives four values of LANES keys for one
+ * query head, and the codes are taken apart once for up to four heads.  Rows of a plane are multiplied where they lie, four
+ * at a time, and summed across at the end. */
+#ifndef WEIR_CPU_SIMD_SELECT_H
+#define WEIR_CPU_SIMD_SELECT_H
+
+#include "kernels/cpu_select.h"
+#include "kernels/cpu_lanes.h"
+
+#ifdef LANES
+#define PANEL_LANES LANES
+#include "kernels/cpu_panel.h"
+
+enum {
+	HEADS = 4, ROWS = 4, AHEAD = 5 << 10,
+	PANELS = REGISTERS > 16 ? 2 : 1,       /* most panels that are scanned together */
+	ROW_HEADS = REGISTERS > 16 ? 4 : 2,    /* query heads that rows are multiplied with at a time */
+};
+
+/* ---- rows as floats ---- */
+
+INLINE void row_to_f32_as(enum dtype type, float *out, const void *in, int32_t n)
+{
+	int32_t j = 0;
+
+	for (; j + LANES <= n; j += LANES)
+		vec_store(out + j, vec_row(type, in, j, LANES));
+	if (j < n)
+		vec_store_part(out + j, n - j, vec_row(type, in, j, n - j));
+}
+
+static void row_to_f32(enum dtype type, float *out, const void *in, int32_t n)
+{
+	switch (type) {
+	case DT_F16:  row_to_f32_as(DT_F16, out, in, n); break;
+	case DT_BF16: row_to_f32_as(DT_BF16, out, in, n); break;
+	case DT_Q8_0: row_to_f32_as(DT_Q8_0, out, in, n); break;
+	default:      row_to_f32_as(DT_F32, out, in, n); break;
+	}
+}
+
+/* ---- the key sketch ---- */
+
+static void key_code(uint8_t *panel, int32_t lane, const float *x, int32_t dim, int32_t bits)
+{
+	const float top = (float)((1 << bits) - 1);
+
+	for (int32_t g = 0; g < sketch_groups(dim); g++, x += SKETCH_GROUP) {
+		int32_t n = sketch_values(dim, g);
+		vec v[SKETCH_GROUP / LANES], first = vec_splat(x[0]), low = first, high = first;
+		vec_int c[SKETCH_GROUP / LANES];
+		uint8_t code[SKETCH_GROUP];
+		uint16_t scale, base;
+		float lo, d, inv, min;
+
+		UNROLL for (int i = 0; i < SKETCH_GROUP / LANES; i++) {
+			v[i] = vec_load_or(first, x + LANES * i, n - LANES * i);
+			low = vec_min(low, v[i]);
+			high = vec_max(high, v[i]);
+		}
+		lo = vec_smallest(low);
+		scale = f16_of((vec_largest(high) - lo) / top);
+		base = f16_of(lo);
+		d = f16_value(scale);
+		inv = d > 0 ? 1.0f / d : 0;
+		min = f16_value(base);
+		UNROLL for (int i = 0; i < SKETCH_GROUP / LANES; i++) {
+			/* max(NaN, 0) is 0 in this order. */
+			c[i] = vec_int_of(vec_min(vec_max((v[i] - min) * inv, vec_zero()), vec_splat(top)));
+		}
+		UNROLL for (int i = 0; i < SKETCH_GROUP / 32; i++)
+			bytes32_store(code + 32 * i, bytes32_of(c + 32 / LANES * i, 0));
+		if (n < SKETCH_GROUP)
+			memset(code + n, 0, (size_t)(SKETCH_GROUP - n));
+		panel = sketch_store(panel, lane, scale, base, code, n, bits);
+	}
+}
+
+INLINE vec_int four_bytes(const int8_t *q)
+{
+	int32_t w;
+
+	memcpy(&w, q, 4);
+	return vec_int_splat(w);
+}
+
+/* Keys are read once, in order, but a page's end stops the processor's own looking ahead: a scan takes half as long again
+ * without this. */
+INLINE void keys_fetch(const uint8_t *p, size_t bytes)
+{
+	for (size_t i = 0; i < bytes; i += 64)
+		line_fetch(p + AHEAD + i);
+}
+
+/* What is the same for all panels of a tile: query heads r0 .. r0 + nr. */
+struct scan_heads {
+	size_t panel_bytes, stride;
+	int32_t dim, groups, last;   /* of a key; units of its last group */
+	const int8_t *hi, *lo;
+	const float *sum;
+	float *score;
+	size_t ld;
+};
+
+/* One unit's products: codes apart, four values at a time, each part of the query read once for all of np panels. */
+INLINE void unit_dots(int np, int nr, int bits, int wide, const struct scan_heads *h, const uint8_t *unit, const int8_t *hi,
+                      const int8_t *lo, struct dots dot[PANELS][HEADS], struct dots low[PANELS][HEADS])
+{
+	vec_int c[PANELS];
+
+	UNROLL for (int p = 0; p < np; p++) {
+		c[p] = vec_int_load(unit + (size_t)p * h->panel_bytes);
+		IN_REGISTER(c[p]);
+	}
+	UNROLL for (int s = 0; s < 8 / bits; s++) {
+		vec_int code[PANELS];
+
+		UNROLL for (int p = 0; p < np; p++)
+			code[p] = bits == 8 ? c[p] : c[p] >> s * bits & 0x01010101 * ((1 << bits) - 1);
+		UNROLL for (int r = 0; r < nr; r++) {
+			vec_int q = four_bytes(hi + (size_t)r * h->stride + 4 * s);
+
+			UNROLL for (int p = 0; p < np; p++)
+				dots_add(&dot[p][r], bits, code[p], q);
+			if (wide) {
+				q = four_bytes(lo + (size_t)r * h->stride + 4 * s);
+				UNROLL for (int p = 0; p < np; p++)
+					dots_add(&low[p][r], bits, code[p], q);
+			}
+		}
+	}
+}
+
+/* total += dot (and low), which start anew. */
+INLINE void dots_total(int np, int nr, int bits, int wide, struct dots dot[PANELS][HEADS], struct dots low[PANELS][HEADS],
+                       vec_int total[PANELS][HEADS])
+{
+	UNROLL for (int p = 0; p < np; p++)
+		UNROLL for (int r = 0; r < nr; r++) {
+			vec_int sum = dots_sum(&dot[p][r], bits);
+
+			total[p][r] += wide ? (sum << 8) + dots_sum(&low[p][r], bits) : sum;
+			dot[p][r] = low[p][r] = (struct dots){ 0 };
+		}
+}
+
+/* total = the products of group g, whose first unit this is; returns where its last one ends. */
+INLINE const uint8_t *group_dots(int np, int nr, int bits, int wide, const struct scan_heads *h, int32_t g, const uint8_t *unit,
+                                 vec_int total[PANELS][HEADS])
+{
+	const int whole = SKETCH_GROUP / 32 * bits, most = DOTS_MOST(bits);
+	const int8_t *hi = h->hi + (size_t)g * SKETCH_GROUP, *lo = h->lo + (size_t)g * SKETCH_GROUP;
+	struct dots dot[PANELS][HEADS], low[PANELS][HEADS];
+
+	UNROLL for (int p = 0; p < np; p++)
+		UNROLL for (int r = 0; r < nr; r++) {
+			dot[p][r] = low[p][r] = (struct dots){ 0 };
+			total[p][r] = vec_int_splat(0);
+		}
+	if (REGISTERS > 16 && (g + 1 < h->groups || h->last == whole)) {
+		UNROLL for (int u = 0; u < whole; u++)
+			unit_dots(np, nr, bits, wide, h, unit + 64 * u, hi + 32 / bits * u, lo + 32 / bits * u, dot, low);
+		unit += 64 * whole;
+	} else {
+		int32_t units = REGISTERS > 16 ? h->last : sketch_units(sketch_values(h->dim, g), bits);
+
+		for (int32_t u = 0, to; u < units;) {
+			to = u + most < units ? u + most : units;
+			for (; u < to; u++, unit += 64, hi += 32 / bits, lo += 32 / bits)
+				unit_dots(np, nr, bits, wide, h, unit, hi, lo, dot, low);
+			if (u < units)
+				dots_total(np, nr, bits, wide, dot, low, total);
+		}
+	}
+	dots_total(np, nr, bits, wide, dot, low, total);
+	return unit;
+}
+
+/* Scores of LANES keys from k on, the part-th vector of a panel, and of as many in the np - 1 panels that follow. */
+INLINE void scan_some(int np, int nr, int bits, int wide, const struct scan_heads *h, const uint8_t *panel, int part, int32_t k,
+                      int32_t k1, vec max[HEADS])
+{
+	const uint8_t *at = panel;
+	vec s[PANELS][HEADS];
+
+	UNROLL for (int p = 0; p < np; p++)
+		UNROLL for (int r = 0; r < nr; r++)
+			s[p][r] = vec_zero();
+	for (int32_t g = 0; g < h->groups; g++) {
+		const uint8_t *head = at + 2 * LANES * part;
+		vec_int total[PANELS][HEADS];
+
+		at = group_dots(np, nr, bits, wide, h, g, at + 64 + 4 * LANES * part, total) - 4 * LANES * part;
+		UNROLL for (int p = 0; p < np; p++, head += h->panel_bytes) {
+			vec scale = vec_row(DT_F16, head, 0, LANES), min = vec_row(DT_F16, head + 32, 0, LANES);
+
+			UNROLL for (int r = 0; r < nr; r++) {
+				s[p][r] = vec_fma(scale, vec_of_int(total[p][r]), s[p][r]);
+				s[p][r] = vec_fma(min, vec_splat(h->sum[r * h->groups + g]), s[p][r]);
+			}
+		}
+	}
+	UNROLL for (int p = 0; p < np; p++, k += SKETCH_PANEL) {
+		vec_mask seen = mask_first(k1 - k);
+
+		UNROLL for (int r = 0; r < nr; r++) {
+			vec_store(h->score + (size_t)r * h->ld + (size_t)k, s[p][r]);
+			max[r] = vec_select(seen, vec_max(s[p][r], max[r]), max[r]);
+		}
+	}
+}
+
+/* np panels from key k on, a vector of keys of each at a time. */
+INLINE void scan_vectors(int np, int nr, int bits, int wide, const struct scan_heads *h, const uint8_t *panel, int32_t k, int32_t k1,
+                         vec max[HEADS])
+{
+	keys_fetch(panel, (size_t)np * h->panel_bytes);
+	for (int part = 0; part < SKETCH_PANEL / LANES && k + LANES * part < k1; part++)
+		scan_some(np, nr, bits, wide, h, panel, part, k + LANES * part, k1, max);
+}
+
+/* Query heads r0 .. r0 + nr over the tile's panels. */
+INLINE void scan_panels(int nr, int bits, int wide, const struct scan_tile *t, int32_t r0)
+{
+	const int np = wide && nr > 2 ? 1 : PANELS;          /* as many as there are registers for */
+	int32_t groups = sketch_groups(t->dim), k = t->k0;
+	size_t stride = (size_t)groups * SKETCH_GROUP, from = (size_t)r0 * stride;
+	struct scan_heads h = {
+		.panel_bytes = sketch_panel_bytes(t->dim, bits), .stride = stride, .dim = t->dim, .groups = groups,
+		.last = sketch_units(sketch_values(t->dim, groups - 1), bits),
+		.hi = t->hi + from, .lo = wide ? t->lo + from : t->hi + from,
+		.sum = t->sum + (size_t)r0 * (size_t)groups, .score = t->score + (size_t)r0 * t->ld, .ld = t->ld,
+	};
+	const uint8_t *panel = (const uint8_t *)t->keys + (size_t)(k / SKETCH_PANEL) * h.panel_bytes;
+	vec max[HEADS];
+
+	UNROLL for (int r = 0; r < nr; r++)
+		max[r] = vec_splat(-INFINITY);
+	for (; k + (np - 1) * SKETCH_PANEL < t->k1; k += np * SKETCH_PANEL, panel += (size_t)np * h.panel_bytes)
+		scan_vectors(np, nr, bits, wide, &h, panel, k, t->k1, max);
+	for (; np > 1 && k < t->k1; k += SKETCH_PANEL, panel += h.panel_bytes)
+		scan_vectors(1, nr, bits, wide, &h, panel, k, t->k1, max);
+	UNROLL for (int r = 0; r < nr; r++)
+		t->max[r0 + r] = vec_largest(max[r]);
+}
+
+#define PANELS_FN(nr, bits, wide) static void panels_##nr##_##bits##_##wide(const struct scan_tile *t, int32_t r0) \
+	{ scan_panels(nr, bits, wide, t, r0); }
+#define PANELS4(bits, wide) PANELS_FN(1, bits, wide) PANELS_FN(2, bits, wide) PANELS_FN(3, bits, wide) PANELS_FN(4, bits, wide)
+PANELS4(2, 0) PANELS4(2, 1) PANELS4(4, 0) PANELS4(4, 1) PANELS4(8, 0) PANELS4(8, 1)
+
+typedef void panels_fn(const struct scan_tile *, int32_t);
+#define ROW4(bits, wide) \
+	{ panels_1_##bits##_##wide, panels_2_##bits##_##wide, panels_3_##bits##_##wide, panels_4_##bits##_##wide }
+static panels_fn *const panels[3][2][HEADS] = {
+	{ ROW4(2, 0), ROW4(2, 1) }, { ROW4(4, 0), ROW4(4, 1) }, { ROW4(8, 0), ROW4(8, 1) },
+};
+
+static void scan_sketch(const struct scan_tile *t)
+{
+	panels_fn *const *fn = panels[t->bits == 2 ? 0 : t->bits == 4 ? 1 : 2][t->lo != NULL];
+
+	for (int32_t r = 0; r < t->n_q; r += HEADS)
+		fn[t->n_q - r < HEADS ? t->n_q - r - 1 : HEADS - 1](t, r);
+}
+
+/* ---- rows of a plane ---- */
+
+/* s += values j .. j + LANES - 1 of the rows, of which n are there, times those of the queries. */
+INLINE void rows_step(int nr, enum dtype type, const uint8_t *const row[ROWS], const float *q, size_t stride, int32_t j, int32_t n,
+                      vec s[ROW_HEADS][ROWS])
+{
+	vec x[ROWS];
+
+	UNROLL for (int i = 0; i < ROWS; i++) {
+		x[i] = vec_row(type, row[i], j, n);
+		IN_REGISTER(x[i]);
+	}
+	UNROLL for (int r = 0; r < nr; r++) {
+		vec v = vec_load(q + (size_t)r * stride + j);
+
+		UNROLL for (int i = 0; i < ROWS; i++)
+			s[r][i] = vec_fma(v, x[i], s[r][i]);
+	}
+}
+
+INLINE void rows_dot(int nr, enum dtype type, const struct scan_tile *t, int32_t r0)
+{
+	size_t bytes = kv_row_bytes(type, t->dim), stride = ((size_t)t->dim + 15) & ~(size_t)15;
+	const float *q = t->q + (size_t)r0 * stride;
+	float *score = t->score + (size_t)r0 * t->ld;
+
+	for (int32_t k = t->k0; k < t->k1; k += ROWS) {
+		const uint8_t *row[ROWS];
+		vec s[ROW_HEADS][ROWS];
+		int32_t j = 0;
+
+		UNROLL for (int i = 0; i < ROWS; i++)
+			row[i] = (const uint8_t *)t->keys + (size_t)(k + i < t->k1 ? k + i : t->k1 - 1) * bytes;
+		keys_fetch(row[0], ROWS * bytes);
+		UNROLL for (int r = 0; r < nr; r++)
+			UNROLL for (int i = 0; i < ROWS; i++)
+				s[r][i] = vec_zero();
+		for (; j + LANES <= t->dim; j += LANES)
+			rows_step(nr, type, row, q, stride, j, LANES, s);
+		if (j < t->dim)
+			rows_step(nr, type, row, q, stride, j, t->dim - j, s);
+		UNROLL for (int r = 0; r < nr; r++)
+			vec_store_sums(score + (size_t)r * t->ld + (size_t)k, s[r]);
+	}
+}
+
+#define DOTS_FN(nr, type) static void dots_##nr##_##type(const struct scan_tile *t, int32_t r0) \
+	{ if (nr <= ROW_HEADS) rows_dot(nr, DT_##type, t, r0); }
+#define DOTS4(type) DOTS_FN(1, type) DOTS_FN(2, type) DOTS_FN(3, type) DOTS_FN(4, type)
+DOTS4(F32) DOTS4(F16) DOTS4(BF16) DOTS4(Q8_0)
+#define TYPE4(type) { dots_1_##type, dots_2_##type, dots_3_##type, dots_4_##type }
+static panels_fn *const dots[4][4] = { TYPE4(F32), TYPE4(F16), TYPE4(BF16), TYPE4(Q8_0) };
+
+static void scan_rows(const struct scan_tile *t)
+{
+	panels_fn *const *fn = dots[t->type == DT_F32 ? 0 : t->type == DT_F16 ? 1 : t->type == DT_BF16 ? 2 : 3];
+
+	for (int32_t r = 0; r < t->n_q; r += ROW_HEADS)
+		fn[t->n_q - r < ROW_HEADS ? t->n_q - r - 1 : ROW_HEADS - 1](t, r);
+	for (int32_t r = 0; r < t->n_q; r++) {
+		const float *s = t->score + (size_t)r * t->ld;
+		vec max = vec_splat(-INFINITY);
+
+		for (int32_t k = t->k0; k < t->k1; k += LANES)
+			max = vec_select(mask_first(t->k1 - k), vec_max(vec_load_part(s + k, t->k1 - k), max), max);
+		t->max[r] = vec_largest(max);
+	}
+}
+
+/* ---- probabilities ---- */
+
+/* sum + exp(x), x <= 0; mult is CHOOSE_LOG2E times a factor of x. */
+INLINE vec add_exp(vec sum, vec x, vec mult)
+{
+	vec_int i = vec_int_max(vec_int_below(vec_fma(x, mult, vec_splat(CHOOSE_ONE))), vec_int_splat(0));
+	vec m = (vec)((i & 0x7fffff) | 0x3f800000), p;
+
+	p = vec_fma(vec_splat(CHOOSE_EXP_3), m, vec_splat(CHOOSE_EXP_2));
+	p = vec_fma(p, m, vec_splat(CHOOSE_EXP_1));
+	p = vec_fma(p, m, vec_splat(CHOOSE_EXP_0));
+	return vec_fma((vec)i, p, sum);
+}
+
+INLINE vec log_above(vec x)
+{
+	vec_int bits = (vec_int)x;
+	vec t = (vec)((bits & 0x7fffff) | 0x3f800000) - 1.0f, r;
+
+	r = vec_fma(vec_splat(CHOOSE_LOG_3), t, vec_splat(CHOOSE_LOG_2));
+	r = vec_fma(r, t, vec_splat(CHOOSE_LOG_1));
+	r = vec_fma(r, t, vec_splat(CHOOSE_LOG_0));
+	r = vec_fma(t * (1.0f - t), r, t);
+	return (r + vec_of_int((bits >> 23) - 127)) * CHOOSE_LN2;
+}
+
+static float sum_exp(const float *s, int32_t n, float max, float mult)
+{
+	vec a = vec_splat(mult * CHOOSE_LOG2E), l[16 / LANES];
+	float lane[16];
+
+	UNROLL for (int k = 0; k < 16 / LANES; k++)
+		l[k] = vec_zero();
+	for (int32_t i = 0; i < n; i += 16)
+		UNROLL for (int k = 0; k < 16 / LANES; k++)
+			l[k] = add_exp(l[k], vec_load(s + i + LANES * k) - max, a);
+	UNROLL for (int k = 0; k < 16 / LANES; k++)
+		vec_store(lane + LANES * k, l[k]);
+	return fold16(lane);
+}
+
+INLINE vec head_score(const float *s, const float *mult, const float *lse, int32_t r)
+{
+	return vec_fms(vec_load(s), vec_splat(mult[r]), vec_splat(lse[r]));
+}
+
+static void reduce(float *out, const float *s, size_t ld, const float *mult, const float *lse, int32_t n_q, int32_t n,
+                   enum reduce how)
+{
+	vec share = vec_splat(logf((float)n_q)), log2e = vec_splat(CHOOSE_LOG2E);
+
+	for (int32_t i = 0; i < n; i += LANES, s += LANES) {
+		vec top = head_score(s, mult, lse, 0);
+
+		for (int32_t r = 1; r < n_q; r++)
+			top = vec_max(head_score(s + (size_t)r * ld, mult, lse, r), top);
+		if (how == REDUCE_MEAN) {
+			vec sum = vec_zero();
+
+			for (int32_t r = 0; r < n_q; r++)
+				sum = add_exp(sum, head_score(s + (size_t)r * ld, mult, lse, r) - top, log2e);
+			top = top + (log_above(sum) - share);
+		}
+		vec_store_part(out + i, n - i, top);
+	}
+}
+
+/* ---- the k best ---- */
+
+static void pool(float *out, const float *x, int32_t n, int32_t half, float *tmp)
+{
+	const vec least = vec_splat(-INFINITY);
+	int32_t w = 1, len = n + 2 * half;
+
+	/* Sixteen more than the length: what the last vectors take along. */
+	for (int32_t i = 0; i < half; i++)
+		tmp[i] = -INFINITY;
+	for (int32_t i = half + n; i < len + 16; i++)
+		tmp[i] = -INFINITY;
+	/* max(NaN, -inf) is -inf in this order. */
+	for (int32_t i = 0; i < n; i += LANES)
+		vec_store_part(tmp + half + i, n - i, vec_max(vec_load_part(x + i, n - i), least));
+	/* The window doubles, then two of them overlap.  Reading ahead of what is written, so in place. */
+	for (; 2 * w <= 2 * half + 1; w *= 2)
+		for (int32_t i = 0; i < len - w; i += LANES)
+			vec_store(tmp + i, vec_max(vec_load(tmp + i), vec_load(tmp + i + w)));
+	for (int32_t i = 0; i < n; i += LANES)
+		vec_store(out + i, vec_max(vec_load(tmp + i), vec_load(tmp + i + 2 * half + 1 - w)));
+}
+
+static int32_t pick(int32_t *row, float *value, float *top, const float *x, int32_t i0, int32_t i1, float least)
+{
+	const vec none = vec_splat(-INFINITY), t = vec_splat(least);
+	vec_int at = i0 + LANE_NUMBERS;
+	vec most = none, v;
+	int32_t n = 0, i = i0;
+
+	/* max(NaN, -inf) is -inf in this order. */
+	for (; i + LANES <= i1; i += LANES, at += LANES) {
+		v = vec_max(vec_load(x + i), none);
+		most = vec_max(most, v);
+		n += mask_pick(row + n, value + n, at, v, vec_at_least(v, t));
+	}
+	if (i < i1) {
+		vec_mask seen = mask_first(i1 - i);
+
+		v = vec_max(vec_load_or(none, x + i, i1 - i), none);
+		most = vec_max(most, v);
+		n += mask_pick(row + n, value + n, at, v, vec_at_least(v, t) & seen);
+	}
+	*top = vec_largest(most);
+	return n;
+}
+
+static int32_t count(const float *x, int32_t n, float least)
+{
+	const vec t = vec_splat(least);
+	vec_int c0 = vec_int_splat(0), c1 = c0;
+	int32_t i = 0;
+
+	for (; i + 2 * LANES <= n; i += 2 * LANES) {
+		c0 = mask_count(c0, vec_at_least(vec_load(x + i), t));
+		c1 = mask_count(c1, vec_at_least(vec_load(x + i + LANES), t));
+	}
+	for (; i < n; i += LANES)
+		c0 = mask_count(c0, vec_at_least(vec_load_part(x + i, n - i), t) & mask_first(n - i));
+	return vec_int_sum(c0 + c1);
+}
+
+static int32_t keep(int32_t *out, const int32_t *row, const float *value, int32_t n, float least)
+{
+	const vec t = vec_splat(least);
+	int32_t c = 0;
+
+	for (int32_t i = 0; i < n; i += LANES)
+		c += mask_keep(out + c, row + i, vec_at_least(vec_load_part(value + i, n - i), t) & mask_first(n - i));
+	return c;
+}
+
+static const struct select_fns select_fns = {
+	.row_to_f32 = row_to_f32,
+	.panel = panel_ready,
+	.key_code = key_code,
+	.scan_sketch = scan_sketch,
+	.scan_rows = scan_rows,
+	.sum_exp = sum_exp,
+	.reduce = reduce,
+	.pool = pool,
+	.pick = pick,
+	.count = count,
+	.keep = keep,
+};
+#endif
+
+#endif

@@ -1,0 +1,223 @@
+/* kernels/cuda/cuda_select.cuh (private to kernels/cuda/) - selection of slots: declarations and device code that its files share.
+ *
+ *     cuda_key_sketch.cu   key sketches
+ *     cuda_scan.cu         scores of keys
+ *     cuda_topk.cu         the k best scores; scan and topk together
+ *     cuda_kv_move.cu      moves KV entries inside a plane
+ *     cuda_compare.cu      pages and the drift of queries, for the comparison policies quest and refresh */
+#ifndef WEIR_CUDA_SELECT_CUH
+#define WEIR_CUDA_SELECT_CUH
+
+#include "kernels/cuda/cuda.cuh"
+#ifdef __CUDACC__
+#include <cuda_bf16.h>
+#endif
+
+extern "C" {
+#include "kernels/key_sketch.h"
+}
+
+static inline int32_t min_i32(int32_t a, int32_t b) { return a < b ? a : b; }
+static inline int32_t max_i32(int32_t a, int32_t b) { return a > b ? a : b; }
+static inline size_t scratch_align(size_t n) { return (n + 255) & ~(size_t)255; }
+/* Offset of the next piece of scratch, n values of that size. */
+static inline size_t scratch_cut(size_t *at, size_t n, size_t size)
+{
+	size_t from = *at;
+
+	*at += scratch_align(n * size);
+	return from;
+}
+
+/* ---- scores before and after softmax ---- */
+
+/* Results of the first launch of a scan, from which the second one computes the output (cuda_scan.cu). */
+struct scan_scores {
+	const float *score;          /* [n_head][ld]: raw scores; times mult they are the scores */
+	const float *max, *sum;      /* [n_head][tiles]: the largest raw score of a tile of rows, sum of exp((score - max) * mult) */
+	const float *mult;           /* [n_head] */
+	float *out;                  /* [n_kv_head][out_cols] */
+	int64_t ld, out_cols;
+	int32_t n, group, tile, tiles, raw, mean;
+	struct cuda_predicate when;
+};
+
+/* Arguments of the first launch: keys of a sketch or plane, or (pages) rows of page bounds. */
+struct scan_launch {
+	const uint8_t *keys;
+	const float *q;
+	float *score, *max, *sum, *mult;   /* struct scan_scores */
+	uint32_t *zero;
+	int64_t ld, head_bytes, row_bytes;
+	int32_t n, group, tile, tiles, dim, bits, panel_bytes, type, whole, pages, n_zero;
+	float scale;
+	struct cuda_predicate when;
+};
+
+/* exp(x * mult) for x <= 0; 0 for NaN. */
+static __device__ inline float scan_exp(float x, float mult)
+{
+	float y = x * (mult * 1.44269504f);
+
+	return y <= 0 ? exp2f(y) : 0;
+}
+
+/* For the query heads r of one KV head: lse[r] = log of the sum of exponentials, factor[r] = mult; for all threads of a block.  Ends
+ * with a barrier. */
+static __device__ inline void scan_totals(const struct scan_scores &s, int32_t head, float *lse, float *factor)
+{
+	int32_t lane = (int32_t)threadIdx.x % WARP, warps = (int32_t)blockDim.x / WARP;
+
+	for (int32_t r = (int32_t)threadIdx.x / WARP; r < s.group; r += warps) {
+		int64_t h = (int64_t)head * s.group + r;
+		const float *max = s.max + h * s.tiles, *sum = s.sum + h * s.tiles;
+		float mult = s.mult[h], top = -INFINITY, l = 0;
+
+		if (!s.raw) {
+			for (int32_t i = lane; i < s.tiles; i += WARP)
+				top = fmaxf(top, max[i]);
+			top = warp_max(top);
+			for (int32_t i = lane; i < s.tiles; i += WARP)
+				l += sum[i] * scan_exp(max[i] - top, mult);
+			l = warp_sum(l);
+		}
+		if (lane == 0) {
+			factor[r] = mult;
+			lse[r] = s.raw ? 0 : (float)((double)top * (double)mult + (double)logf(l));
+		}
+	}
+	__syncthreads();
+}
+
+/* The output of N keys from k on, `step` apart (past the last key: the last one again): max or log of the mean over the group.  All
+ * scores of a query head are loaded before any is used. */
+template<int N> static __device__ inline void scan_outputs(float out[N], const struct scan_scores &s, int32_t head, int32_t k, int32_t step,
+                                                           const float *lse, const float *factor)
+{
+	const float *score = s.score + (int64_t)head * s.group * s.ld;
+	float sum[N];
+
+	for (int j = 0; j < N; j++) {
+		out[j] = fmaf(score[min(k + j * step, s.n - 1)], factor[0], -lse[0]);
+		sum[j] = 0;
+	}
+	for (int32_t r = 1; r < s.group; r++)
+		for (int j = 0; j < N; j++) {
+			float y = fmaf(score[r * s.ld + min(k + j * step, s.n - 1)], factor[r], -lse[r]);
+
+			out[j] = y > out[j] ? y : out[j];
+		}
+	if (!s.mean)
+		return;
+	for (int32_t r = 0; r < s.group; r++)
+		for (int j = 0; j < N; j++)
+			sum[j] += scan_exp(fmaf(score[r * s.ld + min(k + j * step, s.n - 1)], factor[r], -lse[r]) - out[j], 1);
+	for (int j = 0; j < N; j++)
+		out[j] += logf(sum[j] / (float)s.group);
+}
+
+/* Checks, memory and the first launch of key_scan().  0; -1 with the error set; 1 when there is nothing to score.  zero: words that the
+ * launch clears, [n_kv_head][n_zero], or NULL. */
+int scan_start(struct cuda *, const struct scan_args *, struct scan_scores *, uint32_t *zero, int32_t n_zero);
+
+/* For scans of other rows than keys: scratch and the first launch of a scan of l->n rows of l->keys, which were checked; *s = its
+ * results.  0, or -1 with the error set. */
+int scan_first(struct cuda *, const struct scan_args *, struct scan_launch *l, struct scan_scores *s);
+/* The second launch, which writes the output. */
+void scan_end(struct cuda *, const struct scan_args *, const struct scan_scores *);
+
+/* ---- keys in a sketch ---- */
+
+/* Hadamard transform of a key or query of dim values in shared memory, for the lanes of a warp: the operations of sketch_hadamard() in
+ * their order, none of them fused, so the bits are the same. */
+static __device__ inline void sketch_hadamard_warp(float *x, int32_t dim)
+{
+	int32_t lane = (int32_t)threadIdx.x % WARP;
+
+	__syncwarp();
+	for (int32_t n; dim > 0; x += n, dim -= n) {
+		float norm;
+
+		for (n = 1; n <= dim / 2;)
+			n *= 2;
+		for (int32_t h = 1; h < n; h *= 2) {
+			for (int32_t i = lane; i < n / 2; i += WARP) {
+				float *p = x + (i & ~(h - 1)) * 2 + (i & (h - 1)), a = p[0], b = p[h];
+
+				p[0] = a + b;
+				p[h] = a - b;
+			}
+			__syncwarp();
+		}
+		norm = __fdiv_rn(1.0f, __fsqrt_rn((float)n));
+		for (int32_t i = lane; i < n; i += WARP)
+			x[i] = __fmul_rn(x[i], norm);
+	}
+	__syncwarp();
+}
+
+/* ---- rows of planes ---- */
+
+static __device__ inline float half_of(uint32_t bits) { return __half2float(__ushort_as_half((unsigned short)bits)); }
+
+static __device__ inline float row_value(const uint8_t *row, int32_t type, int32_t i)
+{
+	if (type == DT_F32)
+		return ((const float *)row)[i];
+	if (type == DT_F16)
+		return half_of(((const uint16_t *)row)[i]);
+	if (type == DT_BF16)
+		return __uint_as_float((uint32_t)((const uint16_t *)row)[i] << 16);
+	row += i / 32 * 34;
+	return half_of(*(const uint16_t *)row) * (float)((const int8_t *)row)[2 + i % 32];
+}
+
+/* Values i .. i + 7 of a row; i and the row's length are multiples of 8.  Rows are 16-byte aligned (Q8_0: 2-byte aligned). */
+template<int TYPE> static __device__ inline void row_eight_of(float x[8], const uint8_t *row, int32_t i)
+{
+	if (TYPE == DT_F32) {
+		float4 a = __ldg((const float4 *)(row + 4 * (int64_t)i)), b = __ldg((const float4 *)(row + 4 * (int64_t)i + 16));
+
+		x[0] = a.x, x[1] = a.y, x[2] = a.z, x[3] = a.w;
+		x[4] = b.x, x[5] = b.y, x[6] = b.z, x[7] = b.w;
+	} else if (TYPE == DT_Q8_0) {
+		const uint16_t *b = (const uint16_t *)(row + i / 32 * 34), *code = b + 1 + i % 32 / 2;
+		float d = half_of(b[0]);
+
+		for (int32_t j = 0; j < 4; j++) {
+			x[2 * j] = d * (float)(int8_t)(code[j] & 255);
+			x[2 * j + 1] = d * (float)(int8_t)(code[j] >> 8);
+		}
+	} else {
+		uint4 v = __ldg((const uint4 *)(row + 2 * (int64_t)i));
+		uint32_t w[4] = { v.x, v.y, v.z, v.w };
+
+		for (int32_t j = 0; j < 4; j++) {
+			x[2 * j] = TYPE == DT_F16 ? half_of(w[j] & 0xffff) : __uint_as_float(w[j] << 16);
+			x[2 * j + 1] = TYPE == DT_F16 ? half_of(w[j] >> 16) : __uint_as_float(w[j] & 0xffff0000u);
+		}
+	}
+}
+
+/* Values i .. i + 7 of any row, zero from dim on.  whole: row_eight_of() can read it. */
+static __device__ inline void row_eight(float x[8], const uint8_t *row, int32_t type, int32_t i, int32_t dim, int whole)
+{
+	if (!whole || i + 8 > dim)
+		for (int32_t j = 0; j < 8; j++)
+			x[j] = i + j < dim ? row_value(row, type, i + j) : 0;
+	else if (type == DT_F32)
+		row_eight_of<DT_F32>(x, row, i);
+	else if (type == DT_Q8_0)
+		row_eight_of<DT_Q8_0>(x, row, i);
+	else if (type == DT_F16)
+		row_eight_of<DT_F16>(x, row, i);
+	else
+		row_eight_of<DT_BF16>(x, row, i);
+}
+
+static inline int row_whole(enum dtype type, int32_t dim)
+{
+	return type == DT_Q8_0 || dim % 8 == 0;
+}
+
+#endif

@@ -1,0 +1,222 @@
+/* sessions/import/charset.c - encodings by name: what an HTML page declares, and iconv() to read it.
+ *
+ * Only encodings of this table reach iconv(): those that the web uses (WHATWG's Encoding standard), each under the labels that pages
+ * give it.  ISO-8859-1 and ASCII mean Windows-1252 there. */
+#include "sessions/import/import.h"
+
+#include <errno.h>
+#include <iconv.h>
+#include <string.h>
+
+static const struct { struct charset is; const char *labels; } charsets[] = {
+	{{"UTF-8", "UTF-8"}, " utf-8 utf8 unicode-1-1-utf-8 "},
+	{{"Windows-1252", "WINDOWS-1252"}, " windows-1252 cp1252 x-cp1252 iso-8859-1 iso8859-1 latin1 l1 ascii us-ascii ansi_x3.4-1968 "},
+	{{"Windows-1250", "WINDOWS-1250"}, " windows-1250 cp1250 x-cp1250 "},
+	{{"Windows-1251", "WINDOWS-1251"}, " windows-1251 cp1251 x-cp1251 "},
+	{{"Windows-1253", "WINDOWS-1253"}, " windows-1253 cp1253 x-cp1253 "},
+	{{"Windows-1254", "WINDOWS-1254"}, " windows-1254 cp1254 iso-8859-9 latin5 l5 "},
+	{{"Windows-1255", "WINDOWS-1255"}, " windows-1255 cp1255 "},
+	{{"Windows-1256", "WINDOWS-1256"}, " windows-1256 cp1256 "},
+	{{"Windows-1257", "WINDOWS-1257"}, " windows-1257 cp1257 "},
+	{{"Windows-1258", "WINDOWS-1258"}, " windows-1258 cp1258 "},
+	{{"ISO-8859-2", "ISO-8859-2"}, " iso-8859-2 iso8859-2 latin2 l2 "},
+	{{"ISO-8859-3", "ISO-8859-3"}, " iso-8859-3 latin3 l3 "},
+	{{"ISO-8859-4", "ISO-8859-4"}, " iso-8859-4 latin4 l4 "},
+	{{"ISO-8859-5", "ISO-8859-5"}, " iso-8859-5 cyrillic "},
+	{{"ISO-8859-6", "ISO-8859-6"}, " iso-8859-6 arabic "},
+	{{"ISO-8859-7", "ISO-8859-7"}, " iso-8859-7 greek "},
+	{{"ISO-8859-8", "ISO-8859-8"}, " iso-8859-8 iso-8859-8-i hebrew "},
+	{{"ISO-8859-10", "ISO-8859-10"}, " iso-8859-10 latin6 l6 "},
+	{{"ISO-8859-13", "ISO-8859-13"}, " iso-8859-13 "},
+	{{"ISO-8859-14", "ISO-8859-14"}, " iso-8859-14 "},
+	{{"ISO-8859-15", "ISO-8859-15"}, " iso-8859-15 latin9 l9 "},
+	{{"ISO-8859-16", "ISO-8859-16"}, " iso-8859-16 "},
+	{{"Windows-874", "CP874"}, " windows-874 tis-620 iso-8859-11 "},
+	{{"KOI8-R", "KOI8-R"}, " koi8-r koi8 koi "},
+	{{"KOI8-U", "KOI8-U"}, " koi8-u koi8-ru "},
+	{{"IBM866", "IBM866"}, " ibm866 cp866 866 "},
+	{{"Macintosh", "MACINTOSH"}, " macintosh mac x-mac-roman "},
+	{{"GB18030", "GB18030"}, " gb18030 gbk gb2312 gb_2312-80 x-gbk chinese "},
+	{{"Big5", "BIG5-HKSCS"}, " big5 big5-hkscs x-x-big5 cn-big5 "},
+	{{"Shift_JIS", "CP932"}, " shift_jis shift-jis sjis x-sjis windows-31j ms_kanji "},
+	{{"EUC-JP", "EUC-JP"}, " euc-jp x-euc-jp "},
+	{{"ISO-2022-JP", "ISO-2022-JP"}, " iso-2022-jp "},
+	{{"EUC-KR", "CP949"}, " euc-kr ks_c_5601-1987 ksc5601 korean windows-949 "},
+};
+
+const struct charset *charset_by_label(const char *label, size_t n)
+{
+	char s[40];
+
+	while (n && strchr(" \t\r\n\f\"'", *label))
+		label++, n--;
+	while (n && strchr(" \t\r\n\f\"'", label[n - 1]))
+		n--;
+	if (!n || n > sizeof s - 3)
+		return NULL;
+	s[0] = ' ';
+	for (size_t i = 0; i < n; i++)
+		s[i + 1] = label[i] >= 'A' && label[i] <= 'Z' ? (char)(label[i] + 32) : label[i] > ' ' ? label[i] : '?';
+	s[n + 1] = ' ';
+	s[n + 2] = 0;
+	for (size_t i = 0; i < sizeof charsets / sizeof *charsets; i++)
+		if (strstr(charsets[i].labels, s))
+			return &charsets[i].is;
+	return NULL;
+}
+
+static const char *find(const char *p, size_t n, const char *what)
+{
+	size_t k = strlen(what);
+
+	for (size_t i = 0; i + k <= n; i++)
+		if (!strncasecmp(p + i, what, k))
+			return p + i;
+	return NULL;
+}
+
+/* The value behind "charset" or "encoding": = and a word, in quotes or not. */
+static const struct charset *value(const char *p, const char *end)
+{
+	size_t n = 0;
+
+	while (p < end && strchr(" \t\r\n", *p) && *p)
+		p++;
+	if (p == end || *p != '=')
+		return NULL;
+	p++;
+	while (p < end && strchr(" \t\r\n\"'", *p) && *p)
+		p++;
+	while (p + n < end && p[n] && !strchr(" \t\r\n\"'>;/?", p[n]))
+		n++;
+	return charset_by_label(p, n);
+}
+
+const struct charset *charset_declared(const char *p, size_t n)
+{
+	const char *end = p + (n < 1024 ? n : 1024), *at, *stop;
+
+	if (n > 5 && !memcmp(p, "<?xml", 5) && (stop = find(p, (size_t)(end - p), "?>")) &&
+	    (at = find(p, (size_t)(stop - p), "encoding")))
+		return value(at + 8, stop);
+	for (at = p; (at = find(at, (size_t)(end - at), "<meta")); at++) {
+		const struct charset *c;
+		const char *name;
+		stop = memchr(at, '>', (size_t)(end - at));
+		if (!stop)
+			break;
+		name = find(at, (size_t)(stop - at), "charset");
+		if (name && (c = value(name + 7, stop)))
+			return c;
+	}
+	return NULL;
+}
+
+int charset_decode(const struct charset *c, const char *p, size_t n, struct str *out, size_t *replaced)
+{
+	iconv_t cd = iconv_open("UTF-8", c->iconv);
+	char buf[8192], *in = (char *)(uintptr_t)p;
+	size_t left = n;
+
+	*replaced = 0;
+	if (cd == (iconv_t)-1)
+		return -1;
+	while (left) {
+		char *to = buf;
+		size_t room = sizeof buf;
+		size_t r = iconv(cd, &in, &left, &to, &room);
+		str_add(out, buf, sizeof buf - room);
+		if (r != (size_t)-1 || errno == E2BIG)
+			continue;
+		/* One byte that means nothing; a character cut at the end. */
+		str_adds(out, "\xef\xbf\xbd");
+		++*replaced;
+		if (errno == EINVAL)
+			break;
+		in++;
+		left--;
+	}
+	iconv_close(cd);
+	return 0;
+}
+
+/* ---- a guess ----
+ * Text that is no UTF-8 is decoded with each encoding that its script is written in; the one whose letters are the most frequent
+ * ones of their language wins, if they are a good part of the text. */
+
+#define GUESS_BYTES (256u << 10)
+
+struct candidate {
+	const char *label;
+	const char *frequent;   /* letters that make up a good part of any text of the language, UTF-8 */
+	int32_t from, to;       /* the script: what is not in it speaks against the encoding */
+	int whole;              /* of several bytes a character: one error rules it out */
+};
+
+static const struct candidate candidates[] = {
+	{"shift_jis", "のにはをたがでてとしいるあっんいから、。", 0x3000, 0x9fff, 1},
+	{"euc-jp", "のにはをたがでてとしいるあっんいから、。", 0x3000, 0x9fff, 1},
+	{"gb18030", "的一是不了在人有我他这个中大来上国们和地到为以，。", 0x3000, 0xffef, 1},
+	{"big5", "的一是不了在人有我他這個中大來上國們和地到為以，。", 0x3000, 0xffef, 1},
+	{"euc-kr", "이다는을의에고가하한기로은지도사서를리인", 0x3000, 0xffef, 1},
+	{"windows-1251", "оеаинтсрвл", 0x0400, 0x04ff, 0},
+	{"koi8-r", "оеаинтсрвл", 0x0400, 0x04ff, 0},
+	{"ibm866", "оеаинтсрвл", 0x0400, 0x04ff, 0},
+	{"iso-8859-5", "оеаинтсрвл", 0x0400, 0x04ff, 0},
+	{"windows-1253", "αοιετσνηυρς", 0x0370, 0x03ff, 0},
+	{"windows-1255", "יוהלארתבשמ", 0x0590, 0x05ff, 0},
+	{"windows-1256", "اليمنوتربة", 0x0600, 0x06ff, 0},
+	{"windows-874", "านรอกเงยวม", 0x0e00, 0x0e7f, 0},
+};
+
+/* Share of the frequent letters among the characters beyond ASCII, less what does not belong to the script; 0: ruled out. */
+static double score(const struct candidate *k, const char *p, size_t n)
+{
+	struct str text = {0};
+	size_t replaced, frequent = 0, other = 0, all = 0;
+
+	if (charset_decode(charset_by_label(k->label, strlen(k->label)), p, n, &text, &replaced) || (k->whole && replaced > 1)) {
+		str_free(&text);
+		return 0;
+	}
+	for (size_t i = 0; i < text.n;) {
+		int32_t cp;
+		size_t len = (size_t)utf8_decode(text.p + i, text.n - i, &cp);
+		char c[5] = {0};
+		memcpy(c, text.p + i, len);
+		i += len;
+		if (cp < 0x80)
+			continue;
+		all++;
+		frequent += strstr(k->frequent, c) != NULL;
+		/* Quotation marks and dashes belong to every script. */
+		other += (cp < k->from || cp > k->to) && !(cp >= 0x2010 && cp <= 0x2122) && cp != 0xa0 && cp != 0xab && cp != 0xbb;
+	}
+	str_free(&text);
+	return all && other * 20 <= all ? (double)(frequent - (frequent < other ? frequent : other)) / (double)all : 0;
+}
+
+const struct charset *charset_guess(const char *p, size_t n)
+{
+	const struct candidate *best = NULL;
+	double most = 0.15;
+	size_t high = 0, letters = 0;
+
+	if (n > GUESS_BYTES)
+		n = GUESS_BYTES;
+	for (size_t i = 0; i < n; i++) {
+		high += (unsigned char)p[i] >= 0x80;
+		letters += (p[i] | 32) >= 'a' && (p[i] | 32) <= 'z';
+	}
+	/* Languages of the Latin script have few letters beyond ASCII. */
+	if (high < 20 || high * 2 < letters)
+		return NULL;
+	for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++) {
+		double s = score(&candidates[i], p, n);
+		if (s > most) {
+			most = s;
+			best = &candidates[i];
+		}
+	}
+	return best ? charset_by_label(best->label, strlen(best->label)) : NULL;
+}

@@ -1,0 +1,128 @@
+/* sessions/import/document.c - a document of any format: its type decides who converts it; then every document gets its name, its
+ * encoding and the marks of its paragraphs. */
+#include "sessions/import/import.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void set_name(struct doc *d, const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	free(d->name);
+	slash = slash && slash[1] ? slash + 1 : path;
+	d->name = xstrndup(slash, strlen(slash));
+}
+
+/* The encoding of an HTML page: what the server says, then what the page says. */
+static const struct charset *html_charset(const char *mime, const char *p, size_t n)
+{
+	const char *at = mime ? strstr(mime, "charset=") : NULL;
+	const struct charset *c = at ? charset_by_label(at + 8, strcspn(at + 8, "; ")) : NULL;
+
+	if (n >= 2 && (!memcmp(p, "\xff\xfe", 2) || !memcmp(p, "\xfe\xff", 2)))
+		return NULL;
+	if (n >= 3 && !memcmp(p, "\xef\xbb\xbf", 3))
+		return NULL;
+	return c ? c : charset_declared(p, n);
+}
+
+/* The page as UTF-8 in `text`. */
+static int html_text(const char *name, const char *mime, const char *p, size_t n, struct doc *text, struct err *e)
+{
+	const struct charset *c = html_charset(mime, p, n);
+	struct str utf8 = {0};
+	size_t replaced = 0;
+	int rc;
+
+	if (!c || !strcmp(c->name, "UTF-8") || charset_decode(c, p, n, &utf8, &replaced)) {
+		str_free(&utf8);
+		return text_decode(name, p, n, text, e);
+	}
+	rc = text_decode(name, utf8.p ? utf8.p : "", utf8.n, text, e);
+	str_free(&utf8);
+	if (rc)
+		return -1;
+	text->encoding = c->name;
+	if (replaced)
+		doc_note(text, "%zu byte sequence%s cannot be decoded as %s: replaced by U+FFFD", replaced,
+		         replaced == 1 ? " that" : "s that", c->name);
+	return 0;
+}
+
+static int import_html(const char *name, const char *mime, const char *p, size_t n, struct doc *out, struct err *e)
+{
+	struct doc text;
+	int rc;
+
+	if (html_text(name, mime, p, n, &text, e))
+		return -1;
+	rc = helper_convert(DOC_HTML, doc_shown(name), text.text.p, text.text.n, out, e);
+	if (!rc) {
+		out->encoding = text.encoding;
+		str_add(&out->notices, text.notices.p ? text.notices.p : "", text.notices.n);
+	}
+	doc_free(&text);
+	return rc;
+}
+
+static int import_text(enum doc_type type, const char *name, const char *p, size_t n, struct doc *out, struct err *e)
+{
+	if (text_decode(name, p, n, out, e))
+		return -1;
+	out->type = type;
+	doc_mark_text(out);
+	return 0;
+}
+
+/* The name without ".gz": what is inside has its type by it. */
+static int import_gzip(const char *name, const char *mime, const char *p, size_t n, struct doc *out, struct err *e)
+{
+	size_t len = strlen(name);
+	struct doc raw;
+	char *inner;
+	int rc;
+
+	if (helper_convert(DOC_GZIP, doc_shown(name), p, n, &raw, e))
+		return -1;
+	if (len > 3 && !strcasecmp(name + len - 3, ".gz"))
+		len -= 3;
+	inner = xstrndup(name, len);
+	if (raw.text.n >= 2 && !memcmp(raw.text.p, "\x1f\x8b", 2))
+		rc = err_set(e, ERR_DOCUMENT, "document '%s' is compressed twice: unpack it first", doc_shown(name));
+	else
+		rc = document_import(inner, mime && strstr(mime, "gzip") ? NULL : mime, raw.text.p ? raw.text.p : "", raw.text.n, out, e);
+	free(inner);
+	doc_free(&raw);
+	return rc;
+}
+
+int document_import(const char *name, const char *mime, const char *p, size_t n, struct doc *out, struct err *e)
+{
+	enum doc_type type = doc_type_of(name, mime, p, n);
+	int rc;
+
+	*out = (struct doc){0};
+	switch (type) {
+	case DOC_HTML: rc = import_html(name, mime, p, n, out, e); break;
+	case DOC_GZIP: rc = import_gzip(name, mime, p, n, out, e); break;
+	case DOC_EPUB:
+	case DOC_DOCX:
+	case DOC_PDF:  rc = helper_convert(type, doc_shown(name), p, n, out, e); break;
+	default:       rc = import_text(type, name, p, n, out, e);
+	}
+	if (rc)
+		return -1;
+	set_name(out, name);
+	out->bytes = n;
+	if (!out->encoding)
+		out->encoding = "UTF-8";
+	if (type != DOC_GZIP)
+		doc_mark_paragraphs(out);
+	return 0;
+}
+
+int doc_decode(const char *name, const void *bytes, size_t n, struct doc *out, struct err *e)
+{
+	return document_import(name, NULL, bytes, n, out, e);
+}

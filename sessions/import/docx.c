@@ -1,0 +1,476 @@
+/* sessions/import/docx.c - DOCX: paragraphs, headings, lists, tables, notes and pages of WordprocessingML.
+ *
+ * The text that a reader sees: deleted text, field codes and hidden text are left out; of alternatives the first stays.  Footnotes
+ * and endnotes are numbered where they are referred to, "[1]", and follow at the end. */
+#include "sessions/import/import.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STYLES_MAX 4096
+#define LISTS_MAX 4096
+#define LEVELS 9
+#define NOTES_MAX 65536
+
+struct style { char *id, *based; int level; };              /* level: of the heading that it makes, 0 = none */
+struct numbering { long id; int bullet[LEVELS]; long start[LEVELS]; };
+struct list { long id; int of; long count[LEVELS]; };       /* of: index of its numbering */
+struct note { char kind; long id; };
+
+struct docx {
+	struct writer *w;
+	struct zip zip;
+	struct style *style;
+	size_t n_style;
+	struct numbering *numbering;
+	size_t n_numbering;
+	struct list *list;
+	size_t n_list;
+	struct note *note;
+	size_t n_note;
+
+	int skip;                /* depth inside an element whose text is not shown */
+	int in_properties;       /* of a paragraph, run, table ... */
+	int run_hidden, in_text;
+	size_t hidden;
+	int rendered_pages;      /* the file says where pages ended when it was last shown */
+	int page;
+	int paragraphs;          /* nested: text boxes hold paragraphs inside a paragraph */
+	int begun;               /* the paragraph's properties have been applied */
+	int heading, item;       /* of this paragraph: heading level; in a list */
+	long num, level;
+	int last_was_item;
+	/* Footnotes and endnotes: only the one wanted. */
+	const char *note_part;
+	long note_id;
+	int in_note;
+	size_t note_number;
+};
+
+static long number(const struct xml_attr *a, long otherwise)
+{
+	char s[24];
+
+	if (!a || !a->n || a->n >= sizeof s)
+		return otherwise;
+	memcpy(s, a->value, a->n);
+	s[a->n] = 0;
+	return strtol(s, NULL, 10);
+}
+
+/* <w:b/> is on, <w:b w:val="0"/> is off. */
+static int on(const struct xml_attr *a, size_t n)
+{
+	return !(xml_attr_is(a, n, "val", "0") || xml_attr_is(a, n, "val", "false") || xml_attr_is(a, n, "val", "off") ||
+	         xml_attr_is(a, n, "val", "none"));
+}
+
+/* ---- styles.xml ---- */
+
+static void styles_start(void *ud, const char *name, const struct xml_attr *a, size_t n)
+{
+	struct docx *x = ud;
+	const struct xml_attr *v = xml_attr(a, n, "val");
+	struct style *s = x->n_style ? &x->style[x->n_style - 1] : NULL;
+
+	if (!strcmp(name, "style") && (v = xml_attr(a, n, "styleId")) && x->n_style < STYLES_MAX) {
+		if (!x->style)
+			x->style = xcalloc(STYLES_MAX, sizeof *x->style);
+		x->style[x->n_style++] = (struct style){.id = xstrndup(v->value, v->n)};
+	} else if (!s || !v) {
+		return;
+	} else if (!strcmp(name, "name")) {
+		if (v->n == 9 && !strncasecmp(v->value, "heading ", 8) && v->value[8] >= '1' && v->value[8] <= '9')
+			s->level = v->value[8] - '0';
+		else if (v->n == 5 && !strncasecmp(v->value, "title", 5))
+			s->level = 1;
+	} else if (!strcmp(name, "basedOn") && !s->based) {
+		s->based = xstrndup(v->value, v->n);
+	} else if (!strcmp(name, "outlineLvl") && !s->level) {
+		long level = number(v, 9);
+		s->level = level >= 0 && level < 9 ? (int)level + 1 : 0;
+	}
+}
+
+static const struct style *style_of(const struct docx *x, const char *id, size_t n)
+{
+	for (size_t i = 0; i < x->n_style; i++)
+		if (strlen(x->style[i].id) == n && !memcmp(x->style[i].id, id, n))
+			return &x->style[i];
+	return NULL;
+}
+
+static int heading_of(const struct docx *x, const char *id, size_t n)
+{
+	const struct style *s = style_of(x, id, n);
+
+	for (int i = 0; s && i < 8; i++) {
+		if (s->level)
+			return s->level < 6 ? s->level : 6;
+		s = s->based ? style_of(x, s->based, strlen(s->based)) : NULL;
+	}
+	return 0;
+}
+
+/* ---- numbering.xml ---- */
+
+static void numbering_start(void *ud, const char *name, const struct xml_attr *a, size_t n)
+{
+	struct docx *x = ud;
+	struct numbering *m = x->n_numbering ? &x->numbering[x->n_numbering - 1] : NULL;
+	const struct xml_attr *v = xml_attr(a, n, "val");
+
+	if (!strcmp(name, "abstractNum") && x->n_numbering < LISTS_MAX) {
+		x->numbering = xrealloc(x->numbering, (x->n_numbering + 1) * sizeof *x->numbering);
+		x->numbering[x->n_numbering] = (struct numbering){.id = number(xml_attr(a, n, "abstractNumId"), -1)};
+		for (int i = 0; i < LEVELS; i++)
+			x->numbering[x->n_numbering].start[i] = 1;
+		x->n_numbering++;
+	} else if (!strcmp(name, "lvl")) {
+		x->level = number(xml_attr(a, n, "ilvl"), 0);
+	} else if (!strcmp(name, "numFmt") && m && x->level >= 0 && x->level < LEVELS && !x->n_list) {
+		m->bullet[x->level] = xml_attr_is(a, n, "val", "bullet") || xml_attr_is(a, n, "val", "none");
+	} else if (!strcmp(name, "start") && m && x->level >= 0 && x->level < LEVELS && !x->n_list) {
+		m->start[x->level] = number(v, 1);
+	} else if (!strcmp(name, "num") && x->n_list < LISTS_MAX) {
+		x->list = xrealloc(x->list, (x->n_list + 1) * sizeof *x->list);
+		x->list[x->n_list++] = (struct list){.id = number(xml_attr(a, n, "numId"), -1), .of = -1};
+	} else if (!strcmp(name, "abstractNumId") && x->n_list) {
+		for (size_t i = 0; i < x->n_numbering; i++)
+			if (x->numbering[i].id == number(v, -2))
+				x->list[x->n_list - 1].of = (int)i;
+	}
+}
+
+static void begin_item(struct docx *x)
+{
+	struct str *prefix = &x->w->prefix;
+	struct list *l = NULL;
+	int level = x->level < 0 ? 0 : x->level >= LEVELS ? LEVELS - 1 : (int)x->level;
+
+	for (size_t i = 0; i < x->n_list && !l; i++)
+		if (x->list[i].id == x->num)
+			l = &x->list[i];
+	str_clear(prefix);
+	for (int i = 0; i < level; i++)
+		str_adds(prefix, "  ");
+	if (l && l->of >= 0 && !x->numbering[l->of].bullet[level]) {
+		str_addf(prefix, "%ld. ", x->numbering[l->of].start[level] + l->count[level]++);
+		for (int i = level + 1; i < LEVELS; i++)
+			l->count[i] = 0;
+	} else {
+		str_adds(prefix, "- ");
+	}
+}
+
+/* ---- the text ---- */
+
+static void new_page(struct docx *x)
+{
+	char label[16];
+
+	writer_page(x->w, label, (size_t)snprintf(label, sizeof label, "%d", ++x->page));
+}
+
+/* Before the first text of a paragraph, when its properties are known. */
+static void begin_paragraph(struct docx *x)
+{
+	if (x->begun)
+		return;
+	x->begun = 1;
+	if (x->heading) {
+		writer_heading_begin(x->w, x->heading);
+	} else if (x->item) {
+		writer_gap(x->w, x->last_was_item ? GAP_LINE : GAP_BLOCK);
+		begin_item(x);
+	} else {
+		writer_gap(x->w, GAP_BLOCK);
+	}
+	x->last_was_item = x->item;
+}
+
+static void shown(struct docx *x, const char *s, size_t n)
+{
+	if (!n || x->skip || x->in_properties)
+		return;
+	if (x->run_hidden) {
+		x->hidden += n;
+		return;
+	}
+	begin_paragraph(x);
+	writer_text(x->w, s, n);
+}
+
+static void refer(struct docx *x, char kind, long id)
+{
+	char s[32];
+
+	if (x->note_part || x->n_note >= NOTES_MAX || x->skip || x->run_hidden)
+		return;
+	x->note = xrealloc(x->note, (x->n_note + 1) * sizeof *x->note);
+	x->note[x->n_note++] = (struct note){kind, id};
+	shown(x, s, (size_t)snprintf(s, sizeof s, "[%zu]", x->n_note));
+}
+
+static int skips(const char *name)
+{
+	static const char *const names[] = {"del", "moveFrom", "Fallback", "instrText", "delText", "delInstrText", "rubyPr", "rt"};
+
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (!strcmp(name, names[i]))
+			return 1;
+	return 0;
+}
+
+static int is_properties(const char *name)
+{
+	static const char *const names[] = {"pPr", "rPr", "tblPr", "trPr", "tcPr", "sectPr", "tblGrid", "sdtPr"};
+
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (!strcmp(name, names[i]))
+			return 1;
+	return 0;
+}
+
+static void property(struct docx *x, const char *name, const struct xml_attr *a, size_t n)
+{
+	const struct xml_attr *v = xml_attr(a, n, "val");
+
+	if (!strcmp(name, "pStyle") && v) {
+		x->heading = heading_of(x, v->value, v->n);
+	} else if (!strcmp(name, "outlineLvl")) {
+		long level = number(v, 9);
+		if (level >= 0 && level < 9)
+			x->heading = level < 6 ? (int)level + 1 : 6;
+	} else if (!strcmp(name, "numId")) {
+		x->num = number(v, 0);
+		x->item = x->num > 0;
+	} else if (!strcmp(name, "ilvl")) {
+		x->level = number(v, 0);
+	} else if (!strcmp(name, "pageBreakBefore") && on(a, n) && !x->rendered_pages && x->page) {
+		new_page(x);
+	} else if ((!strcmp(name, "vanish") || !strcmp(name, "webHidden")) && x->begun >= 0) {
+		x->run_hidden = on(a, n) && strcmp(name, "webHidden") != 0;
+	}
+}
+
+static void paragraph_start(struct docx *x)
+{
+	/* A paragraph of a text box ends the text before it. */
+	if (x->paragraphs++)
+		writer_gap(x->w, GAP_LINE);
+	x->begun = x->heading = x->item = 0;
+	x->num = x->level = 0;
+}
+
+static void paragraph_end(struct docx *x)
+{
+	if (x->w->heading)
+		writer_heading_end(x->w);
+	/* An empty paragraph parts two lists and two blocks. */
+	if (!x->begun)
+		writer_gap(x->w, GAP_BLOCK);
+	str_clear(&x->w->prefix);
+	writer_gap(x->w, GAP_LINE);
+	if (x->paragraphs)
+		x->paragraphs--;
+	x->begun = 1;
+	x->run_hidden = 0;
+}
+
+static void symbol(struct docx *x, const char *name, const struct xml_attr *a, size_t n)
+{
+	if (!strcmp(name, "tab")) {
+		shown(x, " ", 1);
+	} else if (!strcmp(name, "noBreakHyphen")) {
+		shown(x, "-", 1);
+	} else if (!strcmp(name, "cr") || !strcmp(name, "br")) {
+		if (xml_attr_is(a, n, "type", "page")) {
+			if (!x->rendered_pages)
+				new_page(x);
+		} else if (!x->run_hidden) {
+			writer_gap(x->w, x->w->heading ? GAP_SPACE : GAP_LINE);
+		}
+	} else if (!strcmp(name, "lastRenderedPageBreak")) {
+		new_page(x);
+	} else if (!strcmp(name, "footnoteReference")) {
+		refer(x, 'f', number(xml_attr(a, n, "id"), -1));
+	} else if (!strcmp(name, "endnoteReference")) {
+		refer(x, 'e', number(xml_attr(a, n, "id"), -1));
+	}
+}
+
+static void text_start(void *ud, const char *name, const struct xml_attr *a, size_t n)
+{
+	struct docx *x = ud;
+
+	if (x->note_part && !strcmp(name, x->note_part))
+		x->in_note = number(xml_attr(a, n, "id"), -1) == x->note_id;
+	if (x->note_part && !x->in_note)
+		return;
+	if (x->skip || skips(name)) {
+		x->skip++;
+		return;
+	}
+	if (is_properties(name)) {
+		x->in_properties++;
+		if (!strcmp(name, "rPr"))
+			x->run_hidden = 0;
+	} else if (x->in_properties) {
+		property(x, name, a, n);
+	} else if (!strcmp(name, "p")) {
+		paragraph_start(x);
+	} else if (!strcmp(name, "r")) {
+		x->run_hidden = 0;
+	} else if (!strcmp(name, "t")) {
+		x->in_text++;
+	} else if (!strcmp(name, "tbl")) {
+		writer_table_begin(x->w);
+	} else if (!strcmp(name, "tr")) {
+		writer_row_begin(x->w);
+	} else if (!strcmp(name, "tc")) {
+		writer_cell_begin(x->w);
+	} else {
+		symbol(x, name, a, n);
+	}
+}
+
+static void text_end(void *ud, const char *name)
+{
+	struct docx *x = ud;
+
+	if (x->note_part && !x->in_note)
+		return;
+	if (x->note_part && !strcmp(name, x->note_part)) {
+		x->in_note = 0;
+		return;
+	}
+	if (x->skip) {
+		x->skip--;
+		return;
+	}
+	if (is_properties(name)) {
+		x->in_properties -= x->in_properties > 0;
+		/* What a paragraph's mark looks like hides no run. */
+		if (!strcmp(name, "pPr"))
+			x->run_hidden = 0;
+	} else if (x->in_properties) {
+		return;
+	} else if (!strcmp(name, "t")) {
+		x->in_text -= x->in_text > 0;
+	} else if (!strcmp(name, "p")) {
+		paragraph_end(x);
+	} else if (!strcmp(name, "tbl")) {
+		writer_table_end(x->w);
+	} else if (!strcmp(name, "tr")) {
+		writer_row_end(x->w);
+	}
+}
+
+static void text_text(void *ud, const char *s, size_t n)
+{
+	struct docx *x = ud;
+
+	if (x->in_text && (!x->note_part || x->in_note))
+		shown(x, s, n);
+}
+
+static const struct xml_handler text_handler = {.start = text_start, .end = text_end, .text = text_text};
+
+/* ---- notes ---- */
+
+/* "[3] Text of the note" for each reference, in order. */
+static void add_notes(struct docx *x)
+{
+	for (size_t i = 0; i < x->n_note && !x->w->full; i++) {
+		int foot = x->note[i].kind == 'f';
+		const char *path = foot ? "word/footnotes.xml" : "word/endnotes.xml";
+		const struct zip_entry *z = zip_find(&x->zip, path);
+		if (!z)
+			continue;
+		x->note_part = foot ? "footnote" : "endnote";
+		x->note_id = x->note[i].id;
+		x->in_note = x->skip = x->in_properties = x->in_text = x->paragraphs = x->last_was_item = 0;
+		writer_gap(x->w, GAP_BLOCK);
+		str_clear(&x->w->prefix);
+		str_addf(&x->w->prefix, "[%zu] ", i + 1);
+		xml_parse(path, z->p, z->n, &text_handler, x, NULL);
+	}
+	str_clear(&x->w->prefix);
+}
+
+/* ---- the file ---- */
+
+static int want(const char *name)
+{
+	static const char *const names[] = {
+		"word/document.xml", "word/styles.xml", "word/numbering.xml", "word/footnotes.xml", "word/endnotes.xml", "docProps/app.xml",
+		"word/document2.xml", "EncryptedPackage",
+	};
+
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (!strcmp(name, names[i]))
+			return 1;
+	return 0;
+}
+
+static void optional_part(struct docx *x, const char *path, const struct xml_handler *h)
+{
+	const struct zip_entry *z = zip_find(&x->zip, path);
+
+	if (z)
+		xml_parse(path, z->p, z->n, h, x, NULL);
+}
+
+static int read_docx(struct docx *x, const char *p, size_t n, struct doc *d, struct err *e)
+{
+	static const struct xml_handler styles = {.start = styles_start}, numbering = {.start = numbering_start};
+	const struct zip_entry *z;
+	struct err why = {0};
+
+	if (zip_read(&x->zip, p, n, want, e))
+		return -1;
+	if (!(z = zip_find(&x->zip, "word/document.xml")) && !(z = zip_find(&x->zip, "word/document2.xml")))
+		return err_set(e, ERR_DOCUMENT, "is damaged: it lacks 'word/document.xml'");
+	optional_part(x, "word/styles.xml", &styles);
+	optional_part(x, "word/numbering.xml", &numbering);
+	x->rendered_pages = z->n && memmem(z->p, z->n, "lastRenderedPageBreak", 21) != NULL;
+	new_page(x);
+	xml_parse(z->name, z->p, z->n, &text_handler, x, &why);
+	add_notes(x);
+	writer_end(x->w);
+	/* Without a page break nothing says how many pages there are. */
+	if (x->page == 1 && d->n_mark && d->mark[0].kind == MARK_PAGE) {
+		free(d->mark[0].text);
+		memmove(d->mark, d->mark + 1, --d->n_mark * sizeof *d->mark);
+		d->pages = 0;
+	}
+	if (x->hidden)
+		doc_note(d, HIDDEN_TEXT, x->hidden, x->hidden == 1 ? " was" : "s were");
+	if (why.code && !d->text.n) {
+		*e = why;
+		return -1;
+	}
+	if (why.code)
+		doc_note(d, "the document %s: the text ends there", why.msg);
+	return d->text.n ? 0 : err_set(e, ERR_DOCUMENT, "holds no text");
+}
+
+int docx_import(const char *p, size_t n, struct doc *d, struct err *e)
+{
+	struct writer w = {.doc = d};
+	struct docx x = {.w = &w};
+	int rc = read_docx(&x, p, n, d, e);
+
+	for (size_t i = 0; i < x.n_style; i++) {
+		free(x.style[i].id);
+		free(x.style[i].based);
+	}
+	free(x.style);
+	free(x.numbering);
+	free(x.list);
+	free(x.note);
+	zip_free(&x.zip);
+	return rc;
+}

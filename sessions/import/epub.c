@@ -1,0 +1,338 @@
+/* sessions/import/epub.c - EPUB 2 and 3: META-INF/container.xml names the package file, whose spine names the chapters in reading
+ * order.  Chapters without a heading of their own get the one that the table of contents has for them. */
+#include "sessions/import/import.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SPINE_MAX 10000
+
+struct item { char *id, *href, *type; };   /* of the manifest; href: path inside the archive */
+struct label { char *href, *text; };       /* of the table of contents */
+
+struct epub {
+	struct zip zip;
+	char *package;                      /* path of the package file */
+	struct item *item;
+	size_t n_item;
+	char **spine;                       /* ids */
+	size_t n_spine;
+	struct label *label;
+	size_t n_label;
+	struct str text;                    /* of the label that is being read */
+	int in_label, in_nav_point;
+	char *toc;                          /* path of the NCX or of the navigation document */
+	size_t encrypted;                   /* entries that are encrypted and no fonts */
+	int font;                           /* the entry of encryption.xml that is being read is a font's */
+};
+
+static int want(const char *name)
+{
+	static const char *const other[] = {
+		".jpg", ".jpeg", ".png", ".gif", ".svg", ".webp", ".css", ".ttf", ".otf", ".woff", ".woff2", ".mp3", ".mp4", ".m4a", ".js",
+	};
+	size_t n = strlen(name);
+
+	for (size_t i = 0; i < sizeof other / sizeof *other; i++)
+		if (n > strlen(other[i]) && !strcasecmp(name + n - strlen(other[i]), other[i]))
+			return 0;
+	return 1;
+}
+
+static int hex(char c)
+{
+	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/* The path in the archive that `href` means in the file `base`: percent signs decoded, "." and ".." resolved, no fragment; NULL
+ * where it would leave the archive. */
+static char *resolve(const char *base, const char *href, size_t n)
+{
+	const char *slash = strrchr(base, '/');
+	struct str path = {0}, out = {0};
+
+	if (slash && !(n && *href == '/'))
+		str_add(&path, base, (size_t)(slash - base) + 1);
+	for (size_t i = 0; i < n && href[i] != '#' && href[i] != '?'; i++) {
+		char c = href[i];
+		if (c == '%' && i + 2 < n && hex(href[i + 1]) >= 0 && hex(href[i + 2]) >= 0) {
+			c = (char)(hex(href[i + 1]) * 16 + hex(href[i + 2]));
+			i += 2;
+		}
+		str_add(&path, &c, 1);
+	}
+	for (char *p = path.p; p && *p;) {
+		size_t k = strcspn(p, "/");
+		if (k == 2 && p[0] == '.' && p[1] == '.') {
+			if (!out.n) {
+				str_free(&path);
+				str_free(&out);
+				return NULL;
+			}
+			while (out.n && out.p[--out.n] != '/')
+				;
+			out.p[out.n] = 0;
+		} else if (k && !(k == 1 && *p == '.')) {
+			if (out.n)
+				str_add(&out, "/", 1);
+			str_add(&out, p, k);
+		}
+		p += k + (p[k] == '/');
+	}
+	str_free(&path);
+	if (!out.p)
+		str_adds(&out, "");
+	return out.p;
+}
+
+static char *value(const struct xml_attr *a)
+{
+	return a ? xstrndup(a->value, a->n) : xstrndup("", 0);
+}
+
+/* ---- container.xml, the package file ---- */
+
+static void container_start(void *ud, const char *name, const struct xml_attr *a, size_t n)
+{
+	struct epub *b = ud;
+	const struct xml_attr *path = xml_attr(a, n, "full-path");
+
+	if (!strcmp(name, "rootfile") && path && !b->package)
+		b->package = resolve("", path->value, path->n);
+}
+
+static void package_start(void *ud, const char *name, const struct xml_attr *a, size_t n)
+{
+	struct epub *b = ud;
+	const struct xml_attr *href, *type;
+
+	if (!strcmp(name, "item") && (href = xml_attr(a, n, "href")) && b->n_item < SPINE_MAX) {
+		char *path = resolve(b->package, href->value, href->n);
+		if (!path)
+			return;
+		b->item = xrealloc(b->item, (b->n_item + 1) * sizeof *b->item);
+		b->item[b->n_item++] = (struct item){value(xml_attr(a, n, "id")), path, value(xml_attr(a, n, "media-type"))};
+		type = xml_attr(a, n, "properties");
+		if ((type && memmem(type->value, type->n, "nav", 3)) || xml_attr_is(a, n, "media-type", "application/x-dtbncx+xml")) {
+			/* The navigation document of EPUB 3 goes before the NCX of EPUB 2. */
+			if (!b->toc || type) {
+				free(b->toc);
+				b->toc = xstrndup(path, strlen(path));
+			}
+		}
+	} else if (!strcmp(name, "itemref") && b->n_spine < SPINE_MAX) {
+		b->spine = xrealloc(b->spine, (b->n_spine + 1) * sizeof *b->spine);
+		b->spine[b->n_spine++] = value(xml_attr(a, n, "idref"));
+	}
+}
+
+/* Fonts are "encrypted" so that they are not copied; any other entry is the book itself. */
+static void encryption_start(void *ud, const char *name, const struct xml_attr *a, size_t n)
+{
+	struct epub *b = ud;
+	const struct xml_attr *uri;
+
+	if (strcmp(name, "CipherReference") || !(uri = xml_attr(a, n, "URI")))
+		return;
+	char *path = resolve("", uri->value, uri->n);
+	b->encrypted += path && want(path);
+	free(path);
+}
+
+/* ---- the table of contents ---- */
+
+static void label_end(struct epub *b, char *href)
+{
+	size_t n = b->text.n;
+
+	if (href && n && b->n_label < SPINE_MAX) {
+		b->label = xrealloc(b->label, (b->n_label + 1) * sizeof *b->label);
+		b->label[b->n_label++] = (struct label){href, xstrndup(b->text.p, n)};
+	} else {
+		free(href);
+	}
+	str_clear(&b->text);
+}
+
+/* NCX: <navPoint><navLabel><text>..</text></navLabel><content src=".."/></navPoint>; EPUB 3: <nav><a href="..">..</a></nav>. */
+static void toc_start(void *ud, const char *name, const struct xml_attr *a, size_t n)
+{
+	struct epub *b = ud;
+	const struct xml_attr *to;
+
+	if (!strcmp(name, "navLabel")) {
+		str_clear(&b->text);
+		b->in_label = 1;
+	} else if (!strcmp(name, "content") && (to = xml_attr(a, n, "src"))) {
+		label_end(b, resolve(b->toc, to->value, to->n));
+	} else if (!strcmp(name, "a") && (to = xml_attr(a, n, "href"))) {
+		char *href = resolve(b->toc, to->value, to->n);
+		str_clear(&b->text);
+		b->in_label = 1;
+		if (href && b->n_label < SPINE_MAX) {
+			b->label = xrealloc(b->label, (b->n_label + 1) * sizeof *b->label);
+			b->label[b->n_label++] = (struct label){href, NULL};
+		} else {
+			free(href);
+		}
+	}
+}
+
+static void toc_end(void *ud, const char *name)
+{
+	struct epub *b = ud;
+
+	if (!strcmp(name, "navLabel")) {
+		b->in_label = 0;
+	} else if (!strcmp(name, "a")) {
+		b->in_label = 0;
+		if (b->n_label && !b->label[b->n_label - 1].text)
+			b->label[b->n_label - 1].text = xstrndup(b->text.p ? b->text.p : "", b->text.n);
+	}
+}
+
+static void toc_text(void *ud, const char *s, size_t n)
+{
+	struct epub *b = ud;
+
+	if (b->in_label && b->text.n < 1000)
+		str_add(&b->text, s, n);
+}
+
+static const char *label_of(const struct epub *b, const char *href)
+{
+	for (size_t i = 0; i < b->n_label; i++)
+		if (b->label[i].text && b->label[i].text[strspn(b->label[i].text, " \n\t\r")] && !strcmp(b->label[i].href, href))
+			return b->label[i].text;
+	return NULL;
+}
+
+/* ---- the book ---- */
+
+static int part(struct epub *b, const char *path, const struct xml_handler *h, int needed, struct err *e)
+{
+	const struct zip_entry *entry = zip_find(&b->zip, path);
+
+	if (entry)
+		return xml_parse(path, entry->p, entry->n, h, b, needed ? e : NULL);
+	return needed ? err_set(e, ERR_DOCUMENT, "is damaged: it lacks '%.100s'", path) : 0;
+}
+
+static const struct item *item_of(const struct epub *b, const char *id)
+{
+	for (size_t i = 0; i < b->n_item; i++)
+		if (!strcmp(b->item[i].id, id))
+			return &b->item[i];
+	return NULL;
+}
+
+/* A chapter as valid UTF-8: XHTML may say its encoding in the XML declaration. */
+static void chapter_text(const struct zip_entry *z, struct str *out)
+{
+	const struct charset *c = charset_declared(z->p, z->n);
+	struct doc text;
+	size_t replaced;
+
+	if (c && !charset_decode(c, z->p, z->n, out, &replaced))
+		return;
+	str_clear(out);
+	if (text_decode(z->name, z->p, z->n, &text, NULL))
+		return;
+	str_add(out, text.text.p, text.text.n);
+	doc_free(&text);
+}
+
+static size_t add_chapter(struct writer *w, const struct epub *b, const struct item *it, const struct zip_entry *z)
+{
+	struct doc *d = w->doc;
+	struct str text = {0};
+	size_t from, marks = d->n_mark, hidden;
+	const char *label = label_of(b, it->href);
+	int has_heading = 0;
+
+	writer_gap(w, GAP_BLOCK);
+	from = d->text.n;
+	chapter_text(z, &text);
+	hidden = html_convert(w, text.p ? text.p : "", text.n);
+	str_free(&text);
+	writer_heading_end(w);
+	for (size_t i = marks; i < d->n_mark; i++)
+		has_heading |= d->mark[i].kind == MARK_HEADING;
+	while (from < d->text.n && d->text.p[from] == '\n')
+		from++;
+	if (!has_heading && label && d->text.n > from)
+		doc_mark(d, MARK_HEADING, 1, from, label, strlen(label));
+	return hidden;
+}
+
+static int read_book(struct epub *b, struct doc *d, struct err *e)
+{
+	struct writer w = {.doc = d};
+	size_t hidden = 0, missing = 0;
+
+	for (size_t i = 0; i < b->n_spine && !w.full; i++) {
+		const struct item *it = item_of(b, b->spine[i]);
+		const struct zip_entry *z = it ? zip_find(&b->zip, it->href) : NULL;
+		if (!z)
+			missing += !it || want(it->href);
+		else
+			hidden += add_chapter(&w, b, it, z);
+	}
+	writer_end(&w);
+	if (hidden)
+		doc_note(d, HIDDEN_TEXT, hidden, hidden == 1 ? " was" : "s were");
+	if (missing)
+		doc_note(d, "%zu of %zu chapters are missing in the file", missing, b->n_spine);
+	if (!b->n_spine)
+		return err_set(e, ERR_DOCUMENT, "is damaged: its package file names no chapters");
+	return d->text.n ? 0 : err_set(e, ERR_DOCUMENT, "holds no text");
+}
+
+static int book(struct epub *b, const char *p, size_t n, struct doc *d, struct err *e)
+{
+	static const struct xml_handler container = {.start = container_start}, package = {.start = package_start},
+	                                encryption = {.start = encryption_start},
+	                                toc = {.start = toc_start, .end = toc_end, .text = toc_text};
+	const struct zip_entry *z;
+
+	if (zip_read(&b->zip, p, n, want, e) || part(b, "META-INF/container.xml", &container, 1, e))
+		return -1;
+	if (!b->package)
+		return err_set(e, ERR_DOCUMENT, "is damaged: its container names no package file");
+	part(b, "META-INF/encryption.xml", &encryption, 0, NULL);
+	if (b->encrypted)
+		return err_set(e, ERR_DOCUMENT, "is encrypted (DRM): its text cannot be read");
+	if (part(b, b->package, &package, 1, e))
+		return -1;
+	z = b->toc ? zip_find(&b->zip, b->toc) : NULL;
+	if (z)
+		xml_parse(b->toc, z->p, z->n, &toc, b, NULL);
+	return read_book(b, d, e);
+}
+
+int epub_import(const char *p, size_t n, struct doc *d, struct err *e)
+{
+	struct epub b = {0};
+	int rc = book(&b, p, n, d, e);
+
+	for (size_t i = 0; i < b.n_item; i++) {
+		free(b.item[i].id);
+		free(b.item[i].href);
+		free(b.item[i].type);
+	}
+	for (size_t i = 0; i < b.n_spine; i++)
+		free(b.spine[i]);
+	for (size_t i = 0; i < b.n_label; i++) {
+		free(b.label[i].href);
+		free(b.label[i].text);
+	}
+	free(b.item);
+	free(b.spine);
+	free(b.label);
+	free(b.package);
+	free(b.toc);
+	str_free(&b.text);
+	zip_free(&b.zip);
+	return rc;
+}

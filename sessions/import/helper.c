@@ -1,0 +1,546 @@
+/* sessions/import/helper.c - the process that parses a document, and its parent.
+ *
+ * The parent starts this program a second time with nothing but the document as standard input, a pipe as standard output and one as
+ * standard error.  The second process locks itself in (jail.c), then either converts the document and writes records, or becomes
+ * pdftotext, whose output is text.  A record: a letter, four bytes of length, as many bytes.
+ *
+ *     T text   M mark (kind, level, 8 bytes of place, label)   P pages (4 bytes)   N notices   E why it failed   Z the end
+ *
+ * The parent believes nothing of it: lengths, places and UTF-8 are checked, and what takes too long or sends too much is killed. */
+#include "sessions/import/import.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define HELPER "--parse-document-in-jail"   /* argv[1] of the second process, argv[2]: the type, argv[3]: path of pdftotext */
+#define PROBE "probe"
+#define WALL_SECONDS 50.0
+#define OUTPUT_MAX (160u << 20)             /* text, and marks of a text that is all headings */
+#define MARKS_MAX 2000000u
+#define STDERR_MAX 4096
+#define PAGES_MAX "20000"
+
+/* ---- the second process ---- */
+
+static int send_all(const void *bytes, size_t n)
+{
+	const char *p = bytes;
+
+	while (n) {
+		ssize_t put = write(STDOUT_FILENO, p, n);
+		if (put < 0 && errno == EINTR)
+			continue;
+		if (put <= 0)
+			return -1;
+		p += put;
+		n -= (size_t)put;
+	}
+	return 0;
+}
+
+static int send_record(char tag, const void *p, size_t n)
+{
+	uint32_t len = (uint32_t)n;
+	char head[5] = {tag};
+
+	memcpy(head + 1, &len, 4);
+	return send_all(head, 5) || send_all(p, n) ? -1 : 0;
+}
+
+static int send_mark(const struct mark *m)
+{
+	char buf[1024] = {(char)m->kind, (char)m->level};
+	uint64_t at = m->at;
+	size_t n = m->text ? strlen(m->text) : 0;
+
+	memcpy(buf + 2, &at, 8);
+	if (n > sizeof buf - 10)
+		n = sizeof buf - 10;
+	memcpy(buf + 10, m->text ? m->text : "", n);
+	return send_record('M', buf, 10 + n);
+}
+
+static int send_doc(const struct doc *d)
+{
+	int32_t pages = d->pages;
+
+	if (send_record('T', d->text.p, d->text.n) || send_record('P', &pages, sizeof pages))
+		return 1;
+	for (size_t i = 0; i < d->n_mark; i++)
+		if (send_mark(&d->mark[i]))
+			return 1;
+	if (d->notices.n && send_record('N', d->notices.p, d->notices.n))
+		return 1;
+	return send_record('Z', "", 0) ? 1 : 0;
+}
+
+static int send_error(const struct err *e)
+{
+	return send_record('E', e->msg, strlen(e->msg)) || send_record('Z', "", 0) ? 1 : 0;
+}
+
+/* All of standard input; its size is known. */
+static char *take_document(size_t *n)
+{
+	struct stat st;
+	char *p;
+
+	if (fstat(STDIN_FILENO, &st) || st.st_size < 0 || !(p = malloc((size_t)st.st_size + 1)))
+		return NULL;
+	*n = 0;
+	while (*n < (size_t)st.st_size) {
+		ssize_t got = read(STDIN_FILENO, p + *n, (size_t)st.st_size - *n);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			break;
+		*n += (size_t)got;
+	}
+	p[*n] = 0;
+	return p;
+}
+
+static int convert(enum doc_type type)
+{
+	static int (*const by_type[])(const char *, size_t, struct doc *, struct err *) = {
+		[DOC_HTML] = html_import, [DOC_EPUB] = epub_import, [DOC_DOCX] = docx_import, [DOC_GZIP] = gzip_import,
+	};
+	struct doc d = {.type = type};
+	struct err e = {0};
+	size_t n = 0;
+	char *p = take_document(&n);
+
+	if (!p)
+		return 1;
+	return by_type[type](p, n, &d, &e) ? send_error(&e) : send_doc(&d);
+}
+
+static int parse_type(const char *s)
+{
+	for (int i = DOC_HTML; i <= DOC_GZIP; i++)
+		if (!strcmp(s, doc_type_name[i]))
+			return i;
+	return -1;
+}
+
+int doc_helper(int argc, char **argv)
+{
+	struct jail_level level = {0};
+	struct err e = {0};
+	int type, rc;
+
+	if (argc < 3 || strcmp(argv[1], HELPER))
+		return -1;
+	type = parse_type(argv[2]);
+	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	if (jail_enter(type == DOC_PDF ? JAIL_EXEC : JAIL_PARSE, argc > 3 ? argv[3] : NULL, &level, &e)) {
+		rc = send_error(&e);
+	} else if (type == DOC_PDF) {
+		static char *const env[] = {(char *)(uintptr_t)"LC_ALL=C.UTF-8", NULL};
+		const char *const args[] = {"pdftotext", "-q", "-enc", "UTF-8", "-eol", "unix", "-l", PAGES_MAX, "-", "-", NULL};
+		if (argc > 3)
+			execve(argv[3], (char *const *)(uintptr_t)args, env);
+		rc = 127;
+	} else if (type < 0) {
+		struct str s = {0};
+		str_adds(&s, "no_new_privs, limits, ");
+		if (level.landlock)
+			str_addf(&s, "Landlock %d, ", level.landlock);
+		str_adds(&s, "seccomp");
+		rc = send_record('T', s.p, s.n) || send_record('Z', "", 0);
+	} else {
+		rc = convert((enum doc_type)type);
+	}
+	_exit(rc);   /* nothing to flush or free */
+}
+
+/* ---- the parent ---- */
+
+struct child {
+	pid_t pid;
+	int out, err;            /* pipes */
+	struct str message;      /* what came from standard error */
+	char *p;                 /* what came from standard output */
+	size_t n, cap;
+	const char *why;         /* it was killed, and why */
+	int status;
+};
+
+/* The document in memory, as a file that nobody else can name. */
+static int document_file(const char *p, size_t n)
+{
+	int fd = memfd_create("document", MFD_CLOEXEC);
+
+	while (fd >= 0 && n) {
+		ssize_t put = write(fd, p, n);
+		if (put < 0 && errno == EINTR)
+			continue;
+		if (put <= 0) {
+			close(fd);
+			return -1;
+		}
+		p += put;
+		n -= (size_t)put;
+	}
+	if (fd >= 0)
+		lseek(fd, 0, SEEK_SET);
+	return fd;
+}
+
+static int spawn(struct child *c, const char *type, const char *program, int in, int out, int err)
+{
+	char *argv[] = {(char *)(uintptr_t)"weir", (char *)(uintptr_t)HELPER, (char *)(uintptr_t)type, (char *)(uintptr_t)program, NULL};
+	char *env[] = {NULL};
+	posix_spawn_file_actions_t files;
+	posix_spawnattr_t attr;
+	sigset_t none, all;
+	int rc;
+
+	sigemptyset(&none);
+	sigfillset(&all);
+	if (posix_spawn_file_actions_init(&files))
+		return -1;
+	if (posix_spawnattr_init(&attr)) {
+		posix_spawn_file_actions_destroy(&files);
+		return -1;
+	}
+	/* A terminal's signals are for the parent, which then ends the child. */
+	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+	posix_spawnattr_setsigmask(&attr, &none);
+	posix_spawnattr_setsigdefault(&attr, &all);
+	posix_spawn_file_actions_adddup2(&files, in, STDIN_FILENO);
+	posix_spawn_file_actions_adddup2(&files, out, STDOUT_FILENO);
+	posix_spawn_file_actions_adddup2(&files, err, STDERR_FILENO);
+	posix_spawn_file_actions_addclosefrom_np(&files, 3);
+	posix_spawn_file_actions_addchdir_np(&files, "/");
+	rc = posix_spawn(&c->pid, "/proc/self/exe", &files, &attr, argv, env);
+	posix_spawnattr_destroy(&attr);
+	posix_spawn_file_actions_destroy(&files);
+	errno = rc;
+	return rc ? -1 : 0;
+}
+
+static void close_all(int *fd, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (fd[i] >= 0)
+			close(fd[i]);
+}
+
+static int start(struct child *c, const char *type, const char *program, const char *p, size_t n)
+{
+	int fd[5] = {-1, -1, -1, -1, -1};   /* the document, two pipes */
+
+	if ((fd[0] = document_file(p, n)) < 0 || pipe2(fd + 1, O_CLOEXEC) || pipe2(fd + 3, O_CLOEXEC) ||
+	    spawn(c, type, program, fd[0], fd[2], fd[4])) {
+		int why = errno;
+		close_all(fd, 5);
+		errno = why;
+		return -1;
+	}
+	c->out = fd[1];
+	c->err = fd[3];
+	close(fd[0]);
+	close(fd[2]);
+	close(fd[4]);
+	return 0;
+}
+
+static void kill_child(struct child *c, const char *why)
+{
+	if (!c->why)
+		kill(-c->pid, SIGKILL);
+	c->why = why;
+}
+
+/* What has come; 0 at the end of the pipe. */
+static int take_output(struct child *c)
+{
+	ssize_t got;
+
+	if (c->cap - c->n < 65536) {
+		size_t cap = c->cap ? 2 * c->cap : 1u << 18;
+		char *p = realloc(c->p, cap + 1);
+		if (!p) {
+			kill_child(c, "there is no memory for its text");
+			return 0;
+		}
+		c->p = p;
+		c->cap = cap;
+	}
+	got = read(c->out, c->p + c->n, c->cap - c->n);
+	if (got > 0)
+		c->n += (size_t)got;
+	if (c->n > OUTPUT_MAX)
+		kill_child(c, "it holds too much text");
+	return got > 0 || (got < 0 && (errno == EINTR || errno == EAGAIN));
+}
+
+static int take_message(struct child *c)
+{
+	char buf[512];
+	ssize_t got = read(c->err, buf, sizeof buf);
+
+	if (got > 0 && c->message.n < STDERR_MAX)
+		str_add(&c->message, buf, (size_t)got);
+	return got > 0 || (got < 0 && errno == EINTR);
+}
+
+/* Until both pipes are at their ends, or time is up. */
+static void listen_to(struct child *c)
+{
+	double until = now_seconds() + WALL_SECONDS;
+	int out = 1, err = 1;
+
+	while ((out || err) && !c->why) {
+		struct pollfd fd[2] = {{.fd = out ? c->out : -1, .events = POLLIN}, {.fd = err ? c->err : -1, .events = POLLIN}};
+		double left = until - now_seconds();
+		if (left <= 0) {
+			kill_child(c, "parsing took longer than 50 seconds");
+			break;
+		}
+		if (poll(fd, 2, (int)(left * 1000) + 1) <= 0)
+			continue;
+		if (fd[0].revents)
+			out = take_output(c);
+		if (fd[1].revents)
+			err = take_message(c);
+	}
+	close(c->out);
+	close(c->err);
+	while (waitpid(c->pid, &c->status, 0) < 0 && errno == EINTR)
+		;
+}
+
+/* Why it ended without saying so; a part of a sentence. */
+static void ending(const struct child *c, char *out, size_t cap)
+{
+	if (c->why)
+		snprintf(out, cap, "%s", c->why);
+	else if (WIFSIGNALED(c->status) && (WTERMSIG(c->status) == SIGXCPU || WTERMSIG(c->status) == SIGKILL))
+		snprintf(out, cap, "parsing took too much processor time");
+	else if (WIFSIGNALED(c->status) && WTERMSIG(c->status) == SIGSYS)
+		snprintf(out, cap, "the parser did what its jail forbids and was stopped");
+	else if (WIFSIGNALED(c->status))
+		snprintf(out, cap, "the parser crashed (signal %d)", WTERMSIG(c->status));
+	else
+		snprintf(out, cap, "the parser stopped (it is damaged, or needs more than 1 GiB of memory)");
+}
+
+/* ---- records ---- */
+
+struct records { struct doc *d; struct str error; int end; };
+
+static int valid_text(const char *p, size_t n)
+{
+	for (size_t i = 0; i < n;) {
+		int32_t cp;
+		i += (size_t)utf8_decode(p + i, n - i, &cp);
+		if (cp <= 0)
+			return 0;
+	}
+	return 1;
+}
+
+static int take_mark(struct doc *d, const char *p, size_t n)
+{
+	uint64_t at;
+
+	if (n < 10 || p[0] < 0 || p[0] > MARK_HEADING || p[1] < 0 || p[1] > 6 || d->n_mark >= MARKS_MAX || !valid_text(p + 10, n - 10))
+		return -1;
+	memcpy(&at, p + 2, 8);
+	if (at > d->text.n || (at < d->text.n && ((unsigned char)d->text.p[at] & 0xc0) == 0x80))
+		return -1;
+	doc_mark(d, (enum mark_kind)p[0], p[1], (size_t)at, p + 10, n - 10);
+	return 0;
+}
+
+static int take_record(struct records *r, char tag, const char *p, size_t n, int raw)
+{
+	struct doc *d = r->d;
+
+	switch (tag) {
+	case 'T':
+		if (n > DOC_BYTES_MAX || d->text.n || !(raw || valid_text(p, n)))
+			return -1;
+		str_add(&d->text, p, n);
+		return 0;
+	case 'M':
+		return take_mark(d, p, n);
+	case 'P':
+		if (n != 4)
+			return -1;
+		memcpy(&d->pages, p, 4);
+		return d->pages < 0 ? -1 : 0;
+	case 'N':
+		if (n > 65536 || !valid_text(p, n))
+			return -1;
+		str_add(&d->notices, p, n);
+		return 0;
+	case 'E':
+		if (n > sizeof((struct err *)0)->msg || !valid_text(p, n) || r->error.n)
+			return -1;
+		str_add(&r->error, p, n);
+		return 0;
+	case 'Z':
+		r->end = 1;
+		return 0;
+	}
+	return -1;
+}
+
+/* 0: all records are whole and right. */
+static int take_records(struct records *r, const char *p, size_t n, int raw)
+{
+	int32_t pages = 0;
+
+	while (n >= 5 && !r->end) {
+		uint32_t len;
+		memcpy(&len, p + 1, 4);
+		if (len > n - 5 || take_record(r, *p, p + 5, len, raw))
+			return -1;
+		if (*p == 'P')
+			pages = r->d->pages;
+		p += 5 + len;
+		n -= 5 + (size_t)len;
+	}
+	r->d->pages = pages;   /* marks count them, too */
+	return r->end && !n ? 0 : -1;
+}
+
+/* ---- pdftotext ---- */
+
+/* The program as the user's PATH has it. */
+static char *find_program(const char *name)
+{
+	const char *path = getenv("PATH");
+
+	for (path = path && *path ? path : "/usr/local/bin:/usr/bin:/bin"; *path;) {
+		size_t k = strcspn(path, ":");
+		struct str s = {0};
+		struct stat st;
+		str_add(&s, path, k);
+		str_addf(&s, "/%s", name);
+		if (*path == '/' && !access(s.p, X_OK) && !stat(s.p, &st) && S_ISREG(st.st_mode))
+			return s.p;
+		str_free(&s);
+		path += k + (path[k] == ':');
+	}
+	return NULL;
+}
+
+static int pdf_refused(const struct child *c, const char *name, struct err *e)
+{
+	const char *said = c->message.p ? c->message.p : "";
+	char why[160];
+
+	if (strstr(said, "ncorrect password") || strstr(said, "nsupported security") || strstr(said, "ncrypted"))
+		return err_set(e, ERR_DOCUMENT, "document '%s' is encrypted: its text cannot be read without the password", name);
+	if (WIFEXITED(c->status) && WEXITSTATUS(c->status) == 127)
+		return err_set(e, ERR_DOCUMENT, "document '%s' cannot be read: pdftotext cannot be started", name);
+	if (WIFEXITED(c->status) && WEXITSTATUS(c->status) == 3)
+		return err_set(e, ERR_DOCUMENT, "document '%s' does not permit that its text is copied", name);
+	if (WIFEXITED(c->status) && !c->why)
+		return err_set(e, ERR_DOCUMENT, "document '%s' is a damaged PDF: pdftotext cannot read it", name);
+	ending(c, why, sizeof why);
+	return err_set(e, ERR_DOCUMENT, "document '%s' cannot be read: %s", name, why);
+}
+
+static int finish_pdf(struct child *c, const char *name, struct doc *d, struct err *e)
+{
+	int complete = !c->why && WIFEXITED(c->status) && WEXITSTATUS(c->status) == 0;
+	struct err why = {0};
+
+	if (!complete && !c->n)
+		return pdf_refused(c, name, e);
+	/* The jail could not be set up: the one thing that is no text of pdftotext. */
+	if (c->n > 5 && c->p[0] == 'E' && WIFEXITED(c->status) && memmem(c->p, c->n < 400 ? c->n : 400, "on this machine: no ", 20)) {
+		struct records r = {.d = d};
+		if (!take_records(&r, c->p, c->n, 0) && r.error.n) {
+			err_set(e, ERR_DOCUMENT, "document '%s' %s", name, r.error.p);
+			str_free(&r.error);
+			return -1;
+		}
+		str_free(&r.error);
+	}
+	if (pdf_import(c->p ? c->p : "", c->n, complete, d, &why)) {
+		err_set(e, ERR_DOCUMENT, "document '%s' %s", name, why.msg);
+		return -1;
+	}
+	if (!complete) {
+		char reason[160];
+		ending(c, reason, sizeof reason);
+		doc_note(d, "the text ends on page %d: %s", d->pages, reason);
+	}
+	return 0;
+}
+
+/* ---- both ---- */
+
+static int finish(struct child *c, const char *name, int raw, struct doc *d, struct err *e)
+{
+	struct records r = {.d = d};
+	char why[160];
+	int rc = 0;
+
+	if (take_records(&r, c->p, c->n, raw)) {
+		ending(c, why, sizeof why);
+		rc = err_set(e, ERR_DOCUMENT, "document '%s' cannot be read: %s", name, why);
+	} else if (r.error.n) {
+		rc = err_set(e, ERR_DOCUMENT, "document '%s' %s", name, r.error.p);
+	}
+	str_free(&r.error);
+	return rc;
+}
+
+int helper_convert(enum doc_type type, const char *name, const char *p, size_t n, struct doc *d, struct err *e)
+{
+	struct child c = {.pid = -1};
+	char *program = type == DOC_PDF ? find_program("pdftotext") : NULL;
+	int rc;
+
+	*d = (struct doc){.type = type};
+	if (type == DOC_PDF && !program)
+		return err_set(e, ERR_DOCUMENT, "document '%s' is a PDF: install pdftotext (package poppler-utils) to read it", name);
+	if (start(&c, doc_type_name[type], program, p, n)) {
+		rc = err_set(e, ERR_DOCUMENT, "document '%s' cannot be read: no second process (%s)", name, strerror(errno));
+	} else {
+		listen_to(&c);
+		rc = type == DOC_PDF ? finish_pdf(&c, name, d, e) : finish(&c, name, type == DOC_GZIP, d, e);
+	}
+	if (rc)
+		doc_free(d);
+	free(program);
+	free(c.p);
+	str_free(&c.message);
+	return rc;
+}
+
+int doc_jail(struct str *out, struct err *e)
+{
+	struct child c = {.pid = -1};
+	struct doc d = {0};
+	int rc;
+
+	if (start(&c, PROBE, NULL, "", 0))
+		return err_set(e, ERR_DOCUMENT, "documents cannot be parsed: no second process (%s)", strerror(errno));
+	listen_to(&c);
+	rc = finish(&c, "", 0, &d, e);
+	if (!rc)
+		str_add(out, d.text.p ? d.text.p : "", d.text.n);
+	doc_free(&d);
+	free(c.p);
+	str_free(&c.message);
+	return rc;
+}

@@ -1,0 +1,545 @@
+/* sessions/import/html.c - HTML and XHTML to text with marks.
+ *
+ * libxml2's HTML parser reports elements one by one (SAX), so nothing is built and depth costs nothing.  What a browser would not
+ * show is left out and counted where it is hidden text; navigation, scripts, forms and pictures are left out.  Where a page says
+ * which part is its main text (<main>, or one <article>), only that part stays. */
+#include "sessions/import/import.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <libxml/HTMLparser.h>
+#include <libxml/xmlerror.h>
+
+#define DEPTH_MAX 512
+#define RANGES_MAX 64
+#define RULES_MAX 256
+
+enum { BLOCK = 1, LINE = 2, SKIP = 4, PRE = 8, VOID = 16, NAV = 32, RAW = 64 };
+
+static const struct element { const char *name; unsigned char is; } elements[] = {
+	{"address", BLOCK}, {"annotation", SKIP}, {"annotation-xml", SKIP}, {"area", VOID}, {"article", BLOCK}, {"aside", BLOCK},
+	{"audio", SKIP}, {"base", VOID}, {"blockquote", BLOCK}, {"br", VOID}, {"button", SKIP}, {"canvas", SKIP}, {"caption", LINE},
+	{"center", BLOCK}, {"col", VOID}, {"datalist", SKIP}, {"dd", LINE}, {"details", BLOCK}, {"div", LINE}, {"dl", BLOCK},
+	{"dt", LINE}, {"embed", VOID}, {"fieldset", BLOCK}, {"figcaption", BLOCK}, {"figure", BLOCK}, {"footer", BLOCK},
+	{"form", LINE}, {"frame", VOID}, {"frameset", SKIP}, {"header", BLOCK}, {"hgroup", BLOCK}, {"hr", VOID}, {"iframe", SKIP},
+	{"img", VOID}, {"input", VOID}, {"legend", LINE}, {"li", LINE}, {"link", VOID}, {"listing", BLOCK | PRE}, {"main", BLOCK},
+	{"map", SKIP}, {"menu", BLOCK}, {"meta", VOID}, {"nav", NAV}, {"noembed", SKIP}, {"noframes", SKIP}, {"noscript", SKIP},
+	{"object", SKIP}, {"ol", BLOCK}, {"optgroup", SKIP}, {"option", SKIP}, {"p", BLOCK}, {"param", VOID},
+	{"plaintext", BLOCK | PRE}, {"pre", BLOCK | PRE}, {"rp", SKIP}, {"rt", SKIP}, {"script", SKIP}, {"section", BLOCK},
+	{"select", SKIP}, {"source", VOID}, {"style", SKIP | RAW}, {"summary", BLOCK}, {"svg", SKIP}, {"template", SKIP},
+	{"textarea", SKIP}, {"title", SKIP}, {"track", VOID}, {"ul", BLOCK}, {"video", SKIP}, {"wbr", VOID}, {"xmp", BLOCK | PRE},
+};
+
+struct frame {
+	char name[16];          /* cut: only compared */
+	unsigned is;
+	unsigned skips : 1;     /* nothing of it is text */
+	unsigned hides : 1;     /* what it holds is counted as hidden */
+	unsigned main : 1;      /* begins a range of the main text */
+	unsigned list : 1, ordered : 1, heading : 1, link_note : 1;
+	long number;            /* of the next item of an ordered list */
+};
+
+struct rule { char name[48]; };   /* ".secret", "#secret": a simple selector with display: none */
+
+struct html {
+	struct writer *w;
+	int whole;              /* navigation stays */
+	struct frame frame[DEPTH_MAX];
+	int depth, deeper;      /* deeper: elements open below DEPTH_MAX */
+	int skip, hide, style;
+	size_t hidden;          /* characters */
+	size_t left_out;        /* characters of navigation */
+	int nav;
+	int lists;
+	struct range main[RANGES_MAX], article[RANGES_MAX];
+	size_t n_main, n_article;
+	int in_main, in_article;
+	struct str css;
+	struct rule rule[RULES_MAX];
+	int n_rule;
+};
+
+static int compare_element(const void *key, const void *e)
+{
+	return strcmp(key, ((const struct element *)e)->name);
+}
+
+static unsigned element_is(const char *name)
+{
+	const struct element *e = bsearch(name, elements, sizeof elements / sizeof *elements, sizeof *elements, compare_element);
+
+	return e ? e->is : 0;
+}
+
+/* ---- attributes ---- */
+
+static const char *attribute(const xmlChar **a, const char *name)
+{
+	for (; a && *a; a += 2)
+		if (!strcmp((const char *)*a, name))
+			return a[1] ? (const char *)a[1] : "";
+	return NULL;
+}
+
+/* One of the words of an attribute. */
+static int has_word(const char *s, const char *word)
+{
+	size_t n = strlen(word);
+
+	while (s && *s) {
+		size_t k = strcspn(s, " \t\n\r\f");
+		if (k == n && !strncasecmp(s, word, n))
+			return 1;
+		s += k + strspn(s + k, " \t\n\r\f");
+		if (!k && !*s)
+			break;
+	}
+	return 0;
+}
+
+/* "display:none" and its like, white space and case apart. */
+static int hides(const char *css, size_t n)
+{
+	char s[256];
+	size_t k = 0;
+
+	for (size_t i = 0; i < n && k < sizeof s - 1; i++)
+		if ((unsigned char)css[i] > ' ')
+			s[k++] = css[i] >= 'A' && css[i] <= 'Z' ? (char)(css[i] + 32) : css[i];
+	s[k] = 0;
+	return strstr(s, "display:none") || strstr(s, "visibility:hidden") || strstr(s, "font-size:0;") || strstr(s, "font-size:0px") ||
+	       (k >= 11 && !strcmp(s + k - 11, "font-size:0"));
+}
+
+static int has_rule(const struct html *h, char kind, const char *name, size_t n)
+{
+	for (int i = 0; i < h->n_rule; i++)
+		if (h->rule[i].name[0] == kind && strlen(h->rule[i].name + 1) == n && !memcmp(h->rule[i].name + 1, name, n))
+			return 1;
+	return 0;
+}
+
+static int is_hidden(const struct html *h, const xmlChar **a)
+{
+	const char *style = attribute(a, "style"), *s;
+
+	if (attribute(a, "hidden") || (style && hides(style, strlen(style))))
+		return 1;
+	if (!h->n_rule)
+		return 0;
+	if ((s = attribute(a, "id")) && has_rule(h, '#', s, strlen(s)))
+		return 1;
+	for (s = attribute(a, "class"); s && *s;) {
+		size_t k = strcspn(s, " \t\n\r\f");
+		if (k && has_rule(h, '.', s, k))
+			return 1;
+		s += k + strspn(s + k, " \t\n\r\f");
+	}
+	return 0;
+}
+
+/* Rules of the page's own style sheet that hide a class or an id: "x, .secret { display: none }".  Rules in blocks (@media print)
+ * do not count. */
+static void read_css(struct html *h)
+{
+	const char *p = h->css.p ? h->css.p : "", *end = p + h->css.n;
+
+	while (p < end) {
+		const char *open = memchr(p, '{', (size_t)(end - p)), *close, *inner;
+		if (!open || !(close = memchr(open, '}', (size_t)(end - open))))
+			break;
+		inner = memchr(open + 1, '{', (size_t)(close - open) - 1);
+		if (inner) {   /* to the end of the block */
+			int level = 1;
+			for (p = open + 1; p < end && level; p++)
+				level += (*p == '{') - (*p == '}');
+			continue;
+		}
+		if (hides(open + 1, (size_t)(close - open) - 1))
+			while (p < open && h->n_rule < RULES_MAX) {
+				const char *comma = memchr(p, ',', (size_t)(open - p)), *stop = comma ? comma : open;
+				size_t n;
+				while (p < stop && (unsigned char)*p <= ' ')
+					p++;
+				while (stop > p && (unsigned char)stop[-1] <= ' ')
+					stop--;
+				n = (size_t)(stop - p);
+				if (n > 1 && n < sizeof h->rule->name && (*p == '.' || *p == '#') && !memchr(p, ' ', n) &&
+				    !memchr(p, ':', n) && !memchr(p + 1, '.', n - 1)) {
+					memcpy(h->rule[h->n_rule].name, p, n);
+					h->rule[h->n_rule++].name[n] = 0;
+				}
+				p = comma ? comma + 1 : open;
+			}
+		p = close + 1;
+	}
+	str_clear(&h->css);
+}
+
+/* ---- elements ---- */
+
+static void begin_item(struct html *h, const xmlChar **a)
+{
+	struct str *prefix = &h->w->prefix;
+	struct frame *list = NULL;
+	const char *value = attribute(a, "value");
+
+	for (int i = h->depth - 1; i >= 0 && !list; i--)
+		if (h->frame[i].list)
+			list = &h->frame[i];
+	str_clear(prefix);
+	for (int i = 1; i < h->lists && i < 8; i++)
+		str_adds(prefix, "  ");
+	if (list && list->ordered) {
+		if (value && *value)
+			list->number = strtol(value, NULL, 10);
+		str_addf(prefix, "%ld. ", list->number);
+		if (list->number < 1000000)
+			list->number++;
+	} else {
+		str_adds(prefix, "- ");
+	}
+}
+
+/* "12" of <span epub:type="pagebreak" title="12"/>; a book without titles has ids. */
+static void begin_page(struct html *h, const xmlChar **a)
+{
+	const char *label = attribute(a, "title");
+
+	if (!label || !*label)
+		label = attribute(a, "aria-label");
+	if (!label || !*label) {
+		label = attribute(a, "id");
+		if (label)
+			label += strcspn(label, "0123456789");
+	}
+	if (label && *label)
+		writer_page(h->w, label, strlen(label));
+}
+
+static void begin_list(struct html *h, struct frame *f, int ordered, const xmlChar **a)
+{
+	const char *start = attribute(a, "start");
+
+	f->list = 1;
+	f->ordered = ordered != 0;
+	f->number = start && *start ? strtol(start, NULL, 10) : 1;
+	/* A list in an item is a part of it, not a block of its own. */
+	if (h->lists++)
+		h->w->gap = GAP_LINE;
+}
+
+static void begin_main(struct html *h, struct frame *f, const char *name, const xmlChar **a)
+{
+	if (!strcmp(name, "main") || has_word(attribute(a, "role"), "main")) {
+		if (!h->in_main++ && h->n_main < RANGES_MAX)
+			h->main[h->n_main].from = h->w->doc->text.n;
+		f->main = 1;
+	} else if (!strcmp(name, "article")) {
+		if (!h->in_article++ && h->n_article < RANGES_MAX)
+			h->article[h->n_article].from = h->w->doc->text.n;
+	}
+}
+
+static int is_nav(const struct html *h, unsigned is, const xmlChar **a)
+{
+	const char *role = attribute(a, "role");
+
+	if (h->whole)
+		return 0;
+	return (is & NAV) || has_word(role, "navigation") || has_word(role, "search") || has_word(role, "menu") || has_word(role, "menubar");
+}
+
+static void begin_block(struct html *h, struct frame *f, const char *name, const xmlChar **a)
+{
+	struct writer *w = h->w;
+
+	/* What begins an item of a list stands behind its bullet. */
+	if (f->is & BLOCK)
+		writer_gap(w, w->prefix.n ? GAP_LINE : GAP_BLOCK);
+	else if (f->is & LINE)
+		writer_gap(w, GAP_LINE);
+	if (f->is & PRE)
+		w->pre++;
+	if (name[0] == 'h' && name[1] >= '1' && name[1] <= '6' && !name[2]) {
+		f->heading = 1;
+		writer_heading_begin(w, name[1] - '0');
+	} else if (!strcmp(name, "li")) {
+		begin_item(h, a);
+	} else if (!strcmp(name, "ul") || !strcmp(name, "ol") || !strcmp(name, "menu")) {
+		begin_list(h, f, name[0] == 'o', a);
+	} else if (!strcmp(name, "table")) {
+		writer_table_begin(w);
+	} else if (!strcmp(name, "tr")) {
+		writer_row_begin(w);
+	} else if (!strcmp(name, "td") || !strcmp(name, "th")) {
+		writer_cell_begin(w);
+	} else if (!strcmp(name, "a") && (has_word(attribute(a, "epub:type"), "noteref") || has_word(attribute(a, "role"), "doc-noteref"))) {
+		f->link_note = 1;
+		writer_text(w, "[", 1);
+	}
+}
+
+static void void_element(struct html *h, const char *name)
+{
+	if (h->skip)
+		return;
+	if (!strcmp(name, "br")) {
+		if (h->w->heading)
+			writer_gap(h->w, GAP_SPACE);
+		else if (h->w->pre)
+			writer_text(h->w, "\n", 1);
+		else
+			writer_gap(h->w, h->w->gap >= GAP_LINE ? GAP_BLOCK : GAP_LINE);
+	} else if (!strcmp(name, "hr")) {
+		writer_gap(h->w, GAP_BLOCK);
+	}
+}
+
+static void on_start(void *ud, const xmlChar *element, const xmlChar **a)
+{
+	struct html *h = ud;
+	const char *name = (const char *)element;
+	unsigned is = element_is(name);
+	struct frame *f;
+
+	if (is & VOID) {
+		void_element(h, name);
+		return;
+	}
+	if (h->depth == DEPTH_MAX) {
+		h->deeper++;
+		return;
+	}
+	if (!strcmp(name, "body"))
+		read_css(h);
+	f = &h->frame[h->depth++];
+	*f = (struct frame){.is = is};
+	snprintf(f->name, sizeof f->name, "%.15s", name);
+	if (is & RAW)
+		h->style++;
+	if (!h->skip && (has_word(attribute(a, "epub:type"), "pagebreak") || has_word(attribute(a, "role"), "doc-pagebreak"))) {
+		begin_page(h, a);
+		f->skips = 1;
+		h->skip++;
+		return;
+	}
+	if (is_hidden(h, a) && strcmp(name, "body") && strcmp(name, "html")) {
+		f->hides = f->skips = 1;
+		h->hide++;
+		h->skip++;
+		return;
+	}
+	if (is_nav(h, is, a)) {
+		h->nav++;
+		f->skips = 1;
+		h->skip++;
+		f->is |= NAV;
+		return;
+	}
+	f->is &= ~(unsigned)NAV;
+	if (is & SKIP) {
+		f->skips = 1;
+		h->skip++;
+		return;
+	}
+	if (h->skip)
+		return;
+	begin_main(h, f, name, a);
+	begin_block(h, f, name, a);
+}
+
+static void end_main(struct html *h, const struct frame *f)
+{
+	size_t at = h->w->doc->text.n;
+
+	if (f->main) {
+		if (!--h->in_main && h->n_main < RANGES_MAX)
+			h->main[h->n_main++].to = at;
+	} else if (!strcmp(f->name, "article") && h->in_article) {
+		if (!--h->in_article && h->n_article < RANGES_MAX)
+			h->article[h->n_article++].to = at;
+	}
+}
+
+static void end_frame(struct html *h, struct frame *f)
+{
+	struct writer *w = h->w;
+
+	if (f->is & RAW)
+		h->style--;
+	if (f->hides)
+		h->hide--;
+	if (f->is & NAV)
+		h->nav--;
+	if (f->skips) {
+		h->skip--;
+		return;
+	}
+	if (h->skip)
+		return;
+	if (f->heading)
+		writer_heading_end(w);
+	if (f->link_note)
+		writer_text(w, "]", 1);
+	if (f->list)
+		h->lists--;
+	if (f->is & PRE)
+		w->pre--;
+	if (!strcmp(f->name, "table"))
+		writer_table_end(w);
+	else if (!strcmp(f->name, "tr"))
+		writer_row_end(w);
+	else if (!strcmp(f->name, "td") || !strcmp(f->name, "th"))
+		writer_gap(w, GAP_LINE);
+	if (!strcmp(f->name, "li"))
+		str_clear(&w->prefix);   /* of an empty item */
+	if (f->list && h->lists)
+		writer_gap(w, GAP_LINE);
+	else if (f->is & BLOCK)
+		writer_gap(w, h->lists && !strcmp(f->name, "p") ? GAP_LINE : GAP_BLOCK);
+	else if (f->is & LINE)
+		writer_gap(w, GAP_LINE);
+	end_main(h, f);
+}
+
+static void on_end(void *ud, const xmlChar *element)
+{
+	struct html *h = ud;
+	char name[16];
+	int i;
+
+	if (element_is((const char *)element) & VOID)
+		return;
+	if (h->deeper) {
+		h->deeper--;
+		return;
+	}
+	snprintf(name, sizeof name, "%.15s", (const char *)element);
+	for (i = h->depth - 1; i >= 0 && strcmp(h->frame[i].name, name); i--)
+		;
+	while (i >= 0 && h->depth > i)
+		end_frame(h, &h->frame[--h->depth]);
+}
+
+static size_t count_characters(const char *s, size_t n)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < n; i++)
+		count += (unsigned char)s[i] > ' ' && ((unsigned char)s[i] & 0xc0) != 0x80;
+	return count;
+}
+
+static void on_text(void *ud, const xmlChar *s, int n)
+{
+	struct html *h = ud;
+
+	if (n <= 0)
+		return;
+	if (h->style) {
+		if (h->css.n + (size_t)n < 1u << 20)
+			str_add(&h->css, s, (size_t)n);
+		return;
+	}
+	if (!h->skip) {
+		writer_text(h->w, (const char *)s, (size_t)n);
+		return;
+	}
+	if (h->nav)
+		h->left_out += count_characters((const char *)s, (size_t)n);
+	else if (h->hide && h->hide == h->skip)
+		h->hidden += count_characters((const char *)s, (size_t)n);
+}
+
+/* ---- a page ---- */
+
+static void parse(struct html *h, const char *p, size_t n)
+{
+	htmlParserCtxtPtr ctxt;
+
+	if (n > INT32_MAX || !(ctxt = htmlNewParserCtxt()))
+		return;
+	*ctxt->sax = (htmlSAXHandler){.startElement = on_start, .endElement = on_end, .characters = on_text,
+	                              .ignorableWhitespace = on_text, .cdataBlock = on_text};
+	ctxt->userData = h;
+	htmlCtxtReadMemory(ctxt, p, (int)n, NULL, "UTF-8",
+	                   HTML_PARSE_RECOVER | HTML_PARSE_NOERROR | HTML_PARSE_NOWARNING | HTML_PARSE_NONET | HTML_PARSE_IGNORE_ENC);
+	htmlFreeParserCtxt(ctxt);
+	while (h->depth)
+		end_frame(h, &h->frame[--h->depth]);
+}
+
+static struct html *html_new(struct writer *w)
+{
+	struct html *h = xcalloc(1, sizeof *h);
+
+	h->w = w;
+	return h;
+}
+
+static void html_free(struct html *h)
+{
+	str_free(&h->css);
+	free(h);
+}
+
+static size_t total(const struct range *r, size_t n)
+{
+	size_t sum = 0;
+
+	for (size_t i = 0; i < n; i++)
+		sum += r[i].to - r[i].from;
+	return sum;
+}
+
+/* Keep the part that the page calls its main text, where that is a good part of it. */
+static void keep_main(struct html *h)
+{
+	struct doc *d = h->w->doc;
+	size_t main = total(h->main, h->n_main), article = total(h->article, h->n_article);
+
+	if (h->n_main && main >= 200 && main >= d->text.n / 4)
+		doc_keep(d, h->main, h->n_main);
+	else if (!h->n_main && h->n_article == 1 && article >= 200 && article >= d->text.n / 2)
+		doc_keep(d, h->article, 1);
+}
+
+size_t html_convert(struct writer *w, const char *utf8, size_t n)
+{
+	struct html *h = html_new(w);
+	size_t hidden;
+
+	parse(h, utf8, n);
+	hidden = h->hidden;
+	html_free(h);
+	return hidden;
+}
+
+int html_import(const char *p, size_t n, struct doc *d, struct err *e)
+{
+	struct writer w = {.doc = d};
+	struct html *h = html_new(&w);
+
+	parse(h, p, n);
+	writer_heading_end(&w);
+	/* A page of links: navigation is all it has. */
+	if (h->left_out > 4 * count_characters(d->text.p ? d->text.p : "", d->text.n)) {
+		html_free(h);
+		writer_end(&w);
+		doc_free(d);
+		w = (struct writer){.doc = d};
+		h = html_new(&w);
+		h->whole = 1;
+		parse(h, p, n);
+	}
+	writer_end(&w);
+	if (h->hidden)
+		doc_note(d, HIDDEN_TEXT, h->hidden, h->hidden == 1 ? " was" : "s were");
+	keep_main(h);
+	html_free(h);
+	return d->text.n ? 0 : err_set(e, ERR_DOCUMENT, "holds no text");
+}

@@ -1,0 +1,164 @@
+/* sessions/import/import.h - private to sessions/: how documents of every format become text with marks.
+ *
+ *     type.c      what a document is, by its first bytes and its name
+ *     charset.c   the encoding that an HTML page declares, or that a text seems to have
+ *     writer.c    text with marks, written by blocks, lines and cells: what all converters share
+ *     html.c      HTML and XHTML;  docx.c, epub.c  over zip.c and xml.c
+ *     pdf.c       what pdftotext prints: pages, running heads and feet, hyphens, ligatures
+ *     text.c      plain text of any encoding, and what is no text
+ *     marks.c     marks of plain text: pages, headings, paragraphs
+ *     jail.c      the limits of a process that parses;  helper.c  that process and its parent
+ *     url.c       http and https;  document.c  puts all of it together
+ *     list.c      the files that a folder or a pattern names
+ *
+ * Everything that libxml2, libarchive or poppler parses is parsed by another process, in a jail (helper.c). */
+#ifndef WEIR_IMPORT_H
+#define WEIR_IMPORT_H
+
+#include "sessions/sessions.h"
+
+/* ---- type.c ---- */
+
+/* What a document is; DOC_TEXT, DOC_MARKDOWN or DOC_SOURCE where nothing else is recognised.  name: only its ending counts.
+ * mime: the Content-Type of a server, or NULL. */
+enum doc_type doc_type_of(const char *name, const char *mime, const char *p, size_t n);
+
+/* ---- charset.c ---- */
+
+struct charset {
+	const char *name;      /* as users know it: "windows-1251" */
+	const char *iconv;     /* what iconv() calls it */
+};
+/* By a label of the web ("latin1", "utf8", "x-sjis"); NULL: unknown. */
+const struct charset *charset_by_label(const char *label, size_t n);
+/* The one that an HTML page declares in its first 1,024 bytes; NULL: none. */
+const struct charset *charset_declared(const char *p, size_t n);
+/* The one that a text seems to have which is no UTF-8: languages that are not written in Latin letters.  NULL: none of them. */
+const struct charset *charset_guess(const char *p, size_t n);
+/* To UTF-8; bytes that cannot be decoded become U+FFFD and are counted.  -1: iconv does not know it. */
+int charset_decode(const struct charset *, const char *p, size_t n, struct str *out, size_t *replaced);
+
+/* ---- writer.c ---- */
+
+enum gap { GAP_NONE, GAP_SPACE, GAP_LINE, GAP_BLOCK };
+
+#define WRITER_TABLES 16
+
+/* Text that grows block by block.  Gaps are pending until text follows, so the text begins and ends without one. */
+struct writer {
+	struct doc *doc;            /* text, marks, pages and notices go there */
+	enum gap gap;               /* before the next text */
+	int pre;                    /* > 0: white space is kept */
+	int full;                   /* the text has reached DOC_BYTES_MAX: the rest is left out */
+	struct str prefix;          /* of the next text: indent and bullet of a list item */
+	struct str page;            /* label of the page that begins with the next text */
+	int page_due;
+	int heading;                /* level of the heading that is being written, 0 = none */
+	size_t heading_at;
+	struct table {
+		size_t row, mark;       /* where the row and its marks begin */
+		size_t *cell;           /* where its cells begin */
+		size_t n_cell, cap;
+		int nested;             /* the row holds another table */
+	} table[WRITER_TABLES];
+	int tables;                 /* how deep, may exceed WRITER_TABLES */
+};
+void writer_text(struct writer *, const char *s, size_t n);   /* UTF-8; white space collapses unless w->pre */
+void writer_gap(struct writer *, enum gap);
+void writer_page(struct writer *, const char *label, size_t n);
+void writer_heading_begin(struct writer *, int level);
+void writer_heading_end(struct writer *);
+/* Tables: a row becomes one line with " | " between cells, unless it holds headings, tables or much text. */
+void writer_table_begin(struct writer *);
+void writer_table_end(struct writer *);
+void writer_row_begin(struct writer *);
+void writer_cell_begin(struct writer *);
+void writer_row_end(struct writer *);
+void writer_end(struct writer *);                             /* frees what the writer holds; the document stays */
+
+/* ---- marks.c ---- */
+
+void doc_mark(struct doc *, enum mark_kind, int level, size_t at, const char *text, size_t n);
+void doc_mark_text(struct doc *);        /* pages and headings of plain text, Markdown; by doc->type */
+void doc_mark_paragraphs(struct doc *);  /* of any text: runs of lines between blank ones.  Sorts all marks */
+/* Only [from[i], to[i]) of the text stay, in order; marks move along. */
+struct range { size_t from, to; };
+void doc_keep(struct doc *, const struct range *, size_t n);
+void doc_note(struct doc *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));   /* one sentence */
+/* A line that stands alone and looks like a heading ("3.1 Methods", "CHAPTER IV"): its level, or 0. */
+int heading_level(const char *line, size_t n);
+
+/* A note: count, ends of the plural. */
+#define HIDDEN_TEXT "%zu hidden character%s left out"
+
+/* ---- converters: they run in the jail ----
+ * Bytes to a zeroed document with text, marks, pages and notices.  -1: *e is the rest of a sentence that begins with the document's
+ * name ("is encrypted"). */
+
+/* Returns the characters of hidden text, which are left out. */
+size_t html_convert(struct writer *, const char *utf8, size_t n);
+int  html_import(const char *p, size_t n, struct doc *, struct err *);
+int  epub_import(const char *p, size_t n, struct doc *, struct err *);
+int  docx_import(const char *p, size_t n, struct doc *, struct err *);
+int  gzip_import(const char *p, size_t n, struct doc *, struct err *);   /* text = the bytes unpacked */
+
+/* Not in the jail: what pdftotext printed.  complete = 0: it was stopped, and the last page may be a part. */
+int pdf_import(const char *p, size_t n, int complete, struct doc *, struct err *);
+
+/* ---- zip.c ---- */
+
+struct zip_entry { char *name; char *p; size_t n; };
+struct zip { struct zip_entry *entry; size_t n, cap; };
+/* Every entry whose name `want` accepts, unpacked in memory, within the limits on entries, sizes and ratio. */
+int  zip_read(struct zip *, const char *p, size_t n, int want(const char *name), struct err *);
+const struct zip_entry *zip_find(const struct zip *, const char *name);   /* NULL: not there */
+void zip_free(struct zip *);
+
+/* ---- xml.c ---- */
+
+struct xml_attr { const char *name; const char *value; size_t n; };   /* local name; value is not terminated */
+struct xml_handler {
+	void (*start)(void *ud, const char *name, const struct xml_attr *, size_t n);   /* local names */
+	void (*end)(void *ud, const char *name);
+	void (*text)(void *ud, const char *s, size_t n);
+};
+/* Well-formed XML; no entities but the five of XML, nothing is fetched.  -1: *e says why and where; what was parsed until
+ * there has been reported. */
+int xml_parse(const char *what, const char *p, size_t n, const struct xml_handler *, void *ud, struct err *);
+const struct xml_attr *xml_attr(const struct xml_attr *, size_t n, const char *name);
+int xml_attr_is(const struct xml_attr *, size_t n, const char *name, const char *value);
+
+/* ---- jail.c ---- */
+
+enum jail_kind {
+	JAIL_PARSE,     /* reads and writes what is open, and nothing else */
+	JAIL_EXEC,      /* may execute one program and read the libraries and data files that it needs */
+};
+struct jail_level { int landlock; };   /* ABI version, 0 = the kernel has none; the other parts are always there */
+/* Confine this process for good.  program: what JAIL_EXEC may execute.  -1: it could not, and nothing should be parsed. */
+int jail_enter(enum jail_kind, const char *program, struct jail_level *, struct err *);
+
+/* ---- helper.c ---- */
+
+/* Convert in another process; *out is zeroed first.  e.msg is a whole sentence. */
+int helper_convert(enum doc_type, const char *name, const char *p, size_t n, struct doc *out, struct err *);
+
+/* ---- url.c ---- */
+
+int url_is(const char *path);   /* "http://..." or "https://..." */
+int url_document(const char *url, struct doc *, struct err *);
+
+/* ---- document.c ---- */
+
+/* Bytes of any format; mime: a server's Content-Type, or NULL. */
+int document_import(const char *name, const char *mime, const char *p, size_t n, struct doc *, struct err *);
+
+/* ---- text.c ---- */
+
+/* Plain text of any encoding to UTF-8; what is no text is refused by name.  No type, no marks. */
+int text_decode(const char *name, const char *p, size_t n, struct doc *, struct err *);
+const char *doc_shown(const char *path);   /* the end of a path, as errors name it */
+/* ERR_DOCUMENT: "document 'PATH' WHY". */
+int  doc_refuse(struct err *, const char *path, const char *why);
+
+#endif

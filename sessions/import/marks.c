@@ -1,0 +1,375 @@
+/* sessions/import/marks.c - marks of a document: pages, headings, paragraphs. */
+#include "sessions/import/import.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HEADING_BYTES_MAX 200   /* of a mark's text */
+#define HEADING_LINE_MAX 80     /* of a line that may be a heading of plain text */
+
+void doc_note(struct doc *d, const char *fmt, ...)
+{
+	char s[400];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(s, sizeof s, fmt, ap);
+	va_end(ap);
+	str_addf(&d->notices, "%s\n", s);
+}
+
+/* A mark's text: one line, shortened at a character. */
+static char *label(const char *s, size_t n)
+{
+	struct str out = {0};
+
+	if (n > HEADING_BYTES_MAX)
+		n = utf8_complete(s, HEADING_BYTES_MAX);
+	for (size_t i = 0; i < n; i++) {
+		char c = (unsigned char)s[i] <= ' ' ? ' ' : s[i];
+		if (c != ' ' || (out.n && out.p[out.n - 1] != ' '))
+			str_add(&out, &c, 1);
+	}
+	while (out.n && out.p[out.n - 1] == ' ')
+		out.p[--out.n] = 0;
+	if (!out.p)
+		str_adds(&out, "");
+	return out.p;
+}
+
+void doc_mark(struct doc *d, enum mark_kind kind, int level, size_t at, const char *text, size_t n)
+{
+	/* Grows at powers of two. */
+	if (!(d->n_mark & (d->n_mark + 1)) || !d->mark)
+		d->mark = xrealloc(d->mark, (2 * d->n_mark + 2) * sizeof *d->mark);
+	d->mark[d->n_mark++] = (struct mark){.kind = kind, .level = level, .at = at, .text = text ? label(text, n) : NULL};
+	if (kind == MARK_PAGE && d->pages < INT32_MAX)
+		d->pages++;
+}
+
+const struct mark *doc_mark_at(const struct doc *d, enum mark_kind kind, size_t at)
+{
+	const struct mark *found = NULL;
+	size_t lo = 0, hi = d->n_mark;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+		if (d->mark[mid].at <= at)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	while (lo-- > 0 && !found)
+		if (d->mark[lo].kind == kind)
+			found = &d->mark[lo];
+	return found;
+}
+
+/* A range begins with text, not with the gap before it. */
+static struct range trimmed(const struct str *t, struct range r)
+{
+	while (r.from < r.to && t->p[r.from] == '\n')
+		r.from++;
+	return r;
+}
+
+void doc_keep(struct doc *d, const struct range *range, size_t n)
+{
+	struct str *t = &d->text;
+	size_t to = 0, m = 0, kept = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct range r = trimmed(t, range[i]);
+		size_t len = r.to - r.from;
+		if (to && len) {
+			size_t gap = r.from - to < 2 ? r.from - to : 2;
+			memcpy(t->p + to, "\n\n", gap);
+			to += gap;
+		}
+		for (; m < d->n_mark && d->mark[m].at < r.to; m++) {
+			struct mark k = d->mark[m];
+			if (k.at < r.from && k.kind != MARK_PAGE) {
+				free(k.text);
+				continue;
+			}
+			k.at = k.at < r.from ? to : k.at - r.from + to;
+			d->mark[kept++] = k;
+		}
+		memmove(t->p + to, t->p + r.from, len);
+		to += len;
+	}
+	for (; m < d->n_mark; m++)
+		if (d->mark[m].kind == MARK_PAGE) {
+			d->mark[m].at = to;
+			d->mark[kept++] = d->mark[m];
+		} else {
+			free(d->mark[m].text);
+		}
+	d->n_mark = kept;
+	t->n = to;
+	if (t->p)
+		t->p[to] = 0;
+}
+
+/* ---- lines ---- */
+
+struct line { const char *s; size_t n; };   /* without white space around it */
+
+static struct line line_at(const struct str *t, size_t at, size_t *next)
+{
+	const char *s = t->p + at, *end = memchr(s, '\n', t->n - at);
+	struct line l = {s, end ? (size_t)(end - s) : t->n - at};
+
+	*next = at + l.n + (end != NULL);
+	while (l.n && (unsigned char)*l.s <= ' ')
+		l.s++, l.n--;
+	while (l.n && (unsigned char)l.s[l.n - 1] <= ' ')
+		l.n--;
+	return l;
+}
+
+static int digit(char c) { return c >= '0' && c <= '9'; }
+static int upper(char c) { return c >= 'A' && c <= 'Z'; }
+static int lower(char c) { return c >= 'a' && c <= 'z'; }
+
+/* "CHAPTER IV", "Part 2. The return": a word of division and a number. */
+static int division_level(const char *s, size_t n)
+{
+	static const char *const word[] = {"part", "book", "volume", "chapter", "appendix", "act", "section", "scene"};
+
+	for (size_t i = 0; i < sizeof word / sizeof *word; i++) {
+		size_t k = strlen(word[i]), at;
+		if (n < k + 2 || strncasecmp(s, word[i], k) || s[k] != ' ' || !upper(*s))
+			continue;
+		for (at = k + 1; at < n && (digit(s[at]) || (s[at] && strchr("IVXLCDM", s[at]))); at++)
+			;
+		if (at == k + 1 && n == k + 2 && upper(s[at]))   /* "Appendix B" */
+			at++;
+		if (at > k + 1 && (at == n || strchr(" .:-,", s[at])))
+			return i < 3 ? 1 : i < 6 ? 2 : 3;
+	}
+	return 0;
+}
+
+/* "3 Methods", "3.1. Results": numbers with points, then a title. */
+static int numbered_level(const char *s, size_t n)
+{
+	size_t i = 0, digits = 0;
+	int level = 1;
+
+	for (; i < n && (digit(s[i]) || (s[i] == '.' && i && digit(s[i - 1]))); i++) {
+		digits = digit(s[i]) ? digits + 1 : 0;
+		if (digits > 2)
+			return 0;
+		if (s[i] == '.' && i + 1 < n && digit(s[i + 1]))
+			level++;
+	}
+	if (!i || i + 3 > n || s[i] != ' ' || s[0] == '0')
+		return 0;
+	while (i < n && s[i] == ' ')
+		i++;
+	/* Neither "2 July 2011" nor "3.94 MB[1]". */
+	if (i + 2 > n || !upper(s[i]) || memchr(s + i, '|', n - i) || strchr(".,;:!?]0123456789", s[n - 1]))
+		return 0;
+	return level < 6 ? level : 6;
+}
+
+static int known_heading(const char *s, size_t n)
+{
+	static const char *const known[] = {
+		"Abstract", "Introduction", "Background", "Related Work", "Methods", "Materials and Methods", "Results", "Discussion",
+		"Conclusion", "Conclusions", "Acknowledgments", "Acknowledgements", "References", "Bibliography", "Appendix",
+		"Contents", "Table of Contents", "Preface", "Foreword", "Summary", "Index", "Glossary", "Prologue", "Epilogue",
+	};
+
+	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+		if (strlen(known[i]) == n && upper(*s) && !strncasecmp(s, known[i], n))
+			return 1;
+	return 0;
+}
+
+int heading_level(const char *s, size_t n)
+{
+	size_t letters = 0, small = 0;
+	int level;
+
+	if (n < 3 || n > HEADING_LINE_MAX)
+		return 0;
+	if ((level = division_level(s, n)) || (level = numbered_level(s, n)))
+		return level;
+	if (known_heading(s, n))
+		return 1;
+	/* Capitals alone, as in old books. */
+	for (size_t i = 0; i < n; i++) {
+		letters += upper(s[i]) || lower(s[i]);
+		small += lower(s[i]);
+	}
+	return !small && letters >= 5 && letters * 4 >= n * 3 && !memchr(s, '|', n) && !strchr(",;", s[n - 1]) ? 2 : 0;
+}
+
+/* ---- plain text ---- */
+
+/* Form feeds end pages; the text keeps them. */
+static void mark_pages(struct doc *d)
+{
+	const char *p = d->text.p, *end = p + d->text.n, *ff = memchr(p, '\f', d->text.n);
+	char number[16];
+	int page = 1;
+
+	if (!ff)
+		return;
+	doc_mark(d, MARK_PAGE, 0, 0, "1", 1);
+	for (; ff; ff = memchr(ff + 1, '\f', (size_t)(end - ff) - 1)) {
+		const char *rest = ff + 1;
+		while (rest < end && (unsigned char)*rest <= ' ' && *rest != '\f')
+			rest++;
+		if (rest == end)
+			return;
+		doc_mark(d, MARK_PAGE, 0, (size_t)(ff + 1 - p), number, (size_t)snprintf(number, sizeof number, "%d", ++page));
+	}
+}
+
+static void mark_headings(struct doc *d)
+{
+	int blank_before = 1;
+
+	for (size_t at = 0, next; at < d->text.n; at = next) {
+		struct line l = line_at(&d->text, at, &next), after = {0};
+		size_t ignored;
+		int level = 0;
+		blank_before |= d->text.p[at] == '\f';
+		if (blank_before && l.n && next < d->text.n)
+			after = line_at(&d->text, next, &ignored);
+		if (blank_before && l.n && !after.n)
+			level = heading_level(l.s, l.n);
+		if (level)
+			doc_mark(d, MARK_HEADING, level, (size_t)(l.s - d->text.p), l.s, l.n);
+		blank_before = !l.n;
+	}
+}
+
+/* ATX ("## Title ##"): its level, and the title in *l. */
+static int atx(struct line *l)
+{
+	int level = 0;
+
+	while (level < (int)l->n && l->s[level] == '#')
+		level++;
+	if (!level || level > 6 || (level < (int)l->n && l->s[level] != ' ' && l->s[level] != '\t'))
+		return 0;
+	l->s += level;
+	l->n -= (size_t)level;
+	while (l->n && l->s[l->n - 1] == '#')
+		l->n--;
+	while (l->n && (unsigned char)*l->s <= ' ')
+		l->s++, l->n--;
+	return l->n ? level : 0;
+}
+
+static int all_of(struct line l, char c)
+{
+	for (size_t i = 0; i < l.n; i++)
+		if (l.s[i] != c)
+			return 0;
+	return l.n >= 2;
+}
+
+static void mark_markdown(struct doc *d)
+{
+	char fence = 0;
+	size_t fence_n = 0;
+
+	for (size_t at = 0, next; at < d->text.n; at = next) {
+		struct line l = line_at(&d->text, at, &next), title = l, under = {0};
+		size_t indent = (size_t)(l.s - d->text.p) - at, run = 0, ignored;
+		int level = 0;
+		while (run < l.n && (l.s[run] == '`' || l.s[run] == '~') && l.s[run] == l.s[0])
+			run++;
+		if (fence) {
+			if (run >= fence_n && l.s[0] == fence && run == l.n)
+				fence = 0;
+			continue;
+		}
+		if (run >= 3) {
+			fence = l.s[0];
+			fence_n = run;
+			continue;
+		}
+		if (indent > 3 || !l.n)
+			continue;
+		level = atx(&title);
+		if (!level && next < d->text.n && l.s[0] != '-' && l.s[0] != '>' && l.s[0] != '|') {
+			under = line_at(&d->text, next, &ignored);
+			level = all_of(under, '=') ? 1 : all_of(under, '-') ? 2 : 0;
+		}
+		if (level)
+			doc_mark(d, MARK_HEADING, level, at, title.s, title.n);
+	}
+}
+
+void doc_mark_text(struct doc *d)
+{
+	if (!d->text.n)
+		return;
+	mark_pages(d);
+	if (d->type == DOC_MARKDOWN)
+		mark_markdown(d);
+	else if (d->type == DOC_TEXT)
+		mark_headings(d);
+}
+
+/* ---- paragraphs ---- */
+
+static int by_place(const void *a, const void *b)
+{
+	const struct mark *x = a, *y = b;
+
+	return x->at != y->at ? (x->at > y->at) - (x->at < y->at) : (x->kind > y->kind) - (x->kind < y->kind);
+}
+
+/* At one place: pages in their order, then headings, then the paragraph. */
+static void sort_marks(struct doc *d)
+{
+	int sorted = 1;
+
+	for (size_t i = 1; i < d->n_mark && sorted; i++)
+		sorted = by_place(&d->mark[i - 1], &d->mark[i]) <= 0;
+	if (sorted)
+		return;
+	/* Empty pages share their place with the next one: their order must stay. */
+	struct mark *copy = xmalloc(d->n_mark * sizeof *copy), *at[3];
+	size_t n[3] = {0}, to = 0;
+	memcpy(copy, d->mark, d->n_mark * sizeof *copy);
+	for (size_t i = 0; i < d->n_mark; i++)
+		n[d->mark[i].kind]++;
+	at[0] = d->mark, at[1] = at[0] + n[0], at[2] = at[1] + n[1];
+	for (size_t i = 0; i < d->n_mark; i++)
+		*at[copy[i].kind]++ = copy[i];
+	/* Each kind is in order: merge the three. */
+	memcpy(copy, d->mark, d->n_mark * sizeof *copy);
+	at[0] = copy, at[1] = copy + n[0], at[2] = at[1] + n[1];
+	while (to < d->n_mark) {
+		int best = -1;
+		for (int k = 0; k < 3; k++)
+			if (n[k] && (best < 0 || at[k]->at < at[best]->at))
+				best = k;
+		d->mark[to++] = *at[best]++;
+		n[best]--;
+	}
+	free(copy);
+}
+
+void doc_mark_paragraphs(struct doc *d)
+{
+	int inside = 0;
+
+	for (size_t at = 0, next; at < d->text.n; at = next) {
+		struct line l = line_at(&d->text, at, &next);
+		if (l.n && (!inside || d->text.p[at] == '\f'))
+			doc_mark(d, MARK_PARAGRAPH, 0, (size_t)(l.s - d->text.p), NULL, 0);
+		inside = l.n != 0;
+	}
+	sort_marks(d);
+}

@@ -1,0 +1,454 @@
+/* sessions/import/pdf.c - the text that pdftotext prints, made fit to be read: pages end with form feeds, running heads and feet are
+ * dropped, words that a line end divides are joined, ligatures become letters. */
+#include "sessions/import/import.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EDGE 2             /* lines at the top and at the bottom of a page that may be a head or a foot */
+#define PAGES_NAMED 12     /* pages without text that are named one by one */
+
+struct pdf_line { size_t at, n; };   /* without white space at its ends; n = 0: blank */
+struct page { size_t line, n_line; int text; };
+
+struct pdf {
+	struct str raw;            /* UTF-8, ligatures gone */
+	struct pdf_line *line;
+	size_t n_line, cap_line;
+	struct page *page;
+	size_t n_page, cap_page;
+	unsigned char *drop;       /* of each line */
+};
+
+/* ---- characters ---- */
+
+static void clean(struct str *out, const char *p, size_t n, size_t *replaced)
+{
+	static const char *const ligature[] = {"ff", "fi", "fl", "ffi", "ffl", "st", "st"};
+
+	for (size_t i = 0; i < n;) {
+		int32_t cp;
+		size_t len, from = i;
+		while (i < n && (unsigned char)p[i] < 0x80 && ((unsigned char)p[i] >= ' ' || p[i] == '\n' || p[i] == '\f' || p[i] == '\t'))
+			i++;
+		str_add(out, p + from, i - from);
+		if (i == n)
+			break;
+		len = (size_t)utf8_decode(p + i, n - i, &cp);
+		if (cp >= 0xfb00 && cp <= 0xfb06)
+			str_adds(out, ligature[cp - 0xfb00]);
+		else if (cp == 0xa0 || cp == 0x202f)
+			str_adds(out, " ");
+		else if (cp == 0xfffd || cp < 0)
+			str_adds(out, "\xef\xbf\xbd");
+		else if (cp >= 0x80 && cp != 0xfeff && cp != 0x200b)
+			str_add(out, p + i, len);
+		*replaced += cp < 0;
+		i += len;
+	}
+}
+
+/* ---- lines and pages ---- */
+
+static void add_line(struct pdf *f, size_t at, size_t n)
+{
+	const char *p = f->raw.p;
+
+	while (n && (unsigned char)p[at] <= ' ')
+		at++, n--;
+	while (n && (unsigned char)p[at + n - 1] <= ' ')
+		n--;
+	if (f->n_line == f->cap_line) {
+		f->cap_line = f->cap_line ? 2 * f->cap_line : 1024;
+		f->line = xrealloc(f->line, f->cap_line * sizeof *f->line);
+	}
+	f->line[f->n_line++] = (struct pdf_line){at, n};
+}
+
+static void add_page(struct pdf *f, size_t at, size_t end)
+{
+	struct page *pg;
+
+	if (f->n_page == f->cap_page) {
+		f->cap_page = f->cap_page ? 2 * f->cap_page : 64;
+		f->page = xrealloc(f->page, f->cap_page * sizeof *f->page);
+	}
+	pg = &f->page[f->n_page++];
+	*pg = (struct page){.line = f->n_line};
+	while (at < end) {
+		const char *nl = memchr(f->raw.p + at, '\n', end - at);
+		size_t stop = nl ? (size_t)(nl - f->raw.p) : end;
+		add_line(f, at, stop - at);
+		pg->text |= f->line[f->n_line - 1].n > 0;
+		at = stop + 1;
+	}
+	pg->n_line = f->n_line - pg->line;
+}
+
+static void split_pages(struct pdf *f)
+{
+	size_t at = 0;
+
+	while (at < f->raw.n) {
+		const char *ff = memchr(f->raw.p + at, '\f', f->raw.n - at);
+		size_t end = ff ? (size_t)(ff - f->raw.p) : f->raw.n;
+		add_page(f, at, end);
+		at = end + 1;
+	}
+	f->drop = xcalloc(f->n_line + 1, 1);
+}
+
+/* ---- running heads and feet ---- */
+
+/* The k-th line with text from the top (or from the bottom) of a page; SIZE_MAX: none. */
+static size_t edge_line(const struct pdf *f, const struct page *pg, int bottom, int k)
+{
+	for (size_t i = 0; i < pg->n_line; i++) {
+		size_t l = bottom ? pg->line + pg->n_line - 1 - i : pg->line + i;
+		if (f->line[l].n && !k--)
+			return l;
+	}
+	return SIZE_MAX;
+}
+
+/* Numbers count as one sign, so "Chapter 3 - 47" recurs as "Chapter # - #". */
+static uint64_t shape(const struct pdf *f, size_t l)
+{
+	const char *p = f->raw.p + f->line[l].at;
+	uint64_t h = 1469598103934665603u;
+	int digits = 0;
+
+	for (size_t i = 0; i < f->line[l].n; i++) {
+		unsigned char c = (unsigned char)p[i];
+		int d = c >= '0' && c <= '9';
+		if ((d && digits) || c == ' ') {
+			digits = d;
+			continue;
+		}
+		digits = d;
+		h = (h ^ (d ? '#' : c)) * 1099511628211u;
+	}
+	return h;
+}
+
+static int is_roman(const char *p, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!strchr("ivxlcdm", p[i] | 32) || !p[i])
+			return 0;
+	return n > 0 && n < 8;
+}
+
+/* A line that is a page number and nothing else: "12", "- 12 -", "xii", "Page 3 of 9". */
+static int is_number(const struct pdf *f, size_t l)
+{
+	const char *p = f->raw.p + f->line[l].at;
+	size_t n = f->line[l].n, digits = 0, letters = 0;
+
+	if (is_roman(p, n))
+		return 1;
+	for (size_t i = 0; i < n; i++) {
+		digits += p[i] >= '0' && p[i] <= '9';
+		letters += (p[i] | 32) >= 'a' && (p[i] | 32) <= 'z';
+	}
+	return digits && n <= 20 && digits <= 8 && (!letters || (letters <= 6 && !strncasecmp(p, "page ", 5)));
+}
+
+struct seen { uint64_t shape; size_t n; };
+
+static int by_shape(const void *a, const void *b)
+{
+	uint64_t x = ((const struct seen *)a)->shape, y = ((const struct seen *)b)->shape;
+
+	return (x > y) - (x < y);
+}
+
+/* Lines at one place of the pages (k-th from the top or bottom) that recur on a fifth of them, and at least three times; page
+ * numbers that stand there on half of them. */
+static void drop_edge(struct pdf *f, int bottom, int k)
+{
+	struct seen *s = xcalloc(f->n_page + 1, sizeof *s), *at;
+	size_t n = 0, kinds = 0, numbers = 0, need = f->n_page / 5 > 3 ? f->n_page / 5 : 3;
+
+	for (size_t i = 0; i < f->n_page; i++) {
+		size_t l = edge_line(f, &f->page[i], bottom, k);
+		if (l == SIZE_MAX)
+			continue;
+		s[n++] = (struct seen){shape(f, l), 1};
+		numbers += is_number(f, l) != 0;
+	}
+	qsort(s, n, sizeof *s, by_shape);
+	for (size_t i = 0; i < n; i++) {
+		if (kinds && s[kinds - 1].shape == s[i].shape)
+			s[kinds - 1].n++;
+		else
+			s[kinds++] = s[i];
+	}
+	for (size_t i = 0; i < f->n_page; i++) {
+		size_t l = edge_line(f, &f->page[i], bottom, k);
+		struct seen key;
+		if (l == SIZE_MAX)
+			continue;
+		key.shape = shape(f, l);
+		at = bsearch(&key, s, kinds, sizeof *s, by_shape);
+		if ((at && at->n >= need) || (is_number(f, l) && numbers >= 3 && numbers * 2 >= n))
+			f->drop[l] = 1;
+	}
+	free(s);
+}
+
+/* From the edge inwards: the second line goes only where the first one went. */
+static void drop_heads_and_feet(struct pdf *f)
+{
+	if (f->n_page < 3)
+		return;
+	for (int bottom = 0; bottom < 2; bottom++) {
+		for (int k = 0; k < EDGE; k++)
+			drop_edge(f, bottom, k);
+		for (size_t i = 0; i < f->n_page; i++) {
+			int gone = 1;
+			for (int k = 0; k < EDGE; k++) {
+				size_t l = edge_line(f, &f->page[i], bottom, k);
+				if (l == SIZE_MAX)
+					break;
+				if (!gone)
+					f->drop[l] &= 2;
+				gone = f->drop[l] != 0;
+				if (gone)
+					f->drop[l] = 3;   /* the other edge does not take it back */
+			}
+		}
+	}
+}
+
+/* ---- words divided at the end of a line ---- */
+
+static int letter(const char *p, size_t n)
+{
+	int32_t cp;
+
+	if (!n)
+		return 0;
+	utf8_decode(p, n, &cp);
+	return (cp >= 'a' && cp <= 'z') || (cp >= 'A' && cp <= 'Z') || (cp >= 0xc0 && cp < 0x2000 && cp != 0xd7 && cp != 0xf7);
+}
+
+static int small_letter(const char *p, size_t n)
+{
+	int32_t cp;
+
+	if (!n)
+		return 0;
+	utf8_decode(p, n, &cp);
+	return (cp >= 'a' && cp <= 'z') || (cp >= 0xdf && cp < 0x250 && cp != 0xf7);
+}
+
+/* Words with a hyphen inside that the text has somewhere in the middle of a line. */
+struct words { uint64_t *hash; size_t cap; };
+
+static uint64_t word_hash(const char *a, size_t n_a, const char *b, size_t n_b)
+{
+	uint64_t h = 1469598103934665603u;
+
+	for (size_t i = 0; i < n_a; i++)
+		h = (h ^ (unsigned char)(a[i] | 32)) * 1099511628211u;
+	h = (h ^ '-') * 1099511628211u;
+	for (size_t i = 0; i < n_b; i++)
+		h = (h ^ (unsigned char)(b[i] | 32)) * 1099511628211u;
+	return h ? h : 1;
+}
+
+static size_t word_before(const char *p, size_t at)
+{
+	size_t n = 0;
+
+	while (n < at && n < 64 && ((p[at - n - 1] | 32) >= 'a' || (unsigned char)p[at - n - 1] >= 0x80) && (unsigned char)p[at - n - 1] != '|')
+		n++;
+	return n;
+}
+
+static size_t word_after(const char *p, size_t n)
+{
+	size_t k = 0;
+
+	while (k < n && k < 64 && (((p[k] | 32) >= 'a' && (p[k] | 32) <= 'z') || (unsigned char)p[k] >= 0x80))
+		k++;
+	return k;
+}
+
+static int words_find(const struct words *w, uint64_t h, int add)
+{
+	size_t i = h & (w->cap - 1);
+
+	while (w->hash[i] && w->hash[i] != h)
+		i = (i + 1) & (w->cap - 1);
+	if (w->hash[i])
+		return 1;
+	if (add)
+		w->hash[i] = h;
+	return 0;
+}
+
+static void words_collect(struct words *w, const struct str *t)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < t->n; i++)
+		n += t->p[i] == '-';
+	for (w->cap = 64; w->cap < 2 * n + 2; w->cap *= 2)
+		;
+	w->hash = xcalloc(w->cap, sizeof *w->hash);
+	for (size_t i = 1; i + 1 < t->n; i++)
+		if (t->p[i] == '-') {
+			size_t a = word_before(t->p, i), b = word_after(t->p + i + 1, t->n - i - 1);
+			if (a && b)
+				words_find(w, word_hash(t->p + i - a, a, t->p + i + 1, b), 1);
+		}
+}
+
+/* The bytes at the end of a line that divide a word which the next line continues; *keep: the hyphen belongs to the word. */
+static size_t divides(const struct pdf *f, const struct words *w, const struct pdf_line *l, const struct pdf_line *next, int *keep)
+{
+	const char *p = f->raw.p + l->at, *q = f->raw.p + next->at;
+	size_t mark = 0, a, b;
+
+	*keep = 0;
+	if (l->n > 2 && p[l->n - 1] == '-')
+		mark = 1;
+	else if (l->n > 3 && !memcmp(p + l->n - 2, "\xc2\xad", 2))
+		mark = 2;
+	else if (l->n > 4 && !memcmp(p + l->n - 3, "\xe2\x80\x90", 3))
+		mark = 3;
+	if (!mark)
+		return 0;
+	a = l->n - mark;
+	while (a && ((unsigned char)p[a - 1] & 0xc0) == 0x80)
+		a--;
+	if (!a || !letter(p + a - 1, l->n - mark - a + 1) || !next->n)
+		return 0;
+	if (!small_letter(q, next->n)) {
+		*keep = letter(q, next->n);
+		return *keep ? mark : 0;
+	}
+	a = word_before(p, l->n - mark);
+	b = word_after(q, next->n);
+	*keep = mark != 2 && a && b && words_find(w, word_hash(p + l->n - mark - a, a, q, b), 0);
+	return mark;
+}
+
+/* ---- writing ---- */
+
+static void write_page(const struct pdf *f, const struct words *w, const struct page *pg, struct doc *d)
+{
+	int blank = 1, joined = 0;
+
+	for (size_t i = pg->line; i < pg->line + pg->n_line; i++) {
+		const struct pdf_line *l = &f->line[i], *next = i + 1 < pg->line + pg->n_line ? l + 1 : NULL;
+		size_t divided = 0;
+		int keep = 0;
+		if (!l->n || f->drop[i]) {
+			blank |= !l->n;
+			continue;
+		}
+		if (d->text.n && !joined)
+			str_adds(&d->text, blank ? "\n\n" : "\n");
+		if (next && next->n && !f->drop[i + 1])
+			divided = divides(f, w, l, next, &keep);
+		str_add(&d->text, f->raw.p + l->at, l->n - (keep ? 0 : divided));
+		joined = divided > 0;
+		blank = 0;
+	}
+}
+
+/* Short lines that stand alone and look like headings, within what the page has just added. */
+static void mark_headings(struct doc *d, size_t from)
+{
+	const char *p = d->text.p;
+
+	for (size_t at = from; at < d->text.n;) {
+		const char *end = memchr(p + at, '\n', d->text.n - at);
+		size_t n = end ? (size_t)(end - p) - at : d->text.n - at;
+		int alone = at < 2 || p[at - 2] == '\n' || at == from;
+		int level = alone && n ? heading_level(p + at, n) : 0;
+		/* "1." and "Introduction" may stand in blocks of their own. */
+		if (level && (at + n + 1 >= d->text.n || p[at + n + 1] == '\n' || level < 6))
+			doc_mark(d, MARK_HEADING, level, at, p + at, n);
+		at += n + 1;
+	}
+}
+
+/* "14 of 311 pages hold no text (scanned?): 3, 17, ..." */
+static void note_empty_pages(const struct pdf *f, struct doc *d)
+{
+	struct str list = {0};
+	size_t empty = 0;
+
+	for (size_t i = 0; i < f->n_page; i++) {
+		if (f->page[i].text)
+			continue;
+		if (++empty <= PAGES_NAMED)
+			str_addf(&list, "%s%zu", empty > 1 ? ", " : "", i + 1);
+		else if (empty == PAGES_NAMED + 1)
+			str_adds(&list, ", ...");
+	}
+	if (empty)
+		doc_note(d, "%zu of %zu pages hold%s no text (scanned?): %s", empty, f->n_page, empty == 1 ? "s" : "", list.p);
+	str_free(&list);
+}
+
+static void write_pages(const struct pdf *f, struct doc *d)
+{
+	struct words w = {0};
+	char label[16];
+
+	words_collect(&w, &f->raw);
+	for (size_t i = 0; i < f->n_page; i++) {
+		size_t before = d->text.n, from, m = d->n_mark;
+		doc_mark(d, MARK_PAGE, 0, before, label, (size_t)snprintf(label, sizeof label, "%zu", i + 1));
+		write_page(f, &w, &f->page[i], d);
+		/* The page begins with its text, behind the gap. */
+		for (from = before; from < d->text.n && d->text.p[from] == '\n'; from++)
+			;
+		d->mark[m].at = from;
+		if (d->text.n)
+			mark_headings(d, from);
+	}
+	free(w.hash);
+}
+
+int pdf_import(const char *p, size_t n, int complete, struct doc *d, struct err *e)
+{
+	struct pdf f = {0};
+	size_t replaced = 0, with_text = 0;
+	int rc = 0;
+
+	clean(&f.raw, p, n, &replaced);
+	split_pages(&f);
+	for (size_t i = 0; i < f.n_page; i++)
+		with_text += f.page[i].text != 0;
+	if (f.raw.n > DOC_BYTES_MAX) {
+		rc = err_set(e, ERR_DOCUMENT, "holds more than %u MiB of text", DOC_BYTES_MAX >> 20);
+	} else if (!with_text) {
+		rc = err_set(e, ERR_DOCUMENT, "holds no text on its %zu page%s: they are pictures (scanned?)", f.n_page, f.n_page == 1 ? "" : "s");
+	} else {
+		drop_heads_and_feet(&f);
+		write_pages(&f, d);
+		/* Nothing but heads and feet: then they are the text. */
+		if (!d->text.n) {
+			memset(f.drop, 0, f.n_line);
+			doc_free(d);
+			d->type = DOC_PDF;
+			write_pages(&f, d);
+		}
+		note_empty_pages(&f, d);
+		if (replaced)
+			doc_note(d, "%zu byte sequence%s cannot be decoded: replaced by U+FFFD", replaced, replaced == 1 ? " that" : "s that");
+	}
+	(void)complete;
+	str_free(&f.raw);
+	free(f.line);
+	free(f.page);
+	free(f.drop);
+	return rc;
+}

@@ -1,0 +1,128 @@
+/* sessions/import/type.c - what a document is: by its first bytes, then by its name. */
+#include "sessions/import/import.h"
+
+#include <string.h>
+
+const char *const doc_type_name[] = {"text", "markdown", "source", "html", "epub", "docx", "pdf", "gzip"};
+
+static int ends_in(const char *name, const char *const *endings)
+{
+	const char *dot = strrchr(name, '.');
+
+	if (!dot || strchr(dot, '/'))
+		return 0;
+	for (; *endings; endings++)
+		if (!strcasecmp(dot + 1, *endings))
+			return 1;
+	return 0;
+}
+
+static const char *const html_endings[] = {"html", "htm", "xhtml", "xht", "shtml", NULL};
+static const char *const markdown_endings[] = {"md", "markdown", "mkd", "mdown", NULL};
+static const char *const text_endings[] = {"txt", "text", "log", "csv", "tsv", "rst", "adoc", "org", "tex", NULL};
+static const char *const source_endings[] = {
+	"c", "h", "cc", "cpp", "cxx", "hh", "hpp", "cu", "cuh", "m", "mm", "py", "js", "mjs", "ts", "tsx", "jsx", "go", "rs", "java",
+	"kt", "scala", "cs", "fs", "vb", "rb", "pl", "pm", "php", "lua", "r", "jl", "hs", "ml", "mli", "ex", "exs", "erl", "clj", "el",
+	"lisp", "scm", "swift", "d", "zig", "nim", "v", "vhd", "asm", "s", "sh", "bash", "zsh", "fish", "awk", "sed", "sql", "cmake",
+	"mk", "json", "yaml", "yml", "toml", "ini", "cfg", "conf", "xml", "xsl", "svg", "css", "scss", "proto", "diff", "patch", NULL,
+};
+
+/* An HTML page begins with a doctype, <html> or <head> behind white space, comments and an XML declaration. */
+static int is_html(const char *p, size_t n)
+{
+	const char *end = p + (n < 4096 ? n : 4096);
+
+	if (n >= 3 && !memcmp(p, "\xef\xbb\xbf", 3))
+		p += 3;
+	while (p < end) {
+		while (p < end && (unsigned char)*p <= ' ')
+			p++;
+		if (end - p >= 4 && !memcmp(p, "<!--", 4)) {
+			p = memmem(p, (size_t)(end - p), "-->", 3);
+			if (!p)
+				return 0;
+			p += 3;
+		} else if (end - p >= 5 && !memcmp(p, "<?xml", 5)) {
+			p = memchr(p, '>', (size_t)(end - p));
+			if (!p)
+				return 0;
+			p++;
+		} else {
+			break;
+		}
+	}
+	return (end - p >= 14 && !strncasecmp(p, "<!doctype html", 14)) ||
+	       (end - p >= 6 && !strncasecmp(p, "<html", 5) && strchr(" \t\r\n>", p[5])) ||
+	       (end - p >= 6 && !strncasecmp(p, "<head", 5) && strchr(" \t\r\n>", p[5]));
+}
+
+static int has_tag(const char *p, size_t n)
+{
+	for (size_t i = 0; i + 1 < n && i < 4096; i++)
+		if (p[i] == '<' && ((p[i + 1] | 32) >= 'a' && (p[i + 1] | 32) <= 'z'))
+			return 1;
+	return 0;
+}
+
+/* UTF-16 with a byte order mark, as far as ASCII goes. */
+static size_t narrow(const char *p, size_t n, char *out, size_t cap)
+{
+	size_t k = 0;
+	int be = n >= 2 && (unsigned char)p[0] == 0xfe;
+
+	for (size_t i = 2; i + 1 < n && k < cap; i += 2)
+		out[k++] = p[i + !be] ? '?' : p[i + be];
+	return k;
+}
+
+static enum doc_type zip_type(const char *p, size_t n)
+{
+	static const char epub[] = "mimetypeapplication/epub+zip";
+
+	/* The first entry of an EPUB is stored and begins at byte 30. */
+	if (n >= 30 + sizeof epub - 1 && !memcmp(p + 30, epub, sizeof epub - 1))
+		return DOC_EPUB;
+	if (memmem(p, n, "word/document", 13))
+		return DOC_DOCX;
+	/* Made by a careless hand: the order of entries differs. */
+	return memmem(p, n, "META-INF/container.xml", 22) ? DOC_EPUB : DOC_TEXT;
+}
+
+/* Behind a byte order mark or white space, too. */
+static int is_pdf(const char *p, size_t n)
+{
+	size_t i = n >= 3 && !memcmp(p, "\xef\xbb\xbf", 3) ? 3 : 0;
+
+	while (i < n && i < 64 && p[i] && strchr(" \t\r\n", p[i]))
+		i++;
+	return n - i >= 5 && !memcmp(p + i, "%PDF-", 5);
+}
+
+enum doc_type doc_type_of(const char *name, const char *mime, const char *p, size_t n)
+{
+	char ascii[2048];
+	size_t k;
+	int utf16 = n >= 2 && (!memcmp(p, "\xff\xfe", 2) || !memcmp(p, "\xfe\xff", 2));
+
+	if (is_pdf(p, n))
+		return DOC_PDF;
+	if (n >= 2 && !memcmp(p, "\x1f\x8b", 2))
+		return DOC_GZIP;
+	if (n >= 4 && !memcmp(p, "PK\3\4", 4))
+		return zip_type(p, n);
+	if (ends_in(name, markdown_endings))
+		return DOC_MARKDOWN;
+	if (ends_in(name, source_endings))
+		return DOC_SOURCE;
+	if (ends_in(name, text_endings))
+		return DOC_TEXT;
+	k = utf16 ? narrow(p, n, ascii, sizeof ascii) : 0;
+	if (is_html(utf16 ? ascii : p, utf16 ? k : n))
+		return DOC_HTML;
+	if ((ends_in(name, html_endings) || (mime && (strstr(mime, "text/html") || strstr(mime, "application/xhtml")))) &&
+	    has_tag(utf16 ? ascii : p, utf16 ? k : n))
+		return DOC_HTML;
+	if (mime && strstr(mime, "markdown"))
+		return DOC_MARKDOWN;
+	return DOC_TEXT;
+}

@@ -1,0 +1,295 @@
+/* sessions/import/writer.c - text with marks, written block by block.
+ *
+ * A converter names gaps (space, line, blank line) and gives text; the widest gap since the last text is written before the next
+ * one.  Cells of a table are written as lines and joined to one row when the row ends, because only then it is known whether the
+ * table holds data or lays out a page. */
+#include "sessions/import/import.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define ROW_BYTES_MAX 8192   /* a longer row lays out a page */
+
+void writer_gap(struct writer *w, enum gap gap)
+{
+	const struct table *t = w->tables > 0 && w->tables <= WRITER_TABLES ? &w->table[w->tables - 1] : NULL;
+
+	/* Rows follow one another without blank lines, whatever begins in their first cell. */
+	if (gap == GAP_BLOCK && t && t->n_cell && w->doc->text.n == t->row)
+		gap = GAP_LINE;
+	if (gap > w->gap)
+		w->gap = gap;
+}
+
+static void put(struct writer *w, const char *s, size_t n)
+{
+	if (w->doc->text.n + n > DOC_BYTES_MAX)
+		w->full = 1;
+	else
+		str_add(&w->doc->text, s, n);
+}
+
+/* What is pending before text: the gap, the mark of a page, the bullet of a list item. */
+static void begin_text(struct writer *w)
+{
+	struct str *t = &w->doc->text;
+
+	if (w->gap && t->n) {
+		size_t newlines = w->gap == GAP_BLOCK ? 2 : w->gap == GAP_LINE;
+		/* Text that keeps its white space may end in newlines of its own. */
+		for (size_t i = 0; newlines && i < 2 && t->n > i && t->p[t->n - 1 - i] == '\n'; i++)
+			newlines--;
+		if (w->gap == GAP_SPACE)
+			put(w, " ", 1);
+		else
+			put(w, "\n\n", newlines);
+	}
+	if (w->page_due) {
+		doc_mark(w->doc, MARK_PAGE, 0, t->n, w->page.p ? w->page.p : "", w->page.n);
+		w->page_due = 0;
+	}
+	if (w->heading && w->heading_at == SIZE_MAX)
+		w->heading_at = t->n;
+	if (w->prefix.n) {
+		put(w, w->prefix.p, w->prefix.n);
+		str_clear(&w->prefix);
+	}
+	w->gap = GAP_NONE;
+}
+
+static int is_space(char c)
+{
+	return c == ' ' || c == '\n' || c == '\t' || c == '\r' || c == '\f' || c == '\v';
+}
+
+/* Bytes of s[0..n) that are white space (no-break spaces among it) or invisible: *space tells which. */
+static size_t blank_at(const char *s, size_t n, int *space)
+{
+	static const struct { const char *s; unsigned char n, space; } blank[] = {
+		{"\xc2\xa0", 2, 1}, {"\xc2\xad", 2, 0}, {"\xe2\x80\x8b", 3, 0}, {"\xef\xbb\xbf", 3, 0}, {"\xe2\x80\xaf", 3, 1},
+		{"\xe2\x80\xa8", 3, 1}, {"\xe2\x80\xa9", 3, 1},
+	};
+
+	*space = 1;
+	if (is_space(*s))
+		return 1;
+	if ((unsigned char)*s < 0xc2)
+		return 0;
+	for (size_t i = 0; i < sizeof blank / sizeof *blank; i++)
+		if (n >= blank[i].n && !memcmp(s, blank[i].s, blank[i].n)) {
+			*space = blank[i].space;
+			return blank[i].n;
+		}
+	return 0;
+}
+
+/* Text as it stands, but for carriage returns. */
+static void text_kept(struct writer *w, const char *s, size_t n)
+{
+	for (size_t i = 0; i < n;) {
+		size_t from = i;
+		while (i < n && s[i] != '\r')
+			i++;
+		/* Newlines at the beginning of a block belong to its gap. */
+		while (from < i && s[from] == '\n' && (w->gap >= GAP_LINE || !w->doc->text.n))
+			from++;
+		if (from < i) {
+			begin_text(w);
+			put(w, s + from, i - from);
+		}
+		i++;
+	}
+}
+
+void writer_text(struct writer *w, const char *s, size_t n)
+{
+	if (w->full)
+		return;
+	if (w->pre) {
+		text_kept(w, s, n);
+		return;
+	}
+	for (size_t i = 0; i < n;) {
+		size_t from = i, len;
+		int space;
+		while (i < n && !blank_at(s + i, n - i, &space))
+			i++;
+		if (i > from) {
+			begin_text(w);
+			put(w, s + from, i - from);
+		}
+		while (i < n && (len = blank_at(s + i, n - i, &space))) {
+			if (space)
+				writer_gap(w, GAP_SPACE);
+			i += len;
+		}
+	}
+}
+
+void writer_page(struct writer *w, const char *label, size_t n)
+{
+	/* A page without text begins where the next one does. */
+	if (w->page_due)
+		doc_mark(w->doc, MARK_PAGE, 0, w->doc->text.n, w->page.p ? w->page.p : "", w->page.n);
+	str_clear(&w->page);
+	str_add(&w->page, label, n);
+	w->page_due = 1;
+}
+
+void writer_heading_begin(struct writer *w, int level)
+{
+	writer_heading_end(w);
+	writer_gap(w, GAP_BLOCK);
+	w->heading = level;
+	w->heading_at = SIZE_MAX;
+}
+
+void writer_heading_end(struct writer *w)
+{
+	const struct str *t = &w->doc->text;
+
+	if (w->heading && w->heading_at != SIZE_MAX && w->heading_at < t->n)
+		doc_mark(w->doc, MARK_HEADING, w->heading, w->heading_at, t->p + w->heading_at, t->n - w->heading_at);
+	if (w->heading)
+		writer_gap(w, GAP_BLOCK);
+	w->heading = 0;
+}
+
+/* ---- tables ---- */
+
+static struct table *table_now(struct writer *w)
+{
+	return w->tables > 0 && w->tables <= WRITER_TABLES ? &w->table[w->tables - 1] : NULL;
+}
+
+void writer_table_begin(struct writer *w)
+{
+	struct table *outer = table_now(w), *t;
+
+	if (outer)
+		outer->nested = 1;
+	w->tables++;
+	writer_gap(w, GAP_BLOCK);
+	t = table_now(w);
+	if (t)
+		t->n_cell = 0;
+}
+
+void writer_table_end(struct writer *w)
+{
+	if (!w->tables)
+		return;
+	writer_row_end(w);
+	w->tables--;
+	writer_gap(w, GAP_BLOCK);
+}
+
+void writer_row_begin(struct writer *w)
+{
+	struct table *t = table_now(w);
+
+	writer_row_end(w);
+	writer_gap(w, GAP_LINE);
+	if (t) {
+		t->row = w->doc->text.n;
+		t->mark = w->doc->n_mark;
+		t->n_cell = 0;
+		t->nested = 0;
+	}
+}
+
+void writer_cell_begin(struct writer *w)
+{
+	struct table *t = table_now(w);
+
+	writer_gap(w, GAP_LINE);
+	if (!t)
+		return;
+	if (!t->n_cell) {
+		t->row = w->doc->text.n;
+		t->mark = w->doc->n_mark;
+	}
+	if (t->n_cell == t->cap) {
+		t->cap = t->cap ? 2 * t->cap : 16;
+		t->cell = xrealloc(t->cell, t->cap * sizeof *t->cell);
+	}
+	t->cell[t->n_cell++] = w->doc->text.n;
+}
+
+/* Append s[0..n) as one line without white space around it. */
+static void add_cell(struct str *out, const char *s, size_t n)
+{
+	int gap = 0;
+	size_t at = out->n;
+
+	for (size_t i = 0; i < n; i++) {
+		if (is_space(s[i])) {
+			gap = 1;
+			continue;
+		}
+		if (gap && out->n > at)
+			str_add(out, " ", 1);
+		gap = 0;
+		str_add(out, s + i, 1);
+	}
+}
+
+/* The row's cells, which are lines so far, as one line. */
+static void join_cells(struct writer *w, const struct table *t)
+{
+	struct str *text = &w->doc->text, row = {0};
+	size_t from = t->row;
+
+	/* The gap before the row was written with its first text. */
+	while (from < text->n && text->p[from] == '\n')
+		from++;
+	for (size_t i = 0; i < t->n_cell; i++) {
+		size_t a = t->cell[i], b = i + 1 < t->n_cell ? t->cell[i + 1] : text->n;
+		if (i)
+			str_adds(&row, " | ");
+		if (a < b)
+			add_cell(&row, text->p + a, b - a);
+	}
+	while (row.n && (row.p[row.n - 1] == ' ' || row.p[row.n - 1] == '|'))
+		row.n--;
+	text->n = from;
+	/* A page that begins within the row begins with it. */
+	for (size_t i = t->mark; i < w->doc->n_mark; i++)
+		w->doc->mark[i].at = from;
+	str_add(text, row.p ? row.p : "", row.n);
+	str_free(&row);
+}
+
+static int has_heading(const struct writer *w, size_t from)
+{
+	for (size_t i = from; i < w->doc->n_mark; i++)
+		if (w->doc->mark[i].kind == MARK_HEADING)
+			return 1;
+	return 0;
+}
+
+void writer_row_end(struct writer *w)
+{
+	struct table *t = table_now(w);
+
+	if (t && t->n_cell > 1 && !t->nested && w->doc->text.n > t->row && w->doc->text.n - t->row <= ROW_BYTES_MAX &&
+	    !has_heading(w, t->mark) && !w->heading)
+		join_cells(w, t), w->gap = GAP_LINE;
+	if (t && t->n_cell) {
+		writer_gap(w, GAP_LINE);
+		t->n_cell = 0;
+	}
+}
+
+void writer_end(struct writer *w)
+{
+	writer_heading_end(w);
+	if (w->page_due)
+		doc_mark(w->doc, MARK_PAGE, 0, w->doc->text.n, w->page.p ? w->page.p : "", w->page.n);
+	if (w->full)
+		doc_note(w->doc, "the text is longer than %u MiB: the rest was left out", DOC_BYTES_MAX >> 20);
+	str_free(&w->prefix);
+	str_free(&w->page);
+	for (int i = 0; i < WRITER_TABLES; i++)
+		free(w->table[i].cell);
+}

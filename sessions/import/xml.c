@@ -1,0 +1,105 @@
+/* sessions/import/xml.c - XML parts of EPUB and DOCX: the declaration of an entity ends the parsing, so there is nothing to expand and
+ * nothing to fetch. */
+#include "sessions/import/import.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <libxml/parser.h>
+#include <libxml/parserInternals.h>
+#include <libxml/xmlerror.h>
+
+struct xml {
+	const struct xml_handler *handler;
+	void *ud;
+	xmlParserCtxtPtr ctxt;
+	struct xml_attr *attr;
+	size_t cap;
+	int entities;
+};
+
+static void on_start(void *ud, const xmlChar *name, const xmlChar *prefix, const xmlChar *uri, int n_ns, const xmlChar **ns,
+                     int n_attr, int n_default, const xmlChar **a)
+{
+	struct xml *x = ud;
+	size_t n = n_attr > 0 ? (size_t)n_attr : 0;
+
+	(void)prefix, (void)uri, (void)n_ns, (void)ns, (void)n_default;
+	if (n > x->cap) {
+		x->cap = 2 * n;
+		x->attr = xrealloc(x->attr, x->cap * sizeof *x->attr);
+	}
+	for (size_t i = 0; i < n; i++, a += 5)
+		x->attr[i] = (struct xml_attr){(const char *)a[0], (const char *)a[3], (size_t)(a[4] - a[3])};
+	if (x->handler->start)
+		x->handler->start(x->ud, (const char *)name, x->attr, n);
+}
+
+static void on_end(void *ud, const xmlChar *name, const xmlChar *prefix, const xmlChar *uri)
+{
+	struct xml *x = ud;
+
+	(void)prefix, (void)uri;
+	if (x->handler->end)
+		x->handler->end(x->ud, (const char *)name);
+}
+
+static void on_text(void *ud, const xmlChar *s, int n)
+{
+	struct xml *x = ud;
+
+	if (x->handler->text && n > 0)
+		x->handler->text(x->ud, (const char *)s, (size_t)n);
+}
+
+static void on_declared_entity(void *ud, const xmlChar *name, int type, const xmlChar *id, const xmlChar *system, xmlChar *content)
+{
+	struct xml *x = ud;
+
+	(void)name, (void)type, (void)id, (void)system, (void)content;
+	x->entities = 1;
+	xmlStopParser(x->ctxt);
+}
+
+static xmlEntityPtr on_entity(void *ud, const xmlChar *name)
+{
+	(void)ud;
+	return xmlGetPredefinedEntity(name);
+}
+
+int xml_parse(const char *what, const char *p, size_t n, const struct xml_handler *handler, void *ud, struct err *e)
+{
+	struct xml x = {.handler = handler, .ud = ud};
+	int line, rc = 0;
+
+	if (n > INT32_MAX || !(x.ctxt = xmlNewParserCtxt()))
+		return err_set(e, ERR_FIT, "needs more memory than there is");
+	*x.ctxt->sax = (xmlSAXHandler){.initialized = XML_SAX2_MAGIC, .startElementNs = on_start, .endElementNs = on_end,
+	                               .characters = on_text, .ignorableWhitespace = on_text, .cdataBlock = on_text,
+	                               .entityDecl = on_declared_entity, .getEntity = on_entity};
+	x.ctxt->userData = &x;
+	xmlCtxtReadMemory(x.ctxt, p, (int)n, NULL, NULL, XML_PARSE_NONET | XML_PARSE_NOERROR | XML_PARSE_NOWARNING);
+	line = x.ctxt->input ? x.ctxt->input->line : 0;
+	if (x.entities)
+		rc = err_set(e, ERR_DOCUMENT, "declares entities in '%.100s', which is not allowed there", what);
+	else if (!x.ctxt->wellFormed)
+		rc = err_set(e, ERR_DOCUMENT, "is damaged: '%.100s' is not well-formed XML after line %d", what, line);
+	xmlFreeParserCtxt(x.ctxt);
+	free(x.attr);
+	return rc;
+}
+
+const struct xml_attr *xml_attr(const struct xml_attr *a, size_t n, const char *name)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!strcmp(a[i].name, name))
+			return &a[i];
+	return NULL;
+}
+
+int xml_attr_is(const struct xml_attr *a, size_t n, const char *name, const char *value)
+{
+	const struct xml_attr *found = xml_attr(a, n, name);
+
+	return found && found->n == strlen(value) && !memcmp(found->value, value, found->n);
+}

@@ -1,0 +1,145 @@
+/* sessions/import/zip.c - zip archives and gzip, unpacked in memory through libarchive.
+ *
+ * Nothing is written to disk, so the names of entries are only names.  What is counted is what was really unpacked; what the archive
+ * says about sizes is not believed. */
+#include "sessions/import/import.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <archive.h>
+#include <archive_entry.h>
+
+#define ENTRIES_MAX 10000
+#define ENTRY_BYTES_MAX (64u << 20)
+#define TOTAL_BYTES_MAX (512u << 20)
+#define RATIO_MAX 100                /* bytes out for one byte in ... */
+#define RATIO_FREE (1u << 20)        /* ... beyond so many bytes */
+
+static int bomb(struct err *e)
+{
+	return err_set(e, ERR_DOCUMENT, "unpacks to more than %u times its size or %u MiB: a decompression bomb", RATIO_MAX,
+	               TOTAL_BYTES_MAX >> 20);
+}
+
+/* The rest of an entry.  in: bytes of the archive, all: unpacked so far. */
+static int read_entry(struct archive *a, struct zip_entry *to, size_t in, size_t *all, struct err *e)
+{
+	size_t cap = 0;
+
+	for (;;) {
+		la_ssize_t got;
+		if (to->n == cap) {
+			cap = cap ? 2 * cap : 32768;
+			to->p = xrealloc(to->p, cap + 1);
+		}
+		got = archive_read_data(a, to->p + to->n, cap - to->n);
+		if (got < 0)
+			return err_set(e, ERR_DOCUMENT, "is damaged: '%.100s' cannot be unpacked (%.120s)", to->name,
+			               archive_error_string(a) ? archive_error_string(a) : "no reason given");
+		if (!got)
+			break;
+		to->n += (size_t)got;
+		*all += (size_t)got;
+		if (*all > TOTAL_BYTES_MAX || (*all > RATIO_FREE && *all / RATIO_MAX > in))
+			return bomb(e);
+		if (to->n > ENTRY_BYTES_MAX)
+			return err_set(e, ERR_DOCUMENT, "holds '%.100s' of more than %u MiB", to->name, ENTRY_BYTES_MAX >> 20);
+	}
+	to->p[to->n] = 0;
+	return 0;
+}
+
+static struct zip_entry *add_entry(struct zip *z, const char *name)
+{
+	if (z->n == z->cap) {
+		z->cap = z->cap ? 2 * z->cap : 64;
+		z->entry = xrealloc(z->entry, z->cap * sizeof *z->entry);
+	}
+	z->entry[z->n] = (struct zip_entry){.name = xstrndup(name, strlen(name))};
+	return &z->entry[z->n++];
+}
+
+static int read_entries(struct zip *z, struct archive *a, size_t in, int want(const char *), struct err *e)
+{
+	struct archive_entry *entry;
+	size_t all = 0, n = 0;
+	int rc;
+
+	while ((rc = archive_read_next_header(a, &entry)) == ARCHIVE_OK || rc == ARCHIVE_WARN) {
+		const char *name = archive_entry_pathname(entry);
+		if (++n > ENTRIES_MAX)
+			return err_set(e, ERR_DOCUMENT, "has more than %d entries", ENTRIES_MAX);
+		if (!name || archive_entry_filetype(entry) != AE_IFREG || !want(name) || zip_find(z, name))
+			continue;
+		if (archive_entry_is_encrypted(entry))
+			return err_set(e, ERR_DOCUMENT, "is encrypted: its text cannot be read without the password");
+		if (read_entry(a, add_entry(z, name), in, &all, e))
+			return -1;
+	}
+	if (rc == ARCHIVE_EOF)
+		return 0;
+	return err_set(e, ERR_DOCUMENT, "is damaged: %.200s", archive_error_string(a) ? archive_error_string(a) : "no zip archive");
+}
+
+int zip_read(struct zip *z, const char *p, size_t n, int want(const char *), struct err *e)
+{
+	struct archive *a = archive_read_new();
+	int rc;
+
+	if (!a)
+		return err_set(e, ERR_FIT, "needs more memory than there is");
+	archive_read_support_format_zip_seekable(a);
+	archive_read_set_options(a, "zip:!ignorecrc32");
+	if (archive_read_open_memory(a, p, n) != ARCHIVE_OK)
+		rc = err_set(e, ERR_DOCUMENT, "is damaged: %.200s", archive_error_string(a) ? archive_error_string(a) : "no zip archive");
+	else
+		rc = read_entries(z, a, n, want, e);
+	archive_read_free(a);
+	return rc;
+}
+
+const struct zip_entry *zip_find(const struct zip *z, const char *name)
+{
+	for (size_t i = 0; i < z->n; i++)
+		if (!strcmp(z->entry[i].name, name))
+			return &z->entry[i];
+	return NULL;
+}
+
+void zip_free(struct zip *z)
+{
+	for (size_t i = 0; i < z->n; i++) {
+		free(z->entry[i].name);
+		free(z->entry[i].p);
+	}
+	free(z->entry);
+	*z = (struct zip){0};
+}
+
+int gzip_import(const char *p, size_t n, struct doc *d, struct err *e)
+{
+	struct archive *a = archive_read_new();
+	struct archive_entry *entry;
+	char name[] = "its contents";
+	struct zip_entry out = {.name = name};
+	size_t all = 0;
+	int rc;
+
+	if (!a)
+		return err_set(e, ERR_FIT, "needs more memory than there is");
+	archive_read_support_filter_gzip(a);
+	archive_read_support_format_raw(a);
+	archive_read_support_format_empty(a);
+	if (archive_read_open_memory(a, p, n) != ARCHIVE_OK || archive_read_next_header(a, &entry) != ARCHIVE_OK ||
+	    archive_filter_code(a, 0) != ARCHIVE_FILTER_GZIP)
+		rc = err_set(e, ERR_DOCUMENT, "is damaged: %.200s", archive_error_string(a) ? archive_error_string(a) : "no gzip stream");
+	else
+		rc = read_entry(a, &out, n, &all, e);
+	archive_read_free(a);
+	if (rc)
+		free(out.p);
+	else
+		d->text = (struct str){.p = out.p, .n = out.n, .cap = out.n + 1};
+	return rc;
+}

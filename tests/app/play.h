@@ -1,0 +1,36 @@
+/* tests/app/play.h - scripts of keys, played to the whole program behind a screen of cells.
+ *
+ * A script:
+ *     args WORDS                options of the program
+ *     size 80x24                also later: the terminal is resized
+ *     type TEXT                 as typed; \n \t \e \\ as in C
+ *     key NAME ...              Enter Tab Esc Up Down Left Right Home End PageUp PageDown Backspace Delete F1 .. F12 C-x M-x Space
+ *     paste TEXT                bracketed
+ *     wait                      until nothing runs
+ *     pass SECONDS              let time go by
+ *     screen NAME               the test looks at the screen now */
+#ifndef WEIR_TEST_PLAY_H
+#define WEIR_TEST_PLAY_H
+
+#include "app/tui/tui.h"
+#include "engine/base.h"
+
+enum { WORDS_MOST = 40 };
+
+struct play {
+	struct options o;
+	struct chat c;
+	struct tui *t;               /* NULL before the first key */
+	int w, h;
+	char *args[WORDS_MOST]; int n_arg;
+	void (*screen)(struct play *, const char *name);   /* what the command `screen` does */
+	struct str got;              /* the test's own: the caller frees it */
+	const char *path; int line;  /* of the script */
+};
+
+/* Play a script from its first line to its last.  args: options before those of the script, NULL-terminated.  cpu: level of the CPU
+ * kernels, so that answers are the same on every machine.  The program sees empty directories of its own.  Failures are the test's. */
+void play_script(struct play *, const char *path, const char *const *args, const char *cpu);
+void play_problem(const struct play *, const char *text);
+
+#endif

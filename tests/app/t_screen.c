@@ -1,0 +1,101 @@
+/* tests/app/t_screen.c - the whole program behind a screen of cells: scripts of keys (tests/screens/NAME.keys, see play.h) against the
+ * screens that they must show (NAME.screen: "=== NAME" and the screen, for each `screen NAME` of the script).
+ * WEIR_SCREENS=write writes what is there as expected, to be looked at before it is committed. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "tests/app/play.h"
+#include "tests/lib/recite.h"
+#include "tests/lib/test.h"
+
+/* A model whose answers can be read, made for this run. */
+static char home[] = "/tmp/weir-reciter-XXXXXX", model[sizeof home + 20];
+
+static void forget_model(void)
+{
+	unlink(model);
+	rmdir(home);
+}
+
+static int make_model(void)
+{
+	if (*model)
+		return 0;
+	if (!mkdtemp(home))
+		return -1;
+	snprintf(model, sizeof model, "%s/reciter.gguf", home);
+	atexit(forget_model);
+	return recite_write(model);
+}
+
+static void dump(struct play *p, const char *name)
+{
+	str_addf(&p->got, "=== %s\n", name);
+	tui_dump(p->t, 0, &p->got);
+}
+
+/* The first line that differs, with its neighbour. */
+static void compare(const struct play *p, const char *expected)
+{
+	const char *a = expected, *b = p->got.p ? p->got.p : "", *part = "";
+
+	for (int line = 1; *a || *b; line++) {
+		size_t na = strcspn(a, "\n"), nb = strcspn(b, "\n");
+
+		if (na >= 4 && !strncmp(a, "=== ", 4))
+			part = a + 4;
+		if (na != nb || memcmp(a, b, na)) {
+			test_fail(p->path, line, "screen '%.*s': expected |%.*s|, is |%.*s|", (int)strcspn(part, "\n"), part, (int)na, a, (int)nb, b);
+			fprintf(stderr, "%s", p->got.p ? p->got.p : "");
+			return;
+		}
+		a += na + (a[na] != 0);
+		b += nb + (b[nb] != 0);
+	}
+}
+
+static void play(const char *name)
+{
+	const char *const args[] = {"weir", "-m", model, "--temp", "0", "-q", "--threads", "1", NULL};
+	struct play p = {.screen = dump};
+	char keys[200], screen[200], *expected;
+	size_t n;
+
+	if (make_model() < 0) {
+		test_fail(__FILE__, __LINE__, "the model cannot be written");
+		return;
+	}
+	snprintf(keys, sizeof keys, "tests/screens/%.100s.keys", name);
+	snprintf(screen, sizeof screen, "tests/screens/%.100s.screen", name);
+	play_script(&p, keys, args, "c");   /* plain C: the same answer on every machine */
+	if (getenv("WEIR_SCREENS")) {
+		FILE *f = fopen(test_file(screen), "w");
+		if (f) {
+			fwrite(p.got.p, 1, p.got.n, f);
+			fclose(f);
+		}
+	} else {
+		expected = test_read(test_file(screen), &n);
+		compare(&p, expected ? expected : "");
+		free(expected);
+	}
+	str_free(&p.got);
+}
+
+#define SCREEN(name) TEST(name) { play(#name); }
+SCREEN(start)
+SCREEN(chat)
+SCREEN(stop)
+SCREEN(commands)
+SCREEN(back)
+SCREEN(delete)
+SCREEN(help)
+SCREEN(search)
+SCREEN(sessions)
+SCREEN(document)
+SCREEN(cache)
+SCREEN(outgrown)
+SCREEN(reading)
+SCREEN(small)
+SCREEN(wide)

@@ -1,0 +1,483 @@
+/* tests/app/t_stream_text.c - a text without an end as a growing message (app/conversation/conversation_grow.c), and where it comes from (app/conversation/stream.c). */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "app/chat/text_source.h"
+#include "app/conversation/conversation.h"
+#include "tests/lib/test.h"
+
+#define TINY "tests/vectors/models/llama-block32.gguf"
+
+/* ---- cutting ---- */
+
+/* Letters of several scripts, blanks, marks, digits: what tokenizers treat differently, in any order. */
+static void wild_text(struct str *out, size_t n)
+{
+	static const char *const bits[] = {
+		" ", " ", " ", "\n", "  ", "\n\n", "\t", "a", "the", "I", "'s", "'", "don't", "Weir", "x1", "2024", "3.14", ".", ", ", "?!", "\"", "-",
+		"\xc3\xa9t\xc3\xa9", "\xd0\xbc\xd0\xb8\xd1\x80", "\xe4\xb8\xad\xe6\x96\x87", "\xe3\x80\x82", "\xef\xbc\x8c", "\xe3\x81\xae",
+		"\xed\x95\x9c\xea\xb8\x80", "\xf0\x9f\x98\x80", "\xe0\xa4\xa8\xe0\xa5\x87", "e\xcc\x81", "\xc2\xa0", "_", "//", "#", "<|im_end|>", "\xef\xbf\xbd",
+	};
+
+	while (out->n < n)
+		str_adds(out, bits[test_rand() % (sizeof bits / sizeof *bits)]);
+}
+
+/* The tokens of a text in pieces as they come, at most `most` bytes each; -1: nothing can be said. */
+static int differs(struct engine *engine, const char *text, size_t n, size_t most)
+{
+	struct tokens whole = {0}, pieces = {0};
+	struct err e = {0};
+	size_t at = 0, have = 0;
+	int diff;
+
+	engine_tokenize(engine, text, n, 0, &whole, &e);
+	while (have < n) {
+		size_t more = 1 + test_rand() % most, cut;
+
+		have = more < n - have ? have + more : n;
+		have = have < n ? at + utf8_complete(text + at, have - at) : n;
+		cut = have == n ? n : text_cut(text, at, have);
+		if (cut == at)
+			continue;
+		if (at)
+			text_tokens_behind(engine, text + at, cut - at, &pieces, &e);
+		else
+			engine_tokenize(engine, text, cut, 0, &pieces, &e);
+		at = cut;
+	}
+	CHECK_MSG(!e.code, "%s", e.msg);
+	diff = whole.n != pieces.n || (whole.n && memcmp(whole.id, pieces.id, whole.n * sizeof *whole.id));
+	tokens_free(&whole);
+	tokens_free(&pieces);
+	return diff;
+}
+
+static void try_vocabulary(const char *path, const char *pre)
+{
+	static const char *const texts[] = {"README.md", "man/weir.1", "app/options/parse.c", "LICENSE"};
+	struct engine *engine;
+	struct err e = {0};
+
+	if (engine_open(&engine, &(struct engine_options){.model_path = path, .vocab_only = 1, .pre = pre}, &e) < 0) {
+		CHECK_MSG(0, "%s", e.msg);
+		return;
+	}
+	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+		size_t n;
+		char *text = test_read(test_file(texts[i]), &n);
+
+		for (size_t most = 7; text && most < 10000; most *= 17)
+			CHECK_MSG(!differs(engine, text, n, most), "%s in pieces of %zu under %s %s", texts[i], most, path, pre ? pre : "");
+		free(text);
+	}
+	for (int i = 0; i < 20; i++) {
+		struct str wild = {0};
+
+		wild_text(&wild, 3000);
+		CHECK_MSG(!differs(engine, wild.p, wild.n, 300), "wild text %d under %s %s", i, path, pre ? pre : "");
+		str_free(&wild);
+	}
+	engine_close(engine);
+}
+
+TEST(pieces_of_the_default_tokenizer)
+{
+	try_vocabulary(test_model(), NULL);
+}
+
+TEST(pieces_of_every_pre_tokenizer)
+{
+	const char *path = test_model(), *pre;
+
+	for (size_t i = 0; (pre = engine_pre_name(i)); i++)
+		try_vocabulary(path, pre);
+}
+
+TEST(pieces_of_sentencepiece)
+{
+	try_vocabulary(test_file("tests/vectors/stories260K/stories260K-f16.gguf"), NULL);
+}
+
+TEST(pieces_of_a_tiny_sentencepiece)
+{
+	try_vocabulary(test_file(TINY), NULL);
+}
+
+TEST(a_text_without_blanks_is_cut)
+{
+	struct str s = {0};
+
+	for (int i = 0; i < 6000; i++)
+		str_adds(&s, i % 20 ? "\xe4\xb8\xad" : "\xe3\x80\x82");
+	CHECK(text_cut(s.p, 0, 300) == 0);
+	CHECK(text_cut(s.p, 0, 3000) > 2900);
+	str_clear(&s);
+	for (int i = 0; i < 6000; i++)
+		str_adds(&s, "\xe4\xb8\xad");
+	CHECK(text_cut(s.p, 0, 16000) == 0);
+	CHECK(text_cut(s.p, 0, 17999) == 17997);   /* in whole characters */
+	str_free(&s);
+}
+
+/* ---- the growing message ---- */
+
+struct reader { struct options o; struct conversation t; struct err e; };
+
+static int reader_open(struct reader *r, const char *model, const char *kv, const char *template)
+{
+	const char *argv[] = {
+		"weir", "-q", "--temp", "0", "-n", "6", "-m", model, "--kv", kv, template ? "--chat-template" : NULL,
+		template, NULL,
+	};
+
+	*r = (struct reader){.e = {0}};
+	if (options_parse(&r->o, template ? 12 : 10, (char **)(uintptr_t)argv, &r->e) < 0 || conversation_open(&r->t, &r->o, &r->e) < 0) {
+		CHECK_MSG(0, "%s", r->e.msg);
+		options_free(&r->o);
+		return -1;
+	}
+	return 0;
+}
+
+static void reader_close(struct reader *r)
+{
+	CHECK_MSG(!r->e.code, "%s", r->e.msg);
+	conversation_close(&r->t);
+	options_free(&r->o);
+}
+
+/* Words, so that there are places to cut. */
+static void words(struct str *out, size_t n)
+{
+	static const char *const word[] = {"water", "wheel", "a", "miller", "went", "over", "stone", "by", "river"};
+
+	while (out->n < n) {
+		str_adds(out, word[test_rand() % 9]);
+		str_adds(out, test_rand() % 12 ? " " : test_rand() % 2 ? ".\n" : ", ");
+	}
+}
+
+static void feed(struct reader *r, const char *text, size_t n, size_t most)
+{
+	for (size_t at = 0; at < n && !r->e.code; ) {
+		size_t k = 1 + test_rand() % most;
+
+		k = k < n - at ? k : n - at;
+		conversation_grow(&r->t, text + at, k, test_rand() % 4 == 0, NULL, NULL, &r->e);
+		at += k;
+	}
+	if (!r->e.code)
+		conversation_grow(&r->t, "", 0, 1, NULL, NULL, &r->e);
+}
+
+static void ask(struct reader *r, const char *question, struct turn *turn)
+{
+	struct answer_hooks hooks = {.text = NULL};
+
+	conversation_ask(&r->t, question, strlen(question), &hooks, turn, &r->e);
+}
+
+/* As one message at once. */
+static void ask_whole(struct reader *r, const struct str *text, const char *question, struct turn *turn)
+{
+	struct str all = {0};
+
+	str_add(&all, text->p, text->n);
+	str_addf(&all, "\n\n%s", question);
+	ask(r, all.p, turn);
+	str_free(&all);
+}
+
+static void check_same(const struct reader *a, const struct reader *b)
+{
+	size_t n, m;
+	const int32_t *x = timeline_tokens(a->t.tl, &n), *y = timeline_tokens(b->t.tl, &m);
+
+	CHECK_INT(n, m);
+	CHECK(n == m && !memcmp(x, y, n * sizeof *x));
+}
+
+static void pieces_and_whole(const char *model, const char *kv, const char *template, size_t bytes, int same_answer)
+{
+	struct reader a, b;
+	struct turn turn, whole;
+	struct str text = {0};
+	size_t had, other;
+	uint64_t streamed;
+
+	words(&text, bytes);
+	if (reader_open(&a, model, kv, template) < 0)
+		return;
+	if (reader_open(&b, model, kv, template) == 0) {
+		feed(&a, text.p, text.n, 900);
+		timeline_tokens(a.t.tl, &had);
+		streamed = conversation_grown(&a.t);
+		CHECK_MSG(streamed > 0 && streamed <= had, "%llu tokens streamed, the sequence has %zu", (unsigned long long)streamed, had);
+		ask(&a, "Who went over?", &turn);
+		/* Nothing is read again: what was read is the beginning of what the question wants. */
+		CHECK_INT(turn.recomputed, 0);
+		CHECK_INT(turn.reused_tokens, had);
+		ask_whole(&b, &text, "Who went over?", &whole);
+		CHECK_INT(turn.prompt_tokens, whole.prompt_tokens);
+		CHECK_INT(a.t.n_msg, 2);
+		CHECK(a.t.msg[0].text.n == b.t.msg[0].text.n && !memcmp(a.t.msg[0].text.p, b.t.msg[0].text.p, a.t.msg[0].text.n));
+		if (same_answer)
+			check_same(&a, &b);
+		else
+			CHECK(timeline_tokens(a.t.tl, &had) && !memcmp(timeline_tokens(a.t.tl, &had), timeline_tokens(b.t.tl, &other),
+			                                               (size_t)turn.prompt_tokens * sizeof(int32_t)));
+		reader_close(&b);
+	}
+	reader_close(&a);
+	str_free(&text);
+}
+
+TEST(in_pieces_as_at_once)
+{
+	pieces_and_whole(test_file(TINY), "auto", NULL, 120, 1);
+	pieces_and_whole(test_file(TINY), "auto", "chatml", 60, 1);
+}
+
+TEST(in_pieces_beyond_the_cache)
+{
+	pieces_and_whole(test_file(TINY), "auto", NULL, 9000, 0);
+	pieces_and_whole(test_file(TINY), "cascade:size=64,stride=64", "chatml", 9000, 0);
+	pieces_and_whole(test_file(TINY), "sink:size=64,stride=64", "llama2", 9000, 0);
+}
+
+TEST(in_pieces_with_a_larger_sentencepiece)
+{
+	const char *model = test_file("tests/vectors/stories260K/stories260K-f16.gguf");
+
+	pieces_and_whole(model, "auto", NULL, 9000, 0);
+	pieces_and_whole(model, "cascade:size=64,stride=64", "mistral", 9000, 0);
+}
+
+TEST(in_pieces_with_the_default_model)
+{
+	pieces_and_whole(test_model(), "auto", NULL, 1500, 0);
+}
+
+TEST(ask_in_between_and_read_on)
+{
+	struct reader a;
+	struct turn turn;
+	struct str text = {0};
+	size_t had;
+
+	words(&text, 6000);
+	if (reader_open(&a, test_file(TINY), "cascade:size=64,stride=64", "chatml") < 0)
+		return;
+	for (int i = 0; i < 4; i++) {
+		feed(&a, text.p + 1500 * i, 1500, 300);
+		timeline_tokens(a.t.tl, &had);
+		ask(&a, i % 2 ? "What?" : "And then, who was it?", &turn);
+		CHECK_INT(turn.recomputed, 0);
+		CHECK_INT(turn.reused_tokens, had);
+		CHECK_INT(a.t.n_msg, 2 * (i + 1));
+	}
+	/* A question without more to read is a message of its own. */
+	ask(&a, "Who?", &turn);
+	CHECK_INT(a.t.n_msg, 10);
+	CHECK_INT(a.t.msg[8].text.n, 4);
+	str_free(&text);
+	reader_close(&a);
+}
+
+TEST(a_question_is_taken_back_and_the_text_stays)
+{
+	struct reader a;
+	struct turn turn;
+	struct str text = {0};
+
+	words(&text, 800);
+	if (reader_open(&a, test_file(TINY), "auto", "chatml") < 0)
+		return;
+	feed(&a, text.p, 400, 90);
+	ask(&a, "What?", &turn);
+	CHECK_INT(conversation_undo(&a.t, 1), 1);
+	CHECK_INT(a.t.n_msg, 1);
+	CHECK_INT(a.t.msg[0].text.n, 400);
+	CHECK(a.t.growing.open);
+	feed(&a, text.p + 400, 400, 90);
+	CHECK_INT(a.t.n_msg, 1);
+	ask(&a, "Who?", &turn);
+	CHECK_INT(a.t.n_msg, 2);
+	CHECK_INT(a.t.msg[0].text.n, 806);
+	CHECK(!memcmp(a.t.msg[0].text.p, text.p, 800));
+	/* Twice: the text goes, too. */
+	CHECK_INT(conversation_undo(&a.t, 2), 2);
+	CHECK_INT(a.t.n_msg, 0);
+	CHECK(!a.t.growing.open);
+	CHECK(conversation_regenerate(&a.t, &(struct answer_hooks){.text = NULL}, &turn, &(struct err){0}) < 0);
+	str_free(&text);
+	reader_close(&a);
+}
+
+/* The engine asks for nothing in the middle of a piece, so it is stopped before one. */
+TEST(a_stop_loses_nothing)
+{
+	struct reader a, b;
+	struct turn turn;
+	struct str text = {0};
+
+	words(&text, 5000);
+	if (reader_open(&a, test_file(TINY), "cascade:size=64,stride=64", "chatml") < 0 || reader_open(&b, test_file(TINY), "cascade:size=64,stride=64", "chatml") < 0)
+		return;
+	for (size_t at = 0; at < text.n; at += 500) {
+		struct err e = {0};
+
+		if (at % 1500 == 0)
+			timeline_cancel(a.t.tl);
+		if (conversation_grow(&a.t, text.p + at, text.n - at < 500 ? text.n - at : 500, 1, NULL, NULL, &e) < 0)
+			CHECK_INT(e.code, ERR_CANCELLED);
+		else
+			CHECK(at % 1500 != 0);
+		timeline_resume(a.t.tl);
+	}
+	conversation_grow(&a.t, "", 0, 1, NULL, NULL, &a.e);
+	feed(&b, text.p, text.n, 500);
+	CHECK_INT(conversation_grown(&a.t), conversation_grown(&b.t));
+	check_same(&a, &b);
+	ask(&a, "Who?", &turn);
+	CHECK(turn.answered);
+	str_free(&text);
+	reader_close(&a);
+	reader_close(&b);
+}
+
+TEST(another_cache_in_the_middle)
+{
+	struct reader a;
+	struct turn turn;
+	struct err e = {0};
+	struct str text = {0};
+	size_t had;
+
+	words(&text, 4000);
+	if (reader_open(&a, test_file(TINY), "cascade:size=64,stride=64", "chatml") < 0)
+		return;
+	feed(&a, text.p, 2000, 300);
+	CHECK(conversation_change_policy(&a.t, "test", "sink:size=96,stride=64", &a.e) >= 0);
+	feed(&a, text.p + 2000, 2000, 300);
+	timeline_tokens(a.t.tl, &had);
+	ask(&a, "Who?", &turn);
+	CHECK_INT(turn.recomputed, 0);
+	CHECK_INT(turn.reused_tokens, had);
+	/* And a document, which stands before it all. */
+	feed(&a, text.p, 1000, 300);
+	conversation_add_document(&a.t, "note.txt", "The mill burned.", 16, 16, &a.e);
+	feed(&a, text.p, 1000, 300);
+	timeline_tokens(a.t.tl, &had);
+	ask(&a, "Who?", &turn);
+	CHECK_INT(turn.recomputed, 0);
+	CHECK_INT(turn.reused_tokens, had);
+	reader_close(&a);
+	if (reader_open(&a, test_file(TINY), "full", "chatml") < 0)
+		return;
+	CHECK(conversation_grow(&a.t, "some words", 10, 1, NULL, NULL, &e) < 0);
+	CHECK_INT(e.code, ERR_USAGE);
+	CHECK(strstr(e.msg, "--kv auto"));
+	CHECK_INT(a.t.n_msg, 0);
+	str_free(&text);
+	reader_close(&a);
+}
+
+/* ---- where it comes from ---- */
+
+static int stream_all(const char *path, struct str *out, struct err *e)
+{
+	struct text_source *s;
+	int got;
+
+	if (text_source_open(&s, path, e) < 0)
+		return -1;
+	while ((got = text_source_next(s, 100, out, e)) == SOURCE_TEXT || got == SOURCE_LATER)
+		;
+	if (got == SOURCE_END)
+		CHECK_INT(text_source_percent(s), 100);
+	text_source_close(s);
+	return got < 0 ? -1 : 0;
+}
+
+static void check_stream(const char *bytes, size_t n, const char *want)
+{
+	char path[] = "/tmp/weir-text-XXXXXX";
+	int fd = mkstemp(path);
+	struct str out = {0};
+	struct err e = {0};
+
+	CHECK(fd >= 0 && write(fd, bytes, n) == (ssize_t)n);
+	close(fd);
+	if (stream_all(path, &out, &e) < 0)
+		CHECK_MSG(!want || strstr(e.msg, want), "%s", e.msg);
+	else
+		CHECK_STR(out.p ? out.p : "", want ? want : "(refused)");
+	unlink(path);
+	str_free(&out);
+}
+
+TEST(what_a_file_holds)
+{
+	struct str s = {0}, want = {0};
+
+	check_stream("one\r\ntwo\rthree\n", 15, "one\ntwo\nthree\n");
+	check_stream("\xef\xbb\xbfmark", 7, "mark");
+	check_stream("\xff\xfeh\0\xe9\0\n\0", 8, "h\xc3\xa9\n");
+	check_stream("\xfe\xff\0h\x4e\x2d", 6, "h\xe4\xb8\xad");
+	check_stream("caf\xe9 cr\xe8me\n", 11, "caf\xc3\xa9 cr\xc3\xa8me\n");
+	check_stream("\x7f" "ELF\1\1", 6, "program");
+	check_stream(" \n\n", 3, "white space");
+	check_stream("", 0, "empty");
+	/* A bad byte late in a text, and a character across the border of two reads. */
+	for (int i = 0; i < 3000; i++)
+		str_adds(&s, "\xe4\xb8\xad");
+	str_add(&want, s.p, s.n);
+	str_adds(&s, "\xff!\xe4\xb8");
+	str_adds(&want, "\xef\xbf\xbd!\xef\xbf\xbd");
+	check_stream(s.p, s.n, want.p);
+	str_free(&s);
+	str_free(&want);
+}
+
+TEST(what_is_no_text)
+{
+	struct text_source *s;
+	struct err e = {0};
+
+	CHECK(text_source_open(&s, "/tmp", &e) < 0 && strstr(e.msg, "directory"));
+	CHECK(text_source_open(&s, "/dev/zero", &e) < 0 && strstr(e.msg, "device"));
+	CHECK(text_source_open(&s, "/nonexistent/file", &e) < 0);
+	CHECK_INT(e.code, ERR_DOCUMENT);
+}
+
+TEST(a_pipe_that_waits)
+{
+	char path[] = "/tmp/weir-fifo-XXXXXX";
+	struct text_source *s;
+	struct str out = {0};
+	struct err e = {0};
+	int fd = mkstemp(path), w;
+
+	close(fd);
+	unlink(path);
+	CHECK(mkfifo(path, 0600) == 0);
+	CHECK(text_source_open(&s, path, &e) == 0);
+	CHECK_INT(text_source_next(s, 10, &out, &e), SOURCE_LATER);   /* nobody writes yet */
+	w = open(path, O_WRONLY);
+	CHECK_INT(text_source_next(s, 10, &out, &e), SOURCE_LATER);
+	CHECK(write(w, "one line\n", 9) == 9);
+	while (text_source_next(s, 10, &out, &e) == SOURCE_TEXT)
+		;
+	CHECK_STR(out.p, "one line\n");
+	CHECK_INT(text_source_percent(s), -1);
+	close(w);
+	CHECK_INT(text_source_next(s, 10, &out, &e), SOURCE_END);
+	text_source_close(s);
+	unlink(path);
+	str_free(&out);
+}

@@ -1,0 +1,941 @@
+/* tests/app/t_talk.c - the commands of a conversation, whoever shows it (app/chat, app/conversation): a front that writes down what it is told
+ * stands in for line mode and screen. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "app/chat/chat.h"
+#include "tests/lib/test.h"
+
+#define TINY "tests/vectors/models/llama-block32.gguf"
+#define OTHER "tests/vectors/models/qwen3.gguf"
+enum { WORDS_MOST = 24 };
+
+/* ---- a front ---- */
+
+struct scene {
+	struct options o;
+	struct chat c;
+	struct str said, errors, shown, draft;   /* since the last command; shown: text of answers */
+	struct str resumed;                      /* what opening the session said */
+	int answer;                              /* of ask */
+	int turns, came_back, stop_after;        /* stop_after: pieces, then the answer is stopped; 0 = never */
+	int kill_after;                          /* pieces, then the process is killed; 0 = never */
+	char *args[WORDS_MOST]; int n_arg;
+};
+static char home[64];
+
+static void on_notice(struct chat *c, const char *text, size_t n)
+{
+	struct scene *s = c->ud;
+
+	str_add(&s->said, text, n);
+	str_adds(&s->said, "\n");
+}
+
+static void on_error(struct chat *c, const struct err *e)
+{
+	struct scene *s = c->ud;
+
+	str_addf(&s->errors, "%s\n", e->msg);
+}
+
+static void on_progress(struct chat *c, const char *verb, int32_t done, int32_t total)
+{
+	(void)c, (void)verb, (void)done, (void)total;
+}
+
+static void on_turn(struct chat *c, const char *question, size_t n)
+{
+	struct scene *s = c->ud;
+
+	(void)question, (void)n;
+	s->turns++;
+	str_clear(&s->shown);
+}
+
+static int on_text(struct chat *c, const char *bytes, size_t n, struct err *e)
+{
+	struct scene *s = c->ud;
+
+	str_add(&s->shown, bytes, n);
+	if (s->kill_after && !--s->kill_after)
+		kill(getpid(), SIGKILL);
+	if (s->stop_after && !--s->stop_after)
+		return err_set(e, ERR_CANCELLED, "stopped");
+	return 0;
+}
+
+static int on_turned(struct chat *c, const struct turn *turn, int rc, struct err *e)
+{
+	(void)c, (void)turn, (void)e;
+	return rc;
+}
+
+static void on_came_back(struct chat *c)
+{
+	((struct scene *)c->ud)->came_back++;
+}
+
+static void on_reading(struct chat *c, const struct reading *r)
+{
+	(void)c, (void)r;
+}
+
+static void on_draft(struct chat *c, const char *text, size_t n)
+{
+	struct scene *s = c->ud;
+
+	str_clear(&s->draft);
+	str_add(&s->draft, text, n);
+}
+
+static int on_ask(struct chat *c, const char *question)
+{
+	struct scene *s = c->ud;
+
+	str_addf(&s->said, "%s\n", question);
+	return s->answer;
+}
+
+static const struct front front = {
+	.notice = on_notice, .error = on_error, .progress = on_progress, .turn = on_turn, .text = on_text, .turned = on_turned,
+	.came_back = on_came_back, .reading = on_reading, .draft = on_draft, .ask = on_ask,
+};
+
+static void open_scene(struct scene *s, const char *words)
+{
+	static const char *const first[] = {"weir", "-m", TINY, "--temp", "0", "-q", "--threads", "1", NULL};
+	struct str note = {0};
+	struct err e = {0};
+	char *copy = xstrndup(words, strlen(words)), *save = NULL;
+
+	memset(s, 0, sizeof *s);
+	if (!home[0]) {
+		snprintf(home, sizeof home, "/tmp/weir-talk-XXXXXX");
+		if (!mkdtemp(home))
+			SKIP("no directory can be made");
+		setenv("XDG_CONFIG_HOME", home, 1);
+		setenv("XDG_STATE_HOME", home, 1);
+		setenv("XDG_DATA_HOME", home, 1);
+		setenv("WEIR_CPU", "c", 1);
+	}
+	for (int i = 0; first[i]; i++)
+		s->args[s->n_arg++] = (char *)first[i];
+	for (char *w = strtok_r(copy, " ", &save); w && s->n_arg < WORDS_MOST - 1; w = strtok_r(NULL, " ", &save))
+		s->args[s->n_arg++] = w;
+	if (options_parse(&s->o, s->n_arg, s->args, &e) < 0)
+		test_fail(__FILE__, __LINE__, "%s", e.msg);
+	s->c.front = &front;
+	s->c.ud = s;
+	if (chat_open(&s->c, &s->o, &note, &e) < 0)
+		test_fail(__FILE__, __LINE__, "%s", e.msg);
+	s->c.interactive = 1;
+	s->resumed = note;
+	s->args[WORDS_MOST - 1] = copy;
+}
+
+static void close_scene(struct scene *s)
+{
+	chat_close(&s->c, &s->o);
+	options_free(&s->o);
+	str_free(&s->said);
+	str_free(&s->errors);
+	str_free(&s->shown);
+	str_free(&s->draft);
+	str_free(&s->resumed);
+	free(s->args[WORDS_MOST - 1]);
+}
+
+static void do_line(struct scene *s, const char *line)
+{
+	struct str text = {0};
+
+	str_clear(&s->said);
+	str_clear(&s->errors);
+	str_adds(&text, line);
+	chat_take(&s->c, &text);
+	str_free(&text);
+}
+
+static int has(const struct str *s, const char *what)
+{
+	return s->n && strstr(s->p, what) != NULL;
+}
+
+static void cleanup(void)
+{
+	char command[100];
+
+	snprintf(command, sizeof command, "rm -rf %.60s", home);
+	if (home[0] && system(command)) { /* only a directory is left */ }
+	home[0] = 0;
+}
+
+/* Everything that was said, as one text; and the sampled ids. */
+static void whole(const struct conversation *t, struct str *out)
+{
+	str_clear(out);
+	str_adds(out, "");
+	for (size_t i = 0; i < t->n_msg; i++) {
+		str_addf(out, "%d:", (int)t->msg[i].role);
+		str_add(out, t->msg[i].text.p ? t->msg[i].text.p : "", t->msg[i].text.n);
+		for (size_t k = 0; k < t->msg[i].id.n; k++)
+			str_addf(out, " %d", t->msg[i].id.id[k]);
+		str_adds(out, "\n");
+	}
+}
+
+#define SAME(a, b) CHECK((a).n == (b).n && !memcmp((a).p, (b).p, (a).n))
+
+/* ---- back and forth ---- */
+
+TEST(redo_is_the_opposite_of_undo)
+{
+	struct scene s;
+	struct str at[5] = {{0}}, now = {0};
+
+	open_scene(&s, "-n 6 --private");
+	for (int i = 0; i < 4; i++) {
+		whole(&s.c.t, &at[i]);
+		do_line(&s, "a question of some words");
+	}
+	whole(&s.c.t, &at[4]);
+	/* Any walk to and fro ends where it should. */
+	for (int step = 0, here = 4; step < 200; step++) {
+		int n = 1 + (int)(test_rand() % 5), up = test_rand() % 2 == 0;
+		char line[20];
+
+		snprintf(line, sizeof line, "/%s %d", up ? "redo" : "undo", n);
+		do_line(&s, line);
+		here = up ? here + n > 4 ? 4 : here + n : here - n < 0 ? 0 : here - n;
+		whole(&s.c.t, &now);
+		SAME(now, at[here]);
+	}
+	do_line(&s, "/redo 5");
+	do_line(&s, "/redo");
+	CHECK(has(&s.said, "nothing to redo"));
+	/* The cache was not touched: the next answer is what it would have been, and nothing is read again. */
+	do_line(&s, "/undo 2");
+	do_line(&s, "/redo 2");
+	do_line(&s, "and once more");
+	CHECK(s.c.t.last.reused_tokens + 40 > s.c.t.last.prompt_tokens);
+	do_line(&s, "/redo");
+	CHECK(has(&s.said, "nothing to redo"));
+	for (int i = 0; i < 5; i++)
+		str_free(&at[i]);
+	str_free(&now);
+	close_scene(&s);
+}
+
+TEST(a_new_question_ends_what_can_be_brought_back)
+{
+	struct scene s;
+	struct str now = {0}, before = {0};
+
+	open_scene(&s, "-n 4 -s branches");
+	do_line(&s, "one");
+	do_line(&s, "two");
+	whole(&s.c.t, &before);
+	do_line(&s, "/undo");
+	do_line(&s, "another two");
+	do_line(&s, "/redo");
+	CHECK(has(&s.said, "nothing to redo"));
+	CHECK_INT(s.c.t.n_msg, 4);
+	/* In the session both are there; the newest answered question hangs at the end. */
+	do_line(&s, "/undo");
+	do_line(&s, "/edit 1");
+	CHECK_STR(s.draft.p, "one");
+	CHECK_INT(s.c.t.n_msg, 0);
+	do_line(&s, "/redo 9");
+	CHECK_INT(s.c.t.n_msg, 4);
+	CHECK_STR(s.c.t.msg[2].text.p, "another two");
+	close_scene(&s);
+	/* What an earlier run took back. */
+	open_scene(&s, "-n 4 -s branches");
+	do_line(&s, "/undo 2");
+	close_scene(&s);
+	open_scene(&s, "-n 4 -s branches");
+	CHECK_INT(s.c.t.n_msg, 0);
+	do_line(&s, "/redo");
+	CHECK_INT(s.c.t.n_msg, 2);
+	do_line(&s, "/redo 3");
+	CHECK_INT(s.c.t.n_msg, 4);
+	CHECK_STR(s.c.t.msg[2].text.p, "another two");
+	CHECK(s.c.t.msg[3].id.n > 0);
+	close_scene(&s);
+	str_free(&now);
+	str_free(&before);
+}
+
+TEST(a_fork_has_nothing_to_bring_back_of_the_other)
+{
+	struct scene s;
+
+	open_scene(&s, "-n 4 -s forked");
+	do_line(&s, "one");
+	do_line(&s, "two");
+	do_line(&s, "/undo");
+	do_line(&s, "/fork aside");
+	do_line(&s, "/redo");
+	CHECK(has(&s.said, "nothing to redo"));
+	do_line(&s, "three");
+	CHECK(!s.errors.n);
+	CHECK(!s.c.log->failed);
+	CHECK_INT(s.c.t.n_msg, 4);
+	close_scene(&s);
+}
+
+/* ---- a session's cache ---- */
+
+static void kept_policy(const struct scene *s, struct str *out)
+{
+	struct err e = {0};
+
+	str_clear(out);
+	CHECK_MSG(session_value(s->c.log->store, s->c.log->session, "kv", out, &e) == 1, "%s", e.msg);
+}
+
+/* What another program has as its defaults shall not matter. */
+TEST(a_session_keeps_all_settings_of_its_cache)
+{
+	struct scene s;
+	struct str kept = {0};
+
+	open_scene(&s, "-n 4 -c 256 -s settings --kv sift:k=1/3");
+	do_line(&s, "one");
+	kept_policy(&s, &kept);
+	CHECK_STR(kept.p, "sift:k=1/3,bits=2,every=1,split=need,dense=0,pool=7");
+	do_line(&s, "/set kv auto:n=3,s=0.8512345678");
+	kept_policy(&s, &kept);
+	CHECK_STR(kept.p, "auto:prefix=sift,k=512,bits=2,every=1,split=need,qc=5,s=0.8512345678,size=0,n=3,sinks=4,f=2,heads=kv,reduce=max,"
+	          "score=attn");
+	close_scene(&s);
+	/* What is shown is what differs from the defaults. */
+	open_scene(&s, "-n 4 -c 256 -s settings");
+	do_line(&s, "/set kv");
+	CHECK(has(&s.said, "kv auto:s=0.8512345678,n=3\n"));
+	close_scene(&s);
+	str_free(&kept);
+}
+
+enum { QUESTIONS = 12 };
+
+static void ask_all(struct scene *s, int from, int to)
+{
+	char line[80];
+
+	for (int i = from; i < to; i++) {
+		snprintf(line, sizeof line, "question %d, which has some words so that the rings are full", i);
+		do_line(s, line);
+		CHECK_MSG(!s->errors.n, "%s", s->errors.p);
+	}
+}
+
+/* Sessions once kept what was not a default, and four rings were the default: `then` was kept of kv. */
+static void from_when_there_were_four(const char *kv, const char *then, const char *shown)
+{
+	static int number;
+	struct scene s;
+	struct str want = {0}, got = {0};
+	struct timeline_stats st;
+	struct err e = {0};
+	char words[120];
+	int64_t id;
+	int32_t tokens;
+
+	number++;
+	snprintf(words, sizeof words, "-n 8 -c 256 -s four-%d --kv %s", number, kv);
+	open_scene(&s, words);
+	ask_all(&s, 0, QUESTIONS);
+	timeline_stats(s.c.t.tl, &st);
+	tokens = st.n_tokens;
+	id = s.c.log->session;
+	CHECK_MSG(st.rings.evicted > 0, "%s: nothing has left", kv);
+	close_scene(&s);
+	/* Opened again, or switched to, it comes back whole, and answers as it would have without a break. */
+	for (int switched = 0; switched < 2; switched++) {
+		open_scene(&s, "-n 8 -c 256 -s elsewhere");
+		CHECK_MSG(!session_set(s.c.log->store, id, "kv", then, strlen(then), &e), "%s", e.msg);
+		snprintf(words, sizeof words, switched ? "/switch four-%d" : "-n 8 -c 256 -s four-%d", number);
+		if (switched) {
+			do_line(&s, "one");
+			do_line(&s, words);
+			CHECK_MSG(!s.errors.n, "%s", s.errors.p);
+		} else {
+			close_scene(&s);
+			open_scene(&s, words);
+		}
+		timeline_stats(s.c.t.tl, &st);
+		CHECK_STR(st.kv, shown);
+		CHECK_MSG(st.n_tokens == tokens, "%s: %d of %d tokens are back", then, st.n_tokens, tokens);
+		if (switched)
+			ask_all(&s, QUESTIONS, QUESTIONS + 1);
+		whole(&s.c.t, &got);
+		close_scene(&s);
+	}
+	snprintf(words, sizeof words, "-n 8 -c 256 --private --kv %s", kv);
+	open_scene(&s, words);
+	ask_all(&s, 0, QUESTIONS + 1);
+	whole(&s.c.t, &want);
+	CHECK_MSG(want.n == got.n && !memcmp(want.p, got.p, got.n), "%s: another answer after a break", then);
+	close_scene(&s);
+	str_free(&want);
+	str_free(&got);
+}
+
+TEST(sessions_from_when_there_were_four_rings_have_four)
+{
+	from_when_there_were_four("auto:n=4", "auto", "auto:n=4");
+	from_when_there_were_four("auto:size=96,n=4", "auto:size=96", "auto:size=96,n=4");
+	from_when_there_were_four("cascade:size=64,stride=32,n=4", "cascade:size=64,stride=32", "cascade:size=64,n=4,stride=32");
+	from_when_there_were_four("auto:n=3", "auto:n=3", "auto:n=3");
+	from_when_there_were_four("sink:size=64,stride=32", "sink:size=64,stride=32", "sink:size=64,stride=32");
+}
+
+TEST(edit_puts_the_question_into_the_line)
+{
+	struct scene s;
+
+	open_scene(&s, "-n 4 --private");
+	do_line(&s, "/edit");
+	CHECK(has(&s.errors, "no question"));
+	do_line(&s, "the first");
+	do_line(&s, "the second");
+	do_line(&s, "/edit 2");
+	CHECK_STR(s.draft.p, "the first");
+	CHECK_INT(s.c.t.n_msg, 0);
+	do_line(&s, "/redo 2");
+	CHECK_INT(s.c.t.n_msg, 4);
+	do_line(&s, "/edit 3");
+	CHECK(has(&s.errors, "no question of 3"));
+	CHECK_INT(s.c.t.n_msg, 4);
+	do_line(&s, "/edit in other words");
+	CHECK_INT(s.c.t.n_msg, 4);
+	CHECK_STR(s.c.t.msg[2].text.p, "in other words");
+	close_scene(&s);
+}
+
+/* ---- what a turn costs ---- */
+
+static int64_t tokenized_by(struct scene *s, const char *line)
+{
+	uint64_t before = engine_tokenized();
+
+	do_line(s, line);
+	CHECK_MSG(!s->errors.n, "%s", s->errors.p);
+	return (int64_t)(engine_tokenized() - before);
+}
+
+#define CHECK_LEAST(cost, most) do { int64_t got_ = cost; CHECK_MSG(got_ <= most, "%lld bytes tokenized", (long long)got_); } while (0)
+
+/* However much was said before it: a question, and what the template writes around it. */
+TEST(a_question_tokenizes_only_itself)
+{
+	static const char question[] = "a question of some words";
+	static const int64_t around = 110;
+	struct scene s;
+	struct tokens all = {0}, afresh = {0};
+	struct err e = {0};
+	int64_t cost;
+
+	open_scene(&s, "-n 2 --private --kv auto --chat-template chatml");
+	do_line(&s, "/read tests/screens/note.txt");
+	CHECK_INT(s.c.t.n_doc, 1);
+	for (int i = 0; i < 200; i++)
+		do_line(&s, question);
+	CHECK_INT(s.c.t.n_msg, 400);
+	CHECK_LEAST(tokenized_by(&s, question), (int64_t)sizeof question + around);
+	CHECK_LEAST(tokenized_by(&s, "/undo 3"), around);
+	CHECK_LEAST(tokenized_by(&s, question), (int64_t)sizeof question + around);
+	CHECK_LEAST(tokenized_by(&s, "/regen"), around);
+	CHECK_LEAST(tokenized_by(&s, "/system Be kind."), around);
+	CHECK_LEAST(tokenized_by(&s, question), (int64_t)sizeof question + 2 * around);
+	/* A document is tokenized once, and what stands behind it keeps its tokens. */
+	cost = tokenized_by(&s, "/pin 1");
+	CHECK_INT(s.c.t.n_doc, 2);
+	CHECK(cost <= (int64_t)s.c.t.doc[1].text.n + 3 * around);
+	CHECK_LEAST(tokenized_by(&s, "/drop 1"), 2 * around);
+	CHECK_LEAST(tokenized_by(&s, question), (int64_t)sizeof question + 2 * around);
+	/* And they are the tokens of the whole. */
+	CHECK(conversation_render(&s.c.t, 1, &all, &e) == 0);
+	rendered_free(&s.c.t.rendered);
+	CHECK(conversation_render(&s.c.t, 1, &afresh, &e) == 0);
+	CHECK(all.n == afresh.n && !memcmp(all.id, afresh.id, all.n * sizeof *all.id));
+	tokens_free(&all);
+	tokens_free(&afresh);
+	close_scene(&s);
+}
+
+/* ---- going on ---- */
+
+TEST(an_answer_in_parts_is_the_answer)
+{
+	static const char *const policies[] = {"full", "auto", "cascade:size=96,n=3,stride=32", "sift:k=24", "refresh:k=24"};
+	static const char *const sampling[] = {"", "--temp 0.9 --seed 7"};
+
+	for (size_t i = 0; i < sizeof policies / sizeof *policies; i++)
+		for (int k = 0; k < 2; k++) {
+			struct scene s;
+			struct str one = {0}, parts = {0};
+			char words[120];
+
+			snprintf(words, sizeof words, "-n 24 --private --kv %s %s", policies[i], sampling[k]);
+			open_scene(&s, words);
+			do_line(&s, "a question");
+			whole(&s.c.t, &one);
+			close_scene(&s);
+			snprintf(words, sizeof words, "-n 8 --private --kv %s %s", policies[i], sampling[k]);
+			open_scene(&s, words);
+			do_line(&s, "a question");
+			do_line(&s, "/continue");
+			do_line(&s, "/go");
+			whole(&s.c.t, &parts);
+			CHECK_MSG(one.n == parts.n && !memcmp(one.p, parts.p, one.n), "%s %s", policies[i], sampling[k]);
+			close_scene(&s);
+			str_free(&one);
+			str_free(&parts);
+		}
+}
+
+TEST(a_stopped_answer_goes_on)
+{
+	struct scene s;
+	struct str one = {0}, parts = {0};
+
+	open_scene(&s, "-n 12 --private");
+	do_line(&s, "a question");
+	whole(&s.c.t, &one);
+	do_line(&s, "/undo");
+	s.stop_after = 5;
+	do_line(&s, "a question");
+	CHECK(has(&s.said, "[stopped]"));
+	CHECK_INT(s.c.t.msg[1].id.n, 5);
+	do_line(&s, "/set n 7");
+	do_line(&s, "/continue");
+	whole(&s.c.t, &parts);
+	SAME(one, parts);
+	/* Nowhere to go on from. */
+	do_line(&s, "/new");
+	do_line(&s, "/continue");
+	CHECK(has(&s.errors, "no answer yet"));
+	CHECK_INT(s.c.t.n_msg, 0);
+	str_free(&one);
+	str_free(&parts);
+	close_scene(&s);
+}
+
+TEST(what_was_cut_stays_in_the_session_and_its_forks)
+{
+	struct scene s;
+	struct session_tree tree;
+	struct err e = {0};
+	struct str before = {0}, after = {0}, back = {0};
+
+	open_scene(&s, "-n 5 -s cut");
+	do_line(&s, "a question");
+	whole(&s.c.t, &before);
+	do_line(&s, "/fork copy");
+	do_line(&s, "/continue");
+	whole(&s.c.t, &after);
+	CHECK(after.n > before.n);
+	do_line(&s, "/switch cut");
+	whole(&s.c.t, &back);
+	SAME(before, back);
+	do_line(&s, "/switch copy");
+	whole(&s.c.t, &back);
+	SAME(after, back);
+	CHECK_INT(session_tree(s.c.log->store, s.c.log->session, &tree, &e), 0);
+	CHECK_INT(tree.shown, 2);
+	CHECK_INT(tree.all, 3);
+	close_scene(&s);
+	/* And in another run the longer one goes on, without reading again. */
+	open_scene(&s, "-n 5 -s copy");
+	do_line(&s, "/continue");
+	CHECK(s.c.t.last.prompt_tokens - s.c.t.last.reused_tokens <= 1);
+	CHECK_INT(s.c.t.msg[1].id.n, 15);
+	close_scene(&s);
+	str_free(&before);
+	str_free(&after);
+	str_free(&back);
+}
+
+/* ---- a program that was killed ---- */
+
+/* The second answer is never finished: its question, and maybe its beginning, are stored, the snapshot is the one of the first answer. */
+static void die_in_the_second_answer(const char *words)
+{
+	pid_t child = fork();
+	struct scene s;
+	int status;
+
+	if (!child) {
+		open_scene(&s, words);
+		do_line(&s, "a first question that has some words");
+		s.kill_after = 5;
+		do_line(&s, "a second question");
+		_exit(0);
+	}
+	CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+TEST(after_a_crash_the_snapshot_before_it_is_used)
+{
+	static const char *const policies[] = {"full", "auto", "cascade:size=96,n=3,stride=32", "sift:k=24"};
+
+	for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) {
+		struct scene s;
+		struct str want = {0}, got = {0}, first = {0};
+		struct timeline_stats st;
+		char words[120];
+
+		snprintf(words, sizeof words, "-n 8 -s crash-%zu --kv %s", i, policies[i]);
+		open_scene(&s, "--private");   /* makes the directory that both processes use */
+		close_scene(&s);
+		die_in_the_second_answer(words);
+		open_scene(&s, words);
+		timeline_stats(s.c.t.tl, &st);
+		/* What is said is what happens: the tokens restored are reused, and the others are prefilled. */
+		human_count(&first, (uint64_t)st.n_tokens);
+		CHECK_MSG(st.n_tokens > 20, "%s: nothing restored: '%s'", policies[i], s.resumed.p);
+		CHECK_MSG(has(&s.resumed, "restored ") && has(&s.resumed, first.p), "%s: '%s'", policies[i], s.resumed.p);
+		CHECK_MSG(!has(&s.resumed, "again"), "%s: '%s'", policies[i], s.resumed.p);
+		do_line(&s, "/regen");
+		CHECK_INT(s.c.t.last.recomputed, 0);
+		CHECK_MSG(s.c.t.last.reused_tokens + 1 >= st.n_tokens, "%s: %d of %d reused", policies[i], s.c.t.last.reused_tokens, st.n_tokens);
+		whole(&s.c.t, &got);
+		close_scene(&s);
+		snprintf(words, sizeof words, "-n 8 --private --kv %s", policies[i]);
+		open_scene(&s, words);
+		do_line(&s, "a first question that has some words");
+		do_line(&s, "a second question");
+		whole(&s.c.t, &want);
+		SAME(want, got);
+		close_scene(&s);
+		str_free(&want);
+		str_free(&got);
+		str_free(&first);
+	}
+}
+
+/* ---- documents ---- */
+
+TEST(documents_one_by_one)
+{
+	struct scene s;
+
+	open_scene(&s, "-n 4 -s docs -c 200");
+	do_line(&s, "/drop 1");
+	CHECK(has(&s.errors, "no document"));
+	do_line(&s, "/read tests/screens/note.txt");
+	do_line(&s, "/pin");
+	CHECK(has(&s.said, "1 document)"));
+	do_line(&s, "a question");
+	do_line(&s, "/pin 1");
+	CHECK_INT(s.c.t.n_doc, 2);
+	CHECK_STR(s.c.t.doc[1].name, "message 1 (question)");
+	do_line(&s, "/pin 1");
+	CHECK_INT(s.c.t.n_doc, 2);
+	do_line(&s, "/pin 3");
+	CHECK(has(&s.errors, "from 1 to 2"));
+	do_line(&s, "/pin 2-1");
+	CHECK(has(&s.errors, "from 1 to 2"));
+	do_line(&s, "/pin p12-14");
+	CHECK(has(&s.errors, "pages of documents"));
+	do_line(&s, "/drop note");
+	CHECK_INT(s.c.t.n_doc, 1);
+	do_line(&s, "/drop 9");
+	CHECK(has(&s.errors, "no document '9'"));
+	do_line(&s, "/redo");
+	CHECK(has(&s.said, "document 'note.txt' is there again"));
+	CHECK_INT(s.c.t.n_doc, 2);
+	CHECK_STR(s.c.t.doc[0].name, "note.txt");
+	do_line(&s, "/docs");
+	CHECK(has(&s.said, "1  note.txt"));
+	CHECK(!s.c.log->failed);
+	close_scene(&s);
+	/* In the same order, with their texts. */
+	open_scene(&s, "-n 4 -s docs -c 200");
+	CHECK_INT(s.c.t.n_doc, 2);
+	CHECK_STR(s.c.t.doc[0].name, "note.txt");
+	CHECK(has(&s.c.t.doc[1].text, "a question"));
+	do_line(&s, "and on");
+	CHECK(!s.errors.n);
+	close_scene(&s);
+}
+
+/* ---- another model ---- */
+
+TEST(another_model_reads_the_talk_again)
+{
+	struct scene s;
+	struct str before = {0}, after = {0};
+
+	open_scene(&s, "-n 4 -s model");
+	do_line(&s, "one");
+	do_line(&s, "two");
+	whole(&s.c.t, &before);
+	do_line(&s, "/model");
+	CHECK(has(&s.said, "llama-block32"));
+	do_line(&s, "/model tests/no-such-file.gguf");
+	CHECK(has(&s.errors, "no-such-file"));
+	do_line(&s, "/model README.md");
+	CHECK(s.errors.n > 0);
+	whole(&s.c.t, &after);
+	SAME(before, after);
+	do_line(&s, "still there");
+	CHECK_INT(s.c.t.n_msg, 6);
+	do_line(&s, "/undo");
+	do_line(&s, "/model " OTHER);
+	CHECK_MSG(has(&s.said, "will be recomputed"), "%s%s", s.said.p ? s.said.p : "", s.errors.p ? s.errors.p : "");
+	CHECK(strstr(engine_info(s.c.t.engine)->path, "qwen3") != NULL);
+	CHECK_INT(s.c.t.n_msg, 4);
+	do_line(&s, "three");
+	CHECK_INT(s.c.t.n_msg, 6);
+	do_line(&s, "/continue");
+	/* And back: nothing of the text has changed, and ids of the words of that time count again. */
+	do_line(&s, "/model " TINY);
+	CHECK(!s.errors.n);
+	do_line(&s, "/retry");
+	CHECK(!s.errors.n);
+	CHECK(!s.c.quit);
+	close_scene(&s);
+	str_free(&before);
+	str_free(&after);
+}
+
+TEST(a_model_that_cannot_hold_the_talk_is_refused)
+{
+	struct scene s;
+	struct str long_text = {0};
+
+	open_scene(&s, "-n 4 --private --kv full -c 200");
+	for (int i = 0; i < 20; i++)
+		str_adds(&long_text, "word ");
+	do_line(&s, long_text.p);
+	s.c.o.ctx = 40;   /* as if the other one were smaller */
+	do_line(&s, "/model " OTHER);
+	CHECK_MSG(has(&s.errors, "holds 40"), "%s", s.errors.p ? s.errors.p : "");
+	CHECK(strstr(engine_info(s.c.t.engine)->path, "llama-block32") != NULL);
+	do_line(&s, "and on");
+	CHECK_INT(s.c.t.n_msg, 4);
+	str_free(&long_text);
+	close_scene(&s);
+}
+
+/* ---- deleting ---- */
+
+static int exists(struct scene *s, const char *name)
+{
+	struct err e = {0};
+	int64_t id;
+
+	return session_find(s->c.log->store, name, &id, &e) == 0;
+}
+
+TEST(deleting_can_be_undone_and_is_done_later)
+{
+	struct scene s;
+
+	open_scene(&s, "-n 4 -s keep");
+	do_line(&s, "one");
+	do_line(&s, "/fork victim");
+	do_line(&s, "xylophones");
+	do_line(&s, "/switch keep");
+	do_line(&s, "/delete victim");
+	CHECK(has(&s.said, "delete session 'victim' (4 messages) for good?"));
+	CHECK(has(&s.said, "it stays"));
+	s.answer = 1;
+	do_line(&s, "/delete victim");
+	CHECK(has(&s.said, "/undelete"));
+	do_line(&s, "/sessions");
+	CHECK(!has(&s.said, "victim"));
+	do_line(&s, "/find xylophones");
+	CHECK(has(&s.said, "nothing found"));
+	do_line(&s, "/switch victim");
+	CHECK(has(&s.errors, "is deleted"));
+	do_line(&s, "/delete victim");
+	CHECK(has(&s.errors, "deleted already"));
+	CHECK(exists(&s, "victim"));   /* nothing has happened to it */
+	do_line(&s, "/undelete");
+	do_line(&s, "/sessions");
+	CHECK(has(&s.said, "victim"));
+	do_line(&s, "/undelete");
+	CHECK(has(&s.errors, "nothing to undelete"));
+	/* The time is over. */
+	do_line(&s, "/delete victim");
+	s.c.deleted[0].until = now_seconds() - 1;
+	chat_delete_due(&s.c, 0);
+	CHECK(!exists(&s, "victim"));
+	do_line(&s, "/undelete");
+	CHECK(has(&s.errors, "nothing to undelete"));
+	/* The one that runs; and it comes back as it was. */
+	do_line(&s, "/delete");
+	CHECK_INT(s.c.t.n_msg, 0);
+	do_line(&s, "/undelete");
+	CHECK_INT(s.c.t.n_msg, 2);
+	CHECK_INT(s.came_back, 2);
+	/* Its name is free at once. */
+	do_line(&s, "/delete");
+	do_line(&s, "a new one");
+	do_line(&s, "/rename keep");
+	CHECK_MSG(!s.errors.n, "%s", s.errors.p);
+	/* Leaving in order deletes for good. */
+	do_line(&s, "/delete");
+	close_scene(&s);
+	open_scene(&s, "-n 4 -s other");
+	CHECK(!exists(&s, "keep"));
+	close_scene(&s);
+	cleanup();
+}
+
+/* ---- thoughts ---- */
+
+static void fold(const char *text, int first, size_t piece, struct str *out, struct str *note)
+{
+	struct reasoning t = {.first = first};
+	size_t n = strlen(text);
+
+	str_clear(out);
+	str_clear(note);
+	str_adds(out, "");
+	str_adds(note, "");
+	for (size_t i = 0; i < n; i += piece)
+		reasoning_feed(&t, text + i, piece < n - i ? piece : n - i, out);
+	reasoning_end(&t, out);
+	reasoning_describe(&t, note);
+	reasoning_free(&t);
+}
+
+TEST(thoughts_are_told_apart_however_they_are_cut)
+{
+	static const struct { const char *text; int first; const char *shown, *note; } cases[] = {
+		{"plain words", 0, "plain words", ""},
+		{"<think>\none two\nthree\n</think>\n\nThe answer.", 0, "The answer.", "thought 3 words first"},
+		{"\n <think>a</think>b", 0, "b", "thought 1 word first"},
+		{"one two</think>\nyes", 1, "yes", "thought 2 words first"},
+		{"<think>one</think>yes", 1, "yes", "thought 1 word first"},
+		{"one two three", 1, "", "thought 3 words and came to no answer"},
+		{"<think>one < two </thin", 0, "", "thought 4 words and came to no answer"},
+		{"<thin air", 0, "<thin air", ""},
+		{"<think", 0, "<think", ""},
+		{"  spaces stay", 0, "  spaces stay", ""},
+		{"<think></think>x <think>y</think>", 0, "x <think>y</think>", ""},
+		{"a <think>not at the beginning</think>", 0, "a <think>not at the beginning</think>", ""},
+		{"", 0, "", ""}, {"", 1, "", ""}, {" \n", 0, " \n", ""}, {"<think>", 0, "", ""},
+	};
+	struct str out = {0}, note = {0};
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+		for (size_t piece = 1; piece < 60; piece++) {
+			fold(cases[i].text, cases[i].first, piece, &out, &note);
+			CHECK_MSG(!strcmp(out.p, cases[i].shown) && !strcmp(note.p, cases[i].note), "case %zu in pieces of %zu: '%s', '%s'", i, piece,
+			          out.p, note.p);
+		}
+	str_free(&out);
+	str_free(&note);
+}
+
+TEST(think_is_a_setting)
+{
+	struct scene s;
+	struct str out = {0}, note = {0};
+	struct message *m;
+
+	open_scene(&s, "-n 4 --private");
+	do_line(&s, "/think");
+	CHECK(has(&s.said, "folded"));
+	do_line(&s, "a question");
+	m = &s.c.t.msg[1];
+	str_clear(&m->text);
+	str_adds(&m->text, "<think>so, well</think>Yes.");
+	chat_message(&s.c, m, &out, &note);
+	CHECK_STR(out.p, "Yes.");
+	CHECK_STR(note.p, "thought 2 words first");
+	do_line(&s, "/think show");
+	CHECK(has(&s.said, "shown"));
+	CHECK_INT(s.came_back, 1);
+	str_clear(&out);
+	chat_message(&s.c, m, &out, NULL);
+	CHECK_STR(out.p, "<think>so, well</think>Yes.");
+	do_line(&s, "/think show");
+	CHECK_INT(s.came_back, 1);
+	do_line(&s, "/think off");
+	CHECK(has(&s.said, "no way to ask"));
+	do_line(&s, "/think on");
+	CHECK(has(&s.said, "folded"));
+	do_line(&s, "/think perhaps");
+	CHECK(has(&s.errors, "on, off, show or hide"));
+	do_line(&s, "/set think show");
+	do_line(&s, "/set think");
+	CHECK(has(&s.said, "think show"));
+	do_line(&s, "/set parameter temperature 0.5");
+	do_line(&s, "/set temp");
+	CHECK(has(&s.said, "temp 0.5"));
+	str_free(&out);
+	str_free(&note);
+	close_scene(&s);
+}
+
+/* Its template begins the thought: all that comes before the end mark is one. */
+TEST(a_model_that_begins_with_a_thought)
+{
+	struct scene s;
+	struct str out = {0};
+
+	open_scene(&s, "-n 6 --private --chat-template qwen3.5 -c 200");
+	do_line(&s, "a question");
+	CHECK_INT(s.c.t.msg[1].id.n, 6);
+	CHECK_INT(s.shown.n, 0);
+	CHECK(s.c.think.at == REASONING_WITHIN);
+	do_line(&s, "/continue");
+	CHECK_INT(s.shown.n, 0);
+	CHECK_INT(s.c.t.msg[1].id.n, 12);
+	do_line(&s, "/think show");
+	CHECK_INT(s.came_back, 1);
+	chat_message(&s.c, &s.c.t.msg[1], &out, NULL);
+	CHECK(out.n == s.c.t.msg[1].text.n);
+	do_line(&s, "/think off");
+	CHECK(has(&s.said, "answer at once"));
+	do_line(&s, "another");
+	CHECK(s.shown.n > 0);
+	CHECK(s.shown.n == s.c.t.msg[3].text.n);
+	do_line(&s, "/think on");
+	do_line(&s, "a third");
+	CHECK_INT(s.shown.n, 0);
+	str_free(&out);
+	close_scene(&s);
+}
+
+/* ---- what weir says ---- */
+
+TEST(the_log_remembers)
+{
+	struct scene s;
+
+	open_scene(&s, "-n 4 --private");
+	do_line(&s, "/nonsense");
+	CHECK(has(&s.errors, "unknown command '/nonsense'; /help"));
+	do_line(&s, "/undoo");
+	CHECK(has(&s.errors, "is it /undo?"));
+	do_line(&s, "/dele");
+	CHECK(has(&s.errors, "is it /delete?"));
+	do_line(&s, "/contineu");
+	CHECK(has(&s.errors, "is it /continue?"));
+	do_line(&s, "/log 2");
+	CHECK(has(&s.said, "/contineu"));
+	CHECK(has(&s.said, "/dele"));
+	CHECK(!has(&s.said, "nonsense"));
+	do_line(&s, "/log x");
+	CHECK(has(&s.errors, "number of lines"));
+	for (int i = 0; i < 1000; i++)
+		log_add("line", 4);
+	do_line(&s, "/log 1000");
+	CHECK(has(&s.said, "  line"));
+	CHECK(!has(&s.said, "/dele"));
+	close_scene(&s);
+	cleanup();
+}

@@ -1,0 +1,272 @@
+/* tests/app/t_worker.c - the thread of the full screen: it starts or fails without a trace, owns the chat while it runs, and asks the store
+ * for the session's title only when that may have changed.
+ *
+ * Under the thread sanitizer `reads_at_once` shows that main leaves the chat alone: the thread appends to it from its first moment. */
+#include <malloc.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include <sqlite3.h>
+
+#include "app/tui/tui.h"
+#include "app/tui/worker.h"
+#include "tests/lib/test.h"
+
+#define MODEL "tests/vectors/models/llama-block32.gguf"
+
+static struct {
+	struct options o;
+	struct chat c;
+	struct str note;
+	char home[64];
+} p;
+
+/* args: the words behind "-m MODEL", ended by NULL. */
+static void opened(const char *const *args)
+{
+	static char *word[24];
+	struct err e = {0};
+	int n = 0;
+
+	memset(&p, 0, sizeof p);
+	snprintf(p.home, sizeof p.home, "/tmp/weir-worker-XXXXXX");
+	CHECK(mkdtemp(p.home) != NULL);
+	setenv("XDG_CONFIG_HOME", p.home, 1);
+	setenv("XDG_STATE_HOME", p.home, 1);
+	setenv("XDG_DATA_HOME", p.home, 1);
+	word[n++] = (char *)"weir";
+	for (; *args; args++)
+		word[n++] = (char *)*args;
+	for (const char *const *more = (const char *const[]){"-m", MODEL, "--threads", "1", "--temp", "0", NULL}; *more; more++)
+		word[n++] = (char *)*more;
+	CHECK_MSG(options_parse(&p.o, n, word, &e) == 0 && chat_open(&p.c, &p.o, &p.note, &e) == 0, "%s", e.msg);
+}
+
+static void closed(void)
+{
+	char clean[100];
+
+	chat_close(&p.c, &p.o);
+	options_free(&p.o);
+	str_free(&p.note);
+	snprintf(clean, sizeof clean, "rm -rf '%.60s'", p.home);
+	if (system(clean)) { /* a directory is left */ }
+}
+
+static void settle(struct tui *t)
+{
+	for (int i = 0; i < 20000; i++) {
+		if (!tui_step(t, 0.005))
+			return;
+		if (tui_idle(t) && tui_step(t, 0) && tui_idle(t))
+			return;
+	}
+	CHECK(!"it comes to rest");
+}
+
+/* ---- starting ---- */
+
+enum { TRIES = 50, NOISE = 4096 };   /* what malloc() keeps of small pieces for the next time */
+
+static size_t allocated(void)
+{
+	return mallinfo2().uordblks;
+}
+
+/* No descriptor is left to open. */
+TEST(no_event_descriptor)
+{
+	struct rlimit before, none;
+	struct worker *w = NULL;
+	struct err e = {0};
+	size_t had, leaked;
+
+	opened((const char *const[]){"--private", NULL});
+	getrlimit(RLIMIT_NOFILE, &before);
+	none = before;
+	none.rlim_cur = 0;
+	setrlimit(RLIMIT_NOFILE, &none);
+	CHECK(worker_open(&w, &p.c, &e) < 0);
+	had = allocated();
+	for (int i = 0; i < TRIES; i++)
+		CHECK(worker_open(&w, &p.c, &e) < 0);
+	leaked = allocated() - had;
+	setrlimit(RLIMIT_NOFILE, &before);
+	CHECK_MSG(leaked < NOISE, "%zu bytes are lost", leaked);
+	CHECK(w == NULL && strstr(e.msg, "event descriptor"));
+	closed();
+}
+
+/* A stack that no address space holds: pthread_create() fails.  Returns the bytes that so many starts leave allocated. */
+static size_t without_threads(int tries)
+{
+	pthread_attr_t before, huge;
+	size_t had = 0;
+
+	pthread_getattr_default_np(&before);
+	pthread_attr_init(&huge);
+	pthread_attr_setstacksize(&huge, (size_t)1 << 47);
+	CHECK_INT(pthread_setattr_default_np(&huge), 0);
+	for (int i = -1; i < tries; i++) {
+		struct worker *w = NULL;
+		struct err e = {0};
+
+		CHECK(worker_open(&w, &p.c, &e) == 0);
+		CHECK(worker_start(w, &e) < 0 && strstr(e.msg, "thread"));
+		worker_close(w);
+		if (i < 0)
+			had = allocated();
+	}
+	pthread_setattr_default_np(&before);
+	pthread_attr_destroy(&before);
+	pthread_attr_destroy(&huge);
+	return allocated() - had;
+}
+
+TEST(no_thread)
+{
+	struct tui *t;
+	struct err e = {0};
+	size_t leaked;
+
+	opened((const char *const[]){"--private", "tests/screens/document.md", NULL});
+	leaked = without_threads(TRIES);
+	CHECK_MSG(leaked < NOISE, "%zu bytes are lost", leaked);
+	/* And with threads again, all is well. */
+	CHECK(tui_open(&t, &p.c, -1, 80, 24, NULL, &e) == 0);
+	settle(t);
+	tui_close(t);
+	closed();
+}
+
+/* ---- whose the chat is ---- */
+
+TEST(reads_at_once)
+{
+	struct tui *t;
+	struct str text = {0};
+	struct err e = {0};
+
+	for (int i = 0; i < 5; i++) {
+		opened((const char *const[]){"read", "--private", "--chat-template", "chatml", "--kv", "sink:size=64,stride=16",
+		       "tests/screens/document.md", NULL});
+		CHECK_MSG(tui_open(&t, &p.c, -1, 80, 24, "a note", &e) == 0, "%s", e.msg);
+		settle(t);
+		tui_dump(t, 0, &text);
+		CHECK_MSG(strstr(text.p, "[a note]") && strstr(text.p, "the end of"), "%s", text.p);
+		str_clear(&text);
+		tui_close(t);
+		closed();
+	}
+	str_free(&text);
+}
+
+/* A signal that ends the program while it runs: main notes it, and the chat has it as the exit code.  In a process of its own, which the
+ * signal is never forgotten in. */
+static int end_by_signal(void)
+{
+	struct tui *t;
+	struct err e = {0};
+
+	opened((const char *const[]){"--private", NULL});
+	signals_init();
+	signals_note(1);
+	if (tui_open(&t, &p.c, -1, 80, 24, NULL, &e) < 0)
+		return 1;
+	raise(SIGTERM);
+	while (tui_step(t, 0.01)) { }
+	tui_close(t);
+	closed();
+	return p.c.rc;
+}
+
+TEST(ended_by_a_signal)
+{
+	int status = 0;
+	pid_t child;
+
+	fflush(NULL);
+	child = fork();
+	if (!child)
+		exit(end_by_signal());
+	CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status));
+	CHECK_INT(WEXITSTATUS(status), 128 + SIGTERM);
+}
+
+/* ---- what it asks the store ---- */
+
+static _Atomic int asked;
+
+static int on_statement(unsigned what, void *ud, void *statement, void *sql)
+{
+	(void)what, (void)ud, (void)sql;
+	asked += !strncmp(sqlite3_sql(statement), "SELECT id, head, created, used", 30);
+	return 0;
+}
+
+static int on_connection(sqlite3 *db, const char **msg, const struct sqlite3_api_routines *api)
+{
+	(void)msg, (void)api;
+	return sqlite3_trace_v2(db, SQLITE_TRACE_STMT, on_statement, NULL);
+}
+
+static int shows(struct tui *t, const char *what)
+{
+	struct str text = {0};
+	int found;
+
+	tui_dump(t, 0, &text);
+	found = strstr(text.p, what) != NULL;
+	str_free(&text);
+	return found;
+}
+
+static void enter(struct tui *t, const char *line)
+{
+	tui_feed(t, line, strlen(line));
+	tui_feed(t, "\r", 1);
+	settle(t);
+}
+
+/* Reading looks at what is true after every chunk, an answer ten times a second: the title is the same all the while. */
+TEST(the_title_is_asked_for_when_it_changes)
+{
+	struct tui *t;
+	struct str question = {0};
+	struct err e = {0};
+	int few, many;
+
+	sqlite3_auto_extension((void (*)(void))on_connection);
+	opened((const char *const[]){"-s", "begun", "-q", "-n", "5", "--kv", "sink:size=64,stride=16", NULL});
+	CHECK(tui_open(&t, &p.c, -1, 100, 24, NULL, &e) == 0);
+	settle(t);
+	CHECK(shows(t, "begun  "));
+	asked = 0;
+	enter(t, "short");
+	few = asked;
+	str_adds(&question, "\033[200~");
+	for (int i = 0; i < 5000; i++)
+		str_adds(&question, "word ");
+	str_adds(&question, "\033[201~");
+	asked = 0;
+	enter(t, question.p);
+	many = asked;
+	str_free(&question);
+	test_note("the title is asked for %d times in a short turn, %d times in one of 5000 words", few, many);
+	CHECK(few > 0);                      /* or the test does not see it */
+	CHECK_INT(many, few);
+	enter(t, "/rename renamed");
+	CHECK(shows(t, "renamed  "));
+	enter(t, "/new");
+	CHECK(!shows(t, "renamed  "));
+	enter(t, "titled by this");
+	CHECK(shows(t, "titled by this  "));
+	tui_close(t);
+	closed();
+	sqlite3_cancel_auto_extension((void (*)(void))on_connection);
+}

@@ -1,0 +1,299 @@
+#!/usr/bin/env python3
+"""tests/cli/hostile.py DIR WEIR - documents made to harm whoever reads them, each read once by `weir inspect document`.
+
+Prints "ok NAME" or "bad NAME: WHY" a line.  A document is read within 60 seconds and 1 GiB, ends with exit status 0 and text, or with 4 and
+one line; no file appears, no connection is made to the address that the documents name, and the secret file that they name stays secret.
+Called by tests/cli/s_import.sh.
+"""
+import gzip, io, os, random, resource, socket, struct, subprocess, sys, threading, time, zipfile, zlib
+
+top, weir = sys.argv[1], os.path.abspath(sys.argv[2])
+files, secret = os.path.join(top, "files"), os.path.join(top, "secret.txt")
+os.makedirs(files)
+open(secret, "w").write("SECRET-CANARY\n")
+server = socket.create_server(("127.0.0.1", 0))
+port = server.getsockname()[1]
+calls = []
+
+
+def listen():
+    while True:
+        calls.append(server.accept()[1])
+
+
+threading.Thread(target=listen, daemon=True).start()
+names, random_ = [], random.Random(18)
+
+
+def add(name, data):
+    if isinstance(data, str):
+        data = data.encode()
+    open(os.path.join(files, name), "wb").write(data)
+    names.append(name)
+
+
+# ---- zip: EPUB and DOCX ----
+
+CONTAINER = '<?xml version="1.0"?><container><rootfiles><rootfile full-path="%s"/></rootfiles></container>'
+OPF = '<?xml version="1.0"?><package><manifest>%s</manifest><spine>%s</spine></package>'
+W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+BODY = '<?xml version="1.0"?><w:document ' + W + '><w:body>%s</w:body></w:document>'
+P = '<w:p><w:r><w:t>%s</w:t></w:r></w:p>'
+
+
+def pack(entries, mode=zipfile.ZIP_DEFLATED):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", mode) as z:
+        for name, data in entries:
+            z.writestr(name, data)
+    return out.getvalue()
+
+
+def epub(chapters, container=None, opf=None, more=()):
+    items = "".join('<item id="c%d" href="%s"/>' % (i, h) for i, (h, _) in enumerate(chapters))
+    spine = "".join('<itemref idref="c%d"/>' % i for i in range(len(chapters)))
+    return pack([("META-INF/container.xml", container or CONTAINER % "book.opf"), ("book.opf", opf or OPF % (items, spine))] +
+                [(h, t) for h, t in chapters if t is not None] + list(more))
+
+
+def docx(body, more=(), head=""):
+    text = BODY % body
+    return pack([("[Content_Types].xml", "<Types/>"), ("word/document.xml", text.replace("?>", "?>" + head, 1) if head else text)] + list(more))
+
+
+page = "<html><body><p>chapter text</p></body></html>"
+good_epub, good_docx = epub([("a.xhtml", page)]), docx(P % "paragraph text")
+add("good.epub", good_epub)
+add("good.docx", good_docx)
+add("bomb-document.docx", docx(P % (" " * (90 << 20))))
+add("bomb-chapter.epub", epub([("a.xhtml", "<p>" + "A" * (70 << 20))]))
+add("bomb-chapters.epub", epub([("c%d.xhtml" % i, "<p>" + "A" * (9 << 20)) for i in range(12)]))
+add("many-entries.epub", epub([("a.xhtml", page)], more=[("x%d" % i, "") for i in range(20000)]))
+add("many-chapters.epub", epub([("a.xhtml", page)], opf=OPF % ('<item id="a" href="a.xhtml"/>', '<itemref idref="a"/>' * 200000)))
+for i, href in enumerate(("../../../../../../../.." + secret, secret, "file://" + secret, "..\\..\\secret.txt", "C:\\secret.txt", "%2e%2e/%2e%2e" + secret,
+                          "http://127.0.0.1:%d/x" % port, "//127.0.0.1:%d/x" % port, "a\x00b", "")):
+    add("href-%d.epub" % i, epub([("a.xhtml", page)], opf=OPF % ('<item id="a" href="a.xhtml"/><item id="b" href="%s"/>' % href.replace("\x00", "%00"),
+                                                                   '<itemref idref="b"/><itemref idref="a"/>')))
+for i, name in enumerate(("../../traversal.xhtml", "/tmp/traversal.xhtml", "..\\traversal.xhtml", "a/../../traversal", ".." * 200 + "/x")):
+    add("entry-%d.epub" % i, epub([("a.xhtml", page)], more=[(name, "written?")]))
+link = zipfile.ZipInfo("a.xhtml")
+link.create_system, link.external_attr = 3, 0o120777 << 16
+add("symlink-chapter.epub", epub([("a.xhtml", None)], more=[(link, secret)]))
+add("itself.epub", epub([("book.opf", None)], opf=OPF % ('<item id="c0" href="book.opf"/>', '<itemref idref="c0"/>')))
+add("nested.epub", epub([("a.xhtml", good_epub)]))
+doctypes = {
+    "file": '<!DOCTYPE r [<!ENTITY x SYSTEM "file://%s">]>' % secret,
+    "http": '<!DOCTYPE r [<!ENTITY x SYSTEM "http://127.0.0.1:%d/x">]>' % port,
+    "parameter": '<!DOCTYPE r [<!ENTITY %% p SYSTEM "http://127.0.0.1:%d/x">%%p;<!ENTITY x "y">]>' % port,
+    "dtd": '<!DOCTYPE r SYSTEM "http://127.0.0.1:%d/x.dtd">' % port,
+    "laughs": "<!DOCTYPE r [<!ENTITY a0 'ha'>" + "".join("<!ENTITY a%d '%s'>" % (i, "&a%d;" % (i - 1) * 10) for i in range(1, 10)) + "<!ENTITY x '&a9;'>]>",
+    "quadratic": "<!DOCTYPE r [<!ENTITY x '" + "A" * 100000 + "'>]>",
+    "itself": "<!DOCTYPE r [<!ENTITY x '&y;'><!ENTITY y '&x;'>]>",
+}
+for kind, doctype in doctypes.items():
+    add("entity-%s.docx" % kind, docx(P % ("&x;" * (1 if kind == "laughs" else 5000)), head=doctype))
+    add("entity-%s-container.epub" % kind, epub([("a.xhtml", page)], container=CONTAINER.replace("?>", "?>" + doctype.replace("%", "%%")) % "&x;"))
+    add("entity-%s-chapter.epub" % kind, epub([("a.xhtml", '<?xml version="1.0"?>' + doctype + "<html><body><p>&x;</p></body></html>")]))
+    add("entity-%s.html" % kind, '<?xml version="1.0"?>' + doctype.replace("DOCTYPE r", "DOCTYPE html") + "<html><body><p>before &x; after</p></body></html>")
+add("xinclude.docx", docx('<xi:include xmlns:xi="http://www.w3.org/2001/XInclude" href="file://%s" parse="text"/>' % secret + P % "text"))
+add("deep.docx", docx("<w:tbl><w:tr><w:tc>" * 60000 + P % "deep"))
+add("deep-closed.docx", docx("<w:sdt>" * 250 + P % "deep" + "</w:sdt>" * 250))
+add("unclosed.docx", docx("<w:p><w:r><w:t>begun"))
+add("styles-loop.docx", docx('<w:p><w:pPr><w:pStyle w:val="A"/></w:pPr><w:r><w:t>x</w:t></w:r></w:p>', more=[
+    ("word/styles.xml", '<w:styles %s><w:style w:styleId="A"><w:basedOn w:val="B"/></w:style><w:style w:styleId="B"><w:basedOn w:val="A"/></w:style></w:styles>' % W)]))
+add("notes-many.docx", docx('<w:p><w:r><w:footnoteReference w:id="1"/></w:r></w:p>' * 30000, more=[
+    ("word/footnotes.xml", '<w:footnotes %s><w:footnote w:id="1">%s</w:footnote></w:footnotes>' % (W, P % ("note " * 200)))]))
+add("numbers.docx", docx('<w:p><w:pPr><w:numPr><w:ilvl w:val="99999999999999999999"/><w:numId w:val="-5"/></w:numPr></w:pPr><w:r><w:t>x</w:t></w:r></w:p>' + P % "y"))
+for name, data in (("epub", good_epub), ("docx", good_docx)):
+    for cut in (5, 30, 90, len(data) // 2, len(data) - 22, len(data) - 1):
+        add("cut-%d.%s" % (cut, name), data[:cut])
+    for i in range(12):
+        bad = bytearray(data)
+        for _ in range(6):
+            bad[random_.randrange(4, len(bad))] = random_.randrange(256)
+        add("flipped-%d.%s" % (i, name), bytes(bad))
+locked = bytearray(good_docx)
+for sign, at in ((b"PK\3\4", 6), (b"PK\1\2", 8)):
+    where = -1
+    while (where := locked.find(sign, where + 1)) >= 0:
+        locked[where + at] |= 1
+add("locked.docx", bytes(locked))
+add("drm.epub", epub([("a.xhtml", page)], more=[("META-INF/encryption.xml", '<encryption><EncryptedData><CipherData><CipherReference URI="a.xhtml"/></CipherData></EncryptedData></encryption>')]))
+
+
+def overlapping(n):
+    """One stored local entry that n names of the directory share."""
+    body = zlib.compress(b"<p>" + b"B" * (3 << 20))[2:-4]
+    crc = zlib.crc32(b"<p>" + b"B" * (3 << 20))
+    data = epub([("c%d.xhtml" % i, None) for i in range(n)])
+    end = data.rfind(b"PK\5\6")
+    n_entries, size, at = struct.unpack("<HII", data[end + 10:end + 20])
+    name = b"c0.xhtml"
+    local = struct.pack("<IHHHHHIIIHH", 0x04034b50, 20, 0, 8, 0, 0, crc, len(body), (3 << 20) + 3, len(name), 0) + name + body
+    central = b"".join(struct.pack("<IHHHHHHIIIHHHHHII", 0x02014b50, 20, 20, 0, 8, 0, 0, crc, len(body), (3 << 20) + 3, len(b"c%d.xhtml" % i), 0, 0, 0, 0, 0, at)
+                       + b"c%d.xhtml" % i for i in range(n))
+    return data[:at] + local + data[at:end] + central + struct.pack("<IHHHHIIH", 0x06054b50, 0, 0, n_entries + n, n_entries + n, size + len(central), at + len(local), 0)
+
+
+add("overlapping.epub", overlapping(2000))
+
+# ---- gzip ----
+
+add("bomb.gz", gzip.compress(b"\0" * (300 << 20), 9))
+add("bomb-text.html.gz", gzip.compress(b"<p>" + b"word " * (40 << 20), 9))
+add("twice.gz", gzip.compress(gzip.compress(b"text")))
+add("cut.txt.gz", gzip.compress(b"text " * 10000)[:60])
+add("tail.txt.gz", gzip.compress(b"text " * 100) + b"garbage" * 100)
+add("members.txt.gz", gzip.compress(b"one ") * 20000)
+add("empty.gz", gzip.compress(b""))
+
+# ---- HTML ----
+
+M = 1 << 20
+for name, text in {
+    "deep-div": "<div>" * M + "deep", "deep-b": "<b>" * M + "deep", "deep-table": "<table><tr><td>" * (M // 4) + "deep", "deep-list": "<ul><li>" * (M // 4) + "deep",
+    "ends": "</div>" * M + "text", "deep-ends": "<a><b><i>" * 10000 + "x" + "</u>" * 50000, "cells": "<table><tr>" + "<td>x" * M, "rows": "<table>" + "<tr><td>x" * M,
+    "items": "<ol start=-9223372036854775808>" + "<li value=999999999999999999999>x" * 100000, "attributes": "<p " + "b " * M + ">x",
+    "attribute": "<p title='" + "x" * (20 * M) + "'>x", "less": "<" * (4 * M) + "x", "comment": "text<!-- " + "x" * M, "comments": "<!---->" * M + "x",
+    "script": "text<script>" + "x" * M, "style": "text<style>" + "x{" * M, "rules": "<style>" + ".a1{display:none}" * 100000 + "</style><body class=a1>x<p class=a1>y",
+    "title": "<title>" + "x" * M, "references": "&#0;&#xD800;&#1114112;&#x110000;&#99999999999;&amp" * 100000, "cdata": "<![CDATA[" * 100000 + "x",
+    "plaintext": "<plaintext>" + "<x>" * M, "fetch": "<base href='http://127.0.0.1:{0}/'><meta http-equiv=refresh content='0;url=http://127.0.0.1:{0}/'><link rel=stylesheet "
+    "href=http://127.0.0.1:{0}/a.css><img src=http://127.0.0.1:{0}/a.png><iframe src=http://127.0.0.1:{0}/></iframe><object data='file://{1}'></object>"
+    "<script src=http://127.0.0.1:{0}/></script><p>text".format(port, secret),
+    "pages": "<span epub:type=pagebreak title=1></span>" * 300000 + "x", "headings": "<h1>x</h1>" * 300000, "entities": "&" + "a" * (8 * M) + ";x",
+    "escape": "<p>\x1b]0;owned\x07\x1b[2J &#27;[2J&#155;2J\u202e\u2066 text", "doctype": "<!DOCTYPE html PUBLIC '" + "x" * M + "'><p>x",
+    "nul": "<p>a\0b</p><scr\0ipt>x</script>", "open": "<html><body><p", "frames": "<frameset>" * 100000 + "<noframes>x", "forms": "<form>" * 300000 + "x<select>" * 300000,
+}.items():
+    add(name + ".html", text if text.startswith("<!DOCTYPE") else "<html>" + text)
+for label in ("utf-7", "utf-16", "ISO-2022-CN-EXT", "x" * 900, "iso-2022-jp", "gb18030", "../../../etc/passwd", "UTF-8//TRANSLIT"):
+    add("charset-%s.html" % label.replace("/", "_")[:20], b"<html><meta charset='" + label.encode() + b"'><p>text \x1b$A\x1bN\x80\xff\xfe\xc0\xaf\xed\xa0\x80</p>")
+
+# ---- plain text ----
+
+for name, data in {
+    "overlong": b"\xc0\xaf\xe0\x80\xaf" * 1000, "surrogates": b"\xed\xa0\x80\xed\xbf\xbf" * 1000, "lone": bytes(range(128, 256)) * 100, "cut": "ä".encode()[:1],
+    "utf16-odd": b"\xff\xfea\0b\0c", "utf16-lone": b"\xff\xfe" + b"\x00\xd8" * 1000, "utf32": b"\xff\xfe\0\0a\0\0\0", "bom": b"\xef\xbb\xbf", "nul": b"\0" * 5000,
+    "empty": b"", "blank": b" \n" * 1000, "line": b"x" * (8 * M), "lines": b"\n" * (8 * M) + b"x", "feeds": b"x\f" * M, "controls": bytes(range(1, 32)) * 1000,
+    "bidi": "\u202e\u2066\u200f text ".encode() * 1000, "marks": ("a" + "\u0301" * 10000).encode(), "headings": b"CHAPTER I\n\n" * 300000, "random": random_.randbytes(200000),
+}.items():
+    add(name + ".txt", data)
+add("headings.md", b"# x\n" * 300000 + b"```\n" * 1001)
+
+# ---- PDF ----
+
+
+def pdf(objects, trailer="/Root 1 0 R", tail=b""):
+    out, at = bytearray(b"%PDF-1.7\n"), []
+    for i, o in enumerate(objects, 1):
+        at.append(len(out))
+        out += b"%d 0 obj\n" % i + (o.encode("latin-1") if isinstance(o, str) else o) + b"\nendobj\n"
+    xref = len(out)
+    out += b"xref\n0 %d\n0000000000 65535 f \n" % (len(at) + 1) + b"".join(b"%010d 00000 n \n" % a for a in at)
+    return bytes(out + b"trailer\n<< /Size %d %s >>\nstartxref\n%d\n%%%%EOF\n" % (len(at) + 1, trailer.encode(), xref) + tail)
+
+
+def stream(data, more=""):
+    return b"<< /Length %d %s >>\nstream\n" % (len(data), more.encode()) + data + b"\nendstream"
+
+
+FONT = "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>"
+CATALOG, PAGES = "<< /Type /Catalog /Pages 2 0 R >>", "<< /Type /Pages /Kids [3 0 R] /Count 1 >>"
+PAGE = "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 600 800] /Contents 4 0 R /Resources << /Font << /F 5 0 R >> %s >> >>"
+TEXT = b"BT /F 12 Tf 50 700 Td (page text) Tj ET"
+good_pdf = pdf([CATALOG, PAGES, PAGE % "", stream(TEXT), FONT])
+add("good.pdf", good_pdf)
+add("no-text.pdf", pdf([CATALOG, PAGES, PAGE % "", stream(b"0 0 100 100 re f"), FONT]))
+add("no-pages.pdf", pdf([CATALOG, "<< /Type /Pages /Kids [] /Count 0 >>"]))
+add("pages-loop.pdf", pdf([CATALOG, "<< /Type /Pages /Kids [2 0 R 2 0 R 3 0 R] /Count 1000000 >>", PAGE % "", stream(TEXT), FONT]))
+add("same-page.pdf", pdf([CATALOG, "<< /Type /Pages /Kids [%s] /Count 100000 >>" % ("3 0 R " * 100000), PAGE % "", stream(TEXT), FONT]))
+add("count.pdf", pdf([CATALOG, "<< /Type /Pages /Kids [3 0 R] /Count 2147483647 >>", PAGE % "", stream(TEXT), FONT]))
+add("form-loop.pdf", pdf([CATALOG, PAGES, PAGE % "/XObject << /X 6 0 R >>", stream(TEXT + b" /X Do"), FONT,
+                          stream(b"/X Do /X Do", "/Type /XObject /Subtype /Form /BBox [0 0 9 9] /Resources << /XObject << /X 6 0 R >> >>")]))
+add("bomb.pdf", pdf([CATALOG, PAGES, PAGE % "", stream(zlib.compress(TEXT + b" " * (400 << 20), 9), "/Filter /FlateDecode"), FONT]))
+add("text-bomb.pdf", pdf([CATALOG, PAGES, PAGE % "", stream(zlib.compress(b"BT /F 12 Tf 50 700 Td " + b"(page text) Tj 0 -1 Td " * (4 << 20) + b"ET", 9), "/Filter /FlateDecode"), FONT]))
+add("filters.pdf", pdf([CATALOG, PAGES, PAGE % "", stream(TEXT, "/Filter [%s]" % ("/FlateDecode " * 5000)), FONT]))
+add("nesting.pdf", pdf([CATALOG, PAGES, PAGE % "", stream(TEXT), FONT, "[" * 500000]))
+add("length.pdf", pdf([CATALOG, PAGES, PAGE % "", b"<< /Length 99999999999999 >>\nstream\n" + TEXT + b"\nendstream", FONT]))
+add("length-itself.pdf", pdf([CATALOG, PAGES, PAGE % "", b"<< /Length 4 0 R >>\nstream\n" + TEXT + b"\nendstream", FONT]))
+add("media-box.pdf", pdf([CATALOG, PAGES, (PAGE % "").replace("600 800", "1e38 1e38"), stream(TEXT), FONT]))
+add("prev-loop.pdf", pdf([CATALOG, PAGES, PAGE % "", stream(TEXT), FONT], "/Root 1 0 R /Prev 9"))
+add("root-missing.pdf", pdf([CATALOG], "/Root 77 0 R"))
+add("encrypted.pdf", pdf([CATALOG, PAGES, PAGE % "", stream(TEXT), FONT, "<< /Filter /Standard /V 1 /R 2 /O <%s> /U <%s> /P -4 >>" % ("41" * 32, "42" * 32)],
+                         "/Root 1 0 R /Encrypt 6 0 R /ID [<00><00>]"))
+add("encrypted-unknown.pdf", pdf([CATALOG, PAGES, PAGE % "", stream(TEXT), FONT, "<< /Filter /Nobody /V 9 >>"], "/Root 1 0 R /Encrypt 6 0 R /ID [<00><00>]"))
+add("actions.pdf", pdf([CATALOG.replace(">>", "/OpenAction << /S /URI /URI (http://127.0.0.1:%d/x) >> /AA << /WC << /S /Launch /F (/bin/sh) >> >> >>" % port), PAGES,
+                        PAGE % "", stream(TEXT), FONT]))
+add("file-stream.pdf", pdf([CATALOG, PAGES, PAGE % "", b"<< /Length 0 /F (%s) >>\nstream\n\nendstream" % secret.encode(), FONT]))
+add("cmap-bomb.pdf", pdf([CATALOG, PAGES, PAGE % "", stream(TEXT), FONT.replace(">>", "/ToUnicode 6 0 R >>"),
+                          stream(zlib.compress(b"1 begincodespacerange <00000000><ffffffff> endcodespacerange 1 beginbfrange <00000000><ffffffff><0041> endbfrange " * 3000, 9), "/Filter /FlateDecode")]))
+add("only-header.pdf", b"%PDF-1.7\n")
+add("garbage.pdf", b"%PDF-1.7\n" + random_.randbytes(300000))
+for i in range(16):
+    bad = bytearray(good_pdf)
+    for _ in range(5):
+        bad[random_.randrange(9, len(bad))] = random_.randrange(256)
+    add("flipped-%d.pdf" % i, bytes(bad))
+for cut in (20, 100, 400, len(good_pdf) - 30):
+    add("cut-%d.pdf" % cut, good_pdf[:cut])
+
+# ---- special files ----
+
+os.mkfifo(os.path.join(files, "fifo.pdf"))
+os.mkdir(os.path.join(files, "directory.epub"))
+os.symlink("/dev/zero", os.path.join(files, "zero.docx"))
+os.symlink("loop.html", os.path.join(files, "loop.html"))
+os.symlink("/proc/self/environ", os.path.join(files, "environ.txt"))
+with open(os.path.join(files, "sparse.txt"), "wb") as f:
+    f.truncate(1 << 40)
+names += ["fifo.pdf", "directory.epub", "zero.docx", "loop.html", "environ.txt", "sparse.txt"]
+
+# ---- read each ----
+
+
+def listing():
+    found = []
+    for folder, _, inside in os.walk(top):
+        found += [os.path.join(folder, n) for n in inside]
+    return sorted(found)
+
+
+home = os.path.join(top, "home")
+os.makedirs(os.path.join(home, "tmp"))
+env = {"PATH": os.environ["PATH"], "HOME": home, "TMPDIR": os.path.join(home, "tmp"), "LC_ALL": "C.UTF-8"}
+env.update((k, v) for k, v in os.environ.items() if k.endswith("SAN_OPTIONS"))
+before, slowest = listing(), (0, "")
+patience = 20 if os.environ.get("SANITIZE") else 1
+for name in names:
+    start = time.monotonic()
+    try:
+        run = subprocess.run([weir, "inspect", "document", os.path.join(files, name)], stdin=subprocess.DEVNULL, capture_output=True, env=env, cwd=home, timeout=60 * patience)
+    except subprocess.TimeoutExpired:
+        print("bad %s: longer than 60 s" % name)
+        continue
+    seconds = time.monotonic() - start
+    slowest = max(slowest, (seconds, name))
+    lines, why = run.stderr.decode("utf-8", "replace").splitlines(), ""
+    try:
+        run.stdout.decode()
+    except UnicodeDecodeError:
+        why = "no UTF-8"
+    if run.returncode not in (0, 4):
+        why = "exit status %d: %s" % (run.returncode, lines[:2])
+    elif run.returncode == 4 and (len(lines) != 1 or run.stdout or "\x1b" in lines[0]):
+        why = "not one line: %s" % lines[:3]
+    elif name.startswith("good") and run.returncode:
+        why = "refused: %s" % lines
+    elif b"SECRET-CANARY" in run.stdout + run.stderr:
+        why = "it told a secret"
+    elif calls:
+        why = "it made a connection"
+        calls.clear()
+    elif listing() != before:
+        why = "it wrote %s" % set(listing()).symmetric_difference(before)
+        before = listing()
+    print("bad %s: %s" % (name, why) if why else "ok %s" % name)
+    if os.environ.get("V") == "1":
+        print("note %6.2f s  status %d  %-28s %s" % (seconds, run.returncode, name, lines[0] if lines else run.stdout[:60]))
+peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024
+print("%s memory of the largest process: %d MiB" % ("ok" if peak < 1024 or os.environ.get("SANITIZE") else "bad", peak))
+print("note %d documents, slowest %.1f s (%s), largest process %d MiB" % (len(names), slowest[0], slowest[1], peak))

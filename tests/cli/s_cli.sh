@@ -1,0 +1,416 @@
+#!/bin/sh
+# tests/cli/s_cli.sh - the command line as scripts see it: exit codes, standard streams, JSON, pipes, stopping.
+#
+# WEIR is the program (default ./weir), WEIR_TEST_MODEL the model.
+# Closes with "N passed, M failed, K skipped".
+# shellcheck disable=SC2015 # A && ok || bad: ok does not fail
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+weir=${WEIR:-./weir}
+model=${WEIR_TEST_MODEL:-${XDG_CACHE_HOME:-$HOME/.cache}/weir/models/SmolLM2-135M-Instruct.Q4_1.gguf}
+case $weir in /*) ;; *) weir=$PWD/$weir ;; esac
+case $model in /*) ;; *) model=$PWD/$model ;; esac
+
+. tests/lib/count.sh
+[ -x "$weir" ] || { bad cli "no program at '$weir'"; finish; }
+
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+trap 'exit 130' INT TERM
+export XDG_CONFIG_HOME="$dir/config" XDG_STATE_HOME="$dir/state"
+unset WEIR_MODEL WEIR_KV WEIR_CTX WEIR_THREADS WEIR_DEVICE WEIR_COLOR NO_COLOR
+export WEIR_DEVICE=cpu
+
+# run [ARGS]: runs weir without input; $rc, $dir/out, $dir/err.
+run() {
+	"$weir" "$@" </dev/null >"$dir/out" 2>"$dir/err"
+	rc=$?
+}
+# run_with NAME=VALUE [ARGS]: the same with one more environment variable.
+run_with() {
+	variable=$1
+	shift
+	env "$variable" "$weir" "$@" </dev/null >"$dir/out" 2>"$dir/err"
+	rc=$?
+}
+out() { cat "$dir/out"; }
+err() { cat "$dir/err"; }
+err_lines() { wc -l <"$dir/err" | tr -d ' '; }
+# expect NAME RC [PATTERN]: status, and where RC is not 0 exactly one line on stderr, which matches.
+expect() {
+	if [ "$rc" != "$2" ]; then
+		bad "$1" "status $rc, expected $2: $(err | head -n 2)"
+	elif [ "$2" != 0 ] && [ "$(err_lines)" != 1 ]; then
+		bad "$1" "$(err_lines) lines on stderr: $(err | head -n 3)"
+	elif [ -n "${3:-}" ] && ! cat "$dir/out" "$dir/err" | grep -q -e "$3"; then
+		bad "$1" "no '$3' in: $(cat "$dir/out" "$dir/err" | head -n 3)"
+	else
+		ok "$1"
+	fi
+}
+now_ms() { echo $(($(date +%s%N) / 1000000)); }
+same() { cmp -s "$dir/$1" "$dir/$2"; }
+
+# ---- without a model ----
+
+run --version;                  expect "--version" 0 '^weir [0-9]'
+run --help;                     expect "--help" 0 '--temp X'
+run bench --help;               expect "bench --help" 0 '--reps N'
+run inspect --help;             expect "inspect --help" 0 'weir inspect tokens'
+run --bogus;                    expect "an unknown option is usage" 2 "unknown option '--bogus'"
+run --tmep 1;                   expect "a mistyped option is named" 2 "is it '--temp'?"
+run -p hi --reps 2;             expect "an option of another command is named" 2 "belongs to 'weir bench'"
+run -c;                         expect "a missing value is usage" 2 'wants a value'
+run -c -5;                      expect "a value out of range is usage" 2 'from 0 up'
+run --temp hot;                 expect "a value that is no number is usage" 2 "not 'hot'"
+run --kv cascaed;               expect "an unknown cache policy is usage" 2 "option '--kv': unknown cache policy 'cascaed'; there are .*full"
+run --kv full:size=9;           expect "a setting that a policy lacks is usage" 2 "cache policy 'full' has no settings"
+run --kv-type f8;               expect "an unknown cache type is usage" 2 'f16|f32|bf16|q8_0'
+run --kv help;                  expect "--kv help lists the policies" 0 'full .*every token'
+run --help kv;                  expect "--help kv lists the policies" 0 'full .*every token'
+run_with WEIR_KV=no -p hi;      expect "a bad WEIR_KV is named" 2 "environment variable WEIR_KV: unknown cache policy 'no'"
+run inspect nothing;            expect "an unknown command is usage" 2 'there is: model, tokens, logits'
+run eval ppl;                   expect "eval without a text is usage" 2 'wants a text'
+run -m "$dir/none.gguf" -p hi;  expect "a missing model is 3" 3 'none.gguf'
+run_with XDG_CACHE_HOME="$dir/empty" -p hi
+expect "no model at all is 3, with advice" 3 'make run'
+run -m "$dir" -p hi;            expect "a directory is no model" 3
+printf 'GGUF' >"$dir/e$(printf '\033')[31m.gguf"
+run -m "$dir/e$(printf '\033')[31m.gguf" -p hi
+if grep -q "$(printf '\033')" "$dir/err"; then bad "a file name cannot colour the error" "$(err | cat -v)"
+else expect "a file name cannot colour the error" 3; fi
+run doctor;                     expect "doctor works without a model" 0 '^gpu '
+run_with XDG_CACHE_HOME="$dir/empty" models
+expect "models works without a model" 0 'no model in'
+
+mkdir -p "$dir/config/weir"
+echo 'tepm = 1' >"$dir/config/weir/config"
+run -p hi;                      expect "a bad config key is named with its line" 2 'line 1'
+run --help;                     expect "--help works with a bad config" 0
+printf '# comment\n\nctx = 100000000000\n' >"$dir/config/weir/config"
+run -p hi;                      expect "a bad config value is named with its line" 2 'line 3'
+rm "$dir/config/weir/config"
+run_with WEIR_CTX=many -p hi;        expect "a bad environment value is named" 2 'WEIR_CTX'
+
+# ---- hand-made GGUF files ----
+
+# Files that must be refused, and those that may be: never a crash, and one line where refused.  What the program does with the
+# latter is written here: NAME, status of inspect model, status of an answer.
+gguf="$dir/malformed-gguf"
+if ! xz -dc tests/vectors/malformed-gguf.tar.xz | tar -xf - -C "$dir"; then
+	skip "malformed GGUF files" "they cannot be unpacked: is xz installed?"
+else
+	tr -d '\n' <"$gguf/expected.json" | tr '{' '\n' |
+		sed -n 's/.*"file": *"\([^"]*\)", *"expect": *"\([^"]*\)".*/\1 \2/p' >"$dir/cases"
+	[ "$(wc -l <"$dir/cases")" -gt 40 ] || bad "malformed GGUF files" "the list could not be read"
+	cat >"$dir/either" <<'END'
+tensor-name-nul.gguf 3 3
+model-ctx-huge.gguf 3 3
+model-eps-nan.gguf 3 3
+vocab-fewer-than-embd.gguf 0 0
+vocab-bos-out-of-range.gguf 3 3
+vocab-no-byte-tokens.gguf 0 0
+vocab-token-invalid-utf8.gguf 3 3
+template-deep.gguf 0 3
+template-infinite.gguf 0 3
+weights-inf.gguf 0 1
+END
+	while read -r file expect; do
+		name="$file: $expect"
+		run inspect model -m "$gguf/$file"
+		case $expect in
+		reject|reject-model|valid-container)
+			expect "$name" 3 ;;
+		valid-model)
+			run -m "$gguf/$file" -p hi -n 4
+			expect "$name" 0 ;;
+		either)
+			first=$rc
+			run -m "$gguf/$file" -p hi -n 4 -q
+			said="$file $first $rc"
+			if ! grep -qxF "$said" "$dir/either"; then bad "$name" "$said, which is not written in the list: $(err | head -n 2)"
+			elif [ "$rc" != 0 ] && [ "$(err_lines)" != 1 ]; then bad "$name" "$(err_lines) lines: $(err | head -n 3)"
+			else ok "$name"; fi ;;
+		*) bad "$name" "no such verdict" ;;
+		esac
+	done <"$dir/cases"
+	[ "$(grep -c ' either$' "$dir/cases")" = "$(wc -l <"$dir/either")" ] || bad "malformed GGUF files" "the list of either is another"
+fi
+
+# ---- hostile answers ----
+
+# A model that repeats the last token for ever: bytes that steer a terminal leave as text, and as they are under --raw alone.
+echoes() {
+	what=$1 bytes=$2 want=$3
+	shift 3
+	# The bytes are a format: they are written as escapes.
+	# shellcheck disable=SC2059
+	printf "hi$bytes" | "$weir" -m tests/vectors/models/llama-linear.gguf -q --private --temp 0 -n 3 "$@" >"$dir/out" 2>"$dir/err"
+	# shellcheck disable=SC2059
+	printf "$want\n" | cmp -s - "$dir/out" && ok "$what" || bad "$what" "$(cat -v "$dir/out" "$dir/err")"
+}
+echoes "an escape is filtered from an answer" '\033' '^[^[^['
+echoes "so is a bell" '\007' '^G^G^G'
+echoes "an escape is left alone under --raw" '\033' '\033\033\033' --raw
+
+# ---- with the default model ----
+
+if [ ! -r "$model" ]; then
+	skip "answers" "no model at '$model' (make model fetches it)"
+	finish
+fi
+export WEIR_MODEL="$model"
+
+run -p 'What is the capital of France?' --temp 0 -n 16
+[ "$rc" = 0 ] && [ "$(wc -c <"$dir/out")" -gt 3 ] && ok "-p answers" || bad "-p answers" "status $rc: $(err)"
+[ ! -s "$dir/err" ] && ok "-p is quiet on stderr" || bad "-p is quiet on stderr" "$(err | head -n 2)"
+[ "$(tail -c 1 "$dir/out" | od -An -c | tr -d ' ')" = '\n' ] && ok "an answer ends with a newline" ||
+	bad "an answer ends with a newline" "$(tail -c 8 "$dir/out" | od -An -c)"
+cp "$dir/out" "$dir/first"
+run -p 'What is the capital of France?' --temp 0 -n 16
+same out first && ok "--temp 0 repeats" || bad "--temp 0 repeats" "$(out | head -n 2)"
+
+run -p 'Tell me a story.' --temp 1 --seed 7 -n 24; cp "$dir/out" "$dir/first"
+run -p 'Tell me a story.' --temp 1 --seed 7 -n 24 -t 1; cp "$dir/out" "$dir/second"
+run -p 'Tell me a story.' --temp 1 --seed 8 -n 24
+if same first second && ! same out first; then ok "--seed repeats, on any number of threads, and another seed differs"
+else bad "--seed repeats, on any number of threads, and another seed differs" "$(cat "$dir/first" "$dir/second" "$dir/out" | head -n 6)"; fi
+
+run -p 'Say "yes".' --temp 0 -n 5 --json
+if command -v python3 >/dev/null 2>&1; then
+	if problem=$(python3 - "$dir/out" 2>&1 <<'PY'
+import json, sys
+d = json.loads(open(sys.argv[1]).read())
+keys = "text tokens prompt_tokens reused_tokens ttft_s prefill_tps decode_tps stop session evidence".split()
+assert list(d) == keys, list(d)
+assert d["stop"] in ("eos", "length") and len(d["tokens"]) <= 5 and d["session"] is None and d["evidence"] == []
+assert all(type(t) is int for t in d["tokens"]) and d["prompt_tokens"] > 5
+PY
+	); then expect "--json has the promised fields" 0; else bad "--json has the promised fields" "$problem"; fi
+else
+	expect "--json has the promised fields" 0 '^{"text":".*","tokens":\[.*"evidence":\[\]}$'
+fi
+sed 's/.*"tokens":\[\([0-9,]*\)\].*/\1/' "$dir/out" | tr ',' '\n' >"$dir/ids"
+"$weir" inspect tokens --decode <"$dir/ids" >"$dir/text"
+run -p 'Say "yes".' --temp 0 -n 5 -q
+[ "$(cat "$dir/text")" = "$(out)" ] && ok "the tokens of --json are the answer" ||
+	bad "the tokens of --json are the answer" "$(cat "$dir/text") against $(out)"
+
+run -p hi -n 0; expect "-n 0 answers nothing" 0
+
+# pipes
+printf 'Name a river.\n\nAnd a lake?\nName a colour.\n' | "$weir" --temp 0 -n 4 >"$dir/out" 2>"$dir/err"
+rc=$?
+[ "$(wc -l <"$dir/out")" -ge 3 ] && expect "one question a line from a pipe" 0 || bad "one question a line from a pipe" "$(out)"
+[ ! -s "$dir/err" ] && ok "the pipe mode is quiet on stderr" || bad "the pipe mode is quiet on stderr" "$(err | head -n 2)"
+printf 'What is the capital of France?\nAnd of Italy?\nName a colour.\n' | "$weir" --temp 0 -n 16 --json >"$dir/out"
+[ "$(grep -c '^{"text"' "$dir/out")" = 3 ] && ok "three questions, three JSON lines" || bad "three questions, three JSON lines" "$(out | head -n 4)"
+reused=$(sed -n '2s/.*"reused_tokens":\([0-9]*\).*/\1/p' "$dir/out")
+prompt=$(sed -n '1s/.*"prompt_tokens":\([0-9]*\).*/\1/p' "$dir/out")
+[ "${reused:-0}" -ge "${prompt:-1}" ] && ok "the second turn reuses the first" ||
+	bad "the second turn reuses the first" "reused $reused, first prompt $prompt"
+printf 'Name a colour.\n/regen\n/undo\n/new\n/set temp 0\n/stats\n' | "$weir" --temp 0 -n 8 --json >"$dir/out" 2>"$dir/err"
+rc=$?
+if [ $rc = 0 ] && [ "$(sed 's/.*"tokens":\(\[[^]]*\]\).*/\1/' "$dir/out" | sort -u | wc -l)" = 1 ] && grep -q 'context' "$dir/err"
+then ok "commands work in a pipe"; else bad "commands work in a pipe" "status $rc: $(cat "$dir/out" "$dir/err" | head -n 4)"; fi
+printf '/nwe\n' | "$weir" >"$dir/out" 2>"$dir/err"
+rc=$?
+expect "an unknown command is 2 and names the nearest" 2 'is it /new?'
+printf '//help\n' | "$weir" -n 2 --temp 0 --json >"$dir/out" 2>"$dir/err"
+rc=$?
+expect "//TEXT sends a slash" 0 '"stop"'
+run --line; expect "no input ends well" 0
+"$weir" -n 1 -p hi <&- >"$dir/out" 2>"$dir/err"
+rc=$?
+expect "a closed standard input is no document" 0
+
+# documents
+printf 'The secret word is "heron".\n' >"$dir/doc.txt"
+run -p 'What is the secret word? Answer with one word.' --temp 0 -n 24 "$dir/doc.txt"
+expect "-p with a FILE" 0 'eron'
+"$weir" -p 'What is the secret word? Answer with one word.' --temp 0 -n 24 <"$dir/doc.txt" >"$dir/out" 2>"$dir/err"
+rc=$?
+expect "-p with a document on standard input" 0 'eron'
+printf 'What is the secret word?\n' | "$weir" --temp 0 -n 24 "$dir/doc.txt" >"$dir/out" 2>"$dir/err"
+rc=$?
+expect "a FILE with questions from a pipe" 0 'eron'
+run -p hi "$dir/none.txt"; expect "a missing document is 4" 4 'none.txt'
+run -p hi "$dir"; expect "a directory is no document" 4
+head -c 100 "$weir" >"$dir/binary"
+run -p hi "$dir/binary"; expect "a binary file is no document" 4
+seq 1 20000 >"$dir/long.txt"
+run -p hi "$dir/long.txt"; expect "a document larger than the context is 5, with the numbers" 5 'has [0-9]* tokens.* 8192'
+run -p hi --kv full "$dir/long.txt"; expect "and so it is under --kv full" 5 'has [0-9]* tokens .* context of 8192'
+run benhc; expect "a mistyped command is a missing document" 4 "is it the command 'bench'?"
+
+# limits
+run -p 'Write a long story.' -c 60 --temp 0 --kv full
+expect "a full context is 5" 5 'context of 60'
+[ -s "$dir/out" ] && ok "and leaves what was said" || bad "and leaves what was said" "nothing on stdout"
+run -p hi -c 4 --kv full; expect "a prompt larger than the context is 5" 5 'context of 4'
+[ ! -s "$dir/out" ] && ok "and says nothing on stdout" || bad "and says nothing on stdout" "$(out | head -n 2)"
+run -p hi -c 4; expect "a context that is too small is 5" 5
+run -p hi -c 2000000000 --kv full; expect "a context larger than the memory is 5" 5 'MiB'
+if [ -w /dev/full ]; then
+	"$weir" -p hi -n 3 </dev/null >/dev/full 2>"$dir/err"
+	rc=$?
+	: >"$dir/out"
+	expect "a full disk is 1" 1 'cannot write'
+	"$weir" -p hi -n 3 --json </dev/null >/dev/full 2>"$dir/err"
+	rc=$?
+	expect "a full disk is 1 with --json" 1 'cannot write'
+	"$weir" --help >/dev/full 2>"$dir/err"
+	rc=$?
+	expect "a full disk is 1 with --help" 1 'cannot write'
+else
+	skip "a full disk" "no /dev/full"
+fi
+"$weir" -p hi -n 3 </dev/null >&- 2>"$dir/err"
+rc=$?
+expect "a closed standard output is 1" 1 'cannot write'
+{ "$weir" -p 'Tell me a long story.' -n 400 </dev/null 2>"$dir/err"; echo $? >"$dir/rc"; } | head -c 8 >"$dir/out"
+[ "$(cat "$dir/rc")" = 1 ] && [ ! -s "$dir/err" ] && ok "a reader that leaves ends it quietly" ||
+	bad "a reader that leaves ends it quietly" "status $(cat "$dir/rc"): $(err)"
+
+# ---- instruments ----
+
+printf 'Hello, wörld!\n  two  <|im_start|> 漢' >"$dir/text"
+"$weir" inspect tokens "$dir/text" >"$dir/ids" && "$weir" inspect tokens --decode <"$dir/ids" >"$dir/back"
+cmp -s "$dir/text" "$dir/back" && ok "tokens and back" || bad "tokens and back" "$(cat "$dir/back")"
+plain=$(wc -l <"$dir/ids")
+"$weir" inspect tokens --special "$dir/text" >"$dir/ids" && "$weir" inspect tokens --special --decode <"$dir/ids" >"$dir/back"
+if cmp -s "$dir/text" "$dir/back" && [ "$(wc -l <"$dir/ids")" -lt "$plain" ]; then ok "--special reads control tokens"
+else bad "--special reads control tokens" "$(tr '\n' ' ' <"$dir/ids")"; fi
+[ "$("$weir" inspect tokens --bos "$dir/text" | head -n 1)" = 1 ] && ok "--bos" || bad "--bos" "$("$weir" inspect tokens --bos "$dir/text" | head -n 1)"
+echo '1 2 many' | "$weir" inspect tokens --decode >"$dir/out" 2>"$dir/err"; rc=$?
+expect "ids that are no numbers are usage" 2 'byte 4'
+echo '1 999999999' | "$weir" inspect tokens --decode >"$dir/out" 2>"$dir/err"; rc=$?
+expect "ids outside the vocabulary are usage" 2 'vocabulary'
+# A vocabulary alone: a model's keys up to its directory of tensors, which is said to be empty.
+whole=tests/vectors/stories260K/stories260K-q8_0.gguf vocabulary="$dir/vocabulary.gguf"
+at=$(grep -abo 'token_embd\.weight' $whole | head -n 1)
+head -c $((${at%%:*} - 8)) $whole >"$vocabulary"
+printf '\0\0\0\0\0\0\0\0' | dd of="$vocabulary" bs=1 seek=8 conv=notrunc 2>/dev/null
+"$weir" inspect tokens -m "$vocabulary" "$dir/text" >"$dir/ids" &&
+	"$weir" inspect tokens -m "$vocabulary" --decode <"$dir/ids" >"$dir/back"
+cmp -s "$dir/text" "$dir/back" && ok "tokens and back with a vocabulary alone" ||
+	bad "tokens and back with a vocabulary alone" "$(cat "$dir/back")"
+run inspect model --json; expect "inspect model --json" 0 '"arch":"llama".*"template":"'
+echo '504 3575 282 4649 314' >"$dir/ids"
+run inspect logits --tokens "$dir/ids" --out "$dir/logits"
+bytes=$(wc -c <"$dir/logits")
+[ "$rc" = 0 ] && [ "$bytes" = $((5 * 49152 * 4)) ] && ok "inspect logits writes f32 [tokens][vocabulary]" ||
+	bad "inspect logits writes f32 [tokens][vocabulary]" "status $rc, $bytes bytes: $(err)"
+if [ -w /dev/full ]; then
+	run inspect logits --tokens "$dir/ids" --out /dev/full; expect "logits onto a full disk are 1" 1 'cannot write'
+fi
+head -c 6000 LICENSE >"$dir/text"
+run eval ppl "$dir/text" --tokens 600 --json
+expect "eval ppl" 0 '"tokens":600,"scored":599,'
+one=$(sed 's/.*"nll":\([0-9.]*\).*/\1/' "$dir/out")
+run eval ppl "$dir/text" --tokens 600 --json --chunk 37
+two=$(sed 's/.*"nll":\([0-9.]*\).*/\1/' "$dir/out")
+awk -v a="$one" -v b="$two" 'BEGIN { d = a - b; exit !(a > 0 && d * d <= 1e-6 * a * a) }' && ok "the chunk does not change the result" ||
+	bad "the chunk does not change the result" "$one against $two"
+run eval ppl "$dir/text" --tokens 600 --window 200 --skip 50 --json; expect "eval ppl in windows" 0 '"scored":450,'
+run eval ppl "$dir/text" --tokens 600 --last 100 --json; expect "eval ppl of the last tokens" 0 '"scored":100,'
+run eval ppl "$dir/text" --tokens 600 --window 700; expect "a window longer than the text is usage" 2 'nothing to score'
+run bench --prefill 32 --decode 4 --depth 0,40 --reps 2 --json
+if [ "$(sed 's/^{"test":"\([a-z]*\)".*"\(gbps\|gmacs\)":[0-9.]*.*/\1/' "$dir/out" | tr '\n' ' ')" = 'bandwidth arithmetic prefill prefill decode save resume decode ' ]
+then expect "bench" 0; else bad "bench" "$(cat "$dir/out" "$dir/err" | head -n 4)"; fi
+
+# ---- stopping ----
+
+rm "$dir/out"   # or its old bytes would pass for the answer
+"$weir" -p 'Write a very long story about a river.' -n 4000 --temp 0 </dev/null >"$dir/out" 2>"$dir/err" &
+pid=$!
+i=0
+while [ ! -s "$dir/out" ] && [ $i -lt 600 ]; do i=$((i + 1)); sleep 0.05; done
+sleep 0.2
+start=$(now_ms)
+kill -INT $pid
+wait $pid
+rc=$?
+took=$(($(now_ms) - start))
+limit=500
+[ -z "${SANITIZE:-}" ] || limit=10000
+if [ $rc = 130 ] && [ -s "$dir/out" ] && [ ! -s "$dir/err" ] && [ $took -lt $limit ]; then ok "SIGINT ends an answer with 130 in $took ms and leaves it"
+else bad "SIGINT ends an answer with 130 and leaves it" "status $rc after $took ms, $(wc -c <"$dir/out") bytes: $(err | head -n 2)"; fi
+
+for pause in 1 2 4 8 16; do   # until the model was loaded before the signal came
+	"$weir" -p 'Write a very long story about a river.' -n 4000 --temp 0 --json </dev/null >"$dir/out" 2>"$dir/err" &
+	pid=$!
+	sleep $pause
+	kill -INT $pid
+	wait $pid
+	rc=$?
+	[ -s "$dir/out" ] && break
+done
+if [ $rc = 130 ] && grep -q '"stop":"cancel"' "$dir/out"; then ok "a stopped answer is whole JSON"
+else bad "a stopped answer is whole JSON" "status $rc: $(out | tail -c 60)"; fi
+
+"$weir" -p 'Write a very long story about a river.' -n 4000 </dev/null >"$dir/out" 2>"$dir/err" &
+pid=$!
+sleep 0.7
+kill -TERM $pid
+wait $pid
+rc=$?
+[ $rc = 143 ] && ok "SIGTERM ends with 143" || bad "SIGTERM ends with 143" "status $rc"
+
+# The model file is cut while it is in use: one line, status 3, no core dump.
+cp "$model" "$dir/cut.gguf"
+rm "$dir/out"
+"$weir" -m "$dir/cut.gguf" -p 'Write a very long story about a river.' -n 4000 --temp 0 </dev/null >"$dir/out" 2>"$dir/err" &
+pid=$!
+i=0
+while [ ! -s "$dir/out" ] && [ $i -lt 600 ]; do i=$((i + 1)); sleep 0.05; done
+: >"$dir/cut.gguf"
+wait_s=0
+while kill -0 $pid 2>/dev/null && [ $wait_s -lt 40 ]; do wait_s=$((wait_s + 1)); sleep 0.25; done
+# A program that copied the weights does not notice, and need not.
+if kill -0 $pid 2>/dev/null; then
+	kill -INT $pid
+	wait $pid
+	rc=$?
+	[ $rc = 130 ] && ok "a model file cut while in use does no harm" || bad "a model file cut while in use does no harm" "status $rc"
+else
+	wait $pid
+	rc=$?
+	: >"$dir/out"
+	expect "a model file cut while in use is 3" 3 'changed while in use'
+fi
+
+# ---- completion for shells ----
+
+# offers LINE...: what bash would offer for the last of these words.
+offers() {
+	WEIR="$weir" bash -c 'source <("$WEIR" completion bash) || exit 1
+		COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+		_weir; echo " ${COMPREPLY[*]} "' weir "$@" 2>&1
+}
+completes() {   # NAME WANTED WORD...
+	name=$1 want=$2
+	shift 2
+	case $(offers "$@") in *" $want "*) ok "$name" ;; *) bad "$name" "$(offers "$@")" ;; esac
+}
+if command -v bash >/dev/null 2>&1; then
+	completes "bash completes a command" doctor weir do
+	completes "bash completes a command's second word" export weir sessions ex
+	completes "bash completes an option" --temp weir --te
+	completes "bash completes a command's own option" --depth weir bench --dep
+	completes "bash completes a choice" always weir --color al
+	completes "bash completes a cache policy" cascade weir --kv ca
+else
+	skip completion "bash is not installed"
+fi
+for shell in zsh fish; do
+	"$weir" completion $shell >"$dir/completion" 2>"$dir/err"
+	if ! command -v $shell >/dev/null 2>&1; then skip "completion for $shell" "$shell is not installed"
+	elif $shell -n "$dir/completion" 2>"$dir/err"; then ok "completion for $shell is well-formed"
+	else bad "completion for $shell is well-formed" "$(head -n 3 "$dir/err")"; fi
+done
+"$weir" completion tcsh >/dev/null 2>"$dir/err"
+rc=$?
+[ $rc = 2 ] && grep -q 'bash, zsh or fish' "$dir/err" && ok "another shell is usage" || bad "another shell is usage" "status $rc: $(cat "$dir/err")"
+
+finish

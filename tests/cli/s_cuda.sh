@@ -1,0 +1,97 @@
+#!/bin/sh
+# tests/cli/s_cuda.sh - weir-cuda.so compiled by nvcc for one kind of device, linked, and loaded where there is no GPU (or is).
+#
+# What it computes is tested by t_cuda_* on the processor, and on a machine with a GPU by tests/cuda/gpu.sh.
+# WEIR is the program, BUILD its folder.  Closes with "N passed, M failed, K skipped".
+# shellcheck disable=SC2015 # A && ok || bad: ok does not fail
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+weir=${WEIR:-./weir}
+build=${BUILD:-build}
+. tests/lib/count.sh
+unset WEIR_MODEL WEIR_CTX WEIR_KV WEIR_THREADS WEIR_DEVICE WEIR_CUDA
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+tiny=tests/vectors/models/llama-block32.gguf
+
+# Which devices nvcc is told to compile for, by an nvcc that is none.
+printf '%s\n' '#!/bin/sh' 'printf "compute_%s\n" 75 80 86 87 89 90 90a' >"$dir/nvcc"
+chmod +x "$dir/nvcc"
+said=$(kernels/cuda/arch.sh "$dir/nvcc")
+[ "$said" = "-gencode arch=compute_80,code=sm_80 -gencode arch=compute_86,code=sm_86 -gencode arch=compute_89,code=sm_89 -gencode arch=compute_90,code=sm_90 -gencode arch=compute_90,code=compute_90" ] &&
+	ok "all devices that nvcc knows, and PTX of the newest" || bad "all devices that nvcc knows, and PTX of the newest" "$said"
+said=$(kernels/cuda/arch.sh "$dir/nvcc" sm_90)
+[ "$said" = "-gencode arch=compute_90,code=sm_90" ] && ok "CUDA_ARCH narrows them" || bad "CUDA_ARCH narrows them" "$said"
+kernels/cuda/arch.sh "$dir/nvcc" 90 >"$dir/out" 2>"$dir/err" && bad "a wrong CUDA_ARCH is refused" "accepted" || ok "a wrong CUDA_ARCH is refused"
+
+# What a plain make builds, by an nvcc and an nvidia-smi that are none: all that make would run, with nothing built yet.
+would() {
+	env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL -u CUDA -u CUDA_ARCH PATH="$dir:$PATH" make -n SANITIZE= NVCC="$dir/nvcc" BUILD="$dir/none" PROGRAM="$dir/none/weir" "$@" 2>&1
+}
+left_out="no NVIDIA device: left out ('make cuda' builds it for all devices)"
+printf '%s\n' '#!/bin/sh' 'exit 9' >"$dir/nvidia-smi"
+chmod +x "$dir/nvidia-smi"
+said=$(would all)
+case $said in *weir-cuda.so*) bad "without a device make leaves the plugin out" "$(printf '%s\n' "$said" | grep weir-cuda.so | head -n 1)" ;;
+*"$left_out"*) ok "without a device make leaves the plugin out" ;;
+*) bad "without a device make leaves the plugin out" "it does not say so" ;; esac
+said=$(would CUDA=1 all)
+case $said in *"arch.sh $dir/nvcc )"*-o" $dir/none/weir-cuda.so "*) ok "CUDA=1 builds it for all devices" ;;
+*) bad "CUDA=1 builds it for all devices" "$(printf '%s\n' "$said" | grep -E 'arch.sh|weir-cuda.so' | head -n 2)" ;; esac
+case $said in *"$left_out"*) bad "CUDA=1 leaves nothing out" "$left_out" ;; *) ok "CUDA=1 leaves nothing out" ;; esac
+said=$(would CUDA=0 all)
+case $said in *weir-cuda.so*|*"left out"*) bad "CUDA=0 says nothing about GPUs" "$(printf '%s\n' "$said" | grep -E 'left|cuda.so')" ;;
+*) ok "CUDA=0 says nothing about GPUs" ;; esac
+printf '%s\n' '#!/bin/sh' 'echo "GPU 0: NVIDIA H100"' >"$dir/nvidia-smi"
+said=$(would all)
+case $said in *"arch.sh $dir/nvcc native)"*-o" $dir/none/weir-cuda.so "*) ok "with a device make builds the plugin for that one" ;;
+*) bad "with a device make builds the plugin for that one" "$(printf '%s\n' "$said" | grep -E 'arch.sh|weir-cuda.so' | head -n 2)" ;; esac
+env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make NVCC= cuda >"$dir/out" 2>&1 && bad "make cuda wants nvcc" "accepted" ||
+	{ grep -q "make: nvcc is not found: 'make setup-cuda' fetches it" "$dir/out" && ok "make cuda wants nvcc" || bad "make cuda wants nvcc" "$(head -n 2 "$dir/out")"; }
+
+# As the user meets it without a plugin, or with one and no driver: one line, exit status 3; "auto" goes on with the CPU.
+one_line() {
+	"$weir" --device cuda -m "$tiny" -p hi -n 1 --private >"$dir/out" 2>"$dir/err" </dev/null
+	rc=$?
+	if [ $rc = 3 ] && [ "$(wc -l <"$dir/err")" = 1 ] && grep -q "cannot use device 'cuda'" "$dir/err" && [ ! -s "$dir/out" ]; then ok "$1"
+	else bad "$1" "status $rc: $(cat "$dir/err")"; fi
+	"$weir" doctor -m "$tiny" >"$dir/out" 2>&1
+	grep -q '^gpu *none used: ' "$dir/out" && ok "$1: the doctor says why" || bad "$1: the doctor says why" "$(grep gpu "$dir/out")"
+	"$weir" doctor --json -m "$tiny" 2>/dev/null | grep -q '"gpu":{"found":false,"why":"' && ok "$1: for programs, too" || bad "$1: for programs, too" "$(cat "$dir/out")"
+	"$weir" --device auto -q -m "$tiny" -p hi -n 1 --private >"$dir/out" 2>"$dir/err" </dev/null
+	rc=$?
+	if [ $rc = 0 ] && [ ! -s "$dir/err" ]; then ok "$1: auto goes on with the CPU, without a word"
+	else bad "$1: auto goes on with the CPU, without a word" "status $rc: $(cat "$dir/err")"; fi
+}
+WEIR_CUDA="$dir/nothing.so"
+export WEIR_CUDA
+one_line "no plugin"
+unset WEIR_CUDA
+
+case ${SANITIZE:-} in ?*) skip "compiled by nvcc" "a build with a sanitizer"; finish ;; esac
+nvcc=${NVCC:-$(command -v nvcc || ls /usr/local/cuda/bin/nvcc "${XDG_CACHE_HOME:-$HOME/.cache}/weir/cuda/bin/nvcc" 2>/dev/null | head -n 1)}
+[ -n "$nvcc" ] || { skip "compiled by nvcc" "nvcc is not found ('make setup-cuda' fetches it)"; finish; }
+# Half optimised: that takes a quarter of the time, and finds what does not compile or link as well.  A make of its own: the flags of the one that runs the tests would speak of
+# processes that it does not hand on.
+if env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -j2 CUDA=1 NVCC="$nvcc" NVCCFLAGS="-Xcicc -O1 -Xptxas -O1" CUDA_ARCH="${CUDA_ARCH:-sm_90}" BUILD="$build/one-device" \
+	PROGRAM="$build/one-device/weir" "$build/one-device/weir-cuda.so" \
+	>"$dir/out" 2>&1; then ok "compiled and linked by nvcc"
+else bad "compiled and linked by nvcc" "$(tail -n 5 "$dir/out")"; finish; fi
+grep -qi 'warning' "$dir/out" && bad "without a warning" "$(grep -i warning "$dir/out" | head -n 3)" || ok "without a warning"
+plugin=$build/one-device/weir-cuda.so
+if command -v nm >/dev/null 2>&1; then
+	shown=$(nm -D --defined-only "$plugin" | awk '{ print $3 }')
+	[ "$shown" = weir_cuda_open ] && ok "it shows its door alone" || bad "it shows its door alone" "$shown"
+else
+	skip "it shows its door alone" "there is no nm"
+fi
+case $plugin in /*) WEIR_CUDA=$plugin ;; *) WEIR_CUDA=$PWD/$plugin ;; esac
+export WEIR_CUDA
+if "$weir" doctor --json -m "$tiny" | grep -q '"gpu":{"found":true'; then
+	"$weir" --device cuda -q -m "$tiny" -p hi -n 4 --temp 0 --private >"$dir/out" 2>"$dir/err" </dev/null
+	rc=$?
+	[ $rc = 0 ] && [ ! -s "$dir/err" ] && ok "it answers on this GPU" || bad "it answers on this GPU" "status $rc: $(cat "$dir/err")"
+else
+	one_line "without a GPU"
+fi
+finish

@@ -1,0 +1,280 @@
+#!/bin/sh
+# tests/cli/s_eval.sh - weir eval as scripts see it: usage, JSON, several policies and texts at once, seeds, a stop, going on after
+# it; and the smallest run of tests/measure/results.sh.
+#
+# WEIR is the program (default ./weir), WEIR_TEST_MODEL the model.
+# Closes with "N passed, M failed, K skipped".
+# shellcheck disable=SC2015 # A && ok || bad: ok does not fail
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+weir=${WEIR:-./weir}
+model=${WEIR_TEST_MODEL:-${XDG_CACHE_HOME:-$HOME/.cache}/weir/models/SmolLM2-135M-Instruct.Q4_1.gguf}
+case $weir in /*) ;; *) weir=$PWD/$weir ;; esac
+
+. tests/lib/count.sh
+[ -x "$weir" ] || { bad eval "no program at '$weir'"; finish; }
+
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+trap 'exit 130' INT TERM
+export XDG_CONFIG_HOME="$dir/config" XDG_STATE_HOME="$dir/state"
+unset WEIR_MODEL WEIR_KV WEIR_CTX WEIR_THREADS WEIR_DEVICE
+export WEIR_DEVICE=cpu
+run() {
+	"$weir" "$@" </dev/null >"$dir/out" 2>"$dir/err"
+	rc=$?
+}
+out() { cat "$dir/out"; }
+lines() { wc -l <"$dir/out" | tr -d ' '; }
+# expect NAME RC [PATTERN]: status, and where RC is not 0 one line on stderr; a line that matches.
+expect() {
+	if [ "$rc" != "$2" ]; then
+		bad "$1" "status $rc, expected $2: $(head -n 2 "$dir/err")"
+	elif [ "$2" != 0 ] && [ "$(wc -l <"$dir/err" | tr -d ' ')" != 1 ]; then
+		bad "$1" "not one line on stderr: $(head -n 3 "$dir/err")"
+	elif [ -n "${3:-}" ] && ! cat "$dir/out" "$dir/err" | grep -q -e "$3"; then
+		bad "$1" "no '$3' in: $(cat "$dir/out" "$dir/err" | head -n 3)"
+	else
+		ok "$1"
+	fi
+}
+
+# ---- usage ----
+
+run eval;                            expect "eval alone lists its tasks" 2 'second word'
+run eval recovery;                   expect "recovery wants a text" 2 'wants a text'
+run eval recovery x;                 expect "recovery wants policies" 2 'policies to watch'
+run eval recovery x --kv sift --window 64 --last 64
+expect "recovery wants something to read first" 2 'smaller --last'
+run eval ppl x --kv sifd;            expect "a mistyped policy is named" 2 "unknown cache policy 'sifd'"
+run eval ruler a b;                  expect "ruler takes one folder" 2 "'b'"
+run eval passkey --len 10;           expect "a length out of range is usage" 2 'from 64'
+run eval plot x;                     expect "plot wants a place for the picture" 2 'PICTURE.png'
+run eval plot;                       expect "plot wants a text" 2 'wants a text'
+echo '{"no":"curve"}' >"$dir/none.jsonl"
+run eval plot "$dir/none.jsonl" --out "$dir/p.png"; expect "lines without curves are refused" 4 'holds no curves'
+[ ! -e "$dir/p.png" ] && ok "and leave no picture" || bad "and leave no picture" "it is there"
+run eval plot "$dir/nothing" --out "$dir/p.png"; expect "a text that is not there" 4 'nothing'
+# shellcheck disable=SC2046 # options
+run eval ppl x $(seq 33 | sed 's/.*/--kv full/'); expect "too many policies are refused" 2 'more than 32'
+
+# ---- sweeps, and going on after a stop: with a model of random weights, so that nothing takes long ----
+
+i=0
+while [ $i -lt 80 ]; do
+	echo "The ship number $i left the harbour on a cold morning, and nobody on the quay knew where the wind would carry her."
+	i=$((i + 1))
+done >"$dir/text"
+export WEIR_MODEL="$PWD/tests/vectors/models/llama-block32.gguf"
+run eval needle "$dir/text" --depths 1;       expect "a sweep wants two depths" 2 'from 2'
+run eval needle "$dir/text" --len 300;        expect "a needle without room is usage" 2 'at least'
+run eval needle "$dir/text" --len 900,1200 --depths 3 --samples 2 --kv full --kv sift:k=32
+[ "$rc" = 0 ] && [ "$(grep -c '^needle under ' "$dir/out")" = 2 ] && [ "$(grep -c '^ *0%  50% 100%    mean$' "$dir/out")" = 2 ] &&
+	[ "$(grep -c '^ *\(900\|1200\)\( *[0-9]*\)\{3\} .* n=6$' "$dir/out")" = 4 ] &&
+	ok "a table a policy, a row a length, a column a depth" || bad "a table a policy, a row a length, a column a depth" "$(out)"
+run eval needle --len 900,1200 --depths 3 --samples 2 --kv full --kv sift:k=32 --json
+[ "$rc" = 0 ] && [ "$(grep -c '"depths":\[0,0.5,1,0,0.5,1\],"scores":\[[01],[01],[01],[01],[01],[01]\]' "$dir/out")" = 4 ] &&
+	ok "the depth of every score, in random words, too" || bad "the depth of every score, in random words, too" "$(out)"
+
+shown() { sed 's/"seconds":[0-9.]*//' "$1"; }
+# goes_on NAME PIECES ARGS...: alone, with an empty file, with half of it and a torn line: the same is shown.
+goes_on() {
+	name=$1 pieces=$2
+	shift 2
+	rm -f "$dir/kept"
+	run eval "$@" --json
+	shown "$dir/out" >"$dir/alone"
+	run eval "$@" --json --resume "$dir/kept"
+	shown "$dir/out" >"$dir/first"
+	[ "$rc" = 0 ] && cmp -s "$dir/alone" "$dir/first" && [ "$(wc -l <"$dir/kept" | tr -d ' ')" = "$pieces" ] ||
+		{ bad "$name" "kept $(wc -l <"$dir/kept") pieces, not $pieces: $(head -n 2 "$dir/err" "$dir/out")"; return; }
+	cp "$dir/kept" "$dir/all"
+	head -n $((pieces / 2)) "$dir/all" >"$dir/kept"
+	sed -n $((pieces / 2 + 1))p "$dir/all" | head -c 150 >>"$dir/kept"
+	run eval "$@" --json --resume "$dir/kept"
+	shown "$dir/out" >"$dir/second"
+	grep -q "holds $((pieces / 2)) finished result" "$dir/err" &&
+		grep -q "^results: $((pieces / 2)) were there, $((pieces - pieces / 2)) are new$" "$dir/err" ||
+		{ bad "$name" "$(cat "$dir/err")"; return; }
+	cmp -s "$dir/alone" "$dir/second" || { bad "$name" "$(diff "$dir/alone" "$dir/second" | head -n 2)"; return; }
+	shown "$dir/kept" >"$dir/kept.a"
+	shown "$dir/all" >"$dir/kept.b"
+	cmp -s "$dir/kept.a" "$dir/kept.b" && ok "$name" || bad "$name" "the file differs: $(diff "$dir/kept.a" "$dir/kept.b" | head -n 2)"
+}
+goes_on "passkey goes on" 6 passkey --len 900 --samples 3 --kv full --kv sink:size=64,stride=32
+goes_on "chain goes on" 4 chain --len 900 --samples 2 --kv sift:k=32 --kv h2o:k=32
+goes_on "ruler goes on" 4 ruler --tasks niah_single_1,fwe --len 1200 --samples 2
+goes_on "needle goes on" 12 needle "$dir/text" --len 900,1200 --depths 3 --kv full --kv cascade:size=64,stride=32
+goes_on "recovery goes on" 6 recovery "$dir/text" --window 200 --last 8 --samples 3 --kv sift:k=16 --kv refresh:k=16
+goes_on "ppl in windows goes on, its curve, too" 12 ppl "$dir/text" --tokens 900 --window 150 --curve 40 --kv full --kv sink:size=64,stride=32
+goes_on "ppl of a stream goes on" 2 ppl "$dir/text" --tokens 600 --kv sift:k=16 --kv cascade:size=64,stride=32
+goes_on "ppl of the last tokens goes on" 2 ppl "$dir/text" --tokens 300 --last 20 --kv full --kv snapkv:k=32
+
+# What is in the file is shown; another setting takes nothing from it.
+rm -f "$dir/kept"
+run eval passkey --len 900 --samples 2 --resume "$dir/kept"
+sed '2s/"score":[0-9.]*/"score":0.75/' "$dir/kept" >"$dir/all"
+cp "$dir/all" "$dir/kept"
+run eval passkey --len 900 --samples 2 --json --resume "$dir/kept"
+expect "what is kept is shown" 0 '"scores":\[0,0.75\]'
+cmp -s "$dir/all" "$dir/kept" && ok "what is complete is not written" || bad "what is complete is not written" "$(diff "$dir/all" "$dir/kept" | head -n 2)"
+for other in "--seed 1" "--len 901" "--kv sift:k=16" "--kv-type f32" "--chunk 64" "--ctx 1000" "-m tests/vectors/models/llama-block256.gguf"; do
+	cp "$dir/all" "$dir/kept"
+	# shellcheck disable=SC2086 # options
+	run eval passkey --len 900 --samples 2 $other --resume "$dir/kept"
+	grep -q '^results: 0 were there, 2 are new$' "$dir/err" && [ "$(wc -l <"$dir/kept" | tr -d ' ')" = 4 ] && ok "another piece: $other" ||
+		bad "another piece: $other" "$(cat "$dir/err")"
+done
+# All settings of a policy stand in the file: other defaults are another piece, the default said aloud is not.
+rm -f "$dir/kept"
+run eval passkey --len 900 --samples 2 --kv sift:k=16 --resume "$dir/kept"
+[ "$(grep -c '"kv":"sift:k=16,bits=2,every=1,split=need,' "$dir/kept")" = 2 ] && ok "a piece says all settings of its policy" ||
+	bad "a piece says all settings of its policy" "$(cat "$dir/kept")"
+run eval passkey --len 900 --samples 2 --kv sift:bits=2,k=16 --resume "$dir/kept"
+grep -q '^results: 2 were there, 0 are new$' "$dir/err" && ok "a default that is given is the same piece" ||
+	bad "a default that is given is the same piece" "$(cat "$dir/err")"
+cp "$dir/all" "$dir/kept"
+run eval passkey --len 900 --samples 2 -q --resume "$dir/kept"
+[ "$rc" = 0 ] && [ ! -s "$dir/err" ] && ok "-q says nothing of it" || bad "-q says nothing of it" "$(cat "$dir/err")"
+
+# Killed in the middle, then gone on with.
+run eval passkey --len 900 --samples 40 --kv full --kv sink:size=64,stride=32
+cp "$dir/out" "$dir/alone"
+for signal in INT KILL; do
+	rm -f "$dir/kept"
+	"$weir" eval passkey --len 900 --samples 40 --kv full --kv sink:size=64,stride=32 --resume "$dir/kept" >"$dir/out" 2>"$dir/err" &
+	pid=$!
+	i=0
+	while [ $i -lt 500 ] && { [ ! -r "$dir/kept" ] || [ "$(wc -l <"$dir/kept")" -lt 5 ]; }; do
+		i=$((i + 1))
+		sleep 0.01
+	done
+	kill -$signal $pid 2>/dev/null
+	wait $pid 2>/dev/null
+	there=$(wc -l <"$dir/kept" | tr -d ' ')
+	run eval passkey --len 900 --samples 40 --kv full --kv sink:size=64,stride=32 --resume "$dir/kept"
+	[ "$rc" = 0 ] && cmp -s "$dir/alone" "$dir/out" && [ "$there" -ge 5 ] && grep -q "holds $there finished results" "$dir/err" &&
+		ok "the same after kill -$signal" || bad "the same after kill -$signal" "$there were there: $(cat "$dir/err" "$dir/out" | head -n 4)"
+done
+
+# A file that is something else.
+for foreign in text all; do
+	cp "$dir/$foreign" "$dir/kept"
+	[ $foreign = all ] && echo "a note" >>"$dir/kept"
+	cp "$dir/kept" "$dir/before"
+	run eval passkey --resume "$dir/kept"
+	expect "a foreign file is refused ($foreign)" 2 'give --resume another file'
+	cmp -s "$dir/kept" "$dir/before" && ok "and left as it is ($foreign)" || bad "and left as it is ($foreign)" "$(head -n 2 "$dir/kept")"
+done
+run eval passkey --resume "$dir";    expect "a folder is refused" 2 'not a regular file'
+unset WEIR_MODEL
+
+# ---- the tables: every part of tests/measure/results.sh at its smallest, on a small model and a book made here ----
+
+mkdir -p "$dir/shared/data/books"
+awk 'BEGIN { for (i = 0; i < 1000; i++) printf "The ship number %d left the harbour in the year %d, and nobody on the quay knew why.\n", i, 1200 + i * 7 % 600 }' \
+	>"$dir/shared/data/books/stevenson-treasure-island.txt"
+results() {
+	WEIR_RESULTS_SMOKE=1 WEIR_RESULTS_RAW="$dir/raw" WEIR_RESULTS_OUT="$dir/page.md" WEIR="$weir" WEIR_SHARED="$dir/shared" \
+		WEIR_TEST_MODEL="$PWD/tests/vectors/stories260K/stories260K-q8_0.gguf" tests/measure/results.sh >"$dir/out" 2>&1
+	rc=$?
+}
+printf 'by hand\n# What the cache policies lose and cost\nof the last run\n' >"$dir/page.md"
+results
+[ "$rc" = 0 ] && ok "results.sh runs" || bad "results.sh runs" "status $rc: $(tail -n 2 "$dir/out")"
+[ "$(grep -c '^## ' "$dir/page.md")" = 7 ] && ! grep -q 'nan\|inf ' "$dir/page.md" && ok "its page has all parts" ||
+	bad "its page has all parts" "$(grep -n 'nan\|inf \|^## ' "$dir/page.md" | head)"
+[ "$(head -n 1 "$dir/page.md")" = 'by hand' ] && ! grep -q 'of the last run' "$dir/page.md" && ok "what stands before them stays" ||
+	bad "what stands before them stays" "$(head -n 3 "$dir/page.md")"
+started=$(cat "$dir"/raw/*.jsonl | wc -l)
+results
+[ "$(cat "$dir"/raw/*.jsonl | wc -l)" = "$started" ] && [ "$(wc -l <"$dir/out")" = 1 ] && ok "it goes on where it was" ||
+	bad "it goes on where it was" "$(head -n 2 "$dir/out")"
+
+if [ ! -r "$model" ]; then
+	skip "evaluations" "no model at '$model' (make model fetches it)"
+	finish
+fi
+export WEIR_MODEL="$model"
+run eval ruler --tasks nope;         expect "an unknown task is named" 2 "unknown task 'nope'"
+run eval ruler --tasks niah_singel_1; expect "a mistyped task is named" 2 "is it 'niah_single_1'"
+run eval ruler --tasks qa_1;         expect "a task without its material is refused" 2 'squad'
+run eval ruler "$dir/none";          expect "a missing folder is a document" 4 'none'
+run eval passkey --len 70;           expect "a length that holds no prompt is usage" 2 'at least'
+
+# ---- perplexity ----
+
+i=0
+while [ $i -lt 60 ]; do
+	echo "The ship number $i left the harbour on a cold morning, and nobody on the quay knew where the wind would carry her."
+	i=$((i + 1))
+done >"$dir/text"
+tail -n 30 "$dir/text" >"$dir/other"
+nll() { sed -n "${1}p" "$dir/out" | sed 's/.*"nll":\([0-9.]*\).*/\1/'; }
+run eval ppl "$dir/text" --tokens 600 --last 40 --json
+one=$(nll 1)
+expect "the keys of one text are the short ones" 0 '^{"tokens":600,"scored":40,"nll"'
+run eval plot "$dir/text" --tokens 90 --kv full --kv sink:size=32,stride=1 --layer 3 --out "$dir/p.ppm" --json
+expect "plot says what it has drawn" 0 '"kv":"full","layer":3,"head":-1,"tokens":90,"tokens_a_pixel":1,"seen":1.000000,"x":0,"y":14,"side":90'
+# 90 * 91 / 2 pairs; 36 tokens and itself in sight, from the 38th on.
+[ "$(sed -n '2s/.*"seen":\([0-9.]*\).*/\1/p' "$dir/out")" = "$(awk 'BEGIN { for (t = 1; t <= 90; t++) n += t < 37 ? t : 37; printf "%.6f", n / 4095 }')" ] &&
+	ok "a window of 32 and 4 sinks is in sight" || bad "a window of 32 and 4 sinks is in sight" "$(cat "$dir/out")"
+[ "$(wc -c <"$dir/p.ppm")" -eq $((15 + 3 * 188 * 104)) ] && ok "the picture is there" || bad "the picture is there" "$(ls -l "$dir/p.ppm")"
+run eval plot "$dir/text" --tokens 20 --layer 99 --out "$dir/p.png"; expect "a layer that is not there is usage" 2 'layers 0 to'
+run eval ppl "$dir/text" --tokens 600 --curve 50 --kv full --kv sink:size=64,stride=50 --json
+cp "$dir/out" "$dir/curves"
+run eval plot "$dir/curves" --out "$dir/c.png"; expect "curves are drawn" 0 'sink:size=64,stride=50: [0-9.]* after [0-9]* tokens'
+for k in 1 2 3 4 5; do cat "$dir/curves"; done >"$dir/many"
+"$weir" eval plot "$dir/many" --out "$dir/many.png" 2>&1 >/dev/null | grep -q 'holds 8 curves; 2 more' && ok "curves that are left out are named" ||
+	bad "curves that are left out are named" "they are not"
+[ -s "$dir/c.png" ] && ok "their picture is there" || bad "their picture is there" "none"
+run eval ppl "$dir/text" --tokens 600 --last 40 --kv full --kv sift:k=600 --kv refresh:k=64 --json
+[ "$(lines)" = 3 ] && ok "a line a policy" || bad "a line a policy" "$(out)"
+[ "$(nll 1)" = "$one" ] && ok "full beside others is full" || bad "full beside others is full" "$(nll 1), alone $one"
+[ "$(nll 2)" = "$one" ] && ok "sift that reads everything is full" || bad "sift that reads everything is full" "$(nll 2), not $one"
+three=$(nll 3)
+run eval ppl "$dir/text" --tokens 600 --last 40 --kv refresh:k=64 --json
+[ "$(nll 1)" = "$three" ] && ok "a policy after others gives what it gives alone" ||
+	bad "a policy after others gives what it gives alone" "$three, alone $(nll 1)"
+run eval ppl "$dir/text" "$dir/other" --tokens 300 --offset 20 --curve 100 --json
+[ "$rc" = 0 ] && [ "$(lines)" = 2 ] && [ "$(grep -c '"offset":20,"kv":"full","tokens":300,"scored":299.*"every":100,"curve":\[[0-9.]*,[0-9.]*\]' "$dir/out")" = 2 ] &&
+	ok "several texts from an offset, with curves" || bad "several texts from an offset, with curves" "$(out)"
+run eval ppl "$dir/text" --tokens 300 --kv sink:size=64,stride=32 --kv cascade:size=64,stride=32 --json
+expect "bounded caches read in their stride" 0 '"kv":"cascade:size=64,stride=32","tokens":300,"scored":299,'
+run eval ppl "$dir/text" --tokens 300 --kv sink:size=400 --kv cascade:size=400 --kv full --json
+[ "$(sed 's/.*"ppl":\([0-9]*\.[0-9][0-9]\).*/\1/' "$dir/out" | sort -u | wc -l)" = 1 ] && ok "bounded caches that hold all are full" ||
+	bad "bounded caches that hold all are full" "$(out)"
+
+# ---- recovery ----
+
+run eval recovery "$dir/text" --window 300 --last 8 --samples 2 --kv sift:k=32 --kv refresh:k=32 --kv sift:k=300 --json
+expect "recovery" 0 '"task":"recovery","kv":"sift:k=32","len":300,'
+awk -F'[:,]' '{ for (i = 1; i < NF; i++) if ($i == "\"score\"") s = $(i + 1); else if ($i == "\"oracle\"") o = $(i + 1); if (s > o + 0.02 || s <= 0 || o > 1.0001) exit 1 }' \
+	"$dir/out" && ok "nothing recovers more than the oracle" || bad "nothing recovers more than the oracle" "$(out)"
+sed -n 3p "$dir/out" | grep -q '"score":\(1\.000\|0\.999\)' && ok "all rows recover all" || bad "all rows recover all" "$(sed -n 3p "$dir/out")"
+run eval recovery "$dir/text" --window 300 --last 8 --kv sink;   expect "a bounded cache cannot be watched" 2
+run eval recovery "$dir/text" --window 30000 --kv sift;          expect "a text without a window is usage" 2 'one window'
+
+# ---- tasks ----
+
+run eval ruler --tasks niah_single_1,vt --len 400 --samples 2 --kv full --kv sift:k=1/4 --json
+cp "$dir/out" "$dir/first"
+[ "$rc" = 0 ] && [ "$(lines)" = 4 ] && ok "a line a task and policy" || bad "a line a task and policy" "status $rc: $(cat "$dir/err" "$dir/out")"
+grep -q '^{"task":"vt","kv":"sift:k=1/4","len":400,"k":100,"n":2,"score":[01]\.[0-9]*,"error":[0-9.]*,"scores":\[[0-9.]*,[0-9.]*\],"seconds":[0-9.]*}$' "$dir/out" &&
+	ok "keys of a task's line" || bad "keys of a task's line" "$(out | tail -n 1)"
+run eval ruler --tasks niah_single_1,vt --len 400 --samples 2 --kv full --kv sift:k=1/4 --json
+sed 's/"seconds".*//' "$dir/first" >"$dir/a"
+sed 's/"seconds".*//' "$dir/out" >"$dir/b"
+cmp -s "$dir/a" "$dir/b" && ok "tasks repeat" || bad "tasks repeat" "$(diff "$dir/a" "$dir/b" | head -n 2)"
+run eval passkey --len 300 --samples 2 --json; expect "passkey" 0 '"task":"passkey","kv":"full","len":300,"k":null,"n":2,"score".*"by_depth":\['
+run eval chain --len 300 --samples 1;          expect "chain, as a table" 0 '^chain  *300  full '
+"$weir" eval passkey --len 8000 --samples 50 -q >"$dir/out" 2>"$dir/err" &
+pid=$!
+sleep 1
+kill -INT $pid
+wait $pid
+rc=$?
+# While the model loads there is nothing to say.
+[ "$rc" = 130 ] && ok "Ctrl-C stops an evaluation" || bad "Ctrl-C stops an evaluation" "status $rc: $(cat "$dir/err")"
+
+finish

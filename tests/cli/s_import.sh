@@ -1,0 +1,133 @@
+#!/bin/sh
+# tests/cli/s_import.sh - weir inspect document: its contract, addresses, and documents made to harm (hostile.py).
+#
+# WEIR is the program (default ./weir).  Needs python3 for the documents and for a server on 127.0.0.1; no model.
+# Closes with "N passed, M failed, K skipped".
+# shellcheck disable=SC2015 # A && ok || bad: ok does not fail
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+weir=${WEIR:-./weir}
+
+. tests/lib/count.sh
+command -v python3 >/dev/null || { skip import "python3 is not installed"; finish; }
+dir=$(mktemp -d) || exit 1
+server=
+trap '[ -z "$server" ] || kill "$server"; rm -rf "$dir"' EXIT
+
+# reads NAME ARGUMENT PATTERN: status 0, and the output matches.
+reads() {
+	"$weir" inspect document "$2" --json >"$dir/out" 2>"$dir/err"
+	rc=$?
+	if [ $rc != 0 ]; then bad "$1" "status $rc: $(cat "$dir/err")"
+	elif ! grep -q -e "$3" "$dir/out"; then bad "$1" "no '$3' in: $(head -c 600 "$dir/out")"
+	else ok "$1"; fi
+}
+
+# refuses NAME ARGUMENT PATTERN: status 4, nothing on standard output, one line that matches.
+refuses() {
+	"$weir" inspect document "$2" >"$dir/out" 2>"$dir/err"
+	rc=$?
+	if [ $rc != 4 ]; then bad "$1" "status $rc: $(cat "$dir/err")"
+	elif [ -s "$dir/out" ] || [ "$(wc -l <"$dir/err")" != 1 ]; then bad "$1" "not one line: $(cat "$dir/out" "$dir/err")"
+	elif ! grep -q -e "$3" "$dir/err"; then bad "$1" "no '$3' in: $(cat "$dir/err")"
+	else ok "$1"; fi
+}
+
+# ---- the contract for scripts ----
+
+printf '# One\n\ntext\n\nTwo\n===\n\nmore \303\251 "quoted"\n' >"$dir/a.md"
+"$weir" inspect document "$dir/a.md" --json -m /none >"$dir/out" 2>"$dir/err"
+python3 - "$dir/out" <<'EOT' >"$dir/why" 2>&1 && ok "--json: name, type, pages, bytes, tokens, text, marks, notes" || bad "--json" "$(tail -n 1 "$dir/why")"
+import json, sys
+d = json.load(open(sys.argv[1]))
+assert list(d) == ["name", "type", "encoding", "pages", "bytes", "tokens", "text", "marks", "notes"], list(d)
+assert (d["name"], d["type"], d["pages"], d["bytes"], d["tokens"], d["notes"]) == ("a.md", "markdown", 0, 39, None, []), d
+assert [(m["kind"], m["at"], m["text"], m["level"]) for m in d["marks"]] == [("heading", 0, "One", 1), ("heading", 13, "Two", 1)], d["marks"]
+EOT
+"$weir" inspect document "$dir/a.md" >"$dir/out" 2>"$dir/err"
+if cmp -s "$dir/a.md" "$dir/out" && [ ! -s "$dir/err" ]; then ok "a text comes out as it is"; else bad "a text comes out as it is" "$(cat "$dir/err")"; fi
+printf 'page one\fpage two\n' | gzip | "$weir" inspect document - --json >"$dir/out" 2>"$dir/err"
+if grep -q '"type":"text".*"pages":2.*"kind":"page","at":9,"text":"2"' "$dir/out"; then ok "gzip on standard input, pages"; else bad "gzip on standard input, pages" "$(cat "$dir/out" "$dir/err")"; fi
+"$weir" inspect document >"$dir/out" 2>"$dir/err"
+[ $? = 2 ] && ok "no file is usage" || bad "no file is usage" "$(cat "$dir/err")"
+refuses "a missing file" "$dir/none.pdf" 'cannot be opened'
+refuses "an unknown protocol" "ftp://127.0.0.1/x" 'cannot be opened'
+PATH=/nowhere "$weir" inspect document /dev/null >/dev/null 2>&1
+printf '%%PDF-1.4\n' >"$dir/x.pdf"
+PATH=/nowhere "$weir" inspect document "$dir/x.pdf" 2>"$dir/err"
+grep -q 'install pdftotext' "$dir/err" && ok "without pdftotext it says what to install" || bad "without pdftotext" "$(cat "$dir/err")"
+
+# ---- addresses ----
+
+cat >"$dir/server.py" <<'EOT'
+import gzip, http.server, socketserver
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.0"
+    def do_GET(self):
+        path, code, head, body = self.path, 200, {}, b"<html><p>served page"
+        if path.startswith("/to-"):
+            code, head = 302, {"Location": {"/to-page": "/page.html", "/to-file": "file:///etc/passwd", "/to-itself": "/to-itself", "/to-ftp": "ftp://127.0.0.1/"}[path]}
+        elif path == "/russian.html":
+            head, body = {"Content-Type": "text/html; charset=koi8-r"}, "<p>\u043f\u0440\u0438\u0432\u0435\u0442".encode("koi8-r")
+        elif path == "/packed":
+            head, body = {"Content-Type": "text/html", "Content-Encoding": "gzip"}, gzip.compress(b"<html><p>unpacked page")
+        elif path == "/bomb":
+            head, body = {"Content-Type": "text/plain", "Content-Encoding": "gzip"}, gzip.compress(b"x" * (100 << 20))
+        elif path == "/missing":
+            code = 404
+        elif path == "/notes.md":
+            head, body = {"Content-Type": "text/plain"}, b"# Title\n\ntext\n"
+        self.send_response(code)
+        for k, v in head.items():
+            self.send_header(k, v)
+        self.end_headers()
+        try:
+            self.wfile.write(body)
+            while path == "/endless":
+                self.wfile.write(b"x" * 65536)
+        except OSError:
+            pass
+    def log_message(self, *a):
+        pass
+with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as s:
+    print(s.server_address[1], flush=True)
+    s.serve_forever()
+EOT
+unset http_proxy https_proxy all_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY
+python3 "$dir/server.py" >"$dir/port" 2>/dev/null &
+server=$!
+for _ in 1 2 3 4 5 6 7 8 9 10; do [ -s "$dir/port" ] && break; sleep 0.3; done
+at=http://127.0.0.1:$(cat "$dir/port")
+if [ -s "$dir/port" ]; then
+	reads "an address" "$at/page.html" '"name":"page.html","type":"html".*served page'
+	reads "a name without a path" "$at/" '"name":"127.0.0.1:[0-9]*".*served page'
+	reads "a redirection" "$at/to-page" 'served page'
+	reads "the server's encoding" "$at/russian.html" '"encoding":"KOI8-R".*привет'
+	reads "the server's compression" "$at/packed" 'unpacked page'
+	reads "Markdown by its name" "$at/notes.md" '"type":"markdown".*"kind":"heading"'
+	refuses "a redirection to a file" "$at/to-file" 'cannot be fetched'
+	refuses "a redirection to another protocol" "$at/to-ftp" 'cannot be fetched'
+	refuses "a redirection to itself" "$at/to-itself" 'cannot be fetched'
+	refuses "a page that is not there" "$at/missing" '404'
+	refuses "an endless page" "$at/endless" 'longer than 64 MiB'
+	refuses "a compressed bomb" "$at/bomb" 'longer than 64 MiB'
+	kill "$server"
+	wait "$server" 2>/dev/null
+	server=
+	refuses "a server that is not there" "$at/page.html" 'cannot be fetched'
+else
+	skip "addresses" "no server on 127.0.0.1"
+fi
+
+# ---- documents made to harm ----
+
+mkdir "$dir/hostile"
+python3 tests/cli/hostile.py "$dir/hostile" "$weir" >"$dir/list" 2>&1 || bad "hostile.py" "$(tail -n 1 "$dir/list")"
+while IFS= read -r line; do
+	case $line in
+	"ok "*) ok "hostile: ${line#ok }" ;;
+	"bad "*) bad "hostile: ${line#bad }" "see above" ;;
+	*) echo "    ${line#note }" ;;
+	esac
+done <"$dir/list"
+finish

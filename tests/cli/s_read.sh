@@ -1,0 +1,164 @@
+#!/bin/sh
+# tests/cli/s_read.sh - weir read: files, pipes and standard input of any length, stopped, asked about and read on; at constant memory.
+#
+# WEIR is the program (default ./weir).  A tiny model: what it says makes no sense, and it reads 50,000 tokens a second.  Closes with
+# "N passed, M failed, K skipped".
+# shellcheck disable=SC2086,SC2154 # $how is several words; dir comes from terminal.sh
+set -u
+weir=${WEIR:-./weir}
+model=tests/vectors/models/llama-block32.gguf
+how='--chat-template chatml --temp 0 -n 8'
+
+. "$(dirname "$0")/../lib/count.sh"
+. "$(dirname "$0")/../lib/terminal.sh"
+
+# Words from a plain generator, always the same.
+text() {   # BYTES
+	awk -v most="$1" 'BEGIN {
+		split("water wheel miller stone river grain over under beside slowly turned carried went found", w, " ")
+		for (x = 7; n < most; n += length(line) + 1) {
+			line = ""
+			for (i = 0; i < 12; i++) { x = (x * 1103 + 12345) % 65521; line = line (i ? " " : "") w[x % 14 + 1] }
+			print line "."
+		}
+	}'
+}
+reads() { XDG_DATA_HOME=$dir/data XDG_STATE_HOME=$dir/state XDG_CONFIG_HOME=$dir/config "$weir" read -m "$model" $how "$@"; }
+is() {   # NAME WANTED GOT
+	if [ "$2" = "$3" ]; then ok "$1"; else bad "$1" "wanted '$2', got '$3': $(head -c 300 "$dir/err" | tr '\n' '|')"; fi
+}
+says() {   # NAME PATTERN
+	if grep -q -e "$2" "$dir/err"; then ok "$1"; else bad "$1" "$(head -c 300 "$dir/err" | tr '\n' '|')"; fi
+}
+
+# Into the FIFO, which then stays open: nothing more comes, for now.  What was said before is not taken for what the next reader says.
+pour() {   # BYTES
+	: >"$dir/err"
+	(text "$1"; exec sleep 600) >"$dir/slow" &
+	writer=$!
+}
+stop_pouring() { kill "$writer"; wait "$writer" 2>/dev/null; }
+# The program may be the shell's child, or take its place.
+program_of() {
+	child=$(child_of "$1")
+	echo "${child:-$1}"
+}
+
+text 30000 >"$dir/text"
+mkfifo "$dir/slow"
+
+# ---- without a terminal ----
+
+reads "$dir/text" -p 'What turned?' >"$dir/one" 2>"$dir/err" </dev/null
+is "one answer behind a whole file" 0 $?
+reads - -p 'What turned?' <"$dir/text" >"$dir/two" 2>"$dir/err"
+is "standard input is the text" 0 $?
+cat "$dir/text" | reads - -p 'What turned?' >"$dir/three" 2>"$dir/err"
+if [ -s "$dir/one" ] && cmp -s "$dir/one" "$dir/two" && cmp -s "$dir/one" "$dir/three"; then ok "the answer is the same from a file, as input and from a pipe"
+else bad "the answer is the same from a file, as input and from a pipe" "$(head -c 100 "$dir/one" "$dir/two" "$dir/three")"; fi
+printf 'What turned?\n\nWho?\n' | reads --json "$dir/text" >"$dir/two" 2>"$dir/err"
+is "lines of standard input are questions" "0 2" "$? $(grep -c '"text"' "$dir/two")"
+reads "$dir/text" -p 'What turned?' --json >"$dir/one" 2>"$dir/err" </dev/null
+reused=$(sed 's/.*"reused_tokens":\([0-9]*\).*/\1/' "$dir/one") prompt=$(sed 's/.*"prompt_tokens":\([0-9]*\).*/\1/' "$dir/one")
+if [ "$reused" -gt 20000 ] && [ $((prompt - reused)) -lt 200 ]; then ok "the question reads nothing again"
+else bad "the question reads nothing again" "$reused of $prompt tokens were there"; fi
+
+reads "$weir" -p x >"$dir/one" 2>"$dir/err" </dev/null
+is "a program is no text" 4 $?
+says "and that is said" 'is a program'
+head -c 20000 /dev/zero | reads - -p x >"$dir/one" 2>"$dir/err"
+is "nor are zeros" 4 $?
+reads --kv full "$dir/text" -p x >"$dir/one" 2>"$dir/err" </dev/null
+is "a cache that ends is refused" 2 $?
+says "with advice" '--kv auto'
+reads -p x >"$dir/one" 2>"$dir/err" </dev/null
+is "it wants a file" 2 $?
+reads "$dir/text" "$dir/text" -p x >"$dir/one" 2>"$dir/err" </dev/null
+is "and one alone" 2 $?
+
+(text 3000; sleep 0.5; text 3000; sleep 0.5; echo the end) >"$dir/slow" &
+reads "$dir/slow" -p 'Who?' >"$dir/one" 2>"$dir/err" </dev/null
+is "a pipe that grows slowly is read to its end" 0 $?
+wait
+pour 200000
+reads "$dir/slow" -v -p 'Who?' >"$dir/one" 2>"$dir/err" </dev/null &
+reader=$!
+wait_for 60 grep -q 'waiting for more' "$dir/err"
+kill -INT "$(program_of "$reader")"
+wait "$reader"
+is "Ctrl-C while it waits ends it" 130 $?
+stop_pouring
+
+# ---- memory: the text and its tokens may grow, nothing else ----
+
+rss_at() {   # BYTES: RSS in KiB, when all was read, and the tokens
+	pour "$1"
+	reads "$dir/slow" -v -p x >/dev/null 2>"$dir/err" </dev/null &
+	reader=$!
+	wait_for 60 grep -q 'waiting for more' "$dir/err"
+	rss=$(awk '/^VmRSS/ { print $2 }' "/proc/$(program_of "$reader")/status")
+	tokens=$(grep 'waiting for more' "$dir/err" | tail -n 1 | sed 's/.*more, \([0-9,]*\) tokens.*/\1/; s/,//g')
+	stop_pouring
+	wait "$reader"
+}
+# This model makes one token of a byte: a byte of text, four of its number, one of its mark; a quarter more for what lists that grow
+# leave behind.  Which pages are touched is a matter of luck, some hundred KiB of it: what grows, grows each time.
+for try in 1 2 3; do
+	rss_at 22000; rss_small=$rss tokens_small=$tokens
+	rss_at 220000; rss_large=$rss tokens_large=$tokens
+	own=$(((tokens_large - tokens_small) * 6 * 5 / 4 / 1024))
+	echo "    RSS $rss_small KiB after $tokens_small tokens, $rss_large KiB after $tokens_large; text and tokens are $own KiB at most"
+	[ $((rss_large - own)) -le $((rss_small * 102 / 100)) ] && break
+done
+if [ "${tokens_large:-0}" -gt 180000 ] && [ $((rss_large - own)) -le $((rss_small * 102 / 100)) ]; then ok "memory does not grow with the text"
+elif [ -n "${SANITIZE:-}" ]; then skip "memory does not grow with the text" "a sanitizer keeps what was freed"
+else bad "memory does not grow with the text" "$rss_small KiB, then $rss_large KiB"; fi
+
+# ---- line mode ----
+
+start_read() {
+	sub=$how
+	how="read $sub"
+	sed -i 's/"\$weir" \$how -m/"$weir" $how -m/' "$dir/run"
+	start "$@"
+	how=$sub
+}
+prompt() { case $(last_line) in '>'*) ;; *) return 1 ;; esac; }
+ask() { type_text "$1"; key Enter; }
+pass() { if "$@"; then ok "$name"; else bad "$name" "$(tail_of_screen)"; fi; }
+
+pour 3000
+start_read --line --private "$dir/slow"
+name="line mode waits for more"; pass wait_for 30 shows 'waiting for more, [0-9,]* tokens'
+key C-c
+name="Ctrl-C gives the prompt and says how far it is"; pass wait_for 10 shows 'stopped after [0-9,]* tokens'
+ask 'Who turned?'
+name="a question is answered"; pass wait_for 20 shows '^\[[0-9]* tokens, '
+ask '/on'
+name="/on reads on"; pass wait_for 20 shows 'waiting for more'
+stop_pouring
+name="the end is said"; pass wait_for 20 shows "the end of '.*slow'"
+key C-d
+name="Ctrl-D quits"; pass wait_for 20 ended
+
+# ---- the full screen ----
+
+at_rest() { case $(last_line) in 'F1 Help'*) ;; *) return 1 ;; esac; }
+pour 3000
+start_read --private "$dir/slow"
+name="the screen shows what is read"; pass wait_for 30 shows 'miller'
+name="and how far"; pass wait_for 20 shows 'waiting [0-9,]*'
+ask 'Who turned?'
+name="a question does not wait"; pass wait_for 20 shows '^\[[0-9]* tokens, '
+name="and reading goes on by itself"; pass wait_for 20 shows 'waiting [0-9,]*'
+key Escape; sleep 0.3
+name="Esc stops it"; pass wait_for 20 shows 'stopped after'
+name="and it is at rest"; pass wait_for 10 at_rest
+ask '/on'
+name="/on goes on"; pass wait_for 20 shows 'waiting [0-9,]*'
+stop_pouring
+name="the end is said on the screen"; pass wait_for 20 shows 'the end of'
+key C-d
+name="the screen is left"; pass wait_for 20 ended
+
+finish

@@ -1,0 +1,321 @@
+#!/bin/sh
+# tests/cli/s_sessions.sh - sessions as users meet them: going on where one was, to the token; lists, search, export; what happens
+# when a file is damaged or another weir has the store.
+#
+# A tiny model with random weights and the default model.
+# WEIR is the program (default ./weir), WEIR_TEST_MODEL the model.  Closes with "N passed, M failed, K skipped".
+# shellcheck disable=SC2015 # A && ok || bad: ok does not fail
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+weir=${WEIR:-./weir}
+model=${WEIR_TEST_MODEL:-${XDG_CACHE_HOME:-$HOME/.cache}/weir/models/SmolLM2-135M-Instruct.Q4_1.gguf}
+tiny=tests/vectors/models/llama-block32.gguf
+
+. tests/lib/count.sh
+[ -x "$weir" ] || { bad sessions "no program at '$weir'"; finish; }
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+trap 'exit 130' INT TERM
+export XDG_CONFIG_HOME="$dir/config" XDG_STATE_HOME="$dir/state" XDG_DATA_HOME="$dir/data"
+unset WEIR_MODEL WEIR_CTX WEIR_KV WEIR_THREADS WEIR_DEVICE
+export WEIR_DEVICE=cpu
+store=$dir/data/weir
+
+# ask TEXT [ARGS]: one process, one answer as JSON in $dir/out.
+ask() {
+	text=$1
+	shift
+	"$weir" -m "$tiny" --json -n 30 "$@" -p "$text" </dev/null >"$dir/out" 2>"$dir/err"
+	rc=$?
+}
+sessions() { "$weir" sessions "$@" >"$dir/out" 2>"$dir/err"; rc=$?; }
+says() { grep -q -e "$2" "$dir/err" && ok "$1" || bad "$1" "status $rc, no '$2' in: $(tr '\n' '|' <"$dir/err")"; }
+shows() { grep -q -e "$2" "$dir/out" && ok "$1" || bad "$1" "status $rc, no '$2' in: $(head -c 600 "$dir/out" | tr '\n' '|'); $(head -n 2 "$dir/err")"; }
+ids() { sed 's/.*"tokens":\(\[[^]]*\]\).*/\1/' "$@"; }
+equal() { cmp -s "$2" "$3" && ok "$1" || bad "$1" "$(head -c 300 "$2") against $(head -c 300 "$3")"; }
+
+# ---- one process a turn is one process for all ----
+
+for kv in full auto sift:k=24 cascade:size=96,n=3,stride=32 refresh:k=24; do
+	for how in "--temp 0" "--temp 0.9 --seed 7"; do
+		name=$(echo "$kv $how" | tr -cd 'a-z0-9')
+		# shellcheck disable=SC2086 # options
+		printf 'the first question\nand a second one, which is longer\nthird\n' |
+			"$weir" -m "$tiny" --json -n 30 --kv "$kv" $how >"$dir/whole" 2>"$dir/err"
+		: >"$dir/parts"
+		n=0
+		for q in 'the first question' 'and a second one, which is longer' third; do
+			n=$((n + 1))
+			# A seed is set once: it goes on from there.
+			[ $n -gt 1 ] && seed=${how%%--seed*} || seed=$how
+			# shellcheck disable=SC2086
+			ask "$q" -s "$name" --kv "$kv" $seed
+			cat "$dir/out" >>"$dir/parts"
+			[ $n -gt 1 ] && { grep -q "restored .* tokens, 0 recomputed" "$dir/err" || bad "$kv $how: restored" "$(cat "$dir/err")"; }
+		done
+		ids "$dir/whole" >"$dir/a"
+		ids "$dir/parts" >"$dir/b"
+		equal "$kv $how: three processes answer as one" "$dir/a" "$dir/b"
+	done
+done
+
+# Another cache policy on the way: said why, and from there on it is the session's.
+ask 'a first question' -s policy --kv full --temp 0
+ask 'a second one' -s policy --kv sift:k=24
+says "another cache policy: says what is read again" "cache policy was 'full', is 'sift:k=24.*will be read again"
+ask 'a third one' -s policy
+says "and it is the session's from then on" 'restored .* tokens, 0 recomputed'
+"$weir" -m "$tiny" --json -n 30 -s policy --kv full </dev/null >"$dir/out" 2>"$dir/err"
+ask 'a fourth one' -s policy --kv sift:k=24
+says "a run without a question takes no snapshot away" 'restored .* tokens, 0 recomputed'
+
+# Other kernels on the way (a GPU, another instruction set) are no reason to read anything: it is said, and only where they change.
+if [ "$("$weir" doctor -m "$tiny" | sed -n 's/^cpu  *//p')" = "$(WEIR_CPU=c "$weir" doctor -m "$tiny" | sed -n 's/^cpu  *//p')" ]; then
+	skip "other kernels" "this processor has one level only"
+else
+	WEIR_CPU=c ask 'a first question' -s kernels --temp 0
+	ask 'a second one' -s kernels
+	says "other kernels: nothing is read again, and it is said" "restored .* tokens, 0 recomputed, .*; they were computed by 'cpu c': answers may differ"
+	reused=$(sed -n 's/.*"reused_tokens":\([0-9]*\).*/\1/p' "$dir/out")
+	[ "${reused:-0}" -gt 30 ] && ok "other kernels: the rows are gone on with" || bad "other kernels: the rows are gone on with" "$(head -c 300 "$dir/out")"
+	ask 'a third one' -s kernels
+	grep -q 'restored .* tokens, 0 recomputed' "$dir/err" && ! grep -q 'computed by' "$dir/err" && ok "other kernels: once" ||
+		bad "other kernels: once" "$(cat "$dir/err")"
+	WEIR_CPU=c ask 'a fourth one' -s kernels --kv sift:k=24
+	says "other kernels: another policy stays the reason" "cache policy was 'auto.*', is 'sift:k=24.*will be read again"
+fi
+
+# A session's own system prompt goes before the config file's, the command line's before both.
+ask 'a question' -s prompt --system 'Of the session.'
+mkdir -p "$dir/config/weir"
+echo 'system = Of the file.' >"$dir/config/weir/config"
+printf '/system\n' | "$weir" -m "$tiny" -s prompt >"$dir/out" 2>"$dir/err"
+rc=$?
+says "a session's system prompt goes before the config file's" 'Of the session'
+printf '/system\n' | "$weir" -m "$tiny" -s prompt --system 'Of the line.' >"$dir/out" 2>"$dir/err"
+says "the command line's before both" 'Of the line'
+rm "$dir/config/weir/config"
+
+# ---- names, lists, text ----
+
+[ "$(stat -c %a "$store")" = 700 ] && [ -z "$(find "$store" -type f ! -perm 600)" ] && ok "only the user can read the store" ||
+	bad "only the user can read the store" "$(ls -la "$store")"
+ask 'where is the walrus?' -s walrus
+shows "the answer names its session" '"session":"walrus"'
+sessions ls
+shows "ls lists it" ' walrus '
+[ "$(sed -n '2s/^ *[0-9]* *\([a-z0-9]*\).*/\1/p' "$dir/out")" = walrus ] && ok "ls begins with the one used last" || bad "ls begins with the one used last" "$(head -n 3 "$dir/out")"
+sessions ls --json
+shows "ls --json" '"name":"walrus","title":"where is the walrus?"'
+sessions search walrus
+shows "search finds what was said" 'walrus: where is the walrus'
+sessions search '"no such words" OR NEAR('
+[ $rc = 0 ] && ok "search takes any words" || bad "search takes any words" "$(cat "$dir/err")"
+sessions show walrus
+shows "show shows it" 'where is the walrus?'
+sessions rename walrus seal
+sessions show seal
+shows "rename" 'where is the walrus?'
+sessions show walrus
+[ $rc = 2 ] && ok "the old name is gone" || bad "the old name is gone" "status $rc"
+sessions show seel
+says "a mistyped name is guessed" "is it 'seal'"
+sessions export json seal
+shows "export json" '"messages":\[{"role":"user","text":"where is the walrus?"'
+ids "$dir/out" >"$dir/a"
+sessions export md seal
+shows "export md" 'where is the walrus?'
+sessions export pdf seal
+[ $rc = 2 ] && ok "an unknown format is usage" || bad "an unknown format is usage" "status $rc"
+sessions check
+[ $rc = 0 ] && ok "everything is as it was written" || bad "everything is as it was written" "$(cat "$dir/out" "$dir/err")"
+
+ask 'a walk' -s wal
+says "a beginning of a name begins another session" "a new session, 'wal'"
+sessions rm wal
+ask 'and the seal?' -s seal
+ask 'and the seal?' --continue
+shows "--continue takes the one used last" '"session":"seal"'
+ask 'secret words' --private
+sessions search secret
+[ ! -s "$dir/out" ] && ok "--private keeps nothing" || bad "--private keeps nothing" "$(cat "$dir/out")"
+ask 'words in a pipe'
+sessions search pipe
+[ ! -s "$dir/out" ] && ok "-p alone keeps nothing" || bad "-p alone keeps nothing" "$(cat "$dir/out")"
+ask hi -s x --private
+[ $rc = 2 ] && ok "-s and --private contradict each other" || bad "-s and --private contradict each other" "status $rc"
+
+# ---- commands of the chat ----
+
+printf '%s\n' 'tell me of whales' '/fork other' 'more of whales' '/sessions' '/switch seal' '/find whales' "/export $dir/seal.md" '/kv' '/rename whale' |
+	"$weir" -m "$tiny" -n 20 --temp 0 -s whales >"$dir/out" 2>"$dir/err"
+rc=$?
+says "/fork goes on in another session" "'other'"
+says "/sessions marks the one that is shown" '^\* *[0-9]* *other'
+says "/find finds" 'tell me of \*whales\*'
+grep -q 'where is the walrus' "$dir/seal.md" 2>/dev/null && ok "/export writes the session switched to" || bad "/export writes the session switched to" "$(cat "$dir/err")"
+sessions export json whales
+[ "$(grep -o '"role":"user"' "$dir/out" | wc -l)" = 1 ] && ok "the session that was forked stays as it was" || bad "the session that was forked stays as it was" "$(cat "$dir/out")"
+sessions export json other
+[ "$(grep -o '"role":"user"' "$dir/out" | wc -l)" = 2 ] && ok "the fork has both" || bad "the fork has both" "$(cat "$dir/out")"
+sessions show whale
+shows "/rename renamed the one switched to" 'walrus'
+printf '%s\n' 'one' 'two' '/undo' '/edit uno' |
+	"$weir" -m "$tiny" -n 10 --temp 0 -s edits >"$dir/out" 2>"$dir/err"
+sessions export json edits
+shows "/undo and /edit change what is shown" '"messages":\[{"role":"user","text":"uno","tokens":\[\]},{"role":"assistant"[^}]*}\]'
+
+# Going back in a talk that has outgrown its cache: the snapshot of that turn is there.
+printf '%s\n' 'one question of several words' 'another question of several words' 'a third question of several words' /undo 'the last question' /regen |
+	"$weir" -m "$tiny" -c 64 -n 40 --temp 0 --json -s outgrown >"$dir/out" 2>"$dir/err"
+reused=$(sed -n '4s/.*"reused_tokens":\([0-9]*\).*/\1/p' "$dir/out")
+[ "${reused:-0}" -gt 100 ] && ok "/undo in an outgrown talk reads nothing again" || bad "/undo in an outgrown talk reads nothing again" "$reused reused: $(cat "$dir/err")"
+again=$(sed -n '5s/.*"reused_tokens":\([0-9]*\).*/\1/p' "$dir/out")
+[ "${again:-0}" -ge "${reused:-1}" ] && ok "nor does /regen" || bad "nor does /regen" "$again reused: $(cat "$dir/err")"
+
+# ---- what is stored ----
+
+inspect() { "$weir" inspect session "$@" >"$dir/out" 2>"$dir/err"; rc=$?; }
+inspect outgrown
+shows "inspect session counts messages and branches" '^messages *6 shown, 9 in all on 3 branches$'
+shows "and verifies snapshots" '^snapshots *message [0-9]* (shown), [0-9,]* tokens, .*: verified$'
+shows "and says whether it opens at once" 'in all; opening it reads nothing again$'
+shows "and shows settings, the state of the random numbers as a size" '^ *random: 32 bytes$'
+inspect edits --json
+shows "inspect session --json" '"name":"edits".*"messages":{"shown":2,"all":6,"branches":2,"cut":0}.*"documents":\[\],"snapshots":\[{"message":[0-9]*,"shown":true,.*"verified":true}.*"ready":true}$'
+inspect nobody
+[ $rc = 2 ] && ok "of a session that is not there nothing" || bad "of a session that is not there nothing" "status $rc"
+printf 'plain text\n' >"$dir/$(printf 'evil\033[31m\342\200\256.txt')"
+"$weir" -m "$tiny" -n 5 -s paper -p 'What is it?' "$dir"/evil* </dev/null >/dev/null 2>&1
+inspect paper
+shows "inspect session names documents and their sizes" '^documents *evil.*, 11 B read, 11 B of text$'
+grep -q "$(printf '\033')" "$dir/out" && bad "whose names are cleaned" "$(cat "$dir/out")" || ok "whose names are cleaned"
+
+"$weir" doctor >"$dir/out" 2>"$dir/err"
+rc=$?
+shows "doctor names SQLite's version" '^libraries .*SQLite 3\.'
+grep -q "^sessions *$store, " "$dir/out" && ok "and where sessions lie" || bad "and where sessions lie" "$(grep sessions "$dir/out")"
+
+# ---- deleting ----
+
+ask 'the xylophone is in the cellar' -s gone
+ask 'the xylophone is in the attic' -s gone
+grep -q xylophone "$store"/chat.db* && ok "text is in the file" || bad "text is in the file" "it is not"
+sessions rm gone
+[ $rc = 0 ] && ok "rm" || bad "rm" "$(cat "$dir/err")"
+grep -q xylophone "$store"/* && bad "rm overwrites what was said" "it is still there" || ok "rm overwrites what was said"
+sessions search xylophone
+[ ! -s "$dir/out" ] && ok "rm takes it out of the search" || bad "rm takes it out of the search" "$(cat "$dir/out")"
+
+# ---- damage ----
+
+ask 'a question before' -s damage --kv full --temp 0
+ask 'and behind' -s damage
+cp "$dir/out" "$dir/a"
+ask 'a question before' -s damage2 --kv full --temp 0
+rm -f "$store"/kv.db*
+ask 'and behind' -s damage2
+ids "$dir/a" >"$dir/x"; ids "$dir/out" >"$dir/y"
+equal "without kv.db the answer is the same" "$dir/x" "$dir/y"
+ask 'a question before' -s damage3 --kv full --temp 0
+size=$(stat -c %s "$store/kv.db")
+dd if=/dev/zero of="$store/kv.db" bs=1000 seek=$((size / 2000)) count=20 conv=notrunc 2>/dev/null
+mkdir -p "$dir/hurt/weir"
+cp "$store"/chat.db* "$store/kv.db" "$dir/hurt/weir"
+dd if=/dev/zero of="$dir/hurt/weir/kv.db" bs=8192 seek=3 count=$((size / 8192 - 3)) conv=notrunc 2>/dev/null
+XDG_DATA_HOME=$dir/hurt "$weir" inspect session damage3 >"$dir/out" 2>"$dir/err"
+rc=$?
+[ $rc = 0 ] && ! grep -q '^snapshots.*verified' "$dir/out" && ok "inspect session sees a damaged kv.db" || bad "inspect session sees a damaged kv.db" "status $rc: $(cat "$dir/out" "$dir/err")"
+ask 'and behind' -s damage3
+ids "$dir/out" >"$dir/y"
+equal "with a damaged kv.db the answer is the same" "$dir/x" "$dir/y"
+head -c 3000 /dev/urandom >"$store/kv.db"
+ask 'and behind that' -s damage3
+says "a kv.db that is no database is put aside, which is said in one line" "kv.db' is damaged: it was put aside.* read again\$"
+cp "$store/chat.db" "$dir/good.db"
+head -c 3000 /dev/urandom >"$store/chat.db"
+ask 'and behind' -s damage3
+[ $rc = 1 ] && [ "$(wc -l <"$dir/err")" -le 2 ] && ok "a damaged chat.db is refused in one sentence" || bad "a damaged chat.db is refused in one sentence" "status $rc: $(cat "$dir/err")"
+[ "$(stat -c %s "$store/chat.db")" = 3000 ] && ok "and left as it is" || bad "and left as it is" "it was changed"
+rm -f "$store"/chat.db-*
+cp "$dir/good.db" "$store/chat.db"
+sessions ls
+shows "the good one is back" ' damage3 '
+
+# ---- two at once ----
+
+mkfifo "$dir/pipe"
+"$weir" -m "$tiny" -n 5 -s walrus2 <"$dir/pipe" >/dev/null 2>&1 &
+pid=$!
+exec 9>"$dir/pipe"
+echo hello >&9
+i=0
+while [ $i -lt 50 ] && ! "$weir" sessions show walrus2 2>/dev/null | grep -q hello; do i=$((i + 1)); sleep 0.1; done
+[ $i -lt 50 ] && ok "a question is stored at once, and read beside the one that writes" || bad "a question is stored at once, and read beside the one that writes" "not within five seconds"
+inspect walrus2
+shows "inspect session reads beside it, too" '^name *walrus2$'
+grep -q '^snapshots.*another process' "$dir/out" && bad "and kv.db as well" "$(cat "$dir/out")" || ok "and kv.db as well"
+ask hi -s walrus2
+[ $rc = 1 ] && grep -q "$pid" "$dir/err" && ok "a second one that wants to write names the first" || bad "a second one that wants to write names the first" "status $rc: $(cat "$dir/err")"
+# What a crash would leave, and then a disk spoils: what is lost with it is said, and the log is kept.
+mkdir -p "$dir/spoiled/weir"
+chmod 700 "$dir/spoiled/weir"
+cp "$store/chat.db" "$store/chat.db-wal" "$dir/spoiled/weir"
+printf 'X' | dd of="$dir/spoiled/weir/chat.db-wal" bs=1 seek=100 conv=notrunc 2>/dev/null
+exec 9>&-
+wait $pid
+XDG_DATA_HOME=$dir/spoiled "$weir" sessions check >"$dir/out" 2>"$dir/err"
+rc=$?
+says "a log that was damaged is said to be" "chat.db-wal' was damaged on the disk, and up to [0-9]* of the last changes are lost; it was kept as 'chat.db-wal.damaged'\$"
+[ $rc = 0 ] && [ -s "$dir/spoiled/weir/chat.db-wal.damaged" ] && ok "and the rest is whole" || bad "and the rest is whole" "status $rc: $(cat "$dir/out")"
+
+# ---- a stopped answer ----
+
+if [ -r "$model" ]; then
+	# The model goes on for more than a thousand tokens.
+	endless='Repeat the letter a forever: a a a a a a a a a a a a a a a a'
+	"$weir" -m "$model" -s long --temp 0 --repeat-penalty 1 -p "$endless" </dev/null >"$dir/out" 2>"$dir/err" &
+	pid=$!
+	i=0
+	while [ $i -lt 100 ] && ! "$weir" sessions export json long 2>/dev/null | grep -q '"role":"assistant"'; do i=$((i + 1)); sleep 0.1; done
+	kill -9 $pid && ok "still answering" || bad "still answering" "$(tail -n 2 "$dir/err")"
+	wait $pid 2>/dev/null
+	"$weir" sessions export json long 2>/dev/null | grep -q '"role":"assistant","text":"[^"]' && ok "killed in an answer: what was said two seconds before is there" ||
+		bad "killed in an answer: what was said two seconds before is there" "$("$weir" sessions export json long 2>&1 | head -c 300)"
+	: >"$dir/out"
+	"$weir" -m "$model" -s term --temp 0 --repeat-penalty 1 -p "$endless" </dev/null >"$dir/out" 2>"$dir/err" &
+	pid=$!
+	i=0
+	while [ $i -lt 100 ] && [ ! -s "$dir/out" ]; do i=$((i + 1)); sleep 0.1; done
+	kill -TERM $pid
+	wait $pid
+	rc=$?
+	[ $rc = 143 ] && ok "SIGTERM ends it" || bad "SIGTERM ends it" "status $rc: $(cat "$dir/err")"
+	"$weir" -m "$model" -s term -n 4 -p 'And on?' </dev/null >/dev/null 2>"$dir/err"
+	rc=$?
+	says "ended by SIGTERM: the cache was saved" 'restored .* tokens, 0 recomputed'
+
+	# ---- documents ----
+
+	bytes=20000 least=2000
+	[ -z "${SANITIZE:-}" ] || bytes=4000 least=512
+	head -c $bytes ../shared/data/books/kipling-kim.txt >"$dir/kim.txt" 2>/dev/null
+	if [ -s "$dir/kim.txt" ]; then
+		"$weir" -m "$model" -s kim1 --kv full --temp 0 -n 8 --json -p 'Who is Kim?' "$dir/kim.txt" </dev/null >"$dir/a" 2>/dev/null
+		"$weir" -m "$model" -s kim2 --kv full --temp 0 -n 8 --json -p 'Who is the lama?' "$dir/kim.txt" </dev/null >"$dir/b" 2>/dev/null
+		reused=$(sed 's/.*"reused_tokens":\([0-9]*\).*/\1/' "$dir/b")
+		[ "${reused:-0}" -ge $least ] && ok "what one session has read another one takes over ($reused tokens)" ||
+			bad "what one session has read another one takes over" "$reused tokens of $(sed 's/.*"prompt_tokens":\([0-9]*\).*/\1/' "$dir/b")"
+		"$weir" -m "$model" -s kim3 --temp 0 -n 8 --json -p 'Who is the boy?' "$dir/kim.txt" </dev/null >"$dir/b" 2>/dev/null
+		reused=$(sed 's/.*"reused_tokens":\([0-9]*\).*/\1/' "$dir/b")
+		[ "${reused:-0}" -ge $least ] && ok "under another cache policy, too ($reused tokens)" || bad "under another cache policy, too" "$reused tokens"
+		"$weir" -m "$model" --private --temp 0 -n 8 --json -p 'Who is the boy?' "$dir/kim.txt" </dev/null >"$dir/a" 2>/dev/null
+		ids "$dir/a" >"$dir/x"; ids "$dir/b" >"$dir/y"
+		equal "and answers what reading it would have answered" "$dir/x" "$dir/y"
+	else
+		skip "what one session has read another one takes over" "no books in ../shared"
+	fi
+else
+	skip "stopped answers and documents" "no default model"
+fi
+finish

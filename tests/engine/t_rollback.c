@@ -1,0 +1,310 @@
+/* tests/engine/t_rollback.c - transactions: tokens that were tried and rolled back, or committed and rolled back, leave nothing behind, under every
+ * policy.  What is compared is all there is of a sequence: logits, the tokens that are kept, and the bytes of a snapshot (entries, attention
+ * mass, sets of slots, rings). */
+#include "tests/lib/test.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/engine.h"
+#include "engine/timeline.h"
+#include "tests/lib/tiny.h"
+
+static const struct { const char *kv; int32_t ctx, batch, pin; } all[] = {
+	{ "full", 1600, 64, 0 },
+	{ "sift:k=40", 1600, 64, 0 },
+	{ "sift:k=1/8,every=3,bits=4", 1600, 64, 0 },
+	{ "sift:k=32,split=even,dense=1,bits=16", 1600, 100, 0 },
+	{ "refresh:k=40", 1600, 64, 0 },
+	{ "refresh:k=40,qc=1,s=0.2", 1600, 64, 0 },
+	{ "refresh:k=1/16,scan=kv,group=mean,query=post,qc=2,s=0.99", 1600, 64, 0 },
+	{ "recycled:k=30,stride=4,group=first", 1600, 64, 0 },
+	{ "streaming++:size=50,stride=6", 1600, 64, 0 },
+	{ "quest:k=64", 1600, 64, 0 },
+	{ "quest:k=64,bound=raw", 1600, 64, 0 },
+	{ "h2o:k=40", 1600, 64, 0 },
+	{ "h2o+:k=40,dense=1", 1600, 200, 0 },
+	{ "snapkv:k=50", 1600, 64, 0 },
+	{ "sink:size=100,stride=32", 1600, 64, 0 },
+	{ "cascade:size=96,stride=32", 1600, 64, 0 },
+	{ "cascade:size=96,n=3,f=3,heads=layer,sinks=0,stride=64", 1600, 64, 0 },
+	{ "cascade:size=120,n=4,score=surprise,stride=30", 1600, 64, 0 },
+	{ "cascade:size=64,n=2,select=0,stride=16", 1600, 64, 0 },
+	{ "cascade:size=800,stride=64", 1600, 64, 0 },
+	{ "auto", 300, 64, 0 },
+	{ "auto", 1600, 64, 0 },
+	{ "auto:k=20", 400, 64, 150 },
+	{ "auto:k=20,every=4,size=64", 600, 64, 200 },
+	{ "auto:prefix=refresh,k=30,size=80", 600, 64, 200 },
+	{ "auto:prefix=full", 400, 64, 120 },
+	{ "auto:k=32,score=surprise,heads=layer,size=64", 600, 64, 100 },
+};
+enum { ALL = sizeof all / sizeof *all, PROMPT = 330, BEHIND = 600 };
+
+static struct engine *engine(void)
+{
+	static struct engine *e;
+
+	if (!e)
+		e = tiny_open(&tiny_families[0], 2, TRAINED, 10000);
+	return e;
+}
+
+static struct timeline *open_at(int i)
+{
+	struct timeline *t = NULL;
+	struct err err = { 0 };
+
+	CHECK_MSG(!timeline_open(&t, engine(), &(struct timeline_options){ .ctx = all[i].ctx, .kv = all[i].kv, .batch = all[i].batch }, &err),
+	          "%s: %s", all[i].kv, err.msg);
+	CHECK_MSG(!timeline_pin(t, all[i].pin, &err), "%s", err.msg);
+	return t;
+}
+
+static int32_t some_token(void)
+{
+	return 3 + (int32_t)(test_rand() % (N_VOCAB - 3));
+}
+
+static void extend(struct timeline *t, const int32_t *id, int32_t n, int stepwise, const char *at)
+{
+	struct err err = { 0 };
+
+	CHECK_MSG(!timeline_extend(t, id, (size_t)n, stepwise, NULL, NULL, &err), "%s: %s", at, err.msg);
+}
+
+/* Everything that is known of the sequence. */
+static void check_same(struct timeline *a, struct timeline *b, const char *at)
+{
+	struct str x = { 0 }, y = { 0 };
+	struct err err = { 0 };
+	size_t n, m;
+	const int32_t *id = timeline_tokens(a, &n), *jd = timeline_tokens(b, &m);
+	uint8_t *kept = malloc(2 * n + 2);
+
+	CHECK_MSG(n == m && !memcmp(id, jd, n * sizeof *id), "%s: other tokens", at);
+	CHECK_MSG((timeline_logits(a) != NULL) == (timeline_logits(b) != NULL), "%s: logits are missing", at);
+	if (timeline_logits(a) && timeline_logits(b))
+		CHECK_MSG(!memcmp(timeline_logits(a), timeline_logits(b), N_VOCAB * sizeof(float)), "%s: other logits", at);
+	timeline_kept(a, 0, (int32_t)n, kept);
+	timeline_kept(b, 0, (int32_t)n, kept + n);
+	CHECK_MSG(!memcmp(kept, kept + n, n), "%s: other tokens are kept", at);
+	CHECK_MSG(!timeline_head_save(a, &x, &err) && !timeline_head_save(b, &y, &err), "%s: %s", at, err.msg);
+	CHECK_MSG(x.n == y.n && !memcmp(x.p, y.p, x.n), "%s: other snapshots (%zu and %zu bytes)", at, x.n, y.n);
+	free(kept);
+	str_free(&x);
+	str_free(&y);
+}
+
+/* n tokens behind both, some read and some generated: the same logits after each. */
+static void go_on(struct timeline *a, struct timeline *b, int32_t n, const char *at)
+{
+	for (int32_t done = 0; done < n; ) {
+		int32_t id[40], m = test_rand() % 4 ? 1 : 1 + (int32_t)(test_rand() % 40), step = m == 1 || test_rand() % 2;
+
+		m = m < n - done ? m : n - done;
+		for (int32_t i = 0; i < m; i++)
+			id[i] = some_token();
+		extend(a, id, m, step, at);
+		extend(b, id, m, step, at);
+		CHECK_MSG(!memcmp(timeline_logits(a) ? timeline_logits(a) : (const float *)id, timeline_logits(b) ? timeline_logits(b) :
+		          (const float *)id, sizeof id < N_VOCAB * sizeof(float) ? sizeof id : 4), "%s: other logits, %d tokens on", at, done);
+		done += m;
+	}
+}
+
+/* Room for what comes. */
+static int32_t behind(int i)
+{
+	return all[i].ctx < 1600 || kv_policy_endless(all[i].kv) ? BEHIND : 300;
+}
+
+/* Tokens that are tried, and of which some are kept, are as if those had been generated one by one; the others as if they had never been
+ * there. */
+TEST(what_was_tried_leaves_no_trace)
+{
+	int64_t tried = 0, accepted = 0, steps = 0;
+
+	for (int i = 0; i < ALL; i++) {
+		struct timeline *a = open_at(i), *b = open_at(i);
+		int32_t id[PROMPT], prompt = 50 + (int32_t)(test_rand() % (PROMPT - 50));
+		char at[160];
+
+		if (all[i].pin)
+			prompt = all[i].pin + 60;
+		for (int32_t k = 0; k < prompt; k++)
+			id[k] = some_token();
+		extend(a, id, prompt, 0, all[i].kv);
+		extend(b, id, prompt, 0, all[i].kv);
+		for (int round = 0; round < 60; round++) {
+			const float *logits = NULL;
+			struct err err = { 0 };
+			int32_t draft[20], n = 1 + (int32_t)(test_rand() % 20), got, keep;
+
+			snprintf(at, sizeof at, "%s, %d tokens, round %d", all[i].kv, prompt, round);
+			for (int32_t k = 0; k < n; k++)
+				draft[k] = some_token();
+			got = timeline_verify(a, draft, n, &logits, &err);
+			CHECK_MSG(got >= 0 && got <= n, "%s: %d: %s", at, got, err.msg);
+			keep = got > 0 ? (int32_t)(test_rand() % (uint64_t)(got + 1)) : 0;
+			if (round % 5 == 4)
+				keep = 0;
+			CHECK_MSG(timeline_logits(b) && !memcmp(logits, timeline_logits(b), N_VOCAB * sizeof *logits), "%s: before the draft", at);
+			for (int32_t k = 0; k < keep; k++) {
+				extend(b, draft + k, 1, 1, at);
+				CHECK_MSG(!memcmp(logits + (size_t)(k + 1) * N_VOCAB, timeline_logits(b), N_VOCAB * sizeof *logits),
+				          "%s: logits after token %d of %d", at, k, got);
+			}
+			/* Sometimes without a word: whatever comes next rolls back. */
+			if (keep || test_rand() % 2)
+				CHECK_MSG(!timeline_accept(a, keep, &err), "%s: %s", at, err.msg);
+			check_same(a, b, at);
+			tried += got;
+			accepted += keep;
+			steps++;
+			if (round % 20 == 19)
+				go_on(a, b, 30, at);
+		}
+		go_on(a, b, behind(i), at);
+		check_same(a, b, at);
+		timeline_close(a);
+		timeline_close(b);
+	}
+	test_note("%lld tokens tried in %lld steps, %lld accepted", (long long)tried, (long long)steps, (long long)accepted);
+	CHECK(tried > 3 * steps);
+}
+
+/* The same beside a sampled token that has no entry yet. */
+TEST(the_pending_token_comes_first)
+{
+	for (int i = 0; i < ALL; i++) {
+		struct timeline *a = open_at(i), *b = open_at(i);
+		struct sampling s = sampling_default, u;
+		int32_t id[PROMPT];
+		struct step_out out;
+		struct err err = { 0 };
+
+		s.temperature = 1;
+		sampling_seed(&s, (uint64_t)i);
+		u = s;
+		for (int32_t k = 0; k < PROMPT; k++)
+			id[k] = some_token();
+		extend(a, id, PROMPT, 0, all[i].kv);
+		extend(b, id, PROMPT, 0, all[i].kv);
+		for (int round = 0; round < 20; round++) {
+			const float *logits = NULL;
+			int32_t draft[5], got, keep;
+
+			if (timeline_step(a, &s, &out, &err) < 1 || timeline_step(b, &u, &out, &err) < 1)
+				break;
+			for (int k = 0; k < 5; k++)
+				draft[k] = some_token();
+			got = timeline_verify(a, draft, 5, &logits, &err);
+			CHECK_MSG(got >= 0, "%s: %s", all[i].kv, err.msg);
+			keep = got > 2 ? 2 : 0;
+			CHECK_MSG(!timeline_accept(a, keep, &err), "%s: %s", all[i].kv, err.msg);
+			extend(b, draft, keep, 1, all[i].kv);
+			check_same(a, b, all[i].kv);
+		}
+		timeline_close(a);
+		timeline_close(b);
+	}
+}
+
+static const int32_t *tokens_copy(struct timeline *t, int32_t *out, size_t *n)
+{
+	const int32_t *id = timeline_tokens(t, n);
+
+	memcpy(out, id, *n * sizeof *id);
+	return out;
+}
+
+/* An answer is rolled back, as for another one: nothing is computed, and what follows is what follows the prompt alone.  The first defect of
+ * the cascade: the attention of rolled-back tokens stayed in its mass. */
+TEST(an_answer_that_is_rolled_back_leaves_no_trace)
+{
+	static int32_t id[PROMPT], buf[4096];
+
+	for (int i = 0; i < ALL; i++)
+		for (int answer = 1; answer <= 31; answer += 10) {
+			struct timeline *a = open_at(i), *b = open_at(i);
+			struct sampling s = sampling_default;
+			struct step_out out;
+			struct err err = { 0 };
+			int32_t prompt = all[i].pin ? all[i].pin + 60 : PROMPT, reused;
+			char at[160];
+			size_t n;
+
+			snprintf(at, sizeof at, "%s, an answer of %d tokens", all[i].kv, answer);
+			for (int32_t k = 0; k < prompt; k++)
+				id[k] = some_token();
+			CHECK(timeline_sync(a, id, (size_t)prompt, NULL, NULL, &err) == 0);
+			CHECK(timeline_sync(b, id, (size_t)prompt, NULL, NULL, &err) == 0);
+			for (int k = 0; k < answer; k++)
+				if (timeline_step(a, &s, &out, &err) < 1)
+					break;
+			tokens_copy(a, buf, &n);
+			reused = timeline_sync(a, id, (size_t)prompt, NULL, NULL, &err);
+			CHECK_MSG(reused >= 0, "%s: %s", at, err.msg);
+			/* Where slots have moved since, the stream is prefilled again, in other steps; a refreshed set over a prefix is selected anew. */
+			if ((reused < prompt && reused > 0) || strstr(all[i].kv, "prefix=refresh")) {
+				timeline_close(a);
+				timeline_close(b);
+				continue;
+			}
+			check_same(a, b, at);
+			go_on(a, b, behind(i) < 300 ? behind(i) : 300, at);
+			check_same(a, b, at);
+			timeline_close(a);
+			timeline_close(b);
+		}
+}
+
+/* Some of the tokens that were generated are rolled back: those before them are computed again as they were generated. */
+static int place_of(const char *kv)
+{
+	int i = 0;
+
+	while (i < ALL - 1 && strcmp(all[i].kv, kv))
+		i++;
+	CHECK_MSG(!strcmp(all[i].kv, kv), "%s is not in the table", kv);
+	return i;
+}
+
+TEST(the_newest_tokens_of_a_cascade_are_rolled_back)
+{
+	static int32_t id[PROMPT + 64];
+	static const char *const which[] = {
+		"cascade:size=96,stride=32", "cascade:size=96,n=3,f=3,heads=layer,sinks=0,stride=64", "cascade:size=120,n=4,score=surprise,stride=30",
+		"cascade:size=64,n=2,select=0,stride=16", "cascade:size=800,stride=64", "auto", "auto:prefix=full",
+	};
+	int exact = 0;
+
+	for (size_t w = 0; w < sizeof which / sizeof *which; w++)
+		for (int round = 0; round < 12; round++) {
+			int i = place_of(which[w]);
+			struct timeline *a = open_at(i), *b = open_at(i);
+			struct err err = { 0 };
+			int32_t stay = 1 + (int32_t)(test_rand() % 20), go = 1 + (int32_t)(test_rand() % 6), reused;
+
+			for (int32_t k = 0; k < PROMPT + 64; k++)
+				id[k] = some_token();
+			extend(a, id, PROMPT, 0, all[i].kv);
+			extend(b, id, PROMPT, 0, all[i].kv);
+			extend(a, id + PROMPT, stay + go, 1, all[i].kv);
+			extend(b, id + PROMPT, stay, 1, all[i].kv);
+			reused = timeline_sync(a, id, (size_t)(PROMPT + stay), NULL, NULL, &err);
+			CHECK_MSG(reused >= 0, "%s: %s", all[i].kv, err.msg);
+			if (reused >= PROMPT) {
+				check_same(a, b, all[i].kv);
+				go_on(a, b, 200, all[i].kv);
+				check_same(a, b, all[i].kv);
+				exact++;
+			}
+			timeline_close(a);
+			timeline_close(b);
+		}
+	test_note("%d of 84 without reading again", exact);
+	CHECK(exact > 30);
+}
+

@@ -1,0 +1,1002 @@
+/* tests/engine/t_snapshot.c - a sequence that is saved and loaded continues bit for bit, under every cache policy, wherever it is cut.
+ *
+ * The same random life is led by one timeline; at some point it is saved and a fresh one loads it.  From there on both do the
+ * same, and every token, every logit and every answer of the interface must be equal.  WEIR_SOAK=N: N times as many, and
+ * no fewer than 1,000 save points.  Then damage: heads with flipped and missing bytes, also under a checksum that is right. */
+#include "tests/lib/test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "engine/serialize.h"
+#include "engine/engine.h"
+#include "tests/lib/tiny.h"
+
+static struct engine *open_tiny(int family, int threads)
+{
+	return tiny_open(&tiny_families[family], threads, TRAINED, 10000);
+}
+
+/* ---- saving and loading ---- */
+
+struct saved { struct str rows, head; int32_t ready; };
+
+static void saved_free(struct saved *s)
+{
+	str_free(&s->rows);
+	str_free(&s->head);
+}
+
+/* Entries in pieces of random size. */
+static int save(struct timeline *t, struct saved *s, struct err *err)
+{
+	size_t row = timeline_token_bytes(t);
+
+	*s = (struct saved){ .ready = timeline_entries_ready(t) };
+	for (int32_t at = 0, n; at < s->ready; at += n) {
+		char *piece;
+
+		n = 1 + (int32_t)(test_rand() % 300);
+		n = n < s->ready - at ? n : s->ready - at;
+		piece = xmalloc(row * (size_t)n);
+		if (timeline_entries_save(t, at, n, piece, err))
+			return -1;
+		str_add(&s->rows, &n, sizeof n);
+		str_add(&s->rows, piece, row * (size_t)n);
+		free(piece);
+	}
+	return timeline_head_save(t, &s->head, err);
+}
+
+static int load_rows(struct timeline *t, const struct saved *s, struct err *err)
+{
+	size_t row = timeline_token_bytes(t), at = 0;
+	int32_t n;
+
+	for (int32_t first = 0; at < s->rows.n; first += n, at += sizeof n + row * (size_t)n) {
+		memcpy(&n, s->rows.p + at, sizeof n);
+		if (timeline_entries_load(t, first, n, s->rows.p + at + sizeof n, err))
+			return -1;
+	}
+	return 0;
+}
+
+static int load(struct timeline *t, const struct saved *s, struct err *err)
+{
+	return load_rows(t, s, err) || timeline_head_load(t, s->head.p, s->head.n, err) ? -1 : 0;
+}
+
+/* ---- two timelines that must be one ---- */
+
+struct life {
+	struct engine *e;
+	const char *kv, *type;
+	int32_t ctx, batch, pin, n_vocab;
+	struct timeline *t[2];      /* t[1] from the save point on */
+	struct sampling s[2];
+	int twins;
+	char at[160];               /* for messages: where we are */
+};
+
+static struct timeline *open_life(const struct life *l)
+{
+	struct timeline *t = NULL;
+	struct err err = { 0 };
+
+	if (timeline_open(&t, l->e, &(struct timeline_options){ .ctx = l->ctx, .batch = l->batch, .kv = l->kv, .kv_type = l->type },
+	                  &err))
+		test_skip("%s: %s", l->kv, err.msg);
+	return t;
+}
+
+static void same_state(struct life *l)
+{
+	struct timeline_stats a, b;
+	size_t n, m;
+	const int32_t *x, *y;
+	const uint8_t *p, *q;
+	const float *u, *v;
+
+	if (!l->twins)
+		return;
+	x = timeline_tokens(l->t[0], &n);
+	y = timeline_tokens(l->t[1], &m);
+	CHECK_MSG(n == m && (!n || !memcmp(x, y, n * sizeof *x)), "%s: other tokens (%zu, %zu)", l->at, n, m);
+	p = timeline_marks(l->t[0], &n);
+	q = timeline_marks(l->t[1], &m);
+	CHECK_MSG(n == m && (!n || !memcmp(p, q, n)), "%s: other marks (%zu, %zu)", l->at, n, m);
+	CHECK_MSG(timeline_entries_ready(l->t[0]) == timeline_entries_ready(l->t[1]), "%s: %d entries ready, not %d", l->at,
+	          timeline_entries_ready(l->t[1]), timeline_entries_ready(l->t[0]));
+	u = timeline_logits(l->t[0]);
+	v = timeline_logits(l->t[1]);
+	CHECK_MSG(!u == !v && (!u || !memcmp(u, v, (size_t)l->n_vocab * sizeof *u)), "%s: other logits", l->at);
+	timeline_stats(l->t[0], &a);
+	timeline_stats(l->t[1], &b);
+	CHECK_MSG(!memcmp(&a.rings, &b.rings, sizeof a.rings) && a.ctx == b.ctx, "%s: other rings", l->at);
+	CHECK_MSG(timeline_read_bytes(l->t[0], a.rings.seen, 1) == timeline_read_bytes(l->t[1], a.rings.seen, 1),
+	          "%s: other bytes to read", l->at);
+}
+
+static void sync_both(struct life *l, const int32_t *id, size_t n)
+{
+	int32_t kept[2] = { 0, 0 };
+	struct err err = { 0 };
+
+	for (int i = 0; i <= l->twins; i++)
+		if ((kept[i] = timeline_sync(l->t[i], id, n, NULL, NULL, &err)) < 0)
+			CHECK_MSG(0, "%s: sync: %s", l->at, err.msg);
+	CHECK_MSG(!l->twins || kept[0] == kept[1], "%s: %d tokens reused, not %d", l->at, kept[1], kept[0]);
+	same_state(l);
+}
+
+static void step_both(struct life *l, int steps)
+{
+	struct step_out out[2];
+	struct err err = { 0 };
+	const int32_t other = 5;
+	int rc[2];
+
+	for (int k = 0; k < steps; k++) {
+		for (int i = 0; i <= l->twins; i++)
+			if ((rc[i] = timeline_step(l->t[i], &l->s[i], &out[i], &err)) < 0) {
+				CHECK_MSG(err.code == ERR_FIT, "%s: step %d: %s", l->at, k, err.msg);
+				return;
+			} else if (!rc[i] && timeline_extend(l->t[i], &other, 1, 1, NULL, NULL, &err)) {
+				CHECK_MSG(err.code == ERR_FIT, "%s: %s", l->at, err.msg);
+				return;
+			}
+		if (l->twins && (rc[0] != rc[1] || out[0].id != out[1].id)) {
+			CHECK_MSG(0, "%s: step %d gives token %d, not %d", l->at, k, out[1].id, out[0].id);
+			return;
+		}
+	}
+	/* The token sampled last gets its entry: the logits after it show the whole cache. */
+	for (int i = 0; i <= l->twins; i++)
+		if (test_rand() % 2 || l->twins)
+			timeline_extend(l->t[i], &other, 1, 1, NULL, NULL, &err);
+	same_state(l);
+}
+
+/* Text that continues from `keep` tokens of what is there. */
+static void read_on(struct life *l, size_t keep, int32_t n)
+{
+	struct tokens id = { 0 };
+	size_t have, most = l->ctx - 2;
+	const int32_t *now = timeline_tokens(l->t[0], &have);
+	struct timeline_stats st;
+
+	timeline_stats(l->t[0], &st);
+	keep = keep < have ? keep : have;
+	tokens_append(&id, now, keep);
+	for (int32_t i = 0; i < n; i++)
+		tokens_add(&id, 3 + (int32_t)(test_rand() % (uint64_t)(l->n_vocab - 3)));
+	if (!st.endless && id.n > most)
+		id.n = most;
+	sync_both(l, id.id, id.n);
+	tokens_free(&id);
+}
+
+static void something(struct life *l, int32_t scale)
+{
+	size_t have;
+
+	timeline_tokens(l->t[0], &have);
+	switch (test_rand() % 6) {
+	case 0: case 1:
+		read_on(l, have, 1 + (int32_t)(test_rand() % (uint64_t)scale));
+		break;
+	case 2:   /* an edit */
+		read_on(l, have ? test_rand() % have : 0, 1 + (int32_t)(test_rand() % 40));
+		break;
+	case 3:   /* fewer */
+		read_on(l, have > 3 ? have - test_rand() % 3 : have, 0);
+		break;
+	default:
+		step_both(l, 1 + (int)(test_rand() % (uint64_t)scale));
+		break;
+	}
+}
+
+static void begin(struct life *l, uint64_t seed)
+{
+	struct err err = { 0 };
+
+	l->t[0] = open_life(l);
+	l->twins = 0;
+	l->s[0] = sampling_default;
+	if (seed % 2)
+		l->s[0].temperature = 0;
+	else
+		l->s[0].temperature = 1.2f;
+	sampling_seed(&l->s[0], seed);
+	if (l->pin && timeline_pin(l->t[0], l->pin, &err))
+		CHECK_MSG(0, "%s: %s", l->kv, err.msg);
+}
+
+/* Save, load into a fresh one, and be twins from now on. */
+static int part(struct life *l)
+{
+	struct saved s;
+	struct err err = { 0 };
+	int failed = save(l->t[0], &s, &err);
+
+	CHECK_MSG(!failed, "%s: saving: %s", l->at, err.msg);
+	l->t[1] = open_life(l);
+	l->s[1] = l->s[0];
+	l->twins = 1;
+	if (!failed) {
+		failed = load(l->t[1], &s, &err);
+		CHECK_MSG(!failed, "%s: loading: %s", l->at, err.msg);
+	}
+	saved_free(&s);
+	same_state(l);
+	return failed;
+}
+
+static void end(struct life *l)
+{
+	timeline_close(l->t[0]);
+	if (l->twins)
+		timeline_close(l->t[1]);
+}
+
+static const struct { const char *kv; int32_t ctx, batch, pin, scale; } lives[] = {
+	{ "full", 1024, 64, 0, 200 },
+	{ "full", 700, 7, 0, 60 },
+	{ "sift:k=40", 1024, 64, 0, 200 },
+	{ "sift:k=1/8,every=3,bits=4", 1024, 64, 0, 200 },
+	{ "sift:k=32,split=even,dense=1,bits=16", 900, 100, 0, 150 },
+	{ "sift:k=24,every=5", 900, 20, 0, 80 },
+	{ "refresh:k=40", 1024, 64, 0, 200 },
+	{ "refresh:k=40,qc=1,s=0.2", 1024, 64, 0, 150 },
+	{ "refresh:k=40,qc=0,stride=7,sinks=2,recent=5", 1024, 64, 0, 150 },
+	{ "refresh:k=1/16,scan=kv,group=mean,query=post,qc=2,s=0.99", 1024, 64, 0, 150 },
+	{ "recycled:k=30,stride=4,group=first", 1024, 64, 0, 150 },
+	{ "streaming++:size=50,stride=6", 1024, 64, 0, 150 },
+	{ "quest:k=64", 1024, 64, 0, 200 },
+	{ "quest:k=64,bound=raw", 1024, 64, 0, 200 },
+	{ "h2o:k=40", 1024, 64, 0, 150 },
+	{ "h2o+:k=40,dense=1", 1024, 200, 0, 150 },
+	{ "snapkv:k=50", 1024, 64, 0, 150 },
+	{ "snapkv:k=40,window=1,kind=avg", 1024, 64, 0, 150 },
+	{ "sink:size=100,stride=32", 1024, 64, 0, 200 },
+	{ "sink:size=700,stride=32", 1024, 64, 0, 100 },
+	{ "cascade:size=96,stride=32", 1024, 64, 0, 200 },
+	{ "cascade:size=96,n=3,f=3,heads=layer,sinks=0,stride=64", 1024, 64, 0, 200 },
+	{ "cascade:size=120,n=4,score=surprise,stride=30", 1024, 64, 0, 200 },
+	{ "cascade:size=64,n=2,select=0,stride=16", 1024, 64, 0, 200 },
+	{ "cascade:size=96,n=8,reduce=median,stride=64", 1024, 64, 0, 200 },
+	{ "cascade:size=800,stride=64", 1024, 64, 0, 100 },
+	{ "auto", 256, 64, 0, 150 },
+	{ "auto", 2000, 200, 0, 200 },
+	{ "auto:k=20", 400, 64, 150, 100 },
+	{ "auto:k=20,every=4,size=64", 600, 64, 200, 100 },
+	{ "auto:prefix=refresh,k=30,size=80", 600, 64, 200, 100 },
+	{ "auto:prefix=full", 400, 64, 120, 150 },
+	{ "auto:k=32,score=surprise,heads=layer,size=64", 600, 64, 100, 100 },
+};
+enum { LIVES = sizeof lives / sizeof *lives };
+
+static int soak(void)
+{
+	const char *s = getenv("WEIR_SOAK");
+
+	return s && strtol(s, NULL, 10) > 0 ? (int)strtol(s, NULL, 10) : 0;
+}
+
+TEST(what_was_loaded_goes_on_bit_for_bit)
+{
+	static const char *const types[] = { "f16", "f32", "q8_0" };
+	int points = soak() ? (150 * soak() > 1000 ? 150 * soak() : 1000) : 5 * LIVES;
+	struct engine *e[FAMILIES];
+
+	for (int i = 0; i < FAMILIES; i++)
+		e[i] = open_tiny(i, 1 + i % 2);
+	for (int i = 0; i < points; i++) {
+		int which = i % LIVES, round = i / LIVES;
+		struct life l = {
+			.e = e[(round + which) % FAMILIES], .kv = lives[which].kv, .type = types[(round + which / 3) % 3],
+			.ctx = lives[which].ctx, .batch = lives[which].batch, .pin = lives[which].pin, .n_vocab = N_VOCAB,
+		};
+
+		snprintf(l.at, sizeof l.at, "point %d, %s, %s", i, l.kv, l.type);
+		begin(&l, (uint64_t)i + 1);
+		read_on(&l, 0, 1 + (int32_t)(test_rand() % (uint64_t)(2 * lives[which].scale)));
+		for (int k = (int)(test_rand() % 6); k > 0; k--)
+			something(&l, lives[which].scale);
+		if (!part(&l)) {
+			step_both(&l, 64 + (int)(test_rand() % (soak() ? 193 : 33)));
+			for (int k = 0; k < 3; k++)
+				something(&l, lives[which].scale);
+			step_both(&l, 10);
+		}
+		end(&l);
+	}
+	test_note("%d save points", points);
+	for (int i = 0; i < FAMILIES; i++)
+		engine_close(e[i]);
+}
+
+/* Another policy, another pin: whatever is done to one later is done to both; and a policy that was changed may be saved
+ * before it has read anything. */
+TEST(policies_may_change_before_and_after)
+{
+	static const struct { const char *before, *after; int32_t pin; } v[] = {
+		{ "full", "sift:k=30", 0 }, { "sift:k=30", "full", 0 }, { "quest:k=64", "h2o:k=40", 0 },
+		{ "cascade:size=96,stride=32", "full", 0 }, { "sift:k=30,every=2", "refresh:k=30", 0 },
+		{ "full", "auto:k=20,size=64", 120 }, { "auto:k=20,size=64", "sift:k=30", 120 },
+	};
+	struct engine *e = open_tiny(0, 2);
+	struct err err = { 0 };
+
+	for (size_t i = 0; i < 2 * sizeof v / sizeof *v; i++) {
+		struct life l = { .e = e, .kv = v[i / 2].before, .type = "f16", .ctx = 600, .batch = 64, .n_vocab = N_VOCAB };
+
+		snprintf(l.at, sizeof l.at, "%s, then %s", l.kv, v[i / 2].after);
+		begin(&l, i);
+		read_on(&l, 0, 200);
+		if (i % 2) {   /* changed, then saved */
+			CHECK_MSG(!timeline_switch_kv(l.t[0], v[i / 2].after, &err), "%s: %s", l.at, err.msg);
+			l.kv = v[i / 2].after;
+		} else {
+			step_both(&l, 20);
+		}
+		if (!part(&l)) {
+			for (int k = 0; k < 2 && !(i % 2); k++)
+				CHECK_MSG(!timeline_switch_kv(l.t[k], v[i / 2].after, &err), "%s: %s", l.at, err.msg);
+			for (int k = 0; k < 2 && v[i / 2].pin; k++)
+				timeline_pin(l.t[k], v[i / 2].pin, &err);
+			same_state(&l);
+			for (int k = 0; k < 3; k++) {
+				size_t n;
+
+				timeline_tokens(l.t[0], &n);
+				read_on(&l, n, 30);
+				step_both(&l, 20);
+			}
+			for (int k = 0; k < 2; k++)
+				timeline_pin(l.t[k], 60, &err);
+			read_on(&l, 130, 30);
+			step_both(&l, 20);
+		}
+		end(&l);
+	}
+	engine_close(e);
+}
+
+static void check_begun(const struct timeline *t, const char *line)
+{
+	struct str all = { 0 }, rows = { 0 };
+
+	timeline_identity(t, &all);
+	timeline_entries_identity(t, &rows);
+	for (int i = 0; i < 2; i++) {
+		const char *at = strstr(i ? rows.p : all.p, "begun by ");
+
+		CHECK_MSG(*line ? at && !strcmp(at, line) : !at, "'%s', not '%s'", at ? at : "", line);
+	}
+	str_free(&all);
+	str_free(&rows);
+}
+
+/* Entries of other kernels are named until they are evicted, in both identities: with them all that follows is another's. */
+TEST(begun_by_others_is_told_apart)
+{
+	struct engine *e = open_tiny(0, 1);
+	struct life l = { .e = e, .kv = "full", .type = "f16", .ctx = 600, .batch = 64, .n_vocab = N_VOCAB };
+	struct err err = { 0 };
+	struct saved s;
+
+	begin(&l, 1);
+	check_begun(l.t[0], "");
+	timeline_begun(l.t[0], "cpu x", 5, 10);   /* there are no tokens */
+	check_begun(l.t[0], "");
+	read_on(&l, 0, 100);
+	timeline_begun(l.t[0], "cpu x", 5, INT32_MAX);
+	check_begun(l.t[0], "begun by cpu x until 100\n");
+	timeline_begun(l.t[0], "cpu and more", 3, 90);
+	check_begun(l.t[0], "begun by cpu until 90\n");
+	step_both(&l, 20);
+	check_begun(l.t[0], "begun by cpu until 90\n");
+	/* A head is of the same shape with them and without: who loads it says whose entries they are. */
+	CHECK_INT(save(l.t[0], &s, &err), 0);
+	l.t[1] = open_life(&l);
+	CHECK_MSG(load(l.t[1], &s, &err) == 0, "%s", err.msg);
+	check_begun(l.t[1], "");
+	timeline_begun(l.t[1], "cpu", 3, 90);
+	timeline_close(l.t[1]);
+	read_on(&l, 95, 5);
+	check_begun(l.t[0], "begun by cpu until 90\n");
+	read_on(&l, 60, 40);
+	check_begun(l.t[0], "begun by cpu until 60\n");
+	CHECK(timeline_sync(l.t[0], NULL, 0, NULL, NULL, &err) >= 0);
+	check_begun(l.t[0], "");
+	saved_free(&s);
+	end(&l);
+	engine_close(e);
+}
+
+/* Tokens generated under another policy keep their entries when it is changed: such entries fit nobody else, and say so. */
+TEST(mixed_rows_are_told_apart)
+{
+	struct engine *e = open_tiny(0, 1);
+	struct life l = { .e = e, .kv = "sift:k=30", .type = "f16", .ctx = 600, .batch = 64, .n_vocab = N_VOCAB };
+	struct str fresh = { 0 }, mixed = { 0 }, again = { 0 };
+	struct err err = { 0 };
+	struct saved s;
+
+	begin(&l, 1);
+	read_on(&l, 0, 100);
+	step_both(&l, 20);
+	CHECK(!timeline_switch_kv(l.t[0], "full", &err));
+	timeline_identity(l.t[0], &mixed);
+	CHECK_MSG(strstr(mixed.p, "generated under sift") != NULL, "%s", mixed.p);
+	CHECK_INT(save(l.t[0], &s, &err), 0);
+	l.kv = "full";
+	l.t[1] = open_life(&l);
+	timeline_identity(l.t[1], &fresh);
+	CHECK(strcmp(fresh.p, mixed.p));
+	CHECK_INT(load(l.t[1], &s, &err), -1);
+	CHECK_INT(err.code, ERR_FAIL);
+	/* Back to what was read: nothing of the other policy remains. */
+	read_on(&l, 60, 40);
+	timeline_identity(l.t[0], &again);
+	CHECK_STR(again.p, fresh.p);
+	saved_free(&s);
+	str_free(&fresh);
+	str_free(&mixed);
+	str_free(&again);
+	l.twins = 1;
+	end(&l);
+	engine_close(e);
+}
+
+/* ---- entries alone ---- */
+
+static void stop_at(int32_t done, int32_t total, void *ud)
+{
+	void **arg = ud;
+
+	(void)total;
+	if (done >= *(int32_t *)arg[1])
+		timeline_cancel(arg[0]);
+}
+
+/* There and back: other text from somewhere on, maybe cancelled, maybe continued, and the old text again. */
+static void detour(struct timeline *t, const int32_t *id, size_t n)
+{
+	struct sampling s = sampling_default;
+	struct tokens other = { 0 };
+	struct step_out out;
+	struct err err = { 0 };
+	int32_t at = (int32_t)(test_rand() % 120);
+
+	sampling_seed(&s, test_rand());
+	tokens_append(&other, id, test_rand() % 3 ? test_rand() % n : n);
+	for (int k = (int)(test_rand() % 150); k >= 0; k--)
+		tokens_add(&other, 3 + (int32_t)(test_rand() % (N_VOCAB - 3)));
+	if (test_rand() % 2) {
+		timeline_sync(t, other.id, other.n, stop_at, (void *[]){ t, &at }, &err);
+		timeline_resume(t);
+	} else if (timeline_sync(t, other.id, other.n, NULL, NULL, &err) >= 0) {
+		for (int k = (int)(test_rand() % 20); k > 0 && timeline_step(t, &s, &out, &err) > 0; k--)
+			;
+	}
+	CHECK_MSG(timeline_sync(t, id, n, NULL, NULL, &err) >= 0, "%s", err.msg);
+	tokens_free(&other);
+}
+
+/* Entries may be shared by all sequences that begin with the same tokens under the same marks, however they got there. */
+TEST(rows_follow_from_tokens_and_marks)
+{
+	struct engine *e = open_tiny(0, 2);
+	int64_t compared = 0, all = 0;
+
+	for (int i = 0; i < (soak() ? 20 : 4) * LIVES; i++) {
+		int which = i % LIVES;
+		struct life l = { .e = e, .kv = lives[which].kv, .type = "f16", .ctx = lives[which].ctx, .batch = lives[which].batch,
+		                  .pin = lives[which].pin, .n_vocab = N_VOCAB };
+		struct tokens id = { 0 };
+		struct err err = { 0 };
+		const uint8_t *mark[2];
+		uint8_t *rows[2];
+		int32_t n = INT32_MAX, same = 0;
+		size_t had[2], row;
+
+		begin(&l, 1);
+		l.t[1] = open_life(&l);
+		/* Where the pinned tokens end is of weight as soon as something is generated. */
+		CHECK(!timeline_pin(l.t[1], l.pin + (l.pin && i / LIVES % 2 ? 7 : 0), &err));
+		for (int part_of = 0; part_of < 3; part_of++) {
+			/* A stream behind pinned tokens must not overflow: then its entries are not of this kind any more. */
+			int32_t reads = 1 + (int32_t)(test_rand() % (l.pin ? part_of ? 8 : 20 : 150)) + (part_of ? 0 : l.pin);
+			int32_t generates = (int32_t)(test_rand() % (l.pin ? 8 : 30));
+
+			for (int32_t k = 0; k < reads; k++)
+				tokens_add(&id, 3 + (int32_t)(test_rand() % (N_VOCAB - 3)));
+			for (int k = 0; k < 2; k++)
+				CHECK_MSG(timeline_sync(l.t[k], id.id, id.n, NULL, NULL, &err) >= 0, "%s: %s", l.kv, err.msg);
+			/* What was generated would be read on the way back: before that only. */
+			for (int k = (int)(test_rand() % 3); k > 0 && !part_of; k--)
+				detour(l.t[1], id.id, id.n);
+			for (int32_t k = 0; k < generates; k++) {
+				tokens_add(&id, 3 + (int32_t)(test_rand() % (N_VOCAB - 3)));
+				for (int j = 0; j < 2; j++)
+					CHECK_MSG(!timeline_extend(l.t[j], id.id + id.n - 1, 1, 1, NULL, NULL, &err), "%s: %s", l.kv, err.msg);
+			}
+		}
+		for (int k = 0; k < 2; k++) {
+			int32_t ready = timeline_entries_ready(l.t[k]);
+
+			mark[k] = timeline_marks(l.t[k], &had[k]);
+			n = ready < n ? ready : n;
+		}
+		row = timeline_token_bytes(l.t[0]);
+		for (int k = 0; k < 2; k++) {
+			rows[k] = xmalloc(row * (size_t)n);
+			CHECK(!timeline_entries_save(l.t[k], 0, n, rows[k], &err));
+		}
+		while (same < n && mark[0][same] == mark[1][same])
+			same++;
+		/* [plane][head][n]: the first `same` slots of each. */
+		for (size_t k = 0, piece = row / (2 * LAYERS * KV_HEADS); k < 2 * LAYERS * KV_HEADS; k++)
+			if (memcmp(rows[0] + k * piece * (size_t)n, rows[1] + k * piece * (size_t)n, piece * (size_t)same)) {
+				CHECK_MSG(0, "%s: equal marks of %d tokens, other entries", l.kv, same);
+				break;
+			}
+		compared += same;
+		all += n;
+		free(rows[0]);
+		free(rows[1]);
+		tokens_free(&id);
+		l.twins = 1;
+		end(&l);
+	}
+	CHECK_MSG(compared > all * 8 / 10, "only %lld of %lld entries can be shared", (long long)compared, (long long)all);
+	engine_close(e);
+}
+
+/* Entries of a prefill, without a head: as if they had been prefilled now. */
+TEST(adopted_rows_are_as_good_as_read)
+{
+	struct engine *e = open_tiny(1, 2);
+
+	for (int i = 0; i < 2 * LIVES; i++) {
+		int which = i % LIVES;
+		struct life l = { .e = e, .kv = lives[which].kv, .type = i % 2 ? "q8_0" : "f16", .ctx = lives[which].ctx,
+		                  .batch = lives[which].batch, .pin = lives[which].pin, .n_vocab = N_VOCAB };
+		struct tokens id = { 0 };
+		struct err err = { 0 };
+		struct saved s = { .ready = 0 };
+		int32_t kept, read = l.pin ? l.pin + 20 : 90;
+
+		snprintf(l.at, sizeof l.at, "adopting, %s", l.kv);
+		for (int32_t k = 0; k < read + 50; k++)
+			tokens_add(&id, 3 + (int32_t)(test_rand() % (N_VOCAB - 3)));
+		begin(&l, (uint64_t)i);
+		CHECK(timeline_sync(l.t[0], id.id, (size_t)read, NULL, NULL, &err) >= 0);
+		CHECK_INT(save(l.t[0], &s, &err), 0);
+		l.t[1] = open_life(&l);
+		l.s[1] = l.s[0];
+		CHECK(!timeline_pin(l.t[1], l.pin, &err));
+		CHECK_MSG(!load_rows(l.t[1], &s, &err), "%s: %s", l.at, err.msg);
+		kept = timeline_adopt(l.t[1], id.id, NULL, (size_t)s.ready, &err);
+		CHECK_MSG(kept >= 0 && kept <= s.ready, "%s: %d of %d adopted: %s", l.at, kept, s.ready, err.msg);
+		CHECK_MSG(strstr(l.kv, "h2o:") || kept >= (l.pin ? l.pin : strchr("ac", *l.kv) ? 0 : read) - 64, "%s: only %d of %d adopted",
+		          l.at, kept, s.ready);
+		CHECK(!timeline_logits(l.t[1]));
+		/* One that reads all, in the same pieces. */
+		timeline_close(l.t[0]);
+		begin(&l, (uint64_t)i);
+		CHECK(timeline_sync(l.t[0], id.id, (size_t)kept, NULL, NULL, &err) >= 0);
+		for (int k = 0; k < 2; k++)
+			CHECK_MSG(timeline_sync(l.t[k], id.id, id.n, NULL, NULL, &err) == kept, "%s: %s", l.at, err.msg);
+		CHECK_MSG(!memcmp(timeline_logits(l.t[0]), timeline_logits(l.t[1]), N_VOCAB * sizeof(float)), "%s: other logits", l.at);
+		l.twins = 1;
+		for (int k = 0; k < 40; k++) {
+			struct step_out out[2];
+
+			for (int j = 0; j < 2; j++)
+				if (!timeline_step(l.t[j], &l.s[j], &out[j], &err))
+					timeline_extend(l.t[j], &(int32_t){ 5 }, 1, 1, NULL, NULL, &err);
+			CHECK_MSG(out[0].id == out[1].id, "%s: step %d", l.at, k);
+		}
+		end(&l);
+		saved_free(&s);
+		tokens_free(&id);
+	}
+	engine_close(e);
+}
+
+/* ---- what does not fit ---- */
+
+/* Tokens may be forgotten before it is saved: logits after one that is not there are not. */
+TEST(what_was_forgotten_is_not_saved)
+{
+	struct engine *e = open_tiny(0, 1);
+	struct life l = { .e = e, .kv = "auto", .type = "f16", .ctx = 300, .batch = 64, .pin = 90, .n_vocab = N_VOCAB };
+	struct err err = { 0 };
+
+	begin(&l, 1);
+	read_on(&l, 0, 250);
+	CHECK_MSG(timeline_pin(l.t[0], 70, &err) == 0, "%s", err.msg);
+	CHECK_INT(part(&l), 0);
+	CHECK(!timeline_logits(l.t[1]));
+	end(&l);
+	engine_close(e);
+}
+
+TEST(wrong_orders_are_refused)
+{
+	struct engine *e = open_tiny(0, 1);
+	struct life l = { .e = e, .kv = "full", .type = "f16", .ctx = 300, .batch = 64, .n_vocab = N_VOCAB };
+	struct timeline *t;
+	struct err err = { 0 };
+	struct saved s;
+	struct str out = { 0 };
+	size_t n, row;
+	int32_t id[100];
+
+	begin(&l, 1);
+	t = l.t[0];
+	read_on(&l, 0, 100);
+	memcpy(id, timeline_tokens(t, &n), sizeof id);
+	CHECK_INT(save(t, &s, &err), 0);
+	CHECK_INT(s.ready, 100);
+	row = timeline_token_bytes(t);
+	s.rows.n = 0;
+	str_add(&s.rows, &(int32_t){ 100 }, 4);
+	s.rows.n += 100 * row;   /* as one piece: the bytes are there, whatever they are */
+	CHECK_INT(timeline_entries_save(t, 0, 101, s.rows.p, &err), -1);
+	CHECK_INT(timeline_entries_save(t, -1, 5, s.rows.p, &err), -1);
+	CHECK_INT(timeline_entries_save(t, 101, 0, s.rows.p, &err), -1);
+	CHECK_INT(timeline_entries_save(t, INT32_MAX, INT32_MAX, s.rows.p, &err), -1);
+	CHECK_INT(err.code, ERR_USAGE);
+	CHECK_INT(timeline_entries_save(t, 100, 0, s.rows.p, &err), 0);
+	CHECK_INT(timeline_entries_save(t, 0, 100, s.rows.p + 4, &err), 0);
+	/* A head without its entries, with fewer, with more. */
+	CHECK_INT(timeline_head_load(t, s.head.p, s.head.n, &err), -1);
+	CHECK_INT(err.code, ERR_FAIL);
+	timeline_tokens(t, &n);
+	CHECK_INT(n, 0);
+	CHECK_INT(timeline_entries_load(t, 0, 50, s.rows.p + 4, &err), 0);
+	CHECK_INT(timeline_head_load(t, s.head.p, s.head.n, &err), -1);
+	CHECK_INT(timeline_entries_load(t, 0, 100, s.rows.p + 4, &err), 0);
+	CHECK_INT(timeline_entries_load(t, 100, 1, s.rows.p + 4, &err), 0);
+	CHECK_INT(timeline_head_load(t, s.head.p, s.head.n, &err), -1);
+	/* Gaps, and more than there is room for. */
+	CHECK_INT(timeline_entries_load(t, 0, 50, s.rows.p + 4, &err), 0);
+	CHECK_INT(timeline_entries_load(t, 60, 10, s.rows.p + 4, &err), -1);
+	CHECK_INT(err.code, ERR_USAGE);
+	CHECK_INT(timeline_entries_load(t, 50, 10, s.rows.p + 4, &err), -1);
+	CHECK_INT(timeline_entries_load(t, 0, -1, s.rows.p + 4, &err), -1);
+	CHECK_INT(timeline_entries_load(t, 0, 301, s.rows.p + 4, &err), -1);
+	CHECK_INT(err.code, ERR_FIT);
+	CHECK_INT(timeline_entries_load(t, 0, 100, s.rows.p + 4, &err), 0);
+	CHECK_INT(timeline_entries_load(t, 100, INT32_MAX, s.rows.p + 4, &err), -1);
+	/* Entries that were loaded and then overwritten. */
+	CHECK_INT(timeline_entries_load(t, 0, 100, s.rows.p + 4, &err), 0);
+	CHECK_INT(timeline_sync(t, id + 1, 10, NULL, NULL, &err), 0);
+	CHECK_INT(timeline_head_load(t, s.head.p, s.head.n, &err), -1);
+	/* Adopting what is not there. */
+	CHECK_INT(timeline_entries_load(t, 0, 100, s.rows.p + 4, &err), 0);
+	CHECK_INT(timeline_adopt(t, id, NULL, 99, &err), -1);
+	CHECK_INT(timeline_entries_load(t, 0, 100, s.rows.p + 4, &err), 0);
+	id[50] = N_VOCAB;
+	CHECK_INT(timeline_adopt(t, id, NULL, 100, &err), -1);
+	id[50] = 50;
+	CHECK_INT(timeline_entries_load(t, 0, 100, s.rows.p + 4, &err), 0);
+	CHECK_INT(timeline_adopt(t, id, (const uint8_t *)s.head.p, 100, &err), -1);
+	CHECK_INT(timeline_adopt(t, id, NULL, 0, &err), 0);
+	CHECK_INT(timeline_sync(t, id, 100, NULL, NULL, &err), 0);
+	end(&l);
+
+	/* Other policies, types and lengths. */
+	for (int i = 0; i < 4; i++) {
+		static const struct { const char *kv, *type; int32_t ctx; enum err_code code; } v[] = {
+			{ "quest:k=64", "f16", 300, ERR_FAIL }, { "full", "f32", 300, ERR_FAIL }, { "full", "f16", 99, ERR_FIT },
+			{ "full", "f16", 101, ERR_NONE },
+		};
+		l.kv = v[i].kv;
+		l.type = v[i].type;
+		l.ctx = v[i].ctx;
+		begin(&l, 1);
+		err.code = ERR_NONE;
+		if (i == 1)   /* these entries are larger */
+			s.rows.p = xrealloc(s.rows.p, s.rows.cap = 4 + 2 * 100 * row);
+		if (load(l.t[0], &s, &err))
+			CHECK_MSG(err.code == v[i].code, "%s: %s", l.kv, err.msg);
+		else
+			CHECK_INT(v[i].code, ERR_NONE);
+		end(&l);
+	}
+	CHECK(!timeline_open(&t, e, &(struct timeline_options){ .ctx = 300, .watch = (const char *const[]){ "sift:k=20" }, .n_watch = 1 },
+	                     &err));
+	CHECK_INT(timeline_sync(t, id, 20, NULL, NULL, &err), 0);
+	CHECK_INT(timeline_entries_ready(t), 0);
+	CHECK_INT(timeline_head_save(t, &out, &err), -1);
+	CHECK_INT(err.code, ERR_USAGE);
+	CHECK_INT(timeline_entries_load(t, 0, 1, s.rows.p + 4, &err), -1);
+	CHECK_INT(out.n, 0);
+	timeline_close(t);
+	saved_free(&s);
+	engine_close(e);
+}
+
+/* ---- identities ---- */
+
+static void identity_of(const struct engine *e, const char *kv, const char *type, int32_t ctx, int32_t batch, struct str *out)
+{
+	struct life l = { .e = (struct engine *)(uintptr_t)e, .kv = kv, .type = type, .ctx = ctx, .batch = batch };
+	struct timeline *t = open_life(&l);
+
+	str_clear(out);
+	timeline_identity(t, out);
+	timeline_close(t);
+}
+
+TEST(identities_name_all_that_decides_bits)
+{
+	struct engine *e[7] = {
+		open_tiny(0, 1), open_tiny(0, 2), open_tiny(1, 1), open_tiny(2, 1), tiny_open(&tiny_families[0], 1, TRAINED, 10001),
+		tiny_open(&tiny_families[0], 1, TRAINED + 1, 10000), NULL
+	};
+	struct str id[6] = { { 0 } }, a = { 0 }, b = { 0 };
+	static const struct { const char *kv[2], *type[2]; int32_t ctx[2], batch[2]; int same; } v[] = {
+		{ { "full", "full" }, { "f16", "f16" }, { 300, 500 }, { 64, 64 }, 1 },
+		{ { "full", "full" }, { "f16", "f16" }, { 300, 500 }, { 64, 32 }, 1 },
+		{ { "full", "full" }, { "f16", "f32" }, { 300, 300 }, { 64, 64 }, 0 },
+		{ { "full", "sift" }, { "f16", "f16" }, { 300, 300 }, { 64, 64 }, 0 },
+		{ { "sift", "sift:k=512" }, { "f16", "f16" }, { 300, 500 }, { 64, 64 }, 1 },
+		{ { "sift:k=1/8", "sift:k=1/8" }, { "f16", "f16" }, { 300, 500 }, { 64, 64 }, 1 },
+		{ { "sift:k=100", "sift:k=101" }, { "f16", "f16" }, { 300, 300 }, { 64, 64 }, 0 },
+		{ { "sift", "sift" }, { "f16", "f16" }, { 300, 300 }, { 64, 32 }, 0 },
+		{ { "refresh:s=0.85", "refresh:s=0.85000001" }, { "f16", "f16" }, { 300, 300 }, { 64, 64 }, 0 },
+		{ { "refresh:k=1/8", "refresh:k=1/8.0000001" }, { "f16", "f16" }, { 300, 300 }, { 64, 64 }, 0 },
+		{ { "cascade:size=64", "cascade:size=64" }, { "f16", "f16" }, { 300, 500 }, { 64, 64 }, 1 },
+		{ { "auto", "auto" }, { "f16", "f16" }, { 300, 500 }, { 32, 32 }, 0 },
+		{ { "h2o", "h2o+:dense=0" }, { "f16", "f16" }, { 300, 300 }, { 64, 64 }, 0 },
+	};
+
+	for (int i = 0; i < 6; i++) {
+		engine_identity(e[i], &id[i]);
+		CHECK(id[i].n > 200);
+		for (int k = 0; k < i; k++)
+			CHECK_MSG((strcmp(id[i].p, id[k].p) == 0) == (i == 1), "engines %d and %d: %s", k, i, id[i].p);
+	}
+	CHECK(strstr(id[0].p, "byte order little\n") && strstr(id[0].p, "architecture llama\n") && strstr(id[0].p, "kernels cpu"));
+	CHECK(strstr(id[0].p, "tensor blk.2.ffn_down.weight ") != NULL);
+	for (size_t i = 0; i < sizeof v / sizeof *v; i++) {
+		identity_of(e[0], v[i].kv[0], v[i].type[0], v[i].ctx[0], v[i].batch[0], &a);
+		identity_of(e[0], v[i].kv[1], v[i].type[1], v[i].ctx[1], v[i].batch[1], &b);
+		CHECK_MSG((strcmp(a.p, b.p) == 0) == v[i].same, "%s %s", a.p, b.p);
+	}
+	/* Another level of kernels. */
+	setenv("WEIR_CPU", "c", 1);
+	e[6] = open_tiny(0, 1);
+	unsetenv("WEIR_CPU");
+	str_clear(&a);
+	engine_identity(e[6], &a);
+	CHECK(strstr(a.p, "kernels cpu c\n") && strcmp(a.p, id[0].p));
+	for (int i = 0; i < 7; i++)
+		engine_close(e[i]);
+	for (int i = 0; i < 6; i++)
+		str_free(&id[i]);
+	str_free(&a);
+	str_free(&b);
+}
+
+/* ---- damage ---- */
+
+/* The frame of a head: magic, version, bytes and hash of what follows. */
+enum { FRAME = 32 };
+
+static void seal(struct str *head)
+{
+	uint64_t magic, bytes = head->n - FRAME, hash;
+
+	memcpy(&magic, head->p, 8);
+	hash = hash64(magic, head->p + FRAME, head->n - FRAME);
+	memcpy(head->p + 16, &bytes, 8);
+	memcpy(head->p + 24, &hash, 8);
+}
+
+static void damage(struct str *head, size_t from)
+{
+	static const int32_t odd[] = { 0, -1, 1, INT32_MAX, INT32_MIN, 255, 65536, -2 };
+	size_t at = from + test_rand() % (head->n - from);
+
+	switch (test_rand() % 8) {
+	case 0:
+		head->n = at;
+		break;
+	case 1:
+		str_add(head, "weir", 1 + test_rand() % 4);
+		break;
+	case 2: case 3: case 4:
+		at -= (at - from) % 4;
+		if (head->n - at >= 4)
+			memcpy(head->p + at, &odd[test_rand() % 8], 4);
+		break;
+	case 5:   /* small changes of small numbers: more of these are in range */
+		head->p[at - (at - from) % 4] += test_rand() % 2 ? 1 : -1;
+		break;
+	default:
+		head->p[at] ^= (char)(1 << test_rand() % 8);
+		break;
+	}
+}
+
+/* Where the numbers that count are: not the logits and entries, which may be anything. */
+static size_t somewhere(const struct str *head)
+{
+	size_t tail = head->n > 3000 ? head->n - 1500 : FRAME;
+
+	return test_rand() % 3 ? FRAME : tail;
+}
+
+TEST(damaged_heads_do_no_harm)
+{
+	static const int which[] = { 0, 3, 5, 6, 8, 10, 14, 15, 16, 18, 20, 22, 24, 26, 28, 29, 30, 32 };
+	int rounds = (soak() ? 20 * soak() : 1) * 250, loaded = 0, refused = 0;
+	struct engine *e = open_tiny(0, 1);
+
+	for (size_t i = 0; i < sizeof which / sizeof *which; i++) {
+		struct life l = { .e = e, .kv = lives[which[i]].kv, .type = "q8_0", .ctx = lives[which[i]].ctx,
+		                  .batch = lives[which[i]].batch, .pin = lives[which[i]].pin, .n_vocab = N_VOCAB };
+		struct saved s;
+		struct err err = { 0 };
+		struct timeline *t;
+
+		begin(&l, 2 * i);
+		read_on(&l, 0, 260);
+		step_both(&l, 20);
+		CHECK_INT(save(l.t[0], &s, &err), 0);
+		t = open_life(&l);
+		for (int k = 0; k < rounds; k++) {
+			struct str head = { 0 };
+			int sealed = k % 5 > 0, failed;
+			size_t n;
+
+			str_add(&head, s.head.p, s.head.n);
+			for (int m = (int)(test_rand() % 3); m >= 0 && head.n > FRAME + 8; m--)
+				damage(&head, sealed ? somewhere(&head) < head.n ? somewhere(&head) : FRAME : 0);
+			if (sealed && head.n > FRAME)
+				seal(&head);
+			head.p = xrealloc(head.p, head.n + !head.n);   /* not a byte more: a sanitizer sees what is read behind */
+			CHECK(!load_rows(t, &s, &err));
+			failed = timeline_head_load(t, head.p, head.n, &err);
+			timeline_tokens(t, &n);
+			if (failed) {
+				refused++;
+				CHECK_INT(err.code, ERR_FAIL);
+				CHECK_INT(n, 0);
+				CHECK(!timeline_logits(t));
+			} else {
+				loaded++;
+				CHECK_MSG(sealed || (head.n == s.head.n && !memcmp(head.p, s.head.p, head.n)), "%s: damage was not seen", l.kv);
+			}
+			if (!failed || k % 25 == 0) {
+				const int32_t id[] = { 5, 6, 7, 8, 9, 10 };
+				struct step_out out;
+
+				for (int m = 0; m < 3; m++)
+					timeline_step(t, &l.s[0], &out, &err);
+				timeline_extend(t, id, 6, k % 2, NULL, NULL, &err);
+				for (int m = 0; m < 70 && k % 10 == 0; m++)   /* every entry in the rings is replaced */
+					timeline_extend(t, id, 6, 0, NULL, NULL, &err);
+				timeline_sync(t, id, 4, NULL, NULL, &err);
+			}
+			free(head.p);
+		}
+		/* After all that it is as good as new. */
+		CHECK_MSG(!load(t, &s, &err), "%s: %s", l.kv, err.msg);
+		l.t[1] = t;
+		l.s[1] = l.s[0];
+		l.twins = 1;
+		snprintf(l.at, sizeof l.at, "after damage, %s", l.kv);
+		same_state(&l);
+		step_both(&l, 20);
+		end(&l);
+		saved_free(&s);
+	}
+	test_note("%d heads were refused, %d could be loaded and used", refused, loaded);
+	engine_close(e);
+}
+
+/* ---- the default model ---- */
+
+TEST(default_model_goes_on_bit_for_bit)
+{
+	static const struct { const char *kv, *type; int32_t pin, batch; } v[] = {
+		{ "full", "f16", 0, 0 }, { "sift:k=48", "f16", 0, 0 }, { "cascade:size=64,stride=32", "q8_0", 0, 0 },
+		{ "auto:k=32,size=48", "f16", 70, 64 }, { "refresh:k=1/4", "f32", 0, 0 }, { "auto", "f16", 0, 0 },
+	};
+	struct engine *e = NULL;
+	struct err err = { 0 };
+
+	if (engine_open(&e, &(struct engine_options){ .model_path = test_model(), .threads = 2 }, &err))
+		test_skip("%s", err.msg);
+	for (int i = 0; i < (soak() ? 40 : 4); i++) {
+		struct life l = { .e = e, .kv = v[i % 6].kv, .type = v[i % 6].type, .ctx = 1024, .batch = v[i % 6].batch,
+		                  .pin = v[i % 6].pin, .n_vocab = engine_info(e)->n_vocab };
+
+		snprintf(l.at, sizeof l.at, "default model, %s", l.kv);
+		begin(&l, (uint64_t)i);
+		read_on(&l, 0, 100 + (int32_t)(test_rand() % 40));
+		step_both(&l, 4 + (int)(test_rand() % 8));
+		if (!part(&l)) {
+			step_both(&l, soak() ? 256 : 16);
+			read_on(&l, 90, 10);
+			step_both(&l, 4);
+		}
+		end(&l);
+	}
+	engine_close(e);
+}
+
+/* Entries of 8,000 tokens; what they hold does not matter. */
+TEST(how_long_it_takes)
+{
+	static const char *const kv[] = { "full", "sift" };
+	enum { TOKENS = 8000 };
+	struct engine *e = NULL;
+	struct err err = { 0 };
+
+	if (engine_open(&e, &(struct engine_options){ .model_path = test_model(), .threads = 2 }, &err))
+		test_skip("%s", err.msg);
+	for (int i = 0; i < 2; i++) {
+		struct life l = { .e = e, .kv = kv[i], .type = "f16", .ctx = 8192 };
+		struct timeline *t = open_life(&l);
+		size_t row = timeline_token_bytes(t), bytes = row * TOKENS;
+		double least[2] = { 1e9, 1e9 }, busy = 1e9;
+		uint16_t *rows = try_alloc(bytes, 1, "rows", &err);
+		int32_t *id = xcalloc(TOKENS, sizeof *id), kept;
+
+		if (!rows)
+			test_skip("%s", err.msg);
+		for (size_t k = 0; k < bytes / 2; k++)
+			rows[k] = (uint16_t)(0x2c00 + k % 4096);
+		CHECK_INT(timeline_entries_load(t, 0, TOKENS, rows, &err), 0);
+		kept = timeline_adopt(t, id, NULL, TOKENS, &err);
+		CHECK(kept > TOKENS - 20);
+		for (int k = 0; k < 3; k++) {
+			struct str head = { 0 };
+			double start = now_seconds(), took[2], cpu;
+			clock_t clocks;
+			size_t at = 0;
+
+			/* In chunks of 256, as they are stored: each one its own [plane][head][256]. */
+			for (int32_t first = 0, n; first < kept; first += n, at += row * (size_t)n) {
+				n = kept - first < 256 ? kept - first : 256;
+				CHECK_INT(timeline_entries_save(t, first, n, (char *)rows + at, &err), 0);
+			}
+			CHECK_INT(timeline_head_save(t, &head, &err), 0);
+			took[0] = now_seconds() - start;
+			start = now_seconds();
+			clocks = clock();
+			at = 0;
+			for (int32_t first = 0, n; first < kept; first += n, at += row * (size_t)n) {
+				n = kept - first < 256 ? kept - first : 256;
+				CHECK_INT(timeline_entries_load(t, first, n, (char *)rows + at, &err), 0);
+			}
+			CHECK_MSG(timeline_head_load(t, head.p, head.n, &err) == 0, "%s", err.msg);
+			took[1] = now_seconds() - start;
+			cpu = (double)(clock() - clocks) / CLOCKS_PER_SEC;
+			busy = cpu < busy ? cpu : busy;
+			for (int m = 0; m < 2; m++)
+				least[m] = took[m] < least[m] ? took[m] : least[m];
+			str_free(&head);
+		}
+		test_note("%-4s %d tokens, %.0f MiB: saved in %.0f ms (%.2f GB/s), loaded in %.0f ms (%.2f GB/s, %.0f ms of "
+		          "processor time)", kv[i], kept,
+		          (double)bytes / (1 << 20), 1e3 * least[0], (double)bytes / least[0] / 1e9, 1e3 * least[1],
+		          (double)bytes / least[1] / 1e9, 1e3 * busy);
+		CHECK(least[0] < 2 * test_patience() && least[1] < 2 * test_patience());
+		free(rows);
+		free(id);
+		timeline_close(t);
+	}
+	engine_close(e);
+}

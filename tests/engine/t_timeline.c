@@ -1,0 +1,548 @@
+/* tests/engine/t_timeline.c - sync, step, extend, rewind and cancel on a real small model: what is reused, what is refused, and
+ * that every way to the same sequence gives the same bits. */
+#include "tests/lib/test.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "engine/engine.h"
+#include "engine/engine_private.h"
+
+enum { CTX = 512, N_VOCAB = 512 };
+
+static struct engine *open_story(int threads)
+{
+	struct engine *e = NULL;
+	struct err err = {0};
+	const char *path = test_file("tests/vectors/stories260K/stories260K-q8_0.gguf");
+
+	if (engine_open(&e, &(struct engine_options){ .model_path = path, .threads = threads }, &err))
+		test_skip("cannot open the story model: %s", err.msg);
+	return e;
+}
+
+static struct timeline *open_timeline(struct engine *e, int32_t ctx, int32_t batch)
+{
+	struct timeline *t = NULL;
+	struct err err = {0};
+
+	if (timeline_open(&t, e, &(struct timeline_options){ .ctx = ctx, .batch = batch, .kv = "full" }, &err))
+		test_skip("cannot open a timeline: %s", err.msg);
+	return t;
+}
+
+static void random_ids(int32_t *id, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		id[i] = 3 + (int32_t)(test_rand() % (N_VOCAB - 3));
+}
+
+static void keep(int32_t pos, const float *logits, void *ud)
+{
+	memcpy(ud, logits, N_VOCAB * sizeof(float));
+}
+
+/* Logits after one more token, so that the whole cache is attended. */
+static void probe(struct timeline *t, float *out)
+{
+	struct err err = {0};
+	const int32_t id = 42;
+	CHECK_MSG(timeline_extend(t, &id, 1, 0, keep, out, &err) == 0, "%s", err.msg);
+}
+
+TEST(results_do_not_depend_on_threads_or_chunks)
+{
+	int32_t id[300];
+	float want[N_VOCAB], got[N_VOCAB];
+	const struct { int threads, batch; } way[] = { { 1, 512 }, { 2, 512 }, { 3, 512 }, { 2, 1 }, { 2, 7 }, { 3, 64 }, { 1, 100 } };
+	struct err err = {0};
+
+	random_ids(id, 300);
+	for (size_t i = 0; i < sizeof way / sizeof way[0]; i++) {
+		struct engine *e = open_story(way[i].threads);
+		struct timeline *t = open_timeline(e, CTX, way[i].batch);
+		CHECK_INT(timeline_sync(t, id, 300, NULL, NULL, &err), 0);
+		probe(t, i ? got : want);
+		CHECK_MSG(!i || !memcmp(got, want, sizeof got), "%d threads, chunks of %d differ from 1 thread, one chunk",
+		          way[i].threads, way[i].batch);
+		timeline_close(t);
+		engine_close(e);
+	}
+}
+
+struct wide { float logits[49152]; };
+
+static void keep_wide(int32_t pos, const float *logits, void *ud)
+{
+	memcpy(ud, logits, sizeof(struct wide));
+}
+
+/* Real shapes: several panels and tiles per thread.  Steps, a cold prefill and every thread count agree. */
+TEST(default_model_is_bit_identical_too)
+{
+	static struct wide first, stepped, cold;
+	const char *model = test_model();
+	const int32_t next = 42;
+	int32_t id[90];
+
+	random_ids(id, 90);
+	for (int threads = 1; threads <= 3; threads++) {
+		struct sampling greedy = { .temperature = 0, .top_p = 1, .repeat_penalty = 1 };
+		struct engine *e = NULL;
+		struct timeline *t;
+		struct tokens all = {0};
+		struct step_out out;
+		struct err err = {0};
+		const int32_t *seq;
+		size_t n;
+
+		if (engine_open(&e, &(struct engine_options){ .model_path = model, .threads = threads }, &err)) {
+			CHECK_MSG(0, "%s", err.msg);
+			return;
+		}
+		t = open_timeline(e, 256, threads == 2 ? 33 : 512);
+		CHECK_INT(timeline_sync(t, id, 90, NULL, NULL, &err), 0);
+		for (int i = 0; i < 8 && timeline_step(t, &greedy, &out, &err) == 1; i++)
+			;
+		CHECK(timeline_extend(t, &next, 1, 0, keep_wide, &stepped, &err) == 0);
+		seq = timeline_tokens(t, &n);
+		tokens_append(&all, seq, n - 1);
+		CHECK_INT(timeline_sync(t, NULL, 0, NULL, NULL, &err), 0);
+		CHECK_INT(timeline_sync(t, all.id, all.n, NULL, NULL, &err), 0);
+		CHECK(timeline_extend(t, &next, 1, 0, keep_wide, &cold, &err) == 0);
+		CHECK_MSG(!memcmp(&stepped, &cold, sizeof cold), "%d threads: steps and a cold prefill differ", threads);
+		if (threads == 1)
+			first = cold;
+		CHECK_MSG(!memcmp(&first, &cold, sizeof cold), "%d threads differ from 1", threads);
+		tokens_free(&all);
+		timeline_close(t);
+		engine_close(e);
+	}
+}
+
+TEST(sync_reuses_the_common_prefix)
+{
+	struct engine *e = open_story(2);
+	struct timeline *t = open_timeline(e, CTX, 0), *fresh = open_timeline(e, CTX, 0);
+	struct timeline_stats st;
+	struct err err = {0};
+	float a[N_VOCAB], b[N_VOCAB];
+	int32_t id[200];
+
+	random_ids(id, 200);
+	CHECK_INT(timeline_sync(t, id, 100, NULL, NULL, &err), 0);
+	CHECK_INT(timeline_sync(t, id, 100, NULL, NULL, &err), 100);   /* nothing to do */
+	CHECK_INT(timeline_sync(t, id, 150, NULL, NULL, &err), 100);   /* longer */
+	CHECK_INT(timeline_sync(t, id, 60, NULL, NULL, &err), 59);     /* shorter: the last token's logits are computed again */
+	id[80] = 400;
+	CHECK_INT(timeline_sync(t, id, 200, NULL, NULL, &err), 60);
+	id[120] = 401;
+	CHECK_INT(timeline_sync(t, id, 200, NULL, NULL, &err), 120);   /* an edit in the middle */
+	timeline_stats(t, &st);
+	CHECK_INT(st.reused_tokens, 120);
+	CHECK_INT(st.prefill_tokens, 80);
+	CHECK_INT(timeline_sync(fresh, id, 200, NULL, NULL, &err), 0);
+	probe(t, a);
+	probe(fresh, b);
+	CHECK(!memcmp(a, b, sizeof a));
+	timeline_close(t);
+	timeline_close(fresh);
+	engine_close(e);
+}
+
+TEST(limits_are_refused_and_nothing_is_cut)
+{
+	struct engine *e = open_story(1);
+	struct timeline *t = open_timeline(e, 64, 0);
+	struct sampling greedy = { .temperature = 0, .top_p = 1, .repeat_penalty = 1 };
+	struct step_out out;
+	struct err err = {0};
+	int32_t id[70];
+	size_t n;
+	int r;
+
+	random_ids(id, 70);
+	CHECK_INT(timeline_step(t, &greedy, &out, &err), -1);
+	CHECK_INT(err.code, ERR_USAGE);
+	CHECK_INT(timeline_sync(t, id, 50, NULL, NULL, &err), 0);
+	CHECK_INT(timeline_sync(t, id, 65, NULL, NULL, &err), -1);
+	CHECK_INT(err.code, ERR_FIT);
+	CHECK(strstr(err.msg, "65 tokens") && strstr(err.msg, "64"));
+	timeline_tokens(t, &n);
+	CHECK_INT(n, 50);
+	while ((r = timeline_step(t, &greedy, &out, &err)) == 1)
+		;
+	if (r < 0) {   /* unless it chose to stop first */
+		CHECK_INT(err.code, ERR_FIT);
+		timeline_tokens(t, &n);
+		CHECK_INT(n, 64);
+	}
+	id[3] = N_VOCAB;
+	CHECK_INT(timeline_sync(t, id, 10, NULL, NULL, &err), -1);
+	CHECK_INT(err.code, ERR_USAGE);
+	id[3] = -1;
+	CHECK_INT(timeline_sync(t, id, 10, NULL, NULL, &err), -1);
+	timeline_close(t);
+	CHECK_INT(timeline_open(&t, e, &(struct timeline_options){ .ctx = 1 << 30, .kv = "full" }, &err), -1);
+	CHECK_INT(err.code, ERR_FIT);
+	CHECK_MSG(strstr(err.msg, "-c ") != NULL, "no advice in: %s", err.msg);
+	CHECK_INT(timeline_open(&t, e, &(struct timeline_options){ .kv_type = "f8" }, &err), -1);
+	CHECK_INT(err.code, ERR_USAGE);
+	engine_close(e);
+}
+
+static void cancel_at(int32_t done, int32_t total, void *ud)
+{
+	if (done >= 100)
+		timeline_cancel(ud);
+}
+
+TEST(a_cancelled_sync_leaves_a_valid_prefix)
+{
+	struct engine *e = open_story(2);
+	struct timeline *t = open_timeline(e, CTX, 25), *fresh = open_timeline(e, CTX, 0);
+	struct err err = {0};
+	float a[N_VOCAB], b[N_VOCAB];
+	int32_t id[300];
+	size_t n;
+
+	random_ids(id, 300);
+	CHECK_INT(timeline_sync(t, id, 300, cancel_at, t, &err), -1);
+	CHECK_INT(err.code, ERR_CANCELLED);
+	timeline_tokens(t, &n);
+	CHECK_INT(n, 100);
+	CHECK_INT(timeline_sync(t, id, 300, NULL, NULL, &err), -1);   /* stays cancelled until withdrawn */
+	timeline_resume(t);
+	CHECK_INT(timeline_sync(t, id, 300, NULL, NULL, &err), 100);
+	CHECK_INT(timeline_sync(fresh, id, 300, NULL, NULL, &err), 0);
+	probe(t, a);
+	probe(fresh, b);
+	CHECK(!memcmp(a, b, sizeof a));
+	timeline_close(t);
+	timeline_close(fresh);
+	engine_close(e);
+}
+
+/* Cancels from another thread at random moments, then the sequence is completed: bit-equal to never stopped. */
+struct canceller { struct timeline *t; useconds_t after; };
+
+static void *cancel_later(void *arg)
+{
+	struct canceller *c = arg;
+	usleep(c->after);
+	timeline_cancel(c->t);
+	return NULL;
+}
+
+TEST(cancels_from_another_thread_leave_no_trace)
+{
+	struct engine *e = open_story(2);
+	struct timeline *t = open_timeline(e, CTX, 50), *fresh = open_timeline(e, CTX, 0);
+	struct err err = {0};
+	float a[N_VOCAB], b[N_VOCAB];
+	int32_t id[400];
+
+	random_ids(id, 400);
+	CHECK_INT(timeline_sync(fresh, id, 400, NULL, NULL, &err), 0);
+	probe(fresh, b);
+	for (int round = 0; round < 30; round++) {
+		struct canceller c = { t, (useconds_t)(test_rand() % 12000) };
+		pthread_t th;
+		timeline_sync(t, NULL, 0, NULL, NULL, &err);
+		pthread_create(&th, NULL, cancel_later, &c);
+		timeline_sync(t, id, 400, NULL, NULL, &err);
+		pthread_join(th, NULL);
+		timeline_resume(t);
+		CHECK(timeline_sync(t, id, 400, NULL, NULL, &err) >= 0);
+		probe(t, a);
+		CHECK_MSG(!memcmp(a, b, sizeof a), "round %d differs", round);
+	}
+	timeline_close(t);
+	timeline_close(fresh);
+	engine_close(e);
+}
+
+TEST(f32_and_f16_caches_agree_closely)
+{
+	struct engine *e = open_story(2);
+	float out[2][N_VOCAB];
+	const char *type[] = { "f32", "f16" };
+	int32_t id[200];
+
+	random_ids(id, 200);
+	for (int i = 0; i < 2; i++) {
+		struct timeline *t = NULL;
+		struct err err = {0};
+		CHECK(!timeline_open(&t, e, &(struct timeline_options){ .ctx = CTX, .kv_type = type[i] }, &err));
+		CHECK_INT(timeline_sync(t, id, 200, NULL, NULL, &err), 0);
+		probe(t, out[i]);
+		timeline_close(t);
+	}
+	CHECK_MSG(test_nmse(out[1], out[0], N_VOCAB) < 1e-4, "NMSE %g", test_nmse(out[1], out[0], N_VOCAB));
+	engine_close(e);
+}
+
+TEST(infinite_weights_end_in_an_error_not_in_nonsense)
+{
+	struct engine *e = NULL;
+	struct timeline *t = NULL;
+	struct err err = {0};
+	struct sampling greedy = { .temperature = 0, .top_p = 1, .repeat_penalty = 1 };
+	struct step_out out;
+	const int32_t id[] = { 5, 6, 7 };
+	size_t n;
+
+	if (engine_open(&e, &(struct engine_options){ .model_path = test_unpacked("malformed-gguf", "weights-inf.gguf") }, &err))
+		return;   /* refusing it is right as well */
+	CHECK(!timeline_open(&t, e, &(struct timeline_options){ .ctx = 32 }, &err));
+	CHECK_INT(timeline_sync(t, id, 3, NULL, NULL, &err), 0);
+	CHECK_INT(timeline_step(t, &greedy, &out, &err), -1);
+	CHECK_INT(err.code, ERR_FAIL);
+	timeline_tokens(t, &n);
+	CHECK_INT(n, 3);
+	timeline_close(t);
+	engine_close(e);
+	err = (struct err){0};
+	CHECK_INT(engine_open(&e, &(struct engine_options){
+		.model_path = test_unpacked("malformed-gguf", "weights-inf.gguf"), .check_weights = 1 }, &err), -1);
+	CHECK_INT(err.code, ERR_MODEL);
+}
+
+/* ---- several timelines of one engine ---- */
+
+/* One sequence from its own seed: prefill, steps, an edit, more steps, single entries.  Everything it saw, in order. */
+struct reader_of { struct engine *e; uint64_t seed; int32_t batch; struct str seen; };
+
+static void saw(int32_t pos, const float *logits, void *ud)
+{
+	str_add(ud, logits, N_VOCAB * sizeof *logits);
+}
+
+static void *one_reader(void *arg)
+{
+	struct reader_of *r = arg;
+	struct sampling s = { .temperature = 1, .top_p = 1, .repeat_penalty = 1.1f, .repeat_last = 64 };
+	struct timeline *t = NULL;
+	struct step_out out;
+	struct err err = { 0 };
+	int32_t id[120];
+	uint64_t x = r->seed;
+
+	for (int i = 0; i < 120; i++) {
+		x = x * 6364136223846793005u + 1442695040888963407u;
+		id[i] = 3 + (int32_t)((x >> 33) % (N_VOCAB - 3));
+	}
+	sampling_seed(&s, r->seed);
+	for (int round = 0; round < 3; round++) {
+		/* Opening and closing meet the other threads' work too. */
+		if (timeline_open(&t, r->e, &(struct timeline_options){ .ctx = 256, .batch = r->batch }, &err) ||
+		    timeline_sync(t, id, 90, NULL, NULL, &err) < 0)
+			break;
+		for (int i = 0; i < 20 && timeline_step(t, &s, &out, &err) == 1; i++)
+			str_add(&r->seen, &out.id, sizeof out.id);
+		id[60] = 3 + round;
+		if (timeline_sync(t, id, 100, NULL, NULL, &err) < 0 ||
+		    timeline_extend(t, id + 100, 20, 0, saw, &r->seen, &err))
+			break;
+		timeline_close(t);
+		t = NULL;
+	}
+	if (err.code)
+		str_adds(&r->seen, err.msg);
+	timeline_close(t);
+	return NULL;
+}
+
+TEST(several_threads_share_an_engine)
+{
+	enum { READERS = 3 };
+	struct engine *e = open_story(2);
+	struct reader_of alone[READERS], together[READERS];
+	pthread_t thread[READERS];
+
+	for (int i = 0; i < READERS; i++) {
+		alone[i] = together[i] = (struct reader_of){ .e = e, .seed = 7 + (uint64_t)i, .batch = 10 + 30 * i };
+		one_reader(&alone[i]);
+		CHECK(alone[i].seen.n > 3 * 20 * N_VOCAB * sizeof(float));
+	}
+	CHECK(alone[0].seen.n != alone[1].seen.n || memcmp(alone[0].seen.p, alone[1].seen.p, alone[0].seen.n));
+	for (int i = 0; i < READERS; i++)
+		CHECK(!pthread_create(&thread[i], NULL, one_reader, &together[i]));
+	for (int i = 0; i < READERS; i++) {
+		pthread_join(thread[i], NULL);
+		CHECK_MSG(alone[i].seen.n == together[i].seen.n &&
+		          !memcmp(alone[i].seen.p, together[i].seen.p, alone[i].seen.n), "reader %d saw something else", i);
+		str_free(&alone[i].seen);
+		str_free(&together[i].seen);
+	}
+	engine_close(e);
+}
+
+/* A cancelled timeline leaves its neighbour alone, and so does one that cannot be opened. */
+TEST(timelines_do_not_disturb_each_other)
+{
+	struct engine *e = open_story(2);
+	struct timeline *t = open_timeline(e, CTX, 25), *other = open_timeline(e, CTX, 0), *none = NULL;
+	struct err err = {0};
+	int32_t id[300];
+
+	random_ids(id, 300);
+	CHECK_INT(timeline_sync(t, id, 300, cancel_at, t, &err), -1);
+	CHECK_INT(err.code, ERR_CANCELLED);
+	CHECK_INT(timeline_sync(other, id, 300, NULL, NULL, &err), 0);
+	CHECK_INT(timeline_open(&none, e, &(struct timeline_options){ .ctx = INT32_MAX, .kv = "full" }, &err), -1);
+	CHECK_INT(err.code, ERR_FIT);
+	CHECK(!none);
+	CHECK_INT(timeline_sync(other, id, 200, NULL, NULL, &err), 199);
+	timeline_close(t);
+	timeline_close(other);
+	engine_close(e);
+}
+
+/* The default model spends a fifth of a step on the logits: a cancel often comes between them.  Whatever it left,
+ * a sequence that ends where it did before must be continued as before. */
+TEST(cancelled_steps_leave_the_logits_whole)
+{
+	struct engine *e = NULL;
+	struct sampling greedy = { .temperature = 0, .top_p = 1, .repeat_penalty = 1 };
+	struct timeline *t;
+	struct err err = {0};
+	struct step_out out;
+	int32_t id[16], first, second;
+	int stopped = 0;
+
+	if (engine_open(&e, &(struct engine_options){ .model_path = test_model(), .threads = 2 }, &err)) {
+		CHECK_MSG(0, "%s", err.msg);
+		return;
+	}
+	t = open_timeline(e, 64, 0);
+	random_ids(id, 16);
+	CHECK_INT(timeline_sync(t, id, 16, NULL, NULL, &err), 0);
+	CHECK_INT(timeline_step(t, &greedy, &out, &err), 1);
+	first = out.id;
+	double start = now_seconds();
+	CHECK_INT(timeline_step(t, &greedy, &out, &err), 1);
+	second = out.id;
+	useconds_t step = (useconds_t)(1e6 * (now_seconds() - start));
+	for (int round = 0; round < 60; round++) {
+		struct canceller c = { t, step / 2 + (useconds_t)(test_rand() % (step + 1)) };
+		pthread_t th;
+		CHECK(timeline_sync(t, id, 16, NULL, NULL, &err) >= 0);
+		CHECK_INT(timeline_step(t, &greedy, &out, &err), 1);
+		CHECK_INT(out.id, first);
+		pthread_create(&th, NULL, cancel_later, &c);
+		stopped += timeline_step(t, &greedy, &out, &err) < 0;
+		pthread_join(th, NULL);
+		timeline_resume(t);
+		/* Without the token that waited: its predecessor's logits are the ones wanted. */
+		CHECK(timeline_sync(t, id, 16, NULL, NULL, &err) >= 15);
+		CHECK_INT(timeline_step(t, &greedy, &out, &err), 1);
+		CHECK_MSG(out.id == first, "round %d: token %d instead of %d", round, out.id, first);
+		CHECK_INT(timeline_step(t, &greedy, &out, &err), 1);
+		CHECK_MSG(out.id == second, "round %d: then token %d instead of %d", round, out.id, second);
+	}
+	test_note("%d of 60 steps were stopped", stopped);
+	timeline_close(t);
+	engine_close(e);
+}
+
+/* ---- what a token asks for ---- */
+
+static struct {
+	struct backend_ops ops;
+	const struct backend_ops *real;
+	int reads;
+} asked;
+
+static void count_read(struct backend *be, const struct tensor *t, size_t off, void *dst, size_t n)
+{
+	asked.reads++;
+	asked.real->read(be, t, off, dst, n);
+}
+
+/* A GPU is waited for at every read: a token asks for its logits and, under refresh, for what was decided; a cascade looks at
+ * sums when tokens join its rings, which is every 16th time. */
+TEST(a_token_asks_for_its_logits_alone)
+{
+	static const struct { const char *kv; int each, joins; } way[] = {
+		{ "full", 1, 0 }, { "sink:size=64", 1, 0 }, { "cascade:size=256,n=2", 1, 1 }, { "cascade:size=256,n=2,heads=layer", 1, 1 },
+		{ "cascade:size=64,select=0", 1, 0 }, { "sift:k=40", 1, 0 }, { "sift:k=40,every=4,split=even", 1, 0 },
+		{ "refresh:k=40", 3, 0 }, { "refresh:k=40,group=first,scan=kv", 3, 0 }, { "recycled:k=40,stride=10", 3, 0 }, { "quest:k=64", 1, 0 },
+		{ "auto:k=40,size=256,n=2", 1, 1 }, { "auto:prefix=refresh,k=40,size=256,n=2", 3, 1 },
+	};
+	struct engine *e = open_story(1);
+	struct err err = {0};
+	int32_t id[400];
+
+	random_ids(id, 400);
+	asked.real = e->be->ops;
+	asked.ops = *asked.real;
+	asked.ops.read = count_read;
+	for (size_t i = 0; i < sizeof way / sizeof *way; i++) {
+		struct sampling s = { .temperature = 0, .top_p = 1, .repeat_penalty = 1 };
+		struct step_out out;
+		struct timeline *t;
+		int tokens = 0;
+
+		if (timeline_open(&t, e, &(struct timeline_options){ .ctx = CTX, .batch = 64, .kv = way[i].kv }, &err))
+			test_skip("%s: %s", way[i].kv, err.msg);
+		CHECK_INT(timeline_pin(t, 100, &err), 0);
+		CHECK_INT(timeline_sync(t, id, 400, NULL, NULL, &err), 0);
+		asked.reads = 0;
+		e->be->ops = &asked.ops;
+		for (; tokens < 65 && timeline_step(t, &s, &out, &err) == 1; tokens++)
+			;
+		e->be->ops = asked.real;
+		CHECK_INT(tokens, 65);
+		/* The first was there already. */
+		CHECK_MSG(asked.reads >= 64 && asked.reads <= 64 * way[i].each + 4 * way[i].joins, "%s: %d reads for 64 tokens", way[i].kv, asked.reads);
+		timeline_close(t);
+	}
+	engine_close(e);
+}
+
+/* ---- the memory of a device ---- */
+
+static struct {
+	struct backend_ops ops;
+	struct engine *e;
+	int asked, unlocked;
+} device;
+
+/* A device with a kilobyte left.  Its backend notes what it does, so it must not be asked while another thread works. */
+static void device_memory(const struct backend *be, uint64_t *available, uint64_t *total)
+{
+	device.asked++;
+	if (!pthread_mutex_trylock(&device.e->lock)) {
+		device.unlocked++;
+		pthread_mutex_unlock(&device.e->lock);
+	}
+	*available = 1 << 10;
+	*total = (uint64_t)80 << 30;
+}
+
+TEST(a_device_is_asked_for_its_memory_under_the_lock)
+{
+	struct engine *e = open_story(1);
+	const struct backend_ops *real = e->be->ops;
+	struct timeline *t = open_timeline(e, CTX, 64);
+	struct timeline_need need;
+	struct err err = { 0 };
+
+	device.e = e;
+	device.ops = *real;
+	device.ops.memory = device_memory;
+	e->be->ops = &device.ops;
+	CHECK(!timeline_need(e, &(struct timeline_options){ .ctx = CTX }, &need, &err));
+	CHECK(need.device_bytes == (uint64_t)80 << 30 && need.free_bytes == 1 << 10);
+	CHECK_INT(timeline_switch_kv(t, "sift:k=40", &err), -1);
+	CHECK_MSG(err.code == ERR_FIT && strstr(err.msg, "the GPU has"), "%s", err.msg);
+	CHECK(device.asked >= 2);
+	CHECK_INT(device.unlocked, 0);
+	e->be->ops = real;
+	CHECK_INT(timeline_switch_kv(t, "sift:k=40", &err), 0);
+	timeline_close(t);
+	engine_close(e);
+}

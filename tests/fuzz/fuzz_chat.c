@@ -1,0 +1,67 @@
+/* tests/fuzz/fuzz_chat.c - libFuzzer target: any bytes as a chat template, and as messages.
+ *
+ *	make fuzz
+ *	mkdir -p corpus && build/fuzz/fuzz_chat -max_len=4096 corpus ../shared/data/chat-templates/jinja
+ *
+ * The first byte chooses: a template to recognise, or a family and a conversation cut from the rest. */
+#include "engine/chat.h"
+#include "engine/token.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+
+static void check_text(const struct chat_text *t)
+{
+	size_t i, at = 0;
+	for (i = 0; i < t->n_special; i++) {
+		if (!t->special[i].len || t->special[i].off < at || t->special[i].len > t->text.n - t->special[i].off)
+			abort();
+		at = t->special[i].off + t->special[i].len;
+	}
+}
+
+static void write_conversation(const struct chat_family *f, const char *p, size_t n)
+{
+	struct chat_msg m[8] = {0};
+	struct chat_text t = {0};
+	struct err e = {0};
+	size_t k;
+
+	for (k = 0; k < 8 && n; k++) {
+		size_t len = n > 1 ? (unsigned char)p[0] % n : 0;
+		m[k].role = (enum chat_role)((unsigned char)p[0] % 3);
+		m[k].text = p + 1;
+		m[k].len = len;
+		p += 1 + len;
+		n -= 1 + len;
+	}
+	if (chat_write(f, "<s>", "</s>", m, k, (int)(k & 1), &t, &e)) {
+		if (e.code != ERR_USAGE || !*e.msg)
+			abort();
+	} else {
+		check_text(&t);
+	}
+	chat_text_free(&t);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+	const struct chat_family *f;
+	struct err e = {0};
+	size_t count = 0;
+
+	if (n < 2)
+		return 0;
+	while (chat_families(count))
+		count++;
+	if (*data < 128) {
+		write_conversation(chat_families(*data % count), (const char *)data + 1, n - 1);
+	} else if (!chat_detect(&f, (const char *)data + 1, n - 1, &e)) {
+		write_conversation(f, (const char *)data + 1, n - 1);
+	} else if (e.code != ERR_MODEL || !*e.msg) {
+		abort();
+	}
+	return 0;
+}

@@ -1,0 +1,137 @@
+/* tests/fuzz/fuzz_documents.c - libFuzzer target for sessions/import/: the converters that run in the jail, without it.
+ *
+ * The first byte chooses: an HTML page, the body of a DOCX, a chapter or package file of an EPUB, what pdftotext printed, a whole
+ * archive.  Seeds lie in tests/fuzz/documents. */
+#include "sessions/import/import.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void must(int ok)
+{
+	if (!ok)
+		abort();
+}
+
+/* An archive with these entries stored; libarchive checks CRCs, so they are computed. */
+struct part { const char *name; const char *p; size_t n; };
+
+static void put(struct str *s, uint32_t v, int bytes)
+{
+	for (int i = 0; i < bytes; i++, v >>= 8) {
+		char c = (char)(v & 255);
+		str_add(s, &c, 1);
+	}
+}
+
+static uint32_t crc32_of(const char *p, size_t n)
+{
+	uint32_t c = 0xffffffffu;
+
+	for (size_t i = 0; i < n; i++) {
+		c ^= (unsigned char)p[i];
+		for (int k = 0; k < 8; k++)
+			c = c & 1 ? c >> 1 ^ 0xedb88320u : c >> 1;
+	}
+	return ~c;
+}
+
+static void header(struct str *s, const struct part *f)
+{
+	put(s, 0, 2), put(s, 0, 2), put(s, 0, 4);   /* flags, stored, time */
+	put(s, crc32_of(f->p, f->n), 4), put(s, (uint32_t)f->n, 4), put(s, (uint32_t)f->n, 4), put(s, (uint32_t)strlen(f->name), 2), put(s, 0, 2);
+}
+
+static void zip(struct str *s, const struct part *f, int n)
+{
+	uint32_t at[8], directory;
+
+	for (int i = 0; i < n; i++) {
+		at[i] = (uint32_t)s->n;
+		put(s, 0x04034b50, 4), put(s, 20, 2);
+		header(s, &f[i]);
+		str_adds(s, f[i].name);
+		str_add(s, f[i].p, f[i].n);
+	}
+	directory = (uint32_t)s->n;
+	for (int i = 0; i < n; i++) {
+		put(s, 0x02014b50, 4), put(s, 20, 2), put(s, 20, 2);
+		header(s, &f[i]);
+		put(s, 0, 2), put(s, 0, 2), put(s, 0, 2), put(s, 0, 4), put(s, at[i], 4);
+		str_adds(s, f[i].name);
+	}
+	put(s, 0x06054b50, 4), put(s, 0, 4), put(s, (uint32_t)n, 2), put(s, (uint32_t)n, 2), put(s, (uint32_t)s->n - directory - 12, 4);
+	put(s, directory, 4), put(s, 0, 2);
+}
+
+#define TEXT(s) s, sizeof s - 1
+static const char container[] = "<c><rootfile full-path='o'/></c>";
+static const char package[] = "<p><item id='1' href='a.xhtml'/><item id='n' href='n' properties='nav'/><itemref idref='1'/></p>";
+static const char chapter[] = "<html><p>x";
+static const char document[] = "<d><p><r><t>x</t><footnoteReference id='1'/></r></p></d>";
+
+static int convert(int how, const char *p, size_t n, struct doc *d, struct err *e)
+{
+	struct part docx[] = {{"word/document.xml", p, n}, {"word/styles.xml", p, n}};
+	struct part notes[] = {{"word/document.xml", TEXT(document)}, {"word/footnotes.xml", p, n}, {"word/numbering.xml", p, n}};
+	struct part epub[] = {{"META-INF/container.xml", TEXT(container)}, {"o", TEXT(package)}, {"a.xhtml", p, n}, {"n", p, n}};
+	struct part opf[] = {{"META-INF/container.xml", TEXT(container)}, {"o", p, n}, {"a.xhtml", TEXT(chapter)}};
+	struct str s = {0};
+	int rc;
+
+	switch (how) {
+	case 0: return html_import(p, n, d, e);
+	case 1: return pdf_import(p, n, 1, d, e);
+	case 2: return epub_import(p, n, d, e);
+	case 3: return docx_import(p, n, d, e);
+	case 4: return gzip_import(p, n, d, e);
+	case 5: zip(&s, docx, 2); break;
+	case 6: zip(&s, notes, 3); break;
+	case 7: zip(&s, epub, 4); break;
+	default: zip(&s, opf, 3); break;
+	}
+	rc = how <= 6 ? docx_import(s.p, s.n, d, e) : epub_import(s.p, s.n, d, e);
+	str_free(&s);
+	return rc;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct doc d = {0};
+	struct err e = {0};
+	int how = size ? data[0] % 9 : 0, rc;
+	char *copy;
+
+	if (!size)
+		return 0;
+	/* A page reaches its converter as UTF-8 without NUL. */
+	copy = malloc(size);
+	memcpy(copy, data + 1, size - 1);
+	if (how == 0) {
+		struct doc text;
+		if (text_decode("x", copy, size - 1, &text, &e)) {
+			free(copy);
+			return 0;
+		}
+		rc = convert(how, text.text.p, text.text.n, &d, &e);
+		doc_free(&text);
+	} else {
+		rc = convert(how, copy, size - 1, &d, &e);
+	}
+	free(copy);
+	must(rc ? e.msg[0] != 0 : how == 4 || d.text.n > 0);
+	if (!rc && how != 4) {
+		for (size_t i = 0; i < d.text.n;) {
+			int32_t cp;
+			i += (size_t)utf8_decode(d.text.p + i, d.text.n - i, &cp);
+			must(cp > 0);
+		}
+		doc_mark_paragraphs(&d);
+		for (size_t i = 0; i < d.n_mark; i++)
+			must(d.mark[i].at <= d.text.n && (!i || d.mark[i].at >= d.mark[i - 1].at) && (d.mark[i].text || d.mark[i].kind == MARK_PARAGRAPH) &&
+			     (d.mark[i].at == d.text.n || ((unsigned char)d.text.p[d.mark[i].at] & 0xc0) != 0x80));
+	}
+	doc_free(&d);
+	return 0;
+}

@@ -1,0 +1,104 @@
+/* tests/fuzz/fuzz_head.c - libFuzzer target: saved heads of every cache policy, edited and sealed again.
+ *
+ *	make fuzz
+ *	build/fuzz/fuzz_head
+ *
+ * The first byte chooses the policy, the second how much is cut; then edits of eight bytes: place (3), width (1), value (4).
+ * What can be loaded is used for a while. */
+#include "engine/serialize.h"
+#include "engine/engine.h"
+#include "tests/lib/tiny.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+
+static const struct { const char *kv; int32_t pin; } policy[] = {
+	{ "full", 0 }, { "sift:k=24,every=3", 0 }, { "refresh:k=24", 0 }, { "streaming++:size=30", 0 }, { "quest:k=64", 0 },
+	{ "h2o:k=24", 0 }, { "snapkv:k=30", 0 }, { "sink:size=40,stride=16", 0 }, { "cascade:size=48,stride=16", 0 },
+	{ "cascade:size=48,n=3,heads=layer,score=surprise,stride=16", 0 }, { "cascade:size=300,stride=16", 0 },
+	{ "auto:k=20,every=2,size=48", 60 }, { "auto:prefix=refresh,k=20,size=48", 60 },
+};
+enum { POLICIES = sizeof policy / sizeof *policy, FRAME = 32 };
+
+static struct { struct timeline *t; struct str head; char *rows; int32_t ready; } kept[POLICIES];
+
+/* Each policy with a sequence long enough that it has chosen, and dropped. */
+static void prepare(int i)
+{
+	static struct engine *e;
+	struct sampling s = sampling_default;
+	struct step_out out;
+	struct timeline *t;
+	struct err err = { 0 };
+	int32_t id[140];
+
+	if (!e)
+		e = tiny_open(&tiny_families[0], 1, TRAINED, 10000);
+	for (int k = 0; k < 140; k++)
+		id[k] = 3 + k * 7 % (N_VOCAB - 3);
+	if (timeline_open(&t, e, &(struct timeline_options){ .ctx = 256, .batch = 32, .kv = policy[i].kv }, &err) ||
+	    timeline_pin(t, policy[i].pin, &err) || timeline_sync(t, id, 140, NULL, NULL, &err) < 0)
+		abort();
+	for (int k = 0; k < 10; k++)
+		timeline_step(t, &s, &out, &err);
+	kept[i].t = t;
+	kept[i].ready = timeline_entries_ready(t);
+	kept[i].rows = xcalloc((size_t)kept[i].ready + 1, timeline_token_bytes(t));
+	if (timeline_entries_save(t, 0, kept[i].ready, kept[i].rows, &err) || timeline_head_save(t, &kept[i].head, &err))
+		abort();
+}
+
+static void use(struct timeline *t)
+{
+	static const int32_t id[] = { 5, 6, 7, 8, 9, 10 };
+	struct sampling s = sampling_default;
+	struct step_out out;
+	struct err err = { 0 };
+
+	for (int k = 0; k < 5; k++)
+		timeline_step(t, &s, &out, &err);
+	timeline_extend(t, id, 6, 0, NULL, NULL, &err);
+	timeline_sync(t, id, 4, NULL, NULL, &err);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+	struct err err = { 0 };
+	struct timeline *t;
+	uint64_t magic, frame[2];
+	char *head;
+	size_t len;
+	int i;
+
+	if (n < 10)
+		return 0;
+	i = data[0] % POLICIES;
+	if (!kept[i].t)
+		prepare(i);
+	t = kept[i].t;
+	len = kept[i].head.n - (data[1] < 128 ? 0 : (size_t)(data[1] - 127));
+	head = xmalloc(len);
+	memcpy(head, kept[i].head.p, len);
+	for (data += 2, n -= 2; n >= 8; data += 8, n -= 8) {
+		size_t at = FRAME + ((size_t)data[0] | (size_t)data[1] << 8 | (size_t)data[2] << 16) % (len - FRAME);
+		size_t width = 1 + data[3] % 4;
+
+		memcpy(head + at, data + 4, width < len - at ? width : len - at);
+	}
+	memcpy(&magic, head, 8);
+	frame[0] = len - FRAME;
+	frame[1] = hash64(magic, head + FRAME, len - FRAME);
+	memcpy(head + 16, frame, 16);
+	if (kept[i].ready && timeline_entries_load(t, 0, kept[i].ready, kept[i].rows, &err))
+		abort();
+	if (timeline_head_load(t, head, len, &err)) {
+		size_t had;
+
+		timeline_tokens(t, &had);
+		if (err.code != ERR_FAIL || !*err.msg || had)
+			abort();
+	} else {
+		use(t);
+	}
+	free(head);
+	return 0;
+}

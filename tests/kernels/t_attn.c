@@ -1,0 +1,521 @@
+/* tests/kernels/t_attn.c - attention of the CPU backend at every level this machine has: over parts and lists of rows, over every
+ * type of cache, and with a probe.
+ *
+ * Results are compared with a plain computation in double made here; then the promise that the engine builds on: the
+ * same bits for any number of threads, any way to cut a run of tokens into calls, and with or without a probe. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/backend.h"
+#include "kernels/quant.h"
+#include "tests/lib/attn_ref.h"
+#include "tests/lib/levels.h"
+
+/* ---- output ---- */
+
+TEST(parts_lists_and_types_match_double)
+{
+	double worst[N_LEVELS] = { 0 };
+
+	for (int round = 0; round < 64; round++) {
+		struct shape s = shape_random(round);
+		struct world w = world_new(&s);
+		size_t all = (size_t)s.n * (size_t)(s.n_head * s.dim);
+		double *ref = must_alloc(all * sizeof *ref), *p = must_alloc((size_t)(s.n * s.n_head) * (size_t)w.cols * sizeof *p);
+		float *got = must_alloc(all * 4);
+
+		world_double(&w, ref, p);
+		for (int l = 0; l < N_LEVELS; l++)
+			for (int threads = 1; threads <= 3; threads += 2) {
+				struct backend *be = open_level(levels[l], threads);
+				struct stage g;
+				double e;
+
+				if (!be)
+					continue;
+				g = stage_new(be, &w);
+				stage_run(&g, 0, s.n, NULL, got);
+				e = nmse(got, ref, all);
+				CHECK_MSG(e < 1e-11, "%s, %d threads, %s: nmse %g", levels[l], threads, describe(&s), e);
+				worst[l] = fmax(worst[l], e);
+				stage_free(&g);
+				finish(be);
+			}
+		world_free(&w);
+		free(ref);
+		free(p);
+		free(got);
+	}
+	test_note("attention, worst nmse: c %.1e avx2 %.1e avx512 %.1e", worst[0], worst[1], worst[2]);
+}
+
+TEST(same_bits_for_threads_cuts_and_probes)
+{
+	static const int32_t cuts[][6] = { { 19 }, { 1, 18 }, { 7, 1, 11 }, { 2, 3, 4, 5, 5 }, { 16, 3 } };
+	static const struct shape list[] = {
+		{ 9, 3, 64, 700, 19, DT_F16, 1, { 600 }, { 0 }, 2 },
+		{ 9, 3, 64, 700, 19, DT_Q8_0, 2, { 512, 30 }, { 1, 0 }, 2 },
+		{ 6, 2, 32, 1600, 19, DT_BF16, 3, { 100, 513, 64 }, { 0, 1, 1 }, 2 },
+		{ 14, 2, 40, 700, 19, DT_F32, 2, { 64, 520 }, { 1, 0 }, 2 },
+		{ 8, 2, 128, 300, 19, DT_F16, 2, { 0, 140 }, { 0, 0 }, 2 },
+		{ 5, 1, 20, 300, 19, DT_BF16, 1, { 130 }, { 0 }, 2 },
+	};
+
+	for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+		const struct shape *s = &list[i];
+		struct world w = world_new(s);
+		size_t width = (size_t)(s->n_head * s->dim);
+		float weight[19];
+
+		for (int t = 0; t < 19; t++)
+			weight[t] = t % 5 == 3 ? 0 : test_randf(0.1f, 1);
+		for (int l = 0; l < N_LEVELS; l++) {
+			float *all = NULL, *mass = NULL, need = 0;
+
+			for (int threads = 1; threads <= 3; threads++)
+				for (int cut = 0; cut < 5; cut++)
+					for (int probed = 0; probed < 2; probed++) {
+						struct backend *be = open_level(levels[l], threads);
+						struct stage g;
+						struct tensor sum, width_of;
+						float *got, *m, b;
+
+						if (!be)
+							continue;
+						g = stage_new(be, &w);
+						sum = tensor_new(be, DT_F32, s->n_kv, w.cols, NULL);
+						width_of = tensor_new(be, DT_F32, 1, 1, NULL);
+						got = must_alloc((size_t)s->n * width * 4);
+						m = must_alloc((size_t)(s->n_kv * w.cols) * 4);
+						for (int32_t t = 0, k = 0; t < s->n; t += cuts[cut][k++]) {
+							struct attn_probe p = { .mass = &sum, .weight = weight + t, .reduce = REDUCE_MEAN,
+							                        .spread = &width_of, .share = 0.9f };
+
+							stage_run(&g, t, t + cuts[cut][k], probed ? &p : NULL, got + (size_t)t * width);
+						}
+						be->ops->read(be, &sum, 0, m, (size_t)(s->n_kv * w.cols) * 4);
+						be->ops->read(be, &width_of, 0, &b, 4);
+						be->ops->drop(be, &sum);
+						be->ops->drop(be, &width_of);
+						stage_free(&g);
+						finish(be);
+						if (!all) {
+							all = got;
+							free(m);
+							continue;
+						}
+						CHECK_MSG(!memcmp(got, all, (size_t)s->n * width * 4), "%s, %d threads, cut %d, probe %d: %s",
+						          levels[l], threads, cut, probed, describe(s));
+						free(got);
+						if (!probed || mass) {
+							CHECK_MSG(!probed || (!memcmp(m, mass, (size_t)(s->n_kv * w.cols) * 4) && b == need),
+							          "mass: %s, %d threads, cut %d: %s", levels[l], threads, cut, describe(s));
+							free(m);
+						} else {
+							mass = m;
+							need = b;
+							CHECK(need > 0);
+						}
+					}
+			free(all);
+			free(mass);
+		}
+		world_free(&w);
+	}
+}
+
+/* A token must not see what lies behind it, nor rows that are on no list, not even as 0 * NaN. */
+TEST(never_reads_what_is_not_seen)
+{
+	struct shape s = { 3, 1, 64, 600, 7, DT_F32, 2, { 70, 509 }, { 1, 0 }, 2 };
+	size_t width = 192;
+
+	for (int f = 0; f < 2; f++) {
+		struct world w;
+		float *ref, *got;
+
+		s.type = f ? DT_F16 : DT_F32;
+		w = world_new(&s);
+		ref = must_alloc(7 * width * 4);
+		got = must_alloc(7 * width * 4);
+		w.row0[1] = 80;
+		for (int i = 0; i < 73; i++)
+			w.rows[0][i] = i;
+		for (int l = 0; l < N_LEVELS; l++)
+			for (int32_t seen = 1; seen <= s.n; seen++) {
+				struct backend *be = open_level(levels[l], 2);
+				struct stage g;
+				size_t size = f ? 2 : 4, row = 64 * size;
+
+				if (!be)
+					continue;
+				g = stage_new(be, &w);
+				stage_run(&g, 0, s.n, NULL, ref);
+				for (int32_t r = 70; r < s.cap; r++) {
+					uint8_t bad[64 * 4];
+
+					if (r >= 80 && r < 80 + 509 - (7 - seen))
+						continue;
+					memset(bad, 0xff, sizeof bad);           /* NaN in either type */
+					be->ops->write(be, &g.k, (size_t)r * row, bad, row);
+					be->ops->write(be, &g.v, (size_t)r * row, bad, row);
+				}
+				stage_run(&g, 0, s.n, NULL, got);
+				CHECK_MSG(!memcmp(got, ref, (size_t)seen * width * 4), "%s, %d tokens", levels[l], (int)seen);
+				if (seen < s.n)
+					CHECK(isnan(got[(size_t)seen * width]));
+				stage_free(&g);
+				finish(be);
+			}
+		world_free(&w);
+		free(ref);
+		free(got);
+	}
+}
+
+/* ---- special values ---- */
+
+TEST(carries_not_a_number)
+{
+	struct shape s = { 3, 1, 64, 600, 2, DT_F32, 1, { 552 }, { 0 }, 2 };
+
+	for (int l = 0; l < N_LEVELS; l++)
+		for (int where = 0; where < 4; where++) {
+			struct backend *be = open_level(levels[l], 2);
+			struct world w;
+			struct stage g;
+			float got[2 * 192];
+
+			if (!be)
+				continue;
+			w = world_new(&s);
+			w.row0[0] = 0;
+			switch (where) {
+			case 0: w.q[0][3] = NAN; break;
+			case 1: ((float *)w.kb)[520 * 64 + 9] = NAN; break;
+			case 2: ((float *)w.kb)[10 * 64] = NAN; break;
+			default: ((float *)w.vb)[3 * 64] = NAN; break;
+			}
+			g = stage_new(be, &w);
+			stage_run(&g, 0, 2, NULL, got);
+			CHECK_MSG(isnan(got[0]), "%s place %d", levels[l], where);
+			stage_free(&g);
+			finish(be);
+			world_free(&w);
+		}
+}
+
+/* Scores far apart must neither overflow nor lose the largest. */
+TEST(survives_extreme_scores)
+{
+	struct shape s = { 1, 1, 64, 1100, 1, DT_F32, 1, { 1051 }, { 0 }, 2 };
+
+	for (int l = 0; l < N_LEVELS; l++) {
+		struct backend *be = open_level(levels[l], 2);
+		struct world w;
+		struct stage g;
+		float got[64];
+
+		if (!be)
+			continue;
+		w = world_new(&s);
+		w.row0[0] = 0;
+		for (int j = 0; j < 64; j++) {
+			w.q[0][j] = 100;
+			((float *)w.kb)[700 * 64 + j] = 1000;
+		}
+		g = stage_new(be, &w);
+		stage_run(&g, 0, 1, NULL, got);
+		for (int j = 0; j < 64; j++)
+			CHECK_MSG(got[j] == w.v[700 * 64 + j], "%s: %g, expected %g", levels[l], got[j], w.v[700 * 64 + j]);
+		stage_free(&g);
+		finish(be);
+		world_free(&w);
+	}
+}
+
+/* ---- probe ---- */
+
+TEST(probe_matches_double)
+{
+	static const struct { enum reduce reduce; int whole; } kinds[] = {
+		{ REDUCE_MAX, 0 }, { REDUCE_MEAN, 0 }, { REDUCE_MEDIAN, 0 }, { REDUCE_MAX, 1 }, { REDUCE_MEAN, 1 }, { REDUCE_MEDIAN, 1 },
+	};
+
+	for (int round = 0; round < 48; round++) {
+		struct shape s = shape_random(round * 5 + 1);
+		struct world w = world_new(&s);
+		size_t all = (size_t)s.n * (size_t)(s.n_head * s.dim), per = (size_t)s.n_head * (size_t)w.cols;
+		double *out = must_alloc(all * sizeof *out), *p = must_alloc((size_t)s.n * per * sizeof *p), holding = 0;
+		int whole = kinds[round % 6].whole, rows = whole ? 1 : s.n_kv, heads = s.n_head / rows;
+		int32_t skip = round % 4 == 1 ? below(w.cols - s.n + 1) : s.n_part > 1 && round % 4 == 3 ? s.n_rows[0] : 0;
+		int32_t cols = w.cols - skip;
+		int elsewhere = 0;       /* sums of before are in a tensor of their own */
+		float *got = must_alloc(all * 4), *weight = must_alloc((size_t)s.n * 4), *m, share = round % 3 ? 0.9f : 0.5f;
+		size_t stride = (size_t)cols + 5, cells = stride * (size_t)(rows + 3);
+
+		world_double(&w, out, p);
+		m = must_alloc(cells * 4);
+		for (int32_t i = 0; i < s.n; i++) {
+			weight[i] = below(3) ? test_randf(0.1f, 2) : 0;
+			elsewhere |= weight[i] != 0 && round % 3 == 1;
+			for (int32_t h = 0; h < s.n_head && weight[i] != 0; h++)
+				holding += rows_holding(p + (size_t)i * per + (size_t)h * (size_t)w.cols, w.cols - (s.n - 1 - i), share);
+		}
+		for (int l = 0; l < N_LEVELS; l++) {
+			struct backend *be = open_level(levels[l], 2);
+			struct stage g;
+			struct tensor sum, from, need;
+			struct attn_probe probe;
+			float width[3] = { GUARD, 1000, GUARD };
+			double worst = 0;
+
+			if (!be)
+				continue;
+			g = stage_new(be, &w);
+			for (size_t i = 0; i < cells; i++)
+				m[i] = 0.25f;
+			from = tensor_new(be, DT_F32, rows + 3, (int32_t)stride, m);
+			for (size_t i = 0; i < cells && elsewhere; i++)
+				m[i] = 7;
+			sum = tensor_new(be, DT_F32, rows + 3, (int32_t)stride, m);
+			need = tensor_new(be, DT_F32, 1, 3, width);
+			probe = (struct attn_probe){
+				.mass = round % 8 == 7 ? NULL : &sum, .from = elsewhere ? &from : NULL, .mass_row = 2, .weight = weight, .reduce = kinds[round % 6].reduce,
+				.whole_layer = whole, .spread = round % 4 == 2 ? NULL : &need, .spread_col = 1, .share = share, .skip = skip,
+			};
+			stage_run(&g, 0, s.n, &probe, got);
+			CHECK_MSG(nmse(got, out, all) < 1e-11, "%s %s", levels[l], describe(&s));
+			be->ops->read(be, &sum, 0, m, cells * 4);
+			be->ops->read(be, &need, 0, width, 12);
+			for (size_t i = 0; i < cells; i++) {
+				int32_t r = (int32_t)(i / stride) - 2, c = (int32_t)(i % stride);
+				int written = probe.mass && r >= 0 && r < rows && c < cols;
+				double before = elsewhere && !written ? 7 : elsewhere && c >= cols - s.n ? 0 : 0.25, x = before;
+
+				if (written)
+					for (int32_t t = 0; t < s.n; t++)
+						x += weight[t] * reduced(p + (size_t)t * per + (size_t)(r * heads) * (size_t)w.cols + (size_t)(skip + c),
+						                         (size_t)w.cols, heads, probe.reduce);
+				worst = fmax(worst, fabs(m[i] - x));
+				if (x == before)
+					CHECK_MSG(m[i] == (float)before, "%s wrote row %d column %d", levels[l], (int)r, (int)c);
+			}
+			CHECK_MSG(worst < 4e-6, "%s mass off by %g: round %d, %s", levels[l], worst, round, describe(&s));
+			CHECK(width[0] == GUARD && width[2] == GUARD);
+			if (probe.spread)
+				CHECK_MSG(fabs(width[1] - 1000 - holding) <= 0.02 * holding + 1e-9, "%s need %g, expected %g: %s", levels[l],
+				          width[1] - 1000, holding, describe(&s));
+			else
+				CHECK(width[1] == 1000);
+			be->ops->drop(be, &sum);
+			be->ops->drop(be, &from);
+			be->ops->drop(be, &need);
+			stage_free(&g);
+			finish(be);
+		}
+		world_free(&w);
+		free(out);
+		free(p);
+		free(got);
+		free(weight);
+		free(m);
+	}
+}
+
+/* Equal scores: the share is exact to a row. */
+TEST(need_of_even_attention)
+{
+	struct shape s = { 2, 1, 32, 1000, 1, DT_F16, 1, { 1000 }, { 0 }, 0 };
+	static const float share[] = { 0.001f, 0.25f, 0.5f, 0.9f, 0.999f, 1 };
+
+	for (int l = 0; l < N_LEVELS; l++)
+		for (int i = 0; i < 6; i++) {
+			struct backend *be = open_level(levels[l], 1);
+			struct world w;
+			struct stage g;
+			struct tensor need;
+			float got[64], x, one = 1;
+
+			if (!be)
+				continue;
+			w = world_new(&s);
+			g = stage_new(be, &w);
+			need = tensor_new(be, DT_F32, 1, 1, NULL);
+			stage_run(&g, 0, 1, &(struct attn_probe){ .weight = &one, .spread = &need, .share = share[i] }, got);
+			be->ops->read(be, &need, 0, &x, 4);
+			CHECK_MSG(fabsf(x - 2000 * share[i]) <= 2, "%s: %g rows hold %g", levels[l], x / 2, share[i]);
+			be->ops->drop(be, &need);
+			stage_free(&g);
+			finish(be);
+			world_free(&w);
+		}
+}
+
+/* ---- caches ---- */
+
+TEST(put_every_type)
+{
+	enum { HEADS = 3, CAP = 40, ROW0 = 5, N = 17 };
+	static const int32_t dims[] = { 64, 32, 96, 20, 7 };
+
+	for (int l = 0; l < N_LEVELS; l++)
+		for (int t = 0; t < N_TYPES; t++)
+			for (int d = 0; d < 5; d++) {
+				struct backend *be = open_level(levels[l], 2);
+				int32_t dim = dims[d];
+				size_t row = (size_t)dtype_bytes(attn_types[t], (uint64_t)dim), bytes = HEADS * CAP * row;
+				float *x;
+				uint8_t *ref, *got;
+				struct tensor tx, plane;
+
+				if (!be)
+					continue;
+				if (attn_types[t] == DT_Q8_0 && dim % 32) {
+					finish(be);
+					continue;
+				}
+				x = must_alloc((size_t)(N * HEADS * dim) * 4);
+				ref = must_alloc(bytes);
+				got = must_alloc(bytes);
+				for (int i = 0; i < N * HEADS * dim; i++)
+					x[i] = i % 61 == 7 ? 0 : test_randf(-4, 4) * (i % 13 ? 1 : 100);
+				for (int i = 0; i < N; i++)
+					for (int h = 0; h < HEADS; h++)
+						dtype_from_f32(attn_types[t], ref + (size_t)(h * CAP + ROW0 + i) * row, x + (i * HEADS + h) * dim, dim);
+				tx = tensor_new(be, DT_F32, N, HEADS * dim, x);
+				plane = tensor_new(be, attn_types[t], HEADS * CAP, dim, NULL);
+				be->ops->kv_put(be, &plane, &tx, HEADS, ROW0, N);
+				be->ops->read(be, &plane, 0, got, bytes);
+				CHECK_MSG(!memcmp(got, ref, bytes), "%s %s heads of %d", levels[l], dtype_info(attn_types[t])->name, (int)dim);
+				be->ops->drop(be, &tx);
+				be->ops->drop(be, &plane);
+				finish(be);
+				free(x);
+				free(ref);
+				free(got);
+			}
+}
+
+TEST(put_keeps_what_is_not_finite)
+{
+	static const float bad[] = { NAN, INFINITY, -INFINITY, 1e30f };
+
+	for (int l = 0; l < N_LEVELS; l++)
+		for (int b = 0; b < 4; b++) {
+			struct backend *be = open_level(levels[l], 1);
+			float x[64] = { 0 }, y[64];
+			struct tensor tx, plane;
+			uint8_t stored[68];
+
+			if (!be)
+				continue;
+			x[40] = bad[b];
+			tx = tensor_new(be, DT_F32, 1, 64, x);
+			plane = tensor_new(be, DT_Q8_0, 1, 64, NULL);
+			be->ops->kv_put(be, &plane, &tx, 1, 0, 1);
+			be->ops->read(be, &plane, 0, stored, sizeof stored);
+			dtype_to_f32(DT_Q8_0, y, stored, 64);
+			CHECK_MSG(y[0] == 0 && isnan(y[40]), "%s: %g became %g", levels[l], bad[b], y[40]);
+			be->ops->drop(be, &tx);
+			be->ops->drop(be, &plane);
+			finish(be);
+		}
+}
+
+/* ---- refusals ---- */
+
+static void refused(struct backend *be, const char *part)
+{
+	int rc = be->ops->sync(be);
+
+	CHECK_MSG(rc < 0 && strstr(be->err, part), "'%s' is not in: %s", part, rc < 0 ? be->err : "(no error)");
+}
+
+TEST(refuses_what_does_not_fit)
+{
+	struct shape s = { 4, 2, 64, 100, 2, DT_F16, 2, { 20, 30 }, { 1, 0 }, 1 };
+	static const int32_t wrong[] = { 100, -1, INT32_MAX, INT32_MIN };
+	struct backend *be = open_level("c", 1);
+	struct world w = world_new(&s);
+	struct stage g = stage_new(be, &w);
+	float got[2 * 256], weight[2] = { 1, 1 };
+	struct tensor sum = tensor_new(be, DT_F32, 2, 50, NULL), x = tensor_new(be, DT_F32, 1, 40, NULL), odd;
+	struct tensor other = tensor_new(be, DT_F32, 2, 51, NULL);
+	struct attn_probe p = { .mass = &sum, .weight = weight };
+
+	stage_run(&g, 0, 2, &p, got);
+	CHECK(be->ops->sync(be) == 0);
+	/* A list's columns past its rows may hold anything. */
+	for (int i = 0; i < 4; i++)
+		for (int k = 0; k < 6; k++) {
+			int32_t at = (int32_t[]){ 0, 19, 20, 23, 42, 45 }[k];
+
+			be->ops->write(be, &g.rows[0], (size_t)at * 4, &wrong[i], 4);
+			stage_run(&g, 0, 2, NULL, got);
+			if (at % 23 < 20)
+				refused(be, "is not within a cache of 100");
+			be->ops->write(be, &g.rows[0], (size_t)at * 4, &w.rows[0][at], 4);
+			CHECK(be->ops->sync(be) == 0);
+		}
+	p.mass_row = 1;
+	stage_run(&g, 0, 2, &p, got);
+	refused(be, "sum of the wrong shape");
+	p.mass_row = 0;
+	p.skip = 51;
+	stage_run(&g, 0, 2, &p, got);
+	refused(be, "skips 51 of 50 slots");
+	p.skip = 20;
+	stage_run(&g, 0, 2, &p, got);
+	CHECK(be->ops->sync(be) == 0);
+	p.from = &sum;
+	stage_run(&g, 0, 2, &p, got);
+	refused(be, "sums of two shapes");
+	p.from = &other;
+	stage_run(&g, 0, 2, &p, got);
+	refused(be, "sums of two shapes");
+	p.from = NULL;
+	p.spread = &sum;
+	p.spread_col = 50;
+	stage_run(&g, 0, 2, &p, got);
+	refused(be, "no place");
+	w.row0[1] = 71;
+	stage_run(&g, 0, 2, NULL, got);
+	refused(be, "wrong shape");
+	/* A block of q8_0 is 32 values. */
+	odd = (struct tensor){ .type = DT_Q8_0, .rows = 4, .cols = 40 };
+	CHECK(be->ops->alloc(be, &odd) < 0);
+	refused(be, "cannot allocate");
+	be->ops->drop(be, &sum);
+	be->ops->drop(be, &other);
+	be->ops->drop(be, &x);
+	stage_free(&g);
+	finish(be);
+	world_free(&w);
+}
+
+TEST(lists_and_bytes_are_no_weights)
+{
+	static const enum dtype t[] = { DT_I32, DT_U8 };
+	struct backend *be = open_level("c", 1);
+	const char *name;
+
+	for (int i = 0; i < 2; i++) {
+		uint8_t in[40], out[40] = { 0 };
+		struct tensor x = tensor_new(be, t[i], 1, i ? 40 : 10, NULL), weight = { .type = t[i], .rows = 1, .cols = 8 };
+
+		for (int j = 0; j < 40; j++)
+			in[j] = (uint8_t)(j * 7);
+		be->ops->write(be, &x, 0, in, 40);
+		be->ops->read(be, &x, 0, out, 40);
+		CHECK(!memcmp(in, out, 40));
+		be->ops->drop(be, &x);
+		CHECK(be->ops->load_weight(be, &weight, in, 0) < 0);
+		refused(be, "cannot take a weight");
+		CHECK_STR(dtype_info(t[i])->name, i ? "U8" : "I32");
+	}
+	CHECK(dtype_from_ggml(26, &name) == -1 && dtype_from_ggml(UINT32_MAX, &name) == -1);
+	finish(be);
+}

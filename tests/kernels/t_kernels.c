@@ -1,0 +1,1262 @@
+/* tests/kernels/t_kernels.c - the operations of the CPU backend, at every level this machine has (attention: t_attn.c).
+ *
+ * Each result is compared with a plain computation in double made here, and the levels with one
+ * another; then the promise that the engine builds on: the same bits for any number of threads and any
+ * way to cut a run of tokens into calls. */
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "kernels/backend.h"
+#include "kernels/cpu_fns.h"
+#include "kernels/quant.h"
+#include "tests/lib/levels.h"
+
+/* ---- helpers ---- */
+
+static float *random_floats(size_t n, float lo, float hi)
+{
+	float *x = must_alloc(n * sizeof *x);
+
+	for (size_t i = 0; i < n; i++)
+		x[i] = test_randf(lo, hi);
+	return x;
+}
+
+static struct tensor weight_new(struct backend *be, enum dtype type, int32_t rows, int32_t cols,
+                                const void *data)
+{
+	struct tensor t = { .type = type, .rows = rows, .cols = cols };
+
+	CHECK_MSG(be->ops->load_weight(be, &t, data, 0) == 0, "%s", be->err);
+	return t;
+}
+
+/* Rows of a type as a file would hold them: quantised from floats, or random bits under sane scales. */
+static void *random_weight(enum dtype type, int32_t rows, int32_t cols)
+{
+	size_t n = (size_t)rows * (size_t)cols, size = (size_t)dtype_bytes(type, n);
+	size_t block = (size_t)dtype_info(type)->block_bytes;
+	uint8_t *w = must_alloc(size);
+	float *x = random_floats(n, -0.1f, 0.1f);
+
+	if (dtype_from_f32(type, w, x, (int64_t)n) < 0) {
+		for (size_t i = 0; i < size; i++)
+			w[i] = (uint8_t)test_rand();
+		for (size_t i = 0; i < size; i += block) {
+			uint16_t d = f32_to_f16(test_randf(0.001f, 0.003f)), m = f32_to_f16(test_randf(0.001f, 0.003f));
+
+			switch (type) {
+			case DT_Q2_K:
+				memcpy(w + i + offsetof(struct block_q2_k, d), &d, 2);
+				memcpy(w + i + offsetof(struct block_q2_k, dmin), &m, 2);
+				break;
+			case DT_Q3_K:
+				memcpy(w + i + offsetof(struct block_q3_k, d), &d, 2);
+				break;
+			case DT_Q4_K:
+				memcpy(w + i + offsetof(struct block_q4_k, d), &d, 2);
+				memcpy(w + i + offsetof(struct block_q4_k, dmin), &m, 2);
+				break;
+			case DT_Q5_K:
+				memcpy(w + i + offsetof(struct block_q5_k, d), &d, 2);
+				memcpy(w + i + offsetof(struct block_q5_k, dmin), &m, 2);
+				break;
+			case DT_Q6_K:
+				memcpy(w + i + offsetof(struct block_q6_k, d), &d, 2);
+				break;
+			case DT_IQ4_NL:
+				memcpy(w + i + offsetof(struct block_iq4_nl, d), &d, 2);
+				break;
+			case DT_IQ4_XS:
+				memcpy(w + i + offsetof(struct block_iq4_xs, d), &d, 2);
+				break;
+			default:
+				test_fail(__FILE__, __LINE__, "no random weights for %s", dtype_info(type)->name);
+			}
+		}
+	}
+	free(x);
+	return w;
+}
+
+static int is_float(enum dtype t)
+{
+	return t == DT_F32 || t == DT_F16 || t == DT_BF16;
+}
+
+/* x as a quantised product sees it: int8 under one scale per block of 32, with a second plane where one
+ * value towers above the rest or where all_wide asks for it. */
+static void round_activations(float *out, const float *x, size_t n, int all_wide)
+{
+	for (size_t b = 0; b < n; b += 32) {
+		float amax = 0, d, id;
+		long squares = 0;
+
+		for (size_t j = b; j < b + 32; j++)
+			amax = fmaxf(amax, fabsf(x[j]));
+		d = amax / 127.0f;
+		id = d > 0 ? 1.0f / d : 0;
+		for (size_t j = b; j < b + 32; j++)
+			squares += lrintf(x[j] * id) * lrintf(x[j] * id);
+		for (size_t j = b; j < b + 32; j++) {
+			float q = (float)lrintf(x[j] * id), lo = (float)lrintf((x[j] * id - q) * 256);
+
+			lo = lo > 127 ? 127 : lo < -127 ? -127 : lo;
+			out[j] = d * (all_wide || squares < ACT_WIDE_BELOW ? q + lo / 256 : q);
+		}
+	}
+}
+
+/* out[n][rows] = x w^T in double, with the activations rounded as the type asks. */
+static void product(float *out, enum dtype type, const void *w, int32_t rows, int32_t cols,
+                    const float *x, int32_t n, int all_wide)
+{
+	size_t nw = (size_t)rows * (size_t)cols, nx = (size_t)n * (size_t)cols;
+	float *wf = must_alloc(nw * sizeof *wf), *xr = must_alloc(nx * sizeof *xr);
+
+	dtype_to_f32(type, wf, w, (int64_t)nw);
+	if (is_float(type))
+		memcpy(xr, x, nx * sizeof *xr);
+	else
+		round_activations(xr, x, nx, all_wide);
+	for (int32_t c = 0; c < n; c++)
+		for (int32_t r = 0; r < rows; r++) {
+			const float *a = wf + (size_t)r * (size_t)cols, *b = xr + (size_t)c * (size_t)cols;
+			double s = 0;
+
+			for (int32_t j = 0; j < cols; j++)
+				s += (double)a[j] * b[j];
+			out[(size_t)c * (size_t)rows + (size_t)r] = (float)s;
+		}
+	free(wf);
+	free(xr);
+}
+
+#define GUARD 12345.5f
+
+/* A result with one row more than needed, which must stay as it is. */
+static struct tensor guarded(struct backend *be, int32_t n, int32_t cols)
+{
+	struct tensor t = tensor_new(be, DT_F32, n + 1, cols, NULL);
+	float *row = must_alloc((size_t)cols * sizeof *row);
+
+	for (int32_t j = 0; j < cols; j++)
+		row[j] = GUARD;
+	be->ops->write(be, &t, (size_t)n * (size_t)cols * 4, row, (size_t)cols * 4);
+	free(row);
+	return t;
+}
+
+/* The first n rows, after a check of the guard. */
+static float *result(struct backend *be, struct tensor *t, const char *what)
+{
+	size_t n = (size_t)(t->rows - 1) * (size_t)t->cols, all = n + (size_t)t->cols;
+	float *x = must_alloc(all * sizeof *x);
+
+	be->ops->read(be, t, 0, x, all * 4);
+	for (size_t i = n; i < all; i++)
+		if (x[i] != GUARD) {
+			test_fail(__FILE__, __LINE__, "%s wrote past its last row", what);
+			break;
+		}
+	be->ops->drop(be, t);
+	return x;
+}
+
+static float *matmul_once(struct backend *be, const struct tensor *w, const float *x, int32_t n)
+{
+	struct tensor tx = tensor_new(be, DT_F32, n, w->cols, x), out = guarded(be, n, w->rows);
+
+	be->ops->matmul(be, &(struct matmul){ .out = &out, .w = w }, 1, &tx, n);
+	be->ops->drop(be, &tx);
+	return result(be, &out, "matmul");
+}
+
+/* ---- opening, memory, errors ---- */
+
+TEST(open_names_and_levels)
+{
+	struct backend *be = NULL;
+	char err[160], text[64];
+
+	CHECK(backend_open(&be, "abacus", NULL, err) < 0);
+	CHECK(be == NULL);
+	CHECK_STR(err, "unknown device 'abacus'; there are 'auto', 'cpu', 'cuda'");
+	setenv("WEIR_CPU", "mmx", 1);
+	CHECK(backend_open(&be, "cpu", NULL, err) < 0);
+	CHECK_STR(err, "unknown CPU level 'mmx' in WEIR_CPU; use c, avx2 or avx512");
+	setenv("WEIR_CPU", "c", 1);
+	CHECK(!strncmp(backend_cpu_level(), "c (", 3));
+	unsetenv("WEIR_CPU");
+	test_note("cpu level %s", backend_cpu_level());
+	CHECK(backend_open(&be, "cpu", NULL, err) == 0);
+	if (!be)
+		return;
+	be->ops->describe(be, text, sizeof text);
+	CHECK(!strncmp(text, "cpu ", 4));
+	CHECK_STR(be->ops->name, "cpu");
+	finish(be);
+}
+
+TEST(alloc_is_zeroed_and_aligned)
+{
+	struct backend *be = open_level("c", 2);
+	static const int32_t rows[] = { 1, 7, 300, 3000 };
+
+	for (int i = 0; i < 4; i++) {
+		struct tensor t = tensor_new(be, DT_F32, rows[i], 257, NULL);
+		size_t n = (size_t)rows[i] * 257;
+		float *x = must_alloc(n * 4);
+		int clean = 1;
+
+		CHECK((uintptr_t)t.data % 64 == 0);
+		be->ops->read(be, &t, 0, x, n * 4);
+		for (size_t k = 0; k < n; k++)
+			clean &= x[k] == 0;
+		CHECK(clean);
+		free(x);
+		be->ops->drop(be, &t);
+		CHECK(t.data == NULL);
+		be->ops->drop(be, &t);
+	}
+	finish(be);
+}
+
+TEST(first_error_sticks)
+{
+	struct backend *be = open_level("c", 1);
+	struct tensor big = { .type = DT_F32, .rows = 1 << 30, .cols = 1 << 30 }, ok, odd;
+	char first[160];
+	float v = 1;
+
+	ok = tensor_new(be, DT_F32, 1, 4, NULL);
+	CHECK(be->ops->alloc(be, &big) < 0);
+	CHECK(be->failed);
+	CHECK(strstr(be->err, "4611686018427387904 bytes") != NULL);
+	memcpy(first, be->err, sizeof first);
+	be->ops->write(be, &ok, 16, &v, 4);
+	odd = (struct tensor){ .type = DT_Q4_0, .rows = 1, .cols = 33 };
+	CHECK(be->ops->alloc(be, &odd) < 0);
+	CHECK(be->ops->sync(be) < 0);
+	CHECK_STR(be->err, first);
+	be->ops->drop(be, &ok);
+	be->ops->close(be);
+
+	be = open_level("c", 1);
+	ok = tensor_new(be, DT_F32, 1, 4, NULL);
+	be->ops->write(be, &ok, 16, &v, 4);
+	CHECK(be->ops->sync(be) < 0);
+	be->ops->drop(be, &ok);
+	be->ops->close(be);
+
+	be = open_level("c", 1);
+	CHECK(be->ops->alloc(be, &odd) < 0);
+	be->ops->close(be);
+}
+
+TEST(a_reported_error_is_over)
+{
+	struct backend *be = open_level("c", 1);
+	struct tensor big = { .type = DT_F32, .rows = 1 << 30, .cols = 1 << 30 }, ok = tensor_new(be, DT_F32, 1, 4, NULL);
+	float v[4] = { 1, 2, 3, 4 }, back[4] = { 0 };
+
+	CHECK(be->ops->alloc(be, &big) < 0);
+	CHECK(be->ops->sync(be) < 0);
+	CHECK(be->ops->sync(be) == 0);
+	be->ops->write(be, &ok, 0, v, sizeof v);
+	be->ops->read(be, &ok, 0, back, sizeof back);
+	CHECK(!memcmp(v, back, sizeof v));
+	be->ops->drop(be, &ok);
+	finish(be);
+}
+
+TEST(wrong_shapes_are_refused)
+{
+	struct backend *be;
+	struct tensor x, w, out, small;
+	float zeros[64 * 8] = { 0 };
+
+	for (int i = 0; i < 5; i++) {
+		be = open_level("c", 2);
+		x = tensor_new(be, DT_F32, 2, 64, NULL);
+		out = tensor_new(be, DT_F32, 2, 8, NULL);
+		small = tensor_new(be, DT_F32, 1, 7, NULL);
+		w = weight_new(be, DT_F32, 8, i == 0 ? 32 : 64, zeros);
+		switch (i) {
+		case 0:
+		case 1:
+			be->ops->matmul(be, &(struct matmul){ .out = i ? &small : &out, .w = &w }, 1, &x, 1);
+			break;
+		case 2:
+			be->ops->matmul(be, &(struct matmul){ .out = &out, .w = &w }, 1, &x, 3);
+			break;
+		case 3:
+			be->ops->embed(be, &x, &w, (int32_t[]){ 8 }, 1);
+			break;
+		case 4:
+			be->ops->rmsnorm(be, &x, &x, &small, 64, 1e-5f, 1);
+			break;
+		}
+		CHECK_MSG(be->ops->sync(be) < 0, "case %d", i);
+		be->ops->drop(be, &x);
+		be->ops->drop(be, &w);
+		be->ops->drop(be, &out);
+		be->ops->drop(be, &small);
+		be->ops->close(be);
+	}
+}
+
+/* ---- row operations ---- */
+
+TEST(copy_moves_rows_and_refuses_what_does_not_fit)
+{
+	struct backend *be = open_level("c", 1);
+	float x[6 * 3];
+	struct tensor a, b;
+
+	for (int i = 0; i < 18; i++)
+		x[i] = (float)i;
+	a = tensor_new(be, DT_F32, 6, 3, x);
+	b = guarded(be, 4, 3);
+	be->ops->copy(be, &b, 1, &a, 3, 3);
+	be->ops->copy(be, &a, 0, &a, 5, 1);
+	be->ops->read(be, &a, 0, x, sizeof x);
+	CHECK(x[0] == 15 && x[2] == 17 && x[3] == 3 && x[17] == 17);
+	be->ops->read(be, &b, 12, x, 36);
+	CHECK(x[0] == 9 && x[8] == 17);
+	CHECK_INT(be->ops->sync(be), 0);
+	be->ops->copy(be, &b, 3, &a, 0, 3);
+	CHECK(be->ops->sync(be) < 0 && strstr(be->err, "does not fit"));
+	free(result(be, &b, "copy"));
+	be->ops->drop(be, &a);
+	be->ops->close(be);
+}
+
+TEST(embed_every_type)
+{
+	static const int32_t id[] = { 4, 0, 10, 4, 7, 1, 2, 3, 5, 6, 8, 9, 10, 10, 0 };
+	enum { N = sizeof id / sizeof id[0], COLS = 512, ROWS = 11 };
+
+	for (int t = 0; t < DT_COUNT; t++) {
+		struct backend *be = open_level("c", 2);
+		uint8_t *w = random_weight((enum dtype)t, ROWS, COLS);
+		struct tensor table = { .type = (enum dtype)t, .rows = ROWS, .cols = COLS };
+		struct tensor out = guarded(be, N, COLS);
+		float *ref = must_alloc(ROWS * COLS * 4), *got;
+
+		CHECK(be->ops->load_weight(be, &table, w, 1) == 0);
+		be->ops->embed(be, &out, &table, id, N);
+		dtype_to_f32((enum dtype)t, ref, w, ROWS * COLS);
+		got = result(be, &out, "embed");
+		for (int i = 0; i < N; i++)
+			CHECK_MSG(!memcmp(got + i * COLS, ref + id[i] * COLS, COLS * 4), "%s row %d",
+			          dtype_info((enum dtype)t)->name, i);
+		be->ops->drop(be, &table);
+		finish(be);
+		free(w);
+		free(ref);
+		free(got);
+	}
+}
+
+TEST(rmsnorm_matches_double)
+{
+	static const struct { int32_t cols, group, n; } shape[] = {
+		{ 576, 576, 1 }, { 576, 64, 3 }, { 32, 32, 5 }, { 100, 100, 2 }, { 7, 7, 4 }, { 576, 576, 130 },
+	};
+
+	for (int l = 0; l < N_LEVELS; l++)
+		for (size_t s = 0; s < sizeof shape / sizeof shape[0]; s++) {
+			struct backend *be = open_level(levels[l], 2);
+			int32_t cols = shape[s].cols, group = shape[s].group, n = shape[s].n;
+			size_t all = (size_t)n * (size_t)cols;
+			float *x, *w, *ref, *got, *again;
+			struct tensor tx, tw, out;
+
+			if (!be)
+				continue;
+			x = random_floats(all, -3, 3);
+			w = random_floats((size_t)group, 0.5f, 2);
+			ref = must_alloc(all * 4);
+			for (size_t g = 0; g < all; g += (size_t)group) {
+				double sum = 0;
+
+				for (int32_t j = 0; j < group; j++)
+					sum += (double)x[g + (size_t)j] * x[g + (size_t)j];
+				for (int32_t j = 0; j < group; j++)
+					ref[g + (size_t)j] = (float)(x[g + (size_t)j] / sqrt(sum / group + 1e-5) * w[j]);
+			}
+			tx = tensor_new(be, DT_F32, n + 1, cols, NULL);
+			be->ops->drop(be, &tx);
+			tx = guarded(be, n, cols);
+			be->ops->write(be, &tx, 0, x, all * 4);
+			tw = tensor_new(be, DT_F32, 1, group, w);
+			out = guarded(be, n, cols);
+			be->ops->rmsnorm(be, &out, &tx, &tw, group, 1e-5f, n);
+			be->ops->rmsnorm(be, &tx, &tx, &tw, group, 1e-5f, n);
+			got = result(be, &out, "rmsnorm");
+			again = result(be, &tx, "rmsnorm in place");
+			CHECK_MSG(test_nmse(got, ref, all) < 1e-12, "%s %dx%d: %g", levels[l], (int)n, (int)cols,
+			          test_nmse(got, ref, all));
+			CHECK(!memcmp(got, again, all * 4));
+			be->ops->drop(be, &tw);
+			finish(be);
+			free(x);
+			free(w);
+			free(ref);
+			free(got);
+			free(again);
+		}
+}
+
+TEST(rope_matches_double)
+{
+	static const struct { int32_t heads, head_dim, dims, n; int neox; } shape[] = {
+		{ 9, 64, 64, 1, 0 }, { 3, 64, 64, 5, 1 }, { 2, 80, 80, 3, 1 }, { 2, 96, 32, 3, 1 },
+		{ 2, 96, 32, 3, 0 },
+		{ 1, 32, 6, 2, 1 }, { 1, 10, 10, 2, 0 }, { 9, 64, 64, 100, 0 },
+	};
+
+	for (int l = 0; l < N_LEVELS; l++)
+		for (size_t s = 0; s < sizeof shape / sizeof shape[0]; s++) {
+			struct backend *be = open_level(levels[l], 2);
+			int32_t dim = shape[s].head_dim, dims = shape[s].dims, n = shape[s].n;
+			int32_t cols = shape[s].heads * dim;
+			size_t all = (size_t)n * (size_t)cols;
+			float *x, *table, *ref, *got;
+			struct tensor tx, tt;
+
+			if (!be)
+				continue;
+			x = random_floats(all, -2, 2);
+			table = must_alloc((size_t)n * (size_t)dims * 4);
+			for (int32_t i = 0; i < n * dims / 2; i++) {
+				double a = test_randf(0, 6.3f);
+
+				table[2 * i] = (float)cos(a);
+				table[2 * i + 1] = (float)sin(a);
+			}
+			ref = must_alloc(all * 4);
+			memcpy(ref, x, all * 4);
+			for (int32_t i = 0; i < n; i++)
+				for (int32_t h = 0; h < shape[s].heads; h++)
+					for (int32_t j = 0; j < dims / 2; j++) {
+						size_t at = (size_t)i * (size_t)cols + (size_t)(h * dim);
+						size_t a = at + (size_t)(shape[s].neox ? j : 2 * j);
+						size_t b = at + (size_t)(shape[s].neox ? j + dims / 2 : 2 * j + 1);
+						double c = table[i * dims + 2 * j], sn = table[i * dims + 2 * j + 1];
+
+						ref[a] = (float)(x[a] * c - x[b] * sn);
+						ref[b] = (float)(x[a] * sn + x[b] * c);
+					}
+			tx = guarded(be, n, cols);
+			be->ops->write(be, &tx, 0, x, all * 4);
+			tt = tensor_new(be, DT_F32, n, dims, table);
+			be->ops->rope(be, &tx, &tx, &tt, dim, dims, shape[s].neox, n);
+			got = result(be, &tx, "rope");
+			CHECK_MSG(test_nmse(got, ref, all) < 1e-12, "%s shape %zu: %g", levels[l], s,
+			          test_nmse(got, ref, all));
+			be->ops->drop(be, &tt);
+			finish(be);
+			free(x);
+			free(table);
+			free(ref);
+			free(got);
+		}
+}
+
+TEST(kv_put_converts_and_places)
+{
+	enum { HEADS = 3, CAP = 40, ROW0 = 5, N = 17 };
+	static const int32_t dim_list[] = { 64, 20, 7 };
+
+	for (int l = 0; l < N_LEVELS; l++)
+		for (int d = 0; d < 3; d++)
+			for (int f16 = 0; f16 < 2; f16++) {
+				struct backend *be = open_level(levels[l], 2);
+				int32_t dim = dim_list[d];
+				size_t size = f16 ? 2 : 4, rows = HEADS * CAP, bytes = rows * (size_t)dim * size;
+				float *x;
+				uint8_t *ref, *got;
+				struct tensor tx, plane;
+
+				if (!be)
+					continue;
+				x = random_floats((size_t)(N * HEADS * dim), -4, 4);
+				x[0] = 1e6f;
+				x[1] = 3e-8f;
+				x[2] = -0.0f;
+				x[3] = 65519.0f;
+				ref = must_alloc(bytes);
+				memset(ref, 0, bytes);
+				for (int i = 0; i < N; i++)
+					for (int h = 0; h < HEADS; h++)
+						for (int j = 0; j < dim; j++) {
+							size_t at = ((size_t)(h * CAP + ROW0 + i) * (size_t)dim + (size_t)j) * size;
+							float v = x[(i * HEADS + h) * dim + j];
+							uint16_t half = f32_to_f16(v);
+
+							memcpy(ref + at, f16 ? (void *)&half : (void *)&v, size);
+						}
+				tx = tensor_new(be, DT_F32, N, HEADS * dim, x);
+				plane = tensor_new(be, f16 ? DT_F16 : DT_F32, HEADS * CAP, dim, NULL);
+				be->ops->kv_put(be, &plane, &tx, HEADS, ROW0, N);
+				got = must_alloc(bytes);
+				be->ops->read(be, &plane, 0, got, bytes);
+				CHECK_MSG(!memcmp(got, ref, bytes), "%s dim %d f16 %d", levels[l], (int)dim, f16);
+				be->ops->drop(be, &tx);
+				be->ops->drop(be, &plane);
+				finish(be);
+				free(x);
+				free(ref);
+				free(got);
+			}
+}
+
+/* ---- products ---- */
+
+TEST(matmul_every_type)
+{
+	static const int32_t n_list[] = { 1, 2, 3, 5, 7, 13, 64, 100 };
+	static const int32_t rows_list[] = { 1, 5, 16, 33, 100 };
+
+	for (int t = 0; t < DT_COUNT; t++) {
+		enum dtype type = (enum dtype)t;
+		int32_t block = dtype_info(type)->block;
+		double worst[N_LEVELS] = { 0 };
+
+		for (int k = 0; k < 4; k++) {
+			int32_t cols = block == 256 ? (k + 1) * 256 : (int32_t[]){ 32, 96, 288, 576 }[k];
+
+			for (size_t i = 0; i < sizeof n_list / sizeof n_list[0]; i++) {
+				int32_t n = n_list[i], rows = rows_list[(i + (size_t)k) % 5];
+				size_t all = (size_t)n * (size_t)rows;
+				uint8_t *w = random_weight(type, rows, cols);
+				float *x = random_floats((size_t)n * (size_t)cols, -1, 1), *ref = must_alloc(all * 4);
+				float *base = NULL;
+
+				product(ref, type, w, rows, cols, x, n, type == DT_Q8_0);
+				for (int l = 0; l < N_LEVELS; l++) {
+					struct backend *be = open_level(levels[l], 2);
+					struct tensor tw;
+					float *got;
+					double e;
+
+					if (!be)
+						continue;
+					tw = weight_new(be, type, rows, cols, w);
+					got = matmul_once(be, &tw, x, n);
+					e = test_nmse(got, ref, all);
+					if (e > worst[l])
+						worst[l] = e;
+					CHECK_MSG(e < 1e-10, "%s %s rows %d cols %d n %d: nmse %g", levels[l],
+					          dtype_info(type)->name, (int)rows, (int)cols, (int)n, e);
+					if (base)
+						CHECK_MSG(test_nmse(got, base, all) < 1e-10, "%s differs from c",
+						          levels[l]);
+					be->ops->drop(be, &tw);
+					finish(be);
+					if (base)
+						free(got);
+					else
+						base = got;
+				}
+				free(base);
+				free(w);
+				free(x);
+				free(ref);
+			}
+		}
+		test_note("%-6s worst nmse: c %.1e avx2 %.1e avx512 %.1e", dtype_info(type)->name, worst[0], worst[1],
+		          worst[2]);
+	}
+}
+
+/* Rounding the activations must cost little beside the weights' own rounding. */
+TEST(matmul_is_near_the_exact_product)
+{
+	static const enum dtype types[] = { DT_Q4_1, DT_Q8_0, DT_Q6_K, DT_Q4_K, DT_IQ4_XS };
+
+	for (int l = 0; l < N_LEVELS; l++)
+		for (int t = 0; t < 5; t++) {
+			struct backend *be = open_level(levels[l], 1);
+			enum { ROWS = 64, COLS = 512, N = 4 };
+			uint8_t *w;
+			float *x, *wf, *got, ref[ROWS * N];
+			struct tensor tw;
+			double e;
+
+			if (!be)
+				continue;
+			w = random_weight(types[t], ROWS, COLS);
+			x = random_floats(N * COLS, -1, 1);
+			wf = must_alloc(ROWS * COLS * 4);
+			dtype_to_f32(types[t], wf, w, ROWS * COLS);
+			product(ref, DT_F32, wf, ROWS, COLS, x, N, 0);
+			tw = weight_new(be, types[t], ROWS, COLS, w);
+			got = matmul_once(be, &tw, x, N);
+			e = test_nmse(got, ref, ROWS * N);
+			CHECK_MSG(e < 1e-4, "%s %s: nmse %g", levels[l], dtype_info(types[t])->name, e);
+			be->ops->drop(be, &tw);
+			finish(be);
+			free(w);
+			free(wf);
+			free(x);
+			free(got);
+		}
+}
+
+TEST(matmul_groups_bias_and_accumulate)
+{
+	enum { COLS = 256, N_M = 11 };
+	static const int32_t n_list[] = { 1, 6, 150 };
+	/* More products than one hand-over takes, types mixed; one Q8_0 makes the input wide for all. */
+	static const struct { enum dtype type; int32_t rows; int bias, accumulate; } spec[N_M] = {
+		{ DT_Q4_1, 192, 1, 0 }, { DT_Q8_0, 64, 0, 1 }, { DT_F32, 17, 1, 1 }, { DT_F16, 1, 0, 0 },
+		{ DT_Q6_K, 40, 1, 1 }, { DT_Q4_1, 3, 0, 0 }, { DT_BF16, 16, 1, 0 }, { DT_Q5_0, 31, 0, 1 },
+		{ DT_Q4_K, 65, 0, 0 }, { DT_Q4_0, 8, 1, 1 }, { DT_F32, 100, 0, 0 },
+	};
+
+	for (int l = 0; l < N_LEVELS; l++)
+		for (int k = 0; k < 3; k++) {
+			struct backend *be = open_level(levels[l], 3);
+			struct tensor tx, w[N_M], out[N_M], bias[N_M];
+			struct matmul m[N_M];
+			uint8_t *data[N_M];
+			float *x, *ref[N_M];
+			int32_t n = n_list[k];
+
+			if (!be)
+				continue;
+			x = random_floats((size_t)n * COLS, -1, 1);
+			tx = tensor_new(be, DT_F32, n, COLS, x);
+			for (int i = 0; i < N_M; i++) {
+				int32_t rows = spec[i].rows;
+				size_t all = (size_t)n * (size_t)rows;
+				float *start = random_floats(all, -5, 5), *b = random_floats((size_t)rows, -2, 2);
+
+				data[i] = random_weight(spec[i].type, rows, COLS);
+				w[i] = weight_new(be, spec[i].type, rows, COLS, data[i]);
+				out[i] = guarded(be, n, rows);
+				be->ops->write(be, &out[i], 0, start, all * 4);
+				bias[i] = tensor_new(be, DT_F32, 1, rows, b);
+				m[i] = (struct matmul){ .out = &out[i], .w = &w[i], .bias = spec[i].bias ? &bias[i] : NULL,
+				                        .accumulate = spec[i].accumulate };
+				ref[i] = must_alloc(all * 4);
+				product(ref[i], spec[i].type, data[i], rows, COLS, x, n, 1);
+				for (size_t e = 0; e < all; e++) {
+					if (spec[i].bias)
+						ref[i][e] += b[e % (size_t)rows];
+					if (spec[i].accumulate)
+						ref[i][e] += start[e];
+				}
+				free(start);
+				free(b);
+			}
+			be->ops->matmul(be, m, N_M, &tx, n);
+			for (int i = 0; i < N_M; i++) {
+				float *got = result(be, &out[i], "matmul");
+				double e = test_nmse(got, ref[i], (size_t)n * (size_t)spec[i].rows);
+
+				CHECK_MSG(e < 1e-10, "%s product %d n %d: nmse %g", levels[l], i, (int)n, e);
+				be->ops->drop(be, &w[i]);
+				be->ops->drop(be, &bias[i]);
+				free(data[i]);
+				free(ref[i]);
+				free(got);
+			}
+			be->ops->drop(be, &tx);
+			finish(be);
+			free(x);
+		}
+}
+
+static float *glu_once(struct backend *be, const struct tensor *gate, const struct tensor *up,
+                       const float *x, int32_t n)
+{
+	struct tensor tx = tensor_new(be, DT_F32, n, gate->cols, x), out = guarded(be, n, gate->rows);
+
+	be->ops->matmul_glu(be, &out, gate, up, &tx, n);
+	be->ops->drop(be, &tx);
+	return result(be, &out, "matmul_glu");
+}
+
+TEST(glu_matches_double)
+{
+	static const enum dtype pair[][2] = { { DT_Q4_1, DT_Q4_1 }, { DT_Q4_K, DT_Q6_K }, { DT_F32, DT_F16 },
+	                                      { DT_Q8_0, DT_BF16 } };
+	static const int32_t n_list[] = { 1, 5, 33, 140 }, rows_list[] = { 1, 50, 96, 200 };
+	enum { COLS = 256 };
+
+	for (int p = 0; p < 4; p++)
+		for (int k = 0; k < 4; k++) {
+			int32_t n = n_list[k], rows = rows_list[(k + p) % 4];
+			size_t all = (size_t)n * (size_t)rows;
+			uint8_t *g = random_weight(pair[p][0], rows, COLS), *u = random_weight(pair[p][1], rows, COLS);
+			float *x = random_floats((size_t)n * COLS, -8, 8);
+			float *rg = must_alloc(all * 4), *ru = must_alloc(all * 4);
+
+			product(rg, pair[p][0], g, rows, COLS, x, n, pair[p][0] == DT_Q8_0);
+			product(ru, pair[p][1], u, rows, COLS, x, n, pair[p][0] == DT_Q8_0);
+			for (size_t i = 0; i < all; i++)
+				rg[i] = (float)(rg[i] / (1 + exp(-(double)rg[i])) * ru[i]);
+			for (int l = 0; l < N_LEVELS; l++) {
+				struct backend *be = open_level(levels[l], 2);
+				struct tensor tg, tu;
+				float *got;
+
+				if (!be)
+					continue;
+				tg = weight_new(be, pair[p][0], rows, COLS, g);
+				tu = weight_new(be, pair[p][1], rows, COLS, u);
+				got = glu_once(be, &tg, &tu, x, n);
+				CHECK_MSG(test_nmse(got, rg, all) < 1e-10, "%s pair %d n %d rows %d: nmse %g", levels[l], p,
+				          (int)n, (int)rows, test_nmse(got, rg, all));
+				be->ops->drop(be, &tg);
+				be->ops->drop(be, &tu);
+				finish(be);
+				free(got);
+			}
+			free(g);
+			free(u);
+			free(x);
+			free(rg);
+			free(ru);
+		}
+}
+
+/* One call for all tokens on one thread, against other thread counts and other cuts. */
+static const int32_t cuts[][5] = { { 40 }, { 1, 39 }, { 16, 24 }, { 39, 1 }, { 7, 1, 2, 13, 17 } };
+enum { N_CUT = 40, N_CUTS = 5 };
+
+TEST(products_same_bits_for_threads_and_cuts)
+{
+	enum { ROWS = 100 };
+
+	for (int l = 0; l < N_LEVELS; l++)
+		for (int t = 0; t < DT_COUNT; t++) {
+			int32_t cols = dtype_info((enum dtype)t)->block == 256 ? 512 : 416;
+			uint8_t *g = random_weight((enum dtype)t, ROWS, cols);
+			uint8_t *u = random_weight((enum dtype)t, ROWS, cols);
+			float *x = random_floats(N_CUT * (size_t)cols, -1, 1), *mm = NULL, *glu = NULL;
+
+			for (int threads = 1; threads <= 3; threads++) {
+				struct backend *be = open_level(levels[l], threads);
+				struct tensor tg, tu;
+
+				if (!be)
+					continue;
+				tg = weight_new(be, (enum dtype)t, ROWS, cols, g);
+				tu = weight_new(be, (enum dtype)t, ROWS, cols, u);
+				for (int c = 0; c < N_CUTS; c++)
+					for (int32_t i = 0, k = 0; i < N_CUT; i += cuts[c][k++]) {
+						int32_t n = cuts[c][k];
+						const float *xi = x + (size_t)i * (size_t)cols;
+						float *a = matmul_once(be, &tg, xi, n), *b = glu_once(be, &tg, &tu, xi, n);
+
+						if (!mm) {
+							mm = a;
+							glu = b;
+							continue;
+						}
+						CHECK_MSG(!memcmp(a, mm + i * ROWS, (size_t)n * ROWS * 4),
+						          "%s %s: matmul of %d tokens from %d, %d threads", levels[l],
+						          dtype_info((enum dtype)t)->name, (int)n, (int)i, threads);
+						CHECK_MSG(!memcmp(b, glu + i * ROWS, (size_t)n * ROWS * 4),
+						          "%s %s: glu of %d tokens from %d, %d threads", levels[l],
+						          dtype_info((enum dtype)t)->name, (int)n, (int)i, threads);
+						free(a);
+						free(b);
+					}
+				be->ops->drop(be, &tg);
+				be->ops->drop(be, &tu);
+				finish(be);
+			}
+			free(mm);
+			free(glu);
+			free(g);
+			free(u);
+			free(x);
+		}
+}
+
+/* Towering values in no, few, the same and most blocks: all the ways that low planes take through a product.  Many tokens
+ * at once must give what each gives alone, and every level what the reference gives. */
+TEST(products_same_bits_with_wide_blocks)
+{
+	enum { ROWS = 40, N = 61 };
+
+	for (int t = 0; t < DT_COUNT; t++) {
+		int32_t cols = dtype_info((enum dtype)t)->block == 256 ? 768 : 608;
+		uint8_t *w = random_weight((enum dtype)t, ROWS, cols);
+		float *x = random_floats(N * (size_t)cols, -1, 1), *want = NULL;
+
+		for (int32_t i = 0; i < N * cols / 32; i++) {
+			int32_t token = i / (cols / 32), b = i % (cols / 32);
+			double share = token < 10 ? 0 : token < 40 ? 0.1 : token < 50 ? 0.9 : 0.4;
+
+			if (test_randf(0, 1) < share || (b == 3 && token >= 10))
+				x[(size_t)i * 32 + 7] = 40;
+		}
+		for (int l = 0; l < N_LEVELS; l++) {
+			struct backend *be = open_level(levels[l], 1 + 2 * (t % 2));
+			struct tensor tw;
+			float *all;
+			double worst = 0, size = 0;
+
+			if (!be)
+				continue;
+			tw = weight_new(be, (enum dtype)t, ROWS, cols, w);
+			all = matmul_once(be, &tw, x, N);
+			for (int32_t i = 0; i < N; i++) {
+				float *one = matmul_once(be, &tw, x + (size_t)i * (size_t)cols, 1);
+
+				CHECK_MSG(!memcmp(one, all + (size_t)i * ROWS, sizeof(float) * ROWS), "%s %s: token %d", levels[l],
+				          dtype_info((enum dtype)t)->name, (int)i);
+				free(one);
+			}
+			for (int32_t i = 0; want && i < N * ROWS; i++) {
+				worst = fmax(worst, fabs((double)all[i] - want[i]));
+				size = fmax(size, fabs((double)want[i]));
+			}
+			CHECK_MSG(worst <= 1e-5 * size, "%s %s: off by %g of %g", levels[l], dtype_info((enum dtype)t)->name, worst,
+			          size);
+			be->ops->drop(be, &tw);
+			finish(be);
+			if (want)
+				free(all);
+			else
+				want = all;
+		}
+		free(want);
+		free(w);
+		free(x);
+	}
+}
+
+/* Weights far larger than one task, columns beyond one tile: the cutting itself. */
+TEST(products_same_bits_for_large_shapes)
+{
+	enum { ROWS = 700, COLS = 2048, N = 300 };
+
+	for (int l = 1; l < N_LEVELS; l++) {
+		uint8_t *w = random_weight(DT_Q4_0, ROWS, COLS);
+		float *x = random_floats((size_t)N * COLS, -1, 1), *all = NULL;
+
+		for (int threads = 1; threads <= 5; threads += 2) {
+			struct backend *be = open_level(levels[l], threads);
+			struct tensor tw;
+			float *got;
+
+			if (!be)
+				break;
+			tw = weight_new(be, DT_Q4_0, ROWS, COLS, w);
+			got = matmul_once(be, &tw, x, N);
+			if (!all)
+				all = got;
+			CHECK_MSG(!memcmp(got, all, sizeof(float) * ROWS * N), "%s, %d threads", levels[l], threads);
+			if (got != all)
+				free(got);
+			for (int i = 0; i < N; i += 61) {
+				got = matmul_once(be, &tw, x + (size_t)i * COLS, 1);
+				CHECK_MSG(!memcmp(got, all + (size_t)i * ROWS, sizeof(float) * ROWS), "%s token %d",
+				          levels[l], i);
+				free(got);
+			}
+			be->ops->drop(be, &tw);
+			finish(be);
+		}
+		free(w);
+		free(x);
+		free(all);
+	}
+}
+
+TEST(load_weight_takes_odd_addresses)
+{
+	enum { ROWS = 20, COLS = 64 };
+	static const enum dtype types[] = { DT_F32, DT_F16, DT_Q4_1, DT_Q8_0 };
+
+	for (int l = 0; l < N_LEVELS; l++)
+		for (int t = 0; t < 4; t++) {
+			struct backend *be = open_level(levels[l], 2);
+			size_t size = (size_t)dtype_bytes(types[t], ROWS * COLS);
+			uint8_t *w, *odd;
+			float *x, *a, *b;
+
+			if (!be)
+				continue;
+			w = random_weight(types[t], ROWS, COLS);
+			odd = must_alloc(size + 8);
+			memcpy(odd + 3, w, size);
+			x = random_floats(COLS * 2, -1, 1);
+			struct tensor even_w = weight_new(be, types[t], ROWS, COLS, w);
+			struct tensor odd_w = weight_new(be, types[t], ROWS, COLS, odd + 3);
+			a = matmul_once(be, &even_w, x, 2);
+			b = matmul_once(be, &odd_w, x, 2);
+			CHECK(!memcmp(a, b, ROWS * 2 * 4));
+			be->ops->drop(be, &even_w);
+			be->ops->drop(be, &odd_w);
+			finish(be);
+			free(a);
+			free(b);
+			free(w);
+			free(odd);
+			free(x);
+		}
+}
+
+/* ---- special values ---- */
+
+TEST(not_a_number_reaches_the_output)
+{
+	static const float bad[] = { NAN, -NAN, INFINITY, -INFINITY };
+	enum { COLS = 256, ROWS = 40 };
+
+	for (int l = 0; l < N_LEVELS; l++)
+		for (int b = 0; b < 4; b++) {
+			struct backend *be = open_level(levels[l], 2);
+			float *x, *got, ones[COLS];
+			struct tensor tx, tw, out;
+
+			if (!be)
+				continue;
+			for (int j = 0; j < COLS; j++)
+				ones[j] = 1;
+			/* Row 0 is clean, row 1 holds one bad value at a changing place. */
+			x = random_floats(2 * COLS, 0.5f, 1);
+			x[COLS + 37 * b + 5] = bad[b];
+			tx = tensor_new(be, DT_F32, 2, COLS, x);
+			tw = tensor_new(be, DT_F32, 1, COLS, ones);
+			out = guarded(be, 2, COLS);
+			be->ops->rmsnorm(be, &out, &tx, &tw, COLS, 1e-5f, 2);
+			got = result(be, &out, "rmsnorm");
+			CHECK(isfinite(got[0]) && isfinite(got[COLS - 1]));
+			CHECK_MSG(isnan(got[COLS + 37 * b + 5]), "%s rmsnorm of %g", levels[l], bad[b]);
+			free(got);
+			for (int t = 0; t < DT_COUNT; t++) {
+				uint8_t *w = random_weight((enum dtype)t, ROWS, COLS);
+				struct tensor wt = weight_new(be, (enum dtype)t, ROWS, COLS, w);
+				int clean = 1, seen = 1;
+
+				got = matmul_once(be, &wt, x, 2);
+				for (int r = 0; r < ROWS; r++) {
+					clean &= isfinite(got[r]) != 0;
+					seen &= !isfinite(got[ROWS + r]);
+				}
+				CHECK_MSG(clean && seen, "%s %s matmul of %g: clean %d seen %d", levels[l],
+				          dtype_info((enum dtype)t)->name, bad[b], clean, seen);
+				free(got);
+				got = glu_once(be, &wt, &wt, x, 2);
+				for (int r = 0; r < ROWS; r++)
+					clean &= isfinite(got[r]) != 0;
+				CHECK_MSG(clean, "%s %s glu", levels[l], dtype_info((enum dtype)t)->name);
+				if (isnan(bad[b]))
+					CHECK_MSG(isnan(got[ROWS]), "%s %s glu of %g", levels[l],
+					          dtype_info((enum dtype)t)->name, bad[b]);
+				free(got);
+				be->ops->drop(be, &wt);
+				free(w);
+			}
+			be->ops->drop(be, &tx);
+			be->ops->drop(be, &tw);
+			finish(be);
+			free(x);
+		}
+}
+
+TEST(tiny_huge_and_zero_inputs)
+{
+	static const float size[] = { 0, 1e-45f, 1e-38f, 1e-30f, 1e20f, 1e30f, 3e38f };
+	enum { COLS = 64, ROWS = 16 };
+
+	for (int l = 0; l < N_LEVELS; l++)
+		for (int s = 0; s < 7; s++) {
+			struct backend *be = open_level(levels[l], 1);
+			uint8_t *w;
+			float *x, *got, w1[COLS];
+			struct tensor tw, tx, tn, out;
+			int finite = 1;
+
+			if (!be)
+				continue;
+			w = random_weight(DT_Q8_0, ROWS, COLS);
+			x = random_floats(COLS, -1, 1);
+			for (int j = 0; j < COLS; j++) {
+				x[j] *= size[s];
+				w1[j] = 1;
+			}
+			tw = weight_new(be, DT_Q8_0, ROWS, COLS, w);
+			got = matmul_once(be, &tw, x, 1);
+			for (int r = 0; r < ROWS; r++)
+				finite &= size[s] > 1e38f || isfinite(got[r]);
+			CHECK_MSG(finite, "%s matmul at %g", levels[l], size[s]);
+			if (size[s] == 0)
+				CHECK(got[0] == 0);
+			free(got);
+			tx = tensor_new(be, DT_F32, 1, COLS, x);
+			tn = tensor_new(be, DT_F32, 1, COLS, w1);
+			out = guarded(be, 1, COLS);
+			be->ops->rmsnorm(be, &out, &tx, &tn, COLS, 1e-6f, 1);
+			got = result(be, &out, "rmsnorm");
+			for (int j = 0; j < COLS; j++)
+				finite &= isfinite(got[j]) != 0;
+			/* Squares beyond the range of a float may overflow at the fast levels, as in every engine. */
+			CHECK_MSG(finite || size[s] > 1e18f, "%s rmsnorm at %g", levels[l], size[s]);
+			free(got);
+			be->ops->drop(be, &tx);
+			be->ops->drop(be, &tn);
+			be->ops->drop(be, &tw);
+			finish(be);
+			free(w);
+			free(x);
+		}
+}
+
+/* ---- leaves below the backend ---- */
+
+TEST(quantize_same_at_every_level)
+{
+	static const struct cpu_fns *fns[N_LEVELS];
+	enum { COLS = 32 * 37, BLOCKS = COLS / 32 };
+	struct {
+		int8_t q[COLS], lo[COLS];
+		uint8_t wide[BLOCKS];
+		float d[BLOCKS];
+		int32_t sum[2 * BLOCKS], lo_sum[2 * BLOCKS];
+	} out[2];
+
+	memset(out, 0, sizeof out);
+	for (int l = 0; l < N_LEVELS; l++) {
+		setenv("WEIR_CPU", levels[l], 1);
+		fns[l] = cpu_fns_best();
+	}
+	unsetenv("WEIR_CPU");
+	for (int round = 0; round < 50; round++) {
+		float *x = random_floats(COLS, -3, 3);
+		int n_wide = 0;
+
+		/* Ties, zeros, one huge value, tiny blocks, one value above the rest. */
+		for (int j = 0; j < 32; j++) {
+			x[j] = (float)(j - 16) * 0.5f;
+			x[32 + j] = 0;
+			x[64 + j] = j == round % 32 ? 1e30f : 1;
+			x[96 + j] *= 1e-37f;
+			x[128 + j] *= 1e-42f;
+			x[160 + j] *= j == round % 32 ? 30.0f : 1;
+		}
+		x[31] = 127;
+		for (int l = 0; l < N_LEVELS; l++) {
+			struct act a[2];
+
+			for (int i = 0; i < 2; i++)
+				a[i] = (struct act){ .q = out[i].q, .lo = out[i].lo, .wide = out[i].wide, .d = out[i].d,
+				                     .sum = out[i].sum, .lo_sum = out[i].lo_sum, .x = x, .n = 1,
+				                     .cols = COLS, .all_wide = round % 2 };
+			fns[l]->quantize(&a[l > 0], 0);
+			if (l > 0)
+				CHECK_MSG(!memcmp(&out[0], &out[1], sizeof out[0]), "%s differs from c", levels[l]);
+		}
+		for (int b = 0; b < BLOCKS; b++) {
+			int32_t sums[4] = { 0 };
+
+			n_wide += out[0].wide[b];
+			for (int j = 0; j < 32; j++) {
+				int q = out[0].q[b * 32 + j], lo = out[0].lo[b * 32 + j];
+				double got = (double)out[0].d[b] * (q + lo / 256.0);
+				double step = out[0].d[b] * (out[0].wide[b] ? 1 / 256.0 : 1);
+
+				/* 127 / 256 is as far as the low plane reaches: half a fine step is missing at its ends. */
+				double most = step * (out[0].wide[b] ? 1.01 : 0.5001) + 1.6e-36;
+
+				CHECK_MSG(fabs(got - x[b * 32 + j]) <= most, "block %d value %d", b, j);
+				CHECK(out[0].wide[b] || !lo);
+				sums[j / 16] += q;
+				sums[2 + j / 16] += lo;
+			}
+			CHECK(sums[0] == out[0].sum[2 * b] && sums[1] == out[0].sum[2 * b + 1]);
+			CHECK(sums[2] == out[0].lo_sum[2 * b] && sums[3] == out[0].lo_sum[2 * b + 1]);
+		}
+		CHECK(out[0].wide[2] && !out[0].wide[1]);
+		CHECK_MSG(round % 2 ? n_wide >= BLOCKS - 3 : n_wide < BLOCKS / 2, "%d blocks are wide", n_wide);
+		free(x);
+	}
+}
+
+TEST(silu_matches_double)
+{
+	enum { N = 4096 };
+
+	for (int l = 0; l < N_LEVELS; l++) {
+		const struct cpu_fns *f;
+		float *g = random_floats(N, -90, 90), *u = random_floats(N, -1, 1), *ref = must_alloc(N * 4);
+
+		setenv("WEIR_CPU", levels[l], 1);
+		f = cpu_fns_best();
+		unsetenv("WEIR_CPU");
+		for (int i = 0; i < N; i++) {
+			if (i % 2)
+				g[i] /= 30;
+			ref[i] = (float)(g[i] / (1 + exp(-(double)g[i])) * u[i]);
+		}
+		f->silu_mul(g, u, N);
+		CHECK_MSG(test_nmse(g, ref, N) < 1e-12, "%s: %g", levels[l], test_nmse(g, ref, N));
+		for (int i = 0; i < N; i++)
+			if (fabsf(g[i] - ref[i]) > 1e-6f * fabsf(ref[i]) + 1e-30f) {
+				test_fail(__FILE__, __LINE__, "%s: %g, expected %g", levels[l], g[i], ref[i]);
+				break;
+			}
+		for (int i = 0; i < 16; i++) {
+			g[i] = (float[]){ NAN, 1000, -1000, 0, 88.8f, -88.8f, -104, 3e38f }[i % 8];
+			u[i] = 1;
+		}
+		f->silu_mul(g, u, 16);
+		for (int i = 0; i < 16; i += 8) {
+			CHECK(isnan(g[i]));
+			CHECK(g[i + 1] == 1000 && fabsf(g[i + 2]) < 1e-30f && g[i + 3] == 0 && g[i + 7] == 3e38f);
+			CHECK(fabsf(g[i + 5]) < 1e-30f && fabsf(g[i + 6]) < 1e-30f);
+		}
+		free(g);
+		free(u);
+		free(ref);
+	}
+}
+
+/* ---- cancel ---- */
+
+TEST(cancel_returns_early)
+{
+	enum { ROWS = 4096, COLS = 4096, N = 64 };
+	struct backend *be = open_level("c", 2);
+	_Atomic int flag = 0;
+	struct tensor x = tensor_new(be, DT_F32, N, COLS, NULL), out = tensor_new(be, DT_F32, N, ROWS, NULL);
+	uint8_t *w = must_alloc((size_t)dtype_bytes(DT_Q4_0, (uint64_t)ROWS * COLS));
+	struct tensor tw = weight_new(be, DT_Q4_0, ROWS, COLS, w);
+	struct timespec t0, t1;
+	float first = 7;
+
+	be->cancel = &flag;
+	atomic_store(&flag, 1);
+	be->ops->write(be, &out, 0, &first, 4);
+	clock_gettime(CLOCK_MONOTONIC, &t0);
+	be->ops->matmul(be, &(struct matmul){ .out = &out, .w = &tw }, 1, &x, N);
+	be->ops->matmul_glu(be, &out, &tw, &tw, &x, N);
+	clock_gettime(CLOCK_MONOTONIC, &t1);
+	/* A thousand million multiply-adds of plain C take seconds. */
+	CHECK((double)(t1.tv_sec - t0.tv_sec) + (double)(t1.tv_nsec - t0.tv_nsec) * 1e-9 < 0.2);
+	CHECK(be->ops->sync(be) == 0);
+	be->ops->read(be, &out, 0, &first, 4);
+	CHECK(first == 7);
+	atomic_store(&flag, 0);
+	be->ops->matmul(be, &(struct matmul){ .out = &out, .w = &tw }, 1, &x, 1);
+	be->ops->read(be, &out, 0, &first, 4);
+	CHECK(first == 0);
+	be->ops->drop(be, &x);
+	be->ops->drop(be, &out);
+	be->ops->drop(be, &tw);
+	finish(be);
+	free(w);
+}
+
+struct canceller { _Atomic int flag; struct timespec delay; };
+
+static void *cancel_later(void *arg)
+{
+	struct canceller *c = arg;
+
+	nanosleep(&c->delay, NULL);
+	atomic_store(&c->flag, 1);
+	return NULL;
+}
+
+TEST(cancel_stops_a_running_product)
+{
+	enum { ROWS = 4096, COLS = 4096, N = 128 };
+	struct backend *be = open_level("c", 2);
+	struct canceller c = { .delay = { .tv_nsec = 20000000 } };
+	struct tensor x = tensor_new(be, DT_F32, N, COLS, NULL), out = tensor_new(be, DT_F32, N, ROWS, NULL);
+	uint8_t *w = must_alloc((size_t)dtype_bytes(DT_Q4_0, (uint64_t)ROWS * COLS));
+	struct tensor tw = weight_new(be, DT_Q4_0, ROWS, COLS, w);
+	struct timespec t0, t1;
+	pthread_t thread;
+
+	be->cancel = &c.flag;
+	CHECK(pthread_create(&thread, NULL, cancel_later, &c) == 0);
+	clock_gettime(CLOCK_MONOTONIC, &t0);
+	be->ops->matmul(be, &(struct matmul){ .out = &out, .w = &tw }, 1, &x, N);
+	clock_gettime(CLOCK_MONOTONIC, &t1);
+	pthread_join(thread, NULL);
+	CHECK((double)(t1.tv_sec - t0.tv_sec) + (double)(t1.tv_nsec - t0.tv_nsec) * 1e-9 < 1.0);
+	be->ops->drop(be, &x);
+	be->ops->drop(be, &out);
+	be->ops->drop(be, &tw);
+	finish(be);
+	free(w);
+}
+
+TEST(axpby_at_every_size)
+{
+	static const struct { int32_t n, cols; float a, b; int same; } c[] = {
+		{ 1, 1, 1, 1, 0 }, { 3, 7, 0.22f, 1, 0 }, { 2, 64, 12, 0, 0 }, { 5, 33, -1.5f, 0.25f, 1 }, { 40, 2048, 0.1f, 1, 0 }, { 0, 8, 1, 1, 0 },
+	};
+
+	for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
+		struct backend *be = open_level("c", i % 2 ? 2 : 1);
+		size_t n = (size_t)c[i].n * (size_t)c[i].cols, all = (size_t)(c[i].n + 1) * (size_t)c[i].cols;
+		float *x = must_alloc(all * sizeof *x), *y = must_alloc(all * sizeof *y), *got = must_alloc(all * sizeof *got);
+		struct tensor tx, ty;
+
+		for (size_t k = 0; k < all; k++) {
+			x[k] = (float)(test_rand() % 2001) / 1000 - 1;
+			y[k] = c[i].b != 0 ? (float)(test_rand() % 2001) / 1000 - 1 : NAN;   /* not read where b = 0 */
+		}
+		tx = tensor_new(be, DT_F32, c[i].n + 1, c[i].cols, x);
+		ty = tensor_new(be, DT_F32, c[i].n + 1, c[i].cols, y);
+		be->ops->axpby(be, &ty, c[i].a, c[i].same ? &ty : &tx, c[i].b, c[i].n);
+		be->ops->read(be, &ty, 0, got, all * sizeof *got);
+		for (size_t k = 0; k < n; k++) {
+			float from = c[i].same ? y[k] : x[k], scaled = c[i].a * from;
+			float want = c[i].b != 0 ? scaled + c[i].b * y[k] : scaled;
+
+			CHECK_MSG(got[k] == want, "case %zu, value %zu: %g, expected %g", i, k, (double)got[k], (double)want);
+		}
+		CHECK(!memcmp(got + n, y + n, (all - n) * sizeof *got));   /* the row behind stays */
+		be->ops->drop(be, &tx);
+		be->ops->drop(be, &ty);
+		free(x);
+		free(y);
+		free(got);
+		finish(be);
+	}
+}
+
+TEST(columns_become_rows)
+{
+	struct backend *be = open_level("c", 1);
+	static const int32_t col[] = { 4, 0, 6, 4 };
+	float x[3 * 7];
+	struct tensor a, b;
+
+	for (int i = 0; i < 21; i++)
+		x[i] = (float)i;
+	a = tensor_new(be, DT_F32, 3, 7, x);
+	b = guarded(be, 4, 5);
+	be->ops->columns(be, &b, &a, col, 4);
+	be->ops->read(be, &b, 0, x, 20 * sizeof *x);
+	for (int i = 0; i < 20; i++)
+		CHECK(x[i] == (i % 5 < 3 ? (float)(i % 5 * 7 + col[i / 5]) : 0));
+	be->ops->columns(be, &b, &a, col, 0);
+	CHECK_INT(be->ops->sync(be), 0);
+	be->ops->columns(be, &b, &a, col, 6);
+	CHECK(be->ops->sync(be) < 0 && strstr(be->err, "6 columns of 3 do not fit"));
+	be->ops->columns(be, &a, &b, col, 1);
+	CHECK_INT(be->ops->sync(be), 0);
+	free(result(be, &b, "columns"));
+	be->ops->drop(be, &a);
+	be->ops->close(be);
+}

@@ -1,0 +1,287 @@
+/* tests/lib/attn_ref.h - attention computed in double, and a call of it on a backend with guards behind its output: for tests of
+ * every backend. */
+#ifndef WEIR_TEST_ATTN_REF_H
+#define WEIR_TEST_ATTN_REF_H
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/backend.h"
+#include "kernels/quant.h"
+#include "tests/lib/levels.h"
+
+static const enum dtype attn_types[] = { DT_F16, DT_F32, DT_BF16, DT_Q8_0 };
+enum { N_TYPES = 4, MOST_PARTS = 16 };
+
+/* ---- helpers ---- */
+
+static inline int32_t below(int32_t n)
+{
+	return (int32_t)(test_rand() % (uint64_t)n);
+}
+
+/* ---- one situation: tokens, parts, planes ---- */
+
+struct shape {
+	int32_t n_head, n_kv, dim, cap, n;
+	enum dtype type;
+	int32_t n_part, n_rows[MOST_PARTS];
+	int list[MOST_PARTS];
+	float spread;            /* size of queries: 0.1 = even attention, 3 = sharp */
+};
+
+struct world {
+	struct shape s;
+	int32_t cols, row0[MOST_PARTS];
+	float *q[MOST_PARTS];    /* [n][n_head * dim] */
+	int32_t *rows[MOST_PARTS];   /* [n_kv][n_rows] */
+	void *kb, *vb;           /* planes as stored */
+	float *k, *v;            /* and as floats */
+};
+
+static inline void plane_random(const struct shape *s, void **stored, float **x)
+{
+	size_t n = (size_t)s->n_kv * (size_t)s->cap * (size_t)s->dim;
+
+	*x = must_alloc(n * sizeof **x);
+	*stored = must_alloc((size_t)dtype_bytes(s->type, n));
+	for (size_t i = 0; i < n; i++)
+		(*x)[i] = test_randf(-1, 1);
+	CHECK(dtype_from_f32(s->type, *stored, *x, (int64_t)n) == 0);
+	dtype_to_f32(s->type, *x, *stored, (int64_t)n);
+}
+
+static inline struct world world_new(const struct shape *s)
+{
+	struct world w = { .s = *s };
+	size_t width = (size_t)(s->n_head * s->dim);
+
+	plane_random(s, &w.kb, &w.k);
+	plane_random(s, &w.vb, &w.v);
+	for (int p = 0; p < s->n_part; p++) {
+		int32_t rows = s->n_rows[p];
+
+		w.cols += rows;
+		w.q[p] = must_alloc((size_t)s->n * width * 4);
+		for (size_t i = 0; i < (size_t)s->n * width; i++)
+			w.q[p][i] = test_randf(-s->spread, s->spread);
+		w.row0[p] = below(s->cap - rows + 1);
+		w.rows[p] = must_alloc((size_t)(s->n_kv * (rows + 3)) * 4);
+		for (int32_t i = 0; i < s->n_kv * (rows + 3); i++)
+			w.rows[p][i] = below(s->cap);
+	}
+	return w;
+}
+
+static inline void world_free(struct world *w)
+{
+	for (int p = 0; p < w->s.n_part; p++) {
+		free(w->q[p]);
+		free(w->rows[p]);
+	}
+	free(w->kb);
+	free(w->vb);
+	free(w->k);
+	free(w->v);
+}
+
+static inline size_t world_row(const struct world *w, int32_t head, int part, int32_t k)
+{
+	int32_t row = w->s.list[part] ? w->rows[part][head * (w->s.n_rows[part] + 3) + k] : w->row0[part] + k;
+
+	return ((size_t)head * (size_t)w->s.cap + (size_t)row) * (size_t)w->s.dim;
+}
+
+/* out [n][width] and p [n][n_head][cols] (0 where not seen), both in double. */
+static inline void world_double(const struct world *w, double *out, double *p)
+{
+	const struct shape *s = &w->s;
+	int32_t dim = s->dim, group = s->n_head / s->n_kv;
+
+	memset(out, 0, (size_t)s->n * (size_t)(s->n_head * dim) * sizeof *out);
+	for (int32_t i = 0; i < s->n; i++)
+		for (int32_t h = 0; h < s->n_head; h++) {
+			size_t at = (size_t)i * (size_t)s->n_head + (size_t)h;
+			double *pr = p + at * (size_t)w->cols, *o = out + at * (size_t)dim, m = -INFINITY, l = 0;
+			int32_t seen = w->cols - (s->n - 1 - i), c = 0;
+
+			for (int part = 0; part < s->n_part; part++)
+				for (int32_t k = 0; k < s->n_rows[part] && c < seen; k++, c++) {
+					const float *key = w->k + world_row(w, h / group, part, k), *q = w->q[part] + at * (size_t)dim;
+
+					pr[c] = 0;
+					for (int32_t j = 0; j < dim; j++)
+						pr[c] += (double)q[j] * key[j];
+					pr[c] /= sqrt(dim);
+					m = fmax(m, pr[c]);
+				}
+			for (c = 0; c < seen; c++)
+				l += pr[c] = exp(pr[c] - m);
+			for (c = 0; c < w->cols; c++)
+				pr[c] = c < seen ? pr[c] / l : 0;
+			c = 0;
+			for (int part = 0; part < s->n_part; part++)
+				for (int32_t k = 0; k < s->n_rows[part] && c < seen; k++, c++) {
+					const float *v = w->v + world_row(w, h / group, part, k);
+
+					for (int32_t j = 0; j < dim; j++)
+						o[j] += pr[c] * v[j];
+				}
+		}
+}
+
+/* The tensors of a world on one backend. */
+struct stage {
+	struct backend *be;
+	const struct world *w;
+	struct tensor k, v, rows[MOST_PARTS];
+	struct attn_args args;
+};
+
+static inline struct stage stage_new(struct backend *be, const struct world *w)
+{
+	const struct shape *s = &w->s;
+	struct stage g = { .be = be, .w = w };
+
+	g.k = tensor_new(be, s->type, s->n_kv * s->cap, s->dim, w->kb);
+	g.v = tensor_new(be, s->type, s->n_kv * s->cap, s->dim, w->vb);
+	for (int p = 0; p < s->n_part; p++)
+		if (s->list[p])
+			g.rows[p] = tensor_new(be, DT_I32, s->n_kv, s->n_rows[p] + 3, w->rows[p]);
+	g.args = (struct attn_args){ .n_head = s->n_head, .n_kv_head = s->n_kv, .head_dim = s->dim, .cap = s->cap,
+	                             .scale = 1 / sqrtf((float)s->dim) };
+	return g;
+}
+
+static inline void stage_free(struct stage *g)
+{
+	g->be->ops->drop(g->be, &g->k);
+	g->be->ops->drop(g->be, &g->v);
+	for (int p = 0; p < g->w->s.n_part; p++)
+		if (g->w->s.list[p])
+			g->be->ops->drop(g->be, &g->rows[p]);
+}
+
+#define GUARD 12345.5f     /* what lies behind outputs */
+
+/* Tokens t0 .. t1 in one call, into out [t1 - t0][width]. */
+static inline void stage_run(struct stage *g, int32_t t0, int32_t t1, const struct attn_probe *probe, float *out)
+{
+	const struct shape *s = &g->w->s;
+	struct backend *be = g->be;
+	int32_t width = s->n_head * s->dim, n = t1 - t0;
+	size_t bytes = (size_t)n * (size_t)width * 4;
+	struct tensor q[MOST_PARTS], o = tensor_new(be, DT_F32, n + 1, width, NULL);
+	struct attn_part part[MOST_PARTS];
+	float *guard = must_alloc((size_t)width * 4);
+
+	for (int p = 0; p < s->n_part; p++) {
+		q[p] = tensor_new(be, DT_F32, n, width, g->w->q[p] + (size_t)t0 * (size_t)width);
+		part[p] = (struct attn_part){ .q = &q[p], .slots = s->list[p] ? &g->rows[p] : NULL,
+		                              .slot0 = s->list[p] ? 0 : g->w->row0[p], .n_slots = s->n_rows[p] };
+	}
+	part[s->n_part - 1].n_slots -= s->n - t1;
+	for (int32_t j = 0; j < width; j++)
+		guard[j] = GUARD;
+	be->ops->write(be, &o, bytes, guard, (size_t)width * 4);
+	g->args.out = &o;
+	g->args.k = &g->k;
+	g->args.v = &g->v;
+	g->args.part = part;
+	g->args.n_part = s->n_part;
+	g->args.probe = probe;
+	be->ops->attn(be, &g->args, n);
+	be->ops->read(be, &o, 0, out, bytes);
+	be->ops->read(be, &o, bytes, guard, (size_t)width * 4);
+	for (int32_t j = 0; j < width; j++)
+		if (guard[j] != GUARD) {
+			test_fail(__FILE__, __LINE__, "attention wrote past its last row");
+			break;
+		}
+	for (int p = 0; p < s->n_part; p++)
+		be->ops->drop(be, &q[p]);
+	be->ops->drop(be, &o);
+	free(guard);
+}
+
+static inline double nmse(const float *a, const double *b, size_t n)
+{
+	double d = 0, s = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		d += (a[i] - b[i]) * (a[i] - b[i]);
+		s += b[i] * b[i];
+	}
+	return d / s;
+}
+
+static const char *describe(const struct shape *s)
+{
+	static char text[400];
+	int at = snprintf(text, sizeof text, "%d/%d heads of %d, %s, %d tokens, parts", (int)s->n_head, (int)s->n_kv,
+	                  (int)s->dim, dtype_info(s->type)->name, (int)s->n);
+
+	for (int p = 0; p < s->n_part; p++)
+		at += snprintf(text + at, sizeof text - (size_t)at, " %d%s", (int)s->n_rows[p], s->list[p] ? " listed" : "");
+	return text;
+}
+
+static inline struct shape shape_random(int round)
+{
+	static const int32_t dims[] = { 64, 32, 40, 80, 96, 128, 256, 64 }, groups[] = { 3, 1, 2, 4, 7, 8, 5, 16 };
+	static const int32_t lengths[] = { 1, 63, 64, 65, 511, 512, 513, 1027 };
+	struct shape s = { .type = attn_types[round % N_TYPES], .dim = dims[below(8)] };
+
+	if (s.type == DT_Q8_0 && s.dim % 32)
+		s.dim = 64;
+	s.n_kv = 1 + below(3);
+	s.n_head = s.n_kv * groups[round % 8];
+	s.n = below(3) ? 1 + below(20) : 1;
+	s.n_part = 1 + below(4);
+	s.spread = below(2) ? 2 : 0.3f;
+	for (int p = 0; p < s.n_part; p++) {
+		s.n_rows[p] = below(2) ? lengths[below(8)] : below(200);
+		s.list[p] = below(2);
+	}
+	if (s.n_rows[s.n_part - 1] < s.n)
+		s.n_rows[s.n_part - 1] = s.n + below(30);
+	s.cap = 1100;
+	return s;
+}
+
+static inline int ascending(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* p [heads] apart by `stride` -> one number. */
+static inline double reduced(const double *p, size_t stride, int32_t heads, enum reduce reduce)
+{
+	double x[64], sum = 0;
+
+	for (int32_t h = 0; h < heads; h++)
+		sum += x[h] = p[(size_t)h * stride];
+	qsort(x, (size_t)heads, sizeof *x, ascending);
+	return reduce == REDUCE_MAX ? x[heads - 1] : reduce == REDUCE_MEAN ? sum / heads :
+	       (x[(heads - 1) / 2] + x[heads / 2]) / 2;
+}
+
+/* The fewest of the n probabilities that hold the share. */
+static inline double rows_holding(const double *p, int32_t n, double share)
+{
+	double *x = must_alloc((size_t)n * sizeof *x), sum = 0;
+	int32_t i = n;
+
+	memcpy(x, p, (size_t)n * sizeof *x);
+	qsort(x, (size_t)n, sizeof *x, ascending);
+	while (i > 0 && sum < share - 1e-6)
+		sum += x[--i];
+	free(x);
+	return n - i;
+}
+
+#endif

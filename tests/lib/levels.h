@@ -1,0 +1,62 @@
+/* tests/lib/levels.h - the CPU backend at each level, and tensors of it, for tests of its operations. */
+#ifndef WEIR_TEST_LEVELS_H
+#define WEIR_TEST_LEVELS_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/backend.h"
+#include "tests/lib/test.h"
+
+static const char *const levels[] = { "c", "avx2", "avx512" };
+enum { N_LEVELS = 3 };
+
+/* The backend at one level, or NULL where this machine lacks it. */
+static inline struct backend *open_level(const char *level, int threads)
+{
+	struct backend *be = NULL;
+	char err[160] = "", want[32], text[64];
+
+	setenv("WEIR_CPU", level, 1);
+	if (backend_open(&be, "cpu", &(struct backend_options){ .threads = threads }, err) < 0) {
+		test_fail(__FILE__, __LINE__, "backend_open: %s", err);
+		unsetenv("WEIR_CPU");
+		return NULL;
+	}
+	unsetenv("WEIR_CPU");
+	snprintf(want, sizeof want, "cpu %s,", level);
+	be->ops->describe(be, text, sizeof text);
+	if (strncmp(text, want, strlen(want))) {
+		be->ops->close(be);
+		return NULL;
+	}
+	return be;
+}
+
+static inline void finish(struct backend *be)
+{
+	CHECK_MSG(be->ops->sync(be) == 0, "%s", be->err);
+	be->ops->close(be);
+}
+
+static inline void *must_alloc(size_t n)
+{
+	void *p = calloc(1, n ? n : 1);
+
+	if (!p)
+		abort();
+	return p;
+}
+
+static inline struct tensor tensor_new(struct backend *be, enum dtype type, int32_t rows, int32_t cols, const void *data)
+{
+	struct tensor t = { .type = type, .rows = rows, .cols = cols };
+
+	CHECK_MSG(be->ops->alloc(be, &t) == 0, "%s", be->err);
+	if (data && t.data)
+		be->ops->write(be, &t, 0, data, (size_t)dtype_bytes(type, (uint64_t)rows * (uint64_t)cols));
+	return t;
+}
+
+#endif

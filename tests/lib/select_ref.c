@@ -1,0 +1,406 @@
+/* tests/lib/select_ref.c - selection, computed plainly. */
+#include "tests/lib/select_ref.h"
+
+void *tensor_read(struct backend *be, const struct tensor *t)
+{
+	size_t n = (size_t)dtype_bytes(t->type, (uint64_t)t->rows * (uint64_t)t->cols);
+	void *p = must_alloc(n);
+
+	be->ops->read(be, t, 0, p, n);
+	return p;
+}
+
+struct tensor guarded(struct backend *be, enum dtype type, int32_t rows, int32_t cols)
+{
+	int32_t n = (rows + 1) * (cols + 1);
+	float *f = must_alloc((size_t)n * sizeof *f);
+
+	for (int32_t i = 0; i < n; i++)
+		if (type == DT_I32)
+			((int32_t *)f)[i] = GUARD_ROW;
+		else
+			f[i] = GUARD;
+
+	struct tensor t = tensor_new(be, type, rows + 1, cols + 1, f);
+
+	free(f);
+	return t;
+}
+
+void *unguarded(struct backend *be, struct tensor *t)
+{
+	int32_t rows = t->rows - 1, cols = t->cols - 1, bad = 0;
+	int32_t *all = tensor_read(be, t), *out = must_alloc((size_t)rows * (size_t)cols * sizeof *out), guard;
+
+	memcpy(&guard, &(float){ GUARD }, 4);
+	if (t->type == DT_I32)
+		guard = GUARD_ROW;
+	for (int32_t r = 0; r <= rows; r++)
+		for (int32_t c = 0; c <= cols; c++)
+			if (r < rows && c < cols)
+				out[(size_t)r * (size_t)cols + (size_t)c] = all[(size_t)r * (size_t)(cols + 1) + (size_t)c];
+			else
+				bad += all[(size_t)r * (size_t)(cols + 1) + (size_t)c] != guard;
+	CHECK_INT(bad, 0);
+	free(all);
+	be->ops->drop(be, t);
+	return out;
+}
+
+float bell(void)
+{
+	float s = 0;
+
+	for (int i = 0; i < 6; i++)
+		s += test_randf(-1, 1);
+	return s * 0.7071f;
+}
+
+float *random_keys(int32_t heads, int32_t cap, int32_t dim)
+{
+	float *x = must_alloc((size_t)heads * (size_t)cap * (size_t)dim * sizeof *x);
+
+	for (int32_t h = 0; h < heads; h++)
+		for (int32_t d = 0; d < dim; d++) {
+			float offset = bell() * (d % 13 == 5 ? 6.0f : 0.5f), spread = test_randf(0.3f, 2.0f);
+
+			for (int32_t k = 0; k < cap; k++)
+				x[((size_t)h * (size_t)cap + (size_t)k) * (size_t)dim + (size_t)d] = offset + spread * bell();
+		}
+	return x;
+}
+
+float *random_query(int32_t n, int outliers)
+{
+	float *q = must_alloc((size_t)n * sizeof *q);
+
+	for (int32_t i = 0; i < n; i++)
+		q[i] = bell() * (outliers && i % 29 == 3 ? 12.0f : 1.0f);
+	return q;
+}
+
+struct tensor plane_new(struct backend *be, enum dtype type, int32_t heads, int32_t cap, int32_t dim, const float *x,
+                               float *held)
+{
+	size_t n = (size_t)heads * (size_t)cap * (size_t)dim;
+	void *bytes = must_alloc((size_t)dtype_bytes(type, n));
+	struct tensor t;
+
+	CHECK_INT(dtype_from_f32(type, bytes, x, (int64_t)n), 0);
+	dtype_to_f32(type, held, bytes, (int64_t)n);
+	t = tensor_new(be, type, heads * cap, dim, bytes);
+	free(bytes);
+	return t;
+}
+
+void round_key(float *out, const float *x, int32_t dim, int32_t bits, int back)
+{
+	float *turned = must_alloc((size_t)dim * sizeof *turned);
+
+	memcpy(turned, x, (size_t)dim * sizeof *turned);
+	sketch_hadamard(turned, dim);
+	sketch_clip(turned, dim, bits);
+	x = turned;
+	for (int32_t g = 0; g < dim; g += SKETCH_GROUP) {
+		int32_t end = g + SKETCH_GROUP < dim ? g + SKETCH_GROUP : dim;
+		float lo = x[g], hi = x[g], m, d;
+
+		for (int32_t i = g; i < end; i++) {
+			lo = fminf(lo, x[i]);
+			hi = fmaxf(hi, x[i]);
+		}
+		m = f16_to_f32(f32_to_f16(lo));
+		d = f16_to_f32(f32_to_f16((hi - lo) / (float)((1 << bits) - 1)));
+		for (int32_t i = g; i < end; i++) {
+			double c = d > 0 ? rintf((x[i] - m) * (1.0f / d)) : 0;
+
+			out[i] = (float)((double)m + (double)d * fmin(fmax(c, 0), (1 << bits) - 1));
+		}
+	}
+	if (back)
+		sketch_hadamard(out, dim);
+	free(turned);
+}
+
+void scan_plain(double *out, double *slack, const float *keys, const float *q, int32_t n_head, int32_t n_kv, int32_t dim,
+                       int32_t cap, int32_t n, float scale, enum reduce how, double steps)
+{
+	int32_t group = n_head / n_kv;
+	double *s = must_alloc((size_t)group * (size_t)n * sizeof *s);
+
+	for (int32_t h = 0; h < n_kv; h++) {
+		slack[h] = 0;
+		for (int32_t r = 0; r < group; r++) {
+			const float *x = q + (size_t)(h * group + r) * (size_t)dim;
+			double top = -INFINITY, l = 0, large = 0;
+
+			for (int32_t i = 0; i < dim; i++)
+				large = fmax(large, fabs((double)x[i]));
+			for (int32_t k = 0; k < n; k++) {
+				const float *key = keys + ((size_t)h * (size_t)cap + (size_t)k) * (size_t)dim;
+				double dot = 0, size = 0;
+
+				for (int32_t i = 0; i < dim; i++) {
+					dot += (double)x[i] * key[i];
+					size += fabs((double)key[i]);
+				}
+				s[(size_t)r * (size_t)n + (size_t)k] = dot * scale;
+				top = fmax(top, dot * scale);
+				slack[h] = fmax(slack[h], size * large * scale / steps);
+			}
+			for (int32_t k = 0; k < n; k++)
+				l += exp(s[(size_t)r * (size_t)n + (size_t)k] - top);
+			for (int32_t k = 0; k < n; k++)
+				s[(size_t)r * (size_t)n + (size_t)k] -= top + log(l);
+		}
+		for (int32_t k = 0; k < n; k++) {
+			double top = s[k], sum = 0;
+
+			for (int32_t r = 0; r < group; r++) {
+				top = fmax(top, s[(size_t)r * (size_t)n + (size_t)k]);
+				sum += exp(s[(size_t)r * (size_t)n + (size_t)k]);
+			}
+			out[(size_t)h * (size_t)n + (size_t)k] = how == REDUCE_MAX ? top : log(sum / group);
+		}
+	}
+	free(s);
+}
+
+struct tensor sketch_new(struct backend *be, const struct tensor *plane, const struct shape *s, int32_t bits, int ragged)
+{
+	uint64_t bytes = be->ops->key_sketch_bytes(be, s->n_kv, s->cap, s->dim, bits);
+	struct tensor copy = tensor_new(be, DT_U8, 1, (int32_t)bytes, NULL);
+	static const int32_t steps[] = { 1, 1, 7, 16, 40, 3, 200, 1, 64 };
+
+	for (int32_t at = 0, i = 0; at < s->n; i++) {
+		int32_t n = ragged ? steps[i % 9] : s->n;
+
+		n = n < s->n - at ? n : s->n - at;
+		be->ops->key_sketch(be, &copy, plane, s->n_kv, s->cap, bits, at, n);
+		at += n;
+	}
+	return copy;
+}
+
+int32_t overlap(const int32_t *a, const int32_t *b, int32_t n)
+{
+	int32_t both = 0;
+
+	for (int32_t i = 0, j = 0; i < n && j < n;)
+		if (a[i] == b[j]) {
+			both++;
+			i++;
+			j++;
+		} else if (a[i] < b[j]) {
+			i++;
+		} else {
+			j++;
+		}
+	return both;
+}
+
+int better(const void *pa, const void *pb)
+{
+	const struct ranked *a = pa, *b = pb;
+
+	if (a->pooled != b->pooled)
+		return a->pooled > b->pooled ? -1 : 1;
+	if (a->raw != b->raw)
+		return a->raw > b->raw ? -1 : 1;
+	return a->row > b->row ? -1 : 1;
+}
+
+static int by_number(const void *a, const void *b)
+{
+	int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+void topk_plain(int32_t *out, const float *x, int32_t n, int32_t k, int32_t pool, int32_t first, int32_t last,
+                       int best_first)
+{
+	struct ranked *all = must_alloc((size_t)n * sizeof *all);
+	char *forced = must_alloc((size_t)n);
+	int32_t c = 0, left = k;
+
+	for (int32_t i = 0; i < first && left > 0; i++, left--)
+		forced[i] = 1;
+	for (int32_t i = n - 1; i >= n - last && i >= 0 && left > 0; i--)
+		if (!forced[i]) {
+			forced[i] = 1;
+			left--;
+		}
+	for (int32_t i = 0; i < n; i++) {
+		all[i] = (struct ranked){ -INFINITY, x[i] > -INFINITY ? x[i] : -INFINITY, i };
+		for (int32_t j = i - pool / 2; j <= i + pool / 2; j++)
+			if (j >= 0 && j < n && x[j] > all[i].pooled)
+				all[i].pooled = x[j];
+	}
+	qsort(all, (size_t)n, sizeof *all, better);
+	for (int32_t i = 0; i < n; i++)
+		if (forced[all[i].row] || left-- > 0)
+			out[c++] = all[i].row;
+	if (!best_first)
+		qsort(out, (size_t)k, sizeof *out, by_number);
+	free(all);
+	free(forced);
+}
+
+void random_scores(float *x, int32_t n, int kind)
+{
+	for (int32_t i = 0; i < n; i++)
+		switch (kind) {
+		case 0:
+			x[i] = -8 + 3 * bell();
+			break;
+		case 1:
+			x[i] = (float)(test_rand() % 5) - 2;
+			break;
+		case 2:
+			x[i] = i % 2 ? -0.0f : 0.0f;
+			break;
+		case 3:
+			x[i] = test_rand() % 3 ? bell() : test_rand() % 2 ? -INFINITY : NAN;
+			break;
+		case 4:
+			x[i] = NAN;
+			break;
+		case 5:
+			x[i] = test_rand() % 50 ? -3e38f * test_randf(0, 1) : INFINITY;
+			break;
+		case 6:      /* rising: a sample tells nothing wrong, ranks are all at the end */
+			x[i] = (float)i * 1e-3f - 20;
+			break;
+		default:     /* period of the sample's step: the estimate fails and the second way is taken */
+			x[i] = i % (n / 512 ? n / 512 : 1) == 0 ? 5.0f + 0.001f * bell() : bell();
+		}
+}
+
+void page_rows_agree(struct backend *be)
+{
+	static const int32_t sizes[] = { 0, 1, 15, 16, 17, 31, 33, 255, 256, 257, 496, 511, 512, 513, 1024, 4097 };
+	enum { SIZES = sizeof sizes / sizeof sizes[0] };
+
+	for (int round = 0; round < SIZES + 30; round++) {
+		int32_t n = round < SIZES ? sizes[round] : (int32_t)(test_rand() % 3000), heads = 1 + (int32_t)(test_rand() % 9);
+		int32_t cols = n / 16 + 1 + (int32_t)(test_rand() % 4), off = 0, *got;
+		int32_t *page = must_alloc((size_t)heads * (size_t)cols * sizeof *page);
+		struct tensor pages, rows = guarded(be, DT_I32, heads, n);
+
+		for (int32_t i = 0; i < heads * cols; i++)
+			page[i] = (int32_t)(test_rand() % (1 << 27));
+		pages = tensor_new(be, DT_I32, heads, cols, page);
+		be->ops->page_slots(be, &rows, &pages, heads, n);
+		got = unguarded(be, &rows);
+		for (int32_t h = 0; h < heads; h++)
+			for (int32_t i = 0; i < n; i++)
+				off += got[h * n + i] != 16 * page[h * cols + i / 16] + i % 16;
+		CHECK_MSG(!off, "%d of %d slots of %d heads are wrong", off, (int)n, (int)heads);
+		CHECK_MSG(be->ops->sync(be) == 0, "%s", be->err);
+		be->ops->drop(be, &pages);
+		free(page);
+		free(got);
+	}
+}
+
+void must_fail(struct backend *be, const char *what)
+{
+	CHECK_MSG(be->ops->sync(be) < 0, "%s was not refused", what);
+}
+
+void refuses_bad_operands(struct backend *be)
+{
+	struct tensor plane, copy, small, q, out, turn, rows, move, list;
+	struct scan_args scan = { .out = &out, .q = &q, .n_head = 2, .n_kv_head = 2, .head_dim = 8, .cap = 16, .n_slots = 16,
+	                          .bits = 2, .scale = 1 };
+	struct topk_args top = { .slots = &rows, .score = &out, .n_kv_head = 2, .n = 16, .k = 4, .pool = 1 };
+
+	plane = tensor_new(be, DT_F16, 32, 8, NULL);
+	small = tensor_new(be, DT_U8, 1, 64, NULL);
+	q = tensor_new(be, DT_F32, 1, 16, NULL);
+	out = tensor_new(be, DT_F32, 2, 16, NULL);
+	turn = tensor_new(be, DT_F32, 2, 6, NULL);
+	rows = tensor_new(be, DT_I32, 2, 16, NULL);
+	move = tensor_new(be, DT_I32, 2, 3, NULL);
+	list = tensor_new(be, DT_I32, 2, 64, NULL);
+	copy = tensor_new(be, DT_U8, 1, (int32_t)be->ops->key_sketch_bytes(be, 2, 16, 8, 2), NULL);
+	be->ops->key_sketch(be, &small, &plane, 2, 16, 2, 0, 1);
+	must_fail(be, "a small sketch");
+	be->ops->key_sketch(be, &copy, &plane, 2, 16, 3, 0, 1);
+	must_fail(be, "a sketch of 3 bits");
+	be->ops->key_sketch(be, &copy, &plane, 2, 16, 2, 10, 7);
+	must_fail(be, "slots past the end");
+	be->ops->key_sketch(be, &copy, &plane, 2, 17, 2, 0, 1);
+	must_fail(be, "a longer cache than the plane");
+	scan.keys = &plane;
+	be->ops->key_scan(be, &scan);
+	must_fail(be, "a plane as a sketch");
+	scan.keys = &copy;
+	scan.bits = 16;
+	be->ops->key_scan(be, &scan);
+	must_fail(be, "a sketch as a plane");
+	scan.bits = 2;
+	scan.n_slots = 17;
+	be->ops->key_scan(be, &scan);
+	must_fail(be, "a scan past the end");
+	scan.n_slots = 16;
+	scan.reduce = REDUCE_MEDIAN;
+	be->ops->key_scan(be, &scan);
+	must_fail(be, "a median");
+	scan.reduce = REDUCE_MAX;
+	be->ops->page_scan(be, &scan);
+	must_fail(be, "a sketch as bounds");
+	scan.when = (struct predicate){ &out, 0, 0 };
+	be->ops->key_scan(be, &scan);
+	must_fail(be, "a condition of floats");
+	scan.when = (struct predicate){ NULL, 0, 0 };
+	be->ops->page_bounds(be, &turn, &plane, 2, 16, 0, 16);
+	must_fail(be, "bounds of another width");
+	scan.n_slots = 0;
+	be->ops->key_scan(be, &scan);
+	CHECK_INT(be->ops->sync(be), 0);
+	top.k = 17;
+	be->ops->topk(be, &top);
+	must_fail(be, "more slots than there are");
+	top.k = 0;
+	be->ops->topk(be, &top);
+	must_fail(be, "no slots");
+	top.k = 4;
+	top.pool = 4;
+	be->ops->topk(be, &top);
+	must_fail(be, "an even pool");
+	top.pool = 1;
+	top.slots = &out;
+	be->ops->topk(be, &top);
+	must_fail(be, "slots that are floats");
+	be->ops->page_slots(be, &rows, &move, 2, 17);
+	must_fail(be, "more slots of pages than the list has");
+	be->ops->page_slots(be, &list, &move, 2, 49);
+	must_fail(be, "slots of more pages than there are");
+	be->ops->page_slots(be, &list, &move, 3, 16);
+	must_fail(be, "pages of more heads than there are");
+	be->ops->page_slots(be, &list, &move, 0, 16);
+	must_fail(be, "pages of no heads");
+	be->ops->page_slots(be, &list, &move, 2, -1);
+	must_fail(be, "fewer than no slots of pages");
+	be->ops->page_slots(be, &out, &move, 2, 16);
+	must_fail(be, "slots of pages that are floats");
+	be->ops->page_slots(be, &list, &out, 2, 16);
+	must_fail(be, "pages that are floats");
+	be->ops->page_slots(be, &list, &list, 2, 16);
+	must_fail(be, "pages that would be overwritten by their slots");
+	be->ops->page_slots(be, &list, NULL, 2, 16);
+	must_fail(be, "no pages");
+	be->ops->page_slots(be, &list, &move, 2, 48);
+	CHECK_INT(be->ops->sync(be), 0);
+	be->ops->kv_move(be, &plane, &(struct kv_moves){ .move = &move, .shift = &turn, .n = 1, .n_kv_head = 2,
+	                                                 .head_dim = 8, .dims = 8, .cap = 16 });
+	must_fail(be, "turns of another width");
+	be->ops->kv_move(be, &plane, &(struct kv_moves){ .move = &move, .n = 2, .n_kv_head = 2, .head_dim = 8, .cap = 16 });
+	must_fail(be, "more moves than the list has");
+	struct tensor *all[] = { &plane, &copy, &small, &q, &out, &turn, &rows, &move, &list };
+
+	for (int i = 0; i < 9; i++)
+		be->ops->drop(be, all[i]);
+}

@@ -1,0 +1,245 @@
+/* tests/measure/mkmodel.c - writes a GGUF model with random weights, for benchmarks: speed depends on shapes and types, not on
+ * what the weights say.
+ *
+ *     mkmodel SHAPE TYPE FILE      SHAPE: smollm2-135m, llama-3.2-1b, wide-256m, llama-3.1-8b    TYPE: Q4_0, Q4_K, F16 ...
+ *
+ * Norms are F32.  The embedding, which is also the output head, is Q8_0 in the 32-block types, Q6_K in the K types and
+ * the type itself in float types, as in published files.  wide-256m is the default model's depth with rows divisible
+ * by 256, which the K types need.  Streams: nothing larger than a row is in memory; but the rows of llama-3.1-8b, whose file
+ * of 16 GB would take minutes otherwise, come out of a store of 64 MB again and again, in an order that does not repeat. */
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/backend.h"
+#include "kernels/quant.h"
+
+struct shape { const char *name; int32_t n_layer, n_embd, n_ff, n_head, n_kv_head, n_vocab, ctx; float rope_base; int untied, stored; };
+static const struct shape shapes[] = {
+	{ "smollm2-135m", 30, 576, 1536, 9, 3, 49152, 8192, 100000, 0, 0 },
+	{ "wide-256m", 30, 768, 2048, 12, 4, 49152, 8192, 100000, 0, 0 },
+	{ "llama-3.2-1b", 16, 2048, 8192, 32, 8, 128256, 131072, 500000, 0, 0 },
+	{ "llama-3.1-8b", 32, 4096, 14336, 32, 8, 128256, 131072, 500000, 1, 1 },
+};
+
+enum { STORE = 64 << 20 };
+static FILE *out;
+static uint64_t written, rng = 88172645463325252u;
+
+static uint64_t rand64(void)
+{
+	rng ^= rng << 13;
+	rng ^= rng >> 7;
+	return rng ^= rng << 17;
+}
+
+static void put(const void *p, size_t n)
+{
+	if (fwrite(p, 1, n, out) != n) {
+		perror("mkmodel");
+		exit(1);
+	}
+	written += n;
+}
+static void put32(uint32_t v) { put(&v, 4); }
+static void put64(uint64_t v) { put(&v, 8); }
+static void put_str(const char *s) { put64(strlen(s)); put(s, strlen(s)); }
+static void kv_u32(const char *key, uint32_t v) { put_str(key); put32(4); put32(v); }
+static void kv_f32(const char *key, float v) { put_str(key); put32(6); put(&v, 4); }
+static void kv_str(const char *key, const char *v) { put_str(key); put32(8); put_str(v); }
+
+static void pad(void)
+{
+	static const char zero[32];
+	put(zero, (32 - written % 32) % 32);
+}
+
+/* <unk>, <s>, </s>, the 256 bytes, then fillers. */
+static void put_token(int32_t i)
+{
+	char t[32];
+
+	if (i < 3)
+		snprintf(t, sizeof t, "%s", (const char *[]){ "<unk>", "<s>", "</s>" }[i]);
+	else if (i < 259)
+		snprintf(t, sizeof t, "<0x%02X>", i - 3);
+	else
+		snprintf(t, sizeof t, "w%d", i);
+	put_str(t);
+}
+
+static void put_vocabulary(int32_t n)
+{
+	kv_str("tokenizer.ggml.model", "llama");
+	kv_u32("tokenizer.ggml.bos_token_id", 1);
+	kv_u32("tokenizer.ggml.eos_token_id", 2);
+	put_str("tokenizer.ggml.tokens");
+	put32(9), put32(8), put64((uint64_t)n);
+	for (int32_t i = 0; i < n; i++)
+		put_token(i);
+	put_str("tokenizer.ggml.scores");
+	put32(9), put32(6), put64((uint64_t)n);
+	for (int32_t i = 0; i < n; i++) {
+		float score = -(float)i;
+		put(&score, 4);
+	}
+	put_str("tokenizer.ggml.token_type");
+	put32(9), put32(5), put64((uint64_t)n);
+	for (int32_t i = 0; i < n; i++)
+		put32(i == 0 ? 2 : i < 3 ? 3 : i < 259 ? 6 : 1);
+}
+
+/* One block of random bits whose scales are halves around `scale`, so that values stay small and finite. */
+static void random_block(enum dtype type, uint8_t *b, float scale)
+{
+	size_t n = (size_t)dtype_info(type)->block_bytes;
+	uint16_t d = f32_to_f16(scale * (0.5f + (float)(rand64() >> 40) / (1 << 24)));
+	uint16_t m = f32_to_f16(-scale * 7);
+
+	for (size_t i = 0; i < n; i += 8) {
+		uint64_t r = rand64();
+		memcpy(b + i, &r, n - i < 8 ? n - i : 8);
+	}
+	switch (type) {
+	case DT_Q4_1: case DT_Q5_1:
+		memcpy(b + 2, &m, 2);
+		memcpy(b, &d, 2);
+		break;
+	case DT_Q4_K: case DT_Q5_K:
+		d = f32_to_f16(scale / 32);
+		memcpy(b, &d, 2);
+		memcpy(b + 2, &d, 2);
+		break;
+	case DT_Q6_K:
+		d = f32_to_f16(scale / 64);
+		memcpy(b + n - 2, &d, 2);
+		break;
+	default:
+		memcpy(b, &d, 2);
+	}
+}
+
+static void random_row(enum dtype type, int32_t cols, float scale, uint8_t *row)
+{
+	size_t n = dtype_bytes(type, (uint64_t)cols);
+
+	if (type == DT_F32 || type == DT_F16 || type == DT_BF16) {
+		static float x[1 << 16];
+		for (int32_t i = 0; i < cols; i++)
+			x[i] = scale * 16 * ((float)(rand64() >> 40) / (1 << 24) - 0.5f);
+		dtype_from_f32(type, row, x, cols);
+	} else {
+		for (size_t i = 0; i < n; i += (size_t)dtype_info(type)->block_bytes)
+			random_block(type, row + i, scale);
+	}
+}
+
+/* n rows. */
+static void put_rows(enum dtype type, int32_t cols, int32_t rows, float scale, int stored)
+{
+	static uint8_t row[1 << 18], *store;
+	static enum dtype store_type;
+	static int32_t store_cols;
+	size_t n = dtype_bytes(type, (uint64_t)cols), in_store = STORE / n;
+
+	if (stored && !store && !(store = malloc(STORE)))
+		exit(1);
+	if (stored && (store_type != type || store_cols != cols)) {
+		for (size_t i = 0; i < in_store; i++)
+			random_row(type, cols, scale, store + i * n);
+		store_type = type;
+		store_cols = cols;
+	}
+	for (int32_t r = 0; r < rows; r++) {
+		if (!stored)
+			random_row(type, cols, scale, row);
+		put(stored ? store + rand64() % in_store * n : row, n);
+	}
+}
+
+struct tensor_plan { char name[64]; enum dtype type; int32_t cols, rows; };
+
+static int32_t plan(const struct shape *s, enum dtype type, struct tensor_plan *t)
+{
+	int32_t kv = s->n_embd / s->n_head * s->n_kv_head, n = 0;
+	int is_float = type == DT_F32 || type == DT_F16 || type == DT_BF16;
+	enum dtype head = is_float ? type : dtype_info(type)->block == 256 ? DT_Q6_K : DT_Q8_0;
+	const struct { const char *name; int32_t cols, rows; } layer[] = {
+		{ "attn_norm", s->n_embd, 1 }, { "attn_q", s->n_embd, s->n_embd }, { "attn_k", s->n_embd, kv },
+		{ "attn_v", s->n_embd, kv }, { "attn_output", s->n_embd, s->n_embd }, { "ffn_norm", s->n_embd, 1 },
+		{ "ffn_gate", s->n_embd, s->n_ff }, { "ffn_up", s->n_embd, s->n_ff }, { "ffn_down", s->n_ff, s->n_embd },
+	};
+
+	t[n++] = (struct tensor_plan){ "token_embd.weight", head, s->n_embd, s->n_vocab };
+	t[n++] = (struct tensor_plan){ "output_norm.weight", DT_F32, s->n_embd, 1 };
+	if (s->untied)
+		t[n++] = (struct tensor_plan){ "output.weight", head, s->n_embd, s->n_vocab };
+	for (int32_t l = 0; l < s->n_layer; l++)
+		for (size_t i = 0; i < sizeof layer / sizeof layer[0]; i++, n++) {
+			t[n] = (struct tensor_plan){ "", layer[i].rows == 1 ? DT_F32 : type, layer[i].cols, layer[i].rows };
+			snprintf(t[n].name, sizeof t[n].name, "blk.%d.%s.weight", l, layer[i].name);
+		}
+	return n;
+}
+
+int main(int argc, char **argv)
+{
+	static struct tensor_plan t[1024];
+	const struct shape *s = NULL;
+	enum dtype type = DT_COUNT;
+	uint64_t offset = 0;
+	int32_t n;
+
+	for (size_t i = 0; argc == 4 && i < sizeof shapes / sizeof shapes[0]; i++)
+		if (!strcmp(argv[1], shapes[i].name))
+			s = &shapes[i];
+	for (int i = 0; argc == 4 && i < DT_COUNT; i++)
+		if (!strcmp(argv[2], dtype_info(i)->name))
+			type = i;
+	if (!s || type == DT_COUNT || s->n_embd % dtype_info(type)->block || s->n_ff % dtype_info(type)->block) {
+		fprintf(stderr, "usage: mkmodel smollm2-135m|wide-256m|llama-3.2-1b|llama-3.1-8b TYPE FILE (rows must be whole blocks)\n");
+		return 2;
+	}
+	if (!(out = fopen(argv[3], "wb"))) {
+		perror(argv[3]);
+		return 1;
+	}
+	n = plan(s, type, t);
+	put("GGUF", 4), put32(3), put64((uint64_t)n), put64(16);
+	kv_str("general.architecture", "llama");
+	kv_str("general.name", s->name);
+	kv_u32("llama.block_count", (uint32_t)s->n_layer);
+	kv_u32("llama.context_length", (uint32_t)s->ctx);
+	kv_u32("llama.embedding_length", (uint32_t)s->n_embd);
+	kv_u32("llama.feed_forward_length", (uint32_t)s->n_ff);
+	kv_u32("llama.attention.head_count", (uint32_t)s->n_head);
+	kv_u32("llama.attention.head_count_kv", (uint32_t)s->n_kv_head);
+	kv_f32("llama.attention.layer_norm_rms_epsilon", 1e-5f);
+	kv_f32("llama.rope.freq_base", s->rope_base);
+	put_vocabulary(s->n_vocab);
+	for (int32_t i = 0; i < n; i++) {
+		put_str(t[i].name);
+		put32(t[i].rows == 1 ? 1 : 2);
+		put64((uint64_t)t[i].cols);
+		if (t[i].rows > 1)
+			put64((uint64_t)t[i].rows);
+		put32((uint32_t)dtype_info(t[i].type)->ggml_id);
+		put64(offset);
+		offset += (dtype_bytes(t[i].type, (uint64_t)t[i].cols) * (uint64_t)t[i].rows + 31) / 32 * 32;
+	}
+	pad();
+	for (int32_t i = 0; i < n; i++) {
+		/* Like a trained matrix: outputs about as large as inputs. */
+		float scale = t[i].rows == 1 ? 0 : 0.2f / sqrtf((float)t[i].cols);
+		if (t[i].rows == 1) {
+			for (int32_t j = 0; j < t[i].cols; j++)
+				put(&(float){ 1 }, 4);
+		} else {
+			put_rows(t[i].type, t[i].cols, t[i].rows, scale, s->stored);
+		}
+		pad();
+	}
+	return fclose(out) ? 1 : 0;
+}

@@ -1,0 +1,348 @@
+/* tests/sessions/t_import_formats.c - DOCX, PDF text, marks of plain text, encodings and types. */
+#include "sessions/import/import.h"
+#include "tests/lib/test.h"
+
+#include <iconv.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <archive.h>
+#include <archive_entry.h>
+
+/* ---- archives ---- */
+
+struct part { const char *name, *text; };
+
+static char *zip(const struct part *p, size_t n, size_t *size)
+{
+	static char buf[1 << 20];
+	struct archive *a = archive_write_new();
+
+	archive_write_set_format_zip(a);
+	CHECK_INT(archive_write_open_memory(a, buf, sizeof buf, size), ARCHIVE_OK);
+	for (size_t i = 0; i < n; i++) {
+		struct archive_entry *e = archive_entry_new();
+		archive_entry_set_pathname(e, p[i].name);
+		archive_entry_set_size(e, (la_int64_t)strlen(p[i].text));
+		archive_entry_set_filetype(e, AE_IFREG);
+		archive_entry_set_perm(e, 0600);
+		archive_write_header(a, e);
+		archive_write_data(a, p[i].text, strlen(p[i].text));
+		archive_entry_free(e);
+	}
+	archive_write_close(a);
+	archive_write_free(a);
+	return buf;
+}
+
+/* ---- DOCX ---- */
+
+#define W(body) "<w:document xmlns:w='w' xmlns:mc='mc'><w:body>" body "</w:body></w:document>"
+#define R(text) "<w:r><w:t>" text "</w:t></w:r>"
+#define P(text) "<w:p>" R(text) "</w:p>"
+#define ITEM(num, level, text) "<w:p><w:pPr><w:numPr><w:ilvl w:val='" level "'/><w:numId w:val='" num "'/></w:numPr></w:pPr>" R(text) "</w:p>"
+
+static const char styles[] =
+	"<w:styles xmlns:w='w'><w:style w:styleId='H1'><w:name w:val='heading 1'/></w:style>"
+	"<w:style w:styleId='Mine'><w:name w:val='Mine'/><w:basedOn w:val='H1'/></w:style>"
+	"<w:style w:styleId='Out'><w:name w:val='Out'/><w:pPr><w:outlineLvl w:val='2'/></w:pPr></w:style></w:styles>";
+static const char numbering[] =
+	"<w:numbering xmlns:w='w'><w:abstractNum w:abstractNumId='0'><w:lvl w:ilvl='0'><w:start w:val='3'/><w:numFmt w:val='decimal'/></w:lvl>"
+	"<w:lvl w:ilvl='1'><w:start w:val='1'/><w:numFmt w:val='bullet'/></w:lvl></w:abstractNum>"
+	"<w:num w:numId='7'><w:abstractNumId w:val='0'/></w:num></w:numbering>";
+static const char footnotes[] =
+	"<w:footnotes xmlns:w='w'><w:footnote w:id='-1'>" P("separator") "</w:footnote><w:footnote w:id='2'>" P("second note") "</w:footnote>"
+	"<w:footnote w:id='1'>" P("first note") P("goes on") "</w:footnote></w:footnotes>";
+
+static void docx(const char *document, struct doc *d)
+{
+	struct part parts[] = {{"word/document.xml", document}, {"word/styles.xml", styles}, {"word/numbering.xml", numbering},
+	                       {"word/footnotes.xml", footnotes}};
+	struct err e = {0};
+	size_t n;
+	char *p = zip(parts, 4, &n);
+
+	*d = (struct doc){0};
+	CHECK_MSG(!docx_import(p, n, d, &e), "%s", e.msg);
+}
+
+static void docx_becomes(const char *document, const char *want)
+{
+	struct doc d;
+
+	docx(document, &d);
+	CHECK_STR(d.text.p ? d.text.p : "", want);
+	doc_free(&d);
+}
+
+TEST(docx_text)
+{
+	docx_becomes(W(P("one") P("two")), "one\n\ntwo");
+	docx_becomes(W("<w:p>" R("a") "<w:r><w:tab/><w:t>b</w:t><w:br/><w:t>c</w:t><w:noBreakHyphen/><w:t>d</w:t></w:r></w:p>"), "a b\nc-d");
+	docx_becomes(W("<w:p><w:del>" R("x") "</w:del><w:ins>" R("new") "</w:ins><w:r><w:instrText>PAGE</w:instrText></w:r></w:p>"), "new");
+	docx_becomes(W("<w:p><mc:AlternateContent><mc:Choice>" R("a") "</mc:Choice><mc:Fallback>" R("b") "</mc:Fallback></mc:AlternateContent></w:p>"), "a");
+	docx_becomes(W("<w:p><w:pPr><w:tabs><w:tab/></w:tabs></w:pPr>" R("text") "</w:p>"), "text");
+	docx_becomes(W("<w:p>" R("&lt;b&gt; &#233;") "</w:p>"), "<b> \xc3\xa9");
+}
+
+TEST(docx_hidden_text)
+{
+	struct doc d;
+
+	docx(W("<w:p>" R("a") "<w:r><w:rPr><w:vanish/></w:rPr><w:t>hidden</w:t></w:r><w:r><w:rPr><w:vanish w:val='0'/></w:rPr><w:t>b</w:t></w:r></w:p>"), &d);
+	CHECK_STR(d.text.p, "ab");
+	CHECK_STR(d.notices.p, "6 hidden characters were left out\n");
+	doc_free(&d);
+}
+
+TEST(docx_lists_and_tables)
+{
+	docx_becomes(W(P("x") ITEM("7", "0", "a") ITEM("7", "1", "b") ITEM("7", "0", "c") P("y")), "x\n\n3. a\n  - b\n4. c\n\ny");
+	docx_becomes(W("<w:tbl><w:tr><w:tc>" P("1") "</w:tc><w:tc>" P("2") P("3") "</w:tc></w:tr><w:tr><w:tc>" P("4") "</w:tc><w:tc>" P("5")
+	               "</w:tc></w:tr></w:tbl>" P("end")), "1 | 2 3\n4 | 5\n\nend");
+}
+
+TEST(docx_headings_pages_and_notes)
+{
+	struct doc d;
+
+	docx(W("<w:p><w:pPr><w:pStyle w:val='Mine'/></w:pPr>" R("Top") "</w:p><w:p>" R("a") "<w:r><w:footnoteReference w:id='1'/></w:r>"
+	       "<w:r><w:lastRenderedPageBreak/><w:t>b</w:t><w:footnoteReference w:id='2'/></w:r></w:p>"
+	       "<w:p><w:pPr><w:pStyle w:val='Out'/></w:pPr>" R("Sub") "</w:p>"), &d);
+	CHECK_STR(d.text.p, "Top\n\na[1]b[2]\n\nSub\n\n[1] first note\n\ngoes on\n\n[2] second note");
+	CHECK_INT(d.pages, 2);
+	CHECK_INT(d.n_mark, 4);
+	doc_mark_paragraphs(&d);
+	CHECK_STR(doc_mark_at(&d, MARK_PAGE, 0)->text, "1");
+	CHECK_STR(doc_mark_at(&d, MARK_PAGE, 9)->text, "2");
+	CHECK_STR(doc_mark_at(&d, MARK_HEADING, 9)->text, "Top");
+	CHECK_INT(doc_mark_at(&d, MARK_HEADING, 20)->level, 3);
+	doc_free(&d);
+}
+
+/* What was read before the damage stays, and a note says where it ends. */
+TEST(docx_damaged)
+{
+	struct doc d;
+
+	docx("<w:document xmlns:w='w'><w:body>" P("whole") "<w:p><w:r><w:t>half", &d);
+	CHECK(!strncmp(d.text.p, "whole", 5));
+	CHECK(strstr(d.notices.p, "'word/document.xml' is not well-formed XML"));
+	doc_free(&d);
+}
+
+/* ---- EPUB ---- */
+
+TEST(epub_spine_and_contents)
+{
+	static const struct part parts[] = {
+		{"mimetype", "application/epub+zip"},
+		{"META-INF/container.xml", "<container><rootfiles><rootfile full-path='a/b/book.opf'/></rootfiles></container>"},
+		{"a/b/book.opf", "<package><manifest><item id='2' href='two.xhtml'/><item id='1' href='../o%6ee.xhtml'/><item id='n' href='nav.xhtml' "
+		 "properties='nav'/><item id='gone' href='gone.xhtml'/></manifest><spine><itemref idref='1'/><itemref idref='2'/><itemref idref='gone'/></spine></package>"},
+		{"a/b/two.xhtml", "<?xml version='1.0'?><html><head><title/></head><body><p>text of two<br/>line</p></body></html>"},
+		{"a/one.xhtml", "<html><body><h1>First</h1><p>text of one</p></body></html>"},
+		{"a/b/nav.xhtml", "<html><body><nav><ol><li><a href='../one.xhtml'>One</a></li><li><a href='two.xhtml#x'>The <b>second</b></a></li></ol></nav></body></html>"},
+	};
+	struct doc d = {0};
+	struct err e = {0};
+	size_t n;
+	char *p = zip(parts, sizeof parts / sizeof *parts, &n);
+
+	CHECK_MSG(!epub_import(p, n, &d, &e), "%s", e.msg);
+	CHECK_STR(d.text.p, "First\n\ntext of one\n\ntext of two\nline");
+	CHECK_INT(d.n_mark, 2);
+	CHECK_STR(d.mark[0].text, "First");
+	CHECK_STR(d.mark[1].text, "The second");
+	CHECK_INT(d.mark[1].at, 20);
+	CHECK_STR(d.notices.p, "1 of 3 chapters are missing in the file\n");
+	doc_free(&d);
+}
+
+/* A chapter with a stray byte cost the whole book. */
+TEST(epub_chapter_that_is_no_utf8)
+{
+	static const struct part parts[] = {
+		{"META-INF/container.xml", "<container><rootfile full-path='o'/></container>"},
+		{"o", "<package><manifest><item id='1' href='a'/></manifest><spine><itemref idref='1'/></spine></package>"},
+		{"a", "<html><\xe2" "body><p>caf\xe9 \xca</p>"},
+	};
+	struct doc d = {0};
+	struct err e = {0};
+	size_t n;
+	char *p = zip(parts, sizeof parts / sizeof *parts, &n);
+
+	CHECK_MSG(!epub_import(p, n, &d, &e), "%s", e.msg);
+	CHECK_MSG(d.text.p && strstr(d.text.p, "caf\xc3\xa9"), "\"%s\"", d.text.p);
+	for (size_t i = 0; i < d.text.n;) {
+		int32_t cp;
+		i += (size_t)utf8_decode(d.text.p + i, d.text.n - i, &cp);
+		CHECK(cp > 0);
+	}
+	doc_free(&d);
+}
+
+/* ---- PDF: what pdftotext prints ---- */
+
+static void pdf(const char *printed, struct doc *d)
+{
+	struct err e = {0};
+
+	*d = (struct doc){0};
+	CHECK_MSG(!pdf_import(printed, strlen(printed), 1, d, &e), "%s", e.msg);
+}
+
+TEST(pdf_pages_heads_and_feet)
+{
+	struct doc d;
+
+	pdf("Report\n\none\n\n- 1 -\n\f" "Report\n\ntwo\n\n- 2 -\n\f" "\f" "Report\n\nthree\n\n- 3 -\n\f" "Report\n\nReport\nfour\n\n- 4 -\n\f", &d);
+	CHECK_STR(d.text.p, "one\n\ntwo\n\nthree\n\nReport\nfour");
+	CHECK_INT(d.pages, 5);
+	CHECK_STR(d.notices.p, "1 of 5 pages holds no text (scanned?): 3\n");
+	doc_mark_paragraphs(&d);
+	CHECK_STR(doc_mark_at(&d, MARK_PAGE, 6)->text, "2");
+	CHECK_STR(doc_mark_at(&d, MARK_PAGE, 10)->text, "4");
+	CHECK_STR(doc_mark_at(&d, MARK_PAGE, 25)->text, "5");
+	doc_free(&d);
+	pdf("Slide\n\n1\n\f" "Slide\n\n2\n\f" "Slide\n\n3\n\f", &d);
+	CHECK_STR(d.text.p ? d.text.p : "", "Slide\n\n1\n\nSlide\n\n2\n\nSlide\n\n3");
+	doc_free(&d);
+	/* Two pages tell nothing about what recurs. */
+	pdf("Head\n\na\n\f" "Head\n\nb\n\f", &d);
+	CHECK_STR(d.text.p, "Head\n\na\n\nHead\n\nb");
+	doc_free(&d);
+}
+
+TEST(pdf_words_and_ligatures)
+{
+	struct doc d;
+
+	pdf("an exam-\nple of o\xef\xac\x83" "ce\nhyphen\xc2\xad\nated, a well-known and well-\nknown word,\nby Smith-\nJones, 3-\n4\n\f", &d);
+	CHECK_STR(d.text.p, "an example of office\nhyphenated, a well-known and well-known word,\nby Smith-Jones, 3-\n4");
+	doc_free(&d);
+}
+
+TEST(pdf_headings)
+{
+	struct doc d;
+
+	pdf("Abstract\nWe did it.\n\n1 Introduction\n\nIt is so.\n\n3.1 Long Methods\n\nHow.\n\n2 July 2011\n\nNo heading, that.\n\n4.\n\nResults\n\nYes.\n\f", &d);
+	CHECK_INT(d.n_mark, 5);
+	CHECK_STR(d.mark[1].text, "Abstract");
+	CHECK_STR(d.mark[2].text, "1 Introduction");
+	CHECK_STR(d.mark[3].text, "3.1 Long Methods");
+	CHECK_INT(d.mark[3].level, 2);
+	CHECK_STR(d.mark[4].text, "Results");
+	doc_free(&d);
+}
+
+TEST(pdf_without_text)
+{
+	struct doc d = {0};
+	struct err e = {0};
+
+	CHECK(pdf_import("\f\n\f \f", 5, 1, &d, &e) < 0);
+	CHECK_STR(e.msg, "holds no text on its 3 pages: they are pictures (scanned?)");
+	doc_free(&d);
+}
+
+/* ---- plain text ---- */
+
+static void text(const char *name, const char *s, struct doc *d)
+{
+	struct err e = {0};
+
+	CHECK_MSG(!doc_decode(name, s, strlen(s), d, &e), "%s", e.msg);
+}
+
+TEST(marks_of_texts)
+{
+	struct doc d;
+
+	text("x.txt", "CHAPTER I\n\nOnce.\n\f" "CHAPTER II. The return\n\nAgain\nand so on.\n", &d);
+	CHECK_INT(d.pages, 2);
+	CHECK_STR(doc_mark_at(&d, MARK_PAGE, d.text.n - 1)->text, "2");
+	CHECK_STR(doc_mark_at(&d, MARK_HEADING, d.text.n - 1)->text, "CHAPTER II. The return");
+	CHECK_INT(doc_mark_at(&d, MARK_PARAGRAPH, d.text.n - 1)->at, 42);
+	doc_free(&d);
+	text("x.md", "# A #\n\n```\n# no\n```\n    # no\nB\n---\n#no\n####### no\n- item\n---\n", &d);
+	CHECK_INT(d.type, DOC_MARKDOWN);
+	CHECK_STR(doc_mark_at(&d, MARK_HEADING, 6)->text, "A");
+	CHECK_STR(doc_mark_at(&d, MARK_HEADING, d.text.n)->text, "B");
+	doc_free(&d);
+	text("x.c", "CHAPTER I\n\n# include <a>\n", &d);
+	CHECK_INT(d.type, DOC_SOURCE);
+	CHECK(!doc_mark_at(&d, MARK_HEADING, d.text.n));
+	doc_free(&d);
+}
+
+/* Each sentence in the encodings that its language is written in, cut nowhere and at an odd byte. */
+TEST(guessed_encodings)
+{
+	static const struct { const char *text, *names; } texts[] = {
+		{"Все счастливые семьи похожи друг на друга, каждая несчастливая семья несчастлива по-своему. Всё смешалось в доме. ",
+		 "Windows-1251 KOI8-R IBM866 ISO-8859-5"},
+		{"吾輩は猫である。名前はまだ無い。どこで生れたかとんと見当がつかぬ。何でも薄暗いじめじめした所で泣いていた事だけは記憶している。",
+		 "Shift_JIS EUC-JP"},
+		{"北京是中华人民共和国的首都，是全国的政治中心和文化中心。我们在这里的时候，他来了一个人。", "GB18030"},
+		{"北京是中國的首都，是全國的政治中心和文化中心。我們在這裡的時候，他來了一個人。", "Big5"},
+		{"모든 인간은 태어날 때부터 자유로우며 그 존엄과 권리에 있어 동등하다. 인간은 이성과 양심을 부여받았다.", "EUC-KR"},
+		{"Όλοι οι άνθρωποι γεννιούνται ελεύθεροι και ίσοι στην αξιοπρέπεια και τα δικαιώματα. ", "Windows-1253"},
+		{"כל בני האדם נולדו בני חורין ושווים בערכם ובזכויותיהם. כולם חוננו בתבונה ובמצפון. ", "Windows-1255"},
+		{"يولد جميع الناس أحرارا متساوين في الكرامة والحقوق. وقد وهبوا عقلا وضميرا. ", "Windows-1256"},
+		{"มนุษย์ทั้งหลายเกิดมามีอิสระและเสมอภาคกันในเกียรติศักดิ์และสิทธิ ต่างมีเหตุผล", "Windows-874"},
+		{"Größe, Maß und Übermaß: für alle Völker. Déjà vu à l'été, ça ira. Señor, mañana será otro día.", "Windows-1252"},
+	};
+
+	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+		for (const char *name = texts[i].names; *name; name += strcspn(name, " ") + (name[strcspn(name, " ")] == ' ')) {
+			const struct charset *c = charset_by_label(name, strcspn(name, " "));
+			char buf[2000], *in = (char *)(uintptr_t)texts[i].text, *out = buf;
+			size_t left = strlen(in), room = sizeof buf - 1;
+			iconv_t cd = iconv_open(c->iconv, "UTF-8");
+			struct doc d = {0};
+			struct err e = {0};
+			CHECK(iconv(cd, &in, &left, &out, &room) != (size_t)-1);
+			iconv_close(cd);
+			CHECK_MSG(!doc_decode("x.txt", buf, (size_t)(out - buf), &d, &e), "%s: %s", c->name, e.msg);
+			CHECK_STR(d.encoding ? d.encoding : "none", c->name);
+			CHECK_STR(d.text.p ? d.text.p : "", texts[i].text);
+			CHECK_MSG(d.notices.p && strstr(d.notices.p, "a guess"), "%s: no note", c->name);
+			doc_free(&d);
+		}
+}
+
+TEST(types)
+{
+	static const struct { const char *name, *mime, *bytes; enum doc_type type; } files[] = {
+		{"a", NULL, "<!DOCTYPE html><p>", DOC_HTML}, {"a", NULL, "\n<!-- x --><HTML>", DOC_HTML}, {"a.md", NULL, "<html>", DOC_MARKDOWN},
+		{"a.htm", NULL, "<p>x", DOC_HTML}, {"a.htm", NULL, "no tags", DOC_TEXT}, {"a", "text/html", "<p>x", DOC_HTML}, {"a", NULL, "<p>x", DOC_TEXT},
+		{"a.xml", NULL, "<?xml version='1.0'?><html>", DOC_SOURCE}, {"a", NULL, "%PDF-1.4", DOC_PDF}, {"a.txt", NULL, "\n%PDF-1.4", DOC_PDF},
+		{"a.txt", NULL, "about %PDF-1.4", DOC_TEXT}, {"a", NULL, "\x1f\x8b\x08", DOC_GZIP}, {"a.PY", NULL, "x", DOC_SOURCE}, {"a", NULL, "PK\3\4", DOC_TEXT},
+	};
+
+	for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+		CHECK_MSG(doc_type_of(files[i].name, files[i].mime, files[i].bytes, strlen(files[i].bytes)) == files[i].type, "%s \"%s\"", files[i].name,
+		          files[i].bytes);
+}
+
+TEST(declared_encodings)
+{
+	static const struct { const char *html, *name; } pages[] = {
+		{"<meta charset=utf-8>", "UTF-8"}, {"<META HTTP-EQUIV='Content-Type' CONTENT='text/html; charset=ISO-8859-1'>", "Windows-1252"},
+		{"<?xml version='1.0' encoding=\"Shift_JIS\"?><html>", "Shift_JIS"}, {"<meta name=x><meta charset = 'koi8-r' >", "KOI8-R"},
+		{"<meta charset=utf-7>", NULL}, {"<meta charset", NULL}, {"charset=utf-8", NULL}, {"<meta charset=''>", NULL},
+	};
+	struct doc d;
+
+	for (size_t i = 0; i < sizeof pages / sizeof *pages; i++) {
+		const struct charset *c = charset_declared(pages[i].html, strlen(pages[i].html));
+		CHECK_STR(c ? c->name : "none", pages[i].name ? pages[i].name : "none");
+	}
+	text("x.html", "<html><meta charset=windows-1251><p>\xcf\xf0\xe8\xe2\xe5\xf2", &d);
+	CHECK_STR(d.text.p, "\xd0\x9f\xd1\x80\xd0\xb8\xd0\xb2\xd0\xb5\xd1\x82");
+	CHECK_STR(d.encoding, "Windows-1251");
+	doc_free(&d);
+}

@@ -1,0 +1,187 @@
+/* tests/sessions/t_import_html.c - sessions/import/html.c and writer.c: what of a page becomes text, and where its marks are. */
+#include "sessions/import/import.h"
+#include "tests/lib/test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A page as text; the caller frees *d. */
+static void page(const char *html, struct doc *d)
+{
+	struct err e = {0};
+
+	*d = (struct doc){0};
+	CHECK_MSG(!html_import(html, strlen(html), d, &e), "%s", e.msg);
+}
+
+static void becomes(const char *html, const char *want)
+{
+	struct doc d;
+
+	page(html, &d);
+	CHECK_STR(d.text.p ? d.text.p : "", want);
+	CHECK_MSG(!d.notices.n, "unexpected note \"%s\"", d.notices.p);
+	doc_free(&d);
+}
+
+static void refused(const char *html, const char *part)
+{
+	struct doc d = {0};
+	struct err e = {0};
+
+	CHECK(html_import(html, strlen(html), &d, &e) < 0);
+	CHECK_MSG(strstr(e.msg, part) != NULL, "\"%s\" lacks \"%s\"", e.msg, part);
+	doc_free(&d);
+}
+
+TEST(blocks_and_white_space)
+{
+	becomes("<p>one\n  two\t three</p><p>four", "one two three\n\nfour");
+	becomes("<html><body>bare <b>bold</b>, <i>it</i>alic<br>line<br><br>block", "bare bold, italic\nline\n\nblock");
+	becomes("<div>a</div><div>b<div>c</div></div>", "a\nb\nc");
+	becomes("<p>a&nbsp;&amp;&lt;b&gt; &eacute;&#8212;&#x2014;</p>", "a &<b> \xc3\xa9\xe2\x80\x94\xe2\x80\x94");
+	becomes("<p>soft\xc2\xadhyphen zero\xe2\x80\x8bwidth</p>", "softhyphen zerowidth");
+	becomes("<pre>a\n  b\n\nc </pre>d", "a\n  b\n\nc \n\nd");
+	becomes("<p>x<hr>y", "x\n\ny");
+	becomes("<p></p><p> </p><p>a</p><div></div>", "a");
+	becomes("<P>UPPER</P><SCRIPT>no()</SCRIPT>", "UPPER");
+}
+
+TEST(what_is_not_shown)
+{
+	becomes("<title>t</title><style>p{}</style><p>a<script>var x = '<p>no</p>';</script>b<noscript>turn it on</noscript></p>", "ab");
+	becomes("a<!-- no --><select><option>no</select><button>no</button><textarea>no</textarea><svg><text>no</text></svg>b", "ab");
+	becomes("<p>a</p><template><p>no</p></template><iframe>no</iframe><object>no</object><p>b", "a\n\nb");
+	becomes("<ruby>\xe6\xbc\xa2<rp>(</rp><rt>kan</rt><rp>)</rp></ruby>", "\xe6\xbc\xa2");
+	becomes("<nav>Home | About</nav><p>text of the page</p><div role=navigation>more</div>", "text of the page");
+	refused("<p></p>", "holds no text");
+	refused("<script>1</script>", "holds no text");
+}
+
+TEST(hidden_text_is_counted)
+{
+	static const char *const hidden[] = {
+		"<p>a<span style='display: none'>ignore all</span>b</p>", "<p>a<span hidden>ignore all</span>b</p>",
+		"<p>a<span style='color:red;VISIBILITY:Hidden;'>ignore all</span>b</p>", "<p>a<span style='font-size:0'>ignore all</span>b</p>",
+		"<style>.x, .y { display:none } @media print { .z { display: none } }</style><body><p>a<span class='w y'>ignore all</span>b",
+		"<style>#s{display:none}</style><body><p>a<span id=s>ignore all</span>b",
+	};
+
+	for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++) {
+		struct doc d;
+		page(hidden[i], &d);
+		CHECK_STR(d.text.p, "ab");
+		CHECK_STR(d.notices.p ? d.notices.p : "", "9 hidden characters were left out\n");
+		doc_free(&d);
+	}
+	becomes("<style>@media print { .z { display: none } }</style><body><p class=z>shown", "shown");
+}
+
+TEST(lists)
+{
+	becomes("<ul><li>a<li>b<ul><li>c<li><p>d</p></ul><li>e</ul>f", "- a\n- b\n  - c\n  - d\n- e\n\nf");
+	becomes("<ol><li>a<li>b<ol start=5><li>c</ol><li value=9>d<li>e</ol>", "1. a\n2. b\n  5. c\n9. d\n10. e");
+	becomes("<ul><li></li><li>a</li></ul><p>b", "- a\n\nb");
+	becomes("<dl><dt>term<dd>what it is</dl>", "term\nwhat it is");
+}
+
+TEST(tables)
+{
+	becomes("x<table><tr><th>Name<th>Age<tr><td>Ann<td><p>30</p></table>y", "x\n\nName | Age\nAnn | 30\n\ny");
+	becomes("<table><caption>Sizes</caption><thead><tr><td>a<td>b</thead><tbody><tr><td>1<br>2<td>3</table>", "Sizes\na | b\n1 2 | 3");
+	becomes("<table><tr><td>a<td><td>c<tr><td>d<td>e<td></table>", "a |  | c\nd | e");
+	/* A table that lays out a page stays blocks. */
+	becomes("<table><tr><td><h1>T</h1><p>one</p><p>two</p><td>side</table>", "T\n\none\n\ntwo\n\nside");
+	becomes("<table><tr><td><table><tr><td>1<td>2</table><td>z</table>", "1 | 2\n\nz");
+}
+
+TEST(headings_are_marks)
+{
+	struct doc d;
+
+	page("<h1>The <i>first</i>\n one</h1><p>text</p><h2>Second<br>part</h2><h3></h3><p>more", &d);
+	CHECK_STR(d.text.p, "The first one\n\ntext\n\nSecond part\n\nmore");
+	CHECK_INT(d.n_mark, 2);
+	CHECK_INT(d.mark[0].at, 0);
+	CHECK_STR(d.mark[0].text, "The first one");
+	CHECK_INT(d.mark[1].at, 21);
+	CHECK_INT(d.mark[1].level, 2);
+	CHECK_STR(d.mark[1].text, "Second part");
+	doc_mark_paragraphs(&d);
+	CHECK_INT(d.n_mark, 6);
+	CHECK_INT(d.mark[1].kind, MARK_PARAGRAPH);
+	CHECK_STR(doc_mark_at(&d, MARK_HEADING, d.text.n - 1)->text, "Second part");
+	CHECK_STR(doc_mark_at(&d, MARK_HEADING, 20)->text, "The first one");
+	CHECK(!doc_mark_at(&d, MARK_PAGE, 20));
+	doc_free(&d);
+}
+
+TEST(pages_of_a_book)
+{
+	struct doc d;
+
+	page("<p>a<span epub:type='pagebreak' title='12'>12</span>b</p><span role=doc-pagebreak id=page13></span><p>c", &d);
+	CHECK_STR(d.text.p, "ab\n\nc");
+	CHECK_INT(d.pages, 2);
+	CHECK_STR(d.mark[0].text, "12");
+	CHECK_INT(d.mark[0].at, 1);
+	CHECK_STR(d.mark[1].text, "13");
+	CHECK_INT(d.mark[1].at, 4);
+	doc_free(&d);
+	becomes("<p>word<a epub:type=noteref href=#n>1</a></p>", "word[1]");
+}
+
+TEST(main_text)
+{
+	static char html[3000], text[400];
+	struct doc d;
+
+	memset(text, 'x', 300);
+	snprintf(html, sizeof html, "<div>banner</div><main><h1>T</h1><p>%s</p></main><footer>foot</footer>", text);
+	page(html, &d);
+	CHECK_INT(d.text.n, 303);
+	CHECK(!strncmp(d.text.p, "T\n\nxxx", 6) && d.text.p[d.text.n - 1] == 'x');
+	CHECK_INT(d.n_mark, 1);
+	CHECK_INT(d.mark[0].at, 0);
+	doc_free(&d);
+	snprintf(html, sizeof html, "<div>banner</div><article><p>%s</p></article><footer>foot</footer>", text);
+	page(html, &d);
+	CHECK_INT(d.text.n, 300);
+	doc_free(&d);
+	/* Many articles are a list of them; a short <main> is no main text. */
+	snprintf(html, sizeof html, "<p>a</p><article>%s</article><article>%s</article>", text, text);
+	page(html, &d);
+	CHECK_INT(d.text.n, 605);
+	doc_free(&d);
+	becomes("<p>before</p><main>short</main>", "before\n\nshort");
+	becomes("<p>a<article>short</article>", "a\n\nshort");
+	/* A page of links is its navigation. */
+	snprintf(html, sizeof html, "<nav>%s</nav><p>x</p>", text);
+	page(html, &d);
+	CHECK_INT(d.text.n, 303);
+	doc_free(&d);
+}
+
+/* Depth, tags without ends and ends without tags. */
+TEST(broken_pages)
+{
+	struct str s = {0};
+	struct doc d;
+
+	becomes("<b><i>a</b></i></div> b", "a b");
+	for (int i = 0; i < 100000; i++)
+		str_adds(&s, "<div>");
+	str_adds(&s, "deep");
+	page(s.p, &d);
+	CHECK_STR(d.text.p, "deep");
+	doc_free(&d);
+	str_clear(&s);
+	for (int i = 0; i < 20000; i++)
+		str_adds(&s, "<table><tr><td>");
+	str_adds(&s, "deep</table></table>end");
+	page(s.p, &d);
+	CHECK(strstr(d.text.p, "deep"));
+	doc_free(&d);
+	str_free(&s);
+}

@@ -1,0 +1,207 @@
+/* tests/sessions/t_import_jail.c - sessions/import/jail.c: a process in the jail that tries to leave it is killed or refused.
+ *
+ * Each try runs in a child of its own, which enters the jail first.  What a parser needs must work there. */
+#include "sessions/import/import.h"
+#include "tests/lib/test.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define KILLED 1000     /* by SIGSYS */
+#define SIGNALLED 2000  /* plus the signal, by another one */
+
+static char dir[] = "/tmp/weir-jail-XXXXXX";
+
+/* What becomes of a child that enters the jail and calls try(): its exit status, KILLED, or SIGNALLED + n. */
+static int in_jail(enum jail_kind kind, int try(void))
+{
+	pid_t pid = fork();
+	int status = 0;
+
+	if (!pid) {
+		struct jail_level level = {0};
+		struct err e = {0};
+		if (jail_enter(kind, "/bin/true", &level, &e))
+			_exit(99);
+		_exit(try());
+	}
+	CHECK(pid > 0 && waitpid(pid, &status, 0) == pid);
+	if (WIFSIGNALED(status))
+		return WTERMSIG(status) == SIGSYS ? KILLED : SIGNALLED + WTERMSIG(status);
+	return WEXITSTATUS(status);
+}
+
+/* 0: it worked, 1: it was refused. */
+static int tried(long r) { return r < 0; }
+
+static int open_secret(void) { return tried(open("/etc/passwd", O_RDONLY)); }
+static int open_cwd(void) { return tried(open(".", O_RDONLY | O_DIRECTORY)); }
+static int write_file(void) { return tried(open("canary", O_WRONLY | O_CREAT, 0600)); }
+static int write_sync(void) { return tried(syscall(SYS_open, "canary", O_RDWR | O_CREAT, 0600)); }
+static int do_creat(void) { return tried(syscall(SYS_creat, "canary", 0600)); }
+static int do_mkdir(void) { return tried(mkdir("canary", 0700)); }
+static int do_symlink(void) { return tried(symlink("/etc", "canary")); }
+static int do_link(void) { return tried(link("/etc/passwd", "canary")); }
+static int do_unlink(void) { return tried(unlink("victim")); }
+static int do_rename(void) { return tried(rename("victim", "canary")); }
+static int do_truncate(void) { return tried(truncate("victim", 0)); }
+static int do_chmod(void) { return tried(chmod("victim", 0777)); }
+static int do_mknod(void) { return tried(mknod("canary", S_IFIFO | 0600, 0)); }
+static int inet_socket(void) { return tried(socket(AF_INET, SOCK_STREAM, 0)); }
+static int unix_socket(void) { return tried(socket(AF_UNIX, SOCK_STREAM, 0)); }
+static int do_socketpair(void) { int fd[2]; return tried(socketpair(AF_UNIX, SOCK_STREAM, 0, fd)); }
+static int do_fork(void) { return tried(fork()); }
+static int do_vfork(void) { return tried(syscall(SYS_vfork)); }
+static int do_clone3(void) { return tried(syscall(SYS_clone3, NULL, 0)); }
+static int do_exec(void) { char *argv[] = {NULL}; return tried(execve("/bin/true", argv, argv)); }
+static int do_execveat(void) { char *argv[] = {NULL}; return tried(syscall(SYS_execveat, AT_FDCWD, "/bin/true", argv, argv, 0)); }
+static int do_ptrace(void) { return tried(ptrace(PTRACE_TRACEME, 0, NULL, NULL)); }
+static int kill_parent(void) { return tried(kill(getppid(), 0)); }
+static int do_memfd(void) { return tried(memfd_create("x", 0)); }
+static int do_mount(void) { return tried(syscall(SYS_mount, "none", "/", NULL, 0, NULL)); }
+static int do_bpf(void) { return tried(syscall(SYS_bpf, 0, NULL, 0)); }
+static int do_io_uring(void) { return tried(syscall(SYS_io_uring_setup, 1, NULL)); }
+static int do_userfaultfd(void) { return tried(syscall(SYS_userfaultfd, 0)); }
+static int do_process_vm(void) { return tried(syscall(SYS_process_vm_readv, getppid(), NULL, 0, NULL, 0, 0)); }
+static int do_setuid(void) { return tried(setuid(65534)); }
+static int raise_limit(void) { struct rlimit r = {RLIM_INFINITY, RLIM_INFINITY}; return tried(setrlimit(RLIMIT_FSIZE, &r)); }
+static int map_code(void) { return mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED; }
+static int dup_stdin(void) { return tried(dup(0)); }
+
+/* A folder of its own, with a file that must stay. */
+TEST(begin)
+{
+	FILE *f = mkdtemp(dir) && !chdir(dir) ? fopen("victim", "w") : NULL;
+
+	CHECK(f);
+	if (f)
+		fclose(f);
+}
+
+TEST(what_a_parser_never_does_kills_it)
+{
+	static const struct { const char *what; int (*try)(void); } tries[] = {
+		{"write a file", write_file}, {"open for writing", write_sync}, {"creat", do_creat}, {"mkdir", do_mkdir}, {"symlink", do_symlink},
+		{"link", do_link}, {"unlink", do_unlink}, {"rename", do_rename}, {"truncate", do_truncate}, {"chmod", do_chmod},
+		{"mknod", do_mknod}, {"socket", inet_socket}, {"UNIX socket", unix_socket}, {"socketpair", do_socketpair}, {"fork", do_fork},
+		{"vfork", do_vfork}, {"clone3", do_clone3}, {"execve", do_exec}, {"execveat", do_execveat}, {"ptrace", do_ptrace},
+		{"kill", kill_parent}, {"memfd_create", do_memfd}, {"mount", do_mount}, {"bpf", do_bpf}, {"io_uring", do_io_uring},
+		{"userfaultfd", do_userfaultfd}, {"process_vm_readv", do_process_vm}, {"setuid", do_setuid}, {"setrlimit", raise_limit},
+		{"executable memory", map_code}, {"dup", dup_stdin},
+	};
+
+	for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
+		int got = in_jail(JAIL_PARSE, tries[i].try);
+		CHECK_MSG(got == KILLED, "%s: %d", tries[i].what, got);
+	}
+}
+
+TEST(what_libraries_try_is_refused)
+{
+	CHECK_INT(in_jail(JAIL_PARSE, open_secret), 1);
+	CHECK_INT(in_jail(JAIL_PARSE, open_cwd), 1);
+}
+
+/* The jail of pdftotext: it may execute that and read libraries; neither write nor go elsewhere. */
+TEST(the_jail_of_a_program)
+{
+	struct jail_level level = {0};
+	struct err e = {0};
+	pid_t pid = fork();
+	int status, landlock;
+
+	if (!pid)
+		_exit(jail_enter(JAIL_PARSE, NULL, &level, &e) ? 99 : level.landlock);
+	CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) != 99);
+	landlock = WEXITSTATUS(status);
+	CHECK_INT(in_jail(JAIL_EXEC, do_exec), 0);
+	CHECK_INT(in_jail(JAIL_EXEC, write_file), KILLED);
+	CHECK_INT(in_jail(JAIL_EXEC, do_creat), KILLED);
+	CHECK_INT(in_jail(JAIL_EXEC, do_mkdir), KILLED);
+	CHECK_INT(in_jail(JAIL_EXEC, do_unlink), KILLED);
+	CHECK_INT(in_jail(JAIL_EXEC, inet_socket), KILLED);
+	CHECK_INT(in_jail(JAIL_EXEC, unix_socket), KILLED);
+	CHECK_INT(in_jail(JAIL_EXEC, do_fork), KILLED);
+	CHECK_INT(in_jail(JAIL_EXEC, do_ptrace), KILLED);
+	CHECK_INT(in_jail(JAIL_EXEC, do_io_uring), KILLED);
+	if (!landlock)
+		SKIP("this kernel has no Landlock");
+	CHECK_INT(in_jail(JAIL_EXEC, open_secret), 1);
+	CHECK_INT(in_jail(JAIL_EXEC, open_cwd), 1);
+}
+
+/* ---- limits ---- */
+
+static int take_memory(void)
+{
+	for (int i = 0; i < 40; i++)
+		if (mmap(NULL, 64u << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED)
+			return 1;
+	return 0;
+}
+
+static int read_limits(void)
+{
+	struct rlimit r;
+
+	return getrlimit(RLIMIT_CPU, &r) || r.rlim_cur > 30 || getrlimit(RLIMIT_FSIZE, &r) || r.rlim_max || getrlimit(RLIMIT_CORE, &r) ||
+	       r.rlim_max || getrlimit(RLIMIT_NOFILE, &r) || r.rlim_max != 3 || getrlimit(RLIMIT_NPROC, &r) || r.rlim_max;
+}
+
+/* What a parser does do. */
+static int work(void)
+{
+	char *p = malloc(3u << 20), *q;
+	struct stat st;
+
+	if (!p)
+		return 1;
+	memset(p, 1, 3u << 20);
+	q = realloc(p, 9u << 20);
+	if (!q || fstat(0, &st) || write(1, "", 0))
+		return 2;
+	free(q);
+	return 0;
+}
+
+TEST(limits)
+{
+	CHECK_INT(in_jail(JAIL_PARSE, read_limits), 0);
+	CHECK_INT(in_jail(JAIL_PARSE, work), 0);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+	CHECK_INT(in_jail(JAIL_PARSE, take_memory), 1);
+#endif
+}
+
+TEST(the_level_is_told)
+{
+	struct str s = {0};
+	struct err e = {0};
+
+	CHECK_MSG(!doc_jail(&s, &e), "%s", e.msg);
+	CHECK(strstr(s.p, "no_new_privs") && strstr(s.p, "seccomp") && strstr(s.p, "limits"));
+	test_note("%s", s.p);
+	str_free(&s);
+}
+
+TEST(nothing_was_written)
+{
+	CHECK(access("canary", F_OK) < 0 && errno == ENOENT);
+	CHECK(!access("victim", F_OK));
+	unlink("victim");
+	CHECK(!chdir("/"));
+	CHECK(!rmdir(dir));
+}

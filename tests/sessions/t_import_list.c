@@ -1,0 +1,92 @@
+/* tests/sessions/t_import_list.c - sessions/import/list.c: which documents a folder, a pattern or a name stands for. */
+#include "sessions/sessions.h"
+#include "tests/lib/test.h"
+
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char dir[] = "/tmp/weir-list-XXXXXX";
+
+static void put(const char *name)
+{
+	FILE *f = fopen(name, "w");
+
+	CHECK(f && fputs("x", f) >= 0);
+	if (f)
+		fclose(f);
+}
+
+/* The paths with blanks between them, or why there are none. */
+static void finds(const char *what, const char *want)
+{
+	struct doc_paths list;
+	struct err e = {0};
+	struct str got = {0};
+
+	if (doc_find(what, &list, &e)) {
+		CHECK_INT(e.code, ERR_DOCUMENT);
+		str_adds(&got, e.msg);
+	} else {
+		for (size_t i = 0; i < list.n; i++)
+			str_addf(&got, "%s%s", i ? " " : "", list.path[i]);
+		doc_paths_free(&list);
+	}
+	CHECK_STR(got.p ? got.p : "", want);
+	str_free(&got);
+}
+
+TEST(folders_and_patterns)
+{
+	CHECK(mkdtemp(dir) && !chdir(dir));
+	CHECK(!mkdir("f", 0700) && !mkdir("f/sub", 0700) && !mkdir("f/.git", 0700) && !mkdir("empty", 0700) && !mkdir("d.md", 0700));
+	put("f/b.txt");
+	put("f/a.md");
+	put("f/sub/c.pdf");
+	put("f/sub/p.PNG");
+	put("f/.hidden");
+	put("f/.git/config");
+	put("x[1].md");
+	CHECK(!symlink("f/a.md", "f/link.md") && !symlink("..", "f/sub/up"));
+
+	finds("f", "f/a.md f/b.txt f/sub/c.pdf");
+	finds("f/*.md", "f/a.md f/link.md");
+	finds("?.none", "no file is named like '?.none'");
+	finds("*.md", "x[1].md");
+	finds("x[1].md", "x[1].md");
+	finds("f/b.txt", "f/b.txt");
+	finds("missing", "missing");
+	finds("-", "-");
+	finds("http://127.0.0.1/*", "http://127.0.0.1/*");
+	finds("empty", "folder 'empty' holds no documents");
+}
+
+TEST(too_many)
+{
+	char name[32];
+
+	CHECK(!mkdir("many", 0700));
+	for (int i = 0; i <= 1000; i++) {
+		snprintf(name, sizeof name, "many/%d.txt", i);
+		put(name);
+	}
+	finds("many", "more than 1000 documents at once: name a smaller folder");
+	CHECK(!unlink("many/1000.txt"));
+	{
+		struct doc_paths list;
+		CHECK(!doc_find("many", &list, NULL));
+		CHECK_INT(list.n, 1000);
+		CHECK_STR(list.path[1], "many/1.txt");
+		doc_paths_free(&list);
+	}
+}
+
+TEST(tidy_up)
+{
+	static const char rm[] = "rm -rf";
+	char command[64];
+
+	CHECK(!chdir("/"));
+	snprintf(command, sizeof command, "%s %s", rm, dir);
+	CHECK(!system(command));
+}

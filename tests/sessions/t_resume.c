@@ -1,0 +1,330 @@
+/* tests/sessions/t_resume.c - a real engine through a real kv.db: what was saved, closed and opened again goes on bit for bit.
+ *
+ * t_snapshot.c shows it for the bytes of a timeline, t_snaps.c for files with timelines that compute nothing; here
+ * both work together, under policies that keep all rows, move them, or choose among them. */
+#include "sessions/snaps.h"
+#include "tests/lib/resume_help.h"
+#include "tests/lib/storedir.h"
+#include "tests/lib/test.h"
+#include "tests/lib/tiny.h"
+
+#include <fcntl.h>
+
+/* The model's file is gone as soon as it was opened; what is hashed lies in its place. */
+static void stand_in(const struct engine *e, const char *text)
+{
+	int fd = open(engine_info(e)->path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+
+	if (fd < 0 || write(fd, text, strlen(text)) != (ssize_t)strlen(text) || close(fd))
+		abort();
+}
+
+static struct timeline *open_timeline(struct engine *e, const char *kv)
+{
+	struct timeline_options o = {.ctx = 1500, .kv = kv, .batch = 128};
+	struct timeline *t = NULL;
+	struct err err = {0};
+
+	if (timeline_open(&t, e, &o, &err)) {
+		test_fail(__FILE__, __LINE__, "%s: %s", kv, err.msg);
+		SKIP("no timeline");
+	}
+	return t;
+}
+
+static void text_of(int32_t *id, int32_t n, uint64_t what)
+{
+	for (int32_t i = 0; i < n; i++)
+		id[i] = (int32_t)((what * 31 + (uint64_t)i * 7 + (uint64_t)i * (uint64_t)i / 3) % 250) + 3;
+}
+
+static int logits_same(const struct timeline *a, const struct timeline *b)
+{
+	const float *x = timeline_logits(a), *y = timeline_logits(b);
+
+	return x && y && !memcmp(x, y, N_VOCAB * sizeof *x);
+}
+
+static void keep_logits(int32_t pos, const float *logits, void *ud)
+{
+	(void)pos;
+	memcpy(ud, logits, N_VOCAB * sizeof *logits);
+}
+
+static void open_again(struct place *p, struct snaps **s)
+{
+	struct str notice = {0};
+	struct err e = {0};
+
+	snaps_close(*s);
+	if (snaps_open(s, p->store, &(struct snaps_options){.budget = 1u << 30}, &notice, &e) || notice.n)
+		test_fail(__FILE__, __LINE__, "%s%s", e.msg, notice.n ? notice.p : "");
+	str_free(&notice);
+}
+
+static void resume(struct place *p, struct engine *e, const char *kv, int32_t n, int sampled)
+{
+	struct timeline *t = open_timeline(e, kv), *back = open_timeline(e, kv);
+	struct sampling s = sampling_default, again;
+	struct snaps *snaps = NULL;
+	struct fingerprint f, g;
+	struct snap_loaded got;
+	struct str extra = {0};
+	struct err err = {0};
+	float one[N_VOCAB], other[N_VOCAB];
+	int32_t id[1400];
+	int same = 0;
+
+	text_of(id, n, (uint64_t)n);
+	open_again(p, &snaps);
+	sampling_seed(&s, (uint64_t)n);
+	s.temperature = sampled ? 0.9f : 0;
+	CHECK_MSG(timeline_sync(t, id, (size_t)n, NULL, NULL, &err) >= 0, "%s: %s", kv, err.msg);
+	for (int i = 0; i < 40; i++)
+		CHECK(timeline_step(t, &s, &(struct step_out){0}, &err) >= 0);
+	CHECK_MSG(!snaps_fingerprint(snaps, e, t, &f, &err) && !snap_save(snaps, t, &f, 1, n, &s, sizeof s, NULL, &err),
+	          "%s: %s", kv, err.msg);
+	open_again(p, &snaps);
+	CHECK(!snaps_fingerprint(snaps, e, back, &g, &err) && !memcmp(&f, &g, sizeof f));
+	CHECK_MSG(snap_load(snaps, back, &g, n, &extra, &got, &err) == 1, "%s: %s%s", kv, got.why, err.msg);
+	CHECK_INT(extra.n, sizeof s);
+	if (extra.n == sizeof s)
+		memcpy(&again, extra.p, sizeof again);
+	else
+		again = s;
+	for (int i = 0; i < 64; i++) {
+		struct step_out a = {-1}, b = {-2};
+
+		CHECK(timeline_step(t, &s, &a, &err) >= 0 && timeline_step(back, &again, &b, &err) >= 0);
+		same += a.id == b.id;
+	}
+	CHECK_MSG(same == 64, "%s after %d tokens: %d of 64 steps are the same", kv, n, same);
+	CHECK(timeline_extend(t, id, 1, 1, keep_logits, one, &err) == 0 &&
+	      timeline_extend(back, id, 1, 1, keep_logits, other, &err) == 0);
+	CHECK_MSG(!memcmp(one, other, sizeof one), "%s after %d tokens: other logits", kv, n);
+	snaps_close(snaps);
+	str_free(&extra);
+	timeline_close(t);
+	timeline_close(back);
+}
+
+TEST(goes_on_bit_for_bit)
+{
+	static const char *const kv[] = {
+		"full", "auto", "auto:size=200", "sink:size=120", "sift:k=40", "cascade:size=160", "h2o:k=100"};
+	struct engine *e = tiny_open(&tiny_families[2], 2, TRAINED, 10000);
+	struct place p;
+
+	place_make(&p);
+	stand_in(e, "weights");
+	for (size_t i = 0; i < sizeof kv / sizeof *kv; i++) {
+		struct err err = {0};
+
+		if (kv_policy_check(kv[i], &err)) {
+			test_fail(__FILE__, __LINE__, "%s", err.msg);
+			continue;
+		}
+		resume(&p, e, kv[i], 90, 0);
+		resume(&p, e, kv[i], 700, 1);
+	}
+	unlink(engine_info(e)->path);
+	engine_close(e);
+	place_remove(&p);
+}
+
+/* A text that is known already, then another end: only that is computed, and the result is that of a fresh start. */
+TEST(a_known_beginning_is_not_read_again)
+{
+	struct engine *e = tiny_open(&tiny_families[0], 2, TRAINED, 10000);
+	struct timeline *t = open_timeline(e, "full"), *fresh = open_timeline(e, "full"), *back = open_timeline(e, "full");
+	struct place p;
+	struct snaps *snaps = NULL;
+	struct fingerprint f;
+	struct snap_loaded got;
+	struct err err = {0};
+	int32_t id[1000];
+
+	place_make(&p);
+	stand_in(e, "weights");
+	open_again(&p, &snaps);
+	text_of(id, 1000, 5);
+	CHECK(timeline_sync(t, id, 1000, NULL, NULL, &err) == 0);
+	CHECK(!snaps_fingerprint(snaps, e, t, &f, &err) && !snap_save_entries(snaps, t, &f, NULL, &err));
+	text_of(id + 900, 100, 6);
+	CHECK_INT(snap_load_prefix(snaps, back, &f, id, 1000, &got, &err), 768);
+	CHECK_INT(timeline_sync(back, id, 1000, NULL, NULL, &err), 768);
+	CHECK_INT(timeline_sync(fresh, id, 1000, NULL, NULL, &err), 0);
+	CHECK(logits_same(back, fresh));
+	/* One byte of the weights is another model. */
+	stand_in(e, "Weights");
+	timeline_close(back);
+	back = open_timeline(e, "full");
+	CHECK(!snap_save(snaps, t, &f, 1, 10, NULL, 0, NULL, &err) && !snaps_fingerprint(snaps, e, back, &f, &err));
+	CHECK_INT(snap_load_prefix(snaps, back, &f, id, 1000, &got, &err), 0);
+	CHECK_INT(snap_load(snaps, back, &f, 10, NULL, &got, &err), 0);
+	CHECK_STR(got.why, "the model file changed: 1,000 tokens will be read again");
+	unlink(engine_info(e)->path);
+	snaps_close(snaps);
+	timeline_close(t);
+	timeline_close(fresh);
+	timeline_close(back);
+	engine_close(e);
+	place_remove(&p);
+}
+
+/* Every policy that differs is another fingerprint and says so. */
+TEST(another_policy_misses)
+{
+	static const struct { const char *kv, *type, *why; } other[] = {
+		{"sift:k=40", NULL, "cache policy was 'full"}, {"auto", NULL, "cache policy was 'full"},
+		{"full", "q8_0", "cache type was 'F16', is 'Q8_0'"}, {"full", "f32", "cache type was 'F16', is 'F32'"},
+	};
+	struct engine *e = tiny_open(&tiny_families[1], 1, TRAINED, 10000);
+	struct timeline *t = open_timeline(e, "full");
+	struct place p;
+	struct snaps *snaps = NULL;
+	struct fingerprint f, g;
+	struct snap_loaded got;
+	struct err err = {0};
+	int32_t id[300];
+
+	place_make(&p);
+	stand_in(e, "weights");
+	open_again(&p, &snaps);
+	text_of(id, 300, 5);
+	CHECK(timeline_sync(t, id, 300, NULL, NULL, &err) == 0);
+	CHECK(!snaps_fingerprint(snaps, e, t, &f, &err) && !snap_save(snaps, t, &f, 1, 10, NULL, 0, NULL, &err));
+	for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
+		struct timeline_options o = {.ctx = 1500, .kv = other[i].kv, .kv_type = other[i].type, .batch = 128};
+		struct timeline *u = NULL;
+
+		CHECK_MSG(!timeline_open(&u, e, &o, &err), "%s", err.msg);
+		CHECK(!snaps_fingerprint(snaps, e, u, &g, &err) && memcmp(&f, &g, sizeof f));
+		CHECK_INT(snap_load(snaps, u, &g, 10, NULL, &got, &err), 0);
+		CHECK_MSG(!strncmp(got.why, other[i].why, strlen(other[i].why)) && strstr(got.why, ": 300 tokens will be"),
+		          "%s", got.why);
+		timeline_close(u);
+	}
+	/* Reading in other pieces, or a larger context, changes nothing under `full`. */
+	{
+		struct timeline_options o = {.ctx = 400, .kv = "full", .batch = 32};
+		struct timeline *u = NULL;
+
+		CHECK(!timeline_open(&u, e, &o, &err) && !snaps_fingerprint(snaps, e, u, &g, &err));
+		CHECK_MSG(snap_load(snaps, u, &g, 10, NULL, &got, &err) == 1, "%s", got.why);
+		CHECK(logits_same(t, u));
+		timeline_close(u);
+	}
+	unlink(engine_info(e)->path);
+	snaps_close(snaps);
+	timeline_close(t);
+	engine_close(e);
+	place_remove(&p);
+}
+
+/* ---- other kernels ---- */
+
+/* The same model on one level of the CPU; NULL where this machine lacks it. */
+static struct engine *open_level(const char *level)
+{
+	struct engine *e;
+	struct str text = {0};
+	char want[40];
+
+	setenv("WEIR_CPU", level, 1);
+	e = tiny_open(&tiny_families[2], 2, TRAINED, 10000);
+	unsetenv("WEIR_CPU");
+	stand_in(e, "weights");
+	engine_identity(e, &text);
+	snprintf(want, sizeof want, "\nkernels cpu %s\n", level);
+	if (!strstr(text.p, want)) {
+		unlink(engine_info(e)->path);
+		engine_close(e);
+		e = NULL;
+	}
+	str_free(&text);
+	return e;
+}
+
+/* A new run: what was saved there under a message, and not a token read again. */
+static struct timeline *back_on(struct place *p, struct snaps **s, struct engine *e, const char *kv, int64_t message, const char *by)
+{
+	struct timeline *t = open_timeline(e, kv);
+	struct fingerprint f;
+	struct snap_loaded got = {0};
+	struct timeline_stats st;
+	struct err err = {0};
+
+	open_again(p, s);
+	CHECK(!snaps_fingerprint(*s, e, t, &f, &err));
+	CHECK_MSG(snap_load(*s, t, &f, message, NULL, &got, &err) == 1, "%s: %s%s", kv, got.why, err.msg);
+	CHECK_STR(got.by, by);
+	timeline_stats(t, &st);
+	CHECK_INT(got.tokens, st.n_tokens);
+	return t;
+}
+
+enum { ANSWER = 40 };
+static void across(struct place *p, struct engine *here, struct engine *there, const char *kv, const char *by, const char *back_by)
+{
+	struct timeline *t = open_timeline(here, kv), *u, *v;
+	struct snaps *s = NULL;
+	int32_t id[700], a[ANSWER], b[ANSWER];
+	float one[N_VOCAB], other[N_VOCAB];
+	struct err err = {0};
+
+	open_again(p, &s);
+	text_of(id, 700, 77);
+	CHECK_MSG(timeline_sync(t, id, 700, NULL, NULL, &err) == 0, "%s", err.msg);
+	save_on(s, here, t, 1);
+	/* There: the same answer. */
+	u = back_on(p, &s, there, kv, 1, by);
+	answer(t, a, ANSWER);
+	answer(u, b, ANSWER);
+	CHECK_MSG(!memcmp(a, b, sizeof a), "%s: another answer there", kv);
+	save_on(s, there, u, 2);
+	/* There again: bit for bit what went on there. */
+	v = back_on(p, &s, there, kv, 2, "");
+	asks(u, 9);
+	asks(v, 9);
+	answer(u, a, ANSWER);
+	answer(v, b, ANSWER);
+	CHECK_MSG(!memcmp(a, b, sizeof a), "%s: another answer after a break", kv);
+	CHECK(!timeline_extend(u, id, 1, 1, keep_logits, one, &err) && !timeline_extend(v, id, 1, 1, keep_logits, other, &err));
+	CHECK_MSG(!memcmp(one, other, sizeof one), "%s: other bits after a break", kv);
+	timeline_close(v);
+	/* And here again. */
+	timeline_close(t);
+	t = back_on(p, &s, here, kv, 2, back_by);
+	v = back_on(p, &s, there, kv, 2, "");
+	answer(t, a, ANSWER);
+	answer(v, b, ANSWER);
+	CHECK_MSG(!memcmp(a, b, sizeof a), "%s: another answer back here", kv);
+	timeline_close(t);
+	/* The own snapshot is still there, and goes first. */
+	t = back_on(p, &s, here, kv, 1, "");
+	timeline_close(t);
+	timeline_close(u);
+	timeline_close(v);
+	snaps_close(s);
+}
+
+TEST(goes_on_with_other_kernels_without_reading)
+{
+	static const char *const kv[] = {"full", "auto", "sift:k=40", "cascade:size=160", "refresh:k=40,qc=3"};
+	struct engine *plain = open_level("c"), *avx2 = open_level("avx2");
+
+	if (!plain || !avx2)
+		SKIP("one level only");
+	for (size_t i = 0; i < sizeof kv / sizeof *kv; i++) {
+		struct place p;
+
+		place_make(&p);
+		across(&p, plain, avx2, kv[i], "cpu c", "cpu avx2");
+		place_remove(&p);
+	}
+	unlink(engine_info(plain)->path);
+	unlink(engine_info(avx2)->path);
+	engine_close(plain);
+	engine_close(avx2);
+}

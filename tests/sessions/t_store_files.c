@@ -1,0 +1,646 @@
+/* tests/sessions/t_store_files.c - chat.db as a file: rights, locks, readers beside a writer, formats, hostile content,
+ * speed. */
+#include "tests/lib/storedir.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pwd.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+/* ---- the directory, rights, locks ---- */
+
+static int mode_of(const struct place *p, const char *name)
+{
+	char path[500];
+	struct stat st;
+
+	snprintf(path, sizeof path, "%s/%s", p->dir, name);
+	return lstat(path, &st) ? -1 : (int)(st.st_mode & 07777);
+}
+
+TEST(files_are_private_whatever_the_umask)
+{
+	static const mode_t umasks[] = {0, 022, 077, 0277, 0777};
+
+	for (size_t i = 0; i < sizeof umasks / sizeof *umasks; i++) {
+		struct place p;
+		struct store *s;
+		mode_t before;
+
+		place_dir(&p);
+		before = umask(umasks[i]);
+		place_reopen(&p, &s);
+		say(s, begin(s, NULL), 0, ROLE_USER, "secret");
+		umask(before);
+		CHECK_INT(mode_of(&p, ""), 0700);
+		CHECK_INT(mode_of(&p, "chat.db"), 0600);
+		CHECK_INT(mode_of(&p, "chat.db-wal"), 0600);
+		CHECK_INT(mode_of(&p, "chat.db-shm"), 0600);
+		CHECK_INT(mode_of(&p, "lock"), 0600);
+		place_remove(&p);
+	}
+}
+
+TEST(loose_modes_are_tightened)
+{
+	struct place p;
+	struct store *s = place_make(&p);
+	char path[500];
+
+	store_close(s);
+	p.store = NULL;
+	CHECK_INT(mode_of(&p, "chat.db-wal"), -1);
+	snprintf(path, sizeof path, "%s/chat.db", p.dir);
+	CHECK(!chmod(path, 0644) && !chmod(p.dir, 0755));
+	place_reopen(&p, &s);
+	CHECK_INT(mode_of(&p, "chat.db"), 0600);
+	CHECK_INT(mode_of(&p, ""), 0700);
+	place_remove(&p);
+}
+
+static const char *open_error(const char *dir, int read_only)
+{
+	static struct err err;
+	struct store_options o = {.dir = dir, .read_only = read_only};
+	struct store *s;
+
+	err = (struct err){0};
+	if (store_open(&s, &o, &err)) {
+		if (s)
+			test_fail(__FILE__, __LINE__, "a store beside an error");
+		for (const char *c = err.msg; *c; c++)
+			if (*c == '\n')
+				test_fail(__FILE__, __LINE__, "more than one line: %s", err.msg);
+		return err.msg;
+	}
+	store_close(s);
+	return "";
+}
+#define OPEN_REFUSED(dir, part) \
+	do { \
+		const char *m_ = open_error(dir, 0); \
+		CHECK_MSG(strstr(m_, part), "'%s' is not in \"%s\"", part, m_); \
+	} while (0)
+
+TEST(strange_directories_and_files_are_refused)
+{
+	struct place p;
+	struct store *s = place_make(&p);
+	char link[500], other[500], db[500], wal[500];
+
+	store_close(s);
+	p.store = NULL;
+	snprintf(other, sizeof other, "%s-link", p.dir);
+	CHECK(!symlink(p.dir, other));
+	OPEN_REFUSED(other, "it is a symbolic link");
+	snprintf(link, sizeof link, "%s-link/", p.dir);
+	OPEN_REFUSED(link, "it is a symbolic link");
+	unlink(other);
+	CHECK(!chmod(p.dir, 0770));
+	OPEN_REFUSED(p.dir, "others may write there; chmod 700 it");
+	CHECK_INT(mode_of(&p, ""), 0770);
+	CHECK(!chmod(p.dir, 0700));
+	if (!geteuid()) {
+		CHECK(!chown(p.dir, 65534, (gid_t)-1));
+		OPEN_REFUSED(p.dir, "it belongs to another user (65534)");
+		CHECK(!chown(p.dir, 0, (gid_t)-1));
+	} else {
+		OPEN_REFUSED("/usr", "it belongs to another user (0)");
+	}
+	/* Files in it. */
+	snprintf(db, sizeof db, "%s/chat.db", p.dir);
+	snprintf(other, sizeof other, "%s/elsewhere", p.dir);
+	CHECK(!rename(db, other) && !symlink("elsewhere", db));
+	OPEN_REFUSED(p.dir, "it is a symbolic link");
+	CHECK(!unlink(db) && !linkat(AT_FDCWD, other, AT_FDCWD, db, 0));
+	OPEN_REFUSED(p.dir, "it has a second name");
+	CHECK(!unlink(other));
+	CHECK_STR(open_error(p.dir, 0), "");
+	snprintf(wal, sizeof wal, "%s/chat.db-wal", p.dir);
+	CHECK(!symlink("/etc/passwd", wal));
+	OPEN_REFUSED(p.dir, "is not a plain file of yours");
+	CHECK(!unlink(wal) && !unlink(db) && !mkfifo(db, 0600));
+	OPEN_REFUSED(p.dir, "not a regular file");
+	CHECK(!unlink(db) && !mkdir(db, 0700));
+	OPEN_REFUSED(p.dir, "not a regular file");
+	rmdir(db);
+	snprintf(other, sizeof other, "%s/lock", p.dir);
+	CHECK(!unlink(other) && !mkfifo(other, 0600));
+	OPEN_REFUSED(p.dir, "is not a plain file of yours");
+	CHECK(!unlink(other) && !symlink("x", other));
+	OPEN_REFUSED(p.dir, "cannot write in");
+	unlink(other);
+	snprintf(other, sizeof other, "%s/a", p.dir);
+	close(open(other, O_CREAT | O_WRONLY, 0600));
+	OPEN_REFUSED(other, "it is not a directory");
+	snprintf(other, sizeof other, "%s/a/b", p.dir);
+	OPEN_REFUSED(other, "cannot");
+	place_remove(&p);
+}
+
+/* Takes the place of the C library's: the user database of this test. */
+static struct passwd *the_user;
+
+struct passwd *getpwuid(uid_t uid)
+{
+	return the_user;
+}
+
+TEST(directory_follows_the_environment)
+{
+	struct passwd user = {.pw_name = (char *)"user"};
+	struct place p;
+	struct store *s;
+	struct err err = {0};
+	struct store_options o = {0};
+	char want[500], *old = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
+
+	place_dir(&p);
+	old = old ? xstrndup(old, 4000) : NULL;
+	home = home ? xstrndup(home, 4000) : NULL;
+	setenv("XDG_DATA_HOME", p.dir, 1);
+	CHECK_INT(store_open(&s, &o, &err), 0);
+	snprintf(want, sizeof want, "%s/weir", p.dir);
+	CHECK_STR(store_dir(s), want);
+	store_close(s);
+	remove_dir(want);
+	setenv("XDG_DATA_HOME", "relative", 1);
+	setenv("HOME", p.dir, 1);
+	CHECK_INT(store_open(&s, &o, &err), 0);
+	snprintf(want, sizeof want, "%s/.local/share/weir", p.dir);
+	CHECK_STR(store_dir(s), want);
+	store_close(s);
+	for (int i = 0; i < 3; i++) {
+		remove_dir(want);
+		*strrchr(want, '/') = 0;
+	}
+	/* Without HOME, as in a cron job: the home directory of the user database, the same rule as for all other directories. */
+	unsetenv("HOME");
+	user.pw_dir = p.dir;
+	the_user = &user;
+	snprintf(want, sizeof want, "%s/.local/share/weir", p.dir);
+	CHECK_INT(store_open(&s, &o, &err), 0);
+	CHECK_STR(store_dir(s), want);
+	store_close(s);
+	for (int i = 0; i < 3; i++) {
+		remove_dir(want);
+		*strrchr(want, '/') = 0;
+	}
+	the_user = NULL;
+	CHECK(store_sqlite()[0] == '3');
+	OPEN_REFUSED(NULL, "neither XDG_DATA_HOME nor HOME is an absolute path, and the user database has none");
+	if (old)
+		setenv("XDG_DATA_HOME", old, 1);
+	else
+		unsetenv("XDG_DATA_HOME");
+	if (home)
+		setenv("HOME", home, 1);
+	free(old);
+	free(home);
+	place_remove(&p);
+}
+
+/* In a child: SQLite must not see a fork with files open. */
+static int in_child(int (*fn)(const char *dir), const char *dir)
+{
+	int status;
+	pid_t pid;
+
+	fflush(stdout);
+	pid = fork();
+	if (!pid)
+		_exit(fn(dir));
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+}
+
+TEST(one_process_writes_others_read)
+{
+	struct place p;
+	struct store *s, *r[2];
+	struct store_options o;
+	struct err err = {0};
+	char want[60];
+	int to_child[2], from_child[2], status;
+	char c = 0;
+	pid_t pid;
+	int64_t id = 0, ignored;
+	struct stored_message m = {.role = ROLE_USER, .text = "x", .n_text = 1};
+
+	place_dir(&p);
+	CHECK(!pipe(to_child) && !pipe(from_child));
+	fflush(stdout);
+	pid = fork();
+	if (!pid) {
+		struct store_options co = {.dir = p.dir};
+		struct store *cs;
+		int64_t cid, mid;
+		if (store_open(&cs, &co, &err) || session_new(cs, "theirs", &cid, &err) || message_append(cs, cid, &m, &mid, &err))
+			_exit(1);
+		if (write(from_child[1], "a", 1) != 1 || read(to_child[0], &c, 1) != 1)
+			_exit(2);
+		if (message_append(cs, cid, &m, &mid, &err) || session_delete(cs, cid, &err) || session_new(cs, "then", &cid, &err))
+			_exit(3);
+		if (write(from_child[1], "b", 1) != 1 || read(to_child[0], &c, 1) != 1)
+			_exit(4);
+		store_close(cs);
+		_exit(0);
+	}
+	CHECK_INT(read(from_child[0], &c, 1), 1);
+	snprintf(want, sizeof want, "in use by another weir (process %ld)", (long)pid);
+	OPEN_REFUSED(p.dir, want);
+	o = (struct store_options){.dir = p.dir, .read_only = 1};
+	for (int i = 0; i < 2; i++) {
+		CHECK_INT(store_open(&r[i], &o, &err), 0);
+		CHECK_INT(session_find(r[i], "theirs", &id, &err), 0);
+		CHECK_STR(shown(r[i], id), "x");
+		CHECK_INT(hits(r[i], "x"), 1);
+		check_clean(r[i], __LINE__);
+	}
+	CHECK_INT(write(to_child[1], "a", 1), 1);
+	CHECK_INT(read(from_child[0], &c, 1), 1);
+	for (int i = 0; i < 2; i++) {
+		REFUSED(session_find(r[i], "theirs", &id, e), ERR_USAGE, "is it 'then'?");
+		REFUSED(session_new(r[i], "mine", &ignored, e), ERR_FAIL, "opened to be read only");
+		REFUSED(message_append(r[i], id, &m, &ignored, e), ERR_FAIL, "opened to be read only");
+		REFUSED(session_delete(r[i], id, e), ERR_FAIL, "opened to be read only");
+		REFUSED(session_set(r[i], id, "k", "v", 1, e), ERR_FAIL, "opened to be read only");
+	}
+	CHECK_INT(write(to_child[1], "b", 1), 1);
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	CHECK_MSG(WIFEXITED(status) && !WEXITSTATUS(status), "the child ended with %x", (unsigned)status);
+	for (int i = 0; i < 2; i++)
+		store_close(r[i]);
+	close(to_child[0]), close(to_child[1]), close(from_child[0]), close(from_child[1]);
+	/* Its end freed the lock; a pid that is left in the file is no lock. */
+	place_reopen(&p, &s);
+	CHECK_INT(session_find(s, "then", &id, &err), 0);
+	place_remove(&p);
+}
+
+TEST(reading_what_is_not_there_finds_nothing)
+{
+	struct place p;
+	struct store *s;
+	struct store_options o;
+	struct err err = {0};
+	struct str out = {0};
+	int64_t id;
+	struct stat st;
+
+	place_dir(&p);
+	o = (struct store_options){.dir = p.dir, .read_only = 1};
+	for (int i = 0; i < 2; i++) {
+		CHECK_INT(store_open(&s, &o, &err), 0);
+		OK(session_list(s, add_id, &out, e));
+		CHECK_INT(out.n, 0);
+		CHECK_INT(session_last(s, &id, &err), 0);
+		CHECK_INT(hits(s, "x"), 0);
+		CHECK_INT(store_check(s, &out, &err), 0);
+		REFUSED(session_new(s, "x", &id, e), ERR_FAIL, "read only");
+		store_close(s);
+		CHECK(i || lstat(p.dir, &st));
+		if (!i)
+			CHECK(!mkdir(p.dir, 0700));   /* then a directory without a file */
+	}
+	CHECK_INT(mode_of(&p, "chat.db"), -1);
+	str_free(&out);
+	place_remove(&p);
+}
+
+static int read_as_nobody(const char *dir)
+{
+	struct store_options o = {.dir = dir};
+	struct err err = {0};
+	struct store *s;
+	int64_t id;
+
+	if (setgid(65534) || setuid(65534))
+		return 10;
+	if (!store_open(&s, &o, &err))
+		return 11;
+	if (!strstr(err.msg, "cannot write in") || !strstr(err.msg, strerror(EACCES)))
+		return 12;
+	o.read_only = 1;
+	if (store_open(&s, &o, &err)) {
+		fprintf(stderr, "    %s\n", err.msg);
+		return 13;
+	}
+	if (session_find(s, "it", &id, &err) || strcmp(shown(s, id), "words"))
+		return 14;
+	store_close(s);
+	return 0;
+}
+
+TEST(a_directory_that_is_read_only_can_be_read)
+{
+	struct place p;
+	struct store *s = place_make(&p);
+	char path[500];
+
+	say(s, begin(s, "it"), 0, ROLE_USER, "words");
+	store_close(s);
+	p.store = NULL;
+	if (geteuid()) {
+		place_remove(&p);
+		SKIP("needs root, to become a user without rights");
+	}
+	snprintf(path, sizeof path, "%s", p.dir);
+	*strrchr(path, '/') = 0;
+	CHECK(!chmod(path, 0755));
+	snprintf(path, sizeof path, "%s/lock", p.dir);
+	unlink(path);
+	snprintf(path, sizeof path, "%s/chat.db", p.dir);
+	CHECK(!chmod(path, 0400) && !chown(path, 65534, 65534) && !chmod(p.dir, 0500) && !chown(p.dir, 65534, 65534));
+	CHECK_INT(in_child(read_as_nobody, p.dir), 0);
+	CHECK_INT(mode_of(&p, "chat.db-shm"), -1);
+	CHECK(!chown(p.dir, 0, 0) && !chmod(p.dir, 0700));
+	place_remove(&p);
+}
+
+/* ---- formats ---- */
+
+/* Everything in the files but the lock; to see that a refusal changes nothing. */
+static char *snapshot_of(const struct place *p, size_t *n)
+{
+	char path[500];
+
+	snprintf(path, sizeof path, "%s/chat.db", p->dir);
+	return test_read(path, n);
+}
+
+static void refused_unchanged(struct place *p, const char *part, int line)
+{
+	size_t n, n2;
+	char *before = snapshot_of(p, &n), *after;
+	const char *m = open_error(p->dir, 0);
+
+	if (!strstr(m, part))
+		test_fail(__FILE__, line, "'%s' is not in \"%s\"", part, m);
+	after = snapshot_of(p, &n2);
+	if (!before || !after || n != n2 || memcmp(before, after, n))
+		test_fail(__FILE__, line, "the file was changed");
+	free(before);
+	free(after);
+}
+
+TEST(newer_foreign_and_damaged_files_are_left_alone)
+{
+	struct place p;
+	struct store *s = place_make(&p);
+	char path[500];
+	FILE *f;
+
+	say(s, begin(s, "it"), 0, ROLE_USER, "words");
+	store_close(s);
+	p.store = NULL;
+	file_sql(p.dir, "PRAGMA user_version=3");
+	refused_unchanged(&p, "of a newer weir (format 3, this one knows up to 2)", __LINE__);
+	CHECK(strstr(open_error(p.dir, 1), "of a newer weir"));
+	file_sql(p.dir, "PRAGMA user_version=-5");
+	refused_unchanged(&p, "a database of another program", __LINE__);
+	file_sql(p.dir, "PRAGMA user_version=2; PRAGMA application_id=1");
+	refused_unchanged(&p, "a database of another program", __LINE__);
+	file_sql(p.dir, "PRAGMA application_id=0");
+	refused_unchanged(&p, "a database of another program", __LINE__);
+	file_sql(p.dir, "PRAGMA application_id=2003134834; DELETE FROM meta");
+	refused_unchanged(&p, "it has lost its identity", __LINE__);
+	file_sql(p.dir, "DROP TABLE meta");
+	refused_unchanged(&p, "no such table: meta", __LINE__);
+	snprintf(path, sizeof path, "%s/chat.db", p.dir);
+	CHECK(!truncate(path, 8192));
+	refused_unchanged(&p, "damaged", __LINE__);
+	CHECK(!truncate(path, 700));
+	refused_unchanged(&p, "damaged", __LINE__);
+	f = fopen(path, "w");
+	fputs("these are notes of mine, not a database at all, and they are longer than a hundred bytes, so that they "
+	      "are read", f);
+	fclose(f);
+	refused_unchanged(&p, "it is damaged, or no database", __LINE__);
+	unlink(path);
+	/* An empty file is one that was just being made. */
+	f = fopen(path, "w");
+	fclose(f);
+	CHECK_STR(open_error(p.dir, 1), "");
+	CHECK_STR(open_error(p.dir, 0), "");
+	place_remove(&p);
+}
+
+/* A file of format 1, with what it could hold. */
+static void make_old(struct place *p)
+{
+	struct db d;
+	struct err err = {0};
+	char path[500];
+
+	CHECK(!mkdir(p->dir, 0700));
+	snprintf(path, sizeof path, "%s/chat.db", p->dir);
+	CHECK_MSG(!db_open(&d, path, NULL, 0, &err) &&
+	          !db_exec(&d, "PRAGMA auto_vacuum=INCREMENTAL; PRAGMA journal_mode=WAL", &err) &&
+	          !store_migrate(&d, 0, 1, &err), "%s", err.msg);
+	CHECK_MSG(!db_exec(&d, "INSERT INTO session(created, used, turn, head, messages, name) VALUES(1, 1, 1, 2, 2, 'old');"
+	                   "INSERT INTO message(parent, session, depth, role, complete, at, sum, stats, token, text) VALUES"
+	                   "(0, 1, 1, 1, 1, 1, 0, '', x'', 'ancient question'),"
+	                   "(1, 1, 2, 2, 1, 1, 0, '', x'', 'ancient answer')", &err), "%s", err.msg);
+	db_close(&d);
+}
+
+TEST(older_files_are_brought_up_to_date)
+{
+	struct place p;
+	struct store *s;
+	int64_t id, version;
+	struct err err = {0};
+	char path[500];
+	struct db old;
+
+	place_dir(&p);
+	make_old(&p);
+	CHECK(strstr(open_error(p.dir, 1), "of an older weir (format 1); start weir once"));
+	place_reopen(&p, &s);
+	OK(session_find(s, "old", &id, e));
+	CHECK_STR(shown(s, id), "ancient question ancient answer");
+	CHECK_INT(hits(s, "ancient"), 2);
+	/* The copy is whole, private, and of the old format. */
+	CHECK_INT(mode_of(&p, "chat.db.v1"), 0600);
+	CHECK_INT(mode_of(&p, "chat.db.copy"), -1);
+	snprintf(path, sizeof path, "%s/chat.db.v1", p.dir);
+	CHECK_INT(db_open(&old, path, NULL, 1, &err), 0);
+	OK(db_number(&old, "PRAGMA user_version", &version, e));
+	CHECK_INT(version, 1);
+	OK(db_number(&old, "SELECT count(*) FROM message", &version, e));
+	CHECK_INT(version, 2);
+	db_close(&old);
+	place_reopen(&p, &s);
+	CHECK_INT(hits(s, "ancient"), 2);
+	/* Deleted is deleted there, too. */
+	OK(session_delete(s, id, e));
+	CHECK(!on_disk(p.dir, "ancient"));
+	place_remove(&p);
+	CHECK_INT(store_version, 2);   /* a new format: extend this test and make_old() */
+}
+
+TEST(hostile_schemas_run_nothing)
+{
+	struct place p;
+	struct store *s = place_make(&p);
+	int64_t id = begin(s, "it"), n;
+
+	say(s, id, 0, ROLE_USER, "words");
+	place_sql(&p, &s, "CREATE TRIGGER t AFTER INSERT ON message BEGIN DELETE FROM session; END;"
+	          "CREATE VIEW v AS SELECT load_extension('x')");
+	say(s, id, 1, ROLE_ASSISTANT, "more");
+	CHECK_STR(shown(s, id), "words more");
+	{
+		struct str report = {0};
+		struct err err = {0};
+		CHECK_INT(store_check(s, &report, &err), 1);
+		CHECK_STR(report.p, "the tables are not those that weir makes\n");
+		str_free(&report);
+	}
+	{
+		struct err err = {0};
+		CHECK_INT(db_number(&s->db, "SELECT * FROM v", &n, &err), -1);
+		CHECK_INT(db_exec(&s->db, "PRAGMA writable_schema=ON; DELETE FROM sqlite_schema", &err), -1);
+		CHECK_INT(db_exec(&s->db, "ATTACH '/tmp/x' AS y", &err), -1);
+		CHECK_INT(db_exec(&s->db, "DELETE FROM find_data", &err), -1);
+	}
+	place_remove(&p);
+}
+
+/* Numbers that a file may hold, though weir writes no such thing. */
+TEST(hostile_values_are_bounded)
+{
+	static const char *const harm[] = {
+		"UPDATE message SET parent=id WHERE id=2", "UPDATE message SET parent=99 WHERE id=2",
+		"UPDATE message SET parent=-1 WHERE id=2", "UPDATE message SET parent=3 WHERE id=2",
+		"UPDATE message SET role=99", "UPDATE message SET role=-9223372036854775808, complete=77",
+		"UPDATE message SET token=x'010203'", "UPDATE message SET token=x'ffffffff'", "UPDATE message SET text=''",
+		"UPDATE message SET depth=9223372036854775807", "UPDATE message SET depth=-1", "UPDATE message SET session=99",
+		"UPDATE message SET at=-9223372036854775808", "UPDATE message SET stats='x'", "DELETE FROM message WHERE id=2",
+		"UPDATE session SET head=99", "UPDATE session SET head=-1", "UPDATE session SET base=99", "UPDATE session SET base=3",
+		"UPDATE session SET base=-7", "UPDATE session SET messages=-1", "UPDATE session SET messages=9223372036854775807",
+		"UPDATE session SET tokens=-9223372036854775808", "UPDATE session SET turn=9223372036854775807",
+		"UPDATE session SET created=-9223372036854775808, used=9223372036854775807", "UPDATE session SET parent=1",
+		"UPDATE document SET content=99", "UPDATE document SET bytes=-1", "UPDATE document SET after=77",
+		"UPDATE content SET hash=x''", "UPDATE content SET text='other'", "DELETE FROM content",
+		"DELETE FROM session", "DELETE FROM message", "UPDATE session SET name=char(27)||'[2J' WHERE id=1",
+		"UPDATE sqlite_sequence SET seq=9223372036854775807", "DELETE FROM sqlite_sequence", "DROP INDEX message_session",
+		"UPDATE session SET title=CAST(zeroblob(1000000) AS TEXT)", "DROP TABLE setting", "DROP TABLE find",
+		"UPDATE message SET text=CAST(zeroblob(1000000) AS TEXT)", "INSERT INTO setting VALUES(99, 'k', 0, x'')",
+		"UPDATE setting SET value=x'6f'", "UPDATE document SET name=x''",
+	};
+
+	for (size_t i = 0; i < sizeof harm / sizeof *harm; i++) {
+		struct place p;
+		struct store *s = place_make(&p);
+		int64_t id = begin(s, "it"), m, f, x;
+		int32_t token[2] = {1, 2};
+		struct stored_message a = {.role = ROLE_ASSISTANT, .text = "answer", .n_text = 6, .token = token, .n_token = 2};
+		struct stored_document d = {.name = "d", .text = "text", .n_text = 4};
+		struct str report = {0}, out = {0};
+		struct session row;
+		struct err err = {0};
+		int rc;
+
+		a.parent = say(s, id, 0, ROLE_USER, "one");
+		OK(message_append(s, id, &a, &m, e));
+		OK(session_add_document(s, id, &d, &x, e));
+		OK(session_set(s, id, "k", "value", 5, e));
+		OK(session_fork(s, id, 0, "fork", &f, e));
+		say(s, f, m, ROLE_USER, "three");
+		place_sql(&p, &s, harm[i]);
+		rc = store_check(s, &report, &err);
+		/* Seen, or of no consequence. */
+		CHECK_MSG(rc >= 0 || strstr(harm[i], "DROP TABLE"), "%s: %s", harm[i], err.msg);
+		if ((strstr(harm[i], "message SET") || strstr(harm[i], "setting SET") || strstr(harm[i], "document SET")) &&
+		    !strstr(harm[i], " at=") && !strstr(harm[i], "stats") && rc != 1)
+			test_fail(__FILE__, __LINE__, "%s: not seen", harm[i]);
+		/* Whatever each says, it ends and does no harm. */
+		session_get(s, id, &row, &err);
+		session_list(s, add_id, &out, &err);
+		message_path(s, 2, add_text, &out, &err);
+		message_path(s, 3, add_text, &out, &err);
+		message_children(s, f, 1, add_text, &out, &err);
+		message_children(s, f, 0, add_text, &out, &err);
+		message_visible(s, f, 1, &err);
+		session_documents(s, id, add_document, &out, &err);
+		CHECK(session_value(s, id, "k", &out, &err) != 1 || !strcmp(out.p, "value"));
+		session_export(s, f, EXPORT_JSON, &out, &err);
+		session_export(s, f, EXPORT_MARKDOWN, &out, &err);
+		hits(s, "answer");
+		session_fork(s, f, 0, NULL, &x, &err);
+		message_append(s, f, &a, &x, &err);
+		message_update(s, m, &a, &err);
+		session_set_head(s, f, 1, &err);
+		session_delete(s, id, &err);
+		session_delete(s, f, &err);
+		str_free(&report);
+		str_free(&out);
+		place_remove(&p);
+	}
+}
+
+/* ---- speed ---- */
+
+static int count_rows(const struct session *row, void *ud)
+{
+	*(int *)ud += row->messages;
+	return 0;
+}
+
+TEST(two_thousand_sessions_are_listed_at_once)
+{
+	struct place p;
+	struct store *s = place_make(&p);
+	double t, list, search, delete, open_write, open_read;
+	struct store_options o;
+	struct stat st;
+	char path[500];
+	int n = 0;
+
+	/* 2,000 sessions of 50 messages of some 200 letters. */
+	place_sql(&p, &s,
+		"INSERT INTO session(created, used, turn, head, messages, title) WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL"
+		" SELECT i+1 FROM c WHERE i<2000) SELECT i, i, i, i*50, 50, 'question number ' || i FROM c;"
+		"INSERT INTO message(parent, session, depth, role, complete, at, sum, stats, token, text) WITH RECURSIVE c(i) AS"
+		" (SELECT 0 UNION ALL SELECT i+1 FROM c WHERE i<99999) SELECT CASE WHEN i%50 THEN i ELSE 0 END, i/50+1, i%50+1,"
+		" 1+i%2, 1, i, 0, '', zeroblob(200), 'word' || (i%997) || ' says that ' || (i*7%10007) ||"
+		" ' the river ' || i || ' runs past the weir, and what it carries is ' || (i*31%4999) || ' leaves and ' ||"
+		" (i*17%3001) || ' stones; nobody counts them, for the water goes on, whatever falls into it,"
+		" and the dam holds what matters' FROM c;"
+		"INSERT INTO find(find) VALUES('rebuild')");
+	t = now_seconds();
+	OK(session_list(s, count_rows, &n, e));
+	list = now_seconds() - t;
+	CHECK_INT(n, 100000);
+	t = now_seconds();
+	CHECK_INT(hits(s, "word5 leaves"), 101);
+	search = now_seconds() - t;
+	t = now_seconds();
+	OK(session_delete(s, 7, e));
+	delete = now_seconds() - t;
+	store_close(s);
+	p.store = NULL;
+	snprintf(path, sizeof path, "%s/chat.db", p.dir);
+	CHECK(!stat(path, &st));
+	o = (struct store_options){.dir = p.dir, .read_only = 1};
+	t = now_seconds();
+	OK(store_open(&s, &o, e));
+	n = 0;
+	OK(session_list(s, count_rows, &n, e));
+	open_read = now_seconds() - t;
+	store_close(s);
+	t = now_seconds();
+	place_reopen(&p, &s);
+	open_write = now_seconds() - t;
+	test_note("chat.db of %.0f MiB: list %.1f ms, open and list %.1f ms, open to write %.0f ms, search %.0f ms, "
+	          "delete %.0f ms", (double)st.st_size / 1048576, list * 1e3, open_read * 1e3, open_write * 1e3,
+	          search * 1e3, delete * 1e3);
+	CHECK(list < 0.05 * test_patience());
+	CHECK(open_read < 0.05 * test_patience());
+	place_remove(&p);
+}

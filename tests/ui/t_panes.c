@@ -1,0 +1,682 @@
+/* tests/ui/t_panes.c - the panes of sessions and documents, and what panes are made of.
+ *
+ * Whole screens are compared with tests/vectors/panes_NAME.txt (WEIR_SCREENS=write writes what is drawn there: look at the
+ * difference before it is committed); then what keys do. */
+#include "tests/lib/pane_screens.h"
+#include "ui/widgets.h"
+
+#include <math.h>
+
+/* ---- numbers ---- */
+
+TEST(numbers)
+{
+	static const int64_t extreme[] = {INT64_MIN, INT32_MIN, -1, 0, 9999, 10000, 99999, 100000, 999999, 1000000, INT32_MAX, INT64_MAX};
+
+	CHECK_STR(num_count(0).s, "0");
+	CHECK_STR(num_count(999).s, "999");
+	CHECK_STR(num_count(1000).s, "1,000");
+	CHECK_STR(num_count(-18204).s, "-18,204");
+	CHECK_STR(num_count(INT64_MAX).s, "9,223,372,036,854,775,807");
+	CHECK_STR(num_count(INT64_MIN).s, "-9,223,372,036,854,775,808");
+	CHECK_STR(num_short(9999).s, "9,999");
+	CHECK_STR(num_short(10000).s, "10.0k");
+	CHECK_STR(num_short(99999).s, "99.9k");
+	CHECK_STR(num_short(100000).s, "100k");
+	CHECK_STR(num_short(1610000).s, "1.61M");
+	CHECK_STR(num_short(INT32_MAX).s, "2.14G");
+	for (size_t i = 0; i < sizeof extreme / sizeof extreme[0]; i++)
+		CHECK(strlen(num_short(extreme[i]).s) <= 6);
+	CHECK_STR(num_fit(18204, 6).s, "18,204");
+	CHECK_STR(num_fit(18204, 5).s, "18.2k");
+	CHECK_STR(num_bytes(0).s, "0 B");
+	CHECK_STR(num_bytes(676ull << 20).s, "676 MiB");
+	CHECK_STR(num_bytes((1ull << 30) - 1).s, "1.0 GiB");
+	CHECK_STR(num_bytes(UINT64_MAX).s, "16.0 EiB");
+	CHECK_STR(num_percent(0).s, "0%");
+	CHECK_STR(num_percent(0.0001).s, "<1%");
+	CHECK_STR(num_percent(0.9999).s, "99%");
+	CHECK_STR(num_percent(1).s, "100%");
+	CHECK_STR(num_percent(-1).s, "-");
+	CHECK_STR(num_percent((double)NAN).s, "-");
+	CHECK_STR(num_percent((double)INFINITY).s, "-");
+	CHECK_STR(num_wait(0).s, "instant");
+	CHECK_STR(num_wait(0.2).s, "~1 s");
+	CHECK_STR(num_wait(40).s, "~40 s");
+	CHECK_STR(num_wait(700).s, "~12 min");
+	CHECK_STR(num_wait(-1).s, "?");
+	CHECK_STR(num_wait((double)NAN).s, "?");
+	CHECK_STR(num_wait(1e300).s, ">999 h");
+	CHECK_STR(num_age(1000, 1059).s, "now");
+	CHECK_STR(num_age(1000, 1300).s, "5 min ago");
+	CHECK_STR(num_age(2000, 1000).s, "now");
+	CHECK_STR(num_age(0, 86400 * 29).s, "29 days ago");
+	CHECK_STR(num_age(INT64_MIN, INT64_MAX).s, "long ago");
+	CHECK_STR(num_age(INT64_MAX, INT64_MIN).s, "now");
+}
+
+TEST(words_in_text)
+{
+	static const char text[] = "The Tenant shall pay\nthe rent. \xc3\x84pfel und \xc3\xa4pfel";
+	size_t len, n = sizeof text - 1;
+
+	CHECK_INT(words_find(text, n, 0, "tenant", 6, 1, &len), 4);
+	CHECK_INT(words_find(text, n, 0, "tenant", 6, 0, &len), (long long)SIZE_MAX);
+	CHECK_INT(words_find(text, n, 0, "pay the", 7, 1, &len), 17);
+	CHECK_INT(len, 7);
+	CHECK_INT(words_find(text, n, 0, " rent. ", 7, 1, &len), 25);
+	CHECK_INT(words_find(text, n, 0, "the", 3, 1, &len), 0);
+	CHECK_INT(words_find(text, n, 1, "the", 3, 1, &len), 21);
+	CHECK_INT(words_find(text, n, 0, "   ", 3, 1, &len), (long long)SIZE_MAX);
+	CHECK_INT(words_find(text, n, 0, "\xc3\xa4pfel", 6, 0, &len), 42);
+	CHECK(has_capitals("abC", 3) && !has_capitals("abc 1", 5));
+}
+
+TEST(editing_a_line)
+{
+	struct edit e = {0};
+	struct key k;
+
+	edit_set(&e, "one two", 7);
+	k = control('w');
+	CHECK_INT(edit_key(&e, &k), 1);
+	CHECK_STR(e.text.p, "one ");
+	k = letter(0x65e5);
+	edit_key(&e, &k);
+	k = letter(0x301);   /* a mark on it: one step, one erasure */
+	edit_key(&e, &k);
+	CHECK_INT(e.text.n, 9);
+	k = (struct key){.code = K_BACKSPACE};
+	edit_key(&e, &k);
+	CHECK_STR(e.text.p, "one ");
+	k = (struct key){.code = K_PASTE, .bytes = "a\nb\x1b[31m\xff", .n = 9};
+	CHECK_INT(edit_key(&e, &k), 1);
+	CHECK_STR(e.text.p, "one a b [31m\xef\xbf\xbd");
+	k = (struct key){.code = K_HOME};
+	edit_key(&e, &k);
+	k = letter('>');
+	edit_key(&e, &k);
+	CHECK_STR(e.text.p, ">one a b [31m\xef\xbf\xbd");
+	k = letter(0x110000);
+	CHECK_INT(edit_key(&e, &k), 0);
+	k = (struct key){.code = K_F, .cp = 1};
+	CHECK_INT(edit_key(&e, &k), 0);
+	k = letter('x');
+	for (int i = 0; i < 1000; i++)
+		edit_key(&e, &k);
+	CHECK_INT(e.text.n, EDIT_MOST);
+	edit_free(&e);
+}
+
+/* ---- sessions ---- */
+
+static void sessions_screens(int ascii, struct str *out)
+{
+	static const char preview[] = "You\nWhat does clause 17 say about the deposit?\n\nThe deposit is two months' rent; it is held in "
+	                              "an account of its own and returned within six weeks after the lease ends.\n";
+	static const struct ui_session found[] = {
+		{11, "lease-review", "", "m", "the \x01" "deposit\x02 is two months' rent, and \x1b]0;x\x07 the \x01" "deposit\x02 is held",
+		 NOW - 300, 14, 18204, 676ull << 20, 0, 1},
+		{13, "novel", "", "m", "a \x01" "deposit\x02 of clay", NOW - 86400 * 3, 120, 1234567, 0, 40, 0},
+	};
+
+	for (int i = 0; i < 4; i++) {
+		struct pane *p = sessions_sample(ascii);
+		int w = size[i][0], h = size[i][1];
+		struct ui_action act;
+
+		sessions_draw(p, w, h);
+		add_screen(out, "sessions");
+		PRESS(K_TAB);
+		sessions_pane_preview(p, 11, preview, sizeof preview - 1);
+		sessions_draw(p, w, h);
+		add_screen(out, "sessions, preview");
+		PRESS(K_TAB);
+		press(p, control('r'), &act);
+		type(p, "-2", &act);
+		sessions_draw(p, w, h);
+		add_screen(out, "sessions, rename");
+		PRESS(K_ESC);
+		press(p, control('d'), &act);
+		sessions_draw(p, w, h);
+		add_screen(out, "sessions, delete");
+		PRESS(K_ESC);
+		type(p, "qwen", &act);
+		sessions_draw(p, w, h);
+		add_screen(out, "sessions, filter");
+		PRESS(K_ESC);
+		type(p, "/deposit", &act);
+		PRESS(K_ENTER);
+		sessions_pane_post(p, found, 2, NOW);
+		sessions_draw(p, w, h);
+		add_screen(out, "sessions, found");
+		pane_free(p);
+	}
+}
+
+TEST(sessions_screens)
+{
+	struct str s = {0};
+
+	sessions_screens(0, &s);
+	compare("sessions", &s);
+	str_free(&s);
+}
+
+TEST(sessions_filter)
+{
+	struct pane *p = sessions_sample(0);
+	struct ui_action act;
+	struct key k;
+
+	/* The session on the screen is chosen first. */
+	CHECK_INT(PRESS(K_ENTER), PANE_ACTION);
+	CHECK_INT(act.what, UI_SWITCH);
+	CHECK_INT(act.id, 11);
+	/* Words in any of name, title and model, whatever their case. */
+	CHECK_INT(type(p, "HERON smol", &act), PANE_USED);
+	sessions_draw(p, 80, 24);
+	CHECK_SAYS("1 of 5");
+	CHECK_SAYS("limerick");
+	CHECK_SAYS_NOT("novel");
+	CHECK_INT(PRESS(K_ENTER), PANE_ACTION);
+	CHECK_INT(act.id, 12);
+	/* Esc clears the filter, then closes; the chosen session stays. */
+	CHECK_INT(PRESS(K_ESC), PANE_USED);
+	PRESS(K_ENTER);
+	CHECK_INT(act.id, 12);
+	CHECK_INT(PRESS(K_ESC), PANE_CLOSE);
+	type(p, "zzz", &act);
+	sessions_draw(p, 80, 24);
+	CHECK_SAYS("no session has that");
+	CHECK_INT(PRESS(K_ENTER), PANE_USED);
+	k = control('d');
+	CHECK_INT(pane_press(p, &k, &act), PANE_USED);
+	CHECK_INT(PRESS(K_F), PANE_NOT_MINE);
+	pane_free(p);
+}
+
+TEST(sessions_moving)
+{
+	struct pane *p = sessions_sample(0);
+	struct ui_action act;
+	struct ui_session many[300];
+
+	memset(many, 0, sizeof many);
+	for (int i = 0; i < 300; i++)
+		many[i] = (struct ui_session){.id = i + 1, .name = "x", .title = "", .model = "", .snippet = "", .used = NOW - i};
+	pane_opened(p);
+	sessions_pane_post(p, many, 300, NOW);
+	sessions_draw(p, 80, 24);
+	PRESS(K_END);
+	PRESS(K_ENTER);
+	CHECK_INT(act.id, 300);
+	sessions_draw(p, 80, 24);
+	PRESS(K_PAGE_UP);
+	PRESS(K_ENTER);
+	CHECK_INT(act.id, 300 - 21);
+	PRESS(K_UP);
+	PRESS(K_UP);
+	PRESS(K_DOWN);
+	PRESS(K_ENTER);
+	CHECK_INT(act.id, 300 - 22);
+	PRESS(K_HOME);
+	PRESS(K_ENTER);
+	CHECK_INT(act.id, 1);
+	sessions_draw(p, 80, 24);
+	/* The wheel, and a click: the list begins at row 2. */
+	press(p, (struct key){.code = K_MOUSE, .cp = 5}, &act);
+	PRESS(K_ENTER);
+	CHECK_INT(act.id, 4);
+	sessions_draw(p, 80, 24);
+	press(p, (struct key){.code = K_MOUSE, .cp = 1, .x = 3, .y = 9}, &act);
+	PRESS(K_ENTER);
+	CHECK_INT(act.id, 8);
+	/* The chosen one stays chosen while the list changes. */
+	sessions_pane_post(p, many + 5, 295, NOW);
+	PRESS(K_ENTER);
+	CHECK_INT(act.id, 8);
+	pane_free(p);
+}
+
+TEST(sessions_actions)
+{
+	struct pane *p = sessions_sample(0);
+	struct ui_action act;
+
+	PRESS(K_DOWN);
+	PRESS(K_DOWN);
+	/* Rename: Esc leaves it, Enter gives the name without its blanks. */
+	press(p, control('r'), &act);
+	type(p, "x", &act);
+	CHECK_INT(PRESS(K_ESC), PANE_USED);
+	press(p, control('r'), &act);
+	press(p, control('u'), &act);
+	type(p, "  my novel ", &act);
+	CHECK_INT(PRESS(K_ENTER), PANE_ACTION);
+	CHECK_INT(act.what, UI_RENAME);
+	CHECK_INT(act.id, 13);
+	CHECK_INT(act.n, 8);
+	CHECK(!memcmp(act.text, "my novel", 8));
+	press(p, control('r'), &act);
+	press(p, control('u'), &act);
+	CHECK_INT(PRESS(K_ENTER), PANE_USED);
+	/* Delete: y alone does it. */
+	press(p, control('d'), &act);
+	sessions_draw(p, 80, 24);
+	CHECK_SAYS("delete 'novel' for good? y/n");
+	CHECK_INT(type(p, "n", &act), PANE_USED);
+	press(p, control('d'), &act);
+	CHECK_INT(PRESS(K_ENTER), PANE_USED);
+	press(p, control('d'), &act);
+	CHECK_INT(press(p, (struct key){.code = K_PASTE, .bytes = "y", .n = 1}, &act), PANE_USED);
+	press(p, control('d'), &act);
+	CHECK_INT(type(p, "y", &act), PANE_ACTION);
+	CHECK_INT(act.what, UI_DELETE);
+	CHECK_INT(act.id, 13);
+	/* The one that was asked about is gone: another one is not deleted for it. */
+	press(p, control('d'), &act);
+	sessions_pane_post(p, sessions, 2, NOW);
+	CHECK_INT(type(p, "y", &act), PANE_USED);
+	PRESS(K_ESC);
+	sessions_pane_post(p, sessions, SESSIONS_N, NOW);
+	CHECK_INT(press(p, control('f'), &act), PANE_ACTION);
+	CHECK_INT(act.what, UI_FORK);
+	/* On 20 columns the answer can be read, too. */
+	press(p, control('d'), &act);
+	sessions_draw(p, 20, 6);
+	CHECK_SAYS("y/n");
+	pane_free(p);
+}
+
+/* A fork is chosen when it comes, and its name asked for. */
+TEST(sessions_fork)
+{
+	struct pane *p = sessions_sample(0);
+	struct ui_session more[SESSIONS_N + 1];
+	struct ui_action act;
+
+	more[0] = sessions[1];
+	more[0].id = 99;
+	more[0].here = 0;
+	memcpy(more + 1, sessions, sizeof sessions);
+	PRESS(K_DOWN);
+	CHECK_INT(press(p, control('f'), &act), PANE_ACTION);
+	CHECK(act.what == UI_FORK && act.id == sessions[1].id);
+	sessions_pane_post(p, sessions, SESSIONS_N, NOW);   /* it is not there yet */
+	CHECK_INT(PRESS(K_ENTER), PANE_ACTION);
+	CHECK_INT(act.id, sessions[1].id);
+	CHECK_INT(press(p, control('f'), &act), PANE_ACTION);
+	sessions_pane_post(p, more, SESSIONS_N + 1, NOW);
+	press(p, control('u'), &act);
+	type(p, "other", &act);
+	CHECK_INT(PRESS(K_ENTER), PANE_ACTION);
+	CHECK(act.what == UI_RENAME && act.id == 99 && act.n == 5);
+	CHECK_INT(PRESS(K_ENTER), PANE_ACTION);
+	CHECK(act.what == UI_SWITCH && act.id == 99);
+	/* Who has gone elsewhere meanwhile stays there. */
+	press(p, control('f'), &act);
+	PRESS(K_DOWN);
+	more[0].id = 100;
+	sessions_pane_post(p, more, SESSIONS_N + 1, NOW);
+	CHECK_INT(PRESS(K_ENTER), PANE_ACTION);
+	CHECK(act.what == UI_SWITCH && act.id != 100);
+	pane_free(p);
+}
+
+TEST(sessions_undo_of_a_deletion)
+{
+	struct pane *p = sessions_sample(0);
+	struct ui_action act;
+
+	/* Right after it u restores it; the other letters are what they always are. */
+	PRESS(K_DOWN);
+	press(p, control('d'), &act);
+	CHECK_INT(type(p, "y", &act), PANE_ACTION);
+	sessions_draw(p, 80, 24);
+	CHECK_SAYS("': u restores it");
+	PRESS(K_DOWN);
+	PRESS(K_UP);
+	CHECK_INT(type(p, "u", &act), PANE_ACTION);
+	CHECK_INT(act.what, UI_UNDELETE);
+	CHECK_INT(act.id, 12);
+	CHECK_INT(type(p, "u", &act), PANE_USED);   /* once */
+	PRESS(K_ESC);
+	press(p, control('d'), &act);
+	type(p, "y", &act);
+	CHECK_INT(type(p, "a", &act), PANE_USED);
+	CHECK_INT(type(p, "u", &act), PANE_USED);
+	sessions_draw(p, 80, 24);
+	CHECK_SAYS("filter au");
+	PRESS(K_ESC);
+	/* When the time is over. */
+	press(p, control('d'), &act);
+	type(p, "y", &act);
+	sessions_draw(p, 20, 6);
+	CHECK_SAYS("u restores it");
+	sessions_pane_undo_over(p);
+	CHECK_INT(type(p, "u", &act), PANE_USED);
+	PRESS(K_ESC);
+	/* A question that a command asked: the answer no leads back to where it came from. */
+	sessions_pane_ask(p, 13);
+	sessions_draw(p, 80, 24);
+	CHECK_SAYS("delete 'novel' for good? y/n");
+	CHECK_INT(type(p, "n", &act), PANE_CLOSE);
+	sessions_pane_ask(p, 13);
+	CHECK_INT(type(p, "y", &act), PANE_ACTION);
+	CHECK_INT(act.id, 13);
+	sessions_pane_ask(p, 999);   /* there is no such one: nothing is asked */
+	CHECK_INT(type(p, "y", &act), PANE_USED);
+	pane_free(p);
+}
+
+TEST(sessions_preview)
+{
+	struct pane *p = sessions_sample(0);
+	struct ui_action act;
+
+	CHECK_INT(PRESS(K_DOWN), PANE_USED);
+	CHECK_INT(PRESS(K_TAB), PANE_ACTION);
+	CHECK_INT(act.what, UI_PREVIEW);
+	CHECK_INT(act.id, 12);
+	CHECK_INT(PRESS(K_UP), PANE_ACTION);
+	CHECK_INT(act.id, 11);
+	/* What belongs to another one is not shown. */
+	sessions_pane_preview(p, 12, "other words", 11);
+	sessions_draw(p, 80, 24);
+	CHECK_SAYS_NOT("other words");
+	sessions_pane_preview(p, 11, "these words\x1b[2J", 15);
+	sessions_draw(p, 80, 24);
+	CHECK_SAYS("these words^[[2J");
+	sessions_draw(p, 120, 40);
+	CHECK_SAYS("these words^[[2J");
+	PRESS(K_TAB);
+	CHECK_INT(PRESS(K_DOWN), PANE_USED);
+	pane_free(p);
+}
+
+TEST(sessions_find)
+{
+	struct pane *p = sessions_sample(0);
+	struct ui_action act;
+	struct ui_session found = sessions[2];
+
+	CHECK_INT(type(p, "/ clay pot", &act), PANE_USED);
+	CHECK_INT(pane_paused(p, &act), PANE_ACTION);
+	CHECK_INT(act.what, UI_FIND);
+	CHECK_INT(act.n, 8);
+	CHECK(!memcmp(act.text, "clay pot", 8));
+	CHECK_INT(pane_paused(p, &act), PANE_NOT_MINE);
+	found.snippet = "a \x01" "clay\x02 \x01pot\x02 stood there";
+	sessions_pane_post(p, &found, 1, NOW);
+	sessions_draw(p, 80, 24);
+	CHECK_SAYS("a clay pot stood there");
+	CHECK_INT(style_of("clay pot stood"), ST_MATCH);
+	CHECK_INT(style_of("stood there"), ST_FAINT);
+	/* The words are known: Enter goes there. */
+	CHECK_INT(PRESS(K_ENTER), PANE_ACTION);
+	CHECK_INT(act.what, UI_SWITCH);
+	CHECK_INT(act.id, 13);
+	/* Other words are looked for anew; without any the list comes back. */
+	type(p, "s", &act);
+	CHECK_INT(PRESS(K_ENTER), PANE_ACTION);
+	CHECK_INT(act.what, UI_FIND);
+	CHECK_INT(PRESS(K_ESC), PANE_ACTION);
+	CHECK_INT(act.what, UI_LIST);
+	pane_free(p);
+}
+
+/* ---- documents ---- */
+
+static void docs_screens(int ascii, struct str *out)
+{
+	for (int i = 0; i < 4; i++) {
+		struct pane *p = docs_sample(ascii);
+		int w = size[i][0], h = size[i][1];
+
+		docs_draw(p, w, h);
+		add_screen(out, "document");
+		docs_type(p, "/tenant");
+		docs_draw(p, w, h);
+		add_screen(out, "document, search");
+		docs_type(p, "\r");
+		docs_type(p, "o");
+		docs_draw(p, w, h);
+		add_screen(out, "document, outline");
+		docs_type(p, "\x1b\t");
+		docs_draw(p, w, h);
+		add_screen(out, "document with pages");
+		docs_type(p, "o");
+		docs_draw(p, w, h);
+		add_screen(out, "document with pages, outline");
+		pane_free(p);
+	}
+}
+
+TEST(docs_screens)
+{
+	struct str s = {0};
+
+	docs_screens(0, &s);
+	compare("docs", &s);
+	str_free(&s);
+}
+
+TEST(docs_moving)
+{
+	struct pane *p = numbered(3000, "n.txt");
+	struct key k;
+
+	docs_draw(p, 80, 24);
+	CHECK_SAYS("line 1 of the text\n");
+	CHECK_SAYS("line 23 of the text\n");
+	CHECK_SAYS("line     1/3,000");
+	docs_type(p, "j");
+	docs_draw(p, 80, 24);
+	CHECK_SAYS_NOT("line 1 of the text\n");
+	CHECK_SAYS("line 24 of the text\n");
+	docs_type(p, "f");
+	docs_draw(p, 80, 24);
+	CHECK_MSG(!strncmp(dump(), "line 24 of", 10), "%.20s", dump());
+	docs_type(p, "bk");
+	docs_draw(p, 80, 24);
+	CHECK(!strncmp(dump(), "line 1 of", 9));
+	docs_type(p, "dd");
+	docs_draw(p, 80, 24);
+	CHECK(!strncmp(dump(), "line 23 of", 10));
+	docs_type(p, "u 1500g");
+	docs_draw(p, 80, 24);
+	CHECK(!strncmp(dump(), "line 1500 of", 12));
+	CHECK_SAYS("line 1,500/3,000");
+	docs_type(p, "10j");
+	docs_draw(p, 80, 24);
+	CHECK(!strncmp(dump(), "line 1510 of", 12));
+	docs_type(p, "G");
+	docs_draw(p, 80, 24);
+	CHECK_SAYS("line 3000 of the text\n");
+	CHECK_SAYS("line 2978 of the text\n");
+	CHECK_SAYS("100%");
+	docs_type(p, "50%");
+	docs_draw(p, 80, 24);
+	CHECK_MSG(!strncmp(dump(), "line 152", 8), "%.20s", dump());   /* half of the bytes, not of the lines */
+	CHECK_SAYS("51%");                                               /* above the last row */
+	k = (struct key){.code = K_HOME};
+	pane_press(p, &k, NULL);
+	k = (struct key){.code = K_PAGE_DOWN};
+	pane_press(p, &k, NULL);
+	docs_draw(p, 80, 24);
+	CHECK(!strncmp(dump(), "line 23 of", 10));
+	/* Another width keeps the place. */
+	docs_draw(p, 8, 24);
+	docs_draw(p, 80, 24);
+	CHECK(!strncmp(dump(), "line 23 of", 10));
+	/* Up and down again by any number of lines is where one was. */
+	for (int i = 0; i < 200; i++) {
+		int n = (int)(test_rand() % 400) + 1;
+		struct str before = {0}, keys = {0};
+
+		str_addf(&keys, "%llug", (unsigned long long)(test_rand() % 2000 + 500));
+		docs_type(p, keys.p);
+		docs_draw(p, 20 + (int)(test_rand() % 3), 10);
+		grid_dump(&screen, 0, &before);
+		str_clear(&keys);
+		str_addf(&keys, "%dj%dk", n, n);
+		docs_type(p, keys.p);
+		docs_draw(p, screen.w, 10);
+		CHECK_STR(dump(), before.p);
+		str_free(&before);
+		str_free(&keys);
+	}
+	CHECK_INT(docs_type(p, "q"), PANE_CLOSE);
+	CHECK_INT(docs_type(p, "\x1b"), PANE_CLOSE);
+	CHECK_INT(docs_type(p, "x"), PANE_NOT_MINE);
+	pane_free(p);
+}
+
+TEST(docs_goto)
+{
+	struct pane *p = numbered(3000, "n.txt");
+
+	documents_pane_goto(p, "40%");
+	docs_draw(p, 80, 24);
+	CHECK(!strncmp(dump(), "line 1231 of", 12));
+	documents_pane_goto(p, "line 777 of");
+	docs_draw(p, 80, 24);
+	CHECK_SAYS("line 777 of");
+	CHECK_INT(style_of("line 777 of"), ST_MATCH | STYLE_BOLD);
+	documents_pane_goto(p, "2000");
+	docs_draw(p, 80, 24);
+	CHECK(!strncmp(dump(), "line 2000 of", 12));
+	documents_pane_goto(p, "p12");
+	docs_draw(p, 80, 24);
+	CHECK_SAYS("this document has no pages");
+	documents_pane_goto(p, "no such words");
+	docs_draw(p, 80, 24);
+	CHECK_SAYS("not found: no such words");
+	documents_pane_goto(p, "");
+	documents_pane_goto(p, NULL);
+	documents_pane_goto(p, "1e999%");
+	documents_pane_goto(p, "-5%");
+	docs_draw(p, 80, 24);
+	pane_free(p);
+	/* Without a document nothing happens. */
+	p = pane_new(&documents_pane, 0);
+	documents_pane_goto(p, "p3");
+	docs_draw(p, 80, 24);
+	CHECK_SAYS("no document is open");
+	CHECK_INT(docs_type(p, "j"), PANE_NOT_MINE);
+	CHECK_INT(docs_type(p, "q"), PANE_CLOSE);
+	pane_free(p);
+	/* Pages; what stands behind the last form feed is no page. */
+	p = docs_sample(0);
+	docs_draw(p, 80, 6);
+	docs_type(p, "]");
+	docs_draw(p, 80, 4);
+	CHECK_SAYS("p. 1/3");
+	documents_pane_goto(p, "p3");
+	docs_draw(p, 80, 4);
+	CHECK_SAYS("Third page");
+	docs_type(p, "2p");
+	docs_draw(p, 80, 4);
+	CHECK_SAYS("p. 2/3");
+	documents_pane_goto(p, "page 9");
+	docs_draw(p, 80, 4);
+	CHECK_SAYS("there are pages 1 to 3");
+	docs_type(p, "[");
+	docs_draw(p, 80, 24);
+	CHECK_SAYS("The lease");
+	pane_free(p);
+}
+
+TEST(docs_search)
+{
+	struct pane *p = numbered(3000, "n.txt");
+
+	docs_draw(p, 80, 24);
+	docs_type(p, "/LINE 99\r");   /* capitals mean themselves */
+	docs_draw(p, 80, 24);
+	CHECK_SAYS("not found: LINE 99");
+	docs_type(p, "/line 99\r");
+	docs_draw(p, 80, 24);
+	CHECK_INT(style_of("line 99 of"), ST_MATCH | STYLE_BOLD);
+	docs_type(p, "n");
+	docs_draw(p, 80, 24);
+	CHECK_INT(style_of("line 990 of"), ST_MATCH | STYLE_BOLD);
+	CHECK_INT(style_of("line 991 of"), ST_MATCH);
+	docs_type(p, "NN");
+	docs_draw(p, 80, 24);
+	CHECK_SAYS("line 999 of");
+	CHECK_SAYS("found from the end");
+	docs_type(p, "n");
+	docs_draw(p, 80, 24);
+	CHECK_SAYS("found from the beginning");
+	CHECK_INT(style_of("line 99 of"), ST_MATCH | STYLE_BOLD);
+	docs_type(p, "?line 5\r");
+	docs_draw(p, 80, 24);
+	CHECK_INT(style_of("line 59 of"), ST_MATCH | STYLE_BOLD);
+	/* Esc: first the marks go, then the pane. */
+	CHECK_INT(docs_type(p, "\x1b"), PANE_USED);
+	docs_draw(p, 80, 24);
+	CHECK_INT(style_of("line 59 of"), ST_TEXT);
+	CHECK_INT(docs_type(p, "\x1b"), PANE_CLOSE);
+	pane_free(p);
+}
+
+TEST(docs_headings)
+{
+	struct pane *p = docs_sample(0);
+	static const char source[] = "# a comment\nint x;\n";
+	struct ui_document d = {"a.py", source, sizeof source - 1, 0, 4, 0};
+
+	docs_draw(p, 80, 24);
+	CHECK_INT(style_of("## Clause 1"), ST_HEADING);
+	CHECK_INT(style_of("# no heading"), ST_TEXT);
+	docs_draw(p, 80, 6);
+	docs_type(p, "ojj\r");
+	docs_draw(p, 80, 6);
+	CHECK_SAYS("## Clause 2");
+	documents_pane_post(p, &d, 1);
+	docs_type(p, "o");
+	docs_draw(p, 80, 6);
+	CHECK_SAYS("neither headings nor pages");
+	pane_free(p);
+}
+
+/* The lens counts bytes as they came: through tabs, escape sequences, dropped and broken characters. */
+TEST(docs_lens)
+{
+	static const char text[] = "\tone \0\x1b[31mtwo\x1b[0m \xe2\x80\x8bthree\xff \xe2\x80\xae" "four\r\nfive\f six";
+	static const char *const word[] = {"one", "two", "three", "four", "five", "six"};
+	struct pane *p = pane_new(&documents_pane, 1);
+	struct ui_document d = {"t.txt", text, sizeof text - 1, 0, 10, 0};
+
+	documents_pane_post(p, &d, 1);
+	for (size_t i = 0; i < 6; i++) {
+		const char *at = memmem(text, sizeof text - 1, word[i], strlen(word[i]));
+		uint32_t from = (uint32_t)(at - text), to = from + (uint32_t)strlen(word[i]);
+		struct ui_span span[3] = {{from, 255}, {to, 0}, {sizeof text - 1, 1}};
+
+		documents_pane_lens(p, 0, span, 3);
+		docs_draw(p, 100, 12);
+		for (size_t k = 0; k < 6; k++) {
+			int style = style_of(word[k]);
+			CHECK_MSG(style == (k == i ? ST_EVICTED : ST_TEXT), "%s while %s is gone: style %d", word[k], word[i], style);
+		}
+	}
+	/* The same document once more: what is known of it stays, whatever its tokens are now. */
+	d.tokens = 11;
+	documents_pane_post(p, &d, 1);
+	docs_draw(p, 100, 12);
+	CHECK_INT(style_of("six"), ST_EVICTED);
+	CHECK_SAYS("/11");
+	/* All evicted, then nothing known. */
+	documents_pane_lens(p, 0, &(struct ui_span){UINT32_MAX, 0}, 1);
+	docs_draw(p, 100, 12);
+	CHECK_INT(style_of("two"), ST_EVICTED);
+	CHECK_SAYS("kept 0%");
+	documents_pane_lens(p, 0, NULL, 0);
+	documents_pane_lens(p, 7, &(struct ui_span){9, 0}, 1);
+	docs_draw(p, 100, 12);
+	CHECK_INT(style_of("two"), ST_TEXT);
+	pane_free(p);
+}

@@ -1,0 +1,1341 @@
+/* tests/ui/t_ui.c - ui/ui*.c, bindings.c, view_help.c: the full screen alone, with no terminal and no engine.
+ *
+ * A test plays both sides: it feeds the bytes of keys and posts what happens, and compares what is asked for and what is
+ * on the screen, literally: whole screens stand in tests/vectors/ui_screens.txt.  The clock is a number.
+ *
+ * WEIR_SOAK scales the random part.  WEIR_UI_SCREENS=FILE writes the screens as they are now, to be read and compared by
+ * eye before they become the expected ones. */
+#include "tests/lib/test.h"
+#include "ui/ui_private.h"
+
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* What readline keeps: room for the argument of a command that was broken off; undo of a search inside of a search. */
+const char *__asan_default_options(void);
+const char *__asan_default_options(void) { return "fast_unwind_on_malloc=0"; }
+const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void)
+{
+	return "leak:_rl_callback_data_alloc\nleak:_rl_scxt_alloc\nleak:_rl_nsearch_callback\nleak:rl_initialize\n";
+}
+
+static const struct ui_command commands[] = {
+	{"/help", "/?", "", "keys and commands", BUSY_ALLOWED, ARG_NONE},
+	{"/new", "/clear", "", "begin a new conversation", BUSY_REFUSED, ARG_NONE},
+	{"/undo", "", "[N]", "undo the last turn, or N", BUSY_QUEUED, ARG_NONE},
+	{"/retry", "/regen /regenerate", "", "answer the last question again", BUSY_QUEUED, ARG_NONE},
+	{"/edit", "", "TEXT", "ask TEXT in place of the last question", BUSY_QUEUED, ARG_NONE},
+	{"/read", "/open /file", "FILE", "read a document", BUSY_QUEUED, ARG_FILE},
+	{"/stats", "/status", "", "tokens, speed and memory", BUSY_ALLOWED, ARG_NONE},
+	{0},
+};
+
+static struct ui *u;
+static double now;
+static int ascii;
+
+static void opened(int w, int h)
+{
+	struct ui_options o = {.w = w, .h = h, .commands = commands, .ascii = ascii, .utc = 1};
+	struct err e = {0};
+
+	setlocale(LC_ALL, "C.UTF-8");
+	setenv("INPUTRC", "/dev/null", 1);
+	now = 100;
+	CHECK_MSG(!ui_open(&u, &o, &e), "ui_open: %s", e.msg);
+}
+
+static void closed(void)
+{
+	ui_close(u);
+	u = NULL;
+}
+
+/* What came of it, as "SEND hello|STOP|": all actions that there are. */
+static const char *asked(void)
+{
+	static const char *const name[] = {"SEND", "STOP", "QUIT", "SUSPEND", "REPAINT", "EDITOR", "COPY", "LIST", "PREVIEW",
+	                                   "SWITCH", "RENAME", "FORK", "DELETE", "UNDELETE", "FIND", "PANEL", "MOUSE", "THEME"};
+	static struct str s;
+	struct ui_action a;
+
+	str_clear(&s);
+	str_adds(&s, "");
+	while (ui_action(u, &a)) {
+		struct str text = {0};
+		str_add(&text, a.text, a.n);
+		str_addf(&s, "%s", name[a.what]);
+		if (a.what == UI_SEND && !u->work.verb.n)
+			ui_work(u, NULL);   /* it did no work */
+		if (text.n)
+			str_addf(&s, " %s", text.p);
+		str_free(&text);
+		if (a.what == UI_PANEL || a.what == UI_MOUSE)
+			str_addf(&s, " %d", a.on);
+		if (a.id)
+			str_addf(&s, " #%d", (int)a.id);
+		str_adds(&s, "|");
+	}
+	return s.p ? s.p : "";
+}
+
+/* A key by its bytes, typed at human speed, and what came of it. */
+static const char *key(const char *bytes)
+{
+	ui_feed(u, bytes, strlen(bytes), now += 0.3);
+	ui_tick(u, now += 0.1);
+	return asked();
+}
+
+/* Letters one by one, so that they are no paste. */
+static const char *type(const char *text)
+{
+	for (; *text; text++)
+		ui_feed(u, text, 1, now += 0.1);
+	return asked();
+}
+
+static const char *draft(void)
+{
+	size_t n;
+	return input_text(&n);
+}
+
+#define ESC "\33"
+#define F1 "\33OP"
+#define F2 "\33OQ"
+#define F3 "\33OR"
+#define F4 "\33OS"
+#define F5 "\33[15~"
+#define F6 "\33[17~"
+#define F8 "\33[19~"
+#define F10 "\33[21~"
+#define UP "\33[A"
+#define DOWN "\33[B"
+#define PGUP "\33[5~"
+#define PGDN "\33[6~"
+#define HOME "\33[H"
+#define END "\33[F"
+#define CTRL(c) (char[]){(c) & 31, 0}
+
+static void work(const char *verb)
+{
+	struct ui_work w = {.verb = verb, .tps = 24.3, .left = -1};
+	ui_work(u, verb ? &w : NULL);
+}
+
+static void question(const char *text)
+{
+	ui_entry(u, UI_USER, text, strlen(text));
+}
+
+static void answer(const char *text)
+{
+	ui_entry(u, UI_ASSISTANT, "", 0);
+	ui_piece(u, text, strlen(text));
+	ui_entry_end(u, NULL);
+}
+
+static void status(void)
+{
+	struct ui_status s = {.model = "SmolLM2-135M-Instruct", .session = "lease-review", .kv = "auto", .seen = 18204, .kept = 5410,
+	                      .ctx = 8192, .evicted = 12794, .memory = 676u << 20};
+	ui_status(u, &s);
+}
+
+static const char *screen(void)
+{
+	static struct str s;
+
+	str_clear(&s);
+	ui_dump(u, now, 0, &s);
+	return s.p;
+}
+
+static int shows(const char *text)
+{
+	return strstr(screen(), text) != NULL;
+}
+
+/* ---- sending and waiting ---- */
+
+TEST(enter_sends)
+{
+	opened(80, 24);
+	CHECK_STR(type("hello"), "");
+	CHECK_STR(key("\r"), "SEND hello|");
+	CHECK(input_empty());
+	CHECK_STR(key("\r"), "");
+	CHECK_STR(type("   "), "");
+	CHECK_STR(key("\r"), "");
+	CHECK_STR(type("/stats"), "");
+	CHECK_STR(key("\r"), "SEND /stats|");
+	type("//x");
+	CHECK_STR(key("\r"), "SEND //x|");
+	type("/nonsense");   /* the application knows what to say about it */
+	CHECK_STR(key("\r"), "SEND /nonsense|");
+	closed();
+}
+
+TEST(messages_wait_for_the_answer)
+{
+	opened(80, 24);
+	work("answering");
+	type("one");
+	CHECK_STR(key("\r"), "");
+	type("two");
+	CHECK_STR(key("\r"), "");
+	CHECK(shows("queued: one\n") && shows("queued: two\n"));
+	work("answering");
+	CHECK_STR(asked(), "");
+	work(NULL);
+	/* the application starts with it before it asks again */
+	struct ui_action a;
+	CHECK(ui_action(u, &a) && a.what == UI_SEND && !strcmp(a.text, "one"));
+	work("reading");
+	CHECK(!ui_action(u, &a));
+	CHECK(!shows("queued: one") && shows("queued: two"));
+	/* back into the line, the newest first */
+	CHECK_STR(key(UP), "");
+	CHECK_STR(draft(), "two");
+	CHECK(!shows("queued:"));
+	key("\r");
+	work(NULL);
+	CHECK_STR(asked(), "SEND two|");
+	/* nothing is posted for a while: what is typed meanwhile waits, and goes when it seems that nothing began */
+	type("four");
+	ui_feed(u, "\r", 1, now);
+	CHECK(ui_action(u, &a) && !strcmp(a.text, "four"));
+	ui_feed(u, "5\r", 2, now);
+	CHECK(!ui_action(u, &a));
+	CHECK(shows("queued: 5"));
+	CHECK(ui_wake(u) > now);
+	ui_tick(u, now += 0.4);
+	CHECK(ui_action(u, &a) && !strcmp(a.text, "5"));
+	CHECK(!ui_action(u, &a));
+	/* what does no work does not stop the queue */
+	work("answering");
+	type("/undo");
+	key("\r");
+	type("three");
+	key("\r");
+	work(NULL);
+	CHECK_STR(asked(), "SEND /undo|SEND three|");
+	closed();
+}
+
+TEST(commands_while_busy)
+{
+	opened(80, 24);
+	work("answering");
+	type("/stats");
+	CHECK_STR(key("\r"), "SEND /stats|");
+	type("/status");
+	CHECK_STR(key("\r"), "SEND /status|");
+	type("/clear");
+	CHECK_STR(key("\r"), "");
+	CHECK(shows("/clear has to wait for the end of the answer; Esc stops it"));
+	CHECK_STR(draft(), "/clear");
+	input_set("", 0);
+	type("/nonsense 1");
+	CHECK_STR(key("\r"), "");
+	CHECK(shows("there is no command /nonsense; F1 lists all"));
+	CHECK_STR(draft(), "/nonsense 1");
+	input_set("", 0);
+	type("//literal");
+	CHECK_STR(key("\r"), "");
+	type("/open x");
+	CHECK_STR(key("\r"), "");
+	work(NULL);
+	CHECK_STR(asked(), "SEND //literal|SEND /open x|");
+	closed();
+}
+
+/* A stream that is read may be asked at any time, and stopped like all else. */
+TEST(work_that_makes_way)
+{
+	struct ui_work w = {.verb = "reading", .done = 5, .total = 9, .left = -1, .open = 1};
+
+	opened(80, 24);
+	ui_work(u, &w);
+	type("what was that?");
+	CHECK_STR(key("\r"), "SEND what was that?|");
+	ui_work(u, &w);
+	type("/new");
+	CHECK_STR(key("\r"), "SEND /new|");
+	ui_work(u, &w);
+	CHECK_STR(key(ESC), "STOP|");
+	CHECK_STR(key(CTRL('c')), "STOP|");
+	CHECK_STR(key(CTRL('d')), "");
+	CHECK(shows("still reading: Ctrl-C stops it"));
+	w.open = 0;
+	ui_work(u, &w);
+	type("and now?");
+	CHECK_STR(key("\r"), "");
+	CHECK(shows("queued: and now?"));
+	closed();
+}
+
+TEST(queue_has_an_end)
+{
+	opened(80, 24);
+	work("answering");
+	for (int i = 0; i < QUEUE_MOST; i++) {
+		type("m");
+		key("\r");
+	}
+	type("last");
+	key("\r");
+	CHECK_STR(draft(), "last");
+	CHECK(shows("the queue is full: 100 messages"));
+	CHECK(shows("queued: m                 ") || shows("+97 more"));
+	closed();
+}
+
+/* ---- Esc and Ctrl-C in each state ---- */
+
+TEST(escape_goes_one_step_back)
+{
+	opened(80, 24);
+	question("why is the sky blue?");
+	answer("Because of scattering.");
+	work("answering");
+	/* pane, then the answer */
+	key(F1);
+	CHECK(shows("Keys everywhere"));
+	CHECK_STR(key(ESC), "");
+	CHECK(!shows("Keys everywhere"));
+	CHECK_STR(key(ESC), "STOP|");
+	CHECK_STR(key(ESC), "STOP|");
+	/* a pane without the focus closes, too */
+	key(F1);
+	key(F6);
+	CHECK_STR(type("a draft"), "");
+	CHECK_STR(draft(), "a draft");
+	CHECK_STR(key(ESC), "");
+	CHECK(!shows("Keys everywhere"));
+	CHECK_STR(draft(), "a draft");
+	/* transcript and search */
+	key(F6);
+	CHECK_INT(u->focus, ON_TRANSCRIPT);
+	CHECK_STR(key(ESC), "");
+	CHECK_INT(u->focus, ON_LINE);
+	key(F3);
+	CHECK(u->searching);
+	CHECK_STR(key(ESC), "");
+	CHECK(!u->searching);
+	work(NULL);
+	/* a draft stays */
+	key(ESC);
+	key(ESC);
+	CHECK_STR(draft(), "a draft");
+	input_set("", 0);
+	/* twice within a second: the last question */
+	key(ESC);
+	now += 2;
+	key(ESC);
+	CHECK_STR(draft(), "");
+	key(ESC);
+	CHECK_STR(draft(), "/edit why is the sky blue?");
+	closed();
+}
+
+TEST(escape_closes_what_the_line_has_open)
+{
+	opened(80, 24);
+	type("an old message");
+	key("\r");
+	work("answering");
+	type("/re");
+	key("\t");
+	CHECK(input_offers() > 1);
+	CHECK(shows(" /retry "));
+	CHECK_STR(key(ESC), "");
+	CHECK(!shows(" /retry "));
+	CHECK_STR(draft(), "/re");
+	CHECK_STR(key(ESC), "STOP|");
+	/* Enter takes what is offered, it does not send */
+	key("\t");
+	CHECK_STR(key("\r"), "");
+	CHECK(!input_offers());
+	input_set("", 0);
+	/* a search of the history: Esc and Ctrl-G are its own */
+	key(CTRL('r'));
+	type("old");
+	CHECK(input_wants_escape());
+	CHECK_STR(key(CTRL('g')), "");
+	CHECK(!input_wants_escape());
+	key(CTRL('r'));
+	type("old");
+	CHECK_STR(key(ESC), "");
+	CHECK_STR(draft(), "an old message");
+	CHECK_STR(key(ESC), "STOP|");
+	CHECK_STR(key(CTRL('g')), "EDITOR an old message|");
+	closed();
+}
+
+TEST(escape_twice_needs_a_question)
+{
+	opened(80, 24);
+	key(ESC);
+	key(ESC);
+	CHECK_STR(draft(), "");
+	question("one");
+	key(ESC);
+	type("x");
+	key("\177");
+	key(ESC);   /* other keys between: not twice */
+	CHECK_STR(draft(), "");
+	ui_clear(u);
+	key(ESC);
+	CHECK_STR(draft(), "");
+	closed();
+}
+
+TEST(control_c_never_loses_a_draft)
+{
+	opened(80, 24);
+	work("answering");
+	type("half a thought");
+	CHECK_STR(key(CTRL('c')), "STOP|");
+	CHECK_STR(draft(), "half a thought");
+	work(NULL);
+	CHECK_STR(key(CTRL('c')), "");
+	CHECK_STR(draft(), "");
+	key(UP);
+	CHECK_STR(draft(), "half a thought");
+	key(CTRL('c'));
+	CHECK(!shows("Ctrl-C again quits"));
+	CHECK_STR(key(CTRL('c')), "");
+	CHECK(shows("Ctrl-C again quits"));
+	/* the offer ends */
+	CHECK(ui_wake(u) > now && ui_wake(u) <= now + 1.5);
+	ui_tick(u, now += 1.6);
+	CHECK(!shows("Ctrl-C again quits"));
+	CHECK_STR(key(CTRL('c')), "");
+	CHECK_STR(key(CTRL('c')), "QUIT|");
+	/* another key between cancels it */
+	CHECK_STR(key(CTRL('c')), "");
+	type("x");
+	key("\177");
+	CHECK_STR(key(CTRL('c')), "");
+	CHECK_STR(key(CTRL('c')), "QUIT|");
+	closed();
+}
+
+TEST(control_c_in_panes)
+{
+	opened(80, 24);
+	key(F1);
+	work("reading");
+	CHECK_STR(key(CTRL('c')), "STOP|");
+	CHECK(shows("Keys everywhere"));
+	work(NULL);
+	CHECK_STR(key(CTRL('c')), "");
+	CHECK(!shows("Keys everywhere"));
+	key(F3);
+	CHECK(u->searching);
+	CHECK_STR(key(CTRL('c')), "");
+	CHECK(!u->searching);
+	CHECK_STR(key(CTRL('c')), "");
+	CHECK_STR(key(CTRL('c')), "QUIT|");
+	closed();
+}
+
+TEST(leaving)
+{
+	opened(80, 24);
+	CHECK_STR(key(CTRL('d')), "QUIT|");
+	work("answering");
+	CHECK_STR(key(CTRL('d')), "");
+	CHECK(shows("still answering: Ctrl-C stops it"));
+	work(NULL);
+	type("draft");
+	CHECK_STR(key(CTRL('d')), "");
+	CHECK_STR(key(F10), "QUIT|");
+	key(UP);
+	CHECK_STR(draft(), "draft");
+	input_set("", 0);
+	key(CTRL('x'));
+	CHECK_STR(key("q"), "QUIT|");
+	CHECK_STR(key(CTRL('z')), "SUSPEND|");
+	CHECK_STR(key(CTRL('l')), "REPAINT|");
+	key(F1);
+	CHECK_STR(key(CTRL('z')), "SUSPEND|");
+	CHECK_STR(key(CTRL('l')), "REPAINT|");
+	closed();
+}
+
+/* ---- other keys ---- */
+
+TEST(leader)
+{
+	opened(80, 24);
+	CHECK_STR(key(CTRL('x')), "");
+	CHECK(shows("Ctrl-X h Help  k Cache"));
+	CHECK_STR(key("n"), "SEND /new|");
+	CHECK_STR(draft(), "");
+	type("text");
+	key(CTRL('x'));
+	CHECK_STR(key("e"), "EDITOR text|");
+	CHECK_STR(key(CTRL('g')), "EDITOR text|");
+	ui_draft(u, "edited\ntext", 11);
+	CHECK_STR(draft(), "edited\ntext");
+	key(CTRL('x'));
+	CHECK_STR(key("t"), "THEME light|");
+	key(CTRL('x'));
+	CHECK_STR(key("m"), "MOUSE 1|");
+	CHECK_STR(key(F8), "MOUSE 0|");
+	key(CTRL('x'));
+	key("r");
+	CHECK(shows("raw answers"));
+	key(CTRL('x'));
+	key("h");
+	CHECK(shows("Keys everywhere"));
+	key(CTRL('x'));
+	key("h");
+	CHECK(!shows("Keys everywhere"));
+	CHECK_STR(draft(), "edited\ntext");
+	closed();
+}
+
+TEST(panel_cycles_and_says_so)
+{
+	opened(80, 24);
+	CHECK_STR(key(F2), "PANEL 1|");
+	CHECK_STR(key(F2), "PANEL 2|");
+	CHECK_STR(key(F2), "PANEL 0|");
+	/* nothing is computed that is not seen: too small for the bar */
+	key(F2);
+	ui_resize(u, 50, 24);
+	CHECK_STR(asked(), "PANEL 0|");
+	ui_resize(u, 120, 40);
+	CHECK_STR(asked(), "PANEL 1|");
+	CHECK_INT(u->lay.side, 48);
+	CHECK_STR(key(F4), "LIST|PANEL 0|");
+	CHECK_STR(key(F5), "PANEL 1|");
+	CHECK_STR(key(F5), "");
+	ui_open_panel(u, "off");
+	CHECK_STR(asked(), "PANEL 0|");
+	ui_open_panel(u, "full");
+	CHECK_STR(asked(), "PANEL 2|");
+	ui_open_panel(u, "bar");
+	CHECK_STR(asked(), "PANEL 1|");
+	ui_open_panel(u, "layer 3");
+	CHECK_STR(asked(), "PANEL 2|");
+	CHECK_STR(key(ESC), "PANEL 1|");
+	ui_open_panel(u, "off");
+	/* where there is no room for a bar, F2 goes to the whole screen at once */
+	ui_resize(u, 20, 6);
+	asked();
+	CHECK_STR(key(F2), "PANEL 2|");
+	CHECK_STR(key(F2), "PANEL 0|");
+	closed();
+}
+
+static void scene_bar(void);
+
+/* The panel beside or below is one more stop of F6: its legend must be within reach. */
+TEST(panel_takes_keys)
+{
+	static const int size[][2] = {{80, 24}, {120, 40}};
+
+	for (size_t i = 0; i < 2; i++) {
+		opened(size[i][0], size[i][1]);
+		key(F6);
+		key(F6);
+		CHECK_INT(u->focus, ON_LINE);   /* nothing is shown */
+		scene_bar();
+		type("a draft");
+		key(F6);
+		CHECK_INT(u->focus, ON_TRANSCRIPT);
+		key(F6);
+		CHECK_INT(u->focus, ON_PANEL);
+		CHECK(strstr(screen(), "Legend") && !strstr(screen(), "letters: "));
+		CHECK_STR(key("?"), "");
+		CHECK(strstr(screen(), "letters: s sinks"));
+		key("x");
+		key("/");
+		CHECK(strstr(screen(), "> a draft\n") && !u->searching);   /* what means nothing here goes nowhere */
+		if (i)
+			key("?");
+		key(i ? F6 : ESC);   /* goes back, and takes the legend with it */
+		CHECK_INT(u->focus, ON_LINE);
+		CHECK(!strstr(screen(), "letters: "));
+		key(F6);
+		key(F6);
+		CHECK_STR(key(F2), "PANEL 2|");
+		CHECK_INT(u->focus, ON_PANE);
+		CHECK_STR(key(F2), "PANEL 0|");
+		CHECK_INT(u->focus, ON_LINE);
+		/* it goes while it has the keys */
+		CHECK_STR(key(F2), "PANEL 1|");
+		key(F6);
+		key(F6);
+		CHECK_INT(u->focus, ON_PANEL);
+		ui_resize(u, 50, 24);
+		CHECK_STR(asked(), "PANEL 0|");
+		CHECK_INT(u->focus, ON_LINE);
+		type(" goes on");
+		CHECK(strstr(screen(), "> a draft goes on"));
+		ui_resize(u, size[i][0], size[i][1]);
+		asked();
+		/* beside a document, too */
+		key(F5);
+		if (i) {
+			key(F6);
+			CHECK_INT(u->focus, ON_PANEL);
+			key("q");
+			CHECK_INT(u->focus, ON_LINE);
+			CHECK_INT(u->pane, DOCUMENTS);
+		}
+		closed();
+	}
+}
+
+TEST(empty_draft_keys)
+{
+	opened(80, 24);
+	CHECK_STR(key("?"), "");
+	CHECK(shows("Keys everywhere"));
+	key("q");
+	CHECK(!shows("Keys everywhere"));
+	key("\t");
+	CHECK_INT(u->focus, ON_TRANSCRIPT);
+	key("\t");
+	CHECK_INT(u->focus, ON_LINE);
+	type("what");
+	key("?");
+	CHECK_STR(draft(), "what?");
+	closed();
+}
+
+TEST(transcript_keys)
+{
+	opened(80, 24);
+	for (int i = 0; i < 30; i++) {
+		question("a question");
+		answer("some answer\n\n```c\nint x;\n```\n");
+	}
+	screen();
+	key(F6);
+	key("g");
+	CHECK(shows(" lines") && transcript_below(u->transcript) > 0);
+	key("G");
+	screen();
+	CHECK_INT(transcript_below(u->transcript), 0);
+	CHECK_STR(key("y"), "COPY some answer\n\n```c\nint x;\n```\n|");
+	CHECK_STR(key("c"), "COPY int x;|");
+	CHECK_STR(key("r"), "SEND /retry|");
+	CHECK_INT(u->focus, ON_LINE);
+	key(F6);
+	key("e");
+	CHECK_STR(draft(), "/edit a question");
+	CHECK_INT(u->focus, ON_LINE);
+	key(F6);
+	/* letters without a meaning do nothing; a paste goes where text goes */
+	key("x");
+	CHECK_STR(draft(), "/edit a question");
+	key(ESC "[200~pasted\ntext" ESC "[201~");
+	CHECK_STR(draft(), "/edit a questionpasted\ntext");
+	CHECK_INT(u->focus, ON_LINE);
+	/* a marked place */
+	key(F6);
+	key("G");
+	screen();
+	key("u");
+	screen();
+	size_t below = transcript_below(u->transcript);
+	CHECK(below > 0);
+	key("m");
+	key("g");
+	screen();
+	CHECK(transcript_below(u->transcript) > below);
+	key("'");
+	screen();
+	CHECK_INT(transcript_below(u->transcript), below);
+	closed();
+}
+
+TEST(search_in_the_transcript)
+{
+	opened(80, 24);
+	for (int i = 0; i < 30; i++) {
+		question(i % 10 ? "a question" : "about needles");
+		answer("some hay");
+	}
+	screen();
+	key(F3);
+	type("needle");
+	CHECK(shows("3 of 3"));
+	key("\r");
+	CHECK_INT(u->focus, ON_TRANSCRIPT);
+	key("n");
+	CHECK_INT(u->found_at, 2);
+	key("n");
+	CHECK_INT(u->found_at, 1);
+	CHECK(shows("?needle 1 of 3"));
+	key("N");
+	CHECK_INT(u->found_at, 2);
+	key("q");
+	CHECK_INT(u->focus, ON_LINE);
+	CHECK_INT(ui_search(u, "needles"), 3);
+	key(ESC);
+	CHECK_INT(ui_search(u, "nowhere"), 0);
+	CHECK_INT(u->focus, ON_LINE);
+	key(F3);
+	type("zzz");
+	CHECK(shows("not found"));
+	key("\r");
+	CHECK_INT(u->focus, ON_LINE);
+	CHECK(!u->searching && shows(" not found"));
+	key(F3);
+	type("zzz");
+	key("\177");
+	key("\177");
+	key("\177");
+	key("\177");
+	CHECK(!u->searching);
+	closed();
+}
+
+TEST(copy_command)
+{
+	struct err e = {0};
+
+	opened(80, 24);
+	CHECK_INT(ui_copy(u, "", &e), -1);
+	CHECK_STR(e.msg, "there is nothing to copy yet");
+	question("first");
+	answer("second\n\n```\ncode one\n```\n\n```\ncode two\n```\n");
+	CHECK_INT(ui_copy(u, "1", &e), 0);
+	CHECK_STR(asked(), "COPY first|");
+	CHECK_INT(ui_copy(u, "code", &e), 0);
+	CHECK_STR(asked(), "COPY code two|");
+	CHECK_INT(ui_copy(u, "code 2", &e), 0);
+	CHECK_STR(asked(), "COPY code one|");
+	CHECK_INT(ui_copy(u, "", &e), 0);
+	CHECK(!strncmp(asked(), "COPY second\n", 12));
+	CHECK_INT(ui_copy(u, "3", &e), -1);
+	CHECK_INT(ui_copy(u, "0", &e), -1);
+	CHECK_INT(ui_copy(u, "x", &e), -1);
+	CHECK_STR(e.msg, "/copy knows no 'x'; it takes a number from 1 to 2, code, code N or all");
+	CHECK_INT(ui_copy(u, "code 9", &e), -1);
+	CHECK_INT(ui_theme(u, "pink", &e), -1);
+	CHECK_STR(e.msg, "there is no theme 'pink': dark, light or mono");
+	closed();
+}
+
+TEST(sessions_pane)
+{
+	struct ui_session s[2] = {
+		{.id = 7, .name = "lease", .title = "What is due?", .model = "m", .snippet = "", .used = 900, .messages = 4, .tokens = 100},
+		{.id = 8, .name = "story", .title = "Tell a story", .model = "m", .snippet = "", .used = 800, .messages = 2, .tokens = 50},
+	};
+
+	opened(80, 24);
+	CHECK_STR(key(F4), "LIST|");
+	ui_sessions(u, s, 2, 1000);
+	CHECK(shows("lease") && shows("story"));
+	work("answering");
+	CHECK_STR(key("\r"), "");
+	CHECK(shows("switching sessions has to wait for the end of the answer; Ctrl-C stops it"));
+	work(NULL);
+	CHECK_STR(key("\r"), "SWITCH #7|");
+	CHECK_INT(u->pane, NO_PANE);
+	closed();
+}
+
+static const char *cursor(void)
+{
+	static char text[32];
+	const struct grid *g = ui_draw(u, now);
+
+	snprintf(text, sizeof text, g->cursor_y < 0 ? "none" : "%d,%d", g->cursor_x, g->cursor_y);
+	return text;
+}
+
+TEST(cursor_is_where_keys_go)
+{
+	opened(80, 24);
+	CHECK_STR(cursor(), "2,22");
+	type("ab");
+	CHECK_STR(cursor(), "4,22");
+	key("\n");
+	type("c");
+	CHECK_STR(cursor(), "3,22");   /* two rows, the transcript has one less */
+	key(F6);
+	CHECK_STR(cursor(), "none");
+	key("/");
+	type("xyz");
+	CHECK_STR(cursor(), "4,22");
+	key(ESC);
+	CHECK_STR(cursor(), "3,22");
+	key(F1);
+	CHECK_STR(cursor(), "none");
+	key("/");
+	type("q");
+	CHECK_STR(cursor(), "2,19");
+	key(F6);   /* the line again, with the help still open */
+	CHECK_INT(u->pane, HELP);
+	CHECK_STR(cursor(), "3,22");
+	closed();
+}
+
+TEST(mouse)
+{
+	opened(80, 24);
+	for (int i = 0; i < 40; i++)
+		question("a question");
+	screen();
+	key("\33[<64;5;5M");
+	screen();
+	CHECK_INT(transcript_below(u->transcript), 3);
+	key("\33[<65;5;5M");
+	screen();
+	CHECK_INT(transcript_below(u->transcript), 0);
+	key("\33[<0;5;5M");
+	CHECK_INT(u->focus, ON_LINE);
+	key(F1);
+	screen();
+	key("\33[<65;5;5M");
+	CHECK(!shows("Keys everywhere"));
+	key("\33[<0;5;23M");
+	CHECK_INT(u->focus, ON_LINE);
+	key("\33[<0;5;5M");
+	CHECK_INT(u->focus, ON_PANE);
+	closed();
+}
+
+/* Whatever is posted, no cell holds what could move a cursor or turn a line around. */
+TEST(hostile_texts)
+{
+	static const char evil[] = "x\33]52;c;AAAA\7\33[2Jy\342\200\256z\303(\r\b\n\t\302\233q";
+	struct ui_status s = {.model = evil, .session = evil, .kv = evil, .ctx = 10};
+	struct ui_work w = {.verb = evil, .tps = 1};
+	struct ui_session list = {.id = 1, .name = evil, .title = evil, .model = evil, .snippet = evil};
+	struct ui_document doc = {evil, evil, sizeof evil - 1, 10, 3, 0};
+
+	opened(80, 24);
+	ui_status(u, &s);
+	ui_work(u, &w);
+	ui_say(u, evil);
+	question(evil);
+	answer(evil);
+	ui_draft(u, evil, sizeof evil - 1);
+	key("\r");
+	for (int i = 0; i < 5; i++) {
+		const char *p = screen();
+		size_t n = strlen(p), len;
+		int32_t cp;
+		for (size_t k = 0; k < n; k += len) {
+			len = (size_t)utf8_decode(p + k, n - k, &cp);
+			CHECK_MSG(cp == '\n' || char_width(cp) >= 0, "U+%04X on the screen", (unsigned)cp);
+		}
+		if (i == 0)
+			ui_tick(u, now += 5);
+		if (i == 1) {
+			key(F4);
+			ui_sessions(u, &list, 1, 5);
+		}
+		if (i == 2) {
+			ui_documents(u, &doc, 1);
+			key(F5);
+		}
+		if (i == 3)
+			ui_search(u, evil);
+	}
+	closed();
+}
+
+/* ---- time and effort ---- */
+
+TEST(idle_costs_nothing)
+{
+	opened(80, 24);
+	status();
+	question("q");
+	answer("a");
+	screen();
+	CHECK(!ui_dirty(u));
+	CHECK(ui_wake(u) == 0);
+	ui_tick(u, now += 100);
+	CHECK(!ui_dirty(u));
+	status();   /* the same again */
+	CHECK(!ui_dirty(u));
+	work(NULL);
+	CHECK(!ui_dirty(u));
+	work("answering");
+	CHECK(ui_dirty(u));
+	screen();
+	work("answering");
+	CHECK(!ui_dirty(u));
+	ui_feed(u, "\33[I", 3, now);   /* the window got the focus */
+	CHECK(!ui_dirty(u));
+	ui_say(u, "copied 34 bytes");
+	CHECK(ui_dirty(u));
+	CHECK(shows("copied 34 bytes"));
+	CHECK(ui_wake(u) > now && ui_wake(u) <= now + 4);
+	ui_tick(u, now += 3.9);
+	CHECK(!ui_dirty(u));
+	ui_tick(u, now += 0.2);
+	CHECK(ui_dirty(u));
+	CHECK(!shows("copied 34 bytes"));
+	CHECK(ui_wake(u) == 0);
+	/* a message that grows behind a pane that hides it */
+	key(F1);
+	screen();
+	ui_entry(u, UI_ASSISTANT, "", 0);
+	ui_piece(u, "more", 4);
+	CHECK(!ui_dirty(u));
+	key("q");
+	CHECK(shows("more"));
+	closed();
+}
+
+TEST(one_screen_a_process)
+{
+	struct ui *other;
+	struct ui_options o = {.w = 80, .h = 24, .commands = commands};
+	struct err e = {0};
+
+	opened(80, 24);
+	CHECK_INT(ui_open(&other, &o, &e), -1);
+	closed();
+	opened(80, 24);
+	closed();
+}
+
+TEST(bindings_are_sound)
+{
+	struct ui_command none = {0};
+
+	CHECK(!none.name);
+	for (const struct binding *b = bindings; b->keys; b++) {
+		CHECK_MSG(*b->keys && *b->does && b->where && b->where <= ANYWHERE, "row '%s'", b->keys);
+		for (const char *p = b->does; *p; p++)
+			CHECK_MSG(*p >= 0x20 && *p < 0x7f, "row '%s' is not ASCII", b->keys);
+		for (const struct binding *c = bindings; c < b; c++)
+			CHECK_MSG(!(c->where & b->where) || strcmp(c->keys, b->keys) || !strcmp(b->keys, "Tab") || !strcmp(b->keys, "Esc"),
+			          "'%s' twice", b->keys);
+	}
+}
+
+/* ---- whole screens ---- */
+
+static void some_messages(void)
+{
+	status();
+	question("What does the lease say about the deposit?");
+	answer("The **deposit** is two months' rent. It is returned *within 30 days*:\n\n"
+	       "- less unpaid rent\n- less repairs\n\n```c\nint deposit(int rent)\n{\n\treturn 2 * rent; /* clause 4 */\n}\n```\n");
+	question("And when is it due?");
+}
+
+static void some_cache(void)
+{
+	static uint8_t kept[64], where[64];
+	struct ui_cache c = {
+		.kv = "auto", .seen = 18204, .kept = 5410, .evicted = 12794, .ctx = 8192, .bytes = 120 << 20,
+		.bytes_most = 180 << 20, .n_region = 3,
+		.region = {{'s', "sinks", 4, 4, 0, 0, 3, 0.31f}, {'1', "ring 1", 2048, 2048, 1, 16000, 18203, 0.44f},
+		           {'2', "ring 2", 1310, 2048, 2, 3100, 16000, 0.25f}},
+		.cols = 64, .per_col = 285, .kept_col = kept, .where_col = where, .refreshed = -1, .cosine = -2, .recovered = -1, .estimated = -1,
+		.in_rate = 31, .out_rate = 12,
+		.seconds = 0.0004, .decode_seconds = 0.04,
+	};
+
+	for (int i = 0; i < 64; i++) {
+		kept[i] = (uint8_t)(i == 0 || i > 55 ? 255 : i * 4);
+		where[i] = (uint8_t)(i == 0 ? 0 : i > 55 ? 1 : i > 10 ? 2 : 255);
+	}
+	ui_cache(u, &c);
+}
+
+static void scene_start(void)
+{
+	struct ui_status s = {.model = "SmolLM2-135M-Instruct", .session = "", .kv = "auto", .ctx = 8192, .memory = 210u << 20};
+	ui_status(u, &s);
+}
+
+static void scene_transcript(void)
+{
+	some_messages();
+	answer("On the day the keys are handed over (clause 4).");
+	ui_entry(u, UI_NOTICE, "saved", 5);
+}
+
+static void scene_reading(void)
+{
+	struct ui_work w = {.verb = "reading", .done = 3120, .total = 9000, .had = 1024, .left = 12};
+
+	some_messages();
+	ui_work(u, &w);
+}
+
+static void scene_answering(void)
+{
+	some_messages();
+	ui_entry(u, UI_ASSISTANT, "", 0);
+	ui_piece(u, "On the day the ke", 17);
+	work("answering");
+}
+
+static void scene_queue(void)
+{
+	static const char *const say[] = {"and the keys?", "who pays the water?", "/undo", "\346\274\242\345\255\227 too", "the last one"};
+
+	scene_answering();
+	for (int i = 0; i < 5; i++) {
+		type(say[i]);
+		key("\r");
+	}
+	type("still writing");
+}
+
+static void scene_scrolled(void)
+{
+	char text[40];
+
+	status();
+	for (int i = 1; i <= 50; i++) {
+		snprintf(text, sizeof text, "question %d", i);
+		question(text);
+	}
+	ui_entry(u, UI_ASSISTANT, "", 0);
+	ui_piece(u, "first line", 10);
+	work("answering");
+	screen();
+	key(PGUP);
+	screen();
+	ui_piece(u, "\n\nsecond\n\nthird\n\nfourth", 22);
+}
+
+static void scene_search(void)
+{
+	some_messages();
+	screen();
+	key(F3);
+	type("rent");
+}
+
+static void scene_help(void)
+{
+	some_messages();
+	key(F1);
+}
+
+static void scene_help_search(void)
+{
+	scene_help();
+	screen();
+	key("/");
+	type("copy");
+}
+
+static void scene_quit(void)
+{
+	some_messages();
+	key(CTRL('c'));
+}
+
+static void scene_popup(void)
+{
+	some_messages();
+	type("/re");
+	key("\t");
+}
+
+static void scene_bar(void)
+{
+	some_messages();
+	key(F2);
+	some_cache();
+}
+
+static void scene_legend(void)
+{
+	scene_bar();
+	key(F6);
+	key(F6);
+	key("?");
+}
+
+static void scene_leader(void)
+{
+	some_messages();
+	key(CTRL('x'));
+}
+
+static void scene_refused(void)
+{
+	scene_answering();
+	type("/new");
+	key("\r");
+}
+
+static void scene_draft(void)
+{
+	some_messages();
+	key(ESC "[200~one\ntwo\nthree\nfour\nfive" ESC "[201~");
+}
+
+/* The screen, under its name, in the file of screens: its beginning and length; NULL = it is not there. */
+static const char *expected(const char *file, const char *name, size_t *n)
+{
+	char title[80];
+	const char *at, *end;
+
+	snprintf(title, sizeof title, "== %s\n", name);
+	at = strstr(file, title);
+	if (!at)
+		return NULL;
+	at += strlen(title);
+	end = strstr(at, "\n== ");
+	*n = end ? (size_t)(end + 1 - at) : strlen(at);
+	return at;
+}
+
+TEST(whole_screens)
+{
+	static const struct { const char *name; void (*make)(void); } scene[] = {
+		{"start", scene_start}, {"transcript", scene_transcript}, {"reading", scene_reading}, {"answering", scene_answering},
+		{"queue", scene_queue}, {"scrolled", scene_scrolled}, {"search", scene_search}, {"help", scene_help},
+		{"help search", scene_help_search}, {"quit", scene_quit}, {"popup", scene_popup}, {"bar", scene_bar}, {"legend", scene_legend}, {"leader", scene_leader},
+		{"refused", scene_refused}, {"draft", scene_draft},
+	};
+	static const int size[][2] = {{80, 24}, {120, 40}, {20, 6}};
+	const char *write_to = getenv("WEIR_UI_SCREENS");
+	char *file = test_read(test_file("tests/vectors/ui_screens.txt"), NULL);
+	FILE *out = write_to ? fopen(write_to, "w") : NULL;
+	char name[64];
+	size_t n = 0;
+
+	CHECK(file != NULL);
+	for (size_t i = 0; i < sizeof size / sizeof size[0]; i++)
+		for (size_t k = 0; k < sizeof scene / sizeof scene[0]; k++) {
+			const char *is, *should;
+
+			opened(size[i][0], size[i][1]);
+			scene[k].make();
+			snprintf(name, sizeof name, "%s %dx%d", scene[k].name, size[i][0], size[i][1]);
+			is = screen();
+			should = file ? expected(file, name, &n) : NULL;
+			CHECK_MSG(should && strlen(is) == n && !memcmp(is, should, n), "%s is\n%s", name, is);
+			if (out)
+				fprintf(out, "== %s\n%s", name, is);
+			closed();
+		}
+	if (out)
+		fclose(out);
+	free(file);
+}
+
+/* A terminal that can show nothing else. */
+TEST(ascii_only)
+{
+	static void (*const make[])(void) = {scene_start, scene_transcript, scene_reading, scene_answering, scene_scrolled, scene_search,
+	                                     scene_help, scene_popup, scene_bar, scene_refused};
+
+	for (size_t i = 0; i < 2 * sizeof make / sizeof make[0]; i++) {
+		ascii = 1;
+		opened(i % 2 ? 120 : 80, i % 2 ? 40 : 24);
+		make[i / 2]();
+		for (const char *p = screen(); *p; p++)
+			CHECK_MSG((unsigned char)*p < 0x80, "scene %zu: %.20s", i / 2, p);
+		if (make[i / 2] == scene_scrolled)
+			CHECK(shows("v 6 new lines"));
+		closed();
+		ascii = 0;
+	}
+}
+
+TEST(styles_of_the_status_row)
+{
+	struct str s = {0};
+
+	opened(80, 24);
+	scene_reading();
+	ui_dump(u, now, 1, &s);
+	/* a third of the work is filled, and the warning is one */
+	CHECK(strstr(s.p, "meter+reverse") && strstr(s.p, "status warning"));
+	str_free(&s);
+	closed();
+}
+
+TEST(drawing_is_cheap)
+{
+	double sum = 0, worst = 0, t;
+
+	opened(120, 40);
+	for (int i = 0; i < 1000; i++)
+		some_messages();
+	ui_entry(u, UI_ASSISTANT, "", 0);
+	work("answering");
+	key(F2);
+	some_cache();
+	screen();
+	for (int i = 0; i < 500; i++) {
+		ui_piece(u, i % 20 ? " word" : " word.\n\n", i % 20 ? 5 : 8);
+		t = now_seconds();
+		ui_draw(u, now);
+		t = now_seconds() - t;
+		sum += t;
+		worst = t > worst ? t : worst;
+	}
+	test_note("ui_draw at 120x40, 3,000 entries, an answer that grows: %.2f ms, at most %.2f ms", sum * 2, worst * 1e3);
+	CHECK(sum / 500 < 0.005 * test_patience());
+	t = now_seconds();
+	key(F3);
+	type("clause");
+	key(ESC);
+	t = now_seconds() - t;
+	test_note("search as one types, six letters: %.1f ms", t * 1e3);
+	CHECK(t < 0.5 * test_patience());
+	closed();
+}
+
+/* ---- anything at any time ---- */
+
+static const char *const some_keys[] = {
+	ESC, F1, F2, F3, F4, F5, F6, F8, F10, UP, DOWN, PGUP, PGDN, HOME, END, "\33[C", "\33[D", "\33[3~", "\r", "\n", "\t", "\177", "\33\r",
+	"\1", "\2", "\3", "\4", "\5", "\6", "\7", "\10", "\13", "\14", "\16", "\17", "\20", "\21", "\22", "\23", "\24", "\25", "\26", "\27",
+	"\30", "\31", "\32", "\34", "\35", "\36", "\37", "a", "b", "c", "d", "e", "f", "g", "G", "h", "i", "j", "k", "m", "n", "N", "q", "r",
+	"s", "t", "u", "x", "y", "z", "/", "?", "[", "]", "'", " ", "\\", "\"\"\"", "@", "/ed", "/read ", "//", "\303\244", "\346\274\242",
+	"\360\237\221\215\360\237\217\275", "e\314\201", "\342\200\256", "\377", "\300\257", "\33[200~one\ntwo\33[201~", "\33[200~", "\33[201~",
+	"\33[<64;5;5M", "\33[<65;5;5M", "\33[<0;3;3M", "\33[<0;9;1m", "\33[I", "\33[O", "\33[1;5A", "\33[99;99;99;99z", "\33]52;c;?\7", "\33P+q\33\\",
+	"\33[", "\33O", "\33x", "\33b", "\33[27;5;9~", "long words typed without a break and then some",
+};
+
+static const char *const some_text[] = {
+	"", "hello", "# Title\n\nA *word* and `code`.\n\n- one\n- two\n", "```c\nint main(void) { return 0; }\n", "```\n\n",
+	"| a | b |\n|---|---|\n| 1 | 2 |\n", "\33[2J\33]0;x\7", "\342\200\256evil\342\200\254", "\346\274\242\345\255\227\346\274\242\345\255\227",
+	"\360\237\221\250\342\200\215\360\237\221\251\342\200\215\360\237\221\247", "\377\376", "a\tb\r\nc", "\n\n\n",
+	"a very long line that goes on and on without any end in sight, because nobody ever thought of pressing Enter, and so on and on",
+};
+
+static const char *any_text(void)
+{
+	return some_text[test_rand() % (sizeof some_text / sizeof some_text[0])];
+}
+
+static void any_cache(void)
+{
+	static uint8_t kept[UI_COLS], where[UI_COLS], heat[4 * UI_COLS];
+	struct ui_cache c = {.kv = any_text(), .seen = (int32_t)(test_rand() % 100000), .kept = (int32_t)(test_rand() % 10000)};
+
+	c.ctx = 8192;
+	c.cols = (int)(test_rand() % (UI_COLS + 1));
+	c.per_col = 1 + (int32_t)(test_rand() % 400);
+	for (int i = 0; i < UI_COLS; i++) {
+		kept[i] = (uint8_t)test_rand();
+		where[i] = test_rand() % 4 ? (uint8_t)(test_rand() % 3) : 255;
+	}
+	for (size_t i = 0; i < sizeof heat; i++)
+		heat[i] = (uint8_t)test_rand();
+	c.n_region = 3;
+	c.region[0] = (struct ui_region){'s', "sinks", 4, 4, 0, 0, 3, 0.3f};
+	c.region[1] = (struct ui_region){'1', "ring 1", 100, 1024, 1, 500, 900, -1};
+	c.region[2] = (struct ui_region){'2', any_text(), 0, 0, 2, -1, -1, 0.1f};
+	c.kept_col = kept;
+	c.where_col = where;
+	c.heat_is = test_rand() % 2 ? HEAT_MASS : HEAT_NONE;
+	c.n_layer = c.heat_is ? 4 : 0;
+	c.heat = heat;
+	c.refreshed = -1;
+	c.cosine = -2;
+	c.recovered = c.estimated = -1;
+	c.n_flow = 1;
+	c.flow[0] = (struct ui_flow){.what = FLOW_OUT, .ring = 1, .token = 5, .mass = 0.5f};
+	snprintf(c.flow[0].text, sizeof c.flow[0].text, "%s", any_text());
+	ui_cache(u, &c);
+}
+
+static void any_event(void)
+{
+	const char *t = any_text();
+	struct ui_work w = {.verb = test_rand() % 2 ? "reading" : t, .done = (int64_t)(test_rand() % 3000) - 100,
+	                    .total = (int64_t)(test_rand() % 2000), .had = 5, .tps = (double)(test_rand() % 100), .left = (double)(test_rand() % 900) - 1};
+	struct ui_status s = {.model = t, .session = test_rand() % 3 ? any_text() : NULL, .kv = any_text(),
+	                      .seen = (int32_t)(test_rand() % 99999), .kept = 10, .ctx = (int32_t)(test_rand() % 9999),
+	                      .evicted = (int32_t)(test_rand() % 3), .tps = 3, .memory = test_rand()};
+	struct ui_session list[3] = {
+		{.id = 1, .name = "one", .title = any_text(), .model = t, .snippet = "a \1b\2 c", .used = 5, .tokens = 9, .here = 1},
+		{.id = 2, .name = any_text(), .title = "two", .model = t, .snippet = "", .used = 6, .seconds = -1},
+		{.id = 3, .name = "three", .title = any_text(), .model = "", .snippet = t, .seconds = 40},
+	};
+	struct ui_document doc[2] = {{any_text(), t, strlen(t), strlen(t), 100, 0}, {"b.txt", "one\ntwo\n", 8, 8, 4, -1}};
+	struct ui_span span[2] = {{3, 255}, {1000000, 0}};
+	struct err e;
+
+	switch (test_rand() % 26) {
+	case 0: ui_entry(u, UI_USER, t, strlen(t)); break;
+	case 1: ui_entry(u, UI_ASSISTANT, t, strlen(t)); break;
+	case 2: ui_entry(u, UI_NOTICE, t, strlen(t)); break;
+	case 3: ui_entry(u, UI_ERROR, t, strlen(t)); break;
+	case 4: case 5: case 6: case 7: ui_piece(u, t, strlen(t)); break;
+	case 8: ui_entry_end(u, t); break;
+	case 9: case 10: ui_work(u, &w); break;
+	case 11: ui_work(u, NULL); break;
+	case 12: ui_status(u, &s); break;
+	case 13: ui_documents(u, doc, test_rand() % 3); break;
+	case 14: ui_sessions(u, list, test_rand() % 4, 1000); break;
+	case 15: ui_preview(u, 1 + (int64_t)(test_rand() % 3), t, strlen(t)); break;
+	case 16: ui_draft(u, t, strlen(t)); break;
+	case 17: ui_say(u, t); break;
+	case 18: ui_open_documents(u, t); break;
+	case 19: ui_open_panel(u, test_rand() % 2 ? "layer 2" : "bar"); break;
+	case 20: ui_search(u, t); break;
+	case 21: ui_copy(u, test_rand() % 2 ? "all" : "1", &e); break;
+	case 22: any_cache(); break;
+	case 23: ui_lens(u, (int)(test_rand() % 5) - 2, span, 2); break;
+	case 24: ui_raw(u); break;
+	default:
+		if (test_rand() % 20 == 0)
+			ui_clear(u);
+		break;
+	}
+}
+
+TEST(random_keys_events_and_sizes)
+{
+	const char *soak = getenv("WEIR_SOAK");
+	long n = 100000 * (soak && atol(soak) > 0 ? atol(soak) : 1), actions = 0, draws = 0, resizes = 0;
+	struct ui_action a;
+
+	opened(80, 24);
+	for (long i = 0; i < n; i++) {
+		const char *k = some_keys[test_rand() % (sizeof some_keys / sizeof some_keys[0])];
+
+		now += test_rand() % 10 ? 0.01 : 0.7;
+		ui_feed(u, k, strlen(k), now);
+		if (test_rand() % 3 == 0)
+			any_event();
+		if (test_rand() % 8 == 0)
+			ui_tick(u, now);
+		if (test_rand() % 40 == 0) {
+			int w = 1 + (int)(test_rand() % (test_rand() % 4 ? 130 : 300));
+			ui_resize(u, w, 1 + (int)(test_rand() % (test_rand() % 4 ? 45 : 100)));
+			resizes++;
+		}
+		while (test_rand() % 2 && ui_action(u, &a)) {
+			CHECK(a.text != NULL && a.text[a.n] == 0);
+			actions++;
+		}
+		if (test_rand() % 4 == 0) {
+			const struct grid *g = ui_draw(u, now);
+			CHECK(g->w == u->w && g->h == u->h);
+			CHECK(g->cursor_y < g->h && g->cursor_x < g->w);
+			CHECK_MSG(!ui_dirty(u), "drawn, and dirty at once");
+			draws++;
+		}
+		CHECK(ui_wake(u) >= 0);
+		/* Keys of this kind never end; the application's does. */
+		if (transcript_count(u->transcript) > 500)
+			ui_clear(u);
+	}
+	test_note("%ld keys, %ld resizes, %ld drawn, %ld actions", n, resizes, draws, actions);
+	closed();
+}

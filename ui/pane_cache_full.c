@@ -1,0 +1,375 @@
+/* ui/pane_cache_full.c - the cache on the whole screen.
+ *
+ *   policy
+ *   meters, numbers, kept by, read, flow                 | attention over time (beside them from WIDE columns on)
+ *   axis, strip, marks of documents
+ *   heat: layers x positions, with the same columns as the strip
+ *   the picked layer, larger, and the positions of its peaks
+ *   the legend
+ *
+ * Rows are given to the parts in the order of `wanted`; the heat takes the rest.  The legend is shown where it fits below all
+ * parts; on smaller screens `?` puts it in the place of the heat and more. */
+#include "ui/pane_cache.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { WIDE = 110, LABEL = 5, HEAT_LEAST = 3, LEGEND_LEAST = 8, PEAKS_MOST = 8, HISTORY_COLS = 44 };
+
+enum part { TITLE, METERS, NUMBERS, KEPT, READS, FLOW, HISTORY_PART, STRIP, HEAT, PICKED, LEGEND, PARTS };
+
+/* ---- heat ---- */
+
+/* The highest value of some layers and columns. */
+static int heat_of(const struct cache_pane *p, int layer, int n_layer, int w, int x)
+{
+	int first, end, most = 0;
+
+	cell_columns(p, p->from, p->span, w, x, &first, &end);
+	for (int l = layer; l < layer + n_layer && l < p->c.n_layer; l++)
+		for (int i = first; i < end; i++) {
+			int v = p->heat[(size_t)l * (size_t)p->c.cols + (size_t)i];
+			most = v > most ? v : most;
+		}
+	return most;
+}
+
+static int halves(const struct cache_pane *p)
+{
+	return p->color && !p->ascii ? 2 : 1;
+}
+
+/* Layers that one half (or whole) of a row stands for. */
+static int layers_each(const struct cache_pane *p, int rows)
+{
+	int slots = rows * halves(p);
+
+	return slots > 0 ? (p->c.n_layer + slots - 1) / slots : p->c.n_layer;
+}
+
+static void draw_heat(const struct cache_pane *p, const struct area *a)
+{
+	int each, per_row, w = a->w - LABEL;
+
+	if (p->c.heat_is != HEAT_NONE && !p->heat_any) {
+		static const char why[] = "no attention has been observed yet";
+		put_left(a, 0, 0, a->w, ST_FAINT, why, sizeof why - 1, p->ascii);
+		return;
+	}
+	if (p->c.heat_is == HEAT_NONE) {
+		struct str why = {0};
+
+		str_addf(&why, "attention of single layers is not observed under '%s'", p->kv);
+		put_left(a, 0, 0, a->w, ST_FAINT, why.p, why.n, p->ascii);
+		str_free(&why);
+		return;
+	}
+	if (w < 1)
+		return;
+	each = layers_each(p, a->h);
+	per_row = each * halves(p);
+	for (int y = 0; y < a->h && y * per_row < p->c.n_layer; y++) {
+		int layer = y * per_row, picked = p->layer >= layer && p->layer < layer + per_row;
+
+		area_putf(a, 0, y, picked ? ST_STRONG : ST_FAINT, "L%02d", layer);
+		if (picked)
+			area_cell(a, LABEL - 1, y, '>', ST_STRONG, 0);
+		for (int x = 0; x < w; x++) {
+			int up = heat_of(p, layer, each, w, x), down;
+
+			if (halves(p) == 1) {
+				area_cell(a, LABEL + x, y, ladder(p, up), heat_style(up), 0);
+				continue;
+			}
+			down = layer + each < p->c.n_layer ? heat_of(p, layer + each, each, w, x) : -1;
+			area_cell(a, LABEL + x, y, 0x2580, heat_style(up), down < 0 ? 0 : (uint8_t)heat_style(down));
+		}
+	}
+}
+
+/* ---- the picked layer ---- */
+
+/* Its peaks, the highest first. */
+static int peaks(const struct cache_pane *p, int out[PEAKS_MOST])
+{
+	const uint8_t *row = p->heat + (size_t)p->layer * (size_t)p->c.cols;
+	uint8_t taken[UI_COLS] = {0};
+	int n = 0;
+
+	while (n < PEAKS_MOST) {
+		int best = -1;
+
+		for (int i = 0; i < p->c.cols; i++)
+			if (!taken[i] && row[i] && (best < 0 || row[i] > row[best]))
+				best = i;
+		if (best < 0)
+			break;
+		/* The slopes of a peak are not counted. */
+		for (int i = best; i < p->c.cols && (i == best || (!taken[i] && row[i] <= row[i - 1])); i++)
+			taken[i] = 1;
+		for (int i = best - 1; i >= 0 && !taken[i] && row[i] <= row[i + 1]; i--)
+			taken[i] = 1;
+		out[n++] = best;
+	}
+	return n;
+}
+
+static void draw_picked(const struct cache_pane *p, const struct area *a)
+{
+	int w = a->w - LABEL, rows = a->h - 1, x, n, at[PEAKS_MOST];
+
+	if (!p->heat_any || w < 1)
+		return;
+	for (int i = 0; i < w; i++) {
+		int level = (heat_of(p, p->layer, 1, w, i) * rows * 8 + 254) / 255;
+
+		for (int y = rows - 1; y >= 0 && level > 0; y--, level -= 8)
+			area_cell(a, LABEL + i, y, level >= 8 && p->ascii ? '#' : ladder(p, level >= 8 ? 255 : level * 32 - 1), ST_METER, 0);
+	}
+	x = area_putf(a, 0, rows, ST_STRONG, "L%02d", p->layer) + 1;
+	x = area_text(a, x, rows, ST_FAINT, "peaks", 5);
+	n = peaks(p, at);
+	if (!n)
+		area_text(a, x + 1, rows, ST_FAINT, "none", 4);
+	for (int i = 0; i < n; i++) {
+		int64_t first = (int64_t)at[i] * p->c.per_col, last = first + p->c.per_col - 1;
+		int64_t all = cache_tokens(p) - 1;
+		char text[80];
+
+		last = last > all && all >= first ? all : last;
+		if (p->c.per_col > 1)
+			snprintf(text, sizeof text, "%s-%s", num_count(first).s, num_count(last).s);
+		else
+			snprintf(text, sizeof text, "%s", num_count(first).s);
+		if (x + 2 + (int)strlen(text) > a->w)
+			break;
+		x = area_text(a, x + 2, rows, ST_TEXT, text, strlen(text));
+	}
+}
+
+/* ---- all of it ---- */
+
+/* All parts that a screen of this size can have. */
+static unsigned legend_of(const struct area *a)
+{
+	return LEGEND_METERS | LEGEND_NUMBERS | LEGEND_KEPT | LEGEND_READS | LEGEND_FLOW | LEGEND_HISTORY | LEGEND_STRIP | LEGEND_HEAT |
+	       LEGEND_PEAKS | (a->w >= 60 ? LEGEND_COST : 0);
+}
+
+/* Rows for each part.  beside: the history stands beside the parts before it and takes none of its own. */
+static void share_out(const struct cache_pane *p, const struct area *a, int beside, int rows[PARTS], struct lines *legend)
+{
+	int heat_known = p->heat_any, left = a->h, tall = a->h >= 30;
+	const struct { enum part part; int rows; } wanted[] = {
+		{NUMBERS, 1},
+		{METERS, meters_rows(p, beside ? a->w - HISTORY_COLS : a->w, !tall)},
+		{STRIP, strip_rows(p, 1)},
+		{HEAT, heat_known ? HEAT_LEAST : 1},
+		{TITLE, 1},
+		{READS, 1},
+		{PICKED, heat_known ? 2 : 0},
+		{KEPT, 1},
+		{FLOW, tall ? 4 : 2},
+	};
+	int legend_rows;
+
+	memset(rows, 0, PARTS * sizeof *rows);
+	rows[HISTORY_PART] = beside;
+	for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++)
+		if (wanted[i].rows <= left) {
+			rows[wanted[i].part] = wanted[i].rows;
+			left -= wanted[i].rows;
+		}
+	legend_lay_out(p, legend_of(a), a->w, legend);
+	legend_rows = (int)legend->n_line;
+	if (p->legend_full > 0 && legend_rows > left) {
+		/* The user asked for the legend: parts at the bottom make room, on small screens all parts. */
+		static const enum part less[] = {HEAT, PICKED, FLOW, KEPT, READS};
+
+		for (size_t i = 0; i < sizeof less / sizeof less[0]; i++) {
+			left += rows[less[i]];
+			rows[less[i]] = 0;
+		}
+		if (left < LEGEND_LEAST) {
+			memset(rows, 0, PARTS * sizeof *rows);
+			left = a->h;
+		}
+		rows[LEGEND] = legend_rows < left ? legend_rows : left;
+	} else if (p->legend_full >= 0 && legend_rows + (heat_known ? 4 : 0) <= left) {
+		rows[LEGEND] = legend_rows;
+	}
+	left -= rows[LEGEND];
+	/* Rows that are left go to layers, to the picked layer, to examples. */
+	if (rows[HEAT] && heat_known) {
+		int most = (p->c.n_layer + halves(p) - 1) / halves(p), more = most - rows[HEAT];
+
+		if (tall && left > 8) {
+			rows[PICKED] += 2;
+			left -= 2;
+		}
+		more = more < left ? more : left;
+		rows[HEAT] += more > 0 ? more : 0;
+		left -= more > 0 ? more : 0;
+		/* No empty rows. */
+		while (rows[HEAT] > 1 && (rows[HEAT] - 1) * halves(p) * layers_each(p, rows[HEAT]) >= p->c.n_layer) {
+			rows[HEAT]--;
+			left++;
+		}
+	}
+	if (rows[FLOW] && flow_rows(p) > rows[FLOW]) {
+		int more = flow_rows(p) - rows[FLOW] < left ? flow_rows(p) - rows[FLOW] : left;
+		rows[FLOW] += more;
+		left -= more;
+	}
+	if (!beside && left >= history_rows(p))
+		rows[HISTORY_PART] = history_rows(p);
+}
+
+static void draw_title(const struct cache_pane *p, const struct area *a, int legend_seen)
+{
+	const char *hint = p->legend_more ? "PgDn more" : legend_seen ? "" : a->w >= 100 ? "? legend" : "? legend";
+	int hint_w = !*hint || a->w < 60 ? 0 : (int)strlen(hint) + 1, cost_w = a->w >= 60 ? 38 : 0, x;
+	struct area cost = area_part(a, a->w - hint_w - cost_w, 0, cost_w, 1);
+
+	area_fill(a, 0, 0, a->w, ST_TITLE, ' ');
+	x = area_text(a, 0, 0, ST_TITLE, "cache ", 6);
+	put_left(a, x, 0, a->w - x - hint_w - cost_w - 1, ST_TITLE, p->kv, strlen(p->kv), p->ascii);
+	if (cost_w)
+		cost_draw(p, &cost, 0);
+	if (hint_w)
+		area_text(a, a->w - hint_w + 1, 0, ST_FAINT, hint, strlen(hint));
+}
+
+static void draw_part(const struct cache_pane *p, enum part part, const struct area *a, const struct lines *legend)
+{
+	switch (part) {
+	case TITLE: draw_title(p, a, legend != NULL); break;
+	case METERS: meters_draw(p, a, a->h < p->c.n_region); break;
+	case NUMBERS: numbers_draw(p, a, 0, 1); break;
+	case KEPT: kept_by_draw(p, a, 0); break;
+	case READS: reads_draw(p, a, 0); break;
+	case FLOW: flow_draw(p, a); break;
+	case HISTORY_PART: history_draw(p, a); break;
+	case STRIP: strip_draw(p, a, LABEL, 1, p->from, p->span); break;
+	case HEAT: draw_heat(p, a); break;
+	case PICKED: draw_picked(p, a); break;
+	case LEGEND: legend_draw(legend, a, (size_t)p->legend_top); break;
+	case PARTS: break;
+	}
+}
+
+void cache_full_draw(struct cache_pane *p, const struct area *a)
+{
+	struct lines legend = {0};
+	int rows[PARTS], y = 0, beside, top;
+
+	if (a->w < 1 || a->h < 1)
+		return;
+	area_clear(a, ST_TEXT);
+	p->full = 1;
+	if (!p->posted) {
+		put_left(a, 0, 0, a->w, ST_FAINT, "no figures of the cache yet", 27, p->ascii);
+		return;
+	}
+	beside = a->w >= WIDE && a->h >= 16;
+	share_out(p, a, beside, rows, &legend);
+	p->legend_seen = rows[LEGEND] > 0;
+	p->legend_more = rows[LEGEND] ? (int)legend.n_line - rows[LEGEND] : 0;
+	if (p->legend_top > p->legend_more)
+		p->legend_top = p->legend_more;
+	top = rows[TITLE];
+	for (enum part i = TITLE; i < PARTS; i++) {
+		/* Meters to flow stand at the left of the history. */
+		int w = beside && i >= METERS && i <= FLOW ? a->w - HISTORY_COLS : a->w;
+		struct area part = area_part(a, 0, y, w, rows[i]);
+
+		if (i == HISTORY_PART && beside) {
+			part = area_part(a, a->w - HISTORY_COLS + 2, top, HISTORY_COLS - 2, y - top);
+			history_draw(p, &part);
+			continue;
+		}
+		if (rows[i] < 1)
+			continue;
+		draw_part(p, i, &part, rows[LEGEND] ? &legend : NULL);
+		y += rows[i];
+	}
+	lines_free(&legend);
+}
+
+/* ---- keys ---- */
+
+/* Zoom by two; the middle stays. */
+static void zoom(struct cache_pane *p, int closer)
+{
+	int64_t all = cache_tokens(p), span = p->span > 0 ? p->span : all, middle = p->from + span / 2;
+	int64_t least = 8 * (int64_t)p->c.per_col;
+
+	span = closer ? span / 2 : span * 2;
+	if (closer && span < least)
+		span = least;
+	if (span >= all) {
+		p->from = p->span = 0;
+		return;
+	}
+	p->span = span;
+	p->from = middle - span / 2;
+	if (p->from + span > all)
+		p->from = all - span;
+	if (p->from < 0)
+		p->from = 0;
+}
+
+static void pan(struct cache_pane *p, int way)
+{
+	int64_t all = cache_tokens(p), step = p->span / 8 > 0 ? p->span / 8 : 1;
+
+	if (!p->span)
+		return;
+	p->from += way * step;
+	if (p->from + p->span > all)
+		p->from = all - p->span;
+	if (p->from < 0)
+		p->from = 0;
+}
+
+enum pane_key cache_full_key(struct cache_pane *p, const struct key *k)
+{
+	int32_t cp = k->code == K_CHAR && !(k->mods & (KEY_CTRL | KEY_ALT)) ? k->cp : 0;
+
+	/* A legend without enough room gets the paging keys. */
+	if (p->legend_more > 0 && (k->code == K_PAGE_DOWN || k->code == K_PAGE_UP || cp == ' ')) {
+		p->legend_top += k->code == K_PAGE_UP ? -LEGEND_PAGE : LEGEND_PAGE;
+		if (p->legend_top > p->legend_more)
+			p->legend_top = p->legend_more;
+		if (p->legend_top < 0)
+			p->legend_top = 0;
+		return PANE_USED;
+	}
+	if (cp == 'j' || k->code == K_DOWN)
+		cache_pick_layer(p, p->layer + 1);
+	else if (cp == 'k' || k->code == K_UP)
+		cache_pick_layer(p, p->layer - 1);
+	else if (k->code == K_PAGE_DOWN || cp == ' ')
+		cache_pick_layer(p, p->layer + 8);
+	else if (k->code == K_PAGE_UP)
+		cache_pick_layer(p, p->layer - 8);
+	else if (cp == 'g' || k->code == K_HOME)
+		cache_pick_layer(p, 0);
+	else if (cp == 'G' || k->code == K_END)
+		cache_pick_layer(p, LAYERS_MOST);
+	else if (cp == '+' || cp == '=')
+		zoom(p, 1);
+	else if (cp == '-')
+		zoom(p, 0);
+	else if (cp == 'h' || k->code == K_LEFT)
+		pan(p, -1);
+	else if (cp == 'l' || k->code == K_RIGHT)
+		pan(p, 1);
+	else if (cp == 'c')
+		p->color = !p->color;
+	else if (cp == '?')
+		p->legend_full = p->legend_seen ? -1 : 1;
+	else
+		return PANE_NOT_MINE;
+	return PANE_USED;
+}

@@ -1,0 +1,124 @@
+/* ui/transcript_lens.c - which words of the transcript are still in the KV cache: evicted ones are dimmed.
+ *
+ * Spans are over the text as it came; they are fitted to the clean text when an entry is drawn. */
+#include "ui/transcript_private.h"
+
+#include <stdlib.h>
+
+void transcript_lens(struct transcript *t, size_t message, const struct ui_span *span, size_t n)
+{
+	size_t i, from = 0, at = 0;
+
+	if (message >= t->n_message)
+		return;
+	t->dirty = 1;
+	i = t->message[message];
+	do {
+		struct entry *e = &t->entry[i];
+		size_t end = from + e->raw.n, first, last;
+
+		entry_drop_lens(e);
+		while (at < n && span[at].end <= from)
+			at++;
+		for (first = last = at; last < n && (last == first || span[last - 1].end < end); last++)
+			;
+		e->n_lens = last - first;
+		e->lens = e->n_lens ? xmalloc(e->n_lens * sizeof *span) : NULL;
+		for (size_t k = first; k < last; k++)
+			e->lens[k - first] = (struct ui_span){ (uint32_t)((span[k].end < end ? span[k].end : end) - from), span[k].kept };
+		from = end;
+	} while (t->entry[i++].more);
+}
+
+void transcript_lens_clear(struct transcript *t)
+{
+	for (size_t i = 0; i < t->n; i++)
+		entry_drop_lens(&t->entry[i]);
+	t->dirty = 1;
+}
+
+/* The end of the word of raw text that begins at `at`; a wide character is one. */
+static size_t word_end(const struct str *raw, size_t at)
+{
+	size_t from = at;
+
+	while (at < raw->n) {
+		int32_t cp;
+		size_t len = (size_t)utf8_decode(raw->p + at, raw->n - at, &cp);
+		int blank = cp == ' ' || cp == '\n' || cp == '\t' || cp == '\r';
+
+		if (blank || (cp >= 0x1100 && char_width(cp) == 2))
+			return at > from ? at : at + len;
+		at += len;
+	}
+	return at;
+}
+
+void entry_fit_lens(const struct transcript *t, struct entry *e)
+{
+	struct str out = {0};
+	struct clean c;
+	size_t cap = 0, span = 0;
+
+	free(e->kept);
+	e->kept = NULL;
+	e->n_kept = 0;
+	e->lens_fits = 1;
+	clean_init(&c, t->raw ? CLEAN_SHOW : 0);
+	for (size_t at = 0, end; at < e->raw.n; at = end) {
+		uint8_t least = 255, most = 0;
+		int what;
+		size_t k;
+
+		end = word_end(&e->raw, at);
+		while (span < e->n_lens && e->lens[span].end <= at)
+			span++;
+		for (k = span; k < e->n_lens; k++) {
+			if (e->lens[k].kept < least)
+				least = e->lens[k].kept;
+			if (e->lens[k].kept > most)
+				most = e->lens[k].kept;
+			if (e->lens[k].end >= end)
+				break;
+			span = k;   /* no later word begins before the span ends */
+		}
+		if (k == e->n_lens)
+			most = 255;   /* nothing is known of the rest */
+		what = least == 255 ? KEPT : most == 0 ? KEPT_NOT : KEPT_PARTLY;
+		clean_text(&c, e->raw.p + at, end - at, &out);
+		if (e->n_kept && e->kept[e->n_kept - 1].what == (unsigned)what) {
+			e->kept[e->n_kept - 1].end = (uint32_t)out.n;
+			continue;
+		}
+		if (e->n_kept == cap) {
+			cap = cap ? cap * 2 : 64;
+			e->kept = xrealloc(e->kept, cap * sizeof *e->kept);
+		}
+		e->kept[e->n_kept].end = (uint32_t)out.n;
+		e->kept[e->n_kept++].what = what;
+	}
+	str_free(&out);
+}
+
+void entry_draw_lens(const struct entry *e, const struct run *r, const struct area *a, int x, int y)
+{
+	const char *p = e->lines.text.p + r->from;
+	size_t lo = 0, hi = e->n_kept, from = r->source, end = (size_t)r->source + r->n;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+		if (e->kept[mid].end <= from)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	for (; lo < e->n_kept && from < end; lo++) {
+		size_t to = e->kept[lo].end < end ? e->kept[lo].end : end;
+		int cols = (int)text_width(p + (from - r->source), to - from);
+
+		if (e->kept[lo].what != KEPT)
+			area_restyle(a, x, y, cols, e->kept[lo].what == KEPT_NOT ? ST_EVICTED : (unsigned)r->style | STYLE_FAINT);
+		x += cols;
+		from = to;
+	}
+}

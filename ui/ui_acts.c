@@ -1,0 +1,238 @@
+/* ui/ui_acts.c - the acts that the table of bindings names: focus, closing, stopping, quitting, scrolling, copying. */
+#include "ui/ui_private.h"
+
+#include <string.h>
+
+/* ---- panes and focus ---- */
+
+static void next_focus(struct ui *u)
+{
+	int panel = u->lay.side || u->lay.bar;
+
+	if (u->focus == ON_LINE)
+		u->focus = u->pane ? ON_PANE : ON_TRANSCRIPT;
+	else if (u->focus != ON_PANEL && panel)
+		u->focus = ON_PANEL;
+	else
+		focus_line(u);
+}
+
+/* A key for the pane as if it had been typed. */
+static void pane_char(struct ui *u, char c)
+{
+	struct key k = {.code = K_CHAR, .cp = c, .bytes = &c, .n = 1};
+
+	u->focus = ON_PANE;
+	pane_key(u, &k);
+}
+
+/* ---- stopping and quitting ---- */
+
+static void quit(struct ui *u)
+{
+	if (!input_empty())
+		input_abandon();
+	todo_add(u, UI_QUIT, NULL, 0, 0, 0);
+}
+
+static void edit_last(struct ui *u)
+{
+	struct str s = {0};
+
+	if (!u->last_question.n) {
+		ui_sayf(u, "no question has been asked yet");
+		return;
+	}
+	str_adds(&s, "/edit ");
+	str_add(&s, u->last_question.p, u->last_question.n);
+	if (!input_empty())
+		input_abandon();
+	focus_line(u);
+	input_set(s.p, s.n);
+	str_free(&s);
+}
+
+static void back(struct ui *u)
+{
+	int once = u->esc_once && u->now - u->esc_at <= ESC_SECONDS;
+
+	u->esc_once = 0;
+	if (u->focus == ON_TRANSCRIPT) {
+		focus_line(u);
+	} else if (u->pane) {
+		pane_close(u);
+	} else if (ui_working(u)) {
+		todo_add(u, UI_STOP, NULL, 0, 0, 0);
+	} else if (input_empty() && u->last_question.n) {
+		if (once) {
+			edit_last(u);
+		} else {
+			u->esc_once = 1;
+			u->esc_at = u->now;
+		}
+	}
+}
+
+static void stop(struct ui *u, const struct key *k)
+{
+	if (ui_working(u)) {
+		todo_add(u, UI_STOP, NULL, 0, 0, 0);
+	} else if (u->searching) {
+		ui_search_off(u);
+		u->focus = ON_LINE;
+	} else if (u->focus == ON_PANE) {
+		/* An open field of the pane closes first. */
+		if (!pane_key(u, k))
+			pane_close(u);
+	} else if (!input_empty() || input_offers()) {
+		input_abandon();
+		u->focus = u->focus == ON_TRANSCRIPT ? ON_LINE : u->focus;
+	} else if (u->pane) {
+		pane_close(u);
+	} else if (u->quit_once && u->now - u->quit_at <= QUIT_SECONDS) {
+		u->quit_once = 0;
+		quit(u);
+	} else {
+		focus_line(u);
+		ui_sayf(u, "Ctrl-C again quits");
+		u->say_until = u->now + QUIT_SECONDS;
+		u->say_new = 0;
+		u->quit_once = 1;
+		u->quit_at = u->now;
+	}
+}
+
+/* ---- the acts ---- */
+
+static void copy_out(struct ui *u, int there, struct str *s, const char *what)
+{
+	if (there && s->n)
+		todo_add(u, UI_COPY, s->p, s->n, 0, 0);
+	else
+		ui_sayf(u, "there is no %s to copy", what);
+	str_free(s);
+}
+
+static void editor(struct ui *u)
+{
+	size_t n;
+	const char *text = input_text(&n);
+
+	todo_add(u, UI_EDITOR, text, n, 0, 0);
+	u->focus = ON_LINE;
+}
+
+void ui_edit(struct ui *u, const char *text)
+{
+	if (*text) {
+		todo_add(u, UI_EDITOR, text, strlen(text), 0, 0);
+		u->focus = ON_LINE;
+	} else {
+		editor(u);
+	}
+}
+
+static void page(struct ui *u, const struct key *k, double pages)
+{
+	if (u->pane && u->focus == ON_LINE) {
+		pane_try(u, k);
+	} else {
+		transcript_page(u->transcript, pages);
+		u->moved = 1;
+	}
+}
+
+static void jump(struct ui *u)
+{
+	uint64_t here = transcript_place(u->transcript);
+
+	if (!u->has_place) {
+		ui_sayf(u, "no place is marked yet; m marks one");
+		return;
+	}
+	transcript_go(u->transcript, u->place);
+	u->place = here;
+}
+
+int ui_act(struct ui *u, enum act what, const struct key *k)
+{
+	struct str s = {0};
+	size_t n;
+
+	if (what > ACT_PANE) {
+		pane_toggle(u, (enum pane_id)(what - ACT_PANE));
+		return 1;
+	}
+	switch (what) {
+	case ACT_NONE:       return 0;
+	case ACT_PANEL:      ui_panel_next(u); break;
+	case ACT_FIND:
+		if (pane_has(u, PANE_SEARCHES))
+			pane_char(u, '/');
+		else
+			ui_search_open(u, 0);
+		break;
+	case ACT_NEXT:       next_focus(u); break;
+	case ACT_MOUSE:      ui_mouse(u); break;
+	case ACT_QUIT:       quit(u); break;
+	case ACT_NEW:        ui_submit_command(u, "/new"); break;
+	case ACT_THEME:      ui_theme(u, "", NULL); break;
+	case ACT_RAW:        ui_raw(u); break;
+	case ACT_EDITOR:     editor(u); break;
+	case ACT_STOP:       stop(u, k); break;
+	case ACT_BACK:       back(u); break;
+	case ACT_SUSPEND:    todo_add(u, UI_SUSPEND, NULL, 0, 0, 0); break;
+	case ACT_REPAINT:    todo_add(u, UI_REPAINT, NULL, 0, 0, 0); break;
+
+	case ACT_UP:         transcript_scroll(u->transcript, -1); break;
+	case ACT_DOWN:       transcript_scroll(u->transcript, 1); break;
+	case ACT_HALF_UP:    transcript_page(u->transcript, -0.5); break;
+	case ACT_HALF_DOWN:  transcript_page(u->transcript, 0.5); break;
+	case ACT_PAGE_UP:    page(u, k, -1); break;
+	case ACT_PAGE_DOWN:  page(u, k, 1); break;
+	case ACT_TOP:        transcript_top(u->transcript); break;
+	case ACT_END:        transcript_end_follow(u->transcript); break;
+	case ACT_QUESTION_UP:   transcript_question(u->transcript, -1); break;
+	case ACT_QUESTION_DOWN: transcript_question(u->transcript, 1); break;
+	case ACT_MARK:       u->place = transcript_place(u->transcript); u->has_place = 1; break;
+	case ACT_JUMP:       jump(u); break;
+	case ACT_FOLD:       transcript_fold(u->transcript); break;
+
+	case ACT_TOP_EMPTY:  if (!input_empty()) return 0; transcript_top(u->transcript); break;
+	case ACT_END_EMPTY:  if (!input_empty()) return 0; transcript_end_follow(u->transcript); break;
+	case ACT_HELP_EMPTY: if (!input_empty()) return 0; pane_open(u, HELP); break;
+	case ACT_NEXT_EMPTY: if (!input_empty()) return 0; next_focus(u); break;
+	case ACT_UNQUEUE:
+		if (!input_empty() || !u->n_queue)
+			return 0;
+		input_set(u->queue[u->n_queue - 1].p, u->queue[u->n_queue - 1].n);
+		queue_remove(u, u->n_queue - 1);
+		break;
+	case ACT_QUIT_EMPTY:
+		if (!input_empty())
+			return 0;
+		if (ui_working(u))
+			ui_sayf(u, "still %s: Ctrl-C stops it", u->work.verb.n ? u->work.verb.p : "at work");
+		else
+			quit(u);
+		break;
+
+	case ACT_FIND_DOWN:  ui_search_open(u, 1); break;
+	case ACT_FIND_UP:    ui_search_open(u, 0); break;
+	case ACT_AGAIN:      ui_search_run(u, u->search_down ? 1 : -1); break;
+	case ACT_AGAIN_BACK: ui_search_run(u, u->search_down ? -1 : 1); break;
+	case ACT_COPY:
+		n = transcript_messages(u->transcript);
+		copy_out(u, u->focus == ON_TRANSCRIPT ? transcript_copy_focus(u->transcript, &s)
+		                                : n > 0 && transcript_copy_message(u->transcript, n - 1, &s), &s, "message");
+		break;
+	case ACT_COPY_CODE:  copy_out(u, transcript_copy_code(u->transcript, 1, &s), &s, "block of code"); break;
+	case ACT_EDIT:       edit_last(u); break;
+	case ACT_RETRY:      focus_line(u); ui_submit_command(u, "/retry"); break;
+	case ACT_LINE:       focus_line(u); break;
+	case ACT_PANE:       break;
+	}
+	if (what >= ACT_UP)
+		u->moved = 1;
+	return 1;
+}

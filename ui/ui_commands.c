@@ -1,0 +1,166 @@
+/* ui/ui_commands.c - the screen's own commands: panes, the cache beside the transcript, search, copying, themes. */
+#include "ui/ui_private.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* F2: bar or side panel, then the whole screen, then nothing.  A screen without room for the bar skips it. */
+void ui_panel_next(struct ui *u)
+{
+	if (u->pane == CACHE) {
+		pane_close(u);
+		u->panel = 0;
+	} else if (!u->panel && (u->w >= SIDE_FROM || (u->w >= BAR_COLS && u->h >= BAR_ROWS))) {
+		u->panel = 1;
+		ui_sayf(u, "F2 again: the whole screen; F6 twice, then ?: the legend");
+	} else {
+		pane_open(u, CACHE);
+	}
+}
+
+void ui_open_help(struct ui *u)
+{
+	pane_open(u, HELP);
+	ui_lay_out(u);
+}
+
+void ui_open_sessions(struct ui *u)
+{
+	pane_open(u, SESSIONS);
+	ui_lay_out(u);
+}
+
+void ui_ask_delete(struct ui *u, int64_t session)
+{
+	if (u->pane != SESSIONS)
+		pane_open(u, SESSIONS);
+	u->focus = ON_PANE;
+	sessions_pane_ask(u->panes[SESSIONS], session);
+	u->dirty = 1;
+	ui_lay_out(u);
+}
+
+void ui_open_documents(struct ui *u, const char *where)
+{
+	pane_open(u, DOCUMENTS);
+	if (where && *where)
+		documents_pane_goto(u->panes[DOCUMENTS], where);
+	ui_lay_out(u);
+}
+
+void ui_open_panel(struct ui *u, const char *how)
+{
+	int layer = 0;
+
+	if (!how || !*how) {
+		ui_panel_next(u);
+	} else if (!strcmp(how, "off")) {
+		u->panel = 0;
+		if (u->pane == CACHE)
+			pane_close(u);
+	} else if (!strcmp(how, "bar")) {
+		u->panel = 1;
+		if (u->pane == CACHE)
+			pane_close(u);
+	} else {
+		pane_open(u, CACHE);
+		if (sscanf(how, "layer %4d", &layer) == 1)
+			cache_pane_layer(u->panes[CACHE], layer);
+	}
+	u->dirty = 1;
+	ui_lay_out(u);
+}
+
+int ui_search(struct ui *u, const char *words)
+{
+	if (u->pane)
+		pane_close(u);
+	u->searching = 0;
+	u->search_down = 0;
+	edit_set(&u->pattern, words, strlen(words));
+	ui_search_run(u, -1);
+	if (u->found)
+		u->focus = ON_TRANSCRIPT;
+	else
+		ui_search_off(u);
+	u->dirty = 1;
+	return u->found > INT32_MAX ? INT32_MAX : (int)u->found;
+}
+
+/* The number that text is, from 1 on, or -1. */
+static long number(const char *text)
+{
+	long v = 0;
+
+	if (!*text)
+		return -1;
+	for (; *text >= '0' && *text <= '9' && v < 1000000; text++)
+		v = v * 10 + (*text - '0');
+	return *text || !v ? -1 : v;
+}
+
+int ui_copy(struct ui *u, const char *what, struct err *e)
+{
+	size_t messages = transcript_messages(u->transcript);
+	struct str s = {0};
+	long n = 1;
+	int there;
+
+	if (!strcmp(what, "all")) {
+		there = transcript_copy_all(u->transcript, &s);
+	} else if (!strcmp(what, "code") || !strncmp(what, "code ", 5)) {
+		n = what[4] ? number(what + 5) : 1;
+		there = n > 0 && transcript_copy_code(u->transcript, (size_t)n, &s);
+		if (!there)
+			err_set(e, ERR_USAGE, "there is no code block '%.40s'; /copy code takes the last one, "
+			        "/copy code 2 the one before", what);
+	} else if (!*what) {
+		there = messages > 0 && transcript_copy_message(u->transcript, messages - 1, &s);
+	} else {
+		n = number(what);
+		there = n > 0 && (size_t)n <= messages && transcript_copy_message(u->transcript, (size_t)n - 1, &s);
+		if (!there)
+			err_set(e, ERR_USAGE, "/copy knows no '%.40s'; it takes a number from 1 to %zu, code, code N "
+			        "or all", what, messages);
+	}
+	if (there && s.n) {
+		todo_add(u, UI_COPY, s.p, s.n, 0, 0);
+	} else if (there || !*what || !strcmp(what, "all")) {
+		there = 0;
+		err_set(e, ERR_USAGE, "there is nothing to copy yet");
+	}
+	str_free(&s);
+	return there ? 0 : -1;
+}
+
+int ui_theme(struct ui *u, const char *name, struct err *e)
+{
+	static const char *const themes[] = {"dark", "light", "mono"};
+	int n = sizeof themes / sizeof themes[0], at = *name ? 0 : (u->theme + 1) % n;
+
+	while (*name && at < n && strcmp(name, themes[at]))
+		at++;
+	if (at == n)
+		return err_set(e, ERR_USAGE, "there is no theme '%.40s': dark, light or mono", name);
+	u->theme = at;
+	cache_pane_color(u->panes[CACHE], u->color && strcmp(themes[at], "mono") != 0);
+	todo_add(u, UI_THEME, themes[at], strlen(themes[at]), 0, 0);
+	ui_sayf(u, "theme: %s", themes[at]);
+	return 0;
+}
+
+void ui_raw(struct ui *u)
+{
+	int raw = !transcript_is_raw(u->transcript);
+
+	transcript_raw(u->transcript, raw);
+	u->moved = 1;
+	ui_sayf(u, raw ? "raw answers" : "formatted answers");
+}
+
+void ui_mouse(struct ui *u)
+{
+	u->mouse = !u->mouse;
+	todo_add(u, UI_MOUSE, NULL, 0, 0, u->mouse);
+	ui_sayf(u, u->mouse ? "the wheel scrolls; Shift selects text" : "the mouse selects text");
+}
