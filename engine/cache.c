@@ -8,14 +8,13 @@
 
 /* ---- life ---- */
 
-static int selects_of(const struct cache *c, struct policy *out, struct err *err)
+static void selects_of(const struct cache *c, struct policy *out)
 {
 	*out = c->policy;
 	if (c->policy.def->compose)
-		return c->policy.def->compose(&c->policy, out, err);
-	if (!c->policy.def->selector)
+		c->policy.def->compose(&c->policy, out);
+	else if (!c->policy.def->selector)
 		out->def = NULL;
-	return 0;
 }
 
 static uint64_t width_of(const struct hparams *hp)
@@ -36,7 +35,7 @@ uint64_t cache_bytes(const struct cache *c)
 	struct policy selects = { .def = NULL };
 	uint64_t more;
 
-	selects_of(c, &selects, NULL);
+	selects_of(c, &selects);
 	if (needs_q(c, &selects))
 		sum += 4 * (uint64_t)c->batch * width_of(c->hp);
 	if (size_add(sum, r->bytes(c), &sum))
@@ -75,7 +74,8 @@ static int open_parts(struct cache *c, struct err *err)
 	c->limit = r->endless ? ENDLESS : c->ctx;
 	c->chunk = c->batch;
 	c->region = -1;
-	if (selects_of(c, &c->selects, err) || r->init(c, err) || kv_init(&c->kv, c->be, c->hp, c->type, r->cap(c), err) ||
+	selects_of(c, &c->selects);
+	if (r->init(c, err) || kv_init(&c->kv, c->be, c->hp, c->type, r->cap(c), err) ||
 	    rope_init(&c->rope, c->hp, c->be, c->chunk, err) ||
 	    (needs_q(c, &c->selects) && cache_alloc(c, &c->q, DT_F32, c->chunk, (int64_t)width_of(c->hp), err)))
 		return -1;

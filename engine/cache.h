@@ -4,7 +4,7 @@
  *     retain_*.c    retention: which tokens' entries stay, in which slots, at which positions
  *     select_*.c    selection: which of the entries that stay for good a generated token reads (select.h)
  *     observe_*.c   observers: called after attention, change nothing (observe.h)
- *     policy.c      the names of combinations, with their settings
+ *     policy*.c     the names of combinations, with their settings
  *
  * The forward pass hands unrotated queries and keys to cache_attend(), because the retention decides at which position a token stands.
  *
@@ -103,6 +103,7 @@ struct retained_view {
 
 struct retention_ops {
 	int endless;                  /* a sequence may be longer than its context */
+	int keeps_all;                /* nothing is ever evicted: slot i holds token i */
 	/* Bytes of store and bookkeeping; c is described, not opened.  Grows with ctx or is constant. */
 	uint64_t (*bytes)(const struct cache *);
 	int32_t (*cap)(const struct cache *);    /* slots of the store */
@@ -169,8 +170,7 @@ int32_t cache_verify_most(const struct cache *, int32_t pos);
 int32_t cache_rewind(struct cache *, int32_t n, int32_t *replay);
 int32_t cache_pin(struct cache *, int32_t n, struct err *);
 uint64_t cache_read_bytes(const struct cache *, int32_t pos, int generated);
-/* Nothing is ever evicted: slot i holds token i. */
-static inline int cache_keeps_all(const struct cache *c) { return c->policy.def->retention == &retain_all; }
+static inline int cache_keeps_all(const struct cache *c) { return c->policy.def->retention->keeps_all; }
 /* Take over the store of another cache of the same model and type that keeps all, with the entries of n tokens; the other one gets this
  * cache's empty store.  A rewind() comes before the next step, because the selector did not observe the prefill of these tokens. */
 void cache_take_store(struct cache *, struct cache *other, int32_t n);

@@ -46,12 +46,22 @@ struct policy_def {
 	/* What generated tokens read of the entries that stay for good; NULL: all of them.  The selector gets this policy's settings. */
 	const struct selector_ops *selector;
 	/* Instead of selector: the policy whose selector is used, with its settings; its def is NULL where everything is read. */
-	int (*compose)(const struct policy *, struct policy *selects, struct err *);
+	void (*compose)(const struct policy *, struct policy *selects);
 };
+extern const struct policy_def policy_sift, policy_refresh;   /* `auto` composes them */
 extern const struct policy_def *const policies[];   /* ends with NULL; the default first */
 
-/* "NAME[:key=value,...]"; NULL or "" = the default.  ERR_USAGE with the nearest name or key. */
+/* "NAME[:key=value,...]"; NULL or "" = the default.  ERR_USAGE with the names or keys that there are. */
 int  policy_parse(struct policy *, const char *text, struct err *);
+
+/* ---- policy_settings.c: one policy, without the table ---- */
+
+/* The policy with the defaults of all its settings. */
+void policy_preset(struct policy *, const struct policy_def *);
+/* Set one setting to text[0..len).  Returns -1 where it is not what the setting accepts. */
+int  param_set(struct policy *, const struct param *, const char *text, size_t len);
+/* What a setting accepts, for messages and help. */
+void param_range(const struct param *, char *out, size_t cap);
 /* Copy the settings with these keys ("k|bits") from one policy to another that has them, too. */
 void policy_inherit(struct policy *to, const struct policy *from, const char *keys);
 /* The canonical text: name and every setting that differs from its default. */

@@ -100,18 +100,15 @@ static void auto_preset(void *values)
 	p->stream.fill = 1;
 }
 
-static int auto_compose(const struct policy *policy, struct policy *selects, struct err *err)
+static void auto_compose(const struct policy *policy, struct policy *selects)
 {
-	static const char *const names[] = { [PREFIX_SIFT] = "sift", [PREFIX_REFRESH] = "refresh" };
 	const struct auto_params *p = (const void *)policy->values;
 
 	*selects = (struct policy){ 0 };
 	if (p->prefix == PREFIX_FULL)
-		return 0;
-	if (policy_parse(selects, names[p->prefix], err))
-		return -1;
+		return;
+	policy_preset(selects, p->prefix == PREFIX_SIFT ? &policy_sift : &policy_refresh);
 	policy_inherit(selects, policy, "k|bits|every|split|qc|s");
-	return 0;
 }
 
 const struct policy_def policy_auto = {

@@ -103,7 +103,7 @@ static void all_archive(struct cache *c, struct serializer *a, int32_t n)
 }
 
 const struct retention_ops retain_all = {
-	.bytes = all_bytes, .cap = all_cap, .init = all_init, .release = all_release, .selector_opened = all_selector_opened,
+	.keeps_all = 1, .bytes = all_bytes, .cap = all_cap, .init = all_init, .release = all_release, .selector_opened = all_selector_opened,
 	.begin = all_begin, .put = all_put, .region = all_region, .parts = all_parts, .commit = all_commit,
 	.verify_most = all_verify_most, .rewind = all_rewind, .read_bytes = all_read_bytes, .ready = all_ready, .take = all_take,
 	.archive = all_archive,
