@@ -17,27 +17,6 @@ static void bpe_pair(const struct vocab *v, const char *word, struct symbol *a, 
 	}
 }
 
-/* A printable Latin-1 byte is stored as itself; the other bytes, in order, as U+0100 and following. */
-int32_t byte_char(unsigned char b)
-{
-	if (b < 33)
-		return 256 + b;
-	if (b >= 127 && b <= 160)
-		return 256 + 33 + (b - 127);
-	return b == 173 ? 256 + 33 + 34 : b;
-}
-
-int char_byte(int32_t cp)
-{
-	if (cp >= 256 + 33 + 34)
-		return cp == 256 + 33 + 34 ? 173 : -1;
-	if (cp >= 256 + 33)
-		return cp - 256 - 33 + 127;
-	if (cp >= 256)
-		return cp - 256;
-	return cp < 33 || (cp >= 127 && cp <= 160) || cp == 173 ? -1 : cp;
-}
-
 /* *id: the normal token whose text is exactly these bytes, or -1.  Returns -1 when out of memory. */
 static int whole_word(struct encoder *e, const char *s, size_t n, int32_t *id)
 {

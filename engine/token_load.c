@@ -5,7 +5,6 @@
  * the lowest rank). */
 #include "engine/token_private.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -118,16 +117,6 @@ static int load_texts(struct loader *l)
 		}
 	}
 	return 0;
-}
-
-int token_byte(const char *p, size_t n)
-{
-	char hex[3];
-	if (n != 6 || memcmp(p, "<0x", 3) || p[5] != '>' || !isxdigit((unsigned char)p[3]) ||
-	    !isxdigit((unsigned char)p[4]))
-		return -1;
-	hex[0] = p[3], hex[1] = p[4], hex[2] = 0;
-	return (int)strtol(hex, NULL, 16);
 }
 
 static int load_types(struct loader *l)

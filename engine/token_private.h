@@ -68,12 +68,7 @@ int32_t vocab_lookup(const struct vocab *, const char *p, size_t n);
 /* The merge of two neighbouring ids, or NULL. */
 const struct pair_slot *vocab_pair(const struct vocab *, int32_t left, int32_t right);
 
-/* ---- token_load.c ---- */
-
-/* "<0xNN>" -> the byte, or -1. */
-int token_byte(const char *p, size_t n);
-
-/* ---- token_merge.c: merges within one word ---- */
+/* ---- encoding ---- */
 
 /* A part of the word, in a doubly linked list: prev and next are indices of its neighbours, -1 at the ends. */
 struct symbol {
@@ -101,18 +96,26 @@ struct encoder {
 	size_t at;             /* the byte of the whole text where it begins */
 };
 
+/* ---- token_piece.c ---- */
+
+/* "<0xNN>" -> the byte, or -1. */
+int token_byte(const char *p, size_t n);
+/* Byte-level BPE stores each byte as a printable character.  byte_char(): the code point for byte b; char_byte(): the byte of a
+ * code point, or -1. */
+int32_t byte_char(unsigned char b);
+int char_byte(int32_t cp);
+
 /* The tokens from out_at on are the word that is bytes from .. to of the run (from may be -1: a space was put before it): note where each
  * ends. */
 void note_ends(struct encoder *, size_t out_at, ptrdiff_t from, size_t to);
+
+/* ---- token_spm.c, token_bpe.c ---- */
 
 /* Append the ids of one run of plain text.  space: SentencePiece puts a space mark before it. */
 int spm_encode(struct encoder *, const char *s, size_t n, int space);
 int bpe_encode(struct encoder *, const char *s, size_t n);
 
-/* Byte-level BPE stores each byte as a printable character.  byte_char(): the code point for byte b; char_byte(): the byte of a
- * code point, or -1. */
-int32_t byte_char(unsigned char b);
-int char_byte(int32_t cp);
+/* ---- token_merge.c ---- */
 
 /* Reserve n symbols and set n_sym to 0. */
 int merge_reserve(struct encoder *, size_t n);

@@ -12,9 +12,7 @@ build=${BUILD:-build}
 command -v nm >/dev/null 2>&1 || { echo "circles: ok (not looked at: there is no nm)"; exit 0; }
 
 # FOLDER FILES, the most that a circle inside it may have:
-#   engine    cache, the table of cache policies and its rows, which refer to each other by design
 known='
-engine 11
 app/chat 9
 app/conversation 5
 '
