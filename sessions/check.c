@@ -200,14 +200,18 @@ int store_check(struct store *s, struct str *report, struct err *e)
 	    rule(&c, "SELECT id, 'document' FROM document d WHERE after<>0 AND NOT EXISTS"
 	         " (SELECT 1 FROM message m WHERE m.id=d.after)", "the message it came behind is lost", e) ||
 	    rule(&c, "SELECT id, 'text' FROM content c WHERE NOT EXISTS (SELECT 1 FROM document d WHERE d.content=c.id)",
-	         "no document has it", e))
+	         "no document has it", e) ||
+	    rule(&c, "SELECT content, 'text' FROM outline o WHERE NOT EXISTS (SELECT 1 FROM content c WHERE c.id=o.content)",
+	         "its pages and headings are there, itself it is not", e))
 		return -1;
 	if (sums(&c, "SELECT id, role, complete, text, token, stats, sum FROM message", message_sum_ok, "message",
 	         "its text or tokens are not what was saved", e) ||
 	    sums(&c, "SELECT session, key, sum, value FROM setting", setting_sum_ok, "session",
 	         "a setting is not what was saved", e) ||
-	    sums(&c, "SELECT id, content, bytes, at, after, sum, name FROM document", document_sum_ok, "document",
-	         "its name, size or place are not what was saved", e) ||
+	    sums(&c, "SELECT id, content, bytes, at, after, sum, name, mtime, file, path FROM document", document_sum_ok, "document",
+	         "its name, size, place or file are not what was saved", e) ||
+	    sums(&c, "SELECT content, type, bytes, sum, marks FROM outline", outline_sum_ok, "text",
+	         "its pages and headings are not what was saved; they are found anew in the text", e) ||
 	    texts(&c, e) || index_check(&c, e))
 		return -1;
 	return c.wrong;

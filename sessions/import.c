@@ -105,7 +105,7 @@ static int check_filesystem(const char *path, int fd, struct err *e)
 	return 0;
 }
 
-static int read_file(const char *path, char **buf, size_t *n, struct err *e)
+static int read_file(const char *path, char **buf, size_t *n, struct stat *opened, struct err *e)
 {
 	struct stat st;
 	int fd, r = -1;
@@ -123,6 +123,7 @@ static int read_file(const char *path, char **buf, size_t *n, struct err *e)
 	else if (!check_kind(path, &st, e) && !check_filesystem(path, fd, e))
 		r = read_all(fd, path, (size_t)st.st_size, buf, n, e);
 	close(fd);
+	*opened = st;
 	if (!r && *n < (size_t)st.st_size) {
 		err_set(e, ERR_DOCUMENT, "document '%s' was cut short while it was read: %zu of %lld bytes came",
 		        doc_shown(path), *n, (long long)st.st_size);
@@ -149,15 +150,18 @@ int doc_read(const char *path, struct doc *out, struct err *e)
 {
 	int from_stdin = !strcmp(path, "-");
 	char *buf = NULL;
+	struct stat st;
 	size_t n = 0;
 	int r;
 
 	*out = (struct doc){ 0 };
 	if (url_is(path))
 		return url_document(path, out, e);
-	if (from_stdin ? read_stdin(&buf, &n, e) : read_file(path, &buf, &n, e))
+	if (from_stdin ? read_stdin(&buf, &n, e) : read_file(path, &buf, &n, &st, e))
 		return -1;
 	r = doc_decode(from_stdin ? STDIN_NAME : path, buf, n, out, e);
+	if (!r && !from_stdin)
+		origin_note(&out->origin, path, &st, buf, n);
 	free(buf);
 	return r;
 }

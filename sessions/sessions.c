@@ -108,8 +108,8 @@ static int do_fork(struct store *s, void *arg, struct err *e)
 	           m->id))
 		return -1;
 	/* Documents that had come by then. */
-	return db_run(&s->db, e, "INSERT INTO document(session, content, bytes, at, after, sum, name)"
-	              " SELECT ?2, content, bytes, at, after, sum, name FROM document WHERE session=?1 AND after IN"
+	return db_run(&s->db, e, "INSERT INTO document(session, content, bytes, at, after, sum, name, mtime, file, path)"
+	              " SELECT ?2, content, bytes, at, after, sum, name, mtime, file, path FROM document WHERE session=?1 AND after IN"
 	              " (WITH RECURSIVE up(id) AS (SELECT ?3 UNION SELECT m.parent FROM up JOIN message m ON m.id=up.id"
 	              " WHERE m.parent<m.id) SELECT id FROM up UNION SELECT 0) ORDER BY id", "iii", from, m->id, m->at);
 }

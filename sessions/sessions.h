@@ -27,6 +27,13 @@ struct mark {
 	char *text;            /* label of a page ("12", "xii"), text of a heading; NULL for a paragraph */
 };
 
+/* The file that a document was read from, to notice later that it has changed. */
+struct doc_origin {
+	char *path;            /* absolute; NULL: it was no file, or is not known */
+	int64_t size, mtime;   /* in bytes; in nanoseconds since 1970 */
+	uint8_t hash[32];      /* SHA-256 of its bytes */
+};
+
 /* A document as plain UTF-8 text with \n line ends.  The text is data, never instructions, and hostile: it goes
  * to a tokenizer with special tokens off and to a terminal through clean_text(). */
 struct doc {
@@ -39,6 +46,7 @@ struct doc {
 	size_t n_mark;
 	int32_t pages;         /* 0: a format without pages */
 	struct str notices;    /* what the user should know, one sentence a line; empty when all is plain */
+	struct doc_origin origin;
 };
 
 /* Read a regular file, standard input when path is "-" (a pipe, a socket or a redirected file), or an http(s) address.
@@ -49,6 +57,18 @@ int  doc_decode(const char *name, const void *bytes, size_t n, struct doc *out, 
 void doc_free(struct doc *);
 /* The page or heading that a byte of the text belongs to; NULL: none. */
 const struct mark *doc_mark_at(const struct doc *, enum mark_kind, size_t at);
+const struct mark *marks_at(const struct mark *, size_t n, enum mark_kind, size_t at);
+/* A copy of the pages and headings; paragraphs are left out, since blank lines of the text show them.  Returns their number. */
+size_t marks_copy(const struct mark *, size_t n, struct mark **out);
+void marks_free(struct mark *, size_t n);
+/* The marks of a text that was stored without them, as far as the text shows them: form feeds, headings of Markdown and plain text. */
+void doc_mark_again(struct doc *);
+
+enum doc_change { DOC_SAME, DOC_CHANGED, DOC_GONE };
+void origin_copy(struct doc_origin *to, const struct doc_origin *from);
+void origin_free(struct doc_origin *);
+/* Compares the file with what was read: by size and time, and by content where these differ.  A new time alone is noted in *o. */
+enum doc_change doc_changed(struct doc_origin *o);
 
 /* The documents that an argument names, in order: a file, "-" or an address is itself; a folder is the files below it by name, without
  * hidden ones, links, pictures and programs; a pattern with * ? [ that is no file's name is the files that match.  At most 1,000.
@@ -63,7 +83,7 @@ int  doc_helper(int argc, char **argv);
 /* What the jail consists of on this machine, as a list; -1: there is none, and *e says why. */
 int  doc_jail(struct str *out, struct err *e);
 
-/* ---- the store (store.c: opening; session_rows.c, sessions.c, names.c, messages.c, settings.c, documents.c; search.c; export.c; check.c) ---- */
+/* ---- the store (store.c: opening; session_rows.c, sessions.c, names.c, messages.c, settings.c, documents.c, outlines.c; search.c; export.c; check.c) ---- */
 
 struct store;
 struct store_options {
@@ -151,6 +171,9 @@ struct stored_document {
 	uint64_t bytes;                 /* of the file that the text was read from */
 	int64_t at;                     /* seconds since 1970 */
 	int64_t after;                  /* the message that it follows; 0 = before the first */
+	enum doc_type type;
+	const struct mark *mark; size_t n_mark;   /* pages and headings are kept, paragraphs are not */
+	const struct doc_origin *origin;          /* NULL: not known */
 };
 int  session_add_document(struct store *, int64_t session, const struct stored_document *, int64_t *id, struct err *);
 int  session_drop_document(struct store *, int64_t session, int64_t id, struct err *);

@@ -57,9 +57,20 @@ static const char sql_find[] =
 	"CREATE VIRTUAL TABLE find USING fts5(text, content='message', content_rowid='id',"
 	" tokenize='unicode61 remove_diacritics 2');";
 
+/* What is known of a text beside its words: small, so that a list of documents need not read the texts. */
+static const char sql_outlines[] =
+	"CREATE TABLE outline(content INTEGER PRIMARY KEY,"
+	" type INTEGER NOT NULL, bytes INTEGER NOT NULL,"   /* bytes: of the text */
+	" sum INTEGER NOT NULL,"                  /* XXH3 of type, bytes, marks */
+	" marks BLOB NOT NULL) STRICT;"           /* pages and headings, a line each (outlines.c) */
+	"ALTER TABLE document ADD COLUMN mtime INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE document ADD COLUMN file BLOB NOT NULL DEFAULT x'';"   /* SHA-256 of the file; empty: none is known */
+	"ALTER TABLE document ADD COLUMN path BLOB NOT NULL DEFAULT x'';";
+
 const struct migration store_migrations[] = {
 	{sql_tables, NULL},            /* 1: sessions, messages, documents */
 	{sql_find, index_rebuild},     /* 2: full text search */
+	{sql_outlines, NULL},          /* 3: marks of documents, and the files that they were read from */
 };
 const int store_version = sizeof store_migrations / sizeof *store_migrations;
 

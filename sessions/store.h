@@ -9,6 +9,7 @@
  *     messages.c      the tree of messages
  *     settings.c      values that a session stores by name
  *     documents.c     documents of a session
+ *     outlines.c      pages and headings of their texts
  *     search.c        full text
  *     export.c        a session as a file
  *     check.c         everything that can be checked */
@@ -85,10 +86,19 @@ int  setting_sum_ok(sqlite3_stmt *, int first_column);                  /* key, 
 int64_t pair_sum(const void *a, size_t n_a, const void *b, size_t n_b);
 
 /* documents.c */
-int  document_sum_ok(sqlite3_stmt *, int first_column);                 /* content, bytes, at, after, sum, name */
+int  document_sum_ok(sqlite3_stmt *, int first_column);                 /* content, bytes, at, after, sum, name, mtime, file, path */
 /* All documents of a session, and texts that no other one has. */
 int  documents_drop(struct store *, int64_t session, struct err *);
 int  text_hash(const void *, size_t, uint8_t out[32], struct err *);   /* SHA-256 */
+
+/* outlines.c */
+int  outline_sum_ok(sqlite3_stmt *, int first_column);                  /* type, bytes, sum, marks */
+/* Inside a transaction: of a text that has none with marks yet. */
+int  outline_put(struct store *, int64_t content, const struct stored_document *, struct err *);
+/* The marks of a row into d->type and d->mark, the caller's to free; -1: it is damaged, or not of this text. */
+int  outline_get(sqlite3_stmt *, int first_column, size_t n_text, struct stored_document *d, struct mark **mark);
+/* Pages of it. */
+int32_t outline_pages(sqlite3_stmt *, int first_column);
 
 /* search.c: keep the index in step; inside the transaction that changes the message. */
 int  index_add(struct store *, int64_t id, const char *text, size_t n, struct err *);

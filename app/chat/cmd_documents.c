@@ -33,7 +33,7 @@ static void document_notices(const struct doc *doc)
 
 static int add_and_free(struct chat *c, struct doc *doc, struct err *e)
 {
-	int rc = conversation_add_document(&c->t, doc->name, doc->text.p ? doc->text.p : "", doc->text.n, doc->bytes, e);
+	int rc = conversation_add_document(&c->t, doc, e);
 
 	if (rc > 0 && !c->o.quiet)
 		say("document '%s' is there already", doc->name);

@@ -155,8 +155,15 @@ static int add_document(const struct stored_document *d, void *ud)
 {
 	struct resuming *s = ud;
 	struct document *last;
+	/* Only lent: nothing of it is changed or freed. */
+	struct doc doc = {
+		.name = (char *)(uintptr_t)d->name, .type = d->type, .bytes = d->bytes, .text = {.p = (char *)(uintptr_t)d->text, .n = d->n_text},
+		.mark = (struct mark *)(uintptr_t)d->mark, .n_mark = d->n_mark,
+	};
 
-	if (conversation_restore_document(s->t, d->name, d->text, d->n_text, d->bytes, s->e) < 0)
+	if (d->origin)
+		doc.origin = *d->origin;
+	if (conversation_restore_document(s->t, &doc, s->e) < 0)
 		return 1;
 	last = &s->t->doc[s->t->n_doc - 1];
 	last->stored = d->id;

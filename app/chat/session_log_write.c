@@ -119,7 +119,8 @@ static int keep_document(struct session_log *r, struct conversation *t, struct d
 {
 	struct stored_document s = {
 		.name = d->name, .text = d->text.p + d->body, .n_text = d->n_body, .bytes = d->bytes,
-		.after = d->at ? t->msg[d->at - 1].stored : 0,
+		.after = d->at ? t->msg[d->at - 1].stored : 0, .type = (enum doc_type)d->type, .mark = d->mark, .n_mark = d->n_mark,
+		.origin = d->origin,
 	};
 
 	return session_add_document(r->store, r->session, &s, &d->stored, e);

@@ -13,6 +13,10 @@
  * rendered text. */
 struct text_at { int32_t first; size_t byte; };
 
+struct doc;          /* a document as it was read, its marks and its file: sessions/sessions.h */
+struct mark;
+struct doc_origin;
+
 struct message {
 	enum chat_role role;
 	struct str text;
@@ -32,7 +36,13 @@ struct document {
 	size_t at;                /* messages that there were when it was added */
 	uint64_t bytes;           /* of the file */
 	int64_t stored;           /* its number in the store; 0 = not kept */
+	int type;                 /* enum doc_type */
+	struct mark *mark; size_t n_mark;   /* its pages and headings; their places count from body */
+	struct doc_origin *origin;          /* its file; never NULL, but maybe empty */
 };
+
+/* Where a passage of a document stands, as its reader sees it: "12", "xii"; "Methods".  NULL: none. */
+struct document_place { const char *page, *heading; };
 
 /* What can be redone (undo.c): messages from a question on, or one document and its index. */
 struct undone {
@@ -144,11 +154,14 @@ int  tokens_match_text(const struct engine *, const int32_t *id, size_t n_id, co
 
 /* ---- documents (documents.c) ---- */
 
-/* Add a document as quoted data, before the first question.  bytes: of its file.  0; 1 where the same document is there already; -1 with
- * ERR_FIT and the numbers where it does not fit. */
-int  conversation_add_document(struct conversation *, const char *name, const char *text, size_t n, uint64_t bytes, struct err *);
+/* Add a document as quoted data, before the first question.  0; 1 where the same document is there already; -1 with ERR_FIT and the
+ * numbers where it does not fit. */
+int  conversation_add_document(struct conversation *, const struct doc *, struct err *);
 /* The same for a document of an earlier run, without an event: it is stored already. */
-int  conversation_restore_document(struct conversation *, const char *name, const char *text, size_t n, uint64_t bytes, struct err *);
+int  conversation_restore_document(struct conversation *, const struct doc *, struct err *);
+/* The page and heading of bytes [from, to) of its body: those at the beginning; a heading that only follows within them, where none
+ * stands before. */
+void document_place(const struct document *, size_t from, size_t to, struct document_place *out);
 /* Undo adding the last document, if no message has followed it: 1, with its name. */
 int  conversation_drop_last_document(struct conversation *, struct str *name);
 /* Drop document i; the messages are recomputed behind the other documents. */
@@ -223,19 +236,14 @@ void conversation_json(const struct conversation *, const struct turn *, const c
 
 /* ---- passages (passages.c): a document cut into passages that can be quoted ---- */
 
-struct passage {
-	size_t from, to;             /* bytes of the text; no white space at its ends */
-	size_t heading, n_heading;   /* the nearest one at its start or above, as bytes of the text; n_heading 0: none */
-	int32_t page;                /* counted by form feeds; 0: the text has none */
-};
+struct passage { size_t from, to; };   /* bytes of the text; no white space at its ends */
 
 /* Tokens of a passage.  It ends with a paragraph once it has PASSAGE_LEAST, with a sentence once it has PASSAGE_GOOD, and where else it
- * can at PASSAGE_MOST; before a heading and behind a page in any case. */
+ * can at PASSAGE_MOST; where a page or a section begins in any case. */
 enum { PASSAGE_LEAST = 40, PASSAGE_GOOD = 80, PASSAGE_MOST = 120 };
 
-/* The passages of a text in UTF-8, in order; free *out.  end[n_token]: the byte behind each of its tokens, ascending.  headings: '#' at
- * the start of a line begins one. */
-size_t passages_cut(const char *text, size_t n, const size_t *end, size_t n_token, int headings, struct passage **out);
+/* The passages of a text in UTF-8, in order; free *out.  end[n_token]: the byte behind each of its tokens, ascending. */
+size_t passages_cut(const char *text, size_t n, const size_t *end, size_t n_token, const struct mark *, size_t n_mark, struct passage **out);
 
 /* ---- reasoning (reasoning.c) ----
  *

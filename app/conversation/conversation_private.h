@@ -48,5 +48,7 @@ void growing_reopen(struct conversation *);
 /* Observe attention while the answer is generated; then name the passages of the documents. */
 void evidence_begin(struct conversation *);
 void evidence_end(struct conversation *);
+/* "page" and "heading" of a JSON object. */
+void place_json(const struct document_place *, struct str *out);
 
 #endif

@@ -16,6 +16,25 @@ void document_free(struct document *d)
 {
 	free(d->name);
 	str_free(&d->text);
+	marks_free(d->mark, d->n_mark);
+	if (d->origin)
+		origin_free(d->origin);
+	free(d->origin);
+}
+
+void document_place(const struct document *d, size_t from, size_t to, struct document_place *out)
+{
+	const char *body = d->text.p + d->body;
+	const struct mark *page, *heading;
+
+	while (from < to && from < d->n_body && (unsigned char)body[from] <= ' ')
+		from++;
+	page = marks_at(d->mark, d->n_mark, MARK_PAGE, from);
+	heading = marks_at(d->mark, d->n_mark, MARK_HEADING, from);
+	for (size_t i = 0; !heading && i < d->n_mark && d->mark[i].at < to; i++)
+		if (d->mark[i].kind == MARK_HEADING)
+			heading = &d->mark[i];
+	*out = (struct document_place){.page = page && *page->text ? page->text : NULL, .heading = heading && *heading->text ? heading->text : NULL};
 }
 
 int conversation_drop_last_document(struct conversation *t, struct str *name)
@@ -95,30 +114,44 @@ static int document_fits(struct conversation *t, struct err *e)
 	               wants, beyond);
 }
 
-static int document_known(const struct conversation *t, const char *name, const char *text, size_t n)
+static int document_known(const struct conversation *t, const char *name, const struct doc *in)
 {
 	for (size_t i = 0; i < t->n_doc; i++) {
 		const struct document *d = &t->doc[i];
 
-		if (!strcmp(d->name, name) && d->n_body == n && (!n || !memcmp(d->text.p + d->body, text, n)))
+		if (!strcmp(d->name, name) && d->n_body == in->text.n && (!in->text.n || !memcmp(d->text.p + d->body, in->text.p, in->text.n)))
 			return 1;
 	}
 	return 0;
 }
 
-/* As the last one; name: clean. */
-static int document_append(struct conversation *t, const char *name, const char *text, size_t n, uint64_t bytes, struct err *e)
+static char *clean_name(const struct doc *in)
+{
+	const char *name = in->name ? in->name : "";
+	struct str clean = {0};
+
+	clean_line(name, strlen(name), &clean);
+	if (!clean.p)
+		str_adds(&clean, "");
+	return clean.p;
+}
+
+/* As the last one.  The name becomes the document's. */
+static int document_append(struct conversation *t, char *name, const struct doc *in, struct err *e)
 {
 	struct document *d;
 	int rc;
 
 	t->doc = xrealloc(t->doc, (t->n_doc + 1) * sizeof *t->doc);
 	d = &t->doc[t->n_doc++];
-	*d = (struct document){.name = xstrndup(name, strlen(name)), .at = t->n_msg, .bytes = bytes, .n_body = n};
+	*d = (struct document){.name = name, .at = t->n_msg, .bytes = in->bytes, .n_body = in->text.n, .type = (int)in->type};
+	d->n_mark = marks_copy(in->mark, in->n_mark, &d->mark);
+	d->origin = xcalloc(1, sizeof *d->origin);
+	origin_copy(d->origin, &in->origin);
 	str_addf(&d->text, "Document %s:\n", d->name);
 	d->body = d->text.n;
-	str_add(&d->text, text, n);
-	if (n && text[n - 1] != '\n')
+	str_add(&d->text, in->text.p ? in->text.p : "", in->text.n);
+	if (in->text.n && in->text.p[in->text.n - 1] != '\n')
 		str_adds(&d->text, "\n");
 	str_adds(&d->text, "\n");
 	t->prefix_known = 0;
@@ -129,25 +162,21 @@ static int document_append(struct conversation *t, const char *name, const char 
 	return rc;
 }
 
-int conversation_restore_document(struct conversation *t, const char *name, const char *text, size_t n, uint64_t bytes, struct err *e)
+int conversation_restore_document(struct conversation *t, const struct doc *in, struct err *e)
 {
-	struct str clean = {0};
-	int rc;
-
-	clean_line(name, strlen(name), &clean);
-	rc = document_append(t, clean.p ? clean.p : "", text, n, bytes, e);
-	str_free(&clean);
-	return rc;
+	return document_append(t, clean_name(in), in, e);
 }
 
-int conversation_add_document(struct conversation *t, const char *name, const char *text, size_t n, uint64_t bytes, struct err *e)
+int conversation_add_document(struct conversation *t, const struct doc *in, struct err *e)
 {
-	struct str clean = {0};
+	char *name = clean_name(in);
 	int rc;
 
-	clean_line(name, strlen(name), &clean);
-	rc = document_known(t, clean.p ? clean.p : "", text, n) ? 1 : document_append(t, clean.p ? clean.p : "", text, n, bytes, e);
-	str_free(&clean);
+	if (document_known(t, name, in)) {
+		free(name);
+		return 1;
+	}
+	rc = document_append(t, name, in, e);
 	if (!rc)
 		emit(t, EVENT_DOCUMENT_ADDED, t->n_doc - 1);
 	return rc;

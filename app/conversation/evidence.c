@@ -44,7 +44,7 @@ static double add_document(const struct document *d, const size_t *end, const fl
 
 	for (size_t i = 0; i < n_token; i++)
 		body[i] = end[i] > d->body ? end[i] - d->body : 0;
-	n = passages_cut(d->text.p + d->body, d->n_body, body, n_token, headings_expected(d->name), &p);
+	n = passages_cut(d->text.p + d->body, d->n_body, body, n_token, d->mark, d->n_mark, &p);
 	for (size_t i = 0; i < n; i++) {
 		struct looked_at *last = &best[BEST];
 
@@ -61,24 +61,36 @@ static double add_document(const struct document *d, const size_t *end, const fl
 	return all;
 }
 
+/* A page number as a number, other labels ("xii") as they are. */
+void place_json(const struct document_place *place, struct str *out)
+{
+	size_t n = place->page ? strlen(place->page) : 0;
+
+	if (!n)
+		json_null(out, "page");
+	else if (n < 10 && strspn(place->page, "0123456789") == n && (*place->page != '0' || n == 1))
+		json_int(out, "page", strtol(place->page, NULL, 10));
+	else
+		json_string(out, "page", place->page);
+	if (place->heading)
+		json_string(out, "heading", place->heading);
+	else
+		json_null(out, "heading");
+}
+
 static void passage_json(const struct looked_at *l, double share, struct str *out)
 {
 	const char *text = l->d->text.p + l->d->body;
 	size_t n = l->p.to - l->p.from;
+	struct document_place place;
 
 	if (n > TEXT_MOST)
 		for (n = TEXT_MOST; n && ((unsigned char)text[l->p.from + n] & 0xc0) == 0x80; n--)
 			;
 	json_open(out, NULL, '{');
 	json_string(out, "doc", l->d->name);
-	if (l->p.page)
-		json_int(out, "page", l->p.page);
-	else
-		json_null(out, "page");
-	if (l->p.n_heading)
-		json_text(out, "heading", text + l->p.heading, l->p.n_heading);
-	else
-		json_null(out, "heading");
+	document_place(l->d, l->p.from, l->p.to, &place);
+	place_json(&place, out);
 	json_open(out, "bytes", '[');
 	json_uint(out, NULL, l->p.from);
 	json_uint(out, NULL, l->p.to);

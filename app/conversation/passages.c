@@ -15,23 +15,15 @@ enum place { PLACE_NONE, PLACE_CHAR, PLACE_WORD, PLACE_LINE, PLACE_SENTENCE, PLA
 struct cutter {
 	const char *text; size_t n;
 	const size_t *end; size_t n_token;
-	int headings, fenced, paged;
+	const struct mark *mark; size_t n_mark;
 	size_t token;                     /* tokens that end at or before the place where the walk is */
-	size_t heading, n_heading;
-	int32_t page;
+	size_t marks;                     /* pages and sections that begin before it */
 	struct passage *out; size_t n_out, cap;
 };
 
 static int is_blank(char c)
 {
 	return c == ' ' || c == '\n' || c == '\t' || c == '\r' || c == '\f';
-}
-
-static size_t line_of(const struct cutter *c, size_t at)
-{
-	const char *nl = memchr(c->text + at, '\n', c->n - at);
-
-	return nl ? (size_t)(nl - c->text) : c->n;
 }
 
 /* A capital letter, or one and another letter, as in "J. S. Bach" and "St. Peter". */
@@ -77,13 +69,10 @@ static int ends_paragraph(const char *text, size_t at)
 static enum place place_at(const struct cutter *c, size_t at)
 {
 	const char *s = c->text;
-	size_t from, len;
 
 	if (((unsigned char)s[at] & 0xc0) == 0x80)
 		return PLACE_NONE;
-	if (s[at - 1] == '\f')
-		return PLACE_SECTION;
-	if (s[at - 1] == '\n' && c->headings && !c->fenced && heading_line(s + at, line_of(c, at) - at, &from, &len))
+	if (c->marks < c->n_mark && c->mark[c->marks].at == at)
 		return PLACE_SECTION;
 	if (is_blank(s[at]))
 		return PLACE_CHAR;
@@ -94,22 +83,7 @@ static enum place place_at(const struct cutter *c, size_t at)
 	return s[at - 1] == '\n' ? PLACE_LINE : is_blank(s[at - 1]) ? PLACE_WORD : PLACE_CHAR;
 }
 
-/* A line begins at `at`: note a new heading, or the fence that opens or closes a block of code. */
-static void enter_line(struct cutter *c, size_t at)
-{
-	size_t end = line_of(c, at), from, len;
-
-	if (!c->headings)
-		return;
-	if (end - at >= 3 && (!memcmp(c->text + at, "```", 3) || !memcmp(c->text + at, "~~~", 3)))
-		c->fenced = !c->fenced;
-	else if (!c->fenced && heading_line(c->text + at, end - at, &from, &len)) {
-		c->heading = at + from;
-		c->n_heading = len;
-	}
-}
-
-static void add_passage(struct cutter *c, size_t from, size_t to, const struct passage *begun)
+static void add_passage(struct cutter *c, size_t from, size_t to)
 {
 	while (from < to && is_blank(c->text[from]))
 		from++;
@@ -121,9 +95,7 @@ static void add_passage(struct cutter *c, size_t from, size_t to, const struct p
 		c->cap = c->cap ? 2 * c->cap : 16;
 		c->out = xrealloc(c->out, c->cap * sizeof *c->out);
 	}
-	c->out[c->n_out] = *begun;
-	c->out[c->n_out].from = from;
-	c->out[c->n_out++].to = to;
+	c->out[c->n_out++] = (struct passage){from, to};
 }
 
 static size_t tokens_before(const struct cutter *c, size_t at)
@@ -142,12 +114,13 @@ static size_t passage_end(struct cutter c, size_t from)
 	enum place best_place = PLACE_NONE;
 
 	for (size_t at = from + 1; at < c.n; at++) {
-		enum place place = place_at(&c, at);
+		enum place place;
 
+		while (c.marks < c.n_mark && c.mark[c.marks].at < at)
+			c.marks++;
+		place = place_at(&c, at);
 		c.token = tokens_before(&c, at);
 		tokens = c.token - first;
-		if (c.text[at - 1] == '\n')
-			enter_line(&c, at);
 		if (tokens > PASSAGE_MOST && best_place)
 			return best;
 		if (place == PLACE_SECTION || (place == PLACE_PARAGRAPH && tokens >= PASSAGE_LEAST) ||
@@ -161,29 +134,17 @@ static size_t passage_end(struct cutter c, size_t from)
 	return tokens_before(&c, c.n) - first > PASSAGE_MOST && best_place ? best : c.n;
 }
 
-size_t passages_cut(const char *text, size_t n, const size_t *end, size_t n_token, int headings, struct passage **out)
+size_t passages_cut(const char *text, size_t n, const size_t *end, size_t n_token, const struct mark *mark, size_t n_mark,
+                    struct passage **out)
 {
-	struct cutter c = { .text = text, .n = n, .end = end, .n_token = n_token, .headings = headings, .page = 1 };
-	size_t solid = n;
+	struct cutter c = { .text = text, .n = n, .end = end, .n_token = n_token, .mark = mark, .n_mark = n_mark };
 
-	/* A form feed behind the last page begins no other one. */
-	while (solid && is_blank(text[solid - 1]))
-		solid--;
-	c.paged = solid && memchr(text, '\f', solid) != NULL;
 	for (size_t from = 0, to; from < n; from = to) {
-		struct passage begun;
-
-		if (!from || text[from - 1] == '\n' || text[from - 1] == '\f')
-			enter_line(&c, from);
-		begun = (struct passage){ .heading = c.heading, .n_heading = c.n_heading, .page = c.paged ? c.page : 0 };
 		to = passage_end(c, from);
-		add_passage(&c, from, to, &begun);
-		for (size_t i = from; i < to; i++) {
-			c.page += text[i] == '\f';
-			if (i > from && text[i - 1] == '\n')
-				enter_line(&c, i);
-		}
+		add_passage(&c, from, to);
 		c.token = tokens_before(&c, to);
+		while (c.marks < c.n_mark && c.mark[c.marks].at < to)
+			c.marks++;
 	}
 	*out = c.out;
 	return c.n_out;

@@ -10,6 +10,7 @@
  *     jail.c      the limits of a process that parses;  helper.c  that process and its parent
  *     url.c       http and https;  document.c  puts all of it together
  *     list.c      the files that a folder or a pattern names
+ *     origin.c    the file that a document was read from, and whether it has changed
  *
  * Everything that libxml2, libarchive or poppler parses is parsed by another process, in a jail (helper.c). */
 #ifndef WEIR_IMPORT_H
@@ -152,6 +153,12 @@ int url_document(const char *url, struct doc *, struct err *);
 
 /* Bytes of any format; mime: a server's Content-Type, or NULL. */
 int document_import(const char *name, const char *mime, const char *p, size_t n, struct doc *, struct err *);
+
+/* ---- origin.c ---- */
+
+struct stat;
+/* A regular file: st as it was opened, and what was read of it. */
+void origin_note(struct doc_origin *, const char *path, const struct stat *st, const void *bytes, size_t n);
 
 /* ---- text.c ---- */
 

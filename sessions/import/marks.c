@@ -49,22 +49,48 @@ void doc_mark(struct doc *d, enum mark_kind kind, int level, size_t at, const ch
 		d->pages++;
 }
 
-const struct mark *doc_mark_at(const struct doc *d, enum mark_kind kind, size_t at)
+const struct mark *marks_at(const struct mark *mark, size_t n, enum mark_kind kind, size_t at)
 {
 	const struct mark *found = NULL;
-	size_t lo = 0, hi = d->n_mark;
+	size_t lo = 0, hi = n;
 
 	while (lo < hi) {
 		size_t mid = lo + (hi - lo) / 2;
-		if (d->mark[mid].at <= at)
+		if (mark[mid].at <= at)
 			lo = mid + 1;
 		else
 			hi = mid;
 	}
 	while (lo-- > 0 && !found)
-		if (d->mark[lo].kind == kind)
-			found = &d->mark[lo];
+		if (mark[lo].kind == kind)
+			found = &mark[lo];
 	return found;
+}
+
+const struct mark *doc_mark_at(const struct doc *d, enum mark_kind kind, size_t at)
+{
+	return marks_at(d->mark, d->n_mark, kind, at);
+}
+
+size_t marks_copy(const struct mark *mark, size_t n, struct mark **out)
+{
+	size_t k = 0;
+
+	*out = xcalloc(n + 1, sizeof **out);
+	for (size_t i = 0; i < n; i++) {
+		if (mark[i].kind == MARK_PARAGRAPH)
+			continue;
+		(*out)[k] = mark[i];
+		(*out)[k++].text = xstrndup(mark[i].text ? mark[i].text : "", mark[i].text ? strlen(mark[i].text) : 0);
+	}
+	return k;
+}
+
+void marks_free(struct mark *mark, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		free(mark[i].text);
+	free(mark);
 }
 
 /* A range begins with text, not with the gap before it. */
@@ -371,5 +397,15 @@ void doc_mark_paragraphs(struct doc *d)
 			doc_mark(d, MARK_PARAGRAPH, 0, (size_t)(l.s - d->text.p), NULL, 0);
 		inside = l.n != 0;
 	}
+	sort_marks(d);
+}
+
+void doc_mark_again(struct doc *d)
+{
+	d->type = doc_type_of(d->name ? d->name : "", NULL, d->text.p ? d->text.p : "", d->text.n);
+	/* The name is that of the file; the text is what became of it. */
+	if (d->type != DOC_MARKDOWN && d->type != DOC_SOURCE)
+		d->type = DOC_TEXT;
+	doc_mark_text(d);
 	sort_marks(d);
 }

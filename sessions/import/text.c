@@ -9,10 +9,9 @@
 
 void doc_free(struct doc *d)
 {
-	for (size_t i = 0; i < d->n_mark; i++)
-		free(d->mark[i].text);
-	free(d->mark);
+	marks_free(d->mark, d->n_mark);
 	free(d->name);
+	origin_free(&d->origin);
 	str_free(&d->text);
 	str_free(&d->notices);
 	*d = (struct doc){0};

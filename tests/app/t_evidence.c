@@ -3,7 +3,9 @@
 #include <string.h>
 
 #include "app/conversation/conversation.h"
+#include "sessions/sessions.h"
 #include "tests/lib/test.h"
+
 
 #define TINY "tests/vectors/models/llama-block32.gguf"
 
@@ -20,12 +22,20 @@ static size_t words(const char *text, size_t n, size_t *end)
 	return k;
 }
 
-static struct passage *cut(const char *text, int headings, size_t *n)
+/* name: what the text is, by its ending. */
+static struct passage *cut(const char *text, const char *name, size_t *n)
 {
 	size_t len = strlen(text), *end = xcalloc(len + 1, sizeof *end);
 	struct passage *p;
+	struct mark *marks;
+	struct doc doc;
+	struct err e = {0};
 
-	*n = passages_cut(text, len, end, words(text, len, end), headings, &p);
+	CHECK_MSG(doc_decode(name, text, len, &doc, &e) == 0, "%s", e.msg);
+	len = marks_copy(doc.mark, doc.n_mark, &marks);
+	*n = passages_cut(text, doc.text.n, end, words(text, doc.text.n, end), marks, len, &p);
+	marks_free(marks, len);
+	doc_free(&doc);
 	free(end);
 	return p;
 }
@@ -57,33 +67,29 @@ TEST(passages_end_with_paragraphs_and_sentences)
 	add_words(&s, 60, "St. ");         /* none ends here */
 	add_words(&s, 10, "five?\n\n\n");
 	add_words(&s, 200, "six\n");       /* without an end */
-	p = cut(s.p, 1, &n);
+	p = cut(s.p, "a.txt", &n);
 	CHECK_INT(n, 6);
 	CHECK(n == 6 && is_at(&s, &p[0], "word1", "one.") && is_at(&s, &p[1], "word1", "three.") && is_at(&s, &p[2], "word1", "four.") &&
 	      is_at(&s, &p[3], "word1", "five?") && is_at(&s, &p[4], "word1", "word120") && is_at(&s, &p[5], "word121", "six"));
-	CHECK(p[0].page == 0 && p[0].n_heading == 0);
 	free(p);
 	str_free(&s);
 }
 
-TEST(passages_know_their_heading_and_page)
+TEST(passages_begin_with_sections_and_pages)
 {
 	struct str s = {0};
 	struct passage *p;
 	size_t n;
 
 	str_adds(&s, "Before.\n# First ##\nUnder it.\n```\n# no heading\n```\n\fNext page.\n## Second\nAnd more.\n\f\n");
-	p = cut(s.p, 1, &n);
+	p = cut(s.p, "a.md", &n);
 	CHECK_INT(n, 4);
 	CHECK(n == 4 && is_at(&s, &p[0], "Before.", "Before.") && is_at(&s, &p[1], "# First", "```") && is_at(&s, &p[2], "Next", "page.") &&
 	      is_at(&s, &p[3], "## Second", "more."));
-	CHECK(p[0].n_heading == 0 && p[1].n_heading == 5 && !memcmp(s.p + p[1].heading, "First", 5) && p[2].heading == p[1].heading &&
-	      p[3].n_heading == 6 && !memcmp(s.p + p[3].heading, "Second", 6));
-	CHECK(p[0].page == 1 && p[1].page == 1 && p[2].page == 2 && p[3].page == 2);
 	free(p);
 	/* In a program '#' begins a comment; and a form feed behind the text is no page. */
-	p = cut("# a\n# b\n\f", 0, &n);
-	CHECK(n == 1 && p[0].n_heading == 0 && p[0].page == 0);
+	p = cut("# a\n# b\n\f", "a.py", &n);
+	CHECK_INT(n, 1);
 	free(p);
 	str_free(&s);
 }
@@ -97,6 +103,8 @@ TEST(passages_of_anything)
 		struct str s = {0};
 		size_t *end, n_token = 0, n, at = 0, token = 0;
 		struct passage *p = NULL;
+		struct mark mark[20];
+		size_t n_mark = 0;
 
 		str_adds(&s, "");
 		for (int i = (int)(test_rand() % 900); i > 0; i--)
@@ -106,7 +114,10 @@ TEST(passages_of_anything)
 			end[n_token++] = i = i + 1 + test_rand() % 6 < s.n ? i + 1 + test_rand() % 6 : s.n;
 		for (size_t i = 1; i < n_token; i++)
 			end[i] = end[i] < end[i - 1] ? end[i - 1] : end[i];
-		n = passages_cut(s.n ? s.p : "", s.n, end, n_token, round % 2, &p);
+		/* Marks anywhere, as a damaged file may have them. */
+		for (size_t i = 0; round % 2 && n_mark < 20 && (i += test_rand() % 200) <= s.n; )
+			mark[n_mark++] = (struct mark){.kind = MARK_PAGE, .at = i};
+		n = passages_cut(s.n ? s.p : "", s.n, end, n_token, mark, n_mark, &p);
 		for (size_t i = 0; i <= n; i++) {
 			size_t from = i < n ? p[i].from : s.n, tokens = 0;
 
@@ -143,10 +154,12 @@ static void ask(struct options *o, const char *doc, size_t n, struct tokens *id,
 	struct conversation t;
 	struct turn turn;
 	struct answer_hooks hooks = { .text = NULL };
+	struct doc in;
 	struct err e = {0};
 
 	CHECK_MSG(conversation_open(&t, o, &e) == 0, "%s", e.msg);
-	CHECK_MSG(conversation_add_document(&t, "a.md", doc, n, n, &e) == 0, "%s", e.msg);
+	CHECK_MSG(doc_decode("a.md", doc, n, &in, &e) == 0 && conversation_add_document(&t, &in, &e) == 0, "%s", e.msg);
+	doc_free(&in);
 	CHECK_MSG(conversation_ask(&t, "What?", 5, &hooks, &turn, &e) == 0, "%s", e.msg);
 	tokens_append(id, conversation_answer(&t)->id.id, conversation_answer(&t)->id.n);
 	str_add(evidence, t.evidence.n ? t.evidence.p : "", t.evidence.n);
@@ -180,4 +193,33 @@ TEST(evidence_changes_no_answer)
 		str_free(&none);
 	}
 	str_free(&s);
+}
+
+/* The place of a passage is that of its first word, whatever the format calls a page. */
+TEST(places_are_those_of_the_first_word)
+{
+	static const char text[] = "Preface.\n\nOne.\n\nTwo.\n\nThree.\n";
+	struct mark mark[] = {
+		{.kind = MARK_PAGE, .at = 0, .text = (char[]){"xii"}}, {.kind = MARK_PAGE, .at = 10, .text = (char[]){"1"}},
+		{.kind = MARK_HEADING, .level = 1, .at = 10, .text = (char[]){"First"}}, {.kind = MARK_PARAGRAPH, .at = 16},
+		{.kind = MARK_PAGE, .at = 22, .text = (char[]){""}},
+	};
+	struct doc in = {.name = (char[]){"a.pdf"}, .type = DOC_PDF, .text = {.p = (char[]){"Preface.\n\nOne.\n\nTwo.\n\nThree.\n"}, .n = sizeof text - 1},
+	                 .mark = mark, .n_mark = 5};
+	struct options o = options("full");
+	struct document_place at;
+	struct conversation t;
+	struct err e = {0};
+
+	CHECK_MSG(conversation_open(&t, &o, &e) == 0 && conversation_add_document(&t, &in, &e) == 0, "%s", e.msg);
+	CHECK_INT(t.doc[0].n_mark, 4);
+	document_place(&t.doc[0], 0, 5, &at);
+	CHECK(at.page && !strcmp(at.page, "xii") && !at.heading);
+	document_place(&t.doc[0], 0, 14, &at);   /* a title below a picture: it is this passage's */
+	CHECK(at.heading && !strcmp(at.heading, "First"));
+	document_place(&t.doc[0], 8, 14, &at);   /* begins with the gap before */
+	CHECK(at.page && !strcmp(at.page, "1"));
+	document_place(&t.doc[0], 22, 28, &at);   /* a page without a number */
+	CHECK(!at.page && at.heading && !strcmp(at.heading, "First"));
+	conversation_close(&t);
 }

@@ -7,6 +7,7 @@
 
 #include "app/chat/text_source.h"
 #include "app/conversation/conversation.h"
+#include "sessions/sessions.h"
 #include "tests/lib/test.h"
 
 #define TINY "tests/vectors/models/llama-block32.gguf"
@@ -355,6 +356,7 @@ TEST(another_cache_in_the_middle)
 	struct reader a;
 	struct turn turn;
 	struct err e = {0};
+	struct doc doc;
 	struct str text = {0};
 	size_t had;
 
@@ -370,7 +372,9 @@ TEST(another_cache_in_the_middle)
 	CHECK_INT(turn.reused_tokens, had);
 	/* And a document, which stands before it all. */
 	feed(&a, text.p, 1000, 300);
-	conversation_add_document(&a.t, "note.txt", "The mill burned.", 16, 16, &a.e);
+	doc_decode("note.txt", "The mill burned.", 16, &doc, &a.e);
+	conversation_add_document(&a.t, &doc, &a.e);
+	doc_free(&doc);
 	feed(&a, text.p, 1000, 300);
 	timeline_tokens(a.t.tl, &had);
 	ask(&a, "Who?", &turn);

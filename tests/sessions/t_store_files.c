@@ -397,12 +397,12 @@ TEST(newer_foreign_and_damaged_files_are_left_alone)
 	say(s, begin(s, "it"), 0, ROLE_USER, "words");
 	store_close(s);
 	p.store = NULL;
-	file_sql(p.dir, "PRAGMA user_version=3");
-	refused_unchanged(&p, "of a newer weir (format 3, this one knows up to 2)", __LINE__);
+	file_sql(p.dir, "PRAGMA user_version=4");
+	refused_unchanged(&p, "of a newer weir (format 4, this one knows up to 3)", __LINE__);
 	CHECK(strstr(open_error(p.dir, 1), "of a newer weir"));
 	file_sql(p.dir, "PRAGMA user_version=-5");
 	refused_unchanged(&p, "a database of another program", __LINE__);
-	file_sql(p.dir, "PRAGMA user_version=2; PRAGMA application_id=1");
+	file_sql(p.dir, "PRAGMA user_version=3; PRAGMA application_id=1");
 	refused_unchanged(&p, "a database of another program", __LINE__);
 	file_sql(p.dir, "PRAGMA application_id=0");
 	refused_unchanged(&p, "a database of another program", __LINE__);
@@ -429,9 +429,23 @@ TEST(newer_foreign_and_damaged_files_are_left_alone)
 	place_remove(&p);
 }
 
+#define OLD_TEXT "# Old\n\nancient page\fand one more\n"
+
+static int add_places(const struct stored_document *d, void *ud)
+{
+	str_addf(ud, "%s %s: ", d->name, doc_type_name[d->type]);
+	for (size_t i = 0; i < d->n_mark; i++)
+		str_addf(ud, "%c%d@%zu %s, ", d->mark[i].kind == MARK_PAGE ? 'p' : 'h', d->mark[i].level, d->mark[i].at, d->mark[i].text);
+	if (d->origin)
+		str_addf(ud, "of %s %lld %lld %02x", d->origin->path, (long long)d->origin->size, (long long)d->origin->mtime, d->origin->hash[31]);
+	return 0;
+}
+
 /* A file of format 1, with what it could hold. */
 static void make_old(struct place *p)
 {
+	int64_t row[] = {1, 30, 1, 0};
+	uint8_t hash[32];
 	struct db d;
 	struct err err = {0};
 	char path[500];
@@ -441,6 +455,11 @@ static void make_old(struct place *p)
 	CHECK_MSG(!db_open(&d, path, NULL, 0, &err) &&
 	          !db_exec(&d, "PRAGMA auto_vacuum=INCREMENTAL; PRAGMA journal_mode=WAL", &err) &&
 	          !store_migrate(&d, 0, 1, &err), "%s", err.msg);
+	CHECK(!text_hash(OLD_TEXT, sizeof OLD_TEXT - 1, hash, &err));
+	CHECK_MSG(!db_run(&d, &err, "INSERT INTO content(id, hash, text) VALUES(1, ?1, ?2)", "bs", (const void *)hash, sizeof hash, OLD_TEXT,
+	                  sizeof OLD_TEXT - 1) &&
+	          !db_run(&d, &err, "INSERT INTO document(session, content, bytes, at, after, sum, name) VALUES(1, 1, 30, 1, 0, ?1, ?2)", "ib",
+	                  pair_sum(row, sizeof row, "old.md", 6), (const void *)"old.md", (size_t)6), "%s", err.msg);
 	CHECK_MSG(!db_exec(&d, "INSERT INTO session(created, used, turn, head, messages, name) VALUES(1, 1, 1, 2, 2, 'old');"
 	                   "INSERT INTO message(parent, session, depth, role, complete, at, sum, stats, token, text) VALUES"
 	                   "(0, 1, 1, 1, 1, 1, 0, '', x'', 'ancient question'),"
@@ -454,6 +473,7 @@ TEST(older_files_are_brought_up_to_date)
 	struct store *s;
 	int64_t id, version;
 	struct err err = {0};
+	struct str places = {0};
 	char path[500];
 	struct db old;
 
@@ -464,6 +484,10 @@ TEST(older_files_are_brought_up_to_date)
 	OK(session_find(s, "old", &id, e));
 	CHECK_STR(shown(s, id), "ancient question ancient answer");
 	CHECK_INT(hits(s, "ancient"), 2);
+	/* What was not stored then is found in the text. */
+	OK(session_documents(s, id, add_places, &places, e));
+	CHECK_STR(places.p, "old.md markdown: p0@0 1, h1@0 Old, p0@20 2, ");
+	str_free(&places);
 	/* The copy is whole, private, and of the old format. */
 	CHECK_INT(mode_of(&p, "chat.db.v1"), 0600);
 	CHECK_INT(mode_of(&p, "chat.db.copy"), -1);
@@ -480,7 +504,48 @@ TEST(older_files_are_brought_up_to_date)
 	OK(session_delete(s, id, e));
 	CHECK(!on_disk(p.dir, "ancient"));
 	place_remove(&p);
-	CHECK_INT(store_version, 2);   /* a new format: extend this test and make_old() */
+	CHECK_INT(store_version, 3);   /* a new format: extend this test and make_old() */
+}
+
+TEST(marks_and_files_are_kept_with_documents)
+{
+	struct place p;
+	struct store *s = place_make(&p);
+	struct mark mark[] = {
+		{.kind = MARK_PAGE, .text = (char[]){"xii"}}, {.kind = MARK_PARAGRAPH}, {.kind = MARK_HEADING, .level = 3, .at = 2, .text = (char[]){"A b"}},
+		{.kind = MARK_PAGE, .at = 4, .text = (char[]){""}},
+	};
+	struct doc_origin origin = {.path = (char[]){"/tmp/a.pdf"}, .size = 9, .mtime = 12345, .hash = {[31] = 0xab}};
+	struct stored_document d = {.name = "a.pdf", .text = "text", .n_text = 4, .bytes = 9, .type = DOC_PDF, .mark = mark, .n_mark = 4, .origin = &origin};
+	struct stored_document plain = {.name = "b.txt", .text = "text", .n_text = 4};
+	const char *expected = "a.pdf pdf: p0@0 xii, h3@2 A b, p0@4 , of /tmp/a.pdf 9 12345 ab";
+	struct str out = {0};
+	int64_t id = begin(s, NULL), fork, x;
+
+	/* The same text without marks: they come with the first document that has some. */
+	OK(session_add_document(s, id, &plain, &x, e));
+	OK(session_add_document(s, id, &d, &x, e));
+	OK(session_drop_document(s, id, 1, e));
+	OK(session_add_document(s, begin(s, NULL), &plain, &x, e));
+	OK(session_fork(s, id, 0, NULL, &fork, e));
+	check_clean(s, __LINE__);
+	OK(session_documents(s, fork, add_places, &out, e));
+	CHECK_STR(out.p, expected);
+	place_reopen(&p, &s);
+	str_clear(&out);
+	OK(session_documents(s, id, add_places, &out, e));
+	CHECK_STR(out.p, expected);
+	/* Damaged marks cost the marks alone. */
+	place_sql(&p, &s, "UPDATE outline SET marks=CAST('p9 x' AS BLOB)");
+	str_clear(&out);
+	OK(session_documents(s, id, add_places, &out, e));
+	CHECK_STR(out.p, "a.pdf text: of /tmp/a.pdf 9 12345 ab");
+	for (int64_t i = 1; i <= 3; i++)
+		OK(session_delete(s, i, e));
+	CHECK_INT(place_count(s, "outline"), 0);
+	CHECK(!on_disk(p.dir, "A b"));
+	str_free(&out);
+	place_remove(&p);
 }
 
 TEST(hostile_schemas_run_nothing)
@@ -532,6 +597,9 @@ TEST(hostile_values_are_bounded)
 		"UPDATE session SET title=CAST(zeroblob(1000000) AS TEXT)", "DROP TABLE setting", "DROP TABLE find",
 		"UPDATE message SET text=CAST(zeroblob(1000000) AS TEXT)", "INSERT INTO setting VALUES(99, 'k', 0, x'')",
 		"UPDATE setting SET value=x'6f'", "UPDATE document SET name=x''",
+		"UPDATE document SET path=x'2f78', file=zeroblob(32)", "UPDATE document SET mtime=7", "DELETE FROM outline", "DROP TABLE outline",
+		"UPDATE outline SET content=99", "UPDATE outline SET marks=x'ff'", "UPDATE outline SET marks=CAST('p0' AS BLOB)",
+		"UPDATE outline SET marks=zeroblob(1000000)", "UPDATE outline SET type=99, bytes=-1", "UPDATE outline SET sum=0",
 	};
 
 	for (size_t i = 0; i < sizeof harm / sizeof *harm; i++) {
@@ -540,7 +608,8 @@ TEST(hostile_values_are_bounded)
 		int64_t id = begin(s, "it"), m, f, x;
 		int32_t token[2] = {1, 2};
 		struct stored_message a = {.role = ROLE_ASSISTANT, .text = "answer", .n_text = 6, .token = token, .n_token = 2};
-		struct stored_document d = {.name = "d", .text = "text", .n_text = 4};
+		struct mark mark[] = {{.kind = MARK_PAGE, .text = (char[]){"1"}}, {.kind = MARK_HEADING, .level = 2, .at = 2, .text = (char[]){"xt"}}};
+		struct stored_document d = {.name = "d", .text = "text", .n_text = 4, .mark = mark, .n_mark = 2};
 		struct str report = {0}, out = {0};
 		struct session row;
 		struct err err = {0};
@@ -556,7 +625,8 @@ TEST(hostile_values_are_bounded)
 		rc = store_check(s, &report, &err);
 		/* Seen, or of no consequence. */
 		CHECK_MSG(rc >= 0 || strstr(harm[i], "DROP TABLE"), "%s: %s", harm[i], err.msg);
-		if ((strstr(harm[i], "message SET") || strstr(harm[i], "setting SET") || strstr(harm[i], "document SET")) &&
+		if ((strstr(harm[i], "message SET") || strstr(harm[i], "setting SET") || strstr(harm[i], "document SET") ||
+		     strstr(harm[i], "outline SET")) &&
 		    !strstr(harm[i], " at=") && !strstr(harm[i], "stats") && rc != 1)
 			test_fail(__FILE__, __LINE__, "%s: not seen", harm[i]);
 		/* Whatever each says, it ends and does no harm. */
