@@ -6,7 +6,10 @@
 
 #include <errno.h>
 #include <iconv.h>
+#include <pthread.h>
 #include <string.h>
+
+const struct charset charset_utf16le = {"UTF-16LE", "UTF-16LE"}, charset_utf16be = {"UTF-16BE", "UTF-16BE"};
 
 static const struct { struct charset is; const char *labels; } charsets[] = {
 	{{"UTF-8", "UTF-8"}, " utf-8 utf8 unicode-1-1-utf-8 "},
@@ -44,6 +47,8 @@ static const struct { struct charset is; const char *labels; } charsets[] = {
 	{{"EUC-KR", "CP949"}, " euc-kr ks_c_5601-1987 ksc5601 korean windows-949 "},
 };
 
+enum { CHARSETS = sizeof charsets / sizeof *charsets };
+
 const struct charset *charset_by_label(const char *label, size_t n)
 {
 	char s[40];
@@ -59,7 +64,7 @@ const struct charset *charset_by_label(const char *label, size_t n)
 		s[i + 1] = label[i] >= 'A' && label[i] <= 'Z' ? (char)(label[i] + 32) : label[i] > ' ' ? label[i] : '?';
 	s[n + 1] = ' ';
 	s[n + 2] = 0;
-	for (size_t i = 0; i < sizeof charsets / sizeof *charsets; i++)
+	for (size_t i = 0; i < CHARSETS; i++)
 		if (strstr(charsets[i].labels, s))
 			return &charsets[i].is;
 	return NULL;
@@ -112,29 +117,48 @@ const struct charset *charset_declared(const char *p, size_t n)
 	return NULL;
 }
 
+static iconv_t loaded[CHARSETS + 2];   /* stay open as long as the process */
+
+static void load_all(void)
+{
+	for (size_t i = 0; i < CHARSETS; i++)
+		loaded[i] = iconv_open("UTF-8", charsets[i].is.iconv);
+	loaded[CHARSETS] = iconv_open("UTF-8", charset_utf16le.iconv);
+	loaded[CHARSETS + 1] = iconv_open("UTF-8", charset_utf16be.iconv);
+}
+
+void charset_load(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, load_all);
+}
+
 int charset_decode(const struct charset *c, const char *p, size_t n, struct str *out, size_t *replaced)
 {
 	iconv_t cd = iconv_open("UTF-8", c->iconv);
 	char buf[8192], *in = (char *)(uintptr_t)p;
-	size_t left = n;
+	size_t left = n, skip = c == &charset_utf16le || c == &charset_utf16be ? 2 : 1;
 
 	*replaced = 0;
 	if (cd == (iconv_t)-1)
 		return -1;
-	while (left) {
+	for (int held = 1; left || held;) {
 		char *to = buf;
-		size_t room = sizeof buf;
-		size_t r = iconv(cd, &in, &left, &to, &room);
+		size_t room = sizeof buf, r;
+		int why;
+		held = left > 0;   /* at the end, the letter that a combining mark could have followed */
+		r = held ? iconv(cd, &in, &left, &to, &room) : iconv(cd, NULL, NULL, &to, &room);
+		why = errno;
 		str_add(out, buf, sizeof buf - room);
-		if (r != (size_t)-1 || errno == E2BIG)
+		if (r != (size_t)-1 || why == E2BIG)
 			continue;
-		/* One byte that means nothing; a character cut at the end. */
+		/* What means nothing; a character cut at the end. */
 		str_adds(out, "\xef\xbf\xbd");
 		++*replaced;
-		if (errno == EINVAL)
-			break;
-		in++;
-		left--;
+		skip = why == EINVAL || skip > left ? left : skip;
+		in += skip;
+		left -= skip;
 	}
 	iconv_close(cd);
 	return 0;
@@ -211,6 +235,7 @@ const struct charset *charset_guess(const char *p, size_t n)
 	/* Languages of the Latin script have few letters beyond ASCII. */
 	if (high < 20 || high * 2 < letters)
 		return NULL;
+	charset_load();
 	for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++) {
 		double s = score(&candidates[i], p, n);
 		if (s > most) {

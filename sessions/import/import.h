@@ -30,12 +30,16 @@ struct charset {
 	const char *name;      /* as users know it: "windows-1251" */
 	const char *iconv;     /* what iconv() calls it */
 };
+extern const struct charset charset_utf16le, charset_utf16be;   /* recognised by a byte order mark alone */
 /* By a label of the web ("latin1", "utf8", "x-sjis"); NULL: unknown. */
 const struct charset *charset_by_label(const char *label, size_t n);
 /* The one that an HTML page declares in its first 1,024 bytes; NULL: none. */
 const struct charset *charset_declared(const char *p, size_t n);
 /* The one that a text seems to have which is no UTF-8: languages that are not written in Latin letters.  NULL: none of them. */
 const struct charset *charset_guess(const char *p, size_t n);
+/* Load every conversion into this process, once, and keep it: the C library has most of them in files of their own, which a process in
+ * the jail cannot open, and unloads those that nobody uses. */
+void charset_load(void);
 /* To UTF-8; bytes that cannot be decoded become U+FFFD and are counted.  -1: iconv does not know it. */
 int charset_decode(const struct charset *, const char *p, size_t n, struct str *out, size_t *replaced);
 

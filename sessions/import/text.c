@@ -1,4 +1,5 @@
-/* sessions/import/text.c - plain text: UTF-8, UTF-16 with a byte order mark, or Windows-1252 as the last resort.
+/* sessions/import/text.c - plain text: UTF-8, UTF-16 with a byte order mark, an encoding that its letters show, or Windows-1252 as the
+ * last resort.
  *
  * Bytes that are not text are recognised by their first bytes and refused by name; whatever had to be guessed or replaced is said
  * in a notice. */
@@ -82,11 +83,8 @@ static const char *not_text(const char *p, size_t n)
 
 /* ---- text ---- */
 
-enum encoding { ENC_UTF8, ENC_UTF16LE, ENC_UTF16BE, ENC_CP1252 };
-static const char *const encoding_name[] = { "UTF-8", "UTF-16LE", "UTF-16BE", "Windows-1252" };
-
 /* What a look over the bytes as UTF-8 shows. */
-struct survey { size_t bad, multibyte, nul, control, lf, lone_cr; };
+struct survey { size_t bad, multibyte, nul, control; };
 
 static struct survey survey(const char *p, size_t n)
 {
@@ -107,88 +105,59 @@ static struct survey survey(const char *p, size_t n)
 		if (c < 0x20 && !(c >= 7 && c <= 13) && c != 27)
 			s.control++;
 		s.nul += !c;
-		s.lf += c == '\n';
-		s.lone_cr += c == '\r' && (i + 1 == n || p[i + 1] != '\n');
 		i++;
 	}
 	return s;
 }
 
-/* 0x80-0x9f of Windows-1252; 0 = not assigned. */
-static const uint16_t cp1252[32] = {
-	0x20ac, 0, 0x201a, 0x0192, 0x201e, 0x2026, 0x2020, 0x2021, 0x02c6, 0x2030, 0x0160, 0x2039, 0x0152, 0, 0x017d, 0,
-	0, 0x2018, 0x2019, 0x201c, 0x201d, 0x2022, 0x2013, 0x2014, 0x02dc, 0x2122, 0x0161, 0x203a, 0x0153, 0, 0x017e, 0x0178,
-};
-
-/* One code point of p[0..n), n > 0: its length in bytes; *cp = -1 where there is none. */
-static size_t next_char(enum encoding enc, const char *p, size_t n, int32_t *cp)
+/* The encoding of a text that is not UTF-8; NULL: it is. */
+static const struct charset *foreign_charset(const struct survey *s, const char *p, size_t n)
 {
-	unsigned char c = (unsigned char)p[0];
-	unsigned hi, lo;
-	int be = enc == ENC_UTF16BE;
+	const struct charset *c = s->multibyte < 10 * s->bad ? charset_guess(p, n) : NULL;
 
-	switch (enc) {
-	case ENC_UTF8:
-		return (size_t)utf8_decode(p, n, cp);
-	case ENC_CP1252:
-		*cp = c < 0x80 || c > 0x9f ? c : cp1252[c - 0x80] ? cp1252[c - 0x80] : -1;
-		return 1;
-	case ENC_UTF16LE: case ENC_UTF16BE:
-		break;
-	}
-	*cp = -1;
-	if (n < 2)
-		return 1;
-	hi = (unsigned)(unsigned char)p[!be] << 8 | (unsigned char)p[be];
-	if (hi < 0xd800 || hi > 0xdfff) {
-		*cp = (int32_t)hi;
-		return 2;
-	}
-	if (hi > 0xdbff || n < 4)
-		return 2;
-	lo = (unsigned)(unsigned char)p[2 + !be] << 8 | (unsigned char)p[2 + be];
-	if (lo < 0xdc00 || lo > 0xdfff)
-		return 2;
-	*cp = (int32_t)(0x10000 + ((hi - 0xd800) << 10) + (lo - 0xdc00));
-	return 4;
+	/* Good UTF-8 hardly comes about by chance: bad bytes beside it are damage, and reading all of the text as another encoding would
+	 * be the greater one. */
+	return c ? c : 8 * s->multibyte < s->bad ? charset_by_label("windows-1252", 12) : NULL;
 }
 
-/* Decode to UTF-8 with \n line ends; to == NULL only counts.  Returns the bytes. */
-static size_t decode(enum encoding enc, int keep_cr, const char *p, size_t n, char *to, size_t *replaced, size_t *nul)
+/* Bytes of the text that tidy() writes. */
+struct tidied { size_t used, bad, nul; };
+
+/* To valid UTF-8 with \n line ends; to == NULL only counts. */
+static struct tidied tidy(int keep_cr, const char *p, size_t n, char *to)
 {
-	size_t used = 0;
+	struct tidied t = { 0 };
 	int after_cr = 0;
 
-	*replaced = *nul = 0;
 	for (size_t i = 0; i < n;) {
 		char s[4];
 		int32_t cp;
 		int len;
-		i += next_char(enc, p + i, n - i, &cp);
-		*nul += cp == 0;
-		*replaced += cp < 0;
+		i += (size_t)utf8_decode(p + i, n - i, &cp);
+		t.nul += cp == 0;
+		t.bad += cp < 0;
 		if (cp <= 0)
 			cp = 0xfffd;
 		/* A CR is written when it is known that no LF follows. */
 		if (after_cr && cp != '\n') {
 			if (to)
-				to[used] = keep_cr ? '\r' : '\n';
-			used++;
+				to[t.used] = keep_cr ? '\r' : '\n';
+			t.used++;
 		}
 		after_cr = cp == '\r';
 		if (after_cr)
 			continue;
 		len = utf8_encode(cp, s);
 		if (to)
-			memcpy(to + used, s, (size_t)len);
-		used += (size_t)len;
+			memcpy(to + t.used, s, (size_t)len);
+		t.used += (size_t)len;
 	}
 	if (after_cr) {
 		if (to)
-			to[used] = keep_cr ? '\r' : '\n';
-		used++;
+			to[t.used] = keep_cr ? '\r' : '\n';
+		t.used++;
 	}
-	return used;
+	return t;
 }
 
 static int blank(const char *p, size_t n)
@@ -198,39 +167,70 @@ static int blank(const char *p, size_t n)
 	return !n;
 }
 
-/* A text in an encoding that was guessed by its letters. */
-static int decode_foreign(const char *name, const struct charset *c, const char *p, size_t n, struct doc *out, struct err *e)
+/* What the first bytes of a text say of its encoding: the length of its byte order mark; *c NULL: UTF-8, or none. */
+static size_t order_mark(const char *p, size_t n, const struct charset **c)
 {
-	struct str utf8 = {0};
-	size_t replaced;
-	int r;
+	*c = NULL;
+	if (n >= 2 && !memcmp(p, "\xff\xfe", 2))
+		*c = &charset_utf16le;
+	else if (n >= 2 && !memcmp(p, "\xfe\xff", 2))
+		*c = &charset_utf16be;
+	else
+		return n >= 3 && !memcmp(p, "\xef\xbb\xbf", 3) ? 3 : 0;
+	return 2;
+}
 
-	if (charset_decode(c, p, n, &utf8, &replaced)) {
-		str_free(&utf8);
-		return doc_refuse(e, name, "is in an encoding that iconv lacks on this machine");
-	}
-	r = text_decode(name, utf8.p ? utf8.p : "", utf8.n, out, e);
-	str_free(&utf8);
-	if (r)
+/* The encoding of p[0..n), which has no byte order mark (marked: one of UTF-8); *c NULL: UTF-8.  -1: it is no text. */
+static int find_charset(const char *name, const char *p, size_t n, int marked, const struct charset **c, struct err *e)
+{
+	struct survey s = survey(p, n);
+
+	if (s.nul > n / 256)
+		return doc_refuse(e, name, "is a binary file, not a text (it has NUL bytes)");
+	/* A last character cut in half is no sign of anything. */
+	if (s.multibyte && utf8_complete(p, n) < n)
+		s.bad--;
+	if (!s.bad || marked)
+		return 0;
+	if (8 * s.multibyte < s.bad && s.control > n / 64)
+		return doc_refuse(e, name, "is a binary file, not a text (it has control characters and is not UTF-8)");
+	*c = foreign_charset(&s, p, n);
+	return 0;
+}
+
+/* Bytes that should be UTF-8 become the document's text. */
+static int take_utf8(const char *name, const char *p, size_t n, struct doc *out, struct tidied *t, struct err *e)
+{
+	const char *slash = strrchr(name, '/');
+	int keep_cr = memchr(p, '\n', n) != NULL;   /* no LF at all: CR ends the lines */
+	char *text;
+
+	*t = tidy(keep_cr, p, n, NULL);
+	if (t->nul > n / 256)
+		return doc_refuse(e, name, "is a binary file, not a text (it has NUL characters)");
+	text = try_alloc(t->used + 1, 1, "a document", e);
+	if (!text)
 		return -1;
-	out->bytes = n;
-	out->encoding = c->name;
-	str_addf(&out->notices, "not UTF-8: read as %s, a guess\n", c->name);
-	if (replaced)
-		str_addf(&out->notices, "%zu byte%s that cannot be decoded %s replaced by U+FFFD\n", replaced, replaced == 1 ? "" : "s",
-		         replaced == 1 ? "was" : "were");
+	tidy(keep_cr, p, n, text);
+	text[t->used] = 0;
+	if (blank(text, t->used)) {
+		free(text);
+		return doc_refuse(e, name, t->used ? "is empty: it holds only white space" : "is empty");
+	}
+	out->text = (struct str){ .p = text, .n = t->used, .cap = t->used + 1 };
+	slash = slash && slash[1] ? slash + 1 : name;
+	out->name = xstrndup(slash, strlen(slash));
 	return 0;
 }
 
 int text_decode(const char *name, const char *p, size_t n, struct doc *out, struct err *e)
 {
-	const char *slash = strrchr(name, '/'), *why;
-	const struct charset *foreign;
-	struct survey s;
-	enum encoding enc = ENC_UTF8;
-	size_t size = n, bom = 0, replaced, nul, used;
-	int keep_cr = 1;
-	char *text;
+	const char *why;
+	const struct charset *c;
+	struct tidied t = { 0 };
+	struct str utf8 = { 0 };
+	size_t mark, replaced = 0;
+	int rc;
 
 	*out = (struct doc){ 0 };
 	if (!n)
@@ -239,59 +239,28 @@ int text_decode(const char *name, const char *p, size_t n, struct doc *out, stru
 	if (why)
 		return doc_refuse(e, name, why);
 
-	if (n >= 2 && !memcmp(p, "\xff\xfe", 2))
-		enc = ENC_UTF16LE, bom = 2;
-	else if (n >= 2 && !memcmp(p, "\xfe\xff", 2))
-		enc = ENC_UTF16BE, bom = 2;
-	else if (n >= 3 && !memcmp(p, "\xef\xbb\xbf", 3))
-		bom = 3;
-	p += bom;
-	n -= bom;
-	if (enc == ENC_UTF8) {
-		s = survey(p, n);
-		if (s.nul > n / 256)
-			return doc_refuse(e, name, "is a binary file, not a text (it has NUL bytes)");
-		/* Good UTF-8 hardly comes about by chance: bad bytes beside it are damage, and reading all of the text as another
-		 * encoding would be the greater one.  A last character cut in half is no sign of anything. */
-		if (s.multibyte && utf8_complete(p, n) < n)
-			s.bad--;
-		if (s.bad && !bom && 8 * s.multibyte < s.bad) {
-			if (s.control > n / 64)
-				return doc_refuse(e, name, "is a binary file, not a text (it has control characters and is not UTF-8)");
-			enc = ENC_CP1252;
-		}
-		foreign = s.bad && !bom && s.multibyte < 10 * s.bad ? charset_guess(p, n) : NULL;
-		if (foreign)
-			return decode_foreign(name, foreign, p, n, out, e);
-		keep_cr = s.lf || !s.lone_cr;   /* no LF at all: CR ends the lines */
-	}
-
-	used = decode(enc, keep_cr, p, n, NULL, &replaced, &nul);
-	if (nul > n / 256)
-		return doc_refuse(e, name, "is a binary file, not a text (it has NUL characters)");
-	text = try_alloc(used + 1, 1, "a document", e);
-	if (!text)
+	mark = order_mark(p, n, &c);
+	if (!c && find_charset(name, p + mark, n - mark, mark > 0, &c, e))
 		return -1;
-	decode(enc, keep_cr, p, n, text, &replaced, &nul);
-	text[used] = 0;
-	if (blank(text, used)) {
-		free(text);
-		return doc_refuse(e, name, used ? "is empty: it holds only white space" : "is empty");
-	}
+	if (c && charset_decode(c, p + mark, n - mark, &utf8, &replaced))
+		rc = doc_refuse(e, name, "is in an encoding that iconv lacks on this machine");
+	else if (c)
+		rc = take_utf8(name, utf8.p ? utf8.p : "", utf8.n, out, &t, e);
+	else
+		rc = take_utf8(name, p + mark, n - mark, out, &t, e);
+	str_free(&utf8);
+	if (rc)
+		return -1;
 
-	out->bytes = size;
-	out->text.p = text;
-	out->text.n = used;
-	out->text.cap = used + 1;
-	out->encoding = encoding_name[enc];
-	slash = slash && slash[1] ? slash + 1 : name;
-	out->name = xstrndup(slash, strlen(slash));
-	if (enc == ENC_CP1252)
-		str_adds(&out->notices, "not UTF-8: read as Windows-1252, a guess\n");
+	out->bytes = n;
+	out->encoding = c ? c->name : "UTF-8";
+	replaced += t.bad;
+	if (c && !mark)
+		str_addf(&out->notices, "not UTF-8: read as %s, a guess\n", c->name);
 	if (replaced)
 		str_addf(&out->notices, "%zu byte sequence%s that cannot be %s replaced by U+FFFD\n", replaced,
 		         replaced == 1 ? "" : "s", replaced == 1 ? "decoded was" : "decoded were");
-	if (nul)
-		str_addf(&out->notices, "%zu NUL character%s replaced by U+FFFD\n", nul, nul == 1 ? " was" : "s were");
+	if (t.nul)
+		str_addf(&out->notices, "%zu NUL character%s replaced by U+FFFD\n", t.nul, t.nul == 1 ? " was" : "s were");
 	return 0;
 }

@@ -137,6 +137,8 @@ TEST(encodings)
 	READS("\xfe\xff" "\0h\0i\x20\xac\xd8\x3d\xdc\xa9", "hi\xe2\x82\xac\xf0\x9f\x92\xa9", "UTF-16BE", NULL);
 	READS("\xff\xfe" "h\0\x3d\xd8i\0\xa9\xdcx", "h" FFFD "i" FFFD FFFD, "UTF-16LE", "3 byte sequences that cannot be decoded were");
 	READS("\xfe\xff" "\0h\0\r\0\n\0i\0\r\0j", "h\ni\rj", "UTF-16BE", NULL);
+	READS("\xff\xfe" "a\0\0\xdc" "b\0\0\xd8", "a" FFFD "b" FFFD, "UTF-16LE", "2 byte sequences that cannot be decoded were");
+	READS("\xfe\xff" "\0a\xdb\xff\xdf\xff\0\r\0b", "a\xf4\x8f\xbf\xbf\nb", "UTF-16BE", NULL);
 	/* damage in good UTF-8 is not another encoding */
 	READS("\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9 \xff!",
 	      "\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9 " FFFD "!", "UTF-8", "1 byte sequence");
