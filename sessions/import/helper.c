@@ -144,6 +144,9 @@ int doc_helper(int argc, char **argv)
 		return -1;
 	type = parse_type(argv[2]);
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	/* Chapters come in encodings of their own; a page of HTML has been decoded by the parent. */
+	if (type == DOC_EPUB)
+		charset_load();
 	if (jail_enter(type == DOC_PDF ? JAIL_EXEC : JAIL_PARSE, argc > 3 ? argv[3] : NULL, &level, &e)) {
 		rc = send_error(&e);
 	} else if (type == DOC_PDF) {
