@@ -301,7 +301,7 @@ static int open_documents(struct chat *c, struct err *e)
 		return err_set(e, ERR_USAGE, "'weir read' wants a file, or - for standard input");
 	for (int i = 0; i < c->o.n_file; i++) {
 		dash |= !strcmp(c->o.file[i], "-");
-		if (reads ? chat_stream_open(c, c->o.file[i], e) < 0 : chat_document(c, c->o.file[i], e) < 0)
+		if (reads ? chat_stream_open(c, c->o.file[i], e) < 0 : chat_documents(c, c->o.file[i], e) < 0)
 			return -1;
 	}
 	/* Standard input is the document, unless FILEs are named: a loop that feeds us names must keep its input. */

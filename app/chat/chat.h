@@ -83,6 +83,8 @@ void chat_read(struct chat *);
 void chat_banner(struct chat *);
 /* Add a file, or bytes in memory, as a document.  Warnings about its text go to standard error. */
 int  chat_document(struct chat *, const char *path_or_dash, struct err *);
+/* The same for all files of a folder or pattern: each is named on standard error; 0 where at least one was added. */
+int  chat_documents(struct chat *, const char *path_or_dash, struct err *);
 int  chat_document_bytes(struct chat *, const char *name, const char *bytes, size_t n, struct err *);
 
 struct slash {

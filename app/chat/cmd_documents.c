@@ -57,6 +57,60 @@ int chat_document_bytes(struct chat *c, const char *name, const char *bytes, siz
 	return doc_decode(name, bytes, n, &doc, e) < 0 ? -1 : add_and_free(c, &doc, e);
 }
 
+/* One line for a document of several. */
+static void say_added(struct chat *c, const struct document *d)
+{
+	struct str s = {0};
+
+	human_count(&s, d->tokens);
+	if (!c->o.quiet)
+		say("document '%s': %s tokens", d->name, s.p);
+	str_free(&s);
+}
+
+/* The files of a folder or pattern: one that cannot be read is named and does not stop the others. */
+static int add_several(struct chat *c, const char *what, const struct doc_paths *list, struct err *e)
+{
+	size_t added = 0, failed = 0;
+
+	for (size_t i = 0; i < list->n && e->code != ERR_CANCELLED; i++) {
+		size_t before = c->t.n_doc;
+
+		*e = (struct err){0};
+		if (chat_document(c, list->path[i], e) < 0) {
+			failed++;
+			if (e->code != ERR_CANCELLED)
+				say("%s", e->msg);
+		} else {
+			added++;
+			if (c->t.n_doc > before)
+				say_added(c, &c->t.doc[c->t.n_doc - 1]);
+		}
+	}
+	if (e->code == ERR_CANCELLED)
+		return -1;
+	*e = (struct err){0};
+	if (!added)
+		return err_set(e, ERR_DOCUMENT, "none of the %zu files of '%.100s' could be read", list->n, what);
+	if (!c->o.quiet && failed)
+		say("%zu of %zu files of '%.100s' are documents now, %zu could not be read", added, list->n, what, failed);
+	else if (!c->o.quiet)
+		say("%zu documents of '%.100s'", added, what);
+	return 0;
+}
+
+int chat_documents(struct chat *c, const char *what, struct err *e)
+{
+	struct doc_paths list;
+	int rc;
+
+	if (doc_find(what, &list, e) < 0)
+		return -1;
+	rc = list.n == 1 ? chat_document(c, list.path[0], e) : add_several(c, what, &list, e);
+	doc_paths_free(&list);
+	return rc;
+}
+
 /* An empty input (`</dev/null`, a closed descriptor, a pipe without a byte) is no document. */
 int document_from_stdin(struct chat *c, struct err *e)
 {
@@ -79,15 +133,16 @@ int document_from_stdin(struct chat *c, struct err *e)
 	return rc;
 }
 
-/* In a pipe they are read with the question. */
-void chat_read(struct chat *c)
+/* Prefill the documents from index `from` on, which are new.  In a pipe they are read with the question. */
+static void read_from(struct chat *c, size_t from)
 {
 	struct timeline_stats st;
 	struct err e = {0};
 	struct str s = {0};
+	size_t tokens = 0;
 	int32_t n;
 
-	if (!c->interactive)
+	if (!c->interactive || from >= c->t.n_doc)
 		return;
 	n = conversation_prefill(&c->t, chat_prefill_progress, c, &e);
 	c->front->progress(c, "reading", -1, 0);
@@ -95,10 +150,12 @@ void chat_read(struct chat *c)
 	if (signals_quit())
 		c->quit = 1, c->rc = 128 + signals_quit();
 	timeline_stats(c->t.tl, &st);
-	if (c->t.n_doc == 1 || c->t.n_msg)
-		str_addf(&s, "document '%s'", c->t.doc[c->t.n_doc - 1].name);
+	if (c->t.n_doc - from == 1)
+		str_addf(&s, "document '%s'", c->t.doc[from].name);
 	else
-		str_addf(&s, "%zu documents", c->t.n_doc);
+		str_addf(&s, "%zu documents", c->t.n_doc - from);
+	for (size_t i = from; i < c->t.n_doc; i++)
+		tokens += c->t.doc[i].tokens;
 	if (n < 0 && e.code == ERR_CANCELLED) {
 		notice(c, "[%s: stopped after %d tokens; the rest is read before the next answer, /undo drops it]", s.p,
 		       st.prefill_tokens);
@@ -106,7 +163,7 @@ void chat_read(struct chat *c)
 		chat_error(c, &e);
 	} else if (!c->o.quiet) {
 		str_adds(&s, ": ");
-		human_count(&s, c->t.n_msg ? c->t.doc[c->t.n_doc - 1].tokens : (uint64_t)st.prefill_tokens);
+		human_count(&s, from || c->t.n_msg ? tokens : (uint64_t)st.prefill_tokens);
 		str_adds(&s, " tokens");
 		if (c->t.n_msg) {
 			str_adds(&s, "; with the messages, which are recomputed behind it, ");
@@ -117,24 +174,29 @@ void chat_read(struct chat *c)
 	str_free(&s);
 }
 
+void chat_read(struct chat *c)
+{
+	read_from(c, 0);
+}
+
 void slash_read(struct chat *c, char *arg)
 {
 	struct err e = {0};
 	struct str path = {0};
+	size_t before = c->t.n_doc;
 
 	unquote(arg, &path);
 	if (!path.n)
-		err_set(&e, ERR_USAGE, "/read wants a file name");
+		err_set(&e, ERR_USAGE, "/read wants a file, a folder or a pattern");
 	else if (!strcmp(path.p, "-"))
-		err_set(&e, ERR_USAGE, "standard input is the conversation here; /read wants a file name");
+		err_set(&e, ERR_USAGE, "standard input is the conversation here; /read wants a file, a folder or a pattern");
 	else if (access(arg, R_OK) == 0)
-		chat_document(c, arg, &e);   /* a name with quotes or backslashes of its own */
+		chat_documents(c, arg, &e);   /* a name with quotes or backslashes of its own */
 	else
-		chat_document(c, path.p, &e);
+		chat_documents(c, path.p, &e);
 	if (e.code)
 		chat_error(c, &e);
-	else
-		chat_read(c);
+	read_from(c, before);
 	str_free(&path);
 }
 
@@ -184,8 +246,8 @@ int attach_files(struct chat *c, const struct str *text)
 	str_free(&path);
 	if (e.code)
 		chat_error(c, &e);
-	else if (c->t.n_doc > before)
-		chat_read(c);
+	else
+		read_from(c, before);
 	return e.code ? -1 : 0;
 }
 
@@ -343,5 +405,5 @@ void slash_pin(struct chat *c, char *arg)
 	if (c->t.n_doc == before)
 		return;
 	notice(c, "[pinned: it stands with the documents now; /drop takes it out]");
-	chat_read(c);
+	read_from(c, before);
 }

@@ -13,7 +13,7 @@ static const struct slash commands[] = {
 	{"/regen", "/retry /regenerate", "", "answer the last question again", BUSY_QUEUED, ARG_NONE, slash_regen},
 	{"/undo", "", "[N]", "undo the last turn, or the last N", BUSY_QUEUED, ARG_NONE, slash_undo},
 	{"/edit", "", "[TEXT|N]", "ask TEXT in place of the last question, or edit that of N turns ago", BUSY_QUEUED, ARG_NONE, slash_edit},
-	{"/read", "/open /file /load /add", "FILE", "add a document: it is read now and can be asked about", BUSY_QUEUED, ARG_FILE, slash_read},
+	{"/read", "/open /file /load /add", "FILE", "add a document, or those of a folder or pattern, to be asked about", BUSY_QUEUED, ARG_FILE, slash_read},
 	{"/stream", "", "FILE", "read a text of any length; stop it, ask, and /on reads on", BUSY_QUEUED, ARG_FILE, slash_stream},
 	{"/on", "", "", "read on where it was stopped", BUSY_QUEUED, ARG_NONE, slash_on},
 	{"/stats", "/status /tokens /context", "", "tokens, context, speed and memory", BUSY_QUEUED, ARG_NONE, slash_stats},
