@@ -196,12 +196,12 @@ $(BUILD)/%.o: %.c Makefile | $(BUILD)/libraries
 $(BUILD)/libtest.a: $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/lib/*.c))
 	$(say) ar $@
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
-$(unit) $(BUILD)/tests/measure/time_select: $(BUILD)/libtest.a $(archives)
+$(unit) $(BUILD)/tests/measure/time_select $(BUILD)/tests/measure/sources: $(BUILD)/libtest.a $(archives)
 $(BUILD)/tests/%: $(BUILD)/tests/%.o
 	$(say) link $@
 	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(if $(filter cuda/%,$*),-lstdc++) $(LDLIBS)
 # tests/app/ looks into the program itself; tests/cuda/ into the emulated device.
-$(filter $(BUILD)/tests/app/%,$(unit)): $(filter-out $(BUILD)/app/main.o,$(call objects,app))
+$(filter $(BUILD)/tests/app/%,$(unit)) $(BUILD)/tests/measure/sources: $(filter-out $(BUILD)/app/main.o,$(call objects,app))
 $(addprefix $(BUILD)/tests/app/,t_screen t_pictures): $(BUILD)/tests/app/play.o
 $(BUILD)/tests/app/t_pictures: $(BUILD)/tests/app/svg.o
 $(filter $(BUILD)/tests/cuda/%,$(unit)): $(BUILD)/libcuda_host.a

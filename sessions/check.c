@@ -1,9 +1,9 @@
 /* sessions/check.c - everything about chat.db that can be checked.
  *
  * SQLite's own check sees structure only; a flipped bit in a text looks fine to it.  So messages and documents
- * have sums, the tree has rules, and the search index is compared with the messages.  The index is the one thing
- * that is mended here: it can be made from the messages at any time. */
-#include "sessions/store.h"
+ * have sums, the tree has rules, and the search index is compared with the messages.  The indexes are the one thing
+ * that is mended here: they can be made from messages and documents at any time. */
+#include "sessions/passages.h"
 
 #include <string.h>
 
@@ -49,7 +49,8 @@ static int structure(struct checking *c, struct err *e)
 static int schema_text(struct db *d, struct str *out, struct err *e)
 {
 	sqlite3_stmt *st = db_query(d, e, "SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_schema"
-	                            " WHERE name NOT LIKE 'find\\_%' ESCAPE '\\' ORDER BY type, name", "");
+	                            " WHERE name NOT LIKE 'find\\_%' ESCAPE '\\'"
+	                            " AND name NOT LIKE 'sentence\\_%' ESCAPE '\\' ORDER BY type, name", "");
 	int rc = st ? 1 : -1;
 
 	while (rc > 0 && (rc = db_step(d, st, e)) > 0)
@@ -173,6 +174,37 @@ static int index_check(struct checking *c, struct err *e)
 	return 0;
 }
 
+/* What is damaged is emptied: the next search indexes the texts again. */
+static int passages_check(struct checking *c, struct err *e)
+{
+	struct db *d = &c->s->db;
+	struct err seen = {0};
+	int64_t lost;
+	int whole;
+
+	if (c->s->read_only)
+		return 0;
+	if (db_begin(d, e))
+		return -1;
+	whole = passages_whole(d, &seen);
+	if (db_end(d, whole < 0 ? -1 : 0, &seen) && !db_damaged(d))
+		return err_set(e, seen.code, "%s", seen.msg);
+	if (whole > 0 && db_find(d, e, &lost, "SELECT count(*) FROM passages p WHERE NOT EXISTS (SELECT 1 FROM content c WHERE c.hash=p.hash)",
+	                         "") < 0)
+		return -1;
+	if (whole > 0 && !lost)
+		return 0;
+	c->wrong = 1;
+	if (db_begin(d, e))
+		return -1;
+	if (db_end(d, passages_empty(d, &seen), &seen)) {
+		str_adds(c->report, "the index of documents is damaged, and could not be emptied:\n");
+		return ended(c, -1, &seen, e);
+	}
+	str_adds(c->report, "the index of documents was not that of their texts; it is made anew with the next search\n");
+	return 0;
+}
+
 int store_check(struct store *s, struct str *report, struct err *e)
 {
 	struct checking c = {s, report, 0};
@@ -212,7 +244,7 @@ int store_check(struct store *s, struct str *report, struct err *e)
 	         "its name, size, place or file are not what was saved", e) ||
 	    sums(&c, "SELECT content, type, bytes, sum, marks FROM outline", outline_sum_ok, "text",
 	         "its pages and headings are not what was saved; they are found anew in the text", e) ||
-	    texts(&c, e) || index_check(&c, e))
+	    texts(&c, e) || index_check(&c, e) || passages_check(&c, e))
 		return -1;
 	return c.wrong;
 }

@@ -1,17 +1,10 @@
 /* sessions/documents.c - the documents of sessions.
  *
  * A text is stored once under its SHA-256, however many sessions or forks have it; each stores its own name for it. */
-#include "sessions/store.h"
+#include "sessions/passages.h"
 
-#include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
-
-int text_hash(const void *p, size_t n, uint8_t out[32], struct err *e)
-{
-	return EVP_Digest(n ? p : "", n, out, NULL, EVP_sha256(), NULL) == 1
-	       ? 0 : err_set(e, ERR_FAIL, "cannot compute a checksum: libcrypto refuses SHA-256");
-}
 
 /* The columns of a document that its sum is of. */
 struct row { int64_t number[4], mtime; const void *name, *file, *path; size_t n_name, n_file, n_path; };   /* content, bytes, at, after */
@@ -106,7 +99,8 @@ int session_add_document(struct store *s, int64_t session, const struct stored_d
 /* Texts that no session has any more, and what is known of them. */
 static int drop_orphans(struct store *s, struct err *e)
 {
-	if (db_run(&s->db, e, "DELETE FROM content WHERE NOT EXISTS (SELECT 1 FROM document d WHERE d.content=content.id)", ""))
+	if (passages_drop_orphans(&s->db, e) ||
+	    db_run(&s->db, e, "DELETE FROM content WHERE NOT EXISTS (SELECT 1 FROM document d WHERE d.content=content.id)", ""))
 		return -1;
 	return db_run(&s->db, e, "DELETE FROM outline WHERE NOT EXISTS (SELECT 1 FROM content c WHERE c.id=outline.content)", "");
 }

@@ -191,6 +191,29 @@ struct found {
 typedef int found_fn(const struct found *, void *ud);
 int  store_search(struct store *, const char *words, int limit, found_fn *, void *ud, struct err *);
 
+/* ---- passages (passages.c, passage_index.c, passage_search.c): which parts of texts answer a question ----
+ *
+ * Texts are cut into passages of about a paragraph and these into sentences, which a full text index in chat.db has.  A text is indexed once,
+ * under its SHA-256; the index is deleted with the last document that has the text. */
+
+struct passage_index;
+/* The index in the store's chat.db; in memory where there is no store (NULL) or it is only read.  Close it before the store. */
+int  passage_index_open(struct passage_index **out, struct store *, struct err *);
+void passage_index_close(struct passage_index *);
+
+struct indexed_text { const char *p; size_t n; };
+struct passage_hit {
+	size_t text;                    /* number of the text */
+	size_t from, to;                /* its bytes, without white space at the ends */
+	size_t quote, quote_end;        /* the sentence in it that fits best */
+	double score;                   /* what they are sorted by, from: */
+	double passage, sentence;       /* bm25 of the passage; of the sentence */
+	double covered;                 /* 0 .. 1: words of the question that the passage has, weighted by their idf */
+};
+/* Index the texts that are not yet, and find the passages of them that answer a question, the best first: how many (0 .. most), or -1. */
+int  passages_find(struct passage_index *, const struct indexed_text *text, size_t n_text, const char *question, size_t n,
+                   struct passage_hit *out, size_t most, struct err *);
+
 enum export_format { EXPORT_MARKDOWN, EXPORT_JSON, EXPORT_TEXT };
 /* The branch shown, in order.  JSON: {"name","model","kv","messages":[{"role","text","tokens":[...]}]}. */
 int  session_export(struct store *, int64_t id, enum export_format, struct str *out, struct err *);

@@ -2,14 +2,8 @@
 #include "sessions/store.h"
 
 #include <string.h>
-#include <xxhash.h>
 
 #define KEY_MAX_BYTES 64
-
-int64_t pair_sum(const void *a, size_t n_a, const void *b, size_t n_b)
-{
-	return (int64_t)(XXH3_64bits_withSeed(a, n_a, n_b) ^ XXH3_64bits_withSeed(b, n_b, n_a + 1));
-}
 
 int setting_sum_ok(sqlite3_stmt *st, int first)
 {

@@ -4,6 +4,7 @@
  * the lock must be free, the file must be ours, whole and not newer than this program.  Until then SQLite is
  * told not even to carry its log into the file when it closes.  One process writes: SQLite before 3.51.3 could
  * damage a WAL file that two connections checkpoint at once.  Others may read beside it. */
+#include "sessions/passages.h"
 #include "sessions/store.h"
 
 #include <errno.h>
@@ -71,6 +72,7 @@ const struct migration store_migrations[] = {
 	{sql_tables, NULL},            /* 1: sessions, messages, documents */
 	{sql_find, index_rebuild},     /* 2: full text search */
 	{sql_outlines, NULL},          /* 3: marks of documents, and the files that they were read from */
+	{passage_tables, NULL},        /* 4: the index of passages */
 };
 const int store_version = sizeof store_migrations / sizeof *store_migrations;
 
@@ -501,7 +503,8 @@ int store_change(struct store *s, store_body *body, void *arg, struct err *e)
 		rc = db_end(&s->db, body(s, arg, &first), &first);
 		if (!rc)
 			return 0;
-		if (tries || !db_damaged(&s->db) || db_begin(&s->db, e) || db_end(&s->db, index_rebuild(&s->db, e), e))
+		if (tries || !db_damaged(&s->db) || db_begin(&s->db, e) ||
+		    db_end(&s->db, passages_empty(&s->db, e) || index_rebuild(&s->db, e), e))
 			break;
 	}
 	return err_set(e, first.code, "%s", first.msg);

@@ -7,10 +7,11 @@
  *     sessions.c      making, naming, forking and deleting them
  *     names.c         names, titles, finding by them
  *     messages.c      the tree of messages
+ *     sums.c          checksums
  *     settings.c      values that a session stores by name
  *     documents.c     documents of a session
  *     outlines.c      pages and headings of their texts
- *     search.c        full text
+ *     search.c        full text of messages; passages.h: of documents
  *     export.c        a session as a file
  *     check.c         everything that can be checked */
 #ifndef WEIR_SESSIONS_STORE_H
@@ -50,8 +51,8 @@ int64_t store_now(void);
 
 /* Refuses work on a store that was opened to be read. */
 int  store_writable(const struct store *, struct err *);
-/* A change as one transaction.  When the search index turns out to be damaged it is made anew and the change tried once
- * more: it holds nothing that is not in the messages. */
+/* A change as one transaction.  When a search index turns out to be damaged both are made anew and the change tried once
+ * more: they hold nothing that is not in the messages and documents. */
 typedef int store_body(struct store *, void *arg, struct err *);
 int  store_change(struct store *, store_body *, void *arg, struct err *);
 /* Delete the copies that migrations made of older formats. */
@@ -80,16 +81,18 @@ int  message_visible(struct store *, int64_t session, int64_t message, struct er
 int  message_sum_ok(sqlite3_stmt *, int first_column);                  /* role, complete, text, token, stats, sum */
 int  session_base(struct store *, int64_t session, int64_t *base, struct err *);
 
-/* settings.c */
-int  setting_sum_ok(sqlite3_stmt *, int first_column);                  /* key, sum, value */
+/* sums.c */
 /* Checksum of a row's two parts: structure is SQLite's to check, that a value is the one that was saved is not. */
 int64_t pair_sum(const void *a, size_t n_a, const void *b, size_t n_b);
+int  text_hash(const void *, size_t, uint8_t out[32], struct err *);   /* SHA-256 */
+
+/* settings.c */
+int  setting_sum_ok(sqlite3_stmt *, int first_column);                  /* key, sum, value */
 
 /* documents.c */
 int  document_sum_ok(sqlite3_stmt *, int first_column);                 /* content, bytes, at, after, sum, name, mtime, file, path */
 /* All documents of a session, and texts that no other one has. */
 int  documents_drop(struct store *, int64_t session, struct err *);
-int  text_hash(const void *, size_t, uint8_t out[32], struct err *);   /* SHA-256 */
 
 /* outlines.c */
 int  outline_sum_ok(sqlite3_stmt *, int first_column);                  /* type, bytes, sum, marks */

@@ -319,8 +319,10 @@ static int open_documents(struct chat *c, struct err *e)
 int chat_open(struct chat *c, struct options *o, struct str *note, struct err *e)
 {
 	c->o = *o;
-	if ((o->command == CMD_CHAT && mistyped_command(o, e) < 0) || session_log_open(&c->log, &c->o, e) < 0 || conversation_open(&c->t, &c->o, e) < 0 ||
-	    session_log_resume(c->log, &c->t, note, e) < 0 || open_documents(c, e) < 0)
+	if ((o->command == CMD_CHAT && mistyped_command(o, e) < 0) || session_log_open(&c->log, &c->o, e) < 0 || conversation_open(&c->t, &c->o, e) < 0)
+		return -1;
+	document_search_attach(c);
+	if (session_log_resume(c->log, &c->t, note, e) < 0 || open_documents(c, e) < 0)
 		return -1;
 	return 0;
 }
@@ -329,6 +331,7 @@ void chat_close(struct chat *c, struct options *o)
 {
 	chat_stream_close(c);
 	chat_delete_due(c, 1);
+	document_search_close(c);
 	session_log_close(c->log);
 	conversation_close(&c->t);
 	reasoning_free(&c->think);

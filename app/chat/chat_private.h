@@ -50,6 +50,12 @@ int  session_log_fingerprint(struct session_log *, const struct conversation *, 
 /* The number of the last message that is stored; 0 = none. */
 int64_t session_log_head(const struct conversation *);
 
+/* ---- document_search.c ---- */
+
+/* Let the conversation search its documents, and close the index again. */
+void document_search_attach(struct chat *);
+void document_search_close(struct chat *);
+
 /* ---- the commands, each in the file of its subject ---- */
 
 void slash_help(struct chat *, char *arg);

@@ -444,12 +444,16 @@ static void on_event(struct conversation *t, const struct conversation_event *ev
 void session_log_detach(struct session_log *r, struct conversation *t)
 {
 	conversation_ignore(t, on_event, r);
-	t->hooks = (struct conversation_hooks){.ud = NULL};
+	t->hooks.fetch = NULL;
+	t->hooks.next_turn = NULL;
+	t->hooks.ud = NULL;
 }
 
 void session_log_attach(struct session_log *r, struct conversation *t)
 {
 	session_log_detach(r, t);
 	conversation_observe(t, on_event, r);
-	t->hooks = (struct conversation_hooks){.fetch = fetch, .next_turn = next_turn, .ud = r};
+	t->hooks.fetch = fetch;
+	t->hooks.next_turn = next_turn;
+	t->hooks.ud = r;
 }

@@ -104,13 +104,24 @@ typedef void observer_fn(struct conversation *, const struct conversation_event 
 struct observer { observer_fn *fn; void *ud; };
 enum { OBSERVERS_MOST = 4 };
 
-/* What the conversation asks of the session log; each may be NULL. */
+/* A passage of document `doc` that a search found: bytes from .. to of the document's body, and the sentence in it that fits best. */
+struct found_passage {
+	size_t doc, from, to, quote, quote_end;
+	double score;               /* bm25 of both, and what each has of it */
+	double passage, sentence;
+	double covered;             /* 0 .. 1: words of the question that the passage has, weighted by their idf */
+};
+
+/* What the conversation asks of the session log and the index of documents; each may be NULL. */
 struct conversation_hooks {
 	/* Before want[0 .. n) is prefilled, of which the timeline has the first `same` tokens: load more of its KV entries, if they are saved. */
 	void (*fetch)(struct conversation *, const struct tokens *want, size_t same, void *ud);
 	/* The question that was undone last behind the last message, and its answer: 1 and out[2], the caller's; 0 = there is none; -1. */
 	int (*next_turn)(struct conversation *, struct message out[2], void *ud, struct err *);
 	void *ud;
+	/* The passages of the documents that fit a question, the best first: how many (0 .. most), or -1. */
+	int (*search)(struct conversation *, const char *question, size_t n, struct found_passage *out, size_t most, void *search_ud, struct err *);
+	void *search_ud;
 };
 
 struct conversation {
@@ -244,6 +255,27 @@ enum { PASSAGE_LEAST = 40, PASSAGE_GOOD = 80, PASSAGE_MOST = 120 };
 
 /* The passages of a text in UTF-8, in order; free *out.  end[n_token]: the byte behind each of its tokens, ascending. */
 size_t passages_cut(const char *text, size_t n, const size_t *end, size_t n_token, const struct mark *, size_t n_mark, struct passage **out);
+
+/* ---- sources (sources.c): the passages that answer a question ---- */
+
+/* One of them: bytes of the body of document `doc`. */
+struct source {
+	size_t doc;
+	size_t from, to;              /* the passage */
+	size_t quote, quote_end;      /* its best sentence */
+	double score;
+};
+struct sources {
+	struct source *at; size_t n;  /* distinct passages, the best first; also where none is good enough */
+	int found;                    /* 0: nothing is good enough */
+	double seconds;
+};
+enum { SOURCES_MOST = 10 };
+/* Find what the documents say about a question, which may lean on the messages so far.  No message is added, and the conversation's
+ * timeline is not touched.  Without documents, or without an index of them (hooks.search), nothing is found.  After -1 (ERR_CANCELLED)
+ * *out is empty. */
+int  conversation_sources(struct conversation *, const char *question, size_t n, struct sources *out, struct err *);
+void sources_free(struct sources *);
 
 /* ---- reasoning (reasoning.c) ----
  *

@@ -397,12 +397,15 @@ TEST(newer_foreign_and_damaged_files_are_left_alone)
 	say(s, begin(s, "it"), 0, ROLE_USER, "words");
 	store_close(s);
 	p.store = NULL;
-	file_sql(p.dir, "PRAGMA user_version=4");
-	refused_unchanged(&p, "of a newer weir (format 4, this one knows up to 3)", __LINE__);
+	snprintf(path, sizeof path, "PRAGMA user_version=%d", store_version + 1);
+	file_sql(p.dir, path);
+	snprintf(path, sizeof path, "of a newer weir (format %d, this one knows up to %d)", store_version + 1, store_version);
+	refused_unchanged(&p, path, __LINE__);
 	CHECK(strstr(open_error(p.dir, 1), "of a newer weir"));
 	file_sql(p.dir, "PRAGMA user_version=-5");
 	refused_unchanged(&p, "a database of another program", __LINE__);
-	file_sql(p.dir, "PRAGMA user_version=3; PRAGMA application_id=1");
+	snprintf(path, sizeof path, "PRAGMA user_version=%d; PRAGMA application_id=1", store_version);
+	file_sql(p.dir, path);
 	refused_unchanged(&p, "a database of another program", __LINE__);
 	file_sql(p.dir, "PRAGMA application_id=0");
 	refused_unchanged(&p, "a database of another program", __LINE__);
@@ -500,11 +503,21 @@ TEST(older_files_are_brought_up_to_date)
 	db_close(&old);
 	place_reopen(&p, &s);
 	CHECK_INT(hits(s, "ancient"), 2);
+	/* What format 4 has: documents are searched. */
+	{
+		struct indexed_text text = {"An ancient text.", 16};
+		struct passage_index *x;
+		struct passage_hit hit[2];
+
+		OK(passage_index_open(&x, s, e));
+		CHECK_INT(passages_find(x, &text, 1, "ancient", 7, hit, 2, &err), 1);
+		passage_index_close(x);
+	}
 	/* Deleted is deleted there, too. */
 	OK(session_delete(s, id, e));
 	CHECK(!on_disk(p.dir, "ancient"));
 	place_remove(&p);
-	CHECK_INT(store_version, 3);   /* a new format: extend this test and make_old() */
+	CHECK_INT(store_version, 4);   /* a new format: extend this test and make_old() */
 }
 
 TEST(marks_and_files_are_kept_with_documents)

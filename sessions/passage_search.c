@@ -1,0 +1,266 @@
+/* sessions/passage_search.c - finds the passages of texts that answer a question (sessions.h).
+ *
+ * bm25 (Robertson and Zaragoza 2009) of each sentence, and of the passage that it stands in: the index says which sentences have a word,
+ * and in sentences a word rarely stands twice, so that its count in a passage is the number of its sentences that have it.  What somebody
+ * types reaches SQLite's query language as single words inside quotes, which its own tokenizer has cut. */
+#include "sessions/passages.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	WORDS_MOST = 64,           /* of a question; the first ones */
+	COMMON_ABOVE = 400,        /* sentences: in a text with fewer of them no word is too common */
+};
+static const double COMMON_SHARE = 0.12;   /* a word in more of the sentences says nothing and is skipped: "the" */
+static const double K1 = 1.2, B = 0.6;     /* of bm25 */
+static const double SENTENCE_WEIGHT = 0.5; /* of a passage's best sentence, beside the passage itself */
+static const double HEADING_WEIGHT = 0.3;  /* of a word that stands in the passage's heading only, as a part of its weight */
+
+/* ---- the question ---- */
+
+struct word { char *text; size_t n; char *stem; size_t n_stem; double idf, weight; };
+struct question { struct str folded; struct word word[WORDS_MOST]; size_t n; };
+
+static int on_word(const char *stem, size_t n, size_t from, size_t to, void *ud)
+{
+	struct question *q = ud;
+
+	for (size_t i = 0; i < q->n; i++)
+		if (q->word[i].n_stem == n && !memcmp(q->word[i].stem, stem, n))
+			return 0;
+	if (to > q->folded.n || from >= to || memchr(q->folded.p + from, '"', to - from))
+		return 0;
+	q->word[q->n++] = (struct word){.text = xstrndup(q->folded.p + from, to - from), .n = to - from, .stem = xstrndup(stem, n), .n_stem = n};
+	return q->n == WORDS_MOST;
+}
+
+static void question_free(struct question *q)
+{
+	for (size_t i = 0; i < q->n; i++) {
+		free(q->word[i].text);
+		free(q->word[i].stem);
+	}
+	str_free(&q->folded);
+}
+
+/* ---- the texts ---- */
+
+/* A passage: its sentences, and what the words of the question that it has add up to. */
+struct place {
+	size_t text, from, to;
+	uint32_t words;
+	double score, covered, heading;
+	uint32_t has, headed;      /* number of sentences with the word that is looked up, and that word (from 1 on) */
+};
+struct search {
+	struct passage_index *x;
+	const struct indexed_text *text; size_t n_text;
+	struct passage_rows *rows;
+	size_t *base;              /* [n_text + 1] sentences before each text */
+	struct place *place; size_t n_place, cap;
+	uint32_t *place_of;        /* [sentences] */
+	uint32_t *under;           /* [places] the place with the heading that it stands under; itself: none */
+	double *score;             /* [sentences] */
+	size_t n_sentence;
+	double mean_sentence, mean_place;
+};
+
+static void search_free(struct search *s)
+{
+	for (size_t i = 0; s->rows && i < s->n_text; i++)
+		free(s->rows[i].at);
+	free(s->rows);
+	free(s->base);
+	free(s->place);
+	free(s->place_of);
+	free(s->under);
+	free(s->score);
+}
+
+/* The rows of all texts, and their passages. */
+static int search_open(struct search *s, struct err *e)
+{
+	uint64_t words = 0;
+
+	s->rows = xcalloc(s->n_text + 1, sizeof *s->rows);
+	s->base = xcalloc(s->n_text + 1, sizeof *s->base);
+	for (size_t i = 0; i < s->n_text; i++) {
+		if (passage_rows_of(s->x, s->text[i].p, s->text[i].n, &s->rows[i], e))
+			return -1;
+		s->base[i + 1] = s->base[i] + s->rows[i].n;
+	}
+	s->n_sentence = s->base[s->n_text];
+	s->place_of = xcalloc(s->n_sentence + 1, sizeof *s->place_of);
+	s->score = xcalloc(s->n_sentence + 1, sizeof *s->score);
+	for (size_t i = 0; i < s->n_text; i++)
+		for (size_t k = 0; k < s->rows[i].n; k++) {
+			const struct sentence *at = &s->rows[i].at[k];
+			if (!k || at->flags & SENTENCE_FIRST) {
+				if (s->n_place == s->cap) {
+					s->cap = s->cap ? 2 * s->cap : 64;
+					s->place = xrealloc(s->place, s->cap * sizeof *s->place);
+				}
+				s->place[s->n_place++] = (struct place){.text = i, .from = s->base[i] + k};
+			}
+			s->place_of[s->base[i] + k] = (uint32_t)(s->n_place - 1);
+			s->place[s->n_place - 1].to = s->base[i] + k + 1;
+			s->place[s->n_place - 1].words += at->words;
+			words += at->words;
+		}
+	s->under = xcalloc(s->n_place + 1, sizeof *s->under);
+	for (size_t i = 0; i < s->n_place; i++) {
+		const struct place *p = &s->place[i];
+		int heading = s->rows[p->text].at[p->from - s->base[p->text]].flags & SENTENCE_HEADING;
+		s->under[i] = heading || !i || s->place[i - 1].text != p->text ? (uint32_t)i : s->under[i - 1];
+	}
+	s->mean_sentence = s->n_sentence ? (double)words / (double)s->n_sentence : 1;
+	s->mean_place = s->n_place ? (double)words / (double)s->n_place : 1;
+	return 0;
+}
+
+static const struct sentence *sentence_at(const struct search *s, size_t text, size_t i)
+{
+	return &s->rows[text].at[i - s->base[text]];
+}
+
+/* ---- bm25 ---- */
+
+static double idf(size_t n, size_t have)
+{
+	return log(1 + ((double)n - (double)have + 0.5) / ((double)have + 0.5));
+}
+
+static double saturate(double count, double words, double mean)
+{
+	return count * (K1 + 1) / (count + K1 * (1 - B + B * words / mean));
+}
+
+/* The sentences that have the word: numbers from all texts into found[], at most `most` of them; -1 on errors. */
+static int64_t look_up(struct search *s, const struct word *w, size_t most, uint32_t *found, struct err *e)
+{
+	struct str query = {0};
+	int64_t n = 0;
+
+	str_addf(&query, "\"%s\"", w->text);
+	for (size_t i = 0; i < s->n_text && n >= 0 && (size_t)n < most; i++) {
+		const struct passage_rows *r = &s->rows[i];
+		sqlite3_stmt *st = db_query(s->x->db, e, "SELECT rowid FROM sentence WHERE sentence MATCH ?1 AND rowid BETWEEN ?2 AND ?3", "sii",
+		                            query.p, query.n, r->id, r->id + (int64_t)r->n - 1);
+		int rc = st ? 1 : -1;
+		while (rc > 0 && (size_t)n < most && (rc = db_step(s->x->db, st, e)) > 0) {
+			int64_t row = sqlite3_column_int64(st, 0) - r->id;
+			if (row >= 0 && row < (int64_t)r->n)
+				found[n++] = (uint32_t)(s->base[i] + (size_t)row);
+		}
+		db_put(s->x->db, st);
+		if (rc < 0)
+			n = -1;
+	}
+	str_free(&query);
+	return n;
+}
+
+/* Add a word's weight to sentences and passages. */
+static void add_word(struct search *s, const struct word *w, const uint32_t *found, size_t n, uint32_t number)
+{
+	for (size_t i = 0; i < n;) {
+		struct place *p = &s->place[s->place_of[found[i]]];
+		size_t first = i;
+
+		for (; i < n && found[i] < p->to; i++) {
+			const struct sentence *at = sentence_at(s, p->text, found[i]);
+			s->score[found[i]] += w->weight * saturate(1, at->words, s->mean_sentence);
+			if (at->flags & SENTENCE_HEADING)
+				p->headed = number;
+		}
+		p->has = number;
+		p->score += w->weight * saturate((double)(i - first), p->words, s->mean_place);
+		p->covered += w->weight;
+		if (i == first)
+			i++;
+	}
+	/* A word of the heading counts for the passages below that lack it. */
+	for (size_t k = 0; k < s->n_place; k++) {
+		struct place *p = &s->place[k];
+		if (p->has != number && s->place[s->under[k]].headed == number) {
+			p->score += HEADING_WEIGHT * w->weight;
+			p->covered += w->weight;
+		}
+	}
+}
+
+static int score_all(struct search *s, struct question *q, double *whole, struct err *e)
+{
+	size_t most = s->n_sentence > COMMON_ABOVE ? (size_t)((double)s->n_sentence * COMMON_SHARE) : s->n_sentence;
+	uint32_t *found = xcalloc(s->n_sentence + 1, sizeof *found);
+	int rc = 0;
+
+	*whole = 0;
+	for (size_t i = 0; i < q->n && !rc; i++) {
+		int64_t n = look_up(s, &q->word[i], most + 1, found, e);
+		if (n < 0)
+			rc = -1;
+		else if ((size_t)n <= most) {
+			q->word[i].weight = q->word[i].idf = idf(s->n_sentence, (size_t)n);
+			*whole += q->word[i].weight;
+			add_word(s, &q->word[i], found, (size_t)n, (uint32_t)i + 1);
+		}
+	}
+	free(found);
+	return rc;
+}
+
+/* ---- the best ---- */
+
+static size_t best_sentence(const struct search *s, const struct place *p)
+{
+	size_t best = p->from;
+
+	for (size_t i = p->from; i < p->to; i++)
+		if (s->score[i] > s->score[best] || (sentence_at(s, p->text, best)->flags & SENTENCE_HEADING && s->score[i] >= s->score[best]))
+			best = i;
+	return best;
+}
+
+static void put_hit(const struct search *s, const struct place *p, double whole, struct passage_hit *out, size_t *n, size_t most)
+{
+	size_t best = best_sentence(s, p), i;
+	const struct sentence *quote = sentence_at(s, p->text, best);
+	struct passage_hit hit = {
+		.text = p->text, .from = sentence_at(s, p->text, p->from)->from, .to = sentence_at(s, p->text, p->to - 1)->to,
+		.quote = quote->from, .quote_end = quote->to, .sentence = s->score[best], .passage = p->score,
+		.covered = whole > 0 ? p->covered / whole : 0,
+	};
+
+	hit.score = hit.passage + SENTENCE_WEIGHT * hit.sentence;
+	if (*n == most && out[most - 1].score >= hit.score)
+		return;
+	for (i = *n < most ? (*n)++ : most - 1; i && out[i - 1].score < hit.score; i--)
+		out[i] = out[i - 1];
+	out[i] = hit;
+}
+
+int passages_find(struct passage_index *x, const struct indexed_text *text, size_t n_text, const char *question, size_t n,
+                  struct passage_hit *out, size_t most, struct err *e)
+{
+	struct search s = {.x = x, .text = text, .n_text = n_text};
+	struct question q = {.n = 0};
+	double whole = 0;
+	size_t count = 0;
+	int rc;
+
+	words_fold(question, n, &q.folded);
+	rc = search_open(&s, e);
+	if (!rc && tokenizer_run(x->words, q.folded.p, q.folded.n, on_word, &q))
+		rc = err_set(e, ERR_FIT, "cannot search: no memory");
+	if (!rc)
+		rc = score_all(&s, &q, &whole, e);
+	for (size_t i = 0; !rc && i < s.n_place && most; i++)
+		if (s.place[i].score > 0)
+			put_hit(&s, &s.place[i], whole, out, &count, most);
+	question_free(&q);
+	search_free(&s);
+	return rc ? -1 : (int)count;
+}

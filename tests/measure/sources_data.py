@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+"""tests/measure/sources_data.py SQUAD.json HOTPOT.json ESSAYS.json OUT - documents and questions for tests/measure/sources.
+
+Writes OUT/NAME.md and OUT/NAME.tsv for each of four documents: squad-70k, squad-500k, hotpot-70k and hotpot-500k.  A line of the table:
+half (a or b), kind (one, two or none: paragraphs that the answer needs), the places in the document that are wanted ("FROM-TO FROM-TO",
+bytes), the accepted answers with | between them, the question.  squad-*: every other article is in the document; questions about the
+others cannot be answered.  squad: FROM-TO is the answer; hotpot: the paragraphs of the supporting facts."""
+import json
+import random
+import re
+import sys
+
+TOKEN = 4.4   # bytes, of this English text and the default model's tokenizer
+
+
+class Document:
+    def __init__(self):
+        self.part, self.at = [], 0
+
+    def add(self, text):
+        begin = self.at
+        self.part.append(text)
+        self.at += len(text.encode())
+        return begin
+
+    def write(self, path):
+        with open(path, 'w', encoding='utf-8', newline='\n') as f:
+            f.write(''.join(self.part))
+
+
+def clean(text):
+    return re.sub(r'[\t\r\n]+', ' ', text).strip()
+
+
+def half(number):
+    return 'ab'[number % 2]
+
+
+def essays(path):
+    text = json.load(open(path, encoding='utf-8'))['text']
+    return [p for p in re.split(r'\n\s*\n', text) if p.strip()]
+
+
+def squad_blocks(data, rows, number):
+    """One block of paragraphs for each article that is in the document."""
+    for i, article in enumerate(data):
+        block = [('# ' + article['title'].replace('_', ' '), [])]
+        for p in article['paragraphs']:
+            number[0] += 1
+            asked = [(half(number[0]), q) for q in p['qas'] if not q['is_impossible'] and q['answers']]
+            block.append((p['context'], asked))
+        if i % 2 == 0:
+            yield block
+        else:
+            for _, asked in block:
+                for h, q in asked:
+                    rows.append((h, 'none', '', [a['text'] for a in q['answers']], q['question']))
+
+
+def paragraphs_of(hotpot, gold_only):
+    seen = {}
+    for q in hotpot:
+        gold = {t for t, _ in q['supporting_facts']}
+        for title, sentences in q['context']:
+            if title not in seen and (title in gold or not gold_only):
+                seen[title] = ''.join(sentences).strip()
+    return seen
+
+
+def filler(document, blocks, size):
+    for block in blocks:
+        if document.at >= size:
+            return
+        document.add(block + '\n\n')
+
+
+def squad(data, hotpot, essay, tokens, out):
+    rows, document = [], Document()
+    blocks = list(squad_blocks(data, rows, [0]))
+    other = ['## %s\n\n%s' % (t, p) for t, p in paragraphs_of(hotpot, False).items()]
+    fill = [p for pair in zip(other, essay) for p in pair] + other[len(essay):] + essay[len(other):]
+    random.Random(7).shuffle(fill)
+    size, share = tokens * TOKEN, 0
+    for i, block in enumerate(blocks):
+        begin = document.at
+        for text, asked in block:
+            at = document.add(text + '\n\n')
+            for h, q in asked:
+                a = q['answers'][0]
+                start = at + len(text[:a['answer_start']].encode())
+                place = '%d-%d' % (start, start + len(a['text'].encode()))
+                rows.append((h, 'one', place, [x['text'] for x in q['answers']], q['question']))
+        share = (size - document.at) / (len(blocks) - i)
+        goal, k = document.at + max(share, 0), 0
+        while fill and document.at < goal:
+            document.add(fill.pop() + '\n\n')
+        del begin, k
+    save(document, rows, out)
+
+
+def hotpot_doc(hotpot, data, essay, tokens, gold_only, out):
+    rows, document, place = [], Document(), {}
+    paragraphs = list(paragraphs_of(hotpot, gold_only).items())
+    random.Random(5).shuffle(paragraphs)
+    other = [p['context'] for a in data for p in a['paragraphs']] + essay
+    random.Random(6).shuffle(other)
+    spare = max(0, tokens * TOKEN - sum(len(p.encode()) + len(t) + 8 for t, p in paragraphs))
+    step = spare / len(paragraphs)
+    due = 0.0
+    for title, text in paragraphs:
+        document.add('## %s\n\n' % title)
+        at = document.add(text + '\n\n')
+        place[title] = '%d-%d' % (at, at + len(text.encode()))
+        due += step
+        while other and due > 0:
+            due -= len(other[-1].encode())
+            document.add(other.pop() + '\n\n')
+    for i, q in enumerate(hotpot):
+        gold = list(dict.fromkeys(t for t, _ in q['supporting_facts']))
+        if len(gold) == 2 and all(t in place for t in gold):
+            rows.append((half(i), 'two', ' '.join(place[t] for t in gold), [q['answer']], q['question']))
+    save(document, rows, out)
+
+
+def save(document, rows, out):
+    document.write(out + '.md')
+    with open(out + '.tsv', 'w', encoding='utf-8', newline='\n') as f:
+        for h, kind, place, answers, question in rows:
+            answers = '|'.join(dict.fromkeys(clean(a).replace('|', ' ') for a in answers))
+            f.write('\t'.join((h, kind, place, answers, clean(question))) + '\n')
+
+
+def main():
+    squad_path, hotpot_path, essay_path, out = sys.argv[1:]
+    data = json.load(open(squad_path, encoding='utf-8'))['data']
+    hotpot = json.load(open(hotpot_path, encoding='utf-8'))
+    essay = essays(essay_path)
+    squad(data, hotpot, list(essay), 70000, out + '/squad-70k')
+    squad(data, hotpot, list(essay), 500000, out + '/squad-500k')
+    hotpot_doc(hotpot, data, list(essay), 70000, True, out + '/hotpot-70k')
+    hotpot_doc(hotpot, data, list(essay), 500000, False, out + '/hotpot-500k')
+
+
+if __name__ == '__main__':
+    main()
