@@ -337,6 +337,24 @@ static uint32_t raw_of(const struct doc_text *d, uint32_t clean)
 	return raw;
 }
 
+uint32_t doc_text_clean(const struct doc_text *d, size_t raw)
+{
+	size_t lo = 0, hi = d->n_point, clean;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+		if (d->point[mid].raw <= raw)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	clean = lo ? d->point[lo - 1].clean + (raw - d->point[lo - 1].raw) : raw;
+	/* A character that became shorter ends where the next one begins. */
+	if (lo < d->n_point && clean > d->point[lo].clean)
+		clean = d->point[lo].clean;
+	return clean < d->text.n ? (uint32_t)clean : (uint32_t)d->text.n;
+}
+
 int doc_text_evicted(const struct doc_text *d, uint32_t at)
 {
 	uint32_t raw = raw_of(d, at);

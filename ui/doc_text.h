@@ -36,6 +36,7 @@ uint32_t doc_text_line(const struct doc_text *, uint32_t at);      /* from 1 */
 size_t doc_text_page(const struct doc_text *, uint32_t at);        /* from 1 */
 size_t doc_text_head(const struct doc_text *, uint32_t at);        /* the heading it stands under, from 1; 0 = none */
 int  doc_text_evicted(const struct doc_text *, uint32_t at);          /* no head keeps its token */
+uint32_t doc_text_clean(const struct doc_text *, size_t raw);      /* the byte that a raw one became */
 /* And where a line begins. */
 uint32_t doc_text_line_start(const struct doc_text *, int64_t line);
 /* What the heading or page number i of the outline says: text[0 .. *n). */

@@ -158,6 +158,29 @@ void documents_pane_goto(struct pane *pane, const char *where)
 	documents_find(p, 0);
 }
 
+void documents_pane_show(struct pane *pane, size_t document, size_t from, size_t to)
+{
+	struct documents_pane *p = (struct documents_pane *)pane;
+	struct doc_text *d;
+	struct pos pos;
+
+	if (document >= p->n_doc)
+		return;
+	p->at = document;
+	d = documents_current(p);
+	doc_text_ready(d, p->ascii);
+	p->outline = 0;
+	p->asking = NOTHING;
+	p->count = -1;
+	str_clear(&p->say);
+	str_clear(&p->words);   /* other matches would hide this one */
+	p->found = doc_text_clean(d, from);
+	p->found_n = doc_text_clean(d, to > from ? to : from) - p->found;
+	pos = documents_pos_of(p, p->found);
+	documents_walk(p, &pos, -(int64_t)(p->h / 6));
+	documents_set_top(p, documents_byte_of(p, pos));
+}
+
 static void draw(struct pane *pane, const struct area *a)
 {
 	documents_draw((struct documents_pane *)pane, a);

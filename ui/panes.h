@@ -68,6 +68,7 @@ void sessions_pane_undo_over(struct pane *);
 /* Documents (pane_documents.c); evicted words are dimmed. */
 void documents_pane_post(struct pane *, const struct ui_document *, size_t n);
 void documents_pane_goto(struct pane *, const char *where);
+void documents_pane_show(struct pane *, size_t document, size_t from, size_t to);
 void documents_pane_lens(struct pane *, size_t document, const struct ui_span *, size_t n);
 
 /* The cache (pane_cache.c): the pane is its full form; bar and side panel stand beside other things. */

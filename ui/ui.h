@@ -212,6 +212,8 @@ void ui_open_sessions(struct ui *);
 void ui_ask_delete(struct ui *, int64_t session);                    /* in the list of sessions, which is open */
 void ui_edit(struct ui *, const char *text);                         /* becomes a UI_EDITOR */
 void ui_open_documents(struct ui *, const char *where);              /* "", "p12", "40%" or words to find */
+/* The documents, at bytes [from, to) of one's text as it was posted; they are marked as a match is. */
+void ui_show_document(struct ui *, size_t document, size_t from, size_t to);
 void ui_open_panel(struct ui *, const char *how);                    /* "", "off", "bar", "full", "layer 12" */
 int  ui_search(struct ui *, const char *words);                      /* in the transcript; returns the number of matches */
 int  ui_copy(struct ui *, const char *what, struct err *);           /* "", "3", "code", "code 2", "all": becomes a UI_COPY */

@@ -48,6 +48,13 @@ void ui_open_documents(struct ui *u, const char *where)
 	ui_lay_out(u);
 }
 
+void ui_show_document(struct ui *u, size_t document, size_t from, size_t to)
+{
+	pane_open(u, DOCUMENTS);
+	documents_pane_show(u->panes[DOCUMENTS], document, from, to);
+	ui_lay_out(u);
+}
+
 void ui_open_panel(struct ui *u, const char *how)
 {
 	int layer = 0;

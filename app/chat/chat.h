@@ -42,6 +42,8 @@ struct front {
 	void (*reading)(struct chat *, const struct reading *);         /* a text without an end; NULL: none is read now */
 	void (*draft)(struct chat *, const char *text, size_t n);       /* put text into the input line; NULL: the front end has none */
 	int  (*ask)(struct chat *, const char *question);               /* 1 = yes; NULL: nobody can be asked */
+	/* Open a document at bytes [from, to) of its body; NULL: the front end has no place to show one, and its text is a notice. */
+	void (*document)(struct chat *, size_t i, size_t from, size_t to);
 	/* Asked between two pieces of such a text: 0 = read on, 1 = another job waits, 2 = the user stops the reading.  NULL: always 0. */
 	int  (*yield)(struct chat *);
 };

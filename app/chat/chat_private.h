@@ -26,6 +26,10 @@ int document_from_stdin(struct chat *, struct err *);
 /* "@notes.txt what is in it?": words behind an @ that name a readable file become documents; others are only words.  -1: one
  * could not be added, which has been said. */
 int attach_files(struct chat *, const struct str *text);
+/* A document by number, or by its name or the beginning of one: its index, or -1. */
+long document_of(struct chat *, const char *arg, struct err *);
+/* The end of the word at text[at]: a blank that is neither quoted nor behind a backslash, or n. */
+size_t word_end(const char *text, size_t n, size_t at);
 
 /* ---- cmd_sessions.c ---- */
 
@@ -73,6 +77,8 @@ void slash_stats(struct chat *, char *arg);
 void slash_redo(struct chat *, char *arg);
 void slash_continue(struct chat *, char *arg);
 void slash_docs(struct chat *, char *arg);
+void slash_outline(struct chat *, char *arg);
+void slash_goto(struct chat *, char *arg);
 void slash_drop(struct chat *, char *arg);
 void slash_pin(struct chat *, char *arg);
 void slash_model(struct chat *, char *arg);

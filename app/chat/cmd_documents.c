@@ -200,17 +200,16 @@ void slash_read(struct chat *c, char *arg)
 	str_free(&path);
 }
 
-/* The word at text[at], which ends at a blank that is neither quoted nor behind a backslash. */
-static size_t word_end(const struct str *text, size_t at)
+size_t word_end(const char *text, size_t n, size_t at)
 {
 	char quote = 0;
 
-	for (; at < text->n; at++) {
-		char ch = text->p[at];
+	for (; at < n; at++) {
+		char ch = text[at];
 
 		if (quote ? ch == quote : ch == '"' || ch == '\'')
 			quote = quote ? 0 : ch;
-		else if (ch == '\\' && quote != '\'' && at + 1 < text->n)
+		else if (ch == '\\' && quote != '\'' && at + 1 < n)
 			at++;
 		else if (!quote && strchr(" \t\n", ch))
 			break;
@@ -232,7 +231,7 @@ int attach_files(struct chat *c, const struct str *text)
 
 		if (text->p[at] != '@' || (at && !strchr(" \t\n", text->p[at - 1])))
 			continue;
-		end = word_end(text, at + 1);
+		end = word_end(text->p, text->n, at + 1);
 		str_clear(&word);
 		str_clear(&path);
 		str_add(&word, text->p + at + 1, end - at - 1);
@@ -292,8 +291,7 @@ static void say_recomputed(struct chat *c, const char *what, const char *name)
 	str_free(&s);
 }
 
-/* By number, or by a name or the beginning of one: its index, or -1. */
-static long document_of(struct chat *c, const char *arg, struct err *e)
+long document_of(struct chat *c, const char *arg, struct err *e)
 {
 	long n = number_of(arg), found = -1;
 	size_t len = strlen(arg);
@@ -307,12 +305,12 @@ static long document_of(struct chat *c, const char *arg, struct err *e)
 			return (long)i;
 		if (!strncmp(c->t.doc[i].name, arg, len)) {
 			if (found >= 0)
-				return err_set(e, ERR_USAGE, "several documents begin with '%.60s'; /drop alone numbers them", arg);
+				return err_set(e, ERR_USAGE, "several documents begin with '%.60s'; /docs numbers them", arg);
 			found = (long)i;
 		}
 	}
 	if (found < 0)
-		err_set(e, ERR_USAGE, "there is no document '%.60s'; /drop alone numbers them, 1 to %zu", arg, c->t.n_doc);
+		err_set(e, ERR_USAGE, "there is no document '%.60s'; /docs numbers them, 1 to %zu", arg, c->t.n_doc);
 	return found;
 }
 

@@ -106,6 +106,9 @@ static void handle_event(struct tui *t, const struct event *e)
 	case EV_DOCUMENTS:
 		post_documents(t, e);
 		break;
+	case EV_PLACE:
+		ui_show_document(t->ui, e->place.doc, e->place.from, e->place.to);
+		break;
 	case EV_SESSIONS:
 		t->relist = 1;   /* once the status is known */
 		break;

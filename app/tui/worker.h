@@ -33,6 +33,7 @@ enum event_what {
 	EV_DRAFT,       /* text for the input line */
 	EV_NOTICE, EV_ERROR,   /* text */
 	EV_DOCUMENTS,   /* doc[n_doc]: all documents */
+	EV_PLACE,       /* open document place.doc at its bytes [place.from, place.to) */
 	EV_SESSIONS,    /* the list of sessions has changed */
 	EV_IDLE,        /* all jobs are done */
 	EV_QUIT,        /* the chat has ended */
@@ -45,6 +46,7 @@ struct event {
 	int begins;
 	struct str text, note;
 	struct event_doc *doc; size_t n_doc;
+	struct { size_t doc, from, to; } place;
 };
 void event_free(struct event *);
 

@@ -253,6 +253,16 @@ static int on_yield(struct chat *c)
 	return waits;
 }
 
+static void on_document(struct chat *c, size_t i, size_t from, size_t to)
+{
+	struct event *e = event_new(EV_PLACE, "", 0);
+
+	e->place.doc = i;
+	e->place.from = from;
+	e->place.to = to;
+	worker_post(c->ud, e);
+}
+
 static void send_documents(struct worker *w)
 {
 	const struct conversation *t = &w->c->t;
@@ -291,5 +301,5 @@ void worker_send_changes(struct worker *w)
 
 const struct front worker_front = {
 	.notice = on_notice, .error = on_error, .progress = on_progress, .turn = on_turn, .text = on_text, .turned = on_turned,
-	.draft = on_draft, .came_back = on_came_back, .reading = on_reading, .yield = on_yield,
+	.draft = on_draft, .came_back = on_came_back, .reading = on_reading, .yield = on_yield, .document = on_document,
 };

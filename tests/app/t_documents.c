@@ -64,7 +64,7 @@ TEST(folders_and_patterns_are_several_documents)
 	put_text("b.txt", "second\n");
 	put("c.txt", "\0\1\2\0", 4);
 	put_text("d.png", "no document");
-	open_scene(&s, "-n 2 --private --chat-template chatml");
+	open_scene(&s, "-n 2 --private --chat-template chatml --kv full -c 2000");
 	s.c.o.quiet = 0;
 	do_file(&s, "/read %");
 	CHECK_MSG(!s.errors.n, "%s", s.errors.p);
@@ -96,9 +96,100 @@ TEST(files_that_all_fail_are_an_error)
 	make_files();
 	put("a.txt", "\0\1\2\0", 4);
 	put("b.txt", "\0\1\2\0", 4);
-	open_scene(&s, "-n 2 --private --chat-template chatml");
+	open_scene(&s, "-n 2 --private --chat-template chatml --kv full -c 2000");
 	do_file(&s, "/read %");
 	CHECK(has(&s.errors, "none of the 2 files of '") && s.c.t.n_doc == 0);
+	close_scene(&s);
+	remove_files();
+	cleanup();
+}
+
+/* ---- places ---- */
+
+static const char parish[] =
+	"# The parish\n\nIt lies between two hills.\n\n## The bridge\n\nIt was built in 1847.\n\fMore of it.\n\n## The mill\n\nIt grinds barley.\n";
+
+TEST(the_outline_has_headings_and_pages)
+{
+	struct scene s;
+
+	make_files();
+	put_text("parish.md", parish);
+	put_text("plain.txt", "no heading at all\n");
+	open_scene(&s, "-n 2 --private --chat-template chatml --kv full -c 2000");
+	do_line(&s, "/outline");
+	CHECK(has(&s.errors, "there is no document"));
+	do_file(&s, "/read %/parish.md");
+	do_line(&s, "/outline");
+	CHECK_STR(s.said.p, "parish.md, 2 pages (1 to 2)\n"
+	          "   1  The parish                                                p. 1\n"
+	          "   2    The bridge                                              p. 1\n"
+	          "   3    The mill                                                p. 2\n");
+	do_file(&s, "/read %/plain.txt");
+	CHECK_MSG(!s.errors.n, "%s", s.errors.p);
+	do_line(&s, "/outline plain");
+	CHECK_STR(s.said.p, "plain.txt: no headings\n");
+	do_line(&s, "/outline 1");
+	CHECK(has(&s.said, "The mill") && !has(&s.said, "plain.txt"));
+	do_line(&s, "/outline 3");
+	CHECK(has(&s.errors, "there is no document '3'"));
+	close_scene(&s);
+	remove_files();
+	cleanup();
+}
+
+static void goes_to(struct scene *s, const char *line, const char *begins)
+{
+	do_line(s, line);
+	CHECK_MSG(s->said.n && !strncmp(s->said.p, begins, strlen(begins)), "%s: %s%s", line, s->said.n ? s->said.p : "",
+	          s->errors.n ? s->errors.p : "");
+}
+
+static size_t shown_doc, shown_from, shown_to;
+static void on_document(struct chat *c, size_t i, size_t from, size_t to)
+{
+	(void)c;
+	shown_doc = i;
+	shown_from = from;
+	shown_to = to;
+}
+
+TEST(goto_finds_pages_headings_and_words)
+{
+	struct front pane = front;
+	struct scene s;
+
+	make_files();
+	put_text("parish.md", parish);
+	put_text("other book.md", "# Other\n\ntext\n\f## The end\n\nof it\n");
+	open_scene(&s, "-n 2 --private --chat-template chatml --kv full -c 2000");
+	do_file(&s, "/read %/parish.md");
+	goes_to(&s, "/goto 2", "parish.md, p. 2, \"The bridge\"\nMore of it.\n\n## The mill\n\nIt grinds barley.\n");
+	goes_to(&s, "/goto p2", "parish.md, p. 2, ");
+	goes_to(&s, "/goto page 1", "parish.md, p. 1, \"The parish\"\n# The parish\n");
+	goes_to(&s, "/goto #2", "parish.md, p. 1, \"The bridge\"\n## The bridge\n");
+	goes_to(&s, "/goto 3", "parish.md, p. 2, \"The mill\"\n");   /* no such page: the heading of that number */
+	goes_to(&s, "/goto the MILL", "parish.md, p. 2, \"The mill\"\n## The mill\n");
+	goes_to(&s, "/goto built in", "parish.md, p. 1, \"The bridge\"\nbuilt in 1847.\n");
+	goes_to(&s, "/goto 0%", "parish.md, p. 1, ");
+	goes_to(&s, "/goto parish", "parish.md, p. 1, \"The parish\"");
+	do_line(&s, "/goto 99");
+	CHECK(has(&s.errors, "no document has the page, heading or words '99'"));
+	do_line(&s, "/goto");
+	CHECK(has(&s.errors, "/goto wants a page"));
+	/* Of several documents one is named. */
+	do_file(&s, "/read %/other book.md");
+	CHECK_MSG(!s.errors.n, "%s", s.errors.p);
+	do_line(&s, "/goto 2");
+	CHECK(has(&s.errors, "2 documents have '2'; name one: /goto 1 2"));
+	goes_to(&s, "/goto 2 2", "other book.md, p. 2, \"The end\"\n");
+	goes_to(&s, "/goto \"other book.md\" Other", "other book.md, p. 1, \"Other\"\n");
+	goes_to(&s, "/goto the end", "other book.md, p. 2, ");
+	/* A front end that has a pane for it gets the bytes. */
+	pane.document = on_document;
+	s.c.front = &pane;
+	do_line(&s, "/goto the mill");
+	CHECK(shown_doc == 0 && !strncmp(parish + shown_from, "## The mill\n", shown_to - shown_from + 1) && !s.said.n);
 	close_scene(&s);
 	remove_files();
 	cleanup();

@@ -3,6 +3,7 @@
  * Whole screens are compared with tests/vectors/panes_NAME.txt (WEIR_SCREENS=write writes what is drawn there: look at the
  * difference before it is committed); then what keys do. */
 #include "tests/lib/pane_screens.h"
+#include "ui/pane_documents.h"
 #include "ui/widgets.h"
 
 #include <math.h>
@@ -585,6 +586,28 @@ TEST(docs_goto)
 	docs_type(p, "[");
 	docs_draw(p, 80, 24);
 	CHECK_SAYS("The lease");
+	pane_free(p);
+}
+
+/* Bytes as they were posted; what is cleaned or inserted before them moves them on the screen. */
+TEST(docs_show_a_place)
+{
+	static const char odd[] = "\x1b[31mred\x1b[0m \xe2\x80\xae x\n\fsecond page\nthe target stands here\n";
+	struct pane *p = pane_new(&documents_pane, 0);
+	const struct documents_pane *docs = (const struct documents_pane *)p;
+	struct ui_document d[2] = {{.name = "n.txt", .text = "one\n", .n = 4}, {.name = "odd.txt", .text = odd, .n = sizeof odd - 1}};
+	size_t at = (size_t)(strstr(odd, "target") - odd);
+
+	documents_pane_post(p, d, 2);
+	docs_draw(p, 60, 4);
+	documents_pane_show(p, 1, at, at + 6);
+	docs_draw(p, 60, 4);
+	CHECK_SAYS("the target stands here");
+	CHECK(docs->at == 1 && docs->found_n == 6 && !memcmp(docs->doc[1].text.p + docs->found, "target", 6));
+	documents_pane_show(p, 1, sizeof odd + 100, sizeof odd + 900);   /* beyond the end */
+	docs_draw(p, 60, 4);
+	documents_pane_show(p, 7, 0, 1);
+	CHECK_INT(docs->at, 1);
 	pane_free(p);
 }
 
