@@ -203,6 +203,7 @@ static void run_turn(struct chat *c, enum turn_kind kind, const char *text, size
 
 void chat_turn(struct chat *c, const char *text, size_t n)
 {
+	chat_look_at_files(c);
 	run_turn(c, text ? TURN_ASK : TURN_AGAIN, text, n);
 }
 

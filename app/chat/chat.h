@@ -66,6 +66,7 @@ struct chat {
 		struct reading reading;
 		double shown, since; uint64_t since_tokens;
 	} streaming;
+	size_t replaced;             /* documents that took the place of an older version since they were prefilled last */
 	int quit, rc;                /* rc: exit code so far; in a pipe the first failure decides */
 };
 
@@ -83,6 +84,8 @@ void chat_turn(struct chat *, const char *text, size_t n);
 void chat_continue(struct chat *);
 /* Prefill the documents now, so that the first answer begins at once. */
 void chat_read(struct chat *);
+/* Name the documents whose files have changed since they were read, each once. */
+void chat_look_at_files(struct chat *);
 /* Show the two lines that weir begins with: "weir 0.1: MODEL, ...". */
 void chat_banner(struct chat *);
 /* Add a file, or bytes in memory, as a document.  Warnings about its text go to standard error. */

@@ -31,9 +31,33 @@ static void document_notices(const struct doc *doc)
 	str_free(&text);
 }
 
+/* A document of a file that is read anew takes the place of what was read before. */
+static int add_or_replace(struct chat *c, const struct doc *doc, struct err *e)
+{
+	size_t i = doc->origin.path ? conversation_document_of(&c->t, doc->origin.path) : SIZE_MAX;
+	struct document *d = i == SIZE_MAX ? NULL : &c->t.doc[i];
+	int same = d && d->n_body == doc->text.n && (!doc->text.n || !memcmp(d->text.p + d->body, doc->text.p, doc->text.n));
+
+	if (!d)
+		return conversation_add_document(&c->t, doc, e);
+	if (same) {
+		/* Its time is another one, or only bytes that are no text. */
+		origin_free(d->origin);
+		origin_copy(d->origin, &doc->origin);
+		d->told = 0;
+		return 1;
+	}
+	if (conversation_replace_document(&c->t, i, doc, e) < 0)
+		return -1;
+	c->replaced++;
+	if (!c->o.quiet)
+		say("document '%s' is read anew and takes the place of what was read before; /undo", doc->name);
+	return 0;
+}
+
 static int add_and_free(struct chat *c, struct doc *doc, struct err *e)
 {
-	int rc = conversation_add_document(&c->t, doc, e);
+	int rc = add_or_replace(c, doc, e);
 
 	if (rc > 0 && !c->o.quiet)
 		say("document '%s' is there already", doc->name);
@@ -142,7 +166,10 @@ static void read_from(struct chat *c, size_t from)
 	size_t tokens = 0;
 	int32_t n;
 
-	if (!c->interactive || from >= c->t.n_doc)
+	size_t replaced = c->replaced;
+
+	c->replaced = 0;
+	if (!c->interactive || (from >= c->t.n_doc && !replaced))
 		return;
 	n = conversation_prefill(&c->t, chat_prefill_progress, c, &e);
 	c->front->progress(c, "reading", -1, 0);
@@ -150,12 +177,16 @@ static void read_from(struct chat *c, size_t from)
 	if (signals_quit())
 		c->quit = 1, c->rc = 128 + signals_quit();
 	timeline_stats(c->t.tl, &st);
-	if (c->t.n_doc - from == 1)
+	if (from >= c->t.n_doc)
+		str_addf(&s, "%zu document%s anew", replaced, replaced == 1 ? "" : "s");
+	else if (c->t.n_doc - from == 1)
 		str_addf(&s, "document '%s'", c->t.doc[from].name);
 	else
 		str_addf(&s, "%zu documents", c->t.n_doc - from);
 	for (size_t i = from; i < c->t.n_doc; i++)
 		tokens += c->t.doc[i].tokens;
+	if (from >= c->t.n_doc)
+		tokens = (size_t)st.prefill_tokens;
 	if (n < 0 && e.code == ERR_CANCELLED) {
 		notice(c, "[%s: stopped after %d tokens; the rest is read before the next answer, /undo drops it]", s.p,
 		       st.prefill_tokens);
@@ -248,6 +279,19 @@ int attach_files(struct chat *c, const struct str *text)
 	else
 		read_from(c, before);
 	return e.code ? -1 : 0;
+}
+
+void chat_look_at_files(struct chat *c)
+{
+	for (size_t i = 0; i < c->t.n_doc; i++) {
+		struct document *d = &c->t.doc[i];
+
+		if (d->told || doc_changed(d->origin) != DOC_CHANGED)
+			continue;
+		d->told = 1;
+		if (!c->o.quiet)
+			notice(c, "[the file of document '%s' has changed since it was read; /read %s reads it anew]", d->name, d->origin->path);
+	}
 }
 
 /* ---- one by one ---- */

@@ -26,10 +26,19 @@ void slash_undo(struct chat *c, char *arg)
 	struct err e = {0};
 	struct str name = {0};
 	size_t done;
+	int rc;
 
 	if (*arg && (*end || n < 1 || n > 1000000)) {
 		err_set(&e, ERR_USAGE, "/undo wants a number of turns from 1 up, not '%.40s'", arg);
 		chat_error(c, &e);
+		return;
+	}
+	if (!*arg && (rc = conversation_undo_replaced(&c->t, &name, &e))) {
+		if (rc < 0)
+			chat_error(c, &e);
+		else
+			notice(c, "[document '%s' is again as it was before it was read anew; /redo]", name.p);
+		str_free(&name);
 		return;
 	}
 	if (!*arg && conversation_drop_last_document(&c->t, &name)) {

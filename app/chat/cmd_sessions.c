@@ -128,6 +128,7 @@ void chat_switch(struct chat *c, int64_t session)
 		if (note.n && !c->o.quiet)
 			notice(c, "[%s]", note.p);
 		c->front->came_back(c);
+		chat_look_at_files(c);
 	}
 	str_free(&note);
 }

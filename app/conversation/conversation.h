@@ -39,6 +39,8 @@ struct document {
 	int type;                 /* enum doc_type */
 	struct mark *mark; size_t n_mark;   /* its pages and headings; their places count from body */
 	struct doc_origin *origin;          /* its file; never NULL, but maybe empty */
+	struct document *before; size_t replaced;   /* what it replaced, until the next answer, and messages there were then */
+	int told;                 /* the user knows that its file has changed */
 };
 
 /* Where a passage of a document stands, as its reader sees it: "12", "xii"; "Methods".  NULL: none. */
@@ -48,6 +50,7 @@ struct document_place { const char *page, *heading; };
 struct undone {
 	struct message *msg; size_t n_msg;
 	struct document doc; size_t doc_at;   /* where n_msg is 0 */
+	int replaces;                         /* that document replaces the one with its index */
 };
 
 enum answer_stop { STOP_EOS, STOP_LENGTH, STOP_CANCEL };
@@ -89,7 +92,7 @@ enum conversation_event_what {
 	EVENT_TEXT_GREW,            /* the last message, a growing one, has new text from byte i on */
 	EVENT_DOCUMENT_ADDED,       /* document i, the last one */
 	EVENT_DOCUMENT_DROPPED,     /* document i is about to be removed: it is still there */
-	EVENT_DOCUMENT_PUT_BACK,    /* document i was restored in front of later ones */
+	EVENT_DOCUMENT_PUT_BACK,    /* document i was restored in front of later ones, or has taken the place of another version */
 	EVENT_SETTINGS,             /* options, cache policy or system prompt */
 	EVENT_PREFILL_GREW,         /* a chunk is prefilled */
 	EVENT_PREFILL_ENDED,        /* a prefill was stopped, or no answer follows it */
@@ -173,6 +176,12 @@ int  conversation_restore_document(struct conversation *, const struct doc *, st
 /* The page and heading of bytes [from, to) of its body: those at the beginning; a heading that only follows within them, where none
  * stands before. */
 void document_place(const struct document *, size_t from, size_t to, struct document_place *out);
+/* The document of that file, or SIZE_MAX. */
+size_t conversation_document_of(const struct conversation *, const char *path);
+/* A newer version of document i takes its place.  -1: it does not fit, and the old one is there as before. */
+int  conversation_replace_document(struct conversation *, size_t i, const struct doc *, struct err *);
+/* Undo replacing a document, if no message has followed: 1, with its name. */
+int  conversation_undo_replaced(struct conversation *, struct str *name, struct err *);
 /* Undo adding the last document, if no message has followed it: 1, with its name. */
 int  conversation_drop_last_document(struct conversation *, struct str *name);
 /* Drop document i; the messages are recomputed behind the other documents. */

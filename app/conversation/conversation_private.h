@@ -30,12 +30,19 @@ int32_t conversation_sync(struct conversation *, int reply_head, const struct to
 
 void document_free(struct document *);
 int  document_put_back(struct conversation *, const struct document *, size_t i, struct err *);
+void document_forget_before(struct document *);
+/* Document i has just replaced *old, which is moved there. */
+void document_keep_before(struct conversation *, size_t i, const struct document *old);
+/* The document takes the place of document i, which becomes *old.  -1: it does not fit, and nothing has changed. */
+int  document_swap(struct conversation *, const struct document *, size_t i, struct document *old, struct err *);
 
 /* ---- undo.c ---- */
 
 /* Move messages from there on, or a document, onto the stack of what can be redone. */
 void undo_keep_turns(struct conversation *, size_t from);
 void undo_keep_document(struct conversation *, size_t i);
+/* A version of document i whose replacing was undone. */
+void undo_keep_version(struct conversation *, const struct document *, size_t i);
 
 /* ---- growing_message.c ---- */
 

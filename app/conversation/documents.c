@@ -20,6 +20,15 @@ void document_free(struct document *d)
 	if (d->origin)
 		origin_free(d->origin);
 	free(d->origin);
+	document_forget_before(d);
+}
+
+void document_forget_before(struct document *d)
+{
+	if (d->before)
+		document_free(d->before);
+	free(d->before);
+	d->before = NULL;
 }
 
 void document_place(const struct document *d, size_t from, size_t to, struct document_place *out)
@@ -82,10 +91,10 @@ static int does_not_pin(const struct document *d, const struct err *why, struct 
 	return err_set(e, why->code, "document '%.120s' has %zu tokens: %.240s", d->name, d->tokens, why->msg);
 }
 
-/* With its last document the conversation must still fit, and a question behind it.  Counts the document's tokens. */
-static int document_fits(struct conversation *t, struct err *e)
+/* With document i the conversation must still fit, and a question behind it.  Counts the document's tokens. */
+static int document_fits(struct conversation *t, size_t i, struct err *e)
 {
-	struct document *d = &t->doc[t->n_doc - 1];
+	struct document *d = &t->doc[i];
 	struct timeline_stats st;
 	struct tokens all = {0};
 	struct err why = {0};
@@ -97,7 +106,7 @@ static int document_fits(struct conversation *t, struct err *e)
 	timeline_stats(t->tl, &st);
 	rc = conversation_render(t, 0, &all, e);
 	if (!rc)
-		d->tokens = document_count(t, t->n_doc - 1, e);
+		d->tokens = document_count(t, i, e);
 	if (!rc && st.endless)
 		rc = conversation_pin(t, &all, &why) < 0 ? does_not_pin(d, &why, e) : 0;
 	n = all.n;
@@ -136,26 +145,33 @@ static char *clean_name(const struct doc *in)
 	return clean.p;
 }
 
-/* As the last one.  The name becomes the document's. */
+/* The name becomes the document's. */
+static struct document document_make(const struct conversation *t, char *name, const struct doc *in)
+{
+	struct document d = {.name = name, .at = t->n_msg, .bytes = in->bytes, .n_body = in->text.n, .type = (int)in->type};
+
+	d.n_mark = marks_copy(in->mark, in->n_mark, &d.mark);
+	d.origin = xcalloc(1, sizeof *d.origin);
+	origin_copy(d.origin, &in->origin);
+	str_addf(&d.text, "Document %s:\n", d.name);
+	d.body = d.text.n;
+	str_add(&d.text, in->text.p ? in->text.p : "", in->text.n);
+	if (in->text.n && in->text.p[in->text.n - 1] != '\n')
+		str_adds(&d.text, "\n");
+	str_adds(&d.text, "\n");
+	return d;
+}
+
+/* As the last one. */
 static int document_append(struct conversation *t, char *name, const struct doc *in, struct err *e)
 {
-	struct document *d;
 	int rc;
 
 	t->doc = xrealloc(t->doc, (t->n_doc + 1) * sizeof *t->doc);
-	d = &t->doc[t->n_doc++];
-	*d = (struct document){.name = name, .at = t->n_msg, .bytes = in->bytes, .n_body = in->text.n, .type = (int)in->type};
-	d->n_mark = marks_copy(in->mark, in->n_mark, &d->mark);
-	d->origin = xcalloc(1, sizeof *d->origin);
-	origin_copy(d->origin, &in->origin);
-	str_addf(&d->text, "Document %s:\n", d->name);
-	d->body = d->text.n;
-	str_add(&d->text, in->text.p ? in->text.p : "", in->text.n);
-	if (in->text.n && in->text.p[in->text.n - 1] != '\n')
-		str_adds(&d->text, "\n");
-	str_adds(&d->text, "\n");
+	t->doc[t->n_doc] = document_make(t, name, in);
+	t->n_doc++;
 	t->prefix_known = 0;
-	rc = document_fits(t, e);
+	rc = document_fits(t, t->n_doc - 1, e);
 	t->prefix_known = 0;
 	if (rc < 0)
 		document_free(&t->doc[--t->n_doc]);
@@ -193,7 +209,7 @@ int document_put_back(struct conversation *t, const struct document *d, size_t i
 	if (last->at > t->n_msg)
 		last->at = t->n_msg;
 	t->prefix_known = 0;
-	if (document_fits(t, e) < 0) {
+	if (document_fits(t, t->n_doc - 1, e) < 0) {
 		t->n_doc--;
 		t->prefix_known = 0;
 		return -1;
@@ -208,5 +224,75 @@ int document_put_back(struct conversation *t, const struct document *d, size_t i
 	}
 	t->prefix_known = 0;
 	emit(t, EVENT_DOCUMENT_PUT_BACK, i);
+	return 0;
+}
+
+/* ---- another version ---- */
+
+size_t conversation_document_of(const struct conversation *t, const char *path)
+{
+	for (size_t i = 0; i < t->n_doc; i++)
+		if (t->doc[i].origin->path && !strcmp(t->doc[i].origin->path, path))
+			return i;
+	return SIZE_MAX;
+}
+
+int document_swap(struct conversation *t, const struct document *d, size_t i, struct document *old, struct err *e)
+{
+	*old = t->doc[i];
+	t->doc[i] = *d;
+	t->doc[i].at = old->at;
+	t->prefix_known = 0;
+	if (document_fits(t, i, e) < 0) {
+		t->doc[i] = *old;
+		t->prefix_known = 0;
+		return -1;
+	}
+	t->prefix_known = 0;
+	/* The session's row is replaced with the text. */
+	t->doc[i].stored = old->stored;
+	old->stored = 0;
+	emit(t, EVENT_DOCUMENT_PUT_BACK, i);
+	return 0;
+}
+
+void document_keep_before(struct conversation *t, size_t i, const struct document *old)
+{
+	struct document *d = &t->doc[i];
+
+	document_forget_before(d);
+	d->before = xmalloc(sizeof *d->before);
+	*d->before = *old;
+	d->replaced = t->n_msg;
+}
+
+int conversation_replace_document(struct conversation *t, size_t i, const struct doc *in, struct err *e)
+{
+	struct document d = document_make(t, clean_name(in), in), old;
+
+	if (document_swap(t, &d, i, &old, e) < 0) {
+		document_free(&d);
+		return -1;
+	}
+	document_keep_before(t, i, &old);
+	return 0;
+}
+
+int conversation_undo_replaced(struct conversation *t, struct str *name, struct err *e)
+{
+	for (size_t i = t->n_doc; i--;) {
+		struct document *d = &t->doc[i], before, new;
+
+		if (!d->before || d->replaced < t->n_msg)
+			continue;
+		before = *d->before;
+		if (document_swap(t, &before, i, &new, e) < 0)
+			return -1;
+		free(new.before);   /* the box; what was in it is document i now */
+		new.before = NULL;
+		undo_keep_version(t, &new, i);
+		str_adds(name, t->doc[i].name);
+		return 1;
+	}
 	return 0;
 }

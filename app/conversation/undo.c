@@ -33,8 +33,19 @@ void undo_keep_document(struct conversation *t, size_t i)
 	k->doc_at = i;
 }
 
+void undo_keep_version(struct conversation *t, const struct document *d, size_t i)
+{
+	struct undone *k = undone_new(t);
+
+	k->doc = *d;
+	k->doc_at = i;
+	k->replaces = 1;
+}
+
 void undo_forget(struct conversation *t)
 {
+	for (size_t i = 0; i < t->n_doc; i++)
+		document_forget_before(&t->doc[i]);
 	while (t->n_undone) {
 		struct undone *k = &t->undone[--t->n_undone];
 
@@ -76,7 +87,14 @@ int conversation_redo(struct conversation *t, struct str *name, struct err *e)
 		return err_set(e, ERR_USAGE, "ask about the text that is being read before /redo");
 	if (!k)
 		return redo_stored(t, e);
-	if (!k->n_msg) {
+	if (!k->n_msg && k->replaces && k->doc_at < t->n_doc) {
+		struct document old;
+
+		if (document_swap(t, &k->doc, k->doc_at, &old, e) < 0)
+			return -1;
+		document_keep_before(t, k->doc_at, &old);
+		str_adds(name, k->doc.name);
+	} else if (!k->n_msg) {
 		if (document_put_back(t, &k->doc, k->doc_at, e) < 0)
 			return -1;
 		str_adds(name, k->doc.name);

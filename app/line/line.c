@@ -251,7 +251,8 @@ static void run_interactive(struct chat *c, const char *note)
 		notice(c, "[%s]", note);
 	if (c->t.n_msg)
 		line_came_back(c);
-	else if (c->t.n_doc)
+	chat_look_at_files(c);
+	if (!c->t.n_msg && c->t.n_doc)
 		chat_read(c);
 	if (c->streaming.on) {
 		prompt_quiet_keys(1);

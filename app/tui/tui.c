@@ -446,6 +446,7 @@ static void greet(struct tui *t, const char *note)
 		chat_banner(c);
 	if (!c->o.quiet && note && *note)
 		notice(c, "[%s]", note);
+	chat_look_at_files(c);
 	if (!c->t.n_msg && c->t.n_doc)
 		worker_do(t->worker, JOB_READ, 0, NULL, 0);
 }

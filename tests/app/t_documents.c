@@ -1,4 +1,5 @@
 /* tests/app/t_documents.c - the commands about documents, whoever shows them (app/chat/cmd_documents.c; tests/lib/scene.h). */
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include "tests/lib/scene.h"
@@ -190,6 +191,121 @@ TEST(goto_finds_pages_headings_and_words)
 	s.c.front = &pane;
 	do_line(&s, "/goto the mill");
 	CHECK(shown_doc == 0 && !strncmp(parish + shown_from, "## The mill\n", shown_to - shown_from + 1) && !s.said.n);
+	close_scene(&s);
+	remove_files();
+	cleanup();
+}
+
+/* ---- files that change ---- */
+
+static const char *body(const struct scene *s, size_t i)
+{
+	static char text[200];
+	const struct document *d = &s->c.t.doc[i];
+
+	snprintf(text, sizeof text, "%.*s", (int)d->n_body, d->text.p + d->body);
+	return text;
+}
+
+static void set_time(const char *name, long seconds)
+{
+	char path[200];
+	struct timespec at[2] = {{.tv_sec = seconds}, {.tv_sec = seconds}};
+
+	snprintf(path, sizeof path, "%s/%s", files, name);
+	CHECK(!utimensat(AT_FDCWD, path, at, 0));
+}
+
+TEST(a_file_that_changes_is_noticed_once_and_read_anew)
+{
+	static const char notice[] = "[the file of document 'a.txt' has changed since it was read; /read /tmp/weir-files-";
+	struct scene s;
+
+	make_files();
+	put_text("a.txt", "first\n");
+	put_text("b.txt", "other\n");
+	set_time("a.txt", 1000);
+	open_scene(&s, "-n 2 -s changes --chat-template chatml --kv full -c 2000");
+	s.c.o.quiet = 0;
+	do_file(&s, "/read %/a.txt");
+	do_file(&s, "/read %/b.txt");
+	/* Another time, the same bytes. */
+	set_time("a.txt", 2000);
+	do_line(&s, "a question");
+	CHECK(!has(&s.said, "has changed"));
+	put_text("a.txt", "third\n");
+	set_time("a.txt", 3000);
+	do_line(&s, "a question");
+	CHECK(has(&s.said, notice));
+	do_line(&s, "a question");
+	CHECK(!has(&s.said, "has changed"));
+	CHECK_STR(body(&s, 0), "first\n");
+	close_scene(&s);
+
+	/* In a later run, too, and it takes the old one's place. */
+	open_scene(&s, "-n 2 -s changes --chat-template chatml --kv full -c 2000");
+	s.c.o.quiet = 0;
+	CHECK_INT(s.c.t.n_doc, 2);
+	chat_look_at_files(&s.c);
+	CHECK(has(&s.said, notice));
+	do_file(&s, "/read %/a.txt");
+	CHECK_MSG(!s.errors.n, "%s", s.errors.p);
+	CHECK(has(&s.said, "document 'a.txt' is read anew and takes the place of what was read before; /undo\n[1 document anew: "));
+	CHECK(s.c.t.n_doc == 2 && !strcmp(body(&s, 0), "third\n") && !strcmp(s.c.t.doc[1].name, "b.txt"));
+	do_line(&s, "/undo");
+	CHECK(has(&s.said, "[document 'a.txt' is again as it was before it was read anew"));
+	CHECK(s.c.t.n_doc == 2 && !strcmp(body(&s, 0), "first\n"));
+	do_line(&s, "/redo");
+	CHECK(s.c.t.n_doc == 2 && !strcmp(body(&s, 0), "third\n"));
+	do_line(&s, "/undo");
+	do_line(&s, "/redo");
+	do_line(&s, "a question");
+	CHECK(!has(&s.said, "has changed"));
+	do_line(&s, "/undo");   /* the question: what was replaced before it stays */
+	CHECK_STR(body(&s, 0), "third\n");
+	close_scene(&s);
+
+	/* The session has what is there now, once, in the old order. */
+	open_scene(&s, "-n 2 -s changes --chat-template chatml --kv full -c 2000");
+	CHECK(s.c.t.n_doc == 2 && !strcmp(body(&s, 0), "third\n") && !strcmp(s.c.t.doc[1].name, "b.txt"));
+	/* A file that is gone is no change; one that cannot be read leaves the document. */
+	put("b.txt", "\0\1\2\0", 4);
+	do_file(&s, "/read %/b.txt");
+	CHECK(s.errors.n && s.c.t.n_doc == 2 && !strcmp(body(&s, 1), "other\n"));
+	remove_files();
+	str_clear(&s.said);
+	chat_look_at_files(&s.c);
+	CHECK(!has(&s.said, "has changed"));
+	close_scene(&s);
+	cleanup();
+}
+
+/* A version that does not fit leaves the old one as it was. */
+TEST(a_version_that_does_not_fit_changes_nothing)
+{
+	struct tokens before = {0}, after = {0};
+	struct str long_text = {0};
+	struct err e = {0};
+	struct scene s;
+
+	make_files();
+	put_text("a.txt", "first\n");
+	for (int i = 0; i < 3000; i++)
+		str_addf(&long_text, "word %d ", i);
+	open_scene(&s, "-n 2 --private --chat-template chatml --kv full -c 2000");
+	do_file(&s, "/read %/a.txt");
+	do_line(&s, "a question");
+	CHECK(!conversation_render(&s.c.t, 0, &before, &e));
+	put_text("a.txt", long_text.p);
+	do_file(&s, "/read %/a.txt");
+	CHECK(has(&s.errors, "does not fit"));
+	CHECK_STR(body(&s, 0), "first\n");
+	CHECK(!conversation_render(&s.c.t, 0, &after, &e) && before.n == after.n && !memcmp(before.id, after.id, before.n * sizeof *before.id));
+	do_line(&s, "/undo");
+	CHECK_INT(s.c.t.n_msg, 0);
+	tokens_free(&before);
+	tokens_free(&after);
+	str_free(&long_text);
 	close_scene(&s);
 	remove_files();
 	cleanup();
