@@ -2,37 +2,10 @@
 #include "app/chat/chat_private.h"
 
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* ---- notices ---- */
-
-void notice(struct chat *c, const char *fmt, ...)
-{
-	va_list ap;
-	char *text = NULL;
-	int n;
-
-	va_start(ap, fmt);
-	n = vasprintf(&text, fmt, ap);
-	va_end(ap);
-	if (n < 0)
-		return;
-	log_add(text, (size_t)n);
-	c->front->notice(c, text, (size_t)n);
-	free(text);
-}
-
-void chat_error(struct chat *c, const struct err *e)
-{
-	log_add(e->msg, strlen(e->msg));
-	c->front->error(c, e);
-	if (!c->rc && !c->interactive)
-		c->rc = exit_code(e->code);
-}
 
 /* ---- reasoning ---- */
 
@@ -213,34 +186,6 @@ void chat_continue(struct chat *c)
 }
 
 /* ---- what the user typed ---- */
-
-enum { NUMBER_MOST = 1000000 };
-
-long number_of(const char *text)
-{
-	char *end;
-	long n = strtol(text, &end, 10);
-
-	return end == text || *end || n < 1 || n > NUMBER_MOST ? 0 : n;
-}
-
-void unquote(const char *arg, struct str *out)
-{
-	char quote = 0;
-
-	if (arg[0] == '~' && arg[1] == '/' && getenv("HOME")) {
-		str_adds(out, getenv("HOME"));
-		arg++;
-	}
-	for (; *arg; arg++) {
-		if (quote ? *arg == quote : *arg == '"' || *arg == '\'')
-			quote = quote ? 0 : *arg;
-		else if (*arg == '\\' && arg[1] && quote != '\'')
-			str_add(out, ++arg, 1);
-		else
-			str_add(out, arg, 1);
-	}
-}
 
 void chat_take(struct chat *c, struct str *text)
 {

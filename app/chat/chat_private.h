@@ -13,10 +13,17 @@ void slash_run(struct chat *, char *text);
 
 /* For a prefill (ud: the chat): shown by the front end. */
 void chat_prefill_progress(int32_t done, int32_t total, void *ud);
+
+/* ---- arguments.c ---- */
+
 /* A number from 1 up that is all of the text, or 0. */
 long number_of(const char *text);
 /* A file name as completion leaves it: quotes and backslashes removed, ~ is the home directory. */
 void unquote(const char *arg, struct str *out);
+/* A document by number, or by its name or the beginning of one: its index, or -1. */
+long document_of(struct chat *, const char *arg, struct err *);
+/* The end of the word at text[at]: a blank that is neither quoted nor behind a backslash, or n. */
+size_t word_end(const char *text, size_t n, size_t at);
 
 /* ---- cmd_documents.c ---- */
 
@@ -26,10 +33,6 @@ int document_from_stdin(struct chat *, struct err *);
 /* "@notes.txt what is in it?": words behind an @ that name a readable file become documents; others are only words.  -1: one
  * could not be added, which has been said. */
 int attach_files(struct chat *, const struct str *text);
-/* A document by number, or by its name or the beginning of one: its index, or -1. */
-long document_of(struct chat *, const char *arg, struct err *);
-/* The end of the word at text[at]: a blank that is neither quoted nor behind a backslash, or n. */
-size_t word_end(const char *text, size_t n, size_t at);
 
 /* ---- cmd_sessions.c ---- */
 

@@ -231,23 +231,6 @@ void slash_read(struct chat *c, char *arg)
 	str_free(&path);
 }
 
-size_t word_end(const char *text, size_t n, size_t at)
-{
-	char quote = 0;
-
-	for (; at < n; at++) {
-		char ch = text[at];
-
-		if (quote ? ch == quote : ch == '"' || ch == '\'')
-			quote = quote ? 0 : ch;
-		else if (ch == '\\' && quote != '\'' && at + 1 < n)
-			at++;
-		else if (!quote && strchr(" \t\n", ch))
-			break;
-	}
-	return at;
-}
-
 /* "@notes.txt what is in it?": words behind an @ that name a readable file become documents; others are only words.  -1: one
  * could not be added, which has been said. */
 int attach_files(struct chat *c, const struct str *text)
@@ -333,29 +316,6 @@ static void say_recomputed(struct chat *c, const char *what, const char *name)
 		notice(c, "[%s '%s'; /redo restores it]", what, name);
 	tokens_free(&all);
 	str_free(&s);
-}
-
-long document_of(struct chat *c, const char *arg, struct err *e)
-{
-	long n = number_of(arg), found = -1;
-	size_t len = strlen(arg);
-
-	if (!c->t.n_doc)
-		return err_set(e, ERR_USAGE, "there is no document");
-	if (n && (size_t)n <= c->t.n_doc)
-		return n - 1;
-	for (size_t i = 0; i < c->t.n_doc; i++) {
-		if (!strcmp(c->t.doc[i].name, arg))
-			return (long)i;
-		if (!strncmp(c->t.doc[i].name, arg, len)) {
-			if (found >= 0)
-				return err_set(e, ERR_USAGE, "several documents begin with '%.60s'; /docs numbers them", arg);
-			found = (long)i;
-		}
-	}
-	if (found < 0)
-		err_set(e, ERR_USAGE, "there is no document '%.60s'; /docs numbers them, 1 to %zu", arg, c->t.n_doc);
-	return found;
 }
 
 void slash_drop(struct chat *c, char *arg)

@@ -1,0 +1,31 @@
+/* app/chat/notices.c - what weir itself says in a chat: to the front end, and to the log. */
+#include "app/chat/chat_private.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void notice(struct chat *c, const char *fmt, ...)
+{
+	va_list ap;
+	char *text = NULL;
+	int n;
+
+	va_start(ap, fmt);
+	n = vasprintf(&text, fmt, ap);
+	va_end(ap);
+	if (n < 0)
+		return;
+	log_add(text, (size_t)n);
+	c->front->notice(c, text, (size_t)n);
+	free(text);
+}
+
+void chat_error(struct chat *c, const struct err *e)
+{
+	log_add(e->msg, strlen(e->msg));
+	c->front->error(c, e);
+	if (!c->rc && !c->interactive)
+		c->rc = exit_code(e->code);
+}
