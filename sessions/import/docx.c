@@ -9,13 +9,13 @@
 #include <string.h>
 
 #define STYLES_MAX 4096
-#define LISTS_MAX 4096
-#define LEVELS 9
 #define NOTES_MAX 65536
 
-struct style { char *id, *based; int level; };              /* level: of the heading that it makes, 0 = none */
-struct numbering { long id; int bullet[LEVELS]; long start[LEVELS]; };
-struct list { long id; int of; long count[LEVELS]; };       /* of: index of its numbering */
+struct style {
+	char *id, *based;
+	int level;           /* of the heading that it makes, 0 = none */
+	long num, ilvl;      /* the list that its paragraphs are items of; num: 0 = none, -1 = the style does not say */
+};
 struct note { char kind; long id; };
 
 struct docx {
@@ -23,10 +23,7 @@ struct docx {
 	struct zip zip;
 	struct style *style;
 	size_t n_style;
-	struct numbering *numbering;
-	size_t n_numbering;
-	struct list *list;
-	size_t n_list;
+	struct docx_lists *lists;
 	struct note *note;
 	size_t n_note;
 
@@ -77,7 +74,7 @@ static void styles_start(void *ud, const char *name, const struct xml_attr *a, s
 	if (!strcmp(name, "style") && (v = xml_attr(a, n, "styleId")) && x->n_style < STYLES_MAX) {
 		if (!x->style)
 			x->style = xcalloc(STYLES_MAX, sizeof *x->style);
-		x->style[x->n_style++] = (struct style){.id = xstrndup(v->value, v->n)};
+		x->style[x->n_style++] = (struct style){.id = xstrndup(v->value, v->n), .num = -1};
 	} else if (!s || !v) {
 		return;
 	} else if (!strcmp(name, "name")) {
@@ -87,6 +84,10 @@ static void styles_start(void *ud, const char *name, const struct xml_attr *a, s
 			s->level = 1;
 	} else if (!strcmp(name, "basedOn") && !s->based) {
 		s->based = xstrndup(v->value, v->n);
+	} else if (!strcmp(name, "numId")) {
+		s->num = number(v, 0);
+	} else if (!strcmp(name, "ilvl")) {
+		s->ilvl = number(v, 0);
 	} else if (!strcmp(name, "outlineLvl") && !s->level) {
 		long level = number(v, 9);
 		s->level = level >= 0 && level < 9 ? (int)level + 1 : 0;
@@ -101,67 +102,38 @@ static const struct style *style_of(const struct docx *x, const char *id, size_t
 	return NULL;
 }
 
-static int heading_of(const struct docx *x, const char *id, size_t n)
+/* What the style of a paragraph and those that it is based on say. */
+static void apply_style(struct docx *x, const char *id, size_t n)
 {
 	const struct style *s = style_of(x, id, n);
+	int list = 0;
 
+	x->heading = 0;
 	for (int i = 0; s && i < 8; i++) {
-		if (s->level)
-			return s->level < 6 ? s->level : 6;
+		if (!x->heading && s->level)
+			x->heading = s->level < 6 ? s->level : 6;
+		if (!list && s->num >= 0) {
+			x->num = s->num;
+			x->level = s->ilvl;
+			list = 1;
+		}
 		s = s->based ? style_of(x, s->based, strlen(s->based)) : NULL;
 	}
-	return 0;
+	x->item = x->num > 0;
 }
 
-/* ---- numbering.xml ---- */
+/* ---- lists ---- */
 
-static void numbering_start(void *ud, const char *name, const struct xml_attr *a, size_t n)
-{
-	struct docx *x = ud;
-	struct numbering *m = x->n_numbering ? &x->numbering[x->n_numbering - 1] : NULL;
-	const struct xml_attr *v = xml_attr(a, n, "val");
-
-	if (!strcmp(name, "abstractNum") && x->n_numbering < LISTS_MAX) {
-		x->numbering = xrealloc(x->numbering, (x->n_numbering + 1) * sizeof *x->numbering);
-		x->numbering[x->n_numbering] = (struct numbering){.id = number(xml_attr(a, n, "abstractNumId"), -1)};
-		for (int i = 0; i < LEVELS; i++)
-			x->numbering[x->n_numbering].start[i] = 1;
-		x->n_numbering++;
-	} else if (!strcmp(name, "lvl")) {
-		x->level = number(xml_attr(a, n, "ilvl"), 0);
-	} else if (!strcmp(name, "numFmt") && m && x->level >= 0 && x->level < LEVELS && !x->n_list) {
-		m->bullet[x->level] = xml_attr_is(a, n, "val", "bullet") || xml_attr_is(a, n, "val", "none");
-	} else if (!strcmp(name, "start") && m && x->level >= 0 && x->level < LEVELS && !x->n_list) {
-		m->start[x->level] = number(v, 1);
-	} else if (!strcmp(name, "num") && x->n_list < LISTS_MAX) {
-		x->list = xrealloc(x->list, (x->n_list + 1) * sizeof *x->list);
-		x->list[x->n_list++] = (struct list){.id = number(xml_attr(a, n, "numId"), -1), .of = -1};
-	} else if (!strcmp(name, "abstractNumId") && x->n_list) {
-		for (size_t i = 0; i < x->n_numbering; i++)
-			if (x->numbering[i].id == number(v, -2))
-				x->list[x->n_list - 1].of = (int)i;
-	}
-}
-
+/* Indent and label of a list item; a numbered heading has a label, too. */
 static void begin_item(struct docx *x)
 {
 	struct str *prefix = &x->w->prefix;
-	struct list *l = NULL;
-	int level = x->level < 0 ? 0 : x->level >= LEVELS ? LEVELS - 1 : (int)x->level;
 
-	for (size_t i = 0; i < x->n_list && !l; i++)
-		if (x->list[i].id == x->num)
-			l = &x->list[i];
 	str_clear(prefix);
-	for (int i = 0; i < level; i++)
+	for (long i = 0; i < x->level && i < 8 && !x->heading; i++)
 		str_adds(prefix, "  ");
-	if (l && l->of >= 0 && !x->numbering[l->of].bullet[level]) {
-		str_addf(prefix, "%ld. ", x->numbering[l->of].start[level] + l->count[level]++);
-		for (int i = level + 1; i < LEVELS; i++)
-			l->count[i] = 0;
-	} else {
+	if (!docx_lists_label(x->lists, x->num, x->level, prefix) && !x->heading)
 		str_adds(prefix, "- ");
-	}
 }
 
 /* ---- the text ---- */
@@ -181,13 +153,15 @@ static void begin_paragraph(struct docx *x)
 	x->begun = 1;
 	if (x->heading) {
 		writer_heading_begin(x->w, x->heading);
+		if (x->item)
+			begin_item(x);
 	} else if (x->item) {
 		writer_gap(x->w, x->last_was_item ? GAP_LINE : GAP_BLOCK);
 		begin_item(x);
 	} else {
 		writer_gap(x->w, GAP_BLOCK);
 	}
-	x->last_was_item = x->item;
+	x->last_was_item = x->item && !x->heading;
 }
 
 static void shown(struct docx *x, const char *s, size_t n)
@@ -238,7 +212,7 @@ static void property(struct docx *x, const char *name, const struct xml_attr *a,
 	const struct xml_attr *v = xml_attr(a, n, "val");
 
 	if (!strcmp(name, "pStyle") && v) {
-		x->heading = heading_of(x, v->value, v->n);
+		apply_style(x, v->value, v->n);
 	} else if (!strcmp(name, "outlineLvl")) {
 		long level = number(v, 9);
 		if (level >= 0 && level < 9)
@@ -425,7 +399,7 @@ static void optional_part(struct docx *x, const char *path, const struct xml_han
 
 static int read_docx(struct docx *x, const char *p, size_t n, struct doc *d, struct err *e)
 {
-	static const struct xml_handler styles = {.start = styles_start}, numbering = {.start = numbering_start};
+	static const struct xml_handler styles = {.start = styles_start};
 	const struct zip_entry *z;
 	struct err why = {0};
 
@@ -434,7 +408,7 @@ static int read_docx(struct docx *x, const char *p, size_t n, struct doc *d, str
 	if (!(z = zip_find(&x->zip, "word/document.xml")) && !(z = zip_find(&x->zip, "word/document2.xml")))
 		return err_set(e, ERR_DOCUMENT, "is damaged: it lacks 'word/document.xml'");
 	optional_part(x, "word/styles.xml", &styles);
-	optional_part(x, "word/numbering.xml", &numbering);
+	x->lists = docx_lists_read(zip_find(&x->zip, "word/numbering.xml"));
 	x->rendered_pages = z->n && memmem(z->p, z->n, "lastRenderedPageBreak", 21) != NULL;
 	new_page(x);
 	xml_parse(z->name, z->p, z->n, &text_handler, x, &why);
@@ -468,8 +442,7 @@ int docx_import(const char *p, size_t n, struct doc *d, struct err *e)
 		free(x.style[i].based);
 	}
 	free(x.style);
-	free(x.numbering);
-	free(x.list);
+	docx_lists_free(x.lists);
 	free(x.note);
 	zip_free(&x.zip);
 	return rc;

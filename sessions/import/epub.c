@@ -227,20 +227,20 @@ static const struct item *item_of(const struct epub *b, const char *id)
 	return NULL;
 }
 
-/* A chapter as valid UTF-8: XHTML may say its encoding in the XML declaration. */
+/* A chapter as valid UTF-8: XHTML may say its encoding in the XML declaration.  What iconv() makes of it is checked like any text. */
 static void chapter_text(const struct zip_entry *z, struct str *out)
 {
 	const struct charset *c = charset_declared(z->p, z->n);
+	struct str decoded = {0};
 	struct doc text;
 	size_t replaced;
+	int foreign = c && strcmp(c->name, "UTF-8") != 0 && !charset_decode(c, z->p, z->n, &decoded, &replaced);
 
-	if (c && !charset_decode(c, z->p, z->n, out, &replaced))
-		return;
-	str_clear(out);
-	if (text_decode(z->name, z->p, z->n, &text, NULL))
-		return;
-	str_add(out, text.text.p, text.text.n);
-	doc_free(&text);
+	if (!text_decode(z->name, foreign && decoded.p ? decoded.p : z->p, foreign ? decoded.n : z->n, &text, NULL)) {
+		str_add(out, text.text.p, text.text.n);
+		doc_free(&text);
+	}
+	str_free(&decoded);
 }
 
 static size_t add_chapter(struct writer *w, const struct epub *b, const struct item *it, const struct zip_entry *z)

@@ -235,10 +235,12 @@ static void begin_list(struct html *h, struct frame *f, int ordered, const xmlCh
 static void begin_main(struct html *h, struct frame *f, const char *name, const xmlChar **a)
 {
 	if (!strcmp(name, "main") || has_word(attribute(a, "role"), "main")) {
+		writer_row_keep(h->w);
 		if (!h->in_main++ && h->n_main < RANGES_MAX)
 			h->main[h->n_main].from = h->w->doc->text.n;
 		f->main = 1;
 	} else if (!strcmp(name, "article")) {
+		writer_row_keep(h->w);
 		if (!h->in_article++ && h->n_article < RANGES_MAX)
 			h->article[h->n_article].from = h->w->doc->text.n;
 	}
@@ -357,9 +359,11 @@ static void end_main(struct html *h, const struct frame *f)
 	size_t at = h->w->doc->text.n;
 
 	if (f->main) {
+		writer_row_keep(h->w);
 		if (!--h->in_main && h->n_main < RANGES_MAX)
 			h->main[h->n_main++].to = at;
 	} else if (!strcmp(f->name, "article") && h->in_article) {
+		writer_row_keep(h->w);
 		if (!--h->in_article && h->n_article < RANGES_MAX)
 			h->article[h->n_article++].to = at;
 	}

@@ -3,7 +3,7 @@
  *     type.c      what a document is, by its first bytes and its name
  *     charset.c   the encoding that an HTML page declares, or that a text seems to have
  *     writer.c    text with marks, written by blocks, lines and cells: what all converters share
- *     html.c      HTML and XHTML;  docx.c, epub.c  over zip.c and xml.c
+ *     html.c      HTML and XHTML;  docx.c with docx_lists.c, epub.c  over zip.c and xml.c
  *     pdf.c       what pdftotext prints: pages, running heads and feet, hyphens, ligatures
  *     text.c      plain text of any encoding, and what is no text
  *     marks.c     marks of plain text: pages, headings, paragraphs
@@ -64,7 +64,7 @@ struct writer {
 		size_t row, mark;       /* where the row and its marks begin */
 		size_t *cell;           /* where its cells begin */
 		size_t n_cell, cap;
-		int nested;             /* the row holds another table */
+		int nested;             /* the row holds another table, or must stay as it is */
 	} table[WRITER_TABLES];
 	int tables;                 /* how deep, may exceed WRITER_TABLES */
 };
@@ -79,6 +79,7 @@ void writer_table_end(struct writer *);
 void writer_row_begin(struct writer *);
 void writer_cell_begin(struct writer *);
 void writer_row_end(struct writer *);
+void writer_row_keep(struct writer *);   /* the open rows stay lines: somebody remembers a place of their text */
 void writer_end(struct writer *);                             /* frees what the writer holds; the document stays */
 
 /* ---- marks.c ---- */
@@ -132,6 +133,14 @@ struct xml_handler {
 int xml_parse(const char *what, const char *p, size_t n, const struct xml_handler *, void *ud, struct err *);
 const struct xml_attr *xml_attr(const struct xml_attr *, size_t n, const char *name);
 int xml_attr_is(const struct xml_attr *, size_t n, const char *name, const char *value);
+
+/* ---- docx_lists.c ---- */
+
+struct docx_lists;
+struct docx_lists *docx_lists_read(const struct zip_entry *numbering);   /* NULL: the file has no lists */
+/* Counts one more item of a list and appends its label, "2.a) ".  0: a bullet, or an unknown list. */
+int  docx_lists_label(struct docx_lists *, long num, long level, struct str *out);
+void docx_lists_free(struct docx_lists *);
 
 /* ---- jail.c ---- */
 

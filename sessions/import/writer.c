@@ -216,6 +216,12 @@ void writer_cell_begin(struct writer *w)
 	t->cell[t->n_cell++] = w->doc->text.n;
 }
 
+void writer_row_keep(struct writer *w)
+{
+	for (int i = 0; i < w->tables && i < WRITER_TABLES; i++)
+		w->table[i].nested = 1;
+}
+
 /* Append s[0..n) as one line without white space around it. */
 static void add_cell(struct str *out, const char *s, size_t n)
 {

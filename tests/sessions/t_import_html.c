@@ -154,6 +154,12 @@ TEST(main_text)
 	page(html, &d);
 	CHECK_INT(d.text.n, 605);
 	doc_free(&d);
+	/* Joined to one line, the row would be shorter than the place where its main text ends. */
+	snprintf(html, sizeof html, "<table><tr><td>a<td>b<td>c<td>\n\n<main>%s\xc3\xa9</main><td></table>", text);
+	page(html, &d);
+	CHECK_INT(d.text.n, 302);
+	CHECK_STR(d.text.p + 299, "x\xc3\xa9");
+	doc_free(&d);
 	becomes("<p>before</p><main>short</main>", "before\n\nshort");
 	becomes("<p>a<article>short</article>", "a\n\nshort");
 	/* A page of links is its navigation. */
