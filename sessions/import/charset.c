@@ -1,7 +1,7 @@
 /* sessions/import/charset.c - encodings by name: what an HTML page declares, and iconv() to read it.
  *
  * Only encodings of this table reach iconv(): those that the web uses (WHATWG's Encoding standard), each under the labels that pages
- * give it.  ISO-8859-1 and ASCII mean Windows-1252 there. */
+ * give it, and three of DOS for old texts.  ISO-8859-1 and ASCII mean Windows-1252 there. */
 #include "sessions/import/import.h"
 
 #include <errno.h>
@@ -38,6 +38,9 @@ static const struct { struct charset is; const char *labels; } charsets[] = {
 	{{"KOI8-R", "KOI8-R"}, " koi8-r koi8 koi "},
 	{{"KOI8-U", "KOI8-U"}, " koi8-u koi8-ru "},
 	{{"IBM866", "IBM866"}, " ibm866 cp866 866 "},
+	{{"IBM737", "CP737"}, " ibm737 cp737 "},
+	{{"IBM850", "CP850"}, " ibm850 cp850 "},
+	{{"IBM852", "CP852"}, " ibm852 cp852 "},
 	{{"Macintosh", "MACINTOSH"}, " macintosh mac x-mac-roman "},
 	{{"GB18030", "GB18030"}, " gb18030 gbk gb2312 gb_2312-80 x-gbk chinese "},
 	{{"Big5", "BIG5-HKSCS"}, " big5 big5-hkscs x-x-big5 cn-big5 "},
@@ -162,86 +165,4 @@ int charset_decode(const struct charset *c, const char *p, size_t n, struct str 
 	}
 	iconv_close(cd);
 	return 0;
-}
-
-/* ---- a guess ----
- * Text that is no UTF-8 is decoded with each encoding that its script is written in; the one whose letters are the most frequent
- * ones of their language wins, if they are a good part of the text. */
-
-#define GUESS_BYTES (256u << 10)
-
-struct candidate {
-	const char *label;
-	const char *frequent;   /* letters that make up a good part of any text of the language, UTF-8 */
-	int32_t from, to;       /* the script: what is not in it speaks against the encoding */
-	int whole;              /* of several bytes a character: one error rules it out */
-};
-
-static const struct candidate candidates[] = {
-	{"shift_jis", "のにはをたがでてとしいるあっんいから、。", 0x3000, 0x9fff, 1},
-	{"euc-jp", "のにはをたがでてとしいるあっんいから、。", 0x3000, 0x9fff, 1},
-	{"gb18030", "的一是不了在人有我他这个中大来上国们和地到为以，。", 0x3000, 0xffef, 1},
-	{"big5", "的一是不了在人有我他這個中大來上國們和地到為以，。", 0x3000, 0xffef, 1},
-	{"euc-kr", "이다는을의에고가하한기로은지도사서를리인", 0x3000, 0xffef, 1},
-	{"windows-1251", "оеаинтсрвл", 0x0400, 0x04ff, 0},
-	{"koi8-r", "оеаинтсрвл", 0x0400, 0x04ff, 0},
-	{"ibm866", "оеаинтсрвл", 0x0400, 0x04ff, 0},
-	{"iso-8859-5", "оеаинтсрвл", 0x0400, 0x04ff, 0},
-	{"windows-1253", "αοιετσνηυρς", 0x0370, 0x03ff, 0},
-	{"windows-1255", "יוהלארתבשמ", 0x0590, 0x05ff, 0},
-	{"windows-1256", "اليمنوتربة", 0x0600, 0x06ff, 0},
-	{"windows-874", "านรอกเงยวม", 0x0e00, 0x0e7f, 0},
-};
-
-/* Share of the frequent letters among the characters beyond ASCII, less what does not belong to the script; 0: ruled out. */
-static double score(const struct candidate *k, const char *p, size_t n)
-{
-	struct str text = {0};
-	size_t replaced, frequent = 0, other = 0, all = 0;
-
-	if (charset_decode(charset_by_label(k->label, strlen(k->label)), p, n, &text, &replaced) || (k->whole && replaced > 1)) {
-		str_free(&text);
-		return 0;
-	}
-	for (size_t i = 0; i < text.n;) {
-		int32_t cp;
-		size_t len = (size_t)utf8_decode(text.p + i, text.n - i, &cp);
-		char c[5] = {0};
-		memcpy(c, text.p + i, len);
-		i += len;
-		if (cp < 0x80)
-			continue;
-		all++;
-		frequent += strstr(k->frequent, c) != NULL;
-		/* Quotation marks and dashes belong to every script. */
-		other += (cp < k->from || cp > k->to) && !(cp >= 0x2010 && cp <= 0x2122) && cp != 0xa0 && cp != 0xab && cp != 0xbb;
-	}
-	str_free(&text);
-	return all && other * 20 <= all ? (double)(frequent - (frequent < other ? frequent : other)) / (double)all : 0;
-}
-
-const struct charset *charset_guess(const char *p, size_t n)
-{
-	const struct candidate *best = NULL;
-	double most = 0.15;
-	size_t high = 0, letters = 0;
-
-	if (n > GUESS_BYTES)
-		n = GUESS_BYTES;
-	for (size_t i = 0; i < n; i++) {
-		high += (unsigned char)p[i] >= 0x80;
-		letters += (p[i] | 32) >= 'a' && (p[i] | 32) <= 'z';
-	}
-	/* Languages of the Latin script have few letters beyond ASCII. */
-	if (high < 20 || high * 2 < letters)
-		return NULL;
-	charset_load();
-	for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++) {
-		double s = score(&candidates[i], p, n);
-		if (s > most) {
-			most = s;
-			best = &candidates[i];
-		}
-	}
-	return best ? charset_by_label(best->label, strlen(best->label)) : NULL;
 }

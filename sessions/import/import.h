@@ -1,7 +1,7 @@
 /* sessions/import/import.h - private to sessions/: how documents of every format become text with marks.
  *
  *     type.c      what a document is, by its first bytes and its name
- *     charset.c   the encoding that an HTML page declares, or that a text seems to have
+ *     charset.c   the encoding that an HTML page declares;  guess.c  the one that a text seems to have
  *     writer.c    text with marks, written by blocks, lines and cells: what all converters share
  *     html.c      HTML and XHTML;  docx.c with docx_lists.c, epub.c  over zip.c and xml.c
  *     pdf.c       what pdftotext prints: pages, running heads and feet, hyphens, ligatures
@@ -35,13 +35,16 @@ extern const struct charset charset_utf16le, charset_utf16be;   /* recognised by
 const struct charset *charset_by_label(const char *label, size_t n);
 /* The one that an HTML page declares in its first 1,024 bytes; NULL: none. */
 const struct charset *charset_declared(const char *p, size_t n);
-/* The one that a text seems to have which is no UTF-8: languages that are not written in Latin letters.  NULL: none of them. */
-const struct charset *charset_guess(const char *p, size_t n);
 /* Load every conversion into this process, once, and keep it: the C library has most of them in files of their own, which a process in
  * the jail cannot open, and unloads those that nobody uses. */
 void charset_load(void);
 /* To UTF-8; bytes that cannot be decoded become U+FFFD and are counted.  -1: iconv does not know it. */
 int charset_decode(const struct charset *, const char *p, size_t n, struct str *out, size_t *replaced);
+
+/* ---- guess.c ---- */
+
+/* The one that a text seems to have which is no UTF-8.  NULL: none is better than Windows-1252. */
+const struct charset *charset_guess(const char *p, size_t n);
 
 /* ---- writer.c ---- */
 

@@ -23,7 +23,7 @@ def encoding(path, data):
     """The encoding of a plain text: a byte order mark, the file's name (x.koi8-r.txt), or UTF-8."""
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return "utf-16"
-    word = re.search(r"\.(koi8-r|koi8-u|euc-jp|euc-kr|shift_jis|big5|gb18030|iso-8859-\d+|windows-\d+|ibm866)\.", os.path.basename(path).lower())
+    word = re.search(r"\.(koi8-r|koi8-u|euc-jp|euc-kr|shift_jis|big5|gb18030|iso-8859-\d+|windows-\d+|cp\d+)\.", os.path.basename(path).lower())
     return word.group(1) if word else "utf-8-sig"
 
 

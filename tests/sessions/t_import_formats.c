@@ -381,10 +381,28 @@ TEST(guessed_encodings)
 		{"北京是中华人民共和国的首都，是全国的政治中心和文化中心。我们在这里的时候，他来了一个人。", "GB18030"},
 		{"北京是中國的首都，是全國的政治中心和文化中心。我們在這裡的時候，他來了一個人。", "Big5"},
 		{"모든 인간은 태어날 때부터 자유로우며 그 존엄과 권리에 있어 동등하다. 인간은 이성과 양심을 부여받았다.", "EUC-KR"},
-		{"Όλοι οι άνθρωποι γεννιούνται ελεύθεροι και ίσοι στην αξιοπρέπεια και τα δικαιώματα. ", "Windows-1253"},
+		{"Όλοι οι άνθρωποι γεννιούνται ελεύθεροι και ίσοι στην αξιοπρέπεια και τα δικαιώματα. ", "Windows-1253 IBM737"},
 		{"כל בני האדם נולדו בני חורין ושווים בערכם ובזכויותיהם. כולם חוננו בתבונה ובמצפון. ", "Windows-1255"},
 		{"يولد جميع الناس أحرارا متساوين في الكرامة والحقوق. وقد وهبوا عقلا وضميرا. ", "Windows-1256"},
 		{"มนุษย์ทั้งหลายเกิดมามีอิสระและเสมอภาคกันในเกียรติศักดิ์และสิทธิ ต่างมีเหตุผล", "Windows-874"},
+		{"Příliš žluťoučký kůň úpěl ďábelské ódy. Všichni lidé rodí se svobodní a sobě rovní co do důstojnosti a práv.", "Windows-1250 ISO-8859-2 IBM852"},
+		{"Wszyscy ludzie rodzą się wolni i równi pod względem swej godności i swych praw. Są oni obdarzeni rozumem i sumieniem, żyć ćma źdźbło.",
+		 "Windows-1250 ISO-8859-2 IBM852"},
+		{"Minden emberi lény szabadon születik és egyenlő méltósága és joga van. Az emberek, ésszel és lelkiismerettel bírván, testvérek, űr.",
+		 "Windows-1250 IBM852"},
+		{"Bütün insanlar hür, haysiyet ve haklar bakımından eşit doğarlar. Akıl ve vicdana sahiptirler ve birbirlerine karşı kardeşlik.", "Windows-1254"},
+		{"Visi žmonės gimsta laisvi ir lygūs savo orumu ir teisėmis. Jiems suteiktas protas ir sąžinė ir jie turi elgtis vienas kito atžvilgiu kaip broliai, šįryt ąžuolą, ūkį, ačiū.",
+		 "Windows-1257"},
+		{"Ĉiuj homoj estas denaske liberaj kaj egalaj laŭ digno kaj rajtoj. Ili posedas racion kaj konsciencon, ĵaŭdo, ĝi, ŝi, ĥoro, ĉar, ŝajne, ĝis.", "ISO-8859-3"},
+		{"Alle Menschen sind frei und gleich an Würde und Rechten geboren. Sie sollen einander im Geiste der Brüderlichkeit begegnen: Größe, Übung, Äpfel, Öl, süß, schön, spät.",
+		 "Windows-1252 IBM850"},
+		{"Tous les êtres humains naissent libres et égaux en dignité et en droits. Ils sont doués de raison, à côté de ça, où l’été naît.", "Windows-1252"},
+		{"Todos los seres humanos nacen libres e iguales en dignidad, según la razón y conciencia: ¿qué más, señor? ¡Fíjate qué corazón!",
+		 "Windows-1252"},
+		{"Alle mennesker er født frie og lige i værdighed og rettigheder. De er udstyret med fornuft på, går, små, sør, ære.", "Windows-1252"},
+		{"Öll börn eru borin frjáls og jöfn öðrum að virðingu og réttindum. Þau eru gædd vitsmunum og samvizku, og ber þeim að breyta bróðurlega.",
+		 "Windows-1252"},
+		{"“It’s”, she said – “don’t”, “can’t”, “won’t” … and that’s that, isn’t it? “Yes.” “No.”", "Windows-1252"},
 		{"Größe, Maß und Übermaß: für alle Völker. Déjà vu à l'été, ça ira. Señor, mañana será otro día.", "Windows-1252"},
 	};
 
@@ -404,6 +422,29 @@ TEST(guessed_encodings)
 			CHECK_MSG(d.notices.p && strstr(d.notices.p, "a guess"), "%s: no note", c->name);
 			doc_free(&d);
 		}
+}
+
+/* A few characters that the encoding lacks, and English words around: neither hides what a text is written in. */
+TEST(guessed_encodings_of_mixed_texts)
+{
+	static const char big5[] = "\xa5_\xa8\xca\xacO\xa4\xa4\xb0\xea\xaa\xba\xad\xba\xb3\xa3\xa1" "A\xacO\xa5\xfe\xb0\xea\xaa\xba\xac" "F\xaav\xa4\xa4\xa4\xdf\xa9M\xa4\xe5\xa4\xc6\xa4\xa4\xa4\xdf\xa1" "C\n";
+	static const char koi8[] = "Run make install, then set LD_LIBRARY_PATH in the environment of the program and start it: \xd7\xd3\xc5 \xd3\xde\xc1\xd3\xd4\xcc\xc9\xd7\xd9\xc5\n";
+	struct str s = {0};
+	struct doc d;
+
+	for (int i = 0; i < 30; i++)
+		str_adds(&s, big5);
+	str_adds(&s, "\xf9\xfe\xf9\xfe\xff\xff|\n");
+	text("x.txt", s.p, &d);
+	CHECK_STR(d.encoding, "Big5");
+	doc_free(&d);
+	str_clear(&s);
+	for (int i = 0; i < 20; i++)
+		str_adds(&s, koi8);
+	text("x.txt", s.p, &d);
+	CHECK_STR(d.encoding, "KOI8-R");
+	doc_free(&d);
+	str_free(&s);
 }
 
 TEST(types)

@@ -1,0 +1,199 @@
+/* sessions/import/guess.c - the encoding of a text that is no UTF-8 and does not say what it is.
+ *
+ * Scripts other than Latin: the text is decoded with each encoding of each script; the one that yields the most frequent letters of
+ * their language wins.  They stand side by side.  The Latin script: letters beyond ASCII stand alone; an encoding wins where nearly
+ * all of them belong to one language that is written in it. */
+#include "sessions/import/import.h"
+
+#include <string.h>
+
+#define GUESS_BYTES (256u << 10)
+#define COUNTED 0x2200        /* code points that are counted one by one */
+
+/* ---- other scripts ---- */
+
+struct candidate {
+	const char *label;
+	const char *frequent;   /* letters that make up a good part of any text of the language, UTF-8 */
+	int32_t from, to;       /* the script: what is not in it speaks against the encoding */
+	int wide;               /* several bytes a character: an error speaks against it more than elsewhere */
+};
+
+static const struct candidate candidates[] = {
+	{"shift_jis", "のにはをたがでてとしいるあっんいから、。", 0x3000, 0x9fff, 1},
+	{"euc-jp", "のにはをたがでてとしいるあっんいから、。", 0x3000, 0x9fff, 1},
+	{"gb18030", "的一是不了在人有我他这个中大来上国们和地到为以，。", 0x3000, 0xffef, 1},
+	{"big5", "的一是不了在人有我他這個中大來上國們和地到為以，。", 0x3000, 0xffef, 1},
+	{"euc-kr", "이다는을의에고가하한기로은지도사서를리인", 0x3000, 0xffef, 1},
+	{"windows-1251", "оеаинтсрвл", 0x0400, 0x04ff, 0},
+	{"koi8-r", "оеаинтсрвл", 0x0400, 0x04ff, 0},
+	{"ibm866", "оеаинтсрвл", 0x0400, 0x04ff, 0},
+	{"iso-8859-5", "оеаинтсрвл", 0x0400, 0x04ff, 0},
+	{"windows-1253", "αοιετσνηυρς", 0x0370, 0x03ff, 0},
+	{"ibm737", "αοιετσνηυρς", 0x0370, 0x03ff, 0},
+	{"windows-1255", "יוהלארתבשמ", 0x0590, 0x05ff, 0},
+	{"windows-1256", "اليمنوتربة", 0x0600, 0x06ff, 0},
+	{"windows-874", "านรอกเงยวม", 0x0e00, 0x0e7f, 0},
+};
+
+/* Quotation marks, dashes, spaces: of every script and language. */
+static int is_common(int32_t cp)
+{
+	return (cp >= 0x2010 && cp <= 0x203a) || (cp >= 0x20a0 && cp <= 0x2122) || cp == 0xa0 || cp == 0xa7 || cp == 0xa9 || cp == 0xab ||
+	       cp == 0xad || cp == 0xae || cp == 0xb0 || cp == 0xb7 || cp == 0xbb;
+}
+
+/* Share of the frequent letters among the characters beyond ASCII, less what does not belong to the script; 0: ruled out. */
+static double script_score(const struct candidate *k, const char *p, size_t n)
+{
+	struct str text = {0};
+	size_t replaced, frequent = 0, other = 0, all = 0;
+
+	if (charset_decode(charset_by_label(k->label, strlen(k->label)), p, n, &text, &replaced) || (k->wide && replaced > 1 + n / 200)) {
+		str_free(&text);
+		return 0;
+	}
+	for (size_t i = 0; i < text.n;) {
+		int32_t cp;
+		size_t len = (size_t)utf8_decode(text.p + i, text.n - i, &cp);
+		char c[5] = {0};
+		memcpy(c, text.p + i, len);
+		i += len;
+		if (cp < 0x80)
+			continue;
+		all++;
+		frequent += strstr(k->frequent, c) != NULL;
+		other += (cp < k->from || cp > k->to) && !is_common(cp);
+	}
+	str_free(&text);
+	return all && other * 20 <= all ? (double)(frequent - (frequent < other ? frequent : other)) / (double)all : 0;
+}
+
+static const struct charset *guess_script(const char *p, size_t n)
+{
+	const struct candidate *best = NULL;
+	double most = 0.15;
+
+	for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++) {
+		double s = script_score(&candidates[i], p, n);
+		if (s > most) {
+			most = s;
+			best = &candidates[i];
+		}
+	}
+	return best ? charset_by_label(best->label, strlen(best->label)) : NULL;
+}
+
+/* ---- the Latin script ---- */
+
+/* Encodings of the Latin script; the one for want of a better comes first. */
+static const char *const latin[] = {"windows-1252", "windows-1250", "iso-8859-2", "windows-1254", "windows-1257", "iso-8859-3", "ibm850", "ibm852"};
+enum { WESTERN = 1 | 1 << 6, CENTRAL = 1 << 1 | 1 << 2 | 1 << 7, TURKISH = 1 << 3, BALTIC = 1 << 4, ESPERANTO = 1 << 5 };
+
+static const struct language { unsigned in; const char *letters; } languages[] = {
+	{WESTERN, "äöüßÄÖÜéà"},                                      /* German */
+	{WESTERN, "éèêëàâçîïôùûüœæÉÈÊÀÂÇÎÔŒ"},                       /* French */
+	{WESTERN, "áéíóúüñ¿¡ªºÁÉÍÓÚÑ"},                              /* Spanish */
+	{WESTERN, "áâãàçéêíóôõúüªºÁÂÃÀÇÉÊÍÓÔÕÚ"},                    /* Portuguese */
+	{WESTERN, "àèéìíòóùúÀÈÉÌÒÙ"},                                /* Italian */
+	{WESTERN, "àçèéíïòóúüÀÇÈÉÍÒÓÚ"},                             /* Catalan */
+	{WESTERN, "éëèïóöüáêíç"},                                    /* Dutch */
+	{WESTERN, "æøåÆØÅéèóòôä"},                                   /* Danish, Norwegian */
+	{WESTERN, "åäöÅÄÖéšž"},                                      /* Swedish, Finnish */
+	{WESTERN, "áðéíóúýþæöÁÐÉÍÓÚÝÞÆÖ"},                           /* Icelandic */
+	{WESTERN | BALTIC, "äöõüšžÄÖÕÜŠŽ"},                          /* Estonian */
+	{CENTRAL, "áčďéěíňóřšťúůýžÁČĎÉĚÍŇÓŘŠŤÚŮÝŽ"},                 /* Czech */
+	{CENTRAL, "áäčďéíĺľňóôŕšťúýžÁČĎÉÍĽŇÓŠŤÚÝŽ"},                 /* Slovak */
+	{CENTRAL, "ąćęłńóśźżĄĆĘŁŃÓŚŹŻ"},                             /* Polish */
+	{CENTRAL, "áéíóöőúüűÁÉÍÓÖŐÚÜŰ"},                             /* Hungarian */
+	{CENTRAL, "čćđšžČĆĐŠŽ"},                                     /* Croatian, Serbian, Slovene */
+	{CENTRAL, "ăâîşţĂÂÎŞŢ"},                                     /* Romanian */
+	{TURKISH, "çğıöşüâîûÇĞİÖŞÜ"},
+	{BALTIC, "ąčęėįšųūžĄČĘĖĮŠŲŪŽ"},                              /* Lithuanian */
+	{BALTIC, "āčēģīķļņšūžĀČĒĢĪĶĻŅŠŪŽ"},                          /* Latvian */
+	{ESPERANTO, "ĉĝĥĵŝŭĈĜĤĴŜŬ"},
+};
+
+/* How often each character beyond ASCII stands there; returns the count of all, and of those that every language has. */
+static size_t count_characters(const char *label, const char *p, size_t n, uint32_t count[COUNTED], size_t *common)
+{
+	struct str text = {0};
+	size_t replaced, all = 0;
+
+	memset(count, 0, COUNTED * sizeof *count);
+	*common = 0;
+	if (charset_decode(charset_by_label(label, strlen(label)), p, n, &text, &replaced))
+		return 0;
+	for (size_t i = 0; i < text.n;) {
+		int32_t cp;
+		i += (size_t)utf8_decode(text.p + i, text.n - i, &cp);
+		if (cp < 0x80)
+			continue;
+		all++;
+		if (is_common(cp))
+			++*common;
+		else if (cp < COUNTED)
+			count[cp]++;
+	}
+	str_free(&text);
+	return all;
+}
+
+static size_t count_letters(const struct language *l, const uint32_t count[COUNTED])
+{
+	size_t sum = 0, n = strlen(l->letters);
+
+	for (size_t i = 0; i < n;) {
+		int32_t cp;
+		i += (size_t)utf8_decode(l->letters + i, n - i, &cp);
+		sum += count[cp];
+	}
+	return sum;
+}
+
+/* NULL: Windows-1252, or nothing better. */
+static const struct charset *guess_latin(const char *p, size_t n)
+{
+	static const double enough = 0.9, better = 0.03;
+	uint32_t count[COUNTED];
+	double most = 0, western = 0;
+	const char *best = NULL;
+
+	for (size_t i = 0; i < sizeof latin / sizeof *latin; i++) {
+		size_t common, all = count_characters(latin[i], p, n, count, &common);
+		for (size_t k = 0; all && k < sizeof languages / sizeof *languages; k++) {
+			double s;
+			if (!(languages[k].in & 1u << i))
+				continue;
+			s = (double)(count_letters(&languages[k], count) + common) / (double)all;
+			if (!i && s > western)
+				western = s;
+			else if (i && s > most) {
+				most = s;
+				best = latin[i];
+			}
+		}
+	}
+	return best && most >= enough && most > western + better ? charset_by_label(best, strlen(best)) : NULL;
+}
+
+/* ---- both ---- */
+
+const struct charset *charset_guess(const char *p, size_t n)
+{
+	size_t high = 0, beside = 0;
+
+	if (n > GUESS_BYTES)
+		n = GUESS_BYTES;
+	for (size_t i = 0; i < n; i++) {
+		int is = (unsigned char)p[i] >= 0x80;
+		high += (size_t)is;
+		beside += is && ((i && (unsigned char)p[i - 1] >= 0x80) || (i + 1 < n && (unsigned char)p[i + 1] >= 0x80));
+	}
+	if (high < 10)
+		return NULL;
+	charset_load();
+	if (beside * 2 > high)
+		return high < 20 ? NULL : guess_script(p, n);
+	return guess_latin(p, n);
+}
