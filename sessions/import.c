@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,17 @@ static int refuse_errno(struct err *e, const char *path, const char *what, int c
 }
 
 /* ---- bytes ---- */
+
+/* Until there are bytes, the end or an error: 0; -1: the user stopped it.  Regular files do not wait. */
+static int wait_for_bytes(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	while (!import_stopped())
+		if (poll(&p, 1, STOP_EVERY_MS) > 0)
+			return 0;
+	return -1;
+}
 
 /* Everything fd has, at most DOC_BYTES_MAX; hint: the expected size or 0. */
 static int read_all(int fd, const char *path, size_t hint, char **out, size_t *out_n, struct err *e)
@@ -45,6 +57,10 @@ static int read_all(int fd, const char *path, size_t hint, char **out, size_t *o
 			}
 			buf = bigger;
 			cap = more;
+		}
+		if (wait_for_bytes(fd)) {
+			import_refuse_stopped(doc_shown(path), e);
+			break;
 		}
 		got = read(fd, buf + n, cap - n);
 		if (got < 0 && errno == EINTR)
@@ -155,7 +171,7 @@ int doc_read(const char *path, struct doc *out, struct err *e)
 	int r;
 
 	*out = (struct doc){ 0 };
-	if (url_is(path))
+	if (doc_is_address(path))
 		return url_document(path, out, e);
 	if (from_stdin ? read_stdin(&buf, &n, e) : read_file(path, &buf, &n, &st, e))
 		return -1;

@@ -54,6 +54,13 @@ struct doc {
 int  doc_read(const char *path_or_dash, struct doc *out, struct err *e);
 /* The same for bytes in memory. */
 int  doc_decode(const char *name, const void *bytes, size_t n, struct doc *out, struct err *e);
+/* By its name and its first bytes: is it plain text, or source code or Markdown, which can be read piece by piece?  0: another format, which
+ * doc_decode() needs whole. */
+int  doc_is_plain(const char *name, const void *bytes, size_t n);
+int  doc_is_address(const char *path);   /* "http://..." or "https://..." */
+/* While documents are read, fetched or parsed, `stopped` is asked twenty times a second, in any thread: not 0 ends the import with
+ * ERR_CANCELLED.  One for the process; NULL: imports run to their end. */
+void doc_stop_when(int (*stopped)(void));
 void doc_free(struct doc *);
 /* The page or heading that a byte of the text belongs to; NULL: none. */
 const struct mark *doc_mark_at(const struct doc *, enum mark_kind, size_t at);

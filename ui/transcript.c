@@ -53,7 +53,7 @@ void transcript_clear(struct transcript *t)
 		entry_drop_lines(e);
 		entry_drop_lens(e);
 	}
-	t->n = t->n_message = 0;
+	t->n = t->n_message = t->text_first = 0;
 	t->top = t->line = 0;
 	t->follow = t->dirty = 1;
 	t->jumped = SIZE_MAX;
@@ -128,6 +128,7 @@ static struct entry *next_part(struct transcript *t)
 	last->more = last->ended = 1;
 	last->laid = 0;
 	e->part = 1;
+	e->at = last->at + last->raw.n;
 	e->folded = last->folded;
 	e->state = last->state;
 	e->from = e->open = last->open;
@@ -314,6 +315,15 @@ size_t transcript_add(struct transcript *t, enum ui_role role, const char *text,
 	more_text(t, text, n);
 	t->dirty = 1;
 	return number;
+}
+
+void transcript_text(struct transcript *t, size_t at, int begins)
+{
+	size_t i = transcript_add(t, UI_TEXT, "", 0);
+
+	t->entry[i].at = at;
+	if (begins)
+		t->text_first = i;
 }
 
 void transcript_append(struct transcript *t, const char *piece, size_t n)

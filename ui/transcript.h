@@ -17,10 +17,16 @@ void transcript_ascii(struct transcript *, int on);       /* bullets, bars and r
 size_t transcript_add(struct transcript *, enum ui_role, const char *text, size_t n);
 void transcript_append(struct transcript *, const char *piece, size_t n);   /* to the last entry; may be cut between any two bytes */
 void transcript_end(struct transcript *, const char *note);                 /* the last entry is complete; note: a faint line below, or NULL */
+/* A new last entry: a text that is read, from its byte `at` on.  begins: entries before it are of no interest to transcript_text_lens(). */
+void transcript_text(struct transcript *, size_t at, int begins);
 size_t transcript_count(const struct transcript *);
+/* Only the first n messages are numbered from now on: the others stay, without a lens. */
+void transcript_messages_end(struct transcript *, size_t n);
 /* Which words were evicted: spans over the text of message number `message` (UI_USER and UI_ASSISTANT entries counted from 0).
  * n = 0: no word is dimmed. */
 void transcript_lens(struct transcript *, size_t message, const struct ui_span *, size_t n);
+/* The same for the entries of the text that is read: the spans begin at its byte `from`; what stands before it is evicted. */
+void transcript_text_lens(struct transcript *, size_t from, const struct ui_span *, size_t n);
 void transcript_lens_clear(struct transcript *);
 
 /* Draw.  While it follows, the newest line is the last row; otherwise new text does not move it. */

@@ -5,6 +5,24 @@
 
 #include <stdlib.h>
 
+/* The entry's lens: those of span[0 .. n) that lie within bytes from .. from + its length of the text that they are about.  Returns the first
+ * span that reaches beyond it. */
+static size_t entry_lens(struct entry *e, size_t from, const struct ui_span *span, size_t n)
+{
+	size_t end = from + e->raw.n, first = 0, last;
+
+	entry_drop_lens(e);
+	while (first < n && span[first].end <= from)
+		first++;
+	for (last = first; last < n && (last == first || span[last - 1].end < end); last++)
+		;
+	e->n_lens = last - first;
+	e->lens = e->n_lens ? xmalloc(e->n_lens * sizeof *span) : NULL;
+	for (size_t k = first; k < last; k++)
+		e->lens[k - first] = (struct ui_span){ (uint32_t)((span[k].end < end ? span[k].end : end) - from), span[k].kept };
+	return first;
+}
+
 void transcript_lens(struct transcript *t, size_t message, const struct ui_span *span, size_t n)
 {
 	size_t i, from = 0, at = 0;
@@ -14,20 +32,33 @@ void transcript_lens(struct transcript *t, size_t message, const struct ui_span 
 	t->dirty = 1;
 	i = t->message[message];
 	do {
-		struct entry *e = &t->entry[i];
-		size_t end = from + e->raw.n, first, last;
-
-		entry_drop_lens(e);
-		while (at < n && span[at].end <= from)
-			at++;
-		for (first = last = at; last < n && (last == first || span[last - 1].end < end); last++)
-			;
-		e->n_lens = last - first;
-		e->lens = e->n_lens ? xmalloc(e->n_lens * sizeof *span) : NULL;
-		for (size_t k = first; k < last; k++)
-			e->lens[k - first] = (struct ui_span){ (uint32_t)((span[k].end < end ? span[k].end : end) - from), span[k].kept };
-		from = end;
+		at += entry_lens(&t->entry[i], from, span + at, n - at);
+		from += t->entry[i].raw.n;
 	} while (t->entry[i++].more);
+}
+
+void transcript_text_lens(struct transcript *t, size_t from, const struct ui_span *span, size_t n)
+{
+	size_t at = 0;
+
+	t->dirty = 1;
+	for (size_t i = t->text_first; i < t->n; i++) {
+		struct entry *e = &t->entry[i];
+		const struct ui_span evicted = { (uint32_t)e->raw.n, 0 };
+
+		if (e->role == UI_TEXT && e->at < from)
+			entry_lens(e, 0, &evicted, 1);
+		else if (e->role == UI_TEXT)
+			at += entry_lens(e, e->at - from, span + at, n - at);
+	}
+}
+
+void transcript_messages_end(struct transcript *t, size_t n)
+{
+	for (size_t i = n; i < t->n_message; i++)
+		transcript_lens(t, i, NULL, 0);
+	if (t->n_message > n)
+		t->n_message = n;
 }
 
 void transcript_lens_clear(struct transcript *t)

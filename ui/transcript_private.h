@@ -24,6 +24,7 @@ struct entry {
 	enum ui_role role;
 	unsigned char part, more;         /* continues the entry before; is continued by the entry behind */
 	struct str raw, clean, note;      /* note: clean, one line */
+	size_t at;                        /* UI_TEXT: the byte of the text where it begins */
 	struct clean state;
 	unsigned char ended, folded;
 	size_t newlines;                  /* in clean */
@@ -57,6 +58,7 @@ struct find {
 struct transcript {
 	struct entry *entry; size_t n, cap;
 	size_t *message, n_message, cap_message;      /* the entry of each message */
+	size_t text_first;                            /* the first entry of the text that is read */
 	int w, h, ascii, raw;
 	size_t part_most;                             /* PART_MOST; less in tests */
 	uint64_t work;                                /* bytes of text that were laid out, for tests */

@@ -167,11 +167,15 @@ int  ui_action(struct ui *, struct ui_action *out);
 
 /* ---- what the application posts ---- */
 
-enum ui_role { UI_USER, UI_ASSISTANT, UI_NOTICE, UI_ERROR };
+enum ui_role { UI_USER, UI_ASSISTANT, UI_NOTICE, UI_ERROR, UI_TEXT };   /* UI_TEXT: of a text that is read, see ui_text() */
 void ui_clear(struct ui *);                                   /* empties the transcript: another one follows */
 size_t ui_entry(struct ui *, enum ui_role, const char *text, size_t n);   /* a new last entry: a message or a notice */
 void ui_piece(struct ui *, const char *bytes, size_t n);           /* appends to the last entry; may be cut between any two bytes */
 void ui_entry_end(struct ui *, const char *note);                  /* the last entry is complete; note: "[120 tokens, 90 t/s]", or NULL */
+
+/* A new last entry: the text that is read, from its byte `at` on; begins: another text than before, or not behind its last entry. */
+void ui_text(struct ui *, size_t at, int begins);
+void ui_messages_end(struct ui *, size_t n);                       /* only the first n messages are numbered from now on; the others stay */
 
 /* What runs now: verb "reading", "answering", "saving", ...; NULL: nothing, and queued messages are sent.  Post every change. */
 struct ui_work {
@@ -261,6 +265,8 @@ void ui_cache(struct ui *, const struct ui_cache *);
  * which >= 0: message; < 0: document -1 - which. */
 struct ui_span { uint32_t end; uint8_t kept; };
 void ui_lens(struct ui *, int which, const struct ui_span *, size_t n);
+/* The same of the text that is read, from its byte `from` on, where the first span begins; what stands before it is evicted. */
+void ui_text_lens(struct ui *, size_t from, const struct ui_span *, size_t n);
 
 /* ---- a terminal (display.c) ---- */
 

@@ -42,6 +42,21 @@ void ui_entry_end(struct ui *u, const char *note)
 		transcript_end(u->transcript, note);
 }
 
+void ui_text(struct ui *u, size_t at, int begins)
+{
+	transcript_text(u->transcript, at, begins);
+}
+
+void ui_text_lens(struct ui *u, size_t from, const struct ui_span *span, size_t n)
+{
+	transcript_text_lens(u->transcript, from, span, n);
+}
+
+void ui_messages_end(struct ui *u, size_t n)
+{
+	transcript_messages_end(u->transcript, n);
+}
+
 void ui_lens(struct ui *u, int which, const struct ui_span *span, size_t n)
 {
 	if (which >= 0) {

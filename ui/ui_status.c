@@ -53,6 +53,8 @@ void status_work(const struct ui *u, int form, struct str *out)
 		str_add(out, u->work.verb.p, u->work.verb.n);
 		if (u->work.tps > 0 && form < 2)
 			str_addf(out, " %.1f t/s", u->work.tps);
+		if (u->work.left >= 0.5 && form < 2)
+			str_addf(out, " %s", num_wait(u->work.left).s);
 		return;
 	}
 	percent = (int)((double)u->work.done * 100 / (double)u->work.total + 0.5);

@@ -205,6 +205,85 @@ static void lens_of_prompt(struct cache_report *p, int which, const struct conve
 	}
 }
 
+/* ---- a text without an end ---- */
+
+enum { TEXT_MOST = 1 << 20 };   /* bytes of its end that have a lens */
+
+/* While it grows, the rendering lacks its newest tokens: their bytes are counted back from the end. */
+static void lens_of_growing(struct cache_report *p, const struct conversation *t, const struct message *m)
+{
+	const struct growing *g = &t->growing;
+	size_t n, i, end = g->at, most;
+	const int32_t *id = timeline_tokens(t->tl, &n);
+	size_t *ends;
+	struct lens_of l;
+	uint8_t *kept;
+
+	for (size_t k = 0; k < g->pending.n; k++)
+		end -= engine_piece(t->engine, g->pending.id[k], 0, NULL, 0);
+	most = end > TEXT_MOST ? end - TEXT_MOST : 0;
+	i = n;
+	ends = xmalloc((n + 1) * sizeof *ends);
+	for (; i > (size_t)(m->place.first > 0 ? m->place.first : 0) && end > most && end <= m->read; i--) {
+		ends[i - 1] = end;
+		end -= engine_piece(t->engine, id[i - 1], 0, NULL, 0);
+	}
+	if (i == n || end > m->read) {   /* nothing is prefilled, or the bytes of its tokens are not those of the text */
+		free(ends);
+		return;
+	}
+	kept = xmalloc(n - i + 1);
+	timeline_kept(t->tl, (int32_t)i, (int32_t)(n - i), kept);
+	l = lens_begin(p, 0, kept);
+	l.l->text = 1;
+	l.l->from = end;
+	for (size_t k = i; k < n; k++)
+		lens_token(&l, k - i, ends[k] - end);
+	free(kept);
+	free(ends);
+}
+
+/* Closed by a question: the rendering has all of it. */
+static void lens_of_read(struct cache_report *p, const struct conversation *t, size_t same, const struct message *m)
+{
+	size_t from = m->read > TEXT_MOST ? m->read - TEXT_MOST : 0, at = m->place.byte + from, lo = (size_t)m->place.first, hi = same, n;
+	struct lens_of l;
+	uint8_t *kept;
+
+	if (m->place.first < 0 || lo >= same)
+		return;
+	while (lo < hi) {   /* the first token that ends behind `at` */
+		size_t mid = lo + (hi - lo) / 2;
+		if (t->rendered.end[mid] <= at)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	for (n = lo; n < same && (n == lo || t->rendered.end[n - 1] < m->place.byte + m->read); n++)
+		;
+	kept = xmalloc(n - lo + 1);
+	timeline_kept(t->tl, (int32_t)lo, (int32_t)(n - lo), kept);
+	l = lens_begin(p, 0, kept);
+	l.l->text = 1;
+	l.l->from = from;
+	for (size_t k = lo; k < n; k++)
+		lens_token(&l, k - lo, t->rendered.end[k] - at);
+	free(kept);
+}
+
+/* The newest one, of which the screen shows the end. */
+static void lens_of_text(struct cache_report *p, const struct conversation *t, size_t same)
+{
+	size_t i = t->n_msg;
+
+	while (i && !t->msg[i - 1].read)
+		i--;
+	if (i == t->n_msg && i && t->growing.open && t->growing.known)
+		lens_of_growing(p, t, &t->msg[i - 1]);
+	else if (i && !t->growing.open)
+		lens_of_read(p, t, same, &t->msg[i - 1]);
+}
+
 /* An answer, by the bytes of its sampled tokens. */
 static void lens_of_answer(struct cache_report *p, int which, const struct conversation *t, size_t n_token, const uint8_t *kept,
                            const struct message *m)
@@ -262,12 +341,13 @@ static void lenses(struct cache_report *p, const struct conversation *t, struct 
 		const struct message *m = &t->msg[i];
 
 		if (m->read)
-			continue;   /* the screen shows only the end of a text without an end */
+			continue;
 		if (m->id.n)
 			lens_of_answer(p, (int)i, t, n, kept, m);
 		else
 			lens_of_prompt(p, (int)i, t, same, kept, &m->place, 0, m->text.n);
 	}
+	lens_of_text(p, t, same);
 	free(kept);
 	p->lensed = 1;
 }

@@ -18,7 +18,8 @@ struct listener {
 void listener_on(struct listener *, struct timeline *);
 void listener_off(struct listener *, struct timeline *);
 
-struct lens { int which; struct ui_span *span; size_t n; };   /* as ui_lens() wants it */
+/* As ui_lens() wants it; text: as ui_text_lens() does, from byte `from` on. */
+struct lens { int which, text; size_t from; struct ui_span *span; size_t n; };
 struct cache_report {
 	struct ui_cache cache;                  /* points into what follows */
 	struct cache_view view;

@@ -245,6 +245,7 @@ static int open_documents(struct chat *c, struct err *e)
 
 	if (reads && !c->o.n_file)
 		return err_set(e, ERR_USAGE, "'weir read' wants a file, or - for standard input");
+	doc_stop_when(signals_stopped);
 	for (int i = 0; i < c->o.n_file; i++) {
 		dash |= !strcmp(c->o.file[i], "-");
 		if (reads ? chat_stream_open(c, c->o.file[i], e) < 0 : chat_documents(c, c->o.file[i], e) < 0)

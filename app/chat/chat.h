@@ -21,14 +21,6 @@
 struct chat;
 struct text_source;
 
-/* How far a text without an end is read. */
-struct reading {
-	uint64_t tokens;
-	int percent;                 /* -1 = nobody knows */
-	double tps;
-	int waiting;                 /* there is no more just now */
-};
-
 /* What a front end shows of a chat.  All functions are called in the thread that runs the conversation. */
 struct front {
 	void (*notice)(struct chat *, const char *text, size_t n);      /* weir's own lines; text of others in them is not clean */
@@ -64,8 +56,9 @@ struct chat {
 	struct streaming {           /* a text without an end (cmd_stream.c) */
 		struct text_source *source;   /* NULL: there is none */
 		int on;                  /* it is read whenever no other job waits */
+		int ended;               /* the text has ended: questions are part of the conversation */
 		struct reading reading;
-		double shown, since; uint64_t since_tokens;
+		double shown, since; uint64_t since_tokens, since_at;
 	} streaming;
 	size_t replaced;             /* documents that took the place of an older version since they were prefilled last */
 	int quit, rc;                /* rc: exit code so far; in a pipe the first failure decides */

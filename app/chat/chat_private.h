@@ -27,6 +27,8 @@ size_t word_end(const char *text, size_t n, size_t at);
 
 /* ---- cmd_documents.c ---- */
 
+/* Say what the import has noticed, and text that is hidden from who looks at the document. */
+void document_notices(const struct doc *);
 /* Standard input as a document; an empty one is none. */
 int document_from_stdin(struct chat *, struct err *);
 
@@ -75,6 +77,7 @@ void slash_undo(struct chat *, char *arg);
 void slash_edit(struct chat *, char *arg);
 void slash_read(struct chat *, char *arg);
 void slash_stream(struct chat *, char *arg);
+void slash_pause(struct chat *c, char *arg);
 void slash_on(struct chat *, char *arg);
 void slash_stats(struct chat *, char *arg);
 void slash_redo(struct chat *, char *arg);

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 /* Text that a reader of the file does not see may still steer the model: say that it is there. */
-static void document_notices(const struct doc *doc)
+void document_notices(const struct doc *doc)
 {
 	struct clean clean;
 	struct str text = {0};
@@ -70,8 +70,14 @@ static int add_and_free(struct chat *c, struct doc *doc, struct err *e)
 int chat_document(struct chat *c, const char *path_or_dash, struct err *e)
 {
 	struct doc doc = {0};
+	int rc;
 
-	return doc_read(path_or_dash, &doc, e) < 0 ? -1 : add_and_free(c, &doc, e);
+	signals_work(1);
+	rc = doc_read(path_or_dash, &doc, e);
+	signals_work(0);
+	if (c->interactive)
+		signals_take_int();   /* this Ctrl-C has stopped the import: hide it from the prompt */
+	return rc < 0 ? -1 : add_and_free(c, &doc, e);
 }
 
 int chat_document_bytes(struct chat *c, const char *name, const char *bytes, size_t n, struct err *e)

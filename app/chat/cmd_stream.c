@@ -1,9 +1,9 @@
-/* app/chat/cmd_stream.c - a conversation reads a text without an end (chat.h): `weir read`, /stream, /on.
+/* app/chat/cmd_stream.c - a conversation reads a text without an end (chat.h): `weir read`, /stream, /pause, /on.
  *
  *     text_source -> piece -> conversation_grow() -> cache
  *
  * In line mode chat_stream() reads until the end, a stop or an error.  On the full screen it returns between two pieces when another
- * job waits, and is called again after that job. */
+ * job waits, and is called again after that job.  Until the text has ended, questions stand beside it (conversation_beside()). */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -27,24 +27,43 @@ static void recompute_progress(int32_t done, int32_t total, void *ud)
 		c->front->progress(c, "reading", done, total);
 }
 
+/* Speeds over the last RATE_OVER seconds. */
+static void measure(struct streaming *s)
+{
+	struct reading *r = &s->reading;
+	double now = now_seconds(), over, bytes;
+
+	if (now - s->since >= RATE_OVER || r->tokens < s->since_tokens || r->at < s->since_at) {
+		s->since = now;
+		s->since_tokens = r->tokens;
+		s->since_at = r->at;
+	}
+	over = now - s->since;
+	if (over <= 0.5)
+		return;
+	r->tps = (double)(r->tokens - s->since_tokens) / over;
+	bytes = (double)(r->at - s->since_at) / over;
+	r->left = r->total && bytes > 0 ? (double)(r->total > r->at ? r->total - r->at : 0) / bytes : -1;
+}
+
 static void show(struct chat *c, int waiting)
 {
 	struct streaming *s = &c->streaming;
-	double now = now_seconds();
+	int imports = s->reading.imports;
+	struct source_place place;
 
+	text_source_place(s->source, &place);
 	s->reading = (struct reading){
-		.tokens = conversation_grown(&c->t), .percent = text_source_percent(s->source), .tps = s->reading.tps, .waiting = waiting,
+		.tokens = conversation_grown(&c->t), .at = place.at, .total = place.total, .page = place.page, .pages = place.pages,
+		.tps = s->reading.tps, .left = s->reading.left, .waiting = waiting, .imports = place.imports,
 	};
-	if (now - s->since >= RATE_OVER || s->reading.tokens < s->since_tokens) {
-		s->since = now;
-		s->since_tokens = s->reading.tokens;
-	}
-	if (now - s->since > 0.5)
-		s->reading.tps = (double)(s->reading.tokens - s->since_tokens) / (now - s->since);
-	if (now - s->shown < SHOW_EVERY)
+	measure(s);
+	if (now_seconds() - s->shown < SHOW_EVERY && imports == place.imports)
 		return;
-	s->shown = now;
+	s->shown = now_seconds();
 	c->front->reading(c, &s->reading);
+	if (imports && !place.imports && text_source_document(s->source) && !c->o.quiet)
+		document_notices(text_source_document(s->source));
 }
 
 static void say_end(struct chat *c)
@@ -53,7 +72,7 @@ static void say_end(struct chat *c)
 
 	human_count(&s, conversation_grown(&c->t));
 	if (!c->o.quiet && (c->interactive || c->o.verbose))
-		notice(c, c->interactive ? "[the end of '%s': %s tokens read; ask, /on looks for more]" :
+		notice(c, c->interactive ? "[the end of '%s': %s tokens read]" :
 		       "weir: the end of '%s': %s tokens read", text_source_name(c->streaming.source), s.p);
 	str_free(&s);
 }
@@ -64,7 +83,7 @@ static void say_stop(struct chat *c)
 
 	human_count(&s, conversation_grown(&c->t));
 	if (c->interactive)
-		notice(c, "[stopped after %s tokens of '%s'; ask, /on reads on]", s.p, text_source_name(c->streaming.source));
+		notice(c, "[paused after %s tokens of '%s'; questions stand beside it, /on reads on]", s.p, text_source_name(c->streaming.source));
 	else
 		c->quit = 1, c->rc = 130;
 	str_free(&s);
@@ -99,8 +118,12 @@ void chat_stream(struct chat *c)
 	int rc;
 
 	s->on = 1;
+	conversation_beside(&c->t, !s->ended);
+	conversation_return(&c->t);
 	s->since = now_seconds();
 	s->since_tokens = conversation_grown(&c->t);
+	s->since_at = s->reading.at;
+	s->reading.left = -1;
 	timeline_resume(c->t.tl);
 	signals_watch(c->t.tl);
 	while ((rc = read_piece(c, &piece, &e)) == 1)
@@ -111,6 +134,8 @@ void chat_stream(struct chat *c)
 	if (rc == 2)
 		return;
 	s->on = 0;
+	s->ended = rc == 0;
+	conversation_beside(&c->t, !s->ended);
 	c->front->progress(c, "reading", -1, 0);
 	c->front->reading(c, NULL);
 	if (c->interactive)
@@ -136,6 +161,7 @@ int chat_stream_open(struct chat *c, const char *path, struct err *e)
 		return -1;
 	text_source_close(c->streaming.source);
 	c->streaming = (struct streaming){.source = source, .on = 1};
+	conversation_beside(&c->t, 1);
 	c->t.total_grown = 0;
 	return 0;
 }
@@ -144,6 +170,7 @@ void chat_stream_close(struct chat *c)
 {
 	text_source_close(c->streaming.source);
 	c->streaming = (struct streaming){.on = 0};
+	conversation_beside(&c->t, 0);
 }
 
 /* Read now, or, where the front end has jobs, when none waits. */
@@ -171,6 +198,20 @@ void slash_stream(struct chat *c, char *arg)
 	else
 		go_on(c);
 	str_free(&path);
+}
+
+void slash_pause(struct chat *c, char *arg)
+{
+	struct err e = {0};
+
+	(void)arg;
+	if (c->streaming.source && c->streaming.on) {
+		c->streaming.on = 0;
+		say_stop(c);
+		return;
+	}
+	err_set(&e, ERR_USAGE, c->streaming.source ? "the reading is paused already; /on reads on" : "nothing is being read; /stream FILE begins");
+	chat_error(c, &e);
 }
 
 void slash_on(struct chat *c, char *arg)

@@ -193,7 +193,7 @@ static void log_undo(struct session_log *r, const struct conversation *t)
 	r->writing = 0;
 	if (session_set_head(r->store, r->session, session_log_head(t), &e) < 0)
 		save_failed(r, &e);
-	else
+	else if (!t->growing.open || !t->growing.known)   /* else the cache is what the text made of it */
 		load_last_answer(r, t);
 }
 
@@ -431,6 +431,7 @@ static void on_event(struct conversation *t, const struct conversation_event *ev
 	case EVENT_ANSWER_ENDED:       log_turn(r, t, event->turn); break;
 	case EVENT_REDONE:             log_redo(r, t); break;
 	case EVENT_CLEARED:            session_log_unbind(r, t); break;
+	case EVENT_RETURNED:           r->writing = 0; break;   /* the session's head stays on what was asked beside the text */
 	case EVENT_TEXT_GREW:          break;   /* stored with its question */
 	case EVENT_DOCUMENT_ADDED:     log_document(r, t); break;
 	case EVENT_DOCUMENT_DROPPED:   log_dropped(r, t->doc[event->i].stored); break;

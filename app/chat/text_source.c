@@ -1,4 +1,7 @@
-/* app/chat/text_source.c - reads, decodes and checks a text without an end (text_source.h). */
+/* app/chat/text_source.c - reads, decodes and checks a text without an end (text_source.h).
+ *
+ *     plain text   file, pipe -> raw -> look() -> convert() -> check() -> pieces, as it comes
+ *     others       file, pipe -> raw, all of it -> doc_decode(); address -> doc_read(): text with pages -> pieces */
 #include "app/chat/text_source.h"
 
 #include <errno.h>
@@ -16,6 +19,7 @@
 enum {
 	LOOK = 4096,        /* bytes by which the encoding is found; fewer where a pipe has no more at once */
 	PIECE = 2048,
+	GATHER = 65536,     /* the same where the document is needed whole */
 };
 
 struct text_source {
@@ -31,6 +35,9 @@ struct text_source {
 	struct str raw;            /* as read, not decoded yet: part of a character, or the first bytes until the encoding is known */
 	struct str utf8;           /* converted, not checked yet: part of a character */
 	int after_cr;
+	int gathers;               /* another format: imported once all of it is in raw */
+	int imported;
+	struct doc doc; size_t at; /* the imported document, and the byte of its text that comes next */
 };
 
 static int refuse(const struct text_source *s, struct err *e, const char *why)
@@ -60,7 +67,13 @@ int text_source_open(struct text_source **out, const char *path, struct err *e)
 	struct text_source *s = xcalloc(1, sizeof *s);
 
 	s->name = xstrndup(is_input ? "standard input" : path, is_input ? 14 : strlen(path));
+	s->size = s->fd = -1;
 	clean_line(s->name, strlen(s->name), &s->shown);
+	if (doc_is_address(path)) {
+		s->gathers = 1;
+		*out = s;
+		return 0;
+	}
 	/* Open a pipe without waiting for its writer; each read waits for a limited time. */
 	s->fd = is_input ? fcntl(0, F_DUPFD_CLOEXEC, 3) : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (s->fd < 0)
@@ -85,6 +98,7 @@ void text_source_close(struct text_source *s)
 	str_free(&s->shown);
 	str_free(&s->raw);
 	str_free(&s->utf8);
+	doc_free(&s->doc);
 	free(s);
 }
 
@@ -97,6 +111,10 @@ static int look(struct text_source *s, struct err *e)
 	int rc = 0;
 
 	s->looked = 1;
+	if (!doc_is_plain(s->name, s->raw.p, s->raw.n)) {
+		s->gathers = 1;
+		return 0;
+	}
 	if (doc_decode(s->name, s->raw.p, s->raw.n, &doc, e) < 0)
 		return -1;
 	if (strcmp(doc.encoding, "UTF-8") != 0) {
@@ -173,6 +191,30 @@ static void check(struct text_source *s, struct str *out)
 	drop(&s->utf8, whole);
 }
 
+/* ---- documents of other formats ---- */
+
+static int import(struct text_source *s, struct err *e)
+{
+	int rc = s->fd < 0 ? doc_read(s->name, &s->doc, e) : doc_decode(s->name, s->raw.p ? s->raw.p : "", s->raw.n, &s->doc, e);
+
+	str_free(&s->raw);
+	s->imported = rc == 0;
+	return rc;
+}
+
+static int next_imported(struct text_source *s, struct str *out)
+{
+	size_t left = s->doc.text.n - s->at, n = left;
+
+	if (!left)
+		return SOURCE_END;
+	if (n > PIECE)
+		n = utf8_complete(s->doc.text.p + s->at, PIECE);
+	str_add(out, s->doc.text.p + s->at, n);
+	s->at += n;
+	return SOURCE_TEXT;
+}
+
 /* ---- reading ---- */
 
 /* Wait for bytes or the end: 1, or 0 after the time. */
@@ -185,18 +227,22 @@ static int wait_for(const struct text_source *s, int ms)
 
 int text_source_next(struct text_source *s, int wait_ms, struct str *out, struct err *e)
 {
-	char buf[PIECE];
+	char buf[GATHER];
 	size_t before = out->n;
 	struct stat st;
 	ssize_t n;
 
+	if (s->imported)
+		return next_imported(s, out);
+	if (s->gathers && (s->fd < 0 || s->ended))
+		return import(s, e) < 0 ? -1 : SOURCE_TEXT;
 	if (!wait_for(s, wait_ms)) {
 		/* Find the encoding by the bytes that there are. */
 		if (s->looked || is_blank(&s->raw))
 			return SOURCE_LATER;
 		n = -1;
 	} else {
-		n = read(s->fd, buf, sizeof buf);
+		n = read(s->fd, buf, s->gathers ? GATHER : PIECE);
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return SOURCE_LATER;
 		if (n < 0)
@@ -206,6 +252,8 @@ int text_source_next(struct text_source *s, int wait_ms, struct str *out, struct
 		s->ended = n == 0;
 		s->bytes += (uint64_t)n;
 		str_add(&s->raw, buf, (size_t)n);
+		if (s->raw.n > DOC_BYTES_MAX)
+			return refuse(s, e, "is longer than the limit of 64 MiB for documents that are no plain text");
 	}
 	if (!s->looked) {
 		if (n > 0 && s->raw.n < LOOK)
@@ -215,6 +263,8 @@ int text_source_next(struct text_source *s, int wait_ms, struct str *out, struct
 		if (look(s, e) < 0)
 			return -1;
 	}
+	if (s->gathers)
+		return SOURCE_TEXT;
 	convert(s);
 	check(s, out);
 	return s->ended && out->n == before ? SOURCE_END : SOURCE_TEXT;
@@ -225,9 +275,21 @@ const char *text_source_name(const struct text_source *s)
 	return s->shown.p ? s->shown.p : "";
 }
 
-int text_source_percent(const struct text_source *s)
+void text_source_place(const struct text_source *s, struct source_place *out)
 {
-	if (s->size < 0)
-		return -1;
-	return s->size == 0 || s->bytes >= (uint64_t)s->size ? 100 : (int)(s->bytes * 100 / (uint64_t)s->size);
+	*out = (struct source_place){.at = s->bytes, .total = s->size > 0 ? (uint64_t)s->size : 0};
+	if (s->imported) {
+		const struct mark *page = doc_mark_at(&s->doc, MARK_PAGE, s->at ? s->at - 1 : 0);
+
+		*out = (struct source_place){
+			.at = s->at, .total = s->doc.text.n, .page = page ? page->text : NULL, .pages = s->doc.pages,
+		};
+	} else if (s->gathers) {
+		out->imports = 1;
+	}
+}
+
+const struct doc *text_source_document(const struct text_source *s)
+{
+	return s->imported ? &s->doc : NULL;
 }

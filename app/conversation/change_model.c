@@ -129,6 +129,7 @@ int32_t conversation_change_model(struct conversation *t, const struct options *
 	engine_close(look);
 	if (!rc) {
 		growing_close(t);
+		aside_forget(t);
 		timeline_close(t->tl);
 		engine_close(t->engine);
 		t->tl = NULL;

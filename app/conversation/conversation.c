@@ -131,6 +131,7 @@ int32_t conversation_change_policy(struct conversation *t, const char *where, co
 	}
 	t->pinned = -1;
 	t->outgrown = 0;
+	aside_forget(t);
 	free(t->kv);
 	t->kv = xstrndup(text, strlen(text));
 	return (int32_t)(had - left);
@@ -145,6 +146,7 @@ void message_free(struct message *m)
 static void forget_messages(struct conversation *t)
 {
 	growing_close(t);
+	aside_forget(t);
 	while (t->n_msg)
 		message_free(&t->msg[--t->n_msg]);
 	undo_forget(t);

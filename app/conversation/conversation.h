@@ -75,6 +75,18 @@ struct growing {
 	size_t had;               /* tokens of the sequence after the last growth */
 };
 
+/* A snapshot of the timeline while a growing message is closed by questions that stand beside it (aside.c). */
+struct aside {
+	int wanted;               /* questions about the growing message stand beside it */
+	int there;                /* the snapshot is taken */
+	size_t msg;               /* the growing message */
+	struct growing growing;   /* as it was */
+	int32_t pinned;
+	char *entries; int32_t n_entries;   /* fixed entries, and how many tokens have them */
+	struct str head, identity;
+	double seconds;           /* that taking it took */
+};
+
 /* ---- events ----
  *
  * Every change of a conversation is one event; observers hear of it at once, in the order in which they were added, in the thread that runs
@@ -89,6 +101,7 @@ enum conversation_event_what {
 	EVENT_UNDONE,               /* messages were undone: those that are left are msg[0 .. n_msg) */
 	EVENT_REDONE,               /* undone messages were restored at the end */
 	EVENT_CLEARED,              /* no message is left */
+	EVENT_RETURNED,             /* the growing message i goes on: what was asked beside it is no message any more */
 	EVENT_TEXT_GREW,            /* the last message, a growing one, has new text from byte i on */
 	EVENT_DOCUMENT_ADDED,       /* document i, the last one */
 	EVENT_DOCUMENT_DROPPED,     /* document i is about to be removed: it is still there */
@@ -142,6 +155,7 @@ struct conversation {
 	struct tokens prefix; int prefix_known;   /* what stands before every first question: system prompt and documents */
 	int32_t pinned;               /* tokens that the cache was told are the prefix; -1 = none yet */
 	struct growing growing;
+	struct aside aside;
 	uint64_t total_grown;      /* tokens cut by conversation_grow() since the caller set it to 0 */
 	struct turn last;
 	uint64_t total_answer;        /* tokens of all answers */
@@ -199,6 +213,14 @@ int  conversation_grow(struct conversation *, const char *piece, size_t n, int a
 int  conversation_may_grow(const struct conversation *, struct err *);
 /* The tokens of total_grown that are prefilled. */
 uint64_t conversation_grown(const struct conversation *);
+/* From now on questions about the growing message stand beside it (on), or close it for good.  Beside it, they and their answers are
+ * messages until conversation_return(): follow-up questions know them. */
+void conversation_beside(struct conversation *, int on);
+/* Is the last question one that stands beside a growing message? */
+int  conversation_is_beside(const struct conversation *);
+/* Go back to the growing message, to where it was before the first question: 1; 0: there is nothing to go back from.  What is read from then
+ * on is computed bit for bit as if nothing had been asked. */
+int  conversation_return(struct conversation *);
 /* The last place in p[from .. n) where such a text may be cut; from = there is none. */
 size_t text_cut(const char *p, size_t from, size_t n);
 /* Tokens of a text that stands behind a letter. */

@@ -50,6 +50,14 @@ void undo_keep_version(struct conversation *, const struct document *, size_t i)
 void growing_close(struct conversation *);
 void growing_reopen(struct conversation *);
 
+/* ---- aside.c: questions beside a growing message ---- */
+
+/* Before a question closes the growing message: take a snapshot, if that is wanted.  -1: there is none, and why. */
+int  aside_save(struct conversation *, struct err *);
+/* The last message grows again: load its snapshot, if there is one.  1: timeline and message are as they were. */
+int  aside_restore(struct conversation *);
+void aside_forget(struct conversation *);
+
 /* ---- evidence.c: what an answer rests on ---- */
 
 /* Observe attention while the answer is generated; then name the passages of the documents. */

@@ -160,6 +160,7 @@ int conversation_grow(struct conversation *t, const char *piece, size_t n, int a
 	if (!s->open) {
 		if (!n)
 			return 0;
+		aside_forget(t);
 		conversation_message(t, ROLE_USER, "", 0, NULL, 0);
 		*s = (struct growing){.open = 1, .pending = s->pending};
 		s->pending.n = before = 0;
@@ -194,16 +195,15 @@ static void keep_tokens(struct conversation *t)
 {
 	struct growing *s = &t->growing;
 	const struct str *text = &t->msg[t->n_msg - 1].text;
-	struct tokens cut = {0};
+	struct tokens all = {0};
 	size_t n, had = t->rendered.id.n;
 	const int32_t *id = timeline_tokens(t->tl, &n);
 
-	if (n < had || memcmp(id, t->rendered.id.id, had * sizeof *id) != 0)
-		return;
-	tokens_append(&cut, id + had, n - had);
-	tokens_append(&cut, s->pending.id, s->pending.n);
-	engine_render_add(t->engine, &t->rendered, text->p + s->rendered, s->at - s->rendered, cut.id, cut.n);
-	tokens_free(&cut);
+	tokens_append(&all, id, n);
+	tokens_append(&all, s->pending.id, s->pending.n);
+	if (all.n >= had && !memcmp(all.id, t->rendered.id.id, had * sizeof *id))
+		engine_render_add(t->engine, &t->rendered, text->p + s->rendered, s->at - s->rendered, all.id + had, all.n - had);
+	tokens_free(&all);
 }
 
 void growing_close(struct conversation *t)
@@ -211,6 +211,25 @@ void growing_close(struct conversation *t)
 	if (t->growing.open && t->growing.known && t->tl)
 		keep_tokens(t);
 	t->growing.open = t->growing.known = 0;
+}
+
+/* The rendering ends with the text again, as far as it was cut.  0: what stands before the text has changed meanwhile (a document, the
+ * system prompt). */
+static int render_back(struct conversation *t)
+{
+	struct tokens want = {0};
+	struct err e = {0};
+	size_t n, same = 0;
+	const int32_t *id = timeline_tokens(t->tl, &n);
+	int32_t first;
+	int rc = render_open(t, t->growing.at, &want, &e);
+
+	n = n < want.n ? n : want.n;
+	while (same < n && id[same] == want.id[same])
+		same++;
+	tokens_free(&want);
+	first = t->msg[t->n_msg - 1].place.first;
+	return !rc && first >= 0 && same >= (size_t)first;
 }
 
 void growing_reopen(struct conversation *t)
@@ -221,7 +240,26 @@ void growing_reopen(struct conversation *t)
 	m->text.n = m->read;
 	m->text.p[m->read] = 0;
 	m->stored = 0;
+	if (aside_restore(t)) {
+		s->known = render_back(t);
+		s->rendered = s->at;
+		return;
+	}
 	*s = (struct growing){.open = 1, .pending = s->pending};
 	s->pending.n = 0;
 	s->at = text_cut(m->text.p, 0, m->text.n);
+}
+
+int conversation_return(struct conversation *t)
+{
+	size_t at = t->aside.msg;
+
+	if (!conversation_is_beside(t))
+		return 0;
+	while (t->n_msg > at + 1)
+		message_free(&t->msg[--t->n_msg]);
+	undo_forget(t);
+	growing_reopen(t);
+	emit(t, EVENT_RETURNED, at);
+	return 1;
 }

@@ -146,7 +146,10 @@ int conversation_ask(struct conversation *t, const char *text, size_t n, const s
 {
 	int was_open = t->growing.open, rc;
 	struct message *m = was_open ? &t->msg[t->n_msg - 1] : message_add(t, ROLE_USER);
+	struct err why = {0};
 
+	if (was_open && aside_save(t, &why) < 0)
+		say("this question becomes part of the text that is read: %s", why.msg);
 	if (was_open)
 		str_adds(&m->text, "\n\n");
 	str_add(&m->text, text, n);

@@ -70,11 +70,11 @@ static void show(struct ppl *p, size_t at)
 	progress_show(&p->progress, (int64_t)(p->text_tokens * (size_t)p->nth + at), (int64_t)(p->text_tokens * (size_t)p->kvs.n));
 }
 
-struct reading { struct ppl *p; size_t base; };
+struct pass { struct ppl *p; size_t base; };
 
 static void show_reading(int32_t done, int32_t total, void *ud)
 {
-	struct reading *r = ud;
+	struct pass *r = ud;
 
 	(void)total;
 	show(r->p, r->base + (size_t)done);
@@ -85,7 +85,7 @@ static int score_window(struct ppl *p, struct score *s, size_t base, size_t n, s
 {
 	const int32_t *id = s->t->id + base;
 	struct timeline *tl = p->line.tl;
-	struct reading reading = {p, base};
+	struct pass reading = {p, base};
 	int stepwise = p->o->last > 0;
 	struct timeline_stats st;
 	size_t at, slice;

@@ -158,7 +158,7 @@ static void line_reading(struct chat *c, const struct reading *r)
 	}
 	if (!l->progress.verb)
 		progress_init(&l->progress, c->o.quiet, c->o.verbose, "reading", "tokens");
-	reading_text(r->tokens, r->percent, r->tps, r->waiting, &s);
+	reading_text(r, 0, &s);
 	progress_line(&l->progress, s.p);
 	str_free(&s);
 }

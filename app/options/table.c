@@ -8,7 +8,7 @@
 
 const struct command_def command_defs[] = {
 	{"", "[FILE ...]", "chat; every FILE becomes a document", CMD_CHAT, -1},
-	{"read", "FILE|-", "read a text of any length; stop it, ask, read on", CMD_READ, 1},
+	{"read", "FILE|-", "read a text of any length and format; pause it, ask, read on", CMD_READ, 1},
 	{"models", "", "list the models in the cache", CMD_MODELS, 0},
 	{"inspect model", "[FILE.gguf]", "what a model file holds and what was recognised", CMD_INSPECT_MODEL, 1},
 	{"inspect tokens", "[FILE]", "text to token ids, one a line", CMD_INSPECT_TOKENS, 1},

@@ -77,17 +77,35 @@ void progress_line(struct progress *p, const char *text)
 		draw_line(p, text);
 }
 
-void reading_text(uint64_t tokens, int percent, double tps, int waiting, struct str *out)
+void reading_text(const struct reading *r, int brief, struct str *out)
 {
-	str_adds(out, waiting ? "waiting for more, " : "reading ");
-	human_count(out, tokens);
-	str_adds(out, " tokens");
-	if (percent >= 0)
-		str_addf(out, ", %d %%", percent);
-	if (tps >= 1 && !waiting) {
+	int percent = r->at >= r->total ? 100 : (int)(r->at * 100 / r->total);
+
+	if (r->imports) {
+		str_adds(out, "importing the document");
+		return;
+	}
+	str_adds(out, !r->waiting ? "reading " : brief ? "waiting " : "waiting for more, ");
+	human_count(out, r->tokens);
+	if (!brief)
+		str_adds(out, " tokens");
+	if (r->total) {
+		str_addf(out, brief ? " %d%% of " : ", %d %% of ", percent);
+		human_bytes(out, r->total);
+	}
+	if (r->page && *r->page && r->pages > 1)
+		str_addf(out, brief ? " p. %.8s/%d" : ", p. %.8s of %d", r->page, r->pages);
+	if (brief || r->waiting)
+		return;
+	if (r->tps >= 1) {
 		str_adds(out, ", ");
-		human_count(out, (uint64_t)(tps + 0.5));
+		human_count(out, (uint64_t)(r->tps + 0.5));
 		str_adds(out, " t/s");
+	}
+	if (r->left >= 0.5) {
+		str_adds(out, ", ");
+		add_time(out, r->left);
+		str_adds(out, " left");
 	}
 }
 

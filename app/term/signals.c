@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 static struct timeline *_Atomic watched;
-static atomic_int noted, got_int, got_resize, got_stop, got_quit, stopped, n_int;
+static atomic_int noted, working, got_int, got_resize, got_stop, got_quit, stopped, n_int;
 static int wake_pipe[2] = {-1, -1};
 static struct termios saved;
 static int saved_fd = -1;
@@ -50,9 +50,10 @@ static void on_stop_signal(int sig)
 		atomic_store(&got_int, 1);
 	else
 		atomic_store(&got_quit, sig);
-	if (tl) {
+	if (tl || atomic_load(&working)) {
 		atomic_store(&stopped, 1);
-		timeline_cancel(tl);
+		if (tl)
+			timeline_cancel(tl);
 		/* Three in one answer: something does not listen. */
 		if (sig == SIGINT && atomic_fetch_add(&n_int, 1) >= 2) {
 			restore_terminal();
@@ -141,10 +142,20 @@ void signals_stop(void)
 {
 	struct timeline *tl = atomic_load(&watched);
 
-	if (!tl)
+	if (!tl && !atomic_load(&working))
 		return;
 	atomic_store(&stopped, 1);
-	timeline_cancel(tl);
+	if (tl)
+		timeline_cancel(tl);
+}
+
+void signals_work(int on)
+{
+	if (on) {
+		atomic_store(&stopped, 0);
+		atomic_store(&n_int, 0);
+	}
+	atomic_store(&working, on);
 }
 
 void signals_watch(struct timeline *tl)

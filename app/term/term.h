@@ -71,12 +71,14 @@ void signals_init(void);
 /* From now on SIGINT, SIGTERM and SIGHUP stop this timeline.  NULL: they end the program, unless signals_note(1) asks that
  * they are only noted, for signals_take_int() and signals_quit(). */
 void signals_watch(struct timeline *);
+/* The same for work without a timeline, which asks signals_stopped() now and then, until signals_work(0). */
+void signals_work(int on);
 void signals_note(int on);
 /* Window size changes and Ctrl-Z are noted, too, while someone waits at a prompt. */
 void signals_prompt(int waiting);
 /* Remember how the terminal of fd was, to restore it when the program dies; reset: a constant string that is sent to it then. */
 void signals_save_terminal(int fd, const char *reset);
-/* As SIGINT: stop the running answer. */
+/* As SIGINT: stop the running answer or work. */
 void signals_stop(void);
 int  signals_fd(void);
 void signals_drain(void);
@@ -136,8 +138,17 @@ void progress_init(struct progress *, int quiet, int verbose, const char *verb, 
 void progress_show(struct progress *, int64_t done, int64_t total);
 /* The same with other words. */
 void progress_line(struct progress *, const char *text);
-/* "reading 123,456 tokens, 24 %, 1,300 t/s"; percent < 0: not known. */
-void reading_text(uint64_t tokens, int percent, double tps, int waiting, struct str *out);
+/* How far a text without an end is read. */
+struct reading {
+	uint64_t tokens;
+	uint64_t at, total;      /* bytes; total 0: nobody knows */
+	const char *page; int32_t pages;   /* the page's label; NULL: the text has none */
+	double tps, left;        /* left: seconds, < 0 = nobody knows */
+	int waiting;             /* there is no more just now */
+	int imports;             /* no text yet: a document of another format is read and converted */
+};
+/* "reading 123,456 tokens, 24 % of 1.2 MB, p. 34 of 311, 1,300 t/s, 95 s left"; brief: "reading 123,456, 24% of 1.2 MB, p. 34/311". */
+void reading_text(const struct reading *, int brief, struct str *out);
 void progress_clear(struct progress *);
 /* As a timeline_progress_fn; ud is the struct progress. */
 void progress_tokens(int32_t done, int32_t total, void *ud);

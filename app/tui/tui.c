@@ -83,7 +83,7 @@ static void handle_event(struct tui *t, const struct event *e)
 		if (e->begins || !t->streams || t->streams > STREAM_ENTRY) {
 			if (t->streams)
 				ui_entry_end(t->ui, NULL);
-			ui_entry(t->ui, UI_NOTICE, "", 0);
+			ui_text(t->ui, e->at, e->begins || !e->at);
 			t->streams = 0;
 		}
 		ui_piece(t->ui, text, e->text.n);
@@ -91,6 +91,9 @@ static void handle_event(struct tui *t, const struct event *e)
 		break;
 	case EV_PIECE:
 		ui_piece(t->ui, text, e->text.n);
+		break;
+	case EV_RETURNED:
+		ui_messages_end(t->ui, e->messages);
 		break;
 	case EV_TURNED:
 		ui_entry_end(t->ui, e->note.n ? e->note.p : NULL);
@@ -192,7 +195,10 @@ static void take_events(struct tui *t)
 			cache.seconds = cache.decode_seconds = cache.in_rate = cache.moved_rate = cache.out_rate = 0;
 		ui_cache(t->ui, &cache);
 		for (size_t i = 0; panel->lensed && i < panel->n_lens; i++)
-			ui_lens(t->ui, panel->lens[i].which, panel->lens[i].span, panel->lens[i].n);
+			if (panel->lens[i].text)
+				ui_text_lens(t->ui, panel->lens[i].from, panel->lens[i].span, panel->lens[i].n);
+			else
+				ui_lens(t->ui, panel->lens[i].which, panel->lens[i].span, panel->lens[i].n);
 	}
 }
 

@@ -28,7 +28,8 @@ enum event_what {
 	EV_MESSAGE,     /* role, text, note */
 	EV_QUESTION,    /* text; an answer follows.  No text: the last question is answered again */
 	EV_PIECE,       /* text: the answer grows */
-	EV_STREAM,      /* text: a piece of a text without an end; begins: it does not continue the piece before */
+	EV_STREAM,      /* text: a piece of a text without an end, from its byte `at` on; begins: it does not continue the piece before */
+	EV_RETURNED,    /* only the first `messages` messages are ones of the conversation from now on; the others stay on the screen */
 	EV_TURNED,      /* the answer has ended; note: a line about it, or nothing */
 	EV_DRAFT,       /* text for the input line */
 	EV_NOTICE, EV_ERROR,   /* text */
@@ -44,6 +45,7 @@ struct event {
 	enum event_what what;
 	enum chat_role role;
 	int begins;
+	size_t messages, at;
 	struct str text, note;
 	struct event_doc *doc; size_t n_doc;
 	struct { size_t doc, from, to; } place;
@@ -53,7 +55,7 @@ void event_free(struct event *);
 enum { HIDDEN_MOST = 32 };
 struct worker_status {
 	int working;                /* 0: nothing runs */
-	char verb[48];              /* what runs: "reading", "answering" */
+	char verb[64];              /* what runs: "reading", "answering" */
 	int open;                   /* messages interrupt it */
 	int64_t done, total, had;   /* tokens of a prefill; had: of done, were cached */
 	double tps, left;           /* speed; seconds that are left, < 0 = unknown */

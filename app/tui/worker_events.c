@@ -79,7 +79,7 @@ void worker_drop_held(struct worker *w)
 	w->held_end = &w->held;
 }
 
-void worker_post_piece(struct worker *w, enum event_what what, const char *bytes, size_t n)
+void worker_post_piece(struct worker *w, enum event_what what, const char *bytes, size_t n, size_t at)
 {
 	struct event *last;
 
@@ -92,5 +92,7 @@ void worker_post_piece(struct worker *w, enum event_what what, const char *bytes
 		return;
 	}
 	pthread_mutex_unlock(&w->lock);
-	worker_post_text(w, what, bytes, n);
+	last = event_new(what, bytes, n);
+	last->at = at;
+	worker_post(w, last);
 }

@@ -46,6 +46,7 @@ static size_t send_streamed(struct worker *w, const struct message *m)
 		from++;
 	e = event_new(EV_STREAM, m->text.p + from, m->read - from);
 	e->begins = 1;
+	e->at = from;
 	worker_post(w, e);
 	return m->read + (m->text.n > m->read ? 2 : 0);
 }
@@ -98,7 +99,16 @@ static void text_grew(struct worker *w, size_t from)
 	if (w->streamed > STREAM_MOST)
 		send_messages(w, w->c->t.n_msg);
 	else
-		worker_post_piece(w, EV_STREAM, m->text.p + from, m->read - from);
+		worker_post_piece(w, EV_STREAM, m->text.p + from, m->read - from, from);
+}
+
+/* What was asked beside the text stays on the screen and is no message any more. */
+static void returned(struct worker *w, size_t messages)
+{
+	struct event *e = event_new(EV_RETURNED, "", 0);
+
+	e->messages = messages;
+	worker_post(w, e);
 }
 
 /* What the transcript does not hear of by the front's calls: it is sent again then. */
@@ -120,6 +130,10 @@ static void on_event(struct conversation *t, const struct conversation_event *ev
 	case EVENT_DOCUMENT_DROPPED:
 	case EVENT_DOCUMENT_PUT_BACK:
 		w->documents_stale = 1;
+		break;
+	case EVENT_RETURNED:
+		w->n_sent = t->n_msg;
+		returned(w, event->i);
 		break;
 	case EVENT_TEXT_GREW:
 		text_grew(w, event->i);
@@ -187,7 +201,7 @@ static int on_text(struct chat *c, const char *bytes, size_t n, struct err *e)
 	(void)e;
 	w->reading = -1;
 	if (n)
-		worker_post_piece(w, EV_PIECE, bytes, n);
+		worker_post_piece(w, EV_PIECE, bytes, n, 0);
 	worker_between(w);
 	if (now_seconds() - w->reported >= REPORT_EVERY)
 		worker_report(w, 1, c->thinking ? "reasoning" : "answering", 0, 0);
@@ -230,11 +244,9 @@ static void on_reading(struct chat *c, const struct reading *r)
 	w->reading = -1;
 	if (!r)
 		return;
-	str_adds(&s, r->waiting ? "waiting " : "reading ");
-	human_count(&s, r->tokens);
-	if (r->percent >= 0)
-		str_addf(&s, " %d%%", r->percent);
+	reading_text(r, 1, &s);
 	w->open_tps = r->waiting ? 0 : r->tps;
+	w->open_left = r->waiting ? -1 : r->left;
 	worker_report(w, 1, s.p, 0, 0);
 	str_free(&s);
 }

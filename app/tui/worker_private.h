@@ -42,7 +42,7 @@ struct worker {
 	double reported, cache_reported, cache_every;   /* times of the last reports; seconds between two of the cache */
 	double reading_since; int64_t had;              /* when the prefill began, and at which token */
 	int32_t reading;                  /* tokens prefilled so far; -1 = no prefill runs */
-	int open; double open_tps;        /* a text without an end is being read */
+	int open; double open_tps, open_left;   /* a text without an end is being read; seconds left, < 0 = unknown */
 	size_t streamed;                  /* bytes of it that the transcript has */
 	size_t n_sent;                    /* messages that the transcript has */
 	int messages_stale, documents_stale;   /* the screen has others */
@@ -57,7 +57,7 @@ struct worker {
 struct event *event_new(enum event_what, const char *text, size_t n);
 void worker_post(struct worker *, struct event *);
 void worker_post_text(struct worker *, enum event_what, const char *text, size_t n);
-void worker_post_piece(struct worker *, enum event_what, const char *bytes, size_t n);   /* joined to the last event, if main has not taken it */
+void worker_post_piece(struct worker *, enum event_what, const char *bytes, size_t n, size_t at);   /* joined to the last event, if main has not taken it */
 void worker_release_held(struct worker *);
 void worker_drop_held(struct worker *);
 void worker_signal(struct worker *);        /* with the lock: main has something to take */

@@ -71,6 +71,7 @@ void worker_report(struct worker *w, int working, const char *verb, int64_t done
 		}
 	} else if (working) {
 		s.tps = w->open ? w->open_tps : s.last_tps;
+		s.left = w->open ? w->open_left : -1;
 	}
 	w->reported = now_seconds();
 	pthread_mutex_lock(&w->lock);

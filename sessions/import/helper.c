@@ -177,6 +177,7 @@ struct child {
 	char *p;                 /* what came from standard output */
 	size_t n, cap;
 	const char *why;         /* it was killed, and why */
+	int stopped;             /* ... because the user stopped the import */
 	int status;
 };
 
@@ -313,7 +314,12 @@ static void listen_to(struct child *c)
 			kill_child(c, "parsing took longer than 50 seconds");
 			break;
 		}
-		if (poll(fd, 2, (int)(left * 1000) + 1) <= 0)
+		if (import_stopped()) {
+			c->stopped = 1;
+			kill_child(c, "stopped");
+			break;
+		}
+		if (poll(fd, 2, left * 1000 < STOP_EVERY_MS ? (int)(left * 1000) + 1 : STOP_EVERY_MS) <= 0)
 			continue;
 		if (fd[0].revents)
 			out = take_output(c);
@@ -520,7 +526,7 @@ int helper_convert(enum doc_type type, const char *name, const char *p, size_t n
 		rc = err_set(e, ERR_DOCUMENT, "document '%s' cannot be read: no second process (%s)", name, strerror(errno));
 	} else {
 		listen_to(&c);
-		rc = type == DOC_PDF ? finish_pdf(&c, name, d, e) : finish(&c, name, type == DOC_GZIP, d, e);
+		rc = c.stopped ? import_refuse_stopped(name, e) : type == DOC_PDF ? finish_pdf(&c, name, d, e) : finish(&c, name, type == DOC_GZIP, d, e);
 	}
 	if (rc)
 		doc_free(d);

@@ -9,6 +9,7 @@
  *     marks.c     marks of plain text: pages, headings, paragraphs
  *     jail.c      the limits of a process that parses;  helper.c  that process and its parent
  *     url.c       http and https;  document.c  puts all of it together
+ *     stop.c      stopping an import
  *     list.c      the files that a folder or a pattern names
  *     origin.c    the file that a document was read from, and whether it has changed
  *
@@ -160,9 +161,15 @@ int jail_enter(enum jail_kind, const char *program, struct jail_level *, struct 
 /* Convert in another process; *out is zeroed first.  e.msg is a whole sentence. */
 int helper_convert(enum doc_type, const char *name, const char *p, size_t n, struct doc *out, struct err *);
 
+/* ---- stop.c ---- */
+
+#define STOP_EVERY_MS 50
+/* Has the user stopped the import?  Asked every STOP_EVERY_MS. */
+int import_stopped(void);
+int import_refuse_stopped(const char *shown, struct err *);   /* ERR_CANCELLED: "document 'SHOWN' was not read: stopped" */
+
 /* ---- url.c ---- */
 
-int url_is(const char *path);   /* "http://..." or "https://..." */
 int url_document(const char *url, struct doc *, struct err *);
 
 /* ---- document.c ---- */

@@ -93,7 +93,7 @@ int doc_find(const char *what, struct doc_paths *out, struct err *e)
 	int rc;
 
 	*out = (struct doc_paths){0};
-	if (!strcmp(what, "-") || url_is(what))
+	if (!strcmp(what, "-") || doc_is_address(what))
 		rc = add(out, what, e);
 	else if (!stat(what, &st))
 		rc = S_ISDIR(st.st_mode) ? add_folder(out, what, e) : add(out, what, e);

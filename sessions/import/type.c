@@ -126,3 +126,9 @@ enum doc_type doc_type_of(const char *name, const char *mime, const char *p, siz
 		return DOC_MARKDOWN;
 	return DOC_TEXT;
 }
+
+int doc_is_plain(const char *name, const void *bytes, size_t n)
+{
+	/* The first bytes of an archive do not tell what it holds. */
+	return !(n >= 4 && !memcmp(bytes, "PK\3\4", 4)) && doc_type_of(name, NULL, bytes, n) <= DOC_SOURCE;
+}

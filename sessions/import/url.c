@@ -81,9 +81,16 @@ static size_t on_bytes(char *bytes, size_t size, size_t n, void *ud)
 	return n;
 }
 
-int url_is(const char *path)
+int doc_is_address(const char *path)
 {
 	return !strncasecmp(path, "http://", 7) || !strncasecmp(path, "https://", 8);
+}
+
+/* Called while libcurl waits and transfers: not 0 ends the transfer. */
+static int on_wait(void *ud, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
+{
+	(void)ud, (void)a, (void)b, (void)c, (void)d;
+	return import_stopped();
 }
 
 /* The last part of the path, or the host. */
@@ -119,6 +126,8 @@ static void set_options(CURL *c, const char *url, struct reply *r, char *error)
 	lib.easy_setopt(c, CURLOPT_USERAGENT, "weir/" WEIR_VERSION);
 	lib.easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
 	lib.easy_setopt(c, CURLOPT_FAILONERROR, 1L);
+	lib.easy_setopt(c, CURLOPT_NOPROGRESS, 0L);
+	lib.easy_setopt(c, CURLOPT_XFERINFOFUNCTION, on_wait);
 	lib.easy_setopt(c, CURLOPT_WRITEFUNCTION, on_bytes);
 	lib.easy_setopt(c, CURLOPT_WRITEDATA, r);
 	lib.easy_setopt(c, CURLOPT_ERRORBUFFER, error);
@@ -132,6 +141,8 @@ static int fetch(CURL *c, const char *url, struct reply *r, struct doc *out, str
 
 	set_options(c, url, r, error);
 	rc = lib.easy_perform(c);
+	if (rc == CURLE_ABORTED_BY_CALLBACK)
+		return import_refuse_stopped(doc_shown(url), e);
 	if (r->why)
 		return err_set(e, ERR_DOCUMENT, "document '%.200s' %s", url, r->why);
 	if (rc == CURLE_FILESIZE_EXCEEDED)

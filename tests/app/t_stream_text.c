@@ -1,4 +1,5 @@
-/* tests/app/t_stream_text.c - a text without an end as a growing message (app/conversation/conversation_grow.c), and where it comes from (app/conversation/stream.c). */
+/* tests/app/t_stream_text.c - a text without an end as a growing message (app/conversation/growing_message.c), questions beside it (aside.c),
+ * and where it comes from (app/chat/text_source.c). */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -391,6 +392,168 @@ TEST(another_cache_in_the_middle)
 	reader_close(&a);
 }
 
+/* ---- questions beside the text ---- */
+
+static void take_head(const struct reader *r, struct str *out)
+{
+	struct err e = {0};
+
+	CHECK_MSG(timeline_head_save(r->t.tl, out, &e) == 0, "%s", e.msg);
+}
+
+/* Everything that decides what follows is equal: tokens, cache, policy state, logits. */
+static void check_heads(const struct reader *a, const struct reader *b)
+{
+	struct str x = {0}, y = {0};
+	const float *p = timeline_logits(a->t.tl), *q = timeline_logits(b->t.tl);
+
+	take_head(a, &x);
+	take_head(b, &y);
+	CHECK_INT(x.n, y.n);
+	CHECK(x.n == y.n && !memcmp(x.p, y.p, x.n));
+	CHECK((p && q && !memcmp(p, q, (size_t)engine_info(a->t.engine)->n_vocab * sizeof *p)) || (!p && !q));
+	str_free(&x);
+	str_free(&y);
+}
+
+static void stop_it(int32_t done, int32_t total, void *ud)
+{
+	(void)done, (void)total;
+	timeline_cancel(ud);
+}
+
+/* Interrupt the stream of `a` before piece i in one of several ways; it ends as it began. */
+static void interrupt(struct reader *a, int i, const char *piece, size_t n)
+{
+	struct turn turn;
+	struct err e = {0};
+	size_t messages = a->t.n_msg;
+	int32_t first;
+
+	switch (i % 5) {
+	case 0:   /* a question, and one that leans on it */
+		ask(a, "Who went over?", &turn);
+		first = turn.prompt_tokens;
+		CHECK(conversation_is_beside(&a->t));
+		ask(a, "And why?", &turn);
+		CHECK(turn.prompt_tokens > first);
+		CHECK_INT(a->t.n_msg, messages + 3);
+		break;
+	case 1:   /* a step is stopped */
+		timeline_cancel(a->t.tl);
+		while (conversation_grow(&a->t, piece, n, 0, NULL, NULL, &e) == 0)
+			piece += n, n = 0;
+		CHECK_INT(e.code, ERR_CANCELLED);
+		timeline_resume(a->t.tl);
+		return;
+	case 2:   /* the question is undone, and asked otherwise */
+		ask(a, "What?", &turn);
+		CHECK_INT(conversation_undo(&a->t, 1), 1);
+		CHECK(a->t.growing.open && a->t.growing.known);
+		ask(a, "Where was it?", &turn);
+		break;
+	case 3:   /* the answer is generated again */
+		ask(a, "What?", &turn);
+		conversation_regenerate(&a->t, &(struct answer_hooks){.text = NULL}, &turn, &a->e);
+		break;
+	case 4:   /* the question is stopped before its answer */
+		CHECK(conversation_ask(&a->t, "Who?", 4, &(struct answer_hooks){.progress = stop_it, .progress_ud = a->t.tl}, &turn, &e) < 0);
+		CHECK_INT(e.code, ERR_CANCELLED);
+		CHECK(!turn.answered && a->t.growing.known);
+		break;
+	}
+	conversation_return(&a->t);
+	CHECK(a->t.growing.open);
+	CHECK_INT(a->t.n_msg, messages);
+	conversation_grow(&a->t, piece, n, 0, NULL, NULL, &a->e);
+}
+
+static void beside_the_text(const char *model, const char *kv, const char *template, size_t bytes, size_t piece, const char *document)
+{
+	struct reader a, b;
+	struct turn x, y;
+	struct str text = {0};
+	int i = 0;
+
+	words(&text, bytes);
+	if (reader_open(&a, model, kv, template) < 0)
+		return;
+	if (reader_open(&b, model, kv, template) == 0) {
+		if (document) {
+			conversation_add_document(&a.t, "note.txt", document, strlen(document), 9, &a.e);
+			conversation_add_document(&b.t, "note.txt", document, strlen(document), 9, &b.e);
+		}
+		conversation_beside(&a.t, 1);
+		for (size_t at = 0; at < bytes && !a.e.code; at += piece, i++) {
+			size_t n = bytes - at < piece ? bytes - at : piece;
+
+			conversation_grow(&b.t, text.p + at, n, 0, NULL, NULL, &b.e);
+			if (i % 3 == 2)
+				interrupt(&a, i / 3, text.p + at, n);
+			else
+				conversation_grow(&a.t, text.p + at, n, 0, NULL, NULL, &a.e);
+		}
+		conversation_grow(&a.t, "", 0, 1, NULL, NULL, &a.e);
+		conversation_grow(&b.t, "", 0, 1, NULL, NULL, &b.e);
+		CHECK_INT(conversation_grown(&a.t), conversation_grown(&b.t));
+		check_heads(&a, &b);
+		/* The question at the end, which belongs to the conversation: both have read the same. */
+		conversation_beside(&a.t, 0);
+		ask(&a, "Who went over?", &x);
+		ask(&b, "Who went over?", &y);
+		CHECK_INT(x.recomputed, 0);
+		CHECK_INT(x.reused_tokens, y.reused_tokens);
+		check_same(&a, &b);
+		CHECK(!conversation_return(&a.t));
+		reader_close(&b);
+	}
+	reader_close(&a);
+	str_free(&text);
+}
+
+TEST(a_question_beside_the_text_leaves_the_stream_as_it_was)
+{
+	const char *tiny = test_file(TINY);
+
+	beside_the_text(tiny, "cascade:size=64,stride=64", "chatml", 9000, 170, NULL);
+	beside_the_text(tiny, "sink:size=64,stride=64", "llama2", 9000, 170, NULL);
+	beside_the_text(tiny, "auto", NULL, 9000, 450, NULL);
+	beside_the_text(tiny, "cascade:size=64,stride=64", "chatml", 6000, 170, "The mill burned down.");
+}
+
+TEST(a_question_beside_the_text_with_the_default_model)
+{
+	beside_the_text(test_model(), "cascade:size=256,stride=64", NULL, 5000, 300, "The mill burned down.");
+}
+
+TEST(a_document_that_is_added_beside_the_text)
+{
+	struct reader a;
+	struct turn turn;
+	struct str text = {0};
+	size_t had;
+
+	words(&text, 4000);
+	if (reader_open(&a, test_file(TINY), "cascade:size=64,stride=64", "chatml") < 0)
+		return;
+	conversation_beside(&a.t, 1);
+	feed(&a, text.p, 2000, 300);
+	ask(&a, "Who?", &turn);
+	conversation_add_document(&a.t, "note.txt", "The mill burned.", 16, 16, &a.e);
+	CHECK(conversation_return(&a.t));
+	CHECK(!a.t.growing.known);   /* all is recomputed behind the document */
+	feed(&a, text.p + 2000, 2000, 300);
+	CHECK_INT(a.t.n_msg, 1);
+	timeline_tokens(a.t.tl, &had);
+	ask(&a, "Who?", &turn);
+	CHECK_INT(turn.reused_tokens, had);
+	/* Another cache: the snapshot is of no use, the text is read again. */
+	CHECK(conversation_change_policy(&a.t, "test", "sink:size=96,stride=64", &a.e) >= 0);
+	CHECK(!conversation_return(&a.t));
+	str_free(&text);
+	reader_close(&a);
+}
+
 /* ---- where it comes from ---- */
 
 static int stream_all(const char *path, struct str *out, struct err *e)
@@ -402,8 +565,12 @@ static int stream_all(const char *path, struct str *out, struct err *e)
 		return -1;
 	while ((got = text_source_next(s, 100, out, e)) == SOURCE_TEXT || got == SOURCE_LATER)
 		;
-	if (got == SOURCE_END)
-		CHECK_INT(text_source_percent(s), 100);
+	if (got == SOURCE_END) {
+		struct source_place place;
+
+		text_source_place(s, &place);
+		CHECK_INT(place.at, place.total);
+	}
 	text_source_close(s);
 	return got < 0 ? -1 : 0;
 }
@@ -448,6 +615,32 @@ TEST(what_a_file_holds)
 	str_free(&want);
 }
 
+/* The text of another format is the one that doc_read() gives, in pieces of whole characters; then comes the end. */
+TEST(documents_of_other_formats)
+{
+	static const char *const files[] = {"page.html", "text.gz", "body.docx", "package.epub", "table.html", "printed.pdf"};
+
+	for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+		struct str path = {0}, got = {0};
+		struct doc doc;
+		struct err e = {0};
+
+		str_addf(&path, "tests/fuzz/documents/%s", files[i]);
+		if (doc_read(test_file(path.p), &doc, &e) == 0) {
+			CHECK_MSG(stream_all(test_file(path.p), &got, &e) == 0, "%s", e.msg);
+			CHECK_MSG(got.n == doc.text.n && !memcmp(got.p, doc.text.p, got.n), "%s has other text", path.p);
+			doc_free(&doc);
+		} else {
+			struct err stream = {0};
+
+			CHECK(stream_all(test_file(path.p), &got, &stream) < 0);
+			CHECK_STR(stream.msg, e.msg);
+		}
+		str_free(&path);
+		str_free(&got);
+	}
+}
+
 TEST(what_is_no_text)
 {
 	struct text_source *s;
@@ -463,6 +656,7 @@ TEST(a_pipe_that_waits)
 {
 	char path[] = "/tmp/weir-fifo-XXXXXX";
 	struct text_source *s;
+	struct source_place place;
 	struct str out = {0};
 	struct err e = {0};
 	int fd = mkstemp(path), w;
@@ -478,7 +672,8 @@ TEST(a_pipe_that_waits)
 	while (text_source_next(s, 10, &out, &e) == SOURCE_TEXT)
 		;
 	CHECK_STR(out.p, "one line\n");
-	CHECK_INT(text_source_percent(s), -1);
+	text_source_place(s, &place);
+	CHECK_INT(place.total, 0);
 	close(w);
 	CHECK_INT(text_source_next(s, 10, &out, &e), SOURCE_END);
 	text_source_close(s);

@@ -131,7 +131,7 @@ pour 3000
 start_read --line --private "$dir/slow"
 name="line mode waits for more"; pass wait_for 30 shows 'waiting for more, [0-9,]* tokens'
 key C-c
-name="Ctrl-C gives the prompt and says how far it is"; pass wait_for 10 shows 'stopped after [0-9,]* tokens'
+name="Ctrl-C gives the prompt and says how far it is"; pass wait_for 10 shows 'paused after [0-9,]* tokens'
 ask 'Who turned?'
 name="a question is answered"; pass wait_for 20 shows '^\[[0-9]* tokens, '
 ask '/on'
@@ -152,7 +152,7 @@ ask 'Who turned?'
 name="a question does not wait"; pass wait_for 20 shows '^\[[0-9]* tokens, '
 name="and reading goes on by itself"; pass wait_for 20 shows 'waiting [0-9,]*'
 key Escape; sleep 0.3
-name="Esc stops it"; pass wait_for 20 shows 'stopped after'
+name="Esc stops it"; pass wait_for 20 shows 'paused after'
 name="and it is at rest"; pass wait_for 10 at_rest
 ask '/on'
 name="/on goes on"; pass wait_for 20 shows 'waiting [0-9,]*'
