@@ -248,8 +248,11 @@ static int open_documents(struct chat *c, struct err *e)
 	doc_stop_when(signals_stopped);
 	for (int i = 0; i < c->o.n_file; i++) {
 		dash |= !strcmp(c->o.file[i], "-");
-		if (reads ? chat_stream_open(c, c->o.file[i], e) < 0 : chat_documents(c, c->o.file[i], e) < 0)
+		if (reads ? chat_stream_open(c, c->o.file[i], e) < 0 : chat_documents(c, c->o.file[i], e) < 0) {
+			if (e->code == ERR_CANCELLED)
+				say("%s", e->msg);
 			return -1;
+		}
 	}
 	/* Standard input is the document, unless FILEs are named: a loop that feeds us names must keep its input. */
 	if (c->o.prompt)

@@ -77,9 +77,16 @@ static void say_end(struct chat *c)
 	str_free(&s);
 }
 
-static void say_stop(struct chat *c)
+static void say_stop(struct chat *c, const struct err *why)
 {
 	struct str s = {0};
+
+	if (why && c->streaming.reading.imports) {
+		c->quit |= !c->interactive;
+		c->rc = c->interactive ? c->rc : 130;
+		notice(c, c->interactive ? "[%s; /on begins again]" : "weir: %s", why->msg);
+		return;
+	}
 
 	human_count(&s, conversation_grown(&c->t));
 	if (c->interactive)
@@ -100,6 +107,7 @@ static int read_piece(struct chat *c, struct str *piece, struct err *e)
 	if (wants)
 		return 2;
 	str_clear(piece);
+	show(c, s->reading.waiting);   /* what comes now may be an import, which takes long */
 	got = text_source_next(s->source, WAIT_MS, piece, e);
 	if (got < 0)
 		return -1;
@@ -146,8 +154,10 @@ void chat_stream(struct chat *c)
 	} else if (rc == 0) {
 		say_end(c);
 	} else if (e.code == ERR_CANCELLED) {
-		say_stop(c);
+		say_stop(c, &e);
 	} else {
+		if (e.code == ERR_DOCUMENT)
+			chat_stream_close(c);   /* nothing is there to read on from */
 		chat_error(c, &e);
 		c->quit |= !c->interactive;
 	}
@@ -207,7 +217,7 @@ void slash_pause(struct chat *c, char *arg)
 	(void)arg;
 	if (c->streaming.source && c->streaming.on) {
 		c->streaming.on = 0;
-		say_stop(c);
+		say_stop(c, NULL);
 		return;
 	}
 	err_set(&e, ERR_USAGE, c->streaming.source ? "the reading is paused already; /on reads on" : "nothing is being read; /stream FILE begins");

@@ -197,7 +197,8 @@ static int import(struct text_source *s, struct err *e)
 {
 	int rc = s->fd < 0 ? doc_read(s->name, &s->doc, e) : doc_decode(s->name, s->raw.p ? s->raw.p : "", s->raw.n, &s->doc, e);
 
-	str_free(&s->raw);
+	if (!rc || e->code != ERR_CANCELLED)   /* one that was stopped can begin again */
+		str_free(&s->raw);
 	s->imported = rc == 0;
 	return rc;
 }

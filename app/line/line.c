@@ -159,7 +159,10 @@ static void line_reading(struct chat *c, const struct reading *r)
 	if (!l->progress.verb)
 		progress_init(&l->progress, c->o.quiet, c->o.verbose, "reading", "tokens");
 	reading_text(r, 0, &s);
-	progress_line(&l->progress, s.p);
+	if (r->imports)
+		progress_now(&l->progress, s.p);
+	else
+		progress_line(&l->progress, s.p);
 	str_free(&s);
 }
 

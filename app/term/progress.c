@@ -77,6 +77,12 @@ void progress_line(struct progress *p, const char *text)
 		draw_line(p, text);
 }
 
+void progress_now(struct progress *p, const char *text)
+{
+	if (p->on || p->lines)
+		draw_line(p, text);
+}
+
 void reading_text(const struct reading *r, int brief, struct str *out)
 {
 	int percent = r->at >= r->total ? 100 : (int)(r->at * 100 / r->total);

@@ -138,6 +138,7 @@ void progress_init(struct progress *, int quiet, int verbose, const char *verb, 
 void progress_show(struct progress *, int64_t done, int64_t total);
 /* The same with other words. */
 void progress_line(struct progress *, const char *text);
+void progress_now(struct progress *, const char *text);   /* at once: what follows may take long */
 /* How far a text without an end is read. */
 struct reading {
 	uint64_t tokens;

@@ -76,6 +76,21 @@ is "it wants a file" 2 $?
 reads "$dir/text" "$dir/text" -p x >"$dir/one" 2>"$dir/err" </dev/null
 is "and one alone" 2 $?
 
+# Documents of other formats are imported first: the page's answer is that of its text.
+{ printf '<html><body><p>'; text 9000; printf '</p></body></html>'; } >"$dir/page.html"
+printf %s "$("$weir" inspect document "$dir/page.html" 2>"$dir/err")" >"$dir/page.txt"
+reads "$dir/page.txt" --json -p 'What turned?' >"$dir/one" 2>"$dir/err" </dev/null
+reads "$dir/page.html" --json -p 'What turned?' >"$dir/two" 2>"$dir/err" </dev/null
+is "a page of HTML is read" 0 $?
+gzip -c "$dir/page.html" | reads - --json -p 'What turned?' >"$dir/three" 2>"$dir/err"
+is "also compressed and from a pipe" 0 $?
+tokens_of() { sed 's/.*"prompt_tokens":\([0-9]*\).*/\1/' "$1"; }
+is "as its text" "$(tokens_of "$dir/one") $(tokens_of "$dir/one")" "$(tokens_of "$dir/two") $(tokens_of "$dir/three")"
+reads tests/fuzz/documents/package.epub -p x >"$dir/one" 2>"$dir/err" </dev/null
+is "an EPUB is read" 0 $?
+printf '%%PDF-1.7 nothing' | reads - -p x >"$dir/one" 2>"$dir/err"
+is "a broken PDF is refused" 4 $?
+is "in one line" 1 "$(grep -c . "$dir/err")"
 (text 3000; sleep 0.5; text 3000; sleep 0.5; echo the end) >"$dir/slow" &
 reads "$dir/slow" -p 'Who?' >"$dir/one" 2>"$dir/err" </dev/null
 is "a pipe that grows slowly is read to its end" 0 $?
@@ -134,6 +149,8 @@ key C-c
 name="Ctrl-C gives the prompt and says how far it is"; pass wait_for 10 shows 'paused after [0-9,]* tokens'
 ask 'Who turned?'
 name="a question is answered"; pass wait_for 20 shows '^\[[0-9]* tokens, '
+ask '/pause'
+name="/pause has nothing to pause"; pass wait_for 20 shows 'paused already'
 ask '/on'
 name="/on reads on"; pass wait_for 20 shows 'waiting for more'
 stop_pouring
@@ -156,9 +173,60 @@ name="Esc stops it"; pass wait_for 20 shows 'paused after'
 name="and it is at rest"; pass wait_for 10 at_rest
 ask '/on'
 name="/on goes on"; pass wait_for 20 shows 'waiting [0-9,]*'
+ask '/pause'
+name="/pause stops it, too"; pass wait_for 20 at_rest
+ask '/on'
+name="and /on goes on again"; pass wait_for 20 shows 'waiting [0-9,]*'
 stop_pouring
 name="the end is said on the screen"; pass wait_for 20 shows 'the end of'
 key C-d
 name="the screen is left"; pass wait_for 20 ended
+
+# ---- stopping an import ----
+
+# A page that takes seconds to parse.
+awk 'BEGIN { print "<html><body>"; for (i = 0; i < 1200000; i++) printf "<div><p>Some <b>words</b> of <i>a</i> page &amp; more" }' >"$dir/big.html"
+parses() {   # PID: it has a child in the jail
+	for child in $(cat "/proc/$1/task/"*/children 2>/dev/null); do
+		grep -qs parse-document-in-jail "/proc/$child/cmdline" && return 0
+	done
+	return 1
+}
+parses_there() { parses "$(child_of "$(mux list-panes -F '#{pane_pid}')")"; }
+stops_at_start() {   # NAME PROGRAM ARGUMENT...
+	name=$1; shift
+	"$@" -p x >"$dir/one" 2>"$dir/err" </dev/null &
+	reader=$!
+	wait_for 30 parses "$reader"
+	before=$(date +%s%N)
+	kill -INT "$reader"
+	wait "$reader"
+	is "$name: Ctrl-C ends it" 130 $?
+	took=$((($(date +%s%N) - before) / 1000000))
+	if [ "$took" -lt $((1500 * slow)) ]; then ok "$name: at once"; else bad "$name: at once" "$took ms"; fi
+	is "$name: with one line" "1 1" "$(grep -c . "$dir/err") $(grep -c "big.html' was not read: stopped" "$dir/err")"
+}
+stops_at_start "a document is imported" "$weir" -m "$model" $how --private "$dir/big.html"
+stops_at_start "a text is imported" "$weir" read -m "$model" $how --private "$dir/big.html"
+start --line --private
+wait_for 30 prompt
+ask "/read $dir/big.html"
+name="line mode parses"; pass wait_for 30 parses_there
+key C-c
+name="Ctrl-C stops /read"; pass wait_for 2 shows "big.html' was not read: stopped"
+name="and gives the prompt"; pass wait_for 2 prompt
+ask '/docs'
+name="the document is not there"; pass wait_for 10 shows 'there is no document'
+key C-d
+wait_for 20 ended
+start --private
+wait_for 30 at_rest
+ask "/read $dir/big.html"
+name="the screen parses"; pass wait_for 30 parses_there
+key Escape
+name="Esc stops /read on the screen"; pass wait_for 2 shows "big.html' was not read: stopped"
+name="and it is at rest again"; pass wait_for 5 at_rest
+key C-d
+wait_for 20 ended
 
 finish
