@@ -394,6 +394,16 @@ TEST(another_cache_in_the_middle)
 
 /* ---- questions beside the text ---- */
 
+static void add_document(struct reader *r, const char *text)
+{
+	struct doc doc;
+
+	if (doc_decode("note.txt", text, strlen(text), &doc, &r->e) == 0) {
+		conversation_add_document(&r->t, &doc, &r->e);
+		doc_free(&doc);
+	}
+}
+
 static void take_head(const struct reader *r, struct str *out)
 {
 	struct err e = {0};
@@ -480,8 +490,8 @@ static void beside_the_text(const char *model, const char *kv, const char *templ
 		return;
 	if (reader_open(&b, model, kv, template) == 0) {
 		if (document) {
-			conversation_add_document(&a.t, "note.txt", document, strlen(document), 9, &a.e);
-			conversation_add_document(&b.t, "note.txt", document, strlen(document), 9, &b.e);
+			add_document(&a, document);
+			add_document(&b, document);
 		}
 		conversation_beside(&a.t, 1);
 		for (size_t at = 0; at < bytes && !a.e.code; at += piece, i++) {
@@ -539,7 +549,7 @@ TEST(a_document_that_is_added_beside_the_text)
 	conversation_beside(&a.t, 1);
 	feed(&a, text.p, 2000, 300);
 	ask(&a, "Who?", &turn);
-	conversation_add_document(&a.t, "note.txt", "The mill burned.", 16, 16, &a.e);
+	add_document(&a, "The mill burned.");
 	CHECK(conversation_return(&a.t));
 	CHECK(!a.t.growing.known);   /* all is recomputed behind the document */
 	feed(&a, text.p + 2000, 2000, 300);
