@@ -1,4 +1,4 @@
-/* engine/base.h - errors, byte strings, token lists, allocation and UTF-8, for every layer above kernels/.
+/* engine/base.h - errors, byte strings, token lists, allocation, UTF-8 and near words, for every layer above kernels/.
  *
  * A function that can fail returns -1 (or NULL) and fills a struct err with one complete sentence: lower case, no full stop, what
  * failed first, the subject in single quotes, the limit, and the next step where there is one.  On success err is unchanged.
@@ -86,6 +86,12 @@ int utf8_decode(const char *s, size_t n, int32_t *cp);
 int utf8_encode(int32_t cp, char out[4]);
 /* Length of s[0..n) without a sequence at its end that is valid so far but incomplete. */
 size_t utf8_complete(const char *s, size_t n);
+
+/* The known word with the smallest edit distance to a typed one, where that is small enough to be a typing mistake. */
+struct nearest { const char *word; size_t len; const char *best; int dist; };   /* best: NULL, or the candidate */
+void nearest_init(struct nearest *, const char *word, size_t len);
+/* 1: the nearest so far. */
+int nearest_try(struct nearest *, const char *candidate);
 
 /* A count as people read it, "1,234,567".  count_text(n).s lives until the end of the statement. */
 struct count { char s[28]; };

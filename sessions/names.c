@@ -96,54 +96,21 @@ void title_make(struct str *out, const char *text, size_t n)
 
 /* ---- finding by what somebody typed ---- */
 
-#define WORD_MAX 48
-
-/* Edit distance; swapped neighbours count as one: what fingers do wrong. */
-static int distance(const char *a, const char *b)
-{
-	int row[3][WORD_MAX + 1];
-	int na = (int)strlen(a), nb = (int)strlen(b);
-
-	for (int j = 0; j <= nb; j++)
-		row[0][j] = j;
-	for (int i = 1; i <= na; i++) {
-		int *now = row[i % 3], *before = row[(i + 2) % 3], *older = row[(i + 1) % 3];
-		now[0] = i;
-		for (int j = 1; j <= nb; j++) {
-			int best = before[j - 1] + (a[i - 1] != b[j - 1]);
-			if (before[j] + 1 < best)
-				best = before[j] + 1;
-			if (now[j - 1] + 1 < best)
-				best = now[j - 1] + 1;
-			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && older[j - 2] + 1 < best)
-				best = older[j - 2] + 1;
-			now[j] = best;
-		}
-	}
-	return row[na % 3][nb];
-}
-
 struct finding {
 	const char *what;
 	size_t n;
 	int64_t number;              /* -1 = it is none */
 	int64_t named, titled, numbered, begun;
-	int n_titled, n_begun, best;
+	int n_titled, n_begun;
 	struct str names;            /* of those that begin so */
-	char near[WORD_MAX + 1];
+	struct nearest near;
+	char near_name[64];          /* near.best, which is gone with its row */
 };
 
 static void name_near(struct finding *f, const char *candidate)
 {
-	int d;
-
-	if (f->n > WORD_MAX || !*candidate || strlen(candidate) > WORD_MAX)
-		return;
-	d = distance(f->what, candidate);
-	if (d < f->best) {
-		f->best = d;
-		snprintf(f->near, sizeof f->near, "%s", candidate);
-	}
+	if (nearest_try(&f->near, candidate))
+		snprintf(f->near_name, sizeof f->near_name, "%s", candidate);
 }
 
 static int find_one(const struct session *row, void *ud)
@@ -182,7 +149,7 @@ int session_find(struct store *s, const char *what, int64_t *id, struct err *e)
 		return err_set(e, ERR_USAGE, "no session was named; 'weir sessions ls' lists them");
 	if (f.n < 19 && strspn(what, "0123456789") == f.n)
 		f.number = strtoll(what, NULL, 10);
-	f.best = f.n < 3 ? 2 : (int)(f.n < WORD_MAX ? f.n : WORD_MAX) / 3 + 2;
+	nearest_init(&f.near, what, f.n);
 	rc = session_list(s, find_one, &f, e);
 	if (rc)
 		;
@@ -200,8 +167,8 @@ int session_find(struct store *s, const char *what, int64_t *id, struct err *e)
 	else if (f.n_begun)
 		rc = err_set(e, ERR_USAGE, "%d sessions begin with '%.80s': %s%s; type more of it", f.n_begun, what, f.names.p,
 		             f.n_begun > 3 ? " ..." : "");
-	else if (f.near[0])
-		rc = err_set(e, ERR_USAGE, "there is no session '%.80s'; is it '%s'?", what, f.near);
+	else if (f.near.best)
+		rc = err_set(e, ERR_USAGE, "there is no session '%.80s'; is it '%s'?", what, f.near_name);
 	else
 		rc = err_set(e, ERR_USAGE, "there is no session '%.80s'; 'weir sessions ls' lists them", what);
 	str_free(&f.names);

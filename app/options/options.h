@@ -5,7 +5,6 @@
  *     parse.c       config file, environment, command line
  *     help.c        --help
  *     completion.c  completion scripts for shells
- *     nearest.c     the known word that a mistyped one is nearest to
  *
  * Parsing, --help, the environment, the config file, /set and the checks of the manual all read the same rows (table.c), so an
  * option cannot exist in one of them alone.  Precedence: command line, then environment, then config file, then the defaults. */
@@ -143,11 +142,6 @@ void option_show(const struct options *, const struct option_def *, struct str *
 
 /* --help: everything, or one command (and its options).  keys: adds the keys and commands of the full screen (--help keys). */
 void options_help(const struct options *, void (*keys)(struct str *out), struct str *out);
-
-/* Candidate with the smallest edit distance to word, when it is small enough to be a typing mistake. */
-struct nearest { const char *word; size_t len; const char *best; int dist; };
-void nearest_init(struct nearest *, const char *word, size_t len);
-void nearest_try(struct nearest *, const char *candidate);
 
 /* weir completion SHELL (completion.c): the exit code. */
 int cmd_completion(const struct options *);

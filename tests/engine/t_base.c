@@ -380,6 +380,37 @@ TEST(utf8_streams_come_out_whole)
 	}
 }
 
+/* The candidate that is nearest to a typed word, or "none". */
+static const char *nearest_of(const char *word)
+{
+	static const char *const known[] = {"", "temperature", "threads", "kv-type", "new"};
+	struct nearest n;
+
+	nearest_init(&n, word, strlen(word));
+	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+		nearest_try(&n, known[i]);
+	return n.best ? n.best : "none";
+}
+
+TEST(nearest_words)
+{
+	char endless[300];
+
+	CHECK_STR(nearest_of("temprature"), "temperature");
+	CHECK_STR(nearest_of("htreads"), "threads");      /* swapped letters are one mistake */
+	CHECK_STR(nearest_of("kvtype"), "kv-type");
+	CHECK_STR(nearest_of("nwe"), "new");
+	CHECK_STR(nearest_of("no"), "none");              /* of two letters one may be wrong */
+	CHECK_STR(nearest_of("x"), "none");
+	CHECK_STR(nearest_of("something"), "none");
+	memset(endless, 'x', sizeof endless - 1);
+	for (size_t n = 0; n < sizeof endless; n++) {
+		endless[n] = 0;
+		CHECK_MSG(!strcmp(nearest_of(endless), "none"), "%zu times x is near to '%s'", n, nearest_of(endless));
+		endless[n] = 'x';
+	}
+}
+
 TEST(counts_have_commas_between_thousands)
 {
 	CHECK_STR(count_text(0).s, "0");
