@@ -363,6 +363,21 @@ size_t engine_piece(const struct engine *e, int32_t id, int with_special, char *
 	return vocab_piece(e->vocab, id, with_special, buf, cap);
 }
 
+size_t engine_piece_add(const struct engine *e, int32_t id, int with_special, struct str *out)
+{
+	char small[256], *piece = small;
+	size_t n = engine_piece(e, id, with_special, small, sizeof small);
+
+	if (n > sizeof small) {
+		piece = xmalloc(n);
+		engine_piece(e, id, with_special, piece, n);
+	}
+	str_add(out, piece, n);
+	if (piece != small)
+		free(piece);
+	return n;
+}
+
 int engine_is_end(const struct engine *e, int32_t id)
 {
 	return vocab_is_end(e->vocab, id);

@@ -126,6 +126,8 @@ int engine_tokenize(const struct engine *, const char *text, size_t len, unsigne
 /* Bytes of one token, maybe part of a UTF-8 character; returns the full length.  Control tokens have none,
  * with_special their name. */
 size_t engine_piece(const struct engine *, int32_t id, int with_special, char *buf, size_t cap);
+/* The same bytes, appended; returns how many. */
+size_t engine_piece_add(const struct engine *, int32_t id, int with_special, struct str *out);
 int engine_is_end(const struct engine *, int32_t id);
 
 /* log p(id) under these logits, in nats, summed in double. */

@@ -11,24 +11,20 @@
 
 int tokens_match_text(const struct engine *engine, const int32_t *id, size_t n_id, const char *text, size_t n_text)
 {
-	char small[64], *piece;
+	struct str piece = {0};
 	size_t at = 0;
 	int fit = 1;
 
 	for (size_t i = 0; fit && i < n_id; i++) {
-		size_t n;
-
-		if (id[i] < 0 || id[i] >= engine_info(engine)->n_vocab)
-			return 0;
-		n = engine_piece(engine, id[i], 0, small, sizeof small);
-		piece = n > sizeof small ? xmalloc(n) : small;
-		if (piece != small)
-			engine_piece(engine, id[i], 0, piece, n);
-		fit = n <= n_text - at && (!n || !memcmp(text + at, piece, n));
-		at += n;
-		if (piece != small)
-			free(piece);
+		fit = id[i] >= 0 && id[i] < engine_info(engine)->n_vocab;
+		if (!fit)
+			break;
+		str_clear(&piece);
+		engine_piece_add(engine, id[i], 0, &piece);
+		fit = piece.n <= n_text - at && (!piece.n || !memcmp(text + at, piece.p, piece.n));
+		at += piece.n;
 	}
+	str_free(&piece);
 	return fit && at == n_text;
 }
 

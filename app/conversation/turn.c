@@ -6,20 +6,9 @@
 
 static int say_piece(struct conversation *t, struct message *m, int32_t id, const struct answer_hooks *h, struct err *e)
 {
-	char small[64], *piece = small;
-	size_t n = engine_piece(t->engine, id, 0, small, sizeof small);
-	int rc = 0;
+	size_t n = engine_piece_add(t->engine, id, 0, &m->text);
 
-	if (n > sizeof small) {
-		piece = xmalloc(n);
-		engine_piece(t->engine, id, 0, piece, n);
-	}
-	str_add(&m->text, piece, n);
-	if (h->text)
-		rc = h->text(piece, n, h->text_ud, e);
-	if (piece != small)
-		free(piece);
-	return rc;
+	return h->text ? h->text(m->text.p + m->text.n - n, n, h->text_ud, e) : 0;
 }
 
 /* Tokens of an answer that is continued: as sampled, or, where another model wrote it, as this model tokenizes its text. */

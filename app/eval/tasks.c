@@ -99,21 +99,6 @@ struct run {
 	int64_t done, total;
 };
 
-static void add_token(const struct engine *engine, int32_t id, struct str *out)
-{
-	char small[256];
-	size_t n = engine_piece(engine, id, 0, small, sizeof small);
-
-	if (n <= sizeof small) {
-		str_add(out, small, n);
-	} else {
-		char *big = xmalloc(n);
-		engine_piece(engine, id, 0, big, n);
-		str_add(out, big, n);
-		free(big);
-	}
-}
-
 /* The answer to these tokens; control characters become blanks. */
 static int answer(struct run *run, const struct task_def *t, const struct sample *s, const struct tokens *prompt, struct str *out,
                   struct err *e)
@@ -130,7 +115,7 @@ static int answer(struct run *run, const struct task_def *t, const struct sample
 	for (int32_t i = 0; i < t->gen && more > 0; i++) {
 		more = timeline_step(run->line.tl, &greedy, &step, e);
 		if (more > 0)
-			add_token(run->engine, step.id, out);
+			engine_piece_add(run->engine, step.id, 0, out);
 		/* What was found stays found. */
 		if ((t->metric == METRIC_ALL || t->metric == METRIC_ANY) && out->n && score_answer(t->metric, &s->ref, out->p) >= 1)
 			break;

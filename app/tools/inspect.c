@@ -169,19 +169,12 @@ static void decode(const struct engine *engine, const struct tokens *t, int spec
 	int blank = adds_blank(engine);
 
 	for (size_t i = 0; i < t->n; i++) {
-		char small[256];
-		size_t n = engine_piece(engine, t->id[i], special, small, sizeof small);
-		if (n <= sizeof small) {
-			str_add(out, small, n);
-		} else {
-			char *big = xmalloc(n);
-			engine_piece(engine, t->id[i], special, big, n);
-			str_add(out, big, n);
-			free(big);
-		}
+		size_t n = engine_piece_add(engine, t->id[i], special, out);
+		char first;
+
 		/* Not before BOS and the like: these have no text of their own. */
-		if (blank && engine_piece(engine, t->id[i], 0, small, sizeof small)) {
-			if (small[0] == ' ') {
+		if (blank && engine_piece(engine, t->id[i], 0, &first, 1)) {
+			if (first == ' ') {
 				memmove(out->p + out->n - n, out->p + out->n - n + 1, n);
 				out->n--;
 			}
