@@ -192,8 +192,8 @@ $(BUILD)/%.o: %.c Makefile | $(BUILD)/libraries
 	$(say) cc $<
 	$(Q)$(CC) $(CFLAGS) $(OPTIMISE) $(FLAGS) $(LEVEL) -MMD -MP -c -o $@ $<
 
-# What tests share; only what a test calls is linked.
-$(BUILD)/libtest.a: $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/lib/*.c))
+# What tests share, and the program's JSON reader; only what a test calls is linked.
+$(BUILD)/libtest.a: $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/lib/*.c) app/term/json.c)
 	$(say) ar $@
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 $(unit) $(BUILD)/tests/measure/time_select $(BUILD)/tests/measure/sources: $(BUILD)/libtest.a $(archives)

@@ -1,5 +1,6 @@
 /* tests/engine/t_base.c - errors, byte strings, token lists, checked sizes, UTF-8. */
 #include "engine/base.h"
+#include "tests/lib/json.h"
 #include "tests/lib/test.h"
 
 #include <pwd.h>
@@ -200,7 +201,7 @@ TEST(json_of_random_bytes_is_valid_utf8_without_controls)
 			CHECK(cp >= 0x20 && (cp < 0x7f || cp > 0x9f));
 		}
 		/* Our own reader agrees, and what was valid comes back unchanged. */
-		back = json_str(json_parse(s.p, s.n), &m);
+		back = jv_str(jv_parse(s.p, s.n), &m);
 		CHECK(back != NULL);
 		struct str again = { 0 };
 		str_add_json(&again, back ? back : "", back ? m : 0);

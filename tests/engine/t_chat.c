@@ -3,6 +3,7 @@
 #include "engine/chat_private.h"
 #include "engine/gguf.h"
 #include "engine/token.h"
+#include "tests/lib/json.h"
 #include "tests/lib/test.h"
 
 #include <stdio.h>
@@ -21,15 +22,15 @@ static char *load(const char *path, size_t *n)
 }
 
 /* A conversation of a reference file: [{"role", "content"}, ...]. */
-static struct chat_msg *conversation(struct json list, size_t *n)
+static struct chat_msg *conversation(struct jv list, size_t *n)
 {
-	struct chat_msg *m = xcalloc(json_len(list) + 1, sizeof *m);
-	struct json it = {0};
+	struct chat_msg *m = xcalloc(jv_len(list) + 1, sizeof *m);
+	struct jv it = {0};
 
-	for (*n = 0; json_next(list, &it, NULL); ++*n) {
-		struct json role = json_get(it, "role");
-		m[*n].role = json_is(role, "system") ? ROLE_SYSTEM : json_is(role, "user") ? ROLE_USER : ROLE_ASSISTANT;
-		m[*n].text = json_str(json_get(it, "content"), &m[*n].len);
+	for (*n = 0; jv_next(list, &it, NULL); ++*n) {
+		struct jv role = jv_get(it, "role");
+		m[*n].role = jv_is(role, "system") ? ROLE_SYSTEM : jv_is(role, "user") ? ROLE_USER : ROLE_ASSISTANT;
+		m[*n].text = jv_str(jv_get(it, "content"), &m[*n].len);
 	}
 	return m;
 }
@@ -71,17 +72,17 @@ TEST(published_templates)
 {
 	size_t n_json, exact = 0, refused = 0, total = 0;
 	char *json = load(test_shared(DATA "rendered-by-jinja2.json"), &n_json);
-	struct json all = json_parse(json, n_json), list = json_get(all, "templates"), t = {0};
-	struct json convs = json_get(all, "conversations");
+	struct jv all = jv_parse(json, n_json), list = jv_get(all, "templates"), t = {0};
+	struct jv convs = jv_get(all, "conversations");
 
 	today();
-	while (json_next(list, &t, NULL)) {
-		char *file = json_str(json_get(t, "file"), NULL), key[64];
+	while (jv_next(list, &t, NULL)) {
+		char *file = jv_str(jv_get(t, "file"), NULL), key[64];
 		size_t n;
 		char *text = template_file(file, &n);
 		const struct chat_family *f = NULL;
 		struct err e = {0};
-		struct json c = {0}, name = {0};
+		struct jv c = {0}, name = {0};
 
 		total++;
 		if (chat_detect(&f, text, n, &e)) {
@@ -90,15 +91,15 @@ TEST(published_templates)
 			test_note("refused: %s: %.*s", file, (int)strcspn(e.msg, ";"), e.msg);
 		} else {
 			int reply, bad = 0;
-			while (json_next(convs, &c, &name)) {
+			while (jv_next(convs, &c, &name)) {
 				size_t k;
 				struct chat_msg *m = conversation(c, &k);
-				char *conv = json_str(name, NULL);
+				char *conv = jv_str(name, NULL);
 				for (reply = 0; reply < 2; reply++) {
 					char *want, *got;
 					struct err why = {0};
 					snprintf(key, sizeof key, "%s%s", conv, reply ? "" : "_nogen");
-					want = json_str(json_get(t, key), NULL);
+					want = jv_str(jv_get(t, key), NULL);
 					got = render(f, "<s>", "</s>", m, k, reply, &why);
 					if (want && (!got || strcmp(got, want))) {
 						CHECK_MSG(0, "%s (%s) %s: \"%s\" instead of \"%s\"", file, chat_name(f), key,
@@ -130,20 +131,20 @@ TEST(named_cases)
 {
 	size_t n_json, exact = 0, errors = 0, refused = 0;
 	char *json = load(test_shared(DATA "expected.json"), &n_json);
-	struct json all = json_parse(json, n_json), c = {0};
+	struct jv all = jv_parse(json, n_json), c = {0};
 	size_t k;
-	struct chat_msg *m = conversation(json_get(all, "messages"), &k);
+	struct chat_msg *m = conversation(jv_get(all, "messages"), &k);
 
 	today();
-	while (json_next(json_get(all, "cases"), &c, NULL)) {
+	while (jv_next(jv_get(all, "cases"), &c, NULL)) {
 		size_t n;
-		char *text = json_str(json_get(c, "template"), &n), *name = json_str(json_get(c, "name"), NULL);
-		char *bos = json_str(json_get(c, "bos_token"), NULL), *eos = json_str(json_get(c, "eos_token"), NULL);
-		char *state = json_str(json_get(c, "python_jinja2"), NULL), *got = NULL, *want;
+		char *text = jv_str(jv_get(c, "template"), &n), *name = jv_str(jv_get(c, "name"), NULL);
+		char *bos = jv_str(jv_get(c, "bos_token"), NULL), *eos = jv_str(jv_get(c, "eos_token"), NULL);
+		char *state = jv_str(jv_get(c, "python_jinja2"), NULL), *got = NULL, *want;
 		const struct chat_family *f;
 		struct err e = {0};
 
-		want = json_str(json_get(c, !strcmp(state, "differs") ? "python_jinja2_output" : "expected_jinja"), NULL);
+		want = jv_str(jv_get(c, !strcmp(state, "differs") ? "python_jinja2_output" : "expected_jinja"), NULL);
 		if (!strncmp(state, "error", 5)) {
 			/* the template raises: refused at once, or this conversation is */
 			if (!chat_detect(&f, text, n, &e))
@@ -154,7 +155,7 @@ TEST(named_cases)
 			CHECK_MSG(is_advice(&e), "%s: %s", name, e.msg);
 			test_note("refused: %s", name);
 			refused++;
-		} else if (!json_len(json_get(c, "extra_messages"))) {      /* these have roles we do not */
+		} else if (!jv_len(jv_get(c, "extra_messages"))) {      /* these have roles we do not */
 			got = render(f, bos, eos, m, k, 1, &e);
 			CHECK_MSG(got && !strcmp(got, want), "%s (%s): \"%s\" instead of \"%s\"", name, chat_name(f),
 			          got ? got : e.msg, want);
@@ -174,18 +175,18 @@ TEST(named_cases)
 
 /* ---- the same against hashes of what Jinja2 makes of odd conversations (tests/vectors/make_chat.py) ---- */
 
-struct vectors { char *json; struct json all; char *text[64]; size_t len[64], n_text; };
+struct vectors { char *json; struct jv all; char *text[64]; size_t len[64], n_text; };
 
 static void vectors_open(struct vectors *v)
 {
-	struct json it = {0};
+	struct jv it = {0};
 	size_t n;
 
 	memset(v, 0, sizeof *v);
 	v->json = load(test_file("tests/vectors/chat.json"), &n);
-	v->all = json_parse(v->json, n);
-	while (json_next(json_get(v->all, "texts"), &it, NULL) && v->n_text < 64) {
-		v->text[v->n_text] = json_str(it, &v->len[v->n_text]);
+	v->all = jv_parse(v->json, n);
+	while (jv_next(jv_get(v->all, "texts"), &it, NULL) && v->n_text < 64) {
+		v->text[v->n_text] = jv_str(it, &v->len[v->n_text]);
 		v->n_text++;
 	}
 	today();
@@ -199,23 +200,23 @@ static void vectors_close(struct vectors *v)
 }
 
 /* Compare the family's renderings with the hashes; returns how many were compared. */
-static size_t check_hashes(struct vectors *v, const struct chat_family *f, struct json hashes, const char *name)
+static size_t check_hashes(struct vectors *v, const struct chat_family *f, struct jv hashes, const char *name)
 {
-	struct json h = {0}, c = {0}, t;
+	struct jv h = {0}, c = {0}, t;
 	size_t done = 0;
 
-	while (json_next(hashes, &h, NULL) && json_next(json_get(v->all, "conversations"), &c, NULL)) {
+	while (jv_next(hashes, &h, NULL) && jv_next(jv_get(v->all, "conversations"), &c, NULL)) {
 		struct chat_msg m[8] = {0};
 		struct err e = {0};
 		size_t n = 0;
 		char *got, hex[20] = "E";
-		for (t = (struct json){0}; n < 8 && json_next(json_get(c, "turns"), &t, NULL); n++) {
-			size_t k = (size_t)json_num(json_at(t, 1));
-			m[n].role = json_is(json_at(t, 0), "s") ? ROLE_SYSTEM : json_is(json_at(t, 0), "u") ? ROLE_USER : ROLE_ASSISTANT;
+		for (t = (struct jv){0}; n < 8 && jv_next(jv_get(c, "turns"), &t, NULL); n++) {
+			size_t k = (size_t)jv_num(jv_at(t, 1));
+			m[n].role = jv_is(jv_at(t, 0), "s") ? ROLE_SYSTEM : jv_is(jv_at(t, 0), "u") ? ROLE_USER : ROLE_ASSISTANT;
 			m[n].text = v->text[k];
 			m[n].len = v->len[k];
 		}
-		got = render(f, "<s>", "</s>", m, n, (int)json_num(json_get(c, "reply")), &e);
+		got = render(f, "<s>", "</s>", m, n, (int)jv_num(jv_get(c, "reply")), &e);
 		if (got) {
 			uint64_t x = 14695981039346656037u;
 			const char *p;
@@ -225,7 +226,7 @@ static size_t check_hashes(struct vectors *v, const struct chat_family *f, struc
 		} else {
 			CHECK_INT(e.code, ERR_USAGE);
 		}
-		CHECK_MSG(json_is(h, hex), "%s (%s), conversation %zu: \"%s\" is not what Jinja2 makes of it", name, chat_name(f),
+		CHECK_MSG(jv_is(h, hex), "%s (%s), conversation %zu: \"%s\" is not what Jinja2 makes of it", name, chat_name(f),
 		          done, got ? got : e.msg);
 		free(got);
 		done++;
@@ -236,12 +237,12 @@ static size_t check_hashes(struct vectors *v, const struct chat_family *f, struc
 TEST(odd_conversations_published)
 {
 	struct vectors v;
-	struct json h = {0}, name = {0};
+	struct jv h = {0}, name = {0};
 	size_t done = 0;
 
 	vectors_open(&v);
-	while (json_next(json_get(v.all, "files"), &h, &name)) {
-		char *file = json_str(name, NULL);
+	while (jv_next(jv_get(v.all, "files"), &h, &name)) {
+		char *file = jv_str(name, NULL);
 		size_t n;
 		char *text = template_file(file, &n);
 		const struct chat_family *f;
@@ -258,19 +259,19 @@ TEST(odd_conversations_published)
 TEST(odd_conversations)
 {
 	struct vectors v;
-	struct json t = {0};
+	struct jv t = {0};
 	size_t done = 0;
 
 	vectors_open(&v);
-	while (json_next(json_get(v.all, "templates"), &t, NULL)) {
+	while (jv_next(jv_get(v.all, "templates"), &t, NULL)) {
 		size_t n;
-		char *text = json_str(json_get(t, "template"), &n), *name = json_str(json_get(t, "name"), NULL);
+		char *text = jv_str(jv_get(t, "template"), &n), *name = jv_str(jv_get(t, "name"), NULL);
 		const struct chat_family *f;
 		struct err e = {0};
 		if (chat_detect(&f, text, n, &e))
 			CHECK_MSG(0, "%s: %s", name, e.msg);
 		else
-			done += check_hashes(&v, f, json_get(t, "hash"), name);
+			done += check_hashes(&v, f, jv_get(t, "hash"), name);
 		free(text);
 		free(name);
 	}
@@ -282,20 +283,20 @@ TEST(odd_conversations)
 TEST(changed_templates)
 {
 	struct vectors v;
-	struct json t = {0};
+	struct jv t = {0};
 	size_t refused = 0, known = 0;
 
 	vectors_open(&v);
-	while (json_next(json_get(v.all, "variants"), &t, NULL)) {
+	while (jv_next(jv_get(v.all, "variants"), &t, NULL)) {
 		size_t n;
-		char *text = json_str(json_get(t, "template"), &n);
+		char *text = jv_str(jv_get(t, "template"), &n);
 		const struct chat_family *f;
 		struct err e = {0};
 		if (chat_detect(&f, text, n, &e)) {
 			CHECK(is_advice(&e));
 			refused++;
 		} else {
-			check_hashes(&v, f, json_get(t, "hash"), text);
+			check_hashes(&v, f, jv_get(t, "hash"), text);
 			known++;
 		}
 		free(text);
@@ -696,14 +697,14 @@ TEST(default_model_prompts)
 	struct model model;
 	size_t n_json, compared = 0;
 	char *json = load(test_file("tests/vectors/smollm2.json"), &n_json);
-	struct json prompt = {0};
+	struct jv prompt = {0};
 
 	model_open(&model);
-	while (json_next(json_get(json_parse(json, n_json), "prompts"), &prompt, NULL)) {
-		char *text = json_str(json_get(prompt, "text"), NULL);
+	while (jv_next(jv_get(jv_parse(json, n_json), "prompts"), &prompt, NULL)) {
+		char *text = jv_str(jv_get(prompt, "text"), NULL);
 		struct chat_msg m[16] = {0};
 		struct tokens got = {0};
-		struct json ids = json_get(prompt, "ids"), id = {0};
+		struct jv ids = jv_get(prompt, "ids"), id = {0};
 		struct err e = {0};
 		size_t n = cut_chatml(text, m, 16), i = 0, from = 0;
 
@@ -712,9 +713,9 @@ TEST(default_model_prompts)
 			for (from = 0; from < (m[0].role == ROLE_SYSTEM && m[0].len == 69 ? 2 : 1); from++) {
 				got.n = 0;
 				CHECK_MSG(!render_tokens(model.f, model.v, m + from, n - from, 1, &got, &e), "%s", e.msg);
-				CHECK_INT(got.n, json_len(ids));
-				for (i = 0, id = (struct json){0}; json_next(ids, &id, NULL) && i < got.n; i++)
-					CHECK_INT(got.id[i], (int)json_num(id));
+				CHECK_INT(got.n, jv_len(ids));
+				for (i = 0, id = (struct jv){0}; jv_next(ids, &id, NULL) && i < got.n; i++)
+					CHECK_INT(got.id[i], (int)jv_num(id));
 				compared++;
 			}
 		}

@@ -1,5 +1,6 @@
 /* tests/engine/t_gguf_files.c - the GGUF reader: what may be opened, the reference files, every truncation and every
  * flipped bit, and the cost of the largest tables.  Bad fields one by one: t_gguf.c. */
+#include "tests/lib/json.h"
 #include "tests/lib/gguf_bad.h"
 
 #include <dirent.h>
@@ -138,13 +139,13 @@ TEST(expected_json_verdicts)
 {
 	size_t n;
 	char *text = test_read(test_unpacked("malformed-gguf", "expected.json"), &n);
-	struct json files = json_get(json_parse(text, n), "files"), it = { 0 };
+	struct jv files = jv_get(jv_parse(text, n), "files"), it = { 0 };
 	int refused_here = 0, opened = 0, left_to_loader = 0;
 
-	CHECK(json_len(files) > 0);
-	while (json_next(files, &it, NULL)) {
-		char *name = json_str(json_get(it, "file"), NULL),
-		     *expect = json_str(json_get(it, "expect"), NULL);
+	CHECK(jv_len(files) > 0);
+	while (jv_next(files, &it, NULL)) {
+		char *name = jv_str(jv_get(it, "file"), NULL),
+		     *expect = jv_str(jv_get(it, "expect"), NULL);
 		struct err e = { 0 };
 		struct gguf *g = NULL;
 		int rc;

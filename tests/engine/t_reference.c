@@ -1,5 +1,6 @@
 /* tests/engine/t_reference.c - the engine against exact figures: a 260K-parameter story model in four types (float64 references
  * over the same weights) and the default model (float32 references). */
+#include "tests/lib/json.h"
 #include "tests/lib/test.h"
 
 #include <math.h>
@@ -36,12 +37,12 @@ static void run_close(struct run *r)
 	free(r->logits);
 }
 
-static struct tokens ids_of(struct json array)
+static struct tokens ids_of(struct jv array)
 {
 	struct tokens t = {0};
-	struct json it = {0};
-	while (json_next(array, &it, NULL))
-		tokens_add(&t, (int32_t)json_num(it));
+	struct jv it = {0};
+	while (jv_next(array, &it, NULL))
+		tokens_add(&t, (int32_t)jv_num(it));
 	return t;
 }
 
@@ -85,27 +86,27 @@ static void score(int32_t pos, const float *logits, void *ud)
 	}
 }
 
-static void check_story_file(const char *path, struct json want)
+static void check_story_file(const char *path, struct jv want)
 {
 	struct run r = run_open(path, "f32", 512);
-	struct json p = {0};
+	struct jv p = {0};
 	const char *name = strrchr(path, '/') + 1;
 	int exact = strstr(name, "f32") || strstr(name, "f16"), q4 = strstr(name, "q4_0") != NULL;
-	double worst = 0, tolerance = exact ? 1e-4 : 5e-3, ppl, ref = json_num(json_get(json_get(want, "perplexity"), "ppl"));
+	double worst = 0, tolerance = exact ? 1e-4 : 5e-3, ppl, ref = jv_num(jv_get(jv_get(want, "perplexity"), "ppl"));
 	struct tokens ids;
 	struct score s = {0};
 	struct err err = {0};
 
 	if (!r.t)
 		return;
-	while (json_next(json_get(want, "prompts"), &p, NULL)) {
-		struct json top = {0};
-		struct tokens prompt = ids_of(json_get(p, "ids")), greedy = ids_of(json_get(p, "greedy_ids"));
+	while (jv_next(jv_get(want, "prompts"), &p, NULL)) {
+		struct jv top = {0};
+		struct tokens prompt = ids_of(jv_get(p, "ids")), greedy = ids_of(jv_get(p, "greedy_ids"));
 
 		reset(&r);
 		extend(&r, prompt.id, prompt.n);
-		while (json_next(json_get(p, "top8"), &top, NULL)) {
-			double d = fabs(r.logits[(int)json_num(json_at(top, 0))] - json_num(json_at(top, 1)));
+		while (jv_next(jv_get(p, "top8"), &top, NULL)) {
+			double d = fabs(r.logits[(int)jv_num(jv_at(top, 0))] - jv_num(jv_at(top, 1)));
 			worst = d > worst ? d : worst;
 		}
 		for (size_t i = prompt.n; i < greedy.n && !q4; i++) {
@@ -120,7 +121,7 @@ static void check_story_file(const char *path, struct json want)
 	}
 	if (exact)
 		CHECK_MSG(worst <= 1e-3, "%s: worst top-8 logit is off by %g, allowed is 1e-3", name, worst);
-	ids = ids_of(json_get(json_get(want, "perplexity"), "ids"));
+	ids = ids_of(jv_get(jv_get(want, "perplexity"), "ids"));
 	s = (struct score){ .id = ids.id, .n = ids.n, .first = 1, .n_vocab = r.n_vocab };
 	reset(&r);
 	CHECK(timeline_extend(r.t, ids.id, ids.n, 0, score, &s, &err) == 0);
@@ -170,20 +171,20 @@ TEST(story_models)
 	char path[256], wide[] = "/tmp/weir-stories-XXXXXX-f32.gguf";
 	size_t n;
 	char *text = test_read(test_file("tests/vectors/stories260K/expected.json"), &n);
-	struct json files = json_get(json_get(json_get(json_parse(text, n), "models"), "stories260K"), "files");
-	struct json it = {0}, key = {0};
+	struct jv files = jv_get(jv_get(jv_get(jv_parse(text, n), "models"), "stories260K"), "files");
+	struct jv it = {0}, key = {0};
 	int fd = mkstemps(wide, 9);
 
-	CHECK_INT(json_len(files), 3);
-	while (json_next(files, &it, &key)) {
-		char *name = json_str(key, NULL);
+	CHECK_INT(jv_len(files), 3);
+	while (jv_next(files, &it, &key)) {
+		char *name = jv_str(key, NULL);
 
 		snprintf(path, sizeof path, "tests/vectors/stories260K/%s", name);
 		check_story_file(test_file(path), it);
 		free(name);
 	}
 	widen(test_file("tests/vectors/stories260K/stories260K-f16.gguf"), wide);
-	check_story_file(wide, json_get(files, "stories260K-f16.gguf"));
+	check_story_file(wide, jv_get(files, "stories260K-f16.gguf"));
 	unlink(wide);
 	close(fd);
 	free(text);
@@ -194,26 +195,26 @@ TEST(default_model_prompts)
 	size_t n;
 	struct run r = run_open(test_model(), "f16", 1024);
 	char *text = test_read(test_file("tests/vectors/smollm2.json"), &n);
-	struct json p = {0};
+	struct jv p = {0};
 	double nmse = 0;
 	int prompts = 0, compared = 0;
 
 	if (!r.t)
 		return;
-	while (json_next(json_get(json_parse(text, n), "prompts"), &p, NULL)) {
-		struct json top = {0}, margin = json_get(p, "greedy_margin");
-		struct tokens want = ids_of(json_get(p, "ids")), greedy = ids_of(json_get(p, "greedy")), got = {0};
+	while (jv_next(jv_get(jv_parse(text, n), "prompts"), &p, NULL)) {
+		struct jv top = {0}, margin = jv_get(p, "greedy_margin");
+		struct tokens want = ids_of(jv_get(p, "ids")), greedy = ids_of(jv_get(p, "greedy")), got = {0};
 		double num = 0, den = 0;
 		size_t len;
-		char *prompt = json_str(json_get(p, "text"), &len);
+		char *prompt = jv_str(jv_get(p, "text"), &len);
 		struct err err = {0};
 
 		CHECK(engine_tokenize(r.e, prompt, len, TOKENIZE_SPECIAL, &got, &err) == 0);
 		CHECK(got.n == want.n && !memcmp(got.id, want.id, want.n * sizeof *want.id));
 		reset(&r);
 		extend(&r, want.id, want.n);
-		while (json_next(json_get(p, "top8"), &top, NULL)) {
-			double ref = json_num(json_at(top, 1)), d = r.logits[(int)json_num(json_at(top, 0))] - ref;
+		while (jv_next(jv_get(p, "top8"), &top, NULL)) {
+			double ref = jv_num(jv_at(top, 1)), d = r.logits[(int)jv_num(jv_at(top, 0))] - ref;
 			num += d * d;
 			den += ref * ref;
 		}
@@ -221,10 +222,10 @@ TEST(default_model_prompts)
 		prompts++;
 		/* Along the reference's own chain: one early difference must not hide the rest. */
 		for (size_t i = 0; i < greedy.n; i++) {
-			if (json_num(json_at(margin, i)) > 0.3) {
+			if (jv_num(jv_at(margin, i)) > 0.3) {
 				int32_t id = argmax(r.logits, r.n_vocab);
 				CHECK_MSG(id == greedy.id[i], "'%.20s': greedy token %zu is %d, expected %d (margin %g)", prompt, i, id,
-				          greedy.id[i], json_num(json_at(margin, i)));
+				          greedy.id[i], jv_num(jv_at(margin, i)));
 				compared++;
 			}
 			extend(&r, &greedy.id[i], 1);
@@ -259,19 +260,19 @@ static double perplexity(struct run *r, const int32_t *id, size_t n, size_t wind
 }
 
 static void check_perplexity(const char *what, struct run *r, const char *text, size_t bytes, size_t n_tokens, size_t window,
-                             int32_t skip, struct json want)
+                             int32_t skip, struct jv want)
 {
 	struct tokens ids = {0};
 	struct err err = {0};
-	double ppl, ref = json_num(json_get(want, "ppl"));
+	double ppl, ref = jv_num(jv_get(want, "ppl"));
 	int64_t scored;
 
 	CHECK(engine_tokenize(r->e, text, bytes, 0, &ids, &err) == 0);
 	if (n_tokens && ids.n > n_tokens)
 		ids.n = n_tokens;
-	CHECK_INT(ids.n, json_num(json_get(want, "tokens")));
+	CHECK_INT(ids.n, jv_num(jv_get(want, "tokens")));
 	ppl = perplexity(r, ids.id, ids.n, window, skip, &scored);
-	CHECK_INT(scored, json_num(json_get(want, "scored")));
+	CHECK_INT(scored, jv_num(jv_get(want, "scored")));
 	test_note("%s: perplexity %.4f, reference %.4f (%+.3f %%)", what, ppl, ref, 100 * (ppl / ref - 1));
 	CHECK_MSG(fabs(ppl / ref - 1) <= 0.003, "%s: perplexity %g, reference %g", what, ppl, ref);
 	tokens_free(&ids);
@@ -285,7 +286,7 @@ TEST(default_model_perplexity)
 	char *book = test_read(test_file("tests/vectors/books/treasure-island.txt"), &n_book);
 
 	if (r.t)
-		check_perplexity("Treasure Island, 2,000 tokens", &r, book, n_book, 2000, 2000, 1, json_get(json_parse(text, n), "treasure_2000"));
+		check_perplexity("Treasure Island, 2,000 tokens", &r, book, n_book, 2000, 2000, 1, jv_get(jv_parse(text, n), "treasure_2000"));
 	run_close(&r);
 	free(text);
 	free(book);
@@ -299,13 +300,13 @@ SOAK_TEST(default_model_perplexity_of_whole_contexts)
 	const char *book_path = test_shared("data/books/stevenson-treasure-island.txt");
 	char *text = test_read(test_file("tests/vectors/smollm2.json"), &n);
 	char *wiki = test_read(wiki_path, &n_wiki), *book = test_read(book_path, &n_book);
-	struct json ref = json_parse(text, n);
+	struct jv ref = jv_parse(text, n);
 	struct run r = run_open(model, "f16", 8192);
 
 	if (r.t) {
-		check_perplexity("wiki, 64 KiB", &r, wiki, 65536, 0, 2048, 1024, json_get(ref, "wiki64k_window2048_second_half"));
+		check_perplexity("wiki, 64 KiB", &r, wiki, 65536, 0, 2048, 1024, jv_get(ref, "wiki64k_window2048_second_half"));
 		check_perplexity("Treasure Island, 8,000 tokens", &r, book, n_book, 8000, 8000, 1,
-		                 json_at(json_get(ref, "book_8000"), 0));
+		                 jv_at(jv_get(ref, "book_8000"), 0));
 	}
 	run_close(&r);
 	free(text);

@@ -8,6 +8,7 @@
 #include "engine/token.h"
 #include "engine/token_private.h"
 #include "tests/lib/mkgguf.h"
+#include "tests/lib/json.h"
 #include "tests/lib/test.h"
 
 #include <math.h>
@@ -222,19 +223,19 @@ TEST(extra_strings)
 {
 	size_t n;
 	char *text = test_read(test_file("tests/vectors/tokenizers/extra.json"), &n);
-	struct json cases = json_get(json_parse(text, n), "cases");
+	struct jv cases = jv_get(jv_parse(text, n), "cases");
 
 	for (int i = next_six(0); i < N_SIX; i = next_six(i + 1)) {
 		struct vocab *v = open_six(i);
-		struct json c = { 0 };
+		struct jv c = { 0 };
 		int done = 0;
-		while (v && json_next(cases, &c, NULL)) {
-			struct json ids = json_get(json_get(c, "ids"), six[i].key), id = { 0 };
+		while (v && jv_next(cases, &c, NULL)) {
+			struct jv ids = jv_get(jv_get(c, "ids"), six[i].key), id = { 0 };
 			struct tokens want = { 0 }, t;
 			size_t len;
-			char *s = json_str(json_get(c, "text"), &len);
-			while (json_next(ids, &id, NULL))
-				tokens_add(&want, (int32_t)json_num(id));
+			char *s = jv_str(jv_get(c, "text"), &len);
+			while (jv_next(ids, &id, NULL))
+				tokens_add(&want, (int32_t)jv_num(id));
 			t = encode(v, s, len, NULL, 0);
 			CHECK_MSG(same(&t, want.id, want.n), "%s: %s", six[i].key, s);
 			tokens_free(&t);
@@ -252,24 +253,24 @@ TEST(words_of_the_pretokenizers)
 {
 	size_t n;
 	char *text = test_read(test_file("tests/vectors/pretok.json"), &n);
-	struct json cases, c = { 0 };
+	struct jv cases, c = { 0 };
 	int done = 0;
 
 	CHECK(text);
-	cases = json_parse(text, n);
-	while (json_next(cases, &c, NULL)) {
-		struct json row = { 0 }, key;
+	cases = jv_parse(text, n);
+	while (jv_next(cases, &c, NULL)) {
+		struct jv row = { 0 }, key;
 		size_t len;
-		char *s = json_str(json_get(c, "text"), &len);
-		while (json_next(c, &row, &key)) {
-			char *name = json_str(key, NULL);
+		char *s = jv_str(jv_get(c, "text"), &len);
+		while (jv_next(c, &row, &key)) {
+			char *name = jv_str(key, NULL);
 			const struct pretok *p = pretok_find(name, strlen(name));
-			struct json end = { 0 };
+			struct jv end = { 0 };
 			size_t pos = 0;
 			if (p) {
-				while (json_next(row, &end, NULL)) {
+				while (jv_next(row, &end, NULL)) {
 					pos = pretok_next(p, s, len, pos);
-					CHECK_MSG(pos == (size_t)json_num(end),
+					CHECK_MSG(pos == (size_t)jv_num(end),
 					          "%s: word of '%s' ends at %zu", name, s, pos);
 				}
 				CHECK_INT(pos, len);
@@ -287,16 +288,16 @@ TEST(prompts_of_the_default_model)
 {
 	size_t n;
 	char *text = test_read(test_file("tests/vectors/smollm2.json"), &n);
-	struct json prompts = json_get(json_parse(text, n), "prompts"), p = { 0 };
+	struct jv prompts = jv_get(jv_parse(text, n), "prompts"), p = { 0 };
 	struct vocab *v = open_vocab(test_model());
 	int done = 0;
 
-	while (json_next(prompts, &p, NULL)) {
-		struct json id = { 0 };
+	while (jv_next(prompts, &p, NULL)) {
+		struct jv id = { 0 };
 		struct tokens want = { 0 }, t;
-		char *s = json_str(json_get(p, "text"), NULL);
-		while (json_next(json_get(p, "ids"), &id, NULL))
-			tokens_add(&want, (int32_t)json_num(id));
+		char *s = jv_str(jv_get(p, "text"), NULL);
+		while (jv_next(jv_get(p, "ids"), &id, NULL))
+			tokens_add(&want, (int32_t)jv_num(id));
 		t = special(v, s);
 		CHECK_MSG(same(&t, want.id, want.n), "%s", s);
 		tokens_free(&t);

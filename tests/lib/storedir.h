@@ -167,7 +167,7 @@ static const char *children(struct store *s, int64_t session, int64_t message)
 }
 
 __attribute__((unused))
-static int64_t say(struct store *s, int64_t session, int64_t parent, int role, const char *text)
+static int64_t say_message(struct store *s, int64_t session, int64_t parent, int role, const char *text)
 {
 	struct stored_message m = {.parent = parent, .role = role, .text = text, .n_text = strlen(text), .complete = 1};
 	struct err e = {0};

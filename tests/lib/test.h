@@ -63,17 +63,4 @@ float test_randf(float lo, float hi);
 /* sum (a-b)^2 / sum b^2, in double. */
 double test_nmse(const float *a, const float *b, size_t n);
 
-/* A minimal JSON reader for the reference files (values are views into the text). */
-struct json { const char *p, *end; };           /* one value; p = NULL when absent */
-struct json json_parse(const char *text, size_t n);
-struct json json_get(struct json object, const char *key);
-struct json json_at(struct json array, size_t i);
-size_t json_len(struct json array);
-/* Iterate an array or an object: start with it = {0}; returns 0 at the end.  key may be NULL. */
-int json_next(struct json container, struct json *it, struct json *key);
-double json_num(struct json);
-/* Decoded string; the caller frees.  *n may be NULL. */
-char *json_str(struct json, size_t *n);
-int json_is(struct json, const char *string);   /* equal to this string */
-
 #endif

@@ -2,6 +2,7 @@
  *
  * Directory, rights, locks and formats are in t_store_files.c; kill -9, failing disks and flipped bits in
  * t_store_harm.c. */
+#include "tests/lib/json.h"
 #include "tests/lib/storedir.h"
 
 /* ---- sessions ---- */
@@ -109,8 +110,8 @@ static const char *title_of(struct store *s, const char *question)
 	static struct session row;
 	int64_t id = begin(s, NULL);
 
-	say(s, id, 0, ROLE_SYSTEM, "You are a dam");
-	say(s, id, 0, ROLE_USER, question);
+	say_message(s, id, 0, ROLE_SYSTEM, "You are a dam");
+	say_message(s, id, 0, ROLE_USER, question);
 	OK(session_get(s, id, &row, e));
 	return row.title;
 }
@@ -141,8 +142,8 @@ TEST(titles_come_from_the_first_question)
 	CHECK_INT(strlen(title_of(s, longest)), 63);
 	/* A later question changes nothing. */
 	id = begin(s, NULL);
-	m = say(s, id, 0, ROLE_USER, "first");
-	say(s, id, m, ROLE_USER, "second");
+	m = say_message(s, id, 0, ROLE_USER, "first");
+	say_message(s, id, m, ROLE_USER, "second");
 	OK(session_get(s, id, &row, e));
 	CHECK_STR(row.title, "first");
 	check_clean(s, __LINE__);
@@ -156,9 +157,9 @@ TEST(sessions_are_found_by_what_is_typed)
 	int64_t river = begin(s, "river"), rain = begin(s, "Rainfall"), sky = begin(s, NULL), twin = begin(s, NULL);
 	int64_t year = begin(s, NULL), id;
 
-	say(s, sky, 0, ROLE_USER, "why is the sky blue");
-	say(s, twin, 0, ROLE_USER, "hello");
-	say(s, year, 0, ROLE_USER, "2");   /* a title that looks like the number of another */
+	say_message(s, sky, 0, ROLE_USER, "why is the sky blue");
+	say_message(s, twin, 0, ROLE_USER, "hello");
+	say_message(s, year, 0, ROLE_USER, "2");   /* a title that looks like the number of another */
 #define FOUND(what, want) do { id = 0; OK(session_find(s, what, &id, e)); CHECK_INT(id, want); } while (0)
 	FOUND("river", river);
 	FOUND("Rainfall", rain);
@@ -181,7 +182,7 @@ TEST(sessions_are_found_by_what_is_typed)
 	REFUSED(session_find(s, "%", &id, e), ERR_USAGE, "there is no session");
 	REFUSED(session_find(s, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", &id, e),
 	        ERR_USAGE, "there is no session");
-	say(s, begin(s, NULL), 0, ROLE_USER, "hello");
+	say_message(s, begin(s, NULL), 0, ROLE_USER, "hello");
 	REFUSED(session_find(s, "hello", &id, e), ERR_USAGE, "2 sessions have the title 'hello'");
 	OK(session_rename(s, twin, "hello", e));   /* a name goes before titles */
 	FOUND("hello", twin);
@@ -244,7 +245,7 @@ TEST(messages_come_back_as_they_went)
 	CHECK_INT(row.head, m);
 	CHECK_INT(row.messages, 1);
 	/* Nothing at all, and much. */
-	last = say(s, id, m, ROLE_USER, "");
+	last = say_message(s, id, m, ROLE_USER, "");
 	CHECK_STR(shown(s, id), "grown ");
 	bad = in;
 	bad.role = 3;
@@ -281,15 +282,15 @@ TEST(questions_asked_anew_begin_branches)
 	int64_t id = begin(s, NULL), other = begin(s, NULL), q, a1, a2, a3, q2, r2, x;
 	struct session row;
 
-	q = say(s, id, 0, ROLE_USER, "q");
-	a1 = say(s, id, q, ROLE_ASSISTANT, "a1");
-	q2 = say(s, id, a1, ROLE_USER, "q2");
+	q = say_message(s, id, 0, ROLE_USER, "q");
+	a1 = say_message(s, id, q, ROLE_ASSISTANT, "a1");
+	q2 = say_message(s, id, a1, ROLE_USER, "q2");
 	CHECK_STR(shown(s, id), "q a1 q2");
-	a2 = say(s, id, q, ROLE_ASSISTANT, "a2");
+	a2 = say_message(s, id, q, ROLE_ASSISTANT, "a2");
 	CHECK_STR(shown(s, id), "q a2");
-	a3 = say(s, id, q, ROLE_ASSISTANT, "a3");
+	a3 = say_message(s, id, q, ROLE_ASSISTANT, "a3");
 	CHECK_STR(children(s, id, q), "a1 a2 a3");
-	r2 = say(s, id, 0, ROLE_USER, "edited");
+	r2 = say_message(s, id, 0, ROLE_USER, "edited");
 	CHECK_STR(shown(s, id), "edited");
 	CHECK_STR(children(s, id, 0), "q edited");
 	OK(session_set_head(s, id, q2, e));
@@ -304,7 +305,7 @@ TEST(questions_asked_anew_begin_branches)
 	OK(session_get(s, id, &row, e));
 	CHECK_INT(row.messages, 2);
 	/* Another session's messages are not there. */
-	x = say(s, other, 0, ROLE_USER, "x");
+	x = say_message(s, other, 0, ROLE_USER, "x");
 	REFUSED(session_set_head(s, id, x, e), ERR_USAGE, "there is no message");
 	REFUSED(message_children(s, id, x, add_text, NULL, e), ERR_USAGE, "there is no message");
 	REFUSED(session_fork(s, id, x, NULL, &x, e), ERR_USAGE, "there is no message");
@@ -328,13 +329,13 @@ TEST(forks_share_and_deleting_spares_what_is_shown)
 	struct err err = {0};
 
 	OK(session_add_document(s, a, &d, &x, e));
-	m[0] = say(s, a, 0, ROLE_USER, "canary-zero");
-	m[1] = say(s, a, m[0], ROLE_ASSISTANT, "canary-one");
+	m[0] = say_message(s, a, 0, ROLE_USER, "canary-zero");
+	m[1] = say_message(s, a, m[0], ROLE_ASSISTANT, "canary-one");
 	d = (struct stored_document){.name = "late.txt", .text = "canary-late", .n_text = 11, .bytes = 11, .after = m[1]};
 	OK(session_add_document(s, a, &d, &x, e));
-	m[2] = say(s, a, m[1], ROLE_USER, "canary-two");
-	m[3] = say(s, a, m[2], ROLE_ASSISTANT, "canary-three");
-	m[4] = say(s, a, m[1], ROLE_USER, "canary-branch");
+	m[2] = say_message(s, a, m[1], ROLE_USER, "canary-two");
+	m[3] = say_message(s, a, m[2], ROLE_ASSISTANT, "canary-three");
+	m[4] = say_message(s, a, m[1], ROLE_USER, "canary-branch");
 	OK(session_set_head(s, a, m[3], e));
 	OK(session_touch(s, a, "m.gguf", "full", 40, e));
 	OK(session_set(s, a, "system", "be brief", 8, e));
@@ -353,7 +354,7 @@ TEST(forks_share_and_deleting_spares_what_is_shown)
 	CHECK_STR(children(s, f, 0), "canary-zero");
 	CHECK_STR(children(s, f, m[0]), "");
 	REFUSED(session_set_head(s, f, m[1], e), ERR_USAGE, "there is no message");
-	x = say(s, f, m[0], ROLE_ASSISTANT, "fork-one");
+	x = say_message(s, f, m[0], ROLE_ASSISTANT, "fork-one");
 	CHECK_STR(children(s, f, m[0]), "fork-one");
 	CHECK_STR(children(s, a, m[0]), "canary-one");
 	REFUSED(session_set_head(s, a, x, e), ERR_USAGE, "there is no message");
@@ -364,7 +365,7 @@ TEST(forks_share_and_deleting_spares_what_is_shown)
 	CHECK_INT(row.messages, 4);
 	CHECK_INT(row.tokens, 40);
 	CHECK_INT(row.head, m[3]);
-	y = say(s, g, m[1], ROLE_USER, "g-two");
+	y = say_message(s, g, m[1], ROLE_USER, "g-two");
 	CHECK_STR(children(s, g, m[1]), "canary-two g-two");
 	CHECK_STR(children(s, a, m[1]), "canary-two canary-branch");
 	REFUSED(session_fork(s, a, 0, "f", &x, e), ERR_USAGE, "called 'f' already");
@@ -427,7 +428,7 @@ TEST(random_trees_keep_the_rules)
 			line[i][0] = 0;
 		} else if (test_rand() % 4) {
 			snprintf(word, sizeof word, "w%d", next++);
-			tip[i] = say(s, session[i], tip[i], (int)(test_rand() % 3), word);
+			tip[i] = say_message(s, session[i], tip[i], (int)(test_rand() % 3), word);
 			if (strlen(line[i]) < sizeof line[i] - 20)
 				snprintf(line[i] + strlen(line[i]), 20, "%s%s", line[i][0] ? " " : "", word);
 		} else if (test_rand() % 2 && i != j && !session[j]) {
@@ -467,7 +468,7 @@ TEST(nothing_of_what_was_deleted_is_left)
 	char text[9000], title[40];
 	struct session row;
 
-	say(s, stays, 0, ROLE_USER, "harmless");
+	say_message(s, stays, 0, ROLE_USER, "harmless");
 	for (size_t i = 0; i < 30; i++)
 		id[i] = begin(s, NULL);
 	for (int i = 0; i < 600; i++) {
@@ -476,7 +477,7 @@ TEST(nothing_of_what_was_deleted_is_left)
 		while (n <= want)
 			n += (size_t)snprintf(text + n, sizeof text - n, "canary%d of %d ", (int)(test_rand() % 5000), i);
 		OK(session_get(s, id[k], &row, e));
-		tip = say(s, id[k], row.head, 1 + i % 2, text);
+		tip = say_message(s, id[k], row.head, 1 + i % 2, text);
 		d.n_text = n;
 		if (i % 20 == 0)
 			OK(session_add_document(s, id[k], &d, &x, e));
@@ -584,22 +585,22 @@ TEST(trees_are_counted)
 	struct session_tree t;
 
 	check_tree(s, a, 0, 0, 0, __LINE__);
-	m[0] = say(s, a, 0, 1, "one");
-	m[1] = say(s, a, m[0], 2, "two");
+	m[0] = say_message(s, a, 0, 1, "one");
+	m[1] = say_message(s, a, m[0], 2, "two");
 	check_tree(s, a, 2, 2, 1, __LINE__);
-	m[2] = say(s, a, m[0], 2, "another two");
-	m[3] = say(s, a, m[2], 1, "three");
+	m[2] = say_message(s, a, m[0], 2, "another two");
+	m[3] = say_message(s, a, m[2], 1, "three");
 	check_tree(s, a, 3, 4, 2, __LINE__);
 	OK(session_set_head(s, a, m[1], e));
 	check_tree(s, a, 2, 4, 2, __LINE__);
 	OK(session_fork(s, a, m[3], "f", &fork, e));
 	check_tree(s, fork, 3, 3, 1, __LINE__);
-	m[4] = say(s, fork, m[3], 2, "four");
+	m[4] = say_message(s, fork, m[3], 2, "four");
 	check_tree(s, fork, 4, 4, 1, __LINE__);
-	m[5] = say(s, fork, m[2], 1, "another three");
+	m[5] = say_message(s, fork, m[2], 1, "another three");
 	check_tree(s, fork, 3, 5, 2, __LINE__);
 	OK(session_fork(s, fork, m[4], "g", &forks, e));
-	say(s, forks, m[2], 1, "a third three");
+	say_message(s, forks, m[2], 1, "a third three");
 	/* The base itself, on which nothing hangs, and the new one. */
 	check_tree(s, forks, 3, 5, 2, __LINE__);
 	/* What was written by one that is gone belongs to the forks. */
@@ -619,7 +620,7 @@ TEST(documents_are_kept_once)
 {
 	struct place p;
 	struct store *s = place_make(&p);
-	int64_t a = begin(s, NULL), b = begin(s, NULL), m = say(s, a, 0, ROLE_USER, "q"), one, two, three;
+	int64_t a = begin(s, NULL), b = begin(s, NULL), m = say_message(s, a, 0, ROLE_USER, "q"), one, two, three;
 	struct stored_document d = {.name = "b\xff.txt", .text = "text", .n_text = 4, .bytes = 9};
 	struct str out = {0};
 	char *big = xmalloc(5000000), path[500];
@@ -688,9 +689,9 @@ TEST(search_takes_words_as_they_are_typed)
 	char many[3000] = "";
 	struct stored_message grow = {.role = ROLE_ASSISTANT, .text = "", .complete = 0};
 
-	m = say(s, a, 0, ROLE_USER, "How long is the river Danube?");
-	say(s, a, m, ROLE_ASSISTANT, "The Danube is 2,850 km long; its source is the Breg. Don't NEAR it.");
-	say(s, b, 0, ROLE_USER, "\xc3\x9c" "ber den Flu\xc3\x9f: \xe6\x97\xa5\xe6\x9c\xac and caf\xc3\xa9");
+	m = say_message(s, a, 0, ROLE_USER, "How long is the river Danube?");
+	say_message(s, a, m, ROLE_ASSISTANT, "The Danube is 2,850 km long; its source is the Breg. Don't NEAR it.");
+	say_message(s, b, 0, ROLE_USER, "\xc3\x9c" "ber den Flu\xc3\x9f: \xe6\x97\xa5\xe6\x9c\xac and caf\xc3\xa9");
 	CHECK_INT(hits(s, "danube"), 2);
 	CHECK_INT(hits(s, "DANUBE long"), 2);
 	CHECK_INT(hits(s, "danube breg"), 1);
@@ -724,7 +725,7 @@ TEST(search_takes_words_as_they_are_typed)
 	REFUSED(store_search(s, many, 10, count_found, &err, e), ERR_USAGE, "at most 1000 bytes");
 	/* Limits, and an end that the caller wants. */
 	for (int i = 0; i < 20; i++)
-		say(s, b, 0, ROLE_USER, "needle");
+		say_message(s, b, 0, ROLE_USER, "needle");
 	{
 		int n = 0;
 		OK(store_search(s, "needle", 7, count_found, &n, e));
@@ -764,10 +765,10 @@ TEST(index_outlives_many_deletions)
 	int64_t stays = begin(s, "stays");
 	int n = getenv("WEIR_SOAK") ? 2500 : 100;
 
-	say(s, stays, 0, ROLE_USER, "these words stay");
+	say_message(s, stays, 0, ROLE_USER, "these words stay");
 	for (int i = 0; i < n; i++) {
 		int64_t id = begin(s, NULL);
-		say(s, id, 0, ROLE_USER, "these words go");
+		say_message(s, id, 0, ROLE_USER, "these words go");
 		OK(session_delete(s, id, e));
 		CHECK(levels(s) <= 32);
 	}
@@ -788,7 +789,7 @@ TEST(damaged_index_is_made_anew)
 		"DROP TABLE find_data", "DROP TABLE find", "DELETE FROM find_data", "DROP TABLE find_idx",
 	};
 
-	say(s, id, 0, ROLE_USER, "some words to find");
+	say_message(s, id, 0, ROLE_USER, "some words to find");
 	/* Behind the index's back: a message that it does not know. */
 	place_sql(&p, &s, "UPDATE message SET text='other words'");
 	CHECK_INT(store_check(s, &report, &err), 1);
@@ -797,16 +798,16 @@ TEST(damaged_index_is_made_anew)
 	CHECK_INT(hits(s, "other"), 1);
 	/* Its pages overwritten: a message is still taken. */
 	place_sql(&p, &s, "UPDATE find_data SET block=x'00000000000000000000' WHERE id>=1");
-	CHECK_INT(say(s, id, 1, ROLE_USER, "safe all the same"), 2);
+	CHECK_INT(say_message(s, id, 1, ROLE_USER, "safe all the same"), 2);
 	OK(session_delete(s, id, e));
 	CHECK_INT(store_check(s, &report, &err), 0);
 	/* So that it cannot even be opened. */
-	say(s, begin(s, NULL), 0, ROLE_USER, "always there");
+	say_message(s, begin(s, NULL), 0, ROLE_USER, "always there");
 	for (size_t i = 0; i < sizeof harm / sizeof *harm; i++) {
 		id = begin(s, NULL);
-		say(s, id, 0, ROLE_USER, "before");
+		say_message(s, id, 0, ROLE_USER, "before");
 		place_sql(&p, &s, harm[i]);
-		say(s, id, 0, ROLE_USER, "after");
+		say_message(s, id, 0, ROLE_USER, "after");
 		CHECK_INT(hits(s, "after"), 1);
 		OK(session_delete(s, id, e));
 		check_clean(s, __LINE__);
@@ -831,7 +832,7 @@ TEST(exports_are_what_was_said)
 	struct stored_message answer = {.role = ROLE_ASSISTANT, .text = "Because.\n\"Light\" \x01\xff\n\n", .n_text = 21,
 	                                .token = token, .n_token = 3, .complete = 0};
 	struct stored_document d = {.name = "a\x1b.txt", .text = "t", .n_text = 1, .bytes = 1};
-	struct json j, list;
+	struct jv j, list;
 	char *text;
 	size_t n;
 
@@ -839,7 +840,7 @@ TEST(exports_are_what_was_said)
 	CHECK_STR(out.p, "# Session 1\n");
 	OK(session_export(s, id, EXPORT_JSON, &out, e));
 	CHECK_STR(out.p, "{\"name\":\"\",\"model\":\"\",\"kv\":\"\",\"messages\":[]}\n");
-	m = say(s, id, 0, ROLE_USER, "Why is the sky blue?");
+	m = say_message(s, id, 0, ROLE_USER, "Why is the sky blue?");
 	answer.parent = m;
 	OK(message_append(s, id, &answer, &m, e));
 	OK(session_touch(s, id, "tiny \"x\".gguf", "sift:k=512", 9, e));
@@ -849,15 +850,15 @@ TEST(exports_are_what_was_said)
 	          "{\"role\":\"user\",\"text\":\"Why is the sky blue?\",\"tokens\":[]},"
 	          "{\"role\":\"assistant\",\"text\":\"Because.\\n\\\"Light\\\" \\u0001\xef\xbf\xbd\\n\\n\","
 	          "\"tokens\":[11,0,49151]}]}\n");
-	j = json_parse(out.p, out.n);
+	j = jv_parse(out.p, out.n);
 	CHECK(j.p);
-	CHECK(json_is(json_get(j, "kv"), "sift:k=512"));
-	list = json_get(j, "messages");
-	CHECK_INT(json_len(list), 2);
-	text = json_str(json_get(json_at(list, 1), "text"), &n);
+	CHECK(jv_is(jv_get(j, "kv"), "sift:k=512"));
+	list = jv_get(j, "messages");
+	CHECK_INT(jv_len(list), 2);
+	text = jv_str(jv_get(jv_at(list, 1), "text"), &n);
 	CHECK_STR(text, "Because.\n\"Light\" \x01\xef\xbf\xbd\n\n");
 	free(text);
-	CHECK_INT(json_num(json_at(json_get(json_at(list, 1), "tokens"), 2)), 49151);
+	CHECK_INT(jv_num(jv_at(jv_get(jv_at(list, 1), "tokens"), 2)), 49151);
 	OK(session_export(s, id, EXPORT_MARKDOWN, &out, e));
 	CHECK_STR(out.p, "# Why is the sky blue?\n\nModel: tiny \"x\".gguf\n\nDocuments:\n\n- a\\x1b.txt (1 bytes)\n"
 	          "\n## Question\n\nWhy is the sky blue?\n\n## Answer (incomplete)\n\nBecause.\n\"Light\" \x01\xff\n");

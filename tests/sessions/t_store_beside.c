@@ -116,7 +116,7 @@ TEST(a_thread_reads_what_another_has_committed)
 	for (int i = 0; i < 120 || (atomic_load(&b.reads) < 20 && i < 1000); i++) {
 		double at = now_seconds();
 
-		last = say(b.store, b.session, last, 1 + i % 2, "a common word");
+		last = say_message(b.store, b.session, last, 1 + i % 2, "a common word");
 		atomic_store(&b.message, last);
 		atomic_fetch_add(&b.n, 1);
 		if (i % 4 == 3 && t->tokens.n < 3900) {
@@ -155,7 +155,7 @@ TEST(a_reader_outlives_the_writer)
 	struct err no = {0};
 
 	begin(s, "one");
-	say(s, 1, 0, 1, "a question");
+	say_message(s, 1, 0, 1, "a question");
 	OK(store_open(&r, &o, e));
 	/* No kv.db yet: there is nothing. */
 	OK(snaps_open(&k, r, NULL, NULL, e));
@@ -179,7 +179,7 @@ TEST(a_reader_outlives_the_writer)
 	CHECK_INT(state.ready, 1);
 	/* Another writer comes. */
 	place_reopen(&p, &s);
-	say(s, 1, 1, 2, "an answer");
+	say_message(s, 1, 1, 2, "an answer");
 	CHECK_STR(shown(r, 1), "a question an answer");
 	snaps_close(k);
 	store_close(r);

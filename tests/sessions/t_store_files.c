@@ -31,7 +31,7 @@ TEST(files_are_private_whatever_the_umask)
 		place_dir(&p);
 		before = umask(umasks[i]);
 		place_reopen(&p, &s);
-		say(s, begin(s, NULL), 0, ROLE_USER, "secret");
+		say_message(s, begin(s, NULL), 0, ROLE_USER, "secret");
 		umask(before);
 		CHECK_INT(mode_of(&p, ""), 0700);
 		CHECK_INT(mode_of(&p, "chat.db"), 0600);
@@ -341,7 +341,7 @@ TEST(a_directory_that_is_read_only_can_be_read)
 	struct store *s = place_make(&p);
 	char path[500];
 
-	say(s, begin(s, "it"), 0, ROLE_USER, "words");
+	say_message(s, begin(s, "it"), 0, ROLE_USER, "words");
 	store_close(s);
 	p.store = NULL;
 	if (geteuid()) {
@@ -394,7 +394,7 @@ TEST(newer_foreign_and_damaged_files_are_left_alone)
 	char path[500];
 	FILE *f;
 
-	say(s, begin(s, "it"), 0, ROLE_USER, "words");
+	say_message(s, begin(s, "it"), 0, ROLE_USER, "words");
 	store_close(s);
 	p.store = NULL;
 	snprintf(path, sizeof path, "PRAGMA user_version=%d", store_version + 1);
@@ -567,10 +567,10 @@ TEST(hostile_schemas_run_nothing)
 	struct store *s = place_make(&p);
 	int64_t id = begin(s, "it"), n;
 
-	say(s, id, 0, ROLE_USER, "words");
+	say_message(s, id, 0, ROLE_USER, "words");
 	place_sql(&p, &s, "CREATE TRIGGER t AFTER INSERT ON message BEGIN DELETE FROM session; END;"
 	          "CREATE VIEW v AS SELECT load_extension('x')");
-	say(s, id, 1, ROLE_ASSISTANT, "more");
+	say_message(s, id, 1, ROLE_ASSISTANT, "more");
 	CHECK_STR(shown(s, id), "words more");
 	{
 		struct str report = {0};
@@ -628,12 +628,12 @@ TEST(hostile_values_are_bounded)
 		struct err err = {0};
 		int rc;
 
-		a.parent = say(s, id, 0, ROLE_USER, "one");
+		a.parent = say_message(s, id, 0, ROLE_USER, "one");
 		OK(message_append(s, id, &a, &m, e));
 		OK(session_add_document(s, id, &d, &x, e));
 		OK(session_set(s, id, "k", "value", 5, e));
 		OK(session_fork(s, id, 0, "fork", &f, e));
-		say(s, f, m, ROLE_USER, "three");
+		say_message(s, f, m, ROLE_USER, "three");
 		place_sql(&p, &s, harm[i]);
 		rc = store_check(s, &report, &err);
 		/* Seen, or of no consequence. */

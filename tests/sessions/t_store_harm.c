@@ -490,7 +490,7 @@ TEST(appending_syncs_once)
 	for (int i = 0; i < 50; i++) {
 		int n;
 		fault_set(0, 0, 0, 0);
-		say(s, 1, i, 1 + i % 2, "a question or an answer");
+		say_message(s, 1, i, 1 + i % 2, "a question or an answer");
 		n = fault_calls(FAULT_SYNC);
 		sum += n;
 		if (n > most)

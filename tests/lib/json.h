@@ -1,0 +1,14 @@
+/* tests/lib/json.h - the program's JSON reader (jv_... of app/term/term.h), and what tests alone need of JSON.  The reference files are ours,
+ * so absent values are 0 and NULL here. */
+#ifndef WEIR_TESTS_JSON_H
+#define WEIR_TESTS_JSON_H
+
+#include "app/term/term.h"
+
+struct jv jv_at(struct jv array, size_t i);
+size_t jv_len(struct jv array);
+double jv_num(struct jv);
+/* Decoded string; the caller frees.  *n may be NULL. */
+char *jv_str(struct jv, size_t *n);
+
+#endif
