@@ -1,5 +1,5 @@
 #!/bin/sh
-# tests/cli/s_house.sh - do layers.sh, headers.sh, words.sh and run.sh see what they are there to see?
+# tests/cli/s_house.sh - do layers.sh, headers.sh, words.sh, run.sh and .ci/run see what they are there to see?
 #
 # Builds a small tree of its own, puts one offence into it at a time, and asks the scripts.
 set -u
@@ -211,5 +211,28 @@ BUILD=build timeout -s INT 1 tests/run.sh t_a > said 2>&1
 status=$?
 sleep 0.2
 if [ -s pid ] && ! kill -0 "$(cat pid)" 2> /dev/null && ! grep -q ' passed, ' said; then ok run_interrupted; else bad run_interrupted "status $status: $(cat said)"; fi
+
+# Continuous integration: the tests, then the plugin where nvcc is on PATH; the status is that of the first that failed.
+fresh
+mkdir .ci bin nvcc
+cp "$here/../../.ci/run" .ci/
+# shellcheck disable=SC2016
+printf '%s\n' '#!/bin/sh' 'echo "$CI $1" >> made' 'case $1 in test) exit "$TESTS" ;; cuda) exit "$PLUGIN" ;; esac' > bin/make
+printf '%s\n' '#!/bin/sh' > nvcc/nvcc
+chmod +x bin/make nvcc/nvcc
+ln -s "$(command -v bash)" "$(command -v dirname)" bin/
+
+# ci NAME STATUS TARGETS PATH TESTS PLUGIN: what is made, and the status, where tests and plugin end so.
+ci() {
+  : > made
+  TESTS=$5 PLUGIN=$6 PATH=$4 bin/bash .ci/run
+  status=$?
+  if [ "$status" = "$2" ] && [ "$(sed 's/^true //' made | tr '\n' ' ')" = "$3 " ]; then ok "$1"; else bad "$1" "status $status: $(cat made)"; fi
+}
+ci ci_no_nvcc 0 test "$PWD/bin" 0 9
+ci ci_no_nvcc_fails 3 test "$PWD/bin" 3 0
+ci ci_plugin 0 'test cuda' "$PWD/bin:$PWD/nvcc" 0 0
+ci ci_plugin_fails 2 'test cuda' "$PWD/bin:$PWD/nvcc" 0 2
+ci ci_both_fail 3 'test cuda' "$PWD/bin:$PWD/nvcc" 3 2
 
 finish
