@@ -270,3 +270,66 @@ TEST(the_title_is_asked_for_when_it_changes)
 	closed();
 	sqlite3_cancel_auto_extension((void (*)(void))on_connection);
 }
+
+/* ---- a stop ---- */
+
+static void paste(struct tui *t, const char *word, int n)
+{
+	tui_feed(t, "\033[200~", 6);
+	for (int i = 0; i < n; i++)
+		tui_feed(t, word, strlen(word));
+	tui_feed(t, "\033[201~\r", 7);
+}
+
+/* Until the screen shows this, 20 seconds at most. */
+static void wait_for(struct tui *t, const char *what)
+{
+	for (int i = 0; i < 4000 && !shows(t, what); i++)
+		tui_step(t, 0.005);
+	CHECK_MSG(shows(t, what), "'%s' is not shown", what);
+}
+
+/* The last line above this one that is not blank, or "". */
+static void line_above(const struct str *screen, const char *what, struct str *out)
+{
+	const char *end = strstr(screen->p, what), *from = NULL;
+
+	end = end ? memrchr(screen->p, '\n', (size_t)(end - screen->p)) : NULL;
+	while (end && (from = memrchr(screen->p, '\n', (size_t)(end - screen->p))) && strspn(from + 1, " ") == (size_t)(end - from - 1))
+		end = from;
+	if (end && from)
+		str_add(out, from + 1, (size_t)(end - from - 1));
+	else
+		str_adds(out, "");
+}
+
+/* A cache of sinks rolls 64 tokens back at most: to regenerate a longer answer is to prefill the whole question again, which takes long
+ * enough to be stopped before the first token.  Meanwhile the old answer is not shown. */
+TEST(a_regenerated_answer_that_is_stopped_before_it_begins_keeps_the_old_one)
+{
+	struct tui *t;
+	struct str screen = {0}, answer = {0};
+	struct err e = {0};
+
+	opened((const char *const[]){"--private", "-q", "-n", "100", "--kv", "sink:size=64,stride=16", NULL});
+	CHECK(tui_open(&t, &p.c, -1, 100, 40, NULL, &e) == 0);
+	settle(t);
+	paste(t, "word ", 5000);
+	settle(t);
+	tui_dump(t, 0, &screen);
+	line_above(&screen, "[cut at 100 tokens", &answer);
+	CHECK_MSG(answer.n > 4 && !strstr(answer.p, "word"), "the answer ends in '%s' on\n%s", answer.p, screen.p);
+	tui_feed(t, "/regen\r", 7);
+	wait_for(t, "reading");
+	CHECK(!shows(t, answer.p));
+	tui_feed(t, "\003", 1);
+	settle(t);
+	str_clear(&screen);
+	tui_dump(t, 0, &screen);
+	CHECK_MSG(strstr(screen.p, answer.p) != NULL, "'%s' is not on\n%s", answer.p, screen.p);
+	tui_close(t);
+	CHECK_INT(p.c.t.n_msg, 2);
+	closed();
+	str_free(&screen);
+	str_free(&answer);
+}
