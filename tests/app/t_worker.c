@@ -333,3 +333,37 @@ TEST(a_regenerated_answer_that_is_stopped_before_it_begins_keeps_the_old_one)
 	str_free(&screen);
 	str_free(&answer);
 }
+
+/* What was taken from the stream when the stop came is in the conversation, and all of it is shown, whether or not it was prefilled. */
+TEST(a_stopped_stream_shows_all_that_was_taken)
+{
+	enum { LINES = 40000 };
+	char path[] = "/tmp/weir-stream-XXXXXX", line[40];
+	int fd = mkstemp(path);
+	FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
+	struct tui *t;
+	struct str screen = {0};
+	struct err e = {0};
+	const struct message *m;
+	long last;
+
+	CHECK(f != NULL);
+	for (int i = 0; f && i < LINES; i++)
+		fprintf(f, "line %05d\n", i);
+	CHECK(f && !fclose(f));
+	opened((const char *const[]){"read", "--private", "--chat-template", "chatml", "--kv", "sink:size=64,stride=16", path, NULL});
+	CHECK(tui_open(&t, &p.c, -1, 80, 24, NULL, &e) == 0);
+	wait_for(t, "line 0");
+	tui_feed(t, "\003", 1);
+	settle(t);
+	tui_dump(t, 0, &screen);
+	tui_close(t);
+	m = &p.c.t.msg[p.c.t.n_msg - 1];
+	last = (long)(m->text.n / 11) - 1;
+	CHECK_MSG(last > 0 && last < LINES - 1, "the stop came after line %ld", last);
+	snprintf(line, sizeof line, "line %05ld", last);
+	CHECK_MSG(strstr(screen.p, line) != NULL, "'%s' is not on\n%s", line, screen.p);
+	closed();
+	unlink(path);
+	str_free(&screen);
+}
