@@ -89,6 +89,10 @@ static int run(struct options *o)
 	case CMD_SESSIONS_EXPORT:
 	case CMD_SESSIONS_GC:
 	case CMD_SESSIONS_CHECK: return cmd_sessions(o);
+	case CMD_DOCS_LS:
+	case CMD_DOCS_SHOW:
+	case CMD_DOCS_SEARCH:
+	case CMD_DOCS_RM:        return cmd_docs(o);
 	case CMD_DOCTOR:         return cmd_doctor(o);
 	case CMD_COMPLETION:     return cmd_completion(o);
 	}

@@ -96,8 +96,7 @@ int session_add_document(struct store *s, int64_t session, const struct stored_d
 	return 0;
 }
 
-/* Texts that no session has any more, and what is known of them. */
-static int drop_orphans(struct store *s, struct err *e)
+int documents_drop_orphans(struct store *s, struct err *e)
 {
 	if (passages_drop_orphans(&s->db, e) ||
 	    db_run(&s->db, e, "DELETE FROM content WHERE NOT EXISTS (SELECT 1 FROM document d WHERE d.content=content.id)", ""))
@@ -115,7 +114,7 @@ static int do_drop(struct store *s, void *arg, struct err *e)
 		return -1;
 	if (!sqlite3_changes(s->db.h))
 		return err_set(e, ERR_USAGE, "there is no document %lld in session %lld", (long long)d->id, (long long)d->session);
-	return drop_orphans(s, e);
+	return documents_drop_orphans(s, e);
 }
 
 int session_drop_document(struct store *s, int64_t session, int64_t id, struct err *e)
@@ -129,7 +128,7 @@ int documents_drop(struct store *s, int64_t session, struct err *e)
 {
 	if (db_run(&s->db, e, "DELETE FROM document WHERE session=?1", "i", session))
 		return -1;
-	return sqlite3_changes(s->db.h) ? drop_orphans(s, e) : 0;
+	return sqlite3_changes(s->db.h) ? documents_drop_orphans(s, e) : 0;
 }
 
 /* A row of session_documents(): 0, 1 = the caller has seen enough, -1. */

@@ -193,19 +193,23 @@ static int do_delete(struct store *s, void *arg, struct err *e)
 	return db_run(&s->db, e, "DELETE FROM session WHERE id=?1", "i", id);
 }
 
-int session_delete(struct store *s, int64_t id, struct err *e)
+/* What fails here is done when the store is closed. */
+void store_erase_traces(struct store *s)
 {
 	char vacuum[60];
 
-	if (store_change(s, do_delete, &id, e))
-		return -1;
-	/* The session is deleted; the rest only erases its traces from the files, and what fails here is done when the store is
-	 * closed. */
 	store_drop_copies(s);
 	snprintf(vacuum, sizeof vacuum, "PRAGMA incremental_vacuum(%d)", VACUUM_PAGES);
 	sqlite3_exec(s->db.h, vacuum, NULL, NULL, NULL);
 	sqlite3_busy_timeout(s->db.h, READERS_MS);
 	sqlite3_wal_checkpoint_v2(s->db.h, "main", SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
 	sqlite3_busy_timeout(s->db.h, DB_BUSY_MS);
+}
+
+int session_delete(struct store *s, int64_t id, struct err *e)
+{
+	if (store_change(s, do_delete, &id, e))
+		return -1;
+	store_erase_traces(s);
 	return 0;
 }

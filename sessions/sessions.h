@@ -90,7 +90,7 @@ int  doc_helper(int argc, char **argv);
 /* What the jail consists of on this machine, as a list; -1: there is none, and *e says why. */
 int  doc_jail(struct str *out, struct err *e);
 
-/* ---- the store (store.c: opening; session_rows.c, sessions.c, names.c, messages.c, settings.c, documents.c, outlines.c; search.c; export.c; check.c) ---- */
+/* ---- the store (store.c: opening; session_rows.c, sessions.c, names.c, messages.c, settings.c, documents.c, outlines.c, library.c; search.c; export.c; check.c) ---- */
 
 struct store;
 struct store_options {
@@ -186,6 +186,27 @@ int  session_add_document(struct store *, int64_t session, const struct stored_d
 int  session_drop_document(struct store *, int64_t session, int64_t id, struct err *);
 typedef int document_fn(const struct stored_document *, void *ud);
 int  session_documents(struct store *, int64_t session, document_fn *, void *ud, struct err *);   /* in order of adding */
+
+/* The library (library.c): the texts that sessions have as documents, each once. */
+struct library_text {
+	int64_t id;
+	const char *name;               /* of the newest document that has it */
+	enum doc_type type;
+	int32_t pages;                  /* 0: none */
+	uint64_t bytes;                 /* of the text */
+	int64_t at;                     /* when it was added last, seconds since 1970 */
+	int32_t sessions;               /* that have it */
+};
+typedef int library_fn(const struct library_text *, void *ud);
+int  library_list(struct store *, library_fn *, void *ud, struct err *);                 /* the newest first */
+/* By name, else by number ("7", "#7"), else by a beginning that fits one alone; ERR_USAGE. */
+int  library_find(struct store *, const char *what, int64_t *id, struct err *);
+/* As it was imported; doc_free() it. */
+int  library_get(struct store *, int64_t id, struct doc *out, struct err *);
+typedef int library_session_fn(int64_t session, void *ud);
+int  library_sessions(struct store *, int64_t id, library_session_fn *, void *ud, struct err *);
+/* For good, out of all sessions that have it.  Their snapshots are the caller's to drop. */
+int  library_remove(struct store *, int64_t id, struct err *);
 
 /* Full text; words as typed, all must occur; "..." a phrase; the best first. */
 struct found {

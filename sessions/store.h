@@ -10,6 +10,7 @@
  *     sums.c          checksums
  *     settings.c      values that a session stores by name
  *     documents.c     documents of a session
+ *     library.c       the texts of all documents
  *     outlines.c      pages and headings of their texts
  *     search.c        full text of messages; passages.h: of documents
  *     export.c        a session as a file
@@ -55,6 +56,8 @@ int  store_writable(const struct store *, struct err *);
  * more: they hold nothing that is not in the messages and documents. */
 typedef int store_body(struct store *, void *arg, struct err *);
 int  store_change(struct store *, store_body *, void *arg, struct err *);
+/* After something was deleted for good: give its pages back, and overwrite what logs and older copies have of it. */
+void store_erase_traces(struct store *);
 /* Delete the copies that migrations made of older formats. */
 void store_drop_copies(struct store *);
 
@@ -91,6 +94,8 @@ int  setting_sum_ok(sqlite3_stmt *, int first_column);                  /* key, 
 
 /* documents.c */
 int  document_sum_ok(sqlite3_stmt *, int first_column);                 /* content, bytes, at, after, sum, name, mtime, file, path */
+/* Delete the texts that no session has any more, and what is known of them. */
+int  documents_drop_orphans(struct store *, struct err *);
 /* All documents of a session, and texts that no other one has. */
 int  documents_drop(struct store *, int64_t session, struct err *);
 

@@ -3,6 +3,7 @@
  *     chat.c              opening, turns, what the user typed
  *     commands.c          the table of commands; cmd_NAME.c: what they do
  *     arguments.c         the words behind a command; notices.c: what weir itself says
+ *     library.c           the documents of other sessions
  *     deferred_delete.c   deleting sessions, which can be undone for some seconds
  *     session_log.c       opens and resumes the session that keeps the conversation
  *     session_log_write.c what that session keeps: messages, documents, settings and snapshots

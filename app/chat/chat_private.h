@@ -36,6 +36,13 @@ int document_from_stdin(struct chat *, struct err *);
  * could not be added, which has been said. */
 int attach_files(struct chat *, const struct str *text);
 
+/* ---- library.c ---- */
+
+/* List the documents of other sessions that this conversation has not; appended. */
+void library_others(struct chat *, struct str *out);
+/* A document of any session, by number or name, as it was imported: doc_free() it. */
+int  library_known(struct chat *, const char *what, struct doc *out, struct err *);
+
 /* ---- cmd_sessions.c ---- */
 
 /* The conversation is not stored: 1, and the user has been told. */

@@ -216,6 +216,17 @@ void chat_read(struct chat *c)
 	read_from(c, 0);
 }
 
+/* What a session has read, by number or name, where no file is called so: 1; 0 = it is none of these. */
+static int read_known(struct chat *c, const char *what, struct err *e)
+{
+	struct err why = {0};
+	struct doc doc;
+
+	if (access(what, F_OK) == 0 || library_known(c, what, &doc, &why) < 0)
+		return *what == '#' && why.code ? err_set(e, why.code, "%s", why.msg) : 0;
+	return add_and_free(c, &doc, e) < 0 ? -1 : 1;
+}
+
 void slash_read(struct chat *c, char *arg)
 {
 	struct err e = {0};
@@ -229,7 +240,7 @@ void slash_read(struct chat *c, char *arg)
 		err_set(&e, ERR_USAGE, "standard input is the conversation here; /read wants a file, a folder or a pattern");
 	else if (access(arg, R_OK) == 0)
 		chat_documents(c, arg, &e);   /* a name with quotes or backslashes of its own */
-	else
+	else if (!read_known(c, path.p, &e) && !e.code)
 		chat_documents(c, path.p, &e);
 	if (e.code)
 		chat_error(c, &e);
@@ -285,7 +296,7 @@ void chat_look_at_files(struct chat *c)
 
 /* ---- one by one ---- */
 
-static void list_documents(struct chat *c)
+static void list_documents(struct chat *c, int others)
 {
 	struct str s = {0};
 
@@ -297,14 +308,18 @@ static void list_documents(struct chat *c)
 		str_adds(&s, " tokens, ");
 		human_bytes(&s, c->t.doc[i].bytes);
 	}
-	notice(c, "%s", s.n ? s.p : "[there is no document; /read FILE adds one]");
+	if (!s.n)
+		str_adds(&s, "[there is no document; /read FILE adds one]");
+	if (others)
+		library_others(c, &s);
+	notice(c, "%s", s.p);
 	str_free(&s);
 }
 
 void slash_docs(struct chat *c, char *arg)
 {
 	(void)arg;
-	list_documents(c);
+	list_documents(c, 1);
 }
 
 /* Say what a change of the prefix costs. */
@@ -331,7 +346,7 @@ void slash_drop(struct chat *c, char *arg)
 	long i;
 
 	if (!*arg) {
-		list_documents(c);
+		list_documents(c, 0);
 		return;
 	}
 	i = document_of(c, arg, &e);

@@ -20,7 +20,7 @@ static const struct slash commands[] = {
 	{"/stats", "/status /tokens /context", "", "tokens, context, speed and memory", BUSY_QUEUED, ARG_NONE, slash_stats},
 	{"/redo", "", "[N]", "restore what /undo or /drop undid", BUSY_QUEUED, ARG_NONE, slash_redo},
 	{"/continue", "/go", "", "continue an answer that was stopped or cut", BUSY_QUEUED, ARG_NONE, slash_continue},
-	{"/docs", "/documents", "", "the documents, numbered", BUSY_QUEUED, ARG_NONE, slash_docs},
+	{"/docs", "/documents", "[all]", "the documents, numbered, and what other sessions have read", BUSY_QUEUED, ARG_NONE, slash_docs},
 	{"/outline", "", "[DOCUMENT]", "the headings of the documents, numbered, with their pages", BUSY_QUEUED, ARG_WORD, slash_outline},
 	{"/goto", "", "[DOCUMENT] PLACE", "show a document at a page, a heading or its number, 40% or words", BUSY_QUEUED, ARG_WORD, slash_goto},
 	{"/drop", "", "[N|NAME]", "take document N out of the conversation", BUSY_QUEUED, ARG_WORD, slash_drop},

@@ -61,17 +61,9 @@ static double add_document(const struct document *d, const size_t *end, const fl
 	return all;
 }
 
-/* A page number as a number, other labels ("xii") as they are. */
 void place_json(const struct document_place *place, struct str *out)
 {
-	size_t n = place->page ? strlen(place->page) : 0;
-
-	if (!n)
-		json_null(out, "page");
-	else if (n < 10 && strspn(place->page, "0123456789") == n && (*place->page != '0' || n == 1))
-		json_int(out, "page", strtol(place->page, NULL, 10));
-	else
-		json_string(out, "page", place->page);
+	json_page(out, "page", place->page);
 	if (place->heading)
 		json_string(out, "heading", place->heading);
 	else

@@ -42,6 +42,10 @@ enum command {
 	CMD_READ           = 1 << 22,   /* weir read */
 	CMD_EVAL_PLOT      = 1 << 24,
 	CMD_EVAL_NEEDLE    = 1 << 25,
+	CMD_DOCS_LS        = 1 << 27,
+	CMD_DOCS_SHOW      = 1 << 28,
+	CMD_DOCS_SEARCH    = 1 << 29,
+	CMD_DOCS_RM        = 1 << 30,
 };
 
 struct command_def {

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "app/term/term.h"
 
@@ -311,7 +312,8 @@ static int parse_argv(struct options *o, int argc, char **argv, struct err *e)
 	rc = parse_words(&p, argc, argv);
 	o->command = o->def->id;
 	if (!rc && p.group && !o->help)
-		rc = err_set(e, ERR_USAGE, "'weir %s' wants a second word; weir %s --help lists them", p.group, p.group);
+		rc = err_set(e, ERR_USAGE, "'weir %s' wants a second word; weir %s --help lists them%s%s", p.group, p.group,
+		             access(p.group, F_OK) ? "" : "; the file of that name is ./", access(p.group, F_OK) ? "" : p.group);
 	if (!rc && p.group) {
 		/* Help for a group: any of its commands stands for it. */
 		for (const struct command_def *c = command_defs; c->name; c++)

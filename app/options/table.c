@@ -30,6 +30,10 @@ const struct command_def command_defs[] = {
 	{"sessions export", "md|json|txt NAME", "a session as text on standard output", CMD_SESSIONS_EXPORT, 2},
 	{"sessions gc", "", "free disk space that nothing uses any more", CMD_SESSIONS_GC, 0},
 	{"sessions check", "", "verify everything that is stored", CMD_SESSIONS_CHECK, 0},
+	{"docs ls", "", "the documents that sessions have read, the newest first", CMD_DOCS_LS, 0},
+	{"docs show", "NAME", "the text of a document", CMD_DOCS_SHOW, 1},
+	{"docs search", "WORD ...", "find words in all documents", CMD_DOCS_SEARCH, -1},
+	{"docs rm", "NAME ...", "delete documents for good, out of all sessions", CMD_DOCS_RM, -1},
 	{"bench", "", "measure prefill and decode speed against machine limits", CMD_BENCH, 0},
 	{"doctor", "", "what was found on this machine", CMD_DOCTOR, 0},
 	{"completion", "bash|zsh|fish", "what a shell needs to complete commands and options", CMD_COMPLETION, 1},
@@ -41,7 +45,7 @@ const struct command_def command_defs[] = {
 #define EVAL_TEXTS (CMD_EVAL_PPL | CMD_EVAL_RECOVERY)
 #define EVAL (EVAL_TEXTS | EVAL_TASKS | CMD_EVAL_PLOT)
 #define WEIGHTS (CHAT | CMD_INSPECT_LOGITS | EVAL | CMD_BENCH)
-#define SESSIONS_LIST (CMD_SESSIONS_LS | CMD_SESSIONS_SEARCH)
+#define SESSIONS_LIST (CMD_SESSIONS_LS | CMD_SESSIONS_SEARCH | CMD_DOCS_LS | CMD_DOCS_SEARCH)
 #define ANY_MODEL (WEIGHTS | CMD_INSPECT_MODEL | CMD_INSPECT_DOCUMENT | CMD_INSPECT_TOKENS | CMD_DOCTOR | CMD_MODELS)
 #define JSON_OUT (CHAT | SESSIONS_LIST | CMD_INSPECT_MODEL | CMD_INSPECT_SESSION | CMD_INSPECT_DOCUMENT | EVAL | CMD_BENCH | CMD_DOCTOR)
 #define AT(field) offsetof(struct options, field)
@@ -165,7 +169,7 @@ const struct option_def option_defs[] = {
 		CMD_BENCH, 0, AT(turns), 1, 1000},
 
 	{"limit", 0, OPT_INT, "N", NULL, "maximum results (default 20)",
-		CMD_SESSIONS_SEARCH, 0, AT(limit), 1, 100000},
+		CMD_SESSIONS_SEARCH | CMD_DOCS_SEARCH, 0, AT(limit), 1, 100000},
 
 	{"quiet", 'q', OPT_FLAG, NULL, NULL, "no progress and no hints on standard error",
 		~0u, OPT_CONFIG, AT(quiet), 0, 0},

@@ -265,6 +265,18 @@ void json_null(struct str *out, const char *key)
 	str_adds(out, "null");
 }
 
+void json_page(struct str *out, const char *key, const char *label)
+{
+	size_t n = label ? strlen(label) : 0;
+
+	if (!n)
+		json_null(out, key);
+	else if (n < 10 && strspn(label, "0123456789") == n && (*label != '0' || n == 1))
+		json_int(out, key, strtol(label, NULL, 10));
+	else
+		json_string(out, key, label);
+}
+
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
 void json_real(struct str *out, const char *key, double v, const char *fmt)

@@ -195,6 +195,8 @@ void json_uint(struct str *out, const char *key, uint64_t);
 void json_hash(struct str *out, const char *key, uint64_t);           /* "16 hexadecimal digits" */
 void json_bool(struct str *out, const char *key, int);
 void json_null(struct str *out, const char *key);
+/* The label of a page: a number as a number, others ("xii") as they are, none (NULL or "") as null. */
+void json_page(struct str *out, const char *key, const char *label);
 /* fmt: "%.3f" and the like; infinity and NaN, which JSON lacks, become null. */
 void json_real(struct str *out, const char *key, double v, const char *fmt) __attribute__((format(printf, 4, 0)));
 

@@ -45,6 +45,8 @@ static int run_switch(struct tui *t, const char *arg, struct err *e)
 static int run_docs(struct tui *t, const char *arg, struct err *e)
 {
 	(void)e;
+	if (!strcmp(arg, "all"))
+		return 1;
 	ui_open_documents(t->ui, arg);
 	return 0;
 }
@@ -132,7 +134,7 @@ static const struct screen_slash screen_slashes[] = {
 	{"/delete", "", "[NAME]", "delete a session, or this one; asks first; /undelete restores it", BUSY_ALLOWED, ARG_SESSION, run_delete},
 	{"/undelete", "", "", "restore the session deleted last, within 10 seconds", BUSY_ALLOWED, ARG_NONE, run_undelete},
 	{"/switch", "/resume", "NAME", "continue in another session; this one is saved", BUSY_QUEUED, ARG_SESSION, run_switch},
-	{"/docs", "/documents", "[WHERE]", "the documents, at 40%, p12 or a word", BUSY_ALLOWED, ARG_WORD, run_docs},
+	{"/docs", "/documents", "[WHERE|all]", "the documents, at 40%, p12 or a word; all: of every session", BUSY_ALLOWED, ARG_WORD, run_docs},
 	{"/grep", "", "WORDS", "find words in this conversation", BUSY_ALLOWED, ARG_WORD, run_search},
 	{"/copy", "/yank", "[N|code [N]|all]", "copy an answer, a message or a block of code", BUSY_ALLOWED, ARG_WORD, run_copy},
 	{"/kv", "/cache", "[off|bar|full|layer N|size|drop|dump FILE]", "show the KV cache; size of the saved KV, or drop it; dump as JSON", BUSY_ALLOWED, ARG_WORD, run_kv},

@@ -310,3 +310,46 @@ TEST(a_version_that_does_not_fit_changes_nothing)
 	remove_files();
 	cleanup();
 }
+
+/* ---- what other sessions have read ---- */
+
+TEST(what_another_session_has_read_is_at_hand)
+{
+	struct scene s;
+
+	make_files();
+	put_text("parish.md", parish);
+	put_text("b.txt", "other\n");
+	open_scene(&s, "-n 2 -s first --chat-template chatml --kv full -c 2000");
+	do_file(&s, "/read %");
+	do_line(&s, "a question");
+	close_scene(&s);
+	remove_files();   /* the files are not needed any more */
+
+	open_scene(&s, "-n 2 -s second --chat-template chatml --kv full -c 2000");
+	s.c.o.quiet = 0;
+	do_line(&s, "/docs");
+	CHECK(has(&s.said, "read by other sessions; /read #N adds one at once:\n  #") && has(&s.said, "  parish.md ") && has(&s.said, "2 pages, ") &&
+	      has(&s.said, "b.txt"));
+	do_line(&s, "/read parish.md");
+	CHECK_MSG(!s.errors.n, "%s", s.errors.p);
+	CHECK(s.c.t.n_doc == 1 && s.c.t.doc[0].n_body == sizeof parish - 1 && !memcmp(body(&s, 0), parish, sizeof parish - 1));
+	do_line(&s, "/outline");
+	CHECK(has(&s.said, "3    The mill                                                p. 2"));
+	do_line(&s, "/docs");
+	CHECK(has(&s.said, "  1  parish.md") && has(&s.said, "b.txt") && !strstr(strstr(s.said.p, "read by other"), "parish.md"));
+	do_line(&s, "/read #999");
+	CHECK(has(&s.errors, "no session has a document '#999'"));
+	do_line(&s, "/read nowhere.txt");
+	CHECK(has(&s.errors, "cannot be opened"));
+	CHECK_INT(s.c.t.n_doc, 1);
+	close_scene(&s);
+	/* A private conversation has no part in it. */
+	open_scene(&s, "-n 2 --private --chat-template chatml --kv full -c 2000");
+	do_line(&s, "/docs");
+	CHECK_STR(s.said.p, "[there is no document; /read FILE adds one]\n");
+	do_line(&s, "/read parish.md");
+	CHECK(has(&s.errors, "cannot be opened") && !s.c.t.n_doc);
+	close_scene(&s);
+	cleanup();
+}

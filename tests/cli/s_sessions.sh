@@ -34,6 +34,37 @@ shows() { grep -q -e "$2" "$dir/out" && ok "$1" || bad "$1" "status $rc, no '$2'
 ids() { sed 's/.*"tokens":\(\[[^]]*\]\).*/\1/' "$@"; }
 equal() { cmp -s "$2" "$3" && ok "$1" || bad "$1" "$(head -c 300 "$2") against $(head -c 300 "$3")"; }
 
+# ---- the library of documents ----
+
+printf '# Mill\n\nThe mill cost 5985 pounds.\n\fThe wheel turns in June, as the heron knows.\n' >"$dir/mill.md"
+printf 'The secret word is known to nobody.\n' >"$dir/word.txt"
+docs() { "$weir" docs "$@" >"$dir/out" 2>"$dir/err"; rc=$?; }
+ask 'a question' -s shelf --kv full -c 2000 "$dir/mill.md" "$dir/word.txt"
+ask 'a question' -s board --kv full -c 2000 "$dir/mill.md"
+rm "$dir/mill.md" "$dir/word.txt"
+docs ls
+shows "docs ls: a text that two sessions have is there once" '^ *1  mill.md  *markdown  *2  .* B  *2  now$'
+docs ls --json
+shows "docs ls --json" '^{"id":2,"name":"word.txt","type":"text","pages":0,"bytes":36,"sessions":1,"at":[0-9]*}$'
+docs show word
+shows "docs show" '^The secret word is known to nobody.$'
+docs search wheel June
+shows "docs search names the document, page and heading" '^1 mill.md, p. 2, "Mill": The wheel turns in June'
+docs search --json pounds
+shows "docs search --json" '^{"id":1,"doc":"mill.md","page":1,"heading":"Mill","bytes":\[[0-9]*,[0-9]*\],"text":"The mill cost 5985 pounds."}$'
+docs rm nothing
+[ $rc = 2 ] && says "docs rm of nothing is usage" "no session has a document 'nothing'" || bad "docs rm of nothing is usage" "status $rc"
+docs rm mill.md
+says "docs rm says which sessions lose it" "2 sessions had it and will be read again without it"
+if grep -rq heron "$store"; then bad "docs rm: text, marks and index are gone" "$(grep -rl heron "$store")"; else ok "docs rm: text, marks and index are gone"; fi
+sessions check
+[ $rc = 0 ] && ok "docs rm: the rest is whole" || bad "docs rm: the rest is whole" "$(cat "$dir/out")"
+ask 'another question' -s shelf
+[ $rc = 0 ] && ok "a session that has lost a document goes on" || bad "a session that has lost a document goes on" "$(cat "$dir/err")"
+sessions rm shelf board
+docs ls
+says "with the last session the documents go" "no session has a document yet"
+
 # ---- one process a turn is one process for all ----
 
 for kv in full auto sift:k=24 cascade:size=96,n=3,stride=32 refresh:k=24; do

@@ -616,6 +616,69 @@ TEST(trees_are_counted)
 	place_remove(&p);
 }
 
+static int add_library(const struct library_text *t, void *ud)
+{
+	str_addf(ud, "%lld %s %s %d %llu in %d, ", (long long)t->id, t->name, doc_type_name[t->type], t->pages, (unsigned long long)t->bytes, t->sessions);
+	return 0;
+}
+
+static int add_number(int64_t id, void *ud)
+{
+	str_addf(ud, "%lld ", (long long)id);
+	return 0;
+}
+
+TEST(the_library_has_each_text_once)
+{
+	struct place p;
+	struct store *s = place_make(&p);
+	int64_t a = begin(s, NULL), b = begin(s, NULL), x;
+	struct mark mark[] = {{.kind = MARK_PAGE, .text = (char[]){"1"}}, {.kind = MARK_HEADING, .level = 1, .text = (char[]){"canary-heading"}}};
+	struct stored_document paper = {.name = "paper.pdf", .text = "canary-text", .n_text = 11, .bytes = 99, .type = DOC_PDF, .mark = mark, .n_mark = 2};
+	struct stored_document same = {.name = "copy.pdf", .text = "canary-text", .n_text = 11}, other = {.name = "note.txt", .text = "words", .n_text = 5};
+	struct str out = {0};
+	struct doc d;
+
+	OK(library_list(s, add_library, &out, e));
+	CHECK_INT(out.n, 0);
+	OK(session_add_document(s, a, &paper, &x, e));
+	OK(session_add_document(s, b, &other, &x, e));
+	OK(session_add_document(s, b, &same, &x, e));
+	OK(session_add_document(s, b, &same, &x, e));
+	OK(library_list(s, add_library, &out, e));
+	CHECK_STR(out.p, "1 copy.pdf pdf 1 11 in 2, 2 note.txt text 0 5 in 1, ");
+	OK(library_find(s, "note.txt", &x, e));
+	CHECK_INT(x, 2);
+	OK(library_find(s, "#1", &x, e));
+	CHECK_INT(x, 1);
+	OK(library_find(s, "2", &x, e));
+	CHECK_INT(x, 2);
+	OK(library_find(s, "COP", &x, e));
+	CHECK_INT(x, 1);
+	REFUSED(library_find(s, "paper", &x, e), ERR_USAGE, "no session has a document 'paper'");
+	REFUSED(library_find(s, "", &x, e), ERR_USAGE, "no document was named");
+	REFUSED(library_find(s, "#77", &x, e), ERR_USAGE, "no session has a document '#77'");
+	OK(library_get(s, 1, &d, e));
+	CHECK(!strcmp(d.name, "copy.pdf") && d.type == DOC_PDF && d.pages == 1 && d.n_mark == 2 && d.text.n == 11 && !memcmp(d.text.p, "canary-text", 11));
+	CHECK_STR(doc_mark_at(&d, MARK_HEADING, 5)->text, "canary-heading");
+	doc_free(&d);
+	REFUSED(library_get(s, 9, &d, e), ERR_USAGE, "there is no document 9");
+	str_clear(&out);
+	OK(library_sessions(s, 1, add_number, &out, e));
+	CHECK_STR(out.p, "1 2 ");
+	/* Deleted is deleted, everywhere. */
+	OK(library_remove(s, 1, e));
+	REFUSED(library_remove(s, 1, e), ERR_USAGE, "there is no document 1");
+	str_clear(&out);
+	OK(library_list(s, add_library, &out, e));
+	CHECK_STR(out.p, "2 note.txt text 0 5 in 1, ");
+	CHECK_INT(place_count(s, "outline"), 1);
+	CHECK(!on_disk(p.dir, "canary"));
+	check_clean(s, __LINE__);
+	str_free(&out);
+	place_remove(&p);
+}
+
 TEST(documents_are_kept_once)
 {
 	struct place p;
