@@ -117,6 +117,12 @@ int passages_whole(struct db *d, struct err *e)
 
 struct adding { const char *text; size_t n; uint8_t hash[32]; struct passage_rows *out; };
 
+static int index_damaged(struct passage_index *x, struct err *e)
+{
+	x->db->code = SQLITE_CORRUPT;
+	return err_set(e, ERR_FAIL, "the index of documents is damaged");
+}
+
 /* 1 = it is indexed, 0 = not, -1; damage is -1 with a code that db_damaged() knows. */
 static int rows_find(struct passage_index *x, struct adding *a, struct err *e)
 {
@@ -125,8 +131,7 @@ static int rows_find(struct passage_index *x, struct adding *a, struct err *e)
 	int rc = st ? db_step(x->db, st, e) : -1;
 
 	if (rc > 0 && !rows_ok(st)) {
-		x->db->code = SQLITE_CORRUPT;
-		rc = err_set(e, ERR_FAIL, "the index of documents is damaged");
+		rc = index_damaged(x, e);
 	} else if (rc > 0) {
 		size_t bytes;
 		const void *rows = db_bytes(st, 4, 1, &bytes);
@@ -138,6 +143,38 @@ static int rows_find(struct passage_index *x, struct adding *a, struct err *e)
 	}
 	db_put(x->db, st);
 	return rc;
+}
+
+struct probe { struct passage_index *x; const struct str *text; int64_t row; struct err *e; int found; };
+
+static int probe_word(const char *stem, size_t n, size_t from, size_t to, void *ud)
+{
+	struct probe *p = ud;
+	struct str word = {0};
+	int64_t row;
+
+	str_adds(&word, "\"");
+	str_add(&word, p->text->p + from, to - from);
+	str_adds(&word, "\"");
+	p->found = db_find(p->x->db, p->e, &row, "SELECT rowid FROM sentence WHERE sentence MATCH ?1 AND rowid=?2", "si", word.p, word.n, p->row);
+	str_free(&word);
+	return 1;
+}
+
+/* Has the index the first word of a sentence in the middle of an indexed text?  An index that has lost its rows may look whole. */
+static int rows_there(struct passage_index *x, const struct adding *a, struct err *e)
+{
+	const struct passage_rows *r = a->out;
+	const struct sentence *at = &r->at[r->n / 2];
+	struct str text = {0};
+	struct probe p = {.x = x, .text = &text, .row = r->id + (int64_t)(r->n / 2), .e = e, .found = 1};
+
+	if (r->n && at->from < at->to && at->to <= a->n) {
+		words_fold(a->text + at->from, at->to - at->from, &text);
+		tokenizer_run(x->words, text.p, text.n, probe_word, &p);
+	}
+	str_free(&text);
+	return p.found;
 }
 
 static int sentences_write(struct db *d, const char *sql, const char *text, const struct passage_rows *r, struct err *e)
@@ -187,8 +224,12 @@ int passage_rows_of(struct passage_index *x, const char *text, size_t n, struct 
 	for (int tries = 0;; tries++) {
 		x->db->code = 0;
 		rc = rows_find(x, &a, &first);
-		if (rc > 0)
-			return 0;
+		if (rc > 0) {
+			int there = rows_there(x, &a, &first);
+			if (there > 0)
+				return 0;
+			rc = there < 0 ? -1 : index_damaged(x, &first);
+		}
 		if (!rc) {
 			if (db_begin(x->db, e))
 				return -1;

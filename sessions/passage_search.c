@@ -218,9 +218,12 @@ static size_t best_sentence(const struct search *s, const struct place *p)
 {
 	size_t best = p->from;
 
-	for (size_t i = p->from; i < p->to; i++)
-		if (s->score[i] > s->score[best] || (sentence_at(s, p->text, best)->flags & SENTENCE_HEADING && s->score[i] >= s->score[best]))
+	/* A heading answers nothing. */
+	for (size_t i = p->from; i < p->to; i++) {
+		int heading = sentence_at(s, p->text, i)->flags & SENTENCE_HEADING, before = sentence_at(s, p->text, best)->flags & SENTENCE_HEADING;
+		if (heading == before ? s->score[i] > s->score[best] : before)
 			best = i;
+	}
 	return best;
 }
 
@@ -242,8 +245,8 @@ static void put_hit(const struct search *s, const struct place *p, double whole,
 	out[i] = hit;
 }
 
-int passages_find(struct passage_index *x, const struct indexed_text *text, size_t n_text, const char *question, size_t n,
-                  struct passage_hit *out, size_t most, struct err *e)
+static int find(struct passage_index *x, const struct indexed_text *text, size_t n_text, const char *question, size_t n, struct passage_hit *out,
+                size_t most, struct err *e)
 {
 	struct search s = {.x = x, .text = text, .n_text = n_text};
 	struct question q = {.n = 0};
@@ -263,4 +266,20 @@ int passages_find(struct passage_index *x, const struct indexed_text *text, size
 	question_free(&q);
 	search_free(&s);
 	return rc ? -1 : (int)count;
+}
+
+int passages_find(struct passage_index *x, const struct indexed_text *text, size_t n_text, const char *question, size_t n,
+                  struct passage_hit *out, size_t most, struct err *e)
+{
+	struct err first = {0};
+	int count;
+
+	x->db->code = 0;
+	count = find(x, text, n_text, question, n, out, most, &first);
+	if (count < 0 && db_damaged(x->db)) {
+		if (db_begin(x->db, e) || db_end(x->db, passages_empty(x->db, e), e))
+			return -1;
+		return find(x, text, n_text, question, n, out, most, e);
+	}
+	return count < 0 ? err_set(e, first.code, "%s", first.msg) : count;
 }

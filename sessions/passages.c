@@ -289,9 +289,15 @@ static void end_passage(struct cutter *c)
 /* A line that is a heading by its looks: Markdown's, or a short line that stands alone and ends without a full stop. */
 static int is_heading(const struct cutter *c, size_t from, size_t to)
 {
+	size_t last;
+	int32_t cp;
+
 	if (c->p[from] == '#')
 		return 1;
-	return to - from <= 100 && !memchr(c->p + from, '\n', to - from) && !strchr(".!?:;,", c->p[to - 1]);
+	if (to - from > 100 || memchr(c->p + from, '\n', to - from))
+		return 0;
+	cp = char_before(c, from, to, &last);
+	return !is_stop(cp) && !is_wide_stop(cp) && cp != ':' && cp != ';' && cp != ',';
 }
 
 static void take_block(struct cutter *c, size_t from, size_t to)

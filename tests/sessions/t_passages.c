@@ -1,0 +1,313 @@
+/* tests/sessions/t_passages.c - the passages of texts: cutting (sessions/passages.c), the index (passage_index.c), finding (passage_search.c). */
+#include "tests/lib/storedir.h"
+
+#include "sessions/passages.h"
+
+/* ---- cutting ---- */
+
+/* The sentences of a text as "a|b||c": | between sentences, || between passages. */
+static char *cut(const char *text)
+{
+	static struct str out;
+	struct sentence *at;
+	size_t n = sentences_cut(text, strlen(text), &at);
+
+	str_clear(&out);
+	str_adds(&out, "");
+	for (size_t i = 0; i < n; i++) {
+		str_adds(&out, !i ? "" : at[i].flags & SENTENCE_FIRST ? "||" : "|");
+		str_add(&out, text + at[i].from, at[i].to - at[i].from);
+	}
+	free(at);
+	return out.p;
+}
+
+TEST(sentences_end_where_readers_end_them)
+{
+	CHECK_STR(cut("Dr. Smith met J. S. Bach. He left."), "Dr. Smith met J. S. Bach.|He left.");
+	CHECK_STR(cut("It cost 3.5 million. The U.S. Senate agreed."), "It cost 3.5 million.|The U.S. Senate agreed.");
+	CHECK_STR(cut("\"Is it?\" she asked. \"No!\" He went."), "\"Is it?\" she asked.|\"No!\"|He went.");
+	CHECK_STR(cut("See fig. 3, e.g. the left one, cf. No. 5. Then go."), "See fig. 3, e.g. the left one, cf. No. 5.|Then go.");
+	CHECK_STR(cut("Yahoo! has grown. (So it was.) Next"), "Yahoo! has grown.|(So it was.)|Next");
+	CHECK_STR(cut("1. First\n2. Second\n- third"), "1. First|2. Second|- third");
+	CHECK_STR(cut("one line\nand the same sentence"), "one line\nand the same sentence");
+	CHECK_STR(cut("彼は東京に住む。「本当？」と聞いた。終"), "彼は東京に住む。|「本当？」|と聞いた。|終");
+	CHECK_STR(cut("यह पहला है। यह दूसरा है।"), "यह पहला है।|यह दूसरा है।");
+	CHECK_STR(cut("هل هذا صحيح؟ نعم. انتهى"), "هل هذا صحيح؟|نعم.|انتهى");
+	CHECK_STR(cut(" \n\n\t "), "");
+	CHECK_STR(cut(""), "");
+	CHECK_STR(cut("."), ".");
+}
+
+static void add_words(struct str *s, int n, const char *last)
+{
+	for (int i = 1; i < n; i++)
+		str_addf(s, "word%d ", i);
+	str_adds(s, last);
+}
+
+static int passages_in(const struct str *s)
+{
+	struct sentence *at;
+	size_t n = sentences_cut(s->p, s->n, &at);
+	int count = 0;
+
+	for (size_t i = 0; i < n; i++)
+		count += at[i].flags & SENTENCE_FIRST;
+	free(at);
+	return count;
+}
+
+TEST(long_paragraphs_are_cut_and_short_ones_joined)
+{
+	struct str s = {0};
+
+	str_adds(&s, "# Heading\n\n");
+	add_words(&s, 60, "end.\n\n");
+	CHECK_INT(passages_in(&s), 1);
+	str_adds(&s, "Tiny.\n\n");
+	add_words(&s, 60, "end.\n\n");
+	CHECK_INT(passages_in(&s), 2);
+	str_adds(&s, "Tiny.\n\n# Another\n\n");
+	CHECK_INT(passages_in(&s), 4);
+	for (int i = 0; i < 24; i++)
+		add_words(&s, 20, "end. ");
+	CHECK_INT(passages_in(&s), 7);      /* 480 words: four passages, the first with the heading */
+	str_free(&s);
+}
+
+TEST(sentences_cover_every_text)
+{
+	static const char *const piece[] = {
+		"a", "B. ", "Mr. ", "word ", "end. ", "\n", "\n\n", "\f", "# ", "## T\n", "- ", "3. ", "?", "! ", "\"", "\xe3\x80\x82", "\xe6\x97\xa5", "\xe6",
+		"\xff", "\xe0\xb8\x81", "\xe0\xb8\x81\xe0\xb8\xb4 ", "\xd8\x9f ", "\xe0\xa5\xa4 ", "\r\n", "\t", "\xc2\xa0", "long long long words here and there ", "| a | b |\n",
+	};
+
+	for (int round = 0; round < 400; round++) {
+		struct str s = {0};
+		struct sentence *at;
+		size_t n, end = 0;
+
+		str_adds(&s, "");
+		for (int i = (int)(test_rand() % 600); i > 0; i--) {
+			const char *p = piece[test_rand() % (sizeof piece / sizeof *piece)];
+			str_adds(&s, p);
+			if (test_rand() % 97 == 0)
+				str_add(&s, "", 1);
+		}
+		n = sentences_cut(s.p, s.n, &at);
+		for (size_t i = 0; i <= n; i++) {
+			size_t from = i < n ? at[i].from : s.n;
+
+			CHECK(from >= end);
+			for (; end < from; end++)
+				CHECK_MSG(s.p[end] == ' ' || (s.p[end] >= '\t' && s.p[end] <= '\r'), "byte %zu of %zu is in no sentence", end, s.n);
+			if (i == n)
+				break;
+			CHECK(at[i].to > at[i].from && at[i].to <= s.n && at[i].words);
+			CHECK(i || at[i].flags & SENTENCE_FIRST);
+			end = at[i].to;
+		}
+		free(at);
+		str_free(&s);
+	}
+}
+
+/* ---- finding ---- */
+
+static struct passage_index *open_index(struct store *s)
+{
+	struct passage_index *x = NULL;
+
+	OK(passage_index_open(&x, s, e));
+	return x;
+}
+
+/* The sentence that fits a question best; "" = none. */
+static const char *ask(struct passage_index *x, const char *text, const char *question)
+{
+	static struct str out;
+	struct indexed_text t = {text, strlen(text)};
+	struct passage_hit hit[4];
+	struct err err = {0};
+	int n = passages_find(x, &t, 1, question, strlen(question), hit, 4, &err);
+
+	CHECK_MSG(n >= 0, "%s", err.msg);
+	str_clear(&out);
+	str_adds(&out, "");
+	if (n > 0) {
+		CHECK(hit[0].from <= hit[0].quote && hit[0].quote < hit[0].quote_end && hit[0].quote_end <= hit[0].to && hit[0].to <= t.n);
+		str_add(&out, text + hit[0].quote, hit[0].quote_end - hit[0].quote);
+	}
+	return out.p;
+}
+
+static const char story[] =
+	"The ferry sails at nine. Tickets are sold on the pier.\n\nIn winter the lighthouses are lit by old keepers, who live there with their "
+	"cats and dogs, and who come ashore once a month to buy what they need for the time that follows.\n\n"
+	"The harbour master wrote a book about caf\xc3\xa9s and storms, which nobody has read, although it lies in every shop of the town and "
+	"in the houses of all the captains who ever sailed from here.";
+
+TEST(words_are_found_in_other_forms)
+{
+	struct passage_index *x = open_index(NULL);
+
+	CHECK_STR(ask(x, story, "When does the ferry sail?"), "The ferry sails at nine.");
+	CHECK(strstr(ask(x, story, "Who keeps the lighthouse?"), "lighthouses"));
+	CHECK(strstr(ask(x, story, "a book on cafe and STORM"), "harbour master"));
+	CHECK_STR(ask(x, story, "zebra"), "");
+	CHECK_STR(ask(x, story, ""), "");
+	CHECK_STR(ask(x, "", "ferry"), "");
+	passage_index_close(x);
+}
+
+TEST(scripts_without_blanks_and_right_to_left_are_found)
+{
+	struct passage_index *x = open_index(NULL);
+
+	CHECK_STR(ask(x, "京都は古い都です。東京は日本の首都です。大阪は商人の町です。", "日本の首都はどこですか"), "東京は日本の首都です。");
+	CHECK_STR(ask(x, "北京是中国的首都。上海是最大的城市。", "最大的城市是哪里？"), "上海是最大的城市。");
+	CHECK(strstr(ask(x, "กรุงเทพเป็นเมืองหลวงของประเทศไทย\n\nเชียงใหม่อยู่ทางเหนือ", "เมืองหลวงของไทย"), "กรุงเทพ"));
+	CHECK_STR(ask(x, "القاهرة عاصمة مصر. دمشق عاصمة سوريا.", "ما هي عاصمة سوريا؟"), "دمشق عاصمة سوريا.");
+	CHECK_STR(ask(x, "हिन्दी भारत की भाषा है। नेपाली नेपाल की भाषा है।", "नेपाल की भाषा"), "नेपाली नेपाल की भाषा है।");
+	passage_index_close(x);
+}
+
+TEST(hostile_questions_are_only_words)
+{
+	static const char *const hostile[] = {
+		"\"", "\"\"\"", "ferry\" OR \"x", "NEAR(ferry sail)", "text:ferry", "ferry*", "^ferry", "ferry AND NOT", "-ferry", "{text}:x", "'; DROP TABLE sentence;--",
+		"\xff\xfe", "\xe6\x97", "\xc2", "(((((((", "+ +", "ferry + sail", "%s%n", "\x01\x02", "\xef\xbf\xbe", "\xcc\x81\xcc\x81", "\xe0\xb8\xb4",
+	};
+	struct passage_index *x = open_index(NULL);
+	struct indexed_text t = {story, sizeof story - 1};
+	struct passage_hit hit[3];
+	struct str s = {0};
+	struct err err = {0};
+
+	for (size_t i = 0; i < sizeof hostile / sizeof *hostile; i++)
+		ask(x, story, hostile[i]);
+	CHECK_INT(passages_find(x, &t, 1, "ferry\0ferry", 11, hit, 3, &err), 1);
+	for (int i = 0; i < 20000; i++)
+		str_addf(&s, "word%d ", i);
+	str_adds(&s, "ferry");
+	CHECK(passages_find(x, &t, 1, s.p, s.n, hit, 3, &err) >= 0);
+	for (int round = 0; round < 300; round++) {
+		str_clear(&s);
+		for (int i = (int)(test_rand() % 40); i >= 0; i--)
+			str_add(&s, (char[]){(char)test_rand()}, 1);
+		CHECK_MSG(passages_find(x, &t, 1, s.p, s.n, hit, 3, &err) >= 0, "%s", err.msg);
+	}
+	CHECK_STR(ask(x, story, "ferry"), "The ferry sails at nine.");
+	str_free(&s);
+	passage_index_close(x);
+}
+
+TEST(several_texts_are_told_apart)
+{
+	struct passage_index *x = open_index(NULL);
+	struct indexed_text t[3] = {{"A red house.", 12}, {story, sizeof story - 1}, {"A blue house by the sea.", 24}};
+	struct passage_hit hit[5];
+	struct err err = {0};
+
+	CHECK_INT(passages_find(x, t, 3, "blue house", 10, hit, 5, &err) >= 2, 1);
+	CHECK_INT(hit[0].text, 2);
+	CHECK_INT(hit[1].text, 0);
+	/* Only the texts that are named are searched, whatever else is indexed. */
+	CHECK_INT(passages_find(x, t, 1, "blue house", 10, hit, 5, &err), 1);
+	CHECK_INT(hit[0].text, 0);
+	CHECK_INT(passages_find(x, t, 0, "blue house", 10, hit, 5, &err), 0);
+	passage_index_close(x);
+}
+
+/* ---- the store ---- */
+
+static int64_t index_text(struct store *s, int64_t session, const char *text)
+{
+	struct stored_document d = {.name = "a.txt", .text = text, .n_text = strlen(text)};
+	int64_t id = 0;
+
+	OK(session_add_document(s, session, &d, &id, e));
+	return id;
+}
+
+TEST(a_text_is_indexed_once_and_deleted_with_its_last_document)
+{
+	struct place p;
+	struct store *s = place_make(&p);
+	int64_t one = begin(s, "one"), two = begin(s, "two"), id;
+	struct passage_index *x = open_index(s);
+
+	id = index_text(s, one, story);
+	index_text(s, two, story);
+	index_text(s, two, "The zeppelin is in the hangar.");
+	CHECK_STR(ask(x, story, "ferry"), "The ferry sails at nine.");
+	CHECK_STR(ask(x, "The zeppelin is in the hangar.", "zeppelins"), "The zeppelin is in the hangar.");
+	CHECK_INT(place_count(s, "passages"), 2);
+	passage_index_close(x);
+	place_reopen(&p, &s);
+	x = open_index(s);
+	CHECK_STR(ask(x, story, "ferry"), "The ferry sails at nine.");
+	CHECK_INT(place_count(s, "passages"), 2);
+	OK(session_drop_document(s, one, id, e));
+	CHECK_INT(place_count(s, "passages"), 2);
+	OK(session_delete(s, two, e));
+	CHECK_INT(place_count(s, "passages"), 0);
+	check_clean(s, __LINE__);
+	passage_index_close(x);
+	CHECK(!on_disk(p.dir, "zeppelin"));
+	CHECK(!on_disk(p.dir, "hangar"));
+	place_remove(&p);
+}
+
+TEST(a_damaged_index_is_made_anew)
+{
+	static const char *const harm[] = {
+		"UPDATE passages SET rows=zeroblob(12)", "UPDATE passages SET n=n+1", "UPDATE passages SET id=id+5", "UPDATE passages SET sum=1",
+		"UPDATE sentence_data SET block=zeroblob(30) WHERE id>10", "DELETE FROM sentence_data", "UPDATE sentence_data SET block=x'ff' WHERE id=10",
+		"UPDATE sentence_data SET block=randomblob(length(block))",
+	};
+
+	for (size_t i = 0; i < sizeof harm / sizeof *harm; i++) {
+		struct place p;
+		struct store *s = place_make(&p);
+		struct str report = {0};
+		struct err err = {0};
+		struct passage_index *x = open_index(s);
+		int64_t session = begin(s, "it");
+
+		index_text(s, session, story);
+		ask(x, story, "ferry");
+		passage_index_close(x);
+		place_sql(&p, &s, harm[i]);
+		if (i % 2) {
+			CHECK_MSG(store_check(s, &report, &err) == 1 && strstr(report.p, "the index of documents was not"), "%s: %s%s", harm[i], report.p, err.msg);
+			check_clean(s, __LINE__);
+		}
+		x = open_index(s);
+		CHECK_MSG(!strcmp(ask(x, story, "ferry"), "The ferry sails at nine."), "%s", harm[i]);
+		passage_index_close(x);
+		OK(session_delete(s, session, e));
+		check_clean(s, __LINE__);
+		str_free(&report);
+		place_remove(&p);
+	}
+}
+
+TEST(an_index_beside_a_writer_is_in_memory)
+{
+	struct place p;
+	struct store *s = place_make(&p), *beside = NULL;
+	struct store_options o = {.dir = p.dir, .read_only = 1};
+	struct passage_index *x;
+
+	begin(s, "it");
+	OK(store_open(&beside, &o, e));
+	x = open_index(beside);
+	CHECK_STR(ask(x, story, "ferry"), "The ferry sails at nine.");
+	CHECK_INT(place_count(s, "passages"), 0);
+	passage_index_close(x);
+	store_close(beside);
+	place_remove(&p);
+}
+
