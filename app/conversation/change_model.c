@@ -126,6 +126,7 @@ int32_t conversation_change_model(struct conversation *t, const struct options *
 	if (!rc) {
 		growing_close(t);
 		aside_forget(t);
+		rerank_close(t);
 		timeline_close(t->tl);
 		engine_close(t->engine);
 		t->tl = NULL;

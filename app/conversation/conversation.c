@@ -179,6 +179,7 @@ void conversation_close(struct conversation *t)
 	free(t->kv);
 	str_free(&t->system);
 	str_free(&t->evidence);
+	rerank_close(t);
 	timeline_close(t->tl);
 	engine_close(t->engine);
 	t->tl = NULL;

@@ -161,6 +161,7 @@ struct conversation {
 	uint64_t total_answer;        /* tokens of all answers */
 	int outgrown;                 /* tokens were evicted, and a turn said so */
 	struct str evidence;          /* of the last answer, as a JSON list (evidence.c) */
+	struct rerank { struct timeline *tl; double tokens, seconds; } rerank;   /* of sources (rerank.c); NULL: none was searched yet; its speed */
 	struct observer observer[OBSERVERS_MOST]; int n_observer;
 	struct conversation_hooks hooks;
 };
@@ -303,7 +304,7 @@ struct sources {
 };
 enum { SOURCES_MOST = 10 };
 /* Find what the documents say about a question, which may lean on the messages so far.  No message is added, and the conversation's
- * timeline is not touched.  Without documents, or without an index of them (hooks.search), nothing is found.  After -1 (ERR_CANCELLED)
+ * timeline is not touched.  signals_watch() watches nothing afterwards.  Without documents, or without an index of them (hooks.search), nothing is found.  After -1 (ERR_CANCELLED)
  * *out is empty. */
 int  conversation_sources(struct conversation *, const char *question, size_t n, struct sources *out, struct err *);
 void sources_free(struct sources *);

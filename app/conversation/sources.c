@@ -1,10 +1,19 @@
-/* app/conversation/sources.c - the passages of the documents that answer a question (conversation.h). */
+/* app/conversation/sources.c - the passages of the documents that answer a question (conversation.h).
+ *
+ * The index gives candidates by bm25; the model then says of each how much likelier the question is behind its best sentence than behind
+ * nothing (rerank.c), for as many candidates as fit the time.  What a passage must reach to count as found was calibrated by
+ * tests/measure/sources on one half of its questions. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "app/conversation/conversation_private.h"
 
-static const double COVERED_LEAST = 0.35;   /* of the question's words, by weight: with less a passage is about something else */
+static const double SECONDS = 0.3;             /* for the model */
+static const double NAT = 10;                  /* what a nat of mean log p is worth in bm25 */
+/* With log p: words covered, and a nat as a share of them; without: words covered alone. */
+static const double GAIN_SHARE = 0.2, FOUND_LEAST = 0.7, COVERED_LEAST = 0.4;
+
+enum { CONTENT_LEAST = 3, BEFORE_MOST = 400 };
 
 void sources_free(struct sources *s)
 {
@@ -12,24 +21,139 @@ void sources_free(struct sources *s)
 	*s = (struct sources){0};
 }
 
+/* ---- the question ---- */
+
+static int is_letter(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || ((unsigned char)c & 0x80);
+}
+
+/* Words that stand for something said before. */
+static int is_pronoun(const char *word, size_t n)
+{
+	static const char *const pronouns[] = {
+		"he", "she", "it", "they", "him", "her", "them", "his", "hers", "its", "their", "theirs", "this", "that", "these", "those", "there", "then",
+	};
+	char low[8];
+
+	if (n >= sizeof low)
+		return 0;
+	for (size_t i = 0; i < n; i++)
+		low[i] = (char)(word[i] >= 'A' && word[i] <= 'Z' ? word[i] + 32 : word[i]);
+	low[n] = 0;
+	for (size_t i = 0; i < sizeof pronouns / sizeof *pronouns; i++)
+		if (!strcmp(low, pronouns[i]))
+			return 1;
+	return 0;
+}
+
+/* Does a question lean on what was said before?  It has a pronoun, or hardly a word of its own. */
+static int leans(const char *question, size_t n)
+{
+	int content = 0, wide = 0;
+
+	for (size_t i = 0; i < n;) {
+		size_t from = i;
+
+		while (i < n && is_letter(question[i]))
+			i++;
+		if (i > from && is_pronoun(question + from, i - from))
+			return 1;
+		content += i - from > 3;
+		wide += i > from && (unsigned char)question[from] & 0x80;
+		i += i == from;
+	}
+	return content < CONTENT_LEAST && !wide;
+}
+
+/* Without a cut through a character. */
+static void add_beginning(struct str *out, const char *text, size_t n, size_t most)
+{
+	for (n = n < most ? n : most; n && n == most && ((unsigned char)text[n] & 0xc0) == 0x80; n--)
+		;
+	str_adds(out, " ");
+	str_add(out, text, n);
+}
+
+/* What is searched for: the question, and the last turn where it leans on that. */
+static void search_words(const struct conversation *t, const char *question, size_t n, struct str *out)
+{
+	size_t i = t->n_msg;
+
+	str_add(out, question, n);
+	/* The question may be the last message already. */
+	if (i && t->msg[i - 1].role == ROLE_USER && t->msg[i - 1].text.n == n && !memcmp(t->msg[i - 1].text.p, question, n))
+		i--;
+	if (!i || !leans(question, n))
+		return;
+	for (size_t first = i > 2 ? i - 2 : 0; i-- > first;)
+		add_beginning(out, t->msg[i].text.p ? t->msg[i].text.p : "", t->msg[i].text.n, BEFORE_MOST);
+}
+
+/* ---- the order ---- */
+
+struct candidate { struct found_passage found; double score, sure; };
+
+static int by_score(const void *a, const void *b)
+{
+	const struct candidate *x = a, *y = b;
+
+	if (x->score != y->score)
+		return x->score < y->score ? 1 : -1;
+	return x->found.doc != y->found.doc ? (x->found.doc < y->found.doc ? -1 : 1) : x->found.from < y->found.from ? -1 : 1;
+}
+
+static int rerank(struct conversation *t, const char *question, size_t n, struct candidate *c, int count, double *sure, struct err *e)
+{
+	double gain[SOURCES_MOST];
+	int scored = 0;
+	struct quote quote[SOURCES_MOST];
+
+	for (int i = 0; i < count; i++) {
+		const struct document *d = &t->doc[c[i].found.doc];
+		quote[i] = (struct quote){d->text.p + d->body + c[i].found.quote, c[i].found.quote_end - c[i].found.quote};
+	}
+	if (rerank_gains(t, question, n, quote, count, SECONDS, gain, &scored, e) < 0)
+		return -1;
+	*sure = 0;
+	for (int i = 0; i < scored; i++) {
+		double with = c[i].found.covered + GAIN_SHARE * gain[i];
+
+		c[i].score += NAT * gain[i];
+		*sure = with > *sure ? with : *sure;
+	}
+	qsort(c, (size_t)scored, sizeof *c, by_score);
+	return scored;
+}
+
 int conversation_sources(struct conversation *t, const char *question, size_t n, struct sources *out, struct err *e)
 {
 	struct found_passage found[SOURCES_MOST];
-	double start = now_seconds();
-	int count = 0;
+	struct candidate c[SOURCES_MOST];
+	double start = now_seconds(), sure = 0;
+	struct str words = {0};
+	int count = 0, scored = 0;
 
 	*out = (struct sources){0};
+	search_words(t, question, n, &words);
 	if (t->n_doc && t->hooks.search)
-		count = t->hooks.search(t, question, n, found, SOURCES_MOST, t->hooks.search_ud, e);
-	if (count < 0)
-		return -1;
-	out->at = xcalloc((size_t)count + 1, sizeof *out->at);
+		count = t->hooks.search(t, words.p ? words.p : "", words.n, found, SOURCES_MOST, t->hooks.search_ud, e);
+	str_free(&words);
 	for (int i = 0; i < count; i++)
+		c[i] = (struct candidate){.found = found[i], .score = found[i].score};
+	if (count > 0)
+		scored = rerank(t, question, n, c, count, &sure, e);
+	if (count < 0 || scored < 0)
+		return -1;
+	out->found = count > 0 && (scored ? sure >= FOUND_LEAST : c[0].found.covered >= COVERED_LEAST);
+	out->at = xcalloc((size_t)count + 1, sizeof *out->at);
+	for (int i = 0; i < count; i++) {
+		const struct found_passage *f = &c[i].found;
+
 		out->at[out->n++] = (struct source){
-			.doc = found[i].doc, .from = found[i].from, .to = found[i].to, .quote = found[i].quote, .quote_end = found[i].quote_end,
-			.score = found[i].score,
+			.doc = f->doc, .from = f->from, .to = f->to, .quote = f->quote, .quote_end = f->quote_end, .score = c[i].score,
 		};
-	out->found = count > 0 && found[0].covered >= COVERED_LEAST;
+	}
 	out->seconds = now_seconds() - start;
 	return 0;
 }

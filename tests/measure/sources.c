@@ -131,7 +131,7 @@ int main(int argc, char **argv)
 	size_t n_text, n_table, n;
 	int half = argc > 3 && argv[3][0] != '-' ? argv[3][0] : 0, skip = half ? 4 : 3;
 	char *text, *table;
-	char *args[32] = {argv[0], "--private"};
+	char *args[32] = {argv[0], (char[]){"--private"}};
 	int n_arg = 2, count[8] = {0}, one = 0, two = 0, none = 0, n_time = 0;
 	double *times, start;
 

@@ -4,7 +4,7 @@
 Writes OUT/NAME.md and OUT/NAME.tsv for each of four documents: squad-70k, squad-500k, hotpot-70k and hotpot-500k.  A line of the table:
 half (a or b), kind (one, two or none: paragraphs that the answer needs), the places in the document that are wanted ("FROM-TO FROM-TO",
 bytes), the accepted answers with | between them, the question.  squad-*: every other article is in the document; questions about the
-others cannot be answered.  squad: FROM-TO is the answer; hotpot: the paragraphs of the supporting facts."""
+others cannot be answered.  FROM-TO is a paragraph: the one the question was written for, or those of the supporting facts."""
 import json
 import random
 import re
@@ -80,21 +80,17 @@ def squad(data, hotpot, essay, tokens, out):
     other = ['## %s\n\n%s' % (t, p) for t, p in paragraphs_of(hotpot, False).items()]
     fill = [p for pair in zip(other, essay) for p in pair] + other[len(essay):] + essay[len(other):]
     random.Random(7).shuffle(fill)
-    size, share = tokens * TOKEN, 0
+    size = tokens * TOKEN
     for i, block in enumerate(blocks):
-        begin = document.at
         for text, asked in block:
             at = document.add(text + '\n\n')
             for h, q in asked:
-                a = q['answers'][0]
-                start = at + len(text[:a['answer_start']].encode())
-                place = '%d-%d' % (start, start + len(a['text'].encode()))
+                place = '%d-%d' % (at, at + len(text.encode()))
                 rows.append((h, 'one', place, [x['text'] for x in q['answers']], q['question']))
         share = (size - document.at) / (len(blocks) - i)
-        goal, k = document.at + max(share, 0), 0
+        goal = document.at + max(share, 0)
         while fill and document.at < goal:
             document.add(fill.pop() + '\n\n')
-        del begin, k
     save(document, rows, out)
 
 
