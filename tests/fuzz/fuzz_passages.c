@@ -1,0 +1,58 @@
+/* tests/fuzz/fuzz_passages.c - libFuzzer target for the cutter and the search of passages: `make fuzz`, then build/fuzz/fuzz_passages [CORPUS].
+ *
+ * The first line is the question, the rest the text. */
+#include "sessions/passages.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void must(int ok)
+{
+	if (!ok)
+		abort();
+}
+
+static void check_cut(const char *text, size_t n)
+{
+	struct sentence *at;
+	size_t count = sentences_cut(text, n, &at), end = 0;
+
+	for (size_t i = 0; i <= count; i++) {
+		size_t from = i < count ? at[i].from : n;
+
+		must(from >= end);
+		for (; end < from; end++)
+			must(text[end] == ' ' || (text[end] >= '\t' && text[end] <= '\r'));
+		if (i == count)
+			break;
+		must(at[i].to > at[i].from && at[i].to <= n && at[i].words);
+		must(i || at[i].flags & SENTENCE_FIRST);
+		end = at[i].to;
+	}
+	free(at);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	const char *in = (const char *)data, *line = memchr(in, '\n', size);
+	size_t n = line ? (size_t)(line - in) : size;
+	struct indexed_text text = {in + n, size - n};
+	struct passage_hit hit[8];
+	struct passage_index *x;
+	struct err e = {0};
+	int count;
+
+	if (size > 20000)
+		return 0;
+	check_cut(text.p, text.n);
+	must(!passage_index_open(&x, NULL, &e));
+	count = passages_find(x, &text, 1, in, n, hit, 8, &e);
+	must(count >= 0);
+	for (int i = 0; i < count; i++)
+		must(hit[i].from <= hit[i].quote && hit[i].quote < hit[i].quote_end && hit[i].quote_end <= hit[i].to && hit[i].to <= text.n &&
+		     hit[i].covered >= 0 && hit[i].covered <= 1.000001);
+	must(passages_find(x, &text, 1, in, n, hit, 8, &e) == count);
+	passage_index_close(x);
+	return 0;
+}
