@@ -353,3 +353,123 @@ TEST(what_another_session_has_read_is_at_hand)
 	close_scene(&s);
 	cleanup();
 }
+
+/* ---- documents that cannot be used ---- */
+
+/* Everything that a question depends on: the prompt, the sequence in the cache, the pin, what the session has. */
+static void state_of(struct scene *s, struct str *out)
+{
+	struct conversation *t = &s->c.t;
+	struct timeline_stats st;
+	struct tokens all = {0};
+	struct err e = {0};
+	const int32_t *id;
+	size_t n;
+
+	str_clear(out);
+	CHECK_MSG(conversation_render(t, 0, &all, &e) == 0, "%s", e.msg);
+	id = timeline_tokens(t->tl, &n);
+	timeline_stats(t->tl, &st);
+	str_addf(out, "%zu documents, %zu messages, %zu undone, %d pinned, %d tokens, %zu in the prompt, %zu in the cache:", t->n_doc, t->n_msg, t->n_undone,
+	         t->pinned, st.n_tokens, all.n, n);
+	str_add(out, all.id, all.n * sizeof *all.id);
+	str_add(out, id, n * sizeof *id);
+	for (size_t i = 0; i < t->n_doc; i++)
+		str_addf(out, " %s %lld", t->doc[i].name, (long long)t->doc[i].stored);
+	tokens_free(&all);
+}
+
+static int count_document(const struct stored_document *d, void *ud)
+{
+	(void)d;
+	++*(int *)ud;
+	return 0;
+}
+
+static void make_broken(void)
+{
+	struct str text = {0};
+	char path[200];
+
+	put("binary.txt", "\0\1\2\3\0", 5);
+	put_text("broken.pdf", "%PDF-1.4\n1 0 obj\n<< /Type /Catalog /Pages 2 0 R >>\nendobj\ntrailer << /Root 1 0 R /Encrypt 9 0 R >>\n");
+	put("broken.epub", "PK\3\4\24\0\0\0\0\0broken", 16);
+	put("broken.docx", "PK\3\4\24\0\0\0\0\0word/document.xml", 27);
+	put("broken.gz", "\x1f\x8b\x08\0\0\0\0\0\0\3broken", 16);
+	put("twice.txt.gz", "\x1f\x8b\x08\0\0\0\0\0\0\3", 10);
+	put("wide.txt", "\xff\xfe\0", 3);
+	put_text("no.html", "<html><script>nothing to see</script></html>");
+	for (int i = 0; i < 4000; i++)
+		str_addf(&text, "word %d ", i);
+	put_text("long.txt", text.p);
+	str_free(&text);
+	snprintf(path, sizeof path, "%s/pipe", files);
+	CHECK(!mkfifo(path, 0600));
+	snprintf(path, sizeof path, "%s/empty", files);
+	CHECK(!mkdir(path, 0700));
+	put_text("closed.txt", "text");
+	snprintf(path, sizeof path, "%s/closed.txt", files);
+	CHECK(!chmod(path, 0));
+}
+
+TEST(a_document_that_cannot_be_used_leaves_no_trace)
+{
+	static const char *const policy[] = {"full", "auto", "cascade:size=96,n=3,stride=32"};
+	static const char *const broken[] = {
+		"binary.txt", "broken.pdf", "broken.epub", "broken.docx", "broken.gz", "twice.txt.gz", "wide.txt", "no.html", "long.txt", "pipe", "empty",
+		"closed.txt", "nothing.txt", "nothing/*.md", "b*.epub", "",
+	};
+	char words[120];
+
+	for (size_t k = 0; k < sizeof policy / sizeof *policy; k++) {
+		struct str before = {0}, after = {0};
+		struct scene s;
+		int refused = 0, kept = 0;
+		struct err e = {0};
+
+		make_files();
+		put_text("good.txt", "The mill burned.\n");
+		make_broken();
+		snprintf(words, sizeof words, "-n 2 -s broken%zu --chat-template chatml --kv %s -c 400", k, policy[k]);
+		open_scene(&s, words);
+		do_file(&s, "/read %/good.txt");
+		CHECK_MSG(!s.errors.n, "%s", s.errors.p);
+		do_line(&s, "a question");
+		do_line(&s, "another");
+		do_line(&s, "/undo");   /* /redo must still work at the end */
+		state_of(&s, &before);
+		for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
+			char line[200];
+			size_t had = s.c.t.n_doc;
+
+			snprintf(line, sizeof line, "/read %%/%s", broken[i]);
+			do_file(&s, *broken[i] ? line : "/read /dev/zero");
+			if (!s.errors.n) {
+				/* Root may read what is closed; a long text need not fit.  Such a document is there, and can be undone. */
+				CHECK_MSG(s.c.t.n_doc > had || has(&s.said, "empty") || !strcmp(broken[i], "no.html"), "%s: no word about it", broken[i]);
+				while (s.c.t.n_doc > had) {
+					do_line(&s, "/undo");
+					undo_forget(&s.c.t);
+				}
+				state_of(&s, &before);   /* it was prefilled */
+				continue;
+			}
+			refused++;
+			state_of(&s, &after);
+			CHECK_MSG(before.n == after.n && !memcmp(before.p, after.p, before.n), "%s after %s: %.100s, was %.100s", policy[k], broken[i], after.p, before.p);
+		}
+		CHECK_MSG(refused >= 10, "only %d were refused", refused);
+		/* The next question reads only itself, and the session has the one document. */
+		do_line(&s, "a third one");
+		do_file(&s, "/read %/binary.txt");
+		do_file(&s, "/read %/broken.pdf");
+		do_line(&s, "a fourth one");
+		CHECK_MSG(!s.errors.n && s.c.t.last.recomputed == 0, "%s", s.errors.n ? s.errors.p : "recomputed");
+		CHECK(!session_documents(s.c.log->store, s.c.log->session, count_document, &kept, &e) && kept == 1);
+		close_scene(&s);
+		remove_files();
+		cleanup();
+		str_free(&before);
+		str_free(&after);
+	}
+}
