@@ -136,9 +136,45 @@ static int begin_turn(struct chat *c, enum turn_kind kind, const char *text, siz
 	return conversation_continue(&c->t, hooks, turn, e);
 }
 
+enum { SOURCES_SHOWN = 3 };
+
+/* '[1] report.pdf, page 12, "Methods": "the sentence"', before the answer begins. */
+static void on_sources(struct conversation *t, void *ud)
+{
+	struct chat *c = ud;
+	struct str s = {0};
+
+	if (c->o.quiet || (c->o.sources && !strcmp(c->o.sources, "off")))
+		return;
+	for (size_t i = 0; i < t->sources.n && i < SOURCES_SHOWN; i++) {
+		const struct source *from = &t->sources.at[i];
+
+		str_addf(&s, "%s[%zu] ", i ? "\n" : "", i + 1);
+		source_place(t, from->doc, from->quote, from->quote_end, &s);
+		str_adds(&s, ": \"");
+		source_quote(t, from, &s);
+		str_adds(&s, "\"");
+	}
+	if (s.n)
+		notice(c, "%s", s.p);
+	str_free(&s);
+}
+
+/* Nothing in the documents answers the question: say so instead of answering from nothing. */
+static void not_found(struct chat *c, const char *text, size_t n)
+{
+	str_clear(&c->not_found);
+	str_add(&c->not_found, text, n);
+	notice(c, c->interactive ? "[nothing in the documents answers this; /anyway asks the model without them, /summarize tells the whole]" :
+	       "nothing in the documents answers this");
+}
+
 static void run_turn(struct chat *c, enum turn_kind kind, const char *text, size_t n)
 {
-	struct answer_hooks hooks = {.text = on_text, .text_ud = c, .progress = chat_prefill_progress, .progress_ud = c};
+	struct answer_hooks hooks = {
+		.text = on_text, .text_ud = c, .progress = chat_prefill_progress, .progress_ud = c, .sources = on_sources, .sources_ud = c,
+		.without_documents = c->anyway,
+	};
 	struct turn turn = {.stop = STOP_LENGTH};
 	struct err e = {0};
 	const struct message *last = kind == TURN_GO_ON ? conversation_answer(&c->t) : NULL;
@@ -163,6 +199,8 @@ static void run_turn(struct chat *c, enum turn_kind kind, const char *text, size
 	if (c->interactive)
 		signals_take_int();   /* this Ctrl-C has stopped the answer: hide it from the prompt */
 	after_turn(c, &turn, rc, &e);
+	if (turn.stop == STOP_NOT_FOUND)
+		not_found(c, text, n);
 	c->goes_on = 0;
 	quit = signals_quit();
 	/* Standard output is broken: no later answer can be written. */
@@ -178,6 +216,21 @@ void chat_turn(struct chat *c, const char *text, size_t n)
 {
 	chat_look_at_files(c);
 	run_turn(c, text ? TURN_ASK : TURN_AGAIN, text, n);
+}
+
+void chat_turn_anyway(struct chat *c)
+{
+	struct str text = c->not_found;
+
+	if (!text.n) {
+		notice(c, "[/anyway answers a question that the documents did not answer; there is none]");
+		return;
+	}
+	c->not_found = (struct str){0};
+	c->anyway = 1;
+	run_turn(c, TURN_ASK, text.p, text.n);
+	c->anyway = 0;
+	str_free(&text);
 }
 
 void chat_continue(struct chat *c)
@@ -286,5 +339,6 @@ void chat_close(struct chat *c, struct options *o)
 	conversation_close(&c->t);
 	reasoning_free(&c->think);
 	str_free(&c->shown);
+	str_free(&c->not_found);
 	options_take_back(o, &c->o);
 }

@@ -50,6 +50,8 @@ struct chat {
 	const struct front *front;
 	void *ud;                    /* the front end's */
 	int interactive;
+	int anyway;                  /* the turn that runs does without the documents */
+	struct str not_found;        /* the last question that nothing in the documents answered */
 	int goes_on;                 /* the turn that runs extends the last answer */
 	int hides, thinking;         /* reasoning is not shown; the model is reasoning now */
 	struct reasoning think; struct str shown;   /* of the answer that is generated */
@@ -75,6 +77,8 @@ void chat_error(struct chat *, const struct err *);
 void chat_take(struct chat *, struct str *text);
 /* Run a turn: text = a question, NULL = answer the last one again. */
 void chat_turn(struct chat *, const char *text, size_t n);
+/* Ask the last question that nothing in the documents answered, without them (/anyway). */
+void chat_turn_anyway(struct chat *);
 /* Extend the last answer (/continue). */
 void chat_continue(struct chat *);
 /* Prefill the documents now, so that the first answer begins at once. */

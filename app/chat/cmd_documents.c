@@ -55,6 +55,22 @@ static int add_or_replace(struct chat *c, const struct doc *doc, struct err *e)
 	return 0;
 }
 
+/* How a document that is not read whole is used. */
+static void say_searched(struct chat *c, const struct document *d)
+{
+	struct timeline_stats st;
+	struct str n = {0};
+
+	timeline_stats(c->t.tl, &st);
+	human_count(&n, d->tokens);
+	if (!strcmp(c->o.docs, "passages"))
+		say("document '%s': about %s tokens; questions search it and bring its best passages", d->name, n.p);
+	else
+		say("document '%s': about %s tokens, more than fit the context of %d; questions search it and bring its best passages", d->name,
+		    n.p, st.ctx);
+	str_free(&n);
+}
+
 static int add_and_free(struct chat *c, struct doc *doc, struct err *e)
 {
 	int rc = add_or_replace(c, doc, e);
@@ -63,6 +79,8 @@ static int add_and_free(struct chat *c, struct doc *doc, struct err *e)
 		say("document '%s' is there already", doc->name);
 	else if (!rc && !c->o.quiet)
 		document_notices(doc);
+	if (!rc && !c->o.quiet && !c->t.doc[c->t.n_doc - 1].whole)
+		say_searched(c, &c->t.doc[c->t.n_doc - 1]);
 	doc_free(doc);
 	return rc < 0 ? -1 : 0;
 }
@@ -93,7 +111,7 @@ static void say_added(struct chat *c, const struct document *d)
 	struct str s = {0};
 
 	human_count(&s, d->tokens);
-	if (!c->o.quiet)
+	if (!c->o.quiet && d->whole)   /* of the others it was said */
 		say("document '%s': %s tokens", d->name, s.p);
 	str_free(&s);
 }
@@ -169,13 +187,17 @@ static void read_from(struct chat *c, size_t from)
 	struct timeline_stats st;
 	struct err e = {0};
 	struct str s = {0};
-	size_t tokens = 0;
+	size_t tokens = 0, whole = 0, first = 0, replaced = c->replaced;
 	int32_t n;
 
-	size_t replaced = c->replaced;
-
 	c->replaced = 0;
-	if (!c->interactive || (from >= c->t.n_doc && !replaced))
+	for (size_t i = c->t.n_doc; i-- > from; )
+		if (c->t.doc[i].whole) {
+			tokens += c->t.doc[i].tokens;
+			whole++;
+			first = i;
+		}
+	if (!c->interactive || (!whole && !replaced))
 		return;
 	n = conversation_prefill(&c->t, chat_prefill_progress, c, &e);
 	c->front->progress(c, "reading", -1, 0);
@@ -183,15 +205,13 @@ static void read_from(struct chat *c, size_t from)
 	if (signals_quit())
 		c->quit = 1, c->rc = 128 + signals_quit();
 	timeline_stats(c->t.tl, &st);
-	if (from >= c->t.n_doc)
+	if (!whole)
 		str_addf(&s, "%zu document%s anew", replaced, replaced == 1 ? "" : "s");
-	else if (c->t.n_doc - from == 1)
-		str_addf(&s, "document '%s'", c->t.doc[from].name);
+	else if (whole == 1)
+		str_addf(&s, "document '%s'", c->t.doc[first].name);
 	else
-		str_addf(&s, "%zu documents", c->t.n_doc - from);
-	for (size_t i = from; i < c->t.n_doc; i++)
-		tokens += c->t.doc[i].tokens;
-	if (from >= c->t.n_doc)
+		str_addf(&s, "%zu documents", whole);
+	if (!whole)
 		tokens = (size_t)st.prefill_tokens;
 	if (n < 0 && e.code == ERR_CANCELLED) {
 		notice(c, "[%s: stopped after %d tokens; the rest is read before the next answer, /undo drops it]", s.p,
@@ -304,9 +324,11 @@ static void list_documents(struct chat *c, int others)
 		str_addf(&s, "%s%3zu  ", i ? "\n" : "", i + 1);
 		table_cell(&s, c->t.doc[i].name, 40);
 		str_adds(&s, "  ");
+		str_adds(&s, c->t.doc[i].whole ? "" : "about ");
 		human_count(&s, c->t.doc[i].tokens);
 		str_adds(&s, " tokens, ");
 		human_bytes(&s, c->t.doc[i].bytes);
+		str_adds(&s, c->t.doc[i].whole ? ", read whole" : ", searched");
 	}
 	if (!s.n)
 		str_adds(&s, "[there is no document; /read FILE adds one]");

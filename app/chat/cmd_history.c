@@ -1,4 +1,5 @@
-/* app/chat/cmd_history.c - the commands that change which messages there are: /new, /undo, /redo, /edit, /regen and /continue. */
+/* app/chat/cmd_history.c - the commands that change which messages there are: /new, /undo, /redo, /edit, /regen, /continue and
+ * /anyway. */
 #include "app/chat/chat_private.h"
 
 #include <stdlib.h>
@@ -17,6 +18,12 @@ void slash_regen(struct chat *c, char *arg)
 {
 	(void)arg;
 	chat_turn(c, NULL, 0);
+}
+
+void slash_anyway(struct chat *c, char *arg)
+{
+	(void)arg;
+	chat_turn_anyway(c);
 }
 
 void slash_undo(struct chat *c, char *arg)

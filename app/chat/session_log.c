@@ -179,7 +179,10 @@ static int add_message(const struct stored_message *m, void *ud)
 	struct resuming *s = ud;
 	size_t n = tokens_match_text(s->t->engine, m->token, m->n_token, m->text, m->n_text) ? m->n_token : 0;
 
-	conversation_message(s->t, m->role == ROLE_ASSISTANT ? ROLE_ASSISTANT : ROLE_USER, m->text, m->n_text, m->token, n)->stored = m->id;
+	struct message *to = conversation_message(s->t, m->role == ROLE_ASSISTANT ? ROLE_ASSISTANT : ROLE_USER, m->text, m->n_text, m->token, n);
+
+	to->stored = m->id;
+	stored_context(m, to);
 	return 0;
 }
 

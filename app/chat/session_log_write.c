@@ -149,19 +149,39 @@ static int64_t parent_of_last(const struct conversation *t)
 	return t->n_msg > 1 ? t->msg[t->n_msg - 2].stored : 0;
 }
 
+/* What the store keeps beside a question: its context, as JSON; "" where there is none. */
+static void question_stats(const struct message *m, struct str *out)
+{
+	if (!m->context.n)
+		return;
+	json_open(out, NULL, '{');
+	json_text(out, "context", m->context.p, m->context.n);
+	json_close(out, '}');
+}
+
+void stored_context(const struct stored_message *from, struct message *to)
+{
+	if (from->role == ROLE_USER && from->stats && *from->stats)
+		jv_text(jv_get(jv_parse(from->stats, strlen(from->stats)), "context"), &to->context);
+}
+
 static void log_question(struct session_log *r, struct conversation *t)
 {
 	struct message *m = &t->msg[t->n_msg - 1];
 	struct stored_message s = {
 		.parent = parent_of_last(t), .role = ROLE_USER, .text = m->text.p ? m->text.p : "", .n_text = m->text.n, .complete = 1,
 	};
+	struct str stats = {0};
 	struct err e = {0};
 
 	if (off(r))
 		return;
 	r->writing = 0;
+	question_stats(m, &stats);
+	s.stats = stats.p ? stats.p : "";
 	if (session_log_begin(r, t, &e) < 0 || message_append(r->store, r->session, &s, &m->stored, &e) < 0)
 		save_failed(r, &e);
+	str_free(&stats);
 }
 
 /* After a rollback over evicted tokens: the snapshot of the last answer has them. */
@@ -237,6 +257,7 @@ static void copy_message(const struct conversation *t, const struct stored_messa
 {
 	*to = (struct message){.role = from->role == ROLE_ASSISTANT ? ROLE_ASSISTANT : ROLE_USER, .stored = from->id};
 	str_add(&to->text, from->text, from->n_text);
+	stored_context(from, to);
 	if (tokens_match_text(t->engine, from->token, from->n_token, from->text, from->n_text))
 		tokens_append(&to->id, from->token, from->n_token);
 }
@@ -260,8 +281,7 @@ static int next_answer(const struct stored_message *m, void *ud)
 
 	if (m->role == ROLE_ASSISTANT) {
 		if (x->there) {
-			str_free(&x->m.text);
-			tokens_free(&x->m.id);
+			message_free(&x->m);
 		}
 		copy_message(x->t, m, &x->m);
 		x->there = 1;
@@ -299,8 +319,7 @@ static int next_turn(struct conversation *t, struct message out[2], void *ud, st
 	out[1] = x.m;
 	x.m = (struct message){0};
 	if (message_path(r->store, x.question[x.n], copy_question, &x, e) < 0) {
-		str_free(&out[1].text);
-		tokens_free(&out[1].id);
+		message_free(&out[1]);
 		return -1;
 	}
 	out[0] = x.m;

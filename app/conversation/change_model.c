@@ -100,14 +100,6 @@ static int open_with(struct conversation *t, const struct options *o, struct err
 	return 0;
 }
 
-static void count_documents(struct conversation *t)
-{
-	struct err e = {0};
-
-	for (size_t i = 0; i < t->n_doc; i++)
-		t->doc[i].tokens = document_count(t, i, &e);
-}
-
 int32_t conversation_change_model(struct conversation *t, const struct options *next, struct err *e)
 {
 	struct engine *look = NULL;
@@ -149,6 +141,6 @@ int32_t conversation_change_model(struct conversation *t, const struct options *
 	}
 	free(was);
 	if (t->engine)
-		count_documents(t);
+		documents_choose(t);
 	return rc < 0 ? -1 : (int32_t)n;
 }

@@ -58,6 +58,10 @@ void conversation_options_changed(struct conversation *t, int reseed)
 {
 	conversation_sampling(t, reseed);
 	t->prefix_known = 0;   /* some templates say in the prefix whether the model is to reason */
+	if (strcmp(t->docs, t->o->docs) != 0) {
+		t->docs = t->o->docs;
+		documents_choose(t);
+	}
 	emit(t, EVENT_SETTINGS, 0);
 }
 
@@ -66,7 +70,7 @@ int conversation_open(struct conversation *t, const struct options *o, struct er
 	const struct engine_info *info;
 	struct timeline_stats st;
 
-	*t = (struct conversation){.o = o, .pinned = -1};
+	*t = (struct conversation){.o = o, .docs = o->docs ? o->docs : "auto", .pinned = -1};
 	if (model_open(&t->engine, o, MODEL_RUN, e) < 0)
 		return -1;
 	info = engine_info(t->engine);
@@ -140,6 +144,7 @@ int32_t conversation_change_policy(struct conversation *t, const char *where, co
 void message_free(struct message *m)
 {
 	str_free(&m->text);
+	str_free(&m->context);
 	tokens_free(&m->id);
 }
 
@@ -180,6 +185,9 @@ void conversation_close(struct conversation *t)
 	str_free(&t->system);
 	str_free(&t->evidence);
 	rerank_close(t);
+	free(t->quoted);
+	t->quoted = NULL;
+	t->n_quoted = 0;
 	timeline_close(t->tl);
 	engine_close(t->engine);
 	t->tl = NULL;

@@ -20,8 +20,10 @@ struct doc_origin;
 struct message {
 	enum chat_role role;
 	struct str text;
+	struct str context;       /* of a question: passages of documents, quoted; rendered in front of the text */
 	struct tokens id;         /* of an answer: the sampled tokens */
-	struct text_at place;
+	struct text_at place;     /* of text */
+	struct text_at context_place;
 	int64_t stored;           /* its number in the store; 0 = not kept */
 	size_t read;              /* bytes of the text that conversation_grow() appended; the question stands behind them */
 };
@@ -29,9 +31,10 @@ struct message {
 /* A file to ask about; text is what stands before the first question: the file, quoted, with its name. */
 struct document {
 	char *name;               /* clean */
+	int whole;                /* 1: its text is prefilled before the first question; 0: questions bring passages of it */
 	struct str text;
 	size_t body, n_body;      /* the file's own bytes within text */
-	size_t tokens;            /* of its text */
+	size_t tokens;            /* of its text; an estimate where it is much too long to be read whole */
 	struct text_at place;
 	size_t at;                /* messages that there were when it was added */
 	uint64_t bytes;           /* of the file */
@@ -53,7 +56,23 @@ struct undone {
 	int replaces;                         /* that document replaces the one with its index */
 };
 
-enum answer_stop { STOP_EOS, STOP_LENGTH, STOP_CANCEL };
+/* A passage that answers a question (sources.c): bytes of the body of document `doc`. */
+struct source {
+	size_t doc;
+	size_t from, to;              /* the passage */
+	size_t quote, quote_end;      /* its best sentence */
+	double score;
+};
+struct sources {
+	struct source *at; size_t n;  /* distinct passages, the best first; also where none is good enough */
+	int found;                    /* 0: nothing is good enough */
+	double seconds;
+};
+enum { SOURCES_MOST = 10 };
+/* A passage in a question's context: bytes of a document's body, and its first byte in the context. */
+struct quoted { size_t doc, from, to, at; };
+
+enum answer_stop { STOP_EOS, STOP_LENGTH, STOP_CANCEL, STOP_NOT_FOUND };
 
 /* What one turn did. */
 struct turn {
@@ -149,6 +168,7 @@ struct conversation {
 	char *kv;                     /* cache policy set during the conversation; NULL = the one of the options */
 	struct message *msg; size_t n_msg, cap_msg;
 	struct document *doc; size_t n_doc;
+	const char *docs;             /* --docs as the documents follow it */
 	struct undone *undone; size_t n_undone;      /* the newest last */
 	struct rendered rendered;     /* the newest rendering: of rendered_msg messages, maybe with the head of an answer */
 	size_t rendered_msg; unsigned rendered_flags;
@@ -160,6 +180,8 @@ struct conversation {
 	struct turn last;
 	uint64_t total_answer;        /* tokens of all answers */
 	int outgrown;                 /* tokens were evicted, and a turn said so */
+	struct sources sources;       /* of the last question */
+	struct quoted *quoted; size_t n_quoted;   /* its passages */
 	struct str evidence;          /* of the last answer, as a JSON list (evidence.c) */
 	struct rerank { struct timeline *tl; double tokens, seconds; } rerank;   /* of sources (rerank.c); NULL: none was searched yet; its speed */
 	struct observer observer[OBSERVERS_MOST]; int n_observer;
@@ -183,8 +205,8 @@ int  tokens_match_text(const struct engine *, const int32_t *id, size_t n_id, co
 
 /* ---- documents (documents.c) ---- */
 
-/* Add a document as quoted data, before the first question.  0; 1 where the same document is there already; -1 with ERR_FIT and the
- * numbers where it does not fit. */
+/* Add a document: whole, as quoted data before the first question, or searched for passages, as --docs says.  0; 1 where the same
+ * document is there already; -1 with ERR_FIT and the numbers where --docs whole was asked for and it does not fit. */
 int  conversation_add_document(struct conversation *, const struct doc *, struct err *);
 /* The same for a document of an earlier run, without an event: it is stored already. */
 int  conversation_restore_document(struct conversation *, const struct doc *, struct err *);
@@ -232,6 +254,9 @@ typedef int answer_text_fn(const char *bytes, size_t n, void *ud, struct err *);
 struct answer_hooks {
 	answer_text_fn *text; void *text_ud;
 	timeline_progress_fn *progress; void *progress_ud;
+	/* t->sources are known, before anything is generated.  May be NULL. */
+	void (*sources)(struct conversation *, void *ud); void *sources_ud;
+	int without_documents;    /* do not search the documents for this question */
 };
 /* Tokens that the cache still holds. */
 int32_t tokens_in_cache(const struct timeline_stats *);
@@ -277,6 +302,18 @@ const struct message *conversation_answer(const struct conversation *);
 /* The answer as the JSON object of -p --json, with a newline.  session: its name; "" = none. */
 void conversation_json(const struct conversation *, const struct turn *, const char *session, struct str *out);
 
+/* ---- sources (sources.c, quote.c): the passages of the documents that answer a question ---- */
+
+/* Find what the documents say about a question, which may lean on the messages so far.  No message is added, and the conversation's
+ * timeline is not touched.  signals_watch() watches nothing afterwards.  Without documents, or without an index of them (hooks.search),
+ * nothing is found.  After -1 (ERR_CANCELLED) *out is empty. */
+int  conversation_sources(struct conversation *, const char *question, size_t n, struct sources *out, struct err *);
+void sources_free(struct sources *);
+/* 'report.pdf, page 12, "Methods"': where bytes [from, to) of document i's body stand; appended. */
+void source_place(const struct conversation *, size_t i, size_t from, size_t to, struct str *out);
+/* The best sentence of a source, on one line; appended. */
+void source_quote(const struct conversation *, const struct source *, struct str *out);
+
 /* ---- passages (passages.c): a document cut into passages that can be quoted ---- */
 
 struct passage { size_t from, to; };   /* bytes of the text; no white space at its ends */
@@ -287,27 +324,6 @@ enum { PASSAGE_LEAST = 40, PASSAGE_GOOD = 80, PASSAGE_MOST = 120 };
 
 /* The passages of a text in UTF-8, in order; free *out.  end[n_token]: the byte behind each of its tokens, ascending. */
 size_t passages_cut(const char *text, size_t n, const size_t *end, size_t n_token, const struct mark *, size_t n_mark, struct passage **out);
-
-/* ---- sources (sources.c): the passages that answer a question ---- */
-
-/* One of them: bytes of the body of document `doc`. */
-struct source {
-	size_t doc;
-	size_t from, to;              /* the passage */
-	size_t quote, quote_end;      /* its best sentence */
-	double score;
-};
-struct sources {
-	struct source *at; size_t n;  /* distinct passages, the best first; also where none is good enough */
-	int found;                    /* 0: nothing is good enough */
-	double seconds;
-};
-enum { SOURCES_MOST = 10 };
-/* Find what the documents say about a question, which may lean on the messages so far.  No message is added, and the conversation's
- * timeline is not touched.  signals_watch() watches nothing afterwards.  Without documents, or without an index of them (hooks.search), nothing is found.  After -1 (ERR_CANCELLED)
- * *out is empty. */
-int  conversation_sources(struct conversation *, const char *question, size_t n, struct sources *out, struct err *);
-void sources_free(struct sources *);
 
 /* ---- reasoning (reasoning.c) ----
  *

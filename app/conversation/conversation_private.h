@@ -29,12 +29,23 @@ int32_t conversation_sync(struct conversation *, int reply_head, const struct to
 /* ---- documents.c ---- */
 
 void document_free(struct document *);
+/* Decide anew which documents are read whole: the model or --docs has changed. */
+void documents_choose(struct conversation *);
 int  document_put_back(struct conversation *, const struct document *, size_t i, struct err *);
 void document_forget_before(struct document *);
 /* Document i has just replaced *old, which is moved there. */
 void document_keep_before(struct conversation *, size_t i, const struct document *old);
 /* The document takes the place of document i, which becomes *old.  -1: it does not fit, and nothing has changed. */
 int  document_swap(struct conversation *, const struct document *, size_t i, struct document *old, struct err *);
+
+/* ---- quote.c ---- */
+
+/* The passages of t->sources and their best sentence, as they stand in front of the question; appended. */
+void question_context(struct conversation *, struct str *out);
+/* The documents are numbered anew: the sources of the last question name them by number. */
+void sources_forget(struct conversation *);
+/* "passages": the sources of the last question. */
+void passages_json(const struct conversation *, struct str *out);
 
 /* ---- undo.c ---- */
 

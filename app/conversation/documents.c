@@ -1,8 +1,10 @@
 /* app/conversation/documents.c - the documents of a conversation (conversation.h).
  *
- * Documents stand, quoted and with their names, before the first question, so all of them lie at the start of the
- * sequence, behind the system prompt: the prefix, which a cache may pin.  They are prefilled once.  A document that is added in the
- * middle of a conversation joins the prefix, and the messages are recomputed behind it. */
+ * A document that fits is read whole.  Such documents stand, quoted and with their names, before the first question, so all of them lie
+ * at the start of the sequence, behind the system prompt: the prefix, which a cache may pin.  They are prefilled once.  One that is
+ * added in the middle of a conversation joins the prefix, and the messages are recomputed behind it.
+ *
+ * Of a document that does not fit nothing is prefilled: each question brings the passages that answer it (sources.c, quote.c). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +12,11 @@
 #include "app/conversation/conversation_private.h"
 #include "ui/ui.h"
 
-enum { ROOM_MIN = 32 };   /* tokens of a question and its answer that must fit beside the documents */
+enum {
+	ROOM_MIN = 32,          /* tokens of a question and its answer that must fit beside the documents */
+	BYTES_PER_TOKEN = 4,    /* for an estimate */
+	BYTES_HOPELESS = 16,    /* a text of more bytes for each token of the context is not even tokenized */
+};
 
 void document_free(struct document *d)
 {
@@ -61,6 +67,7 @@ void conversation_drop_document(struct conversation *t, size_t i, struct str *na
 	if (name)
 		str_adds(name, t->doc[i].name);
 	emit(t, EVENT_DOCUMENT_DROPPED, i);
+	sources_forget(t);
 	t->doc[i].stored = 0;
 	undo_keep_document(t, i);
 	memmove(t->doc + i, t->doc + i + 1, (t->n_doc - i - 1) * sizeof *t->doc);
@@ -70,6 +77,7 @@ void conversation_drop_document(struct conversation *t, size_t i, struct str *na
 
 void conversation_drop_documents(struct conversation *t)
 {
+	sources_forget(t);
 	while (t->n_doc)
 		document_free(&t->doc[--t->n_doc]);
 	free(t->doc);
@@ -88,13 +96,13 @@ size_t conversation_document_tokens(const struct conversation *t)
 
 static int does_not_pin(const struct document *d, const struct err *why, struct err *e)
 {
-	return err_set(e, why->code, "document '%.120s' has %zu tokens: %.240s", d->name, d->tokens, why->msg);
+	return err_set(e, why->code, "document '%.120s' has %zu tokens: %.240s; --docs auto searches it for passages instead", d->name, d->tokens,
+	               why->msg);
 }
 
-/* With document i the conversation must still fit, and a question behind it.  Counts the document's tokens. */
-static int document_fits(struct conversation *t, size_t i, struct err *e)
+/* With document d, which is whole, the conversation must still fit, and `room` more tokens.  Counts the document's tokens. */
+static int document_fits(struct conversation *t, struct document *d, size_t room, struct err *e)
 {
-	struct document *d = &t->doc[i];
 	struct timeline_stats st;
 	struct tokens all = {0};
 	struct err why = {0};
@@ -106,21 +114,54 @@ static int document_fits(struct conversation *t, size_t i, struct err *e)
 	timeline_stats(t->tl, &st);
 	rc = conversation_render(t, 0, &all, e);
 	if (!rc)
-		d->tokens = document_count(t, i, e);
+		d->tokens = document_count(t, (size_t)(d - t->doc), e);
 	if (!rc && st.endless)
 		rc = conversation_pin(t, &all, &why) < 0 ? does_not_pin(d, &why, e) : 0;
 	n = all.n;
 	tokens_free(&all);
-	if (rc < 0 || st.endless || n + ROOM_MIN <= (size_t)st.ctx)
+	if (rc < 0 || st.endless || n + room <= (size_t)st.ctx)
 		return rc;
-	rest = n - d->tokens + ROOM_MIN;
+	rest = n - d->tokens + room;
 	wants = (n + 512 + 255) / 256 * 256;
 	trained = engine_info(t->engine)->ctx_train;
 	if (wants > (size_t)trained)
 		snprintf(beyond, sizeof beyond, ", beyond the %d the model was trained with", trained);
 	return err_set(e, ERR_FIT, "document '%.120s' has %zu tokens and does not fit the context of %d; there is room for %zu; "
-	               "-c %zu would hold it%s", d->name, d->tokens, st.ctx, rest < (size_t)st.ctx ? (size_t)st.ctx - rest : 0,
-	               wants, beyond);
+	               "-c %zu would hold it%s; --docs auto searches it for passages instead", d->name, d->tokens, st.ctx,
+	               rest < (size_t)st.ctx ? (size_t)st.ctx - rest : 0, wants, beyond);
+}
+
+/* Is document d read whole, or searched for passages?  As --docs says; auto: whole if it fits. */
+static int document_choose(struct conversation *t, struct document *d, size_t room, struct err *e)
+{
+	const char *how = t->o->docs ? t->o->docs : "auto";
+	struct timeline_stats st;
+	struct err why = {0};
+
+	timeline_stats(t->tl, &st);
+	d->whole = 0;
+	d->tokens = d->n_body / BYTES_PER_TOKEN;
+	t->prefix_known = 0;
+	if (!strcmp(how, "passages") || (!strcmp(how, "auto") && d->n_body / BYTES_HOPELESS > (size_t)st.ctx))
+		return 0;
+	d->whole = 1;
+	if (document_fits(t, d, room, &why) == 0) {
+		t->prefix_known = 0;
+		return 0;
+	}
+	d->whole = 0;
+	t->prefix_known = 0;
+	return why.code == ERR_FIT && !strcmp(how, "auto") ? 0 : err_set(e, why.code, "%s", why.msg);
+}
+
+void documents_choose(struct conversation *t)
+{
+	struct err none = {0};
+
+	for (size_t i = 0; i < t->n_doc; i++)
+		t->doc[i].whole = 0;
+	for (size_t i = 0; i < t->n_doc; i++)
+		document_choose(t, &t->doc[i], t->n_msg ? 0 : ROOM_MIN, &none);
 }
 
 static int document_known(const struct conversation *t, const char *name, const struct doc *in)
@@ -162,17 +203,15 @@ static struct document document_make(const struct conversation *t, char *name, c
 	return d;
 }
 
-/* As the last one. */
-static int document_append(struct conversation *t, char *name, const struct doc *in, struct err *e)
+/* As the last one.  room: tokens that must stay free behind all that there is. */
+static int document_append(struct conversation *t, char *name, const struct doc *in, size_t room, struct err *e)
 {
 	int rc;
 
 	t->doc = xrealloc(t->doc, (t->n_doc + 1) * sizeof *t->doc);
 	t->doc[t->n_doc] = document_make(t, name, in);
 	t->n_doc++;
-	t->prefix_known = 0;
-	rc = document_fits(t, t->n_doc - 1, e);
-	t->prefix_known = 0;
+	rc = document_choose(t, &t->doc[t->n_doc - 1], room, e);
 	if (rc < 0)
 		document_free(&t->doc[--t->n_doc]);
 	return rc;
@@ -180,7 +219,7 @@ static int document_append(struct conversation *t, char *name, const struct doc 
 
 int conversation_restore_document(struct conversation *t, const struct doc *in, struct err *e)
 {
-	return document_append(t, clean_name(in), in, e);
+	return document_append(t, clean_name(in), in, 0, e);   /* it fitted when it was added */
 }
 
 int conversation_add_document(struct conversation *t, const struct doc *in, struct err *e)
@@ -192,7 +231,7 @@ int conversation_add_document(struct conversation *t, const struct doc *in, stru
 		free(name);
 		return 1;
 	}
-	rc = document_append(t, name, in, e);
+	rc = document_append(t, name, in, ROOM_MIN, e);
 	if (!rc)
 		emit(t, EVENT_DOCUMENT_ADDED, t->n_doc - 1);
 	return rc;
@@ -208,15 +247,14 @@ int document_put_back(struct conversation *t, const struct document *d, size_t i
 	*last = *d;
 	if (last->at > t->n_msg)
 		last->at = t->n_msg;
-	t->prefix_known = 0;
-	if (document_fits(t, t->n_doc - 1, e) < 0) {
+	if (document_choose(t, last, ROOM_MIN, e) < 0) {
 		t->n_doc--;
-		t->prefix_known = 0;
 		return -1;
 	}
 	if (i + 1 < t->n_doc) {
 		struct document back = *last;
 
+		sources_forget(t);
 		memmove(t->doc + i + 1, t->doc + i, (t->n_doc - 1 - i) * sizeof *t->doc);
 		t->doc[i] = back;
 	} else {
@@ -242,13 +280,12 @@ int document_swap(struct conversation *t, const struct document *d, size_t i, st
 	*old = t->doc[i];
 	t->doc[i] = *d;
 	t->doc[i].at = old->at;
-	t->prefix_known = 0;
-	if (document_fits(t, i, e) < 0) {
+	if (document_choose(t, &t->doc[i], ROOM_MIN, e) < 0) {
 		t->doc[i] = *old;
 		t->prefix_known = 0;
 		return -1;
 	}
-	t->prefix_known = 0;
+	sources_forget(t);
 	/* The session's row is replaced with the text. */
 	t->doc[i].stored = old->stored;
 	old->stored = 0;

@@ -8,20 +8,23 @@
 
 /* ---- what is rendered ---- */
 
-/* The first question, behind the documents. */
-static void add_question(const struct conversation *t, const struct str *text, struct str *out)
+/* A message's text as the model gets it: in front of the first one the documents, in front of a question its passages. */
+static void add_whole(const struct conversation *t, const struct message *m, int first, struct str *out)
 {
-	for (size_t i = 0; i < t->n_doc; i++)
-		str_add(out, t->doc[i].text.p, t->doc[i].text.n);
-	if (text->n)
-		str_add(out, text->p, text->n);
+	for (size_t i = 0; first && i < t->n_doc; i++)
+		if (t->doc[i].whole)
+			str_add(out, t->doc[i].text.p, t->doc[i].text.n);
+	if (m->context.n)
+		str_add(out, m->context.p, m->context.n);
+	if (m->text.n)
+		str_add(out, m->text.p, m->text.n);
 }
 
 static int render(const struct conversation *t, const struct message *msg, size_t n_msg, unsigned flags, const struct rendered *before,
                   struct rendered *out, struct err *e)
 {
 	struct chat_msg *list = xcalloc(n_msg + 1, sizeof *list);
-	struct str first = {0};
+	struct str *whole = xcalloc(n_msg + 1, sizeof *whole);
 	size_t n = 0;
 	int rc;
 
@@ -30,9 +33,9 @@ static int render(const struct conversation *t, const struct message *msg, size_
 	for (size_t i = 0; i < n_msg; i++) {
 		const struct message *m = &msg[i];
 		const struct str *text = &m->text;
-		if (!i && t->n_doc) {
-			add_question(t, text, &first);
-			text = &first;
+		if ((!i && t->n_doc) || m->context.n) {
+			add_whole(t, m, !i, &whole[i]);
+			text = &whole[i];
 		}
 		list[n++] = (struct chat_msg){
 			.role = m->role, .text = text->p ? text->p : "", .len = text->n, .id = m->id.id, .n_id = m->id.n,
@@ -42,7 +45,9 @@ static int render(const struct conversation *t, const struct message *msg, size_
 		flags |= REPLY_NO_THOUGHT;
 	rc = engine_render(t->engine, list, n, flags, before, out, e);
 	free(list);
-	str_free(&first);
+	for (size_t i = 0; i < n_msg; i++)
+		str_free(&whole[i]);
+	free(whole);
 	return rc;
 }
 
@@ -66,19 +71,27 @@ void place_all(struct conversation *t)
 	size_t system = t->has_system != 0, before = 0;
 
 	for (size_t i = 0; i < t->n_doc; i++) {
+		t->doc[i].place = (struct text_at){.first = -1};
+		if (!t->doc[i].whole)
+			continue;
 		place_text(&t->rendered, system, before, t->doc[i].text.n, &t->doc[i].place);
 		before += t->doc[i].text.n;
 	}
-	for (size_t i = 0; i < t->n_msg; i++)
-		place_text(&t->rendered, system + i, i ? 0 : before, t->msg[i].text.n, &t->msg[i].place);
+	for (size_t i = 0; i < t->n_msg; i++, before = 0) {
+		struct message *m = &t->msg[i];
+
+		place_text(&t->rendered, system + i, before, m->context.n, &m->context_place);
+		place_text(&t->rendered, system + i, before + m->context.n, m->text.n, &m->place);
+	}
 }
 
-static size_t documents_bytes(const struct conversation *t)
+/* Bytes of the documents before i that stand in front of the first question. */
+static size_t bytes_before(const struct conversation *t, size_t i)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < t->n_doc; i++)
-		n += t->doc[i].text.n;
+	for (size_t k = 0; k < i; k++)
+		n += t->doc[k].whole ? t->doc[k].text.n : 0;
 	return n;
 }
 
@@ -87,11 +100,9 @@ size_t document_count(const struct conversation *t, size_t i, struct err *e)
 	const struct document *d = &t->doc[i];
 	struct tokens id = {0};
 	struct err why = {0};
-	size_t n = 0, before = 0;
+	size_t n = 0, before = bytes_before(t, i);
 
-	for (size_t k = 0; k < i; k++)
-		before += t->doc[k].text.n;
-	if (engine_render_count(t->engine, &t->rendered, t->has_system != 0, before, before + d->text.n, &n, &why) < 0) {
+	if (!d->whole || engine_render_count(t->engine, &t->rendered, t->has_system != 0, before, before + d->text.n, &n, &why) < 0) {
 		engine_tokenize(t->engine, d->text.p, d->text.n, 0, &id, e);
 		n = id.n;
 		tokens_free(&id);
@@ -117,7 +128,7 @@ static int render_prefix(const struct conversation *t, struct rendered *r, struc
 
 	if (render(t, &nothing, 1, RENDER_OPEN, &t->rendered, r, e) < 0)
 		return -1;
-	return engine_render_stable(t->engine, r, t->has_system != 0, documents_bytes(t), out, e);
+	return engine_render_stable(t->engine, r, t->has_system != 0, bytes_before(t, t->n_doc), out, e);
 }
 
 /* The engine finds one difference between two renderings.  A changed beginning (system prompt, documents) and new messages are two:

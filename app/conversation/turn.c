@@ -131,16 +131,48 @@ static int answer(struct conversation *t, struct message *begun, const struct an
 	return rc;
 }
 
+/* Find the passages that answer the question.  0; 1 = nothing in the documents answers it, and none of them is read whole; -1. */
+static int find_sources(struct conversation *t, const char *text, size_t n, const struct answer_hooks *h, struct err *e)
+{
+	int whole = 0;
+
+	sources_forget(t);
+	if (!t->n_doc || h->without_documents || !t->hooks.search)
+		return 0;
+	if (conversation_sources(t, text, n, &t->sources, e) < 0)
+		return -1;
+	for (size_t i = 0; i < t->n_doc; i++)
+		whole |= t->doc[i].whole;
+	if (!t->sources.found) {
+		sources_free(&t->sources);
+		return !whole;
+	}
+	if (h->sources)
+		h->sources(t, h->sources_ud);
+	return 0;
+}
+
 int conversation_ask(struct conversation *t, const char *text, size_t n, const struct answer_hooks *h, struct turn *turn, struct err *e)
 {
-	int was_open = t->growing.open, rc;
-	struct message *m = was_open ? &t->msg[t->n_msg - 1] : message_add(t, ROLE_USER);
+	int was_open = t->growing.open, rc = find_sources(t, text, n, h, e);
+	struct str context = {0};
 	struct err why = {0};
+	struct message *m;
 
+	if (rc) {
+		*turn = (struct turn){.stop = rc > 0 ? STOP_NOT_FOUND : e->code == ERR_CANCELLED ? STOP_CANCEL : STOP_LENGTH};
+		return rc < 0 ? -1 : 0;
+	}
 	if (was_open && aside_save(t, &why) < 0)
 		say("this question becomes part of the text that is read: %s", why.msg);
-	if (was_open)
+	question_context(t, &context);
+	m = was_open ? &t->msg[t->n_msg - 1] : message_add(t, ROLE_USER);
+	if (was_open) {   /* the text that was read stands in front, and must not move */
 		str_adds(&m->text, "\n\n");
+		str_add(&m->text, context.p ? context.p : "", context.n);
+		str_free(&context);
+	}
+	m->context = context;
 	str_add(&m->text, text, n);
 	growing_close(t);
 	emit(t, EVENT_QUESTION, 0);
@@ -223,7 +255,7 @@ int describe_evicted(const struct timeline_stats *st, struct str *out)
 
 void conversation_json(const struct conversation *t, const struct turn *turn, const char *session, struct str *out)
 {
-	static const char *stop[] = {[STOP_EOS] = "eos", [STOP_LENGTH] = "length", [STOP_CANCEL] = "cancel"};
+	static const char *stop[] = {[STOP_EOS] = "eos", [STOP_LENGTH] = "length", [STOP_CANCEL] = "cancel", [STOP_NOT_FOUND] = "not found"};
 	const struct message *m = turn->answered ? conversation_answer(t) : NULL;
 
 	json_open(out, NULL, '{');
@@ -239,6 +271,7 @@ void conversation_json(const struct conversation *t, const struct turn *turn, co
 	json_real(out, "decode_tps", turn->decode_tps, "%.2f");
 	json_string(out, "stop", stop[turn->stop]);
 	json_string(out, "session", *session ? session : NULL);
+	passages_json(t, out);
 	if (t->evidence.n)
 		json_value(out, "evidence", &t->evidence);
 	else

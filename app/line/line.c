@@ -104,7 +104,7 @@ static int put_json(struct chat *c, const struct turn *turn, struct err *e)
 static int put_end(struct chat *c, const struct turn *turn, int rc, const struct err *why, struct err *e)
 {
 	struct line *l = c->ud;
-	int stopped = l->once && turn->stop == STOP_CANCEL;
+	int stopped = l->once && (turn->stop == STOP_CANCEL || turn->stop == STOP_NOT_FOUND);
 
 	if (l->out.broken)
 		return 0;

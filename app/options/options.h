@@ -98,6 +98,9 @@ struct options {
 	const char *prompt;           /* -p; NULL = line mode */
 	const char *color;
 	const char *think;            /* what becomes of reasoning: "auto", "show", "hide", "off" */
+	const char *docs;             /* how documents reach the model: "auto", "whole", "passages" */
+	const char *sources;          /* name the passages that an answer rests on: "on", "off" */
+	int32_t passages;             /* the most passages that go with a question */
 	int json, raw, line, quiet, verbose, help, version;
 	int help_kv;                  /* --kv help: the cache policies and their settings */
 

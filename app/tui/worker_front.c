@@ -304,7 +304,7 @@ void worker_send_changes(struct worker *w)
 
 	/* Documents may have been prefilled meanwhile. */
 	for (size_t i = 0; i < w->n_first; i++)
-		unread |= w->first[i] < 0;
+		unread |= i < t->n_doc && t->doc[i].whole && w->first[i] < 0;
 	if (w->documents_stale || unread)
 		send_documents(w);
 	if (w->messages_stale)

@@ -1,0 +1,188 @@
+/* app/conversation/quote.c - what a question brings along from the documents: passages, and the sentence that answers best
+ * (conversation.h).
+ *
+ * Behind a document that was read whole, a question brings the best sentence of it; of a document that is only searched it brings the best
+ * passages, in the order of the document, and then the sentence.  A passage that an earlier question brought is not sent again while the
+ * cache holds it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/conversation/conversation_private.h"
+
+enum {
+	KEPT_LEAST = 230,        /* of 255: an earlier passage counts as cached if its tokens keep this share of their KV entries */
+	BYTES_PER_CTX = 1,       /* passages of a question, in bytes for each token of the context: about a quarter of it */
+};
+
+static const char *body_of(const struct conversation *t, const struct source *s)
+{
+	return t->doc[s->doc].text.p + t->doc[s->doc].body;
+}
+
+/* Text on one line: a line break in the middle of a sentence is a blank. */
+static void add_on_one_line(struct str *out, const char *p, size_t n)
+{
+	int blank = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		int space = p[i] == ' ' || p[i] == '\n' || p[i] == '\t' || p[i] == '\f';
+
+		if (!space)
+			str_add(out, p + i, 1);
+		else if (!blank)
+			str_adds(out, " ");
+		blank = space;
+	}
+}
+
+void source_quote(const struct conversation *t, const struct source *s, struct str *out)
+{
+	add_on_one_line(out, body_of(t, s) + s->quote, s->quote_end - s->quote);
+}
+
+/* ---- passages that the cache holds already ---- */
+
+/* Do the tokens of bytes at .. at + n of message m's context keep their KV entries? */
+static int context_kept(const struct conversation *t, const struct message *m, size_t at, size_t n)
+{
+	size_t n_id = t->rendered.id.n, from = m->context_place.byte + at, i;
+	uint64_t sum = 0;
+	uint8_t *kept;
+	int32_t first, k;
+
+	if (m->context_place.first < 0)
+		return 0;
+	for (i = (size_t)m->context_place.first; i < n_id && t->rendered.end[i] <= from; i++)
+		;
+	first = (int32_t)i;
+	for (; i < n_id && t->rendered.end[i] <= from + n; i++)
+		;
+	k = (int32_t)i - first;
+	if (k <= 0)
+		return 0;
+	kept = xcalloc((size_t)k, 1);
+	timeline_kept(t->tl, first, k, kept);
+	for (i = 0; i < (size_t)k; i++)
+		sum += kept[i];
+	free(kept);
+	return sum >= (uint64_t)k * KEPT_LEAST;
+}
+
+static int sent_before(const struct conversation *t, const char *text, size_t n)
+{
+	for (size_t i = t->n_msg; i--; ) {
+		const struct message *m = &t->msg[i];
+		const char *at = m->context.n ? memmem(m->context.p, m->context.n, text, n) : NULL;
+
+		if (at && context_kept(t, m, (size_t)(at - m->context.p), n))
+			return 1;
+	}
+	return 0;
+}
+
+void source_place(const struct conversation *t, size_t i, size_t from, size_t to, struct str *out)
+{
+	struct document_place at;
+
+	document_place(&t->doc[i], from, to, &at);
+	str_adds(out, t->doc[i].name);
+	if (at.page)
+		str_addf(out, ", page %s", at.page);
+	if (at.heading)
+		str_addf(out, ", \"%s\"", at.heading);
+}
+
+void sources_forget(struct conversation *t)
+{
+	sources_free(&t->sources);
+	t->n_quoted = 0;
+}
+
+/* ---- what goes in front of the question ---- */
+
+static int by_place(const void *a, const void *b)
+{
+	const struct quoted *x = a, *y = b;
+
+	if (x->doc != y->doc)
+		return x->doc < y->doc ? -1 : 1;
+	return x->from < y->from ? -1 : x->from > y->from;
+}
+
+/* The best passages of documents that are not read whole; t->quoted, in the order of the documents. */
+static void choose_passages(struct conversation *t)
+{
+	struct timeline_stats st;
+	size_t room, most = (size_t)(t->o->passages > 0 ? t->o->passages : 0);
+
+	timeline_stats(t->tl, &st);
+	room = (size_t)st.ctx * BYTES_PER_CTX;
+	free(t->quoted);
+	t->quoted = xcalloc(t->sources.n + 1, sizeof *t->quoted);
+	t->n_quoted = 0;
+	for (size_t i = 0; i < t->sources.n && t->n_quoted < most; i++) {
+		const struct source *s = &t->sources.at[i];
+		size_t n = s->to - s->from;
+
+		if (t->doc[s->doc].whole || n > room)
+			continue;
+		room -= n;
+		t->quoted[t->n_quoted++] = (struct quoted){.doc = s->doc, .from = s->from, .to = s->to};
+	}
+	qsort(t->quoted, t->n_quoted, sizeof *t->quoted, by_place);
+}
+
+void question_context(struct conversation *t, struct str *out)
+{
+	size_t sent = 0;
+
+	choose_passages(t);
+	for (size_t i = 0; i < t->n_quoted; i++) {
+		struct quoted q = t->quoted[i];
+		const struct document *d = &t->doc[q.doc];
+		const char *text = d->text.p + d->body + q.from;
+
+		if (sent_before(t, text, q.to - q.from))
+			continue;
+		str_adds(out, "From ");
+		source_place(t, q.doc, q.from, q.to, out);
+		str_adds(out, ":\n");
+		q.at = out->n;
+		str_add(out, text, q.to - q.from);
+		str_adds(out, "\n\n");
+		t->quoted[sent++] = q;
+	}
+	t->n_quoted = sent;
+	if (!t->sources.n)
+		return;
+	str_adds(out, "The document says: \"");
+	source_quote(t, &t->sources.at[0], out);
+	str_adds(out, "\"\n\n");
+}
+
+/* ---- for people and programs ---- */
+
+void passages_json(const struct conversation *t, struct str *out)
+{
+	json_open(out, "passages", '[');
+	for (size_t i = 0; t->sources.found && i < t->sources.n; i++) {
+		const struct source *s = &t->sources.at[i];
+		struct document_place at;
+		struct str quote = {0};
+
+		json_open(out, NULL, '{');
+		json_string(out, "doc", t->doc[s->doc].name);
+		document_place(&t->doc[s->doc], s->quote, s->quote_end, &at);
+		place_json(&at, out);
+		json_open(out, "bytes", '[');
+		json_uint(out, NULL, s->from);
+		json_uint(out, NULL, s->to);
+		json_close(out, ']');
+		source_quote(t, s, &quote);
+		json_text(out, "text", quote.p, quote.n);
+		json_real(out, "score", s->score, "%.4f");
+		json_close(out, '}');
+		str_free(&quote);
+	}
+	json_close(out, ']');
+}
