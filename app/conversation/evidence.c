@@ -61,6 +61,37 @@ static double add_document(const struct document *d, const size_t *end, const fl
 	return all;
 }
 
+/* The passages that the last question brought along: each is one, as it was quoted. */
+static double add_quoted(const struct conversation *t, const struct message *m, const float *weight, size_t n_token, struct looked_at *best)
+{
+	double all = 0;
+
+	if (m->context_place.first < 0)
+		return 0;
+	for (size_t i = 0; i < t->n_quoted; i++) {
+		const struct quoted *q = &t->quoted[i];
+		size_t from = m->context_place.byte + q->at, to = from + q->to - q->from;
+		struct looked_at *last = &best[BEST];
+
+		*last = (struct looked_at){.d = &t->doc[q->doc], .p = {.from = q->from, .to = q->to}};
+		for (size_t k = (size_t)m->context_place.first; k < n_token && t->rendered.end[k] <= to; k++)
+			if (t->rendered.end[k] > from)
+				last->weight += (double)weight[k];
+		all += last->weight;
+		qsort(best, BEST + 1, sizeof *best, by_weight);
+	}
+	return all;
+}
+
+/* The question that the last answer answers; NULL: there is none. */
+static const struct message *last_question(const struct conversation *t)
+{
+	for (size_t i = t->n_msg; i--; )
+		if (t->msg[i].role == ROLE_USER)
+			return &t->msg[i];
+	return NULL;
+}
+
 void place_json(const struct document_place *place, struct str *out)
 {
 	json_page(out, "page", place->page);
@@ -105,13 +136,15 @@ void evidence_end(struct conversation *t)
 {
 	struct looked_at best[BEST + 1] = {{ .d = NULL }};
 	size_t *end, n;
+	const struct message *question;
 	float *weight;
 	double all = 0;
 
 	if (!t->o->json || !t->n_doc)
 		return;
-	/* Documents are part of the prefix, but for a last token that a question may share. */
-	n = t->rendered.id.n < t->prefix.n + 2 ? t->rendered.id.n : t->prefix.n + 2;
+	/* Documents are part of the prefix, but for a last token that a question may share; passages stand anywhere. */
+	n = t->n_quoted || t->rendered.id.n < t->prefix.n + 2 ? t->rendered.id.n : t->prefix.n + 2;
+	question = last_question(t);
 	weight = xcalloc(n + 1, sizeof *weight);
 	end = xcalloc(n + 1, sizeof *end);
 	timeline_evidence(t->tl, 0, (int32_t)n, weight);
@@ -124,6 +157,8 @@ void evidence_end(struct conversation *t)
 		if (d->place.first >= 0)
 			all += add_document(d, end, weight + d->place.first, tokens_in(t, d, n, end), best);
 	}
+	if (question)
+		all += add_quoted(t, question, weight, n, best);
 	json_open(&t->evidence, NULL, '[');
 	for (size_t i = 0; i < BEST && best[i].weight > 0 && best[i].weight >= SHARE_LEAST * all; i++) {
 		passage_json(&best[i], best[i].weight / all, &t->evidence);
