@@ -69,8 +69,8 @@ struct sources {
 	double seconds;
 };
 enum { SOURCES_MOST = 10 };
-/* A passage in a question's context: bytes of a document's body, and its first byte in the context. */
-struct quoted { size_t doc, from, to, at; };
+/* A passage, or its best sentence, in a question's context: bytes from .. to of a document's body; bytes at .. at + n of the context. */
+struct quoted { size_t doc, from, to, at, n; };
 
 enum answer_stop { STOP_EOS, STOP_LENGTH, STOP_CANCEL, STOP_NOT_FOUND };
 
@@ -181,7 +181,7 @@ struct conversation {
 	uint64_t total_answer;        /* tokens of all answers */
 	int outgrown;                 /* tokens were evicted, and a turn said so */
 	struct sources sources;       /* of the last question */
-	struct quoted *quoted; size_t n_quoted;   /* its passages */
+	struct quoted *quoted; size_t n_quoted;   /* what its context quotes of them */
 	struct str evidence;          /* of the last answer, as a JSON list (evidence.c) */
 	struct rerank { struct timeline *tl; double tokens, seconds; } rerank;   /* of sources (rerank.c); NULL: none was searched yet; its speed */
 	struct observer observer[OBSERVERS_MOST]; int n_observer;

@@ -61,7 +61,17 @@ static double add_document(const struct document *d, const size_t *end, const fl
 	return all;
 }
 
-/* The passages that the last question brought along: each is one, as it was quoted. */
+/* The passage among the best that holds the beginning of what is quoted, or a new one without mass yet. */
+static struct looked_at *quoted_passage(const struct document *d, const struct quoted *q, struct looked_at *best)
+{
+	for (int i = 0; i < BEST; i++)
+		if (best[i].d == d && best[i].p.from < q->to && q->from < best[i].p.to)
+			return &best[i];
+	best[BEST] = (struct looked_at){.d = d, .p = {.from = q->from, .to = q->to}};
+	return &best[BEST];
+}
+
+/* The passages that the last question quotes, and its best sentence, which counts for the passage that holds it. */
 static double add_quoted(const struct conversation *t, const struct message *m, const float *weight, size_t n_token, struct looked_at *best)
 {
 	double all = 0;
@@ -70,14 +80,14 @@ static double add_quoted(const struct conversation *t, const struct message *m, 
 		return 0;
 	for (size_t i = 0; i < t->n_quoted; i++) {
 		const struct quoted *q = &t->quoted[i];
-		size_t from = m->context_place.byte + q->at, to = from + q->to - q->from;
-		struct looked_at *last = &best[BEST];
+		size_t from = m->context_place.byte + q->at, to = from + q->n;
+		struct looked_at *p = quoted_passage(&t->doc[q->doc], q, best);
 
-		*last = (struct looked_at){.d = &t->doc[q->doc], .p = {.from = q->from, .to = q->to}};
 		for (size_t k = (size_t)m->context_place.first; k < n_token && t->rendered.end[k] <= to; k++)
-			if (t->rendered.end[k] > from)
-				last->weight += (double)weight[k];
-		all += last->weight;
+			if (t->rendered.end[k] > from) {
+				p->weight += (double)weight[k];
+				all += (double)weight[k];
+			}
 		qsort(best, BEST + 1, sizeof *best, by_weight);
 	}
 	return all;

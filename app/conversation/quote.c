@@ -118,7 +118,7 @@ static void choose_passages(struct conversation *t)
 	timeline_stats(t->tl, &st);
 	room = (size_t)st.ctx * BYTES_PER_CTX;
 	free(t->quoted);
-	t->quoted = xcalloc(t->sources.n + 1, sizeof *t->quoted);
+	t->quoted = xcalloc(t->sources.n + 2, sizeof *t->quoted);   /* and the sentence */
 	t->n_quoted = 0;
 	for (size_t i = 0; i < t->sources.n && t->n_quoted < most; i++) {
 		const struct source *s = &t->sources.at[i];
@@ -134,20 +134,22 @@ static void choose_passages(struct conversation *t)
 
 void question_context(struct conversation *t, struct str *out)
 {
+	struct quoted q;
 	size_t sent = 0;
 
 	choose_passages(t);
 	for (size_t i = 0; i < t->n_quoted; i++) {
-		struct quoted q = t->quoted[i];
-		const struct document *d = &t->doc[q.doc];
-		const char *text = d->text.p + d->body + q.from;
+		const struct document *d = &t->doc[t->quoted[i].doc];
+		const char *text = d->text.p + d->body + t->quoted[i].from;
 
+		q = t->quoted[i];
 		if (sent_before(t, text, q.to - q.from))
 			continue;
 		str_adds(out, "From ");
 		source_place(t, q.doc, q.from, q.to, out);
 		str_adds(out, ":\n");
 		q.at = out->n;
+		q.n = q.to - q.from;
 		str_add(out, text, q.to - q.from);
 		str_adds(out, "\n\n");
 		t->quoted[sent++] = q;
@@ -156,7 +158,13 @@ void question_context(struct conversation *t, struct str *out)
 	if (!t->sources.n)
 		return;
 	str_adds(out, "The document says: \"");
+	q = (struct quoted){.doc = t->sources.at[0].doc, .from = t->sources.at[0].from, .to = t->sources.at[0].to, .at = out->n};
 	source_quote(t, &t->sources.at[0], out);
+	for (size_t i = q.at; i < out->n; i++)   /* quotation marks within quotation marks */
+		if (out->p[i] == '"')
+			out->p[i] = '\'';
+	q.n = out->n - q.at;
+	t->quoted[t->n_quoted++] = q;
 	str_adds(out, "\"\n\n");
 }
 

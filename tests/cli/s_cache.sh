@@ -102,11 +102,17 @@ cmp -s "$dir/first" "$dir/second" && ok "/read and FILE are the same" || bad "/r
 says "/new keeps the document" 'the document stays'
 says "/undo drops it" "document 'a.txt' is dropped"
 says "and then there is nothing" 'nothing to undo'
+for i in $(seq 1 100); do printf 'The key of room %d is kept by warden %d.\n\n' "$i" $((i * 7)); done >"$dir/rooms.txt"
 for kv in auto full; do
-	{ echo "/read $dir/long.txt"; questions 1; } >"$dir/in"; talk --kv $kv -c 256
+	{ echo "/read $dir/long.txt"; questions 1; } >"$dir/in"; talk --kv $kv -c 256 --docs whole
 	[ $rc = 5 ] && [ "$(answers)" = 1 ] && ok "$kv: a document that does not fit is refused, the talk goes on" ||
 		bad "$kv: a document that does not fit is refused, the talk goes on" "status $rc: $(cat "$dir/err")"
 	says "$kv: with its tokens" "document 'long.txt' has [0-9]* tokens"
+	{ echo "/read $dir/rooms.txt"; echo 'Who keeps the key of room 99?'; } >"$dir/in"; talk --kv $kv -c 256
+	[ $rc = 0 ] && [ "$(answers)" = 1 ] && ok "$kv: by default it is searched" ||
+		bad "$kv: by default it is searched" "status $rc: $(cat "$dir/err")"
+	says "$kv: which is said" "document 'rooms.txt': about [0-9,]* tokens, more than fit the context of [0-9]*; questions search it"
+	says "$kv: and the source is shown" '^\[1\] rooms.txt: ".*room 99 ' 
 done
 
 # ---- instruments ----

@@ -67,12 +67,14 @@ mux resize-window -x 80 -y 24
 send_line '/system ""'
 wait_for 10 at_prompt
 
-# ---- a document that cannot fit ----
+# ---- a document that does not fit ----
 
 seq 1 20000 >"$dir/long.txt"
 send_line "/read $dir/long.txt"
-if wait_for 20 shows "document 'long.txt' has [0-9]" && wait_for 10 at_prompt; then ok "a document that cannot fit is refused at /read"
-else bad "a document that cannot fit is refused at /read" "$(tail_of_screen)"; fi
+if wait_for 20 shows "document 'long.txt': about [0-9]" && wait_for 10 at_prompt; then ok "a document that does not fit will be searched"
+else bad "a document that does not fit will be searched" "$(tail_of_screen)"; fi
+send_line "/drop 1"
+wait_for 10 shows "dropped 'long.txt'"
 
 # ---- stop ----
 
