@@ -171,6 +171,12 @@ void conversation_empty(struct conversation *t)
 	emit(t, EVENT_CLEARED, 0);
 }
 
+void sources_forget(struct conversation *t)
+{
+	sources_free(&t->sources);
+	t->n_quoted = 0;
+}
+
 void conversation_close(struct conversation *t)
 {
 	signals_watch(NULL);

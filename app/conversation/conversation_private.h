@@ -8,6 +8,8 @@
 
 /* Tell the observers. */
 void emit(struct conversation *, enum conversation_event_what, size_t i);
+/* The documents are numbered anew: the sources of the last question name them by number. */
+void sources_forget(struct conversation *);
 struct message *message_add(struct conversation *, enum chat_role);
 
 /* ---- render.c ---- */
@@ -42,8 +44,6 @@ int  document_swap(struct conversation *, const struct document *, size_t i, str
 
 /* The passages of t->sources and their best sentence, as they stand in front of the question; appended. */
 void question_context(struct conversation *, struct str *out);
-/* The documents are numbered anew: the sources of the last question name them by number. */
-void sources_forget(struct conversation *);
 /* "passages": the sources of the last question. */
 void passages_json(const struct conversation *, struct str *out);
 

@@ -11,7 +11,8 @@
 
 enum {
 	KEPT_LEAST = 230,        /* of 255: an earlier passage counts as cached if its tokens keep this share of their KV entries */
-	BYTES_PER_CTX = 1,       /* passages of a question, in bytes for each token of the context: about a quarter of it */
+	SHARE_OF_CTX = 3,        /* the passages of a question take at most this part of the context, */
+	SHARE_OF_FREE = 2,       /* and where nothing is evicted this part of what is free */
 };
 
 static const char *body_of(const struct conversation *t, const struct source *s)
@@ -92,12 +93,6 @@ void source_place(const struct conversation *t, size_t i, size_t from, size_t to
 		str_addf(out, ", \"%s\"", at.heading);
 }
 
-void sources_forget(struct conversation *t)
-{
-	sources_free(&t->sources);
-	t->n_quoted = 0;
-}
-
 /* ---- what goes in front of the question ---- */
 
 static int by_place(const void *a, const void *b)
@@ -109,22 +104,44 @@ static int by_place(const void *a, const void *b)
 	return x->from < y->from ? -1 : x->from > y->from;
 }
 
+/* Tokens that the passages of a question may take. */
+static size_t room_for_passages(const struct conversation *t)
+{
+	struct timeline_stats st;
+	size_t room, left;
+
+	timeline_stats(t->tl, &st);
+	room = (size_t)st.ctx / SHARE_OF_CTX;
+	left = st.endless || st.n_tokens > st.ctx ? room : (size_t)(st.ctx - st.n_tokens) / SHARE_OF_FREE;
+	return left < room ? left : room;
+}
+
+static size_t count_tokens(const struct conversation *t, const char *text, size_t n)
+{
+	struct tokens id = {0};
+	struct err none = {0};
+	size_t count = engine_tokenize(t->engine, text, n, 0, &id, &none) < 0 ? n : id.n;
+
+	tokens_free(&id);
+	return count;
+}
+
 /* The best passages of documents that are not read whole; t->quoted, in the order of the documents. */
 static void choose_passages(struct conversation *t)
 {
-	struct timeline_stats st;
-	size_t room, most = (size_t)(t->o->passages > 0 ? t->o->passages : 0);
+	size_t room = room_for_passages(t), most = (size_t)(t->o->passages > 0 ? t->o->passages : 0);
 
-	timeline_stats(t->tl, &st);
-	room = (size_t)st.ctx * BYTES_PER_CTX;
 	free(t->quoted);
 	t->quoted = xcalloc(t->sources.n + 2, sizeof *t->quoted);   /* and the sentence */
 	t->n_quoted = 0;
 	for (size_t i = 0; i < t->sources.n && t->n_quoted < most; i++) {
 		const struct source *s = &t->sources.at[i];
-		size_t n = s->to - s->from;
+		size_t n;
 
-		if (t->doc[s->doc].whole || n > room)
+		if (t->doc[s->doc].whole)
+			continue;
+		n = count_tokens(t, body_of(t, s) + s->from, s->to - s->from);
+		if (n > room)
 			continue;
 		room -= n;
 		t->quoted[t->n_quoted++] = (struct quoted){.doc = s->doc, .from = s->from, .to = s->to};

@@ -108,7 +108,7 @@ for kv in auto full; do
 	[ $rc = 5 ] && [ "$(answers)" = 1 ] && ok "$kv: a document that does not fit is refused, the talk goes on" ||
 		bad "$kv: a document that does not fit is refused, the talk goes on" "status $rc: $(cat "$dir/err")"
 	says "$kv: with its tokens" "document 'long.txt' has [0-9]* tokens"
-	{ echo "/read $dir/rooms.txt"; echo 'Who keeps the key of room 99?'; } >"$dir/in"; talk --kv $kv -c 256
+	{ echo "/read $dir/rooms.txt"; echo 'By which warden is the key of room 99 kept?'; } >"$dir/in"; talk --kv $kv -c 256
 	[ $rc = 0 ] && [ "$(answers)" = 1 ] && ok "$kv: by default it is searched" ||
 		bad "$kv: by default it is searched" "status $rc: $(cat "$dir/err")"
 	says "$kv: which is said" "document 'rooms.txt': about [0-9,]* tokens, more than fit the context of [0-9]*; questions search it"

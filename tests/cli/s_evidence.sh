@@ -120,7 +120,7 @@ done
 
 # ---- several documents, several questions, pages ----
 
-printf 'The secret word is "heron".\n' >"$dir/word.txt"
+printf 'The secret word of the club is heron.\n' >"$dir/word.txt"
 printf 'The wheel of the mill turns from October to June, and the miller mends his sacks in summer.\f\n' >"$dir/mill.txt"
 printf 'The mill cost 5985 pounds, which was thought too much.\n\f\n' >>"$dir/mill.txt"
 printf 'What is the secret word?\n/new\nWhat did the mill cost?\n' |
