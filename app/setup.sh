@@ -87,10 +87,11 @@ package() {
 	apt-get:libcurl) echo libcurl4-openssl-dev ;;
 	dnf:libcurl|zypper:libcurl) echo libcurl-devel ;;
 	pacman:libcurl) echo curl ;;
-	apt-get:poppler|dnf:poppler) echo poppler-utils ;;
-	zypper:poppler) echo poppler-tools ;;
+	apt-get:poppler|dnf:poppler) echo poppler-utils poppler-data ;;   # the tables of Chinese, Japanese and Korean fonts
+	zypper:poppler) echo poppler-tools poppler-data ;;
+	pacman:poppler) echo poppler poppler-data ;;
 	pacman:readline|pacman:sqlite|pacman:openssl|pacman:xxhash|pacman:ncurses|pacman:zlib|pacman:md4c) echo "$2" ;;
-	pacman:libxml2|pacman:libarchive|pacman:libseccomp|pacman:poppler) echo "$2" ;;
+	pacman:libxml2|pacman:libarchive|pacman:libseccomp) echo "$2" ;;
 	apt-get:pip|dnf:pip|zypper:pip) echo python3-pip ;;
 	pacman:pip) echo python-pip ;;
 	apt-get:debug) echo libc6-dbg ;;

@@ -151,7 +151,7 @@ int doc_helper(int argc, char **argv)
 		rc = send_error(&e);
 	} else if (type == DOC_PDF) {
 		static char *const env[] = {(char *)(uintptr_t)"LC_ALL=C.UTF-8", NULL};
-		const char *const args[] = {"pdftotext", "-q", "-enc", "UTF-8", "-eol", "unix", "-l", PAGES_MAX, "-", "-", NULL};
+		const char *const args[] = {"pdftotext", "-enc", "UTF-8", "-eol", "unix", "-l", PAGES_MAX, "-", "-", NULL};
 		if (argc > 3)
 			execve(argv[3], (char *const *)(uintptr_t)args, env);
 		rc = 127;
@@ -174,6 +174,7 @@ struct child {
 	pid_t pid;
 	int out, err;            /* pipes */
 	struct str message;      /* what came from standard error */
+	int no_tables;           /* pdftotext lacks the tables of Chinese, Japanese or Korean fonts */
 	char *p;                 /* what came from standard output */
 	size_t n, cap;
 	const char *why;         /* it was killed, and why */
@@ -293,11 +294,13 @@ static int take_output(struct child *c)
 
 static int take_message(struct child *c)
 {
-	char buf[512];
+	char buf[4096];
 	ssize_t got = read(c->err, buf, sizeof buf);
 
 	if (got > 0 && c->message.n < STDERR_MAX)
 		str_add(&c->message, buf, (size_t)got);
+	/* Said again for every font, so it does not matter where a read cuts. */
+	c->no_tables |= got > 0 && memmem(buf, (size_t)got, "Missing language pack", 21) != NULL;
 	return got > 0 || (got < 0 && errno == EINTR);
 }
 
@@ -487,6 +490,8 @@ static int finish_pdf(struct child *c, const char *name, struct doc *d, struct e
 		err_set(e, ERR_DOCUMENT, "document '%s' %s", name, why.msg);
 		return -1;
 	}
+	if (c->no_tables)
+		doc_note(d, "text in Chinese, Japanese or Korean fonts is missing: install poppler-data and read it again");
 	if (!complete) {
 		char reason[160];
 		ending(c, reason, sizeof reason);

@@ -97,6 +97,9 @@ void doc_keep(struct doc *, const struct range *, size_t n);
 void doc_note(struct doc *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));   /* one sentence */
 /* A line that stands alone and looks like a heading ("3.1 Methods", "CHAPTER IV"): its level, or 0. */
 int heading_level(const char *line, size_t n);
+/* PDF has a heading's number in a block of its own, "3.1" or "Chapter 4": its level, or 0; and what its title looks like. */
+int heading_number_level(const char *line, size_t n);
+int heading_title(const char *line, size_t n);
 
 /* A note: count, ends of the plural. */
 #define HIDDEN_TEXT "%zu hidden character%s left out"

@@ -160,23 +160,84 @@ static int digit(char c) { return c >= '0' && c <= '9'; }
 static int upper(char c) { return c >= 'A' && c <= 'Z'; }
 static int lower(char c) { return c >= 'a' && c <= 'z'; }
 
-/* "CHAPTER IV", "Part 2. The return": a word of division and a number. */
-static int division_level(const char *s, size_t n)
+/* A capital of the Latin, Greek or Cyrillic script, or any letter of a script that has none. */
+static int begins_title(const char *s, size_t n)
 {
-	static const char *const word[] = {"part", "book", "volume", "chapter", "appendix", "act", "section", "scene"};
+	int32_t cp;
 
-	for (size_t i = 0; i < sizeof word / sizeof *word; i++) {
-		size_t k = strlen(word[i]), at;
-		if (n < k + 2 || strncasecmp(s, word[i], k) || s[k] != ' ' || !upper(*s))
+	if (!n)
+		return 0;
+	if ((unsigned char)*s < 0x80)
+		return upper(*s);
+	utf8_decode(s, n, &cp);
+	return (cp >= 0xc0 && cp <= 0xde) || (cp >= 0x100 && cp < 0x180) || (cp >= 0x386 && cp <= 0x3ab) || (cp >= 0x400 && cp <= 0x42f) ||
+	       (cp >= 0x590 && cp < 0x2000) || (cp >= 0x3040 && cp < 0xfe00);
+}
+
+/* "CHAPTER IV", "Part 2. The return", "Kapitel 3": a word of division and a number. */
+static int word_division(const char *s, size_t n)
+{
+	static const struct { const char *word; int level; } words[] = {
+		{"part", 1}, {"book", 1}, {"volume", 1}, {"chapter", 2}, {"appendix", 2}, {"act", 2}, {"section", 3}, {"scene", 3},
+		{"teil", 1}, {"kapitel", 2}, {"anhang", 2}, {"partie", 1}, {"chapitre", 2}, {"annexe", 2}, {"parte", 1}, {"capítulo", 2},
+		{"apéndice", 2}, {"capitolo", 2}, {"appendice", 2}, {"deel", 1}, {"hoofdstuk", 2}, {"rozdział", 2}, {"kapitola", 2},
+		{"Часть", 1}, {"Глава", 2}, {"ГЛАВА", 2}, {"Приложение", 2},
+	};
+
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+		size_t k = strlen(words[i].word), at;
+		if (n < k + 2 || strncasecmp(s, words[i].word, k) || s[k] != ' ' || !begins_title(s, n))
 			continue;
 		for (at = k + 1; at < n && (digit(s[at]) || (s[at] && strchr("IVXLCDM", s[at]))); at++)
 			;
 		if (at == k + 1 && n == k + 2 && upper(s[at]))   /* "Appendix B" */
 			at++;
 		if (at > k + 1 && (at == n || strchr(" .:-,", s[at])))
-			return i < 3 ? 1 : i < 6 ? 2 : 3;
+			return words[i].level;
 	}
 	return 0;
+}
+
+static size_t skip_any(const char *s, size_t n, const char *const *any)
+{
+	size_t at = 0;
+
+	for (int more = 1; more;) {
+		more = 0;
+		for (size_t i = 0; any[i]; i++) {
+			size_t k = strlen(any[i]);
+			if (n - at >= k && !memcmp(s + at, any[i], k)) {
+				at += k;
+				more = 1;
+			}
+		}
+	}
+	return at;
+}
+
+/* "第3章 ...", "第十二节", "제 3 장". */
+static int east_asian_division(const char *s, size_t n)
+{
+	static const char *const digits[] = {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9", " ", "一", "二", "三", "四", "五", "六", "七",
+	                                     "八", "九", "十", "百", "零", NULL};
+	static const struct { const char *of; int level; } units[] = {
+		{"部", 1}, {"篇", 1}, {"編", 1}, {"卷", 1}, {"巻", 1}, {"부", 1}, {"章", 2}, {"回", 2}, {"장", 2}, {"节", 3}, {"節", 3}, {"절", 3},
+	};
+	size_t at;
+
+	if (n < 7 || (memcmp(s, "第", 3) != 0 && memcmp(s, "제", 3) != 0) || !(at = skip_any(s + 3, n - 3, digits)))
+		return 0;
+	for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+		if (n - 3 - at >= 3 && !memcmp(s + 3 + at, units[i].of, 3))
+			return units[i].level;
+	return 0;
+}
+
+static int division_level(const char *s, size_t n)
+{
+	int level = word_division(s, n);
+
+	return level ? level : east_asian_division(s, n);
 }
 
 /* "3 Methods", "3.1. Results": numbers with points, then a title. */
@@ -197,7 +258,7 @@ static int numbered_level(const char *s, size_t n)
 	while (i < n && s[i] == ' ')
 		i++;
 	/* Neither "2 July 2011" nor "3.94 MB[1]". */
-	if (i + 2 > n || !upper(s[i]) || memchr(s + i, '|', n - i) || strchr(".,;:!?]0123456789", s[n - 1]))
+	if (i + 2 > n || !begins_title(s + i, n - i) || memchr(s + i, '|', n - i) || strchr(".,;:!?]0123456789", s[n - 1]))
 		return 0;
 	return level < 6 ? level : 6;
 }
@@ -216,12 +277,53 @@ static int known_heading(const char *s, size_t n)
 	return 0;
 }
 
+/* Leaders to a page number: a line of a table of contents. */
+static int has_leaders(const char *s, size_t n)
+{
+	return memmem(s, n, " . . ", 5) || memmem(s, n, "....", 4);
+}
+
+int heading_number_level(const char *s, size_t n)
+{
+	size_t i = 0, parts = 0;
+	int level;
+
+	if (n < 2 || n > 40)
+		return 0;
+	/* "Chapter 4", "第4章" and nothing else */
+	if ((level = division_level(s, n)) && !memchr(s, '|', n)) {
+		size_t words = 0;
+		for (size_t k = 0; k < n; k++)
+			words += s[k] == ' ';
+		return words < 2 || (words == 2 && !memcmp(s, "제", 3)) ? level : 0;
+	}
+	/* "3.1", "3.1.2.", "A.2" */
+	if (upper(s[0]) && n > 2 && s[1] == '.')
+		i = 2, parts = 1;
+	while (i < n) {
+		size_t digits = 0;
+		while (i < n && digit(s[i]))
+			i++, digits++;
+		if (!digits || digits > 2)
+			return 0;
+		parts++;
+		if (i < n && s[i++] != '.')
+			return 0;
+	}
+	return parts < 2 || parts > 5 || s[0] == '0' ? 0 : (int)parts;
+}
+
+int heading_title(const char *s, size_t n)
+{
+	return n > 1 && n <= HEADING_LINE_MAX && begins_title(s, n) && !memchr(s, '|', n) && !has_leaders(s, n) && !strchr(".,;:", s[n - 1]);
+}
+
 int heading_level(const char *s, size_t n)
 {
 	size_t letters = 0, small = 0;
 	int level;
 
-	if (n < 3 || n > HEADING_LINE_MAX)
+	if (n < 3 || n > HEADING_LINE_MAX || has_leaders(s, n))
 		return 0;
 	if ((level = division_level(s, n)) || (level = numbered_level(s, n)))
 		return level;

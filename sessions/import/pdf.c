@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EDGE 2             /* lines at the top and at the bottom of a page that may be a head or a foot */
+#define EDGE 3             /* lines at the top and at the bottom of a page that may be a head or a foot */
+#define NEAR 4             /* pages before and after: the head of a chapter recurs there and nowhere else */
 #define PAGES_NAMED 12     /* pages without text that are named one by one */
 
 struct pdf_line { size_t at, n; };   /* without white space at its ends; n = 0: blank */
@@ -101,6 +102,16 @@ static void split_pages(struct pdf *f)
 
 /* ---- running heads and feet ---- */
 
+static int small_letter(const char *p, size_t n)
+{
+	int32_t cp;
+
+	if (!n)
+		return 0;
+	utf8_decode(p, n, &cp);
+	return (cp >= 'a' && cp <= 'z') || (cp >= 0xdf && cp < 0x250 && cp != 0xf7) || (cp >= 0x3ac && cp <= 0x3ce) || (cp >= 0x430 && cp <= 0x45f);
+}
+
 /* The k-th line with text from the top (or from the bottom) of a page; SIZE_MAX: none. */
 static size_t edge_line(const struct pdf *f, const struct page *pg, int bottom, int k)
 {
@@ -164,8 +175,23 @@ static int by_shape(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Lines at one place of the pages (k-th from the top or bottom) that recur on a fifth of them, and at least three times; page
- * numbers that stand there on half of them. */
+/* How many of the pages near page i have a line of its shape at the same place; 0 where the line is hardly a word. */
+static size_t near(const struct pdf *f, size_t i, size_t l, int bottom, int k)
+{
+	uint64_t h = shape(f, l);
+	size_t count = 0, letters = 0, from = i > NEAR ? i - NEAR : 0;
+
+	for (size_t c = 0; c < f->line[l].n; c++)
+		letters += (unsigned char)(f->raw.p[f->line[l].at + c] | 32) >= 'a';
+	for (size_t j = from; j < f->n_page && j <= i + NEAR && letters >= 4; j++) {
+		size_t other = j == i ? SIZE_MAX : edge_line(f, &f->page[j], bottom, k);
+		count += other != SIZE_MAX && shape(f, other) == h;
+	}
+	return count;
+}
+
+/* Lines at one place of the pages (k-th from the top or bottom) that recur on a fifth of them and at least three times, or on two
+ * pages near; page numbers that stand there on half of them. */
 static void drop_edge(struct pdf *f, int bottom, int k)
 {
 	struct seen *s = xcalloc(f->n_page + 1, sizeof *s), *at;
@@ -192,10 +218,51 @@ static void drop_edge(struct pdf *f, int bottom, int k)
 			continue;
 		key.shape = shape(f, l);
 		at = bsearch(&key, s, kinds, sizeof *s, by_shape);
-		if ((at && at->n >= need) || (is_number(f, l) && numbers >= 3 && numbers * 2 >= n))
-			f->drop[l] = 1;
+		if ((at && (at->n >= need || (at->n >= 3 && near(f, i, l, bottom, k) >= 2))) || (is_number(f, l) && numbers >= 3 && numbers * 2 >= n))
+			f->drop[l] |= 1;
 	}
 	free(s);
+}
+
+/* "2.1. SUPPORTED HARDWARE": the head of a section in capitals. */
+static int is_capital_head(const struct pdf *f, size_t l)
+{
+	const char *p = f->raw.p + f->line[l].at;
+	size_t n = f->line[l].n, i = 0, letters = 0;
+
+	while (i < n && ((p[i] >= '0' && p[i] <= '9') || p[i] == '.'))
+		i++;
+	if (i < 2 || i == n || p[i] != ' ')
+		return 0;
+	for (; i < n; i++) {
+		if (small_letter(p + i, n - i))
+			return 0;
+		letters += (p[i] >= 'A' && p[i] <= 'Z') || (unsigned char)p[i] == 0xd0;   /* most Cyrillic capitals */
+	}
+	return letters >= 4;
+}
+
+/* Heads of sections change too often to recur: where they stand on an eighth of the pages, that is the custom of the book. */
+static void drop_capital_heads(struct pdf *f)
+{
+	size_t n = 0;
+
+	for (int drop = 0; drop < 2; drop++)
+		for (size_t i = 0; i < f->n_page && (!drop || (n >= 3 && n * 8 >= f->n_page)); i++)
+			for (int k = 0; k < EDGE; k++) {
+				size_t l = edge_line(f, &f->page[i], 0, k);
+				if (l == SIZE_MAX || !is_capital_head(f, l))
+					continue;
+				n++;
+				if (drop)
+					f->drop[l] |= 1;
+			}
+}
+
+/* The number of a heading, which pdftotext prints between two halves of the head. */
+static int is_heading_number(const struct pdf *f, size_t l)
+{
+	return heading_number_level(f->raw.p + f->line[l].at, f->line[l].n) > 1;
 }
 
 /* From the edge inwards: the second line goes only where the first one went. */
@@ -206,6 +273,8 @@ static void drop_heads_and_feet(struct pdf *f)
 	for (int bottom = 0; bottom < 2; bottom++) {
 		for (int k = 0; k < EDGE; k++)
 			drop_edge(f, bottom, k);
+		if (!bottom)
+			drop_capital_heads(f);
 		for (size_t i = 0; i < f->n_page; i++) {
 			int gone = 1;
 			for (int k = 0; k < EDGE; k++) {
@@ -214,6 +283,8 @@ static void drop_heads_and_feet(struct pdf *f)
 					break;
 				if (!gone)
 					f->drop[l] &= 2;
+				if (!f->drop[l] && gone && k && is_heading_number(f, l))
+					continue;
 				gone = f->drop[l] != 0;
 				if (gone)
 					f->drop[l] = 3;   /* the other edge does not take it back */
@@ -232,16 +303,6 @@ static int letter(const char *p, size_t n)
 		return 0;
 	utf8_decode(p, n, &cp);
 	return (cp >= 'a' && cp <= 'z') || (cp >= 'A' && cp <= 'Z') || (cp >= 0xc0 && cp < 0x2000 && cp != 0xd7 && cp != 0xf7);
-}
-
-static int small_letter(const char *p, size_t n)
-{
-	int32_t cp;
-
-	if (!n)
-		return 0;
-	utf8_decode(p, n, &cp);
-	return (cp >= 'a' && cp <= 'z') || (cp >= 0xdf && cp < 0x250 && cp != 0xf7);
 }
 
 /* Words with a hyphen inside that the text has somewhere in the middle of a line. */
@@ -361,6 +422,19 @@ static void write_page(const struct pdf *f, const struct words *w, const struct 
 	}
 }
 
+/* Where the line ends that begins a block and looks like a title, behind the number of its heading; 0: there is none. */
+static size_t title_end(const struct doc *d, size_t at)
+{
+	const char *p = d->text.p, *end;
+	size_t n;
+
+	if (at < d->text.n && p[at] == '\n')
+		at++;
+	end = at < d->text.n ? memchr(p + at, '\n', d->text.n - at) : NULL;
+	n = end ? (size_t)(end - p) - at : at < d->text.n ? d->text.n - at : 0;
+	return heading_title(p + at, n) ? at + n : 0;
+}
+
 /* Short lines that stand alone and look like headings, within what the page has just added. */
 static void mark_headings(struct doc *d, size_t from)
 {
@@ -368,9 +442,17 @@ static void mark_headings(struct doc *d, size_t from)
 
 	for (size_t at = from; at < d->text.n;) {
 		const char *end = memchr(p + at, '\n', d->text.n - at);
-		size_t n = end ? (size_t)(end - p) - at : d->text.n - at;
+		size_t n = end ? (size_t)(end - p) - at : d->text.n - at, title = 0;
 		int alone = at < 2 || p[at - 2] == '\n' || at == from;
-		int level = alone && n ? heading_level(p + at, n) : 0;
+		int level = alone && n ? heading_number_level(p + at, n) : 0;
+		if (level)
+			title = title_end(d, at + n + 1);
+		if (title) {
+			doc_mark(d, MARK_HEADING, level, at, p + at, title - at);
+			at = title + 1;
+			continue;
+		}
+		level = alone && n ? heading_level(p + at, n) : 0;
 		/* "1." and "Introduction" may stand in blocks of their own. */
 		if (level && (at + n + 1 >= d->text.n || p[at + n + 1] == '\n' || level < 6))
 			doc_mark(d, MARK_HEADING, level, at, p + at, n);

@@ -188,7 +188,7 @@ TEST(epub_spine_and_contents)
 		{"mimetype", "application/epub+zip"},
 		{"META-INF/container.xml", "<container><rootfiles><rootfile full-path='a/b/book.opf'/></rootfiles></container>"},
 		{"a/b/book.opf", "<package><manifest><item id='2' href='two.xhtml'/><item id='1' href='../o%6ee.xhtml'/><item id='n' href='nav.xhtml' "
-		 "properties='nav'/><item id='gone' href='gone.xhtml'/></manifest><spine><itemref idref='1'/><itemref idref='2'/><itemref idref='gone'/></spine></package>"},
+		 "properties='nav'/><item id='gone' href='gone.xhtml'/></manifest><spine><itemref idref='1'/><itemref idref='2'/><itemref idref='gone'/><itemref idref='1'/></spine></package>"},
 		{"a/b/two.xhtml", "<?xml version='1.0'?><html><head><title/></head><body><p>text of two<br/>line</p></body></html>"},
 		{"a/one.xhtml", "<html><body><h1>First</h1><p>text of one</p></body></html>"},
 		{"a/b/nav.xhtml", "<html><body><nav><ol><li><a href='../one.xhtml'>One</a></li><li><a href='two.xhtml#x'>The <b>second</b></a></li></ol></nav></body></html>"},
@@ -204,7 +204,7 @@ TEST(epub_spine_and_contents)
 	CHECK_STR(d.mark[0].text, "First");
 	CHECK_STR(d.mark[1].text, "The second");
 	CHECK_INT(d.mark[1].at, 20);
-	CHECK_STR(d.notices.p, "1 of 3 chapters are missing in the file\n");
+	CHECK_STR(d.notices.p, "1 of 4 chapters are missing in the file\n");
 	doc_free(&d);
 }
 
@@ -327,6 +327,35 @@ TEST(pdf_headings)
 	CHECK_STR(d.mark[3].text, "3.1 Long Methods");
 	CHECK_INT(d.mark[3].level, 2);
 	CHECK_STR(d.mark[4].text, "Results");
+	doc_free(&d);
+}
+
+/* Books of LaTeX: the number of a heading in a block of its own, heads that change from section to section, a table of contents. */
+TEST(pdf_headings_of_a_book)
+{
+	struct doc d;
+
+	pdf("Contents\n\n1.1\n\nFirst things . . . . . . . . . . 3\n\n1.2 Second things . . . . . 4\n\f"
+	    "Chapter 1\n\nThe beginning\nIt begins.\n\n1.1\n\nFirst things\n\nText.\n\n2\n\f"
+	    "1.1. FIRST THINGS\n\nMore text one.\n\n1.2\n\nSecond things\nText.\n\n3\n\f"
+	    "CHAPTER 1. THE BEGINNING\n\n1.2.1\n\n1.2. SECOND THINGS\n\nParts of them\n\nText two.\n\n4\n\f"
+	    "1.2. SECOND THINGS\n\nText three.\n\n5\n\f"
+	    "CHAPTER 1. THE BEGINNING\n\nText four.\n\n6\n\f" "CHAPTER 1. THE BEGINNING\n\nText five.\n\n7\n\f"
+	    "\xd0\x93\xd0\xbb\xd0\xb0\xd0\xb2\xd0\xb0 2\n\n\xd0\x94\xd0\xb0\n\nText.\n\n8\n\f" "\xe7\xac\xac" "3\xe7\xab\xa0 \xe6\x97\xa5\n\nText.\n\n9\n\f", &d);
+	doc_mark_paragraphs(&d);
+	struct str s = {0};
+	for (size_t i = 0; i < d.n_mark; i++)
+		if (d.mark[i].kind == MARK_HEADING)
+			str_addf(&s, "%s|", d.mark[i].text);
+	CHECK_STR(s.p, "Contents|Chapter 1 The beginning|1.1 First things|1.2 Second things|1.2.1 Parts of them|"
+	               "\xd0\x93\xd0\xbb\xd0\xb0\xd0\xb2\xd0\xb0 2 \xd0\x94\xd0\xb0|\xe7\xac\xac" "3\xe7\xab\xa0 \xe6\x97\xa5|");
+	CHECK(!strstr(d.text.p, "FIRST") && !strstr(d.text.p, "SECOND") && !strstr(d.text.p, "BEGINNING"));
+	CHECK_STR(strstr(d.text.p, "1.2.1"), strstr(d.text.p, "1.2.1\n\nParts of them\n\nText two."));
+	str_free(&s);
+	doc_free(&d);
+	/* Signs that recur at the top of pages are text. */
+	pdf("}\n\na\n\f" "}\n\nb\n\f" "x\n\nc\n\f" "y\n\nd\n\f" "z\n\ne\n\f" "w\n\nf\n\f", &d);
+	CHECK(strstr(d.text.p, "}\n\na"));
 	doc_free(&d);
 }
 
