@@ -34,6 +34,13 @@ for run in t_snapshot:7 t_rollback:1 t_reference:1 t_token:1 t_snaps:1 t_cache_v
   else bad "$t (see $log)"; fi
 done
 
+# Documents made to harm, at their whole size.
+dir=$(mktemp -d)
+if nice python3 tests/cli/hostile.py "$dir" ./weir all >"$dir.log" 2>&1 && ! grep -q '^bad ' "$dir.log"
+then ok "hostile documents: $(sed -n '$s/^note //p' "$dir.log")"; rm -f "$dir.log"
+else bad "hostile documents (see $dir.log)"; fi
+rm -rf "$dir"
+
 # The whole program in a storm of 100,000 keys and 10,000 sizes, with the sanitizers that were built above.
 for s in address-undefined:20 thread:4; do
   t=build/${s%:*}/tests/app/t_storm

@@ -270,15 +270,19 @@ static int read_book(struct epub *b, struct doc *d, struct err *e)
 {
 	struct writer w = {.doc = d};
 	size_t hidden = 0, missing = 0;
+	unsigned char *done = xcalloc(b->zip.n + 1, 1);   /* a chapter is read once, however often the spine names it */
 
 	for (size_t i = 0; i < b->n_spine && !w.full; i++) {
 		const struct item *it = item_of(b, b->spine[i]);
 		const struct zip_entry *z = it ? zip_find(&b->zip, it->href) : NULL;
 		if (!z)
 			missing += !it || want(it->href);
-		else
+		else if (!done[z - b->zip.entry]) {
+			done[z - b->zip.entry] = 1;
 			hidden += add_chapter(&w, b, it, z);
+		}
 	}
+	free(done);
 	writer_end(&w);
 	if (hidden)
 		doc_note(d, HIDDEN_TEXT, hidden, hidden == 1 ? " was" : "s were");

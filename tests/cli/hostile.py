@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""tests/cli/hostile.py DIR WEIR - documents made to harm whoever reads them, each read once by `weir inspect document`.
+"""tests/cli/hostile.py DIR WEIR [all] - documents made to harm whoever reads them, each read once by `weir inspect document`.
 
 Prints "ok NAME" or "bad NAME: WHY" a line.  A document is read within 60 seconds and 1 GiB, ends with exit status 0 and text, or with 4 and
 one line; no file appears, no connection is made to the address that the documents name, and the secret file that they name stays secret.
-Called by tests/cli/s_import.sh.
+Called by tests/cli/s_import.sh with an eighth of the size where size is the harm, and by tests/soak.sh whole ("all").
 """
 import gzip, io, os, random, resource, socket, struct, subprocess, sys, threading, time, zipfile, zlib
 
-top, weir = sys.argv[1], os.path.abspath(sys.argv[2])
+top, weir, whole = sys.argv[1], os.path.abspath(sys.argv[2]), sys.argv[3:] == ["all"]
 files, secret = os.path.join(top, "files"), os.path.join(top, "secret.txt")
 os.makedirs(files)
 open(secret, "w").write("SECRET-CANARY\n")
@@ -23,6 +23,10 @@ def listen():
 
 threading.Thread(target=listen, daemon=True).start()
 names, random_ = [], random.Random(18)
+
+
+def part(n):
+    return n if whole else n // 8
 
 
 def add(name, data):
@@ -65,10 +69,10 @@ page = "<html><body><p>chapter text</p></body></html>"
 good_epub, good_docx = epub([("a.xhtml", page)]), docx(P % "paragraph text")
 add("good.epub", good_epub)
 add("good.docx", good_docx)
-add("bomb-document.docx", docx(P % (" " * (90 << 20))))
-add("bomb-chapter.epub", epub([("a.xhtml", "<p>" + "A" * (70 << 20))]))
-add("bomb-chapters.epub", epub([("c%d.xhtml" % i, "<p>" + "A" * (9 << 20)) for i in range(12)]))
-add("many-entries.epub", epub([("a.xhtml", page)], more=[("x%d" % i, "") for i in range(20000)]))
+add("bomb-document.docx", docx(P % (" " * part(90 << 20))))
+add("bomb-chapter.epub", epub([("a.xhtml", "<p>" + "A" * part(70 << 20))]))
+add("bomb-chapters.epub", epub([("c%d.xhtml" % i, "<p>" + "A" * part(9 << 20)) for i in range(12)]))
+add("many-entries.epub", epub([("a.xhtml", page)], more=[("x%d" % i, "") for i in range(20000 if whole else 10001)]))
 add("many-chapters.epub", epub([("a.xhtml", page)], opf=OPF % ('<item id="a" href="a.xhtml"/>', '<itemref idref="a"/>' * 200000)))
 for i, href in enumerate(("../../../../../../../.." + secret, secret, "file://" + secret, "..\\..\\secret.txt", "C:\\secret.txt", "%2e%2e/%2e%2e" + secret,
                           "http://127.0.0.1:%d/x" % port, "//127.0.0.1:%d/x" % port, "a\x00b", "")):
@@ -137,11 +141,58 @@ def overlapping(n):
 
 add("overlapping.epub", overlapping(2000))
 
+
+
+def central(entries, sizes=None, n=None):
+    """A zip by hand: (name, stored bytes) each, and the sizes and the count that its directory states."""
+    out, directory = bytearray(), bytearray()
+    for name, data in entries:
+        crc, size = zlib.crc32(data), sizes or (len(data), len(data))
+        directory += struct.pack("<IHHHHHHIIIHHHHHII", 0x02014b50, 20, 20, 0, 0, 0, 0, crc, *size, len(name), 0, 0, 0, 0, 0, len(out)) + name
+        out += struct.pack("<IHHHHHIIIHH", 0x04034b50, 20, 0, 0, 0, 0, crc, *size, len(name), 0) + name + data
+    count = min(n or len(entries), 0xffff)
+    end = struct.pack("<IHHHHIIH", 0x06054b50, 0, 0, count, count, len(directory), len(out), 0)
+    return bytes(out + directory + end)
+
+
+plain = [(b"META-INF/container.xml", (CONTAINER % "o").encode()), (b"o", (OPF % ('<item id="a" href="a"/>', '<itemref idref="a"/>')).encode()), (b"a", page.encode())]
+add("sizes-zero.epub", central(plain, (0, 0)))
+add("sizes-huge.epub", central(plain, (0x7fffffff, 0x7fffffff)))
+add("sizes-zip64.epub", central(plain, (0xffffffff, 0xffffffff)))
+add("count.epub", central(plain, n=60000))
+add("directory-offset.epub", central(plain)[:-6] + struct.pack("<IH", 0xfffffff0, 0))
+add("comment.epub", central(plain)[:-2] + b"\xff\xff" + b"PK\5\6" * 15000)
+add("same-names.docx", central([(b"word/document.xml", (BODY % (P % ("copy %d" % i))).encode()) for i in range(3000)]))
+if whole:
+    add("entries-million.epub", central(plain + [(b"x%d" % i, b"") for i in range(1000000)]))
+add("spine-loop.epub", epub([("a.xhtml", page)], opf=OPF % ('<item id="a" href="a.xhtml" fallback="b" media-overlay="a"/><item id="b" href="o" fallback="a"/><item id="n" '
+    'href="n" properties="nav"/>', '<itemref idref="b"/><itemref idref="n"/><itemref idref="a"/>' * 3000), more=[("n", "<html><body><nav><a href='n'>" * 2000)]))
+add("container-loop.epub", epub([("a.xhtml", page)], container=CONTAINER % "META-INF/container.xml"))
+add("labels.epub", epub([("a.xhtml", "<p>text</p>")], opf=OPF % ('<item id="a" href="a.xhtml"/><item id="n" href="n" properties="nav"/>', '<itemref idref="a"/>'),
+                        more=[("n", "<html><body><nav>" + "<a href='a.xhtml'>%s</a>" % ("x" * 500) * 20000 + "</nav></body></html>")]))
+RELS = ('<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"><Relationship Id="r1" Type="%s" Target="%s" TargetMode="External"/></Relationships>')
+for i, (kind, target) in enumerate((("attachedTemplate", "http://127.0.0.1:%d/t.dotm" % port), ("oleObject", "file://" + secret), ("image", "\\\\127.0.0.1\\x.png"),
+                                    ("frame", "http://127.0.0.1:%d/f" % port), ("footnotes", "file://" + secret))):
+    add("relation-%d.docx" % i, docx('<w:altChunk r:id="r1" xmlns:r="r"/>' + P % "text", more=[
+        ("word/_rels/document.xml.rels", RELS % ("http://schemas.openxmlformats.org/officeDocument/2006/relationships/" + kind, target)),
+        ("word/_rels/settings.xml.rels", RELS % (kind, target))]))
+add("fields.docx", docx('<w:p><w:r><w:instrText>INCLUDETEXT "file://%s" DDEAUTO c:\\x INCLUDEPICTURE "http://127.0.0.1:%d/x"</w:instrText></w:r></w:p>' % (secret, port) + P % "text"))
+add("utf-16-entity.docx", pack([("word/document.xml", ('<?xml version="1.0" encoding="UTF-16"?>' + doctypes["file"] + BODY[21:] % (P % "&x;")).encode("utf-16"))]))
+add("utf-7.docx", pack([("word/document.xml", '<?xml version="1.0" encoding="UTF-7"?>' + BODY[21:] % (P % "+ADw-x+AD4-"))]))
+add("attributes.docx", docx("<w:p %s/>" % " ".join('a%d="1"' % i for i in range(part(200000))) + P % "text"))
+add("namespaces.docx", docx("".join('<w:p xmlns:n%d="n%d">' % (i, i) for i in range(200)) + P % "text" + "</w:p>" * 200))
+add("numbering.docx", docx('<w:p><w:pPr><w:numPr><w:numId w:val="1"/></w:numPr></w:pPr><w:r><w:t>x</w:t></w:r></w:p>' * 2000, more=[("word/numbering.xml",
+    '<w:numbering %s><w:abstractNum w:abstractNumId="0"><w:lvl w:ilvl="0"><w:start w:val="99999999999999999999"/><w:numFmt w:val="upperRoman"/><w:lvlText w:val="%s"/></w:lvl>'
+    '</w:abstractNum><w:num w:numId="1"><w:abstractNumId w:val="0"/></w:num></w:numbering>' % (W, "%1" * 15))]))
+add("text-boxes.docx", docx("<w:p><w:r><w:txbxContent>" * 60 + P % "deep" + "</w:txbxContent></w:r></w:p>" * 60))
+
 # ---- gzip ----
 
-add("bomb.gz", gzip.compress(b"\0" * (300 << 20), 9))
-add("bomb-text.html.gz", gzip.compress(b"<p>" + b"word " * (40 << 20), 9))
+add("bomb.gz", gzip.compress(b"\0" * part(300 << 20), 9))
+add("bomb-text.html.gz", gzip.compress(b"<p>" + b"word " * part(40 << 20), 9))
 add("twice.gz", gzip.compress(gzip.compress(b"text")))
+add("bomb-in-bomb.gz", gzip.compress(gzip.compress(b"\0" * part(64 << 20), 9) * 3, 9))
+add("bomb-inside.epub.gz", gzip.compress(epub([("a.xhtml", "<p>" + "A" * part(70 << 20))]), 9))
 add("cut.txt.gz", gzip.compress(b"text " * 10000)[:60])
 add("tail.txt.gz", gzip.compress(b"text " * 100) + b"garbage" * 100)
 add("members.txt.gz", gzip.compress(b"one ") * 20000)
@@ -149,20 +200,20 @@ add("empty.gz", gzip.compress(b""))
 
 # ---- HTML ----
 
-M = 1 << 20
+M = part(1 << 20)
 for name, text in {
     "deep-div": "<div>" * M + "deep", "deep-b": "<b>" * M + "deep", "deep-table": "<table><tr><td>" * (M // 4) + "deep", "deep-list": "<ul><li>" * (M // 4) + "deep",
-    "ends": "</div>" * M + "text", "deep-ends": "<a><b><i>" * 10000 + "x" + "</u>" * 50000, "cells": "<table><tr>" + "<td>x" * M, "rows": "<table>" + "<tr><td>x" * M,
+    "ends": "</div>" * M + "text", "deep-ends": "<a><b><i>" * part(10000) + "x" + "</u>" * part(50000), "cells": "<table><tr>" + "<td>x" * M, "rows": "<table>" + "<tr><td>x" * M,
     "items": "<ol start=-9223372036854775808>" + "<li value=999999999999999999999>x" * 100000, "attributes": "<p " + "b " * M + ">x",
     "attribute": "<p title='" + "x" * (20 * M) + "'>x", "less": "<" * (4 * M) + "x", "comment": "text<!-- " + "x" * M, "comments": "<!---->" * M + "x",
     "script": "text<script>" + "x" * M, "style": "text<style>" + "x{" * M, "rules": "<style>" + ".a1{display:none}" * 100000 + "</style><body class=a1>x<p class=a1>y",
-    "title": "<title>" + "x" * M, "references": "&#0;&#xD800;&#1114112;&#x110000;&#99999999999;&amp" * 100000, "cdata": "<![CDATA[" * 100000 + "x",
+    "title": "<title>" + "x" * M, "references": "&#0;&#xD800;&#1114112;&#x110000;&#99999999999;&amp" * part(100000), "cdata": "<![CDATA[" * 100000 + "x",
     "plaintext": "<plaintext>" + "<x>" * M, "fetch": "<base href='http://127.0.0.1:{0}/'><meta http-equiv=refresh content='0;url=http://127.0.0.1:{0}/'><link rel=stylesheet "
     "href=http://127.0.0.1:{0}/a.css><img src=http://127.0.0.1:{0}/a.png><iframe src=http://127.0.0.1:{0}/></iframe><object data='file://{1}'></object>"
     "<script src=http://127.0.0.1:{0}/></script><p>text".format(port, secret),
-    "pages": "<span epub:type=pagebreak title=1></span>" * 300000 + "x", "headings": "<h1>x</h1>" * 300000, "entities": "&" + "a" * (8 * M) + ";x",
+    "pages": "<span epub:type=pagebreak title=1></span>" * part(300000) + "x", "headings": "<h1>x</h1>" * part(300000), "entities": "&" + "a" * (8 * M) + ";x",
     "escape": "<p>\x1b]0;owned\x07\x1b[2J &#27;[2J&#155;2J\u202e\u2066 text", "doctype": "<!DOCTYPE html PUBLIC '" + "x" * M + "'><p>x",
-    "nul": "<p>a\0b</p><scr\0ipt>x</script>", "open": "<html><body><p", "frames": "<frameset>" * 100000 + "<noframes>x", "forms": "<form>" * 300000 + "x<select>" * 300000,
+    "nul": "<p>a\0b</p><scr\0ipt>x</script>", "open": "<html><body><p", "frames": "<frameset>" * 100000 + "<noframes>x", "forms": "<form>" * part(300000) + "x<select>" * part(300000),
 }.items():
     add(name + ".html", text if text.startswith("<!DOCTYPE") else "<html>" + text)
 for label in ("utf-7", "utf-16", "ISO-2022-CN-EXT", "x" * 900, "iso-2022-jp", "gb18030", "../../../etc/passwd", "UTF-8//TRANSLIT"):
@@ -174,7 +225,7 @@ for name, data in {
     "overlong": b"\xc0\xaf\xe0\x80\xaf" * 1000, "surrogates": b"\xed\xa0\x80\xed\xbf\xbf" * 1000, "lone": bytes(range(128, 256)) * 100, "cut": "ä".encode()[:1],
     "utf16-odd": b"\xff\xfea\0b\0c", "utf16-lone": b"\xff\xfe" + b"\x00\xd8" * 1000, "utf32": b"\xff\xfe\0\0a\0\0\0", "bom": b"\xef\xbb\xbf", "nul": b"\0" * 5000,
     "empty": b"", "blank": b" \n" * 1000, "line": b"x" * (8 * M), "lines": b"\n" * (8 * M) + b"x", "feeds": b"x\f" * M, "controls": bytes(range(1, 32)) * 1000,
-    "bidi": "\u202e\u2066\u200f text ".encode() * 1000, "marks": ("a" + "\u0301" * 10000).encode(), "headings": b"CHAPTER I\n\n" * 300000, "random": random_.randbytes(200000),
+    "bidi": "\u202e\u2066\u200f text ".encode() * 1000, "marks": ("a" + "\u0301" * 10000).encode(), "headings": b"CHAPTER I\n\n" * part(300000), "random": random_.randbytes(200000),
 }.items():
     add(name + ".txt", data)
 add("headings.md", b"# x\n" * 300000 + b"```\n" * 1001)
@@ -209,8 +260,8 @@ add("same-page.pdf", pdf([CATALOG, "<< /Type /Pages /Kids [%s] /Count 100000 >>"
 add("count.pdf", pdf([CATALOG, "<< /Type /Pages /Kids [3 0 R] /Count 2147483647 >>", PAGE % "", stream(TEXT), FONT]))
 add("form-loop.pdf", pdf([CATALOG, PAGES, PAGE % "/XObject << /X 6 0 R >>", stream(TEXT + b" /X Do"), FONT,
                           stream(b"/X Do /X Do", "/Type /XObject /Subtype /Form /BBox [0 0 9 9] /Resources << /XObject << /X 6 0 R >> >>")]))
-add("bomb.pdf", pdf([CATALOG, PAGES, PAGE % "", stream(zlib.compress(TEXT + b" " * (400 << 20), 9), "/Filter /FlateDecode"), FONT]))
-add("text-bomb.pdf", pdf([CATALOG, PAGES, PAGE % "", stream(zlib.compress(b"BT /F 12 Tf 50 700 Td " + b"(page text) Tj 0 -1 Td " * (4 << 20) + b"ET", 9), "/Filter /FlateDecode"), FONT]))
+add("bomb.pdf", pdf([CATALOG, PAGES, PAGE % "", stream(zlib.compress(TEXT + b" " * part(400 << 20), 9), "/Filter /FlateDecode"), FONT]))
+add("text-bomb.pdf", pdf([CATALOG, PAGES, PAGE % "", stream(zlib.compress(b"BT /F 12 Tf 50 700 Td " + b"(page text) Tj 0 -1 Td " * part(4 << 20) + b"ET", 9), "/Filter /FlateDecode"), FONT]))
 add("filters.pdf", pdf([CATALOG, PAGES, PAGE % "", stream(TEXT, "/Filter [%s]" % ("/FlateDecode " * 5000)), FONT]))
 add("nesting.pdf", pdf([CATALOG, PAGES, PAGE % "", stream(TEXT), FONT, "[" * 500000]))
 add("length.pdf", pdf([CATALOG, PAGES, PAGE % "", b"<< /Length 99999999999999 >>\nstream\n" + TEXT + b"\nendstream", FONT]))
@@ -225,7 +276,7 @@ add("actions.pdf", pdf([CATALOG.replace(">>", "/OpenAction << /S /URI /URI (http
                         PAGE % "", stream(TEXT), FONT]))
 add("file-stream.pdf", pdf([CATALOG, PAGES, PAGE % "", b"<< /Length 0 /F (%s) >>\nstream\n\nendstream" % secret.encode(), FONT]))
 add("cmap-bomb.pdf", pdf([CATALOG, PAGES, PAGE % "", stream(TEXT), FONT.replace(">>", "/ToUnicode 6 0 R >>"),
-                          stream(zlib.compress(b"1 begincodespacerange <00000000><ffffffff> endcodespacerange 1 beginbfrange <00000000><ffffffff><0041> endbfrange " * 3000, 9), "/Filter /FlateDecode")]))
+                          stream(zlib.compress(b"1 begincodespacerange <00000000><ffffffff> endcodespacerange 1 beginbfrange <00000000><ffffffff><0041> endbfrange " * part(3000), 9), "/Filter /FlateDecode")]))
 add("only-header.pdf", b"%PDF-1.7\n")
 add("garbage.pdf", b"%PDF-1.7\n" + random_.randbytes(300000))
 for i in range(16):
@@ -236,6 +287,20 @@ for i in range(16):
 for cut in (20, 100, 400, len(good_pdf) - 30):
     add("cut-%d.pdf" % cut, good_pdf[:cut])
 
+add("outlines-loop.pdf", pdf([CATALOG.replace(">>", "/Outlines 6 0 R >>"), PAGES, PAGE % "", stream(TEXT), FONT, "<< /First 6 0 R /Last 6 0 R /Next 6 0 R /Parent 6 0 R /Title (x) >>"]))
+add("annotations-loop.pdf", pdf([CATALOG, PAGES, (PAGE % "").replace("/Contents", "/Annots [6 0 R 6 0 R] /Contents"), stream(TEXT), FONT, "<< /Type /Annot /Parent 6 0 R /Kids [6 0 R] /AP << /N 6 0 R >> >>"]))
+add("object-stream-itself.pdf", pdf([CATALOG, PAGES, PAGE % "", stream(TEXT), FONT, stream(b"1 0 6 5 << >>", "/Type /ObjStm /N 2 /First 8 /Extends 6 0 R")],
+                                    "/Root 1 0 R /XRefStm 9"))
+add("object-stream-count.pdf", pdf([CATALOG, PAGES, PAGE % "", stream(TEXT), FONT, stream(b"1 0", "/Type /ObjStm /N 2147483647 /First 4")]))
+add("type3-loop.pdf", pdf([CATALOG, PAGES, PAGE % "", stream(TEXT), "<< /Type /Font /Subtype /Type3 /FontBBox [0 0 9 9] /FontMatrix [1 0 0 1 0 0] /CharProcs << /p 6 0 R >> /Encoding "
+                           "<< /Differences [112 /p] >> /FirstChar 112 /LastChar 112 /Widths [9] /Resources << /Font << /F 5 0 R >> >> >>", stream(b"BT /F 9 Tf (p) Tj ET")]))
+add("contents-loop.pdf", pdf([CATALOG, PAGES, (PAGE % "").replace("4 0 R", "[4 0 R 6 0 R]"), stream(TEXT), FONT, "[6 0 R 6 0 R]"]))
+add("image-huge.pdf", pdf([CATALOG, PAGES, PAGE % "/XObject << /X 6 0 R >>", stream(TEXT + b" /X Do"), FONT,
+                           stream(b"x", "/Type /XObject /Subtype /Image /Width 2147483647 /Height 2147483647 /BitsPerComponent 16 /ColorSpace /DeviceRGB /Filter /JPXDecode")]))
+add("xref-stream-loop.pdf", b"%PDF-1.7\n1 0 obj\n" + stream(b"\0" * 40, "/Type /XRef /Size 8 /W [1 2 1] /Prev 9 /Root 1 0 R") + b"\nendobj\nstartxref\n9\n%%EOF\n")
+add("linearized.pdf", pdf(["<< /Linearized 1 /L 99999999 /H [9 9 9 9] /O 3 /E 9 /N 2147483647 /T 9 >>", CATALOG, PAGES, PAGE % "", stream(TEXT)], "/Root 2 0 R"))
+add("generation.pdf", good_pdf.replace(b"00000 n", b"65535 n"))
+
 # ---- special files ----
 
 os.mkfifo(os.path.join(files, "fifo.pdf"))
@@ -245,7 +310,11 @@ os.symlink("loop.html", os.path.join(files, "loop.html"))
 os.symlink("/proc/self/environ", os.path.join(files, "environ.txt"))
 with open(os.path.join(files, "sparse.txt"), "wb") as f:
     f.truncate(1 << 40)
-names += ["fifo.pdf", "directory.epub", "zero.docx", "loop.html", "environ.txt", "sparse.txt"]
+socket.socket(socket.AF_UNIX).bind(os.path.join(files, "socket.md"))
+os.symlink("/dev/tty", os.path.join(files, "terminal.txt"))
+os.symlink("/proc/self/mem", os.path.join(files, "memory.html"))
+os.symlink("/proc/kmsg", os.path.join(files, "kernel.txt"))
+names += ["socket.md", "terminal.txt", "memory.html", "kernel.txt", "fifo.pdf", "directory.epub", "zero.docx", "loop.html", "environ.txt", "sparse.txt"]
 
 # ---- read each ----
 
@@ -261,6 +330,7 @@ home = os.path.join(top, "home")
 os.makedirs(os.path.join(home, "tmp"))
 env = {"PATH": os.environ["PATH"], "HOME": home, "TMPDIR": os.path.join(home, "tmp"), "LC_ALL": "C.UTF-8"}
 env.update((k, v) for k, v in os.environ.items() if k.endswith("SAN_OPTIONS"))
+print("ok %d documents written" % len(names), flush=True)
 before, slowest = listing(), (0, "")
 patience = 20 if os.environ.get("SANITIZE") else 1
 for name in names:
@@ -291,7 +361,7 @@ for name in names:
     elif listing() != before:
         why = "it wrote %s" % set(listing()).symmetric_difference(before)
         before = listing()
-    print("bad %s: %s" % (name, why) if why else "ok %s" % name)
+    print("bad %s: %s" % (name, why) if why else "ok %s" % name, flush=True)
     if os.environ.get("V") == "1":
         print("note %6.2f s  status %d  %-28s %s" % (seconds, run.returncode, name, lines[0] if lines else run.stdout[:60]))
 peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024

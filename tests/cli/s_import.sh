@@ -57,6 +57,25 @@ printf '%%PDF-1.4\n' >"$dir/x.pdf"
 PATH=/nowhere "$weir" inspect document "$dir/x.pdf" 2>"$dir/err"
 grep -q 'install pdftotext' "$dir/err" && ok "without pdftotext it says what to install" || bad "without pdftotext" "$(cat "$dir/err")"
 
+# A font whose characters only tables of poppler-data name: its text comes, or the note says what is missing.
+python3 - "$dir/japanese.pdf" <<'EOT'
+import sys
+objects = ["<< /Type /Catalog /Pages 2 0 R >>", "<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+    "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 600 800] /Contents 4 0 R /Resources << /Font << /F 5 0 R /G 7 0 R >> >> >>",
+    "<< /Length 82 >>\nstream\nBT /G 12 Tf 50 700 Td (page text) Tj ET BT /F 12 Tf 50 600 Td <93FA967B8CEA> Tj ET  \nendstream",
+    "<< /Type /Font /Subtype /Type0 /BaseFont /Ryumin-Light /Encoding /90ms-RKSJ-H /DescendantFonts [6 0 R] >>",
+    "<< /Type /Font /Subtype /CIDFontType0 /BaseFont /Ryumin-Light /CIDSystemInfo << /Registry (Adobe) /Ordering (Japan1) /Supplement 2 >> /DW 1000 >>",
+    "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>"]
+out, at = "%PDF-1.7\n", []
+for i, o in enumerate(objects, 1):
+    at.append(len(out))
+    out += "%d 0 obj\n%s\nendobj\n" % (i, o)
+xref = len(out)
+out += "xref\n0 8\n0000000000 65535 f \n" + "".join("%010d 00000 n \n" % a for a in at)
+open(sys.argv[1], "w").write(out + "trailer\n<< /Size 8 /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % xref)
+EOT
+reads "a PDF in Japanese" "$dir/japanese.pdf" 'page text.*日本語\|page text.*install poppler-data'
+
 # ---- addresses ----
 
 cat >"$dir/server.py" <<'EOT'
@@ -122,7 +141,8 @@ fi
 # ---- documents made to harm ----
 
 mkdir "$dir/hostile"
-python3 tests/cli/hostile.py "$dir/hostile" "$weir" >"$dir/list" 2>&1 || bad "hostile.py" "$(tail -n 1 "$dir/list")"
+mkfifo "$dir/list" || exit 1
+{ python3 tests/cli/hostile.py "$dir/hostile" "$weir" 2>&1 || echo "bad hostile.py"; } >"$dir/list" &
 while IFS= read -r line; do
 	case $line in
 	"ok "*) ok "hostile: ${line#ok }" ;;
@@ -130,4 +150,5 @@ while IFS= read -r line; do
 	*) echo "    ${line#note }" ;;
 	esac
 done <"$dir/list"
+wait
 finish
