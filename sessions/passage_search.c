@@ -14,13 +14,41 @@ enum {
 	COMMON_ABOVE = 400,        /* sentences: in a text with fewer of them no word is too common */
 };
 static const double COMMON_SHARE = 0.12;   /* a word in more of the sentences says nothing and is skipped: "the" */
+static const double ASKING_WEIGHT = 0.1;   /* of a word that only asks: a question of nothing else is searched all the same */
 static const double K1 = 1.2, B = 0.6;     /* of bm25 */
 static const double SENTENCE_WEIGHT = 0.5; /* of a passage's best sentence, beside the passage itself */
 static const double HEADING_WEIGHT = 0.3;  /* of a word that stands in the passage's heading only, as a part of its weight */
 
 /* ---- the question ---- */
 
-struct word { char *text; size_t n; char *stem; size_t n_stem; double idf, weight; };
+struct word { char *text; size_t n; char *stem; size_t n_stem; double weight; };
+
+/* Words that make a question a question and are rare in the text that answers it, as their bm25 would not tell: English, German, French,
+ * Spanish. */
+static const char *const asking[] = {
+	"a", "about", "an", "and", "any", "are", "as", "at", "be", "been", "besides", "by", "can", "could", "did", "do", "does", "for", "from", "get", "give",
+	"had", "has", "have", "he", "her", "his", "how", "i", "if", "in", "is", "it", "its", "kind", "many", "may", "me", "might", "much", "name", "of", "on",
+	"or", "say", "says", "she", "should", "so", "tell", "that", "the", "their", "them", "there", "these", "they", "this", "those", "to", "type", "was",
+	"were", "what", "when", "where", "which", "who", "whom", "whose", "why", "will", "with", "would", "you", "according", "called", "document", "text",
+	"wer", "wie", "was", "wann", "wo", "warum", "welche", "welcher", "welches", "der", "die", "das", "ist", "sind", "hat", "wurde", "und", "von", "ein", "eine",
+	"qui", "que", "quoi", "quand", "comment", "pourquoi", "quel", "quelle", "quels", "quelles", "est", "sont", "le", "la", "les", "des", "du", "et", "un", "une",
+	"qu\xc3\xa9", "qui\xc3\xa9n", "cu\xc3\xa1ndo", "d\xc3\xb3nde", "c\xc3\xb3mo", "cu\xc3\xa1l", "cu\xc3\xa1ntos", "el", "los", "las", "es", "fue", "de", "en", "y",
+};
+
+static int is_asking(const struct word *w)
+{
+	char low[12];
+
+	if (w->n >= sizeof low)
+		return 0;
+	for (size_t i = 0; i <= w->n; i++)
+		low[i] = (char)(w->text[i] >= 'A' && w->text[i] <= 'Z' ? w->text[i] + 32 : w->text[i]);
+	for (size_t i = 0; i < sizeof asking / sizeof *asking; i++)
+		if (!strcmp(low, asking[i]))
+			return 1;
+	return 0;
+}
+
 struct question { struct str folded; struct word word[WORDS_MOST]; size_t n; };
 
 static int on_word(const char *stem, size_t n, size_t from, size_t to, void *ud)
@@ -203,7 +231,7 @@ static int score_all(struct search *s, struct question *q, double *whole, struct
 		if (n < 0)
 			rc = -1;
 		else if ((size_t)n <= most) {
-			q->word[i].weight = q->word[i].idf = idf(s->n_sentence, (size_t)n);
+			q->word[i].weight = idf(s->n_sentence, (size_t)n) * (is_asking(&q->word[i]) ? ASKING_WEIGHT : 1);
 			*whole += q->word[i].weight;
 			add_word(s, &q->word[i], found, (size_t)n, (uint32_t)i + 1);
 		}

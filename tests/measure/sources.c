@@ -3,7 +3,7 @@
  *     build/tests/measure/sources DOCUMENT.md QUESTIONS.tsv [b] [-m MODEL ...]
  *
  * The table is that of tests/measure/sources_data.py; b: ask only questions of that half.  Prints one line a question where SOURCES_EACH is
- * set, and the shares at the end. */
+ * set, and the shares at the end.  SOURCES_INDEX: the index alone, as on a machine where the model is too slow. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -168,6 +168,8 @@ int main(int argc, char **argv)
 
 		if (half && q->half != half)
 			continue;
+		if (getenv("SOURCES_INDEX"))
+			t.rerank = (struct rerank){.tl = t.rerank.tl, .tokens = 1, .seconds = 1e9};
 		if (conversation_sources(&t, q->text, strlen(q->text), &s, &e) < 0)
 			return fprintf(stderr, "sources: %s\n", e.msg), 1;
 		times[n_time++] = s.seconds;
