@@ -15,8 +15,8 @@ enum {
 };
 static const double COMMON_SHARE = 0.12;   /* a word in more of the sentences says nothing and is skipped: "the" */
 static const double ASKING_WEIGHT = 0.1;   /* of a word that only asks: a question of nothing else is searched all the same */
-static const double K1 = 1.2, B = 0.6;     /* of bm25 */
-static const double SENTENCE_WEIGHT = 0.5; /* of a passage's best sentence, beside the passage itself */
+static const double K1 = 0.9, B = 0.6;     /* of bm25 */
+static const double SENTENCE_WEIGHT = 0.75; /* of a passage's best sentence, beside the passage itself */
 static const double HEADING_WEIGHT = 0.3;  /* of a word that stands in the passage's heading only, as a part of its weight */
 
 /* ---- the question ---- */

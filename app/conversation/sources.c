@@ -9,9 +9,9 @@
 #include "app/conversation/conversation_private.h"
 
 static const double SECONDS = 0.3;             /* for the model */
-static const double NAT = 4;                   /* what a nat of mean log p is worth in bm25 */
+static const double NAT = 12;                  /* what a nat of mean log p is worth in bm25 */
 /* With log p: words covered, and a nat as a share of them; without: words covered alone. */
-static const double GAIN_SHARE = 0.15, FOUND_LEAST = 0.53, COVERED_LEAST = 0.37;
+static const double GAIN_SHARE = 0.2, FOUND_LEAST = 0.58, COVERED_LEAST = 0.4;
 
 enum { CONTENT_LEAST = 3, BEFORE_MOST = 400 };
 
