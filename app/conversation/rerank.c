@@ -96,6 +96,9 @@ static int gains(struct conversation *t, const struct tokens *question, const st
 		rc = likelihood(t, &want, question, &none, e);
 	else
 		count = 0;
+	/* What was too slow when the machine had other work is tried again after some questions. */
+	if (!count)
+		t->rerank.seconds *= 0.9;
 	for (int i = 0; i < count && !rc; i++) {
 		rc = passage_tokens(t, &quote[i], &head, &ask, &want, e);
 		if (rc || too_slow(t, want.n - head.n + question->n, until - now_seconds()))

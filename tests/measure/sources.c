@@ -2,7 +2,7 @@
  *
  *     build/tests/measure/sources DOCUMENT.md QUESTIONS.tsv [b] [-m MODEL ...]
  *
- * The table is that of tests/measure/sources_data.py; b: ask only questions of that half.  Prints one line a question where SOURCES_EACH is
+ * Document and table come from tests/measure/sources_data.py SQUAD HOTPOT ESSAYS OUT (../shared/data/ruler has the three); b: ask only questions of that half.  Prints one line a question where SOURCES_EACH is
  * set, and the shares at the end.  SOURCES_INDEX: the index alone, as on a machine where the model is too slow. */
 #include <stdio.h>
 #include <stdlib.h>

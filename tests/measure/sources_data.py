@@ -6,6 +6,7 @@ half (a or b), kind (one, two or none: paragraphs that the answer needs), the pl
 bytes), the accepted answers with | between them, the question.  squad-*: every other article is in the document; questions about the
 others cannot be answered.  FROM-TO is a paragraph: the one the question was written for, or those of the supporting facts."""
 import json
+import os
 import random
 import re
 import sys
@@ -127,7 +128,12 @@ def save(document, rows, out):
 
 
 def main():
+    if len(sys.argv) != 5:
+        sys.exit(__doc__)
     squad_path, hotpot_path, essay_path, out = sys.argv[1:]
+    for path in sys.argv[1:4]:
+        if not os.path.exists(path):
+            sys.exit('sources_data: %s is not there: nothing is measured' % path)
     data = json.load(open(squad_path, encoding='utf-8'))['data']
     hotpot = json.load(open(hotpot_path, encoding='utf-8'))
     essay = essays(essay_path)
