@@ -52,6 +52,7 @@ void transcript_clear(struct transcript *t)
 		str_free(&e->note);
 		entry_drop_lines(e);
 		entry_drop_lens(e);
+		free(e->heat);
 	}
 	t->n = t->n_message = t->text_first = 0;
 	t->top = t->line = 0;

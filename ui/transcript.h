@@ -27,6 +27,8 @@ void transcript_messages_end(struct transcript *, size_t n);
 void transcript_lens(struct transcript *, size_t message, const struct ui_span *, size_t n);
 /* The same for the entries of the text that is read: the spans begin at its byte `from`; what stands before it is evicted. */
 void transcript_text_lens(struct transcript *, size_t from, const struct ui_span *, size_t n);
+/* Levels of surprise, 0 to 3, of the text that is read from its byte `from` on; they are added to those that it has. */
+void transcript_text_heat(struct transcript *, size_t from, const struct ui_span *, size_t n);
 void transcript_lens_clear(struct transcript *);
 
 /* Draw.  While it follows, the newest line is the last row; otherwise new text does not move it. */

@@ -108,7 +108,7 @@ void transcript_draw(struct transcript *t, const struct area *a)
 		if (i == t->n)
 			break;
 		e = &t->entry[i];
-		if (e->n_lens && !e->lens_fits)
+		if ((e->n_lens || e->n_heat) && !e->lens_fits)
 			entry_fit_lens(t, e);
 		if (e->folded && !line && !e->part) {
 			draw_text(t, i, 0, a, y);

@@ -53,6 +53,32 @@ void transcript_text_lens(struct transcript *t, size_t from, const struct ui_spa
 	}
 }
 
+static void entry_add_heat(struct entry *e, size_t end, uint8_t level)
+{
+	if (e->n_heat && e->heat[e->n_heat - 1].end >= end)
+		return;
+	e->heat = xrealloc(e->heat, (e->n_heat + 1) * sizeof *e->heat);
+	e->heat[e->n_heat++] = (struct ui_span){ (uint32_t)end, level };
+	e->lens_fits = 0;
+}
+
+void transcript_text_heat(struct transcript *t, size_t from, const struct ui_span *span, size_t n)
+{
+	for (size_t i = t->text_first; n && i < t->n; i++) {
+		struct entry *e = &t->entry[i];
+		size_t end = e->at + e->raw.n, at = from;
+
+		if (e->role != UI_TEXT || end <= from || e->at >= from + span[n - 1].end)
+			continue;
+		if (at > e->at)
+			entry_add_heat(e, at - e->at, 0);   /* nothing is known of what stands before */
+		for (size_t k = 0; k < n && at < end; at = from + span[k++].end)
+			if (from + span[k].end > e->at)
+				entry_add_heat(e, (from + span[k].end < end ? from + span[k].end : end) - e->at, span[k].kept);
+	}
+	t->dirty = 1;
+}
+
 void transcript_messages_end(struct transcript *t, size_t n)
 {
 	for (size_t i = n; i < t->n_message; i++)
@@ -89,7 +115,7 @@ void entry_fit_lens(const struct transcript *t, struct entry *e)
 {
 	struct str out = {0};
 	struct clean c;
-	size_t cap = 0, span = 0;
+	size_t cap = 0, span = 0, hot = 0;
 
 	free(e->kept);
 	e->kept = NULL;
@@ -97,7 +123,7 @@ void entry_fit_lens(const struct transcript *t, struct entry *e)
 	e->lens_fits = 1;
 	clean_init(&c, t->raw ? CLEAN_SHOW : 0);
 	for (size_t at = 0, end; at < e->raw.n; at = end) {
-		uint8_t least = 255, most = 0;
+		uint8_t least = 255, most = 0, heat;
 		int what;
 		size_t k;
 
@@ -116,8 +142,11 @@ void entry_fit_lens(const struct transcript *t, struct entry *e)
 		if (k == e->n_lens)
 			most = 255;   /* nothing is known of the rest */
 		what = least == 255 ? KEPT : most == 0 ? KEPT_NOT : KEPT_PARTLY;
+		while (hot < e->n_heat && e->heat[hot].end <= at)
+			hot++;
+		heat = hot < e->n_heat ? e->heat[hot].kept : 0;
 		clean_text(&c, e->raw.p + at, end - at, &out);
-		if (e->n_kept && e->kept[e->n_kept - 1].what == (unsigned)what) {
+		if (e->n_kept && e->kept[e->n_kept - 1].what == (unsigned)what && e->kept[e->n_kept - 1].heat == heat) {
 			e->kept[e->n_kept - 1].end = (uint32_t)out.n;
 			continue;
 		}
@@ -126,9 +155,18 @@ void entry_fit_lens(const struct transcript *t, struct entry *e)
 			e->kept = xrealloc(e->kept, cap * sizeof *e->kept);
 		}
 		e->kept[e->n_kept].end = (uint32_t)out.n;
+		e->kept[e->n_kept].heat = heat;
 		e->kept[e->n_kept++].what = what;
 	}
 	str_free(&out);
+}
+
+/* Of evicted words only that they are evicted is shown. */
+static unsigned style_of(const struct kept *k, const struct run *r)
+{
+	unsigned style = k->heat ? ST_HEAT + (k->heat < 3 ? 3u + k->heat : 7u) : (unsigned)r->style;
+
+	return k->what == KEPT_NOT ? ST_EVICTED : k->what == KEPT_PARTLY ? style | STYLE_FAINT : style;
 }
 
 void entry_draw_lens(const struct entry *e, const struct run *r, const struct area *a, int x, int y)
@@ -147,8 +185,8 @@ void entry_draw_lens(const struct entry *e, const struct run *r, const struct ar
 		size_t to = e->kept[lo].end < end ? e->kept[lo].end : end;
 		int cols = (int)text_width(p + (from - r->source), to - from);
 
-		if (e->kept[lo].what != KEPT)
-			area_restyle(a, x, y, cols, e->kept[lo].what == KEPT_NOT ? ST_EVICTED : (unsigned)r->style | STYLE_FAINT);
+		if (e->kept[lo].what != KEPT || e->kept[lo].heat)
+			area_restyle(a, x, y, cols, style_of(&e->kept[lo], r));
 		x += cols;
 		from = to;
 	}

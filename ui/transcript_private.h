@@ -14,7 +14,7 @@
 #include "ui/transcript.h"
 
 /* Part of the clean text up to `end`. */
-struct kept { uint32_t end; enum { KEPT, KEPT_PARTLY, KEPT_NOT } what; };
+struct kept { uint32_t end; enum { KEPT, KEPT_PARTLY, KEPT_NOT } what; uint8_t heat; };
 
 /* A text longer than PART_MOST continues in further entries, each cut where a line of the layout ends in any case.  So layout, lens
  * and memory are needed only for the parts that are seen. */
@@ -42,6 +42,7 @@ struct entry {
 	uint64_t counted; size_t rows, note_rows;
 
 	struct ui_span *lens; size_t n_lens;         /* over raw */
+	struct ui_span *heat; size_t n_heat;         /* over raw: levels of surprise */
 	struct kept *kept; size_t n_kept; int lens_fits;   /* over clean; computed when the entry is drawn */
 };
 

@@ -267,6 +267,8 @@ struct ui_span { uint32_t end; uint8_t kept; };
 void ui_lens(struct ui *, int which, const struct ui_span *, size_t n);
 /* The same of the text that is read, from its byte `from` on, where the first span begins; what stands before it is evicted. */
 void ui_text_lens(struct ui *, size_t from, const struct ui_span *, size_t n);
+/* Surprise of the text that is read, from its byte `from` on: kept is a level, 0 = none to 3.  Spans that were posted before stay. */
+void ui_text_heat(struct ui *, size_t from, const struct ui_span *, size_t n);
 
 /* ---- a terminal (display.c) ---- */
 

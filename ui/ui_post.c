@@ -52,6 +52,11 @@ void ui_text_lens(struct ui *u, size_t from, const struct ui_span *span, size_t 
 	transcript_text_lens(u->transcript, from, span, n);
 }
 
+void ui_text_heat(struct ui *u, size_t from, const struct ui_span *span, size_t n)
+{
+	transcript_text_heat(u->transcript, from, span, n);
+}
+
 void ui_messages_end(struct ui *u, size_t n)
 {
 	transcript_messages_end(u->transcript, n);

@@ -152,6 +152,7 @@ static void forget_messages(struct conversation *t)
 {
 	growing_close(t);
 	aside_forget(t);
+	surprise_forget(t);
 	while (t->n_msg)
 		message_free(&t->msg[--t->n_msg]);
 	undo_forget(t);

@@ -106,6 +106,17 @@ struct aside {
 	double seconds;           /* that taking it took */
 };
 
+/* The newest sentences of a growing message, where their surprise is computed (surprise.c): at[0] is sentence `first`, and begins where the
+ * one before it ended. */
+enum { SURPRISE_LEVELS = 3 };
+struct sentence { size_t end; float nll; uint8_t level; };   /* level: 0 as usual, up to SURPRISE_LEVELS far above the mean */
+struct surprise {
+	struct sentence *at; size_t n, cap;
+	uint64_t first;
+	double sum; int tokens;                   /* of the sentence that goes on */
+	uint64_t count; double mean, squares;     /* of all sentences so far */
+};
+
 /* ---- events ----
  *
  * Every change of a conversation is one event; observers hear of it at once, in the order in which they were added, in the thread that runs
@@ -176,6 +187,7 @@ struct conversation {
 	int32_t pinned;               /* tokens that the cache was told are the prefix; -1 = none yet */
 	struct growing growing;
 	struct aside aside;
+	struct surprise surprise;
 	uint64_t total_grown;      /* tokens cut by conversation_grow() since the caller set it to 0 */
 	struct turn last;
 	uint64_t total_answer;        /* tokens of all answers */

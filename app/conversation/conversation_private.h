@@ -69,6 +69,12 @@ int  aside_save(struct conversation *, struct err *);
 int  aside_restore(struct conversation *);
 void aside_forget(struct conversation *);
 
+/* ---- surprise.c ---- */
+
+/* timeline_extend() with the surprise of id[0 .. n), which begin at byte `byte` of the last message. */
+int  surprise_extend(struct conversation *, const int32_t *id, size_t n, size_t byte, struct err *);
+void surprise_forget(struct conversation *);
+
 /* ---- evidence.c: what an answer rests on ---- */
 
 /* Observe attention while the answer is generated; then name the passages of the documents. */

@@ -117,6 +117,17 @@ static int sync_open(struct conversation *t, timeline_progress_fn *progress, voi
 	return rc;
 }
 
+/* The byte of the message where the pending tokens begin. */
+static size_t pending_byte(const struct conversation *t)
+{
+	const struct growing *s = &t->growing;
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->pending.n; i++)
+		n += engine_piece(t->engine, s->pending.id[i], 0, NULL, 0);
+	return n < s->at ? s->at - n : 0;
+}
+
 /* Prefill pending tokens in whole chunks; all: also the rest. */
 static int extend_open(struct conversation *t, int all, struct err *e)
 {
@@ -128,7 +139,10 @@ static int extend_open(struct conversation *t, int all, struct err *e)
 	while (!rc && p->n && (all || p->n >= (size_t)st.batch)) {
 		size_t n = p->n < (size_t)st.batch ? p->n : (size_t)st.batch, now;
 
-		rc = timeline_extend(t->tl, p->id, n, 0, NULL, NULL, e);
+		if (t->o->surprise && !strcmp(t->o->surprise, "on"))
+			rc = surprise_extend(t, p->id, n, pending_byte(t), e);
+		else
+			rc = timeline_extend(t->tl, p->id, n, 0, NULL, NULL, e);
 		timeline_tokens(t->tl, &now);
 		n = now > t->growing.had ? now - t->growing.had : 0;
 		t->growing.had = now;
@@ -161,6 +175,7 @@ int conversation_grow(struct conversation *t, const char *piece, size_t n, int a
 		if (!n)
 			return 0;
 		aside_forget(t);
+		surprise_forget(t);
 		conversation_message(t, ROLE_USER, "", 0, NULL, 0);
 		*s = (struct growing){.open = 1, .pending = s->pending};
 		s->pending.n = before = 0;

@@ -97,6 +97,7 @@ struct options {
 	const char *system;           /* NULL = what the template says */
 	const char *prompt;           /* -p; NULL = line mode */
 	const char *color;
+	const char *surprise;         /* of the sentences of a text that is read: "on", "off" */
 	const char *think;            /* what becomes of reasoning: "auto", "show", "hide", "off" */
 	const char *docs;             /* how documents reach the model: "auto", "whole", "passages" */
 	const char *sources;          /* name the passages that an answer rests on: "on", "off" */

@@ -91,6 +91,8 @@ const struct option_def option_defs[] = {
 	{"frequency-penalty", 0, OPT_FLOAT, "X", NULL, "lower the scores of recent tokens by X an occurrence (0: off)",
 		CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(sampling.frequency_penalty), -100, 100},
 
+	{"surprise", 0, OPT_CHOICE, "off|on", NULL, "tint surprising sentences of a text that is read (slower)",
+		CHAT, OPT_CONFIG | OPT_SET, AT(surprise), 0, 0},
 	{"think", 0, OPT_CHOICE, "auto|show|hide|off", NULL, "reasoning: show, hide, off; auto collapses it on a terminal",
 		CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(think), 0, 0},
 

@@ -59,7 +59,7 @@ static void handle_event(struct tui *t, const struct event *e)
 {
 	const char *text = e->text.p ? e->text.p : "";
 
-	if (t->streams && e->what != EV_STREAM && e->what <= EV_ERROR) {
+	if (t->streams && e->what != EV_STREAM && e->what != EV_SURPRISE && e->what <= EV_ERROR) {
 		ui_entry_end(t->ui, NULL);
 		t->streams = 0;
 	}
@@ -91,6 +91,9 @@ static void handle_event(struct tui *t, const struct event *e)
 		break;
 	case EV_PIECE:
 		ui_piece(t->ui, text, e->text.n);
+		break;
+	case EV_SURPRISE:
+		ui_text_heat(t->ui, e->at, e->span, e->n_span);
 		break;
 	case EV_RETURNED:
 		ui_messages_end(t->ui, e->messages);

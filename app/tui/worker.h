@@ -29,6 +29,7 @@ enum event_what {
 	EV_QUESTION,    /* text; an answer follows.  No text: the last question is answered again */
 	EV_PIECE,       /* text: the answer grows */
 	EV_STREAM,      /* text: a piece of a text without an end, from its byte `at` on; begins: it does not continue the piece before */
+	EV_SURPRISE,    /* span[n_span]: levels of surprise of the streamed text from its byte `at` on */
 	EV_RETURNED,    /* only the first `messages` messages are ones of the conversation from now on; the others stay on the screen */
 	EV_TURNED,      /* the answer has ended; note: a line about it, or nothing */
 	EV_DRAFT,       /* text for the input line */
@@ -48,6 +49,7 @@ struct event {
 	size_t messages, at;
 	struct str text, note;
 	struct event_doc *doc; size_t n_doc;
+	struct ui_span *span; size_t n_span;
 	struct { size_t doc, from, to; } place;
 };
 void event_free(struct event *);

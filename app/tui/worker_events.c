@@ -13,6 +13,7 @@ void event_free(struct event *e)
 		str_free(&e->doc[i].text);
 	}
 	free(e->doc);
+	free(e->span);
 	str_free(&e->text);
 	str_free(&e->note);
 	free(e);

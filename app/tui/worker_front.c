@@ -69,6 +69,7 @@ static void send_messages(struct worker *w, size_t n)
 
 	worker_post(w, event_new(EV_MESSAGES, "", 0));
 	w->streamed = 0;
+	w->surprises = 0;
 	w->messages_stale = 0;
 	w->n_sent = n;
 	for (size_t i = 0; i < n; i++) {
@@ -236,6 +237,27 @@ static void on_came_back(struct chat *c)
 	w->messages_stale = w->documents_stale = 1;
 }
 
+/* Sentences that were read since the last call. */
+static void send_surprise(struct worker *w)
+{
+	const struct surprise *s = &w->c->t.surprise;
+	uint64_t end = s->first + s->n, from = w->surprises > end ? 0 : w->surprises;
+	size_t i = from > s->first ? (size_t)(from - s->first) : 0;
+	struct event *e;
+
+	w->surprises = end;
+	if (!i)
+		i = 1;   /* where the first one begins is not known */
+	if (i >= s->n)
+		return;
+	e = event_new(EV_SURPRISE, "", 0);
+	e->at = s->at[i - 1].end;
+	e->span = xcalloc(s->n - i, sizeof *e->span);
+	for (; i < s->n; i++)
+		e->span[e->n_span++] = (struct ui_span){(uint32_t)(s->at[i].end - e->at), s->at[i].level};
+	worker_post(w, e);
+}
+
 static void on_reading(struct chat *c, const struct reading *r)
 {
 	struct worker *w = c->ud;
@@ -244,6 +266,7 @@ static void on_reading(struct chat *c, const struct reading *r)
 	w->reading = -1;
 	if (!r)
 		return;
+	send_surprise(w);
 	reading_text(r, 1, &s);
 	w->open_tps = r->waiting ? 0 : r->tps;
 	w->open_left = r->waiting ? -1 : r->left;

@@ -43,6 +43,7 @@ struct worker {
 	double reading_since; int64_t had;              /* when the prefill began, and at which token */
 	int32_t reading;                  /* tokens prefilled so far; -1 = no prefill runs */
 	int open; double open_tps, open_left;   /* a text without an end is being read; seconds left, < 0 = unknown */
+	uint64_t surprises;               /* sentences whose surprise the screen has */
 	size_t streamed;                  /* bytes of it that the transcript has */
 	size_t n_sent;                    /* messages that the transcript has */
 	int messages_stale, documents_stale;   /* the screen has others */

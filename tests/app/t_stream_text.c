@@ -478,6 +478,19 @@ static void interrupt(struct reader *a, int i, const char *piece, size_t n)
 	conversation_grow(&a->t, piece, n, 0, NULL, NULL, &a->e);
 }
 
+/* Sentences end in order, behind a full stop or the like. */
+static void check_sentences(const struct reader *r, size_t bytes)
+{
+	const struct surprise *s = &r->t.surprise;
+	const struct str *text = &r->t.msg[r->t.n_msg - 1].text;
+
+	CHECK_MSG(s->n > bytes / 400, "%zu sentences", s->n);
+	for (size_t i = 0; i < s->n; i++) {
+		CHECK(s->at[i].nll > 0 && s->at[i].level <= SURPRISE_LEVELS);
+		CHECK(s->at[i].end <= text->n && (!i || s->at[i].end > s->at[i - 1].end));
+	}
+}
+
 static void beside_the_text(const char *model, const char *kv, const char *template, size_t bytes, size_t piece, const char *document)
 {
 	struct reader a, b;
@@ -494,6 +507,7 @@ static void beside_the_text(const char *model, const char *kv, const char *templ
 			add_document(&b, document);
 		}
 		conversation_beside(&a.t, 1);
+		a.o.surprise = "on";   /* which leaves the stream as it is, too */
 		for (size_t at = 0; at < bytes && !a.e.code; at += piece, i++) {
 			size_t n = bytes - at < piece ? bytes - at : piece;
 
@@ -507,6 +521,7 @@ static void beside_the_text(const char *model, const char *kv, const char *templ
 		conversation_grow(&b.t, "", 0, 1, NULL, NULL, &b.e);
 		CHECK_INT(conversation_grown(&a.t), conversation_grown(&b.t));
 		check_heads(&a, &b);
+		check_sentences(&a, bytes);
 		/* The question at the end, which belongs to the conversation: both have read the same. */
 		conversation_beside(&a.t, 0);
 		ask(&a, "Who went over?", &x);
@@ -533,7 +548,7 @@ TEST(a_question_beside_the_text_leaves_the_stream_as_it_was)
 
 TEST(a_question_beside_the_text_with_the_default_model)
 {
-	beside_the_text(test_model(), "cascade:size=256,stride=64", NULL, 5000, 300, "The mill burned down.");
+	beside_the_text(test_model(), "cascade:size=64,stride=64", NULL, 2400, 150, "The mill burned down.");
 }
 
 TEST(a_document_that_is_added_beside_the_text)

@@ -470,6 +470,33 @@ TEST(lens)
 	str_free(&s);
 }
 
+/* Entries of a text that is read know their place in it: lens and heat come by bytes of the text. */
+TEST(a_text_that_is_read)
+{
+	struct transcript *t = transcript_new();
+	static const struct ui_span lens[] = {{5, 128}, {30, 255}}, heat[] = {{6, 0}, {17, 3}};
+
+	add(t, UI_NOTICE, "before");
+	transcript_text(t, 100, 1);
+	append(t, "One two. ");
+	transcript_end(t, NULL);
+	transcript_text(t, 109, 0);
+	append(t, "Three four. Five.");
+	transcript_text_lens(t, 109, lens, 2);   /* what stands before byte 109 is evicted */
+	transcript_text_heat(t, 103, heat, 2);
+	CHECK_STR(drawn(t, 40, 5, 1),
+	          "before\nnnnnnn\n\nOne two.\ngggggggg\n\nThree four. Five.\nAAAAA777777\nn = notice\ng = evicted\nA = heat 7+faint\n7 = heat 7\n");
+	/* A question between two parts of the text, which is no message any more. */
+	add(t, UI_USER, "Who?");
+	add(t, UI_ASSISTANT, "He.");
+	CHECK_INT(transcript_messages(t), 2);
+	transcript_lens(t, 1, lens, 1);
+	transcript_messages_end(t, 0);
+	CHECK_INT(transcript_messages(t), 0);
+	CHECK(strstr(drawn(t, 40, 10, 0), "He."));
+	transcript_free(t);
+}
+
 TEST(copies)
 {
 	struct transcript *t = transcript_new();
