@@ -19,6 +19,8 @@ void doc_text_free(struct doc_text *d)
 {
 	str_free(&d->name);
 	str_free(&d->text);
+	marks_free(d->mark, d->n_mark);
+	free(d->label);
 	free(d->raw);
 	free(d->point);
 	free(d->page);
@@ -82,8 +84,12 @@ static void add_page(struct doc_text *d, int ascii)
 		return;
 	d->page = grown(d->page, d->n_page, &d->cap_page, sizeof *d->page);
 	d->page[d->n_page++] = (uint32_t)d->text.n;
-	str_addf(&d->text, ascii ? "-- page %s --\n" : "\xe2\x94\x80\xe2\x94\x80 page %s \xe2\x94\x80\xe2\x94\x80\n",
-	         num_count((int64_t)d->n_page + 1).s);
+	str_adds(&d->text, ascii ? "-- page " : "\xe2\x94\x80\xe2\x94\x80 page ");
+	if (d->label)
+		clean_line(d->label[d->n_page], strlen(d->label[d->n_page]), &d->text);
+	else
+		str_adds(&d->text, num_count((int64_t)d->n_page + 1).s);
+	str_adds(&d->text, ascii ? " --\n" : " \xe2\x94\x80\xe2\x94\x80\n");
 }
 
 /* Behind the next such byte, or the end. */
@@ -92,6 +98,63 @@ static size_t behind(const struct doc_text *d, size_t from, char c)
 	const char *at = memchr(d->raw + from, c, d->n_raw - from);
 
 	return at ? (size_t)(at - d->raw) + 1 : d->n_raw;
+}
+
+/* Pages of a format that has no form feeds stand in the marks: the raw bytes where they begin, the first one left out.  Returns their
+ * number; 0: there are none. */
+static size_t marked_pages(struct doc_text *d, size_t **out)
+{
+	size_t n = 0;
+
+	*out = NULL;
+	if (!d->n_mark || memchr(d->raw, '\f', d->n_raw))
+		return 0;
+	*out = xcalloc(d->n_mark, sizeof **out);
+	d->label = xcalloc(d->n_mark + 1, sizeof *d->label);
+	d->label[0] = "";
+	for (size_t i = 0; i < d->n_mark && n < PAGES_MOST; i++) {
+		const struct mark *m = &d->mark[i];
+
+		if (m->kind != MARK_PAGE || m->at > d->n_raw)
+			continue;
+		if (m->at) {
+			(*out)[n++] = m->at;
+			d->label[n] = m->text;
+		} else {
+			d->label[0] = m->text;
+		}
+	}
+	if (!n && !*d->label[0]) {
+		free(d->label);
+		d->label = NULL;
+	}
+	return n;
+}
+
+static void clean_marked(struct doc_text *d, const size_t *page, size_t n_page, int ascii)
+{
+	struct clean c;
+
+	clean_init(&c, 0);
+	for (size_t i = 0, line = 0, k = 0; i < d->n_raw || k < n_page;) {
+		size_t end;
+
+		if (k < n_page && page[k] <= i) {
+			clean_end(&c, &d->text);
+			add_page(d, ascii);
+			add_point(d, i);
+			k++;
+			continue;
+		}
+		if (line <= i)
+			line = behind(d, i, '\n');
+		end = k < n_page && page[k] < line ? page[k] : line;
+		add_line(d, &c, i, end);
+		i = end;
+	}
+	clean_end(&c, &d->text);
+	if (!d->text.p)
+		str_adds(&d->text, "");
 }
 
 static void clean_all(struct doc_text *d, int ascii)
@@ -173,11 +236,32 @@ static void look_for_head(struct doc_text *d, size_t at, size_t end)
 	d->head[d->n_head++] = (struct head){(uint32_t)at, (uint32_t)(from + n), level};
 }
 
+/* Headings of the marks, at the lines where they stand. */
+static void marked_heads(struct doc_text *d)
+{
+	for (size_t i = 0; i < d->n_mark && d->n_head < HEADS_MOST; i++) {
+		const struct mark *m = &d->mark[i];
+		uint32_t at;
+		const char *nl;
+
+		if (m->kind != MARK_HEADING)
+			continue;
+		at = doc_text_clean(d, m->at);
+		while (at < d->text.n && d->text.p[at] == '\n')
+			at++;
+		if (at >= d->text.n || (d->n_head && d->head[d->n_head - 1].at >= at))
+			continue;
+		nl = memchr(d->text.p + at, '\n', d->text.n - at);
+		d->head = grown(d->head, d->n_head, &d->cap_head, sizeof *d->head);
+		d->head[d->n_head++] = (struct head){at, (uint32_t)((nl ? (size_t)(nl - d->text.p) : d->text.n) - at), m->level > 0 ? m->level : 1};
+	}
+}
+
 /* Counts lines, cuts chunks, finds headings. */
 static void look_at_lines(struct doc_text *d)
 {
 	const char *s = d->text.p;
-	int headings = headings_expected(d->name.p ? d->name.p : ""), fenced = 0;
+	int headings = !d->n_mark && headings_expected(d->name.p ? d->name.p : ""), fenced = 0;
 	size_t start = 0;
 
 	d->chunk = grown(d->chunk, 0, &d->cap_chunk, sizeof *d->chunk);
@@ -203,10 +287,18 @@ static void look_at_lines(struct doc_text *d)
 
 void doc_text_ready(struct doc_text *d, int ascii)
 {
+	size_t *page, n_page;
+
 	if (d->ready)
 		return;
-	clean_all(d, ascii);
+	n_page = marked_pages(d, &page);
+	if (n_page)
+		clean_marked(d, page, n_page, ascii);
+	else
+		clean_all(d, ascii);
+	free(page);
 	look_at_lines(d);
+	marked_heads(d);
 	d->ready = 1;
 	if (d->top >= d->text.n)
 		d->top = 0;
@@ -299,7 +391,8 @@ const char *doc_text_title(const struct doc_text *d, const struct head *h, size_
 	size_t at = h->at, end = h->at + h->n;
 
 	if (h->level) {
-		at += (size_t)h->level;
+		for (int i = 0; i < h->level && at < end && s[at] == '#'; i++)
+			at++;
 	} else {
 		size_t page = doc_text_page(d, h->at);
 

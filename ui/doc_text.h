@@ -17,7 +17,9 @@ struct doc_text {
 	int32_t tokens, first;        /* see struct ui_document */
 	struct str text;              /* clean; never NULL once it is ready */
 	struct point *point; size_t n_point, cap_point;
+	struct mark *mark; size_t n_mark;          /* as posted: pages and headings of the raw text */
 	uint32_t *page; size_t n_page, cap_page;   /* where the marks between pages stand: page[0] is that before page 2 */
+	const char **label;                        /* of page i + 1, where pages come from marks: of n_page + 1; else NULL */
 	struct head *head; size_t n_head, cap_head;
 	struct chunk *chunk; size_t n_chunk, cap_chunk;   /* at least one */
 	uint32_t n_line;

@@ -132,7 +132,14 @@ static void draw_status(struct documents_pane *p, const struct area *a, int y)
 	area_fill(a, 0, y, a->w, ST_STATUS, ' ');
 	if (a->w >= 40)
 		str_addf(&right, "line %*s/%s  ", (int)strlen(num_count(d->n_line).s), num_count(top_line).s, num_count(d->n_line).s);
-	if (d->n_page && a->w >= 60)
+	if (d->label && a->w >= 60) {
+		struct str label = {0};
+
+		clean_line(d->label[doc_text_page(d, d->top) - 1], strnlen(d->label[doc_text_page(d, d->top) - 1], 12), &label);
+		str_addf(&right, "p. %s (%s/%s)  ", label.n ? label.p : "-", num_count((int64_t)doc_text_page(d, d->top)).s,
+		         num_count((int64_t)d->n_page + 1).s);
+		str_free(&label);
+	} else if (d->n_page && a->w >= 60)
 		str_addf(&right, "p. %s/%s  ", num_count((int64_t)doc_text_page(d, d->top)).s, num_count((int64_t)d->n_page + 1).s);
 	if (d->tokens > 0 && a->w >= 90) {
 		char about[40];

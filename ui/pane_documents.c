@@ -89,6 +89,7 @@ void documents_pane_post(struct pane *pane, const struct ui_document *posted, si
 			d->raw = xmalloc(in.n + 1);
 			memcpy(d->raw, in.n ? in.text : "", in.n);
 			d->kept = -1;
+			d->n_mark = marks_copy(in.mark, in.n_mark, &d->mark);
 		} else {
 			str_free(&name);
 		}

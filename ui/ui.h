@@ -193,7 +193,11 @@ struct ui_status {
 };
 void ui_status(struct ui *, const struct ui_status *);
 
-struct ui_document { const char *name, *text; size_t n; uint64_t bytes; int32_t tokens, first; };   /* first: index of its first token; -1 = not read yet */
+struct ui_document {
+	const char *name, *text; size_t n; uint64_t bytes;
+	int32_t tokens, first;                  /* first: index of its first token; -1 = not read yet */
+	const struct mark *mark; size_t n_mark; /* pages and headings; none: form feeds and '#' show them */
+};
 void ui_documents(struct ui *, const struct ui_document *, size_t n);
 
 struct ui_session {

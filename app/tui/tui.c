@@ -41,7 +41,7 @@ static void post_documents(struct tui *t, const struct event *e)
 	for (size_t i = 0; i < e->n_doc; i++)
 		d[i] = (struct ui_document){
 			.name = e->doc[i].name, .text = e->doc[i].text.p ? e->doc[i].text.p : "", .n = e->doc[i].text.n, .bytes = e->doc[i].bytes,
-			.tokens = e->doc[i].tokens, .first = e->doc[i].first,
+			.tokens = e->doc[i].tokens, .first = e->doc[i].first, .mark = e->doc[i].mark, .n_mark = e->doc[i].n_mark,
 		};
 	ui_documents(t->ui, d, e->n_doc);
 	t->n_mark = 0;

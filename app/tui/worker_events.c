@@ -11,6 +11,7 @@ void event_free(struct event *e)
 	for (size_t i = 0; i < e->n_doc; i++) {
 		free(e->doc[i].name);
 		str_free(&e->doc[i].text);
+		marks_free(e->doc[i].mark, e->doc[i].n_mark);
 	}
 	free(e->doc);
 	free(e->span);

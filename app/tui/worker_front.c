@@ -316,6 +316,7 @@ static void send_documents(struct worker *w)
 			.first = w->first[i],
 		};
 		str_add(&e->doc[i].text, t->doc[i].text.p + t->doc[i].body, t->doc[i].n_body);
+		e->doc[i].n_mark = marks_copy(t->doc[i].mark, t->doc[i].n_mark, &e->doc[i].mark);
 	}
 	worker_post(w, e);
 }

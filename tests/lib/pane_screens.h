@@ -306,8 +306,8 @@ static inline struct pane *docs_sample(int ascii)
 {
 	struct pane *p = pane_new(&documents_pane, ascii);
 	struct ui_document d[2] = {
-		{"lease.md", markdown, sizeof markdown - 1, sizeof markdown - 1, 120, 0},
-		{"annex.pdf", paged, sizeof paged - 1, sizeof paged - 1, 40, -1},
+		{"lease.md", markdown, sizeof markdown - 1, sizeof markdown - 1, 120, 0, NULL, 0},
+		{"annex.pdf", paged, sizeof paged - 1, sizeof paged - 1, 40, -1, NULL, 0},
 	};
 
 	documents_pane_post(p, d, 2);
@@ -341,7 +341,7 @@ static inline struct pane *numbered(int lines, const char *name)
 
 	for (int i = 1; i <= lines; i++)
 		str_addf(&s, "line %d of the text\n", i);
-	d = (struct ui_document){name, s.p, s.n, s.n, lines * 5, 0};
+	d = (struct ui_document){name, s.p, s.n, s.n, lines * 5, 0, NULL, 0};
 	documents_pane_post(p, &d, 1);
 	str_free(&s);
 	return p;

@@ -611,6 +611,42 @@ TEST(docs_show_a_place)
 	pane_free(p);
 }
 
+/* Pages and headings of a format whose text does not show them. */
+TEST(docs_have_the_marks_of_their_format)
+{
+	static const char text[] = "Preface\nof it\nMethods\nwere used here\n# no heading\nLast\n";
+	struct mark mark[] = {
+		{.kind = MARK_PAGE, .text = (char[]){"xii"}}, {.kind = MARK_HEADING, .level = 1, .text = (char[]){"Preface"}},
+		{.kind = MARK_PAGE, .at = 14, .text = (char[]){"1"}}, {.kind = MARK_HEADING, .level = 2, .at = 14, .text = (char[]){"Methods"}},
+		{.kind = MARK_PAGE, .at = 49, .text = (char[]){"2\x1b[31m"}}, {.kind = MARK_PAGE, .at = sizeof text - 1, .text = (char[]){""}},
+		{.kind = MARK_PAGE, .at = 5000, .text = (char[]){"9"}}, {.kind = MARK_HEADING, .level = 0, .at = 5000, .text = (char[]){"x"}},
+	};
+	struct pane *p = pane_new(&documents_pane, 0);
+	const struct documents_pane *docs = (const struct documents_pane *)p;
+	struct ui_document d = {.name = "a.pdf", .text = text, .n = sizeof text - 1, .mark = mark, .n_mark = sizeof mark / sizeof *mark};
+	size_t n;
+	const char *title;
+
+	documents_pane_post(p, &d, 1);
+	docs_draw(p, 80, 4);
+	CHECK_SAYS("p. xii (1/4)");
+	CHECK_INT(docs->doc[0].n_page, 3);
+	CHECK_INT(docs->doc[0].n_head, 2);
+	title = doc_text_title(&docs->doc[0], &docs->doc[0].head[1], &n);
+	CHECK(n == 7 && !memcmp(title, "Methods", 7));
+	docs_type(p, "2p");
+	docs_draw(p, 80, 4);
+	CHECK_SAYS("page 1 ");
+	CHECK_SAYS("p. 1 (2/4)");
+	documents_pane_show(p, 0, 22, 26);
+	docs_draw(p, 80, 4);
+	CHECK(!memcmp(docs->doc[0].text.p + docs->found, "were", 4) && docs->found_n == 4);
+	docs_type(p, "o");
+	docs_draw(p, 80, 4);
+	CHECK_SAYS("Methods");
+	pane_free(p);
+}
+
 TEST(docs_search)
 {
 	struct pane *p = numbered(3000, "n.txt");
@@ -649,7 +685,7 @@ TEST(docs_headings)
 {
 	struct pane *p = docs_sample(0);
 	static const char source[] = "# a comment\nint x;\n";
-	struct ui_document d = {"a.py", source, sizeof source - 1, 0, 4, 0};
+	struct ui_document d = {"a.py", source, sizeof source - 1, 0, 4, 0, NULL, 0};
 
 	docs_draw(p, 80, 24);
 	CHECK_INT(style_of("## Clause 1"), ST_HEADING);
@@ -671,7 +707,7 @@ TEST(docs_lens)
 	static const char text[] = "\tone \0\x1b[31mtwo\x1b[0m \xe2\x80\x8bthree\xff \xe2\x80\xae" "four\r\nfive\f six";
 	static const char *const word[] = {"one", "two", "three", "four", "five", "six"};
 	struct pane *p = pane_new(&documents_pane, 1);
-	struct ui_document d = {"t.txt", text, sizeof text - 1, 0, 10, 0};
+	struct ui_document d = {"t.txt", text, sizeof text - 1, 0, 10, 0, NULL, 0};
 
 	documents_pane_post(p, &d, 1);
 	for (size_t i = 0; i < 6; i++) {

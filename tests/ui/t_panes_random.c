@@ -58,7 +58,7 @@ TEST(long_document)
 		str_adds(&s, s.n % 5 ? "\n" : "\r\n\f");
 	}
 	str_adds(&s, "the last of all words\n");
-	d = (struct ui_document){"long.txt", s.p, s.n, s.n, 1250000, 0};
+	d = (struct ui_document){"long.txt", s.p, s.n, s.n, 1250000, 0, NULL, 0};
 	t0 = now_seconds();
 	documents_pane_post(p, &d, 1);
 	docs_draw(p, 120, 40);
@@ -121,7 +121,7 @@ TEST(hostile_documents)
 
 		while (s.n < 1 << 19)
 			str_adds(&s, unit[u]);
-		d = (struct ui_document){"h.md", s.p, s.n, s.n, 1000, 0};
+		d = (struct ui_document){"h.md", s.p, s.n, s.n, 1000, 0, NULL, 0};
 		t0 = now_seconds();
 		documents_pane_post(p, &d, 1);
 		docs_draw(p, 80, 24);
@@ -284,6 +284,7 @@ static void random_sessions(struct pane *p)
 static void random_docs(struct pane *p)
 {
 	static char text[3][6000], name[3][80];
+	static struct mark mark[3][12];
 	struct ui_document d[3];
 	size_t n = test_rand() % 4;
 
@@ -295,9 +296,15 @@ static void random_docs(struct pane *p)
 		len = strlen(text[i]);
 		for (int k = 0; len && k < 3; k++)
 			text[i][test_rand() % len] = (char)(test_rand() % 4 ? test_rand() : 0);
-		d[i] = (struct ui_document){name[i], text[i], len, test_rand(), some_int(), some_int()};
+		d[i] = (struct ui_document){name[i], text[i], len, test_rand(), some_int(), some_int(), NULL, 0};
+		/* Marks anywhere, ascending, some beyond the end. */
+		for (size_t k = test_rand() % 3 ? 12 : 0, at = 0; k; k--) {
+			mark[i][d[i].n_mark++] = (struct mark){test_rand() % 2 ? MARK_PAGE : MARK_HEADING, (int)(test_rand() % 8), at, name[i]};
+			at += test_rand() % 900;
+			d[i].mark = mark[i];
+		}
 		if (test_rand() % 6 == 0)
-			d[i] = (struct ui_document){NULL, NULL, 0, 0, 0, -1};
+			d[i] = (struct ui_document){NULL, NULL, 0, 0, 0, -1, NULL, 0};
 	}
 	documents_pane_post(p, d, n);
 }
@@ -407,7 +414,7 @@ TEST(ascii_at_all_sizes)
 	struct pane *s = pane_new(&sessions_pane, 1);
 	struct pane *d = docs_sample(1);
 	static const char plain[] = "# One\n\nSome words that are long enough to be wrapped.\n\fAnother page\n";
-	struct ui_document doc = {"plain.md", plain, sizeof plain - 1, 0, 9, 0};
+	struct ui_document doc = {"plain.md", plain, sizeof plain - 1, 0, 9, 0, NULL, 0};
 	struct ui_action act;
 
 	documents_pane_post(d, &doc, 1);

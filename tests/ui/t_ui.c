@@ -816,7 +816,7 @@ TEST(hostile_texts)
 	struct ui_status s = {.model = evil, .session = evil, .kv = evil, .ctx = 10};
 	struct ui_work w = {.verb = evil, .tps = 1};
 	struct ui_session list = {.id = 1, .name = evil, .title = evil, .model = evil, .snippet = evil};
-	struct ui_document doc = {evil, evil, sizeof evil - 1, 10, 3, 0};
+	struct ui_document doc = {evil, evil, sizeof evil - 1, 10, 3, 0, NULL, 0};
 
 	opened(80, 24);
 	ui_status(u, &s);
@@ -1266,7 +1266,7 @@ static void any_event(void)
 		{.id = 2, .name = any_text(), .title = "two", .model = t, .snippet = "", .used = 6, .seconds = -1},
 		{.id = 3, .name = "three", .title = any_text(), .model = "", .snippet = t, .seconds = 40},
 	};
-	struct ui_document doc[2] = {{any_text(), t, strlen(t), strlen(t), 100, 0}, {"b.txt", "one\ntwo\n", 8, 8, 4, -1}};
+	struct ui_document doc[2] = {{any_text(), t, strlen(t), strlen(t), 100, 0, NULL, 0}, {"b.txt", "one\ntwo\n", 8, 8, 4, -1, NULL, 0}};
 	struct ui_span span[2] = {{3, 255}, {1000000, 0}};
 	struct err e;
 
