@@ -292,7 +292,7 @@ TEST(a_version_that_does_not_fit_changes_nothing)
 	put_text("a.txt", "first\n");
 	for (int i = 0; i < 3000; i++)
 		str_addf(&long_text, "word %d ", i);
-	open_scene(&s, "-n 2 --private --chat-template chatml --kv full -c 2000");
+	open_scene(&s, "-n 2 --private --docs whole --chat-template chatml --kv full -c 2000");
 	do_file(&s, "/read %/a.txt");
 	do_line(&s, "a question");
 	CHECK(!conversation_render(&s.c.t, 0, &before, &e));
