@@ -548,7 +548,7 @@ TEST(a_question_beside_the_text_leaves_the_stream_as_it_was)
 
 TEST(a_question_beside_the_text_with_the_default_model)
 {
-	beside_the_text(test_model(), "cascade:size=64,stride=64", NULL, 2400, 150, "The mill burned down.");
+	beside_the_text(test_model(), "cascade:size=256,stride=64", NULL, 1600, 180, NULL);
 }
 
 TEST(a_document_that_is_added_beside_the_text)
