@@ -248,12 +248,14 @@ void chat_take(struct chat *c, struct str *text)
 		at++;
 	if (at == text->n)
 		return;
-	if (text->p[0] == '/' && text->n > 1 && text->p[1] == '/')
+	if (text->p[0] == '/' && text->n > 1 && text->p[1] == '/') {
 		chat_turn(c, text->p + 1, text->n - 1);
-	else if (text->p[0] == '/')
+	} else if (text->p[0] == '/') {
 		slash_run(c, text->p);
-	else if (!c->interactive || attach_files(c, text) == 0)   /* @FILE counts only where a user types */
+	} else if (!c->interactive || attach_files(c, text) == 0) {   /* @FILE counts only where a user types */
 		chat_turn(c, text->p, text->n);
+		offer_summary(c, text->p, text->n);
+	}
 }
 
 /* ---- opening ---- */
@@ -335,6 +337,7 @@ void chat_close(struct chat *c, struct options *o)
 	chat_stream_close(c);
 	chat_delete_due(c, 1);
 	document_search_close(c);
+	summaries_free(c);
 	session_log_close(c->log);
 	conversation_close(&c->t);
 	reasoning_free(&c->think);

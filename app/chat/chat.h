@@ -35,6 +35,8 @@ struct front {
 	void (*came_back)(struct chat *);                               /* the conversation of an earlier run is loaded */
 	void (*reading)(struct chat *, const struct reading *);         /* a text without an end; NULL: none is read now */
 	void (*draft)(struct chat *, const char *text, size_t n);       /* put text into the input line; NULL: the front end has none */
+	/* A summary, which is no message: shown like an answer.  -1: it could not be written. */
+	int  (*summary)(struct chat *, const char *text, size_t n, struct err *);
 	int  (*ask)(struct chat *, const char *question);               /* 1 = yes; NULL: nobody can be asked */
 	/* Open a document at bytes [from, to) of its body; NULL: the front end has no place to show one, and its text is a notice. */
 	void (*document)(struct chat *, size_t i, size_t from, size_t to);
@@ -64,6 +66,7 @@ struct chat {
 		double shown, since; uint64_t since_tokens, since_at;
 	} streaming;
 	size_t replaced;             /* documents that took the place of an older version since they were prefilled last */
+	struct kept_summary { char key[SUMMARY_KEY]; struct str text; } *kept; size_t n_kept;   /* where nothing is stored (cmd_summarize.c) */
 	int quit, rc;                /* rc: exit code so far; in a pipe the first failure decides */
 };
 

@@ -43,6 +43,14 @@ void library_others(struct chat *, struct str *out);
 /* A document of any session, by number or name, as it was imported: doc_free() it. */
 int  library_known(struct chat *, const char *what, struct doc *out, struct err *);
 
+/* ---- cmd_summarize.c ---- */
+
+/* Does a question ask for the whole of a document? */
+int  asks_for_whole(const char *text, size_t n);
+/* Say behind the answer to such a question that there is /summarize. */
+void offer_summary(struct chat *, const char *question, size_t n);
+void summaries_free(struct chat *);
+
 /* ---- cmd_sessions.c ---- */
 
 /* The conversation is not stored: 1, and the user has been told. */
@@ -96,6 +104,7 @@ void slash_docs(struct chat *, char *arg);
 void slash_outline(struct chat *, char *arg);
 void slash_goto(struct chat *, char *arg);
 void slash_drop(struct chat *, char *arg);
+void slash_summarize(struct chat *, char *arg);
 void slash_pin(struct chat *, char *arg);
 void slash_model(struct chat *, char *arg);
 void slash_think(struct chat *, char *arg);

@@ -25,6 +25,7 @@ static const struct slash commands[] = {
 	{"/outline", "", "[DOCUMENT]", "the headings of the documents, numbered, with their pages", BUSY_QUEUED, ARG_WORD, slash_outline},
 	{"/goto", "", "[DOCUMENT] PLACE", "show a document at a page, a heading or its number, 40% or words", BUSY_QUEUED, ARG_WORD, slash_goto},
 	{"/drop", "", "[N|NAME]", "take document N out of the conversation", BUSY_QUEUED, ARG_WORD, slash_drop},
+	{"/summarize", "/summarise /summary", "[DOCUMENT] [WORDS]", "summarize a document of any length, or all; it becomes no message", BUSY_QUEUED, ARG_WORD, slash_summarize},
 	{"/pin", "", "[N|N-M]", "never evict message N: it joins the documents", BUSY_QUEUED, ARG_WORD, slash_pin},
 	{"/model", "", "[FILE]", "show the model, or change it: the conversation is recomputed", BUSY_REFUSED, ARG_FILE, slash_model},
 	{"/think", "", "[on|off|show|hide]", "whether the model reasons first, and whether its reasoning is shown", BUSY_QUEUED, ARG_WORD, slash_think},

@@ -366,4 +366,6 @@ enum model_use { MODEL_RUN, MODEL_LOOK, MODEL_VOCAB };   /* all; all but the wei
 int model_open(struct engine **, const struct options *, enum model_use, struct err *);
 int timeline_open_for(struct timeline **, struct engine *, const struct options *, int32_t ctx, struct err *);
 
+#include "app/conversation/summarize.h"
+
 #endif

@@ -87,6 +87,29 @@ static int line_text(struct chat *c, const char *bytes, size_t n, struct err *e)
 	return c->o.json ? 0 : output_text(&l->out, bytes, n, e);
 }
 
+static int line_summary(struct chat *c, const char *text, size_t n, struct err *e)
+{
+	struct output out;
+	struct str s = {0};
+	int rc;
+
+	if (c->o.json) {
+		json_open(&s, NULL, '{');
+		json_text(&s, "summary", text, n);
+		json_close(&s, '}');
+		str_adds(&s, "\n");
+		rc = print_json(&s, e);
+		str_free(&s);
+		return rc;
+	}
+	output_init(&out, c->o.raw);
+	rc = output_text(&out, text, n, e);
+	if (!rc)
+		rc = output_end(&out, e);
+	output_free(&out);
+	return rc;
+}
+
 static int put_json(struct chat *c, const struct turn *turn, struct err *e)
 {
 	struct str s = {0}, session = {0};
@@ -186,13 +209,13 @@ static int line_ask(struct chat *c, const char *question)
 
 static const struct front line_front = {
 	.notice = line_notice, .error = line_error, .progress = line_progress, .turn = line_turn, .text = line_text,
-	.turned = line_turned, .came_back = line_came_back, .reading = line_reading, .draft = line_draft, .ask = line_ask,
+	.turned = line_turned, .came_back = line_came_back, .reading = line_reading, .summary = line_summary, .draft = line_draft, .ask = line_ask,
 };
 
 /* Reading from a pipe: there is no input line for drafts, and no user to ask. */
 static const struct front pipe_front = {
 	.notice = line_notice, .error = line_error, .progress = line_progress, .turn = line_turn, .text = line_text,
-	.turned = line_turned, .came_back = line_came_back, .reading = line_reading,
+	.turned = line_turned, .came_back = line_came_back, .reading = line_reading, .summary = line_summary,
 };
 
 /* ---- the loops: interactive, pipe, -p ---- */

@@ -131,7 +131,7 @@ static const struct screen_slash screen_slashes[] = {
 	{"/help", "/?", "", "keys and commands", BUSY_ALLOWED, ARG_NONE, run_help},
 	{"/quit", "/exit /bye /q", "", "end; everything is saved", BUSY_ALLOWED, ARG_NONE, run_quit},
 	{"/sessions", "/list", "", "list sessions: switch, rename, fork, delete", BUSY_ALLOWED, ARG_NONE, run_sessions},
-	{"/delete", "", "[NAME]", "delete a session, or this one; asks first; /undelete restores it", BUSY_ALLOWED, ARG_SESSION, run_delete},
+	{"/delete", "", "[NAME]", "delete a session, or this one; asks first; /undelete undoes it", BUSY_ALLOWED, ARG_SESSION, run_delete},
 	{"/undelete", "", "", "restore the session deleted last, within 10 seconds", BUSY_ALLOWED, ARG_NONE, run_undelete},
 	{"/switch", "/resume", "NAME", "continue in another session; this one is saved", BUSY_QUEUED, ARG_SESSION, run_switch},
 	{"/docs", "/documents", "[WHERE|all]", "the documents, at 40%, p12 or a word; all: of every session", BUSY_ALLOWED, ARG_WORD, run_docs},

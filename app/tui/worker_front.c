@@ -23,7 +23,7 @@ static void on_progress(struct chat *c, const char *verb, int32_t done, int32_t 
 {
 	struct worker *w = c->ud;
 
-	w->reading = done;
+	w->reading = total > 0 || done < 0 ? done : -1;   /* without a total it is no prefill of the conversation */
 	if (done < 0) {
 		w->reading_since = 0;
 		return;
@@ -224,6 +224,13 @@ static int on_turned(struct chat *c, const struct turn *turn, int rc, struct err
 	return rc;
 }
 
+static int on_summary(struct chat *c, const char *text, size_t n, struct err *e)
+{
+	(void)e;
+	worker_post_text(c->ud, EV_NOTICE, text, n);
+	return 0;
+}
+
 static void on_draft(struct chat *c, const char *text, size_t n)
 {
 	worker_post_text(c->ud, EV_DRAFT, text, n);
@@ -338,4 +345,5 @@ void worker_send_changes(struct worker *w)
 const struct front worker_front = {
 	.notice = on_notice, .error = on_error, .progress = on_progress, .turn = on_turn, .text = on_text, .turned = on_turned,
 	.draft = on_draft, .came_back = on_came_back, .reading = on_reading, .yield = on_yield, .document = on_document,
+	.summary = on_summary,
 };

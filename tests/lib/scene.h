@@ -24,6 +24,7 @@ struct scene {
 	int answer;                              /* of ask */
 	int turns, came_back, stop_after;        /* stop_after: pieces, then the answer is stopped; 0 = never */
 	int kill_after;                          /* pieces, then the process is killed; 0 = never */
+	const char *stop_at;                     /* progress with these words, then what runs is stopped; NULL = never */
 	char *args[WORDS_MOST]; int n_arg;
 };
 static char home[64];
@@ -54,7 +55,11 @@ static void on_error(struct chat *c, const struct err *e)
 
 static void on_progress(struct chat *c, const char *verb, int32_t done, int32_t total)
 {
-	(void)c, (void)verb, (void)done, (void)total;
+	struct scene *s = c->ud;
+
+	(void)done, (void)total;
+	if (s->stop_at && strstr(verb, s->stop_at))
+		signals_stop();
 }
 
 static void on_turn(struct chat *c, const char *question, size_t n)
@@ -102,6 +107,16 @@ static void on_draft(struct chat *c, const char *text, size_t n)
 	str_add(&s->draft, text, n);
 }
 
+static int on_summary(struct chat *c, const char *text, size_t n, struct err *e)
+{
+	struct scene *s = c->ud;
+
+	(void)e;
+	str_clear(&s->shown);
+	str_add(&s->shown, text, n);
+	return 0;
+}
+
 static int on_ask(struct chat *c, const char *question)
 {
 	struct scene *s = c->ud;
@@ -112,7 +127,7 @@ static int on_ask(struct chat *c, const char *question)
 
 static const struct front front = {
 	.notice = on_notice, .error = on_error, .progress = on_progress, .turn = on_turn, .text = on_text, .turned = on_turned,
-	.came_back = on_came_back, .reading = on_reading, .draft = on_draft, .ask = on_ask,
+	.came_back = on_came_back, .reading = on_reading, .draft = on_draft, .ask = on_ask, .summary = on_summary,
 };
 
 __attribute__((unused))

@@ -1,0 +1,277 @@
+/* app/chat/cmd_summarize.c - /summarize, and the offer of it.
+ *
+ * The work is summarize()'s, on a timeline of its own.  What the model answered is kept by key: as settings of the session, "summary/KEY",
+ * or in memory where nothing is stored.  The summary is shown like an answer and is no message: the conversation, its cache and its next
+ * answer are as they were. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/chat/chat_private.h"
+
+#define PREFIX "summary/"
+#define SHOW_EVERY 0.1
+
+struct run {
+	struct chat *c;
+	struct str verb;          /* the line of progress; front ends keep the pointer */
+	double shown;
+	int stored;               /* results go to the session */
+};
+
+/* ---- what is kept ---- */
+
+static void setting_name(const char *key, char name[SUMMARY_KEY + sizeof PREFIX])
+{
+	snprintf(name, SUMMARY_KEY + sizeof PREFIX, PREFIX "%s", key);
+}
+
+static int kept_get(const char *key, struct str *out, void *ud)
+{
+	struct run *r = ud;
+	char name[SUMMARY_KEY + sizeof PREFIX];
+	struct err e = {0};
+
+	setting_name(key, name);
+	/* A damaged one is made anew. */
+	if (r->stored)
+		return session_value(r->c->log->store, r->c->log->session, name, out, &e) > 0;
+	for (size_t i = 0; i < r->c->n_kept; i++)
+		if (!strcmp(r->c->kept[i].key, key)) {
+			str_add(out, r->c->kept[i].text.p ? r->c->kept[i].text.p : "", r->c->kept[i].text.n);
+			return 1;
+		}
+	return 0;
+}
+
+static void kept_put(const char *key, const char *text, size_t n, void *ud)
+{
+	struct run *r = ud;
+	struct chat *c = r->c;
+	char name[SUMMARY_KEY + sizeof PREFIX];
+	struct err e = {0};
+
+	setting_name(key, name);
+	if (r->stored && session_set(c->log->store, c->log->session, name, text, n, &e) < 0) {
+		say("summaries are not kept: %s", e.msg);
+		r->stored = 0;
+	}
+	if (r->stored)
+		return;
+	c->kept = xrealloc(c->kept, (c->n_kept + 1) * sizeof *c->kept);
+	c->kept[c->n_kept] = (struct kept_summary){.text = {0}};
+	snprintf(c->kept[c->n_kept].key, SUMMARY_KEY, "%s", key);
+	str_add(&c->kept[c->n_kept++].text, text, n);
+}
+
+void summaries_free(struct chat *c)
+{
+	while (c->n_kept)
+		str_free(&c->kept[--c->n_kept].text);
+	free(c->kept);
+	c->kept = NULL;
+}
+
+/* A session begins with its first question, or with its first summary: that may be the work of minutes. */
+static int begin_session(struct chat *c)
+{
+	struct err e = {0};
+
+	if (!c->log || c->log->failed)
+		return 0;
+	if (session_log_begin(c->log, &c->t, &e) == 0)
+		return 1;
+	say("summaries are not kept: %s", e.msg);
+	return 0;
+}
+
+/* ---- progress ---- */
+
+static void add_left(struct str *s, double left)
+{
+	if (left < 0)
+		return;
+	if (left < 90)
+		str_addf(s, ", %d s left", (int)(left + 0.5));
+	else
+		str_addf(s, ", %d min left", (int)(left / 60 + 0.5));
+}
+
+static int on_progress(const struct summary_progress *p, void *ud)
+{
+	struct run *r = ud;
+	double now = now_seconds();
+
+	if (now - r->shown < SHOW_EVERY)
+		return 0;
+	r->shown = now;
+	str_clear(&r->verb);
+	str_addf(&r->verb, "summarizing: %s %zu of %zu", p->joining ? "join" : "section", p->part, p->parts);
+	add_left(&r->verb, p->left);
+	r->c->front->progress(r->c, r->verb.p, 0, 0);
+	return r->c->front->yield && r->c->front->yield(r->c) > 1;
+}
+
+/* ---- the command ---- */
+
+static void add_text(const struct document *d, struct summary_text *t)
+{
+	struct summary_heading *h = xcalloc(d->n_mark + 1, sizeof *h);
+
+	*t = (struct summary_text){.name = d->name, .text = d->text.p + d->body, .n = d->n_body, .heading = h};
+	for (size_t i = 0; i < d->n_mark; i++)
+		if (d->mark[i].kind == MARK_HEADING && d->mark[i].text)
+			h[t->n_heading++] = (struct summary_heading){.at = d->mark[i].at, .level = d->mark[i].level, .text = d->mark[i].text};
+}
+
+static void show(struct chat *c, const struct summary *s, const char *of, double seconds)
+{
+	struct err e = {0};
+
+	if (c->front->summary(c, s->text.p ? s->text.p : "", s->text.n, &e) < 0) {
+		chat_error(c, &e);
+		c->quit = 1, c->rc = 1;
+		return;
+	}
+	if (s->empty.n)
+		notice(c, "[nothing in it of %s %s: the model returned no text]", strchr(s->empty.p, ',') ? "sections" : "section", s->empty.p);
+	if (c->o.quiet || (!c->interactive && !c->o.verbose))
+		return;
+	if (s->made)
+		notice(c, "[summary of %s, %zu %s, in %.1f s; it is no message of the conversation]", of, s->sections,
+		       s->sections == 1 ? "section" : "sections", seconds);
+	else
+		notice(c, "[summary of %s, made before; it is no message of the conversation]", of);
+}
+
+static void say_stopped(struct chat *c, const struct summary *s)
+{
+	if (!s->sections)
+		notice(c, "[stopped]");
+	else
+		notice(c, "[stopped: %zu of %zu sections are done; the same command goes on there]", s->done, s->sections);
+	if (!c->interactive)
+		c->quit = 1, c->rc = 130;
+}
+
+static void run(struct chat *c, size_t first, size_t n, int32_t words)
+{
+	struct run r = {.c = c};
+	struct summary_hooks hooks = {.get = kept_get, .put = kept_put, .progress = on_progress, .ud = &r};
+	struct summary_text *text = xcalloc(n, sizeof *text);
+	struct summary s = {.sections = 0};
+	struct str of = {0};
+	struct err e = {0};
+	double start = now_seconds();
+
+	for (size_t i = 0; i < n; i++)
+		add_text(&c->t.doc[first + i], &text[i]);
+	if (n == 1)
+		str_addf(&of, "'%s'", c->t.doc[first].name);
+	else
+		str_addf(&of, "%zu documents", n);
+	r.stored = begin_session(c);
+	summarize(c->t.engine, &c->o, text, n, words, &hooks, &s, &e);
+	c->front->progress(c, "summarizing", -1, 0);
+	if (c->interactive)
+		signals_take_int();
+	if (!e.code)
+		show(c, &s, of.p, now_seconds() - start);
+	else if (e.code == ERR_CANCELLED)
+		say_stopped(c, &s);
+	else
+		chat_error(c, &e);
+	if (signals_quit())
+		c->quit = 1, c->rc = 128 + signals_quit();
+	for (size_t i = 0; i < n; i++)
+		free((void *)(uintptr_t)text[i].heading);
+	free(text);
+	summary_free(&s);
+	str_free(&of);
+	str_free(&r.verb);
+}
+
+static int words_in_bounds(long n)
+{
+	return n >= SUMMARY_WORDS_LEAST && n <= SUMMARY_WORDS_MOST;
+}
+
+/* "[DOCUMENT] [WORDS]": a number alone is that of a document, if there is one of that number, else a number of words.  *doc: -1 = all. */
+static int parse(struct chat *c, char *arg, long *doc, long *words, struct err *e)
+{
+	char *last = strrchr(arg, ' ');
+	struct err no_document = {0};
+
+	*doc = -1;
+	*words = SUMMARY_WORDS;
+	if (!c->t.n_doc)
+		return err_set(e, ERR_USAGE, "there is no document to summarize; /read FILE adds one");
+	if (!*arg)
+		return 0;
+	*doc = document_of(c, arg, &no_document);
+	if (*doc >= 0)
+		return 0;
+	last = last ? last + 1 : arg;
+	*words = number_of(last);
+	if (!*words)
+		return err_set(e, no_document.code, "%s", no_document.msg);
+	if (!words_in_bounds(*words))
+		return err_set(e, ERR_USAGE, "a summary has %d to %d words, not %ld", SUMMARY_WORDS_LEAST, SUMMARY_WORDS_MOST, *words);
+	while (last > arg && last[-1] == ' ')
+		*--last = 0;
+	if (last == arg)
+		return 0;
+	*doc = document_of(c, arg, e);
+	return *doc < 0 ? -1 : 0;
+}
+
+void slash_summarize(struct chat *c, char *arg)
+{
+	struct err e = {0};
+	long doc, words;
+
+	if (parse(c, arg, &doc, &words, &e) < 0) {
+		chat_error(c, &e);
+		return;
+	}
+	run(c, doc < 0 ? 0 : (size_t)doc, doc < 0 ? c->t.n_doc : 1, (int32_t)words);
+}
+
+/* ---- the offer ---- */
+
+/* Questions for the whole of a document; words that must occur in this order. */
+static const char *const whole[][3] = {
+	{"summar"}, {"main", "points"}, {"what", "document", "about"}, {"what", "book", "about"}, {"what", "text", "about"},
+	{"what", "file", "about"}, {"what", "this about"}, {"tl;dr"},
+	{"fasse", "zusammen"}, {"zusammenfassung"}, {"zusammenfassen"}, {"worum geht"}, {"wovon handelt"},
+	{"r\xc3\xa9sum"}, {"de quoi", "parle"}, {"de quoi", "agit"},
+	{"resum"}, {"de qu\xc3\xa9", "trata"}, {"de que", "trata"},
+};
+enum { WHOLE_MOST = 160 };   /* bytes: a longer question asks for something of its own */
+
+int asks_for_whole(const char *text, size_t n)
+{
+	char low[WHOLE_MOST + 1];
+
+	if (n > WHOLE_MOST)
+		return 0;
+	for (size_t i = 0; i < n; i++)
+		low[i] = text[i] >= 'A' && text[i] <= 'Z' ? (char)(text[i] - 'A' + 'a') : text[i] ? text[i] : ' ';
+	low[n] = 0;
+	for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {
+		const char *at = low;
+
+		for (size_t k = 0; at && k < 3 && whole[i][k]; k++)
+			if ((at = strstr(at, whole[i][k])))
+				at += strlen(whole[i][k]);
+		if (at)
+			return 1;
+	}
+	return 0;
+}
+
+void offer_summary(struct chat *c, const char *question, size_t n)
+{
+	if (c->interactive && !c->quit && !c->o.quiet && c->t.n_doc && asks_for_whole(question, n))
+		notice(c, "[/summarize reads all of it]");
+}

@@ -1,0 +1,102 @@
+#!/bin/sh
+# tests/cli/s_summarize.sh - /summarize by pipe, in line mode and on the screen: the summary, Ctrl-C, and the same command again.
+#
+# WEIR is the program (default ./weir).  A tiny model: what it says makes no sense.  Closes with "N passed, M failed, K skipped".
+# shellcheck disable=SC2086,SC2154 # $how is several words; dir comes from terminal.sh
+set -u
+weir=${WEIR:-./weir}
+model=tests/vectors/models/llama-block32.gguf
+how='--chat-template chatml --kv full -c 300000 -n 8'
+
+. "$(dirname "$0")/../lib/count.sh"
+. "$(dirname "$0")/../lib/terminal.sh"
+
+# Words from a plain generator, always the same.
+text() {   # BYTES
+	awk -v most="$1" 'BEGIN {
+		split("water wheel miller stone river grain over under beside slowly turned carried went found", w, " ")
+		for (x = 7; n < most; n += length(line) + 1) {
+			line = ""
+			for (i = 0; i < 12; i++) { x = (x * 1103 + 12345) % 65521; line = line (i ? " " : "") w[x % 14 + 1] }
+			print line "."
+		}
+	}'
+}
+chats() { XDG_DATA_HOME=$dir/data XDG_STATE_HOME=$dir/state XDG_CONFIG_HOME=$dir/config "$weir" -m "$model" $how "$@"; }
+is() {   # NAME WANTED GOT
+	if [ "$2" = "$3" ]; then ok "$1"; else bad "$1" "wanted '$2', got '$3': $(head -c 300 "$dir/err" | tr '\n' '|')"; fi
+}
+says() {   # NAME PATTERN
+	if grep -q -e "$2" "$dir/err"; then ok "$1"; else bad "$1" "$(tail -c 300 "$dir/err" | tr '\n' '|')"; fi
+}
+program_of() {
+	child=$(child_of "$1")
+	echo "${child:-$1}"
+}
+
+text 5000 >"$dir/short.txt"
+text 25000 >"$dir/book.txt"
+text 200000 >"$dir/long.txt"
+
+# ---- by pipe ----
+
+echo '/summarize 30' | chats -v -s short "$dir/short.txt" >"$dir/one" 2>"$dir/err"
+is "a summary is printed" 0 $?
+if [ -s "$dir/one" ]; then ok "on standard output"; else bad "on standard output" "$(cat "$dir/err")"; fi
+says "and what it is of" "summary of 'short.txt', [0-9]* sections, in"
+echo '/summarize short.txt 30' | chats -v -s short >"$dir/two" 2>"$dir/err"
+if cmp -s "$dir/one" "$dir/two"; then ok "the same after a restart"; else bad "the same after a restart" "$(cat "$dir/two" "$dir/err")"; fi
+says "without work" 'made before'
+echo '/summarize 30' | chats --json -s short >"$dir/two" 2>"$dir/err"
+if grep -q '^{"summary":"' "$dir/two"; then ok "--json prints an object"; else bad "--json prints an object" "$(cat "$dir/two" "$dir/err")"; fi
+printf 'Who turned?\n' | chats --private --temp 0.9 --seed 3 "$dir/short.txt" >"$dir/one" 2>"$dir/err"
+printf '/summarize 30\nWho turned?\n' | chats --private --temp 0.9 --seed 3 "$dir/short.txt" >"$dir/two" 2>"$dir/err"
+if [ "$(tail -c "$(wc -c <"$dir/one")" "$dir/two")" = "$(cat "$dir/one")" ]; then ok "the answer behind it is the same"
+else bad "the answer behind it is the same" "$(cat "$dir/one" "$dir/two")"; fi
+echo '/summarize' | chats --private >"$dir/two" 2>"$dir/err"
+is "no document is usage" 2 $?
+says "and that is said" 'there is no document to summarize'
+
+# Stopped, it goes on with the next section.
+mkfifo "$dir/lines"
+(echo '/summarize 30'; exec sleep 600) >"$dir/lines" &
+writer=$!
+chats -v -s long "$dir/long.txt" <"$dir/lines" >"$dir/one" 2>"$dir/err" &
+program=$!
+wait_for 60 grep -q 'section [3-9][0-9]* of' "$dir/err"
+kill -INT "$(program_of "$program")"
+wait "$program"
+is "Ctrl-C ends a pipe" 130 $?
+says "and says how far it was" 'stopped: [0-9]* of [0-9]* sections are done; the same command goes on there'
+if [ -s "$dir/one" ]; then bad "without a summary" "$(cat "$dir/one")"; else ok "without a summary"; fi
+kill "$writer"
+wait "$writer" 2>/dev/null
+XDG_DATA_HOME=$dir/data "$weir" inspect session long >"$dir/two" 2>"$dir/err"
+if grep -q '[0-9] summaries of sections' "$dir/two"; then ok "what was done is in the session"; else bad "what was done is in the session" "$(cat "$dir/two" "$dir/err")"; fi
+
+# ---- line mode and the screen ----
+
+start --line -s book "$dir/book.txt"
+ask() { type_text "$1"; key Enter; }
+pass() { if "$@"; then ok "$name"; else bad "$name" "$(tail_of_screen)"; fi; }
+name="the document is read"; pass wait_for 60 shows "document 'book.txt': [0-9,]* tokens read"
+ask '/summarize 30'
+name="line mode shows how far it is"; pass wait_for 30 shows 'summarizing: section [0-9]* of [0-9]*, [0-9]* s left'
+key C-c
+name="Ctrl-C stops it"; pass wait_for 10 shows 'sections are done; the same command goes on there'
+ask 'Summarize this.'
+name="it is offered"; pass wait_for 30 shows '/summarize reads all of it'
+key C-d
+name="Ctrl-D quits"; pass wait_for 20 ended
+start -s book
+name="the screen is there"; pass wait_for 20 shows 'F1 Help'
+ask '/summarize 30'
+name="the screen shows how far it is"; pass wait_for 30 shows 'summarizing: section [0-9]* of'
+key Escape
+name="Esc stops it"; pass wait_for 20 shows 'sections are done; the same command goes on there'
+ask '/summarize 30'
+name="it ends with a summary"; pass wait_for 120 shows "summary of 'book.txt', [0-9]* sections"
+key C-d
+name="the screen is left"; pass wait_for 20 ended
+
+finish
