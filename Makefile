@@ -276,7 +276,7 @@ fuzz:
 fuzz-programs: $(fuzzers)
 build/fuzz/fuzz_%: build/fuzz/tests/fuzz/fuzz_%.o $(archives)
 	$(say) link $@
-	$(Q)clang -fsanitize=fuzzer,address,undefined -o $@ $^ $(if $(findstring markdown,$@),-lmd4c) $(if $(filter %import %documents,$@),-lxml2 -larchive -lseccomp) $(if $(filter %passages,$@),-lsqlite3 -lcrypto -lxxhash) -lm -lpthread
+	$(Q)clang -fsanitize=fuzzer,address,undefined -o $@ $^ $(if $(findstring markdown,$@),-lmd4c) $(if $(filter %import %documents,$@),-lxml2 -larchive -lseccomp -lcrypto) $(if $(filter %passages,$@),-lsqlite3 -lcrypto -lxxhash) -lm -lpthread
 
 # ---- installation ----
 
