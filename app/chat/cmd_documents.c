@@ -79,7 +79,8 @@ static int add_and_free(struct chat *c, struct doc *doc, struct err *e)
 		say("document '%s' is there already", doc->name);
 	else if (!rc && !c->o.quiet)
 		document_notices(doc);
-	if (!rc && !c->o.quiet && !c->t.doc[c->t.n_doc - 1].whole)
+	/* What the command line names is told of once the screen or the prompt is there: chat_read(). */
+	if (!rc && !c->o.quiet && !c->t.doc[c->t.n_doc - 1].whole && (c->front || c->o.prompt || !isatty(0)))
 		say_searched(c, &c->t.doc[c->t.n_doc - 1]);
 	doc_free(doc);
 	return rc < 0 ? -1 : 0;
@@ -233,6 +234,9 @@ static void read_from(struct chat *c, size_t from)
 
 void chat_read(struct chat *c)
 {
+	for (size_t i = 0; i < c->t.n_doc && c->interactive && !c->o.quiet; i++)
+		if (!c->t.doc[i].whole)
+			say_searched(c, &c->t.doc[i]);
 	read_from(c, 0);
 }
 

@@ -55,6 +55,14 @@ static void post_documents(struct tui *t, const struct event *e)
 	free(d);
 }
 
+/* The entry of an answer begins with its first text: the sources of the question stand above it. */
+static void begin_answer(struct tui *t)
+{
+	if (t->answer_due)
+		ui_entry(t->ui, UI_ASSISTANT, "", 0);
+	t->answer_due = 0;
+}
+
 static void handle_event(struct tui *t, const struct event *e)
 {
 	const char *text = e->text.p ? e->text.p : "";
@@ -76,7 +84,7 @@ static void handle_event(struct tui *t, const struct event *e)
 			ui_entry(t->ui, UI_USER, text, e->text.n);
 			ui_entry_end(t->ui, NULL);
 		}
-		ui_entry(t->ui, UI_ASSISTANT, "", 0);
+		t->answer_due = 1;
 		break;
 	case EV_STREAM:
 		/* A growing entry is laid out again each time: a long text goes on in another one. */
@@ -90,6 +98,7 @@ static void handle_event(struct tui *t, const struct event *e)
 		t->streams += e->text.n + 1;
 		break;
 	case EV_PIECE:
+		begin_answer(t);
 		ui_piece(t->ui, text, e->text.n);
 		break;
 	case EV_SURPRISE:
@@ -99,6 +108,7 @@ static void handle_event(struct tui *t, const struct event *e)
 		ui_messages_end(t->ui, e->messages);
 		break;
 	case EV_TURNED:
+		begin_answer(t);
 		ui_entry_end(t->ui, e->note.n ? e->note.p : NULL);
 		break;
 	case EV_DRAFT:

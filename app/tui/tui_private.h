@@ -23,6 +23,7 @@ struct tui {
 	int64_t hidden[HIDDEN_MOST]; int n_hidden;   /* deleted sessions whose deletion can still be undone */
 	int working;
 	int typed;                   /* keys have come since the picture was drawn */
+	int answer_due;              /* a question was asked, and its answer has no entry yet */
 	size_t streams;              /* bytes of the entry that shows a text without an end; 0 = none */
 	int still;                   /* for tests: no figures that depend on time */
 	int64_t session;             /* the session on the screen; 0 = not begun */
