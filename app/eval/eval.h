@@ -3,6 +3,7 @@
  *     ppl.c            weir eval ppl
  *     recovery.c       weir eval recovery
  *     plot.c           weir eval plot: pictures (picture.c)
+ *     ask.c            weir eval ask: questions about documents
  *     tasks.c          weir eval ruler, passkey, chain, needle: prompts of the right length, answers, tables
  *     ruler.c          prompts of the RULER tasks and of needle
  *     passkey_chain.c  prompts of passkey and chain
@@ -19,6 +20,7 @@
 
 int cmd_eval_ppl(const struct options *);
 int cmd_eval_recovery(const struct options *);
+int cmd_eval_ask(const struct options *);
 int cmd_eval_plot(const struct options *);
 int cmd_eval_tasks(const struct options *);   /* ruler, passkey, chain, needle */
 

@@ -42,6 +42,7 @@ enum command {
 	CMD_READ           = 1 << 22,   /* weir read */
 	CMD_EVAL_PLOT      = 1 << 24,
 	CMD_EVAL_NEEDLE    = 1 << 25,
+	CMD_EVAL_ASK       = 1 << 26,
 	CMD_DOCS_LS        = 1 << 27,
 	CMD_DOCS_SHOW      = 1 << 28,
 	CMD_DOCS_SEARCH    = 1 << 29,
@@ -113,6 +114,7 @@ struct options {
 	const char *tasks;            /* eval ruler: names, commas between */
 	struct int_list len;          /* eval tasks: tokens of a prompt and its answer */
 	int32_t samples, depths, each;   /* depths, each: samples at a depth, of eval needle */
+	const char *questions;        /* eval ask: the file of questions */
 	const char *resume;           /* evaluations: the file of finished pieces */
 	struct int_list prefill, depth;              /* bench */
 	int32_t decode_steps, reps, turns;

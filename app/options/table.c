@@ -21,6 +21,7 @@ const struct command_def command_defs[] = {
 	{"eval passkey", "[DIR]", "a number hidden in random words", CMD_EVAL_PASSKEY, 1},
 	{"eval chain", "[DIR]", "a chain of keys out of a shuffled list", CMD_EVAL_CHAIN, 1},
 	{"eval needle", "[DIR|FILE]", "one needle at every depth of a haystack", CMD_EVAL_NEEDLE, 1},
+	{"eval ask", "FILE ...", "questions about documents: what is found and what is answered", CMD_EVAL_ASK, -1},
 	{"eval plot", "FILE", "a picture of a text's attention matrix, or of curves of perplexity", CMD_EVAL_PLOT, 1},
 	{"sessions ls", "", "the sessions, the one used last first", CMD_SESSIONS_LS, 0},
 	{"sessions show", "NAME", "the messages of a session", CMD_SESSIONS_SHOW, 1},
@@ -43,7 +44,7 @@ const struct command_def command_defs[] = {
 #define CHAT (CMD_CHAT | CMD_READ)
 #define EVAL_TASKS (CMD_EVAL_RULER | CMD_EVAL_PASSKEY | CMD_EVAL_CHAIN | CMD_EVAL_NEEDLE)
 #define EVAL_TEXTS (CMD_EVAL_PPL | CMD_EVAL_RECOVERY)
-#define EVAL (EVAL_TEXTS | EVAL_TASKS | CMD_EVAL_PLOT)
+#define EVAL (EVAL_TEXTS | EVAL_TASKS | CMD_EVAL_PLOT | CMD_EVAL_ASK)
 #define WEIGHTS (CHAT | CMD_INSPECT_LOGITS | EVAL | CMD_BENCH)
 #define SESSIONS_LIST (CMD_SESSIONS_LS | CMD_SESSIONS_SEARCH | CMD_DOCS_LS | CMD_DOCS_SEARCH)
 #define ANY_MODEL (WEIGHTS | CMD_INSPECT_MODEL | CMD_INSPECT_DOCUMENT | CMD_INSPECT_TOKENS | CMD_DOCTOR | CMD_MODELS)
@@ -150,13 +151,17 @@ const struct option_def option_defs[] = {
 	{"curve", 0, OPT_INT, "N", NULL, "with --json, the sum of nll after every N tokens scored, too",
 		CMD_EVAL_PPL, 0, AT(curve), 1, INT32_MAX},
 	{"chunk", 0, OPT_INT, "N", NULL, "tokens of a prefill chunk (default 512); a cache that evicts nothing gives the same results with any",
-		EVAL | CMD_BENCH, 0, AT(chunk), 1, 65536},
+		(EVAL & ~CMD_EVAL_ASK) | CMD_BENCH, 0, AT(chunk), 1, 65536},
 	{"tasks", 0, OPT_TEXT, "NAME,...", NULL, "which of the tasks (all when not given)",
 		CMD_EVAL_RULER, 0, AT(tasks), 0, 0},
 	{"len", 0, OPT_INT_LIST, "N,...", NULL, "lengths of prompt and answer in tokens (default 2048)",
 		EVAL_TASKS, 0, AT(len), 64, INT32_MAX},
 	{"samples", 0, OPT_INT, "N", NULL, "samples a task, or windows a text (default 20)",
 		(EVAL_TASKS & ~CMD_EVAL_NEEDLE) | CMD_EVAL_RECOVERY, 0, AT(samples), 1, 100000},
+	{"samples", 0, OPT_INT, "N", NULL, "ask the first N questions (default 20)",
+		CMD_EVAL_ASK, 0, AT(samples), 1, 100000},
+	{"questions", 0, OPT_TEXT, "FILE", NULL, "the questions: a JSON list of {\"question\": TEXT, \"answers\": [TEXT, ...]}",
+		CMD_EVAL_ASK, 0, AT(questions), 0, 0},
 	{"samples", 0, OPT_INT, "N", NULL, "samples at every length and depth (default 1)",
 		CMD_EVAL_NEEDLE, 0, AT(each), 1, 10000},
 	{"depths", 0, OPT_INT, "N", NULL, "depths, evenly from the beginning to the end (default 11)",
