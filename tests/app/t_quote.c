@@ -1,0 +1,184 @@
+/* tests/app/t_quote.c - what a question brings along from the documents (app/conversation/quote.c, documents.c; tests/lib/scene.h). */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/lib/scene.h"
+
+/* A text of 200 paragraphs, far too long for a context of 512. */
+static void write_towers(char *path, size_t n)
+{
+	static const char *const stone[] = {"granite", "marble", "slate", "basalt", "chalk"};
+	static const char *const name[] = {"heron", "otter", "badger", "falcon", "weasel", "marten", "curlew"};
+	FILE *f;
+
+	snprintf(path, n, "%s/towers.txt", home);
+	f = fopen(path, "w");
+	CHECK(f != NULL);
+	for (int i = 0; f && i < 200; i++)
+		fprintf(f, "Tower%d was built of %s by the brothers of the %s%d. It looks over the marshes and the road to the coast.\n\n", i, stone[i % 5],
+		        name[i % 7], i);
+	if (f)
+		fclose(f);
+}
+
+static void open_towers(struct scene *s, const char *words)
+{
+	char path[128], line[160];
+
+	open_scene(s, words);
+	s->c.o.quiet = 0;
+	write_towers(path, sizeof path);
+	snprintf(line, sizeof line, "/read %s", path);
+	do_line(s, line);
+	CHECK_INT(s->c.t.n_doc, 1);
+}
+
+static const struct message *question_of(const struct scene *s)
+{
+	return s->c.t.n_msg > 1 ? &s->c.t.msg[s->c.t.n_msg - 2] : NULL;
+}
+
+static size_t count(const struct str *s, const char *what)
+{
+	size_t n = 0;
+
+	for (const char *p = s->p; p && (p = strstr(p, what)); p += strlen(what))
+		n++;
+	return n;
+}
+
+TEST(a_document_that_does_not_fit_is_searched)
+{
+	struct scene s;
+
+	open_towers(&s, "-n 4 --private --kv full -c 512");
+	CHECK_INT(s.c.t.doc[0].whole, 0);
+	CHECK(has(&s.said, "questions search it"));
+	CHECK(!s.errors.n);
+	do_line(&s, "Which brothers have built Tower93?");
+	CHECK_INT(s.c.t.n_msg, 2);
+	/* The sources are shown, and the sentence stands beside the question, which is kept as it was typed. */
+	CHECK(has(&s.said, "[1] towers.txt: \"Tower93 was built of basalt by the brothers of the otter93.\""));
+	CHECK_STR(question_of(&s)->text.p, "Which brothers have built Tower93?");
+	CHECK(has(&question_of(&s)->context, "The document says: \"Tower93 was built of basalt by the brothers of the otter93.\""));
+	close_scene(&s);
+}
+
+TEST(as_many_passages_go_with_a_question_as_asked)
+{
+	static const struct { const char *options; size_t least, most; } how[] = {{"--passages 0", 0, 0}, {"--passages 1", 1, 1}, {"--passages 3", 2, 3}};
+
+	for (size_t i = 0; i < sizeof how / sizeof *how; i++) {
+		struct scene s;
+		char words[80];
+		size_t n;
+
+		snprintf(words, sizeof words, "-n 4 --private --kv full -c 4000 --docs passages %s", how[i].options);
+		open_towers(&s, words);
+		do_line(&s, "Which brothers have built Tower93?");
+		n = count(&question_of(&s)->context, "From towers.txt");
+		CHECK_MSG(n >= how[i].least && n <= how[i].most, "%zu passages", n);
+		CHECK_INT(count(&question_of(&s)->context, "The document says"), 1);
+		close_scene(&s);
+	}
+}
+
+TEST(passages_are_not_sent_twice_while_the_cache_holds_them)
+{
+	struct scene s;
+
+	open_towers(&s, "-n 4 --private --kv full -c 4000 --docs passages --passages 1");
+	do_line(&s, "Which brothers have built Tower93?");
+	CHECK_INT(count(&question_of(&s)->context, "From towers.txt"), 1);
+	do_line(&s, "Of which stone is Tower93 built?");
+	CHECK_INT(count(&question_of(&s)->context, "From towers.txt"), 0);
+	CHECK_INT(count(&question_of(&s)->context, "The document says"), 1);
+	do_line(&s, "/undo 2");
+	do_line(&s, "Of which stone is Tower93 built?");
+	CHECK_INT(count(&question_of(&s)->context, "From towers.txt"), 1);
+	close_scene(&s);
+}
+
+TEST(nothing_found_is_said_and_the_model_is_not_asked)
+{
+	struct scene s;
+
+	open_towers(&s, "-n 4 --private --kv full -c 512");
+	do_line(&s, "zebra quantum saxophone");
+	CHECK_INT(s.c.t.n_msg, 0);
+	CHECK(has(&s.said, "nothing in the documents answers this"));
+	CHECK(!s.errors.n);
+	do_line(&s, "/anyway");
+	CHECK_INT(s.c.t.n_msg, 2);
+	CHECK_STR(s.c.t.msg[0].text.p, "zebra quantum saxophone");
+	CHECK_INT(s.c.t.msg[0].context.n, 0);
+	do_line(&s, "/anyway");
+	CHECK(has(&s.said, "there is none"));
+	CHECK_INT(s.c.t.n_msg, 2);
+	close_scene(&s);
+}
+
+TEST(a_session_goes_on_with_the_passages_that_were_sent)
+{
+	struct scene s;
+	struct tokens before = {0}, after = {0};
+	struct str context = {0};
+	struct err e = {0};
+
+	open_towers(&s, "-n 4 -s towers --kv full -c 4000 --docs passages");
+	do_line(&s, "Which brothers have built Tower93?");
+	str_add(&context, question_of(&s)->context.p, question_of(&s)->context.n);
+	CHECK(conversation_render(&s.c.t, 0, &before, &e) == 0);
+	close_scene(&s);
+	open_scene(&s, "-n 4 -s towers -c 4000");
+	CHECK_INT(s.c.t.n_doc, 1);
+	CHECK_INT(s.c.t.doc[0].whole, 0);
+	CHECK_INT(s.c.t.n_msg, 2);
+	CHECK_STR(s.c.t.msg[0].text.p, "Which brothers have built Tower93?");
+	CHECK(s.c.t.msg[0].context.n == context.n && !memcmp(s.c.t.msg[0].context.p, context.p, context.n));
+	CHECK(conversation_render(&s.c.t, 0, &after, &e) == 0);
+	CHECK(before.n == after.n && !memcmp(before.id, after.id, before.n * sizeof *before.id));
+	CHECK(strstr(s.resumed.p ? s.resumed.p : "", " 0 recomputed"));
+	/* And a turn that was undone in an earlier run comes back whole. */
+	do_line(&s, "/undo");
+	close_scene(&s);
+	open_scene(&s, "-n 4 -s towers -c 4000");
+	do_line(&s, "/redo");
+	CHECK_INT(s.c.t.n_msg, 2);
+	CHECK(s.c.t.msg[0].context.n == context.n && !memcmp(s.c.t.msg[0].context.p, context.p, context.n));
+	close_scene(&s);
+	tokens_free(&before);
+	tokens_free(&after);
+	str_free(&context);
+}
+
+TEST(changing_docs_decides_anew_what_is_read_whole)
+{
+	struct scene s;
+
+	open_scene(&s, "-n 4 --private --kv full -c 512");
+	do_line(&s, "/read tests/screens/note.txt");
+	CHECK_INT(s.c.t.n_doc, 1);
+	CHECK_INT(s.c.t.doc[0].whole, 1);
+	do_line(&s, "/set docs passages");
+	CHECK(!s.errors.n);
+	CHECK_INT(s.c.t.doc[0].whole, 0);
+	do_line(&s, "/set docs auto");
+	CHECK_INT(s.c.t.doc[0].whole, 1);
+	close_scene(&s);
+}
+
+TEST(a_document_that_must_be_whole_is_refused_with_the_way_out)
+{
+	struct scene s;
+	char path[128], line[160];
+
+	open_scene(&s, "-n 4 --private --kv full -c 512 --docs whole");
+	write_towers(path, sizeof path);
+	snprintf(line, sizeof line, "/read %s", path);
+	do_line(&s, line);
+	CHECK_INT(s.c.t.n_doc, 0);
+	CHECK(has(&s.errors, "--docs auto searches it"));
+	close_scene(&s);
+}
