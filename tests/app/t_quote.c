@@ -32,11 +32,16 @@ static void open_towers(struct scene *s, const char *words)
 	snprintf(line, sizeof line, "/read %s", path);
 	do_line(s, line);
 	CHECK_INT(s->c.t.n_doc, 1);
+	/* The tiny model judges nothing well: as on a machine that is too slow, the order of the index stays. */
+	s->c.t.rerank.tokens = 1;
+	s->c.t.rerank.seconds = 100;
 }
 
 static const struct message *question_of(const struct scene *s)
 {
-	return s->c.t.n_msg > 1 ? &s->c.t.msg[s->c.t.n_msg - 2] : NULL;
+	static const struct message none;
+
+	return s->c.t.n_msg > 1 ? &s->c.t.msg[s->c.t.n_msg - 2] : &none;
 }
 
 static size_t count(const struct str *s, const char *what)
@@ -57,11 +62,11 @@ TEST(a_document_that_does_not_fit_is_searched)
 	CHECK(has(&s.said, "questions search it"));
 	CHECK(!s.errors.n);
 	do_line(&s, "Which brothers have built Tower93?");
-	CHECK_INT(s.c.t.n_msg, 2);
+	CHECK_MSG(s.c.t.n_msg == 2, "%s%s", s.said.p ? s.said.p : "", s.errors.p ? s.errors.p : "");
 	/* The sources are shown, and the sentence stands beside the question, which is kept as it was typed. */
-	CHECK(has(&s.said, "[1] towers.txt: \"Tower93 was built of basalt by the brothers of the otter93.\""));
+	CHECK(has(&s.said, "[1] towers.txt: \"Tower93 was built of basalt by the brothers of the badger93.\""));
 	CHECK_STR(question_of(&s)->text.p, "Which brothers have built Tower93?");
-	CHECK(has(&question_of(&s)->context, "The document says: \"Tower93 was built of basalt by the brothers of the otter93.\""));
+	CHECK(has(&question_of(&s)->context, "The document says: \"Tower93 was built of basalt by the brothers of the badger93.\""));
 	close_scene(&s);
 }
 

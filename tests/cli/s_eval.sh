@@ -255,6 +255,20 @@ sed -n 3p "$dir/out" | grep -q '"score":\(1\.000\|0\.999\)' && ok "all rows reco
 run eval recovery "$dir/text" --window 300 --last 8 --kv sink;   expect "a bounded cache cannot be watched" 2
 run eval recovery "$dir/text" --window 30000 --kv sift;          expect "a text without a window is usage" 2 'one window'
 
+# ---- questions about documents ----
+
+for i in $(seq 1 60); do printf 'Tower%d was built by the brothers of the heron%d, who came from the marshes.\n\n' "$i" "$i"; done >"$dir/towers.txt"
+echo '[{"question":"Which brothers built Tower17?","answers":["heron17"]},{"question":"Who painted Tower8?","answers":["heron8"]},
+  {"question":"quantum saxophones?","answers":[]}]' >"$dir/questions.json"
+run eval ask "$dir/towers.txt" --questions "$dir/questions.json" --json
+expect "questions about documents" 0 '"what":"first","share":1.0000,"error":0.0000,"questions":2}'
+grep -q '"what":"not_found","share":1.0000,"error":0.0000,"questions":1}' "$dir/out" && ok "what is not there is not found" ||
+	bad "what is not there is not found" "$(out)"
+[ "$(grep -c '"with":.*"questions":2}' "$dir/out")" -ge 5 ] && ok "a line a setting" || bad "a line a setting" "$(out)"
+run eval ask "$dir/towers.txt" --questions "$dir/questions.json" --samples 1; expect "as a table" 0 '^3 passages  *[0-9.]* % '
+run eval ask "$dir/towers.txt";                                    expect "questions are wanted" 2 'wants --questions FILE'
+run eval ask "$dir/towers.txt" --questions "$dir/towers.txt";      expect "a file without questions is refused" 4 'holds no questions'
+
 # ---- tasks ----
 
 run eval ruler --tasks niah_single_1,vt --len 400 --samples 2 --kv full --kv sift:k=1/4 --json
