@@ -201,7 +201,7 @@ static int rows_add(struct passage_index *x, struct adding *a, struct err *e)
 	int64_t next;
 
 	if (db_find(x->db, e, &next, "SELECT coalesce(max(id), 0) FROM passages", "") < 0 ||
-	    db_find(x->db, e, &next, "SELECT id + n FROM passages WHERE id=?1 UNION ALL SELECT 1 LIMIT 1", "i", next) < 0)
+	    db_find(x->db, e, &next, "SELECT id + max(n, 1) FROM passages WHERE id=?1 UNION ALL SELECT 1 LIMIT 1", "i", next) < 0)
 		return -1;
 	r->id = next > 0 && next < INT64_MAX / 2 ? next : 1;
 	r->n = sentences_cut(a->text, a->n, &r->at);

@@ -93,3 +93,34 @@ int tokenizer_run(struct tokenizer *t, const char *text, size_t n, word_fn *fn, 
 	t->ud = ud;
 	return n > INT32_MAX ? -1 : t->fts.xTokenize(t->of, t, FTS5_TOKENIZE_DOCUMENT, n ? text : "", (int)n, on_token) == SQLITE_NOMEM ? -1 : 0;
 }
+
+/* ---- the words of a question ---- */
+
+static int on_question_word(const char *stem, size_t n, size_t from, size_t to, void *ud)
+{
+	struct question_words *q = ud;
+
+	for (size_t i = 0; i < q->n; i++)
+		if (q->at[i].n_stem == n && !memcmp(q->at[i].stem, stem, n))
+			return 0;
+	if (to > q->folded.n || from >= to || memchr(q->folded.p + from, '"', to - from))
+		return 0;
+	q->at[q->n++] = (struct question_word){xstrndup(q->folded.p + from, to - from), to - from, xstrndup(stem, n), n};
+	return q->n == QUESTION_WORDS;
+}
+
+int question_words(struct tokenizer *t, const char *question, size_t n, struct question_words *out)
+{
+	*out = (struct question_words){0};
+	words_fold(question, n, &out->folded);
+	return tokenizer_run(t, out->folded.p, out->folded.n, on_question_word, out);
+}
+
+void question_words_free(struct question_words *q)
+{
+	for (size_t i = 0; i < q->n; i++) {
+		free(q->at[i].text);
+		free(q->at[i].stem);
+	}
+	str_free(&q->folded);
+}

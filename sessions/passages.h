@@ -3,7 +3,8 @@
  *     passages.c         cuts a text into sentences and passages
  *     passage_words.c    the words of a text as the index has them
  *     passage_index.c    the index in chat.db or in memory: adding, deleting, repair
- *     passage_search.c   finding
+ *     passage_search.c   finding passages
+ *     sentence_search.c  finding sentences in all texts of an index
  *
  * The index is a full text index without content, a row for each sentence.  The rows of a text are numbered one after the other, so that a
  * search in some texts is a search in some ranges of numbers.  Where a sentence stands in its text says a row of `passages`. */
@@ -36,6 +37,14 @@ void tokenizer_close(struct tokenizer *);
 /* The words of a folded text: the stem, and the bytes from .. to that it was made from.  Not 0 ends it. */
 typedef int word_fn(const char *stem, size_t n, size_t from, size_t to, void *ud);
 int  tokenizer_run(struct tokenizer *, const char *text, size_t n, word_fn *, void *ud);
+
+/* The distinct words of a question, the first ones: as they stand in it, without a '"', and their stems. */
+enum { QUESTION_WORDS = 64 };
+struct question_word { char *text; size_t n; char *stem; size_t n_stem; };
+struct question_words { struct str folded; struct question_word at[QUESTION_WORDS]; size_t n; };
+/* 0, or -1 for want of memory; free *out in both cases. */
+int  question_words(struct tokenizer *, const char *question, size_t n, struct question_words *out);
+void question_words_free(struct question_words *);
 
 /* ---- passage_index.c ---- */
 

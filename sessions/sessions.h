@@ -242,6 +242,17 @@ struct passage_hit {
 int  passages_find(struct passage_index *, const struct indexed_text *text, size_t n_text, const char *question, size_t n,
                    struct passage_hit *out, size_t most, struct err *);
 
+/* ---- sentences (sentence_search.c): which sentences of all texts in an index have words of a question ---- */
+
+/* Bytes from .. to of a text; has: bit i = the sentence has word i of the question. */
+struct sentence_hit { int64_t text; size_t from, to; uint32_t words; uint64_t has; };
+/* Index a text, once, and give its number in the index: above 0, and larger than that of texts that were indexed before it. */
+int  sentences_add(struct passage_index *, const char *text, size_t n, int64_t *number, struct err *);
+/* The sentences with any of the question's words, in the order of the index; free *out.  *words: bit i = word i is rare enough to be looked
+ * for, whether or not it was found.  A search costs no more for a larger index. */
+int  sentences_find(struct passage_index *, const char *question, size_t n, struct sentence_hit **out, size_t *n_out, uint64_t *words,
+                    struct err *);
+
 enum export_format { EXPORT_MARKDOWN, EXPORT_JSON, EXPORT_TEXT };
 /* The branch shown, in order.  JSON: {"name","model","kv","messages":[{"role","text","tokens":[...]}]}. */
 int  session_export(struct store *, int64_t id, enum export_format, struct str *out, struct err *);

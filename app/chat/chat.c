@@ -160,6 +160,23 @@ static void on_sources(struct conversation *t, void *ud)
 	str_free(&s);
 }
 
+enum { WORDS_SHOWN = 60 };   /* bytes of a recalled turn */
+
+/* '[recalled from turn 12: "first words..."]', before the answer begins. */
+static void on_recalled(struct conversation *t, void *ud)
+{
+	struct chat *c = ud;
+
+	for (size_t i = 0; i < t->n_recalled && !c->o.quiet; i++) {
+		const struct recalled *r = &t->recalled[i];
+		const struct str *text = r->said.n ? &r->said : &r->answered;
+		size_t n = text->n <= WORDS_SHOWN ? text->n : utf8_complete(text->p, WORDS_SHOWN);
+
+		notice(c, c->interactive ? "[recalled from turn %zu: \"%.*s%s\"]" : "weir: recalled from turn %zu: \"%.*s%s\"", r->turn, (int)n, text->p,
+		       n < text->n ? "..." : "");
+	}
+}
+
 /* Nothing in the documents answers the question: say so instead of answering from nothing. */
 static void not_found(struct chat *c, const char *text, size_t n)
 {
@@ -173,6 +190,7 @@ static void run_turn(struct chat *c, enum turn_kind kind, const char *text, size
 {
 	struct answer_hooks hooks = {
 		.text = on_text, .text_ud = c, .progress = chat_prefill_progress, .progress_ud = c, .sources = on_sources, .sources_ud = c,
+		.recalled = on_recalled, .recalled_ud = c,
 		.without_documents = c->anyway,
 	};
 	struct turn turn = {.stop = STOP_LENGTH};
@@ -327,6 +345,7 @@ int chat_open(struct chat *c, struct options *o, struct str *note, struct err *e
 	if ((o->command == CMD_CHAT && mistyped_command(o, e) < 0) || session_log_open(&c->log, &c->o, e) < 0 || conversation_open(&c->t, &c->o, e) < 0)
 		return -1;
 	document_search_attach(c);
+	message_search_attach(c);
 	if (session_log_resume(c->log, &c->t, note, e) < 0 || open_documents(c, e) < 0)
 		return -1;
 	return 0;
@@ -338,6 +357,7 @@ void chat_close(struct chat *c, struct options *o)
 	chat_delete_due(c, 1);
 	document_search_close(c);
 	summaries_free(c);
+	message_search_close(c);
 	session_log_close(c->log);
 	conversation_close(&c->t);
 	reasoning_free(&c->think);

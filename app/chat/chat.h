@@ -8,6 +8,7 @@
  *     session_log.c       opens and resumes the session that keeps the conversation
  *     session_log_write.c what that session keeps: messages, documents, settings and snapshots
  *     document_search.c   the index of the documents, in the session's store or in memory
+ *     message_search.c    the index of the messages, in memory
  *     text_source.c       reads a text without an end from a file or a pipe
  *     cache_view.c        what the cache panel shows
  *
@@ -49,6 +50,7 @@ struct chat {
 	struct conversation t;
 	struct session_log *log;     /* NULL: nothing is kept */
 	struct passage_index *index; int index_kept;   /* of documents; NULL: none was searched yet; in the store (document_search.c) */
+	struct passage_index *messages;   /* of messages, for recall; NULL: none was indexed yet (message_search.c) */
 	const struct front *front;
 	void *ud;                    /* the front end's */
 	int interactive;

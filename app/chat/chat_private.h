@@ -82,6 +82,12 @@ int64_t session_log_head(const struct conversation *);
 void document_search_attach(struct chat *);
 void document_search_close(struct chat *);
 
+/* ---- message_search.c ---- */
+
+/* Let the conversation search its messages, and close the index again. */
+void message_search_attach(struct chat *);
+void message_search_close(struct chat *);
+
 /* ---- the commands, each in the file of its subject ---- */
 
 void slash_help(struct chat *, char *arg);

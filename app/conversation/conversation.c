@@ -195,6 +195,8 @@ void conversation_close(struct conversation *t)
 	free(t->quoted);
 	t->quoted = NULL;
 	t->n_quoted = 0;
+	recall_forget(t);
+	rerank_close(t);
 	timeline_close(t->tl);
 	engine_close(t->engine);
 	t->tl = NULL;

@@ -25,6 +25,7 @@ struct message {
 	struct text_at place;     /* of text */
 	struct text_at context_place;
 	int64_t stored;           /* its number in the store; 0 = not kept */
+	int64_t number;           /* of the text in the index of messages; 0 = it is not indexed yet (recall_turns.c) */
 	size_t read;              /* bytes of the text that conversation_grow() appended; the question stands behind them */
 };
 
@@ -71,6 +72,10 @@ struct sources {
 enum { SOURCES_MOST = 10 };
 /* A passage, or its best sentence, in a question's context: bytes from .. to of a document's body; bytes at .. at + n of the context. */
 struct quoted { size_t doc, from, to, at, n; };
+
+/* An evicted turn that was recalled for a question: its number, from 1 on, and what was found in its question and its answer, each on one
+ * line; empty: nothing. */
+struct recalled { size_t turn; struct str said, answered; };
 
 enum answer_stop { STOP_EOS, STOP_LENGTH, STOP_CANCEL, STOP_NOT_FOUND };
 
@@ -158,7 +163,10 @@ struct found_passage {
 	double covered;             /* 0 .. 1: words of the question that the passage has, weighted by their idf */
 };
 
-/* What the conversation asks of the session log and the index of documents; each may be NULL. */
+/* A sentence of a message: bytes from .. to of the text with that number; has: bit i = it has word i of the question. */
+struct found_sentence { int64_t text; size_t from, to; uint32_t words; uint64_t has; };
+
+/* What the conversation asks of the session log and the indexes; each may be NULL. */
 struct conversation_hooks {
 	/* Before want[0 .. n) is prefilled, of which the timeline has the first `same` tokens: load more of its KV entries, if they are saved. */
 	void (*fetch)(struct conversation *, const struct tokens *want, size_t same, void *ud);
@@ -168,6 +176,12 @@ struct conversation_hooks {
 	/* The passages of the documents that fit a question, the best first: how many (0 .. most), or -1. */
 	int (*search)(struct conversation *, const char *question, size_t n, struct found_passage *out, size_t most, void *search_ud, struct err *);
 	void *search_ud;
+	/* Index the text of a message; *number: the same text has the same one.  anew: forget all others first. */
+	int (*add_message)(struct conversation *, const char *text, size_t n, int anew, int64_t *number, void *messages_ud, struct err *);
+	/* The sentences of all indexed texts with a word of the question (free *out).  *words: bit i = word i is not too common to be looked for. */
+	int (*find_sentences)(struct conversation *, const char *question, size_t n, struct found_sentence **out, size_t *n_out, uint64_t *words,
+	                      void *messages_ud, struct err *);
+	void *messages_ud;
 };
 
 struct conversation {
@@ -194,6 +208,8 @@ struct conversation {
 	int outgrown;                 /* tokens were evicted, and a turn said so */
 	struct sources sources;       /* of the last question */
 	struct quoted *quoted; size_t n_quoted;   /* what its context quotes of them */
+	struct recalled *recalled; size_t n_recalled;   /* for the last question, the best first */
+	double recall_seconds;        /* that finding them took */
 	struct str evidence;          /* of the last answer, as a JSON list (evidence.c) */
 	struct rerank { struct timeline *tl; double tokens, seconds; } rerank;   /* of sources (rerank.c); NULL: none was searched yet; its speed */
 	struct observer observer[OBSERVERS_MOST]; int n_observer;
@@ -268,6 +284,8 @@ struct answer_hooks {
 	timeline_progress_fn *progress; void *progress_ud;
 	/* t->sources are known, before anything is generated.  May be NULL. */
 	void (*sources)(struct conversation *, void *ud); void *sources_ud;
+	/* t->recalled is known, and not empty.  May be NULL. */
+	void (*recalled)(struct conversation *, void *ud); void *recalled_ud;
 	int without_documents;    /* do not search the documents for this question */
 };
 /* Tokens that the cache still holds. */
@@ -325,6 +343,12 @@ void sources_free(struct sources *);
 void source_place(const struct conversation *, size_t i, size_t from, size_t to, struct str *out);
 /* The best sentence of a source, on one line; appended. */
 void source_quote(const struct conversation *, const struct source *, struct str *out);
+
+/* ---- recall (recall.c): evicted turns that a question asks about ---- */
+
+/* Find them: t->recalled, which is empty where nothing is evicted, --recall is off or nothing is clearly about the question.  Needs
+ * hooks.add_message and hooks.find_sentences.  0, or -1 with ERR_CANCELLED. */
+int  conversation_recall(struct conversation *, const char *question, size_t n, struct err *);
 
 /* ---- passages (passages.c): a document cut into passages that can be quoted ---- */
 

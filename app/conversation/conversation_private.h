@@ -42,6 +42,9 @@ int  document_swap(struct conversation *, const struct document *, size_t i, str
 
 /* ---- quote.c ---- */
 
+/* Text on one line: a line break in the middle of a sentence is a blank.  Appended. */
+void text_on_one_line(const char *p, size_t n, struct str *out);
+
 /* The passages of t->sources and their best sentence, as they stand in front of the question; appended. */
 void question_context(struct conversation *, struct str *out);
 /* "passages": the sources of the last question. */
@@ -82,6 +85,14 @@ void evidence_begin(struct conversation *);
 void evidence_end(struct conversation *);
 /* "page" and "heading" of a JSON object. */
 void place_json(const struct document_place *, struct str *out);
+
+/* ---- recall.c ---- */
+
+/* t->recalled as it stands in front of the question; appended. */
+void recall_context(const struct conversation *, struct str *out);
+void recall_forget(struct conversation *);
+/* "recalled": the turns that were recalled for the last question. */
+void recalled_json(const struct conversation *, struct str *out);
 
 /* ---- rerank.c: how well passages explain a question ---- */
 

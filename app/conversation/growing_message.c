@@ -255,6 +255,7 @@ void growing_reopen(struct conversation *t)
 	m->text.n = m->read;
 	m->text.p[m->read] = 0;
 	m->stored = 0;
+	m->number = 0;
 	if (aside_restore(t)) {
 		s->known = render_back(t);
 		s->rendered = s->at;

@@ -20,8 +20,7 @@ static const char *body_of(const struct conversation *t, const struct source *s)
 	return t->doc[s->doc].text.p + t->doc[s->doc].body;
 }
 
-/* Text on one line: a line break in the middle of a sentence is a blank. */
-static void add_on_one_line(struct str *out, const char *p, size_t n)
+void text_on_one_line(const char *p, size_t n, struct str *out)
 {
 	int blank = 0;
 
@@ -38,7 +37,7 @@ static void add_on_one_line(struct str *out, const char *p, size_t n)
 
 void source_quote(const struct conversation *t, const struct source *s, struct str *out)
 {
-	add_on_one_line(out, body_of(t, s) + s->quote, s->quote_end - s->quote);
+	text_on_one_line(body_of(t, s) + s->quote, s->quote_end - s->quote, out);
 }
 
 /* ---- passages that the cache holds already ---- */

@@ -108,6 +108,7 @@ static int answer(struct conversation *t, struct message *begun, const struct an
 		m = message_add(t, ROLE_ASSISTANT);
 		if (begun)
 			*m = *begun;
+		m->number = 0;   /* its text grows */
 		m->stored = 0;   /* a new message: the session and its forks keep the one that was cut */
 		m->place = (struct text_at){.first = first};
 		emit(t, EVENT_ANSWER_BEGAN, 0);
@@ -131,6 +132,16 @@ static int answer(struct conversation *t, struct message *begun, const struct an
 	return rc;
 }
 
+/* Find the evicted turns that the question asks about.  0 or -1. */
+static int find_recalled(struct conversation *t, const char *text, size_t n, const struct answer_hooks *h, struct err *e)
+{
+	if (conversation_recall(t, text, n, e) < 0)
+		return -1;
+	if (t->n_recalled && h->recalled)
+		h->recalled(t, h->recalled_ud);
+	return 0;
+}
+
 /* Find the passages that answer the question.  0; 1 = nothing in the documents answers it, and none of them is read whole; -1. */
 static int find_sources(struct conversation *t, const char *text, size_t n, const struct answer_hooks *h, struct err *e)
 {
@@ -145,7 +156,7 @@ static int find_sources(struct conversation *t, const char *text, size_t n, cons
 		whole |= t->doc[i].whole;
 	if (!t->sources.found) {
 		sources_free(&t->sources);
-		return !whole;
+		return !whole && !t->n_recalled;
 	}
 	if (h->sources)
 		h->sources(t, h->sources_ud);
@@ -154,17 +165,20 @@ static int find_sources(struct conversation *t, const char *text, size_t n, cons
 
 int conversation_ask(struct conversation *t, const char *text, size_t n, const struct answer_hooks *h, struct turn *turn, struct err *e)
 {
-	int was_open = t->growing.open, rc = find_sources(t, text, n, h, e);
+	int was_open = t->growing.open, rc = find_recalled(t, text, n, h, e);
 	struct str context = {0};
 	struct err why = {0};
 	struct message *m;
 
+	if (!rc)
+		rc = find_sources(t, text, n, h, e);
 	if (rc) {
 		*turn = (struct turn){.stop = rc > 0 ? STOP_NOT_FOUND : e->code == ERR_CANCELLED ? STOP_CANCEL : STOP_LENGTH};
 		return rc < 0 ? -1 : 0;
 	}
 	if (was_open && aside_save(t, &why) < 0)
 		say("this question becomes part of the text that is read: %s", why.msg);
+	recall_context(t, &context);
 	question_context(t, &context);
 	m = was_open ? &t->msg[t->n_msg - 1] : message_add(t, ROLE_USER);
 	if (was_open) {   /* the text that was read stands in front, and must not move */
@@ -272,6 +286,7 @@ void conversation_json(const struct conversation *t, const struct turn *turn, co
 	json_string(out, "stop", stop[turn->stop]);
 	json_string(out, "session", *session ? session : NULL);
 	passages_json(t, out);
+	recalled_json(t, out);
 	if (t->evidence.n)
 		json_value(out, "evidence", &t->evidence);
 	else

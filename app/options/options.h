@@ -101,6 +101,7 @@ struct options {
 	const char *surprise;         /* of the sentences of a text that is read: "on", "off" */
 	const char *think;            /* what becomes of reasoning: "auto", "show", "hide", "off" */
 	const char *docs;             /* how documents reach the model: "auto", "whole", "passages" */
+	const char *recall;           /* bring back evicted turns that a question asks about: "on", "off" */
 	const char *sources;          /* name the passages that an answer rests on: "on", "off" */
 	int32_t passages;             /* the most passages that go with a question */
 	int json, raw, line, quiet, verbose, help, version;

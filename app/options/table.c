@@ -104,6 +104,9 @@ const struct option_def option_defs[] = {
 	{"sources", 0, OPT_CHOICE, "on|off", NULL, "show the passages of the documents that answer a question",
 		CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(sources), 0, 0},
 
+	{"recall", 0, OPT_CHOICE, "on|off", NULL, "bring back what was evicted where a question asks about it (default on)",
+		CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(recall), 0, 0},
+
 	{"session", 's', OPT_TEXT, "NAME", NULL, "continue this session, or begin it",
 		CHAT, 0, AT(session), 0, 0},
 	{"continue", 0, OPT_FLAG, NULL, NULL, "continue the session used last",
@@ -200,7 +203,7 @@ void options_default(struct options *o)
 {
 	*o = (struct options){
 		.command = CMD_CHAT, .def = command_defs, .device = "auto", .kv_type = "f16",
-		.predict = -1, .sampling = sampling_default, .color = "auto", .think = "auto", .docs = "auto", .sources = "on", .passages = 3, .fill = "read", .skip = 1,
+		.predict = -1, .sampling = sampling_default, .color = "auto", .think = "auto", .docs = "auto", .sources = "on", .recall = "on", .passages = 3, .fill = "read", .skip = 1,
 		.prefill = {{512}, 1}, .depth = {{0, 2048}, 2}, .decode_steps = 64, .reps = 5,
 		.len = {{2048}, 1}, .samples = 20, .depths = 11, .each = 1, .limit = 20, .layer = -1, .head = -1,
 	};
