@@ -257,6 +257,21 @@ static int read_answer(struct maker *m, int32_t words, struct str *out, struct e
 	return rc < 0 ? -1 : 0;
 }
 
+void summary_without(struct str *s, const char *instruction)
+{
+	size_t n = strlen(instruction);
+	char *at = s->n && n ? strstr(s->p, instruction) : NULL;
+
+	if (at == s->p && at) {
+		memmove(s->p, s->p + n, s->n - n + 1);
+		s->n -= n;
+	} else if (at) {
+		s->n = (size_t)(at - s->p);
+		*at = 0;
+	}
+	trim(s);
+}
+
 /* The model's answer to a prompt, known or new. */
 static int answer(struct maker *m, const struct str *prompt, int32_t words, struct str *out, struct err *e)
 {
@@ -271,6 +286,7 @@ static int answer(struct maker *m, const struct str *prompt, int32_t words, stru
 	sampling_seed(&m->sampling, m->o->seed_set ? m->o->seed : 0);
 	if (read_prompt(m, prompt, e) < 0 || read_answer(m, words, out, e) < 0)
 		return -1;
+	summary_without(out, strrchr(prompt->p, '\n') + 1);
 	m->made++;
 	m->last = now_seconds();
 	if (m->hooks->put)

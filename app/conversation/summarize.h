@@ -46,6 +46,9 @@ void summary_free(struct summary *);
 int summarize(struct engine *, const struct options *, const struct summary_text *, size_t n_text, int32_t words,
               const struct summary_hooks *, struct summary *out, struct err *);
 
+/* A small model may repeat what it was asked: an answer ends before its instruction, or begins behind it. */
+void summary_without(struct str *, const char *instruction);
+
 /* ---- sections.c ---- */
 
 /* Where the section that begins at byte `from` ends: at the best place from `least` to `most` bytes behind it, which is the heading of the

@@ -291,6 +291,27 @@ TEST(what_has_no_summary_is_said)
 	engine_close(engine);
 }
 
+TEST(an_answer_does_not_repeat_its_instruction)
+{
+	static const char *const ask = "Summarize this part in about 60 words.";
+	struct str s = {0};
+
+	str_adds(&s, "A mill.\n\nSummarize this part in about 60 words. A mill.");
+	summary_without(&s, ask);
+	CHECK_STR(s.p, "A mill.");
+	str_clear(&s);
+	str_adds(&s, "Summarize this part in about 60 words.\nA mill.");
+	summary_without(&s, ask);
+	CHECK_STR(s.p, "A mill.");
+	CHECK_INT(s.n, 7);
+	summary_without(&s, ask);
+	CHECK_STR(s.p, "A mill.");
+	str_clear(&s);
+	summary_without(&s, ask);
+	CHECK_INT(s.n, 0);
+	str_free(&s);
+}
+
 /* ---- the command ---- */
 
 static void open_told(struct scene *s, const char *words)
