@@ -191,7 +191,6 @@ void conversation_close(struct conversation *t)
 	free(t->kv);
 	str_free(&t->system);
 	str_free(&t->evidence);
-	rerank_close(t);
 	free(t->quoted);
 	t->quoted = NULL;
 	t->n_quoted = 0;

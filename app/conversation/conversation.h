@@ -211,7 +211,7 @@ struct conversation {
 	struct recalled *recalled; size_t n_recalled;   /* for the last question, the best first */
 	double recall_seconds;        /* that finding them took */
 	struct str evidence;          /* of the last answer, as a JSON list (evidence.c) */
-	struct rerank { struct timeline *tl; double tokens, seconds; } rerank;   /* of sources (rerank.c); NULL: none was searched yet; its speed */
+	struct rerank { struct timeline *tl; int32_t tokens; } rerank;   /* of sources (rerank.c); tokens that it may take for a question: 0 = not known yet, -1 = none */
 	struct observer observer[OBSERVERS_MOST]; int n_observer;
 	struct conversation_hooks hooks;
 };

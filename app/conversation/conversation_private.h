@@ -98,10 +98,10 @@ void recalled_json(const struct conversation *, struct str *out);
 
 struct quote { const char *p; size_t n; };
 /* How much likelier the question is behind each of the quotes than behind nothing, in nats of mean log p: gain[0 .. *scored), of as many of
- * the first ones as `seconds` allow, by the speed measured so far; 0 of them where the model is too slow or there is no room.  Signals stop
- * it: -1, ERR_CANCELLED. */
-int  rerank_gains(struct conversation *, const char *question, size_t n, const struct quote *, int count, double seconds, double *gain,
-                  int *scored, struct err *);
+ * the first ones as the model's size allows; 0 of them where the model is too large or there is no room.  Signals stop it: -1,
+ * ERR_CANCELLED. */
+int  rerank_gains(struct conversation *, const char *question, size_t n, const struct quote *, int count, double *gain, int *scored,
+                  struct err *);
 /* Before the model is closed. */
 void rerank_close(struct conversation *);
 

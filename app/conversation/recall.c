@@ -26,7 +26,6 @@ static const double CACHED_SHARE = 0.8;    /* a candidate with less than this sh
 static const double COVERED_LEAST = 0.25, SCORE_LEAST = 5, ACCEPTED = 13, NATS_OF_COVERED = 10;
 /* The same without the model's opinion, where that would take too long. */
 static const double COVERED_ALONE = 0.5, SCORE_ALONE = 8;
-static const double SECONDS_MOST = 1;
 
 /* ---- the cache ---- */
 
@@ -93,7 +92,7 @@ static int accept_alone(const struct candidate *c)
 	return c->turn->tells.covered >= COVERED_ALONE && c->turn->tells.score >= SCORE_ALONE;
 }
 
-/* Nats of the whole question that each of the first candidates explains: how many of them the model had the time for; -1. */
+/* Nats of the whole question that each of the first candidates explains: how many of them its size allows; -1. */
 static int score(struct conversation *t, const char *question, size_t n, struct candidate *c, size_t n_c, struct err *e)
 {
 	struct quote quote[CANDIDATES];
@@ -110,7 +109,7 @@ static int score(struct conversation *t, const char *question, size_t n, struct 
 	tokens = id.n < RERANK_TOKENS ? (double)id.n : RERANK_TOKENS;
 	tokens_free(&id);
 	if (!rc)
-		rc = rerank_gains(t, question, n, quote, (int)n_c, SECONDS_MOST, gain, &scored, e);
+		rc = rerank_gains(t, question, n, quote, (int)n_c, gain, &scored, e);
 	for (int i = 0; i < scored; i++)
 		c[i].gain = gain[i] * tokens;
 	return rc ? -1 : scored;

@@ -1,13 +1,19 @@
 /* app/conversation/rerank.c - how well passages explain a question, as the model sees it (conversation_private.h).
  *
  * The query likelihood is the mean log p of the question's tokens behind a passage (Sachan et al. 2022, "Improving passage retrieval with
- * zero-shot question generation").  It is computed on a short timeline of its own, so that the conversation's stays as it is. */
+ * zero-shot question generation").  It is computed on a short timeline of its own, so that the conversation's stays as it is.
+ *
+ * How many passages are judged depends on the size of the model and the kind of processor alone, never on the clock: the same question
+ * gets the same passages, on a busy machine and with any number of threads. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "app/conversation/conversation_private.h"
 
-enum { CTX = 512, QUESTION_TOKENS = 64, QUOTE_TOKENS = 200, RECENT_TOKENS = 4000 };
+enum { CTX = 512, QUESTION_TOKENS = 64, QUOTE_TOKENS = 200 };
+/* Multiply-adds for one question: about 0.3 s of two cores with AVX-512.  A device has more, plain C less. */
+static const double MACS = 60e9, MACS_DEVICE = 3e12, MACS_C = 0.5e9;
+static const double SECONDS_MOST = 2;   /* a machine that takes this long is in trouble */
 #define HEAD "Passage:"                /* all of them begin with it: it is computed once */
 #define ASK "\n\nQuestion:"
 
@@ -15,6 +21,7 @@ void rerank_close(struct conversation *t)
 {
 	timeline_close(t->rerank.tl);
 	t->rerank.tl = NULL;
+	t->rerank.tokens = 0;   /* another model may come */
 }
 
 /* ---- one passage ---- */
@@ -33,7 +40,6 @@ static void on_logits(int32_t pos, const float *logits, void *ud)
 static int likelihood(struct conversation *t, const struct tokens *want, const struct tokens *question, double *out, struct err *e)
 {
 	struct scoring s = {.id = question->id, .n = question->n, .n_vocab = engine_info(t->engine)->n_vocab};
-	double start = now_seconds();
 	int32_t reused = timeline_sync(t->rerank.tl, want->id, want->n, NULL, NULL, e);
 	const float *logits;
 
@@ -43,13 +49,6 @@ static int likelihood(struct conversation *t, const struct tokens *want, const s
 	if (s.n > 1 && timeline_extend(t->rerank.tl, s.id, s.n - 1, 0, on_logits, &s, e) < 0)
 		return -1;
 	*out = s.at ? s.sum / (double)s.at : 0;
-	/* The speed of late counts more. */
-	if (t->rerank.tokens > RECENT_TOKENS) {
-		t->rerank.tokens /= 2;
-		t->rerank.seconds /= 2;
-	}
-	t->rerank.tokens += (double)(want->n - (size_t)reused + s.n);
-	t->rerank.seconds += now_seconds() - start;
 	return 0;
 }
 
@@ -75,34 +74,40 @@ static int passage_tokens(struct conversation *t, const struct quote *q, const s
 
 /* ---- all of them ---- */
 
-/* Will that many tokens take longer than what is left of the time?  Nobody knows before the first ones. */
-static int too_slow(const struct conversation *t, size_t tokens, double left)
+static int32_t tokens_for(const struct conversation *t)
 {
-	return t->rerank.tokens > 0 && t->rerank.seconds / t->rerank.tokens * (double)tokens > left;
+	const struct engine_info *i = engine_info(t->engine);
+	double macs = strncmp(i->device, "cpu", 3) ? MACS_DEVICE : strncmp(i->device, "cpu c,", 6) ? MACS : MACS_C;
+	double n = i->n_params ? macs / (double)i->n_params : 0;
+
+	return n < INT32_MAX ? (int32_t)n : INT32_MAX;
 }
 
-static int gains(struct conversation *t, const struct tokens *question, const struct quote *quote, int count, double seconds, double *gain,
-                 int *scored, struct err *e)
+static int gains(struct conversation *t, const struct tokens *question, const struct quote *quote, int count, double *gain, int *scored,
+                 struct err *e)
 {
 	struct tokens head = {0}, ask = {0}, want = {0};
-	double until = now_seconds() + seconds, none, with;
+	double until = now_seconds() + SECONDS_MOST, none, with;
+	size_t left = t->rerank.tokens > 0 ? (size_t)t->rerank.tokens : 0;
 	int rc = engine_tokenize(t->engine, HEAD, strlen(HEAD), TOKENIZE_BOS, &head, e);
 
 	if (!rc)
 		rc = engine_tokenize(t->engine, ASK, strlen(ASK), 0, &ask, e);
 	if (!rc)
 		rc = passage_tokens(t, NULL, &head, &ask, &want, e);
-	if (!rc && !too_slow(t, want.n + question->n, seconds))
+	if (!rc && want.n + question->n <= left)
 		rc = likelihood(t, &want, question, &none, e);
 	else
 		count = 0;
-	/* What was too slow when the machine had other work is tried again after some questions. */
-	if (!count)
-		t->rerank.seconds *= 0.9;
+	left -= count ? want.n + question->n : 0;
 	for (int i = 0; i < count && !rc; i++) {
+		size_t cost;
+
 		rc = passage_tokens(t, &quote[i], &head, &ask, &want, e);
-		if (rc || too_slow(t, want.n - head.n + question->n, until - now_seconds()))
+		cost = want.n - head.n + question->n;
+		if (rc || cost > left || now_seconds() > until)
 			break;
+		left -= cost;
 		rc = likelihood(t, &want, question, &with, e);
 		if (!rc)
 			gain[(*scored)++] = with - none;
@@ -113,8 +118,8 @@ static int gains(struct conversation *t, const struct tokens *question, const st
 	return rc;
 }
 
-int rerank_gains(struct conversation *t, const char *text, size_t n, const struct quote *quote, int count, double seconds, double *gain,
-                 int *scored, struct err *e)
+int rerank_gains(struct conversation *t, const char *text, size_t n, const struct quote *quote, int count, double *gain, int *scored,
+                 struct err *e)
 {
 	struct timeline_options o = {.ctx = CTX, .kv = "full"};
 	struct err why = {0};
@@ -123,6 +128,10 @@ int rerank_gains(struct conversation *t, const char *text, size_t n, const struc
 	int rc;
 
 	*scored = 0;
+	if (!t->rerank.tokens)
+		t->rerank.tokens = tokens_for(t);
+	if (t->rerank.tokens <= 0)
+		return 0;
 	/* Without room for it the passages stay in the order of the index. */
 	if (!t->rerank.tl && timeline_open(&t->rerank.tl, t->engine, &o, &why) < 0) {
 		t->rerank.tl = NULL;
@@ -137,7 +146,7 @@ int rerank_gains(struct conversation *t, const char *text, size_t n, const struc
 	if (!rc && question.n) {
 		timeline_resume(t->rerank.tl);
 		signals_watch(t->rerank.tl);
-		rc = gains(t, &question, quote, count, seconds, gain, scored, &why);
+		rc = gains(t, &question, quote, count, gain, scored, &why);
 		signals_watch(NULL);
 		timeline_resume(t->rerank.tl);
 		/* What the user stopped is stopped; any other failure costs the model's opinion alone. */

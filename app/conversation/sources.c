@@ -1,14 +1,13 @@
 /* app/conversation/sources.c - the passages of the documents that answer a question (conversation.h).
  *
  * The index gives candidates by bm25; the model then says of each how much likelier the question is behind its best sentence than behind
- * nothing (rerank.c), for as many candidates as fit the time.  What a passage must reach to count as found was calibrated by
+ * nothing (rerank.c), for as many candidates as its size allows.  What a passage must reach to count as found was calibrated by
  * tests/measure/sources on one half of its questions. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "app/conversation/conversation_private.h"
 
-static const double SECONDS = 0.3;             /* for the model */
 static const double NAT = 12;                  /* what a nat of mean log p is worth in bm25 */
 /* With log p: words covered, and a nat as a share of them; without: words covered alone. */
 static const double GAIN_SHARE = 0.2, FOUND_LEAST = 0.58, COVERED_LEAST = 0.4;
@@ -113,7 +112,7 @@ static int rerank(struct conversation *t, const char *question, size_t n, struct
 		const struct document *d = &t->doc[c[i].found.doc];
 		quote[i] = (struct quote){d->text.p + d->body + c[i].found.quote, c[i].found.quote_end - c[i].found.quote};
 	}
-	if (rerank_gains(t, question, n, quote, count, SECONDS, gain, &scored, e) < 0)
+	if (rerank_gains(t, question, n, quote, count, gain, &scored, e) < 0)
 		return -1;
 	*sure = 0;
 	for (int i = 0; i < scored; i++) {

@@ -111,10 +111,8 @@ TEST(searching_leaves_the_conversation_as_it_is)
 	CHECK_INT(after.n_tokens, before.n_tokens);
 	CHECK_INT(k.c.t.n_msg, 0);
 	/* A machine that is too slow leaves the order to the index. */
-	k.c.t.rerank.tokens = 1;
-	k.c.t.rerank.seconds = 100;
+	k.c.t.rerank.tokens = -1;
 	CHECK(strstr(quoted(&k, "When does the ferry sail?", NULL), "The ferry sails at nine"));
-	CHECK(k.c.t.rerank.tokens <= 1);
 	CHECK_INT(conversation_sources(&k.c.t, "", 0, &s, &e), 0);
 	CHECK_INT(s.found, 0);
 	sources_free(&s);

@@ -169,7 +169,7 @@ int main(int argc, char **argv)
 		if (half && q->half != half)
 			continue;
 		if (getenv("SOURCES_INDEX"))
-			t.rerank = (struct rerank){.tl = t.rerank.tl, .tokens = 1, .seconds = 1e9};
+			t.rerank.tokens = -1;
 		if (conversation_sources(&t, q->text, strlen(q->text), &s, &e) < 0)
 			return fprintf(stderr, "sources: %s\n", e.msg), 1;
 		times[n_time++] = s.seconds;
