@@ -24,8 +24,9 @@ static const double CACHED_SHARE = 0.8;    /* a candidate with less than this sh
 /* Accepted: nats that the question gains behind the sentence, and the share of its words, by idf, that the sentence has.  Measured with
  * tests/measure/recall.py. */
 static const double COVERED_LEAST = 0.25, SCORE_LEAST = 5, ACCEPTED = 13, NATS_OF_COVERED = 10;
-/* The same without the model's opinion, where that would take too long. */
+/* The same without the model's opinion, where the model is too large to give it quickly. */
 static const double COVERED_ALONE = 0.5, SCORE_ALONE = 8;
+static const double BESIDE_SHARE = 0.5;    /* a further turn comes along with this share of the best one's gain */
 
 /* ---- the cache ---- */
 
@@ -136,6 +137,8 @@ static int accept(struct conversation *t, const char *question, size_t n, struct
 			c[count++] = c[i];
 	if (scored && count)
 		qsort(c, (size_t)count, sizeof *c, by_gain);
+	while (scored && count > 1 && c[count - 1].gain < BESIDE_SHARE * c[0].gain)
+		count--;
 	return count;
 }
 

@@ -1,5 +1,4 @@
-/* tests/app/t_recall.c - evicted turns that a question asks about (app/conversation/recall.c), in a conversation with the default model.
- * Runs alone: the model's opinion of a turn has a time limit. */
+/* tests/app/t_recall.c - evicted turns that a question asks about (app/conversation/recall.c), in a conversation with the default model. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
