@@ -1,7 +1,7 @@
 /* app/conversation/sources.c - the passages of the documents that answer a question (conversation.h).
  *
- * The index gives candidates by bm25; the model then says of each how much likelier the question is behind its best sentence than behind
- * nothing (rerank.c), for as many candidates as its size allows.  What a passage must reach to count as found was calibrated by
+ * The index gives candidates by bm25; the model then says of each how much likelier the question is behind its best sentence and its
+ * neighbours than behind nothing (rerank.c), for as many candidates as its size allows.  What a passage must reach to count as found was calibrated by
  * tests/measure/sources on one half of its questions. */
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@ static const double NAT = 12;                  /* what a nat of mean log p is wo
 /* With log p: words covered, and a nat as a share of them; without: words covered alone. */
 static const double GAIN_SHARE = 0.2, FOUND_LEAST = 0.58, COVERED_LEAST = 0.4;
 
-enum { CONTENT_LEAST = 3, BEFORE_MOST = 400 };
+enum { CONTENT_LEAST = 3, BEFORE_MOST = 400, WINDOW = 400 };   /* WINDOW: bytes */
 
 void sources_free(struct sources *s)
 {
@@ -102,6 +102,21 @@ static int by_score(const void *a, const void *b)
 	return x->found.doc != y->found.doc ? (x->found.doc < y->found.doc ? -1 : 1) : x->found.from < y->found.from ? -1 : 1;
 }
 
+/* What the model is to judge of a passage: its best sentence, and as much around it as WINDOW allows. */
+static struct quote judged(const struct document *d, const struct found_passage *f)
+{
+	const char *body = d->text.p + d->body;
+	size_t n = f->quote_end - f->quote, around = n < WINDOW ? (WINDOW - n) / 2 : 0;
+	size_t from = f->quote - f->from < around ? f->from : f->quote - around;
+	size_t to = f->to - f->quote_end < around ? f->to : f->quote_end + around;
+
+	for (; from > f->from && from < f->quote && ((unsigned char)body[from] & 0xc0) == 0x80; from++)
+		;
+	for (; to < f->to && to > f->quote_end && ((unsigned char)body[to] & 0xc0) == 0x80; to--)
+		;
+	return (struct quote){body + from, to - from};
+}
+
 static int rerank(struct conversation *t, const char *question, size_t n, struct candidate *c, int count, double *sure, struct err *e)
 {
 	double gain[SOURCES_MOST];
@@ -110,7 +125,7 @@ static int rerank(struct conversation *t, const char *question, size_t n, struct
 
 	for (int i = 0; i < count; i++) {
 		const struct document *d = &t->doc[c[i].found.doc];
-		quote[i] = (struct quote){d->text.p + d->body + c[i].found.quote, c[i].found.quote_end - c[i].found.quote};
+		quote[i] = judged(d, &c[i].found);
 	}
 	if (rerank_gains(t, question, n, quote, count, gain, &scored, e) < 0)
 		return -1;
