@@ -85,6 +85,7 @@ TEST(a_question_may_lean_on_what_was_said)
 	struct talk k;
 
 	talk_open(&k);
+	k.c.t.rerank.tokens = -1;   /* the order of the index */
 	add(&k, "ferry.txt", ferry);
 	add(&k, "garden.txt", garden);
 	CHECK_STR(quoted(&k, "Did he?", NULL), "");
