@@ -183,7 +183,7 @@ def main():
     ask_unseen = [q['question'] for a in unseen for p in a['paragraphs'] for q in p['qas'] if not q['is_impossible']]
     ask_recent = [(q['question'], p['context']) for p in last[-4:] for q in p['qas'] if not q['is_impossible']]
     groups = [
-        ('about the last turns', rng.sample(ask_recent, min(20, len(ask_recent)))), ('follow-ups', questions_of(FOLLOW)),
+        ('about the last turns, not counted', rng.sample(ask_recent, min(20, len(ask_recent)))), ('follow-ups', questions_of(FOLLOW)),
         ('everyday questions', questions_of(NEW)), ('about articles that were never mentioned', rng.sample(ask_unseen, 60)),
         ('two-hop, about such articles', [h['question'] for h in hotpot if not any(t in used for t, _ in h['context'])][:40]),
     ]
@@ -201,7 +201,8 @@ def main():
             if args.verbose and bad:
                 print('#', name, '|', q, '|', a['recalled'])
         print('| %s | %d | %d (%.1f %%) |' % (name, len(questions), false, 100 * false / max(1, len(questions))))
-        total, wrong = total + len(questions), wrong + false
+        if not about:   # the last turns may be evicted by now: to recall them is right
+            total, wrong = total + len(questions), wrong + false
     print('| all | %d | %d (%.1f %%) |' % (total, wrong, 100 * wrong / total))
 
     seconds.sort()
