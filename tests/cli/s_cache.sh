@@ -143,7 +143,7 @@ if [ ! -r "$model" ]; then
 fi
 printf 'Orchard diary. On Monday 2 May the water pump was repaired for 84 euros.\nOn Saturday 14 May at 9:00 we prune the trees.\n' >"$dir/note.txt"
 for kv in sift:k=64 auto auto:k=64 full; do
-	"$weir" -m "$model" -p 'What was repaired, and for how much?' --temp 0 -n 40 --kv "$kv" "$dir/note.txt" </dev/null >"$dir/out" 2>"$dir/err"
+	"$weir" -m "$model" -p 'How much was paid for the repair of the water pump?' --temp 0 -n 40 --kv "$kv" "$dir/note.txt" </dev/null >"$dir/out" 2>"$dir/err"
 	rc=$?
 	[ $rc = 0 ] && grep -q '84 euros' "$dir/out" && ok "$kv: a question about a document" ||
 		bad "$kv: a question about a document" "status $rc: $(cat "$dir/out" "$dir/err")"

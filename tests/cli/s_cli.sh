@@ -235,12 +235,14 @@ printf 'What is the secret word?\n' | "$weir" --temp 0 -n 24 "$dir/doc.txt" >"$d
 rc=$?
 expect "a FILE with questions from a pipe" 0 'eron'
 run -p hi "$dir/none.txt"; expect "a missing document is 4" 4 'none.txt'
-run -p hi "$dir"; expect "a directory is no document" 4
+mkdir "$dir/empty"
+run -p hi "$dir/empty"; expect "a folder without documents is 4" 4
 head -c 100 "$weir" >"$dir/binary"
 run -p hi "$dir/binary"; expect "a binary file is no document" 4
 seq 1 20000 >"$dir/long.txt"
-run -p hi "$dir/long.txt"; expect "a document larger than the context is 5, with the numbers" 5 'has [0-9]* tokens.* 8192'
-run -p hi --kv full "$dir/long.txt"; expect "and so it is under --kv full" 5 'has [0-9]* tokens .* context of 8192'
+run -p hi --docs whole "$dir/long.txt"; expect "a document larger than the context is 5, with the numbers" 5 'has [0-9]* tokens.* 8192'
+run -p hi "$dir/long.txt"; expect "and searched by default" 0 "document 'long.txt': about [0-9,]* tokens, more than fit the context"
+run -p hi --docs whole --kv full "$dir/long.txt"; expect "and so it is under --kv full" 5 'has [0-9]* tokens .* context of 8192'
 run benhc; expect "a mistyped command is a missing document" 4 "is it the command 'bench'?"
 
 # limits
