@@ -18,7 +18,7 @@ text() {   # BYTES
 		for (x = 7; n < most; n += length(line) + 1) {
 			line = ""
 			for (i = 0; i < 12; i++) { x = (x * 1103 + 12345) % 65521; line = line (i ? " " : "") w[x % 14 + 1] }
-			print line "."
+			print ++k " " line "."   # no two sections are the same
 		}
 	}'
 }
@@ -36,7 +36,7 @@ program_of() {
 
 text 5000 >"$dir/short.txt"
 text 25000 >"$dir/book.txt"
-text 200000 >"$dir/long.txt"
+text 2000000 >"$dir/long.txt"
 
 # ---- by pipe ----
 
@@ -61,7 +61,7 @@ says "and that is said" 'there is no document to summarize'
 mkfifo "$dir/lines"
 (echo '/summarize 30'; exec sleep 600) >"$dir/lines" &
 writer=$!
-chats -v -s long "$dir/long.txt" <"$dir/lines" >"$dir/one" 2>"$dir/err" &
+chats -v -s long --docs passages "$dir/long.txt" <"$dir/lines" >"$dir/one" 2>"$dir/err" &
 program=$!
 wait_for 60 grep -q 'section [3-9][0-9]* of' "$dir/err"
 kill -INT "$(program_of "$program")"
