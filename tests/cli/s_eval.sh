@@ -257,7 +257,7 @@ run eval recovery "$dir/text" --window 30000 --kv sift;          expect "a text 
 
 # ---- questions about documents ----
 
-for i in $(seq 1 60); do printf 'Tower%d was built by the brothers of the heron%d, who came from the marshes.\n\n' "$i" "$i"; done >"$dir/towers.txt"
+for i in $(seq 1 20); do printf 'Tower%d was built by the brothers of the heron%d, who came from the marshes.\n\n' "$i" "$i"; done >"$dir/towers.txt"
 echo '[{"question":"Which brothers built Tower17?","answers":["heron17"]},{"question":"Who painted Tower8?","answers":["heron8"]},
   {"question":"quantum saxophones?","answers":[]}]' >"$dir/questions.json"
 run eval ask "$dir/towers.txt" --questions "$dir/questions.json" --json
