@@ -14,8 +14,8 @@
 enum { QUESTIONS_MAX = 64 << 20, FIRST = 5, ANSWER_TOKENS = 48 };
 
 struct setting {
-	const char *name, *docs;   /* --docs; NULL: without documents */
-	int32_t passages;
+	const char *name, *docs;   /* docs: --docs */
+	int32_t passages;          /* -1: without documents */
 	struct mean good, tokens, first_s;
 };
 
@@ -82,7 +82,7 @@ static int judge_search(struct asking *a, const char *question, const struct wor
 
 static int ask(struct asking *a, struct setting *how, const char *question, const struct words *gold, struct err *e)
 {
-	struct answer_hooks hooks = {.without_documents = !how->docs};
+	struct answer_hooks hooks = {.without_documents = how->passages < 0};
 	const struct message *m;
 	struct turn turn;
 
@@ -128,7 +128,7 @@ static int ask_all(struct asking *a, struct jv list, struct setting *all, size_t
 			rc = err_set(e, ERR_DOCUMENT, "'%s': entry %d has no \"question\"", a->o.questions, asked + 1);
 		gold_of(it, &gold);
 		for (size_t i = 0; i < n && !rc && gold.n; i++) {
-			if (all[i].docs && strcmp(all[i].docs, a->o.docs) != 0) {
+			if (strcmp(all[i].docs, a->o.docs) != 0) {
 				a->o.docs = all[i].docs;
 				conversation_options_changed(&a->t, 0);
 			}
@@ -201,7 +201,7 @@ static void show(const struct asking *a, const struct setting *all, size_t n, st
 static int run(struct asking *a, struct str *out, struct err *e)
 {
 	struct setting all[] = {
-		{.name = "nothing"}, {.name = "the best sentence", .docs = "passages"}, {.name = "1 passage", .docs = "passages", .passages = 1},
+		{.name = "nothing", .docs = "passages", .passages = -1}, {.name = "the best sentence", .docs = "passages"}, {.name = "1 passage", .docs = "passages", .passages = 1},
 		{.name = "3 passages", .docs = "passages", .passages = 3}, {.name = "5 passages", .docs = "passages", .passages = 5},
 		{.name = "the whole text", .docs = "auto"},
 	};
