@@ -18,6 +18,8 @@ struct message *message_add(struct conversation *, enum chat_role);
 void place_all(struct conversation *);
 /* Render the conversation up to byte `bytes` of its last message, which is still growing. */
 int  render_open(struct conversation *, size_t bytes, struct tokens *out, struct err *);
+/* Does the cache hold tokens first .. first + n, or nearly all of them? */
+int  tokens_cached(const struct conversation *, int32_t first, int32_t n);
 /* Tokens of document i on its own, once it is rendered. */
 size_t document_count(const struct conversation *, size_t i, struct err *);
 /* Tell the cache which tokens of want are the prefix.  ERR_FIT when it has no room for them. */

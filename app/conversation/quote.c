@@ -10,7 +10,6 @@
 #include "app/conversation/conversation_private.h"
 
 enum {
-	KEPT_LEAST = 230,        /* of 255: an earlier passage counts as cached if its tokens keep this share of their KV entries */
 	SHARE_OF_CTX = 3,        /* the passages of a question take at most this part of the context, */
 	SHARE_OF_FREE = 2,       /* and where nothing is evicted this part of what is free */
 };
@@ -46,9 +45,7 @@ void source_quote(const struct conversation *t, const struct source *s, struct s
 static int context_kept(const struct conversation *t, const struct message *m, size_t at, size_t n)
 {
 	size_t n_id = t->rendered.id.n, from = m->context_place.byte + at, i;
-	uint64_t sum = 0;
-	uint8_t *kept;
-	int32_t first, k;
+	int32_t first;
 
 	if (m->context_place.first < 0)
 		return 0;
@@ -57,15 +54,7 @@ static int context_kept(const struct conversation *t, const struct message *m, s
 	first = (int32_t)i;
 	for (; i < n_id && t->rendered.end[i] <= from + n; i++)
 		;
-	k = (int32_t)i - first;
-	if (k <= 0)
-		return 0;
-	kept = xcalloc((size_t)k, 1);
-	timeline_kept(t->tl, first, k, kept);
-	for (i = 0; i < (size_t)k; i++)
-		sum += kept[i];
-	free(kept);
-	return sum >= (uint64_t)k * KEPT_LEAST;
+	return tokens_cached(t, first, (int32_t)i - first);
 }
 
 static int sent_before(const struct conversation *t, const char *text, size_t n)

@@ -10,7 +10,6 @@
 #include "app/conversation/recall.h"
 
 enum {
-	KEPT_LEAST = 230,        /* of 255: a sentence is in the cache if its tokens keep this share of their KV entries */
 	CANDIDATES = 4,          /* sentences, of as many turns, that are scored by the model */
 	LOOKED_AT = 40,          /* turns whose sentences are looked for in the cache */
 	SHARED_LEAST = 2,        /* words that a candidate has of the question */
@@ -57,14 +56,8 @@ static int32_t tokens_of(const struct conversation *t, const struct message *m, 
 static int in_cache(const struct conversation *t, const struct best *b)
 {
 	int32_t first = 0, n = tokens_of(t, &t->msg[b->msg], b->from, b->to, &first);
-	uint8_t *kept = xcalloc((size_t)n + 1, 1);
-	uint64_t sum = 0;
 
-	timeline_kept(t->tl, first, n, kept);
-	for (int32_t i = 0; i < n; i++)
-		sum += kept[i];
-	free(kept);
-	return n && sum >= (uint64_t)n * KEPT_LEAST;
+	return tokens_cached(t, first, n);
 }
 
 /* ---- candidates ---- */

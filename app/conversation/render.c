@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { KEPT_LEAST = 230 };   /* of 255: tokens count as cached if they keep this share of their KV entries */
+
 /* ---- what is rendered ---- */
 
 /* A message's text as the model gets it: in front of the first one the documents, in front of a question its passages. */
@@ -108,6 +110,19 @@ size_t document_count(const struct conversation *t, size_t i, struct err *e)
 		tokens_free(&id);
 	}
 	return n;
+}
+
+int tokens_cached(const struct conversation *t, int32_t first, int32_t n)
+{
+	uint8_t *kept = xcalloc((size_t)(n > 0 ? n : 0) + 1, 1);
+	uint64_t sum = 0;
+
+	if (n > 0)
+		timeline_kept(t->tl, first, n, kept);
+	for (int32_t i = 0; i < n; i++)
+		sum += kept[i];
+	free(kept);
+	return n > 0 && sum >= (uint64_t)n * KEPT_LEAST;
 }
 
 /* ---- tokens ---- */

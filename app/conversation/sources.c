@@ -1,8 +1,8 @@
 /* app/conversation/sources.c - the passages of the documents that answer a question (conversation.h).
  *
- * The index gives candidates by bm25; the model then says of each how much likelier the question is behind its best sentence and its
- * neighbours than behind nothing (rerank.c), for as many candidates as its size allows.  What a passage must reach to count as found was calibrated by
- * tests/measure/sources on one half of its questions. */
+ * The index gives candidates by bm25.  The model then says of each how much likelier the question is behind the passage's best sentence
+ * and its neighbours than behind nothing (rerank.c), for as many candidates as the model's size allows.  What a passage must reach to count
+ * as found was calibrated by tests/measure/sources on one half of its questions. */
 #include <stdlib.h>
 #include <string.h>
 
