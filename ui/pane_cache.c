@@ -323,10 +323,19 @@ static void draw(struct pane *pane, const struct area *a)
 	cache_full_draw((struct cache_pane *)pane, a);
 }
 
+static unsigned state(const struct pane *pane)
+{
+	(void)pane;
+	return 0;
+}
+
 const struct pane_ops cache_pane = {
 	.place = "the view of the cache", .flags = PANE_IS_CACHE,
 	.hints = (const struct hint[]){
-		{"F2", "Close"}, {"j k", "Layer"}, {"+ -", "Zoom"}, {"?", "Legend"}, {"F1", "Help"}, {"F6", "Input"}, {0},
+		{"F2", "Close"}, {"Up Down", "Layer"}, {"Tab", "Legend"}, {"F6", "Read: zoom and more"}, {"F1", "Help"}, {0},
 	},
-	.create = create, .release = release, .draw = draw, .key = key,
+	.reading = (const struct hint[]){
+		{"Esc", "Write"}, {"j k", "Layer"}, {"+ -", "Zoom"}, {"h l", "Move"}, {"c", "Colours"}, {"?", "Legend"}, {"q", "Close"}, {0},
+	},
+	.create = create, .release = release, .draw = draw, .state = state, .key = key,
 };

@@ -227,7 +227,7 @@ static void share_out(const struct cache_pane *p, const struct area *a, int besi
 
 static void draw_title(const struct cache_pane *p, const struct area *a, int legend_seen)
 {
-	const char *hint = p->legend_more ? "PgDn more" : legend_seen ? "" : a->w >= 100 ? "? legend" : "? legend";
+	const char *hint = p->legend_more ? "PgDn more" : legend_seen ? "" : "Tab legend";
 	int hint_w = !*hint || a->w < 60 ? 0 : (int)strlen(hint) + 1, cost_w = a->w >= 60 ? 38 : 0, x;
 	struct area cost = area_part(a, a->w - hint_w - cost_w, 0, cost_w, 1);
 
@@ -367,7 +367,7 @@ enum pane_key cache_full_key(struct cache_pane *p, const struct key *k)
 		pan(p, 1);
 	else if (cp == 'c')
 		p->color = !p->color;
-	else if (cp == '?')
+	else if (cp == '?' || k->code == K_TAB)
 		p->legend_full = p->legend_seen ? -1 : 1;
 	else
 		return PANE_NOT_MINE;

@@ -214,7 +214,7 @@ static enum pane_key outline_key(struct documents_pane *p, const struct key *k)
 	struct doc_text *d = documents_current(p);
 	struct key arrow = {.code = K_UNKNOWN};
 
-	if (k->code == K_ESC || (k->code == K_CHAR && (k->cp == 'q' || k->cp == 'o'))) {
+	if (k->code == K_ESC || k->code == K_TAB || (k->code == K_CHAR && (k->cp == 'q' || k->cp == 'o'))) {
 		p->outline = 0;
 		return PANE_USED;
 	}
@@ -326,13 +326,15 @@ static enum pane_key key(struct pane *pane, const struct key *k, struct ui_actio
 		}
 		return letter(p, k->cp, count);
 	case K_ENTER: documents_scroll(p, 1); break;
+	case K_LEFT: return other_document(p, -1);
+	case K_RIGHT: return other_document(p, 1);
 	case K_UP: documents_scroll(p, -1); break;
 	case K_DOWN: documents_scroll(p, 1); break;
 	case K_PAGE_UP: documents_scroll(p, -page); break;
 	case K_PAGE_DOWN: documents_scroll(p, page); break;
 	case K_HOME: documents_set_top(p, 0); break;
 	case K_END: documents_set_top(p, (uint32_t)d->text.n); break;
-	case K_TAB: return other_document(p, k->mods & KEY_SHIFT ? -1 : 1);
+	case K_TAB: outline_open(p); break;
 	case K_ESC:
 		/* Esc drops a typed number, then the marks, then closes the pane. */
 		if (count >= 0)
@@ -353,10 +355,22 @@ static enum pane_key key(struct pane *pane, const struct key *k, struct ui_actio
 	return PANE_USED;
 }
 
+static unsigned state(const struct pane *pane)
+{
+	const struct documents_pane *p = (const struct documents_pane *)pane;
+
+	return (p->asking ? PANE_FIELD : 0u) | (p->words.n ? PANE_MATCHES : 0u);
+}
+
 const struct pane_ops documents_pane = {
 	.place = "documents", .flags = PANE_SEARCHES | PANE_SHARES,
 	.hints = (const struct hint[]){
-		{"Esc", "Close"}, {"/", "Find"}, {"n", "Next"}, {"Space", "Page"}, {"g", "Top"}, {"G", "End"}, {"F6", "Input"}, {0},
+		{"Esc", "Close"}, {"F3", "Find"}, {"PgDn", "Page"}, {"Home", "Top"}, {"End", "End"}, {"Tab", "Outline"},
+		{"Right", "Next document"}, {"F6", "Read"}, {0},
 	},
-	.create = create, .release = release, .draw = draw, .key = key,
+	.reading = (const struct hint[]){
+		{"Esc", "Write"}, {"j k", "Line"}, {"Space", "Page"}, {"/", "Find"}, {"n", "Next"}, {"g G", "Ends"}, {"o", "Outline"},
+		{"40%", "Go to"}, {"q", "Close"}, {0},
+	},
+	.create = create, .release = release, .draw = draw, .state = state, .key = key,
 };

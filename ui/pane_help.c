@@ -117,8 +117,9 @@ static void add_section(struct help_pane *p, unsigned where)
 {
 	struct str s = {0};
 
-	str_adds(&s, where == ANYWHERE ? "Keys everywhere" : "Keys in ");
-	for (int bit = 0, n = 0; where != ANYWHERE && where >> bit; bit++)
+	str_adds(&s, where == ANYWHERE ? "Keys everywhere" : where & READING ? "Keys in reading mode (F6): " : "Keys in ");
+	where &= ~(unsigned)(where == ANYWHERE ? ANYWHERE : READING);
+	for (int bit = 0, n = 0; where >> bit; bit++)
 		if (where >> bit & 1)
 			str_addf(&s, "%s%s", !n++ ? "" : where >> bit > 1 ? ", " : " and ", place_name(bit));
 	add_heading(p, s.p);
@@ -389,10 +390,20 @@ static enum pane_key key(struct pane *pane, const struct key *k, struct ui_actio
 	return PANE_USED;
 }
 
+static unsigned state(const struct pane *pane)
+{
+	const struct help_pane *p = (const struct help_pane *)pane;
+
+	return (p->asking ? PANE_FIELD : 0u) | (p->words.n ? PANE_MATCHES : 0u);
+}
+
 const struct pane_ops help_pane = {
 	.place = "this help", .flags = PANE_SEARCHES,
 	.hints = (const struct hint[]){
-		{"Esc", "Close"}, {"/", "Find"}, {"n", "Next"}, {"Space", "Page"}, {"g", "Top"}, {"G", "End"}, {"F6", "Input"}, {0},
+		{"Esc", "Close"}, {"F3", "Find"}, {"PgDn", "Page"}, {"Home", "Top"}, {"End", "End"}, {"F6", "Read"}, {0},
 	},
-	.create = create, .release = release, .draw = draw, .key = key,
+	.reading = (const struct hint[]){
+		{"Esc", "Write"}, {"j k", "Line"}, {"Space", "Page"}, {"/", "Find"}, {"n", "Next"}, {"g G", "Ends"}, {"q", "Close"}, {0},
+	},
+	.create = create, .release = release, .draw = draw, .state = state, .key = key,
 };

@@ -392,14 +392,14 @@ void sessions_pane_ask(struct pane *pane, int64_t id)
 	p->asked_from_outside = p->mode == DELETE;
 }
 
-/* While a deletion can be undone, 'u' undoes it; any other typed key ends the offer. */
+/* While a deletion can be undone, Ctrl-U undoes it; typed text ends the offer. */
 static int undo_key(struct sessions_pane *p, const struct key *k, struct ui_action *out)
 {
 	int letter = k->code == K_CHAR && !(k->mods & (KEY_CTRL | KEY_ALT));
 
 	if (p->deleted_id == NOBODY)
 		return 0;
-	if (letter && k->cp == 'u') {
+	if (k->code == K_CHAR && k->mods == KEY_CTRL && k->cp == 'u') {
 		act(p, out, UI_UNDELETE);
 		out->id = p->deleted_id;
 		p->chosen_id = p->deleted_id;
@@ -501,10 +501,18 @@ static enum pane_key key(struct pane *pane, const struct key *k, struct ui_actio
 	}
 }
 
+/* The filter, the new name or a question is open all the time. */
+static unsigned state(const struct pane *pane)
+{
+	(void)pane;
+	return PANE_FIELD;
+}
+
 const struct pane_ops sessions_pane = {
 	.place = "the list of sessions",
 	.hints = (const struct hint[]){
 		{"Enter", "Open"}, {"Tab", "Preview"}, {"^R", "Rename"}, {"^F", "Fork"}, {"^D", "Delete"}, {"Esc", "Close"}, {0},
 	},
-	.create = create, .release = release, .open = open, .draw = draw, .key = key, .pause = pause_typing,
+	.reading = (const struct hint[]){{"Esc", "Write"}, {0}},
+	.create = create, .release = release, .open = open, .draw = draw, .state = state, .key = key, .pause = pause_typing,
 };

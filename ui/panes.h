@@ -1,7 +1,7 @@
 /* ui/panes.h (private to ui/) - panes: what stands over the transcript while it is open, and the table of keys.
  *
- * A pane is a file pane_NAME.c with a struct pane_ops, and an entry in PANES.  It draws into an area and gets keys first; keys that it
- * does not use keep their general meaning.  A row in bindings.c with ACT_PANE + NAME opens and closes it. */
+ * A pane is a file pane_NAME.c with a struct pane_ops, and an entry in PANES.  It draws into an area and gets some keys first (see key
+ * below); keys that it does not use keep their general meaning.  A row in bindings.c with ACT_PANE + NAME opens and closes it. */
 #ifndef WEIR_PANES_H
 #define WEIR_PANES_H
 
@@ -18,6 +18,12 @@ enum pane_id { NO_PANE, PANES(PANE_ID) N_PANES };
 enum pane_key { PANE_NOT_MINE, PANE_USED, PANE_CLOSE, PANE_ACTION };
 struct hint { const char *key, *does; };
 
+/* What of a pane is open now. */
+enum pane_state {
+	PANE_FIELD = 1,       /* a field or a question: it gets typed text, and all keys first */
+	PANE_MATCHES = 2,     /* found words are marked: F3 goes to the next one */
+};
+
 enum pane_flags {
 	PANE_SEARCHES = 1,    /* '/' searches in it, and so does F3 */
 	PANE_SHARES = 2,      /* on wide screens it leaves room for the cache at its side */
@@ -29,11 +35,14 @@ struct pane { const struct pane_ops *ops; };
 struct pane_ops {
 	const char *place;                /* "the list of sessions": where its keys hold, for the help */
 	unsigned flags;
-	const struct hint *hints;         /* the row of keys while it has the focus; ends with key = NULL */
+	const struct hint *hints;         /* the row of keys while the pane is open; ends with key = NULL */
+	const struct hint *reading;       /* the same in reading mode */
 	struct pane *(*create)(const struct ui_options *);   /* uses ascii, color, commands; the pane is empty */
 	void (*release)(struct pane *);
 	enum pane_key (*open)(struct pane *, struct ui_action *out);    /* PANE_USED or PANE_ACTION.  NULL: a pane opens as it was closed */
 	void (*draw)(struct pane *, const struct area *);
+	unsigned (*state)(const struct pane *);                         /* of enum pane_state */
+	/* Letters come in reading mode and for a field, other keys also while the input line is empty, PgUp, PgDn and Esc always. */
 	enum pane_key (*key)(struct pane *, const struct key *, struct ui_action *out);
 	/* No key has come for TYPED_SECONDS: PANE_ACTION or PANE_NOT_MINE.  NULL: not wanted. */
 	enum pane_key (*pause)(struct pane *, struct ui_action *out);
@@ -46,7 +55,11 @@ extern const struct pane_ops *const pane_ops[N_PANES];   /* [NO_PANE] is NULL; i
 /* ---- the table of keys (bindings.c): ui_keys.c acts on it, help and manual print it ---- */
 
 #define PANE_PLACE(name, ops) IN_##name = 2 << name,
-enum where { IN_INPUT = 1, IN_TRANSCRIPT = 2, PANES(PANE_PLACE) ANYWHERE = (2 << N_PANES) - 1 };
+enum where {
+	IN_INPUT = 1, IN_TRANSCRIPT = 2, PANES(PANE_PLACE)
+	ANYWHERE = (2 << N_PANES) - 1,
+	READING = 2 << N_PANES,           /* the row holds there in reading mode alone */
+};
 #undef PANE_PLACE
 struct binding {
 	unsigned where;                   /* of enum where */

@@ -132,15 +132,15 @@ static void draw_top(struct sessions_pane *p, const struct area *a)
 		return;
 	}
 	if (p->mode == PICK && p->deleted_id != NOBODY) {
-		int room = a->w - 9 - 16, cols = (int)text_width(p->deleted.p ? p->deleted.p : "", p->deleted.n);
+		int room = a->w - 9 - 21, cols = (int)text_width(p->deleted.p ? p->deleted.p : "", p->deleted.n);
 
 		if (room < 3 || !cols) {
-			put_left(a, 0, 0, a->w, ST_WARNING, "u restores it", 13, p->ascii);
+			put_left(a, 0, 0, a->w, ST_WARNING, "Ctrl-U restores it", 18, p->ascii);
 			return;
 		}
 		x = area_putf(a, 0, 0, ST_WARNING, "deleted '");
 		x = put_left(a, x, 0, cols < room ? cols : room, ST_WARNING | STYLE_BOLD, p->deleted.p, p->deleted.n, p->ascii);
-		area_putf(a, x, 0, ST_WARNING, "': u restores it");
+		area_putf(a, x, 0, ST_WARNING, "': Ctrl-U restores it");
 		return;
 	}
 	if (p->mode == RENAME) {

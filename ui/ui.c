@@ -214,7 +214,7 @@ static void draw_below(struct ui *u, const struct area *a)
 
 static void draw_transcript(struct ui *u, const struct area *a)
 {
-	static const char hello[] = "Write a question and press Enter. F1 or ? shows the keys, / begins a command.";
+	static const char hello[] = "Write a question and press Enter. F1 shows the keys, / begins a command.";
 
 	if (a->w < 1 || a->h < 1)
 		return;
@@ -251,7 +251,7 @@ static void draw(struct ui *u)
 	else
 		pane_ops[u->pane]->draw(pane_shown(u), &body);
 	/* The cursor stands where typed keys go. */
-	if (u->focus != ON_PANE)
+	if (u->focus != ON_PANE && !pane_state(u, PANE_FIELD))
 		u->grid.cursor_y = -1;
 	cursor_x = u->grid.cursor_x;
 	cursor_y = u->grid.cursor_y;
@@ -269,9 +269,11 @@ static void draw(struct ui *u)
 		search_draw(u, &part);
 	} else {
 		input_draw(&part, input_commands() ? ": " : "> ");
-		if (u->focus != ON_LINE) {
+		if (u->focus != ON_LINE || pane_state(u, PANE_FIELD)) {
 			u->grid.cursor_x = cursor_x;
 			u->grid.cursor_y = cursor_y;
+			for (int i = 0; i < part.h; i++)
+				area_restyle(&part, 0, i, part.w, ST_FAINT);
 		}
 	}
 	if (l->hints) {

@@ -5,10 +5,14 @@
 
 /* ---- panes and focus ---- */
 
+/* F6: reading mode for what is open, then for the cache beside or below, then writing again. */
 static void next_focus(struct ui *u)
 {
 	int panel = u->lay.side || u->lay.bar;
 
+	if (pane_state(u, PANE_FIELD))
+		return;   /* its keys are letters already */
+	u->searching = 0;
 	if (u->focus == ON_LINE)
 		u->focus = u->pane ? ON_PANE : ON_TRANSCRIPT;
 	else if (u->focus != ON_PANEL && panel)
@@ -17,16 +21,50 @@ static void next_focus(struct ui *u)
 		focus_line(u);
 }
 
-/* A key for the pane as if it had been typed. */
-static void pane_char(struct ui *u, char c)
+/* ---- F3 ---- */
+
+/* Opens the search of what is shown, or goes on to the next match.  In the transcript the newest text is searched first, upwards. */
+static void find(struct ui *u, int step)
 {
+	char c = !pane_state(u, PANE_MATCHES) ? '/' : step > 0 ? 'n' : 'N';
 	struct key k = {.code = K_CHAR, .cp = c, .bytes = &c, .n = 1};
 
-	u->focus = ON_PANE;
-	pane_key(u, &k);
+	if (pane_has(u, PANE_SEARCHES))
+		pane_key(u, &k);
+	else if (!u->pane && u->pattern.text.n)
+		ui_search_run(u, u->search_down ? step : -step);
+	else if (!u->searching)
+		ui_search_open(u, 0);
 }
 
 /* ---- stopping and quitting ---- */
+
+/* Messages that wait go back into the draft, in front of what is written there. */
+static void unqueue_all(struct ui *u)
+{
+	struct str s = {0};
+	size_t n;
+	const char *draft = input_text(&n);
+
+	if (!u->n_queue)
+		return;
+	for (size_t i = 0; i < u->n_queue; i++) {
+		str_add(&s, u->queue[i].p, u->queue[i].n);
+		str_adds(&s, i + 1 < u->n_queue || n ? "\n" : "");
+	}
+	str_add(&s, draft, n);
+	while (u->n_queue)
+		queue_remove(u, u->n_queue - 1);
+	input_set(s.p, s.n);
+	focus_line(u);
+	str_free(&s);
+}
+
+static void stop_work(struct ui *u)
+{
+	todo_add(u, UI_STOP, NULL, 0, 0, 0);
+	unqueue_all(u);
+}
 
 static void quit(struct ui *u)
 {
@@ -61,8 +99,10 @@ static void back(struct ui *u)
 		focus_line(u);
 	} else if (u->pane) {
 		pane_close(u);
+	} else if (u->pattern.text.n) {
+		ui_search_off(u);
 	} else if (ui_working(u)) {
-		todo_add(u, UI_STOP, NULL, 0, 0, 0);
+		stop_work(u);
 	} else if (input_empty() && u->last_question.n) {
 		if (once) {
 			edit_last(u);
@@ -76,17 +116,17 @@ static void back(struct ui *u)
 static void stop(struct ui *u, const struct key *k)
 {
 	if (ui_working(u)) {
-		todo_add(u, UI_STOP, NULL, 0, 0, 0);
+		stop_work(u);
 	} else if (u->searching) {
 		ui_search_off(u);
-		u->focus = ON_LINE;
-	} else if (u->focus == ON_PANE) {
+	} else if (pane_state(u, PANE_FIELD)) {
 		/* An open field of the pane closes first. */
 		if (!pane_key(u, k))
 			pane_close(u);
+	} else if (u->focus != ON_LINE) {
+		focus_line(u);
 	} else if (!input_empty() || input_offers()) {
 		input_abandon();
-		u->focus = u->focus == ON_TRANSCRIPT ? ON_LINE : u->focus;
 	} else if (u->pane) {
 		pane_close(u);
 	} else if (u->quit_once && u->now - u->quit_at <= QUIT_SECONDS) {
@@ -132,11 +172,10 @@ void ui_edit(struct ui *u, const char *text)
 	}
 }
 
-static void page(struct ui *u, const struct key *k, double pages)
+static void page(struct ui *u, double pages)
 {
-	if (u->pane && u->focus == ON_LINE) {
-		pane_try(u, k);
-	} else {
+	/* An open pane has had the key already, but for a pane without pages. */
+	if (!u->pane) {
 		transcript_page(u->transcript, pages);
 		u->moved = 1;
 	}
@@ -166,12 +205,8 @@ int ui_act(struct ui *u, enum act what, const struct key *k)
 	switch (what) {
 	case ACT_NONE:       return 0;
 	case ACT_PANEL:      ui_panel_next(u); break;
-	case ACT_FIND:
-		if (pane_has(u, PANE_SEARCHES))
-			pane_char(u, '/');
-		else
-			ui_search_open(u, 0);
-		break;
+	case ACT_FIND:       find(u, 1); break;
+	case ACT_FIND_BACK:  find(u, -1); break;
 	case ACT_NEXT:       next_focus(u); break;
 	case ACT_MOUSE:      ui_mouse(u); break;
 	case ACT_QUIT:       quit(u); break;
@@ -188,8 +223,8 @@ int ui_act(struct ui *u, enum act what, const struct key *k)
 	case ACT_DOWN:       transcript_scroll(u->transcript, 1); break;
 	case ACT_HALF_UP:    transcript_page(u->transcript, -0.5); break;
 	case ACT_HALF_DOWN:  transcript_page(u->transcript, 0.5); break;
-	case ACT_PAGE_UP:    page(u, k, -1); break;
-	case ACT_PAGE_DOWN:  page(u, k, 1); break;
+	case ACT_PAGE_UP:    page(u, -1); break;
+	case ACT_PAGE_DOWN:  page(u, 1); break;
 	case ACT_TOP:        transcript_top(u->transcript); break;
 	case ACT_END:        transcript_end_follow(u->transcript); break;
 	case ACT_QUESTION_UP:   transcript_question(u->transcript, -1); break;
@@ -200,8 +235,6 @@ int ui_act(struct ui *u, enum act what, const struct key *k)
 
 	case ACT_TOP_EMPTY:  if (!input_empty()) return 0; transcript_top(u->transcript); break;
 	case ACT_END_EMPTY:  if (!input_empty()) return 0; transcript_end_follow(u->transcript); break;
-	case ACT_HELP_EMPTY: if (!input_empty()) return 0; pane_open(u, HELP); break;
-	case ACT_NEXT_EMPTY: if (!input_empty()) return 0; next_focus(u); break;
 	case ACT_UNQUEUE:
 		if (!input_empty() || !u->n_queue)
 			return 0;
@@ -222,13 +255,14 @@ int ui_act(struct ui *u, enum act what, const struct key *k)
 	case ACT_AGAIN:      ui_search_run(u, u->search_down ? 1 : -1); break;
 	case ACT_AGAIN_BACK: ui_search_run(u, u->search_down ? -1 : 1); break;
 	case ACT_COPY:
+		copy_out(u, transcript_copy_focus(u->transcript, &s), &s, "message");
+		break;
+	case ACT_COPY_LAST:
 		n = transcript_messages(u->transcript);
-		copy_out(u, u->focus == ON_TRANSCRIPT ? transcript_copy_focus(u->transcript, &s)
-		                                : n > 0 && transcript_copy_message(u->transcript, n - 1, &s), &s, "message");
+		copy_out(u, n > 0 && transcript_copy_message(u->transcript, n - 1, &s), &s, "message");
 		break;
 	case ACT_COPY_CODE:  copy_out(u, transcript_copy_code(u->transcript, 1, &s), &s, "block of code"); break;
-	case ACT_EDIT:       edit_last(u); break;
-	case ACT_RETRY:      focus_line(u); ui_submit_command(u, "/retry"); break;
+	case ACT_RETRY:      focus_line(u); ui_submit_command(u, "/regen"); break;
 	case ACT_LINE:       focus_line(u); break;
 	case ACT_PANE:       break;
 	}

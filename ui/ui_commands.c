@@ -12,7 +12,7 @@ void ui_panel_next(struct ui *u)
 		u->panel = 0;
 	} else if (!u->panel && (u->w >= SIDE_FROM || (u->w >= BAR_COLS && u->h >= BAR_ROWS))) {
 		u->panel = 1;
-		ui_sayf(u, "F2 again: the whole screen; F6 twice, then ?: the legend");
+		ui_sayf(u, "F2 again: on the whole screen, with a legend");
 	} else {
 		pane_open(u, CACHE);
 	}
@@ -34,7 +34,6 @@ void ui_ask_delete(struct ui *u, int64_t session)
 {
 	if (u->pane != SESSIONS)
 		pane_open(u, SESSIONS);
-	u->focus = ON_PANE;
 	sessions_pane_ask(u->panes[SESSIONS], session);
 	u->dirty = 1;
 	ui_lay_out(u);
@@ -85,10 +84,9 @@ int ui_search(struct ui *u, const char *words)
 	u->searching = 0;
 	u->search_down = 0;
 	edit_set(&u->pattern, words, strlen(words));
+	u->focus = ON_LINE;
 	ui_search_run(u, -1);
-	if (u->found)
-		u->focus = ON_TRANSCRIPT;
-	else
+	if (!u->found)
 		ui_search_off(u);
 	u->dirty = 1;
 	return u->found > INT32_MAX ? INT32_MAX : (int)u->found;

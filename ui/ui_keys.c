@@ -1,13 +1,16 @@
 /* ui/ui_keys.c - who gets a key: the first of these that uses it.
  *
- *   1. keys that mean the same everywhere: Ctrl-C, Ctrl-Z, Ctrl-L, the mouse, a paste, the letter behind Ctrl-X
- *   2. the search line, while it is open
- *   3. the pane that has the focus
+ *   1. keys that mean the same everywhere: Ctrl-C, Ctrl-Z, Ctrl-L, the mouse, the letter behind Ctrl-X
+ *   2. an open field: the search line, a field or a question of the open pane
+ *   3. in reading mode, the pane that is read
  *   4. an open popup of completions, a search of the history, vi's insert mode: Esc, Enter, Tab and arrows
- *   5. the table of bindings, for the place that has the focus
- *   6. the input line
+ *   5. the open pane, for PgUp, PgDn and Esc, and for all keys that type nothing while the input line is empty
+ *   6. the table of bindings
+ *   7. the input line
  *
- * So Esc closes what was opened last: popup, search, pane; then it stops the answer.  Typed text is never lost. */
+ * Letters and pastes go to the input line, whatever is open: only a field takes them, where the cursor shows it, or reading mode, which
+ * F6 enters and the status row names.  A letter without a meaning there leaves that mode and is typed.
+ * Esc closes what was opened last: popup, field, reading mode, marks of a search, pane; then it stops the answer. */
 #include "ui/ui_private.h"
 
 #include <stdio.h>
@@ -44,7 +47,8 @@ static void key_name(const struct key *k, int leader, char out[24])
 	} else {
 		return;
 	}
-	snprintf(out, 24, "%s%s%s%s", before, mods & KEY_CTRL ? "Ctrl-" : "", mods & KEY_ALT ? "Alt-" : "", one);
+	snprintf(out, 24, "%s%s%s%s%s", before, mods & KEY_CTRL ? "Ctrl-" : "", mods & KEY_ALT ? "Alt-" : "",
+	         k->code == K_F && mods & KEY_SHIFT ? "Shift-" : "", one);
 }
 
 static int named(const char *keys, const char *name)
@@ -69,7 +73,7 @@ static int bound(struct ui *u, const struct key *k, int leader)
 
 	key_name(k, leader, name);
 	for (const struct binding *b = bindings; b->keys; b++) {
-		/* A pane had the key first, so only bindings for everywhere are left. */
+		/* A pane had the key first: of its own rows none is left. */
 		int here = b->where == ANYWHERE || (u->focus == ON_LINE && b->where & IN_INPUT) ||
 		           (u->focus == ON_TRANSCRIPT && b->where & IN_TRANSCRIPT);
 		if (here && b->act && named(b->keys, name) && ui_act(u, (enum act)b->act, k))
@@ -90,12 +94,41 @@ static void line_key(struct ui *u, const struct key *k)
 	str_free(&s);
 }
 
+/* Would the key type something? */
+static int is_typed(const struct key *k)
+{
+	return k->code == K_PASTE || (k->code == K_CHAR && !(k->mods & (KEY_CTRL | KEY_ALT)));
+}
+
 /* The small forms of the cache have few keys; Tab, Enter, Esc and q lead back to the input line. */
 static int panel_key(struct ui *u, const struct key *k)
 {
-	if (k->code == K_TAB || k->code == K_ENTER || pane_ops[CACHE]->key(u->panes[CACHE], k, NULL) == PANE_CLOSE)
+	enum pane_key did = k->code == K_TAB || k->code == K_ENTER ? PANE_CLOSE : pane_ops[CACHE]->key(u->panes[CACHE], k, NULL);
+
+	if (did == PANE_CLOSE)
 		focus_line(u);
-	return k->code != K_F && k->mods == 0;
+	return did != PANE_NOT_MINE;
+}
+
+/* A key for the pane that is read. */
+static int reading_key(struct ui *u, const struct key *k)
+{
+	if (u->focus == ON_PANEL)
+		return panel_key(u, k);
+	if (k->code == K_ESC && !pane_state(u, PANE_MATCHES)) {
+		focus_line(u);
+		return 1;
+	}
+	return pane_key(u, k);
+}
+
+/* Does the open pane get this key before the input line? */
+static int is_for_pane(const struct key *k)
+{
+	if (k->code == K_PAGE_UP || k->code == K_PAGE_DOWN || k->code == K_ESC)
+		return 1;
+	return input_empty() && k->code >= K_ENTER && k->code <= K_DELETE && k->code != K_BACKSPACE && k->code != K_DELETE &&
+	       !(k->mods & (KEY_CTRL | KEY_ALT));
 }
 
 static void mouse_key(struct ui *u, const struct key *k)
@@ -113,13 +146,11 @@ static void mouse_key(struct ui *u, const struct key *k)
 				pane_try(u, &arrow);
 		}
 	} else if (k->cp == 1 && !u->searching) {
-		/* A click does not focus the transcript, whose keys are letters: typed text would become commands. */
-		if (on_body && u->pane) {
-			u->focus = ON_PANE;
+		/* A click selects; only F6 makes keys of letters. */
+		if (on_body && u->pane)
 			pane_key(u, k);
-		} else if (!on_body) {
+		else if (!on_body)
 			focus_line(u);
-		}
 	}
 }
 
@@ -182,28 +213,25 @@ void ui_key(const struct key *k, void *ud)
 		u->leader = 1;
 		return;
 	}
-	if (u->searching) {
-		/* F keys close the search; all other keys are typed into it. */
-		if (k->code != K_F) {
-			ui_search_key(u, k);
-			return;
-		}
-		ui_search_off(u);
-		u->focus = ON_LINE;
-	}
 	/* F keys mean the same everywhere. */
-	if (u->focus == ON_PANE && k->code != K_F && pane_key(u, k))
+	if (u->searching && k->code != K_F) {
+		ui_search_key(u, k);
 		return;
-	if (u->focus == ON_PANEL && k->code != K_F && k->code != K_PASTE && panel_key(u, k))
+	}
+	if (k->code != K_F && pane_state(u, PANE_FIELD) && pane_key(u, k))
+		return;
+	if (k->code != K_F && (u->focus == ON_PANE || u->focus == ON_PANEL) && reading_key(u, k))
 		return;
 	if (u->focus == ON_LINE && line_first(k)) {
 		line_key(u, k);
 		return;
 	}
+	if (u->focus == ON_LINE && u->pane && is_for_pane(k) && pane_key(u, k))
+		return;
 	if (bound(u, k, 0))
 		return;
-	if (k->code == K_PASTE)
-		u->focus = ON_LINE;
+	if (is_typed(k))
+		focus_line(u);
 	if (u->focus == ON_LINE)
 		line_key(u, k);
 }

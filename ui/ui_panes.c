@@ -25,6 +25,11 @@ int pane_has(const struct ui *u, unsigned flag)
 	return u->pane != NO_PANE && (pane_ops[u->pane]->flags & flag) != 0;
 }
 
+int pane_state(const struct ui *u, unsigned state)
+{
+	return u->pane != NO_PANE && pane_ops[u->pane]->state && (pane_ops[u->pane]->state(pane_shown(u)) & state) != 0;
+}
+
 void pane_open(struct ui *u, enum pane_id pane)
 {
 	struct ui_action a = {0};
@@ -32,7 +37,7 @@ void pane_open(struct ui *u, enum pane_id pane)
 	if (u->searching || u->pattern.text.n)
 		ui_search_off(u);
 	u->pane = pane;
-	u->focus = ON_PANE;
+	u->focus = ON_LINE;
 	if (pane_ops[pane]->open && pane_ops[pane]->open(u->panes[pane], &a) == PANE_ACTION)
 		pane_act(u, &a);
 	u->dirty = 1;
@@ -109,7 +114,6 @@ void pane_pause(struct ui *u)
 
 void focus_line(struct ui *u)
 {
-	if (u->pattern.text.n)
-		ui_search_off(u);
+	u->searching = 0;
 	u->focus = ON_LINE;
 }

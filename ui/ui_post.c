@@ -12,7 +12,6 @@ void ui_clear(struct ui *u)
 	transcript_clear(u->transcript);
 	if (u->searching || u->pattern.text.n) {
 		ui_search_off(u);
-		u->focus = u->pane ? ON_PANE : ON_LINE;
 	}
 	str_clear(&u->last_question);
 	u->has_place = 0;

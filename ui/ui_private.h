@@ -39,14 +39,17 @@ enum act {
 	ACT_NONE,            /* the input line or the pane handles the key */
 	ACT_PANEL, ACT_FIND, ACT_NEXT, ACT_MOUSE, ACT_QUIT, ACT_QUIT_EMPTY,
 	ACT_NEW, ACT_THEME, ACT_RAW, ACT_EDITOR, ACT_STOP, ACT_BACK, ACT_SUSPEND, ACT_REPAINT,
+	ACT_FIND_BACK, ACT_RETRY, ACT_COPY_LAST, ACT_COPY_CODE,
 	ACT_UP, ACT_DOWN, ACT_HALF_UP, ACT_HALF_DOWN, ACT_PAGE_UP, ACT_PAGE_DOWN, ACT_TOP, ACT_END,
-	ACT_END_EMPTY, ACT_TOP_EMPTY, ACT_UNQUEUE, ACT_HELP_EMPTY, ACT_NEXT_EMPTY,
+	ACT_END_EMPTY, ACT_TOP_EMPTY, ACT_UNQUEUE,
 	ACT_FIND_DOWN, ACT_FIND_UP, ACT_AGAIN, ACT_AGAIN_BACK, ACT_QUESTION_UP, ACT_QUESTION_DOWN,
-	ACT_COPY, ACT_COPY_CODE, ACT_EDIT, ACT_RETRY, ACT_FOLD, ACT_MARK, ACT_JUMP, ACT_LINE,
+	ACT_COPY, ACT_FOLD, ACT_MARK, ACT_JUMP, ACT_LINE,
 	ACT_PANE,            /* + enum pane_id: open or close that pane */
 };
 
-enum focus { ON_LINE, ON_TRANSCRIPT, ON_PANE, ON_PANEL };   /* ON_PANEL: the cache beside or below */
+/* ON_LINE: typed text goes to the input line, or to the field that a pane has open.  The others are reading mode, entered by F6: letters
+ * are keys of the transcript, of the open pane, or of the cache beside or below (ON_PANEL). */
+enum focus { ON_LINE, ON_TRANSCRIPT, ON_PANE, ON_PANEL };
 
 /* A request that the application has not taken yet. */
 struct todo { enum ui_what what; struct str text; int64_t id; int on; };
@@ -117,10 +120,11 @@ void pane_open(struct ui *, enum pane_id);
 void pane_close(struct ui *);
 void pane_toggle(struct ui *, enum pane_id);
 void pane_act(struct ui *, const struct ui_action *);   /* passes on what a pane asks of the application */
+int  pane_state(const struct ui *, unsigned state);     /* of enum pane_state; 0: no pane is open */
 int  pane_key(struct ui *, const struct key *);         /* 1: it has used the key */
 enum pane_key pane_try(struct ui *, const struct key *);   /* actions are dropped */
 void pane_pause(struct ui *);                           /* no key has come for TYPED_SECONDS */
-void focus_line(struct ui *);                           /* the input line gets the keys; a search ends */
+void focus_line(struct ui *);                           /* the input line gets the keys; found words stay marked */
 /* ui_keys.c */
 key_fn ui_key;
 /* ui_commands.c */

@@ -29,7 +29,7 @@ void ui_search_open(struct ui *u, int down)
 	ui_search_off(u);
 	u->searching = 1;
 	u->search_down = down;
-	u->focus = ON_TRANSCRIPT;
+	u->focus = ON_LINE;
 }
 
 void ui_search_key(struct ui *u, const struct key *k)
@@ -38,13 +38,13 @@ void ui_search_key(struct ui *u, const struct key *k)
 
 	if (cancel || (k->code == K_BACKSPACE && !u->pattern.text.n)) {
 		ui_search_off(u);
-		u->focus = ON_LINE;
 	} else if (k->code == K_ENTER) {
+		/* The matches stay marked while they are not closed by Esc; F3 goes on. */
 		u->searching = 0;
 		if (!u->found) {
 			if (u->pattern.text.n)
 				ui_sayf(u, "not found");
-			focus_line(u);
+			ui_search_off(u);
 		}
 	} else if (k->code == K_UP || k->code == K_DOWN) {
 		ui_search_run(u, k->code == K_UP ? -1 : 1);

@@ -10,7 +10,7 @@
 
 /* ---- the status row ---- */
 
-enum { SAY, FOUND, SESSION, MODEL, WORK, WAITING, SEEN, EVICTED, POLICY, SPEED, MEMORY, N_PARTS };
+enum { SAY, READS, FOUND, SESSION, MODEL, WORK, WAITING, SEEN, EVICTED, POLICY, SPEED, MEMORY, N_PARTS };
 enum { FORMS = 4, NONE = FORMS };
 
 struct part {
@@ -21,7 +21,7 @@ struct part {
 
 static const struct { uint8_t part, form; } give_up[] = {
 	{POLICY, NONE}, {MEMORY, NONE}, {SPEED, NONE}, {MODEL, 1}, {EVICTED, 1}, {SEEN, 1}, {MODEL, NONE}, {SESSION, 1},
-	{SESSION, NONE}, {WORK, 1}, {FOUND, 1}, {SEEN, 2}, {WORK, 2}, {EVICTED, 2}, {SEEN, NONE}, {WAITING, NONE},
+	{SESSION, NONE}, {READS, 1}, {WORK, 1}, {FOUND, 1}, {SEEN, 2}, {WORK, 2}, {EVICTED, 2}, {SEEN, NONE}, {WAITING, NONE},
 	{EVICTED, 3}, {EVICTED, NONE},
 };
 
@@ -78,6 +78,11 @@ static void make_parts(const struct ui *u, struct part part[N_PARTS])
 
 	if (said)
 		set(&part[SAY], 0, &u->say, u->w > 3 ? u->w - 2 : 1);
+	if (u->focus != ON_LINE) {
+		str_adds(&part[READS].form[0], "reading mode: letters are keys");
+		str_adds(&part[READS].form[1], "reading mode");
+		part[READS].at = said || u->w < 100;
+	}
 	if (words->n && !u->searching) {
 		str_adds(&part[FOUND].form[0], u->search_down ? "/" : "?");
 		clean_line(words->p, utf8_complete(words->p, words->n < 40 ? words->n : 40), &part[FOUND].form[0]);
@@ -162,6 +167,7 @@ void status_draw(const struct ui *u, const struct area *a)
 	}
 
 	x = part_draw(u, &part[SAY], a, x, ST_STATUS_STRONG);
+	x = part_draw(u, &part[READS], a, x, ST_STATUS_STRONG);
 	x = part_draw(u, &part[FOUND], a, x, ST_STATUS_STRONG);
 	x = part_draw(u, &part[SESSION], a, x, ST_STATUS_STRONG);
 	x = part_draw(u, &part[MODEL], a, x, ST_STATUS);
@@ -190,34 +196,34 @@ void status_draw(const struct ui *u, const struct area *a)
 /* ---- hints ---- */
 
 static const struct hint on_line[] = {
-	{"F1", "Help"}, {"F2", "Cache"}, {"F3", "Find"}, {"F4", "Sessions"}, {"F5", "Documents"}, {"F6", "Focus"},
-	{"F10", "Quit"}, {"^C", "Clear"}, {0},
+	{"F1", "Help"}, {"F2", "Cache"}, {"F3", "Find"}, {"F4", "Sessions"}, {"F5", "Documents"}, {"F6", "Read"},
+	{"F10", "Quit"}, {0},
 };
 static const struct hint at_work[] = {
-	{"Esc", "Stop"}, {"Enter", "Queue"}, {"F1", "Help"}, {"F2", "Cache"}, {"F3", "Find"}, {"F6", "Focus"},
+	{"Esc", "Stop"}, {"Enter", "Queue"}, {"F1", "Help"}, {"F2", "Cache"}, {"F3", "Find"}, {"F6", "Read"},
 	{"F10", "Quit"}, {"PgUp", "Scroll"}, {0},
 };
 static const struct hint while_open[] = {
-	{"Esc", "Stop"}, {"Enter", "Ask"}, {"F1", "Help"}, {"F2", "Cache"}, {"F3", "Find"}, {"F6", "Focus"}, {"F10", "Quit"},
+	{"Esc", "Stop"}, {"Enter", "Ask"}, {"F1", "Help"}, {"F2", "Cache"}, {"F3", "Find"}, {"F6", "Read"}, {"F10", "Quit"},
 	{"PgUp", "Scroll"}, {0},
 };
 static const struct hint on_talk[] = {
-	{"q", "Back"}, {"/", "Find"}, {"[ ]", "Question"}, {"y", "Copy"}, {"c", "Code"}, {"e", "Edit"}, {"r", "Retry"},
+	{"Esc", "Write"}, {"j k", "Line"}, {"Space", "Page"}, {"/", "Find"}, {"[ ]", "Question"}, {"y", "Copy"}, {"c", "Code"},
 	{"z", "Fold"}, {0},
 };
 static const struct hint in_search[] = {
 	{"Enter", "Keep"}, {"Esc", "Close"}, {"Up", "Previous"}, {"Down", "Next"}, {0},
 };
 static const struct hint after_search[] = {
-	{"n", "Next"}, {"N", "Previous"}, {"q", "Back"}, {"/", "Find"}, {"y", "Copy"}, {"c", "Code"}, {"[ ]", "Question"},
-	{0},
+	{"F3", "Next"}, {"Shift-F3", "Previous"}, {"Esc", "Unmark"}, {0},
 };
 static const struct hint on_panel[] = {
-	{"?", "Legend"}, {"Esc", "Back"}, {"j k", "Scroll"}, {"F2", "All of it"}, {"F1", "Help"}, {"F6", "Input"}, {0},
+	{"Esc", "Write"}, {"?", "Legend"}, {"j k", "Scroll"}, {"F2", "All of it"}, {"F1", "Help"}, {0},
 };
 static const struct hint behind_leader[] = {
-	{"h", "Help"}, {"k", "Cache"}, {"/", "Find"}, {"s", "Sessions"}, {"d", "Documents"}, {"n", "New"},
-	{"y", "Copy"}, {"e", "Editor"}, {"t", "Theme"}, {"r", "Raw"}, {"m", "Mouse"}, {"q", "Quit"}, {0},
+	{"h", "Help"}, {"k", "Cache"}, {"/", "Find"}, {"s", "Sessions"}, {"d", "Documents"}, {"o", "Read"}, {"n", "New"},
+	{"y", "Copy"}, {"c", "Code"}, {"g", "Regenerate"}, {"e", "Editor"}, {"t", "Theme"}, {"r", "Raw"}, {"m", "Mouse"},
+	{"q", "Quit"}, {0},
 };
 
 static const struct hint *hints_of(const struct ui *u)
@@ -227,11 +233,13 @@ static const struct hint *hints_of(const struct ui *u)
 	if (u->searching)
 		return in_search;
 	if (u->focus == ON_TRANSCRIPT)
-		return u->pattern.text.n ? after_search : on_talk;
+		return on_talk;
 	if (u->focus == ON_PANEL)
 		return on_panel;
-	if (u->focus == ON_PANE && u->pane)
-		return pane_ops[u->pane]->hints;
+	if (u->pane)
+		return u->focus == ON_PANE ? pane_ops[u->pane]->reading : pane_ops[u->pane]->hints;
+	if (u->pattern.text.n)
+		return after_search;
 	return !ui_working(u) ? on_line : ui_closed(u) ? at_work : while_open;
 }
 

@@ -126,7 +126,7 @@ wait_for 30 at_rest
 ask '/delete second'
 name="/delete asks where the name can be seen"; pass wait_for 10 shows "^delete 'second' for good? y/n"
 type_text y
-name="a deleted session is out of sight, and how to undo it is not"; pass all wait_for 5 shows '^deleted .second.: u restores it' -- wait_for 5 hides '^[ >*] second'
+name="a deleted session is out of sight, and how to undo it is not"; pass all wait_for 5 shows '^deleted .second.: Ctrl-U restores it' -- wait_for 5 hides '^[ >*] second'
 kill -KILL "$(program)"
 name="killed within ten seconds it is still there"; pass all wait_for 10 test -e "$dir/status" -- listed second
 start -s first --temp 0 -n 8
@@ -140,8 +140,8 @@ key C-d
 wait_for 5 shows "^delete 'second'"
 type_text y
 wait_for 5 shows "^deleted 'second'"
-type_text u
-name="u brings it back"; pass wait_for 5 shows '^[ >] second'
+key C-u
+name="Ctrl-U brings it back"; pass wait_for 5 shows '^[ >] second'
 escape
 ask '/delete second'
 wait_for 10 shows "^delete 'second'"

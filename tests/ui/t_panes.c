@@ -330,18 +330,18 @@ TEST(sessions_undo_of_a_deletion)
 	struct pane *p = sessions_sample(0);
 	struct ui_action act;
 
-	/* Right after it u restores it; the other letters are what they always are. */
+	/* Right after it Ctrl-U restores it; letters are what they always are. */
 	PRESS(K_DOWN);
 	press(p, control('d'), &act);
 	CHECK_INT(type(p, "y", &act), PANE_ACTION);
 	sessions_draw(p, 80, 24);
-	CHECK_SAYS("': u restores it");
+	CHECK_SAYS("': Ctrl-U restores it");
 	PRESS(K_DOWN);
 	PRESS(K_UP);
-	CHECK_INT(type(p, "u", &act), PANE_ACTION);
+	CHECK_INT(press(p, control('u'), &act), PANE_ACTION);
 	CHECK_INT(act.what, UI_UNDELETE);
 	CHECK_INT(act.id, 12);
-	CHECK_INT(type(p, "u", &act), PANE_USED);   /* once */
+	CHECK_INT(press(p, control('u'), &act), PANE_USED);   /* once */
 	PRESS(K_ESC);
 	press(p, control('d'), &act);
 	type(p, "y", &act);
@@ -354,9 +354,9 @@ TEST(sessions_undo_of_a_deletion)
 	press(p, control('d'), &act);
 	type(p, "y", &act);
 	sessions_draw(p, 20, 6);
-	CHECK_SAYS("u restores it");
+	CHECK_SAYS("Ctrl-U restores it");
 	sessions_pane_undo_over(p);
-	CHECK_INT(type(p, "u", &act), PANE_USED);
+	CHECK_INT(press(p, control('u'), &act), PANE_USED);
 	PRESS(K_ESC);
 	/* A question that a command asked: the answer no leads back to where it came from. */
 	sessions_pane_ask(p, 13);
@@ -444,7 +444,7 @@ static void docs_screens(int ascii, struct str *out)
 		docs_type(p, "o");
 		docs_draw(p, w, h);
 		add_screen(out, "document, outline");
-		docs_type(p, "\x1b\t");
+		docs_type(p, "\x1b]");
 		docs_draw(p, w, h);
 		add_screen(out, "document with pages");
 		docs_type(p, "o");

@@ -119,6 +119,7 @@ static const char *draft(void)
 #define HOME "\33[H"
 #define END "\33[F"
 #define CTRL(c) (char[]){(c) & 31, 0}
+#define CTRL_L "\14"
 
 static void work(const char *verb)
 {
@@ -309,11 +310,16 @@ TEST(escape_goes_one_step_back)
 	CHECK(!shows("Keys everywhere"));
 	CHECK_STR(key(ESC), "STOP|");
 	CHECK_STR(key(ESC), "STOP|");
-	/* a pane without the focus closes, too */
+	/* letters are written whatever is open; reading mode ends before the pane is closed */
 	key(F1);
-	key(F6);
 	CHECK_STR(type("a draft"), "");
 	CHECK_STR(draft(), "a draft");
+	CHECK(shows("Keys everywhere"));
+	key(F6);
+	CHECK(shows("reading mode"));
+	CHECK_STR(key(ESC), "");
+	CHECK(shows("Keys everywhere"));
+	CHECK_INT(u->focus, ON_LINE);
 	CHECK_STR(key(ESC), "");
 	CHECK(!shows("Keys everywhere"));
 	CHECK_STR(draft(), "a draft");
@@ -556,9 +562,12 @@ TEST(panel_takes_keys)
 		CHECK(strstr(screen(), "Legend") && !strstr(screen(), "letters: "));
 		CHECK_STR(key("?"), "");
 		CHECK(strstr(screen(), "letters: s sinks"));
-		key("x");
-		key("/");
-		CHECK(strstr(screen(), "> a draft\n") && !u->searching);   /* what means nothing here goes nowhere */
+		key("x");   /* a letter without a meaning here is written */
+		CHECK_INT(u->focus, ON_LINE);
+		CHECK(strstr(screen(), "> a draftx\n"));
+		key("\177");
+		key(F6);
+		key(F6);
 		if (i)
 			key("?");
 		key(i ? F6 : ESC);   /* goes back, and takes the legend with it */
@@ -567,7 +576,7 @@ TEST(panel_takes_keys)
 		key(F6);
 		key(F6);
 		CHECK_STR(key(F2), "PANEL 2|");
-		CHECK_INT(u->focus, ON_PANE);
+		CHECK_INT(u->focus, ON_LINE);
 		CHECK_STR(key(F2), "PANEL 0|");
 		CHECK_INT(u->focus, ON_LINE);
 		/* it goes while it has the keys */
@@ -586,6 +595,7 @@ TEST(panel_takes_keys)
 		key(F5);
 		if (i) {
 			key(F6);
+			key(F6);
 			CHECK_INT(u->focus, ON_PANEL);
 			key("q");
 			CHECK_INT(u->focus, ON_LINE);
@@ -598,18 +608,67 @@ TEST(panel_takes_keys)
 TEST(empty_draft_keys)
 {
 	opened(80, 24);
-	CHECK_STR(key("?"), "");
-	CHECK(shows("Keys everywhere"));
-	key("q");
-	CHECK(!shows("Keys everywhere"));
-	key("\t");
-	CHECK_INT(u->focus, ON_TRANSCRIPT);
+	/* no letter and no Tab enters a mode */
 	key("\t");
 	CHECK_INT(u->focus, ON_LINE);
-	type("what");
-	key("?");
-	CHECK_STR(draft(), "what?");
+	CHECK_STR(key("?"), "");
+	CHECK(!shows("Keys everywhere"));
+	type("q");
+	CHECK_STR(draft(), "?q");
 	closed();
+}
+
+/* Typed in every place that can be open without a field: the text is in the input line, and Enter sends it. */
+TEST(typing_always_types)
+{
+	static const char *const open[] = {"", F1, F2, F2 F2, F5, F1 F6 ESC, F3 "a\r", F6 F6};
+
+	for (int width = 80; width <= 120; width += 40)
+		for (size_t i = 0; i < sizeof open / sizeof open[0]; i++) {
+			opened(width, 24);
+			question("a question");
+			answer("an answer");
+			scene_bar();
+			key(F2);
+			key(F2);
+			for (const char *k = open[i]; *k;) {
+				size_t n = *k == '\33' ? 1 + strcspn(k + 1, "\33") : strlen(k);
+				char one[16];
+				snprintf(one, sizeof one, "%.*s", (int)n, k);
+				key(one);
+				k += n;
+			}
+			if (u->focus != ON_LINE)
+				key(ESC);
+			asked();
+			CHECK_STR(type("remember how do i quit? joking/never"), "");
+			CHECK_MSG(!strcmp(draft(), "remember how do i quit? joking/never"), "%zu: the draft is '%s'", i, draft());
+			CHECK(strstr(key("\r"), "SEND remember how do i quit? joking/never|"));
+			closed();
+		}
+}
+
+/* The first stop ends the answer, and what waits becomes the draft: nothing else starts by itself. */
+TEST(stopping_returns_the_queue)
+{
+	static const char *const stop[] = {"\3", ESC};
+
+	for (size_t i = 0; i < 2; i++) {
+		opened(80, 24);
+		question("a question");
+		work("answering");
+		type("second");
+		key("\r");
+		type("third");
+		key("\r");
+		type("a draft");
+		CHECK_STR(key(stop[i]), "STOP|");
+		CHECK_STR(draft(), "second\nthird\na draft");
+		CHECK_INT(u->n_queue, 0);
+		work(NULL);
+		CHECK_STR(asked(), "");
+		closed();
+	}
 }
 
 TEST(transcript_keys)
@@ -628,19 +687,17 @@ TEST(transcript_keys)
 	CHECK_INT(transcript_below(u->transcript), 0);
 	CHECK_STR(key("y"), "COPY some answer\n\n```c\nint x;\n```\n|");
 	CHECK_STR(key("c"), "COPY int x;|");
-	CHECK_STR(key("r"), "SEND /retry|");
+	/* no letter regenerates or edits: like all without a meaning it is written, and ends the mode */
+	CHECK_STR(type("remember"), "");
+	CHECK_STR(draft(), "remember");
 	CHECK_INT(u->focus, ON_LINE);
 	key(F6);
-	key("e");
-	CHECK_STR(draft(), "/edit a question");
-	CHECK_INT(u->focus, ON_LINE);
-	key(F6);
-	/* letters without a meaning do nothing; a paste goes where text goes */
-	key("x");
-	CHECK_STR(draft(), "/edit a question");
 	key(ESC "[200~pasted\ntext" ESC "[201~");
-	CHECK_STR(draft(), "/edit a questionpasted\ntext");
+	CHECK_STR(draft(), "rememberpasted\ntext");
 	CHECK_INT(u->focus, ON_LINE);
+	key(CTRL('x'));
+	CHECK_STR(key("g"), "SEND /regen|");
+	CHECK_STR(draft(), "rememberpasted\ntext");
 	/* a marked place */
 	key(F6);
 	key("G");
@@ -671,17 +728,28 @@ TEST(search_in_the_transcript)
 	type("needle");
 	CHECK(shows("3 of 3"));
 	key("\r");
-	CHECK_INT(u->focus, ON_TRANSCRIPT);
-	key("n");
+	CHECK_INT(u->focus, ON_LINE);
+	key(F3);
 	CHECK_INT(u->found_at, 2);
-	key("n");
+	key(F3);
 	CHECK_INT(u->found_at, 1);
 	CHECK(shows("?needle 1 of 3"));
-	key("N");
+	key("\33[1;2R");
 	CHECK_INT(u->found_at, 2);
+	CHECK_STR(type("next"), "");
+	CHECK_STR(draft(), "next");
+	key(ESC);
+	CHECK_INT(u->found, 0);
+	CHECK_STR(draft(), "next");
+	CHECK_INT(ui_search(u, "needles"), 3);
+	CHECK_STR(type("!"), "");
+	CHECK_STR(draft(), "next!");
+	key(F6);
+	size_t before = u->found_at;
+	key("n");
+	CHECK_INT(u->found_at, before > 1 ? before - 1 : 3);
 	key("q");
 	CHECK_INT(u->focus, ON_LINE);
-	CHECK_INT(ui_search(u, "needles"), 3);
 	key(ESC);
 	CHECK_INT(ui_search(u, "nowhere"), 0);
 	CHECK_INT(u->focus, ON_LINE);
@@ -774,13 +842,15 @@ TEST(cursor_is_where_keys_go)
 	key(ESC);
 	CHECK_STR(cursor(), "3,22");
 	key(F1);
-	CHECK_STR(cursor(), "none");
-	key("/");
+	CHECK_STR(cursor(), "3,22");
+	key(F3);
 	type("q");
 	CHECK_STR(cursor(), "2,19");
-	key(F6);   /* the line again, with the help still open */
+	key("\r");   /* the field closes, with the help still open */
 	CHECK_INT(u->pane, HELP);
 	CHECK_STR(cursor(), "3,22");
+	key(F6);
+	CHECK_STR(cursor(), "none");
 	closed();
 }
 
@@ -804,8 +874,9 @@ TEST(mouse)
 	CHECK(!shows("Keys everywhere"));
 	key("\33[<0;5;23M");
 	CHECK_INT(u->focus, ON_LINE);
-	key("\33[<0;5;5M");
-	CHECK_INT(u->focus, ON_PANE);
+	key("\33[<0;5;5M");   /* a click makes no keys of letters */
+	CHECK_STR(type("quiet"), "");
+	CHECK_STR(draft(), "quiet");
 	closed();
 }
 
@@ -890,7 +961,7 @@ TEST(idle_costs_nothing)
 	ui_entry(u, UI_ASSISTANT, "", 0);
 	ui_piece(u, "more", 4);
 	CHECK(!ui_dirty(u));
-	key("q");
+	key(ESC);
 	CHECK(shows("more"));
 	closed();
 }
@@ -914,11 +985,12 @@ TEST(bindings_are_sound)
 
 	CHECK(!none.name);
 	for (const struct binding *b = bindings; b->keys; b++) {
-		CHECK_MSG(*b->keys && *b->does && b->where && b->where <= ANYWHERE, "row '%s'", b->keys);
+		CHECK_MSG(*b->keys && *b->does && b->where && b->where <= (ANYWHERE | READING), "row '%s'", b->keys);
 		for (const char *p = b->does; *p; p++)
 			CHECK_MSG(*p >= 0x20 && *p < 0x7f, "row '%s' is not ASCII", b->keys);
 		for (const struct binding *c = bindings; c < b; c++)
-			CHECK_MSG(!(c->where & b->where) || strcmp(c->keys, b->keys) || !strcmp(b->keys, "Tab") || !strcmp(b->keys, "Esc"),
+			CHECK_MSG(!(c->where & b->where & ~(unsigned)READING) || (c->where ^ b->where) & READING || strcmp(c->keys, b->keys) ||
+			          !strcmp(b->keys, "Tab") || !strcmp(b->keys, "Esc"),
 			          "'%s' twice", b->keys);
 	}
 }
@@ -1031,7 +1103,7 @@ static void scene_help_search(void)
 {
 	scene_help();
 	screen();
-	key("/");
+	key(F3);
 	type("copy");
 }
 
@@ -1297,6 +1369,59 @@ static void any_event(void)
 			ui_clear(u);
 		break;
 	}
+}
+
+/* Printable keys in any place: each is in the input line, or went into a field or reading mode that was there before it; nothing is
+ * sent, stopped, deleted or switched by one. */
+TEST(random_typist)
+{
+	static const char *const moves[] = {F1, F2, F3, F4, F5, F6, F6, ESC, ESC, UP, DOWN, PGUP, PGDN, HOME, END, "\33[C", "\33[D",
+	                                    "\t", "\33[<0;5;5M", "\33[<64;5;5M", "\33[1;3A", "\33[1;2R", CTRL_L};
+	long n = 100000, in_line = 0, in_field = 0, read = 0;
+	struct ui_action a;
+
+	opened(100, 30);
+	scene_bar();
+	while (n > 0) {
+		if (test_rand() % 4 == 0)
+			any_event();
+		for (int k = (int)(test_rand() % 4); k > 0; k--) {
+			const char *move = moves[test_rand() % (sizeof moves / sizeof moves[0])];
+			/* Tab completes a draft: that is typing by other means. */
+			if (*move == '\t' && !input_empty())
+				continue;
+			ui_feed(u, move, strlen(move), now += 0.5);
+			ui_tick(u, now += 0.1);
+		}
+		while (ui_action(u, &a))
+			;
+		for (int k = 1 + (int)(test_rand() % 12); k > 0 && n > 0; k--, n--) {
+			char c = (char)(0x20 + test_rand() % 95), before[2] = {c, 0};
+			int field = u->searching || pane_state(u, PANE_FIELD), reading = u->focus != ON_LINE;
+			size_t had, has;
+
+			input_text(&had);
+			ui_feed(u, before, 1, now += 0.3);
+			input_text(&has);
+			if (!field && !reading)
+				CHECK_MSG(has == had + 1, "'%c' is not in the input line", c);
+			CHECK_MSG(has == had + 1 || ((field || reading) && has == had), "'%c' made %zu bytes of %zu", c, has, had);
+			in_line += has > had;
+			in_field += has == had && field;
+			read += has == had && !field && reading;
+			while (ui_action(u, &a))
+				CHECK_MSG(a.what == UI_LIST || a.what == UI_PREVIEW || a.what == UI_FIND || a.what == UI_PANEL ||
+				          (a.what == UI_COPY && reading), "'%c' is action %d", c, (int)a.what);
+		}
+		if (test_rand() % 20 == 0) {
+			input_abandon();
+			if (transcript_count(u->transcript) > 500)
+				ui_clear(u);
+		}
+	}
+	CHECK(in_line > 10000 && in_field > 1000 && read > 100);
+	test_note("%ld in the input line, %ld in fields, %ld in reading mode", in_line, in_field, read);
+	closed();
 }
 
 TEST(random_keys_events_and_sizes)
