@@ -386,6 +386,28 @@ static void take_keys(struct tui *t)
 	free(buf);
 }
 
+/* What was typed before the screen was up, while the terminal still made line feeds of Enter: line by line, as it was typed. */
+static void take_typed_ahead(struct tui *t)
+{
+	struct pollfd fd = {.fd = t->fd, .events = POLLIN};
+	char *buf, *line, *end;
+	ssize_t n;
+
+	if (t->fd < 0 || poll(&fd, 1, 0) <= 0)
+		return;
+	buf = xmalloc(READ_MOST);
+	n = read(t->fd, buf, READ_MOST);
+	for (line = buf; n > 0 && line < buf + n; line = end) {
+		end = memchr(line, '\n', (size_t)(buf + n - line));
+		if (end)
+			*end = '\r';
+		end = end ? end + 1 : buf + n;
+		ui_feed(t->ui, line, (size_t)(end - line), now_seconds());
+	}
+	t->typed = n > 0;
+	free(buf);
+}
+
 static double frame(const struct tui *t)
 {
 	return t->typed ? KEY_FRAME : FRAME;
@@ -508,6 +530,7 @@ int tui_open(struct tui **out, struct chat *c, int fd, int w, int h, const char 
 	if (worker_start(t->worker, e) < 0)
 		goto done;
 	take_events(t);
+	take_typed_ahead(t);
 	rc = 0;
 done:
 	str_free(&history);

@@ -30,6 +30,20 @@ left_clean() { all wait_for 20 ended -- cmp -s "$dir/before" "$dir/after" -- hid
 escape() { key Escape; sleep 0.2; }
 program() { child_of "$(mux display-message -p '#{pane_pid}')"; }
 
+# ---- typed before the screen is up ----
+
+late=1
+start --private --temp 0 -n 8
+late=0
+sleep 0.3
+ask 'What is the capital of Spain?'
+type_text 'and then'
+name="what is typed before the screen is up is sent, and the rest is the draft"
+pass all wait_for 60 shows '^> What is the capital of Spain?' -- wait_for 60 shows '^\[[0-9][0-9]* tokens, ' -- wait_for 5 shows '^> and then'
+key C-c
+key C-d
+left_clean
+
 # ---- a first talk ----
 
 start -s first --temp 0 --seed 1 -n 24

@@ -34,6 +34,7 @@ unset TMUX WEIR_MODEL
 export HOME="$dir" XDG_STATE_HOME="$dir/state" XDG_CONFIG_HOME="$dir/config" XDG_CACHE_HOME="$dir/cache" XDG_DATA_HOME="$dir/data"
 trap : INT   # Ctrl-C is for the program alone
 stty -a >"$dir/before"
+sleep "${late:-0}"
 "$weir" $how -m "$model" "$@"
 echo $? >"$dir/status"
 stty -a >"$dir/after"
@@ -41,8 +42,9 @@ echo "=== over ==="
 exec cat
 EOF
 
-# A fresh terminal of $columns x $rows running weir with these arguments.
-columns=80 rows=24
+# A fresh terminal of $columns x $rows running weir with these arguments, after $late seconds.
+columns=80 rows=24 late=0
+export late
 start() {
 	mux kill-server
 	turn=$((turn + 1))   # a server that is going down still owns its socket for a moment
