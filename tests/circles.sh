@@ -13,7 +13,6 @@ command -v nm >/dev/null 2>&1 || { echo "circles: ok (not looked at: there is no
 
 # FOLDER FILES, the most that a circle inside it may have:
 known='
-app/chat 9
 app/conversation 5
 '
 

@@ -1,10 +1,14 @@
 /* app/chat/chat.h - a conversation with its commands, for every front end.
  *
- *     chat.c              opening, turns, what the user typed
+ *     chat.c              opening and closing, what the user typed
  *     commands.c          the table of commands; cmd_NAME.c: what they do
+ *     turns.c             a question to the model and its answer
+ *     add_documents.c     files, standard input and @FILE become documents
  *     arguments.c         the words behind a command; notices.c: what weir itself says
+ *     hidden_reasoning.c  whether reasoning is shown, and a message without it
  *     library.c           the documents of other sessions
  *     deferred_delete.c   deleting sessions, which can be undone for some seconds
+ *     current_session.c   what a resumed session shows, and switching to another one
  *     session_log.c       opens and resumes the session that keeps the conversation
  *     session_log_write.c what that session keeps: messages, documents, settings and snapshots
  *     document_search.c   the index of the documents, in the session's store or in memory

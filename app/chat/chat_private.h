@@ -9,7 +9,7 @@
 /* Run the command that begins text. */
 void slash_run(struct chat *, char *text);
 
-/* ---- chat.c ---- */
+/* ---- notices.c ---- */
 
 /* For a prefill (ud: the chat): shown by the front end. */
 void chat_prefill_progress(int32_t done, int32_t total, void *ud);
@@ -25,13 +25,16 @@ long document_of(struct chat *, const char *arg, struct err *);
 /* The end of the word at text[at]: a blank that is neither quoted nor behind a backslash, or n. */
 size_t word_end(const char *text, size_t n, size_t at);
 
-/* ---- cmd_documents.c ---- */
+/* ---- add_documents.c ---- */
 
+/* Add a document, which is freed; the same one again changes nothing, and a newer version of its file takes its place.  0 or -1. */
+int  document_add(struct chat *, struct doc *, struct err *);
+/* Prefill the documents from index `from` on, which are new, and say how many tokens they have.  In a pipe they are read with the question. */
+void documents_prefill(struct chat *, size_t from);
 /* Say what the import has noticed, and text that is hidden from who looks at the document. */
 void document_notices(const struct doc *);
 /* Standard input as a document; an empty one is none. */
 int document_from_stdin(struct chat *, struct err *);
-
 /* "@notes.txt what is in it?": words behind an @ that name a readable file become documents; others are only words.  -1: one
  * could not be added, which has been said. */
 int attach_files(struct chat *, const struct str *text);
@@ -51,12 +54,10 @@ int  asks_for_whole(const char *text, size_t n);
 void offer_summary(struct chat *, const char *question, size_t n);
 void summaries_free(struct chat *);
 
-/* ---- cmd_sessions.c ---- */
+/* ---- current_session.c ---- */
 
 /* The conversation is not stored: 1, and the user has been told. */
 int chat_unkept(struct chat *);
-/* Into a file that is not there yet: nothing of the user's is overwritten. */
-int write_new(const char *path, const struct str *text, struct err *);
 
 /* ---- session_log_write.c ---- */
 

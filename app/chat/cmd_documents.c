@@ -1,244 +1,8 @@
-/* app/chat/cmd_documents.c - documents: reading files, @FILE in a message, the commands /read, /docs, /drop and /pin. */
+/* app/chat/cmd_documents.c - the commands about documents: /read, /docs, /drop and /pin. */
 #include "app/chat/chat_private.h"
 
-#include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
-
-/* Text that a reader of the file does not see may still steer the model: say that it is there. */
-void document_notices(const struct doc *doc)
-{
-	struct clean clean;
-	struct str text = {0};
-
-	for (const char *p = doc->notices.n ? doc->notices.p : ""; *p; ) {
-		size_t n = strcspn(p, "\n");
-		say("document '%s': %.*s", doc->name, (int)n, p);
-		p += n + (p[n] == '\n');
-	}
-	clean_init(&clean, 0);
-	clean_text(&clean, doc->text.p ? doc->text.p : "", doc->text.n, &text);
-	clean_end(&clean, &text);
-	str_clear(&text);
-	if (clean.found.hidden + clean.found.bidi > 0) {
-		struct clean_found found = {.hidden = clean.found.hidden, .bidi = clean.found.bidi};
-		if (clean_describe(&found, &text))
-			say("document '%s': %s in it", doc->name, text.p);
-	}
-	str_free(&text);
-}
-
-/* A document of a file that is read anew takes the place of what was read before. */
-static int add_or_replace(struct chat *c, const struct doc *doc, struct err *e)
-{
-	size_t i = doc->origin.path ? conversation_document_of(&c->t, doc->origin.path) : SIZE_MAX;
-	struct document *d = i == SIZE_MAX ? NULL : &c->t.doc[i];
-	int same = d && d->n_body == doc->text.n && (!doc->text.n || !memcmp(d->text.p + d->body, doc->text.p, doc->text.n));
-
-	if (!d)
-		return conversation_add_document(&c->t, doc, e);
-	if (same) {
-		/* Its time is another one, or only bytes that are no text. */
-		origin_free(d->origin);
-		origin_copy(d->origin, &doc->origin);
-		d->told = 0;
-		return 1;
-	}
-	if (conversation_replace_document(&c->t, i, doc, e) < 0)
-		return -1;
-	c->replaced++;
-	if (!c->o.quiet)
-		say("document '%s' is read anew and takes the place of what was read before; /undo", doc->name);
-	return 0;
-}
-
-/* How a document that is not read whole is used. */
-static void say_searched(struct chat *c, const struct document *d)
-{
-	struct timeline_stats st;
-	struct str n = {0};
-
-	timeline_stats(c->t.tl, &st);
-	human_count(&n, d->tokens);
-	if (!strcmp(c->o.docs, "passages"))
-		say("document '%s': about %s tokens; questions search it and bring its best passages", d->name, n.p);
-	else
-		say("document '%s': about %s tokens, more than fit the context of %d; questions search it and bring its best passages", d->name,
-		    n.p, st.ctx);
-	str_free(&n);
-}
-
-static int add_and_free(struct chat *c, struct doc *doc, struct err *e)
-{
-	int rc = add_or_replace(c, doc, e);
-
-	if (rc > 0 && !c->o.quiet)
-		say("document '%s' is there already", doc->name);
-	else if (!rc && !c->o.quiet)
-		document_notices(doc);
-	/* What the command line names is told of once the screen or the prompt is there: chat_read(). */
-	if (!rc && !c->o.quiet && !c->t.doc[c->t.n_doc - 1].whole && (c->front || c->o.prompt || !isatty(0)))
-		say_searched(c, &c->t.doc[c->t.n_doc - 1]);
-	doc_free(doc);
-	return rc < 0 ? -1 : 0;
-}
-
-int chat_document(struct chat *c, const char *path_or_dash, struct err *e)
-{
-	struct doc doc = {0};
-	int rc;
-
-	signals_work(1);
-	rc = doc_read(path_or_dash, &doc, e);
-	signals_work(0);
-	if (c->interactive)
-		signals_take_int();   /* this Ctrl-C has stopped the import: hide it from the prompt */
-	return rc < 0 ? -1 : add_and_free(c, &doc, e);
-}
-
-int chat_document_bytes(struct chat *c, const char *name, const char *bytes, size_t n, struct err *e)
-{
-	struct doc doc = {0};
-
-	return doc_decode(name, bytes, n, &doc, e) < 0 ? -1 : add_and_free(c, &doc, e);
-}
-
-/* One line for a document of several. */
-static void say_added(struct chat *c, const struct document *d)
-{
-	struct str s = {0};
-
-	human_count(&s, d->tokens);
-	if (!c->o.quiet && d->whole)   /* of the others it was said */
-		say("document '%s': %s tokens", d->name, s.p);
-	str_free(&s);
-}
-
-/* The files of a folder or pattern: one that cannot be read is named and does not stop the others. */
-static int add_several(struct chat *c, const char *what, const struct doc_paths *list, struct err *e)
-{
-	size_t added = 0, failed = 0;
-
-	for (size_t i = 0; i < list->n && e->code != ERR_CANCELLED; i++) {
-		size_t before = c->t.n_doc;
-
-		*e = (struct err){0};
-		if (chat_document(c, list->path[i], e) < 0) {
-			failed++;
-			if (e->code != ERR_CANCELLED)
-				say("%s", e->msg);
-		} else {
-			added++;
-			if (c->t.n_doc > before)
-				say_added(c, &c->t.doc[c->t.n_doc - 1]);
-		}
-	}
-	if (e->code == ERR_CANCELLED)
-		return -1;
-	*e = (struct err){0};
-	if (!added)
-		return err_set(e, ERR_DOCUMENT, "none of the %zu files of '%.100s' could be read", list->n, what);
-	if (!c->o.quiet && failed)
-		say("%zu of %zu files of '%.100s' are documents now, %zu could not be read", added, list->n, what, failed);
-	else if (!c->o.quiet)
-		say("%zu documents of '%.100s'", added, what);
-	return 0;
-}
-
-int chat_documents(struct chat *c, const char *what, struct err *e)
-{
-	struct doc_paths list;
-	int rc;
-
-	if (doc_find(what, &list, e) < 0)
-		return -1;
-	rc = list.n == 1 ? chat_document(c, list.path[0], e) : add_several(c, what, &list, e);
-	doc_paths_free(&list);
-	return rc;
-}
-
-/* An empty input (`</dev/null`, a closed descriptor, a pipe without a byte) is no document. */
-int document_from_stdin(struct chat *c, struct err *e)
-{
-	struct pollfd wait = {.fd = 0, .events = POLLIN};
-	struct stat st;
-	struct str bytes = {0};
-	int rc;
-
-	if (fstat(0, &st) < 0 || S_ISCHR(st.st_mode))
-		return 0;
-	/* A caller may have left the input open, which looks like a hang: say what is awaited. */
-	if (!c->o.quiet && isatty(2) && !poll(&wait, 1, 1000))
-		say("waiting for a document on standard input; </dev/null says that there is none");
-	rc = read_whole("-", DOC_BYTES_MAX, &bytes, e);
-	if (rc < 0)
-		e->code = ERR_DOCUMENT;
-	else if (bytes.n)
-		rc = chat_document_bytes(c, "standard input", bytes.p, bytes.n, e);
-	str_free(&bytes);
-	return rc;
-}
-
-/* Prefill the documents from index `from` on, which are new.  In a pipe they are read with the question. */
-static void read_from(struct chat *c, size_t from)
-{
-	struct timeline_stats st;
-	struct err e = {0};
-	struct str s = {0};
-	size_t tokens = 0, whole = 0, first = 0, replaced = c->replaced;
-	int32_t n;
-
-	c->replaced = 0;
-	for (size_t i = c->t.n_doc; i-- > from; )
-		if (c->t.doc[i].whole) {
-			tokens += c->t.doc[i].tokens;
-			whole++;
-			first = i;
-		}
-	if (!c->interactive || (!whole && !replaced))
-		return;
-	n = conversation_prefill(&c->t, chat_prefill_progress, c, &e);
-	c->front->progress(c, "reading", -1, 0);
-	signals_take_int();
-	if (signals_quit())
-		c->quit = 1, c->rc = 128 + signals_quit();
-	timeline_stats(c->t.tl, &st);
-	if (!whole)
-		str_addf(&s, "%zu document%s anew", replaced, replaced == 1 ? "" : "s");
-	else if (whole == 1)
-		str_addf(&s, "document '%s'", c->t.doc[first].name);
-	else
-		str_addf(&s, "%zu documents", whole);
-	if (!whole)
-		tokens = (size_t)st.prefill_tokens;
-	if (n < 0 && e.code == ERR_CANCELLED) {
-		notice(c, "[%s: stopped after %d tokens; the rest is read before the next answer, /undo drops it]", s.p,
-		       st.prefill_tokens);
-	} else if (n < 0) {
-		chat_error(c, &e);
-	} else if (!c->o.quiet) {
-		str_adds(&s, ": ");
-		human_count(&s, from || c->t.n_msg ? tokens : (uint64_t)st.prefill_tokens);
-		str_adds(&s, " tokens");
-		if (c->t.n_msg) {
-			str_adds(&s, "; with the messages, which are recomputed behind it, ");
-			human_count(&s, (uint64_t)st.prefill_tokens);
-		}
-		notice(c, "[%s read in %.1f s]", s.p, st.prefill_seconds);
-	}
-	str_free(&s);
-}
-
-void chat_read(struct chat *c)
-{
-	for (size_t i = 0; i < c->t.n_doc && c->interactive && !c->o.quiet; i++)
-		if (!c->t.doc[i].whole)
-			say_searched(c, &c->t.doc[i]);
-	read_from(c, 0);
-}
 
 /* What a session has read, by number or name, where no file is called so: 1; 0 = it is none of these. */
 static int read_known(struct chat *c, const char *what, struct err *e)
@@ -248,7 +12,7 @@ static int read_known(struct chat *c, const char *what, struct err *e)
 
 	if (access(what, F_OK) == 0 || library_known(c, what, &doc, &why) < 0)
 		return *what == '#' && why.code ? err_set(e, why.code, "%s", why.msg) : 0;
-	return add_and_free(c, &doc, e) < 0 ? -1 : 1;
+	return document_add(c, &doc, e) < 0 ? -1 : 1;
 }
 
 void slash_read(struct chat *c, char *arg)
@@ -268,57 +32,9 @@ void slash_read(struct chat *c, char *arg)
 		chat_documents(c, path.p, &e);
 	if (e.code)
 		chat_error(c, &e);
-	read_from(c, before);
+	documents_prefill(c, before);
 	str_free(&path);
 }
-
-/* "@notes.txt what is in it?": words behind an @ that name a readable file become documents; others are only words.  -1: one
- * could not be added, which has been said. */
-int attach_files(struct chat *c, const struct str *text)
-{
-	struct str word = {0}, path = {0};
-	struct err e = {0};
-	size_t before = c->t.n_doc;
-
-	for (size_t at = 0; at < text->n && !e.code; at++) {
-		size_t end;
-		struct stat st;
-
-		if (text->p[at] != '@' || (at && !strchr(" \t\n", text->p[at - 1])))
-			continue;
-		end = word_end(text->p, text->n, at + 1);
-		str_clear(&word);
-		str_clear(&path);
-		str_add(&word, text->p + at + 1, end - at - 1);
-		if (word.n)
-			unquote(word.p, &path);
-		if (path.n && stat(path.p, &st) == 0 && S_ISREG(st.st_mode))
-			chat_document(c, path.p, &e);
-		at = end;
-	}
-	str_free(&word);
-	str_free(&path);
-	if (e.code)
-		chat_error(c, &e);
-	else
-		read_from(c, before);
-	return e.code ? -1 : 0;
-}
-
-void chat_look_at_files(struct chat *c)
-{
-	for (size_t i = 0; i < c->t.n_doc; i++) {
-		struct document *d = &c->t.doc[i];
-
-		if (d->told || doc_changed(d->origin) != DOC_CHANGED)
-			continue;
-		d->told = 1;
-		if (!c->o.quiet)
-			notice(c, "[the file of document '%s' has changed since it was read; /read %s reads it anew]", d->name, d->origin->path);
-	}
-}
-
-/* ---- one by one ---- */
 
 static void list_documents(struct chat *c, int others)
 {
@@ -454,5 +170,5 @@ void slash_pin(struct chat *c, char *arg)
 	if (c->t.n_doc == before)
 		return;
 	notice(c, "[pinned: it stands with the documents now; /drop takes it out]");
-	read_from(c, before);
+	documents_prefill(c, before);
 }

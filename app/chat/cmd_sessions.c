@@ -1,4 +1,4 @@
-/* app/chat/cmd_sessions.c - the commands about sessions, and what a resumed session shows. */
+/* app/chat/cmd_sessions.c - the commands about sessions. */
 #include "app/chat/chat_private.h"
 
 #include <errno.h>
@@ -7,19 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SHOWN = 2, SHOWN_LINES = 12, LISTED = 20, FOUND = 10 };
-
-int chat_unkept(struct chat *c)
-{
-	struct err e = {0};
-
-	if (c->log && !c->log->failed)
-		return 0;
-	err_set(&e, ERR_USAGE, "%s", c->log ? "this conversation is not saved any more" :
-	        "this conversation is not saved: start weir with -s NAME, and without --private");
-	chat_error(c, &e);
-	return 1;
-}
+enum { LISTED = 20, FOUND = 10 };
 
 static void done(struct chat *c, int rc, const struct err *e, const char *what)
 {
@@ -28,56 +16,6 @@ static void done(struct chat *c, int rc, const struct err *e, const char *what)
 	else if (what)
 		notice(c, "%s", what);
 }
-
-/* ---- a resumed session ---- */
-
-/* The first lines of a text, and how many are left out. */
-static void add_lines(struct str *out, const char *mark, const struct str *text)
-{
-	const char *p = text->p ? text->p : "", *end = p + text->n;
-	int left = 0;
-
-	for (int i = 0; p < end; i++) {
-		const char *stop = memchr(p, '\n', (size_t)(end - p));
-		size_t n = (size_t)((stop ? stop : end) - p);
-
-		if (i < SHOWN_LINES) {
-			str_adds(out, i && *mark ? "  " : mark);
-			str_add(out, p, n);
-			str_adds(out, "\n");
-		} else {
-			left++;
-		}
-		p += n + (stop != NULL);
-	}
-	if (left)
-		str_addf(out, "  ... %d more %s\n", left, left == 1 ? "line" : "lines");
-}
-
-void chat_tail(const struct chat *c, struct str *out)
-{
-	const struct conversation *t = &c->t;
-	size_t from = t->n_msg > 2 * SHOWN ? t->n_msg - 2 * SHOWN : 0;
-
-	while (from && t->msg[from].role != ROLE_USER)
-		from--;
-	if (from)
-		str_addf(out, "... %zu messages before\n", from);
-	for (size_t i = from; i < t->n_msg; i++) {
-		struct str text = {0}, note = {0};
-
-		chat_message(c, &t->msg[i], &text, &note);
-		if (note.n)
-			str_addf(out, "(%s)\n", note.p);
-		add_lines(out, t->msg[i].role == ROLE_USER ? "> " : "", &text);
-		str_free(&text);
-		str_free(&note);
-	}
-	while (out->n && out->p[out->n - 1] == '\n')
-		out->p[--out->n] = 0;
-}
-
-/* ---- commands ---- */
 
 struct listing { struct chat *c; struct str s; int n; int64_t here; };
 
@@ -111,26 +49,6 @@ void slash_sessions(struct chat *c, char *arg)
 		notice(c, "%s%s", x.s.n ? x.s.p : "[there is no session yet]",
 		       x.n > LISTED ? "\n... `weir sessions ls` lists them all" : "");
 	str_free(&x.s);
-}
-
-void chat_switch(struct chat *c, int64_t session)
-{
-	struct str note = {0};
-	struct err e = {0};
-
-	if (chat_unkept(c))
-		return;
-	c->streaming.on = 0;
-	if (session_log_switch(c->log, &c->t, &c->o, session, &note, &e) < 0) {
-		chat_error(c, &e);
-		c->quit |= !c->t.tl;
-	} else {
-		if (note.n && !c->o.quiet)
-			notice(c, "[%s]", note.p);
-		c->front->came_back(c);
-		chat_look_at_files(c);
-	}
-	str_free(&note);
 }
 
 void slash_switch(struct chat *c, char *arg)
@@ -215,7 +133,8 @@ void slash_find(struct chat *c, char *arg)
 	str_free(&x.s);
 }
 
-int write_new(const char *path, const struct str *text, struct err *e)
+/* Into a file that is not there yet: nothing of the user's is overwritten. */
+static int write_new(const char *path, const struct str *text, struct err *e)
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600), rc = 0;
 

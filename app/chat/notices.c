@@ -1,4 +1,4 @@
-/* app/chat/notices.c - what weir itself says in a chat: to the front end, and to the log. */
+/* app/chat/notices.c - what weir itself says in a chat, to the front end and to the log, and how far a prefill is. */
 #include "app/chat/chat_private.h"
 
 #include <stdarg.h>
@@ -28,4 +28,11 @@ void chat_error(struct chat *c, const struct err *e)
 	c->front->error(c, e);
 	if (!c->rc && !c->interactive)
 		c->rc = exit_code(e->code);
+}
+
+void chat_prefill_progress(int32_t done, int32_t total, void *ud)
+{
+	struct chat *c = ud;
+
+	c->front->progress(c, "reading", done, total);
 }

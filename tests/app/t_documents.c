@@ -1,4 +1,4 @@
-/* tests/app/t_documents.c - the commands about documents, whoever shows them (app/chat/cmd_documents.c; tests/lib/scene.h). */
+/* tests/app/t_documents.c - the commands about documents, whoever shows them (app/chat/add_documents.c, cmd_documents.c; tests/lib/scene.h). */
 #include <fcntl.h>
 #include <sys/stat.h>
 

@@ -1,0 +1,85 @@
+/* app/chat/current_session.c - the session that keeps the conversation: is there one, what it shows when it is resumed, and switching to
+ * another one (chat.h). */
+#include "app/chat/chat_private.h"
+
+#include <string.h>
+
+enum { SHOWN = 2, SHOWN_LINES = 12 };   /* turns, and lines of a message */
+
+int chat_unkept(struct chat *c)
+{
+	struct err e = {0};
+
+	if (c->log && !c->log->failed)
+		return 0;
+	err_set(&e, ERR_USAGE, "%s", c->log ? "this conversation is not saved any more" :
+	        "this conversation is not saved: start weir with -s NAME, and without --private");
+	chat_error(c, &e);
+	return 1;
+}
+
+/* The first lines of a text, and how many are left out. */
+static void add_lines(struct str *out, const char *mark, const struct str *text)
+{
+	const char *p = text->p ? text->p : "", *end = p + text->n;
+	int left = 0;
+
+	for (int i = 0; p < end; i++) {
+		const char *stop = memchr(p, '\n', (size_t)(end - p));
+		size_t n = (size_t)((stop ? stop : end) - p);
+
+		if (i < SHOWN_LINES) {
+			str_adds(out, i && *mark ? "  " : mark);
+			str_add(out, p, n);
+			str_adds(out, "\n");
+		} else {
+			left++;
+		}
+		p += n + (stop != NULL);
+	}
+	if (left)
+		str_addf(out, "  ... %d more %s\n", left, left == 1 ? "line" : "lines");
+}
+
+void chat_tail(const struct chat *c, struct str *out)
+{
+	const struct conversation *t = &c->t;
+	size_t from = t->n_msg > 2 * SHOWN ? t->n_msg - 2 * SHOWN : 0;
+
+	while (from && t->msg[from].role != ROLE_USER)
+		from--;
+	if (from)
+		str_addf(out, "... %zu messages before\n", from);
+	for (size_t i = from; i < t->n_msg; i++) {
+		struct str text = {0}, note = {0};
+
+		chat_message(c, &t->msg[i], &text, &note);
+		if (note.n)
+			str_addf(out, "(%s)\n", note.p);
+		add_lines(out, t->msg[i].role == ROLE_USER ? "> " : "", &text);
+		str_free(&text);
+		str_free(&note);
+	}
+	while (out->n && out->p[out->n - 1] == '\n')
+		out->p[--out->n] = 0;
+}
+
+void chat_switch(struct chat *c, int64_t session)
+{
+	struct str note = {0};
+	struct err e = {0};
+
+	if (chat_unkept(c))
+		return;
+	c->streaming.on = 0;
+	if (session_log_switch(c->log, &c->t, &c->o, session, &note, &e) < 0) {
+		chat_error(c, &e);
+		c->quit |= !c->t.tl;
+	} else {
+		if (note.n && !c->o.quiet)
+			notice(c, "[%s]", note.p);
+		c->front->came_back(c);
+		chat_look_at_files(c);
+	}
+	str_free(&note);
+}

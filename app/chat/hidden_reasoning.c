@@ -1,0 +1,36 @@
+/* app/chat/hidden_reasoning.c - whether the reasoning of a message is shown, and the message without it (chat.h). */
+#include "app/chat/chat_private.h"
+
+#include <string.h>
+
+int chat_hides(const struct chat *c)
+{
+	const char *how = c->o.think ? c->o.think : "auto";
+
+	return !strcmp(how, "hide") || (c->interactive && strcmp(how, "show") != 0);
+}
+
+int chat_never_thinks(const struct chat *c)
+{
+	return c->o.think && !strcmp(c->o.think, "off") && engine_info(c->t.engine)->think_switch;
+}
+
+void chat_message(const struct chat *c, const struct message *m, struct str *out, struct str *note)
+{
+	const char *text = m->text.p ? m->text.p : "", *close, *open;
+	struct reasoning think = {.first = 0};
+
+	if (!chat_hides(c) || m->role != ROLE_ASSISTANT) {
+		str_add(out, text, m->text.n);
+		return;
+	}
+	/* Where the reply's head opened the reasoning, the message has its end mark alone, or no mark while it is unfinished. */
+	close = strstr(text, "</think>");
+	open = strstr(text, "<think>");
+	think.first = engine_info(c->t.engine)->thinks_first && (close ? !open || open > close : !chat_never_thinks(c));
+	reasoning_feed(&think, text, m->text.n, out);
+	reasoning_end(&think, out);
+	if (note)
+		reasoning_describe(&think, note);
+	reasoning_free(&think);
+}

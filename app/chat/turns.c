@@ -1,0 +1,210 @@
+/* app/chat/turns.c - asks the model, and shows its answer and what there is to say about it (chat.h). */
+#include "app/chat/chat_private.h"
+
+#include <string.h>
+
+static int on_text(const char *bytes, size_t n, void *ud, struct err *e)
+{
+	struct chat *c = ud;
+
+	if (!c->hides)
+		return c->front->text(c, bytes, n, e);
+	str_clear(&c->shown);
+	reasoning_feed(&c->think, bytes, n, &c->shown);
+	c->thinking = c->think.at == REASONING_WITHIN;
+	return c->front->text(c, c->shown.p ? c->shown.p : "", c->shown.n, e);
+}
+
+/* The answer is complete: show the bytes that were held back. */
+static void end_text(struct chat *c)
+{
+	struct err e = {0};
+
+	c->thinking = 0;
+	if (!c->hides)
+		return;
+	str_clear(&c->shown);
+	reasoning_end(&c->think, &c->shown);
+	if (c->shown.n)
+		c->front->text(c, c->shown.p, c->shown.n, &e);
+}
+
+static void after_turn(struct chat *c, const struct turn *turn, int rc, const struct err *e)
+{
+	struct timeline_stats st;
+	struct str s = {0};
+
+	timeline_stats(c->t.tl, &st);
+	if (rc < 0 && e->code == ERR_CANCELLED) {
+		if (c->interactive)
+			notice(c, "%s", turn->answered ? "[stopped]" : "[stopped before the answer began: the question is withdrawn]");
+		else
+			c->quit = 1, c->rc = 130;
+	} else if (rc < 0 && e->code == ERR_FIT) {
+		chat_error(c, e);
+		if (!c->interactive)
+			c->quit = 1;
+		else if (turn->answered)
+			notice(c, "[what was said is kept; /undo and /new make room]");
+		else
+			notice(c, "[the question is withdrawn%s]", c->t.n_msg ? "; /undo and /new make room" :
+			       c->t.n_doc ? "; /undo drops a document" : "");
+		return;
+	} else if (rc < 0) {
+		chat_error(c, e);
+		c->quit |= e->code == ERR_FAIL && !e->msg[0];
+	} else if (turn->stop == STOP_LENGTH && c->o.predict < 0) {
+		notice(c, c->interactive ? "[cut at %d tokens, the length of the context; /continue goes on]" :
+		       "weir: an answer was cut at %d tokens, the length of the context", turn->answer_tokens);
+	} else if (turn->stop == STOP_LENGTH && c->interactive) {
+		notice(c, "[cut at %d tokens, as -n asks; /continue goes on]", turn->answer_tokens);
+	}
+	if (turn->outgrown && !c->o.quiet)
+		notice(c, "%s", c->interactive ?
+		       "[context full: older tokens are evicted from here on; /stats]" :
+		       "weir: context full: older tokens are evicted");
+	if (!c->interactive || c->o.quiet || !turn->answered)
+		return;
+	if (turn->recomputed > 1 && st.endless)
+		notice(c, "[%d tokens recomputed: evicted tokens cannot be restored]", turn->recomputed);
+	if (!turn->answer_tokens && c->goes_on)
+		return;
+	str_addf(&s, "[%d tokens, %.1f t/s, ", turn->answer_tokens, turn->decode_tps);
+	if (!describe_evicted(&st, &s))
+		str_addf(&s, "context %d of %d", st.n_tokens, st.ctx);
+	notice(c, "%s]", s.p);
+	str_free(&s);
+}
+
+enum turn_kind { TURN_ASK, TURN_AGAIN, TURN_GO_ON };
+
+static int begin_turn(struct chat *c, enum turn_kind kind, const char *text, size_t n, const struct answer_hooks *hooks,
+                      struct turn *turn, struct err *e)
+{
+	switch (kind) {
+	case TURN_ASK:   return conversation_ask(&c->t, text, n, hooks, turn, e);
+	case TURN_AGAIN: return conversation_regenerate(&c->t, hooks, turn, e);
+	case TURN_GO_ON: break;
+	}
+	return conversation_continue(&c->t, hooks, turn, e);
+}
+
+enum { SOURCES_SHOWN = 3 };
+
+/* '[1] report.pdf, page 12, "Methods": "the sentence"', before the answer begins. */
+static void on_sources(struct conversation *t, void *ud)
+{
+	struct chat *c = ud;
+	struct str s = {0};
+
+	if (c->o.quiet || (c->o.sources && !strcmp(c->o.sources, "off")))
+		return;
+	for (size_t i = 0; i < t->sources.n && i < SOURCES_SHOWN; i++) {
+		const struct source *from = &t->sources.at[i];
+
+		str_addf(&s, "%s[%zu] ", i ? "\n" : "", i + 1);
+		source_place(t, from->doc, from->quote, from->quote_end, &s);
+		str_adds(&s, ": \"");
+		source_quote(t, from, &s);
+		str_adds(&s, "\"");
+	}
+	if (s.n)
+		notice(c, "%s", s.p);
+	str_free(&s);
+}
+
+enum { WORDS_SHOWN = 60 };   /* bytes of a recalled turn */
+
+/* '[recalled from turn 12: "first words..."]', before the answer begins. */
+static void on_recalled(struct conversation *t, void *ud)
+{
+	struct chat *c = ud;
+
+	for (size_t i = 0; i < t->n_recalled && !c->o.quiet; i++) {
+		const struct recalled *r = &t->recalled[i];
+		const struct str *text = r->said.n ? &r->said : &r->answered;
+		size_t n = text->n <= WORDS_SHOWN ? text->n : utf8_complete(text->p, WORDS_SHOWN);
+
+		notice(c, c->interactive ? "[recalled from turn %zu: \"%.*s%s\"]" : "weir: recalled from turn %zu: \"%.*s%s\"", r->turn, (int)n, text->p,
+		       n < text->n ? "..." : "");
+	}
+}
+
+/* Nothing in the documents answers the question: say so instead of answering from nothing. */
+static void not_found(struct chat *c, const char *text, size_t n)
+{
+	str_clear(&c->not_found);
+	str_add(&c->not_found, text, n);
+	notice(c, c->interactive ? "[nothing in the documents answers this; /anyway asks the model without them, /summarize tells the whole]" :
+	       "nothing in the documents answers this");
+}
+
+static void run_turn(struct chat *c, enum turn_kind kind, const char *text, size_t n)
+{
+	struct answer_hooks hooks = {
+		.text = on_text, .text_ud = c, .progress = chat_prefill_progress, .progress_ud = c, .sources = on_sources, .sources_ud = c,
+		.recalled = on_recalled, .recalled_ud = c,
+		.without_documents = c->anyway,
+	};
+	struct turn turn = {.stop = STOP_LENGTH};
+	struct err e = {0};
+	const struct message *last = kind == TURN_GO_ON ? conversation_answer(&c->t) : NULL;
+	int rc, quit;
+
+	c->hides = chat_hides(c);
+	reasoning_free(&c->think);
+	c->think.first = engine_info(c->t.engine)->thinks_first && !chat_never_thinks(c);
+	c->goes_on = last != NULL;
+	c->front->turn(c, text, n);
+	/* Feed the reasoning filter what the answer has so far. */
+	if (last && c->hides) {
+		str_clear(&c->shown);
+		reasoning_feed(&c->think, last->text.p ? last->text.p : "", last->text.n, &c->shown);
+	}
+	rc = begin_turn(c, kind, text, n, &hooks, &turn, &e);
+	end_text(c);
+	c->front->progress(c, "reading", -1, 0);
+	rc = c->front->turned(c, &turn, rc, &e);
+	if (rc < 0)
+		c->streaming.on = 0;   /* whoever stops an answer does not want the text read on, either */
+	if (c->interactive)
+		signals_take_int();   /* this Ctrl-C has stopped the answer: hide it from the prompt */
+	after_turn(c, &turn, rc, &e);
+	if (turn.stop == STOP_NOT_FOUND)
+		not_found(c, text, n);
+	c->goes_on = 0;
+	quit = signals_quit();
+	/* Standard output is broken: no later answer can be written. */
+	if (!c->interactive && rc < 0 && e.code == ERR_FAIL)
+		c->quit = 1, c->rc = 1;
+	if (quit)
+		c->quit = 1, c->rc = 128 + quit;
+	if (kind == TURN_GO_ON && turn.answered && !turn.answer_tokens && rc >= 0)
+		notice(c, "[the answer was complete: the model adds nothing; ask it to go on]");
+}
+
+void chat_turn(struct chat *c, const char *text, size_t n)
+{
+	chat_look_at_files(c);
+	run_turn(c, text ? TURN_ASK : TURN_AGAIN, text, n);
+}
+
+void chat_turn_anyway(struct chat *c)
+{
+	struct str text = c->not_found;
+
+	if (!text.n) {
+		notice(c, "[/anyway answers a question that the documents did not answer; there is none]");
+		return;
+	}
+	c->not_found = (struct str){0};
+	c->anyway = 1;
+	run_turn(c, TURN_ASK, text.p, text.n);
+	c->anyway = 0;
+	str_free(&text);
+}
+
+void chat_continue(struct chat *c)
+{
+	run_turn(c, TURN_GO_ON, NULL, 0);
+}
