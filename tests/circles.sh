@@ -3,7 +3,7 @@
 #
 # A file needs another one when its object refers to a symbol that the other one's object defines (nm).  Files in a circle can be
 # understood and tested only together.  So there is no circle among files of different folders, and none of more than three files
-# inside one folder, but for the known ones below, which must not grow.
+# inside one folder.
 #
 # BUILD is the folder of objects.  Prints each offence as FILE FILE ...: WHY and exits 1, or prints "circles: ok".
 set -u
@@ -11,15 +11,10 @@ cd "$(dirname "$0")/.." || exit 1
 build=${BUILD:-build}
 command -v nm >/dev/null 2>&1 || { echo "circles: ok (not looked at: there is no nm)"; exit 0; }
 
-# FOLDER FILES, the most that a circle inside it may have:
-known='
-app/conversation 5
-'
-
 find kernels engine sessions ui app -name '*.c' | sort | while read -r source; do
   object=$build/${source%.c}.o
   [ -f "$object" ] && nm "$object" | awk -v file="$source" '$(NF - 1) ~ /^[TDBRVWCU]$/ { print file, $(NF - 1), $NF }'
-done | awk -v known="$known" '
+done | awk '
   function folder_of(file) { sub(/\/[^\/]*$/, "", file); return file }
   # Tarjan: visit everything that this file needs; what comes back to it is a circle.
   function visit(v,    n, i, w, list, size, members, folder, mixed) {
@@ -48,21 +43,11 @@ done | awk -v known="$known" '
       if (folder_of(w) != folder)
         mixed = 1
     } while (w != v)
-    if (size > largest[folder])
-      largest[folder] = size
     sub(/ $/, "", members)
     if (mixed)
       print members ": a circle among files of different folders"
-    else if (size > (folder in most ? most[folder] : 3))
+    else if (size > 3)
       print members ": a circle of " size " files"
-  }
-  BEGIN {
-    n = split(known, word, "[ \n]+")
-    for (i = 1; i <= n; i++)
-      if (word[i] != "") {
-        most[word[i]] = word[i + 1]
-        i++
-      }
   }
   { file[$1] = 1 }
   $2 != "U" { home[$3] = $1 }

@@ -1,4 +1,4 @@
-/* app/conversation/conversation.c - opening and closing, observers, settings and the list of messages (conversation.h). */
+/* app/conversation/conversation.c - opening, closing and emptying a conversation, and its settings (conversation.h). */
 #include "app/conversation/conversation_private.h"
 
 #include <stdlib.h>
@@ -6,34 +6,6 @@
 #include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
-
-/* ---- events ---- */
-
-void conversation_observe(struct conversation *t, observer_fn *fn, void *ud)
-{
-	if (t->n_observer < OBSERVERS_MOST)
-		t->observer[t->n_observer++] = (struct observer){.fn = fn, .ud = ud};
-}
-
-void conversation_ignore(struct conversation *t, observer_fn *fn, void *ud)
-{
-	for (int i = 0; i < t->n_observer; i++)
-		if (t->observer[i].fn == fn && t->observer[i].ud == ud) {
-			t->n_observer--;
-			memmove(t->observer + i, t->observer + i + 1, (size_t)(t->n_observer - i) * sizeof *t->observer);
-			return;
-		}
-}
-
-void emit(struct conversation *t, enum conversation_event_what what, size_t i)
-{
-	struct conversation_event event = {.what = what, .i = i, .turn = &t->last};
-
-	for (int k = 0; k < t->n_observer; k++)
-		t->observer[k].fn(t, &event, t->observer[k].ud);
-}
-
-/* ---- life ---- */
 
 static uint64_t random_seed(void)
 {
@@ -141,13 +113,6 @@ int32_t conversation_change_policy(struct conversation *t, const char *where, co
 	return (int32_t)(had - left);
 }
 
-void message_free(struct message *m)
-{
-	str_free(&m->text);
-	str_free(&m->context);
-	tokens_free(&m->id);
-}
-
 static void forget_messages(struct conversation *t)
 {
 	growing_close(t);
@@ -170,12 +135,6 @@ void conversation_empty(struct conversation *t)
 	forget_messages(t);
 	conversation_drop_documents(t);
 	emit(t, EVENT_CLEARED, 0);
-}
-
-void sources_forget(struct conversation *t)
-{
-	sources_free(&t->sources);
-	t->n_quoted = 0;
 }
 
 void conversation_close(struct conversation *t)
@@ -205,27 +164,6 @@ void conversation_close(struct conversation *t)
 	t->kv = NULL;
 }
 
-/* ---- the message list ---- */
-
-struct message *message_add(struct conversation *t, enum chat_role role)
-{
-	if (t->n_msg == t->cap_msg) {
-		t->cap_msg = t->cap_msg ? t->cap_msg * 2 : 16;
-		t->msg = xrealloc(t->msg, t->cap_msg * sizeof *t->msg);
-	}
-	t->msg[t->n_msg] = (struct message){.role = role};
-	return &t->msg[t->n_msg++];
-}
-
-struct message *conversation_message(struct conversation *t, enum chat_role role, const char *text, size_t n, const int32_t *id, size_t n_id)
-{
-	struct message *m = message_add(t, role);
-
-	str_add(&m->text, text, n);
-	tokens_append(&m->id, id, n_id);
-	return m;
-}
-
 void conversation_system(struct conversation *t, const char *text)
 {
 	str_clear(&t->system);
@@ -234,42 +172,3 @@ void conversation_system(struct conversation *t, const char *text)
 	if (text)
 		str_adds(&t->system, text);
 }
-
-size_t conversation_undo(struct conversation *t, size_t n)
-{
-	size_t done = 0;
-
-	while (done < n && t->n_msg) {
-		/* Going back, a turn ends at its question. */
-		size_t from = t->n_msg - 1;
-		struct message *m;
-		while (from && t->msg[from].role != ROLE_USER)
-			from--;
-		m = &t->msg[from];
-		if (m->read) {
-			/* The source of a text without an end cannot be wound back: nothing before it can be redone. */
-			undo_forget(t);
-			while (t->n_msg > from + 1)
-				message_free(&t->msg[--t->n_msg]);
-			if (m->read < m->text.n) {
-				growing_reopen(t);
-			} else {
-				message_free(m);
-				t->n_msg--;
-				growing_close(t);
-			}
-		} else {
-			undo_keep_turns(t, from);
-		}
-		done++;
-	}
-	if (done)
-		emit(t, EVENT_UNDONE, 0);
-	return done;
-}
-
-const struct message *conversation_answer(const struct conversation *t)
-{
-	return t->n_msg && t->msg[t->n_msg - 1].role == ROLE_ASSISTANT ? &t->msg[t->n_msg - 1] : NULL;
-}
-

@@ -50,7 +50,7 @@ struct document {
 /* Where a passage of a document stands, as its reader sees it: "12", "xii"; "Methods".  NULL: none. */
 struct document_place { const char *page, *heading; };
 
-/* What can be redone (undo.c): messages from a question on, or one document and its index. */
+/* What can be redone (undo_stack.c): messages from a question on, or one document and its index. */
 struct undone {
 	struct message *msg; size_t n_msg;
 	struct document doc; size_t doc_at;   /* where n_msg is 0 */

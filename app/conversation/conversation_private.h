@@ -4,12 +4,13 @@
 
 #include "app/conversation/conversation.h"
 
-/* ---- conversation.c ---- */
+/* ---- events.c ---- */
 
 /* Tell the observers. */
 void emit(struct conversation *, enum conversation_event_what, size_t i);
-/* The documents are numbered anew: the sources of the last question name them by number. */
-void sources_forget(struct conversation *);
+
+/* ---- messages.c ---- */
+
 struct message *message_add(struct conversation *, enum chat_role);
 
 /* ---- render.c ---- */
@@ -30,17 +31,28 @@ int  conversation_pin(struct conversation *, const struct tokens *want, struct e
 int32_t conversation_sync(struct conversation *, int reply_head, const struct tokens *begun, size_t *n, int32_t *again,
                           timeline_progress_fn *progress, void *ud, struct err *);
 
-/* ---- documents.c ---- */
+/* ---- document.c: one document ---- */
 
+/* Make a document of what was read; at: messages that there are.  document_free() it. */
+struct document document_make(const struct doc *, size_t at);
 void document_free(struct document *);
+/* Free the version that it replaced. */
+void document_forget_before(struct document *);
+
+/* ---- documents.c: those of a conversation ---- */
+
 /* Decide anew which documents are read whole: the model or --docs has changed. */
 void documents_choose(struct conversation *);
 int  document_put_back(struct conversation *, const struct document *, size_t i, struct err *);
-void document_forget_before(struct document *);
 /* Document i has just replaced *old, which is moved there. */
 void document_keep_before(struct conversation *, size_t i, const struct document *old);
 /* The document takes the place of document i, which becomes *old.  -1: it does not fit, and nothing has changed. */
 int  document_swap(struct conversation *, const struct document *, size_t i, struct document *old, struct err *);
+
+/* ---- sources.c ---- */
+
+/* Forget the sources of the last question: they name documents by number, and these are numbered anew. */
+void sources_forget(struct conversation *);
 
 /* ---- quote.c ---- */
 
@@ -52,7 +64,7 @@ void question_context(struct conversation *, struct str *out);
 /* "passages": the sources of the last question. */
 void passages_json(const struct conversation *, struct str *out);
 
-/* ---- undo.c ---- */
+/* ---- undo_stack.c ---- */
 
 /* Move messages from there on, or a document, onto the stack of what can be redone. */
 void undo_keep_turns(struct conversation *, size_t from);

@@ -10,47 +10,12 @@
 #include <string.h>
 
 #include "app/conversation/conversation_private.h"
-#include "ui/ui.h"
 
 enum {
 	ROOM_MIN = 32,          /* tokens of a question and its answer that must fit beside the documents */
 	BYTES_PER_TOKEN = 4,    /* for an estimate */
 	BYTES_HOPELESS = 16,    /* a text of more bytes for each token of the context is not even tokenized */
 };
-
-void document_free(struct document *d)
-{
-	free(d->name);
-	str_free(&d->text);
-	marks_free(d->mark, d->n_mark);
-	if (d->origin)
-		origin_free(d->origin);
-	free(d->origin);
-	document_forget_before(d);
-}
-
-void document_forget_before(struct document *d)
-{
-	if (d->before)
-		document_free(d->before);
-	free(d->before);
-	d->before = NULL;
-}
-
-void document_place(const struct document *d, size_t from, size_t to, struct document_place *out)
-{
-	const char *body = d->text.p + d->body;
-	const struct mark *page, *heading;
-
-	while (from < to && from < d->n_body && (unsigned char)body[from] <= ' ')
-		from++;
-	page = marks_at(d->mark, d->n_mark, MARK_PAGE, from);
-	heading = marks_at(d->mark, d->n_mark, MARK_HEADING, from);
-	for (size_t i = 0; !heading && i < d->n_mark && d->mark[i].at < to; i++)
-		if (d->mark[i].kind == MARK_HEADING)
-			heading = &d->mark[i];
-	*out = (struct document_place){.page = page && *page->text ? page->text : NULL, .heading = heading && *heading->text ? heading->text : NULL};
-}
 
 int conversation_drop_last_document(struct conversation *t, struct str *name)
 {
@@ -164,53 +129,24 @@ void documents_choose(struct conversation *t)
 		document_choose(t, &t->doc[i], t->n_msg ? 0 : ROOM_MIN, &none);
 }
 
-static int document_known(const struct conversation *t, const char *name, const struct doc *in)
+static int document_known(const struct conversation *t, const struct document *new)
 {
 	for (size_t i = 0; i < t->n_doc; i++) {
 		const struct document *d = &t->doc[i];
 
-		if (!strcmp(d->name, name) && d->n_body == in->text.n && (!in->text.n || !memcmp(d->text.p + d->body, in->text.p, in->text.n)))
+		if (!strcmp(d->name, new->name) && d->n_body == new->n_body && !memcmp(d->text.p, new->text.p, new->text.n))
 			return 1;
 	}
 	return 0;
 }
 
-static char *clean_name(const struct doc *in)
-{
-	const char *name = in->name ? in->name : "";
-	struct str clean = {0};
-
-	clean_line(name, strlen(name), &clean);
-	if (!clean.p)
-		str_adds(&clean, "");
-	return clean.p;
-}
-
-/* The name becomes the document's. */
-static struct document document_make(const struct conversation *t, char *name, const struct doc *in)
-{
-	struct document d = {.name = name, .at = t->n_msg, .bytes = in->bytes, .n_body = in->text.n, .type = (int)in->type};
-
-	d.n_mark = marks_copy(in->mark, in->n_mark, &d.mark);
-	d.origin = xcalloc(1, sizeof *d.origin);
-	origin_copy(d.origin, &in->origin);
-	str_addf(&d.text, "Document %s:\n", d.name);
-	d.body = d.text.n;
-	str_add(&d.text, in->text.p ? in->text.p : "", in->text.n);
-	if (in->text.n && in->text.p[in->text.n - 1] != '\n')
-		str_adds(&d.text, "\n");
-	str_adds(&d.text, "\n");
-	return d;
-}
-
-/* As the last one.  room: tokens that must stay free behind all that there is. */
-static int document_append(struct conversation *t, char *name, const struct doc *in, size_t room, struct err *e)
+/* As the last one; it is freed where it does not fit.  room: tokens that must stay free behind all that there is. */
+static int document_append(struct conversation *t, struct document d, size_t room, struct err *e)
 {
 	int rc;
 
 	t->doc = xrealloc(t->doc, (t->n_doc + 1) * sizeof *t->doc);
-	t->doc[t->n_doc] = document_make(t, name, in);
-	t->n_doc++;
+	t->doc[t->n_doc++] = d;
 	rc = document_choose(t, &t->doc[t->n_doc - 1], room, e);
 	if (rc < 0)
 		document_free(&t->doc[--t->n_doc]);
@@ -219,19 +155,19 @@ static int document_append(struct conversation *t, char *name, const struct doc 
 
 int conversation_restore_document(struct conversation *t, const struct doc *in, struct err *e)
 {
-	return document_append(t, clean_name(in), in, 0, e);   /* it fitted when it was added */
+	return document_append(t, document_make(in, t->n_msg), 0, e);   /* it fitted when it was added */
 }
 
 int conversation_add_document(struct conversation *t, const struct doc *in, struct err *e)
 {
-	char *name = clean_name(in);
+	struct document d = document_make(in, t->n_msg);
 	int rc;
 
-	if (document_known(t, name, in)) {
-		free(name);
+	if (document_known(t, &d)) {
+		document_free(&d);
 		return 1;
 	}
-	rc = document_append(t, name, in, ROOM_MIN, e);
+	rc = document_append(t, d, ROOM_MIN, e);
 	if (!rc)
 		emit(t, EVENT_DOCUMENT_ADDED, t->n_doc - 1);
 	return rc;
@@ -305,7 +241,7 @@ void document_keep_before(struct conversation *t, size_t i, const struct documen
 
 int conversation_replace_document(struct conversation *t, size_t i, const struct doc *in, struct err *e)
 {
-	struct document d = document_make(t, clean_name(in), in), old;
+	struct document d = document_make(in, t->n_msg), old;
 
 	if (document_swap(t, &d, i, &old, e) < 0) {
 		document_free(&d);

@@ -265,26 +265,3 @@ int32_t conversation_sync(struct conversation *t, int reply_head, const struct t
 	tokens_free(&want);
 	return reused;
 }
-
-int32_t conversation_prefill(struct conversation *t, timeline_progress_fn *progress, void *ud, struct err *e)
-{
-	struct timeline_stats st;
-	size_t n;
-	int32_t reused, again;
-
-	timeline_resume(t->tl);
-	signals_watch(t->tl);
-	if (t->growing.open) {   /* the message has no end yet */
-		reused = conversation_grow(t, "", 0, 1, progress, ud, e);
-		timeline_stats(t->tl, &st);
-		n = reused < 0 ? 0 : (size_t)st.prefill_tokens;
-	} else {
-		reused = conversation_sync(t, 0, NULL, &n, &again, progress, ud, e);
-	}
-	signals_watch(NULL);
-	timeline_resume(t->tl);
-	if (reused >= 0)
-		emit(t, EVENT_PREFILL_ENDED, 0);
-	return reused < 0 ? -1 : (int32_t)n - reused;
-}
-

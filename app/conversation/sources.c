@@ -20,6 +20,12 @@ void sources_free(struct sources *s)
 	*s = (struct sources){0};
 }
 
+void sources_forget(struct conversation *t)
+{
+	sources_free(&t->sources);
+	t->n_quoted = 0;
+}
+
 /* ---- the question ---- */
 
 static int is_letter(char c)

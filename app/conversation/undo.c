@@ -1,60 +1,43 @@
-/* app/conversation/undo.c - messages and documents that were undone, and redoing them (conversation.h).
+/* app/conversation/undo.c - undoing turns, and redoing what was undone: messages and documents (conversation.h).
  *
- * What was undone lies on a stack, whole: messages with their sampled ids, documents with their text.  Only the next timeline_sync()
- * changes the cache, so undo and redo between two questions usually cost nothing.  A new answer empties the stack: the conversation
- * is on another branch then, and the session's tree keeps the old one. */
+ * Only the next timeline_sync() changes the cache, so undo and redo between two questions usually cost nothing.  What can be redone
+ * lies on a stack (undo_stack.c). */
 #include <stdlib.h>
 #include <string.h>
 
 #include "app/conversation/conversation_private.h"
 
-static struct undone *undone_new(struct conversation *t)
+size_t conversation_undo(struct conversation *t, size_t n)
 {
-	t->undone = xrealloc(t->undone, (t->n_undone + 1) * sizeof *t->undone);
-	t->undone[t->n_undone] = (struct undone){.n_msg = 0};
-	return &t->undone[t->n_undone++];
-}
+	size_t done = 0;
 
-void undo_keep_turns(struct conversation *t, size_t from)
-{
-	struct undone *k = undone_new(t);
-
-	k->n_msg = t->n_msg - from;
-	k->msg = xcalloc(k->n_msg, sizeof *k->msg);
-	memcpy(k->msg, t->msg + from, k->n_msg * sizeof *k->msg);
-	t->n_msg = from;
-}
-
-void undo_keep_document(struct conversation *t, size_t i)
-{
-	struct undone *k = undone_new(t);
-
-	k->doc = t->doc[i];
-	k->doc_at = i;
-}
-
-void undo_keep_version(struct conversation *t, const struct document *d, size_t i)
-{
-	struct undone *k = undone_new(t);
-
-	k->doc = *d;
-	k->doc_at = i;
-	k->replaces = 1;
-}
-
-void undo_forget(struct conversation *t)
-{
-	for (size_t i = 0; i < t->n_doc; i++)
-		document_forget_before(&t->doc[i]);
-	while (t->n_undone) {
-		struct undone *k = &t->undone[--t->n_undone];
-
-		for (size_t i = 0; i < k->n_msg; i++)
-			message_free(&k->msg[i]);
-		if (!k->n_msg)
-			document_free(&k->doc);
-		free(k->msg);
+	while (done < n && t->n_msg) {
+		/* Going back, a turn ends at its question. */
+		size_t from = t->n_msg - 1;
+		struct message *m;
+		while (from && t->msg[from].role != ROLE_USER)
+			from--;
+		m = &t->msg[from];
+		if (m->read) {
+			/* The source of a text without an end cannot be wound back: nothing before it can be redone. */
+			undo_forget(t);
+			while (t->n_msg > from + 1)
+				message_free(&t->msg[--t->n_msg]);
+			if (m->read < m->text.n) {
+				growing_reopen(t);
+			} else {
+				message_free(m);
+				t->n_msg--;
+				growing_close(t);
+			}
+		} else {
+			undo_keep_turns(t, from);
+		}
+		done++;
 	}
+	if (done)
+		emit(t, EVENT_UNDONE, 0);
+	return done;
 }
 
 static void put_message(struct conversation *t, struct message *m)

@@ -1,0 +1,35 @@
+/* app/conversation/messages.c - the list of messages (conversation.h). */
+#include "app/conversation/conversation_private.h"
+
+#include <stdlib.h>
+
+struct message *message_add(struct conversation *t, enum chat_role role)
+{
+	if (t->n_msg == t->cap_msg) {
+		t->cap_msg = t->cap_msg ? t->cap_msg * 2 : 16;
+		t->msg = xrealloc(t->msg, t->cap_msg * sizeof *t->msg);
+	}
+	t->msg[t->n_msg] = (struct message){.role = role};
+	return &t->msg[t->n_msg++];
+}
+
+struct message *conversation_message(struct conversation *t, enum chat_role role, const char *text, size_t n, const int32_t *id, size_t n_id)
+{
+	struct message *m = message_add(t, role);
+
+	str_add(&m->text, text, n);
+	tokens_append(&m->id, id, n_id);
+	return m;
+}
+
+const struct message *conversation_answer(const struct conversation *t)
+{
+	return t->n_msg && t->msg[t->n_msg - 1].role == ROLE_ASSISTANT ? &t->msg[t->n_msg - 1] : NULL;
+}
+
+void message_free(struct message *m)
+{
+	str_free(&m->text);
+	str_free(&m->context);
+	tokens_free(&m->id);
+}
