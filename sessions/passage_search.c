@@ -255,11 +255,11 @@ static size_t best_sentence(const struct search *s, const struct place *p)
 	return best;
 }
 
-static void put_hit(const struct search *s, const struct place *p, double whole, struct passage_hit *out, size_t *n, size_t most)
+static void put_hit(const struct search *s, const struct place *p, double whole, struct found_passage *out, size_t *n, size_t most)
 {
 	size_t best = best_sentence(s, p), i;
 	const struct sentence *quote = sentence_at(s, p->text, best);
-	struct passage_hit hit = {
+	struct found_passage hit = {
 		.text = p->text, .from = sentence_at(s, p->text, p->from)->from, .to = sentence_at(s, p->text, p->to - 1)->to,
 		.quote = quote->from, .quote_end = quote->to, .sentence = s->score[best], .passage = p->score,
 		.covered = whole > 0 ? p->covered / whole : 0,
@@ -273,7 +273,7 @@ static void put_hit(const struct search *s, const struct place *p, double whole,
 	out[i] = hit;
 }
 
-static int find(struct passage_index *x, const struct indexed_text *text, size_t n_text, const char *question, size_t n, struct passage_hit *out,
+static int find(struct passage_index *x, const struct indexed_text *text, size_t n_text, const char *question, size_t n, struct found_passage *out,
                 size_t most, struct err *e)
 {
 	struct search s = {.x = x, .text = text, .n_text = n_text};
@@ -297,7 +297,7 @@ static int find(struct passage_index *x, const struct indexed_text *text, size_t
 }
 
 int passages_find(struct passage_index *x, const struct indexed_text *text, size_t n_text, const char *question, size_t n,
-                  struct passage_hit *out, size_t most, struct err *e)
+                  struct found_passage *out, size_t most, struct err *e)
 {
 	struct err first = {0};
 	int count;

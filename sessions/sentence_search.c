@@ -104,7 +104,7 @@ static int text_of(struct passage_index *x, int64_t row, struct text_rows *out, 
 	return rc;
 }
 
-static int place_all(struct passage_index *x, const struct row_list *f, struct sentence_hit *out, size_t *n_out, struct err *e)
+static int place_all(struct passage_index *x, const struct row_list *f, struct found_sentence *out, size_t *n_out, struct err *e)
 {
 	struct text_rows t = {0};
 	int rc = 0;
@@ -116,14 +116,14 @@ static int place_all(struct passage_index *x, const struct row_list *f, struct s
 			rc = text_of(x, row, &t, e);
 		if (rc >= 0 && t.at && row >= t.id && row < t.id + (int64_t)t.n) {
 			const struct sentence *s = &t.at[row - t.id];
-			out[(*n_out)++] = (struct sentence_hit){t.id, s->from, s->to, s->words, f->at[i].has};
+			out[(*n_out)++] = (struct found_sentence){t.id, s->from, s->to, s->words, f->at[i].has};
 		}
 	}
 	free(t.at);
 	return rc < 0 ? -1 : 0;
 }
 
-int sentences_find(struct passage_index *x, const char *question, size_t n, struct sentence_hit **out, size_t *n_out, uint64_t *words,
+int sentences_find(struct passage_index *x, const char *question, size_t n, struct found_sentence **out, size_t *n_out, uint64_t *words,
                    struct err *e)
 {
 	struct question_words q;

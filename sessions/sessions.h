@@ -230,7 +230,7 @@ int  passage_index_open(struct passage_index **out, struct store *, struct err *
 void passage_index_close(struct passage_index *);
 
 struct indexed_text { const char *p; size_t n; };
-struct passage_hit {
+struct found_passage {
 	size_t text;                    /* number of the text */
 	size_t from, to;                /* its bytes, without white space at the ends */
 	size_t quote, quote_end;        /* the sentence in it that fits best */
@@ -240,17 +240,17 @@ struct passage_hit {
 };
 /* Index the texts that are not yet, and find the passages of them that answer a question, the best first: how many (0 .. most), or -1. */
 int  passages_find(struct passage_index *, const struct indexed_text *text, size_t n_text, const char *question, size_t n,
-                   struct passage_hit *out, size_t most, struct err *);
+                   struct found_passage *out, size_t most, struct err *);
 
 /* ---- sentences (sentence_search.c): which sentences of all texts in an index have words of a question ---- */
 
 /* Bytes from .. to of a text; has: bit i = the sentence has word i of the question. */
-struct sentence_hit { int64_t text; size_t from, to; uint32_t words; uint64_t has; };
+struct found_sentence { int64_t text; size_t from, to; uint32_t words; uint64_t has; };
 /* Index a text, once, and give its number in the index: above 0, and larger than that of texts that were indexed before it. */
 int  sentences_add(struct passage_index *, const char *text, size_t n, int64_t *number, struct err *);
 /* The sentences with any of the question's words, in the order of the index; free *out.  *words: bit i = word i is rare enough to be looked
  * for, whether or not it was found.  A search costs no more for a larger index. */
-int  sentences_find(struct passage_index *, const char *question, size_t n, struct sentence_hit **out, size_t *n_out, uint64_t *words,
+int  sentences_find(struct passage_index *, const char *question, size_t n, struct found_sentence **out, size_t *n_out, uint64_t *words,
                     struct err *);
 
 enum export_format { EXPORT_MARKDOWN, EXPORT_JSON, EXPORT_TEXT };

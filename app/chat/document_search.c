@@ -4,8 +4,6 @@
  * memory. */
 #include "app/chat/chat_private.h"
 
-#include <stdlib.h>
-
 /* Texts in the store's index are those of stored documents, so that they are deleted together. */
 static int in_store(struct chat *c)
 {
@@ -25,25 +23,12 @@ static int open_index(struct chat *c, struct err *e)
 	return passage_index_open(&c->index, kept ? c->log->store : NULL, e);
 }
 
-static int search(struct conversation *t, const char *question, size_t n, struct found_passage *out, size_t most, void *ud, struct err *e)
+static int search(const struct indexed_text *text, size_t n_text, const char *question, size_t n, struct found_passage *out, size_t most,
+                  void *ud, struct err *e)
 {
 	struct chat *c = ud;
-	struct indexed_text *text = xcalloc(t->n_doc + 1, sizeof *text);
-	struct passage_hit *hit = xcalloc(most + 1, sizeof *hit);
-	int count = open_index(c, e);
 
-	for (size_t i = 0; i < t->n_doc; i++)
-		text[i] = (struct indexed_text){t->doc[i].text.p + t->doc[i].body, t->doc[i].n_body};
-	if (!count)
-		count = passages_find(c->index, text, t->n_doc, question, n, hit, most, e);
-	for (int i = 0; i < count; i++)
-		out[i] = (struct found_passage){
-			.doc = hit[i].text, .from = hit[i].from, .to = hit[i].to, .quote = hit[i].quote, .quote_end = hit[i].quote_end,
-			.score = hit[i].score, .passage = hit[i].passage, .sentence = hit[i].sentence, .covered = hit[i].covered,
-		};
-	free(text);
-	free(hit);
-	return count;
+	return open_index(c, e) < 0 ? -1 : passages_find(c->index, text, n_text, question, n, out, most, e);
 }
 
 void document_search_attach(struct chat *c)

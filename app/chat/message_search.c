@@ -4,13 +4,10 @@
  * disk. */
 #include "app/chat/chat_private.h"
 
-#include <stdlib.h>
-
-static int add(struct conversation *t, const char *text, size_t n, int anew, int64_t *number, void *ud, struct err *e)
+static int add(const char *text, size_t n, int anew, int64_t *number, void *ud, struct err *e)
 {
 	struct chat *c = ud;
 
-	(void)t;
 	if (anew)
 		message_search_close(c);
 	if (!c->messages && passage_index_open(&c->messages, NULL, e) < 0)
@@ -18,25 +15,14 @@ static int add(struct conversation *t, const char *text, size_t n, int anew, int
 	return sentences_add(c->messages, text, n, number, e);
 }
 
-static int find(struct conversation *t, const char *question, size_t n, struct found_sentence **out, size_t *n_out, uint64_t *words, void *ud,
-                struct err *e)
+static int find(const char *question, size_t n, struct found_sentence **out, size_t *n_out, uint64_t *words, void *ud, struct err *e)
 {
 	struct chat *c = ud;
-	struct sentence_hit *hit;
 
-	(void)t;
 	*out = NULL;
 	*n_out = 0;
 	*words = 0;
-	if (!c->messages)
-		return 0;
-	if (sentences_find(c->messages, question, n, &hit, n_out, words, e) < 0)
-		return -1;
-	*out = xcalloc(*n_out + 1, sizeof **out);
-	for (size_t i = 0; i < *n_out; i++)
-		(*out)[i] = (struct found_sentence){hit[i].text, hit[i].from, hit[i].to, hit[i].words, hit[i].has};
-	free(hit);
-	return 0;
+	return c->messages ? sentences_find(c->messages, question, n, out, n_out, words, e) : 0;
 }
 
 void message_search_attach(struct chat *c)

@@ -16,6 +16,9 @@ struct text_at { int32_t first; size_t byte; };
 struct doc;          /* a document as it was read, its marks and its file: sessions/sessions.h */
 struct mark;
 struct doc_origin;
+struct indexed_text; /* a text that is searched, and what was found in it: there, too */
+struct found_passage;
+struct found_sentence;
 
 struct message {
 	enum chat_role role;
@@ -155,17 +158,6 @@ typedef void observer_fn(struct conversation *, const struct conversation_event 
 struct observer { observer_fn *fn; void *ud; };
 enum { OBSERVERS_MOST = 4 };
 
-/* A passage of document `doc` that a search found: bytes from .. to of the document's body, and the sentence in it that fits best. */
-struct found_passage {
-	size_t doc, from, to, quote, quote_end;
-	double score;               /* bm25 of both, and what each has of it */
-	double passage, sentence;
-	double covered;             /* 0 .. 1: words of the question that the passage has, weighted by their idf */
-};
-
-/* A sentence of a message: bytes from .. to of the text with that number; has: bit i = it has word i of the question. */
-struct found_sentence { int64_t text; size_t from, to; uint32_t words; uint64_t has; };
-
 /* What the conversation asks of the session log and the indexes; each may be NULL. */
 struct conversation_hooks {
 	/* Before want[0 .. n) is prefilled, of which the timeline has the first `same` tokens: load more of its KV entries, if they are saved. */
@@ -174,13 +166,14 @@ struct conversation_hooks {
 	int (*next_turn)(struct conversation *, struct message out[2], void *ud, struct err *);
 	void *ud;
 	/* The passages of the documents that fit a question, the best first: how many (0 .. most), or -1. */
-	int (*search)(struct conversation *, const char *question, size_t n, struct found_passage *out, size_t most, void *search_ud, struct err *);
+	int (*search)(const struct indexed_text *documents, size_t n_document, const char *question, size_t n, struct found_passage *out, size_t most,
+	              void *search_ud, struct err *);
 	void *search_ud;
 	/* Index the text of a message; *number: the same text has the same one.  anew: forget all others first. */
-	int (*add_message)(struct conversation *, const char *text, size_t n, int anew, int64_t *number, void *messages_ud, struct err *);
+	int (*add_message)(const char *text, size_t n, int anew, int64_t *number, void *messages_ud, struct err *);
 	/* The sentences of all indexed texts with a word of the question (free *out).  *words: bit i = word i is not too common to be looked for. */
-	int (*find_sentences)(struct conversation *, const char *question, size_t n, struct found_sentence **out, size_t *n_out, uint64_t *words,
-	                      void *messages_ud, struct err *);
+	int (*find_sentences)(const char *question, size_t n, struct found_sentence **out, size_t *n_out, uint64_t *words, void *messages_ud,
+	                      struct err *);
 	void *messages_ud;
 };
 

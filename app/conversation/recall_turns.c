@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "app/conversation/recall.h"
+#include "ui/ui.h"
 
 enum { WORD_BYTES = 6 };   /* of a word with its blank: turns are counted in words */
 static const double K1 = 1.2, B = 0.6, SENTENCE_WEIGHT = 0.5;
@@ -51,7 +52,7 @@ static int add_messages(struct conversation *t, struct err *e)
 
 		if (m->number || !says_something(&m->text))
 			continue;
-		if (t->hooks.add_message(t, m->text.p, m->text.n, anew, &m->number, t->hooks.messages_ud, e) < 0)
+		if (t->hooks.add_message(m->text.p, m->text.n, anew, &m->number, t->hooks.messages_ud, e) < 0)
 			return -1;
 		anew = 0;
 	}
@@ -232,7 +233,7 @@ int memory_search(struct conversation *t, const char *question, size_t n, struct
 	size_t n_found;
 	uint64_t words;
 
-	if (add_messages(t, e) < 0 || t->hooks.find_sentences(t, question, n, &found, &n_found, &words, t->hooks.messages_ud, e) < 0)
+	if (add_messages(t, e) < 0 || t->hooks.find_sentences(question, n, &found, &n_found, &words, t->hooks.messages_ud, e) < 0)
 		return -1;
 	memory_open(t, m);
 	weigh_words(m, found, n_found, words);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "app/conversation/conversation_private.h"
+#include "ui/ui.h"
 
 static const double NAT = 12;                  /* what a nat of mean log p is worth in bm25 */
 /* With log p: words covered, and a nat as a share of them; without: words covered alone. */
@@ -105,7 +106,7 @@ static int by_score(const void *a, const void *b)
 
 	if (x->score != y->score)
 		return x->score < y->score ? 1 : -1;
-	return x->found.doc != y->found.doc ? (x->found.doc < y->found.doc ? -1 : 1) : x->found.from < y->found.from ? -1 : 1;
+	return x->found.text != y->found.text ? (x->found.text < y->found.text ? -1 : 1) : x->found.from < y->found.from ? -1 : 1;
 }
 
 /* What the model is to judge of a passage: its best sentence, and as much around it as WINDOW allows. */
@@ -130,7 +131,7 @@ static int rerank(struct conversation *t, const char *question, size_t n, struct
 	struct quote quote[SOURCES_MOST];
 
 	for (int i = 0; i < count; i++) {
-		const struct document *d = &t->doc[c[i].found.doc];
+		const struct document *d = &t->doc[c[i].found.text];
 		quote[i] = judged(d, &c[i].found);
 	}
 	if (rerank_gains(t, question, n, quote, count, gain, &scored, e) < 0)
@@ -146,18 +147,33 @@ static int rerank(struct conversation *t, const char *question, size_t n, struct
 	return scored;
 }
 
+/* The passages of the documents that have words of the question, the best first: how many, or -1. */
+static int search(const struct conversation *t, const struct str *words, struct found_passage *out, size_t most, struct err *e)
+{
+	struct indexed_text *text;
+	int count;
+
+	if (!t->n_doc || !t->hooks.search)
+		return 0;
+	text = xcalloc(t->n_doc, sizeof *text);
+	for (size_t i = 0; i < t->n_doc; i++)
+		text[i] = (struct indexed_text){t->doc[i].text.p + t->doc[i].body, t->doc[i].n_body};
+	count = t->hooks.search(text, t->n_doc, words->p ? words->p : "", words->n, out, most, t->hooks.search_ud, e);
+	free(text);
+	return count;
+}
+
 int conversation_sources(struct conversation *t, const char *question, size_t n, struct sources *out, struct err *e)
 {
 	struct found_passage found[SOURCES_MOST];
 	struct candidate c[SOURCES_MOST];
 	double start = now_seconds(), sure = 0;
 	struct str words = {0};
-	int count = 0, scored = 0;
+	int count, scored = 0;
 
 	*out = (struct sources){0};
 	search_words(t, question, n, &words);
-	if (t->n_doc && t->hooks.search)
-		count = t->hooks.search(t, words.p ? words.p : "", words.n, found, SOURCES_MOST, t->hooks.search_ud, e);
+	count = search(t, &words, found, SOURCES_MOST, e);
 	str_free(&words);
 	for (int i = 0; i < count; i++)
 		c[i] = (struct candidate){.found = found[i], .score = found[i].score};
@@ -171,7 +187,7 @@ int conversation_sources(struct conversation *t, const char *question, size_t n,
 		const struct found_passage *f = &c[i].found;
 
 		out->at[out->n++] = (struct source){
-			.doc = f->doc, .from = f->from, .to = f->to, .quote = f->quote, .quote_end = f->quote_end, .score = c[i].score,
+			.doc = f->text, .from = f->from, .to = f->to, .quote = f->quote, .quote_end = f->quote_end, .score = c[i].score,
 		};
 	}
 	out->seconds = now_seconds() - start;

@@ -28,24 +28,10 @@ struct asking {
 
 /* ---- the search ---- */
 
-static int search(struct conversation *t, const char *question, size_t n, struct found_passage *out, size_t most, void *ud, struct err *e)
+static int search(const struct indexed_text *text, size_t n_text, const char *question, size_t n, struct found_passage *out, size_t most,
+                  void *ud, struct err *e)
 {
-	struct asking *a = ud;
-	struct indexed_text *text = xcalloc(t->n_doc + 1, sizeof *text);
-	struct passage_hit *hit = xcalloc(most + 1, sizeof *hit);
-	int count;
-
-	for (size_t i = 0; i < t->n_doc; i++)
-		text[i] = (struct indexed_text){t->doc[i].text.p + t->doc[i].body, t->doc[i].n_body};
-	count = passages_find(a->index, text, t->n_doc, question, n, hit, most, e);
-	for (int i = 0; i < count; i++)
-		out[i] = (struct found_passage){
-			.doc = hit[i].text, .from = hit[i].from, .to = hit[i].to, .quote = hit[i].quote, .quote_end = hit[i].quote_end,
-			.score = hit[i].score, .passage = hit[i].passage, .sentence = hit[i].sentence, .covered = hit[i].covered,
-		};
-	free(text);
-	free(hit);
-	return count;
+	return passages_find(ud, text, n_text, question, n, out, most, e);
 }
 
 static int holds(const struct asking *a, const struct words *gold, const struct source *s, size_t from, size_t to)
@@ -247,8 +233,8 @@ int cmd_eval_ask(const struct options *o)
 		rc = conversation_open(&a.t, &a.o, &e);
 	if (!rc) {
 		a.t.hooks.search = search;
-		a.t.hooks.search_ud = &a;
 		rc = passage_index_open(&a.index, NULL, &e);
+		a.t.hooks.search_ud = a.index;
 		if (!rc)
 			rc = run(&a, &out, &e);
 		if (a.index)

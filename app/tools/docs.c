@@ -101,7 +101,7 @@ static int add_text(const struct library_text *t, void *ud)
 }
 
 /* The sentence that was found, in its document, with page and heading. */
-static void found_one(const struct options *o, int64_t id, const struct doc *d, const struct passage_hit *h, struct str *s)
+static void found_one(const struct options *o, int64_t id, const struct doc *d, const struct found_passage *h, struct str *s)
 {
 	const struct mark *page = doc_mark_at(d, MARK_PAGE, h->quote), *heading = doc_mark_at(d, MARK_HEADING, h->quote);
 	size_t n = h->quote_end - h->quote;
@@ -143,7 +143,7 @@ static int search(struct store *store, const struct options *o, struct err *e)
 	struct passage_index *index = NULL;
 	struct texts list = {0};
 	struct indexed_text *text = NULL;
-	struct passage_hit *hit = NULL;
+	struct found_passage *hit = NULL;
 	struct doc *doc = NULL;
 	struct str words = {0}, s = {0};
 	int n = -1;

@@ -38,7 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const char *in = (const char *)data, *line = memchr(in, '\n', size);
 	size_t n = line ? (size_t)(line - in) : size;
 	struct indexed_text text = {in + n, size - n};
-	struct passage_hit hit[8];
+	struct found_passage hit[8];
 	struct passage_index *x;
 	struct err e = {0};
 	int count;

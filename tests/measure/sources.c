@@ -13,20 +13,10 @@
 
 struct asked { int half; const char *kind, *places, *answers, *text; };
 
-static struct passage_index *passages;
-
-static int search(struct conversation *t, const char *question, size_t n, struct found_passage *out, size_t most, void *ud, struct err *e)
+static int search(const struct indexed_text *text, size_t n_text, const char *question, size_t n, struct found_passage *out, size_t most,
+                  void *ud, struct err *e)
 {
-	struct indexed_text text = {t->doc[0].text.p + t->doc[0].body, t->doc[0].n_body};
-	struct passage_hit hit[64];
-	int count = passages_find(passages, &text, 1, question, n, hit, most < 64 ? most : 64, e);
-
-	for (int i = 0; i < count; i++)
-		out[i] = (struct found_passage){
-			.doc = hit[i].text, .from = hit[i].from, .to = hit[i].to, .quote = hit[i].quote, .quote_end = hit[i].quote_end,
-			.score = hit[i].score, .passage = hit[i].passage, .sentence = hit[i].sentence, .covered = hit[i].covered,
-		};
-	return count;
+	return passages_find(ud, text, n_text, question, n, out, most, e);
 }
 
 static char *read_file(const char *path, size_t *n)
@@ -128,6 +118,9 @@ int main(int argc, char **argv)
 	struct conversation t;
 	struct err e = {0};
 	struct asked *asked;
+	struct passage_index *passages = NULL;
+	struct indexed_text whole;
+	struct found_passage found[10];
 	size_t n_text, n_table, n;
 	int half = argc > 3 && argv[3][0] != '-' ? argv[3][0] : 0, skip = half ? 4 : 3;
 	char *text, *table;
@@ -150,15 +143,17 @@ int main(int argc, char **argv)
 	t.doc[0].name = xstrndup("document.md", 11);
 	str_add(&t.doc[0].text, text, n_text);
 	t.doc[0].n_body = n_text;
+	whole = (struct indexed_text){text, n_text};
 	t.hooks.search = search;
+	t.hooks.search_ud = passages;
 	times = xcalloc(n + 1, sizeof *times);
 	start = now_seconds();
-	search(&t, "x", 1, (struct found_passage[64]){{0}}, 1, NULL, &e);
+	passages_find(passages, &whole, 1, "x", 1, found, 1, &e);
 	printf("%s: %.2f MB, indexed in %.2f s\n", argv[1], (double)n_text / 1e6, now_seconds() - start);
 	fflush(stdout);
 	start = now_seconds();
 	for (int i = 0; i < 50; i++)
-		search(&t, asked[(size_t)i * n / 50].text, strlen(asked[(size_t)i * n / 50].text), (struct found_passage[64]){{0}}, 10, NULL, &e);
+		passages_find(passages, &whole, 1, asked[(size_t)i * n / 50].text, strlen(asked[(size_t)i * n / 50].text), found, 10, &e);
 	printf("  a search without the model: %.1f ms\n", (now_seconds() - start) * 20);
 	for (size_t i = 0; i < n; i++) {
 		const struct asked *q = &asked[i];

@@ -128,7 +128,7 @@ static const char *ask(struct passage_index *x, const char *text, const char *qu
 {
 	static struct str out;
 	struct indexed_text t = {text, strlen(text)};
-	struct passage_hit hit[4];
+	struct found_passage hit[4];
 	struct err err = {0};
 	int n = passages_find(x, &t, 1, question, strlen(question), hit, 4, &err);
 
@@ -181,7 +181,7 @@ TEST(hostile_questions_are_only_words)
 	};
 	struct passage_index *x = open_index(NULL);
 	struct indexed_text t = {story, sizeof story - 1};
-	struct passage_hit hit[3];
+	struct found_passage hit[3];
 	struct str s = {0};
 	struct err err = {0};
 
@@ -207,7 +207,7 @@ TEST(several_texts_are_told_apart)
 {
 	struct passage_index *x = open_index(NULL);
 	struct indexed_text t[3] = {{"A red house.", 12}, {story, sizeof story - 1}, {"A blue house by the sea.", 24}};
-	struct passage_hit hit[5];
+	struct found_passage hit[5];
 	struct err err = {0};
 
 	CHECK_INT(passages_find(x, t, 3, "blue house", 10, hit, 5, &err) >= 2, 1);

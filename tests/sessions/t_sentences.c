@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-struct result { struct sentence_hit *at; size_t n; uint64_t words; };
+struct result { struct found_sentence *at; size_t n; uint64_t words; };
 
 static int64_t add(struct passage_index *x, const char *text)
 {

@@ -507,7 +507,7 @@ TEST(older_files_are_brought_up_to_date)
 	{
 		struct indexed_text text = {"An ancient text.", 16};
 		struct passage_index *x;
-		struct passage_hit hit[2];
+		struct found_passage hit[2];
 
 		OK(passage_index_open(&x, s, e));
 		CHECK_INT(passages_find(x, &text, 1, "ancient", 7, hit, 2, &err), 1);
