@@ -8,8 +8,8 @@
 # "  FAIL  NAME: WHY" and "  skip  NAME: WHY", and close with "N passed, M failed, K skipped".  A suite that crashes, hangs, or
 # ends in any other way than its counts say is one more failure.
 #
-# A suite whose first lines say "Runs alone:" and why (it measures time, or plays a terminal to programs that do) comes after the
-# others, with the machine to itself.  Blocks are printed in the order of the list, whichever suite ends first; below them come
+# A suite whose first lines say "Awaits a terminal:" comes after the others, beside its like: what is shown in time is tested, and nearly
+# all of it is waiting.  One that says "Runs alone:" and why (it measures time) comes last, with the machine to itself.  Blocks are printed in the order of the list, whichever suite ends first; below them come
 # the slowest tests, the skipped and the failed ones.  Logs stay in $BUILD/tests/log.  V=1 shows the lines of passed tests too;
 # TEST_TIMEOUT is the limit for one suite in seconds, JOBS the number of suites at once.
 set -u
@@ -139,13 +139,17 @@ wanted() {
   return 1
 }
 
-together='' alone=''
+together='' awaiting='' alone=''
 for check in $checks; do
   [ -f "tests/$check.sh" ] && wanted "tests/$check.sh" "$@" && together="$together tests/$check.sh"
 done
 for source in tests/*/t_*.c tests/*/s_*.sh; do
   { [ -f "$source" ] && wanted "$source" "$@"; } || continue
-  if head -n 12 "$source" | grep -q 'Runs alone:'; then alone="$alone $source"; else together="$together $source"; fi
+  case $(head -n 12 "$source") in
+  *'Runs alone:'*) alone="$alone $source" ;;
+  *'Awaits a terminal:'*) awaiting="$awaiting $source" ;;
+  *) together="$together $source" ;;
+  esac
 done
 
 # ---- the run ----
@@ -248,5 +252,6 @@ report_all() {
 }
 
 # The lists are words.
+JOBS=${JOBS:-$(getconf _NPROCESSORS_ONLN)}
 # shellcheck disable=SC2086
-{ pool "${JOBS:-$(getconf _NPROCESSORS_ONLN)}" $together; pool 1 $alone; } | report_all $together $alone
+{ pool "$JOBS" $together; pool "$JOBS" $awaiting; pool 1 $alone; } | report_all $together $awaiting $alone

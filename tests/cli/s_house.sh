@@ -192,6 +192,14 @@ sums run_at_once 1 '2 passed, 1 failed, 0 skipped' 't_b: ended without'
 echo '/* Runs alone: it measures time. */' > tests/unit/t_b.c
 sums run_alone 0 '3 passed, 0 failed, 0 skipped' '^t_b '
 if [ "$(printf '%s\n' "$said" | sed -n 's/ .* ok$//p' | tr '\n' ' ')" = 't_a s_c t_b ' ]; then ok run_alone_last; else bad run_alone_last "$said"; fi
+echo '/* Awaits a terminal: it is shown. */' > tests/unit/t_b.c
+sums run_awaiting 0 '3 passed, 0 failed, 0 skipped' '^t_b '
+cp tests/unit/t_a.c t_a.kept
+echo '/* Runs alone: it measures time. */' > tests/unit/t_a.c
+suite t_b "$good"
+sums run_awaiting_and_alone 0 '3 passed, 0 failed, 0 skipped' '^t_b '
+if [ "$(printf '%s\n' "$said" | sed -n 's/ .* ok$//p' | tr '\n' ' ')" = 's_c t_b t_a ' ]; then ok run_awaiting_between; else bad run_awaiting_between "$said"; fi
+mv t_a.kept tests/unit/t_a.c
 
 # The slowest tests stand above the closing line, slowest first.
 suite t_a 'echo "  ok    one (0.7 s)"; echo "  ok    two (12.0 s)"; echo "  ok    three"; echo "3 passed, 0 failed, 0 skipped"'

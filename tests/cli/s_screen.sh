@@ -3,7 +3,7 @@
 #
 # WEIR is the program (default ./weir), WEIR_TEST_MODEL the model; WEIR_SOAK=1 kills it in every state by every signal.  Closes with
 # "N passed, M failed, K skipped".
-# Runs alone: what a terminal shows is awaited.
+# Awaits a terminal: what is shown in time is tested.
 set -u
 weir=${WEIR:-./weir}
 model=${WEIR_TEST_MODEL:-${XDG_CACHE_HOME:-$HOME/.cache}/weir/models/SmolLM2-135M-Instruct.Q4_1.gguf}

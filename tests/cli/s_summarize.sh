@@ -35,7 +35,7 @@ program_of() {
 }
 
 text 5000 >"$dir/short.txt"
-text 25000 >"$dir/book.txt"
+text 200000 >"$dir/book.txt"   # long enough to be stopped in, twice
 text 2000000 >"$dir/long.txt"
 
 # ---- by pipe ----
@@ -76,10 +76,10 @@ if grep -q '[0-9] summaries of sections' "$dir/two"; then ok "what was done is i
 
 # ---- line mode and the screen ----
 
-start --line -s book "$dir/book.txt"
+start --line -s book --docs passages "$dir/book.txt"
 ask() { type_text "$1"; key Enter; }
 pass() { if "$@"; then ok "$name"; else bad "$name" "$(tail_of_screen)"; fi; }
-name="the document is read"; pass wait_for 60 shows "document 'book.txt': [0-9,]* tokens read"
+name="the document is searched"; pass wait_for 60 shows "document 'book.txt': about [0-9,]* tokens; questions search it"
 ask '/summarize 30'
 name="line mode shows how far it is"; pass wait_for 30 shows 'summarizing: section [0-9]* of [0-9]*, [0-9]* s left'
 key C-c

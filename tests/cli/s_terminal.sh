@@ -2,7 +2,7 @@
 # tests/cli/s_terminal.sh - the line mode on a real terminal: tmux plays the user at 80x24.
 #
 # WEIR is the program (default ./weir), WEIR_TEST_MODEL the model.  Closes with "N passed, M failed, K skipped".
-# Runs alone: what a terminal shows is awaited.
+# Awaits a terminal: what is shown in time is tested.
 set -u
 weir=${WEIR:-./weir}
 model=${WEIR_TEST_MODEL:-${XDG_CACHE_HOME:-$HOME/.cache}/weir/models/SmolLM2-135M-Instruct.Q4_1.gguf}

@@ -3,7 +3,7 @@
  *
  * WEIR_SOAK=500 is 10^6 random strings; with it all attack strings go through all doors, and all code points are looked at.
  *
- * Runs alone: what a terminal shows is awaited. */
+ * Awaits a terminal: what is shown in time is tested. */
 #include "tests/lib/attacks.h"
 #include "tests/lib/pane_screens.h"
 #include "ui/ui_private.h"
