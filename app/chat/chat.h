@@ -3,6 +3,7 @@
  *     chat.c              opening and closing, what the user typed
  *     commands.c          the table of commands; cmd_NAME.c: what they do
  *     turns.c             a question to the model and its answer
+ *     answer_sources.c    the numbered sources before and below an answer
  *     add_documents.c     files, standard input and @FILE become documents
  *     arguments.c         the words behind a command; notices.c: what weir itself says
  *     hidden_reasoning.c  whether reasoning is shown, and a message without it
@@ -27,6 +28,9 @@
 struct chat;
 struct text_source;
 
+/* A source of the last answer: bytes of the body of document `doc`.  share: of the answer's attention; < 0: not known yet. */
+struct answer_source { size_t doc, from, to; double share; };
+
 /* What a front end shows of a chat.  All functions are called in the thread that runs the conversation. */
 struct front {
 	void (*notice)(struct chat *, const char *text, size_t n);      /* weir's own lines; text of others in them is not clean */
@@ -45,6 +49,8 @@ struct front {
 	int  (*ask)(struct chat *, const char *question);               /* 1 = yes; NULL: nobody can be asked */
 	/* Open a document at bytes [from, to) of its body; NULL: the front end has no place to show one, and its text is a notice. */
 	void (*document)(struct chat *, size_t i, size_t from, size_t to);
+	/* The sources of the last answer as they are numbered, before it begins and again when it ends.  NULL: only their lines are shown. */
+	void (*sources)(struct chat *, const struct answer_source *, size_t n);
 	/* Asked between two pieces of such a text: 0 = read on, 1 = another job waits, 2 = the user stops the reading.  NULL: always 0. */
 	int  (*yield)(struct chat *);
 };

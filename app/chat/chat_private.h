@@ -54,6 +54,15 @@ int  asks_for_whole(const char *text, size_t n);
 void offer_summary(struct chat *, const char *question, size_t n);
 void summaries_free(struct chat *);
 
+/* ---- answer_sources.c ---- */
+
+/* Is the attention of the answers observed?  It is not where nobody sees what it says. */
+int  chat_attends(const struct chat *);
+/* Show the passages that answer the question: a hook for conversation_ask(). */
+void sources_before(struct conversation *, void *chat);
+/* The answer has ended: show which passages it attended to. */
+void sources_below(struct chat *);
+
 /* ---- current_session.c ---- */
 
 /* The conversation is not stored: 1, and the user has been told. */
@@ -110,6 +119,7 @@ void slash_anyway(struct chat *, char *arg);
 void slash_docs(struct chat *, char *arg);
 void slash_outline(struct chat *, char *arg);
 void slash_goto(struct chat *, char *arg);
+void slash_source(struct chat *, char *arg);
 void slash_drop(struct chat *, char *arg);
 void slash_summarize(struct chat *, char *arg);
 void slash_pin(struct chat *, char *arg);

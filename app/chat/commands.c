@@ -24,6 +24,7 @@ static const struct slash commands[] = {
 	{"/docs", "/documents", "[all]", "the documents, numbered, and what other sessions have read", BUSY_QUEUED, ARG_NONE, slash_docs},
 	{"/outline", "", "[DOCUMENT]", "the headings of the documents, numbered, with their pages", BUSY_QUEUED, ARG_WORD, slash_outline},
 	{"/goto", "", "[DOCUMENT] PLACE", "show a document at a page, a heading or its number, 40% or words", BUSY_QUEUED, ARG_WORD, slash_goto},
+	{"/source", "", "[N]", "show source N of the last answer: the passage in its document", BUSY_QUEUED, ARG_NONE, slash_source},
 	{"/drop", "", "[N|NAME]", "take document N out of the conversation", BUSY_QUEUED, ARG_WORD, slash_drop},
 	{"/summarize", "/summarise /summary", "[DOCUMENT] [WORDS]", "summarize a document of any length, or all; it becomes no message", BUSY_QUEUED, ARG_WORD, slash_summarize},
 	{"/pin", "", "[N|N-M]", "never evict message N: it joins the documents", BUSY_QUEUED, ARG_WORD, slash_pin},

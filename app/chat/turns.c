@@ -89,30 +89,6 @@ static int begin_turn(struct chat *c, enum turn_kind kind, const char *text, siz
 	return conversation_continue(&c->t, hooks, turn, e);
 }
 
-enum { SOURCES_SHOWN = 3 };
-
-/* '[1] report.pdf, page 12, "Methods": "the sentence"', before the answer begins. */
-static void on_sources(struct conversation *t, void *ud)
-{
-	struct chat *c = ud;
-	struct str s = {0};
-
-	if (c->o.quiet || (c->o.sources && !strcmp(c->o.sources, "off")))
-		return;
-	for (size_t i = 0; i < t->sources.n && i < SOURCES_SHOWN; i++) {
-		const struct source *from = &t->sources.at[i];
-
-		str_addf(&s, "%s[%zu] ", i ? "\n" : "", i + 1);
-		source_place(t, from->doc, from->quote, from->quote_end, &s);
-		str_adds(&s, ": \"");
-		source_quote(t, from, &s);
-		str_adds(&s, "\"");
-	}
-	if (s.n)
-		notice(c, "%s", s.p);
-	str_free(&s);
-}
-
 enum { WORDS_SHOWN = 60 };   /* bytes of a recalled turn */
 
 /* '[recalled from turn 12: "first words..."]', before the answer begins. */
@@ -142,9 +118,9 @@ static void not_found(struct chat *c, const char *text, size_t n)
 static void run_turn(struct chat *c, enum turn_kind kind, const char *text, size_t n)
 {
 	struct answer_hooks hooks = {
-		.text = on_text, .text_ud = c, .progress = chat_prefill_progress, .progress_ud = c, .sources = on_sources, .sources_ud = c,
+		.text = on_text, .text_ud = c, .progress = chat_prefill_progress, .progress_ud = c, .sources = sources_before, .sources_ud = c,
 		.recalled = on_recalled, .recalled_ud = c,
-		.without_documents = c->anyway,
+		.without_documents = c->anyway, .evidence = chat_attends(c),
 	};
 	struct turn turn = {.stop = STOP_LENGTH};
 	struct err e = {0};
@@ -161,7 +137,9 @@ static void run_turn(struct chat *c, enum turn_kind kind, const char *text, size
 		str_clear(&c->shown);
 		reasoning_feed(&c->think, last->text.p ? last->text.p : "", last->text.n, &c->shown);
 	}
+	signals_work(1);   /* searching and answering: a Ctrl-C between two timelines counts, too */
 	rc = begin_turn(c, kind, text, n, &hooks, &turn, &e);
+	signals_work(0);
 	end_text(c);
 	c->front->progress(c, "reading", -1, 0);
 	rc = c->front->turned(c, &turn, rc, &e);
@@ -169,6 +147,8 @@ static void run_turn(struct chat *c, enum turn_kind kind, const char *text, size
 		c->streaming.on = 0;   /* whoever stops an answer does not want the text read on, either */
 	if (c->interactive)
 		signals_take_int();   /* this Ctrl-C has stopped the answer: hide it from the prompt */
+	if (turn.answered)
+		sources_below(c);
 	after_turn(c, &turn, rc, &e);
 	if (turn.stop == STOP_NOT_FOUND)
 		not_found(c, text, n);

@@ -118,6 +118,7 @@ static void forget_messages(struct conversation *t)
 	growing_close(t);
 	aside_forget(t);
 	surprise_forget(t);
+	sources_forget(t);
 	while (t->n_msg)
 		message_free(&t->msg[--t->n_msg]);
 	undo_forget(t);
@@ -149,10 +150,6 @@ void conversation_close(struct conversation *t)
 	free(t->undone);
 	free(t->kv);
 	str_free(&t->system);
-	str_free(&t->evidence);
-	free(t->quoted);
-	t->quoted = NULL;
-	t->n_quoted = 0;
 	recall_forget(t);
 	rerank_close(t);
 	timeline_close(t->tl);

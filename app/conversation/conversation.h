@@ -73,8 +73,13 @@ struct sources {
 	double seconds;
 };
 enum { SOURCES_MOST = 10 };
-/* A passage, or its best sentence, in a question's context: bytes from .. to of a document's body; bytes at .. at + n of the context. */
-struct quoted { size_t doc, from, to, at, n; };
+
+/* A passage that the last answer attended to (evidence.c): bytes of the body of document `doc`. */
+struct evidence {
+	size_t doc, from, to;
+	double share;                 /* of the attention mass on all passages of the documents */
+};
+enum { EVIDENCE_MOST = 5 };
 
 /* An evicted turn that was recalled for a question: its number, from 1 on, and what was found in its question and its answer, each on one
  * line; empty: nothing. */
@@ -200,10 +205,9 @@ struct conversation {
 	uint64_t total_answer;        /* tokens of all answers */
 	int outgrown;                 /* tokens were evicted, and a turn said so */
 	struct sources sources;       /* of the last question */
-	struct quoted *quoted; size_t n_quoted;   /* what its context quotes of them */
 	struct recalled *recalled; size_t n_recalled;   /* for the last question, the best first */
 	double recall_seconds;        /* that finding them took */
-	struct str evidence;          /* of the last answer, as a JSON list (evidence.c) */
+	struct evidence evidence[EVIDENCE_MOST]; size_t n_evidence;   /* of the last answer, the largest share first; hooks.evidence asks for it */
 	struct rerank { struct timeline *tl; int32_t tokens; } rerank;   /* of sources (rerank.c); tokens that it may take for a question: 0 = not known yet, -1 = none */
 	struct observer observer[OBSERVERS_MOST]; int n_observer;
 	struct conversation_hooks hooks;
@@ -280,6 +284,7 @@ struct answer_hooks {
 	/* t->recalled is known, and not empty.  May be NULL. */
 	void (*recalled)(struct conversation *, void *ud); void *recalled_ud;
 	int without_documents;    /* do not search the documents for this question */
+	int evidence;             /* observe the attention of the answer: t->evidence */
 };
 /* Tokens that the cache still holds. */
 int32_t tokens_in_cache(const struct timeline_stats *);
@@ -290,7 +295,8 @@ int  conversation_render(struct conversation *, int reply_head, struct tokens *o
 /* Prefill now what the next answer needs: documents and messages.  Returns the tokens computed, or -1 (ERR_CANCELLED: the rest is
  * prefilled later). */
 int32_t conversation_prefill(struct conversation *, timeline_progress_fn *progress, void *ud, struct err *);
-/* Ask.  The answer is passed piece by piece to hooks->text and kept, also when the
+/* Call these within signals_work(1) .. (0), so that a stop counts that comes while no timeline runs.
+ * Ask.  The answer is passed piece by piece to hooks->text and kept, also when the
  * turn ends early; when it ends before the prompt is prefilled the question is withdrawn.  0, or -1 with
  * ERR_CANCELLED, ERR_FIT, ...; *turn says how far it came. */
 int  conversation_ask(struct conversation *, const char *text, size_t n, const struct answer_hooks *, struct turn *, struct err *);

@@ -51,7 +51,7 @@ int  document_swap(struct conversation *, const struct document *, size_t i, str
 
 /* ---- sources.c ---- */
 
-/* Forget the sources of the last question: they name documents by number, and these are numbered anew. */
+/* The documents are numbered anew, or another question is the last one: t->sources and t->evidence are empty. */
 void sources_forget(struct conversation *);
 
 /* ---- quote.c ---- */
@@ -61,6 +61,13 @@ void text_on_one_line(const char *p, size_t n, struct str *out);
 
 /* The passages of t->sources and their best sentence, as they stand in front of the question; appended. */
 void question_context(struct conversation *, struct str *out);
+/* What a question's context quotes of the last question's sources, passages and best sentences: bytes from .. to of the document's body,
+ * bytes at .. at + n of the context.  Returns how many. */
+struct quoted { size_t doc, from, to, at, n; };
+enum { QUOTED_MOST = 2 * SOURCES_MOST };
+size_t context_quotes(const struct conversation *, const struct str *context, struct quoted out[QUOTED_MOST]);
+/* Was the question sent with what a search of the documents found? */
+int  context_is_searched(const struct str *context);
 /* "passages": the sources of the last question. */
 void passages_json(const struct conversation *, struct str *out);
 
@@ -94,9 +101,12 @@ void surprise_forget(struct conversation *);
 
 /* ---- evidence.c: what an answer rests on ---- */
 
-/* Observe attention while the answer is generated; then name the passages of the documents. */
-void evidence_begin(struct conversation *);
+/* Observe attention while the answer is generated: 1; 0 where there are no documents, or it cannot be observed.  evidence_end() then
+ * fills t->evidence. */
+int  evidence_begin(struct conversation *);
 void evidence_end(struct conversation *);
+/* "evidence": t->evidence. */
+void evidence_json(const struct conversation *, struct str *out);
 /* "page" and "heading" of a JSON object. */
 void place_json(const struct document_place *, struct str *out);
 

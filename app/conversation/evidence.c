@@ -9,7 +9,7 @@
 #include "ui/ui.h"
 
 /* Attention sinks are skipped: they draw attention whatever they contain.  A passage with less than SHARE_LEAST of it all is no evidence. */
-enum { SINKS = 4, BEST = 5, TEXT_MOST = 200 };
+enum { SINKS = 4, BEST = EVIDENCE_MOST, TEXT_MOST = 200 };
 static const double SHARE_LEAST = 0.01;
 
 struct looked_at { const struct document *d; struct passage p; double weight; };
@@ -71,17 +71,16 @@ static struct looked_at *quoted_passage(const struct document *d, const struct q
 	return &best[BEST];
 }
 
-/* The passages that the last question quotes, and its best sentence, which counts for the passage that holds it. */
+/* What the questions quote of the last question's sources counts for the passage that holds it. */
 static double add_quoted(const struct conversation *t, const struct message *m, const float *weight, size_t n_token, struct looked_at *best)
 {
+	struct quoted q[QUOTED_MOST];
+	size_t n = m->context_place.first < 0 ? 0 : context_quotes(t, &m->context, q);
 	double all = 0;
 
-	if (m->context_place.first < 0)
-		return 0;
-	for (size_t i = 0; i < t->n_quoted; i++) {
-		const struct quoted *q = &t->quoted[i];
-		size_t from = m->context_place.byte + q->at, to = from + q->n;
-		struct looked_at *p = quoted_passage(&t->doc[q->doc], q, best);
+	for (size_t i = 0; i < n; i++) {
+		size_t from = m->context_place.byte + q[i].at, to = from + q[i].n;
+		struct looked_at *p = quoted_passage(&t->doc[q[i].doc], &q[i], best);
 
 		for (size_t k = (size_t)m->context_place.first; k < n_token && t->rendered.end[k] <= to; k++)
 			if (t->rendered.end[k] > from) {
@@ -93,70 +92,27 @@ static double add_quoted(const struct conversation *t, const struct message *m, 
 	return all;
 }
 
-/* The question that the last answer answers; NULL: there is none. */
-static const struct message *last_question(const struct conversation *t)
-{
-	for (size_t i = t->n_msg; i--; )
-		if (t->msg[i].role == ROLE_USER)
-			return &t->msg[i];
-	return NULL;
-}
-
-void place_json(const struct document_place *place, struct str *out)
-{
-	json_page(out, "page", place->page);
-	if (place->heading)
-		json_string(out, "heading", place->heading);
-	else
-		json_null(out, "heading");
-}
-
-static void passage_json(const struct looked_at *l, double share, struct str *out)
-{
-	const char *text = l->d->text.p + l->d->body;
-	size_t n = l->p.to - l->p.from;
-	struct document_place place;
-
-	if (n > TEXT_MOST)
-		for (n = TEXT_MOST; n && ((unsigned char)text[l->p.from + n] & 0xc0) == 0x80; n--)
-			;
-	json_open(out, NULL, '{');
-	json_string(out, "doc", l->d->name);
-	document_place(l->d, l->p.from, l->p.to, &place);
-	place_json(&place, out);
-	json_open(out, "bytes", '[');
-	json_uint(out, NULL, l->p.from);
-	json_uint(out, NULL, l->p.to);
-	json_close(out, ']');
-	json_real(out, "share", share, "%.4f");
-	json_text(out, "text", text + l->p.from, n);
-	json_close(out, '}');
-}
-
-void evidence_begin(struct conversation *t)
+int evidence_begin(struct conversation *t)
 {
 	struct err e = {0};
 
-	str_clear(&t->evidence);
-	if (t->o->json && t->n_doc && timeline_evidence_begin(t->tl, &e) < 0)
+	t->n_evidence = 0;
+	if (!t->n_doc)
+		return 0;
+	if (timeline_evidence_begin(t->tl, &e) == 0)
+		return 1;
+	if (t->o->json)
 		say("no evidence: %s", e.msg);
+	return 0;
 }
 
 void evidence_end(struct conversation *t)
 {
 	struct looked_at best[BEST + 1] = {{ .d = NULL }};
-	size_t *end, n;
-	const struct message *question;
-	float *weight;
+	size_t n = t->rendered.id.n, *end = xcalloc(n + 1, sizeof *end);
+	float *weight = xcalloc(n + 1, sizeof *weight);
 	double all = 0;
 
-	if (!t->o->json || !t->n_doc)
-		return;
-	/* Documents are part of the prefix, but for a last token that a question may share; passages stand anywhere. */
-	n = t->n_quoted || t->rendered.id.n < t->prefix.n + 2 ? t->rendered.id.n : t->prefix.n + 2;
-	question = last_question(t);
-	weight = xcalloc(n + 1, sizeof *weight);
-	end = xcalloc(n + 1, sizeof *end);
 	timeline_evidence(t->tl, 0, (int32_t)n, weight);
 	timeline_evidence_end(t->tl);
 	for (size_t i = 0; i < SINKS && i < n; i++)
@@ -167,13 +123,49 @@ void evidence_end(struct conversation *t)
 		if (d->place.first >= 0)
 			all += add_document(d, end, weight + d->place.first, tokens_in(t, d, n, end), best);
 	}
-	if (question)
-		all += add_quoted(t, question, weight, n, best);
-	json_open(&t->evidence, NULL, '[');
-	for (size_t i = 0; i < BEST && best[i].weight > 0 && best[i].weight >= SHARE_LEAST * all; i++) {
-		passage_json(&best[i], best[i].weight / all, &t->evidence);
-	}
-	json_close(&t->evidence, ']');
+	for (size_t i = 0; i < t->n_msg; i++)
+		if (t->msg[i].context.n)
+			all += add_quoted(t, &t->msg[i], weight, n, best);
+	for (int i = 0; i < BEST && best[i].weight > 0 && best[i].weight >= SHARE_LEAST * all; i++)
+		t->evidence[t->n_evidence++] = (struct evidence){
+			.doc = (size_t)(best[i].d - t->doc), .from = best[i].p.from, .to = best[i].p.to, .share = best[i].weight / all,
+		};
 	free(end);
 	free(weight);
+}
+
+/* ---- for programs ---- */
+
+void place_json(const struct document_place *place, struct str *out)
+{
+	json_page(out, "page", place->page);
+	if (place->heading)
+		json_string(out, "heading", place->heading);
+	else
+		json_null(out, "heading");
+}
+
+void evidence_json(const struct conversation *t, struct str *out)
+{
+	json_open(out, "evidence", '[');
+	for (size_t i = 0; i < t->n_evidence; i++) {
+		const struct evidence *v = &t->evidence[i];
+		const struct document *d = &t->doc[v->doc];
+		const char *text = d->text.p + d->body + v->from;
+		size_t n = v->to - v->from;
+		struct document_place place;
+
+		json_open(out, NULL, '{');
+		json_string(out, "doc", d->name);
+		document_place(d, v->from, v->to, &place);
+		place_json(&place, out);
+		json_open(out, "bytes", '[');
+		json_uint(out, NULL, v->from);
+		json_uint(out, NULL, v->to);
+		json_close(out, ']');
+		json_real(out, "share", v->share, "%.4f");
+		json_text(out, "text", text, n > TEXT_MOST ? utf8_complete(text, TEXT_MOST) : n);
+		json_close(out, '}');
+	}
+	json_close(out, ']');
 }

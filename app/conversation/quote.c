@@ -85,7 +85,7 @@ void source_place(const struct conversation *t, size_t i, size_t from, size_t to
 
 static int by_place(const void *a, const void *b)
 {
-	const struct quoted *x = a, *y = b;
+	const struct source *x = a, *y = b;
 
 	if (x->doc != y->doc)
 		return x->doc < y->doc ? -1 : 1;
@@ -114,15 +114,12 @@ static size_t count_tokens(const struct conversation *t, const char *text, size_
 	return count;
 }
 
-/* The best passages of documents that are not read whole; t->quoted, in the order of the documents. */
-static void choose_passages(struct conversation *t)
+/* The best passages of documents that are not read whole, in the order of the documents; returns how many. */
+static size_t choose_passages(const struct conversation *t, struct source out[SOURCES_MOST])
 {
-	size_t room = room_for_passages(t), most = (size_t)(t->o->passages > 0 ? t->o->passages : 0);
+	size_t room = room_for_passages(t), most = (size_t)(t->o->passages > 0 ? t->o->passages : 0), chosen = 0;
 
-	free(t->quoted);
-	t->quoted = xcalloc(t->sources.n + 2, sizeof *t->quoted);   /* and the sentence */
-	t->n_quoted = 0;
-	for (size_t i = 0; i < t->sources.n && t->n_quoted < most; i++) {
+	for (size_t i = 0; i < t->sources.n && chosen < most && chosen < SOURCES_MOST; i++) {
 		const struct source *s = &t->sources.at[i];
 		size_t n;
 
@@ -132,45 +129,73 @@ static void choose_passages(struct conversation *t)
 		if (n > room)
 			continue;
 		room -= n;
-		t->quoted[t->n_quoted++] = (struct quoted){.doc = s->doc, .from = s->from, .to = s->to};
+		out[chosen++] = *s;
 	}
-	qsort(t->quoted, t->n_quoted, sizeof *t->quoted, by_place);
+	qsort(out, chosen, sizeof *out, by_place);
+	return chosen;
+}
+
+#define SAYS "The document says: \""
+
+/* The best sentence within quotation marks: its own become single ones. */
+static void quote_in_marks(const struct conversation *t, const struct source *s, struct str *out)
+{
+	size_t from = out->n;
+
+	source_quote(t, s, out);
+	for (size_t i = from; i < out->n; i++)
+		if (out->p[i] == '"')
+			out->p[i] = '\'';
 }
 
 void question_context(struct conversation *t, struct str *out)
 {
-	struct quoted q;
-	size_t sent = 0;
+	struct source chosen[SOURCES_MOST];
+	size_t n = choose_passages(t, chosen);
 
-	choose_passages(t);
-	for (size_t i = 0; i < t->n_quoted; i++) {
-		const struct document *d = &t->doc[t->quoted[i].doc];
-		const char *text = d->text.p + d->body + t->quoted[i].from;
+	for (size_t i = 0; i < n; i++) {
+		const struct source *s = &chosen[i];
+		const char *text = body_of(t, s) + s->from;
 
-		q = t->quoted[i];
-		if (sent_before(t, text, q.to - q.from))
+		if (sent_before(t, text, s->to - s->from))
 			continue;
 		str_adds(out, "From ");
-		source_place(t, q.doc, q.from, q.to, out);
+		source_place(t, s->doc, s->from, s->to, out);
 		str_adds(out, ":\n");
-		q.at = out->n;
-		q.n = q.to - q.from;
-		str_add(out, text, q.to - q.from);
+		str_add(out, text, s->to - s->from);
 		str_adds(out, "\n\n");
-		t->quoted[sent++] = q;
 	}
-	t->n_quoted = sent;
 	if (!t->sources.n)
 		return;
-	str_adds(out, "The document says: \"");
-	q = (struct quoted){.doc = t->sources.at[0].doc, .from = t->sources.at[0].from, .to = t->sources.at[0].to, .at = out->n};
-	source_quote(t, &t->sources.at[0], out);
-	for (size_t i = q.at; i < out->n; i++)   /* quotation marks within quotation marks */
-		if (out->p[i] == '"')
-			out->p[i] = '\'';
-	q.n = out->n - q.at;
-	t->quoted[t->n_quoted++] = q;
+	str_adds(out, SAYS);
+	quote_in_marks(t, &t->sources.at[0], out);
 	str_adds(out, "\"\n\n");
+}
+
+int context_is_searched(const struct str *context)
+{
+	return context->n && memmem(context->p, context->n, SAYS, strlen(SAYS));
+}
+
+size_t context_quotes(const struct conversation *t, const struct str *context, struct quoted out[QUOTED_MOST])
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < t->sources.n && i < SOURCES_MOST; i++) {
+		const struct source *s = &t->sources.at[i];
+		const char *passage = memmem(context->p, context->n, body_of(t, s) + s->from, s->to - s->from), *says;
+		struct str sentence = {0};
+
+		if (passage)
+			out[n++] = (struct quoted){s->doc, s->from, s->to, (size_t)(passage - context->p), s->to - s->from};
+		str_adds(&sentence, SAYS);
+		quote_in_marks(t, s, &sentence);
+		says = memmem(context->p, context->n, sentence.p, sentence.n);
+		if (says)
+			out[n++] = (struct quoted){s->doc, s->from, s->to, (size_t)(says - context->p), sentence.n};
+		str_free(&sentence);
+	}
+	return n;
 }
 
 /* ---- for people and programs ---- */

@@ -24,7 +24,7 @@ void sources_free(struct sources *s)
 void sources_forget(struct conversation *t)
 {
 	sources_free(&t->sources);
-	t->n_quoted = 0;
+	t->n_evidence = 0;
 }
 
 /* ---- the question ---- */

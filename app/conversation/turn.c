@@ -93,7 +93,7 @@ static void measure(struct conversation *t, struct turn *turn)
  * the prompt is read. */
 static int answer(struct conversation *t, struct message *begun, const struct answer_hooks *h, struct turn *turn, struct err *e)
 {
-	int by_text = begun && !begun->id.n && begun->text.n, rc = -1;
+	int by_text = begun && !begun->id.n && begun->text.n, rc = -1, attends;
 	int64_t stored = begun ? begun->stored : 0;
 	double start = now_seconds();
 	struct message *m;
@@ -102,7 +102,7 @@ static int answer(struct conversation *t, struct message *begun, const struct an
 	*turn = (struct turn){.stop = STOP_LENGTH};
 	timeline_resume(t->tl);
 	signals_watch(t->tl);
-	evidence_begin(t);
+	attends = h->evidence && evidence_begin(t);
 	first = read_prompt(t, begun, h, turn, e);
 	if (turn->answered) {
 		m = message_add(t, ROLE_ASSISTANT);
@@ -118,7 +118,8 @@ static int answer(struct conversation *t, struct message *begun, const struct an
 	timeline_resume(t->tl);
 	if (rc < 0 && e->code == ERR_CANCELLED)
 		turn->stop = STOP_CANCEL;
-	evidence_end(t);
+	if (attends)
+		evidence_end(t);
 	if (!turn->answered)
 		return rc;
 	measure(t, turn);
@@ -154,6 +155,8 @@ static int find_sources(struct conversation *t, const char *text, size_t n, cons
 		return -1;
 	for (size_t i = 0; i < t->n_doc; i++)
 		whole |= t->doc[i].whole;
+	if (signals_stopped())   /* between two timelines */
+		return err_set(e, ERR_CANCELLED, "stopped");
 	if (!t->sources.found) {
 		sources_free(&t->sources);
 		return !whole && !t->n_recalled;
@@ -201,6 +204,21 @@ int conversation_ask(struct conversation *t, const char *text, size_t n, const s
 	return rc;
 }
 
+/* Tell the sources of the last question once more.  They are searched for again where they are forgotten: the session was resumed, or a
+ * turn undone.  The question keeps its context, so a search that fails only leaves them unnamed.  -1: it was stopped. */
+static int find_again(struct conversation *t, const struct answer_hooks *h, struct err *e)
+{
+	const struct message *m = &t->msg[t->n_msg - 1];
+	struct err why = {0};
+
+	if (t->sources.n && h->sources)
+		h->sources(t, h->sources_ud);
+	else if (!t->sources.n && context_is_searched(&m->context) && find_sources(t, m->text.p, m->text.n, h, &why) < 0 &&
+	         why.code == ERR_CANCELLED)
+		return err_set(e, why.code, "%s", why.msg);
+	return 0;
+}
+
 int conversation_regenerate(struct conversation *t, const struct answer_hooks *h, struct turn *turn, struct err *e)
 {
 	struct message old = {.role = ROLE_ASSISTANT};
@@ -213,7 +231,10 @@ int conversation_regenerate(struct conversation *t, const struct answer_hooks *h
 		had = 1;
 		emit(t, EVENT_ANSWER_WITHDRAWN, 0);
 	}
-	rc = answer(t, NULL, h, turn, e);
+	*turn = (struct turn){.stop = STOP_CANCEL};
+	rc = find_again(t, h, e);
+	if (!rc)
+		rc = answer(t, NULL, h, turn, e);
 	if (had && !turn->answered)
 		*message_add(t, ROLE_ASSISTANT) = old;   /* nothing new: the old answer stays */
 	else if (had)
@@ -287,10 +308,7 @@ void conversation_json(const struct conversation *t, const struct turn *turn, co
 	json_string(out, "session", *session ? session : NULL);
 	passages_json(t, out);
 	recalled_json(t, out);
-	if (t->evidence.n)
-		json_value(out, "evidence", &t->evidence);
-	else
-		json_list(out, "evidence", &(struct str){0});
+	evidence_json(t, out);
 	json_close(out, '}');
 	str_adds(out, "\n");
 }

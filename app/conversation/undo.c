@@ -35,6 +35,7 @@ size_t conversation_undo(struct conversation *t, size_t n)
 		}
 		done++;
 	}
+	sources_forget(t);
 	if (done)
 		emit(t, EVENT_UNDONE, 0);
 	return done;
@@ -57,6 +58,7 @@ static int redo_stored(struct conversation *t, struct err *e)
 	if (rc > 0) {
 		put_message(t, &m[0]);
 		put_message(t, &m[1]);
+		sources_forget(t);
 		emit(t, EVENT_REDONE, 0);
 	}
 	return rc;
@@ -85,6 +87,7 @@ int conversation_redo(struct conversation *t, struct str *name, struct err *e)
 		for (size_t i = 0; i < k->n_msg; i++)
 			put_message(t, &k->msg[i]);
 		free(k->msg);
+		sources_forget(t);
 		emit(t, EVENT_REDONE, 0);
 	}
 	t->n_undone--;

@@ -101,7 +101,7 @@ const struct option_def option_defs[] = {
 		CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(docs), 0, 0},
 	{"passages", 0, OPT_INT, "N", NULL, "passages of documents that go with a question (default 3; 0: the best sentence alone)",
 		CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(passages), 0, 50},
-	{"sources", 0, OPT_CHOICE, "on|off", NULL, "show the passages of the documents that answer a question",
+	{"sources", 0, OPT_CHOICE, "on|off", NULL, "number and show the passages that answer a question, and which the answer attended to",
 		CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(sources), 0, 0},
 
 	{"recall", 0, OPT_CHOICE, "on|off", NULL, "bring back what was evicted where a question asks about it (default on)",

@@ -160,11 +160,15 @@ void signals_work(int on)
 
 void signals_watch(struct timeline *tl)
 {
-	if (tl) {
+	int part = atomic_load(&working);
+
+	if (tl && !part) {
 		atomic_store(&stopped, 0);
 		atomic_store(&n_int, 0);
 	}
 	atomic_store(&watched, tl);
+	if (tl && part && atomic_load(&stopped))
+		timeline_cancel(tl);
 }
 
 void signals_note(int on)

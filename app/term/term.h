@@ -71,7 +71,8 @@ void signals_init(void);
 /* From now on SIGINT, SIGTERM and SIGHUP stop this timeline.  NULL: they end the program, unless signals_note(1) asks that
  * they are only noted, for signals_take_int() and signals_quit(). */
 void signals_watch(struct timeline *);
-/* The same for work without a timeline, which asks signals_stopped() now and then, until signals_work(0). */
+/* The same for work without a timeline, which asks signals_stopped() now and then, until signals_work(0).  A timeline that is watched
+ * meanwhile is part of the work: it is cancelled at once where the work was stopped before. */
 void signals_work(int on);
 void signals_note(int on);
 /* Window size changes and Ctrl-Z are noted, too, while someone waits at a prompt. */

@@ -63,9 +63,93 @@ TEST(a_document_that_does_not_fit_is_searched)
 	do_line(&s, "Which brothers have built Tower93?");
 	CHECK_MSG(s.c.t.n_msg == 2, "%s%s", s.said.p ? s.said.p : "", s.errors.p ? s.errors.p : "");
 	/* The sources are shown, and the sentence stands beside the question, which is kept as it was typed. */
-	CHECK(has(&s.said, "[1] towers.txt: \"Tower93 was built of basalt by the brothers of the badger93.\""));
+	CHECK(has(&s.said, "[1] towers.txt, line 187: \"Tower93 was built of basalt by the brothers of the badger93.\""));
 	CHECK_STR(question_of(&s)->text.p, "Which brothers have built Tower93?");
 	CHECK(has(&question_of(&s)->context, "The document says: \"Tower93 was built of basalt by the brothers of the badger93.\""));
+	close_scene(&s);
+}
+
+/* Sources are numbered before the answer; below it only their share of the attention is told. */
+TEST(sources_are_numbered_once_and_shown)
+{
+	struct scene s;
+
+	open_towers(&s, "-n 8 --private --kv full -c 4000 --docs passages --passages 1");
+	do_line(&s, "/source");
+	CHECK(has(&s.errors, "no sources"));
+	do_line(&s, "Which brothers have built Tower93?");
+	CHECK_INT(count(&s.said, "[1] towers.txt, line 187: \"Tower93"), 1);
+	CHECK(has(&s.said, "attention: [1] 100 %"));
+	do_line(&s, "/source 1");
+	CHECK(has(&s.said, "[1] towers.txt, line"));
+	CHECK(has(&s.said, "brothers of the badger93. It looks over the marshes"));
+	do_line(&s, "/source 9");
+	CHECK(has(&s.errors, "/source wants a number from 1 to 3"));
+	/* They belong to the question: answering it again shows them again, also where they have to be searched for again. */
+	do_line(&s, "/regen");
+	CHECK_INT(count(&s.said, "[1] towers.txt, line 187: \"Tower93"), 1);
+	CHECK(has(&s.said, "attention: [1] 100 %"));
+	do_line(&s, "Of which stone is Tower17 built?");
+	do_line(&s, "/undo");
+	do_line(&s, "/source 1");
+	CHECK(has(&s.errors, "no sources"));
+	do_line(&s, "/regen");
+	CHECK_INT(count(&s.said, "[1] towers.txt, line 187: \"Tower93"), 1);
+	CHECK(has(&s.said, "attention: [1] 100 %"));
+	do_line(&s, "/set sources off");
+	do_line(&s, "Of which stone is Tower17 built?");
+	CHECK(!has(&s.said, "[1]") && !has(&s.said, "attention"));
+	close_scene(&s);
+}
+
+/* Of a text that was read whole, the answer attends to what the search has not found. */
+TEST(attended_passages_have_numbers_of_their_own)
+{
+	struct scene s;
+	char line[160], path[128];
+	FILE *f;
+
+	open_scene(&s, "-n 8 --private --kv full -c 2000");
+	s.c.o.quiet = 0;
+	snprintf(path, sizeof path, "%s/whole.txt", home);
+	f = fopen(path, "w");
+	CHECK(f && fprintf(f, "one\ntwo\n\nThe ferry sails at dawn.\nIt comes back at night.\n") > 0 && fclose(f) == 0);
+	snprintf(line, sizeof line, "/read %s", path);
+	do_line(&s, line);
+	do_line(&s, "zebras");   /* nothing is found */
+	CHECK_MSG(has(&s.said, "[1] whole.txt, lines 1-5: 100 % of the attention"), "%s", s.said.p);
+	do_line(&s, "/source");
+	CHECK(has(&s.said, "The ferry sails at dawn.\nIt comes back at night."));
+	close_scene(&s);
+}
+
+/* Ctrl-C while nothing runs that a signal could stop: between the search and the answer. */
+static int stopping_search(struct conversation *t, const char *question, size_t n, struct found_passage *out, size_t most, void *ud, struct err *e)
+{
+	(void)t, (void)question, (void)n, (void)out, (void)most, (void)e;
+	++*(int *)ud;
+	signals_stop();
+	return 0;
+}
+
+TEST(a_stop_during_the_search_stops_the_turn)
+{
+	struct scene s;
+	int searched = 0;
+
+	open_towers(&s, "-n 8 --private --kv full -c 4000 --docs passages");
+	s.c.t.hooks.search = stopping_search;
+	s.c.t.hooks.search_ud = &searched;
+	do_line(&s, "Which brothers have built Tower93?");
+	CHECK_INT(searched, 1);
+	CHECK_INT(s.turns, 1);
+	CHECK_INT(s.c.t.n_msg, 0);
+	CHECK(!has(&s.said, "nothing in the documents"));
+	CHECK(has(&s.said, "[stopped before the answer began: the question is withdrawn]"));
+	/* The next one runs. */
+	s.c.t.hooks.search = NULL;
+	do_line(&s, "Which brothers have built Tower93?");
+	CHECK_INT(s.c.t.n_msg, 2);
 	close_scene(&s);
 }
 
