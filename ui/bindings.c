@@ -9,6 +9,7 @@
 
 const struct binding bindings[] = {
 	{ANYWHERE, "F1, Ctrl-X h", "this help", ACT_PANE + HELP},
+	{ANYWHERE, "Ctrl-P, Ctrl-X p", "the palette: commands, keys, settings, documents and sessions by what they are called or do", ACT_PANE + PALETTE},
 	{ANYWHERE, "F2, Ctrl-X k", "show the KV cache: beside or below the transcript, on the whole screen, not at all",
 	 ACT_PANEL},
 	{ANYWHERE, "F3, Ctrl-X /", "find words in the transcript, or in the text that is open; again: the next match", ACT_FIND},
@@ -97,6 +98,11 @@ const struct binding bindings[] = {
 	{IN_SESSIONS, "Ctrl-D", "delete it; asks first", ACT_NONE},
 	{IN_SESSIONS, "Ctrl-U", "for 10 seconds after that: undo it", ACT_NONE},
 	{IN_SESSIONS, "/", "and words: sessions whose messages have them", ACT_NONE},
+
+	{IN_PALETTE, "letters", "filter the list", ACT_NONE},
+	{IN_PALETTE, "Up, Down", "choose", ACT_NONE},
+	{IN_PALETTE, "Enter", "do it; what needs words, and a setting, becomes the draft", ACT_NONE},
+	{IN_PALETTE, "Tab", "make the command the draft", ACT_NONE},
 
 	{IN_CACHE, "Down, Up", "without a draft: the next layer, the layer before", ACT_NONE},
 	{IN_CACHE, "PgDn, PgUp", "eight layers on, or back", ACT_NONE},

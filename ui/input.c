@@ -22,10 +22,11 @@ static void load_entry(const char *text, size_t n, void *ud)
 	add_history(text);
 }
 
-void input_open(const char *history, const struct ui_command *commands)
+void input_open(const char *history, const struct ui_command *commands, const struct ui_setting *settings)
 {
 	input.open = 1;
 	input.commands = commands;
+	input.settings = settings;
 	input.width = 80;
 	input.mark = 2;
 	input.goal = -1;

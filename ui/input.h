@@ -8,9 +8,9 @@
 #include "ui/grid.h"
 #include "ui/keys.h"
 
-/* history: a file, 0600, or NULL.  commands: for completion, ends with name = NULL, outlives the input.  Sessions' names for
+/* history: a file, 0600, or NULL.  commands, settings: for completion, end with name = NULL, outlive the input; settings may be NULL.  Sessions' names for
  * commands that take one come from input_names(). */
-void input_open(const char *history, const struct ui_command *commands);
+void input_open(const char *history, const struct ui_command *commands, const struct ui_setting *settings);
 void input_close(void);
 void input_names(const char *const *names, size_t n);      /* copied */
 

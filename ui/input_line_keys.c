@@ -9,7 +9,8 @@ enum { SEARCH_PASTE = 256 };     /* bytes of a paste that go into a search */
 
 enum offer_kind line_look_for_offers(void)
 {
-	return offers_find(&input.offers, rl_line_buffer, (size_t)rl_end, (size_t)rl_point, input.commands, input.names, input.n_names);
+	return offers_find(&input.offers, rl_line_buffer, (size_t)rl_end, (size_t)rl_point, input.commands, input.settings,
+	                   input.names, input.n_names);
 }
 
 static void take_offer(size_t which)

@@ -136,6 +136,26 @@ static void find_names(struct offers *o, char *const *names, size_t n_names, con
 			add(o, names[i], strlen(names[i]), "", 0);
 }
 
+/* The setting that the argument names, then its values. */
+static void find_settings(struct offers *o, const struct ui_setting *settings, const char *text, size_t arg, size_t at)
+{
+	size_t name = strcspn(text + arg, " \t="), value = arg + name;
+
+	if (value >= at) {
+		o->typed = at - arg;
+		for (const struct ui_setting *s = settings; s && s->name; s++)
+			if (begins(s->name, text + arg, o->typed))
+				add(o, s->name, strlen(s->name), s->help, 1);
+		return;
+	}
+	while (value < at && strchr(" \t=", text[value]))
+		value++;
+	o->from = value;
+	for (const struct ui_setting *s = settings; s && s->name; s++)
+		if (strlen(s->name) == name && begins(s->name, text + arg, name))
+			find_words(o, s->values, text + value, at - value);
+}
+
 /* ---- paths ---- */
 
 /* A path as it is typed, taken out of its quotes. */
@@ -313,7 +333,7 @@ static void find_file(struct offers *o, const char *text, size_t arg, size_t at)
 /* ---- the list ---- */
 
 enum offer_kind offers_find(struct offers *o, const char *text, size_t n, size_t at, const struct ui_command *commands,
-                            char *const *names, size_t n_names)
+                            const struct ui_setting *settings, char *const *names, size_t n_names)
 {
 	const struct ui_command *c;
 	size_t name = 0, arg;
@@ -347,6 +367,10 @@ enum offer_kind offers_find(struct offers *o, const char *text, size_t n, size_t
 	case ARG_SESSION:
 		o->kind = OFFER_NAMES;
 		find_names(o, names, n_names, text + arg, at - arg);
+		break;
+	case ARG_SETTING:
+		o->kind = OFFER_WORDS;
+		find_settings(o, settings, text, arg, at);
 		break;
 	case ARG_WORD:
 		o->kind = OFFER_WORDS;

@@ -44,7 +44,7 @@ struct offers {
 void offers_close(struct offers *);                    /* all zero: closed */
 /* What could stand at byte `at` of the text: the kind, with an empty list if nothing fits. */
 enum offer_kind offers_find(struct offers *, const char *text, size_t n, size_t at, const struct ui_command *,
-                            char *const *names, size_t n_names);
+                            const struct ui_setting *, char *const *names, size_t n_names);
 /* What replaces from..to: the offer, whole; or as much as all of them have in common. */
 void offers_text(const struct offers *, size_t which, struct str *out);
 int  offers_common(const struct offers *, struct str *out);   /* 0: no more than what is there */

@@ -36,6 +36,7 @@ enum { LINE_MOST = 256 << 20 };  /* bytes of a draft; readline counts in int */
 struct input {
 	int open;
 	const struct ui_command *commands;
+	const struct ui_setting *settings;
 	char **names; size_t n_names;
 	struct str history;             /* path; empty: none */
 	FILE *null;

@@ -8,14 +8,16 @@
 #include "ui/grid.h"
 #include "ui/keys.h"
 
-#define PANES(X) X(SESSIONS, sessions_pane) X(DOCUMENTS, documents_pane) X(HELP, help_pane) X(CACHE, cache_pane)
+#define PANES(X) X(SESSIONS, sessions_pane) X(DOCUMENTS, documents_pane) X(HELP, help_pane) X(CACHE, cache_pane) \
+	X(PALETTE, palette_pane)
 
 #define PANE_ID(name, ops) name,
 enum pane_id { NO_PANE, PANES(PANE_ID) N_PANES };
 #undef PANE_ID
 
-/* What a pane did with a key.  PANE_ACTION: *out is for the application; its text is valid until the pane's next call. */
-enum pane_key { PANE_NOT_MINE, PANE_USED, PANE_CLOSE, PANE_ACTION };
+/* What a pane did with a key.  PANE_ACTION: *out is for the application; its text is valid until the pane's next call.  PANE_CHOSEN: the
+ * palette closes, and what was chosen is done. */
+enum pane_key { PANE_NOT_MINE, PANE_USED, PANE_CLOSE, PANE_ACTION, PANE_CHOSEN };
 struct hint { const char *key, *does; };
 
 /* What of a pane is open now. */
@@ -83,6 +85,19 @@ void documents_pane_post(struct pane *, const struct ui_document *, size_t n);
 void documents_pane_goto(struct pane *, const char *where);
 void documents_pane_show(struct pane *, size_t document, size_t from, size_t to);
 void documents_pane_lens(struct pane *, size_t document, const struct ui_span *, size_t n);
+
+/* The palette (pane_palette.c). */
+enum palette_kind { PALETTE_TEXT, PALETTE_ACT, PALETTE_DOCUMENT, PALETTE_SESSION };
+struct palette_choice {
+	enum palette_kind what;
+	const char *text;                 /* a command; one that ends with a blank waits for more in the input line */
+	int draft;                        /* it goes into the input line in any case */
+	int act;                          /* of enum act */
+	int64_t id;                       /* of the session; the number of the document, from 0 */
+};
+void palette_pane_documents(struct pane *, const struct ui_document *, size_t n);
+void palette_pane_sessions(struct pane *, const struct ui_session *, size_t n);
+const struct palette_choice *palette_pane_chosen(const struct pane *);   /* after PANE_CHOSEN; until the pane's next call */
 
 /* The cache (pane_cache.c): the pane is its full form; bar and side panel stand beside other things. */
 void cache_pane_post(struct pane *, const struct ui_cache *);

@@ -44,7 +44,7 @@ int ui_open(struct ui **out, const struct ui_options *o, struct err *e)
 	transcript_ascii(u->transcript, o->ascii);
 	panes_open(u, o);
 	u->color = o->color;
-	input_open(o->history, o->commands);
+	input_open(o->history, o->commands, o->settings);
 	u->dirty = 1;
 	*out = u;
 	return 0;

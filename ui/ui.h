@@ -116,12 +116,17 @@ struct ui_command {
 	const char *name, *aliases;       /* "/undo"; words with blanks between them */
 	const char *args, *help;
 	enum ui_busy busy;
-	enum ui_arg { ARG_NONE, ARG_FILE, ARG_SESSION, ARG_WORD } arg;   /* what completion offers for the argument */
+	enum ui_arg { ARG_NONE, ARG_FILE, ARG_SESSION, ARG_WORD, ARG_SETTING } arg;   /* what completion offers for the argument */
+};
+/* What ARG_SETTING completes: a name, then one of its values. */
+struct ui_setting {
+	const char *name, *values, *help;   /* "docs"; "auto|whole|passages", or "" where any value may stand; one line */
 };
 
 struct ui_options {
 	int w, h;
 	const struct ui_command *commands;   /* ends with name = NULL; outlives the ui */
+	const struct ui_setting *settings;   /* the same; or NULL */
 	const char *history;              /* file of the input line, or NULL */
 	int ascii;                        /* draw with ASCII only */
 	int color;                        /* the terminal has colours */
@@ -226,8 +231,8 @@ void ui_open_panel(struct ui *, const char *how);                    /* "", "off
 int  ui_search(struct ui *, const char *words);                      /* in the transcript; returns the number of matches */
 int  ui_copy(struct ui *, const char *what, struct err *);           /* "", "3", "code", "code 2", "all": becomes a UI_COPY */
 int  ui_theme(struct ui *, const char *name, struct err *);          /* "", "dark", "light", "mono" */
-void ui_raw(struct ui *);                                            /* toggle */
-void ui_mouse(struct ui *);                                          /* toggle */
+void ui_raw(struct ui *, int on);                                    /* on < 0: toggle */
+void ui_mouse(struct ui *, int on);                                  /* on < 0: toggle */
 
 /* ---- the figures of the cache (pane_cache.c) ---- */
 

@@ -208,11 +208,11 @@ int ui_act(struct ui *u, enum act what, const struct key *k)
 	case ACT_FIND:       find(u, 1); break;
 	case ACT_FIND_BACK:  find(u, -1); break;
 	case ACT_NEXT:       next_focus(u); break;
-	case ACT_MOUSE:      ui_mouse(u); break;
+	case ACT_MOUSE:      ui_mouse(u, -1); break;
 	case ACT_QUIT:       quit(u); break;
 	case ACT_NEW:        ui_submit_command(u, "/new"); break;
 	case ACT_THEME:      ui_theme(u, "", NULL); break;
-	case ACT_RAW:        ui_raw(u); break;
+	case ACT_RAW:        ui_raw(u, -1); break;
 	case ACT_EDITOR:     editor(u); break;
 	case ACT_STOP:       stop(u, k); break;
 	case ACT_BACK:       back(u); break;

@@ -154,18 +154,18 @@ int ui_theme(struct ui *u, const char *name, struct err *e)
 	return 0;
 }
 
-void ui_raw(struct ui *u)
+void ui_raw(struct ui *u, int on)
 {
-	int raw = !transcript_is_raw(u->transcript);
+	int raw = on < 0 ? !transcript_is_raw(u->transcript) : on;
 
 	transcript_raw(u->transcript, raw);
 	u->moved = 1;
 	ui_sayf(u, raw ? "raw answers" : "formatted answers");
 }
 
-void ui_mouse(struct ui *u)
+void ui_mouse(struct ui *u, int on)
 {
-	u->mouse = !u->mouse;
+	u->mouse = on < 0 ? !u->mouse : on;
 	todo_add(u, UI_MOUSE, NULL, 0, 0, u->mouse);
 	ui_sayf(u, u->mouse ? "the wheel scrolls; Shift selects text" : "the mouse selects text");
 }

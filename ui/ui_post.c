@@ -145,7 +145,8 @@ void ui_status(struct ui *u, const struct ui_status *s)
 void ui_documents(struct ui *u, const struct ui_document *d, size_t n)
 {
 	documents_pane_post(u->panes[DOCUMENTS], d, n);
-	u->dirty |= u->pane == DOCUMENTS;
+	palette_pane_documents(u->panes[PALETTE], d, n);
+	u->dirty |= u->pane == DOCUMENTS || u->pane == PALETTE;
 }
 
 void ui_sessions(struct ui *u, const struct ui_session *s, size_t n, int64_t now)
@@ -163,8 +164,10 @@ void ui_sessions(struct ui *u, const struct ui_session *s, size_t n, int64_t now
 	if (!found)
 		input_names(names, n_names);
 	free(names);
+	if (!found)
+		palette_pane_sessions(u->panes[PALETTE], s, n);
 	sessions_pane_post(u->panes[SESSIONS], s, n, now);
-	u->dirty |= u->pane == SESSIONS;
+	u->dirty |= u->pane == SESSIONS || u->pane == PALETTE;
 }
 
 void ui_preview(struct ui *u, int64_t id, const char *text, size_t n)

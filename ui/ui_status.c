@@ -196,7 +196,7 @@ void status_draw(const struct ui *u, const struct area *a)
 /* ---- hints ---- */
 
 static const struct hint on_line[] = {
-	{"F1", "Help"}, {"F2", "Cache"}, {"F3", "Find"}, {"F4", "Sessions"}, {"F5", "Documents"}, {"F6", "Read"},
+	{"F1", "Help"}, {"^P", "Do"}, {"F2", "Cache"}, {"F3", "Find"}, {"F4", "Sessions"}, {"F5", "Documents"}, {"F6", "Read"},
 	{"F10", "Quit"}, {0},
 };
 static const struct hint at_work[] = {
@@ -221,7 +221,7 @@ static const struct hint on_panel[] = {
 	{"Esc", "Write"}, {"?", "Legend"}, {"j k", "Scroll"}, {"F2", "All of it"}, {"F1", "Help"}, {0},
 };
 static const struct hint behind_leader[] = {
-	{"h", "Help"}, {"k", "Cache"}, {"/", "Find"}, {"s", "Sessions"}, {"d", "Documents"}, {"o", "Read"}, {"n", "New"},
+	{"h", "Help"}, {"p", "Palette"}, {"k", "Cache"}, {"/", "Find"}, {"s", "Sessions"}, {"d", "Documents"}, {"o", "Read"}, {"n", "New"},
 	{"y", "Copy"}, {"c", "Code"}, {"g", "Regenerate"}, {"e", "Editor"}, {"t", "Theme"}, {"r", "Raw"}, {"m", "Mouse"},
 	{"q", "Quit"}, {0},
 };

@@ -101,8 +101,23 @@ static void unknown_setting(struct chat *c, const char *key)
 	chat_error(c, &e);
 }
 
-/* Show the option, or set it where value is not empty.  key: the name that the user typed. */
-static void set_option(struct chat *c, const struct option_def *d, const char *key, const char *value)
+/* Write the value that the option has now into the config file. */
+static void save_option(struct chat *c, const struct option_def *d, const char *value)
+{
+	struct str path = {0};
+	struct err e = {0};
+
+	if (!(d->flags & OPT_CONFIG))
+		err_set(&e, ERR_USAGE, "'%s' has no place in the config file", d->name);
+	else if (!config_save(d, value, &path, &e))
+		notice(c, "[%s = %s, also from now on: saved in %s]", d->name, value, path.p);
+	if (e.code)
+		chat_error(c, &e);
+	str_free(&path);
+}
+
+/* Show the option, or set it where value is not empty.  key: the name that the user typed; save: in the config file, too. */
+static void set_option(struct chat *c, const struct option_def *d, const char *key, const char *value, int save)
 {
 	struct str s = {0};
 	struct err e = {0};
@@ -112,20 +127,46 @@ static void set_option(struct chat *c, const struct option_def *d, const char *k
 	if (d->type == OPT_POLICY) {
 		set_policy(c, where, value);
 		conversation_options_changed(&c->t, 0);
+		if (save && *value && !kv_policy_check(value, NULL))
+			save_option(c, d, value);
 	} else if (!*value) {
 		option_show(&c->o, d, &s);
-		notice(c, "%s %s", key, s.p);
+		if (save)
+			save_option(c, d, s.p ? s.p : "");
+		else
+			notice(c, "%s %s", key, s.p ? s.p : "");
 	} else if (option_set(&c->o, d, where, d->type == OPT_CHOICE ? options_own(&c->o, value, strlen(value)) : value, &e) < 0) {
 		chat_error(c, &e);
 	} else {
 		conversation_options_changed(&c->t, d->type == OPT_SEED);
+		option_show(&c->o, d, &s);
+		if (save)
+			save_option(c, d, s.p ? s.p : "");
+		else
+			notice(c, "[%s %s]", key, s.p ? s.p : "");
 	}
 	str_free(&s);
+}
+
+/* Take the word "--save" out of the words, wherever it stands; 1: it was there. */
+static int take_save(char *words)
+{
+	char *at = strstr(words, "--save");
+	size_t n;
+
+	if (!at || (at > words && !strchr(" \t", at[-1])) || !strchr(" \t", at[6]))
+		return 0;
+	n = 6 + strspn(at + 6, " \t");
+	memmove(at, at + n, strlen(at + n) + 1);
+	for (n = strlen(words); n && strchr(" \t", words[n - 1]);)
+		words[--n] = 0;
+	return 1;
 }
 
 void slash_set(struct chat *c, char *arg)
 {
 	const struct option_def *d;
+	int save = take_save(arg);
 	char *value = arg + strcspn(arg, " \t=");
 
 	/* ollama's spelling: /set parameter temperature 0.5. */
@@ -147,7 +188,7 @@ void slash_set(struct chat *c, char *arg)
 	value += strspn(value, " \t=");
 	d = set_find(arg);
 	if (d)
-		set_option(c, d, arg, value);
+		set_option(c, d, arg, value, save);
 	else
 		unknown_setting(c, arg);
 }

@@ -9,7 +9,7 @@ static const struct slash commands[] = {
 	{"/quit", "/exit /bye /q", "", "end", BUSY_QUEUED, ARG_NONE, slash_quit},
 	{"/new", "/clear", "", "start anew without the messages; documents stay", BUSY_QUEUED, ARG_NONE, slash_new},
 	{"/system", "", "[TEXT]", "show or set the system prompt (\"\": the template's own)", BUSY_QUEUED, ARG_NONE, slash_system},
-	{"/set", "", "[KEY [VALUE]]", "show or change temp, top-k, top-p, min-p, penalties, seed, n, kv, docs, passages", BUSY_QUEUED, ARG_WORD, slash_set},
+	{"/set", "", "[KEY [VALUE]] [--save]", "show or change a setting; --save: in the config file, too", BUSY_QUEUED, ARG_WORD, slash_set},
 	{"/regen", "/retry /regenerate", "", "answer the last question again", BUSY_QUEUED, ARG_NONE, slash_regen},
 	{"/undo", "", "[N]", "undo the last turn, or the last N", BUSY_QUEUED, ARG_NONE, slash_undo},
 	{"/edit", "", "[TEXT|N]", "ask TEXT in place of the last question, or edit that of N turns ago", BUSY_QUEUED, ARG_NONE, slash_edit},

@@ -3,6 +3,7 @@
  *     table.c       their tables, the defaults
  *     value.c       an option's value from text, and as text
  *     parse.c       config file, environment, command line
+ *     config.c      the config file: reading it, saving one key
  *     help.c        --help
  *     completion.c  completion scripts for shells
  *
@@ -102,6 +103,7 @@ struct options {
 	const char *think;            /* what becomes of reasoning: "auto", "show", "hide", "off" */
 	const char *docs;             /* how documents reach the model: "auto", "whole", "passages" */
 	const char *recall;           /* bring back evicted turns that a question asks about: "on", "off" */
+	const char *mouse, *panel, *answers;   /* of the screen: "off", "on"; the same; "formatted", "raw" */
 	const char *sources;          /* name the passages that an answer rests on: "on", "off" */
 	int32_t passages;             /* the most passages that go with a question */
 	int json, raw, line, quiet, verbose, help, version;
@@ -150,6 +152,12 @@ void options_take_back(struct options *o, const struct options *copy);
 char *options_own(struct options *, const char *text, size_t n);
 /* The value as text, for /set. */
 void option_show(const struct options *, const struct option_def *, struct str *out);
+
+/* Reads the config file, if there is one, into the options (which options_parse() does). */
+int config_read(struct options *, struct err *);
+/* Give the key of this option a value in the config file; every other line stays as it is.  value: as option_set() takes it.  Appends
+ * the file's path to *where.  0, or -1: nothing was changed. */
+int config_save(const struct option_def *, const char *value, struct str *where, struct err *);
 
 /* --help: everything, or one command (and its options).  keys: adds the keys and commands of the full screen (--help keys). */
 void options_help(const struct options *, void (*keys)(struct str *out), struct str *out);

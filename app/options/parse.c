@@ -1,10 +1,9 @@
-/* app/options/parse.c - options from the config file, the environment and the command line.
+/* app/options/parse.c - options from the config file (config.c), the environment and the command line.
  *
  * A first word that names a command selects it; otherwise every word is a document.  Options may stand before or after the
  * words. */
 #include "app/options/options.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +11,7 @@
 
 #include "app/term/term.h"
 
-/* ---- environment and config file ---- */
+/* ---- environment ---- */
 
 static int read_environment(struct options *o, struct err *e)
 {
@@ -26,82 +25,6 @@ static int read_environment(struct options *o, struct err *e)
 			return -1;
 	}
 	return 0;
-}
-
-static char *trim(char *s)
-{
-	size_t n;
-
-	s += strspn(s, " \t\r\n");
-	n = strlen(s);
-	while (n && strchr(" \t\r\n", s[n - 1]))
-		s[--n] = 0;
-	return s;
-}
-
-/* `key = value` lines; `#` begins a comment line; quotes around a value keep its blanks. */
-static int read_config(struct options *o, struct err *e)
-{
-	struct str path = {0};
-	char *line = NULL, *key, *value;
-	size_t cap = 0;
-	int number = 0, rc = 0;
-	FILE *f;
-
-	if (user_path(&path, DIR_CONFIG, "config", NULL))
-		return 0;
-	f = fopen(path.p, "re");
-	if (!f) {
-		if (errno != ENOENT && errno != ENOTDIR)
-			rc = err_set(e, ERR_USAGE, "cannot read config file '%.200s': %s", path.p, strerror(errno));
-		str_free(&path);
-		return rc;
-	}
-	while (!rc && getline(&line, &cap, f) >= 0) {
-		const struct option_def *d;
-		char where[300];
-		size_t n;
-
-		number++;
-		key = trim(line);
-		if (!*key || *key == '#')
-			continue;
-		value = strchr(key, '=');
-		if (!value) {
-			rc = err_set(e, ERR_USAGE, "config file '%.200s' line %d: no '=' in it; lines read KEY = VALUE",
-			             path.p, number);
-			break;
-		}
-		*value++ = 0;
-		key = trim(key);
-		value = trim(value);
-		n = strlen(value);
-		if (n >= 2 && value[0] == '"' && value[n - 1] == '"') {
-			value[n - 1] = 0;
-			value++;
-		}
-		for (d = option_defs; d->name; d++)
-			if ((d->flags & OPT_CONFIG) && !strcmp(d->name, key))
-				break;
-		if (!d->name) {
-			struct nearest near;
-			nearest_init(&near, key, strlen(key));
-			for (d = option_defs; d->name; d++)
-				if (d->flags & OPT_CONFIG)
-					nearest_try(&near, d->name);
-			rc = err_set(e, ERR_USAGE, "config file '%.200s' line %d: unknown key '%.40s'%s%s%s", path.p, number,
-			             key, near.best ? "; is it '" : "", near.best ? near.best : "", near.best ? "'?" : "");
-			break;
-		}
-		snprintf(where, sizeof where, "config file '%.200s' line %d: '%s'", path.p, number, d->name);
-		rc = option_set(o, d, where, options_own(o, value, strlen(value)), e);
-	}
-	if (!rc && ferror(f))
-		rc = err_set(e, ERR_USAGE, "cannot read config file '%.200s': %s", path.p, strerror(EIO));
-	free(line);
-	fclose(f);
-	str_free(&path);
-	return rc;
 }
 
 /* ---- command line ---- */
@@ -350,7 +273,7 @@ int options_parse(struct options *o, int argc, char **argv, struct err *e)
 	free(o->said);
 	options_default(o);
 	o->file = file;
-	if (read_config(o, e) < 0 || read_environment(o, e) < 0)
+	if (config_read(o, e) < 0 || read_environment(o, e) < 0)
 		return -1;
 	return parse_argv(o, argc, argv, e);
 }

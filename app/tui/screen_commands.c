@@ -116,15 +116,39 @@ static int run_theme(struct tui *t, const char *arg, struct err *e)
 static int run_raw(struct tui *t, const char *arg, struct err *e)
 {
 	(void)arg, (void)e;
-	ui_raw(t->ui);
+	ui_raw(t->ui, -1);
 	return 0;
 }
 
 static int run_mouse(struct tui *t, const char *arg, struct err *e)
 {
 	(void)arg, (void)e;
-	ui_mouse(t->ui);
+	ui_mouse(t->ui, -1);
 	return 0;
+}
+
+/* Settings of the screen hold at once; the worker keeps them, and says so. */
+static int run_set(struct tui *t, const char *arg, struct err *e)
+{
+	static const struct { const char *name, *value; } off[] = {{"mouse", "off"}, {"answers", "formatted"}, {"panel", "off"}},
+	                                                  on[] = {{"mouse", "on"}, {"answers", "raw"}, {"panel", "on"}};
+	size_t name = strcspn(arg, " \t="), value = name + strspn(arg + name, " \t="), n = strcspn(arg + value, " \t");
+
+	(void)e;
+	for (size_t i = 0; i < 3; i++) {
+		int is_on = strlen(on[i].value) == n && !strncmp(arg + value, on[i].value, n);
+		int is_off = strlen(off[i].value) == n && !strncmp(arg + value, off[i].value, n);
+
+		if (strlen(on[i].name) != name || strncmp(arg, on[i].name, name) || (!is_on && !is_off))
+			continue;
+		if (i == 0)
+			ui_mouse(t->ui, is_on);
+		else if (i == 1)
+			ui_raw(t->ui, is_on);
+		else
+			ui_open_panel(t->ui, is_on ? "bar" : "off");
+	}
+	return 1;
 }
 
 static const struct screen_slash screen_slashes[] = {
@@ -142,6 +166,7 @@ static const struct screen_slash screen_slashes[] = {
 	{"/theme", "", "[dark|light|mono]", "another colour theme", BUSY_ALLOWED, ARG_WORD, run_theme},
 	{"/raw", "", "", "toggle formatted and raw answers", BUSY_ALLOWED, ARG_NONE, run_raw},
 	{"/mouse", "", "", "toggle wheel scrolling; Shift selects text", BUSY_ALLOWED, ARG_NONE, run_mouse},
+	{"/set", "", "[KEY [VALUE]] [--save]", "show or change a setting; --save: in the config file, too", BUSY_QUEUED, ARG_SETTING, run_set},
 	{NULL, NULL, NULL, NULL, BUSY_ALLOWED, ARG_NONE, NULL},
 };
 
@@ -176,9 +201,39 @@ static struct ui_command *command_table(void)
 	return table;
 }
 
+/* What /set changes: the options themselves, under the names that /set knows. */
+static struct ui_setting *setting_table(void)
+{
+	struct ui_setting *table;
+	size_t n = 0, k = 0;
+
+	while (option_defs[n].name)
+		n++;
+	table = xcalloc(n + 1, sizeof *table);
+	for (const struct option_def *d = option_defs; d->name; d++)
+		if (d->flags & OPT_SET)
+			table[k++] = (struct ui_setting){
+				.name = !strcmp(d->name, "predict") ? "n" : d->name, .values = d->type == OPT_CHOICE ? d->arg : "", .help = d->help,
+			};
+	return table;
+}
+
 void tui_commands(struct tui *t)
 {
 	t->commands = command_table();
+	t->settings = setting_table();
+}
+
+void tui_look(struct tui *t)
+{
+	const struct options *o = &t->chat->o;
+
+	if (!strcmp(o->mouse, "on"))
+		ui_mouse(t->ui, 1);
+	if (!strcmp(o->answers, "raw"))
+		ui_raw(t->ui, 1);
+	if (!strcmp(o->panel, "on"))
+		ui_open_panel(t->ui, "bar");
 }
 
 void tui_help(struct str *out)

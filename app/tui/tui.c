@@ -508,6 +508,7 @@ int tui_open(struct tui **out, struct chat *c, int fd, int w, int h, const char 
 		make_parents(history.p);
 	uo.history = fd < 0 ? NULL : history.p;
 	uo.commands = t->commands;
+	uo.settings = t->settings;
 	uo.utc = uo.ascii = 0;
 	uo.color = !strcmp(c->o.color, "always");
 	if (fd >= 0) {
@@ -526,6 +527,7 @@ int tui_open(struct tui **out, struct chat *c, int fd, int w, int h, const char 
 		goto done;
 	if (t->still)
 		worker_still(t->worker);
+	tui_look(t);
 	greet(t, note);
 	if (worker_start(t->worker, e) < 0)
 		goto done;
@@ -555,6 +557,7 @@ void tui_close(struct tui *t)
 	if (t->store)
 		store_close(t->store);
 	free(t->commands);
+	free(t->settings);
 	free(t);
 }
 

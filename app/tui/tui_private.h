@@ -15,6 +15,7 @@ struct tui {
 	struct worker *worker;
 	struct store *store;         /* main's own connection, which only reads; NULL: nothing is saved */
 	struct ui_command *commands;
+	struct ui_setting *settings;
 	int fd;
 	int left;                    /* the user quits, or the terminal is lost */
 	int signal;                  /* that ended the program; 0 = none */
@@ -37,6 +38,7 @@ struct tui {
 void tui_measure(struct tui *);                       /* the terminal may have another size */
 /* screen_commands.c */
 void tui_commands(struct tui *);                      /* the table for ui_open() */
+void tui_look(struct tui *);                          /* the screen as the options want it: mouse, panel, answers */
 void tui_take(struct tui *, struct str *text);        /* what the user sent: a command of the screen, or the worker's */
 /* session_lists.c */
 void tui_store(struct tui *);                         /* opens main's own connection to the store, if there is one; it only reads */

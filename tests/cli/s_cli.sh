@@ -213,6 +213,19 @@ printf 'Name a colour.\n/regen\n/undo\n/new\n/set temp 0\n/stats\n' | "$weir" --
 rc=$?
 if [ $rc = 0 ] && [ "$(sed 's/.*"tokens":\(\[[^]]*\]\).*/\1/' "$dir/out" | sort -u | wc -l)" = 1 ] && grep -q 'context' "$dir/err"
 then ok "commands work in a pipe"; else bad "commands work in a pipe" "status $rc: $(cat "$dir/out" "$dir/err" | head -n 4)"; fi
+printf '# mine\ntemp = 1\n# and this\ntop-k=5' >"$dir/config/weir/config"
+printf '/set temp 0.5\n/set temp 0.25 --save\n/set mouse on --save\n/set --save min-p\n' | "$weir" >"$dir/out" 2>"$dir/err"
+rc=$?
+expect "/set says what it has set" 0 '^\[temp 0.5\]'
+printf '# mine\ntemp = 0.25\n# and this\ntop-k=5\nmouse = on\nmin-p = 0.05\n' >"$dir/want"
+if cmp -s "$dir/want" "$dir/config/weir/config"
+then ok "/set --save changes its line of the config file alone"; else bad "/set --save changes its line of the config file alone" "$(cat "$dir/config/weir/config")"; fi
+chmod 500 "$dir/config/weir"
+printf '/set temp 0.5 --save\n' | "$weir" >"$dir/out" 2>"$dir/err"
+if [ "$(id -u)" = 0 ] || grep -q 'cannot write config file' "$dir/err"
+then ok "a config file that cannot be written is an error"; else bad "a config file that cannot be written is an error" "$(cat "$dir/err")"; fi
+chmod 700 "$dir/config/weir"
+rm "$dir/config/weir/config"
 printf '/nwe\n' | "$weir" >"$dir/out" 2>"$dir/err"
 rc=$?
 expect "an unknown command is 2 and names the nearest" 2 'is it /new?'

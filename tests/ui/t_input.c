@@ -26,7 +26,7 @@ static void begin(const char *history)
 {
 	setenv("INPUTRC", "/dev/null", 1);
 	setlocale(LC_CTYPE, "C.UTF-8");
-	input_open(history, commands);
+	input_open(history, commands, NULL);
 }
 
 static void end(void)

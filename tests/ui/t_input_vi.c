@@ -47,7 +47,7 @@ static void begin(void)
 	setlocale(LC_CTYPE, "");
 	if (!setlocale(LC_CTYPE, "C.UTF-8"))
 		SKIP("there is no locale C.UTF-8");
-	input_open(NULL, commands);
+	input_open(NULL, commands, NULL);
 	unlink(path);
 }
 

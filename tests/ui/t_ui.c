@@ -29,6 +29,14 @@ static const struct ui_command commands[] = {
 	{"/edit", "", "TEXT", "ask TEXT in place of the last question", BUSY_QUEUED, ARG_NONE},
 	{"/read", "/open /file", "FILE", "read a document", BUSY_QUEUED, ARG_FILE},
 	{"/stats", "/status", "", "tokens, speed and memory", BUSY_ALLOWED, ARG_NONE},
+	{"/set", "", "[KEY [VALUE]]", "show or change a setting", BUSY_QUEUED, ARG_SETTING},
+	{0},
+};
+
+static const struct ui_setting settings[] = {
+	{"temp", "", "temperature; 0 takes the likeliest token"},
+	{"docs", "auto|whole|passages", "how documents reach the model"},
+	{"mouse", "off|on", "the wheel scrolls"},
 	{0},
 };
 
@@ -38,7 +46,7 @@ static int ascii;
 
 static void opened(int w, int h)
 {
-	struct ui_options o = {.w = w, .h = h, .commands = commands, .ascii = ascii, .utc = 1};
+	struct ui_options o = {.w = w, .h = h, .commands = commands, .settings = settings, .ascii = ascii, .utc = 1};
 	struct err e = {0};
 
 	setlocale(LC_ALL, "C.UTF-8");
@@ -120,6 +128,7 @@ static const char *draft(void)
 #define END "\33[F"
 #define CTRL(c) (char[]){(c) & 31, 0}
 #define CTRL_L "\14"
+#define CTRL_P "\20"
 
 static void work(const char *verb)
 {
@@ -480,7 +489,7 @@ TEST(leader)
 {
 	opened(80, 24);
 	CHECK_STR(key(CTRL('x')), "");
-	CHECK(shows("Ctrl-X h Help  k Cache"));
+	CHECK(shows("Ctrl-X h Help  p Palette  k Cache"));
 	CHECK_STR(key("n"), "SEND /new|");
 	CHECK_STR(draft(), "");
 	type("text");
@@ -615,6 +624,76 @@ TEST(empty_draft_keys)
 	CHECK(!shows("Keys everywhere"));
 	type("q");
 	CHECK_STR(draft(), "?q");
+	closed();
+}
+
+TEST(palette)
+{
+	struct ui_session s[2] = {
+		{.id = 7, .name = "lease", .title = "What is due?", .model = "m", .snippet = "", .here = 1},
+		{.id = 8, .name = "", .title = "A story about a mill", .model = "m", .snippet = ""},
+	};
+	struct ui_document d[2] = {{"report.pdf", "one", 3, 3, 1, -1, NULL, 0}, {"island.txt", "two\n", 4, 4, 1, -1, NULL, 0}};
+
+	opened(100, 30);
+	ui_documents(u, d, 2);
+	type("a draft");
+	CHECK_STR(key(CTRL('p')), "LIST|");
+	ui_sessions(u, s, 2, 1000);
+	CHECK(shows("command /new"));
+	type("set");
+	CHECK(shows("setting docs") && !shows("/new"));
+	key(ESC);
+	key(CTRL('p'));
+	/* what a newcomer types: words of the description, parts of names, letters in their order */
+	type("xyzzy");
+	CHECK(shows("nothing is called that"));
+	key(ESC);
+	CHECK_STR(draft(), "a draft");
+	key(CTRL('p'));
+	type("how do i quit");
+	CHECK_STR(key("\r"), "QUIT|");
+	type("a draft");
+	key(CTRL('p'));
+	type("regenerate answer");
+	CHECK_STR(key("\r"), "SEND /regen|");
+	CHECK_STR(draft(), "a draft");
+	key(CTRL('p'));
+	type("tmp");
+	CHECK_STR(key("\r"), "");
+	CHECK_STR(draft(), "/set temp ");
+	key(CTRL('p'));
+	type("stats");
+	CHECK_STR(key("\t"), "");
+	CHECK_STR(draft(), "/stats");
+	input_set("", 0);
+	key(CTRL('p'));
+	type("isl");
+	CHECK_STR(key("\r"), "");
+	CHECK(u->pane == DOCUMENTS && shows("two"));
+	key(CTRL('p'));
+	type("mill");
+	CHECK_STR(key("\r"), "SWITCH #8|");
+	CHECK_INT(u->pane, NO_PANE);
+	key(CTRL('p'));
+	type("colour theme");
+	CHECK(strstr(key("\r"), "THEME "));
+	closed();
+}
+
+TEST(settings_are_completed)
+{
+	opened(100, 30);
+	type("/set ");
+	key("\t");
+	CHECK(shows("temp") && shows("temperature; 0 takes") && shows("how documents reach"));
+	key(CTRL('c'));
+	type("/set d");
+	key("\t");
+	CHECK_STR(draft(), "/set docs ");
+	type("w");
+	key("\t");
+	CHECK_STR(draft(), "/set docs whole");
 	closed();
 }
 
@@ -1107,6 +1186,13 @@ static void scene_help_search(void)
 	type("copy");
 }
 
+static void scene_palette(void)
+{
+	some_messages();
+	key(CTRL('p'));
+	type("set");
+}
+
 static void scene_quit(void)
 {
 	some_messages();
@@ -1175,7 +1261,7 @@ TEST(whole_screens)
 	static const struct { const char *name; void (*make)(void); } scene[] = {
 		{"start", scene_start}, {"transcript", scene_transcript}, {"reading", scene_reading}, {"answering", scene_answering},
 		{"queue", scene_queue}, {"scrolled", scene_scrolled}, {"search", scene_search}, {"help", scene_help},
-		{"help search", scene_help_search}, {"quit", scene_quit}, {"popup", scene_popup}, {"bar", scene_bar}, {"legend", scene_legend}, {"leader", scene_leader},
+		{"help search", scene_help_search}, {"palette", scene_palette}, {"quit", scene_quit}, {"popup", scene_popup}, {"bar", scene_bar}, {"legend", scene_legend}, {"leader", scene_leader},
 		{"refused", scene_refused}, {"draft", scene_draft},
 	};
 	static const int size[][2] = {{80, 24}, {120, 40}, {20, 6}};
@@ -1363,7 +1449,7 @@ static void any_event(void)
 	case 21: ui_copy(u, test_rand() % 2 ? "all" : "1", &e); break;
 	case 22: any_cache(); break;
 	case 23: ui_lens(u, (int)(test_rand() % 5) - 2, span, 2); break;
-	case 24: ui_raw(u); break;
+	case 24: ui_raw(u, -1); break;
 	default:
 		if (test_rand() % 20 == 0)
 			ui_clear(u);
@@ -1376,7 +1462,7 @@ static void any_event(void)
 TEST(random_typist)
 {
 	static const char *const moves[] = {F1, F2, F3, F4, F5, F6, F6, ESC, ESC, UP, DOWN, PGUP, PGDN, HOME, END, "\33[C", "\33[D",
-	                                    "\t", "\33[<0;5;5M", "\33[<64;5;5M", "\33[1;3A", "\33[1;2R", CTRL_L};
+	                                    "\t", "\33[<0;5;5M", "\33[<64;5;5M", "\33[1;3A", "\33[1;2R", CTRL_L, CTRL_P, CTRL_P};
 	long n = 100000, in_line = 0, in_field = 0, read = 0;
 	struct ui_action a;
 

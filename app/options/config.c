@@ -1,0 +1,178 @@
+/* app/options/config.c - the config file: `key = value` lines; `#` begins a comment line; quotes around a value keep its blanks. */
+#include "app/options/options.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "app/term/term.h"
+
+static char *trim(char *s)
+{
+	size_t n;
+
+	s += strspn(s, " \t\r\n");
+	n = strlen(s);
+	while (n && strchr(" \t\r\n", s[n - 1]))
+		s[--n] = 0;
+	return s;
+}
+
+int config_read(struct options *o, struct err *e)
+{
+	struct str path = {0};
+	char *line = NULL, *key, *value;
+	size_t cap = 0;
+	int number = 0, rc = 0;
+	FILE *f;
+
+	if (user_path(&path, DIR_CONFIG, "config", NULL))
+		return 0;
+	f = fopen(path.p, "re");
+	if (!f) {
+		if (errno != ENOENT && errno != ENOTDIR)
+			rc = err_set(e, ERR_USAGE, "cannot read config file '%.200s': %s", path.p, strerror(errno));
+		str_free(&path);
+		return rc;
+	}
+	while (!rc && getline(&line, &cap, f) >= 0) {
+		const struct option_def *d;
+		char where[300];
+		size_t n;
+
+		number++;
+		key = trim(line);
+		if (!*key || *key == '#')
+			continue;
+		value = strchr(key, '=');
+		if (!value) {
+			rc = err_set(e, ERR_USAGE, "config file '%.200s' line %d: no '=' in it; lines read KEY = VALUE",
+			             path.p, number);
+			break;
+		}
+		*value++ = 0;
+		key = trim(key);
+		value = trim(value);
+		n = strlen(value);
+		if (n >= 2 && value[0] == '"' && value[n - 1] == '"') {
+			value[n - 1] = 0;
+			value++;
+		}
+		for (d = option_defs; d->name; d++)
+			if ((d->flags & OPT_CONFIG) && !strcmp(d->name, key))
+				break;
+		if (!d->name) {
+			struct nearest near;
+			nearest_init(&near, key, strlen(key));
+			for (d = option_defs; d->name; d++)
+				if (d->flags & OPT_CONFIG)
+					nearest_try(&near, d->name);
+			rc = err_set(e, ERR_USAGE, "config file '%.200s' line %d: unknown key '%.40s'%s%s%s", path.p, number,
+			             key, near.best ? "; is it '" : "", near.best ? near.best : "", near.best ? "'?" : "");
+			break;
+		}
+		snprintf(where, sizeof where, "config file '%.200s' line %d: '%s'", path.p, number, d->name);
+		rc = option_set(o, d, where, options_own(o, value, strlen(value)), e);
+	}
+	if (!rc && ferror(f))
+		rc = err_set(e, ERR_USAGE, "cannot read config file '%.200s': %s", path.p, strerror(EIO));
+	free(line);
+	fclose(f);
+	str_free(&path);
+	return rc;
+}
+
+/* ---- saving one key ---- */
+
+/* Does the line give this key a value? */
+static int sets_key(const char *line, const char *key)
+{
+	size_t n = strlen(key);
+
+	line += strspn(line, " \t");
+	return !strncmp(line, key, n) && line[n + strspn(line + n, " \t")] == '=';
+}
+
+static void add_line(struct str *out, const char *key, const char *value)
+{
+	size_t n = strlen(value);
+	int quoted = !n || strchr(" \t\"", value[0]) || strchr(" \t\"", value[n - 1]);
+
+	str_addf(out, quoted ? "%s = \"%s\"\n" : "%s = %s\n", key, value);
+}
+
+/* All lines of the file but for those that set the key: the first of them is replaced, a missing one is appended. */
+static int changed_lines(const char *path, const char *key, const char *value, struct str *out, struct err *e)
+{
+	FILE *f = fopen(path, "re");
+	char *line = NULL;
+	size_t cap = 0;
+	ssize_t n;
+	int placed = 0, rc = 0;
+
+	if (!f && errno != ENOENT)
+		return err_set(e, ERR_FAIL, "cannot read config file '%.200s': %s", path, strerror(errno));
+	while (f && (n = getline(&line, &cap, f)) >= 0) {
+		if (!sets_key(line, key)) {
+			str_add(out, line, (size_t)n);
+			if (n && line[n - 1] != '\n')
+				str_adds(out, "\n");
+		} else if (!placed++) {
+			add_line(out, key, value);
+		}
+	}
+	if (f && ferror(f))
+		rc = err_set(e, ERR_FAIL, "cannot read config file '%.200s': %s", path, strerror(EIO));
+	if (!placed)
+		add_line(out, key, value);
+	free(line);
+	if (f)
+		fclose(f);
+	return rc;
+}
+
+/* The new file replaces the old one when all of it is on the disk. */
+static int replace_file(const char *path, const struct str *text, struct err *e)
+{
+	struct str next = {0};
+	struct stat st;
+	int fd, rc = 0;
+
+	str_addf(&next, "%s.XXXXXX", path);
+	fd = mkstemp(next.p);
+	if (fd < 0 || fchmod(fd, stat(path, &st) ? 0600 : st.st_mode & 0777) || write_all(fd, text->p, text->n) || fsync(fd) ||
+	    rename(next.p, path))
+		rc = err_set(e, ERR_FAIL, "cannot write config file '%.200s': %s", path, strerror(errno));
+	if (fd >= 0) {
+		close(fd);
+		if (rc)
+			unlink(next.p);
+	}
+	str_free(&next);
+	return rc;
+}
+
+int config_save(const struct option_def *d, const char *value, struct str *where, struct err *e)
+{
+	struct str text = {0};
+	char *file;
+	int rc;
+
+	if (strpbrk(value, "\r\n"))
+		return err_set(e, ERR_USAGE, "a value with a line break cannot stand in the config file");
+	if (user_path(where, DIR_CONFIG, "config", e))
+		return -1;
+	if (make_parents(where->p))
+		return err_set(e, ERR_FAIL, "cannot make the folder of config file '%.200s': %s", where->p, strerror(errno));
+	/* A link stays a link: what it points to is written. */
+	file = realpath(where->p, NULL);
+	rc = changed_lines(file ? file : where->p, d->name, value, &text, e);
+	if (!rc)
+		rc = replace_file(file ? file : where->p, &text, e);
+	free(file);
+	str_free(&text);
+	return rc;
+}
