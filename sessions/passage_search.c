@@ -9,10 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-	WORDS_MOST = 64,           /* of a question; the first ones */
-	COMMON_ABOVE = 400,        /* sentences: in a text with fewer of them no word is too common */
-};
+enum { COMMON_ABOVE = 400 };   /* sentences: in a text with fewer of them no word is too common */
 static const double COMMON_SHARE = 0.12;   /* a word in more of the sentences says nothing and is skipped: "the" */
 static const double ASKING_WEIGHT = 0.1;   /* of a word that only asks: a question of nothing else is searched all the same */
 static const double K1 = 0.9, B = 0.6;     /* of bm25 */
@@ -20,8 +17,6 @@ static const double SENTENCE_WEIGHT = 0.75; /* of a passage's best sentence, bes
 static const double HEADING_WEIGHT = 0.3;  /* of a word that stands in the passage's heading only, as a part of its weight */
 
 /* ---- the question ---- */
-
-struct word { char *text; size_t n; char *stem; size_t n_stem; double weight; };
 
 /* Words that make a question a question and are rare in the text that answers it, as their bm25 would not tell: English, German, French,
  * Spanish. */
@@ -35,7 +30,7 @@ static const char *const asking[] = {
 	"qu\xc3\xa9", "qui\xc3\xa9n", "cu\xc3\xa1ndo", "d\xc3\xb3nde", "c\xc3\xb3mo", "cu\xc3\xa1l", "cu\xc3\xa1ntos", "el", "los", "las", "es", "fue", "de", "en", "y",
 };
 
-static int is_asking(const struct word *w)
+static int is_asking(const struct question_word *w)
 {
 	char low[12];
 
@@ -47,30 +42,6 @@ static int is_asking(const struct word *w)
 		if (!strcmp(low, asking[i]))
 			return 1;
 	return 0;
-}
-
-struct question { struct str folded; struct word word[WORDS_MOST]; size_t n; };
-
-static int on_word(const char *stem, size_t n, size_t from, size_t to, void *ud)
-{
-	struct question *q = ud;
-
-	for (size_t i = 0; i < q->n; i++)
-		if (q->word[i].n_stem == n && !memcmp(q->word[i].stem, stem, n))
-			return 0;
-	if (to > q->folded.n || from >= to || memchr(q->folded.p + from, '"', to - from))
-		return 0;
-	q->word[q->n++] = (struct word){.text = xstrndup(q->folded.p + from, to - from), .n = to - from, .stem = xstrndup(stem, n), .n_stem = n};
-	return q->n == WORDS_MOST;
-}
-
-static void question_free(struct question *q)
-{
-	for (size_t i = 0; i < q->n; i++) {
-		free(q->word[i].text);
-		free(q->word[i].stem);
-	}
-	str_free(&q->folded);
 }
 
 /* ---- the texts ---- */
@@ -166,7 +137,7 @@ static double saturate(double count, double words, double mean)
 }
 
 /* The sentences that have the word: numbers from all texts into found[], at most `most` of them; -1 on errors. */
-static int64_t look_up(struct search *s, const struct word *w, size_t most, uint32_t *found, struct err *e)
+static int64_t look_up(struct search *s, const struct question_word *w, size_t most, uint32_t *found, struct err *e)
 {
 	struct str query = {0};
 	int64_t n = 0;
@@ -190,8 +161,8 @@ static int64_t look_up(struct search *s, const struct word *w, size_t most, uint
 	return n;
 }
 
-/* Add a word's weight to sentences and passages. */
-static void add_word(struct search *s, const struct word *w, const uint32_t *found, size_t n, uint32_t number)
+/* Add the weight of a word, the question's word `number`, to the sentences that have it and their passages. */
+static void add_word(struct search *s, double weight, const uint32_t *found, size_t n, uint32_t number)
 {
 	for (size_t i = 0; i < n;) {
 		struct place *p = &s->place[s->place_of[found[i]]];
@@ -199,13 +170,13 @@ static void add_word(struct search *s, const struct word *w, const uint32_t *fou
 
 		for (; i < n && found[i] < p->to; i++) {
 			const struct sentence *at = sentence_at(s, p->text, found[i]);
-			s->score[found[i]] += w->weight * saturate(1, at->words, s->mean_sentence);
+			s->score[found[i]] += weight * saturate(1, at->words, s->mean_sentence);
 			if (at->flags & SENTENCE_HEADING)
 				p->headed = number;
 		}
 		p->has = number;
-		p->score += w->weight * saturate((double)(i - first), p->words, s->mean_place);
-		p->covered += w->weight;
+		p->score += weight * saturate((double)(i - first), p->words, s->mean_place);
+		p->covered += weight;
 		if (i == first)
 			i++;
 	}
@@ -213,13 +184,13 @@ static void add_word(struct search *s, const struct word *w, const uint32_t *fou
 	for (size_t k = 0; k < s->n_place; k++) {
 		struct place *p = &s->place[k];
 		if (p->has != number && s->place[s->under[k]].headed == number) {
-			p->score += HEADING_WEIGHT * w->weight;
-			p->covered += w->weight;
+			p->score += HEADING_WEIGHT * weight;
+			p->covered += weight;
 		}
 	}
 }
 
-static int score_all(struct search *s, struct question *q, double *whole, struct err *e)
+static int score_all(struct search *s, const struct question_words *q, double *whole, struct err *e)
 {
 	size_t most = s->n_sentence > COMMON_ABOVE ? (size_t)((double)s->n_sentence * COMMON_SHARE) : s->n_sentence;
 	uint32_t *found = xcalloc(s->n_sentence + 1, sizeof *found);
@@ -227,13 +198,13 @@ static int score_all(struct search *s, struct question *q, double *whole, struct
 
 	*whole = 0;
 	for (size_t i = 0; i < q->n && !rc; i++) {
-		int64_t n = look_up(s, &q->word[i], most + 1, found, e);
+		int64_t n = look_up(s, &q->at[i], most + 1, found, e);
 		if (n < 0)
 			rc = -1;
 		else if ((size_t)n <= most) {
-			q->word[i].weight = idf(s->n_sentence, (size_t)n) * (is_asking(&q->word[i]) ? ASKING_WEIGHT : 1);
-			*whole += q->word[i].weight;
-			add_word(s, &q->word[i], found, (size_t)n, (uint32_t)i + 1);
+			double weight = idf(s->n_sentence, (size_t)n) * (is_asking(&q->at[i]) ? ASKING_WEIGHT : 1);
+			*whole += weight;
+			add_word(s, weight, found, (size_t)n, (uint32_t)i + 1);
 		}
 	}
 	free(found);
@@ -277,21 +248,20 @@ static int find(struct passage_index *x, const struct indexed_text *text, size_t
                 size_t most, struct err *e)
 {
 	struct search s = {.x = x, .text = text, .n_text = n_text};
-	struct question q = {.n = 0};
+	struct question_words q = {.n = 0};
 	double whole = 0;
 	size_t count = 0;
 	int rc;
 
-	words_fold(question, n, &q.folded);
 	rc = search_open(&s, e);
-	if (!rc && tokenizer_run(x->words, q.folded.p, q.folded.n, on_word, &q))
+	if (!rc && question_words(x->words, question, n, &q))
 		rc = err_set(e, ERR_FIT, "cannot search: no memory");
 	if (!rc)
 		rc = score_all(&s, &q, &whole, e);
 	for (size_t i = 0; !rc && i < s.n_place && most; i++)
 		if (s.place[i].score > 0)
 			put_hit(&s, &s.place[i], whole, out, &count, most);
-	question_free(&q);
+	question_words_free(&q);
 	search_free(&s);
 	return rc ? -1 : (int)count;
 }
