@@ -49,7 +49,7 @@ void slash_undo(struct chat *c, char *arg)
 		return;
 	}
 	if (!*arg && conversation_drop_last_document(&c->t, &name)) {
-		notice(c, "[document '%s' is dropped; /redo brings it back]", name.p ? name.p : "");
+		notice(c, "[document '%s' is dropped; /redo restores it]", name.p ? name.p : "");
 		str_free(&name);
 		return;
 	}

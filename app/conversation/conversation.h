@@ -377,7 +377,7 @@ void reasoning_free(struct reasoning *);
 void reasoning_feed(struct reasoning *, const char *text, size_t n, struct str *out);
 /* The text is complete: append the bytes that were held back. */
 void reasoning_end(struct reasoning *, struct str *out);
-/* "thought 312 words first", or nothing where there was no reasoning; appended. */
+/* "reasoned for 312 words first", or nothing where there was no reasoning; appended. */
 void reasoning_describe(const struct reasoning *, struct str *out);
 
 /* ---- the model (open_model.c) ---- */

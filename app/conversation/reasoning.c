@@ -117,7 +117,7 @@ void reasoning_describe(const struct reasoning *t, struct str *out)
 {
 	if (!t->words)
 		return;
-	str_adds(out, "thought ");
+	str_adds(out, "reasoned for ");
 	human_count(out, t->words);
 	str_adds(out, t->words == 1 ? " word" : " words");
 	str_adds(out, t->at == REASONING_WITHIN ? " and came to no answer" : " first");

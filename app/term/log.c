@@ -1,8 +1,8 @@
 /* app/term/log.c - what weir itself has said since it was started: notices, warnings, errors, each with the time.
  *
- * On the screen notices go when a talk is shown anew (/undo, /switch), and a row of its own shows an error for some seconds: /log
- * brings them back.  They stay in memory: they name files and sessions, and a talk that is private leaves no trace on a disk.
- * Any thread may speak. */
+ * On the screen notices go when the conversation is drawn anew (/undo, /switch), and an error stands in a row of its own for some
+ * seconds: /log lists both.  The log lies in memory alone: it names files and sessions, and a private conversation leaves no trace on a
+ * disk.  Any thread may add to it. */
 #include "app/term/term.h"
 
 #include <pthread.h>

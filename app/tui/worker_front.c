@@ -51,7 +51,7 @@ static size_t send_streamed(struct worker *w, const struct message *m)
 	return m->read + (m->text.n > m->read ? 2 : 0);
 }
 
-/* "thought 312 words first" as the note below an answer. */
+/* "it reasoned for 312 words first" as the note below an answer. */
 static void reasoning_note(struct str *note)
 {
 	struct str s = {0};

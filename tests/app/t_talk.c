@@ -617,7 +617,7 @@ TEST(deleting_can_be_undone_and_is_done_later)
 	cleanup();
 }
 
-/* ---- thoughts ---- */
+/* ---- reasoning ---- */
 
 static void fold(const char *text, int first, size_t piece, struct str *out, struct str *note)
 {
@@ -639,12 +639,12 @@ TEST(thoughts_are_told_apart_however_they_are_cut)
 {
 	static const struct { const char *text; int first; const char *shown, *note; } cases[] = {
 		{"plain words", 0, "plain words", ""},
-		{"<think>\none two\nthree\n</think>\n\nThe answer.", 0, "The answer.", "thought 3 words first"},
-		{"\n <think>a</think>b", 0, "b", "thought 1 word first"},
-		{"one two</think>\nyes", 1, "yes", "thought 2 words first"},
-		{"<think>one</think>yes", 1, "yes", "thought 1 word first"},
-		{"one two three", 1, "", "thought 3 words and came to no answer"},
-		{"<think>one < two </thin", 0, "", "thought 4 words and came to no answer"},
+		{"<think>\none two\nthree\n</think>\n\nThe answer.", 0, "The answer.", "reasoned for 3 words first"},
+		{"\n <think>a</think>b", 0, "b", "reasoned for 1 word first"},
+		{"one two</think>\nyes", 1, "yes", "reasoned for 2 words first"},
+		{"<think>one</think>yes", 1, "yes", "reasoned for 1 word first"},
+		{"one two three", 1, "", "reasoned for 3 words and came to no answer"},
+		{"<think>one < two </thin", 0, "", "reasoned for 4 words and came to no answer"},
 		{"<thin air", 0, "<thin air", ""},
 		{"<think", 0, "<think", ""},
 		{"  spaces stay", 0, "  spaces stay", ""},
@@ -679,7 +679,7 @@ TEST(think_is_a_setting)
 	str_adds(&m->text, "<think>so, well</think>Yes.");
 	chat_message(&s.c, m, &out, &note);
 	CHECK_STR(out.p, "Yes.");
-	CHECK_STR(note.p, "thought 2 words first");
+	CHECK_STR(note.p, "reasoned for 2 words first");
 	do_line(&s, "/think show");
 	CHECK(has(&s.said, "shown"));
 	CHECK_INT(s.came_back, 1);
@@ -705,8 +705,8 @@ TEST(think_is_a_setting)
 	close_scene(&s);
 }
 
-/* Its template begins the thought: all that comes before the end mark is one. */
-TEST(a_model_that_begins_with_a_thought)
+/* Its template begins the reasoning: all that comes before the end mark is reasoning. */
+TEST(a_model_whose_template_begins_the_reasoning)
 {
 	struct scene s;
 	struct str out = {0};
