@@ -124,9 +124,10 @@ TEST(attended_passages_have_numbers_of_their_own)
 }
 
 /* Ctrl-C while nothing runs that a signal could stop: between the search and the answer. */
-static int stopping_search(struct conversation *t, const char *question, size_t n, struct found_passage *out, size_t most, void *ud, struct err *e)
+static int stopping_search(const struct indexed_text *text, size_t n_text, const char *question, size_t n, struct found_passage *out, size_t most,
+                           void *ud, struct err *e)
 {
-	(void)t, (void)question, (void)n, (void)out, (void)most, (void)e;
+	(void)text, (void)n_text, (void)question, (void)n, (void)out, (void)most, (void)e;
 	++*(int *)ud;
 	signals_stop();
 	return 0;
