@@ -142,6 +142,8 @@ static void add_commands(struct help_pane *p)
 			str_adds(&does, "; queued during an answer");
 		else if (c->busy == BUSY_REFUSED)
 			str_adds(&does, "; refused during an answer");
+		else if (c->busy == BUSY_LOOKS)
+			str_adds(&does, "; with words queued during an answer");
 		add_row(p, name.p, does.p);
 	}
 	add_row(p, "//TEXT", "a message that begins with a slash");

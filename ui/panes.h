@@ -9,14 +9,14 @@
 #include "ui/keys.h"
 
 #define PANES(X) X(SESSIONS, sessions_pane) X(DOCUMENTS, documents_pane) X(HELP, help_pane) X(CACHE, cache_pane) \
-	X(PALETTE, palette_pane)
+	X(PALETTE, palette_pane) X(TEXT, text_pane)
 
 #define PANE_ID(name, ops) name,
 enum pane_id { NO_PANE, PANES(PANE_ID) N_PANES };
 #undef PANE_ID
 
 /* What a pane did with a key.  PANE_ACTION: *out is for the application; its text is valid until the pane's next call.  PANE_CHOSEN: the
- * palette closes, and what was chosen is done. */
+ * palette closes, and what was chosen is done then. */
 enum pane_key { PANE_NOT_MINE, PANE_USED, PANE_CLOSE, PANE_ACTION, PANE_CHOSEN };
 struct hint { const char *key, *does; };
 
@@ -85,6 +85,9 @@ void documents_pane_post(struct pane *, const struct ui_document *, size_t n);
 void documents_pane_goto(struct pane *, const char *where);
 void documents_pane_show(struct pane *, size_t document, size_t from, size_t to);
 void documents_pane_lens(struct pane *, size_t document, const struct ui_span *, size_t n);
+
+/* What a command says (pane_text.c). */
+void text_pane_post(struct pane *, const char *title, const char *text, size_t n);
 
 /* The palette (pane_palette.c). */
 enum palette_kind { PALETTE_TEXT, PALETTE_ACT, PALETTE_DOCUMENT, PALETTE_SESSION };

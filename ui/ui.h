@@ -110,8 +110,9 @@ void history_trim(const char *path);
 struct ui;
 struct grid;
 
-/* A command while an answer is generated or a document is read: run at once, queued, or refused. */
-enum ui_busy { BUSY_ALLOWED, BUSY_QUEUED, BUSY_REFUSED };
+/* A command while an answer is generated or a document is read: run at once, run at once without words behind it and queued with them,
+ * queued, or refused. */
+enum ui_busy { BUSY_ALLOWED, BUSY_LOOKS, BUSY_QUEUED, BUSY_REFUSED };
 struct ui_command {
 	const char *name, *aliases;       /* "/undo"; words with blanks between them */
 	const char *args, *help;
@@ -214,6 +215,7 @@ struct ui_session {
 void ui_sessions(struct ui *, const struct ui_session *, size_t n, int64_t now);   /* now: seconds since 1970 */
 void ui_preview(struct ui *, int64_t id, const char *text, size_t n);
 void ui_draft(struct ui *, const char *text, size_t n);             /* replaces the text of the input line */
+void ui_open_text(struct ui *, const char *title, const char *text, size_t n);   /* over the transcript, until Esc */
 void ui_say(struct ui *, const char *text);                          /* one line in the status row for some seconds: "copied 34 bytes" */
 
 /* The screen's own commands; the text is the command's argument. */

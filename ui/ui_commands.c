@@ -24,6 +24,13 @@ void ui_open_help(struct ui *u)
 	ui_lay_out(u);
 }
 
+void ui_open_text(struct ui *u, const char *title, const char *text, size_t n)
+{
+	text_pane_post(u->panes[TEXT], title, text, n);
+	pane_open(u, TEXT);
+	ui_lay_out(u);
+}
+
 void ui_open_sessions(struct ui *u)
 {
 	pane_open(u, SESSIONS);

@@ -172,9 +172,8 @@ static int line_first(const struct key *k)
 	}
 }
 
-void ui_key(const struct key *k, void *ud)
+static void route(struct ui *u, const struct key *k)
 {
-	struct ui *u = ud;
 	int leader = u->leader;
 	struct key x = {.code = K_CHAR, .mods = KEY_CTRL, .cp = 'x', .bytes = "\x18", .n = 1};
 
@@ -234,4 +233,13 @@ void ui_key(const struct key *k, void *ud)
 		focus_line(u);
 	if (u->focus == ON_LINE)
 		line_key(u, k);
+}
+
+void ui_key(const struct key *k, void *ud)
+{
+	struct ui *u = ud;
+
+	route(u, k);
+	if (u->chosen)
+		ui_do_chosen(u);
 }

@@ -2,7 +2,6 @@
 #include "ui/ui_private.h"
 
 #include <stddef.h>
-#include <string.h>
 
 void panes_open(struct ui *u, const struct ui_options *o)
 {
@@ -79,35 +78,6 @@ enum pane_key pane_try(struct ui *u, const struct key *k)
 	return u->pane == NO_PANE ? PANE_NOT_MINE : pane_ops[u->pane]->key(pane_shown(u), k, &none);
 }
 
-/* What was chosen in the palette, when that has closed. */
-static void do_chosen(struct ui *u, const struct palette_choice *c)
-{
-	size_t n = c->text ? strlen(c->text) : 0;
-	struct ui_action a = {.what = UI_SWITCH, .id = c->id};
-	struct key none = {.code = K_UNKNOWN};
-
-	pane_close(u);
-	switch (c->what) {
-	case PALETTE_TEXT:
-		if (c->draft || (n && c->text[n - 1] == ' ')) {
-			if (!input_empty())
-				input_abandon();   /* the draft stays in the history */
-			input_set(c->text, n);
-		} else {
-			ui_submit_command(u, c->text);
-		}
-		break;
-	case PALETTE_ACT:
-		ui_act(u, (enum act)c->act, &none);
-		break;
-	case PALETTE_DOCUMENT:
-		ui_show_document(u, (size_t)c->id, 0, 0);
-		break;
-	case PALETTE_SESSION:
-		pane_act(u, &a);
-	}
-}
-
 int pane_key(struct ui *u, const struct key *k)
 {
 	struct ui_action a = {0};
@@ -130,7 +100,8 @@ int pane_key(struct ui *u, const struct key *k)
 		pane_act(u, &a);
 		break;
 	case PANE_CHOSEN:
-		do_chosen(u, palette_pane_chosen(pane_shown(u)));
+		u->chosen = 1;
+		pane_close(u);
 	}
 	return 1;
 }

@@ -6,7 +6,7 @@
  *     ui_post.c      what the application posts
  *     ui_commands.c  the screen's own commands
  *     ui_keys.c      who gets a key; bindings.c is the table of keys, ui_acts.c carries out its acts
- *     ui_panes.c     the panes and the focus
+ *     ui_panes.c     the panes and the focus; ui_palette.c does what was chosen in the palette
  *     ui_search.c    the search in the transcript
  *     ui_queue.c     messages that wait
  *     ui_status.c    the status row and the hints
@@ -70,6 +70,7 @@ struct ui {
 	double esc_at, quit_at; int esc_once, quit_once;   /* times of the first of two */
 
 	struct transcript *transcript;
+	int chosen;                        /* something was chosen in the palette and is to be done */
 	struct pane *panes[N_PANES];       /* [NO_PANE] is NULL */
 	enum pane_id pane; enum focus focus;
 	int panel;                         /* the bar or side panel is wanted */
@@ -125,6 +126,8 @@ int  pane_key(struct ui *, const struct key *);         /* 1: it has used the ke
 enum pane_key pane_try(struct ui *, const struct key *);   /* actions are dropped */
 void pane_pause(struct ui *);                           /* no key has come for TYPED_SECONDS */
 void focus_line(struct ui *);                           /* the input line gets the keys; found words stay marked */
+/* ui_palette.c */
+void ui_do_chosen(struct ui *);
 /* ui_keys.c */
 key_fn ui_key;
 /* ui_commands.c */

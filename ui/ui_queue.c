@@ -42,6 +42,15 @@ const struct ui_command *command_of(const struct ui *u, const char *text, size_t
 	return NULL;
 }
 
+static int runs_at_once(const struct ui_command *c, const char *text, size_t n)
+{
+	size_t word = word_of(text, n);
+
+	while (word < n && strchr(" \t\n\r", text[word]))
+		word++;
+	return c->busy == BUSY_ALLOWED || (c->busy == BUSY_LOOKS && word == n);
+}
+
 static void draft_back(struct ui *u, const char *text, size_t n)
 {
 	input_set(text, n);
@@ -64,9 +73,12 @@ void ui_submit(struct ui *u, const char *text, size_t n)
 		struct str name = {0};
 
 		clean_line(text, word < 40 ? word : 40, &name);
-		if (c && c->busy == BUSY_ALLOWED) {
+		if (c && runs_at_once(c, text, n)) {
 			todo_add(u, UI_SEND, text, n, 0, 0);
-		} else if (!c || c->busy == BUSY_REFUSED) {
+			str_free(&name);
+			return;
+		}
+		if (!c || c->busy == BUSY_REFUSED) {
 			draft_back(u, text, n);
 			if (c)
 				ui_sayf(u, "%s has to wait for the end of the answer; Esc stops it", name.p);
@@ -74,7 +86,7 @@ void ui_submit(struct ui *u, const char *text, size_t n)
 				ui_sayf(u, "there is no command %s; F1 lists all", name.p);
 		}
 		str_free(&name);
-		if (!c || c->busy != BUSY_QUEUED)
+		if (!c || c->busy == BUSY_REFUSED)
 			return;
 	}
 	if (u->n_queue == QUEUE_MOST) {

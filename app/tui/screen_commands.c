@@ -166,7 +166,7 @@ static const struct screen_slash screen_slashes[] = {
 	{"/theme", "", "[dark|light|mono]", "another colour theme", BUSY_ALLOWED, ARG_WORD, run_theme},
 	{"/raw", "", "", "toggle formatted and raw answers", BUSY_ALLOWED, ARG_NONE, run_raw},
 	{"/mouse", "", "", "toggle wheel scrolling; Shift selects text", BUSY_ALLOWED, ARG_NONE, run_mouse},
-	{"/set", "", "[KEY [VALUE]] [--save]", "show or change a setting; --save: in the config file, too", BUSY_QUEUED, ARG_SETTING, run_set},
+	{"/set", "", "[KEY [VALUE]] [--save]", "show or change a setting; --save: in the config file, too", BUSY_LOOKS, ARG_SETTING, run_set},
 	{NULL, NULL, NULL, NULL, BUSY_ALLOWED, ARG_NONE, NULL},
 };
 
@@ -258,6 +258,17 @@ static int is_unknown(const struct tui *t, const char *word, size_t n, struct er
 	return 1;
 }
 
+/* Is it a command that changes nothing? */
+static int looks(const struct tui *t, const struct str *text)
+{
+	size_t word = strcspn(text->p, " \t\r\n"), words = word + strspn(text->p + word, " \t\r\n");
+
+	for (const struct ui_command *c = t->commands; c->name; c++)
+		if (slash_is(c->name, c->aliases, text->p, word))
+			return c->busy == BUSY_ALLOWED || (c->busy == BUSY_LOOKS && words == text->n);
+	return 0;
+}
+
 void tui_take(struct tui *t, struct str *text)
 {
 	size_t n = text->n ? strcspn(text->p, " \t\n") : 0;
@@ -278,10 +289,14 @@ void tui_take(struct tui *t, struct str *text)
 			s = NULL;
 	}
 	if (!e.code && !s) {
-		worker_do(t->worker, JOB_LINE, 0, text->p, text->n);
+		/* While the worker works it was sent at once because it changes nothing. */
+		worker_do(t->worker, t->working && looks(t, text) ? JOB_LOOK : JOB_LINE, 0, text->p, text->n);
 		return;
 	}
-	if (e.code) {
+	if (e.code && t->working) {
+		log_add(e.msg, strlen(e.msg));
+		ui_say(t->ui, e.msg);   /* the answer goes on in the transcript */
+	} else if (e.code) {
 		log_add(e.msg, strlen(e.msg));
 		ui_entry(t->ui, UI_ERROR, e.msg, strlen(e.msg));
 		ui_entry_end(t->ui, NULL);

@@ -125,6 +125,9 @@ static void handle_event(struct tui *t, const struct event *e)
 	case EV_PLACE:
 		ui_show_document(t->ui, e->place.doc, e->place.from, e->place.to);
 		break;
+	case EV_LOOK:
+		ui_open_text(t->ui, e->note.p, text, e->text.n);
+		break;
 	case EV_SESSIONS:
 		t->relist = 1;   /* once the status is known */
 		break;

@@ -20,6 +20,7 @@ enum job_what {
 	JOB_FORK,       /* id */
 	JOB_DELETE,     /* id */
 	JOB_UNDELETE,   /* the session deleted last */
+	JOB_LOOK,       /* text: a command that changes nothing; what it says becomes EV_LOOK */
 	JOB_REPORT,     /* the cache, now */
 };
 
@@ -36,6 +37,7 @@ enum event_what {
 	EV_NOTICE, EV_ERROR,   /* text */
 	EV_DOCUMENTS,   /* doc[n_doc]: all documents */
 	EV_PLACE,       /* open document place.doc at its bytes [place.from, place.to) */
+	EV_LOOK,        /* text: what a job said that ran between two tokens; note: the command */
 	EV_SESSIONS,    /* the list of sessions has changed */
 	EV_IDLE,        /* all jobs are done */
 	EV_QUIT,        /* the chat has ended */

@@ -4,14 +4,26 @@
 #include <string.h>
 #include <stdlib.h>
 
+/* Between two tokens it may not stand in the transcript: the answer goes on there. */
+static void tell(struct worker *w, enum event_what what, const char *text, size_t n)
+{
+	if (!w->said) {
+		worker_post_text(w, what, text, n);
+		return;
+	}
+	if (w->said->n)
+		str_adds(w->said, "\n");
+	str_add(w->said, text, n);
+}
+
 static void on_notice(struct chat *c, const char *text, size_t n)
 {
-	worker_post_text(c->ud, EV_NOTICE, text, n);
+	tell(c->ud, EV_NOTICE, text, n);
 }
 
 static void on_error(struct chat *c, const struct err *e)
 {
-	worker_post_text(c->ud, EV_ERROR, e->msg, strlen(e->msg));
+	tell(c->ud, EV_ERROR, e->msg, strlen(e->msg));
 }
 
 void worker_say(const char *text, size_t n, void *ud)

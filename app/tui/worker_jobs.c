@@ -5,7 +5,8 @@
 
 static int is_small(enum job_what what)
 {
-	return what == JOB_RENAME || what == JOB_FORK || what == JOB_DELETE || what == JOB_UNDELETE || what == JOB_REPORT;
+	return what == JOB_RENAME || what == JOB_FORK || what == JOB_DELETE || what == JOB_UNDELETE || what == JOB_LOOK ||
+	       what == JOB_REPORT;
 }
 
 /* Undoing the deletion puts another conversation on the screen. */
@@ -42,6 +43,10 @@ static void run_small(struct worker *w, struct job *job)
 
 	if (job->what == JOB_REPORT)
 		return;   /* the caller reports the cache */
+	if (job->what == JOB_LOOK) {
+		chat_take(c, &job->text);
+		return;
+	}
 	if (job->what == JOB_RENAME)
 		chat_delete_due(c, 1);   /* a deleted session has the name no longer */
 	if (!c->log || c->log->failed)
@@ -83,7 +88,20 @@ void worker_between(struct worker *w)
 	if (atomic_load(&w->stop) && w->c->t.tl)
 		timeline_cancel(w->c->t.tl);
 	while ((job = take_small(w))) {
+		struct str said = {0}, command = {0};
+
+		if (job->what == JOB_LOOK)
+			str_add(&command, job->text.p, job->text.n);   /* running it may cut its words */
+		w->said = &said;
 		run_small(w, job);
+		w->said = NULL;
+		if (said.n) {
+			struct event *e = event_new(EV_LOOK, said.p, said.n);
+			str_add(&e->note, command.n ? command.p : "not done", command.n ? command.n : 8);
+			worker_post(w, e);
+		}
+		str_free(&said);
+		str_free(&command);
 		str_free(&job->text);
 		free(job);
 	}

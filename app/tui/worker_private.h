@@ -51,6 +51,7 @@ struct worker {
 	/* Notices of a command wait here until its changes have been sent: they stand below them. */
 	int holding;
 	struct event *held, **held_end;
+	struct str *said;                 /* notices and errors of a small job that runs now; NULL: none does */
 	struct str title; int64_t title_of; int title_stale;   /* the session's title, and whose it is */
 };
 

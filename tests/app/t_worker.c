@@ -334,6 +334,34 @@ TEST(a_regenerated_answer_that_is_stopped_before_it_begins_keeps_the_old_one)
 	str_free(&answer);
 }
 
+/* What one looks at while the worker works opens over the transcript, at once; a command that may change something waits. */
+TEST(looking_does_not_wait)
+{
+	struct tui *t;
+	struct str text = {0};
+	struct err e = {0};
+
+	opened((const char *const[]){"--private", "-q", "-n", "100", "--kv", "sink:size=64,stride=16", NULL});
+	CHECK_MSG(tui_open(&t, &p.c, -1, 100, 30, NULL, &e) == 0, "%s", e.msg);
+	settle(t);
+	paste(t, "word ", 20000);
+	wait_for(t, "reading");
+	tui_feed(t, "/stats\r", 7);
+	wait_for(t, "so far ");
+	CHECK(shows(t, "reading"));
+	tui_feed(t, "\33[27u", 5);
+	tui_feed(t, "/copy code 99\r", 14);
+	CHECK(shows(t, "there is no code block"));   /* in the status row: the transcript grows by an answer */
+	tui_feed(t, "/set temp\r", 10);
+	tui_feed(t, "\003", 1);
+	settle(t);
+	tui_dump(t, 0, &text);
+	CHECK_MSG(!strstr(text.p, "so far ") && strstr(text.p, "> /set temp"), "%s", text.p);   /* stopping makes it the draft again */
+	str_free(&text);
+	tui_close(t);
+	closed();
+}
+
 /* What was taken from the stream when the stop came is in the conversation, and all of it is shown, whether or not it was prefilled. */
 TEST(a_stopped_stream_shows_all_that_was_taken)
 {
