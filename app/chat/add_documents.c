@@ -158,18 +158,24 @@ int chat_documents(struct chat *c, const char *what, struct err *e)
 	return rc;
 }
 
-/* An empty input (`</dev/null`, a closed descriptor, a pipe without a byte) is no document. */
+/* An empty input (`</dev/null`, a closed descriptor, a pipe without a byte) is no document.  A caller may have left the input open, which
+ * looks like a hang: beside FILEs it is left alone then, else what is awaited is said. */
 int document_from_stdin(struct chat *c, struct err *e)
 {
 	struct pollfd wait = {.fd = 0, .events = POLLIN};
 	struct stat st;
 	struct str bytes = {0};
-	int rc;
+	int rc, silent;
 
 	if (fstat(0, &st) < 0 || S_ISCHR(st.st_mode))
 		return 0;
-	/* A caller may have left the input open, which looks like a hang: say what is awaited. */
-	if (!c->o.quiet && isatty(2) && !poll(&wait, 1, 1000))
+	silent = (c->o.n_file || (!c->o.quiet && isatty(2))) && !poll(&wait, 1, 1000);
+	if (silent && c->o.n_file) {
+		if (!c->o.quiet)
+			say("standard input is open and silent: not read; name - among the files to wait for it");
+		return 0;
+	}
+	if (silent)
 		say("waiting for a document on standard input; </dev/null says that there is none");
 	rc = read_whole("-", DOC_BYTES_MAX, &bytes, e);
 	if (rc < 0)

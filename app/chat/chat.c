@@ -78,9 +78,8 @@ static int open_documents(struct chat *c, struct err *e)
 			return -1;
 		}
 	}
-	/* Standard input is the document, unless FILEs are named: a loop that feeds us names must keep its input. */
 	if (c->o.prompt)
-		return !reads && !c->o.n_file && !isatty(0) ? document_from_stdin(c, e) : 0;
+		return !reads && !dash && !isatty(0) ? document_from_stdin(c, e) : 0;
 	if (!dash)
 		return 0;
 	fd = open("/dev/tty", O_RDWR);

@@ -220,7 +220,28 @@ static const struct front pipe_front = {
 
 /* ---- the loops: interactive, pipe, -p ---- */
 
-static void run_pipe(struct chat *c)
+enum { MESSAGE_MOST = 16 << 20 };
+
+/* Standard input is one message, or one command. */
+static void run_text(struct chat *c)
+{
+	struct str text = {0};
+	struct err e = {0};
+
+	if (c->streaming.on)
+		chat_stream(c);
+	if (c->quit)
+		return;
+	if (read_whole("-", MESSAGE_MOST, &text, &e) < 0)
+		chat_error(c, &e);
+	while (text.n && strchr("\r\n", text.p[text.n - 1]))
+		text.p[--text.n] = 0;
+	if (text.n && !e.code)
+		chat_take(c, &text);
+	str_free(&text);
+}
+
+static void run_lines(struct chat *c)
 {
 	char *buf = NULL;
 	size_t cap = 0;
@@ -313,7 +334,9 @@ int line_run(struct chat *c, const char *note)
 		run_once(c, note);
 	else if (c->interactive)
 		run_interactive(c, note);
+	else if (c->o.each_line || c->o.line)
+		run_lines(c);
 	else
-		run_pipe(c);
+		run_text(c);
 	return c->rc;
 }

@@ -124,6 +124,8 @@ const struct option_def option_defs[] = {
 		CHAT, 0, AT(prompt), 0, 0},
 	{"line", 0, OPT_FLAG, NULL, NULL, "line mode, also where the terminal could show the full screen",
 		CHAT, OPT_CONFIG, AT(line), 0, 0},
+	{"each-line", 0, OPT_FLAG, NULL, NULL, "standard input is a question a line, not one text",
+		CHAT, 0, AT(each_line), 0, 0},
 	{"json", 0, OPT_FLAG, NULL, NULL, "JSON on standard output",
 		JSON_OUT, 0, AT(json), 0, 0},
 	{"raw", 0, OPT_FLAG, NULL, NULL, "do not filter the answer when it does not go to a terminal",

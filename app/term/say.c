@@ -68,6 +68,29 @@ void say_to(say_fn *fn, void *ud)
 	sink_ud = ud;
 }
 
+/* The last lines that went to standard error: a screen that opens afterwards hides them.  Main alone says anything then. */
+enum { AGAIN_MOST = 20 };
+static struct { char *line[AGAIN_MOST]; size_t n; } again;
+
+static void keep(const char *text, size_t n)
+{
+	size_t at = again.n++ % AGAIN_MOST;
+
+	free(again.line[at]);
+	again.line[at] = xstrndup(text, n);
+}
+
+void say_again(say_fn *fn, void *ud)
+{
+	for (size_t i = again.n > AGAIN_MOST ? again.n - AGAIN_MOST : 0; i < again.n; i++)
+		fn(again.line[i % AGAIN_MOST], strlen(again.line[i % AGAIN_MOST]), ud);
+	for (size_t i = 0; i < AGAIN_MOST; i++) {
+		free(again.line[i]);
+		again.line[i] = NULL;
+	}
+	again.n = 0;
+}
+
 int said_elsewhere(void)
 {
 	return sink != NULL;
@@ -90,6 +113,7 @@ void say(const char *fmt, ...)
 		free(text);
 		return;
 	}
+	keep(text, (size_t)n);
 	clean_line(text, (size_t)n, &line);
 	str_adds(&line, "\n");
 	terminal_wrap(2, line.p, line.n, &wrapped);

@@ -36,6 +36,8 @@ void say_lines(const struct str *);
  * again. */
 typedef void say_fn(const char *line, size_t n, void *ud);
 void say_to(say_fn *, void *ud);
+/* Gives the last 20 lines that went to standard error once more, to this function, and forgets them: for a screen that opens now. */
+void say_again(say_fn *, void *ud);
 /* What was said to the user so far (log.c): remember it; the last lines of it, each with its time.  Returns how many there are. */
 void log_add(const char *text, size_t n);
 size_t log_show(size_t last, struct str *out);

@@ -481,6 +481,11 @@ void tui_resize(struct tui *t, int w, int h)
 
 /* ---- life ---- */
 
+static void notice_again(const char *line, size_t n, void *ud)
+{
+	notice(ud, "%.*s", (int)n, line);
+}
+
 /* While the chat is still main's: the banner, the note about resuming, and the documents to read. */
 static void greet(struct tui *t, const char *note)
 {
@@ -488,6 +493,7 @@ static void greet(struct tui *t, const char *note)
 
 	if (!c->o.quiet && !c->t.n_msg)
 		chat_banner(c);
+	say_again(notice_again, c);   /* they stand behind the screen */
 	if (!c->o.quiet && note && *note)
 		notice(c, "[%s]", note);
 	chat_look_at_files(c);

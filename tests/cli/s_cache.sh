@@ -22,7 +22,7 @@ export WEIR_DEVICE=cpu
 
 # talk [ARGS]: the lines of $dir/in to the tiny model; $rc, $dir/out (one JSON line an answer), $dir/err.
 talk() {
-	"$weir" -m "$tiny" --temp 0 --json -n 30 "$@" <"$dir/in" >"$dir/out" 2>"$dir/err"
+	"$weir" -m "$tiny" --each-line --temp 0 --json -n 30 "$@" <"$dir/in" >"$dir/out" 2>"$dir/err"
 	rc=$?
 }
 questions() { i=0; while [ $i -lt "$1" ]; do i=$((i + 1)); echo "question $i, which is about nothing in particular"; done; }

@@ -199,22 +199,32 @@ run -p 'Say "yes".' --temp 0 -n 5 -q
 run -p hi -n 0; expect "-n 0 answers nothing" 0
 
 # pipes
-printf 'Name a river.\n\nAnd a lake?\nName a colour.\n' | "$weir" --temp 0 -n 4 >"$dir/out" 2>"$dir/err"
+printf 'Name a river.\n\nAnd a lake?\nName a colour.\n' | "$weir" --each-line --temp 0 -n 4 >"$dir/out" 2>"$dir/err"
 rc=$?
 [ "$(wc -l <"$dir/out")" -ge 3 ] && expect "one question a line from a pipe" 0 || bad "one question a line from a pipe" "$(out)"
 [ ! -s "$dir/err" ] && ok "the pipe mode is quiet on stderr" || bad "the pipe mode is quiet on stderr" "$(err | head -n 2)"
-printf 'What is the capital of France?\nAnd of Italy?\nName a colour.\n' | "$weir" --temp 0 -n 16 --json >"$dir/out"
+printf 'What is this?\nA list:\n- one\n- two\n\n' | "$weir" --temp 0 -n 4 --json >"$dir/out" 2>"$dir/err"
+[ "$(grep -c '^{"text"' "$dir/out")" = 1 ] && ok "standard input is one text" || bad "standard input is one text" "$(out | head -n 4)"
+printf 'The secret word is walrus.\n' >"$dir/beside.txt"
+printf 'The number is 4711.\n' | "$weir" -p 'What is the number?' --temp 0 -n 4 --json "$dir/beside.txt" >"$dir/out" 2>"$dir/err"
+grep -q '"passages":\[{"doc":"standard input"' "$dir/out" && ok "standard input is a document beside files" ||
+	bad "standard input is a document beside files" "$(out | head -n 4)"
+{ sleep 3; } | { "$weir" -p 'What is the number?' --temp 0 -n 4 "$dir/beside.txt" >"$dir/out" 2>"$dir/err"; }
+rc=$?
+expect "an input that stays silent is not waited for beside files" 0
+grep -q 'open and silent' "$dir/err" && ok "and that is said" || bad "and that is said" "$(cat "$dir/err")"
+printf 'What is the capital of France?\nAnd of Italy?\nName a colour.\n' | "$weir" --each-line --temp 0 -n 16 --json >"$dir/out"
 [ "$(grep -c '^{"text"' "$dir/out")" = 3 ] && ok "three questions, three JSON lines" || bad "three questions, three JSON lines" "$(out | head -n 4)"
 reused=$(sed -n '2s/.*"reused_tokens":\([0-9]*\).*/\1/p' "$dir/out")
 prompt=$(sed -n '1s/.*"prompt_tokens":\([0-9]*\).*/\1/p' "$dir/out")
 [ "${reused:-0}" -ge "${prompt:-1}" ] && ok "the second turn reuses the first" ||
 	bad "the second turn reuses the first" "reused $reused, first prompt $prompt"
-printf 'Name a colour.\n/regen\n/undo\n/new\n/set temp 0\n/stats\n' | "$weir" --temp 0 -n 8 --json >"$dir/out" 2>"$dir/err"
+printf 'Name a colour.\n/regen\n/undo\n/new\n/set temp 0\n/stats\n' | "$weir" --each-line --temp 0 -n 8 --json >"$dir/out" 2>"$dir/err"
 rc=$?
 if [ $rc = 0 ] && [ "$(sed 's/.*"tokens":\(\[[^]]*\]\).*/\1/' "$dir/out" | sort -u | wc -l)" = 1 ] && grep -q 'context' "$dir/err"
 then ok "commands work in a pipe"; else bad "commands work in a pipe" "status $rc: $(cat "$dir/out" "$dir/err" | head -n 4)"; fi
 printf '# mine\ntemp = 1\n# and this\ntop-k=5' >"$dir/config/weir/config"
-printf '/set temp 0.5\n/set temp 0.25 --save\n/set mouse on --save\n/set --save min-p\n' | "$weir" >"$dir/out" 2>"$dir/err"
+printf '/set temp 0.5\n/set temp 0.25 --save\n/set mouse on --save\n/set --save min-p\n' | "$weir" --each-line >"$dir/out" 2>"$dir/err"
 rc=$?
 expect "/set says what it has set" 0 '^\[temp 0.5\]'
 printf '# mine\ntemp = 0.25\n# and this\ntop-k=5\nmouse = on\nmin-p = 0.05\n' >"$dir/want"

@@ -124,7 +124,7 @@ printf 'The secret word of the club is heron.\n' >"$dir/word.txt"
 printf 'The wheel of the mill turns from October to June, and the miller mends his sacks in summer.\f\n' >"$dir/mill.txt"
 printf 'The mill cost 5985 pounds, which was thought too much.\n\f\n' >>"$dir/mill.txt"
 printf 'What is the secret word?\n/new\nWhat did the mill cost?\n' |
-	"$weir" "$dir/word.txt" "$dir/mill.txt" --temp 0 -n 16 --json -q >"$dir/out" 2>"$dir/err"
+	"$weir" "$dir/word.txt" "$dir/mill.txt" --each-line --temp 0 -n 16 --json -q >"$dir/out" 2>"$dir/err"
 told "each answer has its own, with document and page" "$dir/out" "
 first = answer[0]['evidence']
 assert len(answer) == 2 and {e['doc'] for e in first + ev} <= {'word.txt', 'mill.txt'}

@@ -56,7 +56,7 @@ is "standard input is the text" 0 $?
 cat "$dir/text" | reads - -p 'What turned?' >"$dir/three" 2>"$dir/err"
 if [ -s "$dir/one" ] && cmp -s "$dir/one" "$dir/two" && cmp -s "$dir/one" "$dir/three"; then ok "the answer is the same from a file, as input and from a pipe"
 else bad "the answer is the same from a file, as input and from a pipe" "$(head -c 100 "$dir/one" "$dir/two" "$dir/three")"; fi
-printf 'What turned?\n\nWho?\n' | reads --json "$dir/text" >"$dir/two" 2>"$dir/err"
+printf 'What turned?\n\nWho?\n' | reads --each-line --json "$dir/text" >"$dir/two" 2>"$dir/err"
 is "lines of standard input are questions" "0 2" "$? $(grep -c '"text"' "$dir/two")"
 reads "$dir/text" -p 'What turned?' --json >"$dir/one" 2>"$dir/err" </dev/null
 reused=$(sed 's/.*"reused_tokens":\([0-9]*\).*/\1/' "$dir/one") prompt=$(sed 's/.*"prompt_tokens":\([0-9]*\).*/\1/' "$dir/one")

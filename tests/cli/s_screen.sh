@@ -44,6 +44,14 @@ key C-c
 key C-d
 left_clean
 
+# ---- said before the screen is up ----
+
+printf 'Caf\351 au lait costs 3 euros, na\357ve or not.\n' >"$dir/latin.txt"
+start --private --temp 0 -n 8 "$dir/latin.txt"
+name="what is said before the screen is up stands on it"; pass wait_for 60 shows 'not UTF-8'
+key C-d
+left_clean
+
 # ---- a first talk ----
 
 start -s first --temp 0 --seed 1 -n 24

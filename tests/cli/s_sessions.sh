@@ -72,7 +72,7 @@ for kv in full auto sift:k=24 cascade:size=96,n=3,stride=32 refresh:k=24; do
 		name=$(echo "$kv $how" | tr -cd 'a-z0-9')
 		# shellcheck disable=SC2086 # options
 		printf 'the first question\nand a second one, which is longer\nthird\n' |
-			"$weir" -m "$tiny" --json -n 30 --kv "$kv" $how >"$dir/whole" 2>"$dir/err"
+			"$weir" -m "$tiny" --each-line --json -n 30 --kv "$kv" $how >"$dir/whole" 2>"$dir/err"
 		: >"$dir/parts"
 		n=0
 		for q in 'the first question' 'and a second one, which is longer' third; do
@@ -179,7 +179,7 @@ ask hi -s x --private
 # ---- commands of the chat ----
 
 printf '%s\n' 'tell me of whales' '/fork other' 'more of whales' '/sessions' '/switch seal' '/find whales' "/export $dir/seal.md" '/kv' '/rename whale' |
-	"$weir" -m "$tiny" -n 20 --temp 0 -s whales >"$dir/out" 2>"$dir/err"
+	"$weir" -m "$tiny" --each-line -n 20 --temp 0 -s whales >"$dir/out" 2>"$dir/err"
 rc=$?
 says "/fork goes on in another session" "'other'"
 says "/sessions marks the one that is shown" '^\* *[0-9]* *other'
@@ -192,13 +192,13 @@ sessions export json other
 sessions show whale
 shows "/rename renamed the one switched to" 'walrus'
 printf '%s\n' 'one' 'two' '/undo' '/edit uno' |
-	"$weir" -m "$tiny" -n 10 --temp 0 -s edits >"$dir/out" 2>"$dir/err"
+	"$weir" -m "$tiny" --each-line -n 10 --temp 0 -s edits >"$dir/out" 2>"$dir/err"
 sessions export json edits
 shows "/undo and /edit change what is shown" '"messages":\[{"role":"user","text":"uno","tokens":\[\]},{"role":"assistant"[^}]*}\]'
 
 # Going back in a talk that has outgrown its cache: the snapshot of that turn is there.
 printf '%s\n' 'one question of several words' 'another question of several words' 'a third question of several words' /undo 'the last question' /regen |
-	"$weir" -m "$tiny" -c 64 -n 40 --temp 0 --json -s outgrown >"$dir/out" 2>"$dir/err"
+	"$weir" -m "$tiny" --each-line -c 64 -n 40 --temp 0 --json -s outgrown >"$dir/out" 2>"$dir/err"
 reused=$(sed -n '4s/.*"reused_tokens":\([0-9]*\).*/\1/p' "$dir/out")
 [ "${reused:-0}" -gt 100 ] && ok "/undo in an outgrown talk reads nothing again" || bad "/undo in an outgrown talk reads nothing again" "$reused reused: $(cat "$dir/err")"
 again=$(sed -n '5s/.*"reused_tokens":\([0-9]*\).*/\1/p' "$dir/out")
@@ -276,7 +276,7 @@ shows "the good one is back" ' damage3 '
 # ---- two at once ----
 
 mkfifo "$dir/pipe"
-"$weir" -m "$tiny" -n 5 -s walrus2 <"$dir/pipe" >/dev/null 2>&1 &
+"$weir" -m "$tiny" --each-line -n 5 -s walrus2 <"$dir/pipe" >/dev/null 2>&1 &
 pid=$!
 exec 9>"$dir/pipe"
 echo hello >&9

@@ -90,7 +90,7 @@ def article_facts(rng, articles, n):
 
 class Talk:
     def __init__(self, args):
-        self.weir = subprocess.Popen([args.weir, '--json', '--temp', '0', '--private', '-n', '12'] + args.options, stdin=subprocess.PIPE,
+        self.weir = subprocess.Popen([args.weir, '--each-line', '--json', '--temp', '0', '--private', '-n', '12'] + args.options, stdin=subprocess.PIPE,
                                      stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         self.tokens = 0
 
