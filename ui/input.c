@@ -213,7 +213,7 @@ int input_offers(void)
 	return (int)input.offers.n;
 }
 
-void input_draw_offers(const struct area *a)
+void input_draw_offers(const struct area *a, int ascii)
 {
-	offers_draw(&input.offers, a);
+	offers_draw(&input.offers, a, ascii);
 }

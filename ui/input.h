@@ -41,6 +41,6 @@ void input_draw(const struct area *, const char *mark);
 /* The completions on offer: how many, and a popup above the line, its last row at the area's bottom; the chosen one
  * reversed.  Tab and the arrows walk, Enter or going on typing takes it, Esc closes (input_key does that). */
 int  input_offers(void);
-void input_draw_offers(const struct area *);
+void input_draw_offers(const struct area *, int ascii);
 
 #endif

@@ -3,6 +3,7 @@
  * A path may be typed with quotes and backslashes as in a shell; an inserted path is quoted so that the program reads the same path.
  * Names come from the disk and from a database: they are shown clean and inserted unchanged; names that are no UTF-8 are not offered. */
 #include "ui/input_private.h"
+#include "ui/widgets.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -430,45 +431,44 @@ int offers_common(const struct offers *o, struct str *out)
 	return 1;
 }
 
-void offers_draw(const struct offers *o, const struct area *a)
+/* Rows over the end of the transcript, told apart from it by a bar at the left, from the status row by not being reversed: only the
+ * chosen one is. */
+void offers_draw(const struct offers *o, const struct area *a, int ascii)
 {
 	long rows = (long)(o->n < OFFER_ROWS ? o->n : OFFER_ROWS), top = 0;
-	int names = 0, helps = 0, w, most = a->w, more;
+	int names = 0, w = a->w - 2, counted;
 	struct str count = {0};   /* how far down this is, if there is more than is seen */
 
 	if (rows > a->h)
 		rows = a->h;
-	if (rows < 1 || a->w < 1)
+	if (rows < 1 || w < 1)
 		return;
-	more = (size_t)rows < o->n || o->cut;
-	if (o->chosen < 0)
-		str_addf(&count, " %zu%s ", o->n, o->cut ? "+" : "");
-	else
-		str_addf(&count, " %ld of %zu%s ", o->chosen + 1, o->n, o->cut ? "+" : "");
+	if ((size_t)rows < o->n || o->cut) {
+		if (o->chosen >= 0)
+			str_addf(&count, " %ld of", o->chosen + 1);
+		str_addf(&count, " %zu%s", o->n, o->cut ? "+" : "");
+	}
 	if (o->chosen >= rows)
 		top = o->chosen - rows + 1;
 	for (size_t i = 0; i < o->n; i++) {
 		int name = (int)text_width(o->list[i].shown, strlen(o->list[i].shown));
-		int help = (int)text_width(o->list[i].help, strlen(o->list[i].help));
 		names = name > names ? name : names;
-		helps = help > helps ? help : helps;
 	}
-	names = names < a->w - 2 ? names : a->w - 2;
-	w = names + 2 + (helps ? helps + 2 : 0);
-	if (more)
-		most = a->w - (int)count.n > names + 2 ? a->w - (int)count.n : a->w;
-	if (w > most)
-		w = most;
+	names = names < w ? names : w;
 	for (long i = 0; i < rows; i++) {
 		const struct offer *x = &o->list[top + i];
-		int on = top + i == o->chosen;
-		struct area row = area_part(a, 0, (int)(a->h - rows + i), w, 1), cell = area_part(&row, 1, 0, names, 1);
+		int on = top + i == o->chosen, y = (int)(a->h - rows + i);
+		struct area row = area_part(a, 2, y, w, 1);
 
-		area_fill(&row, 0, 0, w, on ? ST_SELECTED : ST_STATUS, ' ');
-		area_text(&cell, 0, 0, on ? ST_SELECTED : ST_STATUS, x->shown, strlen(x->shown));
-		area_text(&row, names + 3, 0, on ? ST_SELECTED : ST_STATUS, x->help, strlen(x->help));
+		counted = count.n && i == rows - 1 && (int)count.n + names + 2 <= w ? (int)count.n : 0;
+		area_fill(a, 0, y, a->w, ST_TEXT, ' ');
+		area_cell(a, 0, y, ascii ? '|' : 0x2502, ST_RULE, 0);
+		area_fill(&row, 0, 0, w - counted, on ? ST_SELECTED : ST_TEXT, ' ');
+		put_left(&row, 0, 0, names, on ? ST_SELECTED : ST_STRONG, x->shown, strlen(x->shown), ascii);
+		if (w - counted > names + 2)
+			put_left(&row, names + 2, 0, w - counted - names - 2, on ? ST_SELECTED : ST_FAINT, x->help, strlen(x->help), ascii);
+		if (counted)
+			area_text(&row, w - counted, 0, ST_FAINT, count.p, count.n);
 	}
-	if (more && w + (int)count.n <= a->w)
-		area_text(a, w, a->h - 1, ST_FAINT, count.p, count.n);
 	str_free(&count);
 }

@@ -48,7 +48,7 @@ enum offer_kind offers_find(struct offers *, const char *text, size_t n, size_t 
 /* What replaces from..to: the offer, whole; or as much as all of them have in common. */
 void offers_text(const struct offers *, size_t which, struct str *out);
 int  offers_common(const struct offers *, struct str *out);   /* 0: no more than what is there */
-void offers_draw(const struct offers *, const struct area *);
+void offers_draw(const struct offers *, const struct area *, int ascii);
 
 /* ---- the history's file ---- */
 

@@ -284,7 +284,7 @@ static void draw(struct ui *u)
 		part = area_part(&all, 0, 0, u->w, y);
 		cursor_x = u->grid.cursor_x;
 		cursor_y = u->grid.cursor_y;
-		input_draw_offers(&part);
+		input_draw_offers(&part, u->ascii);
 		u->grid.cursor_x = cursor_x;
 		u->grid.cursor_y = cursor_y;
 	}

@@ -100,7 +100,7 @@ static const char *popup(int w, int h, int styles)
 
 	grid_resize(&line_grid, w, h);
 	a = area_of(&line_grid);
-	input_draw_offers(&a);
+	input_draw_offers(&a, 0);
 	str_clear(&s);
 	grid_dump(&line_grid, styles, &s);
 	return s.p;

@@ -661,12 +661,12 @@ TEST(commands_are_offered)
 	type("/");
 	CHECK_INT(input_offers(), 5);
 	CHECK_STR(popup(40, 8, 0),
-	    "\n\n\n /help    this list\n /quit    end\n /read    add a document\n /switch  go on in another session\n"
-	          " /kv      show the cache\n");
+	    "\n\n\n│ /help    this list\n│ /quit    end\n│ /read    add a document\n│ /switch  go on in another session\n"
+	          "│ /kv      show the cache\n");
 	type("q");
 	CHECK_INT(input_offers(), 1);
 	CHECK(input_wants_escape());
-	CHECK_STR(popup(40, 2, 0), "\n /quit  end\n");
+	CHECK_STR(popup(40, 2, 0), "\n│ /quit  end\n");
 	type("\r");                 /* nothing was chosen: Enter is Enter */
 	CHECK_STR(taken(), "/q");
 	CHECK_INT(input_offers(), 0);
@@ -681,7 +681,7 @@ TEST(commands_are_offered)
 	type("\025/rea\t");
 	CHECK_STR(line_text(), "/read ");
 	type("\025/\033[B");
-	CHECK(strstr(popup(12, 5, 1), " /help    th\nxxxxxxxxxxxx\n /quit    en\n") != NULL);
+	CHECK(strstr(popup(12, 5, 1), "│ /help    …\nr xxxxxxxxxx\n│ /quit    …\nr sssss    f\n") != NULL);
 	CHECK(strstr(popup(12, 5, 1), "x = selected\n") != NULL);
 	type("\033[B\033[A\033[A\033[A\r");
 	CHECK_STR(line_text(), "/switch ");
@@ -701,7 +701,7 @@ TEST(commands_are_offered)
 	/* Backspace follows, too. */
 	type("\025/re");
 	CHECK_INT(input_offers(), 2);
-	CHECK_STR(popup(50, 2, 0), " /read    add a document\n /resume  go on in another session\n");
+	CHECK_STR(popup(50, 2, 0), "│ /read    add a document\n│ /resume  go on in another session\n");
 	type("\177");
 	CHECK_INT(input_offers(), 2);
 	type("\177");
@@ -812,7 +812,7 @@ TEST(paths_are_offered)
 	begin(NULL);
 	type("/read \t");
 	CHECK_INT(input_offers(), 3);
-	CHECK_STR(popup(40, 3, 0), " evil^[]0;x^G\n some text\n sub dir/\n");
+	CHECK_STR(popup(40, 3, 0), "│ evil^[]0;x^G\n│ some text\n│ sub dir/\n");
 	type("\033");
 	type("\025/open s");
 	CHECK_INT(input_offers(), 2);
@@ -854,7 +854,7 @@ TEST(paths_are_offered)
 		type("\t");
 	str_adds(&s, popup(30, 20, 1));
 	CHECK(strstr(s.p, "10 of 409") && strstr(s.p, "+\n"));
-	CHECK_INT(count(s.p, "xxxxxxx"), 1);
+	CHECK_INT(count(s.p, "r xxxxxxx"), 1);
 	str_free(&s);
 	end();
 	if (chdir(was))

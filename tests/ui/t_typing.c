@@ -1,5 +1,6 @@
 /* tests/ui/t_typing.c - letters are written whatever is open; the queue comes back; the palette; completed settings. */
 #include "tests/lib/screen_alone.h"
+#include "ui/theme.h"
 
 /* Typed in every place that can be open without a field: the text is in the input line, and Enter sends it. */
 TEST(typing_always_types)
@@ -121,5 +122,42 @@ TEST(settings_are_completed)
 	type("w");
 	key("\t");
 	CHECK_STR(draft(), "/set docs whole");
+	closed();
+}
+
+static int same_look(const struct look *a, const struct look *b)
+{
+	return a->fg == b->fg && a->bg == b->bg && a->attrs == b->attrs;
+}
+
+/* The chosen row of a popup is another row than the others, with any theme and any number of colours. */
+TEST(the_chosen_offer_is_seen)
+{
+	static const char *const themes[] = {"dark", "light", "mono"};
+	static const int colours[] = {0, 8, 16, 256};
+	const struct grid *g;
+	int chosen = 0, other = 0;
+
+	opened(60, 20);
+	type("/re");
+	key("\t");
+	g = ui_draw(u, now);
+	for (int y = 0; y < g->h; y++) {
+		const struct cell *c = &g->cell[y * g->w + 2];
+		if (c->cp != '/')
+			continue;
+		chosen += (c->style & STYLE_MASK) == ST_SELECTED;
+		other += (c->style & STYLE_MASK) == ST_STRONG;
+	}
+	CHECK_INT(chosen, 1);
+	CHECK_INT(other, 1);
+	for (size_t i = 0; i < sizeof themes / sizeof themes[0]; i++)
+		for (size_t k = 0; k < sizeof colours / sizeof colours[0]; k++) {
+			const struct theme *t = theme_find(themes[i], NULL);
+			struct look on = theme_look(t, ST_SELECTED, 0, colours[k]), name = theme_look(t, ST_STRONG, 0, colours[k]);
+			struct look help = theme_look(t, ST_FAINT, 0, colours[k]), bar = theme_look(t, ST_STATUS, 0, colours[k]);
+
+			CHECK(!same_look(&on, &name) && !same_look(&on, &help) && !same_look(&bar, &name));
+		}
 	closed();
 }
