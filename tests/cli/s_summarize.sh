@@ -22,7 +22,7 @@ text() {   # BYTES
 		}
 	}'
 }
-chats() { XDG_DATA_HOME=$dir/data XDG_STATE_HOME=$dir/state XDG_CONFIG_HOME=$dir/config "$weir" -m "$model" $how "$@"; }
+chats() { XDG_DATA_HOME=$dir/data XDG_STATE_HOME=$dir/state XDG_CONFIG_HOME=$dir/config "$weir" -m "$model" --each-line $how "$@"; }
 is() {   # NAME WANTED GOT
 	if [ "$2" = "$3" ]; then ok "$1"; else bad "$1" "wanted '$2', got '$3': $(head -c 300 "$dir/err" | tr '\n' '|')"; fi
 }
