@@ -247,9 +247,9 @@ TEST(stray_bytes)
 	struct doc d;
 	struct err e = {0};
 	size_t n, to = 0;
-	char *want = test_read(test_shared("data/docs/utf8tests.replace.ref.txt"), &n);
+	char *want = test_read(test_file("tests/vectors/utf8.ref"), &n);
 
-	CHECK_MSG(!doc_read(test_shared("data/docs/utf8tests.bin"), &d, &e), "%s", e.msg);
+	CHECK_MSG(!doc_read(test_file("tests/vectors/utf8.bin"), &d, &e), "%s", e.msg);
 	if (e.code)
 		return;
 	CHECK_STR(d.encoding, "UTF-8");

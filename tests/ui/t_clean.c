@@ -753,8 +753,8 @@ TEST(random_strings)
 TEST(utf8_torture)
 {
 	size_t n, m, i = 0, j = 0, lines = 0;
-	char *bin = test_read(test_shared("data/docs/utf8tests.bin"), &n);
-	char *ref = test_read(test_shared("data/docs/utf8tests.replace.ref.txt"), &m);
+	char *bin = test_read(test_file("tests/vectors/utf8.bin"), &n);
+	char *ref = test_read(test_file("tests/vectors/utf8.ref"), &m);
 
 	CHECK(bin && ref);
 	while (bin && ref && i < n && j < m) {
@@ -780,18 +780,15 @@ TEST(utf8_torture)
 
 TEST(documents_pass)
 {
-	static const char *const name[] = { "UTF-8-demo.txt", "commonmark-spec.md", "gguf-format.md", "zstd_compress.c",
-	                                    "chesterton-heretics.htm" };
+	static const char *const name[] = { "tests/vectors/scripts.txt", "tests/vectors/books/kim.txt", "HACKING.md", "ui/transcript.c",
+	                                    "tests/pictures/cache.svg" };
 
 	for (size_t k = 0; k < sizeof name / sizeof name[0]; k++) {
-		char path[80];
 		size_t n;
-		char *in;
+		char *in = test_read(test_file(name[k]), &n);
 		struct str want = { 0 }, got = { 0 };
 		struct clean c;
 
-		snprintf(path, sizeof path, "data/docs/%s", name[k]);
-		in = test_read(test_shared(path), &n);
 		CHECK(in);
 		/* unchanged but for tabs, carriage returns and the byte order mark */
 		for (size_t i = 0, col = 0; i < n;) {
