@@ -9,10 +9,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COMMON_ABOVE = 400 };   /* sentences: in a text with fewer of them no word is too common */
+enum {
+	PREFIX_LEAST = 5,          /* characters of a stem's beginning that is searched for, */
+	PREFIX_LESS = 2,           /* and characters of the stem that it may lack */
+	COMMON_ABOVE = 400,        /* sentences: in a text with fewer of them no word is too common */
+};
 static const double COMMON_SHARE = 0.12;   /* a word in more of the sentences says nothing and is skipped: "the" */
 static const double ASKING_WEIGHT = 0.1;   /* of a word that only asks: a question of nothing else is searched all the same */
-static const double K1 = 0.9, B = 0.6;     /* of bm25 */
+static const double NAME_WEIGHT = 1.3;     /* of a word with a capital letter inside the question, beside other words */
+static const double RELATED_WEIGHT = 0.5;  /* of a word that begins like the question's, as "religious" for "religion", beside that word */
+/* Of bm25; the lengths of sentences differ for less reason than those of passages. */
+static const double K1 = 0.6, B_PASSAGE = 0.6, B_SENTENCE = 0.2;
 static const double SENTENCE_WEIGHT = 0.75; /* of a passage's best sentence, beside the passage itself */
 static const double HEADING_WEIGHT = 0.3;  /* of a word that stands in the passage's heading only, as a part of its weight */
 
@@ -44,13 +51,41 @@ static int is_asking(const struct question_word *w)
 	return 0;
 }
 
+/* Factor of a word's idf.  A sentence begins with a capital letter: the first word says nothing by it. */
+static double word_factor(const struct question_word *w, int first)
+{
+	return is_asking(w) ? ASKING_WEIGHT : !first && *w->text >= 'A' && *w->text <= 'Z' ? NAME_WEIGHT : 1;
+}
+
+/* The query for the words that have the stem of w; related: for all that begin like it, empty where it is too short to tell. */
+static void word_query(const struct question_word *w, int related, struct str *out)
+{
+	size_t n = w->n_stem, n_char = 0;
+
+	str_clear(out);
+	if (!related) {
+		str_addf(out, "\"%s\"", w->text);
+		return;
+	}
+	for (size_t i = 0; i < n; i++)
+		n_char += ((unsigned char)w->stem[i] & 0xc0) != 0x80;
+	if (n_char < PREFIX_LEAST || is_asking(w) || strpbrk(w->stem, "\"0123456789"))
+		return;
+	for (int less = 0; less < PREFIX_LESS && n_char > PREFIX_LEAST; less++, n_char--)
+		while (n && ((unsigned char)w->stem[--n] & 0xc0) == 0x80)
+			;
+	str_adds(out, "\"");
+	str_add(out, w->stem, n);
+	str_adds(out, "\" *");
+}
+
 /* ---- the texts ---- */
 
 /* A passage: its sentences, and what the words of the question that it has add up to. */
 struct place {
 	size_t text, from, to;
 	uint32_t words;
-	double score, covered, heading;
+	double score, covered;
 	uint32_t has, headed;      /* number of sentences with the word that is looked up, and that word (from 1 on) */
 };
 struct search {
@@ -62,6 +97,7 @@ struct search {
 	uint32_t *place_of;        /* [sentences] */
 	uint32_t *under;           /* [places] the place with the heading that it stands under; itself: none */
 	double *score;             /* [sentences] */
+	uint32_t *has;             /* [sentences] the last word that it has (from 1 on) */
 	size_t n_sentence;
 	double mean_sentence, mean_place;
 };
@@ -76,6 +112,7 @@ static void search_free(struct search *s)
 	free(s->place_of);
 	free(s->under);
 	free(s->score);
+	free(s->has);
 }
 
 /* The rows of all texts, and their passages. */
@@ -93,6 +130,7 @@ static int search_open(struct search *s, struct err *e)
 	s->n_sentence = s->base[s->n_text];
 	s->place_of = xcalloc(s->n_sentence + 1, sizeof *s->place_of);
 	s->score = xcalloc(s->n_sentence + 1, sizeof *s->score);
+	s->has = xcalloc(s->n_sentence + 1, sizeof *s->has);
 	for (size_t i = 0; i < s->n_text; i++)
 		for (size_t k = 0; k < s->rows[i].n; k++) {
 			const struct sentence *at = &s->rows[i].at[k];
@@ -131,22 +169,20 @@ static double idf(size_t n, size_t have)
 	return log(1 + ((double)n - (double)have + 0.5) / ((double)have + 0.5));
 }
 
-static double saturate(double count, double words, double mean)
+static double saturate(double count, double b, double words, double mean)
 {
-	return count * (K1 + 1) / (count + K1 * (1 - B + B * words / mean));
+	return count * (K1 + 1) / (count + K1 * (1 - b + b * words / mean));
 }
 
-/* The sentences that have the word: numbers from all texts into found[], at most `most` of them; -1 on errors. */
-static int64_t look_up(struct search *s, const struct question_word *w, size_t most, uint32_t *found, struct err *e)
+/* The sentences that the query finds: numbers from all texts into found[], at most `most` of them; -1 on errors. */
+static int64_t look_up(struct search *s, const struct str *query, size_t most, uint32_t *found, struct err *e)
 {
-	struct str query = {0};
 	int64_t n = 0;
 
-	str_addf(&query, "\"%s\"", w->text);
 	for (size_t i = 0; i < s->n_text && n >= 0 && (size_t)n < most; i++) {
 		const struct passage_rows *r = &s->rows[i];
 		sqlite3_stmt *st = db_query(s->x->db, e, "SELECT rowid FROM sentence WHERE sentence MATCH ?1 AND rowid BETWEEN ?2 AND ?3", "sii",
-		                            query.p, query.n, r->id, r->id + (int64_t)r->n - 1);
+		                            query->p, query->n, r->id, r->id + (int64_t)r->n - 1);
 		int rc = st ? 1 : -1;
 		while (rc > 0 && (size_t)n < most && (rc = db_step(s->x->db, st, e)) > 0) {
 			int64_t row = sqlite3_column_int64(st, 0) - r->id;
@@ -157,12 +193,14 @@ static int64_t look_up(struct search *s, const struct question_word *w, size_t m
 		if (rc < 0)
 			n = -1;
 	}
-	str_free(&query);
 	return n;
 }
 
-/* Add the weight of a word, the question's word `number`, to the sentences that have it and their passages. */
-static void add_word(struct search *s, double weight, const uint32_t *found, size_t n, uint32_t number)
+/* A word of the question: what it weighs, and which one it is (from 1 on). */
+struct word { double weight; uint32_t number; };
+
+/* Add a word to the sentences that have it and to their passages. */
+static void add_word(struct search *s, struct word w, const uint32_t *found, size_t n)
 {
 	for (size_t i = 0; i < n;) {
 		struct place *p = &s->place[s->place_of[found[i]]];
@@ -170,45 +208,87 @@ static void add_word(struct search *s, double weight, const uint32_t *found, siz
 
 		for (; i < n && found[i] < p->to; i++) {
 			const struct sentence *at = sentence_at(s, p->text, found[i]);
-			s->score[found[i]] += weight * saturate(1, at->words, s->mean_sentence);
+			s->has[found[i]] = w.number;
+			s->score[found[i]] += w.weight * saturate(1, B_SENTENCE, at->words, s->mean_sentence);
 			if (at->flags & SENTENCE_HEADING)
-				p->headed = number;
+				p->headed = w.number;
 		}
-		p->has = number;
-		p->score += weight * saturate((double)(i - first), p->words, s->mean_place);
-		p->covered += weight;
+		p->has = w.number;
+		p->score += w.weight * saturate((double)(i - first), B_PASSAGE, p->words, s->mean_place);
+		p->covered += w.weight;
 		if (i == first)
 			i++;
 	}
-	/* A word of the heading counts for the passages below that lack it. */
+}
+
+/* A related word counts where the word itself is missing: in a sentence, and once in a passage. */
+static void add_related(struct search *s, struct word w, const uint32_t *found, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct place *p = &s->place[s->place_of[found[i]]];
+
+		if (s->has[found[i]] == w.number)
+			continue;
+		s->score[found[i]] += w.weight;
+		if (p->has == w.number)
+			continue;
+		p->has = w.number;
+		p->score += w.weight;
+		p->covered += w.weight;
+	}
+}
+
+/* A word of the heading counts for the passages below that lack it. */
+static void add_heading(struct search *s, struct word w)
+{
 	for (size_t k = 0; k < s->n_place; k++) {
 		struct place *p = &s->place[k];
-		if (p->has != number && s->place[s->under[k]].headed == number) {
-			p->score += HEADING_WEIGHT * weight;
-			p->covered += weight;
+		if (p->has != w.number && s->place[s->under[k]].headed == w.number) {
+			p->score += HEADING_WEIGHT * w.weight;
+			p->covered += w.weight;
 		}
 	}
+}
+
+/* Add word i of the question and those related to it, unless it stands in more than `most` sentences.  Returns its weight, 0 for a word
+ * that is too common, or -1. */
+static double score_word(struct search *s, const struct question_words *q, size_t i, size_t most, uint32_t *found, struct err *e)
+{
+	struct word w = {.number = (uint32_t)i + 1}, related = w;
+	struct str query = {0};
+	int64_t n, n_like = 0;
+
+	word_query(&q->at[i], 0, &query);
+	n = look_up(s, &query, most + 1, found, e);
+	if (n >= 0 && (size_t)n <= most) {
+		w.weight = idf(s->n_sentence, (size_t)n) * word_factor(&q->at[i], !i);
+		add_word(s, w, found, (size_t)n);
+		word_query(&q->at[i], 1, &query);
+		n_like = query.n ? look_up(s, &query, most + 1, found, e) : 0;
+		if (n_like > n && (size_t)n_like <= most) {
+			related.weight = idf(s->n_sentence, (size_t)(n_like - n));
+			related.weight = RELATED_WEIGHT * (related.weight < w.weight ? related.weight : w.weight);
+			add_related(s, related, found, (size_t)n_like);
+		}
+		add_heading(s, w);
+	}
+	str_free(&query);
+	return n < 0 || n_like < 0 ? -1 : w.weight;
 }
 
 static int score_all(struct search *s, const struct question_words *q, double *whole, struct err *e)
 {
 	size_t most = s->n_sentence > COMMON_ABOVE ? (size_t)((double)s->n_sentence * COMMON_SHARE) : s->n_sentence;
 	uint32_t *found = xcalloc(s->n_sentence + 1, sizeof *found);
-	int rc = 0;
+	double weight = 0;
 
 	*whole = 0;
-	for (size_t i = 0; i < q->n && !rc; i++) {
-		int64_t n = look_up(s, &q->at[i], most + 1, found, e);
-		if (n < 0)
-			rc = -1;
-		else if ((size_t)n <= most) {
-			double weight = idf(s->n_sentence, (size_t)n) * (is_asking(&q->at[i]) ? ASKING_WEIGHT : 1);
-			*whole += weight;
-			add_word(s, weight, found, (size_t)n, (uint32_t)i + 1);
-		}
+	for (size_t i = 0; i < q->n && weight >= 0; i++) {
+		weight = score_word(s, q, i, most, found, e);
+		*whole += weight;
 	}
 	free(found);
-	return rc;
+	return weight < 0 ? -1 : 0;
 }
 
 /* ---- the best ---- */
@@ -251,9 +331,8 @@ static int find(struct passage_index *x, const struct indexed_text *text, size_t
 	struct question_words q = {.n = 0};
 	double whole = 0;
 	size_t count = 0;
-	int rc;
+	int rc = search_open(&s, e);
 
-	rc = search_open(&s, e);
 	if (!rc && question_words(x->words, question, n, &q))
 		rc = err_set(e, ERR_FIT, "cannot search: no memory");
 	if (!rc)

@@ -121,8 +121,8 @@ void recalled_json(const struct conversation *, struct str *out);
 /* ---- rerank.c: how well passages explain a question ---- */
 
 struct quote { const char *p; size_t n; };
-/* How much likelier the question is behind each of the quotes than behind nothing, in nats of mean log p: gain[0 .. *scored), of as many of
- * the first ones as the model's size allows; 0 of them where the model is too large or there is no room.  Signals stop it: -1,
+/* How much likelier the question is behind each of the quotes than behind nothing, in nats: gain[0 .. *scored), of as many of the first
+ * ones as the model's size allows; 0 of them where the model is too large or there is no room.  Signals stop it: -1,
  * ERR_CANCELLED. */
 int  rerank_gains(struct conversation *, const char *question, size_t n, const struct quote *, int count, double *gain, int *scored,
                   struct err *);

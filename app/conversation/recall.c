@@ -17,7 +17,6 @@ enum {
 	TOKENS_MOST = 150,       /* of all that is recalled */
 	BEST_BYTES = 500,        /* of the sentence that was found; of the other side of its turn */
 	OTHER_BYTES = RECALL_BEGINNING,
-	RERANK_TOKENS = 64,      /* of a question that rerank_gains() scores */
 };
 static const double CACHED_SHARE = 0.8;    /* a candidate with less than this share of the score of a sentence in the cache adds nothing to it */
 /* Accepted: nats that the question gains behind the sentence, and the share of its words, by idf, that the sentence has.  Measured with
@@ -86,27 +85,23 @@ static int accept_alone(const struct candidate *c)
 	return c->turn->tells.covered >= COVERED_ALONE && c->turn->tells.score >= SCORE_ALONE;
 }
 
-/* Nats of the whole question that each of the first candidates explains: how many of them its size allows; -1. */
+/* Nats of the question that each of the first candidates explains: how many of them its size allows; -1. */
 static int score(struct conversation *t, const char *question, size_t n, struct candidate *c, size_t n_c, struct err *e)
 {
 	struct quote quote[CANDIDATES];
-	struct tokens id = {0};
-	double gain[CANDIDATES], tokens;
-	int scored = 0, rc;
+	double gain[CANDIDATES];
+	int scored = 0;
 
 	for (size_t i = 0; i < n_c; i++) {
 		const struct best *b = &c[i].turn->tells;
 
 		quote[i] = (struct quote){t->msg[b->msg].text.p + b->from, b->to - b->from};
 	}
-	rc = engine_tokenize(t->engine, question, n, 0, &id, e);
-	tokens = id.n < RERANK_TOKENS ? (double)id.n : RERANK_TOKENS;
-	tokens_free(&id);
-	if (!rc)
-		rc = rerank_gains(t, question, n, quote, (int)n_c, gain, &scored, e);
+	if (rerank_gains(t, question, n, quote, (int)n_c, gain, &scored, e) < 0)
+		return -1;
 	for (int i = 0; i < scored; i++)
-		c[i].gain = gain[i] * tokens;
-	return rc ? -1 : scored;
+		c[i].gain = gain[i];
+	return scored;
 }
 
 static int by_gain(const void *a, const void *b)

@@ -9,11 +9,11 @@
 #include "app/conversation/conversation_private.h"
 #include "ui/ui.h"
 
-static const double NAT = 12;                  /* what a nat of mean log p is worth in bm25 */
+static const double NAT = 1.8;                 /* what a nat of the question is worth in bm25 */
 /* With log p: words covered, and a nat as a share of them; without: words covered alone. */
-static const double GAIN_SHARE = 0.2, FOUND_LEAST = 0.58, COVERED_LEAST = 0.4;
+static const double GAIN_SHARE = 0.02, FOUND_LEAST = 0.72, COVERED_LEAST = 0.4;
 
-enum { CONTENT_LEAST = 3, BEFORE_MOST = 400, WINDOW = 400 };   /* WINDOW: bytes */
+enum { CONTENT_LEAST = 3, BEFORE_MOST = 400, WINDOW = 300 };   /* WINDOW: bytes */
 
 void sources_free(struct sources *s)
 {

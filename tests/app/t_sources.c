@@ -70,7 +70,7 @@ TEST(the_best_passage_of_all_documents_comes_first)
 	add(&k, "ferry.txt", ferry);
 	add(&k, "garden.txt", garden);
 	CHECK_STR(quoted(&k, "Who plants the tulips?", NULL), "garden.txt: The gardener plants tulips in October, when the ground is soft.");
-	CHECK_STR(quoted(&k, "When does the bakery sell bread?", NULL), "ferry.txt: The bakery opens at six, and sells bread until the evening.");
+	CHECK_STR(quoted(&k, "Which bakery sells bread?", NULL), "ferry.txt: The bakery opens at six, and sells bread until the evening.");
 	CHECK_STR(quoted(&k, "zebras", &found), "");
 	CHECK_INT(found, 0);
 	/* What is dropped is not found. */
