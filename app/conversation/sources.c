@@ -11,7 +11,7 @@
 
 static const double NAT = 1.8;                 /* what a nat of the question is worth in bm25 */
 /* With log p: words covered, and a nat as a share of them; without: words covered alone. */
-static const double GAIN_SHARE = 0.02, FOUND_LEAST = 0.72, COVERED_LEAST = 0.4;
+static const double GAIN_SHARE = 0.02, FOUND_LEAST = 0.64, COVERED_LEAST = 0.4;
 
 enum { CONTENT_LEAST = 3, BEFORE_MOST = 400, WINDOW = 300 };   /* WINDOW: bytes */
 
