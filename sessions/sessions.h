@@ -80,7 +80,7 @@ enum doc_change doc_changed(struct doc_origin *o);
 /* The documents that an argument names, in order: a file, "-" or an address is itself; a folder is the files below it by name, without
  * hidden ones, links, pictures and programs; a pattern with * ? [ that is no file's name is the files that match.  At most 1,000.
  * -1: *out is empty; ERR_DOCUMENT when there are none. */
-struct doc_paths { char **path; size_t n; };
+struct doc_paths { char **path; size_t n; char *other; size_t n_other; };   /* files left out for their names: one of them, how many */
 int  doc_find(const char *what, struct doc_paths *out, struct err *e);
 void doc_paths_free(struct doc_paths *);
 

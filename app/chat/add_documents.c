@@ -119,6 +119,7 @@ static void say_added(struct chat *c, const struct document *d)
 static int add_several(struct chat *c, const char *what, const struct doc_paths *list, struct err *e)
 {
 	size_t added = 0, failed = 0;
+	struct str left_out = {0};
 
 	for (size_t i = 0; i < list->n && e->code != ERR_CANCELLED; i++) {
 		size_t before = c->t.n_doc;
@@ -139,10 +140,14 @@ static int add_several(struct chat *c, const char *what, const struct doc_paths 
 	*e = (struct err){0};
 	if (!added)
 		return err_set(e, ERR_DOCUMENT, "none of the %zu files of '%.100s' could be read", list->n, what);
+	if (list->n_other)
+		str_addf(&left_out, "; left out for %s: '%.60s'%s", list->n_other == 1 ? "its name" : "their names", list->other,
+		         list->n_other == 1 ? "" : " and others");
 	if (!c->o.quiet && failed)
-		say("%zu of %zu files of '%.100s' are documents now, %zu could not be read", added, list->n, what, failed);
+		say("%zu of %zu files of '%.100s' are documents now, %zu could not be read%s", added, list->n, what, failed, left_out.n ? left_out.p : "");
 	else if (!c->o.quiet)
-		say("%zu documents of '%.100s'", added, what);
+		say("%zu documents of '%.100s'%s", added, what, left_out.n ? left_out.p : "");
+	str_free(&left_out);
 	return 0;
 }
 

@@ -20,6 +20,14 @@ static int add(struct doc_paths *list, const char *path, struct err *e)
 	return 0;
 }
 
+static void leave_out(struct doc_paths *list, const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	if (!list->n_other++)
+		list->other = xstrndup(slash ? slash + 1 : path, strlen(slash ? slash + 1 : path));
+}
+
 /* What a folder holds beside documents: pictures, archives, programs.  Asked by name, so that nothing has to be opened. */
 static int is_other(const char *name)
 {
@@ -54,7 +62,9 @@ static int add_folder(struct doc_paths *list, const char *path, struct err *e)
 	while (!rc && (f = fts_read(tree))) {
 		if (f->fts_level > 0 && (f->fts_name[0] == '.' || f->fts_level > DEPTH_MAX))
 			fts_set(tree, f, FTS_SKIP);
-		else if (f->fts_info == FTS_F && !is_other(f->fts_name))
+		else if (f->fts_info == FTS_F && is_other(f->fts_name))
+			leave_out(list, f->fts_path);
+		else if (f->fts_info == FTS_F)
 			rc = add(list, f->fts_path, e);
 		else if (f->fts_info == FTS_DNR && f->fts_level == 0)
 			rc = err_set(e, ERR_DOCUMENT, "folder '%s' cannot be opened: %s", doc_shown(path), strerror(f->fts_errno));
@@ -78,7 +88,11 @@ static int add_pattern(struct doc_paths *list, const char *pattern, struct err *
 		const char *path = g.gl_pathv[i];
 		size_t n = strlen(path);
 		/* A folder that matches is not what "*.md" asks for. */
-		if (n && path[n - 1] != '/' && !is_other(path))
+		if (n && path[n - 1] == '/')
+			continue;
+		if (is_other(path))
+			leave_out(list, path);
+		else
 			rc = add(list, path, e);
 	}
 	globfree(&g);
@@ -109,5 +123,6 @@ void doc_paths_free(struct doc_paths *list)
 	for (size_t i = 0; i < list->n; i++)
 		free(list->path[i]);
 	free(list->path);
+	free(list->other);
 	*list = (struct doc_paths){0};
 }

@@ -70,8 +70,9 @@ TEST(folders_and_patterns_are_several_documents)
 	do_file(&s, "/read %");
 	CHECK_MSG(!s.errors.n, "%s", s.errors.p);
 	CHECK_INT(s.c.t.n_doc, 2);
-	CHECK(has(&s.said, "document 'a.md': ") && has(&s.said, "document 'b.txt': ") && has(&s.said, "c.txt") && !has(&s.said, "d.png"));
-	CHECK(has(&s.said, "2 of 3 files of '") && has(&s.said, "' are documents now, 1 could not be read\n[2 documents: "));
+	CHECK(has(&s.said, "document 'a.md': ") && has(&s.said, "document 'b.txt': ") && has(&s.said, "c.txt") && !has(&s.said, "document 'd.png'"));
+	CHECK(has(&s.said, "2 of 3 files of '"));
+	CHECK(has(&s.said, "' are documents now, 1 could not be read; left out for its name: 'd.png'\n[2 documents: "));
 	/* What is there already is not added again; what matches a pattern is. */
 	put_text("e.md", "third\n");
 	do_file(&s, "/read %/*.md");
