@@ -12,7 +12,10 @@
 enum {
 	SHARE_OF_CTX = 3,        /* the passages of a question take at most this part of the context, */
 	SHARE_OF_FREE = 2,       /* and where nothing is evicted this part of what is free */
+	PASSAGES = 3,            /* of a question, where no number is set; */
+	PASSAGES_SMALL = 1,      /* more than one leads small models astray (tests/results.md) */
 };
+static const uint64_t SMALL = 1000000000;   /* parameters */
 
 static const char *body_of(const struct conversation *t, const struct source *s)
 {
@@ -114,10 +117,15 @@ static size_t count_tokens(const struct conversation *t, const char *text, size_
 	return count;
 }
 
+static size_t passages_most(const struct conversation *t)
+{
+	return t->o->passages >= 0 ? (size_t)t->o->passages : engine_info(t->engine)->n_params < SMALL ? PASSAGES_SMALL : PASSAGES;
+}
+
 /* The best passages of documents that are not read whole, in the order of the documents; returns how many. */
 static size_t choose_passages(const struct conversation *t, struct source out[SOURCES_MOST])
 {
-	size_t room = room_for_passages(t), most = (size_t)(t->o->passages > 0 ? t->o->passages : 0), chosen = 0;
+	size_t room = room_for_passages(t), most = passages_most(t), chosen = 0;
 
 	for (size_t i = 0; i < t->sources.n && chosen < most && chosen < SOURCES_MOST; i++) {
 		const struct source *s = &t->sources.at[i];

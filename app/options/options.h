@@ -105,7 +105,7 @@ struct options {
 	const char *recall;           /* bring back evicted turns that a question asks about: "on", "off" */
 	const char *mouse, *panel, *answers;   /* of the screen: "off", "on"; the same; "formatted", "raw" */
 	const char *sources;          /* name the passages that an answer rests on: "on", "off" */
-	int32_t passages;             /* the most passages that go with a question */
+	int32_t passages;             /* the most passages that go with a question; -1: as many as suit the size of the model */
 	int each_line;                /* standard input is a question a line */
 	int json, raw, line, quiet, verbose, help, version;
 	int help_kv;                  /* --kv help: the cache policies and their settings */

@@ -99,8 +99,8 @@ const struct option_def option_defs[] = {
 
 	{"docs", 0, OPT_CHOICE, "auto|whole|passages", NULL, "documents: read whole, or searched for passages; auto reads those that fit",
 		CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(docs), 0, 0},
-	{"passages", 0, OPT_INT, "N", NULL, "passages of documents that go with a question (default 3; 0: the best sentence alone)",
-		CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(passages), 0, 50},
+	{"passages", 0, OPT_INT, "N", NULL, "passages of documents that go with a question (-1: 1 for models below a billion parameters, else 3; 0: the best sentence alone)",
+		CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(passages), -1, 50},
 	{"sources", 0, OPT_CHOICE, "on|off", NULL, "number and show the passages that answer a question, and which the answer attended to",
 		CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(sources), 0, 0},
 
@@ -212,7 +212,7 @@ void options_default(struct options *o)
 {
 	*o = (struct options){
 		.command = CMD_CHAT, .def = command_defs, .device = "auto", .kv_type = "f16",
-		.predict = -1, .sampling = sampling_default, .color = "auto", .think = "auto", .docs = "auto", .sources = "on", .mouse = "off", .panel = "off", .answers = "formatted", .recall = "on", .passages = 3, .fill = "read", .skip = 1,
+		.predict = -1, .sampling = sampling_default, .color = "auto", .think = "auto", .docs = "auto", .sources = "on", .mouse = "off", .panel = "off", .answers = "formatted", .recall = "on", .passages = -1, .fill = "read", .skip = 1,
 		.prefill = {{512}, 1}, .depth = {{0, 2048}, 2}, .decode_steps = 64, .reps = 5,
 		.len = {{2048}, 1}, .samples = 20, .depths = 11, .each = 1, .limit = 20, .layer = -1, .head = -1,
 	};
