@@ -18,7 +18,8 @@ const struct binding bindings[] = {
 	{ANYWHERE, "F5, Ctrl-X d", "documents", ACT_PANE + DOCUMENTS},
 	{ANYWHERE, "F6, Ctrl-X o", "reading mode: letters are keys of the transcript or of what is open; again: of the cache beside "
 	 "or below; then back to writing", ACT_NEXT},
-	{ANYWHERE, "F8, Ctrl-X m", "toggle wheel scrolling; Shift then selects text", ACT_MOUSE},
+	{ANYWHERE, "F7, Ctrl-X w", "where the last answer comes from: its sources in the documents, one after the other", ACT_SOURCE},
+	{ANYWHERE, "F8, Ctrl-X m", "toggle the mouse: the wheel scrolls, a click on [1] opens that source; Shift then selects text", ACT_MOUSE},
 	{ANYWHERE, "F10, Ctrl-X q", "quit", ACT_QUIT},
 	{ANYWHERE, "Ctrl-X n", "begin a new conversation", ACT_NEW},
 	{ANYWHERE, "Ctrl-X y", "copy the last message", ACT_COPY_LAST},

@@ -22,9 +22,22 @@ static size_t places(const struct documents_pane *p, const struct doc_text *d, u
 	return n;
 }
 
-struct marks { struct place place[MARKS_SEEN]; size_t n, at; };
+struct shade { uint32_t from, end; unsigned style; };
+struct marks { struct place place[MARKS_SEEN]; size_t n, at; struct shade shade[UI_SOURCES]; int n_shade; };
 
-/* Restyles evicted words and matches of a drawn line; lines come from top to bottom. */
+/* The sources of the last answer in this document, the brighter the more attention it paid to them. */
+static void find_shades(const struct documents_pane *p, const struct doc_text *d, struct marks *m)
+{
+	for (size_t i = 0; i < p->n_source; i++) {
+		const struct ui_source *s = &p->source[i];
+		unsigned step = s->share < 0 ? 3 : s->share < 1 ? 3 + (unsigned)(s->share * 5) : HEATS - 1;
+
+		if (s->document == p->at)
+			m->shade[m->n_shade++] = (struct shade){doc_text_clean(d, s->from), doc_text_clean(d, s->to), ST_HEAT + step};
+	}
+}
+
+/* Restyles evicted words, sources and matches of a drawn line; lines come from top to bottom. */
 static void draw_marks(const struct documents_pane *p, const struct lines *l, size_t line, uint32_t base, const struct area *a, int y,
                        struct marks *m)
 {
@@ -46,12 +59,15 @@ static void draw_marks(const struct documents_pane *p, const struct lines *l, si
 				continue;
 			if (d->n_span && cp != ' ' && doc_text_evicted(d, at))
 				style = ST_EVICTED;
+			for (int k = 0; k < m->n_shade; k++)
+				if (at >= m->shade[k].from && at < m->shade[k].end)
+					style = (int)m->shade[k].style;
 			while (m->at < m->n && m->place[m->at].end <= at)
 				m->at++;
 			if (m->at < m->n && m->place[m->at].from <= at)
 				style = ST_MATCH;
 			if (p->found_n && at >= p->found && at - p->found < p->found_n)
-				style = ST_MATCH | STYLE_BOLD;
+				style = style >= ST_HEAT ? style | STYLE_REVERSE : ST_MATCH | STYLE_BOLD;
 			if (style >= 0)
 				area_restyle(a, x, y, w, (unsigned)style);
 			x += w;
@@ -72,6 +88,7 @@ static void draw_text(struct documents_pane *p, const struct area *a)
 	documents_walk(p, &last, a->h - 1);
 	if (p->words.n)
 		marks.n = places(p, d, d->top, documents_end_of(p, last), marks.place);
+	find_shades(p, d, &marks);
 	for (int y = 0; y < a->h; y++) {
 		const struct lines *l = documents_lay_out(p, pos.chunk);
 		uint32_t base = d->chunk[pos.chunk].at, at;
@@ -86,7 +103,7 @@ static void draw_text(struct documents_pane *p, const struct area *a)
 				area_restyle(a, 0, y, a->w, ST_RULE);
 			else if (head && d->head[head - 1].at == at)
 				area_restyle(a, 0, y, a->w, ST_HEADING);
-			if (d->n_span || marks.n || p->found_n)
+			if (d->n_span || marks.n || marks.n_shade || p->found_n)
 				draw_marks(p, l, pos.line, base, a, y, &marks);
 		}
 		if (documents_walk(p, &pos, 1))

@@ -114,6 +114,15 @@ void documents_pane_lens(struct pane *pane, size_t document, const struct ui_spa
 		doc_text_lens(&p->doc[document], span, n);
 }
 
+void documents_pane_sources(struct pane *pane, const struct ui_source *source, size_t n)
+{
+	struct documents_pane *p = (struct documents_pane *)pane;
+
+	p->n_source = n;
+	for (size_t i = 0; i < n; i++)
+		p->source[i] = source[i];
+}
+
 void documents_pane_goto(struct pane *pane, const char *where)
 {
 	struct documents_pane *p = (struct documents_pane *)pane;

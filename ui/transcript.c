@@ -43,17 +43,37 @@ void entry_drop_lines(struct entry *e)
 	e->laid = 0;
 }
 
+static void entry_release(struct entry *e)
+{
+	str_free(&e->raw);
+	str_free(&e->clean);
+	str_free(&e->note);
+	entry_drop_lines(e);
+	entry_drop_lens(e);
+	free(e->heat);
+}
+
+void transcript_cut(struct transcript *t, size_t n)
+{
+	size_t last;
+
+	if (!n || n > t->n_message)
+		return;
+	for (last = t->message[n - 1]; t->entry[last].more; last++)
+		;
+	while (t->n > last + 1)
+		entry_release(&t->entry[--t->n]);
+	t->n_message = n;
+	t->text_first = t->text_first < t->n ? t->text_first : 0;
+	t->follow = t->dirty = 1;
+	t->jumped = SIZE_MAX;
+	find_reset(&t->find);
+}
+
 void transcript_clear(struct transcript *t)
 {
-	for (size_t i = 0; i < t->n; i++) {
-		struct entry *e = &t->entry[i];
-		str_free(&e->raw);
-		str_free(&e->clean);
-		str_free(&e->note);
-		entry_drop_lines(e);
-		entry_drop_lens(e);
-		free(e->heat);
-	}
+	for (size_t i = 0; i < t->n; i++)
+		entry_release(&t->entry[i]);
 	t->n = t->n_message = t->text_first = 0;
 	t->top = t->line = 0;
 	t->follow = t->dirty = 1;

@@ -20,6 +20,8 @@ void transcript_end(struct transcript *, const char *note);                 /* t
 /* A new last entry: a text that is read, from its byte `at` on.  begins: entries before it are of no interest to transcript_text_lens(). */
 void transcript_text(struct transcript *, size_t at, int begins);
 size_t transcript_count(const struct transcript *);
+/* Drop what stands behind message number n - 1, also notices; nothing where there are fewer messages. */
+void transcript_cut(struct transcript *, size_t n);
 /* Only the first n messages are numbered from now on: the others stay, without a lens. */
 void transcript_messages_end(struct transcript *, size_t n);
 /* Which words were evicted: spans over the text of message number `message` (UI_USER and UI_ASSISTANT entries counted from 0).
@@ -47,6 +49,9 @@ void transcript_end_follow(struct transcript *);
 /* The position, for transcript_go(); 0 = at the end.  Valid while lines are added or laid out again, until a clear. */
 uint64_t transcript_place(const struct transcript *);
 void transcript_go(struct transcript *, uint64_t place);
+/* The number of the source, from 1 on, that a notice names at column x of row y as they were drawn ("[1] report.pdf, page 3"), or in that
+ * row; 0: none, or a question follows. */
+int  transcript_source_at(struct transcript *, int x, int y);
 int  transcript_question(struct transcript *, int step);  /* to the previous (-1) or next question: 1; 0: there is none */
 
 /* The entry that copying and folding mean: the question jumped to last, else the last entry that is seen. */

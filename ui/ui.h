@@ -181,6 +181,7 @@ void ui_entry_end(struct ui *, const char *note);                  /* the last e
 
 /* A new last entry: the text that is read, from its byte `at` on; begins: another text than before, or not behind its last entry. */
 void ui_text(struct ui *, size_t at, int begins);
+void ui_cut(struct ui *, size_t n);                                /* drops what stands behind the n-th message, notices too */
 void ui_messages_end(struct ui *, size_t n);                       /* only the first n messages are numbered from now on; the others stay */
 
 /* What runs now: verb "reading", "answering", "saving", ...; NULL: nothing, and queued messages are sent.  Post every change. */
@@ -205,6 +206,12 @@ struct ui_document {
 	const struct mark *mark; size_t n_mark; /* pages and headings; none: form feeds and '#' show them */
 };
 void ui_documents(struct ui *, const struct ui_document *, size_t n);
+
+/* The sources of the last answer as its lines number them, at most UI_SOURCES: F7 opens one after the other, a click on "[1]" that one.
+ * The text of the documents is shaded by share, the part of the answer's attention; < 0: not known. */
+enum { UI_SOURCES = 8 };
+struct ui_source { size_t document, from, to; float share; };        /* bytes of the document's text as it was posted */
+void ui_sources(struct ui *, const struct ui_source *, size_t n);
 
 struct ui_session {
 	int64_t id; const char *name, *title, *model, *snippet;   /* snippet: after UI_FIND the match, \x01 and \x02 around its words; else "" */

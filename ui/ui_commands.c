@@ -61,6 +61,22 @@ void ui_show_document(struct ui *u, size_t document, size_t from, size_t to)
 	ui_lay_out(u);
 }
 
+void ui_source_open(struct ui *u, size_t i)
+{
+	const struct ui_source *s = &u->source[i];
+
+	if (i >= u->n_source) {
+		ui_sayf(u, "the last answer has no sources in the documents");
+		return;
+	}
+	u->next_source = (i + 1) % u->n_source;
+	ui_show_document(u, s->document, s->from, s->to);
+	if (s->share < 0)
+		ui_sayf(u, "source [%zu] of %zu", i + 1, u->n_source);
+	else
+		ui_sayf(u, "source [%zu] of %zu: %.0f %% of the attention", i + 1, u->n_source, 100 * (double)s->share);
+}
+
 void ui_open_panel(struct ui *u, const char *how)
 {
 	int layer = 0;

@@ -147,7 +147,11 @@ static void mouse_key(struct ui *u, const struct key *k)
 		}
 	} else if (k->cp == 1 && !u->searching) {
 		/* A click selects; only F6 makes keys of letters. */
-		if (on_body && u->pane)
+		int source = on_body && !u->pane ? transcript_source_at(u->transcript, k->x, k->y) : 0;
+
+		if (source && (size_t)source <= u->n_source)
+			ui_source_open(u, (size_t)source - 1);
+		else if (on_body && u->pane)
 			pane_key(u, k);
 		else if (!on_body)
 			focus_line(u);

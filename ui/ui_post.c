@@ -56,6 +56,13 @@ void ui_text_heat(struct ui *u, size_t from, const struct ui_span *span, size_t 
 	transcript_text_heat(u->transcript, from, span, n);
 }
 
+void ui_cut(struct ui *u, size_t n)
+{
+	transcript_cut(u->transcript, n);
+	u->has_place = 0;
+	u->dirty = 1;
+}
+
 void ui_messages_end(struct ui *u, size_t n)
 {
 	transcript_messages_end(u->transcript, n);
@@ -147,6 +154,16 @@ void ui_documents(struct ui *u, const struct ui_document *d, size_t n)
 	documents_pane_post(u->panes[DOCUMENTS], d, n);
 	palette_pane_documents(u->panes[PALETTE], d, n);
 	u->dirty |= u->pane == DOCUMENTS || u->pane == PALETTE;
+}
+
+void ui_sources(struct ui *u, const struct ui_source *s, size_t n)
+{
+	u->n_source = n < UI_SOURCES ? n : UI_SOURCES;
+	u->next_source = 0;
+	for (size_t i = 0; i < u->n_source; i++)
+		u->source[i] = s[i];
+	documents_pane_sources(u->panes[DOCUMENTS], u->source, u->n_source);
+	u->dirty |= u->pane == DOCUMENTS;
 }
 
 void ui_sessions(struct ui *u, const struct ui_session *s, size_t n, int64_t now)

@@ -37,7 +37,7 @@ enum {
 /* What a key does: bindings.c names the act, ui_acts.c carries it out. */
 enum act {
 	ACT_NONE,            /* the input line or the pane handles the key */
-	ACT_PANEL, ACT_FIND, ACT_NEXT, ACT_MOUSE, ACT_QUIT, ACT_QUIT_EMPTY,
+	ACT_PANEL, ACT_SOURCE, ACT_FIND, ACT_NEXT, ACT_MOUSE, ACT_QUIT, ACT_QUIT_EMPTY,
 	ACT_NEW, ACT_THEME, ACT_RAW, ACT_EDITOR, ACT_STOP, ACT_BACK, ACT_SUSPEND, ACT_REPAINT,
 	ACT_FIND_BACK, ACT_RETRY, ACT_COPY_LAST, ACT_COPY_CODE,
 	ACT_UP, ACT_DOWN, ACT_HALF_UP, ACT_HALF_DOWN, ACT_PAGE_UP, ACT_PAGE_DOWN, ACT_TOP, ACT_END,
@@ -91,6 +91,7 @@ struct ui {
 	struct todo *todo; size_t n_todo, cap_todo;
 	struct str given;                  /* text of the last action */
 
+	struct ui_source source[UI_SOURCES]; size_t n_source, next_source;   /* of the last answer; which one F7 opens */
 	double undo_until;                 /* until then the last deletion of a session can be undone; 0 = none */
 	int typed; double typed_until;     /* keys went to a pane; when it is told that none came for TYPED_SECONDS */
 	struct str say; double say_until; int say_new;     /* new: its time begins when it is drawn */
@@ -131,6 +132,7 @@ void ui_do_chosen(struct ui *);
 /* ui_keys.c */
 key_fn ui_key;
 /* ui_commands.c */
+void ui_source_open(struct ui *, size_t i);  /* F7, a click: the document, at source i of the last answer */
 void ui_panel_next(struct ui *);            /* F2 */
 /* ui_acts.c */
 int  ui_act(struct ui *, enum act, const struct key *);   /* 0: the act means nothing here, the input line gets the key */

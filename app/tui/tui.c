@@ -75,6 +75,9 @@ static void handle_event(struct tui *t, const struct event *e)
 	case EV_MESSAGES:
 		ui_clear(t->ui);
 		break;
+	case EV_CUT:
+		ui_cut(t->ui, e->messages);
+		break;
 	case EV_MESSAGE:
 		ui_entry(t->ui, e->role == ROLE_USER ? UI_USER : UI_ASSISTANT, text, e->text.n);
 		ui_entry_end(t->ui, e->note.n ? e->note.p : NULL);
@@ -127,6 +130,9 @@ static void handle_event(struct tui *t, const struct event *e)
 		break;
 	case EV_LOOK:
 		ui_open_text(t->ui, e->note.p, text, e->text.n);
+		break;
+	case EV_SOURCES:
+		ui_sources(t->ui, e->source, e->n_source);
 		break;
 	case EV_SESSIONS:
 		t->relist = 1;   /* once the status is known */

@@ -27,6 +27,7 @@ enum job_what {
 enum event_what {
 	EV_MESSAGES,    /* the transcript starts again: its messages follow as EV_MESSAGE */
 	EV_MESSAGE,     /* role, text, note */
+	EV_CUT,         /* what stands behind the first `messages` messages is dropped */
 	EV_QUESTION,    /* text; an answer follows.  No text: the last question is answered again */
 	EV_PIECE,       /* text: the answer grows */
 	EV_STREAM,      /* text: a piece of a text without an end, from its byte `at` on; begins: it does not continue the piece before */
@@ -38,6 +39,7 @@ enum event_what {
 	EV_DOCUMENTS,   /* doc[n_doc]: all documents */
 	EV_PLACE,       /* open document place.doc at its bytes [place.from, place.to) */
 	EV_LOOK,        /* text: what a job said that ran between two tokens; note: the command */
+	EV_SOURCES,     /* source[n_source]: of the last answer */
 	EV_SESSIONS,    /* the list of sessions has changed */
 	EV_IDLE,        /* all jobs are done */
 	EV_QUIT,        /* the chat has ended */
@@ -53,6 +55,7 @@ struct event {
 	struct event_doc *doc; size_t n_doc;
 	struct ui_span *span; size_t n_span;
 	struct { size_t doc, from, to; } place;
+	struct ui_source source[UI_SOURCES]; size_t n_source;
 };
 void event_free(struct event *);
 

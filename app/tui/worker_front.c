@@ -124,6 +124,24 @@ static void returned(struct worker *w, size_t messages)
 	worker_post(w, e);
 }
 
+static void on_sources(struct chat *c, const struct answer_source *s, size_t n)
+{
+	struct event *e = event_new(EV_SOURCES, "", 0);
+
+	for (; e->n_source < n && e->n_source < UI_SOURCES; e->n_source++) {
+		const struct answer_source *from = &s[e->n_source];
+
+		e->source[e->n_source] = (struct ui_source){.document = from->doc, .from = from->from, .to = from->to, .share = (float)from->share};
+	}
+	worker_post(c->ud, e);
+}
+
+/* The answer that had them is gone, or the documents are numbered anew. */
+static void no_sources(struct worker *w)
+{
+	worker_post(w, event_new(EV_SOURCES, "", 0));
+}
+
 /* What the transcript does not hear of by the front's calls: it is sent again then. */
 static void on_event(struct conversation *t, const struct conversation_event *event, void *ud)
 {
@@ -132,16 +150,23 @@ static void on_event(struct conversation *t, const struct conversation_event *ev
 	switch (event->what) {
 	case EVENT_UNDONE:
 	case EVENT_REDONE:
+		no_sources(w);
+		w->messages_stale = 1;
+		break;
 	case EVENT_ANSWER_WITHDRAWN:
 		w->messages_stale = 1;
 		break;
 	case EVENT_CLEARED:
+		no_sources(w);
 		w->messages_stale |= w->n_sent > 0;
 		w->documents_stale |= w->n_first != t->n_doc;
 		break;
 	case EVENT_DOCUMENT_ADDED:
+		w->documents_stale = 1;
+		break;
 	case EVENT_DOCUMENT_DROPPED:
 	case EVENT_DOCUMENT_PUT_BACK:
+		no_sources(w);
 		w->documents_stale = 1;
 		break;
 	case EVENT_RETURNED:
@@ -180,6 +205,24 @@ void worker_sent_all(struct worker *w)
 	w->n_sent = w->c->t.n_msg;
 }
 
+/* The last answer and the notices behind its question leave the screen; those of earlier turns stay. */
+static void withdraw_answer(struct worker *w)
+{
+	const struct conversation *t = &w->c->t;
+	struct event *e;
+	int streamed = 0;
+
+	for (size_t i = 0; i < t->n_msg; i++)
+		streamed |= t->msg[i].read > 0;   /* the screen has another number of messages */
+	if (w->messages_stale || streamed || w->c->goes_on) {
+		send_messages(w, t->n_msg - 1);
+		return;
+	}
+	e = event_new(EV_CUT, "", 0);
+	e->messages = w->n_sent = t->n_msg - 1;
+	worker_post(w, e);
+}
+
 static void on_turn(struct chat *c, const char *question, size_t n)
 {
 	struct worker *w = c->ud;
@@ -187,7 +230,7 @@ static void on_turn(struct chat *c, const char *question, size_t n)
 
 	/* A regenerated answer replaces the last one, an edited question the old one. */
 	if (!question && t->n_msg && t->msg[t->n_msg - 1].role == ROLE_ASSISTANT)
-		send_messages(w, t->n_msg - 1);
+		withdraw_answer(w);
 	else if (w->messages_stale)
 		send_messages(w, t->n_msg);
 	if (!question)
@@ -357,5 +400,5 @@ void worker_send_changes(struct worker *w)
 const struct front worker_front = {
 	.notice = on_notice, .error = on_error, .progress = on_progress, .turn = on_turn, .text = on_text, .turned = on_turned,
 	.draft = on_draft, .came_back = on_came_back, .reading = on_reading, .yield = on_yield, .document = on_document,
-	.summary = on_summary,
+	.summary = on_summary, .sources = on_sources,
 };

@@ -362,6 +362,38 @@ TEST(looking_does_not_wait)
 	closed();
 }
 
+/* The sources of earlier answers stay on the screen when the last answer is regenerated, and its own come back. */
+TEST(a_regenerated_answer_has_its_sources)
+{
+	struct tui *t;
+	struct str screen = {0};
+	struct err e = {0};
+	size_t n = 0;
+
+	opened((const char *const[]){"--private", "-n", "4", "tests/screens/document.md", NULL});
+	p.c.t.rerank.tokens = -1;   /* the tiny model judges nothing well */
+	CHECK(tui_open(&t, &p.c, -1, 100, 60, NULL, &e) == 0);
+	settle(t);
+	for (int i = 0; i < 2; i++) {
+		tui_feed(t, "What does the tenant pay?\r", 26);
+		settle(t);
+	}
+	tui_feed(t, "/regen\r", 7);
+	settle(t);
+	tui_dump(t, 0, &screen);
+	for (const char *s = screen.p; (s = strstr(s, "[1] document.md, ")); s++)
+		n++;
+	CHECK_MSG(n == 2, "%zu times on\n%s", n, screen.p);
+	str_clear(&screen);
+	tui_feed(t, "\33[18~", 5);
+	settle(t);
+	tui_dump(t, 0, &screen);
+	CHECK_MSG(strstr(screen.p, "source [1] of ") != NULL, "%s", screen.p);
+	tui_close(t);
+	closed();
+	str_free(&screen);
+}
+
 /* What was taken from the stream when the stop came is in the conversation, and all of it is shown, whether or not it was prefilled. */
 TEST(a_stopped_stream_shows_all_that_was_taken)
 {

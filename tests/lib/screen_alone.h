@@ -116,6 +116,7 @@ static inline const char *draft(void)
 #define F4 "\33OS"
 #define F5 "\33[15~"
 #define F6 "\33[17~"
+#define F7 "\33[18~"
 #define F8 "\33[19~"
 #define F10 "\33[21~"
 #define UP "\33[A"

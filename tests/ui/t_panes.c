@@ -701,6 +701,33 @@ TEST(docs_headings)
 	pane_free(p);
 }
 
+/* The sources of the last answer: shaded by their share of the attention, the opened one as a whole. */
+TEST(docs_sources)
+{
+	static const char text[] = "one\ttab\ntwo words\nthree\nfour\n";
+	struct pane *p = pane_new(&documents_pane, 1);
+	struct ui_document d = {"t.txt", text, sizeof text - 1, 0, 10, 0, NULL, 0};
+	struct ui_source source[3] = {{0, 8, 17, 0.9f}, {0, 18, 23, 0.05f}, {1, 0, 30, 0.5f}};
+
+	documents_pane_post(p, &d, 1);
+	documents_pane_sources(p, source, 3);
+	docs_draw(p, 100, 12);
+	CHECK_INT(style_of("one"), ST_TEXT);
+	CHECK_INT(style_of("two"), ST_HEAT + 7);
+	CHECK_INT(style_of("words"), ST_HEAT + 7);
+	CHECK_INT(style_of("three"), ST_HEAT + 3);
+	CHECK_INT(style_of("four"), ST_TEXT);
+	documents_pane_show(p, 0, 8, 17);
+	docs_draw(p, 100, 12);
+	CHECK_INT(style_of("words"), (ST_HEAT + 7) | STYLE_REVERSE);
+	CHECK_INT(style_of("three"), ST_HEAT + 3);
+	documents_pane_sources(p, NULL, 0);
+	docs_draw(p, 100, 12);
+	CHECK_INT(style_of("words"), ST_MATCH | STYLE_BOLD);
+	CHECK_INT(style_of("three"), ST_TEXT);
+	pane_free(p);
+}
+
 /* The lens counts bytes as they came: through tabs, escape sequences, dropped and broken characters. */
 TEST(docs_lens)
 {

@@ -674,6 +674,52 @@ TEST(mouse)
 	closed();
 }
 
+TEST(sources_open_by_key_and_click)
+{
+	static const char text[] = "zero\none two three\nfour five\n";
+	struct ui_document doc = {"a.txt", text, sizeof text - 1, 0, 9, 0, NULL, 0};
+	struct ui_source source[2] = {{0, 5, 18, 0.62f}, {0, 19, 28, -1}};
+
+	opened(80, 24);
+	ui_documents(u, &doc, 1);
+	key(F7);
+	CHECK(shows("the last answer has no sources in the documents") && !shows("one two three"));
+	question("what?");
+	answer("three [2]");
+	ui_entry(u, UI_NOTICE, "[1] a.txt, line 2: 62 % of the attention\n[2] a.txt, line 3", 62);
+	ui_sources(u, source, 2);
+	key(F7);
+	CHECK(shows("one two three") && shows("source [1] of 2: 62 % of the attention"));
+	key(F7);
+	CHECK(shows("one two three") && shows("source [2] of 2") && !shows("attention"));
+	key(F7);
+	CHECK(shows("source [1] of 2"));
+	key(ESC);
+	CHECK(!shows("one two three"));
+	/* Row 0 is the question, row 2 the answer, rows 4 and 5 the sources. */
+	screen();
+	key("\33[<0;5;3M");
+	CHECK(!shows("one two three"));
+	key("\33[<0;30;6M");
+	CHECK(shows("one two three") && shows("source [2] of 2"));
+	key(ESC);
+	screen();
+	key("\33[<0;1;5M");
+	CHECK(shows("source [1] of 2"));
+	key(ESC);
+	/* They belong to the last question. */
+	question("and then?");
+	screen();
+	key("\33[<0;1;5M");
+	CHECK(!shows("one two three"));
+	ui_cut(u, 1);
+	CHECK(shows("what?") && !shows("three [2]") && !shows("[1] a.txt") && !shows("and then?"));
+	ui_sources(u, NULL, 0);
+	key(F7);
+	CHECK(!shows("one two three"));
+	closed();
+}
+
 /* Whatever is posted, no cell holds what could move a cursor or turn a line around. */
 TEST(hostile_texts)
 {
@@ -1073,7 +1119,7 @@ TEST(drawing_is_cheap)
 /* ---- anything at any time ---- */
 
 static const char *const some_keys[] = {
-	ESC, F1, F2, F3, F4, F5, F6, F8, F10, UP, DOWN, PGUP, PGDN, HOME, END, "\33[C", "\33[D", "\33[3~", "\r", "\n", "\t", "\177", "\33\r",
+	ESC, F1, F2, F3, F4, F5, F6, F7, F8, F10, UP, DOWN, PGUP, PGDN, HOME, END, "\33[C", "\33[D", "\33[3~", "\r", "\n", "\t", "\177", "\33\r",
 	"\1", "\2", "\3", "\4", "\5", "\6", "\7", "\10", "\13", "\14", "\16", "\17", "\20", "\21", "\22", "\23", "\24", "\25", "\26", "\27",
 	"\30", "\31", "\32", "\34", "\35", "\36", "\37", "a", "b", "c", "d", "e", "f", "g", "G", "h", "i", "j", "k", "m", "n", "N", "q", "r",
 	"s", "t", "u", "x", "y", "z", "/", "?", "[", "]", "'", " ", "\\", "\"\"\"", "@", "/ed", "/read ", "//", "\303\244", "\346\274\242",
@@ -1143,7 +1189,9 @@ static void any_event(void)
 	struct ui_span span[2] = {{3, 255}, {1000000, 0}};
 	struct err e;
 
-	switch (test_rand() % 26) {
+	struct ui_source source[2] = {{test_rand() % 3, test_rand() % 20, test_rand() % 90, 0.3f}, {0, 2, 4, -1}};
+
+	switch (test_rand() % 28) {
 	case 0: ui_entry(u, UI_USER, t, strlen(t)); break;
 	case 1: ui_entry(u, UI_ASSISTANT, t, strlen(t)); break;
 	case 2: ui_entry(u, UI_NOTICE, t, strlen(t)); break;
@@ -1152,6 +1200,8 @@ static void any_event(void)
 	case 8: ui_entry_end(u, t); break;
 	case 9: case 10: ui_work(u, &w); break;
 	case 11: ui_work(u, NULL); break;
+	case 26: ui_sources(u, source, test_rand() % 3); break;
+	case 27: ui_cut(u, test_rand() % 5); break;
 	case 12: ui_status(u, &s); break;
 	case 13: ui_documents(u, doc, test_rand() % 3); break;
 	case 14: ui_sessions(u, list, test_rand() % 4, 1000); break;
