@@ -1,289 +1,188 @@
-/* engine/chat.c - recognises chat templates.
- *
- * Recognition compares the template's skeleton (chat_skeleton.c) with the known ones.  A known skeleton may have gaps in its
- * literals, mostly for a default system message; the template's text there is captured, and the family is then a copy of the
- * table row with these captures.  Callers hold plain pointers, so copies are never freed; equal ones are shared, and there are
- * at most MAX_DERIVED. */
-#include "engine/chat_private.h"
+/* engine/chat.c - chat templates: where they come from, and a conversation as text by one. */
+#include "engine/chat.h"
 
-#include <pthread.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_DERIVED = 1024 };
+#include "engine/gguf.h"
+#include "engine/jinja.h"
 
-const char *chat_name(const struct chat_family *f) { return f->name; }
+struct chat_template {
+	char name[32];
+	struct jinja *jinja;
+};
 
-const struct chat_family *chat_families(size_t i) { return i < chat_table_n ? &chat_table[i] : NULL; }
+/* ---- names ---- */
 
-/* The first of the families' names, as many as fit an error message. */
-static char *some_names(void)
+static void name_set(struct chat_template *t, const char *text, size_t n)
 {
-	struct str o = {0};
-	size_t i;
-	for (i = 0; i < chat_table_n && o.n < 150; i++)
-		str_addf(&o, "%s%s", i ? ", " : "", chat_table[i].name);
-	str_addf(&o, " and %zu more", chat_table_n - i);
-	return o.p;
-}
+	uint64_t h = 14695981039346656037u;
+	const char *known;
 
-/* ---- recognition ---- */
+	for (size_t i = 0; (known = chat_builtin_name(i)); i++) {
+		const char *s = chat_builtin_text(known);
 
-/* Decode the escapes of a literal printed by chat_skeleton().  The caller frees. */
-static char *unescape(const char *p, size_t n)
-{
-	struct str o = {0};
-	size_t i;
-
-	str_add(&o, "", 0);
-	for (i = 0; i < n; i++) {
-		char c = p[i];
-		if (c == '\\' && i + 1 < n) {
-			c = p[++i];
-			c = c == 'n' ? '\n' : c == 't' ? '\t' : c == 'r' ? '\r' : c;
+		if (strlen(s) == n && !memcmp(s, text, n)) {
+			snprintf(t->name, sizeof t->name, "%s", known);
+			return;
 		}
-		str_add(&o, &c, 1);
 	}
-	return o.p;
+	for (size_t i = 0; i < n; i++)
+		h = (h ^ (unsigned char)text[i]) * 1099511628211u;
+	snprintf(t->name, sizeof t->name, "jinja-%016" PRIx64, h);
 }
 
-static size_t skip_string(const char *p, size_t n, size_t i)      /* p[i] is the opening quote */
+int chat_compile(struct chat_template **out, const char *text, size_t len, struct err *e)
 {
-	for (i++; i < n && p[i] != '\''; i++)
-		i += p[i] == '\\';
-	return i + 1;
-}
+	struct chat_template *t = xcalloc(1, sizeof *t);
 
-/* Length of the blocks and outputs from p[0] to the end of the enclosing block; with one_macro, of one macro at p[0]. */
-static size_t skip_blocks(const char *p, size_t n, int one_macro)
-{
-	size_t i = 0, depth = 0;
-
-	while (i < n) {
-		if (p[i] == '\'') {
-			i = skip_string(p, n, i);
-			continue;
-		}
-		if (p[i] == '{') {
-			const char *tag = p + i;
-			size_t left = n - i;
-			int macro = left > 8 && !memcmp(tag, "{%macro ", 8);
-			if (!depth && one_macro && (i || !macro))
-				return i;
-			if (left >= 7 && !memcmp(tag, "{%end%}", 7)) {
-				if (!depth--)
-					return i;
-				i += 6;
-			} else if (!depth && left >= 5 && !memcmp(tag, "{%el", 4)) {
-				return i;
-			} else if (macro || (left > 6 && (!memcmp(tag, "{%for ", 6) || !memcmp(tag, "{%set ", 6))) ||
-			           (left > 5 && !memcmp(tag, "{%if ", 5))) {
-				depth++;
-			}
-		}
-		i++;
+	if (jinja_compile(&t->jinja, text, len, e) < 0) {
+		free(t);
+		return -1;
 	}
-	return n;
-}
-
-/* 1 when the known skeleton matches all of text[0..n).  Fills cap[i] with allocated captures, also on failure. */
-static int fits(const char *known, const char *text, size_t n, char *cap[CHAT_CAPTURES])
-{
-	static const char marks[] = "\1\2\3\4\5\6\7";
-	size_t at = 0;
-
-	while (*known) {
-		size_t k = strcspn(known, marks), next;
-		char mark = known[k];
-
-		if (k > n - at || memcmp(known, text + at, k))
-			return 0;
-		known += k;
-		at += k;
-		if (!mark)
-			break;
-		next = strcspn(++known, marks);
-		if (mark >= '\6') {
-			for (k = 1; k && at < n && !(mark == '\7' && n - at >= next && !memcmp(text + at, known, next)); ) {
-				k = skip_blocks(text + at, n - at, mark == '\7');
-				at = k > n - at ? n : at + k;
-				if (mark == '\6')
-					break;
-			}
-			continue;
-		}
-		/* a gap in a literal: it ends where the known rest of the literal is found, within the literal */
-		for (k = at; k < n && text[k] != '\''; k += text[k] == '\\' ? 2 : 1)
-			if (next && n - k >= next && known[0] != '\'' && !memcmp(text + k, known, next))
-				break;
-		if (k > n || (mark != '\5' && cap[mark - 1]))
-			return 0;
-		if (mark != '\5')
-			cap[mark - 1] = unescape(text + at, k - at);
-		at = k;
-	}
-	return at == n;
-}
-
-static int same(const char *a, const char *b) { return a == b || (a && b && !strcmp(a, b)); }
-
-static int is_same_family(const struct chat_family *a, const struct chat_family *b)
-{
-	int i;
-	if (a->name != b->name || !same(a->s.start, b->s.start))
-		return 0;
-	for (i = 0; i < CHAT_CAPTURES; i++)
-		if (!same(a->cap[i], b->cap[i]))
-			return 0;
-	return 1;
-}
-
-/* The table row or lasting copy that equals *f; a new copy takes over the captures.  NULL: too many copies. */
-static const struct chat_family *intern(struct chat_family *f, char *cap[CHAT_CAPTURES])
-{
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-	static struct chat_family *kept[MAX_DERIVED];
-	static size_t n;
-	const struct chat_family *r = NULL;
-	size_t i;
-
-	for (i = 0; i < chat_table_n && !r; i++)
-		if (is_same_family(&chat_table[i], f))
-			r = &chat_table[i];
-	pthread_mutex_lock(&lock);
-	for (i = 0; i < n && !r; i++)
-		if (is_same_family(kept[i], f))
-			r = kept[i];
-	if (!r && n < MAX_DERIVED) {
-		kept[n] = xmalloc(sizeof *f);
-		*kept[n] = *f;
-		r = kept[n++];
-		memset(cap, 0, CHAT_CAPTURES * sizeof *cap);
-	}
-	pthread_mutex_unlock(&lock);
-	return r;
-}
-
-static void free_captures(char *cap[CHAT_CAPTURES])
-{
-	int i;
-	for (i = 0; i < CHAT_CAPTURES; i++) {
-		free(cap[i]);
-		cap[i] = NULL;
-	}
-}
-
-/* 1 and *out when row i knows the skeleton, 0 when not, -1 when there is no room for another family. */
-static int try_row(size_t i, const char *text, size_t n, int bos, const struct chat_family **out)
-{
-	const struct chat_family *row = &chat_table[i];
-	const char *const *k = row->skeletons;
-
-	for (; k && *k; k++) {
-		char *cap[CHAT_CAPTURES] = {0};
-		int c, ok = fits(*k, text, n, cap);
-		for (c = 0; ok && c < CHAT_CAPTURES && (row->flags & CHAT_FIXED); c++)
-			ok = same(cap[c], row->cap[c]);
-		if (ok) {
-			struct chat_family f = *row;
-			for (c = 0; c < CHAT_CAPTURES; c++)
-				f.cap[c] = cap[c];
-			/* chat_detect() removed a {bos_token} at the template's start: the family writes BOS there exactly when
-			 * the template did, unless its skeletons have bos_token elsewhere. */
-			if (strstr(*k, "bos_token"))
-				ok = !bos;
-			else if (f.s.start && !strncmp(f.s.start, "@b", 2))
-				f.s.start += bos ? 0 : 2;
-			else if (bos && !f.s.start)
-				f.s.start = "@b";
-			else
-				ok = !bos;
-			*out = ok ? intern(&f, cap) : NULL;
-		}
-		free_captures(cap);
-		if (ok)
-			return *out ? 1 : -1;
-	}
+	name_set(t, text, len);
+	*out = t;
 	return 0;
 }
 
-/* The family that an unknown template resembles, as advice for --chat-template. */
-static const char *looks_like(const char *text, size_t n)
+void chat_free(struct chat_template *t)
 {
-	static const struct { const char *mark, *family; } known[] = {
-		{ "<|im_start|>", "chatml" }, { "<|start_header_id|>", "llama3" }, { "<start_of_turn>", "gemma" },
-		{ "<<SYS>>", "llama2" }, { "[INST]", "mistral" }, { "<|START_OF_TURN_TOKEN|>", "command-r" },
-		{ "<|start_of_role|>", "granite" }, { "<|im_middle|>", "kimi" }, { "[gMASK]", "chatglm4" },
-		{ "<｜User｜>", "deepseek-v3" }, { "<|channel|>", "gpt-oss" }, { "<|turn>", "gemma4" },
-		{ "<|assistant|>", "phi3 or zephyr" }, { "### Instruction", "deepseek-coder" }, { "ASSISTANT:", "vicuna" },
-	};
-	size_t i;
-	for (i = 0; i < sizeof known / sizeof *known; i++)
-		if (memmem(text, n, known[i].mark, strlen(known[i].mark)))
-			return known[i].family;
-	return NULL;
+	if (!t)
+		return;
+	jinja_free(t->jinja);
+	free(t);
 }
 
-int chat_detect(const struct chat_family **out, const char *text, size_t len, struct err *e)
-{
-	static const char bos[] = "{bos_token}";
-	struct str s = {0};
-	struct err why = {0};
-	const char *p, *like;
-	char *names;
-	size_t i, n;
-	int r = 0, has_bos;
+const char *chat_name(const struct chat_template *t) { return t->name; }
 
-	if (!chat_skeleton(text, len, &s, &why)) {
-		p = s.p ? s.p : "";
-		n = s.n;
-		has_bos = n >= sizeof bos - 1 && !memcmp(p, bos, sizeof bos - 1);
-		if (has_bos)
-			p += sizeof bos - 1, n -= sizeof bos - 1;
-		for (i = 0; i < chat_table_n && !r; i++)
-			r = try_row(i, p, n, has_bos, out);
+/* The first of the built-in names, as many as fit an error message. */
+static char *some_names(void)
+{
+	struct str o = {0};
+	size_t n = 0, all = 0;
+	const char *name;
+
+	while (chat_builtin_name(all))
+		all++;
+	for (; (name = chat_builtin_name(n)) && o.n < 120; n++)
+		str_addf(&o, "%s%s", n ? ", " : "", name);
+	if (n < all)
+		str_addf(&o, " and %zu more", all - n);
+	return o.p;
+}
+
+static int open_file(struct chat_template **out, const char *path, struct err *e)
+{
+	FILE *f = fopen(path, "rb");
+	char *text;
+	size_t n;
+	int rc;
+
+	if (!f)
+		return err_set(e, ERR_USAGE, "the chat template '%s' cannot be read: %s", path, strerror(errno));
+	text = xmalloc(JINJA_TEXT_MAX + 2);
+	n = fread(text, 1, JINJA_TEXT_MAX + 1, f);
+	rc = ferror(f) ? err_set(e, ERR_USAGE, "the chat template '%s' cannot be read: %s", path, strerror(errno)) : chat_compile(out, text, n, e);
+	fclose(f);
+	free(text);
+	return rc;
+}
+
+/* The model's default template: the one without a name, or the first with one. */
+static int open_own(struct chat_template **out, const struct gguf *g, struct err *e)
+{
+	struct view text = {0};
+
+	*out = NULL;
+	if (gguf_find(g, "tokenizer.chat_template"))
+		return gguf_string(g, "tokenizer.chat_template", &text, e) != 1 ? -1 : chat_compile(out, text.p, text.n, e);
+	if (gguf_string(g, "tokenizer.chat_template.default", &text, NULL) == 1)
+		return chat_compile(out, text.p, text.n, e);
+	return 0;
+}
+
+int chat_find(struct chat_template **out, const struct gguf *g, const char *name, struct err *e)
+{
+	const char *known = name ? chat_builtin_text(name) : NULL;
+	struct view text = {0};
+	struct str key = {0};
+	char *names;
+	int own;
+
+	if (!name)
+		return open_own(out, g, e);
+	if (known)
+		return chat_compile(out, known, strlen(known), e);
+	str_addf(&key, "tokenizer.chat_template.%s", name);
+	own = g && gguf_string(g, key.p, &text, NULL) == 1;
+	str_free(&key);
+	if (own)
+		return chat_compile(out, text.p, text.n, e);
+	if (strchr(name, '/') || strstr(name, ".jinja"))
+		return open_file(out, name, e);
+	names = some_names();
+	err_set(e, ERR_USAGE, "the chat template '%s' is not known; pass the path of a file (./%s) or one of %s", name, name, names);
+	free(names);
+	return -1;
+}
+
+/* ---- text ---- */
+
+struct writer {
+	const struct chat_msg *m;
+	struct chat_text *out;
+	struct text_place *place;
+	int32_t last;              /* the message that the end of the text comes from, or -1 */
+	size_t from, at;           /* where the run of its bytes began: in the message, in the text */
+	const char *next;          /* the byte of the message that would continue it */
+};
+
+static void add_special(struct chat_text *o, size_t n)
+{
+	struct span *last = o->n_special ? o->special + o->n_special - 1 : NULL;
+
+	if (last && last->off + last->len == o->text.n) {
+		last->len += n;
+		return;
 	}
-	str_free(&s);
-	if (r == 1)
-		return 0;
-	if (r < 0)
-		return err_set(e, ERR_MODEL, "too many different chat templates have been loaded, the limit is %d; restart the program",
-		               MAX_DERIVED);
-	like = len <= CHAT_TEMPLATE_MAX ? looks_like(text, len) : NULL;
-	names = some_names();
-	err_set(e, ERR_MODEL, "the model's chat template is not supported%s%s%s%s%s; pass --chat-template NAME "
-	        "(one of %s)", *why.msg ? ": " : "", why.msg, like ? "; it resembles '" : "", like ? like : "",
-	        like ? "'" : "", names);
-	free(names);
-	return -1;
+	if (o->n_special == o->cap_special) {
+		o->cap_special = o->cap_special ? o->cap_special * 2 : 16;
+		o->special = xrealloc(o->special, o->cap_special * sizeof *o->special);
+	}
+	o->special[o->n_special++] = (struct span){ o->text.n, n };
 }
 
-int chat_by_name(const struct chat_family **out, const char *name, struct err *e)
+static void add_message(struct writer *w, const struct jinja_piece *x)
 {
-	char *names;
-	size_t i;
+	struct text_place *place = &w->place[x->from];
+	size_t n;
 
-	for (i = 0; i < chat_table_n; i++)
-		if (!strcmp(chat_table[i].name, name)) {
-			*out = &chat_table[i];
-			return 0;
-		}
-	names = some_names();
-	err_set(e, ERR_USAGE, "the chat template '%s' is not known; pass one of %s", name, names);
-	free(names);
-	return -1;
+	if (w->last != x->from || w->next != x->p) {
+		w->last = x->from;
+		w->from = (size_t)(x->p - w->m[x->from].text);
+		w->at = w->out->text.n;
+	}
+	w->next = x->p + x->n;
+	n = (size_t)(w->next - w->m[x->from].text) - w->from;
+	if (place->at == SIZE_MAX || n >= place->n)
+		*place = (struct text_place){ .at = w->at, .from = w->from, .n = n };
 }
 
-void chat_thinks(const struct chat_family *f, int *first, int *off)
+static void write_piece(void *ud, const struct jinja_piece *x)
 {
-	static const char open[] = "<think>\n";
-	size_t n = f->s.reply ? strlen(f->s.reply) : 0;
+	struct writer *w = ud;
 
-	*first = n >= sizeof open - 1 && !strcmp(f->s.reply + n - (sizeof open - 1), open);
-	*off = f->s.reply_off || f->write == write_smollm3;
+	if (x->from == JINJA_TEMPLATE)
+		add_special(w->out, x->n);
+	if (x->from >= 0 && w->place)
+		add_message(w, x);
+	else
+		w->last = -1;
+	str_add(&w->out->text, x->p, x->n);
 }
-
-/* ---- rendering ---- */
 
 void chat_text_free(struct chat_text *t)
 {
@@ -292,8 +191,48 @@ void chat_text_free(struct chat_text *t)
 	*t = (struct chat_text){0};
 }
 
-int chat_write(const struct chat_family *f, const char *bos, const char *eos, const struct chat_msg *m, size_t n,
-               unsigned reply, struct chat_text *out, struct err *e)
+int chat_write(const struct chat_template *t, const char *bos, const char *eos, const struct chat_msg *m, size_t n, unsigned flags,
+               struct chat_text *out, struct text_place *place, struct err *e)
 {
-	return chat_compose(f, bos, eos, m, n, reply, out, NULL, e);
+	static const char *const role[] = { "system", "user", "assistant" };
+	struct writer w = { .m = m, .out = out, .place = place, .last = -1 };
+	struct jinja_message *list = xcalloc(n + 1, sizeof *list);
+	struct jinja_chat c = { .m = list, .n = n, .bos = bos, .eos = eos, .reply = (flags & REPLY_HEAD) != 0 };
+	int rc;
+
+	c.thinking = flags & REPLY_NO_THOUGHT ? 0 : flags & REPLY_THOUGHT ? 1 : -1;
+	for (size_t i = 0; i < n; i++) {
+		list[i] = (struct jinja_message){ m[i].role_name ? m[i].role_name : role[m[i].role], m[i].text, m[i].len };
+		if (place)
+			place[i] = (struct text_place){ .at = SIZE_MAX };
+	}
+	rc = n ? jinja_run(t->jinja, &c, write_piece, &w, e) : err_set(e, ERR_USAGE, "there is no message to render");
+	free(list);
+	return rc;
+}
+
+/* What the template makes of one question with these flags; empty where it refuses. */
+static struct str probe(const struct chat_template *t, unsigned flags)
+{
+	struct chat_msg m = { .role = ROLE_USER, .text = "Hi", .len = 2 };
+	struct chat_text text = {0};
+
+	if (chat_write(t, "", "", &m, 1, REPLY_HEAD | flags, &text, NULL, NULL) < 0)
+		text.text.n = 0;
+	free(text.special);
+	return text.text;
+}
+
+void chat_thinks(const struct chat_template *t, int *first, int *off)
+{
+	static const char open[] = "<think>";
+	struct str plain = probe(t, 0), without = probe(t, REPLY_NO_THOUGHT);
+	size_t n = plain.n;
+
+	while (n && (plain.p[n - 1] == '\n' || plain.p[n - 1] == ' '))
+		n--;
+	*first = n >= sizeof open - 1 && !memcmp(plain.p + n - (sizeof open - 1), open, sizeof open - 1);
+	*off = plain.n && without.n && (plain.n != without.n || memcmp(plain.p, without.p, plain.n) != 0);
+	str_free(&plain);
+	str_free(&without);
 }

@@ -1,9 +1,8 @@
-/* engine/chat.h (private to engine/) - renders conversations to tokens, for known families of chat templates.
+/* engine/chat.h (private to engine/) - renders conversations by chat templates, as text and as tokens.
  *
- * Templates are not interpreted.  A model's template is reduced to its skeleton (spelling variants and branches for tools
- * removed) and looked up in a table of families; the family's formats then render the conversation.  An unknown template is an
- * error that advises --chat-template FAMILY; no family is guessed.  Control tokens are recognised in the template's own text
- * only, so such markers inside a message stay plain text.
+ * A template is Jinja, from the model's file, from a file of the user's or built in (chat_builtin.c), run by a bounded interpreter
+ * (jinja.h).  Control tokens are recognised in the template's own text only: such markers inside a message stay plain text, whatever
+ * the template does with them.
  *
  * A template that prints the current date gets today's, or that of the environment variable WEIR_TODAY=YYYY-MM-DD (tests,
  * reproducible runs). */
@@ -12,39 +11,45 @@
 
 #include "engine/base.h"
 #include "engine/engine.h"
+#include "engine/token.h"
 
-struct vocab;
-struct span;
-struct chat_family;
+struct gguf;
+struct chat_template;
 
-/* Find the family of a template's text (tokenizer.chat_template).  *out is never freed: a row of the table, or a copy of one with
- * literals taken from this template (a default system message).  ERR_MODEL when the template is unknown. */
-int chat_detect(const struct chat_family **out, const char *text, size_t len, struct err *);
-/* Find a family by name (--chat-template NAME).  Without the model's own template its default system message is not written.
- * ERR_USAGE with some of the names when the name is unknown. */
-int chat_by_name(const struct chat_family **out, const char *name, struct err *);
-const char *chat_name(const struct chat_family *);
+/* Compile a template's text.  ERR_MODEL with its line where it is no Jinja or uses what is not supported. */
+int  chat_compile(struct chat_template **out, const char *text, size_t len, struct err *);
+/* --chat-template NAME: one that is built in, or one of the model's own by name (tokenizer.chat_template.NAME; g may be NULL), or the
+ * path of a file.  NULL: the model's only or default one; *out is NULL where it has none.  ERR_USAGE for what is none of them. */
+int  chat_find(struct chat_template **out, const struct gguf *g, const char *name, struct err *);
+void chat_free(struct chat_template *);
+/* The name of the built-in template with this text, else "jinja-" and a hash of the text. */
+const char *chat_name(const struct chat_template *);
 /* *first: an answer begins with reasoning; *off: REPLY_NO_THOUGHT suppresses it. */
-void chat_thinks(const struct chat_family *, int *first, int *off);
-const struct chat_family *chat_families(size_t i);   /* i-th family, NULL past the end */
+void chat_thinks(const struct chat_template *, int *first, int *off);
+const char *chat_builtin_name(size_t i);             /* NULL past the end */
+const char *chat_builtin_text(const char *name);     /* or NULL */
 
 /* Render the conversation as text.  special: the byte ranges that come from the template itself, in which control tokens are
- * recognised.  bos, eos: the texts of these tokens, "" when the vocabulary has none.  ERR_USAGE when the template does not
- * allow the order of roles. */
+ * recognised; ascending, and no two touch.  bos, eos: the texts of these tokens, "" when the vocabulary has none.  flags: REPLY_...
+ * place: [n] where the text of each message stands, of several parts the longest; may be NULL.  ERR_USAGE when the template refuses the
+ * conversation, ERR_MODEL when it fails. */
 struct chat_text {
 	struct str text;
 	struct span *special; size_t n_special, cap_special;
 };
 void chat_text_free(struct chat_text *);
-int chat_write(const struct chat_family *, const char *bos, const char *eos,
-               const struct chat_msg *, size_t n, unsigned reply, struct chat_text *out, struct err *);
+int chat_write(const struct chat_template *, const char *bos, const char *eos, const struct chat_msg *, size_t n, unsigned flags,
+               struct chat_text *out, struct text_place *place, struct err *);
 
 /* ---- tokens (render.c) ---- */
 
-/* engine_render() for this family, or for a base model (NULL).  A message with sampled ids keeps exactly these ids where the template leaves
+/* engine_render() by this template, or for a base model (NULL).  A message with sampled ids keeps exactly these ids where the template leaves
  * its text as it is. */
-int chat_render(const struct chat_family *, const struct vocab *, const struct chat_msg *, size_t n, unsigned flags,
+int chat_render(const struct chat_template *, const struct vocab *, const struct chat_msg *, size_t n, unsigned flags,
                 const struct rendered *before, struct rendered *out, struct err *);
+/* engine_render_text(). */
+int chat_render_text(const struct chat_template *, const struct vocab *, const struct chat_msg *, size_t n, unsigned flags, const char *bos,
+                     const char *eos, struct str *out, struct err *);
 int rendered_stable(const struct rendered *, const struct vocab *, size_t msg, size_t byte, struct tokens *out, struct err *);
 int rendered_count(const struct rendered *, const struct vocab *, size_t msg, size_t from, size_t to, size_t *n, struct err *);
 void rendered_add(struct rendered *, const struct vocab *, const char *text, size_t n, const int32_t *id, size_t n_id);

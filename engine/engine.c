@@ -96,18 +96,19 @@ static void info_fill(struct engine *e)
 
 static int open_template(struct engine *e, const char *wanted, struct err *err)
 {
-	struct view text = {0};
 	struct err why = {0};
 
-	e->info.has_template = gguf_find(e->gguf, "tokenizer.chat_template") != NULL;
 	if (wanted)
-		return chat_by_name(&e->chat, wanted, err);
-	if (gguf_string(e->gguf, "tokenizer.chat_template", &text, &why) != 1)
-		snprintf(e->info.template_error, sizeof e->info.template_error, "%s",
-		         why.msg[0] ? why.msg : "the model has no chat template; pass --chat-template");
+		return chat_find(&e->chat, e->gguf, wanted, err);
 	/* A model without a usable template still completes text: only rendering a conversation is refused. */
-	else if (chat_detect(&e->chat, text.p, text.n, &why))
-		snprintf(e->info.template_error, sizeof e->info.template_error, "%s", why.msg);
+	if (chat_find(&e->chat, e->gguf, NULL, &why) < 0) {
+		e->info.has_template = 1;
+		snprintf(e->info.template_error, sizeof e->info.template_error, "%.340s; pass --chat-template NAME or FILE", why.msg);
+	} else if (e->chat) {
+		e->info.has_template = 1;
+	} else {
+		snprintf(e->info.template_error, sizeof e->info.template_error, "the model has no chat template; pass --chat-template");
+	}
 	return 0;
 }
 
@@ -207,6 +208,7 @@ void engine_close(struct engine *e)
 	hparams_free(&e->model.hp);
 	if (e->be)
 		e->be->ops->close(e->be);
+	chat_free(e->chat);
 	vocab_free(e->vocab);
 	gguf_close(e->gguf);
 	free(e->name);
@@ -239,17 +241,7 @@ const char *engine_pre_name(size_t i)
 	return NULL;
 }
 
-const char *engine_template_name(size_t i)
-{
-	const struct chat_family *f = chat_families(i);
-	return f ? chat_name(f) : NULL;
-}
-
-const char *engine_template_detect(const char *text, size_t len, struct err *err)
-{
-	const struct chat_family *f;
-	return chat_detect(&f, text, len, err) ? NULL : chat_name(f);
-}
+const char *engine_template_name(size_t i) { return chat_builtin_name(i); }
 
 const char *engine_cpu_level(void)
 {
@@ -322,6 +314,14 @@ int engine_render(const struct engine *e, const struct chat_msg *msg, size_t n, 
 	if (!e->chat && e->info.has_template)
 		return err_set(err, ERR_MODEL, "%s", e->info.template_error);
 	return chat_render(e->chat, e->vocab, msg, n, flags, before, out, err);
+}
+
+int engine_render_text(const struct engine *e, const struct chat_msg *msg, size_t n, unsigned flags, const char *bos, const char *eos,
+                       struct str *out, struct err *err)
+{
+	if (!e->chat)
+		return err_set(err, ERR_MODEL, "%s", e->info.template_error);
+	return chat_render_text(e->chat, e->vocab, msg, n, flags, bos, eos, out, err);
 }
 
 int engine_render_stable(const struct engine *e, const struct rendered *r, size_t i, size_t byte, struct tokens *out, struct err *err)

@@ -23,7 +23,7 @@ struct engine_options {
 	int inspect_only;           /* check everything, load no weight */
 	int check_weights;          /* scan all weights for NaN and infinity */
 	const char *pre;            /* pre-tokenizer to use instead of the file's, or NULL */
-	const char *chat_template;  /* template family to use instead of the file's, or NULL */
+	const char *chat_template;  /* to use instead of the file's: a built-in name, one of the file's other templates, or a path; or NULL */
 	/* Called while weights are loaded, with the bytes so far and of all.  May be NULL. */
 	void (*progress)(uint64_t done, uint64_t total, void *ud);
 	void *progress_ud;
@@ -37,9 +37,9 @@ struct engine_info {
 	uint64_t device_total;              /* bytes of the device's own memory; 0: it computes in the system's */
 	int threads;                        /* CPU threads that compute */
 	char tokenizer[48];                 /* "gpt2/smollm" */
-	char template_name[32];             /* "" when there is none or it is unknown */
-	char template_error[400];           /* why the template is unknown; "" when it is known or absent */
-	int has_template;                   /* the file carries one, known or not */
+	char template_name[32];             /* of a built-in template, "jinja-HASH" for others; "" when there is none or it cannot be used */
+	char template_error[400];           /* why the template cannot be used; "" when it can or is absent */
+	int has_template;                   /* the file carries one, usable or not */
 	int thinks_first;                   /* an answer begins with reasoning, inside of <think>, which the template has opened */
 	int think_switch;                   /* the template can ask for an answer without reasoning: REPLY_NO_THOUGHT */
 	uint64_t weight_bytes, n_params;
@@ -60,8 +60,6 @@ const struct engine_info *engine_info(const struct engine *);
 const char *engine_arch_name(size_t i);
 const char *engine_pre_name(size_t i);
 const char *engine_template_name(size_t i);
-/* Recognise a chat template's text: family name, or NULL and why. */
-const char *engine_template_detect(const char *text, size_t len, struct err *);
 /* The CPU kernels in use and those available: "avx512 (avx512, avx2, c available)". */
 const char *engine_cpu_level(void);
 /* Bytes a second that `threads` threads read from memory, best of a few passes over `bytes`. */
@@ -83,6 +81,7 @@ struct chat_msg {
 	enum chat_role role;
 	const char *text; size_t len;
 	const int32_t *id; size_t n_id;   /* sampled tokens of an answer: used verbatim, so the KV prefix still matches */
+	const char *role_name;            /* another role, as templates know it ("tool"); NULL: the one above */
 };
 /* The text of a message in a rendered conversation: its bytes from .. from + n begin at byte `at` of the rendered text (a template may
  * cut off blanks or reasoning).  SIZE_MAX: the template writes none of it, or changes it. */
@@ -100,7 +99,8 @@ struct rendered {
 enum render_flags {
 	REPLY_HEAD = 1,             /* with the head of an answer behind the last message */
 	REPLY_NO_THOUGHT = 2,       /* ask for an answer without reasoning, where the template can */
-	RENDER_OPEN = 4             /* the last message goes on: rendered up to where what follows it shows */
+	RENDER_OPEN = 4,            /* the last message goes on: rendered up to where what follows it shows */
+	REPLY_THOUGHT = 8           /* ask for an answer with reasoning, where the template leaves the choice */
 };
 /* The whole conversation; without a template (a base model) the texts one after the other.  Special tokens come from the template only; the
  * same bytes inside text stay plain text.  before: an earlier rendering, or NULL.  *out (which may be *before) is overwritten; after -1 it
@@ -108,6 +108,9 @@ enum render_flags {
 int engine_render(const struct engine *, const struct chat_msg *, size_t n, unsigned flags, const struct rendered *before,
                   struct rendered *out, struct err *);
 void rendered_free(struct rendered *);
+/* The same as text, appended to *out; bos, eos: the texts of these tokens, or NULL for the model's. */
+int engine_render_text(const struct engine *, const struct chat_msg *, size_t n, unsigned flags, const char *bos, const char *eos,
+                       struct str *out, struct err *);
 /* The first token that ends behind byte `byte` of message i's text; SIZE_MAX: that byte is not there. */
 size_t rendered_token(const struct rendered *, size_t i, size_t byte);
 /* Append the first tokens that stay the same whatever text stands from byte `byte` of message i on: a prefix that may be cached before the

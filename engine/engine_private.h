@@ -11,7 +11,7 @@
 struct engine {
 	struct gguf *gguf;
 	struct vocab *vocab;
-	const struct chat_family *chat;   /* NULL: none or unknown; info.template_error says why */
+	struct chat_template *chat;       /* NULL: none or unusable; info.template_error says why */
 	struct backend *be;               /* NULL when vocab_only or inspect_only */
 	struct model model;
 	struct engine_info info;

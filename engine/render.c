@@ -9,7 +9,7 @@
  *
  * Tokens depend on their neighbourhood, so both places are moved to where the text may be cut: around the sampled ids of an answer, before a
  * control token, or between two words (vocab_cuts()).  Whatever a template does to earlier messages shows in its text. */
-#include "engine/chat_private.h"
+#include "engine/chat.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -78,7 +78,7 @@ static void cut_text(struct chat_text *t, size_t n)
 		t->special[t->n_special - 1].len = n - t->special[t->n_special - 1].off;
 }
 
-static int compose(const struct chat_family *f, const struct vocab *v, const struct chat_msg *m, size_t n, unsigned flags,
+static int compose(const struct chat_template *f, const struct vocab *v, const struct chat_msg *m, size_t n, unsigned flags,
                    struct chat_text *out, struct text_place *place, struct err *e)
 {
 	char *bos, *eos;
@@ -88,14 +88,29 @@ static int compose(const struct chat_family *f, const struct vocab *v, const str
 		return compose_plain(m, n, out, place, e);
 	bos = token_text(v, vocab_info(v)->bos);
 	eos = token_text(v, vocab_info(v)->eos);
-	rc = chat_compose(f, bos, eos, m, n, flags & (REPLY_HEAD | REPLY_NO_THOUGHT), out, place, e);
+	rc = chat_write(f, bos, eos, m, n, flags, out, place, e);
 	free(bos);
 	free(eos);
 	return rc;
 }
 
+int chat_render_text(const struct chat_template *f, const struct vocab *v, const struct chat_msg *m, size_t n, unsigned flags, const char *bos,
+                     const char *eos, struct str *out, struct err *e)
+{
+	char *own_bos = token_text(v, vocab_info(v)->bos), *own_eos = token_text(v, vocab_info(v)->eos);
+	struct chat_text t = {0};
+	int rc = chat_write(f, bos ? bos : own_bos, eos ? eos : own_eos, m, n, flags, &t, NULL, e);
+
+	if (!rc && t.text.n)
+		str_add(out, t.text.p, t.text.n);
+	chat_text_free(&t);
+	free(own_bos);
+	free(own_eos);
+	return rc;
+}
+
 /* The last message goes on: the text up to where two ways to go on differ, so that no template strips its end. */
-static int compose_open(const struct chat_family *f, const struct vocab *v, const struct chat_msg *m, size_t n, unsigned flags,
+static int compose_open(const struct chat_template *f, const struct vocab *v, const struct chat_msg *m, size_t n, unsigned flags,
                         struct chat_text *out, struct text_place *place, struct err *e)
 {
 	static const char *const way[2] = { "A", "1" };
@@ -449,7 +464,7 @@ static int tokenize(struct builder *b, const struct vocab *v, const struct rende
 	return 0;
 }
 
-int chat_render(const struct chat_family *f, const struct vocab *v, const struct chat_msg *m, size_t n, unsigned flags,
+int chat_render(const struct chat_template *f, const struct vocab *v, const struct chat_msg *m, size_t n, unsigned flags,
                 const struct rendered *before, struct rendered *out, struct err *e)
 {
 	struct rendered_text *x = xcalloc(1, sizeof *x);

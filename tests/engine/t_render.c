@@ -6,6 +6,7 @@
 #include "tests/lib/test.h"
 
 #include <stdio.h>
+#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -133,7 +134,7 @@ static void check_places(const struct rendered *r, const struct vocab *v, const 
 	}
 }
 
-static int same_as_afresh(const struct chat_family *f, const struct vocab *v, const struct chat_msg *m, size_t n, unsigned flags,
+static int same_as_afresh(const struct chat_template *f, const struct vocab *v, const struct chat_msg *m, size_t n, unsigned flags,
                           struct rendered *r, const char *what)
 {
 	struct rendered whole = {.n_msg = 0};
@@ -152,7 +153,7 @@ static int same_as_afresh(const struct chat_family *f, const struct vocab *v, co
 	return same;
 }
 
-static void random_edits(const char *vocabulary, const struct chat_family *f, const struct vocab *v)
+static void random_edits(const char *vocabulary, const struct chat_template *f, const struct vocab *v)
 {
 	struct script s = {.n = 2};
 	struct rendered r = {.n_msg = 0};
@@ -180,22 +181,54 @@ static void random_edits(const char *vocabulary, const struct chat_family *f, co
 	}
 }
 
+static struct chat_template *template_of(const char *name)
+{
+	struct chat_template *f = NULL;
+	struct err e = {0};
+
+	CHECK_MSG(!chat_find(&f, NULL, name, &e), "%s: %s", name, e.msg);
+	return f;
+}
+
+static void edits_with(const char *vocabulary, const char *name, const struct vocab *v)
+{
+	struct chat_template *f = template_of(name);
+
+	if (f)
+		random_edits(vocabulary, f, v);
+	chat_free(f);
+}
+
+/* The built-in templates, published ones, and none at all; all: else about every sixth of them. */
 static void every_template(const char *path, int all)
 {
+	const char *folder = test_shared("data/chat-templates/jinja"), *name, *slash = strrchr(path, '/');
 	struct gguf *g;
 	struct vocab *v;
 	struct err e = {0};
-	const char *name = strrchr(path, '/');
-	const struct chat_family *f;
+	DIR *dir;
+	struct dirent *d;
 
 	if (gguf_open(&g, path, &e) || vocab_load(&v, g, NULL, &e)) {
 		CHECK_MSG(0, "%s: %s", path, e.msg);
 		return;
 	}
-	for (size_t i = 0; (f = chat_families(i)); i++)
+	path = slash ? slash + 1 : path;
+	for (size_t i = 0; (name = chat_builtin_name(i)); i++)
 		if (all || test_rand() % 6 == 0)
-			random_edits(name ? name + 1 : path, f, v);
-	random_edits(name ? name + 1 : path, NULL, v);
+			edits_with(path, name, v);
+	dir = opendir(folder);
+	while (dir && (d = readdir(dir))) {
+		struct str file = {0};
+
+		str_addf(&file, "%s/%s", folder, d->d_name);
+		if (strstr(d->d_name, ".jinja") && test_rand() % (all ? 3 : 12) == 0)
+			edits_with(path, file.p, v);
+		str_free(&file);
+	}
+	if (dir)
+		closedir(dir);
+	random_edits(path, NULL, v);
 	vocab_free(v);
 	gguf_close(g);
 }
@@ -231,9 +264,9 @@ TEST(the_templates_text_typed_by_a_user)
 	struct vocab *v;
 	struct rendered r = {.n_msg = 0};
 	struct err e = {0};
-	const struct chat_family *f;
+	struct chat_template *f = template_of("chatml");
 
-	CHECK(!gguf_open(&g, test_model(), &e) && !vocab_load(&v, g, NULL, &e) && !chat_by_name(&f, "chatml", &e));
+	CHECK(!gguf_open(&g, test_model(), &e) && !vocab_load(&v, g, NULL, &e));
 	for (int i = 0; i < 40; i++) {
 		const char *t = text[test_rand() % 4];
 		struct chat_msg m = {.role = ROLE_USER, .text = t, .len = strlen(t)};
@@ -241,6 +274,7 @@ TEST(the_templates_text_typed_by_a_user)
 		same_as_afresh(f, v, &m, 1, test_rand() % 2 ? REPLY_HEAD : 0, &r, t);
 	}
 	rendered_free(&r);
+	chat_free(f);
 	vocab_free(v);
 	gguf_close(g);
 }
@@ -256,12 +290,12 @@ TEST(what_stands_in_both_is_tokenized_once)
 		struct vocab *v;
 		struct rendered r = {.n_msg = 0};
 		struct err e = {0};
-		const struct chat_family *f;
+		struct chat_template *f = template_of("chatml");
 		struct str text = {0}, longer = {0};
 		struct chat_msg m[3];
 		uint64_t before;
 
-		CHECK(!gguf_open(&g, test_file(path[k]), &e) && !vocab_load(&v, g, NULL, &e) && !chat_by_name(&f, "chatml", &e));
+		CHECK(!gguf_open(&g, test_file(path[k]), &e) && !vocab_load(&v, g, NULL, &e));
 		for (int i = 0; i < 4000; i++)
 			str_adds(&text, i % 20 ? "some words of it " : "end.\n");
 		str_add(&longer, text.p, 30000);
@@ -293,6 +327,7 @@ TEST(what_stands_in_both_is_tokenized_once)
 		rendered_free(&r);
 		str_free(&text);
 		str_free(&longer);
+		chat_free(f);
 		vocab_free(v);
 		gguf_close(g);
 	}

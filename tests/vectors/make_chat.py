@@ -5,8 +5,7 @@ usage: make_chat.py CHAT_TEMPLATES_FOLDER > chat.json     (needs jinja2; the fol
 
 Every template renders the same conversations, which are full of white space, thoughts, markers and odd role orders.
 Kept is the 64-bit FNV-1a hash of each rendering, or "E" where the template raises.  Templates of the folder are
-named, templates written out below travel in the file.  "variants" are small changes of templates: these must render
-as Jinja2 does or be refused."""
+named, templates written out below travel in the file.  "variants" are small changes of templates: also render as Jinja2 does."""
 import datetime, glob, json, os, random, re, sys
 import jinja2.exceptions, jinja2.ext, jinja2.sandbox
 
@@ -293,8 +292,23 @@ TEXTS = ['Hello', 'Hi there', '   I am an assistant   ', '', '\n\nx\n', '  ', '<
          '\u3000wide\u00a0', '<tool_response>x</tool_response>', '<channel|>q<|channel>r<channel|>s ',
          '[BEGIN FINAL RESPONSE] done ', 'x <<SYS>> y', 'Reasoning Effort: low', '<mm:think>z</mm:think>w', '\u00e9\U0001f600 \t']
 
+
+
+class Generation(jinja2.ext.Extension):
+    """{% generation %}: its body, as the transformers library renders it."""
+    tags = {'generation'}
+
+    def parse(self, parser):
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(['name:endgeneration'], drop_needle=True)
+        return jinja2.nodes.CallBlock(self.call_method('_body'), [], [], body).set_lineno(line)
+
+    def _body(self, caller):
+        return caller()
+
+
 env = jinja2.sandbox.ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True,
-                                                   extensions=[jinja2.ext.loopcontrols])
+                                                   extensions=[Generation, jinja2.ext.loopcontrols])
 env.filters['tojson'] = lambda x, ensure_ascii=False, indent=None: json.dumps(x, ensure_ascii=ensure_ascii, indent=indent)
 env.globals['strftime_now'] = lambda f: datetime.datetime(2026, 1, 1, 12).strftime(f)
 
@@ -340,7 +354,7 @@ def hashes(text, convs):
         try:
             out.append(fnv(template.render(messages=[{'role': role[r], 'content': TEXTS[t]} for r, t in c['turns']],
                                            add_generation_prompt=bool(c['reply']), bos_token='<s>', eos_token='</s>',
-                                           tools=None)))
+                                           tools=None, documents=None)))
         except Exception:
             out.append('E')
     return out
