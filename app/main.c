@@ -73,6 +73,7 @@ static int run(struct options *o)
 	case CMD_INSPECT_LOGITS: return cmd_inspect_logits(o);
 	case CMD_INSPECT_SESSION: return cmd_inspect_session(o);
 	case CMD_INSPECT_DOCUMENT: return cmd_inspect_document(o);
+	case CMD_INSPECT_CHAT:   return cmd_inspect_chat(o);
 	case CMD_EVAL_PPL:       return cmd_eval_ppl(o);
 	case CMD_EVAL_ASK:       return cmd_eval_ask(o);
 	case CMD_EVAL_PLOT:      return cmd_eval_plot(o);

@@ -393,7 +393,7 @@ static int choose_tasks(const struct options *o, const struct corpus *m, const s
 		p += len + (p[len] == ',');
 	}
 	for (const struct task_def *t = all; !o->tasks && t->name; t++) {
-		if (t->command != o->command)
+		if (t->command != (unsigned)o->command)
 			continue;
 		if (!(missing = lacks(t, m)))
 			out[(*n)++] = t;

@@ -48,6 +48,7 @@ enum command {
 	CMD_DOCS_SHOW      = 1 << 28,
 	CMD_DOCS_SEARCH    = 1 << 29,
 	CMD_DOCS_RM        = 1 << 30,
+	CMD_INSPECT_CHAT   = -2147483647 - 1,   /* bit 31 */
 };
 
 struct command_def {
@@ -112,6 +113,7 @@ struct options {
 
 	int special, bos, decode;     /* inspect tokens */
 	const char *token_file, *out; /* inspect logits; eval plot */
+	const char *messages, *bos_text, *eos_text, *thinking; int no_reply;   /* inspect chat */
 	int32_t layer, head;          /* eval plot: -1 = the middle one, all */
 	struct policy_list kvs;       /* every --kv of the command line, in order: evaluations compare them */
 	int32_t tokens, window, skip, last, chunk, offset, curve;   /* eval ppl */

@@ -13,6 +13,7 @@ const struct command_def command_defs[] = {
 	{"inspect model", "[FILE.gguf]", "what a model file holds and what was recognised", CMD_INSPECT_MODEL, 1},
 	{"inspect tokens", "[FILE]", "text to token ids, one a line", CMD_INSPECT_TOKENS, 1},
 	{"inspect logits", "", "raw logits for given token ids", CMD_INSPECT_LOGITS, 0},
+	{"inspect chat", "", "a conversation as the chat template renders it", CMD_INSPECT_CHAT, 0},
 	{"inspect session", "NAME", "what is stored of a session, and whether it is whole", CMD_INSPECT_SESSION, 1},
 	{"inspect document", "FILE", "the text of a document of any format, its pages and headings", CMD_INSPECT_DOCUMENT, 1},
 	{"eval ppl", "FILE ...", "perplexity of texts", CMD_EVAL_PPL, -1},
@@ -47,7 +48,7 @@ const struct command_def command_defs[] = {
 #define EVAL (EVAL_TEXTS | EVAL_TASKS | CMD_EVAL_PLOT | CMD_EVAL_ASK)
 #define WEIGHTS (CHAT | CMD_INSPECT_LOGITS | EVAL | CMD_BENCH)
 #define SESSIONS_LIST (CMD_SESSIONS_LS | CMD_SESSIONS_SEARCH | CMD_DOCS_LS | CMD_DOCS_SEARCH)
-#define ANY_MODEL (WEIGHTS | CMD_INSPECT_MODEL | CMD_INSPECT_DOCUMENT | CMD_INSPECT_TOKENS | CMD_DOCTOR | CMD_MODELS)
+#define ANY_MODEL (WEIGHTS | CMD_INSPECT_MODEL | CMD_INSPECT_DOCUMENT | CMD_INSPECT_TOKENS | CMD_INSPECT_CHAT | CMD_DOCTOR | CMD_MODELS)
 #define JSON_OUT (CHAT | SESSIONS_LIST | CMD_INSPECT_MODEL | CMD_INSPECT_SESSION | CMD_INSPECT_DOCUMENT | EVAL | CMD_BENCH | CMD_DOCTOR)
 #define AT(field) offsetof(struct options, field)
 
@@ -68,8 +69,8 @@ const struct option_def option_defs[] = {
 		WEIGHTS, OPT_CONFIG | OPT_KEPT, AT(kv_type), 0, 0},
 	{"pre", 0, OPT_TEXT, "NAME", NULL, "pre-tokenizer to use instead of the file's",
 		ANY_MODEL & ~(CMD_DOCTOR | CMD_MODELS), OPT_CONFIG, AT(pre), 0, 0},
-	{"chat-template", 0, OPT_TEXT, "NAME", NULL, "template family to use instead of the file's",
-		CHAT | CMD_INSPECT_MODEL | EVAL_TASKS, OPT_CONFIG, AT(chat_template), 0, 0},
+	{"chat-template", 0, OPT_TEXT, "NAME|FILE", NULL, "chat template to use instead of the model's: one built in (weir doctor lists them), another one of the model's, or a file",
+		CHAT | CMD_INSPECT_MODEL | CMD_INSPECT_CHAT | EVAL_TASKS, OPT_CONFIG, AT(chat_template), 0, 0},
 	{"check-tensors", 0, OPT_FLAG, NULL, NULL, "scan all weights for NaN and infinity before use",
 		WEIGHTS | CMD_INSPECT_MODEL, OPT_CONFIG, AT(check_tensors), 0, 0},
 
@@ -141,6 +142,18 @@ const struct option_def option_defs[] = {
 		CMD_INSPECT_TOKENS, 0, AT(decode), 0, 0},
 	{"tokens", 0, OPT_TEXT, "FILE", NULL, "token ids, white space between them (-: standard input)",
 		CMD_INSPECT_LOGITS, 0, AT(token_file), 0, 0},
+	{"messages", 0, OPT_TEXT, "FILE", NULL, "the conversation: a JSON list of {\"role\": TEXT, \"content\": TEXT} (-: standard input)",
+		CMD_INSPECT_CHAT, 0, AT(messages), 0, 0},
+	{"template", 0, OPT_TEXT, "FILE", NULL, "the same as --chat-template",
+		CMD_INSPECT_CHAT, 0, AT(chat_template), 0, 0},
+	{"no-reply", 0, OPT_FLAG, NULL, NULL, "without the head of an answer behind the last message",
+		CMD_INSPECT_CHAT, 0, AT(no_reply), 0, 0},
+	{"thinking", 0, OPT_CHOICE, "on|off", NULL, "what the template is told of reasoning (default: nothing)",
+		CMD_INSPECT_CHAT, 0, AT(thinking), 0, 0},
+	{"bos-text", 0, OPT_TEXT, "TEXT", NULL, "text of the BOS token instead of the model's",
+		CMD_INSPECT_CHAT, 0, AT(bos_text), 0, 0},
+	{"eos-text", 0, OPT_TEXT, "TEXT", NULL, "text of the EOS token instead of the model's",
+		CMD_INSPECT_CHAT, 0, AT(eos_text), 0, 0},
 	{"out", 0, OPT_TEXT, "FILE", NULL, "where the logits go: little-endian f32 [tokens][vocabulary]",
 		CMD_INSPECT_LOGITS, 0, AT(out), 0, 0},
 

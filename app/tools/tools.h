@@ -18,6 +18,7 @@ int cmd_inspect_tokens(const struct options *);
 int cmd_inspect_logits(const struct options *);
 int cmd_inspect_session(const struct options *);
 int cmd_inspect_document(const struct options *);
+int cmd_inspect_chat(const struct options *);
 int cmd_bench(const struct options *);
 int cmd_sessions(const struct options *);
 int cmd_docs(const struct options *);

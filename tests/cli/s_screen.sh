@@ -63,7 +63,7 @@ name="the status row names session and tokens"; pass shows '^ first .* seen [0-9
 ask '/nonsense'
 name="an unknown command is an error with advice"; pass wait_for 10 shows "unknown command '/nonsense'"
 type_text '/se'
-name="commands are offered while one types"; pass wait_for 10 shows '^ */sessions  *list sessions'
+name="commands are offered while one types"; pass wait_for 10 shows '/sessions  *list sessions'
 key C-c
 ask '/set n -1'
 wait_for 10 at_rest

@@ -3,7 +3,7 @@
  *	make fuzz
  *	mkdir -p corpus && build/fuzz/fuzz_chat -max_len=4096 corpus ../shared/data/chat-templates/jinja
  *
- * The first byte chooses: a template to recognise, or a family and a conversation cut from the rest. */
+ * The first byte chooses: a template to compile and run, or one that is built in and a conversation cut from the rest. */
 #include "engine/chat.h"
 #include "engine/token.h"
 
@@ -22,7 +22,7 @@ static void check_text(const struct chat_text *t)
 	}
 }
 
-static void write_conversation(const struct chat_family *f, const char *p, size_t n)
+static void write_conversation(const struct chat_template *f, const char *p, size_t n)
 {
 	struct chat_msg m[8] = {0};
 	struct chat_text t = {0};
@@ -37,8 +37,8 @@ static void write_conversation(const struct chat_family *f, const char *p, size_
 		p += 1 + len;
 		n -= 1 + len;
 	}
-	if (chat_write(f, "<s>", "</s>", m, k, (int)(k & 1), &t, &e)) {
-		if (e.code != ERR_USAGE || !*e.msg)
+	if (chat_write(f, "<s>", "</s>", m, k, (unsigned)k & (REPLY_HEAD | REPLY_NO_THOUGHT), &t, NULL, &e)) {
+		if ((e.code != ERR_USAGE && e.code != ERR_MODEL) || !*e.msg)
 			abort();
 	} else {
 		check_text(&t);
@@ -48,18 +48,21 @@ static void write_conversation(const struct chat_family *f, const char *p, size_
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
-	const struct chat_family *f;
+	static struct chat_template *builtin[64];
+	static size_t count;
+	struct chat_template *f;
 	struct err e = {0};
-	size_t count = 0;
 
+	for (; count < 64 && chat_builtin_name(count); count++)
+		if (chat_find(&builtin[count], NULL, chat_builtin_name(count), &e) < 0)
+			abort();
 	if (n < 2)
 		return 0;
-	while (chat_families(count))
-		count++;
 	if (*data < 128) {
-		write_conversation(chat_families(*data % count), (const char *)data + 1, n - 1);
-	} else if (!chat_detect(&f, (const char *)data + 1, n - 1, &e)) {
+		write_conversation(builtin[*data % count], (const char *)data + 1, n - 1);
+	} else if (!chat_compile(&f, (const char *)data + 1, n - 1, &e)) {
 		write_conversation(f, (const char *)data + 1, n - 1);
+		chat_free(f);
 	} else if (e.code != ERR_MODEL || !*e.msg) {
 		abort();
 	}
