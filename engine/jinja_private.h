@@ -1,10 +1,12 @@
 /* engine/jinja_private.h (private to engine/jinja*.c) - interfaces between the parts of the interpreter.
  *
- * jinja.c           memory, failure, compile and run from outside
+ * jinja.c           compile and run from outside
+ * jinja_work.c      memory, bounds, failure, names
  * jinja_lex.c       a template's text as tokens; white space control
  * jinja_parse.c     statements        jinja_expr.c   expressions, both as one tree
  * jinja_value.c     values: truth, order, printing, containers
  * jinja_text.c      strings of pieces with their origin
+ * jinja_access.c    attributes and items of values, arguments of calls
  * jinja_run.c       runs statements   jinja_eval.c   evaluates expressions
  * jinja_filters.c   filters and tests by name
  * jinja_methods.c   methods of strings and dictionaries, global functions */
@@ -16,7 +18,7 @@
 
 #include "engine/jinja.h"
 
-/* ---- memory and failure (jinja.c) ---- */
+/* ---- memory and failure (jinja_work.c) ---- */
 
 /* Memory that is freed as a whole, the line at work, and the way out: a failure returns to setjmp() in jinja_compile() or jinja_run(). */
 struct work {
@@ -236,8 +238,6 @@ struct run {
 	void *ud;
 };
 struct value eval(struct run *, const struct node *);
-struct value get_attr(struct run *, struct value, const char *name);
-struct value get_item(struct run *, struct value, struct value index);
 struct value call_value(struct run *, struct value f, struct call *);
 void scope_set(struct run *, struct scope *, const char *name, struct value);
 void run_call(struct run *, const struct args *, struct call *);       /* evaluate arguments */
@@ -248,6 +248,11 @@ struct value run_loop(struct run *, struct loop *, struct value list); /* loop(.
 int  run_body(struct run *, const struct node *body);
 void run_assign(struct run *, const struct node *target, struct value);
 
+/* Attributes, items, arguments (jinja_access.c). */
+struct value get_attr(struct run *, struct value, const char *name);
+struct value get_item(struct run *, struct value, struct value index);
+struct value undefined(struct run *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));   /* and why */
+void must_be_defined(struct run *, struct value);                      /* an undefined value may be tested and printed, nothing else */
 /* Argument `at` or `name`; `other` where it is missing. */
 struct value call_arg(const struct call *, size_t at, const char *name, struct value other);
 int64_t call_int(struct work *, const struct call *, size_t at, const char *name, int64_t other);

@@ -259,7 +259,7 @@ static void real_text(double d, char out[40])
 		if (strtod(exponent, NULL) != d)
 			continue;
 		e = strchr(exponent, 'e');
-		power = atoi(e + 1);
+		power = (int)strtol(e + 1, NULL, 10);
 		if (power < -4 || power >= 16)
 			snprintf(out, 40, "%.*se%+03d", (int)(e - exponent), exponent, power);
 		else

@@ -1,9 +1,9 @@
 /* tests/fuzz/fuzz_chat.c - libFuzzer target: any bytes as a chat template, and as messages.
  *
  *	make fuzz
- *	mkdir -p corpus && build/fuzz/fuzz_chat -max_len=4096 corpus ../shared/data/chat-templates/jinja
+ *	mkdir -p corpus && build/fuzz/fuzz_chat -max_len=8192 -timeout=60 corpus tests/fuzz/chat
  *
- * The first byte chooses: a template to compile and run, or one that is built in and a conversation cut from the rest. */
+ * The first byte chooses: from 128 on a template to compile and run, else one that is built in and a conversation cut from the rest. */
 #include "engine/chat.h"
 #include "engine/token.h"
 
