@@ -49,6 +49,8 @@ const struct binding bindings[] = {
 	{IN_INPUT, "Alt-Down", "to the next question", ACT_QUESTION_DOWN},
 	{IN_INPUT, "Home", "without a draft: to the beginning of the transcript", ACT_TOP_EMPTY},
 	{IN_INPUT, "End", "without a draft: to the end of the transcript, and follow new text", ACT_END_EMPTY},
+	{IN_INPUT, "Left", "without a draft: the variant before: an earlier answer, or what was asked before", ACT_VARIANT_BACK},
+	{IN_INPUT, "Right", "without a draft: the next variant", ACT_VARIANT},
 	{IN_INPUT, "Ctrl-D", "without a draft: quit", ACT_QUIT_EMPTY},
 
 	{OPEN_TEXTS, "PgUp, PgDn", "a page up, a page down", ACT_NONE},

@@ -236,6 +236,12 @@ int ui_act(struct ui *u, enum act what, const struct key *k)
 
 	case ACT_TOP_EMPTY:  if (!input_empty()) return 0; transcript_top(u->transcript); break;
 	case ACT_END_EMPTY:  if (!input_empty()) return 0; transcript_end_follow(u->transcript); break;
+	case ACT_VARIANT:
+	case ACT_VARIANT_BACK:
+		if (!input_empty())
+			return 0;
+		ui_submit_command(u, what == ACT_VARIANT ? "/variant next" : "/variant previous");
+		break;
 	case ACT_UNQUEUE:
 		if (!input_empty() || !u->n_queue)
 			return 0;

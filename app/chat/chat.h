@@ -137,6 +137,9 @@ void chat_switch(struct chat *, int64_t session);
 /* The last messages of an earlier run, as text. */
 void chat_tail(const struct chat *, struct str *out);
 
+/* Are there variants of the turn whose answer is message `answer`?  1: *number of the one that is shown, from 1 on, and their *count. */
+int  chat_variants(const struct chat *, size_t answer, size_t *number, size_t *count);
+
 /* ---- reasoning ---- */
 
 /* A message as it is shown: without its reasoning where reasoning is hidden; note (may be NULL): describes what was hidden. */

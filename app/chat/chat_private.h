@@ -106,6 +106,7 @@ void slash_new(struct chat *, char *arg);
 void slash_system(struct chat *, char *arg);
 void slash_set(struct chat *, char *arg);
 void slash_regen(struct chat *, char *arg);
+void slash_variant(struct chat *, char *arg);
 void slash_undo(struct chat *, char *arg);
 void slash_edit(struct chat *, char *arg);
 void slash_read(struct chat *, char *arg);

@@ -11,6 +11,7 @@ static const struct slash commands[] = {
 	{"/system", "", "[TEXT]", "show or set the system prompt (\"\": the template's own)", BUSY_LOOKS, ARG_NONE, slash_system},
 	{"/set", "", "[KEY [VALUE]] [--save]", "show or change a setting; --save: in the config file, too", BUSY_LOOKS, ARG_WORD, slash_set},
 	{"/regen", "/retry /regenerate", "", "answer the last question again", BUSY_QUEUED, ARG_NONE, slash_regen},
+	{"/variant", "/variants", "[N|next|previous]", "show another answer to that question, or what was asked in its place", BUSY_QUEUED, ARG_NONE, slash_variant},
 	{"/undo", "", "[N]", "undo the last turn, or the last N", BUSY_QUEUED, ARG_NONE, slash_undo},
 	{"/edit", "", "[TEXT|N]", "ask TEXT in place of the last question, or edit that of N turns ago", BUSY_QUEUED, ARG_NONE, slash_edit},
 	{"/read", "/open /file /load /add", "FILE", "add a document, or those of a folder or pattern, to be asked about", BUSY_QUEUED, ARG_FILE, slash_read},

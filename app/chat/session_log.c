@@ -338,6 +338,64 @@ int session_log_switch(struct session_log *r, struct conversation *t, struct opt
 	return -1;
 }
 
+struct branch { struct resuming resuming; size_t skip; };
+
+static int add_behind(const struct stored_message *m, void *ud)
+{
+	struct branch *b = ud;
+
+	if (b->skip) {
+		b->skip--;
+		return 0;
+	}
+	return add_message(m, &b->resuming);
+}
+
+/* The message that a document follows is there or not: as when the session is resumed. */
+static int place_document(const struct stored_document *d, void *ud)
+{
+	struct conversation *t = ud;
+
+	for (size_t k = 0; k < t->n_doc; k++) {
+		if (t->doc[k].stored != d->id)
+			continue;
+		t->doc[k].at = 0;
+		for (size_t i = 0; i < t->n_msg && d->after; i++)
+			if (t->msg[i].stored == d->after)
+				t->doc[k].at = i + 1;
+	}
+	return 0;
+}
+
+int session_log_show(struct session_log *r, struct conversation *t, size_t from, int64_t end, struct str *note, struct err *e)
+{
+	struct branch b = {.resuming = {.t = t, .e = e}, .skip = from};
+	struct snap_loaded got = {0};
+	struct str extra = {0};
+	struct err why = {0};
+	int rc;
+
+	if (session_set_head(r->store, r->session, end, e) < 0)
+		return -1;
+	session_log_detach(r, t);   /* the store has this branch already */
+	r->writing = 0;
+	undo_forget(t);
+	conversation_cut(t, from);
+	rc = message_path(r->store, end, add_behind, &b, e);
+	if (!rc)
+		rc = session_documents(r->store, r->session, place_document, t, e);
+	session_log_attach(r, t);
+	if (rc < 0)
+		return -1;
+	if (r->snaps && !session_log_fingerprint(r, t, &why) && snap_load(r->snaps, t->tl, &r->fingerprint, end, &extra, &got, &why) > 0) {
+		str_adds(note, "its ");
+		human_count(note, (uint64_t)got.tokens);
+		str_adds(note, " tokens are restored");
+	}
+	str_free(&extra);
+	return 0;
+}
+
 int session_log_fork(struct session_log *r, struct conversation *t, const char *name, struct err *e)
 {
 	int64_t id;

@@ -34,6 +34,9 @@ void session_log_close(struct session_log *);
 
 /* Resume another session in place of this one. */
 int  session_log_switch(struct session_log *, struct conversation *, struct options *, int64_t session, struct str *note, struct err *);
+/* Show another branch of the session: messages from index `from` on become those that end with message `end`.  *note: what becomes of the
+ * cache, or nothing. */
+int  session_log_show(struct session_log *, struct conversation *, size_t from, int64_t end, struct str *note, struct err *);
 /* Continue in a second session, which has the messages so far. */
 int  session_log_fork(struct session_log *, struct conversation *, const char *name, struct err *);
 int  session_log_rename(struct session_log *, struct conversation *, const char *name, struct err *);

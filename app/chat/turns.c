@@ -33,6 +33,7 @@ static void after_turn(struct chat *c, const struct turn *turn, int rc, const st
 {
 	struct timeline_stats st;
 	struct str s = {0};
+	size_t number, count;
 
 	timeline_stats(c->t.tl, &st);
 	if (rc < 0 && e->code == ERR_CANCELLED) {
@@ -72,6 +73,8 @@ static void after_turn(struct chat *c, const struct turn *turn, int rc, const st
 	str_addf(&s, "[%d tokens, %.1f t/s, ", turn->answer_tokens, turn->decode_tps);
 	if (!describe_evicted(&st, &s))
 		str_addf(&s, "context %d of %d", st.n_tokens, st.ctx);
+	if (chat_variants(c, c->t.n_msg - 1, &number, &count))
+		str_addf(&s, ", variant %zu of %zu", number, count);
 	notice(c, "%s]", s.p);
 	str_free(&s);
 }

@@ -319,6 +319,8 @@ size_t conversation_undo(struct conversation *, size_t n);
 int  conversation_redo(struct conversation *, struct str *name, struct err *);
 /* Empty the stack of what can be redone. */
 void undo_forget(struct conversation *);
+/* Remove the messages from index `from` on, for good and without an event; the cache follows with the next question. */
+void conversation_cut(struct conversation *, size_t from);
 /* Remove all messages and keep the documents; conversation_empty: remove both, without an event. */
 void conversation_clear(struct conversation *);
 void conversation_empty(struct conversation *);

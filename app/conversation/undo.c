@@ -41,6 +41,13 @@ size_t conversation_undo(struct conversation *t, size_t n)
 	return done;
 }
 
+void conversation_cut(struct conversation *t, size_t from)
+{
+	while (t->n_msg > from)
+		message_free(&t->msg[--t->n_msg]);
+	sources_forget(t);
+}
+
 static void put_message(struct conversation *t, struct message *m)
 {
 	struct message *to = conversation_message(t, m->role, NULL, 0, NULL, 0);

@@ -75,6 +75,17 @@ static void reasoning_note(struct str *note)
 	*note = s;
 }
 
+enum { VARIANTS_NOTED = 100 };   /* messages from the end whose variants are counted */
+
+/* "[variant 2 of 3]" below an answer that has others beside it. */
+static void variants_note(const struct worker *w, size_t i, struct str *note)
+{
+	size_t number, count;
+
+	if (i + VARIANTS_NOTED >= w->c->t.n_msg && chat_variants(w->c, i, &number, &count))
+		str_addf(note, "%s[variant %zu of %zu]", note->n ? " " : "", number, count);
+}
+
 static void send_messages(struct worker *w, size_t n)
 {
 	const struct conversation *t = &w->c->t;
@@ -98,6 +109,8 @@ static void send_messages(struct worker *w, size_t n)
 			e = event_new(EV_MESSAGE, m->text.p ? m->text.p + from : "", m->text.n - from);
 		}
 		reasoning_note(&e->note);
+		if (m->role == ROLE_ASSISTANT)
+			variants_note(w, i, &e->note);
 		e->role = t->msg[i].role;
 		worker_post(w, e);
 	}

@@ -362,6 +362,33 @@ TEST(looking_does_not_wait)
 	closed();
 }
 
+/* Left and Right without a draft go between the variants of a turn. */
+TEST(left_and_right_show_variants)
+{
+	struct tui *t;
+	struct err e = {0};
+
+	opened((const char *const[]){"-s", "many", "-n", "4", "--kv", "full", NULL});
+	CHECK(tui_open(&t, &p.c, -1, 100, 60, NULL, &e) == 0);
+	settle(t);
+	tui_feed(t, "one\r", 4);
+	settle(t);
+	tui_feed(t, "/edit two\r", 10);
+	settle(t);
+	CHECK(shows(t, "variant 2 of 2]"));
+	tui_feed(t, "\33[D", 3);
+	settle(t);
+	CHECK(shows(t, "[variant 1 of 2]") && !shows(t, "2 of 2"));
+	tui_feed(t, "x\33[C\177", 5);   /* with a draft they move the cursor */
+	settle(t);
+	CHECK(shows(t, "[variant 1 of 2]"));
+	tui_feed(t, "\33[C", 3);
+	settle(t);
+	CHECK(shows(t, "[variant 2 of 2]") && !shows(t, "1 of 2"));
+	tui_close(t);
+	closed();
+}
+
 /* The sources of earlier answers stay on the screen when the last answer is regenerated, and its own come back. */
 TEST(a_regenerated_answer_has_its_sources)
 {

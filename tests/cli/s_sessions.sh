@@ -34,6 +34,41 @@ shows() { grep -q -e "$2" "$dir/out" && ok "$1" || bad "$1" "status $rc, no '$2'
 ids() { sed 's/.*"tokens":\(\[[^]]*\]\).*/\1/' "$@"; }
 equal() { cmp -s "$2" "$3" && ok "$1" || bad "$1" "$(head -c 300 "$2") against $(head -c 300 "$3")"; }
 
+# ---- variants ----
+
+# talk LINE ...: one process, a command or question a line.
+talk() { printf '%s\n' "$@" | "$weir" -m "$tiny" --each-line -n 8 -s many >"$dir/out" 2>"$dir/err"; rc=$?; }
+answers() { "$weir" sessions export json many | sed 's/.*"messages"://' >"$dir/$1"; }
+talk 'one' 'two'
+answers first
+talk /regen
+answers second
+talk '/variant previous'
+says "the variant before" '\[variant 1 of 2'
+answers third
+equal "it is the first answer" "$dir/first" "$dir/third"
+talk /variant
+answers third
+says "the next one" '\[variant 2 of 2'
+equal "and the other one" "$dir/second" "$dir/third"
+# What is asked behind a variant goes and comes with it; an edited question is a variant, too.
+talk 'three' 'four'
+answers long
+talk '/undo 3' 'another two'
+talk '/variant 3' 'five'
+talk '/variant 2'
+says "variants of an earlier turn" '\[variant 2 of 3'
+answers third
+equal "bring back all that followed" "$dir/long" "$dir/third"
+talk '/variant 9' '/variant x' '/variant 1' /variant /variant /variant
+says "there is no variant 9" 'there are 3 variants of that turn'
+says "nor x" "wants a number, 'next' or 'previous', not 'x'"
+says "the last one" 'this is the last of 3 variants'
+[ "$("$weir" sessions search five | grep -c 'five')" -ge 1 ] && ok "nothing was deleted" || bad "nothing was deleted" "$("$weir" sessions search five)"
+printf '%s\n' one /regen /variant | "$weir" -m "$tiny" --each-line -n 8 --private >"$dir/out" 2>"$dir/err"
+says "a private conversation has none" 'this conversation is not saved'
+"$weir" sessions rm many >/dev/null 2>&1
+
 # ---- the library of documents ----
 
 printf '# Mill\n\nThe mill cost 5985 pounds.\n\fThe wheel turns in June, as the heron knows.\n' >"$dir/mill.md"
