@@ -39,6 +39,7 @@
 #define REPLACEMENT 0xfffd
 
 #define PASTE_ON   "\33[?2004h"
+#define ASK_BACKGROUND "\33]11;?\a"   /* answered with the colour of the background, as keys (keys.h); or not at all */
 #define PASTE_OFF  "\33[?2004l"
 #define MOUSE_ON   "\33[?1000h\33[?1006h"
 #define MOUSE_OFF  "\33[?1006l\33[?1000l"
@@ -307,6 +308,8 @@ int display_open(struct display **out, int fd, const struct display_options *o, 
 		release(d);
 		return err_set(e, ERR_FAIL, "the terminal '%s' cannot be set up, use --line", term);
 	}
+	if (o->ask_background && d->colours && strcmp(term, "linux") != 0)
+		say(d, ASK_BACKGROUND);
 	*out = d;
 	return 0;
 }

@@ -150,11 +150,39 @@ static int is_burst(const struct keys *k, const char *s, size_t n)
 
 /* ---- the stream ---- */
 
-/* The rest of a sequence that means nothing; returns the bytes used. */
+/* "11;rgb:ffff/eeee/dddd", also with one to four digits: is that background light?  -1: it is none.  By the weights of Rec. 709. */
+static int background_of(const char *s, size_t n)
+{
+	static const double weight[3] = {0.2126, 0.7152, 0.0722};
+	double light = 0;
+	size_t i = 7;
+
+	if (n < 8 || memcmp(s, "11;rgb:", 7))
+		return -1;
+	for (int k = 0; k < 3; k++) {
+		unsigned value = 0, most = 0;
+
+		for (; i < n && s[i] != '/' && most < 0xffff; i++) {
+			int digit = s[i] >= '0' && s[i] <= '9' ? s[i] - '0' : s[i] >= 'a' && s[i] <= 'f' ? s[i] - 'a' + 10 :
+			            s[i] >= 'A' && s[i] <= 'F' ? s[i] - 'A' + 10 : -1;
+			if (digit < 0)
+				return -1;
+			value = value * 16 + (unsigned)digit;
+			most = most * 16 + 15;
+		}
+		if (!most || (k < 2 ? i >= n || s[i++] != '/' : i < n))
+			return -1;
+		light += weight[k] * value / most;
+	}
+	return light > 0.5;
+}
+
+/* The rest of a sequence that means nothing, but for the terminal's background; returns the bytes used. */
 static size_t feed_skip(struct keys *k, const char *s, size_t n, key_fn *fn, void *ud)
 {
 	struct key key = { .code = K_UNKNOWN, .bytes = "" };
 	size_t i = 0;
+	int whole = 0, light;
 
 	for (; i < n && k->skipping; i++) {
 		unsigned char b = (unsigned char)s[i];
@@ -170,14 +198,23 @@ static size_t feed_skip(struct keys *k, const char *s, size_t n, key_fn *fn, voi
 				i++;
 			else
 				str_add(&k->held, "\33", 1);
+			whole = b == '\\';
 		} else if (b == ESC) {
 			k->skipping = SKIP_STRING_ESC;
 			continue;
 		} else if (b < 0x20) {
 			k->skipping = 0;
 			i += b == '\a';
+			whole = b == '\a';
 		} else {
+			if (k->n_string < sizeof k->string)
+				k->string[k->n_string++] = (char)b;
 			continue;
+		}
+		light = whole ? background_of(k->string, k->n_string) : -1;
+		if (light >= 0) {
+			key.code = K_BACKGROUND;
+			key.cp = light;
 		}
 		fn(&key, ud);
 		break;
@@ -270,6 +307,7 @@ static size_t feed_keys(struct keys *k, const char *s, size_t n, key_fn *fn, voi
 			start_paste(k, PASTING_MARKED);
 		} else if (turn != TURN_NONE) {
 			k->skipping = turn == TURN_SKIP_CSI ? SKIP_CSI : SKIP_STRING;
+			k->n_string = 0;
 		} else {
 			fn(&key, ud);
 		}

@@ -12,6 +12,7 @@ enum key_code {
 	K_MOUSE,                         /* x, y from 0; cp: 1 left, 2 middle, 3 right, 4 wheel up, 5 wheel down; 0 released */
 	K_PASTE,                         /* bytes: what was pasted, with \n line ends and without escapes */
 	K_FOCUS,                         /* cp: 1 in, 0 out */
+	K_BACKGROUND,                    /* the terminal's answer to OSC 11; cp: 1 its background is light, 0 dark */
 	K_UNKNOWN                        /* a sequence that means nothing here: never shown as text */
 };
 enum key_mods { KEY_SHIFT = 1, KEY_ALT = 2, KEY_CTRL = 4 };
@@ -37,6 +38,7 @@ struct keys {
 	/* private */
 	unsigned char skipping;          /* inside of a sequence that means nothing, or is too long */
 	unsigned char marks_pastes;      /* this terminal does */
+	char string[32]; unsigned char n_string;   /* the beginning of a control string */
 	unsigned char after_cr, matched; /* in a paste: a line feed to swallow; bytes of the end mark seen */
 };
 void keys_free(struct keys *);

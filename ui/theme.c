@@ -1,12 +1,12 @@
 /* ui/theme.c - colours and attributes of styles: with 256 colours, with 8, with none.
  *
- * Text takes the terminal's own foreground and background and the eight colours of the user's palette, so it is as
- * readable as everything else in that terminal.  Bright colours (8-15) are not used: some palettes make greys of
- * them.  Only heat takes fixed colours, as it needs an order of brightness; without 256 of them it has three steps, and
- * the views draw its amount with characters, too.
+ * Text keeps the terminal's own foreground and background.  dark and light take the eight colours of the user's palette, so they are as
+ * readable as everything else in that terminal; bright colours (8-15) are not used, since some palettes make greys of them.  dusk and paper
+ * take quieter ones of the 256 fixed colours, and those of dark and light where there are none.  Heat takes fixed colours in all of
+ * them, as it needs an order of brightness; without 256 of them it has three steps, and the views draw its amount with characters, too.
  *
- * Dark and light differ where a colour would be too near to the background (yellow, cyan on white), and in which end of the
- * ramp is much.  Without colours what matters must still be told apart by bold, faint, underline and reverse. */
+ * Themes for dark and for light backgrounds differ where a colour would be too near to the background (yellow, cyan on white), and in which
+ * end of the ramp is much.  Without colours what matters must still be told apart by bold, faint, underline and reverse. */
 #include "ui/theme.h"
 
 #include <stdlib.h>
@@ -18,6 +18,8 @@ struct theme {
 	const char *name;
 	int colour;                       /* 0: none, whatever the terminal can */
 	struct look look[ST_HEAT];
+	int has256;                       /* look256 holds where there are 256 colours */
+	struct look look256[ST_HEAT];
 	int16_t heat256[HEATS], heat8[HEATS];
 };
 
@@ -56,7 +58,6 @@ struct theme {
 /* The same on a dark and on a light background. */
 #define COLOURED(theirs, notes, numbers) \
 	[ST_QUESTION] = { theirs, OWN, LOOK_BOLD }, \
-	[ST_NOTICE] = { theirs, OWN, 0 }, \
 	[ST_ERROR] = { RED, OWN, LOOK_BOLD }, \
 	[ST_WARNING] = { notes, OWN, LOOK_BOLD }, \
 	[ST_HEADING] = { numbers, OWN, LOOK_BOLD }, \
@@ -73,6 +74,36 @@ struct theme {
 	[ST_PROMPT] = { GREEN, OWN, LOOK_BOLD }, \
 	[ST_METER] = { GREEN, OWN, 0 }
 
+/* Fixed colours: what is the user's (questions, keys), the second and third accent, the four of code and prompt, two greys, the two of the
+ * bars, and white or black on the accent. */
+#define FIXED(theirs, notes, numbers, keyword, string, red, grey, dim, bar, bar_back, on_theirs) \
+	[ST_FAINT] = { grey, OWN, 0 }, \
+	[ST_QUESTION] = { theirs, OWN, LOOK_BOLD }, \
+	[ST_NOTICE] = { grey, OWN, 0 }, \
+	[ST_ERROR] = { red, OWN, LOOK_BOLD }, \
+	[ST_WARNING] = { notes, OWN, LOOK_BOLD }, \
+	[ST_HEADING] = { numbers, OWN, LOOK_BOLD }, \
+	[ST_QUOTE] = { grey, OWN, LOOK_ITALIC }, \
+	[ST_LINK] = { theirs, OWN, LOOK_UNDER }, \
+	[ST_RULE] = { dim, OWN, 0 }, \
+	[ST_BULLET] = { theirs, OWN, 0 }, \
+	[ST_CODE] = { bar, OWN, 0 }, \
+	[ST_CODE_KEYWORD] = { keyword, OWN, 0 }, \
+	[ST_CODE_STRING] = { string, OWN, 0 }, \
+	[ST_CODE_COMMENT] = { grey, OWN, LOOK_ITALIC }, \
+	[ST_CODE_NUMBER] = { notes, OWN, 0 }, \
+	[ST_STATUS] = { bar, bar_back, 0 }, \
+	[ST_STATUS_STRONG] = { bar, bar_back, LOOK_BOLD }, \
+	[ST_STATUS_WARNING] = { notes, bar_back, LOOK_BOLD }, \
+	[ST_HINT] = { grey, OWN, 0 }, \
+	[ST_HINT_KEY] = { theirs, OWN, 0 }, \
+	[ST_TITLE] = { numbers, OWN, LOOK_BOLD }, \
+	[ST_SELECTED] = { on_theirs, theirs, 0 }, \
+	[ST_MATCH] = { 16, 222, 0 }, \
+	[ST_PROMPT] = { string, OWN, LOOK_BOLD }, \
+	[ST_EVICTED] = { dim, OWN, 0 }, \
+	[ST_METER] = { string, OWN, 0 }
+
 /* A later entry replaces an earlier one: that is what they are for. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Woverride-init"
@@ -88,11 +119,25 @@ static const struct theme themes[] = {
 		.heat256 = { 195, 159, 117, 75, 33, 26, 19, 17 },
 		.heat8 = { WHITE, WHITE, CYAN, CYAN, CYAN, BLUE, BLUE, BLACK },
 	}, {
+		.name = "dusk", .colour = 1, .has256 = 1,
+		.look = { MONO, COLOURED(CYAN, YELLOW, YELLOW) },
+		.look256 = { MONO, FIXED(110, 179, 180, 175, 150, 203, 246, 241, 252, 237, 234) },
+		.heat256 = { 235, 237, 59, 66, 73, 109, 152, 195 },
+		.heat8 = { BLUE, BLUE, BLUE, CYAN, CYAN, CYAN, WHITE, WHITE },
+	}, {
+		.name = "paper", .colour = 1, .has256 = 1,
+		.look = { MONO, COLOURED(BLUE, RED, MAGENTA) },
+		.look256 = { MONO, FIXED(25, 130, 90, 90, 28, 160, 242, 248, 236, 253, 231) },
+		.heat256 = { 255, 253, 188, 152, 110, 67, 24, 17 },
+		.heat8 = { WHITE, WHITE, CYAN, CYAN, CYAN, BLUE, BLUE, BLACK },
+	}, {
 		.name = "mono",
 		.look = { MONO },
 	},
 };
 #pragma GCC diagnostic pop
+enum { THEMES = sizeof themes / sizeof themes[0] };
+static const struct theme *const mono = &themes[THEMES - 1];
 
 /* "15;0", "0;default;15": the last number is the background.  7 and 9 to 15 are light. */
 static int is_light(const char *colorfgbg)
@@ -111,7 +156,7 @@ const struct theme *theme_find(const char *name, const char *colorfgbg)
 {
 	if (!*name)
 		name = is_light(colorfgbg) ? "light" : "dark";
-	for (size_t i = 0; i < sizeof themes / sizeof themes[0]; i++)
+	for (size_t i = 0; i < THEMES; i++)
 		if (!strcmp(themes[i].name, name))
 			return &themes[i];
 	return NULL;
@@ -122,6 +167,11 @@ const char *theme_name(const struct theme *t)
 	return t->name;
 }
 
+const char *theme_at(size_t i)
+{
+	return i < THEMES ? themes[i].name : NULL;
+}
+
 static struct look plain_look(const struct theme *t, unsigned style, int colours)
 {
 	struct look look = { OWN, OWN, 0 };
@@ -130,7 +180,7 @@ static struct look plain_look(const struct theme *t, unsigned style, int colours
 	if (style >= ST_COUNT)
 		return look;
 	if (style < ST_HEAT)
-		return colours ? t->look[style] : themes[2].look[style];
+		return !colours ? mono->look[style] : colours >= 256 && t->has256 ? t->look256[style] : t->look[style];
 	if (colours)
 		look.fg = colours >= 256 ? t->heat256[step] : t->heat8[step];
 	else

@@ -9,9 +9,10 @@ enum { LOOK_BOLD = 1, LOOK_FAINT = 2, LOOK_UNDER = 4, LOOK_REVERSE = 8, LOOK_ITA
 struct look { int16_t fg, bg; uint8_t attrs; };
 
 struct theme;
-/* "dark", "light", "mono"; "": as `colorfgbg` (the variable COLORFGBG, or NULL) says, else dark.  NULL: no such one. */
+/* A theme by its name; "": dark or light, as `colorfgbg` (the variable COLORFGBG, or NULL) says, else dark.  NULL: no such one. */
 const struct theme *theme_find(const char *name, const char *colorfgbg);
 const char *theme_name(const struct theme *);
+const char *theme_at(size_t i);   /* the names of all themes; NULL past the end */
 /* colours: that the terminal has, 0 = none or not wanted.  style: with its STYLE_ flags; what is no style looks like text. */
 struct look theme_look(const struct theme *, unsigned style, uint8_t back, int colours);
 

@@ -165,7 +165,7 @@ enum ui_what {
 	UI_FIND,            /* text: words to search in all sessions; post the matches with ui_sessions() */
 	UI_PANEL,           /* on: which figures of the cache are shown, so have to be computed: 0 none, 1 those of the bar, 2 all */
 	UI_MOUSE,           /* on */
-	UI_THEME,           /* text: "dark", "light" or "mono" */
+	UI_THEME,           /* text: its name */
 };
 struct ui_action { enum ui_what what; const char *text; size_t n; int64_t id; int on; };
 /* The next request: 1 (text is valid until the next call of any ui function), or 0: none. */
@@ -239,7 +239,7 @@ void ui_show_document(struct ui *, size_t document, size_t from, size_t to);
 void ui_open_panel(struct ui *, const char *how);                    /* "", "off", "bar", "full", "layer 12" */
 int  ui_search(struct ui *, const char *words);                      /* in the transcript; returns the number of matches */
 int  ui_copy(struct ui *, const char *what, struct err *);           /* "", "3", "code", "code 2", "all": becomes a UI_COPY */
-int  ui_theme(struct ui *, const char *name, struct err *);          /* "", "dark", "light", "mono" */
+int  ui_theme(struct ui *, const char *name, struct err *);          /* "": the next one */
 void ui_raw(struct ui *, int on);                                    /* on < 0: toggle */
 void ui_mouse(struct ui *, int on);                                  /* on < 0: toggle */
 
@@ -291,7 +291,7 @@ void ui_text_heat(struct ui *, size_t from, const struct ui_span *, size_t n);
 /* ---- a terminal (display.c) ---- */
 
 struct display;
-struct display_options { int color; };      /* 0 = never, 1 = if the terminal can */
+struct display_options { int color; int ask_background; };   /* colours may be used; ask the terminal for its background, which comes as a key */
 /* fd: the terminal, for reading and writing.  ERR_FAIL: it cannot show a full screen (TERM=dumb, unknown): use line mode. */
 int  display_open(struct display **, int fd, const struct display_options *, struct err *);
 /* The terminal is as it was before. */
@@ -302,7 +302,7 @@ void display_repaint(struct display *);                     /* the next show dra
 void display_pause(struct display *);                       /* for Ctrl-Z and editors: the terminal as it was before */
 void display_resume(struct display *);
 void display_mouse(struct display *, int on);
-int  display_theme(struct display *, const char *name);     /* "dark", "light", "mono"; 0, or -1 no such theme */
+int  display_theme(struct display *, const char *name);     /* 0, or -1: no such theme */
 int  display_copy(struct display *, const char *text, size_t n);   /* OSC 52; -1: too long (100 KB of base64) */
 int  display_utf8(const struct display *);                  /* 0: only ASCII can be shown */
 int  display_colors(const struct display *);                /* that it has and may use; 0 = none */

@@ -1,4 +1,5 @@
 /* ui/ui_commands.c - the screen's own commands: panes, the cache beside the transcript, search, copying, themes. */
+#include "ui/theme.h"
 #include "ui/ui_private.h"
 
 #include <stdio.h>
@@ -161,20 +162,41 @@ int ui_copy(struct ui *u, const char *what, struct err *e)
 	return there ? 0 : -1;
 }
 
+static void use_theme(struct ui *u, int at)
+{
+	const char *name = theme_at((size_t)at);
+
+	u->theme = at;
+	cache_pane_color(u->panes[CACHE], u->color && strcmp(name, "mono") != 0);
+	todo_add(u, UI_THEME, name, strlen(name), 0, 0);
+}
+
 int ui_theme(struct ui *u, const char *name, struct err *e)
 {
-	static const char *const themes[] = {"dark", "light", "mono"};
-	int n = sizeof themes / sizeof themes[0], at = *name ? 0 : (u->theme + 1) % n;
+	struct str all = {0};
+	int n = 0, at = -1;
 
-	while (*name && at < n && strcmp(name, themes[at]))
-		at++;
-	if (at == n)
-		return err_set(e, ERR_USAGE, "there is no theme '%.40s': dark, light or mono", name);
-	u->theme = at;
-	cache_pane_color(u->panes[CACHE], u->color && strcmp(themes[at], "mono") != 0);
-	todo_add(u, UI_THEME, themes[at], strlen(themes[at]), 0, 0);
-	ui_sayf(u, "theme: %s", themes[at]);
+	for (; theme_at((size_t)n); n++) {
+		str_addf(&all, "%s%s", !n ? "" : theme_at((size_t)n + 1) ? ", " : " or ", theme_at((size_t)n));
+		if (!strcmp(name, theme_at((size_t)n)))
+			at = n;
+	}
+	if (*name && at < 0) {
+		err_set(e, ERR_USAGE, "there is no theme '%.40s': %s", name, all.p);
+		str_free(&all);
+		return -1;
+	}
+	str_free(&all);
+	u->theme_chosen = 1;
+	use_theme(u, *name ? at : (u->theme + 1) % n);
+	ui_sayf(u, "theme: %s", theme_at((size_t)u->theme));
 	return 0;
+}
+
+void ui_background(struct ui *u, int light)
+{
+	if (!u->theme_chosen)
+		use_theme(u, light);
 }
 
 void ui_raw(struct ui *u, int on)

@@ -181,7 +181,9 @@ static void route(struct ui *u, const struct key *k)
 	int leader = u->leader;
 	struct key x = {.code = K_CHAR, .mods = KEY_CTRL, .cp = 'x', .bytes = "\x18", .n = 1};
 
-	if (k->code == K_FOCUS || k->code == K_UNKNOWN)
+	if (k->code == K_BACKGROUND)
+		ui_background(u, k->cp);
+	if (k->code == K_FOCUS || k->code == K_UNKNOWN || k->code == K_BACKGROUND)
 		return;
 	u->dirty = 1;
 	if (k->code != K_ESC)

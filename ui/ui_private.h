@@ -76,7 +76,7 @@ struct ui {
 	int panel;                         /* the bar or side panel is wanted */
 	int panel_told;                    /* value of the last UI_PANEL */
 	int mouse;
-	int theme;
+	int theme, theme_chosen;   /* its number (theme_at()); chosen: by the user, not by the terminal's background */
 
 	struct str last_question;          /* as it was typed */
 	uint64_t place; int has_place;     /* the place that m marked */
@@ -134,6 +134,7 @@ key_fn ui_key;
 /* ui_commands.c */
 void ui_source_open(struct ui *, size_t i);  /* F7, a click: the document, at source i of the last answer */
 void ui_panel_next(struct ui *);            /* F2 */
+void ui_background(struct ui *, int light); /* the terminal's: it chooses a theme where the user has chosen none */
 /* ui_acts.c */
 int  ui_act(struct ui *, enum act, const struct key *);   /* 0: the act means nothing here, the input line gets the key */
 /* ui_search.c */

@@ -134,6 +134,8 @@ void chat_stream(struct chat *);
 
 /* Switch to that session, and say so. */
 void chat_switch(struct chat *, int64_t session);
+/* Say, where the conversation is kept and has messages, under which name, and how to go on with it. */
+void chat_goodbye(struct chat *);
 /* The last messages of an earlier run, as text. */
 void chat_tail(const struct chat *, struct str *out);
 

@@ -83,3 +83,15 @@ void chat_switch(struct chat *c, int64_t session)
 	}
 	str_free(&note);
 }
+
+void chat_goodbye(struct chat *c)
+{
+	struct str title = {0};
+
+	if (c->o.quiet || !c->interactive || !c->log || c->log->failed || !c->log->session || !c->t.n_msg)
+		return;
+	session_log_title(c->log, &title);
+	if (title.n)
+		say("kept as '%.80s'; weir --continue goes on with it", title.p);
+	str_free(&title);
+}

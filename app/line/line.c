@@ -317,6 +317,7 @@ static void run_interactive(struct chat *c, const char *note)
 	if (signals_quit())
 		c->rc = 128 + signals_quit();
 	prompt_close();
+	chat_goodbye(c);
 	str_free(&text);
 }
 

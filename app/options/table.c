@@ -108,6 +108,8 @@ const struct option_def option_defs[] = {
 	{"recall", 0, OPT_CHOICE, "on|off", NULL, "bring back what was evicted where a question asks about it (default on)",
 		CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(recall), 0, 0},
 
+	{"theme", 0, OPT_CHOICE, "auto|dark|light|dusk|paper|mono", NULL, "screen: colours (auto: dark or light, as the terminal's background is)",
+		CHAT, OPT_CONFIG | OPT_SET, AT(theme), 0, 0},
 	{"mouse", 0, OPT_CHOICE, "off|on", NULL, "screen: the wheel scrolls, and Shift selects text",
 		CHAT, OPT_CONFIG | OPT_SET, AT(mouse), 0, 0},
 	{"panel", 0, OPT_CHOICE, "off|on", NULL, "screen: show the KV cache beside or below the transcript",
@@ -225,7 +227,7 @@ void options_default(struct options *o)
 {
 	*o = (struct options){
 		.command = CMD_CHAT, .def = command_defs, .device = "auto", .kv_type = "f16",
-		.predict = -1, .sampling = sampling_default, .color = "auto", .think = "auto", .docs = "auto", .sources = "on", .mouse = "off", .panel = "off", .answers = "formatted", .recall = "on", .passages = -1, .fill = "read", .skip = 1,
+		.predict = -1, .sampling = sampling_default, .color = "auto", .think = "auto", .docs = "auto", .sources = "on", .theme = "auto", .mouse = "off", .panel = "off", .answers = "formatted", .recall = "on", .passages = -1, .fill = "read", .skip = 1,
 		.prefill = {{512}, 1}, .depth = {{0, 2048}, 2}, .decode_steps = 64, .reps = 5,
 		.len = {{2048}, 1}, .samples = 20, .depths = 11, .each = 1, .limit = 20, .layer = -1, .head = -1,
 	};

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "app/tui/tui_private.h"
+
+#include <stdio.h>
 #include "app/tui/worker.h"
 
 struct screen_slash {
@@ -133,8 +135,13 @@ static int run_set(struct tui *t, const char *arg, struct err *e)
 	static const struct { const char *name, *value; } off[] = {{"mouse", "off"}, {"answers", "formatted"}, {"panel", "off"}},
 	                                                  on[] = {{"mouse", "on"}, {"answers", "raw"}, {"panel", "on"}};
 	size_t name = strcspn(arg, " \t="), value = name + strspn(arg + name, " \t="), n = strcspn(arg + value, " \t");
+	char theme[12];
 
 	(void)e;
+	if (name == 5 && !strncmp(arg, "theme", 5) && n && n < sizeof theme) {
+		snprintf(theme, sizeof theme, "%.*s", (int)n, arg + value);
+		ui_theme(t->ui, theme, &(struct err){0});   /* "auto" holds from the next start on */
+	}
 	for (size_t i = 0; i < 3; i++) {
 		int is_on = strlen(on[i].value) == n && !strncmp(arg + value, on[i].value, n);
 		int is_off = strlen(off[i].value) == n && !strncmp(arg + value, off[i].value, n);
@@ -163,7 +170,7 @@ static const struct screen_slash screen_slashes[] = {
 	{"/copy", "/yank", "[N|code [N]|all]", "copy an answer, a message or a block of code", BUSY_ALLOWED, ARG_WORD, run_copy},
 	{"/kv", "/cache", "[off|bar|full|layer N|size|drop|dump FILE]", "show the KV cache; size of the saved KV, or drop it; dump as JSON", BUSY_ALLOWED, ARG_WORD, run_kv},
 	{"/editor", "", "[TEXT]", "write the message in $VISUAL or $EDITOR", BUSY_ALLOWED, ARG_NONE, run_editor},
-	{"/theme", "", "[dark|light|mono]", "another colour theme", BUSY_ALLOWED, ARG_WORD, run_theme},
+	{"/theme", "", "[dark|light|dusk|paper|mono]", "another colour theme", BUSY_ALLOWED, ARG_WORD, run_theme},
 	{"/raw", "", "", "toggle formatted and raw answers", BUSY_ALLOWED, ARG_NONE, run_raw},
 	{"/mouse", "", "", "toggle wheel scrolling; Shift selects text", BUSY_ALLOWED, ARG_NONE, run_mouse},
 	{"/set", "", "[KEY [VALUE]] [--save]", "show or change a setting; --save: in the config file, too", BUSY_LOOKS, ARG_SETTING, run_set},
@@ -228,6 +235,8 @@ void tui_look(struct tui *t)
 {
 	const struct options *o = &t->chat->o;
 
+	if (strcmp(o->theme, "auto") != 0)
+		ui_theme(t->ui, o->theme, &(struct err){0});
 	if (!strcmp(o->mouse, "on"))
 		ui_mouse(t->ui, 1);
 	if (!strcmp(o->answers, "raw"))

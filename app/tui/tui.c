@@ -511,7 +511,7 @@ int tui_open(struct tui **out, struct chat *c, int fd, int w, int h, const char 
 {
 	struct tui *t = xcalloc(1, sizeof *t);
 	struct ui_options uo = {.w = w, .h = h};
-	struct display_options dopt = {.color = color_wanted(c->o.color, 1)};
+	struct display_options dopt = {.color = color_wanted(c->o.color, 1), .ask_background = !strcmp(c->o.theme, "auto")};
 	struct str history = {0};
 	int rc = -1;
 
@@ -616,5 +616,6 @@ int tui_run(struct chat *c, const char *note)
 	close(fd);
 	if (rc < 0)
 		return fail(&e);
+	chat_goodbye(c);
 	return c->rc;
 }

@@ -134,6 +134,7 @@ wait_for 30 at_rest
 
 key F10
 name="F10 ends with status 0, terminal as before"; pass all left_clean -- status_is 0
+name="it says how to go on"; pass wait_for 5 shows "^kept as '.*'; weir --continue goes on with it"
 start --continue --temp 0 -n 24
 name="--continue shows what was said, at once"; pass all wait_for 30 shows 'line [0-9]* of the paste' -- wait_for 10 at_rest
 key C-d

@@ -44,6 +44,9 @@ static void describe(const struct key *k, void *ud)
 	case K_FOCUS:
 		str_adds(out, k->cp ? "focus" : "blur");
 		break;
+	case K_BACKGROUND:
+		str_adds(out, k->cp ? "light" : "dark");
+		break;
 	default:
 		str_adds(out, name[k->code]);
 	}
@@ -190,7 +193,7 @@ TEST(what_means_nothing_is_never_text)
 		{ "\33[E", "?" }, { "\33[?1;2c", "?" }, { "\33[>0;276;0c", "?" }, { "\33[?2026;2$y", "?" }, { "\33[4;1$y", "?" }, { "\33[24;80R", "?" },
 		{ "\33[5A", "?" }, { "\33[1;2;3A", "?" }, { "\33[99999999999999~", "?" }, { "\33[;;;;;;;;;;;;~", "?" }, { "\33[201~", "?" },
 		{ "\33[!p", "?" }, { "\33[1;2<A", "?" }, { "\33[0 q", "?" }, { "\33OZ", "?" }, { "\33O9Z", "?" },
-		{ "\33]11;rgb:0000/0000/0000\33\\", "?" }, { "\33]52;c;aGFsbG8=\a", "?" }, { "\33P1$r0m\33\\", "?" }, { "\33P>|XTerm(370)\33\\", "?" },
+		{ "\33]11;rgb:0000/0000/0000\33\\", "dark" }, { "\33]52;c;aGFsbG8=\a", "?" }, { "\33P1$r0m\33\\", "?" }, { "\33P>|XTerm(370)\33\\", "?" },
 		{ "\33_Gi=1;OK\33\\", "?" }, { "\33Xabc\33\\", "?" }, { "\33^abc\33\\", "?" }, { "\33]l\xe6\xbc\xa2title\33\\", "?" },
 		{ "\33]0;abc\3", "? C-c" }, { "\33]0;abc\r", "? Enter" }, { "\33]0;abc\33[A", "? Up" }, { "\33]0;a\33\33[A", "? M-Up" }, { "\33]0;abc\33x", "? M-x" },
 		{ "\33[1;\3", "? C-c" }, { "\33[1\33[A", "? Up" }, { "\33[\r", "? Enter" }, { "\33[M\33[A", "? Up" }, { "\33[[\3", "? C-c" }, { "\33O\3", "M-O C-c" },
@@ -313,6 +316,21 @@ TEST(unmarked_pastes)
 }
 
 /* ---- time ---- */
+
+/* The terminal's answer to a question for its background, cut anywhere; others are no keys. */
+TEST(backgrounds)
+{
+	static const struct { const char *bytes, *keys; } cases[] = {
+		{"a\33]11;rgb:ffff/ffff/ffff\ab", "a light b"}, {"\33]11;rgb:0000/0000/0000\33\\c", "dark c"}, {"\33]11;rgb:ff/fa/f0\a", "light"},
+		{"\33]11;rgb:0/8/0\a", "dark"}, {"\33]11;rgb:2e2e/3434/4040\a", "dark"}, {"\33]11;rgb:ff/ff\a", "?"}, {"\33]11;rgb:ff/ff/\a", "?"},
+		{"\33]11;rgb:ff/ff/ff/ff\a", "?"}, {"\33]11;rgb:fffff/ff/ff\a", "?"}, {"\33]11;rgb:gg/ff/ff\a", "?"}, {"\33]11;red\a", "?"}, {"\33]10;rgb:ff/ff/ff\a", "?"},
+		{"\33]11;rgb:ffffffffffffffffffffffffffffffffffffffffffffffffff/f/f\a", "?"}, {"\33]11;\a", "?"},
+	};
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+		for (size_t first = 1; first < strlen(cases[i].bytes); first++)
+			CHECK_STR(keys_of(cases[i].bytes, strlen(cases[i].bytes), first, 100), cases[i].keys);
+}
 
 TEST(escape_waits)
 {

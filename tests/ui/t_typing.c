@@ -133,7 +133,7 @@ static int same_look(const struct look *a, const struct look *b)
 /* The chosen row of a popup is another row than the others, with any theme and any number of colours. */
 TEST(the_chosen_offer_is_seen)
 {
-	static const char *const themes[] = {"dark", "light", "mono"};
+	static const char *const themes[] = {"dark", "light", "dusk", "paper", "mono"};
 	static const int colours[] = {0, 8, 16, 256};
 	const struct grid *g;
 	int chosen = 0, other = 0;

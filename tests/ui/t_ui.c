@@ -586,7 +586,7 @@ TEST(copy_command)
 	CHECK_STR(e.msg, "/copy knows no 'x'; it takes a number from 1 to 2, code, code N or all");
 	CHECK_INT(ui_copy(u, "code 9", &e), -1);
 	CHECK_INT(ui_theme(u, "pink", &e), -1);
-	CHECK_STR(e.msg, "there is no theme 'pink': dark, light or mono");
+	CHECK_STR(e.msg, "there is no theme 'pink': dark, light, dusk, paper or mono");
 	closed();
 }
 
