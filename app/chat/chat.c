@@ -38,7 +38,6 @@ void chat_banner(struct chat *c)
 	timeline_stats(c->t.tl, &st);
 	clean_line(i->name, strlen(i->name), &name);
 	notice(c, "weir %s: %.40s, %s, context of %d tokens", WEIR_VERSION, name.p, i->quant, st.ctx);
-	notice(c, "/help lists the commands, Ctrl-C stops an answer, Ctrl-D quits");
 	str_free(&name);
 }
 

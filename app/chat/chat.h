@@ -100,7 +100,7 @@ void chat_continue(struct chat *);
 void chat_read(struct chat *);
 /* Name the documents whose files have changed since they were read, each once. */
 void chat_look_at_files(struct chat *);
-/* Show the two lines that weir begins with: "weir 0.1: MODEL, ...". */
+/* Show the line that weir begins with: "weir 0.1: MODEL, ...". */
 void chat_banner(struct chat *);
 /* Add a file, or bytes in memory, as a document.  Warnings about its text go to standard error. */
 int  chat_document(struct chat *, const char *path_or_dash, struct err *);

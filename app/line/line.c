@@ -292,8 +292,10 @@ static void run_interactive(struct chat *c, const char *note)
 	/* A Ctrl-C that arrives between an answer and the next prompt must not end the conversation. */
 	signals_note(1);
 	prompt_open(c->o.color, names, file_names);
-	if (!c->o.quiet)
+	if (!c->o.quiet) {
 		chat_banner(c);
+		notice(c, "/help lists the commands, Ctrl-C stops an answer, Ctrl-D quits");
+	}
 	if (note && *note && !c->o.quiet)
 		notice(c, "[%s]", note);
 	if (c->t.n_msg)

@@ -126,6 +126,39 @@ static int list_row(const struct session *s, void *ud)
 	return 0;
 }
 
+/* ---- the beginning ---- */
+
+enum { RECENT = 3 };
+struct recent { const struct tui *t; struct str text; int n; };
+
+static int recent_row(const struct session *s, void *ud)
+{
+	struct recent *r = ud;
+	const char *name = *s->name ? s->name : s->title;
+
+	if (!s->messages || !*name || tui_is_hidden(r->t, s->id) || r->n == RECENT)
+		return 0;
+	r->n++;
+	str_adds(&r->text, "\n   ");
+	clean_line(name, strlen(name), &r->text);
+	str_addf(&r->text, ", %d %s, ", s->messages, s->messages == 1 ? "message" : "messages");
+	human_age(&r->text, s->used);
+	return 0;
+}
+
+void tui_welcome(struct tui *t)
+{
+	struct recent r = {.t = t};
+	struct err e = {0};
+
+	if (t->store)
+		session_list(t->store, recent_row, &r, &e);
+	notice(t->chat, "Write a question; Enter sends it.\n/read report.pdf: ask a document of any length, or a folder of them.%s%s\n"
+	       "F1 lists the keys, Ctrl-P finds commands by what they do, Ctrl-D quits.",
+	       r.n ? "\nF4: go on with an earlier session, such as" : "", r.text.p ? r.text.p : "");
+	str_free(&r.text);
+}
+
 void tui_list(struct tui *t)
 {
 	struct rows r = {.t = t};

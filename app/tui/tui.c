@@ -497,8 +497,10 @@ static void greet(struct tui *t, const char *note)
 {
 	struct chat *c = t->chat;
 
-	if (!c->o.quiet && !c->t.n_msg)
+	if (!c->o.quiet && !c->t.n_msg) {
 		chat_banner(c);
+		tui_welcome(t);
+	}
 	say_again(notice_again, c);   /* they stand behind the screen */
 	if (!c->o.quiet && note && *note)
 		notice(c, "[%s]", note);

@@ -41,6 +41,7 @@ void tui_commands(struct tui *);                      /* the table for ui_open()
 void tui_look(struct tui *);                          /* the screen as the options want it: mouse, panel, answers */
 void tui_take(struct tui *, struct str *text);        /* what the user sent: a command of the screen, or the worker's */
 /* session_lists.c */
+void tui_welcome(struct tui *);                       /* what one can do first, and the sessions used last */
 void tui_store(struct tui *);                         /* opens main's own connection to the store, if there is one; it only reads */
 int  tui_is_hidden(const struct tui *, int64_t session);   /* deleted, but for the seconds in which that can be undone */
 void tui_list(struct tui *);
