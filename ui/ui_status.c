@@ -71,6 +71,25 @@ void status_work(const struct ui *u, int form, struct str *out)
 		str_addf(out, " %s", num_wait(u->work.left).s);
 }
 
+/* How full the context is; once tokens are evicted, how many there were. */
+static void context_parts(const struct ui *u, struct part *p)
+{
+	int64_t kept = (int64_t)u->status.kept, ctx = (int64_t)u->status.ctx;
+
+	if (u->status.evicted > 0 || u->status.thinned > 0) {
+		str_addf(&p->form[0], "%s tokens", num_count(u->status.seen).s);
+	} else if (ctx > 0) {
+		int percent = (int)(100 * kept / ctx);
+
+		str_addf(&p->form[0], "context %d%% (%s of %s)", percent, num_count(u->status.kept).s, num_count(u->status.ctx).s);
+		str_addf(&p->form[1], "context %d%%", percent);
+		str_addf(&p->form[2], "%d%%", percent);
+	} else {
+		str_addf(&p->form[0], "%s tokens", num_count(u->status.kept).s);
+		str_addf(&p->form[2], "%s", num_short(u->status.kept).s);
+	}
+}
+
 static void make_parts(const struct ui *u, struct part part[N_PARTS])
 {
 	const struct str *words = &u->pattern.text;
@@ -101,14 +120,7 @@ static void make_parts(const struct ui *u, struct part part[N_PARTS])
 		set(&part[MODEL], 0, &u->status.model, 32);
 		set(&part[MODEL], 1, &u->status.model, 16);
 	}
-	str_addf(&part[SEEN].form[0], "seen %s kept %s", num_count(u->status.seen).s, num_count(u->status.kept).s);
-	str_addf(&part[SEEN].form[1], "kept %s", num_count(u->status.kept).s);
-	str_addf(&part[SEEN].form[2], "%s", num_short(u->status.kept).s);
-	if (u->status.ctx > 0) {
-		str_addf(&part[SEEN].form[0], "/%s", num_count(u->status.ctx).s);
-		str_addf(&part[SEEN].form[1], "/%s", num_count(u->status.ctx).s);
-		str_addf(&part[SEEN].form[2], "/%s", num_short(u->status.ctx).s);
-	}
+	context_parts(u, &part[SEEN]);
 	if (u->status.evicted > 0 || u->status.thinned > 0) {
 		str_addf(&part[EVICTED].form[0], "%s evicted", num_count(u->status.evicted).s);
 		if (u->status.thinned > 0)

@@ -29,15 +29,22 @@ void chat_take(struct chat *c, struct str *text)
 
 /* ---- opening ---- */
 
+void chat_model_name(const struct chat *c, struct str *out)
+{
+	const char *path = engine_info(c->t.engine)->path, *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	size_t n = strlen(name);
+
+	clean_line(name, n > 5 && !strcmp(name + n - 5, ".gguf") ? n - 5 : n, out);
+}
+
 void chat_banner(struct chat *c)
 {
-	const struct engine_info *i = engine_info(c->t.engine);
 	struct timeline_stats st;
 	struct str name = {0};
 
 	timeline_stats(c->t.tl, &st);
-	clean_line(i->name, strlen(i->name), &name);
-	notice(c, "weir %s: %.40s, %s, context of %d tokens", WEIR_VERSION, name.p, i->quant, st.ctx);
+	chat_model_name(c, &name);
+	notice(c, "weir %s: %.60s, context of %d tokens", WEIR_VERSION, name.p ? name.p : "", st.ctx);
 	str_free(&name);
 }
 

@@ -100,6 +100,8 @@ void chat_continue(struct chat *);
 void chat_read(struct chat *);
 /* Name the documents whose files have changed since they were read, each once. */
 void chat_look_at_files(struct chat *);
+/* The model by its file's name without .gguf, on one clean line; appended. */
+void chat_model_name(const struct chat *, struct str *out);
 /* Show the line that weir begins with: "weir 0.1: MODEL, ...". */
 void chat_banner(struct chat *);
 /* Add a file, or bytes in memory, as a document.  Warnings about its text go to standard error. */

@@ -20,12 +20,14 @@ static const char *session_title(struct worker *w)
 static void describe(struct worker *w, struct worker_status *s)
 {
 	struct chat *c = w->c;
-	const struct engine_info *info = engine_info(c->t.engine);
 	struct timeline_stats st;
+	struct str model = {0};
 
 	timeline_stats(c->t.tl, &st);
 	s->known = 1;
-	snprintf(s->model, sizeof s->model, "%s", info->name);
+	chat_model_name(c, &model);
+	snprintf(s->model, sizeof s->model, "%s", model.p ? model.p : "");
+	str_free(&model);
 	snprintf(s->session, sizeof s->session, "%.90s", session_title(w));
 	s->session_id = c->log ? c->log->session : 0;
 	if (st.prefill_tokens >= 64 && st.prefill_seconds > 0)

@@ -59,7 +59,7 @@ name="the screen comes up"; pass wait_for 60 at_rest
 name="it greets and says what the keys are"; pass shows 'Ctrl-D quits'
 ask 'What is the capital of France?'
 name="a question is answered"; pass all wait_for 60 shows '^\[[0-9][0-9]* tokens, ' -- wait_for 20 at_rest
-name="the status row names session and tokens"; pass shows '^ first .* seen [0-9]'
+name="the status row names session and tokens"; pass shows '^ first .* context [0-9]*% ([0-9]'
 ask '/nonsense'
 name="an unknown command is an error with advice"; pass wait_for 10 shows "unknown command '/nonsense'"
 type_text '/se'
@@ -94,7 +94,7 @@ done
 escape
 pass wait_for 10 at_rest
 mux resize-window -x 20 -y 6
-name="20x6 shows prompt and tokens"; pass wait_for 5 shows 'kept'
+name="20x6 shows prompt and tokens"; pass wait_for 5 shows 'context [0-9]*%'
 mux resize-window -x 80 -y 24
 wait_for 5 at_rest
 
