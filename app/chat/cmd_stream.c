@@ -1,4 +1,4 @@
-/* app/chat/cmd_stream.c - a conversation reads a text without an end (chat.h): `weir read`, /stream, /pause, /on.
+/* app/chat/cmd_stream.c - a conversation reads a text without an end (chat.h): `weir read`, /stream, /pause, /more.
  *
  *     text_source -> piece -> conversation_grow() -> cache
  *
@@ -84,13 +84,13 @@ static void say_stop(struct chat *c, const struct err *why)
 	if (why && c->streaming.reading.imports) {
 		c->quit |= !c->interactive;
 		c->rc = c->interactive ? c->rc : 130;
-		notice(c, c->interactive ? "[%s; /on begins again]" : "weir: %s", why->msg);
+		notice(c, c->interactive ? "[%s; /more begins again]" : "weir: %s", why->msg);
 		return;
 	}
 
 	human_count(&s, conversation_grown(&c->t));
 	if (c->interactive)
-		notice(c, "[paused after %s tokens of '%s'; questions stand beside it, /on reads on]", s.p, text_source_name(c->streaming.source));
+		notice(c, "[paused after %s tokens of '%s'; questions stand beside it, /more reads on]", s.p, text_source_name(c->streaming.source));
 	else
 		c->quit = 1, c->rc = 130;
 	str_free(&s);
@@ -220,7 +220,7 @@ void slash_pause(struct chat *c, char *arg)
 		say_stop(c, NULL);
 		return;
 	}
-	err_set(&e, ERR_USAGE, c->streaming.source ? "the reading is paused already; /on reads on" : "nothing is being read; /stream FILE begins");
+	err_set(&e, ERR_USAGE, c->streaming.source ? "the reading is paused already; /more reads on" : "nothing is being read; /stream FILE begins");
 	chat_error(c, &e);
 }
 

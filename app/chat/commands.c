@@ -17,7 +17,7 @@ static const struct slash commands[] = {
 	{"/read", "/open /file /load /add", "FILE", "add a document, or those of a folder or pattern, to be asked about", BUSY_QUEUED, ARG_FILE, slash_read},
 	{"/stream", "", "FILE", "read a text of any length and format; questions stand beside it until it ends", BUSY_QUEUED, ARG_FILE, slash_stream},
 	{"/pause", "", "", "pause the reading, as Esc and Ctrl-C do", BUSY_QUEUED, ARG_NONE, slash_pause},
-	{"/on", "", "", "read on where it was paused, as if nothing had been asked", BUSY_QUEUED, ARG_NONE, slash_on},
+	{"/more", "/on", "", "read on where it was paused, as if nothing had been asked", BUSY_QUEUED, ARG_NONE, slash_on},
 	{"/stats", "/status /tokens /context", "", "tokens, context, speed and memory", BUSY_ALLOWED, ARG_NONE, slash_stats},
 	{"/redo", "", "[N]", "restore what /undo or /drop undid", BUSY_QUEUED, ARG_NONE, slash_redo},
 	{"/anyway", "", "", "answer the last question although nothing in the documents answers it", BUSY_QUEUED, ARG_NONE, slash_anyway},

@@ -57,6 +57,8 @@ void chat_tail(const struct chat *c, struct str *out)
 		if (note.n)
 			str_addf(out, "(%s)\n", note.p);
 		add_lines(out, t->msg[i].role == ROLE_USER ? "> " : "", &text);
+		if (t->msg[i].interrupted)
+			str_addf(out, "[interrupted%s]\n", i + 1 == t->n_msg ? "; /continue goes on" : "");
 		str_free(&text);
 		str_free(&note);
 	}

@@ -182,6 +182,7 @@ static int add_message(const struct stored_message *m, void *ud)
 	struct message *to = conversation_message(s->t, m->role == ROLE_ASSISTANT ? ROLE_ASSISTANT : ROLE_USER, m->text, m->n_text, m->token, n);
 
 	to->stored = m->id;
+	to->interrupted = m->role == ROLE_ASSISTANT && !m->complete;
 	stored_context(m, to);
 	return 0;
 }

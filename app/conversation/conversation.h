@@ -29,6 +29,7 @@ struct message {
 	struct text_at context_place;
 	int64_t stored;           /* its number in the store; 0 = not kept */
 	int64_t number;           /* of the text in the index of messages; 0 = it is not indexed yet (recall_turns.c) */
+	int interrupted;          /* an answer that a crash or a signal cut short */
 	size_t read;              /* bytes of the text that conversation_grow() appended; the question stands behind them */
 };
 

@@ -179,7 +179,7 @@ out:
 	free(list.id);
 	str_free(&words);
 	if (n >= 0)
-		return print_str(&s, e);
+		return print_str(&s, e) < 0 ? -1 : o->command == CMD_DOCS_SEARCH && !n;   /* exit status 1, as of grep */
 	str_free(&s);
 	return -1;
 }

@@ -117,7 +117,7 @@ static int search(struct store *store, const struct options *o, struct err *e)
 		return -1;
 	if (!x.n && !o->quiet)
 		say("nothing found");
-	return print_str(&x.s, e);
+	return print_str(&x.s, e) < 0 ? -1 : !x.n;   /* exit status 1, as of grep */
 }
 
 /* ---- the others ---- */

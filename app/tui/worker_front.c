@@ -109,6 +109,8 @@ static void send_messages(struct worker *w, size_t n)
 			e = event_new(EV_MESSAGE, m->text.p ? m->text.p + from : "", m->text.n - from);
 		}
 		reasoning_note(&e->note);
+		if (m->interrupted)
+			str_addf(&e->note, "%s[interrupted%s]", e->note.n ? " " : "", i + 1 == n ? "; /continue goes on" : "");
 		if (m->role == ROLE_ASSISTANT)
 			variants_note(w, i, &e->note);
 		e->role = t->msg[i].role;

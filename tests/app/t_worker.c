@@ -389,6 +389,28 @@ TEST(left_and_right_show_variants)
 	closed();
 }
 
+/* An answer that a crash cut short says so, and how to go on. */
+TEST(an_interrupted_answer_is_marked)
+{
+	struct tui *t;
+	struct err e = {0};
+	int64_t id = 0;
+
+	opened((const char *const[]){"-s", "cut", "-n", "4", "--kv", "full", NULL});
+	CHECK(!message_append(p.c.log->store, p.c.log->session, &(struct stored_message){.role = ROLE_USER, .text = "one", .n_text = 3, .complete = 1}, &id, &e));
+	CHECK(!message_append(p.c.log->store, p.c.log->session, &(struct stored_message){.parent = id, .role = ROLE_ASSISTANT, .text = "it was", .n_text = 6}, &id, &e));
+	CHECK(tui_open(&t, &p.c, -1, 100, 60, NULL, &e) == 0);
+	settle(t);
+	tui_feed(t, "/switch cut\r", 12);
+	settle(t);
+	CHECK(shows(t, "[interrupted; /continue goes on]"));
+	tui_feed(t, "/continue\r", 10);
+	settle(t);
+	CHECK(!shows(t, "interrupted"));
+	tui_close(t);
+	closed();
+}
+
 /* The sources of earlier answers stay on the screen when the last answer is regenerated, and its own come back. */
 TEST(a_regenerated_answer_has_its_sources)
 {

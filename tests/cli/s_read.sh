@@ -151,8 +151,8 @@ ask 'Who turned?'
 name="a question is answered"; pass wait_for 20 shows '^\[[0-9]* tokens, '
 ask '/pause'
 name="/pause has nothing to pause"; pass wait_for 20 shows 'paused already'
-ask '/on'
-name="/on reads on"; pass wait_for 20 shows 'waiting for more'
+ask "/more"
+name="/more reads on"; pass wait_for 20 shows 'waiting for more'
 stop_pouring
 name="the end is said"; pass wait_for 20 shows "the end of '.*slow'"
 key C-d
@@ -171,12 +171,12 @@ name="and reading goes on by itself"; pass wait_for 20 shows 'waiting [0-9,]*'
 key Escape; sleep 0.3
 name="Esc stops it"; pass wait_for 20 shows 'paused after'
 name="and it is at rest"; pass wait_for 10 at_rest
-ask '/on'
-name="/on goes on"; pass wait_for 20 shows 'waiting [0-9,]*'
+ask "/more"
+name="/more goes on"; pass wait_for 20 shows 'waiting [0-9,]*'
 ask '/pause'
 name="/pause stops it, too"; pass wait_for 20 at_rest
-ask '/on'
-name="and /on goes on again"; pass wait_for 20 shows 'waiting [0-9,]*'
+ask "/on"
+name="and /on, its other name, goes on again"; pass wait_for 20 shows 'waiting [0-9,]*'
 stop_pouring
 name="the end is said on the screen"; pass wait_for 20 shows 'the end of'
 key C-d
