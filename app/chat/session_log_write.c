@@ -384,7 +384,7 @@ static void log_turn(struct session_log *r, struct conversation *t, const struct
 	json_int(&stats, "answer_tokens", turn->answer_tokens);
 	json_real(&stats, "ttft_s", turn->ttft_s, "%.6f");
 	json_real(&stats, "decode_tps", turn->decode_tps, "%.2f");
-	json_string(&stats, "stop", turn->stop == STOP_EOS ? "eos" : turn->stop == STOP_LENGTH ? "length" : "cancel");
+	json_string(&stats, "stop", turn->stop == STOP_EOS ? "eos" : turn->stop == STOP_LENGTH ? "length" : turn->stop == STOP_LOOP ? "loop" : "cancel");
 	json_close(&stats, '}');
 	write_answer(r, t, stats.p, 1);
 	r->writing = 0;

@@ -54,6 +54,9 @@ static void after_turn(struct chat *c, const struct turn *turn, int rc, const st
 	} else if (rc < 0) {
 		chat_error(c, e);
 		c->quit |= e->code == ERR_FAIL && !e->msg[0];
+	} else if (turn->stop == STOP_LOOP) {
+		notice(c, c->interactive ? "[stopped: it repeats the same %d tokens; /regen answers anew, /continue goes on]" :
+		       "weir: an answer was stopped: it repeats the same %d tokens", turn->loop);
 	} else if (turn->stop == STOP_LENGTH && c->o.predict < 0) {
 		notice(c, c->interactive ? "[cut at %d tokens, the length of the context; /continue goes on]" :
 		       "weir: an answer was cut at %d tokens, the length of the context", turn->answer_tokens);
@@ -123,6 +126,7 @@ static void run_turn(struct chat *c, enum turn_kind kind, const char *text, size
 	struct answer_hooks hooks = {
 		.text = on_text, .text_ud = c, .progress = chat_prefill_progress, .progress_ud = c, .sources = sources_before, .sources_ud = c,
 		.recalled = on_recalled, .recalled_ud = c,
+		.stop_loops = !strcmp(c->o.loops, "stop") || (c->interactive && strcmp(c->o.loops, "go") != 0),
 		.without_documents = c->anyway, .evidence = chat_attends(c),
 	};
 	struct turn turn = {.stop = STOP_LENGTH};

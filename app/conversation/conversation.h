@@ -86,7 +86,7 @@ enum { EVIDENCE_MOST = 5 };
  * line; empty: nothing. */
 struct recalled { size_t turn; struct str said, answered; };
 
-enum answer_stop { STOP_EOS, STOP_LENGTH, STOP_CANCEL, STOP_NOT_FOUND };
+enum answer_stop { STOP_EOS, STOP_LENGTH, STOP_CANCEL, STOP_NOT_FOUND, STOP_LOOP };
 
 /* What one turn did. */
 struct turn {
@@ -95,6 +95,7 @@ struct turn {
 	int32_t prompt_tokens, reused_tokens, answer_tokens;
 	int32_t recomputed;       /* tokens prefilled that the cache had before: it could not roll back over evicted tokens */
 	int outgrown;             /* tokens were evicted for the first time */
+	int loop;                 /* STOP_LOOP: tokens that the answer repeated */
 	double ttft_s, prefill_tps, decode_tps;
 };
 
@@ -285,6 +286,7 @@ struct answer_hooks {
 	/* t->recalled is known, and not empty.  May be NULL. */
 	void (*recalled)(struct conversation *, void *ud); void *recalled_ud;
 	int without_documents;    /* do not search the documents for this question */
+	int stop_loops;           /* an answer that only repeats itself ends: STOP_LOOP */
 	int evidence;             /* observe the attention of the answer: t->evidence */
 };
 /* Tokens that the cache still holds. */

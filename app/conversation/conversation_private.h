@@ -118,6 +118,13 @@ void recall_forget(struct conversation *);
 /* "recalled": the turns that were recalled for the last question. */
 void recalled_json(const struct conversation *, struct str *out);
 
+/* ---- loops.c ---- */
+
+enum { LOOP_PERIOD = 128 };   /* tokens of the longest loop that is noticed */
+struct loop_watch { int32_t id[LOOP_PERIOD]; int n, run[LOOP_PERIOD + 1]; };
+/* The answer has one more token.  The period of the loop that its last tokens are, in tokens; 0: they are none. */
+int  loop_add(struct loop_watch *, int32_t id);
+
 /* ---- rerank.c: how well passages explain a question ---- */
 
 struct quote { const char *p; size_t n; };

@@ -46,6 +46,7 @@ static int generate(struct conversation *t, int ids, double start, const struct 
 	struct message *m = &t->msg[t->n_msg - 1];
 	int32_t most = t->o->predict;
 	struct timeline_stats st;
+	struct loop_watch watch = {.n = 0};
 
 	timeline_stats(t->tl, &st);
 	/* An evicting cache never fills: without a limit a model that repeats itself would answer for ever. */
@@ -67,6 +68,11 @@ static int generate(struct conversation *t, int ids, double start, const struct 
 		if (say_piece(t, m, step.id, h, e) < 0)
 			return -1;
 		emit(t, EVENT_ANSWER_GREW, 0);
+		turn->loop = h->stop_loops ? loop_add(&watch, step.id) : 0;
+		if (turn->loop) {
+			turn->stop = STOP_LOOP;
+			return 0;
+		}
 	}
 	return 0;
 }
@@ -109,6 +115,7 @@ static int answer(struct conversation *t, struct message *begun, const struct an
 		if (begun)
 			*m = *begun;
 		m->number = 0;   /* its text grows */
+		m->interrupted = 0;
 		m->stored = 0;   /* a new message: the session and its forks keep the one that was cut */
 		m->place = (struct text_at){.first = first};
 		emit(t, EVENT_ANSWER_BEGAN, 0);
@@ -290,7 +297,7 @@ int describe_evicted(const struct timeline_stats *st, struct str *out)
 
 void conversation_json(const struct conversation *t, const struct turn *turn, const char *session, struct str *out)
 {
-	static const char *stop[] = {[STOP_EOS] = "eos", [STOP_LENGTH] = "length", [STOP_CANCEL] = "cancel", [STOP_NOT_FOUND] = "not found"};
+	static const char *stop[] = {[STOP_EOS] = "eos", [STOP_LENGTH] = "length", [STOP_CANCEL] = "cancel", [STOP_NOT_FOUND] = "not found", [STOP_LOOP] = "loop"};
 	const struct message *m = turn->answered ? conversation_answer(t) : NULL;
 
 	json_open(out, NULL, '{');

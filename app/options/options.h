@@ -104,6 +104,7 @@ struct options {
 	const char *think;            /* what becomes of reasoning: "auto", "show", "hide", "off" */
 	const char *docs;             /* how documents reach the model: "auto", "whole", "passages" */
 	const char *recall;           /* bring back evicted turns that a question asks about: "on", "off" */
+	const char *loops;            /* an answer that repeats itself: "auto", "stop", "go" */
 	const char *theme;            /* of the screen: "auto" or a name */
 	const char *mouse, *panel, *answers;   /* of the screen: "off", "on"; the same; "formatted", "raw" */
 	const char *sources;          /* name the passages that an answer rests on: "on", "off" */

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "app/conversation/conversation_private.h"
 #include "tests/lib/scene.h"
 
 #define OTHER "tests/vectors/models/qwen3.gguf"
@@ -732,6 +733,48 @@ TEST(a_model_whose_template_begins_the_reasoning)
 	do_line(&s, "a third");
 	CHECK_INT(s.shown.n, 0);
 	str_free(&out);
+	close_scene(&s);
+}
+
+/* ---- answers that repeat themselves ---- */
+
+/* A loop of every period is noticed after 128 tokens and five rounds; one token that is another each round is none. */
+TEST(a_loop_is_noticed)
+{
+	for (int period = 1; period <= LOOP_PERIOD; period++)
+		for (int counted = 0; counted < 2; counted++) {
+			struct loop_watch w = {.n = 0};
+			int found = 0, at = 0;
+
+			for (int i = 0; i < 50; i++)
+				CHECK_INT(loop_add(&w, 1000 + i), 0);
+			for (; at < 2000 && !found; at++)
+				found = loop_add(&w, counted && at % period == 0 ? 5000 + at : at % period);
+			if (counted) {
+				CHECK_INT(found, 0);
+			} else {
+				CHECK_INT(found, period);
+				CHECK_INT(at, period + (5 * period > 128 ? 5 * period : 128));
+			}
+		}
+}
+
+/* This model repeats the last token for ever. */
+TEST(an_answer_in_a_loop_is_stopped)
+{
+	struct scene s;
+
+	open_scene(&s, "-n 200 --private --temp 0 --loops stop -m tests/vectors/models/llama-linear.gguf");
+	do_line(&s, "a question");
+	CHECK(s.c.t.last.stop == STOP_LOOP);
+	CHECK_INT(s.c.t.last.loop, 1);
+	CHECK(s.c.t.last.answer_tokens < 140);
+	CHECK(has(&s.said, "repeats the same"));
+	/* The answer goes on where somebody wants it to. */
+	do_line(&s, "/set loops go");
+	do_line(&s, "/continue");
+	CHECK(s.c.t.last.stop == STOP_LENGTH);
+	CHECK_INT(s.c.t.last.answer_tokens, 200);
 	close_scene(&s);
 }
 
