@@ -158,8 +158,8 @@ static int bad_magic(struct parse *p)
 	for (uint64_t i = 0; i < 4 && i < p->c.size; i++)
 		snprintf(hex + strlen(hex), sizeof hex - strlen(hex), "%s%02x", i ? " " : "", p->c.base[i]);
 	if (what)
-		return bad(p, 0, "magic", "is %s, not 'GGUF' (47 47 55 46): this looks like %s", hex, what);
-	return bad(p, 0, "magic", "is %s, not 'GGUF' (47 47 55 46): this is not a GGUF file", hex);
+		return gguf_err(p->g, p->e, "byte 0: this looks like %s, not a GGUF model (magic is %s)", what, hex);
+	return gguf_err(p->g, p->e, "byte 0: this is not a GGUF file (magic is %s, not 47 47 55 46)", hex);
 }
 
 /* Check a count of the header against its cap and against the bytes left for its records. */

@@ -48,15 +48,20 @@ void chat_banner(struct chat *c)
 	str_free(&name);
 }
 
-/* `weir benhc`: the word names no file and is nearly a command. */
+/* `weir benhc`: the word names no file and is nearly a command.  `weir why is it so`, `weir 'why is it so?'`: a question is no file. */
 static int mistyped_command(const struct options *o, struct err *e)
 {
 	char name[32];
 	struct nearest near;
 	const char *word = o->n_file ? o->file[0] : "-";
+	int words = 0;
 
 	if (strchr(word, '/') || !strcmp(word, "-") || access(word, F_OK) == 0)
 		return 0;
+	for (int i = 0; i < o->n_file && !strpbrk(o->file[i], "./*[") && access(o->file[i], F_OK); i++)
+		words = i + 1;
+	if ((strchr(word, ' ') && words == o->n_file) || words > 2)
+		return err_set(e, ERR_DOCUMENT, "there is no document '%.60s'; to ask a question: weir -p '%.60s%s'", word, word, words > 1 ? " ..." : "");
 	nearest_init(&near, word, strlen(word));
 	for (const struct command_def *c = command_defs; c->name; c++) {
 		snprintf(name, sizeof name, "%.*s", (int)strcspn(c->name, " "), c->name);

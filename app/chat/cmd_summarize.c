@@ -15,7 +15,8 @@
 struct run {
 	struct chat *c;
 	struct str verb;          /* the line of progress; front ends keep the pointer */
-	double shown;
+	double shown;             /* when progress was shown last */
+	size_t part;              /* of which part that was */
 	int stored;               /* results go to the session */
 };
 
@@ -102,9 +103,10 @@ static int on_progress(const struct summary_progress *p, void *ud)
 	struct run *r = ud;
 	double now = now_seconds();
 
-	if (now - r->shown < SHOW_EVERY)
+	if (now - r->shown < SHOW_EVERY && p->part == r->part)
 		return 0;
 	r->shown = now;
+	r->part = p->part;
 	str_clear(&r->verb);
 	str_addf(&r->verb, "summarizing: %s %zu of %zu", p->joining ? "join" : "section", p->part, p->parts);
 	add_left(&r->verb, p->left);

@@ -29,17 +29,29 @@ static int read_environment(struct options *o, struct err *e)
 
 /* ---- command line ---- */
 
+/* What the user typed to get this command, such as "weir models". */
+static void command_name(unsigned commands, char *name, size_t size)
+{
+	const struct command_def *c = command_defs;
+
+	while (c->name && !(commands & c->id))
+		c++;
+	snprintf(name, size, "weir%s%s", c->name && *c->name ? " " : "", c->name ? c->name : "");
+}
+
 /* A word that is no option of this command: say whose it is, or what it resembles. */
 static int unknown_option(const char *word, size_t len, unsigned commands, struct err *e)
 {
 	const struct option_def *d = len > 2 && word[1] == '-' ? option_find(word + 2, len - 2, ~0u) : NULL;
 	struct nearest near;
 
-	if (d)
-		for (const struct command_def *c = command_defs; c->name; c++)
-			if (d->commands & c->id)
-				return err_set(e, ERR_USAGE, "option '%.*s' belongs to 'weir%s%s'", (int)len, word,
-				               *c->name ? " " : "", c->name);
+	if (d) {
+		char whose[64], here[64];
+
+		command_name(d->commands, whose, sizeof whose);
+		command_name(commands, here, sizeof here);
+		return err_set(e, ERR_USAGE, "'%s' has no option '%.*s', which belongs to '%s'", here, (int)len, word, whose);
+	}
 	if (len > 60)
 		len = 60;
 	if (len < 3 || word[1] != '-')

@@ -59,7 +59,7 @@ run bench --help;               expect "bench --help" 0 '--reps N'
 run inspect --help;             expect "inspect --help" 0 'weir inspect tokens'
 run --bogus;                    expect "an unknown option is usage" 2 "unknown option '--bogus'"
 run --tmep 1;                   expect "a mistyped option is named" 2 "is it '--temp'?"
-run -p hi --reps 2;             expect "an option of another command is named" 2 "belongs to 'weir bench'"
+run -p hi --reps 2;             expect "an option of another command is named" 2 "'weir' has no option '--reps', which belongs to 'weir bench'"
 run -c;                         expect "a missing value is usage" 2 'wants a value'
 run -c -5;                      expect "a value out of range is usage" 2 'from 0 up'
 run --temp hot;                 expect "a value that is no number is usage" 2 "not 'hot'"
@@ -266,6 +266,8 @@ seq 1 20000 >"$dir/long.txt"
 run -p hi --docs whole "$dir/long.txt"; expect "a document larger than the context is 5, with the numbers" 5 'has [0-9]* tokens.* 8192'
 run -p hi "$dir/long.txt"; expect "and searched by default" 0 "document 'long.txt': about [0-9,]* tokens, more than fit the context"
 run -p hi --docs whole --kv full "$dir/long.txt"; expect "and so it is under --kv full" 5 'has [0-9]* tokens .* context of 8192'
+run 'why is the sky blue?'; expect "a question in place of a document is told where it goes" 4 "to ask a question: weir -p 'why is the sky blue?'"
+run why is the sky blue; expect "so is one of several words" 4 "to ask a question: weir -p 'why ...'"
 run benhc; expect "a mistyped command is a missing document" 4 "is it the command 'bench'?"
 
 # limits
