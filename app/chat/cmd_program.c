@@ -12,7 +12,7 @@ void slash_quit(struct chat *c, char *arg)
 }
 
 /* The lines about the cache. */
-static void stats_cache(const struct timeline_stats *st, struct str *s)
+static void stats_cache(const struct timeline_stats *st, int32_t undone, struct str *s)
 {
 	const struct ring_stats *r = &st->rings;
 	int32_t kept = tokens_in_cache(st);
@@ -23,6 +23,8 @@ static void stats_cache(const struct timeline_stats *st, struct str *s)
 	str_adds(s, " used of ");
 	human_bytes(s, st->kv_bytes);
 	str_adds(s, "\n");
+	if (undone)
+		str_addf(s, "           %d of undone turns, until the next question\n", undone);
 	if (!st->endless)
 		return;
 	str_addf(s, "           %d pinned\n", r->pinned);
@@ -46,7 +48,7 @@ void slash_stats(struct chat *c, char *arg)
 	str_adds(&s, "model      ");
 	clean_line(info->name, strlen(info->name), &s);
 	str_addf(&s, ", %s, %s\n", info->quant, info->device);
-	stats_cache(&st, &s);
+	stats_cache(&st, conversation_undone_tokens(&c->t), &s);
 	str_addf(&s, "last turn  prompt %d tokens: %d reused, %d computed at %.1f t/s\n"
 	         "           answer %d tokens at %.1f t/s, first after %.2f s\n", turn->prompt_tokens, turn->reused_tokens,
 	         turn->prompt_tokens - turn->reused_tokens, turn->prefill_tps, turn->answer_tokens, turn->decode_tps,

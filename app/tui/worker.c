@@ -75,7 +75,7 @@ static void *work(void *arg)
 			continue;
 		w->running = 0;
 		pthread_mutex_unlock(&w->lock);
-		worker_report(w, 0, "", 0, 0);
+		worker_report(w, WORKER_IDLE, "", 0, 0);
 		worker_post_text(w, w->c->quit ? EV_QUIT : EV_IDLE, "", 0);
 		pthread_mutex_lock(&w->lock);
 	}
@@ -110,7 +110,7 @@ int worker_open(struct worker **out, struct chat *c, struct err *e)
 	c->ud = w;
 	say_to(worker_say, w);
 	worker_observe(w);
-	worker_report(w, 0, "", 0, 0);
+	worker_report(w, WORKER_IDLE, "", 0, 0);
 	worker_send_changes(w);
 	return 0;
 }

@@ -45,7 +45,7 @@ static void on_progress(struct chat *c, const char *verb, int32_t done, int32_t 
 		w->had = done;
 	}
 	worker_between(w);
-	worker_report(w, 1, verb, done, total);
+	worker_report(w, WORKER_BUSY, verb, done, total);
 }
 
 /* Posts the end of a streamed text.  Returns the byte at which the question behind it begins. */
@@ -261,7 +261,7 @@ static void on_turn(struct chat *c, const char *question, size_t n)
 	}
 	w->open = 0;
 	w->reading_since = 0;
-	worker_report(w, 1, "reading", 0, 0);
+	worker_report(w, WORKER_BUSY, "reading", 0, 0);
 	w->title_stale = 1;   /* the first question, once it is stored, gives the session its title */
 }
 
@@ -275,7 +275,7 @@ static int on_text(struct chat *c, const char *bytes, size_t n, struct err *e)
 		worker_post_piece(w, EV_PIECE, bytes, n, 0);
 	worker_between(w);
 	if (now_seconds() - w->reported >= REPORT_EVERY)
-		worker_report(w, 1, c->thinking ? "reasoning" : "answering", 0, 0);
+		worker_report(w, WORKER_DECODES, c->thinking ? "reasoning" : "answering", 0, 0);
 	return 0;
 }
 
@@ -347,7 +347,7 @@ static void on_reading(struct chat *c, const struct reading *r)
 	reading_text(r, 1, &s);
 	w->open_tps = r->waiting ? 0 : r->tps;
 	w->open_left = r->waiting ? -1 : r->left;
-	worker_report(w, 1, s.p, 0, 0);
+	worker_report(w, WORKER_BUSY, s.p, 0, 0);
 	str_free(&s);
 }
 

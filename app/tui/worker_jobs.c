@@ -123,7 +123,7 @@ void worker_run_job(struct worker *w, struct job *job)
 		w->holding = 1;
 		run_small(w, job);
 	} else {
-		worker_report(w, 1, "working", 0, 0);
+		worker_report(w, WORKER_BUSY, "working", 0, 0);
 		if (job->what == JOB_LINE) {
 			turn = job->text.n && (job->text.p[0] != '/' || job->text.p[1] == '/');
 			w->holding = !turn;

@@ -76,7 +76,8 @@ void worker_ignore(struct worker *);
 void worker_send_changes(struct worker *);  /* documents and messages, where the screen has others */
 void worker_sent_all(struct worker *);      /* the screen has the messages as they are */
 /* worker_report.c */
-void worker_report(struct worker *, int working, const char *verb, int64_t done, int64_t total);
+enum worker_work { WORKER_IDLE, WORKER_BUSY, WORKER_DECODES };
+void worker_report(struct worker *, enum worker_work, const char *verb, int64_t done, int64_t total);
 void worker_report_sessions(struct worker *);   /* the title or the deleted sessions have changed */
 void worker_report_cache(struct worker *);
 

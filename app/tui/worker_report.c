@@ -38,7 +38,7 @@ static void describe(struct worker *w, struct worker_status *s)
 	s->kept_on_disk = c->log && !c->log->failed;
 	snprintf(s->kv, sizeof s->kv, "%s", st.kv);
 	s->seen = st.n_tokens;
-	s->kept = tokens_in_cache(&st);
+	s->kept = tokens_in_cache(&st) - conversation_undone_tokens(&c->t);
 	s->ctx = st.ctx;
 	s->evicted = st.rings.evicted;
 	s->thinned = st.rings.evicted_in_part;
@@ -47,14 +47,14 @@ static void describe(struct worker *w, struct worker_status *s)
 		s->last_tps = (st.decode_tokens - 1) / st.decode_seconds;
 }
 
-void worker_report(struct worker *w, int working, const char *verb, int64_t done, int64_t total)
+void worker_report(struct worker *w, enum worker_work working, const char *verb, int64_t done, int64_t total)
 {
 	struct worker_status s;
 
 	pthread_mutex_lock(&w->lock);
 	s = w->status;
 	pthread_mutex_unlock(&w->lock);
-	s.working = working;
+	s.working = working != WORKER_IDLE;
 	snprintf(s.verb, sizeof s.verb, "%s", verb);
 	s.done = done;
 	s.total = total;
@@ -72,7 +72,7 @@ void worker_report(struct worker *w, int working, const char *verb, int64_t done
 			s.left = (double)(total - done) / s.tps;
 		}
 	} else if (working) {
-		s.tps = w->open ? w->open_tps : s.last_tps;
+		s.tps = w->open ? w->open_tps : working == WORKER_DECODES ? s.last_tps : 0;
 		s.left = w->open ? w->open_left : -1;
 	}
 	w->reported = now_seconds();

@@ -362,6 +362,32 @@ TEST(looking_does_not_wait)
 	closed();
 }
 
+/* The status row does not count the tokens of an undone turn. */
+TEST(the_status_does_not_count_undone_turns)
+{
+	struct tui *t;
+	struct err e = {0};
+	struct timeline_stats st;
+	char words[40];
+
+	opened((const char *const[]){"--private", "-q", "-n", "40", "--kv", "full", "--temp", "0", NULL});
+	CHECK_MSG(tui_open(&t, &p.c, -1, 120, 30, NULL, &e) == 0, "%s", e.msg);
+	settle(t);
+	tui_feed(t, "one\r", 4);
+	settle(t);
+	timeline_stats(p.c.t.tl, &st);
+	snprintf(words, sizeof words, "(%d of ", st.n_tokens);
+	CHECK(shows(t, words));
+	tui_feed(t, "/undo\r", 6);
+	settle(t);
+	CHECK(!shows(t, words));
+	tui_feed(t, "/redo\r", 6);
+	settle(t);
+	CHECK(shows(t, words));
+	tui_close(t);
+	closed();
+}
+
 /* Left and Right without a draft go between the variants of a turn. */
 TEST(left_and_right_show_variants)
 {
