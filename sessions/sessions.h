@@ -100,6 +100,7 @@ struct store_options {
 	/* List and export beside a running weir, or beside the writer of this process in another thread: takes no lock, writes
 	 * nothing, sees what is committed at once.  Open it after the writer: it does not see a store that is made later. */
 	int read_only;
+	long *in_use;            /* where it was not opened because another weir has it: the number of that process, or -1; NULL = not asked */
 };
 /* ERR_FAIL when another weir has it (its process is named), when it cannot be opened, when it is damaged or from a
  * newer weir: nothing is changed then.  An older one is migrated, with a copy of the old file beside it. */

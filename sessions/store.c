@@ -196,7 +196,7 @@ static long lock_owner(int fd)
 	return pid;
 }
 
-static int lock_take(struct store *s, struct err *e)
+static int lock_take(struct store *s, long *in_use, struct err *e)
 {
 	char *path = store_path(s, LOCK_FILE), pid[24];
 	struct stat st;
@@ -217,6 +217,8 @@ static int lock_take(struct store *s, struct err *e)
 		close(fd);
 		if (code != EWOULDBLOCK)
 			return err_set(e, ERR_FAIL, "cannot lock '%s': %s", s->dir, strerror(code));
+		if (in_use)
+			*in_use = owner ? owner : -1;
 		if (owner)
 			return err_set(e, ERR_FAIL, "the sessions in '%s' are in use by another weir (process %ld); leave it first, or "
 			               "use --private", s->dir, owner);
@@ -430,7 +432,7 @@ int store_open(struct store **out, const struct store_options *o, struct err *e)
 	if (!s->dir || (there = dir_prepare(s, e)) < 0)
 		goto fail;
 	if (!s->read_only) {
-		if (lock_take(s, e))
+		if (lock_take(s, o->in_use, e))
 			goto fail;
 		store_check_log(s, o->notice);
 	}

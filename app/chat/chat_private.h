@@ -67,6 +67,8 @@ void sources_below(struct chat *);
 
 /* The conversation is not stored: 1, and the user has been told. */
 int chat_unkept(struct chat *);
+/* There are no sessions to look at: say so, 1. */
+int chat_sessionless(struct chat *);
 
 /* ---- session_log_write.c ---- */
 

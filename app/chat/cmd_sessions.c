@@ -40,7 +40,7 @@ void slash_sessions(struct chat *c, char *arg)
 	struct err e = {0};
 
 	(void)arg;
-	if (chat_unkept(c))
+	if (chat_sessionless(c))
 		return;
 	x.here = c->log->session;
 	if (session_list(c->log->store, list_one, &x, &e) < 0)
@@ -56,7 +56,7 @@ void slash_switch(struct chat *c, char *arg)
 	struct err e = {0};
 	int64_t id;
 
-	if (chat_unkept(c))
+	if (chat_sessionless(c))
 		return;
 	if (!*arg)
 		err_set(&e, ERR_USAGE, "/switch wants the name or number of a session; /sessions lists them");
@@ -120,7 +120,7 @@ void slash_find(struct chat *c, char *arg)
 	struct listing x = {.c = c};
 	struct err e = {0};
 
-	if (chat_unkept(c))
+	if (chat_sessionless(c))
 		return;
 	if (!*arg)
 		err_set(&e, ERR_USAGE, "/find wants words");

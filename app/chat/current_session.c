@@ -12,10 +12,16 @@ int chat_unkept(struct chat *c)
 
 	if (c->log && !c->log->failed)
 		return 0;
-	err_set(&e, ERR_USAGE, "%s", c->log ? "this conversation is not saved any more" :
+	err_set(&e, ERR_USAGE, "%s", c->log && c->log->read_only ? "sessions are only read here, because another weir writes" :
+	        c->log ? "this conversation is not saved any more" :
 	        "this conversation is not saved: start weir with -s NAME, and without --private");
 	chat_error(c, &e);
 	return 1;
+}
+
+int chat_sessionless(struct chat *c)
+{
+	return !(c->log && c->log->read_only) && chat_unkept(c);
 }
 
 /* The first lines of a text, and how many are left out. */
@@ -71,7 +77,7 @@ void chat_switch(struct chat *c, int64_t session)
 	struct str note = {0};
 	struct err e = {0};
 
-	if (chat_unkept(c))
+	if (chat_sessionless(c))
 		return;
 	c->streaming.on = 0;
 	if (session_log_switch(c->log, &c->t, &c->o, session, &note, &e) < 0) {

@@ -83,6 +83,8 @@ static int choose_session(struct session_log *r, struct options *o, struct err *
 		if (rc)
 			return rc < 0 ? -1 : options_recall(r, o, e);
 		/* Created at once, so that an invalid name is refused before the question. */
+		if (r->read_only)
+			return err_set(e, ERR_USAGE, "there is no session '%s', and none can be begun while another weir writes", o->session);
 		r->session = 0;
 		r->fresh = 1;
 		return session_new(r->store, o->session, &r->session, e);
@@ -93,6 +95,54 @@ static int choose_session(struct session_log *r, struct options *o, struct err *
 	if (rc == 0)
 		return err_set(e, ERR_USAGE, "there is no session to continue; -s NAME begins one");
 	return rc < 0 ? -1 : options_recall(r, o, e);
+}
+
+/* Another weir writes: what the user wants then.  0: there is nobody to ask. */
+static int ask_in_use(const struct options *o, long process)
+{
+	struct str question = {0};
+	int answer;
+
+	if (o->prompt || !isatty(0) || !isatty(1) || !isatty(2))
+		return 0;
+	str_adds(&question, "another weir keeps the sessions");
+	if (process > 0)
+		str_addf(&question, " (process %ld)", process);
+	str_adds(&question, "\nhere: [r]ead sessions but save nothing, [p]rivate without sessions, [q]uit? ");
+	answer = terminal_choose(question.p, "rpq");
+	str_free(&question);
+	return answer ? answer : 'q';
+}
+
+/* Open the store; 0 and r->store NULL: the conversation runs without one. */
+static int open_store(struct session_log *r, const struct options *o, struct str *notice, struct err *e)
+{
+	long in_use = 0;
+	int wants = o->session || o->go_on;
+
+	if (!store_open(&r->store, &(struct store_options){.notice = notice, .in_use = &in_use}, e))
+		return 0;
+	switch (in_use ? ask_in_use(o, in_use) : 0) {
+	case 'r':
+		*e = (struct err){0};
+		r->failed = r->read_only = 1;
+		if (!o->quiet)
+			say("sessions can be read here; nothing is saved, because another weir writes");
+		return store_open(&r->store, &(struct store_options){.notice = notice, .read_only = 1}, e);
+	case 'q':
+		return err_set(e, ERR_CANCELLED, "left");
+	case 'p':
+		wants = 0;
+		break;
+	default:
+		if (!wants && !o->quiet)
+			say("this conversation is not saved: %s", e->msg);
+	}
+	if (wants)
+		return -1;
+	/* The user asked for no session, or for none now: the conversation runs without one. */
+	*e = (struct err){0};
+	return 0;
 }
 
 int session_log_open(struct session_log **out, struct options *o, struct err *e)
@@ -108,20 +158,13 @@ int session_log_open(struct session_log **out, struct options *o, struct err *e)
 	if (!session_wanted(o))
 		return 0;
 	r = xcalloc(1, sizeof *r);
-	rc = store_open(&r->store, &(struct store_options){ .notice = &notice }, e);
+	rc = open_store(r, o, &notice, e);
 	say_lines(&notice);
 	str_clear(&notice);
-	if (rc < 0) {
+	if (rc < 0 || !r->store) {
 		str_free(&notice);
 		free(r);
-		/* The user asked for no session: the conversation runs without one. */
-		if (!o->session && !o->go_on) {
-			if (!o->quiet)
-				say("this conversation is not saved: %s", e->msg);
-			*e = (struct err){0};
-			return 0;
-		}
-		return -1;
+		return rc;
 	}
 	if (choose_session(r, o, e) < 0) {
 		store_close(r->store);

@@ -20,7 +20,8 @@ struct session_log {
 	int64_t writing;                 /* the stored answer that still grows; 0 = none */
 	double written_at;               /* when it was written last */
 	int32_t entries_at;              /* tokens prefilled when KV entries were saved last */
-	int failed;                      /* the disk failed: nothing more is saved */
+	int failed;                      /* the disk failed, or another weir writes: nothing is saved */
+	int read_only;                   /* another weir writes: sessions are read, nothing is saved */
 };
 
 /* Open the session that the options name: -s NAME (created where there is none), --continue, or a new one at a terminal;

@@ -22,6 +22,28 @@ void terminal_wrap(int fd, const char *text, size_t n, struct str *out)
 	wrap_free(&wrap);
 }
 
+int terminal_choose(const char *question, const char *letters)
+{
+	char line[256];
+
+	for (;;) {
+		size_t n = 0;
+		char c = 0;
+
+		write_all(2, question, strlen(question));
+		/* Byte by byte: what is typed behind the answer belongs to the conversation. */
+		while (read(0, &c, 1) == 1 && c != '\n')
+			if (n < sizeof line)
+				line[n++] = c;
+		if (c != '\n')
+			return 0;
+		if (!n)
+			return letters[0];
+		if (strchr(letters, line[0] | 32) && (line[0] | 32))
+			return line[0] | 32;
+	}
+}
+
 int terminal_is_dumb(void)
 {
 	const char *term = getenv("TERM");

@@ -167,7 +167,7 @@ static void post_status(struct tui *t, const struct worker_status *s)
 		.open = s->open,
 	};
 	struct ui_status status = {
-		.model = s->model, .session = s->kept_on_disk ? s->session : NULL, .kv = s->kv, .seen = s->seen, .kept = s->kept,
+		.model = s->model, .session = s->kept_on_disk ? s->session : s->read_only ? "read only" : NULL, .kv = s->kv, .seen = s->seen, .kept = s->kept,
 		.ctx = s->ctx, .evicted = s->evicted, .thinned = s->thinned, .tps = s->last_tps, .kv_bytes = s->kv_bytes,
 	};
 

@@ -69,6 +69,7 @@ struct worker_status {
 	int known;                  /* the fields below are filled in */
 	char model[96], session[96], kv[128];
 	int kept_on_disk;           /* the conversation is saved */
+	int read_only;              /* another weir writes: sessions are only read */
 	int32_t seen, kept, ctx, evicted, thinned;   /* tokens */
 	int64_t session_id;
 	int64_t hidden[HIDDEN_MOST]; int n_hidden;   /* deleted sessions whose deletion can still be undone */

@@ -50,7 +50,8 @@ static void run_small(struct worker *w, struct job *job)
 	if (job->what == JOB_RENAME)
 		chat_delete_due(c, 1);   /* a deleted session has the name no longer */
 	if (!c->log || c->log->failed)
-		err_set(&e, ERR_USAGE, "this conversation is not saved: there are no sessions to change");
+		err_set(&e, ERR_USAGE, "%s", c->log && c->log->read_only ? "sessions are only read here, because another weir writes" :
+		        "this conversation is not saved: there are no sessions to change");
 	else if (job->what == JOB_RENAME && job->id == c->log->session)
 		session_log_rename(c->log, &c->t, job->text.p, &e);
 	else if (job->what == JOB_RENAME)

@@ -247,6 +247,41 @@ wait_for 10 shows 'again'
 key C-c
 ends_well "Ctrl-C twice at an empty prompt ends, terminal as before" 0
 
+# Another weir writes: here sessions are read and nothing is saved, or weir is left.
+if command -v flock >/dev/null 2>&1; then
+	kept() { XDG_DATA_HOME="$dir/data" "$weir" sessions ls 2>&1 | awk '{ print $1 }'; }
+	before=$(kept)
+	flock -o "$dir/data/weir/lock" sleep 60 &
+	holder=$!
+	start --temp 0 -n 8
+	if wait_for 10 shows '\[r\]ead sessions'; then ok "a second weir asks what to do"
+	else bad "a second weir asks what to do" "$(tail_of_screen)"; fi
+	type_text maybe
+	key Enter
+	type_text r
+	key Enter
+	wait_for 60 at_prompt
+	send_line 'A question that nobody keeps.'
+	wait_for 60 begun
+	wait_for 60 at_prompt
+	send_line '/rename kept'
+	if wait_for 10 shows 'sessions are only read here'; then ok "it reads sessions and changes none"
+	else bad "it reads sessions and changes none" "$(tail_of_screen)"; fi
+	key C-d
+	ends_well "a second weir ends with status 0, terminal as before" 0
+	if [ "$(kept)" = "$before" ]; then ok "a second weir has saved nothing"
+	else bad "a second weir has saved nothing" "$(kept)"; fi
+	start --temp 0 -n 8
+	wait_for 10 shows '\[q\]uit'
+	type_text q
+	key Enter
+	ends_well "a second weir is left at once" 130
+	kill "$holder"
+	wait "$holder" 2>/dev/null
+else
+	skip "a second weir asks what to do" "flock is not installed"
+fi
+
 # SIGTERM at the prompt and during an answer.  The pane's shell is the parent of the program.
 child() { child_of "$(mux display-message -p '#{pane_pid}')"; }
 start --temp 0 -n 8
