@@ -686,7 +686,7 @@ TEST(sources_open_by_key_and_click)
 	CHECK(shows("the last answer has no sources in the documents") && !shows("one two three"));
 	question("what?");
 	answer("three [2]");
-	ui_entry(u, UI_NOTICE, "[1] a.txt, line 2: 62 % of the attention\n[2] a.txt, line 3", 62);
+	ui_entry(u, UI_NOTICE, "[1] a.txt, line 2: 62 % of the attention\n[2] a.txt, line 3", 58);
 	ui_sources(u, source, 2);
 	key(F7);
 	CHECK(shows("one two three") && shows("source [1] of 2: 62 % of the attention"));
