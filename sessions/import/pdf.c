@@ -435,6 +435,53 @@ static size_t title_end(const struct doc *d, size_t at)
 	return heading_title(p + at, n) ? at + n : 0;
 }
 
+enum { HEADING_LINES = 3, HEADING_LINE_BYTES = 80 };
+
+/* Could this line go on with a title?  Each word has a capital, or is a short one like "of", and it does not end like a sentence. */
+static int continues_title(const char *p, size_t n)
+{
+	static const char small[] = " a an and at by for from in into of on or the to with ";
+
+	if (!n || n > HEADING_LINE_BYTES || (p[0] >= '0' && p[0] <= '9') || strchr(".,;:?!", p[n - 1]))
+		return 0;
+	for (size_t i = 0; i < n;) {
+		size_t len = 0;
+		char word[16];
+
+		while (i + len < n && p[i + len] != ' ')
+			len++;
+		if (len && p[i] >= 'a' && p[i] <= 'z') {
+			snprintf(word, sizeof word, " %.*s ", len < 10 ? (int)len : 0, p + i);
+			if (len >= 10 || !strstr(small, word))
+				return 0;
+		}
+		i += len + 1;
+	}
+	return 1;
+}
+
+/* A heading that is too long for one line: how many bytes it has in all; its first line has n.  One in capitals alone ends there: names in
+ * capitals stand below each other in tables. */
+static size_t heading_bytes(const struct doc *d, size_t at, size_t n)
+{
+	size_t end = at + n, i = at;
+
+	while (i < end && !(d->text.p[i] >= 'a' && d->text.p[i] <= 'z'))
+		i++;
+	if (i == end)
+		return n;
+
+	for (int lines = 1; lines < HEADING_LINES && end + 1 < d->text.n; lines++) {
+		const char *line = d->text.p + end + 1, *stop = memchr(line, '\n', d->text.n - end - 1);
+		size_t len = stop ? (size_t)(stop - line) : d->text.n - end - 1;
+
+		if (!continues_title(line, len))
+			break;
+		end += 1 + len;
+	}
+	return end - at;
+}
+
 /* Short lines that stand alone and look like headings, within what the page has just added. */
 static void mark_headings(struct doc *d, size_t from)
 {
@@ -454,8 +501,11 @@ static void mark_headings(struct doc *d, size_t from)
 		}
 		level = alone && n ? heading_level(p + at, n) : 0;
 		/* "1." and "Introduction" may stand in blocks of their own. */
-		if (level && (at + n + 1 >= d->text.n || p[at + n + 1] == '\n' || level < 6))
+		if (level && (at + n + 1 >= d->text.n || p[at + n + 1] == '\n' || level < 6)) {
+			if (level < 6)
+				n = heading_bytes(d, at, n);
 			doc_mark(d, MARK_HEADING, level, at, p + at, n);
+		}
 		at += n + 1;
 	}
 }
