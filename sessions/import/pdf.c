@@ -460,16 +460,19 @@ static int continues_title(const char *p, size_t n)
 	return 1;
 }
 
-/* A heading that is too long for one line: how many bytes it has in all; its first line has n.  One in capitals alone ends there: names in
- * capitals stand below each other in tables. */
+/* A heading in capitals alone ends with its line, and what follows may belong to it: names in capitals stand below each other in tables. */
+static int in_capitals(const char *p, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (p[i] >= 'a' && p[i] <= 'z')
+			return 0;
+	return 1;
+}
+
+/* A heading that is too long for one line: how many bytes it has in all; its first line has n. */
 static size_t heading_bytes(const struct doc *d, size_t at, size_t n)
 {
-	size_t end = at + n, i = at;
-
-	while (i < end && !(d->text.p[i] >= 'a' && d->text.p[i] <= 'z'))
-		i++;
-	if (i == end)
-		return n;
+	size_t end = at + n;
 
 	for (int lines = 1; lines < HEADING_LINES && end + 1 < d->text.n; lines++) {
 		const char *line = d->text.p + end + 1, *stop = memchr(line, '\n', d->text.n - end - 1);
@@ -482,12 +485,20 @@ static size_t heading_bytes(const struct doc *d, size_t at, size_t n)
 	return end - at;
 }
 
+/* The text that follows a heading, which ends here, is a block of its own. */
+static void end_heading(struct doc *d, size_t end)
+{
+	if (end + 1 >= d->text.n || d->text.p[end] != '\n' || d->text.p[end + 1] == '\n')
+		return;
+	str_adds(&d->text, "\n");
+	memmove(d->text.p + end + 1, d->text.p + end, d->text.n - end - 1);
+}
+
 /* Short lines that stand alone and look like headings, within what the page has just added. */
 static void mark_headings(struct doc *d, size_t from)
 {
-	const char *p = d->text.p;
-
 	for (size_t at = from; at < d->text.n;) {
+		const char *p = d->text.p;
 		const char *end = memchr(p + at, '\n', d->text.n - at);
 		size_t n = end ? (size_t)(end - p) - at : d->text.n - at, title = 0;
 		int alone = at < 2 || p[at - 2] == '\n' || at == from;
@@ -496,15 +507,20 @@ static void mark_headings(struct doc *d, size_t from)
 			title = title_end(d, at + n + 1);
 		if (title) {
 			doc_mark(d, MARK_HEADING, level, at, p + at, title - at);
+			end_heading(d, title);
 			at = title + 1;
 			continue;
 		}
 		level = alone && n ? heading_level(p + at, n) : 0;
 		/* "1." and "Introduction" may stand in blocks of their own. */
 		if (level && (at + n + 1 >= d->text.n || p[at + n + 1] == '\n' || level < 6)) {
-			if (level < 6)
+			int title_case = !in_capitals(p + at, n);
+
+			if (level < 6 && title_case)
 				n = heading_bytes(d, at, n);
 			doc_mark(d, MARK_HEADING, level, at, p + at, n);
+			if (title_case)
+				end_heading(d, at + n);
 		}
 		at += n + 1;
 	}

@@ -176,7 +176,7 @@ def main():
                 got["quoted"] += right
                 got["answered"] += str(words["n"]) in d["text"]
                 e = max(d["evidence"], key=lambda x: x["share"], default=None)
-                got["attention"] += bool(e) and str(words["n"]) in e["text"]
+                got["attention"] += bool(e) and right_place(e, path, sentence)
                 for key in ("page", "heading"):
                     if key in want and first and right:
                         got["n " + key] += 1

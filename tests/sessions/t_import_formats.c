@@ -337,12 +337,14 @@ TEST(pdf_headings_of_several_lines)
 
 	pdf("Chapter 1: The Iron Gate and\nthe Winter\nThe household went to bed, and\nthat was that.\n\nChapter 2: The Brass\nTelescope and the Storm\n\nIt rained.\n\n"
 	    "Chapter 3: The End\nof It\nIt Ended.\n\n1. Things\n1.1. Parts\n\nText.\n\nMAJOR_VERSION 1\nMINOR_VERSION 2\n\nTable\n\f", &d);
-	CHECK_INT(d.n_mark, 6);
+	CHECK_INT(d.n_mark, 7);
 	CHECK_STR(d.mark[1].text, "Chapter 1: The Iron Gate and the Winter");
 	CHECK_STR(d.mark[2].text, "Chapter 2: The Brass Telescope and the Storm");
 	CHECK_STR(d.mark[3].text, "Chapter 3: The End of It");
 	CHECK_STR(d.mark[4].text, "1. Things");
-	CHECK_STR(d.mark[5].text, "MAJOR_VERSION 1");
+	CHECK_STR(d.mark[5].text, "1.1. Parts");
+	CHECK_STR(d.mark[6].text, "MAJOR_VERSION 1");
+	CHECK(strstr(d.text.p, "and\nthe Winter\n\nThe household") && strstr(d.text.p, "of It\n\nIt Ended."));   /* what follows is a block of its own */
 	doc_free(&d);
 }
 
