@@ -14,12 +14,66 @@
 #define QK_NORMS   (T(Q_NORM) | T(K_NORM))
 #define MATRICES   (T(Q) | T(K) | T(V) | T(ATTN_OUT) | T(GATE) | T(UP) | T(DOWN))
 #define PRE_NORMS  (T(ATTN_NORM) | T(FFN_NORM))
+#define POST_NORMS (T(ATTN_POST_NORM) | T(FFN_POST_NORM))
+
+/* SmolLM3: each fourth layer has no RoPE; the step is not in the file. */
+static int smollm3_specs(struct hparams *hp, struct key_reader *r)
+{
+	(void)r;
+	for (int32_t i = 3; i < hp->n_layer; i += 4)
+		hp->spec[i].attn.rope = ROPE_NONE;
+	return 0;
+}
+
+/* Granite: factors on embeddings, scores, residual stream and logits; the file has the divisor of the logits. */
+static int granite_specs(struct hparams *hp, struct key_reader *r)
+{
+	double embd, logit, residual, score;
+
+	if (key_real(r, "embedding_scale", 1e-6, 1e6, 1, &embd) || key_real(r, "logit_scale", 1e-6, 1e6, 1, &logit) ||
+	    key_real(r, "residual_scale", 1e-6, 1e6, 1, &residual) ||
+	    key_real(r, "attention.scale", 1e-6, 1e6, 1.0 / sqrt((double)hp->head_dim), &score))
+		return -1;
+	hp->embd_scale = (float)embd;
+	hp->logit_scale = (float)(1 / logit);
+	for (int32_t i = 0; i < hp->n_layer; i++) {
+		hp->spec[i].residual_scale = (float)residual;
+		hp->spec[i].attn.scale = (float)score;
+	}
+	return 0;
+}
+
+/* A model whose layers attend to a sliding window is what its author defined up to the window's length: its context ends there. */
+static int window_bounds_context(struct hparams *hp, struct key_reader *r)
+{
+	int32_t window;
+
+	if (key_int(r, "attention.sliding_window", 0, INT32_MAX, 0, &window))
+		return -1;
+	if (window > 0 && window < hp->ctx_train)
+		hp->ctx_train = window;
+	return 0;
+}
+
+/* Norms after attention and feed-forward, those of queries and keys over all heads. */
+static int olmo2_specs(struct hparams *hp, struct key_reader *r)
+{
+	for (int32_t i = 0; i < hp->n_layer; i++)
+		hp->spec[i].attn.qk_norm_whole = 1;
+	return window_bounds_context(hp, r);
+}
 
 const struct arch archs[] = {
 	/* Llama 1-3.x, Mistral, SmolLM2, TinyLlama */
 	{ .name = "llama", .required = PRE_NORMS | MATRICES, .optional = QKV_BIASES | T(ATTN_OUT_BIAS) | QK_NORMS },
 	{ .name = "qwen2", .neox = 1, .required = PRE_NORMS | MATRICES | QKV_BIASES, .optional = T(ATTN_OUT_BIAS) | QK_NORMS },
 	{ .name = "qwen3", .neox = 1, .required = PRE_NORMS | MATRICES | QK_NORMS, .optional = QKV_BIASES | T(ATTN_OUT_BIAS) },
+	/* the text of Qwen3-VL: the three positions of its RoPE are equal there */
+	{ .name = "qwen3vl", .neox = 1, .required = PRE_NORMS | MATRICES | QK_NORMS, .optional = QKV_BIASES | T(ATTN_OUT_BIAS) },
+	{ .name = "smollm3", .required = PRE_NORMS | MATRICES, .optional = QKV_BIASES | T(ATTN_OUT_BIAS), .specs = smollm3_specs },
+	{ .name = "granite", .required = PRE_NORMS | MATRICES, .optional = QKV_BIASES | T(ATTN_OUT_BIAS), .specs = granite_specs },
+	{ .name = "olmo2", .neox = 1, .required = MATRICES | QK_NORMS | POST_NORMS, .specs = olmo2_specs },
+	{ .name = "phi3", .neox = 1, .required = PRE_NORMS | T(QKV) | T(ATTN_OUT) | T(GATE_UP) | T(DOWN), .specs = window_bounds_context },
 	{ .name = NULL },
 };
 

@@ -9,6 +9,8 @@
 #include "engine/gguf.h"
 
 #define ROPE_FACTORS "rope_freqs.weight"
+#define ROPE_FACTORS_SHORT "rope_factors_short.weight"
+#define ROPE_FACTORS_LONG "rope_factors_long.weight"
 
 enum {
 	CTX_MAX = 1 << 26,   /* longest context in tokens, of a file and of a cache */

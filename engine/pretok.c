@@ -31,11 +31,13 @@
 	X("smollm",           PRETOK_GPT2,   1, 0, 0, 0) \
 	X("starcoder",        PRETOK_GPT2,   1, 0, 0, 0) \
 	X("command-r",        PRETOK_GPT2,   1, 0, 0, 0) \
+	X("refact",           PRETOK_GPT2,   1, 0, 0, 0) \
 	X("llama-bpe",        PRETOK_LLAMA3, 3, 0, 1, 1) \
 	X("llama3",           PRETOK_LLAMA3, 3, 0, 1, 1) \
 	X("llama-v3",         PRETOK_LLAMA3, 3, 0, 1, 1) \
 	X("falcon3",          PRETOK_LLAMA3, 3, 0, 1, 1) \
 	X("smaug-bpe",        PRETOK_LLAMA3, 3, 0, 0, 0) \
+	X("dbrx",             PRETOK_LLAMA3, 3, 0, 0, 0) \
 	X("qwen2",            PRETOK_LLAMA3, 1, 0, 0, 0) \
 	X("deepseek-r1-qwen", PRETOK_LLAMA3, 1, 0, 0, 0) \
 	X("stablelm2",        PRETOK_LLAMA3, 1, 0, 0, 0) \

@@ -33,29 +33,50 @@ static int yarn_scale(struct key_reader *r, struct rope_freqs *f, double factor,
 	return 0;
 }
 
-/* Llama 3: the converter stored one divisor per pair. */
-static int rope_factors(struct key_reader *r, struct rope_freqs *f)
+/* Divide the frequencies by this tensor's values, one per pair: 1; 0: the file has no such tensor; -1. */
+static int rope_divide(struct key_reader *r, struct rope_freqs *f, const char *name, const char *scaling)
 {
-	const struct gguf_tensor *t = gguf_tensor_find(r->g, ROPE_FACTORS);
+	const struct gguf_tensor *t = gguf_tensor_find(r->g, name);
 
 	if (!t)
 		return 0;
 	if (t->type != DT_F32 || t->n_dims != 1 || t->ne[0] != f->dims / 2)
 		return gguf_err(r->g, r->err,
-		                "byte %llu: tensor '" ROPE_FACTORS "' is %lld values of %s, and must be %d of F32",
-		                (unsigned long long)t->off, (long long)t->ne[0], dtype_info(t->type)->name,
+		                "byte %llu: tensor '%s' is %lld values of %s, and must be %d of F32",
+		                (unsigned long long)t->off, name, (long long)t->ne[0], dtype_info(t->type)->name,
 		                f->dims / 2);
 	for (int32_t j = 0; j < f->dims / 2; j++) {
 		float factor;
 		memcpy(&factor, (const char *)t->data + 4 * (size_t)j, 4);
 		if (!(factor >= FACTOR_MIN && factor <= FACTOR_MAX))
 			return gguf_err(r->g, r->err,
-			                "byte %llu: tensor '" ROPE_FACTORS "' holds %g, and must hold %g to %g",
-			                (unsigned long long)t->at + 4 * (unsigned)j, factor, FACTOR_MIN, FACTOR_MAX);
+			                "byte %llu: tensor '%s' holds %g, and must hold %g to %g",
+			                (unsigned long long)t->at + 4 * (unsigned)j, name, factor, FACTOR_MIN, FACTOR_MAX);
 		f->freq[j] /= factor;
 	}
-	f->scaling = "llama3";
-	return 0;
+	f->scaling = scaling;
+	return 1;
+}
+
+/* LongRoPE (Ding et al. 2024, arXiv 2402.13753): one set of factors for sequences within the original context, another for all tokens of
+ * longer ones.  The context ends where the first set does.  1; 0: the file has no such factors; -1. */
+static int rope_long(struct key_reader *r, struct hparams *hp)
+{
+	struct rope_freqs *f = &hp->rope[0];
+	int got = rope_divide(r, f, ROPE_FACTORS_SHORT, "longrope");
+	int32_t original;
+	double published;
+
+	if (got <= 0)
+		return got;
+	if (key_int(r, "rope.scaling.original_context_length", 2, CTX_MAX, hp->ctx_train, &original))
+		return -1;
+	published = original < hp->ctx_train ? sqrt(1 + log((double)hp->ctx_train / original) / log(original)) : 1;
+	if (key_real(r, "rope.scaling.attn_factor", 1e-3, 1e3, published, &f->mscale))
+		return -1;
+	if (original < hp->ctx_train)
+		hp->ctx_train = original;
+	return 1;
 }
 
 static struct rope_freqs unscaled(int32_t dims, double base, int neox)
@@ -86,7 +107,7 @@ int rope_freqs_read(struct key_reader *r, struct hparams *hp)
 	struct view type = { "linear", 6 };
 	double factor = 1, base;
 	int32_t dims;
-	int got;
+	int got, got_long;
 
 	if (key_int(r, "rope.dimension_count", 2, hp->head_dim, hp->head_dim, &dims) ||
 	    key_real(r, "rope.freq_base", 2, 1e12, 10000, &base))
@@ -95,13 +116,14 @@ int rope_freqs_read(struct key_reader *r, struct hparams *hp)
 		return key_bad(r, "rope.dimension_count", "is %d, and must be even", dims);
 	*f = unscaled(dims, base, hp->arch->neox);
 	hp->n_rope = 1;
-	if (rope_factors(r, f))
+	if (rope_divide(r, f, ROPE_FACTORS, "llama3") < 0 ||   /* Llama 3 */
+	    (got_long = rope_long(r, hp)) < 0)
 		return -1;
 
 	got = gguf_string(r->g, key_name(r, "rope.scaling.type"), &type, r->err);
 	if (got < 0)
 		return -1;
-	if ((!got && !key_has(r, factor_key)) || view_is(type, "none"))
+	if ((!got && !key_has(r, factor_key)) || view_is(type, "none") || (got_long && view_is(type, "longrope")))
 		return 0;
 	if (key_real(r, factor_key, FACTOR_MIN, FACTOR_MAX, 1, &factor))
 		return -1;

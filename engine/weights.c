@@ -202,7 +202,7 @@ static int is_redundant(const struct gguf_tensor *t)
 {
 	static const char *const suffix[] = { ".attn_rot_embd.weight", ".rotary_emb.inv_freq" };
 
-	if (view_is(t->name, ROPE_FACTORS))
+	if (view_is(t->name, ROPE_FACTORS) || view_is(t->name, ROPE_FACTORS_SHORT) || view_is(t->name, ROPE_FACTORS_LONG))
 		return 1;
 	for (size_t i = 0; i < sizeof suffix / sizeof suffix[0]; i++) {
 		size_t n = strlen(suffix[i]);

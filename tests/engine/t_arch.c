@@ -529,7 +529,7 @@ TEST(layers_compute_what_their_specs_say)
 	const uint32_t biases = T(Q_BIAS) | T(K_BIAS) | T(V_BIAS) | T(ATTN_OUT_BIAS);
 
 	for (const struct arch *a = archs; a->name; a++)
-		computes(a->name, &(struct recipe){ .arch = *a });
+		computes(a->name, &(struct recipe){ .arch = *a, .whole_norms = !strcmp(a->name, "olmo2") });
 	computes("norms before", &(struct recipe){ TOY(0, MATRICES | BEFORE) });
 	computes("norms after", &(struct recipe){ TOY(0, MATRICES | AFTER) });
 	computes("norms before and after", &(struct recipe){ TOY(1, MATRICES | BEFORE | AFTER) });

@@ -333,4 +333,5 @@ def main():
          by_part(BLOCK256))
 
 
-main()
+if __name__ == "__main__":
+    main()

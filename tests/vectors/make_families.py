@@ -1,0 +1,188 @@
+#!/usr/bin/env python3
+"""Make models/NAME.gguf, NAME.ids and NAME.logits.f32 of the families that are not plain, as make_models.py does for the plain ones.
+
+For each property of a family a mutant is computed, too: the same weights in a model without that property.  What is printed is how far its
+logits are from the right ones; the tests' limit is far below.
+
+    pip install torch transformers gguf
+    python3 tests/vectors/make_families.py [OUT_DIR [NAME]]
+"""
+import os
+import sys
+
+import numpy as np
+import torch
+import transformers
+from gguf import GGMLQuantizationType as T, GGUFWriter
+
+from make_models import GGUF_NAME, N_LAST, add_bpe, add_spm, draw, encode, logits_of, nmse, permute, unpermute
+
+N_IDS = 40
+AFTER = {"post_attention_layernorm": "post_attention_norm", "post_feedforward_layernorm": "post_ffw_norm", "pre_feedforward_layernorm": "ffn_norm"}
+FUSED = {"self_attn.qkv_proj": "attn_qkv", "mlp.gate_up_proj": "ffn_up"}
+
+
+class Family:
+    def __init__(self, arch, kind, spm=False, pairs=False, plus_one=False, names=None, keys=None):
+        self.arch, self.kind, self.spm, self.pairs, self.plus_one = arch, kind, spm, pairs, plus_one
+        self.names, self.keys = {**GGUF_NAME, **(names or {})}, keys
+
+    def build(self, cfg):
+        config = getattr(transformers, self.kind + "Config")
+        model = getattr(transformers, self.kind.replace("Text", "") + "ForCausalLM")
+        base = dict(vocab_size=266 if self.spm else 264, attn_implementation="eager", pad_token_id=0, bos_token_id=1, eos_token_id=2)
+        return model(config(**{**base, **cfg})).eval().double()
+
+    def name(self, hf):
+        if hf in self.names:
+            return self.names[hf]
+        _, _, layer, rest = hf.split(".", 3)
+        stem, kind = rest.rsplit(".", 1)
+        return f"blk.{layer}.{self.names[stem]}.{kind}"
+
+
+def write_keys(w, f, c, cfg):
+    head_dim = getattr(c, "head_dim", None) or c.hidden_size // c.num_attention_heads
+    w.add_block_count(c.num_hidden_layers)
+    w.add_context_length(c.max_position_embeddings)
+    w.add_embedding_length(c.hidden_size)
+    w.add_feed_forward_length(c.intermediate_size)
+    w.add_head_count(c.num_attention_heads)
+    w.add_head_count_kv(c.num_key_value_heads)
+    w.add_layer_norm_rms_eps(c.rms_norm_eps)
+    w.add_key_length(head_dim)
+    w.add_value_length(head_dim)
+    w.add_vocab_size(c.vocab_size)
+    if f.keys:
+        f.keys(w, c, head_dim)
+
+
+def experts(hf, shape, rng):
+    """The stacked matrices of experts, [n_expert][rows][cols] each: names in the file and values."""
+    value = rng.standard_normal(shape) / np.sqrt(shape[-1])
+    layer = hf.split(".")[2]
+    if hf.endswith("gate_up_proj"):
+        half = shape[1] // 2
+        return value, {f"blk.{layer}.ffn_gate_exps.weight": value[:, :half], f"blk.{layer}.ffn_up_exps.weight": value[:, half:]}
+    return value, {f"blk.{layer}.ffn_down_exps.weight": value}
+
+
+def make(out, seed, name, f, cfg, mutants, types=lambda n: T.F32, extra=None):
+    rng = np.random.default_rng(seed)
+    model = f.build(cfg)
+    c, state = model.config, model.state_dict()
+    base = os.path.join(out, name)
+    w = GGUFWriter(base + ".gguf", f.arch)
+    w.add_name(name)
+    write_keys(w, f, c, cfg)
+    (add_spm if f.spm else add_bpe)(w)
+    for n, v in (extra or {}).items():
+        w.add_tensor(n, np.array(v, np.float32))
+    for hf in state:
+        if hf == "lm_head.weight" and c.tie_word_embeddings:
+            continue
+        shape = tuple(state[hf].shape)
+        if ".experts." in hf:
+            value, parts = experts(hf, shape, rng)
+            for n, part in parts.items():
+                w.add_tensor(n, np.ascontiguousarray(part, np.float32))
+            state[hf].copy_(torch.from_numpy(value.astype(np.float32).astype(np.float64)))
+            continue
+        weight = draw(hf if "norm" in hf or not hf.endswith("mlp.gate.weight") else "router", shape, rng)
+        if hf.endswith("qkv_proj.weight"):
+            weight *= 1.5
+        heads = c.num_attention_heads if ".q_proj" in hf else c.num_key_value_heads
+        pairs = f.pairs and (".q_proj" in hf or ".k_proj" in hf)
+        if pairs:
+            weight = permute(weight, heads)
+        t = types(f.name(hf)) if weight.ndim == 2 else T.F32
+        raw, value = encode(t, weight, rng)
+        w.add_tensor(f.name(hf), raw, raw_dtype=None if t == T.F32 else t)
+        value = value.astype(np.float64)
+        if f.plus_one and "norm" in hf:
+            value = value - 1
+        state[hf].copy_(torch.from_numpy(unpermute(value, heads) if pairs else value))
+    w.write_header_to_file()
+    w.write_kv_data_to_file()
+    w.write_tensors_to_file()
+    w.close()
+    ids = rng.choice(rng.integers(3, c.vocab_size - 3, 10), N_IDS).tolist()
+    if f.spm:
+        ids[0] = 1
+    logits = logits_of(model, ids)
+    with open(base + ".ids", "w") as out_ids:
+        out_ids.write(" ".join(map(str, ids)) + "\n")
+    logits[-N_LAST:].astype("<f4").tofile(base + ".logits.f32")
+    notes = []
+    for what, change in mutants.items():
+        other = f.build({**cfg, **change})
+        other.load_state_dict(state)
+        notes.append(f"{what} {nmse(logits_of(other, ids)[-N_LAST:], logits[-N_LAST:]):.1e}")
+    print(f"{name}: {os.path.getsize(base + '.gguf')} bytes, std {logits.std():.2f}; nmse without " + ", ".join(notes))
+
+
+def rope_keys(w, c, head_dim):
+    rope = c.rope_parameters
+    w.add_rope_freq_base(rope["rope_theta"])
+    w.add_rope_dimension_count(int(head_dim * rope.get("partial_rotary_factor", 1)))
+
+
+def granite_keys(w, c, head_dim):
+    rope_keys(w, c, head_dim)
+    w.add_attention_scale(c.attention_multiplier)
+    w.add_embedding_scale(c.embedding_multiplier)
+    w.add_residual_scale(c.residual_multiplier)
+    w.add_logit_scale(c.logits_scaling)
+
+
+def phi3_keys(w, c, head_dim):
+    rope_keys(w, c, head_dim)
+    rope = c.rope_parameters
+    w.add_rope_scaling_orig_ctx_len(c.original_max_position_embeddings)
+    if "short_factor" in rope:
+        scale = c.max_position_embeddings / c.original_max_position_embeddings
+        w.add_rope_scaling_attn_factors(np.sqrt(1 + np.log(scale) / np.log(c.original_max_position_embeddings)))
+    if c.sliding_window:
+        w.add_sliding_window(c.sliding_window)
+
+
+def small(layers=2, heads=4, kv=2, head_dim=8, ctx=128, embd=32, ff=48, **more):
+    return dict(num_hidden_layers=layers, hidden_size=embd, intermediate_size=ff, num_attention_heads=heads, num_key_value_heads=kv,
+                head_dim=head_dim, max_position_embeddings=ctx, rms_norm_eps=1e-6, tie_word_embeddings=True, **more)
+
+
+def theta(base, **more):
+    return {"rope_type": "default", "rope_theta": base, **more}
+
+
+def all_models():
+    smollm3 = Family("smollm3", "SmolLM3", pairs=True, keys=rope_keys)
+    yield 21, "smollm3", smollm3, small(4, rope_parameters=theta(1e4), no_rope_layers=[1, 1, 1, 0]), {
+        "the layer without RoPE": dict(no_rope_layers=[1, 1, 1, 1]), "its place": dict(no_rope_layers=[0, 1, 1, 1])}, {}
+    granite = Family("granite", "Granite", pairs=True, keys=granite_keys)
+    g = small(rope_parameters=theta(1e4), attention_multiplier=0.21, embedding_multiplier=3.0, residual_multiplier=0.6, logits_scaling=2.5)
+    yield 22, "granite", granite, g, {"attention's": dict(attention_multiplier=8 ** -.5), "the embeddings'": dict(embedding_multiplier=1.0),
+                                      "the residual's": dict(residual_multiplier=1.0), "the logits' multiplier": dict(logits_scaling=1.0)}, {}
+    olmo2 = Family("olmo2", "Olmo2", names=AFTER, keys=rope_keys)
+    yield 23, "olmo2", olmo2, small(rope_parameters=theta(5e5)), {"the right base": dict(rope_parameters=theta(4e5))}, {}
+    phi3 = Family("phi3", "Phi3", names=FUSED, keys=phi3_keys)
+    short, long = [1.0, 1.1, 1.3, 1.7], [1.5, 2.0, 4.0, 9.0]
+    scaled = {"rope_type": "longrope", "rope_theta": 1e4, "short_factor": short, "long_factor": long, "original_max_position_embeddings": 64}
+    p = {k: v for k, v in small(ctx=256).items() if k != "head_dim"}
+    p.update(original_max_position_embeddings=64, rope_parameters=scaled, sliding_window=None)
+    yield 24, "phi3", phi3, p, {"the short factors": dict(rope_parameters={**scaled, "short_factor": [1.0] * 4}),
+                                "the attention factor": dict(rope_parameters={**scaled, "attention_factor": 1.0})}, {
+        "rope_factors_short.weight": short, "rope_factors_long.weight": long}
+
+
+def main():
+    out = sys.argv[1] if len(sys.argv) > 1 else "tests/vectors/models"
+    torch.set_num_threads(1)
+    transformers.logging.set_verbosity_error()
+    for seed, name, f, cfg, mutants, extra in all_models():
+        if len(sys.argv) < 3 or sys.argv[2] == name:
+            make(out, seed, name, f, cfg, mutants, extra=extra)
+
+
+if __name__ == "__main__":
+    main()
