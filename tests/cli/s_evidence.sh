@@ -91,6 +91,22 @@ done
 [ -z "$different" ] && ok "an answer is the same with --json and without, under all policies" ||
 	bad "an answer is the same with --json and without, under all policies" "$different"
 
+# ---- page and heading of the line that names a source: where its sentence stands, not where its section begins ----
+
+# stands FORMAT QUESTION PAGE HEADING WORDS
+stands() {
+	"$weir" -m $story --chat-template chatml -p "$2" "tests/vectors/documents/harbour.$1" --docs passages --temp 0 -n 4 --private </dev/null >"$dir/out" 2>"$dir/err"
+	if grep -q "^\[1\] harbour\.$1, page $3, \"$4\": \".*$5.*\"\$" "$dir/err"; then ok "$1: $5"; else bad "$1: $5" "$(cat "$dir/err")"; fi
+}
+for format in pdf docx; do
+	[ $format = docx ] || command -v pdftotext >/dev/null 2>&1 || { skip "pages of a PDF" "pdftotext is not installed"; continue; }
+	stands $format 'How many mooring rings were counted?' 1 '1 The quay' 'Forty-one mooring rings'
+	stands $format 'Who dredges, and which dredger has the contract?' 2 '1 The quay' 'dredger Petronella'
+	stands $format 'What does the lamp of the lighthouse burn?' 2 '2 The lighthouse' 'colza oil'
+	stands $format 'How much does the bell weigh?' 3 '2 The lighthouse' 'nine hundredweight'
+	stands $format 'How honest are the scales of the customs house?' 4 '3 The customs house' 'half an ounce'
+done
+
 [ -r "$model" ] || { skip evidence "no model at '$model'"; finish; }
 
 # ---- the passage that holds the answer comes first ----
