@@ -63,11 +63,61 @@ static int olmo2_specs(struct hparams *hp, struct key_reader *r)
 	return window_bounds_context(hp, r);
 }
 
+/* What Gemma 2 and 3 have in common: GELU, embeddings times the root of their width, a cap on the logits.  Scores are divided by the root of a
+ * number that is not in the file: the size of a head, and for the 27B models the width of the model by the number of heads. */
+static int gemma_specs(struct hparams *hp, struct key_reader *r, int32_t layers_of_27b, double logit_cap, double score_cap)
+{
+	double width = hp->n_layer == layers_of_27b ? (double)hp->n_embd / hp->n_head : hp->head_dim, logit, score;
+
+	if (key_real(r, "final_logit_softcapping", 0, 1e6, logit_cap, &logit) || key_real(r, "attn_logit_softcapping", 0, 1e6, score_cap, &score))
+		return -1;
+	hp->embd_scale = (float)sqrt((double)hp->n_embd);
+	hp->logit_softcap = (float)logit;
+	for (int32_t i = 0; i < hp->n_layer; i++) {
+		hp->spec[i].ffn.act = ACT_GELU;
+		hp->spec[i].attn.softcap = (float)score;
+		hp->spec[i].attn.scale = (float)(1 / sqrt(width));
+	}
+	return 0;
+}
+
+/* Every other layer, the first included, attends to a window. */
+static int gemma2_specs(struct hparams *hp, struct key_reader *r)
+{
+	int32_t window;
+
+	if (gemma_specs(hp, r, 46, 30, 50) || key_int(r, "attention.sliding_window", 1, INT32_MAX, 4096, &window))
+		return -1;
+	for (int32_t i = 0; i < hp->n_layer; i += 2)
+		hp->spec[i].attn.window = window;
+	return 0;
+}
+
+/* Five layers of six attend to a window, under a RoPE base of their own and without its scaling. */
+static int gemma3_specs(struct hparams *hp, struct key_reader *r)
+{
+	int32_t window, table;
+	double base;
+
+	if (gemma_specs(hp, r, 62, 0, 0) || key_int(r, "attention.sliding_window", 1, INT32_MAX, 1024, &window) ||
+	    key_real(r, "rope.freq_base_swa", 2, 1e12, 10000, &base))
+		return -1;
+	table = rope_freqs_add(hp, base);
+	for (int32_t i = 0; i < hp->n_layer; i++)
+		if (i % 6 != 5) {
+			hp->spec[i].attn.window = window;
+			hp->spec[i].attn.rope = table;
+		}
+	return 0;
+}
+
 const struct arch archs[] = {
 	/* Llama 1-3.x, Mistral, SmolLM2, TinyLlama */
 	{ .name = "llama", .required = PRE_NORMS | MATRICES, .optional = QKV_BIASES | T(ATTN_OUT_BIAS) | QK_NORMS },
 	{ .name = "qwen2", .neox = 1, .required = PRE_NORMS | MATRICES | QKV_BIASES, .optional = T(ATTN_OUT_BIAS) | QK_NORMS },
 	{ .name = "qwen3", .neox = 1, .required = PRE_NORMS | MATRICES | QK_NORMS, .optional = QKV_BIASES | T(ATTN_OUT_BIAS) },
+	{ .name = "gemma2", .neox = 1, .required = PRE_NORMS | POST_NORMS | MATRICES, .specs = gemma2_specs },
+	{ .name = "gemma3", .neox = 1, .required = PRE_NORMS | POST_NORMS | MATRICES | QK_NORMS, .specs = gemma3_specs },
 	/* the text of Qwen3-VL: the three positions of its RoPE are equal there */
 	{ .name = "qwen3vl", .neox = 1, .required = PRE_NORMS | MATRICES | QK_NORMS, .optional = QKV_BIASES | T(ATTN_OUT_BIAS) },
 	{ .name = "smollm3", .required = PRE_NORMS | MATRICES, .optional = QKV_BIASES | T(ATTN_OUT_BIAS), .specs = smollm3_specs },
@@ -126,16 +176,12 @@ static const char *unsupported(const struct hparams *hp, const struct layer_spec
 		return "heads of its own number or size";
 	if (a->rope != ROPE_NONE && (a->rope < 0 || a->rope >= hp->n_rope))
 		return "a RoPE table that was not read";
-	if (a->window)
-		return "a sliding window";
-	if (a->softcap != 0)
-		return "a soft cap on attention scores";
 	if (a->sinks)
 		return "attention sinks";
 	if (s->ffn.kind != FFN_DENSE)
 		return "experts";
-	if (s->ffn.act != ACT_SILU)
-		return s->ffn.act == ACT_GELU ? "GELU activation" : "clamped SiLU activation";
+	if (s->ffn.act == ACT_SILU_CLAMPED)
+		return "clamped SiLU activation";
 	if (MATRICES & ~matrices_of(s))
 		return "attention or feed-forward without all of its matrices";
 	return NULL;
@@ -190,6 +236,8 @@ void layer_specs_identity(const struct hparams *hp, struct str *out)
 
 	if (hp->embd_scale != 1 || hp->logit_scale != 1)
 		str_addf(out, "embeddings %a logits %a\n", (double)hp->embd_scale, (double)hp->logit_scale);
+	if (hp->logit_softcap != 0)
+		str_addf(out, "logits capped %a\n", (double)hp->logit_softcap);
 	for (int32_t i = 0; i < hp->n_layer; i++) {
 		str_clear(&text);
 		add_spec(&text, &hp->spec[i], &plain);

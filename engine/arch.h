@@ -9,6 +9,7 @@
 #define WEIR_ARCH_H
 
 #include "engine/base.h"
+#include "kernels/backend.h"
 
 struct hparams;
 struct key_reader;
@@ -25,7 +26,6 @@ enum layer_tensor {
 
 enum attn_kind { ATTN_SOFTMAX, ATTN_NONE, ATTN_RECURRENT };
 enum ffn_kind { FFN_DENSE, FFN_EXPERTS };
-enum activation { ACT_SILU, ACT_GELU, ACT_SILU_CLAMPED };
 enum { ROPE_NONE = -1 };
 
 struct attn_spec {

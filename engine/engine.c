@@ -144,6 +144,12 @@ static int open_device(struct engine *e, const struct engine_options *o, struct 
 		if (backend_open(&e->be, "cuda", &bo, msg)) {
 			if (!is_auto)
 				return err_set(err, ERR_MODEL, "cannot use device 'cuda': %s", msg);
+		} else if (e->be->ops->lacks_windows && hparams_rare_attention(&e->model.hp)) {
+			e->be->ops->close(e->be);
+			e->be = NULL;
+			snprintf(e->info.device_note, sizeof e->info.device_note, "computing on the CPU: device 'cuda' has no sliding windows and soft caps yet");
+			if (!is_auto)
+				return err_set(err, ERR_MODEL, "device 'cuda' has no sliding windows and soft caps yet, which this model needs; use --device cpu");
 		} else if (!weights_fit(&e->model, e->be, &why)) {
 			return 0;
 		} else {
@@ -198,6 +204,11 @@ int engine_open(struct engine **out, const struct engine_options *o, struct err 
 	info_fill(e);
 	*out = e;
 	return 0;
+}
+
+const char *engine_default_kv(const struct engine *e)
+{
+	return e->model.hp.spec && hparams_windowed(&e->model.hp) ? "full" : "auto";
 }
 
 void engine_close(struct engine *e)

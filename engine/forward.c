@@ -4,6 +4,7 @@
  * position a token stands and which KV entries it attends. */
 #include "engine/forward.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -146,7 +147,7 @@ static void feed_forward(struct forward *f, const struct layer_spec *s, const st
 	struct tensor hidden = f->ffn;
 
 	hidden.cols = s->ffn.width;
-	f->be->ops->matmul_glu(f->be, &hidden, &l->gate, &l->up, in, n);
+	f->be->ops->matmul_glu(f->be, &hidden, &l->gate, &l->up, s->ffn.act, in, n);
 	block_out(f, s, &l->down, NULL, &l->ffn_post_norm, &hidden, n);
 }
 
@@ -257,4 +258,6 @@ void forward_logits(struct forward *f, int32_t row0, int32_t n, float *out)
 	op->matmul(f->be, &(struct matmul){ .out = &f->logits, .w = &f->m->output }, 1, &f->head_in, n);
 	scale(f, &f->logits, hp->logit_scale, n);
 	op->read(f->be, &f->logits, 0, out, (size_t)n * (size_t)hp->n_vocab * sizeof(float));
+	for (size_t i = 0, all = (size_t)n * (size_t)hp->n_vocab; hp->logit_softcap > 0 && i < all; i++)
+		out[i] = hp->logit_softcap * tanhf(out[i] / hp->logit_softcap);
 }

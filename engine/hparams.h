@@ -34,6 +34,7 @@ struct hparams {
 	int32_t n_expert, n_expert_used;   /* 0 and 0: the feed-forward is dense */
 	float eps;
 	float embd_scale, logit_scale;   /* factors on the embeddings and on the logits, usually 1 */
+	float logit_softcap;         /* logits become logit_softcap * tanh(logit / logit_softcap); 0 = as they are */
 	struct rope_freqs rope[ROPE_TABLES_MAX];
 	int32_t n_rope;
 	struct layer_spec *spec;     /* [n_layer] */
@@ -44,6 +45,9 @@ int  hparams_read(struct hparams *, const struct gguf *, struct err *);
 /* The same for a given family, whatever general.architecture says: its keys begin with arch->name. */
 int  hparams_read_as(struct hparams *, const struct arch *, const struct gguf *, struct err *);
 void hparams_free(struct hparams *);
+/* Do some layers attend to a sliding window?  And does attention need what a backend may lack, such as a window or a soft cap? */
+int  hparams_windowed(const struct hparams *);
+int  hparams_rare_attention(const struct hparams *);
 
 /* ---- keys of one file, for hparams.c, rope_freqs.c and the families' functions ---- */
 

@@ -109,11 +109,13 @@ void kv_attend(struct kv_store *kv, int32_t layer, struct tensor *out, const str
                const struct attn_probe *probe)
 {
 	const struct hparams *hp = kv->hp;
+	const struct attn_spec *a = &model_layer_spec(hp, layer)->attn;
 	double start = kv->clock ? now_seconds() : 0;
 
 	kv->be->ops->attn(kv->be, &(struct attn_args){
 		.out = out, .k = &kv->k[layer], .v = &kv->v[layer], .part = part, .n_part = n_part, .n_head = hp->n_head,
-		.n_kv_head = hp->n_kv_head, .head_dim = hp->head_dim, .cap = kv->cap, .scale = model_layer_spec(hp, layer)->attn.scale, .probe = probe,
+		.n_kv_head = hp->n_kv_head, .head_dim = hp->head_dim, .cap = kv->cap,
+		.scale = a->scale, .softcap = a->softcap, .window = a->window, .probe = probe,
 	}, n);
 	if (kv->clock)
 		*kv->clock += now_seconds() - start;

@@ -98,6 +98,8 @@ struct attn_part {
 	struct predicate when;
 };
 
+/* Of gated feed-forwards; GELU by the approximation with tanh. */
+enum activation { ACT_SILU, ACT_GELU, ACT_SILU_CLAMPED };
 enum reduce { REDUCE_MAX, REDUCE_MEAN, REDUCE_MEDIAN };
 
 /* Measures attention during attn(): where it went (mass) and how wide it spread.  p is the softmax probability of a slot for one
@@ -131,6 +133,9 @@ struct attn_args {
 	 * n - 1 - i; every token sees all other slots of all parts. */
 	int32_t n_head, n_kv_head, head_dim, cap;
 	float scale;                 /* of q . k before the softmax, usually 1/sqrt(head_dim) */
+	float softcap;               /* scores become softcap * tanh(score / softcap); 0 = as they are */
+	/* Tokens that a query attends to, its own included: the last so many slots up to its own.  One part, without a list.  0 = all. */
+	int32_t window;
 	const struct attn_probe *probe;   /* NULL = none */
 };
 
@@ -194,6 +199,7 @@ struct query_drift_args {
 struct backend;
 struct backend_ops {
 	const char *name;            /* "cpu", "cuda": the argument of --device */
+	int lacks_windows;           /* attn() knows neither window nor softcap */
 	/* Release the backend; every tensor must have been dropped. */
 	void (*close)(struct backend *);
 	/* One line for people: "cpu avx512, 2 threads". */
@@ -236,9 +242,9 @@ struct backend_ops {
 	void (*axpby)(struct backend *, struct tensor *y, float a, const struct tensor *x, float b, int32_t n);
 	/* n_m products of the same x f32 [n][cols]. */
 	void (*matmul)(struct backend *, const struct matmul *m, int32_t n_m, const struct tensor *x, int32_t n);
-	/* out f32 [n][gate->rows] = silu(x gate^T) * (x up^T). */
+	/* out f32 [n][gate->rows] = act(x gate^T) * (x up^T); act: ACT_SILU or ACT_GELU. */
 	void (*matmul_glu)(struct backend *, struct tensor *out, const struct tensor *gate, const struct tensor *up,
-	                   const struct tensor *x, int32_t n);
+	                   enum activation act, const struct tensor *x, int32_t n);
 	/* out = x f32 [n][heads * head_dim] with the first dims of every head rotated; out may be x.  table f32 [n][dims]: cos, sin
 	 * per pair.  Pair j is (j, j + dims / 2) when neox, else (2 j, 2 j + 1). */
 	void (*rope)(struct backend *, struct tensor *out, const struct tensor *x, const struct tensor *table,
@@ -297,7 +303,7 @@ struct backend_options {
  * weir-cuda.so (plugin.c). */
 int backend_open(struct backend **out, const char *name, const struct backend_options *opt, char err[160]);
 /* Version of what a plugin shares with the program: the tables and structs of this header.  Changes with any of them. */
-enum { BACKEND_ABI = 4 };
+enum { BACKEND_ABI = 5 };
 
 /* ---- what the machine can do ---- */
 

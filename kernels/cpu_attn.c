@@ -14,7 +14,7 @@ enum {
 struct attn_mem {
 	const float **q;
 	float **score;
-	int32_t *limit;
+	int32_t *limit, *from;
 	struct attn_state *run, *add;
 	float *leaf;
 };
@@ -23,13 +23,14 @@ static size_t attn_mem_cut(char *base, struct attn_mem *m, const struct cpu_fns 
 {
 	size_t n = (size_t)n_q, acc = align64(n * (size_t)dim * sizeof(float));
 	size_t q = 0, score = q + align64(n * sizeof *m->q), limit = score + align64(n * sizeof *m->score);
-	size_t st = limit + align64(n * sizeof *m->limit);
+	size_t from = limit + align64(n * sizeof *m->limit), st = from + align64(n * sizeof *m->from);
 	size_t sums = st + align64(2 * n * sizeof *m->run), leaf = sums + 2 * acc;
 
 	if (base) {
 		m->q = (const float **)(base + q);
 		m->score = (float **)(base + score);
 		m->limit = (int32_t *)(base + limit);
+		m->from = (int32_t *)(base + from);
 		m->run = (struct attn_state *)(base + st);
 		m->add = m->run + n;
 		for (size_t i = 0; i < n; i++) {
@@ -65,7 +66,9 @@ static int32_t attn_queries(const struct attn_job *j, int32_t part, int32_t tile
 			size_t h = (size_t)head * (size_t)j->group + (size_t)g;
 
 			m->q[n_q] = (const float *)p->q->data + ((size_t)i * (size_t)j->a->n_head + h) * dim;
-			m->limit[n_q++] = last ? p->n_slots - (j->n - 1 - i) : p->n_slots;
+			m->limit[n_q] = last ? p->n_slots - (j->n - 1 - i) : p->n_slots;
+			m->from[n_q] = j->a->window && m->limit[n_q] > j->a->window ? m->limit[n_q] - j->a->window : 0;
+			n_q++;
 		}
 	return n_q;
 }
@@ -85,7 +88,7 @@ static int32_t attn_span(const struct attn_job *j, int32_t part, int32_t span, i
 	const struct attn_part *p = a->part + part;
 	size_t plane = ((size_t)head * (size_t)a->cap + (size_t)(p->slots ? 0 : p->slot0)) * j->row_bytes;
 	struct attn_tile t = {
-		.head_dim = a->head_dim, .kv_type = a->k->type, .scale = a->scale, .scratch = m->leaf,
+		.head_dim = a->head_dim, .kv_type = a->k->type, .scale = a->scale, .softcap = a->softcap, .scratch = m->leaf,
 		.k = (const char *)a->k->data + plane, .v = (const char *)a->v->data + plane,
 		.rows = p->slots ? (const int32_t *)p->slots->data + (size_t)head * (size_t)p->slots->cols : NULL,
 		.k0 = span * span_slots(p),
@@ -104,6 +107,7 @@ static int32_t attn_span(const struct attn_job *j, int32_t part, int32_t span, i
 	}
 	t.q = m->q + q0;
 	t.limit = m->limit + q0;
+	t.from = a->window ? m->from + q0 : NULL;
 	t.st = st + q0;
 	t.n_q = n_q - q0;
 	if (t.n_q > 0)
@@ -139,10 +143,10 @@ static void attn_tile_task(void *arg, int task, int worker)
 
 		n_q = attn_queries(j, p, tile, head, &m);
 		spans = ceil_div(m.limit[n_q - 1], span_slots(j->a->part + p));
-		for (int32_t s = 0; s < spans; s++) {
+		for (int32_t s = m.from[0] / span_slots(j->a->part + p); s < spans; s++) {
 			if (cpu_cancelled(j->c))
 				return;
-			/* Every query sees the very first span, which initialises the states. */
+			/* Every query sees the very first span, or begins behind it, which initialises the states. */
 			if (!done++) {
 				attn_span(j, p, s, tile, head, &m, n_q, m.run);
 				continue;
@@ -153,6 +157,16 @@ static void attn_tile_task(void *arg, int task, int worker)
 	}
 	for (int32_t r = 0; r < n_q; r++)
 		attn_finish(j, tile, head, r, &m.run[r]);
+}
+
+/* States of queries that see nothing of a span. */
+static void attn_empty(struct attn_state *st, int32_t n_q, int32_t dim)
+{
+	for (int32_t r = 0; r < n_q; r++) {
+		st[r].m = -INFINITY;
+		st[r].l = 0;
+		memset(st[r].acc, 0, (size_t)dim * sizeof(float));
+	}
 }
 
 void attn_span_task(void *arg, int task, int worker)
@@ -173,7 +187,9 @@ void attn_span_task(void *arg, int task, int worker)
 	n_q = attn_queries(j, part, tile, head, &m);
 	for (int32_t r = 0; r < n_q; r++)
 		st[r].acc = j->acc + (first + (size_t)span * (size_t)j->n_q + (size_t)r) * (size_t)dim;
-	if (m.limit[n_q - 1] > in * span_slots(j->a->part + part))
+	if (m.from[0] >= (in + 1) * span_slots(j->a->part + part))
+		attn_empty(st, n_q, dim);
+	else if (m.limit[n_q - 1] > in * span_slots(j->a->part + part))
 		attn_span(j, part, in, tile, head, &m, n_q, st);
 	if (atomic_fetch_sub_explicit(&j->left[unit], 1, memory_order_acq_rel) != 1)
 		return;

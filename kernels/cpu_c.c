@@ -196,12 +196,12 @@ static void c_rmsnorm(float *out, const float *x, const float *w, int32_t n, flo
 		out[i] = (float)(x[i] * scale * w[i]);
 }
 
-static void c_silu_mul(float *gate, const float *up, int32_t n)
+static void c_glu(enum activation act, float *gate, const float *up, int32_t n)
 {
 	for (int32_t i = 0; i < n; i++) {
-		double g = gate[i];
+		double g = gate[i], x = act == ACT_GELU ? 2 * 0.7978845608028654 * (g + 0.044715 * g * g * g) : g, y = g / (1.0 + exp(-x));
 
-		gate[i] = (float)(g / (1.0 + exp(-g)) * up[i]);
+		gate[i] = (float)(y * up[i]);
 	}
 }
 
@@ -266,7 +266,12 @@ static void c_attn(const struct attn_tile *t)
 
 			for (int32_t j = 0; j < dim; j++)
 				s += (double)t->q[r][j] * row[j];
-			score[(size_t)r * ATTN_SPAN + (size_t)(k - t->k0)] = s * t->scale;
+			s *= t->scale;
+			if (t->softcap > 0)
+				s = t->softcap * tanh(s / t->softcap);
+			if (t->from && k < t->from[r])
+				s = -INFINITY;
+			score[(size_t)r * ATTN_SPAN + (size_t)(k - t->k0)] = s;
 		}
 	}
 	for (int32_t r = 0; r < t->n_q; r++) {
@@ -280,7 +285,7 @@ static void c_attn(const struct attn_tile *t)
 				t->score[r][i] = (float)s[i];
 		}
 		for (int32_t i = 0; i < n; i++) {
-			s[i] = exp(s[i] - (double)(float)m);
+			s[i] = m > -INFINITY ? exp(s[i] - (double)(float)m) : 0;
 			l += s[i];
 		}
 		t->st[r].m = (float)m;
@@ -407,7 +412,7 @@ const struct cpu_fns cpu_fns_c = {
 	.matmul_panels = c_matmul_panels,
 	.matmul_rows = c_matmul_rows,
 	.rmsnorm = c_rmsnorm,
-	.silu_mul = c_silu_mul,
+	.glu = c_glu,
 	.rope = c_rope,
 	.to_f16 = c_to_f16,
 	.attn_scratch = c_attn_scratch,

@@ -57,7 +57,8 @@ struct attn_tile {
 	enum dtype kv_type;        /* F16, F32, BF16 or Q8_0 */
 	const void *k, *v;         /* row 0 of the planes; rows are head_dim values */
 	const int32_t *rows;       /* slot of key k is rows[k]; NULL = k */
-	float scale;
+	float scale, softcap;      /* softcap 0: none */
+	const int32_t *from;       /* [n_q], ascending: the first key that each query sees; NULL = 0 */
 	float *const *score;       /* NULL, or [n_q]: score[r][k - k0] = scaled score of each key that query r sees */
 	float *scratch;            /* per thread, attn_scratch(head_dim, n_q) floats */
 };
@@ -106,8 +107,8 @@ struct cpu_fns {
 	                    int32_t c0, int32_t c1, float *out, int32_t ldo);
 
 	void (*rmsnorm)(float *out, const float *x, const float *w, int32_t n, float eps);
-	/* gate = silu(gate) * up */
-	void (*silu_mul)(float *gate, const float *up, int32_t n);
+	/* gate = act(gate) * up */
+	void (*glu)(enum activation act, float *gate, const float *up, int32_t n);
 	void (*rope)(float *x, const float *table, int32_t heads, int32_t head_dim, int32_t dims, int neox);
 	void (*to_f16)(uint16_t *out, const float *x, int32_t n);
 	size_t (*attn_scratch)(int32_t head_dim, int32_t n_q);   /* floats */

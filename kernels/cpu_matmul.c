@@ -67,6 +67,7 @@ struct product_job {
 	struct cpu *c;
 	struct act x;
 	int n_parts, glu;
+	enum activation act;         /* of glu */
 	int32_t panels;              /* of all parts */
 	int32_t panel_tasks;         /* ranges of panels */
 	int32_t col_tile, col_tiles;
@@ -171,7 +172,7 @@ static void part_task(struct task *t, const struct part *part, int32_t p, int32_
 
 			weight_times(t, &part->up, p, m, nr, up, width);
 			for (int32_t c = 0; c < t->x.n; c++)
-				f->silu_mul(out + (size_t)c * (size_t)ld, up + (size_t)c * (size_t)width, width);
+				f->glu(j->act, out + (size_t)c * (size_t)ld, up + (size_t)c * (size_t)width, width);
 		}
 		if (!direct)
 			store_tile(part, out, ld, r0, nr, t->c0, t->x.n);
@@ -300,8 +301,8 @@ void cpu_matmul(struct backend *be, const struct matmul *m, int32_t n_m, const s
 	}
 }
 
-void cpu_matmul_glu(struct backend *be, struct tensor *out, const struct tensor *gate,
-                    const struct tensor *up, const struct tensor *x, int32_t n)
+void cpu_matmul_glu(struct backend *be, struct tensor *out, const struct tensor *gate, const struct tensor *up, enum activation act,
+                    const struct tensor *x, int32_t n)
 {
 	struct cpu *c = cpu_of(be);
 	struct product_job j;
@@ -311,12 +312,13 @@ void cpu_matmul_glu(struct backend *be, struct tensor *out, const struct tensor 
 		return;
 	j.c = c;
 	j.glu = 1;
+	j.act = act;
 	j.n_parts = 1;
 	j.x = (struct act){ .x = cpu_rows_of(be, x, n, 0, "matmul_glu"), .n = n, .cols = x->cols };
 	if (!j.x.x || weight_set(c, &p->w, gate, x) < 0 || weight_set(c, &p->up, up, x) < 0)
 		return;
-	if (gate->rows != up->rows) {
-		backend_fail(be, "internal: matmul_glu got gate and up of different shapes");
+	if (gate->rows != up->rows || (act != ACT_SILU && act != ACT_GELU)) {
+		backend_fail(be, "internal: matmul_glu got gate and up of different shapes, or an unknown activation");
 		return;
 	}
 	j.x.all_wide = wants_wide(gate) || wants_wide(up);

@@ -185,6 +185,9 @@ void probe_run(struct attn_job *j)
 		j->score = look ? c->probe.p : NULL;
 		j->m = (float *)((char *)c->probe.p + scores);
 		j->l = (float *)((char *)c->probe.p + scores + small);
+		/* Keys before a window are skipped: they have no score otherwise. */
+		for (size_t k = 0, all = (size_t)(to - i) * heads * j->stride; look && j->a->window && k < all; k++)
+			j->score[k] = -INFINITY;
 		if (attn_run(j, i, to) < 0)
 			return;
 		if (look) {

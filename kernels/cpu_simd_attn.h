@@ -33,7 +33,7 @@ struct span {
 	const uint8_t *k, *v;
 	const size_t *off;       /* [k1 - k0 + KEYS + 8] offset of each key's row; past the end to be fetched ahead, not read */
 	float *keys, *values;
-	float scale;             /* to the level's unit */
+	float scale, cap;        /* to the level's unit; cap 0: none */
 };
 
 /* One block of it: keys kb .. kb + n of the span. */
@@ -42,6 +42,7 @@ struct block {
 	const size_t *off;       /* of its first key */
 	float *const *score;     /* of the run's queries, or NULL */
 	int32_t kb, n;
+	int32_t low;             /* the first so many keys are not seen */
 };
 
 static size_t attn_scratch(int32_t head_dim, int32_t n_q)
@@ -323,6 +324,16 @@ INLINE vec block_sum(const vec x[KEYS / LANES])
 	return sum;
 }
 
+/* cap * tanh(s / cap), with exp of negative numbers only. */
+static __attribute__((noinline)) vec score_capped(vec s, float cap)
+{
+	/* Twice the unit: score_exp() takes scores in it. */
+	vec e = score_exp((vec)((vec_int)(s * (2 * SCORE_UNIT / cap)) | vec_int_splat(INT32_MIN)));
+	vec t = cap * (1.0f - e) / (1.0f + e);
+
+	return vec_select(vec_negative(s), -t, t);
+}
+
 /* Sums in p -> probabilities to m, also of the keys that are not seen: 0.  Returns what the old sums are multiplied with. */
 static __attribute__((noinline)) float softmax_step(const struct block *b, struct attn_state *st, float p[KEYS],
                                                     float *score)
@@ -335,6 +346,10 @@ static __attribute__((noinline)) float softmax_step(const struct block *b, struc
 		int32_t n = b->n - LANES * i;
 
 		s[i] = vec_load_part(p + LANES * i, n) * b->sp->scale;
+		if (b->sp->cap > 0)
+			s[i] = score_capped(s[i], b->sp->cap);
+		if (b->low > LANES * i)
+			s[i] = vec_select(mask_first(b->low - LANES * i), none, s[i]);
 		if (score)
 			vec_store_part(score + b->kb + LANES * i, n, s[i]);
 		s[i] = vec_select(mask_first(n), s[i], none);
@@ -508,6 +523,11 @@ static int32_t keys_seen(const struct attn_tile *t, int32_t r, int32_t k, int32_
 	return t->limit[r] - k < n ? t->limit[r] - k : n;
 }
 
+static int32_t keys_below(const struct attn_tile *t, int32_t r, int32_t k)
+{
+	return t->from && t->from[r] > k ? t->from[r] - k : 0;
+}
+
 /* One block of keys from k on, for the queries from `first` on.  Queries that see as many of them go together: RUN where
  * there are, and the rest from the rows. */
 static void block_run(const struct attn_tile *t, struct block *b, int32_t first, int32_t k)
@@ -525,8 +545,13 @@ static void block_run(const struct attn_tile *t, struct block *b, int32_t first,
 		int nr = 1;
 
 		b->n = keys_seen(t, r, k, n);
+		b->low = keys_below(t, r, k);
+		if (b->low >= b->n) {
+			r++;             /* its window begins behind these keys */
+			continue;
+		}
 		b->score = t->score ? t->score + r : NULL;
-		while (nr < RUN && r + nr < t->n_q && keys_seen(t, r + nr, k, n) == b->n)
+		while (nr < RUN && r + nr < t->n_q && keys_seen(t, r + nr, k, n) == b->n && keys_below(t, r + nr, k) == b->low)
 			nr++;
 		if (transposed && nr == RUN) {
 			many(t->head_dim, b, t->q + r, off, t->st + r);
@@ -541,7 +566,7 @@ static void block_run(const struct attn_tile *t, struct block *b, int32_t first,
 static void attn(const struct attn_tile *t)
 {
 	size_t *off = (size_t *)(void *)t->scratch, bytes = (size_t)dtype_bytes(t->kv_type, (uint64_t)t->head_dim);
-	struct span sp = { .k = t->k, .v = t->v, .off = off, .scale = t->scale * SCORE_UNIT };
+	struct span sp = { .k = t->k, .v = t->v, .off = off, .scale = t->scale * SCORE_UNIT, .cap = t->softcap * SCORE_UNIT };
 	int32_t n_keys = t->k1 - t->k0, first = 0;
 
 	sp.keys = t->scratch + OFFSETS * sizeof(size_t) / sizeof(float);

@@ -81,13 +81,17 @@ static void rmsnorm(float *out, const float *x, const float *w, int32_t n, float
 		vec_store_part(out + i, n - i, vec_load_part(x + i, n - i) * scale * vec_load_part(w + i, n - i));
 }
 
-/* silu(g) = g / (1 + exp(-g)), with exp of negative numbers only: it cannot overflow, so large negative g fade out
- * through the small numbers as they should. */
-static void silu_mul(float *gate, const float *up, int32_t n)
+/* silu(g) = g / (1 + exp(-g)); gelu(g) = g / (1 + exp(-2u)), where u = sqrt(2/pi) (g + 0.044715 g^3), because 1 + tanh(u) = 2 / (1 + exp(-2u)).
+ * exp of negative numbers only: it cannot overflow, so large negative g fade out through the small numbers as they should. */
+static void glu(enum activation act, float *gate, const float *up, int32_t n)
 {
 	for (int32_t i = 0; i < n; i += LANES) {
 		vec g = vec_load_part(gate + i, n - i);
-		vec e = vec_exp((vec)((vec_int)g | vec_int_splat(INT32_MIN)));
+		vec x = g;
+
+		if (act == ACT_GELU)
+			x = g * (1.5957691216057308f + 0.07135481282553243f * (g * g));
+		vec e = vec_exp((vec)((vec_int)x | vec_int_splat(INT32_MIN)));
 		vec s = vec_select(vec_negative(g), g * e, g) / (1.0f + e);
 
 		vec_store_part(gate + i, n - i, s * vec_load_part(up + i, n - i));

@@ -66,7 +66,8 @@ int attn_check(struct backend *be, const struct attn_args *a, int32_t n, int32_t
 {
 	if (a->head_dim > 0 && a->n_kv_head > 0 && a->n_head > 0 && a->n_head % a->n_kv_head == 0 && a->cap > 0 &&
 	    (int64_t)a->n_head * a->head_dim <= INT32_MAX && kv_plane_ok(a->k, a->n_kv_head, a->cap, a->head_dim) &&
-	    kv_plane_ok(a->v, a->n_kv_head, a->cap, a->head_dim) && a->k->type == a->v->type && parts_ok(a, n, slots))
+	    kv_plane_ok(a->v, a->n_kv_head, a->cap, a->head_dim) && a->k->type == a->v->type && parts_ok(a, n, slots) &&
+	    a->softcap >= 0 && a->window >= 0 && (!a->window || (a->n_part == 1 && !a->part->slots)))
 		return 0;
 	return backend_fail(be, "internal: attention of %d tokens over %d parts got operands of the wrong shape", (int)n, (int)a->n_part);
 }

@@ -442,7 +442,7 @@ template<int N> __global__ void __launch_bounds__(WARPS * WARP, 2) gemv(struct g
 						value = sum;
 				}
 			if (pass)
-				value = silu(before) * value;
+				value = activate(a.act, before) * value;
 		}
 		if (stores)
 			*out = part.accumulate ? old + (value + bias) : part.bias ? value + bias : value;

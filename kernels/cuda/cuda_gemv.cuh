@@ -21,12 +21,17 @@ struct gemv_args {
 	const uint8_t *acts;           /* x quantised, when n > 1 and a weight is quantised */
 	int32_t n_parts, n, cols;
 	int32_t tile;                  /* columns in shared memory at a time */
-	int32_t glu;                   /* parts 0 and 1 are gate and up, part 0's output is silu(gate) * up */
+	int32_t glu;                   /* parts 0 and 1 are gate and up, part 0's output is act(gate) * up */
+	int32_t act;                   /* enum activation */
 };
 
 /* Products of a->n <= GEMV_TOKENS tokens: 0, or -1 with the error set. */
 int cuda_gemv(struct cuda *, struct gemv_args *a);
 
-static __device__ __forceinline__ float silu(float x) { return x / (1.0f + expf(-x)); }
+/* ACT_SILU, or ACT_GELU as x / (1 + exp(-2u)) (cpu_simd_rows.h). */
+static __device__ __forceinline__ float activate(int32_t act, float x)
+{
+	return x / (1.0f + expf(act == ACT_GELU ? -x * (1.5957691216057308f + 0.07135481282553243f * (x * x)) : -x));
+}
 
 #endif

@@ -3,7 +3,7 @@
  * More than eight tokens: x is converted to f16 [n][cols], each token scaled by a power of two where its values would leave the range
  * of f16.  f16 weights are used as they are; all others are converted, a piece of rows at a time (mostly a whole matrix), scaled by
  * one power of two per matrix, which load_weight found.  cuBLAS multiplies and sums in f32.  One more kernel undoes the scaling and
- * applies bias, accumulation and silu(gate) * up; it returns at once where there is nothing to do.
+ * applies bias, accumulation and act(gate) * up; it returns at once where there is nothing to do.
  *
  * Precision: f16 keeps 11 bits, so x and converted weights are each off by about 2e-8 of their signal (NMSE).
  *
@@ -77,6 +77,7 @@ struct finish_args {
 	const int32_t *exponent;               /* of the tokens */
 	const struct weight_head *head, *head_up;
 	int32_t rows, accumulate;
+	int32_t act;                           /* enum activation, of a gated unit */
 };
 
 __global__ void product_finish(struct finish_args a)
@@ -92,7 +93,7 @@ __global__ void product_finish(struct finish_args a)
 		float v = times_power(a.a[at + (size_t)r], e);
 
 		if (a.up)
-			v = silu(v) * times_power(a.up[at + (size_t)r], e_up);
+			v = activate(a.act, v) * times_power(a.up[at + (size_t)r], e_up);
 		if (a.bias)
 			v += a.bias[r];
 		a.out[at + (size_t)r] = a.accumulate ? a.out[at + (size_t)r] + v : v;
@@ -225,8 +226,8 @@ void cuda_matmul(struct backend *be, const struct matmul *m, int32_t n_m, const 
 	}
 }
 
-void cuda_matmul_glu(struct backend *be, struct tensor *out, const struct tensor *gate, const struct tensor *up, const struct tensor *x,
-                     int32_t n)
+void cuda_matmul_glu(struct backend *be, struct tensor *out, const struct tensor *gate, const struct tensor *up, enum activation act,
+                     const struct tensor *x, int32_t n)
 {
 	struct cuda *c = cuda_of(be);
 	struct gemv_args few = {};
@@ -239,8 +240,8 @@ void cuda_matmul_glu(struct backend *be, struct tensor *out, const struct tensor
 		return;
 	if (weight_of(c, gate, x, &few.part[0].w) < 0 || weight_of(c, up, x, &few.part[1].w) < 0)
 		return;
-	if (gate->rows != up->rows) {
-		backend_fail(be, "internal: matmul_glu got gate and up of different shapes");
+	if (gate->rows != up->rows || (act != ACT_SILU && act != ACT_GELU)) {
+		backend_fail(be, "internal: matmul_glu got gate and up of different shapes, or an unknown activation");
 		return;
 	}
 	op = cuda_rows_of(&c->base, out, n, gate->rows, "matmul_glu");
@@ -250,6 +251,7 @@ void cuda_matmul_glu(struct backend *be, struct tensor *out, const struct tensor
 		few.part[0].out = few.part[1].out = op;
 		few.n_parts = 2;
 		few.glu = 1;
+		few.act = act;
 		few.cols = x->cols;
 		run_few(c, &few, xp, n);
 		return;
@@ -260,6 +262,7 @@ void cuda_matmul_glu(struct backend *be, struct tensor *out, const struct tensor
 	f.out = op;
 	f.a = op;
 	f.up = (const float *)c->product.p;
+	f.act = act;
 	f.head = cuda_weight_head(gate);
 	f.head_up = cuda_weight_head(up);
 	f.rows = gate->rows;

@@ -117,15 +117,15 @@ TEST(parts_lists_and_types_match_double)
 TEST(odd_shapes_match_double)
 {
 	static const struct shape list[] = {
-		{ 3, 1, 64, 300, 1, DT_F16, 16, { 5, 0, 17, 40, 3, 64, 0, 0, 9, 1, 30, 2, 2, 55, 4, 8 }, { 0, 1, 1, 0, 0, 1 }, 2 },
-		{ 40, 1, 64, 300, 1, DT_F16, 2, { 200, 60 }, { 1, 0 }, 2 },
-		{ 1, 1, 64, 20, 1, DT_F16, 1, { 1 }, { 0 }, 2 },
-		{ 2, 2, 1, 20, 3, DT_F32, 1, { 20 }, { 0 }, 2 },
-		{ 6, 2, 560, 90, 3, DT_F32, 2, { 60, 20 }, { 1, 0 }, 2 },
-		{ 4, 1, 128, 600, 12, DT_F16, 1, { 600 }, { 0 }, 2 },
-		{ 2, 1, 64, 2000, 1, DT_F16, 2, { 1500, 300 }, { 0, 0 }, 2 },
-		{ 2, 1, 64, 2000, 20, DT_F16, 2, { 1500, 300 }, { 0, 0 }, 2 },
-		{ 2, 1, 32, 2000, 2, DT_Q8_0, 2, { 900, 300 }, { 1, 0 }, 2 },
+		{ 3, 1, 64, 300, 1, DT_F16, 16, { 5, 0, 17, 40, 3, 64, 0, 0, 9, 1, 30, 2, 2, 55, 4, 8 }, { 0, 1, 1, 0, 0, 1 }, 2, .window = 0 },
+		{ 40, 1, 64, 300, 1, DT_F16, 2, { 200, 60 }, { 1, 0 }, 2, 0, 0 },
+		{ 1, 1, 64, 20, 1, DT_F16, 1, { 1 }, { 0 }, 2, 0, 0 },
+		{ 2, 2, 1, 20, 3, DT_F32, 1, { 20 }, { 0 }, 2, 0, 0 },
+		{ 6, 2, 560, 90, 3, DT_F32, 2, { 60, 20 }, { 1, 0 }, 2, 0, 0 },
+		{ 4, 1, 128, 600, 12, DT_F16, 1, { 600 }, { 0 }, 2, 0, 0 },
+		{ 2, 1, 64, 2000, 1, DT_F16, 2, { 1500, 300 }, { 0, 0 }, 2, 0, 0 },
+		{ 2, 1, 64, 2000, 20, DT_F16, 2, { 1500, 300 }, { 0, 0 }, 2, 0, 0 },
+		{ 2, 1, 32, 2000, 2, DT_Q8_0, 2, { 900, 300 }, { 1, 0 }, 2, 0, 0 },
 	};
 
 	for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
@@ -151,11 +151,11 @@ TEST(odd_shapes_match_double)
 }
 
 static const struct shape steady[] = {
-	{ 9, 3, 64, 700, 1, DT_F16, 2, { 512, 30 }, { 1, 0 }, 2 },
-	{ 6, 2, 128, 700, 3, DT_BF16, 3, { 100, 213, 64 }, { 0, 1, 1 }, 2 },
-	{ 6, 1, 64, 700, 19, DT_F16, 2, { 400, 230 }, { 1, 0 }, 2 },
-	{ 2, 2, 40, 700, 19, DT_F32, 2, { 64, 320 }, { 1, 0 }, 2 },
-	{ 2, 1, 64, 700, 18, DT_Q8_0, 1, { 600 }, { 0 }, 2 },
+	{ 9, 3, 64, 700, 1, DT_F16, 2, { 512, 30 }, { 1, 0 }, 2, 0, 0 },
+	{ 6, 2, 128, 700, 3, DT_BF16, 3, { 100, 213, 64 }, { 0, 1, 1 }, 2, 0, 0 },
+	{ 6, 1, 64, 700, 19, DT_F16, 2, { 400, 230 }, { 1, 0 }, 2, 0, 0 },
+	{ 2, 2, 40, 700, 19, DT_F32, 2, { 64, 320 }, { 1, 0 }, 2, 0, 0 },
+	{ 2, 1, 64, 700, 18, DT_Q8_0, 1, { 600 }, { 0 }, 2, 0, 0 },
 };
 enum { N_STEADY = sizeof steady / sizeof *steady };
 
@@ -223,7 +223,7 @@ TEST(never_reads_what_is_not_seen)
 	};
 
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-		struct shape s = { 3, 1, cases[i].dim, 600, cases[i].n, cases[i].type, 2, { 70, 109 }, { 1, 0 }, 2 };
+		struct shape s = { 3, 1, cases[i].dim, 600, cases[i].n, cases[i].type, 2, { 70, 109 }, { 1, 0 }, 2, .window = 0 };
 		size_t width = 3 * (size_t)s.dim, size = s.type == DT_F32 ? 4 : 2, row = (size_t)s.dim * size;
 		struct world w = world_new(&s);
 		float *ref = must_alloc((size_t)s.n * width * 4), *got = must_alloc((size_t)s.n * width * 4);
@@ -269,7 +269,7 @@ TEST(carries_not_a_number)
 {
 	for (int kind = 0; kind < 3; kind++)
 		for (int where = 0; where < 4; where++) {
-			struct shape s = { 3, 1, 64, 600, kind == 2 ? 20 : 2, kind ? DT_F16 : DT_F32, 1, { 552 }, { 0 }, 2 };
+			struct shape s = { 3, 1, 64, 600, kind == 2 ? 20 : 2, kind ? DT_F16 : DT_F32, 1, { 552 }, { 0 }, 2, .window = 0 };
 			struct backend *be = open_cuda();
 			struct world w = world_new(&s);
 			struct stage g;
@@ -300,7 +300,7 @@ TEST(carries_not_a_number)
 TEST(survives_extreme_scores)
 {
 	for (int kind = 0; kind < 4; kind++) {
-		struct shape s = { 1, 1, 64, 1100, kind == 2 ? 40 : 1, kind ? DT_F16 : DT_F32, 1, { 1051 }, { 0 }, 2 };
+		struct shape s = { 1, 1, 64, 1100, kind == 2 ? 40 : 1, kind ? DT_F16 : DT_F32, 1, { 1051 }, { 0 }, 2, .window = 0 };
 		struct backend *be = open_cuda();
 		struct world w = world_new(&s);
 		struct stage g;
@@ -414,7 +414,7 @@ TEST(probe_matches_double)
 /* Equal scores: the share is exact to a row. */
 TEST(need_of_even_attention)
 {
-	struct shape s = { 2, 1, 32, 1000, 1, DT_F16, 1, { 1000 }, { 0 }, 0 };
+	struct shape s = { 2, 1, 32, 1000, 1, DT_F16, 1, { 1000 }, { 0 }, 0, .window = 0 };
 	static const float share[] = { 0.001f, 0.25f, 0.5f, 0.9f, 0.999f, 1 };
 
 	for (int i = 0; i < 6; i++) {
@@ -441,7 +441,7 @@ TEST(parts_hang_on_flags)
 {
 	for (int kind = 0; kind < 3; kind++)
 		for (int32_t is = 0; is < 2; is++) {
-			struct shape s = { 4, 2, kind == 1 ? 40 : 64, 1400, 1, kind == 2 ? DT_F32 : DT_F16, 3, { 1200, 70, 33 }, { 0, 1, 0 }, 2 };
+			struct shape s = { 4, 2, kind == 1 ? 40 : 64, 1400, 1, kind == 2 ? DT_F32 : DT_F16, 3, { 1200, 70, 33 }, { 0, 1, 0 }, 2, .window = 0 };
 			struct world w = world_new(&s);
 			size_t width = (size_t)(s.n_head * s.dim);
 			double *ref, *p, one_ref[256];
@@ -526,7 +526,7 @@ TEST(same_bits_as_selecting_first)
 
 	for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
 		int32_t n_kv = list[i].n_kv, dim = list[i].dim, heads = n_kv * list[i].group, n = list[i].n, more = list[i].more, cap = n + more + 5;
-		struct shape s = { heads, n_kv, dim, cap, 1, DT_F16, 1, { n }, { 0 }, 2 };
+		struct shape s = { heads, n_kv, dim, cap, 1, DT_F16, 1, { n }, { 0 }, 2, .window = 0 };
 		struct world w = world_new(&s);
 		struct backend *be = open_cuda();
 		struct stage g = stage_new(be, &w);
@@ -600,7 +600,7 @@ static void refused(struct backend *be, const char *part)
 
 TEST(refuses_what_does_not_fit)
 {
-	struct shape s = { 4, 2, 64, 100, 2, DT_F16, 2, { 20, 30 }, { 1, 0 }, 1 };
+	struct shape s = { 4, 2, 64, 100, 2, DT_F16, 2, { 20, 30 }, { 1, 0 }, 1, .window = 0 };
 	static const int32_t wrong[] = { 100, -1, INT32_MAX, INT32_MIN };
 	struct backend *be = open_cuda();
 	struct world w = world_new(&s);
@@ -661,7 +661,7 @@ TEST(refuses_what_does_not_fit)
 TEST(takes_one_launch)
 {
 	enum { LAYERS = 5 };
-	struct shape s = { 6, 2, 64, 700, 1, DT_F16, 2, { 400, 30 }, { 1, 0 }, 1 };
+	struct shape s = { 6, 2, 64, 700, 1, DT_F16, 2, { 400, 30 }, { 1, 0 }, 1, .window = 0 };
 	struct backend *be;
 	struct world w;
 	struct stage g;

@@ -425,6 +425,7 @@ TEST(many_products_of_one_input)
 
 static void gated_case(struct backend *be, const enum dtype types[2], int32_t rows, int32_t cols, int32_t n)
 {
+	const enum activation act = n % 2 ? ACT_SILU : ACT_GELU;
 	size_t size = (size_t)n * (size_t)rows;
 	float *x = random_floats((size_t)n * (size_t)cols, -3, 3), *got;
 	double *g = must_alloc(size * sizeof *g), *u = must_alloc(size * sizeof *u), off;
@@ -434,13 +435,13 @@ static void gated_case(struct backend *be, const enum dtype types[2], int32_t ro
 
 	weight_make(be, &gate, types[0], rows, cols, 0);
 	weight_make(be, &up, types[1], rows, cols, 0);
-	be->ops->matmul_glu(be, &out, &gate.t, &up.t, &tx, n);
+	be->ops->matmul_glu(be, &out, &gate.t, &up.t, act, &tx, n);
 	got = out_read(be, &out);
 	product(g, g2, &gate, x, n);
 	product(u, u2, &up, x, n);
 	/* Noise of either comes multiplied by the other. */
 	for (size_t j = 0; j < size; j++) {
-		double s = g[j] / (1 + exp(-g[j]));
+		double s = g[j] / (1 + exp(act == ACT_SILU ? -g[j] : -2 * 0.7978845608028654 * (g[j] + 0.044715 * g[j] * g[j] * g[j])));
 
 		u2[j] = s * s * u2[j] + u[j] * u[j] * g2[j];
 		g[j] = s * u[j];
@@ -743,7 +744,7 @@ TEST(launches_of_an_operation)
 	CHECK_INT(launches(be), 1);
 	be->ops->matmul(be, m, 3, &x, 8);
 	CHECK_INT(launches(be), 2);
-	be->ops->matmul_glu(be, &q, &w[0].t, &w[3].t, &x, 1);
+	be->ops->matmul_glu(be, &q, &w[0].t, &w[3].t, ACT_SILU, &x, 1);
 	CHECK_INT(launches(be), 1);
 	be->ops->matmul(be, m, 3, &x, 16);
 	CHECK_INT(launches(be), 10);

@@ -86,11 +86,8 @@ static void ask_heads(struct layer_spec *s) { s->attn.n_head = 8; }
 static void ask_kv_heads(struct layer_spec *s) { s->attn.n_kv_head = 4; }
 static void ask_dim(struct layer_spec *s) { s->attn.head_dim = 32; }
 static void ask_rope(struct layer_spec *s) { s->attn.rope = 1; }
-static void ask_window(struct layer_spec *s) { s->attn.window = 512; }
-static void ask_cap(struct layer_spec *s) { s->attn.softcap = 50; }
 static void ask_sinks(struct layer_spec *s) { s->attn.sinks = 1; }
 static void ask_experts(struct layer_spec *s) { s->ffn.kind = FFN_EXPERTS; }
-static void ask_gelu(struct layer_spec *s) { s->ffn.act = ACT_GELU; }
 static void ask_fewer(struct layer_spec *s) { s->required &= ~T(GATE); }
 static void ask_clamped(struct layer_spec *s) { s->ffn.act = ACT_SILU_CLAMPED; }
 
@@ -100,9 +97,8 @@ TEST(what_no_kernel_computes_is_refused)
 		{ ask_recurrent, "recurrent attention" }, { ask_no_attention, "no attention" },
 		{ ask_heads, "heads of its own number or size" }, { ask_kv_heads, "heads of its own number or size" },
 		{ ask_dim, "heads of its own number or size" }, { ask_rope, "a RoPE table that was not read" },
-		{ ask_window, "a sliding window" },
-		{ ask_cap, "a soft cap on attention scores" }, { ask_sinks, "attention sinks" }, { ask_experts, "experts" },
-		{ ask_gelu, "GELU activation" }, { ask_clamped, "clamped SiLU activation" },
+		{ ask_sinks, "attention sinks" }, { ask_experts, "experts" },
+		{ ask_clamped, "clamped SiLU activation" },
 		{ ask_fewer, "attention or feed-forward without all of its matrices" },
 	};
 
@@ -528,8 +524,10 @@ TEST(layers_compute_what_their_specs_say)
 {
 	const uint32_t biases = T(Q_BIAS) | T(K_BIAS) | T(V_BIAS) | T(ATTN_OUT_BIAS);
 
+	/* The second forward pass here knows neither GELU nor windows: t_models compares Gemma. */
 	for (const struct arch *a = archs; a->name; a++)
-		computes(a->name, &(struct recipe){ .arch = *a, .whole_norms = !strcmp(a->name, "olmo2") });
+		if (strncmp(a->name, "gemma", 5) != 0)
+			computes(a->name, &(struct recipe){ .arch = *a, .whole_norms = !strcmp(a->name, "olmo2") });
 	computes("norms before", &(struct recipe){ TOY(0, MATRICES | BEFORE) });
 	computes("norms after", &(struct recipe){ TOY(0, MATRICES | AFTER) });
 	computes("norms before and after", &(struct recipe){ TOY(1, MATRICES | BEFORE | AFTER) });
@@ -631,10 +629,10 @@ static void refused_at(int line, const struct recipe *r, const char *words)
 }
 #define REFUSED(r, words) refused_at(__LINE__, r, words)
 
-static int window_specs(struct hparams *hp, struct key_reader *r)
+static int sinks_specs(struct hparams *hp, struct key_reader *r)
 {
 	(void)r;
-	hp->spec[1].attn.window = 16;
+	hp->spec[1].attn.sinks = 16;
 	return 0;
 }
 
@@ -657,8 +655,8 @@ TEST(files_are_refused_with_what_they_lack)
 	REFUSED(&r, "file 'toy'|byte|'toy.residual_scale' is -0.5, and must be 1e-06 to 1000");
 	r.key[1] = 0;
 	/* What no kernel computes. */
-	r.arch.specs = window_specs;
-	REFUSED(&r, "file 'toy'|layer 1 asks for a sliding window, which is not supported yet");
+	r.arch.specs = sinks_specs;
+	REFUSED(&r, "file 'toy'|layer 1 asks for attention sinks, which is not supported yet");
 }
 
 TEST(more_rope_tables)

@@ -19,8 +19,8 @@ TEST(parts_lists_and_types_match_double)
 {
 	double worst[N_LEVELS] = { 0 };
 
-	for (int round = 0; round < 64; round++) {
-		struct shape s = shape_random(round);
+	for (int round = 0; round < 128; round++) {
+		struct shape s = shape_of_few(round);
 		struct world w = world_new(&s);
 		size_t all = (size_t)s.n * (size_t)(s.n_head * s.dim);
 		double *ref = must_alloc(all * sizeof *ref), *p = must_alloc((size_t)(s.n * s.n_head) * (size_t)w.cols * sizeof *p);
@@ -55,12 +55,15 @@ TEST(same_bits_for_threads_cuts_and_probes)
 {
 	static const int32_t cuts[][6] = { { 19 }, { 1, 18 }, { 7, 1, 11 }, { 2, 3, 4, 5, 5 }, { 16, 3 } };
 	static const struct shape list[] = {
-		{ 9, 3, 64, 700, 19, DT_F16, 1, { 600 }, { 0 }, 2 },
-		{ 9, 3, 64, 700, 19, DT_Q8_0, 2, { 512, 30 }, { 1, 0 }, 2 },
-		{ 6, 2, 32, 1600, 19, DT_BF16, 3, { 100, 513, 64 }, { 0, 1, 1 }, 2 },
-		{ 14, 2, 40, 700, 19, DT_F32, 2, { 64, 520 }, { 1, 0 }, 2 },
-		{ 8, 2, 128, 300, 19, DT_F16, 2, { 0, 140 }, { 0, 0 }, 2 },
-		{ 5, 1, 20, 300, 19, DT_BF16, 1, { 130 }, { 0 }, 2 },
+		{ 9, 3, 64, 700, 19, DT_F16, 1, { 600 }, { 0 }, 2, 0, 0 },
+		{ 9, 3, 64, 700, 19, DT_Q8_0, 2, { 512, 30 }, { 1, 0 }, 2, 0, 0 },
+		{ 6, 2, 32, 1600, 19, DT_BF16, 3, { 100, 513, 64 }, { 0, 1, 1 }, 2, 0, 0 },
+		{ 14, 2, 40, 700, 19, DT_F32, 2, { 64, 520 }, { 1, 0 }, 2, 0, 0 },
+		{ 8, 2, 128, 300, 19, DT_F16, 2, { 0, 140 }, { 0, 0 }, 2, 0, 0 },
+		{ 5, 1, 20, 300, 19, DT_BF16, 1, { 130 }, { 0 }, 2, 0, 0 },
+		{ 8, 2, 64, 1500, 19, DT_F16, 1, { 1400 }, { 0 }, 2, .window = 600 },
+		{ 8, 4, 256, 1500, 19, DT_F16, 1, { 1300 }, { 0 }, 2, .window = 17, .softcap = 3 },
+		{ 6, 2, 40, 700, 19, DT_F32, 1, { 640 }, { 0 }, 2, .window = 128 },
 	};
 
 	for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
@@ -129,7 +132,7 @@ TEST(same_bits_for_threads_cuts_and_probes)
 /* A token must not see what lies behind it, nor rows that are on no list, not even as 0 * NaN. */
 TEST(never_reads_what_is_not_seen)
 {
-	struct shape s = { 3, 1, 64, 600, 7, DT_F32, 2, { 70, 509 }, { 1, 0 }, 2 };
+	struct shape s = { 3, 1, 64, 600, 7, DT_F32, 2, { 70, 509 }, { 1, 0 }, 2, .window = 0 };
 	size_t width = 192;
 
 	for (int f = 0; f < 2; f++) {
@@ -179,7 +182,7 @@ TEST(never_reads_what_is_not_seen)
 
 TEST(carries_not_a_number)
 {
-	struct shape s = { 3, 1, 64, 600, 2, DT_F32, 1, { 552 }, { 0 }, 2 };
+	struct shape s = { 3, 1, 64, 600, 2, DT_F32, 1, { 552 }, { 0 }, 2, .window = 0 };
 
 	for (int l = 0; l < N_LEVELS; l++)
 		for (int where = 0; where < 4; where++) {
@@ -210,7 +213,7 @@ TEST(carries_not_a_number)
 /* Scores far apart must neither overflow nor lose the largest. */
 TEST(survives_extreme_scores)
 {
-	struct shape s = { 1, 1, 64, 1100, 1, DT_F32, 1, { 1051 }, { 0 }, 2 };
+	struct shape s = { 1, 1, 64, 1100, 1, DT_F32, 1, { 1051 }, { 0 }, 2, .window = 0 };
 
 	for (int l = 0; l < N_LEVELS; l++) {
 		struct backend *be = open_level(levels[l], 2);
@@ -245,7 +248,7 @@ TEST(probe_matches_double)
 	};
 
 	for (int round = 0; round < 48; round++) {
-		struct shape s = shape_random(round * 5 + 1);
+		struct shape s = shape_of_few(round * 5 + 1);
 		struct world w = world_new(&s);
 		size_t all = (size_t)s.n * (size_t)(s.n_head * s.dim), per = (size_t)s.n_head * (size_t)w.cols;
 		double *out = must_alloc(all * sizeof *out), *p = must_alloc((size_t)s.n * per * sizeof *p), holding = 0;
@@ -328,7 +331,7 @@ TEST(probe_matches_double)
 /* Equal scores: the share is exact to a row. */
 TEST(need_of_even_attention)
 {
-	struct shape s = { 2, 1, 32, 1000, 1, DT_F16, 1, { 1000 }, { 0 }, 0 };
+	struct shape s = { 2, 1, 32, 1000, 1, DT_F16, 1, { 1000 }, { 0 }, 0, .window = 0 };
 	static const float share[] = { 0.001f, 0.25f, 0.5f, 0.9f, 0.999f, 1 };
 
 	for (int l = 0; l < N_LEVELS; l++)
@@ -436,7 +439,7 @@ static void refused(struct backend *be, const char *part)
 
 TEST(refuses_what_does_not_fit)
 {
-	struct shape s = { 4, 2, 64, 100, 2, DT_F16, 2, { 20, 30 }, { 1, 0 }, 1 };
+	struct shape s = { 4, 2, 64, 100, 2, DT_F16, 2, { 20, 30 }, { 1, 0 }, 1, .window = 0 };
 	static const int32_t wrong[] = { 100, -1, INT32_MAX, INT32_MIN };
 	struct backend *be = open_level("c", 1);
 	struct world w = world_new(&s);

@@ -30,6 +30,8 @@ struct shape {
 	int32_t n_part, n_rows[MOST_PARTS];
 	int list[MOST_PARTS];
 	float spread;            /* size of queries: 0.1 = even attention, 3 = sharp */
+	int32_t window;          /* of one part without a list; 0 = none */
+	float softcap;
 };
 
 struct world {
@@ -105,7 +107,7 @@ static inline void world_double(const struct world *w, double *out, double *p)
 		for (int32_t h = 0; h < s->n_head; h++) {
 			size_t at = (size_t)i * (size_t)s->n_head + (size_t)h;
 			double *pr = p + at * (size_t)w->cols, *o = out + at * (size_t)dim, m = -INFINITY, l = 0;
-			int32_t seen = w->cols - (s->n - 1 - i), c = 0;
+			int32_t seen = w->cols - (s->n - 1 - i), c = 0, from = s->window && seen > s->window ? seen - s->window : 0;
 
 			for (int part = 0; part < s->n_part; part++)
 				for (int32_t k = 0; k < s->n_rows[part] && c < seen; k++, c++) {
@@ -115,6 +117,10 @@ static inline void world_double(const struct world *w, double *out, double *p)
 					for (int32_t j = 0; j < dim; j++)
 						pr[c] += (double)q[j] * key[j];
 					pr[c] /= sqrt(dim);
+					if (s->softcap > 0)
+						pr[c] = s->softcap * tanh(pr[c] / s->softcap);
+					if (c < from)
+						pr[c] = -INFINITY;
 					m = fmax(m, pr[c]);
 				}
 			for (c = 0; c < seen; c++)
@@ -151,7 +157,7 @@ static inline struct stage stage_new(struct backend *be, const struct world *w)
 		if (s->list[p])
 			g.rows[p] = tensor_new(be, DT_I32, s->n_kv, s->n_rows[p] + 3, w->rows[p]);
 	g.args = (struct attn_args){ .n_head = s->n_head, .n_kv_head = s->n_kv, .head_dim = s->dim, .cap = s->cap,
-	                             .scale = 1 / sqrtf((float)s->dim) };
+	                             .scale = 1 / sqrtf((float)s->dim), .window = s->window, .softcap = s->softcap };
 	return g;
 }
 
@@ -248,6 +254,22 @@ static inline struct shape shape_random(int round)
 	if (s.n_rows[s.n_part - 1] < s.n)
 		s.n_rows[s.n_part - 1] = s.n + below(30);
 	s.cap = 1100;
+	return s;
+}
+
+/* The same with what few models have: a soft cap, and a sliding window where the call can have one. */
+static inline struct shape shape_of_few(int round)
+{
+	struct shape s = shape_random(round);
+
+	if (round % 3 == 1) {
+		s.n_part = 1;
+		s.n_rows[0] = s.n + below(1000);
+		s.list[0] = 0;
+		s.window = 1 + below(round % 2 ? 1100 : 70);
+	}
+	if (round % 3 == 2 || round % 6 == 1)
+		s.softcap = test_randf(0.5f, 50);
 	return s;
 }
 

@@ -146,6 +146,22 @@ def phi3_keys(w, c, head_dim):
         w.add_sliding_window(c.sliding_window)
 
 
+def gemma_keys(w, c, head_dim):
+    rope = c.rope_parameters
+    full = rope.get("full_attention", rope)
+    w.add_rope_freq_base(full["rope_theta"])
+    w.add_rope_dimension_count(head_dim)
+    w.add_sliding_window(c.sliding_window)
+    if "sliding_attention" in rope:
+        w.add_float32("gemma3.rope.freq_base_swa", rope["sliding_attention"]["rope_theta"])
+        w.add_string("gemma3.rope.scaling.type", "linear")
+        w.add_rope_scaling_factor(full["factor"])
+    if c.attn_logit_softcapping:
+        w.add_attn_logit_softcapping(c.attn_logit_softcapping)
+    if c.final_logit_softcapping:
+        w.add_final_logit_softcapping(c.final_logit_softcapping)
+
+
 def small(layers=2, heads=4, kv=2, head_dim=8, ctx=128, embd=32, ff=48, **more):
     return dict(num_hidden_layers=layers, hidden_size=embd, intermediate_size=ff, num_attention_heads=heads, num_key_value_heads=kv,
                 head_dim=head_dim, max_position_embeddings=ctx, rms_norm_eps=1e-6, tie_word_embeddings=True, **more)
@@ -173,6 +189,22 @@ def all_models():
     yield 24, "phi3", phi3, p, {"the short factors": dict(rope_parameters={**scaled, "short_factor": [1.0] * 4}),
                                 "the attention factor": dict(rope_parameters={**scaled, "attention_factor": 1.0})}, {
         "rope_factors_short.weight": short, "rope_factors_long.weight": long}
+
+
+    # Gemma: the file's norms are those of transformers plus one.
+    gemma2 = Family("gemma2", "Gemma2", spm=True, plus_one=True, names=AFTER, keys=gemma_keys)
+    g = small(4, rope_parameters=theta(1e4), query_pre_attn_scalar=8, sliding_window=16, attn_logit_softcapping=6.0, final_logit_softcapping=9.0,
+              hidden_activation="gelu_pytorch_tanh")
+    yield 25, "gemma2", gemma2, g, {"the window": dict(sliding_window=64), "its last token": dict(sliding_window=15),
+                                    "the cap on scores": dict(attn_logit_softcapping=None), "the cap on logits": dict(final_logit_softcapping=None),
+                                    "GELU": dict(hidden_activation="silu")}, {}
+    gemma3 = Family("gemma3", "Gemma3Text", spm=True, plus_one=True, names=AFTER, keys=gemma_keys)
+    rope = {"full_attention": {"rope_type": "linear", "rope_theta": 1e5, "factor": 4.0}, "sliding_attention": theta(1e3)}
+    g = small(7, rope_parameters=rope, query_pre_attn_scalar=8, sliding_window=16, hidden_activation="gelu_pytorch_tanh")
+    same = {"full_attention": rope["full_attention"], "sliding_attention": rope["full_attention"]}
+    unscaled = {"full_attention": theta(1e5), "sliding_attention": theta(1e3)}
+    yield 26, "gemma3", gemma3, g, {"the window": dict(sliding_window=64), "its last token": dict(sliding_window=15),
+                                    "the second base": dict(rope_parameters=same), "its scaling": dict(rope_parameters=unscaled)}, {}
 
 
 def main():
