@@ -8,9 +8,13 @@
 #include "app/conversation/conversation_private.h"
 #include "ui/ui.h"
 
-/* Attention sinks are skipped: they draw attention whatever they contain.  A passage with less than SHARE_LEAST of it all is no evidence. */
+/* Attention sinks are skipped: they draw attention whatever they contain.  A passage with less than SHARE_LEAST of it all is no evidence.
+ *
+ * An answer that owes nothing to the documents attends to them a little all the same, and the shares of that little say nothing.  So the
+ * documents must draw BESIDE_LEAST of what they and the words of the question draw together: 0.3 or more in right answers about SQuAD
+ * paragraphs and where a document's words were repeated, below 0.19 where "What is the capital of France?" was answered beside one. */
 enum { SINKS = 4, BEST = EVIDENCE_MOST, TEXT_MOST = 200 };
-static const double SHARE_LEAST = 0.01;
+static const double SHARE_LEAST = 0.01, BESIDE_LEAST = 0.2;
 
 struct looked_at { const struct document *d; struct passage p; double weight; };
 
@@ -92,6 +96,26 @@ static double add_quoted(const struct conversation *t, const struct message *m, 
 	return all;
 }
 
+/* The attention mass of the last question's own words: without what it quotes, and without a text that was read before it. */
+static double mass_of_question(const struct conversation *t, const float *weight, size_t n_token)
+{
+	const struct message *m;
+	size_t i = t->n_msg, from, to;
+	double all = 0;
+
+	while (i && t->msg[i - 1].role != ROLE_USER)
+		i--;
+	m = i ? &t->msg[i - 1] : NULL;
+	if (!m || m->place.first < 0)
+		return 0;
+	from = m->place.byte + m->read;
+	to = m->place.byte + m->text.n;
+	for (size_t k = (size_t)m->place.first; k < n_token && t->rendered.end[k] <= to; k++)
+		if (t->rendered.end[k] > from)
+			all += (double)weight[k];
+	return all;
+}
+
 int evidence_begin(struct conversation *t)
 {
 	struct err e = {0};
@@ -111,7 +135,7 @@ void evidence_end(struct conversation *t)
 	struct looked_at best[BEST + 1] = {{ .d = NULL }};
 	size_t n = t->rendered.id.n, *end = xcalloc(n + 1, sizeof *end);
 	float *weight = xcalloc(n + 1, sizeof *weight);
-	double all = 0;
+	double all = 0, beside;
 
 	timeline_evidence(t->tl, 0, (int32_t)n, weight);
 	timeline_evidence_end(t->tl);
@@ -126,7 +150,8 @@ void evidence_end(struct conversation *t)
 	for (size_t i = 0; i < t->n_msg; i++)
 		if (t->msg[i].context.n)
 			all += add_quoted(t, &t->msg[i], weight, n, best);
-	for (int i = 0; i < BEST && best[i].weight > 0 && best[i].weight >= SHARE_LEAST * all; i++)
+	beside = all + mass_of_question(t, weight, n);
+	for (int i = 0; i < BEST && all >= BESIDE_LEAST * beside && best[i].weight > 0 && best[i].weight >= SHARE_LEAST * all; i++)
 		t->evidence[t->n_evidence++] = (struct evidence){
 			.doc = (size_t)(best[i].d - t->doc), .from = best[i].p.from, .to = best[i].p.to, .share = best[i].weight / all,
 		};

@@ -151,16 +151,26 @@ assert all(e['heading'] is None for e in first + ev)"
 "$weir" -p 'Name a colour.' --temp 0 -n 4 --json </dev/null >"$dir/out" 2>"$dir/err"
 told "without a document there is none" "$dir/out" "assert ev == []"
 
+# An answer that owes nothing to the documents names none, however the little attention they drew is shared among them.
+printf 'Ouch[1].[2]\n\n[1] A tachyon walks into a bar.\n\n[2] Fin.\n' >"$dir/notes.txt"
+printf 'Above\n\nTop left | Top right\nBottom left | Bottom right\n\nBelow\n' >"$dir/table.txt"
+for question in 'What is the capital of France?' 'Explain recursion in one sentence.' 'How do I boil an egg?'; do
+	"$weir" -p "$question" "$dir/notes.txt" "$dir/table.txt" --temp 0 -n 32 --json </dev/null >"$dir/out" 2>"$dir/err"
+	told "beside two tiny documents: $question" "$dir/out" "assert ev == [] and answer[-1]['passages'] == [] and 'tachyon' not in answer[-1]['text']"
+done
+"$weir" -p 'What did the tachyon do?' "$dir/notes.txt" "$dir/table.txt" --temp 0 -n 32 --json </dev/null >"$dir/out" 2>"$dir/err"
+told "and the one that answers is named" "$dir/out" "assert ev[0]['doc'] == 'notes.txt' and ev[0]['share'] > 0.9, ev"
+
 # ---- whatever a document holds ----
 
 python3 - "$dir" <<'END'
 import sys
 dir = sys.argv[1]
-open(dir + '/quo"te\\\n.md', 'wb').write(b'# "Head\\ing"\x1b[31m\n' + ('\U0001f980"\\\t<|im_end|>\u2028\u202e ' * 60).encode() + b'\x00\x07 end\n')
-open(dir + '/latin', 'wb').write(b'\xe9t\xe9 \xff\xfe' * 100)
+open(dir + '/quo"te\\\n.md', 'wb').write(b'# "Head\\ing"\x1b[31m\n' + ('\U0001f980"\\\t<|im_end|>\u2028\u202e ' * 60 + 'The secret word is "\u202eheron\\". ').encode() + b'\x00\x07 end\n')
+open(dir + '/latin', 'wb').write(b'\xe9t\xe9 \xff\xfe' * 20 + b' The secret word is h\xe9ron. ' + b'\xe9t\xe9 \xff\xfe' * 20)
 END
 for file in "$dir"/quo* "$dir/latin"; do
-	"$weir" -p 'What is it?' "$file" --temp 0 -n 8 --json -q </dev/null >"$dir/out" 2>"$dir/err"
+	"$weir" -p 'What is the secret word?' "$file" --temp 0 -n 16 --json -q </dev/null >"$dir/out" 2>"$dir/err"
 	told "a document of $(basename "$file" | tr -cd 'a-z') is JSON" "$dir/out" "assert ev and ev[0]['share'] > 0"
 done
 
