@@ -21,6 +21,8 @@ void chat_take(struct chat *c, struct str *text)
 		chat_turn(c, text->p + 1, text->n - 1);
 	} else if (text->p[0] == '/') {
 		slash_run(c, text->p);
+	} else if (text->p[0] == '!' && c->interactive) {
+		command_propose(c, text->p + 1, text->n - 1);
 	} else if (!c->interactive || attach_files(c, text) == 0) {   /* @FILE counts only where a user types */
 		chat_turn(c, text->p, text->n);
 		offer_summary(c, text->p, text->n);
@@ -124,5 +126,6 @@ void chat_close(struct chat *c, struct options *o)
 	reasoning_free(&c->think);
 	str_free(&c->shown);
 	str_free(&c->not_found);
+	str_free(&c->proposed);
 	options_take_back(o, &c->o);
 }

@@ -66,6 +66,7 @@ struct chat {
 	int interactive;
 	int anyway;                  /* the turn that runs does without the documents */
 	struct str not_found;        /* the last question that nothing in the documents answered */
+	struct str proposed;         /* a shell command that /run runs (prompts.c) */
 	int goes_on;                 /* the turn that runs extends the last answer */
 	int hides, thinking;         /* reasoning is not shown; the model is reasoning now */
 	struct reasoning think; struct str shown;   /* of the answer that is generated */
@@ -125,6 +126,16 @@ int  slash_is(const char *name, const char *aliases, const char *word, size_t n)
 void slash_near_init(struct nearest *, const char *word, size_t n);
 void slash_near(struct nearest *, const char *name);
 int  slash_unknown(const struct nearest *, struct err *);
+
+/* ---- prompts of the user (prompts.c) ---- */
+
+/* Is this word, "/NAME", one of the user's prompts? */
+int  user_prompt_is(const char *word, size_t n);
+/* What it sends, with the words behind it; -1 where it cannot be read. */
+int  user_prompt_text(const char *word, size_t n, const char *arg, struct str *out, struct err *);
+/* All of them as "/NAME", in order; user_prompts_free() frees the list. */
+size_t user_prompts(char ***out);
+void user_prompts_free(char **name, size_t n);
 
 /* ---- a text without an end (cmd_stream.c) ---- */
 

@@ -63,6 +63,13 @@ void sources_before(struct conversation *, void *chat);
 /* The answer has ended: show which passages it attended to. */
 void sources_below(struct chat *);
 
+/* ---- prompts.c ---- */
+
+/* The output of the command that was proposed becomes a document (/run). */
+void slash_run_command(struct chat *, char *arg);
+/* The user typed !COMMAND: keep it for /run, and say what that does. */
+void command_propose(struct chat *, const char *command, size_t n);
+
 /* ---- current_session.c ---- */
 
 /* The conversation is not stored: 1, and the user has been told. */

@@ -18,6 +18,7 @@ static const struct slash commands[] = {
 	{"/stream", "", "FILE", "read a text of any length and format; questions stand beside it until it ends", BUSY_QUEUED, ARG_FILE, slash_stream},
 	{"/pause", "", "", "pause the reading, as Esc and Ctrl-C do", BUSY_QUEUED, ARG_NONE, slash_pause},
 	{"/more", "/on", "", "read on where it was paused, as if nothing had been asked", BUSY_QUEUED, ARG_NONE, slash_on},
+	{"/run", "", "", "run the shell command that !COMMAND proposed; what it prints becomes a document", BUSY_QUEUED, ARG_NONE, slash_run_command},
 	{"/stats", "/status /tokens /context", "", "tokens, context, speed and memory", BUSY_ALLOWED, ARG_NONE, slash_stats},
 	{"/redo", "", "[N]", "restore what /undo or /drop undid", BUSY_QUEUED, ARG_NONE, slash_redo},
 	{"/anyway", "", "", "answer the last question although nothing in the documents answers it", BUSY_QUEUED, ARG_NONE, slash_anyway},
@@ -53,7 +54,8 @@ const struct slash *slash_at(size_t i)
 void slash_help(struct chat *c, char *arg)
 {
 	struct str s = {0};
-	size_t i = 0;
+	size_t i = 0, n;
+	char **name;
 
 	(void)arg;
 	for (const struct slash *d; (d = slash_at(i)); i++) {
@@ -64,7 +66,12 @@ void slash_help(struct chat *c, char *arg)
 			str_addf(&s, " (also %s)", d->aliases);
 		str_adds(&s, "\n");
 	}
-	str_adds(&s, "//TEXT             a message that begins with a slash\n"
+	n = user_prompts(&name);
+	for (i = 0; i < n; i++)
+		str_addf(&s, "%-18s a prompt of yours, from the folder prompts beside the config file\n", name[i]);
+	user_prompts_free(name, n);
+	str_adds(&s, "!COMMAND           propose a shell command; /run runs it, and what it prints becomes a document\n"
+	         "//TEXT             a message that begins with a slash\n"
 	         "@FILE in a message: that file becomes a document first\n"
 	         "TEXT\\              a backslash at the end: the message continues in the next line; Alt-Enter breaks the line\n"
 	         "\"\"\"TEXT\"\"\"         everything up to the closing quotes is one message\n"
@@ -132,6 +139,16 @@ void slash_run(struct chat *c, char *text)
 				chat_error(c, &e);
 			return;
 		}
+	if (user_prompt_is(text, n)) {
+		struct str message = {0};
+
+		if (user_prompt_text(text, n, arg, &message, &e) < 0)
+			chat_error(c, &e);
+		else
+			chat_turn(c, message.p, message.n);
+		str_free(&message);
+		return;
+	}
 	text[n] = 0;
 	slash_near_init(&near, text, n);
 	i = 0;

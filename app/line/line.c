@@ -236,7 +236,10 @@ static void run_text(struct chat *c)
 		chat_error(c, &e);
 	while (text.n && strchr("\r\n", text.p[text.n - 1]))
 		text.p[--text.n] = 0;
-	if (text.n && !e.code)
+	/* A text of several lines is no command, whatever it begins with. */
+	if (text.n && !e.code && memchr(text.p, '\n', text.n))
+		chat_turn(c, text.p, text.n);
+	else if (text.n && !e.code)
 		chat_take(c, &text);
 	str_free(&text);
 }
@@ -282,13 +285,17 @@ static void run_once(struct chat *c, const char *note)
 /* note: what resuming has to say, or NULL. */
 static void run_interactive(struct chat *c, const char *note)
 {
-	const char *names[64] = {0};
+	const char *names[128] = {0};
+	char **own;
+	size_t n_own = user_prompts(&own);
 	const char *file_names[] = {"/read", "/open", "/file", "/load", "/add", "/stream", "/export", "/model", NULL};
 	struct str text = {0};
 	size_t n = 0;
 
 	for (const struct slash *d; n + 1 < sizeof names / sizeof *names && (d = slash_at(n)); n++)
 		names[n] = d->name;
+	for (size_t i = 0; i < n_own && n + 1 < sizeof names / sizeof *names; i++)
+		names[n++] = own[i];
 	/* A Ctrl-C that arrives between an answer and the next prompt must not end the conversation. */
 	signals_note(1);
 	prompt_open(c->o.color, names, file_names);
@@ -319,6 +326,7 @@ static void run_interactive(struct chat *c, const char *note)
 	if (signals_quit())
 		c->rc = 128 + signals_quit();
 	prompt_close();
+	user_prompts_free(own, n_own);
 	chat_goodbye(c);
 	str_free(&text);
 }

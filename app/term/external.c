@@ -104,6 +104,68 @@ int external_edit(struct str *text, struct err *e)
 	return rc;
 }
 
+/* ---- a command of the user ---- */
+
+/* Read until the command closes its output, prints too much or is to be stopped. */
+static int read_output(int fd, size_t most, struct str *out, struct err *e)
+{
+	char buf[1 << 16];
+
+	for (;;) {
+		struct pollfd p = {.fd = fd, .events = POLLIN};
+		ssize_t n;
+
+		if (signals_stopped())
+			return err_set(e, ERR_CANCELLED, "the command was stopped");
+		if (poll(&p, 1, 100) <= 0)
+			continue;
+		n = read(fd, buf, sizeof buf);
+		if (!n)
+			return 0;
+		if (n < 0 && errno != EINTR && errno != EAGAIN)
+			return err_set(e, ERR_FAIL, "what the command prints cannot be read: %s", strerror(errno));
+		if (n > 0)
+			str_add(out, buf, (size_t)n);
+		if (out->n > most)
+			return err_set(e, ERR_FAIL, "the command printed more than %zu MiB", most >> 20);
+	}
+}
+
+int external_run(const char *command, size_t most, struct str *out, int *status, struct err *e)
+{
+	const char *const argv[] = {"sh", "-c", command, NULL};
+	posix_spawn_file_actions_t files;
+	posix_spawnattr_t attr;
+	short flags;
+	int pipes[2], rc;
+	pid_t pid;
+
+	if (pipe2(pipes, O_CLOEXEC) < 0)
+		return err_set(e, ERR_FAIL, "the command cannot be run: %s", strerror(errno));
+	plain_signals(&attr);
+	posix_spawnattr_getflags(&attr, &flags);
+	posix_spawnattr_setpgroup(&attr, 0);   /* with its children it can be stopped, and Ctrl-C is for us */
+	posix_spawnattr_setflags(&attr, (short)(flags | POSIX_SPAWN_SETPGROUP));
+	posix_spawn_file_actions_init(&files);
+	posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
+	posix_spawn_file_actions_adddup2(&files, pipes[1], 1);
+	posix_spawn_file_actions_adddup2(&files, pipes[1], 2);
+	rc = posix_spawnp(&pid, "sh", &files, &attr, (char *const *)argv, environ);
+	posix_spawn_file_actions_destroy(&files);
+	posix_spawnattr_destroy(&attr);
+	close(pipes[1]);
+	if (rc) {
+		close(pipes[0]);
+		return err_set(e, ERR_FAIL, "the command cannot be run: %s", strerror(rc));
+	}
+	rc = read_output(pipes[0], most, out, e);
+	if (rc < 0)
+		kill(-pid, SIGKILL);
+	close(pipes[0]);
+	*status = wait_for(pid);
+	return rc;
+}
+
 /* ---- the clipboard ---- */
 
 /* Give it the text, but do not wait for a program that reads nothing. */

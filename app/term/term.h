@@ -165,6 +165,9 @@ void progress_tokens(int32_t done, int32_t total, void *ud);
 /* The text in $VISUAL or $EDITOR (else vi), on the terminal, which must be free; text becomes what was saved, without its last
  * newline.  -1: it could not be run, or failed; the text is as it was. */
 int external_edit(struct str *text, struct err *);
+/* Run a shell command without input; out = what it prints, at most `most` bytes; *status = how it ended.  -1: it could not be run, printed more,
+ * or was stopped (signals_stopped()). */
+int external_run(const char *command, size_t most, struct str *out, int *status, struct err *);
 /* To wl-copy, xclip or xsel, where one is installed and its desktop is there.  Returns its name, or NULL. */
 const char *external_copy(const char *text, size_t n);
 

@@ -185,14 +185,15 @@ static const struct screen_slash *screen_find(const char *word, size_t n)
 	return NULL;
 }
 
-static struct ui_command *command_table(void)
+/* own: the user's prompts, which stand behind the commands; NULL: none. */
+static struct ui_command *command_table(char **own, size_t n_own)
 {
 	struct ui_command *table;
 	size_t n = 0, k = 0;
 
 	while (slash_at(n))
 		n++;
-	table = xcalloc(n + sizeof screen_slashes / sizeof *screen_slashes + 1, sizeof *table);
+	table = xcalloc(n + n_own + sizeof screen_slashes / sizeof *screen_slashes + 1, sizeof *table);
 	for (const struct screen_slash *s = screen_slashes; s->name; s++)
 		table[k++] = (struct ui_command){
 			.name = s->name, .aliases = s->aliases, .args = s->args, .help = s->help, .busy = s->busy, .arg = s->arg,
@@ -205,6 +206,10 @@ static struct ui_command *command_table(void)
 				.name = s->name, .aliases = s->aliases, .args = s->args, .help = s->help, .busy = s->busy, .arg = s->arg,
 			};
 	}
+	for (size_t i = 0; i < n_own; i++)
+		table[k++] = (struct ui_command){
+			.name = own[i], .aliases = "", .args = "[WORDS]", .help = "a prompt of yours", .busy = BUSY_QUEUED, .arg = ARG_NONE,
+		};
 	return table;
 }
 
@@ -227,7 +232,8 @@ static struct ui_setting *setting_table(void)
 
 void tui_commands(struct tui *t)
 {
-	t->commands = command_table();
+	t->n_prompt = user_prompts(&t->prompts);
+	t->commands = command_table(t->prompts, t->n_prompt);
 	t->settings = setting_table();
 }
 
@@ -247,7 +253,7 @@ void tui_look(struct tui *t)
 
 void tui_help(struct str *out)
 {
-	struct ui_command *table = command_table();
+	struct ui_command *table = command_table(NULL, 0);
 
 	ui_help_text(table, out);
 	free(table);
@@ -257,6 +263,8 @@ static int is_unknown(const struct tui *t, const char *word, size_t n, struct er
 {
 	struct nearest near;
 
+	if (user_prompt_is(word, n))
+		return 0;
 	slash_near_init(&near, word, n);
 	for (const struct ui_command *c = t->commands; c->name; c++) {
 		if (slash_is(c->name, c->aliases, word, n))

@@ -574,6 +574,7 @@ void tui_close(struct tui *t)
 	if (t->store)
 		store_close(t->store);
 	free(t->commands);
+	user_prompts_free(t->prompts, t->n_prompt);
 	free(t->settings);
 	free(t);
 }

@@ -15,6 +15,7 @@ struct tui {
 	struct worker *worker;
 	struct store *store;         /* main's own connection, which only reads; NULL: nothing is saved */
 	struct ui_command *commands;
+	char **prompts; size_t n_prompt;   /* names among them that are the user's prompts */
 	struct ui_setting *settings;
 	int fd;
 	int left;                    /* the user quits, or the terminal is lost */

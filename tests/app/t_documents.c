@@ -111,6 +111,36 @@ TEST(files_that_all_fail_are_an_error)
 static const char parish[] =
 	"# The parish\n\nIt lies between two hills.\n\n## The bridge\n\nIt was built in 1847.\n\fMore of it.\n\n## The mill\n\nIt grinds barley.\n";
 
+/* What a shell command prints becomes a document, after a second word of the user. */
+TEST(the_output_of_a_command_is_a_document)
+{
+	struct scene s;
+
+	open_scene(&s, "-n 4 --private -c 2000 --kv full");
+	s.c.interactive = 1;
+	do_line(&s, "/run");
+	CHECK(has(&s.errors, "no command was proposed"));
+	do_line(&s, "! echo The mill; echo cost 5985 pounds >&2; exit 3 ");
+	CHECK_INT(s.c.t.n_doc, 0);
+	CHECK(has(&s.said, "[/run runs  echo The mill; echo cost 5985 pounds >&2; exit 3  and adds"));
+	do_line(&s, "/run");
+	CHECK_INT(s.c.t.n_doc, 1);
+	CHECK(strstr(s.c.t.doc[0].text.p, "The mill\ncost 5985 pounds\n") != NULL);
+	CHECK(!strncmp(s.c.t.doc[0].name, "$ echo The mill", 15));
+	CHECK(has(&s.said, "[exit status 3; what it printed is a document]"));
+	do_line(&s, "/run");
+	CHECK_INT(s.c.t.n_doc, 1);   /* once */
+	do_line(&s, "!true");
+	do_line(&s, "/run");
+	CHECK(has(&s.said, "printed nothing; exit status 0") && s.c.t.n_doc == 1);
+	/* A pipe has no such commands. */
+	s.c.interactive = 0;
+	do_line(&s, "!true");
+	CHECK_INT(s.c.t.n_msg, 2);
+	close_scene(&s);
+	cleanup();
+}
+
 TEST(the_outline_has_headings_and_pages)
 {
 	struct scene s;

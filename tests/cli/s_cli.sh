@@ -239,6 +239,18 @@ rm "$dir/config/weir/config"
 printf '/nwe\n' | "$weir" >"$dir/out" 2>"$dir/err"
 rc=$?
 expect "an unknown command is 2 and names the nearest" 2 'is it /new?'
+mkdir -p "$dir/config/weir/prompts"
+printf 'Translate into French: {}\n' >"$dir/config/weir/prompts/french.md"
+printf 'Be brief.\n' >"$dir/config/weir/prompts/brief.md"
+printf '/french good day\n/brief why?\n/brief\n/../x\n' | "$weir" --each-line -n 2 --temp 0 -s prompts >"$dir/out" 2>"$dir/err"
+"$weir" sessions export txt prompts >"$dir/out" 2>>"$dir/err"
+if grep -q '^Translate into French: good day$' "$dir/out" && [ "$(grep -c '^Be brief.$' "$dir/out")" = 2 ] && grep -q '^why?$' "$dir/out" &&
+	grep -q "unknown command '/../x'" "$dir/err"; then ok "prompts of the user are commands"
+else bad "prompts of the user are commands" "$(cat "$dir/out" "$dir/err")"; fi
+"$weir" sessions rm prompts >/dev/null 2>&1
+printf '/usr/bin/env is a file.\nWhat is it?\n' | "$weir" -n 2 --temp 0 --json >"$dir/out" 2>"$dir/err"
+rc=$?
+expect "a text of several lines is no command" 0 '"stop"'
 printf '//help\n' | "$weir" -n 2 --temp 0 --json >"$dir/out" 2>"$dir/err"
 rc=$?
 expect "//TEXT sends a slash" 0 '"stop"'
