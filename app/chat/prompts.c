@@ -138,7 +138,10 @@ void slash_run_command(struct chat *c, char *arg)
 	signals_work(1);
 	rc = external_run(c->proposed.p, DOC_BYTES_MAX, &out, &status, &e);
 	signals_work(0);
-	str_addf(&name, "$ %.60s", c->proposed.p);
+	/* A document's name is the last part of a path: the command's own slashes become fraction slashes. */
+	str_adds(&name, "$ ");
+	for (const char *p = c->proposed.p; *p && name.n < 60; p++)
+		str_addf(&name, *p == '/' ? "\xe2\x81\x84" : "%c", *p);
 	if (rc < 0)
 		chat_error(c, &e);
 	else if (!out.n)

@@ -120,13 +120,13 @@ TEST(the_output_of_a_command_is_a_document)
 	s.c.interactive = 1;
 	do_line(&s, "/run");
 	CHECK(has(&s.errors, "no command was proposed"));
-	do_line(&s, "! echo The mill; echo cost 5985 pounds >&2; exit 3 ");
+	do_line(&s, "! /bin/echo The mill; echo cost 5985 pounds >&2; exit 3 ");
 	CHECK_INT(s.c.t.n_doc, 0);
-	CHECK(has(&s.said, "[/run runs  echo The mill; echo cost 5985 pounds >&2; exit 3  and adds"));
+	CHECK(has(&s.said, "[/run runs  /bin/echo The mill; echo cost 5985 pounds >&2; exit 3  and adds"));
 	do_line(&s, "/run");
 	CHECK_INT(s.c.t.n_doc, 1);
 	CHECK(strstr(s.c.t.doc[0].text.p, "The mill\ncost 5985 pounds\n") != NULL);
-	CHECK(!strncmp(s.c.t.doc[0].name, "$ echo The mill", 15));
+	CHECK(!strncmp(s.c.t.doc[0].name, "$ \xe2\x81\x84" "bin\xe2\x81\x84" "echo The mill", 24));
 	CHECK(has(&s.said, "[exit status 3; what it printed is a document]"));
 	do_line(&s, "/run");
 	CHECK_INT(s.c.t.n_doc, 1);   /* once */
