@@ -221,6 +221,7 @@ struct ui_session {
 };
 void ui_sessions(struct ui *, const struct ui_session *, size_t n, int64_t now);   /* now: seconds since 1970 */
 void ui_preview(struct ui *, int64_t id, const char *text, size_t n);
+void ui_unsent(const struct ui *, struct str *out);                  /* the queued messages and the draft, line by line */
 void ui_draft(struct ui *, const char *text, size_t n);             /* replaces the text of the input line */
 void ui_open_text(struct ui *, const char *title, const char *text, size_t n);   /* over the transcript, until Esc */
 void ui_say(struct ui *, const char *text);                          /* one line in the status row for some seconds: "copied 34 bytes" */

@@ -43,16 +43,10 @@ static void find(struct ui *u, int step)
 static void unqueue_all(struct ui *u)
 {
 	struct str s = {0};
-	size_t n;
-	const char *draft = input_text(&n);
 
 	if (!u->n_queue)
 		return;
-	for (size_t i = 0; i < u->n_queue; i++) {
-		str_add(&s, u->queue[i].p, u->queue[i].n);
-		str_adds(&s, i + 1 < u->n_queue || n ? "\n" : "");
-	}
-	str_add(&s, draft, n);
+	ui_unsent(u, &s);
 	while (u->n_queue)
 		queue_remove(u, u->n_queue - 1);
 	input_set(s.p, s.n);

@@ -106,6 +106,21 @@ void ui_submit(struct ui *u, const char *text, size_t n)
 	}
 }
 
+void ui_unsent(const struct ui *u, struct str *out)
+{
+	size_t n;
+	const char *draft = input_text(&n);
+
+	for (size_t i = 0; i < u->n_queue; i++) {
+		str_adds(out, out->n ? "\n" : "");
+		str_add(out, u->queue[i].p, u->queue[i].n);
+	}
+	if (n) {
+		str_adds(out, out->n ? "\n" : "");
+		str_add(out, draft, n);
+	}
+}
+
 void ui_submit_command(struct ui *u, const char *command)
 {
 	struct str draft = {0};

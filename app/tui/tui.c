@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -440,11 +441,13 @@ int tui_step(struct tui *t, double seconds)
 	struct pollfd fds[3] = {
 		{.fd = worker_fd(t->worker), .events = POLLIN}, {.fd = signals_fd(), .events = POLLIN}, {.fd = t->fd, .events = POLLIN},
 	};
-	double now = now_seconds(), wake = ui_wake(t->ui), until = now + seconds;
+	double now = now_seconds(), wake = ui_wake(t->ui), save = draft_save(t, now), until = now + seconds;
 
 	take_actions(t);
 	if (t->left)
 		return 0;
+	if (save > 0 && save < until)
+		until = save;
 	if (wake > 0 && wake < until)
 		until = wake;
 	if (ui_dirty(t->ui) && t->drawn + frame(t) < until)
@@ -549,6 +552,7 @@ int tui_open(struct tui **out, struct chat *c, int fd, int w, int h, const char 
 	if (worker_start(t->worker, e) < 0)
 		goto done;
 	take_events(t);
+	draft_restore(t);
 	take_typed_ahead(t);
 	rc = 0;
 done:
@@ -564,11 +568,16 @@ void tui_close(struct tui *t)
 {
 	if (!t)
 		return;
+	if (t->ui && t->signal)
+		draft_save(t, INFINITY);
+	else
+		draft_forget(t);
 	worker_close(t->worker);
 	if (t->signal)
 		t->chat->rc = 128 + t->signal;
 	if (t->ui)
 		ui_close(t->ui);
+	str_free(&t->saved);
 	if (t->display)
 		display_close(t->display);
 	if (t->store)

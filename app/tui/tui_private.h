@@ -33,6 +33,7 @@ struct tui {
 	struct { int32_t first, n; char name[64]; } mark[MARKS_MOST]; int n_mark;   /* documents that are in the cache, for its strip */
 	uint64_t memory;
 	double memory_at, drawn;
+	int keeps_draft; struct str saved; double saved_at;   /* what draft_file.c has written, and when */
 };
 
 /* tui.c */
@@ -41,6 +42,10 @@ void tui_measure(struct tui *);                       /* the terminal may have a
 void tui_commands(struct tui *);                      /* the table for ui_open() */
 void tui_look(struct tui *);                          /* the screen as the options want it: mouse, panel, answers */
 void tui_take(struct tui *, struct str *text);        /* what the user sent: a command of the screen, or the worker's */
+/* draft_file.c */
+void draft_restore(struct tui *);                     /* what a killed weir left becomes the draft */
+double draft_save(struct tui *, double now);          /* when it has to be called again; 0 = not before something is typed */
+void draft_forget(struct tui *);                      /* the screen is left in the ordinary way */
 /* session_lists.c */
 void tui_welcome(struct tui *);                       /* what one can do first, and the sessions used last */
 void tui_store(struct tui *);                         /* opens main's own connection to the store, if there is one; it only reads */

@@ -140,6 +140,22 @@ name="--continue shows what was said, at once"; pass all wait_for 30 shows 'line
 key C-d
 name="Ctrl-D ends with status 0, terminal as before"; pass all left_clean -- status_is 0
 
+# ---- killed with a draft ----
+
+kept_draft() { [ "$(cat "$dir/state/weir/draft" 2>/dev/null)" = "$1" ]; }
+start -s first --temp 0 -n 8
+wait_for 30 at_rest
+type_text 'never sent'
+wait_for 10 kept_draft 'never sent'
+kill -KILL "$(program)"
+wait_for 10 test -e "$dir/status"
+start -s first --temp 0 -n 8
+name="the draft of a killed weir is the draft again"; pass wait_for 30 shows '^> never sent'
+type_text ', or so'
+wait_for 10 kept_draft 'never sent, or so'
+key F10
+name="leaving in the ordinary way leaves none"; pass all left_clean -- test ! -e "$dir/state/weir/draft"
+
 # ---- deleting, and undoing it ----
 
 listed() { XDG_DATA_HOME="$dir/data" "$weir" sessions ls | grep -q " $1 "; }
@@ -199,7 +215,7 @@ wait_for 30 at_rest
 type_text 'from the line'
 wait_for 5 shows '^> from the line'
 key C-g
-name="Ctrl-G hands the draft to the editor"; pass all wait_for 10 shows '> from the line' -- shows '  and from the editor'
+name="Ctrl-G hands the draft to the editor"; pass all wait_for 10 shows '  and from the editor' -- shows '> from the line'
 key C-c
 key C-l
 name="Ctrl-L draws everything anew"; pass wait_for 5 at_rest

@@ -1,0 +1,92 @@
+/* app/tui/draft_file.c - what was typed and not sent yet, kept in a file for the next start after a crash (tui_private.h).
+ *
+ * The file holds the queued messages and the draft, as they would stand in the input line after a stop.  It is written at most once a
+ * second while it grows, and removed when the screen is left in the ordinary way.  A conversation that is not saved has none. */
+#include "app/tui/tui_private.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { DRAFT_MOST = 1 << 20 };
+#define EVERY 1.0
+
+/* The path; 0: this conversation leaves no draft. */
+static int draft_path(const struct tui *t, struct str *path)
+{
+	return t->keeps_draft && !user_path(path, DIR_STATE, "draft", NULL);
+}
+
+void draft_restore(struct tui *t)
+{
+	struct str path = {0}, text = {0};
+	struct err e = {0};
+
+	t->keeps_draft = t->chat->log && !t->chat->log->failed;
+	if (draft_path(t, &path) && !access(path.p, R_OK)) {
+		if (!read_whole(path.p, DRAFT_MOST, &text, &e) && text.n) {
+			ui_draft(t->ui, text.p, text.n);
+			ui_say(t->ui, "what was not sent when weir was killed is the draft again");
+		}
+		unlink(path.p);
+	}
+	str_free(&path);
+	str_free(&text);
+}
+
+/* Write the file anew: a crash leaves the old one or the new one. */
+static void write_draft(const struct str *path, const struct str *text)
+{
+	struct str fresh = {0};
+	int fd;
+
+	str_addf(&fresh, "%s.new", path->p);
+	if (!text->n) {
+		unlink(path->p);
+	} else if (!make_parents(path->p) && (fd = open(fresh.p, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600)) >= 0) {
+		int rc = write_all(fd, text->p, text->n);
+
+		if (close(fd) || rc || rename(fresh.p, path->p))
+			unlink(fresh.p);
+	}
+	str_free(&fresh);
+}
+
+double draft_save(struct tui *t, double now)
+{
+	struct str text = {0}, path = {0};
+	double due = 0;
+
+	if (!t->keeps_draft)
+		return 0;
+	ui_unsent(t->ui, &text);
+	if (text.n > DRAFT_MOST || (text.n == t->saved.n && (!text.n || !memcmp(text.p, t->saved.p, text.n)))) {
+		str_free(&text);
+		return 0;
+	}
+	/* What was sent must not come back: text that becomes less is written at once. */
+	if (now < t->saved_at + EVERY && text.n >= t->saved.n) {
+		due = t->saved_at + EVERY;
+		str_free(&text);
+	} else {
+		if (draft_path(t, &path))
+			write_draft(&path, &text);
+		str_free(&t->saved);
+		t->saved = text;
+		t->saved_at = now;
+	}
+	str_free(&path);
+	return due;
+}
+
+void draft_forget(struct tui *t)
+{
+	struct str path = {0};
+
+	if (draft_path(t, &path))
+		unlink(path.p);
+	str_free(&path);
+	str_free(&t->saved);
+}
