@@ -218,6 +218,9 @@ int store_check(struct store *s, struct str *report, struct err *e)
 	         "(SELECT depth FROM message p WHERE p.id=m.parent), 0)", "its depth in the tree is wrong", e) ||
 	    rule(&c, "SELECT id, 'message' FROM message m WHERE NOT EXISTS (SELECT 1 FROM session s WHERE s.id=m.session)",
 	         "its session is lost", e) ||
+	    rule(&c, "SELECT id, 'message' FROM message m WHERE beginning<>0 AND (beginning>=id OR NOT EXISTS (SELECT 1 FROM message b"
+	         " WHERE b.id=m.beginning AND length(CAST(b.text AS BLOB))+b.beginning_bytes>=m.beginning_bytes))",
+	         "the beginning of its text is lost", e) ||
 	    rule(&c, "SELECT id, 'session' FROM session s WHERE messages<>coalesce("
 	         "(SELECT depth FROM message m WHERE m.id=s.head), 0) OR head<>0 AND NOT EXISTS"
 	         " (SELECT 1 FROM message m WHERE m.id=s.head)",
@@ -236,7 +239,7 @@ int store_check(struct store *s, struct str *report, struct err *e)
 	    rule(&c, "SELECT content, 'text' FROM outline o WHERE NOT EXISTS (SELECT 1 FROM content c WHERE c.id=o.content)",
 	         "its pages and headings are there, itself it is not", e))
 		return -1;
-	if (sums(&c, "SELECT id, role, complete, text, token, stats, sum FROM message", message_sum_ok, "message",
+	if (sums(&c, "SELECT id, role, complete, text, token, stats, sum, beginning, beginning_bytes FROM message", message_sum_ok, "message",
 	         "its text or tokens are not what was saved", e) ||
 	    sums(&c, "SELECT session, key, sum, value FROM setting", setting_sum_ok, "session",
 	         "a setting is not what was saved", e) ||

@@ -67,10 +67,12 @@ int message_visible(struct store *s, int64_t session, int64_t message, struct er
 
 /* ---- messages ---- */
 
+/* A row's text is what follows its beginning. */
 static int64_t message_sum(int role, int complete, const void *text, size_t n_text, const void *token, size_t n_token,
-                           const void *stats, size_t n_stats)
+                           const void *stats, size_t n_stats, const struct beginning *b)
 {
 	uint64_t head[5] = {(uint64_t)role, (uint64_t)complete, n_text, n_token, n_stats};
+	uint64_t shared[2] = {(uint64_t)b->of, b->bytes};
 	XXH3_state_t *x = XXH3_createState();
 	uint64_t sum;
 
@@ -82,6 +84,8 @@ static int64_t message_sum(int role, int complete, const void *text, size_t n_te
 	XXH3_64bits_update(x, text, n_text);
 	XXH3_64bits_update(x, token, n_token);
 	XXH3_64bits_update(x, stats, n_stats);
+	if (b->of || b->bytes)
+		XXH3_64bits_update(x, shared, sizeof shared);
 	sum = XXH3_64bits_digest(x);
 	XXH3_freeState(x);
 	return (int64_t)sum;
@@ -89,20 +93,30 @@ static int64_t message_sum(int role, int complete, const void *text, size_t n_te
 
 int message_sum_ok(sqlite3_stmt *st, int first)
 {
+	struct beginning b = {sqlite3_column_int64(st, first + 6), (size_t)sqlite3_column_int64(st, first + 7)};
 	size_t n_text, n_token, n_stats;
 	const void *text = db_bytes(st, first + 2, 0, &n_text), *token = db_bytes(st, first + 3, 1, &n_token);
 	const void *stats = db_bytes(st, first + 4, 0, &n_stats);
 
 	return message_sum((int)sqlite3_column_int64(st, first), (int)sqlite3_column_int64(st, first + 1), text, n_text, token,
-	                   n_token, stats, n_stats) == sqlite3_column_int64(st, first + 5);
+	                   n_token, stats, n_stats, &b) == sqlite3_column_int64(st, first + 5);
 }
 
-struct writing { int64_t session; const struct stored_message *m; int64_t id; int64_t sum; size_t n_token; };
+int64_t message_sum_whole(sqlite3_stmt *st, int first, const char *text, size_t n_text)
+{
+	struct beginning none = {0};
+	size_t n_token, n_stats;
+	const void *token = db_bytes(st, first + 2, 1, &n_token), *stats = db_bytes(st, first + 3, 0, &n_stats);
+
+	return message_sum((int)sqlite3_column_int64(st, first), (int)sqlite3_column_int64(st, first + 1), text, n_text, token, n_token,
+	                   stats, n_stats, &none);
+}
+
+struct writing { int64_t session; const struct stored_message *m; int64_t id; size_t n_token; };
 
 static int writing_begin(struct writing *w, struct err *e)
 {
 	const struct stored_message *m = w->m;
-	const char *stats = m->stats ? m->stats : "";
 	uint64_t bytes;
 
 	if (m->role < ROLE_SYSTEM || m->role > ROLE_ASSISTANT)
@@ -111,9 +125,17 @@ static int writing_begin(struct writing *w, struct err *e)
 		return err_set(e, ERR_FIT, "a message of %zu bytes and %zu tokens is longer than the limit of %u bytes", m->n_text,
 		               m->n_token, DB_VALUE_MAX);
 	w->n_token = (size_t)bytes;
-	w->sum = message_sum(m->role, !!m->complete, m->n_text ? m->text : "", m->n_text, bytes ? (const void *)m->token : "",
-	                     w->n_token, stats, strlen(stats));
 	return 0;
+}
+
+/* Of the row that holds the message's text behind its beginning. */
+static int64_t writing_sum(const struct writing *w, const struct beginning *b)
+{
+	const struct stored_message *m = w->m;
+	const char *stats = m->stats ? m->stats : "";
+
+	return message_sum(m->role, !!m->complete, m->n_text ? m->text + b->bytes : "", m->n_text - b->bytes,
+	                   w->n_token ? (const void *)m->token : "", w->n_token, stats, strlen(stats), b);
 }
 
 static int make_title(struct store *s, const struct writing *w, struct err *e)
@@ -133,6 +155,7 @@ static int do_append(struct store *s, void *arg, struct err *e)
 	struct writing *w = arg;
 	const struct stored_message *m = w->m;
 	struct node parent = {0};
+	struct beginning b;
 	int64_t now = store_now();
 
 	if (session_exists(s, w->session, e))
@@ -144,13 +167,15 @@ static int do_append(struct store *s, void *arg, struct err *e)
 		if (node_get(s, m->parent, &parent, e) < 0)
 			return -1;
 	}
-	if (db_run(&s->db, e, "INSERT INTO message(parent, session, depth, role, complete, at, sum, stats, token, text)"
-	           " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)", "iiiiiiitbs", m->parent, w->session,
-	           (int64_t)db_small(parent.depth) + 1, (int64_t)m->role, (int64_t)!!m->complete, m->at ? m->at : now, w->sum,
-	           m->stats ? m->stats : "", m->token, w->n_token, m->text, m->n_text))
+	if (beginning_find(s, w->session, m, &b, e))
+		return -1;
+	if (db_run(&s->db, e, "INSERT INTO message(parent, session, depth, role, complete, at, sum, stats, token, text, beginning,"
+	           " beginning_bytes) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)", "iiiiiiitbsii", m->parent, w->session,
+	           (int64_t)db_small(parent.depth) + 1, (int64_t)m->role, (int64_t)!!m->complete, m->at ? m->at : now, writing_sum(w, &b),
+	           m->stats ? m->stats : "", m->token, w->n_token, m->text + b.bytes, m->n_text - b.bytes, b.of, (int64_t)b.bytes))
 		return -1;
 	w->id = sqlite3_last_insert_rowid(s->db.h);
-	if (index_add(s, w->id, m->text, m->n_text, e))
+	if (index_add(s, w->id, m->text + b.bytes, m->n_text - b.bytes, e))
 		return -1;
 	if (db_run(&s->db, e, "UPDATE session SET head=?2, messages=?3, used=?4, turn=" NEXT_TURN " WHERE id=?1", "iiii",
 	           w->session, w->id, (int64_t)db_small(parent.depth) + 1, now))
@@ -172,6 +197,7 @@ static int do_update(struct store *s, void *arg, struct err *e)
 {
 	struct writing *w = arg;
 	const struct stored_message *m = w->m;
+	const struct beginning none = {0};
 	sqlite3_stmt *st = db_query(&s->db, e, "SELECT role, text FROM message WHERE id=?1", "i", w->id);
 	int rc, same = 0;
 
@@ -192,7 +218,7 @@ static int do_update(struct store *s, void *arg, struct err *e)
 	if (rc)
 		return -1;
 	if (db_run(&s->db, e, "UPDATE message SET complete=?2, sum=?3, stats=?4, token=?5, text=?6 WHERE id=?1", "iiitbs",
-	           w->id, (int64_t)!!m->complete, w->sum, m->stats ? m->stats : "", m->token, w->n_token, m->text, m->n_text))
+	           w->id, (int64_t)!!m->complete, writing_sum(w, &none), m->stats ? m->stats : "", m->token, w->n_token, m->text, m->n_text))
 		return -1;
 	return same ? 0 : index_add(s, w->id, m->text, m->n_text, e);
 }
@@ -235,12 +261,16 @@ int session_set_head(struct store *s, int64_t session, int64_t message, struct e
 
 /* ---- reading messages ---- */
 
-#define MESSAGE_COLUMNS "id, parent, at, role, complete, text, token, stats, sum"
+#define MESSAGE_COLUMNS "id, parent, at, role, complete, text, token, stats, sum, beginning, beginning_bytes"
+
+/* What a row is read into: the tokens, and the text where the row does not hold all of it. */
+struct reading { struct tokens token; char *whole; };
 
 /* The row as the caller sees it.  Tokens whose checksum is wrong are left out: damaged text can still be read, but damaged tokens
  * would be computed with. */
-static int message_of(sqlite3_stmt *st, struct stored_message *out, struct tokens *token, struct err *e)
+static int message_of(struct store *s, sqlite3_stmt *st, struct stored_message *out, struct reading *r, struct err *e)
 {
+	struct tokens *token = &r->token;
 	size_t n;
 	const void *bytes = db_bytes(st, 6, 1, &n);
 
@@ -272,7 +302,9 @@ static int message_of(sqlite3_stmt *st, struct stored_message *out, struct token
 	out->n_token = token->n;
 	out->stats = db_text(st, 7);
 	out->text = db_bytes(st, 5, 0, &out->n_text);
-	return 0;
+	if (!sqlite3_column_int64(st, 9))
+		return 0;
+	return beginning_add(s, out->id, sqlite3_column_int64(st, 9), sqlite3_column_int64(st, 10), &r->whole, &out->text, &out->n_text, e);
 }
 
 struct ids { int64_t *id; size_t n, cap; };
@@ -294,7 +326,7 @@ static int ids_add(struct ids *l, int64_t id, struct err *e)
 /* In the order of the list, or from its end. */
 static int give_messages(struct store *s, const struct ids *l, int backwards, message_fn *fn, void *ud, struct err *e)
 {
-	struct tokens token = {0};
+	struct reading r = {.whole = NULL};
 	int rc = 0;
 
 	for (size_t i = 0; i < l->n && !rc; i++) {
@@ -304,13 +336,14 @@ static int give_messages(struct store *s, const struct ids *l, int backwards, me
 
 		rc = st ? db_step(&s->db, st, e) : -1;
 		if (rc > 0) {
-			rc = message_of(st, &m, &token, e);
+			rc = message_of(s, st, &m, &r, e);
 			if (!rc && fn(&m, ud))
 				rc = 1;
 		}
 		db_put(&s->db, st);
 	}
-	tokens_free(&token);
+	tokens_free(&r.token);
+	free(r.whole);
 	return rc < 0 ? -1 : 0;
 }
 

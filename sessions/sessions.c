@@ -183,7 +183,7 @@ static int do_delete(struct store *s, void *arg, struct err *e)
 	int64_t id = *(int64_t *)arg;
 	int removed = 0;
 
-	if (session_exists(s, id, e) || inherit_shown(s, id, e) || unindex(s, id, &removed, e))
+	if (session_exists(s, id, e) || inherit_shown(s, id, e) || beginnings_keep(s, id, e) || unindex(s, id, &removed, e))
 		return -1;
 	if (removed && (db_run(&s->db, e, "DELETE FROM message WHERE session=?1", "i", id) || index_purge(s, e)))
 		return -1;

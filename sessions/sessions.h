@@ -90,7 +90,7 @@ int  doc_helper(int argc, char **argv);
 /* What the jail consists of on this machine, as a list; -1: there is none, and *e says why. */
 int  doc_jail(struct str *out, struct err *e);
 
-/* ---- the store (store.c: opening; session_rows.c, sessions.c, names.c, messages.c, settings.c, documents.c, outlines.c, library.c; search.c; export.c; check.c) ---- */
+/* ---- the store (store.c: opening; session_rows.c, sessions.c, names.c, messages.c, beginnings.c, settings.c, documents.c, outlines.c, library.c; search.c; export.c; check.c) ---- */
 
 struct store;
 struct store_options {

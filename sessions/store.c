@@ -42,7 +42,7 @@ static const char sql_tables[] =
 	" parent INTEGER NOT NULL,"
 	" session INTEGER NOT NULL,"              /* that it was written in; another one that shows it when that is deleted */
 	" depth INTEGER NOT NULL, role INTEGER NOT NULL, complete INTEGER NOT NULL, at INTEGER NOT NULL,"
-	" sum INTEGER NOT NULL,"                  /* XXH3 of role, complete, text, token, stats */
+	" sum INTEGER NOT NULL,"                  /* XXH3 of role, complete, text, token, stats, beginning */
 	" stats TEXT NOT NULL, token BLOB NOT NULL, text TEXT NOT NULL) STRICT;"
 	"CREATE INDEX message_session ON message(session, parent);"
 	"CREATE TABLE setting(session INTEGER NOT NULL, key TEXT NOT NULL, sum INTEGER NOT NULL, value BLOB NOT NULL,"
@@ -68,11 +68,18 @@ static const char sql_outlines[] =
 	"ALTER TABLE document ADD COLUMN file BLOB NOT NULL DEFAULT x'';"   /* SHA-256 of the file; empty: none is known */
 	"ALTER TABLE document ADD COLUMN path BLOB NOT NULL DEFAULT x'';";
 
+/* Of a question that begins like another: that one, and how many bytes; text has the rest (beginnings.c). */
+static const char sql_beginnings[] =
+	"ALTER TABLE message ADD COLUMN beginning INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE message ADD COLUMN beginning_bytes INTEGER NOT NULL DEFAULT 0;"
+	"CREATE INDEX message_beginning ON message(beginning) WHERE beginning<>0;";
+
 const struct migration store_migrations[] = {
 	{sql_tables, NULL},            /* 1: sessions, messages, documents */
 	{sql_find, index_rebuild},     /* 2: full text search */
 	{sql_outlines, NULL},          /* 3: marks of documents, and the files that they were read from */
 	{passage_tables, NULL},        /* 4: the index of passages */
+	{sql_beginnings, NULL},        /* 5: what questions have in common is stored once */
 };
 const int store_version = sizeof store_migrations / sizeof *store_migrations;
 

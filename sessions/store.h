@@ -7,6 +7,7 @@
  *     sessions.c      making, naming, forking and deleting them
  *     names.c         names, titles, finding by them
  *     messages.c      the tree of messages
+ *     beginnings.c    what long questions have in common
  *     sums.c          checksums
  *     settings.c      values that a session stores by name
  *     documents.c     documents of a session
@@ -81,8 +82,21 @@ int  node_get(struct store *, int64_t id, struct node *, struct err *); /* 1, 0 
 int  message_none(struct err *, int64_t session, int64_t id);           /* says so; -1 */
 int  message_lost(struct store *, int64_t id, struct err *);            /* says that the chain ends there; -1 */
 int  message_visible(struct store *, int64_t session, int64_t message, struct err *);   /* 1, 0, -1 */
-int  message_sum_ok(sqlite3_stmt *, int first_column);                  /* role, complete, text, token, stats, sum */
+int  message_sum_ok(sqlite3_stmt *, int first_column);                  /* role, complete, text, token, stats, sum,
+                                                                           beginning, beginning_bytes */
+/* The sum of a row that gets its whole text; columns from the first on: role, complete, token, stats. */
+int64_t message_sum_whole(sqlite3_stmt *, int first_column, const char *text, size_t n_text);
 int  session_base(struct store *, int64_t session, int64_t *base, struct err *);
+
+/* beginnings.c */
+/* The first bytes of another message's text, which a message does not store again; of = 0: none. */
+struct beginning { int64_t of; size_t bytes; };
+/* Inside a transaction: what a question that is to be stored has in common with the one before it. */
+int  beginning_find(struct store *, int64_t session, const struct stored_message *, struct beginning *, struct err *);
+/* Message id has *text behind `bytes` bytes of another one: *text becomes the whole, in *whole, which the caller frees at last. */
+int  beginning_add(struct store *, int64_t id, int64_t of, int64_t bytes, char **whole, const char **text, size_t *n, struct err *);
+/* Inside the transaction that deletes the messages of a session: messages that stay get back what they shared with them. */
+int  beginnings_keep(struct store *, int64_t deleted, struct err *);
 
 /* sums.c */
 /* Checksum of a row's two parts: structure is SQLite's to check, that a value is the one that was saved is not. */

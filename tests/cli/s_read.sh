@@ -158,6 +158,32 @@ name="the end is said"; pass wait_for 20 shows "the end of '.*slow'"
 key C-d
 name="Ctrl-D quits"; pass wait_for 20 ended
 
+# ---- questions beside a text, in a session: each is stored, the text once ----
+
+answers() { [ "$(screen | grep -c '^\[[0-9]* tokens, ')" = "$1" ]; }
+pour 9000
+start_read --line -s beside "$dir/slow"
+wait_for 30 shows 'waiting for more'
+key C-c
+wait_for 10 shows 'paused after'
+ask 'Who turned?'
+wait_for 20 answers 1
+ask "/more"
+wait_for 20 shows 'waiting for more'
+key C-c
+wait_for 10 prompt
+ask 'What turned?'
+name="a second question is answered beside the text"; pass wait_for 20 answers 2
+stop_pouring
+key C-d
+wait_for 20 ended
+stored=$(find "$dir" -name chat.db)
+is "its text is stored once" 1 "$(grep -ao "$(text 500 | sed -n 4p)" "$stored" | wc -l)"
+XDG_DATA_HOME=${stored%/weir/chat.db} "$weir" sessions export txt beside >"$dir/one" 2>"$dir/err" </dev/null
+text 9000 >"$dir/two"
+if grep -q 'What turned?' "$dir/one" && [ "$(grep -cFf "$dir/two" "$dir/one")" -ge "$(wc -l <"$dir/two")" ]; then ok "and the session has all of it before the last question"
+else bad "and the session has all of it before the last question" "$(head -c 300 "$dir/one"; cat "$dir/err")"; fi
+
 # ---- the full screen ----
 
 at_rest() { case $(last_line) in 'F1 Help'*) ;; *) return 1 ;; esac; }

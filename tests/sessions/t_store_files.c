@@ -513,11 +513,26 @@ TEST(older_files_are_brought_up_to_date)
 		CHECK_INT(passages_find(x, &text, 1, "ancient", 7, hit, 2, &err), 1);
 		passage_index_close(x);
 	}
+	/* What format 5 has: long questions share what they begin with. */
+	{
+		struct str text = {0};
+		struct stored_message m = {.role = ROLE_USER};
+		int64_t q, of = 0;
+
+		for (int i = 0; i < 500; i++)
+			str_adds(&text, "ancient lines ");
+		m.text = text.p;
+		m.n_text = text.n;
+		OK(message_append(s, id, &m, &q, e));
+		OK(message_append(s, id, &m, &q, e));
+		CHECK(db_find(&s->db, &err, &of, "SELECT beginning FROM message WHERE id=?1", "i", q) == 1 && of == q - 1);
+		str_free(&text);
+	}
 	/* Deleted is deleted there, too. */
 	OK(session_delete(s, id, e));
 	CHECK(!on_disk(p.dir, "ancient"));
 	place_remove(&p);
-	CHECK_INT(store_version, 4);   /* a new format: extend this test and make_old() */
+	CHECK_INT(store_version, 5);   /* a new format: extend this test and make_old() */
 }
 
 TEST(marks_and_files_are_kept_with_documents)
