@@ -41,17 +41,11 @@ static struct num mass_text(float v)
 	return out;
 }
 
-void flow_draw(const struct cache_pane *p, const struct area *a)
+/* Tokens that came, moved and went, the newest first. */
+static void examples_draw(const struct cache_pane *p, const struct area *a)
 {
 	const struct ui_cache *c = &p->c;
 
-	if (a->w >= 39)
-		area_putf(a, 0, 0, ST_TEXT, "in %5s/s  moved %5s/s  out %5s/s", rate_text(c->in_rate).s, rate_text(c->moved_rate).s,
-		          rate_text(c->out_rate).s);
-	else
-		area_putf(a, 0, 0, ST_TEXT, "in %5s out %5s/s", rate_text(c->in_rate).s, rate_text(c->out_rate).s);
-	if (!c->n_flow && c->evicted <= 0 && c->thinned <= 0)
-		put_left(a, 0, 1, a->w, ST_FAINT, "nothing is evicted so far", 25, p->ascii);
 	/* The newest first. */
 	for (int i = 0; i < c->n_flow; i++) {
 		const struct ui_flow *f = &c->flow[c->n_flow - 1 - i];
@@ -63,13 +57,29 @@ void flow_draw(const struct cache_pane *p, const struct area *a)
 			snprintf(ring, sizeof ring, "%s->", f->ring > 0 ? num_short(f->ring).s : "");
 		else
 			snprintf(ring, sizeof ring, "->%s", f->ring > 0 ? num_short(f->ring).s : "");
-		area_putf(a, 0, 1 + i, f->what == FLOW_OUT ? ST_EVICTED : ST_FAINT, "%s",
+		area_putf(a, 0, i, f->what == FLOW_OUT ? ST_EVICTED : ST_FAINT, "%s",
 		          f->what == FLOW_IN ? "in" : f->what == FLOW_MOVED ? "moved" : "out");
-		x = put_right(a, 6, 1 + i, 4, ST_FAINT, ring);
-		x = put_right(a, x + 1, 1 + i, a->w >= 60 ? 13 : 9, ST_TEXT, num_fit(f->token, a->w >= 60 ? 13 : 9).s);
-		x = put_right(a, x + 1, 1 + i, 7, ST_TEXT, mass_text(f->mass).s);
-		put_left(a, x + 1, 1 + i, a->w - x - 1, f->what == FLOW_OUT ? ST_EVICTED : ST_TEXT, text, strlen(text), p->ascii);
+		x = put_right(a, 6, i, 4, ST_FAINT, ring);
+		x = put_right(a, x + 1, i, a->w >= 60 ? 13 : 9, ST_TEXT, num_fit(f->token, a->w >= 60 ? 13 : 9).s);
+		x = put_right(a, x + 1, i, 7, ST_TEXT, mass_text(f->mass).s);
+		put_left(a, x + 1, i, a->w - x - 1, f->what == FLOW_OUT ? ST_EVICTED : ST_TEXT, text, strlen(text), p->ascii);
 	}
+}
+
+void flow_draw(const struct cache_pane *p, const struct area *a)
+{
+	const struct ui_cache *c = &p->c;
+	struct area rest;
+
+	if (a->w >= 39)
+		area_putf(a, 0, 0, ST_TEXT, "in %5s/s  moved %5s/s  out %5s/s", rate_text(c->in_rate).s, rate_text(c->moved_rate).s,
+		          rate_text(c->out_rate).s);
+	else
+		area_putf(a, 0, 0, ST_TEXT, "in %5s out %5s/s", rate_text(c->in_rate).s, rate_text(c->out_rate).s);
+	if (!c->n_flow && c->evicted <= 0 && c->thinned <= 0)
+		put_left(a, 0, 1, a->w, ST_FAINT, "nothing is evicted so far", 25, p->ascii);
+	rest = area_part(a, 0, 1, a->w, a->h - 1);
+	examples_draw(p, &rest);
 }
 
 /* ---- what the last token read, what the pane costs ---- */

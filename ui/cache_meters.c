@@ -29,7 +29,7 @@ static struct meter_form meter_form(int w)
 	return (struct meter_form){0, 0, w >= 18 ? 4 : 0, 0, 0};
 }
 
-static void draw_bar(const struct area *a, int x, int y, int w, const struct ui_region *r, int32_t ctx)
+static void draw_bar(const struct area *a, int x, int y, int w, unsigned style, const struct ui_region *r, int32_t ctx)
 {
 	struct str text = {0};
 	int64_t most = r->slots > 0 ? r->slots : ctx, fill = r->fill > 0 ? r->fill : 0;
@@ -44,7 +44,7 @@ static void draw_bar(const struct area *a, int x, int y, int w, const struct ui_
 	}
 	area_cell(a, x, y, '[', ST_FAINT, 0);
 	area_cell(a, x + w - 1, y, ']', ST_FAINT, 0);
-	area_fill(a, x + 1, y, full, ST_METER, '|');
+	area_fill(a, x + 1, y, full, style, '|');
 	if (r->slots > 0)
 		str_addf(&text, "%s/%s", num_count(r->fill).s, num_count(r->slots).s);
 	else
@@ -63,7 +63,7 @@ static void draw_bar(const struct area *a, int x, int y, int w, const struct ui_
 		at = inner - (int)text.n;
 		area_text(a, x + 1 + at, y, ST_TEXT, text.p, text.n);
 		if (full > at)
-			area_restyle(a, x + 1 + at, y, full - at, ST_METER | STYLE_BOLD);
+			area_restyle(a, x + 1 + at, y, full - at, style | STYLE_BOLD);
 	}
 	str_free(&text);
 }
@@ -75,12 +75,12 @@ static void draw_meter(const struct cache_pane *p, const struct area *a, int x, 
 	int rest = (f.stride ? f.stride + 1 : 0) + (f.att ? f.att + 1 + 4 * f.labels : 0) + (f.span ? f.span + 1 : 0), bar;
 	char text[64];
 
-	area_cell(a, x, y, r->letter, ST_STRONG, 0);
+	area_cell(a, x, y, r->letter, p->color ? part_style(p, i) | STYLE_BOLD : ST_STRONG, 0);
 	x += 2;
 	if (f.name)
 		x = put_left(a, x, y, f.name, ST_TEXT, p->name[i], strlen(p->name[i]), p->ascii);
 	bar = w - 2 - f.name - rest;
-	draw_bar(a, x, y, bar, r, p->c.ctx);
+	draw_bar(a, x, y, bar, p->color ? part_style(p, i) : ST_METER, r, p->c.ctx);
 	x += bar > 0 ? bar : 0;
 	if (f.stride) {
 		if (r->stride > 1)
@@ -149,16 +149,6 @@ void numbers_draw(const struct cache_pane *p, const struct area *a, int y, int m
 		          num_short(c->evicted).s);
 	else
 		area_putf(a, 0, y, ST_TEXT, "seen %5s kept %4s", num_short(c->seen).s, kept.s);
-}
-
-void numbers_draw_block(const struct cache_pane *p, const struct area *a)
-{
-	const struct ui_cache *c = &p->c;
-
-	area_putf(a, 0, 0, ST_TEXT, "seen    %9s kept    %7s (%4s)", num_fit(c->seen, 9).s, num_fit(c->kept, 7).s,
-	          num_percent(of_seen(p, c->kept)).s);
-	area_putf(a, 0, 1, ST_TEXT, "evicted %9s thinned %7s", num_fit(c->evicted, 9).s, num_fit(c->thinned, 7).s);
-	area_putf(a, 0, 2, ST_TEXT, "memory  %9s of %9s", num_bytes(c->bytes).s, num_bytes(c->bytes_most).s);
 }
 
 void kept_by_draw(const struct cache_pane *p, const struct area *a, int y)

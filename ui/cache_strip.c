@@ -69,7 +69,7 @@ void cell_columns(const struct cache_pane *p, int64_t from, int64_t span, int w,
 
 int strip_rows(const struct cache_pane *p, int axis)
 {
-	return 2 + (axis != 0) + (p->c.n_mark > 0);
+	return 1 + !p->color + (axis != 0) + (p->c.n_mark > 0);
 }
 
 static void draw_mark_row(const struct cache_pane *p, const struct area *a, int y, int64_t from, int64_t span)
@@ -131,10 +131,12 @@ void strip_draw(const struct cache_pane *p, const struct area *all, int left, in
 		if (sum && !most)
 			most = 1;
 		where = p->where[best];
-		area_cell(&a, x, y, shade(p, most), heat_style(most), 0);
-		area_cell(&a, x, y + 1, where == 255 ? ' ' : where < p->c.n_region ? p->c.region[where].letter : '?', ST_TEXT, 0);
+		area_cell(&a, x, y, shade(p, most), p->color && where != 255 ? part_style(p, where) : heat_style(most), 0);
+		/* Where there are no colours, letters tell the parts apart. */
+		if (!p->color)
+			area_cell(&a, x, y + 1, where == 255 ? ' ' : where < p->c.n_region ? p->c.region[where].letter : '?', ST_TEXT, 0);
 	}
-	draw_mark_row(p, &a, y + 2, from, span);
+	draw_mark_row(p, &a, y + 1 + !p->color, from, span);
 }
 
 /* ---- attention over time ---- */
@@ -166,7 +168,7 @@ void history_draw(const struct cache_pane *p, const struct area *a)
 	for (int r = 0; r < p->c.n_region; r++) {
 		int n = p->n_past < (uint64_t)w ? (int)p->n_past : w, most = 1;
 
-		area_cell(a, 0, 1 + r, p->c.region[r].letter, ST_STRONG, 0);
+		area_cell(a, 0, 1 + r, !p->full && p->color && !p->ascii ? 0x25a0 : p->c.region[r].letter, p->color ? part_style(p, r) | STYLE_BOLD : ST_STRONG, 0);
 		for (int i = 0; i < n; i++) {
 			uint16_t v = p->past[(p->n_past - 1 - (uint64_t)i) % HISTORY][r];
 			if (v != NOT_OBSERVED && v > most)
@@ -176,7 +178,7 @@ void history_draw(const struct cache_pane *p, const struct area *a)
 			uint16_t v = p->past[(p->n_past - 1 - (uint64_t)i) % HISTORY][r];
 			int level = v == NOT_OBSERVED ? 0 : (int)((int64_t)v * 255 / most);
 
-			area_cell(a, 2 + w - 1 - i, 1 + r, v == NOT_OBSERVED ? '-' : ladder(p, level), v == NOT_OBSERVED ? ST_FAINT : ST_METER, 0);
+			area_cell(a, 2 + w - 1 - i, 1 + r, v == NOT_OBSERVED ? '-' : ladder(p, level), v == NOT_OBSERVED ? ST_FAINT : p->color ? part_style(p, r) : ST_METER, 0);
 		}
 		put_right(a, a->w - 5, 1 + r, 5, ST_TEXT, num_percent((double)p->c.region[r].share).s);
 	}

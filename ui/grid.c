@@ -305,6 +305,8 @@ static const struct { char letter; const char *name; } style_name[ST_COUNT] = {
 	[ST_TITLE] = { 'T', "title" },           [ST_SELECTED] = { 'x', "selected" },
 	[ST_MATCH] = { 'm', "match" },           [ST_PROMPT] = { 'p', "prompt" },
 	[ST_EVICTED] = { 'g', "evicted" },             [ST_METER] = { 'M', "meter" },
+	[ST_PART] = { '(', "part 0" },                  [ST_PART + 1] = { ')', "part 1" },
+	[ST_PART + 2] = { '[', "part 2" },              [ST_PART + 3] = { ']', "part 3" },
 	[ST_HEAT] = { '0', "heat 0" },           [ST_HEAT + 1] = { '1', "heat 1" },
 	[ST_HEAT + 2] = { '2', "heat 2" },       [ST_HEAT + 3] = { '3', "heat 3" },
 	[ST_HEAT + 4] = { '4', "heat 4" },       [ST_HEAT + 5] = { '5', "heat 5" },

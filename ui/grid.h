@@ -23,10 +23,11 @@ enum style {
 	ST_PROMPT,                    /* the mark before the input line */
 	ST_EVICTED,                      /* evicted words */
 	ST_METER,                     /* filled part of a meter */
-	ST_HEAT,                      /* the first of HEATS steps from little to much */
+	ST_PART,                      /* the first of PARTS_OF_CACHE colours: the parts of the cache, the pinned one first */
+	ST_HEAT = ST_PART + 4,        /* the first of HEATS steps from little to much */
 	ST_COUNT = ST_HEAT + 8
 };
-enum { HEATS = 8 };
+enum { HEATS = 8, PARTS_OF_CACHE = ST_HEAT - ST_PART };
 /* Added to a style. */
 enum { STYLE_MASK = 0xff, STYLE_REVERSE = 0x100, STYLE_BOLD = 0x200, STYLE_FAINT = 0x400, STYLE_UNDER = 0x800 };
 

@@ -1,9 +1,9 @@
 /* ui/pane_cache.c - the pane of the cache: posted figures, and its two small forms.
  *
- *   the bar, above the input line (about six rows)      the side panel, beside the transcript (40 to 48 columns)
- *     meters of the regions, two a row if need be         policy, meters, numbers, entries read, flow,
- *     the strip: all positions and what is kept of them   attention over time, strip, what the panel costs
- *     seen, kept, evicted, memory
+ *   the bar, above the input line (about four rows)     the side panel, beside the transcript (40 to 48 columns)
+ *     what it remembers, in one row                       boxes: what it remembers, forgot, looks at; the strip; attention over
+ *     the strip: all positions and what is kept of them   time; examples; a plain legend; what the panel costs
+ *     the parts that its colours or letters stand for
  *
  * The full form is in pane_cache_full.c, the parts in cache_*.c.  Posted figures are copied and brought within bounds
  * here: the parts rely on it.  `?` shows the legend. */
@@ -154,23 +154,21 @@ static int nothing_yet(const struct cache_pane *p, const struct area *a)
 }
 
 /* The legend, as far as there is room. */
-static void small_legend(struct cache_pane *p, unsigned of, const struct area *a)
+static void small_legend(struct cache_pane *p, const struct area *a)
 {
 	struct lines legend = {0};
 
-	legend_lay_out(p, of, a->w, &legend);
+	legend_plain(p, a->w, &legend);
 	p->legend_more = (int)legend.n_line - a->h;
 	p->legend_top = within(p->legend_top, 0, p->legend_more > 0 ? p->legend_more : 0);
-	legend_draw(&legend, a, (size_t)p->legend_top);
+	for (size_t i = (size_t)p->legend_top; i < legend.n_line && i - (size_t)p->legend_top < (size_t)a->h; i++)
+		lines_draw(&legend, i, a, 0, (int)(i - (size_t)p->legend_top));
 	if (p->legend_top < p->legend_more && a->h > 0)
 		put_right(a, a->w - 6, a->h - 1, 6, ST_NOTICE, p->ascii ? " v j k" : " \xe2\x96\xbc j k");
 	lines_free(&legend);
 }
 
 /* ---- the bar ---- */
-
-#define BAR_LEGEND (LEGEND_METERS | LEGEND_NUMBERS | LEGEND_STRIP)
-#define SIDE_LEGEND (BAR_LEGEND | LEGEND_HISTORY | LEGEND_FLOW | LEGEND_READS | LEGEND_COST)
 
 int cache_pane_rows(const struct pane *pane, int w)
 {
@@ -180,9 +178,9 @@ int cache_pane_rows(const struct pane *pane, int w)
 
 	if (!p->posted)
 		return 1;
-	rows = meters_rows(p, w, 1) + strip_rows(p, 0) + 1;
-	if (p->legend) {
-		legend_lay_out(p, BAR_LEGEND, w, &legend);
+	rows = 1 + strip_rows(p, 0) + 1;
+	if (p->legend > 0) {
+		legend_plain(p, w, &legend);
 		rows += (int)legend.n_line;
 		lines_free(&legend);
 	}
@@ -193,7 +191,7 @@ void cache_pane_draw_bar(struct pane *pane, const struct area *a)
 {
 	struct cache_pane *p = (struct cache_pane *)pane;
 	struct area part;
-	int y = 0, left = a->h, n;
+	int y = 0, rows;
 
 	if (a->w < 1 || a->h < 1)
 		return;
@@ -201,25 +199,19 @@ void cache_pane_draw_bar(struct pane *pane, const struct area *a)
 	p->full = 0;
 	if (nothing_yet(p, a))
 		return;
-	/* Room goes to the numbers, then meters, then the strip. */
-	left--;
-	n = meters_rows(p, a->w, 1);
-	n = n < left ? n : left;
-	part = area_part(a, 0, y, a->w, n);
-	meters_draw(p, &part, 1);
-	y += n;
-	left -= n;
-	n = strip_rows(p, 0) < left ? strip_rows(p, 0) : left;
-	if (n >= 1) {
-		part = area_part(a, 0, y, a->w, n);
+	words_row(p, a, y++);
+	rows = strip_rows(p, 0) < a->h - y ? strip_rows(p, 0) : a->h - y;
+	if (rows > 0) {
+		part = area_part(a, 0, y, a->w, rows);
 		strip_draw(p, &part, 0, 0, 0, 0);
-		y += n;
-		left -= n;
+		y += rows;
 	}
-	numbers_draw(p, a, y++, 0);
-	if (p->legend && left > 0) {
-		part = area_part(a, 0, y, a->w, left);
-		small_legend(p, BAR_LEGEND, &part);
+	if (y < a->h)
+		parts_draw(p, a, y++);
+	p->small_seen = p->legend > 0 && y < a->h;
+	if (p->small_seen) {
+		part = area_part(a, 0, y, a->w, a->h - y);
+		small_legend(p, &part);
 	}
 }
 
@@ -234,11 +226,31 @@ static int take(const struct area *a, int *y, int rows, int gap, struct area *pa
 	return 1;
 }
 
+/* A thin rule with a title in it. */
+static void box_title(const struct cache_pane *p, const struct area *a, const char *title)
+{
+	area_fill(a, 0, 0, a->w, ST_RULE, p->ascii ? '-' : 0x2500);
+	area_cell(a, 1, 0, ' ', ST_RULE, 0);
+	area_cell(a, area_text(a, 2, 0, ST_TITLE, title, strlen(title)), 0, ' ', ST_RULE, 0);
+}
+
+/* A titled box of as many rows; 0: there is no room for it. */
+static int take_box(const struct cache_pane *p, const struct area *a, int *y, int rows, const char *title, struct area *part)
+{
+	struct area head;
+
+	if (*y + 1 + rows > a->h || !take(a, y, 1, 0, &head))
+		return 0;
+	box_title(p, &head, title);
+	return take(a, y, rows, a->h >= 30, part);
+}
+
 void cache_pane_draw_side(struct pane *pane, const struct area *all)
 {
 	struct cache_pane *p = (struct cache_pane *)pane;
 	struct area a = *all, part;
-	int y = 0, gap = all->h >= 30;
+	struct lines legend = {0};
+	int y = 0, rows;
 
 	if (a.w < 1 || a.h < 1)
 		return;
@@ -246,36 +258,42 @@ void cache_pane_draw_side(struct pane *pane, const struct area *all)
 	p->full = 0;
 	if (nothing_yet(p, &a))
 		return;
-	if (a.h >= 10) {
-		int x = area_text(&a, 0, 0, ST_TITLE, "cache ", 6);
-		put_left(&a, x, 0, a.w - x, ST_FAINT, p->kv, strlen(p->kv), p->ascii);
-		y++;
-	}
 	/* The cost of the panel is always shown. */
-	if (a.h >= 6) {
+	if (a.h >= 8) {
 		cost_draw(p, &a, a.h - 1);
 		a.h--;
 	}
-	if (take(&a, &y, meters_rows(p, a.w, 0), gap, &part))
-		meters_draw(p, &part, 0);
-	if (a.w >= 36 && take(&a, &y, NUMBERS_ROWS, gap, &part))
-		numbers_draw_block(p, &part);
+	if (take_box(p, &a, &y, WORDS_ROWS, "memory of the model", &part))
+		words_draw(p, &part);
 	else if (take(&a, &y, 1, 0, &part))
-		numbers_draw(p, &part, 0, 0);
-	if (p->legend) {
+		words_row(p, &part, 0);
+	p->small_seen = p->legend > 0;
+	if (p->small_seen) {
 		part = area_part(&a, 0, y, a.w, a.h - y);
-		small_legend(p, SIDE_LEGEND, &part);
+		small_legend(p, &part);
 		return;
 	}
-	if (take(&a, &y, strip_rows(p, 0), gap, &part))
+	if (take_box(p, &a, &y, strip_rows(p, 0) + 1, "the conversation, oldest left", &part)) {
 		strip_draw(p, &part, 0, 0, 0, 0);
-	if (take(&a, &y, history_rows(p), gap, &part))
+		parts_draw(p, &part, part.h - 1);
+	}
+	if (cache_observed(p) && take_box(p, &a, &y, history_rows(p) - 1, "where it looks, over time", &part)) {
+		part.y--, part.h++;   /* the history has a title of its own, which the box replaces */
 		history_draw(p, &part);
-	if (take(&a, &y, 1, gap, &part))
-		reads_draw(p, &part, 0);
-	/* Examples, as far as there is room. */
-	part = area_part(&a, 0, y, a.w, flow_rows(p));
-	flow_draw(p, &part);
+		part.h = 1;
+		box_title(p, &part, "where it looks, over time");
+	}
+	/* Examples and the legend, as far as there is room. */
+	if (went_rows(p) && take_box(p, &a, &y, went_rows(p), "last words that", &part))
+		went_draw(p, &part);
+	legend_plain(p, a.w, &legend);
+	rows = (int)legend.n_line;
+	p->small_seen = !p->legend && y + rows <= a.h && a.h >= 20;
+	if (p->small_seen) {
+		part = area_part(&a, 0, a.h - rows, a.w, rows);
+		small_legend(p, &part);
+	}
+	lines_free(&legend);
 }
 
 /* ---- keys ---- */
@@ -285,9 +303,9 @@ static enum pane_key small_key(struct cache_pane *p, const struct key *k)
 	int32_t cp = k->code == K_CHAR && !(k->mods & (KEY_CTRL | KEY_ALT)) ? k->cp : 0;
 
 	if (cp == '?') {
-		p->legend = !p->legend;
+		p->legend = p->small_seen ? -1 : 1;
 		p->legend_top = 0;
-	} else if (!p->legend) {
+	} else if (p->legend <= 0) {
 		return PANE_NOT_MINE;
 	} else if (cp == 'j' || k->code == K_DOWN) {
 		p->legend_top++;

@@ -24,7 +24,8 @@ struct cache_pane {
 	uint64_t n_past;
 
 	int full;                     /* the full form was drawn last: it gets the keys */
-	int legend;                   /* shown in the small forms */
+	int legend;                   /* in the small forms: 1 shown, -1 not, 0 beside the transcript if it fits */
+	int small_seen;               /* it was drawn there */
 	int legend_full;              /* in the full form: -1 no, 1 yes, 0 if it fits */
 	int legend_seen, legend_more;   /* the legend was drawn; its lines that had no room */
 	int legend_top;               /* its first line on the screen */
@@ -40,8 +41,6 @@ int64_t cache_tokens(const struct cache_pane *);          /* tokens in the whole
 int  meters_rows(const struct cache_pane *, int w, int compact);   /* compact: two a row where there is room */
 void meters_draw(const struct cache_pane *, const struct area *, int compact);
 void numbers_draw(const struct cache_pane *, const struct area *, int y, int most);   /* one row; most: with the memory at capacity */
-enum { NUMBERS_ROWS = 3 };
-void numbers_draw_block(const struct cache_pane *, const struct area *);
 void kept_by_draw(const struct cache_pane *, const struct area *, int y);    /* one row */
 /* An axis, glyphs, letters, and marks where documents begin.  left: columns kept free for labels. */
 int  strip_rows(const struct cache_pane *, int axis);
@@ -54,6 +53,17 @@ void reads_draw(const struct cache_pane *, const struct area *, int y);      /* 
 void cost_draw(const struct cache_pane *, const struct area *, int y);       /* one row */
 /* Is more known of the last token than the number of entries that it read? */
 int  reads_known(const struct ui_cache *);
+/* ---- cache_words.c ---- */
+enum { WORDS_ROWS = 4 };
+void words_draw(const struct cache_pane *, const struct area *);             /* remembers, forgot, looks at, memory */
+void words_row(const struct cache_pane *, const struct area *, int y);       /* the same in one row */
+void parts_draw(const struct cache_pane *, const struct area *, int y);      /* the colours of the parts and their names; one row */
+/* Words that entered the cache last, moved to an older part, were evicted: a row each. */
+int  went_rows(const struct cache_pane *);
+void went_draw(const struct cache_pane *, const struct area *);
+unsigned part_style(const struct cache_pane *, int region);
+void legend_plain(const struct cache_pane *, int w, struct lines *out);
+
 /* The ladder of glyphs and the colours of the heat, for 0 .. 255. */
 int32_t ladder(const struct cache_pane *, int v);
 unsigned heat_style(int v);

@@ -23,6 +23,9 @@ struct theme {
 	int16_t heat256[HEATS], heat8[HEATS];
 };
 
+#define PART_COLOURS(pinned, newest, second, third) \
+	[ST_PART] = { pinned, OWN, 0 }, [ST_PART + 1] = { newest, OWN, 0 }, [ST_PART + 2] = { second, OWN, 0 }, [ST_PART + 3] = { third, OWN, 0 }
+
 /* Without colours, and what the others begin with. */
 #define MONO \
 	[ST_TEXT] = { OWN, OWN, 0 }, \
@@ -53,7 +56,8 @@ struct theme {
 	[ST_MATCH] = { OWN, OWN, LOOK_REVERSE | LOOK_UNDER }, \
 	[ST_PROMPT] = { OWN, OWN, LOOK_BOLD }, \
 	[ST_EVICTED] = { OWN, OWN, LOOK_FAINT }, \
-	[ST_METER] = { OWN, OWN, LOOK_BOLD }
+	[ST_METER] = { OWN, OWN, LOOK_BOLD }, \
+	PART_COLOURS(OWN, OWN, OWN, OWN)
 
 /* The same on a dark and on a light background. */
 #define COLOURED(theirs, notes, numbers) \
@@ -110,24 +114,24 @@ struct theme {
 static const struct theme themes[] = {
 	{
 		.name = "dark", .colour = 1,
-		.look = { MONO, COLOURED(CYAN, YELLOW, YELLOW) },
+		.look = { MONO, COLOURED(CYAN, YELLOW, YELLOW), PART_COLOURS(YELLOW, GREEN, CYAN, BLUE) },
 		.heat256 = { 17, 18, 25, 31, 38, 45, 87, 195 },
 		.heat8 = { BLUE, BLUE, BLUE, CYAN, CYAN, CYAN, WHITE, WHITE },
 	}, {
 		.name = "light", .colour = 1,
-		.look = { MONO, COLOURED(BLUE, RED, MAGENTA) },
+		.look = { MONO, COLOURED(BLUE, RED, MAGENTA), PART_COLOURS(MAGENTA, GREEN, BLUE, CYAN) },
 		.heat256 = { 195, 159, 117, 75, 33, 26, 19, 17 },
 		.heat8 = { WHITE, WHITE, CYAN, CYAN, CYAN, BLUE, BLUE, BLACK },
 	}, {
 		.name = "dusk", .colour = 1, .has256 = 1,
-		.look = { MONO, COLOURED(CYAN, YELLOW, YELLOW) },
-		.look256 = { MONO, FIXED(110, 179, 180, 175, 150, 203, 246, 241, 252, 237, 234) },
+		.look = { MONO, COLOURED(CYAN, YELLOW, YELLOW), PART_COLOURS(YELLOW, GREEN, CYAN, BLUE) },
+		.look256 = { MONO, FIXED(110, 179, 180, 175, 150, 203, 246, 241, 252, 237, 234), PART_COLOURS(179, 150, 73, 104) },
 		.heat256 = { 235, 237, 59, 66, 73, 109, 152, 195 },
 		.heat8 = { BLUE, BLUE, BLUE, CYAN, CYAN, CYAN, WHITE, WHITE },
 	}, {
 		.name = "paper", .colour = 1, .has256 = 1,
-		.look = { MONO, COLOURED(BLUE, RED, MAGENTA) },
-		.look256 = { MONO, FIXED(25, 130, 90, 90, 28, 160, 242, 248, 236, 253, 231) },
+		.look = { MONO, COLOURED(BLUE, RED, MAGENTA), PART_COLOURS(MAGENTA, GREEN, BLUE, CYAN) },
+		.look256 = { MONO, FIXED(25, 130, 90, 90, 28, 160, 242, 248, 236, 253, 231), PART_COLOURS(130, 28, 31, 61) },
 		.heat256 = { 255, 253, 188, 152, 110, 67, 24, 17 },
 		.heat8 = { WHITE, WHITE, CYAN, CYAN, CYAN, BLUE, BLUE, BLACK },
 	}, {

@@ -101,7 +101,7 @@ wait_for 5 at_rest
 # ---- panes ----
 
 key F2
-name="F2 shows the cache below the talk"; pass all wait_for 10 shows '^seen ' -- shows 'evicted '
+name="F2 shows the cache below the talk"; pass all wait_for 10 shows '^remembers ' -- shows 'forgot '
 key F2
 name="F2 again: the whole screen, explained"; pass wait_for 10 shows 'panel .* ms'
 key F2
@@ -282,7 +282,7 @@ columns=120 rows=40
 start --private --temp 0 -n 8
 name="120x40"; pass wait_for 30 at_rest
 key F2
-name="the cache stands beside the talk"; pass wait_for 10 shows '│cache auto'
+name="the cache stands beside the talk"; pass wait_for 10 shows '│─ memory of the model'
 key F10
 left_clean
 columns=80 rows=24

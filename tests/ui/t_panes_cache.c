@@ -125,7 +125,8 @@ TEST(cache_not_observed)
 	CHECK_SAYS("attention of single layers is not observed under 'full'");
 	a = fresh(44, 24);
 	cache_pane_draw_side(p, &a);
-	CHECK_SAYS("attention is not observed under 'full'");
+	CHECK_SAYS("looks at   not observed");
+	CHECK_SAYS("remembers  all 5,410 tokens");
 	/* Watched, and nothing seen yet. */
 	c.heat_is = HEAT_MASS;
 	memset(heat, 0, sizeof heat);
@@ -175,11 +176,11 @@ TEST(cache_nothing_jumps)
 		c.seen = c.kept = c.evicted = c.thinned = count[i];
 		cache_pane_post(p, &c);
 		cache_pane_draw_bar(p, &a);
-		s = strstr(dump(), "evicted");
+		s = strstr(dump(), "forgot");
 		CHECK(s != NULL);
 		for (x = 0; s && s > dump() && s[-1] != '\n'; s--)
 			x++;
-		CHECK_MSG(at < 0 || at == x, "'evicted' moved from column %d to %d at %d", at, x, count[i]);
+		CHECK_MSG(at < 0 || at == x, "'forgot' moved from column %d to %d at %d", at, x, count[i]);
 		at = x;
 	}
 	pane_free(p);
