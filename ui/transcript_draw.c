@@ -80,8 +80,12 @@ static void forget_far_lines(struct transcript *t, size_t first, size_t last)
 	}
 }
 
-void transcript_draw(struct transcript *t, const struct area *a)
+/* Longer lines are hard to read: wide screens leave the right empty. */
+enum { COLUMN_MOST = 100 };
+
+void transcript_draw(struct transcript *t, const struct area *all)
 {
+	const struct area column = area_part(all, 0, 0, all->w < COLUMN_MOST ? all->w : COLUMN_MOST, all->h), *a = &column;
 	size_t i, line;
 
 	if (t->w != a->w && a->w > 0) {
@@ -90,7 +94,7 @@ void transcript_draw(struct transcript *t, const struct area *a)
 	}
 	t->h = a->h > 0 ? a->h : 1;
 	t->dirty = 0;
-	area_clear(a, ST_TEXT);
+	area_clear(all, ST_TEXT);
 	if (!t->n)
 		return;
 	transcript_settle(t);

@@ -53,6 +53,7 @@ struct front {
 	void (*sources)(struct chat *, const struct answer_source *, size_t n);
 	/* Asked between two pieces of such a text: 0 = read on, 1 = another job waits, 2 = the user stops the reading.  NULL: always 0. */
 	int  (*yield)(struct chat *);
+	int  dims;                                                      /* evicted words are shown dimmed */
 };
 
 struct chat {

@@ -64,7 +64,9 @@ static void after_turn(struct chat *c, const struct turn *turn, int rc, const st
 		notice(c, "[cut at %d tokens, as -n asks; /continue goes on]", turn->answer_tokens);
 	}
 	if (turn->outgrown && !c->o.quiet)
-		notice(c, "%s", c->interactive ?
+		notice(c, "%s", c->front->dims ?
+		       "[context full: older tokens are evicted from here on. Dimmed words are evicted: the model does not see them any more; F2 shows the cache]" :
+		       c->interactive ?
 		       "[context full: older tokens are evicted from here on; /stats]" :
 		       "weir: context full: older tokens are evicted");
 	if (!c->interactive || c->o.quiet || !turn->answered)

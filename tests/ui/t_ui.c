@@ -390,6 +390,25 @@ TEST(panel_cycles_and_says_so)
 
 static void scene_bar(void);
 
+/* Lines of text are at most 100 columns wide, however wide the screen is. */
+TEST(text_has_a_column)
+{
+	struct str text = {0};
+	size_t most = 0;
+
+	opened(180, 40);
+	for (int i = 0; i < 200; i++)
+		str_adds(&text, "words of a line ");
+	question("what?");
+	answer(text.p);
+	for (const char *line = screen(); *line; line += strcspn(line, "\n") + (line[strcspn(line, "\n")] != 0))
+		if (strstr(line, "words of") && strstr(line, "words of") < line + strcspn(line, "\n") && strcspn(line, "\n") > most)
+			most = strcspn(line, "\n");
+	CHECK_MSG(most > 90 && most <= 100, "the longest line has %zu columns", most);
+	str_free(&text);
+	closed();
+}
+
 /* The panel beside or below is one more stop of F6: its legend must be within reach. */
 TEST(panel_takes_keys)
 {
