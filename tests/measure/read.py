@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """tests/measure/read.py TEXT [WEIR OPTIONS...] - does `weir read` keep its speed and memory to the end of a book?
 
-Reads TEXT to its end with WEIR (default ./weir) and prints, for each tenth of it, tokens, tokens a second and the resident memory of the
-process in MiB (the largest of the samples in that tenth)."""
+Reads TEXT to its end with WEIR (default ./weir) and prints, for each tenth of it, tokens, tokens a second, the processor's seconds for 1,000
+tokens (which other jobs on the machine change less) and the resident memory of the process in MiB (the largest of the samples in that
+tenth)."""
 import os, re, subprocess, sys, threading, time
 
 weir = os.environ.get('WEIR', './weir')
@@ -24,15 +25,28 @@ def watch():
 
 threading.Thread(target=watch, daemon=True).start()
 start = since = time.time()
-last, before, tenth = 0, 0, 1
-print('| tenth | tokens | tokens a second | MiB |\n|---|---|---|---|', flush=True)
+last, before, tenth, spent = 0, 0, 1, 0
+print('| tenth | tokens | tokens a second | CPU s for 1,000 | MiB |\n|---|---|---|---|---|', flush=True)
+
+
+def cpu():
+    """Seconds that the process has computed, all threads."""
+    try:
+        with open(f'/proc/{run.pid}/stat') as f:
+            field = f.read().rsplit(')', 1)[1].split()
+        return (int(field[11]) + int(field[12])) / os.sysconf('SC_CLK_TCK')
+    except OSError:
+        return float('nan')
 
 
 def row():
-    global since, before
-    now = time.time()
-    print(f'| {tenth} | {last - before:,} | {(last - before) / (now - since):.0f} | {memory[0]:.0f} |', flush=True)
-    since, before, memory[0] = now, last, 0
+    global since, before, spent
+    if last == before:
+        return
+    now, used = time.time(), cpu()
+    print(f'| {tenth} | {last - before:,} | {(last - before) / (now - since):.0f} | {1000 * (used - spent) / (last - before):.2f} | {memory[0]:.0f} |',
+          flush=True)
+    since, before, spent, memory[0] = now, last, used, 0
 
 
 for line in run.stderr:
