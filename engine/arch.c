@@ -12,7 +12,10 @@
 #define T(name) TENSOR_BIT(TENSOR_##name)
 #define QKV_BIASES (T(Q_BIAS) | T(K_BIAS) | T(V_BIAS))
 #define QK_NORMS   (T(Q_NORM) | T(K_NORM))
-#define MATRICES   (T(Q) | T(K) | T(V) | T(ATTN_OUT) | T(GATE) | T(UP) | T(DOWN))
+#define ATTENTION  (T(Q) | T(K) | T(V) | T(ATTN_OUT))
+#define MATRICES   (ATTENTION | T(GATE) | T(UP) | T(DOWN))
+#define EXPERTS    (T(ROUTER) | T(GATE_EXPS) | T(UP_EXPS) | T(DOWN_EXPS))
+#define EXPERT_BIASES (T(ROUTER_BIAS) | T(GATE_EXPS_BIAS) | T(UP_EXPS_BIAS) | T(DOWN_EXPS_BIAS))
 #define PRE_NORMS  (T(ATTN_NORM) | T(FFN_NORM))
 #define POST_NORMS (T(ATTN_POST_NORM) | T(FFN_POST_NORM))
 
@@ -43,28 +46,44 @@ static int granite_specs(struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
-/* A model whose layers attend to a sliding window is what its author defined up to the window's length: its context ends there. */
-static int window_bounds_context(struct hparams *hp, struct key_reader *r)
+/* The file's sliding window (where it has none, the usual one; 0 = none) in all layers, or with period > 1 in all but each period-th. */
+static int windows(struct hparams *hp, struct key_reader *r, int32_t period, int32_t usual)
 {
 	int32_t window;
 
-	if (key_int(r, "attention.sliding_window", 0, INT32_MAX, 0, &window))
+	if (key_int(r, "attention.sliding_window", 0, INT32_MAX, usual, &window))
 		return -1;
-	if (window > 0 && window < hp->ctx_train)
-		hp->ctx_train = window;
+	for (int32_t i = 0; i < hp->n_layer && window < hp->ctx_train; i++)
+		if (period <= 1 || i % period < period - 1)
+			hp->spec[i].attn.window = window;
 	return 0;
 }
 
-/* Norms after attention and feed-forward, those of queries and keys over all heads. */
-static int olmo2_specs(struct hparams *hp, struct key_reader *r)
+static int phi3_specs(struct hparams *hp, struct key_reader *r)
 {
-	for (int32_t i = 0; i < hp->n_layer; i++)
-		hp->spec[i].attn.qk_norm_whole = 1;
-	return window_bounds_context(hp, r);
+	return windows(hp, r, 1, 0);
 }
 
-/* What Gemma 2 and 3 have in common: GELU, embeddings times the root of their width, a cap on the logits.  Scores are divided by the root of a
- * number that is not in the file: the size of a head, and for the 27B models the width of the model by the number of heads. */
+/* Norms after attention and feed-forward, those of queries and keys over all heads.  OLMo 3: windows, with unscaled RoPE, in three of four
+ * layers. */
+static int olmo2_specs(struct hparams *hp, struct key_reader *r)
+{
+	int32_t unscaled = 0;
+
+	if (windows(hp, r, 4, 0))
+		return -1;
+	if (layers_unwindowed(hp) < hp->n_layer)
+		unscaled = rope_freqs_add(hp, hp->rope[0].base);
+	for (int32_t i = 0; i < hp->n_layer; i++) {
+		hp->spec[i].attn.qk_norm_whole = 1;
+		if (hp->spec[i].attn.window)
+			hp->spec[i].attn.rope = unscaled;
+	}
+	return 0;
+}
+
+/* What Gemma 2 and 3 have in common: GELU, embeddings times the root of their width, caps.  Scores are divided by the root of a number that
+ * is not in the file: the size of a head, and for the 27B models the width of the model by the number of heads. */
 static int gemma_specs(struct hparams *hp, struct key_reader *r, int32_t layers_of_27b, double logit_cap, double score_cap)
 {
 	double width = hp->n_layer == layers_of_27b ? (double)hp->n_embd / hp->n_head : hp->head_dim, logit, score;
@@ -81,33 +100,55 @@ static int gemma_specs(struct hparams *hp, struct key_reader *r, int32_t layers_
 	return 0;
 }
 
-/* Every other layer, the first included, attends to a window. */
 static int gemma2_specs(struct hparams *hp, struct key_reader *r)
 {
-	int32_t window;
-
-	if (gemma_specs(hp, r, 46, 30, 50) || key_int(r, "attention.sliding_window", 1, INT32_MAX, 4096, &window))
-		return -1;
-	for (int32_t i = 0; i < hp->n_layer; i += 2)
-		hp->spec[i].attn.window = window;
-	return 0;
+	return gemma_specs(hp, r, 46, 30, 50) || windows(hp, r, 2, 4096) ? -1 : 0;
 }
 
-/* Five layers of six attend to a window, under a RoPE base of their own and without its scaling. */
+/* Layers with a window have a RoPE base of their own, without scaling. */
 static int gemma3_specs(struct hparams *hp, struct key_reader *r)
 {
-	int32_t window, table;
+	int32_t table;
 	double base;
 
-	if (gemma_specs(hp, r, 62, 0, 0) || key_int(r, "attention.sliding_window", 1, INT32_MAX, 1024, &window) ||
-	    key_real(r, "rope.freq_base_swa", 2, 1e12, 10000, &base))
+	if (gemma_specs(hp, r, 62, 0, 0) || windows(hp, r, 6, 1024) || key_real(r, "rope.freq_base_swa", 2, 1e12, 10000, &base))
 		return -1;
 	table = rope_freqs_add(hp, base);
 	for (int32_t i = 0; i < hp->n_layer; i++)
-		if (i % 6 != 5) {
-			hp->spec[i].attn.window = window;
+		if (i % 6 != 5)
 			hp->spec[i].attn.rope = table;
-		}
+	return 0;
+}
+
+/* Experts in all layers. */
+static int experts(struct hparams *hp, struct key_reader *r)
+{
+	int32_t width;
+
+	if (key_int(r, "expert_feed_forward_length", 1, 1 << 20, 0, &width))
+		return -1;
+	if (hp->n_expert < 1 || hp->n_expert > EXPERTS_MAX)
+		return key_bad(r, "expert_count", "is %d, and must be 1 to %d", hp->n_expert, EXPERTS_MAX);
+	if (hp->n_expert_used < 1 || hp->n_expert_used > hp->n_expert)
+		return key_bad(r, "expert_used_count", "is %d, and must be 1 to %d", hp->n_expert_used, hp->n_expert);
+	for (int32_t i = 0; i < hp->n_layer; i++) {
+		hp->spec[i].ffn.kind = FFN_EXPERTS;
+		hp->spec[i].ffn.width = width;
+		hp->spec[i].ffn.n_expert = hp->n_expert;
+		hp->spec[i].ffn.n_used = hp->n_expert_used;
+	}
+	return 0;
+}
+
+/* Experts with biases, attention sinks, windows in every other layer. */
+static int gpt_oss_specs(struct hparams *hp, struct key_reader *r)
+{
+	if (experts(hp, r) || windows(hp, r, 2, 128))
+		return -1;
+	for (int32_t i = 0; i < hp->n_layer; i++) {
+		hp->spec[i].attn.sinks = 1;
+		hp->spec[i].ffn.act = ACT_SILU_CLAMPED;
+	}
 	return 0;
 }
 
@@ -116,14 +157,17 @@ const struct arch archs[] = {
 	{ .name = "llama", .required = PRE_NORMS | MATRICES, .optional = QKV_BIASES | T(ATTN_OUT_BIAS) | QK_NORMS },
 	{ .name = "qwen2", .neox = 1, .required = PRE_NORMS | MATRICES | QKV_BIASES, .optional = T(ATTN_OUT_BIAS) | QK_NORMS },
 	{ .name = "qwen3", .neox = 1, .required = PRE_NORMS | MATRICES | QK_NORMS, .optional = QKV_BIASES | T(ATTN_OUT_BIAS) },
-	{ .name = "gemma2", .neox = 1, .required = PRE_NORMS | POST_NORMS | MATRICES, .specs = gemma2_specs },
-	{ .name = "gemma3", .neox = 1, .required = PRE_NORMS | POST_NORMS | MATRICES | QK_NORMS, .specs = gemma3_specs },
 	/* the text of Qwen3-VL: the three positions of its RoPE are equal there */
 	{ .name = "qwen3vl", .neox = 1, .required = PRE_NORMS | MATRICES | QK_NORMS, .optional = QKV_BIASES | T(ATTN_OUT_BIAS) },
 	{ .name = "smollm3", .required = PRE_NORMS | MATRICES, .optional = QKV_BIASES | T(ATTN_OUT_BIAS), .specs = smollm3_specs },
 	{ .name = "granite", .required = PRE_NORMS | MATRICES, .optional = QKV_BIASES | T(ATTN_OUT_BIAS), .specs = granite_specs },
 	{ .name = "olmo2", .neox = 1, .required = MATRICES | QK_NORMS | POST_NORMS, .specs = olmo2_specs },
-	{ .name = "phi3", .neox = 1, .required = PRE_NORMS | T(QKV) | T(ATTN_OUT) | T(GATE_UP) | T(DOWN), .specs = window_bounds_context },
+	{ .name = "phi3", .neox = 1, .required = PRE_NORMS | T(QKV) | T(ATTN_OUT) | T(GATE_UP) | T(DOWN), .specs = phi3_specs },
+	{ .name = "gemma2", .neox = 1, .required = PRE_NORMS | POST_NORMS | MATRICES, .specs = gemma2_specs },
+	{ .name = "gemma3", .neox = 1, .required = PRE_NORMS | POST_NORMS | MATRICES | QK_NORMS, .specs = gemma3_specs },
+	{ .name = "qwen3moe", .neox = 1, .required = PRE_NORMS | ATTENTION | QK_NORMS | EXPERTS, .specs = experts },
+	{ .name = "gpt-oss", .neox = 1, .yarn_exact = 1, .required = T(ATTN_NORM) | T(POST_ATTN_FFN_NORM) | ATTENTION | QKV_BIASES | T(ATTN_OUT_BIAS) | T(SINKS) |
+	  EXPERTS | EXPERT_BIASES, .specs = gpt_oss_specs },
 	{ .name = NULL },
 };
 
@@ -176,14 +220,8 @@ static const char *unsupported(const struct hparams *hp, const struct layer_spec
 		return "heads of its own number or size";
 	if (a->rope != ROPE_NONE && (a->rope < 0 || a->rope >= hp->n_rope))
 		return "a RoPE table that was not read";
-	if (a->sinks)
-		return "attention sinks";
-	if (s->ffn.kind != FFN_DENSE)
-		return "experts";
-	if (s->ffn.act == ACT_SILU_CLAMPED)
-		return "clamped SiLU activation";
-	if (MATRICES & ~matrices_of(s))
-		return "attention or feed-forward without all of its matrices";
+	if ((s->ffn.kind == FFN_EXPERTS ? ATTENTION | EXPERTS : MATRICES) & ~matrices_of(s) || (a->sinks && !(s->required & T(SINKS))))
+		return "attention or feed-forward without all of its tensors";
 	return NULL;
 }
 
@@ -192,6 +230,37 @@ int layer_spec_check(const struct hparams *hp, int32_t layer, struct err *err)
 	const char *what = unsupported(hp, &hp->spec[layer]);
 
 	return what ? err_set(err, ERR_MODEL, "layer %d asks for %s, which is not supported yet", layer, what) : 0;
+}
+
+const char *layer_specs_lacked(const struct hparams *hp, unsigned lacks)
+{
+	for (int32_t i = 0; i < hp->n_layer; i++) {
+		const struct layer_spec *s = &hp->spec[i];
+
+		if (s->attn.window && lacks & LACKS_WINDOW)
+			return "sliding windows";
+		if (s->attn.softcap != 0 && lacks & LACKS_SOFTCAP)
+			return "soft caps on attention scores";
+		if (s->attn.sinks && lacks & LACKS_SINKS)
+			return "attention sinks";
+		if ((s->ffn.act == ACT_SILU_CLAMPED || s->required & EXPERT_BIASES) && lacks & LACKS_CLAMPED)
+			return "clamped SiLU activation and biases of experts";
+	}
+	return NULL;
+}
+
+int32_t layer_window(const struct hparams *hp, int32_t layer)
+{
+	return hp->spec[layer].attn.window;
+}
+
+int32_t layers_unwindowed(const struct hparams *hp)
+{
+	int32_t n = 0;
+
+	for (int32_t i = 0; i < hp->n_layer; i++)
+		n += !hp->spec[i].attn.window;
+	return n;
 }
 
 static void add_int(struct str *out, const char *name, int32_t v, int32_t plain)

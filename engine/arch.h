@@ -19,6 +19,10 @@ enum layer_tensor {
 	TENSOR_ATTN_NORM, TENSOR_Q, TENSOR_K, TENSOR_V, TENSOR_Q_BIAS, TENSOR_K_BIAS, TENSOR_V_BIAS, TENSOR_Q_NORM, TENSOR_K_NORM,
 	TENSOR_ATTN_OUT, TENSOR_ATTN_OUT_BIAS, TENSOR_ATTN_POST_NORM,
 	TENSOR_FFN_NORM, TENSOR_GATE, TENSOR_UP, TENSOR_DOWN, TENSOR_FFN_POST_NORM,
+	TENSOR_SINKS,                 /* attention sinks */
+	TENSOR_POST_ATTN_FFN_NORM,    /* the norm before the feed-forward, under the name that others have for one after attention */
+	TENSOR_ROUTER, TENSOR_ROUTER_BIAS, TENSOR_GATE_EXPS, TENSOR_UP_EXPS, TENSOR_DOWN_EXPS,
+	TENSOR_GATE_EXPS_BIAS, TENSOR_UP_EXPS_BIAS, TENSOR_DOWN_EXPS_BIAS,
 	TENSOR_QKV, TENSOR_GATE_UP,   /* several matrices stored as one, in the place of TENSOR_Q, _K and _V, or TENSOR_GATE and _UP */
 	LAYER_TENSORS
 };
@@ -43,7 +47,7 @@ struct ffn_spec {
 	enum ffn_kind kind;
 	enum activation act;
 	int32_t width;              /* of each expert where there are experts */
-	int32_t n_expert, n_used;
+	int32_t n_expert, n_used;   /* a token goes through the n_used experts that score best, weighted by the softmax of their scores */
 };
 
 struct layer_spec {
@@ -58,6 +62,7 @@ struct layer_spec {
 struct arch {
 	const char *name;           /* general.architecture */
 	int neox;                   /* RoPE rotates the pairs (j, j + dims/2) instead of (2j, 2j + 1) */
+	int yarn_exact;             /* the ends of YaRN's ramp are not rounded to whole pairs */
 	uint32_t required, optional;   /* of every layer, as in struct layer_spec */
 	/* Change the plain specs of hp->spec[0 .. n_layer), and the model's multipliers, to what the family computes; may read keys of its
 	 * own and add RoPE tables.  0, or -1 with the reader's error set.  NULL: every layer is plain. */
@@ -70,10 +75,17 @@ extern const struct arch archs[];   /* ends with name = NULL */
 void layer_specs_plain(struct hparams *);
 /* Refuse a spec that the kernels cannot compute: 0, or -1 with one sentence that names the layer (ERR_MODEL). */
 int  layer_spec_check(const struct hparams *, int32_t layer, struct err *);
+/* What the layers ask for and a backend lacks (backend_ops.lacks), by name; NULL: nothing. */
+const char *layer_specs_lacked(const struct hparams *, unsigned lacks);
 /* Append a line for each layer, and for the multipliers, that differ from plain ones: nothing for a model of plain layers. */
 void layer_specs_identity(const struct hparams *, struct str *out);
 
 const struct layer_spec *model_layer_spec(const struct hparams *, int32_t layer);
+/* Tokens that a query of a layer attends to; 0 = all.  A layer with a window reads its window under every cache policy: nothing is
+ * selected there, no policy observes it. */
+int32_t layer_window(const struct hparams *, int32_t layer);
+/* Layers without a window. */
+int32_t layers_unwindowed(const struct hparams *);
 /* Frequencies that a layer's queries and keys are rotated by; NULL: they are not rotated. */
 const struct rope_freqs *model_rope(const struct hparams *, int32_t layer);
 

@@ -76,7 +76,7 @@ static int open_parts(struct cache *c, struct err *err)
 	c->region = -1;
 	selects_of(c, &c->selects);
 	if (r->init(c, err) || kv_init(&c->kv, c->be, c->hp, c->type, r->cap(c), err) ||
-	    rope_init(&c->rope, c->hp, c->be, c->chunk, err) ||
+	    rope_init(&c->rope, c->hp, c->be, c->chunk, r->cap(c), err) ||
 	    (needs_q(c, &c->selects) && cache_alloc(c, &c->q, DT_F32, c->chunk, (int64_t)width_of(c->hp), err)))
 		return -1;
 	if (c->selects.def && select_open(&c->sel, &c->selects, &c->kv, cache_keeps_all(c), err))
@@ -147,7 +147,7 @@ const struct tensor *cache_frame(struct cache *c, const struct step *st, int fra
 int cache_region(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x, const struct tensor *q, int32_t n_slots,
                  struct attn_part part[SELECT_PARTS])
 {
-	if (c->selecting && step_generates(st))
+	if (c->selecting && step_generates(st) && !layer_window(c->hp, layer))
 		return c->sel.ops->select(&c->sel, st, layer, q, x->q, n_slots, part);
 	return select_whole(q, n_slots, part);
 }
@@ -156,7 +156,7 @@ int cache_region(struct cache *c, const struct step *st, int32_t layer, const st
 static void attend(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x)
 {
 	const struct retention_ops *r = c->policy.def->retention;
-	const struct selector_ops *s = c->selecting ? c->sel.ops : NULL;
+	const struct selector_ops *s = c->selecting && !layer_window(c->hp, layer) ? c->sel.ops : NULL;
 	const struct attn_probe *own = NULL, *probe = NULL;
 	struct reading reads = { .n_slots = r->region(c, st) };
 
@@ -187,6 +187,7 @@ void cache_attend(struct cache *c, int32_t layer, const struct qkv *x)
 	struct step st = c->step;
 	struct qkv one = *x;
 
+	c->kv.sinks = x->sinks;
 	c->policy.def->retention->put(c, &st, layer, x);
 	if (!one_by_one(&st)) {
 		attend(c, &st, layer, x);

@@ -41,6 +41,7 @@ static inline int step_generates(const struct step *st) { return st->kind != STE
 struct qkv {
 	struct tensor *q, *k, *v;   /* f32 [n][heads * head_dim], unrotated; may be overwritten */
 	struct tensor *out;         /* f32 [n][n_head * head_dim] */
+	const struct tensor *sinks; /* f32 [1][n_head] where the layer has attention sinks */
 };
 
 /* What the tokens of a step read in one layer. */

@@ -130,8 +130,17 @@ static int weights_fit(const struct model *m, const struct backend *be, struct e
 	return -1;
 }
 
+static int device_serves(const struct model *m, const struct backend *be, struct err *err)
+{
+	const char *lacked = layer_specs_lacked(&m->hp, be->ops->lacks);
+
+	if (lacked)
+		return err_set(err, ERR_MODEL, "device '%s' does not compute %s, which the model asks for; use --device cpu", be->ops->name, lacked);
+	return weights_fit(m, be, err);
+}
+
 /* "auto" falls back to the CPU: silently where no device can be opened (engine_gpu() tells why), with a note where the device is too
- * small. */
+ * small or lacks what the model asks for. */
 static int open_device(struct engine *e, const struct engine_options *o, struct err *err)
 {
 	struct backend_options bo = { .threads = o->threads };
@@ -144,19 +153,13 @@ static int open_device(struct engine *e, const struct engine_options *o, struct 
 		if (backend_open(&e->be, "cuda", &bo, msg)) {
 			if (!is_auto)
 				return err_set(err, ERR_MODEL, "cannot use device 'cuda': %s", msg);
-		} else if (e->be->ops->lacks_windows && hparams_rare_attention(&e->model.hp)) {
-			e->be->ops->close(e->be);
-			e->be = NULL;
-			snprintf(e->info.device_note, sizeof e->info.device_note, "computing on the CPU: device 'cuda' has no sliding windows and soft caps yet");
-			if (!is_auto)
-				return err_set(err, ERR_MODEL, "device 'cuda' has no sliding windows and soft caps yet, which this model needs; use --device cpu");
-		} else if (!weights_fit(&e->model, e->be, &why)) {
+		} else if (!device_serves(&e->model, e->be, &why)) {
 			return 0;
 		} else {
 			e->be->ops->close(e->be);
 			e->be = NULL;
 			if (!is_auto)
-				return err_set(err, ERR_FIT, "%s", why.msg);
+				return err_set(err, why.code, "%s", why.msg);
 			snprintf(e->info.device_note, sizeof e->info.device_note, "computing on the CPU: %.*s",
 			         (int)strcspn(why.msg, ";"), why.msg);
 		}
@@ -204,11 +207,6 @@ int engine_open(struct engine **out, const struct engine_options *o, struct err 
 	info_fill(e);
 	*out = e;
 	return 0;
-}
-
-const char *engine_default_kv(const struct engine *e)
-{
-	return e->model.hp.spec && hparams_windowed(&e->model.hp) ? "full" : "auto";
 }
 
 void engine_close(struct engine *e)

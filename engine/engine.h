@@ -55,8 +55,6 @@ struct engine_info {
 int  engine_open(struct engine **out, const struct engine_options *, struct err *);
 void engine_close(struct engine *);
 const struct engine_info *engine_info(const struct engine *);
-/* The cache policy of timelines that name none: "auto", or "full" for a model whose layers have sliding windows. */
-const char *engine_default_kv(const struct engine *);
 
 /* Names the user can choose from, NULL past the end. */
 const char *engine_arch_name(size_t i);

@@ -8,30 +8,39 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int32_t widest_ffn(const struct hparams *hp)
+/* Of all layers' feed-forwards: the widest, the most experts, the most of them used. */
+static struct ffn_spec largest_ffn(const struct hparams *hp)
 {
-	int32_t width = 0;
+	struct ffn_spec most = { .width = 0 };
 
-	for (int32_t i = 0; i < hp->n_layer; i++)
-		if (model_layer_spec(hp, i)->ffn.width > width)
-			width = model_layer_spec(hp, i)->ffn.width;
-	return width;
+	for (int32_t i = 0; i < hp->n_layer; i++) {
+		const struct ffn_spec *f = &model_layer_spec(hp, i)->ffn;
+
+		most.width = f->width > most.width ? f->width : most.width;
+		most.n_expert = f->n_expert > most.n_expert ? f->n_expert : most.n_expert;
+		most.n_used = f->n_used > most.n_used ? f->n_used : most.n_used;
+	}
+	return most;
 }
 
 /* The buffers of struct forward with their shapes.  Returns their number. */
 struct buffer_def { struct tensor *t; int32_t rows, cols; };
 static int forward_buffers(struct forward *f, const struct hparams *hp, struct buffer_def out[16])
 {
-	int32_t q = hp->n_head * hp->head_dim, kv = hp->n_kv_head * hp->head_dim, width = widest_ffn(hp);
+	int32_t q = hp->n_head * hp->head_dim, kv = hp->n_kv_head * hp->head_dim;
+	struct ffn_spec most = largest_ffn(hp);
 	const struct buffer_def all[] = {
 		{ &f->x, f->batch, hp->n_embd }, { &f->norm, f->batch, hp->n_embd }, { &f->q, f->batch, q },
-		{ &f->k, f->batch, kv }, { &f->v, f->batch, kv }, { &f->attn, f->batch, q }, { &f->ffn, f->batch, width },
+		{ &f->k, f->batch, kv }, { &f->v, f->batch, kv }, { &f->attn, f->batch, q }, { &f->ffn, f->batch, most.width },
 		{ &f->head_in, f->head_rows, hp->n_embd }, { &f->logits, f->head_rows, hp->n_vocab },
+		{ &f->route, f->batch, most.n_expert }, { &f->expert_in, f->batch, hp->n_embd }, { &f->expert_out, f->batch, hp->n_embd },
+		{ &f->expert_sum, f->batch, hp->n_embd },
 	};
+	int n = (int)(sizeof all / sizeof all[0]) - (most.n_expert ? 0 : 4);
 
 	_Static_assert(sizeof all <= 16 * sizeof all[0], "out is too small");
-	memcpy(out, all, sizeof all);
-	return (int)(sizeof all / sizeof all[0]);
+	memcpy(out, all, (size_t)n * sizeof *out);
+	return n;
 }
 
 uint64_t forward_bytes(const struct hparams *hp, int32_t batch, int32_t head_rows)
@@ -50,6 +59,8 @@ int forward_init(struct forward *f, const struct model *m, struct cache *cache, 
                struct err *err)
 {
 	const struct hparams *hp = &m->hp;
+	struct ffn_spec most = largest_ffn(hp);
+	size_t tokens = (size_t)batch, used = (size_t)most.n_used;
 	struct buffer_def buf[16];
 	int n;
 
@@ -62,6 +73,14 @@ int forward_init(struct forward *f, const struct model *m, struct cache *cache, 
 			forward_release(f);
 			return -1;
 		}
+	}
+	if (most.n_expert && (!(f->score = try_alloc(tokens * (size_t)most.n_expert, sizeof *f->score, "scores of experts", err)) ||
+	                      !(f->chosen = try_alloc(tokens * used, sizeof *f->chosen, "experts of tokens", err)) ||
+	                      !(f->share = try_alloc(tokens * used, sizeof *f->share, "weights of experts", err)) ||
+	                      !(f->token = try_alloc(tokens, sizeof *f->token, "tokens of an expert", err)) ||
+	                      !(f->weight = try_alloc(tokens, sizeof *f->weight, "weights of an expert", err)))) {
+		forward_release(f);
+		return -1;
 	}
 	return 0;
 }
@@ -76,6 +95,11 @@ void forward_release(struct forward *f)
 	if (f->one)
 		forward_release(f->one);
 	free(f->one);
+	free(f->score);
+	free(f->chosen);
+	free(f->share);
+	free(f->token);
+	free(f->weight);
 	n = forward_buffers(f, &f->m->hp, buf);
 	for (int i = 0; i < n; i++)
 		if (buf[i].t->data)
@@ -94,21 +118,27 @@ static const struct tensor *block_in(struct forward *f, const struct tensor *nor
 	return &f->norm;
 }
 
+/* x += residual_scale * norm(out), where out is f->norm or another buffer that may be overwritten. */
+static void add_residual(struct forward *f, const struct layer_spec *s, struct tensor *out, const struct tensor *norm, int32_t n)
+{
+	const struct hparams *hp = &f->m->hp;
+
+	if (norm->data)
+		f->be->ops->rmsnorm(f->be, out, out, norm, hp->n_embd, hp->eps, n);
+	f->be->ops->axpby(f->be, &f->x, s->residual_scale, out, 1, n);
+}
+
 /* x += residual_scale * norm(in W^T + bias), with norm and bias (may be NULL) where their tensors are there.  One product where there is
  * no norm and the scale is 1. */
 static void block_out(struct forward *f, const struct layer_spec *s, const struct tensor *w, const struct tensor *bias,
                       const struct tensor *norm, const struct tensor *in, int32_t n)
 {
-	const struct backend_ops *op = f->be->ops;
-	const struct hparams *hp = &f->m->hp;
 	int direct = !norm->data && s->residual_scale == 1;
 
-	op->matmul(f->be, &(struct matmul){ .out = direct ? &f->x : &f->norm, .w = w, .bias = bias && bias->data ? bias : NULL,
-	                                    .accumulate = direct }, 1, in, n);
-	if (norm->data)
-		op->rmsnorm(f->be, &f->norm, &f->norm, norm, hp->n_embd, hp->eps, n);
+	f->be->ops->matmul(f->be, &(struct matmul){ .out = direct ? &f->x : &f->norm, .w = w, .bias = bias && bias->data ? bias : NULL,
+	                                            .accumulate = direct }, 1, in, n);
 	if (!direct)
-		op->axpby(f->be, &f->x, s->residual_scale, &f->norm, 1, n);
+		add_residual(f, s, &f->norm, norm, n);
 }
 
 static void qk_norm(struct forward *f, const struct attn_spec *a, struct tensor *x, const struct tensor *w, int32_t n)
@@ -134,11 +164,88 @@ static void attention_in(struct forward *f, const struct layer *l, int32_t layer
 
 static void attention(struct forward *f, int32_t layer)
 {
+	const struct tensor *sinks = &f->m->layer[layer].sinks;
 	double start = f->clock ? now_seconds() : 0;
 
-	cache_attend(f->cache, layer, &(struct qkv){ &f->q, &f->k, &f->v, &f->attn });
+	cache_attend(f->cache, layer, &(struct qkv){ &f->q, &f->k, &f->v, &f->attn, sinks->data ? sinks : NULL });
 	if (f->clock)
 		*f->clock += now_seconds() - start;
+}
+
+/* ---- experts ---- */
+
+/* The experts of one token, ascending, and their weights: the softmax of the scores of the n_used best; of equal scores the first is
+ * better.  A NaN is never among them while there is a number. */
+static void choose(const float *score, const struct ffn_spec *s, int32_t *chosen, float *share)
+{
+	uint8_t taken[EXPERTS_MAX] = { 0 };
+	double sum = 0;
+	float most = -INFINITY;
+
+	for (int32_t k = 0; k < s->n_used; k++) {
+		int32_t best = -1, at = k;
+
+		for (int32_t e = 0; e < s->n_expert; e++)
+			if (!taken[e] && (best < 0 || score[e] > score[best] || isnan(score[best])))
+				best = e;
+		taken[best] = 1;
+		for (; at > 0 && chosen[at - 1] > best; at--)
+			chosen[at] = chosen[at - 1];
+		chosen[at] = best;
+		most = score[best] > most ? score[best] : most;
+	}
+	for (int32_t k = 0; k < s->n_used; k++)
+		sum += exp((double)score[chosen[k]] - (double)most);
+	for (int32_t k = 0; k < s->n_used; k++)
+		share[k] = (float)(exp((double)score[chosen[k]] - (double)most) / sum);
+}
+
+/* token[] and weight[] = those of n tokens that go through expert e.  Returns their number. */
+static int32_t tokens_of(struct forward *f, const struct ffn_spec *s, int32_t e, int32_t n)
+{
+	int32_t found = 0;
+
+	for (int32_t i = 0; i < n; i++)
+		for (int32_t k = i * s->n_used; k < (i + 1) * s->n_used; k++)
+			if (f->chosen[k] == e) {
+				f->token[found] = i;
+				f->weight[found++] = f->share[k];
+			}
+	return found;
+}
+
+/* One expert after the other computes its tokens; a token's experts are added up in ascending order, whatever tokens come with it. */
+static void experts(struct forward *f, const struct layer_spec *s, const struct layer *l, const struct tensor *in, int32_t n)
+{
+	const struct backend_ops *op = f->be->ops;
+	const struct ffn_spec *ffn = &s->ffn;
+	struct tensor hidden = f->ffn, route = f->route;
+	size_t scores = (size_t)n * (size_t)ffn->n_expert;
+
+	route.cols = ffn->n_expert;
+	hidden.cols = ffn->width;
+	op->matmul(f->be, &(struct matmul){ .out = &route, .w = &l->router, .bias = l->router_bias.data ? &l->router_bias : NULL }, 1, in, n);
+	memset(f->score, 0, scores * sizeof *f->score);   /* not read after a failure */
+	op->read(f->be, &route, 0, f->score, scores * sizeof *f->score);
+	for (int32_t i = 0; i < n; i++)
+		choose(f->score + (size_t)i * (size_t)ffn->n_expert, ffn, f->chosen + (size_t)i * (size_t)ffn->n_used,
+		       f->share + (size_t)i * (size_t)ffn->n_used);
+	op->axpby(f->be, &f->expert_sum, 0, in, 0, n);
+	for (int32_t e = 0; e < ffn->n_expert; e++) {
+		const struct expert *x = &l->expert[e];
+		int32_t m = tokens_of(f, ffn, e, n);
+
+		if (!m)
+			continue;
+		op->take_rows(f->be, &f->expert_in, in, f->token, m);
+		op->matmul_glu(f->be, &hidden, &(struct matmul_glu){
+			.gate = &x->gate, .up = &x->up, .gate_bias = x->gate_bias.data ? &x->gate_bias : NULL,
+			.up_bias = x->up_bias.data ? &x->up_bias : NULL, .act = ffn->act }, &f->expert_in, m);
+		op->matmul(f->be, &(struct matmul){ .out = &f->expert_out, .w = &x->down, .bias = x->down_bias.data ? &x->down_bias : NULL }, 1,
+		           &hidden, m);
+		op->add_rows(f->be, &f->expert_sum, &f->expert_out, f->token, f->weight, m);
+	}
+	add_residual(f, s, &f->expert_sum, &l->ffn_post_norm, n);
 }
 
 static void feed_forward(struct forward *f, const struct layer_spec *s, const struct layer *l, int32_t n)
@@ -146,8 +253,12 @@ static void feed_forward(struct forward *f, const struct layer_spec *s, const st
 	const struct tensor *in = block_in(f, &l->ffn_norm, n);
 	struct tensor hidden = f->ffn;
 
+	if (s->ffn.kind == FFN_EXPERTS) {
+		experts(f, s, l, in, n);
+		return;
+	}
 	hidden.cols = s->ffn.width;
-	f->be->ops->matmul_glu(f->be, &hidden, &l->gate, &l->up, s->ffn.act, in, n);
+	f->be->ops->matmul_glu(f->be, &hidden, &(struct matmul_glu){ .gate = &l->gate, .up = &l->up, .act = s->ffn.act }, in, n);
 	block_out(f, s, &l->down, NULL, &l->ffn_post_norm, &hidden, n);
 }
 
@@ -258,6 +369,6 @@ void forward_logits(struct forward *f, int32_t row0, int32_t n, float *out)
 	op->matmul(f->be, &(struct matmul){ .out = &f->logits, .w = &f->m->output }, 1, &f->head_in, n);
 	scale(f, &f->logits, hp->logit_scale, n);
 	op->read(f->be, &f->logits, 0, out, (size_t)n * (size_t)hp->n_vocab * sizeof(float));
-	for (size_t i = 0, all = (size_t)n * (size_t)hp->n_vocab; hp->logit_softcap > 0 && i < all; i++)
+	for (size_t i = 0; hp->logit_softcap != 0 && i < (size_t)n * (size_t)hp->n_vocab; i++)
 		out[i] = hp->logit_softcap * tanhf(out[i] / hp->logit_softcap);
 }

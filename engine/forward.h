@@ -16,6 +16,15 @@ struct forward {
 	struct tensor q, k, v;             /* f32 [batch][heads * head_dim] */
 	struct tensor attn;                /* f32 [batch][n_head * head_dim] */
 	struct tensor ffn;                 /* f32 [batch][width], the widest layer's */
+	/* Of layers with experts: */
+	struct tensor route;               /* f32 [batch][most experts]: the router's scores */
+	struct tensor expert_in, expert_out;   /* f32 [batch][n_embd]: the tokens of one expert */
+	struct tensor expert_sum;          /* f32 [batch][n_embd] */
+	float *score;                      /* [batch][most experts]: route, on the host */
+	int32_t *chosen;                   /* [batch][most experts used] */
+	float *share;                      /* the same: their weights */
+	int32_t *token;                    /* [batch]: of one expert */
+	float *weight;                     /* [batch] */
 	struct tensor head_in;             /* f32 [head_rows][n_embd] */
 	struct tensor logits;              /* f32 [head_rows][n_vocab] */
 	int32_t first;                     /* token of the last step whose hidden state is row 0 of x */

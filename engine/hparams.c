@@ -199,26 +199,12 @@ int hparams_read(struct hparams *hp, const struct gguf *g, struct err *err)
 	return arch ? hparams_read_as(hp, arch, g, err) : -1;
 }
 
-int hparams_windowed(const struct hparams *hp)
-{
-	for (int32_t i = 0; i < hp->n_layer; i++)
-		if (hp->spec[i].attn.window)
-			return 1;
-	return 0;
-}
-
-int hparams_rare_attention(const struct hparams *hp)
-{
-	for (int32_t i = 0; i < hp->n_layer; i++)
-		if (hp->spec[i].attn.window || hp->spec[i].attn.softcap != 0)
-			return 1;
-	return 0;
-}
-
 void hparams_free(struct hparams *hp)
 {
-	for (int32_t i = 0; i < hp->n_rope; i++)
+	for (int32_t i = 0; i < hp->n_rope; i++) {
 		free(hp->rope[i].freq);
+		free(hp->rope[i].freq_long);
+	}
 	free(hp->spec);
 	hp->n_rope = 0;
 	hp->spec = NULL;

@@ -15,6 +15,7 @@
 enum {
 	CTX_MAX = 1 << 26,   /* longest context in tokens, of a file and of a cache */
 	ROPE_TABLES_MAX = 2,
+	EXPERTS_MAX = 1024,
 };
 
 /* How positions rotate queries and keys. */
@@ -22,9 +23,12 @@ struct rope_freqs {
 	int32_t dims;                /* the first values of a head are rotated, the others are not */
 	int neox;                    /* pairs are (j, j + dims/2) instead of (2j, 2j + 1) */
 	double base;
-	const char *scaling;         /* "none", "linear", "yarn", "llama3" */
+	const char *scaling;         /* "none", "linear", "yarn", "llama3", "longrope" */
 	double *freq;                /* [dims / 2] radians per position, scaling included */
-	double mscale;               /* YaRN: factor on cos and sin */
+	double mscale;               /* YaRN, LongRoPE: factor on cos and sin */
+	/* LongRoPE: a cache of more than short_most positions rotates by these frequencies; NULL: there is one set. */
+	double *freq_long;
+	int32_t short_most;
 };
 
 struct hparams {
@@ -45,9 +49,6 @@ int  hparams_read(struct hparams *, const struct gguf *, struct err *);
 /* The same for a given family, whatever general.architecture says: its keys begin with arch->name. */
 int  hparams_read_as(struct hparams *, const struct arch *, const struct gguf *, struct err *);
 void hparams_free(struct hparams *);
-/* Do some layers attend to a sliding window?  And does attention need what a backend may lack, such as a window or a soft cap? */
-int  hparams_windowed(const struct hparams *);
-int  hparams_rare_attention(const struct hparams *);
 
 /* ---- keys of one file, for hparams.c, rope_freqs.c and the families' functions ---- */
 

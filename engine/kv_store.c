@@ -115,7 +115,7 @@ void kv_attend(struct kv_store *kv, int32_t layer, struct tensor *out, const str
 	kv->be->ops->attn(kv->be, &(struct attn_args){
 		.out = out, .k = &kv->k[layer], .v = &kv->v[layer], .part = part, .n_part = n_part, .n_head = hp->n_head,
 		.n_kv_head = hp->n_kv_head, .head_dim = hp->head_dim, .cap = kv->cap,
-		.scale = a->scale, .softcap = a->softcap, .window = a->window, .probe = probe,
+		.scale = a->scale, .softcap = a->softcap, .window = a->window, .sinks = a->sinks ? kv->sinks : NULL, .probe = probe,
 	}, n);
 	if (kv->clock)
 		*kv->clock += now_seconds() - start;

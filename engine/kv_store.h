@@ -14,6 +14,7 @@ struct kv_store {
 	struct tensor *k, *v;      /* [n_layer] */
 	int32_t n_layer, cap;      /* cap: slots of a head */
 	enum dtype type;
+	const struct tensor *sinks;   /* attention sinks of the layer that attends now; set by cache_attend() */
 	double *clock;             /* seconds spent in kv_put() and kv_attend() are added here; NULL: not measured */
 };
 

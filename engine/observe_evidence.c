@@ -18,7 +18,7 @@ struct observe_evidence {
 	struct observer base;         /* first */
 	struct cache *c;
 	struct token_attention one;
-	int32_t from, to, turns;      /* layers from .. to are observed; turns 2: those of odd and of even numbers alternate */
+	int32_t from, to, turns;      /* of the layers that attend to all tokens, from .. to are observed; turns 2: in turns */
 	struct sums sum;
 	struct sums step[VERIFY_MOST];   /* of the running step, one for each of its tokens that attend */
 };
@@ -33,18 +33,34 @@ static void sums_grow(struct sums *s, size_t n)
 	s->n = n;
 }
 
+/* The place of a layer among those that attend to all tokens, or among all layers where each has a window; -1: a window hides tokens
+ * from it. */
+static int32_t place_of(const struct observe_evidence *e, int32_t layer)
+{
+	const struct hparams *hp = e->c->hp;
+	int32_t place = 0;
+
+	if (!layers_unwindowed(hp))
+		return layer;
+	if (layer_window(hp, layer))
+		return -1;
+	while (layer-- > 0)
+		place += !layer_window(hp, layer);
+	return place;
+}
+
 static void evidence_attended(struct observer *o, const struct attention *a)
 {
 	struct observe_evidence *e = (struct observe_evidence *)o;
 	const struct step *st = a->st;
-	int32_t end = st->pos + st->n;
+	int32_t end = st->pos + st->n, at = place_of(e, a->layer);
 	struct sums *s = &e->step[st->index];
 
-	if (!(step_generates(st) || st->last) || a->layer < e->from || a->layer >= e->to)
+	if (!(step_generates(st) || st->last) || at < e->from || at >= e->to)
 		return;
-	if ((a->layer - e->from - end) % e->turns)
+	if ((at - e->from - end) % e->turns)
 		return;
-	if (a->layer - e->from < e->turns) {   /* the first layer of this step: a step that failed may have left sums */
+	if (at - e->from < e->turns) {   /* the first layer of this step: a step that failed may have left sums */
 		sums_grow(s, (size_t)end);
 		memset(s->p, 0, s->n * sizeof *s->p);
 	}
@@ -80,7 +96,7 @@ static const struct observer_ops evidence_ops = { evidence_attended, evidence_co
 int observe_evidence_open(struct observe_evidence **out, struct cache *c, struct err *err)
 {
 	struct observe_evidence *e = xcalloc(1, sizeof *e);
-	int32_t n_layer = c->hp->n_layer;
+	int32_t n_layer = layers_unwindowed(c->hp) ? layers_unwindowed(c->hp) : c->hp->n_layer;
 
 	e->base.ops = &evidence_ops;
 	e->c = c;

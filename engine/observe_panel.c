@@ -195,6 +195,8 @@ static void panel_attended(struct observer *o, const struct attention *a)
 
 	if (a->layer == 0)
 		p->n_slots = 0;
+	if (layer_window(p->c->hp, a->layer))
+		return;
 	if (p->c->selecting && step_generates(a->st) && a->r->n_region) {
 		p->sel[a->layer].now = -1;
 		selection_note(p, a);

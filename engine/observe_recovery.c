@@ -111,14 +111,14 @@ static double mass_guessed(struct observe_recovery *w, const float *from, int32_
 /* Policies that read equally many entries share their guesses. */
 static void add_guesses(struct observe_recovery *w, struct recovered *to, int32_t layer, int32_t n, int32_t n_slots)
 {
-	double unit = 1.0 / ((double)w->c->hp->n_kv_head * w->c->hp->n_layer);
+	double unit = 1.0 / ((double)w->c->hp->n_kv_head * layers_unwindowed(w->c->hp));
 	size_t at = (size_t)layer * (size_t)w->c->hp->n_kv_head * (size_t)w->c->ctx;
 
 	if (!w->before)
 		return;
 	if (n >= n_slots) {
-		to->last_row += 1.0 / w->c->hp->n_layer;
-		to->mean_row += 1.0 / w->c->hp->n_layer;
+		to->last_row += 1.0 / layers_unwindowed(w->c->hp);
+		to->mean_row += 1.0 / layers_unwindowed(w->c->hp);
 		return;
 	}
 	if (w->guessed.n != n) {
@@ -133,7 +133,7 @@ static void add_guesses(struct observe_recovery *w, struct recovered *to, int32_
 static void add_recovered(struct observe_recovery *w, struct recovered *to, int32_t layer, const struct attn_part *part, int n_part,
                           int32_t n_slots)
 {
-	double unit = 1.0 / ((double)w->c->hp->n_kv_head * w->c->hp->n_layer);
+	double unit = 1.0 / ((double)w->c->hp->n_kv_head * layers_unwindowed(w->c->hp));
 	int32_t n = 0, sinks;
 
 	for (int i = 0; i < n_part; i++)
@@ -154,8 +154,8 @@ static void add_recovered(struct observe_recovery *w, struct recovered *to, int3
 		                                 : mass_between(row, 0, n_slots));
 	}
 	add_guesses(w, to, layer, n, n_slots);
-	to->selected += (double)n / w->c->hp->n_layer;
-	to->all += (double)n_slots / w->c->hp->n_layer;
+	to->selected += (double)n / layers_unwindowed(w->c->hp);
+	to->all += (double)n_slots / layers_unwindowed(w->c->hp);
 }
 
 /* ---- the observer ---- */
@@ -217,9 +217,11 @@ static void recovery_attended(struct observer *o, const struct attention *a)
 
 		if (a->layer == 0)
 			w->one[i].call = (struct recovered){ 0 };
-		if (s->ops->note)
+		if (s->ops->note && select_serves(s, a->layer))
 			s->ops->note(s, a->layer, a->st->pos, a->st->n);
 	}
+	if (layer_window(w->c->hp, a->layer))
+		return;
 	(step_generates(a->st) ? observe_generated : observe_read)(w, a);
 	for (int i = 0; i < w->n; i++)
 		if (w->one[i].sel.ops->seen)

@@ -77,13 +77,6 @@ int policy_parse(struct policy *par, const char *text, struct err *err)
 	return 0;
 }
 
-int policy_serves(const struct policy *p, const struct hparams *hp, struct err *err)
-{
-	if (!hparams_windowed(hp) || (p->def->retention->keeps_all && !p->def->selector && !p->def->compose))
-		return 0;
-	return err_set(err, ERR_USAGE, "cache policy '%s' cannot serve layers with a sliding window yet; use full", p->def->name);
-}
-
 int kv_policy_check(const char *text, struct err *err)
 {
 	struct policy par;

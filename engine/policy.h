@@ -8,8 +8,6 @@
 
 #include "engine/engine.h"
 
-struct hparams;
-
 /* ---- settings ---- */
 
 enum param_type { PARAM_INT, PARAM_REAL, PARAM_COUNT, PARAM_CHOICE };
@@ -55,8 +53,6 @@ extern const struct policy_def *const policies[];   /* ends with NULL; the defau
 
 /* "NAME[:key=value,...]"; NULL or "" = the default.  ERR_USAGE with the names or keys that there are. */
 int  policy_parse(struct policy *, const char *text, struct err *);
-/* Refuse a policy that cannot serve the model's layers: those with a sliding window keep all of their entries, and read all of the window. */
-int  policy_serves(const struct policy *, const struct hparams *, struct err *);
 
 /* ---- policy_settings.c: one policy, without the table ---- */
 

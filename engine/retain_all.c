@@ -56,7 +56,15 @@ static int32_t all_region(const struct cache *c, const struct step *st)
 
 static void all_parts(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x, struct reading *r)
 {
+	int32_t window = layer_window(c->hp, layer);
+
 	r->q = c->q.data ? cache_frame(c, st, 0, &c->q) : x->q;
+	if (window) {
+		r->part[0] = (struct attn_part){ .q = r->q, .n_slots = r->n_slots };
+		r->n_part = 1;
+		r->skip = r->n_slots;
+		return;
+	}
 	r->n_part = r->n_region = cache_region(c, st, layer, x, r->q, r->n_slots, r->part);
 	for (int i = 0; i < r->n_part; i++)
 		r->skip += r->part[i].n_slots;

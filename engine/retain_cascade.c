@@ -97,7 +97,7 @@ static int cascade_init(struct cache *c, struct err *err)
 		p->stride = c->chunk;     /* the settings shown are those in effect */
 	c->wants_nll = cascade_surprised(p);
 	if (rings_init(&f->rings, &s, cascade_heads(c), cascade_scored(p), cascade_surprised(p), err) ||
-	    rope_init(&f->shift, c->hp, c->be, cascade_moves(&s), err) ||
+	    rope_init(&f->shift, c->hp, c->be, cascade_moves(&s), cascade_cap(c), err) ||
 	    cache_alloc(c, &f->move, DT_I32, (int64_t)c->hp->n_layer * c->hp->n_kv_head, 3 * (int64_t)cascade_moves(&s), err) ||
 	    (cascade_scored(p) && mass_init(&f->mass, c->be, &f->rings, err)) ||
 	    !(f->weight = try_alloc((size_t)c->chunk, sizeof *f->weight, "weights", err)) ||
@@ -106,7 +106,7 @@ static int cascade_init(struct cache *c, struct err *err)
 	if (f->rings.factor && !(f->nll_seen = try_alloc((size_t)f->rings.mask + 1, sizeof *f->nll_seen, "surprise", err)))
 		return -1;
 	for (int32_t i = 0; i < s.n; i++)
-		if (rope_init(&f->rope[i], c->hp, c->be, c->chunk, err) || cache_alloc(c, &f->q[i], DT_F32, c->chunk, width, err))
+		if (rope_init(&f->rope[i], c->hp, c->be, c->chunk, cascade_cap(c), err) || cache_alloc(c, &f->q[i], DT_F32, c->chunk, width, err))
 			return -1;
 	return 0;
 }
@@ -200,17 +200,41 @@ static int32_t cascade_region(const struct cache *c, const struct step *st)
 	return end < f->rings.s.sinks ? end : f->rings.s.sinks;
 }
 
+/* A layer with a sliding window reads of the newest ring and the tokens behind it: these are without gaps, so counting slots counts
+ * tokens.  The ring fills its slots in turn: the oldest are those from the next one to fill on. */
+static void window_parts(struct cache *c, const struct step *st, struct reading *out)
+{
+	struct cascade *f = c->retained;
+	const struct rings *r = &f->rings;
+	int32_t ring = r->s.sinks + r->size - r->s.w, old = rings_oldest_slot(r, 0);
+	const struct attn_part all[] = {
+		{ .slot0 = ring + old, .n_slots = r->s.w - old }, { .slot0 = ring, .n_slots = old },
+		{ .slot0 = ring + r->s.w, .n_slots = f->waiting + st->index + st->n },
+	};
+
+	for (int i = 0; i < 3; i++) {
+		if (!all[i].n_slots)
+			continue;
+		out->part[out->n_part] = all[i];
+		out->part[out->n_part++].q = cache_frame(c, st, 1, &f->q[0]);
+	}
+}
+
 static void cascade_parts(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x, struct reading *out)
 {
 	struct cascade *f = c->retained;
 	const struct rings *r = &f->rings;
 	int32_t end = st->pos + st->n, sinks = r->s.sinks;
 	struct attn_part *part = out->part;
-	int n = 0;
+	int window = layer_window(c->hp, layer) > 0, n = 0;
 
 	if (rings_filling(r) || sinks)
 		out->q = cache_frame(c, st, 0, &c->q);
-	if (rings_filling(r) && !(step_generates(st) && c->selecting && st->pos >= sinks)) {
+	if (window && !rings_filling(r)) {
+		window_parts(c, st, out);
+		return;
+	}
+	if (rings_filling(r) && (window || !(step_generates(st) && c->selecting && st->pos >= sinks))) {
 		part[0] = (struct attn_part){ .q = out->q, .n_slots = end };
 		out->skip = sinks < end ? sinks : end;
 		out->n_part = 1;
@@ -236,7 +260,7 @@ static const struct attn_probe *cascade_probe(struct cache *c, const struct step
 	int whole = p->heads == HEADS_LAYER;
 	int32_t index = st->kind == STEP_VERIFY ? st->index : 0;
 
-	if (!f->probing)
+	if (!f->probing || layer_window(c->hp, layer))
 		return NULL;
 	f->probe = (struct attn_probe){
 		.mass = mass_to(&f->mass, index), .from = mass_from(&f->mass, index), .mass_row = whole ? layer : layer * c->hp->n_kv_head,

@@ -26,9 +26,9 @@ static int table_init(struct rope *r, int32_t i, int32_t rows, struct err *err)
 	return 0;
 }
 
-int rope_init(struct rope *r, const struct hparams *hp, struct backend *be, int32_t rows, struct err *err)
+int rope_init(struct rope *r, const struct hparams *hp, struct backend *be, int32_t rows, int32_t positions, struct err *err)
 {
-	*r = (struct rope){ .hp = hp, .be = be };
+	*r = (struct rope){ .hp = hp, .be = be, .positions = positions };
 	for (int32_t i = 0; i < hp->n_rope; i++)
 		if (table_init(r, i, rows, err)) {
 			rope_release(r);
@@ -47,14 +47,29 @@ void rope_release(struct rope *r)
 	memset(r, 0, sizeof *r);
 }
 
+static int is_long(const struct rope *r, const struct rope_freqs *f)
+{
+	return f->freq_long && r->positions > f->short_most;
+}
+
+int rope_is_long(const struct rope *r)
+{
+	int any = 0;
+
+	for (int32_t i = 0; i < r->hp->n_rope; i++)
+		any |= is_long(r, &r->hp->rope[i]);
+	return any;
+}
+
 /* Row `row` of the host's table i: cos and sin of a position, scaled. */
 static void angles(struct rope *r, int32_t i, int32_t row, double pos, double scale)
 {
 	const struct rope_freqs *f = &r->hp->rope[i];
+	const double *freq = is_long(r, f) ? f->freq_long : f->freq;
 	float *cs = r->host[i] + (size_t)row * (size_t)f->dims;
 
 	for (int32_t j = 0; j < f->dims / 2; j++) {
-		double angle = pos * f->freq[j];
+		double angle = pos * freq[j];
 
 		cs[2 * j] = (float)(cos(angle) * scale);
 		cs[2 * j + 1] = (float)(sin(angle) * scale);

@@ -1,5 +1,6 @@
 /* engine/rope_freqs.c - RoPE frequencies of a model: base, and how its context was scaled. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/hparams.h"
@@ -21,8 +22,12 @@ static int yarn_scale(struct key_reader *r, struct rope_freqs *f, double factor,
 	    key_real(r, "rope.scaling.yarn_beta_fast", 1e-3, 1e6, 32, &fast) ||
 	    key_real(r, "rope.scaling.yarn_beta_slow", 1e-3, 1e6, 1, &slow))
 		return -1;
-	lo = floor(f->dims * log(original / (fast * two_pi)) / (2 * log(f->base)));
-	hi = ceil(f->dims * log(original / (slow * two_pi)) / (2 * log(f->base)));
+	lo = f->dims * log(original / (fast * two_pi)) / (2 * log(f->base));
+	hi = f->dims * log(original / (slow * two_pi)) / (2 * log(f->base));
+	if (!r->arch->yarn_exact) {
+		lo = floor(lo);
+		hi = ceil(hi);
+	}
 	lo = fmax(lo, 0);
 	hi = fmin(hi, f->dims - 1);
 	for (int32_t j = 0; j < f->dims / 2; j++) {
@@ -33,8 +38,8 @@ static int yarn_scale(struct key_reader *r, struct rope_freqs *f, double factor,
 	return 0;
 }
 
-/* Divide the frequencies by this tensor's values, one per pair: 1; 0: the file has no such tensor; -1. */
-static int rope_divide(struct key_reader *r, struct rope_freqs *f, const char *name, const char *scaling)
+/* Divide the frequencies freq[] of f by this tensor's values, one per pair: 1; 0: the file has no such tensor; -1. */
+static int rope_divide(struct key_reader *r, struct rope_freqs *f, double *freq, const char *name, const char *scaling)
 {
 	const struct gguf_tensor *t = gguf_tensor_find(r->g, name);
 
@@ -52,30 +57,37 @@ static int rope_divide(struct key_reader *r, struct rope_freqs *f, const char *n
 			return gguf_err(r->g, r->err,
 			                "byte %llu: tensor '%s' holds %g, and must hold %g to %g",
 			                (unsigned long long)t->at + 4 * (unsigned)j, name, factor, FACTOR_MIN, FACTOR_MAX);
-		f->freq[j] /= factor;
+		freq[j] /= factor;
 	}
 	f->scaling = scaling;
 	return 1;
 }
 
 /* LongRoPE (Ding et al. 2024, arXiv 2402.13753): one set of factors for sequences within the original context, another for all tokens of
- * longer ones.  The context ends where the first set does.  1; 0: the file has no such factors; -1. */
+ * longer ones.  1; 0: the file has no such factors; -1. */
 static int rope_long(struct key_reader *r, struct hparams *hp)
 {
 	struct rope_freqs *f = &hp->rope[0];
-	int got = rope_divide(r, f, ROPE_FACTORS_SHORT, "longrope");
+	double *more = xcalloc((size_t)f->dims, sizeof *more), published;
 	int32_t original;
-	double published;
+	int got;
 
-	if (got <= 0)
-		return got;
+	f->freq_long = more;
+	memcpy(more, f->freq, (size_t)(f->dims / 2) * sizeof *more);
+	got = rope_divide(r, f, f->freq, ROPE_FACTORS_SHORT, "longrope");
+	if (got > 0 && !gguf_tensor_find(r->g, ROPE_FACTORS_LONG))
+		return gguf_err(r->g, r->err, "tensor '" ROPE_FACTORS_LONG "' is missing");
+	if (got <= 0 || rope_divide(r, f, more, ROPE_FACTORS_LONG, "longrope") < 0) {
+		free(more);
+		f->freq_long = NULL;
+		return got > 0 ? -1 : got;
+	}
 	if (key_int(r, "rope.scaling.original_context_length", 2, CTX_MAX, hp->ctx_train, &original))
 		return -1;
 	published = original < hp->ctx_train ? sqrt(1 + log((double)hp->ctx_train / original) / log(original)) : 1;
 	if (key_real(r, "rope.scaling.attn_factor", 1e-3, 1e3, published, &f->mscale))
 		return -1;
-	if (original < hp->ctx_train)
-		hp->ctx_train = original;
+	f->short_most = original;
 	return 1;
 }
 
@@ -116,7 +128,7 @@ int rope_freqs_read(struct key_reader *r, struct hparams *hp)
 		return key_bad(r, "rope.dimension_count", "is %d, and must be even", dims);
 	*f = unscaled(dims, base, hp->arch->neox);
 	hp->n_rope = 1;
-	if (rope_divide(r, f, ROPE_FACTORS, "llama3") < 0 ||   /* Llama 3 */
+	if (rope_divide(r, f, f->freq, ROPE_FACTORS, "llama3") < 0 ||   /* Llama 3 */
 	    (got_long = rope_long(r, hp)) < 0)
 		return -1;
 

@@ -102,6 +102,8 @@ int  select_alloc(const struct selector *, struct tensor *t, enum dtype, int64_t
 void select_drop(const struct selector *, struct tensor *t);
 /* The first n columns of the first `rows` rows of an f32 tensor become 0. */
 void select_zero(const struct selector *, struct tensor *t, int32_t rows, int32_t n);
+/* Do generated tokens select in that layer?  Not in one with a sliding window: no hook is called for it but rewind() and archive(). */
+static inline int select_serves(const struct selector *s, int32_t layer) { return !layer_window(s->kv->hp, layer); }
 /* Everything, contiguously: the same bits as full attention. */
 int  select_whole(const struct tensor *q, int32_t n_slots, struct attn_part part[SELECT_PARTS]);
 /* Bytes of so many KV entries, which need not be a whole number, in all layers. */

@@ -305,7 +305,7 @@ static void refresh_end(struct selector *s, const struct step *st, int32_t n_slo
 	for (int32_t i = 0; step_generates(st) && i < st->n; i++) {
 		int32_t slots = s->own ? n_slots - st->n + 1 + i : n_slots;
 
-		r->asked += entry_count_of(par_of(s)->k, slots) < slots ? r->picks.n_layer : 0;
+		r->asked += entry_count_of(par_of(s)->k, slots) < slots ? layers_unwindowed(s->kv->hp) : 0;
 	}
 	for (int32_t i = 0; step_generates(st) && i < r->picks.n_layer; i++)
 		r->chose += st->n == st->tried && r->picks.fresh[i];
@@ -334,7 +334,9 @@ static int32_t refresh_verify_most(const struct selector *s, int32_t pos, int32_
 	const struct refresh *r = s->state;
 
 	for (int32_t i = 0; i < r->picks.n_layer; i++)
-		if (!picks_old(&r->picks, i)->at || picks_old(&r->picks, i)->at > n_slots)
+		if (!select_serves(s, i))
+			continue;
+		else if (!picks_old(&r->picks, i)->at || picks_old(&r->picks, i)->at > n_slots)
 			return 1;
 	return select_until(pos, r->start, par_of(s)->qc ? par_of(s)->qc : par_of(s)->stride);
 }

@@ -43,6 +43,8 @@ struct sift {
 	int32_t weight_cap;
 	double *spread;            /* [n_layer] entries that hold SPREAD_SHARE of the probability */
 	int has_spread;
+	int32_t *split_layer, *split_k;   /* [n_layer] scratch: the layers that share entries, and what each gets */
+	double *split_spread;      /* the same: their spread */
 	int32_t *k, k_slots;       /* [n_layer] entries to read of a region of k_slots; 0 = to be computed */
 };
 
@@ -94,6 +96,9 @@ static int sift_init(struct selector *s, struct err *err)
 	f->sketch = xcalloc((size_t)hp->n_layer, sizeof *f->sketch);
 	f->spread = xcalloc((size_t)hp->n_layer, sizeof *f->spread);
 	f->k = xcalloc((size_t)hp->n_layer, sizeof *f->k);
+	f->split_layer = xcalloc((size_t)hp->n_layer, sizeof *f->split_layer);
+	f->split_k = xcalloc((size_t)hp->n_layer, sizeof *f->split_k);
+	f->split_spread = xcalloc((size_t)hp->n_layer, sizeof *f->split_spread);
 	if (select_alloc(s, &f->score, DT_F32, hp->n_kv_head, s->kv->cap, err) ||
 	    select_alloc(s, &f->spread_sum, DT_F32, 1, hp->n_layer, err))
 		return -1;
@@ -122,6 +127,9 @@ static void sift_release(struct selector *s)
 	free(f->sketch);
 	free(f->spread);
 	free(f->k);
+	free(f->split_layer);
+	free(f->split_k);
+	free(f->split_spread);
 	free(f->weight);
 }
 
@@ -140,16 +148,23 @@ static void sift_note(struct selector *s, int32_t layer, int32_t slot0, int32_t 
 static void split_entries(struct selector *s, int32_t n_slots)
 {
 	struct sift *f = s->state;
-	int32_t n_layer = s->kv->n_layer, dense = par_of(s)->dense < n_layer ? par_of(s)->dense : n_layer;
+	int32_t n_layer = s->kv->n_layer, dense = par_of(s)->dense < n_layer ? par_of(s)->dense : n_layer, n = 0;
 	int by_spread = par_of(s)->split == SPLIT_NEED && f->has_spread;
 
 	if (f->k_slots == n_slots)
 		return;
 	f->k_slots = n_slots;
-	for (int32_t i = 0; i < dense; i++)
+	for (int32_t i = 0; i < n_layer; i++) {
 		f->k[i] = n_slots;
-	if (dense < n_layer)
-		select_split(f->k + dense, by_spread ? f->spread + dense : NULL, n_layer - dense, entry_count_of(par_of(s)->k, n_slots), n_slots);
+		if (i < dense || !select_serves(s, i))
+			continue;
+		f->split_spread[n] = f->spread[i];
+		f->split_layer[n++] = i;
+	}
+	if (n > 0)
+		select_split(f->split_k, by_spread ? f->split_spread : NULL, n, entry_count_of(par_of(s)->k, n_slots), n_slots);
+	for (int32_t i = 0; i < n; i++)
+		f->k[f->split_layer[i]] = f->split_k[i];
 }
 
 static struct scan_args sift_scan(const struct selector *s, int32_t layer, const struct tensor *q, int32_t n_slots)
@@ -215,13 +230,22 @@ static int32_t spread_tokens(const struct step *st)
 	return st->n < SPREAD_TOKENS ? st->n : SPREAD_TOKENS;
 }
 
+static int32_t first_serving(const struct selector *s)
+{
+	int32_t i = 0;
+
+	while (i < s->kv->n_layer && !select_serves(s, i))
+		i++;
+	return i;
+}
+
 static const struct attn_probe *sift_probe(struct selector *s, const struct step *st, int32_t layer, int32_t n_slots)
 {
 	struct sift *f = s->state;
 
 	if (step_generates(st) || !st->last || par_of(s)->split != SPLIT_NEED)
 		return NULL;
-	if (layer == 0) {
+	if (layer == first_serving(s)) {
 		if (f->weight_cap < st->n) {
 			f->weight = xrealloc(f->weight, (size_t)st->n * sizeof *f->weight);
 			f->weight_cap = st->n;
@@ -282,7 +306,9 @@ static int32_t sift_verify_most(const struct selector *s, int32_t pos, int32_t n
 	if (sift_every(par_of(s)) == 1)
 		return VERIFY_MOST;
 	for (int32_t i = 0; i < s->kv->n_layer; i++)
-		if (!picks_old(&f->picks, i)->at || picks_old(&f->picks, i)->at > n_slots)
+		if (!select_serves(s, i))
+			continue;
+		else if (!picks_old(&f->picks, i)->at || picks_old(&f->picks, i)->at > n_slots)
 			return 1;
 	return select_until(pos, f->start, sift_every(par_of(s)));
 }

@@ -74,6 +74,9 @@ static void hparams_identity(const struct hparams *hp, struct str *out)
 
 		str_addf(out, "rotation %s %s dims %d base %a scale %a frequencies %016" PRIx64 "\n", f->neox ? "halves" : "pairs",
 		         f->scaling, f->dims, f->base, f->mscale, hash64(0, f->freq, (size_t)(f->dims / 2) * sizeof *f->freq));
+		if (f->freq_long)
+			str_addf(out, "long %016" PRIx64 " beyond %d\n", hash64(0, f->freq_long, (size_t)(f->dims / 2) * sizeof *f->freq_long),
+			         f->short_most);
 	}
 	layer_specs_identity(hp, out);
 }
@@ -131,6 +134,8 @@ static void policy_lines(const struct timeline *t, struct str *out)
 
 static void begun_line(const struct timeline *t, struct str *out)
 {
+	if (rope_is_long(&t->cache.rope))
+		str_adds(out, "rotation long\n");
 	if (t->begun_n)
 		str_addf(out, "begun by %s until %d\n", t->begun.p, t->begun_n);
 }

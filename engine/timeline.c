@@ -45,7 +45,7 @@ static int watch_describe(struct timeline *t, const struct timeline_options *o, 
 	if (o->n_watch > WATCH_MAX)
 		return err_set(err, ERR_USAGE, "%d policies cannot be watched at once, the limit is %d", o->n_watch, WATCH_MAX);
 	for (t->n_watch = 0; t->n_watch < o->n_watch; t->n_watch++)
-		if (policy_parse(&t->watch[t->n_watch], o->watch[t->n_watch], err) || policy_serves(&t->watch[t->n_watch], t->cache.hp, err))
+		if (policy_parse(&t->watch[t->n_watch], o->watch[t->n_watch], err))
 			return -1;
 	return 0;
 }
@@ -54,13 +54,12 @@ static int watch_describe(struct timeline *t, const struct timeline_options *o, 
 static int cache_describe(struct timeline *t, const struct engine *e, const struct timeline_options *o, int32_t ctx, struct err *err)
 {
 	struct cache *c = &t->cache;
-	const char *kv = o->kv && *o->kv ? o->kv : o->n_watch > 0 ? "full" : engine_default_kv(e);
+	const char *kv = o->n_watch > 0 && !(o->kv && *o->kv) ? "full" : o->kv;
 
 	*c = (struct cache){ .hp = &e->model.hp, .be = e->be, .ctx = ctx, .unrotated = o->n_watch > 0 };
 	c->batch = o->batch ? o->batch : BATCH_DEFAULT;
 	c->batch = c->batch < ctx ? c->batch : ctx;
-	return kv_type_parse(o->kv_type, c->hp, &c->type, err) || policy_parse(&c->policy, kv, err) ||
-	       policy_serves(&c->policy, c->hp, err) || watch_describe(t, o, err) ? -1 : 0;
+	return kv_type_parse(o->kv_type, c->hp, &c->type, err) || policy_parse(&c->policy, kv, err) || watch_describe(t, o, err) ? -1 : 0;
 }
 
 /* Buffers, logits of timeline_extend() and of the last token, candidates for sampling; on a device: buffers, and what it reserves. */
@@ -578,7 +577,7 @@ int timeline_switch_kv(struct timeline *t, const char *kv, struct err *err)
 	float *nll = NULL;
 	int32_t kept = 0, generated = 0;
 
-	if (policy_parse(&policy, kv, err) || policy_serves(&policy, c->hp, err))
+	if (policy_parse(&policy, kv, err))
 		return -1;
 	pthread_mutex_lock(&t->e->lock);
 	/* Opened in its final place, because parts of a cache point into it. */

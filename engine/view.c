@@ -307,8 +307,15 @@ static int parts_of(const struct work *w, int32_t layer, int32_t region, struct 
 {
 	const struct selector *s = w->sel;
 	const struct attn_part *read;
+	int32_t window = layer_window(w->p->hp, layer);
 	int n;
 
+	if (window) {   /* what the next token will read: the newest, all but its own */
+		int32_t most = window - 1 < region ? window - 1 : region;
+
+		part[0] = (struct attn_part){ .slot0 = region - most, .n_slots = most };
+		return 1;
+	}
 	if (s->ops->holds)
 		return s->ops->holds(s, layer, region, part);
 	n = observe_panel_parts(w->panel, layer, &read);

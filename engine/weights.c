@@ -10,13 +10,14 @@
 
 /* ---- tensors of a layer ---- */
 
-enum size { SIZE_NONE, SIZE_ONE, SIZE_EMBD, SIZE_Q, SIZE_KV, SIZE_Q_NORM, SIZE_K_NORM, SIZE_FFN };
+enum size { SIZE_NONE, SIZE_ONE, SIZE_EMBD, SIZE_Q, SIZE_KV, SIZE_Q_NORM, SIZE_K_NORM, SIZE_FFN, SIZE_HEADS, SIZE_EXPERTS };
 enum { PARTS = 3 };
 
 static const struct weight_def {
 	const char *name;         /* after "blk.LAYER." */
 	enum size cols;
 	struct { size_t at; enum size rows; } part[PARTS];   /* fields of struct layer that share the rows; SIZE_ONE: a norm or a bias */
+	int stacked;              /* one for each expert: fields of struct expert */
 } layer_tensors[LAYER_TENSORS] = {
 #define FIELD(name) offsetof(struct layer, name)
 	[TENSOR_ATTN_NORM]      = { "attn_norm.weight", SIZE_EMBD, { { FIELD(attn_norm), SIZE_ONE } } },
@@ -38,6 +39,18 @@ static const struct weight_def {
 	[TENSOR_FFN_POST_NORM]  = { "post_ffw_norm.weight", SIZE_EMBD, { { FIELD(ffn_post_norm), SIZE_ONE } } },
 	[TENSOR_QKV]            = { "attn_qkv.weight", SIZE_EMBD, { { FIELD(wq), SIZE_Q }, { FIELD(wk), SIZE_KV }, { FIELD(wv), SIZE_KV } } },
 	[TENSOR_GATE_UP]        = { "ffn_up.weight", SIZE_EMBD, { { FIELD(gate), SIZE_FFN }, { FIELD(up), SIZE_FFN } } },
+	[TENSOR_SINKS]          = { "attn_sinks.weight", SIZE_HEADS, { { FIELD(sinks), SIZE_ONE } } },
+	[TENSOR_POST_ATTN_FFN_NORM] = { "post_attention_norm.weight", SIZE_EMBD, { { FIELD(ffn_norm), SIZE_ONE } } },
+	[TENSOR_ROUTER]         = { "ffn_gate_inp.weight", SIZE_EMBD, { { FIELD(router), SIZE_EXPERTS } } },
+	[TENSOR_ROUTER_BIAS]    = { "ffn_gate_inp.bias", SIZE_EXPERTS, { { FIELD(router_bias), SIZE_ONE } } },
+#undef FIELD
+#define FIELD(name) offsetof(struct expert, name)
+	[TENSOR_GATE_EXPS]      = { "ffn_gate_exps.weight", SIZE_EMBD, { { FIELD(gate), SIZE_FFN } }, 1 },
+	[TENSOR_UP_EXPS]        = { "ffn_up_exps.weight", SIZE_EMBD, { { FIELD(up), SIZE_FFN } }, 1 },
+	[TENSOR_DOWN_EXPS]      = { "ffn_down_exps.weight", SIZE_FFN, { { FIELD(down), SIZE_EMBD } }, 1 },
+	[TENSOR_GATE_EXPS_BIAS] = { "ffn_gate_exps.bias", SIZE_FFN, { { FIELD(gate_bias), SIZE_ONE } }, 1 },
+	[TENSOR_UP_EXPS_BIAS]   = { "ffn_up_exps.bias", SIZE_FFN, { { FIELD(up_bias), SIZE_ONE } }, 1 },
+	[TENSOR_DOWN_EXPS_BIAS] = { "ffn_down_exps.bias", SIZE_EMBD, { { FIELD(down_bias), SIZE_ONE } }, 1 },
 #undef FIELD
 };
 
@@ -53,13 +66,15 @@ static int32_t size_of(const struct hparams *hp, const struct layer_spec *s, enu
 	case SIZE_Q_NORM: return a->qk_norm_whole ? a->n_head * a->head_dim : a->head_dim;
 	case SIZE_K_NORM: return a->qk_norm_whole ? a->n_kv_head * a->head_dim : a->head_dim;
 	case SIZE_FFN: return s->ffn.width;
+	case SIZE_HEADS: return a->n_head;
+	case SIZE_EXPERTS: return s->ffn.n_expert;
 	default: return 1;
 	}
 }
 
-static struct tensor *tensor_at(struct layer *l, size_t at)
+static struct tensor *tensor_at(void *in, size_t at)
 {
-	return (struct tensor *)(void *)((char *)l + at);
+	return (struct tensor *)(void *)((char *)in + at);
 }
 
 /* ---- binding ---- */
@@ -73,12 +88,17 @@ struct binder {
 	int failed;
 };
 
-/* The tensor 'name' (or 'blk.LAYER.name'), checked to be [rows][cols]; NULL and failed unless optional. */
-static const struct gguf_tensor *bind_find(struct binder *b, int32_t layer, const char *name, int32_t rows,
+/* The tensor 'name' (or 'blk.LAYER.name'), checked to be [rows][cols], or with n_expert > 0 [n_expert][rows][cols], rows = 1 left out;
+ * NULL and failed unless optional. */
+static const struct gguf_tensor *bind_find(struct binder *b, int32_t layer, const char *name, int32_t n_expert, int32_t rows,
                                            int32_t cols, int optional)
 {
 	const struct gguf_tensor *t;
+	int64_t planes = n_expert > 0 && rows > 1 ? n_expert : 1;
 	char full[80];
+
+	if (n_expert > 0 && rows == 1)
+		rows = n_expert;
 
 	if (b->failed)
 		return NULL;
@@ -93,13 +113,13 @@ static const struct gguf_tensor *bind_find(struct binder *b, int32_t layer, cons
 		return NULL;
 	}
 	b->used[t - b->g->tensor] = 1;
-	if (t->ne[0] != cols || t->ne[1] < rows || t->ne[2] != 1 || t->ne[3] != 1 ||
+	if (t->ne[0] != cols || t->ne[1] < rows || t->ne[2] != planes || t->ne[3] != 1 ||
 	    /* Embeddings may be padded beyond the vocabulary; nothing else may be larger than needed. */
 	    (t->ne[1] != rows && (layer >= 0 || rows == 1))) {
 		b->failed = gguf_err(b->g, b->err,
-		                     "byte %llu: tensor '%s' has the shape %lld x %lld x %lld x %lld, and must have %d x %d",
+		                     "byte %llu: tensor '%s' has the shape %lld x %lld x %lld x %lld, and must have %d x %d x %lld",
 		                     (unsigned long long)t->off, full, (long long)t->ne[0], (long long)t->ne[1],
-		                     (long long)t->ne[2], (long long)t->ne[3], cols, rows);
+		                     (long long)t->ne[2], (long long)t->ne[3], cols, rows, (long long)planes);
 		return NULL;
 	}
 	return t;
@@ -108,8 +128,15 @@ static const struct gguf_tensor *bind_find(struct binder *b, int32_t layer, cons
 static void bind_count(struct binder *b, const struct gguf_tensor *t, uint64_t times_read)
 {
 	b->m->weight_bytes += t->bytes;
-	b->m->n_params += (uint64_t)(t->ne[0] * t->ne[1]);
+	b->m->n_params += (uint64_t)(t->ne[0] * t->ne[1] * t->ne[2]);
 	b->m->bytes_per_token += t->bytes * times_read;
+}
+
+/* A token reads n_used of n_expert. */
+static void bind_count_expert(struct binder *b, const struct gguf_tensor *t, const struct ffn_spec *f)
+{
+	bind_count(b, t, 0);
+	b->m->bytes_per_token += t->bytes / (uint64_t)f->n_expert * (uint64_t)f->n_used;
 }
 
 static void bind_no_room(struct binder *b, const struct gguf_tensor *t)
@@ -136,16 +163,11 @@ static void bind_adopt(struct binder *b, struct tensor *out, const struct gguf_t
 }
 
 /* Norms and biases are small: always copied, as f32. */
-static void bind_vector(struct binder *b, struct tensor *out, int32_t layer, const char *name, int32_t n,
-                        int optional)
+static void bind_values(struct binder *b, struct tensor *out, const struct gguf_tensor *t, const void *data, int32_t n)
 {
-	const struct gguf_tensor *t = bind_find(b, layer, name, 1, n, optional);
 	struct backend *be = b->m->be;
 	float *v;
 
-	if (!t)
-		return;
-	bind_count(b, t, 1);
 	*out = (struct tensor){ .type = DT_F32, .rows = 1, .cols = n };
 	if (!be)
 		return;
@@ -157,9 +179,19 @@ static void bind_vector(struct binder *b, struct tensor *out, int32_t layer, con
 		b->failed = -1;
 		return;
 	}
-	dtype_to_f32(t->type, v, t->data, n);
+	dtype_to_f32(t->type, v, data, n);
 	be->ops->write(be, out, 0, v, (size_t)n * sizeof *v);
 	free(v);
+}
+
+static void bind_vector(struct binder *b, struct tensor *out, int32_t layer, const char *name, int32_t n, int optional)
+{
+	const struct gguf_tensor *t = bind_find(b, layer, name, 0, 1, n, optional);
+
+	if (!t)
+		return;
+	bind_count(b, t, 1);
+	bind_values(b, out, t, t->data, n);
 }
 
 /* One matrix, or several whose rows follow each other. */
@@ -172,11 +204,35 @@ static void bind_matrices(struct binder *b, int32_t i, const struct weight_def *
 
 	for (int p = 0; p < PARTS; p++)
 		all += rows[p] = size_of(hp, s, d->part[p].rows);
-	if (!(t = bind_find(b, i, d->name, all, size_of(hp, s, d->cols), optional)))
+	if (!(t = bind_find(b, i, d->name, 0, all, size_of(hp, s, d->cols), optional)))
 		return;
 	bind_count(b, t, 1);
 	for (int p = 0; p < PARTS && rows[p] && !b->failed; row0 += rows[p++])
 		bind_adopt(b, tensor_at(&b->m->layer[i], d->part[p].at), t, row0, rows[p], 0);
+}
+
+/* The same matrix, or bias, of all experts. */
+static void bind_experts(struct binder *b, int32_t i, const struct weight_def *d, int optional)
+{
+	const struct hparams *hp = &b->m->hp;
+	const struct layer_spec *s = model_layer_spec(hp, i);
+	int32_t rows = size_of(hp, s, d->part[0].rows), cols = size_of(hp, s, d->cols), n = s->ffn.n_expert;
+	const struct gguf_tensor *t = bind_find(b, i, d->name, n, rows, cols, optional);
+	struct layer *l = &b->m->layer[i];
+
+	if (!t)
+		return;
+	bind_count_expert(b, t, &s->ffn);
+	if (!l->expert)
+		l->expert = xcalloc((size_t)n, sizeof *l->expert);
+	for (int32_t e = 0; e < n && !b->failed; e++) {
+		struct tensor *out = tensor_at(&l->expert[e], d->part[0].at);
+
+		if (rows == 1)
+			bind_values(b, out, t, (const char *)t->data + (uint64_t)e * dtype_bytes(t->type, (uint64_t)cols), cols);
+		else
+			bind_adopt(b, out, t, e * rows, rows, 0);
+	}
 }
 
 static void bind_layer(struct binder *b, int32_t i)
@@ -190,7 +246,9 @@ static void bind_layer(struct binder *b, int32_t i)
 
 		if (optional && !(s->optional & TENSOR_BIT(t)))
 			continue;
-		if (d->part[0].rows == SIZE_ONE)
+		if (d->stacked)
+			bind_experts(b, i, d, optional);
+		else if (d->part[0].rows == SIZE_ONE)
 			bind_vector(b, tensor_at(&b->m->layer[i], d->part[0].at), i, d->name, size_of(hp, s, d->cols), optional);
 		else
 			bind_matrices(b, i, d, optional);
@@ -221,8 +279,8 @@ int model_bind(struct model *m, const struct gguf *g, struct backend *be, const 
 	*m = (struct model){ .hp = m->hp, .be = be };
 	m->layer = xcalloc((size_t)m->hp.n_layer, sizeof *m->layer);
 	b.used = xcalloc(g->n_tensor + 1, 1);
-	embd = bind_find(&b, -1, "token_embd.weight", rows, cols, 0);
-	out = bind_find(&b, -1, "output.weight", rows, cols, 1);
+	embd = bind_find(&b, -1, "token_embd.weight", 0, rows, cols, 0);
+	out = bind_find(&b, -1, "output.weight", 0, rows, cols, 1);
 	m->tied = !out;
 	if (!b.failed) {
 		bind_count(&b, embd, m->tied);
@@ -247,6 +305,19 @@ int model_bind(struct model *m, const struct gguf *g, struct backend *be, const 
 	return b.failed;
 }
 
+static void release_tensors(struct model *m, int32_t layer, const struct weight_def *d, int part)
+{
+	struct layer *l = &m->layer[layer];
+	int32_t n = d->stacked ? l->expert ? model_layer_spec(&m->hp, layer)->ffn.n_expert : 0 : 1;
+
+	for (int32_t i = 0; i < n; i++) {
+		struct tensor *w = tensor_at(d->stacked ? (void *)&l->expert[i] : (void *)l, d->part[part].at);
+
+		if (w->data)
+			m->be->ops->drop(m->be, w);
+	}
+}
+
 void model_release(struct model *m)
 {
 	struct backend *be = m->be;
@@ -254,12 +325,9 @@ void model_release(struct model *m)
 	for (int32_t i = 0; m->layer && i < m->hp.n_layer; i++) {
 		struct layer *l = &m->layer[i];
 		for (int t = 0; t < LAYER_TENSORS; t++)
-			for (int p = 0; p < PARTS; p++) {
-				struct tensor *w = tensor_at(l, layer_tensors[t].part[p].at);
-
-				if (layer_tensors[t].part[p].rows != SIZE_NONE && w->data)
-					be->ops->drop(be, w);
-			}
+			for (int p = 0; p < PARTS && layer_tensors[t].part[p].rows != SIZE_NONE; p++)
+				release_tensors(m, i, &layer_tensors[t], p);
+		free(l->expert);
 	}
 	if (m->embd.data)
 		be->ops->drop(be, &m->embd);

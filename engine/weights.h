@@ -10,6 +10,11 @@
 #include "engine/hparams.h"
 #include "kernels/backend.h"
 
+struct expert {
+	struct tensor gate, up, down;          /* [width][n_embd] twice, [n_embd][width] */
+	struct tensor gate_bias, up_bias, down_bias;   /* [1][rows] */
+};
+
 /* data NULL = the layer has no such tensor.  Vectors are f32. */
 struct layer {
 	struct tensor attn_norm;               /* [1][n_embd] */
@@ -21,6 +26,9 @@ struct layer {
 	struct tensor ffn_norm;                /* [1][n_embd] */
 	struct tensor gate, up, down;          /* [width][n_embd] twice, [n_embd][width] */
 	struct tensor ffn_post_norm;           /* [1][n_embd] */
+	struct tensor sinks;                   /* [1][n_head] */
+	struct tensor router, router_bias;     /* [n_expert][n_embd] */
+	struct expert *expert;                 /* [n_expert]; NULL: the feed-forward is dense */
 };
 
 struct model {

@@ -70,6 +70,18 @@ struct matmul {
 	int accumulate;              /* add to out (the residual stream) */
 };
 
+/* Of gated feed-forwards: act(gate) * up. */
+enum activation {
+	ACT_SILU,
+	ACT_GELU,                    /* by the approximation with tanh */
+	ACT_SILU_CLAMPED             /* g * sigmoid(1.702 g) * (u + 1) for g = gate up to 7 and u = up within -7 .. 7 */
+};
+/* A gated feed-forward up to its last product: weights of the same shape, biases as in struct matmul. */
+struct matmul_glu {
+	const struct tensor *gate, *up, *gate_bias, *up_bias;
+	enum activation act;
+};
+
 /* Predicate evaluated on the device when the operation runs; avoids a host round trip.  It holds where the flag's column `col`
  * equals `is`. */
 struct predicate {
@@ -98,8 +110,6 @@ struct attn_part {
 	struct predicate when;
 };
 
-/* Of gated feed-forwards; GELU by the approximation with tanh. */
-enum activation { ACT_SILU, ACT_GELU, ACT_SILU_CLAMPED };
 enum reduce { REDUCE_MAX, REDUCE_MEAN, REDUCE_MEDIAN };
 
 /* Measures attention during attn(): where it went (mass) and how wide it spread.  p is the softmax probability of a slot for one
@@ -134,8 +144,11 @@ struct attn_args {
 	int32_t n_head, n_kv_head, head_dim, cap;
 	float scale;                 /* of q . k before the softmax, usually 1/sqrt(head_dim) */
 	float softcap;               /* scores become softcap * tanh(score / softcap); 0 = as they are */
-	/* Tokens that a query attends to, its own included: the last so many slots up to its own.  One part, without a list.  0 = all. */
+	/* Tokens that a query attends to, its own included: the last so many slots up to its own, those of all parts counted in order.  No
+	 * lists.  0 = all. */
 	int32_t window;
+	/* f32 [1][n_head]: one more score per query head that takes its share of the softmax and adds no value; NULL = none. */
+	const struct tensor *sinks;
 	const struct attn_probe *probe;   /* NULL = none */
 };
 
@@ -196,10 +209,19 @@ struct query_drift_args {
 
 /* ---- the table ---- */
 
+/* What a model may ask of a backend and not every backend computes: bits of `lacks`. */
+enum {
+	LACKS_WINDOW = 1 << 0,       /* attn_args.window */
+	LACKS_SOFTCAP = 1 << 1,      /* attn_args.softcap */
+	LACKS_SINKS = 1 << 2,        /* attn_args.sinks */
+	LACKS_CLAMPED = 1 << 3,      /* ACT_SILU_CLAMPED, and biases of a matmul_glu */
+	LACKS_MXFP4 = 1 << 4,        /* weights of DT_MXFP4 */
+};
+
 struct backend;
 struct backend_ops {
 	const char *name;            /* "cpu", "cuda": the argument of --device */
-	int lacks_windows;           /* attn() knows neither window nor softcap */
+	unsigned lacks;              /* operations that ask for these fail */
 	/* Release the backend; every tensor must have been dropped. */
 	void (*close)(struct backend *);
 	/* One line for people: "cpu avx512, 2 threads". */
@@ -242,9 +264,13 @@ struct backend_ops {
 	void (*axpby)(struct backend *, struct tensor *y, float a, const struct tensor *x, float b, int32_t n);
 	/* n_m products of the same x f32 [n][cols]. */
 	void (*matmul)(struct backend *, const struct matmul *m, int32_t n_m, const struct tensor *x, int32_t n);
-	/* out f32 [n][gate->rows] = act(x gate^T) * (x up^T); act: ACT_SILU or ACT_GELU. */
-	void (*matmul_glu)(struct backend *, struct tensor *out, const struct tensor *gate, const struct tensor *up,
-	                   enum activation act, const struct tensor *x, int32_t n);
+	/* out f32 [n][gate->rows] = act(x gate^T + bias) * (x up^T + bias). */
+	void (*matmul_glu)(struct backend *, struct tensor *out, const struct matmul_glu *, const struct tensor *x, int32_t n);
+	/* Row i of out = row row[i] of x, i < n; f32 of the same cols, not the same tensor.  row is host memory, within x. */
+	void (*take_rows)(struct backend *, struct tensor *out, const struct tensor *x, const int32_t *row, int32_t n);
+	/* Row row[i] of out += weight[i] * row i of x, for i = 0 .. n - 1 in this order; f32 of the same cols.  row and weight are host
+	 * memory, row within out. */
+	void (*add_rows)(struct backend *, struct tensor *out, const struct tensor *x, const int32_t *row, const float *weight, int32_t n);
 	/* out = x f32 [n][heads * head_dim] with the first dims of every head rotated; out may be x.  table f32 [n][dims]: cos, sin
 	 * per pair.  Pair j is (j, j + dims / 2) when neox, else (2 j, 2 j + 1). */
 	void (*rope)(struct backend *, struct tensor *out, const struct tensor *x, const struct tensor *table,
@@ -303,7 +329,7 @@ struct backend_options {
  * weir-cuda.so (plugin.c). */
 int backend_open(struct backend **out, const char *name, const struct backend_options *opt, char err[160]);
 /* Version of what a plugin shares with the program: the tables and structs of this header.  Changes with any of them. */
-enum { BACKEND_ABI = 5 };
+enum { BACKEND_ABI = 6 };
 
 /* ---- what the machine can do ---- */
 

@@ -131,8 +131,9 @@ void cpu_rope(struct backend *, struct tensor *out, const struct tensor *x, cons
 void cpu_kv_put(struct backend *, struct tensor *plane, const struct tensor *x, int32_t n_kv_head,
                 int32_t slot0, int32_t n);
 void cpu_matmul(struct backend *, const struct matmul *m, int32_t n_m, const struct tensor *x, int32_t n);
-void cpu_matmul_glu(struct backend *, struct tensor *out, const struct tensor *gate, const struct tensor *up, enum activation act,
-                    const struct tensor *x, int32_t n);
+void cpu_matmul_glu(struct backend *, struct tensor *out, const struct matmul_glu *, const struct tensor *x, int32_t n);
+void cpu_take_rows(struct backend *, struct tensor *out, const struct tensor *x, const int32_t *row, int32_t n);
+void cpu_add_rows(struct backend *, struct tensor *out, const struct tensor *x, const int32_t *row, const float *weight, int32_t n);
 void cpu_attn(struct backend *, const struct attn_args *, int32_t n);
 
 #endif

@@ -58,16 +58,21 @@ static int32_t attn_queries(const struct attn_job *j, int32_t part, int32_t tile
 {
 	const struct attn_part *p = j->a->part + part;
 	int32_t t0 = j->t0 + tile * j->tokens, t1 = min32(t0 + j->tokens, j->t1), n_q = 0;
-	int32_t last = part == j->a->n_part - 1;
+	int32_t last = part == j->a->n_part - 1, behind = 0;
 	size_t dim = (size_t)j->a->head_dim;
 
+	for (int32_t k = part + 1; k < j->a->n_part; k++)
+		behind += j->a->part[k].n_slots;
 	for (int32_t i = t0; i < t1; i++)
 		for (int32_t g = 0; g < j->group; g++) {
 			size_t h = (size_t)head * (size_t)j->group + (size_t)g;
 
 			m->q[n_q] = (const float *)p->q->data + ((size_t)i * (size_t)j->a->n_head + h) * dim;
 			m->limit[n_q] = last ? p->n_slots - (j->n - 1 - i) : p->n_slots;
-			m->from[n_q] = j->a->window && m->limit[n_q] > j->a->window ? m->limit[n_q] - j->a->window : 0;
+			m->from[n_q] = 0;
+			/* Of its window `behind` slots lie in later parts. */
+			if (j->a->window && m->limit[n_q] + behind - (last ? 0 : j->n - 1 - i) > j->a->window)
+				m->from[n_q] = min32(m->limit[n_q] + behind - (last ? 0 : j->n - 1 - i) - j->a->window, m->limit[n_q]);
 			n_q++;
 		}
 	return n_q;
@@ -119,13 +124,20 @@ static void attn_finish(const struct attn_job *j, int32_t tile, int32_t head, in
                         const struct attn_state *st)
 {
 	size_t at = attn_place(j, tile, head, query), dim = (size_t)j->a->head_dim;
-	float *out = j->out + ((size_t)j->t0 * (size_t)j->a->n_head + at) * dim, inv = 1.0f / st->l;
+	float *out = j->out + ((size_t)j->t0 * (size_t)j->a->n_head + at) * dim, inv, l = st->l;
 
+	if (j->a->sinks) {
+		/* The sink's part of the sum; where it is by far the largest, the sum is infinite and the output 0. */
+		float sink = ((const float *)j->a->sinks->data)[at % (size_t)j->a->n_head], unit = j->c->fns->score_unit;
+
+		l += expf((sink * unit - st->m) / unit);
+	}
+	inv = 1.0f / l;
 	for (size_t d = 0; d < dim; d++)
 		out[d] = st->acc[d] * inv;
 	if (j->score) {
 		j->m[at] = st->m;
-		j->l[at] = st->l;
+		j->l[at] = l;
 	}
 }
 

@@ -199,9 +199,16 @@ static void c_rmsnorm(float *out, const float *x, const float *w, int32_t n, flo
 static void c_glu(enum activation act, float *gate, const float *up, int32_t n)
 {
 	for (int32_t i = 0; i < n; i++) {
-		double g = gate[i], x = act == ACT_GELU ? 2 * 0.7978845608028654 * (g + 0.044715 * g * g * g) : g, y = g / (1.0 + exp(-x));
+		double g = gate[i], u = up[i], x = g;
 
-		gate[i] = (float)(y * up[i]);
+		if (act == ACT_GELU) {
+			x = 2 * 0.7978845608028654 * (g + 0.044715 * g * g * g);
+		} else if (act == ACT_SILU_CLAMPED) {
+			g = g > CLAMP_LIMIT ? CLAMP_LIMIT : g;
+			u = (u > CLAMP_LIMIT ? CLAMP_LIMIT : u < -CLAMP_LIMIT ? -CLAMP_LIMIT : u) + 1;
+			x = CLAMP_SLOPE * g;
+		}
+		gate[i] = (float)(g / (1.0 + exp(-x)) * u);
 	}
 }
 
@@ -415,6 +422,7 @@ const struct cpu_fns cpu_fns_c = {
 	.glu = c_glu,
 	.rope = c_rope,
 	.to_f16 = c_to_f16,
+	.score_unit = 1,
 	.attn_scratch = c_attn_scratch,
 	.attn = c_attn,
 	.attn_merge = c_attn_merge,

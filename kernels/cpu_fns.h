@@ -81,6 +81,10 @@ struct probe_tile {
 	float weight;
 };
 
+/* Of ACT_SILU_CLAMPED. */
+#define CLAMP_LIMIT 7.0f
+#define CLAMP_SLOPE 1.702f
+
 struct select_fns;
 struct cpu_fns {
 	const char *name;          /* "c", "avx2", "avx512" */
@@ -107,10 +111,11 @@ struct cpu_fns {
 	                    int32_t c0, int32_t c1, float *out, int32_t ldo);
 
 	void (*rmsnorm)(float *out, const float *x, const float *w, int32_t n, float eps);
-	/* gate = act(gate) * up */
+	/* gate = act(gate) * up (enum activation) */
 	void (*glu)(enum activation act, float *gate, const float *up, int32_t n);
 	void (*rope)(float *x, const float *table, int32_t heads, int32_t head_dim, int32_t dims, int neox);
 	void (*to_f16)(uint16_t *out, const float *x, int32_t n);
+	float score_unit;          /* of the scores in struct attn_state */
 	size_t (*attn_scratch)(int32_t head_dim, int32_t n_q);   /* floats */
 	void (*attn)(const struct attn_tile *);
 	/* a = the softmax over the union of the keys of a and b. */

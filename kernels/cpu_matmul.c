@@ -58,7 +58,7 @@ struct weight {
 struct part {                    /* one product, or gate and up of matmul_glu */
 	struct weight w, up;
 	float *out;
-	const float *bias;
+	const float *bias, *up_bias;
 	int accumulate;
 	int32_t rows, panels;
 };
@@ -123,23 +123,32 @@ static void weight_times(struct task *t, const struct weight *w, int32_t panel, 
 }
 
 /* Store a tile [n][ld] in the output rows, with bias and accumulation. */
-static void store_tile(const struct part *p, const float *tile, int32_t ld, int32_t r0, int32_t nr, int32_t c0, int32_t n)
+static void store_tile(const struct part *p, const float *tile, int32_t ld, int32_t r0, int32_t nr, int32_t c0, int32_t n,
+                       const float *bias)
 {
 	for (int32_t c = 0; c < n; c++, tile += ld) {
 		float *out = p->out + (size_t)(c0 + c) * (size_t)p->rows + r0;
 
-		if (p->bias && p->accumulate)
+		if (bias && p->accumulate)
 			for (int32_t r = 0; r < nr; r++)
-				out[r] += tile[r] + p->bias[r0 + r];
-		else if (p->bias)
+				out[r] += tile[r] + bias[r0 + r];
+		else if (bias)
 			for (int32_t r = 0; r < nr; r++)
-				out[r] = tile[r] + p->bias[r0 + r];
+				out[r] = tile[r] + bias[r0 + r];
 		else if (p->accumulate)
 			for (int32_t r = 0; r < nr; r++)
 				out[r] += tile[r];
 		else
 			memcpy(out, tile, (size_t)nr * sizeof *out);
 	}
+}
+
+/* Rows [n][ld] += bias of their first nr values. */
+static void add_bias(float *rows, int32_t ld, const float *bias, int32_t nr, int32_t n)
+{
+	for (int32_t c = 0; bias && c < n; c++, rows += ld)
+		for (int32_t r = 0; r < nr; r++)
+			rows[r] += bias[r];
 }
 
 /* Compute panels p .. p + n - 1 of one part. */
@@ -159,7 +168,7 @@ static void part_task(struct task *t, const struct part *part, int32_t p, int32_
 		ld = m * f->panel;
 		nr = min32(ld, part->rows - r0);
 		/* Whole panels without bias and accumulation are written to the output directly. */
-		int direct = nr == ld && !part->bias && !part->accumulate;
+		int direct = nr == ld && (j->glu || !part->bias) && !part->accumulate;
 
 		if (direct) {
 			out = part->out + (size_t)t->c0 * (size_t)part->rows + r0;
@@ -171,11 +180,13 @@ static void part_task(struct task *t, const struct part *part, int32_t p, int32_
 			int32_t width = m * f->panel;        /* whole panels: the level never takes its tail path */
 
 			weight_times(t, &part->up, p, m, nr, up, width);
+			add_bias(out, ld, part->bias ? part->bias + r0 : NULL, nr, t->x.n);
+			add_bias(up, width, part->up_bias ? part->up_bias + r0 : NULL, nr, t->x.n);
 			for (int32_t c = 0; c < t->x.n; c++)
 				f->glu(j->act, out + (size_t)c * (size_t)ld, up + (size_t)c * (size_t)width, width);
 		}
 		if (!direct)
-			store_tile(part, out, ld, r0, nr, t->c0, t->x.n);
+			store_tile(part, out, ld, r0, nr, t->c0, t->x.n, j->glu ? NULL : part->bias);
 	}
 }
 
@@ -301,9 +312,9 @@ void cpu_matmul(struct backend *be, const struct matmul *m, int32_t n_m, const s
 	}
 }
 
-void cpu_matmul_glu(struct backend *be, struct tensor *out, const struct tensor *gate, const struct tensor *up, enum activation act,
-                    const struct tensor *x, int32_t n)
+void cpu_matmul_glu(struct backend *be, struct tensor *out, const struct matmul_glu *m, const struct tensor *x, int32_t n)
 {
+	const struct tensor *gate = m->gate, *up = m->up;
 	struct cpu *c = cpu_of(be);
 	struct product_job j;
 	struct part *p = &j.part[0];
@@ -312,20 +323,21 @@ void cpu_matmul_glu(struct backend *be, struct tensor *out, const struct tensor 
 		return;
 	j.c = c;
 	j.glu = 1;
-	j.act = act;
+	j.act = m->act;
 	j.n_parts = 1;
 	j.x = (struct act){ .x = cpu_rows_of(be, x, n, 0, "matmul_glu"), .n = n, .cols = x->cols };
 	if (!j.x.x || weight_set(c, &p->w, gate, x) < 0 || weight_set(c, &p->up, up, x) < 0)
 		return;
-	if (gate->rows != up->rows || (act != ACT_SILU && act != ACT_GELU)) {
-		backend_fail(be, "internal: matmul_glu got gate and up of different shapes, or an unknown activation");
+	if (gate->rows != up->rows) {
+		backend_fail(be, "internal: matmul_glu got gate and up of different shapes");
 		return;
 	}
 	j.x.all_wide = wants_wide(gate) || wants_wide(up);
 	p->rows = gate->rows;
-	p->bias = NULL;
+	p->bias = m->gate_bias ? cpu_rows_of(be, m->gate_bias, 1, p->rows, "matmul_glu") : NULL;
+	p->up_bias = m->up_bias ? cpu_rows_of(be, m->up_bias, 1, p->rows, "matmul_glu") : NULL;
 	p->accumulate = 0;
 	p->out = cpu_rows_of(be, out, n, p->rows, "matmul_glu");
-	if (p->out)
+	if (!be->failed)
 		product_run(&j);
 }

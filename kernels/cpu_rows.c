@@ -110,6 +110,30 @@ void cpu_axpby(struct backend *be, struct tensor *y, float a, const struct tenso
 	cpu_run_rows(&j, axpby_task);
 }
 
+void cpu_take_rows(struct backend *be, struct tensor *out, const struct tensor *x, const int32_t *row, int32_t n)
+{
+	size_t cols = (size_t)x->cols;
+
+	if (be->failed || n < 1 || rows_check(be, "take_rows", out, n, x, x->rows, row, n) < 0)
+		return;
+	for (int32_t i = 0; i < n; i++)
+		memcpy((float *)out->data + (size_t)i * cols, (const float *)x->data + (size_t)row[i] * cols, cols * sizeof(float));
+}
+
+void cpu_add_rows(struct backend *be, struct tensor *out, const struct tensor *x, const int32_t *row, const float *weight, int32_t n)
+{
+	const float *from = x->data;
+
+	if (be->failed || n < 1 || rows_check(be, "add_rows", out, 0, x, out->rows, row, n) < 0)
+		return;
+	for (int32_t i = 0; i < n; i++, from += x->cols) {
+		float *to = (float *)out->data + (size_t)row[i] * (size_t)x->cols;
+
+		for (int32_t c = 0; c < x->cols; c++)
+			to[c] += weight[i] * from[c];
+	}
+}
+
 static void rope_task(void *arg, int task, int worker)
 {
 	const struct row_job *j = arg;

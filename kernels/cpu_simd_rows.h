@@ -87,14 +87,19 @@ static void glu(enum activation act, float *gate, const float *up, int32_t n)
 {
 	for (int32_t i = 0; i < n; i += LANES) {
 		vec g = vec_load_part(gate + i, n - i);
-		vec x = g;
+		vec x = g, u = vec_load_part(up + i, n - i);
 
+		if (act == ACT_SILU_CLAMPED) {
+			g = vec_min(vec_splat(CLAMP_LIMIT), g);
+			u = vec_max(vec_splat(-CLAMP_LIMIT), vec_min(vec_splat(CLAMP_LIMIT), u)) + 1.0f;
+			x = g * CLAMP_SLOPE;
+		}
 		if (act == ACT_GELU)
 			x = g * (1.5957691216057308f + 0.07135481282553243f * (g * g));
 		vec e = vec_exp((vec)((vec_int)x | vec_int_splat(INT32_MIN)));
 		vec s = vec_select(vec_negative(g), g * e, g) / (1.0f + e);
 
-		vec_store_part(gate + i, n - i, s * vec_load_part(up + i, n - i));
+		vec_store_part(gate + i, n - i, s * u);
 	}
 }
 

@@ -62,12 +62,22 @@ static int parts_ok(const struct attn_args *a, int32_t n, int32_t *slots)
 	return a->n_part > 0 && a->part[a->n_part - 1].n_slots >= n && sum <= INT32_MAX - 64;
 }
 
+static int has_lists(const struct attn_args *a)
+{
+	int any = 0;
+
+	for (int32_t i = 0; i < a->n_part; i++)
+		any |= a->part[i].slots != NULL;
+	return any;
+}
+
 int attn_check(struct backend *be, const struct attn_args *a, int32_t n, int32_t *slots)
 {
 	if (a->head_dim > 0 && a->n_kv_head > 0 && a->n_head > 0 && a->n_head % a->n_kv_head == 0 && a->cap > 0 &&
 	    (int64_t)a->n_head * a->head_dim <= INT32_MAX && kv_plane_ok(a->k, a->n_kv_head, a->cap, a->head_dim) &&
 	    kv_plane_ok(a->v, a->n_kv_head, a->cap, a->head_dim) && a->k->type == a->v->type && parts_ok(a, n, slots) &&
-	    a->softcap >= 0 && a->window >= 0 && (!a->window || (a->n_part == 1 && !a->part->slots)))
+	    a->softcap >= 0 && a->window >= 0 && (!a->window || !has_lists(a)) &&
+	    (!a->sinks || (a->sinks->data && a->sinks->type == DT_F32 && a->sinks->layout == PLAIN && a->sinks->cols == a->n_head)))
 		return 0;
 	return backend_fail(be, "internal: attention of %d tokens over %d parts got operands of the wrong shape", (int)n, (int)a->n_part);
 }
@@ -235,4 +245,16 @@ int columns_check(struct backend *be, const struct tensor *out, const struct ten
 	if (f32_plain(out) && f32_plain(src) && n <= out->rows && src->rows <= out->cols)
 		return 0;
 	return backend_fail(be, "internal: %d columns of %d do not fit", (int)n, (int)src->rows);
+}
+
+int rows_check(struct backend *be, const char *op, const struct tensor *out, int32_t n_out, const struct tensor *x, int32_t most,
+               const int32_t *row, int32_t n)
+{
+	if (!f32_plain(out) || !f32_plain(x) || out->cols != x->cols || out->data == x->data || n_out > out->rows ||
+	    (!n_out && n > x->rows))
+		return backend_fail(be, "internal: %s of %d rows got operands of the wrong shape", op, (int)n);
+	for (int32_t i = 0; i < n; i++)
+		if (row[i] < 0 || row[i] >= most)
+			return backend_fail(be, "internal: %s got row %d of %d", op, (int)row[i], (int)most);
+	return 0;
 }

@@ -363,7 +363,7 @@ int session_log_switch(struct session_log *r, struct conversation *t, struct opt
 	conversation_system(t, o->system);
 	conversation_sampling(t, 0);
 	timeline_policy(t->tl, &has);
-	kv_policy_whole(o->kv ? o->kv : engine_default_kv(t->engine), &wants);
+	kv_policy_whole(o->kv ? o->kv : "", &wants);
 	rc = timeline_sync(t->tl, NULL, 0, NULL, NULL, e);
 	if (rc >= 0 && strcmp(wants.p, has.p) != 0)
 		rc = conversation_change_policy(t, "the session's 'kv'", wants.p, e);

@@ -58,7 +58,7 @@ static int template_ok(const struct engine *engine, struct err *e)
 /* Can the new model hold the conversation?  *n: the conversation's tokens in its vocabulary. */
 static int check_model(struct conversation *t, struct engine *engine, const struct options *next, size_t *n, struct err *e)
 {
-	const char *kv = t->kv ? t->kv : next->kv ? next->kv : engine_default_kv(engine);
+	const char *kv = t->kv ? t->kv : next->kv;
 	int32_t ctx = next->ctx ? next->ctx : engine_info(engine)->ctx_train;
 	struct tokens all = {0};
 	struct engine *at_work = t->engine;
@@ -75,7 +75,7 @@ static int check_model(struct conversation *t, struct engine *engine, const stru
 	if (rc < 0)
 		return -1;
 	/* The default policy evicts, so any number of tokens fits. */
-	if (!kv_policy_endless(kv) && *n > (size_t)ctx)
+	if (kv && !kv_policy_endless(kv) && *n > (size_t)ctx)
 		return err_set(e, ERR_FIT, "the conversation has %zu tokens for '%.80s', which holds %d under '%.40s'; /new, /undo and a larger -c "
 		               "make room", *n, engine_info(engine)->name, ctx, kv);
 	return 0;

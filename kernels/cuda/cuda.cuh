@@ -92,8 +92,9 @@ void cuda_rmsnorm(struct backend *, struct tensor *out, const struct tensor *x, 
                   int32_t n);
 void cuda_axpby(struct backend *, struct tensor *y, float a, const struct tensor *x, float b, int32_t n);
 void cuda_matmul(struct backend *, const struct matmul *m, int32_t n_m, const struct tensor *x, int32_t n);
-void cuda_matmul_glu(struct backend *, struct tensor *out, const struct tensor *gate, const struct tensor *up, enum activation act,
-                     const struct tensor *x, int32_t n);
+void cuda_matmul_glu(struct backend *, struct tensor *out, const struct matmul_glu *, const struct tensor *x, int32_t n);
+void cuda_take_rows(struct backend *, struct tensor *out, const struct tensor *x, const int32_t *row, int32_t n);
+void cuda_add_rows(struct backend *, struct tensor *out, const struct tensor *x, const int32_t *row, const float *weight, int32_t n);
 void cuda_rope(struct backend *, struct tensor *out, const struct tensor *x, const struct tensor *table, int32_t head_dim, int32_t dims,
                int neox, int32_t n);
 void cuda_kv_put(struct backend *, struct tensor *plane, const struct tensor *x, int32_t n_kv_head, int32_t slot0, int32_t n);

@@ -226,9 +226,10 @@ void cuda_matmul(struct backend *be, const struct matmul *m, int32_t n_m, const 
 	}
 }
 
-void cuda_matmul_glu(struct backend *be, struct tensor *out, const struct tensor *gate, const struct tensor *up, enum activation act,
-                     const struct tensor *x, int32_t n)
+void cuda_matmul_glu(struct backend *be, struct tensor *out, const struct matmul_glu *m, const struct tensor *x, int32_t n)
 {
+	const struct tensor *gate = m->gate, *up = m->up;
+	enum activation act = m->act;
 	struct cuda *c = cuda_of(be);
 	struct gemv_args few = {};
 	struct finish_args f = {};
@@ -240,8 +241,8 @@ void cuda_matmul_glu(struct backend *be, struct tensor *out, const struct tensor
 		return;
 	if (weight_of(c, gate, x, &few.part[0].w) < 0 || weight_of(c, up, x, &few.part[1].w) < 0)
 		return;
-	if (gate->rows != up->rows || (act != ACT_SILU && act != ACT_GELU)) {
-		backend_fail(be, "internal: matmul_glu got gate and up of different shapes, or an unknown activation");
+	if (m->gate_bias || m->up_bias || gate->rows != up->rows || (act != ACT_SILU && act != ACT_GELU)) {
+		backend_fail(be, "internal: matmul_glu got gate and up of different shapes, biases, or an unknown activation");
 		return;
 	}
 	op = cuda_rows_of(&c->base, out, n, gate->rows, "matmul_glu");

@@ -574,3 +574,60 @@ void cuda_columns(struct backend *be, struct tensor *out, const struct tensor *s
 	if (a.col)
 		cuda_launch(c, columns_kernel, (unsigned)src->rows, cuda_blocks(cuda_power(n), 64), 1, 64, 0, a);
 }
+
+struct rows_args {
+	float *out;
+	const float *x, *weight;
+	const int32_t *row;
+	int64_t cols;
+	int32_t n;
+};
+
+__global__ void take_rows_kernel(struct rows_args a)
+{
+	int64_t c = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, i = blockIdx.y;
+
+	if (c < a.cols)
+		a.out[i * a.cols + c] = a.x[a.row[i] * a.cols + c];
+}
+
+/* A thread has a column and takes the rows in order: several may go to one row. */
+__global__ void add_rows_kernel(struct rows_args a)
+{
+	int64_t c = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+
+	for (int32_t i = 0; i < a.n && c < a.cols; i++)
+		a.out[a.row[i] * a.cols + c] += a.weight[i] * a.x[i * a.cols + c];
+}
+
+void cuda_take_rows(struct backend *be, struct tensor *out, const struct tensor *x, const int32_t *row, int32_t n)
+{
+	struct cuda *c = cuda_of(be);
+	struct rows_args a = {};
+
+	if (cuda_stopped(be) || n < 1 || rows_check(be, "take_rows", out, n, x, x->rows, row, n) < 0)
+		return;
+	a.out = (float *)out->data;
+	a.x = (const float *)x->data;
+	a.row = (const int32_t *)gpu_stage(c->gpu, row, (size_t)n * sizeof *row);
+	a.cols = x->cols;
+	if (a.row)
+		cuda_launch(c, take_rows_kernel, cuda_blocks(x->cols, 128), (unsigned)n, 1, 128, 0, a);
+}
+
+void cuda_add_rows(struct backend *be, struct tensor *out, const struct tensor *x, const int32_t *row, const float *weight, int32_t n)
+{
+	struct cuda *c = cuda_of(be);
+	struct rows_args a = {};
+
+	if (cuda_stopped(be) || n < 1 || rows_check(be, "add_rows", out, 0, x, out->rows, row, n) < 0)
+		return;
+	a.out = (float *)out->data;
+	a.x = (const float *)x->data;
+	a.row = (const int32_t *)gpu_stage(c->gpu, row, (size_t)n * sizeof *row);
+	a.weight = (const float *)gpu_stage(c->gpu, weight, (size_t)n * sizeof *weight);
+	a.cols = x->cols;
+	a.n = n;
+	if (a.row && a.weight)
+		cuda_launch(c, add_rows_kernel, cuda_blocks(x->cols, 128), 1, 1, 128, 0, a);
+}

@@ -435,7 +435,7 @@ static void gated_case(struct backend *be, const enum dtype types[2], int32_t ro
 
 	weight_make(be, &gate, types[0], rows, cols, 0);
 	weight_make(be, &up, types[1], rows, cols, 0);
-	be->ops->matmul_glu(be, &out, &gate.t, &up.t, act, &tx, n);
+	be->ops->matmul_glu(be, &out, &(struct matmul_glu){ .gate = &gate.t, .up = &up.t, .act = act }, &tx, n);
 	got = out_read(be, &out);
 	product(g, g2, &gate, x, n);
 	product(u, u2, &up, x, n);
@@ -744,7 +744,7 @@ TEST(launches_of_an_operation)
 	CHECK_INT(launches(be), 1);
 	be->ops->matmul(be, m, 3, &x, 8);
 	CHECK_INT(launches(be), 2);
-	be->ops->matmul_glu(be, &q, &w[0].t, &w[3].t, ACT_SILU, &x, 1);
+	be->ops->matmul_glu(be, &q, &(struct matmul_glu){ .gate = &w[0].t, .up = &w[3].t, .act = ACT_SILU }, &x, 1);
 	CHECK_INT(launches(be), 1);
 	be->ops->matmul(be, m, 3, &x, 16);
 	CHECK_INT(launches(be), 10);

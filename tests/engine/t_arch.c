@@ -17,6 +17,9 @@ enum { LAYERS = 2, WIDTH = 32, HEADS = 4, KV_HEADS = 2, DIM = 8, FF = 24, VOCAB 
 #define BEFORE   (T(ATTN_NORM) | T(FFN_NORM))
 #define AFTER    (T(ATTN_POST_NORM) | T(FFN_POST_NORM))
 #define QK_NORMS (T(Q_NORM) | T(K_NORM))
+#define ATTENTION (T(Q) | T(K) | T(V) | T(ATTN_OUT))
+#define EXPERTS  (T(ROUTER) | T(GATE_EXPS) | T(UP_EXPS) | T(DOWN_EXPS))
+#define EXPERT_BIASES (T(ROUTER_BIAS) | T(GATE_EXPS_BIAS) | T(UP_EXPS_BIAS) | T(DOWN_EXPS_BIAS))
 
 /* ---- specs without a file ---- */
 
@@ -56,7 +59,8 @@ TEST(plain_layers_of_the_families)
 			CHECK(s->attn.scale == 0.25f && s->residual_scale == 1);
 			CHECK(s->required == a->required && s->optional == a->optional);
 			CHECK(model_rope(&hp, i) == &hp.rope[0]);
-			CHECK_MSG(!layer_spec_check(&hp, i, &err), "%s", err.msg);
+			/* A family with experts or sinks says so in specs(). */
+			CHECK_MSG(!layer_spec_check(&hp, i, &err) || a->required & (T(ROUTER) | T(SINKS)), "%s", err.msg);
 		}
 		CHECK(hp.embd_scale == 1 && hp.logit_scale == 1);
 		layer_specs_identity(&hp, &text);   /* sessions of these families were saved without such lines */
@@ -89,7 +93,6 @@ static void ask_rope(struct layer_spec *s) { s->attn.rope = 1; }
 static void ask_sinks(struct layer_spec *s) { s->attn.sinks = 1; }
 static void ask_experts(struct layer_spec *s) { s->ffn.kind = FFN_EXPERTS; }
 static void ask_fewer(struct layer_spec *s) { s->required &= ~T(GATE); }
-static void ask_clamped(struct layer_spec *s) { s->ffn.act = ACT_SILU_CLAMPED; }
 
 TEST(what_no_kernel_computes_is_refused)
 {
@@ -97,9 +100,9 @@ TEST(what_no_kernel_computes_is_refused)
 		{ ask_recurrent, "recurrent attention" }, { ask_no_attention, "no attention" },
 		{ ask_heads, "heads of its own number or size" }, { ask_kv_heads, "heads of its own number or size" },
 		{ ask_dim, "heads of its own number or size" }, { ask_rope, "a RoPE table that was not read" },
-		{ ask_sinks, "attention sinks" }, { ask_experts, "experts" },
-		{ ask_clamped, "clamped SiLU activation" },
-		{ ask_fewer, "attention or feed-forward without all of its matrices" },
+		{ ask_sinks, "attention or feed-forward without all of its tensors" },
+		{ ask_experts, "attention or feed-forward without all of its tensors" },
+		{ ask_fewer, "attention or feed-forward without all of its tensors" },
 	};
 
 	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
@@ -132,15 +135,22 @@ static void set_residual(struct hparams *hp) { hp->spec[1].residual_scale = 0.22
 static void set_width(struct hparams *hp) { hp->spec[2].ffn.width = 64; }
 static void set_norms(struct hparams *hp) { hp->spec[0].attn.qk_norm_whole = 1; }
 static void set_no_rope(struct hparams *hp) { hp->spec[1].attn.rope = ROPE_NONE; }
+static void set_window(struct hparams *hp) { hp->spec[2].attn.window = 512; }
+static void set_cap(struct hparams *hp) { hp->spec[2].attn.softcap = 50; }
+static void set_gelu(struct hparams *hp) { hp->spec[2].ffn.act = ACT_GELU; }
+static void set_clamped(struct hparams *hp) { hp->spec[2].ffn.act = ACT_SILU_CLAMPED; }
+static void set_logit_cap(struct hparams *hp) { hp->logit_softcap = 30; }
 static void set_embd(struct hparams *hp) { hp->embd_scale = 12; }
 static void set_logit(struct hparams *hp) { hp->logit_scale = 0.125f; }
 
 TEST(what_changes_results_is_in_the_identity)
 {
-	static void (*const set[])(struct hparams *) = { set_scale, set_residual, set_width, set_norms, set_no_rope, set_embd, set_logit };
-	struct str seen[7] = { { 0 } };
+	static void (*const set[])(struct hparams *) = { set_scale, set_residual, set_width, set_norms, set_no_rope, set_embd, set_logit,
+		set_window, set_cap, set_gelu, set_clamped, set_logit_cap };
+	struct str seen[12] = { { 0 } };
 
-	for (size_t i = 0; i < 7; i++) {
+	_Static_assert(sizeof set / sizeof set[0] == sizeof seen / sizeof seen[0], "one text for each");
+	for (size_t i = 0; i < sizeof set / sizeof set[0]; i++) {
 		struct hparams hp = sizes(family("qwen2"));
 		struct err err = { 0 };
 
@@ -153,8 +163,26 @@ TEST(what_changes_results_is_in_the_identity)
 			CHECK(strcmp(seen[k].p, seen[i].p));
 		free(hp.spec);
 	}
-	for (size_t i = 0; i < 7; i++)
+	for (size_t i = 0; i < sizeof set / sizeof set[0]; i++)
 		str_free(&seen[i]);
+}
+
+TEST(what_a_backend_lacks_has_a_name)
+{
+	static const struct { void (*set)(struct hparams *); unsigned bit; const char *name; } all[] = {
+		{ set_window, LACKS_WINDOW, "sliding windows" }, { set_cap, LACKS_SOFTCAP, "soft caps on attention scores" },
+		{ set_clamped, LACKS_CLAMPED, "clamped SiLU activation and biases of experts" },
+	};
+
+	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+		struct hparams hp = sizes(family("qwen2"));
+
+		CHECK(!layer_specs_lacked(&hp, ~0u));
+		all[i].set(&hp);
+		CHECK(!layer_specs_lacked(&hp, ~all[i].bit));
+		CHECK_STR(layer_specs_lacked(&hp, all[i].bit), all[i].name);
+		free(hp.spec);
+	}
 }
 
 /* ---- tiny files ---- */
@@ -178,6 +206,10 @@ struct recipe {
 	double key[4];                        /* what toy_keys[] are set to; 0 = the key is left out */
 	float q_times;                        /* factor on the weights of Q; 0 = 1 */
 	int rope[LAYERS];                     /* table 0; ROPE_NONE; 1: one more table, of base SECOND */
+	int32_t window[LAYERS];
+	double cap, logit_cap;                /* soft caps */
+	enum activation act;
+	int32_t n_expert, n_used;
 	const char *extra;                    /* one more tensor */
 };
 static const char *const toy_keys[4] = { "attention.scale", "residual_scale", "embedding_scale", "logit_scale" };
@@ -192,6 +224,18 @@ static void put_tensor_of(struct mk *m, const char *name, int32_t rows, int32_t 
 	for (size_t i = 0; i < n; i++)
 		v[i] = weight(name, i) * times;
 	mk_tensor(m, name, rows == 1 ? 1 : 2, (int64_t[]){ cols, rows }, 0, v, n * sizeof *v);
+	free(v);
+}
+
+/* One matrix, or bias, of each expert. */
+static void put_stacked(struct mk *m, const char *name, int32_t n_expert, int32_t rows, int32_t cols)
+{
+	size_t n = (size_t)n_expert * (size_t)rows * (size_t)cols;
+	float *v = xcalloc(n, sizeof *v);
+
+	for (size_t i = 0; i < n; i++)
+		v[i] = weight(name, i);
+	mk_tensor(m, name, rows == 1 ? 2 : 3, rows == 1 ? (int64_t[]){ cols, n_expert } : (int64_t[]){ cols, rows, n_expert }, 0, v, n * sizeof *v);
 	free(v);
 }
 
@@ -223,6 +267,11 @@ static void put_layer(struct mk *m, const struct recipe *r, int32_t layer)
 		{ TENSOR_ATTN_OUT_BIAS, "attn_output.bias", 1, WIDTH }, { TENSOR_ATTN_POST_NORM, "post_attention_norm.weight", 1, WIDTH },
 		{ TENSOR_FFN_NORM, "ffn_norm.weight", 1, WIDTH }, { TENSOR_GATE, "ffn_gate.weight", ff, WIDTH }, { TENSOR_UP, "ffn_up.weight", ff, WIDTH },
 		{ TENSOR_DOWN, "ffn_down.weight", WIDTH, ff }, { TENSOR_FFN_POST_NORM, "post_ffw_norm.weight", 1, WIDTH },
+		{ TENSOR_SINKS, "attn_sinks.weight", 1, HEADS }, { TENSOR_POST_ATTN_FFN_NORM, "post_attention_norm.weight", 1, WIDTH },
+		{ TENSOR_ROUTER, "ffn_gate_inp.weight", r->n_expert, WIDTH }, { TENSOR_ROUTER_BIAS, "ffn_gate_inp.bias", 1, r->n_expert },
+		{ TENSOR_GATE_EXPS, "ffn_gate_exps.weight", ff, WIDTH }, { TENSOR_GATE_EXPS_BIAS, "ffn_gate_exps.bias", 1, ff },
+		{ TENSOR_UP_EXPS, "ffn_up_exps.weight", ff, WIDTH }, { TENSOR_UP_EXPS_BIAS, "ffn_up_exps.bias", 1, ff },
+		{ TENSOR_DOWN_EXPS, "ffn_down_exps.weight", WIDTH, ff }, { TENSOR_DOWN_EXPS_BIAS, "ffn_down_exps.bias", 1, WIDTH },
 	};
 	_Static_assert(sizeof all / sizeof all[0] + 2 == LAYER_TENSORS, "a tensor is missing here");
 
@@ -234,7 +283,9 @@ static void put_layer(struct mk *m, const struct recipe *r, int32_t layer)
 		char name[64];
 
 		snprintf(name, sizeof name, "blk.%d.%s", layer, all[i].name);
-		if (r->arch.required & TENSOR_BIT(all[i].t))
+		if (r->arch.required & TENSOR_BIT(all[i].t) && strstr(name, "_exps"))
+			put_stacked(m, name, r->n_expert, all[i].rows, all[i].cols);
+		else if (r->arch.required & TENSOR_BIT(all[i].t))
 			put_tensor_of(m, name, all[i].rows, all[i].cols, all[i].t == TENSOR_Q && r->q_times != 0 ? r->q_times : 1);
 	}
 }
@@ -264,6 +315,13 @@ static void build(const struct recipe *r, struct str *out)
 	for (int i = 0; i < 4; i++)
 		if (r->key[i] != 0)
 			put_number(&m, r, toy_keys[i], r->key[i], 0);
+	if (r->n_expert) {
+		put_number(&m, r, "expert_count", r->n_expert, 1);
+		put_number(&m, r, "expert_used_count", r->n_used, 1);
+		put_number(&m, r, "expert_feed_forward_length", FF, 1);
+	}
+	if (r->window[0])
+		put_number(&m, r, "attention.sliding_window", r->window[0], 1);
 	put_tensor_of(&m, "token_embd.weight", VOCAB, WIDTH, 1);
 	put_tensor_of(&m, "output_norm.weight", 1, WIDTH, 1);
 	for (int32_t i = 0; i < LAYERS; i++)
@@ -286,12 +344,19 @@ static int toy_specs(struct hparams *hp, struct key_reader *r)
 	rope_freqs_add(hp, SECOND);
 	hp->embd_scale = (float)embd;
 	hp->logit_scale = (float)(1 / logit);
+	hp->logit_softcap = (float)reading->logit_cap;
 	for (int32_t i = 0; i < hp->n_layer; i++) {
 		hp->spec[i].attn.scale = (float)scale;
 		hp->spec[i].residual_scale = (float)residual;
 		hp->spec[i].attn.qk_norm_whole = reading->whole_norms;
 		hp->spec[i].ffn.width = ff_of(reading, i);
 		hp->spec[i].attn.rope = reading->rope[i];
+		hp->spec[i].attn.window = reading->window[i];
+		hp->spec[i].attn.softcap = (float)reading->cap;
+		hp->spec[i].attn.sinks = (reading->arch.required & T(SINKS)) != 0;
+		hp->spec[i].ffn.act = reading->act;
+		if (reading->n_expert)
+			hp->spec[i].ffn = (struct ffn_spec){ FFN_EXPERTS, reading->act, ff_of(reading, i), reading->n_expert, reading->n_used };
 	}
 	return 0;
 }
@@ -425,21 +490,73 @@ static void ref_attention(struct ref *f, int32_t layer, int32_t pos, double scal
 	ref_rope(f, layer, k, KV_HEADS, pos);
 	for (int32_t h = 0; h < HEADS; h++) {
 		int32_t from = h / (HEADS / KV_HEADS) * DIM;
-		double p[IDS], sum = 0;
+		int32_t first = f->r->window[layer] && pos >= f->r->window[layer] ? pos - f->r->window[layer] + 1 : 0;
+		double p[IDS], sum = has(f, TENSOR_SINKS) ? exp(w_at(f, layer, "attn_sinks.weight", h)) : 0;
 
-		for (int32_t t = 0; t <= pos; t++) {
+		for (int32_t t = first; t <= pos; t++) {
 			p[t] = 0;
 			for (int32_t i = 0; i < DIM; i++)
-				p[t] += q[h * DIM + i] * f->k[layer][t][from + i];
-			sum += p[t] = exp(p[t] * scale);
+				p[t] += scale * q[h * DIM + i] * f->k[layer][t][from + i];
+			sum += p[t] = exp(f->r->cap != 0 ? f->r->cap * tanh(p[t] / f->r->cap) : p[t]);
 		}
-		for (int32_t t = 0; t <= pos; t++)
+		for (int32_t t = first; t <= pos; t++)
 			for (int32_t i = 0; i < DIM; i++)
 				got[h * DIM + i] += p[t] / sum * f->v[layer][t][from + i];
 	}
 	ref_product(f, layer, "attn_output.weight", has(f, TENSOR_ATTN_OUT_BIAS) ? "attn_output.bias" : NULL, got, HEADS * DIM, out, WIDTH);
 	if (has(f, TENSOR_ATTN_POST_NORM))
 		ref_norm(f, layer, "post_attention_norm.weight", out, WIDTH, WIDTH);
+}
+
+static double ref_glu(const struct ref *f, double g, double u)
+{
+	if (f->r->act == ACT_GELU)
+		return g * 0.5 * (1 + tanh(sqrt(2 / acos(-1)) * (g + 0.044715 * g * g * g))) * u;
+	if (f->r->act == ACT_SILU)
+		return g / (1 + exp(-g)) * u;
+	g = fmin(g, 7);
+	return g / (1 + exp(-1.702 * g)) * (fmax(-7, fmin(7, u)) + 1);
+}
+
+/* A product with expert e's matrix, and its bias. */
+static void ref_expert(const struct ref *f, int32_t layer, const char *suffix, const char *bias, int32_t e, const double *x, int32_t cols,
+                       double *out, int32_t rows)
+{
+	for (int32_t o = 0; o < rows; o++) {
+		out[o] = has(f, TENSOR_GATE_EXPS_BIAS) ? w_at(f, layer, bias, e * rows + o) : 0;
+		for (int32_t i = 0; i < cols; i++)
+			out[o] += w_at(f, layer, suffix, (e * rows + o) * cols + i) * x[i];
+	}
+}
+
+static void ref_experts(const struct ref *f, int32_t layer, const double *in, double *out)
+{
+	int32_t ff = ff_of(f->r, layer), best[8];
+	double score[8], gate[2 * FF], up[2 * FF], one[WIDTH], sum = 0;
+
+	ref_product(f, layer, "ffn_gate_inp.weight", has(f, TENSOR_ROUTER_BIAS) ? "ffn_gate_inp.bias" : NULL, in, WIDTH, score, f->r->n_expert);
+	for (int32_t k = 0; k < f->r->n_used; k++) {
+		best[k] = -1;
+		for (int32_t e = 0; e < f->r->n_expert; e++) {
+			int taken = 0;
+
+			for (int32_t i = 0; i < k; i++)
+				taken |= best[i] == e;
+			if (!taken && (best[k] < 0 || score[e] > score[best[k]]))
+				best[k] = e;
+		}
+		sum += exp(score[best[k]]);
+	}
+	memset(out, 0, WIDTH * sizeof *out);
+	for (int32_t k = 0; k < f->r->n_used; k++) {
+		ref_expert(f, layer, "ffn_gate_exps.weight", "ffn_gate_exps.bias", best[k], in, WIDTH, gate, ff);
+		ref_expert(f, layer, "ffn_up_exps.weight", "ffn_up_exps.bias", best[k], in, WIDTH, up, ff);
+		for (int32_t i = 0; i < ff; i++)
+			gate[i] = ref_glu(f, gate[i], up[i]);
+		ref_expert(f, layer, "ffn_down_exps.weight", "ffn_down_exps.bias", best[k], gate, ff, one, WIDTH);
+		for (int32_t i = 0; i < WIDTH; i++)
+			out[i] += exp(score[best[k]]) / sum * one[i];
+	}
 }
 
 static void ref_feed_forward(struct ref *f, int32_t layer, int32_t pos, double *out)
@@ -450,11 +567,17 @@ static void ref_feed_forward(struct ref *f, int32_t layer, int32_t pos, double *
 	memcpy(in, f->x[pos], sizeof in);
 	if (has(f, TENSOR_FFN_NORM))
 		ref_norm(f, layer, "ffn_norm.weight", in, WIDTH, WIDTH);
-	ref_product(f, layer, "ffn_gate.weight", NULL, in, WIDTH, gate, ff);
-	ref_product(f, layer, "ffn_up.weight", NULL, in, WIDTH, up, ff);
-	for (int32_t i = 0; i < ff; i++)
-		gate[i] = gate[i] / (1 + exp(-gate[i])) * up[i];
-	ref_product(f, layer, "ffn_down.weight", NULL, gate, ff, out, WIDTH);
+	if (has(f, TENSOR_POST_ATTN_FFN_NORM))
+		ref_norm(f, layer, "post_attention_norm.weight", in, WIDTH, WIDTH);
+	if (f->r->n_expert) {
+		ref_experts(f, layer, in, out);
+	} else {
+		ref_product(f, layer, "ffn_gate.weight", NULL, in, WIDTH, gate, ff);
+		ref_product(f, layer, "ffn_up.weight", NULL, in, WIDTH, up, ff);
+		for (int32_t i = 0; i < ff; i++)
+			gate[i] = ref_glu(f, gate[i], up[i]);
+		ref_product(f, layer, "ffn_down.weight", NULL, gate, ff, out, WIDTH);
+	}
 	if (has(f, TENSOR_FFN_POST_NORM))
 		ref_norm(f, layer, "post_ffw_norm.weight", out, WIDTH, WIDTH);
 }
@@ -485,7 +608,8 @@ static float *ref_run(const struct recipe *r)
 
 			for (int32_t i = 0; i < WIDTH; i++)
 				sum += (double)weight("token_embd.weight", (size_t)(o * WIDTH + i)) * x[i];
-			out[pos * VOCAB + o] = (float)(sum / (r->key[3] != 0 ? r->key[3] : 1));
+			sum /= r->key[3] != 0 ? r->key[3] : 1;
+			out[pos * VOCAB + o] = (float)(r->logit_cap != 0 ? r->logit_cap * tanh(sum / r->logit_cap) : sum);
 		}
 	}
 	free(f);
@@ -524,10 +648,23 @@ TEST(layers_compute_what_their_specs_say)
 {
 	const uint32_t biases = T(Q_BIAS) | T(K_BIAS) | T(V_BIAS) | T(ATTN_OUT_BIAS);
 
-	/* The second forward pass here knows neither GELU nor windows: t_models compares Gemma. */
-	for (const struct arch *a = archs; a->name; a++)
-		if (strncmp(a->name, "gemma", 5) != 0)
-			computes(a->name, &(struct recipe){ .arch = *a, .whole_norms = !strcmp(a->name, "olmo2") });
+	for (const struct arch *a = archs; a->name; a++) {
+		struct recipe r = { .arch = *a, .whole_norms = !strcmp(a->name, "olmo2") };
+
+		if (a->required & T(ROUTER)) {
+			r.n_expert = 5;
+			r.n_used = 2;
+		}
+		if (!strncmp(a->name, "gemma", 5)) {
+			r.act = ACT_GELU;
+			r.key[2] = (double)(float)sqrt(WIDTH);
+			r.cap = a->name[5] == '2' ? 50 : 0;
+			r.logit_cap = a->name[5] == '2' ? 30 : 0;
+		}
+		if (!strcmp(a->name, "gpt-oss"))
+			r.act = ACT_SILU_CLAMPED;
+		computes(a->name, &r);
+	}
 	computes("norms before", &(struct recipe){ TOY(0, MATRICES | BEFORE) });
 	computes("norms after", &(struct recipe){ TOY(0, MATRICES | AFTER) });
 	computes("norms before and after", &(struct recipe){ TOY(1, MATRICES | BEFORE | AFTER) });
@@ -544,6 +681,17 @@ TEST(layers_compute_what_their_specs_say)
 	computes("no RoPE in one layer", &(struct recipe){ TOY(0, MATRICES | BEFORE), .rope = { 0, ROPE_NONE } });
 	computes("no RoPE at all", &(struct recipe){ TOY(1, MATRICES | BEFORE), .rope = { ROPE_NONE, ROPE_NONE } });
 	computes("two RoPE tables", &(struct recipe){ TOY(1, MATRICES | BEFORE), .rope = { 1, 0 } });
+	computes("a window", &(struct recipe){ TOY(0, MATRICES | BEFORE), .window = { 17, 0 } });
+	computes("windows of two lengths", &(struct recipe){ TOY(1, MATRICES | BEFORE), .window = { 1, 64 } });
+	computes("soft caps", &(struct recipe){ TOY(0, MATRICES | BEFORE), .cap = 0.7, .logit_cap = 0.9, .q_times = 3 });
+	computes("sinks", &(struct recipe){ TOY(0, MATRICES | BEFORE | T(SINKS)) });
+	computes("sinks, a window, a cap", &(struct recipe){ TOY(0, MATRICES | BEFORE | T(SINKS)), .window = { 9, 5 }, .cap = 2 });
+	computes("GELU", &(struct recipe){ TOY(0, MATRICES | BEFORE), .act = ACT_GELU });
+	computes("clamped SiLU", &(struct recipe){ TOY(0, MATRICES | BEFORE), .act = ACT_SILU_CLAMPED });
+	computes("experts", &(struct recipe){ TOY(0, ATTENTION | EXPERTS | BEFORE), .n_expert = 7, .n_used = 3 });
+	computes("one expert of many", &(struct recipe){ TOY(0, ATTENTION | EXPERTS | BEFORE), .n_expert = 8, .n_used = 1 });
+	computes("all experts, biases", &(struct recipe){ TOY(0, ATTENTION | EXPERTS | EXPERT_BIASES | AFTER), .n_expert = 3, .n_used = 3,
+	                                                  .act = ACT_SILU_CLAMPED, .key = { 0, 0.5 } });
 }
 
 static const char *const policies_here[] = {
@@ -608,6 +756,30 @@ TEST(every_policy_takes_the_rope_of_the_spec)
 	toy_close(&d);
 }
 
+/* Where all layers have windows no longer than the newest ring, every policy gives the results of full attention. */
+TEST(every_policy_keeps_to_the_window)
+{
+	struct recipe r = { TOY(0, MATRICES | BEFORE), .window = { 5, 9 } };
+	struct toy t;
+	struct err err = { 0 };
+	float *full;
+
+	if (toy_open(&t, &r, &err))
+		test_skip("%s", err.msg);
+	full = toy_run(&t, "full", 100, 32);
+	for (size_t i = 1; i < POLICIES; i++) {
+		float *x = toy_run(&t, policies_here[i], 100, 32);
+		int bounded = !strncmp(policies_here[i], "sink", 4) || !strncmp(policies_here[i], "cascade", 7);
+		double nmse = test_nmse(x, full, (size_t)IDS * VOCAB);
+
+		/* Entries of a bounded cache are rotated by other positions: the same distances, not the same bits. */
+		CHECK_MSG(bounded ? nmse < 1e-9 : !memcmp(x, full, (size_t)IDS * VOCAB * sizeof *x), "%s: error %.3g", policies_here[i], nmse);
+		free(x);
+	}
+	free(full);
+	toy_close(&t);
+}
+
 /* ---- what is refused ---- */
 
 static void refused_at(int line, const struct recipe *r, const char *words)
@@ -629,10 +801,10 @@ static void refused_at(int line, const struct recipe *r, const char *words)
 }
 #define REFUSED(r, words) refused_at(__LINE__, r, words)
 
-static int sinks_specs(struct hparams *hp, struct key_reader *r)
+static int recurrent_specs(struct hparams *hp, struct key_reader *r)
 {
 	(void)r;
-	hp->spec[1].attn.sinks = 16;
+	hp->spec[1].attn.kind = ATTN_RECURRENT;
 	return 0;
 }
 
@@ -655,8 +827,8 @@ TEST(files_are_refused_with_what_they_lack)
 	REFUSED(&r, "file 'toy'|byte|'toy.residual_scale' is -0.5, and must be 1e-06 to 1000");
 	r.key[1] = 0;
 	/* What no kernel computes. */
-	r.arch.specs = sinks_specs;
-	REFUSED(&r, "file 'toy'|layer 1 asks for attention sinks, which is not supported yet");
+	r.arch.specs = recurrent_specs;
+	REFUSED(&r, "file 'toy'|layer 1 asks for recurrent attention, which is not supported yet");
 }
 
 TEST(more_rope_tables)

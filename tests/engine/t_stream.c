@@ -173,7 +173,7 @@ static void rig_layers(struct rig *r, int32_t n, int decode, int32_t n_layer, in
 		for (int32_t i = 0; i < n; i++)
 			fill_token(r, r->pos + i + shift, l, KIND_V, r->hp.n_kv_head, 0, buf + (size_t)i * kv);
 		be->ops->write(be, &r->v, 0, buf, (size_t)n * kv * sizeof *buf);
-		cache_attend(&r->p, l, &(struct qkv){ &r->q, &r->k, &r->v, &r->out });
+		cache_attend(&r->p, l, &(struct qkv){ &r->q, &r->k, &r->v, &r->out, NULL });
 		if (out)
 			be->ops->read(be, &r->out, 0, out + (size_t)l * (size_t)n * q, (size_t)n * q * sizeof *out);
 	}

@@ -681,7 +681,7 @@ static float *glu_once(struct backend *be, const struct tensor *gate, const stru
 {
 	struct tensor tx = tensor_new(be, DT_F32, n, gate->cols, x), out = guarded(be, n, gate->rows);
 
-	be->ops->matmul_glu(be, &out, gate, up, ACT_SILU, &tx, n);
+	be->ops->matmul_glu(be, &out, &(struct matmul_glu){ .gate = gate, .up = up, .act = ACT_SILU }, &tx, n);
 	be->ops->drop(be, &tx);
 	return result(be, &out, "matmul_glu");
 }
@@ -1154,7 +1154,7 @@ TEST(cancel_returns_early)
 	be->ops->write(be, &out, 0, &first, 4);
 	clock_gettime(CLOCK_MONOTONIC, &t0);
 	be->ops->matmul(be, &(struct matmul){ .out = &out, .w = &tw }, 1, &x, N);
-	be->ops->matmul_glu(be, &out, &tw, &tw, ACT_GELU, &x, N);
+	be->ops->matmul_glu(be, &out, &(struct matmul_glu){ .gate = &tw, .up = &tw, .act = ACT_GELU }, &x, N);
 	clock_gettime(CLOCK_MONOTONIC, &t1);
 	/* A thousand million multiply-adds of plain C take seconds. */
 	CHECK((double)(t1.tv_sec - t0.tv_sec) + (double)(t1.tv_nsec - t0.tv_nsec) * 1e-9 < 0.2);

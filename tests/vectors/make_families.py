@@ -18,6 +18,8 @@ from gguf import GGMLQuantizationType as T, GGUFWriter
 from make_models import GGUF_NAME, N_LAST, add_bpe, add_spm, draw, encode, logits_of, nmse, permute, unpermute
 
 N_IDS = 40
+ROUTER = {"mlp.gate": "ffn_gate_inp"}
+OSS = {"mlp.router": "ffn_gate_inp", "post_attention_layernorm": "post_attention_norm"}
 AFTER = {"post_attention_layernorm": "post_attention_norm", "post_feedforward_layernorm": "post_ffw_norm", "pre_feedforward_layernorm": "ffn_norm"}
 FUSED = {"self_attn.qkv_proj": "attn_qkv", "mlp.gate_up_proj": "ffn_up"}
 
@@ -30,13 +32,15 @@ class Family:
     def build(self, cfg):
         config = getattr(transformers, self.kind + "Config")
         model = getattr(transformers, self.kind.replace("Text", "") + "ForCausalLM")
-        base = dict(vocab_size=266 if self.spm else 264, attn_implementation="eager", pad_token_id=0, bos_token_id=1, eos_token_id=2)
+        base = dict(vocab_size=266 if self.spm else 264, attn_implementation="eager", experts_implementation="eager", pad_token_id=0, bos_token_id=1, eos_token_id=2)
         return model(config(**{**base, **cfg})).eval().double()
 
     def name(self, hf):
         if hf in self.names:
             return self.names[hf]
         _, _, layer, rest = hf.split(".", 3)
+        if rest == "self_attn.sinks":
+            return f"blk.{layer}.attn_sinks.weight"
         stem, kind = rest.rsplit(".", 1)
         return f"blk.{layer}.{self.names[stem]}.{kind}"
 
@@ -57,17 +61,24 @@ def write_keys(w, f, c, cfg):
         f.keys(w, c, head_dim)
 
 
-def experts(hf, shape, rng):
-    """The stacked matrices of experts, [n_expert][rows][cols] each: names in the file and values."""
-    value = rng.standard_normal(shape) / np.sqrt(shape[-1])
+def experts(hf, shape, rng, oss):
+    """What the model holds for all experts, and what the file does: names and values, [n_expert][rows][cols] each."""
     layer = hf.split(".")[2]
+    if oss:             # products of rows; gate and up alternate
+        value = rng.standard_normal(shape) * (0.7 if "bias" in hf else shape[1] ** -.5 * (2 if "gate_up" in hf else 1))
+        kind = "bias" if hf.endswith("bias") else "weight"
+        rows = value if kind == "bias" else value.swapaxes(1, 2)
+        if "gate_up" in hf:
+            return value, {f"blk.{layer}.ffn_gate_exps.{kind}": rows[:, ::2], f"blk.{layer}.ffn_up_exps.{kind}": rows[:, 1::2]}
+        return value, {f"blk.{layer}.ffn_down_exps.{kind}": rows}
+    value = rng.standard_normal(shape) / np.sqrt(shape[-1])
     if hf.endswith("gate_up_proj"):
         half = shape[1] // 2
         return value, {f"blk.{layer}.ffn_gate_exps.weight": value[:, :half], f"blk.{layer}.ffn_up_exps.weight": value[:, half:]}
     return value, {f"blk.{layer}.ffn_down_exps.weight": value}
 
 
-def make(out, seed, name, f, cfg, mutants, types=lambda n: T.F32, extra=None):
+def make(out, seed, name, f, cfg, mutants, types=lambda n: T.F32, *, extra=None):
     rng = np.random.default_rng(seed)
     model = f.build(cfg)
     c, state = model.config, model.state_dict()
@@ -83,12 +94,12 @@ def make(out, seed, name, f, cfg, mutants, types=lambda n: T.F32, extra=None):
             continue
         shape = tuple(state[hf].shape)
         if ".experts." in hf:
-            value, parts = experts(hf, shape, rng)
+            value, parts = experts(hf, shape, rng, f.kind == "GptOss")
             for n, part in parts.items():
                 w.add_tensor(n, np.ascontiguousarray(part, np.float32))
             state[hf].copy_(torch.from_numpy(value.astype(np.float32).astype(np.float64)))
             continue
-        weight = draw(hf if "norm" in hf or not hf.endswith("mlp.gate.weight") else "router", shape, rng)
+        weight = rng.standard_normal(shape) if hf.endswith("sinks") else draw(hf, shape, rng)
         if hf.endswith("qkv_proj.weight"):
             weight *= 1.5
         heads = c.num_attention_heads if ".q_proj" in hf else c.num_key_value_heads
@@ -115,8 +126,12 @@ def make(out, seed, name, f, cfg, mutants, types=lambda n: T.F32, extra=None):
     logits[-N_LAST:].astype("<f4").tofile(base + ".logits.f32")
     notes = []
     for what, change in mutants.items():
-        other = f.build({**cfg, **change})
+        other = f.build(cfg if callable(change) else {**cfg, **change})
         other.load_state_dict(state)
+        if callable(change):
+            with torch.no_grad():
+                for k, v in other.state_dict().items():
+                    change(k, v)
         notes.append(f"{what} {nmse(logits_of(other, ids)[-N_LAST:], logits[-N_LAST:]):.1e}")
     print(f"{name}: {os.path.getsize(base + '.gguf')} bytes, std {logits.std():.2f}; nmse without " + ", ".join(notes))
 
@@ -162,6 +177,40 @@ def gemma_keys(w, c, head_dim):
         w.add_final_logit_softcapping(c.final_logit_softcapping)
 
 
+def window_keys(w, c, head_dim):
+    rope = c.rope_parameters.get("full_attention", c.rope_parameters)
+    w.add_rope_freq_base(rope["rope_theta"])
+    w.add_rope_dimension_count(head_dim)
+    w.add_sliding_window(c.sliding_window)
+    if rope["rope_type"] != "default":
+        w.add_string(f"{w.arch}.rope.scaling.type", rope["rope_type"])
+        w.add_rope_scaling_factor(rope["factor"])
+    if rope["rope_type"] == "yarn":
+        w.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
+
+
+def moe_keys(w, c, head_dim):
+    rope_keys(w, c, head_dim)
+    w.add_expert_count(c.num_experts)
+    w.add_expert_used_count(c.num_experts_per_tok)
+    w.add_expert_feed_forward_length(c.moe_intermediate_size)
+
+
+def gpt_oss_keys(w, c, head_dim):
+    window_keys(w, c, head_dim)
+    w.add_expert_count(c.num_local_experts)
+    w.add_expert_used_count(c.num_experts_per_tok)
+    w.add_expert_feed_forward_length(c.intermediate_size)
+
+
+def fill(part, value):
+    return lambda name, v: v.fill_(value) if part in name else None
+
+
+def half(name):
+    return T.F16
+
+
 def small(layers=2, heads=4, kv=2, head_dim=8, ctx=128, embd=32, ff=48, **more):
     return dict(num_hidden_layers=layers, hidden_size=embd, intermediate_size=ff, num_attention_heads=heads, num_key_value_heads=kv,
                 head_dim=head_dim, max_position_embeddings=ctx, rms_norm_eps=1e-6, tie_word_embeddings=True, **more)
@@ -189,8 +238,32 @@ def all_models():
     yield 24, "phi3", phi3, p, {"the short factors": dict(rope_parameters={**scaled, "short_factor": [1.0] * 4}),
                                 "the attention factor": dict(rope_parameters={**scaled, "attention_factor": 1.0})}, {
         "rope_factors_short.weight": short, "rope_factors_long.weight": long}
-
-
+    beyond = {**scaled, "original_max_position_embeddings": 32}
+    p = {**p, "original_max_position_embeddings": 32, "rope_parameters": beyond, "sliding_window": 13}
+    yield 27, "phi3-long", phi3, p, {"the long factors": dict(rope_parameters={**beyond, "long_factor": short}),
+                                     "the window": dict(sliding_window=None), "its length": dict(sliding_window=12)}, {
+        "rope_factors_short.weight": short, "rope_factors_long.weight": long}
+    moe = Family("qwen3moe", "Qwen3Moe", names=ROUTER, keys=moe_keys)
+    m = small(rope_parameters=theta(1e6), num_experts=6, num_experts_per_tok=2, moe_intermediate_size=16, norm_topk_prob=True)
+    yield 28, "qwen3moe", moe, m, {"the renormalisation": dict(norm_topk_prob=False), "the second expert": dict(num_experts_per_tok=1),
+                                   "the choice": dict(num_experts_per_tok=6), "norms of Q": fill("q_norm", 1)}, {}
+    oss = Family("gpt-oss", "GptOss", names=OSS, keys=gpt_oss_keys)
+    yarn = {"rope_type": "yarn", "rope_theta": 100.0, "factor": 8.0, "beta_fast": 32.0, "beta_slow": 1.0, "truncate": False,
+            "original_max_position_embeddings": 256}
+    o = small(ctx=2048, ff=32, head_dim=16, heads=2, kv=1, rope_parameters=yarn, num_local_experts=4, num_experts_per_tok=2, sliding_window=7)
+    yield 29, "gpt-oss", oss, o, {
+        "the sinks": fill("sinks", -1e9), "the window": dict(sliding_window=128), "its place": dict(layer_types=["full_attention", "sliding_attention"]),
+        "the limit": dict(swiglu_limit=1e9), "the slope": dict(swiglu_alpha=1.0), "the router's bias": fill("router.bias", 0),
+        "biases of gate and up": fill("gate_up_proj_bias", 0), "of down": fill("down_proj_bias", 0), "of V": fill("v_proj.bias", 0),
+        "the ends of YaRN's ramp": dict(rope_parameters={**yarn, "truncate": True})}, {}, half
+    olmo3 = Family("olmo2", "Olmo3", names=AFTER, keys=window_keys)
+    far = {"rope_type": "yarn", "rope_theta": 100.0, "factor": 8.0, "beta_fast": 32.0, "beta_slow": 1.0, "original_max_position_embeddings": 256}
+    kinds = ["sliding_attention"] * 3 + ["full_attention"]
+    o = small(4, ctx=2048, ff=32, rope_parameters={"sliding_attention": theta(100.0), "full_attention": far}, sliding_window=11, layer_types=kinds)
+    yield 30, "olmo3", olmo3, o, {
+        "the window": dict(sliding_window=128), "its place": dict(layer_types=kinds[1:] + kinds[:1]),
+        "YaRN": dict(rope_parameters={"sliding_attention": theta(100.0), "full_attention": theta(100.0)}),
+        "the unscaled layers": dict(rope_parameters={"sliding_attention": far, "full_attention": far})}, {}, half
     # Gemma: the file's norms are those of transformers plus one.
     gemma2 = Family("gemma2", "Gemma2", spm=True, plus_one=True, names=AFTER, keys=gemma_keys)
     g = small(4, rope_parameters=theta(1e4), query_pre_attn_scalar=8, sliding_window=16, attn_logit_softcapping=6.0, final_logit_softcapping=9.0,
@@ -211,9 +284,9 @@ def main():
     out = sys.argv[1] if len(sys.argv) > 1 else "tests/vectors/models"
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()
-    for seed, name, f, cfg, mutants, extra in all_models():
+    for seed, name, f, cfg, mutants, extra, *types in all_models():
         if len(sys.argv) < 3 or sys.argv[2] == name:
-            make(out, seed, name, f, cfg, mutants, extra=extra)
+            make(out, seed, name, f, cfg, mutants, *types, extra=extra)
 
 
 if __name__ == "__main__":
