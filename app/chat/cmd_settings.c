@@ -1,7 +1,6 @@
 /* app/chat/cmd_settings.c - the commands /system, /set, /think and /model. */
 #include "app/chat/chat_private.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -195,41 +194,17 @@ void slash_set(struct chat *c, char *arg)
 
 /* ---- another model ---- */
 
-static int by_text(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* The GGUF files of the models' cache directory. */
+/* The models that are on this machine. */
 static void list_models(struct str *out)
 {
-	char *name[LISTED];
-	struct str dir = {0};
-	struct dirent *entry;
-	size_t n = 0, more = 0;
-	DIR *d;
+	struct model_file *file;
+	size_t n = model_files(&file);
 
-	d = user_path(&dir, DIR_CACHE, "models", NULL) ? NULL : opendir(dir.p);
-	while (d && (entry = readdir(d))) {
-		size_t len = strlen(entry->d_name);
-
-		if (len < 6 || strcmp(entry->d_name + len - 5, ".gguf") != 0)
-			continue;
-		if (n == LISTED)
-			more++;
-		else
-			name[n++] = xstrndup(entry->d_name, len);
-	}
-	if (d)
-		closedir(d);
-	qsort(name, n, sizeof *name, by_text);
-	for (size_t i = 0; i < n; i++) {
-		str_addf(out, "%s%s", i ? ", " : "", name[i]);
-		free(name[i]);
-	}
-	if (more)
-		str_addf(out, " and %zu more", more);
-	str_free(&dir);
+	for (size_t i = 0; i < n && i < LISTED; i++)
+		str_addf(out, "%s%.80s", i ? ", " : "", file[i].name);
+	if (n > LISTED)
+		str_addf(out, " and %zu more", n - LISTED);
+	model_files_free(file, n);
 }
 
 static void show_model(struct chat *c)
@@ -247,30 +222,18 @@ static void show_model(struct chat *c)
 	str_free(&others);
 }
 
-/* A path, or a file name in the models' cache directory, with or without its ending. */
+/* As the user typed it where that is a file, else without quotes: a path, or a model's name. */
 static char *find_model(struct chat *c, const char *arg)
 {
-	struct str path = {0}, cached = {0};
-	char *found = NULL;
+	struct str path = {0};
+	char *found;
 
-	unquote(arg, &path);
-	for (int i = 0; i < 4 && !found; i++) {
-		str_clear(&cached);
-		if (i == 0)
-			str_adds(&cached, arg);
-		else if (i == 1)
-			str_adds(&cached, path.p ? path.p : "");
-		else if (path.n && !strchr(path.p, '/'))
-			user_path(&cached, DIR_CACHE, "models/", NULL);
-		if (i > 1 && cached.n)
-			str_addf(&cached, "%s%s", path.p, i == 3 ? ".gguf" : "");
-		if (cached.n && access(cached.p, F_OK) == 0)
-			found = options_own(&c->o, cached.p, cached.n);
-	}
-	if (!found)
-		found = options_own(&c->o, path.p ? path.p : "", path.n);
+	if (access(arg, F_OK))
+		unquote(arg, &path);
+	else
+		str_adds(&path, arg);
+	found = options_own(&c->o, path.p ? path.p : "", path.n);
 	str_free(&path);
-	str_free(&cached);
 	return found;
 }
 

@@ -387,6 +387,16 @@ void reasoning_end(struct reasoning *, struct str *out);
 /* "reasoned for 312 words first", or nothing where there was no reasoning; appended. */
 void reasoning_describe(const struct reasoning *, struct str *out);
 
+/* ---- model files (model_files.c) ---- */
+
+/* A model file: its name without .gguf, or as Ollama calls it ("llama3:8b"); which program fetched it. */
+struct model_file { char *name, *path; uint64_t bytes; const char *from; };
+/* All that are on this machine, weir's own first; model_files_free() frees the list. */
+size_t model_files(struct model_file **out);
+void model_files_free(struct model_file *, size_t n);
+/* The path of a file or of a model by its name or the beginning of its name, appended; ERR_MODEL where there is none, or several. */
+int model_find(const char *name, struct str *out, struct err *);
+
 /* ---- the model (open_model.c) ---- */
 
 #define DEFAULT_MODEL "SmolLM2-135M-Instruct.Q4_1.gguf"

@@ -7,10 +7,8 @@ int model_path(const struct options *o, struct str *out, struct err *e)
 {
 	struct stat st;
 
-	if (o->model) {
-		str_adds(out, o->model);
-		return 0;
-	}
+	if (o->model)
+		return model_find(o->model, out, e);
 	if (user_path(out, DIR_CACHE, "models/" DEFAULT_MODEL, e))
 		return -1;
 	if (!stat(out->p, &st))

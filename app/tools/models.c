@@ -1,55 +1,51 @@
-/* app/tools/models.c - weir models: the models in the cache directory. */
-#include <dirent.h>
+/* app/tools/models.c - weir models: the models that are on this machine. */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "app/tools/tools.h"
 #include "ui/ui.h"
 
-static int is_gguf(const struct dirent *d)
-{
-	size_t n = strlen(d->d_name);
-
-	return n > 5 && !strcmp(d->d_name + n - 5, ".gguf");
-}
-
 int cmd_models(const struct options *o)
 {
-	struct str dir = {0}, s = {0}, used = {0};
-	struct dirent **list = NULL;
+	struct model_file *file;
+	struct str s = {0}, used = {0};
 	struct err e = {0};
-	int n, rc;
+	size_t n = model_files(&file), width = 0;
+	int rc, listed = 0;
 
-	if (user_path(&dir, DIR_CACHE, "models", &e))
-		return fail(&e);
-	if (model_path(o, &used, NULL) < 0)
+	if (model_path(o, &used, &e) < 0) {
 		str_clear(&used);
-	n = scandir(dir.p, &list, is_gguf, alphasort);
-	for (int i = 0; i < n; i++) {
-		struct str path = {0};
-		struct stat st;
-		str_addf(&path, "%s/%s", dir.p, list[i]->d_name);
-		if (!stat(path.p, &st) && S_ISREG(st.st_mode)) {
-			str_adds(&s, used.n && !strcmp(used.p, path.p) ? "* " : "  ");
-			clean_line(path.p, path.n, &s);
-			str_adds(&s, "  ");
-			human_bytes(&s, (uint64_t)st.st_size);
-			str_adds(&s, "\n");
+		if (o->model) {
+			model_files_free(file, n);
+			return fail(&e);
 		}
-		str_free(&path);
-		free(list[i]);
 	}
-	free(list);
-	if (o->model) {
+	e = (struct err){0};
+	for (size_t i = 0; i < n; i++)
+		width = strlen(file[i].name) > width ? strlen(file[i].name) : width;
+	width = width < 48 ? width : 48;
+	for (size_t i = 0; i < n; i++) {
+		struct str size = {0};
+		int in_use = used.n && !strcmp(used.p, file[i].path);
+
+		listed |= in_use;
+		human_bytes(&size, file[i].bytes);
+		str_adds(&s, in_use ? "* " : "  ");
+		table_cell(&s, file[i].name, width);
+		str_addf(&s, "  %9s  %-12s  ", size.p, file[i].from);
+		clean_line(file[i].path, strlen(file[i].path), &s);
+		str_adds(&s, "\n");
+		str_free(&size);
+	}
+	if (o->model && !listed) {
 		str_adds(&s, "* ");
-		clean_line(o->model, strlen(o->model), &s);
+		clean_line(used.p, used.n, &s);
 		str_adds(&s, "  (-m, WEIR_MODEL or config)\n");
 	}
 	rc = s.n && print_all(s.p, s.n, &e) < 0 ? fail(&e) : 0;
 	if (!s.n && !o->quiet)
-		say("no model in '%s': run 'make run' once to fetch the default one, or give -m FILE.gguf", dir.p);
-	str_free(&dir);
+		say("no model in the folders of weir, Hugging Face, llama.cpp, LM Studio and Ollama: run 'make run' once to fetch the default one, or give -m FILE.gguf");
+	model_files_free(file, n);
 	str_free(&s);
 	str_free(&used);
 	return rc;

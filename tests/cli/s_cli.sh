@@ -82,6 +82,32 @@ else expect "a file name cannot colour the error" 3; fi
 run doctor;                     expect "doctor works without a model" 0 '^gpu '
 run_with XDG_CACHE_HOME="$dir/empty" models
 expect "models works without a model" 0 'no model in'
+# Models that other programs have fetched.
+others=$dir/others
+tiny=tests/vectors/models/llama-linear.gguf
+sum=$(printf '%064d' 7)
+mkdir -p "$others/.cache/weir/models" "$others/.cache/huggingface/hub/models--org--Small/snapshots/abc" "$others/.cache/llama.cpp" "$others/.lmstudio/models/org/repo" \
+	"$others/.ollama/models/manifests/registry.ollama.ai/library/tiny" "$others/.ollama/models/manifests/registry.ollama.ai/someone/toy" "$others/.ollama/models/blobs"
+for name in .cache/weir/models/Alpha-Q4 .cache/weir/models/Alpha-Q8 .cache/huggingface/hub/models--org--Small/snapshots/abc/Small-1B .cache/llama.cpp/ggml-org_bear .lmstudio/models/org/repo/Cedar; do
+	cp "$tiny" "$others/$name.gguf"
+done
+ln -s . "$others/.lmstudio/models/loop"
+cp "$tiny" "$others/.ollama/models/blobs/sha256-$sum"
+printf '{"layers":[{"mediaType":"application/vnd.ollama.image.template","digest":"sha256:1"},{"mediaType":"application/vnd.ollama.image.model","digest":"sha256:%s"}]}' "$sum" \
+	| tee "$others/.ollama/models/manifests/registry.ollama.ai/library/tiny/1b" >"$others/.ollama/models/manifests/registry.ollama.ai/someone/toy/latest"
+printf '{"layers":[{"mediaType":"application/vnd.ollama.image.model","digest":"sha256:../../../../etc/passwd"}]}' >"$others/.ollama/models/manifests/registry.ollama.ai/library/tiny/bad"
+other() { env -u WEIR_MODEL -u XDG_CACHE_HOME HOME="$others" "$weir" "$@" >"$dir/out" 2>"$dir/err" </dev/null; rc=$?; }
+other models
+if [ $rc = 0 ] && [ "$(wc -l <"$dir/out")" = 7 ] && grep -q '^  Alpha-Q4 .* weir ' "$dir/out" && grep -q '^  Small-1B .* Hugging Face ' "$dir/out" &&
+	grep -q '^  ggml-org_bear .* llama.cpp ' "$dir/out" && grep -q '^  Cedar .* LM Studio ' "$dir/out" && grep -q '^  tiny:1b .* Ollama ' "$dir/out" &&
+	grep -q '^  someone/toy:latest .* Ollama ' "$dir/out"; then ok "models lists what other programs have fetched"
+else bad "models lists what other programs have fetched" "$(cat "$dir/out" "$dir/err")"; fi
+for name in Alpha-Q8 small ggml cedar.gguf tiny:1b TINY someone/toy; do
+	other -m "$name" -p hi -n 1 --private
+	expect "a model by its name: $name" 0
+done
+other -m alpha -p hi; expect "the beginning of two names is none" 3 "the beginning of 2 models: Alpha-Q4, Alpha-Q8"
+other -m nothing -p hi; expect "neither a file nor a name" 3 "no file and no model 'nothing'"
 
 mkdir -p "$dir/config/weir"
 echo 'tepm = 1' >"$dir/config/weir/config"

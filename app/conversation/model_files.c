@@ -1,0 +1,218 @@
+/* app/conversation/model_files.c - the model files on this machine: weir's own, and those that other programs have fetched (conversation.h).
+ *
+ *     weir           $XDG_CACHE_HOME/weir/models/NAME.gguf
+ *     Hugging Face   $HF_HUB_CACHE, $HF_HOME/hub or ~/.cache/huggingface/hub: models--ORG--NAME/snapshots/REVISION/FILE.gguf
+ *     llama.cpp      $LLAMA_CACHE or ~/.cache/llama.cpp: FILE.gguf
+ *     LM Studio      ~/.lmstudio/models/ORG/REPO/FILE.gguf
+ *     Ollama         $OLLAMA_MODELS or ~/.ollama/models: manifests/HOST/library/NAME/TAG names a blob by its sum
+ *
+ * Folders of others are only read.  What is in them may be anything: files are found by their names, and checked when they are opened. */
+#include "app/conversation/conversation.h"
+
+#include <fts.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { FILES_MOST = 2000, DEPTH_MOST = 6, MANIFEST_MOST = 1 << 20, NAMED = 4 };
+
+struct finder { struct model_file *file; size_t n; };
+
+static void add_file(struct finder *f, const char *name, size_t n_name, const char *path, uint64_t bytes, const char *from)
+{
+	struct str clean = {0};
+
+	if (f->n == FILES_MOST)
+		return;
+	clean_line(name, n_name, &clean);
+	f->file = xrealloc(f->file, (f->n + 1) * sizeof *f->file);
+	f->file[f->n++] = (struct model_file){.name = clean.p ? clean.p : xcalloc(1, 1), .path = xstrndup(path, strlen(path)), .bytes = bytes, .from = from};
+}
+
+static int by_name(const FTSENT **a, const FTSENT **b)
+{
+	return strcmp((*a)->fts_name, (*b)->fts_name);
+}
+
+/* Every FILE.gguf below a folder, but for the picture halves of vision models. */
+static void add_folder(struct finder *f, const struct str *folder, const char *from)
+{
+	char *roots[] = {folder->p, NULL};
+	FTS *tree = folder->n ? fts_open(roots, FTS_LOGICAL | FTS_NOCHDIR, by_name) : NULL;
+
+	for (FTSENT *e; tree && (e = fts_read(tree)); ) {
+		size_t n = e->fts_namelen;
+
+		if (e->fts_info == FTS_D && (e->fts_level >= DEPTH_MOST || (e->fts_level > 0 && e->fts_name[0] == '.')))
+			fts_set(tree, e, FTS_SKIP);
+		else if (e->fts_info == FTS_F && n > 5 && !strcmp(e->fts_name + n - 5, ".gguf") && strncmp(e->fts_name, "mmproj", 6) != 0)
+			add_file(f, e->fts_name, n - 5, e->fts_path, (uint64_t)e->fts_statp->st_size, from);
+	}
+	if (tree)
+		fts_close(tree);
+}
+
+/* $NAME, with more behind it: 1, or 0 where it is not set. */
+static int from_env(const char *name, const char *more, struct str *out)
+{
+	const char *value = getenv(name);
+
+	if (!value || *value != '/')
+		return 0;
+	str_addf(out, "%s%s", value, more);
+	return 1;
+}
+
+/* The home directory, with more behind it. */
+static void from_home(const char *more, struct str *out)
+{
+	if (!from_env("HOME", more, out))
+		str_clear(out);
+}
+
+/* ---- Ollama ---- */
+
+/* The blob that a manifest calls the model; its digest is "sha256:" and 64 digits of base 16. */
+static int manifest_blob(const char *manifest, const struct str *root, struct str *out)
+{
+	struct str text = {0}, digest = {0};
+	struct jv layers, it = {0}, layer;
+	int found = 0;
+
+	if (!read_whole(manifest, MANIFEST_MOST, &text, &(struct err){0})) {
+		layers = jv_get(jv_parse(text.p ? text.p : "", text.n), "layers");
+		while (!found && layers.p && jv_next(layers, &it, NULL)) {
+			layer = it;
+			str_clear(&digest);
+			if (jv_is(jv_get(layer, "mediaType"), "application/vnd.ollama.image.model") && !jv_text(jv_get(layer, "digest"), &digest) &&
+			    digest.n == 71 && !memcmp(digest.p, "sha256:", 7) && strspn(digest.p + 7, "0123456789abcdef") == 64) {
+				str_addf(out, "%s/blobs/sha256-%s", root->p, digest.p + 7);
+				found = 1;
+			}
+		}
+	}
+	str_free(&text);
+	str_free(&digest);
+	return found;
+}
+
+/* manifests/HOST/OWNER/NAME/TAG becomes "NAME:TAG", and "OWNER/NAME:TAG" where the owner is not the library. */
+static void add_ollama(struct finder *f, const struct str *root)
+{
+	struct str folder = {0};
+	FTS *tree;
+
+	if (!root->n)
+		return;
+	str_addf(&folder, "%s/manifests", root->p);
+	tree = fts_open((char *[]){folder.p, NULL}, FTS_PHYSICAL | FTS_NOCHDIR, by_name);
+	for (FTSENT *e; tree && (e = fts_read(tree)); ) {
+		struct str blob = {0}, name = {0};
+		const char *owner = e->fts_path + folder.n + 1, *tag = e->fts_name;
+		struct stat st;
+
+		if (e->fts_info == FTS_F && e->fts_level == 4 && (owner = strchr(owner, '/')) && manifest_blob(e->fts_path, root, &blob) &&
+		    !stat(blob.p, &st)) {
+			owner += !strncmp(owner, "/library/", 9) ? 9 : 1;
+			str_addf(&name, "%.*s:%s", (int)(strlen(owner) - strlen(tag) - 1), owner, tag);
+			add_file(f, name.p, name.n, blob.p, (uint64_t)st.st_size, "Ollama");
+		}
+		str_free(&blob);
+		str_free(&name);
+	}
+	if (tree)
+		fts_close(tree);
+	str_free(&folder);
+}
+
+/* ---- all of them ---- */
+
+size_t model_files(struct model_file **out)
+{
+	struct finder f = {.n = 0};
+	struct str at = {0};
+
+	if (!user_path(&at, DIR_CACHE, "models", NULL))
+		add_folder(&f, &at, "weir");
+	str_clear(&at);
+	if (!from_env("HF_HUB_CACHE", "", &at) && !from_env("HF_HOME", "/hub", &at))
+		from_home("/.cache/huggingface/hub", &at);
+	add_folder(&f, &at, "Hugging Face");
+	str_clear(&at);
+	if (!from_env("LLAMA_CACHE", "", &at))
+		from_home("/.cache/llama.cpp", &at);
+	add_folder(&f, &at, "llama.cpp");
+	str_clear(&at);
+	from_home("/.lmstudio/models", &at);
+	add_folder(&f, &at, "LM Studio");
+	str_clear(&at);
+	if (!from_env("OLLAMA_MODELS", "", &at))
+		from_home("/.ollama/models", &at);
+	add_ollama(&f, &at);
+	str_free(&at);
+	*out = f.file;
+	return f.n;
+}
+
+void model_files_free(struct model_file *file, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		free(file[i].name);
+		free(file[i].path);
+	}
+	free(file);
+}
+
+/* How well a name fits: 3 whole, 2 whole but for capitals, 1 its beginning, 0 not. */
+static int fits(const char *name, const char *wanted, size_t n)
+{
+	if (strlen(name) == n && !memcmp(name, wanted, n))
+		return 3;
+	if (strncasecmp(name, wanted, n) != 0)
+		return 0;
+	return strlen(name) == n ? 2 : 1;
+}
+
+int model_find(const char *wanted, struct str *out, struct err *e)
+{
+	size_t len = strlen(wanted), n, found = 0, chosen = 0;
+	struct model_file *file;
+	struct str names = {0};
+	int best = 1;
+
+	/* What is a path stays one: opening it says what is wrong with it. */
+	if (!access(wanted, F_OK) || wanted[0] == '/' || wanted[0] == '.' || !len) {
+		str_adds(out, wanted);
+		return 0;
+	}
+	if (len > 5 && !strcmp(wanted + len - 5, ".gguf"))
+		len -= 5;
+	n = model_files(&file);
+	for (size_t i = 0; i < n; i++) {
+		int how = fits(file[i].name, wanted, len);
+
+		if (how < best)
+			continue;
+		if (how > best) {
+			str_clear(&names);
+			found = 0;
+		}
+		best = how;
+		chosen = found++ ? chosen : i;
+		if (found <= NAMED)
+			str_addf(&names, "%s%.60s", found > 1 ? ", " : "", file[i].name);
+	}
+	/* Of equal names the first one counts: weir's own come first. */
+	if (found && (found == 1 || best > 1))
+		str_adds(out, file[chosen].path);
+	else if (found)
+		err_set(e, ERR_MODEL, "'%.60s' is the beginning of %zu models: %s%s", wanted, found, names.p, found > NAMED ? ", ..." : "");
+	else
+		err_set(e, ERR_MODEL, "there is no file and no model '%.80s'; weir models lists the models that are here", wanted);
+	model_files_free(file, n);
+	str_free(&names);
+	return out->n ? 0 : -1;
+}
