@@ -9,7 +9,7 @@
 const struct command_def command_defs[] = {
 	{"", "[FILE ...]", "chat; every FILE becomes a document", CMD_CHAT, -1},
 	{"read", "FILE|-", "read a text of any length and format; pause it, ask, read on", CMD_READ, 1},
-	{"models", "", "list the models in the cache", CMD_MODELS, 0},
+	{"models", "", "list the models on this machine", CMD_MODELS, 0},
 	{"inspect model", "[FILE.gguf]", "what a model file holds and what was recognised", CMD_INSPECT_MODEL, 1},
 	{"inspect tokens", "[FILE]", "text to token ids, one a line", CMD_INSPECT_TOKENS, 1},
 	{"inspect logits", "", "raw logits for given token ids", CMD_INSPECT_LOGITS, 0},
@@ -53,7 +53,7 @@ const struct command_def command_defs[] = {
 #define AT(field) offsetof(struct options, field)
 
 const struct option_def option_defs[] = {
-	{"model", 'm', OPT_TEXT, "FILE", "WEIR_MODEL", "the model, a GGUF file",
+	{"model", 'm', OPT_TEXT, "FILE", "WEIR_MODEL", "the model: a GGUF file, or a name of 'weir models'",
 		ANY_MODEL, OPT_CONFIG, AT(model), 0, 0},
 	{"ctx", 'c', OPT_INT, "N", "WEIR_CTX", "context in tokens (0: what the model was trained for, or less if memory asks)",
 		WEIGHTS, OPT_CONFIG, AT(ctx), 0, INT32_MAX},
