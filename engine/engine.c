@@ -130,10 +130,12 @@ static int weights_fit(const struct model *m, const struct backend *be, struct e
 	return -1;
 }
 
-static int device_serves(const struct model *m, const struct backend *be, struct err *err)
+static int device_serves(const struct gguf *g, const struct model *m, const struct backend *be, struct err *err)
 {
 	const char *lacked = layer_specs_lacked(&m->hp, be->ops->lacks);
 
+	for (uint64_t i = 0; i < g->n_tensor && !lacked && be->ops->lacks & LACKS_MXFP4; i++)
+		lacked = g->tensor[i].type == DT_MXFP4 ? "MXFP4 weights" : NULL;
 	if (lacked)
 		return err_set(err, ERR_MODEL, "device '%s' does not compute %s, which the model asks for; use --device cpu", be->ops->name, lacked);
 	return weights_fit(m, be, err);
@@ -153,7 +155,7 @@ static int open_device(struct engine *e, const struct engine_options *o, struct 
 		if (backend_open(&e->be, "cuda", &bo, msg)) {
 			if (!is_auto)
 				return err_set(err, ERR_MODEL, "cannot use device 'cuda': %s", msg);
-		} else if (!device_serves(&e->model, e->be, &why)) {
+		} else if (!device_serves(e->gguf, &e->model, e->be, &why)) {
 			return 0;
 		} else {
 			e->be->ops->close(e->be);

@@ -32,7 +32,7 @@ enum dtype {
 	DT_F32, DT_F16, DT_BF16,
 	DT_Q4_0, DT_Q4_1, DT_Q5_0, DT_Q5_1, DT_Q8_0,
 	DT_Q2_K, DT_Q3_K, DT_Q4_K, DT_Q5_K, DT_Q6_K,
-	DT_IQ4_NL, DT_IQ4_XS,
+	DT_IQ4_NL, DT_IQ4_XS, DT_MXFP4,
 	DT_COUNT,                      /* types before this one can be weights */
 	DT_I32 = DT_COUNT, DT_U8,      /* lists of slots; bytes of key sketches */
 	DT_ALL

@@ -95,6 +95,11 @@ INLINE __m256 half8(const uint8_t *p)
 	return _mm256_cvtph_ps(_mm_loadu_si128((const void *)p));
 }
 
+INLINE __m256 bfloat8(const uint8_t *p)
+{
+	return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const void *)p)), 16));
+}
+
 INLINE __m256 byte8(const uint8_t *p, int is_signed)
 {
 	__m128i v = _mm_loadl_epi64((const void *)p);
@@ -108,7 +113,8 @@ INLINE void block_scales(enum dtype type, struct pack_format f, const uint8_t *h
                          __m256 dw[2], __m256 mw[2])
 {
 	if (f.group < 8) {
-		dw[0] = half8(head + (f.group == 2 ? b * 2 * PANEL : 0));
+		head += f.group == 2 ? b * 2 * PANEL : 0;
+		dw[0] = f.bf16 ? bfloat8(head) : half8(head);
 		if (f.has_min)
 			mw[0] = half8(head + 2 * PANEL);
 		return;
@@ -255,7 +261,7 @@ INLINE void panels_type(enum dtype type, const uint8_t *panels, int32_t n_panels
 	struct weights w = { .panel = panels };
 
 	if (format_of(type).lookup)
-		w.table = _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)iq4_values));
+		w.table = _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)nibble_values(type)));
 	for (int32_t i = 0; i < n_panels; i++) {
 		float *o = out + PANEL * i;
 
@@ -300,6 +306,7 @@ void avx2_matmul_panels(enum dtype type, const void *panels, int32_t n, const st
 	case DT_Q6_K:   panels_type(DT_Q6_K, panels, n, k, out, ldo); break;
 	case DT_IQ4_NL: panels_type(DT_IQ4_NL, panels, n, k, out, ldo); break;
 	case DT_IQ4_XS: panels_type(DT_IQ4_XS, panels, n, k, out, ldo); break;
+	case DT_MXFP4:  panels_type(DT_MXFP4, panels, n, k, out, ldo); break;
 	default:        break;               /* plain rows: avx2_matmul_rows */
 	}
 }

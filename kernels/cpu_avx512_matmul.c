@@ -57,7 +57,7 @@ INLINE __m512i shift(__m512i x, int n)
 	return n > 0 ? _mm512_srli_epi16(x, (unsigned)n) : n < 0 ? _mm512_slli_epi16(x, (unsigned)-n) : x;
 }
 
-/* 16 rows x values 4 g .. 4 g + 3 of a block as unsigned bytes; table = iq4_values + 128 in every lane. */
+/* 16 rows x values 4 g .. 4 g + 3 of a block as unsigned bytes; table = nibble_values() + 128 in every lane. */
 INLINE __m512i block_group(struct pack_format f, const uint8_t *q, int g, __m512i table)
 {
 	__m512i x = _mm512_setzero_si512();
@@ -90,6 +90,11 @@ INLINE __m512 half16(const uint8_t *p)
 	return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)p));
 }
 
+INLINE __m512 bfloat16(const uint8_t *p)
+{
+	return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)p)), 16));
+}
+
 INLINE __m512 byte16(const uint8_t *p, int is_signed)
 {
 	__m128i v = _mm_loadu_si128((const void *)p);
@@ -103,7 +108,8 @@ INLINE void block_scales(enum dtype type, struct pack_format f, const uint8_t *h
                          __m512 dw[2], __m512 mw[2])
 {
 	if (f.group < 8) {
-		dw[0] = half16(head + (f.group == 2 ? b * 2 * PANEL : 0));
+		head += f.group == 2 ? b * 2 * PANEL : 0;
+		dw[0] = f.bf16 ? bfloat16(head) : half16(head);
 		if (f.has_min)
 			mw[0] = half16(head + 2 * PANEL);
 		return;
@@ -237,7 +243,7 @@ INLINE void panels_type(enum dtype type, const uint8_t *panels, int32_t n_panels
 	struct weights w = { .panel = panels };
 
 	if (pack_format_of(type).lookup)
-		w.table = _mm512_xor_si512(_mm512_broadcast_i32x4(_mm_loadu_si128((const void *)iq4_values)),
+		w.table = _mm512_xor_si512(_mm512_broadcast_i32x4(_mm_loadu_si128((const void *)nibble_values(type))),
 		                           _mm512_set1_epi8((char)0x80));
 	for (int32_t i = 0; i < n_panels; i++) {
 		float *o = out + PANEL * i;
@@ -283,6 +289,7 @@ void avx512_matmul_panels(enum dtype type, const void *panels, int32_t n, const 
 	case DT_Q6_K:   panels_type(DT_Q6_K, panels, n, k, out, ldo); break;
 	case DT_IQ4_NL: panels_type(DT_IQ4_NL, panels, n, k, out, ldo); break;
 	case DT_IQ4_XS: panels_type(DT_IQ4_XS, panels, n, k, out, ldo); break;
+	case DT_MXFP4:  panels_type(DT_MXFP4, panels, n, k, out, ldo); break;
 	default:        break;               /* plain rows: avx512_matmul_rows */
 	}
 }

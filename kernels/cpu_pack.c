@@ -41,6 +41,7 @@ static void block_values(enum dtype type, struct pack_format f, const uint8_t *b
 	case DT_Q4_1:   qs = ((const struct block_q4_1 *)block)->qs; break;
 	case DT_IQ4_NL: qs = ((const struct block_iq4_nl *)block)->qs; break;
 	case DT_IQ4_XS: qs = ((const struct block_iq4_xs *)block)->qs + 16 * i; break;
+	case DT_MXFP4:  qs = ((const struct block_mxfp4 *)block)->qs; break;
 	case DT_Q8_0:
 		for (int j = 0; j < 32; j++)
 			w[j] = (uint8_t)((const struct block_q8_0 *)block)->qs[j] ^ sign_bit;
@@ -116,6 +117,7 @@ static void put_scales(enum dtype type, uint8_t *head, uint8_t *sub, int32_t pan
 	case DT_Q5_0:   put_half(head, in_group * panel + r, ((const struct block_q5_0 *)block)->d); break;
 	case DT_Q8_0:   put_half(head, in_group * panel + r, ((const struct block_q8_0 *)block)->d); break;
 	case DT_IQ4_NL: put_half(head, in_group * panel + r, ((const struct block_iq4_nl *)block)->d); break;
+	case DT_MXFP4:  put_half(head, in_group * panel + r, mxfp4_scale(((const struct block_mxfp4 *)block)->e)); break;
 	case DT_Q4_1:
 		put_half(head, r, ((const struct block_q4_1 *)block)->d);
 		put_half(head, panel + r, ((const struct block_q4_1 *)block)->m);

@@ -29,7 +29,8 @@ struct pack_format {
 	uint8_t halves;      /* scales per block of 32 */
 	uint8_t has_min;
 	uint8_t offset;      /* the stored value is q + offset */
-	uint8_t lookup;      /* the nibble is an index into iq4_values */
+	uint8_t lookup;      /* the nibble is an index into nibble_values() */
+	uint8_t bf16;        /* the scales of the head are bf16 instead of half: they are powers of two in the range of floats */
 };
 
 /* Inline: kernels call it with a constant type, and the compiler resolves every field. */
@@ -52,6 +53,8 @@ static inline struct pack_format pack_format_of(enum dtype type)
 	case DT_IQ4_NL: return (struct pack_format){ .group = 2, .nibbles = 1, .halves = 1, .offset = 128, .lookup = 1 };
 	case DT_IQ4_XS: return (struct pack_format){ .group = 8, .sub = 2, .nibbles = 1, .halves = 1, .offset = 128,
 	                                             .lookup = 1 };
+	case DT_MXFP4:  return (struct pack_format){ .group = 2, .nibbles = 1, .halves = 1, .offset = 128, .lookup = 1,
+	                                             .bf16 = 1 };
 	default:        return (struct pack_format){ 0 };   /* floats stay plain rows */
 	}
 }

@@ -23,6 +23,7 @@ static const struct dtype_info info[DT_ALL] = {
 	[DT_Q6_K]   = { "Q6_K",   256, 210, 14 },
 	[DT_IQ4_NL] = { "IQ4_NL",  32,  18, 20 },
 	[DT_IQ4_XS] = { "IQ4_XS", 256, 136, 23 },
+	[DT_MXFP4]  = { "MXFP4",   32,  17, 39 },
 	[DT_I32]    = { "I32",      1,   4, -1 },
 	[DT_U8]     = { "U8",       1,   1, -1 },
 };
@@ -34,6 +35,7 @@ _Static_assert(sizeof(struct block_q8_0) == 34 && sizeof(struct block_q2_k) == 8
 _Static_assert(sizeof(struct block_q3_k) == 110 && sizeof(struct block_q4_k) == 144, "layout");
 _Static_assert(sizeof(struct block_q5_k) == 176 && sizeof(struct block_q6_k) == 210, "layout");
 _Static_assert(sizeof(struct block_iq4_nl) == 18 && sizeof(struct block_iq4_xs) == 136, "layout");
+_Static_assert(sizeof(struct block_mxfp4) == 17, "layout");
 
 /* Every type number of GGUF files, with those that are unsupported or withdrawn, so that an error can name the type. */
 static const char *const ggml_name[] = {
@@ -52,6 +54,10 @@ static const char *const ggml_name[] = {
 
 const int8_t iq4_values[16] = {
 	-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113
+};
+
+const int8_t mxfp4_values[16] = {
+	0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12
 };
 
 const struct dtype_info *dtype_info(enum dtype t)
@@ -219,6 +225,14 @@ static void unpack_block(enum dtype t, const void *block, int8_t q[32], float sc
 		const struct block_q8_0 *b = block;
 		scale[0] = scale[1] = f16_to_f32(b->d);
 		memcpy(q, b->qs, 32);
+		return;
+	}
+	case DT_MXFP4: {
+		const struct block_mxfp4 *b = block;
+		scale[0] = scale[1] = bf16_to_f32(mxfp4_scale(b->e));
+		unpack_nibbles(q, b->qs, 0);
+		for (int j = 0; j < 32; j++)
+			q[j] = mxfp4_values[q[j]];
 		return;
 	}
 	default: {             /* IQ4_NL */

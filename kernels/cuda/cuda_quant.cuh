@@ -50,7 +50,7 @@ void cuda_weight_half(struct cuda *, const struct weight_rows *, const struct we
 
 /* ---- properties of the types ---- */
 
-__host__ __device__ constexpr bool quant_is(int t) { return t > DT_BF16 && t < DT_COUNT; }
+__host__ __device__ constexpr bool quant_is(int t) { return t > DT_BF16 && t < DT_MXFP4; }
 __host__ __device__ constexpr int quant_main_bits(int t) { return t == DT_Q8_0 ? 8 : t == DT_Q2_K || t == DT_Q3_K ? 2 : 4; }
 __host__ __device__ constexpr int quant_extra_bits(int t)
 {

@@ -391,6 +391,8 @@ int cuda_load_weight(struct backend *be, struct tensor *t, const void *host, int
 		return -1;
 	t->data = NULL;
 	t->layout = LAYOUT_PLAIN;
+	if (t->type == DT_MXFP4)
+		return backend_fail(be, "the GPU does not take MXFP4 weights; use --device cpu");
 	if ((unsigned)t->type >= DT_COUNT || t->rows <= 0 || t->cols <= 0 || t->cols % dtype_info(t->type)->block)
 		return backend_fail(be, "cannot take a weight of %d x %d", (int)t->rows, (int)t->cols);
 	/* Float vectors (norm weights, biases) stay plain: they are read by element. */

@@ -826,11 +826,12 @@ TEST(row_53_damaged_weights)
 			gguf_close(g);
 			str_free(&f);
 		}
-	/* The scale of one block of each quantised type: where it lies is the type's business, so try every 16 bits. */
+	/* The scale of one block of each quantised type: where it lies is the type's business, so try every 16 bits.  MXFP4's is an
+	 * exponent, which cannot be NaN. */
 	for (int t = 0; t < DT_COUNT; t++) {
 		const struct dtype_info *info = dtype_info((enum dtype)t);
 		int found = 0;
-		if (info->block < 2)
+		if (info->block < 2 || t == DT_MXFP4)
 			continue;
 		for (int at2 = 0; at2 + 2 <= info->block_bytes; at2 += 2) {
 			struct mk m = { 0 };

@@ -75,6 +75,9 @@ static void *random_weight(enum dtype type, int32_t rows, int32_t cols)
 			case DT_IQ4_XS:
 				memcpy(w + i + offsetof(struct block_iq4_xs, d), &d, 2);
 				break;
+			case DT_MXFP4:
+				w[i] = (uint8_t)(118 + w[i] % 4);
+				break;
 			default:
 				test_fail(__FILE__, __LINE__, "no random weights for %s", dtype_info(type)->name);
 			}

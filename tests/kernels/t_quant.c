@@ -32,6 +32,7 @@ TEST(dtype_table)
 		[DT_Q3_K] = { "Q3_K", 11, 256, 110 }, [DT_Q4_K] = { "Q4_K", 12, 256, 144 },
 		[DT_Q5_K] = { "Q5_K", 13, 256, 176 }, [DT_Q6_K] = { "Q6_K", 14, 256, 210 },
 		[DT_IQ4_NL] = { "IQ4_NL", 20, 32, 18 }, [DT_IQ4_XS] = { "IQ4_XS", 23, 256, 136 },
+		[DT_MXFP4] = { "MXFP4", 39, 32, 17 },
 	};
 	for (int t = 0; t < DT_COUNT; t++) {
 		const struct dtype_info *i = dtype_info((enum dtype)t);
@@ -55,7 +56,7 @@ TEST(dtype_refused)
 	static const struct { uint32_t id; const char *name; } no[] = {
 		{ 9, "Q8_1" }, { 15, "Q8_K" }, { 16, "IQ2_XXS" }, { 17, "IQ2_XS" }, { 18, "IQ3_XXS" },
 		{ 19, "IQ1_S" }, { 21, "IQ3_S" }, { 22, "IQ2_S" }, { 24, "I8" }, { 25, "I16" }, { 26, "I32" },
-		{ 27, "I64" }, { 28, "F64" }, { 29, "IQ1_M" }, { 34, "TQ1_0" }, { 35, "TQ2_0" }, { 39, "MXFP4" },
+		{ 27, "I64" }, { 28, "F64" }, { 29, "IQ1_M" }, { 34, "TQ1_0" }, { 35, "TQ2_0" },
 		{ 40, "NVFP4" }, { 41, "Q1_0" },
 		{ 4, "Q4_2" }, { 5, "Q4_3" }, { 31, "Q4_0_4_4" }, { 32, "Q4_0_4_8" }, { 33, "Q4_0_8_8" },
 		{ 36, "IQ4_NL_4_4" }, { 37, "IQ4_NL_4_8" }, { 38, "IQ4_NL_8_8" },
@@ -232,7 +233,7 @@ static void check_unpack(enum dtype t, const uint8_t *blocks, const float *want,
 		[DT_Q4_0] = { -8, 7 }, [DT_Q4_1] = { 0, 15 }, [DT_Q5_0] = { -16, 15 }, [DT_Q5_1] = { 0, 31 },
 		[DT_Q8_0] = { -128, 127 }, [DT_Q2_K] = { 0, 3 }, [DT_Q3_K] = { -4, 3 }, [DT_Q4_K] = { 0, 15 },
 		[DT_Q5_K] = { 0, 31 }, [DT_Q6_K] = { -32, 31 },
-		[DT_IQ4_NL] = { -127, 113 }, [DT_IQ4_XS] = { -127, 113 },
+		[DT_IQ4_NL] = { -127, 113 }, [DT_IQ4_XS] = { -127, 113 }, [DT_MXFP4] = { -12, 12 },
 	};
 	if (dtype_info(t)->block == 1)
 		return;

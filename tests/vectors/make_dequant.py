@@ -20,7 +20,7 @@ from gguf.quants import dequantize
 HALF = {
     T.Q4_0: [0], T.Q4_1: [0, 2], T.Q5_0: [0], T.Q5_1: [0, 2], T.Q8_0: [0],
     T.Q2_K: [80, 82], T.Q3_K: [108], T.Q4_K: [0, 2], T.Q5_K: [0, 2], T.Q6_K: [208],
-    T.IQ4_NL: [0], T.IQ4_XS: [0],
+    T.IQ4_NL: [0], T.IQ4_XS: [0], T.MXFP4: [],
 }
 # Largest, smallest normal, largest and smallest subnormal, zeros, a plain one.
 EXTREME = [0x7BFF, 0x0400, 0x83FF, 0x0001, 0x0000, 0x8000, 0xFBFF, 0x3C00]
@@ -52,6 +52,8 @@ def blocks_of(t, rng, count):
         h[2:2 + n] = np.roll(EXTREME, k)[:n]
         h[-2:] = (rng.standard_normal(2) * 0.01).astype(np.float16).view(np.uint16)
         b[:, off:off + 2] = h.astype("<u2").view(np.uint8).reshape(-1, 2)
+    if t == T.MXFP4:
+        b[:, 0] = [0, 1, 2, 3, 100, 115, 118, 119, 120, 121, 122, 127, 200, 250]
     return b.tobytes()
 
 

@@ -95,9 +95,15 @@ def make(out, seed, name, f, cfg, mutants, types=lambda n: T.F32, *, extra=None)
         shape = tuple(state[hf].shape)
         if ".experts." in hf:
             value, parts = experts(hf, shape, rng, f.kind == "GptOss")
+            value = value.astype(np.float32)
             for n, part in parts.items():
-                w.add_tensor(n, np.ascontiguousarray(part, np.float32))
-            state[hf].copy_(torch.from_numpy(value.astype(np.float32).astype(np.float64)))
+                t = types(n) if n.endswith("weight") and types is mxfp4 else T.F32
+                raw, held = encode(t, np.ascontiguousarray(part, np.float32), rng)
+                w.add_tensor(n, raw, raw_dtype=None if t == T.F32 else t)
+                if f.kind == "GptOss" and n.endswith("weight"):
+                    rows = value.swapaxes(1, 2)         # a view
+                    rows[:, 0 if "gate" in n else 1 if "_up_" in n else 0:: 1 if "down" in n else 2] = held
+            state[hf].copy_(torch.from_numpy(value.astype(np.float64)))
             continue
         weight = rng.standard_normal(shape) if hf.endswith("sinks") else draw(hf, shape, rng)
         if hf.endswith("qkv_proj.weight"):
@@ -211,6 +217,10 @@ def half(name):
     return T.F16
 
 
+def mxfp4(name):
+    return T.MXFP4 if "_exps" in name else T.F16
+
+
 def small(layers=2, heads=4, kv=2, head_dim=8, ctx=128, embd=32, ff=48, **more):
     return dict(num_hidden_layers=layers, hidden_size=embd, intermediate_size=ff, num_attention_heads=heads, num_key_value_heads=kv,
                 head_dim=head_dim, max_position_embeddings=ctx, rms_norm_eps=1e-6, tie_word_embeddings=True, **more)
@@ -256,6 +266,7 @@ def all_models():
         "the limit": dict(swiglu_limit=1e9), "the slope": dict(swiglu_alpha=1.0), "the router's bias": fill("router.bias", 0),
         "biases of gate and up": fill("gate_up_proj_bias", 0), "of down": fill("down_proj_bias", 0), "of V": fill("v_proj.bias", 0),
         "the ends of YaRN's ramp": dict(rope_parameters={**yarn, "truncate": True})}, {}, half
+    yield 33, "gpt-oss-mxfp4", oss, o, {"the experts": fill("experts.down_proj", 0)}, {}, mxfp4
     olmo3 = Family("olmo2", "Olmo3", names=AFTER, keys=window_keys)
     far = {"rope_type": "yarn", "rope_theta": 100.0, "factor": 8.0, "beta_fast": 32.0, "beta_slow": 1.0, "original_max_position_embeddings": 256}
     kinds = ["sliding_attention"] * 3 + ["full_attention"]
