@@ -408,11 +408,10 @@ static int check_container_keys(struct parse *p)
 	have = gguf_int(g, "split.count", 1, 65535, &n, p->e);
 	if (have < 0)
 		return -1;
-	if (have && n > 1)
-		return bad(p, gguf_find(g, "split.count")->off, "split.count", "is %" PRId64
-		           ", and split models are not supported yet: merge the parts into one file", n);
-	if (gguf_int(g, "split.no", 0, 0, &no, p->e) < 0)
+	if (gguf_int(g, "split.no", 0, have ? n - 1 : 0, &no, p->e) < 0)
 		return -1;
+	if (have && n > 1)
+		return 0;   /* gguf_split.c opens the other parts */
 	n = (int64_t)g->n_tensor;
 	return gguf_int(g, "split.tensors.count", n, n, &n, p->e) < 0 ? -1 : 0;
 }
@@ -638,7 +637,7 @@ static int map_file(struct gguf *g, const char *path, struct err *e)
 	return 0;
 }
 
-int gguf_open(struct gguf **out, const char *path, struct err *e)
+int gguf_open_file(struct gguf **out, const char *path, struct err *e)
 {
 	struct gguf *g = gguf_new(path);
 
@@ -651,8 +650,31 @@ int gguf_open(struct gguf **out, const char *path, struct err *e)
 	return 0;
 }
 
+int gguf_join(struct gguf *g, struct gguf *part, struct err *e)
+{
+	uint64_t n = g->n_tensor + part->n_tensor;
+	char name[80];
+
+	g->tensor = xrealloc(g->tensor, (n + 1) * sizeof *g->tensor);
+	g->tensor_sorted = xrealloc(g->tensor_sorted, (n + 1) * sizeof *g->tensor_sorted);
+	if (part->n_tensor)
+		memcpy(g->tensor + g->n_tensor, part->tensor, part->n_tensor * sizeof *g->tensor);
+	g->n_tensor = n;
+	g->part = xrealloc(g->part, (g->n_part + 1) * sizeof *g->part);
+	g->part[g->n_part++] = part;
+	for (uint64_t i = 0; i < n; i++)
+		g->tensor_sorted[i] = &g->tensor[i];
+	qsort(g->tensor_sorted, n, sizeof *g->tensor_sorted, by_name);
+	for (uint64_t i = 1; i < n; i++)
+		if (!view_cmp(g->tensor_sorted[i - 1]->name, g->tensor_sorted[i]->name))
+			return gguf_err(part, e, "tensor '%s' is in another part of the model, too", show(g->tensor_sorted[i]->name, name));
+	return 0;
+}
+
 void gguf_drop_pages(const struct gguf *g)
 {
+	for (size_t i = 0; i < g->n_part; i++)
+		gguf_drop_pages(g->part[i]);
 	if (g->mapped)
 		madvise((void *)(uintptr_t)g->base, (size_t)g->size, MADV_DONTNEED);
 }
@@ -661,6 +683,9 @@ void gguf_close(struct gguf *g)
 {
 	if (!g)
 		return;
+	for (size_t i = 0; i < g->n_part; i++)
+		gguf_close(g->part[i]);
+	free(g->part);
 	if (g->mapped)
 		munmap((void *)(uintptr_t)g->base, (size_t)g->size);
 	free(g->kv_sorted);

@@ -49,6 +49,7 @@ struct gguf {
 	struct gguf_tensor *tensor; uint64_t n_tensor;
 	const uint8_t *base;     uint64_t size;   /* the whole file */
 	int mapped;              /* base is a mapping to be unmapped */
+	struct gguf **part; size_t n_part;   /* the other files of a model in several, which hold some of the tensors */
 	const struct gguf_value **kv_sorted;          /* by key, for gguf_find() */
 	const struct gguf_tensor **tensor_sorted;     /* by name, for gguf_tensor_find() */
 };
@@ -62,8 +63,12 @@ static inline int view_is(struct view v, const char *text)
 const char *gguf_type_name(enum gguf_type);      /* e.g. "u32" */
 unsigned gguf_type_size(enum gguf_type);         /* bytes of one value; 0 for strings and arrays */
 
-/* Map and check a regular file. */
+/* Map and check a model: a regular file, or all files of one in several (gguf_split.c). */
 int  gguf_open(struct gguf **out, const char *path, struct err *);
+/* One file alone. */
+int  gguf_open_file(struct gguf **out, const char *path, struct err *);
+/* Take over another part and its tensors.  -1: both have a tensor of the same name. */
+int  gguf_join(struct gguf *, struct gguf *part, struct err *);
 /* The same for bytes in memory, which must outlive the result; name is for messages (tests, fuzzing). */
 int  gguf_parse(struct gguf **out, const char *name, const void *bytes, size_t n, struct err *);
 void gguf_close(struct gguf *);

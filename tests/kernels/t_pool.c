@@ -142,7 +142,8 @@ static double arithmetic_here(void)
 	return best;
 }
 
-/* The probe's figure for one thread is the one measured here but for noise, and two threads do between that and twice as much.
+/* The probe's figure for one thread is the one measured here but for noise, and two threads do between that and twice as much, or up to four
+ * times where the half that each of them reads fits a cache that the whole does not.
  * What else runs on the machine only ever takes away: the best of some tries counts. */
 static void check_probe(const char *what, double (*here)(void), double (*probe)(int threads))
 {
@@ -153,7 +154,7 @@ static void check_probe(const char *what, double (*here)(void), double (*probe)(
 		best = fmax(best, here());
 		one = fmax(one, probe(1));
 		two = fmax(two, probe(2));
-		right = one > best / 2 && one < best * 2 && two > one * 0.8 && two < one * 2.5;
+		right = one > best / 2 && one < best * 2 && two > one * 0.8 && two < one * 4;
 	}
 	test_note("%s: %.1f G/s here, one thread %.1f, two %.1f", what, best / 1e9, one / 1e9, two / 1e9);
 	CHECK_MSG(right, "%s: %g/s measured here, the probe says %g with one thread and %g with two", what, best, one, two);
