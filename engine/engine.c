@@ -87,6 +87,13 @@ static void info_fill(struct engine *e)
 	i->n_kv_head = hp->n_kv_head;
 	i->head_dim = hp->head_dim;
 	i->ctx_train = hp->ctx_train;
+	i->n_expert = hp->n_expert;
+	i->n_expert_used = hp->n_expert_used;
+	for (int32_t l = 0; l < hp->n_layer; l++)
+		if (layer_window(hp, l)) {
+			i->window = layer_window(hp, l);
+			i->n_windowed++;
+		}
 	i->rope_base = hp->rope[0].base;
 	i->rope_scaling = hp->rope[0].scaling;
 	i->tied_output = e->model.tied;

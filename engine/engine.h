@@ -45,7 +45,9 @@ struct engine_info {
 	uint64_t weight_bytes, n_params;
 	uint64_t bytes_per_token;           /* weight bytes read to decode one token */
 	int32_t n_layer, n_embd, n_ff, n_head, n_kv_head, head_dim, n_vocab, ctx_train;
-	double rope_base; const char *rope_scaling;   /* "none", "linear", "yarn", "llama3" */
+	int32_t n_expert, n_expert_used;    /* of each layer's feed-forward; 0 and 0: it is dense */
+	int32_t window, n_windowed;         /* sliding window in tokens, and the layers that have it */
+	double rope_base; const char *rope_scaling;   /* "none", "linear", "yarn", "llama3", "longrope" */
 	int tied_output, qkv_bias, qk_norm;
 	int32_t bos, eos, eot;              /* -1 = none */
 	int add_bos;                        /* the file asks for BOS before raw text */

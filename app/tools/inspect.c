@@ -38,6 +38,10 @@ static void model_json(const struct engine_info *i, struct str *s)
 	json_int(s, "kv_heads", i->n_kv_head);
 	json_int(s, "head_dim", i->head_dim);
 	json_int(s, "vocab", i->n_vocab);
+	json_int(s, "experts", i->n_expert);
+	json_int(s, "experts_used", i->n_expert_used);
+	json_int(s, "window", i->window);
+	json_int(s, "windowed_layers", i->n_windowed);
 	json_int(s, "context", i->ctx_train);
 	json_real(s, "rope_base", i->rope_base, "%.9g");
 	json_string(s, "rope_scaling", i->rope_scaling ? i->rope_scaling : "none");
@@ -80,9 +84,14 @@ static void model_text(const struct engine_info *i, struct str *s)
 	human_count(s, i->n_params);
 	str_adds(s, " parameters, ");
 	human_bytes(s, i->bytes_per_token);
-	str_addf(s, " read a token\n%-13s%d layers of %d, feed-forward %d\n", "shape", i->n_layer, i->n_embd, i->n_ff);
-	str_addf(s, "%-13s%d query and %d KV heads of %d%s%s\n", "attention", i->n_head, i->n_kv_head, i->head_dim,
+	str_addf(s, " read a token\n%-13s%d layers of %d, feed-forward %d", "shape", i->n_layer, i->n_embd, i->n_ff);
+	if (i->n_expert)
+		str_addf(s, ", %d of %d experts", i->n_expert_used, i->n_expert);
+	str_addf(s, "\n%-13s%d query and %d KV heads of %d%s%s", "attention", i->n_head, i->n_kv_head, i->head_dim,
 	         i->qkv_bias ? ", QKV bias" : "", i->qk_norm ? ", QK norm" : "");
+	if (i->n_windowed)
+		str_addf(s, ", a window of %d in %d of the layers", i->window, i->n_windowed);
+	str_adds(s, "\n");
 	str_addf(s, "%-13strained with %d tokens; rope base %.9g, scaling %s\n", "context", i->ctx_train, i->rope_base,
 	         i->rope_scaling ? i->rope_scaling : "none");
 	str_addf(s, "%-13s%d tokens, ", "vocabulary", i->n_vocab);

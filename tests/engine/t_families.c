@@ -1,0 +1,274 @@
+/* tests/engine/t_families.c - families with sliding windows, experts, sinks or two sets of RoPE factors, under every cache policy.
+ *
+ * What holds for plain families holds for them: a sequence that is saved and loaded continues bit for bit, drafted tokens have the bits
+ * of tokens that are decoded one by one, results depend neither on the number of threads nor on who looks on.  Their logits are
+ * compared in t_models, single layers in t_arch. */
+#include "tests/lib/test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "engine/engine.h"
+
+enum { PROMPT = 50, STEPS = 60, CTX = 120 };
+
+static const char *const models[] = { "gemma2", "gemma3", "phi3-long", "olmo3", "qwen3moe", "gpt-oss", "gpt-oss-mxfp4" };
+static const struct { const char *kv; int32_t pin; } policies_all[] = {
+	{ "full", 0 }, { "auto", 0 }, { "auto:k=8", 40 }, { "auto:prefix=refresh,k=8,size=32", 40 }, { "sink:size=24,stride=8", 0 },
+	{ "cascade:size=32,stride=8", 0 }, { "cascade:size=32,n=4,heads=layer,stride=4", 0 }, { "cascade:size=32,select=0,stride=8", 0 },
+	{ "sift:k=12", 0 }, { "sift:k=12,every=4,split=even", 0 }, { "refresh:k=12", 0 }, { "recycled:k=12,stride=5", 0 },
+	{ "streaming++:size=20,stride=6", 0 }, { "quest:k=32", 0 }, { "h2o:k=12", 0 }, { "h2o+:k=12,dense=1", 0 }, { "snapkv:k=40,window=32", 0 },
+};
+enum { N_MODELS = sizeof models / sizeof *models, N_POLICIES = sizeof policies_all / sizeof *policies_all };
+
+static struct engine *open_model(const char *name, int threads)
+{
+	struct engine *e = NULL;
+	struct err err = { 0 };
+	char rel[96];
+
+	snprintf(rel, sizeof rel, "tests/vectors/models/%s.gguf", name);
+	if (engine_open(&e, &(struct engine_options){ .model_path = test_file(rel), .device = "cpu", .threads = threads }, &err))
+		test_skip("%s", err.msg);
+	return e;
+}
+
+static struct timeline *open_line(struct engine *e, size_t policy, int32_t ctx)
+{
+	struct timeline *t = NULL;
+	struct err err = { 0 };
+
+	if (timeline_open(&t, e, &(struct timeline_options){ .ctx = ctx, .batch = 16, .kv = policies_all[policy].kv, .kv_type = "f32" }, &err))
+		test_fail(__FILE__, __LINE__, "%s: %s", policies_all[policy].kv, err.msg);
+	else if (policies_all[policy].pin && timeline_pin(t, policies_all[policy].pin, &err))
+		test_fail(__FILE__, __LINE__, "%s: %s", policies_all[policy].kv, err.msg);
+	return t;
+}
+
+static int32_t id_at(int32_t i) { return 3 + (i * 37 + i * i % 11) % 240; }
+
+static int read_prompt(struct timeline *t)
+{
+	struct err err = { 0 };
+	int32_t id[PROMPT];
+
+	for (int32_t i = 0; i < PROMPT; i++)
+		id[i] = id_at(i);
+	if (timeline_sync(t, id, PROMPT, NULL, NULL, &err) >= 0)
+		return 0;
+	test_fail(__FILE__, __LINE__, "%s", err.msg);
+	return -1;
+}
+
+/* Append token `i` as if generated. */
+static int step(struct timeline *t, int32_t i)
+{
+	struct err err = { 0 };
+	int32_t id = id_at(i);
+
+	if (!timeline_extend(t, &id, 1, 1, NULL, NULL, &err))
+		return 0;
+	test_fail(__FILE__, __LINE__, "%s", err.msg);
+	return -1;
+}
+
+static int same_logits(struct engine *e, const struct timeline *a, const struct timeline *b)
+{
+	return !memcmp(timeline_logits(a), timeline_logits(b), (size_t)engine_info(e)->n_vocab * sizeof(float));
+}
+
+/* ---- saving ---- */
+
+static struct timeline *saved_and_loaded(struct engine *e, size_t policy, struct timeline *t)
+{
+	struct timeline *u = open_line(e, policy, CTX);
+	int32_t ready = timeline_entries_ready(t);
+	char *entries = malloc(timeline_token_bytes(t) * (size_t)(ready + 1));
+	struct str head = { 0 };
+	struct err err = { 0 };
+
+	if ((ready && timeline_entries_save(t, 0, ready, entries, &err)) || timeline_head_save(t, &head, &err) ||
+	    (ready && timeline_entries_load(u, 0, ready, entries, &err)) || timeline_head_load(u, head.p, head.n, &err))
+		test_fail(__FILE__, __LINE__, "%s: %s", policies_all[policy].kv, err.msg);
+	free(entries);
+	str_free(&head);
+	return u;
+}
+
+static void saves(struct engine *e, const char *model, size_t policy)
+{
+	struct timeline *t = open_line(e, policy, CTX), *u = NULL;
+
+	if (!t || read_prompt(t))
+		return;
+	for (int32_t i = PROMPT; i < PROMPT + STEPS; i++) {
+		if (i == PROMPT || i == PROMPT + 7 || i == PROMPT + 40) {
+			if (u)
+				timeline_close(u);
+			u = saved_and_loaded(e, policy, t);
+		}
+		if (step(t, i) || step(u, i))
+			break;
+		if (!same_logits(e, t, u)) {
+			test_fail(__FILE__, __LINE__, "%s, %s: token %d after loading has other logits", model, policies_all[policy].kv, i);
+			break;
+		}
+	}
+	timeline_close(t);
+	timeline_close(u);
+}
+
+TEST(what_was_loaded_goes_on_bit_for_bit)
+{
+	for (size_t m = 0; m < N_MODELS; m++) {
+		struct engine *e = open_model(models[m], 2);
+
+		for (size_t p = 0; p < N_POLICIES; p++)
+			saves(e, models[m], p);
+		engine_close(e);
+	}
+}
+
+/* ---- drafted tokens ---- */
+
+static void drafts(struct engine *e, const char *model, size_t policy)
+{
+	struct timeline *t = open_line(e, policy, CTX), *u = open_line(e, policy, CTX);
+	size_t row = (size_t)engine_info(e)->n_vocab * sizeof(float);
+	struct err err = { 0 };
+
+	if (!t || !u || read_prompt(t) || read_prompt(u))
+		return;
+	for (int32_t at = PROMPT, tried, keep; at < PROMPT + STEPS; at += keep) {
+		int32_t id[5];
+		const float *logits;
+
+		for (int32_t i = 0; i < 5; i++)
+			id[i] = id_at(at + i);
+		if ((tried = timeline_verify(u, id, 5, &logits, &err)) < 0) {
+			test_fail(__FILE__, __LINE__, "%s", err.msg);
+			break;
+		}
+		keep = tried > 2 && at % 3 == 0 ? tried - 1 : tried;
+		for (int32_t i = 0; i < keep; i++) {
+			CHECK_MSG(!memcmp(logits + (size_t)i * row / sizeof(float), timeline_logits(t), row), "%s, %s: drafted token %d has other logits", model,
+			          policies_all[policy].kv, at + i);
+			step(t, at + i);
+		}
+		if (!keep) {
+			step(t, at);
+			step(u, at);
+			keep = 1;
+		} else if (timeline_accept(u, keep, &err)) {
+			test_fail(__FILE__, __LINE__, "%s", err.msg);
+			break;
+		}
+		if (!same_logits(e, t, u)) {
+			test_fail(__FILE__, __LINE__, "%s, %s: %d tokens accepted, other logits", model, policies_all[policy].kv, keep);
+			break;
+		}
+	}
+	timeline_close(t);
+	timeline_close(u);
+}
+
+TEST(drafted_tokens_have_the_bits_of_decoded_ones)
+{
+	for (size_t m = 0; m < N_MODELS; m++) {
+		struct engine *e = open_model(models[m], 2);
+
+		for (size_t p = 0; p < N_POLICIES; p++)
+			drafts(e, models[m], p);
+		engine_close(e);
+	}
+}
+
+/* ---- threads, observers, rollback ---- */
+
+TEST(threads_and_observers_change_nothing)
+{
+	for (size_t m = 0; m < N_MODELS; m++) {
+		struct engine *one = open_model(models[m], 1), *three = open_model(models[m], 3);
+		struct cache_view *view = calloc(1, sizeof *view);
+		float sums[PROMPT];
+
+		for (size_t p = 0; p < N_POLICIES; p++) {
+			struct timeline *t = open_line(one, p, CTX), *u = open_line(three, p, CTX);
+			struct err err = { 0 };
+
+			if (!t || !u || timeline_evidence_begin(u, &err) || read_prompt(t) || read_prompt(u))
+				continue;
+			for (int32_t i = PROMPT; i < PROMPT + STEPS; i++) {
+				timeline_view(u, 16, view);
+				if (step(t, i) || step(u, i) || !same_logits(one, t, u)) {
+					test_fail(__FILE__, __LINE__, "%s, %s: token %d has other logits", models[m], policies_all[p].kv, i);
+					break;
+				}
+			}
+			timeline_evidence(u, 0, PROMPT, sums);
+			for (int32_t i = 0; i < PROMPT; i++)
+				CHECK(sums[i] >= 0);
+			timeline_close(t);
+			timeline_close(u);
+		}
+		free(view);
+		engine_close(one);
+		engine_close(three);
+	}
+}
+
+/* Tokens that are rolled back leave no trace.  Not where tokens have been evicted: those that are left are prefilled in other steps. */
+TEST(rolled_back_tokens_leave_no_trace)
+{
+	for (size_t m = 0; m < N_MODELS; m++) {
+		struct engine *e = open_model(models[m], 2);
+
+		for (size_t p = 0; p < N_POLICIES; p++) {
+			struct timeline *t = open_line(e, p, CTX), *u = open_line(e, p, CTX);
+			struct timeline_stats st = { 0 };
+
+			if (!t || !u || read_prompt(t) || read_prompt(u))
+				continue;
+			timeline_stats(t, &st);
+			for (int32_t i = PROMPT; i < PROMPT + 4; i++)
+				step(u, i + 100);
+			if (!read_prompt(u) && !st.rings.evicted && !st.rings.evicted_in_part)
+				CHECK_MSG(same_logits(e, t, u), "%s, %s", models[m], policies_all[p].kv);
+			timeline_close(t);
+			timeline_close(u);
+		}
+		engine_close(e);
+	}
+}
+
+/* ---- the cache's size ---- */
+
+/* A cache of more positions than the original context rotates by the long factors, and says so. */
+TEST(long_factors_are_told_apart)
+{
+	struct engine *e = open_model("phi3-long", 1);
+	struct str name[2] = { { 0 }, { 0 } };
+	float *logits[2];
+
+	for (int i = 0; i < 2; i++) {
+		struct timeline *t = open_line(e, 0, i ? 33 : 32);
+		struct err err = { 0 };
+		int32_t id[20];
+
+		for (int32_t k = 0; k < 20; k++)
+			id[k] = id_at(k);
+		CHECK_MSG(timeline_sync(t, id, 20, NULL, NULL, &err) >= 0, "%s", err.msg);
+		logits[i] = malloc((size_t)engine_info(e)->n_vocab * sizeof(float));
+		memcpy(logits[i], timeline_logits(t), (size_t)engine_info(e)->n_vocab * sizeof(float));
+		timeline_entries_identity(t, &name[i]);
+		str_add(&name[i], "", 1);
+		timeline_close(t);
+	}
+	CHECK(!strstr(name[0].p, "rotation long") && strstr(name[1].p, "rotation long"));
+	CHECK(test_nmse(logits[0], logits[1], (size_t)engine_info(e)->n_vocab) > 1e-4);
+	for (int i = 0; i < 2; i++) {
+		str_free(&name[i]);
+		free(logits[i]);
+	}
+	engine_close(e);
+}
