@@ -82,6 +82,20 @@ static int olmo2_specs(struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
+/* Mistral 3: queries far behind the original context are sharpened (where the file says so). */
+static int mistral3_specs(struct hparams *hp, struct key_reader *r)
+{
+	int32_t original;
+
+	if (key_real(r, "attention.temperature_scale", 0, 100, 0, &hp->temperature) ||
+	    key_int(r, "rope.scaling.original_context_length", 1, INT32_MAX, hp->ctx_train, &original) ||
+	    key_int(r, "attention.temperature_length", 1, INT32_MAX, original, &hp->temperature_length))
+		return -1;
+	if (hp->temperature != 0 && hp->rope[0].dims != hp->head_dim)
+		return key_bad(r, "rope.dimension_count", "is %d, and must be the size of a head, %d", hp->rope[0].dims, hp->head_dim);
+	return 0;
+}
+
 /* What Gemma 2 and 3 have in common: GELU, embeddings times the root of their width, caps.  Scores are divided by the root of a number that
  * is not in the file: the size of a head, and for the 27B models the width of the model by the number of heads. */
 static int gemma_specs(struct hparams *hp, struct key_reader *r, int32_t layers_of_27b, double logit_cap, double score_cap)
@@ -155,6 +169,7 @@ static int gpt_oss_specs(struct hparams *hp, struct key_reader *r)
 const struct arch archs[] = {
 	/* Llama 1-3.x, Mistral, SmolLM2, TinyLlama */
 	{ .name = "llama", .required = PRE_NORMS | MATRICES, .optional = QKV_BIASES | T(ATTN_OUT_BIAS) | QK_NORMS },
+	{ .name = "mistral3", .yarn_log_multiplier = 1, .required = PRE_NORMS | MATRICES, .optional = QKV_BIASES | T(ATTN_OUT_BIAS), .specs = mistral3_specs },
 	{ .name = "qwen2", .neox = 1, .required = PRE_NORMS | MATRICES | QKV_BIASES, .optional = T(ATTN_OUT_BIAS) | QK_NORMS },
 	{ .name = "qwen3", .neox = 1, .required = PRE_NORMS | MATRICES | QK_NORMS, .optional = QKV_BIASES | T(ATTN_OUT_BIAS) },
 	/* the text of Qwen3-VL: the three positions of its RoPE are equal there */
@@ -305,6 +320,8 @@ void layer_specs_identity(const struct hparams *hp, struct str *out)
 
 	if (hp->embd_scale != 1 || hp->logit_scale != 1)
 		str_addf(out, "embeddings %a logits %a\n", (double)hp->embd_scale, (double)hp->logit_scale);
+	if (hp->temperature != 0)
+		str_addf(out, "temperature %a length %d\n", hp->temperature, hp->temperature_length);
 	if (hp->logit_softcap != 0)
 		str_addf(out, "logits capped %a\n", (double)hp->logit_softcap);
 	for (int32_t i = 0; i < hp->n_layer; i++) {

@@ -62,6 +62,7 @@ struct layer_spec {
 struct arch {
 	const char *name;           /* general.architecture */
 	int neox;                   /* RoPE rotates the pairs (j, j + dims/2) instead of (2j, 2j + 1) */
+	double yarn_log_multiplier; /* where the file does not say: YaRN's factor on cos and sin is divided by 0.1 x ln(factor) + 1 */
 	int yarn_exact;             /* the ends of YaRN's ramp are not rounded to whole pairs */
 	uint32_t required, optional;   /* of every layer, as in struct layer_spec */
 	/* Change the plain specs of hp->spec[0 .. n_layer), and the model's multipliers, to what the family computes; may read keys of its

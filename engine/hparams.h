@@ -38,6 +38,9 @@ struct hparams {
 	int32_t n_expert, n_expert_used;   /* 0 and 0: the feed-forward is dense */
 	float eps;
 	float embd_scale, logit_scale;   /* factors on the embeddings and on the logits, usually 1 */
+	/* Queries are multiplied by 1 + temperature * ln(1 + floor(position / temperature_length)); 0 = not */
+	double temperature;
+	int32_t temperature_length;
 	float logit_softcap;         /* logits become logit_softcap * tanh(logit / logit_softcap); 0 = as they are */
 	struct rope_freqs rope[ROPE_TABLES_MAX];
 	int32_t n_rope;

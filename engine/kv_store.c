@@ -48,14 +48,24 @@ void kv_release(struct kv_store *kv)
 	memset(kv, 0, sizeof *kv);
 }
 
-void kv_rotate(const struct kv_store *kv, int32_t layer, struct tensor *out, const struct tensor *x, const struct rope *rope, int32_t n)
+static void rotate(const struct kv_store *kv, int32_t layer, struct tensor *out, const struct tensor *x, const struct tensor *table, int32_t n)
 {
 	const struct rope_freqs *f = model_rope(kv->hp, layer);
 
 	if (f)
-		kv->be->ops->rope(kv->be, out, x, rope_table(rope, layer), kv->hp->head_dim, f->dims, f->neox, n);
+		kv->be->ops->rope(kv->be, out, x, table, kv->hp->head_dim, f->dims, f->neox, n);
 	else if (out->data != x->data)
 		kv->be->ops->copy(kv->be, out, 0, x, 0, n);
+}
+
+void kv_rotate(const struct kv_store *kv, int32_t layer, struct tensor *out, const struct tensor *x, const struct rope *rope, int32_t n)
+{
+	rotate(kv, layer, out, x, rope_table(rope, layer), n);
+}
+
+void kv_rotate_queries(const struct kv_store *kv, int32_t layer, struct tensor *out, const struct tensor *x, const struct rope *rope, int32_t n)
+{
+	rotate(kv, layer, out, x, rope_query_table(rope, layer), n);
 }
 
 void kv_swap(struct kv_store *a, struct kv_store *b)

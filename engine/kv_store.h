@@ -26,8 +26,9 @@ void kv_release(struct kv_store *);
 /* Exchange the planes of two stores of the same model and type. */
 void kv_swap(struct kv_store *, struct kv_store *);
 
-/* out = x [n][heads * head_dim] rotated by the rows of the layer's table, or x itself where the layer does not rotate; out may be x. */
+/* Keys, and queries: out = x [n][heads * head_dim] rotated by the rows of the layer's table, or x itself where the layer does not rotate; out may be x. */
 void kv_rotate(const struct kv_store *, int32_t layer, struct tensor *out, const struct tensor *x, const struct rope *, int32_t n);
+void kv_rotate_queries(const struct kv_store *, int32_t layer, struct tensor *out, const struct tensor *x, const struct rope *, int32_t n);
 /* Slots slot0 .. slot0 + n of a layer = k, v f32 [n][n_kv_head * head_dim]. */
 void kv_put(struct kv_store *, int32_t layer, const struct tensor *k, const struct tensor *v, int32_t slot0, int32_t n);
 /* out f32 [n][n_head * head_dim] = attention of n tokens over the parts (backend.h: struct attn_args); probe may be NULL.  Parts

@@ -39,12 +39,12 @@ static void all_selector_opened(struct cache *c)
 
 static void all_begin(struct cache *c, const struct step *st)
 {
-	rope_set(&c->rope, st->pos, st->n);
+	rope_set(&c->rope, st->pos, st->pos, st->n);
 }
 
 static void all_put(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x)
 {
-	kv_rotate(&c->kv, layer, c->q.data ? &c->q : x->q, x->q, &c->rope, st->n);
+	kv_rotate_queries(&c->kv, layer, c->q.data ? &c->q : x->q, x->q, &c->rope, st->n);
 	kv_rotate(&c->kv, layer, x->k, x->k, &c->rope, st->n);
 	kv_put(&c->kv, layer, x->k, x->v, st->pos, st->n);
 }

@@ -156,12 +156,14 @@ static void cascade_begin(struct cache *c, const struct step *st)
 	struct rings *r = &f->rings;
 	int32_t skipped = r->s.sinks - st->pos;
 
-	if (rings_filling(r))
-		rope_set(&c->rope, st->pos, st->n);
-	else {
-		rope_set(&c->rope, rings_rank(r) + f->waiting, st->n);
+	if (rings_filling(r)) {
+		rope_set(&c->rope, st->pos, st->pos, st->n);
+	} else {
+		int32_t rank = rings_rank(r) + f->waiting;
+
+		rope_set(&c->rope, rank, rank, st->n);
 		for (int32_t i = 0; i < r->s.n; i++)
-			rope_set(&f->rope[i], rings_query(r, i) + f->waiting, st->n);
+			rope_set(&f->rope[i], rings_query(r, i) + f->waiting, rank, st->n);
 	}
 	if (!step_generates(st) && r->t > c->read_end && f->mass.be && rings_filling(r) && r->t > f->probe_from)
 		mass_keep(&f->mass, POINT_TURN, r->t, f->nll);
@@ -187,9 +189,9 @@ static void cascade_put(struct cache *c, const struct step *st, int32_t layer, c
 	kv_rotate(&c->kv, layer, x->k, x->k, filling ? &c->rope : &f->rope[0], st->n);
 	kv_put(&c->kv, layer, x->k, x->v, r->s.sinks + rings_stage(r) + f->waiting, st->n);
 	if (filling || r->s.sinks)
-		kv_rotate(&c->kv, layer, &c->q, x->q, &c->rope, st->n);
+		kv_rotate_queries(&c->kv, layer, &c->q, x->q, &c->rope, st->n);
 	for (int32_t i = 0; !filling && i < r->s.n; i++)
-		kv_rotate(&c->kv, layer, &f->q[i], x->q, &f->rope[i], st->n);
+		kv_rotate_queries(&c->kv, layer, &f->q[i], x->q, &f->rope[i], st->n);
 }
 
 static int32_t cascade_region(const struct cache *c, const struct step *st)

@@ -10,7 +10,7 @@ uint64_t rope_bytes(const struct hparams *hp, int32_t rows)
 	uint64_t sum = 0;
 
 	for (int32_t i = 0; i < hp->n_rope; i++)
-		sum += 8 * (uint64_t)rows * (uint64_t)hp->rope[i].dims;
+		sum += (hp->temperature != 0 ? 12 : 8) * (uint64_t)rows * (uint64_t)hp->rope[i].dims;
 	return sum;
 }
 
@@ -21,7 +21,8 @@ static int table_init(struct rope *r, int32_t i, int32_t rows, struct err *err)
 	r->table[i] = (struct tensor){ .type = DT_F32, .rows = rows, .cols = dims };
 	if (!(r->host[i] = try_alloc((size_t)rows * (size_t)dims, sizeof *r->host[i], "rotary angles", err)))
 		return -1;
-	if (r->be->ops->alloc(r->be, &r->table[i]))
+	r->query[i] = r->hp->temperature != 0 ? r->table[i] : (struct tensor){ .data = NULL };
+	if (r->be->ops->alloc(r->be, &r->table[i]) || (r->hp->temperature != 0 && r->be->ops->alloc(r->be, &r->query[i])))
 		return err_set(err, ERR_FIT, "cannot allocate rotary angles: %s", r->be->err);
 	return 0;
 }
@@ -42,6 +43,8 @@ void rope_release(struct rope *r)
 	for (int32_t i = 0; i < ROPE_TABLES_MAX; i++) {
 		if (r->table[i].data)
 			r->be->ops->drop(r->be, &r->table[i]);
+		if (r->query[i].data)
+			r->be->ops->drop(r->be, &r->query[i]);
 		free(r->host[i]);
 	}
 	memset(r, 0, sizeof *r);
@@ -76,17 +79,27 @@ static void angles(struct rope *r, int32_t i, int32_t row, double pos, double sc
 	}
 }
 
-static void upload(struct rope *r, int32_t i, int32_t n)
+static void upload(struct rope *r, struct tensor *to, int32_t i, int32_t n)
 {
-	r->be->ops->write(r->be, &r->table[i], 0, r->host[i], (size_t)n * (size_t)r->table[i].cols * sizeof *r->host[i]);
+	r->be->ops->write(r->be, to, 0, r->host[i], (size_t)n * (size_t)to->cols * sizeof *r->host[i]);
 }
 
-void rope_set(struct rope *r, int64_t pos, int32_t n)
+static double query_scale(const struct hparams *hp, int64_t rank)
+{
+	return 1 + hp->temperature * log(1 + floor((double)rank / hp->temperature_length));
+}
+
+void rope_set(struct rope *r, int64_t pos, int64_t rank, int32_t n)
 {
 	for (int32_t i = 0; i < r->hp->n_rope; i++) {
 		for (int32_t row = 0; row < n; row++)
 			angles(r, i, row, (double)(pos + row), r->hp->rope[i].mscale);
-		upload(r, i, n);
+		upload(r, &r->table[i], i, n);
+		if (!r->query[i].data)
+			continue;
+		for (int32_t row = 0; row < n; row++)
+			angles(r, i, row, (double)(pos + row), r->hp->rope[i].mscale * query_scale(r->hp, rank + row));
+		upload(r, &r->query[i], i, n);
 	}
 }
 
@@ -95,7 +108,7 @@ void rope_set_shifts(struct rope *r, const int64_t *pos, int32_t n)
 	for (int32_t i = 0; i < r->hp->n_rope; i++) {
 		for (int32_t row = 0; row < n; row++)
 			angles(r, i, row, (double)pos[row], 1);
-		upload(r, i, n);
+		upload(r, &r->table[i], i, n);
 	}
 }
 
@@ -104,4 +117,11 @@ const struct tensor *rope_table(const struct rope *r, int32_t layer)
 	int32_t id = model_layer_spec(r->hp, layer)->attn.rope;
 
 	return id == ROPE_NONE ? NULL : &r->table[id];
+}
+
+const struct tensor *rope_query_table(const struct rope *r, int32_t layer)
+{
+	int32_t id = model_layer_spec(r->hp, layer)->attn.rope;
+
+	return id == ROPE_NONE ? NULL : r->query[id].data ? &r->query[id] : &r->table[id];
 }

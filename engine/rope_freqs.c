@@ -14,13 +14,14 @@
 static int yarn_scale(struct key_reader *r, struct rope_freqs *f, double factor, int32_t ctx_train)
 {
 	int32_t original = 0;
-	double attn = 1, fast = 32, slow = 1, lo, hi;
+	double attn = 1, fast = 32, slow = 1, log_multiplier, lo, hi;
 	const double two_pi = 6.283185307179586;
 
 	if (key_int(r, "rope.scaling.original_context_length", 1, CTX_MAX, ctx_train, &original) ||
 	    key_real(r, "rope.scaling.attn_factor", 1e-3, 1e3, 1, &attn) ||
 	    key_real(r, "rope.scaling.yarn_beta_fast", 1e-3, 1e6, 32, &fast) ||
-	    key_real(r, "rope.scaling.yarn_beta_slow", 1e-3, 1e6, 1, &slow))
+	    key_real(r, "rope.scaling.yarn_beta_slow", 1e-3, 1e6, 1, &slow) ||
+	    key_real(r, "rope.scaling.yarn_log_multiplier", 0, 100, r->arch->yarn_log_multiplier, &log_multiplier))
 		return -1;
 	lo = f->dims * log(original / (fast * two_pi)) / (2 * log(f->base));
 	hi = f->dims * log(original / (slow * two_pi)) / (2 * log(f->base));
@@ -34,7 +35,7 @@ static int yarn_scale(struct key_reader *r, struct rope_freqs *f, double factor,
 		double ramp = fmin(1, fmax(0, (j - lo) / fmax(0.001, hi - lo)));
 		f->freq[j] *= 1 - ramp + ramp / factor;
 	}
-	f->mscale = attn * (factor > 1 ? 0.1 * log(factor) + 1 : 1);
+	f->mscale = attn * (factor > 1 ? (0.1 * log(factor) + 1) / (0.1 * log_multiplier * log(factor) + 1) : 1);
 	return 0;
 }
 

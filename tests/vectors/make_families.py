@@ -209,6 +209,16 @@ def gpt_oss_keys(w, c, head_dim):
     w.add_expert_feed_forward_length(c.intermediate_size)
 
 
+def mistral3_keys(w, c, head_dim):
+    rope = c.rope_parameters
+    rope_keys(w, c, head_dim)
+    w.add_string("mistral3.rope.scaling.type", "yarn")
+    w.add_rope_scaling_factor(rope["factor"])
+    w.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
+    w.add_float32("mistral3.rope.scaling.yarn_log_multiplier", rope["mscale_all_dim"])
+    w.add_float32("mistral3.attention.temperature_scale", rope["llama_4_scaling_beta"])
+
+
 def fill(part, value):
     return lambda name, v: v.fill_(value) if part in name else None
 
@@ -267,6 +277,12 @@ def all_models():
         "biases of gate and up": fill("gate_up_proj_bias", 0), "of down": fill("down_proj_bias", 0), "of V": fill("v_proj.bias", 0),
         "the ends of YaRN's ramp": dict(rope_parameters={**yarn, "truncate": True})}, {}, half
     yield 33, "gpt-oss-mxfp4", oss, o, {"the experts": fill("experts.down_proj", 0)}, {}, mxfp4
+    mistral3 = Family("mistral3", "Ministral3", pairs=True, keys=mistral3_keys)
+    rope = {"rope_type": "yarn", "rope_theta": 100.0, "factor": 8.0, "beta_fast": 32.0, "beta_slow": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0,
+            "llama_4_scaling_beta": 0.4, "original_max_position_embeddings": 12}
+    m = small(ctx=96, rope_parameters=rope)
+    yield 34, "mistral3", mistral3, m, {"the temperature": dict(rope_parameters={**rope, "llama_4_scaling_beta": 0.0}),
+                                        "the multiplier": dict(rope_parameters={**rope, "mscale_all_dim": 0.0})}, {}
     olmo3 = Family("olmo2", "Olmo3", names=AFTER, keys=window_keys)
     far = {"rope_type": "yarn", "rope_theta": 100.0, "factor": 8.0, "beta_fast": 32.0, "beta_slow": 1.0, "original_max_position_embeddings": 256}
     kinds = ["sliding_attention"] * 3 + ["full_attention"]
