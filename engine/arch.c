@@ -169,11 +169,12 @@ static int gpt_oss_specs(struct hparams *hp, struct key_reader *r)
 const struct arch archs[] = {
 	/* Llama 1-3.x, Mistral, SmolLM2, TinyLlama */
 	{ .name = "llama", .required = PRE_NORMS | MATRICES, .optional = QKV_BIASES | T(ATTN_OUT_BIAS) | QK_NORMS },
-	{ .name = "mistral3", .yarn_log_multiplier = 1, .required = PRE_NORMS | MATRICES, .optional = QKV_BIASES | T(ATTN_OUT_BIAS), .specs = mistral3_specs },
 	{ .name = "qwen2", .neox = 1, .required = PRE_NORMS | MATRICES | QKV_BIASES, .optional = T(ATTN_OUT_BIAS) | QK_NORMS },
 	{ .name = "qwen3", .neox = 1, .required = PRE_NORMS | MATRICES | QK_NORMS, .optional = QKV_BIASES | T(ATTN_OUT_BIAS) },
 	/* the text of Qwen3-VL: the three positions of its RoPE are equal there */
 	{ .name = "qwen3vl", .neox = 1, .required = PRE_NORMS | MATRICES | QK_NORMS, .optional = QKV_BIASES | T(ATTN_OUT_BIAS) },
+	{ .name = "mistral3", .yarn_log_multiplier = 1
+	  .required = PRE_NORMS | MATRICES, .optional = QKV_BIASES | T(ATTN_OUT_BIAS), .specs = mistral3_specs },
 	{ .name = "smollm3", .required = PRE_NORMS | MATRICES, .optional = QKV_BIASES | T(ATTN_OUT_BIAS), .specs = smollm3_specs },
 	{ .name = "granite", .required = PRE_NORMS | MATRICES, .optional = QKV_BIASES | T(ATTN_OUT_BIAS), .specs = granite_specs },
 	{ .name = "olmo2", .neox = 1, .required = MATRICES | QK_NORMS | POST_NORMS, .specs = olmo2_specs },
