@@ -161,7 +161,7 @@ static int index_check(struct checking *c, struct err *e)
 		return -1;
 	if (!db_end(d, db_run(d, &seen, "INSERT INTO find(find, rank) VALUES('integrity-check', 1)", ""), &seen))
 		return 0;
-	if (!db_damaged(d))
+	if (!db_index_damaged(d))
 		return err_set(e, seen.code, "%s", seen.msg);
 	c->wrong = 1;
 	if (db_begin(d, e))
@@ -187,7 +187,7 @@ static int passages_check(struct checking *c, struct err *e)
 	if (db_begin(d, e))
 		return -1;
 	whole = passages_whole(d, &seen);
-	if (db_end(d, whole < 0 ? -1 : 0, &seen) && !db_damaged(d))
+	if (db_end(d, whole < 0 ? -1 : 0, &seen) && !db_index_damaged(d))
 		return err_set(e, seen.code, "%s", seen.msg);
 	if (whole > 0 && db_find(d, e, &lost, "SELECT count(*) FROM passages p WHERE NOT EXISTS (SELECT 1 FROM content c WHERE c.hash=p.hash)",
 	                         "") < 0)

@@ -32,6 +32,11 @@ int db_damaged(const struct db *d)
 	       code == SQLITE_ERROR || code == SQLITE_MISMATCH;
 }
 
+int db_index_damaged(const struct db *d)
+{
+	return db_damaged(d) || (d->code & 0xff) == SQLITE_NOMEM || (d->code & 0xff) == SQLITE_TOOBIG;
+}
+
 int db_error(struct db *d, const char *doing, struct err *e)
 {
 	int code = d->h ? sqlite3_extended_errcode(d->h) : SQLITE_NOMEM;

@@ -39,6 +39,9 @@ int  db_error(struct db *, const char *doing, struct err *);
  * constraints and to the schema, so that breaking one is damage, too: a search index with zeroed pages gives
  * such errors. */
 int  db_damaged(const struct db *);
+/* The same for a search index, which is made anew from the texts: there "no memory" and "too big" are damage, too, since a damaged row
+ * can claim any length. */
+int  db_index_damaged(const struct db *);
 
 /* Statements whose rows, if any, do not matter: pragmas, DDL. */
 int  db_exec(struct db *, const char *sql, struct err *);

@@ -73,7 +73,7 @@ int passages_empty(struct db *d, struct err *e)
 		return -1;
 	if (!db_run(d, &first, "INSERT INTO sentence(sentence) VALUES('delete-all')", ""))
 		return 0;
-	return db_damaged(d) ? replace_table(d, e) : err_set(e, first.code, "%s", first.msg);
+	return db_index_damaged(d) ? replace_table(d, e) : err_set(e, first.code, "%s", first.msg);
 }
 
 static int64_t rows_sum(int64_t id, int64_t n, const void *hash, const void *rows, size_t bytes)
@@ -123,7 +123,7 @@ static int index_damaged(struct passage_index *x, struct err *e)
 	return err_set(e, ERR_FAIL, "the index of documents is damaged");
 }
 
-/* 1 = it is indexed, 0 = not, -1; damage is -1 with a code that db_damaged() knows. */
+/* 1 = it is indexed, 0 = not, -1; damage is -1 with a code that db_index_damaged() knows. */
 static int rows_find(struct passage_index *x, struct adding *a, struct err *e)
 {
 	sqlite3_stmt *st = db_query(x->db, e, "SELECT id, n, sum, hash, rows FROM passages WHERE hash=?1", "b", (const void *)a->hash,
@@ -238,7 +238,7 @@ int passage_rows_of(struct passage_index *x, const char *text, size_t n, struct 
 		}
 		free(out->at);
 		*out = (struct passage_rows){0};
-		if (tries || !db_damaged(x->db) || db_begin(x->db, e) || db_end(x->db, passages_empty(x->db, e), e))
+		if (tries || !db_index_damaged(x->db) || db_begin(x->db, e) || db_end(x->db, passages_empty(x->db, e), e))
 			return err_set(e, first.code, "%s", first.msg);
 	}
 }
@@ -293,5 +293,5 @@ int passages_drop_orphans(struct db *d, struct err *e)
 	db_put(d, st);
 	if (!rc && dropped && (rc = many_levels(d, e)) >= 0)
 		rc = rc ? -2 : db_run(d, e, "INSERT INTO sentence(sentence) VALUES('optimize')", "");
-	return rc == -2 ? passages_empty(d, e) : rc;
+	return rc == -2 || (rc < 0 && db_index_damaged(d)) ? passages_empty(d, e) : rc;
 }

@@ -353,7 +353,7 @@ int passages_find(struct passage_index *x, const struct indexed_text *text, size
 
 	x->db->code = 0;
 	count = find(x, text, n_text, question, n, out, most, &first);
-	if (count < 0 && db_damaged(x->db)) {
+	if (count < 0 && db_index_damaged(x->db)) {
 		if (db_begin(x->db, e) || db_end(x->db, passages_empty(x->db, e), e))
 			return -1;
 		return find(x, text, n_text, question, n, out, most, e);

@@ -48,7 +48,7 @@ int index_rebuild(struct db *d, struct err *e)
 
 	if (!db_run(d, &first, "INSERT INTO find(find) VALUES('rebuild')", ""))
 		return 0;
-	if (!db_damaged(d))
+	if (!db_index_damaged(d))
 		return err_set(e, first.code, "%s", first.msg);
 	return index_replace(d, e);
 }
@@ -139,7 +139,7 @@ int store_search(struct store *s, const char *words, int limit, found_fn *fn, vo
 			break;
 		}
 	}
-	if (rc < 0 && st && s->db.code == SQLITE_CORRUPT_VTAB)
+	if (rc < 0 && st && (s->db.code == SQLITE_CORRUPT_VTAB || s->db.code == SQLITE_NOMEM))
 		err_set(e, ERR_FAIL, "the search index in '%s' is damaged; 'weir sessions check' makes it anew", s->dir);
 	db_put(&s->db, st);
 	str_free(&query);
