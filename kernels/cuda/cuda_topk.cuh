@@ -1,0 +1,262 @@
+/* kernels/cuda/cuda_topk.cuh - what the files of topk share: the launch, scores as integers in their order, counting and selecting in a block.
+ *
+ *     cuda_topk.cu          selection, and the operations
+ *     cuda_topk_order.cu    wide pools before the selection, the order of the selected slots behind it */
+#ifndef WEIR_CUDA_TOPK_CUH
+#define WEIR_CUDA_TOPK_CUH
+
+#include "kernels/cuda/cuda_select.cuh"
+
+enum {
+	SMALL = 16 << 10,            /* slots up to which one block selects */
+	SMALL_THREADS = 1024, TAKE_THREADS = 512,
+	BINS = 4096, CHUNK = 4096, CHUNKS = 1024,   /* slots of a block, and the most blocks of a KV head */
+	NEAR_POOL = 16,              /* half window up to which pooling needs no launch of its own */
+	CLOSE = 2048,                /* members of the bin that fit in shared memory */
+	EACH = 4,                    /* slots that a thread loads at once */
+	TILE = 2048, COUNTED = TILE, /* slots in order: up to COUNTED by counting, whose work grows with the square */
+	STATE = 4, COUNTS = BINS + STATE,           /* words of a KV head: counts of bins; blocks that are done, the bin, slots above it */
+};
+
+struct topk_launch {
+	const float *score;          /* [n_kv_head][score_cols] */
+	const float *pooled;         /* [n_kv_head][n], or NULL: pooled when read */
+	int32_t *slots;              /* [n_kv_head][slots_cols] */
+	uint32_t *count;             /* [n_kv_head][COUNTS] */
+	int32_t *listed;             /* [n_kv_head][CHUNKS] slots that a chunk listed */
+	uint2 *list;                 /* [n_kv_head][n] their orders and numbers, from the chunk's first slot on */
+	int64_t score_cols, slots_cols;
+	int32_t n, k, half;
+	int32_t i0, i1, want, first;                /* select `want` of slots i0 .. i1 - 1; slots below `first` and from i1 on are forced */
+	int32_t chunk, chunks;
+	struct cuda_predicate when;
+};
+
+/* A score as an integer in the same order; NaN ranks lowest, -0 equals 0. */
+static __device__ inline uint32_t order_of(float x)
+{
+	uint32_t u;
+
+	x = x > -INFINITY ? x : -INFINITY;
+	u = __float_as_uint(x + 0.0f);
+	return u & 0x80000000u ? ~u : u | 0x80000000u;
+}
+
+/* The bin of an order value: monotonic, below BINS.  Scores are mostly logarithms of probabilities between -32 and 0: most bins lie
+ * there, all of the same width. */
+static __device__ inline uint32_t bin_of(uint32_t order)
+{
+	float x;
+
+	if (order & 0x80000000u)
+		return 3584 + ((order - 0x80000000u) >> 22);
+	x = __uint_as_float(~order);
+	if (!(x >= -32.0f))
+		return order >> 23;
+	return 256 + min(3327u, (uint32_t)((x + 32.0f) * 104.0f));
+}
+
+static __device__ inline float pooled_score(const struct topk_launch &a, int32_t head, int32_t i)
+{
+	const float *score = a.score + head * a.score_cols;
+	float top = -INFINITY;
+
+	if (a.pooled)
+		return a.pooled[(int64_t)head * a.n + i];
+	if (!a.half)
+		return score[i];
+	for (int32_t j = max(0, i - a.half); j <= min(a.n - 1, i + a.half); j++)
+		top = score[j] > top ? score[j] : top;
+	return top;
+}
+
+static __device__ inline uint32_t pooled_order(const struct topk_launch &a, int32_t head, int32_t i)
+{
+	return order_of(pooled_score(a, head, i));
+}
+
+/* pooled_order() of EACH slots from i on, `step` apart (past the last slot: the last one again).  All scores are loaded before one is
+ * used. */
+static __device__ inline void pooled_orders(uint32_t order[EACH], const struct topk_launch &a, int32_t head, int32_t i, int32_t step)
+{
+	float x[EACH];
+
+	for (int j = 0; j < EACH; j++)
+		x[j] = pooled_score(a, head, min(i + j * step, a.n - 1));
+	for (int j = 0; j < EACH; j++)
+		order[j] = order_of(x[j]);
+}
+
+/* A slot's sort key, the highest bits first: forced; order; order before pooling; slot number.  All keys differ, and all are above the
+ * padding, 0. */
+struct ranked { uint64_t high, low; };
+
+struct topk_job {
+	struct topk_launch a;
+	int32_t *out;                /* for slots in order: where they go; NULL = `slots` are final */
+	int64_t out_cols;
+	int32_t forced_first;
+	struct ranked *sort[2];      /* for many slots in order: [n_kv_head][k] */
+	float *pool[2];              /* for wide pools: [n_kv_head][n + 2 half] */
+};
+
+/* The pooled scores of all slots, into job memory: for windows too wide to pool whenever a score is read. */
+void topk_pool_wide(struct cuda *, struct topk_job *, int32_t heads);
+/* Put the selected slots in order: from scratch to job->out. */
+void topk_order_slots(struct cuda *, const struct topk_job *, int32_t heads);
+
+/* ---- helpers of a block: called by all its threads ---- */
+
+/* Number of threads before this one with `set`; *all = of the whole block.  Ends with a barrier, so it can be called again at once. */
+static __device__ inline int32_t block_rank(int set, int32_t *all)
+{
+	SHARED(int32_t, warps, [WARP]);
+	int32_t lane = (int32_t)threadIdx.x % WARP, warp = (int32_t)threadIdx.x / WARP, n = (int32_t)blockDim.x / WARP, before = 0, total = 0;
+	uint32_t mask = __ballot_sync(FULL_WARP, set);
+
+	if (lane == 0)
+		warps[warp] = __popc(mask);
+	__syncthreads();
+	for (int32_t w = 0; w < n; w++) {
+		before += w < warp ? warps[w] : 0;
+		total += warps[w];
+	}
+	__syncthreads();
+	*all = total;
+	return before + __popc(mask & ((1u << lane) - 1));
+}
+
+/* FAR: the count was written by other blocks and is read from L2, not from L1. */
+template<int FAR> static __device__ inline uint32_t count_at(const uint32_t *p) { return FAR ? __ldcg(p) : *p; }
+
+/* The bin that holds the want-th highest value, and the number of values above it: found[0], found[1] in shared memory.  Ends with a
+ * barrier. */
+template<int FAR> static __device__ inline void find_bin(const uint32_t *count, uint32_t want, uint32_t *found)
+{
+	SHARED(uint32_t, warps, [WARP]);
+	int32_t thread = (int32_t)threadIdx.x, lane = thread % WARP, per = BINS / (int32_t)blockDim.x, top = BINS - 1 - thread * per;
+	uint32_t own = 0, sum, before = 0;
+
+	/* A thread has `per` bins, the first thread the highest. */
+	for (int32_t i = 0; i < per; i++)
+		own += count_at<FAR>(count + top - i);
+	sum = own;
+	for (int d = 1; d < WARP; d *= 2) {
+		uint32_t other = __shfl_up_sync(FULL_WARP, sum, (unsigned)d);
+
+		sum += lane >= d ? other : 0;
+	}
+	if (lane == WARP - 1)
+		warps[thread / WARP] = sum;
+	__syncthreads();
+	for (int32_t w = 0; w < thread / WARP; w++)
+		before += warps[w];
+	before += sum - own;
+	if (before < want && want <= before + own) {
+		int32_t b = top;
+
+		for (uint32_t n = count_at<FAR>(count + b); before + n < want; n = count_at<FAR>(count + --b))
+			before += n;
+		found[0] = (uint32_t)b;
+		found[1] = before;
+	}
+	__syncthreads();
+}
+
+/* The lowest selected slot.  A slot of its bin or above is selected if its order is higher; or equal, and the order before pooling is
+ * higher; or both equal, and the slot number is not lower.  A field of 0 is not compared. */
+struct least { uint32_t order, raw; int32_t slot; };
+
+static __device__ inline int is_in(const struct least &t, uint32_t order, const float *score, int32_t slot)
+{
+	uint32_t raw;
+
+	if (order != t.order || !(t.raw || t.slot))
+		return order >= t.order;
+	if (t.raw) {
+		raw = order_of(score[slot]);
+		if (raw != t.raw || !t.slot)
+			return raw >= t.raw;
+	}
+	return slot >= t.slot;
+}
+
+/* The lowest of the best `need` candidates.  each(f) calls f(order, slot) for this thread's candidates. */
+template<class EACH> static __device__ inline struct least select_least(EACH each, const float *score, int pooled, uint32_t need)
+{
+	SHARED(uint32_t, digit, [256]);
+	SHARED(uint32_t, found, [3]);
+	int32_t thread = (int32_t)threadIdx.x;
+	struct least t = { 0, 0, 0 };
+
+	for (int field = 0; field < 3; field++) {
+		uint32_t value = 0, mask = 0;
+		int settled = 0;
+
+		if (field == 1 && !pooled)
+			continue;
+		for (int shift = 24; shift >= 0 && !settled; shift -= 8) {
+			for (int32_t i = thread; i < 256; i += (int32_t)blockDim.x)
+				digit[i] = 0;
+			__syncthreads();
+			each([&](uint32_t order, int32_t slot) {
+				uint32_t x = order;
+
+				if (field) {
+					uint32_t raw = pooled ? order_of(score[slot]) : 0;
+
+					if (order != t.order || (field == 2 && pooled && raw != t.raw))
+						return;
+					x = field == 1 ? raw : (uint32_t)slot;
+				}
+				if ((x & mask) == value)
+					atomicAdd(&digit[x >> shift & 255], 1u);
+			});
+			__syncthreads();
+			if (thread < WARP) {
+				uint32_t own = 0, sum, before;
+				int32_t b = 255 - 8 * thread;
+
+				for (int32_t i = 0; i < 8; i++)
+					own += digit[b - i];
+				sum = own;
+				for (int d = 1; d < WARP; d *= 2) {
+					uint32_t other = __shfl_up_sync(FULL_WARP, sum, (unsigned)d);
+
+					sum += thread >= d ? other : 0;
+				}
+				before = sum - own;
+				if (before < need && need <= sum) {
+					for (; before + digit[b] < need; b--)
+						before += digit[b];
+					found[0] = (uint32_t)b;
+					found[1] = need - before;
+					found[2] = digit[b];
+				}
+			}
+			__syncthreads();
+			value |= found[0] << shift;
+			mask |= 255u << shift;
+			need = found[1];
+			settled = found[1] == found[2];   /* all candidates with these leading digits are selected */
+		}
+		if (field == 0)
+			t.order = value;
+		else if (field == 1)
+			t.raw = value;
+		else
+			t.slot = (int32_t)value;
+		if (settled)
+			break;
+	}
+	return t;
+}
+
+/* Write the forced slots. */
+static __device__ inline void write_forced(const struct topk_launch &a, int32_t *slots)
+{
+	for (int32_t i = (int32_t)threadIdx.x; i < a.first + a.n - a.i1; i += (int32_t)blockDim.x)
+		slots[i < a.first ? i : i + a.want] = i < a.first ? i : a.i1 + i - a.first;
+}
+
+#endif
