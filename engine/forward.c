@@ -280,8 +280,8 @@ static void layer_out(struct forward *f, const struct layer *l, int32_t layer, i
 
 /* ---- drafted tokens ----
  *
- * A product of several tokens sums in another order than the product of one.  Products and norms of a VERIFY step take the tokens one by
- * one, so that each gets the bits that it would have alone. */
+ * Where a backend's product of several tokens sums in another order than its product of one, products and norms of a VERIFY step take the
+ * tokens one by one, so that each gets the bits that it would have alone. */
 
 static int one_ready(struct forward *f)
 {
@@ -325,7 +325,7 @@ void forward_run(struct forward *f, const int32_t *id, const struct step *st, in
 	const struct hparams *hp = &f->m->hp;
 	double start = f->clock ? now_seconds() : 0;
 	int32_t n = st->n;
-	int verify = st->kind == STEP_VERIFY && n > 1;
+	int verify = st->kind == STEP_VERIFY && n > 1 && !f->be->rows_alone;
 
 	f->first = 0;
 	cache_begin(f->cache, st);

@@ -728,9 +728,9 @@ int32_t timeline_verify(struct timeline *t, const int32_t *id, int32_t n, const 
 		tokens_add(&t->draft, t->tokens.id[t->n_past]);
 	tokens_append(&t->draft, id, (size_t)(st.n - pending));
 	step_run(t, t->draft.id, &st, WANT_ALL);
-	/* One by one: a product of several tokens would round differently from that of one. */
-	for (int32_t i = 0; i < st.n; i++)
-		forward_logits(&t->forward, i, 1, t->draft_logits + (size_t)(1 - pending + i) * n_vocab);
+	/* One by one where a product of several tokens rounds differently from that of one. */
+	for (int32_t i = 0, together = t->e->be->rows_alone ? st.n : 1; i < st.n; i += together)
+		forward_logits(&t->forward, i, together, t->draft_logits + (size_t)(1 - pending + i) * n_vocab);
 	failed = backend_result(t, err);
 	pthread_mutex_unlock(&t->e->lock);
 	if (failed) {

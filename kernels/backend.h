@@ -316,6 +316,7 @@ struct backend {
 	const backend_flag *cancel;
 	int failed;                  /* an operation failed and sync() has not reported it yet */
 	int threads;                 /* CPU threads that compute; 1 on a device */
+	int rows_alone;              /* 1: a row of a product has the bits that it has alone, whatever rows come with it */
 	char err[160];               /* the first failure: one sentence */
 };
 
@@ -329,7 +330,7 @@ struct backend_options {
  * weir-cuda.so (plugin.c). */
 int backend_open(struct backend **out, const char *name, const struct backend_options *opt, char err[160]);
 /* Version of what a plugin shares with the program: the tables and structs of this header.  Changes with any of them. */
-enum { BACKEND_ABI = 6 };
+enum { BACKEND_ABI = 7 };
 
 /* ---- what the machine can do ---- */
 

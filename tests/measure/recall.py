@@ -106,10 +106,31 @@ class Talk:
         self.tokens = answer['prompt_tokens'] + len(answer['tokens'])
         return answer
 
+    def processor(self):
+        """Seconds of all threads, in the program and for it."""
+        field = open('/proc/%d/stat' % self.weir.pid).read().rsplit(')', 1)[1].split()
+        return (int(field[11]) + int(field[12])) / os.sysconf('SC_CLK_TCK')
+
     def rss(self):
         for line in open('/proc/%d/status' % self.weir.pid):
             if line.startswith('VmRSS'):
                 return int(line.split()[1]) / 1024
+
+
+class Rate:
+    """Speed over the last turns.  Other jobs on the machine change tokens a second; seconds of the processor they hardly change."""
+
+    def __init__(self, talk):
+        self.talk, self.turns = talk, []
+
+    def add(self, answer):
+        self.turns.append((answer['decode_tps'], answer['prefill_tps'], self.talk.processor(), self.talk.tokens))
+
+    def row(self):
+        last = self.turns[-9:]
+        cost = (last[-1][2] - last[0][2]) / (last[-1][3] - last[0][3]) * 1000
+        return '| %d | %.0f | %.0f | %.1f | %.0f MiB |' % (
+            self.talk.tokens, median(r[0] for r in last), median(r[1] for r in last), cost, self.talk.rss())
 
 
 def mean(values):
@@ -142,27 +163,28 @@ def main():
     paragraphs = list({title: ''.join(text) for h in hotpot for title, text in h['context']}.items())
     rng.shuffle(paragraphs)
 
-    talk, points, mark = Talk(args), [], [10000, 25000, args.tokens]
+    talk, points, mark = Talk(args), [], [10000, 25000]
+    rate = Rate(talk)
     for kind, fact, question, gold in facts:
         talk.say(fact)
-    used, rate = set(), []
+    used = set()
     while talk.tokens < args.tokens - 3000:
         title, text = paragraphs.pop()
         used.add(title)
         a = talk.say(rng.choice(['What do you know about %s? I read this: %s', 'Here is a note about %s. %s What do you think of it?',
                                  'Tell me more about %s. %s', 'Please shorten this text about %s: %s']) % (title, text.replace('\n', ' ')))
-        rate.append((a['decode_tps'], a['prefill_tps']))
+        rate.add(a)
         if mark and talk.tokens >= mark[0]:
-            points.append((mark.pop(0), talk.tokens, median(r[0] for r in rate[-9:]), median(r[1] for r in rate[-9:]), talk.rss()))
+            mark.pop(0)
+            points.append(rate.row())
     last = rng.sample(recent['paragraphs'], 12)
     for paragraph in last:
         a = talk.say('About the %s: %s' % (recent['title'].replace('_', ' '), paragraph['context'].replace('\n', ' ')))
-        rate.append((a['decode_tps'], a['prefill_tps']))
-    points.append((args.tokens, talk.tokens, median(r[0] for r in rate[-9:]), median(r[1] for r in rate[-9:]), talk.rss()))
+        rate.add(a)
+    points.append(rate.row())
 
-    print('| tokens of the conversation | decode, t/s | prefill, t/s | resident memory |\n|---|---|---|---|')
-    for _, tokens, decode, prefill, rss in points:
-        print('| %d | %.0f | %.0f | %.0f MiB |' % (tokens, decode, prefill, rss))
+    print('| tokens of the conversation | decode, t/s | prefill, t/s | processor, s for 1,000 tokens | resident memory |\n|---|---|---|---|---|')
+    print('\n'.join(points), flush=True)
     seconds = []
     talk.command('/set n 32')
     rows = {}
