@@ -211,6 +211,14 @@ struct step_out { int32_t id; };
  * infinite logits. */
 int timeline_step(struct timeline *, struct sampling *, struct step_out *, struct err *);
 
+/* Speculative decoding: 1 = timeline_step() guesses, from earlier occurrences of the newest tokens, which ones follow, and computes several
+ * in one step where measured speeds say that it pays.  Tokens, logits, draws of the sampler, cache and snapshots stay the same bit for bit.
+ * 0 (as after opening): one token a step. */
+void timeline_speculate(struct timeline *, int on);
+/* Commit the KV entries of all tokens that timeline_step() has returned, but the last one's: what decoding one by one has committed then.
+ * Calls that look at the cache do it themselves, except for timeline_stats(). */
+int  timeline_settle(struct timeline *, struct err *);
+
 /* Drafted tokens: compute id[0 .. n) in one step, each with the bits that decoding it alone would give; none is kept yet.  A sampled
  * token whose KV entry is still missing is computed before them.  Returns how many of the n were tried, 0 or more (the policy limits
  * it), or -1.  *logits [tried + 1][n_vocab]: before id[0], after id[0], ...; valid until the next call. */
@@ -327,7 +335,7 @@ struct cache_view {
 /* cols: 1 .. VIEW_COLS; shorter sequences get fewer columns. */
 void timeline_view(struct timeline *, int32_t cols, struct cache_view *out);
 /* The share of pairs that keep each of tokens first .. first + n, one byte each, as kept[]; 0 where there is no token. */
-void timeline_kept(const struct timeline *, int32_t first, int32_t n, uint8_t *out);
+void timeline_kept(struct timeline *, int32_t first, int32_t n, uint8_t *out);
 
 /* Append one token as if it had been generated, and report its attention in one layer (observe_evidence.c): p[i], i from 0 to the
  * token's own index, is the share on token i, mean over the query heads of that KV head (-1: of all of them); -1 = no head read token i.
@@ -342,7 +350,7 @@ int timeline_attention(struct timeline *, int32_t id, int32_t layer, int32_t hea
 int  timeline_evidence_begin(struct timeline *, struct err *);
 void timeline_evidence_end(struct timeline *);
 /* The sums of tokens first .. first + n; 0 where there are none. */
-void timeline_evidence(const struct timeline *, int32_t first, int32_t n, float *out);
+void timeline_evidence(struct timeline *, int32_t first, int32_t n, float *out);
 
 /* Bytes of the cache that one token reads with pos tokens before it: KV entries, and key sketches or bounds that are scanned.
  * decode: of a generated token; else of a token in a prefill. */
@@ -378,7 +386,7 @@ void timeline_begun(struct timeline *, const char *by, size_t n_by, int32_t n);
 /* Bytes of one token's fixed entries, in all layers and KV heads. */
 uint64_t timeline_token_bytes(const struct timeline *);
 /* Tokens from the first on whose fixed entries timeline_entries_save() can give now. */
-int32_t timeline_entries_ready(const struct timeline *);
+int32_t timeline_entries_ready(struct timeline *);
 /* How tokens 0 .. n were computed, one byte each, valid until the next call: entries of equal tokens differ where these marks differ.
  * All 0 under a policy whose entries depend on the tokens alone. */
 enum token_mark {
@@ -387,7 +395,7 @@ enum token_mark {
 	MARK_STREAM = 4,   /* added to one of these: the first token behind a pinned prefix that generated tokens read by selection */
 	MARK_MOST = MARK_STREAM + MARK_READ_END
 };
-const uint8_t *timeline_marks(const struct timeline *, size_t *n);
+const uint8_t *timeline_marks(struct timeline *, size_t *n);
 /* Fixed entries of tokens first .. first + n, timeline_token_bytes() each: [n_layer][K, V][n_kv_head][n]. */
 int  timeline_entries_save(struct timeline *, int32_t first, int32_t n, void *out, struct err *);
 
@@ -410,9 +418,11 @@ struct timeline_stats {
 	char kv[128], kv_type[8];
 	/* of the last sync and of the steps since */
 	int32_t prefill_tokens, reused_tokens, decode_tokens;
+	int32_t drafted, accepted; /* tokens that were computed on a guess, and those of them that were sampled: see timeline_speculate() */
 	double prefill_seconds, decode_seconds;
 	double policy_seconds;     /* part of decode_seconds, see timeline_measure() */
 };
+/* `rings` counts what is committed: see timeline_settle(). */
 void timeline_stats(const struct timeline *, struct timeline_stats *out);
 /* The cache policy with all of its settings, as kv_policy_whole() has them.  Appends. */
 void timeline_policy(const struct timeline *, struct str *out);

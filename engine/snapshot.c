@@ -156,6 +156,7 @@ void timeline_begun(struct timeline *t, const char *by, size_t n_by, int32_t n)
 {
 	struct str text = { 0 };
 
+	timeline_settle(t, &(struct err){0});
 	/* Copied first, because `by` may point into t->begun. */
 	str_add(&text, by, n_by);
 	str_free(&t->begun);
@@ -170,13 +171,15 @@ uint64_t timeline_token_bytes(const struct timeline *t)
 	return kv_token_bytes(t->cache.hp, t->cache.type);
 }
 
-int32_t timeline_entries_ready(const struct timeline *t)
+int32_t timeline_entries_ready(struct timeline *t)
 {
+	timeline_settle(t, &(struct err){0});
 	return t->recovery ? 0 : cache_ready(&t->cache, t->n_past);
 }
 
-const uint8_t *timeline_marks(const struct timeline *t, size_t *n)
+const uint8_t *timeline_marks(struct timeline *t, size_t *n)
 {
+	timeline_settle(t, &(struct err){0});
 	*n = t->marks.n;
 	return (const uint8_t *)t->marks.p;
 }
@@ -226,7 +229,7 @@ int timeline_entries_load(struct timeline *t, int32_t first, int32_t n, const vo
 {
 	struct kv_store *kv = &t->cache.kv;
 
-	if (!can_be_saved(t, err))
+	if (!can_be_saved(t, err) || timeline_settle(t, err))
 		return -1;
 	pthread_mutex_lock(&t->e->lock);
 	if (first == 0 || first != t->loaded || t->tokens.n)
@@ -359,6 +362,8 @@ int timeline_head_save(struct timeline *t, struct str *out, struct err *err)
 	uint64_t need;
 	char *p;
 
+	if (timeline_settle(t, err))
+		return -1;
 	if (!can_be_saved(t, err))
 		return -1;
 	pthread_mutex_lock(&t->e->lock);

@@ -232,6 +232,7 @@ void timeline_close(struct timeline *t)
 	pthread_mutex_unlock(&t->e->lock);
 	tokens_free(&t->tokens);
 	tokens_free(&t->draft);
+	draft_index_free(&t->drafts);
 	str_free(&t->marks);
 	str_free(&t->mixed);
 	str_free(&t->begun);
@@ -245,8 +246,8 @@ void timeline_close(struct timeline *t)
 
 /* ---- computing ---- */
 
-/* From here to backend_give() the backend works for this timeline alone. */
-static void backend_take(struct timeline *t)
+/* From here to timeline_backend_give() the backend works for this timeline alone. */
+void timeline_backend_take(struct timeline *t)
 {
 	pthread_mutex_lock(&t->e->lock);
 	t->e->be->cancel = &t->cancel;
@@ -263,7 +264,7 @@ static int backend_result(struct timeline *t, struct err *err)
 	return failed ? err_set(err, ERR_FAIL, "computation failed: %s", be->err) : 0;
 }
 
-static int backend_give(struct timeline *t, struct err *err)
+int timeline_backend_give(struct timeline *t, struct err *err)
 {
 	int failed = backend_result(t, err);
 
@@ -294,7 +295,9 @@ static int chunk_nll(struct timeline *t, const int32_t *id, int32_t n, struct er
 
 void timeline_forget(struct timeline *t, int32_t n)
 {
+	t->ahead = 0;
 	t->n_past = n < t->n_past ? n : t->n_past;
+	draft_index_cut(&t->drafts, t->tokens.id, (size_t)t->n_past);
 	if (t->tokens.n > (size_t)t->n_past)
 		t->tokens.n = (size_t)t->n_past;
 	if (t->marks.n > (size_t)t->n_past)
@@ -330,10 +333,8 @@ static void mark(struct timeline *t, const struct step *st)
 	}
 }
 
-enum want { WANT_NONE, WANT_LAST, WANT_ALL };
-
 /* Compute tokens id[0 .. st->n) up to the cache's commit; tokens and logits of the timeline stay as they are.  The lock is held. */
-static void step_run(struct timeline *t, const int32_t *id, const struct step *st, enum want want)
+void timeline_step_run(struct timeline *t, const int32_t *id, const struct step *st, enum want want)
 {
 	t->loaded = 0;
 	t->draft.n = 0;
@@ -344,7 +345,7 @@ static void step_run(struct timeline *t, const int32_t *id, const struct step *s
 }
 
 /* Commit the first n tokens of the step that ran, after its results have arrived; n_past moves.  The lock is held. */
-static int step_keep(struct timeline *t, const struct step *st, int32_t n, struct err *err)
+int timeline_step_keep(struct timeline *t, const struct step *st, int32_t n, struct err *err)
 {
 	struct step kept = *st;
 	double start = now_seconds();
@@ -366,7 +367,7 @@ static int step_keep(struct timeline *t, const struct step *st, int32_t n, struc
 }
 
 /* Before the first generated token after a prefill: keep the logits after the prefill, for a rollback to its end. */
-static void keep_read_logits(struct timeline *t)
+void timeline_keep_read_logits(struct timeline *t)
 {
 	float *logits = t->logits;
 
@@ -380,7 +381,7 @@ static void keep_read_logits(struct timeline *t)
 
 /* Run id[0..n) as one step.  want: WANT_LAST computes the logits after its last token; WANT_ALL also lets run_logits() compute the
  * others.  n_past moves on success only. */
-static int run_step(struct timeline *t, const int32_t *id, int32_t n, enum step_kind kind, int last, enum want want, struct err *err)
+int timeline_run_step(struct timeline *t, const int32_t *id, int32_t n, enum step_kind kind, int last, enum want want, struct err *err)
 {
 	struct step st = { .kind = kind, .pos = t->n_past, .n = n, .last = last };
 	struct cache *c = &t->cache;
@@ -388,12 +389,12 @@ static int run_step(struct timeline *t, const int32_t *id, int32_t n, enum step_
 
 	if (c->wants_nll)
 		want = WANT_ALL;          /* the surprise at the next step's first token needs the last ones */
-	backend_take(t);
-	step_run(t, id, &st, want);
+	timeline_backend_take(t);
+	timeline_step_run(t, id, &st, want);
 	if (c->wants_nll && !atomic_load(&t->cancel))
 		failed = chunk_nll(t, id, n, err);
 	if (step_generates(&st))
-		keep_read_logits(t);
+		timeline_keep_read_logits(t);
 	if (want) {
 		t->logits_at = -1;   /* a cancel may leave them half written */
 		forward_logits(&t->forward, n - 1, 1, t->logits);
@@ -403,7 +404,7 @@ static int run_step(struct timeline *t, const int32_t *id, int32_t n, enum step_
 	if (failed)
 		cache_rollback(c);
 	else
-		failed = step_keep(t, &st, n, err);
+		failed = timeline_step_keep(t, &st, n, err);
 	t->e->be->cancel = NULL;
 	pthread_mutex_unlock(&t->e->lock);
 	if (failed)
@@ -418,9 +419,9 @@ static int run_step(struct timeline *t, const int32_t *id, int32_t n, enum step_
 /* Logits after tokens row .. row + n of the step that ran last. */
 static int run_logits(struct timeline *t, int32_t row, int32_t n, float *out, struct err *err)
 {
-	backend_take(t);
+	timeline_backend_take(t);
 	forward_logits(&t->forward, row, n, out);
-	return backend_give(t, err);
+	return timeline_backend_give(t, err);
 }
 
 /* Tokens of the next prefill step when so many are left: the last step carries all tokens that the policy observes (cache.tail). */
@@ -433,7 +434,7 @@ static int32_t chunk_of(const struct timeline *t, int32_t left)
 	return left < c->chunk + c->tail && c->tail <= c->chunk / 2 ? left - c->tail : c->chunk;
 }
 
-static int check_ids(const struct timeline *t, const int32_t *id, size_t n, size_t at, struct err *err)
+int timeline_check_ids(const struct timeline *t, const int32_t *id, size_t n, size_t at, struct err *err)
 {
 	if (at + n > (size_t)t->cache.limit)
 		return err_set(err, ERR_FIT, "%zu tokens do not fit the context of %d; start with -c %zu or more", at + n,
@@ -494,7 +495,7 @@ static int read_tokens(struct timeline *t, int32_t n, int32_t replay, timeline_p
 
 		if (progress)
 			progress(t->n_past - from, n - from, ud);
-		if (run_step(t, t->tokens.id + t->n_past, m, replay > 0 ? STEP_GENERATE : STEP_READ, replay <= 0 && m == left,
+		if (timeline_run_step(t, t->tokens.id + t->n_past, m, replay > 0 ? STEP_GENERATE : STEP_READ, replay <= 0 && m == left,
 		             m == left ? WANT_LAST : WANT_NONE, err))
 			return -1;
 		replay--;
@@ -511,7 +512,7 @@ int32_t timeline_sync(struct timeline *t, const int32_t *want, size_t n, timelin
 	int32_t same, common, replay;
 	int failed, needs;
 
-	if (check_ids(t, want, n, 0, err))
+	if (timeline_settle(t, err) || timeline_check_ids(t, want, n, 0, err))
 		return -1;
 	common = tokens_in_common(t, want, n);
 	/* The logits after the last token are needed, too: without them the last token is computed again. */
@@ -527,7 +528,7 @@ int32_t timeline_sync(struct timeline *t, const int32_t *want, size_t n, timelin
 		t->logits_at = -1;
 	tokens_append(&t->tokens, want + same, n - (size_t)same);
 	t->stats.reused_tokens = same;
-	t->stats.decode_tokens = 0;
+	t->stats.decode_tokens = t->stats.drafted = t->stats.accepted = 0;
 	t->stats.decode_seconds = 0;
 	t->stats.policy_seconds = 0;
 	failed = read_tokens(t, (int32_t)n, replay, progress, ud, err);
@@ -571,14 +572,15 @@ static int switch_open(struct timeline *t, struct forward *forward, float **nll,
 
 int timeline_switch_kv(struct timeline *t, const char *kv, struct err *err)
 {
-	struct cache *c = &t->cache, old = *c, now;
+	struct cache *c = &t->cache, old, now;
 	struct forward forward = { .m = NULL };
 	struct policy policy;
 	float *nll = NULL;
 	int32_t kept = 0, generated = 0;
 
-	if (policy_parse(&policy, kv, err))
+	if (policy_parse(&policy, kv, err) || timeline_settle(t, err))
 		return -1;
+	old = *c;
 	pthread_mutex_lock(&t->e->lock);
 	/* Opened in its final place, because parts of a cache point into it. */
 	*c = (struct cache){ .policy = policy, .hp = old.hp, .be = old.be, .type = old.type, .batch = old.batch, .ctx = old.ctx,
@@ -619,14 +621,6 @@ int timeline_switch_kv(struct timeline *t, const char *kv, struct err *err)
 	return 0;
 }
 
-/* Decode the pending token, so that n_past == tokens.n and the logits are those after it. */
-static int settle_pending(struct timeline *t, struct err *err)
-{
-	if ((size_t)t->n_past == t->tokens.n)
-		return 0;
-	return run_step(t, t->tokens.id + t->n_past, 1, STEP_GENERATE, 0, WANT_LAST, err);
-}
-
 int timeline_extend(struct timeline *t, const int32_t *id, size_t n, int stepwise, timeline_logits_fn *fn, void *ud,
                     struct err *err)
 {
@@ -634,11 +628,11 @@ int timeline_extend(struct timeline *t, const int32_t *id, size_t n, int stepwis
 	float *rows = NULL;   /* [HEAD_ROWS][n_vocab] logits of several tokens */
 	int32_t end;
 
-	if (check_ids(t, id, n, t->tokens.n, err))
+	if (timeline_check_ids(t, id, n, t->tokens.n, err))
 		return -1;
 	if (t->adopted && t->tokens.n)
 		return err_set(err, ERR_USAGE, "the cache policy was changed; sync the sequence first");
-	if (settle_pending(t, err))
+	if (timeline_decode_pending(t, err))
 		return -1;
 	if (fn && !stepwise && !(rows = try_alloc((size_t)HEAD_ROWS * (size_t)hp->n_vocab, sizeof *rows, "logits of several tokens", err)))
 		return -1;
@@ -649,7 +643,7 @@ int timeline_extend(struct timeline *t, const int32_t *id, size_t n, int stepwis
 
 		enum want want = fn && !stepwise ? WANT_ALL : m == left || stepwise ? WANT_LAST : WANT_NONE;
 
-		if (run_step(t, t->tokens.id + at, m, stepwise ? STEP_GENERATE : STEP_READ, m == left, want, err))
+		if (timeline_run_step(t, t->tokens.id + at, m, stepwise ? STEP_GENERATE : STEP_READ, m == left, want, err))
 			goto failed;
 		if (stepwise && fn) {
 			fn(at, t->logits, ud);
@@ -672,117 +666,6 @@ failed:
 	return -1;
 }
 
-int timeline_step(struct timeline *t, struct sampling *s, struct step_out *out, struct err *err)
-{
-	double start = now_seconds();
-
-	if (!t->tokens.n)
-		return err_set(err, ERR_USAGE, "there is nothing to continue: the sequence is empty");
-	if (t->tokens.n >= (size_t)t->cache.limit)
-		return err_set(err, ERR_FIT, "the context of %d tokens is full; start with a larger -c", t->cache.limit);
-	if (settle_pending(t, err))
-		return -1;
-	if (t->logits_at != t->n_past)
-		return err_set(err, ERR_USAGE, "the sequence was stopped early; sync it first");
-	if (atomic_load(&t->cancel))
-		return err_set(err, ERR_CANCELLED, "stopped");
-	out->id = sample(s, t->logits, t->e->model.hp.n_vocab, t->tokens.id, t->tokens.n, t->scratch);
-	if (out->id < 0)
-		return err_set(err, ERR_FAIL, "the model produced invalid numbers (NaN or infinity) at token %zu; "
-		               "check the file with --check-tensors", t->tokens.n);
-	t->stats.decode_seconds += now_seconds() - start;
-	t->stats.decode_tokens++;
-	if (vocab_is_end(t->e->vocab, out->id))
-		return 0;
-	tokens_add(&t->tokens, out->id);
-	return 1;
-}
-
-/* ---- drafted tokens ---- */
-
-int32_t timeline_verify(struct timeline *t, const int32_t *id, int32_t n, const float **logits, struct err *err)
-{
-	size_t n_vocab = (size_t)t->e->model.hp.n_vocab;
-	int32_t pending = (int32_t)t->tokens.n - t->n_past, most;
-	struct step st = { .kind = STEP_VERIFY, .pos = t->n_past };
-	int failed = 0;
-
-	if (n < 0 || check_ids(t, id, (size_t)n, t->tokens.n, err))
-		return -1;
-	if (t->adopted || (!pending && t->logits_at != t->n_past))
-		return err_set(err, ERR_USAGE, "the sequence was stopped early or changed; sync it first");
-	if (!t->draft_logits &&
-	    !(t->draft_logits = try_alloc((1 + VERIFY_MOST) * n_vocab, sizeof *t->draft_logits, "logits of drafted tokens", err)))
-		return -1;
-	/* The recovery observer sums a step as one token. */
-	most = t->recovery ? 1 : cache_verify_most(&t->cache, t->n_past);
-	st.n = pending + n < most ? pending + n : most;
-	if (!pending)
-		memcpy(t->draft_logits, t->logits, n_vocab * sizeof *t->logits);
-	*logits = t->draft_logits;
-	if (!st.n)
-		return 0;
-	backend_take(t);
-	t->draft.n = 0;
-	if (pending)
-		tokens_add(&t->draft, t->tokens.id[t->n_past]);
-	tokens_append(&t->draft, id, (size_t)(st.n - pending));
-	step_run(t, t->draft.id, &st, WANT_ALL);
-	/* One by one where a product of several tokens rounds differently from that of one. */
-	for (int32_t i = 0, together = t->e->be->rows_alone ? st.n : 1; i < st.n; i += together)
-		forward_logits(&t->forward, i, together, t->draft_logits + (size_t)(1 - pending + i) * n_vocab);
-	failed = backend_result(t, err);
-	pthread_mutex_unlock(&t->e->lock);
-	if (failed) {
-		cache_rollback(&t->cache);
-		return -1;
-	}
-	t->draft.n = (size_t)st.n;
-	return st.n - pending;
-}
-
-/* nll[i] = the surprise at token i of the draft, for the first n. */
-static void draft_nll(struct timeline *t, int32_t n, int32_t pending)
-{
-	size_t n_vocab = (size_t)t->e->model.hp.n_vocab;
-
-	for (int32_t i = 0; i < n; i++) {
-		const float *before = i || !pending ? t->draft_logits + (size_t)(i - pending) * n_vocab
-		                                    : t->logits_at == t->n_past ? t->logits : NULL;
-
-		t->nll[i] = before ? (float)-engine_logprob(before, (int32_t)n_vocab, t->draft.id[i]) : NAN;
-	}
-}
-
-int timeline_accept(struct timeline *t, int32_t n, struct err *err)
-{
-	size_t n_vocab = (size_t)t->e->model.hp.n_vocab;
-	int32_t pending = (int32_t)t->tokens.n - t->n_past, tried = (int32_t)t->draft.n, keep = pending + n;
-	struct step st = { .kind = STEP_VERIFY, .pos = t->n_past, .n = tried };
-	int failed;
-
-	if (n < 0 || keep > tried)
-		return err_set(err, ERR_USAGE, "%d drafted tokens cannot be accepted: %d were verified", n, tried > pending ? tried - pending : 0);
-	if (!keep) {
-		cache_rollback(&t->cache);
-		t->draft.n = 0;
-		return 0;
-	}
-	pthread_mutex_lock(&t->e->lock);
-	if (t->cache.wants_nll)
-		draft_nll(t, keep, pending);
-	keep_read_logits(t);
-	failed = step_keep(t, &st, keep, err);
-	pthread_mutex_unlock(&t->e->lock);
-	if (failed)
-		return -1;
-	tokens_append(&t->tokens, t->draft.id + pending, (size_t)n);
-	memcpy(t->logits, t->draft_logits + (size_t)n * n_vocab, n_vocab * sizeof *t->logits);
-	t->logits_at = t->n_past;
-	t->draft.n = 0;
-	return 0;
-}
-
 int timeline_pin(struct timeline *t, int32_t n, struct err *err)
 {
 	int32_t kept;
@@ -791,6 +674,8 @@ int timeline_pin(struct timeline *t, int32_t n, struct err *err)
 		return err_set(err, ERR_USAGE, "%d tokens cannot be pinned", n);
 	if (!t->cache.policy.def->retention->pin)
 		return 0;
+	if (timeline_settle(t, err))
+		return -1;
 	pthread_mutex_lock(&t->e->lock);
 	kept = cache_pin(&t->cache, n, err);
 	pthread_mutex_unlock(&t->e->lock);
@@ -837,7 +722,7 @@ int timeline_attention(struct timeline *t, int32_t id, int32_t layer, int32_t he
 	if (layer < 0 || layer >= hp->n_layer || head < -1 || head >= hp->n_kv_head)
 		return err_set(err, ERR_USAGE, "there is no layer %d with a KV head %d: the model has layers 0 to %d with heads 0 to %d", layer,
 		               head, hp->n_layer - 1, hp->n_kv_head - 1);
-	if (settle_pending(t, err))   /* its attention is not asked for */
+	if (timeline_decode_pending(t, err))   /* its attention is not asked for */
 		return -1;
 	pthread_mutex_lock(&t->e->lock);
 	failed = observe_token_open(&o, &t->cache, layer, head, p, t->n_past + 1, err);
@@ -857,6 +742,8 @@ int timeline_evidence_begin(struct timeline *t, struct err *err)
 	int failed;
 
 	timeline_evidence_end(t);
+	if (timeline_settle(t, err))
+		return -1;
 	if (t->recovery)
 		return err_set(err, ERR_USAGE, "evidence cannot be summed while selection policies are watched");
 	pthread_mutex_lock(&t->e->lock);
@@ -868,14 +755,16 @@ int timeline_evidence_begin(struct timeline *t, struct err *err)
 
 void timeline_evidence_end(struct timeline *t)
 {
+	timeline_settle(t, &(struct err){0});
 	pthread_mutex_lock(&t->e->lock);
 	observe_evidence_close(t->evidence);
 	t->evidence = NULL;
 	pthread_mutex_unlock(&t->e->lock);
 }
 
-void timeline_evidence(const struct timeline *t, int32_t first, int32_t n, float *out)
+void timeline_evidence(struct timeline *t, int32_t first, int32_t n, float *out)
 {
+	timeline_settle(t, &(struct err){0});
 	if (t->evidence)
 		observe_evidence_sums(t->evidence, first, n, out);
 	else
@@ -901,7 +790,6 @@ void timeline_policy(const struct timeline *t, struct str *out)
 void timeline_stats(const struct timeline *t, struct timeline_stats *out)
 {
 	const struct retention_ops *r = t->cache.policy.def->retention;
-
 	*out = t->stats;
 	out->n_tokens = (int32_t)t->tokens.n;
 	out->rings = (struct ring_stats){ .seen = t->n_past, .oldest = -1 };

@@ -1,4 +1,4 @@
-/* engine/timeline.h (private to engine/timeline.c, snapshot.c and view.c) - struct timeline. */
+/* engine/timeline.h (private to engine/timeline*.c, snapshot.c and view.c) - struct timeline. */
 #ifndef WEIR_TIMELINE_H
 #define WEIR_TIMELINE_H
 
@@ -6,6 +6,7 @@
 
 #include "engine/engine_private.h"
 #include "engine/cache.h"
+#include "engine/draft.h"
 #include "engine/forward.h"
 
 enum { WATCH_MAX = 32 };
@@ -37,6 +38,11 @@ struct timeline {
 	/* The VERIFY step that timeline_accept() commits: the tokens it tried, the pending one first; n = 0: there is no such step. */
 	struct tokens draft;
 	float *draft_logits;       /* [1 + VERIFY_MOST][n_vocab]: before the first drafted token, after each */
+	/* Speculative decoding (timeline_step.c). */
+	int speculates, ahead;     /* ahead: that step is timeline_step()'s own, and is still open */
+	int32_t match;             /* tokens of the match behind which its draft stood */
+	struct draft_index drafts; /* the first drafts.n of tokens */
+	struct draft_pace pace;
 	int measure;               /* timeline_measure() */
 	double in_cache, in_attention;   /* seconds of the running step: in the cache altogether; of these in attention and storing */
 	struct observe_panel *panel;         /* NULL before the first timeline_view() */
@@ -47,6 +53,27 @@ struct timeline {
 	struct timeline_stats stats;
 };
 
+/* ---- timeline_step.c ---- */
+
+/* Decode the pending token, so that n_past == tokens.n and the logits are those after it. */
+int  timeline_decode_pending(struct timeline *, struct err *);
+
+/* ---- timeline.c ---- */
+
+enum want { WANT_NONE, WANT_LAST, WANT_ALL };
+/* From take to give the backend works for this timeline alone; give: 0, or -1 after a failure or a cancel. */
+void timeline_backend_take(struct timeline *);
+int  timeline_backend_give(struct timeline *, struct err *);
+/* Compute tokens id[0 .. st->n) up to the cache's commit; tokens and logits of the timeline stay as they are.  Between take and give. */
+void timeline_step_run(struct timeline *, const int32_t *id, const struct step *, enum want);
+/* Commit the first n tokens of the step that ran, after its results have arrived; n_past moves.  The engine's lock is held. */
+int  timeline_step_keep(struct timeline *, const struct step *, int32_t n, struct err *);
+/* Run id[0 .. n) as one step and commit it.  want: WANT_LAST computes the logits after its last token. */
+int  timeline_run_step(struct timeline *, const int32_t *id, int32_t n, enum step_kind, int last, enum want, struct err *);
+/* Before the first generated token after a prefill: keep the logits after the prefill, for a rollback to its end. */
+void timeline_keep_read_logits(struct timeline *);
+/* Are n tokens behind `at` within the context, and in the vocabulary? */
+int  timeline_check_ids(const struct timeline *, const int32_t *id, size_t n, size_t at, struct err *);
 /* Forget all but the first n tokens in the timeline itself; the cache has been rewound to n. */
 void timeline_forget(struct timeline *, int32_t n);
 

@@ -510,6 +510,7 @@ void timeline_view(struct timeline *t, int32_t cols, struct cache_view *out)
 	struct work *w = xcalloc(1, sizeof *w);
 	int32_t n_layer = c->hp->n_layer, slots;
 
+	timeline_settle(t, &(struct err){0});
 	memset(out, 0, sizeof *out);
 	out->n_layer = n_layer < VIEW_LAYERS ? n_layer : VIEW_LAYERS;
 	out->sink = -1;
@@ -577,13 +578,14 @@ static uint8_t ring_kept(const struct rings *r, int32_t token)
 	return token < r->oldest ? 0 : part_byte(r->held[token & r->mask], r->heads);
 }
 
-void timeline_kept(const struct timeline *t, int32_t first, int32_t n, uint8_t *out)
+void timeline_kept(struct timeline *t, int32_t first, int32_t n, uint8_t *out)
 {
 	struct work w = { 0 };
 	int32_t n_tokens = (int32_t)t->tokens.n, pairs = t->cache.hp->n_layer * t->cache.hp->n_kv_head, *count, before;
 
 	if (n <= 0)
 		return;
+	timeline_settle(t, &(struct err){0});
 	work_set(&w, t);
 	for (int32_t i = 0; i < n; i++) {
 		int64_t token = (int64_t)first + i;

@@ -211,6 +211,81 @@ TEST(the_pending_token_comes_first)
 	}
 }
 
+/* Drafts as long as can be, right or wrong. */
+static void draft_always(struct timeline *t)
+{
+	draft_pace_reset(&t->pace);
+	for (int i = 0; i < DRAFT_LENGTHS; i++)
+		t->pace.right[i] = 0.999;
+}
+
+/* Generated with drafts and without: the same tokens, draws, logits, kept tokens and snapshots, whatever looks at the sequence in between. */
+TEST(drafts_leave_no_trace)
+{
+	/* A penalty below zero makes a model that says anything repeat itself. */
+	static const struct { float temperature; int32_t top_k; float repeat, frequency; } how[] = {
+		{ 0, 0, 1, 0 }, { 0, 0, 1, -2 }, { 0.5f, 0, 1, -1 }, { 1, 3, 1, -1 }, { 0.7f, 8, 1.1f, -0.5f },
+	};
+	struct timeline_stats st;
+	int64_t drafted = 0, accepted = 0, sampled = 0;
+
+	for (int i = 0; i < ALL; i++)
+		for (size_t h = 0; h < sizeof how / sizeof *how; h++) {
+			struct timeline *a = open_at(i), *b = open_at(i);
+			struct sampling s = sampling_default, u;
+			int32_t id[PROMPT], prompt = all[i].pin ? all[i].pin + 60 : 40 + (int32_t)(test_rand() % (PROMPT - 40)), motif = 3 + (int32_t)h * 5;
+			char at[160];
+			struct err err = { 0 };
+
+			s.temperature = how[h].temperature;
+			s.top_k = how[h].top_k ? how[h].top_k : s.top_k;
+			s.repeat_penalty = how[h].repeat;
+			s.frequency_penalty = how[h].frequency;
+			sampling_seed(&s, (uint64_t)i);
+			u = s;
+			for (int32_t k = 0; k < prompt; k++)
+				id[k] = k < motif || test_rand() % 16 == 0 ? some_token() : id[k - motif];
+			CHECK(timeline_sync(a, id, (size_t)prompt, NULL, NULL, &err) == 0 && timeline_sync(b, id, (size_t)prompt, NULL, NULL, &err) == 0);
+			timeline_speculate(a, 1);
+			for (int round = 0; round < 120; round++) {
+				struct step_out x, y;
+				int what = (int)(test_rand() % 16), one, two;
+
+				snprintf(at, sizeof at, "%s, sampler %zu, round %d", all[i].kv, h, round);
+				draft_always(a);
+				one = timeline_step(a, &s, &x, &err);
+				two = timeline_step(b, &u, &y, &err);
+				CHECK_MSG(one == two && x.id == y.id && !memcmp(s.rng, u.rng, sizeof s.rng), "%s: %d and %d, tokens %d and %d: %s", at, one, two,
+				          x.id, y.id, err.msg);
+				if (one < 0)
+					break;
+				if (!one || what == 0)
+					check_same(a, b, at);
+				if (!one)
+					break;
+				sampled++;
+				if (what == 1) {
+					int32_t more = some_token(), stepwise = test_rand() % 2 == 0;
+					extend(a, &more, 1, stepwise, at);
+					extend(b, &more, 1, stepwise, at);
+				} else if (what == 2) {
+					struct cache_view v;
+					timeline_view(a, 16, &v);
+				}
+			}
+			check_same(a, b, at);
+			timeline_stats(a, &st);
+			drafted += st.drafted;
+			accepted += st.accepted;
+			go_on(a, b, behind(i) < 60 ? behind(i) : 60, at);
+			check_same(a, b, at);
+			timeline_close(a);
+			timeline_close(b);
+		}
+	test_note("%lld tokens sampled, %lld drafted, %lld of them accepted", (long long)sampled, (long long)drafted, (long long)accepted);
+	CHECK(accepted > 500);
+}
+
 static const int32_t *tokens_copy(struct timeline *t, int32_t *out, size_t *n)
 {
 	const int32_t *id = timeline_tokens(t, n);

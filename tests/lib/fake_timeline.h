@@ -195,7 +195,7 @@ const int32_t *timeline_tokens(const struct timeline *t, size_t *n)
 	return t->tokens.id;
 }
 
-const uint8_t *timeline_marks(const struct timeline *t, size_t *n)
+const uint8_t *timeline_marks(struct timeline *t, size_t *n)
 {
 	*n = t->marks.n;
 	return (const uint8_t *)t->marks.p;
@@ -206,7 +206,7 @@ uint64_t timeline_token_bytes(const struct timeline *t)
 	return fake_row(t);
 }
 
-int32_t timeline_entries_ready(const struct timeline *t)
+int32_t timeline_entries_ready(struct timeline *t)
 {
 	return fake_ready(t, t->tokens.n);
 }
