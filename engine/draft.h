@@ -22,10 +22,10 @@ struct draft_index {
 
 /* Tokens changed from place n on (0: all): what is known of them is forgotten. */
 void   draft_index_cut(struct draft_index *, const int32_t *id, size_t n);
-/* Take in id[0 .. n), of which the first draft_index.n are known. */
+/* Index id[0 .. n), of which the first draft_index.n are indexed. */
 void   draft_index_grow(struct draft_index *, const int32_t *id, size_t n);
 void   draft_index_free(struct draft_index *);
-/* Guess up to `most` tokens that follow id[0 .. n), all taken in.  Returns how many; *match: tokens of the match, 0 = none. */
+/* Guess up to `most` tokens that follow id[0 .. n), all indexed.  Returns how many; *match: tokens of the match, 0 = none. */
 int32_t draft_find(const struct draft_index *, const int32_t *id, size_t n, int32_t most, int32_t out[DRAFT_MOST], int32_t *match);
 
 /* How many tokens a draft should have: the number with the most tokens a second, as far as steps of each size were measured and drafts were

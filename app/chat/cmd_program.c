@@ -53,6 +53,8 @@ void slash_stats(struct chat *c, char *arg)
 	         "           answer %d tokens at %.1f t/s, first after %.2f s\n", turn->prompt_tokens, turn->reused_tokens,
 	         turn->prompt_tokens - turn->reused_tokens, turn->prefill_tps, turn->answer_tokens, turn->decode_tps,
 	         turn->ttft_s);
+	if (turn->drafted)
+		str_addf(&s, "           %d of %d guessed tokens were right (/set speculate)\n", turn->accepted, turn->drafted);
 	str_addf(&s, "so far     %zu messages, %llu tokens answered", c->t.n_msg, (unsigned long long)c->t.total_answer);
 	notice(c, "%s", s.p);
 	str_free(&s);

@@ -97,6 +97,7 @@ struct turn {
 	int outgrown;             /* tokens were evicted for the first time */
 	int loop;                 /* STOP_LOOP: tokens that the answer repeated */
 	double ttft_s, prefill_tps, decode_tps;
+	int32_t drafted, accepted;    /* tokens computed on a guess; those of them that were sampled */
 };
 
 /* A last message that grows (growing_message.c). */

@@ -226,6 +226,7 @@ static int read_answer(struct maker *m, int32_t words, struct str *out, struct e
 	size_t prompt;
 	int rc = 1, whole = 0;
 
+	timeline_speculate(m->tl, strcmp(m->o->speculate, "off") != 0);
 	timeline_tokens(m->tl, &prompt);
 	if (most > m->ctx - (int32_t)prompt)
 		most = m->ctx - (int32_t)prompt;

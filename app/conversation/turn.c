@@ -48,6 +48,7 @@ static int generate(struct conversation *t, int ids, double start, const struct 
 	struct timeline_stats st;
 	struct loop_watch watch = {.n = 0};
 
+	timeline_speculate(t->tl, strcmp(t->o->speculate, "off") != 0);
 	timeline_stats(t->tl, &st);
 	/* An evicting cache never fills: without a limit a model that repeats itself would answer for ever. */
 	if (most < 0 && st.endless)
@@ -81,9 +82,13 @@ static int generate(struct conversation *t, int ids, double start, const struct 
 static void measure(struct conversation *t, struct turn *turn)
 {
 	struct timeline_stats st;
+	struct err none;
 	int outgrown;
 
+	timeline_settle(t->tl, &none);   /* what it evicts counts */
 	timeline_stats(t->tl, &st);
+	turn->drafted = st.drafted;
+	turn->accepted = st.accepted;
 	if (st.prefill_seconds > 0)
 		turn->prefill_tps = st.prefill_tokens / st.prefill_seconds;
 	/* The first token is sampled from the prompt's logits and needs no decode. */
@@ -311,6 +316,8 @@ void conversation_json(const struct conversation *t, const struct turn *turn, co
 	json_real(out, "ttft_s", turn->ttft_s, "%.6f");
 	json_real(out, "prefill_tps", turn->prefill_tps, "%.2f");
 	json_real(out, "decode_tps", turn->decode_tps, "%.2f");
+	json_int(out, "drafted", turn->drafted);
+	json_int(out, "accepted", turn->accepted);
 	json_string(out, "stop", stop[turn->stop]);
 	json_string(out, "session", *session ? session : NULL);
 	passages_json(t, out);

@@ -103,6 +103,7 @@ struct options {
 	const char *surprise;         /* of the sentences of a text that is read: "on", "off" */
 	const char *think;            /* what becomes of reasoning: "auto", "show", "hide", "off" */
 	const char *docs;             /* how documents reach the model: "auto", "whole", "passages" */
+	const char *speculate;        /* guess tokens from earlier ones and compute several in one step: "on", "off" */
 	const char *recall;           /* bring back evicted turns that a question asks about: "on", "off" */
 	const char *loops;            /* an answer that repeats itself: "auto", "stop", "go" */
 	const char *theme;            /* of the screen: "auto" or a name */

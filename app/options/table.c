@@ -107,6 +107,8 @@ const struct option_def option_defs[] = {
 
 	{"loops", 0, OPT_CHOICE, "auto|stop|go", NULL, "an answer that only repeats itself is stopped, or goes on (auto: stop where somebody waits for it)",
 		CHAT, OPT_CONFIG | OPT_SET, AT(loops), 0, 0},
+	{"speculate", 0, OPT_CHOICE, "on|off", NULL, "compute several guessed tokens in one step: the same answers, sooner (default on)",
+		CHAT, OPT_CONFIG | OPT_SET, AT(speculate), 0, 0},
 	{"recall", 0, OPT_CHOICE, "on|off", NULL, "bring back what was evicted where a question asks about it (default on)",
 		CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(recall), 0, 0},
 
@@ -227,7 +229,7 @@ void options_default(struct options *o)
 {
 	*o = (struct options){
 		.command = CMD_CHAT, .def = command_defs, .device = "auto", .kv_type = "f16",
-		.predict = -1, .sampling = sampling_default, .color = "auto", .think = "auto", .docs = "auto", .sources = "on", .theme = "auto", .mouse = "off", .panel = "off", .answers = "formatted", .loops = "auto", .recall = "on", .passages = -1, .fill = "read", .skip = 1,
+		.predict = -1, .sampling = sampling_default, .color = "auto", .think = "auto", .docs = "auto", .sources = "on", .theme = "auto", .mouse = "off", .panel = "off", .answers = "formatted", .loops = "auto", .recall = "on", .speculate = "on", .passages = -1, .fill = "read", .skip = 1,
 		.prefill = {{512}, 1}, .depth = {{0, 2048}, 2}, .decode_steps = 64, .reps = 5,
 		.len = {{2048}, 1}, .samples = 20, .depths = 11, .each = 1, .limit = 20, .layer = -1, .head = -1,
 	};
