@@ -32,7 +32,7 @@
 enum { PANEL = 16, UNIT = 64, TILE = 12 /* columns in registers */ };
 
 /* Twelve columns keep the multipliers busy while a block's weights are taken apart; eight do not quite. */
-const uint8_t avx512_widths[] = { 1, 2, 4, 8, TILE, 0 };
+const uint8_t avx512_widths[] = { 1, 2, 4, 6, 8, TILE, 0 };
 
 struct pack_format avx512_format(enum dtype type)
 {
@@ -256,6 +256,7 @@ INLINE void panels_type(enum dtype type, const uint8_t *panels, int32_t n_panels
 			case 1:  tile_times(type, 1, &w, k->blocks, k->tile[t].p, r); break;
 			case 2:  tile_times(type, 2, &w, k->blocks, k->tile[t].p, r); break;
 			case 4:  tile_times(type, 4, &w, k->blocks, k->tile[t].p, r); break;
+			case 6:  tile_times(type, 6, &w, k->blocks, k->tile[t].p, r); break;
 			case 8:  tile_times(type, 8, &w, k->blocks, k->tile[t].p, r); break;
 			default: tile_times(type, TILE, &w, k->blocks, k->tile[t].p, r); break;
 			}
