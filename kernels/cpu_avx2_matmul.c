@@ -350,6 +350,7 @@ INLINE void rows_tile(enum dtype type, int nr, int nc, const uint8_t *w, size_t 
 	for (; j + 8 <= cols; j += 8) {
 		UNROLL for (int r = 0; r < nr; r++)
 			wv[r] = vec_row(type, w + (size_t)r * row_bytes, j, LANES);
+		rows_fetch(type, nr, w, row_bytes, j);
 		UNROLL for (int c = 0; c < nc; c++) {
 			__m256 v = _mm256_loadu_ps(x + (size_t)c * (size_t)cols + j);
 

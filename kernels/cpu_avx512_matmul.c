@@ -339,6 +339,7 @@ INLINE void rows_tile(enum dtype type, int nr, int nc, const uint8_t *w, size_t 
 
 		UNROLL for (int r = 0; r < nr; r++)
 			wv[r] = float16(type, w + (size_t)r * row_bytes, j, mask);
+		rows_fetch(type, nr, w, row_bytes, j);
 		UNROLL for (int c = 0; c < nc; c++) {
 			__m512 v = _mm512_maskz_loadu_ps(mask, x + (size_t)c * (size_t)cols + j);
 

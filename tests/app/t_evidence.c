@@ -142,7 +142,7 @@ TEST(passages_of_anything)
 
 static struct options options(const char *kv)
 {
-	struct options o = { .model = TINY, .ctx = 240, .kv = kv, .predict = 12, .quiet = 1, .json = 1, .sampling = sampling_default };
+	struct options o = { .model = TINY, .ctx = 240, .kv = kv, .predict = 12, .quiet = 1, .json = 1, .sampling = sampling_default, .speculate = "on" };
 
 	o.sampling.temperature = 0;
 	return o;

@@ -45,7 +45,7 @@ static void child(const char *weir, const char *model, int master)
 	setenv("XDG_STATE_HOME", p.home, 1);
 	setenv("XDG_DATA_HOME", p.home, 1);
 	setenv("INPUTRC", "/dev/null", 1);
-	execl(weir, weir, "-m", model, "-s", "lag", "--temp", "0", "-n", "-1", (char *)NULL);
+	execl(weir, weir, "-m", model, "-s", "lag", "--temp", "0", "-n", "-1", "--loops", "go", (char *)NULL);
 	_exit(127);
 }
 

@@ -70,7 +70,7 @@ TEST(long_paragraphs_are_cut_and_short_ones_joined)
 	CHECK_INT(passages_in(&s), 2);
 	str_adds(&s, "Tiny.\n\n# Another\n\n");
 	CHECK_INT(passages_in(&s), 4);
-	for (int i = 0; i < 16; i++)
+	for (int i = 0; i < 24; i++)
 		add_words(&s, 20, "end. ");
 	CHECK_INT(passages_in(&s), 7);      /* 480 words: four passages, the first with the heading */
 	str_free(&s);
