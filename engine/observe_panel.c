@@ -188,11 +188,19 @@ static void regions_measure(struct observe_panel *p, const struct attention *a, 
 
 /* ---- the observer ---- */
 
+/* Of the tokens of such a step not all need be kept: what it shows stays that of the last token that was decoded alone. */
+static int drafted(const struct step *st)
+{
+	return st->kind == STEP_VERIFY && st->tried > 1;
+}
+
 static void panel_attended(struct observer *o, const struct attention *a)
 {
 	struct observe_panel *p = (struct observe_panel *)o;
 	struct retained_view v = { 0 };
 
+	if (drafted(a->st))
+		return;
 	if (a->layer == 0)
 		p->n_slots = 0;
 	if (layer_window(p->c->hp, a->layer))
@@ -223,12 +231,14 @@ static void panel_commit(struct observer *o, const struct step *st)
 	int32_t n = 0;
 	double sum = 0;
 
+	if (drafted(st))
+		return;
 	for (int32_t i = 0; i < p->c->hp->n_layer; i++) {
 		if (p->region[i].now[0] >= 0)
 			memcpy(p->region[i].share, p->region[i].now, sizeof p->region[i].share);
 		p->region[i].now[0] = -1;
 	}
-	if (!p->n_slots || !step_generates(st) || st->n < st->tried) {
+	if (!p->n_slots || !step_generates(st)) {
 		forget_selection(p);
 		return;
 	}

@@ -40,6 +40,7 @@ struct timeline {
 	float *draft_logits;       /* [1 + VERIFY_MOST][n_vocab]: before the first drafted token, after each */
 	/* Speculative decoding (timeline_step.c). */
 	int speculates, ahead;     /* ahead: that step is timeline_step()'s own, and is still open */
+	int viewed;                /* the panel wants to see a token that is decoded alone */
 	int32_t match;             /* tokens of the match behind which its draft stood */
 	struct draft_index drafts; /* the first drafts.n of tokens */
 	struct draft_pace pace;

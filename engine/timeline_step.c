@@ -162,7 +162,7 @@ static int ahead_begin(struct timeline *t, struct err *err)
 	double start = now_seconds();
 	struct err none;
 
-	if (!t->speculates || t->recovery || t->adopted || t->tokens.n != (size_t)t->n_past + 1)
+	if (!t->speculates || t->viewed || t->recovery || t->adopted || t->tokens.n != (size_t)t->n_past + 1)
 		return 0;
 	draft_index_grow(&t->drafts, t->tokens.id, t->tokens.n);
 	most = cache_verify_most(&t->cache, t->n_past) - 1;
@@ -203,6 +203,7 @@ int timeline_decode_pending(struct timeline *t, struct err *err)
 		return 0;
 	if (timeline_run_step(t, t->tokens.id + t->n_past, 1, STEP_GENERATE, 0, WANT_LAST, err))
 		return -1;
+	t->viewed = 0;
 	if (t->speculates)
 		draft_pace_took(&t->pace, 1, now_seconds() - start);
 	return 0;

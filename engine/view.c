@@ -511,6 +511,7 @@ void timeline_view(struct timeline *t, int32_t cols, struct cache_view *out)
 	int32_t n_layer = c->hp->n_layer, slots;
 
 	timeline_settle(t, &(struct err){0});
+	t->viewed = 1;
 	memset(out, 0, sizeof *out);
 	out->n_layer = n_layer < VIEW_LAYERS ? n_layer : VIEW_LAYERS;
 	out->sink = -1;
