@@ -831,6 +831,43 @@ TEST(cuda_columns)
 	finish(be);
 }
 
+/* Rows are taken in any order and added to any row, several to one in the order of the list. */
+TEST(cuda_rows_taken_and_added)
+{
+	struct backend *be = open_cuda();
+	static const int32_t row[] = { 4, 0, 4, 2, 4 };
+	static const float weight[] = { 0.5f, 2, 1e8f, -1, -1e8f };
+	enum { COLS = 131 };
+	float *x = randoms(5 * COLS, -1, 1), *y = randoms(6 * COLS, -1, 1), *got;
+	struct tensor tx = tensor_new(be, DT_F32, 5, COLS, x), ty = tensor_new(be, DT_F32, 6, COLS, y), out = guarded(be, 5, COLS, NULL);
+
+	be->ops->take_rows(be, &out, &tx, row, 5);
+	got = result(be, &out, "take_rows");
+	for (int i = 0; i < 5; i++)
+		CHECK(!memcmp(got + i * COLS, x + row[i] * COLS, COLS * sizeof *x));
+	free(got);
+	be->ops->add_rows(be, &ty, &tx, row, weight, 5);
+	for (int i = 0; i < 5; i++)
+		for (int c = 0; c < COLS; c++)
+			y[row[i] * COLS + c] = y[row[i] * COLS + c] + weight[i] * x[i * COLS + c];
+	got = must_alloc(6 * COLS * sizeof *got);
+	be->ops->read(be, &ty, 0, got, 6 * COLS * sizeof *got);
+	CHECK(test_nmse(got, y, 6 * COLS) < 1e-10);
+	be->ops->take_rows(be, &out, &tx, &(int32_t){ 5 }, 1);
+	CHECK(be->ops->sync(be) < 0 && strstr(be->err, "take_rows got row 5 of 5"));
+	be->ops->add_rows(be, &ty, &tx, &(int32_t){ -1 }, weight, 1);
+	CHECK(be->ops->sync(be) < 0 && strstr(be->err, "add_rows got row -1 of 6"));
+	be->ops->take_rows(be, &tx, &tx, row, 1);
+	CHECK(be->ops->sync(be) < 0 && strstr(be->err, "take_rows of 1 rows got operands of the wrong shape"));
+	free(got);
+	free(x);
+	free(y);
+	be->ops->drop(be, &tx);
+	be->ops->drop(be, &ty);
+	be->ops->drop(be, &out);
+	finish(be);
+}
+
 static void refused(struct backend *be, const char *why)
 {
 	CHECK(be->ops->sync(be) < 0);

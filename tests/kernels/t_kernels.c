@@ -1139,6 +1139,73 @@ TEST(activations_match_double)
 	}
 }
 
+TEST(clamped_activation_matches_double)
+{
+	enum { N = 4096 };
+
+	for (int l = 0; l < N_LEVELS; l++) {
+		const struct cpu_fns *f;
+		float *g = random_floats(N, -30, 12), *u = random_floats(N, -12, 12), *ref = must_alloc(N * 4);
+
+		setenv("WEIR_CPU", levels[l], 1);
+		f = cpu_fns_best();
+		unsetenv("WEIR_CPU");
+		for (int i = 0; i < N; i++) {
+			double x = fmin(g[i], 7), y = fmax(-7, fmin(7, u[i]));
+
+			ref[i] = (float)(x / (1 + exp(-1.702 * x)) * (y + 1));
+		}
+		f->glu(ACT_SILU_CLAMPED, g, u, N);
+		CHECK_MSG(test_nmse(g, ref, N) < 1e-12, "%s: %g", levels[l], test_nmse(g, ref, N));
+		free(g);
+		free(u);
+		free(ref);
+	}
+}
+
+/* Biases of gate and up, at ragged sizes, for one token and for many. */
+TEST(glu_with_biases_matches_double)
+{
+	enum { ROWS = 53, COLS = 40 };
+
+	for (int l = 0; l < N_LEVELS; l++)
+		for (int32_t n = 1; n <= 29; n += 14) {
+			struct backend *be = open_level(levels[l], 2);
+			float *w[2] = { random_floats(ROWS * COLS, -1, 1), random_floats(ROWS * COLS, -1, 1) };
+			float *b[2] = { random_floats(ROWS, -2, 2), random_floats(ROWS, -2, 2) }, *x = random_floats((size_t)n * COLS, -1, 1), *got;
+			float *ref = must_alloc((size_t)n * ROWS * 4);
+			struct tensor tw[2], tb[2], tx = tensor_new(be, DT_F32, n, COLS, x), out = guarded(be, n, ROWS);
+
+			for (int k = 0; k < 2; k++) {
+				tw[k] = weight_new(be, DT_F32, ROWS, COLS, w[k]);
+				tb[k] = tensor_new(be, DT_F32, 1, ROWS, b[k]);
+			}
+			for (int32_t i = 0; i < n; i++)
+				for (int32_t r = 0; r < ROWS; r++) {
+					double g[2] = { b[0][r], b[1][r] };
+
+					for (int k = 0; k < 2; k++)
+						for (int32_t c = 0; c < COLS; c++)
+							g[k] += (double)w[k][r * COLS + c] * x[i * COLS + c];
+					ref[i * ROWS + r] = (float)(g[0] / (1 + exp(-g[0])) * g[1]);
+				}
+			be->ops->matmul_glu(be, &out, &(struct matmul_glu){ .gate = &tw[0], .up = &tw[1], .gate_bias = &tb[0], .up_bias = &tb[1] }, &tx, n);
+			got = result(be, &out, "matmul_glu");
+			CHECK_MSG(test_nmse(got, ref, (size_t)n * ROWS) < 1e-11, "%s, %d tokens: %g", levels[l], n, test_nmse(got, ref, (size_t)n * ROWS));
+			for (int k = 0; k < 2; k++) {
+				be->ops->drop(be, &tw[k]);
+				be->ops->drop(be, &tb[k]);
+				free(w[k]);
+				free(b[k]);
+			}
+			be->ops->drop(be, &tx);
+			finish(be);
+			free(got);
+			free(ref);
+			free(x);
+		}
+}
+
 /* ---- cancel ---- */
 
 TEST(cancel_returns_early)
@@ -1271,4 +1338,42 @@ TEST(columns_become_rows)
 	free(result(be, &b, "columns"));
 	be->ops->drop(be, &a);
 	be->ops->close(be);
+}
+
+/* Rows are taken in any order and added to any row, several to one in the order of the list. */
+TEST(rows_taken_and_added)
+{
+	struct backend *be = open_level("c", 1);
+	static const int32_t row[] = { 4, 0, 4, 2, 4 };
+	static const float weight[] = { 0.5f, 2, 1e8f, -1, -1e8f };
+	enum { COLS = 131 };
+	float *x = random_floats(5 * COLS, -1, 1), *y = random_floats(6 * COLS, -1, 1), *got;
+	struct tensor tx = tensor_new(be, DT_F32, 5, COLS, x), ty = tensor_new(be, DT_F32, 6, COLS, y), out = guarded(be, 5, COLS);
+
+	be->ops->take_rows(be, &out, &tx, row, 5);
+	got = result(be, &out, "take_rows");
+	for (int i = 0; i < 5; i++)
+		CHECK(!memcmp(got + i * COLS, x + row[i] * COLS, COLS * sizeof *x));
+	free(got);
+	be->ops->add_rows(be, &ty, &tx, row, weight, 5);
+	for (int i = 0; i < 5; i++)
+		for (int c = 0; c < COLS; c++)
+			y[row[i] * COLS + c] = y[row[i] * COLS + c] + weight[i] * x[i * COLS + c];
+	got = must_alloc(6 * COLS * sizeof *got);
+	be->ops->read(be, &ty, 0, got, 6 * COLS * sizeof *got);
+	CHECK(test_nmse(got, y, 6 * COLS) < 1e-10);
+	out = tensor_new(be, DT_F32, 5, COLS, NULL);
+	be->ops->take_rows(be, &out, &tx, &(int32_t){ 5 }, 1);
+	CHECK(be->ops->sync(be) < 0 && strstr(be->err, "take_rows got row 5 of 5"));
+	be->ops->add_rows(be, &ty, &tx, &(int32_t){ -1 }, weight, 1);
+	CHECK(be->ops->sync(be) < 0 && strstr(be->err, "add_rows got row -1 of 6"));
+	be->ops->take_rows(be, &tx, &tx, row, 1);
+	CHECK(be->ops->sync(be) < 0 && strstr(be->err, "take_rows of 1 rows got operands of the wrong shape"));
+	free(got);
+	free(x);
+	free(y);
+	be->ops->drop(be, &tx);
+	be->ops->drop(be, &ty);
+	be->ops->drop(be, &out);
+	finish(be);
 }

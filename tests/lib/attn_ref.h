@@ -30,8 +30,9 @@ struct shape {
 	int32_t n_part, n_rows[MOST_PARTS];
 	int list[MOST_PARTS];
 	float spread;            /* size of queries: 0.1 = even attention, 3 = sharp */
-	int32_t window;          /* of one part without a list; 0 = none */
+	int32_t window;          /* of parts without lists; 0 = none */
 	float softcap;
+	int sinks;               /* sink_of() each head */
 };
 
 struct world {
@@ -42,6 +43,8 @@ struct world {
 	void *kb, *vb;           /* planes as stored */
 	float *k, *v;            /* and as floats */
 };
+
+static inline float sink_of(int32_t head) { return 3 * sinf((float)(7 * head + 1)); }
 
 static inline void plane_random(const struct shape *s, void **stored, float **x)
 {
@@ -123,6 +126,8 @@ static inline void world_double(const struct world *w, double *out, double *p)
 						pr[c] = -INFINITY;
 					m = fmax(m, pr[c]);
 				}
+			if (s->sinks)
+				l = exp((double)sink_of(h) - m);
 			for (c = 0; c < seen; c++)
 				l += pr[c] = exp(pr[c] - m);
 			for (c = 0; c < w->cols; c++)
@@ -142,7 +147,7 @@ static inline void world_double(const struct world *w, double *out, double *p)
 struct stage {
 	struct backend *be;
 	const struct world *w;
-	struct tensor k, v, rows[MOST_PARTS];
+	struct tensor k, v, rows[MOST_PARTS], sinks;
 	struct attn_args args;
 };
 
@@ -158,6 +163,14 @@ static inline struct stage stage_new(struct backend *be, const struct world *w)
 			g.rows[p] = tensor_new(be, DT_I32, s->n_kv, s->n_rows[p] + 3, w->rows[p]);
 	g.args = (struct attn_args){ .n_head = s->n_head, .n_kv_head = s->n_kv, .head_dim = s->dim, .cap = s->cap,
 	                             .scale = 1 / sqrtf((float)s->dim), .window = s->window, .softcap = s->softcap };
+	if (s->sinks) {
+		float *sink = must_alloc((size_t)s->n_head * sizeof *sink);
+
+		for (int32_t h = 0; h < s->n_head; h++)
+			sink[h] = sink_of(h);
+		g.sinks = tensor_new(be, DT_F32, 1, s->n_head, sink);
+		free(sink);
+	}
 	return g;
 }
 
@@ -165,6 +178,8 @@ static inline void stage_free(struct stage *g)
 {
 	g->be->ops->drop(g->be, &g->k);
 	g->be->ops->drop(g->be, &g->v);
+	if (g->w->s.sinks)
+		g->be->ops->drop(g->be, &g->sinks);
 	for (int p = 0; p < g->w->s.n_part; p++)
 		if (g->w->s.list[p])
 			g->be->ops->drop(g->be, &g->rows[p]);
@@ -198,6 +213,7 @@ static inline void stage_run(struct stage *g, int32_t t0, int32_t t1, const stru
 	g->args.part = part;
 	g->args.n_part = s->n_part;
 	g->args.probe = probe;
+	g->args.sinks = s->sinks ? &g->sinks : NULL;
 	be->ops->attn(be, &g->args, n);
 	be->ops->read(be, &o, 0, out, bytes);
 	be->ops->read(be, &o, bytes, guard, (size_t)width * 4);
@@ -257,19 +273,23 @@ static inline struct shape shape_random(int round)
 	return s;
 }
 
-/* The same with what few models have: a soft cap, and a sliding window where the call can have one. */
+/* The same with what few models have: a soft cap, a sliding window, sinks. */
 static inline struct shape shape_of_few(int round)
 {
 	struct shape s = shape_random(round);
 
 	if (round % 3 == 1) {
-		s.n_part = 1;
-		s.n_rows[0] = s.n + below(1000);
-		s.list[0] = 0;
+		if (round % 4) {
+			s.n_part = 1;
+			s.n_rows[0] = s.n + below(1000);
+		}
+		for (int p = 0; p < s.n_part; p++)
+			s.list[p] = 0;
 		s.window = 1 + below(round % 2 ? 1100 : 70);
 	}
 	if (round % 3 == 2 || round % 6 == 1)
 		s.softcap = test_randf(0.5f, 50);
+	s.sinks = round % 5 == 3;
 	return s;
 }
 
