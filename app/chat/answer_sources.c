@@ -117,6 +117,8 @@ void sources_below(struct chat *c)
 	struct str s = {0}, known = {0};
 	size_t n = places(t, at);
 
+	if (are_shown(c) && n && t->unattended && !c->o.json)
+		notice(c, "attention: hardly on the documents; the answer may be the model's own");
 	if (!are_shown(c) || !t->n_evidence)
 		return;
 	for (size_t i = 0; i < n; i++) {

@@ -210,6 +210,7 @@ struct conversation {
 	struct sources sources;       /* of the last question */
 	struct recalled *recalled; size_t n_recalled;   /* for the last question, the best first */
 	double recall_seconds;        /* that finding them took */
+	int unattended;               /* the last answer's attention was on its question, hardly on the documents: it has no evidence */
 	struct evidence evidence[EVIDENCE_MOST]; size_t n_evidence;   /* of the last answer, the largest share first; hooks.evidence asks for it */
 	struct rerank { struct timeline *tl; int32_t tokens; } rerank;   /* of sources (rerank.c); tokens that it may take for a question: 0 = not known yet, -1 = none */
 	struct observer observer[OBSERVERS_MOST]; int n_observer;

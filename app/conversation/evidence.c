@@ -121,6 +121,7 @@ int evidence_begin(struct conversation *t)
 	struct err e = {0};
 
 	t->n_evidence = 0;
+	t->unattended = 0;
 	if (!t->n_doc)
 		return 0;
 	if (timeline_evidence_begin(t->tl, &e) == 0)
@@ -151,6 +152,7 @@ void evidence_end(struct conversation *t)
 		if (t->msg[i].context.n)
 			all += add_quoted(t, &t->msg[i], weight, n, best);
 	beside = all + mass_of_question(t, weight, n);
+	t->unattended = all < BESIDE_LEAST * beside;
 	for (int i = 0; i < BEST && all >= BESIDE_LEAST * beside && best[i].weight > 0 && best[i].weight >= SHARE_LEAST * all; i++)
 		t->evidence[t->n_evidence++] = (struct evidence){
 			.doc = (size_t)(best[i].d - t->doc), .from = best[i].p.from, .to = best[i].p.to, .share = best[i].weight / all,

@@ -25,6 +25,7 @@ void sources_forget(struct conversation *t)
 {
 	sources_free(&t->sources);
 	t->n_evidence = 0;
+	t->unattended = 0;
 }
 
 /* ---- the question ---- */
