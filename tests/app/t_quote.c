@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/chat/chat_private.h"
 #include "tests/lib/scene.h"
 
 /* A text of 200 paragraphs, far too long for a context of 512. */
@@ -80,6 +81,11 @@ TEST(sources_are_numbered_once_and_shown)
 	do_line(&s, "Which brothers have built Tower93?");
 	CHECK_INT(count(&s.said, "[1] towers.txt, line 187: \"Tower93"), 1);
 	CHECK(has(&s.said, "attention: [1] 100 %"));
+	/* As after an answer that looked at nothing but its question. */
+	s.c.t.n_evidence = 0;
+	s.c.t.unattended = 1;
+	sources_below(&s.c);
+	CHECK(has(&s.said, "attention: hardly on the documents"));
 	do_line(&s, "/source 1");
 	CHECK(has(&s.said, "[1] towers.txt, line"));
 	CHECK(has(&s.said, "brothers of the badger93. It looks over the marshes"));
