@@ -9,6 +9,7 @@
 #   make setup-cuda  fetch nvcc and cuBLAS into the user's cache; make model: the default model
 #   make unit        build the unit tests; check-layers, check-headers, check-words: checks of the source; check-circles: of the objects
 #   make pictures    draw the pictures of README.md anew, from what the program shows
+#   make gallery     draw every pane and dialog in every theme at four sizes, into build/gallery/
 #   make bench       measure speed; soak: use weir for SOAK_MINUTES; fuzz: build the fuzzers, with clang
 #   make clean       remove what was built; compile_commands.json: write it, for editors; help: this list
 #
@@ -113,7 +114,7 @@ cuda_objects = $(patsubst %.cu,$(BUILD)/cuda/%.o,$(wildcard kernels/cuda/*.cu)) 
                $(patsubst %.cc,$(BUILD)/cuda/%.o,$(wildcard kernels/cuda/*.cc)) \
                $(cuda_shared)
 
-.PHONY: all cuda help run test check unit pictures soak bench fuzz fuzz-programs check-layers check-headers check-circles check-words \
+.PHONY: all cuda help run test check unit pictures gallery soak bench fuzz fuzz-programs check-layers check-headers check-circles check-words \
         setup setup-test setup-cuda model install clean compile_commands.json
 .SECONDARY:
 all: $(PROGRAM) $(PLUGIN)
@@ -206,8 +207,8 @@ $(BUILD)/tests/%: $(BUILD)/tests/%.o
 	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(if $(filter cuda/%,$*),-lstdc++) $(LDLIBS)
 # tests/app/ looks into the program itself; tests/cuda/ into the emulated device.
 $(filter $(BUILD)/tests/app/%,$(unit)) $(BUILD)/tests/measure/sources: $(filter-out $(BUILD)/app/main.o,$(call objects,app))
-$(addprefix $(BUILD)/tests/app/,t_screen t_pictures): $(BUILD)/tests/app/play.o
-$(BUILD)/tests/app/t_pictures: $(BUILD)/tests/app/svg.o
+$(addprefix $(BUILD)/tests/app/,t_screen t_pictures t_gallery): $(BUILD)/tests/app/play.o
+$(addprefix $(BUILD)/tests/app/,t_pictures t_gallery): $(BUILD)/tests/app/svg.o
 $(filter $(BUILD)/tests/cuda/%,$(unit)): $(BUILD)/libcuda_host.a
 $(BUILD)/tests/cuda/t_cuda_host: $(BUILD)/host/tests/cuda/cuda_wrong.cc.o
 # gpu_cuda.cu over a fake CUDA runtime; linked first, it takes the place of tests/cuda/emulator/gpu_host.cc.
@@ -253,6 +254,10 @@ unit: $(unit)
 # The pictures of README.md, drawn anew from what the program shows; tests/app/t_pictures checks the committed ones.
 pictures: $(BUILD)/tests/app/t_pictures $(PROGRAM)
 	@WEIR=./$(PROGRAM) WEIR_PICTURES=write $<
+# Every pane and dialog in every theme at four sizes, as pictures to be looked at: $(BUILD)/gallery/.
+gallery: $(BUILD)/tests/app/t_gallery
+	@mkdir -p $(BUILD)/gallery
+	@WEIR_GALLERY=$(BUILD)/gallery $<
 
 check-layers:
 	@tests/layers.sh

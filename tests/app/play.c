@@ -59,7 +59,7 @@ static void unescape(const char *s, struct str *out)
 static const struct { const char *name, *bytes; } key_names[] = {
 	{"Enter", "\r"}, {"Tab", "\t"}, {"Esc", "\033"}, {"Up", "\033[A"}, {"Down", "\033[B"}, {"Right", "\033[C"}, {"Left", "\033[D"},
 	{"Home", "\033[H"}, {"End", "\033[F"}, {"PageUp", "\033[5~"}, {"PageDown", "\033[6~"}, {"Backspace", "\177"}, {"Delete", "\033[3~"},
-	{"F1", "\033OP"}, {"F2", "\033OQ"}, {"F3", "\033OR"}, {"F4", "\033OS"}, {"F5", "\033[15~"}, {"F6", "\033[17~"}, {"F8", "\033[19~"},
+	{"F1", "\033OP"}, {"F2", "\033OQ"}, {"F3", "\033OR"}, {"F4", "\033OS"}, {"F5", "\033[15~"}, {"F6", "\033[17~"}, {"F7", "\033[18~"}, {"F8", "\033[19~"},
 	{"F10", "\033[21~"}, {"Space", " "}, {"M-Enter", "\033\r"}, {"BackTab", "\033[Z"},
 };
 
@@ -154,8 +154,8 @@ void play_script(struct play *p, const char *path, const char *const *args, cons
 	size_t n;
 
 	p->path = path;
-	p->w = 80;
-	p->h = 24;
+	p->w = p->w ? p->w : 80;
+	p->h = p->h ? p->h : 24;
 	for (p->n_arg = 0; *args && p->n_arg < WORDS_MOST - 1; args++)
 		p->args[p->n_arg++] = (char *)*args;
 	if (!mkdtemp(home)) {

@@ -2,7 +2,7 @@
  *
  * A script:
  *     args WORDS                options of the program
- *     size 80x24                also later: the terminal is resized
+ *     size 80x24                also later: the terminal is resized; without it the test's size, or 80x24
  *     type TEXT                 as typed; \n \t \e \\ as in C
  *     key NAME ...              Enter Tab Esc Up Down Left Right Home End PageUp PageDown Backspace Delete F1 .. F12 C-x M-x Space
  *     paste TEXT                bracketed

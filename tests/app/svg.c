@@ -9,26 +9,29 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { CELL_W = 10, CELL_H = 20, MARGIN = 15, COLOURS = 258, OWN_TEXT = 256, OWN_BACK = 257 };
 
 /* ---- colours ---- */
 
-/* The palette of the terminal in the picture; 16 to 255 are the fixed colours of every terminal. */
-static void colour_name(int colour, char out[8])
+/* The palettes of a dark and of a light terminal; 16 to 255 are the fixed colours of every terminal. */
+static void colour_name(int light, int colour, char out[8])
 {
-	static const char *const palette[16] = {
-		"#484f58", "#ff7b72", "#3fb950", "#d29922", "#58a6ff", "#bc8cff", "#39c5cf", "#b1bac4",
-		"#6e7681", "#ffa198", "#56d364", "#e3b341", "#79c0ff", "#d2a8ff", "#56d4dd", "#f0f6fc",
+	static const char *const palette[2][16] = {
+		{ "#484f58", "#ff7b72", "#3fb950", "#d29922", "#58a6ff", "#bc8cff", "#39c5cf", "#b1bac4",
+		  "#6e7681", "#ffa198", "#56d364", "#e3b341", "#79c0ff", "#d2a8ff", "#56d4dd", "#f0f6fc" },
+		{ "#24292f", "#cf222e", "#116329", "#9a6700", "#0969da", "#8250df", "#1b7c83", "#6e7781",
+		  "#57606a", "#a40e26", "#1a7f37", "#bf8700", "#218bff", "#a475f9", "#3192aa", "#8c959f" },
 	};
 	static const int step[6] = { 0, 95, 135, 175, 215, 255 };
 
 	if (colour == OWN_TEXT) {
-		snprintf(out, 8, "#d7dde4");
+		snprintf(out, 8, light ? "#24292f" : "#d7dde4");
 	} else if (colour == OWN_BACK) {
-		snprintf(out, 8, "#0d1117");
+		snprintf(out, 8, light ? "#ffffff" : "#0d1117");
 	} else if (colour < 16) {
-		snprintf(out, 8, "%s", palette[colour]);
+		snprintf(out, 8, "%s", palette[light][colour]);
 	} else if (colour < 232) {
 		colour -= 16;
 		snprintf(out, 8, "#%02x%02x%02x", step[colour / 36], step[colour / 6 % 6], step[colour % 6]);
@@ -62,6 +65,7 @@ enum { STRENGTHS = 4 };
 struct picture {
 	const struct grid *grid;
 	const struct theme *theme;
+	int light;
 	struct layer back[COLOURS], block[COLOURS][STRENGTHS + 1];   /* block: strength in quarters */
 	struct str text;
 };
@@ -139,7 +143,7 @@ static void add_run(struct picture *p, int x, int y, int n, struct look look)
 	const struct cell *c = p->grid->cell + (size_t)y * (size_t)p->grid->w + x;
 	char colour[8];
 
-	colour_name(look.fg, colour);
+	colour_name(p->light, look.fg, colour);
 	str_addf(&p->text, "<text x=\"%d\" y=\"%d\" textLength=\"%d\" fill=\"%s\"", x * CELL_W, y * CELL_H + 15, n * CELL_W, colour);
 	if (look.attrs & LOOK_BOLD)
 		str_adds(&p->text, " font-weight=\"bold\"");
@@ -184,42 +188,44 @@ static void write_row(struct picture *p, int y)
 
 /* ---- the file ---- */
 
-static void add_layer(struct layer *l, int colour, int strength, struct str *out)
+static void add_layer(struct layer *l, int light, int colour, int strength, struct str *out)
 {
 	char name[8];
 
-	colour_name(colour, name);
+	colour_name(light, colour, name);
 	if (l->used)
 		str_addf(out, "<path fill=\"%s\"%s d=\"%s\"/>\n", name,
 		         strength == 1 ? " opacity=\".25\"" : strength == 2 ? " opacity=\".5\"" : strength == 3 ? " opacity=\".75\"" : "", l->path.p);
 	str_free(&l->path);
 }
 
-void svg_draw(const struct grid *g, const char *about, struct str *out)
+void svg_draw(const struct grid *g, const char *theme, const char *about, struct str *out)
 {
 	struct picture *p = xcalloc(1, sizeof *p);
 	int w = g->w * CELL_W + 2 * MARGIN, h = g->h * CELL_H + 2 * MARGIN;
 	char back[8];
 
 	p->grid = g;
-	p->theme = theme_find("dark", NULL);
+	p->theme = theme_find(theme, NULL);
+	p->light = !strcmp(theme, "light") || !strcmp(theme, "paper");
 	for (int y = 0; y < g->h; y++) {
 		paint_row(p, y);
 		write_row(p, y);
 	}
-	colour_name(OWN_BACK, back);
+	colour_name(p->light, OWN_BACK, back);
 	str_addf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" role=\"img\">\n", w, h, w, h);
 	str_addf(out, "<title>%s</title>\n", about);
 	str_addf(out, "<rect width=\"%d\" height=\"%d\" rx=\"10\" fill=\"%s\"/>\n", w, h, back);
 	str_addf(out, "<g transform=\"translate(%d %d)\" shape-rendering=\"crispEdges\">\n", MARGIN, MARGIN);
 	for (int c = 0; c < COLOURS; c++)
-		add_layer(&p->back[c], c, STRENGTHS, out);
+		add_layer(&p->back[c], p->light, c, STRENGTHS, out);
 	for (int c = 0; c < COLOURS; c++)
 		for (int s = 1; s <= STRENGTHS; s++)
-			add_layer(&p->block[c][s], c, s, out);
+			add_layer(&p->block[c][s], p->light, c, s, out);
+	colour_name(p->light, OWN_TEXT, back);
 	if (g->cursor_y >= 0)
-		str_addf(out, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"#d7dde4\" opacity=\".6\"/>\n", g->cursor_x * CELL_W, g->cursor_y * CELL_H,
-		         CELL_W, CELL_H);
+		str_addf(out, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"%s\" opacity=\".6\"/>\n", g->cursor_x * CELL_W, g->cursor_y * CELL_H,
+		         CELL_W, CELL_H, back);
 	str_addf(out, "</g>\n<g transform=\"translate(%d %d)\" xml:space=\"preserve\" font-size=\"16.6\""
 	         " font-family=\"ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,'Liberation Mono',monospace\">\n%s</g>\n</svg>\n",
 	         MARGIN, MARGIN, p->text.p ? p->text.p : "");

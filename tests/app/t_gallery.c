@@ -1,0 +1,83 @@
+/* tests/app/t_gallery.c - every pane and dialog at four sizes (tests/gallery/NAME.keys, see play.h): each screen has text, a cursor within
+ * it, and its last rows are whole.  `make gallery` (WEIR_GALLERY=FOLDER) draws them in all themes instead, with the default model, as
+ * FOLDER/NAME-SIZE-THEME.svg: pictures are looked at before a change of the screen is committed. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "app/tui/tui_private.h"
+#include "tests/app/play.h"
+#include "tests/app/svg.h"
+#include "tests/lib/recite.h"
+#include "tests/lib/test.h"
+#include "ui/theme.h"
+
+static char home[] = "/tmp/weir-gallery-XXXXXX", model[sizeof home + 20];
+
+static void forget_model(void)
+{
+	unlink(model);
+	rmdir(home);
+}
+
+static int make_model(void)
+{
+	if (*model)
+		return 0;
+	if (!mkdtemp(home))
+		return -1;
+	snprintf(model, sizeof model, "%s/reciter.gguf", home);
+	atexit(forget_model);
+	return recite_write(model);
+}
+
+static void write_picture(const struct grid *g, const char *name, const char *theme)
+{
+	struct str drawn = {0};
+	char path[300];
+	FILE *f;
+
+	snprintf(path, sizeof path, "%.150s/%.60s-%dx%d-%s.svg", getenv("WEIR_GALLERY"), name, g->w, g->h, theme);
+	svg_draw(g, theme, name, &drawn);
+	f = fopen(path, "w");
+	CHECK(f && fwrite(drawn.p, 1, drawn.n, f) == drawn.n && !fclose(f));
+	str_free(&drawn);
+}
+
+/* What holds for every screen: there is text, and the cursor is where typed keys go. */
+static void look(struct play *p, const char *name)
+{
+	const struct grid *g = ui_draw(p->t->ui, now_seconds());
+	int text = 0;
+
+	for (int i = 0; i < g->w * g->h; i++)
+		text += g->cell[i].cp != ' ';
+	if (g->w != p->w || g->h != p->h || text < g->h || g->cursor_x >= g->w || g->cursor_y >= g->h)
+		play_problem(p, name);
+	for (size_t i = 0; getenv("WEIR_GALLERY") && theme_at(i); i++)
+		write_picture(g, name, theme_at(i));
+}
+
+static void tour(const char *name)
+{
+	static const struct { int w, h; } sizes[] = {{80, 24}, {120, 40}, {40, 12}, {20, 6}};
+	int draws = getenv("WEIR_GALLERY") != NULL;
+	char keys[200];
+
+	if (!draws && make_model() < 0) {
+		test_fail(__FILE__, __LINE__, "the model cannot be written");
+		return;
+	}
+	snprintf(keys, sizeof keys, "tests/gallery/%.100s.keys", name);
+	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+		const char *const args[] = {"weir", "-m", draws ? test_model() : model, "--temp", "0", "--color", "always", NULL};
+		struct play p = {.screen = look, .w = sizes[i].w, .h = sizes[i].h};
+
+		play_script(&p, keys, args, draws ? "avx2" : "c");
+		str_free(&p.got);
+	}
+}
+
+TEST(start) { tour("start"); }
+TEST(talk) { tour("talk"); }
+TEST(outgrown) { tour("outgrown"); }
