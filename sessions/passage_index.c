@@ -46,6 +46,12 @@ void passage_index_close(struct passage_index *x)
 	free(x);
 }
 
+void passage_index_watch(struct passage_index *x, indexing_fn *watch, void *ud)
+{
+	x->watch = watch;
+	x->watch_ud = ud;
+}
+
 /* ---- repair ---- */
 
 /* Take the table out of the schema by hand and make it again, as search.c does: SQLite cannot drop what it cannot open. */
@@ -177,13 +183,21 @@ static int rows_there(struct passage_index *x, const struct adding *a, struct er
 	return p.found;
 }
 
-static int sentences_write(struct db *d, const char *sql, const char *text, const struct passage_rows *r, struct err *e)
+enum { WATCH_EVERY = 256 };   /* sentences, about a millisecond */
+
+/* x: whose watcher is asked; NULL: nobody's. */
+static int sentences_write(const struct passage_index *x, struct db *d, const char *sql, const char *text, const struct passage_rows *r,
+                           struct err *e)
 {
 	sqlite3_stmt *st = db_query(d, e, sql, "");
 	struct str folded = {0};
 	int rc = st ? 0 : -1;
 
 	for (size_t i = 0; i < r->n && !rc; i++) {
+		if (x && x->watch && i % WATCH_EVERY == 0 && x->watch(r->at[i].from, r->at[r->n - 1].to, x->watch_ud)) {
+			rc = err_set(e, ERR_CANCELLED, "stopped");
+			break;
+		}
 		words_fold(text + r->at[i].from, r->at[i].to - r->at[i].from, &folded);
 		sqlite3_bind_int64(st, 1, r->id + (int64_t)i);
 		sqlite3_bind_text64(st, 2, folded.n ? folded.p : "", folded.n, SQLITE_STATIC, SQLITE_UTF8);
@@ -209,7 +223,7 @@ static int rows_add(struct passage_index *x, struct adding *a, struct err *e)
 	           rows_sum(r->id, (int64_t)r->n, a->hash, r->at, r->n * sizeof *r->at), (const void *)a->hash, sizeof a->hash,
 	           (const void *)r->at, r->n * sizeof *r->at))
 		return -1;
-	return sentences_write(x->db, "INSERT INTO sentence(rowid, text) VALUES(?1, ?2)", a->text, r, e);
+	return sentences_write(x, x->db, "INSERT INTO sentence(rowid, text) VALUES(?1, ?2)", a->text, r, e);
 }
 
 int passage_rows_of(struct passage_index *x, const char *text, size_t n, struct passage_rows *out, struct err *e)
@@ -274,7 +288,7 @@ static int rows_drop(struct db *d, sqlite3_stmt *st, struct err *e)
 	memcpy(r.at, rows, bytes);
 	rc = r.n && r.at[r.n - 1].to > n_text ? -2 : 0;
 	if (!rc)
-		rc = sentences_write(d, "INSERT INTO sentence(sentence, rowid, text) VALUES('delete', ?1, ?2)", text, &r, e);
+		rc = sentences_write(NULL, d, "INSERT INTO sentence(sentence, rowid, text) VALUES('delete', ?1, ?2)", text, &r, e);
 	free(r.at);
 	return rc ? rc : db_run(d, e, "DELETE FROM passages WHERE id=?1", "i", r.id);
 }

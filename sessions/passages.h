@@ -52,6 +52,7 @@ struct passage_index {
 	struct db *db;                 /* the store's, or the one below */
 	struct db memory;
 	struct tokenizer *words;
+	indexing_fn *watch; void *watch_ud;   /* NULL: nobody watches */
 };
 
 extern const char passage_tables[];   /* SQL of the migration */

@@ -229,6 +229,9 @@ struct passage_index;
 /* The index in the store's chat.db; in memory where there is no store (NULL) or it is only read.  Close it before the store. */
 int  passage_index_open(struct passage_index **out, struct store *, struct err *);
 void passage_index_close(struct passage_index *);
+/* Called often while a text is indexed, with the bytes of it that are.  Not 0 ends the search with ERR_CANCELLED, and the text is not indexed. */
+typedef int indexing_fn(size_t done, size_t total, void *ud);
+void passage_index_watch(struct passage_index *, indexing_fn *, void *ud);
 
 struct indexed_text { const char *p; size_t n; };
 struct found_passage {

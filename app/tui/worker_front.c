@@ -44,7 +44,8 @@ static void on_progress(struct chat *c, const char *verb, int32_t done, int32_t 
 		w->reading_since = now_seconds();
 		w->had = done;
 	}
-	worker_between(w);
+	if (!c->indexing.on)   /* else jobs that write to the store wait for the end of its transaction */
+		worker_between(w);
 	worker_report(w, WORKER_BUSY, verb, done, total);
 }
 

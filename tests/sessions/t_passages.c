@@ -260,6 +260,49 @@ TEST(a_text_is_indexed_once_and_deleted_with_its_last_document)
 	place_remove(&p);
 }
 
+struct watched { size_t done, total, calls, stop_at; };
+
+static int watch(size_t done, size_t total, void *ud)
+{
+	struct watched *w = ud;
+
+	CHECK(done >= w->done && done <= total);
+	w->done = done;
+	w->total = total;
+	return ++w->calls == w->stop_at;
+}
+
+TEST(indexing_is_watched_and_stopped)
+{
+	struct place p;
+	struct store *s = place_make(&p);
+	struct passage_index *x = open_index(s);
+	struct watched w = {.stop_at = 3};
+	struct str text = {0};
+	struct indexed_text t;
+	struct found_passage found[4];
+	struct err why = {0};
+
+	for (int i = 0; i < 2000; i++)
+		str_addf(&text, i % 50 ? "The bakery opens at %d.\n\n" : "The ferry sails at hour %d.\n\n", i);
+	t = (struct indexed_text){text.p, text.n};
+	passage_index_watch(x, watch, &w);
+	CHECK_INT(passages_find(x, &t, 1, "ferry", 5, found, 4, &why), -1);
+	CHECK_INT(why.code, ERR_CANCELLED);
+	CHECK_INT(w.calls, 3);
+	CHECK_INT(place_count(s, "passages"), 0);
+	w = (struct watched){.stop_at = 0};
+	CHECK_INT(passages_find(x, &t, 1, "ferry", 5, found, 4, &why), 4);
+	CHECK(w.calls > 4 && w.total > text.n - 4);
+	CHECK_INT(place_count(s, "passages"), 1);
+	w.calls = 0;
+	CHECK_INT(passages_find(x, &t, 1, "hour", 4, found, 4, &why), 4);
+	CHECK_INT(w.calls, 0);
+	passage_index_close(x);
+	str_free(&text);
+	place_remove(&p);
+}
+
 TEST(a_damaged_index_is_made_anew)
 {
 	static const char *const harm[] = {
