@@ -43,14 +43,23 @@ static start_fn *attn_kernel(const struct attn_plan *p, struct attn_shape *shape
 	return attn_f32_start;
 }
 
-/* Columns of the parts from `part` on that one launch takes; *end is the part after them. */
-static int32_t group_cols(const struct attn_args *a, int32_t part, int32_t *end)
+/* The part after those from `part` on that one launch takes. */
+static int32_t group_end(const struct attn_args *a, int32_t part)
 {
-	int32_t cols = 0;
+	return a->n_part - part < ATTN_PARTS ? a->n_part : part + ATTN_PARTS;
+}
 
-	for (*end = part; *end < a->n_part && *end < part + ATTN_PARTS; ++*end)
-		cols += a->part[*end].n_slots;
-	return cols;
+/* What some tokens read of a part whose first slot is column `col`: all but its first slots, which lie before the window of the first of
+ * them, and its last ones, which are later tokens. */
+struct taken { int32_t first, n; };
+
+static struct taken part_taken(const struct attn_plan *p, const struct attn_args *a, int32_t part, int32_t col, int32_t cut)
+{
+	int32_t n = a->part[part].n_slots - (part == a->n_part - 1 ? cut : 0), before = p->a.total - (p->a.n - 1) - p->a.window - col;
+	struct taken t = { p->a.window && before > 0 ? (before < n ? before : n) : 0, 0 };
+
+	t.n = n - t.first;
+	return t;
 }
 
 /* Spans of a launch, the grid's x: a power of two <= limit, computed from the columns rounded up to a power of two. */
@@ -101,23 +110,27 @@ static int attn_tokens(const struct attn_job *j, int32_t t0, int32_t t1, struct 
 {
 	const struct attn_args *a = j->a;
 	size_t width = (size_t)a->n_head * (size_t)a->head_dim;
-	int32_t col = 0, slot = 0, end, cut = j->n - t1, groups = (a->n_part - 1) / ATTN_PARTS + 1;
+	int32_t col, read, slot = 0, end, cut = j->n - t1, groups = (a->n_part - 1) / ATTN_PARTS + 1;
 	int64_t tiles;
 
 	p->a.n = t1 - t0;
+	p->a.total = j->cols - cut;
 	p->a.queries = p->a.n * j->group;
 	p->a.dims = shape.dims < a->head_dim ? shape.dims : a->head_dim;
 	p->a.tiles = (int32_t)(cuda_blocks(p->a.queries, shape.queries) * cuda_blocks(a->head_dim, p->a.dims));
 	p->a.out = (float *)a->out->data + (size_t)t0 * width;
 	tiles = (int64_t)p->a.tiles * a->n_kv_head;
 	for (int pass = 0; pass < 2; pass++) {
-		col = 0;
+		col = 0;                 /* of the call; */
+		read = 0;                /* columns that are read */
 		slot = 0;
 		for (int32_t i = 0; i < a->n_part; i = end) {
-			int32_t cols = group_cols(a, i, &end);
+			int32_t cols = 0, col0 = col;
 
+			end = group_end(a, i);
 			p->a.last = end == a->n_part;
-			cols -= p->a.last ? cut : 0;
+			for (int32_t k = i; k < end; col += a->part[k++].n_slots)
+				cols += part_taken(p, a, k, col, cut).n;
 			if (cols <= 0)
 				continue;
 			p->grid_spans = grid_spans(j->c, tiles, cols, shape.least_rows, ATTN_SLOTS / groups);
@@ -125,24 +138,25 @@ static int attn_tokens(const struct attn_job *j, int32_t t0, int32_t t1, struct 
 			p->a.spans = (cols - 1) / p->a.span + 1;
 			p->a.step = shape.least_rows;
 			p->a.slot0 = slot;
-			p->a.col0 = col;
+			p->a.col0 = read;
 			p->a.cols = cols;
+			read += cols;
 			slot += p->a.maybe ? p->grid_spans : p->a.spans;
 			p->a.n_part = end - i;
-			for (int32_t k = i; pass && k < end; k++) {
+			for (int32_t k = i; pass && k < end; col0 += a->part[k++].n_slots) {
 				const struct attn_part *from = a->part + k;
 				struct attn_seg *to = &p->a.part[k - i];
+				struct taken taken = part_taken(p, a, k, col0, cut);
 
 				to->q = (const float *)from->q->data + (size_t)t0 * width;
 				to->slots = from->slots ? (const int32_t *)from->slots->data : NULL;
 				to->ld = from->slots ? from->slots->cols : 0;
-				to->slot0 = from->slot0;
-				to->n_slots = from->n_slots - (k == a->n_part - 1 ? cut : 0);
-				to->col = col;
+				to->slot0 = from->slot0 + taken.first;
+				to->n_slots = taken.n;
+				to->col = col0 + taken.first;
 				/* Field by field: the padding stays zero, and launch arguments are compared bytewise for replay. */
 				to->when.flag = cuda_predicate_of(&from->when).flag;
 				to->when.is = from->when.is;
-				col += to->n_slots;
 			}
 			if (pass)
 				start(p);
@@ -174,6 +188,9 @@ static int attn_run(const struct attn_job *j, int32_t t0, int32_t t1, const stru
 	p.a.n_head = a->n_head;
 	p.a.group = j->group;
 	p.a.scale = a->scale;
+	p.a.softcap = a->softcap;
+	p.a.sinks = a->sinks ? (const float *)a->sinks->data : NULL;
+	p.a.window = a->window < j->cols ? a->window : 0;
 	p.a.maybe = j->maybe;
 	p.a.n = t1 - t0;
 	p.a.queries = (t1 - t0) * j->group;
@@ -209,13 +226,13 @@ static __global__ void attn_unseen_kernel(struct unseen_args a)
 		a.score[i] = -INFINITY;
 }
 
-/* Set all scores to -infinity: columns of parts that are skipped then count as probability 0. */
-static void attn_unseen(const struct attn_job *j, const struct attn_seen *seen)
+/* Set all scores of n tokens to -infinity: columns of parts that are skipped, and those before a window, then count as probability 0. */
+static void attn_unseen(const struct attn_job *j, const struct attn_seen *seen, int32_t n)
 {
 	struct unseen_args a = {};
 
 	a.score = seen->score;
-	a.n = (int64_t)j->a->n_head * (int64_t)seen->stride;
+	a.n = (int64_t)n * j->a->n_head * (int64_t)seen->stride;
 	cuda_launch(j->c, attn_unseen_kernel, cuda_blocks(cuda_power(j->cols), 1024), 1, 1, 256, 0, a);
 }
 
@@ -247,8 +264,8 @@ static void attn_probed(const struct attn_job *j)
 
 		while (to < j->n && (weight[to] != 0) == look && (!look || to - i < (int32_t)most))
 			to++;
-		if (look && j->maybe && j->a->probe->spread)
-			attn_unseen(j, &seen);
+		if (look && ((j->maybe && j->a->probe->spread) || (j->a->window && j->a->window < j->cols)))
+			attn_unseen(j, &seen, to - i);
 		if (attn_run(j, i, to, look ? &seen : NULL) < 0)
 			return;
 		if (look) {
@@ -267,13 +284,9 @@ void cuda_attn(struct backend *be, const struct attn_args *a, int32_t n)
 	if (cuda_stopped(be) || n <= 0 || attn_check(be, a, n, &j.cols) < 0)
 		return;
 	width = a->n_head * a->head_dim;
-	if ((a->window && a->window < j.cols) || a->softcap != 0 || a->sinks) {
-		backend_fail(be, "the GPU has no attention with a sliding window, a soft cap or sinks; use --device cpu");
-		return;
-	}
 	for (int32_t i = 0; i < a->n_part; i++) {
 		j.maybe |= a->part[i].when.flag != NULL;
-		if (!predicate_ok(&a->part[i].when) || (j.maybe && (n > 1 || a->n_part > ATTN_PARTS))) {
+		if (!predicate_ok(&a->part[i].when) || (j.maybe && (n > 1 || a->n_part > ATTN_PARTS || a->window))) {
 			backend_fail(be, "internal: attention of %d tokens over %d parts got conditions that do not fit", (int)n, (int)a->n_part);
 			return;
 		}

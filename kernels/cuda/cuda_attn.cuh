@@ -46,7 +46,9 @@ struct attn_launch {
 	int32_t step;                /* a span is a multiple of this many columns */
 	int32_t n_part, last;        /* last: part[n_part - 1] holds the call's own tokens, under the causal mask */
 	int32_t maybe;               /* parts have predicates: blocks read the flags before they know spans and slots */
-	float scale;
+	float scale, softcap;        /* scores become softcap * tanh(score / softcap); 0 = as they are */
+	const float *sinks;          /* f32 [n_head] scores of the sinks, or NULL */
+	int32_t window, total;       /* each token sees so many columns, its own included, of all `total`; 0 = all of them */
 	struct attn_seg part[ATTN_PARTS];
 };
 
@@ -101,6 +103,23 @@ static __device__ inline int64_t attn_place(const struct attn_launch &a, int32_t
 static __device__ inline int32_t attn_limit(const struct attn_launch &a, int32_t p, int32_t query)
 {
 	return a.last && p == a.n_part - 1 ? a.part[p].n_slots - (a.n - 1 - query / a.group) : a.part[p].n_slots;
+}
+
+/* The first slot of the launch's part p that a query's window has. */
+static __device__ inline int32_t attn_first(const struct attn_launch &a, int32_t p, int32_t query)
+{
+	return a.window ? max(0, a.total - (a.n - 1 - query / a.group) - a.window - a.part[p].col) : 0;
+}
+
+static __device__ inline float attn_capped(const struct attn_launch &a, float score)
+{
+	return a.softcap > 0 ? a.softcap * tanhf(score / a.softcap) : score;
+}
+
+/* What the sink of the head at that place adds to the sum of exp(score - most). */
+static __device__ inline float attn_sink(const struct attn_launch &a, int64_t at, float most)
+{
+	return a.sinks ? power2(a.sinks[at % a.n_head] * LOG2_E - most) : 0;
 }
 
 /* Columns c0 .. c1 - 1 that a block reads, without the parts whose predicate is false, and the number of slots in `state`. */
@@ -164,7 +183,7 @@ static __device__ inline void attn_weights(const struct attn_launch &a, float *w
 		weight[s] = l == 0 ? 0 : power2(weight[s] - most);
 		sum += l * weight[s];
 	}
-	sum = warp_sum(sum);
+	sum = warp_sum(sum) + attn_sink(a, at, most);
 	for (int32_t s = lane; s < slots; s += WARP)
 		weight[s] /= sum;
 	if (seen && lane == 0) {

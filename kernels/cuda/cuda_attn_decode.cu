@@ -178,6 +178,7 @@ template<int DIM> static __device__ __forceinline__ void decode_end(const struct
 				sum += sums[y][q][d] * w;
 			}
 		if (slots == 1) {
+			all += attn_sink(a, at, most);
 			a.out[at * DIM + d] = sum / all;
 			if (a.score && d == 0) {
 				a.max[at] = most * LN_2;
@@ -216,11 +217,12 @@ template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void att
 	for (int32_t p = 0; p < a.n_part; at0 += attn_slots(a, p), p++) {
 		const struct attn_seg &s = a.part[p];
 		int32_t from = max(0, split.c0 - at0), i1 = min(min(attn_slots(a, p), split.c1 - at0), attn_limit(a, p, last_query));
-		int32_t seen = place < 0 ? 0 : min(i1, attn_limit(a, p, query)), all = attn_limit(a, p, query0);
+		int32_t seen = place < 0 ? 0 : min(i1, attn_limit(a, p, query)), all = attn_limit(a, p, query0), low = attn_first(a, p, query);
 		int64_t now, next;
 		k_words<DIM> k[2];
 		float scale;
 
+		from = max(from, attn_first(a, p, query0));
 		if (from >= i1)
 			continue;
 		load_queries<typename D::F, DIM>(qs, by, a, s, kv, query0);
@@ -259,10 +261,10 @@ template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void att
 				for (int b = 0; b < 2; b++) {
 					int32_t at = i + 8 * j + 2 * t + b;
 
-					x[j][b] = (c[j][b] + c[j][b + 2]) * scale;
-					if (a.score && at < seen)
+					x[j][b] = attn_capped(a, (c[j][b] + c[j][b + 2]) * scale);
+					if (a.score && at >= low && at < seen)
 						a.score[place * a.stride + s.col + at] = x[j][b];
-					x[j][b] = at < seen ? x[j][b] * LOG2_E : -INFINITY;
+					x[j][b] = at >= low && at < seen ? x[j][b] * LOG2_E : -INFINITY;
 					most = fmaxf(most, x[j][b]);
 				}
 			most = fmaxf(most, __shfl_xor_sync(FULL_WARP, most, 1));
@@ -274,7 +276,9 @@ template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void att
 			for (int j = 0; j < 2; j++)
 #pragma unroll
 				for (int b = 0; b < 2; b++) {
-					e[j][b] = i + 8 * j + 2 * t + b < seen ? power2(x[j][b] - base) : 0;
+					int32_t at = i + 8 * j + 2 * t + b;
+
+					e[j][b] = at >= low && at < seen ? power2(x[j][b] - base) : 0;
 					l += e[j][b];
 				}
 			if (__any_sync(FULL_WARP, w != 1))

@@ -73,15 +73,16 @@ template<int TYPE, int QUERIES> static __device__ __forceinline__ void f32_score
 template<int EACH, int PIECES> static __device__ __forceinline__ void f32_softmax(float (*ps)[TILE_ROWS], float (&acc)[EACH][PIECES][2],
                                                                                   float (&m)[EACH], float (&l)[EACH], const float (&dot)[EACH],
                                                                                   const struct attn_launch &a, const struct attn_seg &s, int32_t kv,
-                                                                                  int32_t query0, int32_t d0, int32_t i0, const int32_t (&seen)[EACH])
+                                                                                  int32_t query0, int32_t d0, int32_t i0, const int32_t (&low)[EACH],
+                                                                                  const int32_t (&seen)[EACH])
 {
 	int32_t lane = (int32_t)threadIdx.x % WARP, warp = (int32_t)threadIdx.x / WARP;
 
 #pragma unroll
 	for (int j = 0; j < EACH; j++) {
 		int32_t query = query0 + warp + WARPS * j;
-		int there = i0 + lane < seen[j];
-		float x = dot[j] * a.scale, most, base, w, e;
+		int there = i0 + lane >= low[j] && i0 + lane < seen[j];
+		float x = attn_capped(a, dot[j] * a.scale), most, base, w, e;
 
 		if (there && a.score && d0 == 0)
 			a.score[attn_place(a, kv, query) * a.stride + s.col + i0 + lane] = x;
@@ -106,7 +107,7 @@ template<int TYPE, int EACH, int PIECES> static __device__ __forceinline__ void 
                                                                                            float (*rows)[PITCH], const struct attn_launch &a,
                                                                                            const struct attn_seg &s, int32_t kv, int32_t d0,
                                                                                            int32_t dims, int32_t i0, int32_t i1,
-                                                                                           const int32_t (&seen)[EACH])
+                                                                                           const int32_t (&low)[EACH], const int32_t (&seen)[EACH])
 {
 	int32_t lane = (int32_t)threadIdx.x % WARP, warp = (int32_t)threadIdx.x / WARP;
 
@@ -123,7 +124,7 @@ template<int TYPE, int EACH, int PIECES> static __device__ __forceinline__ void 
 
 #pragma unroll
 			for (int j = 0; j < EACH; j++)
-				if (i0 + r < seen[j]) {
+				if (i0 + r >= low[j] && i0 + r < seen[j]) {
 					float e = ps[warp + WARPS * j][r];
 
 					acc[j][piece][0] = fmaf(e, v.x, acc[j][piece][0]);
@@ -145,13 +146,16 @@ template<int QUERIES, int PIECES> static __device__ __forceinline__ void f32_end
 #pragma unroll
 	for (int j = 0; j < QUERIES / WARPS; j++) {
 		int32_t q = warp + WARPS * j, query = query0 + q;
-		float sum = warp_sum(l[j]), by = slots == 1 ? 1 / sum : 1;
+		float sum = warp_sum(l[j]), by = 1;
 		float *to;
 
 		if (query >= a.queries)
 			continue;
 		if (slots == 1) {
 			int64_t at = attn_place(a, kv, query);
+
+			sum += attn_sink(a, at, m[j]);
+			by = 1 / sum;
 
 			to = a.out + at * a.head_dim + d0;
 			if (a.score && d0 == 0 && lane == 0) {
@@ -203,20 +207,21 @@ template<int TYPE, int QUERIES> static __global__ __launch_bounds__(THREADS) voi
 	}
 	for (int32_t p = 0; p < a.n_part; at0 += attn_slots(a, p), p++) {
 		const struct attn_seg &s = a.part[p];
-		int32_t i1 = min(min(attn_slots(a, p), split.c1 - at0), attn_limit(a, p, last_query)), seen[EACH];
+		int32_t i1 = min(min(attn_slots(a, p), split.c1 - at0), attn_limit(a, p, last_query)), seen[EACH], low[EACH];
 
 #pragma unroll
 		for (int j = 0; j < EACH; j++) {
 			int32_t query = query0 + warp + WARPS * j;
 
 			seen[j] = query < a.queries ? min(i1, attn_limit(a, p, query)) : 0;
+			low[j] = attn_first(a, p, query);
 		}
-		for (int32_t i0 = max(0, split.c0 - at0); i0 < i1; i0 += TILE_ROWS) {
+		for (int32_t i0 = max(max(0, split.c0 - at0), attn_first(a, p, query0)); i0 < i1; i0 += TILE_ROWS) {
 			float dot[EACH];
 
 			f32_scores<TYPE, QUERIES>(dot, qs, rows, a, s, kv, query0, i0, i1);
-			f32_softmax<EACH, PIECES>(ps, acc, m, l, dot, a, s, kv, query0, d0, i0, seen);
-			f32_values<TYPE, EACH, PIECES>(acc, ps, rows, a, s, kv, d0, dims, i0, i1, seen);
+			f32_softmax<EACH, PIECES>(ps, acc, m, l, dot, a, s, kv, query0, d0, i0, low, seen);
+			f32_values<TYPE, EACH, PIECES>(acc, ps, rows, a, s, kv, d0, dims, i0, i1, low, seen);
 		}
 	}
 	f32_end<QUERIES, PIECES>(a, acc, m, l, kv, tile, query0, d0, dims, split.slots);

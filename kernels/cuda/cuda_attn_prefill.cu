@@ -148,10 +148,26 @@ template<class F, int DIM> static __device__ inline void tile_scores(float (*c)[
 /* The helpers below are parts of attn_prefill, for all lanes of a warp.  Lane 4 g + t has queries g and g + 8 of the warp (r = 0, 1):
  * c[n][b] belongs to query b / 2 and row i + 8 n + 2 t + b % 2; rows from seen[r] on are hidden from query r. */
 
+/* Scaled, and capped where the model caps them. */
+template<int BLOCKS> static __device__ __forceinline__ void prefill_scale(float (&c)[BLOCKS][4], const struct attn_launch &a, const float (&scale)[2])
+{
+#pragma unroll
+	for (int n = 0; n < BLOCKS; n++)
+#pragma unroll
+		for (int b = 0; b < 4; b++)
+			c[n][b] *= scale[b / 2];
+	if (a.softcap > 0)
+#pragma unroll
+		for (int n = 0; n < BLOCKS; n++)
+#pragma unroll
+			for (int b = 0; b < 4; b++)
+				c[n][b] = attn_capped(a, c[n][b]);
+}
+
 /* Scores to where a probe reads them. */
 template<int BLOCKS> static __device__ __forceinline__ void prefill_keep(const float (&c)[BLOCKS][4], const struct attn_launch &a,
-                                                                        const struct attn_seg &s, const int64_t (&place)[2],
-                                                                        const float (&scale)[2], int32_t i, const int32_t (&seen)[2], int32_t t)
+                                                                        const struct attn_seg &s, const int64_t (&place)[2], int32_t i,
+                                                                        const int32_t (&low)[2], const int32_t (&seen)[2], int32_t t)
 {
 #pragma unroll
 	for (int n = 0; n < BLOCKS; n++)
@@ -159,15 +175,15 @@ template<int BLOCKS> static __device__ __forceinline__ void prefill_keep(const f
 		for (int b = 0; b < 4; b++) {
 			int32_t at = i + 8 * n + 2 * t + b % 2;
 
-			if (at < seen[b / 2])
-				a.score[place[b / 2] * a.stride + s.col + at] = c[n][b] * scale[b / 2];
+			if (at >= low[b / 2] && at < seen[b / 2])
+				a.score[place[b / 2] * a.stride + s.col + at] = c[n][b];
 		}
 }
 
 /* One step of the running softmax: c = exp(score - m); the sums of before are brought to the new maximum m. */
 template<int DIM> static __device__ __forceinline__ void prefill_softmax(float (&c)[tile_of<DIM>::ROWS / 8][4], float (&acc)[DIM / 8][4],
-                                                                         float (&m)[2], float (&l)[2], const float (&scale)[2], int32_t i,
-                                                                         int32_t i1, int32_t all, const int32_t (&seen)[2], int32_t t)
+                                                                         float (&m)[2], float (&l)[2], int32_t i, int32_t i1, int32_t all, int32_t high,
+                                                                         const int32_t (&low)[2], const int32_t (&seen)[2], int32_t t)
 {
 	typedef tile_of<DIM> T;
 	enum { BLOCKS = T::ROWS / 8 };
@@ -177,14 +193,15 @@ template<int DIM> static __device__ __forceinline__ void prefill_softmax(float (
 	for (int n = 0; n < BLOCKS; n++)
 #pragma unroll
 		for (int b = 0; b < 4; b++)
-			c[n][b] *= scale[b / 2] * LOG2_E;
-	/* Only the call's own rows are seen by some of its tokens and not by others; and the last tile has no more. */
-	if (i + T::ROWS > min(i1, all))
+			c[n][b] *= LOG2_E;
+	/* Only the call's own rows are seen by some of its tokens and not by others, and those where windows begin; and the last tile has no
+	 * more. */
+	if (i + T::ROWS > min(i1, all) || i < high)
 #pragma unroll
 		for (int n = 0; n < BLOCKS; n++)
 #pragma unroll
 			for (int b = 0; b < 4; b++)
-				c[n][b] = i + 8 * n + 2 * t + b % 2 < seen[b / 2] ? c[n][b] : -INFINITY;
+				c[n][b] = i + 8 * n + 2 * t + b % 2 >= low[b / 2] && i + 8 * n + 2 * t + b % 2 < seen[b / 2] ? c[n][b] : -INFINITY;
 #pragma unroll
 	for (int n = 0; n < BLOCKS; n++)
 #pragma unroll
@@ -276,6 +293,8 @@ template<int DIM> static __device__ __forceinline__ void prefill_end(const struc
 		l[r] += __shfl_xor_sync(FULL_WARP, l[r], 2);
 		if (place[r] < 0)
 			continue;
+		if (slots == 1)
+			l[r] += attn_sink(a, place[r], m[r]);
 		by_sum = slots == 1 ? 1 / l[r] : 1;
 		if (slots == 1) {
 			to = a.out + place[r] * DIM;
@@ -330,13 +349,16 @@ template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void att
 	for (int32_t p = 0; p < a.n_part; at0 += attn_slots(a, p), p++) {
 		const struct attn_seg &s = a.part[p];
 		int32_t from = max(0, split.c0 - at0), i1 = min(min(attn_slots(a, p), split.c1 - at0), attn_limit(a, p, last_query));
-		int32_t all = attn_limit(a, p, query0), seen[2], most_seen = 0, buffer = 0;
+		int32_t all = attn_limit(a, p, query0), high = attn_first(a, p, last_query), low[2], seen[2], most_seen = 0, buffer = 0;
 		float scale[2];
 
+		from = max(from, attn_first(a, p, query0));
 		if (from >= i1)
 			continue;
-		for (int r = 0; r < 2; r++)
+		for (int r = 0; r < 2; r++) {
 			seen[r] = place[r] < 0 ? 0 : min(i1, attn_limit(a, p, first + g + 8 * r));
+			low[r] = attn_first(a, p, first + g + 8 * r);
+		}
 		if (first < a.queries)
 			most_seen = min(i1, attn_limit(a, p, min(first + WARP_QUERIES, a.queries) - 1));
 		load_queries<F, DIM>(qs, by, a, s, kv, query0, args.exact);
@@ -361,9 +383,10 @@ template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void att
 			__syncthreads();
 			if (i < most_seen) {
 				tile_scores<F, DIM>(c, qs + warp * STEPS * WARP, k, args.exact, g, t);
+				prefill_scale<BLOCKS>(c, a, scale);
 				if (a.score)
-					prefill_keep<BLOCKS>(c, a, s, place, scale, i, seen, t);
-				prefill_softmax<DIM>(c, acc, m, l, scale, i, i1, all, seen, t);
+					prefill_keep<BLOCKS>(c, a, s, place, i, low, seen, t);
+				prefill_softmax<DIM>(c, acc, m, l, i, i1, all, high, low, seen, t);
 				prefill_values<F, DIM>(acc, c, v, args.exact, i, all, seen, g, t);
 			}
 			__syncthreads();

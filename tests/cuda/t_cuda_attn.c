@@ -82,14 +82,30 @@ static struct shape shape_small(int round)
 	return s;
 }
 
+/* The same with what few models have: a sliding window, a soft cap, sinks. */
+static struct shape shape_few(int round)
+{
+	struct shape s = shape_small(round);
+
+	if (round % 3 != 2) {
+		for (int p = 0; p < s.n_part; p++)
+			s.list[p] = 0;
+		s.window = 1 + below(round % 2 ? 400 : 40);
+	}
+	if (round % 3)
+		s.softcap = test_randf(0.5f, 50);
+	s.sinks = round % 2;
+	return s;
+}
+
 /* ---- output ---- */
 
 TEST(parts_lists_and_types_match_double)
 {
 	double worst[3] = { 0 };
 
-	for (int round = 0; round < rounds(30); round++) {
-		struct shape s = shape_small(round);
+	for (int round = 0; round < rounds(30) + rounds(36); round++) {
+		struct shape s = round < rounds(30) ? shape_small(round) : shape_few(round - rounds(30));
 		struct world w = world_new(&s);
 		size_t all = (size_t)s.n * (size_t)(s.n_head * s.dim);
 		double *ref = must_alloc(all * sizeof *ref), *p = must_alloc((size_t)(s.n * s.n_head) * (size_t)w.cols * sizeof *p);
@@ -334,8 +350,8 @@ TEST(probe_matches_double)
 		{ REDUCE_MAX, 0 }, { REDUCE_MEAN, 0 }, { REDUCE_MEDIAN, 0 }, { REDUCE_MAX, 1 }, { REDUCE_MEAN, 1 }, { REDUCE_MEDIAN, 1 },
 	};
 
-	for (int round = 0; round < rounds(18); round++) {
-		struct shape s = shape_small(round * 5 + 1);
+	for (int round = 0; round < rounds(18) + rounds(18); round++) {
+		struct shape s = round < rounds(18) ? shape_small(round * 5 + 1) : shape_few(round * 5 + 1);
 		struct world w = world_new(&s);
 		size_t all = (size_t)s.n * (size_t)(s.n_head * s.dim), per = (size_t)s.n_head * (size_t)w.cols;
 		double *out = must_alloc(all * sizeof *out), *p = must_alloc((size_t)s.n * per * sizeof *p), holding = 0, worst = 0;
