@@ -76,6 +76,8 @@ enum activation {
 	ACT_GELU,                    /* by the approximation with tanh */
 	ACT_SILU_CLAMPED             /* g * sigmoid(1.702 g) * (u + 1) for g = gate up to 7 and u = up within -7 .. 7 */
 };
+#define CLAMP_LIMIT 7.0f             /* of ACT_SILU_CLAMPED */
+#define CLAMP_SLOPE 1.702f
 /* A gated feed-forward up to its last product: weights of the same shape, biases as in struct matmul. */
 struct matmul_glu {
 	const struct tensor *gate, *up, *gate_bias, *up_bias;

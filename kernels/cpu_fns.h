@@ -81,10 +81,6 @@ struct probe_tile {
 	float weight;
 };
 
-/* Of ACT_SILU_CLAMPED. */
-#define CLAMP_LIMIT 7.0f
-#define CLAMP_SLOPE 1.702f
-
 struct select_fns;
 struct cpu_fns {
 	const char *name;          /* "c", "avx2", "avx512" */

@@ -397,6 +397,7 @@ template<int N> static __device__ __forceinline__ void rows_times(const struct g
 		CASE(DT_Q6_K);
 		CASE(DT_IQ4_NL);
 		CASE(DT_IQ4_XS);
+		CASE(DT_MXFP4);
 #undef CASE
 		}
 	}
@@ -425,7 +426,7 @@ template<int N> __global__ void __launch_bounds__(WARPS * WARP, 2) gemv(struct g
 			break;
 		if (stores && part.accumulate)
 			old = *out;
-		if (stores && part.bias)
+		if (stores && part.bias && !a.glu)
 			bias = part.bias[row];
 #pragma unroll 1
 		for (int pass = 0; pass <= a.glu; pass++) {
@@ -441,11 +442,13 @@ template<int N> __global__ void __launch_bounds__(WARPS * WARP, 2) gemv(struct g
 					if (lane == r * N + t)
 						value = sum;
 				}
+			if (a.glu && stores && a.part[pass].bias)
+				value += a.part[pass].bias[row];
 			if (pass)
-				value = activate(a.act, before) * value;
+				value = gated(a.act, before, value);
 		}
 		if (stores)
-			*out = part.accumulate ? old + (value + bias) : part.bias ? value + bias : value;
+			*out = part.accumulate ? old + (value + bias) : part.bias && !a.glu ? value + bias : value;
 	}
 }
 

@@ -10,7 +10,7 @@ enum { GEMV_PARTS = 8, GEMV_TOKENS = 8 };      /* of a launch, at most */
 struct gemv_part {
 	struct weight_rows w;
 	float *out;                    /* [n][rows] */
-	const float *bias;
+	const float *bias;             /* [rows], or NULL */
 	int32_t accumulate;
 	uint32_t first, per;           /* the launch's first block for this product; groups of rows per block */
 };
@@ -32,6 +32,15 @@ int cuda_gemv(struct cuda *, struct gemv_args *a);
 static __device__ __forceinline__ float activate(int32_t act, float x)
 {
 	return x / (1.0f + expf(act == ACT_GELU ? -x * (1.5957691216057308f + 0.07135481282553243f * (x * x)) : -x));
+}
+
+/* act(gate) * up. */
+static __device__ __forceinline__ float gated(int32_t act, float gate, float up)
+{
+	if (act != ACT_SILU_CLAMPED)
+		return activate(act, gate) * up;
+	gate = fminf(gate, CLAMP_LIMIT);
+	return gate / (1.0f + expf(-CLAMP_SLOPE * gate)) * (fminf(fmaxf(up, -CLAMP_LIMIT), CLAMP_LIMIT) + 1.0f);
 }
 
 #endif

@@ -73,7 +73,7 @@ __global__ void x_to_half(struct half_x_args a)
 struct finish_args {
 	const float *a, *up;                   /* products [n][rows]; up: of a gated unit, or NULL */
 	float *out;
-	const float *bias;
+	const float *bias, *up_bias;           /* [rows], or NULL */
 	const int32_t *exponent;               /* of the tokens */
 	const struct weight_head *head, *head_up;
 	int32_t rows, accumulate;
@@ -92,10 +92,10 @@ __global__ void product_finish(struct finish_args a)
 	for (int r = first + (int)threadIdx.x; r < min(a.rows, first + FINISH_VALUES); r += THREADS) {
 		float v = times_power(a.a[at + (size_t)r], e);
 
-		if (a.up)
-			v = activate(a.act, v) * times_power(a.up[at + (size_t)r], e_up);
 		if (a.bias)
 			v += a.bias[r];
+		if (a.up)
+			v = gated(a.act, v, times_power(a.up[at + (size_t)r], e_up) + (a.up_bias ? a.up_bias[r] : 0));
 		a.out[at + (size_t)r] = a.accumulate ? a.out[at + (size_t)r] + v : v;
 	}
 }
@@ -241,16 +241,22 @@ void cuda_matmul_glu(struct backend *be, struct tensor *out, const struct matmul
 		return;
 	if (weight_of(c, gate, x, &few.part[0].w) < 0 || weight_of(c, up, x, &few.part[1].w) < 0)
 		return;
-	if (m->gate_bias || m->up_bias || gate->rows != up->rows || (act != ACT_SILU && act != ACT_GELU)) {
-		backend_fail(be, "internal: matmul_glu got gate and up of different shapes, biases, or an unknown activation");
+	if (gate->rows != up->rows || (act != ACT_SILU && act != ACT_GELU && act != ACT_SILU_CLAMPED)) {
+		backend_fail(be, "internal: matmul_glu got gate and up of different shapes, or an unknown activation");
 		return;
 	}
 	op = cuda_rows_of(&c->base, out, n, gate->rows, "matmul_glu");
-	if (!op)
+	if (m->gate_bias)
+		f.bias = cuda_rows_of(&c->base, m->gate_bias, 1, gate->rows, "matmul_glu");
+	if (m->up_bias)
+		f.up_bias = cuda_rows_of(&c->base, m->up_bias, 1, up->rows, "matmul_glu");
+	if (be->failed)
 		return;
 	if (n <= GEMV_TOKENS || gate->layout == LAYOUT_PLAIN || up->layout == LAYOUT_PLAIN) {
 		few.part[0].out = few.part[1].out = op;
 		few.n_parts = 2;
+		few.part[0].bias = f.bias;
+		few.part[1].bias = f.up_bias;
 		few.glu = 1;
 		few.act = act;
 		few.cols = x->cols;

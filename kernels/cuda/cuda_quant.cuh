@@ -8,13 +8,14 @@
  *     head      scales and minimums: 2, 4 bytes per block, or 8, 16 per 256 weights, as in the file
  *     head2     factors that all scales of 256 weights share, where these are not in `head`
  *
- * Nothing is rounded, and a row is as long as in the file, except for 3 bits (whose scales are unpacked to bytes).
+ * Nothing is rounded, and a row is as long as in the file, except for 3 bits (whose scales are unpacked to bytes) and MXFP4 (whose scales,
+ * powers of two, are the upper halves of floats).
  *
  * A block of 32 is read as eight words of four levels, the operands of __dp4a(); word k holds weights 4k .. 4k+3:
  *
  *     8 bits    word k of the block's main bytes
  *     4 bits    low (k < 4) or high nibbles of main word k & 3
- *     4 bits looked up in a table (IQ4): the low or high half of main word k & 3, four nibbles in a row: a selector of bytes
+ *     4 bits looked up in a table (IQ4, MXFP4): the low or high half of main word k & 3, four nibbles in a row: a selector of bytes
  *     2 bits    bits 2 (k & 3) of every byte of main word k >> 2
  *     extra     bit k of every byte (1 bit), or bits 2 (k & 3) of every byte of word k >> 2 (2 bits)
  *
@@ -50,7 +51,7 @@ void cuda_weight_half(struct cuda *, const struct weight_rows *, const struct we
 
 /* ---- properties of the types ---- */
 
-__host__ __device__ constexpr bool quant_is(int t) { return t > DT_BF16 && t < DT_MXFP4; }
+__host__ __device__ constexpr bool quant_is(int t) { return t > DT_BF16 && t <= DT_MXFP4; }
 __host__ __device__ constexpr int quant_main_bits(int t) { return t == DT_Q8_0 ? 8 : t == DT_Q2_K || t == DT_Q3_K ? 2 : 4; }
 __host__ __device__ constexpr int quant_extra_bits(int t)
 {
@@ -66,16 +67,17 @@ __host__ __device__ constexpr bool quant_has_min(int t)
 }
 /* Scales per block of 32. */
 __host__ __device__ constexpr int quant_scales(int t) { return t == DT_Q2_K || t == DT_Q3_K || t == DT_Q6_K ? 2 : 1; }
-__host__ __device__ constexpr bool quant_table(int t) { return t == DT_IQ4_NL || t == DT_IQ4_XS; }
+__host__ __device__ constexpr bool quant_table(int t) { return t == DT_IQ4_NL || t == DT_IQ4_XS || t == DT_MXFP4; }
 
 /* ---- levels ---- */
 
-/* Four of the 16 values of the IQ4 types by the four low nibbles of `sel`: both halves of the table by three bits, then the half by
- * the fourth. */
-static __device__ __forceinline__ uint32_t iq4_lookup(uint32_t sel)
+/* Four of the 16 values of a type with a table (nibble_values() of the CPU) by the four low nibbles of `sel`: both halves of the table by
+ * three bits, then the half by the fourth. */
+template<int T> static __device__ __forceinline__ uint32_t nibble_lookup(uint32_t sel)
 {
 	uint32_t low = sel & 0x7777u;
-	uint32_t a = __byte_perm(0xbfad9881u, 0xf6eaddcfu, low), b = __byte_perm(0x26190d01u, 0x71594535u, low);
+	uint32_t a = T == DT_MXFP4 ? __byte_perm(0x03020100u, 0x0c080604u, low) : __byte_perm(0xbfad9881u, 0xf6eaddcfu, low);
+	uint32_t b = T == DT_MXFP4 ? __byte_perm(0xfdfeff00u, 0xf4f8fafcu, low) : __byte_perm(0x26190d01u, 0x71594535u, low);
 
 	return __byte_perm(a, b, 0x3210u | (sel & 0x8888u) >> 1);
 }
@@ -86,7 +88,7 @@ template<int T> static __device__ __forceinline__ uint32_t quant_levels(uint32_t
 	uint32_t q;
 
 	if (quant_table(T))
-		return iq4_lookup(k < 4 ? m : m >> 16);
+		return nibble_lookup<T>(k < 4 ? m : m >> 16);
 	if (quant_main_bits(T) == 8)
 		return m;
 	if (quant_main_bits(T) == 4)
@@ -204,6 +206,9 @@ template<int T> static __device__ __forceinline__ void quant_scale(const uint4 &
 	case DT_Q6_K:
 		*s = __fmul_rn(half_bits(h.y), (float)(int8_t)(h.x >> 8 * i));
 		break;
+	case DT_MXFP4:
+		*s = __uint_as_float(h.x << 16);
+		break;
 	default:
 		*s = half_bits(h.x);
 	}
@@ -259,6 +264,7 @@ static __device__ inline void weight_eight(const weight_rows &w, int64_t at, int
 	case DT_Q6_K: quant_eight<DT_Q6_K>(w, row, j, v); return;
 	case DT_IQ4_NL: quant_eight<DT_IQ4_NL>(w, row, j, v); return;
 	case DT_IQ4_XS: quant_eight<DT_IQ4_XS>(w, row, j, v); return;
+	case DT_MXFP4: quant_eight<DT_MXFP4>(w, row, j, v); return;
 	default:
 		for (int i = 0; i < 8; i++)
 			v[i] = i < n ? weight_float(w.type, row, 8 * (int64_t)j + i) : 0;

@@ -123,6 +123,7 @@ static __device__ void file_levels(int type, const uint8_t *p, int i, uint8_t u[
 	case DT_Q5_1:   qs = ((const struct block_q5_1 *)p)->qs; qh = ((const struct block_q5_1 *)p)->qh; break;
 	case DT_IQ4_NL: qs = ((const struct block_iq4_nl *)p)->qs; break;
 	case DT_IQ4_XS: qs = ((const struct block_iq4_xs *)p)->qs + 16 * i; break;
+	case DT_MXFP4:  qs = ((const struct block_mxfp4 *)p)->qs; break;
 	default:        qs = ((const struct block_q4_0 *)p)->qs;
 	}
 	for (int j = 0; j < 16; j++) {
@@ -207,6 +208,13 @@ static __device__ void pack_head(const weight_rows &w, uint8_t *row, const uint8
 		if (!i)
 			copy_bytes(head2 + (size_t)b / 4, &((const struct block_q6_k *)p)->d, 2);
 		return;
+	case DT_MXFP4: {
+		uint32_t e = p[0], upper = e < 2 ? 0x20u << e : (e - 1) << 7;
+
+		head[2 * (size_t)b] = (uint8_t)upper;
+		head[2 * (size_t)b + 1] = (uint8_t)(upper >> 8);
+		return;
+	}
 	default:
 		copy_bytes(head + 2 * (size_t)b, p, 2);
 	}
@@ -225,6 +233,7 @@ static __device__ int block_bytes(int type)
 	case DT_Q4_K:   return 144;
 	case DT_Q5_K:   return 176;
 	case DT_Q6_K:   return 210;
+	case DT_MXFP4:  return 17;
 	default:        return 136;
 	}
 }
@@ -391,8 +400,6 @@ int cuda_load_weight(struct backend *be, struct tensor *t, const void *host, int
 		return -1;
 	t->data = NULL;
 	t->layout = LAYOUT_PLAIN;
-	if (t->type == DT_MXFP4)
-		return backend_fail(be, "the GPU does not take MXFP4 weights; use --device cpu");
 	if ((unsigned)t->type >= DT_COUNT || t->rows <= 0 || t->cols <= 0 || t->cols % dtype_info(t->type)->block)
 		return backend_fail(be, "cannot take a weight of %d x %d", (int)t->rows, (int)t->cols);
 	/* Float vectors (norm weights, biases) stay plain: they are read by element. */

@@ -80,7 +80,10 @@ static uint8_t *random_weight(enum dtype type, int32_t rows, int32_t cols, void 
 	for (size_t i = 0; i < size; i += block) {
 		uint16_t s = f32_to_f16(test_randf(-0.003f, 0.003f)), o = f32_to_f16(test_randf(-0.003f, 0.003f));
 
-		memcpy(w + i + d, &s, 2);
+		if (type == DT_MXFP4)
+			w[i] = (uint8_t)(112 + test_rand() % 9);   /* a power of two alone */
+		else
+			memcpy(w + i + d, &s, 2);
 		if (m >= 0)
 			memcpy(w + i + m, &o, 2);
 	}
@@ -213,7 +216,7 @@ TEST(every_type_and_number_of_tokens)
 	static const int32_t tokens[] = { 1, 2, 3, 8, 9, 33 };
 	struct backend *be = open_cuda();
 
-	for (int t = 0; t < DT_MXFP4; t++) {
+	for (int t = 0; t <= DT_MXFP4; t++) {
 		int32_t block = dtype_info((enum dtype)t)->block;
 		int32_t shape[][2] = { { 37, block == 256 ? 768 : block == 32 ? 352 : 328 }, { 1, block == 1 ? 40 : block },
 		                       { 3, block == 1 ? 2000 : block == 32 ? 1120 : 1280 } };
@@ -301,7 +304,7 @@ TEST(pieces_of_a_weight)
 	whole = cuda_tile_bytes;
 
 	cuda_tile_bytes = 130 * 256 * 2;
-	for (int t = 0; t < DT_MXFP4; t += 3) {
+	for (int t = 0; t <= DT_MXFP4; t += 3) {
 		struct weight w;
 		float *x = random_floats(11 * 256, -1, 1);
 		double off;
@@ -425,23 +428,34 @@ TEST(many_products_of_one_input)
 
 static void gated_case(struct backend *be, const enum dtype types[2], int32_t rows, int32_t cols, int32_t n)
 {
-	const enum activation act = n % 2 ? ACT_SILU : ACT_GELU;
+	const enum activation act = n % 3 == 1 ? ACT_SILU : n % 3 ? ACT_GELU : ACT_SILU_CLAMPED;
+	const int biased = n % 3 == 0 || n % 4 == 1;
 	size_t size = (size_t)n * (size_t)rows;
 	float *x = random_floats((size_t)n * (size_t)cols, -3, 3), *got;
 	double *g = must_alloc(size * sizeof *g), *u = must_alloc(size * sizeof *u), off;
 	double *g2 = must_alloc(size * sizeof *g), *u2 = must_alloc(size * sizeof *u);
+	float *bias[2] = { random_floats((size_t)rows, -9, 9), random_floats((size_t)rows, -9, 9) };
 	struct tensor tx = floats_new(be, n, cols, x), out = out_new(be, n, rows, NULL);
+	struct tensor tb[2] = { floats_new(be, 1, rows, bias[0]), floats_new(be, 1, rows, bias[1]) };
 	struct weight gate, up;
 
 	weight_make(be, &gate, types[0], rows, cols, 0);
 	weight_make(be, &up, types[1], rows, cols, 0);
-	be->ops->matmul_glu(be, &out, &(struct matmul_glu){ .gate = &gate.t, .up = &up.t, .act = act }, &tx, n);
+	be->ops->matmul_glu(be, &out, &(struct matmul_glu){ .gate = &gate.t, .up = &up.t, .act = act, .gate_bias = biased ? &tb[0] : NULL,
+	                                                         .up_bias = biased ? &tb[1] : NULL }, &tx, n);
 	got = out_read(be, &out);
 	product(g, g2, &gate, x, n);
 	product(u, u2, &up, x, n);
 	/* Noise of either comes multiplied by the other. */
 	for (size_t j = 0; j < size; j++) {
-		double s = g[j] / (1 + exp(act == ACT_SILU ? -g[j] : -2 * 0.7978845608028654 * (g[j] + 0.044715 * g[j] * g[j] * g[j])));
+		double gj = g[j] += biased ? (double)bias[0][j % (size_t)rows] : 0, s;
+
+		u[j] += biased ? (double)bias[1][j % (size_t)rows] : 0;
+		if (act == ACT_SILU_CLAMPED) {
+			gj = fmin(gj, 7);
+			u[j] = fmax(-7, fmin(7, u[j])) + 1;
+		}
+		s = act == ACT_SILU_CLAMPED ? gj / (1 + exp(-1.702 * gj)) : g[j] / (1 + exp(act == ACT_SILU ? -g[j] : -2 * 0.7978845608028654 * (g[j] + 0.044715 * g[j] * g[j] * g[j])));
 
 		u2[j] = s * s * u2[j] + u[j] * u[j] * g2[j];
 		g[j] = s * u[j];
@@ -453,6 +467,10 @@ static void gated_case(struct backend *be, const enum dtype types[2], int32_t ro
 	weight_free(be, &up);
 	be->ops->drop(be, &tx);
 	be->ops->drop(be, &out);
+	for (int i = 0; i < 2; i++) {
+		be->ops->drop(be, &tb[i]);
+		free(bias[i]);
+	}
 	free(x);
 	free(got);
 	free(g);
@@ -585,7 +603,7 @@ TEST(zeros_give_zero)
 {
 	struct backend *be = open_cuda();
 
-	for (int t = 0; t < DT_MXFP4; t++)
+	for (int t = 0; t <= DT_MXFP4; t++)
 		for (int32_t n = 1; n <= 9; n += 8) {
 			float *x = must_alloc((size_t)n * 256 * sizeof *x), *got;
 			struct tensor tx, out = out_new(be, n, 18, NULL);
@@ -615,7 +633,7 @@ TEST(embed_gives_the_references_floats)
 	static const int32_t id[] = { 0, 9, 3, 3, 7 };
 	struct backend *be = open_cuda();
 
-	for (int t = 0; t < DT_MXFP4; t++)
+	for (int t = 0; t <= DT_MXFP4; t++)
 		for (int ragged = 0; ragged < (dtype_info((enum dtype)t)->block == 1 ? 2 : 1); ragged++) {
 			int32_t cols = ragged ? 131 : 512;
 			struct tensor table = { .type = (enum dtype)t, .rows = 10, .cols = cols }, out = out_new(be, 5, cols, NULL);

@@ -129,35 +129,13 @@ TEST(cuda_model_granite) { check_logits("granite", AT_ONCE, ONE_BY_ONE); }
 TEST(cuda_model_olmo2) { check_logits("olmo2", AT_ONCE, ONE_BY_ONE); }
 TEST(cuda_model_phi3) { check_logits("phi3", AT_ONCE, ONE_BY_ONE); }
 TEST(cuda_model_mistral3) { check_logits("mistral3", AT_ONCE, ONE_BY_ONE); }
+TEST(cuda_model_phi3_long) { check_logits("phi3-long", AT_ONCE, ONE_BY_ONE); }
+TEST(cuda_model_gemma2) { check_logits("gemma2", AT_ONCE, ONE_BY_ONE); }
+TEST(cuda_model_gemma3) { check_logits("gemma3", AT_ONCE, ONE_BY_ONE); }
+TEST(cuda_model_gpt_oss) { check_logits("gpt-oss", AT_ONCE, ONE_BY_ONE); }
+TEST(cuda_model_gpt_oss_mxfp4) { check_logits("gpt-oss-mxfp4", AT_ONCE, QUANTISED); }
+TEST(cuda_model_olmo3) { check_logits("olmo3", AT_ONCE, ONE_BY_ONE); }
 TEST(cuda_model_qwen3moe) { check_logits("qwen3moe", AT_ONCE, ONE_BY_ONE); }
-
-/* What the device does not compute is refused by name where it is asked for, and left to the processor where it is not. */
-TEST(cuda_lacks_what_it_says)
-{
-	static const struct { const char *model, *what; } all[] = {
-		{ "gemma2", "sliding windows" }, { "gemma3", "sliding windows" }, { "phi3-long", "sliding windows" }, { "gpt-oss", "sliding windows" },
-	};
-
-	test_cuda_use_plugin();
-	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-		for (int asked = 0; asked < 2; asked++) {
-			struct engine *e = NULL;
-			struct err err = { 0 };
-			char rel[96], want[120];
-			int failed;
-
-			snprintf(rel, sizeof rel, "tests/vectors/models/%s.gguf", all[i].model);
-			snprintf(want, sizeof want, "device 'cuda' does not compute %s", all[i].what);
-			failed = engine_open(&e, &(struct engine_options){ .model_path = test_file(rel), .device = asked ? "cuda" : "auto", .threads = 1 }, &err);
-			CHECK_MSG(failed == -asked, "%s: %s", all[i].model, err.msg);
-			if (failed)
-				CHECK_MSG(strstr(err.msg, want) && strstr(err.msg, "use --device cpu"), "%s", err.msg);
-			else
-				CHECK_MSG(strstr(engine_info(e)->device_note, want) && !strncmp(engine_info(e)->device, "cpu", 3), "%s", engine_info(e)->device_note);
-			if (e)
-				engine_close(e);
-		}
-}
 
 /* ---- the CPU and the device, side by side ---- */
 

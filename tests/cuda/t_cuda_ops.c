@@ -74,7 +74,8 @@ TEST(cuda_table_is_full)
 	char text[96];
 	uint64_t available, total;
 
-	for (size_t i = 0; i < sizeof *be->ops / sizeof(void *); i++)
+	/* The name, and what it lacks, come first. */
+	for (size_t i = 2; i < sizeof *be->ops / sizeof(void *); i++)
 		CHECK_MSG(entry[i] != NULL, "entry %d of the table is NULL", (int)i);
 	CHECK_STR(be->ops->name, "cuda");
 	be->ops->describe(be, text, sizeof text);
