@@ -1,23 +1,22 @@
-/* ui/display.c - a terminal that shows a grid: the only file that knows curses.
+/* ui/display.c - a terminal that shows a grid: opening and leaving it, its modes, the clipboard (display_show.c shows).
  *
- * ncurses computes the changes and the control sequences of the terminal; this file decides the rest:
+ * ncurses computes the changes and the control sequences of the terminal; these files decide the rest:
  *
  *   start      newterm(), since initscr() ends the program when it does not like the terminal; what terminfo does not
  *              know is taken for an xterm or a vt100
  *   signals    newterm() installs handlers of its own; those that were there before come back at once
  *   keys       keypad off (as it is at first), raw mode: all bytes go to ui/keys.c, Ctrl-C and Ctrl-Z too
  *   widths     a character whose width the C library sees in another way than char_width() would shift the rest of the
- *              row: it is replaced and padded (showable() below)
+ *              row: it is replaced and padded (showable())
  *   colours    pairs of ncurses are made as they are needed; ui/theme.c maps styles to colours
  *   size       from the grid, so that picture and size change together
  *
- * Bytes reach the terminal in two ways only: through ncurses, and as the fixed strings below by say().  Both write to
+ * Bytes reach the terminal in two ways only: through ncurses, and as the fixed strings below by display_say().  Both write to
  * the descriptor at once, so their order is the order of the calls.
  *
  * When the terminal is lost, everything here does nothing. */
-#include "ui/theme.h"
+#include "ui/display_private.h"
 
-#include <curses.h>
 #include <term.h>
 
 #include <errno.h>
@@ -25,50 +24,22 @@
 #include <langinfo.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <termios.h>
 #include <unistd.h>
-#include <wchar.h>
 
-#define SIDE_MAX 1000       /* most columns and rows that are accepted */
 #define COPY_MAX 100000     /* bytes of base64; terminals have limits, too */
 #define PATIENCE_MS 2000    /* for a terminal that takes no bytes, outside of ncurses */
-#define REPLACEMENT 0xfffd
 
 #define PASTE_ON   "\33[?2004h"
 #define ASK_BACKGROUND "\33]11;?\a"   /* answered with the colour of the background, as keys (keys.h); or not at all */
 #define PASTE_OFF  "\33[?2004l"
 #define MOUSE_ON   "\33[?1000h\33[?1006h"
 #define MOUSE_OFF  "\33[?1006l\33[?1000l"
-#define FRAME_ON   "\33[?2026h"    /* show nothing until ... */
-#define FRAME_OFF  "\33[?2026l"    /* ... the picture is whole; terminals that do not know it ignore it */
 #define CURSOR_ON  "\33[?25h"
 #define COLOURS_OFF "\33[m"
 #define ALTERNATE_OFF "\33[?1049l"
-
-struct display {
-	int fd;
-	SCREEN *screen;             /* NULL while paused */
-	FILE *in, *out;
-	char *entry;                /* of terminfo */
-	int want_colours;
-	const struct theme *theme;
-	int colours;                /* 0, 8 or 256 */
-	int own_fg, own_bg;         /* what stands for the terminal's own colours */
-	attr_t attrs;               /* that it has */
-	int utf8, has_alternate, awkward_corner;
-	int mouse, lost;
-	int all;                    /* the next show writes every cell ... */
-	int clear;                  /* ... and erases the terminal first */
-	int cursor;                 /* shown: 1, 0, -1 = not known */
-	struct grid shown;
-	int pair[ST_COUNT][ST_COUNT];   /* of a style and what is behind it, + 1; 0 = not made yet */
-	struct termios before;
-	int flags;                  /* of the descriptor, before */
-};
 
 /* ---- bytes of our own ---- */
 
@@ -89,7 +60,7 @@ static void say_bytes(struct display *d, const char *s, size_t n)
 	}
 }
 
-static void say(struct display *d, const char *s)
+void display_say(struct display *d, const char *s)
 {
 	say_bytes(d, s, strlen(s));
 }
@@ -256,9 +227,9 @@ static int enter(struct display *d)
 	resizeterm(d->shown.h, d->shown.w);
 	/* On a small screen curses has a small buffer: without this the end of its first sequence would come behind our bytes. */
 	delay_output(0);
-	say(d, PASTE_ON);
+	display_say(d, PASTE_ON);
 	if (d->mouse)
-		say(d, MOUSE_ON);
+		display_say(d, MOUSE_ON);
 	return 0;
 }
 
@@ -267,8 +238,8 @@ static void leave(struct display *d)
 {
 	set_term(d->screen);
 	if (d->mouse)
-		say(d, MOUSE_OFF);
-	say(d, PASTE_OFF);
+		display_say(d, MOUSE_OFF);
+	display_say(d, PASTE_OFF);
 	if (!d->has_alternate) {   /* what stood there is lost; at least leave nothing of ours */
 		erase();
 		clearok(stdscr, TRUE);
@@ -309,7 +280,7 @@ int display_open(struct display **out, int fd, const struct display_options *o, 
 		return err_set(e, ERR_FAIL, "the terminal '%s' cannot be set up, use --line", term);
 	}
 	if (o->ask_background && d->colours && strcmp(term, "linux") != 0)
-		say(d, ASK_BACKGROUND);
+		display_say(d, ASK_BACKGROUND);
 	*out = d;
 	return 0;
 }
@@ -381,7 +352,7 @@ void display_mouse(struct display *d, int on)
 		return;
 	d->mouse = !!on;
 	if (d->screen)
-		say(d, on ? MOUSE_ON : MOUSE_OFF);
+		display_say(d, on ? MOUSE_ON : MOUSE_OFF);
 }
 
 int display_theme(struct display *d, const char *name)
@@ -456,134 +427,4 @@ int display_copy(struct display *d, const char *text, size_t n)
 	str_free(&code);
 	str_free(&s);
 	return 0;
-}
-
-/* ---- cells to curses ---- */
-
-static int pair_of(struct display *d, unsigned style, uint8_t back, const struct look *look)
-{
-	int *known_pair;
-	int fg = look->fg < 0 ? d->own_fg : look->fg, bg = look->bg < 0 ? d->own_bg : look->bg;
-
-	if (!d->colours || (look->fg < 0 && look->bg < 0))
-		return 0;
-	known_pair = &d->pair[style & STYLE_MASK][back];
-	if (!*known_pair) {
-		int pair = alloc_pair(fg, bg);
-		*known_pair = (pair < 0 ? 0 : pair) + 1;
-	}
-	return *known_pair - 1;
-}
-
-static attr_t attrs_of(const struct display *d, unsigned style, const struct look *look)
-{
-	attr_t a = 0;
-
-	if (look->attrs & LOOK_BOLD)
-		a |= A_BOLD;
-	if (look->attrs & LOOK_UNDER)
-		a |= A_UNDERLINE;
-	if (look->attrs & LOOK_REVERSE)
-		a |= A_REVERSE;
-	if (look->attrs & LOOK_ITALIC)
-		a |= d->attrs & A_ITALIC ? A_ITALIC : A_UNDERLINE;
-	if (look->attrs & LOOK_FAINT) {
-		if (d->attrs & A_DIM)
-			a |= A_DIM;
-		else if ((style & STYLE_MASK) == ST_EVICTED)
-			a |= A_UNDERLINE;   /* faint words are a nicety, but these must differ */
-	}
-	return a;
-}
-
-/* May curses see this character?  The C library, whose opinion it takes, must give it the same width. */
-static int showable(const struct display *d, int32_t cp, int width)
-{
-	if (cp < 0x7f || !d->utf8)
-		return cp >= 0x20 && cp < 0x7f && width == 1;
-	return char_width(cp) == width && wcwidth((wchar_t)cp) == width;
-}
-
-/* One character of the grid, `width` columns; returns how many cells of curses it became.  hide: it cannot be shown. */
-static int convert(struct display *d, const struct cell *c, int width, int hide, cchar_t *out)
-{
-	wchar_t text[CLEAN_MARKS_MAX + 2];
-	unsigned style = (c->style & STYLE_MASK) < ST_COUNT ? c->style : ST_TEXT;
-	uint8_t back = c->back < ST_COUNT ? c->back : 0;
-	struct look look = theme_look(d->theme, style, back, d->colours);
-	attr_t attrs = attrs_of(d, style, &look);
-	int pair = pair_of(d, style, back, &look), good = !hide && showable(d, c->cp, width), n = 0;
-
-	text[n++] = good ? (wchar_t)c->cp : d->utf8 ? REPLACEMENT : '?';
-	for (int i = 0; good && d->utf8 && i < CLEAN_MARKS_MAX && c->mark[i]; i++)
-		if (showable(d, c->mark[i], 0))
-			text[n++] = (wchar_t)c->mark[i];
-	text[n] = 0;
-	/* The short holds pairs up to 255 for curses of old; this one reads the int behind the last argument. */
-	setcchar(out, text, attrs, (short)(pair < 256 ? pair : 0), &pair);
-	if (good || width < 2)
-		return 1;
-	setcchar(out + 1, L" ", attrs, (short)(pair < 256 ? pair : 0), &pair);
-	return 2;
-}
-
-static void write_row(struct display *d, const struct grid *g, int y)
-{
-	cchar_t row[SIDE_MAX + 1];
-	const struct cell *c = g->cell + (size_t)y * (size_t)g->w;
-	int n = 0;
-
-	for (int x = 0, width; x < g->w; x += width) {
-		/* Where margins cannot be turned off, the last cell of all is written one column too early and pushed into
-		 * its place: that would cut a wide character there in two. */
-		int corner = d->awkward_corner && y == g->h - 1 && x == g->w - 3;
-		width = c[x].width == 2 && x + 1 < g->w && !c[x + 1].width ? 2 : 1;
-		n += convert(d, &c[x], width, corner && width == 2, row + n);
-	}
-	mvwadd_wchnstr(stdscr, y, 0, row, n);
-}
-
-void display_show(struct display *d, const struct grid *g)
-{
-	size_t row = (size_t)g->w * sizeof *g->cell;
-	int first, changed, cursor = g->cursor_y >= 0;
-
-	if (!d->screen || d->lost || g->w > SIDE_MAX || g->h > SIDE_MAX)
-		return;
-	set_term(d->screen);
-	if (g->w != d->shown.w || g->h != d->shown.h) {
-		grid_resize(&d->shown, g->w, g->h);
-		resizeterm(g->h, g->w);
-		d->all = d->clear = 1;
-	}
-	for (first = 0; !d->all && first < g->h; first++)
-		if (memcmp(g->cell + (size_t)first * (size_t)g->w, d->shown.cell + (size_t)first * (size_t)g->w, row))
-			break;
-	changed = d->all || first < g->h;
-	if (!changed && cursor == d->cursor &&
-	    (!cursor || (g->cursor_x == d->shown.cursor_x && g->cursor_y == d->shown.cursor_y)))
-		return;
-	for (int y = first; y < g->h; y++) {
-		struct cell *old = d->shown.cell + (size_t)y * (size_t)g->w;
-		const struct cell *new = g->cell + (size_t)y * (size_t)g->w;
-		if (!d->all && !memcmp(new, old, row))
-			continue;
-		write_row(d, g, y);
-		memcpy(old, new, row);
-	}
-	d->shown.cursor_x = g->cursor_x;
-	d->shown.cursor_y = g->cursor_y;
-	say(d, FRAME_ON);
-	if (d->clear)
-		clearok(curscr, TRUE);
-	if (cursor != d->cursor)
-		curs_set(cursor);
-	d->cursor = cursor;
-	d->all = d->clear = 0;
-	/* A hidden cursor rests where the bytes end soonest. */
-	if (cursor)
-		wmove(stdscr, g->cursor_y, g->cursor_x);
-	wnoutrefresh(stdscr);
-	doupdate();
-	say(d, FRAME_OFF);
 }

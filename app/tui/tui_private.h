@@ -1,5 +1,11 @@
-/* app/tui/tui_private.h (private to app/tui/) - the full screen as its files share it: tui.c (the loop), screen_commands.c,
- * session_lists.c. */
+/* app/tui/tui_private.h (private to app/tui/) - the full screen as its files share it.
+ *
+ *     tui.c              the loop, opening and closing
+ *     tui_events.c       from the worker to the ui
+ *     tui_actions.c      from the ui to the worker
+ *     screen_commands.c  commands that only the screen has
+ *     session_lists.c    the lists of sessions
+ *     draft_file.c       the draft of a weir that was killed */
 #ifndef WEIR_TUI_PRIVATE_H
 #define WEIR_TUI_PRIVATE_H
 
@@ -38,6 +44,11 @@ struct tui {
 
 /* tui.c */
 void tui_measure(struct tui *);                       /* the terminal may have another size */
+/* tui_events.c */
+void tui_take_events(struct tui *);                   /* all that wait, the status and the cache */
+/* tui_actions.c */
+void tui_take_actions(struct tui *);
+void tui_suspend(struct tui *);                       /* Ctrl-Z: the shell has the terminal until it hands it back */
 /* screen_commands.c */
 void tui_commands(struct tui *);                      /* the table for ui_open() */
 void tui_look(struct tui *);                          /* the screen as the options want it: mouse, panel, answers */

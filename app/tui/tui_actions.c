@@ -1,0 +1,132 @@
+/* app/tui/tui_actions.c - from the ui to the worker and the terminal: what the user's keys ask for. */
+#include <signal.h>
+
+#include "app/tui/tui_private.h"
+
+void tui_suspend(struct tui *t)
+{
+	if (!t->display)
+		return;
+	display_pause(t->display);
+	signals_prompt(0);      /* the default action, for one signal */
+	raise(SIGTSTP);
+	signals_prompt(1);
+	display_resume(t->display);
+	tui_measure(t);
+	/* The terminal is blank, though the picture is the same. */
+	display_show(t->display, ui_draw(t->ui, now_seconds()));
+}
+
+static void edit(struct tui *t, const char *draft, size_t n)
+{
+	struct str text = {0};
+	struct err e = {0};
+
+	if (!t->display)
+		return;
+	str_add(&text, draft, n);
+	display_pause(t->display);
+	if (external_edit(&text, &e) < 0)
+		ui_say(t->ui, e.msg);
+	else
+		ui_draft(t->ui, text.p ? text.p : "", text.n);
+	display_resume(t->display);
+	tui_measure(t);
+	str_free(&text);
+}
+
+static void copy(struct tui *t, const char *text, size_t n)
+{
+	const char *how = external_copy(text, n);
+	struct str s = {0};
+
+	if (!how && t->display && display_copy(t->display, text, n) == 0)
+		how = "the terminal";
+	if (how) {
+		str_adds(&s, "copied ");
+		human_bytes(&s, n);
+		str_addf(&s, " by %s", how);
+	} else {
+		str_adds(&s, "too long for the terminal's clipboard; install wl-copy, xclip or xsel, or use /export");
+	}
+	ui_say(t->ui, s.p);
+	str_free(&s);
+}
+
+static void handle_action(struct tui *t, const struct ui_action *a)
+{
+	struct str text = {0};
+
+	/* The ui keeps the text until its next call only. */
+	str_add(&text, a->text ? a->text : "", a->n);
+	switch (a->what) {
+	case UI_SEND:
+		tui_take(t, &text);
+		break;
+	case UI_STOP:
+		worker_stop(t->worker);
+		break;
+	case UI_QUIT:
+		t->left = 1;
+		break;
+	case UI_SUSPEND:
+		tui_suspend(t);
+		break;
+	case UI_REPAINT:
+		if (t->display)
+			display_repaint(t->display);
+		tui_measure(t);
+		break;
+	case UI_EDITOR:
+		edit(t, text.p, text.n);
+		break;
+	case UI_COPY:
+		copy(t, text.p, text.n);
+		break;
+	case UI_LIST:
+		t->listed = 1;
+		tui_list(t);
+		break;
+	case UI_PREVIEW:
+		tui_preview(t, a->id);
+		break;
+	case UI_FIND:
+		tui_find(t, text.p);
+		break;
+	case UI_SWITCH:
+		worker_do(t->worker, JOB_SWITCH, a->id, NULL, 0);
+		break;
+	case UI_RENAME:
+		worker_do(t->worker, JOB_RENAME, a->id, text.p, text.n);
+		break;
+	case UI_FORK:
+		worker_do(t->worker, JOB_FORK, a->id, NULL, 0);
+		break;
+	case UI_DELETE:
+		worker_do(t->worker, JOB_DELETE, a->id, NULL, 0);
+		break;
+	case UI_UNDELETE:
+		worker_do(t->worker, JOB_UNDELETE, a->id, NULL, 0);
+		break;
+	case UI_PANEL:
+		worker_panel(t->worker, a->on);
+		break;
+	case UI_MOUSE:
+		if (t->display)
+			display_mouse(t->display, a->on);
+		break;
+	case UI_THEME:
+		if (t->display && display_theme(t->display, text.p) == 0)
+			display_repaint(t->display);
+		break;
+	}
+	str_free(&text);
+}
+
+void tui_take_actions(struct tui *t)
+{
+	struct ui_action a;
+
+	while (!t->left && ui_action(t->ui, &a))
+		handle_action(t, &a);
+}
