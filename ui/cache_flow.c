@@ -120,16 +120,23 @@ void reads_draw(const struct cache_pane *p, const struct area *a, int y)
 		area_putf(a, 0, y, ST_TEXT, "read %5s new %5s", read, layers);
 }
 
+void cost_text(const struct cache_pane *p, int share, struct str *out)
+{
+	double ms = p->c.seconds * 1000, part = p->c.seconds / p->c.decode_seconds;
+
+	if (!(ms >= 0 && ms < 1e6))
+		str_adds(out, "panel - ms");
+	else if (share && p->c.decode_seconds > 0 && part < 1e4)
+		str_addf(out, "panel %.1f ms, %.1f%% of a token's time", ms, part * 100);
+	else
+		str_addf(out, "panel %.1f ms", ms);
+}
+
 void cost_draw(const struct cache_pane *p, const struct area *a, int y)
 {
-	double ms = p->c.seconds * 1000, share = p->c.seconds / p->c.decode_seconds;
+	struct str s = {0};
 
-	if (!(ms >= 0 && ms < 1e6)) {
-		area_putf(a, 0, y, ST_FAINT, "panel - ms");
-		return;
-	}
-	if (a->w >= 38 && p->c.decode_seconds > 0 && share < 1e4)
-		area_putf(a, 0, y, ST_FAINT, "panel %.1f ms, %.1f%% of a token's time", ms, share * 100);
-	else
-		area_putf(a, 0, y, ST_FAINT, "panel %.1f ms", ms);
+	cost_text(p, a->w >= 38, &s);
+	area_text(a, 0, y, ST_FAINT, s.p, s.n);
+	str_free(&s);
 }

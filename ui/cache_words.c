@@ -101,12 +101,12 @@ void words_row(const struct cache_pane *p, const struct area *a, int y)
 		area_putf(a, 0, y, ST_TEXT, "remembers %5s forgot %5s", num_short(held(c)).s, num_short(c->evicted).s);
 	if (a->w < 40)
 		return;
-	x = area_putf(a, 0, y, ST_TEXT, "remembers %7s of %7s", num_fit(held(c), 7).s, num_fit(c->seen, 7).s);
-	x = area_putf(a, x + 2, y, c->evicted > 0 ? ST_EVICTED : ST_TEXT, "forgot %7s", num_fit(c->evicted, 7).s);
-	if (x + 19 <= a->w)
-		x = area_putf(a, x + 2, y, c->thinned > 0 ? ST_EVICTED : ST_TEXT, "in part %7s", num_fit(c->thinned, 7).s);
-	if (x + 12 <= a->w)
-		put_right(a, a->w - 10, y, 10, ST_FAINT, num_bytes(c->bytes).s);
+	x = area_putf(a, 0, y, ST_TEXT, " remembers %7s of %7s ", num_fit(held(c), 7).s, num_fit(c->seen, 7).s);
+	x = area_putf(a, x + 1, y, c->evicted > 0 ? ST_EVICTED : ST_TEXT, " forgot %7s ", num_fit(c->evicted, 7).s);
+	if (x + 18 <= a->w)
+		x = area_putf(a, x + 1, y, c->thinned > 0 ? ST_EVICTED : ST_TEXT, " in part %7s ", num_fit(c->thinned, 7).s);
+	if (x + 11 <= a->w)
+		area_putf(a, a->w - 11, y, ST_FAINT, " %9s ", num_bytes(c->bytes).s);
 }
 
 /* ---- the names of the parts ---- */

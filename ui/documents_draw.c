@@ -30,7 +30,8 @@ static void find_shades(const struct documents_pane *p, const struct doc_text *d
 {
 	for (size_t i = 0; i < p->n_source; i++) {
 		const struct ui_source *s = &p->source[i];
-		unsigned step = s->share < 0 ? 3 : s->share < 1 ? 3 + (unsigned)(s->share * 5) : HEATS - 1;
+		/* The steps that are readable as text. */
+		unsigned step = s->share < 0 ? HEATS - 3 : s->share < 1 ? HEATS - 3 + (unsigned)(s->share * 3) : HEATS - 1;
 
 		if (s->document == p->at)
 			m->shade[m->n_shade++] = (struct shade){doc_text_clean(d, s->from), doc_text_clean(d, s->to), ST_HEAT + step};
@@ -133,61 +134,99 @@ static void draw_names(struct documents_pane *p, const struct area *a)
 	}
 }
 
-static void draw_status(struct documents_pane *p, const struct area *a, int y)
+/* Which part of the document is seen: lines, pages, tokens; w: columns of the pane. */
+static void add_position(struct documents_pane *p, int w, struct str *out)
 {
 	struct doc_text *d = documents_current(p);
-	struct str right = {0}, left = {0};
 	struct pos last = documents_pos_of(p, d->top);
 	uint32_t end, top_line = doc_text_line(d, d->top);
-	size_t head = doc_text_head(d, d->top);
-	double done;
-	int w;
 
 	documents_walk(p, &last, p->h - 1);
 	end = documents_end_of(p, last);
-	done = d->text.n ? (double)end / (double)d->text.n : 1;
-	area_fill(a, 0, y, a->w, ST_STATUS, ' ');
-	if (a->w >= 40)
-		str_addf(&right, "line %*s/%s  ", (int)strlen(num_count(d->n_line).s), num_count(top_line).s, num_count(d->n_line).s);
-	if (d->label && a->w >= 60) {
+	if (d->label && w >= 60) {
 		struct str label = {0};
 
 		clean_line(d->label[doc_text_page(d, d->top) - 1], strnlen(d->label[doc_text_page(d, d->top) - 1], 12), &label);
-		str_addf(&right, "p. %s (%s/%s)  ", label.n ? label.p : "-", num_count((int64_t)doc_text_page(d, d->top)).s,
+		str_addf(out, "p. %s (%s/%s)  ", label.n ? label.p : "-", num_count((int64_t)doc_text_page(d, d->top)).s,
 		         num_count((int64_t)d->n_page + 1).s);
 		str_free(&label);
-	} else if (d->n_page && a->w >= 60)
-		str_addf(&right, "p. %s/%s  ", num_count((int64_t)doc_text_page(d, d->top)).s, num_count((int64_t)d->n_page + 1).s);
-	if (d->tokens > 0 && a->w >= 90) {
+	} else if (d->n_page && w >= 60)
+		str_addf(out, "p. %s/%s  ", num_count((int64_t)doc_text_page(d, d->top)).s, num_count((int64_t)d->n_page + 1).s);
+	if (d->tokens > 0 && w >= 90) {
 		char about[40];
 
 		/* Estimated by the share of the bytes. */
 		snprintf(about, sizeof about, "~%s", num_count((int64_t)(d->tokens * ((double)d->top / (double)(d->text.n + 1)))).s);
-		str_addf(&right, "token %*s/%s  ", (int)strlen(num_count(d->tokens).s) + 1, about, num_count(d->tokens).s);
+		str_addf(out, "token %s of %s  ", about, num_count(d->tokens).s);
 	}
-	if (d->first < 0 && a->w >= 70)
-		str_adds(&right, "not read yet  ");
-	if (d->kept >= 0 && a->w >= 100)
-		str_addf(&right, "kept %s  ", num_percent(d->kept).s);
-	str_addf(&right, "%4s ", num_percent(done).s);
-	w = a->w - (int)right.n - 1;
-	if (p->count >= 0) {
-		str_addf(&left, " %s", num_count(p->count).s);
-	} else if (p->say.n) {
-		str_adds(&left, " ");
-		str_add(&left, p->say.p, p->say.n);
-	} else {
-		str_adds(&left, " ");
-		str_add(&left, d->name.p ? d->name.p : "", d->name.n);
-	}
-	put_left(a, 0, y, w, p->say.n ? ST_STATUS_WARNING : ST_STATUS_STRONG, left.p, left.n, p->ascii);
-	if (head && !p->say.n && p->count < 0 && (int)text_width(left.p, left.n) + 12 < w) {
-		int x = (int)text_width(left.p, left.n) + 2;
-		size_t n;
-		const char *title = doc_text_title(d, &d->head[head - 1], &n);
+	if (d->first < 0 && w >= 70)
+		str_adds(out, "not read yet  ");
+	if (d->kept >= 0 && w >= 100)
+		str_addf(out, "kept %s  ", num_percent(d->kept).s);
+	if (w >= 40)
+		str_addf(out, "lines %s-%s of %s", num_count(top_line).s, num_count(doc_text_line(d, end > d->top ? end - 1 : end)).s, num_count(d->n_line).s);
+	else
+		str_adds(out, num_percent(d->text.n ? (double)end / (double)d->text.n : 1).s);
+}
 
-		put_left(a, x, y, w - x, ST_STATUS, title, n, p->ascii);
+/* A typed number, what is to be said, or the document's name. */
+static void add_name(const struct documents_pane *p, struct str *out)
+{
+	const struct doc_text *d = documents_current(p);
+
+	if (p->count >= 0)
+		str_addf(out, "%s", num_count(p->count).s);
+	else if (p->say.n)
+		str_add(out, p->say.p, p->say.n);
+	else
+		str_add(out, d->name.p ? d->name.p : "", d->name.n);
+}
+
+/* The heading that the first row stands below; *n = 0: none, or the row is needed for something else. */
+static const char *heading_seen(const struct documents_pane *p, size_t *n)
+{
+	struct doc_text *d = documents_current(p);
+	size_t head = doc_text_head(d, d->top);
+
+	*n = 0;
+	return head && !p->say.n && p->count < 0 ? doc_text_title(d, &d->head[head - 1], n) : "";
+}
+
+void documents_title(struct documents_pane *p, int w, struct str *left, struct str *right)
+{
+	const char *heading;
+	size_t n;
+
+	if (!documents_current(p)) {
+		str_adds(left, "Documents");
+		return;
 	}
+	add_name(p, left);
+	heading = heading_seen(p, &n);
+	if (n)
+		str_addf(left, " %s ", p->ascii ? "-" : "\xc2\xb7");
+	str_add(left, heading, n);
+	add_position(p, w, right);
+}
+
+static void draw_status(struct documents_pane *p, const struct area *a, int y)
+{
+	struct str right = {0}, left = {0};
+	const char *heading;
+	size_t n;
+	int w, x;
+
+	add_position(p, a->w, &right);
+	str_adds(&right, " ");
+	str_adds(&left, " ");
+	add_name(p, &left);
+	area_fill(a, 0, y, a->w, ST_STATUS, ' ');
+	w = a->w - (int)right.n - 1;
+	put_left(a, 0, y, w, p->say.n ? ST_STATUS_WARNING : ST_STATUS_STRONG, left.p, left.n, p->ascii);
+	heading = heading_seen(p, &n);
+	x = (int)text_width(left.p, left.n) + 2;
+	if (n && x + 10 < w)
+		put_left(a, x, y, w - x, ST_STATUS, heading, n, p->ascii);
 	put_right(a, w, y, a->w - w, ST_STATUS, right.p);
 	str_free(&right);
 	str_free(&left);
@@ -223,25 +262,26 @@ void documents_draw(struct documents_pane *p, const struct area *a)
 {
 	struct doc_text *d = documents_current(p);
 	struct area text;
-	int top = p->n_doc > 1 && a->h >= 6 && a->w >= 20;
+	int top = p->n_doc > 1 && a->h >= 6 && a->w >= 20, foot;
 
 	if (a->w < 1 || a->h < 1)
 		return;
 	area_clear(a, ST_TEXT);
 	if (!d) {
-		put_left(a, 0, 0, a->w, ST_FAINT, "no document is open; /open FILE adds one", 40, p->ascii);
+		put_left(a, 0, 0, a->w, ST_FAINT, "no documents yet: /read FILE adds one", 37, p->ascii);
 		return;
 	}
 	doc_text_ready(d, p->ascii);
 	if (top)
 		draw_names(p, a);
-	text = area_part(a, 0, top, a->w, a->h - top - (a->h > 1));
+	foot = a->h > 1 && (!p->pane.framed || p->asking);
+	text = area_part(a, 0, top, a->w, a->h - top - foot);
 	/* Text is laid out at four columns at least, and cut at the edge. */
 	if (text.w >= 4 && text.h > 0 && p->outline)
 		draw_outline(p, &text);
 	else if (text.w >= 4 && text.h > 0)
 		draw_text(p, &text);
-	if (a->h < 2 || a->w < 4)
+	if (!foot || a->w < 4)
 		return;
 	if (p->asking) {
 		int x = area_putf(a, 0, a->h - 1, ST_PROMPT, p->asking == WORDS_UP ? "?" : "/");

@@ -172,6 +172,27 @@ void area_cell(const struct area *a, int x, int y, int32_t cp, unsigned style, u
 		put_cut(a, x, y, cp, width, style, back);
 }
 
+void area_frame(const struct area *a, unsigned style, int ascii)
+{
+	int right = a->w - 1, bottom = a->h - 1;
+
+	area_fill(a, 0, 0, a->w, style, ascii ? '-' : 0x2500);
+	area_fill(a, 0, bottom, a->w, style, ascii ? '-' : 0x2500);
+	for (int y = 1; y < bottom; y++) {
+		area_cell(a, 0, y, ascii ? '|' : 0x2502, style, 0);
+		area_cell(a, right, y, ascii ? '|' : 0x2502, style, 0);
+	}
+	area_cell(a, 0, 0, ascii ? '+' : 0x250c, style, 0);
+	area_cell(a, right, 0, ascii ? '+' : 0x2510, style, 0);
+	area_cell(a, 0, bottom, ascii ? '+' : 0x2514, style, 0);
+	area_cell(a, right, bottom, ascii ? '+' : 0x2518, style, 0);
+}
+
+struct area area_inner(const struct area *a)
+{
+	return area_part(a, 1, 1, a->w - 2, a->h - 2);
+}
+
 void area_restyle(const struct area *a, int x, int y, int n, unsigned style)
 {
 	long long end = (long long)x + n;

@@ -61,6 +61,9 @@ void area_clear(const struct area *, unsigned style);
 int  area_text(const struct area *, int x, int y, unsigned style, const char *text, size_t n);
 int  area_putf(const struct area *, int x, int y, unsigned style, const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 void area_fill(const struct area *, int x, int y, int n, unsigned style, int32_t cp);
+/* A thin border; what is within: area_inner(). */
+void area_frame(const struct area *, unsigned style, int ascii);
+struct area area_inner(const struct area *);
 /* Another style for what is there. */
 void area_restyle(const struct area *, int x, int y, int n, unsigned style);
 void area_cell(const struct area *, int x, int y, int32_t cp, unsigned style, uint8_t back);

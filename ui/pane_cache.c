@@ -199,7 +199,13 @@ void cache_pane_draw_bar(struct pane *pane, const struct area *a)
 	p->full = 0;
 	if (nothing_yet(p, a))
 		return;
-	words_row(p, a, y++);
+	part = *a;
+	if (a->w >= 60) {
+		area_fill(a, 0, 0, a->w, ST_RULE, p->ascii ? '-' : 0x2500);
+		part = area_part(a, 2, 0, a->w - 4, 1);
+	}
+	words_row(p, &part, 0);
+	y++;
 	rows = strip_rows(p, 0) < a->h - y ? strip_rows(p, 0) : a->h - y;
 	if (rows > 0) {
 		part = area_part(a, 0, y, a->w, rows);
@@ -341,6 +347,11 @@ static void draw(struct pane *pane, const struct area *a)
 	cache_full_draw((struct cache_pane *)pane, a);
 }
 
+static void title(const struct pane *pane, struct str *left, struct str *right)
+{
+	cache_full_title((const struct cache_pane *)pane, left, right);
+}
+
 static unsigned state(const struct pane *pane)
 {
 	(void)pane;
@@ -355,5 +366,5 @@ const struct pane_ops cache_pane = {
 	.reading = (const struct hint[]){
 		{"Esc", "Write"}, {"j k", "Layer"}, {"+ -", "Zoom"}, {"h l", "Move"}, {"c", "Colours"}, {"?", "Legend"}, {"q", "Close"}, {0},
 	},
-	.create = create, .release = release, .draw = draw, .state = state, .key = key,
+	.create = create, .release = release, .draw = draw, .title = title, .state = state, .key = key,
 };

@@ -51,6 +51,7 @@ int  flow_rows(const struct cache_pane *);
 void flow_draw(const struct cache_pane *, const struct area *);
 void reads_draw(const struct cache_pane *, const struct area *, int y);      /* one row */
 void cost_draw(const struct cache_pane *, const struct area *, int y);       /* one row */
+void cost_text(const struct cache_pane *, int share, struct str *);          /* share: also of a token's time */
 /* Is more known of the last token than the number of entries that it read? */
 int  reads_known(const struct ui_cache *);
 /* ---- cache_words.c ---- */
@@ -80,6 +81,7 @@ void legend_draw(const struct lines *, const struct area *, size_t top);   /* fr
 
 /* ---- pane_cache_full.c ---- */
 void cache_full_draw(struct cache_pane *, const struct area *);
+void cache_full_title(const struct cache_pane *, struct str *left, struct str *right);
 enum pane_key cache_full_key(struct cache_pane *, const struct key *);
 void cache_pick_layer(struct cache_pane *, int layer);
 

@@ -165,7 +165,7 @@ static void share_out(const struct cache_pane *p, const struct area *a, int besi
 		{METERS, meters_rows(p, beside ? a->w - HISTORY_COLS : a->w, !tall)},
 		{STRIP, strip_rows(p, 1)},
 		{HEAT, heat_known ? HEAT_LEAST : 1},
-		{TITLE, 1},
+		{TITLE, !p->pane.framed},
 		{READS, 1},
 		{PICKED, heat_known ? 2 : 0},
 		{KEPT, 1},
@@ -240,6 +240,15 @@ static void draw_title(const struct cache_pane *p, const struct area *a, int leg
 		area_text(a, a->w - hint_w + 1, 0, ST_FAINT, hint, strlen(hint));
 }
 
+void cache_full_title(const struct cache_pane *p, struct str *left, struct str *right)
+{
+	str_addf(left, "KV cache, policy %s", *p->kv ? p->kv : "-");
+	if (!p->posted)
+		return;
+	cost_text(p, 1, right);
+	str_adds(right, p->legend_more ? "  PgDn: more" : p->legend_seen ? "" : "  Tab: legend");
+}
+
 static void draw_part(const struct cache_pane *p, enum part part, const struct area *a, const struct lines *legend)
 {
 	switch (part) {
@@ -271,7 +280,7 @@ void cache_full_draw(struct cache_pane *p, const struct area *a)
 		put_left(a, 0, 0, a->w, ST_FAINT, "no figures of the cache yet", 27, p->ascii);
 		return;
 	}
-	beside = a->w >= WIDE && a->h >= 16;
+	beside = a->w >= WIDE - 2 && a->h >= 16;
 	share_out(p, a, beside, rows, &legend);
 	p->legend_seen = rows[LEGEND] > 0;
 	p->legend_more = rows[LEGEND] ? (int)legend.n_line - rows[LEGEND] : 0;

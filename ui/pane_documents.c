@@ -364,6 +364,13 @@ static enum pane_key key(struct pane *pane, const struct key *k, struct ui_actio
 	return PANE_USED;
 }
 
+static void title(const struct pane *pane, struct str *left, struct str *right)
+{
+	struct documents_pane *p = (struct documents_pane *)pane;   /* what is laid out for it is no change */
+
+	documents_title(p, p->w, left, right);
+}
+
 static unsigned state(const struct pane *pane)
 {
 	const struct documents_pane *p = (const struct documents_pane *)pane;
@@ -381,5 +388,5 @@ const struct pane_ops documents_pane = {
 		{"Esc", "Write"}, {"j k", "Line"}, {"Space", "Page"}, {"/", "Find"}, {"n", "Next"}, {"g G", "Ends"}, {"o", "Outline"},
 		{"40%", "Go to"}, {"q", "Close"}, {0},
 	},
-	.create = create, .release = release, .draw = draw, .state = state, .key = key,
+	.create = create, .release = release, .draw = draw, .title = title, .state = state, .key = key,
 };

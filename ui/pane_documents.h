@@ -57,5 +57,6 @@ void documents_find(struct documents_pane *, int back);                  /* to t
 
 /* documents_draw.c */
 void documents_draw(struct documents_pane *, const struct area *);
+void documents_title(struct documents_pane *, int w, struct str *left, struct str *right);   /* w: columns of the pane */
 
 #endif

@@ -270,26 +270,26 @@ static void draw_line(const struct help_pane *p, const struct area *a, int y, si
 static void draw(struct pane *pane, const struct area *a)
 {
 	struct help_pane *p = (struct help_pane *)pane;
-	int foot = p->asking || p->words.n;
+	int foot = p->asking || p->words.n, head = !pane->framed && a->h > 1;
 	size_t end;
 
 	area_clear(a, ST_TEXT);
 	if (a->w < 1 || a->h < 1)
 		return;
 	lay_out(p, a->w);
-	p->rows = a->h > 1 + foot ? a->h - 1 - foot : 1;
+	p->rows = a->h > head + foot ? a->h - head - foot : 1;
 	clamp(p);
 	end = p->top + (size_t)p->rows;
 	if (end > p->n_line)
 		end = p->n_line;
-	if (a->h > 1) {
+	if (head) {
 		area_fill(a, 0, 0, a->w, ST_TITLE, ' ');
 		area_text(a, 1, 0, ST_TITLE, "Help", 4);
 		if (a->w >= 40)
 			area_putf(a, a->w - 16, 0, ST_TITLE, "%3zu-%zu of %zu", p->top + 1, end, p->n_line);
 	}
 	for (int y = 0; y < p->rows && p->top + (size_t)y < p->n_line; y++)
-		draw_line(p, a, y + (a->h > 1), p->top + (size_t)y);
+		draw_line(p, a, y + head, p->top + (size_t)y);
 	if (foot && a->h > 2) {
 		size_t at, n = matches(p, &at);
 		int y = a->h - 1, w = a->w > 30 ? a->w - 14 : a->w, x = area_putf(a, 0, y, ST_PROMPT, "/");
@@ -304,6 +304,15 @@ static void draw(struct pane *pane, const struct area *a)
 		else if (p->words.n)
 			area_putf(a, w + 1, y, ST_FAINT, "not found");
 	}
+}
+
+static void title(const struct pane *pane, struct str *left, struct str *right)
+{
+	const struct help_pane *p = (const struct help_pane *)pane;
+	size_t end = p->top + (size_t)p->rows;
+
+	str_adds(left, "Help");
+	str_addf(right, "%zu-%zu of %zu", p->top + 1, end < p->n_line ? end : p->n_line, p->n_line);
 }
 
 /* ---- keys ---- */
@@ -407,5 +416,5 @@ const struct pane_ops help_pane = {
 	.reading = (const struct hint[]){
 		{"Esc", "Write"}, {"j k", "Line"}, {"Space", "Page"}, {"/", "Find"}, {"n", "Next"}, {"g G", "Ends"}, {"q", "Close"}, {0},
 	},
-	.create = create, .release = release, .draw = draw, .state = state, .key = key,
+	.create = create, .release = release, .draw = draw, .title = title, .state = state, .key = key,
 };

@@ -293,7 +293,7 @@ static void draw(struct pane *pane, const struct area *a)
 	if (a->w < 1 || a->h < 1)
 		return;
 	x = area_putf(a, 0, 0, ST_PROMPT, a->w < 30 ? ">" : "do ");
-	w = a->w >= 40 ? 14 : 0;
+	w = a->w >= 40 && !pane->framed ? 14 : 0;
 	if (w) {
 		struct str count = {0};
 
@@ -323,6 +323,14 @@ static void draw(struct pane *pane, const struct area *a)
 		if (kinds && a->w > kinds + names + 2)
 			put_left(a, kinds + names + 1, y, a->w - kinds - names - 1, text, it->does.p ? it->does.p : "", it->does.n, p->ascii);
 	}
+}
+
+static void title(const struct pane *pane, struct str *left, struct str *right)
+{
+	const struct palette_pane *p = (const struct palette_pane *)pane;
+
+	str_adds(left, "Palette");
+	str_addf(right, "%zu of %zu", p->list.n, p->fixed.n + p->documents.n + p->sessions.n);
 }
 
 /* ---- keys ---- */
@@ -385,5 +393,5 @@ const struct pane_ops palette_pane = {
 	.place = "the palette",
 	.hints = (const struct hint[]){{"Enter", "Do it"}, {"Tab", "Into the input line"}, {"Up Down", "Choose"}, {"Esc", "Close"}, {0}},
 	.reading = (const struct hint[]){{"Esc", "Write"}, {0}},
-	.create = create, .release = release, .open = open, .draw = draw, .state = state, .key = key,
+	.create = create, .release = release, .open = open, .draw = draw, .title = title, .state = state, .key = key,
 };

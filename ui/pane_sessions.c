@@ -501,6 +501,14 @@ static enum pane_key key(struct pane *pane, const struct key *k, struct ui_actio
 	}
 }
 
+static void title(const struct pane *pane, struct str *left, struct str *right)
+{
+	const struct sessions_pane *p = (const struct sessions_pane *)pane;
+
+	str_adds(left, "Sessions");
+	str_addf(right, "%s of %s", num_count((int64_t)p->list.n).s, num_count((int64_t)p->n_row).s);
+}
+
 /* The filter, the new name or a question is open all the time. */
 static unsigned state(const struct pane *pane)
 {
@@ -514,5 +522,5 @@ const struct pane_ops sessions_pane = {
 		{"Enter", "Open"}, {"Tab", "Preview"}, {"^R", "Rename"}, {"^F", "Fork"}, {"^D", "Delete"}, {"Esc", "Close"}, {0},
 	},
 	.reading = (const struct hint[]){{"Esc", "Write"}, {0}},
-	.create = create, .release = release, .open = open, .draw = draw, .state = state, .key = key, .pause = pause_typing,
+	.create = create, .release = release, .open = open, .draw = draw, .title = title, .state = state, .key = key, .pause = pause_typing,
 };

@@ -1,7 +1,6 @@
 /* ui/pane_text.c - what a command says while an answer is generated: it may not stand in the middle of the answer.
  *
- *   row 0   the command; which lines are shown
- *   rows    its text, wrapped */
+ * The title is the command; below it its text, wrapped. */
 #include "ui/lines.h"
 #include "ui/panes.h"
 #include "ui/widgets.h"
@@ -63,6 +62,7 @@ static void draw(struct pane *pane, const struct area *a)
 {
 	struct text_pane *p = (struct text_pane *)pane;
 	size_t end;
+	int head;
 
 	area_clear(a, ST_TEXT);
 	if (a->w < 1 || a->h < 1)
@@ -72,17 +72,28 @@ static void draw(struct pane *pane, const struct area *a)
 		lines_plain(&p->lines, p->text.p ? p->text.p : "", p->text.n, a->w, ST_TEXT);
 		p->lines_w = a->w;
 	}
-	p->rows = a->h > 1 ? a->h - 1 : 1;
+	head = !p->pane.framed && a->h > 1;
+	p->rows = a->h - head;
 	p->top = p->top < last_top(p) ? p->top : last_top(p);
 	end = p->top + (size_t)p->rows < p->lines.n_line ? p->top + (size_t)p->rows : p->lines.n_line;
-	if (a->h > 1) {
+	if (head) {
 		area_fill(a, 0, 0, a->w, ST_TITLE, ' ');
 		put_left(a, 1, 0, a->w - 1, ST_TITLE, p->title.p ? p->title.p : "", p->title.n, p->ascii);
 		if (a->w >= 40 && p->lines.n_line > (size_t)p->rows)
 			area_putf(a, a->w - 16, 0, ST_TITLE, "%3zu-%zu of %zu", p->top + 1, end, p->lines.n_line);
 	}
 	for (size_t i = p->top; i < end; i++)
-		lines_draw(&p->lines, i, a, 0, (a->h > 1) + (int)(i - p->top));
+		lines_draw(&p->lines, i, a, 0, head + (int)(i - p->top));
+}
+
+static void title(const struct pane *pane, struct str *left, struct str *right)
+{
+	const struct text_pane *p = (const struct text_pane *)pane;
+
+	if (p->title.n)
+		str_add(left, p->title.p, p->title.n);
+	if (p->lines.n_line > (size_t)p->rows)
+		str_addf(right, "%zu-%zu of %zu", p->top + 1, p->top + (size_t)p->rows, p->lines.n_line);
 }
 
 static enum pane_key scroll(struct text_pane *p, long lines)
@@ -130,5 +141,5 @@ const struct pane_ops text_pane = {
 	.place = "what a command says", .flags = PANE_SHARES,
 	.hints = (const struct hint[]){{"Esc", "Close"}, {"Up Down", "Scroll"}, {"PgDn", "Page"}, {0}},
 	.reading = (const struct hint[]){{"Esc", "Write"}, {"j k", "Line"}, {"Space", "Page"}, {"q", "Close"}, {0}},
-	.create = create, .release = release, .draw = draw, .state = state, .key = key,
+	.create = create, .release = release, .draw = draw, .title = title, .state = state, .key = key,
 };

@@ -33,7 +33,10 @@ enum pane_flags {
 };
 
 /* The first member of every pane's own struct. */
-struct pane { const struct pane_ops *ops; };
+struct pane {
+	const struct pane_ops *ops;
+	int framed;                       /* it is drawn within a border that has its title: it needs no row for that */
+};
 struct pane_ops {
 	const char *place;                /* "the list of sessions": where its keys hold, for the help */
 	unsigned flags;
@@ -43,6 +46,8 @@ struct pane_ops {
 	void (*release)(struct pane *);
 	enum pane_key (*open)(struct pane *, struct ui_action *out);    /* PANE_USED or PANE_ACTION.  NULL: a pane opens as it was closed */
 	void (*draw)(struct pane *, const struct area *);
+	/* Clean text at the left and at the right of the upper border, of what was drawn last. */
+	void (*title)(const struct pane *, struct str *left, struct str *right);
 	unsigned (*state)(const struct pane *);                         /* of enum pane_state */
 	/* Letters come in reading mode and for a field, other keys also while the input line is empty, PgUp, PgDn and Esc always. */
 	enum pane_key (*key)(struct pane *, const struct key *, struct ui_action *out);

@@ -149,7 +149,7 @@ static void draw_top(struct sessions_pane *p, const struct area *a)
 	}
 	x = area_putf(a, 0, 0, ST_PROMPT, "%s ", a->w < 30 ? ">" : sessions_find_words(p, &n) ? "find" : "filter");
 	/* The number of sessions stands in a field at the right. */
-	w = a->w >= 60 ? 18 : 0;
+	w = a->w >= 60 && !p->pane.framed ? 18 : 0;
 	if (w) {
 		struct str count = {0};
 

@@ -159,7 +159,7 @@ static int is_light(const char *colorfgbg)
 const struct theme *theme_find(const char *name, const char *colorfgbg)
 {
 	if (!*name)
-		name = is_light(colorfgbg) ? "light" : "dark";
+		name = is_light(colorfgbg) ? "paper" : "dusk";
 	for (size_t i = 0; i < THEMES; i++)
 		if (!strcmp(themes[i].name, name))
 			return &themes[i];

@@ -9,7 +9,7 @@ enum { LOOK_BOLD = 1, LOOK_FAINT = 2, LOOK_UNDER = 4, LOOK_REVERSE = 8, LOOK_ITA
 struct look { int16_t fg, bg; uint8_t attrs; };
 
 struct theme;
-/* A theme by its name; "": dark or light, as `colorfgbg` (the variable COLORFGBG, or NULL) says, else dark.  NULL: no such one. */
+/* A theme by its name; "": dusk or paper, as `colorfgbg` (the variable COLORFGBG, or NULL) says, else dusk.  NULL: no such one. */
 const struct theme *theme_find(const char *name, const char *colorfgbg);
 const char *theme_name(const struct theme *);
 const char *theme_at(size_t i);   /* the names of all themes; NULL past the end */

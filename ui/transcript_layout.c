@@ -66,11 +66,26 @@ size_t entry_open_rows(const struct transcript *t, const struct entry *e)
 	return e->newlines + 1 + e->clean.n / (size_t)(t->w > 4 ? t->w : 4) + (e->note.n > 0);
 }
 
+/* Is there an empty row behind the entry?  A notice of one line and the notice behind it stand together, but for echoed commands, which
+ * begin something new; so do an answer without text and what follows. */
+static int has_gap(const struct transcript *t, size_t i)
+{
+	const struct entry *e = &t->entry[i], *next = e + 1;
+
+	if (i + 1 >= t->n)
+		return 0;
+	if (e->more)
+		return e->gap && !e->folded && !t->raw;
+	if (e->role == UI_NOTICE && next->role == UI_NOTICE && !e->newlines && !e->part)
+		return next->clean.n && next->clean.p[0] == '/';
+	return e->role != UI_ASSISTANT || e->clean.n || e->note.n;
+}
+
 size_t entry_rows(const struct transcript *t, size_t i)
 {
 	const struct entry *e = &t->entry[i];
 
-	return (e->folded ? !e->part : entry_open_rows(t, e)) + (i + 1 < t->n && (!e->more || (e->gap && !e->folded && !t->raw)));
+	return (e->folded ? !e->part : entry_open_rows(t, e)) + (size_t)has_gap(t, i);
 }
 
 size_t entry_rows_laid(struct transcript *t, size_t i)

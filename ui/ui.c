@@ -45,6 +45,7 @@ int ui_open(struct ui **out, const struct ui_options *o, struct err *e)
 	panes_open(u, o);
 	u->color = o->color;
 	input_open(o->history, o->commands, o->settings);
+	u->theme = DUSK;
 	u->dirty = 1;
 	*out = u;
 	return 0;
@@ -224,6 +225,39 @@ static void draw_transcript(struct ui *u, const struct area *a)
 		area_text(a, 0, a->h - 1, ST_FAINT, hello, sizeof hello - 1);
 }
 
+/* A title of clean text at x of the upper border, in at most w columns. */
+static void draw_title(const struct ui *u, const struct area *a, int x, int w, unsigned style, const struct str *title)
+{
+	int cols = (int)text_width(title->p ? title->p : "", title->n);
+
+	if (!cols || w < 3)
+		return;
+	cols = cols < w - 2 ? cols : w - 2;
+	area_cell(a, x, 0, ' ', ST_RULE, 0);
+	area_cell(a, put_left(a, x + 1, 0, cols, style, title->p, title->n, u->ascii), 0, ' ', ST_RULE, 0);
+}
+
+/* The open pane; with a border and a title where there is room. */
+static void draw_pane(struct ui *u, const struct area *a)
+{
+	struct pane *p = pane_shown(u);
+	struct str left = {0}, right = {0};
+	struct area inner = area_inner(a);
+	int cols;
+
+	p->framed = a->w >= FRAME_COLS && a->h >= FRAME_ROWS;
+	p->ops->draw(p, p->framed ? &inner : a);
+	if (!p->framed)
+		return;
+	area_frame(a, ST_RULE, u->ascii);
+	p->ops->title(p, &left, &right);
+	cols = right.n ? (int)text_width(right.p, right.n) + 2 : 0;
+	draw_title(u, a, 2, a->w - 5 - cols, ST_TITLE, &left);
+	draw_title(u, a, a->w - 2 - cols, cols, ST_FAINT, &right);
+	str_free(&left);
+	str_free(&right);
+}
+
 static void draw(struct ui *u)
 {
 	const struct layout *l = &u->lay;
@@ -235,7 +269,7 @@ static void draw(struct ui *u)
 	u->grid.cursor_y = -1;
 	if (l->side) {
 		x = u->w - l->side;
-		for (int i = 0; i < l->body; i++)
+		for (int i = 0; u->pane == NO_PANE && i < l->body; i++)
 			area_cell(&all, x - 1, i, u->ascii ? '|' : 0x2502, ST_RULE, 0);
 		part = area_part(&all, x, 0, l->side, l->body);
 		cache_pane_draw_side(u->panes[CACHE], &part);
@@ -249,7 +283,7 @@ static void draw(struct ui *u)
 	if (u->pane == NO_PANE)
 		draw_transcript(u, &body);
 	else
-		pane_ops[u->pane]->draw(pane_shown(u), &body);
+		draw_pane(u, &body);
 	/* The cursor stands where typed keys go. */
 	if (u->focus != ON_PANE && !pane_state(u, PANE_FIELD))
 		u->grid.cursor_y = -1;

@@ -8,6 +8,7 @@
 /* F2: bar or side panel, then the whole screen, then nothing.  A screen without room for the bar skips it. */
 void ui_panel_next(struct ui *u)
 {
+	str_clear(&u->say);
 	if (u->pane == CACHE) {
 		pane_close(u);
 		u->panel = 0;
@@ -196,7 +197,7 @@ int ui_theme(struct ui *u, const char *name, struct err *e)
 void ui_background(struct ui *u, int light)
 {
 	if (!u->theme_chosen)
-		use_theme(u, light);
+		use_theme(u, light ? PAPER : DUSK);
 }
 
 void ui_raw(struct ui *u, int on)

@@ -29,10 +29,13 @@ enum {
 	SIDE_FROM = 110,     /* columns: the cache stands beside the transcript, not below it */
 	BAR_COLS = 60, BAR_ROWS = 15,   /* a smaller screen has no bar */
 	HINTS_FROM = 16,     /* rows: there is a row of hints */
+	FRAME_COLS = 60, FRAME_ROWS = 10,   /* a smaller pane has no border */
 	TRANSCRIPT_LEAST = 3,      /* rows of the transcript that bar and queue leave free */
 	QUEUE_ROWS = 3, QUEUE_MOST = 100,
 	SCREEN_MOST = 1000,  /* columns, rows */
 };
+
+enum { DUSK = 2, PAPER = 3 };   /* theme_at(): the themes for a dark and for a light background */
 
 /* What a key does: bindings.c names the act, ui_acts.c carries it out. */
 enum act {

@@ -112,7 +112,7 @@ const struct option_def option_defs[] = {
 	{"recall", 0, OPT_CHOICE, "on|off", NULL, "bring back what was evicted where a question asks about it (default on)",
 		CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(recall), 0, 0},
 
-	{"theme", 0, OPT_CHOICE, "auto|dark|light|dusk|paper|mono", NULL, "screen: colours (auto: dark or light, as the terminal's background is)",
+	{"theme", 0, OPT_CHOICE, "auto|dark|light|dusk|paper|mono", NULL, "screen: colours (auto: dusk or paper, as the terminal's background is)",
 		CHAT, OPT_CONFIG | OPT_SET, AT(theme), 0, 0},
 	{"mouse", 0, OPT_CHOICE, "off|on", NULL, "screen: the wheel scrolls, and Shift selects text",
 		CHAT, OPT_CONFIG | OPT_SET, AT(mouse), 0, 0},

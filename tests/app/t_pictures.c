@@ -15,7 +15,7 @@
 /* The words behind `screen` say what the picture shows; a minute later, so that no notice covers the status row. */
 static void draw(struct play *p, const char *about)
 {
-	svg_draw(ui_draw(p->t->ui, now_seconds() + 60), "dark", about, &p->got);
+	svg_draw(ui_draw(p->t->ui, now_seconds() + 60), "dusk", about, &p->got);
 }
 
 /* Answers of another level differ in their last bits, and so do their words sooner or later. */
@@ -132,7 +132,7 @@ static void picture_of_command(const char *name, const char *about)
 	if (command.n && output.n) {
 		grid_resize(&g, WIDTH, put_lines(NULL, WIDTH, put_lines(NULL, WIDTH, 0, 0, command.p), 0, output.p));
 		put_lines(&g, WIDTH, put_lines(&g, WIDTH, 0, ST_QUESTION, command.p), ST_TEXT, output.p);
-		svg_draw(&g, "dark", about, &drawn);
+		svg_draw(&g, "dusk", about, &drawn);
 	}
 	check_or_write(name, &drawn);
 	str_free(&command);

@@ -48,13 +48,13 @@ static void random_change(struct grid *g, int cells)
 TEST(themes)
 {
 	CHECK(!theme_find("pink", NULL));
-	CHECK_STR(theme_name(theme_find("", NULL)), "dark");
-	CHECK_STR(theme_name(theme_find("", "15;0")), "dark");
-	CHECK_STR(theme_name(theme_find("", "0;15")), "light");
-	CHECK_STR(theme_name(theme_find("", "0;default;7")), "light");
-	CHECK_STR(theme_name(theme_find("", "0;8")), "dark");
-	CHECK_STR(theme_name(theme_find("", "0;default")), "dark");
-	CHECK_STR(theme_name(theme_find("", "")), "dark");
+	CHECK_STR(theme_name(theme_find("", NULL)), "dusk");
+	CHECK_STR(theme_name(theme_find("", "15;0")), "dusk");
+	CHECK_STR(theme_name(theme_find("", "0;15")), "paper");
+	CHECK_STR(theme_name(theme_find("", "0;default;7")), "paper");
+	CHECK_STR(theme_name(theme_find("", "0;8")), "dusk");
+	CHECK_STR(theme_name(theme_find("", "0;default")), "dusk");
+	CHECK_STR(theme_name(theme_find("", "")), "dusk");
 	CHECK_STR(theme_name(theme_find("mono", "0;15")), "mono");
 	for (size_t t = 0; theme_at(t); t++) {
 		const struct theme *theme = theme_find(theme_at(t), NULL);
@@ -123,10 +123,10 @@ static void try_terminal(const char *term, const char *entry)
 	area_cell(&a, 39, 9, 'X', ST_STATUS, 0);   /* the last cell of all */
 	area_cursor(&a, 3, 4);
 	display_show(s.d, &s.g);
-	check_screen(&s, "dark", -1);
+	check_screen(&s, "dusk", -1);
 	CHECK_INT(s.vt.frames, 1);
 	display_show(s.d, &s.g);   /* nothing new */
-	check_screen(&s, "dark", -1);
+	check_screen(&s, "dusk", -1);
 	CHECK_INT(s.vt.frames, 1);
 	CHECK(display_usable("vt100") && !display_usable("dumb") && display_usable("no-such-terminal"));   /* asks curses, too */
 	for (int i = 0; i < times(60); i++) {
@@ -134,7 +134,7 @@ static void try_terminal(const char *term, const char *entry)
 		if (i % 16 == 7)
 			display_repaint(s.d);
 		display_show(s.d, &s.g);
-		check_screen(&s, "dark", -1);
+		check_screen(&s, "dusk", -1);
 	}
 	show_close(&s);
 }
@@ -175,7 +175,7 @@ TEST(looks)
 	for (int i = 0; i < 10; i++) {
 		random_change(&s.g, 60);
 		display_show(s.d, &s.g);
-		check_screen(&s, "dark", 0);
+		check_screen(&s, "dusk", 0);
 	}
 	show_close(&s);
 
@@ -197,7 +197,7 @@ TEST(looks)
 		for (int x = 0; x < ST_COUNT; x++)
 			area_cell(&a, x, y, 0x2580, (unsigned)x, (uint8_t)y);
 	display_show(s.d, &s.g);
-	check_screen(&s, "dark", 256);
+	check_screen(&s, "dusk", 256);
 	show_close(&s);
 }
 
@@ -284,7 +284,7 @@ TEST(attack_strings)
 			area_text(&a, x, (int)(cut % 12), ST_ERROR, attack[i] + cut, n - cut);
 			display_show(s.d, &s.g);
 		}
-		check_screen(&s, "dark", 256);
+		check_screen(&s, "dusk", 256);
 	}
 	show_close(&s);
 }
@@ -312,7 +312,7 @@ TEST(sizes)
 		grid_resize(&s.g, w, h);
 		random_change(&s.g, 50);
 		display_show(s.d, &s.g);
-		check_screen(&s, "dark", 256);
+		check_screen(&s, "dusk", 256);
 	}
 	/* A picture of another size than the terminal: for a moment, but without damage. */
 	grid_resize(&s.g, 200, 60);
@@ -378,7 +378,7 @@ TEST(pause_and_resume)
 	area_cursor(&a, 1, 1);
 	display_mouse(s.d, 1);
 	display_show(s.d, &s.g);
-	check_screen(&s, "dark", 256);
+	check_screen(&s, "dusk", 256);
 	CHECK(s.vt.alternate && s.vt.paste && s.vt.mouse);
 	for (int i = 0; i < 3; i++) {
 		display_pause(s.d);
@@ -403,7 +403,7 @@ TEST(pause_and_resume)
 		display_resume(s.d);
 		display_resume(s.d);
 		display_show(s.d, &s.g);
-		check_screen(&s, "dark", 256);
+		check_screen(&s, "dusk", 256);
 		tcgetattr(s.pty.fd, &now);
 		CHECK(s.vt.alternate && s.vt.paste && s.vt.mouse == (i == 0) && !(now.c_lflag & (ICANON | ECHO | ISIG)));
 	}
@@ -589,7 +589,7 @@ TEST(time_of_a_frame)
 		display_show(s.d, &s.g);
 		same[i] = now_seconds() - start;
 	}
-	check_screen(&s, "dark", 256);
+	check_screen(&s, "dusk", 256);
 	qsort(full, N, sizeof *full, by_size);
 	qsort(line, N, sizeof *line, by_size);
 	qsort(same, N, sizeof *same, by_size);

@@ -337,7 +337,7 @@ TEST(leader)
 	ui_draft(u, "edited\ntext", 11);
 	CHECK_STR(draft(), "edited\ntext");
 	key(CTRL('x'));
-	CHECK_STR(key("t"), "THEME light|");
+	CHECK_STR(key("t"), "THEME paper|");
 	key(CTRL('x'));
 	CHECK_STR(key("m"), "MOUSE 1|");
 	CHECK_STR(key(F8), "MOUSE 0|");
@@ -659,7 +659,7 @@ TEST(cursor_is_where_keys_go)
 	CHECK_STR(cursor(), "3,22");
 	key(F3);
 	type("q");
-	CHECK_STR(cursor(), "2,19");
+	CHECK_STR(cursor(), "3,18");
 	key("\r");   /* the field closes, with the help still open */
 	CHECK_INT(u->pane, HELP);
 	CHECK_STR(cursor(), "3,22");
