@@ -1247,8 +1247,10 @@ static void any_event(void)
 TEST(random_typist)
 {
 	static const char *const moves[] = {F1, F2, F3, F4, F5, F6, F6, ESC, ESC, UP, DOWN, PGUP, PGDN, HOME, END, "\33[C", "\33[D",
-	                                    "\t", "\33[<0;5;5M", "\33[<64;5;5M", "\33[1;3A", "\33[1;2R", CTRL_L, CTRL_P, CTRL_P};
-	long n = 100000, in_line = 0, in_field = 0, read = 0;
+	                                    "\t", "\33[<0;5;5M", "\33[<64;5;5M", "\33[1;3A", "\33[1;2R", CTRL_L, CTRL_P, CTRL_P, F7, F8,
+	                                    ESC, ESC, ESC, F6, F6, F4};
+	static long in_pane[N_PANES][2];   /* letters; [1]: in reading mode or for a field */
+	long n = 100000, in_line = 0, in_field = 0, read = 0, questions = 0;
 	struct ui_action a;
 
 	opened(100, 30);
@@ -1261,16 +1263,21 @@ TEST(random_typist)
 			/* Tab completes a draft: that is typing by other means. */
 			if (*move == '\t' && !input_empty())
 				continue;
+			if (test_rand() % 20 == 0)
+				ui_open_text(u, "a command", "one\ntwo\n", 8);
+			if (u->pane == SESSIONS && test_rand() % 4 == 0)   /* a name is asked for, or whether it is to be deleted */
+				move = test_rand() % 2 ? "\22" : "\4";
 			ui_feed(u, move, strlen(move), now += 0.5);
 			ui_tick(u, now += 0.1);
 		}
 		while (ui_action(u, &a))
 			;
 		for (int k = 1 + (int)(test_rand() % 12); k > 0 && n > 0; k--, n--) {
-			char c = (char)(0x20 + test_rand() % 95), before[2] = {c, 0};
+			char c = test_rand() % 20 ? (char)(0x20 + test_rand() % 95) : 'y', before[2] = {c, 0};
 			int field = u->searching || pane_state(u, PANE_FIELD), reading = u->focus != ON_LINE;
 			size_t had, has;
 
+			in_pane[u->pane][field || reading]++;
 			input_text(&had);
 			ui_feed(u, before, 1, now += 0.3);
 			input_text(&has);
@@ -1281,8 +1288,11 @@ TEST(random_typist)
 			in_field += has == had && field;
 			read += has == had && !field && reading;
 			while (ui_action(u, &a))
-				CHECK_MSG(a.what == UI_LIST || a.what == UI_PREVIEW || a.what == UI_FIND || a.what == UI_PANEL ||
-				          (a.what == UI_COPY && reading), "'%c' is action %d", c, (int)a.what);
+				if (a.what == UI_DELETE && (c == 'y' || c == 'Y') && field)   /* the answer to a question; it can be undone */
+					questions++;
+				else
+					CHECK_MSG(a.what == UI_LIST || a.what == UI_PREVIEW || a.what == UI_FIND || a.what == UI_PANEL ||
+					          (a.what == UI_COPY && reading), "'%c' is action %d", c, (int)a.what);
 		}
 		if (test_rand() % 20 == 0) {
 			input_abandon();
@@ -1290,8 +1300,13 @@ TEST(random_typist)
 				ui_clear(u);
 		}
 	}
-	CHECK(in_line > 10000 && in_field > 1000 && read > 100);
-	test_note("%ld in the input line, %ld in fields, %ld in reading mode", in_line, in_field, read);
+	CHECK(in_line > 10000 && in_field > 1000 && read > 100 && questions > 0);
+	test_note("%ld in the input line, %ld in fields, %ld in reading mode, %ld answered a question", in_line, in_field, read, questions);
+	for (int i = 0; i < N_PANES; i++) {
+		CHECK_MSG(in_pane[i][0] + in_pane[i][1] > 500, "pane %d had %ld letters", i, in_pane[i][0] + in_pane[i][1]);
+		test_note("%s: %ld letters, and %ld in reading mode or for a field", i ? pane_ops[i]->place : "no pane", in_pane[i][0],
+		          in_pane[i][1]);
+	}
 	closed();
 }
 
