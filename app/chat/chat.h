@@ -54,6 +54,7 @@ struct front {
 	/* Asked between two pieces of such a text: 0 = read on, 1 = another job waits, 2 = the user stops the reading.  NULL: always 0. */
 	int  (*yield)(struct chat *);
 	int  dims;                                                      /* evicted words are shown dimmed */
+	int  notes;                                                     /* below an answer stands which variant it is */
 };
 
 struct chat {

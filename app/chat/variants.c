@@ -177,7 +177,10 @@ void slash_variant(struct chat *c, char *arg)
 			notice(c, to < 0 ? "[this is the first of %zu variants]" : "[this is the last of %zu variants]", v.n);
 		else if (!newest_end(c, v.at[to].answer, &end, &e) && !session_log_show(c->log, &c->t, (size_t)q, end, &note, &e)) {
 			c->front->came_back(c);
-			notice(c, "[variant %ld of %zu%s%s]", to + 1, v.n, note.n ? "; " : "", note.n ? note.p : "");
+			if (!c->front->notes)
+				notice(c, "[variant %ld of %zu%s%s]", to + 1, v.n, note.n ? "; " : "", note.n ? note.p : "");
+			else if (note.n)
+				notice(c, "[%s]", note.p);
 		}
 	}
 	if (e.code)

@@ -417,5 +417,5 @@ const struct front worker_front = {
 	.notice = on_notice, .error = on_error, .progress = on_progress, .turn = on_turn, .text = on_text, .turned = on_turned,
 	.draft = on_draft, .came_back = on_came_back, .reading = on_reading, .yield = on_yield, .document = on_document,
 	.summary = on_summary, .sources = on_sources,
-	.dims = 1,
+	.dims = 1, .notes = 1,
 };

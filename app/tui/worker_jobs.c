@@ -2,6 +2,7 @@
 #include "app/tui/worker_private.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static int is_small(enum job_what what)
 {
@@ -111,6 +112,13 @@ void worker_between(struct worker *w)
 		worker_report_cache(w);
 }
 
+static int is_variant(const struct str *text)
+{
+	static const char name[] = "/variant";
+
+	return text->n >= sizeof name - 1 && !memcmp(text->p, name, sizeof name - 1);
+}
+
 void worker_run_job(struct worker *w, struct job *job)
 {
 	struct chat *c = w->c;
@@ -128,7 +136,8 @@ void worker_run_job(struct worker *w, struct job *job)
 		if (job->what == JOB_LINE) {
 			turn = job->text.n && (job->text.p[0] != '/' || job->text.p[1] == '/');
 			w->holding = !turn;
-			if (!turn)
+			/* Left and Right are no commands that somebody typed, and the answer says which variant it is. */
+			if (!turn && !is_variant(&job->text))
 				worker_post_text(w, EV_NOTICE, job->text.p, job->text.n);   /* the command, above its notices */
 			chat_take(c, &job->text);
 		} else if (job->what == JOB_READ) {

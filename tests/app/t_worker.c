@@ -405,6 +405,7 @@ TEST(left_and_right_show_variants)
 	tui_feed(t, "\33[D", 3);
 	settle(t);
 	CHECK(shows(t, "[variant 1 of 2]") && !shows(t, "2 of 2"));
+	CHECK(!shows(t, "/variant") && !shows(t, "[variant 1 of 2;"));   /* said once */
 	tui_feed(t, "x\33[C\177", 5);   /* with a draft they move the cursor */
 	settle(t);
 	CHECK(shows(t, "[variant 1 of 2]"));
