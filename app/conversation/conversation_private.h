@@ -76,6 +76,7 @@ void passages_json(const struct conversation *, struct str *out);
 /* Move messages from there on, or a document, onto the stack of what can be redone. */
 void undo_keep_turns(struct conversation *, size_t from);
 void undo_keep_document(struct conversation *, size_t i);
+void undo_uncached(struct conversation *);   /* the cache was brought up to date: it holds no undone turn any more */
 /* A version of document i whose replacing was undone. */
 void undo_keep_version(struct conversation *, const struct document *, size_t i);
 

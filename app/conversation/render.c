@@ -255,6 +255,7 @@ int32_t conversation_sync(struct conversation *t, int reply_head, const struct t
 			if (t->hooks.fetch)
 				t->hooks.fetch(t, &want, same, t->hooks.ud);
 			reused = timeline_sync(t->tl, want.id, want.n, prefill_grew, &prefill, e);
+			undo_uncached(t);
 			if (reused < 0)
 				emit(t, EVENT_PREFILL_ENDED, 0);
 		}

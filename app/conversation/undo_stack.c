@@ -53,6 +53,13 @@ int32_t conversation_undone_tokens(const struct conversation *t)
 	return first < st.n_tokens ? st.n_tokens - first : 0;
 }
 
+void undo_uncached(struct conversation *t)
+{
+	for (size_t i = 0; i < t->n_undone; i++)
+		for (size_t j = 0; j < t->undone[i].n_msg; j++)
+			t->undone[i].msg[j].place.first = -1;
+}
+
 void undo_forget(struct conversation *t)
 {
 	for (size_t i = 0; i < t->n_doc; i++)

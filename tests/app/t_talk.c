@@ -91,6 +91,24 @@ TEST(a_new_question_ends_what_can_be_brought_back)
 	str_free(&before);
 }
 
+/* A prefill takes the tokens of undone turns out of the cache, and nothing counts them any more. */
+TEST(undone_tokens_leave_with_the_next_prefill)
+{
+	struct scene s;
+	struct err e = {0};
+
+	open_scene(&s, "-n 4 --private");
+	do_line(&s, "one");
+	do_line(&s, "two");
+	CHECK_INT(conversation_undone_tokens(&s.c.t), 0);
+	do_line(&s, "/undo");
+	CHECK(conversation_undone_tokens(&s.c.t) > 0);
+	CHECK(!chat_document_bytes(&s.c, "ferry.txt", "The ferry sails at nine.", 24, &e));
+	CHECK(conversation_prefill(&s.c.t, NULL, NULL, &e) > 0);
+	CHECK_INT(conversation_undone_tokens(&s.c.t), 0);
+	close_scene(&s);
+}
+
 TEST(a_fork_has_nothing_to_bring_back_of_the_other)
 {
 	struct scene s;
