@@ -160,7 +160,7 @@ static void add_position(struct documents_pane *p, int w, struct str *out)
 		str_addf(out, "token %s of %s  ", about, num_count(d->tokens).s);
 	}
 	if (d->first < 0 && w >= 70)
-		str_adds(out, "not read yet  ");
+		str_adds(out, d->first == UI_SEARCHED ? "searched for each question  " : "not read yet  ");
 	if (d->kept >= 0 && w >= 100)
 		str_addf(out, "kept %s  ", num_percent(d->kept).s);
 	if (w >= 40)

@@ -200,9 +200,10 @@ struct ui_status {
 };
 void ui_status(struct ui *, const struct ui_status *);
 
+enum { UI_SEARCHED = -2 };                      /* passages of it are read, never the whole */
 struct ui_document {
 	const char *name, *text; size_t n; uint64_t bytes;
-	int32_t tokens, first;                  /* first: index of its first token; -1 = not read yet */
+	int32_t tokens, first;                  /* first: index of its first token; -1 = not read yet, or UI_SEARCHED */
 	const struct mark *mark; size_t n_mark; /* pages and headings; none: form feeds and '#' show them */
 };
 void ui_documents(struct ui *, const struct ui_document *, size_t n);

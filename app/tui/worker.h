@@ -44,7 +44,7 @@ enum event_what {
 	EV_IDLE,        /* all jobs are done */
 	EV_QUIT,        /* the chat has ended */
 };
-struct event_doc { char *name; struct str text; uint64_t bytes; int32_t tokens, first; struct mark *mark; size_t n_mark; };   /* first: index of its first token; -1 = not read yet */
+struct event_doc { char *name; struct str text; uint64_t bytes; int32_t tokens, first; struct mark *mark; size_t n_mark; };   /* as in struct ui_document */
 struct event {
 	struct event *next;
 	enum event_what what;

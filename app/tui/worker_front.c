@@ -391,7 +391,7 @@ static void send_documents(struct worker *w)
 	for (size_t i = 0; i < t->n_doc; i++) {
 		e->doc[i] = (struct event_doc){
 			.name = xstrndup(t->doc[i].name, strlen(t->doc[i].name)), .bytes = t->doc[i].bytes, .tokens = (int32_t)t->doc[i].tokens,
-			.first = w->first[i],
+			.first = w->first[i] < 0 && !t->doc[i].whole ? UI_SEARCHED : w->first[i],
 		};
 		str_add(&e->doc[i].text, t->doc[i].text.p + t->doc[i].body, t->doc[i].n_body);
 		e->doc[i].n_mark = marks_copy(t->doc[i].mark, t->doc[i].n_mark, &e->doc[i].mark);
