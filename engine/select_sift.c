@@ -22,7 +22,7 @@ enum { SPREAD_TOKENS = 16, POOL_REUSED = 7 };
 enum { SPLIT_NEED, SPLIT_EVEN };
 struct sift_params {
 	struct entry_count k;
-	int32_t bits, every, dense, pool;
+	int32_t bits, every, dense, pool, sample;
 	int split;
 };
 _Static_assert(sizeof(struct sift_params) <= POLICY_VALUES, "settings do not fit");
@@ -30,7 +30,8 @@ _Static_assert(sizeof(struct sift_params) <= POLICY_VALUES, "settings do not fit
 struct sift {
 	struct tensor *sketch;     /* [n_layer], U8; none with 16 bits */
 	struct tensor score;       /* f32 [n_kv_head][cap] */
-	struct tensor slots;       /* i32 [n_kv_head][most]: every=1 */
+	struct tensor slots;       /* i32 [n_kv_head][most + sample]: every=1 */
+	struct tensor bias;        /* f32, the same: of sampled entries; only with a sample */
 	/* The selection that a part asks attention for, by the part's own query. */
 	struct scan_args scan;
 	struct topk_args topk;
@@ -63,6 +64,12 @@ static int32_t sift_bits(const struct sift_params *par)
 	return par->bits ? par->bits : 2;
 }
 
+/* Entries beside the selected ones that stand for all others; a set that serves several steps has none. */
+static int32_t sift_sample(const struct sift_params *par)
+{
+	return sift_every(par) > 1 ? 0 : par->sample;
+}
+
 /* The most entries that one layer may get. */
 static int32_t sift_most(const struct sift_params *par, int32_t cap)
 {
@@ -82,7 +89,8 @@ static uint64_t sift_bytes(const void *values, const struct hparams *hp, const s
 	uint64_t most = (uint64_t)sift_most(par, cap), heads = (uint64_t)hp->n_kv_head;
 
 	return (uint64_t)hp->n_layer * sketch_bytes(par, hp, be, cap) + 4 * heads * (uint64_t)cap +
-	       (sift_every(par) > 1 ? picks_bytes(hp, (int32_t)most) : 4 * heads * most);
+	       (sift_every(par) > 1 ? picks_bytes(hp, (int32_t)most) : 4 * heads * (most + (uint64_t)sift_sample(par))) +
+	       (sift_sample(par) ? 4 * heads * (most + (uint64_t)sift_sample(par)) : 0);
 }
 
 static int sift_init(struct selector *s, struct err *err)
@@ -103,7 +111,9 @@ static int sift_init(struct selector *s, struct err *err)
 	    select_alloc(s, &f->spread_sum, DT_F32, 1, hp->n_layer, err))
 		return -1;
 	if (sift_every(par) > 1 ? picks_init(&f->picks, s, most, err)
-	                        : select_alloc(s, &f->slots, DT_I32, hp->n_kv_head, most, err))
+	                        : select_alloc(s, &f->slots, DT_I32, hp->n_kv_head, (int64_t)most + sift_sample(par), err))
+		return -1;
+	if (sift_sample(par) && select_alloc(s, &f->bias, DT_F32, hp->n_kv_head, (int64_t)most + sift_sample(par), err))
 		return -1;
 	for (int32_t i = 0; sift_bits(par) < 16 && i < hp->n_layer; i++) {
 		uint64_t bytes = sketch_bytes(par, hp, s->kv->be, s->kv->cap);
@@ -123,6 +133,7 @@ static void sift_release(struct selector *s)
 	select_drop(s, &f->score);
 	select_drop(s, &f->spread_sum);
 	select_drop(s, &f->slots);
+	select_drop(s, &f->bias);
 	picks_release(&f->picks, s);
 	free(f->sketch);
 	free(f->spread);
@@ -191,8 +202,12 @@ static struct attn_part best_entries(struct selector *s, int32_t layer, const st
 		.slots = slots, .score = &f->score, .n_kv_head = s->kv->hp->n_kv_head, .n = n_slots, .k = k, .pool = pool,
 		.last = s->own,
 	};
+	if (sift_sample(par_of(s))) {
+		f->topk.sample = sift_sample(par_of(s));
+		f->topk.bias = &f->bias;
+	}
 	f->selection = (struct attn_selection){ .scan = &f->scan, .topk = &f->topk };
-	return (struct attn_part){ .q = q, .slots = slots, .n_slots = k, .selection = &f->selection };
+	return (struct attn_part){ .q = q, .slots = slots, .n_slots = k + f->topk.sample, .selection = &f->selection, .bias = f->topk.bias };
 }
 
 static int sift_select(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
@@ -206,7 +221,7 @@ static int sift_select(struct selector *s, const struct step *st, int32_t layer,
 	k = f->k[layer];
 	if (every > 1)
 		picks_enter(&f->picks, st, layer);
-	if (k >= n_slots)
+	if (k + sift_sample(par_of(s)) >= n_slots)
 		return select_whole(q, n_slots, part);
 	if (every == 1) {
 		part[0] = best_entries(s, layer, q, n_slots, &f->slots, k, 1);
@@ -322,13 +337,13 @@ static struct select_status sift_status(const struct selector *s, int32_t layer)
 
 static int32_t sift_entries(const struct selector *s, int32_t n_slots)
 {
-	return entry_count_of(par_of(s)->k, n_slots);
+	return entry_count_of(par_of(s)->k, n_slots) + sift_sample(par_of(s));
 }
 
 static uint64_t sift_read_bytes(const struct selector *s, int32_t n_slots)
 {
 	const struct hparams *hp = s->kv->hp;
-	double k = entry_count_of(par_of(s)->k, n_slots), dense = par_of(s)->dense < hp->n_layer ? par_of(s)->dense : hp->n_layer, scan;
+	double k = entry_count_of(par_of(s)->k, n_slots) + sift_sample(par_of(s)), dense = par_of(s)->dense < hp->n_layer ? par_of(s)->dense : hp->n_layer, scan;
 
 	if (k >= n_slots)
 		return select_entry_bytes(s, n_slots);
@@ -368,6 +383,8 @@ static const struct param sift_params[] = {
 	{ "split", PARAM_CHOICE, AT(split), 0, 0, "need|even", "need",
 	  "k is the mean over the layers: shared by how widely their attention spreads, or evenly" },
 	{ "dense", PARAM_INT, AT(dense), 0, 1000, NULL, "0", "first layers that read everything" },
+	{ "sample", PARAM_INT, AT(sample), 0, 4096, NULL, "0",
+	  "entries beside the k that stand for all others: an unbiased sample, weighted by what each stands for (every=1)" },
 	{ "pool", PARAM_INT, AT(pool), 0, 0, POOLS, "7", "neighbours pooled when a set serves several steps" },
 	{ .key = NULL },
 };

@@ -105,6 +105,9 @@ struct attn_part {
 	const struct tensor *q;      /* f32 [>= n][n_head * head_dim], rotated to match the keys in these slots */
 	const struct tensor *slots;  /* i32 [n_kv_head][cols >= n_slots]: the slots of each KV head; NULL = slot0, slot0 + 1, ... */
 	const struct attn_selection *selection;   /* selects `slots` in this call; NULL = `slots` are given */
+	/* f32 [n_kv_head][cols >= n_slots], added to the scores of the slots, for a list: a slot with -log(p) stands for 1 / p slots like it.
+	 * NULL = nothing. */
+	const struct tensor *bias;
 	int32_t slot0;               /* first slot, when slots is NULL */
 	int32_t n_slots;             /* of the part */
 	/* If false, the part is skipped.  One-token calls of at most 16 parts only.  The slots of such parts must lie within the
@@ -172,7 +175,7 @@ enum topk_order { SLOT_ORDER, BEST_FIRST, FORCED_FIRST };
 /* Selects the k slots with the highest scores per KV head.  Ties: the higher score before pooling, then the later slot.  A NaN ranks
  * lowest. */
 struct topk_args {
-	struct tensor *slots;        /* out, i32 [n_kv_head][cols >= k] */
+	struct tensor *slots;        /* out, i32 [n_kv_head][cols >= k + sample] */
 	const struct tensor *score;  /* f32 [n_kv_head][cols >= n] */
 	int32_t n_kv_head, n, k;     /* 0 < k <= n */
 	int32_t pool;                /* max-pool scores over this many neighbours (odd) first; 1 = no pooling */
@@ -181,7 +184,14 @@ struct topk_args {
 	 * descending score. */
 	enum topk_order order;
 	struct predicate when;       /* if false, slots are left unchanged */
+	/* A sample of the slots that are not among the k, behind them: up to `sample` slots, each taken with a probability in proportion to
+	 * exp(score), 1 at most (an unbiased estimate of what the others add to attention; no random numbers).  bias, f32 [n_kv_head][cols
+	 * >= k + sample]: 0 for the k, -log(probability) for a sampled slot, and SAMPLE_NONE where there are fewer.  SLOT_ORDER, without pool
+	 * or `when`.  sample 0: neither. */
+	int32_t sample;
+	struct tensor *bias;
 };
+#define SAMPLE_NONE (-1e30f)
 
 /* Moves KV entries inside a plane: for KV head h and i < n, slot `to` = slot `from`.  All slots are read before any is written; of
  * two moves to one slot the later one wins. */
@@ -332,7 +342,7 @@ struct backend_options {
  * weir-cuda.so (plugin.c). */
 int backend_open(struct backend **out, const char *name, const struct backend_options *opt, char err[160]);
 /* Version of what a plugin shares with the program: the tables and structs of this header.  Changes with any of them. */
-enum { BACKEND_ABI = 7 };
+enum { BACKEND_ABI = 8 };
 
 /* ---- what the machine can do ---- */
 

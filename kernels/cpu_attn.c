@@ -96,6 +96,7 @@ static int32_t attn_span(const struct attn_job *j, int32_t part, int32_t span, i
 		.head_dim = a->head_dim, .kv_type = a->k->type, .scale = a->scale, .softcap = a->softcap, .scratch = m->leaf,
 		.k = (const char *)a->k->data + plane, .v = (const char *)a->v->data + plane,
 		.rows = p->slots ? (const int32_t *)p->slots->data + (size_t)head * (size_t)p->slots->cols : NULL,
+		.bias = p->bias ? (const float *)p->bias->data + (size_t)head * (size_t)p->bias->cols : NULL,
 		.k0 = span * span_slots(p),
 	};
 	int32_t q0 = 0, col = 0;

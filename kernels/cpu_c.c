@@ -276,6 +276,8 @@ static void c_attn(const struct attn_tile *t)
 			s *= t->scale;
 			if (t->softcap > 0)
 				s = t->softcap * tanh(s / t->softcap);
+			if (t->bias)
+				s += (double)t->bias[k];
 			if (t->from && k < t->from[r])
 				s = -INFINITY;
 			score[(size_t)r * ATTN_SPAN + (size_t)(k - t->k0)] = s;

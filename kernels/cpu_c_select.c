@@ -172,6 +172,27 @@ static float c_sum_exp(const float *s, int32_t n, float max, float mult)
 	return fold16(lane);
 }
 
+static void c_exps(float *out, const float *s, int32_t n, float max)
+{
+	int32_t i = 0;
+
+	for (; i < n; i++)
+		out[i] = add_exp(0, s[i] - max, CHOOSE_LOG2E);
+	for (; i % SAMPLE_BLOCK; i++)
+		out[i] = 0;
+}
+
+static void c_block_sums(float *out, const float *x, int32_t blocks)
+{
+	for (int32_t b = 0; b < blocks; b++) {
+		float lane[16] = { 0 };
+
+		for (int32_t i = 0; i < SAMPLE_BLOCK; i++)
+			lane[i % 16] += x[b * SAMPLE_BLOCK + i];
+		out[b] = fold16(lane);
+	}
+}
+
 static void c_reduce(float *out, const float *s, size_t ld, const float *mult, const float *lse, int32_t n_q, int32_t n,
                      enum reduce how)
 {
@@ -259,7 +280,7 @@ const struct select_fns select_fns_c = {
 	.key_code = c_key_code,
 	.scan_sketch = c_scan_sketch,
 	.scan_rows = c_scan_rows,
-	.sum_exp = c_sum_exp,
+	.sum_exp = c_sum_exp, .exps = c_exps, .block_sums = c_block_sums,
 	.reduce = c_reduce,
 	.pool = c_pool,
 	.pick = c_pick,

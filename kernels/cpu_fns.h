@@ -58,6 +58,7 @@ struct attn_tile {
 	const void *k, *v;         /* row 0 of the planes; rows are head_dim values */
 	const int32_t *rows;       /* slot of key k is rows[k]; NULL = k */
 	float scale, softcap;      /* softcap 0: none */
+	const float *bias;         /* added to the score of key k: bias[k]; NULL = nothing */
 	const int32_t *from;       /* [n_q], ascending: the first key that each query sees; NULL = 0 */
 	float *const *score;       /* NULL, or [n_q]: score[r][k - k0] = scaled score of each key that query r sees */
 	float *scratch;            /* per thread, attn_scratch(head_dim, n_q) floats */

@@ -20,6 +20,7 @@
 #include "kernels/key_sketch.h"
 #include "kernels/cpu.h"
 
+enum { SAMPLE_BLOCK = 64 };      /* scores whose sum a sample looks at first */
 enum { SCAN_RANGE = 1024 };      /* keys of a range, which leaves one maximum and one sum */
 
 /* Scores of the keys k0 .. k1 of one KV head for its n_q query heads; k0 and ld are multiples of 16. */
@@ -49,6 +50,10 @@ struct select_fns {
 	void (*scan_rows)(const struct scan_tile *);
 	/* Sum of exp((s - max) * mult) over n scores, n a multiple of 16, none above max; a NaN counts 0; mult >= 0. */
 	float (*sum_exp)(const float *s, int32_t n, float max, float mult);
+	/* out[i] = exp(s[i] - max), 0 for a NaN, for n scores, none above max; and 0 up to the next multiple of SAMPLE_BLOCK. */
+	void (*exps)(float *out, const float *s, int32_t n, float max);
+	/* out[b] = sum of SAMPLE_BLOCK floats of x from SAMPLE_BLOCK * b on. */
+	void (*block_sums)(float *out, const float *x, int32_t blocks);
 	/* out[i] = max, or log of the mean of exp, over r of s[r * ld + i] * mult[r] - lse[r].  s may be read up to n rounded up to 16. */
 	void (*reduce)(float *out, const float *s, size_t ld, const float *mult, const float *lse, int32_t n_q, int32_t n,
 	               enum reduce);

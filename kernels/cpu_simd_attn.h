@@ -33,6 +33,7 @@ struct span {
 	const uint8_t *k, *v;
 	const size_t *off;       /* [k1 - k0 + KEYS + 8] offset of each key's row; past the end to be fetched ahead, not read */
 	float *keys, *values;
+	const float *bias;       /* of its keys, or NULL */
 	float scale, cap;        /* to the level's unit; cap 0: none */
 };
 
@@ -348,6 +349,8 @@ static __attribute__((noinline)) float softmax_step(const struct block *b, struc
 		s[i] = vec_load_part(p + LANES * i, n) * b->sp->scale;
 		if (b->sp->cap > 0)
 			s[i] = score_capped(s[i], b->sp->cap);
+		if (b->sp->bias)
+			s[i] += vec_load_part(b->sp->bias + b->kb + LANES * i, n) * SCORE_UNIT;
 		if (b->low > LANES * i)
 			s[i] = vec_select(mask_first(b->low - LANES * i), none, s[i]);
 		if (score)
@@ -566,7 +569,8 @@ static void block_run(const struct attn_tile *t, struct block *b, int32_t first,
 static void attn(const struct attn_tile *t)
 {
 	size_t *off = (size_t *)(void *)t->scratch, bytes = (size_t)dtype_bytes(t->kv_type, (uint64_t)t->head_dim);
-	struct span sp = { .k = t->k, .v = t->v, .off = off, .scale = t->scale * SCORE_UNIT, .cap = t->softcap * SCORE_UNIT };
+	struct span sp = { .k = t->k, .v = t->v, .off = off, .scale = t->scale * SCORE_UNIT, .cap = t->softcap * SCORE_UNIT,
+	                   .bias = t->bias ? t->bias + t->k0 : NULL };
 	int32_t n_keys = t->k1 - t->k0, first = 0;
 
 	sp.keys = t->scratch + OFFSETS * sizeof(size_t) / sizeof(float);

@@ -376,6 +376,33 @@ static float sum_exp(const float *s, int32_t n, float max, float mult)
 	return fold16(lane);
 }
 
+static void exps(float *out, const float *s, int32_t n, float max)
+{
+	const vec a = vec_splat(CHOOSE_LOG2E);
+	int32_t i = 0;
+
+	for (; i < n; i += LANES)
+		vec_store(out + i, vec_select(mask_first(n - i), add_exp(vec_zero(), vec_load_part(s + i, n - i) - max, a), vec_zero()));
+	for (; i % SAMPLE_BLOCK; i += LANES)
+		vec_store(out + i, vec_zero());
+}
+
+static void block_sums(float *out, const float *x, int32_t blocks)
+{
+	for (int32_t b = 0; b < blocks; b++, x += SAMPLE_BLOCK) {
+		float lane[16];
+
+		UNROLL for (int k = 0; k < 16; k += LANES) {
+			vec sum = vec_zero();
+
+			UNROLL for (int i = 0; i < SAMPLE_BLOCK; i += 16)
+				sum += vec_load(x + i + k);
+			vec_store(lane + k, sum);
+		}
+		out[b] = fold16(lane);
+	}
+}
+
 INLINE vec head_score(const float *s, const float *mult, const float *lse, int32_t r)
 {
 	return vec_fms(vec_load(s), vec_splat(mult[r]), vec_splat(lse[r]));
@@ -480,7 +507,7 @@ static const struct select_fns select_fns = {
 	.key_code = key_code,
 	.scan_sketch = scan_sketch,
 	.scan_rows = scan_rows,
-	.sum_exp = sum_exp,
+	.sum_exp = sum_exp, .exps = exps, .block_sums = block_sums,
 	.reduce = reduce,
 	.pool = pool,
 	.pick = pick,

@@ -21,7 +21,8 @@ struct order { uint32_t key; int32_t slot; };
 struct topk_mem {
 	float *pooled, *tmp;         /* [n], [n + 2 half]; only with pooling */
 	int32_t *slot;                /* [n]: candidates, slots whose score reaches a bound */
-	float *value;                /* [n]: their scores */
+	float *value;                /* [n]: their scores; then exp of all scores */
+	float *sum;                  /* [n / SAMPLE_BLOCK + 1]: sums of the latter; only with a sample */
 	int32_t *tie;                /* [n]: candidates that equal the threshold, as indices of `slot` */
 	float *tie_score;            /* [n]: their scores before pooling */
 	struct order *order[2], *spare;      /* [k] each; only for BEST_FIRST and FORCED_FIRST */
@@ -42,7 +43,8 @@ static size_t mem_cut(char *base, struct topk_mem *m, const struct topk_args *a,
 	m->pooled = part(base, &at, pooled, sizeof(float));
 	m->tmp = part(base, &at, pooled + 2 * (size_t)half, sizeof(float));
 	m->slot = part(base, &at, n, sizeof(int32_t));
-	m->value = part(base, &at, n, sizeof(float));
+	m->value = part(base, &at, n + SAMPLE_BLOCK, sizeof(float));
+	m->sum = part(base, &at, a->sample ? n / SAMPLE_BLOCK + 1 : 0, sizeof(float));
 	m->tie = part(base, &at, pooled, sizeof(int32_t));
 	m->tie_score = part(base, &at, pooled, sizeof(float));
 	m->order[0] = part(base, &at, k, sizeof(struct order));
@@ -270,6 +272,50 @@ static void forced_first(const struct topk_mem *m, int32_t *slot, int32_t k, int
 		slot[n + i] = m->order[0][i].slot;
 }
 
+/* Behind the k selected slots, which ascend: a sample of the others.  Their probabilities of being taken are added up slot by slot; a slot at
+ * which the sum, rounded, steps is taken.  So the sample is spread over the sequence, and the same whenever it is taken again. */
+static void sample_rest(const struct topk_job *j, const struct topk_mem *m, const float *score, int32_t *slot, float *bias)
+{
+	const struct topk_args *a = j->a;
+	int32_t blocks = (a->n + SAMPLE_BLOCK - 1) / SAMPLE_BLOCK, taken = 0;
+	float top = -INFINITY, *p = m->value;
+	double all = 0, sum = 0, scale;
+
+	for (int32_t i = 0; i < a->k; i++)
+		top = score[slot[i]] > top ? score[slot[i]] : top;
+	memset(bias, 0, (size_t)a->k * sizeof *bias);
+	slot += a->k;
+	bias += a->k;
+	j->fns->exps(p, score, a->n, top > -INFINITY ? top : 0);
+	for (int32_t i = 0; i < a->k; i++)
+		p[slot[i - a->k]] = 0;
+	j->fns->block_sums(m->sum, p, blocks);
+	for (int32_t b = 0; b < blocks; b++)
+		all += (double)m->sum[b];
+	scale = all > 0 ? a->sample / all : 0;
+	for (int32_t b = 0; b < blocks && scale > 0; b++) {
+		double here = scale * (double)m->sum[b];
+
+		if (floor(sum + here + 0.5) <= floor(sum + 0.5)) {
+			sum += here;
+			continue;
+		}
+		for (int32_t i = b * SAMPLE_BLOCK; i < (b + 1) * SAMPLE_BLOCK; i++) {
+			double step = fmin(1, scale * (double)p[i]), before = floor(sum + 0.5);
+
+			sum += step;
+			if (floor(sum + 0.5) > before && taken < a->sample) {
+				slot[taken] = i;
+				bias[taken++] = (float)-log(step);
+			}
+		}
+	}
+	for (; taken < a->sample; taken++) {
+		slot[taken] = slot[-1];
+		bias[taken] = SAMPLE_NONE;
+	}
+}
+
 void topk_head(const struct topk_job *j, int32_t head, int worker)
 {
 	const struct topk_args *a = j->a;
@@ -309,6 +355,8 @@ void topk_head(const struct topk_job *j, int32_t head, int worker)
 		best_first(&m, out, a->k, score, j->half ? m.pooled : NULL);
 	if (a->order == FORCED_FIRST)
 		forced_first(&m, out, a->k, first, i1);
+	if (a->sample)
+		sample_rest(j, &m, score, out, (float *)a->bias->data + (size_t)head * (size_t)a->bias->cols);
 }
 
 int topk_plan(struct backend *be, const struct topk_args *a, struct topk_job *j)

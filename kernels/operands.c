@@ -35,6 +35,12 @@ int kv_plane_ok(const struct tensor *t, int32_t n_kv_head, int32_t cap, int32_t 
 
 /* ---- attention ---- */
 
+/* f32 [n_kv_head][cols >= n] */
+static int plane_of_heads(const struct tensor *t, int32_t n_kv_head, int32_t n)
+{
+	return t->data && t->type == DT_F32 && t->layout == PLAIN && t->rows >= n_kv_head && t->cols >= n;
+}
+
 static int part_ok(const struct attn_part *p, const struct attn_args *a)
 {
 	const struct tensor *t = p->slots;
@@ -43,7 +49,9 @@ static int part_ok(const struct attn_part *p, const struct attn_args *a)
 		return 0;
 	if (!t)
 		return p->slot0 >= 0 && p->n_slots <= a->cap - p->slot0;
-	if (p->selection && (p->selection->topk->slots != t || p->selection->topk->k != p->n_slots || p->selection->topk->n > a->cap))
+	if (p->selection && (p->selection->topk->slots != t || p->selection->topk->k + p->selection->topk->sample != p->n_slots || p->selection->topk->n > a->cap))
+		return 0;
+	if (p->bias && !plane_of_heads(p->bias, a->n_kv_head, p->n_slots))
 		return 0;
 	return t->data && t->type == DT_I32 && t->layout == PLAIN && t->rows >= a->n_kv_head && t->cols >= p->n_slots;
 }
@@ -166,12 +174,20 @@ int key_scan_check(struct backend *be, const struct scan_args *a)
 	                    (int)a->bits);
 }
 
+static int sample_ok(const struct topk_args *a)
+{
+	if (!a->sample)
+		return 1;
+	return a->sample > 0 && a->sample <= INT32_MAX / 4 && a->slots->cols - a->k >= a->sample && a->order == SLOT_ORDER && a->pool == 1 &&
+	       !a->when.flag && a->bias && plane_of_heads(a->bias, a->n_kv_head, a->k + a->sample);
+}
+
 int topk_check(struct backend *be, const struct topk_args *a)
 {
 	if (a->score && a->score->data && a->score->type == DT_F32 && a->slots && a->slots->data && a->slots->type == DT_I32 &&
 	    a->n_kv_head > 0 && a->score->rows >= a->n_kv_head && a->score->cols >= a->n && a->slots->rows >= a->n_kv_head &&
 	    a->slots->cols >= a->k && a->k > 0 && a->k <= a->n && a->n <= INT32_MAX / 4 && predicate_ok(&a->when) && a->pool > 0 &&
-	    a->pool % 2 && a->first >= 0 && a->last >= 0)
+	    a->pool % 2 && a->first >= 0 && a->last >= 0 && sample_ok(a))
 		return 0;
 	return backend_fail(be, "internal: the selection of %d of %d slots got operands of the wrong shape", (int)a->k, (int)a->n);
 }

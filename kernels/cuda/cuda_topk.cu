@@ -339,6 +339,8 @@ static int topk_plan(struct cuda *c, const struct topk_args *t, struct topk_job 
 	memset(j, 0, sizeof *j);
 	if (topk_check(&c->base, t) < 0)
 		return -1;
+	if (t->sample)
+		return backend_fail(&c->base, "the GPU takes no sample of the slots that are not selected; use --device cpu");
 	a->n = t->n;
 	a->k = t->k;
 	a->half = min_i32(t->pool / 2, t->n - 1);
