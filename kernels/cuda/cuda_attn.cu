@@ -143,6 +143,7 @@ static int attn_tokens(const struct attn_job *j, int32_t t0, int32_t t1, struct 
 			read += cols;
 			slot += p->a.maybe ? p->grid_spans : p->a.spans;
 			p->a.n_part = end - i;
+			p->a.bias = NULL;
 			for (int32_t k = i; pass && k < end; col0 += a->part[k++].n_slots) {
 				const struct attn_part *from = a->part + k;
 				struct attn_seg *to = &p->a.part[k - i];
@@ -151,6 +152,11 @@ static int attn_tokens(const struct attn_job *j, int32_t t0, int32_t t1, struct 
 				to->q = (const float *)from->q->data + (size_t)t0 * width;
 				to->slots = from->slots ? (const int32_t *)from->slots->data : NULL;
 				to->ld = from->slots ? from->slots->cols : 0;
+				if (from->bias) {
+					p->a.bias = (const float *)from->bias->data;
+					p->a.bias_ld = from->bias->cols;
+					p->a.bias_part = k - i;
+				}
 				to->slot0 = from->slot0 + taken.first;
 				to->n_slots = taken.n;
 				to->col = col0 + taken.first;
@@ -188,6 +194,10 @@ static int attn_run(const struct attn_job *j, int32_t t0, int32_t t1, const stru
 	p.a.n_head = a->n_head;
 	p.a.group = j->group;
 	p.a.scale = a->scale;
+	for (int32_t i = 0; i < a->n_part; i++)
+		p.biased += a->part[i].bias != NULL;
+	if (p.biased > 1)
+		return backend_fail(&j->c->base, "internal: attention over %d lists with biases", (int)p.biased);
 	p.a.softcap = a->softcap;
 	p.a.sinks = a->sinks ? (const float *)a->sinks->data : NULL;
 	p.a.window = a->window < j->cols ? a->window : 0;

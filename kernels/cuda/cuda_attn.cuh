@@ -47,6 +47,8 @@ struct attn_launch {
 	int32_t n_part, last;        /* last: part[n_part - 1] holds the call's own tokens, under the causal mask */
 	int32_t maybe;               /* parts have predicates: blocks read the flags before they know spans and slots */
 	float scale, softcap;        /* scores become softcap * tanh(score / softcap); 0 = as they are */
+	const float *bias;           /* [n_kv_head][bias_ld], added to the scores of part bias_part, or NULL */
+	int32_t bias_ld, bias_part;
 	const float *sinks;          /* f32 [n_head] scores of the sinks, or NULL */
 	int32_t window, total;       /* each token sees so many columns, its own included, of all `total`; 0 = all of them */
 	struct attn_seg part[ATTN_PARTS];
@@ -66,6 +68,7 @@ struct attn_plan {
 	struct cuda *c;
 	enum dtype type;
 	int exact;                   /* a probe reads the scores: no rounding of queries to 16 bits */
+	int biased;                  /* parts with biases: 1 at most */
 	struct attn_launch a;        /* parts, spans and memory are filled in per launch */
 	int32_t grid_spans;          /* a power of two */
 };
@@ -114,6 +117,12 @@ static __device__ inline int32_t attn_first(const struct attn_launch &a, int32_t
 static __device__ inline float attn_capped(const struct attn_launch &a, float score)
 {
 	return a.softcap > 0 ? a.softcap * tanhf(score / a.softcap) : score;
+}
+
+/* What is added to the score of slot i of the launch's part p. */
+static __device__ inline float attn_bias(const struct attn_launch &a, int32_t p, int32_t kv, int32_t i)
+{
+	return a.bias && p == a.bias_part && i < a.part[p].n_slots ? a.bias[(int64_t)kv * a.bias_ld + i] : 0;
 }
 
 /* What the sink of the head at that place adds to the sum of exp(score - most). */

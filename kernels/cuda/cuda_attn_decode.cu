@@ -261,7 +261,7 @@ template<class P, int DIM> static __global__ __launch_bounds__(THREADS) void att
 				for (int b = 0; b < 2; b++) {
 					int32_t at = i + 8 * j + 2 * t + b;
 
-					x[j][b] = attn_capped(a, (c[j][b] + c[j][b + 2]) * scale);
+					x[j][b] = attn_capped(a, (c[j][b] + c[j][b + 2]) * scale) + attn_bias(a, p, kv, at);
 					if (a.score && at >= low && at < seen)
 						a.score[place * a.stride + s.col + at] = x[j][b];
 					x[j][b] = at >= low && at < seen ? x[j][b] * LOG2_E : -INFINITY;

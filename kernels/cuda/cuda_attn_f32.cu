@@ -72,7 +72,7 @@ template<int TYPE, int QUERIES> static __device__ __forceinline__ void f32_score
 /* One step of the running softmax: ps = exp(score - m), the sums of before brought to the new maximum m; scores go to a probe. */
 template<int EACH, int PIECES> static __device__ __forceinline__ void f32_softmax(float (*ps)[TILE_ROWS], float (&acc)[EACH][PIECES][2],
                                                                                   float (&m)[EACH], float (&l)[EACH], const float (&dot)[EACH],
-                                                                                  const struct attn_launch &a, const struct attn_seg &s, int32_t kv,
+                                                                                  const struct attn_launch &a, int32_t p, int32_t kv,
                                                                                   int32_t query0, int32_t d0, int32_t i0, const int32_t (&low)[EACH],
                                                                                   const int32_t (&seen)[EACH])
 {
@@ -82,10 +82,10 @@ template<int EACH, int PIECES> static __device__ __forceinline__ void f32_softma
 	for (int j = 0; j < EACH; j++) {
 		int32_t query = query0 + warp + WARPS * j;
 		int there = i0 + lane >= low[j] && i0 + lane < seen[j];
-		float x = attn_capped(a, dot[j] * a.scale), most, base, w, e;
+		float x = attn_capped(a, dot[j] * a.scale) + attn_bias(a, p, kv, i0 + lane), most, base, w, e;
 
 		if (there && a.score && d0 == 0)
-			a.score[attn_place(a, kv, query) * a.stride + s.col + i0 + lane] = x;
+			a.score[attn_place(a, kv, query) * a.stride + a.part[p].col + i0 + lane] = x;
 		x = there ? x * LOG2_E : -INFINITY;
 		most = fmaxf(m[j], warp_max(x));
 		base = most == -INFINITY ? 0 : most;
@@ -220,7 +220,7 @@ template<int TYPE, int QUERIES> static __global__ __launch_bounds__(THREADS) voi
 			float dot[EACH];
 
 			f32_scores<TYPE, QUERIES>(dot, qs, rows, a, s, kv, query0, i0, i1);
-			f32_softmax<EACH, PIECES>(ps, acc, m, l, dot, a, s, kv, query0, d0, i0, low, seen);
+			f32_softmax<EACH, PIECES>(ps, acc, m, l, dot, a, p, kv, query0, d0, i0, low, seen);
 			f32_values<TYPE, EACH, PIECES>(acc, ps, rows, a, s, kv, d0, dims, i0, i1, low, seen);
 		}
 	}

@@ -425,7 +425,8 @@ struct attn_shape attn_prefill_shape(const struct attn_plan *p)
 {
 	struct attn_shape s = { QUERIES, p->a.head_dim, 256 };
 
-	if (p->type == DT_F32 || tile_bytes(p->a.head_dim, is_exact(p), 1) > (size_t)p->c->info.shared_max - SHARED_REST)
+	/* Lists with biases are for single tokens. */
+	if (p->type == DT_F32 || p->biased || tile_bytes(p->a.head_dim, is_exact(p), 1) > (size_t)p->c->info.shared_max - SHARED_REST)
 		s.queries = 0;
 	return s;
 }

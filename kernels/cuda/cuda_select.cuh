@@ -3,6 +3,7 @@
  *     cuda_key_sketch.cu   key sketches
  *     cuda_scan.cu         scores of keys
  *     cuda_topk.cu         the k best scores; scan and topk together
+ *     cuda_topk_sample.cu  a sample of the others
  *     cuda_topk_order.cu   the pools before them, and their order
  *     cuda_kv_move.cu      moves KV entries inside a plane
  *     cuda_compare.cu      pages and the drift of queries, for the comparison policies quest and refresh */

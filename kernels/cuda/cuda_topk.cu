@@ -339,8 +339,11 @@ static int topk_plan(struct cuda *c, const struct topk_args *t, struct topk_job 
 	memset(j, 0, sizeof *j);
 	if (topk_check(&c->base, t) < 0)
 		return -1;
-	if (t->sample)
-		return backend_fail(&c->base, "the GPU takes no sample of the slots that are not selected; use --device cpu");
+	j->sample = t->sample;
+	if (t->sample) {
+		j->bias = (float *)t->bias->data;
+		j->bias_cols = t->bias->cols;
+	}
 	a->n = t->n;
 	a->k = t->k;
 	a->half = min_i32(t->pool / 2, t->n - 1);
@@ -420,6 +423,8 @@ static void topk_run(struct cuda *c, struct topk_job *j, int32_t heads, const st
 	}
 	if (j->out)
 		topk_order_slots(c, j, heads);
+	if (j->sample)
+		topk_sample_rest(c, j, heads);
 }
 
 void cuda_topk(struct backend *be, const struct topk_args *t)

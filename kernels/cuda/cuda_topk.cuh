@@ -1,6 +1,7 @@
 /* kernels/cuda/cuda_topk.cuh - what the files of topk share: the launch, scores as integers in their order, counting and selecting in a block.
  *
  *     cuda_topk.cu          selection, and the operations
+ *     cuda_topk_sample.cu   a sample of the slots that are not selected
  *     cuda_topk_order.cu    wide pools before the selection, the order of the selected slots behind it */
 #ifndef WEIR_CUDA_TOPK_CUH
 #define WEIR_CUDA_TOPK_CUH
@@ -96,6 +97,9 @@ struct topk_job {
 	int32_t *out;                /* for slots in order: where they go; NULL = `slots` are final */
 	int64_t out_cols;
 	int32_t forced_first;
+	int32_t sample;              /* slots of a sample behind the k, or 0 */
+	float *bias;                 /* [n_kv_head][bias_cols] of the sample */
+	int64_t bias_cols;
 	struct ranked *sort[2];      /* for many slots in order: [n_kv_head][k] */
 	float *pool[2];              /* for wide pools: [n_kv_head][n + 2 half] */
 };
@@ -104,6 +108,8 @@ struct topk_job {
 void topk_pool_wide(struct cuda *, struct topk_job *, int32_t heads);
 /* Put the selected slots in order: from scratch to job->out. */
 void topk_order_slots(struct cuda *, const struct topk_job *, int32_t heads);
+/* A sample of the slots that were not selected, behind those that were. */
+void topk_sample_rest(struct cuda *, const struct topk_job *, int32_t heads);
 
 /* ---- helpers of a block: called by all its threads ---- */
 
