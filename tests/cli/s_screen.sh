@@ -101,11 +101,11 @@ wait_for 5 at_rest
 # ---- panes ----
 
 key F2
-name="F2 shows the cache below the talk"; pass all wait_for 10 shows '^remembers ' -- shows 'forgot '
+name="F2 shows the cache below the talk"; pass all wait_for 10 shows 'remembers ' -- shows 'forgot '
 key F2
 name="F2 again: the whole screen, explained"; pass wait_for 10 shows 'panel .* ms'
 key F2
-name="and away"; pass all wait_for 10 hides '^seen ' -- wait_for 5 at_rest
+name="and away"; pass all wait_for 10 hides 'remembers ' -- wait_for 5 at_rest
 key F3
 type_text 'capital'
 name="F3 finds words in the talk"; pass wait_for 10 shows '[12] of [12]'
@@ -113,9 +113,9 @@ escape
 ask '/fork second'
 name="a fork has its own name"; pass wait_for 10 shows '^ second '
 key F4
-name="F4 lists the sessions"; pass all wait_for 10 shows '^\* second' -- shows '^  first'
+name="F4 lists the sessions"; pass all wait_for 10 shows '^│\* second' -- shows '^│  first'
 type_text 'firs'
-name="which are filtered"; pass all wait_for 5 hides '^\* second' -- wait_for 5 shows '^> first'
+name="which are filtered"; pass all wait_for 5 hides '^│\* second' -- wait_for 5 shows '^│> first'
 key Enter
 name="and gone on in, without reading again"; pass all wait_for 10 shows '^ first ' -- wait_for 10 shows 'restored .* 0 recomputed'
 
@@ -163,30 +163,30 @@ not_listed() { ! listed "$1"; }
 start -s first --temp 0 -n 8
 wait_for 30 at_rest
 ask '/delete second'
-name="/delete asks where the name can be seen"; pass wait_for 10 shows "^delete 'second' for good? y/n"
+name="/delete asks where the name can be seen"; pass wait_for 10 shows "^│delete 'second' for good? y/n"
 type_text y
-name="a deleted session is out of sight, and how to undo it is not"; pass all wait_for 5 shows '^deleted .second.: Ctrl-U restores it' -- wait_for 5 hides '^[ >*] second'
+name="a deleted session is out of sight, and how to undo it is not"; pass all wait_for 5 shows '^│deleted .second.: Ctrl-U restores it' -- wait_for 5 hides '^│[ >*] second'
 kill -KILL "$(program)"
 name="killed within ten seconds it is still there"; pass all wait_for 10 test -e "$dir/status" -- listed second
 start -s first --temp 0 -n 8
 wait_for 30 at_rest
 key F4
-wait_for 10 shows '^  second'
+wait_for 10 shows '^│  second'
 key Down
-wait_for 5 shows '^> second' || key Down
-wait_for 5 shows '^> second'
+wait_for 5 shows '^│> second' || key Down
+wait_for 5 shows '^│> second'
 key C-d
-wait_for 5 shows "^delete 'second'"
+wait_for 5 shows "^│delete 'second'"
 type_text y
-wait_for 5 shows "^deleted 'second'"
+wait_for 5 shows "^│deleted 'second'"
 key C-u
-name="Ctrl-U brings it back"; pass wait_for 5 shows '^[ >] second'
+name="Ctrl-U brings it back"; pass wait_for 5 shows '^│[ >] second'
 escape
 ask '/delete second'
-wait_for 10 shows "^delete 'second'"
+wait_for 10 shows "^│delete 'second'"
 type_text y
-wait_for 5 shows "^deleted 'second'"
-name="ten seconds later it is gone"; pass all wait_for 20 not_listed second -- wait_for 5 shows '^filter'
+wait_for 5 shows "^│deleted 'second'"
+name="ten seconds later it is gone"; pass all wait_for 20 not_listed second -- wait_for 5 shows '^│filter'
 escape
 wait_for 5 at_rest
 ask "/model $dir/none.gguf"
@@ -255,7 +255,7 @@ die() {
 	wait_for 30 at_rest || { bad "$name" "$(tail_of_screen)"; return; }
 	case $1 in
 	answering) ask 'Write a very long story.'; wait_for 20 busy ;;
-	'beside the cache') key F2; wait_for 10 shows '^seen ' ;;
+	'beside the cache') key F2; wait_for 10 shows 'remembers ' ;;
 	'in the help') key F1; wait_for 10 shows 'Keys everywhere' ;;
 	esac
 	kill "-$2" "$(program)"
