@@ -30,6 +30,22 @@ static void set_locale(void)
 		setenv("LC_ALL", "C.UTF-8", 1);   /* readline looks there again */
 }
 
+/* A first start at a terminal, without a model: fetch one, if the user wants that. */
+static int offer_model(struct options *o, struct err *e)
+{
+	struct str path = {0};
+	int rc = 0;
+
+	if (!o->model && !o->prompt && isatty(0) && isatty(2) && model_path(o, &path, &(struct err){0}) < 0) {
+		str_clear(&path);
+		rc = pull_offer(o, &path, e);
+		if (!rc)
+			o->model = options_own(o, path.p, path.n);
+	}
+	str_free(&path);
+	return rc;
+}
+
 /* On the screen, line by line, through a pipe, or one answer. */
 static int cmd_chat(struct options *o)
 {
@@ -38,7 +54,7 @@ static int cmd_chat(struct options *o)
 	struct err e = {0};
 	int rc = 0;
 
-	if (chat_open(&c, o, &note, &e) < 0)
+	if (offer_model(o, &e) < 0 || chat_open(&c, o, &note, &e) < 0)
 		rc = e.code != ERR_CANCELLED ? fail(&e) : signals_quit() ? 128 + signals_quit() : 130;   /* whoever stopped it knows */
 	else if (!c.o.prompt && tui_wanted(&c.o))
 		rc = tui_run(&c, note.p);
@@ -68,6 +84,8 @@ static int run(struct options *o)
 	case CMD_CHAT:
 	case CMD_READ:           return cmd_chat(o);
 	case CMD_MODELS:         return cmd_models(o);
+	case CMD_MODELS_RM:      return cmd_models_rm(o);
+	case CMD_PULL:           return cmd_pull(o);
 	case CMD_INSPECT_MODEL:  return cmd_inspect_model(o);
 	case CMD_INSPECT_TOKENS: return cmd_inspect_tokens(o);
 	case CMD_INSPECT_LOGITS: return cmd_inspect_logits(o);

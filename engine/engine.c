@@ -174,7 +174,7 @@ static int open_device(struct engine *e, const struct engine_options *o, struct 
 		}
 		device = "cpu";
 	}
-	if (weights_fit(&e->model, NULL, err))
+	if (!o->plan_only && weights_fit(&e->model, NULL, err))
 		return -1;
 	if (backend_open(&e->be, device, &bo, msg))
 		return err_set(err, ERR_USAGE, "cannot open device '%s': %s", device, msg);
@@ -193,8 +193,11 @@ static int open_weights(struct engine *e, const struct engine_options *o, struct
 		return -1;
 	if (o->inspect_only)
 		return 0;
+	e->plan_only = o->plan_only;
 	if (open_device(e, o, err))
 		return -1;
+	if (o->plan_only)
+		return 0;
 	watch.total = e->model.weight_bytes;
 	model_release(&e->model);
 	return model_bind(&e->model, e->gguf, e->be, &watch, err);

@@ -21,6 +21,7 @@ struct engine_options {
 	int threads;                /* 0 = one per available core */
 	int vocab_only;             /* metadata and tokenizer only: no weights needed or loaded */
 	int inspect_only;           /* check everything, load no weight */
+	int plan_only;              /* the same, and timeline_need() says what a sequence would take, also where the weights do not fit */
 	int check_weights;          /* scan all weights for NaN and infinity */
 	const char *pre;            /* pre-tokenizer to use instead of the file's, or NULL */
 	const char *chat_template;  /* to use instead of the file's: a built-in name, one of the file's other templates, or a path; or NULL */
@@ -57,6 +58,10 @@ struct engine_info {
 int  engine_open(struct engine **out, const struct engine_options *, struct err *);
 void engine_close(struct engine *);
 const struct engine_info *engine_info(const struct engine *);
+
+/* How many first bytes of a model file hold all but its weights: 0 while p[0 .. n) is not yet enough; n where the bytes are no model.
+ * A file of these bytes, made as long as the whole one, opens with inspect_only and plan_only. */
+uint64_t engine_head_bytes(const void *p, uint64_t n);
 
 /* Names the user can choose from, NULL past the end. */
 const char *engine_arch_name(size_t i);

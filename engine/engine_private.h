@@ -13,6 +13,7 @@ struct engine {
 	struct vocab *vocab;
 	struct chat_template *chat;       /* NULL: none or unusable; info.template_error says why */
 	struct backend *be;               /* NULL when vocab_only or inspect_only */
+	int plan_only;                    /* be is there, and no weight */
 	struct model model;
 	struct engine_info info;
 	char *name, *types;

@@ -72,6 +72,9 @@ int  gguf_join(struct gguf *, struct gguf *part, struct err *);
 /* The same for bytes in memory, which must outlive the result; name is for messages (tests, fuzzing). */
 int  gguf_parse(struct gguf **out, const char *name, const void *bytes, size_t n, struct err *);
 void gguf_close(struct gguf *);
+/* How many of a file's first bytes its header takes, up to the tensors' data (gguf_head.c): 0 while p[0 .. n) is not yet all of it; n where the
+ * bytes are no GGUF, which more of them would not change. */
+uint64_t gguf_head_bytes(const void *p, uint64_t n);
 /* Drop the mapping's pages from the process's memory; the next access reads them from the file again. */
 void gguf_drop_pages(const struct gguf *);
 

@@ -181,6 +181,8 @@ int timeline_open(struct timeline **out, struct engine *e, const struct timeline
 	struct timeline *t;
 	int failed;
 
+	if (e->plan_only)
+		return err_set(err, ERR_USAGE, "the model was opened without its weights");
 	if (timeline_need(e, o, &need, err) || fit_check(&need, err))
 		return -1;
 	t = xcalloc(1, sizeof *t);

@@ -2,6 +2,7 @@
  *
  *     documents   doc_read() turns a file of any format into text with marks, or refuses it with one sentence that names it
  *     store       sessions: chat.db (names, messages, documents, settings, search).  Small, precious, durable
+ *     http        pages and parts of files from the web
  *     snaps       snapshots of timelines: kv.db.  Large and disposable: without it sessions are prefilled again, no text is lost
  *
  * One directory (0700, files 0600) and one process at a time: the lock belongs to the store.  What is opened belongs to
@@ -332,5 +333,36 @@ int  snap_drop(struct snaps *, int64_t session, struct err *);         /* all of
 /* Delete chunks that no snapshot needs, and snapshots beyond the budget.  Bytes freed. */
 int  snaps_gc(struct snaps *, uint64_t *freed, struct err *);
 int  snaps_check(struct snaps *, struct str *report, struct err *);    /* reads and verifies every row; as store_check() */
+
+/* ---- http and https (fetch/http.c) ---- */
+
+struct http_reply {
+	int status;            /* 200, 404, ...; 0: there was no answer */
+	int64_t length;        /* bytes that follow, -1 = unknown */
+	int64_t first, total;  /* Content-Range: the first byte that follows, bytes of the whole file; -1 = unknown */
+	int retry_after;       /* seconds that the server asks to wait, 0 = it does not say */
+	int broken;            /* after -1: the connection failed, and may succeed another time */
+};
+struct http_request {
+	const char *url;
+	const char *token;     /* sent to the host of url and, whatever it redirects to, to no other one; NULL: none */
+	int64_t first, last;   /* the bytes that are wanted; first -1: the whole file; last -1: to the end */
+	/* Called with what follows a status of 200 or 206: begin() before the first byte (may be NULL), then bytes().  Not 0, with *e set, ends
+	 * the transfer. */
+	int (*begin)(const struct http_reply *, void *ud, struct err *);
+	int (*bytes)(const void *p, size_t n, void *ud, struct err *);
+	int (*stopped)(void);  /* asked while it waits: not 0 ends the transfer with ERR_CANCELLED; may be NULL */
+	void *ud;
+};
+/* 0: the server has answered, whatever its status.  -1: there was no answer, or it was broken off or refused; *r says how far it came. */
+int  http_get(const struct http_request *, struct http_reply *r, struct err *e);
+
+/* SHA-256 of bytes that come one after the other (sums.c).  NULL: no memory. */
+struct sum;
+struct sum *sum_open(void);
+void sum_add(struct sum *, const void *p, size_t n);
+/* Those of base 16, and a zero.  The sum begins again. */
+void sum_hex(struct sum *, char out[65]);
+void sum_close(struct sum *);
 
 #endif

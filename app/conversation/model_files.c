@@ -17,11 +17,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { FILES_MOST = 2000, DEPTH_MOST = 6, MANIFEST_MOST = 1 << 20, NAMED = 4 };
+enum { FILES_MOST = 2000, DEPTH_MOST = 6, MANIFEST_MOST = 1 << 20, NAMED = 4, PARTS_MOST = 999 };
 
 struct finder { struct model_file *file; size_t n; };
 
-static void add_file(struct finder *f, const char *name, size_t n_name, const char *path, uint64_t bytes, const char *from)
+static void add_file(struct finder *f, const char *name, size_t n_name, const char *path, uint64_t bytes, int64_t when, const char *from)
 {
 	struct str clean = {0};
 
@@ -29,7 +29,29 @@ static void add_file(struct finder *f, const char *name, size_t n_name, const ch
 		return;
 	clean_line(name, n_name, &clean);
 	f->file = xrealloc(f->file, (f->n + 1) * sizeof *f->file);
-	f->file[f->n++] = (struct model_file){.name = clean.p ? clean.p : xcalloc(1, 1), .path = xstrndup(path, strlen(path)), .bytes = bytes, .from = from};
+	f->file[f->n++] = (struct model_file){.name = clean.p ? clean.p : xcalloc(1, 1), .path = xstrndup(path, strlen(path)), .bytes = bytes, .from = from, .when = when};
+}
+
+/* A model in several files is listed as its first one, "NAME-00001-of-00003", with the bytes of all: 1, or 0 for the others. */
+static int is_first(const char *path, size_t n, uint64_t *bytes)
+{
+	enum { TAIL = sizeof "-00001-of-00003.gguf" - 1 };
+	int no, of, end = 0;
+
+	if (n <= TAIL || sscanf(path + n - TAIL, "-%5d-of-%5d.gguf%n", &no, &of, &end) != 2 || end != TAIL)
+		return 1;
+	if (no != 1)
+		return 0;
+	for (int i = 2; i <= of && i <= PARTS_MOST; i++) {
+		struct str part = {0};
+		struct stat st;
+
+		str_addf(&part, "%.*s-%05d-of-%05d.gguf", (int)(n - TAIL), path, i, of);
+		if (!stat(part.p, &st))
+			*bytes += (uint64_t)st.st_size;
+		str_free(&part);
+	}
+	return 1;
 }
 
 static int by_name(const FTSENT **a, const FTSENT **b)
@@ -45,11 +67,13 @@ static void add_folder(struct finder *f, const struct str *folder, const char *f
 
 	for (FTSENT *e; tree && (e = fts_read(tree)); ) {
 		size_t n = e->fts_namelen;
+		uint64_t bytes = e->fts_statp ? (uint64_t)e->fts_statp->st_size : 0;
 
 		if (e->fts_info == FTS_D && (e->fts_level >= DEPTH_MOST || (e->fts_level > 0 && e->fts_name[0] == '.')))
 			fts_set(tree, e, FTS_SKIP);
-		else if (e->fts_info == FTS_F && n > 5 && !strcmp(e->fts_name + n - 5, ".gguf") && strncmp(e->fts_name, "mmproj", 6) != 0)
-			add_file(f, e->fts_name, n - 5, e->fts_path, (uint64_t)e->fts_statp->st_size, from);
+		else if (e->fts_info == FTS_F && n > 5 && !strcmp(e->fts_name + n - 5, ".gguf") && strncmp(e->fts_name, "mmproj", 6) != 0 &&
+		         is_first(e->fts_path, strlen(e->fts_path), &bytes))
+			add_file(f, e->fts_name, n - 5, e->fts_path, bytes, e->fts_statp->st_mtime, from);
 	}
 	if (tree)
 		fts_close(tree);
@@ -118,7 +142,7 @@ static void add_ollama(struct finder *f, const struct str *root)
 		    !stat(blob.p, &st)) {
 			owner += !strncmp(owner, "/library/", 9) ? 9 : 1;
 			str_addf(&name, "%.*s:%s", (int)(strlen(owner) - strlen(tag) - 1), owner, tag);
-			add_file(f, name.p, name.n, blob.p, (uint64_t)st.st_size, "Ollama");
+			add_file(f, name.p, name.n, blob.p, (uint64_t)st.st_size, st.st_mtime, "Ollama");
 		}
 		str_free(&blob);
 		str_free(&name);
@@ -166,6 +190,20 @@ void model_files_free(struct model_file *file, size_t n)
 	free(file);
 }
 
+int model_newest(struct str *out)
+{
+	struct model_file *file, *newest = NULL;
+	size_t n = model_files(&file);
+
+	for (size_t i = 0; i < n; i++)
+		if (!strcmp(file[i].from, "weir") && (!newest || file[i].when > newest->when))
+			newest = &file[i];
+	if (newest)
+		str_adds(out, newest->path);
+	model_files_free(file, n);
+	return newest != NULL;
+}
+
 /* How well a name fits: 3 whole, 2 whole but for capitals, 1 its beginning, 0 not. */
 static int fits(const char *name, const char *wanted, size_t n)
 {
@@ -211,7 +249,7 @@ int model_find(const char *wanted, struct str *out, struct err *e)
 	else if (found)
 		err_set(e, ERR_MODEL, "'%.60s' is the beginning of %zu models: %s%s", wanted, found, names.p, found > NAMED ? ", ..." : "");
 	else
-		err_set(e, ERR_MODEL, "there is no file and no model '%.80s'; weir models lists the models that are here", wanted);
+		err_set(e, ERR_MODEL, "there is no file and no model '%.80s'; weir models lists the models that are here, weir pull those to fetch", wanted);
 	model_files_free(file, n);
 	str_free(&names);
 	return out->n ? 0 : -1;

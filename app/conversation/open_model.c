@@ -14,7 +14,9 @@ int model_path(const struct options *o, struct str *out, struct err *e)
 	if (!stat(out->p, &st))
 		return 0;
 	str_clear(out);
-	return err_set(e, ERR_MODEL, "no model: run 'make run' once to fetch the default one, or give -m FILE.gguf");
+	if (model_newest(out))
+		return 0;
+	return err_set(e, ERR_MODEL, "no model: 'weir pull' lists models to fetch, 'weir pull qwen3-4b' fetches one; -m FILE.gguf opens a file");
 }
 
 static void on_loaded(uint64_t done, uint64_t total, void *ud)

@@ -54,6 +54,17 @@ static int is_group(const char *name)
 	return strchr(name, ' ') != NULL;
 }
 
+/* Do commands of two words begin with this one? */
+static int begins_group(const char *word)
+{
+	size_t n = strlen(word);
+
+	for (const struct command_def *c = command_defs; c->name; c++)
+		if (!strncmp(c->name, word, n) && c->name[n] == ' ')
+			return 1;
+	return 0;
+}
+
 /* First words, each once, but for the chat's. */
 static int first_word(const struct command_def *c, char *out, size_t cap)
 {
@@ -124,13 +135,15 @@ static void bash(struct str *out)
 	         "\tCOMPREPLY=()\n");
 	bash_values(out);
 	str_adds(out, "\tcase \"${COMP_WORDS[1]} ${COMP_WORDS[2]}\" in\n");
-	for (const struct command_def *c = command_defs; c->name; c++) {
-		if (!*c->name)
-			continue;
-		str_addf(out, "\t\"%s%s\"*) files=%d; options='", c->name, is_group(c->name) ? "" : " ", c->max_files != 0);
-		bash_options(c, out);
-		str_adds(out, "' ;;\n");
-	}
+	/* Commands of two words first: "models rm" is not "models" with a file. */
+	for (int group = 1; group >= 0; group--)
+		for (const struct command_def *c = command_defs; c->name; c++) {
+			if (!*c->name || is_group(c->name) != group)
+				continue;
+			str_addf(out, "\t\"%s%s\"*) files=%d; options='", c->name, group ? "" : " ", c->max_files != 0);
+			bash_options(c, out);
+			str_adds(out, "' ;;\n");
+		}
 	str_adds(out, "\t*) options='");
 	bash_options(&command_defs[0], out);
 	str_adds(out, "' ;;\n\tesac\n\tif [[ $COMP_CWORD == 1 ]]; then\n\t\twords='");
@@ -139,7 +152,7 @@ static void bash(struct str *out)
 			str_addf(out, "%s ", word);
 	str_adds(out, "'\n\telif [[ $COMP_CWORD == 2 ]]; then\n\t\tcase ${COMP_WORDS[1]} in\n");
 	for (const struct command_def *c = command_defs; c->name; c++) {
-		if (!first_word(c, word, sizeof word) || !is_group(c->name))
+		if (!first_word(c, word, sizeof word) || !begins_group(word))
 			continue;
 		str_addf(out, "\t\t%s) files=0; words='", word);
 		for (const struct command_def *b = c; b->name; b++)
@@ -210,7 +223,7 @@ static void zsh_words(const char *word, struct str *out)
 		if (!mine)
 			continue;
 		str_addf(out, " '%s:", n ? c->name + n + 1 : first);
-		quoted(out, !n && is_group(c->name) ? "more than one command" : c->help, ":");
+		quoted(out, !n && begins_group(first) ? "more than one command" : c->help, ":");
 		str_adds(out, "'");
 	}
 	str_adds(out, ")\n\t\t_describe command words_\n");
@@ -225,17 +238,19 @@ static void zsh(struct str *out)
 	zsh_words("", out);
 	str_adds(out, "\t\t_files\n\t\treturn\n\tfi\n");
 	for (const struct command_def *c = command_defs; c->name; c++)
-		if (first_word(c, word, sizeof word) && is_group(c->name)) {
+		if (first_word(c, word, sizeof word) && begins_group(word)) {
 			str_addf(out, "\tif (( CURRENT == 3 )) && [[ $words[2] == %s ]]; then\n", word);
 			zsh_words(word, out);
 			str_adds(out, "\t\treturn\n\tfi\n");
 		}
 	str_adds(out, "\tcase \"$words[2] $words[3]\" in\n");
-	for (const struct command_def *c = command_defs; c->name; c++)
-		if (*c->name) {
+	/* Commands of two words first, as for bash. */
+	for (int group = 1; group >= 0; group--)
+		for (const struct command_def *c = command_defs; c->name; c++) {
+			if (!*c->name || is_group(c->name) != group)
+				continue;
 			/* To _arguments the last word of its name is the command. */
-			str_addf(out, "\t\"%s%s\"*)\n\t\tshift %d words\n\t\t(( CURRENT -= %d ))\n", c->name, is_group(c->name) ? "" : " ",
-			         1 + is_group(c->name), 1 + is_group(c->name));
+			str_addf(out, "\t\"%s%s\"*)\n\t\tshift %d words\n\t\t(( CURRENT -= %d ))\n", c->name, group ? "" : " ", 1 + group, 1 + group);
 			zsh_options(c, out);
 		}
 	str_adds(out, "\t*)\n");
@@ -271,15 +286,15 @@ static void fish(struct str *out)
 	         "function __weir_in\n"
 	         "\tset -l words (commandline -opc) ''  ''\n"
 	         "\tset -l here \"\"\n"
-	         "\tcontains -- \"$words[2] $words[3]\"");
-	for (const struct command_def *c = command_defs; c->name; c++)
-		if (is_group(c->name))
-			str_addf(out, " '%s'", c->name);
-	str_adds(out, "; and set here \"$words[2] $words[3]\"\n\tcontains -- \"$words[2]\"");
+	         "\tcontains -- \"$words[2]\"");
 	for (const struct command_def *c = command_defs; c->name; c++)
 		if (*c->name && !is_group(c->name))
 			str_addf(out, " '%s'", c->name);
-	str_adds(out, "; and set here $words[2]\n\ttest \"$here\" = \"$argv[1]\"\nend\n");
+	str_adds(out, "; and set here $words[2]\n\tcontains -- \"$words[2] $words[3]\"");
+	for (const struct command_def *c = command_defs; c->name; c++)
+		if (is_group(c->name))
+			str_addf(out, " '%s'", c->name);
+	str_adds(out, "; and set here \"$words[2] $words[3]\"\n\ttest \"$here\" = \"$argv[1]\"\nend\n");
 	for (const struct command_def *c = command_defs; c->name; c++) {
 		if (first_word(c, word, sizeof word))
 			str_addf(out, "complete -c weir -n 'test (count (commandline -opc)) -eq 1' -a %s\n", word);

@@ -24,7 +24,7 @@ static void help_text(struct str *out, size_t indent, const char *text)
 	str_adds(out, "\n");
 }
 
-static void help_rows(struct str *out, unsigned commands, unsigned not_commands)
+static void help_rows(struct str *out, command_set commands, command_set not_commands)
 {
 	struct options o;
 

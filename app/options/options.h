@@ -15,47 +15,49 @@
 #include "engine/base.h"
 #include "engine/engine.h"
 
-/* One bit a command, so that a row can name all that take it. */
-enum command {
-	CMD_CHAT           = 1 << 0,   /* weir, weir -p */
-	CMD_MODELS         = 1 << 1,
-	CMD_INSPECT_MODEL  = 1 << 2,
-	CMD_INSPECT_TOKENS = 1 << 3,
-	CMD_INSPECT_LOGITS = 1 << 4,
-	CMD_EVAL_PPL       = 1 << 5,
-	CMD_BENCH          = 1 << 6,
-	CMD_DOCTOR         = 1 << 7,
-	CMD_EVAL_RULER     = 1 << 8,
-	CMD_EVAL_PASSKEY   = 1 << 9,
-	CMD_EVAL_CHAIN     = 1 << 10,
-	CMD_EVAL_RECOVERY  = 1 << 11,
-	CMD_SESSIONS_LS    = 1 << 12,
-	CMD_SESSIONS_SHOW  = 1 << 13,
-	CMD_SESSIONS_SEARCH = 1 << 14,
-	CMD_SESSIONS_RENAME = 1 << 15,
-	CMD_SESSIONS_RM    = 1 << 16,
-	CMD_SESSIONS_EXPORT = 1 << 17,
-	CMD_SESSIONS_GC    = 1 << 18,
-	CMD_SESSIONS_CHECK = 1 << 19,
-	CMD_INSPECT_SESSION = 1 << 21,
-	CMD_INSPECT_DOCUMENT = 1 << 23,
-	CMD_COMPLETION     = 1 << 20,
-	CMD_READ           = 1 << 22,   /* weir read */
-	CMD_EVAL_PLOT      = 1 << 24,
-	CMD_EVAL_NEEDLE    = 1 << 25,
-	CMD_EVAL_ASK       = 1 << 26,
-	CMD_DOCS_LS        = 1 << 27,
-	CMD_DOCS_SHOW      = 1 << 28,
-	CMD_DOCS_SEARCH    = 1 << 29,
-	CMD_DOCS_RM        = 1 << 30,
-	CMD_INSPECT_CHAT   = -2147483647 - 1,   /* bit 31 */
-};
+/* Sets of commands, one bit each, so that a row can name all that take it.  Macros: an enum has no 64 bits. */
+typedef uint64_t command_set;
+#define COMMAND_BIT(i) (UINT64_C(1) << (i))
+#define CMD_CHAT              COMMAND_BIT(0)   /* weir, weir -p */
+#define CMD_MODELS            COMMAND_BIT(1)
+#define CMD_INSPECT_MODEL     COMMAND_BIT(2)
+#define CMD_INSPECT_TOKENS    COMMAND_BIT(3)
+#define CMD_INSPECT_LOGITS    COMMAND_BIT(4)
+#define CMD_EVAL_PPL          COMMAND_BIT(5)
+#define CMD_BENCH             COMMAND_BIT(6)
+#define CMD_DOCTOR            COMMAND_BIT(7)
+#define CMD_EVAL_RULER        COMMAND_BIT(8)
+#define CMD_EVAL_PASSKEY      COMMAND_BIT(9)
+#define CMD_EVAL_CHAIN        COMMAND_BIT(10)
+#define CMD_EVAL_RECOVERY     COMMAND_BIT(11)
+#define CMD_SESSIONS_LS       COMMAND_BIT(12)
+#define CMD_SESSIONS_SHOW     COMMAND_BIT(13)
+#define CMD_SESSIONS_SEARCH   COMMAND_BIT(14)
+#define CMD_SESSIONS_RENAME   COMMAND_BIT(15)
+#define CMD_SESSIONS_RM       COMMAND_BIT(16)
+#define CMD_SESSIONS_EXPORT   COMMAND_BIT(17)
+#define CMD_SESSIONS_GC       COMMAND_BIT(18)
+#define CMD_SESSIONS_CHECK    COMMAND_BIT(19)
+#define CMD_COMPLETION        COMMAND_BIT(20)
+#define CMD_INSPECT_SESSION   COMMAND_BIT(21)
+#define CMD_READ              COMMAND_BIT(22)   /* weir read */
+#define CMD_INSPECT_DOCUMENT  COMMAND_BIT(23)
+#define CMD_EVAL_PLOT         COMMAND_BIT(24)
+#define CMD_EVAL_NEEDLE       COMMAND_BIT(25)
+#define CMD_EVAL_ASK          COMMAND_BIT(26)
+#define CMD_DOCS_LS           COMMAND_BIT(27)
+#define CMD_DOCS_SHOW         COMMAND_BIT(28)
+#define CMD_DOCS_SEARCH       COMMAND_BIT(29)
+#define CMD_DOCS_RM           COMMAND_BIT(30)
+#define CMD_INSPECT_CHAT      COMMAND_BIT(31)
+#define CMD_MODELS_RM         COMMAND_BIT(32)
+#define CMD_PULL              COMMAND_BIT(33)
 
 struct command_def {
 	const char *name;    /* "inspect tokens": one or two words; "" for the chat */
 	const char *args;
 	const char *help;
-	enum command id;
+	command_set id;
 	int max_files;       /* -1 = any number */
 };
 extern const struct command_def command_defs[];   /* ends with name = NULL */
@@ -78,7 +80,7 @@ struct option_def {
 	const char *arg;     /* name of the argument; for OPT_CHOICE the choices, "a|b|c" */
 	const char *env;     /* environment variable, or NULL */
 	const char *help;
-	unsigned commands;   /* mask of enum command */
+	command_set commands;
 	unsigned flags;
 	size_t off;          /* into struct options */
 	double min, max;     /* of a number */
@@ -86,7 +88,7 @@ struct option_def {
 extern const struct option_def option_defs[];     /* ends with name = NULL */
 
 struct options {
-	enum command command;
+	command_set command;
 	const struct command_def *def;
 
 	const char *model, *device, *pre, *chat_template;
@@ -132,6 +134,7 @@ struct options {
 	const char *session;          /* -s */
 	int go_on, private_talk;      /* --continue, --private */
 	int limit;                    /* sessions search: maximum results */
+	int yes;                      /* pull, models rm: nothing is asked */
 
 	char **file; int n_file;      /* the words that are not options */
 	const struct option_def **said; int n_said;   /* options that stood on the command line */
@@ -149,7 +152,7 @@ void options_free(struct options *);
 /* Give one option a value from text.  where: "option '--ctx'", for messages. */
 int option_set(struct options *, const struct option_def *, const char *where, const char *value, struct err *);
 /* The row of this name that these commands share, or NULL. */
-const struct option_def *option_find(const char *name, size_t len, unsigned commands);
+const struct option_def *option_find(const char *name, size_t len, command_set commands);
 /* Did it stand on the command line? */
 int option_said(const struct options *, const struct option_def *);
 /* A copy of the options ends: what was allocated for it belongs to the original from now on. */

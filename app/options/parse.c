@@ -30,7 +30,7 @@ static int read_environment(struct options *o, struct err *e)
 /* ---- command line ---- */
 
 /* What the user typed to get this command, such as "weir models". */
-static void command_name(unsigned commands, char *name, size_t size)
+static void command_name(command_set commands, char *name, size_t size)
 {
 	const struct command_def *c = command_defs;
 
@@ -40,9 +40,9 @@ static void command_name(unsigned commands, char *name, size_t size)
 }
 
 /* A word that is no option of this command: say whose it is, or what it resembles. */
-static int unknown_option(const char *word, size_t len, unsigned commands, struct err *e)
+static int unknown_option(const char *word, size_t len, command_set commands, struct err *e)
 {
-	const struct option_def *d = len > 2 && word[1] == '-' ? option_find(word + 2, len - 2, ~0u) : NULL;
+	const struct option_def *d = len > 2 && word[1] == '-' ? option_find(word + 2, len - 2, ~UINT64_C(0)) : NULL;
 	struct nearest near;
 
 	if (d) {
@@ -66,9 +66,9 @@ static int unknown_option(const char *word, size_t len, unsigned commands, struc
 }
 
 /* The commands that begin with these words; *exact is the one that is these words. */
-static unsigned commands_named(const char *first, const char *second, const struct command_def **exact)
+static command_set commands_named(const char *first, const char *second, const struct command_def **exact)
 {
-	unsigned mask = 0;
+	command_set mask = 0;
 	char name[64];
 	size_t n;
 
@@ -89,8 +89,9 @@ struct parser {
 	struct options *o;
 	const struct option_def **seen;   /* rows used, to be checked against the command at the end */
 	int n_seen;
-	unsigned commands;                /* what the words so far allow */
+	command_set commands;                /* what the words so far allow */
 	const char *group;                /* first word of a two-word command, until its second comes */
+	int whole;                        /* that word is a command by itself, too */
 	int chosen;                       /* a command was named, or the first word was a document */
 	struct err *e;
 };
@@ -115,10 +116,16 @@ static int take_option(struct parser *p, const struct option_def *d, const char 
 static int take_word(struct parser *p, char *word)
 {
 	const struct command_def *exact;
-	unsigned mask;
+	command_set mask;
 
 	if (p->group) {
 		mask = commands_named(p->group, word, &exact);
+		if (!exact && p->whole) {
+			p->group = NULL;
+			p->commands = p->o->def->id;
+			p->o->file[p->o->n_file++] = word;
+			return 0;
+		}
 		if (!exact) {
 			struct str s = {0};
 			for (const struct command_def *c = command_defs; c->name; c++)
@@ -138,9 +145,10 @@ static int take_word(struct parser *p, char *word)
 		if (mask) {
 			p->chosen = 1;
 			p->commands = mask;
+			p->whole = exact != NULL;
 			if (exact)
 				p->o->def = exact;
-			else
+			if (!exact || mask != exact->id)
 				p->group = word;
 			return 0;
 		}
@@ -153,7 +161,7 @@ static int take_word(struct parser *p, char *word)
 static int take_long(struct parser *p, char *word, char *next, int *used_next)
 {
 	size_t n = strcspn(word, "=");
-	unsigned mask = p->chosen ? p->commands : ~0u;
+	command_set mask = p->chosen ? p->commands : ~UINT64_C(0);
 	const struct option_def *d = option_find(word + 2, n - 2, p->commands);
 	const char *value = word[n] ? word + n + 1 : NULL;
 	char where[80];
@@ -180,7 +188,7 @@ static int take_short(struct parser *p, char *word, char *next, int *used_next)
 {
 	for (char *k = word + 1; *k; k++) {
 		const struct option_def *d;
-		unsigned mask = p->chosen ? p->commands : ~0u;
+		command_set mask = p->chosen ? p->commands : ~UINT64_C(0);
 		char where[80], key[3] = {'-', *k, 0};
 
 		for (d = option_defs; d->name; d++)
@@ -246,10 +254,10 @@ static int parse_argv(struct options *o, int argc, char **argv, struct err *e)
 	}
 	rc = parse_words(&p, argc, argv);
 	o->command = o->def->id;
-	if (!rc && p.group && !o->help)
+	if (!rc && p.group && !p.whole && !o->help)
 		rc = err_set(e, ERR_USAGE, "'weir %s' wants a second word; weir %s --help lists them%s%s", p.group, p.group,
 		             access(p.group, F_OK) ? "" : "; the file of that name is ./", access(p.group, F_OK) ? "" : p.group);
-	if (!rc && p.group) {
+	if (!rc && p.group && o->help) {
 		/* Help for a group: any of its commands stands for it. */
 		for (const struct command_def *c = command_defs; c->name; c++)
 			if (p.commands & c->id)

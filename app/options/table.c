@@ -9,7 +9,9 @@
 const struct command_def command_defs[] = {
 	{"", "[FILE ...]", "chat; every FILE becomes a document", CMD_CHAT, -1},
 	{"read", "FILE|-", "read a text of any length and format; pause it, ask, read on", CMD_READ, 1},
-	{"models", "", "list the models on this machine", CMD_MODELS, 0},
+	{"pull", "[NAME|ORG/REPO[:QUANT]]", "fetch a model; without a name: those to choose from", CMD_PULL, 1},
+	{"models", "", "list the models on this machine, and those to fetch", CMD_MODELS, 0},
+	{"models rm", "NAME ...", "delete models that weir has fetched", CMD_MODELS_RM, -1},
 	{"inspect model", "[FILE.gguf]", "what a model file holds and what was recognised", CMD_INSPECT_MODEL, 1},
 	{"inspect tokens", "[FILE]", "text to token ids, one a line", CMD_INSPECT_TOKENS, 1},
 	{"inspect logits", "", "raw logits for given token ids", CMD_INSPECT_LOGITS, 0},
@@ -56,17 +58,17 @@ const struct option_def option_defs[] = {
 	{"model", 'm', OPT_TEXT, "FILE", "WEIR_MODEL", "the model: a GGUF file, or a name of 'weir models'",
 		ANY_MODEL, OPT_CONFIG, AT(model), 0, 0},
 	{"ctx", 'c', OPT_INT, "N", "WEIR_CTX", "context in tokens (0: what the model was trained for, or less if memory asks)",
-		WEIGHTS, OPT_CONFIG, AT(ctx), 0, INT32_MAX},
+		WEIGHTS | CMD_PULL, OPT_CONFIG, AT(ctx), 0, INT32_MAX},
 	{"predict", 'n', OPT_INT, "N", NULL, "longest answer in tokens (-1: until it ends or is as long as the context)",
 		CHAT, OPT_CONFIG | OPT_SET, AT(predict), -1, INT32_MAX},
 	{"threads", 't', OPT_INT, "N", "WEIR_THREADS", "CPU threads (0: one a core)",
-		WEIGHTS | CMD_DOCTOR, OPT_CONFIG, AT(threads), 0, 1024},
+		WEIGHTS | CMD_DOCTOR | CMD_PULL, OPT_CONFIG, AT(threads), 0, 1024},
 	{"device", 0, OPT_CHOICE, "auto|cpu|cuda", "WEIR_DEVICE", "compute device (auto: GPU if the model fits)",
-		WEIGHTS, OPT_CONFIG, AT(device), 0, 0},
+		WEIGHTS | CMD_PULL, OPT_CONFIG, AT(device), 0, 0},
 	{"kv", 0, OPT_POLICY, "POLICY", "WEIR_KV", "cache policy: the KV entries that are stored and read, NAME:KEY=VALUE,...; --kv help lists all",
 		WEIGHTS, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(kv), 0, 0},
 	{"kv-type", 0, OPT_CHOICE, "f16|f32|bf16|q8_0", NULL, "element type of cached keys and values",
-		WEIGHTS, OPT_CONFIG | OPT_KEPT, AT(kv_type), 0, 0},
+		WEIGHTS | CMD_PULL, OPT_CONFIG | OPT_KEPT, AT(kv_type), 0, 0},
 	{"pre", 0, OPT_TEXT, "NAME", NULL, "pre-tokenizer to use instead of the file's",
 		ANY_MODEL & ~(CMD_DOCTOR | CMD_MODELS), OPT_CONFIG, AT(pre), 0, 0},
 	{"chat-template", 0, OPT_TEXT, "NAME|FILE", NULL, "chat template to use instead of the model's: one built in (weir doctor lists them), another one of the model's, or a file",
@@ -214,14 +216,17 @@ const struct option_def option_defs[] = {
 	{"limit", 0, OPT_INT, "N", NULL, "maximum results (default 20)",
 		CMD_SESSIONS_SEARCH | CMD_DOCS_SEARCH, 0, AT(limit), 1, 100000},
 
+	{"yes", 'y', OPT_FLAG, NULL, NULL, "do what would be asked first",
+		CMD_PULL | CMD_MODELS_RM, 0, AT(yes), 0, 0},
+
 	{"quiet", 'q', OPT_FLAG, NULL, NULL, "no progress and no hints on standard error",
-		~0u, OPT_CONFIG, AT(quiet), 0, 0},
+		~UINT64_C(0), OPT_CONFIG, AT(quiet), 0, 0},
 	{"verbose", 'v', OPT_FLAG, NULL, NULL, "say more on standard error",
-		~0u, OPT_CONFIG, AT(verbose), 0, 0},
+		~UINT64_C(0), OPT_CONFIG, AT(verbose), 0, 0},
 	{"version", 0, OPT_FLAG, NULL, NULL, "print the version",
-		~0u, 0, AT(version), 0, 0},
+		~UINT64_C(0), 0, AT(version), 0, 0},
 	{"help", 'h', OPT_FLAG, NULL, NULL, "print this help; after a command, its options",
-		~0u, 0, AT(help), 0, 0},
+		~UINT64_C(0), 0, AT(help), 0, 0},
 	{NULL, 0, OPT_FLAG, NULL, NULL, NULL, 0, 0, 0, 0, 0},
 };
 
@@ -235,7 +240,7 @@ void options_default(struct options *o)
 	};
 }
 
-const struct option_def *option_find(const char *name, size_t len, unsigned commands)
+const struct option_def *option_find(const char *name, size_t len, command_set commands)
 {
 	for (const struct option_def *d = option_defs; d->name; d++)
 		if ((d->commands & commands) && strlen(d->name) == len && !memcmp(d->name, name, len))

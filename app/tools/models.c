@@ -1,8 +1,13 @@
-/* app/tools/models.c - weir models: the models that are on this machine. */
+/* app/tools/models.c - weir models: the models that are on this machine, and those to fetch; weir models rm. */
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <unistd.h>
 
-#include "app/tools/tools.h"
+#include "app/tools/pull.h"
 #include "ui/ui.h"
 
 int cmd_models(const struct options *o)
@@ -42,11 +47,117 @@ int cmd_models(const struct options *o)
 		clean_line(used.p, used.n, &s);
 		str_adds(&s, "  (-m, WEIR_MODEL or config)\n");
 	}
-	rc = s.n && print_all(s.p, s.n, &e) < 0 ? fail(&e) : 0;
 	if (!s.n && !o->quiet)
-		say("no model in the folders of weir, Hugging Face, llama.cpp, LM Studio and Ollama: run 'make run' once to fetch the default one, or give -m FILE.gguf");
+		say("no model in the folders of weir, Hugging Face, llama.cpp, LM Studio and Ollama: 'weir pull NAME' fetches one, -m FILE.gguf opens a file");
+	str_adds(&s, s.n ? "\nto fetch, with weir pull NAME:\n" : "to fetch, with weir pull NAME:\n");
+	known_models_show(&s, 1, 0);
+	rc = print_all(s.p, s.n, &e) < 0 ? fail(&e) : 0;
 	model_files_free(file, n);
 	str_free(&s);
 	str_free(&used);
 	return rc;
+}
+
+/* ---- weir models rm ---- */
+
+enum { TAIL = sizeof "-00001-of-00002" - 1 };
+
+/* The files of a model, or of one that was not fetched to its end: those of weir's folder that are called NAME.gguf, NAME-0000I-of-0000N.gguf
+ * or, behind that, .SUM.part. */
+static int is_of(const char *file, const char *name)
+{
+	size_t n = strlen(name);
+	int no, of, end = 0;
+
+	if (strncmp(file, name, n) != 0)
+		return 0;
+	file += n;
+	if (sscanf(file, "-%5d-of-%5d%n", &no, &of, &end) == 2 && end == TAIL)
+		file += end;
+	if (strncmp(file, ".gguf", 5) != 0)
+		return 0;
+	n = strlen(file);
+	return n == 5 || (n == 5 + 1 + 16 + 5 && !strcmp(file + n - 5, ".part"));
+}
+
+/* Remove, or with count only look for, the files of a model. */
+static int each_file(const char *folder, const char *name, int *count, struct err *e)
+{
+	DIR *dir = opendir(folder);
+	int rc = 0;
+
+	for (struct dirent *d; dir && !rc && (d = readdir(dir)); ) {
+		if (!is_of(d->d_name, name))
+			continue;
+		if (count)
+			++*count;
+		else if (unlinkat(dirfd(dir), d->d_name, 0))
+			rc = err_set(e, ERR_FAIL, "cannot delete '%.100s': %s", d->d_name, strerror(errno));
+	}
+	if (dir)
+		closedir(dir);
+	return rc;
+}
+
+static int ask_rm(const struct options *o, const char *name, struct err *e)
+{
+	struct str question = {0};
+	int answer;
+
+	if (o->yes)
+		return 0;
+	if (!isatty(0) || !isatty(2))
+		return err_set(e, ERR_USAGE, "nothing was deleted: without a terminal to ask on, 'weir models rm --yes NAME' deletes it");
+	str_adds(&question, "Delete ");
+	clean_line(name, strlen(name), &question);
+	str_adds(&question, "? [n/y] ");
+	answer = terminal_choose(question.p, "ny");
+	str_free(&question);
+	return answer == 'y' ? 0 : err_set(e, ERR_CANCELLED, "nothing was deleted");
+}
+
+static int remove_model(const struct options *o, const char *said, struct err *e)
+{
+	struct str folder = {0}, name = {0};
+	struct model_file *file;
+	size_t n = model_files(&file);
+	const char *other = NULL;
+	int count = 0, rc = -1, no, of, end = 0;
+
+	str_adds(&name, said);
+	if (name.n > 5 && !strcmp(name.p + name.n - 5, ".gguf"))
+		name.p[name.n -= 5] = 0;
+	if (name.n > TAIL && sscanf(name.p + name.n - TAIL, "-%5d-of-%5d%n", &no, &of, &end) == 2 && end == TAIL)
+		name.p[name.n -= TAIL] = 0;
+	for (size_t i = 0; i < n; i++)
+		if (!strcasecmp(file[i].name, name.p) && strcmp(file[i].from, "weir") != 0)
+			other = file[i].from;
+	if (user_path(&folder, DIR_CACHE, "models", e))
+		goto out;
+	if (!strchr(name.p, '/') && name.n)
+		each_file(folder.p, name.p, &count, e);
+	if (!count && other)
+		err_set(e, ERR_USAGE, "'%.80s' was fetched by %s, which has to delete it: weir deletes only its own models", name.p, other);
+	else if (!count)
+		err_set(e, ERR_USAGE, "weir has no model '%.80s' of its own; 'weir models' lists their whole names", name.p);
+	else
+		rc = ask_rm(o, name.p, e) || each_file(folder.p, name.p, NULL, e) ? -1 : 0;
+	if (!rc && !o->quiet)
+		say("%s is deleted", name.p);
+out:
+	model_files_free(file, n);
+	str_free(&folder);
+	str_free(&name);
+	return rc;
+}
+
+int cmd_models_rm(const struct options *o)
+{
+	struct err e = {0};
+
+	if (!o->n_file)
+		err_set(&e, ERR_USAGE, "'weir models rm' wants the name of a model; 'weir models' lists them");
+	for (int i = 0; i < o->n_file && !e.code; i++)
+		remove_model(o, o->file[i], &e);
+	return e.code ? fail(&e) : 0;
 }

@@ -73,7 +73,7 @@ run inspect nothing;            expect "an unknown command is usage" 2 'there is
 run eval ppl;                   expect "eval without a text is usage" 2 'wants a text'
 run -m "$dir/none.gguf" -p hi;  expect "a missing model is 3" 3 'none.gguf'
 run_with XDG_CACHE_HOME="$dir/empty" -p hi
-expect "no model at all is 3, with advice" 3 'make run'
+expect "no model at all is 3, with advice" 3 'weir pull'
 run -m "$dir" -p hi;            expect "a directory is no model" 3
 printf 'GGUF' >"$dir/e$(printf '\033')[31m.gguf"
 run -m "$dir/e$(printf '\033')[31m.gguf" -p hi
@@ -81,7 +81,7 @@ if grep -q "$(printf '\033')" "$dir/err"; then bad "a file name cannot colour th
 else expect "a file name cannot colour the error" 3; fi
 run doctor;                     expect "doctor works without a model" 0 '^gpu '
 run_with XDG_CACHE_HOME="$dir/empty" models
-expect "models works without a model" 0 'no model in'
+expect "models works without a model" 0 'no model in'; expect "models lists those to fetch" 0 "qwen3-4b"
 # Models that other programs have fetched.
 others=$dir/others
 tiny=tests/vectors/models/llama-linear.gguf
@@ -98,7 +98,7 @@ printf '{"layers":[{"mediaType":"application/vnd.ollama.image.template","digest"
 printf '{"layers":[{"mediaType":"application/vnd.ollama.image.model","digest":"sha256:../../../../etc/passwd"}]}' >"$others/.ollama/models/manifests/registry.ollama.ai/library/tiny/bad"
 other() { env -u WEIR_MODEL -u XDG_CACHE_HOME HOME="$others" "$weir" "$@" >"$dir/out" 2>"$dir/err" </dev/null; rc=$?; }
 other models
-if [ $rc = 0 ] && [ "$(wc -l <"$dir/out")" = 7 ] && grep -q '^  Alpha-Q4 .* weir ' "$dir/out" && grep -q '^  Small-1B .* Hugging Face ' "$dir/out" &&
+if [ $rc = 0 ] && [ "$(sed '/^$/,$d' "$dir/out" | wc -l)" = 7 ] && grep -q '^[* ] Alpha-Q4 .* weir ' "$dir/out" && grep -q '^  Small-1B .* Hugging Face ' "$dir/out" &&
 	grep -q '^  ggml-org_bear .* llama.cpp ' "$dir/out" && grep -q '^  Cedar .* LM Studio ' "$dir/out" && grep -q '^  tiny:1b .* Ollama ' "$dir/out" &&
 	grep -q '^  someone/toy:latest .* Ollama ' "$dir/out"; then ok "models lists what other programs have fetched"
 else bad "models lists what other programs have fetched" "$(cat "$dir/out" "$dir/err")"; fi

@@ -1,0 +1,308 @@
+/* app/tools/pull.c - weir pull: a model from a repository into weir's own folder (pull.h). */
+#include "app/tools/pull.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+struct pull {
+	const struct options *o;
+	struct hub_repo repo;
+	struct hub_model *model; size_t n_model;
+	const struct hub_model *chosen;
+	struct fetched *file;        /* [chosen->n] */
+	int n_open;
+	struct str folder;
+	struct progress progress;
+};
+
+/* "ORG/REPO:QUANT", also as an address of huggingface.co, or a name of the table: repository and quantization or file, which the caller
+ * frees; *wanted NULL: none was said. */
+static int read_name(const char *said, char **repo, char **wanted, struct err *e)
+{
+	static const char *const fronts[] = {"https://", "http://", "huggingface.co/", "hf.co/"};
+	const struct known_model *known;
+	const char *colon;
+	size_t n;
+
+	*repo = *wanted = NULL;
+	if (!strchr(said, '/')) {
+		known = known_model(said, e);
+		if (!known)
+			return -1;
+		*repo = xstrndup(known->repo, strlen(known->repo));
+		*wanted = xstrndup(known->file, strlen(known->file));
+		return 0;
+	}
+	for (size_t i = 0; i < sizeof fronts / sizeof *fronts; i++)
+		if (!strncasecmp(said, fronts[i], strlen(fronts[i])))
+			said += strlen(fronts[i]);
+	n = strcspn(said, ":");
+	colon = said[n] ? said + n + 1 : NULL;
+	/* The address of a page of the repository, or of a file in it. */
+	for (const char *p = memchr(said, '/', n); p && (p = memchr(p + 1, '/', n - (size_t)(p + 1 - said))); ) {
+		const char *file = strrchr(said, '/') + 1;
+		size_t len = strcspn(file, "?#:");
+
+		if (len > 5 && !strncasecmp(file + len - 5, ".gguf", 5))
+			*wanted = xstrndup(file, len);
+		n = (size_t)(p - said);
+		break;
+	}
+	*repo = xstrndup(said, n);
+	if (colon && *colon && !*wanted)
+		*wanted = xstrndup(colon, strlen(colon));
+	return 0;
+}
+
+static int choose(struct pull *p, const char *said, struct err *e)
+{
+	char *repo, *wanted;
+	int rc = read_name(said, &repo, &wanted, e);
+
+	if (!rc)
+		rc = hub_open(&p->repo, repo, e);
+	if (!rc) {
+		p->n_model = hub_models(&p->repo, &p->model);
+		p->chosen = hub_choose(&p->repo, p->model, p->n_model, wanted, engine_memory_free(), e);
+		rc = p->chosen ? 0 : -1;
+	}
+	free(repo);
+	free(wanted);
+	return rc;
+}
+
+static int open_files(struct pull *p, struct err *e)
+{
+	p->file = xcalloc((size_t)p->chosen->n, sizeof *p->file);
+	for (int i = 0; i < p->chosen->n; i++) {
+		p->n_open++;
+		if (fetched_open(&p->file[i], &p->repo, p->chosen->part[i], p->folder.p, &p->progress, e))
+			return -1;
+		p->file[i].before = i ? p->file[i - 1].before + p->file[i - 1].file->bytes : 0;
+		p->file[i].all = p->chosen->bytes;
+	}
+	return 0;
+}
+
+static uint64_t bytes_left(const struct pull *p)
+{
+	uint64_t n = 0;
+
+	for (int i = 0; i < p->chosen->n; i++)
+		n += p->file[i].file->bytes - p->file[i].at;
+	return n;
+}
+
+static void show_fit(const struct pull *p, const struct fit *f)
+{
+	struct str s = {0};
+
+	str_addf(&s, "%s: %s, %s, ", p->chosen->name, f->family, f->quant);
+	human_bytes(&s, p->chosen->bytes);
+	if (p->chosen->n > 1)
+		str_addf(&s, " in %d files", p->chosen->n);
+	str_addf(&s, ", trained for %s tokens%s", count_text((uint64_t)f->trained).s,
+	         !f->has_template ? ", no chat template: it continues texts" : f->template_name[0] ? "" : ", a chat template that weir cannot use");
+	say("%s", s.p);
+	str_clear(&s);
+	str_adds(&s, f->fits ? "fits: " : "does not fit: ");
+	human_bytes(&s, f->weights);
+	str_adds(&s, " + ");
+	human_bytes(&s, f->cache);
+	str_addf(&s, " cache at %s tokens, of ", count_text((uint64_t)f->ctx).s);
+	human_bytes(&s, f->memory);
+	str_adds(&s, " free memory");
+	if (f->tps > 0)
+		str_addf(&s, f->tps < 10 ? "; about %.1f tokens/s here" : "; about %.0f tokens/s here", f->tps);
+	say("%s", s.p);
+	str_free(&s);
+}
+
+/* Is it to be fetched?  0: yes. */
+static int ask(const struct pull *p, const struct fit *f, struct err *e)
+{
+	struct str question = {0};
+	int answer;
+
+	if (p->o->yes)
+		return 0;
+	if (!isatty(0) || !isatty(2))
+		return err_set(e, ERR_USAGE, "nothing was fetched: without a terminal to ask on, 'weir pull --yes NAME' fetches it");
+	str_adds(&question, bytes_left(p) < p->chosen->bytes / 2 ? "Continue to fetch " : "Fetch ");
+	human_bytes(&question, bytes_left(p));
+	str_adds(&question, f->fits ? "? [Y/n] " : " anyway? [y/N] ");
+	signals_work(0);   /* Ctrl-C ends the program here */
+	answer = terminal_choose(question.p, f->fits ? "yn" : "ny");
+	signals_work(1);
+	str_free(&question);
+	return answer == 'y' ? 0 : err_set(e, ERR_CANCELLED, "nothing was fetched");
+}
+
+static int check_disk(const struct pull *p, struct err *e)
+{
+	int64_t left = disk_free_bytes(p->file[0].path);
+	uint64_t needed = bytes_left(p) + (64u << 20);
+	struct str a = {0}, b = {0};
+	int rc = 0;
+
+	if (left >= 0 && needed > (uint64_t)left) {
+		human_bytes(&a, needed);
+		human_bytes(&b, (uint64_t)left);
+		rc = err_set(e, ERR_FIT, "the disk is too full: %s are needed in '%.160s', and %s are free", a.p, p->folder.p, b.p);
+	}
+	str_free(&a);
+	str_free(&b);
+	return rc;
+}
+
+static int is_default(const struct pull *p)
+{
+	struct str path = {0};
+	int same = !p->o->model && !model_path(p->o, &path, &(struct err){0}) && !strcmp(path.p, p->file[0].path);
+
+	str_free(&path);
+	return same;
+}
+
+static void show_end(const struct pull *p, double seconds, uint64_t fetched)
+{
+	struct str s = {0};
+
+	str_adds(&s, p->chosen->name);
+	if (fetched) {
+		str_adds(&s, ": fetched ");
+		human_bytes(&s, fetched);
+		str_addf(&s, seconds < 90 ? " in %.0f s" : " in %.1f min", seconds < 90 ? seconds : seconds / 60);
+		str_adds(&s, "; the checksum is right");
+	} else {
+		str_adds(&s, " is here already; the checksum is right");
+	}
+	say("%s", s.p);
+	if (is_default(p))
+		say("'weir' opens it");
+	else
+		say("'weir -m %s' opens it; a line 'model = %s' in ~/.config/weir/config makes it the default", p->chosen->name, p->chosen->name);
+	str_free(&s);
+}
+
+/* The header first, and what it says; then, if that is wanted, the rest. */
+static int fetch(struct pull *p, struct err *e)
+{
+	double start;
+	uint64_t left;
+	struct fit fit;
+
+	if (user_path(&p->folder, DIR_CACHE, "models", e))
+		return -1;
+	if (open_files(p, e))
+		return -1;
+	for (int i = 0; i < p->chosen->n; i++)
+		if (fetched_head(&p->file[i], e))
+			return -1;
+	if (fit_find(p->o, p->file, p->chosen->n, p->folder.p, &fit, e))
+		return -1;
+	left = bytes_left(p);
+	if (!p->o->quiet)
+		show_fit(p, &fit);
+	if (left && (check_disk(p, e) || ask(p, &fit, e)))
+		return -1;
+	start = now_seconds();
+	for (int i = 0; i < p->chosen->n; i++)
+		if (fetched_rest(&p->file[i], e))
+			return -1;
+	left = 0;
+	for (int i = 0; i < p->chosen->n; i++)
+		left += p->file[i].whole ? 0 : p->file[i].file->bytes;
+	/* The first part is the one that is opened: it gets its name when all others have theirs. */
+	for (int i = p->chosen->n - 1; i >= 0; i--)
+		if (fetched_name(&p->file[i], e))
+			return -1;
+	if (!p->o->quiet)
+		show_end(p, now_seconds() - start, left);
+	return 0;
+}
+
+/* A model that weir cannot run, or that is not wanted: what came of its header is of no use. */
+static void forget(struct pull *p)
+{
+	for (int i = 0; i < p->n_open; i++)
+		if (p->file[i].fd >= 0 && p->file[i].part)
+			unlink(p->file[i].part);
+}
+
+int pull_model(const struct options *o, const char *name, struct str *path, struct err *e)
+{
+	struct pull p = {.o = o};
+	struct str at = {0};
+	int rc;
+
+	progress_init(&p.progress, o->quiet, o->verbose, "fetching", "");
+	signals_work(1);
+	rc = choose(&p, name, e);
+	if (!rc)
+		rc = fetch(&p, e);
+	signals_work(0);
+	if (rc && e->code == ERR_MODEL)
+		forget(&p);
+	if (rc && e->code == ERR_CANCELLED && p.file && p.file[0].head && bytes_left(&p) < p.chosen->bytes) {
+		human_bytes(&at, p.chosen->bytes - bytes_left(&p));
+		str_adds(&at, " of ");
+		human_bytes(&at, p.chosen->bytes);
+		err_set(e, ERR_CANCELLED, "%s with %s here; the same command continues", strcmp(e->msg, "stopped") ? e->msg : "stopped", at.p);
+	}
+	if (!rc && path)
+		str_adds(path, p.file[0].path);
+	for (int i = 0; i < p.n_open; i++)
+		fetched_close(&p.file[i]);
+	free(p.file);
+	hub_models_free(p.model, p.n_model);
+	hub_free(&p.repo);
+	str_free(&p.folder);
+	str_free(&at);
+	return rc;
+}
+
+int pull_offer(const struct options *o, struct str *path, struct err *e)
+{
+	struct str s = {0};
+	char line[64];
+	int n = 0, most = 0;
+	size_t got = 0;
+	char c = 0;
+
+	while (known_models[most].name)
+		most++;
+	known_models_show(&s, 0, 1);
+	say("There is no model on this machine yet.  These can be fetched, each with one download of the size shown:");
+	say_lines(&s);
+	str_free(&s);
+	str_addf(&s, "Which one, 1 to %d?  (Enter: none) ", most);
+	write_all(2, s.p, s.n);
+	str_free(&s);
+	while (read(0, &c, 1) == 1 && c != '\n')
+		if (got + 1 < sizeof line)
+			line[got++] = c;
+	line[got] = 0;
+	n = (int)strtol(line, NULL, 10);
+	if (n < 1 || n > most)
+		return err_set(e, ERR_MODEL, "no model: weir pull NAME fetches one, weir -m FILE.gguf opens a file");
+	return pull_model(o, known_models[n - 1].name, path, e);
+}
+
+int cmd_pull(const struct options *o)
+{
+	struct err e = {0};
+	struct str s = {0};
+	int rc;
+
+	if (o->n_file)
+		return pull_model(o, o->file[0], NULL, &e) ? fail(&e) : 0;
+	known_models_show(&s, 0, 0);
+	str_adds(&s, "\nweir pull NAME fetches one of these, weir pull ORG/REPO[:QUANT] any GGUF model of huggingface.co\n");
+	rc = print_all(s.p, s.n, &e) ? fail(&e) : 0;
+	str_free(&s);
+	return rc;
+}

@@ -1,0 +1,155 @@
+/* app/tools/pull_fit.c - what a model will need on this machine, found out before its weights are fetched (pull.h).
+ *
+ * The header of each file is written to a file of the full size whose rest is a hole, and the engine looks at that as at any model: what it
+ * would refuse is refused now. */
+#include "app/tools/pull.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { CTX_SHOWN = 16384, CTX_LEAST = 2048 };
+
+/* The first bytes of a file with a hole behind them, in a folder. */
+static int write_shape(const struct fetched *f, const char *path, struct err *e)
+{
+	int from = f->whole ? open(f->path, O_RDONLY | O_CLOEXEC) : f->fd, to = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600), rc = 0;
+	char buf[65536];
+
+	for (uint64_t at = 0; to >= 0 && from >= 0 && at < f->head && !rc; ) {
+		ssize_t n = pread(from, buf, f->head - at < sizeof buf ? (size_t)(f->head - at) : sizeof buf, (off_t)at);
+
+		rc = n <= 0 || write_all(to, buf, (size_t)n);
+		at += n > 0 ? (uint64_t)n : 0;
+	}
+	if (to < 0 || from < 0 || rc || ftruncate(to, (off_t)f->file->bytes))
+		rc = err_set(e, ERR_FAIL, "cannot write '%.200s': %s", path, strerror(errno));
+	if (to >= 0)
+		close(to);
+	if (f->whole && from >= 0)
+		close(from);
+	return rc;
+}
+
+static void find_cache(struct engine *engine, const struct options *o, struct fit *fit)
+{
+	const struct engine_info *i = engine_info(engine);
+	struct timeline_need need = {0};
+	int32_t ctx = o->ctx ? o->ctx : i->ctx_train < CTX_SHOWN ? i->ctx_train : CTX_SHOWN;
+
+	for (;;) {
+		struct timeline_options to = {.ctx = ctx, .kv = o->kv, .kv_type = o->kv_type};
+
+		if (timeline_need(engine, &to, &need, &(struct err){0}))
+			return;
+		fit->ctx = need.ctx;
+		fit->cache = need.kv_bytes;
+		fit->memory = need.free_bytes;
+		fit->fits = fit->weights + need.kv_bytes + need.scratch_bytes <= fit->memory;
+		if (fit->fits || o->ctx || ctx <= CTX_LEAST)
+			return;
+		ctx /= 2;
+	}
+}
+
+/* An estimate has no more. */
+static double two_digits(double v)
+{
+	double unit = v > 0 ? pow(10, floor(log10(v)) - 1) : 1;
+
+	return round(v / unit) * unit;
+}
+
+static int look(const struct options *o, const char *folder, const char *path, struct fit *fit, struct err *e)
+{
+	struct engine_options eo = {.model_path = path, .device = o->device, .threads = o->threads, .plan_only = 1};
+	const struct engine_info *i;
+	struct engine *engine;
+	struct err why = {0};
+
+	if (engine_open(&engine, &eo, &why)) {
+		/* Its folder is gone when the user reads this. */
+		const char *at = strstr(why.msg, folder), *rest = at ? at + strlen(folder) + 1 : NULL;
+
+		return at ? err_set(e, why.code, "%.*s%s", (int)(at - why.msg), why.msg, rest) : err_set(e, why.code, "%s", why.msg);
+	}
+	i = engine_info(engine);
+	snprintf(fit->family, sizeof fit->family, "%s", i->arch);
+	snprintf(fit->quant, sizeof fit->quant, "%s", i->quant);
+	snprintf(fit->template_name, sizeof fit->template_name, "%s", i->template_name);
+	fit->has_template = i->has_template;
+	fit->weights = i->weight_bytes;
+	fit->trained = i->ctx_train;
+	find_cache(engine, o, fit);
+	/* A token reads its weights once.  Of the bandwidth of plain reading most is reached. */
+	if (!i->device_total && i->bytes_per_token)
+		fit->tps = two_digits(0.9 * engine_bandwidth(i->threads, 64u << 20) / (double)i->bytes_per_token);
+	engine_close(engine);
+	return 0;
+}
+
+/* Remove .look-PID and the files in it. */
+static void remove_folder(const char *path)
+{
+	DIR *d = opendir(path);
+
+	for (struct dirent *f; d && (f = readdir(d)); )
+		if (strcmp(f->d_name, ".") != 0 && strcmp(f->d_name, "..") != 0)
+			unlinkat(dirfd(d), f->d_name, 0);
+	if (d)
+		closedir(d);
+	rmdir(path);
+}
+
+/* What processes have left that were killed. */
+static void remove_stale(const char *folder)
+{
+	DIR *d = opendir(folder);
+	struct str path = {0};
+
+	for (struct dirent *f; d && (f = readdir(d)); ) {
+		int pid;
+
+		if (sscanf(f->d_name, ".look-%d", &pid) != 1 || (pid > 0 && pid != getpid() && (!kill(pid, 0) || errno != ESRCH)))
+			continue;
+		str_clear(&path);
+		str_addf(&path, "%s/%s", folder, f->d_name);
+		remove_folder(path.p);
+	}
+	if (d)
+		closedir(d);
+	str_free(&path);
+}
+
+int fit_find(const struct options *o, const struct fetched *f, int n, const char *folder, struct fit *fit, struct err *e)
+{
+	struct str dir = {0}, path = {0};
+	int rc = 0;
+
+	*fit = (struct fit){.fits = 0};
+	remove_stale(folder);
+	str_addf(&dir, "%s/.look-%d", folder, (int)getpid());
+	if (mkdir(dir.p, 0700)) {
+		rc = err_set(e, ERR_FAIL, "cannot make a directory in '%.200s': %s", folder, strerror(errno));
+		str_free(&dir);
+		return rc;
+	}
+	for (int i = n - 1; i >= 0 && !rc; i--) {
+		str_clear(&path);
+		str_addf(&path, "%s%s", dir.p, strrchr(f[i].path, '/'));
+		rc = write_shape(&f[i], path.p, e);
+	}
+	if (!rc)
+		rc = look(o, dir.p, path.p, fit, e);
+	remove_folder(dir.p);
+	str_free(&dir);
+	str_free(&path);
+	return rc;
+}

@@ -1,0 +1,256 @@
+/* app/tools/pull_hub.c - the files of a repository, by the interface of huggingface.co, which mirrors have, too (pull.h).
+ *
+ *     HF_ENDPOINT  the server, https://huggingface.co unless set
+ *     HF_TOKEN     an access token; else the one that Hugging Face's own tools have stored
+ *
+ * Names, sizes and sums come from a server and may be anything.  A file is known by its SHA-256, so it does not matter where it came from. */
+#include "app/tools/pull.h"
+
+#include <ctype.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LIST_BYTES_MOST = 16 << 20, NAME_MOST = 96, TRIES_MOST = 5, CONTACTS_MOST = 3, WAIT_MOST = 120, TOKEN_MOST = 512 };
+static const uint64_t file_bytes_most = UINT64_C(1) << 42;
+
+static int name_ok(const char *p, size_t n)
+{
+	if (!n || n > NAME_MOST || *p == '.' || *p == '-')
+		return 0;
+	for (size_t i = 0; i < n; i++)
+		if (!isalnum((unsigned char)p[i]) && !strchr("._-+=@", p[i]))
+			return 0;
+	return 1;
+}
+
+/* A path of names, so that nothing leads out of a folder or means something to a shell or a terminal. */
+static int path_ok(const char *path)
+{
+	for (const char *p = path; ; p++) {
+		size_t n = strcspn(p, "/");
+
+		if (!name_ok(p, n))
+			return 0;
+		p += n;
+		if (!*p)
+			return 1;
+	}
+}
+
+/* ---- server and token ---- */
+
+static int take_address(struct hub_repo *r, struct err *e)
+{
+	const char *set = getenv("HF_ENDPOINT");
+	size_t n;
+
+	if (!set || !*set)
+		set = "https://huggingface.co";
+	n = strlen(set);
+	while (n && set[n - 1] == '/')
+		n--;
+	if (!doc_is_address(set) || strpbrk(set, " \t\r\n@"))
+		return err_set(e, ERR_USAGE, "HF_ENDPOINT must be an address such as https://huggingface.co, and is '%.80s'", set);
+	r->address = xstrndup(set, n);
+	return 0;
+}
+
+static void take_token(struct hub_repo *r)
+{
+	const char *set = getenv("HF_TOKEN"), *home = getenv("HOME"), *hf = getenv("HF_HOME");
+	struct str path = {0}, text = {0};
+
+	if (set && *set) {
+		str_adds(&text, set);
+	} else {
+		if (hf && *hf == '/')
+			str_addf(&path, "%s/token", hf);
+		else if (home && *home == '/')
+			str_addf(&path, "%s/.cache/huggingface/token", home);
+		if (path.n && read_whole(path.p, TOKEN_MOST, &text, &(struct err){0}))
+			str_clear(&text);
+	}
+	while (text.n && isspace((unsigned char)text.p[text.n - 1]))
+		text.p[--text.n] = 0;
+	for (size_t i = 0; i < text.n; i++)
+		if (!isgraph((unsigned char)text.p[i]))
+			text.n = 0;
+	if (text.n)
+		r->token = xstrndup(text.p, text.n);
+	str_free(&path);
+	str_free(&text);
+}
+
+/* ---- what a server answers ---- */
+
+int hub_refused(const struct hub_repo *r, const char *what, const struct http_reply *reply, struct err *e)
+{
+	const char *host = strstr(r->address, "://") + 3;
+
+	switch (reply->status) {
+	case 401:
+		if (r->token)
+			return err_set(e, ERR_FAIL, "%s does not accept the token (401): 'HF_TOKEN' may be wrong or expired, or '%.100s' does not exist", host, r->name);
+		return err_set(e, ERR_FAIL, "'%.100s' does not exist on %s or needs an access token (401): check the name, or set HF_TOKEN", r->name, host);
+	case 403:
+		return err_set(e, ERR_FAIL, "'%.100s' is gated (403): accept its terms on %s/%.100s, then set HF_TOKEN to a token of that account", r->name, r->address, r->name);
+	case 404:
+		if (what)
+			return err_set(e, ERR_FAIL, "'%.100s' lists a file '%.100s' but does not have it (404): run the same command again, or look at %s/%.100s", r->name, what, r->address, r->name);
+		return err_set(e, ERR_FAIL, "there is no repository '%.100s' on %s (404); its name is ORG/NAME, as in the address of its page", r->name, host);
+	case 429:
+		return err_set(e, ERR_FAIL, "%s answers that there were too many requests (429): run the same command later, it continues where it was", host);
+	}
+	if (reply->status >= 500)
+		return err_set(e, ERR_FAIL, "%s cannot answer now (%d): run the same command later, it continues where it was", host, reply->status);
+	return err_set(e, ERR_FAIL, "%s answers %d to a request for '%.100s'", host, reply->status, what ? what : r->name);
+}
+
+int hub_wait(const struct http_reply *reply, int tries, struct err *e)
+{
+	int seconds = reply->retry_after > 0 ? reply->retry_after : tries > 1 ? 1 << (tries - 2) : 0;
+	double end = now_seconds() + (seconds ? seconds : 0.05);
+
+	if (tries > TRIES_MOST || seconds > WAIT_MOST || (!reply->broken && reply->status != 429 && reply->status < 500))
+		return -1;
+	if (seconds >= 4)
+		say("the server asks to wait, or does not answer: trying again in %d s", seconds);
+	while (now_seconds() < end) {
+		if (signals_stopped())
+			return err_set(e, ERR_CANCELLED, "stopped");
+		poll(NULL, 0, 50);
+	}
+	return 0;
+}
+
+/* ---- the list of files ---- */
+
+static int on_list(const void *p, size_t n, void *ud, struct err *e)
+{
+	struct str *s = ud;
+
+	if (s->n + n > LIST_BYTES_MOST)
+		return err_set(e, ERR_FAIL, "the list of files is longer than 16 MiB");
+	str_add(s, p, n);
+	return 0;
+}
+
+static int ask_list(const struct hub_repo *r, struct str *list, struct err *e)
+{
+	struct str url = {0};
+	struct http_request q = {.first = -1, .last = -1, .token = r->token, .bytes = on_list, .stopped = signals_stopped, .ud = list};
+	struct http_reply reply;
+	int rc;
+
+	str_addf(&url, "%s/api/models/%s/tree/main?recursive=true", r->address, r->name);
+	q.url = url.p;
+	for (int tries = 1; ; tries++) {
+		struct err why = {0};
+
+		str_clear(list);
+		rc = http_get(&q, &reply, &why);
+		if (!rc && reply.status == 200)
+			break;
+		if (!rc)
+			rc = hub_refused(r, NULL, &reply, &why);
+		else if (why.code == ERR_DOCUMENT)
+			why.code = ERR_FAIL;
+		if (why.code == ERR_CANCELLED || (reply.broken && tries == CONTACTS_MOST) || hub_wait(&reply, tries, &why)) {
+			*e = why;
+			break;
+		}
+	}
+	str_free(&url);
+	return rc;
+}
+
+/* 1: a GGUF file, but one whose name, size or sum cannot be. */
+static int add_file(struct hub_repo *r, struct jv entry)
+{
+	struct str path = {0}, sum = {0};
+	struct jv lfs = jv_get(entry, "lfs");
+	struct hub_file f = {.bytes = 0};
+	double size = 0;
+	int odd = 0;
+
+	if (!jv_is(jv_get(entry, "type"), "file") || jv_text(jv_get(entry, "path"), &path) || path.n < 6 ||
+	    strcasecmp(path.p + path.n - 5, ".gguf") != 0)
+		goto out;
+	odd = 1;
+	if (strlen(path.p) != path.n || !path_ok(path.p))
+		goto out;
+	if (jv_number(jv_get(lfs, "size"), &size) || !(size >= 1 && size <= (double)file_bytes_most) || size != (double)(uint64_t)size)
+		goto out;
+	if (jv_text(jv_get(lfs, "oid"), &sum) || sum.n != 64 || strspn(sum.p, "0123456789abcdef") != 64)
+		goto out;
+	f.path = xstrndup(path.p, path.n);
+	f.bytes = (uint64_t)size;
+	memcpy(f.sum, sum.p, 65);
+	r->file = xrealloc(r->file, (r->n + 1) * sizeof *r->file);
+	r->file[r->n++] = f;
+	odd = 0;
+out:
+	str_free(&path);
+	str_free(&sum);
+	return odd;
+}
+
+static int by_path(const void *a, const void *b)
+{
+	return strcmp(((const struct hub_file *)a)->path, ((const struct hub_file *)b)->path);
+}
+
+int hub_open(struct hub_repo *r, const char *name, struct err *e)
+{
+	struct str list = {0};
+	struct jv all, it = {0};
+	const char *slash = strchr(name, '/');
+	int rc, odd = 0;
+
+	*r = (struct hub_repo){.n = 0};
+	if (!slash || strchr(slash + 1, '/') || !path_ok(name))
+		return err_set(e, ERR_USAGE, "a repository is named ORG/NAME, and '%.80s' is not", name);
+	r->name = xstrndup(name, strlen(name));
+	if (take_address(r, e))
+		return -1;
+	take_token(r);
+	rc = ask_list(r, &list, e);
+	if (!rc) {
+		all = jv_parse(list.p ? list.p : "", list.n);
+		if (!all.p || *all.p != '[')
+			rc = err_set(e, ERR_FAIL, "%s does not answer with a list of files: is HF_ENDPOINT right, and the network without a login page?", r->address);
+		while (list.n && isspace((unsigned char)list.p[list.n - 1]))
+			list.n--;
+		if (!rc && list.p[list.n - 1] != ']')
+			rc = err_set(e, ERR_FAIL, "the list of files from %s is cut off: run the same command again", r->address);
+		while (!rc && jv_next(all, &it, NULL))
+			odd += add_file(r, it);
+		if (r->n)
+			qsort(r->file, r->n, sizeof *r->file, by_path);
+		if (!rc && !r->n && odd)
+			rc = err_set(e, ERR_FAIL, "no GGUF file of '%.100s' has a plain name, a size and a checksum: it cannot be fetched safely", r->name);
+		else if (!rc && !r->n)
+			rc = err_set(e, ERR_FAIL, "'%.100s' holds no GGUF file: look for a repository whose name ends with -GGUF", r->name);
+	}
+	str_free(&list);
+	return rc;
+}
+
+void hub_free(struct hub_repo *r)
+{
+	for (size_t i = 0; i < r->n; i++)
+		free(r->file[i].path);
+	free(r->file);
+	free(r->name);
+	free(r->address);
+	free(r->token);
+	*r = (struct hub_repo){.n = 0};
+}
+
+void hub_file_address(const struct hub_repo *r, const struct hub_file *f, struct str *out)
+{
+	str_addf(out, "%s/%s/resolve/main/", r->address, r->name);
+	for (const char *p = f->path; *p; p++)   /* path_ok(): two of its characters mean something in an address */
+		str_addf(out, *p == '+' ? "%%2B" : *p == '=' ? "%%3D" : "%c", *p);
+}

@@ -1,0 +1,88 @@
+/* app/tools/pull_table.c - models to choose from: small to large, each of a family that weir runs, from its makers where they publish one. */
+#include "app/tools/pull.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+const struct known_model known_models[] = {
+	{"smollm2-360m", "HuggingFaceTB/SmolLM2-360M-Instruct-GGUF", "smollm2-360m-instruct-q8_0.gguf", 386404992, "quick and simple; English"},
+	{"qwen3-0.6b", "Qwen/Qwen3-0.6B-GGUF", "Qwen3-0.6B-Q8_0.gguf", 639446688, "smallest that reasons; many languages"},
+	{"gemma-3-1b", "ggml-org/gemma-3-1b-it-GGUF", "gemma-3-1b-it-Q4_K_M.gguf", 806058240, "small, many languages"},
+	{"llama-3.2-1b", "bartowski/Llama-3.2-1B-Instruct-GGUF", "Llama-3.2-1B-Instruct-Q4_K_M.gguf", 807694464, "small; eight languages"},
+	{"granite-3.3-2b", "ibm-granite/granite-3.3-2b-instruct-GGUF", "granite-3.3-2b-instruct-Q4_K_M.gguf", 1545000000, "questions about documents"},
+	{"smollm3-3b", "ggml-org/SmolLM3-3B-GGUF", "SmolLM3-Q4_K_M.gguf", 1915305312, "open data; reasons; long texts"},
+	{"llama-3.2-3b", "bartowski/Llama-3.2-3B-Instruct-GGUF", "Llama-3.2-3B-Instruct-Q4_K_M.gguf", 2019377696, "all-round; long texts"},
+	{"gemma-3-4b", "ggml-org/gemma-3-4b-it-GGUF", "gemma-3-4b-it-Q4_K_M.gguf", 2489757856, "good prose; long texts in little memory"},
+	{"qwen3-4b", "Qwen/Qwen3-4B-GGUF", "Qwen3-4B-Q4_K_M.gguf", 2497280256, "the best for 8 GB; reasons"},
+	{"mistral-7b", "bartowski/Mistral-7B-Instruct-v0.3-GGUF", "Mistral-7B-Instruct-v0.3-Q4_K_M.gguf", 4372812000, "plain and fast for its size"},
+	{"qwen3-8b", "Qwen/Qwen3-8B-GGUF", "Qwen3-8B-Q4_K_M.gguf", 5027783488, "the best for 16 GB; reasons"},
+	{"qwen3-14b", "Qwen/Qwen3-14B-GGUF", "Qwen3-14B-Q4_K_M.gguf", 9001752960, "knows more, slower; reasons"},
+	{"gpt-oss-20b", "ggml-org/gpt-oss-20b-GGUF", "gpt-oss-20b-mxfp4.gguf", 12109566560, "experts: large and fast; reasons"},
+	{"qwen3-30b-a3b", "Qwen/Qwen3-30B-A3B-GGUF", "Qwen3-30B-A3B-Q4_K_M.gguf", 18556685824, "experts: the best for 32 GB; reasons"},
+	{NULL, NULL, NULL, 0, NULL},
+};
+
+const struct known_model *known_model(const char *name, struct err *e)
+{
+	const struct known_model *found = NULL;
+	struct nearest near;
+	struct str several = {0};
+	int n = 0;
+
+	nearest_init(&near, name, strlen(name));
+	for (const struct known_model *k = known_models; k->name; k++) {
+		if (!strcasecmp(k->name, name)) {
+			str_free(&several);
+			return k;
+		}
+		nearest_try(&near, k->name);
+		if (*name && !strncasecmp(k->name, name, strlen(name))) {
+			str_addf(&several, "%s%s", n++ ? ", " : "", k->name);
+			found = k;
+		}
+	}
+	if (n > 1)
+		err_set(e, ERR_USAGE, "'%.60s' is the beginning of several models: %s", name, several.p);
+	else if (!n && near.best)
+		err_set(e, ERR_USAGE, "there is no model '%.60s' in the list of 'weir pull'; is it '%s'?", name, near.best);
+	else if (!n)
+		err_set(e, ERR_USAGE, "there is no model '%.60s' in the list of 'weir pull'; others are named by their repository, ORG/NAME", name);
+	str_free(&several);
+	return n == 1 ? found : NULL;
+}
+
+/* Is its file among these? */
+static int is_here(const struct known_model *k, const struct model_file *file, size_t n)
+{
+	size_t len = strlen(k->file) - 5;
+
+	for (size_t i = 0; i < n; i++)
+		if (strlen(file[i].name) == len && !strncmp(file[i].name, k->file, len))
+			return 1;
+	return 0;
+}
+
+void known_models_show(struct str *out, int here, int numbered)
+{
+	uint64_t memory = engine_memory_free();
+	struct model_file *file = NULL;
+	size_t n = here ? model_files(&file) : 0;
+	int i = 0;
+
+	for (const struct known_model *k = known_models; k->name; k++) {
+		struct str size = {0};
+
+		i++;
+		if (is_here(k, file, n))
+			continue;
+		human_bytes(&size, k->bytes);
+		if (numbered)
+			str_addf(out, "%3d", i);
+		/* Half a gigabyte for a cache and for computing, at least. */
+		str_addf(out, "  %-14s  %8s  %s%s\n", k->name, size.p, k->what, k->bytes + (512u << 20) > memory ? " (too large for this machine now)" : "");
+		str_free(&size);
+	}
+	model_files_free(file, n);
+}

@@ -1,0 +1,70 @@
+/* engine/gguf_head.c - where the header of a model file ends that is still being fetched (gguf.h).
+ *
+ * Walks over the records by their lengths alone: what they hold is checked when the header is there (gguf.c).  Where a record cannot be
+ * right the walk ends as if the header were complete, and opening the file says what is wrong. */
+#include "engine/engine.h"
+#include "engine/gguf.h"
+
+#include "engine/cursor.h"
+
+enum { DIMS_MOST = 8 };
+
+static void skip_string(struct cursor *c)
+{
+	cursor_bytes(c, cursor_u64(c, "length"), "string");
+}
+
+/* -1: there is no such type. */
+static int skip_value(struct cursor *c, uint32_t type)
+{
+	uint64_t n = 1, bytes;
+	uint32_t elem = type;
+
+	if (type == GGUF_ARRAY) {
+		elem = cursor_u32(c, "type");
+		n = cursor_u64(c, "count");
+	}
+	if (elem > GGUF_F64 || elem == GGUF_ARRAY)
+		return -1;
+	if (elem == GGUF_STRING) {
+		for (uint64_t i = 0; i < n && !c->failed; i++)
+			skip_string(c);
+		return 0;
+	}
+	if (size_mul(n, gguf_type_size((enum gguf_type)elem), &bytes))
+		return -1;
+	cursor_bytes(c, bytes, "value");
+	return 0;
+}
+
+uint64_t gguf_head_bytes(const void *p, uint64_t n)
+{
+	struct cursor c = {.base = p, .size = n};
+	uint64_t n_tensor, n_kv;
+
+	if (n >= 4 && memcmp(p, "GGUF", 4) != 0)
+		return n;
+	cursor_u64(&c, "magic and version");
+	n_tensor = cursor_u64(&c, "tensors");
+	n_kv = cursor_u64(&c, "keys");
+	for (uint64_t i = 0; i < n_kv && !c.failed; i++) {
+		skip_string(&c);
+		if (skip_value(&c, cursor_u32(&c, "type")) && !c.failed)
+			return n;
+	}
+	for (uint64_t i = 0; i < n_tensor && !c.failed; i++) {
+		uint32_t dims;
+
+		skip_string(&c);
+		dims = cursor_u32(&c, "dimensions");
+		if (dims > DIMS_MOST)
+			return n;
+		cursor_bytes(&c, 8 * (uint64_t)dims + 4 + 8, "tensor");
+	}
+	return c.failed ? 0 : c.pos;
+}
+
+uint64_t engine_head_bytes(const void *p, uint64_t n)
+{
+	return gguf_head_bytes(p, n);
+}

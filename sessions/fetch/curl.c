@@ -1,0 +1,41 @@
+/* sessions/fetch/curl.c - loads libcurl (curl.h). */
+#include "sessions/fetch/curl.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+const struct curl_lib *curl_load(struct err *e)
+{
+	static const char *const files[] = {"libcurl.so.4", "libcurl-gnutls.so.4", "libcurl.so"};
+	static struct curl_lib lib;
+	static int loaded;
+	static const struct { void *to; const char *name; } symbol[] = {
+		{&lib.global_init, "curl_global_init"}, {&lib.init, "curl_easy_init"}, {&lib.setopt, "curl_easy_setopt"},
+		{&lib.perform, "curl_easy_perform"}, {&lib.getinfo, "curl_easy_getinfo"},
+		{&lib.cleanup, "curl_easy_cleanup"}, {&lib.strerror, "curl_easy_strerror"},
+	};
+	void *so = NULL;
+
+	if (loaded)
+		return &lib;
+	for (size_t i = 0; i < sizeof files / sizeof *files && !so; i++)
+		so = dlopen(files[i], RTLD_NOW | RTLD_LOCAL);
+	if (!so) {
+		err_set(e, ERR_DOCUMENT, "addresses cannot be read: libcurl is not installed");
+		return NULL;
+	}
+	for (size_t i = 0; i < sizeof symbol / sizeof *symbol; i++) {
+		void *p = dlsym(so, symbol[i].name);
+		if (!p) {
+			err_set(e, ERR_DOCUMENT, "addresses cannot be read: libcurl lacks %s", symbol[i].name);
+			return NULL;
+		}
+		memcpy(symbol[i].to, &p, sizeof p);
+	}
+	if (lib.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
+		err_set(e, ERR_DOCUMENT, "addresses cannot be read: libcurl does not start");
+		return NULL;
+	}
+	loaded = 1;
+	return &lib;
+}

@@ -1,0 +1,206 @@
+/* sessions/fetch/http.c - one answer of a web server: a page, or a part of a file (sessions.h).
+ *
+ * Redirections are followed here and not by libcurl: the token goes to the host that it is for and to no other one, whatever the host
+ * answers, and what began encrypted stays encrypted. */
+#include "sessions/sessions.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sessions/fetch/curl.h"
+
+enum { CONNECT_SECONDS = 20, STALLED_SECONDS = 30, REDIRECTIONS_MOST = 8, HEAD_MOST = 64 << 10 };
+
+struct transfer {
+	const struct http_request *q;
+	struct http_reply *r;
+	struct err *e;
+	size_t head;             /* bytes of header lines of this answer */
+	int began;               /* begin() was called */
+	int refused;             /* the caller, or a limit, ended the transfer */
+};
+
+/* The value of a header line if it has this name; else NULL. */
+static const char *value_of(const char *line, size_t n, const char *name)
+{
+	size_t k = strlen(name);
+
+	return n > k && line[k] == ':' && !strncasecmp(line, name, k) ? line + k + 1 + strspn(line + k + 1, " \t") : NULL;
+}
+
+static size_t on_header(char *bytes, size_t size, size_t n, void *ud)
+{
+	struct transfer *t = ud;
+	struct http_reply *r = t->r;
+	char line[512];
+	const char *v;
+	int end = 0;
+
+	n *= size;
+	t->head += n;
+	if (t->head > HEAD_MOST) {
+		t->refused = 1;
+		err_set(t->e, ERR_DOCUMENT, "the answer begins with more than 64 KiB of headers");
+		return 0;
+	}
+	snprintf(line, sizeof line, "%.*s", (int)(n < sizeof line ? n : sizeof line - 1), bytes);
+	if (!strncmp(line, "HTTP/", 5)) {   /* also behind "100 Continue" */
+		*r = (struct http_reply){.status = (int)strtol(line + strcspn(line, " "), NULL, 10), .length = -1, .first = -1, .total = -1};
+	} else if ((v = value_of(line, strlen(line), "Content-Length"))) {
+		if (sscanf(v, "%" SCNd64, &r->length) != 1 || r->length < 0)
+			r->length = -1;
+	} else if ((v = value_of(line, strlen(line), "Content-Range"))) {
+		int64_t last;
+
+		if (sscanf(v, "bytes %" SCNd64 "-%" SCNd64 "%n/%" SCNd64, &r->first, &last, &end, &r->total) < 2 || !end || r->first < 0 || last < r->first)
+			r->first = r->total = -1;
+	} else if ((v = value_of(line, strlen(line), "Retry-After"))) {
+		r->retry_after = (int)strtol(v, NULL, 10);
+	}
+	return n;
+}
+
+static size_t on_body(char *bytes, size_t size, size_t n, void *ud)
+{
+	struct transfer *t = ud;
+
+	n *= size;
+	if (t->r->status != 200 && t->r->status != 206)
+		return n;   /* a page for people */
+	if (!t->began && t->q->begin && t->q->begin(t->r, t->q->ud, t->e)) {
+		t->refused = 1;
+		return 0;
+	}
+	t->began = 1;
+	if (t->q->bytes(bytes, n, t->q->ud, t->e)) {
+		t->refused = 1;
+		return 0;
+	}
+	return n;
+}
+
+static int on_wait(void *ud, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
+{
+	struct transfer *t = ud;
+
+	(void)a, (void)b, (void)c, (void)d;
+	return t->q->stopped && t->q->stopped();
+}
+
+static void set_options(const struct curl_lib *curl, CURL *c, struct transfer *t, const char *url, int with_token, char *error)
+{
+	char range[48];
+
+#if LIBCURL_VERSION_NUM >= 0x075500
+	curl->setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
+#else
+	curl->setopt(c, CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
+#endif
+	curl->setopt(c, CURLOPT_URL, url);
+	curl->setopt(c, CURLOPT_FOLLOWLOCATION, 0L);
+	curl->setopt(c, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_SECONDS);
+	curl->setopt(c, CURLOPT_LOW_SPEED_LIMIT, 1L);
+	curl->setopt(c, CURLOPT_LOW_SPEED_TIME, (long)STALLED_SECONDS);
+	curl->setopt(c, CURLOPT_USERAGENT, "weir/" WEIR_VERSION);
+	curl->setopt(c, CURLOPT_NOSIGNAL, 1L);
+	curl->setopt(c, CURLOPT_NOPROGRESS, 0L);
+	curl->setopt(c, CURLOPT_XFERINFOFUNCTION, on_wait);
+	curl->setopt(c, CURLOPT_XFERINFODATA, t);
+	curl->setopt(c, CURLOPT_HEADERFUNCTION, on_header);
+	curl->setopt(c, CURLOPT_HEADERDATA, t);
+	curl->setopt(c, CURLOPT_WRITEFUNCTION, on_body);
+	curl->setopt(c, CURLOPT_WRITEDATA, t);
+	curl->setopt(c, CURLOPT_ERRORBUFFER, error);
+	if (with_token) {
+		curl->setopt(c, CURLOPT_HTTPAUTH, (long)CURLAUTH_BEARER);
+		curl->setopt(c, CURLOPT_XOAUTH2_BEARER, t->q->token);
+	}
+	if (t->q->first >= 0) {
+		snprintf(range, sizeof range, t->q->last >= 0 ? "%" PRId64 "-%" PRId64 : "%" PRId64 "-", t->q->first, t->q->last);
+		curl->setopt(c, CURLOPT_RANGE, range);
+	}
+}
+
+/* Bytes of "https://host:port": two addresses with the same ones are of the same server. */
+static size_t origin_bytes(const char *url)
+{
+	const char *p = strstr(url, "://");
+
+	return p ? (size_t)(p + 3 - url) + strcspn(p + 3, "/?#") : 0;
+}
+
+static int same_origin(const char *a, const char *b)
+{
+	size_t n = origin_bytes(a);
+
+	/* "user@host" has a host that is not where it seems to be. */
+	return n && n == origin_bytes(b) && !strncasecmp(a, b, n) && !memchr(b, '@', n);
+}
+
+/* One request.  0, with the next address in *next where it is a redirection; -1. */
+static int ask(const struct curl_lib *curl, struct transfer *t, const char *url, struct str *next)
+{
+	char error[CURL_ERROR_SIZE] = "", *to = NULL;
+	CURL *c = curl->init();
+	CURLcode rc;
+	int result = 0;
+
+	if (!c)
+		return err_set(t->e, ERR_FIT, "no memory for '%.200s'", url);
+	*t->r = (struct http_reply){.length = -1, .first = -1, .total = -1};
+	t->head = 0;
+	set_options(curl, c, t, url, t->q->token && same_origin(t->q->url, url), error);
+	rc = curl->perform(c);
+	if (t->refused) {
+		result = -1;   /* *e is set */
+	} else if (rc == CURLE_ABORTED_BY_CALLBACK) {
+		result = err_set(t->e, ERR_CANCELLED, "stopped");
+	} else if (rc != CURLE_OK) {
+		t->r->broken = rc == CURLE_PARTIAL_FILE || rc == CURLE_RECV_ERROR || rc == CURLE_SEND_ERROR || rc == CURLE_GOT_NOTHING ||
+		               rc == CURLE_OPERATION_TIMEDOUT || rc == CURLE_COULDNT_CONNECT || rc == CURLE_SSL_CONNECT_ERROR || rc == CURLE_WEIRD_SERVER_REPLY ||
+		               rc == CURLE_HTTP2 || rc == CURLE_HTTP2_STREAM;
+		result = err_set(t->e, ERR_DOCUMENT, "%.*s: %.160s", (int)origin_bytes(url), url, error[0] ? error : curl->strerror(rc));
+	} else if (t->r->status >= 301 && t->r->status <= 308 && t->r->status != 304) {
+		curl->getinfo(c, CURLINFO_REDIRECT_URL, &to);
+		if (to)
+			str_adds(next, to);
+		else
+			result = err_set(t->e, ERR_DOCUMENT, "%.*s redirects to nowhere", (int)origin_bytes(url), url);
+	}
+	curl->cleanup(c);
+	return result;
+}
+
+int http_get(const struct http_request *q, struct http_reply *r, struct err *e)
+{
+	const struct curl_lib *curl = curl_load(e);
+	struct transfer t = {.q = q, .r = r, .e = e};
+	struct str url = {0}, next = {0};
+	int rc;
+
+	*r = (struct http_reply){.length = -1, .first = -1, .total = -1};
+	if (!curl)
+		return -1;
+	str_adds(&url, q->url);
+	for (int i = 0; ; i++) {
+		str_clear(&next);
+		rc = ask(curl, &t, url.p, &next);
+		if (rc || !next.n)
+			break;
+		if (i == REDIRECTIONS_MOST)
+			rc = err_set(e, ERR_DOCUMENT, "%.*s redirects more than %d times", (int)origin_bytes(q->url), q->url, REDIRECTIONS_MOST);
+		else if (!doc_is_address(next.p))
+			rc = err_set(e, ERR_DOCUMENT, "%.*s redirects to '%.80s', which is no web address", (int)origin_bytes(url.p), url.p, next.p);
+		else if (!strncasecmp(q->url, "https:", 6) && strncasecmp(next.p, "https:", 6) != 0)
+			rc = err_set(e, ERR_DOCUMENT, "%.*s redirects to an address without encryption, '%.80s'", (int)origin_bytes(url.p), url.p, next.p);
+		if (rc)
+			break;
+		str_clear(&url);
+		str_add(&url, next.p, next.n);
+	}
+	str_free(&url);
+	str_free(&next);
+	return rc;
+}

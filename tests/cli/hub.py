@@ -1,0 +1,219 @@
+"""A server of models that misbehaves, for s_pull.sh: python3 hub.py MODEL.gguf LOG PORTS
+
+The name of a repository, t/NAME, says what goes wrong with it.  LOG gets a line for each request: method's path, range, and whether a
+token came.  PORTS gets the ports of the server and of another host that it redirects to."""
+import hashlib, http.server, json, os, random, re, struct, sys, threading, time
+
+model = open(sys.argv[1], "rb").read()
+data = model + random.Random(1).randbytes(3 << 20)   # bytes behind the last tensor
+log = open(sys.argv[2], "a", buffering=1)
+chance = random.Random(2)
+lock = threading.Lock()
+count = {}
+
+
+def strange(name):   # the same model of a family that there is not
+    return data.replace(b"llama", b"lxama") if name == "family" else data
+
+
+def tree(name):
+    body = strange(name)
+    f = lambda path, body=body, **more: {"type": "file", "path": path, "size": len(body), "oid": "0" * 40,
+                                         "lfs": {"oid": hashlib.sha256(body).hexdigest(), "size": len(body), "pointerSize": 134, **more}}
+    files = [{"type": "directory", "path": "sub"}, f("README.md"), f("mmproj-F16.gguf"), f(f"{name}-Q4_K_M.gguf"), f(f"{name}-Q8_0.gguf")]
+    if name == "sum":
+        files = [f("sum-Q4_K_M.gguf", oid="ab" * 32)]
+    elif name == "hostile":
+        files = [f(p) for p in ("../../evil-Q4_K_M.gguf", "/etc/x-Q4_K_M.gguf", "a/../../b-Q4_K_M.gguf", "\u001b[2Jx-Q4_K_M.gguf", "x y-Q4_K_M.gguf",
+                                "-rf-Q4_K_M.gguf", ".hidden-Q4_K_M.gguf", "$(id)-Q4_K_M.gguf", "a\u0000b-Q4_K_M.gguf", "n" * 300 + ".gguf")]
+    elif name == "huge":
+        files = [f("huge-Q4_K_M.gguf", size=10 ** 30), f("b-Q4_K_M.gguf", size=-5), f("c-Q4_K_M.gguf", size=1.5), f("d-Q4_K_M.gguf", size="x")]
+    elif name == "large":
+        files = [f("large-Q4_K_M.gguf", size=1 << 41)]
+    elif name == "nosum":
+        files = [{"type": "file", "path": "nosum-Q4_K_M.gguf", "size": len(data)}]
+    elif name == "text":
+        files = [f("README.md")]
+    elif name == "parts":
+        files = [f("Q4_K_M/parts-%05d-of-00003.gguf" % (i + 1), parts[i]) for i in range(3)] + [f("Q8_0/parts-Q8_0-00001-of-00002.gguf")]
+    elif name == "quants":
+        files = [f(f"Quants-{q}.gguf") for q in ("IQ1_S", "Q8_0", "Q5_K_M", "f16")]
+    return json.dumps(files).encode()
+
+
+def split(n):
+    """The tensors of the model over n files, as llama.cpp's gguf-split leaves them."""
+    at = 0
+
+    def take(fmt):
+        nonlocal at
+        v = struct.unpack_from("<" + fmt, model, at)
+        at += struct.calcsize("<" + fmt)
+        return v[0]
+
+    def text():
+        nonlocal at
+        k = take("Q")
+        at += k
+        return model[at - k:at]
+
+    def value(t):
+        nonlocal at
+        if t == 8:
+            text()
+        elif t == 9:
+            elem, k = take("I"), take("Q")
+            for _ in range(k):
+                value(elem)
+        else:
+            at += (1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8)[t]
+
+    take("I"), take("I")
+    n_tensor, n_kv = take("Q"), take("Q")
+    kv0, align = at, 32
+    for _ in range(n_kv):
+        if text() == b"general.alignment":
+            align = struct.unpack_from("<I", model, at + 4)[0]
+        value(take("I"))
+    kv = model[kv0:at]
+    tensors = []
+    for _ in range(n_tensor):
+        name, dims = text(), take("I")
+        ne = [take("Q") for _ in range(dims)]
+        tensors.append((name, ne, take("I"), take("Q")))
+    start = (at + align - 1) // align * align
+    order = sorted(t[3] for t in tensors) + [len(model) - start]
+    out = []
+    for part in range(n):
+        mine = tensors[part * n_tensor // n:(part + 1) * n_tensor // n]
+        s = lambda b: struct.pack("<Q", len(b)) + b
+        keys = s(b"split.no") + struct.pack("<IH", 2, part) + s(b"split.count") + struct.pack("<IH", 2, n) + s(b"split.tensors.count") + struct.pack("<Ii", 5, n_tensor)
+        head, blob = b"", b""
+        for name, ne, t, off in mine:
+            head += s(name) + struct.pack("<I", len(ne)) + struct.pack(f"<{len(ne)}Q", *ne) + struct.pack("<IQ", t, len(blob))
+            blob += model[start + off:start + order[order.index(off) + 1]]
+            blob += b"\0" * (-len(blob) % align)
+        own = kv if part == 0 else b""
+        whole = b"GGUF" + struct.pack("<IQQ", 3, len(mine), (n_kv if part == 0 else 0) + 3) + own + keys + head
+        out.append(whole + b"\0" * (-len(whole) % align) + blob)
+    return out
+
+
+parts = split(3)
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    other = 0   # the port of the other host
+
+    def log_message(self, *a):
+        pass
+
+    def answer(self, code, body=b"", **head):
+        self.send_response(code)
+        head.setdefault("Content_Length", str(len(body)))
+        for k, v in head.items():
+            if v is not None:
+                self.send_header(k.replace("_", "-"), v)
+        self.end_headers()
+        try:
+            self.wfile.write(body)
+        except OSError:
+            pass
+        self.close_connection = True
+
+    def do_GET(self):
+        want = self.headers.get("Range", "")
+        here = self.server.server_address[1]
+        log.write(f"{self.path} {want or '-'} {'token' if self.headers.get('Authorization') else 'plain'} {'other' if here == self.other else 'hub'}\n")
+        name = re.match(r"/(?:api/models/|there/)?t/([a-z0-9]+)", self.path)
+        name = name.group(1) if name else ""
+        with lock:
+            times = count[self.path] = count.get(self.path, 0) + 1
+        if self.path.startswith("/api/"):
+            return self.list(name, times)
+        self.file(name, times, want)
+
+    def list(self, name, times):
+        if name in ("401", "403", "404"):
+            return self.answer(int(name), b"<html>no")
+        if name == "busy" and times <= 2:
+            return self.answer(429 if times == 1 else 503, Retry_After="1")
+        if name == "429":
+            return self.answer(429, Retry_After="9999")
+        if name == "json":
+            return self.answer(200, b'[{"type":"file","path":"a-Q4_K_M.gguf","lfs":{"oid":')
+        if name == "login":
+            return self.answer(200, b"<html>Welcome to our hotel</html>")
+        if name == "away":
+            return self.answer(302, Location="ftp://127.0.0.1/x")
+        if name == "circle":
+            return self.answer(302, Location=self.path)
+        if name == "changed" and times > 1:
+            return self.answer(200, tree(name).replace(hashlib.sha256(data).hexdigest().encode(), hashlib.sha256(data[::-1]).hexdigest().encode()))
+        self.answer(200, tree(name))
+
+    def file(self, name, times, want):
+        body = strange(name)
+        if name == "parts":
+            body = parts[int(re.search(r"-(\d+)-of", self.path).group(1)) - 1]
+        if name == "elsewhere" and not self.path.startswith("/there/"):
+            return self.answer(302, Location=f"http://127.0.0.1:{self.other}/there{self.path}")
+        if name == "gone":
+            return self.answer(404)
+        if name == "gated":
+            return self.answer(403)
+        if name == "short416" and times > 2:
+            return self.answer(416)
+        if name == "busyfile" and times in (1, 3):
+            return self.answer(503, Retry_After="1")
+        m = re.match(r"bytes=(\d+)-(\d*)$", want)
+        first, last = (int(m.group(1)), int(m.group(2) or len(body) - 1)) if m else (0, len(body) - 1)
+        if name == "norange":
+            return self.answer(200, body)
+        if name == "norangedrop":
+            return self.part(200, {"Content_Length": str(len(body))}, body[:len(body) // 2 if times < 4 else len(body)])
+        part = body[first:last + 1]
+        head = {"Content_Length": str(len(part)), "Content_Range": f"bytes {first}-{last}/{len(body)}", "ETag": '"x"'}
+        if name == "wrongrange":
+            head["Content_Range"] = f"bytes {first + 7}-{last + 7}/{len(body)}"
+        if name == "resized":
+            head["Content_Range"] = f"bytes {first}-{last}/{len(body) + 99}"
+        if name == "endless":
+            part, head["Content_Length"] = part + b"x" * 100000, None
+        if name == "truncated":
+            part, head["Content_Length"] = part[:len(part) // 2 + 1], None
+        if name == "drops":
+            part = part[:chance.randrange(0, 24000)]
+        if name == "kills":
+            return self.part(206, head, part[:chance.randrange(0, 400000)], pause=0.1)
+        if name == "stuck" and first > 100000:
+            part = b""
+        if name in ("slow", "changed"):
+            return self.part(206, head, part, pause=0.3)
+        self.part(206, head, part)
+
+    def part(self, code, head, body, pause=0):
+        self.send_response(code)
+        for k, v in head.items():
+            if v is not None:
+                self.send_header(k.replace("_", "-"), v)
+        self.end_headers()
+        try:
+            step = max(1, len(body) // 4) if pause else 1 << 20
+            for i in range(0, len(body), step):
+                self.wfile.write(body[i:i + step])
+                self.wfile.flush()
+                time.sleep(pause)
+        except OSError:
+            pass
+        self.close_connection = True
+
+
+servers = [http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) for _ in range(2)]
+Handler.other = servers[1].server_address[1]
+threading.Thread(target=servers[1].serve_forever, daemon=True).start()
+with open(sys.argv[3] + ".new", "w") as f:
+    print(servers[0].server_address[1], servers[1].server_address[1], hashlib.sha256(data).hexdigest(), file=f)
+os.rename(sys.argv[3] + ".new", sys.argv[3])
+servers[0].serve_forever()

@@ -1,0 +1,188 @@
+#!/bin/sh
+# tests/cli/s_pull.sh - fetching models: from a server on this machine that misbehaves in every way (hub.py), and what is left behind.
+#
+# WEIR is the program (default ./weir).  Closes with "N passed, M failed, K skipped".
+# shellcheck disable=SC2015 # A && ok || bad: ok does not fail
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+weir=${WEIR:-./weir}
+case $weir in /*) ;; *) weir=$PWD/$weir ;; esac
+
+. tests/lib/count.sh
+[ -x "$weir" ] || { bad pull "no program at '$weir'"; finish; }
+command -v python3 >/dev/null 2>&1 || { skip pull "python3 is not installed"; finish; }
+
+dir=$(mktemp -d) || exit 1
+server=
+trap '[ -n "$server" ] && kill "$server" 2>/dev/null; rm -rf "$dir"' EXIT
+trap 'exit 130' INT TERM
+unset WEIR_MODEL WEIR_KV WEIR_CTX WEIR_THREADS WEIR_COLOR NO_COLOR HF_HOME HF_TOKEN HF_HUB_CACHE LLAMA_CACHE OLLAMA_MODELS
+unset http_proxy https_proxy all_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY
+export WEIR_DEVICE=cpu HOME="$dir/home" XDG_CACHE_HOME="$dir/cache" XDG_CONFIG_HOME="$dir/config" XDG_STATE_HOME="$dir/state" XDG_DATA_HOME="$dir/data"
+mkdir -p "$HOME"
+models=$XDG_CACHE_HOME/weir/models
+
+python3 tests/cli/hub.py tests/vectors/models/llama-block32.gguf "$dir/log" "$dir/ports" 2>"$dir/server" &
+server=$!
+for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do [ -s "$dir/ports" ] && break; sleep 0.2; done
+[ -s "$dir/ports" ] || { bad pull "the server does not start: $(cat "$dir/server")"; finish; }
+read -r port _ sum <"$dir/ports"
+export HF_ENDPOINT="http://127.0.0.1:$port"
+
+pull() {
+	"$weir" pull "$@" </dev/null >"$dir/out" 2>"$dir/err"
+	rc=$?
+}
+# whole NAME FILE: it was fetched, its sum is right, and nothing else lies there.
+whole() {
+	if [ "$rc" != 0 ]; then bad "$1" "status $rc: $(cat "$dir/err")"
+	elif [ "$(sha256sum <"$models/$2" 2>/dev/null | cut -d' ' -f1)" != "$sum" ]; then bad "$1" "the sum is wrong: $(ls -a "$models")"
+	elif [ "$(ls -A "$models")" != "$2" ]; then bad "$1" "also there: $(ls -A "$models")"
+	else ok "$1"; fi
+	rm -rf "$models"
+}
+# refused NAME RC PATTERN: one line that matches, behind at most the two about the model; no model, and no folder that was only looked at.
+refused() {
+	if [ "$rc" != "$2" ]; then bad "$1" "status $rc, expected $2: $(cat "$dir/err")"
+	elif [ "$(grep -c '^weir: ' "$dir/err")" != 1 ] || ! grep -q "^weir: .*$3" "$dir/err"; then bad "$1" "no '$3' in: $(cat "$dir/err")"
+	elif [ -n "$(ls -A "$models" 2>/dev/null | grep -v '\.part$')" ]; then bad "$1" "left behind: $(ls -A "$models")"
+	else ok "$1"; fi
+	rm -rf "$models"
+}
+
+# ---- what is there to choose from ----
+
+pull
+if [ $rc = 0 ] && grep -q '^  qwen3-4b  *2.3 GiB' "$dir/out" && [ "$(grep -c '^  [a-z]' "$dir/out")" -ge 12 ]; then ok "without a name it lists models"
+else bad "without a name it lists models" "$(cat "$dir/out" "$dir/err")"; fi
+pull --yes qwen3;      refused "the beginning of several names" 2 'several models: qwen3-0.6b, qwen3-4b'
+pull --yes qwen3-4g;   refused "a name that is misspelt" 2 "is it 'qwen3-4b'"
+pull --yes mine;       refused "an unknown name" 2 'ORG/NAME'
+pull --yes a/b/c;      refused "a repository that does not exist there" 1 'a/b'
+pull --yes ../x;       refused "a repository of another folder" 2 'ORG/NAME'
+pull --yes 't/a b';    refused "a repository with a blank" 2 'ORG/NAME'
+HF_ENDPOINT=ftp://127.0.0.1/ pull --yes t/plain; refused "a server that is no address" 2 'HF_ENDPOINT'
+HF_ENDPOINT=http://127.0.0.1:1 pull --yes t/plain; refused "a server that is not there" 1 'http://127.0.0.1:1: '
+
+# ---- good ones ----
+
+pull --yes t/plain
+grep -q '^plain-Q4_K_M: llama, Q8_0, 3.1 MiB, trained for 256 tokens' "$dir/err" && grep -q '^fits: .* cache at 256 tokens, of .* free memory; about [0-9]* tokens/s here$' "$dir/err" &&
+	ok "it says what the model is and needs" || bad "it says what the model is and needs" "$(cat "$dir/err")"
+whole "a model is fetched" plain-Q4_K_M.gguf
+pull -y t/plain:q8_0;               whole "a quantization is named" plain-Q8_0.gguf
+pull -y t/plain:plain-Q8_0.gguf;    whole "a file is named" plain-Q8_0.gguf
+pull -y t/plain:Q3_K_S;             refused "a quantization that is not there" 2 "no 'Q3_K_S'; choose with :QUANT among Q4_K_M (3.1 MiB), Q8_0"
+pull -y t/quants;                   whole "without Q4_K_M the best that there is" Quants-Q5_K_M.gguf
+pull -y "https://huggingface.co/t/plain/blob/main/plain-Q8_0.gguf"; whole "the address of a file's page" plain-Q8_0.gguf
+pull -q -y t/plain; [ -s "$dir/err" ] && bad "--quiet says nothing" "$(cat "$dir/err")" || ok "--quiet says nothing"
+pull -y t/plain
+grep -q 'is here already' "$dir/err" && [ $rc = 0 ] && ok "what is here is not fetched again" || bad "what is here is not fetched again" "$(cat "$dir/err")"
+printf x | dd of="$models/plain-Q4_K_M.gguf" bs=1 seek=99999 conv=notrunc 2>/dev/null
+pull -y t/plain
+[ $rc = 1 ] && grep -q "another file is called 'plain-Q4_K_M.gguf' already; 'weir models rm" "$dir/err" && ok "another file of that name stays" || bad "another file of that name stays" "$(cat "$dir/err")"
+rm -rf "$models"
+pull t/plain; refused "nothing is asked without a terminal" 2 "weir pull --yes NAME"
+
+pull -y t/parts
+if [ $rc = 0 ] && [ "$(ls -A "$models" | tr '\n' ' ')" = "parts-00001-of-00003.gguf parts-00002-of-00003.gguf parts-00003-of-00003.gguf " ] &&
+	echo hi | "$weir" -m parts -n 2 --private >"$dir/out" 2>"$dir/err"; then ok "a model in three files is fetched and runs"
+else bad "a model in three files is fetched and runs" "$rc $(ls -A "$models") $(cat "$dir/err")"; fi
+"$weir" models >"$dir/out" 2>&1
+[ "$(grep -c '^[* ] parts' "$dir/out")" = 1 ] && ok "it is listed as one" || bad "it is listed as one" "$(cat "$dir/out")"
+"$weir" models rm -y parts-00001-of-00003 >"$dir/out" 2>&1
+[ -z "$(ls -A "$models")" ] && ok "and deleted as one" || bad "and deleted as one" "$(ls -A "$models"; cat "$dir/out")"
+rm -rf "$models"
+
+# ---- servers that misbehave ----
+
+pull -y t/drops
+n=$(grep -c '^/t/drops/' "$dir/log")
+[ "$n" -ge 200 ] && ok "$n connections broke at random bytes" || bad "connections break" "only $n"
+whole "and the file is whole" drops-Q4_K_M.gguf
+i=0
+while [ $i -lt 40 ] && [ ! -e "$models/kills-Q4_K_M.gguf" ]; do
+	i=$((i + 1))
+	"$weir" pull -y t/kills </dev/null >"$dir/out" 2>"$dir/err" &
+	job=$!
+	sleep "0.$((i * 37 % 10 + 1))"
+	kill -KILL $job 2>/dev/null
+	wait $job 2>/dev/null
+done
+[ $i -ge 5 ] && ok "killed $i times" || bad "it is killed" "only $i times"
+pull -y t/kills
+whole "killed again and again it continues" kills-Q4_K_M.gguf
+pull -y t/elsewhere
+HF_TOKEN=secret pull -y t/elsewhere:Q8_0
+rm -rf "$models"
+if grep -q '^/there/.* plain other' "$dir/log" && ! grep -q ' token other' "$dir/log" && grep -q 't/elsewhere/.* token hub' "$dir/log"; then ok "the token does not follow to another host"
+else bad "the token does not follow to another host" "$(grep elsewhere "$dir/log")"; fi
+mkdir -p "$HOME/.cache/huggingface" && echo stored >"$HOME/.cache/huggingface/token"
+pull -y t/slow; whole "a slow server" slow-Q4_K_M.gguf
+grep -q '^/t/slow/.* token hub' "$dir/log" && ok "a stored token is used" || bad "a stored token is used" "$(grep slow "$dir/log")"
+pull -y t/401; refused "401 with a token" 1 'does not accept the token (401)'
+rm -rf "$HOME/.cache/huggingface"
+pull -y t/401; refused "401" 1 "does not exist on 127.0.0.1:$port or needs an access token (401): check the name, or set HF_TOKEN"
+pull -y t/403; refused "403" 1 'gated (403): accept its terms on'
+pull -y t/404; refused "404" 1 "no repository 't/404'"
+pull -y t/429; refused "429 for hours" 1 'too many requests (429): run the same command later'
+pull -y t/busy; whole "429 and 503 for a moment" busy-Q4_K_M.gguf
+pull -y t/busyfile; whole "503 in the middle" busyfile-Q4_K_M.gguf
+pull -y t/gone; refused "a file that is listed only" 1 '(404)'
+pull -y t/gated; refused "a file that is gated" 1 'gated (403)'
+pull -y t/norange; whole "a server without ranges" norange-Q4_K_M.gguf
+pull -y t/norangedrop; whole "one without ranges that breaks off" norangedrop-Q4_K_M.gguf
+pull -y t/truncated; whole "answers that end too soon" truncated-Q4_K_M.gguf
+pull -y t/short416; whole "416 where bytes are left over" short416-Q4_K_M.gguf
+pull -y t/wrongrange; refused "other bytes than were asked for" 1 'other bytes'
+pull -y t/resized; refused "another size" 1 'another size'
+pull -y t/endless; refused "more bytes than the file has" 1 'more of'
+pull -y t/sum
+[ -e "$models" ] && [ -z "$(ls -A "$models")" ] && ok "what has a wrong sum is deleted" || bad "what has a wrong sum is deleted" "$(ls -A "$models")"
+refused "a wrong sum" 1 'wrong checksum and was deleted'
+pull -y t/json; refused "a list that is cut off" 1 'cut off'
+pull -y t/login; refused "a login page" 1 'login page'
+pull -y t/away; refused "a redirection to ftp" 1 'no web address'
+pull -y t/circle; refused "redirections in a circle" 1 'more than 8 times'
+pull -y t/hostile; refused "names that lead elsewhere" 1 'plain name'
+pull -y t/huge; refused "sizes that cannot be" 1 'a size'
+pull -y t/large; refused "a size that is not the file's" 1 'another size'
+pull -y t/nosum; refused "files without a sum" 1 'checksum'
+pull -y t/text; refused "a repository without models" 1 'holds no GGUF file'
+pull -y t/family; refused "a family that weir does not run" 3 "architecture 'lxama' is not supported"
+if [ "$(grep -c '^/t/family/' "$dir/log")" = 1 ]; then ok "which its header says"; else bad "which its header says" "$(grep family "$dir/log")"; fi
+find "$dir" -name 'evil*' -o -name 'b-Q4*' | grep -q . && bad "nothing outside of the folder" "$(find "$dir" -name 'evil*')" || ok "nothing outside of the folder"
+
+# Of a version that is no longer there nothing is continued.
+"$weir" pull -y t/changed </dev/null >"$dir/out" 2>"$dir/err" &
+job=$!
+sleep 0.5
+kill -KILL $job 2>/dev/null
+wait $job 2>/dev/null
+first=$(ls "$models")
+pull -y t/changed
+[ -n "$first" ] && [ ! -e "$models/$first" ] && ok "a changed file begins again" || bad "a changed file begins again" "'$first' and then: $(ls -A "$models")"
+rm -rf "$models"
+
+# ---- deleting ----
+
+pull -q -y t/plain
+mkdir -p "$HOME/.cache/llama.cpp"
+cp tests/vectors/models/llama-block32.gguf "$HOME/.cache/llama.cpp/theirs.gguf"
+models_rm() {
+	"$weir" models rm "$@" </dev/null >"$dir/out" 2>"$dir/err"
+	rc=$?
+}
+models_rm -y theirs
+[ $rc = 2 ] && [ -e "$HOME/.cache/llama.cpp/theirs.gguf" ] && grep -q 'fetched by llama.cpp' "$dir/err" && ok "models of others are not deleted" || bad "models of others are not deleted" "$(cat "$dir/err")"
+models_rm plain-Q4_K_M
+[ $rc = 2 ] && [ -e "$models/plain-Q4_K_M.gguf" ] && ok "nothing is deleted without being asked" || bad "nothing is deleted without being asked" "$(cat "$dir/err")"
+models_rm -y plain; [ $rc = 2 ] && [ -e "$models/plain-Q4_K_M.gguf" ] && ok "half of a name deletes nothing" || bad "half of a name deletes nothing" "$(cat "$dir/err")"
+models_rm -y ../models/plain-Q4_K_M; [ $rc = 2 ] && ok "nor does a path" || bad "nor does a path" "$(cat "$dir/err")"
+"$weir" -p hi -n 1 --private </dev/null >"$dir/out" 2>"$dir/err" && ok "the only model is the default" || bad "the only model is the default" "$(cat "$dir/err")"
+: >"$models/plain-Q4_K_M.gguf.0123456789abcdef.part"
+models_rm -y plain-Q4_K_M
+[ $rc = 0 ] && [ -z "$(ls -A "$models")" ] && ok "a model and what was begun of it are deleted" || bad "a model is deleted" "$(cat "$dir/err"; ls -A "$models")"
+"$weir" -p hi </dev/null >"$dir/out" 2>"$dir/err"
+[ $? = 3 ] && [ "$(wc -l <"$dir/err")" = 1 ] && grep -q "'weir pull qwen3-4b' fetches one" "$dir/err" && ok "without a model one line says what to run" || bad "without a model one line says what to run" "$(cat "$dir/err")"
+finish
