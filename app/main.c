@@ -41,6 +41,8 @@ static int offer_model(struct options *o, struct err *e)
 		rc = pull_offer(o, &path, e);
 		if (!rc)
 			o->model = options_own(o, path.p, path.n);
+		else if (e->code == ERR_CANCELLED)
+			say_error(e);   /* what is here, and that it continues */
 	}
 	str_free(&path);
 	return rc;

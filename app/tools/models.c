@@ -5,10 +5,37 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "app/tools/pull.h"
 #include "ui/ui.h"
+
+/* What is not whole yet: NAME.gguf.SUM.part in weir's own folder. */
+static void list_unfinished(struct str *out, size_t width)
+{
+	struct str folder = {0};
+	DIR *dir = user_path(&folder, DIR_CACHE, "models", &(struct err){0}) ? NULL : opendir(folder.p);
+
+	for (struct dirent *d; dir && (d = readdir(dir)); ) {
+		size_t n = strlen(d->d_name), tail = sizeof ".gguf.0123456789abcdef.part" - 1;
+		struct str size = {0}, name = {0};
+		struct stat st;
+
+		if (n <= tail || strcmp(d->d_name + n - 5, ".part") != 0 || strncmp(d->d_name + n - tail, ".gguf.", 6) != 0 || fstatat(dirfd(dir), d->d_name, &st, 0))
+			continue;
+		human_bytes(&size, (uint64_t)st.st_size);
+		str_add(&name, d->d_name, n - tail);
+		str_adds(out, "  ");
+		table_cell(out, name.p, width);
+		str_addf(out, "  %9s  not whole yet: weir pull continues it\n", size.p);
+		str_free(&size);
+		str_free(&name);
+	}
+	if (dir)
+		closedir(dir);
+	str_free(&folder);
+}
 
 int cmd_models(const struct options *o)
 {
@@ -42,6 +69,7 @@ int cmd_models(const struct options *o)
 		str_adds(&s, "\n");
 		str_free(&size);
 	}
+	list_unfinished(&s, width ? width : 32);
 	if (o->model && !listed) {
 		str_adds(&s, "* ");
 		clean_line(used.p, used.n, &s);

@@ -96,6 +96,14 @@ static uint64_t bytes_left(const struct pull *p)
 	return n;
 }
 
+static int is_whole(const struct pull *p)
+{
+	for (int i = 0; i < p->chosen->n; i++)
+		if (!p->file[i].whole)
+			return 0;
+	return 1;
+}
+
 static void show_fit(const struct pull *p, const struct fit *f)
 {
 	struct str s = {0};
@@ -131,7 +139,7 @@ static int ask(const struct pull *p, const struct fit *f, struct err *e)
 		return 0;
 	if (!isatty(0) || !isatty(2))
 		return err_set(e, ERR_USAGE, "nothing was fetched: without a terminal to ask on, 'weir pull --yes NAME' fetches it");
-	str_adds(&question, bytes_left(p) < p->chosen->bytes / 2 ? "Continue to fetch " : "Fetch ");
+	str_adds(&question, "Fetch the other ");   /* the header is here */
 	human_bytes(&question, bytes_left(p));
 	str_adds(&question, f->fits ? "? [Y/n] " : " anyway? [y/N] ");
 	signals_work(0);   /* Ctrl-C ends the program here */
@@ -167,19 +175,13 @@ static int is_default(const struct pull *p)
 	return same;
 }
 
-static void show_end(const struct pull *p, double seconds, uint64_t fetched)
+static void show_end(const struct pull *p, int was_here)
 {
 	struct str s = {0};
 
-	str_adds(&s, p->chosen->name);
-	if (fetched) {
-		str_adds(&s, ": fetched ");
-		human_bytes(&s, fetched);
-		str_addf(&s, seconds < 90 ? " in %.0f s" : " in %.1f min", seconds < 90 ? seconds : seconds / 60);
-		str_adds(&s, "; the checksum is right");
-	} else {
-		str_adds(&s, " is here already; the checksum is right");
-	}
+	str_addf(&s, "%s is here%s: ", p->chosen->name, was_here ? " already" : "");
+	human_bytes(&s, p->chosen->bytes);
+	str_adds(&s, ", with the right checksum");
 	say("%s", s.p);
 	if (is_default(p))
 		say("'weir' opens it");
@@ -191,9 +193,8 @@ static void show_end(const struct pull *p, double seconds, uint64_t fetched)
 /* The header first, and what it says; then, if that is wanted, the rest. */
 static int fetch(struct pull *p, struct err *e)
 {
-	double start;
-	uint64_t left;
 	struct fit fit;
+	int was_here;
 
 	if (user_path(&p->folder, DIR_CACHE, "models", e))
 		return -1;
@@ -204,24 +205,20 @@ static int fetch(struct pull *p, struct err *e)
 			return -1;
 	if (fit_find(p->o, p->file, p->chosen->n, p->folder.p, &fit, e))
 		return -1;
-	left = bytes_left(p);
+	was_here = is_whole(p);
 	if (!p->o->quiet)
 		show_fit(p, &fit);
-	if (left && (check_disk(p, e) || ask(p, &fit, e)))
+	if (bytes_left(p) && (check_disk(p, e) || ask(p, &fit, e)))
 		return -1;
-	start = now_seconds();
 	for (int i = 0; i < p->chosen->n; i++)
 		if (fetched_rest(&p->file[i], e))
 			return -1;
-	left = 0;
-	for (int i = 0; i < p->chosen->n; i++)
-		left += p->file[i].whole ? 0 : p->file[i].file->bytes;
 	/* The first part is the one that is opened: it gets its name when all others have theirs. */
 	for (int i = p->chosen->n - 1; i >= 0; i--)
 		if (fetched_name(&p->file[i], e))
 			return -1;
 	if (!p->o->quiet)
-		show_end(p, now_seconds() - start, left);
+		show_end(p, was_here);
 	return 0;
 }
 
@@ -268,28 +265,36 @@ int pull_model(const struct options *o, const char *name, struct str *path, stru
 int pull_offer(const struct options *o, struct str *path, struct err *e)
 {
 	struct str s = {0};
-	char line[64];
-	int n = 0, most = 0;
+	char line[200];
+	const char *name = line;
+	int n, most = 0;
 	size_t got = 0;
 	char c = 0;
 
 	while (known_models[most].name)
 		most++;
 	known_models_show(&s, 0, 1);
-	say("There is no model on this machine yet.  These can be fetched, each with one download of the size shown:");
+	say("There is no model on this machine yet.  One of these can be fetched:");
 	say_lines(&s);
 	str_free(&s);
-	str_addf(&s, "Which one, 1 to %d?  (Enter: none) ", most);
+	str_addf(&s, "Which one: 1 to %d, or ORG/REPO of huggingface.co?  (Enter: none) ", most);
 	write_all(2, s.p, s.n);
 	str_free(&s);
 	while (read(0, &c, 1) == 1 && c != '\n')
 		if (got + 1 < sizeof line)
 			line[got++] = c;
 	line[got] = 0;
-	n = (int)strtol(line, NULL, 10);
-	if (n < 1 || n > most)
-		return err_set(e, ERR_MODEL, "no model: weir pull NAME fetches one, weir -m FILE.gguf opens a file");
-	return pull_model(o, known_models[n - 1].name, path, e);
+	while (got && (line[got - 1] == ' ' || line[got - 1] == '\r'))
+		line[--got] = 0;
+	if (!got)
+		return err_set(e, ERR_MODEL, "no model: 'weir pull NAME' fetches one, 'weir -m FILE.gguf' opens a file");
+	if (strspn(line, "0123456789") == got) {
+		n = got < 5 ? (int)strtol(line, NULL, 10) : 0;
+		if (n < 1 || n > most)
+			return err_set(e, ERR_USAGE, "there is no model %.20s: 1 to %d were to choose from", line, most);
+		name = known_models[n - 1].name;
+	}
+	return pull_model(o, name, path, e);
 }
 
 int cmd_pull(const struct options *o)
@@ -301,7 +306,7 @@ int cmd_pull(const struct options *o)
 	if (o->n_file)
 		return pull_model(o, o->file[0], NULL, &e) ? fail(&e) : 0;
 	known_models_show(&s, 0, 0);
-	str_adds(&s, "\nweir pull NAME fetches one of these, weir pull ORG/REPO[:QUANT] any GGUF model of huggingface.co\n");
+	str_adds(&s, "\nweir pull NAME fetches one of these; weir pull ORG/REPO[:QUANT] fetches any\nGGUF model of huggingface.co, where the address of its page has ORG/REPO\n");
 	rc = print_all(s.p, s.n, &e) ? fail(&e) : 0;
 	str_free(&s);
 	return rc;

@@ -77,7 +77,7 @@ pull -y t/quants;                   whole "without Q4_K_M the best that there is
 pull -y "https://huggingface.co/t/plain/blob/main/plain-Q8_0.gguf"; whole "the address of a file's page" plain-Q8_0.gguf
 pull -q -y t/plain; [ -s "$dir/err" ] && bad "--quiet says nothing" "$(cat "$dir/err")" || ok "--quiet says nothing"
 pull -y t/plain
-grep -q 'is here already' "$dir/err" && [ $rc = 0 ] && ok "what is here is not fetched again" || bad "what is here is not fetched again" "$(cat "$dir/err")"
+grep -q 'is here already: 3.1 MiB, with the right checksum' "$dir/err" && [ $rc = 0 ] && ok "what is here is not fetched again" || bad "what is here is not fetched again" "$(cat "$dir/err")"
 printf x | dd of="$models/plain-Q4_K_M.gguf" bs=1 seek=99999 conv=notrunc 2>/dev/null
 pull -y t/plain
 [ $rc = 1 ] && grep -q "another file is called 'plain-Q4_K_M.gguf' already; 'weir models rm" "$dir/err" && ok "another file of that name stays" || bad "another file of that name stays" "$(cat "$dir/err")"
@@ -93,6 +93,33 @@ else bad "a model in three files is fetched and runs" "$rc $(ls -A "$models") $(
 "$weir" models rm -y parts-00001-of-00003 >"$dir/out" 2>&1
 [ -z "$(ls -A "$models")" ] && ok "and deleted as one" || bad "and deleted as one" "$(ls -A "$models"; cat "$dir/out")"
 rm -rf "$models"
+
+# ---- at a terminal ----
+
+# typed [PATTERN ANSWER ...] -- ARGS: weir at a terminal; $dir/out is what it shows.
+typed() {
+	python3 tests/cli/answers.py "$dir/out" "$weir" "$@" 2>"$dir/err"
+	rc=$?
+}
+shows() { tr -d '\r' <"$dir/out" | tr '\n' ' ' | grep -q -e "$2" && ok "$1" || bad "$1" "no '$2' in: $(cat "$dir/out" "$dir/err")"; }
+typed 'Fetch the other .*n\]' n -- pull t/plain
+shows "it asks, and n fetches nothing" 'nothing was fetched with 1.0 MiB of 3.1 MiB here; the same command continues'
+"$weir" models >"$dir/out" 2>&1
+shows "what is not whole yet is listed" 'plain-Q4_K_M .* 1.0 MiB  not whole yet'
+typed 'Fetch the other 2.1 MiB. .Y/n\]' '' -- pull t/plain
+whole "Enter fetches it" plain-Q4_K_M.gguf
+typed 'Fetch the other' '' 'fetching .* MiB of' '^C' -- pull t/slow
+[ $rc = 130 ] && ok "Ctrl-C ends with 130" || bad "Ctrl-C ends with 130" "$rc $(cat "$dir/out")"
+shows "and says what is here" 'stopped with .* of 3.1 MiB here; the same command continues'
+rm -rf "$models"
+typed 'Which one: 1 to 1.' '' -- --line --private
+shows "a first start shows what there is" 'no model on this machine yet.* 9  qwen3-4b '
+shows "and takes no for an answer" "no model: 'weir pull NAME' fetches one"
+typed 'Which one' 99 -- --line --private
+shows "a number that is not there" 'there is no model 99'
+typed 'Which one' t/plain 'Fetch the other' y '> ' '/quit' -- --line --private
+[ $rc = 0 ] && ok "from nothing to a chat" || bad "from nothing to a chat" "$rc $(cat "$dir/out")"
+whole "with the model that was chosen" plain-Q4_K_M.gguf
 
 # ---- servers that misbehave ----
 
