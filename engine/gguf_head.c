@@ -7,7 +7,7 @@
 
 #include "engine/cursor.h"
 
-enum { DIMS_MOST = 8 };
+enum { DIMS_MOST = 8, RECORDS_MOST = 1 << 20 };
 
 static void skip_string(struct cursor *c)
 {
@@ -47,6 +47,8 @@ uint64_t gguf_head_bytes(const void *p, uint64_t n)
 	cursor_u64(&c, "magic and version");
 	n_tensor = cursor_u64(&c, "tensors");
 	n_kv = cursor_u64(&c, "keys");
+	if (n_tensor > RECORDS_MOST || n_kv > RECORDS_MOST)
+		return n;
 	for (uint64_t i = 0; i < n_kv && !c.failed; i++) {
 		skip_string(&c);
 		if (skip_value(&c, cursor_u32(&c, "type")) && !c.failed)

@@ -66,7 +66,7 @@ const struct option_def option_defs[] = {
 	{"device", 0, OPT_CHOICE, "auto|cpu|cuda", "WEIR_DEVICE", "compute device (auto: GPU if the model fits)",
 		WEIGHTS | CMD_PULL, OPT_CONFIG, AT(device), 0, 0},
 	{"kv", 0, OPT_POLICY, "POLICY", "WEIR_KV", "cache policy: the KV entries that are stored and read, NAME:KEY=VALUE,...; --kv help lists all",
-		WEIGHTS, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(kv), 0, 0},
+		WEIGHTS | CMD_PULL, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(kv), 0, 0},
 	{"kv-type", 0, OPT_CHOICE, "f16|f32|bf16|q8_0", NULL, "element type of cached keys and values",
 		WEIGHTS | CMD_PULL, OPT_CONFIG | OPT_KEPT, AT(kv_type), 0, 0},
 	{"pre", 0, OPT_TEXT, "NAME", NULL, "pre-tokenizer to use instead of the file's",

@@ -74,6 +74,23 @@ static int choose(struct pull *p, const char *said, struct err *e)
 	return rc;
 }
 
+/* The same file, fetched by another program: 1, and it is said. */
+static int others_have(const struct pull *p)
+{
+	struct model_file *file;
+	size_t n = model_files(&file);
+	int found = 0;
+
+	for (size_t i = 0; i < n && !found; i++)
+		if (strcmp(file[i].from, "weir") != 0 && p->chosen->n == 1 && !strcmp(file[i].name, p->chosen->name) && file[i].bytes == p->chosen->bytes) {
+			found = 1;
+			if (!p->o->quiet)
+				say("%s is here already, fetched by %s: 'weir -m %s' opens it", file[i].name, file[i].from, file[i].name);
+		}
+	model_files_free(file, n);
+	return found;
+}
+
 static int open_files(struct pull *p, struct err *e)
 {
 	p->file = xcalloc((size_t)p->chosen->n, sizeof *p->file);
@@ -239,9 +256,10 @@ int pull_model(const struct options *o, const char *name, struct str *path, stru
 	progress_init(&p.progress, o->quiet, o->verbose, "fetching", "");
 	signals_work(1);
 	rc = choose(&p, name, e);
+	if (!rc && !path && others_have(&p))
+		goto out;
 	if (!rc)
 		rc = fetch(&p, e);
-	signals_work(0);
 	if (rc && e->code == ERR_MODEL)
 		forget(&p);
 	if (rc && e->code == ERR_CANCELLED && p.file && p.file[0].head && bytes_left(&p) < p.chosen->bytes) {
@@ -252,6 +270,8 @@ int pull_model(const struct options *o, const char *name, struct str *path, stru
 	}
 	if (!rc && path)
 		str_adds(path, p.file[0].path);
+out:
+	signals_work(0);
 	for (int i = 0; i < p.n_open; i++)
 		fetched_close(&p.file[i]);
 	free(p.file);

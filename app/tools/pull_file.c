@@ -208,8 +208,10 @@ static int on_begin(const struct http_reply *r, void *ud, struct err *e)
 	if (r->status == 200 && r->length >= 0 && r->length != (int64_t)size)
 		return err_set(e, ERR_FAIL, "'%.100s' has another size than its list says, so it has just been changed: run the same command again", base_of(f->path));
 	if (r->status == 200 && f->at) {   /* no ranges there */
-		if (f->at > HEAD_STEP && !f->said_restart++)
+		if (f->at > HEAD_STEP && !f->said_restart++) {
+			progress_clear(f->progress);
 			say("the server cannot continue a file: it begins again");
+		}
 		return begin_again(f, e);
 	}
 	return 0;
@@ -273,6 +275,8 @@ static int fetch_to(struct fetched *f, uint64_t limit, struct err *e)
 			break;
 		}
 		tries = f->at > at ? 1 : tries + 1;
+		if (tries > 1)
+			progress_clear(f->progress);   /* what is said next has a line of its own */
 		if (hub_wait(&reply, tries, &why)) {
 			*e = why;
 			if (reply.broken && why.code != ERR_CANCELLED)

@@ -38,7 +38,7 @@ static int write_shape(const struct fetched *f, const char *path, struct err *e)
 	return rc;
 }
 
-static void find_cache(struct engine *engine, const struct options *o, struct fit *fit)
+static int find_cache(struct engine *engine, const struct options *o, struct fit *fit, struct err *e)
 {
 	const struct engine_info *i = engine_info(engine);
 	struct timeline_need need = {0};
@@ -47,14 +47,14 @@ static void find_cache(struct engine *engine, const struct options *o, struct fi
 	for (;;) {
 		struct timeline_options to = {.ctx = ctx, .kv = o->kv, .kv_type = o->kv_type};
 
-		if (timeline_need(engine, &to, &need, &(struct err){0}))
-			return;
+		if (timeline_need(engine, &to, &need, e))
+			return -1;
 		fit->ctx = need.ctx;
 		fit->cache = need.kv_bytes;
 		fit->memory = need.free_bytes;
 		fit->fits = fit->weights + need.kv_bytes + need.scratch_bytes <= fit->memory;
 		if (fit->fits || o->ctx || ctx <= CTX_LEAST)
-			return;
+			return 0;
 		ctx /= 2;
 	}
 }
@@ -73,6 +73,7 @@ static int look(const struct options *o, const char *folder, const char *path, s
 	const struct engine_info *i;
 	struct engine *engine;
 	struct err why = {0};
+	int rc;
 
 	if (engine_open(&engine, &eo, &why)) {
 		/* Its folder is gone when the user reads this. */
@@ -87,12 +88,12 @@ static int look(const struct options *o, const char *folder, const char *path, s
 	fit->has_template = i->has_template;
 	fit->weights = i->weight_bytes;
 	fit->trained = i->ctx_train;
-	find_cache(engine, o, fit);
+	rc = find_cache(engine, o, fit, e);
 	/* A token reads its weights once.  Of the bandwidth of plain reading most is reached. */
 	if (!i->device_total && i->bytes_per_token)
 		fit->tps = two_digits(0.9 * engine_bandwidth(i->threads, 64u << 20) / (double)i->bytes_per_token);
 	engine_close(engine);
-	return 0;
+	return rc;
 }
 
 /* Remove .look-PID and the files in it. */

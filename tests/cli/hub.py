@@ -30,6 +30,8 @@ def tree(name):
         files = [f("huge-Q4_K_M.gguf", size=10 ** 30), f("b-Q4_K_M.gguf", size=-5), f("c-Q4_K_M.gguf", size=1.5), f("d-Q4_K_M.gguf", size="x")]
     elif name == "large":
         files = [f("large-Q4_K_M.gguf", size=1 << 41)]
+    elif name == "vast":
+        files = [f("vast-Q4_K_M.gguf", size=1 << 40)]
     elif name == "nosum":
         files = [{"type": "file", "path": "nosum-Q4_K_M.gguf", "size": len(data)}]
     elif name == "text":
@@ -175,6 +177,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.part(200, {"Content_Length": str(len(body))}, body[:len(body) // 2 if times < 4 else len(body)])
         part = body[first:last + 1]
         head = {"Content_Length": str(len(part)), "Content_Range": f"bytes {first}-{last}/{len(body)}", "ETag": '"x"'}
+        if name == "vast":
+            head["Content_Range"] = f"bytes {first}-{last}/{1 << 40}"
         if name == "wrongrange":
             head["Content_Range"] = f"bytes {first + 7}-{last + 7}/{len(body)}"
         if name == "resized":

@@ -94,6 +94,19 @@ else bad "a model in three files is fetched and runs" "$rc $(ls -A "$models") $(
 [ -z "$(ls -A "$models")" ] && ok "and deleted as one" || bad "and deleted as one" "$(ls -A "$models"; cat "$dir/out")"
 rm -rf "$models"
 
+pull t/vast
+if [ "$rc" = 2 ]; then skip "a disk that is too full" "this one has room for a terabyte"; rm -rf "$models"
+else refused "a disk that is too full" 5 'the disk is too full: 1.0 TiB are needed in .* are free'; fi
+pull --kv full -c 100000000 t/plain
+grep -q '^does not fit: .* cache at 100,000,000 tokens, of .* free memory' "$dir/err" && ok "it says what does not fit" || bad "it says what does not fit" "$(cat "$dir/err")"
+mkdir -p "$HOME/.lmstudio/models/t/plain" && cp "$models"/plain-Q4_K_M.gguf.*.part "$HOME/.lmstudio/models/t/plain/plain-Q4_K_M.gguf"
+rm -rf "$models"
+dd if=/dev/null of="$HOME/.lmstudio/models/t/plain/plain-Q4_K_M.gguf" bs=1 seek="$(($(wc -c <tests/vectors/models/llama-block32.gguf) + 3145728))" 2>/dev/null
+pull -y t/plain
+[ $rc = 0 ] && grep -q "here already, fetched by LM Studio" "$dir/err" && [ ! -e "$models/plain-Q4_K_M.gguf" ] && ok "what another program has is not fetched" ||
+	bad "what another program has is not fetched" "$(cat "$dir/err")"
+rm -rf "$models" "$HOME/.lmstudio"
+
 # ---- at a terminal ----
 
 # typed [PATTERN ANSWER ...] -- ARGS: weir at a terminal; $dir/out is what it shows.
@@ -102,6 +115,8 @@ typed() {
 	rc=$?
 }
 shows() { tr -d '\r' <"$dir/out" | tr '\n' ' ' | grep -q -e "$2" && ok "$1" || bad "$1" "no '$2' in: $(cat "$dir/out" "$dir/err")"; }
+typed 'Fetch .* anyway' '' -- pull --kv full -c 100000000 t/plain
+shows "where it does not fit, Enter fetches nothing" 'anyway. .y/N. .*nothing was fetched'
 typed 'Fetch the other .*n\]' n -- pull t/plain
 shows "it asks, and n fetches nothing" 'nothing was fetched with 1.0 MiB of 3.1 MiB here; the same command continues'
 "$weir" models >"$dir/out" 2>&1

@@ -106,6 +106,45 @@ TEST(good_file_reads_back)
 	gguf_close(NULL);
 }
 
+/* Where the header ends of which only the beginning is there. */
+TEST(head_of_a_beginning)
+{
+	struct str f = { 0 };
+	struct gguf *g;
+	struct err e = { 0 };
+	uint64_t head, data = UINT64_MAX, state = 7;
+
+	make_good(&f);
+	head = gguf_head_bytes(f.p, f.n);
+	CHECK_INT(gguf_parse(&g, "good.gguf", f.p, f.n, &e), 0);
+	for (uint64_t i = 0; i < g->n_tensor; i++)
+		data = g->tensor[i].at < data ? g->tensor[i].at : data;
+	gguf_close(g);
+	CHECK(head > 24 && head <= data && data - head < 32);
+	for (uint64_t n = 0; n <= f.n; n++) {
+		char *p = xmalloc(n + 1);   /* of its own, so that a sanitizer sees a read behind it */
+
+		memcpy(p, f.p, n);
+		p = xrealloc(p, n ? n : 1);
+		CHECK_INT(gguf_head_bytes(p, n), n < head ? 0 : head);
+		free(p);
+	}
+	/* Damaged, it ends somewhere, and what is no model is complete. */
+	for (int i = 0; i < 20000; i++) {
+		struct str bad = { 0 };
+
+		str_add(&bad, f.p, f.n);
+		for (int k = 0; k < 3; k++) {
+			state = state * 6364136223846793005u + 1442695040888963407u;
+			bad.p[4 + (state >> 33) % (head - 4)] = (char)(state >> 24);
+		}
+		CHECK(gguf_head_bytes(bad.p, bad.n) <= bad.n);
+		str_free(&bad);
+	}
+	CHECK_INT(gguf_head_bytes("<html>no", 8), 8);
+	str_free(&f);
+}
+
 TEST(typed_reads)
 {
 	static const struct { const char *key; int64_t want; } ints[] = {

@@ -741,6 +741,41 @@ TEST(inspecting_checks_everything)
 	test_note("%d files refused, each by name", n_refused);
 }
 
+/* A file of which only the header is there, as long as the whole one, says what the model will take. */
+TEST(planning_needs_no_weights)
+{
+	struct recipe r = llama;
+	struct engine *whole = NULL, *plan = NULL;
+	struct timeline *tl = NULL;
+	struct timeline_need a = { 0 }, b = { 0 };
+	struct timeline_options to = { .ctx = 64 };
+	struct err err = { 0 };
+	char *path = save(&r);
+	char bytes[1 << 16];
+	FILE *f = fopen(path, "rb");
+	size_t n = f ? fread(bytes, 1, sizeof bytes, f) : 0;
+	long size = f && !fseek(f, 0, SEEK_END) ? ftell(f) : 0;
+
+	if (f)
+		fclose(f);
+	CHECK_INT(engine_open(&whole, &(struct engine_options){ .model_path = path, .device = "cpu", .threads = 1 }, &err), 0);
+	CHECK_INT(timeline_need(whole, &to, &a, &err), 0);
+	n = engine_head_bytes(bytes, n);
+	CHECK(n > 0 && (long)n < size);
+	f = fopen(path, "wb");
+	CHECK(f && fwrite(bytes, 1, n, f) == n && !fclose(f) && !truncate(path, size));
+	CHECK_INT(engine_open(&plan, &(struct engine_options){ .model_path = path, .device = "cpu", .threads = 1, .plan_only = 1 }, &err), 0);
+	CHECK_INT(timeline_need(plan, &to, &b, &err), 0);
+	CHECK(a.kv_bytes > 0 && a.kv_bytes == b.kv_bytes && a.scratch_bytes == b.scratch_bytes && a.ctx == b.ctx);
+	CHECK(engine_info(whole)->weight_bytes == engine_info(plan)->weight_bytes && engine_info(whole)->bytes_per_token == engine_info(plan)->bytes_per_token);
+	CHECK_INT(timeline_open(&tl, plan, &to, &err), -1);
+	CHECK_INT(err.code, ERR_USAGE);
+	engine_close(plan);
+	engine_close(whole);
+	unlink(path);
+	free(path);
+}
+
 /* ---- memory ---- */
 
 /* The address space that is left decides: enough to map the file, not enough to load it, then enough for both. */
