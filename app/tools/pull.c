@@ -18,6 +18,28 @@ struct pull {
 	struct progress progress;
 };
 
+/* A line on standard error.  Unlike say() the screen of a chat that opens next does not show it again. */
+static void tell(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+static void tell(const char *fmt, ...)
+{
+	struct str line = {0}, wrapped = {0};
+	char *text = NULL;
+	va_list ap;
+
+	va_start(ap, fmt);
+	if (vasprintf(&text, fmt, ap) < 0)
+		text = NULL;
+	va_end(ap);
+	if (text)
+		clean_line(text, strlen(text), &line);
+	str_adds(&line, "\n");
+	terminal_wrap(2, line.p, line.n, &wrapped);
+	write_all(2, wrapped.p, wrapped.n);
+	free(text);
+	str_free(&line);
+	str_free(&wrapped);
+}
+
 /* "ORG/REPO:QUANT", also as an address of huggingface.co, or a name of the table: repository and quantization or file, which the caller
  * frees; *wanted NULL: none was said. */
 static int read_name(const char *said, char **repo, char **wanted, struct err *e)
@@ -85,7 +107,7 @@ static int others_have(const struct pull *p)
 		if (strcmp(file[i].from, "weir") != 0 && p->chosen->n == 1 && !strcmp(file[i].name, p->chosen->name) && file[i].bytes == p->chosen->bytes) {
 			found = 1;
 			if (!p->o->quiet)
-				say("%s is here already, fetched by %s: 'weir -m %s' opens it", file[i].name, file[i].from, file[i].name);
+				tell("%s is here already, fetched by %s: 'weir -m %s' opens it", file[i].name, file[i].from, file[i].name);
 		}
 	model_files_free(file, n);
 	return found;
@@ -131,7 +153,7 @@ static void show_fit(const struct pull *p, const struct fit *f)
 		str_addf(&s, " in %d files", p->chosen->n);
 	str_addf(&s, ", trained for %s tokens%s", count_text((uint64_t)f->trained).s,
 	         !f->has_template ? ", no chat template: it continues texts" : f->template_name[0] ? "" : ", a chat template that weir cannot use");
-	say("%s", s.p);
+	tell("%s", s.p);
 	str_clear(&s);
 	str_adds(&s, f->fits ? "fits: " : "does not fit: ");
 	human_bytes(&s, f->weights);
@@ -142,7 +164,7 @@ static void show_fit(const struct pull *p, const struct fit *f)
 	str_adds(&s, " free memory");
 	if (f->tps > 0)
 		str_addf(&s, f->tps < 10 ? "; about %.1f tokens/s here" : "; about %.0f tokens/s here", f->tps);
-	say("%s", s.p);
+	tell("%s", s.p);
 	str_free(&s);
 }
 
@@ -192,23 +214,23 @@ static int is_default(const struct pull *p)
 	return same;
 }
 
-static void show_end(const struct pull *p, int was_here)
+static void show_end(const struct pull *p, int was_here, int opens_now)
 {
 	struct str s = {0};
 
 	str_addf(&s, "%s is here%s: ", p->chosen->name, was_here ? " already" : "");
 	human_bytes(&s, p->chosen->bytes);
 	str_adds(&s, ", with the right checksum");
-	say("%s", s.p);
-	if (is_default(p))
-		say("'weir' opens it");
-	else
-		say("'weir -m %s' opens it; a line 'model = %s' in ~/.config/weir/config makes it the default", p->chosen->name, p->chosen->name);
+	tell("%s", s.p);
+	if (!opens_now && is_default(p))
+		tell("'weir' opens it");
+	else if (!opens_now)
+		tell("'weir -m %s' opens it; a line 'model = %s' in ~/.config/weir/config makes it the default", p->chosen->name, p->chosen->name);
 	str_free(&s);
 }
 
 /* The header first, and what it says; then, if that is wanted, the rest. */
-static int fetch(struct pull *p, struct err *e)
+static int fetch(struct pull *p, int opens_now, struct err *e)
 {
 	struct fit fit;
 	int was_here;
@@ -235,7 +257,7 @@ static int fetch(struct pull *p, struct err *e)
 		if (fetched_name(&p->file[i], e))
 			return -1;
 	if (!p->o->quiet)
-		show_end(p, was_here);
+		show_end(p, was_here, opens_now);
 	return 0;
 }
 
@@ -259,7 +281,7 @@ int pull_model(const struct options *o, const char *name, struct str *path, stru
 	if (!rc && !path && others_have(&p))
 		goto out;
 	if (!rc)
-		rc = fetch(&p, e);
+		rc = fetch(&p, path != NULL, e);
 	if (rc && e->code == ERR_MODEL)
 		forget(&p);
 	if (rc && e->code == ERR_CANCELLED && p.file && p.file[0].head && bytes_left(&p) < p.chosen->bytes) {
@@ -294,8 +316,8 @@ int pull_offer(const struct options *o, struct str *path, struct err *e)
 	while (known_models[most].name)
 		most++;
 	known_models_show(&s, 0, 1);
-	say("There is no model on this machine yet.  One of these can be fetched:");
-	say_lines(&s);
+	tell("There is no model on this machine yet.  One of these can be fetched:");
+	write_all(2, s.p, s.n);
 	str_free(&s);
 	str_addf(&s, "Which one: 1 to %d, or ORG/REPO of huggingface.co?  (Enter: none) ", most);
 	write_all(2, s.p, s.n);

@@ -91,7 +91,7 @@ static int look(const struct options *o, const char *folder, const char *path, s
 	rc = find_cache(engine, o, fit, e);
 	/* A token reads its weights once.  Of the bandwidth of plain reading most is reached. */
 	if (!i->device_total && i->bytes_per_token)
-		fit->tps = two_digits(0.9 * engine_bandwidth(i->threads, 64u << 20) / (double)i->bytes_per_token);
+		fit->tps = two_digits(0.9 * engine_bandwidth(i->threads, 128u << 20) / (double)i->bytes_per_token);
 	engine_close(engine);
 	return rc;
 }

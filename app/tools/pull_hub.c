@@ -136,6 +136,14 @@ static int on_list(const void *p, size_t n, void *ud, struct err *e)
 	return 0;
 }
 
+/* The message goes into itself: from a copy. */
+static void list_failed(struct err *e)
+{
+	struct err why = *e;
+
+	err_set(e, ERR_FAIL, "%.250s: is there a network, and is HF_ENDPOINT right where it is set?", why.msg);
+}
+
 static int ask_list(const struct hub_repo *r, struct str *list, struct err *e)
 {
 	struct str url = {0};
@@ -155,7 +163,7 @@ static int ask_list(const struct hub_repo *r, struct str *list, struct err *e)
 		if (!rc)
 			rc = hub_refused(r, NULL, &reply, &why);
 		else if (why.code == ERR_DOCUMENT)
-			why.code = ERR_FAIL;
+			list_failed(&why);
 		if (why.code == ERR_CANCELLED || (reply.broken && tries == CONTACTS_MOST) || hub_wait(&reply, tries, &why)) {
 			*e = why;
 			break;

@@ -153,7 +153,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.answer(302, Location=self.path)
         if name == "changed" and times > 1:
             return self.answer(200, tree(name).replace(hashlib.sha256(data).hexdigest().encode(), hashlib.sha256(data[::-1]).hexdigest().encode()))
-        self.answer(200, tree(name))
+        self.answer(200, self.mutated(name) if name.startswith("mutated") else tree(name))
+
+    def mutated(self, name):
+        """A list with a few bytes changed, by a number."""
+        some, body = random.Random(name), bytearray(tree("plain"))
+        for _ in range(some.randrange(1, 6)):
+            at = some.randrange(len(body))
+            body[at:at + some.randrange(0, 4)] = some.choice((b"", b"\0", b'"', b"{", b"]", b"\\", b"9", b"-", b"\xff", b"../", b"e999", some.randbytes(3)))
+        return bytes(body)
 
     def file(self, name, times, want):
         body = strange(name)

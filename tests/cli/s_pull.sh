@@ -191,6 +191,16 @@ pull -y t/huge; refused "sizes that cannot be" 1 'a size'
 pull -y t/large; refused "a size that is not the file's" 1 'another size'
 pull -y t/nosum; refused "files without a sum" 1 'checksum'
 pull -y t/text; refused "a repository without models" 1 'holds no GGUF file'
+i=0 odd=
+while [ $i -lt 60 ]; do
+	i=$((i + 1))
+	pull t/mutated$i
+	case $rc in 1 | 2 | 3 | 5) ;; *) odd="$odd $i: status $rc" ;; esac
+	[ "$(grep -c '^weir: ' "$dir/err")" = 1 ] || odd="$odd $i: $(cat "$dir/err")"
+	find "$dir" -name '*.gguf' | grep -q . && odd="$odd $i: $(find "$dir" -name '*.gguf')"
+	rm -rf "$models"
+done
+[ -z "$odd" ] && ok "$i damaged lists" || bad "$i damaged lists" "$odd"
 pull -y t/family; refused "a family that weir does not run" 3 "architecture 'lxama' is not supported"
 if [ "$(grep -c '^/t/family/' "$dir/log")" = 1 ]; then ok "which its header says"; else bad "which its header says" "$(grep family "$dir/log")"; fi
 find "$dir" -name 'evil*' -o -name 'b-Q4*' | grep -q . && bad "nothing outside of the folder" "$(find "$dir" -name 'evil*')" || ok "nothing outside of the folder"
