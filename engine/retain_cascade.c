@@ -393,7 +393,8 @@ static void keep_points(struct cascade *f, const struct step *st, int joined)
 
 	if (!step_generates(st))
 		f->mass.point[POINT_READ].t = f->mass.point[POINT_JOIN].t = -1;
-	if (!f->mass.be || !f->probing || f->lost || f->waiting)
+	/* A VERIFY step probes from its first token on if its last one counts: what is kept of it may end before probe_from. */
+	if (!f->mass.be || !f->probing || f->lost || f->waiting || r->t <= f->probe_from)
 		return;
 	if (!step_generates(st) && st->last)
 		mass_keep(&f->mass, POINT_READ, r->t, f->nll);

@@ -106,7 +106,7 @@ struct attn_part {
 	const struct tensor *slots;  /* i32 [n_kv_head][cols >= n_slots]: the slots of each KV head; NULL = slot0, slot0 + 1, ... */
 	const struct attn_selection *selection;   /* selects `slots` in this call; NULL = `slots` are given */
 	/* f32 [n_kv_head][cols >= n_slots], added to the scores of the slots, for a list: a slot with -log(p) stands for 1 / p slots like it.
-	 * NULL = nothing. */
+	 * NULL = nothing.  One list of a call at most has one. */
 	const struct tensor *bias;
 	int32_t slot0;               /* first slot, when slots is NULL */
 	int32_t n_slots;             /* of the part */
@@ -185,9 +185,9 @@ struct topk_args {
 	enum topk_order order;
 	struct predicate when;       /* if false, slots are left unchanged */
 	/* A sample of the slots that are not among the k, behind them: up to `sample` slots, each taken with a probability in proportion to
-	 * exp(score), 1 at most (an unbiased estimate of what the others add to attention; no random numbers).  bias, f32 [n_kv_head][cols
-	 * >= k + sample]: 0 for the k, -log(probability) for a sampled slot, and SAMPLE_NONE where there are fewer.  SLOT_ORDER, without pool
-	 * or `when`.  sample 0: neither. */
+	 * exp(score) (to 1 in 1,000), 1 at most: an unbiased estimate of what the others add to attention, without random numbers.  bias, f32
+	 * [n_kv_head][cols >= k + sample]: 0 for the k, -log(probability) for a sampled slot, and SAMPLE_NONE where there are fewer.
+	 * SLOT_ORDER, without pool or `when`.  sample 0: neither. */
 	int32_t sample;
 	struct tensor *bias;
 };

@@ -60,14 +60,16 @@ static int part_ok(const struct attn_part *p, const struct attn_args *a)
 static int parts_ok(const struct attn_args *a, int32_t n, int32_t *slots)
 {
 	int64_t sum = 0;
+	int biased = 0;
 
 	for (int32_t i = 0; i < a->n_part; i++) {
 		if (!part_ok(&a->part[i], a))
 			return 0;
 		sum += a->part[i].n_slots;
+		biased += a->part[i].slots && a->part[i].bias;
 	}
 	*slots = (int32_t)sum;
-	return a->n_part > 0 && a->part[a->n_part - 1].n_slots >= n && sum <= INT32_MAX - 64;
+	return a->n_part > 0 && biased <= 1 && a->part[a->n_part - 1].n_slots >= n && sum <= INT32_MAX - 64;
 }
 
 static int has_lists(const struct attn_args *a)

@@ -196,8 +196,6 @@ static int attn_run(const struct attn_job *j, int32_t t0, int32_t t1, const stru
 	p.a.scale = a->scale;
 	for (int32_t i = 0; i < a->n_part; i++)
 		p.biased += a->part[i].bias != NULL;
-	if (p.biased > 1)
-		return backend_fail(&j->c->base, "internal: attention over %d lists with biases", (int)p.biased);
 	p.a.softcap = a->softcap;
 	p.a.sinks = a->sinks ? (const float *)a->sinks->data : NULL;
 	p.a.window = a->window < j->cols ? a->window : 0;

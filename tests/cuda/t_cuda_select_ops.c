@@ -452,6 +452,23 @@ TEST(topk_agrees_with_sorting)
 	finish(be);
 }
 
+TEST(a_sample_stands_for_the_rest)
+{
+	static const int32_t sizes[] = { 2, 65, 700, 1025, 2049, 5001 };
+	struct backend *be = open_cuda();
+
+	if (!be)
+		return;
+	for (int si = 0; si < 6; si++)
+		for (int kind = si > 3 ? si % 2 : 0; kind < 8; kind += si > 3 ? 3 : 1) {
+			int32_t n = sizes[si], k = 1 + (int32_t)(test_rand() % (uint64_t)(n - 1));
+
+			sample_holds(be, "cuda", n, k, 1 + (int32_t)(test_rand() % (uint64_t)(n - k)), kind);
+			sample_holds(be, "cuda", n, n / 16 + 1, n - n / 16 - 1 < 128 ? n - n / 16 - 1 : 128, kind);
+		}
+	finish(be);
+}
+
 /* More slots than one block takes. */
 TEST(topk_of_many_slots)
 {

@@ -16,7 +16,7 @@ static const char *const models[] = { "gemma2", "gemma3", "phi3-long", "olmo3", 
 static const struct { const char *kv; int32_t pin; } policies_all[] = {
 	{ "full", 0 }, { "auto", 0 }, { "auto:k=8", 40 }, { "auto:prefix=refresh,k=8,size=32", 40 }, { "sink:size=24,stride=8", 0 },
 	{ "cascade:size=32,stride=8", 0 }, { "cascade:size=32,n=4,heads=layer,stride=4", 0 }, { "cascade:size=32,select=0,stride=8", 0 },
-	{ "sift:k=12", 0 }, { "sift:k=12,every=4,split=even", 0 }, { "refresh:k=12", 0 }, { "recycled:k=12,stride=5", 0 },
+	{ "sift:k=12", 0 }, { "sift:k=12,sample=8", 0 }, { "sift:k=12,every=4,split=even", 0 }, { "refresh:k=12", 0 }, { "recycled:k=12,stride=5", 0 },
 	{ "streaming++:size=20,stride=6", 0 }, { "quest:k=32", 0 }, { "h2o:k=12", 0 }, { "h2o+:k=12,dense=1", 0 }, { "snapkv:k=40,window=32", 0 },
 };
 enum { N_MODELS = sizeof models / sizeof *models, N_POLICIES = sizeof policies_all / sizeof *policies_all };

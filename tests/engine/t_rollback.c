@@ -13,6 +13,7 @@
 static const struct { const char *kv; int32_t ctx, batch, pin; } all[] = {
 	{ "full", 1600, 64, 0 },
 	{ "sift:k=40", 1600, 64, 0 },
+	{ "sift:k=24,sample=16", 1600, 64, 0 },
 	{ "sift:k=1/8,every=3,bits=4", 1600, 64, 0 },
 	{ "sift:k=32,split=even,dense=1,bits=16", 1600, 100, 0 },
 	{ "refresh:k=40", 1600, 64, 0 },

@@ -687,7 +687,7 @@ TEST(enough_entries_are_full_attention_bit_for_bit)
 }
 
 static const char *const choosing[] = {
-	"sift:k=24", "sift:k=1/8,bits=4,split=even", "sift:k=24,bits=16", "sift:k=24,every=3", "sift:k=24,dense=1", "refresh:k=24",
+	"sift:k=24", "sift:k=16,sample=12", "sift:k=1/8,bits=4,split=even", "sift:k=24,bits=16", "sift:k=24,every=3", "sift:k=24,dense=1", "refresh:k=24",
 	"refresh:k=1/8,scan=kv,query=post,group=mean", "refresh:k=24,qc=0,stride=4,group=first,sinks=2,recent=4",
 	"refresh:k=24,s=-2", "refresh:k=24,update=no", "recycled:k=24,stride=5", "streaming++:size=24,stride=7",
 	"quest:k=96", "quest:k=48,bound=raw", "h2o:k=24", "h2o+:k=24", "snapkv:k=40", "snapkv:k=24,window=1",

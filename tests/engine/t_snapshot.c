@@ -245,6 +245,7 @@ static const struct { const char *kv; int32_t ctx, batch, pin, scale; } lives[] 
 	{ "full", 1024, 64, 0, 200 },
 	{ "full", 700, 7, 0, 60 },
 	{ "sift:k=40", 1024, 64, 0, 200 },
+	{ "sift:k=24,sample=16", 1024, 64, 0, 200 },
 	{ "sift:k=1/8,every=3,bits=4", 1024, 64, 0, 200 },
 	{ "sift:k=32,split=even,dense=1,bits=16", 900, 100, 0, 150 },
 	{ "sift:k=24,every=5", 900, 20, 0, 80 },

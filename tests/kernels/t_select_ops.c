@@ -589,6 +589,27 @@ TEST(topk_agrees_with_sorting)
 			}
 }
 
+/* What attention makes of the k and the sample is on average what it makes of all: see sample_holds(). */
+TEST(a_sample_stands_for_the_rest)
+{
+	static const int32_t sizes[] = { 2, 3, 63, 64, 65, 129, 700, 2048, 5001 };
+
+	for (int si = 0; si < 9; si++)
+		for (int kind = 0; kind < 8; kind++)
+			for (int l = 0; l < N_LEVELS; l++)
+				for (int threads = 1; threads <= 3; threads += 2) {
+					struct backend *be = open_level(levels[l], threads);
+					int32_t n = sizes[si], k = 1 + (int32_t)(test_rand() % (uint64_t)(n - 1));
+					int32_t sample = 1 + (int32_t)(test_rand() % (uint64_t)(n - k));
+
+					if (!be)
+						continue;
+					sample_holds(be, levels[l], n, k, sample, kind);
+					sample_holds(be, levels[l], n, n / 16 + 1, n - n / 16 - 1 < 128 ? n - n / 16 - 1 : 128, kind);
+					finish(be);
+				}
+}
+
 /* Two query heads, 20 keys, scores z_h[j] = ((7 j + 5 h j + 3 h) mod 13) / 4: known sets with and without pooling. */
 TEST(topk_toy)
 {

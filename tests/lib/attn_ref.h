@@ -33,6 +33,7 @@ struct shape {
 	int32_t window;          /* of parts without lists; 0 = none */
 	float softcap;
 	int sinks;               /* sink_of() each head */
+	int biased;              /* the first list adds bias_of() each slot to the scores */
 };
 
 struct world {
@@ -45,6 +46,21 @@ struct world {
 };
 
 static inline float sink_of(int32_t head) { return 3 * sinf((float)(7 * head + 1)); }
+/* As of a sample: selected slots have none, sampled ones up to 4, and some are not there. */
+static inline float bias_of(int32_t head, int part, int32_t k)
+{
+	int32_t x = (37 * k + 11 * head + 5 * part) % 23;
+
+	return x < 8 || !k ? 0 : x == 22 ? SAMPLE_NONE : (float)x / 6;
+}
+
+static inline int biased_list(const struct shape *s, int part)
+{
+	for (int i = 0; i < part; i++)
+		if (s->list[i])
+			return 0;
+	return s->biased && s->list[part];
+}
 
 static inline void plane_random(const struct shape *s, void **stored, float **x)
 {
@@ -122,6 +138,8 @@ static inline void world_double(const struct world *w, double *out, double *p)
 					pr[c] /= sqrt(dim);
 					if (s->softcap > 0)
 						pr[c] = s->softcap * tanh(pr[c] / s->softcap);
+					if (biased_list(s, part))
+						pr[c] += (double)bias_of(h / group, part, k);
 					if (c < from)
 						pr[c] = -INFINITY;
 					m = fmax(m, pr[c]);
@@ -147,7 +165,7 @@ static inline void world_double(const struct world *w, double *out, double *p)
 struct stage {
 	struct backend *be;
 	const struct world *w;
-	struct tensor k, v, rows[MOST_PARTS], sinks;
+	struct tensor k, v, rows[MOST_PARTS], bias[MOST_PARTS], sinks;
 	struct attn_args args;
 };
 
@@ -159,8 +177,16 @@ static inline struct stage stage_new(struct backend *be, const struct world *w)
 	g.k = tensor_new(be, s->type, s->n_kv * s->cap, s->dim, w->kb);
 	g.v = tensor_new(be, s->type, s->n_kv * s->cap, s->dim, w->vb);
 	for (int p = 0; p < s->n_part; p++)
-		if (s->list[p])
-			g.rows[p] = tensor_new(be, DT_I32, s->n_kv, s->n_rows[p] + 3, w->rows[p]);
+		if (s->list[p]) {
+			int32_t cols = s->n_rows[p] + 3;
+			float *bias = must_alloc((size_t)(s->n_kv * cols) * sizeof *bias);
+
+			for (int32_t i = 0; i < s->n_kv * cols; i++)
+				bias[i] = bias_of(i / cols, p, i % cols);
+			g.rows[p] = tensor_new(be, DT_I32, s->n_kv, cols, w->rows[p]);
+			g.bias[p] = tensor_new(be, DT_F32, s->n_kv, cols, bias);
+			free(bias);
+		}
 	g.args = (struct attn_args){ .n_head = s->n_head, .n_kv_head = s->n_kv, .head_dim = s->dim, .cap = s->cap,
 	                             .scale = 1 / sqrtf((float)s->dim), .window = s->window, .softcap = s->softcap };
 	if (s->sinks) {
@@ -181,8 +207,10 @@ static inline void stage_free(struct stage *g)
 	if (g->w->s.sinks)
 		g->be->ops->drop(g->be, &g->sinks);
 	for (int p = 0; p < g->w->s.n_part; p++)
-		if (g->w->s.list[p])
+		if (g->w->s.list[p]) {
 			g->be->ops->drop(g->be, &g->rows[p]);
+			g->be->ops->drop(g->be, &g->bias[p]);
+		}
 }
 
 #define GUARD 12345.5f     /* what lies behind outputs */
@@ -201,7 +229,8 @@ static inline void stage_run(struct stage *g, int32_t t0, int32_t t1, const stru
 	for (int p = 0; p < s->n_part; p++) {
 		q[p] = tensor_new(be, DT_F32, n, width, g->w->q[p] + (size_t)t0 * (size_t)width);
 		part[p] = (struct attn_part){ .q = &q[p], .slots = s->list[p] ? &g->rows[p] : NULL,
-		                              .slot0 = s->list[p] ? 0 : g->w->row0[p], .n_slots = s->n_rows[p] };
+		                              .slot0 = s->list[p] ? 0 : g->w->row0[p], .n_slots = s->n_rows[p],
+		                              .bias = biased_list(s, p) ? &g->bias[p] : NULL };
 	}
 	part[s->n_part - 1].n_slots -= s->n - t1;
 	for (int32_t j = 0; j < width; j++)
@@ -290,6 +319,7 @@ static inline struct shape shape_of_few(int round)
 	if (round % 3 == 2 || round % 6 == 1)
 		s.softcap = test_randf(0.5f, 50);
 	s.sinks = round % 5 == 3;
+	s.biased = round % 4 == 2;
 	return s;
 }
 

@@ -277,6 +277,84 @@ void random_scores(float *x, int32_t n, int kind)
 		}
 }
 
+/* Of one KV head: taken in proportion to exp(score), spread over the sequence, weighted by what each stands for.  Returns how many. */
+static int32_t sample_of_head_holds(const char *name, const float *x, int32_t n, int32_t k, int32_t sample, const int32_t *slot,
+                                    const float *bias)
+{
+	double top = -INFINITY, all = 0, sum = 0, scale, worst = 0, off = 0;
+	char *chosen = must_alloc((size_t)n);
+	int32_t taken = 0, last = -1;
+
+	memset(chosen, 0, (size_t)n);
+	for (int32_t i = 0; i < k; i++) {
+		chosen[slot[i]] = 1;
+		top = x[slot[i]] > top ? x[slot[i]] : top;
+		CHECK_MSG(bias[i] == 0, "%s: a selected slot has a bias of %g", name, (double)bias[i]);
+	}
+	for (int32_t i = 0; i < n; i++)
+		all += chosen[i] || !(x[i] > -INFINITY) ? 0 : exp(x[i] - top);
+	while (taken < sample && bias[k + taken] != SAMPLE_NONE)
+		taken++;
+	for (int32_t i = taken; i < sample; i++)
+		CHECK_MSG(bias[k + i] == SAMPLE_NONE && slot[k + i] >= 0 && slot[k + i] < n, "%s: slot %d behind the sample", name, (int)i);
+	scale = all > 0 ? sample / all : 0;
+	for (int32_t i = 0, at = 0; i < n; i++) {
+		double p = chosen[i] || !(x[i] > -INFINITY) ? 0 : fmin(1, scale * exp(x[i] - top));
+
+		sum += p;
+		if (at < taken && slot[k + at] == i) {
+			CHECK_MSG(!chosen[i] && i > last && p > 0, "%s: slot %d is sampled, after %d", name, (int)i, (int)last);
+			worst = fmax(worst, fabs(bias[k + at] + log(p)));
+			last = i;
+			at++;
+		}
+		off = fmax(off, fabs(at - sum));
+		if (i == n - 1)
+			CHECK_MSG(at == taken, "%s: %d of %d sampled slots do not ascend", name, (int)(taken - at), (int)taken);
+	}
+	/* Probabilities are in proportion to an exp() of the selection's own, which is right to a thousandth; the bias is that of the
+	 * probability that was used. */
+	CHECK_MSG(worst < 4e-3, "%s, %d and %d of %d: a bias is off by %g", name, (int)k, (int)sample, (int)n, worst);
+	/* A sum may round to the other side where it is a half. */
+	CHECK_MSG(off < 0.51 + 2e-3 * sample, "%s, %d and %d of %d: %g slots from what the probabilities say", name, (int)k, (int)sample, (int)n, off);
+	free(chosen);
+	return taken;
+}
+
+void sample_holds(struct backend *be, const char *name, int32_t n, int32_t k, int32_t sample, int kind)
+{
+	enum { HEADS = 3 };
+	int32_t *want = must_alloc((size_t)k * sizeof *want), cols = k + sample, *got;
+	float *x = must_alloc((size_t)HEADS * (size_t)(n + 3) * sizeof *x), *weight;
+	struct tensor score, slots, bias;
+
+	for (int32_t h = 0; h < HEADS; h++)
+		random_scores(x + h * (n + 3), n, kind);
+	score = tensor_new(be, DT_F32, HEADS, n + 3, x);
+	slots = guarded(be, DT_I32, HEADS, cols);
+	bias = guarded(be, DT_F32, HEADS, cols);
+	be->ops->topk(be, &(struct topk_args){ .slots = &slots, .score = &score, .n_kv_head = HEADS, .n = n, .k = k, .pool = 1,
+	                                       .sample = sample, .bias = &bias });
+	got = unguarded(be, &slots);
+	weight = unguarded(be, &bias);
+	CHECK_MSG(be->ops->sync(be) == 0, "%s: %s", name, be->err);
+	for (int32_t h = 0; h < HEADS; h++) {
+		topk_plain(want, x + h * (n + 3), n, k, 1, 0, 0, 0);
+		CHECK_MSG(!memcmp(want, got + h * cols, (size_t)k * sizeof *want), "%s: other slots with a sample, %d of %d, kind %d", name, (int)k,
+		          (int)n, kind);
+		/* Without a finite best score there is nothing to be in proportion to. */
+		if (kind != 5)
+			sample_of_head_holds(name, x + h * (n + 3), n, k, sample, got + h * cols, weight + h * cols);
+		for (int32_t i = 0; i < cols; i++)
+			CHECK(got[h * cols + i] >= 0 && got[h * cols + i] < n && weight[h * cols + i] == weight[h * cols + i]);
+	}
+	be->ops->drop(be, &score);
+	free(got);
+	free(weight);
+	free(x);
+	free(want);
+}
+
 void page_rows_agree(struct backend *be)
 {
 	static const int32_t sizes[] = { 0, 1, 15, 16, 17, 31, 33, 255, 256, 257, 496, 511, 512, 513, 1024, 4097 };

@@ -71,6 +71,8 @@ struct ranked { float pooled, raw; int32_t row; };
 int better(const void *pa, const void *pb);
 
 /* The top k by sorting everything. */
+/* A sample behind the k of n scores: the k as without it, and every property that backend.h promises of the others. */
+void sample_holds(struct backend *be, const char *name, int32_t n, int32_t k, int32_t sample, int kind);
 void topk_plain(int32_t *out, const float *x, int32_t n, int32_t k, int32_t pool, int32_t first, int32_t last,
         int best_first);
 
