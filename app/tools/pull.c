@@ -44,38 +44,46 @@ static void tell(const char *fmt, ...)
  * frees; *wanted NULL: none was said. */
 static int read_name(const char *said, char **repo, char **wanted, struct err *e)
 {
-	static const char *const fronts[] = {"https://", "http://", "huggingface.co/", "hf.co/"};
-	const struct known_model *known;
-	const char *colon;
-	size_t n;
+	static const char *const hosts[] = {"https://huggingface.co/", "http://huggingface.co/", "https://hf.co/", "huggingface.co/", "hf.co/"};
+	const char *endpoint = getenv("HF_ENDPOINT"), *name = said;
+	size_t n = endpoint ? strlen(endpoint) : 0, file;
 
 	*repo = *wanted = NULL;
-	if (!strchr(said, '/')) {
-		known = known_model(said, e);
+	if (n && !strncmp(said, endpoint, n) && said[n] == '/')
+		name = said + n + 1;
+	for (size_t i = 0; name == said && i < sizeof hosts / sizeof *hosts; i++)
+		if (!strncasecmp(said, hosts[i], strlen(hosts[i])))
+			name = said + strlen(hosts[i]);
+	if (name == said && doc_is_address(said))
+		return err_set(e, ERR_USAGE, "'%.120s' is no address of huggingface.co; HF_ENDPOINT names another server that works like it", said);
+	n = strcspn(name, ":?#");
+	if (name[n] == ':' && name[n + 1])
+		*wanted = xstrndup(name + n + 1, strlen(name + n + 1));
+	if (!memchr(name, '/', n)) {
+		char *word = xstrndup(name, n);
+		const struct known_model *known = known_model(word, e);
+
+		free(word);
 		if (!known)
 			return -1;
 		*repo = xstrndup(known->repo, strlen(known->repo));
-		*wanted = xstrndup(known->file, strlen(known->file));
+		if (!*wanted)
+			*wanted = xstrndup(known->file, strlen(known->file));
 		return 0;
 	}
-	for (size_t i = 0; i < sizeof fronts / sizeof *fronts; i++)
-		if (!strncasecmp(said, fronts[i], strlen(fronts[i])))
-			said += strlen(fronts[i]);
-	n = strcspn(said, ":");
-	colon = said[n] ? said + n + 1 : NULL;
-	/* The address of a page of the repository, or of a file in it. */
-	for (const char *p = memchr(said, '/', n); p && (p = memchr(p + 1, '/', n - (size_t)(p + 1 - said))); ) {
-		const char *file = strrchr(said, '/') + 1;
-		size_t len = strcspn(file, "?#:");
+	/* Behind the second slash: a page of the repository, or a file in it. */
+	file = strcspn(name, "/") + 1;
+	file += strcspn(name + file, "/:?#");
+	if (name != said && name[file] == '/') {
+		const char *last = name + n;
 
-		if (len > 5 && !strncasecmp(file + len - 5, ".gguf", 5))
-			*wanted = xstrndup(file, len);
-		n = (size_t)(p - said);
-		break;
+		while (last[-1] != '/')
+			last--;
+		if (!*wanted && name + n - last > 5 && !strncasecmp(name + n - 5, ".gguf", 5))
+			*wanted = xstrndup(last, (size_t)(name + n - last));
+		n = file;
 	}
-	*repo = xstrndup(said, n);
-	if (colon && *colon && !*wanted)
-		*wanted = xstrndup(colon, strlen(colon));
+	*repo = xstrndup(name, n);
 	return 0;
 }
 

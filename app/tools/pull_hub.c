@@ -84,6 +84,12 @@ static void take_token(struct hub_repo *r)
 
 /* ---- what a server answers ---- */
 
+static int refused_gated(const struct hub_repo *r, int status, struct err *e)
+{
+	return err_set(e, ERR_FAIL, "'%.100s' is gated (%d): accept its terms on %s/%.100s, then set HF_TOKEN to a token of that account", r->name, status,
+	               r->address, r->name);
+}
+
 int hub_refused(const struct hub_repo *r, const char *what, const struct http_reply *reply, struct err *e)
 {
 	const char *host = strstr(r->address, "://") + 3;
@@ -92,9 +98,11 @@ int hub_refused(const struct hub_repo *r, const char *what, const struct http_re
 	case 401:
 		if (r->token)
 			return err_set(e, ERR_FAIL, "%s does not accept the token (401): 'HF_TOKEN' may be wrong or expired, or '%.100s' does not exist", host, r->name);
+		if (what)   /* whose list is public: it exists */
+			return refused_gated(r, reply->status, e);
 		return err_set(e, ERR_FAIL, "'%.100s' does not exist on %s or needs an access token (401): check the name, or set HF_TOKEN", r->name, host);
 	case 403:
-		return err_set(e, ERR_FAIL, "'%.100s' is gated (403): accept its terms on %s/%.100s, then set HF_TOKEN to a token of that account", r->name, r->address, r->name);
+		return refused_gated(r, reply->status, e);
 	case 404:
 		if (what)
 			return err_set(e, ERR_FAIL, "'%.100s' lists a file '%.100s' but does not have it (404): run the same command again, or look at %s/%.100s", r->name, what, r->address, r->name);
@@ -136,14 +144,6 @@ static int on_list(const void *p, size_t n, void *ud, struct err *e)
 	return 0;
 }
 
-/* The message goes into itself: from a copy. */
-static void list_failed(struct err *e)
-{
-	struct err why = *e;
-
-	err_set(e, ERR_FAIL, "%.250s: is there a network, and is HF_ENDPOINT right where it is set?", why.msg);
-}
-
 static int ask_list(const struct hub_repo *r, struct str *list, struct err *e)
 {
 	struct str url = {0};
@@ -163,7 +163,7 @@ static int ask_list(const struct hub_repo *r, struct str *list, struct err *e)
 		if (!rc)
 			rc = hub_refused(r, NULL, &reply, &why);
 		else if (why.code == ERR_DOCUMENT)
-			list_failed(&why);
+			err_set(&why, ERR_FAIL, "%.250s: is there a network, and is HF_ENDPOINT right where it is set?", why.msg);
 		if (why.code == ERR_CANCELLED || (reply.broken && tries == CONTACTS_MOST) || hub_wait(&reply, tries, &why)) {
 			*e = why;
 			break;

@@ -137,6 +137,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.file(name, times, want)
 
     def list(self, name, times):
+        if not name:
+            return self.answer(404)
         if name in ("401", "403", "404"):
             return self.answer(int(name), b"<html>no")
         if name == "busy" and times <= 2:
@@ -171,8 +173,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.answer(302, Location=f"http://127.0.0.1:{self.other}/there{self.path}")
         if name == "gone":
             return self.answer(404)
-        if name == "gated":
-            return self.answer(403)
+        if name in ("gated", "closed"):
+            return self.answer(403 if name == "gated" else 401)
         if name == "short416" and times > 2:
             return self.answer(416)
         if name == "busyfile" and times in (1, 3):

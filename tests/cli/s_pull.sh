@@ -58,7 +58,9 @@ else bad "without a name it lists models" "$(cat "$dir/out" "$dir/err")"; fi
 pull --yes qwen3;      refused "the beginning of several names" 2 'several models: qwen3-0.6b, qwen3-4b'
 pull --yes qwen3-4g;   refused "a name that is misspelt" 2 "is it 'qwen3-4b'"
 pull --yes mine;       refused "an unknown name" 2 'ORG/NAME'
-pull --yes a/b/c;      refused "a repository that does not exist there" 1 'a/b'
+pull --yes a/b/c;      refused "a repository with two slashes" 2 'ORG/NAME'
+pull --yes qwen3-4b:Q8_0; refused "a quantization of a name" 1 "repository 'Qwen/Qwen3-4B-GGUF'"
+pull --yes https://example.org/t/plain; refused "another server" 2 'no address of huggingface.co'
 pull --yes ../x;       refused "a repository of another folder" 2 'ORG/NAME'
 pull --yes 't/a b';    refused "a repository with a blank" 2 'ORG/NAME'
 HF_ENDPOINT=ftp://127.0.0.1/ pull --yes t/plain; refused "a server that is no address" 2 'HF_ENDPOINT'
@@ -75,6 +77,8 @@ pull -y t/plain:plain-Q8_0.gguf;    whole "a file is named" plain-Q8_0.gguf
 pull -y t/plain:Q3_K_S;             refused "a quantization that is not there" 2 "no 'Q3_K_S'; choose with :QUANT among Q4_K_M (3.1 MiB), Q8_0"
 pull -y t/quants;                   whole "without Q4_K_M the best that there is" Quants-Q5_K_M.gguf
 pull -y "https://huggingface.co/t/plain/blob/main/plain-Q8_0.gguf"; whole "the address of a file's page" plain-Q8_0.gguf
+pull -y hf.co/t/plain:q8_0;         whole "an address without https, with a quantization" plain-Q8_0.gguf
+pull -y "$HF_ENDPOINT/t/plain/tree/main?x=1"; whole "an address of the server in use" plain-Q4_K_M.gguf
 pull -q -y t/plain; [ -s "$dir/err" ] && bad "--quiet says nothing" "$(cat "$dir/err")" || ok "--quiet says nothing"
 pull -y t/plain
 grep -q 'is here already: 3.1 MiB, with the right checksum' "$dir/err" && [ $rc = 0 ] && ok "what is here is not fetched again" || bad "what is here is not fetched again" "$(cat "$dir/err")"
@@ -172,6 +176,7 @@ pull -y t/busy; whole "429 and 503 for a moment" busy-Q4_K_M.gguf
 pull -y t/busyfile; whole "503 in the middle" busyfile-Q4_K_M.gguf
 pull -y t/gone; refused "a file that is listed only" 1 '(404)'
 pull -y t/gated; refused "a file that is gated" 1 'gated (403)'
+pull -y t/closed; refused "a file that is gated, without a token" 1 'gated (401): accept its terms'
 pull -y t/norange; whole "a server without ranges" norange-Q4_K_M.gguf
 pull -y t/norangedrop; whole "one without ranges that breaks off" norangedrop-Q4_K_M.gguf
 pull -y t/truncated; whole "answers that end too soon" truncated-Q4_K_M.gguf
