@@ -97,7 +97,12 @@ static int choose(struct pull *p, const char *said, struct err *e)
 	if (!rc) {
 		p->n_model = hub_models(&p->repo, &p->model);
 		p->chosen = hub_choose(&p->repo, p->model, p->n_model, wanted, engine_memory_free(), e);
+		/* The table may be older than the repository. */
+		if (!p->chosen && !strpbrk(said, "/:"))
+			p->chosen = hub_choose(&p->repo, p->model, p->n_model, NULL, engine_memory_free(), e);
 		rc = p->chosen ? 0 : -1;
+		if (!rc)
+			*e = (struct err){0};
 	}
 	free(repo);
 	free(wanted);

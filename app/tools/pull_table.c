@@ -59,7 +59,7 @@ static int is_here(const struct known_model *k, const struct model_file *file, s
 	size_t len = strlen(k->file) - 5;
 
 	for (size_t i = 0; i < n; i++)
-		if (strlen(file[i].name) == len && !strncmp(file[i].name, k->file, len))
+		if (strlen(file[i].name) == len && !strncasecmp(file[i].name, k->file, len))
 			return 1;
 	return 0;
 }
