@@ -213,7 +213,10 @@ find "$dir" -name 'evil*' -o -name 'b-Q4*' | grep -q . && bad "nothing outside o
 # Of a version that is no longer there nothing is continued.
 "$weir" pull -y t/changed </dev/null >"$dir/out" 2>"$dir/err" &
 job=$!
-sleep 0.5
+for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30; do
+	find "$models" -name '*.part' -size +0 2>/dev/null | grep -q . && break
+	sleep 0.1
+done
 kill -KILL $job 2>/dev/null
 wait $job 2>/dev/null
 first=$(ls "$models")
