@@ -20,7 +20,7 @@
 #include "kernels/key_sketch.h"
 #include "kernels/cpu.h"
 
-enum { SAMPLE_BLOCK = 64 };      /* scores whose sum a sample looks at first */
+enum { SAMPLE_BLOCK = 16 };      /* scores whose sum a sample looks at first */
 enum { SCAN_RANGE = 1024 };      /* keys of a range, which leaves one maximum and one sum */
 
 /* Scores of the keys k0 .. k1 of one KV head for its n_q query heads; k0 and ld are multiples of 16. */

@@ -279,7 +279,7 @@ static void sample_rest(const struct topk_job *j, const struct topk_mem *m, cons
 	const struct topk_args *a = j->a;
 	int32_t blocks = (a->n + SAMPLE_BLOCK - 1) / SAMPLE_BLOCK, taken = 0;
 	float top = -INFINITY, *p = m->value;
-	double all = 0, sum = 0, scale;
+	double all = 0, sum = 0, next = 0.5, scale;
 
 	for (int32_t i = 0; i < a->k; i++)
 		top = score[slot[i]] > top ? score[slot[i]] : top;
@@ -296,18 +296,20 @@ static void sample_rest(const struct topk_job *j, const struct topk_mem *m, cons
 	for (int32_t b = 0; b < blocks && scale > 0; b++) {
 		double here = scale * (double)m->sum[b];
 
-		if (floor(sum + here + 0.5) <= floor(sum + 0.5)) {
+		if (sum + here < next) {
 			sum += here;
 			continue;
 		}
 		for (int32_t i = b * SAMPLE_BLOCK; i < (b + 1) * SAMPLE_BLOCK; i++) {
-			double step = fmin(1, scale * (double)p[i]), before = floor(sum + 0.5);
+			double step = scale * (double)p[i];
 
+			step = step < 1 ? step : 1;
 			sum += step;
-			if (floor(sum + 0.5) > before && taken < a->sample) {
-				slot[taken] = i;
-				bias[taken++] = (float)-log(step);
-			}
+			if (sum < next || taken == a->sample)
+				continue;
+			next++;
+			slot[taken] = i;
+			bias[taken++] = (float)-log(step);
 		}
 	}
 	for (; taken < a->sample; taken++) {
