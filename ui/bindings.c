@@ -110,14 +110,15 @@ const struct binding bindings[] = {
 	{IN_CACHE, "Down, Up", "without a draft: the next layer, the layer before", ACT_NONE},
 	{IN_CACHE, "PgDn, PgUp", "eight layers on, or back", ACT_NONE},
 	{IN_CACHE, "Home, End", "without a draft: the first layer, the last one", ACT_NONE},
-	{IN_CACHE, "Left, Right", "without a draft: to the left and right, when zoomed in", ACT_NONE},
+	{IN_CACHE, "Left, Right", "without a draft: the cursor to the left and right; the words there are shown", ACT_NONE},
 	{IN_CACHE, "Tab", "without a draft: show or hide the legend", ACT_NONE},
 
 	{READING | IN_CACHE, "j, k", "the next layer, the layer before", ACT_NONE},
 	{READING | IN_CACHE, "Space", "eight layers on", ACT_NONE},
 	{READING | IN_CACHE, "g, G", "the first layer, the last one", ACT_NONE},
 	{READING | IN_CACHE, "+, -", "zoom in and out", ACT_NONE},
-	{READING | IN_CACHE, "h, l", "to the left and right, when zoomed in", ACT_NONE},
+	{READING | IN_CACHE, "h, l", "the cursor to the left and right", ACT_NONE},
+	{READING | IN_CACHE, "n, N", "the cursor to the next lower peak of the picked layer, the one before", ACT_NONE},
 	{READING | IN_CACHE, "c", "colours or characters", ACT_NONE},
 	{READING | IN_CACHE, "?", "show or hide the legend, also beside or below the transcript", ACT_NONE},
 

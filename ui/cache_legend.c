@@ -93,7 +93,7 @@ void legend_lay_out(const struct cache_pane *p, unsigned of, int w, struct lines
 	if (of & LEGEND_HEAT)
 		add_heat(p, &s, w);
 	if (of & LEGEND_PEAKS && p->heat_any)
-		add(&s, w, "peaks: tokens where the picked layer is highest, highest first.");
+		add(&s, w, "peaks: tokens where the picked layer is highest, highest first; below them the words at the cursor.");
 	if (of & LEGEND_COST)
 		add(&s, w, "panel: time that these figures took, and its part of one token's time.");
 	lines_clear(out);

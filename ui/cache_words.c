@@ -48,9 +48,9 @@ static void draw_forgot(const struct cache_pane *p, const struct area *a, int y)
 	const struct ui_cache *c = &p->c;
 	int x = labelled(a, y, "forgot");
 
-	x = c->evicted > 0 ? area_putf(a, x, y, ST_EVICTED, "%s tokens", num_count(c->evicted).s) : area_putf(a, x, y, ST_TEXT, "nothing");
+	x = c->evicted > 0 ? area_putf(a, x, y, ST_TEXT, "%s tokens", num_count(c->evicted).s) : area_putf(a, x, y, ST_TEXT, "nothing");
 	if (c->thinned > 0)
-		area_putf(a, x, y, ST_EVICTED, "%s %s in part", c->evicted > 0 ? " and" : ", but", num_short(c->thinned).s);
+		area_putf(a, x, y, ST_TEXT, "%s %s in part", c->evicted > 0 ? " and" : ", but", num_short(c->thinned).s);
 }
 
 /* The regions' shares of attention, the largest first. */
@@ -102,9 +102,9 @@ void words_row(const struct cache_pane *p, const struct area *a, int y)
 	if (a->w < 40)
 		return;
 	x = area_putf(a, 0, y, ST_TEXT, " remembers %7s of %7s ", num_fit(held(c), 7).s, num_fit(c->seen, 7).s);
-	x = area_putf(a, x + 1, y, c->evicted > 0 ? ST_EVICTED : ST_TEXT, " forgot %7s ", num_fit(c->evicted, 7).s);
+	x = area_putf(a, x + 1, y, ST_TEXT, " forgot %7s ", num_fit(c->evicted, 7).s);
 	if (x + 18 <= a->w)
-		x = area_putf(a, x + 1, y, c->thinned > 0 ? ST_EVICTED : ST_TEXT, " in part %7s ", num_fit(c->thinned, 7).s);
+		x = area_putf(a, x + 1, y, ST_TEXT, " in part %7s ", num_fit(c->thinned, 7).s);
 	if (x + 11 <= a->w)
 		area_putf(a, a->w - 11, y, ST_FAINT, " %9s ", num_bytes(c->bytes).s);
 }
@@ -168,7 +168,7 @@ void went_draw(const struct cache_pane *p, const struct area *a)
 			if (p->c.flow[i].what == moves[m].what && *p->flow_text[i])
 				str_addf(&s, "%s%s", s.n ? p->ascii ? " | " : " \xc2\xb7 " : "", p->flow_text[i] + strspn(p->flow_text[i], " "));
 		x = labelled(a, y, moves[m].label);
-		put_left(a, x, y++, a->w - x, moves[m].what == FLOW_OUT ? ST_EVICTED : ST_TEXT, s.p ? s.p : "", s.n, p->ascii);
+		put_left(a, x, y++, a->w - x, moves[m].what == FLOW_OUT ? ST_FAINT : ST_TEXT, s.p ? s.p : "", s.n, p->ascii);
 		str_free(&s);
 	}
 }

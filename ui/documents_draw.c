@@ -25,6 +25,8 @@ static size_t places(const struct documents_pane *p, const struct doc_text *d, u
 struct shade { uint32_t from, end; unsigned style; };
 struct marks { struct place place[MARKS_SEEN]; size_t n, at; struct shade shade[UI_SOURCES]; int n_shade; };
 
+#define SHADED_FROM 0.05f   /* of the attention: what it hardly looked at is no source to be seen at once */
+
 /* The sources of the last answer in this document, the brighter the more attention it paid to them. */
 static void find_shades(const struct documents_pane *p, const struct doc_text *d, struct marks *m)
 {
@@ -33,7 +35,7 @@ static void find_shades(const struct documents_pane *p, const struct doc_text *d
 		/* The steps that are readable as text. */
 		unsigned step = s->share < 0 ? HEATS - 3 : s->share < 1 ? HEATS - 3 + (unsigned)(s->share * 3) : HEATS - 1;
 
-		if (s->document == p->at)
+		if (s->document == p->at && (s->share < 0 || s->share >= SHADED_FROM))
 			m->shade[m->n_shade++] = (struct shade){doc_text_clean(d, s->from), doc_text_clean(d, s->to), ST_HEAT + step};
 	}
 }

@@ -19,6 +19,7 @@ static struct pane *create(const struct ui_options *o)
 	p->pane.ops = &cache_pane;
 	p->ascii = o->ascii;
 	p->color = o->color != 0;
+	p->at = -1;
 	return &p->pane;
 }
 
@@ -27,6 +28,7 @@ static void release(struct pane *pane)
 	struct cache_pane *p = (struct cache_pane *)pane;
 
 	free(p->heat);
+	free(p->text);
 	free(p);
 }
 
@@ -75,6 +77,14 @@ static void take_columns(struct cache_pane *p, const struct ui_cache *c)
 		for (size_t i = 0; i < n && !p->heat_any; i++)
 			p->heat_any = p->heat[i] != 0;
 	}
+	if (c->text_col && p->c.cols && c->cols == p->c.cols) {
+		p->text = xrealloc(p->text, (size_t)p->c.cols * sizeof *p->text);
+		memcpy(p->text, c->text_col, (size_t)p->c.cols * sizeof *p->text);
+	} else {
+		free(p->text);
+		p->text = NULL;
+	}
+	p->at = within(p->at, -1, p->c.cols - 1);
 	p->layer = within(p->layer, 0, p->c.n_layer ? p->c.n_layer - 1 : 0);
 	if (p->from + p->span > cache_tokens(p))
 		p->from = p->span < cache_tokens(p) ? cache_tokens(p) - p->span : 0;
@@ -126,6 +136,7 @@ void cache_pane_post(struct pane *pane, const struct ui_cache *c)
 	take_columns(p, c);
 	p->c.kv = NULL;
 	p->c.kept_col = p->c.where_col = p->c.heat = NULL;
+	p->c.text_col = NULL;
 	remember(p, &was);
 	p->posted = 1;
 }
@@ -144,6 +155,13 @@ void cache_pane_layer(struct pane *pane, int layer)
 void cache_pane_color(struct pane *pane, int on)
 {
 	((struct cache_pane *)pane)->color = on != 0;
+}
+
+int cache_pane_colored(const struct pane *pane)
+{
+	const struct cache_pane *p = (const struct cache_pane *)pane;
+
+	return p->color && !p->ascii && p->posted;
 }
 
 static int nothing_yet(const struct cache_pane *p, const struct area *a)
@@ -361,10 +379,10 @@ static unsigned state(const struct pane *pane)
 const struct pane_ops cache_pane = {
 	.place = "the view of the cache", .flags = PANE_IS_CACHE,
 	.hints = (const struct hint[]){
-		{"F2", "Close"}, {"Up Down", "Layer"}, {"Tab", "Legend"}, {"F6", "Read: zoom and more"}, {"F1", "Help"}, {0},
+		{"F2", "Close"}, {"Up Down", "Layer"}, {"Left Right", "Words"}, {"Tab", "Legend"}, {"F6", "Read: zoom"}, {"F1", "Help"}, {0},
 	},
 	.reading = (const struct hint[]){
-		{"Esc", "Write"}, {"j k", "Layer"}, {"+ -", "Zoom"}, {"h l", "Move"}, {"c", "Colours"}, {"?", "Legend"}, {"q", "Close"}, {0},
+		{"Esc", "Write"}, {"j k", "Layer"}, {"h l", "Words"}, {"n N", "Peak"}, {"+ -", "Zoom"}, {"c", "Colours"}, {"?", "Legend"}, {"q", "Close"}, {0},
 	},
 	.create = create, .release = release, .draw = draw, .title = title, .state = state, .key = key,
 };

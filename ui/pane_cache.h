@@ -30,6 +30,8 @@ struct cache_pane {
 	int legend_seen, legend_more;   /* the legend was drawn; its lines that had no room */
 	int legend_top;               /* its first line on the screen */
 	int layer;                    /* the picked layer */
+	int at;                       /* the column under the cursor; -1: the highest peak of that layer */
+	char (*text)[UI_COL_TEXT];    /* [cols] as it was posted; NULL = not known */
 	int64_t from, span;           /* tokens that strip and heat of the full form show; span 0 = all */
 };
 

@@ -4,7 +4,7 @@
  *   meters, numbers, kept by, read, flow                 | attention over time (beside them from WIDE columns on)
  *   axis, strip, marks of documents
  *   heat: layers x positions, with the same columns as the strip
- *   the picked layer, larger, and the positions of its peaks
+ *   the picked layer, larger, with a cursor; the positions of its peaks; the words under the cursor
  *   the legend
  *
  * Rows are given to the parts in the order of `wanted`; the heat takes the rest.  The legend is shown where it fits below all
@@ -114,11 +114,74 @@ static int peaks(const struct cache_pane *p, int out[PEAKS_MOST])
 	return n;
 }
 
+/* The column under the cursor; -1: there is none. */
+static int cursor_column(const struct cache_pane *p)
+{
+	int at[PEAKS_MOST];
+
+	return p->at >= 0 ? p->at : p->heat_any && peaks(p, at) ? at[0] : -1;
+}
+
+/* The cell of w that shows a column; -1: it is out of sight. */
+static int cell_of(const struct cache_pane *p, int w, int col)
+{
+	for (int i = 0, first, end; col >= 0 && i < w; i++) {
+		cell_columns(p, p->from, p->span, w, i, &first, &end);
+		if (col >= first && col < end)
+			return i;
+	}
+	return -1;
+}
+
+/* "124-127" */
+static void add_tokens(const struct cache_pane *p, int col, struct str *out)
+{
+	int64_t first = (int64_t)col * p->c.per_col, last = first + p->c.per_col - 1, all = cache_tokens(p) - 1;
+
+	last = last > all && all >= first ? all : last;
+	str_adds(out, num_count(first).s);
+	if (p->c.per_col > 1)
+		str_addf(out, "-%s", num_count(last).s);
+}
+
+/* The words of a column at x; returns the x behind them. */
+static int put_column(const struct cache_pane *p, const struct area *a, int x, int y, unsigned style, int col)
+{
+	struct str s = {0};
+
+	if (col >= 0 && col < p->c.cols) {
+		clean_line(p->text[col], strnlen(p->text[col], UI_COL_TEXT), &s);
+		x = area_text(a, x, y, style, s.p ? s.p : "", s.n);
+	}
+	str_free(&s);
+	return x;
+}
+
+/* The words under the cursor, and fainter those around them. */
+static void draw_words(const struct cache_pane *p, const struct area *a, int y, int col)
+{
+	struct str s = {0};
+	int x;
+
+	if (col < 0)
+		return;
+	add_tokens(p, col, &s);
+	x = area_text(a, LABEL, y, ST_SELECTED, s.p, s.n) + 1;
+	str_free(&s);
+	if (!p->text) {
+		put_left(a, x, y, a->w - x, ST_FAINT, "its words are not known", 23, p->ascii);
+		return;
+	}
+	for (int i = col - 1; i <= col + 1; i++)
+		x = put_column(p, a, x, y, i == col ? ST_STRONG : ST_FAINT, i);
+}
+
+/* Its bars with the cursor, its peaks, and the words under the cursor. */
 static void draw_picked(const struct cache_pane *p, const struct area *a)
 {
-	int w = a->w - LABEL, rows = a->h - 1, x, n, at[PEAKS_MOST];
+	int w = a->w - LABEL, rows = a->h - 2, x, n, at[PEAKS_MOST], col = cursor_column(p), cell;
 
-	if (!p->heat_any || w < 1)
+	if (!p->heat_any || w < 1 || rows < 1)
 		return;
 	for (int i = 0; i < w; i++) {
 		int level = (heat_of(p, p->layer, 1, w, i) * rows * 8 + 254) / 255;
@@ -126,25 +189,24 @@ static void draw_picked(const struct cache_pane *p, const struct area *a)
 		for (int y = rows - 1; y >= 0 && level > 0; y--, level -= 8)
 			area_cell(a, LABEL + i, y, level >= 8 && p->ascii ? '#' : ladder(p, level >= 8 ? 255 : level * 32 - 1), ST_METER, 0);
 	}
+	if ((cell = cell_of(p, w, col)) >= 0)
+		area_cell(a, LABEL + cell, rows - 1, p->ascii ? '^' : 0x25b2, ST_SELECTED, 0);
 	x = area_putf(a, 0, rows, ST_STRONG, "L%02d", p->layer) + 1;
 	x = area_text(a, x, rows, ST_FAINT, "peaks", 5);
 	n = peaks(p, at);
 	if (!n)
 		area_text(a, x + 1, rows, ST_FAINT, "none", 4);
 	for (int i = 0; i < n; i++) {
-		int64_t first = (int64_t)at[i] * p->c.per_col, last = first + p->c.per_col - 1;
-		int64_t all = cache_tokens(p) - 1;
-		char text[80];
+		struct str s = {0};
 
-		last = last > all && all >= first ? all : last;
-		if (p->c.per_col > 1)
-			snprintf(text, sizeof text, "%s-%s", num_count(first).s, num_count(last).s);
+		add_tokens(p, at[i], &s);
+		if (x + 2 + (int)s.n <= a->w)
+			x = area_text(a, x + 2, rows, at[i] == col ? ST_SELECTED : ST_TEXT, s.p, s.n);
 		else
-			snprintf(text, sizeof text, "%s", num_count(first).s);
-		if (x + 2 + (int)strlen(text) > a->w)
-			break;
-		x = area_text(a, x + 2, rows, ST_TEXT, text, strlen(text));
+			n = i;
+		str_free(&s);
 	}
+	draw_words(p, a, rows + 1, col);
 }
 
 /* ---- all of it ---- */
@@ -167,7 +229,7 @@ static void share_out(const struct cache_pane *p, const struct area *a, int besi
 		{HEAT, heat_known ? HEAT_LEAST : 1},
 		{TITLE, !p->pane.framed},
 		{READS, 1},
-		{PICKED, heat_known ? 2 : 0},
+		{PICKED, heat_known ? 3 : 0},
 		{KEPT, 1},
 		{FLOW, tall ? 4 : 2},
 	};
@@ -307,10 +369,10 @@ void cache_full_draw(struct cache_pane *p, const struct area *a)
 
 /* ---- keys ---- */
 
-/* Zoom by two; the middle stays. */
+/* Zoom by two; the cursor, or the middle, comes to the middle. */
 static void zoom(struct cache_pane *p, int closer)
 {
-	int64_t all = cache_tokens(p), span = p->span > 0 ? p->span : all, middle = p->from + span / 2;
+	int64_t all = cache_tokens(p), span = p->span > 0 ? p->span : all, middle = p->at >= 0 ? (int64_t)p->at * p->c.per_col : p->from + span / 2;
 	int64_t least = 8 * (int64_t)p->c.per_col;
 
 	span = closer ? span / 2 : span * 2;
@@ -328,17 +390,35 @@ static void zoom(struct cache_pane *p, int closer)
 		p->from = 0;
 }
 
-static void pan(struct cache_pane *p, int way)
+/* The cursor to the next column, and what is seen with it. */
+static void move_cursor(struct cache_pane *p, int way)
 {
-	int64_t all = cache_tokens(p), step = p->span / 8 > 0 ? p->span / 8 : 1;
+	int col = cursor_column(p) + way;
+	int64_t all = cache_tokens(p), token;
 
+	p->at = col < 0 ? 0 : col >= p->c.cols ? p->c.cols - 1 : col;
 	if (!p->span)
 		return;
-	p->from += way * step;
+	token = (int64_t)p->at * p->c.per_col;
+	if (token < p->from || token >= p->from + p->span)
+		p->from = token - p->span / 2;
 	if (p->from + p->span > all)
 		p->from = all - p->span;
 	if (p->from < 0)
 		p->from = 0;
+}
+
+/* The cursor to the peak of the picked layer that is next lower (way > 0) or higher. */
+static void move_peak(struct cache_pane *p, int way)
+{
+	int at[PEAKS_MOST], n = peaks(p, at), i = 0, col = cursor_column(p);
+
+	while (i < n && at[i] != col)
+		i++;
+	if (!n)
+		return;
+	p->at = i == n ? at[0] : at[(i + n + way) % n];
+	move_cursor(p, 0);
 }
 
 enum pane_key cache_full_key(struct cache_pane *p, const struct key *k)
@@ -371,9 +451,11 @@ enum pane_key cache_full_key(struct cache_pane *p, const struct key *k)
 	else if (cp == '-')
 		zoom(p, 0);
 	else if (cp == 'h' || k->code == K_LEFT)
-		pan(p, -1);
+		move_cursor(p, -1);
 	else if (cp == 'l' || k->code == K_RIGHT)
-		pan(p, 1);
+		move_cursor(p, 1);
+	else if (p->heat_any && (cp == 'n' || cp == 'N'))
+		move_peak(p, cp == 'n' ? 1 : -1);
 	else if (cp == 'c')
 		p->color = !p->color;
 	else if (cp == '?' || k->code == K_TAB)

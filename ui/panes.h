@@ -117,5 +117,6 @@ void cache_pane_draw_side(struct pane *, const struct area *);     /* beside the
 void cache_pane_layer(struct pane *, int layer);
 /* on: the heat shows two layers a row, told apart by colour alone. */
 void cache_pane_color(struct pane *, int on);
+int  cache_pane_colored(const struct pane *);
 
 #endif

@@ -31,6 +31,8 @@ void transcript_lens(struct transcript *, size_t message, const struct ui_span *
 void transcript_text_lens(struct transcript *, size_t from, const struct ui_span *, size_t n);
 /* Levels of surprise, 0 to 3, of the text that is read from its byte `from` on; they are added to those that it has. */
 void transcript_text_heat(struct transcript *, size_t from, const struct ui_span *, size_t n);
+/* Whether the part of the cache that holds it stands before each row, as a bar in its colour. */
+void transcript_gutter(struct transcript *, int on);
 void transcript_lens_clear(struct transcript *);
 
 /* Draw.  While it follows, the newest line is the last row; otherwise new text does not move it. */

@@ -21,6 +21,23 @@ static void draw_matches(const struct transcript *t, size_t i, const struct run 
 	}
 }
 
+/* The part of the cache that holds the row's first word. */
+static void draw_gutter(const struct entry *e, size_t line, const struct area *a, int y)
+{
+	const struct text_line *l = &e->lines.line[line];
+	const struct kept *k = NULL;
+
+	for (size_t r = l->run; r < (size_t)l->run + l->n_run && !k; r++)
+		if (e->lines.run[r].source != NO_SOURCE && e->lines.run[r].n)
+			k = entry_kept_at(e, e->lines.run[r].source);
+	if (!k || (!k->part && k->what != KEPT_NOT))
+		return;
+	if (k->what == KEPT_NOT)
+		area_cell(a, 0, y, 0x00b7, ST_EVICTED, 0);
+	else
+		area_cell(a, 0, y, 0x258e, ST_PART + (unsigned)(k->part <= PARTS_OF_CACHE ? k->part - 1 : PARTS_OF_CACHE - 1), 0);
+}
+
 static void draw_text(const struct transcript *t, size_t i, size_t line, const struct area *a, int y)
 {
 	const struct entry *e = &t->entry[i];
@@ -85,7 +102,8 @@ enum { COLUMN_MOST = 100 };
 
 void transcript_draw(struct transcript *t, const struct area *all)
 {
-	const struct area column = area_part(all, 0, 0, all->w < COLUMN_MOST ? all->w : COLUMN_MOST, all->h), *a = &column;
+	int gutter = all->w > 2 * GUTTER_COLS ? t->gutter : 0, room = all->w - gutter;
+	const struct area column = area_part(all, gutter, 0, room < COLUMN_MOST ? room : COLUMN_MOST, all->h), *a = &column;
 	size_t i, line;
 
 	if (t->w != a->w && a->w > 0) {
@@ -119,6 +137,8 @@ void transcript_draw(struct transcript *t, const struct area *all)
 			draw_fold(t, i, a, y);
 		} else if (!e->folded && line < e->rows) {
 			draw_text(t, i, line, a, y);
+			if (gutter && line < e->lines.n_line)
+				draw_gutter(e, line, all, y);
 		} else if (!e->folded && line < e->rows + e->note_rows) {
 			lines_draw(&e->note_lines, line - e->rows, a, 0, y);
 		}

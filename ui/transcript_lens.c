@@ -19,7 +19,7 @@ static size_t entry_lens(struct entry *e, size_t from, const struct ui_span *spa
 	e->n_lens = last - first;
 	e->lens = e->n_lens ? xmalloc(e->n_lens * sizeof *span) : NULL;
 	for (size_t k = first; k < last; k++)
-		e->lens[k - first] = (struct ui_span){ (uint32_t)((span[k].end < end ? span[k].end : end) - from), span[k].kept };
+		e->lens[k - first] = (struct ui_span){ (uint32_t)((span[k].end < end ? span[k].end : end) - from), span[k].kept, span[k].part };
 	return first;
 }
 
@@ -44,7 +44,7 @@ void transcript_text_lens(struct transcript *t, size_t from, const struct ui_spa
 	t->dirty = 1;
 	for (size_t i = t->text_first; i < t->n; i++) {
 		struct entry *e = &t->entry[i];
-		const struct ui_span evicted = { (uint32_t)e->raw.n, 0 };
+		const struct ui_span evicted = { .end = (uint32_t)e->raw.n };
 
 		if (e->role == UI_TEXT && e->at < from)
 			entry_lens(e, 0, &evicted, 1);
@@ -58,7 +58,7 @@ static void entry_add_heat(struct entry *e, size_t end, uint8_t level)
 	if (e->n_heat && e->heat[e->n_heat - 1].end >= end)
 		return;
 	e->heat = xrealloc(e->heat, (e->n_heat + 1) * sizeof *e->heat);
-	e->heat[e->n_heat++] = (struct ui_span){ (uint32_t)end, level };
+	e->heat[e->n_heat++] = (struct ui_span){ .end = (uint32_t)end, .kept = level };
 	e->lens_fits = 0;
 }
 
@@ -85,6 +85,16 @@ void transcript_messages_end(struct transcript *t, size_t n)
 		transcript_lens(t, i, NULL, 0);
 	if (t->n_message > n)
 		t->n_message = n;
+}
+
+void transcript_gutter(struct transcript *t, int on)
+{
+	int cols = on ? GUTTER_COLS : 0;
+
+	if (t->gutter == cols)
+		return;
+	t->gutter = cols;
+	t->dirty = 1;
 }
 
 void transcript_lens_clear(struct transcript *t)
@@ -123,13 +133,14 @@ void entry_fit_lens(const struct transcript *t, struct entry *e)
 	e->lens_fits = 1;
 	clean_init(&c, t->raw ? CLEAN_SHOW : 0);
 	for (size_t at = 0, end; at < e->raw.n; at = end) {
-		uint8_t least = 255, most = 0, heat;
+		uint8_t least = 255, most = 0, heat, part;
 		int what;
 		size_t k;
 
 		end = word_end(&e->raw, at);
 		while (span < e->n_lens && e->lens[span].end <= at)
 			span++;
+		part = span < e->n_lens ? e->lens[span].part : 0;
 		for (k = span; k < e->n_lens; k++) {
 			if (e->lens[k].kept < least)
 				least = e->lens[k].kept;
@@ -146,7 +157,8 @@ void entry_fit_lens(const struct transcript *t, struct entry *e)
 			hot++;
 		heat = hot < e->n_heat ? e->heat[hot].kept : 0;
 		clean_text(&c, e->raw.p + at, end - at, &out);
-		if (e->n_kept && e->kept[e->n_kept - 1].what == (unsigned)what && e->kept[e->n_kept - 1].heat == heat) {
+		if (e->n_kept && e->kept[e->n_kept - 1].what == (unsigned)what && e->kept[e->n_kept - 1].heat == heat &&
+		    e->kept[e->n_kept - 1].part == part) {
 			e->kept[e->n_kept - 1].end = (uint32_t)out.n;
 			continue;
 		}
@@ -156,6 +168,7 @@ void entry_fit_lens(const struct transcript *t, struct entry *e)
 		}
 		e->kept[e->n_kept].end = (uint32_t)out.n;
 		e->kept[e->n_kept].heat = heat;
+		e->kept[e->n_kept].part = part;
 		e->kept[e->n_kept++].what = what;
 	}
 	str_free(&out);
@@ -169,24 +182,31 @@ static unsigned style_of(const struct kept *k, const struct run *r)
 	return k->what == KEPT_NOT ? ST_EVICTED : k->what == KEPT_PARTLY ? style | STYLE_FAINT : style;
 }
 
-void entry_draw_lens(const struct entry *e, const struct run *r, const struct area *a, int x, int y)
+const struct kept *entry_kept_at(const struct entry *e, size_t at)
 {
-	const char *p = e->lines.text.p + r->from;
-	size_t lo = 0, hi = e->n_kept, from = r->source, end = (size_t)r->source + r->n;
+	size_t lo = 0, hi = e->n_kept;
 
 	while (lo < hi) {
 		size_t mid = lo + (hi - lo) / 2;
-		if (e->kept[mid].end <= from)
+		if (e->kept[mid].end <= at)
 			lo = mid + 1;
 		else
 			hi = mid;
 	}
-	for (; lo < e->n_kept && from < end; lo++) {
-		size_t to = e->kept[lo].end < end ? e->kept[lo].end : end;
+	return lo < e->n_kept ? &e->kept[lo] : NULL;
+}
+
+void entry_draw_lens(const struct entry *e, const struct run *r, const struct area *a, int x, int y)
+{
+	const char *p = e->lines.text.p + r->from;
+	size_t from = r->source, end = (size_t)r->source + r->n;
+
+	for (const struct kept *k = entry_kept_at(e, from); k && k < e->kept + e->n_kept && from < end; k++) {
+		size_t to = k->end < end ? k->end : end;
 		int cols = (int)text_width(p + (from - r->source), to - from);
 
-		if (e->kept[lo].what != KEPT || e->kept[lo].heat)
-			area_restyle(a, x, y, cols, style_of(&e->kept[lo], r));
+		if (k->what != KEPT || k->heat)
+			area_restyle(a, x, y, cols, style_of(k, r));
 		x += cols;
 		from = to;
 	}

@@ -232,6 +232,7 @@ int transcript_source_at(struct transcript *t, int x, int y)
 	size_t entry, line;
 	int found = 0;
 
+	x -= t->gutter;
 	if (!t->n || y < 0 || y >= t->h)
 		return 0;
 	transcript_settle(t);

@@ -14,7 +14,7 @@
 #include "ui/transcript.h"
 
 /* Part of the clean text up to `end`. */
-struct kept { uint32_t end; enum { KEPT, KEPT_PARTLY, KEPT_NOT } what; uint8_t heat; };
+struct kept { uint32_t end; enum { KEPT, KEPT_PARTLY, KEPT_NOT } what; uint8_t heat, part; };   /* part: as in struct ui_span */
 
 /* A text longer than PART_MOST continues in further entries, each cut where a line of the layout ends in any case.  So layout, lens
  * and memory are needed only for the parts that are seen. */
@@ -61,6 +61,7 @@ struct transcript {
 	size_t *message, n_message, cap_message;      /* the entry of each message */
 	size_t text_first;                            /* the first entry of the text that is read */
 	int w, h, ascii, raw;
+	int gutter;                                   /* columns at the left, for the parts of the cache */
 	size_t part_most;                             /* PART_MOST; less in tests */
 	uint64_t work;                                /* bytes of text that were laid out, for tests */
 	int dirty;
@@ -77,6 +78,7 @@ struct transcript {
 	struct find find;
 };
 
+#define GUTTER_COLS 2
 #define MARK_COLS 2                       /* "> " before a question */
 
 /* transcript.c */
@@ -99,6 +101,7 @@ int  transcript_is_before(size_t entry, size_t line, size_t entry2, size_t line2
 void transcript_bottom(struct transcript *, size_t *entry, size_t *line);
 /* transcript_lens.c */
 void entry_fit_lens(const struct transcript *, struct entry *);          /* from spans over raw text to words of the clean text */
+const struct kept *entry_kept_at(const struct entry *, size_t at);        /* what byte `at` of the clean text belongs to; NULL: not known */
 void entry_draw_lens(const struct entry *, const struct run *, const struct area *, int x, int y);
 /* transcript_find.c */
 void find_free(struct find *);

@@ -219,6 +219,7 @@ static void draw_transcript(struct ui *u, const struct area *a)
 
 	if (a->w < 1 || a->h < 1)
 		return;
+	transcript_gutter(u->transcript, (u->lay.side || u->lay.bar) && cache_pane_colored(u->panes[CACHE]));
 	transcript_draw(u->transcript, a);
 	draw_below(u, a);
 	if (!transcript_count(u->transcript))

@@ -247,7 +247,7 @@ void ui_mouse(struct ui *, int on);                                  /* on < 0: 
 
 /* ---- the figures of the cache (pane_cache.c) ---- */
 
-enum { UI_COLS = 256, UI_REGIONS = 12, UI_FLOWS = 8 };
+enum { UI_COLS = 256, UI_COL_TEXT = 96, UI_REGIONS = 12, UI_FLOWS = 8 };
 struct ui_region {
 	char letter;                      /* 's' sinks, 'p' pinned prefix, '1' .. the rings */
 	const char *name;                 /* "sinks", "prefix", "ring 1" */
@@ -268,6 +268,7 @@ struct ui_cache {
 	const uint8_t *where_col;         /* [cols] index of the region that holds most of it; 255 = evicted */
 	enum ui_heat { HEAT_NONE, HEAT_MASS, HEAT_SELECTED } heat_is;   /* not observed; running average of attention mass; share of KV heads that selected the token */
 	int n_layer; const uint8_t *heat; /* [n_layer][cols] */
+	const char (*text_col)[UI_COL_TEXT];   /* [cols] the words of the column, as far as they fit; NULL = not known */
 	int32_t selected;                 /* entries per KV head that the last token read; 0 = all, < 0 = not known */
 	int32_t refreshed;                /* layers that selected again for the last token; < 0 = the policy reuses no selection */
 	float cosine;                     /* cosine similarity of the queries that a refresh compares; < -1 = not known */
@@ -281,9 +282,10 @@ struct ui_cache {
 };
 /* Post them some times a second while UI_PANEL asks for them. */
 void ui_cache(struct ui *, const struct ui_cache *);
-/* Which parts of a text are in the cache, as adjacent spans.  end: byte behind the span; kept: 255 = by all heads, 0 = evicted.
+/* Which parts of a text are in the cache, as adjacent spans.  end: byte behind the span; kept: 255 = by all heads, 0 = evicted; part:
+ * index of the region that holds most of it, from 1; 0 = not known.
  * which >= 0: message; < 0: document -1 - which. */
-struct ui_span { uint32_t end; uint8_t kept; };
+struct ui_span { uint32_t end; uint8_t kept, part; };
 void ui_lens(struct ui *, int which, const struct ui_span *, size_t n);
 /* The same of the text that is read, from its byte `from` on, where the first span begins; what stands before it is evicted. */
 void ui_text_lens(struct ui *, size_t from, const struct ui_span *, size_t n);

@@ -68,6 +68,7 @@ void cache_report_free(struct cache_report *p)
 		return;
 	lenses_free(p);
 	free(p->heat);
+	free(p->text);
 	str_free(&p->names);
 	free(p);
 }
@@ -147,9 +148,34 @@ static void flow_words(struct cache_report *p, const struct conversation *t, con
 	}
 }
 
-static void span_add(struct lens *l, size_t *cap, uint32_t end, uint8_t kept)
+/* What stands in each column of the strips. */
+static void column_words(struct cache_report *p, const struct conversation *t)
 {
-	if (l->n && l->span[l->n - 1].kept == kept) {
+	size_t n;
+	const int32_t *id = timeline_tokens(t->tl, &n);
+	struct ui_cache *c = &p->cache;
+
+	p->text = xrealloc(p->text, (size_t)UI_COLS * sizeof *p->text);
+	for (int i = 0; i < c->cols; i++) {
+		size_t at = 0, token = (size_t)i * (size_t)c->per_col, end = token + (size_t)c->per_col;
+
+		for (; token < end && token < n && at + 1 < UI_COL_TEXT; token++) {
+			size_t room = UI_COL_TEXT - 1 - at, len = engine_piece(t->engine, id[token], 1, p->text[i] + at, room);
+
+			len = len < room ? len : room;
+			for (size_t k = 0; k < len; k++)
+				if (p->text[i][at + k] == '\n')
+					p->text[i][at + k] = ' ';
+			at += len;
+		}
+		p->text[i][at] = 0;
+	}
+	c->text_col = (const char (*)[UI_COL_TEXT])p->text;
+}
+
+static void span_add(struct lens *l, size_t *cap, uint32_t end, uint8_t kept, uint8_t part)
+{
+	if (l->n && l->span[l->n - 1].kept == kept && l->span[l->n - 1].part == part) {
 		l->span[l->n - 1].end = end;
 		return;
 	}
@@ -157,7 +183,7 @@ static void span_add(struct lens *l, size_t *cap, uint32_t end, uint8_t kept)
 		*cap = *cap ? 2 * *cap : 64;
 		l->span = xrealloc(l->span, *cap * sizeof *l->span);
 	}
-	l->span[l->n++] = (struct ui_span){.end = end, .kept = kept};
+	l->span[l->n++] = (struct ui_span){.end = end, .kept = kept, .part = part};
 }
 
 static size_t tokens_common(const struct conversation *t)
@@ -172,19 +198,27 @@ static size_t tokens_common(const struct conversation *t)
 }
 
 /* Which part of a text is retained: token by token from its first one. */
-struct lens_of { struct lens *l; size_t cap; const uint8_t *kept; };
+struct lens_of {
+	struct lens *l; size_t cap;
+	const uint8_t *kept; size_t first;      /* kept[0] is that of token `first` */
+	const struct cache_view *view;
+};
 
 static struct lens_of lens_begin(struct cache_report *p, int which, const uint8_t *kept)
 {
 	p->lens = xrealloc(p->lens, (p->n_lens + 1) * sizeof *p->lens);
 	p->lens[p->n_lens] = (struct lens){.which = which};
-	return (struct lens_of){.l = &p->lens[p->n_lens++], .kept = kept};
+	return (struct lens_of){.l = &p->lens[p->n_lens++], .kept = kept, .view = &p->view};
 }
 
 /* Token i ends at byte `end` of the text.  Three shades: all pairs of layer and head keep the token, some do, or none. */
 static void lens_token(struct lens_of *l, size_t i, size_t end)
 {
-	span_add(l->l, &l->cap, (uint32_t)end, l->kept[i] == 255 || l->kept[i] == 0 ? l->kept[i] : 128);
+	size_t col = (i + l->first) / (size_t)(l->view->per_col > 0 ? l->view->per_col : 1);
+	uint8_t where = col < (size_t)l->view->cols ? l->view->where[col] : VIEW_EVICTED;
+
+	span_add(l->l, &l->cap, (uint32_t)end, l->kept[i] == 255 || l->kept[i] == 0 ? l->kept[i] : 128,
+	         where == VIEW_EVICTED ? 0 : (uint8_t)(where + 1));
 }
 
 /* A text of the prompt, `from` bytes behind its place. */
@@ -237,6 +271,7 @@ static void lens_of_growing(struct cache_report *p, const struct conversation *t
 	l = lens_begin(p, 0, kept);
 	l.l->text = 1;
 	l.l->from = end;
+	l.first = i;
 	for (size_t k = i; k < n; k++)
 		lens_token(&l, k - i, ends[k] - end);
 	free(kept);
@@ -266,6 +301,7 @@ static void lens_of_read(struct cache_report *p, const struct conversation *t, s
 	l = lens_begin(p, 0, kept);
 	l.l->text = 1;
 	l.l->from = from;
+	l.first = lo;
 	for (size_t k = lo; k < n; k++)
 		lens_token(&l, k - lo, t->rendered.end[k] - at);
 	free(kept);
@@ -320,13 +356,14 @@ void cache_report_documents(const struct conversation *t, int32_t *first)
 	}
 }
 
-static void lenses(struct cache_report *p, const struct conversation *t, struct listener *l, const struct timeline_stats *st)
+static void lenses(struct cache_report *p, const struct conversation *t, struct listener *l, const struct timeline_stats *st, int32_t read)
 {
 	size_t n, same;
 	uint8_t *kept;
 
 	p->lensed = 0;
-	if (st->rings.evicted + st->rings.evicted_in_part == 0 || now_seconds() - l->lensed < 1)
+	/* What is not prefilled yet was not evicted. */
+	if (now_seconds() - l->lensed < 1 || (read >= 0 && st->rings.evicted + st->rings.evicted_in_part == 0))
 		return;
 	l->lensed = now_seconds();
 	lenses_free(p);
@@ -411,6 +448,7 @@ void cache_report_take(struct cache_report *p, struct conversation *t, struct li
 		for (int i = 0; i < c->n_layer; i++)
 			memcpy(p->heat + (size_t)i * (size_t)c->cols, p->view.heat[i], (size_t)c->cols);
 		c->heat = p->heat;
+		column_words(p, t);
 	}
 	c->selected = p->view.selected;
 	c->refreshed = p->view.refreshed;
@@ -429,7 +467,7 @@ void cache_report_take(struct cache_report *p, struct conversation *t, struct li
 		for (int k = 0; k < FLOW_KINDS; k++)
 			l->share[k] /= 2;
 	}
-	lenses(p, t, l, &st);
+	lenses(p, t, l, &st, read);
 	if (st.decode_tokens > 1 && st.decode_seconds > 0)
 		c->decode_seconds = st.decode_seconds / (st.decode_tokens - 1);
 	c->seconds = now_seconds() - start;

@@ -26,6 +26,7 @@ struct cache_report {
 	char kv[128];
 	struct str names;                       /* of documents */
 	uint8_t *heat;                          /* [n_layer][cols] */
+	char (*text)[UI_COL_TEXT];              /* [cols] */
 	struct lens *lens; size_t n_lens;
 	int lensed;                             /* the lenses are new */
 };

@@ -332,7 +332,7 @@ static void send_surprise(struct worker *w)
 	e->at = s->at[i - 1].end;
 	e->span = xcalloc(s->n - i, sizeof *e->span);
 	for (; i < s->n; i++)
-		e->span[e->n_span++] = (struct ui_span){(uint32_t)(s->at[i].end - e->at), s->at[i].level};
+		e->span[e->n_span++] = (struct ui_span){.end = (uint32_t)(s->at[i].end - e->at), .kept = s->at[i].level};
 	worker_post(w, e);
 }
 

@@ -155,6 +155,7 @@ void worker_run_job(struct worker *w, struct job *job)
 		timeline_resume(c->t.tl);
 		worker_send_changes(w);
 		worker_release_held(w);
+		w->listener.lensed = 0;   /* the last report has all evicted words */
 		if (atomic_load(&w->panel) || w->listener.on)
 			worker_report_cache(w);
 	}

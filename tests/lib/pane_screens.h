@@ -169,6 +169,7 @@ static uint8_t kept_col[UI_COLS] __attribute__((unused)), where_col[UI_COLS] __a
 static uint8_t heat[30 * UI_COLS] __attribute__((unused));
 
 /* A conversation behind a document, in a cascade of three rings. */
+static char text_col[UI_COLS][UI_COL_TEXT];
 static inline void sample(struct ui_cache *c)
 {
 	memset(c, 0, sizeof *c);
@@ -196,6 +197,9 @@ static inline void sample(struct ui_cache *c)
 	for (int l = 0; l < 30; l++)
 		for (int i = 0; i < UI_COLS; i++)
 			heat[l * UI_COLS + i] = (uint8_t)(i == (40 + l * 5) % UI_COLS ? 250 : i > 220 ? 120 + i - 220 : i * 7 % 61 * (l % 5) / 4);
+	for (int i = 0; i < UI_COLS; i++)
+		snprintf(text_col[i], UI_COL_TEXT, " words of column %d\n", i);
+	c->text_col = (const char (*)[UI_COL_TEXT])text_col;
 	c->kept_col = kept_col;
 	c->where_col = where_col;
 	c->heat_is = HEAT_MASS;

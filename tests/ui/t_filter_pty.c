@@ -230,7 +230,7 @@ static void through_sessions(const struct str *a)
 static void through_documents(const struct str *a)
 {
 	struct ui_document d = {a->p, a->p, a->n, a->n, 1, 0, NULL, 0};
-	struct ui_span span[2] = {{(uint32_t)(a->n / 2), 0}, {(uint32_t)a->n, 100}};
+	struct ui_span span[2] = {{(uint32_t)(a->n / 2), 0, 0}, {(uint32_t)a->n, 100, 0}};
 
 	ui_documents(u, &d, 1);
 	ui_open_documents(u, "");

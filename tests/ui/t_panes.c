@@ -740,7 +740,7 @@ TEST(docs_lens)
 	for (size_t i = 0; i < 6; i++) {
 		const char *at = memmem(text, sizeof text - 1, word[i], strlen(word[i]));
 		uint32_t from = (uint32_t)(at - text), to = from + (uint32_t)strlen(word[i]);
-		struct ui_span span[3] = {{from, 255}, {to, 0}, {sizeof text - 1, 1}};
+		struct ui_span span[3] = {{from, 255, 0}, {to, 0, 0}, {sizeof text - 1, 1, 0}};
 
 		documents_pane_lens(p, 0, span, 3);
 		docs_draw(p, 100, 12);
@@ -756,12 +756,12 @@ TEST(docs_lens)
 	CHECK_INT(style_of("six"), ST_EVICTED);
 	CHECK_SAYS("token ~0 of 11");
 	/* All evicted, then nothing known. */
-	documents_pane_lens(p, 0, &(struct ui_span){UINT32_MAX, 0}, 1);
+	documents_pane_lens(p, 0, &(struct ui_span){UINT32_MAX, 0, 0}, 1);
 	docs_draw(p, 100, 12);
 	CHECK_INT(style_of("two"), ST_EVICTED);
 	CHECK_SAYS("kept 0%");
 	documents_pane_lens(p, 0, NULL, 0);
-	documents_pane_lens(p, 7, &(struct ui_span){9, 0}, 1);
+	documents_pane_lens(p, 7, &(struct ui_span){9, 0, 0}, 1);
 	docs_draw(p, 100, 12);
 	CHECK_INT(style_of("two"), ST_TEXT);
 	pane_free(p);

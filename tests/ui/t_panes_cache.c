@@ -202,23 +202,39 @@ TEST(cache_keys)
 	cache_pane_layer(p, 12);
 	pane_draw(p, &a);
 	CHECK_SAYS("L12 peaks");
-	CHECK_SAYS("7,200-7,271");   /* 40 + 12 * 5 = column 100 */
+	CHECK_SAYS("7,200-7,271  words of column 99^J words of column 100");   /* 40 + 12 * 5; the cursor begins at the highest peak */
+	k = (struct key){.code = K_RIGHT};
+	pane_press(p, &k, NULL);
+	pane_draw(p, &a);
+	CHECK_SAYS("7,272-7,343  words of column 100^J words of column 101");
+	k = letter('n');   /* from beside the peaks to the highest one, then to the next lower one */
+	pane_press(p, &k, NULL);
+	pane_draw(p, &a);
+	CHECK_SAYS("7,200-7,271  words of column 99");
+	pane_press(p, &k, NULL);
+	pane_draw(p, &a);
+	CHECK(!strstr(dump(), "words of column 100"));
+	k = letter('N');
+	pane_press(p, &k, NULL);
+	pane_draw(p, &a);
+	CHECK_SAYS("7,200-7,271  words of column 99");
 	k = letter('G');
 	pane_press(p, &k, NULL);
 	pane_draw(p, &a);
 	CHECK_SAYS("L29 peaks");
-	/* Closer, twice: a quarter of 18,204 tokens around the middle; then to the left edge. */
+	/* Closer, twice: a quarter of 18,204 tokens around the cursor; then to the left edge. */
 	k = letter('+');
 	pane_press(p, &k, NULL);
 	pane_press(p, &k, NULL);
 	pane_draw(p, &a);
-	CHECK_SAYS("6,827");
-	CHECK_SAYS("11,377");
+	CHECK_SAYS("4,925");
+	CHECK_SAYS("9,475");
 	k = letter('h');
-	for (int i = 0; i < 50; i++)
+	for (int i = 0; i < 120; i++)
 		pane_press(p, &k, NULL);
 	pane_draw(p, &a);
 	CHECK_SAYS("4,550");
+	CHECK_SAYS("0-71  words of column 0");
 	k = letter('-');
 	for (int i = 0; i < 50; i++)
 		pane_press(p, &k, NULL);

@@ -85,7 +85,7 @@ TEST(long_document)
 	CHECK_SAYS("Paragraph 0");
 	span = xcalloc(s.n / 4 + 2, sizeof *span);
 	for (size_t i = 4; i < s.n; i += 4)
-		span[n_span++] = (struct ui_span){(uint32_t)i, (uint8_t)(i / 4 % 3 * 100)};
+		span[n_span++] = (struct ui_span){(uint32_t)i, (uint8_t)(i / 4 % 3 * 100), 0};
 	t0 = now_seconds();
 	documents_pane_lens(p, 0, span, n_span);
 	docs_draw(p, 120, 40);
@@ -116,7 +116,7 @@ TEST(hostile_documents)
 		struct pane *p = pane_new(&documents_pane, 0);
 		struct str s = {0};
 		struct ui_document d;
-		struct ui_span span = {1 << 18, 0};
+		struct ui_span span = {1 << 18, 0, 0};
 		double t0, took;
 
 		while (s.n < 1 << 19)
@@ -317,7 +317,7 @@ static void random_lens(struct pane *p)
 
 	for (size_t i = 0; i < n; i++) {
 		at += (uint32_t)(test_rand() % 20 ? test_rand() % 60 : test_rand());
-		span[i] = (struct ui_span){at, (uint8_t)(test_rand() % 3)};
+		span[i] = (struct ui_span){at, (uint8_t)(test_rand() % 3), 0};
 	}
 	documents_pane_lens(p, test_rand() % 4, span, n);
 }

@@ -1206,7 +1206,7 @@ static void any_event(void)
 		{.id = 3, .name = "three", .title = any_text(), .model = "", .snippet = t, .seconds = 40},
 	};
 	struct ui_document doc[2] = {{any_text(), t, strlen(t), strlen(t), 100, 0, NULL, 0}, {"b.txt", "one\ntwo\n", 8, 8, 4, -1, NULL, 0}};
-	struct ui_span span[2] = {{3, 255}, {1000000, 0}};
+	struct ui_span span[2] = {{3, 255, 0}, {1000000, 0, 0}};
 	struct err e;
 
 	struct ui_source source[2] = {{test_rand() % 3, test_rand() % 20, test_rand() % 90, 0.3f}, {0, 2, 4, -1}};
