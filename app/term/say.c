@@ -96,9 +96,20 @@ int said_elsewhere(void)
 	return sink != NULL;
 }
 
-void say(const char *fmt, ...)
+static void write_line(const char *text, size_t n)
 {
 	struct str line = {0}, wrapped = {0};
+
+	clean_line(text, n, &line);
+	str_adds(&line, "\n");
+	terminal_wrap(2, line.p, line.n, &wrapped);
+	write_all(2, wrapped.p, wrapped.n);
+	str_free(&line);
+	str_free(&wrapped);
+}
+
+void say(const char *fmt, ...)
+{
 	char *text = NULL;
 	va_list ap;
 	int n;
@@ -110,17 +121,26 @@ void say(const char *fmt, ...)
 		return;
 	if (sink) {
 		sink(text, (size_t)n, sink_ud);
-		free(text);
-		return;
+	} else {
+		keep(text, (size_t)n);
+		write_line(text, (size_t)n);
 	}
-	keep(text, (size_t)n);
-	clean_line(text, (size_t)n, &line);
-	str_adds(&line, "\n");
-	terminal_wrap(2, line.p, line.n, &wrapped);
-	write_all(2, wrapped.p, wrapped.n);
 	free(text);
-	str_free(&line);
-	str_free(&wrapped);
+}
+
+void say_once(const char *fmt, ...)
+{
+	char *text = NULL;
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vasprintf(&text, fmt, ap);
+	va_end(ap);
+	if (n < 0)
+		return;
+	write_line(text, (size_t)n);
+	free(text);
 }
 
 void say_lines(const struct str *lines)

@@ -30,6 +30,8 @@ void say_error(const struct err *);
 int  fail(const struct err *);
 /* A line of our own on standard error, cleaned; for -v and notices. */
 void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* A line on standard error that the screen of a chat that opens next does not show again. */
+void say_once(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Each line of a notice as say() does. */
 void say_lines(const struct str *);
 /* From now on say() gives its lines, without the newline, to this function instead, which any thread may enter; NULL: standard error

@@ -18,28 +18,6 @@ struct pull {
 	struct progress progress;
 };
 
-/* A line on standard error.  Unlike say() the screen of a chat that opens next does not show it again. */
-static void tell(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-static void tell(const char *fmt, ...)
-{
-	struct str line = {0}, wrapped = {0};
-	char *text = NULL;
-	va_list ap;
-
-	va_start(ap, fmt);
-	if (vasprintf(&text, fmt, ap) < 0)
-		text = NULL;
-	va_end(ap);
-	if (text)
-		clean_line(text, strlen(text), &line);
-	str_adds(&line, "\n");
-	terminal_wrap(2, line.p, line.n, &wrapped);
-	write_all(2, wrapped.p, wrapped.n);
-	free(text);
-	str_free(&line);
-	str_free(&wrapped);
-}
-
 /* "ORG/REPO:QUANT", also as an address of huggingface.co, or a name of the table: repository and quantization or file, which the caller
  * frees; *wanted NULL: none was said. */
 static int read_name(const char *said, char **repo, char **wanted, struct err *e)
@@ -120,7 +98,7 @@ static int others_have(const struct pull *p)
 		if (strcmp(file[i].from, "weir") != 0 && p->chosen->n == 1 && !strcmp(file[i].name, p->chosen->name) && file[i].bytes == p->chosen->bytes) {
 			found = 1;
 			if (!p->o->quiet)
-				tell("%s is here already, fetched by %s: 'weir -m %s' opens it", file[i].name, file[i].from, file[i].name);
+				say_once("%s is here already, fetched by %s: 'weir -m %s' opens it", file[i].name, file[i].from, file[i].name);
 		}
 	model_files_free(file, n);
 	return found;
@@ -166,7 +144,7 @@ static void show_fit(const struct pull *p, const struct fit *f)
 		str_addf(&s, " in %d files", p->chosen->n);
 	str_addf(&s, ", trained for %s tokens%s", count_text((uint64_t)f->trained).s,
 	         !f->has_template ? ", no chat template: it continues texts" : f->template_name[0] ? "" : ", a chat template that weir cannot use");
-	tell("%s", s.p);
+	say_once("%s", s.p);
 	str_clear(&s);
 	str_adds(&s, f->fits ? "fits: " : "does not fit: ");
 	human_bytes(&s, f->weights);
@@ -177,7 +155,7 @@ static void show_fit(const struct pull *p, const struct fit *f)
 	str_adds(&s, " free memory");
 	if (f->tps > 0)
 		str_addf(&s, f->tps < 10 ? "; about %.1f tokens/s here" : "; about %.0f tokens/s here", f->tps);
-	tell("%s", s.p);
+	say_once("%s", s.p);
 	str_free(&s);
 }
 
@@ -234,11 +212,11 @@ static void show_end(const struct pull *p, int was_here, int opens_now)
 	str_addf(&s, "%s is here%s: ", p->chosen->name, was_here ? " already" : "");
 	human_bytes(&s, p->chosen->bytes);
 	str_adds(&s, ", with the right checksum");
-	tell("%s", s.p);
+	say_once("%s", s.p);
 	if (!opens_now && is_default(p))
-		tell("'weir' opens it");
+		say_once("'weir' opens it");
 	else if (!opens_now)
-		tell("'weir -m %s' opens it; a line 'model = %s' in ~/.config/weir/config makes it the default", p->chosen->name, p->chosen->name);
+		say_once("'weir -m %s' opens it; a line 'model = %s' in ~/.config/weir/config makes it the default", p->chosen->name, p->chosen->name);
 	str_free(&s);
 }
 
@@ -329,7 +307,7 @@ int pull_offer(const struct options *o, struct str *path, struct err *e)
 	while (known_models[most].name)
 		most++;
 	known_models_show(&s, 0, 1);
-	tell("There is no model on this machine yet.  One of these can be fetched:");
+	say_once("There is no model on this machine yet.  One of these can be fetched:");
 	write_all(2, s.p, s.n);
 	str_free(&s);
 	str_addf(&s, "Which one: 1 to %d, or ORG/REPO of huggingface.co?  (Enter: none) ", most);

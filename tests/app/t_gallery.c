@@ -12,25 +12,6 @@
 #include "tests/lib/test.h"
 #include "ui/theme.h"
 
-static char home[] = "/tmp/weir-gallery-XXXXXX", model[sizeof home + 20];
-
-static void forget_model(void)
-{
-	unlink(model);
-	rmdir(home);
-}
-
-static int make_model(void)
-{
-	if (*model)
-		return 0;
-	if (!mkdtemp(home))
-		return -1;
-	snprintf(model, sizeof model, "%s/reciter.gguf", home);
-	atexit(forget_model);
-	return recite_write(model);
-}
-
 static void write_picture(const struct grid *g, const char *name, const char *theme)
 {
 	struct str drawn = {0};
@@ -64,13 +45,13 @@ static void tour(const char *name)
 	int draws = getenv("WEIR_GALLERY") != NULL;
 	char keys[200];
 
-	if (!draws && make_model() < 0) {
+	if (!draws && recite_make() < 0) {
 		test_fail(__FILE__, __LINE__, "the model cannot be written");
 		return;
 	}
 	snprintf(keys, sizeof keys, "tests/gallery/%.100s.keys", name);
 	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-		const char *const args[] = {"weir", "-m", draws ? test_model() : model, "--temp", "0", "--color", "always", NULL};
+		const char *const args[] = {"weir", "-m", draws ? test_model() : recite_model, "--temp", "0", "--color", "always", NULL};
 		struct play p = {.screen = look, .w = sizes[i].w, .h = sizes[i].h};
 
 		play_script(&p, keys, args, draws ? "avx2" : "c");

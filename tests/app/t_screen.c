@@ -9,26 +9,6 @@
 #include "tests/lib/recite.h"
 #include "tests/lib/test.h"
 
-/* A model whose answers can be read, made for this run. */
-static char home[] = "/tmp/weir-reciter-XXXXXX", model[sizeof home + 20];
-
-static void forget_model(void)
-{
-	unlink(model);
-	rmdir(home);
-}
-
-static int make_model(void)
-{
-	if (*model)
-		return 0;
-	if (!mkdtemp(home))
-		return -1;
-	snprintf(model, sizeof model, "%s/reciter.gguf", home);
-	atexit(forget_model);
-	return recite_write(model);
-}
-
 static void dump(struct play *p, const char *name)
 {
 	str_addf(&p->got, "=== %s\n", name);
@@ -57,12 +37,12 @@ static void compare(const struct play *p, const char *expected)
 
 static void play(const char *name)
 {
-	const char *const args[] = {"weir", "-m", model, "--temp", "0", "-q", "--threads", "1", NULL};
+	const char *const args[] = {"weir", "-m", recite_model, "--temp", "0", "-q", "--threads", "1", NULL};
 	struct play p = {.screen = dump};
 	char keys[200], screen[200], *expected;
 	size_t n;
 
-	if (make_model() < 0) {
+	if (recite_make() < 0) {
 		test_fail(__FILE__, __LINE__, "the model cannot be written");
 		return;
 	}

@@ -7,7 +7,9 @@
 #ifndef WEIR_TEST_RECITE_H
 #define WEIR_TEST_RECITE_H
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "tests/lib/mkgguf.h"
 
@@ -172,6 +174,26 @@ static inline int recite_write(const char *path)
 	ok = f && !fclose(f) && ok;
 	str_free(&file);
 	return ok ? 0 : -1;
+}
+
+static char recite_home[] = "/tmp/weir-reciter-XXXXXX", recite_model[sizeof recite_home + 20];
+
+static inline void recite_forget(void)
+{
+	unlink(recite_model);
+	rmdir(recite_home);
+}
+
+/* Writes recite_model, made once for this run and gone at its end.  0, or -1. */
+static inline int recite_make(void)
+{
+	if (*recite_model)
+		return 0;
+	if (!mkdtemp(recite_home))
+		return -1;
+	snprintf(recite_model, sizeof recite_model, "%s/reciter.gguf", recite_home);
+	atexit(recite_forget);
+	return recite_write(recite_model);
 }
 
 #endif
