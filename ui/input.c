@@ -82,6 +82,7 @@ void input_close(void)
 	if (input.history.n)
 		history_trim(input.history.p);
 	input_names(NULL, 0);
+	pastes_forget();
 	offers_close(&input.offers);
 	for (size_t i = 0; i < input.n_message; i++)
 		str_free(&input.message[i]);
@@ -165,20 +166,31 @@ const char *input_text(size_t *n)
 	return input.open ? rl_line_buffer : "";
 }
 
+void input_whole(struct str *out)
+{
+	if (input.open)
+		pastes_expand(rl_line_buffer, (size_t)rl_end, out);
+}
+
 void input_set(const char *text, size_t n)
 {
 	struct str s = {0};
 
+	text_fix(text, n < LINE_MOST ? n : LINE_MOST, &s);
+	input_restore(s.p ? s.p : "");
+	str_free(&s);
+}
+
+void input_restore(const char *text)
+{
 	if (!input.open)
 		return;
 	offers_close(&input.offers);
 	line_settle();
-	text_fix(text, n < LINE_MOST ? n : LINE_MOST, &s);
-	input.arg = s.p ? s.p : "";
+	input.arg = text;
 	line_feeds(SEQ_SET);
 	input.arg = NULL;
 	input.goal = -1;
-	str_free(&s);
 }
 
 void input_abandon(void)

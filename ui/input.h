@@ -22,9 +22,12 @@ int  input_key(const struct key *);
 int  input_take(struct str *out);
 
 int  input_empty(void);
-const char *input_text(size_t *n);
+const char *input_text(size_t *n);                         /* one character stands for each long paste */
+void input_whole(struct str *out);                         /* with long pastes in full */
 /* Replaces the text, as one step of undo; the cursor is at its end. */
 void input_set(const char *text, size_t n);
+/* The same with what input_text() gave, or more of it: long pastes stay collapsed. */
+void input_restore(const char *text);
 /* Clears the line; the draft is kept in the history. */
 void input_abandon(void);
 /* A popup, a search of the history, a half-typed command or vi's insert mode is open: Esc and Ctrl-G are for the line. */

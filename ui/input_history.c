@@ -24,10 +24,10 @@ void text_fix(const char *in, size_t n, struct str *out)
 	for (size_t i = 0, len; i < n; i += len) {
 		int32_t cp;
 		len = (size_t)utf8_decode(in + i, n - i, &cp);
-		if (cp > 0)
+		if (cp > 0 && !paste_is_mark(cp))
 			continue;
 		str_add(out, in + good, i - good);
-		if (cp < 0)
+		if (cp)
 			str_adds(out, "\xef\xbf\xbd");
 		good = i + len;
 	}

@@ -161,6 +161,8 @@ static int goes_on(const char *text, size_t n)
 
 static void message_of(const char *text, size_t n, struct str *out)
 {
+	struct str whole = {0};
+
 	if (begins_block(text, n)) {
 		text += 3;
 		n -= 6;
@@ -169,7 +171,9 @@ static void message_of(const char *text, size_t n, struct str *out)
 		if (n && text[n - 1] == '\n')
 			n--;
 	}
-	text_fix(text, n, out);   /* a macro may insert any bytes */
+	pastes_expand(text, n, &whole);
+	text_fix(whole.p ? whole.p : "", whole.n, out);   /* a macro may insert any bytes */
+	str_free(&whole);
 }
 
 static void line_history_keep(const char *text, size_t n)
@@ -201,7 +205,12 @@ void line_ended(char *line)
 		return;
 	n = strlen(line);
 	if (input.abandon) {
-		line_history_keep(line, n);
+		struct str whole = {0};
+
+		pastes_expand(line, n, &whole);
+		str_adds(&whole, "");
+		line_history_keep(whole.p, whole.n);
+		str_free(&whole);
 	} else if (goes_on(line, n)) {
 		/* By a macro of the user's. */
 		str_clear(&input.back);

@@ -112,7 +112,7 @@ static int char_key(const struct key *k)
 {
 	char s[8];
 	size_t n = 0;
-	int32_t cp = k->cp > 0 ? k->cp : 0xfffd;
+	int32_t cp = k->cp > 0 && !paste_is_mark(k->cp) ? k->cp : 0xfffd;
 
 	/* Behind a count of none or less, and behind Ctrl-X, readline takes the first byte alone for a character. */
 	if (cp >= 0x80 && RL_ISSTATE(RL_STATE_MULTIKEY)) {
@@ -203,6 +203,7 @@ static int special_key(const struct key *k)
 static int paste_key(const struct key *k)
 {
 	struct str s = {0};
+	char mark[5];
 
 	text_fix(k->bytes, k->n, &s);
 	if (s.n && RL_ISSTATE(RL_STATE_ISEARCH | RL_STATE_NSEARCH)) {
@@ -213,7 +214,7 @@ static int paste_key(const struct key *k)
 		line_feed(s.p, utf8_complete(s.p, n));
 	} else if (s.n && s.n < LINE_MOST - (size_t)rl_end) {
 		line_settle();
-		input.arg = s.p;
+		input.arg = paste_is_long(s.p, s.n) && paste_keep(s.p, s.n, mark) ? mark : s.p;
 		line_feeds(SEQ_PASTE);
 		input.arg = NULL;
 	}

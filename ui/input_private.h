@@ -1,5 +1,5 @@
 /* ui/input_private.h (private to ui/) - the parts of the input line that know no readline: its rows on the screen
- * (input_rows.c), completions (input_offers.c), the history's file (input_history.c). */
+ * (input_rows.c), completions (input_offers.c), long pastes (input_pastes.c), the history's file (input_history.c). */
 #ifndef WEIR_INPUT_PRIVATE_H
 #define WEIR_INPUT_PRIVATE_H
 
@@ -23,6 +23,15 @@ int    wrap_count(const struct wrapped *, size_t from, int most);
 int    wrap_col(const struct wrapped *, const struct wrap_row *, size_t at);
 size_t wrap_byte(const struct wrapped *, const struct wrap_row *, int col);
 void   wrap_draw(const struct wrapped *, const struct wrap_row *, const struct area *, int x, int y, unsigned style);
+
+/* ---- long pastes ---- */
+
+int  paste_is_long(const char *text, size_t n);
+int  paste_keep(const char *text, size_t n, char out[5]);   /* *out: the character that stands for it; 0: there are too many */
+int  paste_is_mark(int32_t cp);                             /* one that comes by any other way becomes U+FFFD */
+int  paste_label(int32_t cp, char out[32]);                 /* what is shown for it, its columns; 0: it stands for no paste */
+void pastes_expand(const char *in, size_t n, struct str *out);
+void pastes_forget(void);
 
 /* ---- completion ---- */
 
@@ -53,7 +62,7 @@ void offers_draw(const struct offers *, const struct area *, int ascii);
 /* ---- the history's file ---- */
 
 enum { HISTORY_BYTES = 16 << 20, HISTORY_ENTRY = 1 << 20 };
-/* Valid UTF-8 without NUL bytes, which readline cannot hold. */
+/* Valid UTF-8 without NUL bytes, which readline cannot hold, and without the characters that stand for long pastes. */
 void text_fix(const char *in, size_t n, struct str *out);
 
 #endif

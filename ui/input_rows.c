@@ -41,6 +41,7 @@ static void show_name(struct place *p, int32_t cp)
 /* What stands at s; n > 0, and it is no newline. */
 static void look(const char *s, size_t n, int cols, struct place *p)
 {
+	char label[32];
 	int32_t cp;
 	int width;
 
@@ -51,6 +52,12 @@ static void look(const char *s, size_t n, int cols, struct place *p)
 		return;
 	}
 	p->len = (size_t)utf8_decode(s, n, &cp);
+	width = paste_label(cp, label);
+	if (width && width <= cols) {
+		p->named = 1;
+		show(p, label, (size_t)width, width);
+		return;
+	}
 	width = cp < 0 ? -1 : char_width(cp);
 	if (width > 0) {
 		show(p, s, p->len, width);

@@ -46,10 +46,12 @@ static void unqueue_all(struct ui *u)
 
 	if (!u->n_queue)
 		return;
-	ui_unsent(u, &s);
+	queue_lines(u, &s);
+	if (!input_empty())
+		str_addf(&s, "\n%s", input_text(NULL));   /* with its long pastes collapsed */
 	while (u->n_queue)
 		queue_remove(u, u->n_queue - 1);
-	input_set(s.p, s.n);
+	input_restore(s.p);
 	focus_line(u);
 	str_free(&s);
 }
@@ -149,10 +151,11 @@ static void copy_out(struct ui *u, int there, struct str *s, const char *what)
 
 static void editor(struct ui *u)
 {
-	size_t n;
-	const char *text = input_text(&n);
+	struct str text = {0};
 
-	todo_add(u, UI_EDITOR, text, n, 0, 0);
+	input_whole(&text);
+	todo_add(u, UI_EDITOR, text.p ? text.p : "", text.n, 0, 0);
+	str_free(&text);
 	u->focus = ON_LINE;
 }
 

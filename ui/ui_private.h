@@ -150,6 +150,7 @@ void search_draw(const struct ui *, const struct area *);
 void ui_submit(struct ui *, const char *text, size_t n);        /* a complete message or command */
 void ui_submit_command(struct ui *, const char *command);       /* and keeps the draft */
 void queue_remove(struct ui *, size_t i);
+void queue_lines(const struct ui *, struct str *out);            /* the messages that wait, line by line */
 void queue_draw(const struct ui *, const struct area *);
 /* The command that text begins with, or NULL. */
 const struct ui_command *command_of(const struct ui *, const char *text, size_t n);

@@ -106,18 +106,20 @@ void ui_submit(struct ui *u, const char *text, size_t n)
 	}
 }
 
-void ui_unsent(const struct ui *u, struct str *out)
+void queue_lines(const struct ui *u, struct str *out)
 {
-	size_t n;
-	const char *draft = input_text(&n);
-
 	for (size_t i = 0; i < u->n_queue; i++) {
 		str_adds(out, out->n ? "\n" : "");
 		str_add(out, u->queue[i].p, u->queue[i].n);
 	}
-	if (n) {
+}
+
+void ui_unsent(const struct ui *u, struct str *out)
+{
+	queue_lines(u, out);
+	if (!input_empty()) {
 		str_adds(out, out->n ? "\n" : "");
-		str_add(out, draft, n);
+		input_whole(out);
 	}
 }
 
@@ -130,7 +132,7 @@ void ui_submit_command(struct ui *u, const char *command)
 	/* A refused command becomes the draft: the user's own draft is put back. */
 	str_add(&draft, text, n);
 	ui_submit(u, command, strlen(command));
-	input_set(draft.n ? draft.p : "", draft.n);
+	input_restore(draft.n ? draft.p : "");
 	str_free(&draft);
 }
 

@@ -124,7 +124,7 @@ name="and gone on in, without reading again"; pass all wait_for 10 shows '^ firs
 seq -f 'line %g of the paste' 200 >"$dir/paste"
 mux load-buffer "$dir/paste"
 mux paste-buffer -p
-name="a paste of 200 lines is a draft"; pass wait_for 10 shows 'line 200 of the paste'
+name="a paste of 200 lines is one character of the draft"; pass wait_for 10 shows '> .pasted 200 lines.'
 key Enter
 name="and one message"; pass wait_for 60 shows ' answering '
 escape

@@ -166,6 +166,10 @@ static void key_storm(long n)
 			input_abandon();
 		} else if (r < 96) {
 			input_set("another\ntext", 12);
+		} else if (r < 97) {
+			static const char long_one[] = "a paste\nof\nmore\nlines\nthan\nare\nshown \364\216\200\200\n\n\nat once";
+
+			paste_n(long_one, sizeof long_one - 1);
 		}
 		keys_tick(&keys, (double)i + 0.5, line_on_key, NULL);
 		while (input_take(&s))

@@ -211,6 +211,76 @@ TEST(undo)
 	end();
 }
 
+static void add_lines(struct str *s, int n)
+{
+	str_clear(s);
+	for (int i = 0; i < n; i++)
+		str_addf(s, "%sline %d of what was pasted", i ? "\n" : "", i);
+}
+
+/* It is one character of the line: moved over, deleted, killed and restored as one, and sent whole. */
+TEST(long_pastes_collapse)
+{
+	struct str one = {0}, two = {0}, want = {0}, got = {0};
+
+	begin(NULL);
+	add_lines(&one, 8);
+	paste_n(one.p, one.n);
+	CHECK_STR(line_text(), one.p);   /* eight lines are no long paste */
+	input_set("", 0);
+	add_lines(&one, 40);
+	add_lines(&two, 9);
+	type("Why does ");
+	paste_n(one.p, one.n);
+	type(" fail?");
+	CHECK_STR(screen(60, 5), "> Why does [pasted 40 lines] fail?\n");
+	CHECK_INT(line_x, 34);
+	type("\033[D\033[D\033[D\033[D\033[D\033[D\033[D");
+	screen(60, 5);
+	CHECK_INT(line_x, 11);   /* before it, all at once */
+	type("\033[C");
+	screen(60, 5);
+	CHECK_INT(line_x, 28);
+	type("\177");
+	CHECK_STR(screen(60, 5), "> Why does  fail?\n");
+	type("\037");
+	CHECK_STR(screen(60, 5), "> Why does [pasted 40 lines] fail?\n");
+	paste_n(two.p, two.n);
+	CHECK_STR(screen(60, 5), "> Why does [pasted 40 lines][pasted 9 lines] fail?\n");
+	CHECK_STR(screen(8, 9), "> Why do\n  es \357\277\275\357\277\275\n  fail?\n");
+	str_addf(&want, "Why does %s%s fail?", one.p, two.p);
+	input_whole(&got);
+	CHECK_STR(got.p, want.p);
+	type("\001\013");
+	CHECK(input_empty());
+	type("\031");   /* killed and yanked */
+	type("\r");
+	CHECK_STR(taken(), want.p);
+	type("\033[A");
+	CHECK_STR(line_text(), want.p);   /* the history has it in full */
+	input_set("", 0);
+	/* The character itself is no key, and a paste of one long line is long, too. */
+	type("\364\216\200\200");
+	CHECK_STR(line_text(), "\357\277\275");
+	input_set("", 0);
+	paste_n("a\364\216\200\200b", 6);
+	CHECK_STR(line_text(), "a\357\277\275b");
+	input_set("", 0);
+	str_clear(&one);
+	for (int i = 0; i < 3000; i++)
+		str_adds(&one, "x");
+	paste_n(one.p, one.n);
+	CHECK_STR(screen(60, 5), "> [pasted 3 KB]\n");
+	input_abandon();
+	type("\033[A");
+	CHECK_STR(line_text(), one.p);
+	end();
+	str_free(&one);
+	str_free(&two);
+	str_free(&want);
+	str_free(&got);
+}
+
 TEST(paste_is_exact)
 {
 	static const char text[] = "a\tb\033[31m\001\r\177\n\n\302\205x \342\200\256 \\\n\"\"\"\n";
@@ -1003,7 +1073,9 @@ TEST(ten_thousand_lines)
 		    "line %d of a paste that is somewhat longer than a row of a small screen, with \303\274 and \346\274\242\n", i);
 	t0 = now_seconds();
 	paste_n(s.p, s.n);
+	CHECK_STR(screen(80, 10), "> [pasted 10000 lines]\n");
 	t_paste = now_seconds() - t0;
+	input_set(s.p, s.n);   /* as the editor hands it back: not collapsed */
 	t0 = now_seconds();
 	for (int i = 0; i < 20; i++)
 		screen(80, 10);
@@ -1034,7 +1106,7 @@ TEST(ten_thousand_lines)
 	for (int i = 0; i < 100000; i++)
 		str_adds(&s, "all in one ");
 	t0 = now_seconds();
-	paste_n(s.p, s.n);
+	input_set(s.p, s.n);
 	t_paste = now_seconds() - t0;
 	t0 = now_seconds();
 	screen(80, 10);
