@@ -122,12 +122,12 @@ void reads_draw(const struct cache_pane *p, const struct area *a, int y)
 
 void cost_text(const struct cache_pane *p, int share, struct str *out)
 {
-	double ms = p->c.seconds * 1000, part = p->c.seconds / p->c.decode_seconds;
+	double ms = p->c.seconds * 1000, part = p->c.seconds / p->c.every;
 
 	if (!(ms >= 0 && ms < 1e6))
 		str_adds(out, "panel - ms");
-	else if (share && p->c.decode_seconds > 0 && part < 1e4)
-		str_addf(out, "panel %.1f ms, %.1f%% of a token's time", ms, part * 100);
+	else if (share && p->c.every > 0 && part < 1e4)
+		str_addf(out, "panel %.1f ms, %.1f%% of the time", ms, part * 100);
 	else
 		str_addf(out, "panel %.1f ms", ms);
 }
@@ -136,7 +136,7 @@ void cost_draw(const struct cache_pane *p, const struct area *a, int y)
 {
 	struct str s = {0};
 
-	cost_text(p, a->w >= 38, &s);
+	cost_text(p, a->w >= 32, &s);
 	area_text(a, 0, y, ST_FAINT, s.p, s.n);
 	str_free(&s);
 }

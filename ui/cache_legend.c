@@ -24,7 +24,7 @@ static void add_meters(const struct cache_pane *p, struct str *s, int w)
 	} else {
 		add(s, w, "");
 		if (p->c.n_region > 1)
-			str_adds(s, "-: attention is observed from the next token on.");
+			str_adds(s, "-: attention appears with the next answer.");
 		else
 			str_addf(s, "-: attention is not observed under '%s'.", p->kv);
 	}
@@ -95,7 +95,7 @@ void legend_lay_out(const struct cache_pane *p, unsigned of, int w, struct lines
 	if (of & LEGEND_PEAKS && p->heat_any)
 		add(&s, w, "peaks: tokens where the picked layer is highest, highest first; below them the words at the cursor.");
 	if (of & LEGEND_COST)
-		add(&s, w, "panel: time that these figures took, and its part of one token's time.");
+		add(&s, w, "panel: time that these figures took, and its part of the time between two updates.");
 	lines_clear(out);
 	lines_plain(out, s.p ? s.p : "", s.n, w, ST_FAINT);
 	str_free(&s);

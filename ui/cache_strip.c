@@ -155,7 +155,7 @@ void history_draw(const struct cache_pane *p, const struct area *a)
 		struct str why = {0};
 
 		if (p->c.n_region > 1)
-			str_adds(&why, "attention is observed from the next token on");
+			str_adds(&why, "attention appears with the next answer");
 		else
 			str_addf(&why, "attention is not observed under '%s'", p->kv);
 		put_left(a, 0, 1, a->w, ST_FAINT, why.p, why.n, p->ascii);

@@ -53,7 +53,7 @@ int  flow_rows(const struct cache_pane *);
 void flow_draw(const struct cache_pane *, const struct area *);
 void reads_draw(const struct cache_pane *, const struct area *, int y);      /* one row */
 void cost_draw(const struct cache_pane *, const struct area *, int y);       /* one row */
-void cost_text(const struct cache_pane *, int share, struct str *);          /* share: also of a token's time */
+void cost_text(const struct cache_pane *, int share, struct str *);          /* share: also of the time between two reports */
 /* Is more known of the last token than the number of entries that it read? */
 int  reads_known(const struct ui_cache *);
 /* ---- cache_words.c ---- */

@@ -290,7 +290,7 @@ static void share_out(const struct cache_pane *p, const struct area *a, int besi
 static void draw_title(const struct cache_pane *p, const struct area *a, int legend_seen)
 {
 	const char *hint = p->legend_more ? "PgDn more" : legend_seen ? "" : "Tab legend";
-	int hint_w = !*hint || a->w < 60 ? 0 : (int)strlen(hint) + 1, cost_w = a->w >= 60 ? 38 : 0, x;
+	int hint_w = !*hint || a->w < 60 ? 0 : (int)strlen(hint) + 1, cost_w = a->w >= 60 ? 32 : 0, x;
 	struct area cost = area_part(a, a->w - hint_w - cost_w, 0, cost_w, 1);
 
 	area_fill(a, 0, 0, a->w, ST_TITLE, ' ');

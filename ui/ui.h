@@ -278,7 +278,7 @@ struct ui_cache {
 	float in_rate, moved_rate, out_rate;         /* tokens a second */
 	struct { int32_t first, n; const char *name; } mark[8]; int n_mark;   /* documents: their tokens */
 	double seconds;                   /* that computing these figures took */
-	double decode_seconds;            /* of decoding one token now; 0 = not known */
+	double every;                     /* seconds between two of these reports; 0 = not known */
 };
 /* Post them some times a second while UI_PANEL asks for them. */
 void ui_cache(struct ui *, const struct ui_cache *);

@@ -468,8 +468,6 @@ void cache_report_take(struct cache_report *p, struct conversation *t, struct li
 			l->share[k] /= 2;
 	}
 	lenses(p, t, l, &st, read);
-	if (st.decode_tokens > 1 && st.decode_seconds > 0)
-		c->decode_seconds = st.decode_seconds / (st.decode_tokens - 1);
 	c->seconds = now_seconds() - start;
 }
 

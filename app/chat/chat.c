@@ -46,7 +46,7 @@ void chat_banner(struct chat *c)
 
 	timeline_stats(c->t.tl, &st);
 	chat_model_name(c, &name);
-	notice(c, "weir %s: %.60s, context of %d tokens", WEIR_VERSION, name.p ? name.p : "", st.ctx);
+	notice(c, "weir %s: %.60s, context of %s tokens", WEIR_VERSION, name.p ? name.p : "", count_text(st.ctx).s);
 	str_free(&name);
 }
 

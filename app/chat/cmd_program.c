@@ -17,7 +17,7 @@ static void stats_cache(const struct timeline_stats *st, int32_t undone, struct 
 	const struct ring_stats *r = &st->rings;
 	int32_t kept = tokens_in_cache(st);
 
-	str_addf(s, "context    %d of %d tokens (%d%%), cache %s, %s: ", kept, st->ctx,
+	str_addf(s, "context    %s of %s tokens (%d%%), cache %s, %s: ", count_text(kept).s, count_text(st->ctx).s,
 	         (int)(100 * (int64_t)kept / (st->ctx ? st->ctx : 1)), st->kv, st->kv_type);
 	human_bytes(s, st->kv_bytes_per_token * (uint64_t)kept);
 	str_adds(s, " used of ");
@@ -29,7 +29,8 @@ static void stats_cache(const struct timeline_stats *st, int32_t undone, struct 
 		return;
 	str_addf(s, "           %d pinned\n", r->pinned);
 	for (int i = 0; i < r->n_ring && r->fill[i]; i++)
-		str_addf(s, "           ring %d: %d of %d, tokens %d to %d\n", i + 1, r->fill[i], r->ring_slots, r->first[i], r->last[i]);
+		str_addf(s, "           ring %d: %s of %s, tokens %s to %s\n", i + 1, count_text(r->fill[i]).s, count_text(r->ring_slots).s,
+		         count_text(r->first[i]).s, count_text(r->last[i]).s);
 	str_adds(s, "           ");
 	if (!describe_evicted(st, s))
 		str_adds(s, "nothing evicted yet");
@@ -49,13 +50,15 @@ void slash_stats(struct chat *c, char *arg)
 	clean_line(info->name, strlen(info->name), &s);
 	str_addf(&s, ", %s, %s\n", info->quant, info->device);
 	stats_cache(&st, conversation_undone_tokens(&c->t), &s);
-	str_addf(&s, "last turn  prompt %d tokens: %d reused, %d computed at %.1f t/s\n"
-	         "           answer %d tokens at %.1f t/s, first after %.2f s\n", turn->prompt_tokens, turn->reused_tokens,
-	         turn->prompt_tokens - turn->reused_tokens, turn->prefill_tps, turn->answer_tokens, turn->decode_tps,
+	str_addf(&s, "last turn  prompt %s tokens: %s reused, %s computed at %.1f t/s\n"
+	         "           answer %s tokens at %.1f t/s, first after %.2f s\n", count_text(turn->prompt_tokens).s,
+	         count_text(turn->reused_tokens).s, count_text(turn->prompt_tokens - turn->reused_tokens).s, turn->prefill_tps,
+	         count_text(turn->answer_tokens).s, turn->decode_tps,
 	         turn->ttft_s);
 	if (turn->drafted)
-		str_addf(&s, "           %d of %d guessed tokens were right (/set speculate)\n", turn->accepted, turn->drafted);
-	str_addf(&s, "so far     %zu messages, %llu tokens answered", c->t.n_msg, (unsigned long long)c->t.total_answer);
+		str_addf(&s, "           %s of %s guessed tokens were right (/set speculate)\n", count_text(turn->accepted).s,
+		         count_text(turn->drafted).s);
+	str_addf(&s, "so far     %s messages, %s tokens answered", count_text(c->t.n_msg).s, count_text(c->t.total_answer).s);
 	notice(c, "%s", s.p);
 	str_free(&s);
 }

@@ -58,10 +58,10 @@ static void after_turn(struct chat *c, const struct turn *turn, int rc, const st
 		notice(c, c->interactive ? "[stopped: it repeats the same %d tokens; /regen answers anew, /continue goes on]" :
 		       "weir: an answer was stopped: it repeats the same %d tokens", turn->loop);
 	} else if (turn->stop == STOP_LENGTH && c->o.predict < 0) {
-		notice(c, c->interactive ? "[cut at %d tokens, the length of the context; /continue goes on]" :
-		       "weir: an answer was cut at %d tokens, the length of the context", turn->answer_tokens);
+		notice(c, c->interactive ? "[cut at %s tokens, the length of the context; /continue goes on]" :
+		       "weir: an answer was cut at %s tokens, the length of the context", count_text(turn->answer_tokens).s);
 	} else if (turn->stop == STOP_LENGTH && c->interactive) {
-		notice(c, "[cut at %d tokens, as -n asks; /continue goes on]", turn->answer_tokens);
+		notice(c, "[cut at %s tokens, as -n asks; /continue goes on]", count_text(turn->answer_tokens).s);
 	}
 	if (turn->outgrown && !c->o.quiet)
 		notice(c, "%s", c->front->dims ?
@@ -72,12 +72,12 @@ static void after_turn(struct chat *c, const struct turn *turn, int rc, const st
 	if (!c->interactive || c->o.quiet || !turn->answered)
 		return;
 	if (turn->recomputed > 1 && st.endless)
-		notice(c, "[%d tokens recomputed: evicted tokens cannot be restored]", turn->recomputed);
+		notice(c, "[%s tokens recomputed: evicted tokens cannot be restored]", count_text(turn->recomputed).s);
 	if (!turn->answer_tokens && c->goes_on)
 		return;
-	str_addf(&s, "[%d tokens, %.1f t/s, ", turn->answer_tokens, turn->decode_tps);
+	str_addf(&s, "[%s tokens, %.1f t/s, ", count_text(turn->answer_tokens).s, turn->decode_tps);
 	if (!describe_evicted(&st, &s))
-		str_addf(&s, "context %d of %d", st.n_tokens, st.ctx);
+		str_addf(&s, "context %s of %s", count_text(st.n_tokens).s, count_text(st.ctx).s);
 	if (chat_variants(c, c->t.n_msg - 1, &number, &count))
 		str_addf(&s, ", variant %zu of %zu", number, count);
 	notice(c, "%s]", s.p);

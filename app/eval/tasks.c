@@ -412,7 +412,7 @@ int cmd_eval_tasks(const struct options *o)
 
 	if (o->command == CMD_EVAL_NEEDLE) {
 		run.depths = o->depths;
-		run.samples = o->depths * o->each;
+		run.samples = o->depths * o->samples;
 	}
 	policies_compared(o, &run.kvs);
 	if (checkpoint_open(&run.checkpoint, o, &e) < 0)

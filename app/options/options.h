@@ -124,7 +124,7 @@ struct options {
 	int32_t tokens, window, skip, last, chunk, offset, curve;   /* eval ppl */
 	const char *tasks;            /* eval ruler: names, commas between */
 	struct int_list len;          /* eval tasks: tokens of a prompt and its answer */
-	int32_t samples, depths, each;   /* depths, each: samples at a depth, of eval needle */
+	int32_t samples, depths;      /* samples: of a task, a text, or the questions; of eval needle at every length and depth */
 	const char *questions;        /* eval ask: the file of questions */
 	const char *resume;           /* evaluations: the file of finished pieces */
 	struct int_list prefill, depth;              /* bench */

@@ -295,7 +295,11 @@ int options_parse(struct options *o, int argc, char **argv, struct err *e)
 	o->file = file;
 	if (config_read(o, e) < 0 || read_environment(o, e) < 0)
 		return -1;
-	return parse_argv(o, argc, argv, e);
+	if (parse_argv(o, argc, argv, e) < 0)
+		return -1;
+	if (!o->samples)
+		o->samples = o->command == CMD_EVAL_NEEDLE ? 1 : 20;
+	return 0;
 }
 
 void options_free(struct options *o)

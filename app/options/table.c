@@ -189,12 +189,10 @@ const struct option_def option_defs[] = {
 		CMD_EVAL_RULER, 0, AT(tasks), 0, 0},
 	{"len", 0, OPT_INT_LIST, "N,...", NULL, "lengths of prompt and answer in tokens (default 2048)",
 		EVAL_TASKS, 0, AT(len), 64, INT32_MAX},
-	{"samples", 0, OPT_INT, "N", NULL, "samples a task, windows a text, or questions asked (default 20)",
-		(EVAL_TASKS & ~CMD_EVAL_NEEDLE) | CMD_EVAL_RECOVERY | CMD_EVAL_ASK, 0, AT(samples), 1, 100000},
+	{"samples", 0, OPT_INT, "N", NULL, "samples a task, windows a text, or questions asked (default 20); needle: samples at every length and depth (default 1)",
+		EVAL_TASKS | CMD_EVAL_RECOVERY | CMD_EVAL_ASK, 0, AT(samples), 1, 100000},
 	{"questions", 0, OPT_TEXT, "FILE", NULL, "the questions: a JSON list of {\"question\": TEXT, \"answers\": [TEXT, ...]}",
 		CMD_EVAL_ASK, 0, AT(questions), 0, 0},
-	{"samples", 0, OPT_INT, "N", NULL, "eval needle: samples at every length and depth (default 1)",
-		CMD_EVAL_NEEDLE, 0, AT(each), 1, 10000},
 	{"depths", 0, OPT_INT, "N", NULL, "depths, evenly from the beginning to the end (default 11)",
 		CMD_EVAL_NEEDLE, 0, AT(depths), 2, 100},
 	{"resume", 0, OPT_TEXT, "FILE", NULL, "store finished results in FILE, and take from it those that are there",
@@ -236,7 +234,7 @@ void options_default(struct options *o)
 		.command = CMD_CHAT, .def = command_defs, .device = "auto", .kv_type = "f16",
 		.predict = -1, .sampling = sampling_default, .color = "auto", .think = "auto", .docs = "auto", .sources = "on", .theme = "auto", .mouse = "off", .panel = "off", .answers = "formatted", .loops = "auto", .recall = "on", .speculate = "on", .passages = -1, .fill = "read", .skip = 1,
 		.prefill = {{512}, 1}, .depth = {{0, 2048}, 2}, .decode_steps = 64, .reps = 5,
-		.len = {{2048}, 1}, .samples = 20, .depths = 11, .each = 1, .limit = 20, .layer = -1, .head = -1,
+		.len = {{2048}, 1},  .depths = 11, .limit = 20, .layer = -1, .head = -1,
 	};
 }
 

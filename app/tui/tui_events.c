@@ -190,7 +190,7 @@ void tui_take_events(struct tui *t)
 			cache.mark[cache.n_mark].name = t->mark[cache.n_mark].name;
 		}
 		if (t->still)
-			cache.seconds = cache.decode_seconds = cache.in_rate = cache.moved_rate = cache.out_rate = 0;
+			cache.seconds = cache.every = cache.in_rate = cache.moved_rate = cache.out_rate = 0;
 		ui_cache(t->ui, &cache);
 		for (size_t i = 0; panel->lensed && i < panel->n_lens; i++)
 			if (panel->lens[i].text)

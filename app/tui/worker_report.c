@@ -97,6 +97,7 @@ void worker_report_cache(struct worker *w)
 		return;
 	listener_on(&w->listener, w->c->t.tl);
 	cache_report_take(w->cache_work, &w->c->t, &w->listener, how, w->reading);
+	w->cache_work->cache.every = w->cache_every;
 	w->cache_reported = now_seconds();
 	pthread_mutex_lock(&w->lock);
 	done = w->cache_work;

@@ -41,10 +41,10 @@ for kv in auto cascade:size=64,stride=64 sink:size=64,stride=64 auto:prefix=full
 	[ "$(grep -c 'older tokens are evicted' "$dir/err")" = 1 ] && ok "$kv: says once that tokens leave" ||
 		bad "$kv: says once that tokens leave" "$(tr '\n' '|' <"$dir/err")"
 	says "$kv: /stats counts what left" ' of [0-9],[0-9]* tokens evicted'
-	sed -n 's/^ *ring [0-9]*: \([0-9]*\) of \([0-9]*\), tokens \([0-9]*\) to \([0-9]*\)$/\1 \2 \3 \4/p' "$dir/err" |
+	sed -e 's/\([0-9]\),\([0-9]\)/\1\2/g' -n -e 's/^ *ring [0-9]*: \([0-9]*\) of \([0-9]*\), tokens \([0-9]*\) to \([0-9]*\)$/\1 \2 \3 \4/p' "$dir/err" |
 		awk '$1 != $2 || $3 > $4 || (NR > 1 && ($3 >= first || $4 >= last)) { bad = 1 } { first = $3; last = $4 } END { exit bad || !NR }' &&
 		ok "$kv: full rings, each older than the one before" || bad "$kv: full rings, each older than the one before" "$(grep ' ring ' "$dir/err")"
-	says "$kv: /stats shows what is pinned and kept" ' ring 1: [0-9]* of [0-9]*, tokens [0-9]* to [0-9]*'
+	says "$kv: /stats shows what is pinned and kept" ' ring 1: [0-9,]* of [0-9,]*, tokens [0-9,]* to [0-9,]*'
 done
 questions 40 >"$dir/in"; talk --kv auto -c 256
 tokens >"$dir/first"

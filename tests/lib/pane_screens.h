@@ -225,7 +225,7 @@ static inline void sample(struct ui_cache *c)
 	c->mark[1].name = "annex \x1b[31mB.txt";
 	c->n_mark = 2;
 	c->seconds = 0.0004;
-	c->decode_seconds = 0.032;
+	c->every = 0.2;
 }
 
 /* Attention that moves from the newest ring to the oldest and back. */

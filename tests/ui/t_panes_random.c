@@ -259,7 +259,7 @@ static void random_cache(struct pane *p)
 		c.mark[i].name = name[test_rand() % 4];
 	}
 	c.seconds = (double)some_float();
-	c.decode_seconds = (double)some_float();
+	c.every = (double)some_float();
 	cache_pane_post(p, &c);
 }
 

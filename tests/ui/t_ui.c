@@ -876,7 +876,7 @@ static void some_cache(void)
 		           {'2', "ring 2", 1310, 2048, 2, 3100, 16000, 0.25f}},
 		.cols = 64, .per_col = 285, .kept_col = kept, .where_col = where, .refreshed = -1, .cosine = -2, .recovered = -1, .estimated = -1,
 		.in_rate = 31, .out_rate = 12,
-		.seconds = 0.0004, .decode_seconds = 0.04,
+		.seconds = 0.0004, .every = 0.2,
 	};
 
 	for (int i = 0; i < 64; i++) {
