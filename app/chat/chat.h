@@ -152,6 +152,8 @@ void chat_stream(struct chat *);
 void chat_switch(struct chat *, int64_t session);
 /* Say, where the conversation is kept and has messages, under which name, and how to go on with it. */
 void chat_goodbye(struct chat *);
+/* Adds to *out, behind what is there, that the answer `i` was cut short, or that the last question has no answer; and what goes on. */
+void chat_cut_note(const struct chat *, size_t i, struct str *out);
 /* The last messages of an earlier run, as text. */
 void chat_tail(const struct chat *, struct str *out);
 

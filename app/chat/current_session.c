@@ -47,6 +47,17 @@ static void add_lines(struct str *out, const char *mark, const struct str *text)
 		str_addf(out, "  ... %d more %s\n", left, left == 1 ? "line" : "lines");
 }
 
+void chat_cut_note(const struct chat *c, size_t i, struct str *out)
+{
+	const struct message *m = &c->t.msg[i];
+	int last = i + 1 == c->t.n_msg;
+
+	if (m->interrupted)
+		str_addf(out, "%s[interrupted%s]", out->n ? " " : "", last ? "; /continue goes on" : "");
+	else if (last && m->role == ROLE_USER && !m->read)
+		str_addf(out, "%s[not answered; /continue answers]", out->n ? " " : "");
+}
+
 void chat_tail(const struct chat *c, struct str *out)
 {
 	const struct conversation *t = &c->t;
@@ -63,8 +74,10 @@ void chat_tail(const struct chat *c, struct str *out)
 		if (note.n)
 			str_addf(out, "(%s)\n", note.p);
 		add_lines(out, t->msg[i].role == ROLE_USER ? "> " : "", &text);
-		if (t->msg[i].interrupted)
-			str_addf(out, "[interrupted%s]\n", i + 1 == t->n_msg ? "; /continue goes on" : "");
+		str_clear(&note);
+		chat_cut_note(c, i, &note);
+		if (note.n)
+			str_addf(out, "%s\n", note.p);
 		str_free(&text);
 		str_free(&note);
 	}

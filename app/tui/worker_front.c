@@ -87,7 +87,8 @@ static void variants_note(const struct worker *w, size_t i, struct str *note)
 		str_addf(note, "%s[variant %zu of %zu]", note->n ? " " : "", number, count);
 }
 
-static void send_messages(struct worker *w, size_t n)
+/* resting: no turn begins, and the last message says when its answer was cut or is missing. */
+static void send_messages(struct worker *w, size_t n, int resting)
 {
 	const struct conversation *t = &w->c->t;
 
@@ -110,8 +111,8 @@ static void send_messages(struct worker *w, size_t n)
 			e = event_new(EV_MESSAGE, m->text.p ? m->text.p + from : "", m->text.n - from);
 		}
 		reasoning_note(&e->note);
-		if (m->interrupted)
-			str_addf(&e->note, "%s[interrupted%s]", e->note.n ? " " : "", i + 1 == n ? "; /continue goes on" : "");
+		if (resting || i + 1 < t->n_msg)
+			chat_cut_note(w->c, i, &e->note);
 		if (m->role == ROLE_ASSISTANT)
 			variants_note(w, i, &e->note);
 		e->role = t->msg[i].role;
@@ -126,7 +127,7 @@ static void text_grew(struct worker *w, size_t from)
 
 	w->streamed += m->read - from;
 	if (w->streamed > STREAM_MOST)
-		send_messages(w, w->c->t.n_msg);
+		send_messages(w, w->c->t.n_msg, 1);
 	else
 		worker_post_piece(w, EV_STREAM, m->text.p + from, m->read - from, from);
 }
@@ -231,7 +232,7 @@ static void withdraw_answer(struct worker *w)
 	for (size_t i = 0; i < t->n_msg; i++)
 		streamed |= t->msg[i].read > 0;   /* the screen has another number of messages */
 	if (w->messages_stale || streamed || w->c->goes_on) {
-		send_messages(w, t->n_msg - 1);
+		send_messages(w, t->n_msg - 1, 0);
 		return;
 	}
 	e = event_new(EV_CUT, "", 0);
@@ -247,8 +248,8 @@ static void on_turn(struct chat *c, const char *question, size_t n)
 	/* A regenerated answer replaces the last one, an edited question the old one. */
 	if (!question && t->n_msg && t->msg[t->n_msg - 1].role == ROLE_ASSISTANT)
 		withdraw_answer(w);
-	else if (w->messages_stale)
-		send_messages(w, t->n_msg);
+	else if (w->messages_stale || !question)
+		send_messages(w, t->n_msg, 0);
 	if (!question)
 		worker_drop_held(w);   /* a regenerated answer stands right below its question */
 	worker_release_held(w);
@@ -410,7 +411,7 @@ void worker_send_changes(struct worker *w)
 	if (w->documents_stale || unread)
 		send_documents(w);
 	if (w->messages_stale)
-		send_messages(w, t->n_msg);
+		send_messages(w, t->n_msg, 1);
 }
 
 const struct front worker_front = {

@@ -434,6 +434,15 @@ TEST(an_interrupted_answer_is_marked)
 	tui_feed(t, "/continue\r", 10);
 	settle(t);
 	CHECK(!shows(t, "interrupted"));
+	/* A question whose answer had not begun. */
+	CHECK(!message_append(p.c.log->store, p.c.log->session, &(struct stored_message){.parent = p.c.t.msg[1].stored, .role = ROLE_USER, .text = "two", .n_text = 3, .complete = 1}, &id, &e));
+	tui_feed(t, "/new\r/switch cut\r", 17);
+	settle(t);
+	CHECK(shows(t, "[not answered; /continue answers]"));
+	tui_feed(t, "/continue\r", 10);
+	settle(t);
+	CHECK(!shows(t, "not answered"));
+	CHECK_INT(p.c.t.n_msg, 4);
 	tui_close(t);
 	closed();
 }
