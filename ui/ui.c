@@ -7,7 +7,7 @@
  *     the cache as a bar (on narrower screens)
  *     status row
  *     input line, or the search line
- *     hints (from HINTS_FROM rows on)
+ *     hints (from HINTS_FROM rows on, or while a pane waits for keys)
  *
  * After a change everything is drawn into a grid of cells; display.c finds the cells that differ.  The parts know nothing of each
  * other: the transcript, the panes and the input line draw into areas and get keys. */

@@ -23,7 +23,8 @@ void ui_lay_out(struct ui *u)
 	left -= l->line;
 	l->status = left >= 2;
 	left -= l->status;
-	l->hints = u->h >= HINTS_FROM;
+	/* A small screen has the row only where somebody who does not know the keys cannot leave. */
+	l->hints = u->h >= HINTS_FROM || (u->h >= HINTS_LEAST && (u->pane != NO_PANE || u->focus != ON_LINE || u->searching || u->leader));
 	left -= l->hints;
 	/* At least one row, also before there are figures: the application computes only what is seen. */
 	if (u->panel && !wide && u->w >= BAR_COLS && u->h >= BAR_ROWS && !pane_has(u, PANE_IS_CACHE) && left > TRANSCRIPT_LEAST)

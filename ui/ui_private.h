@@ -29,6 +29,7 @@ enum {
 	SIDE_FROM = 110,     /* columns: the cache stands beside the transcript, not below it */
 	BAR_COLS = 60, BAR_ROWS = 15,   /* a smaller screen has no bar */
 	HINTS_FROM = 16,     /* rows: there is a row of hints */
+	HINTS_LEAST = 8,     /* rows: there is one while a pane, reading mode, a search or Ctrl-X wait for keys */
 	FRAME_COLS = 60, FRAME_ROWS = 10,   /* a smaller pane has no border */
 	TRANSCRIPT_LEAST = 3,      /* rows of the transcript that bar and queue leave free */
 	QUEUE_ROWS = 3, QUEUE_MOST = 100,

@@ -297,6 +297,23 @@ TEST(control_c_in_panes)
 	closed();
 }
 
+/* Without a row to spare for hints, one is made where keys mean something else. */
+TEST(small_screens_say_how_to_leave)
+{
+	opened(40, 12);
+	CHECK(!shows("F1 Help"));
+	for (int i = 0; i < 3; i++) {
+		key((const char *[]){F1, F5, F6}[i]);
+		CHECK_MSG(shows("Esc Close") || shows("Esc Write"), "no way out of the pane of key %d", i);
+		key(ESC);
+	}
+	key(F3);
+	CHECK(shows("Esc Close"));
+	key(ESC);
+	CHECK(!shows("Esc Close"));
+	closed();
+}
+
 TEST(leaving)
 {
 	opened(80, 24);
