@@ -391,7 +391,7 @@ static unsigned state(const struct pane *pane)
 
 const struct pane_ops palette_pane = {
 	.place = "the palette",
-	.hints = (const struct hint[]){{"Enter", "Do it"}, {"Tab", "Into the input line"}, {"Up Down", "Choose"}, {"Esc", "Close"}, {0}},
+	.hints = (const struct hint[]){{"Enter", "Do it"}, {"Esc", "Close"}, {"Tab", "Into the input line"}, {"Up Down", "Choose"}, {0}},
 	.reading = (const struct hint[]){{"Esc", "Write"}, {0}},
 	.create = create, .release = release, .open = open, .draw = draw, .title = title, .state = state, .key = key,
 };

@@ -519,7 +519,7 @@ static unsigned state(const struct pane *pane)
 const struct pane_ops sessions_pane = {
 	.place = "the list of sessions",
 	.hints = (const struct hint[]){
-		{"Enter", "Open"}, {"Tab", "Preview"}, {"^R", "Rename"}, {"^F", "Fork"}, {"^D", "Delete"}, {"Esc", "Close"}, {0},
+		{"Enter", "Open"}, {"Esc", "Close"}, {"Tab", "Preview"}, {"^R", "Rename"}, {"^F", "Fork"}, {"^D", "Delete"}, {0},
 	},
 	.reading = (const struct hint[]){{"Esc", "Write"}, {0}},
 	.create = create, .release = release, .open = open, .draw = draw, .title = title, .state = state, .key = key, .pause = pause_typing,

@@ -119,7 +119,7 @@ void command_propose(struct chat *c, const char *command, size_t n)
 	if (!n)
 		notice(c, "!COMMAND proposes a shell command, whose output becomes a document");
 	else
-		notice(c, "[/run runs  %.*s  and adds what it prints as a document]", n < 300 ? (int)n : 300, command);
+		notice(c, "[nothing has run yet: /run runs  %.*s  and adds what it prints as a document]", n < 300 ? (int)n : 300, command);
 }
 
 void slash_run_command(struct chat *c, char *arg)

@@ -122,7 +122,7 @@ TEST(the_output_of_a_command_is_a_document)
 	CHECK(has(&s.errors, "no command was proposed"));
 	do_line(&s, "! /bin/echo The mill; echo cost 5985 pounds >&2; exit 3 ");
 	CHECK_INT(s.c.t.n_doc, 0);
-	CHECK(has(&s.said, "[/run runs  /bin/echo The mill; echo cost 5985 pounds >&2; exit 3  and adds"));
+	CHECK(has(&s.said, "[nothing has run yet: /run runs  /bin/echo The mill; echo cost 5985 pounds >&2; exit 3  and adds"));
 	do_line(&s, "/run");
 	CHECK_INT(s.c.t.n_doc, 1);
 	CHECK(strstr(s.c.t.doc[0].text.p, "The mill\ncost 5985 pounds\n") != NULL);
