@@ -16,6 +16,7 @@
 #define MATRICES   (ATTENTION | T(GATE) | T(UP) | T(DOWN))
 #define EXPERTS    (T(ROUTER) | T(GATE_EXPS) | T(UP_EXPS) | T(DOWN_EXPS))
 #define EXPERT_BIASES (T(ROUTER_BIAS) | T(GATE_EXPS_BIAS) | T(UP_EXPS_BIAS) | T(DOWN_EXPS_BIAS))
+#define SHORT_CONV (T(CONV_IN) | T(CONV) | T(CONV_OUT))
 #define PRE_NORMS  (T(ATTN_NORM) | T(FFN_NORM))
 #define POST_NORMS (T(ATTN_POST_NORM) | T(FFN_POST_NORM))
 
@@ -166,6 +167,42 @@ static int gpt_oss_specs(struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
+/* LFM2: layers without KV heads are gated short convolutions. */
+static int lfm2_specs(struct hparams *hp, struct key_reader *r)
+{
+	int32_t taps;
+
+	if (key_int(r, "shortconv.l_cache", 2, 64, 0, &taps))
+		return -1;
+	for (int32_t i = 0; i < hp->n_layer; i++)
+		if (hp->spec[i].attn.kind == ATTN_CONV) {
+			hp->spec[i].attn.taps = taps;
+			hp->spec[i].required = (hp->spec[i].required & ~(ATTENTION | QK_NORMS)) | SHORT_CONV;
+		}
+	return 0;
+}
+
+/* Experts behind the first layers; the biases of the router take part in the choice alone. */
+static int lfm2moe_specs(struct hparams *hp, struct key_reader *r)
+{
+	int32_t dense, gating;
+	double scale;
+
+	if (lfm2_specs(hp, r) || experts(hp, r) || key_int(r, "leading_dense_block_count", 0, hp->n_layer, 0, &dense) ||
+	    key_int(r, "expert_gating_func", 2, 2, 2, &gating) || key_real(r, "expert_weights_scale", 1, 1, 1, &scale))
+		return -1;
+	for (int32_t i = 0; i < hp->n_layer; i++) {
+		struct layer_spec *s = &hp->spec[i];
+
+		s->ffn.sigmoid = i >= dense;
+		if (i < dense) {
+			s->ffn = (struct ffn_spec){ .kind = FFN_DENSE, .act = ACT_SILU, .width = hp->n_ff };
+			s->required = (s->required & ~(EXPERTS | T(PROBS_BIAS))) | T(GATE) | T(UP) | T(DOWN);
+		}
+	}
+	return 0;
+}
+
 const struct arch archs[] = {
 	/* Llama 1-3.x, Mistral, SmolLM2, TinyLlama */
 	{ .name = "llama", .required = PRE_NORMS | MATRICES, .optional = QKV_BIASES | T(ATTN_OUT_BIAS) | QK_NORMS },
@@ -184,6 +221,9 @@ const struct arch archs[] = {
 	{ .name = "qwen3moe", .neox = 1, .required = PRE_NORMS | ATTENTION | QK_NORMS | EXPERTS, .specs = experts },
 	{ .name = "gpt-oss", .neox = 1, .yarn_exact = 1, .required = T(ATTN_NORM) | T(POST_ATTN_FFN_NORM) | ATTENTION | QKV_BIASES | T(ATTN_OUT_BIAS) | T(SINKS) |
 	  EXPERTS | EXPERT_BIASES, .specs = gpt_oss_specs },
+	{ .name = "lfm2", .neox = 1, .states = 1, .out_norm = "token_embd_norm.weight", .required = PRE_NORMS | MATRICES | QK_NORMS, .specs = lfm2_specs },
+	{ .name = "lfm2moe", .neox = 1, .states = 1, .out_norm = "token_embd_norm.weight",
+	  .required = PRE_NORMS | ATTENTION | QK_NORMS | EXPERTS | T(PROBS_BIAS), .specs = lfm2moe_specs },
 	{ .name = NULL },
 };
 
@@ -220,7 +260,7 @@ const struct rope_freqs *model_rope(const struct hparams *hp, int32_t layer)
 }
 
 /* Those of MATRICES that its required tensors hold. */
-static uint32_t matrices_of(const struct layer_spec *s)
+static uint64_t matrices_of(const struct layer_spec *s)
 {
 	return s->required | (s->required & T(QKV) ? T(Q) | T(K) | T(V) : 0) | (s->required & T(GATE_UP) ? T(GATE) | T(UP) : 0);
 }
@@ -230,13 +270,15 @@ static const char *unsupported(const struct hparams *hp, const struct layer_spec
 {
 	const struct attn_spec *a = &s->attn;
 
-	if (a->kind != ATTN_SOFTMAX)
-		return a->kind == ATTN_RECURRENT ? "recurrent attention" : "no attention";
+	uint64_t attention = a->kind == ATTN_CONV ? SHORT_CONV : ATTENTION;
+
+	if (a->kind == ATTN_NONE)
+		return "no attention";
 	if (a->n_head != hp->n_head || a->n_kv_head != hp->n_kv_head || a->head_dim != hp->head_dim)
 		return "heads of its own number or size";
 	if (a->rope != ROPE_NONE && (a->rope < 0 || a->rope >= hp->n_rope))
 		return "a RoPE table that was not read";
-	if ((s->ffn.kind == FFN_EXPERTS ? ATTENTION | EXPERTS : MATRICES) & ~matrices_of(s) || (a->sinks && !(s->required & T(SINKS))))
+	if ((s->ffn.kind == FFN_EXPERTS ? attention | EXPERTS : attention | T(GATE) | T(UP) | T(DOWN)) & ~matrices_of(s) || (a->sinks && !(s->required & T(SINKS))))
 		return "attention or feed-forward without all of its tensors";
 	return NULL;
 }
@@ -263,6 +305,16 @@ const char *layer_specs_lacked(const struct hparams *hp, unsigned lacks)
 			return "clamped SiLU activation and biases of experts";
 	}
 	return NULL;
+}
+
+int layer_attends(const struct hparams *hp, int32_t layer)
+{
+	return hp->spec[layer].attn.kind == ATTN_SOFTMAX;
+}
+
+const struct hparams *model_kv(const struct hparams *hp)
+{
+	return hp->kv ? hp->kv : hp;
 }
 
 int32_t layer_window(const struct hparams *hp, int32_t layer)
@@ -306,11 +358,13 @@ static void add_spec(struct str *out, const struct layer_spec *s, const struct l
 	add_real(out, "cap", a->softcap, b->softcap);
 	add_int(out, "sinks", a->sinks, b->sinks);
 	add_int(out, "whole-norms", a->qk_norm_whole, b->qk_norm_whole);
+	add_int(out, "taps", a->taps, b->taps);
 	add_int(out, "feed-forward", (int32_t)s->ffn.kind, (int32_t)plain->ffn.kind);
 	add_int(out, "activation", (int32_t)s->ffn.act, (int32_t)plain->ffn.act);
 	add_int(out, "width", s->ffn.width, plain->ffn.width);
 	add_int(out, "experts", s->ffn.n_expert, plain->ffn.n_expert);
 	add_int(out, "used", s->ffn.n_used, plain->ffn.n_used);
+	add_int(out, "sigmoid", s->ffn.sigmoid, plain->ffn.sigmoid);
 	add_real(out, "residual", s->residual_scale, plain->residual_scale);
 }
 

@@ -23,12 +23,16 @@ enum layer_tensor {
 	TENSOR_POST_ATTN_FFN_NORM,    /* the norm before the feed-forward, under the name that others have for one after attention */
 	TENSOR_ROUTER, TENSOR_ROUTER_BIAS, TENSOR_GATE_EXPS, TENSOR_UP_EXPS, TENSOR_DOWN_EXPS,
 	TENSOR_GATE_EXPS_BIAS, TENSOR_UP_EXPS_BIAS, TENSOR_DOWN_EXPS_BIAS,
+	TENSOR_PROBS_BIAS,            /* of the router, for the choice of experts alone */
+	TENSOR_CONV_IN, TENSOR_CONV, TENSOR_CONV_OUT,   /* short convolution */
 	TENSOR_QKV, TENSOR_GATE_UP,   /* several matrices stored as one, in the place of TENSOR_Q, _K and _V, or TENSOR_GATE and _UP */
 	LAYER_TENSORS
 };
-#define TENSOR_BIT(t) (UINT32_C(1) << (t))
+#define TENSOR_BIT(t) (UINT64_C(1) << (t))
 
-enum attn_kind { ATTN_SOFTMAX, ATTN_NONE, ATTN_RECURRENT };
+/* ATTN_CONV: a gated short convolution in the place of attention.  Such a layer has no KV cache, but a state of fixed size
+ * (recurrent.h). */
+enum attn_kind { ATTN_SOFTMAX, ATTN_NONE, ATTN_CONV };
 enum ffn_kind { FFN_DENSE, FFN_EXPERTS };
 enum { ROPE_NONE = -1 };
 
@@ -41,6 +45,7 @@ struct attn_spec {
 	float softcap;              /* scores become softcap * tanh(score / softcap); 0 = as they are */
 	int sinks;                  /* a learned sink per query head takes part in the softmax */
 	int qk_norm_whole;          /* the norms of Q and K span all heads; otherwise each head alone */
+	int32_t taps;               /* ATTN_CONV: tokens that the convolution spans */
 };
 
 struct ffn_spec {
@@ -48,6 +53,7 @@ struct ffn_spec {
 	enum activation act;
 	int32_t width;              /* of each expert where there are experts */
 	int32_t n_expert, n_used;   /* a token goes through the n_used experts that score best, weighted by the softmax of their scores */
+	int sigmoid;                /* instead: the best of sigmoid(score) + bias (TENSOR_PROBS_BIAS), weighted by sigmoid(score) / (their sum + 1e-6) */
 };
 
 struct layer_spec {
@@ -56,7 +62,7 @@ struct layer_spec {
 	float residual_scale;       /* factor on what attention and feed-forward add to the residual stream */
 	/* Bits of enum layer_tensor.  A tensor in neither set makes the file unusable.  The forward pass runs a bias or a norm where its
 	 * tensor is there: norms before attention and feed-forward (TENSOR_ATTN_NORM, TENSOR_FFN_NORM), after them (_POST_NORM), or both. */
-	uint32_t required, optional;
+	uint64_t required, optional;
 };
 
 struct arch {
@@ -64,7 +70,9 @@ struct arch {
 	int neox;                   /* RoPE rotates the pairs (j, j + dims/2) instead of (2j, 2j + 1) */
 	double yarn_log_multiplier; /* where the file does not say: YaRN's factor on cos and sin is divided by 0.1 x ln(factor) + 1 */
 	int yarn_exact;             /* the ends of YaRN's ramp are not rounded to whole pairs */
-	uint32_t required, optional;   /* of every layer, as in struct layer_spec */
+	uint64_t required, optional;   /* of every layer, as in struct layer_spec */
+	const char *out_norm;       /* the tensor of the last norm where it is not output_norm.weight */
+	int states;                 /* layers of 0 KV heads (attention.head_count_kv) have a state instead of a KV cache */
 	/* Change the plain specs of hp->spec[0 .. n_layer), and the model's multipliers, to what the family computes; may read keys of its
 	 * own and add RoPE tables.  0, or -1 with the reader's error set.  NULL: every layer is plain. */
 	int (*specs)(struct hparams *, struct key_reader *);
@@ -82,6 +90,10 @@ const char *layer_specs_lacked(const struct hparams *, unsigned lacks);
 void layer_specs_identity(const struct hparams *, struct str *out);
 
 const struct layer_spec *model_layer_spec(const struct hparams *, int32_t layer);
+/* Does the layer have a KV cache?  The others have a recurrent state. */
+int layer_attends(const struct hparams *, int32_t layer);
+/* The layers that have a KV cache, as a model of these layers alone: what a cache is made of. */
+const struct hparams *model_kv(const struct hparams *);
 /* Tokens that a query of a layer attends to; 0 = all.  A layer with a window reads its window under every cache policy: nothing is
  * selected there, no policy observes it. */
 int32_t layer_window(const struct hparams *, int32_t layer);

@@ -36,6 +36,8 @@ uint64_t cache_bytes(const struct cache *c)
 	uint64_t more;
 
 	selects_of(c, &selects);
+	if (c->model)
+		sum += recurrent_bytes(c->model);
 	if (needs_q(c, &selects))
 		sum += 4 * (uint64_t)c->batch * width_of(c->hp);
 	if (size_add(sum, r->bytes(c), &sum))
@@ -75,7 +77,7 @@ static int open_parts(struct cache *c, struct err *err)
 	c->chunk = c->batch;
 	c->region = -1;
 	selects_of(c, &c->selects);
-	if (r->init(c, err) || kv_init(&c->kv, c->be, c->hp, c->type, r->cap(c), err) ||
+	if ((c->model && recurrent_open(&c->recurrent, c->be, c->model, err)) || r->init(c, err) || kv_init(&c->kv, c->be, c->hp, c->type, r->cap(c), err) ||
 	    rope_init(&c->rope, c->hp, c->be, c->chunk, r->cap(c), err) ||
 	    (needs_q(c, &c->selects) && cache_alloc(c, &c->q, DT_F32, c->chunk, (int64_t)width_of(c->hp), err)))
 		return -1;
@@ -110,6 +112,8 @@ void cache_close(struct cache *c)
 		cache_drop(c, &c->one.frame[i]);
 	if (c->rope.be)
 		rope_release(&c->rope);
+	if (c->recurrent.hp)
+		recurrent_close(&c->recurrent);
 	if (c->kv.be)
 		kv_release(&c->kv);
 }
@@ -121,6 +125,9 @@ void cache_begin(struct cache *c, const struct step *st)
 	c->step = *st;
 	c->step.tried = st->n;
 	c->step.index = 0;
+	/* A message begins: an undo comes back here. */
+	if (c->model && !step_generates(st) && c->total > c->read_end)
+		recurrent_keep(&c->recurrent);
 	c->policy.def->retention->begin(c, &c->step);
 }
 
@@ -216,6 +223,10 @@ void cache_commit(struct cache *c, int32_t n, const float *nll)
 	c->total = st.pos + n;
 	if (!step_generates(&st))
 		c->read_end = c->total;
+	if (c->model)
+		recurrent_commit(&c->recurrent, n);
+	if (c->model && !step_generates(&st) && st.last)
+		recurrent_keep(&c->recurrent);
 	if (c->selecting && c->sel.ops->end)
 		c->sel.ops->end(&c->sel, &st, c->policy.def->retention->region(c, &st));
 	for (struct observer *o = c->observers; o; o = o->next)
@@ -232,7 +243,7 @@ void cache_rollback(struct cache *c)
 int32_t cache_verify_most(const struct cache *c, int32_t pos)
 {
 	const struct retention_ops *r = c->policy.def->retention;
-	int32_t most = r->verify_most(c, pos), n;
+	int32_t most = c->model ? 1 : r->verify_most(c, pos), n;   /* a recurrent state cannot go back by single tokens */
 
 	if (c->selecting && c->sel.ops->verify_most) {
 		struct step st = { .kind = STEP_VERIFY, .pos = pos, .n = 1, .tried = 1 };
@@ -276,6 +287,11 @@ int32_t cache_rewind(struct cache *c, int32_t n, int32_t *replay)
 	}
 	if (kept < n)
 		rewind_others(c, kept);    /* some may have kept more */
+	while (c->model && recurrent_rewind(&c->recurrent, kept) < kept) {
+		again = 0;
+		to = rewind_others(c, c->recurrent.at);
+		kept = r->rewind(c, to);
+	}
 	c->total = kept;
 	c->read_end = kept < c->read_end ? kept : c->read_end;
 	if (replay)
@@ -287,6 +303,8 @@ int32_t cache_pin(struct cache *c, int32_t n, struct err *err)
 {
 	int32_t kept = c->policy.def->retention->pin ? c->policy.def->retention->pin(c, n, err) : c->total;
 
+	if (c->model && kept >= 0 && kept < c->total)
+		return cache_rewind(c, kept, NULL);
 	if (kept >= 0 && kept < c->total) {
 		c->total = kept;
 		c->read_end = kept < c->read_end ? kept : c->read_end;
@@ -310,7 +328,11 @@ void cache_note(struct cache *c, int32_t n)
 
 void cache_take_store(struct cache *c, struct cache *other, int32_t n)
 {
+	struct recurrent states = c->recurrent;
+
 	kv_swap(&c->kv, &other->kv);
+	c->recurrent = other->recurrent;
+	other->recurrent = states;
 	c->total = c->read_end = n;
 	cache_note(c, n);
 }
@@ -322,13 +344,16 @@ int32_t cache_ready(const struct cache *c, int32_t n)
 
 int32_t cache_take(struct cache *c, int32_t n)
 {
-	c->total = c->read_end = c->policy.def->retention->take(c, n);
+	/* Entries without the states of the other layers are of no use. */
+	c->total = c->read_end = c->model ? 0 : c->policy.def->retention->take(c, n);
 	return c->total;
 }
 
 void cache_archive(struct cache *c, struct serializer *a, int32_t n)
 {
 	c->policy.def->retention->archive(c, a, n);
+	if (c->model && !a->bad)
+		recurrent_archive(&c->recurrent, a, n);
 	if (serialize_loading(a))
 		c->total = c->read_end = n;
 }
@@ -338,4 +363,6 @@ void cache_points_archive(struct cache *c, struct serializer *a)
 	serialize_i32(a, &c->read_end, 0, c->total, "the end of the prefill");
 	if (c->policy.def->retention->points && !a->bad)
 		c->policy.def->retention->points(c, a);
+	if (c->model && !a->bad)
+		recurrent_copies_archive(&c->recurrent, a, c->total);
 }

@@ -1,6 +1,7 @@
 /* engine/cache.h (private to engine/) - the KV cache of one timeline: store x retention x selection x observers.
  *
  *     kv_store.c    planes of keys and values
+ *     recurrent.c   the states of layers that have no KV cache; all that follows is of the others, numbered without them
  *     retain_*.c    retention: which tokens' entries stay, in which slots, at which positions
  *     select_*.c    selection: which of the entries that stay for good a generated token reads (select.h)
  *     observe_*.c   observers: called after attention, change nothing (observe.h)
@@ -22,6 +23,7 @@
 #include "engine/kv_store.h"
 #include "engine/observe.h"
 #include "engine/policy.h"
+#include "engine/recurrent.h"
 #include "engine/select.h"
 
 enum step_kind {
@@ -60,7 +62,8 @@ enum { VERIFY_MOST = 16 };      /* tokens of a VERIFY step */
 struct cache {
 	/* Set by the owner before cache_open(): */
 	struct policy policy;
-	const struct hparams *hp;
+	const struct hparams *hp;   /* the layers with a KV cache: model_kv() */
+	const struct hparams *model;   /* where others have a recurrent state: all layers; else NULL */
 	struct backend *be;
 	enum dtype type;            /* of the planes */
 	int32_t batch, ctx;         /* tokens of a step, and of the context, as asked for */
@@ -77,6 +80,7 @@ struct cache {
 	int32_t region;             /* they depend on this number of tokens before the stream, which they select among; -1 = they do not */
 
 	struct kv_store kv;
+	struct recurrent recurrent; /* the other layers' states; hp NULL: there are none */
 	struct rope rope;           /* the region's frame: a token stands at its index */
 	/* f32 [chunk][n_head * head_dim]: the step's queries in the region's frame.  Without data where the unrotated queries are not needed:
 	 * they are rotated in place. */

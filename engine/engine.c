@@ -53,6 +53,7 @@ static void info_fill(struct engine *e)
 	const struct vocab_info *v = vocab_info(e->vocab);
 	const struct hparams *hp = &e->model.hp;
 	struct engine_info *i = &e->info;
+	int32_t first = 0;   /* layer with attention */
 
 	i->path = e->gguf->path;
 	i->name = e->name = model_name(e->gguf);
@@ -97,8 +98,10 @@ static void info_fill(struct engine *e)
 	i->rope_base = hp->rope[0].base;
 	i->rope_scaling = hp->rope[0].scaling;
 	i->tied_output = e->model.tied;
-	i->qkv_bias = e->model.layer[0].bq.rows > 0;
-	i->qk_norm = e->model.layer[0].q_norm.rows > 0;
+	while (!layer_attends(hp, first))
+		first++;
+	i->qkv_bias = e->model.layer[first].bq.rows > 0;
+	i->qk_norm = e->model.layer[first].q_norm.rows > 0;
 }
 
 static int open_template(struct engine *e, const char *wanted, struct err *err)
@@ -186,6 +189,8 @@ static int open_weights(struct engine *e, const struct engine_options *o, struct
 	struct bind_watch watch = { .fn = o->progress, .ud = o->progress_ud };
 
 	e->model.hp.n_vocab = vocab_info(e->vocab)->n;
+	if (e->model.hp.kv)
+		e->model.hp.kv->n_vocab = e->model.hp.n_vocab;
 	if (o->check_weights && gguf_check_weights(e->gguf, err))
 		return -1;
 	/* Check everything first: loading weights may take a while. */

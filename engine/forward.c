@@ -25,28 +25,32 @@ static struct ffn_spec largest_ffn(const struct hparams *hp)
 
 /* The buffers of struct forward with their shapes.  Returns their number. */
 struct buffer_def { struct tensor *t; int32_t rows, cols; };
-static int forward_buffers(struct forward *f, const struct hparams *hp, struct buffer_def out[16])
+enum { BUFFERS = 16 };
+static int forward_buffers(struct forward *f, const struct hparams *hp, struct buffer_def out[BUFFERS])
 {
 	int32_t q = hp->n_head * hp->head_dim, kv = hp->n_kv_head * hp->head_dim;
 	struct ffn_spec most = largest_ffn(hp);
+	int32_t expert = most.n_expert ? hp->n_embd : 0, conv = hp->kv ? hp->n_embd : 0;
 	const struct buffer_def all[] = {
 		{ &f->x, f->batch, hp->n_embd }, { &f->norm, f->batch, hp->n_embd }, { &f->q, f->batch, q },
 		{ &f->k, f->batch, kv }, { &f->v, f->batch, kv }, { &f->attn, f->batch, q }, { &f->ffn, f->batch, most.width },
 		{ &f->head_in, f->head_rows, hp->n_embd }, { &f->logits, f->head_rows, hp->n_vocab },
-		{ &f->route, f->batch, most.n_expert }, { &f->expert_in, f->batch, hp->n_embd }, { &f->expert_out, f->batch, hp->n_embd },
-		{ &f->expert_sum, f->batch, hp->n_embd },
+		{ &f->route, f->batch, most.n_expert }, { &f->expert_in, f->batch, expert }, { &f->expert_out, f->batch, expert },
+		{ &f->expert_sum, f->batch, expert }, { &f->conv_in, f->batch, 3 * conv }, { &f->conv, f->batch, conv },
 	};
-	int n = (int)(sizeof all / sizeof all[0]) - (most.n_expert ? 0 : 4);
+	int n = 0;
 
-	_Static_assert(sizeof all <= 16 * sizeof all[0], "out is too small");
-	memcpy(out, all, (size_t)n * sizeof *out);
+	_Static_assert(sizeof all <= BUFFERS * sizeof all[0], "out is too small");
+	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)   /* without those that no layer needs */
+		if (all[i].cols)
+			out[n++] = all[i];
 	return n;
 }
 
 uint64_t forward_bytes(const struct hparams *hp, int32_t batch, int32_t head_rows)
 {
 	struct forward f = { .batch = batch, .head_rows = head_rows };
-	struct buffer_def buf[16];
+	struct buffer_def buf[BUFFERS];
 	uint64_t sum = 0;
 	int n = forward_buffers(&f, hp, buf);
 
@@ -61,7 +65,7 @@ int forward_init(struct forward *f, const struct model *m, struct cache *cache, 
 	const struct hparams *hp = &m->hp;
 	struct ffn_spec most = largest_ffn(hp);
 	size_t tokens = (size_t)batch, used = (size_t)most.n_used;
-	struct buffer_def buf[16];
+	struct buffer_def buf[BUFFERS];
 	int n;
 
 	*f = (struct forward){ .m = m, .be = m->be, .cache = cache, .batch = batch, .head_rows = head_rows };
@@ -87,7 +91,7 @@ int forward_init(struct forward *f, const struct model *m, struct cache *cache, 
 
 void forward_release(struct forward *f)
 {
-	struct buffer_def buf[16];
+	struct buffer_def buf[BUFFERS];
 	int n;
 
 	if (!f->be)
@@ -167,26 +171,45 @@ static void attention(struct forward *f, int32_t layer)
 	const struct tensor *sinks = &f->m->layer[layer].sinks;
 	double start = f->clock ? now_seconds() : 0;
 
-	cache_attend(f->cache, layer, &(struct qkv){ &f->q, &f->k, &f->v, &f->attn, sinks->data ? sinks : NULL });
+	cache_attend(f->cache, f->m->hp.kv ? f->m->hp.kv_layer[layer] : layer, &(struct qkv){ &f->q, &f->k, &f->v, &f->attn, sinks->data ? sinks : NULL });
 	if (f->clock)
 		*f->clock += now_seconds() - start;
 }
 
+/* Attention or what the layer has in its place, from x to *f->attn or *f->conv. */
+static void mix(struct forward *f, const struct layer *l, int32_t layer, int32_t n)
+{
+	struct recurrent *r = &f->cache->recurrent;
+
+	if (layer_attends(&f->m->hp, layer)) {
+		attention_in(f, l, layer, n);
+		attention(f, layer);
+		return;
+	}
+	f->be->ops->matmul(f->be, &(struct matmul){ .out = &f->conv_in, .w = &l->conv_in }, 1, block_in(f, &l->attn_norm, n), n);
+	f->be->ops->short_conv(f->be, &(struct short_conv){ .out = &f->conv, .in = &f->conv_in, .w = &l->conv, .state = &r->now[layer],
+	                                                    .next = &r->next[layer], .taps = l->conv.cols }, n);
+}
+
 /* ---- experts ---- */
 
-/* The experts of one token, ascending, and their weights: the softmax of the scores of the n_used best; of equal scores the first is
- * better.  A NaN is never among them while there is a number. */
-static void choose(const float *score, const struct ffn_spec *s, int32_t *chosen, float *share)
+/* The experts of one token, ascending, and their weights, as struct ffn_spec says; of equal scores the first is better.  A NaN is never
+ * among them while there is a number.  bias: NULL or [n_expert].  score is overwritten. */
+static void choose(float *score, const float *bias, const struct ffn_spec *s, int32_t *chosen, float *share)
 {
 	uint8_t taken[EXPERTS_MAX] = { 0 };
+	float rank[EXPERTS_MAX], most = -INFINITY;
 	double sum = 0;
-	float most = -INFINITY;
 
+	for (int32_t e = 0; e < s->n_expert; e++) {
+		score[e] = s->sigmoid ? (float)(1 / (1 + exp(-(double)score[e]))) : score[e];
+		rank[e] = bias ? score[e] + bias[e] : score[e];
+	}
 	for (int32_t k = 0; k < s->n_used; k++) {
 		int32_t best = -1, at = k;
 
 		for (int32_t e = 0; e < s->n_expert; e++)
-			if (!taken[e] && (best < 0 || score[e] > score[best] || isnan(score[best])))
+			if (!taken[e] && (best < 0 || rank[e] > rank[best] || isnan(rank[best])))
 				best = e;
 		taken[best] = 1;
 		for (; at > 0 && chosen[at - 1] > best; at--)
@@ -195,9 +218,9 @@ static void choose(const float *score, const struct ffn_spec *s, int32_t *chosen
 		most = score[best] > most ? score[best] : most;
 	}
 	for (int32_t k = 0; k < s->n_used; k++)
-		sum += exp((double)score[chosen[k]] - (double)most);
+		sum += s->sigmoid ? (double)score[chosen[k]] : exp((double)score[chosen[k]] - (double)most);
 	for (int32_t k = 0; k < s->n_used; k++)
-		share[k] = (float)(exp((double)score[chosen[k]] - (double)most) / sum);
+		share[k] = (float)(s->sigmoid ? (double)score[chosen[k]] / (sum + 1e-6) : exp((double)score[chosen[k]] - (double)most) / sum);
 }
 
 /* token[] and weight[] = those of n tokens that go through expert e.  Returns their number. */
@@ -221,14 +244,17 @@ static void experts(struct forward *f, const struct layer_spec *s, const struct 
 	const struct ffn_spec *ffn = &s->ffn;
 	struct tensor hidden = f->ffn, route = f->route;
 	size_t scores = (size_t)n * (size_t)ffn->n_expert;
+	float bias[EXPERTS_MAX] = { 0 };
 
 	route.cols = ffn->n_expert;
 	hidden.cols = ffn->width;
 	op->matmul(f->be, &(struct matmul){ .out = &route, .w = &l->router, .bias = l->router_bias.data ? &l->router_bias : NULL }, 1, in, n);
 	memset(f->score, 0, scores * sizeof *f->score);   /* not read after a failure */
 	op->read(f->be, &route, 0, f->score, scores * sizeof *f->score);
+	if (l->probs_bias.data)
+		op->read(f->be, &l->probs_bias, 0, bias, (size_t)ffn->n_expert * sizeof *bias);
 	for (int32_t i = 0; i < n; i++)
-		choose(f->score + (size_t)i * (size_t)ffn->n_expert, ffn, f->chosen + (size_t)i * (size_t)ffn->n_used,
+		choose(f->score + (size_t)i * (size_t)ffn->n_expert, l->probs_bias.data ? bias : NULL, ffn, f->chosen + (size_t)i * (size_t)ffn->n_used,
 		       f->share + (size_t)i * (size_t)ffn->n_used);
 	op->axpby(f->be, &f->expert_sum, 0, in, 0, n);
 	for (int32_t e = 0; e < ffn->n_expert; e++) {
@@ -269,12 +295,15 @@ static void scale(struct forward *f, struct tensor *x, float factor, int32_t n)
 		f->be->ops->axpby(f->be, x, factor, x, 0, n);
 }
 
-/* What follows attention in a layer. */
+/* What follows mix() in a layer. */
 static void layer_out(struct forward *f, const struct layer *l, int32_t layer, int32_t n)
 {
 	const struct layer_spec *s = model_layer_spec(&f->m->hp, layer);
 
-	block_out(f, s, &l->wo, &l->bo, &l->attn_post_norm, &f->attn, n);
+	if (layer_attends(&f->m->hp, layer))
+		block_out(f, s, &l->wo, &l->bo, &l->attn_post_norm, &f->attn, n);
+	else
+		block_out(f, s, &l->conv_out, NULL, &l->attn_post_norm, &f->conv, n);
 	feed_forward(f, s, l, n);
 }
 
@@ -337,6 +366,7 @@ void forward_run(struct forward *f, const int32_t *id, const struct step *st, in
 	scale(f, &f->x, hp->embd_scale, n);
 	for (int32_t i = 0; i < hp->n_layer; i++) {
 		const struct layer *l = &f->m->layer[i];
+		struct tensor *mixed;
 
 		if (cancel && *cancel)
 			return;
@@ -344,15 +374,15 @@ void forward_run(struct forward *f, const int32_t *id, const struct step *st, in
 			verify_layer(f, l, i, n);
 			continue;
 		}
-		attention_in(f, l, i, n);
-		attention(f, i);
+		mix(f, l, i, n);
 		/* The last layer's KV entries are stored: only tokens whose logits are wanted go on. */
 		if (i == hp->n_layer - 1 && rows < n && rows <= 1) {
 			f->first = n - rows;
 			if (!rows)
 				return;
 			f->be->ops->copy(f->be, &f->x, 0, &f->x, n - 1, 1);
-			f->be->ops->copy(f->be, &f->attn, 0, &f->attn, n - 1, 1);
+			mixed = layer_attends(hp, i) ? &f->attn : &f->conv;
+			f->be->ops->copy(f->be, mixed, 0, mixed, n - 1, 1);
 			n = rows;
 		}
 		layer_out(f, l, i, n);

@@ -15,6 +15,7 @@ struct forward {
 	struct tensor norm;                /* f32 [batch][n_embd] */
 	struct tensor q, k, v;             /* f32 [batch][heads * head_dim] */
 	struct tensor attn;                /* f32 [batch][n_head * head_dim] */
+	struct tensor conv_in, conv;       /* of short convolutions: f32 [batch][3 * n_embd], [batch][n_embd] */
 	struct tensor ffn;                 /* f32 [batch][width], the widest layer's */
 	/* Of layers with experts: */
 	struct tensor route;               /* f32 [batch][most experts]: the router's scores */

@@ -66,8 +66,8 @@ int key_real(struct key_reader *r, const char *suffix, double min, double max, d
 
 /* ---- heads ---- */
 
-/* Head counts may be one number or one per layer; only equal ones are supported. */
-static int read_heads(struct key_reader *r, const char *suffix, int32_t n_layer, int64_t fallback, int32_t *out)
+/* Head counts may be one number or one per layer; only equal ones are supported, and with `none` layers that have none. */
+static int read_heads(struct key_reader *r, const char *suffix, int32_t n_layer, int64_t fallback, int none, int32_t *out)
 {
 	const struct gguf_value *v = gguf_find(r->g, key_name(r, suffix));
 
@@ -77,16 +77,30 @@ static int read_heads(struct key_reader *r, const char *suffix, int32_t n_layer,
 		return key_bad(r, suffix, "is an array of %s, and must be one of u32 or i32", gguf_type_name(v->elem));
 	if (v->n != (uint64_t)n_layer)
 		return key_bad(r, suffix, "has %llu values for %d layers", (unsigned long long)v->n, n_layer);
+	*out = 0;
 	for (uint64_t i = 0; i < v->n; i++) {
-		long long h = gguf_array_int(v, i), first = gguf_array_int(v, 0);
+		long long h = gguf_array_int(v, i), first = *out ? *out : h;
+
+		if (none && !h)
+			continue;
 		if (h < 1 || h > HEADS_MAX)
 			return key_bad(r, suffix, "holds %lld, and must hold 1 to %d", h, HEADS_MAX);
 		if (h != first)
 			return key_bad(r, suffix, "is %lld for one layer and %lld for another, which is not supported",
 			               first, h);
+		*out = (int32_t)h;
 	}
-	*out = (int32_t)gguf_array_int(v, 0);
-	return 0;
+	return *out ? 0 : key_bad(r, suffix, "gives no layer any heads, which is not supported");
+}
+
+/* Layers of a family with states that have no KV heads: short convolutions, until the family says more. */
+static void mark_states(struct key_reader *r, struct hparams *hp)
+{
+	const struct gguf_value *v = gguf_find(r->g, key_name(r, "attention.head_count_kv"));
+
+	for (int32_t i = 0; hp->arch->states && v && v->type == GGUF_ARRAY && i < hp->n_layer; i++)
+		if (!gguf_array_int(v, (uint64_t)i))
+			hp->spec[i].attn.kind = ATTN_CONV;
 }
 
 /* Size of a head: given, or what the width divided by the heads leaves.  Keys and values must have the same. */
@@ -141,6 +155,29 @@ static const struct arch *arch_find(const struct gguf *g, struct err *err)
 	return NULL;
 }
 
+/* hp->kv and kv_layer, where some layers have states. */
+static void split_states(struct hparams *hp)
+{
+	int32_t n = 0;
+
+	for (int32_t i = 0; i < hp->n_layer; i++)
+		n += layer_attends(hp, i);
+	if (n == hp->n_layer)
+		return;
+	hp->kv_layer = xcalloc((size_t)hp->n_layer, sizeof *hp->kv_layer);
+	hp->kv = xcalloc(1, sizeof *hp->kv);
+	*hp->kv = *hp;
+	hp->kv->kv = NULL;
+	hp->kv->kv_layer = NULL;
+	hp->kv->spec = xcalloc((size_t)n, sizeof *hp->spec);
+	hp->kv->n_layer = 0;
+	for (int32_t i = 0; i < hp->n_layer; i++) {
+		hp->kv_layer[i] = layer_attends(hp, i) ? hp->kv->n_layer : -1;
+		if (layer_attends(hp, i))
+			hp->kv->spec[hp->kv->n_layer++] = hp->spec[i];
+	}
+}
+
 /* The layers' specs, and nothing in them that cannot be computed. */
 static int read_specs(struct key_reader *r, struct hparams *hp)
 {
@@ -148,6 +185,7 @@ static int read_specs(struct key_reader *r, struct hparams *hp)
 	int has_experts = 0;
 
 	layer_specs_plain(hp);
+	mark_states(r, hp);
 	if (hp->arch->specs && hp->arch->specs(hp, r))
 		return -1;
 	for (int32_t i = 0; i < hp->n_layer; i++) {
@@ -158,6 +196,7 @@ static int read_specs(struct key_reader *r, struct hparams *hp)
 	if (!has_experts && (hp->n_expert || hp->n_expert_used))
 		return key_bad(r, hp->n_expert ? "expert_count" : "expert_used_count", "is %d: mixture-of-experts models are not supported",
 		               hp->n_expert ? hp->n_expert : hp->n_expert_used);
+	split_states(hp);
 	return 0;
 }
 
@@ -171,8 +210,8 @@ int hparams_read_as(struct hparams *hp, const struct arch *arch, const struct gg
 	    key_int(&r, "context_length", 1, INT32_MAX, 0, &hp->ctx_train) ||
 	    key_int(&r, "embedding_length", 1, 1 << 17, 0, &hp->n_embd) ||
 	    key_int(&r, "feed_forward_length", 1, 1 << 20, 0, &hp->n_ff) ||
-	    read_heads(&r, "attention.head_count", hp->n_layer, 0, &hp->n_head) ||
-	    read_heads(&r, "attention.head_count_kv", hp->n_layer, hp->n_head, &hp->n_kv_head) ||
+	    read_heads(&r, "attention.head_count", hp->n_layer, 0, 0, &hp->n_head) ||
+	    read_heads(&r, "attention.head_count_kv", hp->n_layer, hp->n_head, arch->states, &hp->n_kv_head) ||
 	    key_int(&r, "expert_count", 0, INT32_MAX, 0, &hp->n_expert) ||
 	    key_int(&r, "expert_used_count", 0, INT32_MAX, 0, &hp->n_expert_used) ||
 	    key_real(&r, "attention.layer_norm_rms_epsilon", 1e-12, 0.1, 0, &eps))
@@ -205,7 +244,13 @@ void hparams_free(struct hparams *hp)
 		free(hp->rope[i].freq);
 		free(hp->rope[i].freq_long);
 	}
+	if (hp->kv)
+		free(hp->kv->spec);   /* the RoPE tables are those of hp */
+	free(hp->kv);
+	free(hp->kv_layer);
 	free(hp->spec);
 	hp->n_rope = 0;
 	hp->spec = NULL;
+	hp->kv = NULL;
+	hp->kv_layer = NULL;
 }

@@ -45,6 +45,9 @@ struct hparams {
 	struct rope_freqs rope[ROPE_TABLES_MAX];
 	int32_t n_rope;
 	struct layer_spec *spec;     /* [n_layer] */
+	/* Where some layers have a recurrent state instead of a KV cache; else NULL: */
+	struct hparams *kv;          /* see model_kv() */
+	int32_t *kv_layer;           /* [n_layer] the layer's index there; -1: it has a state */
 };
 
 /* Read and check the hyper-parameters, all but n_vocab. */

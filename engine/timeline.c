@@ -56,7 +56,7 @@ static int cache_describe(struct timeline *t, const struct engine *e, const stru
 	struct cache *c = &t->cache;
 	const char *kv = o->n_watch > 0 && !(o->kv && *o->kv) ? "full" : o->kv;
 
-	*c = (struct cache){ .hp = &e->model.hp, .be = e->be, .ctx = ctx, .unrotated = o->n_watch > 0 };
+	*c = (struct cache){ .hp = model_kv(&e->model.hp), .model = e->model.hp.kv ? &e->model.hp : NULL, .be = e->be, .ctx = ctx, .unrotated = o->n_watch > 0 };
 	c->batch = o->batch ? o->batch : BATCH_DEFAULT;
 	c->batch = c->batch < ctx ? c->batch : ctx;
 	return kv_type_parse(o->kv_type, c->hp, &c->type, err) || policy_parse(&c->policy, kv, err) || watch_describe(t, o, err) ? -1 : 0;
@@ -204,7 +204,7 @@ int timeline_open(struct timeline **out, struct engine *e, const struct timeline
 		return -1;
 	}
 	t->stats = (struct timeline_stats){
-		.scratch_bytes = need.scratch_bytes, .kv_bytes_per_token = kv_token_bytes(&e->model.hp, t->cache.type),
+		.scratch_bytes = need.scratch_bytes, .kv_bytes_per_token = kv_token_bytes(t->cache.hp, t->cache.type),
 	};
 	stats_of_cache(t);
 	snprintf(t->stats.kv_type, sizeof t->stats.kv_type, "%s", o->kv_type ? o->kv_type : "f16");

@@ -10,7 +10,7 @@
 
 /* ---- tensors of a layer ---- */
 
-enum size { SIZE_NONE, SIZE_ONE, SIZE_EMBD, SIZE_Q, SIZE_KV, SIZE_Q_NORM, SIZE_K_NORM, SIZE_FFN, SIZE_HEADS, SIZE_EXPERTS };
+enum size { SIZE_NONE, SIZE_ONE, SIZE_EMBD, SIZE_Q, SIZE_KV, SIZE_Q_NORM, SIZE_K_NORM, SIZE_FFN, SIZE_HEADS, SIZE_EXPERTS, SIZE_TAPS, SIZE_CONV_IN };
 enum { PARTS = 3 };
 
 static const struct weight_def {
@@ -18,6 +18,7 @@ static const struct weight_def {
 	enum size cols;
 	struct { size_t at; enum size rows; } part[PARTS];   /* fields of struct layer that share the rows; SIZE_ONE: a norm or a bias */
 	int stacked;              /* one for each expert: fields of struct expert */
+	int values;               /* copied as f32, whatever its type */
 } layer_tensors[LAYER_TENSORS] = {
 #define FIELD(name) offsetof(struct layer, name)
 	[TENSOR_ATTN_NORM]      = { "attn_norm.weight", SIZE_EMBD, { { FIELD(attn_norm), SIZE_ONE } } },
@@ -42,6 +43,10 @@ static const struct weight_def {
 	[TENSOR_SINKS]          = { "attn_sinks.weight", SIZE_HEADS, { { FIELD(sinks), SIZE_ONE } } },
 	[TENSOR_POST_ATTN_FFN_NORM] = { "post_attention_norm.weight", SIZE_EMBD, { { FIELD(ffn_norm), SIZE_ONE } } },
 	[TENSOR_ROUTER]         = { "ffn_gate_inp.weight", SIZE_EMBD, { { FIELD(router), SIZE_EXPERTS } } },
+	[TENSOR_PROBS_BIAS]     = { "exp_probs_b.bias", SIZE_EXPERTS, { { FIELD(probs_bias), SIZE_ONE } } },
+	[TENSOR_CONV_IN]        = { "shortconv.in_proj.weight", SIZE_EMBD, { { FIELD(conv_in), SIZE_CONV_IN } } },
+	[TENSOR_CONV]           = { "shortconv.conv.weight", SIZE_TAPS, { { FIELD(conv), SIZE_EMBD } }, .values = 1 },
+	[TENSOR_CONV_OUT]       = { "shortconv.out_proj.weight", SIZE_EMBD, { { FIELD(conv_out), SIZE_EMBD } } },
 	[TENSOR_ROUTER_BIAS]    = { "ffn_gate_inp.bias", SIZE_EXPERTS, { { FIELD(router_bias), SIZE_ONE } } },
 #undef FIELD
 #define FIELD(name) offsetof(struct expert, name)
@@ -68,6 +73,8 @@ static int32_t size_of(const struct hparams *hp, const struct layer_spec *s, enu
 	case SIZE_FFN: return s->ffn.width;
 	case SIZE_HEADS: return a->n_head;
 	case SIZE_EXPERTS: return s->ffn.n_expert;
+	case SIZE_TAPS: return a->taps;
+	case SIZE_CONV_IN: return 3 * hp->n_embd;
 	default: return 1;
 	}
 }
@@ -162,13 +169,14 @@ static void bind_adopt(struct binder *b, struct tensor *out, const struct gguf_t
 		b->watch->fn(b->m->weight_bytes, b->watch->total, b->watch->ud);
 }
 
-/* Norms and biases are small: always copied, as f32. */
-static void bind_values(struct binder *b, struct tensor *out, const struct gguf_tensor *t, const void *data, int32_t n)
+/* Norms, biases and convolutions are small: always copied, as f32. */
+static void bind_values(struct binder *b, struct tensor *out, const struct gguf_tensor *t, const void *data, int32_t rows, int32_t cols)
 {
 	struct backend *be = b->m->be;
+	int64_t n = (int64_t)rows * cols;
 	float *v;
 
-	*out = (struct tensor){ .type = DT_F32, .rows = 1, .cols = n };
+	*out = (struct tensor){ .type = DT_F32, .rows = rows, .cols = cols };
 	if (!be)
 		return;
 	if (be->ops->alloc(be, out)) {
@@ -191,7 +199,7 @@ static void bind_vector(struct binder *b, struct tensor *out, int32_t layer, con
 	if (!t)
 		return;
 	bind_count(b, t, 1);
-	bind_values(b, out, t, t->data, n);
+	bind_values(b, out, t, t->data, 1, n);
 }
 
 /* One matrix, or several whose rows follow each other. */
@@ -207,6 +215,10 @@ static void bind_matrices(struct binder *b, int32_t i, const struct weight_def *
 	if (!(t = bind_find(b, i, d->name, 0, all, size_of(hp, s, d->cols), optional)))
 		return;
 	bind_count(b, t, 1);
+	if (d->values) {
+		bind_values(b, tensor_at(&b->m->layer[i], d->part[0].at), t, t->data, rows[0], size_of(hp, s, d->cols));
+		return;
+	}
 	for (int p = 0; p < PARTS && rows[p] && !b->failed; row0 += rows[p++])
 		bind_adopt(b, tensor_at(&b->m->layer[i], d->part[p].at), t, row0, rows[p], 0);
 }
@@ -229,7 +241,7 @@ static void bind_experts(struct binder *b, int32_t i, const struct weight_def *d
 		struct tensor *out = tensor_at(&l->expert[e], d->part[0].at);
 
 		if (rows == 1)
-			bind_values(b, out, t, (const char *)t->data + (uint64_t)e * dtype_bytes(t->type, (uint64_t)cols), cols);
+			bind_values(b, out, t, (const char *)t->data + (uint64_t)e * dtype_bytes(t->type, (uint64_t)cols), 1, cols);
 		else
 			bind_adopt(b, out, t, e * rows, rows, 0);
 	}
@@ -274,6 +286,7 @@ int model_bind(struct model *m, const struct gguf *g, struct backend *be, const 
 {
 	struct binder b = { .m = m, .g = g, .watch = watch, .err = err };
 	const struct gguf_tensor *embd, *out;
+	const char *out_norm;
 	int32_t rows = m->hp.n_vocab, cols = m->hp.n_embd;
 
 	*m = (struct model){ .hp = m->hp, .be = be };
@@ -289,7 +302,8 @@ int model_bind(struct model *m, const struct gguf *g, struct backend *be, const 
 			bind_count(&b, out, 1);
 		bind_adopt(&b, &m->output, out ? out : embd, 0, rows, 0);
 	}
-	bind_vector(&b, &m->out_norm, -1, "output_norm.weight", cols, 0);
+	out_norm = m->hp.arch->out_norm && gguf_tensor_find(g, m->hp.arch->out_norm) ? m->hp.arch->out_norm : "output_norm.weight";
+	bind_vector(&b, &m->out_norm, -1, out_norm, cols, 0);
 	for (int32_t i = 0; i < m->hp.n_layer && !b.failed; i++)
 		bind_layer(&b, i);
 	for (uint64_t i = 0; i < g->n_tensor && !b.failed; i++)

@@ -27,7 +27,9 @@ struct layer {
 	struct tensor gate, up, down;          /* [width][n_embd] twice, [n_embd][width] */
 	struct tensor ffn_post_norm;           /* [1][n_embd] */
 	struct tensor sinks;                   /* [1][n_head] */
+	struct tensor conv_in, conv, conv_out; /* [3 * n_embd][n_embd], f32 [n_embd][taps], [n_embd][n_embd] */
 	struct tensor router, router_bias;     /* [n_expert][n_embd] */
+	struct tensor probs_bias;              /* [1][n_expert] */
 	struct expert *expert;                 /* [n_expert]; NULL: the feed-forward is dense */
 };
 

@@ -84,6 +84,17 @@ struct matmul_glu {
 	enum activation act;
 };
 
+/* Gated short convolution of each column over the tokens (LFM2): u = B * x; out = C * sum over k < taps of w[k] u[token - taps + 1 + k],
+ * summed in this order.  The u before the first token are those of the state. */
+struct short_conv {
+	struct tensor *out;          /* f32 [>= n][cols] */
+	const struct tensor *in;     /* f32 [>= n][3 * cols]: B, C and x of a token */
+	const struct tensor *w;      /* f32 [cols][taps] */
+	const struct tensor *state;  /* f32 [taps - 1][cols]: u of the tokens before, the oldest first */
+	struct tensor *next;         /* the same after the n tokens; not the same tensor as state */
+	int32_t taps;                /* 2 or more */
+};
+
 /* Predicate evaluated on the device when the operation runs; avoids a host round trip.  It holds where the flag's column `col`
  * equals `is`. */
 struct predicate {
@@ -283,6 +294,7 @@ struct backend_ops {
 	/* Row row[i] of out += weight[i] * row i of x, for i = 0 .. n - 1 in this order; f32 of the same cols.  row and weight are host
 	 * memory, row within out. */
 	void (*add_rows)(struct backend *, struct tensor *out, const struct tensor *x, const int32_t *row, const float *weight, int32_t n);
+	void (*short_conv)(struct backend *, const struct short_conv *, int32_t n);
 	/* out = x f32 [n][heads * head_dim] with the first dims of every head rotated; out may be x.  table f32 [n][dims]: cos, sin
 	 * per pair.  Pair j is (j, j + dims / 2) when neox, else (2 j, 2 j + 1). */
 	void (*rope)(struct backend *, struct tensor *out, const struct tensor *x, const struct tensor *table,
@@ -342,7 +354,7 @@ struct backend_options {
  * weir-cuda.so (plugin.c). */
 int backend_open(struct backend **out, const char *name, const struct backend_options *opt, char err[160]);
 /* Version of what a plugin shares with the program: the tables and structs of this header.  Changes with any of them. */
-enum { BACKEND_ABI = 8 };
+enum { BACKEND_ABI = 9 };
 
 /* ---- what the machine can do ---- */
 

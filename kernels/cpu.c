@@ -64,6 +64,7 @@ static const struct backend_ops cpu_ops = {
 	.matmul_glu = cpu_matmul_glu,
 	.take_rows = cpu_take_rows,
 	.add_rows = cpu_add_rows,
+	.short_conv = cpu_short_conv,
 	.rope = cpu_rope,
 	.kv_put = cpu_kv_put,
 	.attn = cpu_attn,

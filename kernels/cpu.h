@@ -10,6 +10,7 @@
  *     cpu_key_sketch.c, cpu_scan.c, cpu_topk.c   selection of slots (cpu_select.h): key sketches, scores of keys, the best scores
  *     cpu_fused_select_attn.c   selection and attention in one hand-over
  *     cpu_kv_move.c  moves KV entries inside a plane
+ *     cpu_recurrent.c   short convolutions
  *     cpu_compare.c  operations of the comparison policies
  *
  * The leaf functions of the CPU level do the arithmetic (cpu_fns.h).  These files decide which thread computes what, under one
@@ -126,6 +127,7 @@ void cpu_embed(struct backend *, struct tensor *out, const struct tensor *table,
 void cpu_rmsnorm(struct backend *, struct tensor *out, const struct tensor *x, const struct tensor *w,
                  int32_t group, float eps, int32_t n);
 void cpu_axpby(struct backend *, struct tensor *y, float a, const struct tensor *x, float b, int32_t n);
+void cpu_short_conv(struct backend *, const struct short_conv *, int32_t n);
 void cpu_rope(struct backend *, struct tensor *out, const struct tensor *x, const struct tensor *table,
               int32_t head_dim, int32_t dims, int neox, int32_t n);
 void cpu_kv_put(struct backend *, struct tensor *plane, const struct tensor *x, int32_t n_kv_head,

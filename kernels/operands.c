@@ -276,3 +276,15 @@ int rows_check(struct backend *be, const char *op, const struct tensor *out, int
 			return backend_fail(be, "internal: %s got row %d of %d", op, (int)row[i], (int)most);
 	return 0;
 }
+
+int short_conv_check(struct backend *be, const struct short_conv *a, int32_t n)
+{
+	int32_t cols = a->out->cols;
+
+	if (f32_plain(a->out) && f32_plain(a->in) && f32_plain(a->w) && f32_plain(a->state) && f32_plain(a->next) && a->taps >= 2 &&
+	    n <= a->out->rows && n <= a->in->rows && a->in->cols / 3 == cols && a->in->cols % 3 == 0 && a->w->rows == cols &&
+	    a->w->cols == a->taps && a->state->rows == a->taps - 1 && a->state->cols == cols && a->next->rows == a->taps - 1 &&
+	    a->next->cols == cols && a->next->data != a->state->data && a->out->data != a->in->data)
+		return 0;
+	return backend_fail(be, "internal: short_conv of %d tokens got operands of the wrong shape", (int)n);
+}

@@ -631,3 +631,52 @@ void cuda_add_rows(struct backend *be, struct tensor *out, const struct tensor *
 	if (a.row && a.weight)
 		cuda_launch(c, add_rows_kernel, cuda_blocks(x->cols, 128), 1, 1, 128, 0, a);
 }
+
+struct conv_args {
+	float *out, *next;
+	const float *in, *w, *state;
+	int64_t cols;
+	int32_t n, taps;
+};
+
+/* The gated input B * x of token i, which may lie before this call. */
+static __device__ float conv_gated(const struct conv_args &a, int64_t i, int64_t c)
+{
+	return i < 0 ? a.state[(a.taps - 1 + i) * a.cols + c] : a.in[i * 3 * a.cols + c] * a.in[(i * 3 + 2) * a.cols + c];
+}
+
+/* A thread has a column of one token, those of the row behind the last token a column of the next state. */
+__global__ void short_conv_kernel(struct conv_args a)
+{
+	int64_t c = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, i = blockIdx.y;
+	float sum = 0;
+
+	if (c >= a.cols)
+		return;
+	if (i == a.n) {
+		for (int32_t k = 0; k < a.taps - 1; k++)
+			a.next[k * a.cols + c] = conv_gated(a, a.n - a.taps + 1 + k, c);
+		return;
+	}
+	for (int32_t k = 0; k < a.taps; k++)
+		sum += a.w[c * a.taps + k] * conv_gated(a, i - a.taps + 1 + k, c);
+	a.out[i * a.cols + c] = a.in[(i * 3 + 1) * a.cols + c] * sum;
+}
+
+void cuda_short_conv(struct backend *be, const struct short_conv *x, int32_t n)
+{
+	struct cuda *c = cuda_of(be);
+	struct conv_args a = {};
+
+	if (cuda_stopped(be) || n < 1 || short_conv_check(be, x, n) < 0)
+		return;
+	a.out = (float *)x->out->data;
+	a.next = (float *)x->next->data;
+	a.in = (const float *)x->in->data;
+	a.w = (const float *)x->w->data;
+	a.state = (const float *)x->state->data;
+	a.cols = x->out->cols;
+	a.n = n;
+	a.taps = x->taps;
+	cuda_launch(c, short_conv_kernel, cuda_blocks(x->out->cols, 128), (unsigned)n + 1, 1, 128, 0, a);
+}

@@ -84,7 +84,7 @@ TEST(tensors_of_the_families)
 	CHECK_INT(family("qwen3")->neox, 1);
 }
 
-static void ask_recurrent(struct layer_spec *s) { s->attn.kind = ATTN_RECURRENT; }
+static void ask_conv(struct layer_spec *s) { s->attn.kind = ATTN_CONV; }
 static void ask_no_attention(struct layer_spec *s) { s->attn.kind = ATTN_NONE; }
 static void ask_heads(struct layer_spec *s) { s->attn.n_head = 8; }
 static void ask_kv_heads(struct layer_spec *s) { s->attn.n_kv_head = 4; }
@@ -97,7 +97,7 @@ static void ask_fewer(struct layer_spec *s) { s->required &= ~T(GATE); }
 TEST(what_no_kernel_computes_is_refused)
 {
 	static const struct { void (*ask)(struct layer_spec *); const char *what; } all[] = {
-		{ ask_recurrent, "recurrent attention" }, { ask_no_attention, "no attention" },
+		{ ask_conv, "attention or feed-forward without all of its tensors" }, { ask_no_attention, "no attention" },
 		{ ask_heads, "heads of its own number or size" }, { ask_kv_heads, "heads of its own number or size" },
 		{ ask_dim, "heads of its own number or size" }, { ask_rope, "a RoPE table that was not read" },
 		{ ask_sinks, "attention or feed-forward without all of its tensors" },
@@ -273,7 +273,8 @@ static void put_layer(struct mk *m, const struct recipe *r, int32_t layer)
 		{ TENSOR_UP_EXPS, "ffn_up_exps.weight", ff, WIDTH }, { TENSOR_UP_EXPS_BIAS, "ffn_up_exps.bias", 1, ff },
 		{ TENSOR_DOWN_EXPS, "ffn_down_exps.weight", WIDTH, ff }, { TENSOR_DOWN_EXPS_BIAS, "ffn_down_exps.bias", 1, WIDTH },
 	};
-	_Static_assert(sizeof all / sizeof all[0] + 2 == LAYER_TENSORS, "a tensor is missing here");
+	/* Not those stored as one, and those of short convolutions and of the families that have them (t_models). */
+	_Static_assert(sizeof all / sizeof all[0] + 2 + 4 == LAYER_TENSORS, "a tensor is missing here");
 
 	if (r->arch.required & T(QKV))
 		put_fused(m, layer, "attn_qkv.weight", (const char *[3]){ "attn_q.weight", "attn_k.weight", "attn_v.weight" }, (int32_t[3]){ q, kv, kv });
@@ -356,7 +357,7 @@ static int toy_specs(struct hparams *hp, struct key_reader *r)
 		hp->spec[i].attn.sinks = (reading->arch.required & T(SINKS)) != 0;
 		hp->spec[i].ffn.act = reading->act;
 		if (reading->n_expert)
-			hp->spec[i].ffn = (struct ffn_spec){ FFN_EXPERTS, reading->act, ff_of(reading, i), reading->n_expert, reading->n_used };
+			hp->spec[i].ffn = (struct ffn_spec){ FFN_EXPERTS, reading->act, ff_of(reading, i), reading->n_expert, reading->n_used, 0 };
 	}
 	return 0;
 }
@@ -651,6 +652,9 @@ TEST(layers_compute_what_their_specs_say)
 	for (const struct arch *a = archs; a->name; a++) {
 		struct recipe r = { .arch = *a, .whole_norms = !strcmp(a->name, "olmo2") };
 
+		if (a->states)
+			continue;   /* t_models */
+
 		if (a->required & T(ROUTER)) {
 			r.n_expert = 5;
 			r.n_used = 2;
@@ -801,10 +805,10 @@ static void refused_at(int line, const struct recipe *r, const char *words)
 }
 #define REFUSED(r, words) refused_at(__LINE__, r, words)
 
-static int recurrent_specs(struct hparams *hp, struct key_reader *r)
+static int conv_specs(struct hparams *hp, struct key_reader *r)
 {
 	(void)r;
-	hp->spec[1].attn.kind = ATTN_RECURRENT;
+	hp->spec[1].attn.kind = ATTN_CONV;
 	return 0;
 }
 
@@ -827,8 +831,8 @@ TEST(files_are_refused_with_what_they_lack)
 	REFUSED(&r, "file 'toy'|byte|'toy.residual_scale' is -0.5, and must be 1e-06 to 1000");
 	r.key[1] = 0;
 	/* What no kernel computes. */
-	r.arch.specs = recurrent_specs;
-	REFUSED(&r, "file 'toy'|layer 1 asks for recurrent attention, which is not supported yet");
+	r.arch.specs = conv_specs;
+	REFUSED(&r, "file 'toy'|layer 1 asks for attention or feed-forward without all of its tensors");
 }
 
 TEST(more_rope_tables)

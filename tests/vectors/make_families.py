@@ -13,7 +13,7 @@ import sys
 import numpy as np
 import torch
 import transformers
-from gguf import GGMLQuantizationType as T, GGUFWriter
+from gguf import ExpertGatingFuncType, GGMLQuantizationType as T, GGUFWriter
 
 from make_models import GGUF_NAME, N_LAST, add_bpe, add_spm, draw, encode, logits_of, nmse, permute, unpermute
 
@@ -21,6 +21,10 @@ N_IDS = 40
 ROUTER = {"mlp.gate": "ffn_gate_inp"}
 OSS = {"mlp.router": "ffn_gate_inp", "post_attention_layernorm": "post_attention_norm"}
 AFTER = {"post_attention_layernorm": "post_attention_norm", "post_feedforward_layernorm": "post_ffw_norm", "pre_feedforward_layernorm": "ffn_norm"}
+LFM = {"model.embedding_norm.weight": "token_embd_norm.weight", "operator_norm": "attn_norm", "ffn_norm": "ffn_norm", "self_attn.out_proj": "attn_output",
+       "self_attn.q_layernorm": "attn_q_norm", "self_attn.k_layernorm": "attn_k_norm", "conv.conv": "shortconv.conv", "conv.in_proj": "shortconv.in_proj",
+       "conv.out_proj": "shortconv.out_proj", "feed_forward.w1": "ffn_gate", "feed_forward.w3": "ffn_up", "feed_forward.w2": "ffn_down",
+       "feed_forward.gate": "ffn_gate_inp"}
 FUSED = {"self_attn.qkv_proj": "attn_qkv", "mlp.gate_up_proj": "ffn_up"}
 
 
@@ -41,6 +45,8 @@ class Family:
         _, _, layer, rest = hf.split(".", 3)
         if rest == "self_attn.sinks":
             return f"blk.{layer}.attn_sinks.weight"
+        if rest == "feed_forward.expert_bias":
+            return f"blk.{layer}.exp_probs_b.bias"
         stem, kind = rest.rsplit(".", 1)
         return f"blk.{layer}.{self.names[stem]}.{kind}"
 
@@ -52,8 +58,9 @@ def write_keys(w, f, c, cfg):
     w.add_embedding_length(c.hidden_size)
     w.add_feed_forward_length(c.intermediate_size)
     w.add_head_count(c.num_attention_heads)
-    w.add_head_count_kv(c.num_key_value_heads)
-    w.add_layer_norm_rms_eps(c.rms_norm_eps)
+    kinds = getattr(c, "layer_types", None) or []
+    w.add_head_count_kv([c.num_key_value_heads * (k == "full_attention") for k in kinds] if "conv" in kinds else c.num_key_value_heads)
+    w.add_layer_norm_rms_eps(getattr(c, "rms_norm_eps", None) or c.norm_eps)
     w.add_key_length(head_dim)
     w.add_value_length(head_dim)
     w.add_vocab_size(c.vocab_size)
@@ -105,7 +112,9 @@ def make(out, seed, name, f, cfg, mutants, types=lambda n: T.F32, *, extra=None)
                     rows[:, 0 if "gate" in n else 1 if "_up_" in n else 0:: 1 if "down" in n else 2] = held
             state[hf].copy_(torch.from_numpy(value.astype(np.float64)))
             continue
-        weight = rng.standard_normal(shape) if hf.endswith("sinks") else draw(hf, shape, rng)
+        plain = {"sinks": 1, "conv.conv.weight": 0.6, "expert_bias": 0.3}
+        deviation = next((v for k, v in plain.items() if hf.endswith(k)), None)
+        weight = rng.standard_normal(shape) * deviation if deviation else draw(hf, shape, rng)
         if hf.endswith("qkv_proj.weight"):
             weight *= 1.5
         heads = c.num_attention_heads if ".q_proj" in hf else c.num_key_value_heads
@@ -114,6 +123,8 @@ def make(out, seed, name, f, cfg, mutants, types=lambda n: T.F32, *, extra=None)
             weight = permute(weight, heads)
         t = types(f.name(hf)) if weight.ndim == 2 else T.F32
         raw, value = encode(t, weight, rng)
+        if "conv.conv" in hf:
+            raw = raw.reshape(shape[0], shape[2])
         w.add_tensor(f.name(hf), raw, raw_dtype=None if t == T.F32 else t)
         value = value.astype(np.float64)
         if f.plus_one and "norm" in hf:
@@ -219,6 +230,17 @@ def mistral3_keys(w, c, head_dim):
     w.add_float32("mistral3.attention.temperature_scale", rope["llama_4_scaling_beta"])
 
 
+def lfm2_keys(w, c, head_dim):
+    rope_keys(w, c, head_dim)
+    w.add_shortconv_l_cache(c.conv_L_cache)
+    if hasattr(c, "num_experts"):
+        w.add_expert_count(c.num_experts)
+        w.add_expert_used_count(c.num_experts_per_tok)
+        w.add_expert_feed_forward_length(c.moe_intermediate_size)
+        w.add_leading_dense_block_count(c.num_dense_layers)
+        w.add_expert_gating_func(ExpertGatingFuncType.SIGMOID)
+
+
 def fill(part, value):
     return lambda name, v: v.fill_(value) if part in name else None
 
@@ -291,6 +313,19 @@ def all_models():
         "the window": dict(sliding_window=128), "its place": dict(layer_types=kinds[1:] + kinds[:1]),
         "YaRN": dict(rope_parameters={"sliding_attention": theta(100.0), "full_attention": theta(100.0)}),
         "the unscaled layers": dict(rope_parameters={"sliding_attention": far, "full_attention": far})}, {}, half
+    lfm2 = Family("lfm2", "Lfm2", names=LFM, keys=lfm2_keys)
+    kinds = ["conv", "full_attention", "conv"]
+    o = small(3, rope_parameters=theta(1e4), conv_L_cache=3, conv_bias=False, layer_types=kinds, block_auto_adjust_ff_dim=False)
+    o["norm_eps"] = o.pop("rms_norm_eps")
+    o.pop("head_dim")
+    yield 35, "lfm2", lfm2, o, {"the convolution": lambda k, v: v[:, :, :-1].zero_() if "conv.conv" in k else None,
+                                "its oldest token": lambda k, v: v[:, :, 0].zero_() if "conv.conv" in k else None,
+                                "norms of Q": fill("q_layernorm", 1)}, {}
+    lfm2moe = Family("lfm2moe", "Lfm2Moe", names=LFM, keys=lfm2_keys)
+    m = {**{k: v for k, v in o.items() if "adjust" not in k}, "num_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 16,
+         "num_dense_layers": 1, "use_expert_bias": True, "norm_topk_prob": True, "routed_scaling_factor": 1.0}
+    yield 36, "lfm2moe", lfm2moe, m, {"the biases": fill("expert_bias", 0), "the second expert": dict(num_experts_per_tok=1),
+                                      "the renormalisation": dict(norm_topk_prob=False)}, {}
     # Gemma: the file's norms are those of transformers plus one.
     gemma2 = Family("gemma2", "Gemma2", spm=True, plus_one=True, names=AFTER, keys=gemma_keys)
     g = small(4, rope_parameters=theta(1e4), query_pre_attn_scalar=8, sliding_window=16, attn_logit_softcapping=6.0, final_logit_softcapping=9.0,

@@ -1,0 +1,190 @@
+/* engine/recurrent.c - states of recurrent layers; see recurrent.h. */
+#include "engine/recurrent.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { COPIES_MOST = 40, COPIES_BYTES = 256 << 20, SAVED_BYTES = 32 << 20 };
+
+/* Rows and columns of a layer's state; 0 rows: it has none. */
+static struct tensor shape_of(const struct hparams *hp, int32_t layer)
+{
+	const struct attn_spec *a = &model_layer_spec(hp, layer)->attn;
+
+	return (struct tensor){ .type = DT_F32, .rows = a->kind == ATTN_CONV ? a->taps - 1 : 0, .cols = hp->n_embd };
+}
+
+static size_t values_of(const struct hparams *hp, int32_t layer)
+{
+	struct tensor t = shape_of(hp, layer);
+
+	return (size_t)t.rows * (size_t)t.cols;
+}
+
+uint64_t recurrent_state_bytes(const struct hparams *hp)
+{
+	uint64_t sum = 0;
+
+	for (int32_t i = 0; i < hp->n_layer; i++)
+		sum += 4 * (uint64_t)values_of(hp, i);
+	return sum;
+}
+
+/* Two at least: where the last question begins, and where its answer does. */
+static int copies_most(const struct hparams *hp)
+{
+	uint64_t n = COPIES_BYTES / (recurrent_state_bytes(hp) + 1);
+
+	return n < 2 ? 2 : n < COPIES_MOST ? (int)n : COPIES_MOST;
+}
+
+uint64_t recurrent_bytes(const struct hparams *hp)
+{
+	return recurrent_state_bytes(hp) * (2 + (uint64_t)copies_most(hp));
+}
+
+int recurrent_open(struct recurrent *r, struct backend *be, const struct hparams *hp, struct err *err)
+{
+	*r = (struct recurrent){ .be = be, .hp = hp, .most = copies_most(hp) };
+	r->now = xcalloc((size_t)hp->n_layer, sizeof *r->now);
+	r->next = xcalloc((size_t)hp->n_layer, sizeof *r->next);
+	r->copy = xcalloc((size_t)r->most, sizeof *r->copy);
+	for (int32_t i = 0; i < hp->n_layer; i++) {
+		if (!values_of(hp, i))
+			continue;
+		r->now[i] = r->next[i] = shape_of(hp, i);
+		if (be->ops->alloc(be, &r->now[i]) || be->ops->alloc(be, &r->next[i])) {
+			err_set(err, ERR_FIT, "cannot allocate the states of recurrent layers: %s", be->err);
+			recurrent_close(r);
+			return -1;
+		}
+	}
+	return 0;
+}
+
+/* Forget the copies from number `from` on. */
+static void copies_cut(struct recurrent *r, int from)
+{
+	while (r->n_copy > from)
+		free(r->copy[--r->n_copy].state);
+}
+
+void recurrent_close(struct recurrent *r)
+{
+	for (int32_t i = 0; r->now && i < r->hp->n_layer; i++) {
+		if (r->now[i].data)
+			r->be->ops->drop(r->be, &r->now[i]);
+		if (r->next[i].data)
+			r->be->ops->drop(r->be, &r->next[i]);
+	}
+	copies_cut(r, 0);
+	free(r->copy);
+	free(r->now);
+	free(r->next);
+	memset(r, 0, sizeof *r);
+}
+
+void recurrent_commit(struct recurrent *r, int32_t n)
+{
+	struct tensor *was = r->now;
+
+	r->now = r->next;
+	r->next = was;
+	r->at += n;
+}
+
+/* The states of all layers from or to p. */
+static void states_read(const struct recurrent *r, float *p)
+{
+	for (int32_t i = 0; i < r->hp->n_layer; p += values_of(r->hp, i++))
+		if (r->now[i].data)
+			r->be->ops->read(r->be, &r->now[i], 0, p, 4 * values_of(r->hp, i));
+}
+
+static void states_write(struct recurrent *r, const float *p)
+{
+	for (int32_t i = 0; i < r->hp->n_layer; p += values_of(r->hp, i++))
+		if (r->now[i].data)
+			r->be->ops->write(r->be, &r->now[i], 0, p, 4 * values_of(r->hp, i));
+}
+
+static float *states_alloc(const struct recurrent *r)
+{
+	return try_alloc(recurrent_state_bytes(r->hp) / 4 + 1, sizeof(float), "states of recurrent layers", NULL);
+}
+
+void recurrent_keep(struct recurrent *r)
+{
+	float *state;
+
+	if (!r->at || (r->n_copy && r->copy[r->n_copy - 1].at == r->at))
+		return;
+	if (r->n_copy == r->most) {
+		free(r->copy[0].state);
+		memmove(r->copy, r->copy + 1, (size_t)--r->n_copy * sizeof *r->copy);
+	}
+	if (!(state = states_alloc(r)))
+		return;   /* without a copy a rollback prefills more */
+	states_read(r, state);
+	r->copy[r->n_copy++] = (struct state_copy){ .at = r->at, .state = state };
+}
+
+int32_t recurrent_rewind(struct recurrent *r, int32_t n)
+{
+	float *none;
+
+	if (n >= r->at)
+		return r->at;
+	while (r->n_copy && r->copy[r->n_copy - 1].at > n)
+		copies_cut(r, r->n_copy - 1);
+	r->at = r->n_copy ? r->copy[r->n_copy - 1].at : 0;
+	if (r->n_copy) {
+		states_write(r, r->copy[r->n_copy - 1].state);
+		return r->at;
+	}
+	for (int32_t i = 0; i < r->hp->n_layer; i++) {
+		if (!r->now[i].data)
+			continue;
+		none = xcalloc(values_of(r->hp, i), sizeof *none);
+		r->be->ops->write(r->be, &r->now[i], 0, none, 4 * values_of(r->hp, i));
+		free(none);
+	}
+	return 0;
+}
+
+/* ---- snapshots ---- */
+
+void recurrent_archive(struct recurrent *r, struct serializer *a, int32_t n)
+{
+	serialize_expect(a, recurrent_state_bytes(r->hp), "the size of the recurrent states");
+	for (int32_t i = 0; i < r->hp->n_layer; i++)
+		if (r->now[i].data && !a->bad)
+			serialize_tensor_f32(a, r->be, &r->now[i], 0, values_of(r->hp, i));
+	if (serialize_loading(a) && !a->bad)
+		r->at = n;
+}
+
+void recurrent_copies_archive(struct recurrent *r, struct serializer *a, int32_t total)
+{
+	uint64_t bytes = recurrent_state_bytes(r->hp);
+	int32_t n = r->n_copy, before = 0;
+
+	if (n > 2 && (uint64_t)n * bytes > SAVED_BYTES)
+		n = SAVED_BYTES / bytes > 2 ? (int32_t)(SAVED_BYTES / bytes) : 2;
+	serialize_i32(a, &n, 0, r->most, "the number of copies of the recurrent states");
+	for (int32_t i = 0; i < n && !a->bad; i++) {
+		struct state_copy c = { .at = 0 };
+
+		if (!serialize_loading(a))
+			c = r->copy[r->n_copy - n + i];
+		serialize_i32(a, &c.at, before + 1, total, "the place of a copy of the recurrent states");
+		before = c.at;
+		if (serialize_loading(a) && (a->bad || bytes > a->left || !(c.state = states_alloc(r)))) {
+			serialize_fail(a, "a copy of the recurrent states");
+			return;
+		}
+		serialize_bytes(a, c.state, bytes);
+		if (serialize_loading(a))
+			r->copy[r->n_copy++] = c;
+	}
+}

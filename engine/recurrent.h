@@ -1,0 +1,43 @@
+/* engine/recurrent.h (private to engine/) - the state of layers that have one of fixed size instead of a KV cache.
+ *
+ * A state is what a layer remembers of all tokens before: of a short convolution the last few of its inputs.  It cannot be rolled back.
+ * So a step writes the states after it beside those before it, and commit exchanges the two; and copies are kept of the states at the
+ * places to which sequences are rolled back: where prefills begin and end, that is at the messages' ends.  A rollback to another place
+ * goes to the copy before it, and the tokens between are prefilled again.
+ *
+ * How many copies there are is limited by number and bytes; the oldest go first. */
+#ifndef WEIR_RECURRENT_H
+#define WEIR_RECURRENT_H
+
+#include "engine/hparams.h"
+#include "engine/serialize.h"
+
+struct state_copy { int32_t at; float *state; };   /* after `at` tokens; the states of all layers, one after the other */
+
+struct recurrent {
+	struct backend *be;
+	const struct hparams *hp;     /* the model; NULL: no layer has a state */
+	struct tensor *now, *next;    /* [n_layer] f32; without data where the layer has a KV cache */
+	int32_t at;                   /* tokens before `now` */
+	struct state_copy *copy;      /* ascending */
+	int n_copy, most;
+};
+
+/* Bytes of the states of all layers; of all that recurrent_open() and its copies may take. */
+uint64_t recurrent_state_bytes(const struct hparams *);
+uint64_t recurrent_bytes(const struct hparams *);
+int  recurrent_open(struct recurrent *, struct backend *, const struct hparams *, struct err *);
+void recurrent_close(struct recurrent *);
+
+/* The running step has n tokens, and all of them stay. */
+void recurrent_commit(struct recurrent *, int32_t n);
+/* Keep a copy of the states as they are. */
+void recurrent_keep(struct recurrent *);
+/* Forget what was computed behind the first n tokens.  Returns how many are left: n, or as many as the copy before it has. */
+int32_t recurrent_rewind(struct recurrent *, int32_t n);
+
+/* The states after n tokens; the copies, the oldest ones left out where they are large. */
+void recurrent_archive(struct recurrent *, struct serializer *, int32_t n);
+void recurrent_copies_archive(struct recurrent *, struct serializer *, int32_t total);
+
+#endif
