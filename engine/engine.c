@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/memory_budget.h"
+#include "engine/recurrent.h"
 
 /* ---- describing the file ---- */
 
@@ -95,6 +96,8 @@ static void info_fill(struct engine *e)
 			i->window = layer_window(hp, l);
 			i->n_windowed++;
 		}
+	i->n_recurrent = hp->n_layer - model_kv(hp)->n_layer;
+	i->state_bytes = i->n_recurrent ? recurrent_state_bytes(hp) : 0;
 	i->rope_base = hp->rope[0].base;
 	i->rope_scaling = hp->rope[0].scaling;
 	i->tied_output = e->model.tied;

@@ -48,6 +48,8 @@ struct engine_info {
 	int32_t n_layer, n_embd, n_ff, n_head, n_kv_head, head_dim, n_vocab, ctx_train;
 	int32_t n_expert, n_expert_used;    /* of each layer's feed-forward; 0 and 0: it is dense */
 	int32_t window, n_windowed;         /* sliding window in tokens, and the layers that have it */
+	int32_t n_recurrent;                /* layers with a state of fixed size instead of a KV cache */
+	uint64_t state_bytes;               /* of all these states */
 	double rope_base; const char *rope_scaling;   /* "none", "linear", "yarn", "llama3", "longrope" */
 	int tied_output, qkv_bias, qk_norm;
 	int32_t bos, eos, eot;              /* -1 = none */

@@ -36,6 +36,7 @@
 	X("llama3",           PRETOK_LLAMA3, 3, 0, 1, 1) \
 	X("llama-v3",         PRETOK_LLAMA3, 3, 0, 1, 1) \
 	X("falcon3",          PRETOK_LLAMA3, 3, 0, 1, 1) \
+	X("lfm2",             PRETOK_LLAMA3, 3, 0, 1, 1) \
 	X("smaug-bpe",        PRETOK_LLAMA3, 3, 0, 0, 0) \
 	X("dbrx",             PRETOK_LLAMA3, 3, 0, 0, 0) \
 	X("qwen2",            PRETOK_LLAMA3, 1, 0, 0, 0) \

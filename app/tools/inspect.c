@@ -42,6 +42,8 @@ static void model_json(const struct engine_info *i, struct str *s)
 	json_int(s, "experts_used", i->n_expert_used);
 	json_int(s, "window", i->window);
 	json_int(s, "windowed_layers", i->n_windowed);
+	json_int(s, "recurrent_layers", i->n_recurrent);
+	json_int(s, "state_bytes", (int64_t)i->state_bytes);
 	json_int(s, "context", i->ctx_train);
 	json_real(s, "rope_base", i->rope_base, "%.9g");
 	json_string(s, "rope_scaling", i->rope_scaling ? i->rope_scaling : "none");
@@ -92,6 +94,11 @@ static void model_text(const struct engine_info *i, struct str *s)
 	if (i->n_windowed)
 		str_addf(s, ", a window of %d in %d of the layers", i->window, i->n_windowed);
 	str_adds(s, "\n");
+	if (i->n_recurrent) {
+		str_addf(s, "%-13s%d of the layers keep a state of ", "recurrent", i->n_recurrent);
+		human_bytes(s, i->state_bytes);
+		str_addf(s, " in all instead of a KV cache; cache policies apply to the other %d\n", i->n_layer - i->n_recurrent);
+	}
 	str_addf(s, "%-13strained with %d tokens; rope base %.9g, scaling %s\n", "context", i->ctx_train, i->rope_base,
 	         i->rope_scaling ? i->rope_scaling : "none");
 	str_addf(s, "%-13s%d tokens, ", "vocabulary", i->n_vocab);

@@ -135,6 +135,8 @@ TEST(cuda_model_gemma3) { check_logits("gemma3", AT_ONCE, ONE_BY_ONE); }
 TEST(cuda_model_gpt_oss) { check_logits("gpt-oss", AT_ONCE, ONE_BY_ONE); }
 TEST(cuda_model_gpt_oss_mxfp4) { check_logits("gpt-oss-mxfp4", AT_ONCE, QUANTISED); }
 TEST(cuda_model_olmo3) { check_logits("olmo3", AT_ONCE, ONE_BY_ONE); }
+TEST(cuda_model_lfm2) { check_logits("lfm2", AT_ONCE, ONE_BY_ONE); }
+TEST(cuda_model_lfm2moe) { check_logits("lfm2moe", AT_ONCE, ONE_BY_ONE); }
 TEST(cuda_model_qwen3moe) { check_logits("qwen3moe", AT_ONCE, ONE_BY_ONE); }
 
 /* ---- the CPU and the device, side by side ---- */

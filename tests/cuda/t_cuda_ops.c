@@ -832,6 +832,66 @@ TEST(cuda_columns)
 	finish(be);
 }
 
+/* Against double at ragged sizes, and the same bits in several calls. */
+TEST(cuda_short_convolution)
+{
+	static const int32_t size[][3] = { { 1, 1, 2 }, { 2, 33, 4 }, { 7, 300, 3 }, { 33, 513, 3 }, { 5, 17, 64 } };
+	struct backend *be = open_cuda();
+
+	for (size_t k = 0; k < sizeof size / sizeof size[0]; k++) {
+		int32_t n = size[k][0], cols = size[k][1], taps = size[k][2], first = n / 2, cut[3] = { 0, first, n };
+		float *in = randoms((size_t)n * 3 * (size_t)cols, -1, 1), *w = randoms((size_t)cols * (size_t)taps, -1, 1);
+		float *before = randoms((size_t)(taps - 1) * (size_t)cols, -1, 1), *got[2];
+		struct tensor tw = tensor_new(be, DT_F32, cols, taps, w);
+
+		for (int parts = 0; parts < 2; parts++) {
+			struct tensor state[2] = { tensor_new(be, DT_F32, taps - 1, cols, before), tensor_new(be, DT_F32, taps - 1, cols, before) };
+			int now = 0;
+
+			got[parts] = must_alloc(4 * (size_t)n * (size_t)cols + 4);
+			for (int p = parts ? 0 : 1; p < 2; p++) {
+				int32_t from = parts ? cut[p] : 0, m = cut[p + 1] - from;
+				struct tensor x, out;
+
+				if (!m)
+					continue;
+				x = tensor_new(be, DT_F32, m, 3 * cols, in + (size_t)from * 3 * (size_t)cols);
+				out = tensor_new(be, DT_F32, m, cols, NULL);
+				be->ops->short_conv(be, &(struct short_conv){ .out = &out, .in = &x, .w = &tw, .state = &state[now], .next = &state[!now], .taps = taps }, m);
+				now = !now;
+				be->ops->read(be, &out, 0, got[parts] + (size_t)from * (size_t)cols, 4 * (size_t)m * (size_t)cols);
+				be->ops->drop(be, &x);
+				be->ops->drop(be, &out);
+			}
+			be->ops->drop(be, &state[0]);
+			be->ops->drop(be, &state[1]);
+		}
+		CHECK(!memcmp(got[0], got[1], 4 * (size_t)n * (size_t)cols));
+		for (int32_t i = 0; i < n; i++)
+			for (int32_t c = 0; c < cols; c++) {
+				double sum = 0;
+
+				for (int32_t t = 0; t < taps; t++) {
+					int32_t at = i - taps + 1 + t;
+
+					sum += (double)w[c * taps + t] * (at < 0 ? (double)before[(taps - 1 + at) * cols + c] :
+					                                   (double)in[3 * at * cols + c] * (double)in[(3 * at + 2) * cols + c]);
+				}
+				CHECK(fabs((double)got[0][i * cols + c] - sum * (double)in[(3 * i + 1) * cols + c]) < 1e-5 * taps);
+			}
+		be->ops->drop(be, &tw);
+		for (int p = 0; p < 2; p++)
+			free(got[p]);
+		free(in);
+		free(w);
+		free(before);
+	}
+	be->ops->short_conv(be, &(struct short_conv){ .out = &(struct tensor){ .cols = 1 }, .in = &(struct tensor){ .cols = 3 }, .w = &(struct tensor){ .rows = 1 },
+	                                              .state = &(struct tensor){ .rows = 1 }, .next = &(struct tensor){ .rows = 1 }, .taps = 2 }, 1);
+	CHECK(be->ops->sync(be) < 0 && strstr(be->err, "short_conv of 1 tokens got operands of the wrong shape"));
+	finish(be);
+}
+
 /* Rows are taken in any order and added to any row, several to one in the order of the list. */
 TEST(cuda_rows_taken_and_added)
 {

@@ -1,0 +1,184 @@
+/* tests/engine/t_recurrent.c - conversations with models whose layers keep states: undo, fork and resume at the last messages prefill
+ * nothing again, and everything has the bits of a sequence that never was anywhere else.
+ *
+ * Their logits are compared in t_models, policies and snapshots of single tokens in t_families. */
+#include "tests/lib/test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/engine.h"
+
+enum { TURNS = 20, ASKED = 5, ANSWERED = 6, CTX = 640, SHORT = 7 };   /* tokens of a question, of an answer; so many that `auto` evicts none */
+
+static struct engine *open_model(const char *name)
+{
+	struct engine *e = NULL;
+	struct err err = { 0 };
+	char rel[96];
+
+	snprintf(rel, sizeof rel, "tests/vectors/models/%s.gguf", name);
+	if (engine_open(&e, &(struct engine_options){ .model_path = test_file(rel), .device = "cpu", .threads = 2 }, &err))
+		test_skip("%s", err.msg);
+	return e;
+}
+
+static struct timeline *open_line(struct engine *e, const char *kv)
+{
+	struct timeline *t = NULL;
+	struct err err = { 0 };
+
+	if (timeline_open(&t, e, &(struct timeline_options){ .ctx = CTX, .batch = 16, .kv = kv, .kv_type = "f32" }, &err))
+		test_fail(__FILE__, __LINE__, "%s: %s", kv, err.msg);
+	return t;
+}
+
+static int32_t id_at(int32_t i) { return 3 + (i * 37 + i * i % 11) % 240; }
+
+/* The tokens before turn `turn`, whose question is `other` than usual. */
+static size_t tokens_of(int32_t turn, int32_t asked, int other, int32_t *id)
+{
+	size_t n = 0;
+
+	for (int32_t i = 0; i < turn * (ASKED + ANSWERED); i++)
+		id[n++] = id_at(i);
+	for (int32_t i = 0; i < asked; i++)
+		id[n++] = id_at(turn * (ASKED + ANSWERED) + i + (other ? 1000 : 0));
+	return n;
+}
+
+/* Ask the question of a turn and answer it.  Returns the tokens that were there. */
+static int32_t turn_run(struct timeline *t, int32_t turn, int other)
+{
+	int32_t id[TURNS * (ASKED + ANSWERED) + ASKED], had;
+	size_t n = tokens_of(turn, ASKED, other, id);
+	struct err err = { 0 };
+
+	had = timeline_sync(t, id, n, NULL, NULL, &err);
+	CHECK_MSG(had >= 0, "%s", err.msg);
+	for (int32_t i = 0; i < ANSWERED; i++) {
+		int32_t next = id_at(turn * (ASKED + ANSWERED) + ASKED + i);
+
+		CHECK_MSG(!timeline_extend(t, &next, 1, 1, NULL, NULL, &err), "%s", err.msg);
+	}
+	return had;
+}
+
+static int same_logits(struct engine *e, const struct timeline *a, const struct timeline *b)
+{
+	return !memcmp(timeline_logits(a), timeline_logits(b), (size_t)engine_info(e)->n_vocab * sizeof(float));
+}
+
+static struct timeline *saved_and_loaded(struct engine *e, struct timeline *t, const char *kv)
+{
+	struct timeline *u = open_line(e, kv);
+	int32_t ready = timeline_entries_ready(t);
+	char *entries = malloc(timeline_token_bytes(t) * (size_t)(ready + 1));
+	struct str head = { 0 };
+	struct err err = { 0 };
+
+	CHECK_MSG(!timeline_entries_save(t, 0, ready, entries, &err) && !timeline_head_save(t, &head, &err) &&
+	          !timeline_entries_load(u, 0, ready, entries, &err) && !timeline_head_load(u, head.p, head.n, &err), "%s", err.msg);
+	free(entries);
+	str_free(&head);
+	return u;
+}
+
+/* After TURNS turns, a resume or none, go back to turn `back` and ask something else there. */
+static void goes_back(struct engine *e, const char *model, const char *kv, int32_t back, int resumed)
+{
+	struct timeline *t = open_line(e, kv), *straight = open_line(e, kv);
+	int32_t had, least;
+
+	for (int32_t i = 0; i < TURNS; i++)
+		turn_run(t, i, 0);
+	if (resumed) {
+		struct timeline *u = saved_and_loaded(e, t, kv);
+
+		timeline_close(t);
+		t = u;
+	}
+	had = turn_run(t, back, 1);
+	/* `sift` observes the last tokens of a prefill: it needs some of those before the place again, and so the copy before them. */
+	least = back * (ASKED + ANSWERED) - (strcmp(kv, "sift:k=512") ? 0 : 3 * (ASKED + ANSWERED));
+	CHECK_MSG(had >= least && had <= back * (ASKED + ANSWERED), "%s, %s: back at turn %d %d tokens are reused, expected %d", model, kv, back, had, least);
+	for (int32_t i = 0; i <= back; i++)
+		turn_run(straight, i, i == back);
+	CHECK_MSG(same_logits(e, t, straight), "%s, %s: back at turn %d%s: other logits", model, kv, back, resumed ? " after a resume" : "");
+	timeline_close(t);
+	timeline_close(straight);
+}
+
+TEST(the_last_sixteen_messages_are_undone_without_prefill)
+{
+	static const char *const model[] = { "lfm2", "lfm2moe" }, *const kv[] = { "full", "auto", "sift:k=512" };
+
+	for (size_t m = 0; m < sizeof model / sizeof model[0]; m++) {
+		struct engine *e = open_model(model[m]);
+
+		for (size_t p = 0; p < sizeof kv / sizeof kv[0]; p++)
+			for (int32_t back = TURNS - 16; back < TURNS; back += m ? 5 : 1)
+				goes_back(e, model[m], kv[p], back, back % 2);
+		engine_close(e);
+	}
+}
+
+/* The answer again, and a place between two copies: the tokens behind the copy before it are prefilled. */
+TEST(other_places_prefill_from_the_copy_before_them)
+{
+	struct engine *e = open_model("lfm2");
+	struct timeline *t = open_line(e, "full"), *straight = open_line(e, "full");
+	int32_t id[TURNS * (ASKED + ANSWERED) + ASKED];
+	struct err err = { 0 };
+	size_t n;
+
+	for (int32_t i = 0; i < 3; i++)
+		turn_run(t, i, 0);
+	n = tokens_of(2, ASKED, 0, id);
+	CHECK_INT(timeline_sync(t, id, n, NULL, NULL, &err), (int32_t)n);
+	for (int32_t i = 0; i < 2; i++)
+		turn_run(straight, i, 0);
+	CHECK(timeline_sync(straight, id, n, NULL, NULL, &err) >= 0 && same_logits(e, t, straight));
+	/* In the middle of the second answer. */
+	n = tokens_of(1, ASKED, 0, id) + 3;
+	tokens_of(2, 0, 0, id);
+	CHECK_INT(timeline_sync(t, id, n, NULL, NULL, &err), (int32_t)n - 3);
+	timeline_close(straight);
+	straight = open_line(e, "full");
+	CHECK(timeline_sync(straight, id, n, NULL, NULL, &err) == 0 && same_logits(e, t, straight));
+	/* And all of it. */
+	CHECK_INT(timeline_sync(t, id + 1, SHORT, NULL, NULL, &err), 0);
+	CHECK_INT(timeline_sync(straight, id + 1, SHORT, NULL, NULL, &err), 0);
+	CHECK(same_logits(e, t, straight));
+	timeline_close(t);
+	timeline_close(straight);
+	engine_close(e);
+}
+
+/* A prefill that is stopped, and entries that come without states. */
+TEST(what_is_not_known_is_computed)
+{
+	struct engine *e = open_model("lfm2");
+	struct timeline *t = open_line(e, "full"), *u = open_line(e, "full");
+	int32_t id[64], ready;
+	struct err err = { 0 };
+	char *entries;
+
+	for (int32_t i = 0; i < 64; i++)
+		id[i] = id_at(i);
+	CHECK(timeline_sync(t, id, 64, NULL, NULL, &err) == 0);
+	timeline_cancel(u);
+	CHECK(timeline_sync(u, id, 64, NULL, NULL, &err) < 0 && err.code == ERR_CANCELLED);
+	timeline_resume(u);
+	CHECK(timeline_sync(u, id, 64, NULL, NULL, &err) >= 0 && same_logits(e, t, u));
+	ready = timeline_entries_ready(t);
+	entries = malloc(timeline_token_bytes(t) * (size_t)ready);
+	CHECK(!timeline_entries_save(t, 0, ready, entries, &err) && !timeline_entries_load(u, 0, ready, entries, &err));
+	CHECK_INT(timeline_adopt(u, id, NULL, (size_t)ready, &err), 0);
+	CHECK(timeline_sync(u, id, 64, NULL, NULL, &err) == 0 && same_logits(e, t, u));
+	free(entries);
+	timeline_close(t);
+	timeline_close(u);
+	engine_close(e);
+}
