@@ -21,12 +21,15 @@ struct children { struct stored_message *m; size_t n; int role; };
 static int add_child(const struct stored_message *m, void *ud)
 {
 	struct children *f = ud;
+	char *text;
 
 	if (m->role != f->role)
 		return 0;
+	text = xmalloc(m->n_text);   /* it may hold NUL bytes */
+	memcpy(text, m->text, m->n_text);
 	f->m = xrealloc(f->m, (f->n + 1) * sizeof *f->m);
 	f->m[f->n] = *m;
-	f->m[f->n].text = xstrndup(m->text, m->n_text);
+	f->m[f->n].text = text;
 	f->n++;
 	return 0;
 }

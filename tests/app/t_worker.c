@@ -416,6 +416,27 @@ TEST(left_and_right_show_variants)
 	closed();
 }
 
+/* Answers that differ behind a NUL byte are two. */
+TEST(variants_may_hold_any_bytes)
+{
+	struct tui *t;
+	struct err e = {0};
+	int64_t question = 0, id = 0;
+
+	opened((const char *const[]){"-s", "zero", "-n", "4", "--kv", "full", NULL});
+	CHECK(!message_append(p.c.log->store, p.c.log->session, &(struct stored_message){.role = ROLE_USER, .text = "one", .n_text = 3, .complete = 1}, &question, &e));
+	for (int i = 0; i < 2; i++)
+		CHECK(!message_append(p.c.log->store, p.c.log->session, &(struct stored_message){.parent = question, .role = ROLE_ASSISTANT,
+		      .text = i ? "x\0here is another one" : "x\0here is the first one", .n_text = i ? 21 : 23, .complete = 1}, &id, &e));
+	CHECK(tui_open(&t, &p.c, -1, 100, 60, NULL, &e) == 0);
+	settle(t);
+	tui_feed(t, "/switch zero\r", 13);
+	settle(t);
+	CHECK(shows(t, "[variant 2 of 2]"));
+	tui_close(t);
+	closed();
+}
+
 /* An answer that a crash cut short says so, and how to go on. */
 TEST(an_interrupted_answer_is_marked)
 {
