@@ -286,6 +286,27 @@ static int soak(void)
 	return s && strtol(s, NULL, 10) > 0 ? (int)strtol(s, NULL, 10) : 0;
 }
 
+/* A life under lives[which] that is saved somewhere, loaded, and goes on as two. */
+static void live(struct life l, int which, int i)
+{
+	l.kv = lives[which].kv;
+	l.ctx = lives[which].ctx;
+	l.batch = lives[which].batch;
+	l.pin = lives[which].pin;
+	snprintf(l.at, sizeof l.at, "point %d, %s, %s, %s", i, engine_info(l.e)->name, l.kv, l.type);
+	begin(&l, (uint64_t)i + 1);
+	read_on(&l, 0, 1 + (int32_t)(test_rand() % (uint64_t)(2 * lives[which].scale)));
+	for (int k = (int)(test_rand() % 6); k > 0; k--)
+		something(&l, lives[which].scale);
+	if (!part(&l)) {
+		step_both(&l, 64 + (int)(test_rand() % (soak() ? 193 : 33)));
+		for (int k = 0; k < 3; k++)
+			something(&l, lives[which].scale);
+		step_both(&l, 10);
+	}
+	end(&l);
+}
+
 TEST(what_was_loaded_goes_on_bit_for_bit)
 {
 	static const char *const types[] = { "f16", "f32", "q8_0" };
@@ -296,26 +317,37 @@ TEST(what_was_loaded_goes_on_bit_for_bit)
 		e[i] = open_tiny(i, 1 + i % 2);
 	for (int i = 0; i < points; i++) {
 		int which = i % LIVES, round = i / LIVES;
-		struct life l = {
-			.e = e[(round + which) % FAMILIES], .kv = lives[which].kv, .type = types[(round + which / 3) % 3],
-			.ctx = lives[which].ctx, .batch = lives[which].batch, .pin = lives[which].pin, .n_vocab = N_VOCAB,
-		};
 
-		snprintf(l.at, sizeof l.at, "point %d, %s, %s", i, l.kv, l.type);
-		begin(&l, (uint64_t)i + 1);
-		read_on(&l, 0, 1 + (int32_t)(test_rand() % (uint64_t)(2 * lives[which].scale)));
-		for (int k = (int)(test_rand() % 6); k > 0; k--)
-			something(&l, lives[which].scale);
-		if (!part(&l)) {
-			step_both(&l, 64 + (int)(test_rand() % (soak() ? 193 : 33)));
-			for (int k = 0; k < 3; k++)
-				something(&l, lives[which].scale);
-			step_both(&l, 10);
-		}
-		end(&l);
+		live((struct life){ .e = e[(round + which) % FAMILIES], .type = types[(round + which / 3) % 3], .n_vocab = N_VOCAB }, which, i);
 	}
 	test_note("%d save points", points);
 	for (int i = 0; i < FAMILIES; i++)
+		engine_close(e[i]);
+}
+
+/* The same with windows, experts, sinks and recurrent states. */
+TEST(families_go_on_bit_for_bit)
+{
+	static const char *const name[] = { "olmo3", "lfm2", "gpt-oss", "lfm2moe" };   /* trained with contexts that all lives fit */
+	enum { N = sizeof name / sizeof name[0] };
+	int points = soak() ? 1000 : 2 * LIVES;
+	struct engine *e[N];
+
+	for (int i = 0; i < N; i++) {
+		struct err err = { 0 };
+		char rel[96];
+
+		snprintf(rel, sizeof rel, "tests/vectors/models/%s.gguf", name[i]);
+		if (engine_open(&e[i], &(struct engine_options){ .model_path = test_file(rel), .device = "cpu", .threads = 1 + i % 2 }, &err))
+			test_skip("%s", err.msg);
+	}
+	for (int i = 0; i < points; i++) {
+		struct engine *which = e[(i + i / LIVES) % N];
+
+		live((struct life){ .e = which, .type = i % 2 ? "f16" : "f32", .n_vocab = engine_info(which)->n_vocab }, i % LIVES, i);
+	}
+	test_note("%d save points", points);
+	for (int i = 0; i < N; i++)
 		engine_close(e[i]);
 }
 

@@ -1,7 +1,7 @@
 /* tests/measure/mkmodel.c - writes a GGUF model with random weights, for benchmarks: speed depends on shapes and types, not on
  * what the weights say.
  *
- *     mkmodel SHAPE TYPE FILE      SHAPE: smollm2-135m, llama-3.2-1b, wide-256m, llama-3.1-8b    TYPE: Q4_0, Q4_K, F16 ...
+ *     mkmodel SHAPE TYPE FILE      SHAPE: see shapes[]    TYPE: Q4_0, Q4_K, F16 ...
  *
  * Norms are F32.  The embedding, which is also the output head, is Q8_0 in the 32-block types, Q6_K in the K types and
  * the type itself in float types, as in published files.  wide-256m is the default model's depth with rows divisible
@@ -16,13 +16,26 @@
 #include "kernels/backend.h"
 #include "kernels/quant.h"
 
-struct shape { const char *name; int32_t n_layer, n_embd, n_ff, n_head, n_kv_head, n_vocab, ctx; float rope_base; int untied, stored; };
-static const struct shape shapes[] = {
-	{ "smollm2-135m", 30, 576, 1536, 9, 3, 49152, 8192, 100000, 0, 0 },
-	{ "wide-256m", 30, 768, 2048, 12, 4, 49152, 8192, 100000, 0, 0 },
-	{ "llama-3.2-1b", 16, 2048, 8192, 32, 8, 128256, 131072, 500000, 0, 0 },
-	{ "llama-3.1-8b", 32, 4096, 14336, 32, 8, 128256, 131072, 500000, 1, 1 },
+struct shape {
+	const char *name, *arch;
+	int32_t n_layer, n_embd, n_ff, n_head, n_kv_head, head_dim, n_vocab, ctx;   /* n_ff: of an expert where there are experts */
+	float rope_base;
+	int untied, stored;
+	int32_t n_expert, n_used, window;
 };
+static const struct shape shapes[] = {
+	{ "smollm2-135m", "llama", 30, 576, 1536, 9, 3, 64, 49152, 8192, 100000, 0, 0, 0, 0, 0 },
+	{ "wide-256m", "llama", 30, 768, 2048, 12, 4, 64, 49152, 8192, 100000, 0, 0, 0, 0, 0 },
+	{ "llama-3.2-1b", "llama", 16, 2048, 8192, 32, 8, 64, 128256, 131072, 500000, 0, 0, 0, 0, 0 },
+	{ "llama-3.1-8b", "llama", 32, 4096, 14336, 32, 8, 128, 128256, 131072, 500000, 1, 1, 0, 0, 0 },
+	/* half the layers of Qwen3 30B-A3B */
+	{ "qwen3-15b-a2b", "qwen3moe", 24, 2048, 768, 32, 4, 128, 151936, 32768, 1e6f, 1, 1, 128, 8, 0 },
+	{ "gemma3-4b", "gemma3", 34, 2560, 10240, 8, 4, 256, 262144, 131072, 1e6f, 0, 1, 0, 0, 1024 },
+	{ "lfm2-1.2b", "lfm2", 16, 2048, 8192, 32, 8, 64, 65536, 128000, 1e6f, 0, 1, 0, 0, 0 },
+};
+static int is(const struct shape *s, const char *arch) { return !strcmp(s->arch, arch); }
+/* Layers of lfm2 that have attention. */
+static int attends(const struct shape *s, int32_t l) { return !is(s, "lfm2") || l == 2 || l == 5 || l == 8 || l == 10 || l == 12 || l == 14; }
 
 enum { STORE = 64 << 20 };
 static FILE *out;
@@ -159,34 +172,68 @@ static void put_rows(enum dtype type, int32_t cols, int32_t rows, float scale, i
 	}
 }
 
-struct tensor_plan { char name[64]; enum dtype type; int32_t cols, rows; };
+struct tensor_plan { char name[64]; enum dtype type; int32_t cols, rows, planes; };
 
 static int32_t plan(const struct shape *s, enum dtype type, struct tensor_plan *t)
 {
-	int32_t kv = s->n_embd / s->n_head * s->n_kv_head, n = 0;
+	int32_t kv = s->head_dim * s->n_kv_head, q = s->head_dim * s->n_head, e = s->n_expert, n = 0;
 	int is_float = type == DT_F32 || type == DT_F16 || type == DT_BF16;
 	enum dtype head = is_float ? type : dtype_info(type)->block == 256 ? DT_Q6_K : DT_Q8_0;
-	const struct { const char *name; int32_t cols, rows; } layer[] = {
-		{ "attn_norm", s->n_embd, 1 }, { "attn_q", s->n_embd, s->n_embd }, { "attn_k", s->n_embd, kv },
-		{ "attn_v", s->n_embd, kv }, { "attn_output", s->n_embd, s->n_embd }, { "ffn_norm", s->n_embd, 1 },
-		{ "ffn_gate", s->n_embd, s->n_ff }, { "ffn_up", s->n_embd, s->n_ff }, { "ffn_down", s->n_ff, s->n_embd },
+	int post = is(s, "gemma3"), norms = !is(s, "llama");
+	const struct { const char *name; int32_t cols, rows, planes; enum { ALL, ATTENDS, CONVOLVES } where; int have; } layer[] = {
+		{ "attn_norm", s->n_embd, 1, 0, ALL, 1 }, { "attn_q", s->n_embd, q, 0, ATTENDS, 1 }, { "attn_k", s->n_embd, kv, 0, ATTENDS, 1 },
+		{ "attn_v", s->n_embd, kv, 0, ATTENDS, 1 }, { "attn_output", q, s->n_embd, 0, ATTENDS, 1 }, { "attn_q_norm", s->head_dim, 1, 0, ATTENDS, norms },
+		{ "attn_k_norm", s->head_dim, 1, 0, ATTENDS, norms }, { "shortconv.in_proj", s->n_embd, 3 * s->n_embd, 0, CONVOLVES, 1 },
+		{ "shortconv.conv", 3, s->n_embd, 0, CONVOLVES, 1 }, { "shortconv.out_proj", s->n_embd, s->n_embd, 0, CONVOLVES, 1 },
+		{ "post_attention_norm", s->n_embd, 1, 0, ALL, post }, { "ffn_norm", s->n_embd, 1, 0, ALL, 1 }, { "post_ffw_norm", s->n_embd, 1, 0, ALL, post },
+		{ "ffn_gate_inp", s->n_embd, e, 0, ALL, e > 0 },
+		{ e ? "ffn_gate_exps" : "ffn_gate", s->n_embd, s->n_ff, e, ALL, 1 }, { e ? "ffn_up_exps" : "ffn_up", s->n_embd, s->n_ff, e, ALL, 1 },
+		{ e ? "ffn_down_exps" : "ffn_down", s->n_ff, s->n_embd, e, ALL, 1 },
 	};
 
-	t[n++] = (struct tensor_plan){ "token_embd.weight", head, s->n_embd, s->n_vocab };
-	t[n++] = (struct tensor_plan){ "output_norm.weight", DT_F32, s->n_embd, 1 };
+	t[n++] = (struct tensor_plan){ "token_embd.weight", head, s->n_embd, s->n_vocab, 0 };
+	t[n++] = (struct tensor_plan){ "output_norm.weight", DT_F32, s->n_embd, 1, 0 };
+	if (is(s, "lfm2"))
+		snprintf(t[n - 1].name, sizeof t[n - 1].name, "token_embd_norm.weight");
 	if (s->untied)
-		t[n++] = (struct tensor_plan){ "output.weight", head, s->n_embd, s->n_vocab };
+		t[n++] = (struct tensor_plan){ "output.weight", head, s->n_embd, s->n_vocab, 0 };
 	for (int32_t l = 0; l < s->n_layer; l++)
-		for (size_t i = 0; i < sizeof layer / sizeof layer[0]; i++, n++) {
-			t[n] = (struct tensor_plan){ "", layer[i].rows == 1 ? DT_F32 : type, layer[i].cols, layer[i].rows };
+		for (size_t i = 0; i < sizeof layer / sizeof layer[0]; i++) {
+			int plain = layer[i].rows == 1 || layer[i].cols == 3 || !strcmp(layer[i].name, "ffn_gate_inp");
+
+			if (!layer[i].have || layer[i].where == (attends(s, l) ? CONVOLVES : ATTENDS))
+				continue;
+			t[n] = (struct tensor_plan){ "", plain ? DT_F32 : type, layer[i].cols, layer[i].rows, layer[i].planes };
 			snprintf(t[n].name, sizeof t[n].name, "blk.%d.%s.weight", l, layer[i].name);
+			n++;
 		}
 	return n;
 }
 
+static const char *key(const struct shape *s, const char *suffix)
+{
+	static char text[80];
+
+	snprintf(text, sizeof text, "%s.%s", s->arch, suffix);
+	return text;
+}
+
+/* One number, or where some layers have none a number a layer. */
+static void put_kv_heads(const struct shape *s)
+{
+	if (!is(s, "lfm2")) {
+		kv_u32(key(s, "attention.head_count_kv"), (uint32_t)s->n_kv_head);
+		return;
+	}
+	put_str(key(s, "attention.head_count_kv"));
+	put32(9), put32(5), put64((uint64_t)s->n_layer);
+	for (int32_t l = 0; l < s->n_layer; l++)
+		put32(attends(s, l) ? (uint32_t)s->n_kv_head : 0);
+}
+
 int main(int argc, char **argv)
 {
-	static struct tensor_plan t[1024];
+	static struct tensor_plan t[2048];
 	const struct shape *s = NULL;
 	enum dtype type = DT_COUNT;
 	uint64_t offset = 0;
@@ -199,7 +246,10 @@ int main(int argc, char **argv)
 		if (!strcmp(argv[2], dtype_info(i)->name))
 			type = i;
 	if (!s || type == DT_COUNT || s->n_embd % dtype_info(type)->block || s->n_ff % dtype_info(type)->block) {
-		fprintf(stderr, "usage: mkmodel smollm2-135m|wide-256m|llama-3.2-1b|llama-3.1-8b TYPE FILE (rows must be whole blocks)\n");
+		fprintf(stderr, "usage: mkmodel SHAPE TYPE FILE (rows must be whole blocks), SHAPE one of");
+		for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+			fprintf(stderr, " %s", shapes[i].name);
+		fprintf(stderr, "\n");
 		return 2;
 	}
 	if (!(out = fopen(argv[3], "wb"))) {
@@ -207,27 +257,40 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	n = plan(s, type, t);
-	put("GGUF", 4), put32(3), put64((uint64_t)n), put64(16);
-	kv_str("general.architecture", "llama");
+	put("GGUF", 4), put32(3), put64((uint64_t)n), put64(16 + 2 + (s->n_expert ? 3 : 0) + (s->window ? 1 : 0) + is(s, "lfm2"));
+	kv_str("general.architecture", s->arch);
 	kv_str("general.name", s->name);
-	kv_u32("llama.block_count", (uint32_t)s->n_layer);
-	kv_u32("llama.context_length", (uint32_t)s->ctx);
-	kv_u32("llama.embedding_length", (uint32_t)s->n_embd);
-	kv_u32("llama.feed_forward_length", (uint32_t)s->n_ff);
-	kv_u32("llama.attention.head_count", (uint32_t)s->n_head);
-	kv_u32("llama.attention.head_count_kv", (uint32_t)s->n_kv_head);
-	kv_f32("llama.attention.layer_norm_rms_epsilon", 1e-5f);
-	kv_f32("llama.rope.freq_base", s->rope_base);
+	kv_u32(key(s, "block_count"), (uint32_t)s->n_layer);
+	kv_u32(key(s, "context_length"), (uint32_t)s->ctx);
+	kv_u32(key(s, "embedding_length"), (uint32_t)s->n_embd);
+	kv_u32(key(s, "feed_forward_length"), (uint32_t)s->n_ff);
+	kv_u32(key(s, "attention.head_count"), (uint32_t)s->n_head);
+	put_kv_heads(s);
+	kv_u32(key(s, "attention.key_length"), (uint32_t)s->head_dim);
+	kv_u32(key(s, "attention.value_length"), (uint32_t)s->head_dim);
+	kv_f32(key(s, "attention.layer_norm_rms_epsilon"), 1e-5f);
+	kv_f32(key(s, "rope.freq_base"), s->rope_base);
+	if (s->n_expert) {
+		kv_u32(key(s, "expert_count"), (uint32_t)s->n_expert);
+		kv_u32(key(s, "expert_used_count"), (uint32_t)s->n_used);
+		kv_u32(key(s, "expert_feed_forward_length"), (uint32_t)s->n_ff);
+	}
+	if (s->window)
+		kv_u32(key(s, "attention.sliding_window"), (uint32_t)s->window);
+	if (is(s, "lfm2"))
+		kv_u32(key(s, "shortconv.l_cache"), 3);
 	put_vocabulary(s->n_vocab);
 	for (int32_t i = 0; i < n; i++) {
 		put_str(t[i].name);
-		put32(t[i].rows == 1 ? 1 : 2);
+		put32(t[i].rows == 1 ? 1 : t[i].planes ? 3 : 2);
 		put64((uint64_t)t[i].cols);
 		if (t[i].rows > 1)
 			put64((uint64_t)t[i].rows);
+		if (t[i].planes)
+			put64((uint64_t)t[i].planes);
 		put32((uint32_t)dtype_info(t[i].type)->ggml_id);
 		put64(offset);
-		offset += (dtype_bytes(t[i].type, (uint64_t)t[i].cols) * (uint64_t)t[i].rows + 31) / 32 * 32;
+		offset += (dtype_bytes(t[i].type, (uint64_t)t[i].cols) * (uint64_t)t[i].rows * (uint64_t)(t[i].planes ? t[i].planes : 1) + 31) / 32 * 32;
 	}
 	pad();
 	for (int32_t i = 0; i < n; i++) {
@@ -237,7 +300,7 @@ int main(int argc, char **argv)
 			for (int32_t j = 0; j < t[i].cols; j++)
 				put(&(float){ 1 }, 4);
 		} else {
-			put_rows(t[i].type, t[i].cols, t[i].rows, scale, s->stored);
+			put_rows(t[i].type, t[i].cols, t[i].rows * (t[i].planes ? t[i].planes : 1), scale, s->stored && t[i].type != DT_F32);
 		}
 		pad();
 	}

@@ -315,7 +315,7 @@ def all_models():
         "the unscaled layers": dict(rope_parameters={"sliding_attention": far, "full_attention": far})}, {}, half
     lfm2 = Family("lfm2", "Lfm2", names=LFM, keys=lfm2_keys)
     kinds = ["conv", "full_attention", "conv"]
-    o = small(3, ctx=512, rope_parameters=theta(1e4), conv_L_cache=3, conv_bias=False, layer_types=kinds, block_auto_adjust_ff_dim=False)
+    o = small(3, ctx=1024, rope_parameters=theta(1e4), conv_L_cache=3, conv_bias=False, layer_types=kinds, block_auto_adjust_ff_dim=False)
     o["norm_eps"] = o.pop("rms_norm_eps")
     o.pop("head_dim")
     yield 35, "lfm2", lfm2, o, {"the convolution": lambda k, v: v[:, :, :-1].zero_() if "conv.conv" in k else None,
