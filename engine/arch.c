@@ -17,6 +17,8 @@
 #define EXPERTS    (T(ROUTER) | T(GATE_EXPS) | T(UP_EXPS) | T(DOWN_EXPS))
 #define EXPERT_BIASES (T(ROUTER_BIAS) | T(GATE_EXPS_BIAS) | T(UP_EXPS_BIAS) | T(DOWN_EXPS_BIAS))
 #define SHORT_CONV (T(CONV_IN) | T(CONV) | T(CONV_OUT))
+#define DELTA      (T(DELTA_IN) | T(DELTA_GATE) | T(DELTA_CONV) | T(DELTA_ALPHA) | T(DELTA_BETA) | T(DELTA_DT) | T(DELTA_DECAY) | T(DELTA_NORM) | T(DELTA_OUT))
+#define SHARED     (T(SHARED_GATE) | T(SHARED_UP) | T(SHARED_DOWN) | T(SHARED_ROUTER))
 #define PRE_NORMS  (T(ATTN_NORM) | T(FFN_NORM))
 #define POST_NORMS (T(ATTN_POST_NORM) | T(FFN_POST_NORM))
 
@@ -203,6 +205,55 @@ static int lfm2moe_specs(struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
+/* Qwen3.5: the gated delta rule in all layers but each fourth, whose attention is gated. */
+static int qwen35_specs(struct hparams *hp, struct key_reader *r)
+{
+	struct attn_spec a = { .kind = ATTN_DELTA };
+	int32_t inner, every;
+
+	if (key_int(r, "ssm.conv_kernel", 2, 64, 0, &a.taps) || key_int(r, "ssm.state_size", 1, DELTA_KEY, 0, &a.key_dim) ||
+	    key_int(r, "ssm.group_count", 1, 4096, 0, &a.n_key_head) || key_int(r, "ssm.time_step_rank", 1, 4096, 0, &a.n_value_head) ||
+	    key_int(r, "ssm.inner_size", 1, 1 << 20, 0, &inner) || key_int(r, "full_attention_interval", 2, 1024, 4, &every))
+		return -1;
+	if (key_has(r, "attention.recurrent_layers"))
+		return key_bad(r, "attention.recurrent_layers", "is not supported: only attention in each %d-th layer is", every);
+	if (every > hp->n_layer)
+		return key_bad(r, "full_attention_interval", "is %d for %d layers: none has attention, which is not supported", every, hp->n_layer);
+	if (a.n_value_head % a.n_key_head)
+		return key_bad(r, "ssm.time_step_rank", "is %d, and must be a multiple of the ssm.group_count, %d", a.n_value_head, a.n_key_head);
+	if (inner % a.n_value_head)
+		return key_bad(r, "ssm.inner_size", "is %d, and must be a multiple of the ssm.time_step_rank, %d", inner, a.n_value_head);
+	a.value_dim = inner / a.n_value_head;
+	for (int32_t i = 0; i < hp->n_layer; i++) {
+		struct layer_spec *s = &hp->spec[i];
+
+		if ((i + 1) % every == 0) {
+			s->attn.gated = 1;
+			continue;
+		}
+		s->attn.kind = ATTN_DELTA;
+		s->attn.taps = a.taps;
+		s->attn.n_key_head = a.n_key_head;
+		s->attn.n_value_head = a.n_value_head;
+		s->attn.key_dim = a.key_dim;
+		s->attn.value_dim = a.value_dim;
+		s->required = (s->required & ~(ATTENTION | QK_NORMS)) | DELTA;
+	}
+	return 0;
+}
+
+/* Experts, and one that all tokens go through. */
+static int qwen35moe_specs(struct hparams *hp, struct key_reader *r)
+{
+	int32_t shared;
+
+	if (qwen35_specs(hp, r) || experts(hp, r) || key_int(r, "expert_shared_feed_forward_length", 1, 1 << 20, 0, &shared))
+		return -1;
+	for (int32_t i = 0; i < hp->n_layer; i++)
+		hp->spec[i].ffn.shared = shared;
+	return 0;
+}
+
 const struct arch archs[] = {
 	/* Llama 1-3.x, Mistral, SmolLM2, TinyLlama */
 	{ .name = "llama", .required = PRE_NORMS | MATRICES, .optional = QKV_BIASES | T(ATTN_OUT_BIAS) | QK_NORMS },
@@ -224,6 +275,9 @@ const struct arch archs[] = {
 	{ .name = "lfm2", .neox = 1, .states = 1, .out_norm = "token_embd_norm.weight", .required = PRE_NORMS | MATRICES | QK_NORMS, .specs = lfm2_specs },
 	{ .name = "lfm2moe", .neox = 1, .states = 1, .out_norm = "token_embd_norm.weight",
 	  .required = PRE_NORMS | ATTENTION | QK_NORMS | EXPERTS | T(PROBS_BIAS), .specs = lfm2moe_specs },
+	{ .name = "qwen35", .neox = 1, .states = 1, .required = T(ATTN_NORM) | T(POST_ATTN_FFN_NORM) | MATRICES | QK_NORMS, .specs = qwen35_specs },
+	{ .name = "qwen35moe", .neox = 1, .states = 1, .required = T(ATTN_NORM) | T(POST_ATTN_FFN_NORM) | ATTENTION | QK_NORMS | EXPERTS | SHARED,
+	  .specs = qwen35moe_specs },
 	{ .name = NULL },
 };
 
@@ -270,7 +324,7 @@ static const char *unsupported(const struct hparams *hp, const struct layer_spec
 {
 	const struct attn_spec *a = &s->attn;
 
-	uint64_t attention = a->kind == ATTN_CONV ? SHORT_CONV : ATTENTION;
+	uint64_t attention = a->kind == ATTN_CONV ? SHORT_CONV : a->kind == ATTN_DELTA ? DELTA : ATTENTION;
 
 	if (a->kind == ATTN_NONE)
 		return "no attention";
@@ -310,6 +364,24 @@ const char *layer_specs_lacked(const struct hparams *hp, unsigned lacks)
 int layer_attends(const struct hparams *hp, int32_t layer)
 {
 	return hp->spec[layer].attn.kind == ATTN_SOFTMAX;
+}
+
+int32_t layer_conv(const struct hparams *hp, int32_t layer)
+{
+	const struct attn_spec *a = &hp->spec[layer].attn;
+
+	if (a->kind == ATTN_DELTA)
+		return 2 * a->n_key_head * a->key_dim + a->n_value_head * a->value_dim;
+	return a->kind == ATTN_CONV ? hp->n_embd : 0;
+}
+
+int32_t layer_mixed(const struct hparams *hp, int32_t layer)
+{
+	const struct attn_spec *a = &hp->spec[layer].attn;
+
+	if (a->kind == ATTN_DELTA)
+		return a->n_value_head * a->value_dim;
+	return a->kind == ATTN_CONV ? hp->n_embd : a->n_head * a->head_dim;
 }
 
 const struct hparams *model_kv(const struct hparams *hp)
@@ -358,10 +430,16 @@ static void add_spec(struct str *out, const struct layer_spec *s, const struct l
 	add_real(out, "cap", a->softcap, b->softcap);
 	add_int(out, "sinks", a->sinks, b->sinks);
 	add_int(out, "whole-norms", a->qk_norm_whole, b->qk_norm_whole);
+	add_int(out, "gated", a->gated, b->gated);
 	add_int(out, "taps", a->taps, b->taps);
+	add_int(out, "delta-key-heads", a->n_key_head, b->n_key_head);
+	add_int(out, "delta-value-heads", a->n_value_head, b->n_value_head);
+	add_int(out, "delta-key", a->key_dim, b->key_dim);
+	add_int(out, "delta-value", a->value_dim, b->value_dim);
 	add_int(out, "feed-forward", (int32_t)s->ffn.kind, (int32_t)plain->ffn.kind);
 	add_int(out, "activation", (int32_t)s->ffn.act, (int32_t)plain->ffn.act);
 	add_int(out, "width", s->ffn.width, plain->ffn.width);
+	add_int(out, "shared", s->ffn.shared, plain->ffn.shared);
 	add_int(out, "experts", s->ffn.n_expert, plain->ffn.n_expert);
 	add_int(out, "used", s->ffn.n_used, plain->ffn.n_used);
 	add_int(out, "sigmoid", s->ffn.sigmoid, plain->ffn.sigmoid);

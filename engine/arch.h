@@ -25,14 +25,17 @@ enum layer_tensor {
 	TENSOR_GATE_EXPS_BIAS, TENSOR_UP_EXPS_BIAS, TENSOR_DOWN_EXPS_BIAS,
 	TENSOR_PROBS_BIAS,            /* of the router, for the choice of experts alone */
 	TENSOR_CONV_IN, TENSOR_CONV, TENSOR_CONV_OUT,   /* short convolution */
+	TENSOR_DELTA_IN, TENSOR_DELTA_GATE, TENSOR_DELTA_CONV, TENSOR_DELTA_ALPHA, TENSOR_DELTA_BETA, TENSOR_DELTA_DT, TENSOR_DELTA_DECAY,
+	TENSOR_DELTA_NORM, TENSOR_DELTA_OUT,            /* gated delta rule */
+	TENSOR_SHARED_GATE, TENSOR_SHARED_UP, TENSOR_SHARED_DOWN, TENSOR_SHARED_ROUTER,   /* an expert that all tokens go through */
 	TENSOR_QKV, TENSOR_GATE_UP,   /* several matrices stored as one, in the place of TENSOR_Q, _K and _V, or TENSOR_GATE and _UP */
 	LAYER_TENSORS
 };
 #define TENSOR_BIT(t) (UINT64_C(1) << (t))
 
-/* ATTN_CONV: a gated short convolution in the place of attention.  Such a layer has no KV cache, but a state of fixed size
- * (recurrent.h). */
-enum attn_kind { ATTN_SOFTMAX, ATTN_NONE, ATTN_CONV };
+/* In the place of attention, ATTN_CONV: a gated short convolution; ATTN_DELTA: a short convolution and the gated delta rule.  Such a
+ * layer has no KV cache, but a state of fixed size (recurrent.h). */
+enum attn_kind { ATTN_SOFTMAX, ATTN_NONE, ATTN_CONV, ATTN_DELTA };
 enum ffn_kind { FFN_DENSE, FFN_EXPERTS };
 enum { ROPE_NONE = -1 };
 
@@ -45,13 +48,16 @@ struct attn_spec {
 	float softcap;              /* scores become softcap * tanh(score / softcap); 0 = as they are */
 	int sinks;                  /* a learned sink per query head takes part in the softmax */
 	int qk_norm_whole;          /* the norms of Q and K span all heads; otherwise each head alone */
-	int32_t taps;               /* ATTN_CONV: tokens that the convolution spans */
+	int gated;                  /* TENSOR_Q has a gate behind the query of each head: attention's result times sigmoid(gate) */
+	int32_t taps;               /* ATTN_CONV, ATTN_DELTA: tokens that the convolution spans */
+	int32_t n_key_head, n_value_head, key_dim, value_dim;   /* ATTN_DELTA: heads of the delta rule and their sizes */
 };
 
 struct ffn_spec {
 	enum ffn_kind kind;
 	enum activation act;
 	int32_t width;              /* of each expert where there are experts */
+	int32_t shared;             /* width of the expert that all tokens go through, weighted by a sigmoid of its own; 0 = none */
 	int32_t n_expert, n_used;   /* a token goes through the n_used experts that score best, weighted by the softmax of their scores */
 	int sigmoid;                /* instead: the best of sigmoid(score) + bias (TENSOR_PROBS_BIAS), weighted by sigmoid(score) / (their sum + 1e-6) */
 };
@@ -92,6 +98,9 @@ void layer_specs_identity(const struct hparams *, struct str *out);
 const struct layer_spec *model_layer_spec(const struct hparams *, int32_t layer);
 /* Does the layer have a KV cache?  The others have a recurrent state. */
 int layer_attends(const struct hparams *, int32_t layer);
+/* Columns of the state of a layer's convolution (0: it has none), and of what the layer computes before its last matrix. */
+int32_t layer_conv(const struct hparams *, int32_t layer);
+int32_t layer_mixed(const struct hparams *, int32_t layer);
 /* The layers that have a KV cache, as a model of these layers alone: what a cache is made of. */
 const struct hparams *model_kv(const struct hparams *);
 /* Tokens that a query of a layer attends to; 0 = all.  A layer with a window reads its window under every cache policy: nothing is

@@ -17,26 +17,50 @@ static struct ffn_spec largest_ffn(const struct hparams *hp)
 		const struct ffn_spec *f = &model_layer_spec(hp, i)->ffn;
 
 		most.width = f->width > most.width ? f->width : most.width;
+		most.width = f->shared > most.width ? f->shared : most.width;
 		most.n_expert = f->n_expert > most.n_expert ? f->n_expert : most.n_expert;
 		most.n_used = f->n_used > most.n_used ? f->n_used : most.n_used;
 	}
 	return most;
 }
 
+/* Columns of the buffers of layers that have a state, or gates: the most of all layers. */
+struct mix_columns { int32_t in, conv, delta, heads, gated; };
+static struct mix_columns largest_mix(const struct hparams *hp)
+{
+	struct mix_columns most = { 0 };
+
+	for (int32_t i = 0; i < hp->n_layer; i++) {
+		const struct attn_spec *a = &model_layer_spec(hp, i)->attn;
+		int32_t conv = layer_conv(hp, i), in = a->kind == ATTN_CONV ? 3 * conv : conv, delta = a->kind == ATTN_DELTA ? layer_mixed(hp, i) : 0;
+
+		most.in = in > most.in ? in : most.in;
+		most.conv = conv > most.conv ? conv : most.conv;
+		most.delta = delta > most.delta ? delta : most.delta;
+		most.heads = a->n_value_head > most.heads ? a->n_value_head : most.heads;
+		if (a->gated)
+			most.gated = a->n_head * a->head_dim;
+	}
+	return most;
+}
+
 /* The buffers of struct forward with their shapes.  Returns their number. */
 struct buffer_def { struct tensor *t; int32_t rows, cols; };
-enum { BUFFERS = 16 };
+enum { BUFFERS = 24 };
 static int forward_buffers(struct forward *f, const struct hparams *hp, struct buffer_def out[BUFFERS])
 {
 	int32_t q = hp->n_head * hp->head_dim, kv = hp->n_kv_head * hp->head_dim;
 	struct ffn_spec most = largest_ffn(hp);
-	int32_t expert = most.n_expert ? hp->n_embd : 0, conv = hp->kv ? hp->n_embd : 0;
+	struct mix_columns mix = largest_mix(hp);
+	int32_t expert = most.n_expert ? hp->n_embd : 0;
 	const struct buffer_def all[] = {
 		{ &f->x, f->batch, hp->n_embd }, { &f->norm, f->batch, hp->n_embd }, { &f->q, f->batch, q },
 		{ &f->k, f->batch, kv }, { &f->v, f->batch, kv }, { &f->attn, f->batch, q }, { &f->ffn, f->batch, most.width },
 		{ &f->head_in, f->head_rows, hp->n_embd }, { &f->logits, f->head_rows, hp->n_vocab },
 		{ &f->route, f->batch, most.n_expert }, { &f->expert_in, f->batch, expert }, { &f->expert_out, f->batch, expert },
-		{ &f->expert_sum, f->batch, expert }, { &f->conv_in, f->batch, 3 * conv }, { &f->conv, f->batch, conv },
+		{ &f->expert_sum, f->batch, expert }, { &f->conv_in, f->batch, mix.in }, { &f->conv, f->batch, mix.conv },
+		{ &f->delta, f->batch, mix.delta }, { &f->delta_gate, f->batch, mix.delta }, { &f->alpha, f->batch, mix.heads },
+		{ &f->beta, f->batch, mix.heads }, { &f->q_gate, f->batch, 2 * mix.gated }, { &f->gate, f->batch, mix.gated },
 	};
 	int n = 0;
 
@@ -86,6 +110,15 @@ int forward_init(struct forward *f, const struct model *m, struct cache *cache, 
 		forward_release(f);
 		return -1;
 	}
+	tokens *= (size_t)hp->n_head;
+	if (f->gate.data && !(f->half = try_alloc(2 * tokens, sizeof *f->half, "gates of heads", err))) {
+		forward_release(f);
+		return -1;
+	}
+	for (size_t i = 0; f->half && i < tokens; i++) {
+		f->half[i] = (int32_t)(2 * i);
+		f->half[tokens + i] = (int32_t)(2 * i + 1);
+	}
 	return 0;
 }
 
@@ -104,6 +137,7 @@ void forward_release(struct forward *f)
 	free(f->share);
 	free(f->token);
 	free(f->weight);
+	free(f->half);
 	n = forward_buffers(f, &f->m->hp, buf);
 	for (int i = 0; i < n; i++)
 		if (buf[i].t->data)
@@ -151,17 +185,30 @@ static void qk_norm(struct forward *f, const struct attn_spec *a, struct tensor 
 		f->be->ops->rmsnorm(f->be, x, x, w, a->qk_norm_whole ? x->cols : a->head_dim, f->m->hp.eps, n);
 }
 
-/* x -> q, k, v, unrotated. */
+/* q_gate, where the gate of each head lies behind its query, -> q, gate. */
+static void split_gates(struct forward *f, const struct attn_spec *a, int32_t n)
+{
+	struct tensor both = f->q_gate, q = f->q, gate = f->gate;
+
+	both.cols = q.cols = gate.cols = a->head_dim;
+	both.rows = 2 * (q.rows = gate.rows = f->batch * a->n_head);
+	f->be->ops->take_rows(f->be, &q, &both, f->half, n * a->n_head);
+	f->be->ops->take_rows(f->be, &gate, &both, f->half + (size_t)f->batch * (size_t)a->n_head, n * a->n_head);
+}
+
+/* x -> q, k, v, unrotated; gate. */
 static void attention_in(struct forward *f, const struct layer *l, int32_t layer, int32_t n)
 {
 	const struct attn_spec *a = &model_layer_spec(&f->m->hp, layer)->attn;
 	const struct tensor *in = block_in(f, &l->attn_norm, n);
 
 	f->be->ops->matmul(f->be, (struct matmul[]){
-		{ .out = &f->q, .w = &l->wq, .bias = l->bq.data ? &l->bq : NULL },
+		{ .out = a->gated ? &f->q_gate : &f->q, .w = &l->wq, .bias = l->bq.data ? &l->bq : NULL },
 		{ .out = &f->k, .w = &l->wk, .bias = l->bk.data ? &l->bk : NULL },
 		{ .out = &f->v, .w = &l->wv, .bias = l->bv.data ? &l->bv : NULL },
 	}, 3, in, n);
+	if (a->gated)
+		split_gates(f, a, n);
 	qk_norm(f, a, &f->q, &l->q_norm, n);
 	qk_norm(f, a, &f->k, &l->k_norm, n);
 }
@@ -176,19 +223,65 @@ static void attention(struct forward *f, int32_t layer)
 		*f->clock += now_seconds() - start;
 }
 
-/* Attention or what the layer has in its place, from x to *f->attn or *f->conv. */
-static void mix(struct forward *f, const struct layer *l, int32_t layer, int32_t n)
+/* What mix() computes: the buffer, with the layer's own columns. */
+static struct tensor mixed(const struct forward *f, int32_t layer)
+{
+	enum attn_kind kind = model_layer_spec(&f->m->hp, layer)->attn.kind;
+	struct tensor t = kind == ATTN_CONV ? f->conv : kind == ATTN_DELTA ? f->delta : f->attn;
+
+	t.cols = layer_mixed(&f->m->hp, layer);
+	return t;
+}
+
+/* x -> conv: the convolution of a layer over the product of x and w. */
+static void convolve(struct forward *f, const struct layer *l, const struct tensor *w, int32_t layer, int32_t n)
 {
 	struct recurrent *r = &f->cache->recurrent;
+	struct tensor in = f->conv_in, out = f->conv;
+	int32_t part = state_at(layer, STATE_CONV);
 
-	if (layer_attends(&f->m->hp, layer)) {
+	in.cols = w->rows;
+	out.cols = layer_conv(&f->m->hp, layer);
+	f->be->ops->matmul(f->be, &(struct matmul){ .out = &in, .w = w }, 1, block_in(f, &l->attn_norm, n), n);
+	f->be->ops->short_conv(f->be, &(struct short_conv){ .out = &out, .in = &in, .w = &l->conv, .state = &r->now[part], .next = &r->next[part],
+	                                                    .taps = l->conv.cols }, n);
+}
+
+/* x -> delta: queries, keys and values from the convolution, then the gated delta rule, and norm and gate of its result. */
+static void delta_rule(struct forward *f, const struct layer *l, int32_t layer, int32_t n)
+{
+	const struct attn_spec *a = &model_layer_spec(&f->m->hp, layer)->attn;
+	struct recurrent *r = &f->cache->recurrent;
+	struct tensor out = mixed(f, layer), gate = f->delta_gate, qkv = f->conv;
+	int32_t part = state_at(layer, STATE_DELTA);
+
+	gate.cols = out.cols;
+	qkv.cols = layer_conv(&f->m->hp, layer);
+	convolve(f, l, &l->delta_in, layer, n);
+	f->be->ops->matmul(f->be, (struct matmul[]){ { .out = &gate, .w = &l->delta_gate }, { .out = &f->alpha, .w = &l->delta_alpha },
+	                                             { .out = &f->beta, .w = &l->delta_beta } }, 3, l->attn_norm.data ? &f->norm : &f->x, n);
+	f->be->ops->delta_rule(f->be, &(struct delta_rule){ .out = &out, .qkv = &qkv, .alpha = &f->alpha, .beta = &f->beta, .decay = &l->delta_decay,
+		.dt = &l->delta_dt, .state = &r->now[part], .next = &r->next[part], .n_key_head = a->n_key_head, .n_value_head = a->n_value_head,
+		.key_dim = a->key_dim, .value_dim = a->value_dim }, n);
+	f->be->ops->rmsnorm(f->be, &out, &out, &l->delta_norm, a->value_dim, f->m->hp.eps, n);
+	f->be->ops->gate(f->be, &out, &gate, 0, n);
+}
+
+/* Attention or what the layer has in its place, from x to mixed(). */
+static void mix(struct forward *f, const struct layer *l, int32_t layer, int32_t n)
+{
+	const struct attn_spec *a = &model_layer_spec(&f->m->hp, layer)->attn;
+
+	if (a->kind == ATTN_CONV) {
+		convolve(f, l, &l->conv_in, layer, n);
+	} else if (a->kind == ATTN_DELTA) {
+		delta_rule(f, l, layer, n);
+	} else {
 		attention_in(f, l, layer, n);
 		attention(f, layer);
-		return;
+		if (a->gated)
+			f->be->ops->gate(f->be, &f->attn, &f->gate, 1, n);
 	}
-	f->be->ops->matmul(f->be, &(struct matmul){ .out = &f->conv_in, .w = &l->conv_in }, 1, block_in(f, &l->attn_norm, n), n);
-	f->be->ops->short_conv(f->be, &(struct short_conv){ .out = &f->conv, .in = &f->conv_in, .w = &l->conv, .state = &r->now[layer],
-	                                                    .next = &r->next[layer], .taps = l->conv.cols }, n);
 }
 
 /* ---- experts ---- */
@@ -237,6 +330,26 @@ static int32_t tokens_of(struct forward *f, const struct ffn_spec *s, int32_t e,
 	return found;
 }
 
+/* expert_sum += the expert that all tokens go through, times the sigmoid of each token's own score. */
+static void shared_expert(struct forward *f, const struct layer_spec *s, const struct layer *l, const struct tensor *in, int32_t n)
+{
+	const struct backend_ops *op = f->be->ops;
+	struct tensor hidden = f->ffn, score = f->route;
+
+	hidden.cols = s->ffn.shared;
+	score.cols = 1;
+	op->matmul(f->be, &(struct matmul){ .out = &score, .w = &l->shared_router }, 1, in, n);
+	memset(f->weight, 0, (size_t)n * sizeof *f->weight);
+	op->read(f->be, &score, 0, f->weight, (size_t)n * sizeof *f->weight);
+	for (int32_t i = 0; i < n; i++) {
+		f->token[i] = i;
+		f->weight[i] = (float)(1 / (1 + exp(-(double)f->weight[i])));
+	}
+	op->matmul_glu(f->be, &hidden, &(struct matmul_glu){ .gate = &l->shared_gate, .up = &l->shared_up, .act = s->ffn.act }, in, n);
+	op->matmul(f->be, &(struct matmul){ .out = &f->expert_out, .w = &l->shared_down }, 1, &hidden, n);
+	op->add_rows(f->be, &f->expert_sum, &f->expert_out, f->token, f->weight, n);
+}
+
 /* One expert after the other computes its tokens; a token's experts are added up in ascending order, whatever tokens come with it. */
 static void experts(struct forward *f, const struct layer_spec *s, const struct layer *l, const struct tensor *in, int32_t n)
 {
@@ -271,6 +384,8 @@ static void experts(struct forward *f, const struct layer_spec *s, const struct 
 		           &hidden, m);
 		op->add_rows(f->be, &f->expert_sum, &f->expert_out, f->token, f->weight, m);
 	}
+	if (ffn->shared)
+		shared_expert(f, s, l, in, n);
 	add_residual(f, s, &f->expert_sum, &l->ffn_post_norm, n);
 }
 
@@ -300,10 +415,10 @@ static void layer_out(struct forward *f, const struct layer *l, int32_t layer, i
 {
 	const struct layer_spec *s = model_layer_spec(&f->m->hp, layer);
 
-	if (layer_attends(&f->m->hp, layer))
-		block_out(f, s, &l->wo, &l->bo, &l->attn_post_norm, &f->attn, n);
-	else
-		block_out(f, s, &l->conv_out, NULL, &l->attn_post_norm, &f->conv, n);
+	enum attn_kind kind = s->attn.kind;
+	struct tensor in = mixed(f, layer);
+
+	block_out(f, s, kind == ATTN_CONV ? &l->conv_out : kind == ATTN_DELTA ? &l->delta_out : &l->wo, &l->bo, &l->attn_post_norm, &in, n);
 	feed_forward(f, s, l, n);
 }
 
@@ -366,7 +481,7 @@ void forward_run(struct forward *f, const int32_t *id, const struct step *st, in
 	scale(f, &f->x, hp->embd_scale, n);
 	for (int32_t i = 0; i < hp->n_layer; i++) {
 		const struct layer *l = &f->m->layer[i];
-		struct tensor *mixed;
+		struct tensor out = mixed(f, i);
 
 		if (cancel && *cancel)
 			return;
@@ -381,8 +496,7 @@ void forward_run(struct forward *f, const int32_t *id, const struct step *st, in
 			if (!rows)
 				return;
 			f->be->ops->copy(f->be, &f->x, 0, &f->x, n - 1, 1);
-			mixed = layer_attends(hp, i) ? &f->attn : &f->conv;
-			f->be->ops->copy(f->be, mixed, 0, mixed, n - 1, 1);
+			f->be->ops->copy(f->be, &out, 0, &out, n - 1, 1);
 			n = rows;
 		}
 		layer_out(f, l, i, n);

@@ -15,7 +15,13 @@ struct forward {
 	struct tensor norm;                /* f32 [batch][n_embd] */
 	struct tensor q, k, v;             /* f32 [batch][heads * head_dim] */
 	struct tensor attn;                /* f32 [batch][n_head * head_dim] */
-	struct tensor conv_in, conv;       /* of short convolutions: f32 [batch][3 * n_embd], [batch][n_embd] */
+	/* Of layers with a state, as wide as the widest of them; a layer uses its own columns.  f32 [batch][...] */
+	struct tensor conv_in, conv;       /* what the convolution reads and computes */
+	struct tensor delta, delta_gate;   /* [value heads * value_dim] */
+	struct tensor alpha, beta;         /* [value heads] */
+	/* Of gated attention: */
+	struct tensor q_gate, gate;        /* f32 [batch][2 * n_head * head_dim], [batch][n_head * head_dim] */
+	int32_t *half;                     /* [2 * batch * n_head]: rows of q_gate, cut into heads, with queries, then those with gates */
 	struct tensor ffn;                 /* f32 [batch][width], the widest layer's */
 	/* Of layers with experts: */
 	struct tensor route;               /* f32 [batch][most experts]: the router's scores */

@@ -206,8 +206,11 @@ int hparams_read_as(struct hparams *hp, const struct arch *arch, const struct gg
 	double eps;
 
 	*hp = (struct hparams){ .arch = arch };
-	if (key_int(&r, "block_count", 1, 1024, 0, &hp->n_layer) ||
-	    key_int(&r, "context_length", 1, INT32_MAX, 0, &hp->ctx_train) ||
+	/* Layers behind the last one that predict further tokens are not used. */
+	if (key_int(&r, "block_count", 1, 1024, 0, &hp->n_layer) || key_int(&r, "nextn_predict_layers", 0, hp->n_layer - 1, 0, &hp->n_unused))
+		return -1;
+	hp->n_layer -= hp->n_unused;
+	if (key_int(&r, "context_length", 1, INT32_MAX, 0, &hp->ctx_train) ||
 	    key_int(&r, "embedding_length", 1, 1 << 17, 0, &hp->n_embd) ||
 	    key_int(&r, "feed_forward_length", 1, 1 << 20, 0, &hp->n_ff) ||
 	    read_heads(&r, "attention.head_count", hp->n_layer, 0, 0, &hp->n_head) ||

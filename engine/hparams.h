@@ -34,6 +34,7 @@ struct rope_freqs {
 struct hparams {
 	const struct arch *arch;
 	int32_t n_layer, n_embd, n_ff, n_head, n_kv_head, head_dim, ctx_train;
+	int32_t n_unused;            /* layers of the file behind those */
 	int32_t n_vocab;             /* set by the owner, from the vocabulary */
 	int32_t n_expert, n_expert_used;   /* 0 and 0: the feed-forward is dense */
 	float eps;

@@ -6,17 +6,25 @@
 
 enum { COPIES_MOST = 40, COPIES_BYTES = 256 << 20, SAVED_BYTES = 32 << 20 };
 
-/* Rows and columns of a layer's state; 0 rows: it has none. */
-static struct tensor shape_of(const struct hparams *hp, int32_t layer)
+/* Rows and columns of part i of the states; 0 rows: there is none. */
+static struct tensor shape_of(const struct hparams *hp, int32_t i)
 {
+	int32_t layer = i / STATE_PARTS, cols = layer_conv(hp, layer);
 	const struct attn_spec *a = &model_layer_spec(hp, layer)->attn;
 
-	return (struct tensor){ .type = DT_F32, .rows = a->kind == ATTN_CONV ? a->taps - 1 : 0, .cols = hp->n_embd };
+	if (i % STATE_PARTS == STATE_CONV)
+		return (struct tensor){ .type = DT_F32, .rows = cols ? a->taps - 1 : 0, .cols = cols };
+	return (struct tensor){ .type = DT_F32, .rows = a->n_value_head * a->key_dim, .cols = a->value_dim };
 }
 
-static size_t values_of(const struct hparams *hp, int32_t layer)
+static int32_t parts_of(const struct hparams *hp)
 {
-	struct tensor t = shape_of(hp, layer);
+	return hp->n_layer * STATE_PARTS;
+}
+
+static size_t values_of(const struct hparams *hp, int32_t i)
+{
+	struct tensor t = shape_of(hp, i);
 
 	return (size_t)t.rows * (size_t)t.cols;
 }
@@ -25,7 +33,7 @@ uint64_t recurrent_state_bytes(const struct hparams *hp)
 {
 	uint64_t sum = 0;
 
-	for (int32_t i = 0; i < hp->n_layer; i++)
+	for (int32_t i = 0; i < parts_of(hp); i++)
 		sum += 4 * (uint64_t)values_of(hp, i);
 	return sum;
 }
@@ -46,10 +54,10 @@ uint64_t recurrent_bytes(const struct hparams *hp)
 int recurrent_open(struct recurrent *r, struct backend *be, const struct hparams *hp, struct err *err)
 {
 	*r = (struct recurrent){ .be = be, .hp = hp, .most = copies_most(hp) };
-	r->now = xcalloc((size_t)hp->n_layer, sizeof *r->now);
-	r->next = xcalloc((size_t)hp->n_layer, sizeof *r->next);
+	r->now = xcalloc((size_t)parts_of(hp), sizeof *r->now);
+	r->next = xcalloc((size_t)parts_of(hp), sizeof *r->next);
 	r->copy = xcalloc((size_t)r->most, sizeof *r->copy);
-	for (int32_t i = 0; i < hp->n_layer; i++) {
+	for (int32_t i = 0; i < parts_of(hp); i++) {
 		if (!values_of(hp, i))
 			continue;
 		r->now[i] = r->next[i] = shape_of(hp, i);
@@ -71,7 +79,7 @@ static void copies_cut(struct recurrent *r, int from)
 
 void recurrent_close(struct recurrent *r)
 {
-	for (int32_t i = 0; r->now && i < r->hp->n_layer; i++) {
+	for (int32_t i = 0; r->now && i < parts_of(r->hp); i++) {
 		if (r->now[i].data)
 			r->be->ops->drop(r->be, &r->now[i]);
 		if (r->next[i].data)
@@ -96,14 +104,14 @@ void recurrent_commit(struct recurrent *r, int32_t n)
 /* The states of all layers from or to p. */
 static void states_read(const struct recurrent *r, float *p)
 {
-	for (int32_t i = 0; i < r->hp->n_layer; p += values_of(r->hp, i++))
+	for (int32_t i = 0; i < parts_of(r->hp); p += values_of(r->hp, i++))
 		if (r->now[i].data)
 			r->be->ops->read(r->be, &r->now[i], 0, p, 4 * values_of(r->hp, i));
 }
 
 static void states_write(struct recurrent *r, const float *p)
 {
-	for (int32_t i = 0; i < r->hp->n_layer; p += values_of(r->hp, i++))
+	for (int32_t i = 0; i < parts_of(r->hp); p += values_of(r->hp, i++))
 		if (r->now[i].data)
 			r->be->ops->write(r->be, &r->now[i], 0, p, 4 * values_of(r->hp, i));
 }
@@ -142,7 +150,7 @@ int32_t recurrent_rewind(struct recurrent *r, int32_t n)
 		states_write(r, r->copy[r->n_copy - 1].state);
 		return r->at;
 	}
-	for (int32_t i = 0; i < r->hp->n_layer; i++) {
+	for (int32_t i = 0; i < parts_of(r->hp); i++) {
 		if (!r->now[i].data)
 			continue;
 		none = xcalloc(values_of(r->hp, i), sizeof *none);
@@ -157,7 +165,7 @@ int32_t recurrent_rewind(struct recurrent *r, int32_t n)
 void recurrent_archive(struct recurrent *r, struct serializer *a, int32_t n)
 {
 	serialize_expect(a, recurrent_state_bytes(r->hp), "the size of the recurrent states");
-	for (int32_t i = 0; i < r->hp->n_layer; i++)
+	for (int32_t i = 0; i < parts_of(r->hp); i++)
 		if (r->now[i].data && !a->bad)
 			serialize_tensor_f32(a, r->be, &r->now[i], 0, values_of(r->hp, i));
 	if (serialize_loading(a) && !a->bad)

@@ -1,6 +1,7 @@
 /* engine/recurrent.h (private to engine/) - the state of layers that have one of fixed size instead of a KV cache.
  *
- * A state is what a layer remembers of all tokens before: of a short convolution the last few of its inputs.  It cannot be rolled back.
+ * A state is what a layer remembers of all tokens before: of a short convolution the last few of its inputs, of the delta rule a matrix
+ * for each head.  It cannot be rolled back.
  * So a step writes the states after it beside those before it, and commit exchanges the two; and copies are kept of the states at the
  * places to which sequences are rolled back: where prefills begin and end, that is at the messages' ends.  A rollback to another place
  * goes to the copy before it, and the tokens between are prefilled again.
@@ -12,12 +13,16 @@
 #include "engine/hparams.h"
 #include "engine/serialize.h"
 
+enum { STATE_CONV, STATE_DELTA, STATE_PARTS };
+static inline int32_t state_at(int32_t layer, int part) { return layer * STATE_PARTS + part; }
+
 struct state_copy { int32_t at; float *state; };   /* after `at` tokens; the states of all layers, one after the other */
 
 struct recurrent {
 	struct backend *be;
 	const struct hparams *hp;     /* the model; NULL: no layer has a state */
-	struct tensor *now, *next;    /* [n_layer] f32; without data where the layer has a KV cache */
+	/* [n_layer * STATE_PARTS], f32: state_at() of each layer; without data where a layer lacks a part, or has a KV cache. */
+	struct tensor *now, *next;
 	int32_t at;                   /* tokens before `now` */
 	struct state_copy *copy;      /* ascending */
 	int n_copy, most;

@@ -10,7 +10,8 @@
 
 /* ---- tensors of a layer ---- */
 
-enum size { SIZE_NONE, SIZE_ONE, SIZE_EMBD, SIZE_Q, SIZE_KV, SIZE_Q_NORM, SIZE_K_NORM, SIZE_FFN, SIZE_HEADS, SIZE_EXPERTS, SIZE_TAPS, SIZE_CONV_IN };
+enum size { SIZE_NONE, SIZE_ONE, SIZE_EMBD, SIZE_Q, SIZE_KV, SIZE_Q_NORM, SIZE_K_NORM, SIZE_FFN, SIZE_HEADS, SIZE_EXPERTS, SIZE_TAPS, SIZE_CONV_IN,
+            SIZE_ROW, SIZE_Q_GATED, SIZE_CONV, SIZE_MIXED, SIZE_VALUE_HEADS, SIZE_VALUE, SIZE_SHARED };
 enum { PARTS = 3 };
 
 static const struct weight_def {
@@ -22,7 +23,7 @@ static const struct weight_def {
 } layer_tensors[LAYER_TENSORS] = {
 #define FIELD(name) offsetof(struct layer, name)
 	[TENSOR_ATTN_NORM]      = { "attn_norm.weight", SIZE_EMBD, { { FIELD(attn_norm), SIZE_ONE } } },
-	[TENSOR_Q]              = { "attn_q.weight", SIZE_EMBD, { { FIELD(wq), SIZE_Q } } },
+	[TENSOR_Q]              = { "attn_q.weight", SIZE_EMBD, { { FIELD(wq), SIZE_Q_GATED } } },
 	[TENSOR_K]              = { "attn_k.weight", SIZE_EMBD, { { FIELD(wk), SIZE_KV } } },
 	[TENSOR_V]              = { "attn_v.weight", SIZE_EMBD, { { FIELD(wv), SIZE_KV } } },
 	[TENSOR_Q_BIAS]         = { "attn_q.bias", SIZE_Q, { { FIELD(bq), SIZE_ONE } } },
@@ -46,6 +47,19 @@ static const struct weight_def {
 	[TENSOR_PROBS_BIAS]     = { "exp_probs_b.bias", SIZE_EXPERTS, { { FIELD(probs_bias), SIZE_ONE } } },
 	[TENSOR_CONV_IN]        = { "shortconv.in_proj.weight", SIZE_EMBD, { { FIELD(conv_in), SIZE_CONV_IN } } },
 	[TENSOR_CONV]           = { "shortconv.conv.weight", SIZE_TAPS, { { FIELD(conv), SIZE_EMBD } }, .values = 1 },
+	[TENSOR_DELTA_IN]       = { "attn_qkv.weight", SIZE_EMBD, { { FIELD(delta_in), SIZE_CONV } } },
+	[TENSOR_DELTA_GATE]     = { "attn_gate.weight", SIZE_EMBD, { { FIELD(delta_gate), SIZE_MIXED } } },
+	[TENSOR_DELTA_CONV]     = { "ssm_conv1d.weight", SIZE_TAPS, { { FIELD(conv), SIZE_CONV } }, .values = 1 },
+	[TENSOR_DELTA_ALPHA]    = { "ssm_alpha.weight", SIZE_EMBD, { { FIELD(delta_alpha), SIZE_VALUE_HEADS } } },
+	[TENSOR_DELTA_BETA]     = { "ssm_beta.weight", SIZE_EMBD, { { FIELD(delta_beta), SIZE_VALUE_HEADS } } },
+	[TENSOR_DELTA_DT]       = { "ssm_dt.bias", SIZE_VALUE_HEADS, { { FIELD(delta_dt), SIZE_ONE } } },
+	[TENSOR_DELTA_DECAY]    = { "ssm_a", SIZE_VALUE_HEADS, { { FIELD(delta_decay), SIZE_ONE } } },
+	[TENSOR_DELTA_NORM]     = { "ssm_norm.weight", SIZE_VALUE, { { FIELD(delta_norm), SIZE_ONE } } },
+	[TENSOR_DELTA_OUT]      = { "ssm_out.weight", SIZE_MIXED, { { FIELD(delta_out), SIZE_EMBD } } },
+	[TENSOR_SHARED_GATE]    = { "ffn_gate_shexp.weight", SIZE_EMBD, { { FIELD(shared_gate), SIZE_SHARED } } },
+	[TENSOR_SHARED_UP]      = { "ffn_up_shexp.weight", SIZE_EMBD, { { FIELD(shared_up), SIZE_SHARED } } },
+	[TENSOR_SHARED_DOWN]    = { "ffn_down_shexp.weight", SIZE_SHARED, { { FIELD(shared_down), SIZE_EMBD } } },
+	[TENSOR_SHARED_ROUTER]  = { "ffn_gate_inp_shexp.weight", SIZE_EMBD, { { FIELD(shared_router), SIZE_ROW } } },
 	[TENSOR_CONV_OUT]       = { "shortconv.out_proj.weight", SIZE_EMBD, { { FIELD(conv_out), SIZE_EMBD } } },
 	[TENSOR_ROUTER_BIAS]    = { "ffn_gate_inp.bias", SIZE_EXPERTS, { { FIELD(router_bias), SIZE_ONE } } },
 #undef FIELD
@@ -62,6 +76,7 @@ static const struct weight_def {
 static int32_t size_of(const struct hparams *hp, const struct layer_spec *s, enum size size)
 {
 	const struct attn_spec *a = &s->attn;
+	int32_t layer = (int32_t)(s - hp->spec);
 
 	switch (size) {
 	case SIZE_NONE: return 0;
@@ -74,6 +89,12 @@ static int32_t size_of(const struct hparams *hp, const struct layer_spec *s, enu
 	case SIZE_HEADS: return a->n_head;
 	case SIZE_EXPERTS: return s->ffn.n_expert;
 	case SIZE_TAPS: return a->taps;
+	case SIZE_Q_GATED: return a->n_head * a->head_dim * (a->gated ? 2 : 1);
+	case SIZE_CONV: return layer_conv(hp, layer);
+	case SIZE_MIXED: return layer_mixed(hp, layer);
+	case SIZE_VALUE_HEADS: return a->n_value_head;
+	case SIZE_VALUE: return a->value_dim;
+	case SIZE_SHARED: return s->ffn.shared;
 	case SIZE_CONV_IN: return 3 * hp->n_embd;
 	default: return 1;
 	}
@@ -267,13 +288,19 @@ static void bind_layer(struct binder *b, int32_t i)
 	}
 }
 
-/* The RoPE factors (rope_freqs.c), and tables of old converters that the engine computes itself. */
-static int is_redundant(const struct gguf_tensor *t)
+/* The RoPE factors (rope_freqs.c), layers that are not used, and tables of old converters that the engine computes itself. */
+static int is_redundant(const struct model *m, const struct gguf_tensor *t)
 {
+	char layer[24];
 	static const char *const suffix[] = { ".attn_rot_embd.weight", ".rotary_emb.inv_freq" };
 
 	if (view_is(t->name, ROPE_FACTORS) || view_is(t->name, ROPE_FACTORS_SHORT) || view_is(t->name, ROPE_FACTORS_LONG))
 		return 1;
+	for (int32_t i = m->hp.n_layer; i < m->hp.n_layer + m->hp.n_unused; i++) {
+		snprintf(layer, sizeof layer, "blk.%d.", i);
+		if (t->name.n >= strlen(layer) && !memcmp(t->name.p, layer, strlen(layer)))
+			return 1;
+	}
 	for (size_t i = 0; i < sizeof suffix / sizeof suffix[0]; i++) {
 		size_t n = strlen(suffix[i]);
 		if (t->name.n >= n && !memcmp(t->name.p + t->name.n - n, suffix[i], n))
@@ -307,7 +334,7 @@ int model_bind(struct model *m, const struct gguf *g, struct backend *be, const 
 	for (int32_t i = 0; i < m->hp.n_layer && !b.failed; i++)
 		bind_layer(&b, i);
 	for (uint64_t i = 0; i < g->n_tensor && !b.failed; i++)
-		if (!b.used[i] && !is_redundant(&g->tensor[i]))
+		if (!b.used[i] && !is_redundant(m, &g->tensor[i]))
 			b.failed = gguf_err(g, err, "byte %llu: tensor '%.*s' is not part of a %s model of %d layers",
 			                    (unsigned long long)g->tensor[i].off, (int)g->tensor[i].name.n,
 			                    g->tensor[i].name.p, m->hp.arch->name, m->hp.n_layer);

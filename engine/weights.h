@@ -18,7 +18,7 @@ struct expert {
 /* data NULL = the layer has no such tensor.  Vectors are f32. */
 struct layer {
 	struct tensor attn_norm;               /* [1][n_embd] */
-	struct tensor wq, wk, wv;              /* [n_head|n_kv_head * head_dim][n_embd] */
+	struct tensor wq, wk, wv;              /* [n_head|n_kv_head * head_dim][n_embd]; wq twice as many rows where attention is gated */
 	struct tensor bq, bk, bv;              /* [1][rows] */
 	struct tensor q_norm, k_norm;          /* [1][head_dim], or of all heads */
 	struct tensor wo, bo;                  /* [n_embd][n_head * head_dim] */
@@ -27,8 +27,14 @@ struct layer {
 	struct tensor gate, up, down;          /* [width][n_embd] twice, [n_embd][width] */
 	struct tensor ffn_post_norm;           /* [1][n_embd] */
 	struct tensor sinks;                   /* [1][n_head] */
-	struct tensor conv_in, conv, conv_out; /* [3 * n_embd][n_embd], f32 [n_embd][taps], [n_embd][n_embd] */
+	struct tensor conv_in, conv, conv_out; /* [3 * n_embd][n_embd], f32 [conv columns][taps], [n_embd][n_embd] */
 	struct tensor router, router_bias;     /* [n_expert][n_embd] */
+	struct tensor delta_in, delta_gate;    /* [conv columns][n_embd], [value heads * value_dim][n_embd] */
+	struct tensor delta_alpha, delta_beta; /* [value heads][n_embd] */
+	struct tensor delta_dt, delta_decay;   /* [1][value heads] */
+	struct tensor delta_norm, delta_out;   /* [1][value_dim], [n_embd][value heads * value_dim] */
+	struct tensor shared_gate, shared_up, shared_down;   /* [shared][n_embd] twice, [n_embd][shared] */
+	struct tensor shared_router;           /* [1][n_embd] */
 	struct tensor probs_bias;              /* [1][n_expert] */
 	struct expert *expert;                 /* [n_expert]; NULL: the feed-forward is dense */
 };

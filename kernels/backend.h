@@ -84,11 +84,11 @@ struct matmul_glu {
 	enum activation act;
 };
 
-/* Gated short convolution of each column over the tokens (LFM2): u = B * x; out = C * sum over k < taps of w[k] u[token - taps + 1 + k],
- * summed in this order.  The u before the first token are those of the state. */
+/* Short convolution of each column over the tokens: sum over k < taps of w[k] u[token - taps + 1 + k], summed in this order.  The u before
+ * the first token are those of the state.  Gated (LFM2): u = B * x, out = C * the sum; else out = silu(the sum). */
 struct short_conv {
 	struct tensor *out;          /* f32 [>= n][cols] */
-	const struct tensor *in;     /* f32 [>= n][3 * cols]: B, C and x of a token */
+	const struct tensor *in;     /* f32 [>= n][3 * cols]: B, C and x of a token, which is gated; [>= n][cols]: u */
 	const struct tensor *w;      /* f32 [cols][taps] */
 	const struct tensor *state;  /* f32 [taps - 1][cols]: u of the tokens before, the oldest first */
 	struct tensor *next;         /* the same after the n tokens; not the same tensor as state */
@@ -125,6 +125,24 @@ struct attn_part {
 	 * `skip` of a probe, which counts them whether they are skipped or not; one part at least must remain. */
 	struct predicate when;
 };
+
+/* Gated delta rule: a value head has a state S [key_dim][value_dim], which each token decays and corrects at its key:
+ *
+ *     S = exp(decay * softplus(alpha + dt)) S      S += k (sigmoid(beta) (v - S^T k))^T      out = S^T q / sqrt(key_dim)
+ *
+ * with q and k of length 1.  Value head h has the query and the key of head h % n_key_head, or with `grouped` those of head
+ * h / (n_value_head / n_key_head). */
+struct delta_rule {
+	struct tensor *out;          /* f32 [>= n][n_value_head * value_dim] */
+	const struct tensor *qkv;    /* f32 [>= n][n_key_head * key_dim, twice, + n_value_head * value_dim] */
+	const struct tensor *alpha, *beta;    /* f32 [>= n][n_value_head] */
+	const struct tensor *decay, *dt;      /* f32 [1][n_value_head]; decay < 0 */
+	const struct tensor *state;  /* f32 [n_value_head * key_dim][value_dim] */
+	struct tensor *next;         /* the same after the n tokens; not the same tensor as state */
+	int32_t n_key_head, n_value_head, key_dim, value_dim;   /* key_dim at most DELTA_KEY */
+	int grouped;
+};
+enum { DELTA_KEY = 256 };
 
 enum reduce { REDUCE_MAX, REDUCE_MEAN, REDUCE_MEDIAN };
 
@@ -295,6 +313,9 @@ struct backend_ops {
 	 * memory, row within out. */
 	void (*add_rows)(struct backend *, struct tensor *out, const struct tensor *x, const int32_t *row, const float *weight, int32_t n);
 	void (*short_conv)(struct backend *, const struct short_conv *, int32_t n);
+	void (*delta_rule)(struct backend *, const struct delta_rule *, int32_t n);
+	/* x *= silu(gate), or with `sigmoid` x *= sigmoid(gate); f32 of the same cols, not the same tensor.  gate may be overwritten. */
+	void (*gate)(struct backend *, struct tensor *x, struct tensor *gate, int sigmoid, int32_t n);
 	/* out = x f32 [n][heads * head_dim] with the first dims of every head rotated; out may be x.  table f32 [n][dims]: cos, sin
 	 * per pair.  Pair j is (j, j + dims / 2) when neox, else (2 j, 2 j + 1). */
 	void (*rope)(struct backend *, struct tensor *out, const struct tensor *x, const struct tensor *table,
@@ -354,7 +375,7 @@ struct backend_options {
  * weir-cuda.so (plugin.c). */
 int backend_open(struct backend **out, const char *name, const struct backend_options *opt, char err[160]);
 /* Version of what a plugin shares with the program: the tables and structs of this header.  Changes with any of them. */
-enum { BACKEND_ABI = 9 };
+enum { BACKEND_ABI = 10 };
 
 /* ---- what the machine can do ---- */
 

@@ -196,6 +196,23 @@ static void c_rmsnorm(float *out, const float *x, const float *w, int32_t n, flo
 		out[i] = (float)(x[i] * scale * w[i]);
 }
 
+static void c_delta(const struct delta_tile *t)
+{
+	for (int32_t c = 0; c < t->cols; c++) {
+		double was = 0, out = 0;
+		float *s = t->state + c, add;
+
+		for (int32_t i = 0; i < t->key_dim; i++)
+			was += (double)t->k[i] * (double)(t->decay * s[(size_t)i * t->stride]);
+		add = t->beta * (float)((double)t->v[c] - was);
+		for (int32_t i = 0; i < t->key_dim; i++) {
+			s[(size_t)i * t->stride] = t->decay * s[(size_t)i * t->stride] + t->k[i] * add;
+			out += (double)t->q[i] * (double)s[(size_t)i * t->stride];
+		}
+		t->out[c] = (float)out;
+	}
+}
+
 static void c_glu(enum activation act, float *gate, const float *up, int32_t n)
 {
 	for (int32_t i = 0; i < n; i++) {
@@ -422,6 +439,7 @@ const struct cpu_fns cpu_fns_c = {
 	.matmul_rows = c_matmul_rows,
 	.rmsnorm = c_rmsnorm,
 	.glu = c_glu,
+	.delta = c_delta,
 	.rope = c_rope,
 	.to_f16 = c_to_f16,
 	.score_unit = 1,

@@ -82,6 +82,16 @@ struct probe_tile {
 	float weight;
 };
 
+/* One token in some columns of one head's state (backend.h: struct delta_rule). */
+struct delta_tile {
+	float *state;              /* [key_dim][stride]: the first `cols` of each row are read and written */
+	size_t stride;
+	int32_t key_dim, cols;
+	const float *q, *k, *v;    /* q is scaled; v [cols] */
+	float decay, beta;         /* factors: of the state, and of the correction */
+	float *out;                /* [cols] */
+};
+
 struct select_fns;
 struct cpu_fns {
 	const char *name;          /* "c", "avx2", "avx512" */
@@ -111,6 +121,7 @@ struct cpu_fns {
 	/* gate = act(gate) * up (enum activation) */
 	void (*glu)(enum activation act, float *gate, const float *up, int32_t n);
 	void (*rope)(float *x, const float *table, int32_t heads, int32_t head_dim, int32_t dims, int neox);
+	void (*delta)(const struct delta_tile *);
 	void (*to_f16)(uint16_t *out, const float *x, int32_t n);
 	float score_unit;          /* of the scores in struct attn_state */
 	size_t (*attn_scratch)(int32_t head_dim, int32_t n_q);   /* floats */

@@ -10,7 +10,7 @@
 
 /* Its entries of a level's struct cpu_fns; products and the level's name come beside them. */
 #define SIMD_FNS \
-	.panel = LANES, .wants_q8 = wants_q8, .quantize = quantize, .rmsnorm = rmsnorm, .glu = glu, .rope = rope, .score_unit = SCORE_UNIT, \
+	.panel = LANES, .wants_q8 = wants_q8, .quantize = quantize, .rmsnorm = rmsnorm, .glu = glu, .delta = delta, .rope = rope, .score_unit = SCORE_UNIT, \
 	.to_f16 = to_f16, .attn_scratch = attn_scratch, .attn = attn, .attn_merge = attn_merge, .probe_mass = probe_mass, \
 	.probe_share = probe_share, .probe_above = probe_above, .select = &select_fns, .read_sum = read_sum
 

@@ -103,6 +103,56 @@ static void glu(enum activation act, float *gate, const float *up, int32_t n)
 	}
 }
 
+/* Columns of one vector, or with four = 1 of four vectors, from column c on. */
+INLINE void delta_columns(const struct delta_tile *t, int32_t c, int four)
+{
+	enum { FOUR = 4 };
+	vec was[FOUR], out[FOUR], decay = vec_splat(t->decay);
+	int32_t left = t->cols - c;
+	int n = four ? FOUR : 1;
+
+	UNROLL for (int j = 0; j < n; j++)
+		was[j] = out[j] = vec_splat(0);
+	for (int32_t i = 0; i < t->key_dim; i++) {
+		const float *s = t->state + (size_t)i * t->stride + c;
+		vec k = vec_splat(t->k[i]);
+
+		UNROLL for (int j = 0; j < n; j++)
+			was[j] = vec_fma(k, decay * (four ? vec_load(s + j * LANES) : vec_load_part(s, left)), was[j]);
+	}
+	UNROLL for (int j = 0; j < n; j++)
+		was[j] = ((four ? vec_load(t->v + c + j * LANES) : vec_load_part(t->v + c, left)) - was[j]) * t->beta;
+	for (int32_t i = 0; i < t->key_dim; i++) {
+		float *s = t->state + (size_t)i * t->stride + c;
+		vec k = vec_splat(t->k[i]), q = vec_splat(t->q[i]);
+
+		UNROLL for (int j = 0; j < n; j++) {
+			vec x = vec_fma(k, was[j], decay * (four ? vec_load(s + j * LANES) : vec_load_part(s, left)));
+
+			if (four)
+				vec_store(s + j * LANES, x);
+			else
+				vec_store_part(s, left, x);
+			out[j] = vec_fma(q, x, out[j]);
+		}
+	}
+	UNROLL for (int j = 0; j < n; j++)
+		if (four)
+			vec_store(t->out + c + j * LANES, out[j]);
+		else
+			vec_store_part(t->out + c, left, out[j]);
+}
+
+static void delta(const struct delta_tile *t)
+{
+	int32_t c = 0;
+
+	for (; c + 4 * LANES <= t->cols; c += 4 * LANES)
+		delta_columns(t, c, 1);
+	for (; c < t->cols; c += LANES)
+		delta_columns(t, c, 0);
+}
+
 /* Pairs (2 j, 2 j + 1) lie side by side. */
 static void rope_adjacent(float *x, const float *table, int32_t dims)
 {

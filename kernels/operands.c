@@ -282,9 +282,36 @@ int short_conv_check(struct backend *be, const struct short_conv *a, int32_t n)
 	int32_t cols = a->out->cols;
 
 	if (f32_plain(a->out) && f32_plain(a->in) && f32_plain(a->w) && f32_plain(a->state) && f32_plain(a->next) && a->taps >= 2 &&
-	    n <= a->out->rows && n <= a->in->rows && a->in->cols / 3 == cols && a->in->cols % 3 == 0 && a->w->rows == cols &&
+	    n <= a->out->rows && n <= a->in->rows && (a->in->cols == cols || (a->in->cols / 3 == cols && a->in->cols % 3 == 0)) && a->w->rows == cols &&
 	    a->w->cols == a->taps && a->state->rows == a->taps - 1 && a->state->cols == cols && a->next->rows == a->taps - 1 &&
 	    a->next->cols == cols && a->next->data != a->state->data && a->out->data != a->in->data)
 		return 0;
 	return backend_fail(be, "internal: short_conv of %d tokens got operands of the wrong shape", (int)n);
+}
+
+static int shape_is(const struct tensor *t, int64_t rows, int64_t cols)
+{
+	return f32_plain(t) && t->rows == rows && t->cols == cols;
+}
+
+int delta_rule_check(struct backend *be, const struct delta_rule *a, int32_t n)
+{
+	int64_t keys = (int64_t)a->n_key_head * a->key_dim, values = (int64_t)a->n_value_head * a->value_dim;
+
+	if (a->n_key_head > 0 && a->n_value_head > 0 && a->n_value_head % a->n_key_head == 0 && a->key_dim > 0 && a->key_dim <= DELTA_KEY &&
+	    a->value_dim > 0 && n <= a->out->rows && n <= a->qkv->rows && n <= a->alpha->rows && n <= a->beta->rows &&
+	    shape_is(a->out, a->out->rows, values) && shape_is(a->qkv, a->qkv->rows, 2 * keys + values) &&
+	    shape_is(a->alpha, a->alpha->rows, a->n_value_head) && shape_is(a->beta, a->beta->rows, a->n_value_head) &&
+	    shape_is(a->decay, 1, a->n_value_head) && shape_is(a->dt, 1, a->n_value_head) &&
+	    shape_is(a->state, (int64_t)a->n_value_head * a->key_dim, a->value_dim) && shape_is(a->next, a->state->rows, a->value_dim) &&
+	    a->state->data != a->next->data)
+		return 0;
+	return backend_fail(be, "internal: delta_rule of %d tokens got operands of the wrong shape", (int)n);
+}
+
+int gate_check(struct backend *be, const struct tensor *x, const struct tensor *gate, int32_t n)
+{
+	if (f32_plain(x) && f32_plain(gate) && x->cols == gate->cols && n <= x->rows && n <= gate->rows && x->data != gate->data)
+		return 0;
+	return backend_fail(be, "internal: gate of %d rows got operands of the wrong shape", (int)n);
 }

@@ -636,12 +636,14 @@ struct conv_args {
 	float *out, *next;
 	const float *in, *w, *state;
 	int64_t cols;
-	int32_t n, taps;
+	int32_t n, taps, gated;
 };
 
-/* The gated input B * x of token i, which may lie before this call. */
+/* The input of token i, gated B * x, which may lie before this call. */
 static __device__ float conv_gated(const struct conv_args &a, int64_t i, int64_t c)
 {
+	if (i >= 0 && !a.gated)
+		return a.in[i * a.cols + c];
 	return i < 0 ? a.state[(a.taps - 1 + i) * a.cols + c] : a.in[i * 3 * a.cols + c] * a.in[(i * 3 + 2) * a.cols + c];
 }
 
@@ -660,7 +662,7 @@ __global__ void short_conv_kernel(struct conv_args a)
 	}
 	for (int32_t k = 0; k < a.taps; k++)
 		sum += a.w[c * a.taps + k] * conv_gated(a, i - a.taps + 1 + k, c);
-	a.out[i * a.cols + c] = a.in[(i * 3 + 1) * a.cols + c] * sum;
+	a.out[i * a.cols + c] = a.gated ? a.in[(i * 3 + 1) * a.cols + c] * sum : sum / (1 + expf(-sum));
 }
 
 void cuda_short_conv(struct backend *be, const struct short_conv *x, int32_t n)
@@ -678,5 +680,95 @@ void cuda_short_conv(struct backend *be, const struct short_conv *x, int32_t n)
 	a.cols = x->out->cols;
 	a.n = n;
 	a.taps = x->taps;
+	a.gated = x->in->cols != x->out->cols;
 	cuda_launch(c, short_conv_kernel, cuda_blocks(x->out->cols, 128), (unsigned)n + 1, 1, 128, 0, a);
+}
+
+struct delta_args {
+	float *out, *next;
+	const float *qkv, *alpha, *beta, *decay, *dt, *state;
+	int32_t n, key_heads, value_heads, key_dim, value_dim, grouped;
+};
+
+/* A thread has a column of one value head's state and takes it through all tokens. */
+__global__ void delta_rule_kernel(struct delta_args a)
+{
+	int32_t c = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x), head = (int32_t)blockIdx.y;
+	int32_t key_head = a.grouped ? head / (a.value_heads / a.key_heads) : head % a.key_heads;
+	int64_t keys = (int64_t)a.key_heads * a.key_dim, values = (int64_t)a.value_heads * a.value_dim;
+	int64_t at = (int64_t)head * a.key_dim * a.value_dim + c;
+
+	if (c >= a.value_dim)
+		return;
+	for (int32_t i = 0; i < a.key_dim; i++)
+		a.next[at + (int64_t)i * a.value_dim] = a.state[at + (int64_t)i * a.value_dim];
+	for (int32_t t = 0; t < a.n; t++) {
+		const float *q = a.qkv + t * (2 * keys + values) + (int64_t)key_head * a.key_dim, *k = q + keys;
+		int64_t place = (int64_t)t * a.value_heads + head;
+		double x = (double)a.alpha[place] + (double)a.dt[head], q_sum = 1e-6, k_sum = 1e-6;
+		float decay = (float)exp((double)a.decay[head] * (x > 40 ? x : log1p(exp(x)))), q_unit, k_unit, was = 0, out = 0, add;
+
+		for (int32_t i = 0; i < a.key_dim; i++) {
+			q_sum += (double)q[i] * (double)q[i];
+			k_sum += (double)k[i] * (double)k[i];
+		}
+		q_unit = (float)(1 / sqrt(q_sum * a.key_dim));
+		k_unit = (float)(1 / sqrt(k_sum));
+		for (int32_t i = 0; i < a.key_dim; i++)
+			was += k[i] * k_unit * (decay * a.next[at + (int64_t)i * a.value_dim]);
+		add = (a.qkv[t * (2 * keys + values) + 2 * keys + (int64_t)head * a.value_dim + c] - was) / (1 + expf(-a.beta[place]));
+		for (int32_t i = 0; i < a.key_dim; i++) {
+			float *s = a.next + at + (int64_t)i * a.value_dim;
+
+			*s = decay * *s + k[i] * k_unit * add;
+			out += q[i] * q_unit * *s;
+		}
+		a.out[t * values + (int64_t)head * a.value_dim + c] = out;
+	}
+}
+
+void cuda_delta_rule(struct backend *be, const struct delta_rule *x, int32_t n)
+{
+	struct delta_args a = {};
+
+	if (cuda_stopped(be) || n < 1 || delta_rule_check(be, x, n) < 0)
+		return;
+	a.out = (float *)x->out->data;
+	a.next = (float *)x->next->data;
+	a.qkv = (const float *)x->qkv->data;
+	a.alpha = (const float *)x->alpha->data;
+	a.beta = (const float *)x->beta->data;
+	a.decay = (const float *)x->decay->data;
+	a.dt = (const float *)x->dt->data;
+	a.state = (const float *)x->state->data;
+	a.n = n;
+	a.key_heads = x->n_key_head;
+	a.value_heads = x->n_value_head;
+	a.key_dim = x->key_dim;
+	a.value_dim = x->value_dim;
+	a.grouped = x->grouped;
+	cuda_launch(cuda_of(be), delta_rule_kernel, cuda_blocks(x->value_dim, 32), (unsigned)x->n_value_head, 1, 32, 0, a);
+}
+
+struct gate_args { float *x; const float *gate; int64_t n; int32_t sigmoid; };
+
+__global__ void gate_kernel(struct gate_args a)
+{
+	for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.n; i += (int64_t)gridDim.x * blockDim.x)
+		a.x[i] *= (a.sigmoid ? 1 : a.gate[i]) / (1 + expf(-a.gate[i]));
+}
+
+void cuda_gate(struct backend *be, struct tensor *x, struct tensor *gate, int sigmoid, int32_t n)
+{
+	struct gate_args a = {};
+	unsigned blocks;
+
+	if (cuda_stopped(be) || n < 1 || gate_check(be, x, gate, n) < 0)
+		return;
+	a.x = (float *)x->data;
+	a.gate = (const float *)gate->data;
+	a.n = (int64_t)n * x->cols;
+	a.sigmoid = sigmoid;
+	blocks = cuda_blocks(a.n, 256);
+	cuda_launch(cuda_of(be), gate_kernel, blocks < 2048 ? blocks : 2048, 1, 1, 256, 0, a);
 }

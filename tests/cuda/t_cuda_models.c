@@ -137,6 +137,8 @@ TEST(cuda_model_gpt_oss_mxfp4) { check_logits("gpt-oss-mxfp4", AT_ONCE, QUANTISE
 TEST(cuda_model_olmo3) { check_logits("olmo3", AT_ONCE, ONE_BY_ONE); }
 TEST(cuda_model_lfm2) { check_logits("lfm2", AT_ONCE, ONE_BY_ONE); }
 TEST(cuda_model_lfm2moe) { check_logits("lfm2moe", AT_ONCE, ONE_BY_ONE); }
+TEST(cuda_model_qwen35) { check_logits("qwen35", AT_ONCE, ONE_BY_ONE); }
+TEST(cuda_model_qwen35moe) { check_logits("qwen35moe", AT_ONCE, ONE_BY_ONE); }
 TEST(cuda_model_qwen3moe) { check_logits("qwen3moe", AT_ONCE, ONE_BY_ONE); }
 
 /* ---- the CPU and the device, side by side ---- */

@@ -273,8 +273,8 @@ static void put_layer(struct mk *m, const struct recipe *r, int32_t layer)
 		{ TENSOR_UP_EXPS, "ffn_up_exps.weight", ff, WIDTH }, { TENSOR_UP_EXPS_BIAS, "ffn_up_exps.bias", 1, ff },
 		{ TENSOR_DOWN_EXPS, "ffn_down_exps.weight", WIDTH, ff }, { TENSOR_DOWN_EXPS_BIAS, "ffn_down_exps.bias", 1, WIDTH },
 	};
-	/* Not those stored as one, and those of short convolutions and of the families that have them (t_models). */
-	_Static_assert(sizeof all / sizeof all[0] + 2 + 4 == LAYER_TENSORS, "a tensor is missing here");
+	/* Not those stored as one, and those of states and of the families that have them (t_models). */
+	_Static_assert(sizeof all / sizeof all[0] + 2 + 4 + 9 + 4 == LAYER_TENSORS, "a tensor is missing here");
 
 	if (r->arch.required & T(QKV))
 		put_fused(m, layer, "attn_qkv.weight", (const char *[3]){ "attn_q.weight", "attn_k.weight", "attn_v.weight" }, (int32_t[3]){ q, kv, kv });
@@ -357,7 +357,8 @@ static int toy_specs(struct hparams *hp, struct key_reader *r)
 		hp->spec[i].attn.sinks = (reading->arch.required & T(SINKS)) != 0;
 		hp->spec[i].ffn.act = reading->act;
 		if (reading->n_expert)
-			hp->spec[i].ffn = (struct ffn_spec){ FFN_EXPERTS, reading->act, ff_of(reading, i), reading->n_expert, reading->n_used, 0 };
+			hp->spec[i].ffn = (struct ffn_spec){ .kind = FFN_EXPERTS, .act = reading->act, .width = ff_of(reading, i), .n_expert = reading->n_expert,
+			                                       .n_used = reading->n_used };
 	}
 	return 0;
 }

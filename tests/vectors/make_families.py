@@ -25,6 +25,10 @@ LFM = {"model.embedding_norm.weight": "token_embd_norm.weight", "operator_norm":
        "self_attn.q_layernorm": "attn_q_norm", "self_attn.k_layernorm": "attn_k_norm", "conv.conv": "shortconv.conv", "conv.in_proj": "shortconv.in_proj",
        "conv.out_proj": "shortconv.out_proj", "feed_forward.w1": "ffn_gate", "feed_forward.w3": "ffn_up", "feed_forward.w2": "ffn_down",
        "feed_forward.gate": "ffn_gate_inp"}
+QWEN35 = {"mlp.gate": "ffn_gate_inp", "post_attention_layernorm": "post_attention_norm", "linear_attn.in_proj_qkv": "attn_qkv",
+          "linear_attn.in_proj_z": "attn_gate", "linear_attn.in_proj_b": "ssm_beta", "linear_attn.in_proj_a": "ssm_alpha", "linear_attn.conv1d": "ssm_conv1d",
+          "linear_attn.norm": "ssm_norm", "linear_attn.out_proj": "ssm_out", "mlp.shared_expert.gate_proj": "ffn_gate_shexp",
+          "mlp.shared_expert.up_proj": "ffn_up_shexp", "mlp.shared_expert.down_proj": "ffn_down_shexp", "mlp.shared_expert_gate": "ffn_gate_inp_shexp"}
 FUSED = {"self_attn.qkv_proj": "attn_qkv", "mlp.gate_up_proj": "ffn_up"}
 
 
@@ -32,6 +36,10 @@ class Family:
     def __init__(self, arch, kind, spm=False, pairs=False, plus_one=False, names=None, keys=None):
         self.arch, self.kind, self.spm, self.pairs, self.plus_one = arch, kind, spm, pairs, plus_one
         self.names, self.keys = {**GGUF_NAME, **(names or {})}, keys
+
+    @property
+    def delta(self):
+        return sys.modules.get(getattr(transformers, self.kind + "Config").__module__.replace("configuration", "modeling")) if "Qwen3_5" in self.kind else None
 
     def build(self, cfg):
         config = getattr(transformers, self.kind + "Config")
@@ -45,8 +53,9 @@ class Family:
         _, _, layer, rest = hf.split(".", 3)
         if rest == "self_attn.sinks":
             return f"blk.{layer}.attn_sinks.weight"
-        if rest == "feed_forward.expert_bias":
-            return f"blk.{layer}.exp_probs_b.bias"
+        special = {"feed_forward.expert_bias": "exp_probs_b.bias", "linear_attn.A_log": "ssm_a", "linear_attn.dt_bias": "ssm_dt.bias"}
+        if rest in special:
+            return f"blk.{layer}.{special[rest]}"
         stem, kind = rest.rsplit(".", 1)
         return f"blk.{layer}.{self.names[stem]}.{kind}"
 
@@ -85,9 +94,46 @@ def experts(hf, shape, rng, oss):
     return value, {f"blk.{layer}.ffn_down_exps.weight": value}
 
 
+def tiled(hf, x, c):
+    """Value heads in the order of the file: heads of the same key head lie together in the model, and apart in the file."""
+    groups, per, size = c.linear_num_key_heads, c.linear_num_value_heads // c.linear_num_key_heads, c.linear_value_head_dim
+    order = np.arange(groups * per).reshape(groups, per).T.reshape(-1)
+    rows = (order[:, None] * size + np.arange(size)).reshape(-1)
+    keys = 2 * groups * c.linear_key_head_dim
+    if "in_proj_qkv" in hf or "conv1d" in hf:
+        return np.concatenate([x[:keys], x[keys:][rows]])
+    if "in_proj_z" in hf:
+        return x[rows]
+    if "out_proj" in hf:
+        return np.ascontiguousarray(x[:, rows])
+    return x if ".norm." in hf else x[order]
+
+
+def delta_rule_of(module, change=None):
+    """The gated delta rule token by token in float64, in the place of the module's, which rounds to float32."""
+    def rule(query, key, value, g, beta, **rest):
+        per = value.shape[2] // key.shape[2]
+        unit = lambda x: x / (x.pow(2).sum(-1, keepdim=True) + 1e-6).sqrt()
+        q, k = (x.repeat_interleave(per, dim=2) if change != "pairing" else x.repeat(1, 1, per, 1) for x in (query, key))
+        if change != "lengths":
+            q, k = unit(q), unit(k)
+        q = q / q.shape[-1] ** 0.5
+        state, out = value.new_zeros(*k.shape[::2], k.shape[-1], value.shape[-1]), torch.zeros_like(value)
+        for i in range(value.shape[1]):
+            if change != "decay":
+                state = state * g[:, i].exp()[..., None, None]
+            read = (state * k[:, i, :, :, None]).sum(-2) if change != "correction" else 0
+            state = state + k[:, i, :, :, None] * (beta[:, i, :, None] * (value[:, i] - read))[..., None, :]
+            out[:, i] = (state * q[:, i, :, :, None]).sum(-2)
+        return out, state
+    module.torch_chunk_gated_delta_rule = rule
+
+
 def make(out, seed, name, f, cfg, mutants, types=lambda n: T.F32, *, extra=None):
     rng = np.random.default_rng(seed)
     model = f.build(cfg)
+    if f.delta:
+        delta_rule_of(f.delta)
     c, state = model.config, model.state_dict()
     base = os.path.join(out, name)
     w = GGUFWriter(base + ".gguf", f.arch)
@@ -112,7 +158,8 @@ def make(out, seed, name, f, cfg, mutants, types=lambda n: T.F32, *, extra=None)
                     rows[:, 0 if "gate" in n else 1 if "_up_" in n else 0:: 1 if "down" in n else 2] = held
             state[hf].copy_(torch.from_numpy(value.astype(np.float64)))
             continue
-        plain = {"sinks": 1, "conv.conv.weight": 0.6, "expert_bias": 0.3}
+        plain = {"sinks": 1, "conv.conv.weight": 0.6, "conv1d.weight": 0.6, "expert_bias": 0.3, "A_log": 1, "dt_bias": 1, "in_proj_a.weight": 0.5,
+                 "in_proj_b.weight": 0.5}
         deviation = next((v for k, v in plain.items() if hf.endswith(k)), None)
         weight = rng.standard_normal(shape) * deviation if deviation else draw(hf, shape, rng)
         if hf.endswith("qkv_proj.weight"):
@@ -123,11 +170,15 @@ def make(out, seed, name, f, cfg, mutants, types=lambda n: T.F32, *, extra=None)
             weight = permute(weight, heads)
         t = types(f.name(hf)) if weight.ndim == 2 else T.F32
         raw, value = encode(t, weight, rng)
-        if "conv.conv" in hf:
+        if "conv.conv" in hf or "conv1d" in hf:
             raw = raw.reshape(shape[0], shape[2])
+        if "linear_attn" in hf:
+            raw = tiled(hf, -np.exp(raw) if hf.endswith("A_log") else raw, c)
+        if hf.endswith("shared_expert_gate.weight"):
+            raw = raw.reshape(-1)
         w.add_tensor(f.name(hf), raw, raw_dtype=None if t == T.F32 else t)
         value = value.astype(np.float64)
-        if f.plus_one and "norm" in hf:
+        if f.plus_one and "norm" in hf and "linear_attn" not in hf:
             value = value - 1
         state[hf].copy_(torch.from_numpy(unpermute(value, heads) if pairs else value))
     w.write_header_to_file()
@@ -143,7 +194,9 @@ def make(out, seed, name, f, cfg, mutants, types=lambda n: T.F32, *, extra=None)
     logits[-N_LAST:].astype("<f4").tofile(base + ".logits.f32")
     notes = []
     for what, change in mutants.items():
-        other = f.build(cfg if callable(change) else {**cfg, **change})
+        other = f.build(cfg if callable(change) or isinstance(change, str) else {**cfg, **change})
+        if f.delta:
+            delta_rule_of(f.delta, change)
         other.load_state_dict(state)
         if callable(change):
             with torch.no_grad():
@@ -228,6 +281,22 @@ def mistral3_keys(w, c, head_dim):
     w.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
     w.add_float32("mistral3.rope.scaling.yarn_log_multiplier", rope["mscale_all_dim"])
     w.add_float32("mistral3.attention.temperature_scale", rope["llama_4_scaling_beta"])
+
+
+def qwen35_keys(w, c, head_dim):
+    rope_keys(w, c, head_dim)
+    w.add_rope_dimension_sections([1, 1, 0, 0])
+    w.add_ssm_conv_kernel(c.linear_conv_kernel_dim)
+    w.add_ssm_state_size(c.linear_key_head_dim)
+    w.add_ssm_group_count(c.linear_num_key_heads)
+    w.add_ssm_time_step_rank(c.linear_num_value_heads)
+    w.add_ssm_inner_size(c.linear_value_head_dim * c.linear_num_value_heads)
+    w.add_full_attention_interval(c.layer_types.index("full_attention") + 1)
+    if hasattr(c, "num_experts"):
+        w.add_expert_count(c.num_experts)
+        w.add_expert_used_count(c.num_experts_per_tok)
+        w.add_expert_feed_forward_length(c.moe_intermediate_size)
+        w.add_expert_shared_feed_forward_length(c.shared_expert_intermediate_size)
 
 
 def lfm2_keys(w, c, head_dim):
@@ -326,6 +395,19 @@ def all_models():
          "num_dense_layers": 1, "use_expert_bias": True, "norm_topk_prob": True, "routed_scaling_factor": 1.0}
     yield 36, "lfm2moe", lfm2moe, m, {"the biases": fill("expert_bias", 0), "the second expert": dict(num_experts_per_tok=1),
                                       "the renormalisation": dict(norm_topk_prob=False)}, {}
+    # Qwen 3.5: the file's norms are those of transformers plus one, but not the delta rule's.
+    delta = dict(linear_conv_kernel_dim=4, linear_key_head_dim=6, linear_value_head_dim=8, linear_num_key_heads=2, linear_num_value_heads=4,
+                 layer_types=["linear_attention", "full_attention", "linear_attention"])
+    q = small(3, ctx=512, ff=32, rope_parameters=theta(1e4, partial_rotary_factor=0.5), **delta)
+    rules = {"the decay": "decay", "the correction": "correction", "keys of length 1": "lengths", "the pairs of heads": "pairing",
+             "the convolution": lambda k, v: v[:, :, :-1].zero_() if "conv1d" in k else None,
+             "its oldest token": lambda k, v: v[:, :, 0].zero_() if "conv1d" in k else None, "the bias of the decay": fill("dt_bias", 0),
+             "the strength": fill("in_proj_b", 0), "the gate": fill("in_proj_z", 0.3), "partial rotation": dict(rope_parameters=theta(1e4))}
+    yield 37, "qwen35", Family("qwen35", "Qwen3_5Text", plus_one=True, names=QWEN35, keys=qwen35_keys), q, rules, {}, half
+    moe = {**q, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 8, "shared_expert_intermediate_size": 12}
+    yield 38, "qwen35moe", Family("qwen35moe", "Qwen3_5MoeText", plus_one=True, names=QWEN35, keys=qwen35_keys), moe, {
+        "the shared expert": fill("shared_expert.down_proj", 0), "its weight": fill("shared_expert_gate", 0), "the decay": "decay",
+        "the second expert": dict(num_experts_per_tok=1)}, {}, half
     # Gemma: the file's norms are those of transformers plus one.
     gemma2 = Family("gemma2", "Gemma2", spm=True, plus_one=True, names=AFTER, keys=gemma_keys)
     g = small(4, rope_parameters=theta(1e4), query_pre_attn_scalar=8, sliding_window=16, attn_logit_softcapping=6.0, final_logit_softcapping=9.0,
