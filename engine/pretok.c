@@ -7,6 +7,7 @@
  *           (digits = 1: the text is first cut at every digit, and the parts between digits are matched
  *           separately, so white space before a digit is at the end of its part)
  *   LLAMA3  (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n L N]?L+|N{1,digits}| ?[^S L N]+[\r\n]*|S*[\r\n]+|S+(?!\S)|S+
+ *   QWEN35  (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n L N]?[L M]+|N{1,digits}| ?[^S L M N]+[\r\n]*|S*[\r\n]+|S+(?!\S)|S+
  *   TEKKEN  [^\r\n L N]?[Lu Lt Lm Lo M]*[Ll Lm Lo M]+C?|[^\r\n L N]?[Lu Lt Lm Lo M]+[Ll Lm Lo M]*C?
  *           |N{1,digits}| ?[^S L N]+[\r\n/]*|S*[\r\n]+|S+(?!\S)|S+        C = contractions, where suffix is set
  */
@@ -43,6 +44,7 @@
 	X("deepseek-r1-qwen", PRETOK_LLAMA3, 1, 0, 0, 0) \
 	X("stablelm2",        PRETOK_LLAMA3, 1, 0, 0, 0) \
 	X("megrez",           PRETOK_LLAMA3, 1, 0, 0, 0) \
+	X("qwen35",           PRETOK_QWEN35, 1, 0, 0, 0) \
 	X("tekken",           PRETOK_TEKKEN, 1, 0, 1, 1) \
 	X("gpt-4o",           PRETOK_TEKKEN, 3, 1, 0, 0)
 
@@ -181,10 +183,10 @@ static size_t space(struct text t, size_t i, int newlines, int stop)
 	return !c || (c & stop) || last == i ? end : last;
 }
 
-/* End of " ?[^S L N]+" at i, with newlines also of a following [\r\n]*, with slash of [\r\n/]*; i when there is no match. */
-static size_t symbols(struct text t, size_t i, int newlines, int slash)
+/* End of " ?symbols+" at i, with newlines also of a following [\r\n]*, with slash of [\r\n/]*; i when there is no match. */
+static size_t symbols(struct text t, size_t i, int classes, int newlines, int slash)
 {
-	size_t from = i + (t.s[i] == ' '), end = run(t, from, SYMBOL);
+	size_t from = i + (t.s[i] == ' '), end = run(t, from, classes);
 	if (end == from)
 		return i;
 	while (newlines && (is_newline(t, end) || (slash && end < t.n && t.s[end] == '/')))
@@ -230,19 +232,19 @@ static size_t next_gpt2(const struct pretok *p, struct text t, size_t i)
 
 static size_t next_llama3(const struct pretok *p, struct text t, size_t i)
 {
+	int marks = p->kind == PRETOK_QWEN35 ? CH_MARK : 0, letters = ANY_LETTER | marks, c;
 	size_t next, end = contraction(t, i, 1);
-	int c;
 
 	if (end > i)
 		return end;
 	c = class_at(t, i, &next);
-	if (c & ANY_LETTER)
-		return run(t, next, ANY_LETTER);
+	if (c & letters)
+		return run(t, next, letters);
 	if (c & CH_NUMBER)
 		return run_at_most(t, i, CH_NUMBER, p->digits);
-	if (!is_newline(t, i) && (end = run(t, next, ANY_LETTER)) > next)
+	if (!is_newline(t, i) && (end = run(t, next, letters)) > next)
 		return end;
-	end = symbols(t, i, 1, 0);
+	end = symbols(t, i, SYMBOL & ~marks, 1, 0);
 	return end > i ? end : space(t, i, 1, 0);
 }
 
@@ -260,7 +262,7 @@ static size_t next_tekken(const struct pretok *p, struct text t, size_t i)
 		end = run(t, i, UPPER_PART);
 	if (end > i)
 		return p->suffix ? contraction(t, end, 1) : end;
-	end = symbols(t, i, 1, 1);
+	end = symbols(t, i, SYMBOL, 1, 1);
 	return end > i ? end : space(t, i, 1, 0);
 }
 
@@ -271,6 +273,7 @@ size_t pretok_next(const struct pretok *p, const char *s, size_t n, size_t pos)
 	case PRETOK_GPT2:
 		return next_gpt2(p, t, pos);
 	case PRETOK_LLAMA3:
+	case PRETOK_QWEN35:
 		return next_llama3(p, t, pos);
 	default:
 		return next_tekken(p, t, pos);

@@ -280,7 +280,7 @@ TEST(words_of_the_pretokenizers)
 		}
 		free(s);
 	}
-	CHECK_INT(done, 150 * 6);
+	CHECK_INT(done, 150 * 7);
 	free(text);
 }
 
