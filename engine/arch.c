@@ -242,7 +242,7 @@ static int qwen35_specs(struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
-/* Experts, and one that all tokens go through. */
+/* Experts in all layers, and one that all tokens go through. */
 static int qwen35moe_specs(struct hparams *hp, struct key_reader *r)
 {
 	int32_t shared;
@@ -251,6 +251,19 @@ static int qwen35moe_specs(struct hparams *hp, struct key_reader *r)
 		return -1;
 	for (int32_t i = 0; i < hp->n_layer; i++)
 		hp->spec[i].ffn.shared = shared;
+	return 0;
+}
+
+/* Qwen3-Next is Qwen3.5 with experts and value heads in another order. */
+static int qwen3next_specs(struct hparams *hp, struct key_reader *r)
+{
+	if (qwen35moe_specs(hp, r))
+		return -1;
+	for (int32_t i = 0; i < hp->n_layer; i++)
+		if (hp->spec[i].attn.kind == ATTN_DELTA) {
+			hp->spec[i].attn.grouped = 1;
+			hp->spec[i].required = (hp->spec[i].required & ~(T(DELTA_ALPHA) | T(DELTA_BETA))) | T(DELTA_BETA_ALPHA);
+		}
 	return 0;
 }
 
@@ -278,6 +291,8 @@ const struct arch archs[] = {
 	{ .name = "qwen35", .neox = 1, .states = 1, .required = T(ATTN_NORM) | T(POST_ATTN_FFN_NORM) | MATRICES | QK_NORMS, .specs = qwen35_specs },
 	{ .name = "qwen35moe", .neox = 1, .states = 1, .required = T(ATTN_NORM) | T(POST_ATTN_FFN_NORM) | ATTENTION | QK_NORMS | EXPERTS | SHARED,
 	  .specs = qwen35moe_specs },
+	{ .name = "qwen3next", .neox = 1, .states = 1, .required = T(ATTN_NORM) | T(POST_ATTN_FFN_NORM) | ATTENTION | QK_NORMS | EXPERTS | SHARED,
+	  .specs = qwen3next_specs },
 	{ .name = NULL },
 };
 
@@ -313,10 +328,11 @@ const struct rope_freqs *model_rope(const struct hparams *hp, int32_t layer)
 	return id == ROPE_NONE ? NULL : &hp->rope[id];
 }
 
-/* Those of MATRICES that its required tensors hold. */
+/* The matrices that its required tensors hold. */
 static uint64_t matrices_of(const struct layer_spec *s)
 {
-	return s->required | (s->required & T(QKV) ? T(Q) | T(K) | T(V) : 0) | (s->required & T(GATE_UP) ? T(GATE) | T(UP) : 0);
+	return s->required | (s->required & T(QKV) ? T(Q) | T(K) | T(V) : 0) | (s->required & T(GATE_UP) ? T(GATE) | T(UP) : 0) |
+	       (s->required & T(DELTA_BETA_ALPHA) ? T(DELTA_BETA) | T(DELTA_ALPHA) : 0);
 }
 
 /* What the kernels lack for this layer, as the object of "asks for"; NULL: nothing. */
@@ -436,6 +452,7 @@ static void add_spec(struct str *out, const struct layer_spec *s, const struct l
 	add_int(out, "delta-value-heads", a->n_value_head, b->n_value_head);
 	add_int(out, "delta-key", a->key_dim, b->key_dim);
 	add_int(out, "delta-value", a->value_dim, b->value_dim);
+	add_int(out, "grouped", a->grouped, b->grouped);
 	add_int(out, "feed-forward", (int32_t)s->ffn.kind, (int32_t)plain->ffn.kind);
 	add_int(out, "activation", (int32_t)s->ffn.act, (int32_t)plain->ffn.act);
 	add_int(out, "width", s->ffn.width, plain->ffn.width);

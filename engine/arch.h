@@ -27,6 +27,7 @@ enum layer_tensor {
 	TENSOR_CONV_IN, TENSOR_CONV, TENSOR_CONV_OUT,   /* short convolution */
 	TENSOR_DELTA_IN, TENSOR_DELTA_GATE, TENSOR_DELTA_CONV, TENSOR_DELTA_ALPHA, TENSOR_DELTA_BETA, TENSOR_DELTA_DT, TENSOR_DELTA_DECAY,
 	TENSOR_DELTA_NORM, TENSOR_DELTA_OUT,            /* gated delta rule */
+	TENSOR_DELTA_BETA_ALPHA,      /* in the place of TENSOR_DELTA_BETA and _ALPHA: for each key head first the betas of its value heads */
 	TENSOR_SHARED_GATE, TENSOR_SHARED_UP, TENSOR_SHARED_DOWN, TENSOR_SHARED_ROUTER,   /* an expert that all tokens go through */
 	TENSOR_QKV, TENSOR_GATE_UP,   /* several matrices stored as one, in the place of TENSOR_Q, _K and _V, or TENSOR_GATE and _UP */
 	LAYER_TENSORS
@@ -51,6 +52,7 @@ struct attn_spec {
 	int gated;                  /* TENSOR_Q has a gate behind the query of each head: attention's result times sigmoid(gate) */
 	int32_t taps;               /* ATTN_CONV, ATTN_DELTA: tokens that the convolution spans */
 	int32_t n_key_head, n_value_head, key_dim, value_dim;   /* ATTN_DELTA: heads of the delta rule and their sizes */
+	int grouped;                /* ATTN_DELTA: the value heads of a key head follow each other; otherwise every n_key_head-th is one of its */
 };
 
 struct ffn_spec {

@@ -25,7 +25,7 @@ static struct ffn_spec largest_ffn(const struct hparams *hp)
 }
 
 /* Columns of the buffers of layers that have a state, or gates: the most of all layers. */
-struct mix_columns { int32_t in, conv, delta, heads, gated; };
+struct mix_columns { int32_t in, conv, delta, heads, both, gated, halves; };   /* halves: pieces of a row that split() tells apart */
 static struct mix_columns largest_mix(const struct hparams *hp)
 {
 	struct mix_columns most = { 0 };
@@ -40,6 +40,12 @@ static struct mix_columns largest_mix(const struct hparams *hp)
 		most.heads = a->n_value_head > most.heads ? a->n_value_head : most.heads;
 		if (a->gated)
 			most.gated = a->n_head * a->head_dim;
+		if (a->grouped && a->n_value_head > most.both)
+			most.both = a->n_value_head;
+		if (a->gated && a->n_head > most.halves)
+			most.halves = a->n_head;
+		if (a->grouped && a->n_key_head > most.halves)
+			most.halves = a->n_key_head;
 	}
 	return most;
 }
@@ -60,7 +66,7 @@ static int forward_buffers(struct forward *f, const struct hparams *hp, struct b
 		{ &f->route, f->batch, most.n_expert }, { &f->expert_in, f->batch, expert }, { &f->expert_out, f->batch, expert },
 		{ &f->expert_sum, f->batch, expert }, { &f->conv_in, f->batch, mix.in }, { &f->conv, f->batch, mix.conv },
 		{ &f->delta, f->batch, mix.delta }, { &f->delta_gate, f->batch, mix.delta }, { &f->alpha, f->batch, mix.heads },
-		{ &f->beta, f->batch, mix.heads }, { &f->q_gate, f->batch, 2 * mix.gated }, { &f->gate, f->batch, mix.gated },
+		{ &f->beta, f->batch, mix.heads }, { &f->beta_alpha, f->batch, 2 * mix.both }, { &f->q_gate, f->batch, 2 * mix.gated }, { &f->gate, f->batch, mix.gated },
 	};
 	int n = 0;
 
@@ -110,14 +116,14 @@ int forward_init(struct forward *f, const struct model *m, struct cache *cache, 
 		forward_release(f);
 		return -1;
 	}
-	tokens *= (size_t)hp->n_head;
-	if (f->gate.data && !(f->half = try_alloc(2 * tokens, sizeof *f->half, "gates of heads", err))) {
+	f->halves = batch * largest_mix(hp).halves;
+	if (f->halves && !(f->half = try_alloc(2 * (size_t)f->halves, sizeof *f->half, "pieces of rows", err))) {
 		forward_release(f);
 		return -1;
 	}
-	for (size_t i = 0; f->half && i < tokens; i++) {
-		f->half[i] = (int32_t)(2 * i);
-		f->half[tokens + i] = (int32_t)(2 * i + 1);
+	for (int32_t i = 0; i < f->halves; i++) {
+		f->half[i] = 2 * i;
+		f->half[f->halves + i] = 2 * i + 1;
 	}
 	return 0;
 }
@@ -185,15 +191,17 @@ static void qk_norm(struct forward *f, const struct attn_spec *a, struct tensor 
 		f->be->ops->rmsnorm(f->be, x, x, w, a->qk_norm_whole ? x->cols : a->head_dim, f->m->hp.eps, n);
 }
 
-/* q_gate, where the gate of each head lies behind its query, -> q, gate. */
-static void split_gates(struct forward *f, const struct attn_spec *a, int32_t n)
+/* Rows of `both` are pieces of `cols` columns, in turn of the one tensor and of the other: put them apart.  n rows. */
+static void split(struct forward *f, struct tensor both, struct tensor one, struct tensor other, int32_t cols, int32_t n)
 {
-	struct tensor both = f->q_gate, q = f->q, gate = f->gate;
+	int32_t pieces = one.cols / cols;
 
-	both.cols = q.cols = gate.cols = a->head_dim;
-	both.rows = 2 * (q.rows = gate.rows = f->batch * a->n_head);
-	f->be->ops->take_rows(f->be, &q, &both, f->half, n * a->n_head);
-	f->be->ops->take_rows(f->be, &gate, &both, f->half + (size_t)f->batch * (size_t)a->n_head, n * a->n_head);
+	both.rows *= 2 * pieces;
+	one.rows *= pieces;
+	other.rows *= pieces;
+	both.cols = one.cols = other.cols = cols;
+	f->be->ops->take_rows(f->be, &one, &both, f->half, n * pieces);
+	f->be->ops->take_rows(f->be, &other, &both, f->half + f->halves, n * pieces);
 }
 
 /* x -> q, k, v, unrotated; gate. */
@@ -208,7 +216,7 @@ static void attention_in(struct forward *f, const struct layer *l, int32_t layer
 		{ .out = &f->v, .w = &l->wv, .bias = l->bv.data ? &l->bv : NULL },
 	}, 3, in, n);
 	if (a->gated)
-		split_gates(f, a, n);
+		split(f, f->q_gate, f->q, f->gate, a->head_dim, n);
 	qk_norm(f, a, &f->q, &l->q_norm, n);
 	qk_norm(f, a, &f->k, &l->k_norm, n);
 }
@@ -234,7 +242,7 @@ static struct tensor mixed(const struct forward *f, int32_t layer)
 }
 
 /* x -> conv: the convolution of a layer over the product of x and w. */
-static void convolve(struct forward *f, const struct layer *l, const struct tensor *w, int32_t layer, int32_t n)
+static void convolve(struct forward *f, const struct layer *l, const struct tensor *w, const struct tensor *x, int32_t layer, int32_t n)
 {
 	struct recurrent *r = &f->cache->recurrent;
 	struct tensor in = f->conv_in, out = f->conv;
@@ -242,7 +250,7 @@ static void convolve(struct forward *f, const struct layer *l, const struct tens
 
 	in.cols = w->rows;
 	out.cols = layer_conv(&f->m->hp, layer);
-	f->be->ops->matmul(f->be, &(struct matmul){ .out = &in, .w = w }, 1, block_in(f, &l->attn_norm, n), n);
+	f->be->ops->matmul(f->be, &(struct matmul){ .out = &in, .w = w }, 1, x, n);
 	f->be->ops->short_conv(f->be, &(struct short_conv){ .out = &out, .in = &in, .w = &l->conv, .state = &r->now[part], .next = &r->next[part],
 	                                                    .taps = l->conv.cols }, n);
 }
@@ -252,17 +260,24 @@ static void delta_rule(struct forward *f, const struct layer *l, int32_t layer, 
 {
 	const struct attn_spec *a = &model_layer_spec(&f->m->hp, layer)->attn;
 	struct recurrent *r = &f->cache->recurrent;
+	const struct tensor *in = block_in(f, &l->attn_norm, n);
 	struct tensor out = mixed(f, layer), gate = f->delta_gate, qkv = f->conv;
 	int32_t part = state_at(layer, STATE_DELTA);
 
 	gate.cols = out.cols;
 	qkv.cols = layer_conv(&f->m->hp, layer);
-	convolve(f, l, &l->delta_in, layer, n);
-	f->be->ops->matmul(f->be, (struct matmul[]){ { .out = &gate, .w = &l->delta_gate }, { .out = &f->alpha, .w = &l->delta_alpha },
-	                                             { .out = &f->beta, .w = &l->delta_beta } }, 3, l->attn_norm.data ? &f->norm : &f->x, n);
+	convolve(f, l, &l->delta_in, in, layer, n);
+	if (a->grouped)
+		f->be->ops->matmul(f->be, (struct matmul[]){ { .out = &gate, .w = &l->delta_gate },
+		                                             { .out = &f->beta_alpha, .w = &l->delta_beta_alpha } }, 2, in, n);
+	else
+		f->be->ops->matmul(f->be, (struct matmul[]){ { .out = &gate, .w = &l->delta_gate }, { .out = &f->alpha, .w = &l->delta_alpha },
+		                                             { .out = &f->beta, .w = &l->delta_beta } }, 3, in, n);
+	if (a->grouped)
+		split(f, f->beta_alpha, f->beta, f->alpha, a->n_value_head / a->n_key_head, n);
 	f->be->ops->delta_rule(f->be, &(struct delta_rule){ .out = &out, .qkv = &qkv, .alpha = &f->alpha, .beta = &f->beta, .decay = &l->delta_decay,
 		.dt = &l->delta_dt, .state = &r->now[part], .next = &r->next[part], .n_key_head = a->n_key_head, .n_value_head = a->n_value_head,
-		.key_dim = a->key_dim, .value_dim = a->value_dim }, n);
+		.key_dim = a->key_dim, .value_dim = a->value_dim, .grouped = a->grouped }, n);
 	f->be->ops->rmsnorm(f->be, &out, &out, &l->delta_norm, a->value_dim, f->m->hp.eps, n);
 	f->be->ops->gate(f->be, &out, &gate, 0, n);
 }
@@ -273,7 +288,7 @@ static void mix(struct forward *f, const struct layer *l, int32_t layer, int32_t
 	const struct attn_spec *a = &model_layer_spec(&f->m->hp, layer)->attn;
 
 	if (a->kind == ATTN_CONV) {
-		convolve(f, l, &l->conv_in, layer, n);
+		convolve(f, l, &l->conv_in, block_in(f, &l->attn_norm, n), layer, n);
 	} else if (a->kind == ATTN_DELTA) {
 		delta_rule(f, l, layer, n);
 	} else {

@@ -21,7 +21,8 @@ struct forward {
 	struct tensor alpha, beta;         /* [value heads] */
 	/* Of gated attention: */
 	struct tensor q_gate, gate;        /* f32 [batch][2 * n_head * head_dim], [batch][n_head * head_dim] */
-	int32_t *half;                     /* [2 * batch * n_head]: rows of q_gate, cut into heads, with queries, then those with gates */
+	struct tensor beta_alpha;          /* f32 [batch][2 * value heads]: of layers that have both in one matrix */
+	int32_t *half, halves;             /* [2 * halves]: even numbers, then odd ones, for split() */
 	struct tensor ffn;                 /* f32 [batch][width], the widest layer's */
 	/* Of layers with experts: */
 	struct tensor route;               /* f32 [batch][most experts]: the router's scores */

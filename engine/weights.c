@@ -11,7 +11,7 @@
 /* ---- tensors of a layer ---- */
 
 enum size { SIZE_NONE, SIZE_ONE, SIZE_EMBD, SIZE_Q, SIZE_KV, SIZE_Q_NORM, SIZE_K_NORM, SIZE_FFN, SIZE_HEADS, SIZE_EXPERTS, SIZE_TAPS, SIZE_CONV_IN,
-            SIZE_ROW, SIZE_Q_GATED, SIZE_CONV, SIZE_MIXED, SIZE_VALUE_HEADS, SIZE_VALUE, SIZE_SHARED };
+            SIZE_ROW, SIZE_Q_GATED, SIZE_CONV, SIZE_MIXED, SIZE_VALUE_HEADS, SIZE_VALUE, SIZE_SHARED, SIZE_BETA_ALPHA };
 enum { PARTS = 3 };
 
 static const struct weight_def {
@@ -52,6 +52,7 @@ static const struct weight_def {
 	[TENSOR_DELTA_CONV]     = { "ssm_conv1d.weight", SIZE_TAPS, { { FIELD(conv), SIZE_CONV } }, .values = 1 },
 	[TENSOR_DELTA_ALPHA]    = { "ssm_alpha.weight", SIZE_EMBD, { { FIELD(delta_alpha), SIZE_VALUE_HEADS } } },
 	[TENSOR_DELTA_BETA]     = { "ssm_beta.weight", SIZE_EMBD, { { FIELD(delta_beta), SIZE_VALUE_HEADS } } },
+	[TENSOR_DELTA_BETA_ALPHA] = { "ssm_ba.weight", SIZE_EMBD, { { FIELD(delta_beta_alpha), SIZE_BETA_ALPHA } } },
 	[TENSOR_DELTA_DT]       = { "ssm_dt.bias", SIZE_VALUE_HEADS, { { FIELD(delta_dt), SIZE_ONE } } },
 	[TENSOR_DELTA_DECAY]    = { "ssm_a", SIZE_VALUE_HEADS, { { FIELD(delta_decay), SIZE_ONE } } },
 	[TENSOR_DELTA_NORM]     = { "ssm_norm.weight", SIZE_VALUE, { { FIELD(delta_norm), SIZE_ONE } } },
@@ -93,6 +94,7 @@ static int32_t size_of(const struct hparams *hp, const struct layer_spec *s, enu
 	case SIZE_CONV: return layer_conv(hp, layer);
 	case SIZE_MIXED: return layer_mixed(hp, layer);
 	case SIZE_VALUE_HEADS: return a->n_value_head;
+	case SIZE_BETA_ALPHA: return 2 * a->n_value_head;
 	case SIZE_VALUE: return a->value_dim;
 	case SIZE_SHARED: return s->ffn.shared;
 	case SIZE_CONV_IN: return 3 * hp->n_embd;

@@ -31,6 +31,7 @@ struct layer {
 	struct tensor router, router_bias;     /* [n_expert][n_embd] */
 	struct tensor delta_in, delta_gate;    /* [conv columns][n_embd], [value heads * value_dim][n_embd] */
 	struct tensor delta_alpha, delta_beta; /* [value heads][n_embd] */
+	struct tensor delta_beta_alpha;        /* [2 * value heads][n_embd], in their place */
 	struct tensor delta_dt, delta_decay;   /* [1][value heads] */
 	struct tensor delta_norm, delta_out;   /* [1][value_dim], [n_embd][value heads * value_dim] */
 	struct tensor shared_gate, shared_up, shared_down;   /* [shared][n_embd] twice, [n_embd][shared] */

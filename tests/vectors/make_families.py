@@ -26,7 +26,8 @@ LFM = {"model.embedding_norm.weight": "token_embd_norm.weight", "operator_norm":
        "conv.out_proj": "shortconv.out_proj", "feed_forward.w1": "ffn_gate", "feed_forward.w3": "ffn_up", "feed_forward.w2": "ffn_down",
        "feed_forward.gate": "ffn_gate_inp"}
 QWEN35 = {"mlp.gate": "ffn_gate_inp", "post_attention_layernorm": "post_attention_norm", "linear_attn.in_proj_qkv": "attn_qkv",
-          "linear_attn.in_proj_z": "attn_gate", "linear_attn.in_proj_b": "ssm_beta", "linear_attn.in_proj_a": "ssm_alpha", "linear_attn.conv1d": "ssm_conv1d",
+          "linear_attn.in_proj_z": "attn_gate", "linear_attn.in_proj_ba": "ssm_ba", "linear_attn.in_proj_qkvz": "",
+          "linear_attn.in_proj_b": "ssm_beta", "linear_attn.in_proj_a": "ssm_alpha", "linear_attn.conv1d": "ssm_conv1d",
           "linear_attn.norm": "ssm_norm", "linear_attn.out_proj": "ssm_out", "mlp.shared_expert.gate_proj": "ffn_gate_shexp",
           "mlp.shared_expert.up_proj": "ffn_up_shexp", "mlp.shared_expert.down_proj": "ffn_down_shexp", "mlp.shared_expert_gate": "ffn_gate_inp_shexp"}
 FUSED = {"self_attn.qkv_proj": "attn_qkv", "mlp.gate_up_proj": "ffn_up"}
@@ -39,7 +40,7 @@ class Family:
 
     @property
     def delta(self):
-        return sys.modules.get(getattr(transformers, self.kind + "Config").__module__.replace("configuration", "modeling")) if "Qwen3_5" in self.kind else None
+        return sys.modules.get(getattr(transformers, self.kind + "Config").__module__.replace("configuration", "modeling")) if self.arch in ("qwen35", "qwen35moe", "qwen3next") else None
 
     def build(self, cfg):
         config = getattr(transformers, self.kind + "Config")
@@ -109,6 +110,15 @@ def tiled(hf, x, c):
     return x if ".norm." in hf else x[order]
 
 
+def apart(x, c):
+    """Rows of queries, keys, values and gates, which lie together for each key head in the model, and apart in the file."""
+    groups, key, values = c.linear_num_key_heads, c.linear_key_head_dim, c.linear_num_value_heads // c.linear_num_key_heads * c.linear_value_head_dim
+    heads = x.reshape(groups, -1, x.shape[1])
+    q, k, v, z = np.split(heads, [key, 2 * key, 2 * key + values], axis=1)
+    rows = [np.ascontiguousarray(part.reshape(-1, x.shape[1])) for part in (q, k, v, z)]
+    return {"in_proj_qkv": np.concatenate(rows[:3]), "in_proj_z": rows[3]}
+
+
 def delta_rule_of(module, change=None):
     """The gated delta rule token by token in float64, in the place of the module's, which rounds to float32."""
     def rule(query, key, value, g, beta, **rest):
@@ -159,7 +169,7 @@ def make(out, seed, name, f, cfg, mutants, types=lambda n: T.F32, *, extra=None)
             state[hf].copy_(torch.from_numpy(value.astype(np.float64)))
             continue
         plain = {"sinks": 1, "conv.conv.weight": 0.6, "conv1d.weight": 0.6, "expert_bias": 0.3, "A_log": 1, "dt_bias": 1, "in_proj_a.weight": 0.5,
-                 "in_proj_b.weight": 0.5}
+                 "in_proj_b.weight": 0.5, "in_proj_ba.weight": 0.5}
         deviation = next((v for k, v in plain.items() if hf.endswith(k)), None)
         weight = rng.standard_normal(shape) * deviation if deviation else draw(hf, shape, rng)
         if hf.endswith("qkv_proj.weight"):
@@ -172,7 +182,14 @@ def make(out, seed, name, f, cfg, mutants, types=lambda n: T.F32, *, extra=None)
         raw, value = encode(t, weight, rng)
         if "conv.conv" in hf or "conv1d" in hf:
             raw = raw.reshape(shape[0], shape[2])
-        if "linear_attn" in hf:
+        if "in_proj_qkvz" in hf:
+            for part, rows in apart(raw, c).items():
+                w.add_tensor(f.name(hf.replace("in_proj_qkvz", part)), rows, raw_dtype=None if t == T.F32 else t)
+            state[hf].copy_(torch.from_numpy(value.astype(np.float64)))
+            continue
+        if f.arch == "qwen3next" and hf.endswith("A_log"):
+            raw = -np.exp(raw)
+        elif "linear_attn" in hf and f.arch != "qwen3next":
             raw = tiled(hf, -np.exp(raw) if hf.endswith("A_log") else raw, c)
         if hf.endswith("shared_expert_gate.weight"):
             raw = raw.reshape(-1)
@@ -285,7 +302,8 @@ def mistral3_keys(w, c, head_dim):
 
 def qwen35_keys(w, c, head_dim):
     rope_keys(w, c, head_dim)
-    w.add_rope_dimension_sections([1, 1, 0, 0])
+    if w.arch != "qwen3next":
+        w.add_rope_dimension_sections([1, 1, 0, 0])
     w.add_ssm_conv_kernel(c.linear_conv_kernel_dim)
     w.add_ssm_state_size(c.linear_key_head_dim)
     w.add_ssm_group_count(c.linear_num_key_heads)
@@ -408,6 +426,8 @@ def all_models():
     yield 38, "qwen35moe", Family("qwen35moe", "Qwen3_5MoeText", plus_one=True, names=QWEN35, keys=qwen35_keys), moe, {
         "the shared expert": fill("shared_expert.down_proj", 0), "its weight": fill("shared_expert_gate", 0), "the decay": "decay",
         "the second expert": dict(num_experts_per_tok=1)}, {}, half
+    yield 39, "qwen3next", Family("qwen3next", "Qwen3Next", plus_one=True, names=QWEN35, keys=qwen35_keys), {**moe, "norm_topk_prob": True}, {
+        "the pairs of heads": "pairing", "the strength and the decay": fill("in_proj_ba", 0), "the renormalisation": dict(norm_topk_prob=False)}, {}, half
     # Gemma: the file's norms are those of transformers plus one.
     gemma2 = Family("gemma2", "Gemma2", spm=True, plus_one=True, names=AFTER, keys=gemma_keys)
     g = small(4, rope_parameters=theta(1e4), query_pre_attn_scalar=8, sliding_window=16, attn_logit_softcapping=6.0, final_logit_softcapping=9.0,
