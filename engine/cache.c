@@ -128,6 +128,8 @@ void cache_begin(struct cache *c, const struct step *st)
 	/* A message begins: an undo comes back here. */
 	if (c->model && !step_generates(st) && c->total > c->read_end)
 		recurrent_keep(&c->recurrent);
+	if (c->model)
+		recurrent_begin(&c->recurrent, st->kind == STEP_VERIFY && st->n > 1);
 	c->policy.def->retention->begin(c, &c->step);
 }
 
@@ -224,7 +226,7 @@ void cache_commit(struct cache *c, int32_t n, const float *nll)
 	if (!step_generates(&st))
 		c->read_end = c->total;
 	if (c->model)
-		recurrent_commit(&c->recurrent, n);
+		recurrent_commit(&c->recurrent, n, st.tried);
 	if (c->model && !step_generates(&st) && st.last)
 		recurrent_keep(&c->recurrent);
 	if (c->selecting && c->sel.ops->end)
@@ -243,7 +245,8 @@ void cache_rollback(struct cache *c)
 int32_t cache_verify_most(const struct cache *c, int32_t pos)
 {
 	const struct retention_ops *r = c->policy.def->retention;
-	int32_t most = c->model ? 1 : r->verify_most(c, pos), n;   /* a recurrent state cannot go back by single tokens */
+	/* A device takes drafted tokens one by one through each layer, which its states do not follow. */
+	int32_t most = c->model && !c->be->rows_alone ? 1 : r->verify_most(c, pos), n;
 
 	if (c->selecting && c->sel.ops->verify_most) {
 		struct step st = { .kind = STEP_VERIFY, .pos = pos, .n = 1, .tried = 1 };

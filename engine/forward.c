@@ -244,25 +244,20 @@ static struct tensor mixed(const struct forward *f, int32_t layer)
 /* x -> conv: the convolution of a layer over the product of x and w. */
 static void convolve(struct forward *f, const struct layer *l, const struct tensor *w, const struct tensor *x, int32_t layer, int32_t n)
 {
-	struct recurrent *r = &f->cache->recurrent;
 	struct tensor in = f->conv_in, out = f->conv;
-	int32_t part = state_at(layer, STATE_CONV);
 
 	in.cols = w->rows;
 	out.cols = layer_conv(&f->m->hp, layer);
 	f->be->ops->matmul(f->be, &(struct matmul){ .out = &in, .w = w }, 1, x, n);
-	f->be->ops->short_conv(f->be, &(struct short_conv){ .out = &out, .in = &in, .w = &l->conv, .state = &r->now[part], .next = &r->next[part],
-	                                                    .taps = l->conv.cols }, n);
+	recurrent_short_conv(&f->cache->recurrent, layer, &(struct short_conv){ .out = &out, .in = &in, .w = &l->conv, .taps = l->conv.cols }, n);
 }
 
 /* x -> delta: queries, keys and values from the convolution, then the gated delta rule, and norm and gate of its result. */
 static void delta_rule(struct forward *f, const struct layer *l, int32_t layer, int32_t n)
 {
 	const struct attn_spec *a = &model_layer_spec(&f->m->hp, layer)->attn;
-	struct recurrent *r = &f->cache->recurrent;
 	const struct tensor *in = block_in(f, &l->attn_norm, n);
 	struct tensor out = mixed(f, layer), gate = f->delta_gate, qkv = f->conv;
-	int32_t part = state_at(layer, STATE_DELTA);
 
 	gate.cols = out.cols;
 	qkv.cols = layer_conv(&f->m->hp, layer);
@@ -275,8 +270,8 @@ static void delta_rule(struct forward *f, const struct layer *l, int32_t layer, 
 		                                             { .out = &f->beta, .w = &l->delta_beta } }, 3, in, n);
 	if (a->grouped)
 		split(f, f->beta_alpha, f->beta, f->alpha, a->n_value_head / a->n_key_head, n);
-	f->be->ops->delta_rule(f->be, &(struct delta_rule){ .out = &out, .qkv = &qkv, .alpha = &f->alpha, .beta = &f->beta, .decay = &l->delta_decay,
-		.dt = &l->delta_dt, .state = &r->now[part], .next = &r->next[part], .n_key_head = a->n_key_head, .n_value_head = a->n_value_head,
+	recurrent_delta_rule(&f->cache->recurrent, layer, &(struct delta_rule){ .out = &out, .qkv = &qkv, .alpha = &f->alpha, .beta = &f->beta,
+		.decay = &l->delta_decay, .dt = &l->delta_dt, .n_key_head = a->n_key_head, .n_value_head = a->n_value_head,
 		.key_dim = a->key_dim, .value_dim = a->value_dim, .grouped = a->grouped }, n);
 	f->be->ops->rmsnorm(f->be, &out, &out, &l->delta_norm, a->value_dim, f->m->hp.eps, n);
 	f->be->ops->gate(f->be, &out, &gate, 0, n);

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/cache.h"
+
 enum { COPIES_MOST = 40, COPIES_BYTES = 256 << 20, SAVED_BYTES = 32 << 20 };
 
 /* Rows and columns of part i of the states; 0 rows: there is none. */
@@ -53,7 +55,7 @@ uint64_t recurrent_bytes(const struct hparams *hp)
 
 int recurrent_open(struct recurrent *r, struct backend *be, const struct hparams *hp, struct err *err)
 {
-	*r = (struct recurrent){ .be = be, .hp = hp, .most = copies_most(hp) };
+	*r = (struct recurrent){ .be = be, .hp = hp, .most = copies_most(hp), .before = -1 };
 	r->now = xcalloc((size_t)parts_of(hp), sizeof *r->now);
 	r->next = xcalloc((size_t)parts_of(hp), sizeof *r->next);
 	r->copy = xcalloc((size_t)r->most, sizeof *r->copy);
@@ -85,6 +87,15 @@ void recurrent_close(struct recurrent *r)
 		if (r->next[i].data)
 			r->be->ops->drop(r->be, &r->next[i]);
 	}
+	for (int32_t i = 0; r->tried && i < r->hp->n_layer; i++) {
+		struct tried *t = &r->tried[i];
+		struct tensor *all[] = { &t->in, &t->conv, &t->alpha, &t->beta, &t->out };
+
+		for (size_t k = 0; k < sizeof all / sizeof *all; k++)
+			if (all[k]->data)
+				r->be->ops->drop(r->be, all[k]);
+	}
+	free(r->tried);
 	copies_cut(r, 0);
 	free(r->copy);
 	free(r->now);
@@ -92,12 +103,96 @@ void recurrent_close(struct recurrent *r)
 	memset(r, 0, sizeof *r);
 }
 
-void recurrent_commit(struct recurrent *r, int32_t n)
+/* ---- a step ---- */
+
+void recurrent_begin(struct recurrent *r, int verifies)
+{
+	r->before = -1;
+	r->verifies = verifies;
+}
+
+/* Keep the first n rows of a tensor in t, which is allocated when it is first needed.  Returns t, or x where that fails: the backend's
+ * failure is sticky, sync() reports it. */
+static struct tensor *keep_rows(struct recurrent *r, struct tensor *t, const struct tensor *x, int32_t n)
+{
+	if (!t->data) {
+		*t = (struct tensor){ .type = DT_F32, .rows = VERIFY_MOST, .cols = x->cols };
+		if (r->be->ops->alloc(r->be, t)) {
+			t->data = NULL;
+			return (struct tensor *)(uintptr_t)x;
+		}
+	}
+	r->be->ops->copy(r->be, t, 0, x, 0, n);
+	return t;
+}
+
+static struct tried *tried_of(struct recurrent *r, int32_t layer)
+{
+	if (!r->tried)
+		r->tried = xcalloc((size_t)r->hp->n_layer, sizeof *r->tried);
+	return &r->tried[layer];
+}
+
+void recurrent_short_conv(struct recurrent *r, int32_t layer, struct short_conv *a, int32_t n)
+{
+	int32_t part = state_at(layer, STATE_CONV);
+
+	a->state = &r->now[part];
+	a->next = &r->next[part];
+	r->be->ops->short_conv(r->be, a, n);
+	if (r->verifies) {
+		struct tried *t = tried_of(r, layer);
+
+		t->short_conv = *a;
+		t->short_conv.in = keep_rows(r, &t->in, a->in, n);
+		t->short_conv.out = keep_rows(r, &t->conv, a->out, n);
+	}
+}
+
+void recurrent_delta_rule(struct recurrent *r, int32_t layer, struct delta_rule *a, int32_t n)
+{
+	int32_t part = state_at(layer, STATE_DELTA);
+
+	a->state = &r->now[part];
+	a->next = &r->next[part];
+	r->be->ops->delta_rule(r->be, a, n);
+	if (r->verifies) {
+		struct tried *t = tried_of(r, layer);
+
+		t->delta_rule = *a;
+		t->delta_rule.qkv = &t->conv;
+		t->delta_rule.alpha = keep_rows(r, &t->alpha, a->alpha, n);
+		t->delta_rule.beta = keep_rows(r, &t->beta, a->beta, n);
+		t->delta_rule.out = keep_rows(r, &t->out, a->out, n);
+	}
+}
+
+/* The states after the first n tokens of a VERIFY step. */
+static void compute_again(struct recurrent *r, int32_t n)
+{
+	for (int32_t i = 0; i < r->hp->n_layer; i++) {
+		if (r->now[state_at(i, STATE_CONV)].data)
+			r->be->ops->short_conv(r->be, &r->tried[i].short_conv, n);
+		if (r->now[state_at(i, STATE_DELTA)].data)
+			r->be->ops->delta_rule(r->be, &r->tried[i].delta_rule, n);
+	}
+}
+
+/* What is now the last state becomes the one before, and the other way around. */
+static void exchange(struct recurrent *r)
 {
 	struct tensor *was = r->now;
 
 	r->now = r->next;
 	r->next = was;
+}
+
+void recurrent_commit(struct recurrent *r, int32_t n, int32_t tried)
+{
+	if (n < tried)
+		compute_again(r, n);
+	exchange(r);
+	r->before = r->at;
 	r->at += n;
 }
 
@@ -145,6 +240,13 @@ int32_t recurrent_rewind(struct recurrent *r, int32_t n)
 		return r->at;
 	while (r->n_copy && r->copy[r->n_copy - 1].at > n)
 		copies_cut(r, r->n_copy - 1);
+	if (r->before >= 0 && r->before <= n && (!r->n_copy || r->before > r->copy[r->n_copy - 1].at)) {
+		exchange(r);
+		r->at = r->before;
+		r->before = -1;
+		return r->at;
+	}
+	r->before = -1;
 	r->at = r->n_copy ? r->copy[r->n_copy - 1].at : 0;
 	if (r->n_copy) {
 		states_write(r, r->copy[r->n_copy - 1].state);
@@ -168,6 +270,8 @@ void recurrent_archive(struct recurrent *r, struct serializer *a, int32_t n)
 	for (int32_t i = 0; i < parts_of(r->hp); i++)
 		if (r->now[i].data && !a->bad)
 			serialize_tensor_f32(a, r->be, &r->now[i], 0, values_of(r->hp, i));
+	if (serialize_loading(a))
+		r->before = -1;
 	if (serialize_loading(a) && !a->bad)
 		r->at = n;
 }

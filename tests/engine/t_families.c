@@ -149,6 +149,7 @@ static void drafts(struct engine *e, const char *model, size_t policy)
 			test_fail(__FILE__, __LINE__, "%s", err.msg);
 			break;
 		}
+		CHECK_MSG(tried == 5 || policy, "%s: %d of 5 drafted tokens were tried", model, tried);
 		keep = tried > 2 && at % 3 == 0 ? tried - 1 : tried;
 		for (int32_t i = 0; i < keep; i++) {
 			CHECK_MSG(!memcmp(logits + (size_t)i * row / sizeof(float), timeline_logits(t), row), "%s, %s: drafted token %d has other logits", model,

@@ -147,6 +147,18 @@ TEST(other_places_prefill_from_the_copy_before_them)
 	timeline_close(straight);
 	straight = open_line(e, "full");
 	CHECK(timeline_sync(straight, id, n, NULL, NULL, &err) == 0 && same_logits(e, t, straight));
+	/* The last token alone: nothing but the one in its place is prefilled. */
+	timeline_close(straight);
+	straight = open_line(e, "full");
+	for (int i = 0; i < 2; i++) {
+		int32_t next = id[n - 1] + 1 + i;
+
+		CHECK_MSG(!timeline_extend(t, &next, 1, 1, NULL, NULL, &err), "%s", err.msg);
+		id[n] = next + 2;
+		CHECK_INT(timeline_sync(t, id, n + 1, NULL, NULL, &err), (int32_t)n);
+		CHECK(timeline_sync(straight, id, n + 1, NULL, NULL, &err) >= 0 && same_logits(e, t, straight));
+		n++;
+	}
 	/* And all of it. */
 	CHECK_INT(timeline_sync(t, id + 1, SHORT, NULL, NULL, &err), 0);
 	CHECK_INT(timeline_sync(straight, id + 1, SHORT, NULL, NULL, &err), 0);
