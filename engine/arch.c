@@ -18,6 +18,7 @@
 #define EXPERT_BIASES (T(ROUTER_BIAS) | T(GATE_EXPS_BIAS) | T(UP_EXPS_BIAS) | T(DOWN_EXPS_BIAS))
 #define SHORT_CONV (T(CONV_IN) | T(CONV) | T(CONV_OUT))
 #define DELTA      (T(DELTA_IN) | T(DELTA_GATE) | T(DELTA_CONV) | T(DELTA_ALPHA) | T(DELTA_BETA) | T(DELTA_DT) | T(DELTA_DECAY) | T(DELTA_NORM) | T(DELTA_OUT))
+#define SPACE      (T(SPACE_IN) | T(DELTA_CONV) | T(DELTA_DT) | T(SPACE_DECAY) | T(SPACE_SKIP) | T(SPACE_NORM) | T(DELTA_OUT))
 #define SHARED     (T(SHARED_GATE) | T(SHARED_UP) | T(SHARED_DOWN) | T(SHARED_ROUTER))
 #define PRE_NORMS  (T(ATTN_NORM) | T(FFN_NORM))
 #define POST_NORMS (T(ATTN_POST_NORM) | T(FFN_POST_NORM))
@@ -137,6 +138,15 @@ static int gemma3_specs(struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
+static int experts_check(const struct hparams *hp, struct key_reader *r)
+{
+	if (hp->n_expert < 1 || hp->n_expert > EXPERTS_MAX)
+		return key_bad(r, "expert_count", "is %d, and must be 1 to %d", hp->n_expert, EXPERTS_MAX);
+	if (hp->n_expert_used < 1 || hp->n_expert_used > hp->n_expert)
+		return key_bad(r, "expert_used_count", "is %d, and must be 1 to %d", hp->n_expert_used, hp->n_expert);
+	return 0;
+}
+
 /* Experts in all layers. */
 static int experts(struct hparams *hp, struct key_reader *r)
 {
@@ -144,10 +154,8 @@ static int experts(struct hparams *hp, struct key_reader *r)
 
 	if (key_int(r, "expert_feed_forward_length", 1, 1 << 20, 0, &width))
 		return -1;
-	if (hp->n_expert < 1 || hp->n_expert > EXPERTS_MAX)
-		return key_bad(r, "expert_count", "is %d, and must be 1 to %d", hp->n_expert, EXPERTS_MAX);
-	if (hp->n_expert_used < 1 || hp->n_expert_used > hp->n_expert)
-		return key_bad(r, "expert_used_count", "is %d, and must be 1 to %d", hp->n_expert_used, hp->n_expert);
+	if (experts_check(hp, r))
+		return -1;
 	for (int32_t i = 0; i < hp->n_layer; i++) {
 		hp->spec[i].ffn.kind = FFN_EXPERTS;
 		hp->spec[i].ffn.width = width;
@@ -267,6 +275,46 @@ static int qwen3next_specs(struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
+/* Granite 4: layers without KV heads are state spaces; the others have no RoPE. */
+static int granitehybrid_specs(struct hparams *hp, struct key_reader *r)
+{
+	struct attn_spec a = { .kind = ATTN_SPACE };
+	int32_t inner, shared, rotates;
+
+	if (granite_specs(hp, r) || key_int(r, "ssm.conv_kernel", 2, 64, 0, &a.taps) || key_int(r, "ssm.state_size", 1, DELTA_KEY, 0, &a.key_dim) ||
+	    key_int(r, "ssm.group_count", 1, 1, 0, &a.n_key_head) || key_int(r, "ssm.time_step_rank", 1, 4096, 0, &a.n_value_head) ||
+	    key_int(r, "ssm.inner_size", 1, 1 << 20, 0, &inner) || key_int(r, "expert_shared_feed_forward_length", 0, 1 << 20, 0, &shared) ||
+	    key_flag(r, "rope.scaling.finetuned", 1, &rotates))
+		return -1;
+	if (inner % a.n_value_head)
+		return key_bad(r, "ssm.inner_size", "is %d, and must be a multiple of the ssm.time_step_rank, %d", inner, a.n_value_head);
+	for (int32_t i = 0; i < hp->n_layer; i++) {
+		struct layer_spec *s = &hp->spec[i];
+
+		if (!rotates)
+			s->attn.rope = ROPE_NONE;
+		if (hp->n_expert) {
+			s->ffn = (struct ffn_spec){ .kind = FFN_EXPERTS, .act = ACT_SILU, .width = hp->n_ff, .shared = shared, .n_expert = hp->n_expert,
+			                            .n_used = hp->n_expert_used };
+			s->required = (s->required & ~(T(GATE) | T(UP) | T(DOWN))) | EXPERTS | (shared ? SHARED & ~T(SHARED_ROUTER) : 0);
+		}
+		if (s->attn.kind == ATTN_SOFTMAX)
+			continue;
+		s->attn.kind = ATTN_SPACE;
+		s->attn.taps = a.taps;
+		s->attn.n_key_head = a.n_key_head;
+		s->attn.n_value_head = a.n_value_head;
+		s->attn.key_dim = a.key_dim;
+		s->attn.value_dim = inner / a.n_value_head;
+		s->required = (s->required & ~ATTENTION) | SPACE;
+		s->optional = T(SPACE_CONV_BIAS);
+	}
+	if (hp->n_expert)
+		return experts_check(hp, r);
+	hp->n_expert_used = 0;   /* files of dense models may have a number here */
+	return 0;
+}
+
 const struct arch archs[] = {
 	/* Llama 1-3.x, Mistral, SmolLM2, TinyLlama */
 	{ .name = "llama", .required = PRE_NORMS | MATRICES, .optional = QKV_BIASES | T(ATTN_OUT_BIAS) | QK_NORMS },
@@ -293,6 +341,7 @@ const struct arch archs[] = {
 	  .specs = qwen35moe_specs },
 	{ .name = "qwen3next", .neox = 1, .states = 1, .required = T(ATTN_NORM) | T(POST_ATTN_FFN_NORM) | ATTENTION | QK_NORMS | EXPERTS | SHARED,
 	  .specs = qwen3next_specs },
+	{ .name = "granitehybrid", .states = 1, .required = PRE_NORMS | MATRICES, .optional = QKV_BIASES | T(ATTN_OUT_BIAS), .specs = granitehybrid_specs },
 	{ .name = NULL },
 };
 
@@ -340,7 +389,7 @@ static const char *unsupported(const struct hparams *hp, const struct layer_spec
 {
 	const struct attn_spec *a = &s->attn;
 
-	uint64_t attention = a->kind == ATTN_CONV ? SHORT_CONV : a->kind == ATTN_DELTA ? DELTA : ATTENTION;
+	uint64_t attention = a->kind == ATTN_CONV ? SHORT_CONV : a->kind == ATTN_DELTA ? DELTA : a->kind == ATTN_SPACE ? SPACE : ATTENTION;
 
 	if (a->kind == ATTN_NONE)
 		return "no attention";
@@ -386,7 +435,7 @@ int32_t layer_conv(const struct hparams *hp, int32_t layer)
 {
 	const struct attn_spec *a = &hp->spec[layer].attn;
 
-	if (a->kind == ATTN_DELTA)
+	if (a->kind == ATTN_DELTA || a->kind == ATTN_SPACE)
 		return 2 * a->n_key_head * a->key_dim + a->n_value_head * a->value_dim;
 	return a->kind == ATTN_CONV ? hp->n_embd : 0;
 }
@@ -395,7 +444,7 @@ int32_t layer_mixed(const struct hparams *hp, int32_t layer)
 {
 	const struct attn_spec *a = &hp->spec[layer].attn;
 
-	if (a->kind == ATTN_DELTA)
+	if (a->kind == ATTN_DELTA || a->kind == ATTN_SPACE)
 		return a->n_value_head * a->value_dim;
 	return a->kind == ATTN_CONV ? hp->n_embd : a->n_head * a->head_dim;
 }

@@ -27,6 +27,7 @@ enum layer_tensor {
 	TENSOR_CONV_IN, TENSOR_CONV, TENSOR_CONV_OUT,   /* short convolution */
 	TENSOR_DELTA_IN, TENSOR_DELTA_GATE, TENSOR_DELTA_CONV, TENSOR_DELTA_ALPHA, TENSOR_DELTA_BETA, TENSOR_DELTA_DT, TENSOR_DELTA_DECAY,
 	TENSOR_DELTA_NORM, TENSOR_DELTA_OUT,            /* gated delta rule */
+	TENSOR_SPACE_IN, TENSOR_SPACE_CONV_BIAS, TENSOR_SPACE_DECAY, TENSOR_SPACE_SKIP, TENSOR_SPACE_NORM,   /* state space; others are those above */
 	TENSOR_DELTA_BETA_ALPHA,      /* in the place of TENSOR_DELTA_BETA and _ALPHA: for each key head first the betas of its value heads */
 	TENSOR_SHARED_GATE, TENSOR_SHARED_UP, TENSOR_SHARED_DOWN, TENSOR_SHARED_ROUTER,   /* an expert that all tokens go through */
 	TENSOR_QKV, TENSOR_GATE_UP,   /* several matrices stored as one, in the place of TENSOR_Q, _K and _V, or TENSOR_GATE and _UP */
@@ -34,9 +35,9 @@ enum layer_tensor {
 };
 #define TENSOR_BIT(t) (UINT64_C(1) << (t))
 
-/* In the place of attention, ATTN_CONV: a gated short convolution; ATTN_DELTA: a short convolution and the gated delta rule.  Such a
- * layer has no KV cache, but a state of fixed size (recurrent.h). */
-enum attn_kind { ATTN_SOFTMAX, ATTN_NONE, ATTN_CONV, ATTN_DELTA };
+/* In the place of attention, ATTN_CONV: a gated short convolution; ATTN_DELTA: a short convolution and the gated delta rule; ATTN_SPACE:
+ * a short convolution and a state space (Mamba-2).  Such a layer has no KV cache, but a state of fixed size (recurrent.h). */
+enum attn_kind { ATTN_SOFTMAX, ATTN_NONE, ATTN_CONV, ATTN_DELTA, ATTN_SPACE };
 enum ffn_kind { FFN_DENSE, FFN_EXPERTS };
 enum { ROPE_NONE = -1 };
 
@@ -50,8 +51,9 @@ struct attn_spec {
 	int sinks;                  /* a learned sink per query head takes part in the softmax */
 	int qk_norm_whole;          /* the norms of Q and K span all heads; otherwise each head alone */
 	int gated;                  /* TENSOR_Q has a gate behind the query of each head: attention's result times sigmoid(gate) */
-	int32_t taps;               /* ATTN_CONV, ATTN_DELTA: tokens that the convolution spans */
-	int32_t n_key_head, n_value_head, key_dim, value_dim;   /* ATTN_DELTA: heads of the delta rule and their sizes */
+	int32_t taps;               /* of layers with a state: tokens that the convolution spans */
+	/* ATTN_DELTA: heads of the delta rule and their sizes.  ATTN_SPACE: groups, heads, and the rows and columns of a head's state. */
+	int32_t n_key_head, n_value_head, key_dim, value_dim;
 	int grouped;                /* ATTN_DELTA: the value heads of a key head follow each other; otherwise every n_key_head-th is one of its */
 };
 

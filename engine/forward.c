@@ -32,7 +32,7 @@ static struct mix_columns largest_mix(const struct hparams *hp)
 
 	for (int32_t i = 0; i < hp->n_layer; i++) {
 		const struct attn_spec *a = &model_layer_spec(hp, i)->attn;
-		int32_t conv = layer_conv(hp, i), in = a->kind == ATTN_CONV ? 3 * conv : conv, delta = a->kind == ATTN_DELTA ? layer_mixed(hp, i) : 0;
+		int32_t conv = layer_conv(hp, i), in = a->kind == ATTN_CONV ? 3 * conv : conv, delta = a->kind == ATTN_DELTA || a->kind == ATTN_SPACE ? layer_mixed(hp, i) : 0;
 
 		most.in = in > most.in ? in : most.in;
 		most.conv = conv > most.conv ? conv : most.conv;
@@ -235,7 +235,7 @@ static void attention(struct forward *f, int32_t layer)
 static struct tensor mixed(const struct forward *f, int32_t layer)
 {
 	enum attn_kind kind = model_layer_spec(&f->m->hp, layer)->attn.kind;
-	struct tensor t = kind == ATTN_CONV ? f->conv : kind == ATTN_DELTA ? f->delta : f->attn;
+	struct tensor t = kind == ATTN_CONV ? f->conv : kind == ATTN_SOFTMAX ? f->attn : f->delta;
 
 	t.cols = layer_mixed(&f->m->hp, layer);
 	return t;
@@ -249,7 +249,8 @@ static void convolve(struct forward *f, const struct layer *l, const struct tens
 	in.cols = w->rows;
 	out.cols = layer_conv(&f->m->hp, layer);
 	f->be->ops->matmul(f->be, &(struct matmul){ .out = &in, .w = w }, 1, x, n);
-	recurrent_short_conv(&f->cache->recurrent, layer, &(struct short_conv){ .out = &out, .in = &in, .w = &l->conv, .taps = l->conv.cols }, n);
+	recurrent_short_conv(&f->cache->recurrent, layer, &(struct short_conv){ .out = &out, .in = &in, .w = &l->conv,
+	                                                                        .bias = l->conv_bias.data ? &l->conv_bias : NULL, .taps = l->conv.cols }, n);
 }
 
 /* x -> delta: queries, keys and values from the convolution, then the gated delta rule, and norm and gate of its result. */
@@ -277,6 +278,24 @@ static void delta_rule(struct forward *f, const struct layer *l, int32_t layer, 
 	f->be->ops->gate(f->be, &out, &gate, 0, n);
 }
 
+/* x -> delta: the convolution, then the state space, and gate and norm of its result. */
+static void state_space(struct forward *f, const struct layer *l, int32_t layer, int32_t n)
+{
+	const struct attn_spec *a = &model_layer_spec(&f->m->hp, layer)->attn;
+	const struct tensor *in = block_in(f, &l->attn_norm, n);
+	struct tensor out = mixed(f, layer), gate = f->delta_gate, xbc = f->conv;
+
+	gate.cols = out.cols;
+	xbc.cols = layer_conv(&f->m->hp, layer);
+	convolve(f, l, &l->delta_in, in, layer, n);
+	f->be->ops->matmul(f->be, (struct matmul[]){ { .out = &gate, .w = &l->delta_gate }, { .out = &f->alpha, .w = &l->delta_alpha } }, 2, in, n);
+	recurrent_state_space(&f->cache->recurrent, layer, &(struct state_space){ .out = &out, .xbc = &xbc, .step = &f->alpha, .decay = &l->delta_decay,
+		.bias = &l->delta_dt, .skip = &l->space_skip, .n_head = a->n_value_head, .n_group = a->n_key_head, .state_dim = a->key_dim,
+		.head_dim = a->value_dim }, n);
+	f->be->ops->gate(f->be, &out, &gate, 0, n);
+	f->be->ops->rmsnorm(f->be, &out, &out, &l->delta_norm, out.cols, f->m->hp.eps, n);
+}
+
 /* Attention or what the layer has in its place, from x to mixed(). */
 static void mix(struct forward *f, const struct layer *l, int32_t layer, int32_t n)
 {
@@ -286,6 +305,8 @@ static void mix(struct forward *f, const struct layer *l, int32_t layer, int32_t
 		convolve(f, l, &l->conv_in, block_in(f, &l->attn_norm, n), layer, n);
 	} else if (a->kind == ATTN_DELTA) {
 		delta_rule(f, l, layer, n);
+	} else if (a->kind == ATTN_SPACE) {
+		state_space(f, l, layer, n);
 	} else {
 		attention_in(f, l, layer, n);
 		attention(f, layer);
@@ -340,7 +361,7 @@ static int32_t tokens_of(struct forward *f, const struct ffn_spec *s, int32_t e,
 	return found;
 }
 
-/* expert_sum += the expert that all tokens go through, times the sigmoid of each token's own score. */
+/* expert_sum += the expert that all tokens go through, times the sigmoid of each token's own score where there are scores. */
 static void shared_expert(struct forward *f, const struct layer_spec *s, const struct layer *l, const struct tensor *in, int32_t n)
 {
 	const struct backend_ops *op = f->be->ops;
@@ -348,12 +369,14 @@ static void shared_expert(struct forward *f, const struct layer_spec *s, const s
 
 	hidden.cols = s->ffn.shared;
 	score.cols = 1;
-	op->matmul(f->be, &(struct matmul){ .out = &score, .w = &l->shared_router }, 1, in, n);
-	memset(f->weight, 0, (size_t)n * sizeof *f->weight);
-	op->read(f->be, &score, 0, f->weight, (size_t)n * sizeof *f->weight);
+	if (l->shared_router.data) {
+		op->matmul(f->be, &(struct matmul){ .out = &score, .w = &l->shared_router }, 1, in, n);
+		memset(f->weight, 0, (size_t)n * sizeof *f->weight);
+		op->read(f->be, &score, 0, f->weight, (size_t)n * sizeof *f->weight);
+	}
 	for (int32_t i = 0; i < n; i++) {
 		f->token[i] = i;
-		f->weight[i] = (float)(1 / (1 + exp(-(double)f->weight[i])));
+		f->weight[i] = l->shared_router.data ? (float)(1 / (1 + exp(-(double)f->weight[i]))) : 1;
 	}
 	op->matmul_glu(f->be, &hidden, &(struct matmul_glu){ .gate = &l->shared_gate, .up = &l->shared_up, .act = s->ffn.act }, in, n);
 	op->matmul(f->be, &(struct matmul){ .out = &f->expert_out, .w = &l->shared_down }, 1, &hidden, n);
@@ -428,7 +451,7 @@ static void layer_out(struct forward *f, const struct layer *l, int32_t layer, i
 	enum attn_kind kind = s->attn.kind;
 	struct tensor in = mixed(f, layer);
 
-	block_out(f, s, kind == ATTN_CONV ? &l->conv_out : kind == ATTN_DELTA ? &l->delta_out : &l->wo, &l->bo, &l->attn_post_norm, &in, n);
+	block_out(f, s, kind == ATTN_CONV ? &l->conv_out : kind == ATTN_SOFTMAX ? &l->wo : &l->delta_out, &l->bo, &l->attn_post_norm, &in, n);
 	feed_forward(f, s, l, n);
 }
 

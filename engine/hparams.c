@@ -48,6 +48,17 @@ int key_int(struct key_reader *r, const char *suffix, int64_t min, int64_t max, 
 	return 0;
 }
 
+int key_flag(struct key_reader *r, const char *suffix, int fallback, int32_t *out)
+{
+	const struct gguf_value *v = gguf_find(r->g, key_name(r, suffix));
+	int set = fallback;
+
+	if (v && gguf_bool(r->g, r->key, &set, r->err) < 0)
+		return -1;
+	*out = set != 0;
+	return 0;
+}
+
 /* NaN is outside of every range. */
 int key_real(struct key_reader *r, const char *suffix, double min, double max, double fallback, double *out)
 {

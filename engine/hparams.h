@@ -67,6 +67,8 @@ int key_has(struct key_reader *, const char *suffix);
 /* A number within [min, max].  fallback < min: the key is required. */
 int key_int(struct key_reader *, const char *suffix, int64_t min, int64_t max, int64_t fallback, int32_t *out);
 int key_real(struct key_reader *, const char *suffix, double min, double max, double fallback, double *out);
+/* 0 or 1. */
+int key_flag(struct key_reader *, const char *suffix, int fallback, int32_t *out);
 /* Fail with "'KEY' REST", and the key's byte offset where the key is in the file.  Returns -1. */
 int key_bad(struct key_reader *, const char *suffix, const char *rest, ...) __attribute__((format(printf, 3, 4)));
 

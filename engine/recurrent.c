@@ -167,14 +167,33 @@ void recurrent_delta_rule(struct recurrent *r, int32_t layer, struct delta_rule 
 	}
 }
 
+void recurrent_state_space(struct recurrent *r, int32_t layer, struct state_space *a, int32_t n)
+{
+	int32_t part = state_at(layer, STATE_DELTA);
+
+	a->state = &r->now[part];
+	a->next = &r->next[part];
+	r->be->ops->state_space(r->be, a, n);
+	if (r->verifies) {
+		struct tried *t = tried_of(r, layer);
+
+		t->state_space = *a;
+		t->state_space.xbc = &t->conv;
+		t->state_space.step = keep_rows(r, &t->alpha, a->step, n);
+		t->state_space.out = keep_rows(r, &t->out, a->out, n);
+	}
+}
+
 /* The states after the first n tokens of a VERIFY step. */
 static void compute_again(struct recurrent *r, int32_t n)
 {
 	for (int32_t i = 0; i < r->hp->n_layer; i++) {
 		if (r->now[state_at(i, STATE_CONV)].data)
 			r->be->ops->short_conv(r->be, &r->tried[i].short_conv, n);
-		if (r->now[state_at(i, STATE_DELTA)].data)
+		if (model_layer_spec(r->hp, i)->attn.kind == ATTN_DELTA)
 			r->be->ops->delta_rule(r->be, &r->tried[i].delta_rule, n);
+		if (model_layer_spec(r->hp, i)->attn.kind == ATTN_SPACE)
+			r->be->ops->state_space(r->be, &r->tried[i].state_space, n);
 	}
 }
 

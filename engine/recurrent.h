@@ -1,7 +1,7 @@
 /* engine/recurrent.h (private to engine/) - the state of layers that have one of fixed size instead of a KV cache.
  *
- * A state is what a layer remembers of all tokens before: of a short convolution the last few of its inputs, of the delta rule a matrix
- * for each head.  No token can be removed from it.
+ * A state is what a layer remembers of all tokens before: of a short convolution the last few of its inputs, of the delta rule
+ * and of a state space a matrix for each head.  No token can be removed from it.
  * So a step writes the states after it beside those before it, and commit exchanges the two: the last step can be rolled back.  Of a VERIFY
  * step what the operations read is kept, and where only its first tokens stay, their states are computed from that.  And copies are kept
  * of the states at the places to which sequences are rolled back: where prefills begin and end, that is at the messages' ends.  A rollback
@@ -22,6 +22,7 @@ struct tried {
 	struct tensor in, conv, alpha, beta, out;
 	struct short_conv short_conv;
 	struct delta_rule delta_rule;
+	struct state_space state_space;
 };
 
 struct state_copy { int32_t at; float *state; };   /* after `at` tokens; the states of all layers, one after the other */
@@ -50,6 +51,7 @@ void recurrent_begin(struct recurrent *, int verifies);
 /* Run an operation of a layer, all but its states given. */
 void recurrent_short_conv(struct recurrent *, int32_t layer, struct short_conv *, int32_t n);
 void recurrent_delta_rule(struct recurrent *, int32_t layer, struct delta_rule *, int32_t n);
+void recurrent_state_space(struct recurrent *, int32_t layer, struct state_space *, int32_t n);
 /* The first n tokens stay of those that the running step tried. */
 void recurrent_commit(struct recurrent *, int32_t n, int32_t tried);
 /* Keep a copy of the states as they are. */

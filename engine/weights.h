@@ -31,6 +31,8 @@ struct layer {
 	struct tensor router, router_bias;     /* [n_expert][n_embd] */
 	struct tensor delta_in, delta_gate;    /* [conv columns][n_embd], [value heads * value_dim][n_embd] */
 	struct tensor delta_alpha, delta_beta; /* [value heads][n_embd] */
+	/* Of a state space, which has its gate in delta_gate, its steps in delta_alpha, and delta_dt, delta_decay, delta_norm [1][mixed]. */
+	struct tensor conv_bias, space_skip;   /* [1][conv columns], [value heads][1] */
 	struct tensor delta_beta_alpha;        /* [2 * value heads][n_embd], in their place */
 	struct tensor delta_dt, delta_decay;   /* [1][value heads] */
 	struct tensor delta_norm, delta_out;   /* [1][value_dim], [n_embd][value heads * value_dim] */

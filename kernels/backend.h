@@ -90,6 +90,7 @@ struct short_conv {
 	struct tensor *out;          /* f32 [>= n][cols] */
 	const struct tensor *in;     /* f32 [>= n][3 * cols]: B, C and x of a token, which is gated; [>= n][cols]: u */
 	const struct tensor *w;      /* f32 [cols][taps] */
+	const struct tensor *bias;   /* f32 [1][cols], added to the sum where that is not gated; NULL = none */
 	const struct tensor *state;  /* f32 [taps - 1][cols]: u of the tokens before, the oldest first */
 	struct tensor *next;         /* the same after the n tokens; not the same tensor as state */
 	int32_t taps;                /* 2 or more */
@@ -143,6 +144,21 @@ struct delta_rule {
 	int grouped;
 };
 enum { DELTA_KEY = 256 };
+
+/* State space (Mamba-2): a head has a state S [state_dim][head_dim], which each token decays and adds to, with dt = softplus(step + bias):
+ *
+ *     S = exp(decay * dt) S + b (dt x)^T           out = S^T c + skip * x
+ *
+ * Head h has the b and the c of group h / (n_head / n_group). */
+struct state_space {
+	struct tensor *out;          /* f32 [>= n][n_head * head_dim] */
+	const struct tensor *xbc;    /* f32 [>= n][n_head * head_dim + 2 * n_group * state_dim]: x, b, c */
+	const struct tensor *step;   /* f32 [>= n][n_head] */
+	const struct tensor *decay, *bias, *skip;   /* n_head values of f32 each; decay < 0 */
+	const struct tensor *state;  /* f32 [n_head * state_dim][head_dim] */
+	struct tensor *next;         /* the same after the n tokens; not the same tensor as state */
+	int32_t n_head, n_group, state_dim, head_dim;   /* state_dim at most DELTA_KEY */
+};
 
 enum reduce { REDUCE_MAX, REDUCE_MEAN, REDUCE_MEDIAN };
 
@@ -314,6 +330,7 @@ struct backend_ops {
 	void (*add_rows)(struct backend *, struct tensor *out, const struct tensor *x, const int32_t *row, const float *weight, int32_t n);
 	void (*short_conv)(struct backend *, const struct short_conv *, int32_t n);
 	void (*delta_rule)(struct backend *, const struct delta_rule *, int32_t n);
+	void (*state_space)(struct backend *, const struct state_space *, int32_t n);
 	/* x *= silu(gate), or with `sigmoid` x *= sigmoid(gate); f32 of the same cols, not the same tensor.  gate may be overwritten. */
 	void (*gate)(struct backend *, struct tensor *x, struct tensor *gate, int sigmoid, int32_t n);
 	/* out = x f32 [n][heads * head_dim] with the first dims of every head rotated; out may be x.  table f32 [n][dims]: cos, sin
@@ -375,7 +392,7 @@ struct backend_options {
  * weir-cuda.so (plugin.c). */
 int backend_open(struct backend **out, const char *name, const struct backend_options *opt, char err[160]);
 /* Version of what a plugin shares with the program: the tables and structs of this header.  Changes with any of them. */
-enum { BACKEND_ABI = 10 };
+enum { BACKEND_ABI = 11 };
 
 /* ---- what the machine can do ---- */
 

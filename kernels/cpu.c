@@ -66,6 +66,7 @@ static const struct backend_ops cpu_ops = {
 	.add_rows = cpu_add_rows,
 	.short_conv = cpu_short_conv,
 	.delta_rule = cpu_delta_rule,
+	.state_space = cpu_state_space,
 	.gate = cpu_gate,
 	.rope = cpu_rope,
 	.kv_put = cpu_kv_put,

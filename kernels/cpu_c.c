@@ -202,7 +202,7 @@ static void c_delta(const struct delta_tile *t)
 		double was = 0, out = 0;
 		float *s = t->state + c, add;
 
-		for (int32_t i = 0; i < t->key_dim; i++)
+		for (int32_t i = 0; t->corrects && i < t->key_dim; i++)
 			was += (double)t->k[i] * (double)(t->decay * s[(size_t)i * t->stride]);
 		add = t->beta * (float)((double)t->v[c] - was);
 		for (int32_t i = 0; i < t->key_dim; i++) {

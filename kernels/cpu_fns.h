@@ -82,13 +82,14 @@ struct probe_tile {
 	float weight;
 };
 
-/* One token in some columns of one head's state (backend.h: struct delta_rule). */
+/* One token in some columns of one head's state (backend.h: struct delta_rule; without the correction struct state_space). */
 struct delta_tile {
 	float *state;              /* [key_dim][stride]: the first `cols` of each row are read and written */
 	size_t stride;
 	int32_t key_dim, cols;
 	const float *q, *k, *v;    /* q is scaled; v [cols] */
-	float decay, beta;         /* factors: of the state, and of the correction */
+	float decay, beta;         /* factors: of the state, and of what is added to it */
+	int corrects;              /* added is what v differs from the state's value at k; otherwise v */
 	float *out;                /* [cols] */
 };
 

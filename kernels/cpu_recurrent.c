@@ -1,4 +1,5 @@
-/* kernels/cpu_recurrent.c - operations of layers that keep a state instead of a KV cache: short convolutions, the gated delta rule, gates.
+/* kernels/cpu_recurrent.c - operations of layers that keep a state instead of a KV cache: short convolutions, the gated delta rule, state
+ * spaces, gates.
  *
  * A thread computes some columns of all tokens, in the order of the tokens: so a result depends neither on the number of threads nor on
  * how a prefill is cut into steps. */
@@ -53,6 +54,8 @@ static void conv_task(void *arg, int task, int worker)
 			for (size_t c = 0; c < n; c++)
 				out[c] += w[c * (size_t)taps + (size_t)k] * x[c];
 		}
+		for (size_t c = 0; a->bias && c < n; c++)
+			out[c] += ((const float *)a->bias->data)[(size_t)from + c];
 		if (!j->gated)
 			j->fns->glu(ACT_SILU, out, one, (int32_t)n);
 		for (size_t c = 0; j->gated && c < n; c++)
@@ -111,7 +114,7 @@ static void delta_task(void *arg, int task, int worker)
 	size_t at = (size_t)head * (size_t)a->key_dim * stride + (size_t)from;
 	const float *alpha = a->alpha->data, *beta = a->beta->data, *decay = a->decay->data, *dt = a->dt->data;
 	float q[DELTA_KEY], k[DELTA_KEY];
-	struct delta_tile t = { .state = (float *)a->next->data + at, .stride = stride, .key_dim = a->key_dim, .cols = cols, .q = q, .k = k };
+	struct delta_tile t = { .state = (float *)a->next->data + at, .stride = stride, .key_dim = a->key_dim, .cols = cols, .q = q, .k = k, .corrects = 1 };
 
 	(void)worker;
 	for (int32_t i = 0; i < a->key_dim; i++)
@@ -147,6 +150,60 @@ void cpu_delta_rule(struct backend *be, const struct delta_rule *a, int32_t n)
 	}
 	for (int t = 0; t < tasks; t++)
 		delta_task(&j, t, 0);
+}
+
+/* ---- state spaces ---- */
+
+struct space_job { const struct state_space *a; const struct cpu *c; int32_t n, blocks; };
+
+/* Some columns of one head. */
+static void space_task(void *arg, int task, int worker)
+{
+	const struct space_job *j = arg;
+	const struct state_space *a = j->a;
+	int32_t head = task / j->blocks, from = task % j->blocks * VALUES_A_TASK, cols = min32(VALUES_A_TASK, a->head_dim - from);
+	size_t stride = (size_t)a->head_dim, heads = (size_t)a->n_head, values = heads * stride, dim = (size_t)a->state_dim;
+	size_t at = (size_t)head * dim * stride + (size_t)from, group = (size_t)(head / (a->n_head / a->n_group));
+	const float *step = a->step->data, skip = ((const float *)a->skip->data)[head];
+	double decay = (double)((const float *)a->decay->data)[head], bias = (double)((const float *)a->bias->data)[head];
+	struct delta_tile t = { .state = (float *)a->next->data + at, .stride = stride, .key_dim = a->state_dim, .cols = cols };
+
+	(void)worker;
+	for (size_t i = 0; i < dim; i++)
+		memcpy(t.state + i * stride, (const float *)a->state->data + at + i * stride, (size_t)cols * sizeof(float));
+	for (int32_t i = 0; i < j->n; i++) {
+		const float *row = (const float *)a->xbc->data + (size_t)i * (size_t)a->xbc->cols;
+		double dt = softplus((double)step[(size_t)i * heads + (size_t)head] + bias);
+
+		if (cpu_cancelled(j->c))
+			return;
+		t.k = row + values + group * dim;
+		t.q = row + values + ((size_t)a->n_group + group) * dim;
+		t.v = row + (size_t)head * stride + (size_t)from;
+		t.decay = (float)exp(decay * dt);
+		t.beta = (float)dt;
+		t.out = (float *)a->out->data + (size_t)i * values + (size_t)head * stride + (size_t)from;
+		j->c->fns->delta(&t);
+		for (int32_t c = 0; c < cols; c++)
+			t.out[c] += skip * t.v[c];
+	}
+}
+
+void cpu_state_space(struct backend *be, const struct state_space *a, int32_t n)
+{
+	struct space_job j = { .a = a, .c = cpu_of(be), .n = n };
+	int tasks;
+
+	if (be->failed || n < 1 || state_space_check(be, a, n) < 0)
+		return;
+	j.blocks = ceil_div(a->head_dim, VALUES_A_TASK);
+	tasks = a->n_head * j.blocks;
+	if ((int64_t)n * a->state->rows * a->head_dim > SMALL_CONV) {
+		pool_run(cpu_of(be)->pool, space_task, &j, tasks);
+		return;
+	}
+	for (int t = 0; t < tasks; t++)
+		space_task(&j, t, 0);
 }
 
 /* ---- gates ---- */

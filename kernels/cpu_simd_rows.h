@@ -113,7 +113,7 @@ INLINE void delta_columns(const struct delta_tile *t, int32_t c, int four)
 
 	UNROLL for (int j = 0; j < n; j++)
 		was[j] = out[j] = vec_splat(0);
-	for (int32_t i = 0; i < t->key_dim; i++) {
+	for (int32_t i = 0; t->corrects && i < t->key_dim; i++) {
 		const float *s = t->state + (size_t)i * t->stride + c;
 		vec k = vec_splat(t->k[i]);
 

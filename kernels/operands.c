@@ -284,7 +284,8 @@ int short_conv_check(struct backend *be, const struct short_conv *a, int32_t n)
 	if (f32_plain(a->out) && f32_plain(a->in) && f32_plain(a->w) && f32_plain(a->state) && f32_plain(a->next) && a->taps >= 2 &&
 	    n <= a->out->rows && n <= a->in->rows && (a->in->cols == cols || (a->in->cols / 3 == cols && a->in->cols % 3 == 0)) && a->w->rows == cols &&
 	    a->w->cols == a->taps && a->state->rows == a->taps - 1 && a->state->cols == cols && a->next->rows == a->taps - 1 &&
-	    a->next->cols == cols && a->next->data != a->state->data && a->out->data != a->in->data)
+	    a->next->cols == cols && a->next->data != a->state->data && a->out->data != a->in->data &&
+	    (!a->bias || (f32_plain(a->bias) && a->bias->rows == 1 && a->bias->cols == cols)))
 		return 0;
 	return backend_fail(be, "internal: short_conv of %d tokens got operands of the wrong shape", (int)n);
 }
@@ -307,6 +308,25 @@ int delta_rule_check(struct backend *be, const struct delta_rule *a, int32_t n)
 	    a->state->data != a->next->data)
 		return 0;
 	return backend_fail(be, "internal: delta_rule of %d tokens got operands of the wrong shape", (int)n);
+}
+
+static int values_are(const struct tensor *t, int64_t n)
+{
+	return f32_plain(t) && (int64_t)t->rows * t->cols == n;
+}
+
+int state_space_check(struct backend *be, const struct state_space *a, int32_t n)
+{
+	int64_t values = (int64_t)a->n_head * a->head_dim;
+
+	if (a->n_group > 0 && a->n_head > 0 && a->n_head % a->n_group == 0 && a->state_dim > 0 && a->state_dim <= DELTA_KEY && a->head_dim > 0 &&
+	    n <= a->out->rows && n <= a->xbc->rows && n <= a->step->rows && shape_is(a->out, a->out->rows, values) &&
+	    shape_is(a->xbc, a->xbc->rows, values + 2 * (int64_t)a->n_group * a->state_dim) && shape_is(a->step, a->step->rows, a->n_head) &&
+	    values_are(a->decay, a->n_head) && values_are(a->bias, a->n_head) && values_are(a->skip, a->n_head) &&
+	    shape_is(a->state, (int64_t)a->n_head * a->state_dim, a->head_dim) && shape_is(a->next, a->state->rows, a->head_dim) &&
+	    a->state->data != a->next->data)
+		return 0;
+	return backend_fail(be, "internal: state_space of %d tokens got operands of the wrong shape", (int)n);
 }
 
 int gate_check(struct backend *be, const struct tensor *x, const struct tensor *gate, int32_t n)

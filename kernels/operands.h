@@ -69,6 +69,7 @@ int copy_check(struct backend *, const struct tensor *dst, int32_t dst_row, cons
 int columns_check(struct backend *, const struct tensor *out, const struct tensor *src, int32_t n);
 int short_conv_check(struct backend *, const struct short_conv *, int32_t n);
 int delta_rule_check(struct backend *, const struct delta_rule *, int32_t n);
+int state_space_check(struct backend *, const struct state_space *, int32_t n);
 int gate_check(struct backend *, const struct tensor *x, const struct tensor *gate, int32_t n);
 /* take_rows (n_out = n) and add_rows (n_out = 0): `row` within `most` rows. */
 int rows_check(struct backend *, const char *op, const struct tensor *out, int32_t n_out, const struct tensor *x, int32_t most,

@@ -634,7 +634,7 @@ void cuda_add_rows(struct backend *be, struct tensor *out, const struct tensor *
 
 struct conv_args {
 	float *out, *next;
-	const float *in, *w, *state;
+	const float *in, *w, *state, *bias;
 	int64_t cols;
 	int32_t n, taps, gated;
 };
@@ -662,6 +662,8 @@ __global__ void short_conv_kernel(struct conv_args a)
 	}
 	for (int32_t k = 0; k < a.taps; k++)
 		sum += a.w[c * a.taps + k] * conv_gated(a, i - a.taps + 1 + k, c);
+	if (a.bias)
+		sum += a.bias[c];
 	a.out[i * a.cols + c] = a.gated ? a.in[(i * 3 + 1) * a.cols + c] * sum : sum / (1 + expf(-sum));
 }
 
@@ -681,6 +683,7 @@ void cuda_short_conv(struct backend *be, const struct short_conv *x, int32_t n)
 	a.n = n;
 	a.taps = x->taps;
 	a.gated = x->in->cols != x->out->cols;
+	a.bias = x->bias ? (const float *)x->bias->data : NULL;
 	cuda_launch(c, short_conv_kernel, cuda_blocks(x->out->cols, 128), (unsigned)n + 1, 1, 128, 0, a);
 }
 
@@ -748,6 +751,60 @@ void cuda_delta_rule(struct backend *be, const struct delta_rule *x, int32_t n)
 	a.value_dim = x->value_dim;
 	a.grouped = x->grouped;
 	cuda_launch(cuda_of(be), delta_rule_kernel, cuda_blocks(x->value_dim, 32), (unsigned)x->n_value_head, 1, 32, 0, a);
+}
+
+struct space_args {
+	float *out, *next;
+	const float *xbc, *step, *decay, *bias, *skip, *state;
+	int32_t n, heads, groups, state_dim, head_dim;
+};
+
+/* A thread has a column of one head's state and takes it through all tokens. */
+__global__ void state_space_kernel(struct space_args a)
+{
+	int32_t c = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x), head = (int32_t)blockIdx.y, group = head / (a.heads / a.groups);
+	int64_t values = (int64_t)a.heads * a.head_dim, row = values + 2 * (int64_t)a.groups * a.state_dim;
+	int64_t at = (int64_t)head * a.state_dim * a.head_dim + c;
+
+	if (c >= a.head_dim)
+		return;
+	for (int32_t i = 0; i < a.state_dim; i++)
+		a.next[at + (int64_t)i * a.head_dim] = a.state[at + (int64_t)i * a.head_dim];
+	for (int32_t t = 0; t < a.n; t++) {
+		const float *b = a.xbc + t * row + values + (int64_t)group * a.state_dim, *to = b + (int64_t)a.groups * a.state_dim;
+		double raw = (double)a.step[(int64_t)t * a.heads + head] + (double)a.bias[head], dt = raw > 40 ? raw : log1p(exp(raw));
+		float decay = (float)exp((double)a.decay[head] * dt), x = a.xbc[t * row + (int64_t)head * a.head_dim + c], add = (float)dt * x, out = 0;
+
+		for (int32_t i = 0; i < a.state_dim; i++) {
+			float *s = a.next + at + (int64_t)i * a.head_dim;
+
+			*s = decay * *s + b[i] * add;
+			out += to[i] * *s;
+		}
+		a.out[t * values + (int64_t)head * a.head_dim + c] = out + a.skip[head] * x;
+	}
+}
+
+void cuda_state_space(struct backend *be, const struct state_space *x, int32_t n)
+{
+	struct space_args a = {};
+
+	if (cuda_stopped(be) || n < 1 || state_space_check(be, x, n) < 0)
+		return;
+	a.out = (float *)x->out->data;
+	a.next = (float *)x->next->data;
+	a.xbc = (const float *)x->xbc->data;
+	a.step = (const float *)x->step->data;
+	a.decay = (const float *)x->decay->data;
+	a.bias = (const float *)x->bias->data;
+	a.skip = (const float *)x->skip->data;
+	a.state = (const float *)x->state->data;
+	a.n = n;
+	a.heads = x->n_head;
+	a.groups = x->n_group;
+	a.state_dim = x->state_dim;
+	a.head_dim = x->head_dim;
+	cuda_launch(cuda_of(be), state_space_kernel, cuda_blocks(x->head_dim, 32), (unsigned)x->n_head, 1, 32, 0, a);
 }
 
 struct gate_args { float *x; const float *gate; int64_t n; int32_t sigmoid; };

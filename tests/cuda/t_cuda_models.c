@@ -140,6 +140,8 @@ TEST(cuda_model_lfm2moe) { check_logits("lfm2moe", AT_ONCE, ONE_BY_ONE); }
 TEST(cuda_model_qwen35) { check_logits("qwen35", AT_ONCE, ONE_BY_ONE); }
 TEST(cuda_model_qwen35moe) { check_logits("qwen35moe", AT_ONCE, ONE_BY_ONE); }
 TEST(cuda_model_qwen3next) { check_logits("qwen3next", AT_ONCE, ONE_BY_ONE); }
+TEST(cuda_model_granitehybrid) { check_logits("granitehybrid", AT_ONCE, ONE_BY_ONE); }
+TEST(cuda_model_granitehybridmoe) { check_logits("granitehybridmoe", AT_ONCE, ONE_BY_ONE); }
 TEST(cuda_model_qwen3moe) { check_logits("qwen3moe", AT_ONCE, ONE_BY_ONE); }
 
 /* ---- the CPU and the device, side by side ---- */

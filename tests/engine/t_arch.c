@@ -274,7 +274,7 @@ static void put_layer(struct mk *m, const struct recipe *r, int32_t layer)
 		{ TENSOR_DOWN_EXPS, "ffn_down_exps.weight", WIDTH, ff }, { TENSOR_DOWN_EXPS_BIAS, "ffn_down_exps.bias", 1, WIDTH },
 	};
 	/* Not those stored as one, and those of states and of the families that have them (t_models). */
-	_Static_assert(sizeof all / sizeof all[0] + 2 + 4 + 10 + 4 == LAYER_TENSORS, "a tensor is missing here");
+	_Static_assert(sizeof all / sizeof all[0] + 2 + 4 + 10 + 5 + 4 == LAYER_TENSORS, "a tensor is missing here");
 
 	if (r->arch.required & T(QKV))
 		put_fused(m, layer, "attn_qkv.weight", (const char *[3]){ "attn_q.weight", "attn_k.weight", "attn_v.weight" }, (int32_t[3]){ q, kv, kv });

@@ -112,7 +112,7 @@ static void goes_back(struct engine *e, const char *model, const char *kv, int32
 
 TEST(the_last_sixteen_messages_are_undone_without_prefill)
 {
-	static const char *const model[] = { "lfm2", "lfm2moe", "qwen35", "qwen35moe", "qwen3next" }, *const kv[] = { "full", "auto", "sift:k=512" };
+	static const char *const model[] = { "lfm2", "lfm2moe", "qwen35", "qwen35moe", "qwen3next", "granitehybrid", "granitehybridmoe" }, *const kv[] = { "full", "auto", "sift:k=512" };
 
 	for (size_t m = 0; m < sizeof model / sizeof model[0]; m++) {
 		struct engine *e = open_model(model[m]);

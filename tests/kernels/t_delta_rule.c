@@ -1,4 +1,4 @@
-/* tests/kernels/t_delta_rule.c - the gated delta rule, ungated convolutions and gates of recurrent layers against double, at every CPU level:
+/* tests/kernels/t_delta_rule.c - the gated delta rule, state spaces, ungated convolutions and gates of recurrent layers against double, at every CPU level:
  * any number and size of heads, and any cut into calls. */
 #include <math.h>
 #include <stdio.h>
@@ -140,19 +140,22 @@ TEST(it_is_the_rule_in_double_at_every_size)
 TEST(a_convolution_without_gates_ends_in_silu)
 {
 	enum { N = 9, COLS = 700, TAPS = 4 };
+	float *bias = randoms(COLS, -1, 1);
 	float *in = randoms(N * COLS, -2, 2), *w = randoms(COLS * TAPS, -1, 1), *state = randoms((TAPS - 1) * COLS, -2, 2), *got = randoms(N * COLS, 0, 0);
 
 	for (int l = 0; l < N_LEVELS; l++) {
 		struct backend *be = open_best(levels[l], 2);
 		struct tensor x = tensor_new(be, DT_F32, N, COLS, in), weights = tensor_new(be, DT_F32, COLS, TAPS, w), to = tensor_new(be, DT_F32, N, COLS, NULL);
+		struct tensor add = tensor_new(be, DT_F32, 1, COLS, bias);
 		struct tensor before = tensor_new(be, DT_F32, TAPS - 1, COLS, state), after = tensor_new(be, DT_F32, TAPS - 1, COLS, NULL);
 
-		be->ops->short_conv(be, &(struct short_conv){ .out = &to, .in = &x, .w = &weights, .state = &before, .next = &after, .taps = TAPS }, N);
+		be->ops->short_conv(be, &(struct short_conv){ .out = &to, .in = &x, .w = &weights, .state = &before, .next = &after, .taps = TAPS,
+		                                               .bias = l ? &add : NULL }, N);
 		be->ops->read(be, &to, 0, got, 4 * N * COLS);
 		CHECK_MSG(!be->ops->sync(be), "%s", be->err);
 		for (int i = 0; i < N; i++)
 			for (int c = 0; c < COLS; c++) {
-				double sum = 0;
+				double sum = l ? (double)bias[c] : 0;
 
 				for (int t = 0; t < TAPS; t++)
 					sum += (double)w[c * TAPS + t] * (double)(i - TAPS + 1 + t < 0 ? state[(i + t) * COLS + c] : in[(i - TAPS + 1 + t) * COLS + c]);
@@ -160,12 +163,95 @@ TEST(a_convolution_without_gates_ends_in_silu)
 			}
 		be->ops->read(be, &after, 0, got, 4 * (TAPS - 1) * COLS);
 		CHECK(!memcmp(got, in + (N - TAPS + 1) * COLS, 4 * (TAPS - 1) * COLS));
-		for (int i = 0; i < 5; i++)
-			be->ops->drop(be, (struct tensor *[]){ &x, &weights, &to, &before, &after }[i]);
+		for (int i = 0; i < 6; i++)
+			be->ops->drop(be, (struct tensor *[]){ &x, &weights, &to, &before, &after, &add }[i]);
 		be->ops->close(be);
 	}
-	for (int i = 0; i < 4; i++)
-		free((float *[]){ in, w, state, got }[i]);
+	for (int i = 0; i < 5; i++)
+		free((float *[]){ in, w, state, got, bias }[i]);
+}
+
+struct space { int32_t n, heads, groups, rows, cols; float *xbc, *step, *decay, *bias, *skip, *state; };
+
+static void run_space(const struct space *s, const char *level, int32_t cut, int threads, float *out, float *next)
+{
+	struct backend *be = open_best(level, threads);
+	int32_t width = s->heads * s->cols, row = width + 2 * s->groups * s->rows, now = 0;
+	struct tensor decay = tensor_new(be, DT_F32, 1, s->heads, s->decay), bias = tensor_new(be, DT_F32, 1, s->heads, s->bias);
+	struct tensor skip = tensor_new(be, DT_F32, s->heads, 1, s->skip), state[2];
+
+	for (int i = 0; i < 2; i++)
+		state[i] = tensor_new(be, DT_F32, s->heads * s->rows, s->cols, s->state);
+	for (int32_t at = 0, n; at < s->n; at += n, now = !now) {
+		n = s->n - at < cut ? s->n - at : cut;
+		struct tensor xbc = tensor_new(be, DT_F32, n, row, s->xbc + at * row), step = tensor_new(be, DT_F32, n, s->heads, s->step + at * s->heads);
+		struct tensor to = tensor_new(be, DT_F32, n, width, NULL);
+
+		be->ops->state_space(be, &(struct state_space){ .out = &to, .xbc = &xbc, .step = &step, .decay = &decay, .bias = &bias, .skip = &skip,
+			.state = &state[now], .next = &state[!now], .n_head = s->heads, .n_group = s->groups, .state_dim = s->rows, .head_dim = s->cols }, n);
+		be->ops->read(be, &to, 0, out + at * width, 4 * (size_t)(n * width));
+		for (int i = 0; i < 3; i++)
+			be->ops->drop(be, (struct tensor *[]){ &xbc, &step, &to }[i]);
+	}
+	be->ops->read(be, &state[now], 0, next, 4 * (size_t)(width * s->rows));
+	CHECK_MSG(!be->ops->sync(be), "%s", be->err);
+	for (int i = 0; i < 5; i++)
+		be->ops->drop(be, (struct tensor *[]){ &decay, &bias, &skip, &state[0], &state[1] }[i]);
+	be->ops->close(be);
+}
+
+TEST(it_is_the_state_space_in_double_at_every_size)
+{
+	static const struct space size[] = {
+		{ .n = 1, .heads = 1, .groups = 1, .rows = 1, .cols = 1 }, { .n = 4, .heads = 6, .groups = 2, .rows = 5, .cols = 9 },
+		{ .n = 33, .heads = 4, .groups = 1, .rows = 128, .cols = 64 }, { .n = 7, .heads = 2, .groups = 2, .rows = 256, .cols = 70 },
+	};
+
+	for (size_t k = 0; k < sizeof size / sizeof size[0]; k++) {
+		struct space s = size[k];
+		int32_t width = s.heads * s.cols, row = width + 2 * s.groups * s.rows;
+		size_t values = (size_t)(s.n * width), kept = (size_t)(width * s.rows);
+		float *want = must_alloc(values * sizeof *want), *got = must_alloc(values * sizeof *got), *again = must_alloc(values * sizeof *again);
+		float *next = must_alloc(kept * sizeof *next), *later = must_alloc(kept * sizeof *later);
+		double *d = must_alloc(kept * sizeof *d);
+
+		s.xbc = randoms((size_t)(s.n * row), -1, 1);
+		s.step = randoms((size_t)(s.n * s.heads), -3, 3);
+		s.decay = randoms((size_t)s.heads, -2, -0.01);
+		s.bias = randoms((size_t)s.heads, -2, 2);
+		s.skip = randoms((size_t)s.heads, -1, 1);
+		s.state = randoms(kept, -1, 1);
+		for (size_t i = 0; i < kept; i++)
+			d[i] = (double)s.state[i];
+		for (int32_t t = 0; t < s.n; t++)
+			for (int32_t h = 0; h < s.heads; h++) {
+				const float *x = s.xbc + t * row + h * s.cols, *b = s.xbc + t * row + width + h / (s.heads / s.groups) * s.rows, *c = b + s.groups * s.rows;
+				double dt = log1p(exp((double)s.step[t * s.heads + h] + (double)s.bias[h])), g = exp((double)s.decay[h] * dt);
+
+				for (int32_t j = 0; j < s.cols; j++) {
+					double sum = (double)s.skip[h] * (double)x[j];
+
+					for (int32_t i = 0; i < s.rows; i++) {
+						double *at = &d[(h * s.rows + i) * s.cols + j];
+
+						*at = g * *at + (double)b[i] * dt * (double)x[j];
+						sum += (double)c[i] * *at;
+					}
+					want[t * width + h * s.cols + j] = (float)sum;
+				}
+			}
+		for (int l = 0; l < N_LEVELS; l++) {
+			run_space(&s, levels[l], s.n, 1, got, next);
+			CHECK_MSG(test_nmse(got, want, values) < 1e-11, "size %zu, %s: error %.3g", k, levels[l], test_nmse(got, want, values));
+			for (int32_t cut = 1; cut <= s.n; cut += 1 + cut) {
+				run_space(&s, levels[l], cut, 1 + cut % 3, again, later);
+				CHECK_MSG(!memcmp(got, again, values * sizeof *got) && !memcmp(next, later, kept * sizeof *next), "size %zu, %s in calls of %d", k, levels[l], cut);
+			}
+		}
+		for (int i = 0; i < 11; i++)
+			free((float *[]){ want, got, again, next, later, s.xbc, s.step, s.decay, s.bias, s.skip, s.state }[i]);
+		free(d);
+	}
 }
 
 TEST(gates_of_every_size)

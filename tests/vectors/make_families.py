@@ -30,6 +30,8 @@ QWEN35 = {"mlp.gate": "ffn_gate_inp", "post_attention_layernorm": "post_attentio
           "linear_attn.in_proj_b": "ssm_beta", "linear_attn.in_proj_a": "ssm_alpha", "linear_attn.conv1d": "ssm_conv1d",
           "linear_attn.norm": "ssm_norm", "linear_attn.out_proj": "ssm_out", "mlp.shared_expert.gate_proj": "ffn_gate_shexp",
           "mlp.shared_expert.up_proj": "ffn_up_shexp", "mlp.shared_expert.down_proj": "ffn_down_shexp", "mlp.shared_expert_gate": "ffn_gate_inp_shexp"}
+HYBRID = {"mamba.in_proj": "ssm_in", "mamba.conv1d": "ssm_conv1d", "mamba.norm": "ssm_norm", "mamba.out_proj": "ssm_out",
+          "block_sparse_moe.router": "ffn_gate_inp", "shared_mlp.input_linear": "", "shared_mlp.output_linear": "ffn_down_shexp"}
 FUSED = {"self_attn.qkv_proj": "attn_qkv", "mlp.gate_up_proj": "ffn_up"}
 
 
@@ -54,7 +56,8 @@ class Family:
         _, _, layer, rest = hf.split(".", 3)
         if rest == "self_attn.sinks":
             return f"blk.{layer}.attn_sinks.weight"
-        special = {"feed_forward.expert_bias": "exp_probs_b.bias", "linear_attn.A_log": "ssm_a", "linear_attn.dt_bias": "ssm_dt.bias"}
+        special = {"feed_forward.expert_bias": "exp_probs_b.bias", "linear_attn.A_log": "ssm_a", "linear_attn.dt_bias": "ssm_dt.bias",
+                   "mamba.A_log": "ssm_a", "mamba.dt_bias": "ssm_dt.bias", "mamba.D": "ssm_d"}
         if rest in special:
             return f"blk.{layer}.{special[rest]}"
         stem, kind = rest.rsplit(".", 1)
@@ -69,7 +72,7 @@ def write_keys(w, f, c, cfg):
     w.add_feed_forward_length(c.intermediate_size)
     w.add_head_count(c.num_attention_heads)
     kinds = getattr(c, "layer_types", None) or []
-    w.add_head_count_kv([c.num_key_value_heads * (k == "full_attention") for k in kinds] if "conv" in kinds else c.num_key_value_heads)
+    w.add_head_count_kv([c.num_key_value_heads * (k == "full_attention") for k in kinds] if "conv" in kinds or w.arch == "granitehybrid" else c.num_key_value_heads)
     w.add_layer_norm_rms_eps(getattr(c, "rms_norm_eps", None) or c.norm_eps)
     w.add_key_length(head_dim)
     w.add_value_length(head_dim)
@@ -168,7 +171,7 @@ def make(out, seed, name, f, cfg, mutants, types=lambda n: T.F32, *, extra=None)
                     rows[:, 0 if "gate" in n else 1 if "_up_" in n else 0:: 1 if "down" in n else 2] = held
             state[hf].copy_(torch.from_numpy(value.astype(np.float64)))
             continue
-        plain = {"sinks": 1, "conv.conv.weight": 0.6, "conv1d.weight": 0.6, "expert_bias": 0.3, "A_log": 1, "dt_bias": 1, "in_proj_a.weight": 0.5,
+        plain = {"sinks": 1, "conv.conv.weight": 0.6, "conv1d.weight": 0.6, "expert_bias": 0.3, "A_log": 1, "dt_bias": 1, "mamba.D": 1, "in_proj_a.weight": 0.5,
                  "in_proj_b.weight": 0.5, "in_proj_ba.weight": 0.5}
         deviation = next((v for k, v in plain.items() if hf.endswith(k)), None)
         weight = rng.standard_normal(shape) * deviation if deviation else draw(hf, shape, rng)
@@ -180,8 +183,16 @@ def make(out, seed, name, f, cfg, mutants, types=lambda n: T.F32, *, extra=None)
             weight = permute(weight, heads)
         t = types(f.name(hf)) if weight.ndim == 2 else T.F32
         raw, value = encode(t, weight, rng)
-        if "conv.conv" in hf or "conv1d" in hf:
+        if "conv.conv" in hf or "conv1d.weight" in hf:
             raw = raw.reshape(shape[0], shape[2])
+        if "shared_mlp.input_linear" in hf:
+            of = "shexp." if c.num_local_experts else ""
+            for part, rows in zip(("gate", "up"), np.split(raw, 2)):
+                w.add_tensor(f"blk.{hf.split('.')[2]}.ffn_{part}{'_' + of if of else '.'}weight", rows, raw_dtype=None if t == T.F32 else t)
+            state[hf].copy_(torch.from_numpy(value.astype(np.float64)))
+            continue
+        if ".mamba." in hf and hf.endswith(("A_log", "D")):
+            raw = (-np.exp(raw) if hf.endswith("A_log") else raw).reshape(-1, 1)
         if "in_proj_qkvz" in hf:
             for part, rows in apart(raw, c).items():
                 w.add_tensor(f.name(hf.replace("in_proj_qkvz", part)), rows, raw_dtype=None if t == T.F32 else t)
@@ -235,6 +246,20 @@ def granite_keys(w, c, head_dim):
     w.add_embedding_scale(c.embedding_multiplier)
     w.add_residual_scale(c.residual_multiplier)
     w.add_logit_scale(c.logits_scaling)
+
+
+def hybrid_keys(w, c, head_dim):
+    granite_keys(w, c, head_dim)
+    w.add_rope_scaling_finetuned(False)
+    w.add_ssm_conv_kernel(c.mamba_d_conv)
+    w.add_ssm_state_size(c.mamba_d_state)
+    w.add_ssm_group_count(c.mamba_n_groups)
+    w.add_ssm_time_step_rank(c.mamba_n_heads)
+    w.add_ssm_inner_size(c.mamba_n_heads * c.mamba_d_head)
+    if c.num_local_experts:
+        w.add_expert_count(c.num_local_experts)
+        w.add_expert_used_count(c.num_experts_per_tok)
+        w.add_expert_shared_feed_forward_length(c.shared_intermediate_size)
 
 
 def phi3_keys(w, c, head_dim):
@@ -416,7 +441,7 @@ def all_models():
     # Qwen 3.5: the file's norms are those of transformers plus one, but not the delta rule's.
     delta = dict(linear_conv_kernel_dim=4, linear_key_head_dim=6, linear_value_head_dim=8, linear_num_key_heads=2, linear_num_value_heads=4,
                  layer_types=["linear_attention", "full_attention", "linear_attention"])
-    q = small(3, ctx=512, ff=32, rope_parameters=theta(1e4, partial_rotary_factor=0.5), **delta)
+    q = small(3, ctx=1024, ff=32, rope_parameters=theta(1e4, partial_rotary_factor=0.5), **delta)
     rules = {"the decay": "decay", "the correction": "correction", "keys of length 1": "lengths", "the pairs of heads": "pairing",
              "the convolution": lambda k, v: v[:, :, :-1].zero_() if "conv1d" in k else None,
              "its oldest token": lambda k, v: v[:, :, 0].zero_() if "conv1d" in k else None, "the bias of the decay": fill("dt_bias", 0),
@@ -428,6 +453,18 @@ def all_models():
         "the second expert": dict(num_experts_per_tok=1)}, {}, half
     yield 39, "qwen3next", Family("qwen3next", "Qwen3Next", plus_one=True, names=QWEN35, keys=qwen35_keys), {**moe, "norm_topk_prob": True}, {
         "the pairs of heads": "pairing", "the strength and the decay": fill("in_proj_ba", 0), "the renormalisation": dict(norm_topk_prob=False)}, {}, half
+    hybrid = dict(rope_parameters=theta(1e4), attention_multiplier=0.21, embedding_multiplier=3.0, residual_multiplier=0.6, logits_scaling=2.5,
+                  layer_types=["linear_attention", "full_attention", "linear_attention"], mamba_n_heads=8, mamba_d_state=6, mamba_d_head=8, mamba_expand=2,
+                  num_local_experts=0, num_experts_per_tok=0, shared_intermediate_size=32)
+    g = {k: v for k, v in small(3, ctx=1024, ff=32).items() if k != "head_dim"}
+    spaces = {"the skip": fill("mamba.D", 0), "the convolution": lambda k, v: v[:, :, :-1].zero_() if "conv1d.weight" in k else None,
+              "its bias": fill("conv1d.bias", 0), "the bias of the step": fill("mamba.dt_bias", 0), "the decay": fill("A_log", -20),
+              "rotation": dict(position_embedding_type="rope")}
+    yield 40, "granitehybrid", Family("granitehybrid", "GraniteMoeHybrid", names={**HYBRID, "shared_mlp.output_linear": "ffn_down"}, keys=hybrid_keys), {
+        **g, **hybrid}, spaces, {}, half
+    yield 41, "granitehybridmoe", Family("granitehybrid", "GraniteMoeHybrid", names=HYBRID, keys=hybrid_keys), {
+        **g, **hybrid, "intermediate_size": 4, "num_local_experts": 3, "num_experts_per_tok": 2}, {
+        "the shared expert": fill("shared_mlp.output", 0), "the second expert": dict(num_experts_per_tok=1), "the skip": fill("mamba.D", 0)}, {}, half
     # Gemma: the file's norms are those of transformers plus one.
     gemma2 = Family("gemma2", "Gemma2", spm=True, plus_one=True, names=AFTER, keys=gemma_keys)
     g = small(4, rope_parameters=theta(1e4), query_pre_attn_scalar=8, sliding_window=16, attn_logit_softcapping=6.0, final_logit_softcapping=9.0,
