@@ -32,12 +32,14 @@ static const struct shape shapes[] = {
 	{ "qwen3-15b-a2b", "qwen3moe", 24, 2048, 768, 32, 4, 128, 151936, 32768, 1e6f, 1, 1, 128, 8, 0 },
 	{ "gemma3-4b", "gemma3", 34, 2560, 10240, 8, 4, 256, 262144, 131072, 1e6f, 0, 1, 0, 0, 1024 },
 	{ "lfm2-1.2b", "lfm2", 16, 2048, 8192, 32, 8, 64, 65536, 128000, 1e6f, 0, 1, 0, 0, 0 },
+	/* 16 key and value heads of 128 in the delta rule */
+	{ "qwen3.5-0.8b", "qwen35", 24, 1024, 3584, 8, 2, 256, 248320, 262144, 1e7f, 0, 1, 0, 0, 0 },
 };
 static int is(const struct shape *s, const char *arch) { return !strcmp(s->arch, arch); }
-/* Layers of lfm2 that have attention. */
-static int attends(const struct shape *s, int32_t l) { return !is(s, "lfm2") || l == 2 || l == 5 || l == 8 || l == 10 || l == 12 || l == 14; }
+/* Layers of lfm2 and qwen35 that have attention. */
+static int attends(const struct shape *s, int32_t l) { return is(s, "qwen35") ? l % 4 == 3 : !is(s, "lfm2") || l == 2 || l == 5 || l == 8 || l == 10 || l == 12 || l == 14; }
 
-enum { STORE = 64 << 20 };
+enum { STORE = 64 << 20, DELTA = 2048 };
 static FILE *out;
 static uint64_t written, rng = 88172645463325252u;
 
@@ -180,12 +182,18 @@ static int32_t plan(const struct shape *s, enum dtype type, struct tensor_plan *
 	int is_float = type == DT_F32 || type == DT_F16 || type == DT_BF16;
 	enum dtype head = is_float ? type : dtype_info(type)->block == 256 ? DT_Q6_K : DT_Q8_0;
 	int post = is(s, "gemma3"), norms = !is(s, "llama");
+	int delta = is(s, "qwen35"), conv = is(s, "lfm2");
 	const struct { const char *name; int32_t cols, rows, planes; enum { ALL, ATTENDS, CONVOLVES } where; int have; } layer[] = {
-		{ "attn_norm", s->n_embd, 1, 0, ALL, 1 }, { "attn_q", s->n_embd, q, 0, ATTENDS, 1 }, { "attn_k", s->n_embd, kv, 0, ATTENDS, 1 },
+		{ "attn_norm", s->n_embd, 1, 0, ALL, 1 }, { "attn_q", s->n_embd, delta ? 2 * q : q, 0, ATTENDS, 1 }, { "attn_k", s->n_embd, kv, 0, ATTENDS, 1 },
 		{ "attn_v", s->n_embd, kv, 0, ATTENDS, 1 }, { "attn_output", q, s->n_embd, 0, ATTENDS, 1 }, { "attn_q_norm", s->head_dim, 1, 0, ATTENDS, norms },
-		{ "attn_k_norm", s->head_dim, 1, 0, ATTENDS, norms }, { "shortconv.in_proj", s->n_embd, 3 * s->n_embd, 0, CONVOLVES, 1 },
-		{ "shortconv.conv", 3, s->n_embd, 0, CONVOLVES, 1 }, { "shortconv.out_proj", s->n_embd, s->n_embd, 0, CONVOLVES, 1 },
-		{ "post_attention_norm", s->n_embd, 1, 0, ALL, post }, { "ffn_norm", s->n_embd, 1, 0, ALL, 1 }, { "post_ffw_norm", s->n_embd, 1, 0, ALL, post },
+		{ "attn_k_norm", s->head_dim, 1, 0, ATTENDS, norms }, { "shortconv.in_proj", s->n_embd, 3 * s->n_embd, 0, CONVOLVES, conv },
+		{ "shortconv.conv", 3, s->n_embd, 0, CONVOLVES, conv }, { "shortconv.out_proj", s->n_embd, s->n_embd, 0, CONVOLVES, conv },
+		{ "attn_qkv", s->n_embd, 3 * DELTA, 0, CONVOLVES, delta }, { "attn_gate", s->n_embd, DELTA, 0, CONVOLVES, delta },
+		{ "ssm_conv1d", 4, 3 * DELTA, 0, CONVOLVES, delta }, { "ssm_alpha", s->n_embd, DELTA / 128, 0, CONVOLVES, delta },
+		{ "ssm_beta", s->n_embd, DELTA / 128, 0, CONVOLVES, delta }, { "ssm_norm", 128, 1, 0, CONVOLVES, delta },
+		{ "ssm_out", DELTA, s->n_embd, 0, CONVOLVES, delta }, { "ssm_dt.bias", DELTA / 128, 1, 0, CONVOLVES, delta },
+		{ "ssm_a", DELTA / 128, 1, 0, CONVOLVES, delta },
+		{ "post_attention_norm", s->n_embd, 1, 0, ALL, post || delta }, { "ffn_norm", s->n_embd, 1, 0, ALL, !delta }, { "post_ffw_norm", s->n_embd, 1, 0, ALL, post },
 		{ "ffn_gate_inp", s->n_embd, e, 0, ALL, e > 0 },
 		{ e ? "ffn_gate_exps" : "ffn_gate", s->n_embd, s->n_ff, e, ALL, 1 }, { e ? "ffn_up_exps" : "ffn_up", s->n_embd, s->n_ff, e, ALL, 1 },
 		{ e ? "ffn_down_exps" : "ffn_down", s->n_ff, s->n_embd, e, ALL, 1 },
@@ -199,12 +207,13 @@ static int32_t plan(const struct shape *s, enum dtype type, struct tensor_plan *
 		t[n++] = (struct tensor_plan){ "output.weight", head, s->n_embd, s->n_vocab, 0 };
 	for (int32_t l = 0; l < s->n_layer; l++)
 		for (size_t i = 0; i < sizeof layer / sizeof layer[0]; i++) {
-			int plain = layer[i].rows == 1 || layer[i].cols == 3 || !strcmp(layer[i].name, "ffn_gate_inp");
+			int plain = layer[i].rows == 1 || layer[i].cols <= 4 || !strcmp(layer[i].name, "ffn_gate_inp");
 
 			if (!layer[i].have || layer[i].where == (attends(s, l) ? CONVOLVES : ATTENDS))
 				continue;
 			t[n] = (struct tensor_plan){ "", plain ? DT_F32 : type, layer[i].cols, layer[i].rows, layer[i].planes };
-			snprintf(t[n].name, sizeof t[n].name, "blk.%d.%s.weight", l, layer[i].name);
+			snprintf(t[n].name, sizeof t[n].name, "blk.%d.%s%s", l, layer[i].name,
+			         !strcmp(layer[i].name, "ssm_a") || strstr(layer[i].name, ".bias") ? "" : ".weight");
 			n++;
 		}
 	return n;
@@ -257,7 +266,7 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	n = plan(s, type, t);
-	put("GGUF", 4), put32(3), put64((uint64_t)n), put64(16 + 2 + (s->n_expert ? 3 : 0) + (s->window ? 1 : 0) + is(s, "lfm2"));
+	put("GGUF", 4), put32(3), put64((uint64_t)n), put64(16 + 2 + (s->n_expert ? 3 : 0) + (s->window ? 1 : 0) + is(s, "lfm2") + 7 * is(s, "qwen35"));
 	kv_str("general.architecture", s->arch);
 	kv_str("general.name", s->name);
 	kv_u32(key(s, "block_count"), (uint32_t)s->n_layer);
@@ -279,6 +288,15 @@ int main(int argc, char **argv)
 		kv_u32(key(s, "attention.sliding_window"), (uint32_t)s->window);
 	if (is(s, "lfm2"))
 		kv_u32(key(s, "shortconv.l_cache"), 3);
+	if (is(s, "qwen35")) {
+		kv_u32(key(s, "ssm.conv_kernel"), 4);
+		kv_u32(key(s, "ssm.state_size"), 128);
+		kv_u32(key(s, "ssm.group_count"), DELTA / 128);
+		kv_u32(key(s, "ssm.time_step_rank"), DELTA / 128);
+		kv_u32(key(s, "ssm.inner_size"), DELTA);
+		kv_u32(key(s, "full_attention_interval"), 4);
+		kv_u32(key(s, "rope.dimension_count"), (uint32_t)s->head_dim / 4);
+	}
 	put_vocabulary(s->n_vocab);
 	for (int32_t i = 0; i < n; i++) {
 		put_str(t[i].name);
@@ -298,7 +316,7 @@ int main(int argc, char **argv)
 		float scale = t[i].rows == 1 ? 0 : 0.2f / sqrtf((float)t[i].cols);
 		if (t[i].rows == 1) {
 			for (int32_t j = 0; j < t[i].cols; j++)
-				put(&(float){ 1 }, 4);
+				put(&(float){ strstr(t[i].name, "ssm_a") ? -1 : 1 }, 4);
 		} else {
 			put_rows(t[i].type, t[i].cols, t[i].rows * (t[i].planes ? t[i].planes : 1), scale, s->stored && t[i].type != DT_F32);
 		}
