@@ -190,6 +190,7 @@ static int open_device(struct engine *e, const struct engine_options *o, struct 
 static int open_weights(struct engine *e, const struct engine_options *o, struct err *err)
 {
 	struct bind_watch watch = { .fn = o->progress, .ud = o->progress_ud };
+	int failed;
 
 	e->model.hp.n_vocab = vocab_info(e->vocab)->n;
 	if (e->model.hp.kv)
@@ -208,7 +209,12 @@ static int open_weights(struct engine *e, const struct engine_options *o, struct
 		return 0;
 	watch.total = e->model.weight_bytes;
 	model_release(&e->model);
-	return model_bind(&e->model, e->gguf, e->be, &watch, err);
+	/* A backend that copies a weight does so piece by piece, and what it has read leaves the memory: no weight is there twice. */
+	e->be->host_read = gguf_drop_pages;
+	e->be->host_read_ud = e->gguf;
+	failed = model_bind(&e->model, e->gguf, e->be, &watch, err);
+	e->be->host_read = NULL;
+	return failed;
 }
 
 int engine_open(struct engine **out, const struct engine_options *o, struct err *err)

@@ -671,12 +671,18 @@ int gguf_join(struct gguf *g, struct gguf *part, struct err *e)
 	return 0;
 }
 
-void gguf_drop_pages(const struct gguf *g)
+/* A page that is read maps those around it, too, up to this many bytes from a multiple of this on: Linux' fault_around_bytes. */
+enum { FAULT_BYTES = 64 << 10 };
+
+void gguf_drop_pages(const void *p, size_t n, void *gguf)
 {
+	const struct gguf *g = gguf;
+	uintptr_t base = (uintptr_t)g->base, at = (uintptr_t)p, from = at & ~(uintptr_t)(FAULT_BYTES - 1);
+
 	for (size_t i = 0; i < g->n_part; i++)
-		gguf_drop_pages(g->part[i]);
-	if (g->mapped)
-		madvise((void *)(uintptr_t)g->base, (size_t)g->size, MADV_DONTNEED);
+		gguf_drop_pages(p, n, g->part[i]);
+	if (g->mapped && at >= base && n <= g->size && at - base <= g->size - n)
+		madvise((void *)(from > base ? from : base), at + n - (from > base ? from : base), MADV_DONTNEED);
 }
 
 void gguf_close(struct gguf *g)

@@ -75,8 +75,9 @@ void gguf_close(struct gguf *);
 /* How many of a file's first bytes its header takes, up to the tensors' data (gguf_head.c): 0 while p[0 .. n) is not yet all of it; n where the
  * bytes are no GGUF, which more of them would not change. */
 uint64_t gguf_head_bytes(const void *p, uint64_t n);
-/* Drop the mapping's pages from the process's memory; the next access reads them from the file again. */
-void gguf_drop_pages(const struct gguf *);
+/* Drop the pages that hold these n bytes of a file from the process's memory; the next access reads them from the file again.  Bytes that
+ * are not of the file, or not mapped, stay. */
+void gguf_drop_pages(const void *p, size_t n, void *gguf);
 
 const struct gguf_value  *gguf_find(const struct gguf *, const char *key);       /* or NULL */
 const struct gguf_tensor *gguf_tensor_find(const struct gguf *, const char *name);  /* or NULL */

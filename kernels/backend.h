@@ -376,6 +376,9 @@ struct backend {
 	/* Polled inside long operations: once it is not 0 they return early with garbage in their outputs, and the caller discards
 	 * the step.  The owner sets it; NULL = never cancelled. */
 	const backend_flag *cancel;
+	/* Called by load_weight(), from any thread, with bytes of `host` that it has read.  The owner sets it; NULL = nobody wants to know. */
+	void (*host_read)(const void *p, size_t n, void *ud);
+	void *host_read_ud;
 	int failed;                  /* an operation failed and sync() has not reported it yet */
 	int threads;                 /* CPU threads that compute; 1 on a device */
 	int rows_alone;              /* 1: a row of a product has the bits that it has alone, whatever rows come with it */

@@ -18,8 +18,9 @@
  * product of scales, two fma) eight are the multiply-adds that count: 73 % of the arithmetic is the ceiling of this
  * sequence, and 94 to 96 % of that ceiling is reached.
  *
- * No prefetching: weights lie in one stream, which the processor follows by itself; asking for lines as well
- * made decoding a fifth slower.
+ * Prefetching for one column of the K types alone.  Weights lie in one stream, which the processor follows by itself, and asking for
+ * lines as well made decoding with Q4_1 a fifth slower on Zen 4.  But the K types spend so many instructions on the small scales that
+ * too few loads are under way at a time: on Zen 5, asking for lines FETCH_AHEAD bytes ahead made them a quarter faster.
  *
  * The kernels are one function, inlined with the type and the number of columns as constants. */
 #if defined(__x86_64__) && !defined(WEIR_NO_SIMD)
@@ -29,7 +30,7 @@
 #include "kernels/cpu_pack.h"
 #include "kernels/quant.h"
 
-enum { PANEL = 16, UNIT = 64, TILE = 12 /* columns in registers */ };
+enum { PANEL = 16, UNIT = 64, TILE = 12 /* columns in registers */, FETCH_AHEAD = 4096 };
 
 /* Twelve columns keep the multipliers busy while a block's weights are taken apart; eight do not quite. */
 const uint8_t avx512_widths[] = { 1, 2, 4, 6, 8, TILE, 0 };
@@ -179,6 +180,10 @@ INLINE void block_times(enum dtype type, int tile, const struct weights *w, int3
 	__m512 dw[2], mw[2];
 	__m512i sum[TILE];
 
+	/* One unit more than the block has: the group's scales. */
+	if (tile == 1 && f.group == 8)
+		UNROLL for (int i = 0; i < pack_block_units(f) + 1; i++)
+			_mm_prefetch((const char *)quants + FETCH_AHEAD + UNIT * i, _MM_HINT_T0);
 	block_scales(type, f, head, sub, in, dw, mw);
 	UNROLL for (int g = 0; g < 8; g++) {
 		const int h = g / per;

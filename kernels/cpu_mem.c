@@ -16,6 +16,7 @@
 #define MAP_BYTES ((size_t)1 << 20)       /* blocks of this size or more are mapped, smaller ones come from the heap */
 #define CHUNK_BYTES ((size_t)32 << 20)
 #define CHUNK_MOST ((size_t)8 << 20)      /* blocks of this size or more get a mapping of their own */
+#define PACK_BYTES ((size_t)8 << 20)      /* packed by one task: so much of a weight is there twice at a time */
 #define PLANE_LEAST ((size_t)64 << 10)    /* tensors of this size or more lie in chunks */
 
 /* Header at the start of a mapping that weights, or planes, share. */
@@ -212,6 +213,7 @@ struct pack_job {
 	const struct cpu_fns *fns;
 	const struct tensor *t;
 	const uint8_t *host;
+	const struct backend *be;
 	size_t panel_bytes;
 	int32_t panels, per_task;
 };
@@ -229,6 +231,11 @@ static void pack_task(void *arg, int task, int worker)
 
 		j->fns->pack(t->type, (char *)t->data + (size_t)p * j->panel_bytes, j->host + (size_t)r0 * rb, rb,
 		             min32(j->fns->panel, t->rows - r0), t->cols);
+	}
+	if (j->be->host_read) {
+		int32_t r0 = task * j->per_task * j->fns->panel, r1 = min32(p1 * j->fns->panel, t->rows);
+
+		j->be->host_read(j->host + (size_t)r0 * rb, (size_t)(r1 - r0) * rb, j->be->host_read_ud);
 	}
 }
 
@@ -255,15 +262,17 @@ int cpu_load_weight(struct backend *be, struct tensor *t, const void *host, int 
 	packed = as_table || (t->rows == 1 && dtype_info(t->type)->block == 1) ? 0 :
 	         c->fns->pack_bytes(t->type, t->cols);
 	if (packed) {
-		struct pack_job j = { .fns = c->fns, .t = t, .host = host, .panel_bytes = packed };
+		struct pack_job j = { .fns = c->fns, .t = t, .host = host, .be = be, .panel_bytes = packed };
 
 		j.panels = ceil_div(t->rows, c->fns->panel);
-		j.per_task = ceil_div(j.panels, c->base.threads * 8);
+		j.per_task = min32(ceil_div(j.panels, c->base.threads * 8), (int32_t)(1 + PACK_BYTES / packed));
 		if (!__builtin_mul_overflow(packed, (size_t)j.panels, &total))
 			t->data = chunk_get(&c->weights, total, 0);
 		if (t->data) {
 			t->layout = LAYOUT_PACKED;
 			pool_run(c->pool, pack_task, &j, ceil_div(j.panels, j.per_task));
+			if (be->host_read)
+				be->host_read(host, n, be->host_read_ud);
 		}
 		cpu_mem_free(c, copy);
 		return t->data ? 0 : no_memory(be, n, t);

@@ -916,6 +916,46 @@ TEST(load_weight_takes_odd_addresses)
 
 /* ---- special values ---- */
 
+static struct { const uint8_t *host; uint8_t seen[64]; size_t piece; int calls; } told;   /* pieces of the weight that were told of */
+
+static void host_was_read(const void *p, size_t n, void *ud)
+{
+	size_t first = (size_t)((const uint8_t *)p - told.host) / told.piece, last = ((size_t)((const uint8_t *)p - told.host) + n) / told.piece;
+
+	CHECK(ud == &told && first <= last && last <= sizeof told.seen);
+	for (size_t i = first; i < last && i < sizeof told.seen; i++)
+		__atomic_store_n(&told.seen[i], 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&told.calls, 1, __ATOMIC_RELAXED);
+}
+
+/* Of a weight that is repacked the owner learns which bytes were read; of one that stays where it is, nothing. */
+TEST(the_owner_learns_what_was_read)
+{
+	struct backend *be = open_level("avx2", 3);
+	uint8_t *w;
+	struct tensor t;
+
+	if (!be)
+		SKIP("no level here repacks weights");
+	w = random_weight(DT_Q4_K, 1024, 256);
+	be->host_read = host_was_read;
+	be->host_read_ud = &told;
+	memset(&told, 0, sizeof told);
+	told.host = w;
+	told.piece = 16 * (size_t)dtype_bytes(DT_Q4_K, 256);
+	t = weight_new(be, DT_Q4_K, 1024, 256, w);
+	CHECK(told.calls > 1);
+	for (size_t i = 0; i < sizeof told.seen; i++)
+		CHECK_MSG(told.seen[i], "rows from %zu on were not told of", 16 * i);
+	be->ops->drop(be, &t);
+	told.calls = 0;
+	CHECK(!be->ops->load_weight(be, &t, w, 1) && !told.calls);
+	be->ops->drop(be, &t);
+	be->host_read = NULL;
+	free(w);
+	be->ops->close(be);
+}
+
 TEST(not_a_number_reaches_the_output)
 {
 	static const float bad[] = { NAN, -NAN, INFINITY, -INFINITY };
