@@ -52,9 +52,15 @@ static void recent_end(struct selector *s, const struct step *st, int32_t n_slot
 		f->start = st->pos + st->n;
 }
 
+/* Back behind the end of the last prefill, as after one that was stopped: the last token is prefilled again, so that strides count from it. */
 static int32_t recent_rewind(struct selector *s, int32_t n)
 {
-	return n;
+	struct recent *f = s->state;
+
+	if (n >= f->start)
+		return n;
+	f->start = 0;
+	return n > 0 ? n - 1 : 0;
 }
 
 static int32_t recent_entries(const struct selector *s, int32_t n_slots)

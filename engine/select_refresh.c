@@ -319,13 +319,17 @@ static void refresh_end(struct selector *s, const struct step *st, int32_t n_slo
 }
 
 /* Sets go.  Over the whole cache the last token is prefilled again and selects, as the end of a prefill does; over a pinned prefix the
- * next generated token selects. */
+ * next generated token selects, unless the end of the last prefill goes, too (one that was stopped): steps count from the end. */
 static int32_t refresh_rewind(struct selector *s, int32_t n)
 {
 	struct refresh *r = s->state;
 
+	int again = s->own || n < r->start;
+
 	picks_forget(&r->picks, 0);
-	return s->own && n > 0 ? n - 1 : n;
+	if (n < r->start)
+		r->start = 0;
+	return again && n > 0 ? n - 1 : n;
 }
 
 /* A token that selects, or may select, is the last of its step. */
