@@ -293,6 +293,9 @@ int32_t cache_rewind(struct cache *c, int32_t n, int32_t *replay)
 	while (c->model && recurrent_rewind(&c->recurrent, kept) < kept) {
 		again = 0;
 		to = rewind_others(c, c->recurrent.at);
+		/* A selector that wants the end of a prefill again (> 0) gets it: the tokens up to n are prefilled. */
+		if (to > 0 && n - c->recurrent.at >= c->sel.tail)
+			to = c->recurrent.at;
 		kept = r->rewind(c, to);
 	}
 	c->total = kept;
@@ -300,6 +303,12 @@ int32_t cache_rewind(struct cache *c, int32_t n, int32_t *replay)
 	if (replay)
 		*replay = again;
 	return kept;
+}
+
+void cache_keep_states(struct cache *c)
+{
+	if (c->model)
+		recurrent_keep(&c->recurrent);
 }
 
 int32_t cache_pin(struct cache *c, int32_t n, struct err *err)

@@ -173,6 +173,8 @@ int32_t cache_verify_most(const struct cache *, int32_t pos);
  * *replay (may be NULL): how many of the tokens after those were generated; decoded again one by one (GENERATE) they restore the cache.
  * 0: prefill them. */
 int32_t cache_rewind(struct cache *, int32_t n, int32_t *replay);
+/* Keep the states of recurrent layers as they are now, for a rollback to here. */
+void cache_keep_states(struct cache *);
 int32_t cache_pin(struct cache *, int32_t n, struct err *);
 uint64_t cache_read_bytes(const struct cache *, int32_t pos, int generated);
 static inline int cache_keeps_all(const struct cache *c) { return c->policy.def->retention->keeps_all; }

@@ -4,8 +4,8 @@
  * and of a state space a matrix for each head.  No token can be removed from it.
  * So a step writes the states after it beside those before it, and commit exchanges the two: the last step can be rolled back.  Of a VERIFY
  * step what the operations read is kept, and where only its first tokens stay, their states are computed from that.  And copies are kept
- * of the states at the places to which sequences are rolled back: where prefills begin and end, that is at the messages' ends.  A rollback
- * to another place goes to the copy before it, and the tokens between are prefilled again.
+ * of the states at the places to which sequences are rolled back: where prefills begin and end, and where in a prefill one of the last messages
+ * ends.  A rollback to another place goes to the copy before it, and the tokens between are prefilled again.
  *
  * How many copies there are is limited by number and bytes; the oldest go first. */
 #ifndef WEIR_RECURRENT_H

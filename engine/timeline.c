@@ -436,6 +436,25 @@ static int32_t chunk_of(const struct timeline *t, int32_t left)
 	return left < c->chunk + c->tail && c->tail <= c->chunk / 2 ? left - c->tail : c->chunk;
 }
 
+enum { MESSAGES_KEPT = 16 };
+
+/* Tokens of the next step of a prefill up to token n, m or fewer: with recurrent layers it ends where one of the last messages ends, so that
+ * a rollback to there finds their states.  Not where the cut into steps changes what is computed. */
+static int32_t cut_at_message(const struct timeline *t, int32_t n, int32_t m)
+{
+	const struct cache *c = &t->cache;
+	int32_t cut = m, ends = 0;
+
+	for (int32_t i = n - (c->tail > 1 ? c->tail : 1); c->model && !c->steps_matter && i > t->n_past && ends < MESSAGES_KEPT; i--) {
+		if (!vocab_is_end(t->e->vocab, t->tokens.id[i - 1]))
+			continue;
+		ends++;
+		if (i - t->n_past < m)
+			cut = i - t->n_past;
+	}
+	return cut;
+}
+
 int timeline_check_ids(const struct timeline *t, const int32_t *id, size_t n, size_t at, struct err *err)
 {
 	if (at + n > (size_t)t->cache.limit)
@@ -493,13 +512,15 @@ static int read_tokens(struct timeline *t, int32_t n, int32_t replay, timeline_p
 	int32_t from = t->n_past;
 
 	while (t->n_past < n) {
-		int32_t left = n - t->n_past, m = replay > 0 ? 1 : chunk_of(t, left);
+		int32_t left = n - t->n_past, m = replay > 0 ? 1 : chunk_of(t, left), cut = replay > 0 ? m : cut_at_message(t, n, m);
 
 		if (progress)
 			progress(t->n_past - from, n - from, ud);
-		if (timeline_run_step(t, t->tokens.id + t->n_past, m, replay > 0 ? STEP_GENERATE : STEP_READ, replay <= 0 && m == left,
-		             m == left ? WANT_LAST : WANT_NONE, err))
+		if (timeline_run_step(t, t->tokens.id + t->n_past, cut, replay > 0 ? STEP_GENERATE : STEP_READ, replay <= 0 && cut == left,
+		             cut == left ? WANT_LAST : WANT_NONE, err))
 			return -1;
+		if (cut < m)
+			cache_keep_states(&t->cache);
 		replay--;
 	}
 	if (n > from && progress)

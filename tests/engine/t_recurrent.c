@@ -24,15 +24,17 @@ static struct engine *open_model(const char *name)
 	return e;
 }
 
-static struct timeline *open_line(struct engine *e, const char *kv)
+static struct timeline *open_batch(struct engine *e, const char *kv, int32_t batch)
 {
 	struct timeline *t = NULL;
 	struct err err = { 0 };
 
-	if (timeline_open(&t, e, &(struct timeline_options){ .ctx = CTX, .batch = 16, .kv = kv, .kv_type = "f32" }, &err))
+	if (timeline_open(&t, e, &(struct timeline_options){ .ctx = CTX, .batch = batch, .kv = kv, .kv_type = "f32" }, &err))
 		test_fail(__FILE__, __LINE__, "%s: %s", kv, err.msg);
 	return t;
 }
+
+static struct timeline *open_line(struct engine *e, const char *kv) { return open_batch(e, kv, 16); }
 
 static int32_t id_at(int32_t i) { return 3 + (i * 37 + i * i % 11) % 240; }
 
@@ -166,6 +168,38 @@ TEST(other_places_prefill_from_the_copy_before_them)
 	timeline_close(t);
 	timeline_close(straight);
 	engine_close(e);
+}
+
+/* Messages that were read at once, each with the token that ends it. */
+TEST(messages_within_a_prefill_are_undone_without_prefill)
+{
+	static const char *const model[] = { "lfm2", "qwen35", "granitehybrid" }, *const kv[] = { "full", "sift:k=512" };
+	enum { MESSAGES = 20, LONG = 23, END = 263 };
+	int32_t id[MESSAGES * LONG + 1];
+	struct err err = { 0 };
+
+	for (int32_t i = 0; i < MESSAGES * LONG; i++)
+		id[i] = i % LONG == LONG - 1 ? END : id_at(i);
+	for (size_t m = 0; m < sizeof model / sizeof model[0]; m++) {
+		struct engine *e = open_model(model[m]);
+
+		for (int32_t p = 0; p < 2; p++)
+			for (int32_t back = MESSAGES - 15; back < MESSAGES; back += 1 + p) {
+				struct timeline *t = open_batch(e, kv[p], 128), *straight = open_batch(e, kv[p], 128);
+				int32_t n = back * LONG, had, was = id[n];
+
+				CHECK(timeline_sync(t, id, MESSAGES * LONG, NULL, NULL, &err) == 0);
+				id[n] = id_at(n + 1000);
+				had = timeline_sync(t, id, (size_t)n + 1, NULL, NULL, &err);
+				/* `sift` observes the end of a prefill, which is read again. */
+				CHECK_MSG(p ? had >= n - 3 * LONG : had == n, "%s, %s: back at message %d %d tokens are reused, expected %d", model[m], kv[p], back, had, n);
+				CHECK(timeline_sync(straight, id, (size_t)n + 1, NULL, NULL, &err) == 0 && same_logits(e, t, straight));
+				id[n] = was;
+				timeline_close(t);
+				timeline_close(straight);
+			}
+		engine_close(e);
+	}
 }
 
 /* A prefill that is stopped, and entries that come without states. */
