@@ -211,6 +211,7 @@ struct recipe {
 	enum activation act;
 	int32_t n_expert, n_used;
 	const char *extra;                    /* one more tensor */
+	int32_t unused;                       /* layers behind the others that predict further tokens */
 };
 static const char *const toy_keys[4] = { "attention.scale", "residual_scale", "embedding_scale", "logit_scale" };
 
@@ -304,8 +305,8 @@ static void put_number(struct mk *m, const struct recipe *r, const char *suffix,
 
 static void build(const struct recipe *r, struct str *out)
 {
-	static const struct { const char *suffix; double v; } whole[] = {
-		{ "block_count", LAYERS }, { "context_length", 512 }, { "embedding_length", WIDTH }, { "feed_forward_length", FF },
+	const struct { const char *suffix; double v; } whole[] = {
+		{ "block_count", LAYERS + r->unused }, { "nextn_predict_layers", r->unused }, { "context_length", 512 }, { "embedding_length", WIDTH }, { "feed_forward_length", FF },
 		{ "attention.head_count", HEADS }, { "attention.head_count_kv", KV_HEADS },
 	};
 	struct mk m = { 0 };
@@ -693,6 +694,7 @@ TEST(layers_compute_what_their_specs_say)
 	computes("sinks, a window, a cap", &(struct recipe){ TOY(0, MATRICES | BEFORE | T(SINKS)), .window = { 9, 5 }, .cap = 2 });
 	computes("GELU", &(struct recipe){ TOY(0, MATRICES | BEFORE), .act = ACT_GELU });
 	computes("clamped SiLU", &(struct recipe){ TOY(0, MATRICES | BEFORE), .act = ACT_SILU_CLAMPED });
+	computes("layers not used", &(struct recipe){ TOY(0, MATRICES | BEFORE), .unused = 1, .extra = "blk.2.nextn.enorm.weight" });
 	computes("experts", &(struct recipe){ TOY(0, ATTENTION | EXPERTS | BEFORE), .n_expert = 7, .n_used = 3 });
 	computes("one expert of many", &(struct recipe){ TOY(0, ATTENTION | EXPERTS | BEFORE), .n_expert = 8, .n_used = 1 });
 	computes("all experts, biases", &(struct recipe){ TOY(0, ATTENTION | EXPERTS | EXPERT_BIASES | AFTER), .n_expert = 3, .n_used = 3,
@@ -820,6 +822,12 @@ TEST(files_are_refused_with_what_they_lack)
 	/* One more than the family has. */
 	r.extra = "blk.0.post_attention_norm.weight";
 	REFUSED(&r, "file 'toy'|byte|'blk.0.post_attention_norm.weight' is not part of a toy model of 2 layers");
+	r.extra = NULL;
+	/* Part of a layer that is not used, or of none. */
+	r.unused = 1;
+	r.extra = "blk.3.nextn.eh_proj.weight";
+	REFUSED(&r, "'blk.3.nextn.eh_proj.weight' is not part of a toy model of 2 layers");
+	r.unused = 0;
 	r.extra = NULL;
 	r.arch.required |= T(QKV);
 	r.arch.required &= ~(T(Q) | T(K) | T(V));

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "engine/engine.h"
+#include "engine/hparams.h"
 
 enum { TURNS = 20, ASKED = 5, ANSWERED = 6, CTX = 640, SHORT = 7 };   /* tokens of a question, of an answer; so many that `auto` evicts none */
 
@@ -227,4 +228,49 @@ TEST(what_is_not_known_is_computed)
 	timeline_close(t);
 	timeline_close(u);
 	engine_close(e);
+}
+
+/* ---- files ---- */
+
+/* The error of a file in which a key has another value, or with `rename` another name of the same length. */
+static void refused(const char *model, const char *key, uint32_t value, const char *rename, const char *words)
+{
+	char rel[96];
+	size_t n, at = 0, length = strlen(key);
+	struct gguf *g = NULL;
+	struct hparams hp = { .arch = NULL };
+	struct err err = { 0 };
+	char *file;
+
+	snprintf(rel, sizeof rel, "tests/vectors/models/%s.gguf", model);
+	file = test_read(test_file(rel), &n);
+	while (at + length + 8 < n && memcmp(file + at, key, length))
+		at++;
+	CHECK_MSG(at + length + 8 < n, "no %s in %s", key, model);
+	if (rename)
+		memcpy(file + at, rename, length);
+	else
+		memcpy(file + at + length + 4, &value, 4);
+	if (gguf_parse(&g, model, file, n, &err) || hparams_read(&hp, g, &err))
+		CHECK_MSG(err.code == ERR_MODEL && strstr(err.msg, words), "no \"%s\" in: %s", words, err.msg);
+	else
+		test_fail(__FILE__, __LINE__, "%s with %s = %u was accepted", model, key, (unsigned)value);
+	hparams_free(&hp);
+	gguf_close(g);
+	free(file);
+}
+
+TEST(wrong_shapes_of_states_are_refused)
+{
+	refused("qwen35", "qwen35.ssm.time_step_rank", 3, NULL, "'qwen35.ssm.time_step_rank' is 3, and must be a multiple of the ssm.group_count, 2");
+	refused("qwen35", "qwen35.ssm.inner_size", 33, NULL, "'qwen35.ssm.inner_size' is 33, and must be a multiple of the ssm.time_step_rank, 4");
+	refused("qwen35", "qwen35.ssm.state_size", 257, NULL, "'qwen35.ssm.state_size' is 257, and must be 1 to 256");
+	refused("qwen35", "qwen35.ssm.conv_kernel", 1, NULL, "'qwen35.ssm.conv_kernel' is 1, and must be 2 to 64");
+	refused("qwen35", "qwen35.ssm.conv_kernel", 0, "qwen35.ssm.conv_kerne_", "'qwen35.ssm.conv_kernel' is missing");
+	refused("qwen35", "qwen35.full_attention_interval", 1, NULL, "'qwen35.full_attention_interval' is 1, and must be 2 to 1024");
+	refused("qwen35", "qwen35.full_attention_interval", 4, NULL, "'qwen35.full_attention_interval' is 4 for 3 layers: none has attention");
+	refused("qwen35moe", "qwen35moe.expert_shared_feed_forward_length", 0, NULL, "'qwen35moe.expert_shared_feed_forward_length' is 0");
+	refused("granitehybrid", "granitehybrid.ssm.group_count", 2, NULL, "'granitehybrid.ssm.group_count' is 2, and must be 1");
+	refused("granitehybrid", "granitehybrid.ssm.inner_size", 63, NULL, "'granitehybrid.ssm.inner_size' is 63, and must be a multiple");
+	refused("lfm2", "lfm2.shortconv.l_cache", 65, NULL, "'lfm2.shortconv.l_cache' is 65, and must be 2 to 64");
 }
