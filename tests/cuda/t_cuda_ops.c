@@ -892,6 +892,72 @@ TEST(cuda_short_convolution)
 	finish(be);
 }
 
+/* The delta rule, state spaces, ungated convolutions and gates of a backend, in two calls: all results one after the other, in out. */
+enum { TOKENS = 7, HEADS = 6, KEYS = 2, ROWS = 37, DIM = 45, WIDTH = HEADS * DIM, QKV = 2 * KEYS * ROWS + WIDTH, STATE = HEADS * ROWS * DIM };
+struct recurrent_data { float *qkv, *alpha, *beta, *decay, *dt, *state, *w, *bias, *conv; };
+
+static void recurrent_of(struct backend *be, const struct recurrent_data *d, int32_t first, float *out)
+{
+	struct tensor decay = tensor_new(be, DT_F32, 1, HEADS, d->decay), dt = tensor_new(be, DT_F32, 1, HEADS, d->dt);
+	struct tensor w = tensor_new(be, DT_F32, QKV, 4, d->w), bias = tensor_new(be, DT_F32, 1, QKV, d->bias), delta[2], space[2], conv[2];
+
+	for (int i = 0; i < 2; i++) {
+		delta[i] = tensor_new(be, DT_F32, HEADS * ROWS, DIM, d->state);
+		space[i] = tensor_new(be, DT_F32, HEADS * ROWS, DIM, d->state);
+		conv[i] = tensor_new(be, DT_F32, 3, QKV, d->conv);
+	}
+	for (int32_t p = 0, at = 0, now = 0; p < 2; p++) {
+		int32_t n = p ? TOKENS - first : first;
+		float *to = out + at * (3 * WIDTH + QKV);
+
+		if (!n)
+			continue;
+		struct tensor qkv = tensor_new(be, DT_F32, n, QKV, d->qkv + at * QKV), alpha = tensor_new(be, DT_F32, n, HEADS, d->alpha + at * HEADS);
+		struct tensor beta = tensor_new(be, DT_F32, n, HEADS, d->beta + at * HEADS), ruled = tensor_new(be, DT_F32, n, WIDTH, NULL);
+		struct tensor spaced = tensor_new(be, DT_F32, n, WIDTH, NULL), mixed = tensor_new(be, DT_F32, n, QKV, NULL), x = tensor_new(be, DT_F32, n, WIDTH, NULL);
+
+		be->ops->delta_rule(be, &(struct delta_rule){ .out = &ruled, .qkv = &qkv, .alpha = &alpha, .beta = &beta, .decay = &decay, .dt = &dt,
+			.state = &delta[now], .next = &delta[!now], .n_key_head = KEYS, .n_value_head = HEADS, .key_dim = ROWS, .value_dim = DIM, .grouped = first % 2 }, n);
+		be->ops->state_space(be, &(struct state_space){ .out = &spaced, .xbc = &qkv, .step = &alpha, .decay = &decay, .bias = &dt, .skip = &decay,
+			.state = &space[now], .next = &space[!now], .n_head = HEADS, .n_group = KEYS, .state_dim = ROWS, .head_dim = DIM }, n);
+		be->ops->short_conv(be, &(struct short_conv){ .out = &mixed, .in = &qkv, .w = &w, .bias = &bias, .state = &conv[now], .next = &conv[!now], .taps = 4 }, n);
+		be->ops->copy(be, &x, 0, &ruled, 0, n);
+		be->ops->read(be, &ruled, 0, to, 4 * (size_t)(n * WIDTH));
+		be->ops->read(be, &spaced, 0, to + n * WIDTH, 4 * (size_t)(n * WIDTH));
+		be->ops->read(be, &mixed, 0, to + 2 * n * WIDTH, 4 * (size_t)(n * QKV));
+		be->ops->gate(be, &x, &spaced, first % 2, n);
+		be->ops->read(be, &x, 0, to + 2 * n * WIDTH + n * QKV, 4 * (size_t)(n * WIDTH));
+		for (int i = 0; i < 7; i++)
+			be->ops->drop(be, (struct tensor *[]){ &qkv, &alpha, &beta, &ruled, &spaced, &mixed, &x }[i]);
+		at += n;
+		now = !now;
+	}
+	be->ops->read(be, &delta[1 - (first % TOKENS != 0)], 0, out + TOKENS * (3 * WIDTH + QKV), 4 * STATE);
+	for (int i = 0; i < 10; i++)
+		be->ops->drop(be, (struct tensor *[]){ &decay, &dt, &w, &bias, &delta[0], &delta[1], &space[0], &space[1], &conv[0], &conv[1] }[i]);
+	finish(be);
+}
+
+TEST(cuda_recurrent_layers)
+{
+	enum { ALL = TOKENS * (3 * WIDTH + QKV) + STATE };
+	struct recurrent_data d = { randoms(TOKENS * QKV, -1, 1), randoms(TOKENS * HEADS, -3, 3), randoms(TOKENS * HEADS, -3, 3), randoms(HEADS, -2, -0.01f),
+		randoms(HEADS, -2, 2), randoms(STATE, -1, 1), randoms(QKV * 4, -1, 1), randoms(QKV, -1, 1), randoms(3 * QKV, -1, 1) };
+	float *want = must_alloc(ALL * sizeof *want), *got = must_alloc(ALL * sizeof *got);
+
+	for (int32_t first = 0; first < TOKENS; first += 3) {
+		struct backend *cpu = NULL;
+		char err[160] = "";
+
+		CHECK_MSG(!backend_open(&cpu, "cpu", &(struct backend_options){ .threads = 1 }, err), "%s", err);
+		recurrent_of(cpu, &d, first, want);
+		recurrent_of(open_cuda(), &d, first, got);
+		CHECK_MSG(test_nmse(got, want, ALL) < 1e-11, "%d tokens first: error %.3g", (int)first, test_nmse(got, want, ALL));
+	}
+	for (int i = 0; i < 11; i++)
+		free((float *[]){ want, got, d.qkv, d.alpha, d.beta, d.decay, d.dt, d.state, d.w, d.bias, d.conv }[i]);
+}
+
 /* Rows are taken in any order and added to any row, several to one in the order of the list. */
 TEST(cuda_rows_taken_and_added)
 {
