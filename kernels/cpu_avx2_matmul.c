@@ -1,7 +1,7 @@
 /* kernels/cpu_avx2_matmul.c - products with packed quantised weights and with float rows, AVX2.
  *
  * The AVX-512 kernels with half the lanes (see cpu_avx512_matmul.c for the arithmetic, which is the same operation
- * by operation): a panel is 8 rows.  Without VNNI four products are summed in two steps, vpmaddubsw into 16-bit
+ * by operation, and for what is fetched ahead): a panel is 8 rows.  Without VNNI four products are summed in two steps, vpmaddubsw into 16-bit
  * pairs and vpmaddwd into 32 bits.  The pairs saturate, so the types differ in how many may be added
  * before they are widened: a stored value of at most m makes a pair of at most 2 * 127 * m,
  *
@@ -14,7 +14,7 @@
 #include "kernels/cpu_pack.h"
 #include "kernels/quant.h"
 
-enum { PANEL = 8, UNIT = 32, TILE = 6 /* columns in registers */ };
+enum { PANEL = 8, UNIT = 32, TILE = 6 /* columns in registers */, FETCH_AHEAD = 4096 };
 
 const uint8_t avx2_widths[] = { 1, 2, 4, TILE, 0 };
 
@@ -190,6 +190,9 @@ INLINE void block_times(enum dtype type, int tile, const struct weights *w, int3
 	__m256 dw[2], mw[2];
 	__m256i sum[COLS_UNIT], pairs[COLS_UNIT];
 
+	if (tile == 1 && f.group == 8)
+		UNROLL for (int i = 0; i < pack_block_units(f) + 2; i += 2)
+			_mm_prefetch((const char *)quants + FETCH_AHEAD + UNIT * i, _MM_HINT_T0);
 	block_scales(type, f, head, sub, in, dw, mw);
 	UNROLL for (int g = 0; g < 8; g++) {
 		const int h = g / per;
