@@ -177,15 +177,18 @@ static int gpt_oss_specs(struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
-/* LFM2: layers without KV heads are gated short convolutions. */
+/* LFM2: layers without KV heads are gated short convolutions; the window of the others, if the file has one, is theirs alone. */
 static int lfm2_specs(struct hparams *hp, struct key_reader *r)
 {
-	int32_t taps;
+	int32_t taps, causal;
 
-	if (key_int(r, "shortconv.l_cache", 2, 64, 0, &taps))
+	if (key_int(r, "shortconv.l_cache", 2, 64, 0, &taps) || key_flag(r, "attention.causal", 1, &causal) || windows(hp, r, 1, 0))
 		return -1;
+	if (!causal)
+		return key_bad(r, "attention.causal", "is false: models whose tokens attend to later ones write no text");
 	for (int32_t i = 0; i < hp->n_layer; i++)
 		if (hp->spec[i].attn.kind == ATTN_CONV) {
+			hp->spec[i].attn.window = 0;
 			hp->spec[i].attn.taps = taps;
 			hp->spec[i].required = (hp->spec[i].required & ~(ATTENTION | QK_NORMS)) | SHORT_CONV;
 		}

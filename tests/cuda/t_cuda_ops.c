@@ -893,7 +893,7 @@ TEST(cuda_short_convolution)
 }
 
 /* The delta rule, state spaces, ungated convolutions and gates of a backend, in two calls: all results one after the other, in out. */
-enum { TOKENS = 7, HEADS = 6, KEYS = 2, ROWS = 37, DIM = 45, WIDTH = HEADS * DIM, QKV = 2 * KEYS * ROWS + WIDTH, STATE = HEADS * ROWS * DIM };
+enum { TOKENS = 7, HEADS = 6, KEYS = 2, KEY_DIM = 37, DIM = 45, WIDTH = HEADS * DIM, QKV = 2 * KEYS * KEY_DIM + WIDTH, STATE = HEADS * KEY_DIM * DIM };
 struct recurrent_data { float *qkv, *alpha, *beta, *decay, *dt, *state, *w, *bias, *conv; };
 
 static void recurrent_of(struct backend *be, const struct recurrent_data *d, int32_t first, float *out)
@@ -902,8 +902,8 @@ static void recurrent_of(struct backend *be, const struct recurrent_data *d, int
 	struct tensor w = tensor_new(be, DT_F32, QKV, 4, d->w), bias = tensor_new(be, DT_F32, 1, QKV, d->bias), delta[2], space[2], conv[2];
 
 	for (int i = 0; i < 2; i++) {
-		delta[i] = tensor_new(be, DT_F32, HEADS * ROWS, DIM, d->state);
-		space[i] = tensor_new(be, DT_F32, HEADS * ROWS, DIM, d->state);
+		delta[i] = tensor_new(be, DT_F32, HEADS * KEY_DIM, DIM, d->state);
+		space[i] = tensor_new(be, DT_F32, HEADS * KEY_DIM, DIM, d->state);
 		conv[i] = tensor_new(be, DT_F32, 3, QKV, d->conv);
 	}
 	for (int32_t p = 0, at = 0, now = 0; p < 2; p++) {
@@ -917,9 +917,9 @@ static void recurrent_of(struct backend *be, const struct recurrent_data *d, int
 		struct tensor spaced = tensor_new(be, DT_F32, n, WIDTH, NULL), mixed = tensor_new(be, DT_F32, n, QKV, NULL), x = tensor_new(be, DT_F32, n, WIDTH, NULL);
 
 		be->ops->delta_rule(be, &(struct delta_rule){ .out = &ruled, .qkv = &qkv, .alpha = &alpha, .beta = &beta, .decay = &decay, .dt = &dt,
-			.state = &delta[now], .next = &delta[!now], .n_key_head = KEYS, .n_value_head = HEADS, .key_dim = ROWS, .value_dim = DIM, .grouped = first % 2 }, n);
+			.state = &delta[now], .next = &delta[!now], .n_key_head = KEYS, .n_value_head = HEADS, .key_dim = KEY_DIM, .value_dim = DIM, .grouped = first % 2 }, n);
 		be->ops->state_space(be, &(struct state_space){ .out = &spaced, .xbc = &qkv, .step = &alpha, .decay = &decay, .bias = &dt, .skip = &decay,
-			.state = &space[now], .next = &space[!now], .n_head = HEADS, .n_group = KEYS, .state_dim = ROWS, .head_dim = DIM }, n);
+			.state = &space[now], .next = &space[!now], .n_head = HEADS, .n_group = KEYS, .state_dim = KEY_DIM, .head_dim = DIM }, n);
 		be->ops->short_conv(be, &(struct short_conv){ .out = &mixed, .in = &qkv, .w = &w, .bias = &bias, .state = &conv[now], .next = &conv[!now], .taps = 4 }, n);
 		be->ops->copy(be, &x, 0, &ruled, 0, n);
 		be->ops->read(be, &ruled, 0, to, 4 * (size_t)(n * WIDTH));
