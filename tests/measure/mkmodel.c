@@ -266,7 +266,7 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	n = plan(s, type, t);
-	put("GGUF", 4), put32(3), put64((uint64_t)n), put64(16 + 2 + (s->n_expert ? 3 : 0) + (s->window ? 1 : 0) + is(s, "lfm2") + 7 * is(s, "qwen35"));
+	put("GGUF", 4), put32(3), put64((uint64_t)n), put64(16 + 2 + (s->n_expert ? 3 : 0) + (s->window ? 1 : 0) + is(s, "lfm2") + 8 * is(s, "qwen35"));
 	kv_str("general.architecture", s->arch);
 	kv_str("general.name", s->name);
 	kv_u32(key(s, "block_count"), (uint32_t)s->n_layer);
@@ -289,6 +289,9 @@ int main(int argc, char **argv)
 	if (is(s, "lfm2"))
 		kv_u32(key(s, "shortconv.l_cache"), 3);
 	if (is(s, "qwen35")) {
+		put_str(key(s, "rope.dimension_sections"));   /* of pictures; others want it */
+		put32(9), put32(5), put64(4);
+		put32(11), put32(11), put32(10), put32(0);
 		kv_u32(key(s, "ssm.conv_kernel"), 4);
 		kv_u32(key(s, "ssm.state_size"), 128);
 		kv_u32(key(s, "ssm.group_count"), DELTA / 128);
