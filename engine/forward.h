@@ -45,6 +45,9 @@ uint64_t forward_bytes(const struct hparams *, int32_t batch, int32_t head_rows)
 int  forward_init(struct forward *, const struct model *, struct cache *, int32_t batch, int32_t head_rows, struct err *);
 void forward_release(struct forward *);
 
+/* f->expert_sum = what the experts of a layer, and the shared one, make of n rows of `in` (forward_experts.c). Called by forward.c alone. */
+void forward_experts(struct forward *, const struct layer_spec *, const struct layer *, const struct tensor *in, int32_t n);
+
 /* Run tokens id[0..st->n) (at most batch) through all layers; the cache stores their keys and values.
  * VERIFY: each token gets the bits that it would have alone.  rows: of how many last tokens forward_logits() may be asked afterwards.
  * Errors and cancellation show at the backend's sync(). */

@@ -98,19 +98,19 @@ TEST(device_without_graphs)
 /* No memory for cuBLAS is told and over: with memory the next product is computed, after what comes before it. */
 TEST(device_product_after_no_memory)
 {
-	enum { N = 12, ROWS = 5, COLS = 32 };
+	enum { N = 12, N_ROWS = 5, COLS = 32 };
 	struct backend *be = open_cuda();
-	struct tensor w = { .type = DT_F16, .rows = ROWS, .cols = COLS }, x = tensor_new(be, DT_F32, N, COLS, NULL);
-	struct tensor out = tensor_new(be, DT_F32, N, ROWS, NULL);
-	float ones[ROWS * COLS], xs[N * COLS], got[N * ROWS];
-	uint16_t halves[ROWS * COLS];
+	struct tensor w = { .type = DT_F16, .rows = N_ROWS, .cols = COLS }, x = tensor_new(be, DT_F32, N, COLS, NULL);
+	struct tensor out = tensor_new(be, DT_F32, N, N_ROWS, NULL);
+	float ones[N_ROWS * COLS], xs[N * COLS], got[N * N_ROWS];
+	uint16_t halves[N_ROWS * COLS];
 	int held;
 
-	for (int i = 0; i < ROWS * COLS; i++)
+	for (int i = 0; i < N_ROWS * COLS; i++)
 		ones[i] = 1;
 	for (int i = 0; i < N * COLS; i++)
 		xs[i] = (float)(i / COLS);
-	dtype_from_f32(DT_F16, halves, ones, ROWS * COLS);
+	dtype_from_f32(DT_F16, halves, ones, N_ROWS * COLS);
 	CHECK(be->ops->load_weight(be, &w, halves, 0) == 0);
 	be->ops->matmul(be, &(struct matmul){ .out = &out, .w = &w }, 1, &x, 1);
 	CHECK(be->ops->sync(be) == 0);
@@ -127,8 +127,8 @@ TEST(device_product_after_no_memory)
 	be->ops->matmul(be, &(struct matmul){ .out = &out, .w = &w }, 1, &x, N);
 	be->ops->read(be, &out, 0, got, sizeof got);
 	CHECK(be->ops->sync(be) == 0);
-	for (int i = 0; i < N * ROWS; i++)
-		CHECK_MSG(got[i] == (float)(i / ROWS * COLS), "value %d is %g", i, (double)got[i]);
+	for (int i = 0; i < N * N_ROWS; i++)
+		CHECK_MSG(got[i] == (float)(i / N_ROWS * COLS), "value %d is %g", i, (double)got[i]);
 	be->ops->drop(be, &w);
 	be->ops->drop(be, &x);
 	be->ops->drop(be, &out);
