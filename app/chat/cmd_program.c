@@ -50,11 +50,12 @@ void slash_stats(struct chat *c, char *arg)
 	clean_line(info->name, strlen(info->name), &s);
 	str_addf(&s, ", %s, %s\n", info->quant, info->device);
 	stats_cache(&st, conversation_undone_tokens(&c->t), &s);
-	str_addf(&s, "last turn  prompt %s tokens: %s reused, %s computed at %.1f t/s\n"
-	         "           answer %s tokens at %.1f t/s, first after %.2f s\n", count_text(turn->prompt_tokens).s,
-	         count_text(turn->reused_tokens).s, count_text(turn->prompt_tokens - turn->reused_tokens).s, turn->prefill_tps,
-	         count_text(turn->answer_tokens).s, turn->decode_tps,
-	         turn->ttft_s);
+	if (turn->prompt_tokens)
+		str_addf(&s, "last turn  prompt %s tokens: %s reused, %s computed at %.1f t/s\n"
+		         "           answer %s tokens at %.1f t/s, first after %.2f s\n", count_text(turn->prompt_tokens).s,
+		         count_text(turn->reused_tokens).s, count_text(turn->prompt_tokens - turn->reused_tokens).s, turn->prefill_tps,
+		         count_text(turn->answer_tokens).s, turn->decode_tps,
+		         turn->ttft_s);
 	if (turn->drafted)
 		str_addf(&s, "           %s of %s guessed tokens were right (/set speculate)\n", count_text(turn->accepted).s,
 		         count_text(turn->drafted).s);
