@@ -27,11 +27,18 @@ static int needs_q(const struct cache *c, const struct policy *selects)
 	return c->unrotated || selects->def || !cache_keeps_all(c);
 }
 
+/* For kv_init(): where slot i holds token i, layers with a window hold the newest tokens alone.  Not on a device: it divides attention by the
+ * number of slots, so bits would depend on which of them are gone. */
+static int32_t window_step(const struct cache *c)
+{
+	return cache_keeps_all(c) && c->be->rows_alone ? c->batch : 0;
+}
+
 uint64_t cache_bytes(const struct cache *c)
 {
 	const struct retention_ops *r = c->policy.def->retention;
 	int32_t cap = r->cap(c);
-	uint64_t sum = kv_bytes(c->hp, c->type, cap) + rope_bytes(c->hp, c->batch);
+	uint64_t sum = kv_bytes(c->hp, c->type, cap, window_step(c)) + rope_bytes(c->hp, c->batch);
 	struct policy selects = { .def = NULL };
 	uint64_t more;
 
@@ -77,7 +84,7 @@ static int open_parts(struct cache *c, struct err *err)
 	c->chunk = c->batch;
 	c->region = -1;
 	selects_of(c, &c->selects);
-	if ((c->model && recurrent_open(&c->recurrent, c->be, c->model, err)) || r->init(c, err) || kv_init(&c->kv, c->be, c->hp, c->type, r->cap(c), err) ||
+	if ((c->model && recurrent_open(&c->recurrent, c->be, c->model, err)) || r->init(c, err) || kv_init(&c->kv, c->be, c->hp, c->type, r->cap(c), window_step(c), err) ||
 	    rope_init(&c->rope, c->hp, c->be, c->chunk, r->cap(c), err) ||
 	    (needs_q(c, &c->selects) && cache_alloc(c, &c->q, DT_F32, c->chunk, (int64_t)width_of(c->hp), err)))
 		return -1;
@@ -122,6 +129,8 @@ void cache_close(struct cache *c)
 
 void cache_begin(struct cache *c, const struct step *st)
 {
+	if (!st->pos)
+		kv_clear(&c->kv);
 	c->step = *st;
 	c->step.tried = st->n;
 	c->step.index = 0;
@@ -276,7 +285,7 @@ static int32_t rewind_others(struct cache *c, int32_t n)
 
 enum { REPLAY_MOST = 64 };   /* generated tokens that are decoded again; more are prefilled */
 
-int32_t cache_rewind(struct cache *c, int32_t n, int32_t *replay)
+static int32_t rewind_parts(struct cache *c, int32_t n, int32_t *replay)
 {
 	const struct retention_ops *r = c->policy.def->retention;
 	int32_t to = rewind_others(c, n), kept = r->rewind(c, to), again = 0;
@@ -303,6 +312,19 @@ int32_t cache_rewind(struct cache *c, int32_t n, int32_t *replay)
 	if (replay)
 		*replay = again;
 	return kept;
+}
+
+/* Does the store hold all that a token behind n others reads?  A retention that moves entries needs all of them. */
+static int store_complete(const struct cache *c, int32_t n)
+{
+	return !c->kv.held || (cache_keeps_all(c) && kv_complete(&c->kv, n));
+}
+
+int32_t cache_rewind(struct cache *c, int32_t n, int32_t *replay)
+{
+	int32_t kept = rewind_parts(c, n, replay);
+
+	return kept && !store_complete(c, kept) ? rewind_parts(c, 0, replay) : kept;
 }
 
 void cache_keep_states(struct cache *c)
@@ -358,7 +380,7 @@ int32_t cache_take(struct cache *c, int32_t n)
 {
 	/* Entries without the states of the other layers are of no use. */
 	c->total = c->read_end = c->model ? 0 : c->policy.def->retention->take(c, n);
-	return c->total;
+	return c->total && !store_complete(c, c->total) ? cache_rewind(c, 0, NULL) : c->total;
 }
 
 void cache_archive(struct cache *c, struct serializer *a, int32_t n)
@@ -366,8 +388,11 @@ void cache_archive(struct cache *c, struct serializer *a, int32_t n)
 	c->policy.def->retention->archive(c, a, n);
 	if (c->model && !a->bad)
 		recurrent_archive(&c->recurrent, a, n);
-	if (serialize_loading(a))
-		c->total = c->read_end = n;
+	if (!serialize_loading(a))
+		return;
+	c->total = c->read_end = n;
+	if (n && !store_complete(c, n))
+		serialize_fail(a, "the window of a layer");
 }
 
 void cache_points_archive(struct cache *c, struct serializer *a)

@@ -1,7 +1,11 @@
 /* engine/kv_store.h (private to engine/) - the planes that hold keys and values, and the operations on them.
  *
  * One K and one V plane a layer, [n_kv_head * cap][head_dim], head-major: the slots of one head lie together and attention
- * streams them.  Keys are stored rotated.  The retention (retain_*.c) decides which token's KV entry a slot holds. */
+ * streams them.  Keys are stored rotated.  The retention (retain_*.c) decides which token's KV entry a slot holds.
+ *
+ * Where slot i holds token i (retain_all.c), the planes of layers with a sliding window are shorter: they hold the newest tokens alone, as
+ * many as the window, a step and a rollback by WINDOW_KEPT tokens need.  Slot s of such a layer is row s - base of its head; when the plane
+ * is full, kv_slide() moves the newest rows to its front. */
 #ifndef WEIR_KV_STORE_H
 #define WEIR_KV_STORE_H
 
@@ -13,18 +17,30 @@ struct kv_store {
 	struct backend *be;
 	struct tensor *k, *v;      /* [n_layer] */
 	int32_t n_layer, cap;      /* cap: slots of a head */
+	int32_t base;              /* layers with a window: the slot in row 0 of each head */
+	int32_t held;              /* these layers lack the entries of slots before it */
 	enum dtype type;
 	const struct tensor *sinks;   /* attention sinks of the layer that attends now; set by cache_attend() */
 	double *clock;             /* seconds spent in kv_put() and kv_attend() are added here; NULL: not measured */
 };
 
-/* Bytes of one token's KV entries in all layers; of `cap` tokens. */
+enum { WINDOW_KEPT = 4096 };   /* tokens that a rollback can go back with windows complete */
+
+/* Bytes of one token's KV entries in all layers. */
 uint64_t kv_token_bytes(const struct hparams *, enum dtype);
-uint64_t kv_bytes(const struct hparams *, enum dtype, int32_t cap);
-int  kv_init(struct kv_store *, struct backend *, const struct hparams *, enum dtype, int32_t cap, struct err *);
+/* Bytes of planes of `cap` slots; step: tokens of a step, where layers with a window hold the newest tokens alone; 0 = they hold all. */
+uint64_t kv_bytes(const struct hparams *, enum dtype, int32_t cap, int32_t step);
+int  kv_init(struct kv_store *, struct backend *, const struct hparams *, enum dtype, int32_t cap, int32_t step, struct err *);
 void kv_release(struct kv_store *);
 /* Exchange the planes of two stores of the same model and type. */
 void kv_swap(struct kv_store *, struct kv_store *);
+
+/* Make room for slots up to `end` in the layers with a window: the oldest slots of these layers go. */
+void kv_slide(struct kv_store *, int32_t end);
+/* Is all there that a token behind n others reads? */
+int  kv_complete(const struct kv_store *, int32_t n);
+/* All entries are forgotten. */
+void kv_clear(struct kv_store *);
 
 /* Keys, and queries: out = x [n][heads * head_dim] rotated by the rows of the layer's table, or x itself where the layer does not rotate; out may be x. */
 void kv_rotate(const struct kv_store *, int32_t layer, struct tensor *out, const struct tensor *x, const struct rope *, int32_t n);
@@ -40,7 +56,8 @@ void kv_select(struct kv_store *, struct attn_part *, int32_t n_part);
 /* Remove the parts whose predicate (attn_part.when) is false.  Reads the predicates from the backend.  Returns how many parts are left. */
 int  kv_parts_met(const struct kv_store *, struct attn_part *, int32_t n_part);
 
-/* Slots slot0 .. slot0 + n of all planes as bytes [n_layer][K, V][n_kv_head][n], kv_token_bytes() a token, and back. */
+/* Slots slot0 .. slot0 + n of all planes as bytes [n_layer][K, V][n_kv_head][n], kv_token_bytes() a token, and back.  What a layer with a
+ * window no longer holds is written as bytes 0xff, which no entry consists of (they are NaN in every type). */
 void kv_entries_read(const struct kv_store *, int32_t slot0, int32_t n, void *out);
 void kv_entries_write(struct kv_store *, int32_t slot0, int32_t n, const void *entries);
 

@@ -39,6 +39,7 @@ static void all_selector_opened(struct cache *c)
 
 static void all_begin(struct cache *c, const struct step *st)
 {
+	kv_slide(&c->kv, st->pos + st->n);
 	rope_set(&c->rope, st->pos, st->pos, st->n);
 }
 
@@ -60,9 +61,9 @@ static void all_parts(struct cache *c, const struct step *st, int32_t layer, con
 
 	r->q = c->q.data ? cache_frame(c, st, 0, &c->q) : x->q;
 	if (window) {
-		r->part[0] = (struct attn_part){ .q = r->q, .n_slots = r->n_slots };
+		r->part[0] = (struct attn_part){ .q = r->q, .slot0 = c->kv.base, .n_slots = r->n_slots - c->kv.base };
 		r->n_part = 1;
-		r->skip = r->n_slots;
+		r->skip = r->part[0].n_slots;
 		return;
 	}
 	r->n_part = r->n_region = cache_region(c, st, layer, x, r->q, r->n_slots, r->part);

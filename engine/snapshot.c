@@ -234,6 +234,8 @@ int timeline_entries_load(struct timeline *t, int32_t first, int32_t n, const vo
 	pthread_mutex_lock(&t->e->lock);
 	if (first == 0 || first != t->loaded || t->tokens.n)
 		empty(t);
+	if (first == 0)
+		kv_clear(kv);
 	if (first != t->loaded || n < 0)
 		err_set(err, ERR_USAGE, "KV entries of %d tokens from token %d cannot be loaded behind those of %d", n, first, t->loaded);
 	else if (n > kv->cap - first)
@@ -421,6 +423,8 @@ int timeline_head_load(struct timeline *t, const void *head, size_t n, struct er
 	pthread_mutex_lock(&t->e->lock);
 	empty(t);
 	t->loaded = loaded;
+	if (!loaded)
+		kv_clear(&t->cache.kv);
 	if (p) {
 		a.at = (uint8_t *)(uintptr_t)p;
 		a.left = n - sizeof(struct frame);

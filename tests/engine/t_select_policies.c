@@ -51,7 +51,7 @@ static void bench_open(struct bench *b, const char *policy, int32_t n_layer, int
 	b->hp = (struct hparams){ .arch = &test_arch, .n_layer = n_layer, .n_head = group * n_kv_head, .n_kv_head = n_kv_head,
 	                          .head_dim = DIM, .n_rope = 1, .rope = { { .dims = DIM } } };
 	layer_specs_plain(&b->hp);
-	if (policy_parse(&b->par, policy, &err) || kv_init(&b->kv, b->be, &b->hp, DT_F32, cap, &err) ||
+	if (policy_parse(&b->par, policy, &err) || kv_init(&b->kv, b->be, &b->hp, DT_F32, cap, 0, &err) ||
 	    select_open(&b->sel, &b->par, &b->kv, own, &err))
 		test_skip("%s: %s", policy, err.msg);
 	b->q = new_tensor(b->be, 64, b->hp.n_head * DIM);

@@ -1,0 +1,198 @@
+/* tests/engine/t_windows.c - layers with a sliding window hold the newest tokens alone.
+ *
+ * A timeline whose step is as large as its context holds full planes; everything is compared with one of these, bit for bit. */
+#include "tests/lib/test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "engine/engine.h"
+
+enum { LONG = 9000, CTX = 16000, POINTS = 60 };
+
+static const char *const models[] = { "gemma2", "gemma3", "gpt-oss", "olmo3" };
+enum { N_MODELS = sizeof models / sizeof *models };
+
+static struct engine *open_model(const char *name, int threads)
+{
+	struct engine *e = NULL;
+	struct err err = { 0 };
+	char rel[96];
+
+	snprintf(rel, sizeof rel, "tests/vectors/models/%s.gguf", name);
+	if (engine_open(&e, &(struct engine_options){ .model_path = test_file(rel), .device = "cpu", .threads = threads }, &err))
+		test_skip("%s", err.msg);
+	return e;
+}
+
+static struct timeline *open_line(struct engine *e, const char *kv, const char *type, int32_t batch)
+{
+	struct timeline *t = NULL;
+	struct err err = { 0 };
+
+	if (timeline_open(&t, e, &(struct timeline_options){ .ctx = CTX, .batch = batch, .kv = kv, .kv_type = type }, &err)) {
+		fprintf(stderr, "%s\n", err.msg);
+		abort();
+	}
+	return t;
+}
+
+static int32_t id[CTX];
+
+/* n tokens of id, all but the first `from` of another text. */
+static void text(int32_t from, int32_t n, unsigned seed)
+{
+	for (int32_t i = from; i < n; i++)
+		id[i] = 3 + (int32_t)(((unsigned)i * 37u + (unsigned)(i * (i % 11)) + seed * 101u) % 240u);
+}
+
+/* Make the sequence the first n tokens of id.  Returns the tokens that were reused. */
+static int32_t sync_to(struct timeline *t, int32_t n)
+{
+	struct err err = { 0 };
+	int32_t reused = timeline_sync(t, id, (size_t)n, NULL, NULL, &err);
+
+	if (reused < 0)
+		test_fail(__FILE__, __LINE__, "%s", err.msg);
+	return reused;
+}
+
+static int same(struct engine *e, const struct timeline *a, const struct timeline *b)
+{
+	const float *x = timeline_logits(a), *y = timeline_logits(b);
+
+	return x && y && !memcmp(x, y, (size_t)engine_info(e)->n_vocab * sizeof(float));
+}
+
+static uint64_t kv_bytes_of(const struct timeline *t)
+{
+	struct timeline_stats st = { 0 };
+
+	timeline_stats(t, &st);
+	return st.kv_bytes;
+}
+
+/* Save t, load it into u. */
+static void hand_over(struct timeline *t, struct timeline *u, const char *model)
+{
+	int32_t ready = timeline_entries_ready(t), piece = 1500;
+	char *entries = malloc(timeline_token_bytes(t) * (size_t)(piece + 1));
+	struct str head = { 0 };
+	struct err err = { 0 };
+
+	for (int32_t at = 0, n; at < ready; at += n) {
+		n = ready - at < piece ? ready - at : piece;
+		if (timeline_entries_save(t, at, n, entries, &err) || timeline_entries_load(u, at, n, entries, &err))
+			test_fail(__FILE__, __LINE__, "%s: %s", model, err.msg);
+	}
+	if (timeline_head_save(t, &head, &err) || timeline_head_load(u, head.p, head.n, &err))
+		test_fail(__FILE__, __LINE__, "%s: %s", model, err.msg);
+	free(entries);
+	str_free(&head);
+}
+
+TEST(windows_have_the_bits_of_full_planes)
+{
+	for (size_t m = 0; m < N_MODELS; m++)
+		for (int q8 = 0; q8 < 2; q8++) {
+			struct engine *e = open_model(models[m], 2), *one = open_model(models[m], 1);
+			const char *type = q8 && engine_info(e)->head_dim % 32 == 0 ? "q8_0" : q8 ? "f16" : "f32";
+			struct timeline *full = open_line(e, "full", type, CTX), *t = open_line(e, "full", type, 100), *u = open_line(one, "full", type, 512);
+
+			text(0, CTX, (unsigned)m);
+			CHECK(kv_bytes_of(t) < kv_bytes_of(full));
+			for (int32_t n = 4000; n <= LONG; n += 1250) {
+				sync_to(full, n);
+				sync_to(t, n);
+				sync_to(u, n);
+				CHECK_MSG(same(e, full, t) && same(e, full, u), "%s, %s: %d tokens have other logits", models[m], type, n);
+			}
+			for (int32_t i = 0; i < 30; i++) {
+				struct err err = { 0 };
+
+				timeline_extend(full, id + LONG + i, 1, 1, NULL, NULL, &err);
+				timeline_extend(t, id + LONG + i, 1, 1, NULL, NULL, &err);
+				CHECK_MSG(same(e, full, t), "%s, %s: token %d has other logits", models[m], type, i);
+			}
+			timeline_close(full);
+			timeline_close(t);
+			timeline_close(u);
+			engine_close(e);
+			engine_close(one);
+		}
+}
+
+/* Rolled back by up to 4,000 tokens nothing is computed again; beyond what is held all is, and the result is the same.  Saved and loaded at
+ * each point. */
+TEST(rollbacks_and_snapshots_are_exact)
+{
+	for (size_t m = 0; m < N_MODELS; m++) {
+		struct engine *e = open_model(models[m], 2);
+		struct timeline *full = open_line(e, "full", "f16", CTX), *t = open_line(e, "full", "f16", 100), *u = open_line(e, "full", "f16", 64);
+		unsigned seed = 7;
+		int32_t at = LONG;
+
+		text(0, CTX, (unsigned)m);
+		sync_to(full, LONG);
+		sync_to(t, LONG);
+		for (int i = 0; i < POINTS; i++) {
+			int32_t back, go, reused;
+			struct timeline *was = t;
+
+			seed = seed * 1103515245u + 12345u;
+			back = 1 + (int32_t)(seed >> 8) % 400;
+			go = 1 + (int32_t)(seed >> 18) % 300;
+			back = i % 20 == 19 ? 3000 : back;
+		go += at - back + go < LONG ? back : 0;
+			text(at - back, CTX, seed % 97u + 100u);
+			at += go - back;
+			sync_to(full, at);
+			reused = sync_to(t, at);
+			CHECK_MSG(reused >= at - go - 2, "%s, point %d: %d of %d tokens are reused", models[m], i, reused, at - go);
+			hand_over(t, u, models[m]);
+			t = u;
+			u = was;
+			CHECK_MSG(same(e, full, t), "%s: other logits after point %d", models[m], i);
+			if (i % 3)
+				continue;
+			sync_to(full, at + 1);
+			sync_to(t, ++at);
+			CHECK_MSG(same(e, full, t), "%s: other logits behind point %d", models[m], i);
+		}
+		/* What an earlier version saved has the entries of all tokens. */
+		hand_over(full, u, models[m]);
+		sync_to(full, at + 10);
+		sync_to(u, at + 10);
+		CHECK_MSG(same(e, full, u), "%s: other logits behind a snapshot of full planes", models[m]);
+		text(1000, CTX, 55);
+		sync_to(full, 2000);
+		CHECK_INT(sync_to(t, 2000), 0);
+		CHECK_MSG(same(e, full, t), "%s: other logits behind a rollback beyond the window", models[m]);
+		timeline_close(full);
+		timeline_close(t);
+		timeline_close(u);
+		engine_close(e);
+	}
+}
+
+/* Entries of a sequence that went on are of no use for its beginning. */
+TEST(missing_entries_are_noticed)
+{
+	struct engine *e = open_model("gemma3", 2);
+	struct timeline *t = open_line(e, "full", "f16", 100), *full = open_line(e, "full", "f16", 64);
+	size_t row = timeline_token_bytes(t);
+	char *entries = malloc(row * 2000);
+	struct err err = { 0 };
+
+	text(0, CTX, 1);
+	sync_to(t, LONG);
+	CHECK_INT(timeline_entries_save(t, 0, 2000, entries, &err), 0);
+	CHECK_INT(timeline_entries_load(full, 0, 2000, entries, &err) || timeline_adopt(full, id, NULL, 2000, &err), 0);
+	CHECK_INT(sync_to(full, 2000), 0);
+	sync_to(t, 2000);
+	CHECK(same(e, full, t));
+	free(entries);
+	timeline_close(t);
+	timeline_close(full);
+	engine_close(e);
+}
