@@ -9,6 +9,18 @@ uint64_t kv_token_bytes(const struct hparams *hp, enum dtype type)
 	return 2 * (uint64_t)hp->n_layer * (uint64_t)hp->n_kv_head * dtype_bytes(type, (uint64_t)hp->head_dim);
 }
 
+uint64_t kv_read_bytes(const struct hparams *hp, enum dtype type, int32_t pos)
+{
+	uint64_t entries = 0;
+
+	for (int32_t i = 0; i < hp->n_layer; i++) {
+		int32_t window = layer_window(hp, i);
+
+		entries += (uint64_t)(window && window <= pos ? window - 1 : pos);
+	}
+	return kv_token_bytes(hp, type) / (uint64_t)hp->n_layer * entries;
+}
+
 static int32_t largest_window(const struct hparams *hp)
 {
 	int32_t most = 0;
@@ -123,6 +135,11 @@ void kv_slide(struct kv_store *kv, int32_t end)
 int kv_complete(const struct kv_store *kv, int32_t n)
 {
 	return !kv->held || n - largest_window(kv->hp) + 1 >= kv->held;
+}
+
+uint64_t kv_gone_bytes(const struct kv_store *kv)
+{
+	return kv_token_bytes(kv->hp, kv->type) / (uint64_t)kv->n_layer * (uint64_t)(kv->n_layer - layers_unwindowed(kv->hp)) * (uint64_t)kv->held;
 }
 
 void kv_clear(struct kv_store *kv)

@@ -28,6 +28,8 @@ enum { WINDOW_KEPT = 4096 };   /* tokens that a rollback can go back with window
 
 /* Bytes of one token's KV entries in all layers. */
 uint64_t kv_token_bytes(const struct hparams *, enum dtype);
+/* Bytes of the entries that a token behind `pos` others attends to. */
+uint64_t kv_read_bytes(const struct hparams *, enum dtype, int32_t pos);
 /* Bytes of planes of `cap` slots; step: tokens of a step, where layers with a window hold the newest tokens alone; 0 = they hold all. */
 uint64_t kv_bytes(const struct hparams *, enum dtype, int32_t cap, int32_t step);
 int  kv_init(struct kv_store *, struct backend *, const struct hparams *, enum dtype, int32_t cap, int32_t step, struct err *);
@@ -39,6 +41,8 @@ void kv_swap(struct kv_store *, struct kv_store *);
 void kv_slide(struct kv_store *, int32_t end);
 /* Is all there that a token behind n others reads? */
 int  kv_complete(const struct kv_store *, int32_t n);
+/* Bytes of entries that layers with a window lack. */
+uint64_t kv_gone_bytes(const struct kv_store *);
 /* All entries are forgotten. */
 void kv_clear(struct kv_store *);
 

@@ -99,14 +99,22 @@ TEST(windows_have_the_bits_of_full_planes)
 			const char *type = q8 && engine_info(e)->head_dim % 32 == 0 ? "q8_0" : q8 ? "f16" : "f32";
 			struct timeline *full = open_line(e, "full", type, CTX), *t = open_line(e, "full", type, 100), *u = open_line(one, "full", type, 512);
 
+			struct timeline_stats st = { 0 };
+
 			text(0, CTX, (unsigned)m);
 			CHECK(kv_bytes_of(t) < kv_bytes_of(full));
+			timeline_stats(t, &st);
+			CHECK_INT(st.kv_gone_bytes, 0);
 			for (int32_t n = 4000; n <= LONG; n += 1250) {
 				sync_to(full, n);
 				sync_to(t, n);
 				sync_to(u, n);
 				CHECK_MSG(same(e, full, t) && same(e, full, u), "%s, %s: %d tokens have other logits", models[m], type, n);
 			}
+			timeline_stats(t, &st);
+			CHECK(st.kv_gone_bytes > 0 && st.kv_bytes_per_token * LONG - st.kv_gone_bytes <= st.kv_bytes);
+			timeline_stats(full, &st);
+			CHECK_INT(st.kv_gone_bytes, 0);
 			for (int32_t i = 0; i < 30; i++) {
 				struct err err = { 0 };
 
