@@ -1211,12 +1211,18 @@ TEST(glu_with_biases_matches_double)
 	for (int l = 0; l < N_LEVELS; l++)
 		for (int32_t n = 1; n <= 29; n += 14) {
 			struct backend *be = open_level(levels[l], 2);
-			float *w[2] = { random_floats(ROWS * COLS, -1, 1), random_floats(ROWS * COLS, -1, 1) };
-			float *b[2] = { random_floats(ROWS, -2, 2), random_floats(ROWS, -2, 2) }, *x = random_floats((size_t)n * COLS, -1, 1), *got;
-			float *ref = must_alloc((size_t)n * ROWS * 4);
-			struct tensor tw[2], tb[2], tx = tensor_new(be, DT_F32, n, COLS, x), out = guarded(be, n, ROWS);
+			float *w[2], *b[2], *x, *got, *ref;
+			struct tensor tw[2], tb[2], tx, out;
 
+			if (!be)
+				continue;
+			x = random_floats((size_t)n * COLS, -1, 1);
+			ref = must_alloc((size_t)n * ROWS * 4);
+			tx = tensor_new(be, DT_F32, n, COLS, x);
+			out = guarded(be, n, ROWS);
 			for (int k = 0; k < 2; k++) {
+				w[k] = random_floats(ROWS * COLS, -1, 1);
+				b[k] = random_floats(ROWS, -2, 2);
 				tw[k] = weight_new(be, DT_F32, ROWS, COLS, w[k]);
 				tb[k] = tensor_new(be, DT_F32, 1, ROWS, b[k]);
 			}
