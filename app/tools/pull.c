@@ -18,15 +18,15 @@ struct pull {
 	struct progress progress;
 };
 
-/* "ORG/REPO:QUANT", also as an address of huggingface.co, or a name of the table: repository and quantization or file, which the caller
- * frees; *wanted NULL: none was said. */
-static int read_name(const char *said, char **repo, char **wanted, struct err *e)
+/* "ORG/REPO:QUANT", also as an address of huggingface.co, or a name of the table: repository, revision and quantization or file, which the
+ * caller frees; NULL: none was said. */
+static int read_name(const char *said, char **repo, char **revision, char **wanted, struct err *e)
 {
 	static const char *const hosts[] = {"https://huggingface.co/", "http://huggingface.co/", "https://hf.co/", "huggingface.co/", "hf.co/"};
 	const char *endpoint = getenv("HF_ENDPOINT"), *name = said;
 	size_t n = endpoint ? strlen(endpoint) : 0, file;
 
-	*repo = *wanted = NULL;
+	*repo = *revision = *wanted = NULL;
 	if (n && !strncmp(said, endpoint, n) && said[n] == '/')
 		name = said + n + 1;
 	for (size_t i = 0; name == said && i < sizeof hosts / sizeof *hosts; i++)
@@ -49,12 +49,14 @@ static int read_name(const char *said, char **repo, char **wanted, struct err *e
 			*wanted = xstrndup(known->file, strlen(known->file));
 		return 0;
 	}
-	/* Behind the second slash: a page of the repository, or a file in it. */
+	/* Behind the second slash: a page of the repository, or a file in it: tree/REVISION, blob/REVISION/FOLDER/FILE. */
 	file = strcspn(name, "/") + 1;
 	file += strcspn(name + file, "/:?#");
 	if (name != said && name[file] == '/') {
-		const char *last = name + n;
+		const char *last = name + n, *kind = name + file + 1, *of = kind + strcspn(kind, "/:?#");
 
+		if (*of == '/' && (!strncmp(kind, "tree/", 5) || !strncmp(kind, "blob/", 5) || !strncmp(kind, "resolve/", 8)))
+			*revision = xstrndup(of + 1, strcspn(of + 1, "/:?#"));
 		while (last[-1] != '/')
 			last--;
 		if (!*wanted && name + n - last > 5 && !strncasecmp(name + n - 5, ".gguf", 5))
@@ -67,11 +69,11 @@ static int read_name(const char *said, char **repo, char **wanted, struct err *e
 
 static int choose(struct pull *p, const char *said, struct err *e)
 {
-	char *repo, *wanted;
-	int rc = read_name(said, &repo, &wanted, e);
+	char *repo, *revision, *wanted;
+	int rc = read_name(said, &repo, &revision, &wanted, e);
 
 	if (!rc)
-		rc = hub_open(&p->repo, repo, e);
+		rc = hub_open(&p->repo, repo, revision, e);
 	if (!rc) {
 		p->n_model = hub_models(&p->repo, &p->model);
 		p->chosen = hub_choose(&p->repo, p->model, p->n_model, wanted, engine_memory_free(), e);
@@ -83,6 +85,7 @@ static int choose(struct pull *p, const char *said, struct err *e)
 			*e = (struct err){0};
 	}
 	free(repo);
+	free(revision);
 	free(wanted);
 	return rc;
 }

@@ -24,9 +24,14 @@ void known_models_show(struct str *out, int here, int numbered);
 /* ---- pull_hub.c ---- */
 
 struct hub_file { char *path; uint64_t bytes; char sum[65]; };   /* sum: SHA-256 in base 16 */
-struct hub_repo { char *name, *address, *token; struct hub_file *file; size_t n; };   /* token: NULL = none */
-/* The GGUF files of a repository "ORG/NAME". */
-int  hub_open(struct hub_repo *, const char *name, struct err *);
+struct hub_repo {
+	char *name, *address, *token;      /* token: NULL = none */
+	char *revision;                    /* branch, tag or commit that was asked for, as it stands in an address */
+	char commit[41];                   /* what that is now: all files are of this one, whatever is uploaded meanwhile */
+	struct hub_file *file; size_t n;
+};
+/* The GGUF files of a repository "ORG/NAME".  revision NULL: the newest. */
+int  hub_open(struct hub_repo *, const char *name, const char *revision, struct err *);
 void hub_free(struct hub_repo *);
 /* Where a file of it is fetched. */
 void hub_file_address(const struct hub_repo *, const struct hub_file *, struct str *out);

@@ -199,6 +199,8 @@ static int on_begin(const struct http_reply *r, void *ud, struct err *e)
 	struct fetched *f = ud;
 	uint64_t size = f->file->bytes;
 
+	if ((r->linked_sum[0] && strcmp(r->linked_sum, f->file->sum) != 0) || (r->linked_size >= 0 && r->linked_size != (int64_t)size))
+		return err_set(e, ERR_FAIL, "'%.100s' is another file than its list says, so it has just been changed: run the same command again", base_of(f->path));
 	if (r->status == 206 && (r->first != (int64_t)f->at || (r->total >= 0 && r->total != (int64_t)size))) {
 		if (r->first == (int64_t)f->at)
 			return err_set(e, ERR_FAIL, "'%.100s' has another size than its list says, so it has just been changed: run the same command again", base_of(f->path));

@@ -5,6 +5,7 @@
 #include "sessions/sessions.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,13 +31,67 @@ static const char *value_of(const char *line, size_t n, const char *name)
 	return n > k && line[k] == ':' && !strncasecmp(line, name, k) ? line + k + 1 + strspn(line + k + 1, " \t") : NULL;
 }
 
+/* Another answer begins: only what came with a redirection about the file that it leads to is still true. */
+static void reply_begin(struct http_reply *r, int status)
+{
+	struct http_reply fresh = {.status = status, .length = -1, .first = -1, .total = -1, .linked_size = r->linked_size};
+
+	memcpy(fresh.linked_sum, r->linked_sum, sizeof fresh.linked_sum);
+	*r = fresh;
+}
+
+/* A value without the line's end, or nothing where it is longer than the room for it. */
+static void keep(char *out, size_t cap, const char *v)
+{
+	size_t n = strcspn(v, "\r\n");
+
+	snprintf(out, cap, "%.*s", n < cap ? (int)n : 0, v);
+}
+
+/* Link: <ADDRESS>; rel="next", maybe among others with commas between. */
+static void keep_next(struct http_reply *r, const char *v)
+{
+	while ((v = strchr(v, '<'))) {
+		const char *end = strchr(v, '>'), *after;
+
+		if (!end)
+			return;
+		after = end + strcspn(end, ",<");
+		for (const char *p = end; p < after; p++)
+			if (!strncasecmp(p, "rel=\"next", 9) || !strncasecmp(p, "rel=next", 8)) {
+				if ((size_t)(end - v - 1) < sizeof r->next)
+					snprintf(r->next, sizeof r->next, "%.*s", (int)(end - v - 1), v + 1);
+				return;
+			}
+		v = after;
+	}
+}
+
+/* "SHA-256 in base 16", in quotes, also as W/"..." */
+static void keep_sum(struct http_reply *r, const char *v)
+{
+	const char *sum = strchr(v, '"');
+
+	if (sum && strspn(sum + 1, "0123456789abcdef") == 64 && sum[65] == '"')
+		snprintf(r->linked_sum, sizeof r->linked_sum, "%.64s", sum + 1);
+}
+
+/* RateLimit: "resolvers";r=0;t=55: no request is left for 55 seconds. */
+static int limit_seconds(const char *v)
+{
+	const char *left = strstr(v, "r="), *time = strstr(v, "t=");
+	long seconds = left && time && strtol(left + 2, NULL, 10) <= 0 ? strtol(time + 2, NULL, 10) : 0;
+
+	return seconds > 0 && seconds < 86400 ? (int)seconds + 1 : 0;
+}
+
 static size_t on_header(char *bytes, size_t size, size_t n, void *ud)
 {
 	struct transfer *t = ud;
 	struct http_reply *r = t->r;
-	char line[512];
+	char line[2048];
 	const char *v;
-	int end = 0;
+	int end = 0, limit;
 
 	n *= size;
 	t->head += n;
@@ -47,7 +102,7 @@ static size_t on_header(char *bytes, size_t size, size_t n, void *ud)
 	}
 	snprintf(line, sizeof line, "%.*s", (int)(n < sizeof line ? n : sizeof line - 1), bytes);
 	if (!strncmp(line, "HTTP/", 5)) {   /* also behind "100 Continue" */
-		*r = (struct http_reply){.status = (int)strtol(line + strcspn(line, " "), NULL, 10), .length = -1, .first = -1, .total = -1};
+		reply_begin(r, (int)strtol(line + strcspn(line, " "), NULL, 10));
 	} else if ((v = value_of(line, strlen(line), "Content-Length"))) {
 		if (sscanf(v, "%" SCNd64, &r->length) != 1 || r->length < 0)
 			r->length = -1;
@@ -56,8 +111,20 @@ static size_t on_header(char *bytes, size_t size, size_t n, void *ud)
 
 		if (sscanf(v, "bytes %" SCNd64 "-%" SCNd64 "%n/%" SCNd64, &r->first, &last, &end, &r->total) < 2 || !end || r->first < 0 || last < r->first)
 			r->first = r->total = -1;
-	} else if ((v = value_of(line, strlen(line), "Retry-After"))) {
-		r->retry_after = (int)strtol(v, NULL, 10);
+	} else if ((v = value_of(line, strlen(line), "RateLimit"))) {   /* comes with every answer */
+		if (r->status == 429 && (limit = limit_seconds(v)))
+			r->retry_after = limit;
+	} else if ((v = value_of(line, strlen(line), "Link"))) {
+		keep_next(r, v);
+	} else if ((v = value_of(line, strlen(line), "X-Error-Code"))) {
+		keep(r->code, sizeof r->code, v);
+	} else if ((v = value_of(line, strlen(line), "X-Error-Message"))) {
+		keep(r->message, sizeof r->message, v);
+	} else if ((v = value_of(line, strlen(line), "X-Linked-Etag"))) {
+		keep_sum(r, v);
+	} else if ((v = value_of(line, strlen(line), "X-Linked-Size"))) {
+		if (sscanf(v, "%" SCNd64, &r->linked_size) != 1 || r->linked_size < 0)
+			r->linked_size = -1;
 	}
 	return n;
 }
@@ -143,16 +210,20 @@ static int same_origin(const char *a, const char *b)
 static int ask(const struct curl_lib *curl, struct transfer *t, const char *url, struct str *next)
 {
 	char error[CURL_ERROR_SIZE] = "", *to = NULL;
+	curl_off_t wait = 0;   /* Retry-After, which also may be a date */
 	CURL *c = curl->init();
 	CURLcode rc;
 	int result = 0;
 
 	if (!c)
 		return err_set(t->e, ERR_FIT, "no memory for '%.200s'", url);
-	*t->r = (struct http_reply){.length = -1, .first = -1, .total = -1};
+	reply_begin(t->r, 0);
 	t->head = 0;
 	set_options(curl, c, t, url, t->q->token && same_origin(t->q->url, url), error);
 	rc = curl->perform(c);
+	if (!t->r->retry_after && curl->getinfo(c, CURLINFO_RETRY_AFTER, &wait) == CURLE_OK && wait > 0)
+		t->r->retry_after = wait < INT_MAX ? (int)wait : INT_MAX;
+	t->r->elsewhere = !same_origin(t->q->url, url);
 	if (t->refused) {
 		result = -1;   /* *e is set */
 	} else if (rc == CURLE_ABORTED_BY_CALLBACK) {
@@ -180,7 +251,7 @@ int http_get(const struct http_request *q, struct http_reply *r, struct err *e)
 	struct str url = {0}, next = {0};
 	int rc;
 
-	*r = (struct http_reply){.length = -1, .first = -1, .total = -1};
+	*r = (struct http_reply){.length = -1, .first = -1, .total = -1, .linked_size = -1};
 	if (!curl)
 		return -1;
 	str_adds(&url, q->url);

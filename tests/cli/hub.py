@@ -1,8 +1,10 @@
 """A server of models that misbehaves, for s_pull.sh: python3 hub.py MODEL.gguf LOG PORTS
 
-The name of a repository, t/NAME, says what goes wrong with it.  LOG gets a line for each request: method's path, range, and whether a
-token came.  PORTS gets the ports of the server and of another host that it redirects to."""
-import hashlib, http.server, json, os, random, re, struct, sys, threading, time
+It answers as huggingface.co does: /api/models/REPO/revision/main names the commit, /api/models/REPO/tree/COMMIT lists the files in pages of
+1,000 with the next one's address in a Link header, /REPO/resolve/COMMIT/FILE redirects to the storage of the file and names its SHA-256 and
+size.  The name of a repository, t/NAME, says what goes wrong with it.  LOG gets a line for each request: its path, range, and whether a token
+came.  PORTS gets the ports of the server and of another host that it redirects to."""
+import functools, hashlib, http.server, json, os, random, re, struct, sys, threading, time
 
 model = open(sys.argv[1], "rb").read()
 data = model + random.Random(1).randbytes(3 << 20)   # bytes behind the last tensor
@@ -10,15 +12,18 @@ log = open(sys.argv[2], "a", buffering=1)
 chance = random.Random(2)
 lock = threading.Lock()
 count = {}
+COMMIT = hashlib.sha1(data).hexdigest()   # of every repository; "main" moves on as soon as it was asked for
+PAGE = 1000
 
 
 def strange(name):   # the same model of a family that there is not
     return data.replace(b"llama", b"lxama") if name == "family" else data
 
 
+@functools.lru_cache(None)
 def tree(name):
     body = strange(name)
-    f = lambda path, body=body, **more: {"type": "file", "path": path, "size": len(body), "oid": "0" * 40,
+    f = lambda path, body=body, **more: {"type": "file", "path": path, "size": len(body), "oid": "0" * 40, "xetHash": "1" * 64,
                                          "lfs": {"oid": hashlib.sha256(body).hexdigest(), "size": len(body), "pointerSize": 134, **more}}
     files = [{"type": "directory", "path": "sub"}, f("README.md"), f("mmproj-F16.gguf"), f(f"{name}-Q4_K_M.gguf"), f(f"{name}-Q8_0.gguf")]
     if name == "sum":
@@ -40,7 +45,13 @@ def tree(name):
         files = [f("Q4_K_M/parts-%05d-of-00003.gguf" % (i + 1), parts[i]) for i in range(3)] + [f("Q8_0/parts-Q8_0-00001-of-00002.gguf")]
     elif name == "quants":
         files = [f(f"Quants-{q}.gguf") for q in ("IQ1_S", "Q8_0", "Q5_K_M", "f16")]
-    return json.dumps(files).encode()
+    elif name in ("pages", "mirrored", "pagebusy", "pageaway", "pagecircle"):
+        files = [{"type": "file", "path": f"text/{i}.txt", "size": 1, "oid": "0" * 40} for i in range(2 * PAGE)] + files
+    elif name == "big":
+        files = [f("big-Q8_0.gguf", size=1 << 41), f("big-Q4_K_M.gguf", size=1 << 40)]
+    elif name == "bigsmall":
+        files = [f("bigsmall-Q4_K_M.gguf", size=1 << 40), f("bigsmall-Q2_K.gguf")]
+    return files
 
 
 def split(n):
@@ -128,38 +139,75 @@ class Handler(http.server.BaseHTTPRequestHandler):
         want = self.headers.get("Range", "")
         here = self.server.server_address[1]
         log.write(f"{self.path} {want or '-'} {'token' if self.headers.get('Authorization') else 'plain'} {'other' if here == self.other else 'hub'}\n")
-        name = re.match(r"/(?:api/models/|there/)?t/([a-z0-9]+)", self.path)
+        name = re.match(r"/(?:api/models/|api/resolve-cache/models/|there/)?t/([a-z0-9]+)", self.path)
         name = name.group(1) if name else ""
         with lock:
             times = count[self.path] = count.get(self.path, 0) + 1
+        if name == "oldname":   # it has been renamed
+            return self.answer(307, Location=self.path.replace("t/oldname", "t/newname"))
+        if self.path.startswith("/api/resolve-cache/"):
+            return self.file(name, times, want)
         if self.path.startswith("/api/"):
             return self.list(name, times)
+        if f"/resolve/{COMMIT}/" not in self.path:
+            return self.answer(404, X_Error_Code="RevisionNotFound", X_Error_Message="Invalid rev id: main")
         self.file(name, times, want)
 
+    def refuse(self, name):
+        """What huggingface.co answers where it does not give a file or a list."""
+        code, error, message = {
+            "401": (401, None, "Invalid username or password."),
+            "403": (403, None, None),
+            "404": (404, "RepoNotFound", "Repository not found"),
+            "gated": (403, "GatedRepo", f"Access to model t/{name} is restricted and you are not in the authorized list."),
+            "asked": (403, "GatedRepo", f"Your request to access model t/{name} is awaiting a review from the repo authors."),
+            "closed": (401, "GatedRepo", f"Access to model t/{name} is restricted. You must have access to it and be authenticated to access it."),
+            "disabled": (403, None, "Access to this resource is disabled. \x1b[2J"),
+        }[name]
+        self.answer(code, b"<html>no", X_Error_Code=error, X_Error_Message=message)
+
     def list(self, name, times):
-        if not name:
+        revision = re.match(r"/api/models/t/[a-z0-9]+/(?:revision/([^/?]+)\?expand=sha|tree/([^/?]+)\?recursive=true(?:&cursor=(\d+))?)$", self.path)
+        if not name or not revision:
             return self.answer(404)
-        if name in ("401", "403", "404"):
-            return self.answer(int(name), b"<html>no")
-        if name == "busy" and times <= 2:
-            return self.answer(429 if times == 1 else 503, Retry_After="1")
-        if name == "429":
-            return self.answer(429, Retry_After="9999")
-        if name == "json":
-            return self.answer(200, b'[{"type":"file","path":"a-Q4_K_M.gguf","lfs":{"oid":')
+        asked, listed, cursor = revision.groups()
+        if name in ("401", "403", "404", "disabled"):
+            return self.refuse(name)
         if name == "login":
             return self.answer(200, b"<html>Welcome to our hotel</html>")
-        if name == "away":
-            return self.answer(302, Location="ftp://127.0.0.1/x")
+        if (asked or listed) not in ("main", "v1.0", "refs%2Fpr%2F1", COMMIT) or listed == "main":
+            return self.answer(404, X_Error_Code="RevisionNotFound", X_Error_Message="Invalid rev id: " + (asked or listed))
+        if name == "busy" and times <= 2:
+            return self.answer(429 if times == 1 else 503, Retry_After="1")
+        if name == "limited" and times == 1:
+            return self.answer(429, RateLimit='"api";r=0;t=1', RateLimit_Policy='"fixed window";"api";q=500;w=300')
+        if name == "429":
+            return self.answer(429, RateLimit='"api";r=0;t=9999')
         if name == "circle":
             return self.answer(302, Location=self.path)
+        if name == "away":
+            return self.answer(302, Location="ftp://127.0.0.1/x")
+        if asked:
+            answer = {"id": f"t/{name}", "sha": {"nocommit": None, "badcommit": "../" * 20}.get(name, COMMIT)}
+            return self.answer(200, self.mutated(name, answer) if name.startswith("broken") else json.dumps(answer).encode())
+        if name == "json":
+            return self.answer(200, b'[{"type":"file","path":"a-Q4_K_M.gguf","lfs":{"oid":')
         if name == "changed" and times > 1:
-            return self.answer(200, tree(name).replace(hashlib.sha256(data).hexdigest().encode(), hashlib.sha256(data[::-1]).hexdigest().encode()))
-        self.answer(200, self.mutated(name) if name.startswith("mutated") else tree(name))
+            return self.answer(200, json.dumps(tree(name)).replace(hashlib.sha256(data).hexdigest(), hashlib.sha256(data[::-1]).hexdigest()).encode())
+        if name == "pagebusy" and cursor and times == 1:
+            return self.answer(503, Retry_After="1")
+        files, at = tree(name), int(cursor or 0)
+        link = f"{self.path.split('&')[0]}&cursor={at + PAGE}"
+        host = {"mirrored": "https://huggingface.co", "pageaway": f"http://127.0.0.1:{self.other}"}.get(name, f"http://{self.headers['Host']}")
+        link = None if at + PAGE >= len(files) else f'<{host}{link}>; rel="next"'
+        if name == "pagecircle":
+            link = f'<{host}{self.path}>; rel="next"'
+        files = files[at:at + PAGE]
+        self.answer(200, self.mutated(name, files) if name.startswith("mutated") else json.dumps(files).encode(), Link=link)
 
-    def mutated(self, name):
-        """A list with a few bytes changed, by a number."""
-        some, body = random.Random(name), bytearray(tree("plain"))
+    def mutated(self, name, answer):
+        """An answer with a few bytes changed, by a number."""
+        some, body = random.Random(name), bytearray(json.dumps(answer).encode())
         for _ in range(some.randrange(1, 6)):
             at = some.randrange(len(body))
             body[at:at + some.randrange(0, 4)] = some.choice((b"", b"\0", b'"', b"{", b"]", b"\\", b"9", b"-", b"\xff", b"../", b"e999", some.randbytes(3)))
@@ -169,12 +217,19 @@ class Handler(http.server.BaseHTTPRequestHandler):
         body = strange(name)
         if name == "parts":
             body = parts[int(re.search(r"-(\d+)-of", self.path).group(1)) - 1]
-        if name == "elsewhere" and not self.path.startswith("/there/"):
-            return self.answer(302, Location=f"http://127.0.0.1:{self.other}/there{self.path}")
         if name == "gone":
-            return self.answer(404)
-        if name in ("gated", "closed"):
-            return self.answer(403 if name == "gated" else 401)
+            return self.answer(404, X_Error_Code="EntryNotFound", X_Error_Message="Entry not found")
+        if name in ("gated", "asked", "closed"):
+            return self.refuse(name)
+        there = self.path.startswith(("/there/", "/api/resolve-cache/"))
+        if name == "cached" and not there:
+            return self.answer(307, Location="/api/resolve-cache/models" + self.path)
+        if name in ("elsewhere", "expired", "relinked", "resizedlink", "parts", "newname") and not there:
+            sum = "ef" * 32 if name == "relinked" else hashlib.sha256(body).hexdigest()
+            return self.answer(302, Location=f"http://127.0.0.1:{self.other}/there{self.path}?X-Xet-Signed-Range=bytes%3D0-1&Expires={times}", X_Repo_Commit=COMMIT,
+                               X_Linked_ETag=f'"{sum}"', X_Linked_Size=str(len(body) + (name == "resizedlink")), ETag='"x"')
+        if name == "expired" and int(self.path.split("Expires=")[1]) % 2:
+            return self.answer(403, b"<Error>AccessDenied: Request has expired</Error>")
         if name == "short416" and times > 2:
             return self.answer(416)
         if name == "busyfile" and times in (1, 3):

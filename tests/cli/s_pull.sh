@@ -78,6 +78,19 @@ pull -y t/plain:Q3_K_S;             refused "a quantization that is not there" 2
 pull -y t/quants;                   whole "without Q4_K_M the best that there is" Quants-Q5_K_M.gguf
 pull -y "https://huggingface.co/t/plain/blob/main/plain-Q8_0.gguf"; whole "the address of a file's page" plain-Q8_0.gguf
 pull -y hf.co/t/plain:q8_0;         whole "an address without https, with a quantization" plain-Q8_0.gguf
+pull -y hf.co/t/plain/blob/v1.0/plain-Q8_0.gguf; whole "a file of a tag" plain-Q8_0.gguf
+pull -y hf.co/t/plain/tree/refs%2Fpr%2F1; whole "what a pull request holds" plain-Q4_K_M.gguf
+pull -y hf.co/t/plain/tree/v9.9; refused "a revision that there is not" 1 "'t/plain' has no revision 'v9.9' (404)"
+pull -y hf.co/t/plain/tree/..; refused "a revision that leads elsewhere" 2 'a branch, tag or commit'
+pull -y t/oldname;                  whole "a repository that was renamed" newname-Q4_K_M.gguf
+pull -y t/cached;                   whole "a redirection without a host" cached-Q4_K_M.gguf
+pull -y t/pages;                    whole "a list of three pages" pages-Q4_K_M.gguf
+pull -y t/mirrored;                 whole "a mirror that hands on the pages of huggingface.co" mirrored-Q4_K_M.gguf
+pull -y t/pagebusy;                 whole "503 between two pages" pagebusy-Q4_K_M.gguf
+pull -y t/pageaway;                 refused "pages on another server" 1 'goes on at another server'
+pull -y t/pagecircle;               refused "pages without end" 1 'more than 100 pages'
+pull -y t/big;                      refused "no quantization fits" 5 "no model of 't/big' fits: the smallest, Q4_K_M, has 1.0 TiB, and .* of memory are free; weir pull t/big:Q4_K_M fetches it anyway"
+pull -y t/bigsmall;                 whole "the first quantization that fits" bigsmall-Q2_K.gguf
 pull -y "$HF_ENDPOINT/t/plain/tree/main?x=1"; whole "an address of the server in use" plain-Q4_K_M.gguf
 pull -q -y t/plain; [ -s "$dir/err" ] && bad "--quiet says nothing" "$(cat "$dir/err")" || ok "--quiet says nothing"
 pull -y t/plain
@@ -166,17 +179,27 @@ else bad "the token does not follow to another host" "$(grep elsewhere "$dir/log
 mkdir -p "$HOME/.cache/huggingface" && echo stored >"$HOME/.cache/huggingface/token"
 pull -y t/slow; whole "a slow server" slow-Q4_K_M.gguf
 grep -q '^/t/slow/.* token hub' "$dir/log" && ok "a stored token is used" || bad "a stored token is used" "$(grep slow "$dir/log")"
+pull -y t/gated; refused "a file that is gated, with a token" 1 'gated (403): accept its terms on .* with the account that the token is of'
+pull -y t/asked; refused "terms that were accepted and not granted" 1 'not yet granted'
 pull -y t/401; refused "401 with a token" 1 'does not accept the token (401)'
 rm -rf "$HOME/.cache/huggingface"
 pull -y t/401; refused "401" 1 "does not exist on 127.0.0.1:$port or needs an access token (401): check the name, or set HF_TOKEN"
 pull -y t/403; refused "403" 1 'gated (403): accept its terms on'
 pull -y t/404; refused "404" 1 "no repository 't/404'"
+pull -y t/disabled; refused "403 with a reason" 1 'refuses .t/disabled. (403): Access to this resource is disabled.'
+grep -q "$(printf '\033')" "$dir/err" && bad "the reason is filtered" "$(cat -v "$dir/err")" || ok "the reason is filtered"
+pull -y t/limited; whole "429 with RateLimit" limited-Q4_K_M.gguf
 pull -y t/429; refused "429 for hours" 1 'too many requests (429): run the same command later'
 pull -y t/busy; whole "429 and 503 for a moment" busy-Q4_K_M.gguf
 pull -y t/busyfile; whole "503 in the middle" busyfile-Q4_K_M.gguf
 pull -y t/gone; refused "a file that is listed only" 1 '(404)'
 pull -y t/gated; refused "a file that is gated" 1 'gated (403)'
 pull -y t/closed; refused "a file that is gated, without a token" 1 'gated (401): accept its terms'
+pull -y t/expired; whole "a storage address that has expired" expired-Q4_K_M.gguf
+pull -y t/relinked; refused "a checksum that is not the list's" 1 'another file than its list says'
+pull -y t/resizedlink; refused "a size that is not the list's" 1 'another file than its list says'
+pull -y t/nocommit; refused "a server without commits" 1 'does not say which commit'
+pull -y t/badcommit; refused "a commit that cannot be" 1 'does not say which commit'
 pull -y t/norange; whole "a server without ranges" norange-Q4_K_M.gguf
 pull -y t/norangedrop; whole "one without ranges that breaks off" norangedrop-Q4_K_M.gguf
 pull -y t/truncated; whole "answers that end too soon" truncated-Q4_K_M.gguf
@@ -206,6 +229,15 @@ while [ $i -lt 60 ]; do
 	rm -rf "$models"
 done
 [ -z "$odd" ] && ok "$i damaged lists" || bad "$i damaged lists" "$odd"
+i=0 odd=
+while [ $i -lt 20 ]; do
+	i=$((i + 1))
+	pull t/broken$i
+	case $rc in 1 | 2) ;; *) odd="$odd $i: status $rc" ;; esac
+	[ "$(grep -c '^weir: ' "$dir/err")" = 1 ] || odd="$odd $i: $(cat "$dir/err")"
+	rm -rf "$models"
+done
+[ -z "$odd" ] && ok "$i damaged answers about the commit" || bad "$i damaged answers about the commit" "$odd"
 pull -y t/family; refused "a family that weir does not run" 3 "architecture 'lxama' is not supported"
 if [ "$(grep -c '^/t/family/' "$dir/log")" = 1 ]; then ok "which its header says"; else bad "which its header says" "$(grep family "$dir/log")"; fi
 find "$dir" -name 'evil*' -o -name 'b-Q4*' | grep -q . && bad "nothing outside of the folder" "$(find "$dir" -name 'evil*')" || ok "nothing outside of the folder"
