@@ -10,7 +10,7 @@
 
 /* ---- settings ---- */
 
-enum param_type { PARAM_INT, PARAM_REAL, PARAM_COUNT, PARAM_CHOICE };
+enum param_type { PARAM_INT, PARAM_ODD, PARAM_REAL, PARAM_COUNT, PARAM_CHOICE };   /* ODD: an odd PARAM_INT */
 struct param {
 	const char *key;
 	enum param_type type;

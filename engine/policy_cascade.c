@@ -64,8 +64,8 @@ struct auto_params {
 	struct cascade_params stream;      /* first: retain_cascade.c reads it */
 	struct entry_count k;
 	double s;
-	int32_t bits, every, qc;
-	int prefix, split;
+	int32_t bits, every, qc, pool;
+	int prefix, split, group, scan;
 };
 _Static_assert(sizeof(struct auto_params) <= POLICY_VALUES, "settings do not fit");
 
@@ -81,6 +81,11 @@ static const struct param auto_params[] = {
 	{ "qc", PARAM_INT, offsetof(struct auto_params, qc), 1, 1000, NULL, "5", "refresh: steps between two comparisons of the query" },
 	{ "s", PARAM_REAL, offsetof(struct auto_params, s), -2, 2, NULL, "0.85",
 	  "refresh: a query less like the last one selects anew" },
+	PARAM_POOL(struct auto_params, "refresh: neighbours pooled before selecting"),
+	{ "group", PARAM_CHOICE, offsetof(struct auto_params, group), 0, 0, REFRESH_GROUPS, "max",
+	  "refresh: how the query heads of a KV head are reduced" },
+	{ "scan", PARAM_CHOICE, offsetof(struct auto_params, scan), 0, 0, REFRESH_SCANS, "k",
+	  "refresh: what a selecting step reads: all keys, or everything" },
 	{ "size", PARAM_INT, STREAM(size), 0, SIZE_MOST, NULL, "0",
 	  "tokens of the conversation that are kept; 0 = what the context leaves" },
 	RINGS(STREAM),
@@ -108,7 +113,7 @@ static void auto_compose(const struct policy *policy, struct policy *selects)
 	if (p->prefix == PREFIX_FULL)
 		return;
 	policy_preset(selects, p->prefix == PREFIX_SIFT ? &policy_sift : &policy_refresh);
-	policy_inherit(selects, policy, "k|bits|every|split|qc|s");
+	policy_inherit(selects, policy, p->prefix == PREFIX_SIFT ? "k|bits|every|split" : "k|qc|s|pool|group|scan");
 }
 
 const struct policy_def policy_auto = {

@@ -89,6 +89,11 @@ int param_set(struct policy *par, const struct param *p, const char *text, size_
 			return -1;
 		*(int32_t *)field(par, p) = (int32_t)x;
 		return 0;
+	case PARAM_ODD:
+		if (parse_number(text, len, &x) || x < p->min || x > p->max || x != floor(x) || (int32_t)x % 2 == 0)
+			return -1;
+		*(int32_t *)field(par, p) = (int32_t)x;
+		return 0;
 	case PARAM_REAL:
 		if (parse_number(text, len, &x) || x < p->min || x > p->max)
 			return -1;
@@ -141,6 +146,7 @@ static void param_get(const struct policy *par, const struct param *p, char *out
 			snprintf(out, cap, "%d", count->n);
 		break;
 	case PARAM_INT:
+	case PARAM_ODD:
 		snprintf(out, cap, "%d", *(int32_t *)field(par, p));
 		break;
 	case PARAM_REAL:
@@ -155,7 +161,8 @@ void param_range(const struct param *p, char *out, size_t cap)
 	if (p->choices)
 		snprintf(out, cap, "%s", p->choices);
 	else
-		snprintf(out, cap, "%.10g to %.10g%s", p->min, p->max, p->type == PARAM_COUNT ? ", or a share as 1/8" : "");
+		snprintf(out, cap, "%.10g to %.10g%s", p->min, p->max, p->type == PARAM_COUNT ? ", or a share as 1/8" :
+		         p->type == PARAM_ODD ? ", odd" : "");
 }
 
 /* ---- all settings of a policy ---- */
@@ -226,6 +233,7 @@ void policy_identity(const struct policy *par, struct str *out)
 			str_addf(out, count->share > 0 ? "%a" : "%.0f", count->share > 0 ? count->share : count->n);
 			break;
 		case PARAM_INT:
+		case PARAM_ODD:
 			str_addf(out, "%d", *(int32_t *)field(par, p));
 			break;
 		case PARAM_REAL:

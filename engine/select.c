@@ -72,6 +72,13 @@ uint64_t select_entry_bytes(const struct selector *s, double entries)
 	return (uint64_t)(entries * (double)kv_token_bytes(s->kv->hp, s->kv->type));
 }
 
+double select_mean(const struct selector *s, int32_t dense, double some, int32_t n_slots)
+{
+	double share = dense < s->kv->n_layer ? (double)dense / s->kv->n_layer : 1;
+
+	return share * n_slots + (1 - share) * some;
+}
+
 int32_t select_most(struct entry_count k, int32_t cap)
 {
 	int32_t n = entry_count_of(k, cap);

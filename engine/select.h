@@ -108,6 +108,9 @@ static inline int select_serves(const struct selector *s, int32_t layer) { retur
 int  select_whole(const struct tensor *q, int32_t n_slots, struct attn_part part[SELECT_PARTS]);
 /* Bytes of so many KV entries, which need not be a whole number, in all layers. */
 uint64_t select_entry_bytes(const struct selector *, double entries);
+/* Entries of a region of n_slots that a generated token reads, mean over the layers: the first `dense` layers read it whole, each other
+ * layer `some` entries. */
+double select_mean(const struct selector *, int32_t dense, double some, int32_t n_slots);
 /* The most entries that k can come to in a region of cap. */
 int32_t select_most(struct entry_count k, int32_t cap);
 /* Share n_layer * mean entries among layers in proportion to spread[], each within mean / 4 .. 3 * mean and at most `most` (the
@@ -150,10 +153,13 @@ void picks_archive(struct picks *, const struct selector *, struct serializer *)
 /* ---- settings that several selectors have; PAR is the settings struct ---- */
 
 #define COUNT_MOST 1e9
+#define REFRESH_GROUPS "max|mean|first"
+#define REFRESH_SCANS "k|kv"
 #define PARAM_K(PAR, preset_) \
 	{ "k", PARAM_COUNT, offsetof(PAR, k), 1, COUNT_MOST, NULL, preset_, "KV entries that a generated token reads per KV head" }
 #define PARAM_STRIDE(PAR, preset_) \
 	{ "stride", PARAM_INT, offsetof(PAR, stride), 1, COUNT_MOST, NULL, preset_, "tokens between two selections" }
-#define POOLS "1|3|5|7|9|11|13|15|31|63"
+#define PARAM_POOL(PAR, help_) { "pool", PARAM_ODD, offsetof(PAR, pool), 1, 63, NULL, "7", help_ }
+#define PARAM_DENSE(PAR, preset_) { "dense", PARAM_INT, offsetof(PAR, dense), 0, 1000, NULL, preset_, "first layers that read everything" }
 
 #endif

@@ -6,20 +6,22 @@
  *     h2o      half of k are the heavy entries, those of the largest attention mass of all tokens so far; half are the newest.  With each
  *              generated token the newest half moves by one, and the entry that falls out of it replaces the lightest heavy entry
  *              if its mass is at least as large.
- *     h2o+     the same, but mass counts from the last 64 tokens of the prefill on, and the first layers read everything
+ *     h2o+     the same, but the mass is that of the last 64 tokens alone, a window that moves on with each generated token, and the
+ *              first layers read everything
  *     snapkv   k entries at the end of the prefill: the last `window` tokens, and those with the largest pooled mass of these tokens'
  *              attention; later tokens are all added
  *
- * Mass is summed on the host: a step adds k numbers per KV head. */
+ * Mass is summed on the host: a step adds k numbers per KV head.  h2o+ keeps what each token of its window has attended to, and subtracts
+ * it when the token leaves; for the tokens of a prefill their queries scan the keys once more. */
 #include "engine/select.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/mass_window.h"
 #include "engine/serialize.h"
 #include "engine/cache.h"
-
-enum { PLUS_TOKENS = 64 };
 
 enum { KIND_MAX, KIND_AVG };
 enum { KEPT_H2O, KEPT_H2O_PLUS, KEPT_SNAPKV };
@@ -39,6 +41,9 @@ struct kept {
 	int32_t n, recent;         /* slots selected by mass; h2o: newest slots beside them */
 	int32_t from;              /* snapkv: slots from here on are read beside them */
 	float *sum;                /* h2o: [n_layer][n_kv_head][cap] */
+	struct mass_window window; /* h2o+: what sum[] consists of; by layer and KV head */
+	struct tensor query;       /* f32 [n_layer * WINDOW_TOKENS][n_head * head_dim]: the last queries of a prefill */
+	struct tensor one_query;   /* f32 [1][n_head * head_dim] */
 	int32_t *heavy;            /* h2o: [n_layer][n_kv_head][most]: slots[], on the host */
 	float *buf;                /* [cap] */
 	int32_t most;
@@ -54,12 +59,30 @@ static int is_snap(const struct mass_params *par)
 	return par->kept == KEPT_SNAPKV;
 }
 
+/* h2o+: of the queries of a prefill's last tokens, and of one of them. */
+static uint64_t query_bytes(const struct hparams *hp)
+{
+	return 4 * (WINDOW_TOKENS * (uint64_t)hp->n_layer + 1) * (uint64_t)hp->n_head * (uint64_t)hp->head_dim;
+}
+
 static uint64_t kept_bytes(const void *values, const struct hparams *hp, const struct backend *be, int32_t cap)
 {
 	const struct mass_params *par = values;
 	uint64_t heads = (uint64_t)hp->n_layer * (uint64_t)hp->n_kv_head, most = (uint64_t)select_most(par->k, cap);
 
-	return 4 * heads * ((uint64_t)cap + most) * (is_snap(par) ? 1 : 2);
+	return 4 * heads * ((uint64_t)cap + most) * (is_snap(par) ? 1 : 2) +
+	       (par->kept == KEPT_H2O_PLUS ? mass_window_bytes(heads, cap) + query_bytes(hp) : 0);
+}
+
+static int rolling_init(struct selector *s, struct err *err)
+{
+	struct kept *f = s->state;
+	const struct hparams *hp = s->kv->hp;
+	int64_t width = (int64_t)hp->n_head * hp->head_dim;
+
+	return mass_window_init(&f->window, hp->n_layer * hp->n_kv_head, s->kv->cap, err) ||
+	       select_alloc(s, &f->query, DT_F32, (int64_t)hp->n_layer * WINDOW_TOKENS, width, err) ||
+	       select_alloc(s, &f->one_query, DT_F32, 1, width, err) ? -1 : 0;
 }
 
 static int kept_init(struct selector *s, struct err *err)
@@ -69,7 +92,7 @@ static int kept_init(struct selector *s, struct err *err)
 	int32_t cap = s->kv->cap;
 	size_t heads = (size_t)hp->n_layer * (size_t)hp->n_kv_head;
 
-	s->tail = is_snap(par_of(s)) ? par_of(s)->window : par_of(s)->kept == KEPT_H2O_PLUS ? PLUS_TOKENS : 1;
+	s->tail = is_snap(par_of(s)) ? par_of(s)->window : par_of(s)->kept == KEPT_H2O_PLUS ? WINDOW_TOKENS : 1;
 	f->most = select_most(par_of(s)->k, cap);
 	f->mass = xcalloc((size_t)hp->n_layer, sizeof *f->mass);
 	f->slots = xcalloc((size_t)hp->n_layer, sizeof *f->slots);
@@ -81,6 +104,8 @@ static int kept_init(struct selector *s, struct err *err)
 		return -1;
 	if (f->sum)
 		memset(f->sum, 0, heads * (size_t)cap * sizeof *f->sum);
+	if (par_of(s)->kept == KEPT_H2O_PLUS && rolling_init(s, err))
+		return -1;
 	for (int32_t i = 0; i < hp->n_layer; i++)
 		if (select_alloc(s, &f->mass[i], DT_F32, hp->n_kv_head, cap, err) ||
 		    select_alloc(s, &f->slots[i], DT_I32, hp->n_kv_head, f->most, err))
@@ -98,9 +123,12 @@ static void kept_release(struct selector *s)
 		if (f->slots)
 			select_drop(s, &f->slots[i]);
 	}
+	select_drop(s, &f->query);
+	select_drop(s, &f->one_query);
 	free(f->mass);
 	free(f->slots);
 	free(f->weight);
+	mass_window_release(&f->window);
 	free(f->sum);
 	free(f->heavy);
 	free(f->buf);
@@ -144,7 +172,7 @@ static const struct attn_probe *kept_probe(struct selector *s, const struct step
 	struct kept *f = s->state;
 	int32_t n = counted(s, st), cols = step_generates(st) && f->selected ? f->n + kept_tail(f, s, n_slots) : n_slots;
 
-	if (!n || layer < par_of(s)->dense)
+	if (!n || layer < par_of(s)->dense || (f->window.row && !step_generates(st)))
 		return NULL;
 	if (f->weight_cap < st->n) {
 		f->weight = xrealloc(f->weight, (size_t)st->n * sizeof *f->weight);
@@ -253,6 +281,69 @@ static void heavy_admit(struct kept *f, const float *sum, int32_t *heavy, int32_
 	heavy[f->n - 1] = slot;
 }
 
+/* h2o+: keep the queries of the last tokens of a prefill until it is committed. */
+static void kept_seen(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q, const struct tensor *raw,
+                      int32_t n_slots)
+{
+	struct kept *f = s->state;
+	int32_t n = counted(s, st);
+
+	if (f->window.row && n && !step_generates(st) && layer >= par_of(s)->dense)
+		s->kv->be->ops->copy(s->kv->be, &f->query, layer * WINDOW_TOKENS, q, st->n - n, n);
+}
+
+static float *sums_of(const struct selector *s, int32_t layer, int32_t head)
+{
+	const struct kept *f = s->state;
+
+	return f->sum + ((size_t)layer * (size_t)s->kv->hp->n_kv_head + (size_t)head) * (size_t)s->kv->cap;
+}
+
+/* h2o+: token i of those whose queries were kept enters the window in one layer; it attends to n slots, largest of each group. */
+static void window_scan(struct selector *s, int32_t layer, int32_t i, int32_t n)
+{
+	struct kept *f = s->state;
+	const struct hparams *hp = s->kv->hp;
+
+	s->kv->be->ops->copy(s->kv->be, &f->one_query, 0, &f->query, layer * WINDOW_TOKENS + i, 1);
+	s->kv->be->ops->key_scan(s->kv->be, &(struct scan_args){
+		.out = &f->mass[layer], .q = &f->one_query, .keys = &s->kv->k[layer], .n_head = hp->n_head, .n_kv_head = hp->n_kv_head,
+		.head_dim = hp->head_dim, .cap = s->kv->cap, .n_slots = n, .bits = 16, .scale = model_layer_spec(hp, layer)->attn.scale,
+		.reduce = REDUCE_MAX,
+	});
+	for (int32_t h = 0; h < hp->n_kv_head; h++) {
+		const float *x = mass_of_head(s, layer, h, n);
+		float *sum = sums_of(s, layer, h), *row = mass_window_enter(&f->window, layer * hp->n_kv_head + h, sum, n);
+
+		for (int32_t k = 0; k < n; k++)
+			sum[k] += row[k] = expf(x[k]);
+	}
+}
+
+/* h2o+ after a prefill whose last n tokens count: they are the window. */
+static void window_restart(struct selector *s, int32_t n, int32_t n_slots)
+{
+	struct kept *f = s->state;
+
+	memset(f->sum, 0, (size_t)s->kv->n_layer * (size_t)s->kv->hp->n_kv_head * (size_t)s->kv->cap * sizeof *f->sum);
+	mass_window_clear(&f->window);
+	for (int32_t i = 0; i < n; i++) {
+		int32_t slots = n_slots - (n - 1 - i);
+
+		for (int32_t layer = par_of(s)->dense; layer < s->kv->n_layer; layer++)
+			if (select_serves(s, layer))
+				window_scan(s, layer, i, slots);
+		mass_window_move(&f->window, slots);
+	}
+}
+
+static void mass_add(float *sum, float *row, int32_t slot, float x)
+{
+	sum[slot] += x;
+	if (row)
+		row[slot] = x;
+}
+
 /* Add the attention of this step's tokens to the sums. */
 static void heavy_add(struct selector *s, const struct step *st, int32_t layer, int32_t n_slots)
 {
@@ -262,16 +353,14 @@ static void heavy_add(struct selector *s, const struct step *st, int32_t layer, 
 
 	for (int32_t h = 0; h < s->kv->hp->n_kv_head; h++) {
 		size_t at = (size_t)layer * (size_t)s->kv->hp->n_kv_head + (size_t)h;
-		float *sum = f->sum + at * (size_t)s->kv->cap;
+		float *sum = sums_of(s, layer, h), *row = f->window.row ? mass_window_enter(&f->window, (int32_t)at, sum, n_slots) : NULL;
 		int32_t *heavy = f->heavy + at * (size_t)f->most;
 		const float *x = mass_of_head(s, layer, h, n + tail);
 
-		if (par_of(s)->kept == KEPT_H2O_PLUS && !step_generates(st))
-			memset(sum, 0, (size_t)n_slots * sizeof *sum);
 		for (int32_t i = 0; i < n; i++)
-			sum[heavy[i]] += x[i];
+			mass_add(sum, row, heavy[i], x[i]);
 		for (int32_t i = 0; i < tail; i++)
-			sum[n_slots - tail + i] += x[n + i];
+			mass_add(sum, row, n_slots - tail + i, x[n + i]);
 		if (n)
 			heavy_admit(f, sum, heavy, n_slots - f->recent - 1);
 	}
@@ -283,11 +372,17 @@ static void heavy_add(struct selector *s, const struct step *st, int32_t layer, 
 static void heavy_end(struct selector *s, const struct step *st, int32_t n_slots)
 {
 	struct kept *f = s->state;
-	int32_t k = entry_count_of(par_of(s)->k, n_slots), from = par_of(s)->dense;
+	int32_t k = entry_count_of(par_of(s)->k, n_slots), from = par_of(s)->dense, n = counted(s, st);
 
-	if (counted(s, st))
+	if (n && f->window.row && !step_generates(st)) {
+		window_restart(s, n, n_slots);
+	} else if (n) {
 		for (int32_t i = from; i < s->kv->n_layer; i++)
-			heavy_add(s, st, i, n_slots);
+			if (select_serves(s, i))
+				heavy_add(s, st, i, n_slots);
+		if (f->window.row)
+			mass_window_move(&f->window, n_slots);
+	}
 	if (!step_generates(st))
 		f->selected = 0;
 	if (f->selected || (!step_generates(st) && !st->last) || k >= n_slots)
@@ -296,7 +391,8 @@ static void heavy_end(struct selector *s, const struct step *st, int32_t n_slots
 	f->n = k / 2;
 	f->recent = k - f->n;
 	for (int32_t i = from; f->n > 0 && i < s->kv->n_layer; i++)
-		heavy_select(s, i, n_slots);
+		if (select_serves(s, i))
+			heavy_select(s, i, n_slots);
 }
 
 /* ---- both ---- */
@@ -314,6 +410,7 @@ static int32_t kept_rewind(struct selector *s, int32_t n)
 	struct kept *f = s->state;
 
 	f->selected = 0;
+	mass_window_clear(&f->window);
 	if (f->sum)
 		memset(f->sum, 0, (size_t)s->kv->n_layer * (size_t)s->kv->hp->n_kv_head * (size_t)s->kv->cap * sizeof *f->sum);
 	/* h2o: the sums hold the attention of forgotten tokens, too, so all is prefilled again. */
@@ -333,15 +430,14 @@ static int kept_steps_matter(const struct selector *s)
 
 static int32_t kept_entries(const struct selector *s, int32_t n_slots)
 {
-	return entry_count_of(par_of(s)->k, n_slots);
+	return (int32_t)select_mean(s, par_of(s)->dense, entry_count_of(par_of(s)->k, n_slots), n_slots);
 }
 
 static uint64_t kept_read_bytes(const struct selector *s, int32_t n_slots)
 {
-	double k = entry_count_of(par_of(s)->k, n_slots), layers = s->kv->n_layer;
-	double dense = par_of(s)->dense < s->kv->n_layer ? par_of(s)->dense / layers : 1;
+	double k = entry_count_of(par_of(s)->k, n_slots);
 
-	return select_entry_bytes(s, k >= n_slots ? n_slots : dense * n_slots + (1 - dense) * k);
+	return select_entry_bytes(s, k >= n_slots ? n_slots : select_mean(s, par_of(s)->dense, k, n_slots));
 }
 
 /* ---- for observers ---- */
@@ -363,8 +459,7 @@ static const float *kept_sums(const struct selector *s, int32_t layer, int32_t h
 {
 	const struct kept *f = s->state;
 
-	return f->sum && layer >= par_of(s)->dense
-	       ? f->sum + ((size_t)layer * (size_t)s->kv->hp->n_kv_head + (size_t)head) * (size_t)s->kv->cap : NULL;
+	return f->sum && layer >= par_of(s)->dense ? sums_of(s, layer, head) : NULL;
 }
 
 /* ---- saving ---- */
@@ -406,6 +501,8 @@ static void kept_archive(struct selector *s, struct serializer *a, int32_t n_slo
 		f->selected = 0;
 	for (size_t i = 0; f->sum && i < heads; i++)
 		serialize_bytes(a, f->sum + i * (size_t)s->kv->cap, (uint64_t)n_slots * sizeof *f->sum);
+	if (f->window.row && !a->bad)
+		mass_window_archive(&f->window, a, par_of(s)->dense * s->kv->hp->n_kv_head, n_slots);
 	serialize_i32(a, &selected, 0, 1, "whether slots were selected");
 	if (selected && !a->bad)
 		selected_archive(s, a, n_slots);
@@ -414,18 +511,14 @@ static void kept_archive(struct selector *s, struct serializer *a, int32_t n_slo
 }
 
 static const struct selector_ops kept_ops = {
-	.bytes = kept_bytes, .init = kept_init, .release = kept_release, .select = kept_select, .probe = kept_probe,
+	.bytes = kept_bytes, .init = kept_init, .release = kept_release, .select = kept_select, .probe = kept_probe, .seen = kept_seen,
 	.end = kept_end, .rewind = kept_rewind, .verify_most = kept_verify_most, .entries = kept_entries, .read_bytes = kept_read_bytes,
 	.archive = kept_archive, .steps_matter = kept_steps_matter, .holds = kept_holds, .sums = kept_sums,
 };
 
 #define AT(field) offsetof(struct mass_params, field)
-static const struct param h2o_params[] = { PARAM_K(struct mass_params, "512"), { .key = NULL } };
-static const struct param h2o_plus_params[] = {
-	PARAM_K(struct mass_params, "512"),
-	{ "dense", PARAM_INT, AT(dense), 0, 1000, NULL, "2", "first layers that read everything" },
-	{ .key = NULL },
-};
+static const struct param h2o_params[] = { PARAM_K(struct mass_params, "512"), PARAM_DENSE(struct mass_params, "0"), { .key = NULL } };
+static const struct param h2o_plus_params[] = { PARAM_K(struct mass_params, "512"), PARAM_DENSE(struct mass_params, "2"), { .key = NULL } };
 static void h2o_preset(void *values) { ((struct mass_params *)values)->kept = KEPT_H2O; }
 static void h2o_plus_preset(void *values) { ((struct mass_params *)values)->kept = KEPT_H2O_PLUS; }
 const struct policy_def policy_h2o = {
@@ -433,7 +526,7 @@ const struct policy_def policy_h2o = {
 	.params = h2o_params, .preset = h2o_preset, .retention = &retain_all, .selector = &kept_ops,
 };
 const struct policy_def policy_h2o_plus = {
-	.name = "h2o+", .help = "h2o over the last 64 tokens of the prefill", .params = h2o_plus_params, .preset = h2o_plus_preset,
+	.name = "h2o+", .help = "h2o by the attention mass of the last 64 tokens, which move on as tokens are generated", .params = h2o_plus_params, .preset = h2o_plus_preset,
 	.retention = &retain_all, .selector = &kept_ops,
 };
 
@@ -441,8 +534,9 @@ static const struct param snapkv_params[] = {
 	PARAM_K(struct mass_params, "512"),
 	{ "window", PARAM_INT, AT(window), 0, 0, "1|32|64", "32",
 	  "last tokens whose attention selects; 1: largest of a group, else the mean" },
-	{ "pool", PARAM_INT, AT(pool), 0, 0, "1|5|7", "7", "neighbours pooled before selecting" },
+	PARAM_POOL(struct mass_params, "neighbours pooled before selecting"),
 	{ "kind", PARAM_CHOICE, AT(pool_kind), 0, 0, "max|avg", "max", "how they are pooled" },
+	PARAM_DENSE(struct mass_params, "0"),
 	{ .key = NULL },
 };
 static void snapkv_preset(void *values) { ((struct mass_params *)values)->kept = KEPT_SNAPKV; }

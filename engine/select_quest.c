@@ -2,8 +2,8 @@
  *
  * A page is 16 slots.  Its smallest and largest key value per KV head and channel bound the score of any of its keys with a query.  The
  * k / 16 pages with the best bounds are read whole.
- * bound=raw is the published form: pages are compared by the largest bound of the group's heads; the last page is always selected, the
- * first two layers read everything.  bound=soft turns each head's bounds into probabilities before the heads of a group are compared,
+ * bound=raw is the published form: pages are compared by the largest bound of the group's heads; the last page is always selected, and
+ * unless `dense` says otherwise the first two layers read everything.  bound=soft turns each head's bounds into probabilities before the heads of a group are compared,
  * because heads with large scores would select for all others; the first page and the last four are always selected.
  *
  * All heads select the last page, which may be partly filled, so all read equally many entries.  The backend turns pages into slots
@@ -14,12 +14,12 @@
 
 #include "engine/cache.h"
 
-enum { MIN_PAGES = 3, SOFT_LAST = 4, RAW_DENSE = 2 };
+enum { MIN_PAGES = 3, SOFT_LAST = 4, RAW_DENSE = 2, DENSE_PUBLISHED = -1 };
 
 enum { BOUND_SOFT, BOUND_RAW };
 struct quest_params {
 	struct entry_count k;
-	int32_t page;
+	int32_t page, dense;
 	int bound;
 };
 
@@ -34,6 +34,11 @@ struct quest {
 static const struct quest_params *par_of(const struct selector *s)
 {
 	return s->par;
+}
+
+static int32_t dense_of(const struct quest_params *par)
+{
+	return par->dense != DENSE_PUBLISHED ? par->dense : par->bound == BOUND_RAW ? RAW_DENSE : 0;
 }
 
 static int32_t pages_of(int32_t slots)
@@ -102,7 +107,7 @@ static int quest_select(struct selector *s, const struct step *st, int32_t layer
 	int32_t k = quest_most(par_of(s), n_slots), pages = pages_of(n_slots), n;
 	int soft = par_of(s)->bound == BOUND_SOFT;
 
-	if (k >= pages || entry_count_of(par_of(s)->k, n_slots) >= n_slots || (!soft && layer < RAW_DENSE))
+	if (k >= pages || entry_count_of(par_of(s)->k, n_slots) >= n_slots || layer < dense_of(par_of(s)))
 		return select_whole(q, n_slots, part);
 	be->ops->page_scan(be, &(struct scan_args){
 		.out = &f->score, .q = q, .keys = &f->bounds[layer], .n_head = hp->n_head, .n_kv_head = hp->n_kv_head,
@@ -130,18 +135,18 @@ static int32_t quest_rewind(struct selector *s, int32_t n)
 
 static int32_t quest_entries(const struct selector *s, int32_t n_slots)
 {
-	return quest_most(par_of(s), n_slots) * PAGE_SLOTS;
+	return (int32_t)select_mean(s, dense_of(par_of(s)), (double)quest_most(par_of(s), n_slots) * PAGE_SLOTS, n_slots);
 }
 
 static uint64_t quest_read_bytes(const struct selector *s, int32_t n_slots)
 {
 	const struct hparams *hp = s->kv->hp;
-	double k = (double)quest_most(par_of(s), n_slots) * PAGE_SLOTS, dense = par_of(s)->bound == BOUND_SOFT ? 0 : RAW_DENSE;
+	double k = (double)quest_most(par_of(s), n_slots) * PAGE_SLOTS, dense = dense_of(par_of(s));
 
 	if (k >= n_slots)
 		return select_entry_bytes(s, n_slots);
 	dense = dense < hp->n_layer ? dense / hp->n_layer : 1;
-	return select_entry_bytes(s, dense * n_slots + (1 - dense) * k) +
+	return select_entry_bytes(s, select_mean(s, dense_of(par_of(s)), k, n_slots)) +
 	       (uint64_t)((1 - dense) * 8 * hp->head_dim * pages_of(n_slots) * hp->n_kv_head * hp->n_layer);
 }
 
@@ -154,6 +159,8 @@ static const struct param quest_params[] = {
 	PARAM_K(struct quest_params, "512"),
 	{ "bound", PARAM_CHOICE, offsetof(struct quest_params, bound), 0, 0, "soft|raw", "soft",
 	  "soft: bounds soft-maxed, outer pages forced; raw: as published" },
+	{ "dense", PARAM_INT, offsetof(struct quest_params, dense), -1, 1000, NULL, "-1",
+	  "first layers that read everything; -1: two with bound=raw, else none" },
 	{ "page", PARAM_INT, offsetof(struct quest_params, page), 0, 0, "16", "16", "entries of a page" },
 	{ .key = NULL },
 };

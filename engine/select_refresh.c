@@ -19,8 +19,6 @@
 #include "engine/serialize.h"
 #include "engine/cache.h"
 
-enum { POOL = 7 };
-
 enum { SCAN_K, SCAN_KV };
 enum { GROUP_MAX, GROUP_MEAN, GROUP_FIRST };
 enum { QUERY_PRE, QUERY_POST };
@@ -28,7 +26,7 @@ enum { UPDATE_YES, UPDATE_NO };
 struct refresh_params {
 	struct entry_count k;
 	double s;
-	int32_t qc, stride, pool, sinks, recent;
+	int32_t qc, stride, pool, sinks, recent, dense;
 	int group, scan, update, query;
 };
 _Static_assert(sizeof(struct refresh_params) <= POLICY_VALUES, "settings do not fit");
@@ -176,7 +174,7 @@ static void pick(struct selector *s, struct pick *new, int32_t layer, const stru
 	/* Entries leave a set from its end: those that are always selected go to the front. */
 	be->ops->topk(be, &(struct topk_args){
 		.slots = &new->slots, .score = &r->score, .n_kv_head = hp->n_kv_head, .n = new->at, .k = new->k,
-		.pool = par_of(s)->pool > 0 ? par_of(s)->pool : POOL,
+		.pool = par_of(s)->pool,
 		.first = par_of(s)->sinks, .last = par_of(s)->recent > own ? par_of(s)->recent : own,
 		.order = par_of(s)->sinks > 0 || par_of(s)->recent > own ? FORCED_FIRST : BEST_FIRST, .when = when,
 	});
@@ -246,7 +244,7 @@ static int refresh_select(struct selector *s, const struct step *st, int32_t lay
 	picks_enter(&r->picks, st, layer);
 	r->compared[layer] = 0;
 	r->due[layer] = 0;
-	if (entry_count_of(par_of(s)->k, n_slots) >= n_slots)
+	if (layer < par_of(s)->dense || entry_count_of(par_of(s)->k, n_slots) >= n_slots)
 		return select_whole(q, n_slots, part);
 	set = picks_get(&r->picks, layer);
 	if (!set->at || set->at > n_slots)
@@ -266,12 +264,22 @@ static void refresh_seen(struct selector *s, const struct step *st, int32_t laye
 {
 	struct refresh *r = s->state;
 
-	if (step_generates(st))
+	if (step_generates(st) || layer < par_of(s)->dense)
 		return;
 	picks_enter(&r->picks, st, layer);
 	r->compared[layer] = 0;
 	if (st->last && entry_count_of(par_of(s)->k, n_slots) < n_slots)
 		pick_now(s, layer, q, raw, st->n - 1, st->n, n_slots);
+}
+
+/* Layers that have sets. */
+static int32_t choosing_layers(const struct selector *s)
+{
+	int32_t n = 0;
+
+	for (int32_t i = par_of(s)->dense; i < s->kv->n_layer; i++)
+		n += select_serves(s, i);
+	return n;
 }
 
 /* Read what the backend decided in this step. */
@@ -305,7 +313,7 @@ static void refresh_end(struct selector *s, const struct step *st, int32_t n_slo
 	for (int32_t i = 0; step_generates(st) && i < st->n; i++) {
 		int32_t slots = s->own ? n_slots - st->n + 1 + i : n_slots;
 
-		r->asked += entry_count_of(par_of(s)->k, slots) < slots ? layers_unwindowed(s->kv->hp) : 0;
+		r->asked += entry_count_of(par_of(s)->k, slots) < slots ? choosing_layers(s) : 0;
 	}
 	for (int32_t i = 0; step_generates(st) && i < r->picks.n_layer; i++)
 		r->chose += st->n == st->tried && r->picks.fresh[i];
@@ -337,7 +345,7 @@ static int32_t refresh_verify_most(const struct selector *s, int32_t pos, int32_
 {
 	const struct refresh *r = s->state;
 
-	for (int32_t i = 0; i < r->picks.n_layer; i++)
+	for (int32_t i = par_of(s)->dense; i < r->picks.n_layer; i++)
 		if (!select_serves(s, i))
 			continue;
 		else if (!picks_old(&r->picks, i)->at || picks_old(&r->picks, i)->at > n_slots)
@@ -362,7 +370,7 @@ static struct select_status refresh_status(const struct selector *s, int32_t lay
 
 static int32_t refresh_entries(const struct selector *s, int32_t n_slots)
 {
-	return entry_count_of(par_of(s)->k, n_slots);
+	return (int32_t)select_mean(s, par_of(s)->dense, entry_count_of(par_of(s)->k, n_slots), n_slots);
 }
 
 static uint64_t refresh_read_bytes(const struct selector *s, int32_t n_slots)
@@ -375,7 +383,8 @@ static uint64_t refresh_read_bytes(const struct selector *s, int32_t n_slots)
 	if (k >= n_slots)
 		return select_entry_bytes(s, n_slots);
 	/* A selecting step scans the keys, half of the entries' bytes, and attends the new set or everything. */
-	return select_entry_bytes(s, k + often * (n_slots / 2.0 + (par_of(s)->scan == SCAN_KV ? n_slots - k : 0)));
+	k += often * (n_slots / 2.0 + (par_of(s)->scan == SCAN_KV ? n_slots - k : 0));
+	return select_entry_bytes(s, select_mean(s, par_of(s)->dense, k, n_slots));
 }
 
 static void refresh_archive(struct selector *s, struct serializer *a, int32_t n_slots)
@@ -400,10 +409,12 @@ static const struct selector_ops refresh_ops = {
 };
 
 #define AT(field) offsetof(struct refresh_params, field)
-#define REFRESH \
-	{ "pool", PARAM_INT, AT(pool), 0, 0, POOLS, "7", "neighbours pooled before selecting" }, \
-	{ "group", PARAM_CHOICE, AT(group), 0, 0, "max|mean|first", "max", "how the query heads of a KV head are reduced" }, \
-	{ "scan", PARAM_CHOICE, AT(scan), 0, 0, "k|kv", "k", "what a selecting step reads: all keys, or everything (as published)" }, \
+#define REFRESH(scan_preset) \
+	PARAM_POOL(struct refresh_params, "neighbours pooled before selecting"), \
+	{ "group", PARAM_CHOICE, AT(group), 0, 0, REFRESH_GROUPS, "max", "how the query heads of a KV head are reduced" }, \
+	{ "scan", PARAM_CHOICE, AT(scan), 0, 0, REFRESH_SCANS, scan_preset, \
+	  "what a selecting step reads: all keys, or everything (as published)" }, \
+	PARAM_DENSE(struct refresh_params, "0"), \
 	{ "sinks", PARAM_INT, AT(sinks), 0, 1000, NULL, "0", "first entries that are always selected" }, \
 	{ "recent", PARAM_INT, AT(recent), 0, 1e6, NULL, "0", "newest entries that are always selected" }, \
 	{ "update", PARAM_CHOICE, AT(update), 0, 0, "yes|no", "yes", "no: the set of the last prefill serves for ever (an ablation)" }
@@ -413,7 +424,7 @@ static const struct param refresh_params[] = {
 	{ "qc", PARAM_INT, AT(qc), 0, 1e9, NULL, "5", "compare queries every so many tokens; 0 = fixed stride" },
 	{ "s", PARAM_REAL, AT(s), -2, 2, NULL, "0.85", "select anew at this cosine and below" },
 	{ "stride", PARAM_INT, AT(stride), 1, 1e9, NULL, "10", "with qc=0: tokens between two selections" },
-	REFRESH,
+	REFRESH("k"),
 	{ "query", PARAM_CHOICE, AT(query), 0, 0, "pre|post", "pre", "compare queries before or after rotation" },
 	{ .key = NULL },
 };
@@ -423,7 +434,7 @@ const struct policy_def policy_refresh = {
 };
 
 static const struct param recycled_params[] = {
-	PARAM_K(struct refresh_params, "512"), PARAM_STRIDE(struct refresh_params, "10"), REFRESH, { .key = NULL },
+	PARAM_K(struct refresh_params, "512"), PARAM_STRIDE(struct refresh_params, "10"), REFRESH("kv"), { .key = NULL },
 };
 static void recycled_preset(void *values)
 {

@@ -382,10 +382,10 @@ static const struct param sift_params[] = {
 	{ "every", PARAM_INT, AT(every), 1, 1000, NULL, "1", "steps that a selected set serves" },
 	{ "split", PARAM_CHOICE, AT(split), 0, 0, "need|even", "need",
 	  "k is the mean over the layers: shared by how widely their attention spreads, or evenly" },
-	{ "dense", PARAM_INT, AT(dense), 0, 1000, NULL, "0", "first layers that read everything" },
+	PARAM_DENSE(struct sift_params, "0"),
 	{ "sample", PARAM_INT, AT(sample), 0, 4096, NULL, "0",
 	  "entries beside the k that stand for all others: an unbiased sample, weighted by what each stands for (every=1)" },
-	{ "pool", PARAM_INT, AT(pool), 0, 0, POOLS, "7", "neighbours pooled when a set serves several steps" },
+	PARAM_POOL(struct sift_params, "neighbours pooled when a set serves several steps"),
 	{ .key = NULL },
 };
 const struct policy_def policy_sift = {

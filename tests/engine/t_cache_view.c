@@ -402,7 +402,7 @@ TEST(lists_are_what_was_read)
 
 TEST(sets_that_serve_several_steps)
 {
-	static const char *const kv[] = { "recycled:k=24,stride=4", "sift:k=24,every=4,split=even", "refresh:k=24,qc=4,s=1.5",
+	static const char *const kv[] = { "recycled:k=24,stride=4,scan=k", "sift:k=24,every=4,split=even", "refresh:k=24,qc=4,s=1.5",
 	                                  "refresh:k=24,qc=4,s=-1.5" };
 	struct cache_view v;
 
@@ -638,7 +638,7 @@ TEST(shares_of_entries)
 
 TEST(what_sets_recover)
 {
-	struct timeline *t = read_kv("recycled:k=24,stride=4", 200);
+	struct timeline *t = read_kv("recycled:k=24,stride=4,scan=k", 200);
 	struct cache_view v;
 	float at_24;
 
@@ -657,7 +657,7 @@ TEST(what_sets_recover)
 	timeline_close(t);
 
 	/* A larger set has more of it, and of everything all. */
-	t = read_kv("recycled:k=150,stride=4", 200);
+	t = read_kv("recycled:k=150,stride=4,scan=k", 200);
 	for (int step = 1; step <= 12; step++, generate(t, 1))
 		timeline_view(t, 256, &v);
 	CHECK_MSG(v.recovered > at_24 && v.recovered < 1, "%g of 150 entries, %g of 24", (double)v.recovered, (double)at_24);

@@ -29,6 +29,7 @@ struct bench {
 	int32_t n;
 };
 
+static double freq[DIM / 2];   /* of rotary positions, radians per position */
 static const struct arch test_arch = { .name = "test" };
 
 static struct tensor new_tensor(struct backend *be, int32_t rows, int32_t cols)
@@ -49,7 +50,9 @@ static void bench_open(struct bench *b, const char *policy, int32_t n_layer, int
 	if (backend_open(&b->be, "cpu", &(struct backend_options){ .threads = 2 }, why))
 		test_skip("%s", why);
 	b->hp = (struct hparams){ .arch = &test_arch, .n_layer = n_layer, .n_head = group * n_kv_head, .n_kv_head = n_kv_head,
-	                          .head_dim = DIM, .n_rope = 1, .rope = { { .dims = DIM } } };
+	                          .head_dim = DIM, .n_rope = 1, .rope = { { .dims = DIM, .freq = freq, .mscale = 1 } } };
+	for (int i = 0; i < DIM / 2; i++)
+		freq[i] = pow(10000, -2.0 * i / DIM);
 	layer_specs_plain(&b->hp);
 	if (policy_parse(&b->par, policy, &err) || kv_init(&b->kv, b->be, &b->hp, DT_F32, cap, 0, &err) ||
 	    select_open(&b->sel, &b->par, &b->kv, own, &err))
@@ -541,6 +544,291 @@ TEST(the_split_follows_need)
 	}
 }
 
+/* ---- published definitions, computed plainly ---- */
+
+enum { READ = 64 };   /* tokens of the step that ends a prefill: rows of bench.q */
+
+/* The last READ tokens of a prefill attend everything before them: their queries go to q [READ][n_head * DIM]. */
+static void end_prefill(struct bench *b, float *q, struct tensor *out)
+{
+	struct attn_part part[SELECT_PARTS];
+	const struct attn_probe *probe;
+	struct step st = read_of(b->n, READ);
+
+	put_rows(b, READ);
+	for (int32_t i = 0; i < READ * b->hp.n_head * DIM; i++)
+		q[i] = test_randf(-2, 2);
+	b->be->ops->write(b->be, &b->q, 0, q, (size_t)READ * (size_t)b->hp.n_head * DIM * sizeof *q);
+	select_whole(&b->q, b->n, part);
+	probe = b->sel.ops->probe ? b->sel.ops->probe(&b->sel, &st, 0, b->n) : NULL;
+	kv_attend(&b->kv, 0, out, part, 1, READ, probe);
+	if (b->sel.ops->seen)
+		b->sel.ops->seen(&b->sel, &st, 0, &b->q, &b->q, b->n);
+	end_call(b, &st);
+}
+
+/* One generated token: what it reads of KV head h goes to rows[h], ascending.  Returns how much that is. */
+static int32_t generate(struct bench *b, const float *q, struct tensor *out, int32_t rows[2][600])
+{
+	struct attn_part part[SELECT_PARTS];
+	const struct attn_probe *probe;
+	struct step st = decode_at(b->n);
+	int32_t n = 0;
+	int n_part;
+
+	put_rows(b, 1);
+	set_query(b, &b->q, q);
+	n_part = choose(b, &st, 0, part);
+	for (int32_t h = 0; h < 2; h++) {
+		n = listed(b, part, n_part, h, rows[h]);
+		qsort(rows[h], (size_t)n, sizeof **rows, by_number);
+	}
+	probe = b->sel.ops->probe ? b->sel.ops->probe(&b->sel, &st, 0, b->n) : NULL;
+	kv_attend(&b->kv, 0, out, part, n_part, 1, probe);
+	end_call(b, &st);
+	return n;
+}
+
+/* The largest (or mean) probability of a group's heads on each listed slot; slots NULL: on the first n. */
+static void group_row(const struct bench *b, const float *q, int32_t head, const int32_t *slots, int32_t n, int mean, double *out)
+{
+	int32_t group = b->hp.n_head / b->hp.n_kv_head;
+	double *s = calloc((size_t)n, sizeof *s);
+
+	memset(out, 0, (size_t)n * sizeof *out);
+	for (int32_t g = 0; g < group; g++) {
+		const float *x = q + (size_t)(head * group + g) * DIM;
+		double sum = 0;
+
+		for (int32_t i = 0; i < n; i++) {
+			const float *k = b->keys + ((size_t)(slots ? slots[i] : i) * (size_t)b->hp.n_kv_head + (size_t)head) * DIM;
+
+			s[i] = 0;
+			for (int d = 0; d < DIM; d++)
+				s[i] += (double)x[d] * (double)k[d];
+			sum += s[i] = exp(s[i] / sqrt((double)DIM));
+		}
+		for (int32_t i = 0; i < n; i++)
+			out[i] = mean ? out[i] + s[i] / sum / group : fmax(out[i], s[i] / sum);
+	}
+	free(s);
+}
+
+struct scored { double pooled, raw; int32_t slot; };
+static int by_score(const void *pa, const void *pb)
+{
+	const struct scored *a = pa, *b = pb;
+
+	if (a->pooled != b->pooled)
+		return a->pooled < b->pooled ? 1 : -1;
+	return a->raw != b->raw ? a->raw < b->raw ? 1 : -1 : b->slot - a->slot;
+}
+
+/* The k best of n scores after pooling, ascending. */
+static void pooled_best(const double *x, int32_t n, int32_t k, int32_t pool, int average, int32_t *out)
+{
+	struct scored *all = calloc((size_t)n, sizeof *all);
+
+	for (int32_t i = 0; i < n; i++) {
+		all[i] = (struct scored){ 0, x[i], i };
+		for (int32_t j = i - pool / 2; j <= i + pool / 2; j++)
+			if (j >= 0 && j < n)
+				all[i].pooled = average ? all[i].pooled + x[j] / pool : fmax(all[i].pooled, x[j]);
+	}
+	qsort(all, (size_t)n, sizeof *all, by_score);
+	for (int32_t i = 0; i < k; i++)
+		out[i] = all[i].slot;
+	qsort(out, (size_t)k, sizeof *out, by_number);
+	free(all);
+}
+
+static int32_t in_common(const int32_t *a, const int32_t *b, int32_t n)
+{
+	int32_t both = 0;
+
+	for (int32_t i = 0, j = 0; i < n && j < n; )
+		if (a[i] == b[j])
+			both++, i++, j++;
+		else if (a[i] < b[j])
+			i++;
+		else
+			j++;
+	return both;
+}
+
+/* SnapKV and RefreshKV at pools of all widths: the set that the first generated token reads. */
+TEST(sets_follow_pools_of_any_width)
+{
+	static const struct { const char *policy; int32_t window, pool; int average; } as[] = {
+		{ "snapkv:k=96,pool=1", 32, 1, 0 }, { "snapkv:k=96,pool=9", 32, 9, 0 }, { "snapkv:k=96,pool=15,window=64", 64, 15, 0 },
+		{ "snapkv:k=96,pool=31,window=1", 1, 31, 0 }, { "snapkv:k=96,pool=63", 32, 63, 0 }, { "snapkv:k=96,pool=21,kind=avg", 32, 21, 1 },
+		{ "refresh:k=96,pool=1", 0, 1, 0 }, { "refresh:k=96,pool=17", 0, 17, 0 }, { "recycled:k=96,pool=63", 0, 63, 0 },
+		{ "recycled:k=96,pool=31", 0, 31, 0 },
+	};
+	enum { BEFORE = 300, ALL = BEFORE + READ };
+
+	for (size_t c = 0; c < sizeof as / sizeof *as; c++) {
+		static float q[READ * 4 * DIM];
+		static int32_t rows[2][600];
+		static double sum[ALL], row[ALL];
+		int32_t want[200], window = as[c].window, width = 4 * DIM;
+		struct tensor out;
+		struct bench b;
+
+		bench_open(&b, as[c].policy, 1, 2, 2, 600, 1);
+		out = new_tensor(b.be, READ, width);
+		random_keys(&b, 0, 600);
+		put_rows(&b, BEFORE);
+		end_prefill(&b, q, &out);
+		generate(&b, q, &out, rows);
+		for (int32_t h = 0; h < 2; h++) {
+			int32_t n = window ? ALL - window : ALL, k = 96 - window, first = window ? READ - window : READ - 1;
+
+			memset(sum, 0, sizeof sum);
+			for (int32_t i = first; i < READ; i++) {
+				group_row(&b, q + i * width, h, NULL, BEFORE + i + 1, window > 1, row);
+				for (int32_t j = 0; j <= BEFORE + i; j++)
+					sum[j] += row[j];
+			}
+			pooled_best(sum, n, k, as[c].pool, as[c].average, want);
+			/* refresh always selects the token's own slot, which may take the last place. */
+			CHECK_MSG(in_common(rows[h], want, k) >= k - !window, "%s: %d of %d slots are those of the definition", as[c].policy,
+			          in_common(rows[h], want, k), k);
+		}
+		b.be->ops->drop(b.be, &out);
+		bench_close(&b);
+	}
+}
+
+/* H2O+ by its definition: the mass of the last 64 tokens, which at the end are all generated ones. */
+TEST(heavy_hitters_of_a_window_that_moves)
+{
+	enum { BEFORE = 150, STEPS_ON = 150, K = 48, HEAVY = K / 2, RECENT = K - HEAVY, MOST = 600 };
+	static float q[READ * 4 * DIM];
+	static int32_t rows[2][MOST];
+	static double window[2][64][MOST], sum[2][MOST], row[MOST];
+	int32_t heavy[2][HEAVY], width = 4 * DIM, oldest = 0, differ = 0, changed = 0;
+	struct tensor out;
+	struct bench b;
+
+	bench_open(&b, "h2o+:k=48,dense=0", 1, 2, 2, MOST, 1);
+	out = new_tensor(b.be, READ, width);
+	random_keys(&b, 0, MOST);
+	put_rows(&b, BEFORE);
+	end_prefill(&b, q, &out);
+	memset(window, 0, sizeof window);
+	memset(sum, 0, sizeof sum);
+	for (int32_t h = 0; h < 2; h++) {
+		for (int32_t i = 0; i < 64; i++) {
+			group_row(&b, q + (READ - 64 + i) * width, h, NULL, b.n - 63 + i, 0, window[h][i]);
+			for (int32_t j = 0; j < b.n; j++)
+				sum[h][j] += window[h][i][j];
+		}
+		pooled_best(sum[h], b.n - RECENT, HEAVY, 1, 0, heavy[h]);
+	}
+	for (int32_t t = 0; t < STEPS_ON; t++, oldest = (oldest + 1) % 64) {
+		float x[4 * DIM];
+		int32_t n, want[K + 1];
+
+		for (int32_t i = 0; i < width; i++)
+			x[i] = test_randf(-2, 2);
+		n = generate(&b, x, &out, rows);
+		CHECK_INT(n, K + 1);
+		for (int32_t h = 0; h < 2; h++) {
+			int32_t lightest = 0, offered = b.n - RECENT - 1;
+
+			memcpy(want, heavy[h], sizeof heavy[h]);
+			for (int32_t i = 0; i <= RECENT; i++)
+				want[HEAVY + i] = b.n - 1 - RECENT + i;
+			differ += memcmp(want, rows[h], sizeof want) != 0;
+			group_row(&b, x, h, want, K + 1, 0, row);
+			for (int32_t j = 0; j < b.n; j++)
+				sum[h][j] -= window[h][oldest][j];
+			memset(window[h][oldest], 0, sizeof window[h][oldest]);
+			for (int32_t i = 0; i <= K; i++) {
+				window[h][oldest][want[i]] = row[i];
+				sum[h][want[i]] += row[i];
+			}
+			for (int32_t i = 1; i < HEAVY; i++)
+				if (sum[h][heavy[h][i]] < sum[h][heavy[h][lightest]])
+					lightest = i;
+			if (sum[h][offered] < sum[h][heavy[h][lightest]])
+				continue;
+			changed++;
+			memmove(heavy[h] + lightest, heavy[h] + lightest + 1, (size_t)(HEAVY - lightest - 1) * sizeof **heavy);
+			heavy[h][HEAVY - 1] = offered;
+		}
+	}
+	CHECK_MSG(!differ, "%d of %d lists differ from the definition", differ, 2 * STEPS_ON);
+	CHECK_MSG(changed > 9, "only %d entries were admitted", changed);
+	b.be->ops->drop(b.be, &out);
+	bench_close(&b);
+}
+
+/* A vector of DIM values rotated by a position; values 2 i and 2 i + 1 are a pair. */
+static void turn(const float *x, double pos, double *out)
+{
+	for (int i = 0; i < DIM / 2; i++) {
+		double angle = pos * freq[i], a = (double)x[2 * i], c = (double)x[2 * i + 1];
+
+		out[2 * i] = a * cos(angle) - c * sin(angle);
+		out[2 * i + 1] = a * sin(angle) + c * cos(angle);
+	}
+}
+
+/* StreamingLLM: scores are those of keys and a query that stand where they would within the cache. */
+TEST(streaming_can_count_positions_within_the_cache)
+{
+	enum { SINKS = 4, SIZE = 20, ALL = 200 };
+	static const char *const as[] = { "streaming++:size=20,stride=1000", "streaming++:size=20,stride=1000,positions=cache" };
+
+	for (int c = 0; c < 2; c++) {
+		static float raw[ALL][DIM];
+		struct attn_part part[SELECT_PARTS];
+		struct step st = decode_at(ALL - 1);
+		float x[DIM], turned[DIM];
+		double key[DIM], query[DIM], worst = 0;
+		int rank = 0;
+		struct bench b;
+
+		bench_open(&b, as[c], 1, 1, 1, ALL, 1);
+		for (int i = 0; i < ALL; i++) {
+			for (int d = 0; d < DIM; d++)
+				raw[i][d] = test_randf(-2, 2);
+			turn(raw[i], i, key);
+			for (int d = 0; d < DIM; d++)
+				b.keys[i * DIM + d] = (float)key[d];
+		}
+		put_rows(&b, ALL);
+		random_query(&b, x);
+		turn(x, ALL - 1, query);
+		for (int d = 0; d < DIM; d++)
+			turned[d] = (float)query[d];
+		set_query(&b, &b.q, turned);
+		CHECK_INT(choose(&b, &st, 0, part), 2);
+		CHECK_INT(part[0].n_slots, SINKS);
+		CHECK_INT(part[1].n_slots, SIZE);
+		for (int i = 0; i < 2; i++) {
+			float got[DIM];
+
+			b.be->ops->read(b.be, part[i].q, 0, got, sizeof got);
+			for (int32_t slot = part[i].slot0; slot < part[i].slot0 + part[i].n_slots; slot++, rank++) {
+				double want = 0, score = 0;
+
+				turn(raw[slot], c ? rank : slot, key);
+				turn(x, c ? SINKS + SIZE - 1 : ALL - 1, query);
+				for (int d = 0; d < DIM; d++) {
+					want += key[d] * query[d];
+					score += (double)b.keys[slot * DIM + d] * (double)got[d];
+				}
+				worst = fmax(worst, fabs(score - want));
+			}
+		}
+		CHECK_MSG(worst < 1e-3, "%s: a score is off by %g", as[c], worst);
+		bench_close(&b);
+	}
+}
+
 /* ---- a tiny random model ---- */
 
 enum { N_VOCAB = 288, N_LAYER = 4, N_EMBD = 128, N_HEAD = 4, N_KV = 2, CTX = 512 };
@@ -671,8 +959,10 @@ TEST(enough_entries_are_full_attention_bit_for_bit)
 		"recycled:k=240", "streaming++:size=240", "quest:k=240", "quest:k=240,bound=raw", "h2o:k=240", "h2o+:k=240",
 		"snapkv:k=240", "snapkv:k=240,window=1,kind=avg",
 		/* every step selects and reads everything */
-		"refresh:k=16,qc=0,stride=1,scan=kv", "recycled:k=16,stride=1,scan=kv", "streaming++:size=16,stride=1",
-		"sift:k=16,dense=4", "refresh:k=16,qc=1,s=2,scan=kv",
+		"refresh:k=16,qc=0,stride=1,scan=kv", "recycled:k=16,stride=1", "streaming++:size=16,stride=1", "refresh:k=16,qc=1,s=2,scan=kv",
+		/* no layer selects */
+		"sift:k=16,dense=4", "refresh:k=16,dense=4", "recycled:k=16,dense=5", "streaming++:size=16,dense=4,positions=cache", "quest:k=48,dense=4",
+		"h2o:k=16,dense=4", "h2o+:k=16,dense=4", "snapkv:k=40,dense=4",
 	};
 	struct engine *e = open_tiny(2);
 	int32_t id[PROMPT + STEPS];
@@ -691,7 +981,8 @@ static const char *const choosing[] = {
 	"refresh:k=1/8,scan=kv,query=post,group=mean", "refresh:k=24,qc=0,stride=4,group=first,sinks=2,recent=4",
 	"refresh:k=24,s=-2", "refresh:k=24,update=no", "recycled:k=24,stride=5", "streaming++:size=24,stride=7",
 	"quest:k=96", "quest:k=48,bound=raw", "h2o:k=24", "h2o+:k=24", "snapkv:k=40", "snapkv:k=24,window=1",
-	"snapkv:k=80,window=64,pool=5,kind=avg",
+	"snapkv:k=80,window=64,pool=5,kind=avg", "snapkv:k=40,pool=63,dense=1", "refresh:k=24,dense=2,pool=15", "h2o:k=24,dense=1",
+	"streaming++:size=24,stride=7,positions=cache,dense=1", "quest:k=96,dense=1",
 };
 enum { N_CHOOSING = sizeof choosing / sizeof choosing[0] };
 
@@ -732,9 +1023,14 @@ TEST(a_threshold_above_one_is_a_fixed_stride)
 
 	random_ids(id, PROMPT + STEPS);
 	run_policy(e, "refresh:k=24,qc=5,s=1.5", id, &got);
-	run_policy(e, "recycled:k=24,stride=5", id, &other);
+	run_policy(e, "recycled:k=24,stride=5,scan=k", id, &other);
 	CHECK(same(&got, &other));
 	run_policy(e, "refresh:k=24,qc=0,stride=5", id, &other);
+	CHECK(same(&got, &other));
+	/* As published, a step that selects reads everything. */
+	run_policy(e, "recycled:k=24,stride=5", id, &got);
+	CHECK(!same(&got, &other));
+	run_policy(e, "refresh:k=24,qc=0,stride=5,scan=kv", id, &other);
 	CHECK(same(&got, &other));
 	run_policy(e, "refresh:k=24,qc=5,s=0", id, &other);
 	CHECK(!same(&got, &other));
@@ -901,8 +1197,8 @@ TEST(no_selection_recovers_more_than_the_oracle)
 
 TEST(settings_are_checked_and_named)
 {
-	static const char *const wrong[] = { "sift:bits=3", "sift:bits=", "sift:k=0", "sift:k=9/8", "snapkv:window=2", "refresh:pool=4",
-	                                     "refresh:s=3", "recycled:qc=5", "quest:page=8", "h2o:dense=1", "streaming++:size=0" };
+	static const char *const wrong[] = { "sift:bits=3", "sift:bits=", "sift:k=0", "sift:k=9/8", "snapkv:window=2", "refresh:pool=4", "snapkv:pool=65", "auto:pool=2",
+	                                     "refresh:s=3", "recycled:qc=5", "quest:page=8", "sink:dense=1", "streaming++:size=0", "streaming++:positions=rank" };
 	struct policy par;
 	struct err err = { 0 };
 	char text[160];

@@ -125,7 +125,7 @@ policies() {
 	fi
 	kvs "h2o:k=$k" full "h2o+:k=$k" "streaming++:size=$((k - 4)),stride=1000000" "snapkv:k=$k,window=32" "snapkv:k=$k,window=1" \
 		"quest:k=$k,bound=raw" "quest:k=$k" "recycled:k=$k,stride=5,scan=kv" "recycled:k=$k,stride=10,scan=kv" \
-		"recycled:k=$k,stride=50,scan=kv" "recycled:k=$k,stride=5" "recycled:k=$k,stride=10" "refresh:k=$k,qc=5,scan=kv" \
+		"recycled:k=$k,stride=50,scan=kv" "recycled:k=$k,stride=5,scan=k" "recycled:k=$k,stride=10,scan=k" "refresh:k=$k,qc=5,scan=kv" \
 		"refresh:k=$k,qc=10,scan=kv" "refresh:k=$k,qc=5" "sift:k=$k,split=even" "sift:k=$k" "sift:k=$k,bits=4" "sift:k=$k,bits=8" \
 		"sift:k=$k,bits=16" "sift:k=$((k / 2))" "sift:k=$((k / 4))"
 }
