@@ -4,6 +4,7 @@
 #include "engine/arch.h"
 
 #include <math.h>
+#include <stdio.h>
 
 #include "engine/hparams.h"
 #include "engine/tensor_sets.h"
@@ -62,7 +63,7 @@ static int olmo2_specs(struct hparams *hp, struct key_reader *r)
 	if (windows(hp, r, 4, 0))
 		return -1;
 	if (layers_unwindowed(hp) < hp->n_layer)
-		unscaled = rope_freqs_add(hp, hp->rope[0].base);
+		unscaled = rope_freqs_add(hp, hp->rope[0].dims, hp->rope[0].base);
 	for (int32_t i = 0; i < hp->n_layer; i++) {
 		hp->spec[i].attn.qk_norm_whole = 1;
 		if (hp->spec[i].attn.window)
@@ -116,7 +117,7 @@ static int gemma3_specs(struct hparams *hp, struct key_reader *r)
 
 	if (gemma_specs(hp, r, 62, 0, 0) || windows(hp, r, 6, 1024) || key_real(r, "rope.freq_base_swa", 2, 1e12, 10000, &base))
 		return -1;
-	table = rope_freqs_add(hp, base);
+	table = rope_freqs_add(hp, hp->rope[0].dims, base);
 	for (int32_t i = 0; i < hp->n_layer; i++)
 		if (i % 6 != 5)
 			hp->spec[i].attn.rope = table;
@@ -129,6 +130,81 @@ static int experts_check(const struct hparams *hp, struct key_reader *r)
 		return key_bad(r, "expert_count", "is %d, and must be 1 to %d", hp->n_expert, EXPERTS_MAX);
 	if (hp->n_expert_used < 1 || hp->n_expert_used > hp->n_expert)
 		return key_bad(r, "expert_used_count", "is %d, and must be 1 to %d", hp->n_expert_used, hp->n_expert);
+	return 0;
+}
+
+/* The tensors of a layer of Gemma 4, and its experts, whose gates and ups may be one tensor. */
+static void gemma4_tensors(struct hparams *hp, struct key_reader *r, int32_t layer, int32_t width)
+{
+	struct layer_spec *s = &hp->spec[layer];
+	char fused[64];
+
+	s->ffn.act = ACT_GELU;
+	if (s->attn.borrows) {
+		s->required &= ~(T(K) | T(K_NORM));   /* files have them; see weights.c */
+		s->optional &= ~T(V);
+	}
+	if (hp->n_input)
+		s->required |= INPUTS;
+	if (!hp->n_expert)
+		return;
+	snprintf(fused, sizeof fused, "blk.%d.ffn_gate_up_exps.weight", layer);
+	s->ffn.kind = FFN_EXPERTS;
+	s->ffn.dense = s->ffn.width;
+	s->ffn.width = width;
+	s->ffn.n_expert = hp->n_expert;
+	s->ffn.n_used = hp->n_expert_used;
+	s->required |= BESIDE_EXPERTS | T(ROUTER_SCALE) | (gguf_tensor_find(r->g, fused) ? (EXPERTS & ~(T(GATE_EXPS) | T(UP_EXPS))) | T(GATE_UP_EXPS) : EXPERTS);
+	s->optional |= T(EXPERT_SCALES);
+}
+
+/* Gemma 4.  Layers with a window have a size of heads, KV heads and RoPE of their own.  The last layers borrow keys and values of the last layer
+ * before them that is like them.  Each layer may have an input of its own beside the residual stream, and experts beside its feed-forward. */
+static int gemma4_specs(struct hparams *hp, struct key_reader *r)
+{
+	const struct gguf_value *pattern = gguf_find(r->g, key_name(r, "attention.sliding_window_pattern"));
+	int32_t window, shared, dim, value, dims, width = 0, last[2] = { -1, -1 }, table;
+	double logit, base;
+
+	if (!pattern || pattern->type != GGUF_ARRAY || pattern->elem != GGUF_BOOL || pattern->n < (uint64_t)hp->n_layer)
+		return key_bad(r, "attention.sliding_window_pattern", "must be %d booleans", hp->n_layer);
+	if (key_int(r, "attention.sliding_window", 1, INT32_MAX, 0, &window) || key_int(r, "attention.shared_kv_layers", 0, hp->n_layer - 1, 0, &shared) ||
+	    key_int(r, "attention.key_length_swa", 2, hp->head_dim, 0, &dim) || key_int(r, "attention.value_length_swa", 2, hp->head_dim, dim, &value) ||
+	    key_int(r, "rope.dimension_count_swa", 2, dim, dim, &dims) || key_real(r, "rope.freq_base_swa", 2, 1e12, 10000, &base) ||
+	    key_int(r, "embedding_length_per_layer_input", 0, 1 << 16, 0, &hp->n_input) ||
+	    key_real(r, "final_logit_softcapping", 0, 1e6, 0, &logit) || (hp->n_expert && key_int(r, "expert_feed_forward_length", 1, 1 << 20, 0, &width)))
+		return -1;
+	if (dim % 2 || value != dim || dims % 2)
+		return key_bad(r, "attention.key_length_swa", "is %d, and must be even and the value_length_swa, %d; so must the rope.dimension_count_swa", dim, value);
+	if (hp->n_expert && experts_check(hp, r))
+		return -1;
+	table = rope_freqs_add(hp, dims, base);
+	hp->rope[0].scaling = "proportional";
+	hp->embd_scale = (float)sqrt((double)hp->n_embd);
+	hp->logit_softcap = (float)logit;
+	for (int32_t i = 0; i < hp->n_layer; i++) {
+		struct layer_spec *s = &hp->spec[i];
+		int windowed = gguf_array_int(pattern, (uint64_t)i) != 0;
+
+		s->attn.scale = 1;
+		s->attn.v_norm = s->attn.v_from_k = 1;
+		if (windowed) {
+			s->attn.window = window < hp->ctx_train ? window : hp->ctx_train;
+			s->attn.head_dim = dim;
+			s->attn.rope = table;
+		}
+		if (key_int_of(r, "attention.head_count_kv", i, 1, hp->n_head, hp->n_head, &s->attn.n_kv_head) ||
+		    key_int_of(r, "feed_forward_length", i, 1, 1 << 20, 0, &s->ffn.width))
+			return -1;
+		if (!windowed)
+			hp->n_kv_head = s->attn.n_kv_head;
+		s->attn.borrows = i < hp->n_layer - shared ? 0 : i - last[windowed];
+		if (i < hp->n_layer - shared)
+			last[windowed] = i;
+		else if (last[windowed] < 0)
+			return key_bad(r, "attention.shared_kv_layers", "is %d, and layer %d has no layer to share with", shared, i);
+		gemma4_tensors(hp, r, i, width);
+	}
 	return 0;
 }
 
@@ -318,6 +394,8 @@ const struct arch archs[] = {
 	{ .name = "phi3", .neox = 1, .required = PRE_NORMS | T(QKV) | T(ATTN_OUT) | T(GATE_UP) | T(DOWN), .specs = phi3_specs },
 	{ .name = "gemma2", .neox = 1, .required = PRE_NORMS | POST_NORMS | MATRICES, .specs = gemma2_specs },
 	{ .name = "gemma3", .neox = 1, .required = PRE_NORMS | POST_NORMS | MATRICES | QK_NORMS, .specs = gemma3_specs },
+	{ .name = "gemma4", .neox = 1, .differ = 1, .required = PRE_NORMS | POST_NORMS | (MATRICES & ~T(V)) | QK_NORMS, .optional = T(V) | T(OUT_SCALE),
+	  .specs = gemma4_specs },
 	{ .name = "qwen3moe", .neox = 1, .required = PRE_NORMS | ATTENTION | QK_NORMS | EXPERTS, .specs = experts },
 	{ .name = "gpt-oss", .neox = 1, .yarn_exact = 1, .required = T(ATTN_NORM) | T(POST_ATTN_FFN_NORM) | ATTENTION | QKV_BIASES | T(ATTN_OUT_BIAS) | T(SINKS) |
 	  EXPERTS | EXPERT_BIASES, .specs = gpt_oss_specs },

@@ -31,6 +31,11 @@ enum layer_tensor {
 	TENSOR_DELTA_BETA_ALPHA,      /* in the place of TENSOR_DELTA_BETA and _ALPHA: for each key head first the betas of its value heads */
 	TENSOR_SHARED_GATE, TENSOR_SHARED_UP, TENSOR_SHARED_DOWN, TENSOR_SHARED_ROUTER,   /* an expert that all tokens go through */
 	TENSOR_QKV, TENSOR_GATE_UP,   /* several matrices stored as one, in the place of TENSOR_Q, _K and _V, or TENSOR_GATE and _UP */
+	TENSOR_GATE_UP_EXPS,          /* the same in the place of TENSOR_GATE_EXPS and _UP_EXPS */
+	TENSOR_ROUTER_SCALE, TENSOR_EXPERT_SCALES,      /* of the router's input; of what each expert adds */
+	TENSOR_DENSE_POST_NORM, TENSOR_EXPERTS_NORM, TENSOR_EXPERTS_POST_NORM,   /* of a dense feed-forward beside experts, and of these */
+	TENSOR_OUT_SCALE,             /* a factor on what the layer hands on */
+	TENSOR_INPUT_GATE, TENSOR_INPUT_OUT, TENSOR_INPUT_NORM,   /* an input of the layer's own, beside the residual stream */
 	LAYER_TENSORS
 };
 #define TENSOR_BIT(t) (UINT64_C(1) << (t))
@@ -44,12 +49,15 @@ enum { ROPE_NONE = -1 };
 struct attn_spec {
 	enum attn_kind kind;
 	int32_t n_head, n_kv_head, head_dim;
+	int32_t borrows;            /* the layer has no keys and values, and attends to those of the layer so many before it; 0 = its own */
 	int32_t rope;               /* index of hp->rope[]; ROPE_NONE: queries and keys are not rotated */
 	int32_t window;             /* tokens that a query attends to, its own included; 0 = all */
 	float scale;                /* of the scores, usually 1/sqrt(head_dim) */
 	float softcap;              /* scores become softcap * tanh(score / softcap); 0 = as they are */
 	int sinks;                  /* a learned sink per query head takes part in the softmax */
 	int qk_norm_whole;          /* the norms of Q and K span all heads; otherwise each head alone */
+	int v_norm;                 /* values are normed, too, each head alone and without weights */
+	int v_from_k;               /* without TENSOR_V values are the keys as they are before norm and rotation */
 	int gated;                  /* TENSOR_Q has a gate behind the query of each head: attention's result times sigmoid(gate) */
 	int32_t taps;               /* of layers with a state: tokens that the convolution spans */
 	/* ATTN_DELTA: heads of the delta rule and their sizes.  ATTN_SPACE: groups, heads, and the rows and columns of a head's state. */
@@ -62,6 +70,7 @@ struct ffn_spec {
 	enum activation act;
 	int32_t width;              /* of each expert where there are experts */
 	int32_t shared;             /* width of the expert that all tokens go through, weighted by a sigmoid of its own; 0 = none */
+	int32_t dense;              /* width of a dense feed-forward beside the experts; both have norms of their own and are added; 0 = none */
 	int32_t n_expert, n_used;   /* a token goes through the n_used experts that score best, weighted by the softmax of their scores */
 	int sigmoid;                /* instead: the best of sigmoid(score) + bias (TENSOR_PROBS_BIAS), weighted by sigmoid(score) / (their sum + 1e-6) */
 };
@@ -83,6 +92,7 @@ struct arch {
 	uint64_t required, optional;   /* of every layer, as in struct layer_spec */
 	const char *out_norm;       /* the tensor of the last norm where it is not output_norm.weight */
 	int states;                 /* layers of 0 KV heads (attention.head_count_kv) have a state instead of a KV cache */
+	int differ;                 /* layers may have KV heads and feed-forwards of their own number and width */
 	/* Change the plain specs of hp->spec[0 .. n_layer), and the model's multipliers, to what the family computes; may read keys of its
 	 * own and add RoPE tables.  0, or -1 with the reader's error set.  NULL: every layer is plain. */
 	int (*specs)(struct hparams *, struct key_reader *);
@@ -107,6 +117,15 @@ int32_t layer_conv(const struct hparams *, int32_t layer);
 int32_t layer_mixed(const struct hparams *, int32_t layer);
 /* The layers that have a KV cache, as a model of these layers alone: what a cache is made of. */
 const struct hparams *model_kv(const struct hparams *);
+/* The layer whose KV entries a layer attends to: itself, or one before it. */
+int32_t layer_entries(const struct hparams *, int32_t layer);
+/* Layers that have KV entries of their own; those that borrow come after all of them. */
+int32_t layers_with_entries(const struct hparams *);
+/* Columns of the queries, and of the keys: the most of all layers. */
+int32_t widest_queries(const struct hparams *);
+int32_t widest_keys(const struct hparams *);
+/* KV heads of a layer: the most of all layers. */
+int32_t most_kv_heads(const struct hparams *);
 /* Tokens that a query of a layer attends to; 0 = all.  A layer with a window reads its window under every cache policy: nothing is
  * selected there, no policy observes it. */
 int32_t layer_window(const struct hparams *, int32_t layer);

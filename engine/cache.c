@@ -19,7 +19,7 @@ static void selects_of(const struct cache *c, struct policy *out)
 
 static uint64_t width_of(const struct hparams *hp)
 {
-	return (uint64_t)hp->n_head * (uint64_t)hp->head_dim;
+	return (uint64_t)widest_queries(hp);
 }
 
 static int needs_q(const struct cache *c, const struct policy *selects)
@@ -148,11 +148,12 @@ static int one_by_one(const struct step *st)
 	return st->kind == STEP_VERIFY && st->tried > 1;
 }
 
-/* Row `row` of src in a tensor of one row, which is allocated when it is first needed. */
+/* Row `row` of src in a tensor of one row, which is allocated when it is first needed, for the widest layer. */
 static struct tensor *row_of(struct cache *c, struct tensor *one, const struct tensor *src, int32_t row)
 {
-	if (!one->data && cache_alloc(c, one, DT_F32, 1, src->cols, NULL))
+	if (!one->data && cache_alloc(c, one, DT_F32, 1, (int64_t)width_of(c->hp), NULL))
 		return one;   /* the backend's failure is sticky: sync() reports it */
+	one->cols = src->cols;
 	c->be->ops->copy(c->be, one, 0, src, row, 1);
 	return one;
 }
@@ -354,7 +355,7 @@ uint64_t cache_read_bytes(const struct cache *c, int32_t pos, int generated)
 void cache_note(struct cache *c, int32_t n)
 {
 	for (int32_t layer = 0; n > 0 && c->selecting && c->sel.ops->note && layer < c->kv.n_layer; layer++)
-		for (int32_t slot = 0, m; slot < n; slot += m) {
+		for (int32_t slot = 0, m; slot < n && !layer_window(c->hp, layer); slot += m) {
 			m = n - slot < c->chunk ? n - slot : c->chunk;
 			c->sel.ops->note(&c->sel, layer, slot, m);
 		}

@@ -41,7 +41,7 @@ struct step {
 static inline int step_generates(const struct step *st) { return st->kind != STEP_READ; }
 
 struct qkv {
-	struct tensor *q, *k, *v;   /* f32 [n][heads * head_dim], unrotated; may be overwritten */
+	struct tensor *q, *k, *v;   /* f32 [n][heads * head_dim], unrotated; may be overwritten; k and v NULL where the layer borrows entries */
 	struct tensor *out;         /* f32 [n][n_head * head_dim] */
 	const struct tensor *sinks; /* f32 [1][n_head] where the layer has attention sinks */
 };
@@ -119,7 +119,7 @@ struct retention_ops {
 	void (*selector_opened)(struct cache *);
 	/* Prepare rope tables and slots for a step, in state that a rollback can leave as it is. */
 	void (*begin)(struct cache *, const struct step *);
-	/* Rotate and store the keys and values of all tokens of the step; rotate their queries. */
+	/* Rotate and store the keys and values of all tokens of the step, where the layer has its own; rotate their queries. */
 	void (*put)(struct cache *, const struct step *, int32_t layer, const struct qkv *);
 	/* Slots of the region after tokens st->pos .. st->pos + st->n. */
 	int32_t (*region)(const struct cache *, const struct step *);

@@ -18,6 +18,8 @@ static struct ffn_spec largest_ffn(const struct hparams *hp)
 
 		most.width = f->width > most.width ? f->width : most.width;
 		most.width = f->shared > most.width ? f->shared : most.width;
+		most.width = f->dense > most.width ? f->dense : most.width;
+		most.dense = f->dense > most.dense ? f->dense : most.dense;
 		most.n_expert = f->n_expert > most.n_expert ? f->n_expert : most.n_expert;
 		most.n_used = f->n_used > most.n_used ? f->n_used : most.n_used;
 	}
@@ -52,13 +54,13 @@ static struct mix_columns largest_mix(const struct hparams *hp)
 
 /* The buffers of struct forward with their shapes.  Returns their number. */
 struct buffer_def { struct tensor *t; int32_t rows, cols; };
-enum { BUFFERS = 24 };
+enum { BUFFERS = 28 };
 static int forward_buffers(struct forward *f, const struct hparams *hp, struct buffer_def out[BUFFERS])
 {
-	int32_t q = hp->n_head * hp->head_dim, kv = hp->n_kv_head * hp->head_dim;
+	int32_t q = widest_queries(hp), kv = widest_keys(hp);
 	struct ffn_spec most = largest_ffn(hp);
 	struct mix_columns mix = largest_mix(hp);
-	int32_t expert = most.n_expert ? hp->n_embd : 0;
+	int32_t expert = most.n_expert ? hp->n_embd : 0, dense = most.dense ? hp->n_embd : 0;
 	const struct buffer_def all[] = {
 		{ &f->x, f->batch, hp->n_embd }, { &f->norm, f->batch, hp->n_embd }, { &f->q, f->batch, q },
 		{ &f->k, f->batch, kv }, { &f->v, f->batch, kv }, { &f->attn, f->batch, q }, { &f->ffn, f->batch, most.width },
@@ -67,6 +69,8 @@ static int forward_buffers(struct forward *f, const struct hparams *hp, struct b
 		{ &f->expert_sum, f->batch, expert }, { &f->conv_in, f->batch, mix.in }, { &f->conv, f->batch, mix.conv },
 		{ &f->delta, f->batch, mix.delta }, { &f->delta_gate, f->batch, mix.delta }, { &f->alpha, f->batch, mix.heads },
 		{ &f->beta, f->batch, mix.heads }, { &f->beta_alpha, f->batch, 2 * mix.both }, { &f->q_gate, f->batch, 2 * mix.gated }, { &f->gate, f->batch, mix.gated },
+		{ &f->dense_out, f->batch, dense }, { &f->inputs, f->batch, hp->n_layer * hp->n_input }, { &f->input_embd, f->batch, hp->n_layer * hp->n_input }, { &f->input, f->batch, hp->n_input },
+		{ &f->input_gate, f->batch, hp->n_input },
 	};
 	int n = 0;
 
@@ -116,6 +120,10 @@ int forward_init(struct forward *f, const struct model *m, struct cache *cache, 
 		forward_release(f);
 		return -1;
 	}
+	if (hp->n_input && !(f->input_row = try_alloc(tokens, sizeof *f->input_row, "inputs of layers", err))) {
+		forward_release(f);
+		return -1;
+	}
 	f->halves = batch * largest_mix(hp).halves;
 	if (f->halves && !(f->half = try_alloc(2 * (size_t)f->halves, sizeof *f->half, "pieces of rows", err))) {
 		forward_release(f);
@@ -144,6 +152,7 @@ void forward_release(struct forward *f)
 	free(f->token);
 	free(f->weight);
 	free(f->half);
+	free(f->input_row);
 	n = forward_buffers(f, &f->m->hp, buf);
 	for (int i = 0; i < n; i++)
 		if (buf[i].t->data)
@@ -204,29 +213,47 @@ static void split(struct forward *f, struct tensor both, struct tensor one, stru
 	f->be->ops->take_rows(f->be, &other, &both, f->half + f->halves, n * pieces);
 }
 
+/* The buffers of attention with the columns of this layer. */
+static void attention_columns(struct forward *f, int32_t layer)
+{
+	const struct attn_spec *a = &model_layer_spec(&f->m->hp, layer)->attn;
+
+	f->q.cols = f->attn.cols = a->n_head * a->head_dim;
+	f->k.cols = f->v.cols = a->n_kv_head * a->head_dim;
+}
+
 /* x -> q, k, v, unrotated; gate. */
 static void attention_in(struct forward *f, const struct layer *l, int32_t layer, int32_t n)
 {
 	const struct attn_spec *a = &model_layer_spec(&f->m->hp, layer)->attn;
 	const struct tensor *in = block_in(f, &l->attn_norm, n);
 
+	attention_columns(f, layer);
 	f->be->ops->matmul(f->be, (struct matmul[]){
 		{ .out = a->gated ? &f->q_gate : &f->q, .w = &l->wq, .bias = l->bq.data ? &l->bq : NULL },
 		{ .out = &f->k, .w = &l->wk, .bias = l->bk.data ? &l->bk : NULL },
 		{ .out = &f->v, .w = &l->wv, .bias = l->bv.data ? &l->bv : NULL },
-	}, 3, in, n);
+	}, a->borrows ? 1 : l->wv.data ? 3 : 2, in, n);
 	if (a->gated)
 		split(f, f->q_gate, f->q, f->gate, a->head_dim, n);
 	qk_norm(f, a, &f->q, &l->q_norm, n);
+	if (a->borrows)
+		return;
+	if (!l->wv.data)
+		f->be->ops->copy(f->be, &f->v, 0, &f->k, 0, n);
 	qk_norm(f, a, &f->k, &l->k_norm, n);
+	qk_norm(f, a, &f->v, &l->v_norm, n);
 }
 
 static void attention(struct forward *f, int32_t layer)
 {
 	const struct tensor *sinks = &f->m->layer[layer].sinks;
+	int borrows = model_layer_spec(&f->m->hp, layer)->attn.borrows;
 	double start = f->clock ? now_seconds() : 0;
 
-	cache_attend(f->cache, f->m->hp.kv ? f->m->hp.kv_layer[layer] : layer, &(struct qkv){ &f->q, &f->k, &f->v, &f->attn, sinks->data ? sinks : NULL });
+	attention_columns(f, layer);
+	cache_attend(f->cache, f->m->hp.kv ? f->m->hp.kv_layer[layer] : layer,
+	             &(struct qkv){ &f->q, borrows ? NULL : &f->k, borrows ? NULL : &f->v, &f->attn, sinks->data ? sinks : NULL });
 	if (f->clock)
 		*f->clock += now_seconds() - start;
 }
@@ -275,7 +302,7 @@ static void delta_rule(struct forward *f, const struct layer *l, int32_t layer, 
 		.decay = &l->delta_decay, .dt = &l->delta_dt, .n_key_head = a->n_key_head, .n_value_head = a->n_value_head,
 		.key_dim = a->key_dim, .value_dim = a->value_dim, .grouped = a->grouped }, n);
 	f->be->ops->rmsnorm(f->be, &out, &out, &l->delta_norm, a->value_dim, f->m->hp.eps, n);
-	f->be->ops->gate(f->be, &out, &gate, 0, n);
+	f->be->ops->gate(f->be, &out, &gate, GATE_SILU, n);
 }
 
 /* x -> delta: the convolution, then the state space, and gate and norm of its result. */
@@ -292,7 +319,7 @@ static void state_space(struct forward *f, const struct layer *l, int32_t layer,
 	recurrent_state_space(&f->cache->recurrent, layer, &(struct state_space){ .out = &out, .xbc = &xbc, .step = &f->alpha, .decay = &l->delta_decay,
 		.bias = &l->delta_dt, .skip = &l->space_skip, .n_head = a->n_value_head, .n_group = a->n_key_head, .state_dim = a->key_dim,
 		.head_dim = a->value_dim }, n);
-	f->be->ops->gate(f->be, &out, &gate, 0, n);
+	f->be->ops->gate(f->be, &out, &gate, GATE_SILU, n);
 	f->be->ops->rmsnorm(f->be, &out, &out, &l->delta_norm, out.cols, f->m->hp.eps, n);
 }
 
@@ -311,32 +338,38 @@ static void mix(struct forward *f, const struct layer *l, int32_t layer, int32_t
 		attention_in(f, l, layer, n);
 		attention(f, layer);
 		if (a->gated)
-			f->be->ops->gate(f->be, &f->attn, &f->gate, 1, n);
+			f->be->ops->gate(f->be, &f->attn, &f->gate, GATE_SIGMOID, n);
 	}
 }
 
 /* ---- feed-forward, and a layer as a whole ---- */
-
-static void feed_forward(struct forward *f, const struct layer_spec *s, const struct layer *l, int32_t n)
-{
-	const struct tensor *in = block_in(f, &l->ffn_norm, n);
-	struct tensor hidden = f->ffn;
-
-	if (s->ffn.kind == FFN_EXPERTS) {
-		forward_experts(f, s, l, in, n);
-		add_residual(f, s, &f->expert_sum, &l->ffn_post_norm, n);
-		return;
-	}
-	hidden.cols = s->ffn.width;
-	f->be->ops->matmul_glu(f->be, &hidden, &(struct matmul_glu){ .gate = &l->gate, .up = &l->up, .act = s->ffn.act }, in, n);
-	block_out(f, s, &l->down, NULL, &l->ffn_post_norm, &hidden, n);
-}
 
 /* x *= factor. */
 static void scale(struct forward *f, struct tensor *x, float factor, int32_t n)
 {
 	if (factor != 1)
 		f->be->ops->axpby(f->be, x, factor, x, 0, n);
+}
+
+static void feed_forward(struct forward *f, const struct layer_spec *s, const struct layer *l, int32_t n)
+{
+	const struct tensor *in;
+	struct tensor hidden = f->ffn;
+
+	if (s->ffn.dense) {
+		forward_dense_and_experts(f, s, l, n);
+		add_residual(f, s, &f->expert_sum, &l->ffn_post_norm, n);
+		return;
+	}
+	in = block_in(f, &l->ffn_norm, n);
+	if (s->ffn.kind == FFN_EXPERTS) {
+		forward_experts(f, s, l, in, in, n);
+		add_residual(f, s, &f->expert_sum, &l->ffn_post_norm, n);
+		return;
+	}
+	hidden.cols = s->ffn.width;
+	f->be->ops->matmul_glu(f->be, &hidden, &(struct matmul_glu){ .gate = &l->gate, .up = &l->up, .act = s->ffn.act }, in, n);
+	block_out(f, s, &l->down, NULL, &l->ffn_post_norm, &hidden, n);
 }
 
 /* What follows mix() in a layer. */
@@ -349,6 +382,9 @@ static void layer_out(struct forward *f, const struct layer *l, int32_t layer, i
 
 	block_out(f, s, kind == ATTN_CONV ? &l->conv_out : kind == ATTN_SOFTMAX ? &l->wo : &l->delta_out, &l->bo, &l->attn_post_norm, &in, n);
 	feed_forward(f, s, l, n);
+	if (f->m->hp.n_input)
+		forward_add_input(f, l, layer, n);
+	scale(f, &f->x, l->out_scale, n);
 }
 
 /* ---- drafted tokens ----
@@ -376,10 +412,13 @@ static void verify_layer(struct forward *f, const struct layer *l, int32_t layer
 	const struct backend_ops *op = be->ops;
 	struct forward *one = f->one;
 
+	attention_columns(f, layer);
 	for (int32_t i = 0; i < n; i++) {
 		op->copy(be, &one->x, 0, &f->x, i, 1);
 		attention_in(one, l, layer, 1);
 		op->copy(be, &f->q, i, &one->q, 0, 1);
+		if (model_layer_spec(&f->m->hp, layer)->attn.borrows)
+			continue;
 		op->copy(be, &f->k, i, &one->k, 0, 1);
 		op->copy(be, &f->v, i, &one->v, 0, 1);
 	}
@@ -387,6 +426,8 @@ static void verify_layer(struct forward *f, const struct layer *l, int32_t layer
 	for (int32_t i = 0; i < n; i++) {
 		op->copy(be, &one->x, 0, &f->x, i, 1);
 		op->copy(be, &one->attn, 0, &f->attn, i, 1);
+		if (f->inputs.data)
+			op->copy(be, &one->inputs, 0, &f->inputs, i, 1);
 		layer_out(one, l, layer, 1);
 		op->copy(be, &f->x, i, &one->x, 0, 1);
 	}
@@ -408,6 +449,8 @@ void forward_run(struct forward *f, const int32_t *id, const struct step *st, in
 		return;
 	f->be->ops->embed(f->be, &f->x, &f->m->embd, id, st->n);
 	scale(f, &f->x, hp->embd_scale, n);
+	if (hp->n_input)
+		forward_inputs(f, id, n);
 	for (int32_t i = 0; i < hp->n_layer; i++) {
 		const struct layer *l = &f->m->layer[i];
 		struct tensor out = mixed(f, i);

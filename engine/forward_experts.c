@@ -71,17 +71,18 @@ static void shared_expert(struct forward *f, const struct layer_spec *s, const s
 }
 
 /* One expert after the other computes its tokens; a token's experts are added up in ascending order, whatever tokens come with it. */
-void forward_experts(struct forward *f, const struct layer_spec *s, const struct layer *l, const struct tensor *in, int32_t n)
+void forward_experts(struct forward *f, const struct layer_spec *s, const struct layer *l, const struct tensor *in, const struct tensor *choice,
+                     int32_t n)
 {
 	const struct backend_ops *op = f->be->ops;
 	const struct ffn_spec *ffn = &s->ffn;
 	struct tensor hidden = f->ffn, route = f->route;
 	size_t scores = (size_t)n * (size_t)ffn->n_expert;
-	float bias[EXPERTS_MAX] = { 0 };
+	float bias[EXPERTS_MAX] = { 0 };   /* of experts: biases, then scales */
 
 	route.cols = ffn->n_expert;
 	hidden.cols = ffn->width;
-	op->matmul(f->be, &(struct matmul){ .out = &route, .w = &l->router, .bias = l->router_bias.data ? &l->router_bias : NULL }, 1, in, n);
+	op->matmul(f->be, &(struct matmul){ .out = &route, .w = &l->router, .bias = l->router_bias.data ? &l->router_bias : NULL }, 1, choice, n);
 	memset(f->score, 0, scores * sizeof *f->score);   /* not read after a failure */
 	op->read(f->be, &route, 0, f->score, scores * sizeof *f->score);
 	if (l->probs_bias.data)
@@ -89,6 +90,11 @@ void forward_experts(struct forward *f, const struct layer_spec *s, const struct
 	for (int32_t i = 0; i < n; i++)
 		choose(f->score + (size_t)i * (size_t)ffn->n_expert, l->probs_bias.data ? bias : NULL, ffn, f->chosen + (size_t)i * (size_t)ffn->n_used,
 		       f->share + (size_t)i * (size_t)ffn->n_used);
+	if (l->expert_scales.data) {
+		op->read(f->be, &l->expert_scales, 0, bias, (size_t)ffn->n_expert * sizeof *bias);
+		for (int32_t i = 0; i < n * ffn->n_used; i++)
+			f->share[i] *= bias[f->chosen[i]];
+	}
 	op->axpby(f->be, &f->expert_sum, 0, in, 0, n);
 	for (int32_t e = 0; e < ffn->n_expert; e++) {
 		const struct expert *x = &l->expert[e];
@@ -106,4 +112,25 @@ void forward_experts(struct forward *f, const struct layer_spec *s, const struct
 	}
 	if (ffn->shared)
 		shared_expert(f, s, l, in, n);
+}
+
+/* expert_sum = what a dense feed-forward and the experts beside it make of x, each between norms of its own. */
+void forward_dense_and_experts(struct forward *f, const struct layer_spec *s, const struct layer *l, int32_t n)
+{
+	const struct hparams *hp = &f->m->hp;
+	const struct backend_ops *op = f->be->ops;
+	struct tensor hidden = f->ffn;
+
+	hidden.cols = s->ffn.dense;
+	op->rmsnorm(f->be, &f->norm, &f->x, &l->ffn_norm, hp->n_embd, hp->eps, n);
+	op->matmul_glu(f->be, &hidden, &(struct matmul_glu){ .gate = &l->gate, .up = &l->up, .act = s->ffn.act }, &f->norm, n);
+	op->matmul(f->be, &(struct matmul){ .out = &f->dense_out, .w = &l->down }, 1, &hidden, n);
+	op->rmsnorm(f->be, &f->dense_out, &f->dense_out, &l->dense_post_norm, hp->n_embd, hp->eps, n);
+	/* The router chooses by x normed with weights of its own, over the root of its width. */
+	op->rmsnorm(f->be, &f->expert_out, &f->x, &l->router_scale, hp->n_embd, hp->eps, n);
+	op->axpby(f->be, &f->expert_out, (float)(1 / sqrt((double)hp->n_embd)), &f->expert_out, 0, n);
+	op->rmsnorm(f->be, &f->norm, &f->x, &l->experts_norm, hp->n_embd, hp->eps, n);
+	forward_experts(f, s, l, &f->norm, &f->expert_out, n);
+	op->rmsnorm(f->be, &f->expert_sum, &f->expert_sum, &l->experts_post_norm, hp->n_embd, hp->eps, n);
+	op->axpby(f->be, &f->expert_sum, 1, &f->dense_out, 1, n);
 }

@@ -48,6 +48,24 @@ int key_int(struct key_reader *r, const char *suffix, int64_t min, int64_t max, 
 	return 0;
 }
 
+int key_int_of(struct key_reader *r, const char *suffix, int32_t layer, int64_t min, int64_t max, int64_t fallback, int32_t *out)
+{
+	const struct gguf_value *v = gguf_find(r->g, key_name(r, suffix));
+	int64_t n;
+
+	if (!v || v->type != GGUF_ARRAY)
+		return key_int(r, suffix, min, max, fallback, out);
+	if (v->elem != GGUF_I32 && v->elem != GGUF_U32)
+		return key_bad(r, suffix, "is an array of %s, and must be one of u32 or i32", gguf_type_name(v->elem));
+	if (v->n <= (uint64_t)layer)
+		return key_bad(r, suffix, "has %llu values, and none for layer %d", (unsigned long long)v->n, layer);
+	n = gguf_array_int(v, (uint64_t)layer);
+	if (n < min || n > max)
+		return key_bad(r, suffix, "holds %lld, and must hold %lld to %lld", (long long)n, (long long)min, (long long)max);
+	*out = (int32_t)n;
+	return 0;
+}
+
 int key_flag(struct key_reader *r, const char *suffix, int fallback, int32_t *out)
 {
 	const struct gguf_value *v = gguf_find(r->g, key_name(r, suffix));
@@ -77,8 +95,9 @@ int key_real(struct key_reader *r, const char *suffix, double min, double max, d
 
 /* ---- heads ---- */
 
-/* Head counts may be one number or one per layer; only equal ones are supported, and with `none` layers that have none. */
-static int read_heads(struct key_reader *r, const char *suffix, int32_t n_layer, int64_t fallback, int none, int32_t *out)
+/* Head counts may be one number or one per layer; only equal ones are supported, and with `none` layers that have none.  Where layers may
+ * differ: the first one's. */
+static int read_heads(struct key_reader *r, const char *suffix, int32_t n_layer, int64_t fallback, int none, int differ, int32_t *out)
 {
 	const struct gguf_value *v = gguf_find(r->g, key_name(r, suffix));
 
@@ -96,6 +115,8 @@ static int read_heads(struct key_reader *r, const char *suffix, int32_t n_layer,
 			continue;
 		if (h < 1 || h > HEADS_MAX)
 			return key_bad(r, suffix, "holds %lld, and must hold 1 to %d", h, HEADS_MAX);
+		if (h != first && differ)
+			continue;
 		if (h != first)
 			return key_bad(r, suffix, "is %lld for one layer and %lld for another, which is not supported",
 			               first, h);
@@ -211,6 +232,19 @@ static int read_specs(struct key_reader *r, struct hparams *hp)
 	return 0;
 }
 
+/* The widest feed-forward of all layers. */
+static int read_width(struct key_reader *r, struct hparams *hp)
+{
+	int32_t layers = hp->arch->differ ? hp->n_layer : 1, width;
+
+	for (int32_t i = 0; i < layers; i++) {
+		if (hp->arch->differ ? key_int_of(r, "feed_forward_length", i, 1, 1 << 20, 0, &width) : key_int(r, "feed_forward_length", 1, 1 << 20, 0, &width))
+			return -1;
+		hp->n_ff = width > hp->n_ff ? width : hp->n_ff;
+	}
+	return 0;
+}
+
 int hparams_read_as(struct hparams *hp, const struct arch *arch, const struct gguf *g, struct err *err)
 {
 	struct key_reader r = { .g = g, .arch = arch, .err = err };
@@ -223,9 +257,9 @@ int hparams_read_as(struct hparams *hp, const struct arch *arch, const struct gg
 	hp->n_layer -= hp->n_unused;
 	if (key_int(&r, "context_length", 1, INT32_MAX, 0, &hp->ctx_train) ||
 	    key_int(&r, "embedding_length", 1, 1 << 17, 0, &hp->n_embd) ||
-	    key_int(&r, "feed_forward_length", 1, 1 << 20, 0, &hp->n_ff) ||
-	    read_heads(&r, "attention.head_count", hp->n_layer, 0, 0, &hp->n_head) ||
-	    read_heads(&r, "attention.head_count_kv", hp->n_layer, hp->n_head, arch->states, &hp->n_kv_head) ||
+	    read_width(&r, hp) ||
+	    read_heads(&r, "attention.head_count", hp->n_layer, 0, 0, 0, &hp->n_head) ||
+	    read_heads(&r, "attention.head_count_kv", hp->n_layer, hp->n_head, arch->states, arch->differ, &hp->n_kv_head) ||
 	    key_int(&r, "expert_count", 0, INT32_MAX, 0, &hp->n_expert) ||
 	    key_int(&r, "expert_used_count", 0, INT32_MAX, 0, &hp->n_expert_used) ||
 	    key_real(&r, "attention.layer_norm_rms_epsilon", 1e-12, 0.1, 0, &eps))

@@ -33,12 +33,15 @@ struct rope_freqs {
 
 struct hparams {
 	const struct arch *arch;
+	/* n_ff: of the widest layer.  n_kv_head, head_dim: of the layers without a window, where cache policies select; others may have their own
+	 * in their specs. */
 	int32_t n_layer, n_embd, n_ff, n_head, n_kv_head, head_dim, ctx_train;
 	int32_t n_unused;            /* layers of the file behind those */
 	int32_t n_vocab;             /* set by the owner, from the vocabulary */
 	int32_t n_expert, n_expert_used;   /* 0 and 0: the feed-forward is dense */
 	float eps;
 	float embd_scale, logit_scale;   /* factors on the embeddings and on the logits, usually 1 */
+	int32_t n_input;             /* columns of the input that each layer has beside the residual stream; 0 = none */
 	/* Queries are multiplied by 1 + temperature * ln(1 + floor(position / temperature_length)); 0 = not */
 	double temperature;
 	int32_t temperature_length;
@@ -69,13 +72,15 @@ int key_int(struct key_reader *, const char *suffix, int64_t min, int64_t max, i
 int key_real(struct key_reader *, const char *suffix, double min, double max, double fallback, double *out);
 /* 0 or 1. */
 int key_flag(struct key_reader *, const char *suffix, int fallback, int32_t *out);
+/* The same of one layer: the key holds one number for all layers, or one for each. */
+int key_int_of(struct key_reader *, const char *suffix, int32_t layer, int64_t min, int64_t max, int64_t fallback, int32_t *out);
 /* Fail with "'KEY' REST", and the key's byte offset where the key is in the file.  Returns -1. */
 int key_bad(struct key_reader *, const char *suffix, const char *rest, ...) __attribute__((format(printf, 3, 4)));
 
 /* Read table 0: base, dimensions, scaling. */
 int rope_freqs_read(struct key_reader *, struct hparams *);
-/* Add a table with another base and no scaling, for layers that use one.  Returns its index; where ROPE_TABLES_MAX are in use, one that
+/* Add a table with another base, for so many values of a head, and no scaling, for layers that use one.  Returns its index; where ROPE_TABLES_MAX are in use, one that
  * layer_spec_check() refuses. */
-int32_t rope_freqs_add(struct hparams *, double base);
+int32_t rope_freqs_add(struct hparams *, int32_t dims, double base);
 
 #endif

@@ -4,21 +4,41 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Bytes of one token's key, or value, in one head of a layer; of its entries in all heads. */
+static size_t head_bytes(const struct hparams *hp, enum dtype type, int32_t layer)
+{
+	return (size_t)dtype_bytes(type, (uint64_t)model_layer_spec(hp, layer)->attn.head_dim);
+}
+
+static int32_t heads_of(const struct hparams *hp, int32_t layer)
+{
+	return model_layer_spec(hp, layer)->attn.n_kv_head;
+}
+
+static uint64_t entry_bytes(const struct hparams *hp, enum dtype type, int32_t layer)
+{
+	return 2 * (uint64_t)heads_of(hp, layer) * head_bytes(hp, type, layer);
+}
+
 uint64_t kv_token_bytes(const struct hparams *hp, enum dtype type)
 {
-	return 2 * (uint64_t)hp->n_layer * (uint64_t)hp->n_kv_head * dtype_bytes(type, (uint64_t)hp->head_dim);
+	uint64_t sum = 0;
+
+	for (int32_t i = 0; i < layers_with_entries(hp); i++)
+		sum += entry_bytes(hp, type, i);
+	return sum;
 }
 
 uint64_t kv_read_bytes(const struct hparams *hp, enum dtype type, int32_t pos)
 {
-	uint64_t entries = 0;
+	uint64_t sum = 0;
 
 	for (int32_t i = 0; i < hp->n_layer; i++) {
 		int32_t window = layer_window(hp, i);
 
-		entries += (uint64_t)(window && window <= pos ? window - 1 : pos);
+		sum += entry_bytes(hp, type, i) * (uint64_t)(window && window <= pos ? window - 1 : pos);
 	}
-	return kv_token_bytes(hp, type) / (uint64_t)hp->n_layer * entries;
+	return sum;
 }
 
 static int32_t largest_window(const struct hparams *hp)
@@ -46,10 +66,10 @@ static int32_t plane_cap(const struct hparams *hp, int32_t layer, int32_t cap, i
 
 uint64_t kv_bytes(const struct hparams *hp, enum dtype type, int32_t cap, int32_t step)
 {
-	uint64_t sum = 0, row = 2 * (uint64_t)hp->n_kv_head * dtype_bytes(type, (uint64_t)hp->head_dim), bytes;
+	uint64_t sum = 0, bytes;
 
-	for (int32_t i = 0; i < hp->n_layer; i++)
-		if (size_mul(row, (uint64_t)plane_cap(hp, i, cap, step), &bytes) || size_add(sum, bytes, &sum))
+	for (int32_t i = 0; i < layers_with_entries(hp); i++)
+		if (size_mul(entry_bytes(hp, type, i), (uint64_t)plane_cap(hp, i, cap, step), &bytes) || size_add(sum, bytes, &sum))
 			return UINT64_MAX;
 	return sum;
 }
@@ -57,13 +77,21 @@ uint64_t kv_bytes(const struct hparams *hp, enum dtype type, int32_t cap, int32_
 int kv_init(struct kv_store *kv, struct backend *be, const struct hparams *hp, enum dtype type, int32_t cap, int32_t step, struct err *err)
 {
 	*kv = (struct kv_store){ .hp = hp, .be = be, .n_layer = hp->n_layer, .cap = cap, .type = type };
-	if ((int64_t)cap * hp->n_kv_head > INT32_MAX)
+	if ((int64_t)cap * most_kv_heads(hp) > INT32_MAX)
 		return err_set(err, ERR_FIT, "a context of %d tokens is more than %d KV heads can address; use a smaller -c", cap,
-		               hp->n_kv_head);
+		               most_kv_heads(hp));
 	kv->k = xcalloc((size_t)hp->n_layer, sizeof *kv->k);
 	kv->v = xcalloc((size_t)hp->n_layer, sizeof *kv->v);
 	for (int32_t i = 0; i < hp->n_layer; i++) {
-		kv->k[i] = kv->v[i] = (struct tensor){ .type = type, .rows = hp->n_kv_head * plane_cap(hp, i, cap, step), .cols = hp->head_dim };
+		int32_t from = layer_entries(hp, i);
+
+		if (from != i) {
+			kv->k[i] = kv->k[from];
+			kv->v[i] = kv->v[from];
+			continue;
+		}
+		kv->k[i] = kv->v[i] = (struct tensor){ .type = type, .rows = heads_of(hp, i) * plane_cap(hp, i, cap, step),
+		                                       .cols = model_layer_spec(hp, i)->attn.head_dim };
 		if (be->ops->alloc(be, &kv->k[i]) || be->ops->alloc(be, &kv->v[i])) {
 			err_set(err, ERR_FIT, "cannot allocate the KV cache for %d tokens: %s", cap, be->err);
 			kv_release(kv);
@@ -75,7 +103,7 @@ int kv_init(struct kv_store *kv, struct backend *be, const struct hparams *hp, e
 
 void kv_release(struct kv_store *kv)
 {
-	for (int32_t i = 0; kv->k && i < kv->n_layer; i++) {
+	for (int32_t i = 0; kv->k && i < layers_with_entries(kv->hp); i++) {
 		if (kv->k[i].data)
 			kv->be->ops->drop(kv->be, &kv->k[i]);
 		if (kv->v[i].data)
@@ -89,7 +117,7 @@ void kv_release(struct kv_store *kv)
 /* Rows of a head in a layer's planes, and the row of its slot 0. */
 static int32_t rows_of(const struct kv_store *kv, int32_t layer)
 {
-	return kv->k[layer].rows / kv->hp->n_kv_head;
+	return kv->k[layer].rows / heads_of(kv->hp, layer);
 }
 
 static int32_t base_of(const struct kv_store *kv, int32_t layer)
@@ -98,15 +126,15 @@ static int32_t base_of(const struct kv_store *kv, int32_t layer)
 }
 
 /* Rows of each head from row `by` on move to its front.  The backend copies f32, so two rows are copied as so many floats. */
-static void plane_slide(struct kv_store *kv, const struct tensor *plane, int32_t by)
+static void plane_slide(struct kv_store *kv, const struct tensor *plane, int32_t heads, int32_t by)
 {
-	int32_t rows = plane->rows / kv->hp->n_kv_head;
+	int32_t rows = plane->rows / heads;
 	struct tensor pairs = *plane;
 
 	pairs.type = DT_F32;
 	pairs.rows = plane->rows / 2;
 	pairs.cols = (int32_t)(dtype_bytes(plane->type, (uint64_t)plane->cols) / 2);
-	for (int32_t h = 0; h < kv->hp->n_kv_head; h++)
+	for (int32_t h = 0; h < heads; h++)
 		for (int32_t to = 0, n; to + by < rows; to += n) {
 			n = rows - by - to < by ? rows - by - to : by;
 			kv->be->ops->copy(kv->be, &pairs, (h * rows + to) / 2, &pairs, (h * rows + to + by) / 2, n / 2);
@@ -122,11 +150,11 @@ void kv_slide(struct kv_store *kv, int32_t end)
 	if (rows == kv->cap || end - kv->base <= rows)
 		return;
 	by = (end - rows - kv->base + SLIDE - 1) / SLIDE * SLIDE;
-	for (int32_t i = 0; i < kv->n_layer && by < rows; i++) {
+	for (int32_t i = 0; i < layers_with_entries(kv->hp) && by < rows; i++) {
 		if (rows_of(kv, i) == kv->cap)
 			continue;
-		plane_slide(kv, &kv->k[i], by);
-		plane_slide(kv, &kv->v[i], by);
+		plane_slide(kv, &kv->k[i], heads_of(kv->hp, i), by);
+		plane_slide(kv, &kv->v[i], heads_of(kv->hp, i), by);
 	}
 	kv->base += by;
 	kv->held = kv->held > kv->base ? kv->held : kv->base;
@@ -139,7 +167,11 @@ int kv_complete(const struct kv_store *kv, int32_t n)
 
 uint64_t kv_gone_bytes(const struct kv_store *kv)
 {
-	return kv_token_bytes(kv->hp, kv->type) / (uint64_t)kv->n_layer * (uint64_t)(kv->n_layer - layers_unwindowed(kv->hp)) * (uint64_t)kv->held;
+	uint64_t sum = 0;
+
+	for (int32_t i = 0; i < layers_with_entries(kv->hp); i++)
+		sum += layer_window(kv->hp, i) ? entry_bytes(kv->hp, kv->type, i) : 0;
+	return sum * (uint64_t)kv->held;
 }
 
 void kv_clear(struct kv_store *kv)
@@ -152,7 +184,7 @@ static void rotate(const struct kv_store *kv, int32_t layer, struct tensor *out,
 	const struct rope_freqs *f = model_rope(kv->hp, layer);
 
 	if (f)
-		kv->be->ops->rope(kv->be, out, x, table, kv->hp->head_dim, f->dims, f->neox, n);
+		kv->be->ops->rope(kv->be, out, x, table, model_layer_spec(kv->hp, layer)->attn.head_dim, f->dims, f->neox, n);
 	else if (out->data != x->data)
 		kv->be->ops->copy(kv->be, out, 0, x, 0, n);
 }
@@ -179,8 +211,8 @@ void kv_put(struct kv_store *kv, int32_t layer, const struct tensor *k, const st
 {
 	double start = kv->clock ? now_seconds() : 0;
 
-	kv->be->ops->kv_put(kv->be, &kv->k[layer], k, kv->hp->n_kv_head, slot0 - base_of(kv, layer), n);
-	kv->be->ops->kv_put(kv->be, &kv->v[layer], v, kv->hp->n_kv_head, slot0 - base_of(kv, layer), n);
+	kv->be->ops->kv_put(kv->be, &kv->k[layer], k, heads_of(kv->hp, layer), slot0 - base_of(kv, layer), n);
+	kv->be->ops->kv_put(kv->be, &kv->v[layer], v, heads_of(kv->hp, layer), slot0 - base_of(kv, layer), n);
 	if (kv->clock)
 		*kv->clock += now_seconds() - start;
 }
@@ -228,8 +260,8 @@ void kv_attend(struct kv_store *kv, int32_t layer, struct tensor *out, const str
 		part = &moved;
 	}
 	kv->be->ops->attn(kv->be, &(struct attn_args){
-		.out = out, .k = &kv->k[layer], .v = &kv->v[layer], .part = part, .n_part = n_part, .n_head = hp->n_head,
-		.n_kv_head = hp->n_kv_head, .head_dim = hp->head_dim, .cap = rows_of(kv, layer),
+		.out = out, .k = &kv->k[layer], .v = &kv->v[layer], .part = part, .n_part = n_part, .n_head = a->n_head,
+		.n_kv_head = a->n_kv_head, .head_dim = a->head_dim, .cap = rows_of(kv, layer),
 		.scale = a->scale, .softcap = a->softcap, .window = a->window, .sinks = a->sinks ? kv->sinks : NULL, .probe = probe,
 	}, n);
 	if (kv->clock)
@@ -246,15 +278,15 @@ static int32_t missing(const struct kv_store *kv, int32_t layer, int32_t slot0, 
 
 void kv_entries_read(const struct kv_store *kv, int32_t slot0, int32_t n, void *out)
 {
-	size_t row = (size_t)dtype_bytes(kv->type, (uint64_t)kv->hp->head_dim), piece = row * (size_t)n;
 	uint8_t *to = out;
 
-	for (int32_t i = 0; i < 2 * kv->n_layer; i++) {
+	for (int32_t i = 0; i < 2 * layers_with_entries(kv->hp); i++) {
+		size_t row = head_bytes(kv->hp, kv->type, i / 2), piece = row * (size_t)n;
 		const struct tensor *plane = i % 2 ? &kv->v[i / 2] : &kv->k[i / 2];
 		int32_t lacks = missing(kv, i / 2, slot0, n), at = slot0 + lacks - base_of(kv, i / 2);
 		size_t gone = row * (size_t)lacks;
 
-		for (int32_t h = 0; h < kv->hp->n_kv_head; h++, to += piece) {
+		for (int32_t h = 0; h < heads_of(kv->hp, i / 2); h++, to += piece) {
 			memset(to, 0xff, gone);
 			if (lacks < n)
 				kv->be->ops->read(kv->be, plane, row * ((size_t)h * (size_t)rows_of(kv, i / 2) + (size_t)at), to + gone, piece - gone);
@@ -265,14 +297,13 @@ void kv_entries_read(const struct kv_store *kv, int32_t slot0, int32_t n, void *
 /* Of n tokens, the first so many up to the last whose entries in layers with a window are missing. */
 static int32_t entries_missing(const struct kv_store *kv, int32_t n, const uint8_t *entries)
 {
-	size_t row = (size_t)dtype_bytes(kv->type, (uint64_t)kv->hp->head_dim), piece = row * (size_t)n * (size_t)kv->hp->n_kv_head;
-	int32_t layer = 0;
+	int32_t layer = 0, layers = layers_with_entries(kv->hp);
 
-	while (layer < kv->n_layer && !layer_window(kv->hp, layer))
-		layer++;
-	for (entries += 2 * piece * (size_t)layer; layer < kv->n_layer && n > 0; n--) {
+	for (; layer < layers && !layer_window(kv->hp, layer); layer++)
+		entries += entry_bytes(kv->hp, kv->type, layer) * (size_t)n;
+	for (; layer < layers && n > 0; n--) {
+		size_t row = head_bytes(kv->hp, kv->type, layer), i = 0;
 		const uint8_t *p = entries + row * (size_t)(n - 1);
-		size_t i = 0;
 
 		while (i < row && p[i] == 0xff)
 			i++;
@@ -284,21 +315,21 @@ static int32_t entries_missing(const struct kv_store *kv, int32_t n, const uint8
 
 void kv_entries_write(struct kv_store *kv, int32_t slot0, int32_t n, const void *entries)
 {
-	size_t row = (size_t)dtype_bytes(kv->type, (uint64_t)kv->hp->head_dim), piece = row * (size_t)n;
 	int32_t lacks = entries_missing(kv, n, entries);
 	const uint8_t *from = entries;
 
 	kv_slide(kv, slot0 + n);
 	if (lacks && slot0 + lacks > kv->held)
 		kv->held = slot0 + lacks;
-	for (int32_t i = 0; i < 2 * kv->n_layer; i++) {
+	for (int32_t i = 0; i < 2 * layers_with_entries(kv->hp); i++) {
+		size_t row = head_bytes(kv->hp, kv->type, i / 2), piece = row * (size_t)n;
 		struct tensor *plane = i % 2 ? &kv->v[i / 2] : &kv->k[i / 2];
 		int32_t skip = missing(kv, i / 2, slot0, n), at = slot0 + skip - base_of(kv, i / 2);
 		size_t gone = row * (size_t)skip;
 
-		for (int32_t h = 0; h < kv->hp->n_kv_head && skip < n; h++)
+		for (int32_t h = 0; h < heads_of(kv->hp, i / 2) && skip < n; h++)
 			kv->be->ops->write(kv->be, plane, row * ((size_t)h * (size_t)rows_of(kv, i / 2) + (size_t)at), from + piece * (size_t)h + gone,
 			                   piece - gone);
-		from += piece * (size_t)kv->hp->n_kv_head;
+		from += piece * (size_t)heads_of(kv->hp, i / 2);
 	}
 }

@@ -1,7 +1,7 @@
 /* engine/kv_store.h (private to engine/) - the planes that hold keys and values, and the operations on them.
  *
  * One K and one V plane a layer, [n_kv_head * cap][head_dim], head-major: the slots of one head lie together and attention
- * streams them.  Keys are stored rotated.  The retention (retain_*.c) decides which token's KV entry a slot holds.
+ * streams them.  A layer that borrows entries (layer_entries()) has the planes of the layer that it borrows from.  Keys are stored rotated.  The retention (retain_*.c) decides which token's KV entry a slot holds.
  *
  * Where slot i holds token i (retain_all.c), the planes of layers with a sliding window are shorter: they hold the newest tokens alone, as
  * many as the window, a step and a rollback by WINDOW_KEPT tokens need.  Slot s of such a layer is row s - base of its head; when the plane
@@ -49,7 +49,7 @@ void kv_clear(struct kv_store *);
 /* Keys, and queries: out = x [n][heads * head_dim] rotated by the rows of the layer's table, or x itself where the layer does not rotate; out may be x. */
 void kv_rotate(const struct kv_store *, int32_t layer, struct tensor *out, const struct tensor *x, const struct rope *, int32_t n);
 void kv_rotate_queries(const struct kv_store *, int32_t layer, struct tensor *out, const struct tensor *x, const struct rope *, int32_t n);
-/* Slots slot0 .. slot0 + n of a layer = k, v f32 [n][n_kv_head * head_dim]. */
+/* Slots slot0 .. slot0 + n of a layer that has entries of its own = k, v f32 [n][n_kv_head * head_dim]. */
 void kv_put(struct kv_store *, int32_t layer, const struct tensor *k, const struct tensor *v, int32_t slot0, int32_t n);
 /* out f32 [n][n_head * head_dim] = attention of n tokens over the parts (backend.h: struct attn_args); probe may be NULL.  Parts
  * with a selection get their slots in the same pass. */
@@ -60,7 +60,7 @@ void kv_select(struct kv_store *, struct attn_part *, int32_t n_part);
 /* Remove the parts whose predicate (attn_part.when) is false.  Reads the predicates from the backend.  Returns how many parts are left. */
 int  kv_parts_met(const struct kv_store *, struct attn_part *, int32_t n_part);
 
-/* Slots slot0 .. slot0 + n of all planes as bytes [n_layer][K, V][n_kv_head][n], kv_token_bytes() a token, and back.  What a layer with a
+/* Slots slot0 .. slot0 + n of all planes as bytes [layers_with_entries()][K, V][n_kv_head][n], kv_token_bytes() a token, and back.  What a layer with a
  * window no longer holds is written as bytes 0xff, which no entry consists of (they are NaN in every type). */
 void kv_entries_read(const struct kv_store *, int32_t slot0, int32_t n, void *out);
 void kv_entries_write(struct kv_store *, int32_t slot0, int32_t n, const void *entries);

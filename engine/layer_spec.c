@@ -38,7 +38,18 @@ const struct rope_freqs *model_rope(const struct hparams *hp, int32_t layer)
 static uint64_t matrices_of(const struct layer_spec *s)
 {
 	return s->required | (s->required & T(QKV) ? T(Q) | T(K) | T(V) : 0) | (s->required & T(GATE_UP) ? T(GATE) | T(UP) : 0) |
+	       (s->required & T(GATE_UP_EXPS) ? T(GATE_EXPS) | T(UP_EXPS) : 0) |
 	       (s->required & T(DELTA_BETA_ALPHA) ? T(DELTA_BETA) | T(DELTA_ALPHA) : 0);
+}
+
+/* Entries of the same heads, rotated the same way; those that borrow come after all that have entries. */
+static int borrows_rightly(const struct hparams *hp, const struct layer_spec *s)
+{
+	const struct layer_spec *from = s - s->attn.borrows;
+	const struct attn_spec *a = &s->attn, *b = &from->attn;
+
+	return s->attn.borrows > 0 && from >= hp->spec && b->kind == ATTN_SOFTMAX && !b->borrows && a->n_kv_head == b->n_kv_head &&
+	       a->head_dim == b->head_dim && a->window == b->window && a->rope == b->rope && (s + 1 == hp->spec + hp->n_layer || s[1].attn.borrows);
 }
 
 /* What the kernels lack for this layer, as the object of "asks for"; NULL: nothing. */
@@ -46,15 +57,21 @@ static const char *unsupported(const struct hparams *hp, const struct layer_spec
 {
 	const struct attn_spec *a = &s->attn;
 
-	uint64_t attention = a->kind == ATTN_CONV ? SHORT_CONV : a->kind == ATTN_DELTA ? DELTA : a->kind == ATTN_SPACE ? SPACE : ATTENTION;
+	uint64_t values = a->borrows ? T(K) | T(V) : a->v_from_k ? T(V) : 0;
+	uint64_t attention = a->kind == ATTN_CONV ? SHORT_CONV : a->kind == ATTN_DELTA ? DELTA : a->kind == ATTN_SPACE ? SPACE : ATTENTION & ~values;
 
 	if (a->kind == ATTN_NONE)
 		return "no attention";
-	if (a->n_head != hp->n_head || a->n_kv_head != hp->n_kv_head || a->head_dim != hp->head_dim)
+	if (a->n_head != hp->n_head || (!a->window && (a->n_kv_head != hp->n_kv_head || a->head_dim != hp->head_dim)))
 		return "heads of its own number or size";
+	if (a->n_kv_head < 1 || a->n_head % a->n_kv_head)
+		return "KV heads that do not divide its heads";
+	if (a->borrows && !borrows_rightly(hp, s))
+		return "the keys of a layer that has none like its own";
 	if (a->rope != ROPE_NONE && (a->rope < 0 || a->rope >= hp->n_rope))
 		return "a RoPE table that was not read";
-	if ((s->ffn.kind == FFN_EXPERTS ? attention | EXPERTS : attention | T(GATE) | T(UP) | T(DOWN)) & ~matrices_of(s) || (a->sinks && !(s->required & T(SINKS))))
+	if ((s->ffn.kind == FFN_EXPERTS ? attention | EXPERTS : attention | T(GATE) | T(UP) | T(DOWN)) & ~matrices_of(s) || (a->sinks && !(s->required & T(SINKS))) ||
+	    (s->ffn.dense && (BESIDE_EXPERTS | T(GATE) | T(UP) | T(DOWN)) & ~s->required))
 		return "attention or feed-forward without all of its tensors";
 	return NULL;
 }
@@ -111,6 +128,49 @@ const struct hparams *model_kv(const struct hparams *hp)
 	return hp->kv ? hp->kv : hp;
 }
 
+int32_t layer_entries(const struct hparams *hp, int32_t layer)
+{
+	return layer - hp->spec[layer].attn.borrows;
+}
+
+int32_t layers_with_entries(const struct hparams *hp)
+{
+	int32_t n = hp->n_layer;
+
+	while (n > 1 && hp->spec[n - 1].attn.borrows)
+		n--;
+	return n;
+}
+
+int32_t widest_queries(const struct hparams *hp)
+{
+	int32_t most = hp->n_head * hp->head_dim;
+
+	for (int32_t i = 0; i < hp->n_layer; i++)
+		if (hp->spec[i].attn.n_head * hp->spec[i].attn.head_dim > most)
+			most = hp->spec[i].attn.n_head * hp->spec[i].attn.head_dim;
+	return most;
+}
+
+int32_t widest_keys(const struct hparams *hp)
+{
+	int32_t most = hp->n_kv_head * hp->head_dim;
+
+	for (int32_t i = 0; i < hp->n_layer; i++)
+		if (hp->spec[i].attn.n_kv_head * hp->spec[i].attn.head_dim > most)
+			most = hp->spec[i].attn.n_kv_head * hp->spec[i].attn.head_dim;
+	return most;
+}
+
+int32_t most_kv_heads(const struct hparams *hp)
+{
+	int32_t most = hp->n_kv_head;
+
+	for (int32_t i = 0; i < hp->n_layer; i++)
+		most = hp->spec[i].attn.n_kv_head > most ? hp->spec[i].attn.n_kv_head : most;
+	return most;
+}
+
 int32_t layer_window(const struct hparams *hp, int32_t layer)
 {
 	return hp->spec[layer].attn.window;
@@ -151,6 +211,9 @@ static void add_spec(struct str *out, const struct layer_spec *s, const struct l
 	add_real(out, "scale", a->scale, b->scale);
 	add_real(out, "cap", a->softcap, b->softcap);
 	add_int(out, "sinks", a->sinks, b->sinks);
+	add_int(out, "borrows", a->borrows, b->borrows);
+	add_int(out, "value-norms", a->v_norm, b->v_norm);
+	add_int(out, "values-from-keys", a->v_from_k, b->v_from_k);
 	add_int(out, "whole-norms", a->qk_norm_whole, b->qk_norm_whole);
 	add_int(out, "gated", a->gated, b->gated);
 	add_int(out, "taps", a->taps, b->taps);
@@ -163,6 +226,7 @@ static void add_spec(struct str *out, const struct layer_spec *s, const struct l
 	add_int(out, "activation", (int32_t)s->ffn.act, (int32_t)plain->ffn.act);
 	add_int(out, "width", s->ffn.width, plain->ffn.width);
 	add_int(out, "shared", s->ffn.shared, plain->ffn.shared);
+	add_int(out, "dense", s->ffn.dense, plain->ffn.dense);
 	add_int(out, "experts", s->ffn.n_expert, plain->ffn.n_expert);
 	add_int(out, "used", s->ffn.n_used, plain->ffn.n_used);
 	add_int(out, "sigmoid", s->ffn.sigmoid, plain->ffn.sigmoid);
@@ -176,6 +240,8 @@ void layer_specs_identity(const struct hparams *hp, struct str *out)
 
 	if (hp->embd_scale != 1 || hp->logit_scale != 1)
 		str_addf(out, "embeddings %a logits %a\n", (double)hp->embd_scale, (double)hp->logit_scale);
+	if (hp->n_input)
+		str_addf(out, "inputs %d\n", hp->n_input);
 	if (hp->temperature != 0)
 		str_addf(out, "temperature %a length %d\n", hp->temperature, hp->temperature_length);
 	if (hp->logit_softcap != 0)

@@ -26,7 +26,7 @@ void observer_remove(struct observer **list, struct observer *o)
 
 int token_attention_open(struct token_attention *t, struct cache *c, struct err *err)
 {
-	int32_t width = c->hp->n_head * c->hp->head_dim;
+	int32_t width = c->hp->n_head * c->hp->head_dim;   /* of layers without a window: no other is observed where there are such */
 	int failed;
 
 	*t = (struct token_attention){ .kv = &c->kv };
@@ -111,7 +111,8 @@ static int32_t token_at(const struct cache *c, const struct retained_view *v, in
 		return slot;
 	if (place >= stage)           /* waiting behind the rings; the last such token is the one that attends */
 		return r->t + place - stage;
-	return r->id[(int64_t)place * r->heads + (r->heads == c->hp->n_layer ? layer : layer * c->hp->n_kv_head + head)];
+	layer = layer_entries(c->hp, layer);
+	return r->id[(int64_t)place * r->heads + (r->heads == layers_with_entries(c->hp) ? layer : layer * c->hp->n_kv_head + head)];
 }
 
 void token_attention_head(struct token_attention *t, const struct attention *a, int32_t head, int with_tokens)

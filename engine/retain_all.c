@@ -45,7 +45,10 @@ static void all_begin(struct cache *c, const struct step *st)
 
 static void all_put(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x)
 {
+	c->q.cols = x->q->cols;
 	kv_rotate_queries(&c->kv, layer, c->q.data ? &c->q : x->q, x->q, &c->rope, st->n);
+	if (!x->k)
+		return;
 	kv_rotate(&c->kv, layer, x->k, x->k, &c->rope, st->n);
 	kv_put(&c->kv, layer, x->k, x->v, st->pos, st->n);
 }

@@ -40,7 +40,7 @@ struct cascade {
 	int32_t probe_from;             /* the first token whose attention counts */
 	float nll;                      /* surprise at the last token */
 	float *nll_seen;                /* [rings.mask + 1] the same by token: replayed tokens have no logits before them */
-	struct tensor move;             /* i32 [n_layer * n_kv_head][3 * moves] */
+	struct tensor move;             /* i32 [move_rows()][3 * moves] */
 	struct rope shift;              /* rotations of keys that move */
 	int32_t *list;                  /* move, on the host */
 	int lost;                       /* a move failed half way: the entries no longer match the rings */
@@ -55,7 +55,7 @@ static uint64_t cascade_bytes(const struct cache *c)
 	const struct cascade_params *p = cascade_params(c);
 	struct rings_shape s = cascade_shape(c, 0);
 	int32_t chunk = cascade_chunk(c), heads = cascade_heads(c);
-	uint64_t q = 4 * (uint64_t)chunk * (uint64_t)c->hp->n_head * (uint64_t)c->hp->head_dim;
+	uint64_t q = 4 * (uint64_t)chunk * (uint64_t)widest_queries(c->hp);
 	uint64_t slots = (uint64_t)s.n * (uint64_t)s.w + (uint64_t)s.stage;
 
 	return (uint64_t)s.n * (q + rope_bytes(c->hp, chunk)) + rope_bytes(c->hp, cascade_moves(&s)) +
@@ -83,12 +83,22 @@ static void shape_set(struct cache *c, const struct rings_shape *s)
 	c->region = c->selecting ? s->sinks : -1;
 }
 
+/* One for each KV head of each layer that has entries of its own. */
+static int64_t move_rows(const struct hparams *hp)
+{
+	int64_t n = 0;
+
+	for (int32_t i = 0; i < layers_with_entries(hp); i++)
+		n += model_layer_spec(hp, i)->attn.n_kv_head;
+	return n;
+}
+
 static int cascade_init(struct cache *c, struct err *err)
 {
 	struct cascade *f = c->retained = xcalloc(1, sizeof *f);
 	struct cascade_params *p = (void *)c->policy.values;
 	struct rings_shape s = cascade_shape(c, 0);
-	int64_t width = (int64_t)c->hp->n_head * c->hp->head_dim;
+	int64_t width = widest_queries(c->hp);
 
 	if (cascade_check(c, &s, err))
 		return -1;
@@ -98,7 +108,7 @@ static int cascade_init(struct cache *c, struct err *err)
 	c->wants_nll = cascade_surprised(p);
 	if (rings_init(&f->rings, &s, cascade_heads(c), cascade_scored(p), cascade_surprised(p), err) ||
 	    rope_init(&f->shift, c->hp, c->be, cascade_moves(&s), cascade_cap(c), err) ||
-	    cache_alloc(c, &f->move, DT_I32, (int64_t)c->hp->n_layer * c->hp->n_kv_head, 3 * (int64_t)cascade_moves(&s), err) ||
+	    cache_alloc(c, &f->move, DT_I32, move_rows(c->hp), 3 * (int64_t)cascade_moves(&s), err) ||
 	    (cascade_scored(p) && mass_init(&f->mass, c->be, &f->rings, err)) ||
 	    !(f->weight = try_alloc((size_t)c->chunk, sizeof *f->weight, "weights", err)) ||
 	    !(f->list = try_alloc((size_t)f->move.rows * (size_t)f->move.cols, sizeof *f->list, "moves of KV entries", err)))
@@ -186,8 +196,13 @@ static void cascade_put(struct cache *c, const struct step *st, int32_t layer, c
 	int filling = rings_filling(r);
 
 	/* Keys are rotated in the frame of the newest ring, which every token enters first. */
-	kv_rotate(&c->kv, layer, x->k, x->k, filling ? &c->rope : &f->rope[0], st->n);
-	kv_put(&c->kv, layer, x->k, x->v, r->s.sinks + rings_stage(r) + f->waiting, st->n);
+	if (x->k) {
+		kv_rotate(&c->kv, layer, x->k, x->k, filling ? &c->rope : &f->rope[0], st->n);
+		kv_put(&c->kv, layer, x->k, x->v, r->s.sinks + rings_stage(r) + f->waiting, st->n);
+	}
+	c->q.cols = x->q->cols;
+	for (int32_t i = 0; i < r->s.n; i++)
+		f->q[i].cols = x->q->cols;
 	if (filling || r->s.sinks)
 		kv_rotate_queries(&c->kv, layer, &c->q, x->q, &c->rope, st->n);
 	for (int32_t i = 0; !filling && i < r->s.n; i++)
@@ -262,7 +277,8 @@ static const struct attn_probe *cascade_probe(struct cache *c, const struct step
 	int whole = p->heads == HEADS_LAYER;
 	int32_t index = st->kind == STEP_VERIFY ? st->index : 0;
 
-	if (!f->probing || layer_window(c->hp, layer))
+	/* Entries that are borrowed are evicted with those of the layer that has them. */
+	if (!f->probing || layer_window(c->hp, layer) || layer_entries(c->hp, layer) != layer)
 		return NULL;
 	f->probe = (struct attn_probe){
 		.mass = mass_to(&f->mass, index), .from = mass_from(&f->mass, index), .mass_row = whole ? layer : layer * c->hp->n_kv_head,
@@ -279,29 +295,33 @@ static void entries_move(struct cache *c)
 	struct cascade *f = c->retained;
 	struct rings *r = &f->rings;
 	const struct hparams *hp = c->hp;
-	int32_t n = r->n_changed, whole = cascade_params(c)->heads == HEADS_LAYER, kv_heads = hp->n_kv_head, sinks = r->s.sinks;
+	int32_t n = r->n_changed, whole = cascade_params(c)->heads == HEADS_LAYER, sinks = r->s.sinks;
 	struct tensor move = f->move;
-	struct kv_moves m = { .move = &move, .n = n, .n_kv_head = kv_heads, .head_dim = hp->head_dim, .dims = hp->rope[0].dims,
-	                      .cap = c->kv.cap, .neox = hp->rope[0].neox };
+	struct kv_moves m = { .move = &move, .n = n, .dims = hp->rope[0].dims, .cap = c->kv.cap, .neox = hp->rope[0].neox };
 	int32_t *out = f->list;
 
 	/* The lists of all layers go to the backend in one write. */
-	for (int32_t row = 0; row < move.rows; row++) {
-		size_t at = (size_t)(whole ? row / kv_heads : row);
+	for (int32_t layer = 0; layer < layers_with_entries(hp); layer++)
+		for (int32_t h = 0; h < model_layer_spec(hp, layer)->attn.n_kv_head; h++) {
+			/* All heads of a layer with a window keep the same tokens, of however many there are. */
+			size_t at = (size_t)(whole ? layer : layer * hp->n_kv_head + (layer_window(hp, layer) ? 0 : h));
 
-		for (int32_t i = 0; i < n; i++, at += (size_t)r->heads, out += 3) {
-			int32_t from = r->from[at];
+			for (int32_t i = 0; i < n; i++, at += (size_t)r->heads, out += 3) {
+				int32_t from = r->from[at];
 
-			out[0] = from == r->changed[i] ? -1 : sinks + from;
-			out[1] = sinks + r->changed[i];
-			out[2] = r->rope_shift_at[at];
+				out[0] = from == r->changed[i] ? -1 : sinks + from;
+				out[1] = sinks + r->changed[i];
+				out[2] = r->rope_shift_at[at];
+			}
 		}
-	}
 	move.cols = 3 * n;
 	rope_set_shifts(&f->shift, r->rope_shift, r->n_rope_shift);
 	c->be->ops->write(c->be, &move, 0, f->list, (size_t)(out - f->list) * sizeof *f->list);
-	for (int32_t layer = 0; layer < hp->n_layer; layer++, m.move_row += kv_heads) {
+	for (int32_t layer = 0; layer < layers_with_entries(hp); layer++, m.move_row += m.n_kv_head) {
 		const struct rope_freqs *freqs = model_rope(hp, layer);
+
+		m.n_kv_head = model_layer_spec(hp, layer)->attn.n_kv_head;
+		m.head_dim = model_layer_spec(hp, layer)->attn.head_dim;
 
 		m.shift = freqs && r->n_rope_shift ? rope_table(&f->shift, layer) : NULL;
 		if (freqs) {

@@ -8,6 +8,8 @@
 /* Limits of a scaling factor: a file with one beyond them is refused. */
 #define FACTOR_MIN 1e-3
 #define FACTOR_MAX 1e6
+/* A divisor of a frequency from here on means that the pair is not rotated: Gemma 4's files have 1e30. */
+#define FACTOR_STILL 9e29
 
 /* YaRN (Peng et al. 2023, arXiv 2309.00071): low dimensions rotate often within the trained context and keep their frequency, high ones
  * are interpolated, a linear ramp joins both; cos and sin are multiplied by 0.1 ln(factor) + 1. */
@@ -54,11 +56,11 @@ static int rope_divide(struct key_reader *r, struct rope_freqs *f, double *freq,
 	for (int32_t j = 0; j < f->dims / 2; j++) {
 		float factor;
 		memcpy(&factor, (const char *)t->data + 4 * (size_t)j, 4);
-		if (!(factor >= FACTOR_MIN && factor <= FACTOR_MAX))
+		if (!(factor >= FACTOR_MIN && (factor <= FACTOR_MAX || (factor >= FACTOR_STILL && isfinite(factor)))))
 			return gguf_err(r->g, r->err,
 			                "byte %llu: tensor '%s' holds %g, and must hold %g to %g",
 			                (unsigned long long)t->at + 4 * (unsigned)j, name, factor, FACTOR_MIN, FACTOR_MAX);
-		freq[j] /= factor;
+		freq[j] = factor >= FACTOR_STILL ? 0 : freq[j] / factor;
 	}
 	f->scaling = scaling;
 	return 1;
@@ -102,13 +104,11 @@ static struct rope_freqs unscaled(int32_t dims, double base, int neox)
 	return f;
 }
 
-int32_t rope_freqs_add(struct hparams *hp, double base)
+int32_t rope_freqs_add(struct hparams *hp, int32_t dims, double base)
 {
-	const struct rope_freqs *first = &hp->rope[0];
-
 	if (hp->n_rope == ROPE_TABLES_MAX)
 		return hp->n_rope;
-	hp->rope[hp->n_rope] = unscaled(first->dims, base, first->neox);
+	hp->rope[hp->n_rope] = unscaled(dims, base, hp->rope[0].neox);
 	return hp->n_rope++;
 }
 

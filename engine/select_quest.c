@@ -129,7 +129,8 @@ static int quest_select(struct selector *s, const struct step *st, int32_t layer
 static int32_t quest_rewind(struct selector *s, int32_t n)
 {
 	for (int32_t i = 0; n % PAGE_SLOTS && i < s->kv->n_layer; i++)
-		quest_note(s, i, n - n % PAGE_SLOTS, n % PAGE_SLOTS);
+		if (!layer_window(s->kv->hp, i))
+			quest_note(s, i, n - n % PAGE_SLOTS, n % PAGE_SLOTS);
 	return n;
 }
 

@@ -29,9 +29,10 @@ static int kv_type_parse(const char *name, const struct hparams *hp, enum dtype 
 	for (size_t i = 0; i < sizeof types / sizeof *types; i++)
 		if (!strcmp(name, names[i])) {
 			*out = types[i];
-			if (hp->head_dim % dtype_info(*out)->block)
-				return err_set(err, ERR_USAGE, "KV type '%s' needs heads of a multiple of %d values, this model's have %d; "
-				               "use f16", name, dtype_info(*out)->block, hp->head_dim);
+			for (int32_t l = 0; l < hp->n_layer; l++)
+				if (model_layer_spec(hp, l)->attn.head_dim % dtype_info(*out)->block)
+					return err_set(err, ERR_USAGE, "KV type '%s' needs heads of a multiple of %d values, this model's have %d; "
+					               "use f16", name, dtype_info(*out)->block, model_layer_spec(hp, l)->attn.head_dim);
 			return 0;
 		}
 	return err_set(err, ERR_USAGE, "unknown KV type '%s' (f16, f32, bf16, q8_0)", name);
@@ -105,7 +106,7 @@ static int need_locked(struct timeline *t, const struct engine *e, const struct 
 {
 	const struct hparams *hp = &e->model.hp;
 	struct memory_budget budget;
-	int32_t most = INT32_MAX / hp->n_kv_head;   /* slots of a plane are counted in 31 bits */
+	int32_t most = INT32_MAX / most_kv_heads(hp);   /* slots of a plane are counted in 31 bits */
 
 	if (most > CTX_MAX)
 		most = CTX_MAX;

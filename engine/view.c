@@ -120,7 +120,7 @@ static uint8_t heat_byte(double x, double most)
 
 static int32_t layer_of(const struct work *w, int32_t head)
 {
-	return w->heads == w->p->hp->n_layer ? head : head / w->p->hp->n_kv_head;
+	return w->heads == layers_with_entries(w->p->hp) ? head : head / w->p->hp->n_kv_head;
 }
 
 /* The sum of n values that lie `apart` floats apart.  Four partial sums, so that additions overlap. */

@@ -11,7 +11,7 @@
 /* ---- tensors of a layer ---- */
 
 enum size { SIZE_NONE, SIZE_ONE, SIZE_EMBD, SIZE_Q, SIZE_KV, SIZE_Q_NORM, SIZE_K_NORM, SIZE_FFN, SIZE_HEADS, SIZE_EXPERTS, SIZE_TAPS, SIZE_CONV_IN,
-            SIZE_ROW, SIZE_Q_GATED, SIZE_CONV, SIZE_MIXED, SIZE_VALUE_HEADS, SIZE_VALUE, SIZE_SHARED, SIZE_BETA_ALPHA };
+            SIZE_ROW, SIZE_Q_GATED, SIZE_CONV, SIZE_MIXED, SIZE_VALUE_HEADS, SIZE_VALUE, SIZE_SHARED, SIZE_BETA_ALPHA, SIZE_DENSE, SIZE_INPUT };
 enum { PARTS = 3 };
 
 static const struct weight_def {
@@ -20,6 +20,7 @@ static const struct weight_def {
 	struct { size_t at; enum size rows; } part[PARTS];   /* fields of struct layer that share the rows; SIZE_ONE: a norm or a bias */
 	int stacked;              /* one for each expert: fields of struct expert */
 	int values;               /* copied as f32, whatever its type */
+	int number;               /* a float of struct layer */
 } layer_tensors[LAYER_TENSORS] = {
 #define FIELD(name) offsetof(struct layer, name)
 	[TENSOR_ATTN_NORM]      = { "attn_norm.weight", SIZE_EMBD, { { FIELD(attn_norm), SIZE_ONE } } },
@@ -35,9 +36,9 @@ static const struct weight_def {
 	[TENSOR_ATTN_OUT_BIAS]  = { "attn_output.bias", SIZE_EMBD, { { FIELD(bo), SIZE_ONE } } },
 	[TENSOR_ATTN_POST_NORM] = { "post_attention_norm.weight", SIZE_EMBD, { { FIELD(attn_post_norm), SIZE_ONE } } },
 	[TENSOR_FFN_NORM]       = { "ffn_norm.weight", SIZE_EMBD, { { FIELD(ffn_norm), SIZE_ONE } } },
-	[TENSOR_GATE]           = { "ffn_gate.weight", SIZE_EMBD, { { FIELD(gate), SIZE_FFN } } },
-	[TENSOR_UP]             = { "ffn_up.weight", SIZE_EMBD, { { FIELD(up), SIZE_FFN } } },
-	[TENSOR_DOWN]           = { "ffn_down.weight", SIZE_FFN, { { FIELD(down), SIZE_EMBD } } },
+	[TENSOR_GATE]           = { "ffn_gate.weight", SIZE_EMBD, { { FIELD(gate), SIZE_DENSE } } },
+	[TENSOR_UP]             = { "ffn_up.weight", SIZE_EMBD, { { FIELD(up), SIZE_DENSE } } },
+	[TENSOR_DOWN]           = { "ffn_down.weight", SIZE_DENSE, { { FIELD(down), SIZE_EMBD } } },
 	[TENSOR_FFN_POST_NORM]  = { "post_ffw_norm.weight", SIZE_EMBD, { { FIELD(ffn_post_norm), SIZE_ONE } } },
 	[TENSOR_QKV]            = { "attn_qkv.weight", SIZE_EMBD, { { FIELD(wq), SIZE_Q }, { FIELD(wk), SIZE_KV }, { FIELD(wv), SIZE_KV } } },
 	[TENSOR_GATE_UP]        = { "ffn_up.weight", SIZE_EMBD, { { FIELD(gate), SIZE_FFN }, { FIELD(up), SIZE_FFN } } },
@@ -68,11 +69,21 @@ static const struct weight_def {
 	[TENSOR_SHARED_DOWN]    = { "ffn_down_shexp.weight", SIZE_SHARED, { { FIELD(shared_down), SIZE_EMBD } } },
 	[TENSOR_SHARED_ROUTER]  = { "ffn_gate_inp_shexp.weight", SIZE_EMBD, { { FIELD(shared_router), SIZE_ROW } } },
 	[TENSOR_CONV_OUT]       = { "shortconv.out_proj.weight", SIZE_EMBD, { { FIELD(conv_out), SIZE_EMBD } } },
+	[TENSOR_ROUTER_SCALE]   = { "ffn_gate_inp.scale", SIZE_EMBD, { { FIELD(router_scale), SIZE_ONE } } },
+	[TENSOR_EXPERT_SCALES]  = { "ffn_down_exps.scale", SIZE_EXPERTS, { { FIELD(expert_scales), SIZE_ONE } } },
+	[TENSOR_DENSE_POST_NORM] = { "post_ffw_norm_1.weight", SIZE_EMBD, { { FIELD(dense_post_norm), SIZE_ONE } } },
+	[TENSOR_EXPERTS_NORM]   = { "pre_ffw_norm_2.weight", SIZE_EMBD, { { FIELD(experts_norm), SIZE_ONE } } },
+	[TENSOR_EXPERTS_POST_NORM] = { "post_ffw_norm_2.weight", SIZE_EMBD, { { FIELD(experts_post_norm), SIZE_ONE } } },
+	[TENSOR_OUT_SCALE]      = { "layer_output_scale.weight", SIZE_ROW, { { FIELD(out_scale), SIZE_ONE } }, .number = 1 },
+	[TENSOR_INPUT_GATE]     = { "inp_gate.weight", SIZE_EMBD, { { FIELD(input_gate), SIZE_INPUT } } },
+	[TENSOR_INPUT_OUT]      = { "proj.weight", SIZE_INPUT, { { FIELD(input_out), SIZE_EMBD } } },
+	[TENSOR_INPUT_NORM]     = { "post_norm.weight", SIZE_EMBD, { { FIELD(input_norm), SIZE_ONE } } },
 	[TENSOR_ROUTER_BIAS]    = { "ffn_gate_inp.bias", SIZE_EXPERTS, { { FIELD(router_bias), SIZE_ONE } } },
 #undef FIELD
 #define FIELD(name) offsetof(struct expert, name)
 	[TENSOR_GATE_EXPS]      = { "ffn_gate_exps.weight", SIZE_EMBD, { { FIELD(gate), SIZE_FFN } }, 1 },
 	[TENSOR_UP_EXPS]        = { "ffn_up_exps.weight", SIZE_EMBD, { { FIELD(up), SIZE_FFN } }, 1 },
+	[TENSOR_GATE_UP_EXPS]   = { "ffn_gate_up_exps.weight", SIZE_EMBD, { { FIELD(gate), SIZE_FFN }, { FIELD(up), SIZE_FFN } }, 1 },
 	[TENSOR_DOWN_EXPS]      = { "ffn_down_exps.weight", SIZE_FFN, { { FIELD(down), SIZE_EMBD } }, 1 },
 	[TENSOR_GATE_EXPS_BIAS] = { "ffn_gate_exps.bias", SIZE_FFN, { { FIELD(gate_bias), SIZE_ONE } }, 1 },
 	[TENSOR_UP_EXPS_BIAS]   = { "ffn_up_exps.bias", SIZE_FFN, { { FIELD(up_bias), SIZE_ONE } }, 1 },
@@ -93,6 +104,8 @@ static int32_t size_of(const struct hparams *hp, const struct layer_spec *s, enu
 	case SIZE_Q_NORM: return a->qk_norm_whole ? a->n_head * a->head_dim : a->head_dim;
 	case SIZE_K_NORM: return a->qk_norm_whole ? a->n_kv_head * a->head_dim : a->head_dim;
 	case SIZE_FFN: return s->ffn.width;
+	case SIZE_DENSE: return s->ffn.dense ? s->ffn.dense : s->ffn.width;
+	case SIZE_INPUT: return hp->n_input;
 	case SIZE_HEADS: return a->n_head;
 	case SIZE_EXPERTS: return s->ffn.n_expert;
 	case SIZE_TAPS: return a->taps;
@@ -221,6 +234,36 @@ static void bind_values(struct binder *b, struct tensor *out, const struct gguf_
 	free(v);
 }
 
+/* A vector of ones, as weights of a norm that has none. */
+static void bind_ones(struct binder *b, struct tensor *out, int32_t n)
+{
+	struct backend *be = b->m->be;
+	float *v;
+
+	*out = (struct tensor){ .type = DT_F32, .rows = 1, .cols = n };
+	if (!be || b->failed)
+		return;
+	if (be->ops->alloc(be, out)) {
+		b->failed = err_set(b->err, ERR_FIT, "cannot load the weights: %s", be->err);
+		return;
+	}
+	v = xcalloc((size_t)n, sizeof *v);
+	for (int32_t i = 0; i < n; i++)
+		v[i] = 1;
+	be->ops->write(be, out, 0, v, (size_t)n * sizeof *v);
+	free(v);
+}
+
+static void bind_number(struct binder *b, float *out, int32_t layer, const char *name, int optional)
+{
+	const struct gguf_tensor *t = bind_find(b, layer, name, 0, 1, 1, optional);
+
+	if (t && t->type != DT_F32)
+		b->failed = gguf_err(b->g, b->err, "byte %llu: tensor '%.*s' must be of F32", (unsigned long long)t->off, (int)t->name.n, t->name.p);
+	else if (t)
+		memcpy(out, t->data, sizeof *out);
+}
+
 static void bind_vector(struct binder *b, struct tensor *out, int32_t layer, const char *name, int32_t n, int optional)
 {
 	const struct gguf_tensor *t = bind_find(b, layer, name, 0, 1, n, optional);
@@ -257,9 +300,13 @@ static void bind_experts(struct binder *b, int32_t i, const struct weight_def *d
 {
 	const struct hparams *hp = &b->m->hp;
 	const struct layer_spec *s = model_layer_spec(hp, i);
-	int32_t rows = size_of(hp, s, d->part[0].rows), cols = size_of(hp, s, d->cols), n = s->ffn.n_expert;
-	const struct gguf_tensor *t = bind_find(b, i, d->name, n, rows, cols, optional);
+	int32_t rows[PARTS], all = 0, cols = size_of(hp, s, d->cols), n = s->ffn.n_expert;
 	struct layer *l = &b->m->layer[i];
+	const struct gguf_tensor *t;
+
+	for (int p = 0; p < PARTS; p++)
+		all += rows[p] = size_of(hp, s, d->part[p].rows);
+	t = bind_find(b, i, d->name, n, all, cols, optional);
 
 	if (!t)
 		return;
@@ -267,12 +314,13 @@ static void bind_experts(struct binder *b, int32_t i, const struct weight_def *d
 	if (!l->expert)
 		l->expert = xcalloc((size_t)n, sizeof *l->expert);
 	for (int32_t e = 0; e < n && !b->failed; e++) {
-		struct tensor *out = tensor_at(&l->expert[e], d->part[0].at);
+		int32_t row0 = e * all;
 
-		if (rows == 1)
-			bind_values(b, out, t, (const char *)t->data + (uint64_t)e * dtype_bytes(t->type, (uint64_t)cols), 1, cols);
-		else
-			bind_adopt(b, out, t, e * rows, rows, 0);
+		if (all == 1)
+			bind_values(b, tensor_at(&l->expert[e], d->part[0].at), t, (const char *)t->data + (uint64_t)e * dtype_bytes(t->type, (uint64_t)cols),
+			            1, cols);
+		for (int p = 0; p < PARTS && all > 1 && rows[p] && !b->failed; row0 += rows[p++])
+			bind_adopt(b, tensor_at(&l->expert[e], d->part[p].at), t, row0, rows[p], 0);
 	}
 }
 
@@ -281,6 +329,9 @@ static void bind_layer(struct binder *b, int32_t i)
 	const struct hparams *hp = &b->m->hp;
 	const struct layer_spec *s = model_layer_spec(hp, i);
 
+	b->m->layer[i].out_scale = 1;
+	if (s->attn.v_norm && !s->attn.borrows)
+		bind_ones(b, &b->m->layer[i].v_norm, s->attn.head_dim);
 	for (int t = 0; t < LAYER_TENSORS; t++) {
 		const struct weight_def *d = &layer_tensors[t];
 		int optional = !(s->required & TENSOR_BIT(t));
@@ -289,6 +340,8 @@ static void bind_layer(struct binder *b, int32_t i)
 			continue;
 		if (d->stacked)
 			bind_experts(b, i, d, optional);
+		else if (d->number)
+			bind_number(b, (float *)(void *)((char *)&b->m->layer[i] + d->part[0].at), i, d->name, optional);
 		else if (d->part[0].rows == SIZE_ONE)
 			bind_vector(b, tensor_at(&b->m->layer[i], d->part[0].at), i, d->name, size_of(hp, s, d->cols), optional);
 		else
@@ -296,10 +349,12 @@ static void bind_layer(struct binder *b, int32_t i)
 	}
 }
 
-/* The RoPE factors (rope_freqs.c), layers that are not used, and tables of old converters that the engine computes itself. */
+/* The RoPE factors (rope_freqs.c), layers that are not used, keys and values of layers that borrow others, and tables of old converters that
+ * the engine computes itself. */
 static int is_redundant(const struct model *m, const struct gguf_tensor *t)
 {
 	char layer[24];
+	static const char *const borrowed[] = { "attn_k.weight", "attn_v.weight", "attn_k_norm.weight" };
 	static const char *const suffix[] = { ".attn_rot_embd.weight", ".rotary_emb.inv_freq" };
 
 	if (view_is(t->name, ROPE_FACTORS) || view_is(t->name, ROPE_FACTORS_SHORT) || view_is(t->name, ROPE_FACTORS_LONG))
@@ -309,12 +364,37 @@ static int is_redundant(const struct model *m, const struct gguf_tensor *t)
 		if (t->name.n >= strlen(layer) && !memcmp(t->name.p, layer, strlen(layer)))
 			return 1;
 	}
+	for (int32_t i = layers_with_entries(&m->hp); i < m->hp.n_layer; i++)
+		for (size_t k = 0; k < sizeof borrowed / sizeof borrowed[0]; k++) {
+			char name[48];
+
+			snprintf(name, sizeof name, "blk.%d.%s", i, borrowed[k]);
+			if (view_is(t->name, name))
+				return 1;
+		}
 	for (size_t i = 0; i < sizeof suffix / sizeof suffix[0]; i++) {
 		size_t n = strlen(suffix[i]);
 		if (t->name.n >= n && !memcmp(t->name.p + t->name.n - n, suffix[i], n))
 			return 1;
 	}
 	return 0;
+}
+
+/* What makes the layers' own inputs from a token and its embedding. */
+static void bind_inputs(struct binder *b)
+{
+	struct model *m = b->m;
+	int32_t cols = m->hp.n_layer * m->hp.n_input;
+	const struct gguf_tensor *embd = bind_find(b, -1, "per_layer_token_embd.weight", 0, m->hp.n_vocab, cols, 0);
+	const struct gguf_tensor *in = bind_find(b, -1, "per_layer_model_proj.weight", 0, cols, m->hp.n_embd, 0);
+
+	bind_vector(b, &m->input_norm, -1, "per_layer_proj_norm.weight", m->hp.n_input, 0);
+	if (b->failed)
+		return;
+	bind_count(b, embd, 0);
+	bind_adopt(b, &m->input_embd, embd, 0, m->hp.n_vocab, 1);
+	bind_count(b, in, 1);
+	bind_adopt(b, &m->input_in, in, 0, cols, 0);
 }
 
 int model_bind(struct model *m, const struct gguf *g, struct backend *be, const struct bind_watch *watch, struct err *err)
@@ -337,6 +417,8 @@ int model_bind(struct model *m, const struct gguf *g, struct backend *be, const 
 			bind_count(&b, out, 1);
 		bind_adopt(&b, &m->output, out ? out : embd, 0, rows, 0);
 	}
+	if (m->hp.n_input)
+		bind_inputs(&b);
 	out_norm = m->hp.arch->out_norm && gguf_tensor_find(g, m->hp.arch->out_norm) ? m->hp.arch->out_norm : "output_norm.weight";
 	bind_vector(&b, &m->out_norm, -1, out_norm, cols, 0);
 	for (int32_t i = 0; i < m->hp.n_layer && !b.failed; i++)
@@ -359,7 +441,7 @@ static void release_tensors(struct model *m, int32_t layer, const struct weight_
 	struct layer *l = &m->layer[layer];
 	int32_t n = d->stacked ? l->expert ? model_layer_spec(&m->hp, layer)->ffn.n_expert : 0 : 1;
 
-	for (int32_t i = 0; i < n; i++) {
+	for (int32_t i = 0; i < n && !d->number; i++) {
 		struct tensor *w = tensor_at(d->stacked ? (void *)&l->expert[i] : (void *)l, d->part[part].at);
 
 		if (w->data)
@@ -369,6 +451,7 @@ static void release_tensors(struct model *m, int32_t layer, const struct weight_
 
 void model_release(struct model *m)
 {
+	struct tensor *const all[] = { &m->embd, &m->output, &m->out_norm, &m->input_embd, &m->input_in, &m->input_norm };
 	struct backend *be = m->be;
 
 	for (int32_t i = 0; m->layer && i < m->hp.n_layer; i++) {
@@ -376,14 +459,13 @@ void model_release(struct model *m)
 		for (int t = 0; t < LAYER_TENSORS; t++)
 			for (int p = 0; p < PARTS && layer_tensors[t].part[p].rows != SIZE_NONE; p++)
 				release_tensors(m, i, &layer_tensors[t], p);
+		if (l->v_norm.data)
+			be->ops->drop(be, &l->v_norm);
 		free(l->expert);
 	}
-	if (m->embd.data)
-		be->ops->drop(be, &m->embd);
-	if (m->output.data)
-		be->ops->drop(be, &m->output);
-	if (m->out_norm.data)
-		be->ops->drop(be, &m->out_norm);
+	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+		if (all[i]->data)
+			be->ops->drop(be, all[i]);
 	free(m->layer);
 	m->layer = NULL;
 	m->be = NULL;

@@ -24,8 +24,13 @@ struct layer {
 	struct tensor wo, bo;                  /* [n_embd][n_head * head_dim] */
 	struct tensor attn_post_norm;          /* [1][n_embd] */
 	struct tensor ffn_norm;                /* [1][n_embd] */
-	struct tensor gate, up, down;          /* [width][n_embd] twice, [n_embd][width] */
+	struct tensor gate, up, down;          /* [width][n_embd] twice, [n_embd][width]; of the dense one beside experts */
 	struct tensor ffn_post_norm;           /* [1][n_embd] */
+	struct tensor v_norm;                  /* [1][head_dim] ones, where values are normed */
+	struct tensor router_scale, expert_scales;   /* [1][n_embd], [1][n_expert] */
+	struct tensor dense_post_norm, experts_norm, experts_post_norm;   /* [1][n_embd] */
+	struct tensor input_gate, input_out, input_norm;   /* [n_input][n_embd], [n_embd][n_input], [1][n_embd] */
+	float out_scale;                       /* on what the layer hands on; 1 where the file has none */
 	struct tensor sinks;                   /* [1][n_head] */
 	struct tensor conv_in, conv, conv_out; /* [3 * n_embd][n_embd], f32 [conv columns][taps], [n_embd][n_embd] */
 	struct tensor router, router_bias;     /* [n_expert][n_embd] */
@@ -48,6 +53,8 @@ struct model {
 	struct layer *layer;         /* [n_layer] */
 	struct tensor embd;          /* [n_vocab][n_embd], readable by row */
 	struct tensor out_norm;      /* f32 [1][n_embd] */
+	struct tensor input_embd;    /* [n_vocab][n_layer * n_input], readable by row */
+	struct tensor input_in, input_norm;   /* [n_layer * n_input][n_embd], f32 [1][n_input] */
 	struct tensor output;        /* [n_vocab][n_embd]; from the embedding when tied */
 	int tied;
 	uint64_t weight_bytes, n_params, bytes_per_token;

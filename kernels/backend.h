@@ -160,6 +160,8 @@ struct state_space {
 	int32_t n_head, n_group, state_dim, head_dim;   /* state_dim at most DELTA_KEY */
 };
 
+enum gate_kind { GATE_SILU, GATE_SIGMOID, GATE_GELU };
+
 enum reduce { REDUCE_MAX, REDUCE_MEAN, REDUCE_MEDIAN };
 
 /* Measures attention during attn(): where it went (mass) and how wide it spread.  p is the softmax probability of a slot for one
@@ -331,8 +333,8 @@ struct backend_ops {
 	void (*short_conv)(struct backend *, const struct short_conv *, int32_t n);
 	void (*delta_rule)(struct backend *, const struct delta_rule *, int32_t n);
 	void (*state_space)(struct backend *, const struct state_space *, int32_t n);
-	/* x *= silu(gate), or with `sigmoid` x *= sigmoid(gate); f32 of the same cols, not the same tensor.  gate may be overwritten. */
-	void (*gate)(struct backend *, struct tensor *x, struct tensor *gate, int sigmoid, int32_t n);
+	/* x *= silu(gate), sigmoid(gate) or gelu(gate); f32 of the same cols, not the same tensor.  gate may be overwritten. */
+	void (*gate)(struct backend *, struct tensor *x, struct tensor *gate, enum gate_kind, int32_t n);
 	/* out = x f32 [n][heads * head_dim] with the first dims of every head rotated; out may be x.  table f32 [n][dims]: cos, sin
 	 * per pair.  Pair j is (j, j + dims / 2) when neox, else (2 j, 2 j + 1). */
 	void (*rope)(struct backend *, struct tensor *out, const struct tensor *x, const struct tensor *table,
@@ -395,7 +397,7 @@ struct backend_options {
  * weir-cuda.so (plugin.c). */
 int backend_open(struct backend **out, const char *name, const struct backend_options *opt, char err[160]);
 /* Version of what a plugin shares with the program: the tables and structs of this header.  Changes with any of them. */
-enum { BACKEND_ABI = 11 };
+enum { BACKEND_ABI = 12 };
 
 /* ---- what the machine can do ---- */
 

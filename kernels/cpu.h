@@ -130,7 +130,7 @@ void cpu_axpby(struct backend *, struct tensor *y, float a, const struct tensor 
 void cpu_short_conv(struct backend *, const struct short_conv *, int32_t n);
 void cpu_delta_rule(struct backend *, const struct delta_rule *, int32_t n);
 void cpu_state_space(struct backend *, const struct state_space *, int32_t n);
-void cpu_gate(struct backend *, struct tensor *x, struct tensor *gate, int sigmoid, int32_t n);
+void cpu_gate(struct backend *, struct tensor *x, struct tensor *gate, enum gate_kind, int32_t n);
 void cpu_rope(struct backend *, struct tensor *out, const struct tensor *x, const struct tensor *table,
               int32_t head_dim, int32_t dims, int neox, int32_t n);
 void cpu_kv_put(struct backend *, struct tensor *plane, const struct tensor *x, int32_t n_kv_head,

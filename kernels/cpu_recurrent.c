@@ -208,7 +208,7 @@ void cpu_state_space(struct backend *be, const struct state_space *a, int32_t n)
 
 /* ---- gates ---- */
 
-struct gate_job { struct row_job rows; int sigmoid; float *gate; };
+struct gate_job { struct row_job rows; enum gate_kind kind; float *gate; };
 
 static void gate_task(void *arg, int task, int worker)
 {
@@ -219,19 +219,19 @@ static void gate_task(void *arg, int task, int worker)
 	FOR_TASK_ROWS(i, j, task) {
 		float *x = j->out + (size_t)i * (size_t)j->cols, *gate = g->gate + (size_t)i * (size_t)j->cols;
 
-		if (g->sigmoid) {
+		if (g->kind == GATE_SIGMOID) {
 			for (int32_t c = 0; c < j->cols; c++)
 				x[c] *= 1 / (1 + expf(-gate[c]));
 			continue;
 		}
-		j->c->fns->glu(ACT_SILU, gate, x, j->cols);
+		j->c->fns->glu(g->kind == GATE_GELU ? ACT_GELU : ACT_SILU, gate, x, j->cols);
 		memcpy(x, gate, (size_t)j->cols * sizeof *x);
 	}
 }
 
-void cpu_gate(struct backend *be, struct tensor *x, struct tensor *gate, int sigmoid, int32_t n)
+void cpu_gate(struct backend *be, struct tensor *x, struct tensor *gate, enum gate_kind kind, int32_t n)
 {
-	struct gate_job j = { .rows = { .c = cpu_of(be), .n = n, .cols = x->cols, .out = x->data }, .sigmoid = sigmoid, .gate = gate->data };
+	struct gate_job j = { .rows = { .c = cpu_of(be), .n = n, .cols = x->cols, .out = x->data }, .kind = kind, .gate = gate->data };
 
 	if (be->failed || n < 1 || gate_check(be, x, gate, n) < 0)
 		return;

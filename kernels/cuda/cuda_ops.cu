@@ -10,6 +10,7 @@
  * Joining calls changes no bit of a result.
  *
  * Launches: rmsnorm of whole rows 1, copy 1; all the calls on heads of a layer together 1. */
+#include "kernels/cuda/cuda_gemv.cuh"
 #include "kernels/cuda/cuda_quant.cuh"
 
 extern "C" {
@@ -807,15 +808,15 @@ void cuda_state_space(struct backend *be, const struct state_space *x, int32_t n
 	cuda_launch(cuda_of(be), state_space_kernel, cuda_blocks(x->head_dim, 32), (unsigned)x->n_head, 1, 32, 0, a);
 }
 
-struct gate_args { float *x; const float *gate; int64_t n; int32_t sigmoid; };
+struct gate_args { float *x; const float *gate; int64_t n; int32_t kind; };
 
 __global__ void gate_kernel(struct gate_args a)
 {
 	for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.n; i += (int64_t)gridDim.x * blockDim.x)
-		a.x[i] *= (a.sigmoid ? 1 : a.gate[i]) / (1 + expf(-a.gate[i]));
+		a.x[i] *= a.kind == GATE_SIGMOID ? 1 / (1 + expf(-a.gate[i])) : activate(a.kind == GATE_GELU ? ACT_GELU : ACT_SILU, a.gate[i]);
 }
 
-void cuda_gate(struct backend *be, struct tensor *x, struct tensor *gate, int sigmoid, int32_t n)
+void cuda_gate(struct backend *be, struct tensor *x, struct tensor *gate, enum gate_kind kind, int32_t n)
 {
 	struct gate_args a = {};
 	unsigned blocks;
@@ -825,7 +826,7 @@ void cuda_gate(struct backend *be, struct tensor *x, struct tensor *gate, int si
 	a.x = (float *)x->data;
 	a.gate = (const float *)gate->data;
 	a.n = (int64_t)n * x->cols;
-	a.sigmoid = sigmoid;
+	a.kind = kind;
 	blocks = cuda_blocks(a.n, 256);
 	cuda_launch(cuda_of(be), gate_kernel, blocks < 2048 ? blocks : 2048, 1, 1, 256, 0, a);
 }

@@ -132,6 +132,8 @@ TEST(cuda_model_mistral3) { check_logits("mistral3", AT_ONCE, ONE_BY_ONE); }
 TEST(cuda_model_phi3_long) { check_logits("phi3-long", AT_ONCE, ONE_BY_ONE); }
 TEST(cuda_model_gemma2) { check_logits("gemma2", AT_ONCE, ONE_BY_ONE); }
 TEST(cuda_model_gemma3) { check_logits("gemma3", AT_ONCE, ONE_BY_ONE); }
+TEST(cuda_model_gemma4) { check_logits("gemma4", AT_ONCE, ONE_BY_ONE); }
+TEST(cuda_model_gemma4moe) { check_logits("gemma4moe", AT_ONCE, ONE_BY_ONE); }
 TEST(cuda_model_gpt_oss) { check_logits("gpt-oss", AT_ONCE, ONE_BY_ONE); }
 TEST(cuda_model_gpt_oss_mxfp4) { check_logits("gpt-oss-mxfp4", AT_ONCE, QUANTISED); }
 TEST(cuda_model_olmo3) { check_logits("olmo3", AT_ONCE, ONE_BY_ONE); }
@@ -201,9 +203,9 @@ static const char *const policies[] = {
 };
 enum { POLICIES = sizeof policies / sizeof policies[0], READ = 110 };   /* seven pages: quest leaves one out */
 
-TEST(cuda_policies_run_as_on_the_cpu)
+static void policies_run(const char *model)
 {
-	struct engine *cpu = open_on("cpu", "llama-llama3"), *cuda = open_on("cuda", "llama-llama3");
+	struct engine *cpu = open_on("cpu", model), *cuda = open_on("cuda", model);
 	int32_t n_vocab = engine_info(cpu)->n_vocab, id[READ];
 
 	fill(id, READ, n_vocab);
@@ -224,6 +226,9 @@ TEST(cuda_policies_run_as_on_the_cpu)
 	engine_close(cpu);
 	engine_close(cuda);
 }
+
+TEST(cuda_policies_run_as_on_the_cpu) { policies_run("llama-llama3"); }
+TEST(cuda_policies_run_where_layers_differ) { policies_run("gemma4"); }
 
 TEST(cuda_cache_types)
 {
@@ -351,7 +356,7 @@ static void extend(struct timeline *t, const int32_t *id, int32_t n, int stepwis
 }
 
 /* Logits and the bytes of a snapshot: KV entries, attention mass, selected sets, rings. */
-static void check_same(struct timeline *a, struct timeline *b, const char *at)
+static void check_same(struct timeline *a, struct timeline *b, int32_t n_vocab, const char *at)
 {
 	struct str x = { 0 }, y = { 0 };
 	struct err err = { 0 };
@@ -360,7 +365,7 @@ static void check_same(struct timeline *a, struct timeline *b, const char *at)
 	uint8_t *rows = malloc(2 * bytes + 1);
 
 	CHECK_MSG(timeline_logits(a) && timeline_logits(b) &&
-	          !memcmp(timeline_logits(a), timeline_logits(b), N_VOCAB * sizeof(float)), "%s: other logits", at);
+	          !memcmp(timeline_logits(a), timeline_logits(b), (size_t)n_vocab * sizeof(float)), "%s: other logits", at);
 	CHECK_INT(timeline_entries_ready(b), n);
 	CHECK_MSG(!timeline_entries_save(a, 0, n, rows, &err) && !timeline_entries_save(b, 0, n, rows + bytes, &err), "%s: %s", at, err.msg);
 	CHECK_MSG(!memcmp(rows, rows + bytes, bytes), "%s: other KV entries", at);
@@ -372,7 +377,8 @@ static void check_same(struct timeline *a, struct timeline *b, const char *at)
 }
 
 /* The short form of tests/engine/t_rollback.c: n tokens are drafted, keep of them accepted.  The others leave no trace. */
-TEST(cuda_drafted_tokens_leave_no_trace)
+enum { DRAFT_POLICIES = 7 };
+static int drafts_leave_no_trace(struct engine *e, int32_t policies_tried)
 {
 	enum { PROMPT = 44, AFTER = 30, DRAFT = 5 };
 	/* The first cascade evicts from the prompt on and tries few tokens at once; the second evicts after the last draft. */
@@ -380,14 +386,13 @@ TEST(cuda_drafted_tokens_leave_no_trace)
 		"cascade:size=72,n=2,sinks=2,stride=16", "sift:k=16", "refresh:k=16,qc=3", "h2o:k=16" };
 	static const int32_t keep[] = { 3, 0, 5, 1 };
 	int32_t id[PROMPT + AFTER];
-	struct engine *e;
+	int32_t n_vocab = engine_info(e)->n_vocab;
 	int tried = 0;
 
-	test_cuda_use_plugin();
-	e = tiny_open(&tiny_families[0], 1, TRAINED, 10000);
 	CHECK(!strncmp(engine_info(e)->device, "cuda", 4));
-	fill(id, PROMPT + AFTER, N_VOCAB);
-	for (size_t k = 0; k < sizeof kv / sizeof kv[0]; k++) {
+	fill(id, PROMPT + AFTER, n_vocab);
+	_Static_assert(sizeof kv / sizeof kv[0] == DRAFT_POLICIES, "the number of policies");
+	for (int32_t k = 0; k < policies_tried; k++) {
 		struct timeline *a = timeline_on(e, kv[k], "f16", 256), *b = timeline_on(e, kv[k], "f16", 256);
 		struct err err = { 0 };
 		char at[120];
@@ -403,11 +408,11 @@ TEST(cuda_drafted_tokens_leave_no_trace)
 			CHECK_MSG(got > 0 && got <= DRAFT, "%s: %d: %s", at, got, err.msg);
 			for (int32_t i = 0; i < n; i++) {
 				extend(b, draft + i, 1, 1);
-				CHECK_MSG(!memcmp(logits + (size_t)(i + 1) * N_VOCAB, timeline_logits(b), N_VOCAB * sizeof *logits),
+				CHECK_MSG(!memcmp(logits + (size_t)((i + 1) * n_vocab), timeline_logits(b), (size_t)n_vocab * sizeof *logits),
 				          "%s: logits after token %d of %d", at, i, got);
 			}
 			CHECK_MSG(!timeline_accept(a, n, &err), "%s: %s", at, err.msg);
-			check_same(a, b, at);
+			check_same(a, b, n_vocab, at);
 			tried += got;
 		}
 		/* Decoded, a few prefilled, decoded. */
@@ -416,12 +421,24 @@ TEST(cuda_drafted_tokens_leave_no_trace)
 			extend(b, id + PROMPT + i, AFTER / 3, i != AFTER / 3);
 		}
 		snprintf(at, sizeof at, "%s, %d tokens later", kv[k], AFTER);
-		check_same(a, b, at);
+		check_same(a, b, n_vocab, at);
 		timeline_close(a);
 		timeline_close(b);
 	}
-	test_note("%d tokens tried", tried);
 	engine_close(e);
+	return tried;
+}
+
+TEST(cuda_drafted_tokens_leave_no_trace)
+{
+	test_cuda_use_plugin();
+	test_note("%d tokens tried", drafts_leave_no_trace(tiny_open(&tiny_families[0], 1, TRAINED, 10000), DRAFT_POLICIES));
+}
+
+/* Layers with heads, widths and inputs of their own, some of which borrow entries. */
+TEST(cuda_drafted_tokens_where_layers_differ)
+{
+	test_note("%d tokens tried", drafts_leave_no_trace(open_on("cuda", "gemma4"), 2));
 }
 
 /* ---- begun on one device, continued on the other ---- */

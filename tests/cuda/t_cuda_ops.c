@@ -925,7 +925,7 @@ static void recurrent_of(struct backend *be, const struct recurrent_data *d, int
 		be->ops->read(be, &ruled, 0, to, 4 * (size_t)(n * WIDTH));
 		be->ops->read(be, &spaced, 0, to + n * WIDTH, 4 * (size_t)(n * WIDTH));
 		be->ops->read(be, &mixed, 0, to + 2 * n * WIDTH, 4 * (size_t)(n * QKV));
-		be->ops->gate(be, &x, &spaced, first % 2, n);
+		be->ops->gate(be, &x, &spaced, (enum gate_kind)(first % 3), n);
 		be->ops->read(be, &x, 0, to + 2 * n * WIDTH + n * QKV, 4 * (size_t)(n * WIDTH));
 		for (int i = 0; i < 7; i++)
 			be->ops->drop(be, (struct tensor *[]){ &qkv, &alpha, &beta, &ruled, &spaced, &mixed, &x }[i]);

@@ -59,8 +59,8 @@ TEST(plain_layers_of_the_families)
 			CHECK(s->attn.scale == 0.25f && s->residual_scale == 1);
 			CHECK(s->required == a->required && s->optional == a->optional);
 			CHECK(model_rope(&hp, i) == &hp.rope[0]);
-			/* A family with experts or sinks says so in specs(). */
-			CHECK_MSG(!layer_spec_check(&hp, i, &err) || a->required & (T(ROUTER) | T(SINKS)), "%s", err.msg);
+			/* A family with experts, sinks or layers that differ says so in specs(). */
+			CHECK_MSG(!layer_spec_check(&hp, i, &err) || a->required & (T(ROUTER) | T(SINKS)) || a->differ, "%s", err.msg);
 		}
 		CHECK(hp.embd_scale == 1 && hp.logit_scale == 1);
 		layer_specs_identity(&hp, &text);   /* sessions of these families were saved without such lines */
@@ -275,7 +275,7 @@ static void put_layer(struct mk *m, const struct recipe *r, int32_t layer)
 		{ TENSOR_DOWN_EXPS, "ffn_down_exps.weight", WIDTH, ff }, { TENSOR_DOWN_EXPS_BIAS, "ffn_down_exps.bias", 1, WIDTH },
 	};
 	/* Not those stored as one, and those of states and of the families that have them (t_models). */
-	_Static_assert(sizeof all / sizeof all[0] + 2 + 4 + 10 + 5 + 4 == LAYER_TENSORS, "a tensor is missing here");
+	_Static_assert(sizeof all / sizeof all[0] + 2 + 4 + 10 + 5 + 4 + 10 == LAYER_TENSORS, "a tensor is missing here");
 
 	if (r->arch.required & T(QKV))
 		put_fused(m, layer, "attn_qkv.weight", (const char *[3]){ "attn_q.weight", "attn_k.weight", "attn_v.weight" }, (int32_t[3]){ q, kv, kv });
@@ -343,7 +343,7 @@ static int toy_specs(struct hparams *hp, struct key_reader *r)
 	    key_real(r, "residual_scale", 1e-6, 1e3, 1, &residual) || key_real(r, "embedding_scale", 1e-6, 1e3, 1, &embd) ||
 	    key_real(r, "logit_scale", 1e-6, 1e3, 1, &logit))
 		return -1;
-	rope_freqs_add(hp, SECOND);
+	rope_freqs_add(hp, hp->rope[0].dims, SECOND);
 	hp->embd_scale = (float)embd;
 	hp->logit_scale = (float)(1 / logit);
 	hp->logit_softcap = (float)reading->logit_cap;
@@ -654,7 +654,7 @@ TEST(layers_compute_what_their_specs_say)
 	for (const struct arch *a = archs; a->name; a++) {
 		struct recipe r = { .arch = *a, .whole_norms = !strcmp(a->name, "olmo2") };
 
-		if (a->states)
+		if (a->states || a->differ)
 			continue;   /* t_models */
 
 		if (a->required & T(ROUTER)) {
@@ -849,7 +849,7 @@ TEST(more_rope_tables)
 	struct hparams hp = sizes(family("qwen3"));
 
 	hp.rope[0].base = 1e6;
-	CHECK_INT(rope_freqs_add(&hp, 10000), 1);
+	CHECK_INT(rope_freqs_add(&hp, 16, 10000), 1);
 	CHECK_INT(hp.n_rope, 2);
 	CHECK(hp.rope[1].dims == 16 && hp.rope[1].neox == 1 && hp.rope[1].base == 10000 && hp.rope[1].mscale == 1);
 	CHECK(hp.rope[1].freq[0] == 1 && fabs(hp.rope[1].freq[4] - 0.01) < 1e-15);

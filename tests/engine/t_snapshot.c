@@ -328,7 +328,7 @@ TEST(what_was_loaded_goes_on_bit_for_bit)
 /* The same with windows, experts, sinks and recurrent states. */
 TEST(families_go_on_bit_for_bit)
 {
-	static const char *const name[] = { "olmo3", "lfm2", "gpt-oss", "lfm2moe", "qwen35", "qwen35moe", "granitehybrid" };   /* trained with contexts that all lives fit */
+	static const char *const name[] = { "olmo3", "lfm2", "gemma4", "gpt-oss", "lfm2moe", "qwen35", "qwen35moe", "granitehybrid" };   /* trained with contexts that all lives fit */
 	enum { N = sizeof name / sizeof name[0] };
 	int points = soak() ? 1000 : 2 * LIVES;
 	struct engine *e[N];

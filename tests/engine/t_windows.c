@@ -10,7 +10,7 @@
 
 enum { LONG = 9000, CTX = 16000, POINTS = 60 };
 
-static const char *const models[] = { "gemma2", "gemma3", "gpt-oss", "olmo3" };
+static const char *const models[] = { "gemma2", "gemma3", "gemma4", "gpt-oss", "olmo3" };
 enum { N_MODELS = sizeof models / sizeof *models };
 
 static struct engine *open_model(const char *name, int threads)

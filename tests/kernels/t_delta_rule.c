@@ -265,11 +265,12 @@ TEST(gates_of_every_size)
 
 		g[0] = -200;
 		be->ops->write(be, &gate, 0, g, 4);
-		be->ops->gate(be, &to, &gate, k % 2, n);
+		be->ops->gate(be, &to, &gate, (enum gate_kind)(k % 3), n);
 		be->ops->read(be, &to, 0, got, 4 * values);
 		CHECK_MSG(!be->ops->sync(be), "%s", be->err);
 		for (size_t i = 0; i < values; i++) {
-			double want = (double)x[i] * (k % 2 ? 1 : (double)g[i]) / (1 + exp(-(double)g[i]));
+			double at = (double)g[i], u = k % 3 == GATE_GELU ? 2 * sqrt(2 / acos(-1)) * (at + 0.044715 * at * at * at) : at;
+			double want = (double)x[i] * (k % 3 == GATE_SIGMOID ? 1 : at) / (1 + exp(-u));
 
 			CHECK_MSG(fabs((double)got[i] - want) < 1e-5, "%d values: %g, expected %g", (int)values, (double)got[i], want);
 		}

@@ -32,6 +32,10 @@ QWEN35 = {"mlp.gate": "ffn_gate_inp", "post_attention_layernorm": "post_attentio
           "mlp.shared_expert.up_proj": "ffn_up_shexp", "mlp.shared_expert.down_proj": "ffn_down_shexp", "mlp.shared_expert_gate": "ffn_gate_inp_shexp"}
 HYBRID = {"mamba.in_proj": "ssm_in", "mamba.conv1d": "ssm_conv1d", "mamba.norm": "ssm_norm", "mamba.out_proj": "ssm_out",
           "block_sparse_moe.router": "ffn_gate_inp", "shared_mlp.input_linear": "", "shared_mlp.output_linear": "ffn_down_shexp"}
+GEMMA4 = {"model.embed_tokens_per_layer.weight": "per_layer_token_embd.weight", "model.per_layer_model_projection.weight": "per_layer_model_proj.weight",
+          "model.per_layer_projection_norm.weight": "per_layer_proj_norm.weight", "per_layer_input_gate": "inp_gate", "per_layer_projection": "proj",
+          "post_per_layer_input_norm": "post_norm", "router.proj": "ffn_gate_inp", "post_feedforward_layernorm_1": "post_ffw_norm_1",
+          "pre_feedforward_layernorm_2": "pre_ffw_norm_2", "post_feedforward_layernorm_2": "post_ffw_norm_2"}
 FUSED = {"self_attn.qkv_proj": "attn_qkv", "mlp.gate_up_proj": "ffn_up"}
 
 
@@ -48,7 +52,10 @@ class Family:
         config = getattr(transformers, self.kind + "Config")
         model = getattr(transformers, self.kind.replace("Text", "") + "ForCausalLM")
         base = dict(vocab_size=266 if self.spm else 264, attn_implementation="eager", experts_implementation="eager", pad_token_id=0, bos_token_id=1, eos_token_id=2)
-        return model(config(**{**base, **cfg})).eval().double()
+        c = config(**{**base, **cfg})
+        if self.arch == "gemma4":
+            c.allow_global_per_layer_attribute_access = True    # of layers with a window
+        return model(c).eval().double()
 
     def name(self, hf):
         if hf in self.names:
@@ -57,6 +64,7 @@ class Family:
         if rest == "self_attn.sinks":
             return f"blk.{layer}.attn_sinks.weight"
         special = {"feed_forward.expert_bias": "exp_probs_b.bias", "linear_attn.A_log": "ssm_a", "linear_attn.dt_bias": "ssm_dt.bias",
+                   "router.scale": "ffn_gate_inp.scale", "router.per_expert_scale": "ffn_down_exps.scale", "layer_scalar": "layer_output_scale.weight",
                    "mamba.A_log": "ssm_a", "mamba.dt_bias": "ssm_dt.bias", "mamba.D": "ssm_d"}
         if rest in special:
             return f"blk.{layer}.{special[rest]}"
@@ -66,13 +74,19 @@ class Family:
 
 def write_keys(w, f, c, cfg):
     head_dim = getattr(c, "head_dim", None) or c.hidden_size // c.num_attention_heads
+    each = [c.per_layer_config[i] for i in range(c.num_hidden_layers)] if f.arch == "gemma4" else []
+    if each:
+        head_dim = each[-1].head_dim
     w.add_block_count(c.num_hidden_layers)
     w.add_context_length(c.max_position_embeddings)
     w.add_embedding_length(c.hidden_size)
-    w.add_feed_forward_length(c.intermediate_size)
+    first = c.num_hidden_layers - getattr(c, "num_kv_shared_layers", 0)
+    w.add_feed_forward_length([c.intermediate_size * (1 if i < first else 2) for i in range(c.num_hidden_layers)]
+                              if getattr(c, "use_double_wide_mlp", False) else c.intermediate_size)
     w.add_head_count(c.num_attention_heads)
     kinds = getattr(c, "layer_types", None) or []
-    w.add_head_count_kv([c.num_key_value_heads * (k == "full_attention") for k in kinds] if "conv" in kinds or w.arch == "granitehybrid" else c.num_key_value_heads)
+    w.add_head_count_kv([c.num_key_value_heads * (k == "full_attention") for k in kinds] if "conv" in kinds or w.arch == "granitehybrid" else
+                        [e.num_key_value_heads for e in each] if each else c.num_key_value_heads)
     w.add_layer_norm_rms_eps(getattr(c, "rms_norm_eps", None) or c.norm_eps)
     w.add_key_length(head_dim)
     w.add_value_length(head_dim)
@@ -81,7 +95,7 @@ def write_keys(w, f, c, cfg):
         f.keys(w, c, head_dim)
 
 
-def experts(hf, shape, rng, oss):
+def experts(hf, shape, rng, oss, fused):
     """What the model holds for all experts, and what the file does: names and values, [n_expert][rows][cols] each."""
     layer = hf.split(".")[2]
     if oss:             # products of rows; gate and up alternate
@@ -92,6 +106,8 @@ def experts(hf, shape, rng, oss):
             return value, {f"blk.{layer}.ffn_gate_exps.{kind}": rows[:, ::2], f"blk.{layer}.ffn_up_exps.{kind}": rows[:, 1::2]}
         return value, {f"blk.{layer}.ffn_down_exps.{kind}": rows}
     value = rng.standard_normal(shape) / np.sqrt(shape[-1])
+    if hf.endswith("gate_up_proj") and fused:
+        return value, {f"blk.{layer}.ffn_gate_up_exps.weight": value}
     if hf.endswith("gate_up_proj"):
         half = shape[1] // 2
         return value, {f"blk.{layer}.ffn_gate_exps.weight": value[:, :half], f"blk.{layer}.ffn_up_exps.weight": value[:, half:]}
@@ -160,7 +176,7 @@ def make(out, seed, name, f, cfg, mutants, types=lambda n: T.F32, *, extra=None)
             continue
         shape = tuple(state[hf].shape)
         if ".experts." in hf:
-            value, parts = experts(hf, shape, rng, f.kind == "GptOss")
+            value, parts = experts(hf, shape, rng, f.kind == "GptOss", f.arch == "gemma4")
             value = value.astype(np.float32)
             for n, part in parts.items():
                 t = types(n) if n.endswith("weight") and types is mxfp4 else T.F32
@@ -171,10 +187,10 @@ def make(out, seed, name, f, cfg, mutants, types=lambda n: T.F32, *, extra=None)
                     rows[:, 0 if "gate" in n else 1 if "_up_" in n else 0:: 1 if "down" in n else 2] = held
             state[hf].copy_(torch.from_numpy(value.astype(np.float64)))
             continue
-        plain = {"sinks": 1, "conv.conv.weight": 0.6, "conv1d.weight": 0.6, "expert_bias": 0.3, "A_log": 1, "dt_bias": 1, "mamba.D": 1, "in_proj_a.weight": 0.5,
+        plain = {"embed_tokens_per_layer.weight": 1, "sinks": 1, "conv.conv.weight": 0.6, "conv1d.weight": 0.6, "expert_bias": 0.3, "A_log": 1, "dt_bias": 1, "mamba.D": 1, "in_proj_a.weight": 0.5,
                  "in_proj_b.weight": 0.5, "in_proj_ba.weight": 0.5}
         deviation = next((v for k, v in plain.items() if hf.endswith(k)), None)
-        weight = rng.standard_normal(shape) * deviation if deviation else draw(hf, shape, rng)
+        weight = rng.standard_normal(shape) * deviation if deviation else draw("norm" if hf.endswith(("scale", "layer_scalar")) else hf, shape, rng)
         if hf.endswith("qkv_proj.weight"):
             weight *= 1.5
         heads = c.num_attention_heads if ".q_proj" in hf else c.num_key_value_heads
@@ -225,6 +241,9 @@ def make(out, seed, name, f, cfg, mutants, types=lambda n: T.F32, *, extra=None)
         other = f.build(cfg if callable(change) or isinstance(change, str) else {**cfg, **change})
         if f.delta:
             delta_rule_of(f.delta, change)
+        if change == "v_norm":
+            for layer in other.model.layers:
+                layer.self_attn.v_norm = torch.nn.Identity()
         other.load_state_dict(state)
         if callable(change):
             with torch.no_grad():
@@ -287,6 +306,27 @@ def gemma_keys(w, c, head_dim):
         w.add_attn_logit_softcapping(c.attn_logit_softcapping)
     if c.final_logit_softcapping:
         w.add_final_logit_softcapping(c.final_logit_softcapping)
+
+
+def gemma4_keys(w, c, head_dim):
+    rope = c.rope_parameters
+    w.add_rope_freq_base(rope["full_attention"]["rope_theta"])
+    w.add_rope_dimension_count(head_dim)
+    w.add_float32("gemma4.rope.freq_base_swa", rope["sliding_attention"]["rope_theta"])
+    w.add_uint32("gemma4.rope.dimension_count_swa", c.head_dim)
+    w.add_uint32("gemma4.attention.key_length_swa", c.head_dim)
+    w.add_uint32("gemma4.attention.value_length_swa", c.head_dim)
+    w.add_sliding_window(c.sliding_window)
+    w.add_array("gemma4.attention.sliding_window_pattern", [k == "sliding_attention" for k in c.layer_types])
+    w.add_uint32("gemma4.attention.shared_kv_layers", c.num_kv_shared_layers)
+    w.add_uint32("gemma4.embedding_length_per_layer_input", c.hidden_size_per_layer_input or 0)
+    w.add_final_logit_softcapping(c.final_logit_softcapping)
+    if c.enable_moe_block:
+        w.add_expert_count(c.num_experts)
+        w.add_expert_used_count(c.top_k_experts)
+        w.add_expert_feed_forward_length(c.moe_intermediate_size)
+    rotated = int(rope["full_attention"]["partial_rotary_factor"] * head_dim / 2)
+    w.add_tensor("rope_freqs.weight", np.array([1.0] * rotated + [1e30] * (head_dim // 2 - rotated), np.float32))
 
 
 def window_keys(w, c, head_dim):
@@ -479,6 +519,27 @@ def all_models():
     unscaled = {"full_attention": theta(1e5), "sliding_attention": theta(1e3)}
     yield 26, "gemma3", gemma3, g, {"the window": dict(sliding_window=64), "its last token": dict(sliding_window=15),
                                     "the second base": dict(rope_parameters=same), "its scaling": dict(rope_parameters=unscaled)}, {}
+
+
+    # Gemma 4: heads, KV heads and RoPE differ between layers; the last ones borrow keys and values.
+    rope = {"full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1e3}, "sliding_attention": theta(1e2)}
+    whole = {**rope, "full_attention": {**rope["full_attention"], "partial_rotary_factor": 1.0}}
+    kinds = ["sliding_attention", "full_attention", "sliding_attention", "sliding_attention", "full_attention"]
+    g = small(5, ctx=1024, ff=32, rope_parameters=rope, sliding_window=9, final_logit_softcapping=9.0, hidden_activation="gelu_pytorch_tanh",
+              global_head_dim=16, layer_types=kinds, hidden_size_per_layer_input=4, vocab_size_per_layer_input=266, num_kv_shared_layers=2,
+              use_double_wide_mlp=True)
+    yield 42, "gemma4", Family("gemma4", "Gemma4Text", spm=True, names={**AFTER, **GEMMA4}, keys=gemma4_keys), g, {
+        "the window": dict(sliding_window=64), "the second base": dict(rope_parameters={**rope, "sliding_attention": theta(1e3)}),
+        "partial rotation": dict(rope_parameters=whole), "the cap on logits": dict(final_logit_softcapping=None),
+        "inputs of layers": fill("per_layer_projection.weight", 0), "their embeddings": fill("embed_tokens_per_layer", 0),
+        "their products": fill("per_layer_model_projection", 0), "factors of layers": fill("layer_scalar", 1), "norms of values": "v_norm",
+        "GELU": dict(hidden_activation="silu")}, {}, half
+    m = {**g, "num_hidden_layers": 4, "layer_types": ["sliding_attention", "full_attention", "sliding_attention", "full_attention"], "num_kv_shared_layers": 0,
+         "hidden_size_per_layer_input": 0, "use_double_wide_mlp": False, "attention_k_eq_v": True, "num_global_key_value_heads": 1, "enable_moe_block": True,
+         "num_experts": 4, "top_k_experts": 2, "moe_intermediate_size": 8}
+    yield 43, "gemma4moe", Family("gemma4", "Gemma4Text", spm=True, names={**AFTER, **GEMMA4}, keys=gemma4_keys), m, {
+        "the experts": fill("experts.down_proj", 0), "the dense part": fill("mlp.down_proj", 0), "their scales": fill("per_expert_scale", 1),
+        "the router's scale": fill("router.scale", 1), "the second expert": dict(top_k_experts=1), "norms of values": "v_norm"}, {}, half
 
 
 def main():
