@@ -230,6 +230,8 @@ int engine_open(struct engine **out, const struct engine_options *o, struct err 
 		engine_close(e);
 		return -1;
 	}
+	/* The vocabulary has texts of its own: its part of the file need not stay in memory. */
+	gguf_drop_pages(e->gguf->base, (size_t)e->gguf->size, e->gguf);
 	info_fill(e);
 	*out = e;
 	return 0;

@@ -49,6 +49,7 @@ struct gguf {
 	struct gguf_tensor *tensor; uint64_t n_tensor;
 	const uint8_t *base;     uint64_t size;   /* the whole file */
 	int mapped;              /* base is a mapping to be unmapped */
+	uint64_t ahead;          /* gguf_read_ahead(): where what it has asked for ends */
 	struct gguf **part; size_t n_part;   /* the other files of a model in several, which hold some of the tensors */
 	const struct gguf_value **kv_sorted;          /* by key, for gguf_find() */
 	const struct gguf_tensor **tensor_sorted;     /* by name, for gguf_tensor_find() */
@@ -81,6 +82,10 @@ void gguf_drop_pages(const void *p, size_t n, void *gguf);
 
 const struct gguf_value  *gguf_find(const struct gguf *, const char *key);       /* or NULL */
 const struct gguf_tensor *gguf_tensor_find(const struct gguf *, const char *name);  /* or NULL */
+
+/* Weights are read from here on, mostly in the order of the file: have the disk read these n bytes and those behind them while the processor
+ * works on the first of them. */
+void gguf_read_ahead(struct gguf *, const void *p, size_t n);
 
 /* Typed reads.  1: the key is present and its value in *out; 0: absent, *out unchanged; -1: wrong type or out of range.
  * gguf_int() accepts any integer type, gguf_float() F32 and F64, infinities and NaN included. */

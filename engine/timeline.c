@@ -14,7 +14,7 @@
 #include "engine/memory_budget.h"
 #include "engine/sampler.h"
 
-enum { BATCH_DEFAULT = 512, CTX_DEFAULT_MAX = 32768, HEAD_ROWS = 32 };
+enum { BATCH_DEFAULT = 512, CTX_DEFAULT_MAX = 32768, HEAD_TILE = 8, HEAD_ROWS_MOST = 32, HEAD_FLOATS = 1 << 20 };
 
 /* ---- memory ---- */
 
@@ -63,14 +63,23 @@ static int cache_describe(struct timeline *t, const struct engine *e, const stru
 	return kv_type_parse(o->kv_type, c->hp, &c->type, err) || policy_parse(&c->policy, kv, err) || watch_describe(t, o, err) ? -1 : 0;
 }
 
+/* Rows of logits that are computed at once: tiles of the matrix product, at least one, which also is a step that tries drafted tokens; more
+ * where the vocabulary is small, since the rows of a large one would take more memory than all activations. */
+static int32_t head_rows(const struct hparams *hp)
+{
+	int32_t rows = HEAD_FLOATS / hp->n_vocab / HEAD_TILE * HEAD_TILE;
+
+	return rows < HEAD_TILE ? HEAD_TILE : rows < HEAD_ROWS_MOST ? rows : HEAD_ROWS_MOST;
+}
+
 /* Buffers, logits of timeline_extend() and of the last token, candidates for sampling; on a device: buffers, and what it reserves. */
 static uint64_t scratch_bytes(const struct hparams *hp, int32_t batch, const struct memory_budget *budget)
 {
-	uint64_t buffers = forward_bytes(hp, batch, HEAD_ROWS);
+	uint64_t buffers = forward_bytes(hp, batch, head_rows(hp));
 
 	if (budget->total)
 		return buffers + budget->reserved;
-	return buffers + (uint64_t)hp->n_vocab * (HEAD_ROWS * 4 + 4 + sizeof(struct candidate));
+	return buffers + (uint64_t)hp->n_vocab * ((uint64_t)head_rows(hp) * 4 + 4 + sizeof(struct candidate));
 }
 
 static uint64_t bytes_with(struct timeline *t, int32_t ctx)
@@ -197,7 +206,7 @@ int timeline_open(struct timeline **out, struct engine *e, const struct timeline
 	         cache_open(&t->cache, err) ||
 	         (t->n_watch && observe_recovery_open(&t->recovery, &t->cache, t->watch, t->n_watch, err)) ||
 	         !(t->nll = try_alloc((size_t)t->cache.chunk, sizeof *t->nll, "surprise", err)) ||
-	         forward_init(&t->forward, &e->model, &t->cache, t->cache.chunk, HEAD_ROWS, err);
+	         forward_init(&t->forward, &e->model, &t->cache, t->cache.chunk, head_rows(&e->model.hp), err);
 	e->be->ops->sync(e->be);   /* clears a failure, which is in err: other timelines continue */
 	pthread_mutex_unlock(&e->lock);
 	if (failed) {
@@ -275,17 +284,18 @@ int timeline_backend_give(struct timeline *t, struct err *err)
 	return failed;
 }
 
-/* nll[i] = the surprise at token i of a step, from the logits after its predecessor; HEAD_ROWS of these at a time. */
+/* nll[i] = the surprise at token i of a step, from the logits after its predecessor; several of these at a time. */
 static int chunk_nll(struct timeline *t, const int32_t *id, int32_t n, struct err *err)
 {
 	size_t n_vocab = (size_t)t->e->model.hp.n_vocab;
-	float *rows = NULL;
+	int32_t most = t->forward.head_rows;
+	float *rows = NULL;   /* [most][n_vocab] */
 
 	t->nll[0] = t->logits_at == t->n_past ? (float)-engine_logprob(t->logits, (int32_t)n_vocab, id[0]) : NAN;
-	if (n > 1 && !(rows = try_alloc(HEAD_ROWS * n_vocab, sizeof *rows, "logits of several tokens", err)))
+	if (n > 1 && !(rows = try_alloc((size_t)most * n_vocab, sizeof *rows, "logits of several tokens", err)))
 		return -1;
-	for (int32_t row = 0; row < n - 1; row += HEAD_ROWS) {
-		int32_t k = n - 1 - row < HEAD_ROWS ? n - 1 - row : HEAD_ROWS;
+	for (int32_t row = 0; row < n - 1; row += most) {
+		int32_t k = n - 1 - row < most ? n - 1 - row : most;
 
 		forward_logits(&t->forward, row, k, rows);
 		for (int32_t i = 0; i < k; i++)
@@ -573,7 +583,7 @@ static int switch_open(struct timeline *t, struct forward *forward, float **nll,
 {
 	struct cache *c = &t->cache;
 	struct memory_budget budget = memory_budget_of(c->be);
-	uint64_t need = cache_bytes(c) + forward_bytes(c->hp, c->batch, HEAD_ROWS), have = budget.available;
+	uint64_t need = cache_bytes(c) + forward_bytes(c->hp, c->batch, head_rows(c->hp)), have = budget.available;
 	struct str text = { 0 };
 	int failed;
 
@@ -585,7 +595,7 @@ static int switch_open(struct timeline *t, struct forward *forward, float **nll,
 		return -1;
 	}
 	failed = cache_open(c, err) || !(*nll = try_alloc((size_t)c->chunk, sizeof **nll, "surprise", err)) ||
-	         forward_init(forward, &t->e->model, c, c->chunk, HEAD_ROWS, err);
+	         forward_init(forward, &t->e->model, c, c->chunk, head_rows(c->hp), err);
 	t->e->be->ops->sync(t->e->be);
 	if (failed) {
 		free(*nll);
@@ -649,8 +659,8 @@ int timeline_extend(struct timeline *t, const int32_t *id, size_t n, int stepwis
                     struct err *err)
 {
 	const struct hparams *hp = &t->e->model.hp;
-	float *rows = NULL;   /* [HEAD_ROWS][n_vocab] logits of several tokens */
-	int32_t end;
+	int32_t most = t->forward.head_rows, end;
+	float *rows = NULL;   /* [most][n_vocab] logits of several tokens */
 
 	if (timeline_check_ids(t, id, n, t->tokens.n, err))
 		return -1;
@@ -658,7 +668,7 @@ int timeline_extend(struct timeline *t, const int32_t *id, size_t n, int stepwis
 		return err_set(err, ERR_USAGE, "the cache policy was changed; sync the sequence first");
 	if (timeline_decode_pending(t, err))
 		return -1;
-	if (fn && !stepwise && !(rows = try_alloc((size_t)HEAD_ROWS * (size_t)hp->n_vocab, sizeof *rows, "logits of several tokens", err)))
+	if (fn && !stepwise && !(rows = try_alloc((size_t)most * (size_t)hp->n_vocab, sizeof *rows, "logits of several tokens", err)))
 		return -1;
 	tokens_append(&t->tokens, id, n);
 	end = (int32_t)t->tokens.n;
@@ -673,8 +683,8 @@ int timeline_extend(struct timeline *t, const int32_t *id, size_t n, int stepwis
 			fn(at, t->logits, ud);
 			continue;
 		}
-		for (int32_t row = 0; fn && row < m; row += HEAD_ROWS) {
-			int32_t k = m - row < HEAD_ROWS ? m - row : HEAD_ROWS;
+		for (int32_t row = 0; fn && row < m; row += most) {
+			int32_t k = m - row < most ? m - row : most;
 
 			if (run_logits(t, row, k, rows, err))
 				goto failed;

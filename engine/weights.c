@@ -130,7 +130,7 @@ static struct tensor *tensor_at(void *in, size_t at)
 
 struct binder {
 	struct model *m;
-	const struct gguf *g;
+	struct gguf *g;
 	const struct bind_watch *watch;
 	struct err *err;
 	uint8_t *used;     /* [n_tensor] */
@@ -205,6 +205,8 @@ static void bind_adopt(struct binder *b, struct tensor *out, const struct gguf_t
 	*out = (struct tensor){ .type = t->type, .rows = rows, .cols = (int32_t)t->ne[0] };
 	if (!be)
 		return;
+	if (be->host_read && !as_table)
+		gguf_read_ahead(b->g, data, dtype_bytes(t->type, (uint64_t)t->ne[0]) * (uint64_t)rows);
 	if (be->ops->load_weight(be, out, data, as_table))
 		bind_no_room(b, t);
 	else if (b->watch && b->watch->fn)
@@ -397,7 +399,7 @@ static void bind_inputs(struct binder *b)
 	bind_adopt(b, &m->input_in, in, 0, cols, 0);
 }
 
-int model_bind(struct model *m, const struct gguf *g, struct backend *be, const struct bind_watch *watch, struct err *err)
+int model_bind(struct model *m, struct gguf *g, struct backend *be, const struct bind_watch *watch, struct err *err)
 {
 	struct binder b = { .m = m, .g = g, .watch = watch, .err = err };
 	const struct gguf_tensor *embd, *out;

@@ -64,7 +64,7 @@ struct model {
 struct bind_watch { void (*fn)(uint64_t done, uint64_t total, void *ud); void *ud; uint64_t total; };
 /* Bind every tensor: looked up by name, its shape checked, then given to the backend (be = NULL: checked only, and
  * may be bound again).  m->hp must be complete; g must outlive the model; watch may be NULL.  On failure everything is released. */
-int  model_bind(struct model *, const struct gguf *g, struct backend *be, const struct bind_watch *watch, struct err *);
+int  model_bind(struct model *, struct gguf *g, struct backend *be, const struct bind_watch *watch, struct err *);
 void model_release(struct model *);
 
 #endif

@@ -46,6 +46,28 @@ static void block_values(enum dtype type, struct pack_format f, const uint8_t *b
 		for (int j = 0; j < 32; j++)
 			w[j] = (uint8_t)((const struct block_q8_0 *)block)->qs[j] ^ sign_bit;
 		return;
+	/* Four values at a time: the shift of a whole word brings bits of neighbours into a byte, and the mask drops them. */
+	case DT_Q4_K:
+		qs = ((const struct block_q4_k *)block)->qs + 32 * (i / 2);
+		for (int j = 0; j < 32; j += 4)
+			store32(w + j, load32(qs + j) >> 4 * (i % 2) & 0x0f0f0f0f);
+		return;
+	case DT_Q5_K: {
+		const uint8_t *high = ((const struct block_q5_k *)block)->qh;
+
+		qs = ((const struct block_q5_k *)block)->qs + 32 * (i / 2);
+		for (int j = 0; j < 32; j += 4)
+			store32(w + j, (load32(qs + j) >> 4 * (i % 2) & 0x0f0f0f0f) | (load32(high + j) >> i & 0x01010101) << 4);
+		return;
+	}
+	case DT_Q6_K: {   /* halves of 128 values: of every 32, four bits in ql and two in qh */
+		const uint8_t *high = ((const struct block_q6_k *)block)->qh + 32 * (i / 4);
+
+		qs = ((const struct block_q6_k *)block)->ql + 64 * (i / 4) + 32 * (i % 2);
+		for (int j = 0; j < 32; j += 4)
+			store32(w + j, (load32(qs + j) >> i % 4 / 2 * 4 & 0x0f0f0f0f) | (load32(high + j) >> i % 4 * 2 & 0x03030303) << 4);
+		return;
+	}
 	default:
 		quant_unpack32(type, row, b, q, scale, min);
 		for (int j = 0; j < 32; j++)
