@@ -348,10 +348,11 @@ struct backend_ops {
 
 	/* ---- selection and moves: what cache policies are written in ---- */
 
-	/* A key sketch holds a plane's keys with 2, 4 or 8 bits per value (groups of 64 values with minimum and scale).
+	/* A key sketch holds a plane's keys with 2, 4 or 8 bits per value and a scale per key (key_sketch.h).
 	 * Bytes of one: the cols of a DT_U8 tensor of one row.  0 = no such sketch. */
 	uint64_t (*key_sketch_bytes)(const struct backend *, int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits);
-	/* Update the sketch of slots slot0 .. slot0 + n from the plane. */
+	/* Slots slot0 .. slot0 + n of the plane, its last ones, were written: bring the sketch up to date.  The sketch depends on the keys up to
+	 * there alone, not on the steps in which they came. */
 	void (*key_sketch)(struct backend *, struct tensor *sketch, const struct tensor *plane, int32_t n_kv_head, int32_t cap,
 	                   int32_t bits, int32_t slot0, int32_t n);
 	void (*key_scan)(struct backend *, const struct scan_args *);

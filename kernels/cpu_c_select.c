@@ -11,43 +11,6 @@ static void c_row_to_f32(enum dtype type, float *out, const void *in, int32_t n)
 	dtype_to_f32(type, out, in, n);
 }
 
-/* Codes are computed from minimum and scale after their rounding to f16: the values that a scan reads. */
-static void code_group(uint8_t code[SKETCH_GROUP], uint16_t *scale, uint16_t *min, const float *x, int32_t n, int32_t bits)
-{
-	float lo = x[0], hi = x[0], most = (float)((1 << bits) - 1), d, m, inv;
-
-	for (int32_t i = 1; i < n; i++) {
-		lo = x[i] < lo ? x[i] : lo;
-		hi = x[i] > hi ? x[i] : hi;
-	}
-	*min = f32_to_f16(lo);
-	*scale = f32_to_f16((hi - lo) / most);
-	m = f16_to_f32(*min);
-	d = f16_to_f32(*scale);
-	inv = d > 0 ? 1.0f / d : 0;
-	memset(code, 0, SKETCH_GROUP);
-	for (int32_t i = 0; i < n; i++) {
-		float c = (x[i] - m) * inv;
-
-		/* The comparisons turn a NaN into 0. */
-		c = c > 0 ? c : 0;
-		c = c < most ? c : most;
-		code[i] = (uint8_t)lrintf(c);
-	}
-}
-
-static void c_key_code(uint8_t *panel, int32_t lane, const float *x, int32_t dim, int32_t bits)
-{
-	for (int32_t g = 0; g < sketch_groups(dim); g++) {
-		int32_t n = sketch_values(dim, g);
-		uint16_t scale, min;
-		uint8_t code[SKETCH_GROUP];
-
-		code_group(code, &scale, &min, x + g * SKETCH_GROUP, n, bits);
-		panel = sketch_store(panel, lane, scale, min, code, n, bits);
-	}
-}
-
 /* Dot of one group of one key with the query's bytes. */
 static int32_t dot_group(const uint8_t *unit, int32_t lane, int32_t n, int32_t bits, const int8_t *q)
 {
@@ -72,31 +35,42 @@ static void find_max(const struct scan_tile *t)
 	}
 }
 
+/* The score of a block's mean. */
+static float mean_score(const float *q, const float *mean, int32_t dim, float unit)
+{
+	float lane[16] = { 0 };
+
+	for (int32_t i = 0; i < dim; i++)
+		lane[i % 16] = fmaf(q[i], mean[i], lane[i % 16]);
+	return fold16(lane) * unit;
+}
+
 static void c_scan_sketch(const struct scan_tile *t)
 {
-	int32_t groups = sketch_groups(t->dim);
-	size_t panel_bytes = sketch_panel_bytes(t->dim, t->bits);
+	int32_t groups = sketch_groups(t->dim), whole = sketch_units(SKETCH_GROUP, t->bits);
+	size_t block_bytes = sketch_block_bytes(t->dim, t->bits), width = ((size_t)t->dim + 15) & ~(size_t)15;
 
-	for (int32_t k = t->k0; k < t->k1; k++) {
-		const uint8_t *panel = (const uint8_t *)t->keys + (size_t)(k / SKETCH_PANEL) * panel_bytes;
-		int32_t lane = k % SKETCH_PANEL;
+	for (int32_t r = 0; r < t->n_q; r++) {
+		float base = 0;
 
-		for (int32_t r = 0; r < t->n_q; r++) {
-			const uint8_t *at = panel;
-			float s = 0;
+		for (int32_t k = t->k0; k < t->k1; k++) {
+			const uint8_t *block = (const uint8_t *)t->keys + (size_t)(k / SKETCH_BLOCK) * block_bytes;
+			int32_t in = k % SKETCH_BLOCK, lane = in % SKETCH_PANEL;
+			const uint8_t *unit = block + sketch_head_bytes(t->dim) + (size_t)(in / SKETCH_PANEL) * sketch_panel_bytes(t->dim, t->bits);
+			uint16_t scale;
+			float s;
 
-			for (int32_t g = 0; g < groups; g++) {
+			if (in == 0)
+				base = mean_score(t->q + (size_t)r * width, (const float *)(const void *)block, t->dim, t->unit[r]);
+			memcpy(&scale, block + sketch_mean_bytes(t->dim) + 2 * in, 2);
+			s = base;
+			for (int32_t g = 0; g < groups; g++, unit += 64 * whole) {
 				size_t q = ((size_t)r * (size_t)groups + (size_t)g) * SKETCH_GROUP;
-				int32_t n = sketch_values(t->dim, g), dot = dot_group(at + 64, lane, n, t->bits, t->hi + q);
-				uint16_t scale, min;
+				int32_t n = sketch_values(t->dim, g), dot = dot_group(unit, lane, n, t->bits, t->hi + q);
 
-				memcpy(&scale, at + 2 * lane, 2);
-				memcpy(&min, at + 32 + 2 * lane, 2);
 				if (t->lo)
-					dot = dot * 256 + dot_group(at + 64, lane, n, t->bits, t->lo + q);
-				s = fmaf(f16_to_f32(scale), (float)dot, s);
-				s = fmaf(f16_to_f32(min), t->sum[r * groups + g], s);
-				at += 64 + 64 * sketch_units(n, t->bits);
+					dot = dot * 256 + dot_group(unit, lane, n, t->bits, t->lo + q);
+				s = fmaf(f16_to_f32(scale), (float)(2 * dot - t->sum[r * groups + g]), s);
 			}
 			t->score[(size_t)r * t->ld + (size_t)k] = s;
 		}
@@ -276,8 +250,7 @@ static int32_t c_keep(int32_t *out, const int32_t *row, const float *value, int3
 
 const struct select_fns select_fns_c = {
 	.row_to_f32 = c_row_to_f32,
-	.panel = panel_ready,
-	.key_code = c_key_code,
+	.panel = panel_keys,
 	.scan_sketch = c_scan_sketch,
 	.scan_rows = c_scan_rows,
 	.sum_exp = c_sum_exp, .exps = c_exps, .block_sums = c_block_sums,

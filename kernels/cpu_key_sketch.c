@@ -1,4 +1,4 @@
-/* kernels/cpu_key_sketch.c - key_sketch: Hadamard transform, clipping and coding of keys (layout: key_sketch.h).
+/* kernels/cpu_key_sketch.c - key_sketch: centring, Hadamard transform and coding of keys (layout: key_sketch.h).
  *
  * The cancel flag is not polled: the work is short, and a sketch must never be out of step with its plane. */
 #include <math.h>
@@ -8,12 +8,9 @@
 #include "kernels/cpu_select.h"
 #include "kernels/quant.h"
 
-enum {
-	SMALL_SKETCH = 16 << 10,     /* values up to which one thread is faster than two */
-	SKETCH_TASK = 64,            /* keys of a task: whole panels */
-};
+enum { SMALL_SKETCH = 16 << 10 };    /* values up to which one thread is faster than two */
 
-/* ---- transform and clipping ---- */
+/* ---- one key ---- */
 
 uint64_t cpu_key_sketch_bytes(const struct backend *be, int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits)
 {
@@ -23,7 +20,6 @@ uint64_t cpu_key_sketch_bytes(const struct backend *be, int32_t n_kv_head, int32
 
 /* Four floats at a time, by hand: the compiler does not vectorise loops this short. */
 typedef float float4 __attribute__((vector_size(16)));
-typedef int32_t int4 __attribute__((vector_size(16)));
 
 static inline float4 load4(const float *x)
 {
@@ -36,16 +32,6 @@ static inline float4 load4(const float *x)
 static inline void store4(float *x, float4 v)
 {
 	memcpy(x, &v, sizeof v);
-}
-
-static inline float4 select4(int4 mask, float4 yes, float4 no)
-{
-	return (float4)(((int4)yes & mask) | ((int4)no & ~mask));
-}
-
-static inline float sum4(float4 v)
-{
-	return (v[0] + v[2]) + (v[1] + v[3]);
 }
 
 /* Hadamard transform of n values, a power of two >= 4, without its norm: the steps inside four values, then between fours. */
@@ -90,100 +76,110 @@ void sketch_hadamard(float *x, int32_t dim)
 	}
 }
 
-/* Least squares by alternation, three times: codes for a range, then the range for these codes. */
-static void clip_group(float *x, int32_t n)
+static float sum_of(const float x[4])
 {
-	const float4 round = { 12582912.0f, 12582912.0f, 12582912.0f, 12582912.0f };   /* 1.5 * 2^23: adding and subtracting it rounds */
-	const float4 none = { 0 }, most = { 3, 3, 3, 3 };
-	float low = x[0], high = x[0], step;
+	return (x[0] + x[2]) + (x[1] + x[3]);
+}
 
-	for (int32_t i = 1; i < n; i++) {
-		low = x[i] < low ? x[i] : low;
-		high = x[i] > high ? x[i] : high;
-	}
-	step = (high - low) / 3;
-	for (int turn = 0; turn < 3; turn++) {
-		float4 sx = none, sc = none, scc = none, scx = none;
-		float inv = 1 / step, det;
+/* A lane of a panel.  Returns the scale. */
+static float key_code(uint8_t *panel, int32_t lane, float *x, const float *mean, int32_t dim, int32_t bits)
+{
+	const float round = 12582912.0f;     /* 1.5 * 2^23: adding and subtracting it rounds to the nearest integer */
+	const float top = (float)((1 << bits) - 1), middle = top / 2;
+	float squares[4] = { 0 }, products[4] = { 0 }, size, product, inv;
+	int32_t per = 32 / bits;
 
-		if (!(step > 1e-30f && step < 1e30f))
-			return;
-		for (int32_t i = 0; i < n; i += 4) {
-			float4 v = load4(x + i), c = (v - low) * inv;
+	for (int32_t i = 0; i < dim; i++)
+		x[i] -= mean[i];
+	sketch_hadamard(x, dim);
+	for (int32_t i = 0; i < dim; i++)
+		squares[i % 4] += x[i] * x[i];
+	size = sum_of(squares);
+	inv = sketch_inverse_step(size, dim, bits);
+	panel += 4 * lane;
+	for (int32_t u = 0; u * per < dim; u++, panel += 64) {
+		uint32_t word = 0;
 
-			c = select4(c > none, c, none);
-			c = select4(c < most, c, most);
+		for (int32_t i = 0; i < per && u * per + i < dim; i++) {
+			float v = x[u * per + i], c = v * inv + middle;
+
+			/* The comparisons turn a NaN into 0. */
+			c = c > 0 ? c : 0;
+			c = c < top ? c : top;
 			c = (c + round) - round;
-			sx += v;
-			sc += c;
-			scc += c * c;
-			scx += c * v;
+			products[i % 4] += v * (2.0f * c - top);
+			word |= (uint32_t)c << (8 * (i % 4) + i / 4 * bits);
 		}
-		det = (float)n * sum4(scc) - sum4(sc) * sum4(sc);
-		if (!(det > 0))
-			return;
-		step = ((float)n * sum4(scx) - sum4(sc) * sum4(sx)) / det;
-		low = (sum4(sx) - step * sum4(sc)) / (float)n;
+		memcpy(panel, &word, 4);
 	}
-	high = low + 3 * step;
-	for (int32_t i = 0; i < n; i++) {
-		x[i] = x[i] < low ? low : x[i];
-		x[i] = x[i] > high ? high : x[i];
-	}
+	product = sum_of(products);
+	return product > 0 && size < INFINITY ? size / product : 0;
 }
 
-void sketch_clip(float *x, int32_t dim, int32_t bits)
-{
-	for (int32_t g = 0; bits == 2 && g < sketch_groups(dim); g++)
-		if (sketch_values(dim, g) % 4 == 0)
-			clip_group(x + g * SKETCH_GROUP, sketch_values(dim, g));
-}
-
-/* ---- coding ---- */
+/* ---- blocks ---- */
 
 struct sketch_job {
 	const struct select_fns *fns;
 	struct cpu *c;
 	uint8_t *sketch;
 	const struct tensor *plane;
-	int32_t cap, bits, dim, slot0, slot1, blocks, first;   /* blocks of SKETCH_TASK keys, from block `first` on */
-	size_t row_bytes, head_bytes, part_bytes;
+	int32_t cap, bits, dim, slot0, slot1, blocks, first;   /* blocks, from block `first` on */
+	size_t row_bytes, head_bytes, block_bytes, part_bytes;
 };
 
-/* Code the keys of a whole panel. */
-static void sketch_panel(const struct sketch_job *j, uint8_t *panel, const uint8_t *rows, float *x)
+/* Mean of the keys of a whole block, 0 where they hold no numbers. */
+static void mean_of(const struct sketch_job *j, float *mean, const uint8_t *rows, float *x)
 {
-	size_t ld = align64((size_t)j->dim * sizeof *x) / sizeof *x;
+	memset(mean, 0, (size_t)j->dim * sizeof *mean);
+	for (int32_t k = 0; k < SKETCH_BLOCK; k++) {
+		j->fns->row_to_f32(j->plane->type, x, rows + (size_t)k * j->row_bytes, j->dim);
+		for (int32_t i = 0; i < j->dim; i++)
+			mean[i] += x[i];
+	}
+	for (int32_t i = 0; i < j->dim; i++)
+		mean[i] = fabsf(mean[i]) < INFINITY ? mean[i] / SKETCH_BLOCK : 0;
+}
 
-	for (int32_t k = 0; k < SKETCH_PANEL; k++)
-		j->fns->row_to_f32(j->plane->type, x + (size_t)k * ld, rows + (size_t)k * j->row_bytes, j->dim);
-	j->fns->panel(x, ld, x + SKETCH_PANEL * ld, j->dim, j->bits);
-	for (int32_t k = 0; k < SKETCH_PANEL; k++)
-		j->fns->key_code(panel, k, x + (size_t)k * ld, j->dim, j->bits);
+static void scales_store(uint8_t *to, const float *scale, int32_t n)
+{
+	for (int32_t i = 0; i < n; i++) {
+		uint16_t half = f32_to_f16(scale[i]);
+
+		memcpy(to + 2 * i, &half, 2);
+	}
 }
 
 static void sketch_task(void *arg, int task, int worker)
 {
 	const struct sketch_job *j = arg;
-	int32_t head = task / j->blocks, block = j->first + task % j->blocks;
-	int32_t k0 = block * SKETCH_TASK, k1 = min32(k0 + SKETCH_TASK, j->slot1);
-	const uint8_t *rows = (const uint8_t *)j->plane->data + (size_t)head * (size_t)j->cap * j->row_bytes;
-	uint8_t *sketch = j->sketch + (size_t)head * j->head_bytes;
-	size_t panel_bytes = sketch_panel_bytes(j->dim, j->bits);
-	float *x = (float *)((char *)j->c->scratch.p + (size_t)worker * j->part_bytes);
+	int32_t head = task / j->blocks, block = j->first + task % j->blocks, begin = block * SKETCH_BLOCK;
+	int32_t k0 = j->slot0 > begin ? j->slot0 - begin : 0, k1 = min32(j->slot1 - begin, SKETCH_BLOCK);
+	const uint8_t *rows = (const uint8_t *)j->plane->data + ((size_t)head * (size_t)j->cap + (size_t)begin) * j->row_bytes;
+	uint8_t *to = j->sketch + (size_t)head * j->head_bytes + (size_t)block * j->block_bytes;
+	uint8_t *scales = to + sketch_mean_bytes(j->dim), *panels = to + sketch_head_bytes(j->dim);
+	size_t panel_bytes = sketch_panel_bytes(j->dim, j->bits), ld = align64((size_t)j->dim * sizeof(float)) / sizeof(float);
+	float *mean = (float *)(void *)to, *own = mean + j->dim, *x = (float *)((char *)j->c->scratch.p + (size_t)worker * j->part_bytes);
+	float scale[SKETCH_PANEL];
 
-	for (int32_t k = k0 > j->slot0 ? k0 : j->slot0; k < k1; k++) {
-		uint8_t *panel = sketch + (size_t)(k / SKETCH_PANEL) * panel_bytes;
-
-		if (k % SKETCH_PANEL == 0 && k + SKETCH_PANEL <= k1) {
-			sketch_panel(j, panel, rows + (size_t)k * j->row_bytes, x);
-			k += SKETCH_PANEL - 1;
-			continue;
-		}
-		j->fns->row_to_f32(j->plane->type, x, rows + (size_t)k * j->row_bytes, j->dim);
-		sketch_hadamard(x, j->dim);
-		sketch_clip(x, j->dim, j->bits);
-		j->fns->key_code(panel, k % SKETCH_PANEL, x, j->dim, j->bits);
+	/* With another mean all keys of the block are coded anew. */
+	if (k1 == SKETCH_BLOCK || *own != 0)
+		k0 = 0;
+	if (k1 == SKETCH_BLOCK)
+		mean_of(j, mean, rows, x);
+	else if (k0 == 0 && block > 0)
+		mean_of(j, mean, rows - SKETCH_BLOCK * j->row_bytes, x);
+	else if (k0 == 0)
+		memset(mean, 0, (size_t)j->dim * sizeof *mean);
+	*own = k1 == SKETCH_BLOCK;
+	for (int32_t k = k0, n; k < k1; k += n) {
+		n = k % SKETCH_PANEL == 0 && k + SKETCH_PANEL <= k1 ? SKETCH_PANEL : 1;
+		for (int32_t i = 0; i < n; i++)
+			j->fns->row_to_f32(j->plane->type, x + (size_t)i * ld, rows + (size_t)(k + i) * j->row_bytes, j->dim);
+		if (n > 1)
+			j->fns->panel(panels + (size_t)(k / SKETCH_PANEL) * panel_bytes, scale, x, ld, mean, x + SKETCH_PANEL * ld, j->dim, j->bits);
+		else
+			scale[0] = key_code(panels + (size_t)(k / SKETCH_PANEL) * panel_bytes, k % SKETCH_PANEL, x, mean, j->dim, j->bits);
+		scales_store(scales + 2 * k, scale, n);
 	}
 }
 
@@ -200,9 +196,10 @@ void cpu_key_sketch(struct backend *be, struct tensor *sketch, const struct tens
 	j.sketch = sketch->data;
 	j.slot1 = slot0 + n;
 	j.row_bytes = row_bytes(plane);
-	j.head_bytes = (size_t)ceil_div(cap, SKETCH_PANEL) * sketch_panel_bytes(j.dim, bits);
-	j.first = slot0 / SKETCH_TASK;
-	j.blocks = ceil_div(j.slot1, SKETCH_TASK) - j.first;
+	j.block_bytes = sketch_block_bytes(j.dim, bits);
+	j.head_bytes = (size_t)sketch_blocks(cap) * j.block_bytes;
+	j.first = slot0 / SKETCH_BLOCK;
+	j.blocks = ceil_div(j.slot1, SKETCH_BLOCK) - j.first;
 	j.part_bytes = 2 * SKETCH_PANEL * align64((size_t)j.dim * sizeof(float)) + 64;
 	if (cpu_buffer_grow(c, &c->scratch, j.part_bytes * (size_t)c->base.threads) < 0)
 		return;

@@ -51,8 +51,6 @@ typedef __m256i bytes32;
 #define vec8_fma              _mm256_fmadd_ps
 
 #define bytes32_store(p, v)   _mm256_storeu_si256((void *)(p), v)
-#define f16_of(x)             _cvtss_sh(x, _MM_FROUND_TO_NEAREST_INT)
-#define f16_value(h)          _cvtsh_ss(h)
 
 /* Into the first and the second level of the cache.  By asm: a loop of nothing but _mm_prefetch would be taken for empty. */
 #define line_fetch(p)         __asm__ volatile("prefetcht0 %0" : : "m"(*(const uint8_t *)(p)))
@@ -178,7 +176,6 @@ INLINE void transpose4(vec out[4], const vec x[4])
 #define vec_at_least(x, t)    _mm512_cmp_ps_mask(x, t, _CMP_GE_OQ)
 #define vec_negative(x)       _mm512_movepi32_mask((__m512i)(x))           /* by sign bit */
 #define vec_sum               _mm512_reduce_add_ps
-#define vec_smallest          _mm512_reduce_min_ps
 #define vec_largest           _mm512_reduce_max_ps
 #define vec_int_sum(x)        _mm512_reduce_add_epi32((__m512i)(x))
 #define vec_int_largest(x)    _mm512_reduce_max_epi32((__m512i)(x))
@@ -365,7 +362,7 @@ INLINE vec vec_times_power(vec x, vec n)
 	return x * power(half) * power(i - half);
 }
 
-/* sum, smallest and largest: halves, quarters, neighbours. */
+/* sum and largest: halves, quarters, neighbours. */
 #define ACROSS(name, op) \
 	INLINE float name(vec x) \
 	{ \
@@ -374,7 +371,6 @@ INLINE vec vec_times_power(vec x, vec n)
 		return _mm_cvtss_f32(_mm_##op##_ss(s, _mm_movehdup_ps(s))); \
 	}
 ACROSS(vec_sum, add)
-ACROSS(vec_smallest, min)
 ACROSS(vec_largest, max)
 
 INLINE int32_t vec_int_largest(vec_int x)

@@ -1,10 +1,9 @@
-/* kernels/cpu_panel.h (private to cpu_c_select.c and cpu_simd_select.h) - a panel of keys on its way into the key sketch: Hadamard
- * transform and clipping of all its keys at once.
+/* kernels/cpu_panel.h (private to cpu_c_select.c and cpu_simd_select.h) - a panel of keys on its way into the key sketch: all its keys at
+ * once.
  *
- * The same operations in the same order as sketch_hadamard() and sketch_clip() take for one key, so the bits are the same; but a key is
- * a lane here, nothing is summed across a vector, and no step waits for the one before.  When the KV entries of a document are
- * read back from the disk their key sketch is computed anew, and this is most of that.  Compiled once a level, by the file
- * that includes it. */
+ * The same operations in the same order as cpu_key_sketch.c takes for one key, so the bits are the same; but a key is a lane here, nothing
+ * is summed across a vector, and no step waits for the one before.  When the KV entries of a document are read back from the disk their key
+ * sketch is computed anew, and this is most of that.  Compiled once a level, by the file that includes it. */
 #ifndef WEIR_CPU_PANEL_H
 #define WEIR_CPU_PANEL_H
 
@@ -45,50 +44,6 @@ static inline void panel_hadamard(lane_keys *x, int32_t dim)
 	}
 }
 
-static inline void panel_clip(lane_keys *x, int32_t n)
-{
-	const lane_keys none = { 0 }, most = none + 3.0f, round = none + 12582912.0f;
-	lane_keys low = x[0], high = x[0], step;
-	lane_mask on = ~(lane_mask){ 0 };
-
-	for (int32_t i = 1; i < n; i++) {
-		low = PANEL_PICK(x[i] < low, x[i], low);
-		high = PANEL_PICK(x[i] > high, x[i], high);
-	}
-	step = (high - low) / 3.0f;
-	for (int pass = 0; pass < 3; pass++) {
-		lane_keys inv = 1.0f / step, sx[4], sc[4], scc[4], scx[4], x1, c1, det;
-
-		on &= (step > 1e-30f) & (step < 1e30f);
-		for (int i = 0; i < 4; i++)
-			sx[i] = sc[i] = scc[i] = scx[i] = none;
-		for (int32_t i = 0; i < n; i += 4)
-			for (int k = 0; k < 4; k++) {
-				lane_keys v = x[i + k], c = (v - low) * inv;
-
-				c = PANEL_PICK(c > none, c, none);
-				c = PANEL_PICK(c < most, c, most);
-				c = (c + round) - round;
-				sx[k] += v;
-				sc[k] += c;
-				scc[k] += c * c;
-				scx[k] += c * v;
-			}
-		x1 = PANEL_SUM(sx);
-		c1 = PANEL_SUM(sc);
-		det = (float)n * PANEL_SUM(scc) - c1 * c1;
-		on &= det > none;
-		step = ((float)n * PANEL_SUM(scx) - c1 * x1) / det;
-		low = (x1 - step * c1) / (float)n;
-	}
-	high = low + 3.0f * step;
-	for (int32_t i = 0; i < n; i++) {
-		lane_keys v = PANEL_PICK(x[i] < low, low, x[i]);
-
-		x[i] = PANEL_PICK(on, PANEL_PICK(v > high, high, v), x[i]);
-	}
-}
-
 typedef float four_keys __attribute__((vector_size(16)));
 
 /* to[i][k] = from[k][i] for i < n and k < m; m is a multiple of 4. */
@@ -119,20 +74,50 @@ static inline void panel_flip(float *to, size_t to_ld, const float *from, size_t
 		}
 }
 
-/* x [SKETCH_PANEL][ld] -> the same, transformed and clipped; ld is a multiple of 16; y has room for as many values in another order. */
-static inline void panel_ready(float *x, size_t ld, float *y, int32_t dim, int32_t bits)
+/* The codes and the scale of the centred and transformed keys x[value]; the scales to scale[], the codes to lanes of the units. */
+static inline void panel_code(uint8_t *unit, float scale[PANEL_LANES], const lane_keys *x, int32_t dim, int32_t bits)
+{
+	const lane_keys none = { 0 }, round = none + 12582912.0f;
+	const float top = (float)((1 << bits) - 1), middle = top / 2;
+	int32_t per = 32 / bits;
+	lane_keys squares[4] = { { 0 } }, products[4] = { { 0 } }, size, product, inv, s;
+
+	for (int32_t i = 0; i < dim; i++)
+		squares[i % 4] += x[i] * x[i];
+	size = PANEL_SUM(squares);
+	for (int i = 0; i < PANEL_LANES; i++)
+		inv[i] = sketch_inverse_step(size[i], dim, bits);
+	for (int32_t u = 0; u * per < dim; u++, unit += 64) {
+		lane_mask word = { 0 };
+
+		for (int32_t i = 0; i < per && u * per + i < dim; i++) {
+			lane_keys v = x[u * per + i], c = v * inv + middle;
+
+			c = PANEL_PICK(c > none, c, none);
+			c = PANEL_PICK(c < none + top, c, none + top);
+			c = (c + round) - round;
+			products[i % 4] += v * (2.0f * c - top);
+			word |= __builtin_convertvector(c, lane_mask) << (8 * (i % 4) + i / 4 * bits);
+		}
+		memcpy(unit, &word, sizeof word);
+	}
+	product = PANEL_SUM(products);
+	s = PANEL_PICK((product > none) & (size < none + INFINITY), size / product, none);
+	memcpy(scale, &s, sizeof s);
+}
+
+/* Keys x [SKETCH_PANEL][ld], ld a multiple of 16, into a panel of a block with that mean; y has room for as many values. */
+static inline void panel_keys(uint8_t *panel, float scale[SKETCH_PANEL], const float *x, size_t ld, const float *mean, float *y, int32_t dim,
+                              int32_t bits)
 {
 	lane_keys *v = (lane_keys *)(void *)y;
 
 	for (int first = 0; first < SKETCH_PANEL; first += PANEL_LANES, x += PANEL_LANES * ld) {
 		panel_flip(y, PANEL_LANES, x, ld, dim, PANEL_LANES);
+		for (int32_t i = 0; i < dim; i++)
+			v[i] -= mean[i];
 		panel_hadamard(v, dim);
-		for (int32_t g = 0; bits == 2 && g < sketch_groups(dim); g++)
-			if (sketch_values(dim, g) % 4 == 0)
-				panel_clip(v + g * SKETCH_GROUP, sketch_values(dim, g));
-		for (int k = 0; k < PANEL_LANES; k += 4)
-			for (int32_t i = 0; i < dim; i += 4)
-				panel_flip(x + (size_t)k * ld + (size_t)i, ld, y + i * PANEL_LANES + k, PANEL_LANES, 4, 4);
+		panel_code(panel + 4 * first, scale + first, v, dim, bits);
 	}
 }
 

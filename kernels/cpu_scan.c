@@ -12,7 +12,7 @@
 enum { SMALL_SCAN = 128 << 10 };     /* multiply-adds up to which one thread is faster than two */
 
 /* Quantise a query to bytes: x ~ mult * hi, or with lo x ~ mult * (256 hi + lo). */
-static void query_bytes(int8_t *hi, int8_t *lo, float *sum, float *mult, const float *q, float scale, int32_t dim)
+static void query_bytes(int8_t *hi, int8_t *lo, int32_t *sum, float *mult, const float *q, float scale, int32_t dim)
 {
 	const float round = 12582912.0f;     /* 1.5 * 2^23: adding and subtracting it rounds to the nearest integer */
 	float top = 0, inv, d;
@@ -54,7 +54,7 @@ static void query_bytes(int8_t *hi, int8_t *lo, float *sum, float *mult, const f
 				rest += (int32_t)low;
 			}
 		}
-		sum[g] = (float)(lo ? 256 * whole + rest : whole);
+		sum[g] = lo ? 256 * whole + rest : whole;
 	}
 }
 
@@ -88,14 +88,14 @@ int scan_part(const struct scan_job *j, int task)
 
 	t.keys = j->keys + (size_t)head * j->head_bytes;
 	t.score = j->score + first * t.ld;
+	t.q += first * (((size_t)t.dim + 15) & ~(size_t)15);
 	if (t.hi) {
 		size_t groups = (size_t)sketch_groups(t.dim);
 
 		t.hi += first * groups * SKETCH_GROUP;
 		t.lo = t.lo ? t.lo + first * groups * SKETCH_GROUP : NULL;
 		t.sum += first * groups;
-	} else {
-		t.q += first * (((size_t)t.dim + 15) & ~(size_t)15);
+		t.unit += first;
 	}
 	for (int32_t i = r0; i < r1; i++) {
 		int32_t end;
@@ -141,9 +141,10 @@ int scan_prepare(struct backend *be, const struct scan_args *a, struct scan_job 
 {
 	struct cpu *c = cpu_of(be);
 	int32_t dim = j->tile.dim, width = (dim + 15) / 16 * 16, groups = sketch_groups(dim);
-	size_t heads = (size_t)a->n_head, at = 0, score, max, sum, mult, lse, left, q, lo, q_sum, transformed;
+	size_t heads = (size_t)a->n_head, at = 0, score, max, sum, mult, lse, left, q, hi, lo, q_sum, unit, transformed;
 	const float *query = cpu_rows_of(be, a->q, 1, a->n_head * a->head_dim, "a scan of keys");
 	int sketch = j->tile.bits != 16, wide = sketch && j->tile.bits != 2;
+	float *rows;
 	char *base;
 
 	if (!query)
@@ -165,9 +166,11 @@ int scan_prepare(struct backend *be, const struct scan_args *a, struct scan_job 
 	mult = cut(&at, heads, sizeof(float));
 	lse = cut(&at, heads, sizeof(float));
 	left = cut(&at, (size_t)a->n_kv_head, sizeof *j->left);
-	q = cut(&at, heads * (size_t)(sketch ? groups * SKETCH_GROUP : width), sketch ? 1 : sizeof(float));
+	q = cut(&at, heads * (size_t)width, sizeof(float));
+	hi = cut(&at, sketch ? heads * (size_t)groups * SKETCH_GROUP : 0, 1);
 	lo = cut(&at, wide ? heads * (size_t)groups * SKETCH_GROUP : 0, 1);
-	q_sum = cut(&at, sketch ? heads * (size_t)groups : 0, sizeof(float));
+	q_sum = cut(&at, sketch ? heads * (size_t)groups : 0, sizeof(int32_t));
+	unit = cut(&at, sketch ? heads : 0, sizeof(float));
 	transformed = cut(&at, sketch ? (size_t)dim : 0, sizeof(float));
 	if (cpu_buffer_grow(c, &c->scan, at) < 0)
 		return -1;
@@ -180,36 +183,39 @@ int scan_prepare(struct backend *be, const struct scan_args *a, struct scan_job 
 	j->left = (_Atomic int32_t *)(base + left);
 	for (int32_t i = 0; i < a->n_kv_head; i++)
 		atomic_init(&j->left[i], j->chunks);
+	memset(base + q, 0, at - q);
+	rows = (float *)(base + q);
+	j->tile.q = rows;
 	if (sketch) {
 		size_t stride = (size_t)groups * SKETCH_GROUP;
+		int32_t *sums = (int32_t *)(base + q_sum), top = (1 << j->tile.bits) - 1;
+		float *units = (float *)(base + unit), *x = (float *)(base + transformed);
 
-		memset(base + q, 0, at - q);
-		j->tile.hi = (int8_t *)(base + q);
+		j->tile.hi = (int8_t *)(base + hi);
 		j->tile.lo = wide ? (int8_t *)(base + lo) : NULL;
-		j->tile.sum = (float *)(base + q_sum);
-		for (size_t h = 0; h < heads; h++) {
-			float *x = (float *)(base + transformed);
-
+		j->tile.sum = sums;
+		j->tile.unit = units;
+		for (size_t h = 0; h < heads; h++, sums += groups) {
+			memcpy(rows + h * (size_t)width, query + h * (size_t)dim, (size_t)dim * sizeof *x);
 			memcpy(x, query + h * (size_t)dim, (size_t)dim * sizeof *x);
 			sketch_hadamard(x, dim);
-			query_bytes((int8_t *)(base + q) + h * stride, wide ? (int8_t *)(base + lo) + h * stride : NULL,
-			            (float *)(base + q_sum) + h * (size_t)groups, &j->mult[h], x, a->scale, dim);
+			query_bytes((int8_t *)(base + hi) + h * stride, wide ? (int8_t *)(base + lo) + h * stride : NULL, sums, &j->mult[h], x,
+			            a->scale, dim);
+			for (int32_t g = 0; g < groups; g++)
+				sums[g] *= top;
+			units[h] = j->mult[h] > 0 ? a->scale / j->mult[h] : 0;
 		}
 	} else {
-		float *to = (float *)(base + q);
-
-		memset(to, 0, heads * (size_t)width * sizeof *to);
-		j->tile.q = to;
-		for (size_t h = 0; h < heads; h++, to += width, query += a->head_dim) {
+		for (size_t h = 0; h < heads; h++, rows += width, query += a->head_dim) {
 			j->mult[h] = 1;
 			for (int32_t i = 0; i < a->head_dim; i++) {
 				float x = query[i] * a->scale;
 
 				/* A page's row holds minima, then maxima: negative values of the query meet the minima, positive ones
 				 * the maxima, which gives the upper bound of the product. */
-				to[i] = pages && x > 0 ? 0 : x;
+				rows[i] = pages && x > 0 ? 0 : x;
 				if (pages)
-					to[a->head_dim + i] = x > 0 ? x : 0;
+					rows[a->head_dim + i] = x > 0 ? x : 0;
 			}
 		}
 	}
@@ -235,7 +241,7 @@ int scan_plan(struct backend *be, const struct scan_args *a, struct scan_job *j)
 	j->keys = a->keys->data;
 	j->tile.type = a->keys->type;
 	j->head_bytes = a->bits == 16 ? (size_t)a->cap * row_bytes(a->keys) :
-	                (size_t)ceil_div(a->cap, SKETCH_PANEL) * sketch_panel_bytes(a->head_dim, a->bits);
+	                (size_t)sketch_blocks(a->cap) * sketch_block_bytes(a->head_dim, a->bits);
 	j->out = a->out->data;
 	return scan_prepare(be, a, j, 0);
 }

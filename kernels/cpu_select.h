@@ -13,6 +13,7 @@
 #ifndef WEIR_CPU_SELECT_H
 #define WEIR_CPU_SELECT_H
 
+#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -25,14 +26,15 @@ enum { SCAN_RANGE = 1024 };      /* keys of a range, which leaves one maximum an
 
 /* Scores of the keys k0 .. k1 of one KV head for its n_q query heads; k0 and ld are multiples of 16. */
 struct scan_tile {
-	const void *keys;          /* the KV head's first panel of a sketch, or its slot 0 in a plane */
+	const void *keys;          /* the KV head's first block of a sketch, or its slot 0 in a plane */
 	enum dtype type;           /* of the plane */
 	int32_t bits, dim, n_q, k0, k1;
-	/* For a sketch, queries as bytes [n_q][SKETCH_GROUP * groups], zero past dim: query r ~ hi, or with lo 256 hi + lo, and scores
-	 * 256 times as large.  sum [n_q][groups]: the same, summed over each group. */
+	/* For a sketch, transformed queries as bytes [n_q][SKETCH_GROUP * groups], zero past dim: query r ~ hi, or with lo 256 hi + lo, and
+	 * scores 256 times as large.  sum [n_q][groups]: the same, summed over each group, times the largest code. */
 	const int8_t *hi, *lo;
-	const float *sum;
-	const float *q;            /* for a plane: [n_q][dim rounded up to 16], zero past dim */
+	const int32_t *sum;
+	const float *q;            /* [n_q][dim rounded up to 16], zero past dim */
+	const float *unit;         /* for a sketch, [n_q]: a score of 1 in the scores of that query's bytes */
 	float *score;              /* out, [n_q][ld], from key 0; up to the next multiple of 16 keys may be written */
 	size_t ld;
 	float *max;                /* out, [n_q]: the largest of these scores; NaN are ignored */
@@ -41,11 +43,9 @@ struct scan_tile {
 struct select_fns {
 	/* A row of a plane as floats. */
 	void (*row_to_f32)(enum dtype, float *out, const void *in, int32_t n);
-	/* Prepare a whole panel of keys x [SKETCH_PANEL][ld] for key_code(): Hadamard transform and clipping (cpu_panel.h).  y: scratch of
-	 * the same size. */
-	void (*panel)(float *x, size_t ld, float *y, int32_t dim, int32_t bits);
-	/* Code one prepared key into its lane of a panel. */
-	void (*key_code)(uint8_t *panel, int32_t lane, const float *x, int32_t dim, int32_t bits);
+	/* Code a whole panel of keys x [SKETCH_PANEL][ld] (cpu_panel.h).  y: scratch of the same size. */
+	void (*panel)(uint8_t *panel, float scale[SKETCH_PANEL], const float *x, size_t ld, const float *mean, float *y, int32_t dim,
+	              int32_t bits);
 	void (*scan_sketch)(const struct scan_tile *);
 	void (*scan_rows)(const struct scan_tile *);
 	/* Sum of exp((s - max) * mult) over n scores, n a multiple of 16, none above max; a NaN counts 0; mult >= 0. */
@@ -102,35 +102,17 @@ static inline float fold16(const float x[16])
 	return (a[0] + a[2]) + (a[1] + a[3]);
 }
 
-/* Store the codes of one group (zero past n) in a lane; returns the first byte after the group. */
-static inline uint8_t *sketch_store(uint8_t *group, int32_t lane, uint16_t scale, uint16_t min, const uint8_t code[SKETCH_GROUP],
-                                  int32_t n, int32_t bits)
+/* 1 / the step between two codes of a centred and transformed key, whose values have that sum of squares; 0 where there is none. */
+static inline float sketch_inverse_step(float squares, int32_t dim, int32_t bits)
 {
-	int32_t units = sketch_units(n, bits), quads = 8 / bits;
+	float step = sketch_step(bits) * sqrtf(squares / (float)dim);
 
-	memcpy(group + 2 * lane, &scale, 2);
-	memcpy(group + 32 + 2 * lane, &min, 2);
-	group += 64;
-	for (int32_t u = 0; u < units; u++, group += 64) {
-		uint32_t w = 0;
-
-		for (int32_t s = 0; s < quads; s++) {
-			uint32_t four;
-
-			memcpy(&four, code + 4 * (u * quads + s), 4);
-			w |= four << (s * bits);
-		}
-		memcpy(group + 4 * lane, &w, 4);
-	}
-	return group;
+	return step > 1e-30f && step < 1e30f ? 1.0f / step : 0;
 }
 
 /* Hadamard transform of a key or query of dim values, in place: over the largest power of two, then over the rest in the same way.
  * Orthogonal, and its own inverse. */
 void sketch_hadamard(float *x, int32_t dim);
-/* Clip a transformed key for key_code(): with 2 bits, each group of a multiple of 4 values to the range with the least squared
- * error; other keys stay as they are. */
-void sketch_clip(float *x, int32_t dim, int32_t bits);
 
 /* ---- scan and topk as tasks of a run ---- */
 

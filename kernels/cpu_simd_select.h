@@ -43,41 +43,6 @@ static void row_to_f32(enum dtype type, float *out, const void *in, int32_t n)
 
 /* ---- the key sketch ---- */
 
-static void key_code(uint8_t *panel, int32_t lane, const float *x, int32_t dim, int32_t bits)
-{
-	const float top = (float)((1 << bits) - 1);
-
-	for (int32_t g = 0; g < sketch_groups(dim); g++, x += SKETCH_GROUP) {
-		int32_t n = sketch_values(dim, g);
-		vec v[SKETCH_GROUP / LANES], first = vec_splat(x[0]), low = first, high = first;
-		vec_int c[SKETCH_GROUP / LANES];
-		uint8_t code[SKETCH_GROUP];
-		uint16_t scale, base;
-		float lo, d, inv, min;
-
-		UNROLL for (int i = 0; i < SKETCH_GROUP / LANES; i++) {
-			v[i] = vec_load_or(first, x + LANES * i, n - LANES * i);
-			low = vec_min(low, v[i]);
-			high = vec_max(high, v[i]);
-		}
-		lo = vec_smallest(low);
-		scale = f16_of((vec_largest(high) - lo) / top);
-		base = f16_of(lo);
-		d = f16_value(scale);
-		inv = d > 0 ? 1.0f / d : 0;
-		min = f16_value(base);
-		UNROLL for (int i = 0; i < SKETCH_GROUP / LANES; i++) {
-			/* max(NaN, 0) is 0 in this order. */
-			c[i] = vec_int_of(vec_min(vec_max((v[i] - min) * inv, vec_zero()), vec_splat(top)));
-		}
-		UNROLL for (int i = 0; i < SKETCH_GROUP / 32; i++)
-			bytes32_store(code + 32 * i, bytes32_of(c + 32 / LANES * i, 0));
-		if (n < SKETCH_GROUP)
-			memset(code + n, 0, (size_t)(SKETCH_GROUP - n));
-		panel = sketch_store(panel, lane, scale, base, code, n, bits);
-	}
-}
-
 INLINE vec_int four_bytes(const int8_t *q)
 {
 	int32_t w;
@@ -99,9 +64,10 @@ struct scan_heads {
 	size_t panel_bytes, stride;
 	int32_t dim, groups, last;   /* of a key; units of its last group */
 	const int8_t *hi, *lo;
-	const float *sum;
+	const int32_t *sum;
 	float *score;
 	size_t ld;
+	float base[HEADS];           /* scores of the mean of the block at hand */
 };
 
 /* One unit's products: codes apart, four values at a time, each part of the query read once for all of np panels. */
@@ -179,27 +145,26 @@ INLINE const uint8_t *group_dots(int np, int nr, int bits, int wide, const struc
 }
 
 /* Scores of LANES keys from k on, the part-th vector of a panel, and of as many in the np - 1 panels that follow. */
-INLINE void scan_some(int np, int nr, int bits, int wide, const struct scan_heads *h, const uint8_t *panel, int part, int32_t k,
-                      int32_t k1, vec max[HEADS])
+INLINE void scan_some(int np, int nr, int bits, int wide, const struct scan_heads *h, const uint8_t *panel, const uint8_t *scales, int part,
+                      int32_t k, int32_t k1, vec max[HEADS])
 {
-	const uint8_t *at = panel;
-	vec s[PANELS][HEADS];
+	const uint8_t *at = panel + 4 * LANES * part;
+	vec s[PANELS][HEADS], scale[PANELS];
 
-	UNROLL for (int p = 0; p < np; p++)
+	UNROLL for (int p = 0; p < np; p++) {
+		scale[p] = vec_row(DT_F16, scales + 2 * SKETCH_PANEL * p, LANES * part, LANES);
 		UNROLL for (int r = 0; r < nr; r++)
-			s[p][r] = vec_zero();
+			s[p][r] = vec_splat(h->base[r]);
+	}
 	for (int32_t g = 0; g < h->groups; g++) {
-		const uint8_t *head = at + 2 * LANES * part;
 		vec_int total[PANELS][HEADS];
 
-		at = group_dots(np, nr, bits, wide, h, g, at + 64 + 4 * LANES * part, total) - 4 * LANES * part;
-		UNROLL for (int p = 0; p < np; p++, head += h->panel_bytes) {
-			vec scale = vec_row(DT_F16, head, 0, LANES), min = vec_row(DT_F16, head + 32, 0, LANES);
+		at = group_dots(np, nr, bits, wide, h, g, at, total);
+		UNROLL for (int r = 0; r < nr; r++) {
+			vec_int sum = vec_int_splat(h->sum[r * h->groups + g]);
 
-			UNROLL for (int r = 0; r < nr; r++) {
-				s[p][r] = vec_fma(scale, vec_of_int(total[p][r]), s[p][r]);
-				s[p][r] = vec_fma(min, vec_splat(h->sum[r * h->groups + g]), s[p][r]);
-			}
+			UNROLL for (int p = 0; p < np; p++)
+				s[p][r] = vec_fma(scale[p], vec_of_int((total[p][r] << 1) - sum), s[p][r]);
 		}
 	}
 	UNROLL for (int p = 0; p < np; p++, k += SKETCH_PANEL) {
@@ -213,35 +178,59 @@ INLINE void scan_some(int np, int nr, int bits, int wide, const struct scan_head
 }
 
 /* np panels from key k on, a vector of keys of each at a time. */
-INLINE void scan_vectors(int np, int nr, int bits, int wide, const struct scan_heads *h, const uint8_t *panel, int32_t k, int32_t k1,
-                         vec max[HEADS])
+INLINE void scan_vectors(int np, int nr, int bits, int wide, const struct scan_heads *h, const uint8_t *panel, const uint8_t *scales,
+                         int32_t k, int32_t k1, vec max[HEADS])
 {
 	keys_fetch(panel, (size_t)np * h->panel_bytes);
 	for (int part = 0; part < SKETCH_PANEL / LANES && k + LANES * part < k1; part++)
-		scan_some(np, nr, bits, wide, h, panel, part, k + LANES * part, k1, max);
+		scan_some(np, nr, bits, wide, h, panel, scales, part, k + LANES * part, k1, max);
 }
 
-/* Query heads r0 .. r0 + nr over the tile's panels. */
+/* The order of all levels. */
+INLINE float mean_score(const float *q, const float *mean, int32_t dim, float unit)
+{
+	vec l[16 / LANES];
+	float lane[16];
+
+	UNROLL for (int k = 0; k < 16 / LANES; k++)
+		l[k] = vec_zero();
+	for (int32_t i = 0; i < dim; i += 16)
+		UNROLL for (int k = 0; k < 16; k += LANES)
+			l[k / LANES] = vec_fma(vec_load(q + i + k), vec_load_part(mean + i + k, dim - i - k < 0 ? 0 : dim - i - k), l[k / LANES]);
+	UNROLL for (int k = 0; k < 16 / LANES; k++)
+		vec_store(lane + LANES * k, l[k]);
+	return fold16(lane) * unit;
+}
+
+/* Query heads r0 .. r0 + nr over the tile's panels, block by block. */
 INLINE void scan_panels(int nr, int bits, int wide, const struct scan_tile *t, int32_t r0)
 {
 	const int np = wide && nr > 2 ? 1 : PANELS;          /* as many as there are registers for */
-	int32_t groups = sketch_groups(t->dim), k = t->k0;
-	size_t stride = (size_t)groups * SKETCH_GROUP, from = (size_t)r0 * stride;
+	int32_t groups = sketch_groups(t->dim);
+	size_t stride = (size_t)groups * SKETCH_GROUP, from = (size_t)r0 * stride, width = ((size_t)t->dim + 15) & ~(size_t)15;
+	size_t block_bytes = sketch_block_bytes(t->dim, bits);
 	struct scan_heads h = {
 		.panel_bytes = sketch_panel_bytes(t->dim, bits), .stride = stride, .dim = t->dim, .groups = groups,
 		.last = sketch_units(sketch_values(t->dim, groups - 1), bits),
 		.hi = t->hi + from, .lo = wide ? t->lo + from : t->hi + from,
 		.sum = t->sum + (size_t)r0 * (size_t)groups, .score = t->score + (size_t)r0 * t->ld, .ld = t->ld,
 	};
-	const uint8_t *panel = (const uint8_t *)t->keys + (size_t)(k / SKETCH_PANEL) * h.panel_bytes;
 	vec max[HEADS];
 
 	UNROLL for (int r = 0; r < nr; r++)
 		max[r] = vec_splat(-INFINITY);
-	for (; k + (np - 1) * SKETCH_PANEL < t->k1; k += np * SKETCH_PANEL, panel += (size_t)np * h.panel_bytes)
-		scan_vectors(np, nr, bits, wide, &h, panel, k, t->k1, max);
-	for (; np > 1 && k < t->k1; k += SKETCH_PANEL, panel += h.panel_bytes)
-		scan_vectors(1, nr, bits, wide, &h, panel, k, t->k1, max);
+	for (int32_t k = t->k0, end; k < t->k1;) {
+		const uint8_t *block = (const uint8_t *)t->keys + (size_t)(k / SKETCH_BLOCK) * block_bytes;
+		const uint8_t *scales = block + sketch_mean_bytes(t->dim), *panel = block + sketch_head_bytes(t->dim);
+
+		end = k + SKETCH_BLOCK < t->k1 ? k + SKETCH_BLOCK : t->k1;
+		UNROLL for (int r = 0; r < nr; r++)
+			h.base[r] = mean_score(t->q + (size_t)(r0 + r) * width, (const float *)(const void *)block, t->dim, t->unit[r0 + r]);
+		for (; k + (np - 1) * SKETCH_PANEL < end; k += np * SKETCH_PANEL, panel += (size_t)np * h.panel_bytes, scales += 2 * np * SKETCH_PANEL)
+			scan_vectors(np, nr, bits, wide, &h, panel, scales, k, end, max);
+		for (; np > 1 && k < end; k += SKETCH_PANEL, panel += h.panel_bytes, scales += 2 * SKETCH_PANEL)
+			scan_vectors(1, nr, bits, wide, &h, panel, scales, k, end, max);
+	}
 	UNROLL for (int r = 0; r < nr; r++)
 		t->max[r0 + r] = vec_largest(max[r]);
 }
@@ -503,8 +492,7 @@ static int32_t keep(int32_t *out, const int32_t *row, const float *value, int32_
 
 static const struct select_fns select_fns = {
 	.row_to_f32 = row_to_f32,
-	.panel = panel_ready,
-	.key_code = key_code,
+	.panel = panel_keys,
 	.scan_sketch = scan_sketch,
 	.scan_rows = scan_rows,
 	.sum_exp = sum_exp, .exps = exps, .block_sums = block_sums,

@@ -3,7 +3,7 @@
  * 2 launches: raw scores, with the maximum and the sum of exponentials of each tile; then the log softmax of every query head and its
  * reduction over the group.  page_scan (cuda_compare.cu) uses the same launches.
  *
- * A sketch is read once per KV head and eight query heads: 40 bytes for a key of 128 values at 2 bits; 4 bytes per query head are
+ * A sketch is read once per KV head and eight query heads: 34 bytes for a key of 128 values at 2 bits; 4 bytes per query head are
  * written and read again.  Products run on the tensor cores, a panel of 16 keys times 8 queries in bytes.  A lane's word of a
  * panel, shifted and masked, is the operand, so a key costs a few instructions and the scan runs at the speed of memory.  Dots are
  * integers, and later steps are done as on the CPU, so raw scores from a sketch have the CPU's bits.
@@ -97,8 +97,8 @@ static void mma_bytes(int32_t c[4], const uint32_t a[4], uint32_t b0, uint32_t b
 #endif
 
 /* Quantise a warp's transformed query to bytes: x ~ mult * hi, or mult * (256 hi + lo) when wide; returns mult.  hi, lo: [groups * 64];
- * sum [groups][SCAN_HEADS]. */
-static __device__ inline float query_bytes(const float *x, int8_t *hi, int8_t *lo, float *sum, int32_t dim, float scale, int wide)
+ * sum [groups][SCAN_HEADS]: of each group, times the largest code. */
+static __device__ inline float query_bytes(const float *x, int8_t *hi, int8_t *lo, int32_t *sum, int32_t dim, float scale, int wide, int32_t most)
 {
 	const float round = 12582912.0f;     /* 1.5 * 2^23: adding and subtracting it rounds to the nearest integer */
 	int32_t lane = (int32_t)threadIdx.x % WARP;
@@ -136,40 +136,49 @@ static __device__ inline float query_bytes(const float *x, int8_t *hi, int8_t *l
 		whole = __reduce_add_sync(FULL_WARP, whole);
 		rest = __reduce_add_sync(FULL_WARP, rest);
 		if (lane == 0)
-			sum[g * SCAN_HEADS] = (float)(wide ? 256 * whole + rest : whole);
+			sum[g * SCAN_HEADS] = most * (wide ? 256 * whole + rest : whole);
 	}
 	return wide ? d / 256 : d;
 }
 
-/* Two panels of sixteen keys times eight queries: s[..][0], s[..][1] = queries 2t, 2t + 1 with key g of lane 4g + t, s[..][2],
- * s[..][3] with key g + 8.  Both panels are loaded before either is used. */
-template<int BITS> static __device__ inline void panel_scores(float s[2][4], const uint8_t *panel, int64_t other, const uint2 *frag,
-                                                              const float *sum, int32_t dim)
+/* Scores of the mean of a block of keys for a query, by a warp: sixteen chains, added up as on the CPU; unit: a score of 1. */
+static __device__ inline float mean_score(const float *q, const float *mean, int32_t dim, float unit)
 {
-	constexpr int WORDS = BITS / 2, WIDE = BITS != 2, GROUP_BYTES = 64 + SKETCH_GROUP * BITS * 2;
+	int32_t lane = (int32_t)threadIdx.x % WARP;
+	float sum = 0;
+
+	for (int32_t i = lane; i < dim && lane < 16; i += 16)
+		sum = fmaf(q[i], mean[i], sum);
+	for (int d = 8; d > 0; d /= 2)
+		sum = __fadd_rn(sum, __shfl_xor_sync(FULL_WARP, sum, d));
+	return __fmul_rn(sum, unit);
+}
+
+/* Two panels of sixteen keys times eight queries: s[..][0], s[..][1] = queries 2t, 2t + 1 with key g of lane 4g + t, s[..][2],
+ * s[..][3] with key g + 8.  Both panels are loaded before either is used.  base: scores of the block's mean. */
+template<int BITS> static __device__ inline void panel_scores(float s[2][4], const uint8_t *panel, int64_t other, const uint16_t *scales,
+                                                              const uint2 *frag, const int32_t *sum, const float *base, int32_t dim)
+{
+	constexpr int WORDS = BITS / 2, WIDE = BITS != 2, GROUP_BYTES = SKETCH_GROUP * BITS * 2;
 	constexpr uint32_t MASK = ((1u << BITS) - 1) * 0x01010101u;
 	int32_t lane = (int32_t)threadIdx.x % WARP, g = lane / 4, t = lane % 4;
+	float scale[2][2];
 
 	for (int i = 0; i < 8; i++)
-		s[i / 4][i % 4] = 0;
+		s[i / 4][i % 4] = base[2 * t + i % 2];
+	for (int i = 0; i < 4; i++)
+		scale[i / 2][i % 2] = half_of(__ldg(scales + (other ? SKETCH_PANEL * (i / 2) : 0) + g + 8 * (i % 2)));
 #pragma unroll (BITS == 8 ? 1 : 2)
 	for (int32_t d = 0; d < dim; d += SKETCH_GROUP) {
 		int32_t units = (min(dim - d, (int32_t)SKETCH_GROUP) * BITS + 31) / 32;
 		uint32_t word[2][2][WORDS];
-		float scale[2][2], least[2][2];
 
 		for (int p = 0; p < 2; p++) {
-			const uint8_t *group = panel + p * other + (int64_t)(d / SKETCH_GROUP) * GROUP_BYTES;
-			const uint16_t *half = (const uint16_t *)group;
-			const uint32_t *unit = (const uint32_t *)(group + 64);
+			const uint32_t *unit = (const uint32_t *)(panel + p * other + (int64_t)(d / SKETCH_GROUP) * GROUP_BYTES);
 
 			for (int i = 0; i < WORDS; i++)
 				for (int k = 0; k < 2; k++)
 					word[p][k][i] = t + 4 * i < units ? __ldg(unit + 16 * (t + 4 * i) + g + 8 * k) : 0;
-			for (int k = 0; k < 2; k++) {
-				scale[p][k] = half_of(__ldg(half + g + 8 * k));
-				least[p][k] = half_of(__ldg(half + 16 + g + 8 * k));
-			}
 		}
 		for (int p = 0; p < 2; p++) {
 			int32_t dot[4] = { 0 }, low[4] = { 0 };
@@ -192,8 +201,7 @@ template<int BITS> static __device__ inline void panel_scores(float s[2][4], con
 			for (int i = 0; i < 4; i++) {
 				int32_t x = WIDE ? dot[i] * 256 + low[i] : dot[i];
 
-				s[p][i] = fmaf(scale[p][i / 2], (float)x, s[p][i]);
-				s[p][i] = fmaf(least[p][i / 2], sum[2 * t + i % 2], s[p][i]);
+				s[p][i] = fmaf(scale[p][i / 2], (float)(2 * x - sum[2 * t + i % 2]), s[p][i]);
 			}
 		}
 		frag += (WIDE ? 4 : 2) * WARP;
@@ -207,20 +215,20 @@ template<int BITS> static __device__ inline int32_t query_place(int h, int part,
 	return BITS == 2 ? 16 * t + 8 * h + 4 * part : BITS == 4 ? 8 * (t + 4 * h) + 4 * part : 4 * (t + 4 * (2 * h + part));
 }
 
-static size_t scan_sketch_shared(int32_t dim, int32_t bits)
+static size_t scan_sketch_shared(int32_t dim, int32_t bits, int32_t tile)
 {
 	size_t groups = (size_t)sketch_groups(dim), planes = bits == 2 ? 1 : 2;
 
-	/* Operands; sums; bytes; transformed queries. */
-	return groups * planes * 2 * WARP * sizeof(uint2) + groups * SCAN_HEADS * sizeof(float) + planes * SCAN_HEADS * groups * SKETCH_GROUP +
-	       (size_t)SCAN_HEADS * (size_t)dim * sizeof(float);
+	/* Operands; sums; bytes; transformed queries; scores of means. */
+	return groups * planes * 2 * WARP * sizeof(uint2) + groups * SCAN_HEADS * sizeof(int32_t) + planes * SCAN_HEADS * groups * SKETCH_GROUP +
+	       (size_t)SCAN_HEADS * (size_t)dim * sizeof(float) + (size_t)(tile / SKETCH_BLOCK) * SCAN_HEADS * sizeof(float);
 }
 
 /* Blocks per multiprocessor for __launch_bounds__.  Not more: with fewer registers the compiler loads a panel piece by piece. */
-template<int BITS> constexpr int sketch_blocks() { return BITS == 4 ? 2 : 3; }
+template<int BITS> constexpr int scan_blocks() { return BITS == 4 ? 2 : 3; }
 enum { ROWS_BLOCKS = 2 };
 
-template<int BITS> static __global__ void __launch_bounds__(SCAN_THREADS, sketch_blocks<BITS>()) scan_sketch(struct scan_launch a)
+template<int BITS> static __global__ void __launch_bounds__(SCAN_THREADS, scan_blocks<BITS>()) scan_sketch(struct scan_launch a)
 {
 	constexpr int PLANES = BITS == 2 ? 1 : 2;
 	SHARED_DYNAMIC(uint2, frag); /* [groups][PLANES][2][WARP] */
@@ -229,10 +237,11 @@ template<int BITS> static __global__ void __launch_bounds__(SCAN_THREADS, sketch
 	int32_t groups = (a.dim - 1) / SKETCH_GROUP + 1, thread = (int32_t)threadIdx.x, lane = thread % WARP, warp = thread / WARP;
 	int32_t r0 = (int32_t)blockIdx.z * SCAN_HEADS, n_q = min(a.group - r0, (int32_t)SCAN_HEADS), head0 = (int32_t)blockIdx.y * a.group + r0;
 	int32_t k0 = (int32_t)blockIdx.x * a.tile, k1 = min(k0 + a.tile, a.n), t = lane % 4;
-	float *sum = (float *)(frag + groups * PLANES * 2 * WARP);       /* [groups][SCAN_HEADS] */
+	int32_t *sum = (int32_t *)(frag + groups * PLANES * 2 * WARP);   /* [groups][SCAN_HEADS] */
 	int8_t *bytes = (int8_t *)(sum + groups * SCAN_HEADS);           /* [PLANES][SCAN_HEADS][groups * SKETCH_GROUP] */
 	int32_t stride = groups * SKETCH_GROUP;
 	float *transformed = (float *)(bytes + PLANES * SCAN_HEADS * stride) + warp * a.dim;
+	float *base = (float *)(bytes + PLANES * SCAN_HEADS * stride) + SCAN_HEADS * a.dim;   /* [blocks of the tile][SCAN_HEADS] */
 	const uint8_t *keys = a.keys + (int64_t)blockIdx.y * a.head_bytes;
 	struct softmax soft[2] = { { -INFINITY, 0 }, { -INFINITY, 0 } };
 
@@ -247,10 +256,19 @@ template<int BITS> static __global__ void __launch_bounds__(SCAN_THREADS, sketch
 	sketch_hadamard_warp(transformed, a.dim);
 	{
 		float m = query_bytes(transformed, bytes + warp * stride, bytes + (SCAN_HEADS * (PLANES - 1) + warp) * stride, sum + warp, a.dim, a.scale,
-		                      PLANES == 2);
+		                      PLANES == 2, (1 << BITS) - 1);
 
 		if (lane == 0)
 			mult[warp] = m;
+		for (int32_t k = k0; k < k1; k += SKETCH_BLOCK) {
+			float score = 0;
+
+			if (warp < n_q)
+				score = mean_score(a.q + (int64_t)(head0 + warp) * a.dim, (const float *)(keys + (int64_t)(k / SKETCH_BLOCK) * a.block_bytes), a.dim,
+				                   m > 0 ? __fdiv_rn(a.scale, m) : 0);
+			if (lane == 0)
+				base[(k - k0) / SKETCH_BLOCK * SCAN_HEADS + warp] = score;
+		}
 	}
 	__syncthreads();
 	for (int32_t i = thread; i < groups * PLANES * 2 * WARP; i += SCAN_THREADS) {
@@ -262,11 +280,14 @@ template<int BITS> static __global__ void __launch_bounds__(SCAN_THREADS, sketch
 	}
 	__syncthreads();
 	for (int32_t k = k0 + warp * 2 * SKETCH_PANEL; k < k1; k += SCAN_WARPS * 2 * SKETCH_PANEL) {
-		const uint8_t *panel = keys + (int64_t)(k / SKETCH_PANEL) * a.panel_bytes;
+		const uint8_t *block = keys + (int64_t)(k / SKETCH_BLOCK) * a.block_bytes;
+		const uint16_t *scales = (const uint16_t *)(block + a.mean_bytes);
+		const uint8_t *panel = block + a.mean_bytes + 2 * SKETCH_BLOCK + (int64_t)(k % SKETCH_BLOCK / SKETCH_PANEL) * a.panel_bytes;
 		float s[2][4], top[2];
 
 		/* Past the last panel: the same panel again, whose scores are dropped. */
-		panel_scores<BITS>(s, panel, k + SKETCH_PANEL < k1 ? a.panel_bytes : 0, frag, sum, a.dim);
+		panel_scores<BITS>(s, panel, k + SKETCH_PANEL < k1 ? a.panel_bytes : 0, scales + k % SKETCH_BLOCK, frag, sum,
+		                   base + (k - k0) / SKETCH_BLOCK * SCAN_HEADS, a.dim);
 		for (int i = 0; i < 8; i++) {
 			int32_t key = k + i / 4 * SKETCH_PANEL + i / 2 % 2 * 8 + lane / 4, r = 2 * t + i % 2;
 
@@ -487,9 +508,9 @@ int scan_first(struct cuda *c, const struct scan_args *a, struct scan_launch *l,
 	l->scale = a->scale;
 	fn = scan_fn_of(l, &chunk);
 	/* As many blocks as the device runs at the same time, all with the same number of passes: no block waits for another to end. */
-	each = l->bits == 2 ? sketch_blocks<2>() : l->bits == 4 ? sketch_blocks<4>() : l->bits == 8 ? sketch_blocks<8>() : ROWS_BLOCKS;
+	each = l->bits == 2 ? scan_blocks<2>() : l->bits == 4 ? scan_blocks<4>() : l->bits == 8 ? scan_blocks<8>() : ROWS_BLOCKS;
 	room = (int64_t)c->info.processors * each / ((int64_t)a->n_kv_head * cuda_blocks(l->group, chunk));
-	step = SCAN_WARPS * (l->bits == 16 ? WARP_KEYS : 2 * SKETCH_PANEL);
+	step = SCAN_WARPS * (l->bits == 16 ? WARP_KEYS : 2 * SKETCH_PANEL);     /* of a sketch: one block */
 	blocks = (power - 1) / step + 1;
 	if (blocks > room)
 		blocks = room > 1 ? (int32_t)room : 1;
@@ -507,7 +528,7 @@ int scan_first(struct cuda *c, const struct scan_args *a, struct scan_launch *l,
 	l->max = (float *)((char *)c->scan.p + max);
 	l->sum = (float *)((char *)c->scan.p + sum);
 	l->mult = (float *)((char *)c->scan.p + mult);
-	shared = l->bits != 16 ? scan_sketch_shared(l->dim, l->bits) : (size_t)chunk * (((size_t)l->dim + 7) / 8 * 8) * sizeof(float);
+	shared = l->bits != 16 ? scan_sketch_shared(l->dim, l->bits, l->tile) : (size_t)chunk * (((size_t)l->dim + 7) / 8 * 8) * sizeof(float);
 	if (shared > (size_t)c->info.shared_max - 4096)
 		return backend_fail(&c->base, "internal: keys of %d values are too long for a scan", (int)a->head_dim);
 	cuda_launch(c, fn, (unsigned)blocks, (unsigned)a->n_kv_head, cuda_blocks(l->group, chunk), SCAN_THREADS, (unsigned)shared, *l);
@@ -549,7 +570,9 @@ int scan_start(struct cuda *c, const struct scan_args *a, struct scan_scores *s,
 		l.head_bytes = a->cap * l.row_bytes;
 	} else {
 		l.panel_bytes = (int32_t)sketch_panel_bytes(l.dim, l.bits);
-		l.head_bytes = (int64_t)((a->cap - 1) / SKETCH_PANEL + 1) * l.panel_bytes;
+		l.block_bytes = (int32_t)sketch_block_bytes(l.dim, l.bits);
+		l.mean_bytes = (int32_t)sketch_mean_bytes(l.dim);
+		l.head_bytes = (int64_t)sketch_blocks(a->cap) * l.block_bytes;
 	}
 	return scan_first(c, a, &l, s);
 }

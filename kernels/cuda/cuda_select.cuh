@@ -51,7 +51,7 @@ struct scan_launch {
 	float *score, *max, *sum, *mult;   /* struct scan_scores */
 	uint32_t *zero;
 	int64_t ld, head_bytes, row_bytes;
-	int32_t n, group, tile, tiles, dim, bits, panel_bytes, type, whole, pages, n_zero;
+	int32_t n, group, tile, tiles, dim, bits, panel_bytes, block_bytes, mean_bytes, type, whole, pages, n_zero;
 	float scale;
 	struct cuda_predicate when;
 };

@@ -93,33 +93,53 @@ struct tensor plane_new(struct backend *be, enum dtype type, int32_t heads, int3
 	return t;
 }
 
-void round_key(float *out, const float *x, int32_t dim, int32_t bits, int back)
+void round_keys(float *out, const float *x, int32_t heads, int32_t cap, int32_t n, int32_t dim, int32_t bits, int back)
 {
-	float *turned = must_alloc((size_t)dim * sizeof *turned);
+	float *mean = must_alloc((size_t)dim * sizeof *mean), *turned = must_alloc((size_t)dim * sizeof *turned), *y = must_alloc((size_t)dim * sizeof *y);
+	float top = (float)((1 << bits) - 1), *result = must_alloc((size_t)heads * (size_t)cap * (size_t)dim * sizeof *result);
 
-	memcpy(turned, x, (size_t)dim * sizeof *turned);
-	sketch_hadamard(turned, dim);
-	sketch_clip(turned, dim, bits);
-	x = turned;
-	for (int32_t g = 0; g < dim; g += SKETCH_GROUP) {
-		int32_t end = g + SKETCH_GROUP < dim ? g + SKETCH_GROUP : dim;
-		float lo = x[g], hi = x[g], m, d;
+	memcpy(result, x, (size_t)heads * (size_t)cap * (size_t)dim * sizeof *result);
+	for (int32_t h = 0; h < heads; h++)
+		for (int32_t k = 0; k < n; k++) {
+			int32_t first = k / SKETCH_BLOCK * SKETCH_BLOCK;
+			const float *key = x + ((size_t)h * (size_t)cap + (size_t)k) * (size_t)dim;
+			float squares[4] = { 0 }, size, step;
+			double product = 0, scale;
 
-		for (int32_t i = g; i < end; i++) {
-			lo = fminf(lo, x[i]);
-			hi = fmaxf(hi, x[i]);
+			if (first + SKETCH_BLOCK > n)
+				first -= SKETCH_BLOCK;
+			for (int32_t i = 0; i < dim && k % SKETCH_BLOCK == 0; i++) {
+				mean[i] = 0;
+				for (int32_t j = first; first >= 0 && j < first + SKETCH_BLOCK; j++)
+					mean[i] += x[((size_t)h * (size_t)cap + (size_t)j) * (size_t)dim + (size_t)i];
+				mean[i] /= SKETCH_BLOCK;
+			}
+			for (int32_t i = 0; i < dim; i++)
+				y[i] = key[i] - mean[i];
+			sketch_hadamard(y, dim);
+			for (int32_t i = 0; i < dim; i++)
+				squares[i % 4] += y[i] * y[i];
+			size = (squares[0] + squares[2]) + (squares[1] + squares[3]);
+			step = sketch_step(bits) * sqrtf(size / (float)dim);
+			for (int32_t i = 0; i < dim; i++) {
+				float code = step > 0 ? rintf(fminf(fmaxf(y[i] * (1 / step) + top / 2, 0), top)) : 0;
+
+				turned[i] = 2 * code - top;
+				product += (double)y[i] * turned[i];
+			}
+			scale = product > 0 ? (double)f16_to_f32(f32_to_f16((float)(size / product))) : 0;
+			memcpy(y, mean, (size_t)dim * sizeof *y);
+			for (int32_t i = 0; i < dim; i++)
+				turned[i] = (float)(scale * (double)turned[i]);
+			sketch_hadamard(back ? turned : y, dim);
+			for (int32_t i = 0; i < dim; i++)
+				result[((size_t)h * (size_t)cap + (size_t)k) * (size_t)dim + (size_t)i] = y[i] + turned[i];
 		}
-		m = f16_to_f32(f32_to_f16(lo));
-		d = f16_to_f32(f32_to_f16((hi - lo) / (float)((1 << bits) - 1)));
-		for (int32_t i = g; i < end; i++) {
-			double c = d > 0 ? rintf((x[i] - m) * (1.0f / d)) : 0;
-
-			out[i] = (float)((double)m + (double)d * fmin(fmax(c, 0), (1 << bits) - 1));
-		}
-	}
-	if (back)
-		sketch_hadamard(out, dim);
+	memcpy(out, result, (size_t)heads * (size_t)cap * (size_t)dim * sizeof *result);
+	free(result);
+	free(mean);
 	free(turned);
+	free(y);
 }
 
 void scan_plain(double *out, double *slack, const float *keys, const float *q, int32_t n_head, int32_t n_kv, int32_t dim,
@@ -164,6 +184,29 @@ void scan_plain(double *out, double *slack, const float *keys, const float *q, i
 		}
 	}
 	free(s);
+}
+
+int sketches_equal(const uint8_t *a, const uint8_t *b, int32_t heads, int32_t cap, int32_t n, int32_t dim, int32_t bits)
+{
+	size_t block_bytes = sketch_block_bytes(dim, bits), scales = sketch_mean_bytes(dim), panels = sketch_head_bytes(dim);
+	size_t panel_bytes = sketch_panel_bytes(dim, bits);
+
+	for (int32_t h = 0; h < heads; h++)
+		for (int32_t block = 0; block < sketch_blocks(n); block++) {
+			size_t at = ((size_t)h * (size_t)sketch_blocks(cap) + (size_t)block) * block_bytes;
+			int32_t keys = n - block * SKETCH_BLOCK < SKETCH_BLOCK ? n - block * SKETCH_BLOCK : SKETCH_BLOCK;
+
+			if (memcmp(a + at, b + at, 4 * ((size_t)dim + 1)) || memcmp(a + at + scales, b + at + scales, 2 * (size_t)keys))
+				return 0;
+			for (int32_t k = 0; k < keys; k++)
+				for (int32_t u = 0; u < sketch_units(dim, bits); u++) {
+					size_t lane = at + panels + (size_t)(k / SKETCH_PANEL) * panel_bytes + 64 * (size_t)u + 4 * (size_t)(k % SKETCH_PANEL);
+
+					if (memcmp(a + lane, b + lane, 4))
+						return 0;
+				}
+		}
+	return 1;
 }
 
 struct tensor sketch_new(struct backend *be, const struct tensor *plane, const struct shape *s, int32_t bits, int ragged)

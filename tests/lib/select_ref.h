@@ -38,9 +38,9 @@ float *random_query(int32_t n, int outliers);
 struct tensor plane_new(struct backend *be, enum dtype type, int32_t heads, int32_t cap, int32_t dim, const float *x,
         float *held);
 
-/* A key as its sketch holds it: rotated and coded, and rotated back if that is wanted; nearest codes, with single precision
- * deciding which of two is nearer when it is close. */
-void round_key(float *out, const float *x, int32_t dim, int32_t bits, int back);
+/* Keys [heads][cap][dim] as a sketch of the first n slots of each head holds them: centred, turned and coded, and with `back` turned back; the
+ * mean is added.  The nearest codes, with single precision deciding which of two is nearer when it is close. */
+void round_keys(float *out, const float *x, int32_t heads, int32_t cap, int32_t n, int32_t dim, int32_t bits, int back);
 
 /* What a scan should give, from keys [n_kv_head][cap][dim]; slack[h] = the most that rounding a query to steps of 1/`steps`
  * of its largest value moves a score of KV head h. */
@@ -56,6 +56,9 @@ static const struct shape select_shapes[] = {
 	{ 64, 6, 1, 3000, 3333 }, { 33, 3, 1, 100, 100 },
 };
 enum { N_SHAPES = sizeof select_shapes / sizeof select_shapes[0] };
+
+/* Are the first n keys of every head the same in two sketches?  The bytes of slots that no key was written to may differ. */
+int sketches_equal(const uint8_t *a, const uint8_t *b, int32_t heads, int32_t cap, int32_t n, int32_t dim, int32_t bits);
 
 /* A key sketch of the first n slots, filled in ragged calls. */
 struct tensor sketch_new(struct backend *be, const struct tensor *plane, const struct shape *s, int32_t bits, int ragged);
