@@ -128,7 +128,7 @@ int cascade_check(const struct cache *c, const struct rings_shape *s, struct err
 		               c->policy.def->name, p->size, s->n, s->n);
 	if (c->hp->ctx_train > 0 && end > c->hp->ctx_train)
 		return err_set(err, ERR_FIT, "cache policy '%s' needs %lld positions (%d sinks, size %d, stride %d), the model was "
-		               "trained with %d; use a smaller size", c->policy.def->name, (long long)end, s->sinks, p->size,
+		               "trained for %d; use a smaller size", c->policy.def->name, (long long)end, s->sinks, p->size,
 		               cascade_chunk(c), c->hp->ctx_train);
 	return 0;
 }
@@ -146,6 +146,6 @@ int cascade_check_pinned(const struct cache *c, const struct rings_shape *s, int
 	if (trained <= 0 || want + c->batch + LAG <= trained)
 		return err_set(err, ERR_FIT, "%d tokens to keep do not fit a context of %d with %d of conversation behind them; "
 		               "start with -c %lld", n, hold, room, (long long)want);
-	return err_set(err, ERR_FIT, "%d tokens to keep do not fit: the model was trained with %d, of which %d are for the "
+	return err_set(err, ERR_FIT, "%d tokens to keep do not fit: the model was trained for %d, of which %d are for the "
 	               "conversation; %d fit", n, trained, stage + room, hold > room ? hold - room : 0);
 }

@@ -212,7 +212,7 @@ static void show_model(struct chat *c)
 	const struct engine_info *i = engine_info(c->t.engine);
 	struct str s = {0}, others = {0};
 
-	str_addf(&s, "model      %s, %s, %s, %.0f million weights, trained with %d tokens\nfile       %s", i->name, i->quant, i->arch,
+	str_addf(&s, "model      %s, %s, %s, %.0f million weights, trained for a context of %d tokens\nfile       %s", i->name, i->quant, i->arch,
 	         (double)i->n_params / 1e6, i->ctx_train, i->path);
 	list_models(&others);
 	if (others.n)

@@ -61,9 +61,9 @@ int conversation_open(struct conversation *t, const struct options *o, struct er
 	}
 	timeline_stats(t->tl, &st);
 	if (st.endless && o->ctx > info->ctx_train && !o->quiet)
-		say("the model was trained with %d tokens: the cache holds %d of a conversation at once", info->ctx_train, st.ctx);
+		say("the model was trained for a context of %d tokens: the cache holds %d of a conversation at once", info->ctx_train, st.ctx);
 	else if (st.ctx > info->ctx_train && !o->quiet)
-		say("quality degrades beyond the %d tokens that the model was trained with", info->ctx_train);
+		say("quality degrades beyond the context of %d tokens that the model was trained for", info->ctx_train);
 	if (o->verbose) {
 		say("%s: %s, %s, %s, context %d, cache %.1f MiB", info->path, info->arch, info->n_types, info->device,
 		    st.ctx, (double)st.kv_bytes / 1048576);

@@ -90,7 +90,7 @@ static int document_fits(struct conversation *t, struct document *d, size_t room
 	wants = (n + 512 + 255) / 256 * 256;
 	trained = engine_info(t->engine)->ctx_train;
 	if (wants > (size_t)trained)
-		snprintf(beyond, sizeof beyond, ", beyond the %d the model was trained with", trained);
+		snprintf(beyond, sizeof beyond, ", beyond the %d the model was trained for", trained);
 	return err_set(e, ERR_FIT, "document '%.120s' has %zu tokens and does not fit the context of %d; there is room for %zu; "
 	               "-c %zu would hold it%s; --docs auto searches it for passages instead", d->name, d->tokens, st.ctx,
 	               rest < (size_t)st.ctx ? (size_t)st.ctx - rest : 0, wants, beyond);

@@ -249,7 +249,7 @@ int model_find(const char *wanted, struct str *out, struct err *e)
 	else if (found)
 		err_set(e, ERR_MODEL, "'%.60s' is the beginning of %zu models: %s%s", wanted, found, names.p, found > NAMED ? ", ..." : "");
 	else
-		err_set(e, ERR_MODEL, "there is no file and no model '%.80s'; weir models lists the models that are here, weir pull those to fetch", wanted);
+		err_set(e, ERR_MODEL, "there is no file and no model '%.80s' here; 'weir models' lists those that are, 'weir pull' those to fetch", wanted);
 	model_files_free(file, n);
 	str_free(&names);
 	return out->n ? 0 : -1;

@@ -99,7 +99,7 @@ static void model_text(const struct engine_info *i, struct str *s)
 		human_bytes(s, i->state_bytes);
 		str_addf(s, " in all instead of a KV cache; cache policies apply to the other %d\n", i->n_layer - i->n_recurrent);
 	}
-	str_addf(s, "%-13strained with %d tokens; rope base %.9g, scaling %s\n", "context", i->ctx_train, i->rope_base,
+	str_addf(s, "%-13strained for %d tokens; rope base %.9g, scaling %s\n", "context", i->ctx_train, i->rope_base,
 	         i->rope_scaling ? i->rope_scaling : "none");
 	str_addf(s, "%-13s%d tokens, ", "vocabulary", i->n_vocab);
 	clean_line(i->tokenizer, strlen(i->tokenizer), s);

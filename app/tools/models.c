@@ -19,6 +19,7 @@ static void list_unfinished(struct str *out, size_t width)
 
 	for (struct dirent *d; dir && (d = readdir(dir)); ) {
 		size_t n = strlen(d->d_name), tail = sizeof ".gguf.0123456789abcdef.part" - 1;
+		const struct known_model *known;
 		struct str size = {0}, name = {0};
 		struct stat st;
 
@@ -28,13 +29,30 @@ static void list_unfinished(struct str *out, size_t width)
 		str_add(&name, d->d_name, n - tail);
 		str_adds(out, "  ");
 		table_cell(out, name.p, width);
-		str_addf(out, "  %9s  not whole yet: weir pull continues it\n", size.p);
+		str_addf(out, "  %9s  not whole yet: ", size.p);
+		if ((known = known_model_of(name.p)))
+			str_addf(out, "weir pull %s continues\n", known->name);
+		else
+			str_adds(out, "fetched again, it continues\n");
 		str_free(&size);
 		str_free(&name);
 	}
 	if (dir)
 		closedir(dir);
 	str_free(&folder);
+}
+
+/* Where it lies: the folder alone for weir's own files, which are called as they are listed; "~" for the home directory. */
+static void add_place(struct str *out, const struct model_file *f)
+{
+	const char *home = getenv("HOME"), *last = strrchr(f->path, '/');
+	size_t skip = home ? strlen(home) : 0, n = strcmp(f->from, "weir") || !last ? strlen(f->path) : (size_t)(last - f->path);
+
+	if (skip > 1 && n > skip && !strncmp(f->path, home, skip) && f->path[skip] == '/')
+		str_adds(out, "~");
+	else
+		skip = 0;
+	clean_line(f->path + skip, n - skip, out);
 }
 
 int cmd_models(const struct options *o)
@@ -65,7 +83,7 @@ int cmd_models(const struct options *o)
 		str_adds(&s, in_use ? "* " : "  ");
 		table_cell(&s, file[i].name, width);
 		str_addf(&s, "  %9s  %-12s  ", size.p, file[i].from);
-		clean_line(file[i].path, strlen(file[i].path), &s);
+		add_place(&s, &file[i]);
 		str_adds(&s, "\n");
 		str_free(&size);
 	}
@@ -138,7 +156,7 @@ static int ask_rm(const struct options *o, const char *name, struct err *e)
 		return err_set(e, ERR_USAGE, "nothing was deleted: without a terminal to ask on, 'weir models rm --yes NAME' deletes it");
 	str_adds(&question, "Delete ");
 	clean_line(name, strlen(name), &question);
-	str_adds(&question, "? [n/y] ");
+	str_adds(&question, "? [y/N] ");
 	answer = terminal_choose(question.p, "ny");
 	str_free(&question);
 	return answer == 'y' ? 0 : err_set(e, ERR_CANCELLED, "nothing was deleted");

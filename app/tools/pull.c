@@ -172,14 +172,14 @@ static int ask(const struct pull *p, const struct fit *f, struct err *e)
 		return 0;
 	if (!isatty(0) || !isatty(2))
 		return err_set(e, ERR_USAGE, "nothing was fetched: without a terminal to ask on, 'weir pull --yes NAME' fetches it");
-	str_adds(&question, "Fetch the other ");   /* the header is here */
+	str_adds(&question, "Fetch the rest, ");   /* the header is here */
 	human_bytes(&question, bytes_left(p));
 	str_adds(&question, f->fits ? "? [Y/n] " : " anyway? [y/N] ");
 	signals_work(0);   /* Ctrl-C ends the program here */
 	answer = terminal_choose(question.p, f->fits ? "yn" : "ny");
 	signals_work(1);
 	str_free(&question);
-	return answer == 'y' ? 0 : err_set(e, ERR_CANCELLED, "nothing was fetched");
+	return answer == 'y' ? 0 : err_set(e, ERR_CANCELLED, "not fetched");
 }
 
 static int check_disk(const struct pull *p, struct err *e)
@@ -278,11 +278,12 @@ int pull_model(const struct options *o, const char *name, struct str *path, stru
 		rc = fetch(&p, path != NULL, e);
 	if (rc && e->code == ERR_MODEL)
 		forget(&p);
-	if (rc && e->code == ERR_CANCELLED && p.file && p.file[0].head && bytes_left(&p) < p.chosen->bytes) {
+	if (rc && e->code == ERR_CANCELLED && p.chosen && p.n_open == p.chosen->n && bytes_left(&p) < p.chosen->bytes) {
+		str_addf(&at, "%s: ", e->msg);
 		human_bytes(&at, p.chosen->bytes - bytes_left(&p));
 		str_adds(&at, " of ");
 		human_bytes(&at, p.chosen->bytes);
-		err_set(e, ERR_CANCELLED, "%s with %s here; the same command continues", strcmp(e->msg, "stopped") ? e->msg : "stopped", at.p);
+		err_set(e, ERR_CANCELLED, "%s are here, and the same command continues", at.p);
 	}
 	if (!rc && path)
 		str_adds(path, p.file[0].path);
@@ -298,14 +299,26 @@ out:
 	return rc;
 }
 
+/* What the user types, without blanks at its end.  0: nothing, or the end of input. */
+static size_t read_answer(char *line, size_t cap)
+{
+	size_t n = 0;
+	char c = 0;
+
+	while (read(0, &c, 1) == 1 && c != '\n')
+		if (n + 1 < cap)
+			line[n++] = c;
+	while (n && (line[n - 1] == ' ' || line[n - 1] == '\r'))
+		n--;
+	line[n] = 0;
+	return n;
+}
+
 int pull_offer(const struct options *o, struct str *path, struct err *e)
 {
-	struct str s = {0};
+	struct str s = {0}, question = {0};
 	char line[200];
-	const char *name = line;
-	int n, most = 0;
-	size_t got = 0;
-	char c = 0;
+	int most = 0, rc;
 
 	while (known_models[most].name)
 		most++;
@@ -313,24 +326,30 @@ int pull_offer(const struct options *o, struct str *path, struct err *e)
 	say_once("There is no model on this machine yet.  One of these can be fetched:");
 	write_all(2, s.p, s.n);
 	str_free(&s);
-	str_addf(&s, "Which one: 1 to %d, or ORG/REPO of huggingface.co?  (Enter: none) ", most);
-	write_all(2, s.p, s.n);
-	str_free(&s);
-	while (read(0, &c, 1) == 1 && c != '\n')
-		if (got + 1 < sizeof line)
-			line[got++] = c;
-	line[got] = 0;
-	while (got && (line[got - 1] == ' ' || line[got - 1] == '\r'))
-		line[--got] = 0;
-	if (!got)
-		return err_set(e, ERR_MODEL, "no model: 'weir pull NAME' fetches one, 'weir -m FILE.gguf' opens a file");
-	if (strspn(line, "0123456789") == got) {
-		n = got < 5 ? (int)strtol(line, NULL, 10) : 0;
-		if (n < 1 || n > most)
-			return err_set(e, ERR_USAGE, "there is no model %.20s: 1 to %d were to choose from", line, most);
-		name = known_models[n - 1].name;
+	str_addf(&question, "Which one: 1 to %d, a name, or ORG/REPO of huggingface.co?  (Enter: none) ", most);
+	for (;;) {
+		const char *name = line;
+		size_t n;
+
+		write_all(2, question.p, question.n);
+		n = read_answer(line, sizeof line);
+		if (!n) {
+			rc = err_set(e, ERR_MODEL, "no model: 'weir pull NAME' fetches one, 'weir -m FILE.gguf' opens a file");
+			break;
+		}
+		*e = (struct err){0};
+		if (strspn(line, "0123456789") == n) {
+			long no = n < 5 ? strtol(line, NULL, 10) : 0;
+
+			name = no >= 1 && no <= most ? known_models[no - 1].name : NULL;
+		}
+		rc = name ? pull_model(o, name, path, e) : err_set(e, ERR_USAGE, "there is no model %.20s: 1 to %d are to choose from", line, most);
+		if (!rc || e->code == ERR_CANCELLED)
+			break;
+		say_error(e);   /* another one may do */
 	}
-	return pull_model(o, name, path, e);
+	str_free(&question);
+	return rc;
 }
 
 int cmd_pull(const struct options *o)

@@ -18,6 +18,8 @@ struct known_model { const char *name, *repo, *file; uint64_t bytes; const char 
 extern const struct known_model known_models[];   /* by size; ends with name = NULL */
 /* By its name or the beginning of its name.  NULL: there is none, or several; *e says so. */
 const struct known_model *known_model(const char *name, struct err *e);
+/* The one whose file is called so, without .gguf; or NULL. */
+const struct known_model *known_model_of(const char *file);
 /* As a table, one line each.  here: leave out those whose file is here; numbered: with numbers from 1 on. */
 void known_models_show(struct str *out, int here, int numbered);
 

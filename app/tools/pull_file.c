@@ -171,6 +171,13 @@ static void show_progress(struct fetched *f)
 	uint64_t done = f->before + f->at;
 	struct str s = {0};
 
+	if (f->limit < f->file->bytes) {   /* nothing was agreed to yet */
+		str_adds(&s, "looking at its header: ");
+		human_bytes(&s, f->at);
+		progress_line(f->progress, s.p);
+		str_free(&s);
+		return;
+	}
 	str_adds(&s, "fetching ");
 	human_bytes(&s, done);
 	str_adds(&s, " of ");

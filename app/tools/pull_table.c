@@ -53,13 +53,19 @@ const struct known_model *known_model(const char *name, struct err *e)
 	return n == 1 ? found : NULL;
 }
 
+const struct known_model *known_model_of(const char *file)
+{
+	for (const struct known_model *k = known_models; k->name; k++)
+		if (strlen(file) == strlen(k->file) - 5 && !strncasecmp(file, k->file, strlen(file)))
+			return k;
+	return NULL;
+}
+
 /* Is its file among these? */
 static int is_here(const struct known_model *k, const struct model_file *file, size_t n)
 {
-	size_t len = strlen(k->file) - 5;
-
 	for (size_t i = 0; i < n; i++)
-		if (strlen(file[i].name) == len && !strncasecmp(file[i].name, k->file, len))
+		if (known_model_of(file[i].name) == k)
 			return 1;
 	return 0;
 }

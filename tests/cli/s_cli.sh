@@ -107,7 +107,7 @@ for name in Alpha-Q8 small ggml cedar.gguf tiny:1b TINY someone/toy; do
 	expect "a model by its name: $name" 0
 done
 other -m alpha -p hi; expect "the beginning of two names is none" 3 "the beginning of 2 models: Alpha-Q4, Alpha-Q8"
-other -m nothing -p hi; expect "neither a file nor a name" 3 "no file and no model 'nothing'"
+other -m nothing -p hi; expect "neither a file nor a name" 3 "no file and no model 'nothing' here"
 
 mkdir -p "$dir/config/weir"
 echo 'tepm = 1' >"$dir/config/weir/config"

@@ -133,23 +133,24 @@ typed() {
 }
 shows() { tr -d '\r' <"$dir/out" | tr '\n' ' ' | grep -q -e "$2" && ok "$1" || bad "$1" "no '$2' in: $(cat "$dir/out" "$dir/err")"; }
 typed 'Fetch .* anyway' '' -- pull --kv full -c 100000000 t/plain
-shows "where it does not fit, Enter fetches nothing" 'anyway. .y/N. .*nothing was fetched'
-typed 'Fetch the other .*n\]' n -- pull t/plain
-shows "it asks, and n fetches nothing" 'nothing was fetched with 1.0 MiB of 3.1 MiB here; the same command continues'
+shows "where it does not fit, Enter fetches nothing" 'anyway. .y/N. .*not fetched'
+typed 'Fetch the rest, .*n\]' n -- pull t/plain
+shows "it asks, and n fetches nothing" 'not fetched: 1.0 MiB of 3.1 MiB are here, and the same command continues'
 "$weir" models >"$dir/out" 2>&1
 shows "what is not whole yet is listed" 'plain-Q4_K_M .* 1.0 MiB  not whole yet'
-typed 'Fetch the other 2.1 MiB. .Y/n\]' '' -- pull t/plain
+typed 'Fetch the rest, 2.1 MiB. .Y/n\]' '' -- pull t/plain
 whole "Enter fetches it" plain-Q4_K_M.gguf
-typed 'Fetch the other' '' 'fetching .* MiB of' '^C' -- pull t/slow
+typed 'Fetch the rest' '' 'fetching .* MiB of' '^C' -- pull t/slow
 [ $rc = 130 ] && ok "Ctrl-C ends with 130" || bad "Ctrl-C ends with 130" "$rc $(cat "$dir/out")"
-shows "and says what is here" 'stopped with .* of 3.1 MiB here; the same command continues'
+shows "and says what is here" 'stopped: .* of 3.1 MiB are here, and the same command continues'
 rm -rf "$models"
 typed 'Which one: 1 to 1.' '' -- --line --private
 shows "a first start shows what there is" 'no model on this machine yet.* 9  qwen3-4b '
 shows "and takes no for an answer" "no model: 'weir pull NAME' fetches one"
-typed 'Which one' 99 -- --line --private
-shows "a number that is not there" 'there is no model 99'
-typed 'Which one' t/plain 'Fetch the other' y '> ' '/quit' -- --line --private
+typed 'Which one' 99 'Which one' qwen3 'Which one' t/404 'Which one' '' -- --line --private
+shows "a number that is not there" 'there is no model 99: 1 to 14 are to choose from'
+shows "it asks again" "'qwen3' is the beginning of several models.*no repository 't/404'.*no model: 'weir pull NAME'"
+typed 'Which one' t/plain 'Fetch the rest' y '> ' '/quit' -- --line --private
 [ $rc = 0 ] && ok "from nothing to a chat" || bad "from nothing to a chat" "$rc $(cat "$dir/out")"
 whole "with the model that was chosen" plain-Q4_K_M.gguf
 
