@@ -36,7 +36,7 @@ static int offer_model(struct options *o, struct err *e)
 	struct str path = {0};
 	int rc = 0;
 
-	if (!o->model && !o->prompt && isatty(0) && isatty(2) && model_path(o, &path, &(struct err){0}) < 0) {
+	if (!o->model && !o->remote && !o->prompt && isatty(0) && isatty(2) && model_path(o, &path, &(struct err){0}) < 0) {
 		str_clear(&path);
 		rc = pull_offer(o, &path, e);
 		if (!rc)

@@ -2,7 +2,7 @@
  *
  *     documents   doc_read() turns a file of any format into text with marks, or refuses it with one sentence that names it
  *     store       sessions: chat.db (names, messages, documents, settings, search).  Small, precious, durable
- *     http        pages and parts of files from the web
+ *     http        pages and parts of files from the web; answers of servers as they arrive
  *     snaps       snapshots of timelines: kv.db.  Large and disposable: without it sessions are prefilled again, no text is lost
  *
  * One directory (0700, files 0600) and one process at a time: the lock belongs to the store.  What is opened belongs to
@@ -340,6 +340,7 @@ struct http_reply {
 	int status;            /* 200, 404, ...; 0: there was no answer */
 	int64_t length;        /* bytes that follow, -1 = unknown */
 	int64_t first, total;  /* Content-Range: the first byte that follows, bytes of the whole file; -1 = unknown */
+	char type[64];         /* Content-Type, without its parameters; "" = it does not say */
 	int retry_after;       /* seconds that the server asks to wait, 0 = it does not say */
 	int broken;            /* after -1: the connection failed, and may succeed another time */
 	int elsewhere;         /* another server has answered than the one that was asked, which had redirected to it */
@@ -363,6 +364,34 @@ struct http_request {
 };
 /* 0: the server has answered, whatever its status.  -1: there was no answer, or it was broken off or refused; *r says how far it came. */
 int  http_get(const struct http_request *, struct http_reply *r, struct err *e);
+
+/* ---- answers that are read as they arrive (fetch/stream.c) ----
+ *
+ * A client is the connection to one server, which stays open between requests.  One request at a time, in one thread.  No redirection is
+ * followed: the status says that there is one. */
+enum { HTTP_HEAD_MOST = 64 << 10 };   /* bytes of all header lines */
+
+struct http_client;
+struct http_send {
+	const char *url;
+	const char *token;     /* NULL: none */
+	const char *json;      /* the body of a POST; NULL: a GET */
+	size_t n_json;
+	int no_proxy;          /* the server is this machine: ask it and nobody else */
+	int connect_s;         /* seconds to connect */
+	double patience_s;     /* seconds until more must have come: http_patience() */
+	int (*stopped)(void);  /* asked 25 times a second: not 0 ends the request with ERR_CANCELLED; may be NULL */
+};
+int  http_client_open(struct http_client **, struct err *);
+void http_client_close(struct http_client *);
+/* Send a request, and wait for the head of its answer: 0, with its status in *r; -1: *r says whether another try may succeed. */
+int  http_ask(struct http_client *, const struct http_send *, struct http_reply *r, struct err *);
+/* Wait for more of the answer's body, and append it: 1; 0: it has ended; -1: *broken (may be NULL): the connection failed. */
+int  http_read(struct http_client *, struct str *out, int *broken, struct err *);
+/* The server has so many seconds from now on; then the request fails. */
+void http_patience(struct http_client *, double seconds);
+/* The request is over: what was not read of its answer is not wanted. */
+void http_end(struct http_client *);
 
 /* SHA-256 of bytes that come one after the other (sums.c).  NULL: no memory. */
 struct sum;

@@ -59,7 +59,7 @@ static void say_searched(struct chat *c, const struct document *d)
 	struct timeline_stats st;
 	struct str n = {0};
 
-	timeline_stats(c->t.tl, &st);
+	conversation_stats(&c->t, &st);
 	human_count(&n, d->tokens);
 	if (!strcmp(c->o.docs, "passages"))
 		say("document '%s': about %s tokens; questions search it and bring its best passages", d->name, n.p);
@@ -213,7 +213,7 @@ void documents_prefill(struct chat *c, size_t from)
 	signals_take_int();
 	if (signals_quit())
 		c->quit = 1, c->rc = 128 + signals_quit();
-	timeline_stats(c->t.tl, &st);
+	conversation_stats(&c->t, &st);
 	if (!whole)
 		str_addf(&s, "%zu document%s anew", replaced, replaced == 1 ? "" : "s");
 	else if (whole == 1)

@@ -4,6 +4,7 @@
  * words that tokens stand for. */
 #include "app/chat/cache_view.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,15 +34,16 @@ static void on_slots(const struct slot_event *ev, size_t n, void *ud)
 
 void listener_on(struct listener *l, struct timeline *tl)
 {
-	if (l->on)
+	if (l->on && l->tl == tl)
 		return;
-	*l = (struct listener){.on = 1, .since = now_seconds()};
-	timeline_on_evictions(tl, on_slots, l);
+	*l = (struct listener){.on = 1, .tl = tl, .since = now_seconds()};
+	if (tl)
+		timeline_on_evictions(tl, on_slots, l);
 }
 
 void listener_off(struct listener *l, struct timeline *tl)
 {
-	if (l->on && tl)
+	if (l->on && tl && l->tl == tl)
 		timeline_on_evictions(tl, NULL, NULL);
 	*l = (struct listener){.on = 0};
 }
@@ -189,8 +191,11 @@ static void span_add(struct lens *l, size_t *cap, uint32_t end, uint8_t kept, ui
 static size_t tokens_common(const struct conversation *t)
 {
 	size_t n, same = 0;
-	const int32_t *id = timeline_tokens(t->tl, &n);
+	const int32_t *id;
 
+	if (!t->tl)
+		return 0;
+	id = timeline_tokens(t->tl, &n);
 	n = n < t->rendered.id.n ? n : t->rendered.id.n;
 	while (same < n && id[same] == t->rendered.id.id[same])
 		same++;
@@ -347,7 +352,7 @@ void cache_report_documents(const struct conversation *t, int32_t *first)
 		const struct text_at *place = &t->doc[d].place;
 		size_t body = place->byte + t->doc[d].body;
 
-		first[d] = -1;
+		first[d] = !t->tl && t->doc[d].whole ? 0 : -1;   /* a server reads it with each question */
 		if (place->first < 0 || body + t->doc[d].n_body > read)
 			continue;
 		for (size_t i = (size_t)place->first; i < same && first[d] < 0; i++)
@@ -416,12 +421,42 @@ static void cut_unread(struct cache_report *p, int32_t read)
 		}
 }
 
+/* A server keeps its cache to itself: what is known are the messages that it is not sent any more. */
+static void report_server(struct cache_report *p, const struct conversation *t, struct listener *l)
+{
+	struct timeline_stats st;
+	size_t cap;
+
+	conversation_stats(t, &st);
+	snprintf(p->kv, sizeof p->kv, "of the server");
+	p->cache = (struct ui_cache){
+		.kv = p->kv, .seen = st.n_tokens, .kept = st.n_tokens, .ctx = st.ctx, .selected = -1, .refreshed = -1, .cosine = -2, .recovered = -1,
+		.estimated = -1,
+	};
+	p->lensed = 0;
+	if (now_seconds() - l->lensed < 1)
+		return;
+	l->lensed = now_seconds();
+	lenses_free(p);
+	for (size_t i = 0; i < t->n_msg; i++) {
+		struct lens_of of = lens_begin(p, (int)i, NULL);
+
+		cap = 0;
+		span_add(of.l, &cap, (uint32_t)t->msg[i].text.n, i < t->served.left_out ? 0 : 255, 0);
+	}
+	p->lensed = 1;
+}
+
 void cache_report_take(struct cache_report *p, struct conversation *t, struct listener *l, int how, int32_t read)
 {
 	struct timeline_stats st;
 	struct ui_cache *c = &p->cache;
 	double start = now_seconds(), over;
 
+	if (!t->tl) {
+		report_server(p, t, l);
+		return;
+	}
 	timeline_stats(t->tl, &st);
 	timeline_view(t->tl, UI_COLS, &p->view);
 	*c = (struct ui_cache){.kv = p->kv};

@@ -10,6 +10,7 @@ enum { FLOW_KINDS = 3, FLOW_KEPT = UI_FLOWS };
 /* Counts slots admitted, moved and evicted between two reports; on only while a panel is shown. */
 struct listener {
 	int on;
+	const struct timeline *tl;              /* NULL: the model is on a server */
 	double since;                           /* the rates below are counted from here */
 	double share[FLOW_KINDS];               /* tokens; a token that half of the pairs of layer and head moved counts half */
 	struct ui_flow flow[FLOW_KEPT]; int n_flow;

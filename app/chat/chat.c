@@ -33,10 +33,12 @@ void chat_take(struct chat *c, struct str *text)
 
 void chat_model_name(const struct chat *c, struct str *out)
 {
-	const char *path = engine_info(c->t.engine)->path, *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	const char *path = c->t.info->path, *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
 	size_t n = strlen(name);
 
 	clean_line(name, n > 5 && !strcmp(name + n - 5, ".gguf") ? n - 5 : n, out);
+	if (!c->t.tl)
+		str_addf(out, " at %s", c->t.info->device);
 }
 
 void chat_banner(struct chat *c)
@@ -44,9 +46,12 @@ void chat_banner(struct chat *c)
 	struct timeline_stats st;
 	struct str name = {0};
 
-	timeline_stats(c->t.tl, &st);
+	conversation_stats(&c->t, &st);
 	chat_model_name(c, &name);
-	notice(c, "weir %s: %.60s, context of %s tokens", WEIR_VERSION, name.p ? name.p : "", count_text(st.ctx).s);
+	if (st.ctx)
+		notice(c, "weir %s: %.140s, context of %s tokens", WEIR_VERSION, name.p ? name.p : "", count_text((uint64_t)st.ctx).s);
+	else
+		notice(c, "weir %s: %.140s", WEIR_VERSION, name.p ? name.p : "");
 	str_free(&name);
 }
 

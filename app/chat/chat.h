@@ -104,7 +104,7 @@ void chat_continue(struct chat *);
 void chat_read(struct chat *);
 /* Name the documents whose files have changed since they were read, each once. */
 void chat_look_at_files(struct chat *);
-/* The model by its file's name without .gguf, on one clean line; appended. */
+/* The model by its file's name without .gguf, on one clean line, and the server that it is on; appended. */
 void chat_model_name(const struct chat *, struct str *out);
 /* Show the line that weir begins with: "weir 0.1: MODEL, ...". */
 void chat_banner(struct chat *);

@@ -71,7 +71,7 @@ static void say_recomputed(struct chat *c, const char *what, const char *name)
 	struct str s = {0};
 	struct err e = {0};
 
-	if (c->t.n_msg && conversation_render(&c->t, 0, &all, &e) == 0)
+	if (c->t.n_msg && c->t.tl && conversation_render(&c->t, 0, &all, &e) == 0)
 		human_count(&s, all.n);
 	if (s.n)
 		notice(c, "[%s '%s'; the conversation, %s tokens, is recomputed with the next question; /redo]", what, name, s.p);
@@ -107,7 +107,11 @@ static void list_pinned(struct chat *c)
 	struct timeline_stats st;
 	struct str s = {0};
 
-	timeline_stats(c->t.tl, &st);
+	conversation_stats(&c->t, &st);
+	if (!c->t.tl) {
+		notice(c, "[documents and the system prompt go with every question to the server; /pin N adds message N to them]");
+		return;
+	}
 	if (!st.endless) {
 		notice(c, "[this cache ('%s') evicts nothing: there is no need to pin]", st.kv);
 		return;

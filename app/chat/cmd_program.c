@@ -37,19 +37,36 @@ static void stats_cache(const struct timeline_stats *st, int32_t undone, struct 
 	str_adds(s, "\n");
 }
 
+/* The same of a server. */
+static void stats_server(const struct chat *c, const struct timeline_stats *st, struct str *s)
+{
+	str_addf(s, "context    %s%s", c->t.served.counted ? "" : "about ", count_text((uint64_t)st->n_tokens).s);
+	if (st->ctx)
+		str_addf(s, " of %s tokens (%d%%)\n", count_text((uint64_t)st->ctx).s, (int)(100 * (int64_t)st->n_tokens / st->ctx));
+	else
+		str_adds(s, " tokens; the server does not say how many it has\n");
+	if (c->t.served.left_out)
+		str_addf(s, "           the first %zu messages do not fit and are not sent\n", c->t.served.left_out);
+}
+
 void slash_stats(struct chat *c, char *arg)
 {
 	const struct turn *turn = &c->t.last;
-	const struct engine_info *info = engine_info(c->t.engine);
+	const struct engine_info *info = c->t.info;
 	struct timeline_stats st;
 	struct str s = {0};
 
 	(void)arg;
-	timeline_stats(c->t.tl, &st);
+	conversation_stats(&c->t, &st);
 	str_adds(&s, "model      ");
 	clean_line(info->name, strlen(info->name), &s);
-	str_addf(&s, ", %s, %s\n", info->quant, info->device);
-	stats_cache(&st, conversation_undone_tokens(&c->t), &s);
+	if (c->t.tl) {
+		str_addf(&s, ", %s, %s\n", info->quant, info->device);
+		stats_cache(&st, conversation_undone_tokens(&c->t), &s);
+	} else {
+		str_addf(&s, " at %s%s%s\n", info->device, *info->arch ? ", " : "", info->arch);
+		stats_server(c, &st, &s);
+	}
 	if (turn->prompt_tokens)
 		str_addf(&s, "last turn  prompt %s tokens: %s reused, %s computed at %.1f t/s\n"
 		         "           answer %s tokens at %.1f t/s, first after %.2f s\n", count_text(turn->prompt_tokens).s,

@@ -1,5 +1,6 @@
 /* app/chat/cmd_settings.c - the commands /system, /set, /think and /model. */
 #include "app/chat/chat_private.h"
+#include "app/remote/remote.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +44,7 @@ static void set_policy(struct chat *c, const char *where, const char *value)
 	struct err e = {0};
 	int32_t again;
 
-	timeline_stats(c->t.tl, &st);
+	conversation_stats(&c->t, &st);
 	if (!strcmp(value, "help")) {
 		kv_policy_help(&s);
 		while (s.n && s.p[s.n - 1] == '\n')
@@ -53,9 +54,9 @@ static void set_policy(struct chat *c, const char *where, const char *value)
 		notice(c, "kv %s", st.kv);
 	} else if ((again = conversation_change_policy(&c->t, where, value, &e)) < 0) {
 		chat_error(c, &e);
-		c->quit |= !c->t.tl;
+		c->quit |= !conversation_is_open(&c->t);
 	} else {
-		timeline_stats(c->t.tl, &st);
+		conversation_stats(&c->t, &st);
 		human_count(&s, (uint64_t)again);
 		if (again)
 			notice(c, "[cache %s; %s tokens will be recomputed before the next answer]", st.kv, s.p);
@@ -70,7 +71,7 @@ static void list_settings(struct chat *c)
 	struct timeline_stats st;
 	struct str s = {0};
 
-	timeline_stats(c->t.tl, &st);
+	conversation_stats(&c->t, &st);
 	for (const struct option_def *d = option_defs; d->name; d++) {
 		if (!(d->flags & OPT_SET))
 			continue;
@@ -207,12 +208,30 @@ static void list_models(struct str *out)
 	model_files_free(file, n);
 }
 
+static void show_server(const struct chat *c, struct str *out)
+{
+	const struct engine_info *i = c->t.info;
+	struct str models = {0};
+
+	str_addf(out, "model      %s\nserver     %s%s%s", i->name, i->device, *i->arch ? ", " : "", i->arch);
+	conversation_server_models(&c->t, &models);
+	for (size_t k = 0; k < models.n; k++)
+		if (models.p[k] == '\n')
+			models.p[k] = ' ';
+	if (models.n)
+		str_addf(out, "\nit has     %.2000s", models.p);
+	str_free(&models);
+}
+
 static void show_model(struct chat *c)
 {
-	const struct engine_info *i = engine_info(c->t.engine);
+	const struct engine_info *i = c->t.info;
 	struct str s = {0}, others = {0};
 
-	str_addf(&s, "model      %s, %s, %s, %.0f million weights, trained for a context of %d tokens\nfile       %s", i->name, i->quant, i->arch,
+	if (!c->t.tl)
+		show_server(c, &s);
+	else
+		str_addf(&s, "model      %s, %s, %s, %.0f million weights, trained for a context of %d tokens\nfile       %s", i->name, i->quant, i->arch,
 	         (double)i->n_params / 1e6, i->ctx_train, i->path);
 	list_models(&others);
 	if (others.n)
@@ -220,6 +239,30 @@ static void show_model(struct chat *c)
 	notice(c, "%s", s.p);
 	str_free(&s);
 	str_free(&others);
+}
+
+/* "URL [NAME]", or the name of another model of the server that answers now: 1, and next names it. */
+static int is_server(struct chat *c, char *arg, struct options *next)
+{
+	struct str models = {0};
+	size_t n = strcspn(arg, " \t");
+	const char *url = model_server(&c->o), *name = arg + n + strspn(arg + n, " \t");
+	int known = 0;
+
+	if (remote_is_address(arg)) {
+		next->remote = options_own(&c->o, arg, n);
+		next->served = *name ? options_own(&c->o, name, strlen(name)) : NULL;
+		return 1;
+	}
+	conversation_server_models(&c->t, &models);
+	for (const char *p = models.n ? models.p : ""; *p && !known; p += strcspn(p, "\n") + (p[strcspn(p, "\n")] != 0))
+		known = strcspn(p, "\n") == strlen(arg) && !memcmp(p, arg, strlen(arg));
+	str_free(&models);
+	if (known) {
+		next->remote = url;
+		next->served = options_own(&c->o, arg, strlen(arg));
+	}
+	return known;
 }
 
 /* As the user typed it where that is a file, else without quotes: a path, or a model's name. */
@@ -253,22 +296,29 @@ void slash_model(struct chat *c, char *arg)
 		chat_error(c, &e);
 		return;
 	}
-	next.model = find_model(c, arg);
+	if (!is_server(c, arg, &next)) {
+		next.remote = next.served = NULL;
+		next.model = find_model(c, arg);
+	}
 	c->front->progress(c, "loading the model", 0, 0);
+	signals_work(1);
 	again = conversation_change_model(&c->t, &next, &e);
+	signals_work(0);
 	c->front->progress(c, "loading the model", -1, 0);
 	if (again < 0) {
 		chat_error(c, &e);
-		if (c->t.tl)
-			notice(c, "[the model is as before: %s]", engine_info(c->t.engine)->name);
-		c->quit |= !c->t.tl;
+		if (conversation_is_open(&c->t))
+			notice(c, "[the model is as before: %s]", c->t.info->name);
+		c->quit |= !conversation_is_open(&c->t);
 		return;
 	}
 	c->o.model = next.model;
+	c->o.remote = next.remote;
+	c->o.served = next.served;
 	if (again)
 		human_count(&s, (uint64_t)again);
 	notice(c, again ? "[model %s; %s tokens will be recomputed before the next answer]" :
-	       "[model %s]", engine_info(c->t.engine)->name, s.p);
+	       "[model %s]", c->t.info->name, s.p);
 	str_free(&s);
 }
 
@@ -276,7 +326,7 @@ void slash_model(struct chat *c, char *arg)
 
 static int any_reasoning(const struct chat *c)
 {
-	if (c->t.n_msg && engine_info(c->t.engine)->thinks_first)
+	if (c->t.n_msg && c->t.info->thinks_first)
 		return 1;
 	for (size_t i = 0; i < c->t.n_msg; i++)
 		if (c->t.msg[i].role == ROLE_ASSISTANT && c->t.msg[i].text.n && strstr(c->t.msg[i].text.p, "think>"))
@@ -286,7 +336,7 @@ static int any_reasoning(const struct chat *c)
 
 static void say_reasoning(struct chat *c)
 {
-	const struct engine_info *i = engine_info(c->t.engine);
+	const struct engine_info *i = c->t.info;
 	const char *how = c->o.think ? c->o.think : "auto";
 
 	if (!strcmp(how, "off") && !i->think_switch)

@@ -125,6 +125,11 @@ void chat_stream(struct chat *c)
 	struct err e = {0};
 	int rc;
 
+	if (conversation_may_grow(&c->t, &e) < 0) {
+		s->on = 0;
+		chat_error(c, &e);
+		return;
+	}
 	s->on = 1;
 	conversation_beside(&c->t, !s->ended);
 	conversation_return(&c->t);

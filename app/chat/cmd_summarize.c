@@ -232,7 +232,7 @@ void slash_summarize(struct chat *c, char *arg)
 	struct err e = {0};
 	long doc, words;
 
-	if (parse(c, arg, &doc, &words, &e) < 0) {
+	if (conversation_needs_local(&c->t, "/summarize", &e) < 0 || parse(c, arg, &doc, &words, &e) < 0) {
 		chat_error(c, &e);
 		return;
 	}
@@ -274,6 +274,6 @@ int asks_for_whole(const char *text, size_t n)
 
 void offer_summary(struct chat *c, const char *question, size_t n)
 {
-	if (c->interactive && !c->quit && !c->o.quiet && c->t.n_doc && asks_for_whole(question, n))
+	if (c->interactive && !c->quit && !c->o.quiet && c->t.tl && c->t.n_doc && asks_for_whole(question, n))
 		notice(c, "[/summarize reads all of it]");
 }

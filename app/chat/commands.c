@@ -30,7 +30,7 @@ static const struct slash commands[] = {
 	{"/drop", "", "[N|NAME]", "take document N out of the conversation", BUSY_QUEUED, ARG_WORD, slash_drop},
 	{"/summarize", "/summarise /summary", "[DOCUMENT] [WORDS]", "summarize a document of any length, or all; it becomes no message", BUSY_QUEUED, ARG_WORD, slash_summarize},
 	{"/pin", "", "[N|N-M]", "never evict message N: it joins the documents", BUSY_QUEUED, ARG_WORD, slash_pin},
-	{"/model", "", "[FILE]", "show the model, or change it: the conversation is recomputed", BUSY_REFUSED, ARG_FILE, slash_model},
+	{"/model", "", "[FILE|URL]", "show the model, or change it; a server's by its address", BUSY_REFUSED, ARG_FILE, slash_model},
 	{"/think", "", "[on|off|show|hide]", "whether the model reasons first, and whether its reasoning is shown", BUSY_LOOKS, ARG_WORD, slash_think},
 	{"/editor", "", "[TEXT]", "write the message in $VISUAL or $EDITOR", BUSY_QUEUED, ARG_NONE, slash_editor},
 	{"/log", "", "[N]", "what weir itself has said, with the time", BUSY_ALLOWED, ARG_NONE, slash_log},

@@ -95,7 +95,7 @@ void chat_switch(struct chat *c, int64_t session)
 	c->streaming.on = 0;
 	if (session_log_switch(c->log, &c->t, &c->o, session, &note, &e) < 0) {
 		chat_error(c, &e);
-		c->quit |= !c->t.tl;
+		c->quit |= !conversation_is_open(&c->t);
 	} else {
 		if (note.n && !c->o.quiet)
 			notice(c, "[%s]", note.p);

@@ -12,7 +12,7 @@ int chat_hides(const struct chat *c)
 
 int chat_never_thinks(const struct chat *c)
 {
-	return c->o.think && !strcmp(c->o.think, "off") && engine_info(c->t.engine)->think_switch;
+	return c->o.think && !strcmp(c->o.think, "off") && c->t.info->think_switch;
 }
 
 void chat_message(const struct chat *c, const struct message *m, struct str *out, struct str *note)
@@ -27,7 +27,7 @@ void chat_message(const struct chat *c, const struct message *m, struct str *out
 	/* Where the reply's head opened the reasoning, the message has its end mark alone, or no mark while it is unfinished. */
 	close = strstr(text, "</think>");
 	open = strstr(text, "<think>");
-	think.first = engine_info(c->t.engine)->thinks_first && (close ? !open || open > close : !chat_never_thinks(c));
+	think.first = c->t.info->thinks_first && (close ? !open || open > close : !chat_never_thinks(c));
 	reasoning_feed(&think, text, m->text.n, out);
 	reasoning_end(&think, out);
 	if (note)

@@ -334,11 +334,13 @@ int session_log_resume(struct session_log *r, struct conversation *t, struct str
 	str_free(&value);
 	if (!head)
 		return 0;
-	if (r->snaps && !session_log_fingerprint(r, t, &why))
-		rc = load_newest(r, t, &got, &behind, &why);
-	if (rc < 0)
-		snprintf(got.why, sizeof got.why, "%.190s", why.msg);
-	describe_loaded(t, &got, rc > 0, behind, note);
+	if (t->tl) {
+		if (r->snaps && !session_log_fingerprint(r, t, &why))
+			rc = load_newest(r, t, &got, &behind, &why);
+		if (rc < 0)
+			snprintf(got.why, sizeof got.why, "%.190s", why.msg);
+		describe_loaded(t, &got, rc > 0, behind, note);
+	}
 	if (settings_given(t->o))
 		session_log_settings(r, t);
 	return 0;
@@ -348,7 +350,7 @@ int session_log_switch(struct session_log *r, struct conversation *t, struct opt
 {
 	struct str has = {0}, wants = {0};
 	int64_t before = r->session;
-	int rc;
+	int rc = 0;
 
 	r->session = session;
 	r->writing = 0;
@@ -362,10 +364,12 @@ int session_log_switch(struct session_log *r, struct conversation *t, struct opt
 	conversation_empty(t);
 	conversation_system(t, o->system);
 	conversation_sampling(t, 0);
-	timeline_policy(t->tl, &has);
-	kv_policy_whole(o->kv ? o->kv : "", &wants);
-	rc = timeline_sync(t->tl, NULL, 0, NULL, NULL, e);
-	if (rc >= 0 && strcmp(wants.p, has.p) != 0)
+	if (t->tl) {
+		timeline_policy(t->tl, &has);
+		kv_policy_whole(o->kv ? o->kv : "", &wants);
+		rc = timeline_sync(t->tl, NULL, 0, NULL, NULL, e);
+	}
+	if (rc >= 0 && has.p && strcmp(wants.p, has.p) != 0)
 		rc = conversation_change_policy(t, "the session's 'kv'", wants.p, e);
 	str_free(&has);
 	str_free(&wants);
@@ -431,7 +435,7 @@ int session_log_show(struct session_log *r, struct conversation *t, size_t from,
 	session_log_attach(r, t);
 	if (rc < 0)
 		return -1;
-	if (r->snaps && !session_log_fingerprint(r, t, &why) && snap_load(r->snaps, t->tl, &r->fingerprint, end, &extra, &got, &why) > 0) {
+	if (t->tl && r->snaps && !session_log_fingerprint(r, t, &why) && snap_load(r->snaps, t->tl, &r->fingerprint, end, &extra, &got, &why) > 0) {
 		str_adds(note, "its ");
 		human_count(note, (uint64_t)got.tokens);
 		str_adds(note, " tokens are restored");

@@ -49,7 +49,7 @@ static void save_snapshot(struct session_log *r, const struct conversation *t)
 	struct err e = {0};
 	int64_t at = session_log_head(t);
 
-	if (!r->snaps || !at)
+	if (!r->snaps || !at || !t->tl)
 		return;
 	if (session_log_fingerprint(r, t, &e) < 0 ||
 	    snap_save(r->snaps, t->tl, &r->fingerprint, r->session, at, NULL, 0, &saved, &e) < 0)
@@ -76,7 +76,7 @@ static void save_entries(struct session_log *r, struct conversation *t, int all)
 	struct snap_saved saved;
 	struct err e = {0};
 
-	if (off(r) || !r->snaps)
+	if (off(r) || !r->snaps || !t->tl)
 		return;
 	ready = timeline_entries_ready(t->tl);
 	if (ready < r->entries_at)
@@ -102,6 +102,8 @@ void session_log_settings(struct session_log *r, const struct conversation *t)
 		if (!(d->flags & OPT_KEPT))
 			continue;
 		str_clear(&value);
+		if (d->type == OPT_POLICY && !t->tl)
+			continue;   /* the policy of a model in this process stays */
 		if (d->type == OPT_POLICY)
 			timeline_policy(t->tl, &value);
 		else
@@ -195,7 +197,7 @@ static void load_last_answer(struct session_log *r, const struct conversation *t
 
 	while (n && t->msg[n - 1].role != ROLE_ASSISTANT)
 		n--;
-	timeline_stats(t->tl, &st);
+	conversation_stats(t, &st);
 	if (off(r) || !r->snaps || !n || !t->msg[n - 1].stored || st.rings.evicted + st.rings.evicted_in_part == 0)
 		return;
 	if (session_log_fingerprint(r, t, &e) < 0 ||
@@ -237,6 +239,8 @@ static void log_redo(struct session_log *r, struct conversation *t)
 		return;
 	}
 	/* Where the cache could not roll back, undo loaded an earlier snapshot: the later one may still be stored. */
+	if (!t->tl)
+		return;
 	timeline_stats(t->tl, &st);
 	timeline_tokens(t->tl, &had);
 	if (!r->snaps || !st.endless || conversation_render(t, 0, &all, &e) < 0 || had + 16 >= all.n) {
@@ -363,16 +367,19 @@ static void log_piece(struct session_log *r, struct conversation *t)
 		write_answer(r, t, "", 0);
 }
 
-static const char *model_name(const struct conversation *t)
+/* A model file, or a server's model with the server's address. */
+static void model_name(const struct conversation *t, struct str *out)
 {
-	const char *path = engine_info(t->engine)->path, *slash = strrchr(path, '/');
+	const char *path = t->info->path, *slash = strrchr(path, '/');
 
-	return slash ? slash + 1 : path;
+	str_adds(out, slash ? slash + 1 : path);
+	if (!t->tl)
+		str_addf(out, " at %s", t->info->device);
 }
 
 static void log_turn(struct session_log *r, struct conversation *t, const struct turn *turn)
 {
-	struct str stats = {0};
+	struct str stats = {0}, model = {0};
 	struct timeline_stats st;
 	struct err e = {0};
 
@@ -389,10 +396,12 @@ static void log_turn(struct session_log *r, struct conversation *t, const struct
 	write_answer(r, t, stats.p, 1);
 	r->writing = 0;
 	str_free(&stats);
-	timeline_stats(t->tl, &st);
+	conversation_stats(t, &st);
+	model_name(t, &model);
 	if (!r->failed && (session_set(r->store, r->session, "random", t->sampling.rng, sizeof t->sampling.rng, &e) < 0 ||
-	                   session_touch(r->store, r->session, model_name(t), st.kv, st.n_tokens, &e) < 0))
+	                   session_touch(r->store, r->session, model.p, st.kv, st.n_tokens, &e) < 0))
 		save_failed(r, &e);
+	str_free(&model);
 	if (!r->failed)
 		save_snapshot(r, t);
 }

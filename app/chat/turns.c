@@ -29,13 +29,26 @@ static void end_text(struct chat *c)
 		c->front->text(c, c->shown.p, c->shown.n, &e);
 }
 
+/* The oldest turns do not fit the server's context any more. */
+static void say_left_out(struct chat *c, const struct turn *turn)
+{
+	struct timeline_stats st;
+
+	if (!turn->left_out || c->o.quiet)
+		return;
+	conversation_stats(&c->t, &st);
+	notice(c, c->interactive ? "[the context of %s tokens is full: the first %zu messages are not sent any more%s%s]" :
+	       "weir: the context of %s tokens is full: the first %zu messages are not sent any more%s%s", count_text((uint64_t)st.ctx).s, turn->left_out,
+	       c->front->dims ? ", they are dimmed" : "", turn->guessed ? "; tokens are estimated, because the server does not count them" : "");
+}
+
 static void after_turn(struct chat *c, const struct turn *turn, int rc, const struct err *e)
 {
 	struct timeline_stats st;
 	struct str s = {0};
 	size_t number, count;
 
-	timeline_stats(c->t.tl, &st);
+	conversation_stats(&c->t, &st);
 	if (rc < 0 && e->code == ERR_CANCELLED) {
 		if (c->interactive)
 			notice(c, "%s", turn->answered ? "[stopped]" : "[stopped before the answer began: the question is withdrawn]");
@@ -69,6 +82,7 @@ static void after_turn(struct chat *c, const struct turn *turn, int rc, const st
 		       c->interactive ?
 		       "[context full: older tokens are evicted from here on; /stats]" :
 		       "weir: context full: older tokens are evicted");
+	say_left_out(c, turn);
 	if (!c->interactive || c->o.quiet || !turn->answered)
 		return;
 	if (turn->recomputed > 1 && st.endless)
@@ -77,7 +91,10 @@ static void after_turn(struct chat *c, const struct turn *turn, int rc, const st
 		return;
 	str_addf(&s, "[%s tokens, %.1f t/s, ", count_text(turn->answer_tokens).s, turn->decode_tps);
 	if (!describe_evicted(&st, &s))
-		str_addf(&s, "context %s of %s", count_text(st.n_tokens).s, count_text(st.ctx).s);
+		str_addf(&s, "context %s%s%s%s", turn->estimated ? "about " : "", count_text((uint64_t)st.n_tokens).s, st.ctx ? " of " : "",
+		         st.ctx ? count_text((uint64_t)st.ctx).s : "");
+	if (!c->t.tl && turn->reused_tokens)
+		str_addf(&s, ", %s cached", count_text((uint64_t)turn->reused_tokens).s);
 	if (chat_variants(c, c->t.n_msg - 1, &number, &count))
 		str_addf(&s, ", variant %zu of %zu", number, count);
 	notice(c, "%s]", s.p);
@@ -138,7 +155,7 @@ static void run_turn(struct chat *c, enum turn_kind kind, const char *text, size
 
 	c->hides = chat_hides(c);
 	reasoning_free(&c->think);
-	c->think.first = engine_info(c->t.engine)->thinks_first && !chat_never_thinks(c);
+	c->think.first = c->t.info->thinks_first && !chat_never_thinks(c);
 	c->goes_on = last != NULL;
 	c->front->turn(c, text, n);
 	/* Feed the reasoning filter what the answer has so far. */

@@ -15,6 +15,8 @@ int tokens_match_text(const struct engine *engine, const int32_t *id, size_t n_i
 	size_t at = 0;
 	int fit = 1;
 
+	if (!engine)
+		return 1;
 	for (size_t i = 0; fit && i < n_id; i++) {
 		fit = id[i] >= 0 && id[i] < engine_info(engine)->n_vocab;
 		if (!fit)
@@ -97,6 +99,48 @@ static int open_with(struct conversation *t, const struct options *o, struct err
 		t->engine = NULL;
 		return -1;
 	}
+	t->by = &answerer_local;
+	t->info = engine_info(t->engine);
+	return 0;
+}
+
+/* What belonged to the model before goes. */
+static void forget_model(struct conversation *t)
+{
+	t->pinned = -1;
+	t->prefix_known = 0;
+	t->outgrown = 0;
+	t->last = (struct turn){.stop = STOP_LENGTH};
+}
+
+/* A server takes the model's place.  Answers keep their sampled ids: the model that has them may come back. */
+static int32_t change_to_server(struct conversation *t, const struct options *next, struct err *e)
+{
+	const struct answerer *by = t->by;
+	const struct engine_info *info = t->info;
+	struct served before = t->served, new;
+
+	t->served = (struct served){.left_out = 0};
+	if (served_open(t, next, e) < 0) {
+		t->served = before;
+		t->by = by;
+		t->info = info;
+		return -1;
+	}
+	new = t->served;
+	t->served = before;
+	served_close(t);
+	t->served = new;
+	growing_close(t);
+	aside_forget(t);
+	rerank_close(t);
+	local_close(t);
+	rendered_free(&t->rendered);
+	t->rendered = (struct rendered){.n_msg = 0};
+	t->rendered_msg = 0;
+	forget_model(t);
+	undo_forget(t);
+	documents_choose(t);
 	return 0;
 }
 
@@ -106,8 +150,11 @@ int32_t conversation_change_model(struct conversation *t, const struct options *
 	struct rendered old = t->rendered;
 	struct err why = {0};
 	size_t *was, n = 0;
-	int rc = model_open(&look, next, MODEL_LOOK, e);
+	int rc;
 
+	if (model_server(next))
+		return change_to_server(t, next, e);
+	rc = model_open(&look, next, MODEL_LOOK, e);
 	if (rc < 0)
 		return -1;
 	was = xcalloc(t->n_msg + 1, sizeof *was);
@@ -119,28 +166,25 @@ int32_t conversation_change_model(struct conversation *t, const struct options *
 		growing_close(t);
 		aside_forget(t);
 		rerank_close(t);
-		timeline_close(t->tl);
-		engine_close(t->engine);
-		t->tl = NULL;
-		t->engine = NULL;
+		local_close(t);
 		rc = open_with(t, next, e);
-		if (rc < 0)
-			open_with(t, t->o, &why);
-		t->pinned = -1;
-		t->prefix_known = 0;
-		t->outgrown = 0;
-		t->last = (struct turn){.stop = STOP_LENGTH};
+		if (!rc)
+			served_close(t);
+		else if (!t->served.remote && open_with(t, t->o, &why) < 0)
+			t->by = NULL;
+		forget_model(t);
 	}
 	rendered_free(rc < 0 ? &t->rendered : &old);
 	if (rc < 0) {
 		t->rendered = old;
-		place_all(t);
+		if (t->tl)
+			place_all(t);
 		ids_show(t, was);
 	} else {
 		undo_forget(t);
 	}
 	free(was);
-	if (t->engine)
+	if (t->by)
 		documents_choose(t);
 	return rc < 0 ? -1 : (int32_t)n;
 }

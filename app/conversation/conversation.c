@@ -39,35 +39,9 @@ void conversation_options_changed(struct conversation *t, int reseed)
 
 int conversation_open(struct conversation *t, const struct options *o, struct err *e)
 {
-	const struct engine_info *info;
-	struct timeline_stats st;
-
 	*t = (struct conversation){.o = o, .docs = o->docs ? o->docs : "auto", .pinned = -1};
-	if (model_open(&t->engine, o, MODEL_RUN, e) < 0)
+	if (model_server(o) ? served_open(t, o, e) < 0 : local_open(t, o, e) < 0)
 		return -1;
-	info = engine_info(t->engine);
-	/* A template that is there but unknown is refused now, not after the question was typed.  A model without
-	 * any is a base model: it continues plain text. */
-	if (!info->template_name[0] && info->has_template) {
-		err_set(e, ERR_MODEL, "%s", info->template_error);
-		conversation_close(t);
-		return -1;
-	}
-	if (!info->template_name[0] && !o->quiet)
-		say("the model has no chat template: it continues the text as it stands");
-	if (timeline_open_for(&t->tl, t->engine, o, o->ctx, e) < 0) {
-		conversation_close(t);
-		return -1;
-	}
-	timeline_stats(t->tl, &st);
-	if (st.endless && o->ctx > info->ctx_train && !o->quiet)
-		say("the model was trained for a context of %d tokens: the cache holds %d of a conversation at once", info->ctx_train, st.ctx);
-	else if (st.ctx > info->ctx_train && !o->quiet)
-		say("quality degrades beyond the context of %d tokens that the model was trained for", info->ctx_train);
-	if (o->verbose) {
-		say("%s: %s, %s, %s, context %d, cache %.1f MiB", info->path, info->arch, info->n_types, info->device,
-		    st.ctx, (double)st.kv_bytes / 1048576);
-	}
 	conversation_system(t, o->system);
 	conversation_sampling(t, 1);
 	return 0;
@@ -83,6 +57,8 @@ int32_t conversation_change_policy(struct conversation *t, const char *where, co
 
 	if (kv_policy_check(text, &why) < 0)
 		return err_set(e, ERR_USAGE, "%s: %.300s", where, why.msg);
+	if (!t->tl)
+		return err_set(e, ERR_USAGE, "%s: the server has its own cache; a policy is for a model in this process", where);
 	timeline_tokens(t->tl, &had);
 	timeline_stats(t->tl, &st);
 	ctx = t->o->ctx ? t->o->ctx : st.ctx;
@@ -101,7 +77,8 @@ int32_t conversation_change_policy(struct conversation *t, const char *where, co
 		o.kv = text;
 		if (timeline_open_for(&t->tl, t->engine, &o, o.ctx, e) < 0) {
 			o.kv = t->kv ? t->kv : t->o->kv;
-			timeline_open_for(&t->tl, t->engine, &o, o.ctx, &why);
+			if (timeline_open_for(&t->tl, t->engine, &o, o.ctx, &why) < 0)
+				t->by = NULL;
 			return -1;
 		}
 	}
@@ -152,10 +129,9 @@ void conversation_close(struct conversation *t)
 	str_free(&t->system);
 	recall_forget(t);
 	rerank_close(t);
-	timeline_close(t->tl);
-	engine_close(t->engine);
-	t->tl = NULL;
-	t->engine = NULL;
+	local_close(t);
+	served_close(t);
+	t->by = NULL;
 	t->msg = NULL;
 	t->undone = NULL;
 	t->kv = NULL;

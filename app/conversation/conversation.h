@@ -96,6 +96,9 @@ struct turn {
 	int32_t recomputed;       /* tokens prefilled that the cache had before: it could not roll back over evicted tokens */
 	int outgrown;             /* tokens were evicted for the first time */
 	int loop;                 /* STOP_LOOP: tokens that the answer repeated */
+	size_t left_out;          /* messages at the beginning that a server was not sent, where there are more of them than before; else 0 */
+	int guessed;              /* ... by an estimate of their tokens */
+	int estimated;            /* the figures of tokens below are not the server's */
 	double ttft_s, prefill_tps, decode_tps;
 	int32_t drafted, accepted;    /* tokens computed on a guess; those of them that were sampled */
 };
@@ -185,9 +188,21 @@ struct conversation_hooks {
 	void *messages_ud;
 };
 
+struct answerer;     /* conversation_private.h */
 struct conversation {
-	struct engine *engine;
+	const struct answerer *by;    /* the model in this process or one on a server; NULL: nothing is open */
+	const struct engine_info *info;   /* of the model: a server's has what the server says */
+	struct engine *engine;        /* NULL with a server, as tl: what needs them is refused then */
 	struct timeline *tl;
+	struct served {               /* of a server (answer_remote.c) */
+		struct remote *remote;
+		struct engine_info info;
+		size_t left_out;          /* messages at the beginning that do not fit its context any more */
+		int32_t tokens;           /* of the last prompt and its answer */
+		int counted;              /* the server has counted them */
+		int32_t reused, answer;   /* of the last turn */
+		double prefill_s, decode_s;
+	} served;
 	const struct options *o;
 	struct sampling sampling;     /* rng continues from turn to turn; the rest comes from the options */
 	struct str system; int has_system;
@@ -217,9 +232,17 @@ struct conversation {
 	struct conversation_hooks hooks;
 };
 
-/* Opens the model and a timeline for it.  On failure nothing is left open. */
+/* Opens the model and a timeline for it, or a server's model.  On failure nothing is left open. */
 int  conversation_open(struct conversation *, const struct options *, struct err *);
 void conversation_close(struct conversation *);
+/* Is there a model that answers? */
+int  conversation_is_open(const struct conversation *);
+/* Tokens, context and speeds; of a server what is known.  ctx 0: it does not say. */
+void conversation_stats(const struct conversation *, struct timeline_stats *);
+/* The names of the models that the server has, one a line; appended.  Nothing for a model in this process. */
+void conversation_server_models(const struct conversation *, struct str *out);
+/* -1 with a sentence, where the model is on a server: what begins the sentence ("/stream") needs a model in this process. */
+int  conversation_needs_local(const struct conversation *, const char *what, struct err *);
 /* Take over changed sampling options; a seed only when reseed. */
 void conversation_sampling(struct conversation *, int reseed);
 /* Change the cache policy.  Returns how many tokens are recomputed before the next answer, or -1 and nothing has changed.
@@ -229,7 +252,7 @@ int32_t conversation_change_policy(struct conversation *, const char *where, con
 /* Change to the model that these options name; the other options are those of conversation_open().  Returns how many tokens are recomputed
  * before the next answer, or -1 and nothing has changed (or, when the old model cannot be opened again either, nothing is open). */
 int32_t conversation_change_model(struct conversation *, const struct options *next, struct err *);
-/* Are these the tokens of that text in this engine's vocabulary? */
+/* Are these the tokens of that text in this engine's vocabulary?  Without an engine (NULL) they are taken as they are. */
 int  tokens_match_text(const struct engine *, const int32_t *id, size_t n_id, const char *text, size_t n);
 
 /* ---- documents (documents.c) ---- */
@@ -406,6 +429,8 @@ int model_find(const char *name, struct str *out, struct err *);
 #define DEFAULT_MODEL "SmolLM2-135M-Instruct.Q4_1.gguf"
 /* Find the model: the one of the options (-m, WEIR_MODEL, config), else the default one, else the newest of weir's own.  ERR_MODEL when there is none. */
 int model_path(const struct options *, struct str *out, struct err *);
+/* The address of the server that the options name in place of a model, or NULL. */
+const char *model_server(const struct options *);
 enum model_use { MODEL_RUN, MODEL_LOOK, MODEL_VOCAB };   /* all; all but the weights, checked; the vocabulary alone */
 int model_open(struct engine **, const struct options *, enum model_use, struct err *);
 int timeline_open_for(struct timeline **, struct engine *, const struct options *, int32_t ctx, struct err *);

@@ -4,6 +4,42 @@
 
 #include "app/conversation/conversation.h"
 
+/* ---- what answers ----
+ *
+ * All that a conversation asks of a model, one in this process (answer_local.c) or one on a server (answer_remote.c). */
+struct answerer {
+	/* Read the prompt, all messages, and begun, the beginning of its answer or NULL.  Returns the token where the answer begins, or -1.  Sets
+	 * turn->answered, and what is known of the prompt. */
+	int32_t (*read)(struct conversation *, const struct message *begun, const struct answer_hooks *, struct turn *, struct err *);
+	/* Generate the last message.  ids: keep the sampled tokens; 0 where another model wrote the beginning.  0 or -1; turn->stop. */
+	int (*generate)(struct conversation *, int ids, double start, const struct answer_hooks *, struct turn *, struct err *);
+	/* Before and after these: a stop reaches them in between. */
+	void (*begin)(struct conversation *);
+	void (*end)(struct conversation *);
+	/* Speeds and counts of the turn. */
+	void (*measure)(struct conversation *, struct turn *);
+	/* Make ready what the next answer needs: the tokens computed, or -1. */
+	int32_t (*prefill)(struct conversation *, timeline_progress_fn *progress, void *ud, struct err *);
+	void (*stats)(const struct conversation *, struct timeline_stats *);
+	/* Tokens of a text by itself. */
+	size_t (*count)(const struct conversation *, const char *text, size_t n);
+	/* With document d, which is read whole, the conversation must still fit, and `room` more tokens.  Counts the document's tokens. */
+	int (*document_fits)(struct conversation *, struct document *d, size_t room, struct err *);
+};
+extern const struct answerer answerer_local, answerer_remote;
+
+/* answerer.c */
+enum { CTX_ASSUMED = 4096 };   /* tokens of a server that does not say how many it has */
+/* Tokens of the context, or of the one that is assumed. */
+size_t context_size(const struct conversation *);
+
+/* answer_local.c: open the model and its timeline.  On failure nothing is left open. */
+int  local_open(struct conversation *, const struct options *, struct err *);
+void local_close(struct conversation *);
+/* answer_remote.c: the server that the options name takes the model's place, which the caller closes. */
+int  served_open(struct conversation *, const struct options *, struct err *);
+void served_close(struct conversation *);
+
 /* ---- events.c ---- */
 
 /* Tell the observers. */

@@ -5,7 +5,6 @@
  * added in the middle of a conversation joins the prefix, and the messages are recomputed behind it.
  *
  * Of a document that does not fit nothing is prefilled: each question brings the passages that answer it (sources.c, quote.c). */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,58 +58,19 @@ size_t conversation_document_tokens(const struct conversation *t)
 	return n;
 }
 
-static int does_not_pin(const struct document *d, const struct err *why, struct err *e)
-{
-	return err_set(e, why->code, "document '%.120s' has %zu tokens: %.240s; --docs auto searches it for passages instead", d->name, d->tokens,
-	               why->msg);
-}
-
-/* With document d, which is whole, the conversation must still fit, and `room` more tokens.  Counts the document's tokens. */
-static int document_fits(struct conversation *t, struct document *d, size_t room, struct err *e)
-{
-	struct timeline_stats st;
-	struct tokens all = {0};
-	struct err why = {0};
-	char beyond[64] = "";
-	size_t n, rest, wants;
-	int32_t trained;
-	int rc;
-
-	timeline_stats(t->tl, &st);
-	rc = conversation_render(t, 0, &all, e);
-	if (!rc)
-		d->tokens = document_count(t, (size_t)(d - t->doc), e);
-	if (!rc && st.endless)
-		rc = conversation_pin(t, &all, &why) < 0 ? does_not_pin(d, &why, e) : 0;
-	n = all.n;
-	tokens_free(&all);
-	if (rc < 0 || st.endless || n + room <= (size_t)st.ctx)
-		return rc;
-	rest = n - d->tokens + room;
-	wants = (n + 512 + 255) / 256 * 256;
-	trained = engine_info(t->engine)->ctx_train;
-	if (wants > (size_t)trained)
-		snprintf(beyond, sizeof beyond, ", beyond the %d the model was trained for", trained);
-	return err_set(e, ERR_FIT, "document '%.120s' has %zu tokens and does not fit the context of %d; there is room for %zu; "
-	               "-c %zu would hold it%s; --docs auto searches it for passages instead", d->name, d->tokens, st.ctx,
-	               rest < (size_t)st.ctx ? (size_t)st.ctx - rest : 0, wants, beyond);
-}
-
 /* Is document d read whole, or searched for passages?  As --docs says; auto: whole if it fits. */
 static int document_choose(struct conversation *t, struct document *d, size_t room, struct err *e)
 {
 	const char *how = t->o->docs ? t->o->docs : "auto";
-	struct timeline_stats st;
 	struct err why = {0};
 
-	timeline_stats(t->tl, &st);
 	d->whole = 0;
 	d->tokens = d->n_body / BYTES_PER_TOKEN;
 	t->prefix_known = 0;
-	if (!strcmp(how, "passages") || (!strcmp(how, "auto") && d->n_body / BYTES_HOPELESS > (size_t)st.ctx))
+	if (!strcmp(how, "passages") || (!strcmp(how, "auto") && d->n_body / BYTES_HOPELESS > context_size(t)))
 		return 0;
 	d->whole = 1;
-	if (document_fits(t, d, room, &why) == 0) {
+	if (t->by->document_fits(t, d, room, &why) == 0) {
 		t->prefix_known = 0;
 		return 0;
 	}

@@ -124,7 +124,9 @@ int evidence_begin(struct conversation *t)
 	t->unattended = 0;
 	if (!t->n_doc)
 		return 0;
-	if (timeline_evidence_begin(t->tl, &e) == 0)
+	if (!t->tl)
+		err_set(&e, ERR_USAGE, "a server does not show its attention");
+	else if (timeline_evidence_begin(t->tl, &e) == 0)
 		return 1;
 	if (t->o->json)
 		say("no evidence: %s", e.msg);

@@ -156,6 +156,8 @@ int conversation_may_grow(const struct conversation *t, struct err *e)
 {
 	struct timeline_stats st;
 
+	if (conversation_needs_local(t, "a text without an end", e) < 0)
+		return -1;
 	timeline_stats(t->tl, &st);
 	if (st.endless)
 		return 0;

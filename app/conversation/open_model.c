@@ -2,11 +2,19 @@
 #include <sys/stat.h>
 
 #include "app/conversation/conversation.h"
+#include "app/remote/remote.h"
+
+const char *model_server(const struct options *o)
+{
+	return o->remote ? o->remote : remote_is_address(o->model) ? o->model : NULL;
+}
 
 int model_path(const struct options *o, struct str *out, struct err *e)
 {
 	struct stat st;
 
+	if (remote_is_address(o->model))
+		return err_set(e, ERR_USAGE, "'%.100s' is a server, which only a chat can ask; this wants a model file", o->model);
 	if (o->model)
 		return model_find(o->model, out, e);
 	if (user_path(out, DIR_CACHE, "models/" DEFAULT_MODEL, e))

@@ -66,7 +66,7 @@ static int sent_before(const struct conversation *t, const char *text, size_t n)
 		const struct message *m = &t->msg[i];
 		const char *at = m->context.n ? memmem(m->context.p, m->context.n, text, n) : NULL;
 
-		if (at && context_kept(t, m, (size_t)(at - m->context.p), n))
+		if (at && (t->tl ? context_kept(t, m, (size_t)(at - m->context.p), n) : i >= t->served.left_out))
 			return 1;
 	}
 	return 0;
@@ -101,25 +101,15 @@ static size_t room_for_passages(const struct conversation *t)
 	struct timeline_stats st;
 	size_t room, left;
 
-	timeline_stats(t->tl, &st);
-	room = (size_t)st.ctx / SHARE_OF_CTX;
+	conversation_stats(t, &st);
+	room = context_size(t) / SHARE_OF_CTX;
 	left = st.endless || st.n_tokens > st.ctx ? room : (size_t)(st.ctx - st.n_tokens) / SHARE_OF_FREE;
 	return left < room ? left : room;
 }
 
-static size_t count_tokens(const struct conversation *t, const char *text, size_t n)
-{
-	struct tokens id = {0};
-	struct err none = {0};
-	size_t count = engine_tokenize(t->engine, text, n, 0, &id, &none) < 0 ? n : id.n;
-
-	tokens_free(&id);
-	return count;
-}
-
 static size_t passages_most(const struct conversation *t)
 {
-	return t->o->passages >= 0 ? (size_t)t->o->passages : engine_info(t->engine)->n_params < SMALL ? PASSAGES_SMALL : PASSAGES;
+	return t->o->passages >= 0 ? (size_t)t->o->passages : t->info->n_params && t->info->n_params < SMALL ? PASSAGES_SMALL : PASSAGES;
 }
 
 /* The best passages of documents that are not read whole, in the order of the documents; returns how many. */
@@ -133,7 +123,7 @@ static size_t choose_passages(const struct conversation *t, struct source out[SO
 
 		if (t->doc[s->doc].whole)
 			continue;
-		n = count_tokens(t, body_of(t, s) + s->from, s->to - s->from);
+		n = t->by->count(t, body_of(t, s) + s->from, s->to - s->from);
 		if (n > room)
 			continue;
 		room -= n;

@@ -216,7 +216,7 @@ static int evicts(const struct conversation *t)
 {
 	struct timeline_stats st;
 
-	timeline_stats(t->tl, &st);
+	conversation_stats(t, &st);
 	return st.rings.evicted + st.rings.evicted_in_part > 0;
 }
 

@@ -128,6 +128,8 @@ int rerank_gains(struct conversation *t, const char *text, size_t n, const struc
 	int rc;
 
 	*scored = 0;
+	if (!t->engine)   /* a server gives no likelihoods of a prompt */
+		return 0;
 	if (!t->rerank.tokens)
 		t->rerank.tokens = tokens_for(t);
 	if (t->rerank.tokens <= 0)

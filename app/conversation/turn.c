@@ -4,102 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int say_piece(struct conversation *t, struct message *m, int32_t id, const struct answer_hooks *h, struct err *e)
-{
-	size_t n = engine_piece_add(t->engine, id, 0, &m->text);
-
-	return h->text ? h->text(m->text.p + m->text.n - n, n, h->text_ud, e) : 0;
-}
-
-/* Tokens of an answer that is continued: as sampled, or, where another model wrote it, as this model tokenizes its text. */
-static int begun_tokens(const struct conversation *t, const struct message *begun, struct tokens *out, struct err *e)
-{
-	if (begun->id.n || !begun->text.n)
-		tokens_append(out, begun->id.id, begun->id.n);
-	else
-		return engine_tokenize(t->engine, begun->text.p, begun->text.n, 0, out, e);
-	return 0;
-}
-
-/* Prefill the prompt of an answer, and begun, its beginning.  Returns the token where the answer begins, or -1. */
-static int32_t read_prompt(struct conversation *t, const struct message *begun, const struct answer_hooks *h, struct turn *turn, struct err *e)
-{
-	struct tokens so_far = {0};
-	size_t n = 0, n_begun;
-	int32_t reused = -1;
-
-	if (!begun || begun_tokens(t, begun, &so_far, e) == 0)
-		reused = conversation_sync(t, 1, begun ? &so_far : NULL, &n, &turn->recomputed, h->progress, h->progress_ud, e);
-	n_begun = so_far.n;
-	tokens_free(&so_far);
-	turn->prompt_tokens = (int32_t)n;
-	if (reused < 0)
-		return -1;
-	turn->answered = 1;
-	turn->reused_tokens = reused;
-	return (int32_t)(n - n_begun);
-}
-
-/* Generate the last message.  ids: keep the sampled tokens; 0 where another model wrote the beginning. */
-static int generate(struct conversation *t, int ids, double start, const struct answer_hooks *h, struct turn *turn, struct err *e)
-{
-	struct message *m = &t->msg[t->n_msg - 1];
-	int32_t most = t->o->predict;
-	struct timeline_stats st;
-	struct loop_watch watch = {.n = 0};
-
-	timeline_speculate(t->tl, strcmp(t->o->speculate, "off") != 0);
-	timeline_stats(t->tl, &st);
-	/* An evicting cache never fills: without a limit a model that repeats itself would answer for ever. */
-	if (most < 0 && st.endless)
-		most = st.ctx;
-	while (most < 0 || turn->answer_tokens < most) {
-		struct step_out step;
-		int got = timeline_step(t->tl, &t->sampling, &step, e);
-
-		if (turn->ttft_s == 0)
-			turn->ttft_s = now_seconds() - start;
-		if (got == 0)
-			turn->stop = STOP_EOS;
-		if (got <= 0)
-			return got;
-		if (ids)
-			tokens_add(&m->id, step.id);
-		turn->answer_tokens++;
-		if (say_piece(t, m, step.id, h, e) < 0)
-			return -1;
-		emit(t, EVENT_ANSWER_GREW, 0);
-		turn->loop = h->stop_loops ? loop_add(&watch, step.id) : 0;
-		if (turn->loop) {
-			turn->stop = STOP_LOOP;
-			return 0;
-		}
-	}
-	return 0;
-}
-
-/* Speeds, and whether tokens were evicted for the first time. */
-static void measure(struct conversation *t, struct turn *turn)
-{
-	struct timeline_stats st;
-	struct err none;
-	int outgrown;
-
-	timeline_settle(t->tl, &none);   /* what it evicts counts */
-	timeline_stats(t->tl, &st);
-	turn->drafted = st.drafted;
-	turn->accepted = st.accepted;
-	if (st.prefill_seconds > 0)
-		turn->prefill_tps = st.prefill_tokens / st.prefill_seconds;
-	/* The first token is sampled from the prompt's logits and needs no decode. */
-	if (st.decode_tokens > 1 && st.decode_seconds > 0)
-		turn->decode_tps = (st.decode_tokens - 1) / st.decode_seconds;
-	outgrown = st.rings.evicted + st.rings.evicted_in_part > 0;
-	turn->outgrown = !t->outgrown && outgrown;
-	t->outgrown = outgrown;
-	t->total_answer += (uint64_t)turn->answer_tokens;
-}
-
 /* The answer to the messages so far, as a new message.  begun: its beginning, a message whose text and tokens the new one takes over once
  * the prompt is read. */
 static int answer(struct conversation *t, struct message *begun, const struct answer_hooks *h, struct turn *turn, struct err *e)
@@ -111,10 +15,9 @@ static int answer(struct conversation *t, struct message *begun, const struct an
 	int32_t first;
 
 	*turn = (struct turn){.stop = STOP_LENGTH};
-	timeline_resume(t->tl);
-	signals_watch(t->tl);
+	t->by->begin(t);
 	attends = h->evidence && evidence_begin(t);
-	first = read_prompt(t, begun, h, turn, e);
+	first = t->by->read(t, begun, h, turn, e);
 	if (turn->answered) {
 		m = message_add(t, ROLE_ASSISTANT);
 		if (begun)
@@ -124,17 +27,17 @@ static int answer(struct conversation *t, struct message *begun, const struct an
 		m->stored = 0;   /* a new message: the session and its forks keep the one that was cut */
 		m->place = (struct text_at){.first = first};
 		emit(t, EVENT_ANSWER_BEGAN, 0);
-		rc = generate(t, !by_text, start, h, turn, e);
+		rc = t->by->generate(t, !by_text, start, h, turn, e);
 	}
-	signals_watch(NULL);
-	timeline_resume(t->tl);
+	t->by->end(t);
 	if (rc < 0 && e->code == ERR_CANCELLED)
 		turn->stop = STOP_CANCEL;
 	if (attends)
 		evidence_end(t);
 	if (!turn->answered)
 		return rc;
-	measure(t, turn);
+	t->by->measure(t, turn);
+	t->total_answer += (uint64_t)turn->answer_tokens;
 	if (begun && !turn->answer_tokens) {
 		t->msg[t->n_msg - 1].stored = stored;   /* the model added nothing: it stays the stored message */
 		return rc;
@@ -329,22 +232,5 @@ void conversation_json(const struct conversation *t, const struct turn *turn, co
 
 int32_t conversation_prefill(struct conversation *t, timeline_progress_fn *progress, void *ud, struct err *e)
 {
-	struct timeline_stats st;
-	size_t n;
-	int32_t reused, again;
-
-	timeline_resume(t->tl);
-	signals_watch(t->tl);
-	if (t->growing.open) {   /* the message has no end yet */
-		reused = conversation_grow(t, "", 0, 1, progress, ud, e);
-		timeline_stats(t->tl, &st);
-		n = reused < 0 ? 0 : (size_t)st.prefill_tokens;
-	} else {
-		reused = conversation_sync(t, 0, NULL, &n, &again, progress, ud, e);
-	}
-	signals_watch(NULL);
-	timeline_resume(t->tl);
-	if (reused >= 0)
-		emit(t, EVENT_PREFILL_ENDED, 0);
-	return reused < 0 ? -1 : (int32_t)n - reused;
+	return t->by->prefill(t, progress, ud, e);
 }

@@ -47,7 +47,7 @@ int32_t conversation_undone_tokens(const struct conversation *t)
 	int32_t first = k && k->n_msg ? k->msg[0].place.first : -1;
 	struct timeline_stats st;
 
-	if (first <= 0)
+	if (first <= 0 || !t->tl)
 		return 0;
 	timeline_stats(t->tl, &st);
 	return first < st.n_tokens ? st.n_tokens - first : 0;

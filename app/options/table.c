@@ -55,8 +55,16 @@ const struct command_def command_defs[] = {
 #define AT(field) offsetof(struct options, field)
 
 const struct option_def option_defs[] = {
-	{"model", 'm', OPT_TEXT, "FILE", "WEIR_MODEL", "the model: a GGUF file, or a name of 'weir models'",
+	{"model", 'm', OPT_TEXT, "FILE", "WEIR_MODEL", "the model: a GGUF file, a name of 'weir models', or a server's address (chat)",
 		ANY_MODEL, OPT_CONFIG, AT(model), 0, 0},
+	{"remote", 0, OPT_TEXT, "URL", NULL, "let the model of a server answer, by the OpenAI protocol; -m names it where the server has several",
+		CMD_CHAT, 0, AT(remote), 0, 0},
+	{"key-file", 0, OPT_TEXT, "FILE", NULL, "the server's key, in a file that only you may read (else WEIR_API_KEY)",
+		CMD_CHAT, OPT_CONFIG, AT(key_file), 0, 0},
+	{"insecure", 0, OPT_FLAG, NULL, NULL, "send the key also to another machine without encryption",
+		CMD_CHAT, 0, AT(insecure), 0, 0},
+	{"timeout", 0, OPT_INT, "N", NULL, "seconds that a server may be silent (default 300)",
+		CMD_CHAT, OPT_CONFIG, AT(timeout), 1, 86400},
 	{"ctx", 'c', OPT_INT, "N", "WEIR_CTX", "context in tokens (0: what the model was trained for, or less if memory asks)",
 		WEIGHTS | CMD_PULL, OPT_CONFIG, AT(ctx), 0, INT32_MAX},
 	{"predict", 'n', OPT_INT, "N", NULL, "longest answer in tokens (-1: until it ends or is as long as the context)",
@@ -233,6 +241,7 @@ void options_default(struct options *o)
 	*o = (struct options){
 		.command = CMD_CHAT, .def = command_defs, .device = "auto", .kv_type = "f16",
 		.predict = -1, .sampling = sampling_default, .color = "auto", .think = "auto", .docs = "auto", .sources = "on", .theme = "auto", .mouse = "off", .panel = "off", .answers = "formatted", .loops = "auto", .recall = "on", .speculate = "on", .passages = -1, .fill = "read", .skip = 1,
+		.timeout = 300,
 		.prefill = {{512}, 1}, .depth = {{0, 2048}, 2}, .decode_steps = 64, .reps = 5,
 		.len = {{2048}, 1},  .depths = 11, .limit = 20, .layer = -1, .head = -1,
 	};

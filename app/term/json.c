@@ -71,6 +71,118 @@ struct jv jv_parse(const char *text, size_t n)
 	return p < text + n ? (struct jv){ p, skip_value(p, text + n) } : (struct jv){ NULL, NULL };
 }
 
+static int hex4(const char *p, const char *end)
+{
+	int v = 0;
+
+	if (end - p < 4)
+		return -1;
+	for (int i = 0; i < 4; i++) {
+		static const char digits[] = "0123456789abcdef";
+		const char *d = p[i] ? strchr(digits, p[i] >= 'A' && p[i] <= 'F' ? p[i] + 32 : p[i]) : NULL;
+		if (!d)
+			return -1;
+		v = v * 16 + (int)(d - digits);
+	}
+	return v;
+}
+
+/* ---- is it JSON? ---- */
+
+enum { DEPTH_MOST = 64 };
+
+/* Past the string whose quote is at p; NULL: it is none. */
+static const char *valid_string(const char *p, const char *end)
+{
+	for (p++; p < end; p++) {
+		if (*p == '"')
+			return p + 1;
+		if ((unsigned char)*p < 0x20)
+			return NULL;
+		if (*p != '\\')
+			continue;
+		if (++p >= end || !*p || !strchr("\"\\/bfnrtu", *p) || (*p == 'u' && hex4(p + 1, end) < 0))
+			return NULL;
+	}
+	return NULL;
+}
+
+static const char *digits(const char *p, const char *end)
+{
+	const char *from = p;
+
+	while (p < end && *p >= '0' && *p <= '9')
+		p++;
+	return p > from ? p : NULL;
+}
+
+static const char *valid_number(const char *p, const char *end)
+{
+	p += p < end && *p == '-';
+	p = p < end && *p == '0' ? p + 1 : digits(p, end);
+	if (p && p < end && *p == '.')
+		p = digits(p + 1, end);
+	if (p && p < end && (*p == 'e' || *p == 'E')) {
+		p++;
+		p = digits(p + (p < end && (*p == '+' || *p == '-')), end);
+	}
+	return p;
+}
+
+static const char *valid_value(const char *p, const char *end, int depth);
+
+/* Past the object or list at p. */
+static const char *valid_members(const char *p, const char *end, int depth)
+{
+	char close = *p == '{' ? '}' : ']';
+
+	p = space(p + 1, end);
+	if (p < end && *p == close)
+		return p + 1;
+	while (p < end) {
+		if (close == '}') {
+			p = *p == '"' ? valid_string(p, end) : NULL;
+			p = p ? space(p, end) : NULL;
+			if (!p || p >= end || *p++ != ':')
+				return NULL;
+			p = space(p, end);
+		}
+		p = valid_value(p, end, depth);
+		p = p ? space(p, end) : NULL;
+		if (!p || p >= end)
+			return NULL;
+		if (*p == close)
+			return p + 1;
+		if (*p != ',')
+			return NULL;
+		p = space(p + 1, end);
+	}
+	return NULL;
+}
+
+static const char *valid_value(const char *p, const char *end, int depth)
+{
+	static const char *const words[] = {"true", "false", "null"};
+
+	if (p >= end)
+		return NULL;
+	if (*p == '"')
+		return valid_string(p, end);
+	if (*p == '{' || *p == '[')
+		return depth < DEPTH_MOST ? valid_members(p, end, depth + 1) : NULL;
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+		if ((size_t)(end - p) >= strlen(words[i]) && !memcmp(p, words[i], strlen(words[i])))
+			return p + strlen(words[i]);
+	return valid_number(p, end);
+}
+
+int json_valid(const char *text, size_t n)
+{
+	const char *end = text + n, *p = valid_value(space(text, end), end, 0);
+
+	return p && space(p, end) == end;
+}
+
 int jv_next(struct jv c, struct jv *it, struct jv *key)
 {
 	const char *p;
@@ -106,22 +218,6 @@ struct jv jv_get(struct jv object, const char *key)
 			if (jv_is(k, key))
 				return it;
 	return (struct jv){ NULL, NULL };
-}
-
-static int hex4(const char *p, const char *end)
-{
-	int v = 0;
-
-	if (end - p < 4)
-		return -1;
-	for (int i = 0; i < 4; i++) {
-		static const char digits[] = "0123456789abcdef";
-		const char *d = p[i] ? strchr(digits, p[i] >= 'A' && p[i] <= 'F' ? p[i] + 32 : p[i]) : NULL;
-		if (!d)
-			return -1;
-		v = v * 16 + (int)(d - digits);
-	}
-	return v;
 }
 
 int jv_text(struct jv v, struct str *out)

@@ -178,6 +178,8 @@ const char *external_copy(const char *text, size_t n);
 
 struct jv { const char *p, *end; };   /* one value; p = NULL when absent */
 
+/* Is the text one value, and nothing else?  Nested 64 deep at most; duplicate keys and invalid UTF-8 pass. */
+int json_valid(const char *text, size_t n);
 struct jv jv_parse(const char *text, size_t n);
 /* Walk an array or an object: start with it = {0}; 0 at the end.  key may be NULL. */
 int jv_next(struct jv container, struct jv *it, struct jv *key);

@@ -89,6 +89,8 @@ void worker_between(struct worker *w)
 	/* A stop that came before the timeline ran. */
 	if (atomic_load(&w->stop) && w->c->t.tl)
 		timeline_cancel(w->c->t.tl);
+	else if (atomic_load(&w->stop))
+		signals_stop();
 	while ((job = take_small(w))) {
 		struct str said = {0}, command = {0};
 
@@ -149,10 +151,11 @@ void worker_run_job(struct worker *w, struct job *job)
 	}
 	signals_take_int();
 	w->title_stale = 1;
-	if (!c->t.tl)
+	if (!conversation_is_open(&c->t))
 		worker_release_held(w);
-	if (c->t.tl) {
+	if (c->t.tl)
 		timeline_resume(c->t.tl);
+	if (conversation_is_open(&c->t)) {
 		worker_send_changes(w);
 		worker_release_held(w);
 		w->listener.lensed = 0;   /* the last report has all evicted words */

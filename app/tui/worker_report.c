@@ -23,7 +23,7 @@ static void describe(struct worker *w, struct worker_status *s)
 	struct timeline_stats st;
 	struct str model = {0};
 
-	timeline_stats(c->t.tl, &st);
+	conversation_stats(&c->t, &st);
 	s->known = 1;
 	chat_model_name(c, &model);
 	snprintf(s->model, sizeof s->model, "%s", model.p ? model.p : "");
@@ -63,7 +63,7 @@ void worker_report(struct worker *w, enum worker_work working, const char *verb,
 	s.left = -1;
 	s.tps = 0;
 	s.open = w->open;
-	if (w->c->t.tl)
+	if (conversation_is_open(&w->c->t))
 		describe(w, &s);
 	if (working && total > 0) {
 		s.seen = s.kept = (int32_t)done;   /* the timeline counts the tokens of the whole prefill */
@@ -93,7 +93,7 @@ void worker_report_cache(struct worker *w)
 		listener_off(&w->listener, w->c->t.tl);
 		return;
 	}
-	if (!w->c->t.tl)
+	if (!conversation_is_open(&w->c->t))
 		return;
 	listener_on(&w->listener, w->c->t.tl);
 	cache_report_take(w->cache_work, &w->c->t, &w->listener, how, w->reading);
@@ -116,7 +116,7 @@ void worker_report_sessions(struct worker *w)
 	pthread_mutex_lock(&w->lock);
 	s = w->status;
 	pthread_mutex_unlock(&w->lock);
-	if (w->c->t.tl)
+	if (conversation_is_open(&w->c->t))
 		describe(w, &s);
 	pthread_mutex_lock(&w->lock);
 	w->status = s;

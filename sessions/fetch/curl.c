@@ -13,6 +13,10 @@ const struct curl_lib *curl_load(struct err *e)
 		{&lib.global_init, "curl_global_init"}, {&lib.init, "curl_easy_init"}, {&lib.setopt, "curl_easy_setopt"},
 		{&lib.perform, "curl_easy_perform"}, {&lib.getinfo, "curl_easy_getinfo"},
 		{&lib.cleanup, "curl_easy_cleanup"}, {&lib.strerror, "curl_easy_strerror"},
+		{&lib.slist_append, "curl_slist_append"}, {&lib.slist_free, "curl_slist_free_all"},
+		{&lib.multi_init, "curl_multi_init"}, {&lib.multi_cleanup, "curl_multi_cleanup"}, {&lib.multi_add, "curl_multi_add_handle"},
+		{&lib.multi_remove, "curl_multi_remove_handle"}, {&lib.multi_perform, "curl_multi_perform"},
+		{&lib.multi_poll, "curl_multi_poll"}, {&lib.multi_info, "curl_multi_info_read"},
 	};
 	void *so = NULL;
 

@@ -4,7 +4,7 @@
 #ifndef WEIR_CURL_H
 #define WEIR_CURL_H
 
-#include "engine/base.h"
+#include "sessions/sessions.h"
 
 #include <curl/curl.h>
 
@@ -17,8 +17,28 @@ struct curl_lib {
 	CURLcode (*getinfo)(CURL *, CURLINFO, ...);
 	void (*cleanup)(CURL *);
 	const char *(*strerror)(CURLcode);
+	struct curl_slist *(*slist_append)(struct curl_slist *, const char *);
+	void (*slist_free)(struct curl_slist *);
+	CURLM *(*multi_init)(void);
+	CURLMcode (*multi_cleanup)(CURLM *);
+	CURLMcode (*multi_add)(CURLM *, CURL *);
+	CURLMcode (*multi_remove)(CURLM *, CURL *);
+	CURLMcode (*multi_perform)(CURLM *, int *);
+	CURLMcode (*multi_poll)(CURLM *, struct curl_waitfd *, unsigned, int, int *);
+	CURLMsg *(*multi_info)(CURLM *, int *);
 };
 /* NULL: it is not installed, or does not start; ERR_DOCUMENT. */
 const struct curl_lib *curl_load(struct err *);
+
+/* ---- http.c ---- */
+
+/* A line of an answer's head, which is not terminated: into *r. */
+void http_head_line(struct http_reply *r, const char *bytes, size_t n);
+/* Bytes of "https://host:port": two addresses with the same ones are of the same server. */
+size_t http_origin_bytes(const char *url);
+/* Did the connection fail in a way that may be another one the next time? */
+int http_is_broken(CURLcode);
+/* Nothing but http and https, no redirection followed, no signals. */
+void http_plain_options(const struct curl_lib *, CURL *, const char *url, char *error);
 
 #endif

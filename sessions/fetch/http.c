@@ -12,7 +12,7 @@
 
 #include "sessions/fetch/curl.h"
 
-enum { CONNECT_SECONDS = 20, STALLED_SECONDS = 30, REDIRECTIONS_MOST = 8, HEAD_MOST = 64 << 10 };
+enum { CONNECT_SECONDS = 20, STALLED_SECONDS = 30, REDIRECTIONS_MOST = 8 };
 
 struct transfer {
 	const struct http_request *q;
@@ -85,21 +85,12 @@ static int limit_seconds(const char *v)
 	return seconds > 0 && seconds < 86400 ? (int)seconds + 1 : 0;
 }
 
-static size_t on_header(char *bytes, size_t size, size_t n, void *ud)
+void http_head_line(struct http_reply *r, const char *bytes, size_t n)
 {
-	struct transfer *t = ud;
-	struct http_reply *r = t->r;
 	char line[2048];
 	const char *v;
 	int end = 0, limit;
 
-	n *= size;
-	t->head += n;
-	if (t->head > HEAD_MOST) {
-		t->refused = 1;
-		err_set(t->e, ERR_DOCUMENT, "the answer begins with more than 64 KiB of headers");
-		return 0;
-	}
 	snprintf(line, sizeof line, "%.*s", (int)(n < sizeof line ? n : sizeof line - 1), bytes);
 	if (!strncmp(line, "HTTP/", 5)) {   /* also behind "100 Continue" */
 		reply_begin(r, (int)strtol(line + strcspn(line, " "), NULL, 10));
@@ -125,7 +116,23 @@ static size_t on_header(char *bytes, size_t size, size_t n, void *ud)
 	} else if ((v = value_of(line, strlen(line), "X-Linked-Size"))) {
 		if (sscanf(v, "%" SCNd64, &r->linked_size) != 1 || r->linked_size < 0)
 			r->linked_size = -1;
+	} else if ((v = value_of(line, strlen(line), "Content-Type"))) {
+		snprintf(r->type, sizeof r->type, "%.*s", (int)strcspn(v, "; \t\r\n"), v);
 	}
+}
+
+static size_t on_header(char *bytes, size_t size, size_t n, void *ud)
+{
+	struct transfer *t = ud;
+
+	n *= size;
+	t->head += n;
+	if (t->head > HTTP_HEAD_MOST) {
+		t->refused = 1;
+		err_set(t->e, ERR_DOCUMENT, "the answer begins with more than 64 KiB of headers");
+		return 0;
+	}
+	http_head_line(t->r, bytes, n);
 	return n;
 }
 
@@ -156,10 +163,8 @@ static int on_wait(void *ud, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_
 	return t->q->stopped && t->q->stopped();
 }
 
-static void set_options(const struct curl_lib *curl, CURL *c, struct transfer *t, const char *url, int with_token, char *error)
+void http_plain_options(const struct curl_lib *curl, CURL *c, const char *url, char *error)
 {
-	char range[48];
-
 #if LIBCURL_VERSION_NUM >= 0x075500
 	curl->setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
 #else
@@ -167,11 +172,19 @@ static void set_options(const struct curl_lib *curl, CURL *c, struct transfer *t
 #endif
 	curl->setopt(c, CURLOPT_URL, url);
 	curl->setopt(c, CURLOPT_FOLLOWLOCATION, 0L);
+	curl->setopt(c, CURLOPT_USERAGENT, "weir/" WEIR_VERSION);
+	curl->setopt(c, CURLOPT_NOSIGNAL, 1L);
+	curl->setopt(c, CURLOPT_ERRORBUFFER, error);
+}
+
+static void set_options(const struct curl_lib *curl, CURL *c, struct transfer *t, const char *url, int with_token, char *error)
+{
+	char range[48];
+
+	http_plain_options(curl, c, url, error);
 	curl->setopt(c, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_SECONDS);
 	curl->setopt(c, CURLOPT_LOW_SPEED_LIMIT, 1L);
 	curl->setopt(c, CURLOPT_LOW_SPEED_TIME, (long)STALLED_SECONDS);
-	curl->setopt(c, CURLOPT_USERAGENT, "weir/" WEIR_VERSION);
-	curl->setopt(c, CURLOPT_NOSIGNAL, 1L);
 	curl->setopt(c, CURLOPT_NOPROGRESS, 0L);
 	curl->setopt(c, CURLOPT_XFERINFOFUNCTION, on_wait);
 	curl->setopt(c, CURLOPT_XFERINFODATA, t);
@@ -179,7 +192,6 @@ static void set_options(const struct curl_lib *curl, CURL *c, struct transfer *t
 	curl->setopt(c, CURLOPT_HEADERDATA, t);
 	curl->setopt(c, CURLOPT_WRITEFUNCTION, on_body);
 	curl->setopt(c, CURLOPT_WRITEDATA, t);
-	curl->setopt(c, CURLOPT_ERRORBUFFER, error);
 	if (with_token) {
 		curl->setopt(c, CURLOPT_HTTPAUTH, (long)CURLAUTH_BEARER);
 		curl->setopt(c, CURLOPT_XOAUTH2_BEARER, t->q->token);
@@ -190,8 +202,7 @@ static void set_options(const struct curl_lib *curl, CURL *c, struct transfer *t
 	}
 }
 
-/* Bytes of "https://host:port": two addresses with the same ones are of the same server. */
-static size_t origin_bytes(const char *url)
+size_t http_origin_bytes(const char *url)
 {
 	const char *p = strstr(url, "://");
 
@@ -200,10 +211,17 @@ static size_t origin_bytes(const char *url)
 
 static int same_origin(const char *a, const char *b)
 {
-	size_t n = origin_bytes(a);
+	size_t n = http_origin_bytes(a);
 
 	/* "user@host" has a host that is not where it seems to be. */
-	return n && n == origin_bytes(b) && !strncasecmp(a, b, n) && !memchr(b, '@', n);
+	return n && n == http_origin_bytes(b) && !strncasecmp(a, b, n) && !memchr(b, '@', n);
+}
+
+int http_is_broken(CURLcode rc)
+{
+	return rc == CURLE_PARTIAL_FILE || rc == CURLE_RECV_ERROR || rc == CURLE_SEND_ERROR || rc == CURLE_GOT_NOTHING ||
+	       rc == CURLE_OPERATION_TIMEDOUT || rc == CURLE_COULDNT_CONNECT || rc == CURLE_SSL_CONNECT_ERROR || rc == CURLE_WEIRD_SERVER_REPLY ||
+	       rc == CURLE_HTTP2 || rc == CURLE_HTTP2_STREAM;
 }
 
 /* One request.  0, with the next address in *next where it is a redirection; -1. */
@@ -229,16 +247,14 @@ static int ask(const struct curl_lib *curl, struct transfer *t, const char *url,
 	} else if (rc == CURLE_ABORTED_BY_CALLBACK) {
 		result = err_set(t->e, ERR_CANCELLED, "stopped");
 	} else if (rc != CURLE_OK) {
-		t->r->broken = rc == CURLE_PARTIAL_FILE || rc == CURLE_RECV_ERROR || rc == CURLE_SEND_ERROR || rc == CURLE_GOT_NOTHING ||
-		               rc == CURLE_OPERATION_TIMEDOUT || rc == CURLE_COULDNT_CONNECT || rc == CURLE_SSL_CONNECT_ERROR || rc == CURLE_WEIRD_SERVER_REPLY ||
-		               rc == CURLE_HTTP2 || rc == CURLE_HTTP2_STREAM;
-		result = err_set(t->e, ERR_DOCUMENT, "%.*s: %.160s", (int)origin_bytes(url), url, error[0] ? error : curl->strerror(rc));
+		t->r->broken = http_is_broken(rc);
+		result = err_set(t->e, ERR_DOCUMENT, "%.*s: %.160s", (int)http_origin_bytes(url), url, error[0] ? error : curl->strerror(rc));
 	} else if (t->r->status >= 301 && t->r->status <= 308 && t->r->status != 304) {
 		curl->getinfo(c, CURLINFO_REDIRECT_URL, &to);
 		if (to)
 			str_adds(next, to);
 		else
-			result = err_set(t->e, ERR_DOCUMENT, "%.*s redirects to nowhere", (int)origin_bytes(url), url);
+			result = err_set(t->e, ERR_DOCUMENT, "%.*s redirects to nowhere", (int)http_origin_bytes(url), url);
 	}
 	curl->cleanup(c);
 	return result;
@@ -261,11 +277,11 @@ int http_get(const struct http_request *q, struct http_reply *r, struct err *e)
 		if (rc || !next.n)
 			break;
 		if (i == REDIRECTIONS_MOST)
-			rc = err_set(e, ERR_DOCUMENT, "%.*s redirects more than %d times", (int)origin_bytes(q->url), q->url, REDIRECTIONS_MOST);
+			rc = err_set(e, ERR_DOCUMENT, "%.*s redirects more than %d times", (int)http_origin_bytes(q->url), q->url, REDIRECTIONS_MOST);
 		else if (!doc_is_address(next.p))
-			rc = err_set(e, ERR_DOCUMENT, "%.*s redirects to '%.80s', which is no web address", (int)origin_bytes(url.p), url.p, next.p);
+			rc = err_set(e, ERR_DOCUMENT, "%.*s redirects to '%.80s', which is no web address", (int)http_origin_bytes(url.p), url.p, next.p);
 		else if (!strncasecmp(q->url, "https:", 6) && strncasecmp(next.p, "https:", 6) != 0)
-			rc = err_set(e, ERR_DOCUMENT, "%.*s redirects to an address without encryption, '%.80s'", (int)origin_bytes(url.p), url.p, next.p);
+			rc = err_set(e, ERR_DOCUMENT, "%.*s redirects to an address without encryption, '%.80s'", (int)http_origin_bytes(url.p), url.p, next.p);
 		if (rc)
 			break;
 		str_clear(&url);

@@ -1,0 +1,239 @@
+/* app/conversation/answer_local.c - the model in this process answers: engine and timeline (conversation_private.h). */
+#include "app/conversation/conversation_private.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- opening ---- */
+
+int local_open(struct conversation *t, const struct options *o, struct err *e)
+{
+	const struct engine_info *info;
+	struct timeline_stats st;
+
+	if (model_open(&t->engine, o, MODEL_RUN, e) < 0)
+		return -1;
+	info = engine_info(t->engine);
+	/* A template that is there but unknown is refused now, not after the question was typed.  A model without
+	 * any is a base model: it continues plain text. */
+	if (!info->template_name[0] && info->has_template) {
+		err_set(e, ERR_MODEL, "%s", info->template_error);
+		local_close(t);
+		return -1;
+	}
+	if (!info->template_name[0] && !o->quiet)
+		say("the model has no chat template: it continues the text as it stands");
+	if (timeline_open_for(&t->tl, t->engine, o, o->ctx, e) < 0) {
+		local_close(t);
+		return -1;
+	}
+	t->by = &answerer_local;
+	t->info = info;
+	timeline_stats(t->tl, &st);
+	if (st.endless && o->ctx > info->ctx_train && !o->quiet)
+		say("the model was trained for a context of %d tokens: the cache holds %d of a conversation at once", info->ctx_train, st.ctx);
+	else if (st.ctx > info->ctx_train && !o->quiet)
+		say("quality degrades beyond the context of %d tokens that the model was trained for", info->ctx_train);
+	if (o->verbose) {
+		say("%s: %s, %s, %s, context %d, cache %.1f MiB", info->path, info->arch, info->n_types, info->device,
+		    st.ctx, (double)st.kv_bytes / 1048576);
+	}
+	return 0;
+}
+
+void local_close(struct conversation *t)
+{
+	timeline_close(t->tl);
+	engine_close(t->engine);
+	t->tl = NULL;
+	t->engine = NULL;
+}
+
+/* ---- a turn ---- */
+
+static int say_piece(struct conversation *t, struct message *m, int32_t id, const struct answer_hooks *h, struct err *e)
+{
+	size_t n = engine_piece_add(t->engine, id, 0, &m->text);
+
+	return h->text ? h->text(m->text.p + m->text.n - n, n, h->text_ud, e) : 0;
+}
+
+/* Tokens of an answer that is continued: as sampled, or, where another model wrote it, as this model tokenizes its text. */
+static int begun_tokens(const struct conversation *t, const struct message *begun, struct tokens *out, struct err *e)
+{
+	if (begun->id.n || !begun->text.n)
+		tokens_append(out, begun->id.id, begun->id.n);
+	else
+		return engine_tokenize(t->engine, begun->text.p, begun->text.n, 0, out, e);
+	return 0;
+}
+
+/* Prefill the prompt of an answer, and begun, its beginning.  Returns the token where the answer begins, or -1. */
+static int32_t read_prompt(struct conversation *t, const struct message *begun, const struct answer_hooks *h, struct turn *turn, struct err *e)
+{
+	struct tokens so_far = {0};
+	size_t n = 0, n_begun;
+	int32_t reused = -1;
+
+	if (!begun || begun_tokens(t, begun, &so_far, e) == 0)
+		reused = conversation_sync(t, 1, begun ? &so_far : NULL, &n, &turn->recomputed, h->progress, h->progress_ud, e);
+	n_begun = so_far.n;
+	tokens_free(&so_far);
+	turn->prompt_tokens = (int32_t)n;
+	if (reused < 0)
+		return -1;
+	turn->answered = 1;
+	turn->reused_tokens = reused;
+	return (int32_t)(n - n_begun);
+}
+
+/* Generate the last message.  ids: keep the sampled tokens; 0 where another model wrote the beginning. */
+static int generate(struct conversation *t, int ids, double start, const struct answer_hooks *h, struct turn *turn, struct err *e)
+{
+	struct message *m = &t->msg[t->n_msg - 1];
+	int32_t most = t->o->predict;
+	struct timeline_stats st;
+	struct loop_watch watch = {.n = 0};
+
+	timeline_speculate(t->tl, strcmp(t->o->speculate, "off") != 0);
+	timeline_stats(t->tl, &st);
+	/* An evicting cache never fills: without a limit a model that repeats itself would answer for ever. */
+	if (most < 0 && st.endless)
+		most = st.ctx;
+	while (most < 0 || turn->answer_tokens < most) {
+		struct step_out step;
+		int got = timeline_step(t->tl, &t->sampling, &step, e);
+
+		if (turn->ttft_s == 0)
+			turn->ttft_s = now_seconds() - start;
+		if (got == 0)
+			turn->stop = STOP_EOS;
+		if (got <= 0)
+			return got;
+		if (ids)
+			tokens_add(&m->id, step.id);
+		turn->answer_tokens++;
+		if (say_piece(t, m, step.id, h, e) < 0)
+			return -1;
+		emit(t, EVENT_ANSWER_GREW, 0);
+		turn->loop = h->stop_loops ? loop_add(&watch, step.id) : 0;
+		if (turn->loop) {
+			turn->stop = STOP_LOOP;
+			return 0;
+		}
+	}
+	return 0;
+}
+
+/* Speeds, and whether tokens were evicted for the first time. */
+static void measure(struct conversation *t, struct turn *turn)
+{
+	struct timeline_stats st;
+	struct err none;
+	int outgrown;
+
+	timeline_settle(t->tl, &none);   /* what it evicts counts */
+	timeline_stats(t->tl, &st);
+	turn->drafted = st.drafted;
+	turn->accepted = st.accepted;
+	if (st.prefill_seconds > 0)
+		turn->prefill_tps = st.prefill_tokens / st.prefill_seconds;
+	/* The first token is sampled from the prompt's logits and needs no decode. */
+	if (st.decode_tokens > 1 && st.decode_seconds > 0)
+		turn->decode_tps = (st.decode_tokens - 1) / st.decode_seconds;
+	outgrown = st.rings.evicted + st.rings.evicted_in_part > 0;
+	turn->outgrown = !t->outgrown && outgrown;
+	t->outgrown = outgrown;
+}
+
+static int32_t prefill(struct conversation *t, timeline_progress_fn *progress, void *ud, struct err *e)
+{
+	struct timeline_stats st;
+	size_t n;
+	int32_t reused, again;
+
+	timeline_resume(t->tl);
+	signals_watch(t->tl);
+	if (t->growing.open) {   /* the message has no end yet */
+		reused = conversation_grow(t, "", 0, 1, progress, ud, e);
+		timeline_stats(t->tl, &st);
+		n = reused < 0 ? 0 : (size_t)st.prefill_tokens;
+	} else {
+		reused = conversation_sync(t, 0, NULL, &n, &again, progress, ud, e);
+	}
+	signals_watch(NULL);
+	timeline_resume(t->tl);
+	if (reused >= 0)
+		emit(t, EVENT_PREFILL_ENDED, 0);
+	return reused < 0 ? -1 : (int32_t)n - reused;
+}
+
+static void begin(struct conversation *t)
+{
+	timeline_resume(t->tl);
+	signals_watch(t->tl);
+}
+
+static void end(struct conversation *t)
+{
+	signals_watch(NULL);
+	timeline_resume(t->tl);
+}
+
+static void stats(const struct conversation *t, struct timeline_stats *out)
+{
+	timeline_stats(t->tl, out);
+}
+
+static size_t count(const struct conversation *t, const char *text, size_t n)
+{
+	struct tokens id = {0};
+	struct err none = {0};
+	size_t tokens = engine_tokenize(t->engine, text, n, 0, &id, &none) < 0 ? n : id.n;
+
+	tokens_free(&id);
+	return tokens;
+}
+
+/* ---- documents ---- */
+
+static int does_not_pin(const struct document *d, const struct err *why, struct err *e)
+{
+	return err_set(e, why->code, "document '%.120s' has %zu tokens: %.240s; --docs auto searches it for passages instead", d->name, d->tokens,
+	               why->msg);
+}
+
+static int document_fits(struct conversation *t, struct document *d, size_t room, struct err *e)
+{
+	struct timeline_stats st;
+	struct tokens all = {0};
+	struct err why = {0};
+	char beyond[64] = "";
+	size_t n, rest, wants;
+	int32_t trained;
+	int rc;
+
+	timeline_stats(t->tl, &st);
+	rc = conversation_render(t, 0, &all, e);
+	if (!rc)
+		d->tokens = document_count(t, (size_t)(d - t->doc), e);
+	if (!rc && st.endless)
+		rc = conversation_pin(t, &all, &why) < 0 ? does_not_pin(d, &why, e) : 0;
+	n = all.n;
+	tokens_free(&all);
+	if (rc < 0 || st.endless || n + room <= (size_t)st.ctx)
+		return rc;
+	rest = n - d->tokens + room;
+	wants = (n + 512 + 255) / 256 * 256;
+	trained = engine_info(t->engine)->ctx_train;
+	if (wants > (size_t)trained)
+		snprintf(beyond, sizeof beyond, ", beyond the %d the model was trained for", trained);
+	return err_set(e, ERR_FIT, "document '%.120s' has %zu tokens and does not fit the context of %d; there is room for %zu; "
+	               "-c %zu would hold it%s; --docs auto searches it for passages instead", d->name, d->tokens, st.ctx,
+	               rest < (size_t)st.ctx ? (size_t)st.ctx - rest : 0, wants, beyond);
+}
+
+const struct answerer answerer_local = {
+	.read = read_prompt, .generate = generate, .begin = begin, .end = end, .measure = measure, .prefill = prefill, .stats = stats,
+	.count = count, .document_fits = document_fits,
+};

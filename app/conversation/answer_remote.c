@@ -1,0 +1,431 @@
+/* app/conversation/answer_remote.c - a model on a server answers (conversation_private.h).
+ *
+ * Each question sends the whole conversation as text; what the server has computed of it before is its own affair.  Where the context is full
+ * the oldest turns are left out of the request, and stay left out, so that the beginning which the server has cached stays the same. */
+#include "app/conversation/conversation_private.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/remote/remote.h"
+
+enum {
+	SHARE_OF_ANSWER = 4,     /* the answer gets this part of the context, where -n does not say how much it takes */
+	AROUND = 16, BEFORE = 64,/* tokens of a template, at most: around a message, and before the first one */
+	TRIES = 8,               /* times that turns are left out because the server says that they are too many */
+};
+
+/* ---- opening ---- */
+
+static void copy_info(struct engine_info *to, const struct remote_info *from)
+{
+	*to = (struct engine_info){
+		.path = from->model, .name = from->model, .n_params = from->n_params, .ctx_train = from->ctx_train, .n_types = "",
+		.think_switch = from->think_switch, .bos = -1, .eos = -1, .eot = -1, .rope_scaling = "none",
+	};
+	snprintf(to->device, sizeof to->device, "%s", from->server);
+	snprintf(to->arch, sizeof to->arch, "%s", from->program);
+}
+
+int served_open(struct conversation *t, const struct options *o, struct err *e)
+{
+	const struct option_def *model = option_find("model", 5, CMD_CHAT);
+	struct remote_options ro = {
+		.url = model_server(o), .key = getenv("WEIR_API_KEY"), .key_file = o->key_file, .insecure = o->insecure, .timeout = o->timeout,
+		.stopped = signals_stopped,
+	};
+	const struct remote_info *info;
+
+	/* Beside --remote a model in the config file or the environment is a file for other times. */
+	ro.model = o->served ? o->served : o->remote && option_said(o, model) ? o->model : NULL;
+	if (remote_open(&t->served.remote, &ro, e) < 0)
+		return -1;
+	info = remote_info(t->served.remote);
+	copy_info(&t->served.info, info);
+	t->by = &answerer_remote;
+	t->info = &t->served.info;
+	t->served.left_out = 0;
+	t->served.tokens = 0;
+	t->served.counted = 1;
+	if (o->verbose)
+		say("%s at %s%s%s, context %s", info->model, info->server, *info->program ? ", " : "", info->program,
+		    info->ctx ? count_text((uint64_t)info->ctx).s : "unknown");
+	return 0;
+}
+
+void served_close(struct conversation *t)
+{
+	remote_close(t->served.remote);
+	t->served = (struct served){.left_out = 0};
+}
+
+void conversation_server_models(const struct conversation *t, struct str *out)
+{
+	if (t->served.remote)
+		remote_models(t->served.remote, out);
+}
+
+/* Tokens of the context: as the server says, or fewer where -c asks for that; 0: unknown. */
+static int32_t limit(const struct conversation *t)
+{
+	int32_t ctx = remote_info(t->served.remote)->ctx;
+
+	return !ctx || (t->o->ctx && t->o->ctx < ctx) ? t->o->ctx : ctx;
+}
+
+/* ---- what is sent ---- */
+
+struct list { struct remote_message *msg; struct str *own; size_t n; };
+
+static void list_free(struct list *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		str_free(&l->own[i]);
+	free(l->own);
+	free(l->msg);
+	*l = (struct list){.n = 0};
+}
+
+static void list_add(struct list *l, enum chat_role role, const struct str *text)
+{
+	l->msg[l->n] = (struct remote_message){.role = role, .text = text->n ? text->p : "", .n = text->n};
+	l->n++;
+}
+
+/* A question with what stands in front of it; an answer without its reasoning. */
+static void list_add_message(struct list *l, const struct conversation *t, const struct message *m, int first)
+{
+	struct str *own = &l->own[l->n];
+
+	if (m->role == ROLE_ASSISTANT) {
+		struct reasoning think = {.first = 0};
+
+		reasoning_feed(&think, m->text.p ? m->text.p : "", m->text.n, own);
+		reasoning_end(&think, own);
+		reasoning_free(&think);
+	} else {
+		for (size_t i = 0; first && i < t->n_doc; i++)
+			if (t->doc[i].whole)
+				str_add(own, t->doc[i].text.p, t->doc[i].text.n);
+		str_add(own, m->context.p ? m->context.p : "", m->context.n);
+		str_add(own, m->text.p ? m->text.p : "", m->text.n);
+	}
+	list_add(l, m->role, own);
+}
+
+/* The messages from index `from` on, and the beginning of an answer. */
+static struct list list_make(const struct conversation *t, size_t from, const struct message *begun)
+{
+	struct list l = {
+		.msg = xcalloc(t->n_msg + 3, sizeof *l.msg), .own = xcalloc(t->n_msg + 3, sizeof *l.own),
+	};
+
+	if (t->has_system)
+		list_add(&l, ROLE_SYSTEM, &t->system);
+	for (size_t i = from; i < t->n_msg; i++)
+		list_add_message(&l, t, &t->msg[i], i == from);
+	if (begun)
+		list_add(&l, ROLE_ASSISTANT, &begun->text);
+	return l;
+}
+
+/* ---- the context ---- */
+
+/* Where the turn behind the one at `from` begins; n_msg: there is none. */
+static size_t next_turn(const struct conversation *t, size_t from)
+{
+	for (from++; from < t->n_msg && t->msg[from].role != ROLE_USER; from++)
+		;
+	return from;
+}
+
+/* The question that is answered: it is sent in any case. */
+static size_t last_question(const struct conversation *t)
+{
+	size_t i = t->n_msg;
+
+	while (i && t->msg[i - 1].role != ROLE_USER)
+		i--;
+	return i ? i - 1 : 0;
+}
+
+/* More tokens than this the list cannot have: one has a byte at least. */
+static size_t tokens_most(const struct list *l)
+{
+	size_t n = BEFORE;
+
+	for (size_t i = 0; i < l->n; i++)
+		n += l->msg[i].n + AROUND;
+	return n;
+}
+
+/* Tokens of the messages from `from` on.  With a bound that is small enough nobody is asked. */
+static int32_t count_from(struct conversation *t, size_t from, const struct message *begun, size_t enough)
+{
+	struct list l = list_make(t, from, begun);
+	int exact = 0;
+	int32_t n;
+
+	if (tokens_most(&l) <= enough)
+		n = (int32_t)(tokens_most(&l) / 3);
+	else
+		n = remote_count_messages(t->served.remote, l.msg, l.n, &exact);
+	list_free(&l);
+	t->served.tokens = n;
+	t->served.counted = exact;
+	return n;
+}
+
+/* Leave out the oldest turns until `most` tokens are left, of the n that there are, or only the last question. */
+static void leave_out(struct conversation *t, int32_t n, int32_t most)
+{
+	size_t *from = &t->served.left_out, last = last_question(t), all = 0, rest;
+
+	for (size_t i = *from; i < t->n_msg; i++)
+		all += t->msg[i].text.n + t->msg[i].context.n + AROUND;
+	rest = all;
+	while (*from < last && (double)rest / (double)(all ? all : 1) * n > most) {
+		size_t next = next_turn(t, *from);
+
+		for (size_t i = *from; i < next; i++)
+			rest -= t->msg[i].text.n + t->msg[i].context.n + AROUND;
+		*from = next;
+	}
+}
+
+/* Choose what is sent.  -1: the question alone does not fit. */
+static int make_room(struct conversation *t, const struct message *begun, struct err *e)
+{
+	int32_t ctx = limit(t), answer, n;
+	size_t last = last_question(t);
+
+	if (t->served.left_out > last)
+		t->served.left_out = 0;
+	if (!ctx) {
+		count_from(t, t->served.left_out, begun, SIZE_MAX);
+		return 0;
+	}
+	answer = t->o->predict >= 0 && t->o->predict < ctx / 2 ? t->o->predict : ctx / SHARE_OF_ANSWER;
+	/* Turns were undone, or the context has grown: there may be room again. */
+	if (t->served.left_out && count_from(t, 0, begun, 0) <= (ctx - answer) / 4 * 3)
+		t->served.left_out = 0;
+	n = count_from(t, t->served.left_out, begun, (size_t)(ctx - answer));
+	while (n > ctx - answer && t->served.left_out < last) {
+		leave_out(t, n, (ctx - answer) / 4 * 3);
+		n = count_from(t, t->served.left_out, begun, 0);
+	}
+	if (n < ctx)
+		return 0;
+	return err_set(e, ERR_FIT, "the question has %s%d tokens with what goes with it, more than the context of %d at %.100s",
+	               t->served.counted ? "" : "about ", n, ctx, remote_info(t->served.remote)->server);
+}
+
+/* ---- a turn ---- */
+
+struct wait { const struct answer_hooks *h; const struct conversation *t; int told; };
+
+static void waiting(int32_t done, int32_t total, const char *why, void *ud)
+{
+	struct wait *w = ud;
+
+	if (why && !w->told++ && !w->t->o->quiet)
+		say("%s; asking again", why);
+	if (w->h->progress)
+		w->h->progress(done, total, w->h->progress_ud);
+}
+
+/* Options that stand on the command line. */
+static unsigned said(const struct options *o)
+{
+	static const char *const name[] = {
+		[REMOTE_TEMPERATURE] = "temp", [REMOTE_TOP_K] = "top-k", [REMOTE_TOP_P] = "top-p", [REMOTE_MIN_P] = "min-p",
+		[REMOTE_REPEAT] = "repeat-penalty", [REMOTE_PRESENCE] = "presence-penalty", [REMOTE_FREQUENCY] = "frequency-penalty",
+	};
+	unsigned bits = 0;
+
+	for (size_t i = 0; i < sizeof name / sizeof *name; i++)
+		if (option_said(o, option_find(name[i], strlen(name[i]), CMD_CHAT)))
+			bits |= 1u << i;
+	return bits;
+}
+
+static int ask(struct conversation *t, const struct message *begun, const struct answer_hooks *h, struct err *e)
+{
+	struct wait w = {.h = h, .t = t};
+	struct list l = list_make(t, t->served.left_out, begun);
+	struct remote_request q = {
+		.msg = l.msg, .n_msg = l.n, .extends = begun != NULL, .no_thought = t->o->think && !strcmp(t->o->think, "off"),
+		.most = t->o->predict, .sampling = &t->sampling, .said = said(t->o), .seeded = t->o->seed_set, .seed = t->o->seed,
+		.waiting = waiting, .ud = &w,
+	};
+	int rc = remote_ask(t->served.remote, &q, e);
+
+	list_free(&l);
+	return rc;
+}
+
+static int32_t read_prompt(struct conversation *t, const struct message *begun, const struct answer_hooks *h, struct turn *turn, struct err *e)
+{
+	const struct remote_info *info = remote_info(t->served.remote);
+	size_t had = t->served.left_out;
+	struct err why = {0};
+	int rc;
+
+	if (begun && !begun->text.n)
+		begun = NULL;
+	if (begun && !info->extends)
+		return err_set(e, ERR_USAGE, "%.100s cannot extend an answer; ask it to go on", info->server);
+	if (make_room(t, begun, e) < 0)
+		return -1;
+	for (int tries = 0; (rc = ask(t, begun, h, &why)) < 0; tries++) {
+		if (why.code != ERR_FIT || t->served.left_out >= last_question(t) || tries == TRIES)
+			return err_set(e, why.code, "%s", why.msg);
+		/* The server has said now how large its context is, or it has not: then half of the turns are too many. */
+		leave_out(t, 2, 1);
+		if (make_room(t, begun, e) < 0)
+			return -1;
+	}
+	turn->answered = 1;
+	turn->prompt_tokens = t->served.tokens;
+	turn->left_out = t->served.left_out > had ? t->served.left_out : 0;
+	turn->guessed = !t->served.counted;
+	return 0;
+}
+
+/* A piece as a token, for loop_add(). */
+static int32_t hash_of(const char *p, size_t n)
+{
+	uint32_t h = 2166136261u;
+
+	for (size_t i = 0; i < n; i++)
+		h = (h ^ (unsigned char)p[i]) * 16777619u;
+	return (int32_t)(h & INT32_MAX);
+}
+
+/* The last message has grown by a piece: 1: the answer ends here. */
+static int take_piece(struct conversation *t, size_t from, struct loop_watch *watch, const struct answer_hooks *h, struct turn *turn, struct err *e)
+{
+	struct message *m = &t->msg[t->n_msg - 1];
+	const char *p = m->text.p + from;
+	size_t n = m->text.n - from;
+
+	turn->answer_tokens++;
+	if (h->text && h->text(p, n, h->text_ud, e) < 0)
+		return -1;
+	emit(t, EVENT_ANSWER_GREW, 0);
+	turn->loop = h->stop_loops ? loop_add(watch, hash_of(p, n)) : 0;
+	if (turn->loop)
+		turn->stop = STOP_LOOP;
+	/* A server that takes no limit is stopped: a piece has a token at least. */
+	return turn->loop || (t->o->predict >= 0 && turn->answer_tokens > t->o->predict);
+}
+
+static int generate(struct conversation *t, int ids, double start, const struct answer_hooks *h, struct turn *turn, struct err *e)
+{
+	struct message *m = &t->msg[t->n_msg - 1];
+	struct loop_watch watch = {.n = 0};
+	double first = 0;
+	int rc = 0, got = 1;
+
+	(void)ids;
+	m->id.n = 0;   /* the text goes on without tokens */
+	while (!rc) {
+		enum remote_stop stop;
+		size_t from = m->text.n;
+
+		got = remote_next(t->served.remote, &m->text, &stop, e);
+		if (turn->ttft_s == 0) {
+			first = now_seconds();
+			turn->ttft_s = first - start;
+		}
+		if (got == 0)
+			turn->stop = stop == REMOTE_LENGTH ? STOP_LENGTH : STOP_EOS;
+		if (got <= 0)
+			break;
+		rc = take_piece(t, from, &watch, h, turn, e);
+	}
+	remote_end(t->served.remote);
+	t->served.prefill_s = turn->ttft_s;
+	t->served.decode_s = now_seconds() - first;
+	return rc < 0 || got < 0 ? -1 : 0;
+}
+
+/* What the server has said, and where it has said nothing what was seen. */
+static void measure(struct conversation *t, struct turn *turn)
+{
+	const struct remote_usage *u = remote_usage(t->served.remote);
+	int32_t computed;
+
+	turn->estimated = u->prompt < 0 && !t->served.counted;
+	if (u->prompt >= 0)
+		turn->prompt_tokens = u->prompt;
+	turn->reused_tokens = u->cached > 0 && u->cached <= turn->prompt_tokens ? u->cached : 0;
+	if (u->answer > 0 && turn->answer_tokens)
+		turn->answer_tokens = u->answer;
+	computed = turn->prompt_tokens - turn->reused_tokens;
+	turn->prefill_tps = u->prefill_tps >= 0 ? u->prefill_tps : turn->ttft_s > 0 ? computed / turn->ttft_s : 0;
+	turn->decode_tps = u->decode_tps >= 0 ? u->decode_tps :
+	                   turn->answer_tokens > 1 && t->served.decode_s > 0 ? (turn->answer_tokens - 1) / t->served.decode_s : 0;
+	t->served.counted = !turn->estimated;
+	t->served.tokens = turn->prompt_tokens + turn->answer_tokens;
+	t->served.reused = turn->reused_tokens;
+	t->served.answer = turn->answer_tokens;
+}
+
+static void nothing(struct conversation *t)
+{
+	(void)t;
+}
+
+/* The server reads with the question. */
+static int32_t prefill(struct conversation *t, timeline_progress_fn *progress, void *ud, struct err *e)
+{
+	(void)progress, (void)ud, (void)e;
+	emit(t, EVENT_PREFILL_ENDED, 0);
+	return 0;
+}
+
+static void stats(const struct conversation *t, struct timeline_stats *out)
+{
+	const struct served *s = &t->served;
+
+	*out = (struct timeline_stats){
+		.n_tokens = s->tokens, .ctx = limit(t), .reused_tokens = s->reused, .decode_tokens = s->answer, .decode_seconds = s->decode_s,
+		.prefill_tokens = s->tokens - s->answer - s->reused, .prefill_seconds = s->prefill_s,
+	};
+}
+
+static size_t count(const struct conversation *t, const char *text, size_t n)
+{
+	int exact;
+
+	return (size_t)remote_count(t->served.remote, text, n, &exact);
+}
+
+static int document_fits(struct conversation *t, struct document *d, size_t room, struct err *e)
+{
+	int32_t ctx = (int32_t)context_size(t), n;
+
+	d->tokens = count(t, d->text.p, d->text.n);
+	n = (int32_t)d->tokens;
+	if (t->n_msg || t->n_doc > 1) {
+		struct message question = {.role = ROLE_USER};
+		struct list l = list_make(t, t->n_msg, NULL);
+		int exact;
+
+		/* All documents in front of an empty question: with the messages they may be too long, and old turns are left out then. */
+		list_add_message(&l, t, &question, 1);
+		n = remote_count_messages(t->served.remote, l.msg, l.n, &exact);
+		list_free(&l);
+	}
+	if (n + BEFORE + (int32_t)room <= ctx)
+		return 0;
+	return err_set(e, ERR_FIT, "document '%.120s' has %zu tokens and does not fit the %s of %d at %.60s; --docs auto searches it for passages instead",
+	               d->name, d->tokens, limit(t) ? "context" : "assumed context (-c says it)", ctx, remote_info(t->served.remote)->server);
+}
+
+const struct answerer answerer_remote = {
+	.read = read_prompt, .generate = generate, .begin = nothing, .end = nothing, .measure = measure, .prefill = prefill, .stats = stats,
+	.count = count, .document_fits = document_fits,
+};

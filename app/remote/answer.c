@@ -1,0 +1,345 @@
+/* app/remote/answer.c - asks for an answer, waits and tries again, and gives it out piece by piece (remote.h). */
+#include "app/remote/remote_private.h"
+
+#include <string.h>
+#include <time.h>
+
+enum { ERROR_MOST = 64 << 10, FAILED_MOST = 3 };   /* bytes of an error's page; times that "500" is tried */
+static const double RETRY_SECONDS = 30, FIRST_WAIT = 0.25, WAIT_MOST = 8;
+static const double AFTERWARDS = 2;   /* seconds that usage and the end may take once the answer has finished */
+
+/* ---- what arrives ---- */
+
+/* llama-server repeats the beginning of an answer that it extends: leave that out.  Text that only begins like it is given out. */
+static void add_text(struct answer *a, const char *p, size_t n)
+{
+	struct str *echo = &a->echo;
+
+	while (n && a->echoed < echo->n && *p == echo->p[a->echoed]) {
+		a->echoed++;
+		p++;
+		n--;
+	}
+	if (!n)
+		return;
+	if (a->echoed < echo->n) {
+		str_add(&a->ready, echo->p ? echo->p : "", a->echoed);
+		str_clear(echo);
+		a->echoed = 0;
+	}
+	str_add(&a->ready, p, n);
+}
+
+static void take_usage(struct remote_usage *u, const struct remote_usage *new)
+{
+	if (new->prompt >= 0)
+		u->prompt = new->prompt;
+	if (new->cached >= 0)
+		u->cached = new->cached;
+	if (new->answer >= 0)
+		u->answer = new->answer;
+	if (new->prefill_tps >= 0)
+		u->prefill_tps = new->prefill_tps;
+	if (new->decode_tps >= 0)
+		u->decode_tps = new->decode_tps;
+}
+
+static void take_finish(struct remote *r, const struct chunk *c)
+{
+	struct answer *a = &r->answer;
+
+	if (c->finish == CHUNK_GOES_ON)
+		return;
+	a->finished = 1;
+	a->stop = c->finish == CHUNK_LENGTH ? REMOTE_LENGTH : REMOTE_STOP;
+	if (c->finish == CHUNK_REFUSED)
+		str_add(&a->refused, c->why.p, c->why.n);
+	if (a->streams)
+		http_patience(r->client, AFTERWARDS);
+}
+
+/* What was read of an event, or of an answer that is no stream. */
+static int take_chunk(struct remote *r, struct err *e)
+{
+	struct answer *a = &r->answer;
+	const struct chunk *c = &a->chunk;
+	int goes_on = c->text.n || c->thought.n || c->done > a->read;
+
+	if (c->fault)
+		return server_fault(r, c, e);
+	take_usage(&a->usage, &c->usage);
+	if (c->total > 0) {
+		a->read = c->done;
+		if (a->waiting)
+			a->waiting(c->done, c->total, NULL, a->waiting_ud);
+	}
+	a->bytes += c->text.n + c->thought.n;
+	if (a->bytes > ANSWER_MOST)
+		return err_set(e, ERR_FAIL, "%.100s: the answer is longer than 16 MiB", r->at.server.p);
+	if (c->thought.n) {
+		str_adds(&a->ready, a->thinking ? "" : "<think>\n");
+		a->thinking = 1;
+		str_add(&a->ready, c->thought.p, c->thought.n);
+	}
+	if (c->text.n) {
+		str_adds(&a->ready, a->thinking ? "\n</think>\n\n" : "");
+		a->thinking = 0;
+		add_text(a, c->text.p, c->text.n);
+	}
+	if (goes_on && !a->finished)
+		http_patience(r->client, r->timeout);
+	take_finish(r, c);
+	return 0;
+}
+
+static int on_event(const char *data, size_t n, void *ud, struct err *e)
+{
+	struct remote *r = ud;
+	struct answer *a = &r->answer;
+
+	a->any = 1;
+	if (a->done)
+		return 0;
+	while (n && (data[n - 1] == ' ' || data[n - 1] == '\n'))
+		n--;
+	if (n == 6 && !memcmp(data, "[DONE]", 6)) {
+		a->done = a->finished = 1;
+		return 0;
+	}
+	if (!n)
+		return 0;
+	chunk_clear(&a->chunk);
+	if (chunk_parse(&a->chunk, data, n) < 0)
+		return err_set(e, ERR_FAIL, "%.100s: an event of the answer is no JSON", r->at.server.p);
+	return take_chunk(r, e);
+}
+
+/* The body has ended. */
+static int at_end(struct remote *r, struct err *e)
+{
+	struct answer *a = &r->answer;
+
+	if (a->streams && sse_end(&a->sse, on_event, r, e) < 0)
+		return -1;
+	if (!a->streams) {
+		chunk_clear(&a->chunk);
+		if (chunk_parse(&a->chunk, a->in.p ? a->in.p : "", a->in.n) < 0)
+			return err_set(e, ERR_FAIL, "%.100s: the answer is no JSON", r->at.server.p);
+		a->any = 1;
+		if (take_chunk(r, e) < 0)
+			return -1;
+	}
+	a->done = 1;
+	if (a->finished)
+		return 0;
+	a->broken = 1;
+	return err_set(e, ERR_FAIL, a->any ? "%.100s: the connection ended before the answer did" : "%.100s: the answer has no event in it", r->at.server.p);
+}
+
+/* Read more of the body. */
+static int read_body(struct remote *r, struct err *e)
+{
+	struct answer *a = &r->answer;
+	struct err why = {0};
+	int rc;
+
+	if (a->streams)
+		str_clear(&a->in);
+	rc = http_read(r->client, &a->in, &a->broken, &why);
+	if (rc < 0 && a->finished && why.code != ERR_CANCELLED) {   /* it keeps the connection open, or is rough in closing it */
+		a->done = 1;
+		return 0;
+	}
+	if (rc < 0)
+		return err_set(e, why.code, "%s", why.msg);
+	if (!rc)
+		return at_end(r, e);
+	if (!a->streams && a->in.n > BODY_MOST)
+		return err_set(e, ERR_FAIL, "%.100s: the answer is longer than 16 MiB", r->at.server.p);
+	return a->streams && sse_feed(&a->sse, a->in.p, a->in.n, on_event, r, e) < 0 ? -1 : 0;
+}
+
+/* The same.  An error behind text waits until the text is handed out.  -1: a->broken says whether the connection failed. */
+static int more(struct remote *r, struct err *e)
+{
+	struct answer *a = &r->answer;
+	struct err why = {0};
+
+	if (read_body(r, &why) == 0)
+		return 0;
+	if (!a->ready.n)
+		return err_set(e, why.code, "%s", why.msg);
+	a->late = why;
+	a->done = 1;
+	return 0;
+}
+
+/* ---- asking ---- */
+
+/* An error's page: what it says, as far as it is short and JSON. */
+static int refused(struct remote *r, const struct http_reply *reply, struct err *e)
+{
+	struct answer *a = &r->answer;
+	struct err none = {0};
+
+	str_clear(&a->in);
+	if (r->timeout > 10)
+		http_patience(r->client, 10);
+	while (a->in.n <= ERROR_MOST && http_read(r->client, &a->in, NULL, &none) > 0)
+		;
+	http_end(r->client);
+	if (none.code == ERR_CANCELLED)
+		return err_set(e, none.code, "%s", none.msg);
+	chunk_clear(&a->chunk);
+	if (a->in.n && a->in.n <= ERROR_MOST)
+		chunk_parse(&a->chunk, a->in.p, a->in.n);
+	return server_refuses(r, reply, &a->chunk, e);
+}
+
+static void begin(struct remote *r, const struct remote_request *q)
+{
+	struct answer *a = &r->answer;
+
+	remote_end(r);
+	a->usage = (struct remote_usage){.prompt = -1, .cached = -1, .answer = -1, .prefill_tps = -1, .decode_tps = -1};
+	a->finished = a->done = a->any = a->thinking = a->broken = 0;
+	a->bytes = a->echoed = 0;
+	a->late = (struct err){0};
+	a->read = 0;
+	a->stop = REMOTE_STOP;
+	a->waiting = q->waiting;
+	a->waiting_ud = q->ud;
+	str_clear(&a->refused);
+	str_clear(&a->ready);
+	str_clear(&a->echo);
+	if (q->extends && q->n_msg && r->info.kind == REMOTE_LLAMA)
+		str_add(&a->echo, q->msg[q->n_msg - 1].text, q->msg[q->n_msg - 1].n);
+	a->sent = 0;
+	for (size_t i = 0; i < q->n_msg; i++)
+		a->sent += q->msg[i].n;
+}
+
+/* One try.  *again: another one may succeed. */
+static int try(struct remote *r, const struct remote_request *q, const struct str *json, struct http_reply *reply, int *again, struct err *e)
+{
+	struct answer *a = &r->answer;
+	int rc;
+
+	begin(r, q);
+	*again = 0;
+	if (server_send(r, &r->at.api, "/chat/completions", json, reply, e) < 0) {
+		*again = reply->broken;
+		return -1;
+	}
+	a->open = 1;
+	if (reply->status != 200) {
+		int s = reply->status;
+
+		*again = s == 429 || s == 500 || s == 502 || s == 503 || s == 504 || s == 529;
+		return refused(r, reply, e);
+	}
+	a->streams = strcasecmp(reply->type, "application/json") != 0;
+	if (!strcasecmp(reply->type, "text/html"))
+		return err_set(e, ERR_FAIL, "%.100s answers with a page for people; is it a server of models?", r->at.server.p);
+	do
+		rc = more(r, e);
+	while (!rc && !a->ready.n && !a->done);
+	*again = rc < 0 && a->broken;
+	return rc;
+}
+
+/* Wait before the next try, as long as the server asks for or longer and longer.  0, or -1: *e stands, or the user has stopped it. */
+static int wait_to_retry(struct remote *r, const struct remote_request *q, const struct http_reply *reply, int tries, double until, struct err *e)
+{
+	double wait = FIRST_WAIT * (double)(1 << (tries < 6 ? tries : 6)), end;
+
+	if (wait > WAIT_MOST)
+		wait = WAIT_MOST;
+	if (reply->retry_after > 0)
+		wait = reply->retry_after;
+	if (now_seconds() + wait > until || (reply->status == 500 && tries + 1 >= FAILED_MOST))
+		return -1;
+	if (q->waiting)
+		q->waiting(0, 0, e->msg, q->ud);
+	for (end = now_seconds() + wait; now_seconds() < end;) {
+		if (r->stopped && r->stopped())
+			return err_set(e, ERR_CANCELLED, "stopped");
+		nanosleep(&(struct timespec){.tv_nsec = 40000000}, NULL);
+	}
+	*e = (struct err){0};
+	return 0;
+}
+
+int remote_ask(struct remote *r, const struct remote_request *q, struct err *e)
+{
+	struct str json = {0};
+	struct http_reply reply;
+	double until = now_seconds() + RETRY_SECONDS;
+	int rc, again;
+
+	request_json(r, q, &json);
+	for (int tries = 0;; tries++) {
+		rc = try(r, q, &json, &reply, &again, e);
+		if (!rc || !again || e->code == ERR_CANCELLED || wait_to_retry(r, q, &reply, tries, until, e) < 0)
+			break;
+	}
+	str_free(&json);
+	if (rc < 0)
+		remote_end(r);
+	return rc;
+}
+
+/* The answer has ended: 0, or -1. */
+static int finish(struct remote *r, struct err *e)
+{
+	struct answer *a = &r->answer;
+
+	if (a->usage.prompt > 16 && a->sent > 64) {
+		double per = (double)a->sent / a->usage.prompt;
+
+		r->bytes_per_token = per < 1 ? 1 : per > 8 ? 8 : per;
+	}
+	remote_end(r);
+	if (a->late.code)
+		return err_set(e, a->late.code, "%s", a->late.msg);
+	if (a->refused.n)
+		return err_set(e, ERR_FAIL, "%.100s cut the answer: %.60s", r->at.server.p, a->refused.p);
+	return 0;
+}
+
+int remote_next(struct remote *r, struct str *out, enum remote_stop *stop, struct err *e)
+{
+	struct answer *a = &r->answer;
+
+	while (!a->ready.n && !a->done && a->open)
+		if (more(r, e) < 0) {
+			remote_end(r);
+			return -1;
+		}
+	*stop = a->stop;
+	if (!a->ready.n && a->echoed < a->echo.n) {   /* it was the answer's own text */
+		str_add(&a->ready, a->echo.p, a->echoed);
+		a->echoed = a->echo.n;
+	}
+	if (!a->ready.n)
+		return finish(r, e);
+	str_add(out, a->ready.p, a->ready.n);
+	str_clear(&a->ready);
+	return 1;
+}
+
+void remote_end(struct remote *r)
+{
+	struct answer *a = &r->answer;
+
+	if (r->client)
+		http_end(r->client);
+	a->open = 0;
+	sse_free(&a->sse);
+	str_clear(&a->in);
+}
+
+const struct remote_usage *remote_usage(const struct remote *r)
+{
+	return &r->answer.usage;
+}

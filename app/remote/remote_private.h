@@ -1,0 +1,72 @@
+/* app/remote/remote_private.h - inside app/remote/: what its files share. */
+#ifndef WEIR_REMOTE_PRIVATE_H
+#define WEIR_REMOTE_PRIVATE_H
+
+#include "app/remote/remote.h"
+#include "app/term/term.h"
+#include "sessions/sessions.h"
+
+enum {
+	CONNECT_SECONDS = 10,
+	BODY_MOST = 16 << 20,       /* bytes of an answer that is no stream */
+	ANSWER_MOST = 16 << 20,     /* bytes of an answer's text */
+	MODELS_MOST = 1000,
+	NAME_MOST = 200,            /* bytes of a model's name */
+};
+
+/* Where requests go.  api: with the path, as "http://127.0.0.1:8080/v1"; root: without "/v1", for what only llama-server and vLLM have. */
+struct address { struct str api, root, server; int secure, here; };   /* here: the server is this machine */
+int  address_read(struct address *, const char *url, struct err *);
+void address_free(struct address *);
+/* The key, from the options or the file, appended; ERR_USAGE where it cannot be read or must not go there. */
+int  key_read(const struct remote_options *, const struct address *, struct str *key, struct err *);
+
+struct remote {
+	struct remote_info info;
+	struct address at;
+	struct str key, model, shown, models;
+	int timeout;
+	int (*stopped)(void);
+	struct http_client *client;
+	double bytes_per_token;     /* of prompts so far */
+	struct answer {
+		int open;
+		struct sse sse;
+		struct chunk chunk;
+		struct str in;          /* as it arrives */
+		int streams;            /* it comes as events; else as one JSON value */
+		int any;                /* an event has come */
+		int broken;             /* the connection failed */
+		int thinking;           /* the reasoning is open */
+		int finished, done;     /* the text is complete; no more is expected */
+		enum remote_stop stop;
+		struct err late;        /* what ends the answer behind the text that is ready */
+		struct str refused;     /* the server's word for why it cut the answer */
+		struct str ready;       /* text that was not handed out yet */
+		struct str echo; size_t echoed;   /* the beginning that is extended; bytes of it that came again */
+		size_t bytes;           /* of the text so far */
+		size_t sent;            /* bytes of the request's messages */
+		int32_t read;           /* tokens of the prompt that are read */
+		struct remote_usage usage;
+		void (*waiting)(int32_t done, int32_t total, const char *why, void *ud);
+		void *waiting_ud;
+	} answer;
+};
+
+/* ---- server.c ---- */
+
+/* Send JSON (NULL: a GET) to the address + path.  0: the head of the answer is there. */
+int  server_send(struct remote *, const struct str *base, const char *path, const struct str *json, struct http_reply *, struct err *);
+/* The same, and the whole answer: *status; bounded.  -1: none came. */
+int  server_get(struct remote *, const struct str *base, const char *path, const struct str *json, int *status, struct str *out, struct err *);
+/* What an answer with an error status says, as a sentence with the server's name and without the key.  Returns -1. */
+int  server_refuses(struct remote *, const struct http_reply *, const struct chunk *, struct err *);
+/* The same of an error within an answer. */
+int  server_fault(struct remote *, const struct chunk *, struct err *);
+
+/* ---- request.c ---- */
+
+void request_json(const struct remote *, const struct remote_request *, struct str *out);
+void messages_json(const struct remote_message *, size_t n, struct str *out);
+
+#endif

@@ -1,0 +1,73 @@
+/* app/remote/request.c - a conversation as the JSON of a request (remote_private.h).
+ *
+ * A setting that the user has not changed is left to the server.  Hosted servers refuse fields that they do not know, so the ones
+ * beyond OpenAI's go only to programs that are known to have them. */
+#include "app/remote/remote_private.h"
+
+#include <string.h>
+
+void messages_json(const struct remote_message *msg, size_t n, struct str *out)
+{
+	static const char *const role[] = {[ROLE_SYSTEM] = "system", [ROLE_USER] = "user", [ROLE_ASSISTANT] = "assistant"};
+
+	json_open(out, "messages", '[');
+	for (size_t i = 0; i < n; i++) {
+		json_open(out, NULL, '{');
+		json_string(out, "role", role[msg[i].role]);
+		json_text(out, "content", msg[i].text, msg[i].n);
+		json_close(out, '}');
+	}
+	json_close(out, ']');
+}
+
+static void setting(struct str *out, const struct remote_request *q, enum remote_setting which, const char *name, double value, double usual)
+{
+	if (value < usual || value > usual || (q->said & 1u << which))
+		json_real(out, name, value, "%.7g");
+}
+
+static void settings(const struct remote *r, const struct remote_request *q, struct str *out)
+{
+	const struct sampling *s = q->sampling, *usual = &sampling_default;
+	int more = r->info.kind == REMOTE_LLAMA || r->info.kind == REMOTE_VLLM || r->info.kind == REMOTE_SGLANG;
+
+	setting(out, q, REMOTE_TEMPERATURE, "temperature", (double)s->temperature, (double)usual->temperature);
+	setting(out, q, REMOTE_TOP_P, "top_p", (double)s->top_p, (double)usual->top_p);
+	setting(out, q, REMOTE_PRESENCE, "presence_penalty", (double)s->presence_penalty, (double)usual->presence_penalty);
+	setting(out, q, REMOTE_FREQUENCY, "frequency_penalty", (double)s->frequency_penalty, (double)usual->frequency_penalty);
+	if (more) {
+		setting(out, q, REMOTE_TOP_K, "top_k", s->top_k, usual->top_k);
+		setting(out, q, REMOTE_MIN_P, "min_p", (double)s->min_p, (double)usual->min_p);
+		setting(out, q, REMOTE_REPEAT, r->info.kind == REMOTE_LLAMA ? "repeat_penalty" : "repetition_penalty", (double)s->repeat_penalty,
+		        (double)usual->repeat_penalty);
+	}
+	if (q->seeded)
+		json_uint(out, "seed", q->seed & INT64_MAX);
+	if (q->most >= 0)
+		json_int(out, "max_tokens", q->most);
+}
+
+void request_json(const struct remote *r, const struct remote_request *q, struct str *out)
+{
+	json_open(out, NULL, '{');
+	json_text(out, "model", r->model.p, r->model.n);
+	messages_json(q->msg, q->n_msg, out);
+	json_bool(out, "stream", 1);
+	json_open(out, "stream_options", '{');
+	json_bool(out, "include_usage", 1);
+	json_close(out, '}');
+	settings(r, q, out);
+	if (r->info.kind == REMOTE_LLAMA)
+		json_bool(out, "return_progress", 1);
+	if (q->extends && r->info.kind != REMOTE_LLAMA) {
+		json_bool(out, "add_generation_prompt", 0);
+		json_bool(out, "continue_final_message", 1);
+	}
+	/* llama-server refuses to extend an answer where the template is told to open a reasoning. */
+	if (r->info.think_switch && (q->no_thought || (q->extends && r->info.kind == REMOTE_LLAMA))) {
+		json_open(out, "chat_template_kwargs", '{');
+		json_bool(out, "enable_thinking", 0);
+		json_close(out, '}');
+	}
+	json_close(out, '}');
+}

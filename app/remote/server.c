@@ -1,0 +1,334 @@
+/* app/remote/server.c - requests to the server and what it refuses; what it is, and the models that it has (remote.h). */
+#include "app/remote/remote_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { PROBE_SECONDS = 30, NAMED = 6 };
+
+/* ---- requests ---- */
+
+int server_send(struct remote *r, const struct str *base, const char *path, const struct str *json, struct http_reply *reply, struct err *e)
+{
+	struct str url = {0};
+	struct http_send q = {
+		.token = r->key.n ? r->key.p : NULL, .json = json ? json->p : NULL, .n_json = json ? json->n : 0, .no_proxy = r->at.here,
+		.connect_s = CONNECT_SECONDS < r->timeout ? CONNECT_SECONDS : r->timeout, .patience_s = r->timeout, .stopped = r->stopped,
+	};
+	int rc;
+
+	str_add(&url, base->p, base->n);
+	str_adds(&url, path);
+	q.url = url.p;
+	rc = http_ask(r->client, &q, reply, e);
+	str_free(&url);
+	return rc;
+}
+
+int server_get(struct remote *r, const struct str *base, const char *path, const struct str *json, int *status, struct str *out, struct err *e)
+{
+	struct http_reply reply;
+	int rc = server_send(r, base, path, json, &reply, e);
+
+	*status = reply.status;
+	if (rc < 0)
+		return -1;
+	if (r->timeout > PROBE_SECONDS)
+		http_patience(r->client, PROBE_SECONDS);
+	while ((rc = http_read(r->client, out, NULL, e)) > 0)
+		if (out->n > BODY_MOST) {
+			http_end(r->client);
+			return err_set(e, ERR_FAIL, "%.100s: the answer to '%s' is longer than 16 MiB", r->at.server.p, path);
+		}
+	return rc;
+}
+
+/* ---- what it refuses ---- */
+
+/* Foreign text for a message: without the key, on one line. */
+static void quote(const struct remote *r, const struct str *text, struct str *out)
+{
+	const char *p = text->n ? text->p : "", *at;
+	struct str bare = {0};
+
+	while (r->key.n && (at = strstr(p, r->key.p))) {
+		str_add(&bare, p, (size_t)(at - p));
+		str_adds(&bare, "[the key]");
+		p = at + r->key.n;
+	}
+	str_adds(&bare, p);
+	for (size_t i = 0; i < bare.n; i++)
+		if (bare.p[i] == '\n' || bare.p[i] == '\r' || bare.p[i] == '\t')
+			bare.p[i] = ' ';
+	clean_line(bare.p, bare.n, out);
+	str_free(&bare);
+}
+
+int server_fault(struct remote *r, const struct chunk *c, struct err *e)
+{
+	struct str text = {0};
+	int rc;
+
+	if (c->overflow && c->ctx > 0)
+		r->info.ctx = c->ctx;
+	quote(r, &c->error, &text);
+	rc = err_set(e, c->overflow ? ERR_FIT : ERR_FAIL, "%.100s: %.250s", r->at.server.p, text.n ? text.p : "an error without a word about it");
+	str_free(&text);
+	return rc;
+}
+
+int server_refuses(struct remote *r, const struct http_reply *reply, const struct chunk *c, struct err *e)
+{
+	const char *server = r->at.server.p, *next = "";
+	struct str text = {0};
+
+	if (c && c->fault && c->overflow)
+		return server_fault(r, c, e);
+	if (c && c->fault)
+		quote(r, &c->error, &text);
+	if (reply->status == 401 || reply->status == 403)
+		next = r->key.n ? "; the key is not accepted" : "; WEIR_API_KEY or --key-file gives the key";
+	else if (reply->status >= 300 && reply->status < 400)
+		next = ": it sends elsewhere, and is not followed; give the other address";
+	else if (reply->status == 404 && !text.n)
+		next = ": there is no chat at this address";
+	err_set(e, ERR_FAIL, "%.100s: status %d%s%.200s%s", server, reply->status, text.n ? ", " : "", text.n ? text.p : "", next);
+	str_free(&text);
+	return -1;
+}
+
+/* ---- what it is ---- */
+
+static const struct { const char *owner, *name; enum remote_kind kind; } programs[] = {
+	{"llamacpp", "llama-server", REMOTE_LLAMA}, {"vllm", "vLLM", REMOTE_VLLM}, {"sglang", "SGLang", REMOTE_SGLANG},
+	{"library", "Ollama", REMOTE_OLLAMA},
+};
+
+static int32_t whole(struct jv v)
+{
+	double x;
+
+	return jv_number(v, &x) == 0 && x > 0 && x <= INT32_MAX ? (int32_t)x : 0;
+}
+
+/* A model's name without its folders and ".gguf", as people call it. */
+static size_t short_name(const char *name, size_t n, size_t *from)
+{
+	const char *slash = memrchr(name, '/', n);
+
+	*from = slash ? (size_t)(slash + 1 - name) : 0;
+	n -= *from;
+	return n > 5 && !memcmp(name + *from + n - 5, ".gguf", 5) ? n - 5 : n;
+}
+
+/* Is it the model that the user means: by its whole name, or by its short one? */
+static int is_model(const struct str *id, const char *wanted)
+{
+	size_t n = strlen(wanted), from, k;
+
+	if (id->n == n && !memcmp(id->p, wanted, n))
+		return 1;
+	k = short_name(id->p, id->n, &from);
+	return (k == n && !memcmp(id->p + from, wanted, n)) || (id->n - from == n && !memcmp(id->p + from, wanted, n));
+}
+
+static void take_model(struct remote *r, struct jv item, const struct str *id)
+{
+	struct jv owner = jv_get(item, "owned_by"), meta = jv_get(item, "meta");
+	double x;
+
+	str_clear(&r->model);
+	str_add(&r->model, id->p, id->n);
+	for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
+		if (jv_is(owner, programs[i].owner)) {
+			r->info.kind = programs[i].kind;
+			r->info.program = programs[i].name;
+		}
+	r->info.ctx = whole(jv_get(item, "max_model_len"));
+	if (!r->info.ctx)
+		r->info.ctx = whole(jv_get(meta, "n_ctx"));
+	r->info.ctx_train = whole(jv_get(meta, "n_ctx_train"));
+	if (jv_number(jv_get(meta, "n_params"), &x) == 0 && x > 0 && x < 1e15)
+		r->info.n_params = (uint64_t)x;
+}
+
+/* Find the model in the list: 1; 0, and *n: how many there are. */
+static int find_model(struct remote *r, struct jv list, const char *wanted, size_t *n)
+{
+	struct jv it = {0};
+	struct str id = {0}, only = {0};
+	struct jv only_it = {0};
+	int found = 0;
+
+	for (*n = 0; *n < MODELS_MOST && jv_next(list, &it, NULL);) {
+		str_clear(&id);
+		if (jv_text(jv_get(it, "id"), &id) < 0 || !id.n || id.n > NAME_MOST || strlen(id.p) != id.n)
+			continue;
+		str_adds(&r->models, (*n)++ ? "\n" : "");
+		clean_line(id.p, id.n, &r->models);
+		only_it = it;
+		str_clear(&only);
+		str_add(&only, id.p, id.n);
+		if (wanted && !found && is_model(&id, wanted)) {
+			take_model(r, it, &id);
+			found = 1;
+		}
+	}
+	if (!wanted && *n == 1) {
+		take_model(r, only_it, &only);
+		found = 1;
+	}
+	str_free(&id);
+	str_free(&only);
+	return found;
+}
+
+/* "a, b, c and 9 more". */
+static void name_some(const struct str *models, size_t n, struct str *out)
+{
+	const char *p = models->n ? models->p : "";
+
+	for (size_t i = 0; i < n && i < NAMED; i++) {
+		size_t k = strcspn(p, "\n");
+
+		str_addf(out, "%s%.*s", i ? ", " : "", k < 50 ? (int)k : 50, p);
+		p += k + (p[k] != 0);
+	}
+	if (n > NAMED)
+		str_addf(out, " and %zu more", n - NAMED);
+}
+
+static int choose_model(struct remote *r, const char *wanted, struct jv list, struct err *e)
+{
+	struct str some = {0};
+	size_t n;
+	int rc = 0;
+
+	if (find_model(r, list, wanted, &n))
+		return 0;
+	name_some(&r->models, n, &some);
+	if (!n && wanted)
+		str_adds(&r->model, wanted);   /* a list of another shape: the server says later whether there is one */
+	else if (!n)
+		rc = err_set(e, ERR_MODEL, "%.100s lists no models; --remote URL -m NAME names one", r->at.server.p);
+	else if (wanted)
+		rc = err_set(e, ERR_MODEL, "%.100s has no model '%.60s'; it has %.200s", r->at.server.p, wanted, some.p);
+	else
+		rc = err_set(e, ERR_MODEL, "%.60s has %zu models: %.240s; -m NAME chooses", r->at.server.p, n, some.p);
+	str_free(&some);
+	return rc;
+}
+
+/* llama-server: the context of a slot, and whether the template can do without reasoning.  It may be closed to us: then both stay unknown. */
+static void ask_props(struct remote *r)
+{
+	struct str out = {0}, template = {0};
+	struct err none = {0};
+	struct jv root;
+	int status, rc = server_get(r, &r->at.root, "/props", NULL, &status, &out, &none);
+
+	if (!rc && status == 200 && out.n && json_valid(out.p, out.n)) {
+		int32_t ctx;
+
+		root = jv_parse(out.p, out.n);
+		ctx = whole(jv_get(jv_get(root, "default_generation_settings"), "n_ctx"));
+		r->info.ctx = ctx ? ctx : r->info.ctx;
+		if (jv_text(jv_get(root, "chat_template"), &template) == 0)
+			r->info.think_switch = strstr(template.p, "enable_thinking") != NULL;
+		if (jv_get(root, "total_slots").p && r->info.kind == REMOTE_PLAIN) {
+			r->info.kind = REMOTE_LLAMA;
+			r->info.program = "llama-server";
+		}
+	}
+	str_free(&out);
+	str_free(&template);
+}
+
+static int ask_models(struct remote *r, const char *wanted, struct err *e)
+{
+	struct str out = {0};
+	struct chunk c = {0};
+	int status, rc = server_get(r, &r->at.api, "/models", NULL, &status, &out, e);
+
+	if (!rc && status == 200 && out.n && json_valid(out.p, out.n)) {
+		rc = choose_model(r, wanted, jv_get(jv_parse(out.p, out.n), "data"), e);
+	} else if (!rc && status != 401 && status != 403 && status < 500 && (status < 300 || status >= 400) && wanted) {
+		str_adds(&r->model, wanted);   /* some have no list */
+	} else if (!rc && status == 200) {
+		rc = err_set(e, ERR_FAIL, "%.100s: its list of models is no JSON; is it a server of models?", r->at.server.p);
+	} else if (!rc) {
+		struct http_reply reply = {.status = status};
+
+		chunk_clear(&c);
+		if (out.n)
+			chunk_parse(&c, out.p, out.n);
+		rc = server_refuses(r, &reply, &c, e);
+		chunk_free(&c);
+	}
+	str_free(&out);
+	return rc;
+}
+
+/* ---- opening ---- */
+
+int remote_open(struct remote **out, const struct remote_options *o, struct err *e)
+{
+	struct remote *r = xcalloc(1, sizeof *r);
+	size_t from, n;
+
+	*out = NULL;
+	r->timeout = o->timeout > 0 ? o->timeout : 300;
+	r->stopped = o->stopped;
+	r->bytes_per_token = 3.5;
+	r->info.program = "";
+	if (address_read(&r->at, o->url, e) < 0 || key_read(o, &r->at, &r->key, e) < 0 || http_client_open(&r->client, e) < 0 ||
+	    ask_models(r, o->model && *o->model ? o->model : NULL, e) < 0) {
+		remote_close(r);
+		return -1;
+	}
+	if (r->info.kind == REMOTE_LLAMA)
+		ask_props(r);
+	if (r->info.kind == REMOTE_VLLM || r->info.kind == REMOTE_SGLANG)
+		r->info.think_switch = 1;
+	r->info.counts = r->info.kind == REMOTE_LLAMA || r->info.kind == REMOTE_VLLM;
+	r->info.extends = r->info.kind == REMOTE_LLAMA || r->info.kind == REMOTE_VLLM || r->info.kind == REMOTE_SGLANG;
+	n = short_name(r->model.p, r->model.n, &from);
+	clean_line(r->model.p + from, n, &r->shown);
+	r->info.server = r->at.server.p;
+	r->info.model = r->shown.p ? r->shown.p : "";
+	chunk_clear(&r->answer.chunk);
+	*out = r;
+	return 0;
+}
+
+void remote_close(struct remote *r)
+{
+	if (!r)
+		return;
+	remote_end(r);
+	http_client_close(r->client);
+	address_free(&r->at);
+	if (r->key.p)
+		explicit_bzero(r->key.p, r->key.n);
+	str_free(&r->key);
+	str_free(&r->model);
+	str_free(&r->shown);
+	str_free(&r->models);
+	sse_free(&r->answer.sse);
+	chunk_free(&r->answer.chunk);
+	str_free(&r->answer.in);
+	str_free(&r->answer.ready);
+	str_free(&r->answer.echo);
+	str_free(&r->answer.refused);
+	free(r);
+}
+
+const struct remote_info *remote_info(const struct remote *r)
+{
+	return &r->info;
+}
+
+void remote_models(const struct remote *r, struct str *out)
+{
+	str_add(out, r->models.p ? r->models.p : "", r->models.n);
+}

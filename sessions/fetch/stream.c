@@ -1,0 +1,232 @@
+/* sessions/fetch/stream.c - requests whose answers are read as they arrive (sessions.h).
+ *
+ * libcurl's multi interface in the caller's thread: it sleeps in poll() until the server sends something, and looks every 40 ms whether
+ * the user has stopped it.  A transfer that is taken out of the multi handle before its end closes its connection at once. */
+#include "sessions/sessions.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "sessions/fetch/curl.h"
+
+enum { LOOK_MS = 40 };
+
+struct http_client {
+	const struct curl_lib *curl;
+	CURLM *multi;                 /* it keeps the connection between requests */
+	CURL *easy;                   /* the request that runs; NULL: none */
+	struct curl_slist *header;
+	struct http_reply reply;
+	struct str url, body, got;    /* got: of the answer, not handed out yet */
+	int (*stopped)(void);
+	double until;
+	double patience;              /* seconds that `until` was set to */
+	size_t head;                  /* bytes of header lines */
+	int head_ended, done;
+	CURLcode rc;
+	char error[CURL_ERROR_SIZE];
+};
+
+int http_client_open(struct http_client **out, struct err *e)
+{
+	const struct curl_lib *curl = curl_load(e);
+	struct http_client *c;
+
+	*out = NULL;
+	if (!curl)
+		return -1;
+	c = xcalloc(1, sizeof *c);
+	c->curl = curl;
+	c->multi = curl->multi_init();
+	if (!c->multi) {
+		free(c);
+		return err_set(e, ERR_FIT, "no memory for a connection");
+	}
+	*out = c;
+	return 0;
+}
+
+void http_end(struct http_client *c)
+{
+	if (c->easy) {
+		c->curl->multi_remove(c->multi, c->easy);
+		c->curl->cleanup(c->easy);
+		c->easy = NULL;
+	}
+	c->curl->slist_free(c->header);
+	c->header = NULL;
+	str_clear(&c->got);
+}
+
+void http_client_close(struct http_client *c)
+{
+	if (!c)
+		return;
+	http_end(c);
+	c->curl->multi_cleanup(c->multi);
+	str_free(&c->url);
+	str_free(&c->body);
+	str_free(&c->got);
+	free(c);
+}
+
+void http_patience(struct http_client *c, double seconds)
+{
+	c->patience = seconds;
+	c->until = now_seconds() + seconds;
+}
+
+/* ---- what arrives ---- */
+
+static size_t on_header(char *bytes, size_t size, size_t n, void *ud)
+{
+	struct http_client *c = ud;
+
+	n *= size;
+	c->head += n;
+	if (c->head > HTTP_HEAD_MOST)
+		return 0;
+	http_head_line(&c->reply, bytes, n);
+	/* An empty line ends the head; behind "100 Continue" another one follows. */
+	c->head_ended = n && (bytes[0] == '\r' || bytes[0] == '\n') && c->reply.status >= 200;
+	return n;
+}
+
+static size_t on_body(char *bytes, size_t size, size_t n, void *ud)
+{
+	struct http_client *c = ud;
+
+	str_add(&c->got, bytes, n * size);
+	return n * size;
+}
+
+/* ---- a request ---- */
+
+static void set_options(struct http_client *c, const struct http_send *q)
+{
+	const struct curl_lib *curl = c->curl;
+	const char *bundle = getenv("SSL_CERT_FILE");
+
+	http_plain_options(curl, c->easy, c->url.p, c->error);
+	curl->setopt(c->easy, CURLOPT_CONNECTTIMEOUT, (long)q->connect_s);
+	curl->setopt(c->easy, CURLOPT_HEADERFUNCTION, on_header);
+	curl->setopt(c->easy, CURLOPT_HEADERDATA, c);
+	curl->setopt(c->easy, CURLOPT_WRITEFUNCTION, on_body);
+	curl->setopt(c->easy, CURLOPT_WRITEDATA, c);
+	if (bundle && *bundle)
+		curl->setopt(c->easy, CURLOPT_CAINFO, bundle);
+	if (q->no_proxy)
+		curl->setopt(c->easy, CURLOPT_PROXY, "");
+	if (q->token) {
+		curl->setopt(c->easy, CURLOPT_HTTPAUTH, (long)CURLAUTH_BEARER);
+		curl->setopt(c->easy, CURLOPT_XOAUTH2_BEARER, q->token);
+	}
+	if (q->json) {
+		c->header = curl->slist_append(c->header, "Content-Type: application/json");
+		c->header = curl->slist_append(c->header, "Accept: text/event-stream, application/json");
+		c->header = curl->slist_append(c->header, "Expect:");   /* else a long body waits a second for leave to be sent */
+		curl->setopt(c->easy, CURLOPT_HTTPHEADER, c->header);
+		curl->setopt(c->easy, CURLOPT_POSTFIELDS, c->body.p);
+		curl->setopt(c->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)c->body.n);
+	}
+}
+
+static int origin_is(const struct http_client *c)
+{
+	return (int)http_origin_bytes(c->url.p);
+}
+
+/* Let libcurl work, and wait for it where it has nothing to do.  -1: stopped, or the time is over. */
+static int work(struct http_client *c, struct err *e)
+{
+	CURLMsg *msg;
+	int running, left;
+	double wait = c->until - now_seconds();
+
+	if (c->stopped && c->stopped())
+		return err_set(e, ERR_CANCELLED, "stopped");
+	if (wait <= 0)
+		return err_set(e, ERR_FAIL, "%.*s: nothing has come for %.0f seconds", origin_is(c), c->url.p, c->patience);
+	c->curl->multi_poll(c->multi, NULL, 0, wait * 1000 < LOOK_MS ? (int)(wait * 1000) + 1 : LOOK_MS, NULL);
+	c->curl->multi_perform(c->multi, &running);
+	while ((msg = c->curl->multi_info(c->multi, &left)))
+		if (msg->msg == CURLMSG_DONE) {
+			c->done = 1;
+			c->rc = msg->data.result;
+		}
+	return 0;
+}
+
+/* The transfer has ended: 0, or -1 and why. */
+static int ended(struct http_client *c, struct err *e)
+{
+	if (c->rc == CURLE_OK)
+		return 0;
+	c->reply.broken = http_is_broken(c->rc);
+	if (c->head > HTTP_HEAD_MOST)
+		return err_set(e, ERR_FAIL, "%.*s: the answer begins with more than 64 KiB of headers", origin_is(c), c->url.p);
+	return err_set(e, ERR_FAIL, "%.*s: %.160s", origin_is(c), c->url.p, c->error[0] ? c->error : c->curl->strerror(c->rc));
+}
+
+int http_ask(struct http_client *c, const struct http_send *q, struct http_reply *r, struct err *e)
+{
+	curl_off_t wait = 0;
+	int running, rc = 0;
+
+	http_end(c);
+	c->reply = (struct http_reply){.length = -1, .first = -1, .total = -1};
+	*r = c->reply;
+	str_clear(&c->url);
+	str_adds(&c->url, q->url);
+	str_clear(&c->body);
+	str_add(&c->body, q->json ? q->json : "", q->n_json);
+	c->stopped = q->stopped;
+	c->head = 0;
+	c->head_ended = c->done = 0;
+	c->rc = CURLE_OK;
+	c->error[0] = 0;
+	http_patience(c, q->patience_s);
+	c->easy = c->curl->init();
+	if (!c->easy)
+		return err_set(e, ERR_FIT, "no memory for '%.200s'", q->url);
+	set_options(c, q);
+	c->curl->multi_add(c->multi, c->easy);
+	c->curl->multi_perform(c->multi, &running);
+	while (!rc && !c->head_ended && !c->done)
+		rc = work(c, e);
+	if (!rc && c->done && !c->head_ended)
+		rc = ended(c, e);
+	if (!rc && !c->head_ended) {
+		c->reply.broken = 1;
+		rc = err_set(e, ERR_FAIL, "%.*s: the connection was closed without an answer", origin_is(c), c->url.p);
+	}
+	if (!rc && !c->curl->getinfo(c->easy, CURLINFO_RETRY_AFTER, &wait) && wait > 0)   /* it may be a date */
+		c->reply.retry_after = wait < 86400 * 365 ? (int)wait : 86400 * 365;
+	*r = c->reply;
+	if (rc < 0)
+		http_end(c);
+	return rc;
+}
+
+int http_read(struct http_client *c, struct str *out, int *broken, struct err *e)
+{
+	int rc = 0;
+
+	if (broken)
+		*broken = 0;
+	if (!c->easy)
+		return 0;
+	while (!rc && !c->got.n && !c->done)
+		rc = work(c, e);
+	if (!rc && c->got.n) {
+		str_add(out, c->got.p, c->got.n);
+		str_clear(&c->got);
+		return 1;
+	}
+	if (!rc)
+		rc = ended(c, e);
+	if (broken)
+		*broken = c->reply.broken;
+	http_end(c);
+	return rc;
+}

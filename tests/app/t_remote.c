@@ -1,0 +1,303 @@
+/* tests/app/t_remote.c - app/remote without a server: server-sent events however they are cut, the JSON of answers and errors, addresses and
+ * keys, requests.  tests/cli/s_remote.sh has the server. */
+#include "app/remote/remote_private.h"
+#include "tests/lib/test.h"
+
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- server-sent events ---- */
+
+static int add_event(const char *data, size_t n, void *ud, struct err *e)
+{
+	struct str *out = ud;
+
+	(void)e;
+	str_adds(out, "<");
+	str_add(out, data, n);
+	str_adds(out, ">");
+	return 0;
+}
+
+/* The events of a stream that arrives in pieces of `step` bytes. */
+static void events_of(const char *text, size_t n, size_t step, struct str *out)
+{
+	struct sse s = {0};
+	struct err e = {0};
+
+	str_clear(out);
+	str_adds(out, "");
+	for (size_t i = 0; i < n; i += step)
+		CHECK(sse_feed(&s, text + i, n - i < step ? n - i : step, add_event, out, &e) == 0);
+	CHECK(sse_end(&s, add_event, out, &e) == 0);
+	sse_free(&s);
+}
+
+TEST(events_do_not_depend_on_how_they_are_cut)
+{
+	static const struct { const char *stream, *events; } all[] = {
+		{"data: a\n\ndata: b\n\n", "<a><b>"}, {"data: a\r\n\r\ndata: b\r\n\r\n", "<a><b>"}, {"data: a\r\rdata: b\r\r", "<a><b>"},
+		{"data:a\n\n", "<a>"}, {"data:  a\n\n", "< a>"}, {"data\n\n", "<>"}, {"data:\n\n", "<>"}, {"data: a\ndata: b\n\n", "<a\nb>"},
+		{"data\ndata\n\n", "<\n>"}, {": comment\n\n", ""}, {":\ndata: a\n: b\ndata: c\n\n", "<a\nc>"}, {"\n\n\n", ""},
+		{"event: x\nid: 1\nretry: 2\ndata: a\n\n", "<a>"}, {"\xef\xbb\xbf" "data: a\n\n", "<a>"}, {"data: a\n\n\xef\xbb\xbf" "data: b\n\n", "<a>"},
+		{"dataa: x\ndat: y\nDATA: z\n\n", ""}, {"data: a", "<a>"}, {"data: a\n", "<a>"}, {"data: {\"x\": \"a:b\"}\n\n", "<{\"x\": \"a:b\"}>"},
+		{"data: gr\xc3\xbc\xc3\x9f\n\n", "<gr\xc3\xbc\xc3\x9f>"}, {"data: a\n\r\ndata: b\r\r\n\n", "<a><b>"},
+	};
+	struct str out = {0};
+
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		for (size_t step = 1; step <= 8; step++) {
+			events_of(all[i].stream, strlen(all[i].stream), step, &out);
+			CHECK_STR(out.p, all[i].events);
+		}
+	str_free(&out);
+}
+
+TEST(random_bytes_give_the_same_events_whole_and_cut)
+{
+	static const char letters[] = "data: \r\n\r\n\n:x\xef\xbb\xbf";
+	struct str whole = {0}, cut = {0};
+
+	for (int round = 0; round < 3000; round++) {
+		char text[64];
+		size_t n = test_rand() % sizeof text;
+
+		for (size_t i = 0; i < n; i++)
+			text[i] = letters[test_rand() % (sizeof letters - 1)];
+		events_of(text, n, sizeof text, &whole);
+		events_of(text, n, 1, &cut);
+		CHECK(whole.n == cut.n && !memcmp(whole.p, cut.p, whole.n));
+	}
+	str_free(&whole);
+	str_free(&cut);
+}
+
+TEST(lines_and_events_have_an_end)
+{
+	struct sse s = {0};
+	struct str out = {0};
+	struct err e = {0};
+	static char many[1 << 16];
+	int rc = 0, rounds = 0;
+
+	memset(many, 'a', sizeof many);
+	for (; !rc && rounds < 100; rounds++)
+		rc = sse_feed(&s, many, sizeof many, add_event, &out, &e);
+	CHECK_INT(rc, -1);
+	CHECK_INT(rounds, 17);
+	CHECK_STR(e.msg, "the server sent a line of more than 1 MiB");
+	sse_free(&s);
+	memcpy(many, "data: ", 6);
+	many[sizeof many - 1] = '\n';
+	for (rc = rounds = 0; !rc && rounds < 100; rounds++)
+		rc = sse_feed(&s, many, sizeof many, add_event, &out, &e);
+	CHECK_STR(e.msg, "the server sent an event of more than 1 MiB");
+	CHECK_INT(rounds, 17);
+	sse_free(&s);
+	str_free(&out);
+}
+
+/* ---- JSON ---- */
+
+TEST(only_json_is_json)
+{
+	static const char *const good[] = {
+		"{}", "[]", "0", "-1.5e-3", "true", " null ", "\"\"", "\"\\u00e9\\n\"", "{\"a\":[1,2,{\"b\":null}],\"c\":\"}\"}", "[[[]]]", "1e300", "\"\xff\"",
+	};
+	static const char *const bad[] = {
+		"", " ", "{", "}", "[1,]", "{\"a\"}", "{\"a\":}", "{a:1}", "{\"a\":1,}", "[1 2]", "\"", "\"\\x\"", "\"\\u12g4\"", "\"\\u12\"", "\"a\nb\"", "01", "+1",
+		"1.", ".5", "1e", "-", "truex", "nul", "{}{}", "[1]]", "{\"a\":1]", "NaN", "\"\\", "{\"a\" 1}", "//", "'a'",
+	};
+	struct str deep = {0};
+
+	for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+		CHECK_MSG(json_valid(good[i], strlen(good[i])), "%s is JSON", good[i]);
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		CHECK_MSG(!json_valid(bad[i], strlen(bad[i])), "%s is no JSON", bad[i]);
+	CHECK(!json_valid("{}\0", 3));
+	for (int depth = 1; depth < 100; depth++) {
+		str_clear(&deep);
+		for (int i = 0; i < depth; i++)
+			str_adds(&deep, i % 2 ? "{\"a\":" : "[");
+		str_adds(&deep, "1");
+		for (int i = depth; i--;)
+			str_adds(&deep, i % 2 ? "}" : "]");
+		CHECK_INT(json_valid(deep.p, deep.n), depth <= 64);
+		CHECK(!json_valid(deep.p, deep.n - 1));
+	}
+	str_free(&deep);
+}
+
+static void parse(struct chunk *c, const char *json, int rc)
+{
+	chunk_clear(c);
+	CHECK_INT(chunk_parse(c, json, strlen(json)), rc);
+}
+
+TEST(chunks_of_all_servers_are_understood)
+{
+	struct chunk c = {.fault = 0};
+
+	parse(&c, "{\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\\u00e9\"},\"finish_reason\":null}]}", 0);
+	CHECK_STR(c.text.p, "a\xc3\xa9");
+	CHECK_INT(c.finish, CHUNK_GOES_ON);
+	CHECK_INT(c.usage.prompt, -1);
+	parse(&c, "{\"choices\":[{\"delta\":{\"reasoning_content\":\"x\",\"content\":null}}]}", 0);
+	CHECK_STR(c.thought.p, "x");
+	CHECK_INT(c.text.n, 0);
+	parse(&c, "{\"choices\":[{\"delta\":{\"reasoning\":\"y\",\"reasoning_content\":null}}]}", 0);
+	CHECK_STR(c.thought.p, "y");
+	parse(&c, "{\"choices\":[{\"message\":{\"content\":[{\"type\":\"text\",\"text\":\"p\"},{\"text\":\"q\"},3]},\"finish_reason\":\"length\"}]}", 0);
+	CHECK_STR(c.text.p, "pq");
+	CHECK_INT(c.finish, CHUNK_LENGTH);
+	parse(&c, "{\"choices\":[{\"delta\":{},\"finish_reason\":\"content_filter\"}]}", 0);
+	CHECK_INT(c.finish, CHUNK_REFUSED);
+	CHECK_STR(c.why.p, "content_filter");
+	parse(&c, "{\"choices\":[],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":3,\"prompt_tokens_details\":{\"cached_tokens\":5}}}", 0);
+	CHECK(c.usage.prompt == 7 && c.usage.answer == 3 && c.usage.cached == 5 && !c.fault);
+	parse(&c, "{\"usage\":{\"prompt_tokens\":1e300,\"completion_tokens\":-4},\"timings\":{\"cache_n\":2,\"predicted_per_second\":12.5}}", 0);
+	CHECK(c.usage.prompt == -1 && c.usage.answer == -1 && c.usage.cached == 2 && c.usage.decode_tps > 12.4);
+	parse(&c, "{\"prompt_progress\":{\"total\":100,\"processed\":250}}", 0);
+	CHECK(c.total == 100 && c.done == 100);
+	parse(&c, "{\"choices\":{\"a\":1},\"usage\":[],\"error\":null}", 0);
+	CHECK(!c.fault && !c.text.n);
+	parse(&c, "[1]", -1);
+	parse(&c, "{\"choices\":[", -1);
+	chunk_free(&c);
+}
+
+TEST(errors_of_all_servers_are_understood)
+{
+	static const struct { const char *json, *text; int overflow, ctx; } all[] = {
+		{"{\"error\":{\"message\":\"a\",\"code\":500}}", "a", 0, 0}, {"{\"error\":\"b\"}", "b", 0, 0}, {"{\"object\":\"error\",\"message\":\"c\"}", "c", 0, 0},
+		{"{\"detail\":\"d\"}", "d", 0, 0}, {"{\"detail\":[{\"msg\":\"e\"}]}", "[{\"msg\":\"e\"}]", 0, 0}, {"{\"error\":{}}", "", 0, 0}, {"{\"error\":[1]}", "[1]", 0, 0},
+		{"{\"error\":{\"message\":\"f\",\"type\":\"exceed_context_size_error\",\"n_ctx\":512}}", "f", 1, 512},
+		{"{\"error\":{\"message\":\"g\",\"code\":\"context_length_exceeded\"}}", "g", 1, 0},
+		{"{\"error\":{\"message\":\"This model's maximum context length is 8192 tokens.\"}}", "This model's maximum context length is 8192 tokens.", 1, 8192},
+	};
+	struct chunk c = {.fault = 0};
+
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+		parse(&c, all[i].json, 0);
+		CHECK_INT(c.fault, 1);
+		CHECK_STR(c.error.p ? c.error.p : "", all[i].text);
+		CHECK_INT(c.overflow, all[i].overflow);
+		CHECK_INT(c.ctx, all[i].ctx);
+	}
+	chunk_free(&c);
+}
+
+/* ---- addresses and keys ---- */
+
+TEST(addresses_are_completed_and_their_hosts_known)
+{
+	static const struct { const char *url, *api, *root, *server; int secure, here; } all[] = {
+		{"http://127.0.0.1:8080", "http://127.0.0.1:8080/v1", "http://127.0.0.1:8080", "http://127.0.0.1:8080", 0, 1},
+		{"http://127.0.0.1:8080/", "http://127.0.0.1:8080/v1", "http://127.0.0.1:8080", "http://127.0.0.1:8080", 0, 1},
+		{"http://127.0.0.1:8080/v1/", "http://127.0.0.1:8080/v1", "http://127.0.0.1:8080", "http://127.0.0.1:8080", 0, 1},
+		{"HTTPS://host/api/v1", "HTTPS://host/api/v1", "HTTPS://host/api", "HTTPS://host", 1, 0},
+		{"https://host/openai", "https://host/openai", "https://host/openai", "https://host", 1, 0},
+		{"http://[::1]:80", "http://[::1]:80/v1", "http://[::1]:80", "http://[::1]:80", 0, 1},
+		{"http://localhost", "http://localhost/v1", "http://localhost", "http://localhost", 0, 1},
+		{"http://127.0.0.1.example", "http://127.0.0.1.example/v1", "http://127.0.0.1.example", "http://127.0.0.1.example", 0, 0},
+		{"http://localhost.example", "http://localhost.example/v1", "http://localhost.example", "http://localhost.example", 0, 0},
+		{"http://127.1", "http://127.1/v1", "http://127.1", "http://127.1", 0, 0},
+	};
+	static const char *const bad[] = {
+		"", "127.0.0.1:8080", "ftp://x", "http://", "http:///v1", "http://:80/", "http://a b/", "http://a@b/", "http://a/?x", "http://a/#x", "http://[::1/v1", "http://a\nb",
+	};
+	struct address a;
+	struct err e = {0};
+
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+		CHECK_MSG(address_read(&a, all[i].url, &e) == 0, "%s: %s", all[i].url, e.msg);
+		CHECK_STR(a.api.p, all[i].api);
+		CHECK_STR(a.root.p, all[i].root);
+		CHECK_STR(a.server.p, all[i].server);
+		CHECK_INT(a.secure, all[i].secure);
+		CHECK_INT(a.here, all[i].here);
+		address_free(&a);
+	}
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		CHECK_MSG(address_read(&a, bad[i], &e) < 0 && e.code == ERR_USAGE, "'%s' is an address", bad[i]);
+		address_free(&a);
+	}
+}
+
+TEST(a_key_goes_encrypted_or_to_this_machine)
+{
+	static const struct { const char *url, *key; int insecure, rc; } all[] = {
+		{"http://127.0.0.1", "k", 0, 0}, {"http://localhost", "k", 0, 0}, {"https://host", "k", 0, 0}, {"http://host", "k", 0, -1}, {"http://host", "k", 1, 0},
+		{"http://host", NULL, 0, 0}, {"http://host", "", 0, 0}, {"https://host", "a b", 0, -1}, {"https://host", "a\r\nX: 1", 0, -1}, {"https://host", "\xc3\xbc", 0, -1},
+	};
+
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+		struct remote_options o = {.key = all[i].key, .insecure = all[i].insecure};
+		struct address a;
+		struct str key = {0};
+		struct err e = {0};
+
+		CHECK(address_read(&a, all[i].url, &e) == 0);
+		CHECK_INT(key_read(&o, &a, &key, &e), all[i].rc);
+		if (all[i].key && strlen(all[i].key) > 2)
+			CHECK_MSG(!strstr(e.msg, all[i].key), "the key is in the error");
+		str_free(&key);
+		address_free(&a);
+	}
+}
+
+TEST(a_key_file_is_its_owners_alone)
+{
+	static const struct { mode_t mode; int rc; } all[] = {{0600, 0}, {0400, 0}, {0640, -1}, {0604, -1}, {0660, -1}, {0700, 0}};
+	char path[] = "/tmp/t_remote.XXXXXX";
+	int fd = mkstemp(path);
+	struct address a;
+	struct err e = {0};
+
+	CHECK(fd >= 0 && write(fd, "secret \r\n", 9) == 9);
+	CHECK(address_read(&a, "https://host", &e) == 0);
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+		struct remote_options o = {.key_file = path};
+		struct str key = {0};
+
+		fchmod(fd, all[i].mode);
+		CHECK_INT(key_read(&o, &a, &key, &e), all[i].rc);
+		if (!all[i].rc)
+			CHECK_STR(key.p ? key.p : "", "secret");
+		str_free(&key);
+	}
+	CHECK_INT(key_read(&(struct remote_options){.key_file = "/tmp"}, &a, &(struct str){0}, &e), -1);
+	address_free(&a);
+	close(fd);
+	unlink(path);
+}
+
+/* ---- requests ---- */
+
+TEST(a_request_has_what_the_user_has_said)
+{
+	struct remote r = {.info = {.kind = REMOTE_PLAIN}};
+	struct remote_message msg[] = {{ROLE_SYSTEM, "be \"brief\"", 10}, {ROLE_USER, "hi\n", 3}, {ROLE_ASSISTANT, "ho", 2}};
+	struct sampling s = sampling_default;
+	struct remote_request q = {.msg = msg, .n_msg = 2, .most = -1, .sampling = &s};
+	struct str out = {0};
+
+	str_adds(&r.model, "m");
+	request_json(&r, &q, &out);
+	CHECK_STR(out.p, "{\"model\":\"m\",\"messages\":[{\"role\":\"system\",\"content\":\"be \\\"brief\\\"\"},{\"role\":\"user\",\"content\":\"hi\\n\"}],"
+	                 "\"stream\":true,\"stream_options\":{\"include_usage\":true}}");
+	str_clear(&out);
+	r.info.kind = REMOTE_VLLM;
+	r.info.think_switch = 1;
+	s.temperature = 0.5f;
+	s.repeat_penalty = 1.25f;
+	q = (struct remote_request){.msg = msg + 1, .n_msg = 2, .extends = 1, .no_thought = 1, .most = 9, .sampling = &s, .said = 1u << REMOTE_TOP_K,
+	                            .seeded = 1, .seed = 3};
+	request_json(&r, &q, &out);
+	CHECK_STR(out.p, "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\\n\"},{\"role\":\"assistant\",\"content\":\"ho\"}],"
+	                 "\"stream\":true,\"stream_options\":{\"include_usage\":true},\"temperature\":0.5,\"top_k\":40,\"repetition_penalty\":1.25,\"seed\":3,"
+	                 "\"max_tokens\":9,\"add_generation_prompt\":false,\"continue_final_message\":true,\"chat_template_kwargs\":{\"enable_thinking\":false}}");
+	str_free(&out);
+	str_free(&r.model);
+}
