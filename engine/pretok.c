@@ -7,6 +7,7 @@
  *           (digits = 1: the text is first cut at every digit, and the parts between digits are matched
  *           separately, so white space before a digit is at the end of its part)
  *   LLAMA3  (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n L N]?L+|N{1,digits}| ?[^S L N]+[\r\n]*|S*[\r\n]+|S+(?!\S)|S+
+ *   SEED    the same with [^\r\n S L N]+ in the place of [^S L N]+[\r\n]*
  *   QWEN35  (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n L N]?[L M]+|N{1,digits}| ?[^S L M N]+[\r\n]*|S*[\r\n]+|S+(?!\S)|S+
  *   TEKKEN  [^\r\n L N]?[Lu Lt Lm Lo M]*[Ll Lm Lo M]+C?|[^\r\n L N]?[Lu Lt Lm Lo M]+[Ll Lm Lo M]*C?
  *           |N{1,digits}| ?[^S L N]+[\r\n/]*|S*[\r\n]+|S+(?!\S)|S+        C = contractions, where suffix is set
@@ -44,6 +45,10 @@
 	X("deepseek-r1-qwen", PRETOK_LLAMA3, 1, 0, 0, 0) \
 	X("stablelm2",        PRETOK_LLAMA3, 1, 0, 0, 0) \
 	X("megrez",           PRETOK_LLAMA3, 1, 0, 0, 0) \
+	X("glm4",             PRETOK_LLAMA3, 3, 0, 0, 0) \
+	X("chatglm-bpe",      PRETOK_LLAMA3, 3, 0, 0, 0) \
+	X("exaone4",          PRETOK_GPT2,   0, 0, 0, 0) \
+	X("seed-coder",       PRETOK_SEED,   1, 0, 0, 0) \
 	X("qwen35",           PRETOK_QWEN35, 1, 0, 0, 0) \
 	X("tekken",           PRETOK_TEKKEN, 1, 0, 1, 1) \
 	X("gpt-4o",           PRETOK_TEKKEN, 3, 1, 0, 0)
@@ -244,7 +249,7 @@ static size_t next_llama3(const struct pretok *p, struct text t, size_t i)
 		return run_at_most(t, i, CH_NUMBER, p->digits);
 	if (!is_newline(t, i) && (end = run(t, next, letters)) > next)
 		return end;
-	end = symbols(t, i, SYMBOL & ~marks, 1, 0);
+	end = symbols(t, i, SYMBOL & ~marks, p->kind != PRETOK_SEED, 0);
 	return end > i ? end : space(t, i, 1, 0);
 }
 
@@ -273,6 +278,7 @@ size_t pretok_next(const struct pretok *p, const char *s, size_t n, size_t pos)
 	case PRETOK_GPT2:
 		return next_gpt2(p, t, pos);
 	case PRETOK_LLAMA3:
+	case PRETOK_SEED:
 	case PRETOK_QWEN35:
 		return next_llama3(p, t, pos);
 	default:

@@ -10,6 +10,7 @@
 enum pretok_kind {
 	PRETOK_GPT2,     /* contractions, " ?letters", " ?numbers", " ?others" */
 	PRETOK_LLAMA3,   /* a word may begin with one non-letter; newlines belong to the symbols or spaces before them */
+	PRETOK_SEED,     /* as LLAMA3, but newlines do not belong to the symbols before them */
 	PRETOK_QWEN35,   /* as LLAMA3, but marks are letters */
 	PRETOK_TEKKEN,   /* as LLAMA3, but a word ends where an upper-case letter follows a lower-case one */
 };

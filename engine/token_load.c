@@ -160,10 +160,10 @@ static int load_scores(struct loader *l)
 
 	if (got < 0)
 		return -1;
-	if (!got && v->spm)
+	if (!got && !v->merges)
 		return gguf_err(l->g, l->err,
 		                "there is no 'tokenizer.ggml.scores', which tokenizer model 'llama' needs");
-	if (v->spm) {
+	if (!v->merges) {
 		v->rank = try_alloc((size_t)v->info.n, sizeof *v->rank, "the scores of the vocabulary", l->err);
 		if (!v->rank)
 			return -1;
@@ -178,7 +178,7 @@ static int load_scores(struct loader *l)
 		memcpy(&bits, &f, 4);
 		/* These bits, as unsigned numbers, are in the order of the floats; the highest score gets the lowest rank. */
 		bits = bits >> 31 ? ~bits : bits | 0x80000000u;
-		if (v->spm)
+		if (!v->merges)
 			v->rank[i] = ~bits;
 	}
 	return 0;
@@ -233,7 +233,7 @@ static int load_merges(struct loader *l)
 		return -1;
 	if (!got)
 		return gguf_err(l->g, l->err,
-		                "there is no 'tokenizer.ggml.merges', which tokenizer model 'gpt2' needs");
+		                "there is no 'tokenizer.ggml.merges', which tokenizer model '%s' needs", v->info.model);
 	if (a->n > MERGES_MAX)
 		return refuse(l, a, "%llu merges, and the limit is %d", (ull)a->n, MERGES_MAX);
 	size = table_size(a->n);
@@ -286,7 +286,8 @@ static void find_bytes(struct vocab *v)
 		uint32_t n = v->off[i + 1] - v->off[i], k = 0;
 		if (v->type[i] == TOKEN_BYTE)
 			v->byte_id[token_byte(p, n)] = i;
-		if (v->type[i] != TOKEN_NORMAL)
+		/* Merges of a list may end in tokens of other types. */
+		if (v->merges ? v->type[i] == TOKEN_CONTROL || v->type[i] == TOKEN_UNKNOWN : v->type[i] != TOKEN_NORMAL)
 			continue;
 		while (n - k >= 3 && !memcmp(p + k, SPACE_MARK, 3))
 			k += 3;
@@ -392,7 +393,7 @@ static int load_ids(struct loader *l)
 	 * none. */
 	static const char *const turn_end[] = {
 		"<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endofturn|>", "<|end_of_turn|>",
-		"<|END_OF_TURN_TOKEN|>", "<end_of_utterance>", "<EOT>", NULL,
+		"<turn|>", "<|END_OF_TURN_TOKEN|>", "<end_of_utterance>", "<EOT>", NULL,
 	};
 	static const char *const text_end[] = {
 		"<|eom_id|>", "<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "<|return|>",
@@ -420,7 +421,7 @@ static int load_ids(struct loader *l)
 	    read_id(l, "tokenizer.ggml.unknown_token_id", &in->unk) ||
 	    read_id(l, "tokenizer.ggml.padding_token_id", &in->pad))
 		return -1;
-	if (v->spm) {
+	if (!v->merges) {
 		/* Early files lack these keys; SentencePiece fixes the texts. */
 		in->bos = in->bos < 0 ? vocab_lookup(v, "<s>", 3) : in->bos;
 		in->eos = in->eos < 0 ? vocab_lookup(v, "</s>", 4) : in->eos;
@@ -446,13 +447,12 @@ static int load_ids(struct loader *l)
 	flag = v->spm || v->pre->add_bos;
 	if (gguf_bool(l->g, "tokenizer.ggml.add_bos_token", &flag, l->err) < 0)
 		return -1;
-	in->add_bos = flag && in->bos >= 0;
+	in->add_bos = (flag || (v->spm && v->merges)) && in->bos >= 0;   /* Gemma 4's key was wrong in some files */
 	flag = 0;
 	if (gguf_bool(l->g, "tokenizer.ggml.add_eos_token", &flag, l->err) < 0)
 		return -1;
 	in->add_eos = flag && in->eos >= 0;
-	v->add_space = v->spm;
-	flag = v->spm;
+	flag = v->spm && !v->merges;
 	if (gguf_bool(l->g, "tokenizer.ggml.add_space_prefix", &flag, l->err) < 0)
 		return -1;
 	v->add_space = v->spm && flag;
@@ -472,7 +472,7 @@ static int load_pre(struct loader *l, const char *pre)
 {
 	struct vocab *v = l->v;
 	struct view name = { "default", 7 };
-	char known[256];
+	char known[320];
 
 	if (pre)
 		name = (struct view){ pre, strlen(pre) };
@@ -504,11 +504,15 @@ static int load_model(struct loader *l)
 		                "there is no 'tokenizer.ggml.model', so the file has no tokenizer");
 	if (view_is(name, "llama"))
 		l->v->spm = 1;
-	else if (!view_is(name, "gpt2"))
+	else if (view_is(name, "gemma4"))
+		l->v->spm = l->v->merges = 1;
+	else if (view_is(name, "gpt2"))
+		l->v->merges = 1;
+	else
 		return gguf_err(l->g, l->err,
-		                "tokenizer model '%.*s' is not supported (supported: llama, gpt2)",
+		                "tokenizer model '%.*s' is not supported (supported: llama, gpt2, gemma4)",
 		                SHOW(name.n, name.p));
-	snprintf(l->v->info.model, sizeof l->v->info.model, "%s", l->v->spm ? "llama" : "gpt2");
+	snprintf(l->v->info.model, sizeof l->v->info.model, "%.*s", (int)name.n, name.p);
 	return 0;
 }
 
@@ -539,7 +543,7 @@ int vocab_load(struct vocab **out, const struct gguf *g, const char *pre, struct
 
 	draw_seed(l.v->seed);
 	if (load_model(&l) || (!l.v->spm && load_pre(&l, pre)) || load_texts(&l) || check_size(&l) ||
-	    load_types(&l) || load_scores(&l) || load_ids(&l) || (!l.v->spm && load_merges(&l)) ||
+	    load_types(&l) || load_scores(&l) || load_ids(&l) || (l.v->merges && load_merges(&l)) ||
 	    find_specials(&l)) {
 		vocab_free(l.v);
 		return -1;

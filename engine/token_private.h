@@ -35,6 +35,7 @@ struct special { const char *p; uint32_t n; int32_t id; int user; };
 struct vocab {
 	struct vocab_info info;
 	int spm;                       /* 1: SentencePiece, 0: byte-level BPE */
+	int merges;                    /* pairs merge by a list (pair[]), otherwise by the score of the result (rank[]) */
 	char *text;                    /* stored texts of all tokens, concatenated */
 	uint32_t *off;                 /* [n + 1]: token i is text[off[i]..off[i + 1]) */
 	uint8_t *type;                 /* [n]: enum token_type */
@@ -44,13 +45,14 @@ struct vocab {
 	int32_t byte_id[256];          /* id of the token for one byte, or -1 */
 
 	/* SentencePiece. */
-	uint32_t *rank;                /* [n] a merge into token i has this rank: the lowest (highest score) merges first */
+	uint32_t *rank;                /* [n] without `merges`: a merge into token i has this rank: the lowest (highest score) merges first */
 	int add_space;                 /* put a space before the text */
 	int cuts;                      /* no user-defined token contains a letter and a blank behind it */
 	int words_apart;               /* no token has a space mark after another character: words can be encoded apart */
 
 	/* Byte-level BPE. */
 	const struct pretok *pre;
+	/* With `merges`. */
 	struct pair_slot *pair;        uint32_t pair_mask;
 
 	struct special *special;       int32_t n_special;      /* sorted by text, without duplicates */

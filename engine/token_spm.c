@@ -1,4 +1,5 @@
-/* engine/token_spm.c - SentencePiece BPE: characters are merged by score; a character without a token becomes byte tokens.
+/* engine/token_spm.c - SentencePiece BPE: characters are merged by score, or by a list of merges (Gemma 4); a character without a token becomes
+ * byte tokens.
  *
  * Spaces become U+2581, the space mark.  SentencePiece itself does not cut text into words.  But where no token has a space mark
  * after another character (true of all Llama vocabularies, checked when one is loaded), no merge crosses such a place, so cutting
@@ -11,10 +12,15 @@
 static void spm_pair(const struct vocab *v, const char *word, struct symbol *a, const struct symbol *b)
 {
 	uint32_t n = a->len + b->len;
-	int32_t id = n <= v->longest ? vocab_lookup(v, word + a->off, n) : -1;
+	const struct pair_slot *p = v->merges && a->id >= 0 && b->id >= 0 ? vocab_pair(v, a->id, b->id) : NULL;
+	int32_t id = !v->merges && n <= v->longest ? vocab_lookup(v, word + a->off, n) : -1;
 	if (id >= 0 && v->type[id] == TOKEN_NORMAL) {
 		a->rank = v->rank[id];
 		a->to = id;
+	}
+	if (p) {
+		a->rank = p->rank;
+		a->to = p->to1 - 1;
 	}
 }
 

@@ -249,6 +249,72 @@ TEST(extra_strings)
 	free(text);
 }
 
+/* tests/vectors/make_gemma4_tokens.py: the tokenizers package's ids. */
+TEST(characters_merge_by_a_list)
+{
+	size_t n, len;
+	char *text = test_read(test_file("tests/vectors/tokenizers/gemma4.json"), &n);
+	struct jv all = jv_parse(text, n), c = { 0 };
+	struct mk m = { 0 };
+	struct str file = { 0 };
+	struct err err = { 0 };
+	struct gguf *g = NULL;
+	struct vocab *v = NULL;
+	const char *const list[] = { "tokens", "merges" };
+	int count[2] = { 0 }, done = 0;
+
+	mk_string(&m, "general.architecture", "gemma4");
+	mk_string(&m, "tokenizer.ggml.model", "gemma4");
+	mk_u32(&m, "tokenizer.ggml.bos_token_id", 2);
+	mk_u32(&m, "tokenizer.ggml.unknown_token_id", 3);
+	for (int i = 0; i < 2; i++) {
+		char key[40];
+
+		for (struct jv s = { 0 }; jv_next(jv_get(all, list[i]), &s, NULL);)
+			count[i]++;
+		snprintf(key, sizeof key, "tokenizer.ggml.%s", list[i]);
+		mk_array(&m, key, GGUF_STRING, (uint64_t)count[i]);
+		for (struct jv s = { 0 }; jv_next(jv_get(all, list[i]), &s, NULL);) {
+			char *p = jv_str(s, &len);
+
+			put_bytes(&m.kv, p, len);
+			free(p);
+		}
+	}
+	mk_array(&m, "tokenizer.ggml.token_type", GGUF_I32, (uint64_t)count[0]);
+	for (int i = 0; i < count[0]; i++)
+		put_u32(&m.kv, i < 3 ? TOKEN_CONTROL : i == 3 ? TOKEN_UNKNOWN : i < 260 ? TOKEN_BYTE : TOKEN_NORMAL);
+	mk_finish(&m, &file);
+	CHECK_MSG(!gguf_parse(&g, "gemma4", file.p, file.n, &err) && !vocab_load(&v, g, NULL, &err), "%s", err.msg);
+	CHECK_STR(vocab_info(v)->model, "gemma4");
+	CHECK(vocab_info(v)->add_bos);
+	while (v && jv_next(jv_get(all, "cases"), &c, NULL)) {
+		struct jv id = { 0 };
+		struct tokens want = { 0 }, got;
+		struct str back = { 0 };
+		char piece[64], *s = jv_str(jv_get(c, "text"), &len);
+
+		while (jv_next(jv_get(c, "ids"), &id, NULL))
+			tokens_add(&want, (int32_t)jv_num(id));
+		got = encode(v, s, len, NULL, 0);
+		CHECK_MSG(same(&got, want.id, want.n), "'%s'", s);
+		for (size_t i = 0; i < got.n; i++)
+			str_add(&back, piece, vocab_piece(v, got.id[i], 0, piece, sizeof piece));
+		/* A space mark in the text comes back as a space. */
+		CHECK_MSG(strstr(s, "\xe2\x96\x81") || (back.n == len && !memcmp(back.p, s, len)), "'%s' comes back as '%.*s'", s, (int)back.n, back.p);
+		str_free(&back);
+		tokens_free(&got);
+		tokens_free(&want);
+		free(s);
+		done++;
+	}
+	CHECK_INT(done, 80);
+	vocab_free(v);
+	gguf_close(g);
+	str_free(&file);
+	free(text);
+}
+
 TEST(words_of_the_pretokenizers)
 {
 	size_t n;
@@ -280,7 +346,7 @@ TEST(words_of_the_pretokenizers)
 		}
 		free(s);
 	}
-	CHECK_INT(done, 150 * 7);
+	CHECK_INT(done, 150 * 8);
 	free(text);
 }
 
@@ -651,7 +717,7 @@ TEST(refuses_other_tokenizers)
 		char words[80];
 		snprintf(words, sizeof words, "tokenizer model '%s", i < 7 ? model[i] : "gpt\\x1b");
 		refuse_made((struct made){ .model = model[i] }, words);
-		refuse_made((struct made){ .model = model[i] }, "not supported (supported: llama, gpt2)");
+		refuse_made((struct made){ .model = model[i] }, "not supported (supported: llama, gpt2, gemma4)");
 	}
 	refuse_made((struct made){ .model = "" }, "there is no 'tokenizer.ggml.model'");
 	mk_string(&m, "tokenizer.ggml.model", "llama");

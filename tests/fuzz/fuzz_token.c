@@ -76,7 +76,7 @@ static void naive_word(const struct vocab *v, const char *s, size_t n, struct to
 		for (size_t i = 0; i + 1 < k; i++) {
 			uint32_t rank = NO_RANK;
 			int32_t id = -1;
-			if (v->spm) {
+			if (!v->merges) {
 				id = vocab_lookup(v, s + a[i].off, a[i].len + a[i + 1].len);
 				if (id >= 0 && v->type[id] == TOKEN_NORMAL)
 					rank = v->rank[id];
@@ -208,13 +208,13 @@ static void check_text(const struct vocab *v, struct input *in)
 static void build(struct input *in, struct str *file)
 {
 	static const char *const pre[] = { "gpt-2", "smollm", "llama-bpe", "qwen2", "tekken", "gpt-4o" };
-	unsigned how = take(in), n_own = take(in) % 40, spm = how & 1, bytes = how >> 1 & 3, n;
+	unsigned how = take(in), n_own = take(in) % 40, spm = how & 1, bytes = how >> 1 & 3, merges = !spm || how & 128, n;
 	struct mk m = { 0 };
 	struct view own[40];
 	unsigned type[40], n_merges;
 
 	n = n_own + (bytes ? 256 : 0);
-	mk_string(&m, "tokenizer.ggml.model", spm ? "llama" : "gpt2");
+	mk_string(&m, "tokenizer.ggml.model", !spm ? "gpt2" : merges ? "gemma4" : "llama");
 	mk_string(&m, "tokenizer.ggml.pre", pre[take(in) % 6]);
 	mk_array(&m, "tokenizer.ggml.tokens", GGUF_STRING, n);
 	for (unsigned i = 0; i < n_own; i++) {
@@ -243,7 +243,7 @@ static void build(struct input *in, struct str *file)
 	for (unsigned i = 0; i < n; i++)
 		put_f32(&m.kv, i < n_own ? (float)(int8_t)take(in) / 4 : 0);
 	n_merges = take(in) % 40;
-	if (!spm) {
+	if (merges) {
 		mk_array(&m, "tokenizer.ggml.merges", GGUF_STRING, n_merges);
 		for (unsigned i = 0; i < n_merges; i++) {   /* an own token, cut in two */
 			unsigned which = take(in), cut = take(in);

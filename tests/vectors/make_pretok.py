@@ -35,6 +35,7 @@ RULES = {
     "llama-bpe": split(LLAMA3),
     "qwen2": split(QWEN2),
     "qwen35": split(QWEN35),
+    "seed-coder": split(QWEN2.replace(r" ?[^\s\p{L}\p{N}]+[\r\n]*", r" ?[^\s\p{L}\p{N}\r\n]+")),
     "tekken": split(CASED % ("", "") + r"\p{N}" + TAIL),
     "gpt-4o": split(CASED % (CONTR, CONTR) + r"\p{N}{1,3}" + TAIL),
 }
