@@ -104,6 +104,11 @@ static int gemma_specs(struct hparams *hp, struct key_reader *r, int32_t layers_
 	return 0;
 }
 
+static int gemma1_specs(struct hparams *hp, struct key_reader *r)
+{
+	return gemma_specs(hp, r, 0, 0, 0);
+}
+
 static int gemma2_specs(struct hparams *hp, struct key_reader *r)
 {
 	return gemma_specs(hp, r, 46, 30, 50) || windows(hp, r, 2, 4096) ? -1 : 0;
@@ -208,21 +213,83 @@ static int gemma4_specs(struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
-/* Experts in all layers. */
+/* Experts in all layers, of the feed-forward's width where the file names no other. */
 static int experts(struct hparams *hp, struct key_reader *r)
 {
 	int32_t width;
 
-	if (key_int(r, "expert_feed_forward_length", 1, 1 << 20, 0, &width))
-		return -1;
-	if (experts_check(hp, r))
+	if (key_int(r, "expert_feed_forward_length", 1, 1 << 20, hp->n_ff, &width) || experts_check(hp, r))
 		return -1;
 	for (int32_t i = 0; i < hp->n_layer; i++) {
-		hp->spec[i].ffn.kind = FFN_EXPERTS;
-		hp->spec[i].ffn.width = width;
-		hp->spec[i].ffn.n_expert = hp->n_expert;
-		hp->spec[i].ffn.n_used = hp->n_expert_used;
+		struct layer_spec *s = &hp->spec[i];
+
+		s->required = (s->required & ~(T(GATE) | T(UP) | T(DOWN))) | EXPERTS;
+		s->ffn.kind = FFN_EXPERTS;
+		s->ffn.width = width;
+		s->ffn.n_expert = hp->n_expert;
+		s->ffn.n_used = hp->n_expert_used;
 	}
+	return 0;
+}
+
+/* The expert that all tokens go through, if there is one; scored: with a weight of its own. */
+static int shared_expert(struct hparams *hp, struct key_reader *r, int scored)
+{
+	int32_t width;
+
+	if (key_int(r, "expert_shared_feed_forward_length", 0, 1 << 20, 0, &width))
+		return -1;
+	for (int32_t i = 0; i < hp->n_layer && width; i++) {
+		hp->spec[i].ffn.shared = width;
+		hp->spec[i].required |= scored ? SHARED : SHARED & ~T(SHARED_ROUTER);
+	}
+	return 0;
+}
+
+/* Mixtral declares itself a llama. */
+static int llama_specs(struct hparams *hp, struct key_reader *r)
+{
+	return hp->n_expert ? experts(hp, r) : 0;
+}
+
+/* The weights of a token's experts do not add up to 1. */
+static int whole_softmax(struct hparams *hp, struct key_reader *r)
+{
+	if (experts(hp, r))
+		return -1;
+	for (int32_t i = 0; i < hp->n_layer; i++)
+		hp->spec[i].ffn.whole = 1;
+	return 0;
+}
+
+static int qwen2moe_specs(struct hparams *hp, struct key_reader *r)
+{
+	return whole_softmax(hp, r) || shared_expert(hp, r, 1) ? -1 : 0;
+}
+
+static int olmoe_specs(struct hparams *hp, struct key_reader *r)
+{
+	for (int32_t i = 0; i < hp->n_layer; i++)
+		hp->spec[i].attn.qk_norm_whole = 1;
+	return whole_softmax(hp, r);
+}
+
+static int granitemoe_specs(struct hparams *hp, struct key_reader *r)
+{
+	return granite_specs(hp, r) || experts(hp, r) || shared_expert(hp, r, 0) ? -1 : 0;
+}
+
+/* EXAONE 4: norms after attention and feed-forward.  Where there are windows, in three of four layers, the other layers have no RoPE. */
+static int exaone4_specs(struct hparams *hp, struct key_reader *r)
+{
+	int any;
+
+	if (windows(hp, r, 4, hp->n_layer == 64 ? 4096 : 0))
+		return -1;
+	any = layers_unwindowed(hp) < hp->n_layer;
+	for (int32_t i = 0; i < hp->n_layer; i++)
+		if (any && !hp->spec[i].attn.window)
+			hp->spec[i].attn.rope = ROPE_NONE;
 	return 0;
 }
 
@@ -346,12 +413,14 @@ static int granitehybrid_specs(struct hparams *hp, struct key_reader *r)
 	int32_t inner, shared, rotates;
 
 	if (granite_specs(hp, r) || key_int(r, "ssm.conv_kernel", 2, 64, 0, &a.taps) || key_int(r, "ssm.state_size", 1, DELTA_KEY, 0, &a.key_dim) ||
-	    key_int(r, "ssm.group_count", 1, 1, 0, &a.n_key_head) || key_int(r, "ssm.time_step_rank", 1, 4096, 0, &a.n_value_head) ||
+	    key_int(r, "ssm.group_count", 1, 4096, 0, &a.n_key_head) || key_int(r, "ssm.time_step_rank", 1, 4096, 0, &a.n_value_head) ||
 	    key_int(r, "ssm.inner_size", 1, 1 << 20, 0, &inner) || key_int(r, "expert_shared_feed_forward_length", 0, 1 << 20, 0, &shared) ||
 	    key_flag(r, "rope.scaling.finetuned", 1, &rotates))
 		return -1;
 	if (inner % a.n_value_head)
 		return key_bad(r, "ssm.inner_size", "is %d, and must be a multiple of the ssm.time_step_rank, %d", inner, a.n_value_head);
+	if (a.n_value_head % a.n_key_head)
+		return key_bad(r, "ssm.time_step_rank", "is %d, and must be a multiple of the ssm.group_count, %d", a.n_value_head, a.n_key_head);
 	for (int32_t i = 0; i < hp->n_layer; i++) {
 		struct layer_spec *s = &hp->spec[i];
 
@@ -380,23 +449,33 @@ static int granitehybrid_specs(struct hparams *hp, struct key_reader *r)
 }
 
 const struct arch archs[] = {
-	/* Llama 1-3.x, Mistral, SmolLM2, TinyLlama */
-	{ .name = "llama", .required = PRE_NORMS | MATRICES, .optional = QKV_BIASES | T(ATTN_OUT_BIAS) | QK_NORMS },
+	/* Llama 1-3.x, Mistral, Mixtral, SmolLM2, TinyLlama */
+	{ .name = "llama", .required = PRE_NORMS | MATRICES, .optional = QKV_BIASES | T(ATTN_OUT_BIAS) | QK_NORMS, .specs = llama_specs },
 	{ .name = "qwen2", .neox = 1, .required = PRE_NORMS | MATRICES | QKV_BIASES, .optional = T(ATTN_OUT_BIAS) | QK_NORMS },
 	{ .name = "qwen3", .neox = 1, .required = PRE_NORMS | MATRICES | QK_NORMS, .optional = QKV_BIASES | T(ATTN_OUT_BIAS) },
-	/* the text of Qwen3-VL: the three positions of its RoPE are equal there */
+	/* the text of Qwen2-VL and Qwen3-VL: the three positions of its RoPE are equal there */
+	{ .name = "qwen2vl", .neox = 1, .required = PRE_NORMS | MATRICES | QKV_BIASES, .optional = T(ATTN_OUT_BIAS) },
+	{ .name = "qwen2moe", .neox = 1, .required = PRE_NORMS | ATTENTION | QKV_BIASES | EXPERTS, .specs = qwen2moe_specs },
 	{ .name = "qwen3vl", .neox = 1, .required = PRE_NORMS | MATRICES | QK_NORMS, .optional = QKV_BIASES | T(ATTN_OUT_BIAS) },
 	{ .name = "mistral3", .yarn_log_multiplier = 1,
 	  .required = PRE_NORMS | MATRICES, .optional = QKV_BIASES | T(ATTN_OUT_BIAS), .specs = mistral3_specs },
 	{ .name = "smollm3", .required = PRE_NORMS | MATRICES, .optional = QKV_BIASES | T(ATTN_OUT_BIAS), .specs = smollm3_specs },
 	{ .name = "granite", .required = PRE_NORMS | MATRICES, .optional = QKV_BIASES | T(ATTN_OUT_BIAS), .specs = granite_specs },
+	{ .name = "granitemoe", .required = PRE_NORMS | ATTENTION | EXPERTS, .specs = granitemoe_specs },
+	{ .name = "olmoe", .neox = 1, .required = PRE_NORMS | ATTENTION | QK_NORMS | EXPERTS, .specs = olmoe_specs },
 	{ .name = "olmo2", .neox = 1, .required = MATRICES | QK_NORMS | POST_NORMS, .specs = olmo2_specs },
 	{ .name = "phi3", .neox = 1, .required = PRE_NORMS | T(QKV) | T(ATTN_OUT) | T(GATE_UP) | T(DOWN), .specs = phi3_specs },
+	{ .name = "glm4", .required = PRE_NORMS | POST_NORMS | ATTENTION | T(GATE_UP) | T(DOWN), .optional = QKV_BIASES },
+	{ .name = "exaone4", .neox = 1, .required = MATRICES | QK_NORMS | POST_NORMS, .specs = exaone4_specs },
+	{ .name = "ernie4_5", .required = PRE_NORMS | MATRICES, .optional = QKV_BIASES | T(ATTN_OUT_BIAS) },
+	{ .name = "seed_oss", .neox = 1, .required = T(ATTN_NORM) | T(POST_ATTN_FFN_NORM) | MATRICES, .optional = QKV_BIASES | T(ATTN_OUT_BIAS) },
+	{ .name = "gemma", .neox = 1, .required = PRE_NORMS | MATRICES, .specs = gemma1_specs },
 	{ .name = "gemma2", .neox = 1, .required = PRE_NORMS | POST_NORMS | MATRICES, .specs = gemma2_specs },
 	{ .name = "gemma3", .neox = 1, .required = PRE_NORMS | POST_NORMS | MATRICES | QK_NORMS, .specs = gemma3_specs },
 	{ .name = "gemma4", .neox = 1, .differ = 1, .required = PRE_NORMS | POST_NORMS | (MATRICES & ~T(V)) | QK_NORMS, .optional = T(V) | T(OUT_SCALE),
 	  .specs = gemma4_specs },
 	{ .name = "qwen3moe", .neox = 1, .required = PRE_NORMS | ATTENTION | QK_NORMS | EXPERTS, .specs = experts },
+	{ .name = "qwen3vlmoe", .neox = 1, .required = PRE_NORMS | ATTENTION | QK_NORMS | EXPERTS, .specs = experts },
 	{ .name = "gpt-oss", .neox = 1, .yarn_exact = 1, .required = T(ATTN_NORM) | T(POST_ATTN_FFN_NORM) | ATTENTION | QKV_BIASES | T(ATTN_OUT_BIAS) | T(SINKS) |
 	  EXPERTS | EXPERT_BIASES, .specs = gpt_oss_specs },
 	{ .name = "lfm2", .neox = 1, .states = 1, .out_norm = "token_embd_norm.weight", .required = PRE_NORMS | MATRICES | QK_NORMS, .specs = lfm2_specs },

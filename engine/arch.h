@@ -72,6 +72,7 @@ struct ffn_spec {
 	int32_t shared;             /* width of the expert that all tokens go through, weighted by a sigmoid of its own; 0 = none */
 	int32_t dense;              /* width of a dense feed-forward beside the experts; both have norms of their own and are added; 0 = none */
 	int32_t n_expert, n_used;   /* a token goes through the n_used experts that score best, weighted by the softmax of their scores */
+	int whole;                  /* instead weighted by their part of the softmax over all experts' scores, whose sum is below 1 */
 	int sigmoid;                /* instead: the best of sigmoid(score) + bias (TENSOR_PROBS_BIAS), weighted by sigmoid(score) / (their sum + 1e-6) */
 };
 

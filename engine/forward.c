@@ -320,7 +320,7 @@ static void state_space(struct forward *f, const struct layer *l, int32_t layer,
 		.bias = &l->delta_dt, .skip = &l->space_skip, .n_head = a->n_value_head, .n_group = a->n_key_head, .state_dim = a->key_dim,
 		.head_dim = a->value_dim }, n);
 	f->be->ops->gate(f->be, &out, &gate, GATE_SILU, n);
-	f->be->ops->rmsnorm(f->be, &out, &out, &l->delta_norm, out.cols, f->m->hp.eps, n);
+	f->be->ops->rmsnorm(f->be, &out, &out, &l->delta_norm, out.cols / a->n_key_head, f->m->hp.eps, n);   /* of each group */
 }
 
 /* Attention or what the layer has in its place, from x to mixed(). */

@@ -28,7 +28,9 @@ static void choose(float *score, const float *bias, const struct ffn_spec *s, in
 		chosen[at] = best;
 		most = score[best] > most ? score[best] : most;
 	}
-	for (int32_t k = 0; k < s->n_used; k++)
+	for (int32_t e = 0; s->whole && e < s->n_expert; e++)
+		sum += exp((double)score[e] - (double)most);
+	for (int32_t k = 0; k < s->n_used && !s->whole; k++)
 		sum += s->sigmoid ? (double)score[chosen[k]] : exp((double)score[chosen[k]] - (double)most);
 	for (int32_t k = 0; k < s->n_used; k++)
 		share[k] = (float)(s->sigmoid ? (double)score[chosen[k]] / (sum + 1e-6) : exp((double)score[chosen[k]] - (double)most) / sum);

@@ -229,6 +229,7 @@ static void add_spec(struct str *out, const struct layer_spec *s, const struct l
 	add_int(out, "dense", s->ffn.dense, plain->ffn.dense);
 	add_int(out, "experts", s->ffn.n_expert, plain->ffn.n_expert);
 	add_int(out, "used", s->ffn.n_used, plain->ffn.n_used);
+	add_int(out, "whole-softmax", s->ffn.whole, plain->ffn.whole);
 	add_int(out, "sigmoid", s->ffn.sigmoid, plain->ffn.sigmoid);
 	add_real(out, "residual", s->residual_scale, plain->residual_scale);
 }

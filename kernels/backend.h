@@ -315,8 +315,8 @@ struct backend_ops {
 
 	/* out f32 [n][cols] = rows id[i] of table.  id is host memory; an id outside of the table is an error. */
 	void (*embed)(struct backend *, struct tensor *out, const struct tensor *table, const int32_t *id, int32_t n);
-	/* out = x / rms(x) * w over groups of `group` values (a whole row, or head_dim for norms per head); w f32 [1][group].  out
-	 * may be x. */
+	/* out = x / rms(x) * w over groups of `group` values (a whole row, or head_dim for norms per head); w f32 [1][group], or
+	 * [1][cols] where each group has weights of its own.  out may be x. */
 	void (*rmsnorm)(struct backend *, struct tensor *out, const struct tensor *x, const struct tensor *w,
 	                int32_t group, float eps, int32_t n);
 	/* y = a x + b y, f32 of the same cols; x may be y.  b = 0: y is only written. */

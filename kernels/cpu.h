@@ -102,7 +102,7 @@ struct row_job {
 	const struct tensor *table;
 	const int32_t *id;
 	int32_t n, cols, per_task;
-	int32_t group, heads, head_dim, dims, neox, cap, slot0;
+	int32_t group, w_cols, heads, head_dim, dims, neox, cap, slot0;
 	float eps, a, b;
 	void *plane;
 	enum dtype type;

@@ -67,18 +67,18 @@ static void rmsnorm_task(void *arg, int task, int worker)
 		for (int32_t g = 0; g < j->cols; g += j->group) {
 			size_t at = (size_t)i * (size_t)j->cols + (size_t)g;
 
-			j->c->fns->rmsnorm(j->out + at, j->x + at, j->w, j->group, j->eps);
+			j->c->fns->rmsnorm(j->out + at, j->x + at, j->w + (j->w_cols > j->group ? g : 0), j->group, j->eps);
 		}
 }
 
 void cpu_rmsnorm(struct backend *be, struct tensor *out, const struct tensor *x, const struct tensor *w,
                         int32_t group, float eps, int32_t n)
 {
-	struct row_job j = { .c = cpu_of(be), .n = n, .cols = x->cols, .group = group, .eps = eps };
+	struct row_job j = { .c = cpu_of(be), .n = n, .cols = x->cols, .group = group, .w_cols = w->cols == x->cols ? x->cols : group, .eps = eps };
 
 	if (be->failed || !(j.x = cpu_rows_of(be, x, n, 0, "rmsnorm")) ||
 	    !(j.out = cpu_rows_of(be, out, n, x->cols, "rmsnorm")) ||
-	    !(j.w = cpu_rows_of(be, w, 1, group, "rmsnorm")))
+	    !(j.w = cpu_rows_of(be, w, 1, j.w_cols, "rmsnorm")))
 		return;
 	if (group <= 0 || x->cols % group) {
 		backend_fail(be, "internal: rmsnorm got %d columns in groups of %d", (int)x->cols, (int)group);

@@ -260,13 +260,14 @@ static int head_fits(struct backend *be, int32_t dim)
 
 enum { NORM_HEAD = 512, NORM_THREADS = 1024 };       /* groups up to this size are jobs of heads, a warp each */
 
-struct norm_args { float *out; const float *x, *weight; int32_t group, wide; float eps; };
+struct norm_args { float *out; const float *x, *weight; int32_t group, wide, apart; float eps; };   /* apart: groups of a row with weights of their own */
 
 /* A block per group; wide: four values at a time. */
 __global__ void __launch_bounds__(NORM_THREADS) norm_rows(struct norm_args a)
 {
 	SHARED(float, part, [WARP]);
 	const float *x = a.x + (size_t)blockIdx.x * (size_t)a.group;
+	const float *weight = a.weight + (size_t)(blockIdx.x % (unsigned)a.apart) * (size_t)a.group;
 	float *out = a.out + (size_t)blockIdx.x * (size_t)a.group, sum = 0, scale;
 	int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP, step = (int)blockDim.x, most = a.group / 4;
 	float4 kept[4];            /* a row of up to 16,384 values is read once */
@@ -300,19 +301,19 @@ __global__ void __launch_bounds__(NORM_THREADS) norm_rows(struct norm_args a)
 			int i = (int)threadIdx.x + k * step;
 
 			if (i < most) {
-				float4 w = ((const float4 *)a.weight)[i], v = kept[k];
+				float4 w = ((const float4 *)weight)[i], v = kept[k];
 
 				((float4 *)out)[i] = make_float4(v.x * scale * w.x, v.y * scale * w.y, v.z * scale * w.z, v.w * scale * w.w);
 			}
 		}
 		for (int i = (int)threadIdx.x + 4 * step; i < most; i += step) {
-			float4 w = ((const float4 *)a.weight)[i], v = ((const float4 *)x)[i];
+			float4 w = ((const float4 *)weight)[i], v = ((const float4 *)x)[i];
 
 			((float4 *)out)[i] = make_float4(v.x * scale * w.x, v.y * scale * w.y, v.z * scale * w.z, v.w * scale * w.w);
 		}
 	} else {
 		for (int i = (int)threadIdx.x; i < a.group; i += step)
-			out[i] = x[i] * scale * a.weight[i];
+			out[i] = x[i] * scale * weight[i];
 	}
 }
 
@@ -323,7 +324,7 @@ void cuda_rmsnorm(struct backend *be, struct tensor *out, const struct tensor *x
 	int32_t threads;
 
 	if (cuda_stopped(be) || !(a.x = cuda_rows_of(be, x, n, 0, "rmsnorm")) || !(a.out = cuda_rows_of(be, out, n, x->cols, "rmsnorm")) ||
-	    !(a.weight = cuda_rows_of(be, w, 1, group, "rmsnorm")))
+	    !(a.weight = cuda_rows_of(be, w, 1, w->cols == x->cols ? x->cols : group, "rmsnorm")))
 		return;
 	if (group <= 0 || x->cols % group) {
 		backend_fail(be, "internal: rmsnorm got %d columns in groups of %d", (int)x->cols, (int)group);
@@ -331,7 +332,8 @@ void cuda_rmsnorm(struct backend *be, struct tensor *out, const struct tensor *x
 	}
 	if (n < 1)
 		return;
-	if (group <= NORM_HEAD) {
+	a.apart = w->cols / group;
+	if (group <= NORM_HEAD && a.apart == 1) {
 		struct head_job job = {};
 
 		job.x = a.x;

@@ -144,6 +144,19 @@ TEST(cuda_model_qwen35moe) { check_logits("qwen35moe", AT_ONCE, ONE_BY_ONE); }
 TEST(cuda_model_qwen3next) { check_logits("qwen3next", AT_ONCE, ONE_BY_ONE); }
 TEST(cuda_model_granitehybrid) { check_logits("granitehybrid", AT_ONCE, ONE_BY_ONE); }
 TEST(cuda_model_granitehybridmoe) { check_logits("granitehybridmoe", AT_ONCE, ONE_BY_ONE); }
+TEST(cuda_model_gemma) { check_logits("gemma", AT_ONCE, ONE_BY_ONE); }
+TEST(cuda_model_qwen3vl) { check_logits("qwen3vl", AT_ONCE, ONE_BY_ONE); }
+TEST(cuda_model_qwen3vlmoe) { check_logits("qwen3vlmoe", AT_ONCE, ONE_BY_ONE); }
+TEST(cuda_model_qwen2vl) { check_logits("qwen2vl", AT_ONCE, ONE_BY_ONE); }
+TEST(cuda_model_qwen2moe) { check_logits("qwen2moe", AT_ONCE, ONE_BY_ONE); }
+TEST(cuda_model_mixtral) { check_logits("mixtral", AT_ONCE, ONE_BY_ONE); }
+TEST(cuda_model_granitemoe) { check_logits("granitemoe", AT_ONCE, ONE_BY_ONE); }
+TEST(cuda_model_olmoe) { check_logits("olmoe", AT_ONCE, ONE_BY_ONE); }
+TEST(cuda_model_glm4) { check_logits("glm4", AT_ONCE, ONE_BY_ONE); }
+TEST(cuda_model_exaone4) { check_logits("exaone4", AT_ONCE, ONE_BY_ONE); }
+TEST(cuda_model_ernie4_5) { check_logits("ernie4_5", AT_ONCE, ONE_BY_ONE); }
+TEST(cuda_model_seed_oss) { check_logits("seed_oss", AT_ONCE, ONE_BY_ONE); }
+TEST(cuda_model_granitehybrid_groups) { check_logits("granitehybrid-groups", AT_ONCE, ONE_BY_ONE); }
 TEST(cuda_model_qwen3moe) { check_logits("qwen3moe", AT_ONCE, ONE_BY_ONE); }
 
 /* ---- the CPU and the device, side by side ---- */

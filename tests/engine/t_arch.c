@@ -210,6 +210,7 @@ struct recipe {
 	double cap, logit_cap;                /* soft caps */
 	enum activation act;
 	int32_t n_expert, n_used;
+	int whole_softmax;                    /* over all experts, not the used ones */
 	const char *extra;                    /* one more tensor */
 	int32_t unused;                       /* layers behind the others that predict further tokens */
 };
@@ -548,8 +549,10 @@ static void ref_experts(const struct ref *f, int32_t layer, const double *in, do
 			if (!taken && (best[k] < 0 || score[e] > score[best[k]]))
 				best[k] = e;
 		}
-		sum += exp(score[best[k]]);
+		sum += f->r->whole_softmax ? 0 : exp(score[best[k]]);
 	}
+	for (int32_t e = 0; f->r->whole_softmax && e < f->r->n_expert; e++)
+		sum += exp(score[e]);
 	memset(out, 0, WIDTH * sizeof *out);
 	for (int32_t k = 0; k < f->r->n_used; k++) {
 		ref_expert(f, layer, "ffn_gate_exps.weight", "ffn_gate_exps.bias", best[k], in, WIDTH, gate, ff);
@@ -652,7 +655,7 @@ TEST(layers_compute_what_their_specs_say)
 	const uint32_t biases = T(Q_BIAS) | T(K_BIAS) | T(V_BIAS) | T(ATTN_OUT_BIAS);
 
 	for (const struct arch *a = archs; a->name; a++) {
-		struct recipe r = { .arch = *a, .whole_norms = !strcmp(a->name, "olmo2") };
+		struct recipe r = { .arch = *a, .whole_norms = !strncmp(a->name, "olmo", 4) };
 
 		if (a->states || a->differ)
 			continue;   /* t_models */
@@ -660,6 +663,7 @@ TEST(layers_compute_what_their_specs_say)
 		if (a->required & T(ROUTER)) {
 			r.n_expert = 5;
 			r.n_used = 2;
+			r.whole_softmax = !strcmp(a->name, "qwen2moe") || !strcmp(a->name, "olmoe");
 		}
 		if (!strncmp(a->name, "gemma", 5)) {
 			r.act = ACT_GELU;

@@ -342,7 +342,7 @@ TEST(row_16_architectures)
 	REFUSED(r, "'bert'");
 	while (engine_arch_name(n))
 		n++;
-	CHECK_INT(n, 20);
+	CHECK_INT(n, 30);
 }
 
 TEST(row_31_block_count)
@@ -509,7 +509,12 @@ TEST(row_40_experts)
 
 	r.change[1] = (struct change){ .key = "expert_used_count", .type = GGUF_I64, .n = 0 };
 	WORKS(&r, NULL);            /* as some converters write it */
-	REFUSED_INT("expert_count", 8, "byte|is 8|mixture-of-experts");
+	r = with((struct change){ .key = "expert_count", .type = GGUF_I64, .n = 8 });
+	REFUSED(r, "'llama.expert_used_count' is 0, and must be 1 to 8");
+	r.change[1] = (struct change){ .key = "expert_used_count", .type = GGUF_I64, .n = 2 };
+	REFUSED(r, "tensor 'blk.0.ffn_gate_inp.weight' is missing");
+	r.arch = "qwen3";
+	REFUSED(r, "byte|'qwen3.expert_count' is 8|mixture-of-experts");
 	REFUSED_INT("expert_count", 1025, "is 1025");
 	REFUSED_INT("expert_count", -1, "is -1");
 	REFUSED_INT("expert_count", 4294967295, "is 4294967295");

@@ -369,14 +369,16 @@ TEST(embed_every_type)
 
 TEST(rmsnorm_matches_double)
 {
-	static const struct { int32_t cols, group, n; } shape[] = {
-		{ 576, 576, 1 }, { 576, 64, 3 }, { 32, 32, 5 }, { 100, 100, 2 }, { 7, 7, 4 }, { 576, 576, 130 },
+	/* own: weights of their own for each group of a row. */
+	static const struct { int32_t cols, group, n; int own; } shape[] = {
+		{ 576, 576, 1, 0 }, { 576, 64, 3, 0 }, { 32, 32, 5, 0 }, { 100, 100, 2, 0 }, { 7, 7, 4, 0 }, { 576, 576, 130, 0 }, { 576, 192, 3, 1 },
+		{ 35, 7, 5, 1 },
 	};
 
 	for (int l = 0; l < N_LEVELS; l++)
 		for (size_t s = 0; s < sizeof shape / sizeof shape[0]; s++) {
 			struct backend *be = open_level(levels[l], 2);
-			int32_t cols = shape[s].cols, group = shape[s].group, n = shape[s].n;
+			int32_t cols = shape[s].cols, group = shape[s].group, n = shape[s].n, weights = shape[s].own ? cols : group;
 			size_t all = (size_t)n * (size_t)cols;
 			float *x, *w, *ref, *got, *again;
 			struct tensor tx, tw, out;
@@ -384,7 +386,7 @@ TEST(rmsnorm_matches_double)
 			if (!be)
 				continue;
 			x = random_floats(all, -3, 3);
-			w = random_floats((size_t)group, 0.5f, 2);
+			w = random_floats((size_t)weights, 0.5f, 2);
 			ref = must_alloc(all * 4);
 			for (size_t g = 0; g < all; g += (size_t)group) {
 				double sum = 0;
@@ -392,13 +394,13 @@ TEST(rmsnorm_matches_double)
 				for (int32_t j = 0; j < group; j++)
 					sum += (double)x[g + (size_t)j] * x[g + (size_t)j];
 				for (int32_t j = 0; j < group; j++)
-					ref[g + (size_t)j] = (float)(x[g + (size_t)j] / sqrt(sum / group + 1e-5) * w[j]);
+					ref[g + (size_t)j] = (float)(x[g + (size_t)j] / sqrt(sum / group + 1e-5) * w[(g + (size_t)j) % (size_t)weights]);
 			}
 			tx = tensor_new(be, DT_F32, n + 1, cols, NULL);
 			be->ops->drop(be, &tx);
 			tx = guarded(be, n, cols);
 			be->ops->write(be, &tx, 0, x, all * 4);
-			tw = tensor_new(be, DT_F32, 1, group, w);
+			tw = tensor_new(be, DT_F32, 1, weights, w);
 			out = guarded(be, n, cols);
 			be->ops->rmsnorm(be, &out, &tx, &tw, group, 1e-5f, n);
 			be->ops->rmsnorm(be, &tx, &tx, &tw, group, 1e-5f, n);

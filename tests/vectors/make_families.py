@@ -39,6 +39,18 @@ GEMMA4 = {"model.embed_tokens_per_layer.weight": "per_layer_token_embd.weight", 
 FUSED = {"self_attn.qkv_proj": "attn_qkv", "mlp.gate_up_proj": "ffn_up"}
 
 
+class TextLogits(torch.nn.Module):
+    """The text part of a model that also sees, with logits."""
+
+    def __init__(self, config, kind):
+        super().__init__()
+        self.config, self.model = config, getattr(transformers, kind + "Model")(config)
+
+    def forward(self, ids):
+        hidden = self.model(ids).last_hidden_state
+        return transformers.modeling_outputs.CausalLMOutput(logits=hidden @ self.model.embed_tokens.weight.T)
+
+
 class Family:
     def __init__(self, arch, kind, spm=False, pairs=False, plus_one=False, names=None, keys=None):
         self.arch, self.kind, self.spm, self.pairs, self.plus_one = arch, kind, spm, pairs, plus_one
@@ -50,12 +62,12 @@ class Family:
 
     def build(self, cfg):
         config = getattr(transformers, self.kind + "Config")
-        model = getattr(transformers, self.kind.replace("Text", "") + "ForCausalLM")
+        model = getattr(transformers, self.kind.replace("Text", "") + "ForCausalLM", None)
         base = dict(vocab_size=266 if self.spm else 264, attn_implementation="eager", experts_implementation="eager", pad_token_id=0, bos_token_id=1, eos_token_id=2)
         c = config(**{**base, **cfg})
         if self.arch == "gemma4":
             c.allow_global_per_layer_attribute_access = True    # of layers with a window
-        return model(c).eval().double()
+        return (TextLogits(c, self.kind) if "VL" in self.kind else model(c)).eval().double()
 
     def name(self, hf):
         if hf in self.names:
@@ -109,8 +121,8 @@ def experts(hf, shape, rng, oss, fused):
     if hf.endswith("gate_up_proj") and fused:
         return value, {f"blk.{layer}.ffn_gate_up_exps.weight": value}
     if hf.endswith("gate_up_proj"):
-        half = shape[1] // 2
-        return value, {f"blk.{layer}.ffn_gate_exps.weight": value[:, :half], f"blk.{layer}.ffn_up_exps.weight": value[:, half:]}
+        rows = shape[1] // 2
+        return value, {f"blk.{layer}.ffn_gate_exps.weight": value[:, :rows], f"blk.{layer}.ffn_up_exps.weight": value[:, rows:]}
     return value, {f"blk.{layer}.ffn_down_exps.weight": value}
 
 
@@ -241,6 +253,10 @@ def make(out, seed, name, f, cfg, mutants, types=lambda n: T.F32, *, extra=None)
         other = f.build(cfg if callable(change) or isinstance(change, str) else {**cfg, **change})
         if f.delta:
             delta_rule_of(f.delta, change)
+        if change == "groups":
+            for layer in other.model.layers:
+                if hasattr(layer, "mamba") and layer.mamba is not None:
+                    layer.mamba.norm.group_size *= 2
         if change == "v_norm":
             for layer in other.model.layers:
                 layer.self_attn.v_norm = torch.nn.Identity()
@@ -393,6 +409,41 @@ def lfm2_keys(w, c, head_dim):
         w.add_expert_gating_func(ExpertGatingFuncType.SIGMOID)
 
 
+def qwen2moe_keys(w, c, head_dim):
+    moe_keys(w, c, head_dim)
+    w.add_expert_shared_feed_forward_length(c.shared_expert_intermediate_size)
+
+
+def local_keys(w, c, head_dim):
+    rope_keys(w, c, head_dim)
+    w.add_expert_count(c.num_local_experts)
+    w.add_expert_used_count(c.num_experts_per_tok)
+
+
+def granitemoe_keys(w, c, head_dim):
+    granite_keys(w, c, head_dim)
+    w.add_expert_count(c.num_local_experts)
+    w.add_expert_used_count(c.num_experts_per_tok)
+    w.add_expert_shared_feed_forward_length(c.shared_intermediate_size)
+
+
+def exaone4_keys(w, c, head_dim):
+    rope_keys(w, c, head_dim)
+    w.add_sliding_window(c.sliding_window)
+    w.add_array("exaone4.attention.sliding_window_pattern", [k == "sliding_attention" for k in c.layer_types])
+
+
+def vl_keys(w, c, head_dim):
+    rope_keys(w, c, head_dim)
+    w.add_rope_dimension_sections([2, 1, 1, 0])
+    if w.arch != "qwen2vl":
+        w.add_uint32(f"{w.arch}.n_deepstack_layers", 3)
+    if hasattr(c, "num_experts"):
+        w.add_expert_count(c.num_experts)
+        w.add_expert_used_count(c.num_experts_per_tok)
+        w.add_expert_feed_forward_length(c.moe_intermediate_size)
+
+
 def fill(part, value):
     return lambda name, v: v.fill_(value) if part in name else None
 
@@ -540,6 +591,52 @@ def all_models():
     yield 43, "gemma4moe", Family("gemma4", "Gemma4Text", spm=True, names={**AFTER, **GEMMA4}, keys=gemma4_keys), m, {
         "the experts": fill("experts.down_proj", 0), "the dense part": fill("mlp.down_proj", 0), "their scales": fill("per_expert_scale", 1),
         "the router's scale": fill("router.scale", 1), "the second expert": dict(top_k_experts=1), "norms of values": "v_norm"}, {}, half
+
+
+    plain = small(ff=32, rope_parameters=theta(1e4))
+    norms = {"norms of Q": fill("q_norm", 1), "norms of K": fill("k_norm", 1)}
+    yield 44, "gemma", Family("gemma", "Gemma", spm=True, plus_one=True, keys=rope_keys), {**plain, "hidden_act": "gelu_pytorch_tanh"}, {
+        "GELU": dict(hidden_act="silu"), "the right base": dict(rope_parameters=theta(8e3))}, {}, half
+    vl = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 1, 1]}
+    yield 45, "qwen3vl", Family("qwen3vl", "Qwen3VLText", keys=vl_keys), {**plain, "rope_parameters": {**vl, "mrope_interleaved": True}}, {
+        **norms, "the right base": dict(rope_parameters={**vl, "rope_theta": 8e3})}, {}, half
+    e = dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=8)
+    yield 46, "qwen3vlmoe", Family("qwen3vlmoe", "Qwen3VLMoeText", names=ROUTER, keys=vl_keys), {**plain, **e, "rope_parameters": vl}, {
+        **norms, "the second expert": dict(num_experts_per_tok=1)}, {}, half
+    yield 47, "qwen2vl", Family("qwen2vl", "Qwen2VLText", keys=vl_keys), {**{k: v for k, v in plain.items() if k != "head_dim"}, "rope_parameters": vl}, {
+        "biases of Q": fill("q_proj.bias", 0), "of V": fill("v_proj.bias", 0)}, {}, half
+    shared = {"mlp.shared_expert.gate_proj": "ffn_gate_shexp", "mlp.shared_expert.up_proj": "ffn_up_shexp", "mlp.shared_expert.down_proj": "ffn_down_shexp",
+              "mlp.shared_expert_gate": "ffn_gate_inp_shexp"}
+    yield 48, "qwen2moe", Family("qwen2moe", "Qwen2Moe", names={**ROUTER, **shared}, keys=qwen2moe_keys), {
+        **{k: v for k, v in plain.items() if k != "head_dim"}, **e, "shared_expert_intermediate_size": 12}, {
+        "the shared expert": fill("shared_expert.down_proj", 0), "its weight": fill("shared_expert_gate", 0), "weights below 1": dict(norm_topk_prob=True),
+        "the second expert": dict(num_experts_per_tok=1), "biases of V": fill("v_proj.bias", 0)}, {}, half
+    local = dict(num_local_experts=4, num_experts_per_tok=2, intermediate_size=8)
+    yield 49, "mixtral", Family("llama", "Mixtral", pairs=True, names=ROUTER, keys=local_keys), {**plain, **local, "sliding_window": None}, {
+        "the second expert": dict(num_experts_per_tok=1), "the choice": dict(num_experts_per_tok=4)}, {}, half
+    yield 50, "granitemoe", Family("granitemoe", "GraniteMoeShared", pairs=True, names=HYBRID, keys=granitemoe_keys), {
+        **{k: v for k, v in plain.items() if k != "head_dim"}, **local, "shared_intermediate_size": 12, "attention_multiplier": 0.21,
+        "embedding_multiplier": 3.0, "residual_multiplier": 0.6, "logits_scaling": 2.5}, {
+        "the shared expert": fill("shared_mlp.output", 0), "the second expert": dict(num_experts_per_tok=1), "the residual's": dict(residual_multiplier=1.0)}, {}, half
+    yield 51, "olmoe", Family("olmoe", "Olmoe", names=ROUTER, keys=local_keys), {
+        **{k: v for k, v in plain.items() if k != "head_dim"}, "num_experts": 4, "num_experts_per_tok": 2, "intermediate_size": 8, "norm_topk_prob": False}, {
+        "weights below 1": dict(norm_topk_prob=True), "the second expert": dict(num_experts_per_tok=1), **norms}, {}, half
+    glm = {"mlp.gate_up_proj": "ffn_up", "post_self_attn_layernorm": "post_attention_norm", "post_mlp_layernorm": "post_ffw_norm"}
+    yield 52, "glm4", Family("glm4", "Glm4", names=glm, keys=rope_keys), {
+        **plain, "rope_parameters": theta(1e4, partial_rotary_factor=0.5), "attention_bias": True}, {
+        "partial rotation": dict(rope_parameters=theta(1e4, partial_rotary_factor=1.0)), "norms after attention": fill("post_self_attn", 1),
+        "after the feed-forward": fill("post_mlp", 1), "biases of V": fill("v_proj.bias", 0)}, {}, half
+    kinds = ["sliding_attention"] * 3 + ["full_attention"]
+    x = {**{k: v for k, v in small(4, ctx=1024, ff=32).items() if k != "head_dim"}, "rope_parameters": theta(1e2), "sliding_window": 9, "layer_types": kinds}
+    yield 53, "exaone4", Family("exaone4", "Exaone4", names=AFTER, keys=exaone4_keys), x, {
+        **norms, "the window": dict(sliding_window=64), "its place": dict(layer_types=kinds[1:] + kinds[:1])}, {}, half
+    yield 54, "ernie4_5", Family("ernie4_5", "Ernie4_5", keys=rope_keys), plain, {"the right base": dict(rope_parameters=theta(8e3))}, {}, half
+    seed = {"post_attention_layernorm": "post_attention_norm"}
+    yield 55, "seed_oss", Family("seed_oss", "SeedOss", names=seed, keys=rope_keys), {**plain, "attention_bias": True}, {
+        "biases of K": fill("k_proj.bias", 0), "of V": fill("v_proj.bias", 0)}, {}, half
+    yield 56, "granitehybrid-groups", Family("granitehybrid", "GraniteMoeHybrid", names={**HYBRID, "shared_mlp.output_linear": "ffn_down"}, keys=hybrid_keys), {
+        **{k: v for k, v in small(3, ctx=1024, ff=32).items() if k != "head_dim"}, **hybrid, "mamba_n_groups": 2}, {
+        "groups of their own": "groups", **spaces}, {}, half
 
 
 def main():
