@@ -463,7 +463,8 @@ static int read_tensor(struct parse *p, struct gguf_tensor *t)
 		return bad_end(p);
 	type = dtype_from_ggml(id, &type_name);
 	if (type < 0 && type_name)
-		return bad(p, off, "type", "is %" PRIu32 " (%s), which is not supported", id, type_name);
+		return bad(p, off, "type", "is %" PRIu32 " (%s), which is not supported: take the model in another quantization, such as Q4_K_M or Q3_K_M", id,
+		           type_name);
 	if (type < 0)
 		return bad(p, off, "type", "is %" PRIu32 ", which is not known", id);
 	t->type = (enum dtype)type;

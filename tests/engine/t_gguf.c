@@ -719,6 +719,8 @@ TEST(row_25_tensor_type)
 	one_tensor((struct rec){ .name = "a", .ne = { 256 }, .type = 0x7fffffff }, "type of tensor");
 	one_tensor((struct rec){ .name = "a", .ne = { 256 }, .type = 0x80000000u }, "type of tensor");
 	one_tensor((struct rec){ .name = "a", .ne = { 256 }, .type = UINT32_MAX }, "type of tensor");
+	one_tensor((struct rec){ .name = "a", .ne = { 256 }, .type = 18 }, "type of tensor 'a' is 18 (IQ3_XXS), which is not supported: take the model in another "
+	           "quantization, such as Q4_K_M or Q3_K_M");
 }
 
 TEST(row_26_offset)
