@@ -4,8 +4,8 @@
 #include "engine/arch.h"
 
 #include <math.h>
-#include <stdio.h>
 
+#include "engine/arch_families.h"
 #include "engine/hparams.h"
 #include "engine/tensor_sets.h"
 
@@ -36,22 +36,30 @@ static int granite_specs(struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
-/* The file's sliding window (where it has none, the usual one; 0 = none) in all layers, or with period > 1 in all but each period-th. */
-static int windows(struct hparams *hp, struct key_reader *r, int32_t period, int32_t usual)
+int arch_windowed(struct key_reader *r, int32_t layer, int32_t period)
+{
+	const struct gguf_value *v = gguf_find(r->g, key_name(r, "attention.sliding_window_pattern"));
+
+	if (v && v->type == GGUF_ARRAY && (v->elem == GGUF_BOOL || v->elem == GGUF_I32 || v->elem == GGUF_U32) && v->n > (uint64_t)layer)
+		return gguf_array_int(v, (uint64_t)layer) != 0;
+	return period <= 1 || layer % period < period - 1;
+}
+
+int arch_windows(struct hparams *hp, struct key_reader *r, int32_t period, int32_t usual)
 {
 	int32_t window;
 
 	if (key_int(r, "attention.sliding_window", 0, INT32_MAX, usual, &window))
 		return -1;
 	for (int32_t i = 0; i < hp->n_layer && window < hp->ctx_train; i++)
-		if (period <= 1 || i % period < period - 1)
+		if (arch_windowed(r, i, period))
 			hp->spec[i].attn.window = window;
 	return 0;
 }
 
 static int phi3_specs(struct hparams *hp, struct key_reader *r)
 {
-	return windows(hp, r, 1, 0);
+	return arch_windows(hp, r, 1, 0);
 }
 
 /* Norms after attention and feed-forward, those of queries and keys over all heads.  OLMo 3: windows, with unscaled RoPE, in three of four
@@ -60,7 +68,7 @@ static int olmo2_specs(struct hparams *hp, struct key_reader *r)
 {
 	int32_t unscaled = 0;
 
-	if (windows(hp, r, 4, 0))
+	if (arch_windows(hp, r, 4, 0))
 		return -1;
 	if (layers_unwindowed(hp) < hp->n_layer)
 		unscaled = rope_freqs_add(hp, hp->rope[0].dims, hp->rope[0].base);
@@ -86,50 +94,7 @@ static int mistral3_specs(struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
-/* What Gemma 2 and 3 have in common: GELU, embeddings times the root of their width, caps.  Scores are divided by the root of a number that
- * is not in the file: the size of a head, and for the 27B models the width of the model by the number of heads. */
-static int gemma_specs(struct hparams *hp, struct key_reader *r, int32_t layers_of_27b, double logit_cap, double score_cap)
-{
-	double width = hp->n_layer == layers_of_27b ? (double)hp->n_embd / hp->n_head : hp->head_dim, logit, score;
-
-	if (key_real(r, "final_logit_softcapping", 0, 1e6, logit_cap, &logit) || key_real(r, "attn_logit_softcapping", 0, 1e6, score_cap, &score))
-		return -1;
-	hp->embd_scale = (float)sqrt((double)hp->n_embd);
-	hp->logit_softcap = (float)logit;
-	for (int32_t i = 0; i < hp->n_layer; i++) {
-		hp->spec[i].ffn.act = ACT_GELU;
-		hp->spec[i].attn.softcap = (float)score;
-		hp->spec[i].attn.scale = (float)(1 / sqrt(width));
-	}
-	return 0;
-}
-
-static int gemma1_specs(struct hparams *hp, struct key_reader *r)
-{
-	return gemma_specs(hp, r, 0, 0, 0);
-}
-
-static int gemma2_specs(struct hparams *hp, struct key_reader *r)
-{
-	return gemma_specs(hp, r, 46, 30, 50) || windows(hp, r, 2, 4096) ? -1 : 0;
-}
-
-/* Layers with a window have a RoPE base of their own, without scaling. */
-static int gemma3_specs(struct hparams *hp, struct key_reader *r)
-{
-	int32_t table;
-	double base;
-
-	if (gemma_specs(hp, r, 62, 0, 0) || windows(hp, r, 6, 1024) || key_real(r, "rope.freq_base_swa", 2, 1e12, 10000, &base))
-		return -1;
-	table = rope_freqs_add(hp, hp->rope[0].dims, base);
-	for (int32_t i = 0; i < hp->n_layer; i++)
-		if (i % 6 != 5)
-			hp->spec[i].attn.rope = table;
-	return 0;
-}
-
-static int experts_check(const struct hparams *hp, struct key_reader *r)
+int arch_experts_check(const struct hparams *hp, struct key_reader *r)
 {
 	if (hp->n_expert < 1 || hp->n_expert > EXPERTS_MAX)
 		return key_bad(r, "expert_count", "is %d, and must be 1 to %d", hp->n_expert, EXPERTS_MAX);
@@ -138,87 +103,12 @@ static int experts_check(const struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
-/* The tensors of a layer of Gemma 4, and its experts, whose gates and ups may be one tensor. */
-static void gemma4_tensors(struct hparams *hp, struct key_reader *r, int32_t layer, int32_t width)
-{
-	struct layer_spec *s = &hp->spec[layer];
-	char fused[64];
-
-	s->ffn.act = ACT_GELU;
-	if (s->attn.borrows) {
-		s->required &= ~(T(K) | T(K_NORM));   /* files have them; see weights.c */
-		s->optional &= ~T(V);
-	}
-	if (hp->n_input)
-		s->required |= INPUTS;
-	if (!hp->n_expert)
-		return;
-	snprintf(fused, sizeof fused, "blk.%d.ffn_gate_up_exps.weight", layer);
-	s->ffn.kind = FFN_EXPERTS;
-	s->ffn.dense = s->ffn.width;
-	s->ffn.width = width;
-	s->ffn.n_expert = hp->n_expert;
-	s->ffn.n_used = hp->n_expert_used;
-	s->required |= BESIDE_EXPERTS | T(ROUTER_SCALE) | (gguf_tensor_find(r->g, fused) ? (EXPERTS & ~(T(GATE_EXPS) | T(UP_EXPS))) | T(GATE_UP_EXPS) : EXPERTS);
-	s->optional |= T(EXPERT_SCALES);
-}
-
-/* Gemma 4.  Layers with a window have a size of heads, KV heads and RoPE of their own.  The last layers borrow keys and values of the last layer
- * before them that is like them.  Each layer may have an input of its own beside the residual stream, and experts beside its feed-forward. */
-static int gemma4_specs(struct hparams *hp, struct key_reader *r)
-{
-	const struct gguf_value *pattern = gguf_find(r->g, key_name(r, "attention.sliding_window_pattern"));
-	int32_t window, shared, dim, value, dims, width = 0, last[2] = { -1, -1 }, table;
-	double logit, base;
-
-	if (!pattern || pattern->type != GGUF_ARRAY || pattern->elem != GGUF_BOOL || pattern->n < (uint64_t)hp->n_layer)
-		return key_bad(r, "attention.sliding_window_pattern", "must be %d booleans", hp->n_layer);
-	if (key_int(r, "attention.sliding_window", 1, INT32_MAX, 0, &window) || key_int(r, "attention.shared_kv_layers", 0, hp->n_layer - 1, 0, &shared) ||
-	    key_int(r, "attention.key_length_swa", 2, hp->head_dim, 0, &dim) || key_int(r, "attention.value_length_swa", 2, hp->head_dim, dim, &value) ||
-	    key_int(r, "rope.dimension_count_swa", 2, dim, dim, &dims) || key_real(r, "rope.freq_base_swa", 2, 1e12, 10000, &base) ||
-	    key_int(r, "embedding_length_per_layer_input", 0, 1 << 16, 0, &hp->n_input) ||
-	    key_real(r, "final_logit_softcapping", 0, 1e6, 0, &logit) || (hp->n_expert && key_int(r, "expert_feed_forward_length", 1, 1 << 20, 0, &width)))
-		return -1;
-	if (dim % 2 || value != dim || dims % 2)
-		return key_bad(r, "attention.key_length_swa", "is %d, and must be even and the value_length_swa, %d; so must the rope.dimension_count_swa", dim, value);
-	if (hp->n_expert && experts_check(hp, r))
-		return -1;
-	table = rope_freqs_add(hp, dims, base);
-	hp->rope[0].scaling = "proportional";
-	hp->embd_scale = (float)sqrt((double)hp->n_embd);
-	hp->logit_softcap = (float)logit;
-	for (int32_t i = 0; i < hp->n_layer; i++) {
-		struct layer_spec *s = &hp->spec[i];
-		int windowed = gguf_array_int(pattern, (uint64_t)i) != 0;
-
-		s->attn.scale = 1;
-		s->attn.v_norm = s->attn.v_from_k = 1;
-		if (windowed) {
-			s->attn.window = window < hp->ctx_train ? window : hp->ctx_train;
-			s->attn.head_dim = dim;
-			s->attn.rope = table;
-		}
-		if (key_int_of(r, "attention.head_count_kv", i, 1, hp->n_head, hp->n_head, &s->attn.n_kv_head) ||
-		    key_int_of(r, "feed_forward_length", i, 1, 1 << 20, 0, &s->ffn.width))
-			return -1;
-		if (!windowed)
-			hp->n_kv_head = s->attn.n_kv_head;
-		s->attn.borrows = i < hp->n_layer - shared ? 0 : i - last[windowed];
-		if (i < hp->n_layer - shared)
-			last[windowed] = i;
-		else if (last[windowed] < 0)
-			return key_bad(r, "attention.shared_kv_layers", "is %d, and layer %d has no layer to share with", shared, i);
-		gemma4_tensors(hp, r, i, width);
-	}
-	return 0;
-}
-
 /* Experts in all layers, of the feed-forward's width where the file names no other. */
 static int experts(struct hparams *hp, struct key_reader *r)
 {
 	int32_t width;
 
-	if (key_int(r, "expert_feed_forward_length", 1, 1 << 20, hp->n_ff, &width) || experts_check(hp, r))
+	if (key_int(r, "expert_feed_forward_length", 1, 1 << 20, hp->n_ff, &width) || arch_experts_check(hp, r))
 		return -1;
 	for (int32_t i = 0; i < hp->n_layer; i++) {
 		struct layer_spec *s = &hp->spec[i];
@@ -284,7 +174,7 @@ static int exaone4_specs(struct hparams *hp, struct key_reader *r)
 {
 	int any;
 
-	if (windows(hp, r, 4, hp->n_layer == 64 ? 4096 : 0))
+	if (arch_windows(hp, r, 4, hp->n_layer == 64 ? 4096 : 0))
 		return -1;
 	any = layers_unwindowed(hp) < hp->n_layer;
 	for (int32_t i = 0; i < hp->n_layer; i++)
@@ -296,7 +186,7 @@ static int exaone4_specs(struct hparams *hp, struct key_reader *r)
 /* Experts with biases, attention sinks, windows in every other layer. */
 static int gpt_oss_specs(struct hparams *hp, struct key_reader *r)
 {
-	if (experts(hp, r) || windows(hp, r, 2, 128))
+	if (experts(hp, r) || arch_windows(hp, r, 2, 128))
 		return -1;
 	for (int32_t i = 0; i < hp->n_layer; i++) {
 		hp->spec[i].attn.sinks = 1;
@@ -310,7 +200,7 @@ static int lfm2_specs(struct hparams *hp, struct key_reader *r)
 {
 	int32_t taps, causal;
 
-	if (key_int(r, "shortconv.l_cache", 2, 64, 0, &taps) || key_flag(r, "attention.causal", 1, &causal) || windows(hp, r, 1, 0))
+	if (key_int(r, "shortconv.l_cache", 2, 64, 0, &taps) || key_flag(r, "attention.causal", 1, &causal) || arch_windows(hp, r, 1, 0))
 		return -1;
 	if (!causal)
 		return key_bad(r, "attention.causal", "is false: models whose tokens attend to later ones write no text");
@@ -443,7 +333,7 @@ static int granitehybrid_specs(struct hparams *hp, struct key_reader *r)
 		s->optional = T(SPACE_CONV_BIAS);
 	}
 	if (hp->n_expert)
-		return experts_check(hp, r);
+		return arch_experts_check(hp, r);
 	hp->n_expert_used = 0;   /* files of dense models may have a number here */
 	return 0;
 }
@@ -469,11 +359,11 @@ const struct arch archs[] = {
 	{ .name = "exaone4", .neox = 1, .required = MATRICES | QK_NORMS | POST_NORMS, .specs = exaone4_specs },
 	{ .name = "ernie4_5", .required = PRE_NORMS | MATRICES, .optional = QKV_BIASES | T(ATTN_OUT_BIAS) },
 	{ .name = "seed_oss", .neox = 1, .required = T(ATTN_NORM) | T(POST_ATTN_FFN_NORM) | MATRICES, .optional = QKV_BIASES | T(ATTN_OUT_BIAS) },
-	{ .name = "gemma", .neox = 1, .required = PRE_NORMS | MATRICES, .specs = gemma1_specs },
-	{ .name = "gemma2", .neox = 1, .required = PRE_NORMS | POST_NORMS | MATRICES, .specs = gemma2_specs },
-	{ .name = "gemma3", .neox = 1, .required = PRE_NORMS | POST_NORMS | MATRICES | QK_NORMS, .specs = gemma3_specs },
+	{ .name = "gemma", .neox = 1, .required = PRE_NORMS | MATRICES, .specs = arch_gemma },
+	{ .name = "gemma2", .neox = 1, .required = PRE_NORMS | POST_NORMS | MATRICES, .specs = arch_gemma2 },
+	{ .name = "gemma3", .neox = 1, .required = PRE_NORMS | POST_NORMS | MATRICES | QK_NORMS, .specs = arch_gemma3 },
 	{ .name = "gemma4", .neox = 1, .differ = 1, .required = PRE_NORMS | POST_NORMS | (MATRICES & ~T(V)) | QK_NORMS, .optional = T(V) | T(OUT_SCALE),
-	  .specs = gemma4_specs },
+	  .specs = arch_gemma4 },
 	{ .name = "qwen3moe", .neox = 1, .required = PRE_NORMS | ATTENTION | QK_NORMS | EXPERTS, .specs = experts },
 	{ .name = "qwen3vlmoe", .neox = 1, .required = PRE_NORMS | ATTENTION | QK_NORMS | EXPERTS, .specs = experts },
 	{ .name = "gpt-oss", .neox = 1, .yarn_exact = 1, .required = T(ATTN_NORM) | T(POST_ATTN_FFN_NORM) | ATTENTION | QKV_BIASES | T(ATTN_OUT_BIAS) | T(SINKS) |

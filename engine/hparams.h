@@ -60,7 +60,7 @@ int  hparams_read(struct hparams *, const struct gguf *, struct err *);
 int  hparams_read_as(struct hparams *, const struct arch *, const struct gguf *, struct err *);
 void hparams_free(struct hparams *);
 
-/* ---- keys of one file, for hparams.c, rope_freqs.c and the families' functions ---- */
+/* ---- model_keys.c: keys of one file, for hparams.c, rope_freqs.c and the families' functions ---- */
 
 struct key_reader { const struct gguf *g; const struct arch *arch; struct err *err; char key[96]; };
 

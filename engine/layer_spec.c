@@ -45,11 +45,14 @@ static uint64_t matrices_of(const struct layer_spec *s)
 /* Entries of the same heads, rotated the same way; those that borrow come after all that have entries. */
 static int borrows_rightly(const struct hparams *hp, const struct layer_spec *s)
 {
-	const struct layer_spec *from = s - s->attn.borrows;
-	const struct attn_spec *a = &s->attn, *b = &from->attn;
+	const struct attn_spec *a = &s->attn, *b;
+	int32_t layer = (int32_t)(s - hp->spec);
 
-	return s->attn.borrows > 0 && from >= hp->spec && b->kind == ATTN_SOFTMAX && !b->borrows && a->n_kv_head == b->n_kv_head &&
-	       a->head_dim == b->head_dim && a->window == b->window && a->rope == b->rope && (s + 1 == hp->spec + hp->n_layer || s[1].attn.borrows);
+	if (a->borrows < 0 || a->borrows > layer || (layer + 1 < hp->n_layer && !s[1].attn.borrows))
+		return 0;
+	b = &s[-a->borrows].attn;
+	return b->kind == ATTN_SOFTMAX && !b->borrows && a->n_kv_head == b->n_kv_head && a->head_dim == b->head_dim && a->window == b->window &&
+	       a->rope == b->rope;
 }
 
 /* What the kernels lack for this layer, as the object of "asks for"; NULL: nothing. */

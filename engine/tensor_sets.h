@@ -1,4 +1,4 @@
-/* engine/tensor_sets.h (private to arch.c and layer_spec.c) - tensors of a layer that come together, as bits of enum layer_tensor. */
+/* engine/tensor_sets.h (private to arch*.c and layer_spec.c) - tensors of a layer that come together, as bits of enum layer_tensor. */
 #ifndef WEIR_TENSOR_SETS_H
 #define WEIR_TENSOR_SETS_H
 

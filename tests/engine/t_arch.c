@@ -92,6 +92,9 @@ static void ask_dim(struct layer_spec *s) { s->attn.head_dim = 32; }
 static void ask_rope(struct layer_spec *s) { s->attn.rope = 1; }
 static void ask_sinks(struct layer_spec *s) { s->attn.sinks = 1; }
 static void ask_experts(struct layer_spec *s) { s->ffn.kind = FFN_EXPERTS; }
+static void ask_borrowed(struct layer_spec *s) { s->attn.borrows = 3; }
+static void ask_other_keys(struct layer_spec *s) { s->attn.borrows = 1; s->attn.window = 5; }
+static void ask_odd_heads(struct layer_spec *s) { s->attn.window = 5; s->attn.n_kv_head = 3; }
 static void ask_fewer(struct layer_spec *s) { s->required &= ~T(GATE); }
 
 TEST(what_no_kernel_computes_is_refused)
@@ -102,7 +105,8 @@ TEST(what_no_kernel_computes_is_refused)
 		{ ask_dim, "heads of its own number or size" }, { ask_rope, "a RoPE table that was not read" },
 		{ ask_sinks, "attention or feed-forward without all of its tensors" },
 		{ ask_experts, "attention or feed-forward without all of its tensors" },
-		{ ask_fewer, "attention or feed-forward without all of its tensors" },
+		{ ask_borrowed, "the keys of a layer that has none like its own" }, { ask_other_keys, "the keys of a layer that has none like its own" },
+		{ ask_odd_heads, "KV heads that do not divide its heads" }, { ask_fewer, "attention or feed-forward without all of its tensors" },
 	};
 
 	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
@@ -140,14 +144,19 @@ static void set_cap(struct hparams *hp) { hp->spec[2].attn.softcap = 50; }
 static void set_gelu(struct hparams *hp) { hp->spec[2].ffn.act = ACT_GELU; }
 static void set_clamped(struct hparams *hp) { hp->spec[2].ffn.act = ACT_SILU_CLAMPED; }
 static void set_logit_cap(struct hparams *hp) { hp->logit_softcap = 30; }
+static void set_borrowed(struct hparams *hp) { hp->spec[2].attn.borrows = 2; }
+static void set_v_norm(struct hparams *hp) { hp->spec[2].attn.v_norm = 1; }
+static void set_own_heads(struct hparams *hp) { hp->spec[1].attn.window = 9; hp->spec[1].attn.head_dim = 8; hp->spec[1].attn.n_kv_head = 4; }
+static void set_whole(struct hparams *hp) { hp->spec[2].ffn.whole = 1; }
+static void set_inputs(struct hparams *hp) { hp->n_input = 4; }
 static void set_embd(struct hparams *hp) { hp->embd_scale = 12; }
 static void set_logit(struct hparams *hp) { hp->logit_scale = 0.125f; }
 
 TEST(what_changes_results_is_in_the_identity)
 {
 	static void (*const set[])(struct hparams *) = { set_scale, set_residual, set_width, set_norms, set_no_rope, set_embd, set_logit,
-		set_window, set_cap, set_gelu, set_clamped, set_logit_cap };
-	struct str seen[12] = { { 0 } };
+		set_window, set_cap, set_gelu, set_clamped, set_logit_cap, set_borrowed, set_v_norm, set_own_heads, set_whole, set_inputs };
+	struct str seen[17] = { { 0 } };
 
 	_Static_assert(sizeof set / sizeof set[0] == sizeof seen / sizeof seen[0], "one text for each");
 	for (size_t i = 0; i < sizeof set / sizeof set[0]; i++) {
