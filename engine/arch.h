@@ -122,6 +122,8 @@ const struct hparams *model_kv(const struct hparams *);
 int32_t layer_entries(const struct hparams *, int32_t layer);
 /* Layers that have KV entries of their own; those that borrow come after all of them. */
 int32_t layers_with_entries(const struct hparams *);
+/* Those of them without a window: the layers in which a retention evicts. */
+int32_t layers_retained(const struct hparams *);
 /* Columns of the queries, and of the keys: the most of all layers. */
 int32_t widest_queries(const struct hparams *);
 int32_t widest_keys(const struct hparams *);

@@ -27,21 +27,27 @@ static int needs_q(const struct cache *c, const struct policy *selects)
 	return c->unrotated || selects->def || !cache_keeps_all(c);
 }
 
-/* For kv_init(): where slot i holds token i, layers with a window hold the newest tokens alone.  Not on a device: it divides attention by the
- * number of slots, so bits would depend on which of them are gone. */
-static int32_t window_step(const struct cache *c)
+static int32_t chunk_of(const struct cache *c)
 {
-	return cache_keeps_all(c) && c->be->rows_alone ? c->batch : 0;
+	return c->policy.def->retention->chunk ? c->policy.def->retention->chunk(c) : c->batch;
+}
+
+static struct kv_shape shape_of(const struct cache *c)
+{
+	const struct retention_ops *r = c->policy.def->retention;
+
+	return (struct kv_shape){ .cap = r->cap(c), .ctx = c->ctx, .step = chunk_of(c), .endless = r->endless };
 }
 
 uint64_t cache_bytes(const struct cache *c)
 {
 	const struct retention_ops *r = c->policy.def->retention;
-	int32_t cap = r->cap(c);
-	uint64_t sum = kv_bytes(c->hp, c->type, cap, window_step(c)) + rope_bytes(c->hp, c->batch);
+	struct kv_shape shape = shape_of(c);
+	uint64_t sum, more = rope_bytes(c->hp, c->batch) + windows_bytes(c);
 	struct policy selects = { .def = NULL };
-	uint64_t more;
 
+	if (size_add(kv_bytes(c->hp, c->type, &shape), more, &sum))
+		return UINT64_MAX;
 	selects_of(c, &selects);
 	if (c->model)
 		sum += recurrent_bytes(c->model);
@@ -50,7 +56,7 @@ uint64_t cache_bytes(const struct cache *c)
 	if (size_add(sum, r->bytes(c), &sum))
 		return UINT64_MAX;
 	if (selects.def) {
-		more = selects.def->selector->bytes(selects.values, c->hp, c->be, cap);
+		more = selects.def->selector->bytes(selects.values, c->hp, c->be, shape.cap);
 		if (size_add(sum, more, &sum))
 			return UINT64_MAX;
 	}
@@ -79,13 +85,16 @@ void cache_drop(struct cache *c, struct tensor *t)
 static int open_parts(struct cache *c, struct err *err)
 {
 	const struct retention_ops *r = c->policy.def->retention;
+	struct kv_shape shape;
 
 	c->limit = r->endless ? ENDLESS : c->ctx;
-	c->chunk = c->batch;
+	c->chunk = chunk_of(c);
 	c->region = -1;
 	selects_of(c, &c->selects);
-	if ((c->model && recurrent_open(&c->recurrent, c->be, c->model, err)) || r->init(c, err) || kv_init(&c->kv, c->be, c->hp, c->type, r->cap(c), window_step(c), err) ||
-	    rope_init(&c->rope, c->hp, c->be, c->chunk, r->cap(c), err) ||
+	if ((c->model && recurrent_open(&c->recurrent, c->be, c->model, err)) || r->init(c, err))
+		return -1;
+	shape = shape_of(c);
+	if (kv_init(&c->kv, c->be, c->hp, c->type, &shape, err) || rope_init(&c->rope, c->hp, c->be, c->chunk, shape.cap, err) || windows_open(c, err) ||
 	    (needs_q(c, &c->selects) && cache_alloc(c, &c->q, DT_F32, c->chunk, (int64_t)width_of(c->hp), err)))
 		return -1;
 	if (c->selects.def && select_open(&c->sel, &c->selects, &c->kv, cache_keeps_all(c), err))
@@ -119,6 +128,7 @@ void cache_close(struct cache *c)
 		cache_drop(c, &c->one.frame[i]);
 	if (c->rope.be)
 		rope_release(&c->rope);
+	windows_close(c);
 	if (c->recurrent.hp)
 		recurrent_close(&c->recurrent);
 	if (c->kv.be)
@@ -139,7 +149,18 @@ void cache_begin(struct cache *c, const struct step *st)
 		recurrent_keep(&c->recurrent);
 	if (c->model)
 		recurrent_begin(&c->recurrent, st->kind == STEP_VERIFY && st->n > 1);
+	windows_begin(c, &c->step);
 	c->policy.def->retention->begin(c, &c->step);
+}
+
+void cache_put(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x, const struct rope *rope)
+{
+	c->q.cols = x->q->cols;
+	kv_rotate_queries(&c->kv, layer, c->q.data ? &c->q : x->q, x->q, rope, st->n);
+	if (!x->k)
+		return;
+	kv_rotate(&c->kv, layer, x->k, x->k, rope, st->n);
+	kv_put(&c->kv, layer, x->k, x->v, st->pos, st->n);
 }
 
 /* Are the tokens of that step passed on one by one? */
@@ -166,7 +187,7 @@ const struct tensor *cache_frame(struct cache *c, const struct step *st, int fra
 int cache_region(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x, const struct tensor *q, int32_t n_slots,
                  struct attn_part part[SELECT_PARTS])
 {
-	if (c->selecting && step_generates(st) && !layer_window(c->hp, layer))
+	if (c->selecting && step_generates(st))
 		return c->sel.ops->select(&c->sel, st, layer, q, x->q, n_slots, part);
 	return select_whole(q, n_slots, part);
 }
@@ -175,18 +196,19 @@ int cache_region(struct cache *c, const struct step *st, int32_t layer, const st
 static void attend(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x)
 {
 	const struct retention_ops *r = c->policy.def->retention;
-	const struct selector_ops *s = c->selecting && !layer_window(c->hp, layer) ? c->sel.ops : NULL;
+	int windowed = layer_window(c->hp, layer) > 0;
+	const struct selector_ops *s = c->selecting && !windowed ? c->sel.ops : NULL;
 	const struct attn_probe *own = NULL, *probe = NULL;
 	struct reading reads = { .n_slots = r->region(c, st) };
 
 	if (s && s->note && st->pos < reads.n_slots)
 		s->note(&c->sel, layer, st->pos, reads.n_slots - st->pos);
-	r->parts(c, st, layer, x, &reads);
+	(windowed ? windows_parts : r->parts)(c, st, layer, x, &reads);
 	if (c->kv.clock)
 		kv_select(&c->kv, reads.part, reads.n_part);   /* selecting is the policy's time, not attention's */
 	if (s && s->probe)
 		probe = s->probe(&c->sel, st, layer, reads.n_slots);
-	if (r->probe)
+	if (r->probe && !windowed)
 		own = r->probe(c, st, layer, reads.skip);
 	/* A probe has room for one purpose: where retention and selector both observe, the tokens attend twice. */
 	if (own)
@@ -207,7 +229,7 @@ void cache_attend(struct cache *c, int32_t layer, const struct qkv *x)
 	struct qkv one = *x;
 
 	c->kv.sinks = x->sinks;
-	c->policy.def->retention->put(c, &st, layer, x);
+	(layer_window(c->hp, layer) ? windows_put : c->policy.def->retention->put)(c, &st, layer, x);
 	if (!one_by_one(&st)) {
 		attend(c, &st, layer, x);
 		return;
@@ -315,17 +337,11 @@ static int32_t rewind_parts(struct cache *c, int32_t n, int32_t *replay)
 	return kept;
 }
 
-/* Does the store hold all that a token behind n others reads?  A retention that moves entries needs all of them. */
-static int store_complete(const struct cache *c, int32_t n)
-{
-	return !c->kv.held || (cache_keeps_all(c) && kv_complete(&c->kv, n));
-}
-
 int32_t cache_rewind(struct cache *c, int32_t n, int32_t *replay)
 {
 	int32_t kept = rewind_parts(c, n, replay);
 
-	return kept && !store_complete(c, kept) ? rewind_parts(c, 0, replay) : kept;
+	return kept && !kv_complete(&c->kv, kept) ? rewind_parts(c, 0, replay) : kept;
 }
 
 void cache_keep_states(struct cache *c)
@@ -344,12 +360,20 @@ int32_t cache_pin(struct cache *c, int32_t n, struct err *err)
 		c->total = kept;
 		c->read_end = kept < c->read_end ? kept : c->read_end;
 	}
-	return kept;
+	return kept > 0 && !kv_complete(&c->kv, kept) ? cache_rewind(c, 0, NULL) : kept;
 }
 
 uint64_t cache_read_bytes(const struct cache *c, int32_t pos, int generated)
 {
-	return c->policy.def->retention->read_bytes(c, pos, generated);
+	return c->policy.def->retention->read_bytes(c, pos, generated) + kv_window_read_bytes(&c->kv, pos);
+}
+
+uint64_t cache_used_bytes(const struct cache *c)
+{
+	const struct retention_ops *r = c->policy.def->retention;
+	int32_t kept = r->kept ? r->kept(c) : c->total, held = c->total - (c->total ? c->kv.held : 0);
+
+	return kv_full_token_bytes(c->hp, c->type) * (uint64_t)kept + kv_window_token_bytes(c->hp, c->type) * (uint64_t)held;
 }
 
 void cache_note(struct cache *c, int32_t n)
@@ -381,18 +405,20 @@ int32_t cache_take(struct cache *c, int32_t n)
 {
 	/* Entries without the states of the other layers are of no use. */
 	c->total = c->read_end = c->model ? 0 : c->policy.def->retention->take(c, n);
-	return c->total && !store_complete(c, c->total) ? cache_rewind(c, 0, NULL) : c->total;
+	return c->total && !kv_complete(&c->kv, c->total) ? cache_rewind(c, 0, NULL) : c->total;
 }
 
 void cache_archive(struct cache *c, struct serializer *a, int32_t n)
 {
 	c->policy.def->retention->archive(c, a, n);
+	if (c->kv.window_cap && !a->bad && cache_ready(c, n) < n)
+		windows_archive(c, a, n);
 	if (c->model && !a->bad)
 		recurrent_archive(&c->recurrent, a, n);
 	if (!serialize_loading(a))
 		return;
 	c->total = c->read_end = n;
-	if (n && !store_complete(c, n))
+	if (n && !kv_complete(&c->kv, n))
 		serialize_fail(a, "the window of a layer");
 }
 

@@ -2,7 +2,8 @@
  *
  *     kv_store.c    planes of keys and values
  *     recurrent.c   the states of layers that have no KV cache; all that follows is of the others, numbered without them
- *     retain_*.c    retention: which tokens' entries stay, in which slots, at which positions
+ *     retain_*.c    retention: which tokens' entries stay, in which slots, at which positions; layers with a sliding window
+ *                   have one of their own (retain_window.c), the policy's is of the others
  *     select_*.c    selection: which of the entries that stay for good a generated token reads (select.h)
  *     observe_*.c   observers: called after attention, change nothing (observe.h)
  *     policy*.c     the names of combinations, with their settings
@@ -82,6 +83,7 @@ struct cache {
 	struct kv_store kv;
 	struct recurrent recurrent; /* the other layers' states; hp NULL: there are none */
 	struct rope rope;           /* the region's frame: a token stands at its index */
+	struct rope window_rope;    /* that of layers with a window; be NULL: the region's serves */
 	/* f32 [chunk][n_head * head_dim]: the step's queries in the region's frame.  Without data where the unrotated queries are not needed:
 	 * they are rotated in place. */
 	struct tensor q;
@@ -106,12 +108,14 @@ struct retained_view {
 	int observed;                /* the rings' sums hold attention mass */
 };
 
+/* Layers with a window are none of its business: no hook is called for them. */
 struct retention_ops {
 	int endless;                  /* a sequence may be longer than its context */
 	int keeps_all;                /* nothing is ever evicted: slot i holds token i */
 	/* Bytes of store and bookkeeping; c is described, not opened.  Grows with ctx or is constant. */
 	uint64_t (*bytes)(const struct cache *);
 	int32_t (*cap)(const struct cache *);    /* slots of the store */
+	int32_t (*chunk)(const struct cache *);  /* tokens of a step at most; NULL: batch */
 	/* Check the settings, set limits, allocate state.  The store is opened afterwards.  On failure release() follows. */
 	int  (*init)(struct cache *, struct err *);
 	void (*release)(struct cache *);         /* also after a failed init; retained may be NULL */
@@ -135,7 +139,7 @@ struct retention_ops {
 	int32_t (*rewind)(struct cache *, int32_t n);
 	/* Pin the first n tokens from now on.  Returns how many tokens are left, or -1 (ERR_FIT).  NULL: no pinned prefix. */
 	int32_t (*pin)(struct cache *, int32_t n, struct err *);
-	/* Bytes of entries that one token reads with pos tokens before it. */
+	/* Bytes of entries that one token reads with pos tokens before it, in the layers without a window. */
 	uint64_t (*read_bytes)(const struct cache *, int32_t pos, int generated);
 	/* What a bounded retention keeps and has evicted; NULL: nothing is ever evicted. */
 	void (*ring_stats)(const struct cache *, struct ring_stats *);
@@ -143,6 +147,8 @@ struct retention_ops {
 	/* Bring the attention mass that view() shows to the host.  May be NULL. */
 	void (*mass_read)(struct cache *);
 	/* ---- snapshots (snapshot.c) ---- */
+	/* Tokens in the cache; NULL: all of the sequence. */
+	int32_t (*kept)(const struct cache *);
 	/* How many of n tokens, from the first on, have entries in slots of their own index that never move. */
 	int32_t (*ready)(const struct cache *, int32_t n);
 	/* The entries of n tokens have been written into the slots of an empty cache.  Returns from how many of them it can continue. */
@@ -187,11 +193,27 @@ void cache_archive(struct cache *, struct serializer *, int32_t n);
 /* The points of a rollback: apart from cache_archive(), because older snapshots end before them. */
 void cache_points_archive(struct cache *, struct serializer *);
 
+/* Bytes of entries that are in the cache. */
+uint64_t cache_used_bytes(const struct cache *);
+
+/* ---- layers with a window (retain_window.c), called by cache.c as a retention is for the others ---- */
+
+uint64_t windows_bytes(const struct cache *);
+int  windows_open(struct cache *, struct err *);
+void windows_close(struct cache *);
+void windows_begin(struct cache *, const struct step *);
+void windows_put(struct cache *, const struct step *, int32_t layer, const struct qkv *);
+void windows_parts(struct cache *, const struct step *, int32_t layer, const struct qkv *, struct reading *);
+/* The windows behind n tokens, where not all entries of these are ready(). */
+void windows_archive(struct cache *, struct serializer *, int32_t n);
+
 /* ---- for retentions ---- */
 
 /* A tensor of the backend; t is zeroed memory before and after. */
 int  cache_alloc(struct cache *, struct tensor *t, enum dtype, int64_t rows, int64_t cols, struct err *);
 void cache_drop(struct cache *, struct tensor *t);
+/* A put() by which slot i holds token i, rotated by this frame; the queries are rotated into c->q, or in place where it has no data. */
+void cache_put(struct cache *, const struct step *, int32_t layer, const struct qkv *, const struct rope *);
 /* Queries that put() rotated, as the step's tokens use them: the tensor itself, or for one token of a VERIFY step a copy of its row. */
 const struct tensor *cache_frame(struct cache *, const struct step *, int frame, const struct tensor *q);
 /* Bring the selector's sketches and bounds of the first n slots up to date, after these were written from outside. */

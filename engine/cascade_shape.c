@@ -109,7 +109,9 @@ int32_t cascade_cap(const struct cache *c)
 
 int32_t cascade_heads(const struct cache *c)
 {
-	return layers_with_entries(c->hp) * (cascade_params(c)->heads == HEADS_KV ? c->hp->n_kv_head : 1);
+	int32_t heads = layers_retained(c->hp) * (cascade_params(c)->heads == HEADS_KV ? c->hp->n_kv_head : 1);
+
+	return heads ? heads : 1;
 }
 
 int cascade_check(const struct cache *c, const struct rings_shape *s, struct err *err)

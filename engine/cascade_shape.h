@@ -36,11 +36,12 @@ int  cascade_check(const struct cache *, const struct rings_shape *, struct err 
 /* fill: the same for a shape that n pinned tokens ask for. */
 int  cascade_check_pinned(const struct cache *, const struct rings_shape *, int32_t n, struct err *);
 
-/* Decisions: pairs of layer and KV head, or layers. */
+/* Decisions: pairs of layer and KV head, or layers, all without a window.  Where each layer has a window: 1, because tokens are counted all the
+ * same. */
 int32_t cascade_heads(const struct cache *);
 /* Tokens are compared by attention mass; also by the model's surprise at them. */
-static inline int cascade_scored(const struct cascade_params *p) { return p->select && p->n > 1; }
-static inline int cascade_surprised(const struct cascade_params *p) { return cascade_scored(p) && p->score == SCORE_SURPRISE; }
+static inline int cascade_scored(const struct cache *c) { return cascade_params(c)->select && cascade_params(c)->n > 1 && layers_unwindowed(c->hp); }
+static inline int cascade_surprised(const struct cache *c) { return cascade_scored(c) && cascade_params(c)->score == SCORE_SURPRISE; }
 /* Slots that one commit moves at most. */
 static inline int32_t cascade_moves(const struct rings_shape *s) { return 2 * (s->stage + s->n); }
 

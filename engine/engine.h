@@ -422,7 +422,7 @@ struct timeline_stats {
 	int endless;                       /* the sequence may be longer than ctx: the cache evicts, see rings */
 	struct ring_stats rings;
 	uint64_t kv_bytes, scratch_bytes, kv_bytes_per_token;
-	uint64_t kv_gone_bytes;            /* entries of tokens in the cache that layers with a sliding window no longer hold */
+	uint64_t kv_used_bytes;            /* of kv_bytes: the entries that are there now */
 	char kv[128], kv_type[8];
 	/* of the last sync and of the steps since */
 	int32_t prefill_tokens, reused_tokens, decode_tokens;

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* ---- sizes ---- */
+
 /* Bytes of one token's key, or value, in one head of a layer; of its entries in all heads. */
 static size_t head_bytes(const struct hparams *hp, enum dtype type, int32_t layer)
 {
@@ -20,80 +22,103 @@ static uint64_t entry_bytes(const struct hparams *hp, enum dtype type, int32_t l
 	return 2 * (uint64_t)heads_of(hp, layer) * head_bytes(hp, type, layer);
 }
 
-uint64_t kv_token_bytes(const struct hparams *hp, enum dtype type)
+/* Of one token in the layers that have a window, or in the others. */
+static uint64_t layers_bytes(const struct hparams *hp, enum dtype type, int windowed)
 {
 	uint64_t sum = 0;
 
 	for (int32_t i = 0; i < layers_with_entries(hp); i++)
-		sum += entry_bytes(hp, type, i);
+		sum += !layer_window(hp, i) == !windowed ? entry_bytes(hp, type, i) : 0;
 	return sum;
 }
 
-uint64_t kv_read_bytes(const struct hparams *hp, enum dtype type, int32_t pos)
+uint64_t kv_token_bytes(const struct hparams *hp, enum dtype type)
 {
-	uint64_t sum = 0;
-
-	for (int32_t i = 0; i < hp->n_layer; i++) {
-		int32_t window = layer_window(hp, i);
-
-		sum += entry_bytes(hp, type, i) * (uint64_t)(window && window <= pos ? window - 1 : pos);
-	}
-	return sum;
+	return layers_bytes(hp, type, 0) + layers_bytes(hp, type, 1);
 }
 
-static int32_t largest_window(const struct hparams *hp)
+uint64_t kv_full_token_bytes(const struct hparams *hp, enum dtype type)
+{
+	return layers_bytes(hp, type, 0);
+}
+
+uint64_t kv_window_token_bytes(const struct hparams *hp, enum dtype type)
+{
+	return layers_bytes(hp, type, 1);
+}
+
+static int32_t window_within(const struct hparams *hp, int32_t layer, int32_t ctx)
+{
+	int32_t window = layer_window(hp, layer);
+
+	return window < ctx ? window : ctx;
+}
+
+static int32_t largest_window(const struct hparams *hp, int32_t ctx)
 {
 	int32_t most = 0;
 
 	for (int32_t i = 0; i < hp->n_layer; i++)
-		most = layer_window(hp, i) > most ? layer_window(hp, i) : most;
+		most = window_within(hp, i, ctx) > most ? window_within(hp, i, ctx) : most;
 	return most;
 }
 
-/* Planes slide by multiples of it: a multiple of the keys that attention sums as one, so that results do not depend on `base`. */
-enum { SLIDE = 1024 };
+/* Planes slide by multiples of it, and parts of windows begin at one: a multiple of the slots that attention sums as one (ATTN_SPAN), so
+ * that the CPU's results depend neither on `base` nor on where a part begins. */
+enum { SLIDE = 512 };
 
-/* Slots of a layer's planes. */
-static int32_t plane_cap(const struct hparams *hp, int32_t layer, int32_t cap, int32_t step)
+/* Slots of the planes of layers with a window. */
+static int32_t window_cap(const struct hparams *hp, const struct kv_shape *s)
 {
-	int64_t most = (int64_t)largest_window(hp) + WINDOW_KEPT + step + 2 * SLIDE - 1;
+	int64_t least = (int64_t)largest_window(hp, s->ctx) + s->step + SLIDE, most = least + WINDOW_KEPT, rows = s->cap;
 
-	if (!step || !layer_window(hp, layer) || most >= cap)
-		return cap;
-	most = most / SLIDE * SLIDE;
-	return most < cap ? (int32_t)most : cap;
+	if (layers_unwindowed(hp) == hp->n_layer)
+		return 0;
+	if (s->endless && rows < least + WINDOW_LEAST)
+		rows = least + WINDOW_LEAST;
+	rows = rows < most ? rows : most;
+	return (int32_t)(rows + rows % 2);   /* plane_slide() copies two rows at a time */
 }
 
-uint64_t kv_bytes(const struct hparams *hp, enum dtype type, int32_t cap, int32_t step)
+uint64_t kv_bytes(const struct hparams *hp, enum dtype type, const struct kv_shape *s)
 {
-	uint64_t sum = 0, bytes;
+	uint64_t full, windowed, sum;
 
-	for (int32_t i = 0; i < layers_with_entries(hp); i++)
-		if (size_mul(entry_bytes(hp, type, i), (uint64_t)plane_cap(hp, i, cap, step), &bytes) || size_add(sum, bytes, &sum))
-			return UINT64_MAX;
+	if (size_mul(kv_full_token_bytes(hp, type), (uint64_t)s->cap, &full) ||
+	    size_mul(kv_window_token_bytes(hp, type), (uint64_t)window_cap(hp, s), &windowed) || size_add(full, windowed, &sum))
+		return UINT64_MAX;
 	return sum;
 }
 
-int kv_init(struct kv_store *kv, struct backend *be, const struct hparams *hp, enum dtype type, int32_t cap, int32_t step, struct err *err)
+/* ---- life ---- */
+
+int kv_init(struct kv_store *kv, struct backend *be, const struct hparams *hp, enum dtype type, const struct kv_shape *s, struct err *err)
 {
-	*kv = (struct kv_store){ .hp = hp, .be = be, .n_layer = hp->n_layer, .cap = cap, .type = type };
-	if ((int64_t)cap * most_kv_heads(hp) > INT32_MAX)
-		return err_set(err, ERR_FIT, "a context of %d tokens is more than %d KV heads can address; use a smaller -c", cap,
+	*kv = (struct kv_store){ .hp = hp, .be = be, .n_layer = hp->n_layer, .cap = s->cap, .window_cap = window_cap(hp, s), .ctx = s->ctx, .type = type };
+	if ((int64_t)kv_read_most(kv) * most_kv_heads(hp) > INT32_MAX)
+		return err_set(err, ERR_FIT, "a context of %d tokens is more than %d KV heads can address; use a smaller -c", s->cap,
 		               most_kv_heads(hp));
 	kv->k = xcalloc((size_t)hp->n_layer, sizeof *kv->k);
 	kv->v = xcalloc((size_t)hp->n_layer, sizeof *kv->v);
+	kv->place = xcalloc((size_t)hp->n_layer, sizeof *kv->place);
+	kv->full = xcalloc((size_t)hp->n_layer, sizeof *kv->full);
 	for (int32_t i = 0; i < hp->n_layer; i++) {
 		int32_t from = layer_entries(hp, i);
+		int windowed = layer_window(hp, i) > 0;
 
 		if (from != i) {
 			kv->k[i] = kv->k[from];
 			kv->v[i] = kv->v[from];
+			kv->place[i] = kv->place[from];
 			continue;
 		}
-		kv->k[i] = kv->v[i] = (struct tensor){ .type = type, .rows = heads_of(hp, i) * plane_cap(hp, i, cap, step),
+		kv->place[i] = windowed ? -1 : kv->n_full;
+		if (!windowed)
+			kv->full[kv->n_full++] = i;
+		kv->k[i] = kv->v[i] = (struct tensor){ .type = type, .rows = heads_of(hp, i) * (windowed ? kv->window_cap : s->cap),
 		                                       .cols = model_layer_spec(hp, i)->attn.head_dim };
 		if (be->ops->alloc(be, &kv->k[i]) || be->ops->alloc(be, &kv->v[i])) {
-			err_set(err, ERR_FIT, "cannot allocate the KV cache for %d tokens: %s", cap, be->err);
+			err_set(err, ERR_FIT, "cannot allocate the KV cache for %d tokens: %s", s->cap, be->err);
 			kv_release(kv);
 			return -1;
 		}
@@ -111,24 +136,55 @@ void kv_release(struct kv_store *kv)
 	}
 	free(kv->k);
 	free(kv->v);
+	free(kv->place);
+	free(kv->full);
 	memset(kv, 0, sizeof *kv);
 }
 
-/* Rows of a head in a layer's planes, and the row of its slot 0. */
-static int32_t rows_of(const struct kv_store *kv, int32_t layer)
+void kv_swap(struct kv_store *a, struct kv_store *b)
 {
-	return kv->k[layer].rows / heads_of(kv->hp, layer);
+	struct kv_store was = *a;
+
+	*a = *b;
+	*b = was;
 }
 
-static int32_t base_of(const struct kv_store *kv, int32_t layer)
+/* ---- layers with a window ---- */
+
+int32_t kv_window(const struct kv_store *kv, int32_t layer)
 {
-	return rows_of(kv, layer) < kv->cap ? kv->base : 0;
+	return window_within(kv->hp, layer, kv->ctx);
+}
+
+int32_t kv_window_most(const struct kv_store *kv)
+{
+	return largest_window(kv->hp, kv->ctx);
+}
+
+int32_t kv_window_first(const struct kv_store *kv, int32_t layer, int32_t pos)
+{
+	int32_t first = pos + 1 - kv_window(kv, layer);
+
+	return first > 0 ? first / SLIDE * SLIDE : 0;
+}
+
+uint64_t kv_window_read_bytes(const struct kv_store *kv, int32_t pos)
+{
+	uint64_t sum = 0;
+
+	for (int32_t i = 0; i < kv->n_layer; i++) {
+		int32_t window = kv_window(kv, i);
+
+		if (window)
+			sum += entry_bytes(kv->hp, kv->type, i) * (uint64_t)(window <= pos ? window - 1 : pos);
+	}
+	return sum;
 }
 
 /* Rows of each head from row `by` on move to its front.  The backend copies f32, so two rows are copied as so many floats. */
 static void plane_slide(struct kv_store *kv, const struct tensor *plane, int32_t heads, int32_t by)
 {
-	int32_t rows = plane->rows / heads;
+	int32_t rows = kv->window_cap;
 	struct tensor pairs = *plane;
 
 	pairs.type = DT_F32;
@@ -143,15 +199,13 @@ static void plane_slide(struct kv_store *kv, const struct tensor *plane, int32_t
 
 void kv_slide(struct kv_store *kv, int32_t end)
 {
-	int32_t rows = kv->cap, by;
+	int32_t by;
 
-	for (int32_t i = 0; i < kv->n_layer; i++)
-		rows = rows_of(kv, i) < rows ? rows_of(kv, i) : rows;
-	if (rows == kv->cap || end - kv->base <= rows)
+	if (!kv->window_cap || end - kv->base <= kv->window_cap)
 		return;
-	by = (end - rows - kv->base + SLIDE - 1) / SLIDE * SLIDE;
-	for (int32_t i = 0; i < layers_with_entries(kv->hp) && by < rows; i++) {
-		if (rows_of(kv, i) == kv->cap)
+	by = (end - kv->window_cap - kv->base + SLIDE - 1) / SLIDE * SLIDE;
+	for (int32_t i = 0; i < layers_with_entries(kv->hp) && by < kv->window_cap; i++) {
+		if (kv->place[i] >= 0)
 			continue;
 		plane_slide(kv, &kv->k[i], heads_of(kv->hp, i), by);
 		plane_slide(kv, &kv->v[i], heads_of(kv->hp, i), by);
@@ -162,22 +216,15 @@ void kv_slide(struct kv_store *kv, int32_t end)
 
 int kv_complete(const struct kv_store *kv, int32_t n)
 {
-	return !kv->held || n - largest_window(kv->hp) + 1 >= kv->held;
-}
-
-uint64_t kv_gone_bytes(const struct kv_store *kv)
-{
-	uint64_t sum = 0;
-
-	for (int32_t i = 0; i < layers_with_entries(kv->hp); i++)
-		sum += layer_window(kv->hp, i) ? entry_bytes(kv->hp, kv->type, i) : 0;
-	return sum * (uint64_t)kv->held;
+	return !kv->held || n - kv_window_most(kv) + 1 >= kv->held;
 }
 
 void kv_clear(struct kv_store *kv)
 {
 	kv->base = kv->held = 0;
 }
+
+/* ---- a step ---- */
 
 static void rotate(const struct kv_store *kv, int32_t layer, struct tensor *out, const struct tensor *x, const struct tensor *table, int32_t n)
 {
@@ -199,12 +246,15 @@ void kv_rotate_queries(const struct kv_store *kv, int32_t layer, struct tensor *
 	rotate(kv, layer, out, x, rope_query_table(rope, layer), n);
 }
 
-void kv_swap(struct kv_store *a, struct kv_store *b)
+/* Slots of a head in a layer's planes, and the slot in its row 0. */
+static int32_t rows_of(const struct kv_store *kv, int32_t layer)
 {
-	struct kv_store was = *a;
+	return kv->place[layer] < 0 ? kv->window_cap : kv->cap;
+}
 
-	*a = *b;
-	*b = was;
+static int32_t base_of(const struct kv_store *kv, int32_t layer)
+{
+	return kv->place[layer] < 0 ? kv->base : 0;
 }
 
 void kv_put(struct kv_store *kv, int32_t layer, const struct tensor *k, const struct tensor *v, int32_t slot0, int32_t n)
@@ -254,7 +304,7 @@ void kv_attend(struct kv_store *kv, int32_t layer, struct tensor *out, const str
 	double start = kv->clock ? now_seconds() : 0;
 	struct attn_part moved;
 
-	if (base_of(kv, layer)) {   /* one part: retain_all.c */
+	if (base_of(kv, layer)) {   /* one part: retain_window.c */
 		moved = part[0];
 		moved.slot0 -= base_of(kv, layer);
 		part = &moved;
@@ -262,36 +312,60 @@ void kv_attend(struct kv_store *kv, int32_t layer, struct tensor *out, const str
 	kv->be->ops->attn(kv->be, &(struct attn_args){
 		.out = out, .k = &kv->k[layer], .v = &kv->v[layer], .part = part, .n_part = n_part, .n_head = a->n_head,
 		.n_kv_head = a->n_kv_head, .head_dim = a->head_dim, .cap = rows_of(kv, layer),
-		.scale = a->scale, .softcap = a->softcap, .window = a->window, .sinks = a->sinks ? kv->sinks : NULL, .probe = probe,
+		.scale = a->scale, .softcap = a->softcap, .window = kv_window(kv, layer), .sinks = a->sinks ? kv->sinks : NULL, .probe = probe,
 	}, n);
 	if (kv->clock)
 		*kv->clock += now_seconds() - start;
 }
 
+/* ---- entries as bytes ---- */
+
 /* Rows of layer and slots slot0 .. slot0 + n: how many of them the planes lack, at the beginning. */
 static int32_t missing(const struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n)
 {
-	int32_t lacks = layer_window(kv->hp, layer) ? kv->held - slot0 : 0;
+	int32_t lacks = kv->place[layer] < 0 ? kv->held - slot0 : 0;
 
 	return lacks < 0 ? 0 : lacks < n ? lacks : n;
+}
+
+/* Slots slot0 .. slot0 + n of one layer to bytes [K, V][n_kv_head][n]; returns their end. */
+static uint8_t *layer_read(const struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n, uint8_t *to)
+{
+	size_t row = head_bytes(kv->hp, kv->type, layer), piece = row * (size_t)n;
+	int32_t lacks = missing(kv, layer, slot0, n), at = slot0 + lacks - base_of(kv, layer);
+	size_t gone = row * (size_t)lacks;
+
+	for (int i = 0; i < 2; i++)
+		for (int32_t h = 0; h < heads_of(kv->hp, layer); h++, to += piece) {
+			memset(to, 0xff, gone);
+			if (lacks < n)
+				kv->be->ops->read(kv->be, i ? &kv->v[layer] : &kv->k[layer], row * ((size_t)h * (size_t)rows_of(kv, layer) + (size_t)at),
+				                  to + gone, piece - gone);
+		}
+	return to;
+}
+
+/* And back. */
+static const uint8_t *layer_write(struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n, const uint8_t *from)
+{
+	size_t row = head_bytes(kv->hp, kv->type, layer), piece = row * (size_t)n;
+	int32_t lacks = missing(kv, layer, slot0, n), at = slot0 + lacks - base_of(kv, layer);
+	size_t gone = row * (size_t)lacks;
+
+	for (int i = 0; i < 2; i++)
+		for (int32_t h = 0; h < heads_of(kv->hp, layer); h++, from += piece)
+			if (lacks < n)
+				kv->be->ops->write(kv->be, i ? &kv->v[layer] : &kv->k[layer], row * ((size_t)h * (size_t)rows_of(kv, layer) + (size_t)at),
+				                   from + gone, piece - gone);
+	return from;
 }
 
 void kv_entries_read(const struct kv_store *kv, int32_t slot0, int32_t n, void *out)
 {
 	uint8_t *to = out;
 
-	for (int32_t i = 0; i < 2 * layers_with_entries(kv->hp); i++) {
-		size_t row = head_bytes(kv->hp, kv->type, i / 2), piece = row * (size_t)n;
-		const struct tensor *plane = i % 2 ? &kv->v[i / 2] : &kv->k[i / 2];
-		int32_t lacks = missing(kv, i / 2, slot0, n), at = slot0 + lacks - base_of(kv, i / 2);
-		size_t gone = row * (size_t)lacks;
-
-		for (int32_t h = 0; h < heads_of(kv->hp, i / 2); h++, to += piece) {
-			memset(to, 0xff, gone);
-			if (lacks < n)
-				kv->be->ops->read(kv->be, plane, row * ((size_t)h * (size_t)rows_of(kv, i / 2) + (size_t)at), to + gone, piece - gone);
-		}
-	}
+	for (int32_t i = 0; i < layers_with_entries(kv->hp); i++)
+		to = layer_read(kv, i, slot0, n, to);
 }
 
 /* Of n tokens, the first so many up to the last whose entries in layers with a window are missing. */
@@ -321,15 +395,47 @@ void kv_entries_write(struct kv_store *kv, int32_t slot0, int32_t n, const void 
 	kv_slide(kv, slot0 + n);
 	if (lacks && slot0 + lacks > kv->held)
 		kv->held = slot0 + lacks;
-	for (int32_t i = 0; i < 2 * layers_with_entries(kv->hp); i++) {
-		size_t row = head_bytes(kv->hp, kv->type, i / 2), piece = row * (size_t)n;
-		struct tensor *plane = i % 2 ? &kv->v[i / 2] : &kv->k[i / 2];
-		int32_t skip = missing(kv, i / 2, slot0, n), at = slot0 + skip - base_of(kv, i / 2);
-		size_t gone = row * (size_t)skip;
+	for (int32_t i = 0; i < layers_with_entries(kv->hp); i++)
+		from = layer_write(kv, i, slot0, n, from);
+}
 
-		for (int32_t h = 0; h < heads_of(kv->hp, i / 2) && skip < n; h++)
-			kv->be->ops->write(kv->be, plane, row * ((size_t)h * (size_t)rows_of(kv, i / 2) + (size_t)at), from + piece * (size_t)h + gone,
-			                   piece - gone);
-		from += piece * (size_t)heads_of(kv->hp, i / 2);
-	}
+void kv_full_read(const struct kv_store *kv, int32_t slot0, int32_t n, void *out)
+{
+	uint8_t *to = out;
+
+	for (int32_t i = 0; i < kv->n_full; i++)
+		to = layer_read(kv, kv->full[i], slot0, n, to);
+}
+
+void kv_full_write(struct kv_store *kv, int32_t slot0, int32_t n, const void *entries)
+{
+	const uint8_t *from = entries;
+
+	for (int32_t i = 0; i < kv->n_full; i++)
+		from = layer_write(kv, kv->full[i], slot0, n, from);
+}
+
+void kv_window_read(const struct kv_store *kv, int32_t slot0, int32_t n, void *out)
+{
+	uint8_t *to = out;
+
+	for (int32_t i = 0; i < layers_with_entries(kv->hp); i++)
+		if (kv->place[i] < 0)
+			to = layer_read(kv, i, slot0, n, to);
+}
+
+int kv_window_fits(const struct kv_store *kv, int32_t slot0, int32_t n)
+{
+	return n <= kv->window_cap - slot0 % SLIDE;
+}
+
+void kv_window_write(struct kv_store *kv, int32_t slot0, int32_t n, const void *entries)
+{
+	const uint8_t *from = entries;
+
+	kv->base = slot0 / SLIDE * SLIDE;
+	kv->held = slot0;
+	for (int32_t i = 0; i < layers_with_entries(kv->hp); i++)
+		if (kv->place[i] < 0)
+			from = layer_write(kv, i, slot0, n, from);
 }

@@ -1,11 +1,12 @@
 /* engine/kv_store.h (private to engine/) - the planes that hold keys and values, and the operations on them.
  *
- * One K and one V plane a layer, [n_kv_head * cap][head_dim], head-major: the slots of one head lie together and attention
- * streams them.  A layer that borrows entries (layer_entries()) has the planes of the layer that it borrows from.  Keys are stored rotated.  The retention (retain_*.c) decides which token's KV entry a slot holds.
+ * One K and one V plane a layer, head-major: the slots of one head lie together and attention streams them.  A layer that borrows entries
+ * (layer_entries()) has the planes of the layer that it borrows from.  Keys are stored rotated.
  *
- * Where slot i holds token i (retain_all.c), the planes of layers with a sliding window are shorter: they hold the newest tokens alone, as
- * many as the window, a step and a rollback by WINDOW_KEPT tokens need.  Slot s of such a layer is row s - base of its head; when the plane
- * is full, kv_slide() moves the newest rows to its front. */
+ *     layers that attend to all tokens   [n_kv_head * cap][head_dim]; the retention (retain_*.c) decides which token's entry a slot holds
+ *     layers with a sliding window       [n_kv_head * window_cap][head_dim]; slot i is token i, under every policy, and the newest tokens
+ *                                        are there: slot s is row s - base of its head.  When the plane is full, kv_slide() moves the
+ *                                        newest rows to its front. */
 #ifndef WEIR_KV_STORE_H
 #define WEIR_KV_STORE_H
 
@@ -16,33 +17,53 @@ struct kv_store {
 	const struct hparams *hp;
 	struct backend *be;
 	struct tensor *k, *v;      /* [n_layer] */
-	int32_t n_layer, cap;      /* cap: slots of a head */
+	int32_t n_layer, cap;      /* cap: slots of a head in layers without a window */
+	int32_t window_cap;        /* the same with a window; 0: no layer has one */
+	int32_t ctx;               /* windows are cut to it */
 	int32_t base;              /* layers with a window: the slot in row 0 of each head */
 	int32_t held;              /* these layers lack the entries of slots before it */
+	int32_t *full, n_full;     /* [n_full] the layers without a window that have entries of their own: layers_retained() */
+	int32_t *place;            /* [n_layer] where the layer whose entries this layer attends to stands in `full`; -1: it has a window */
 	enum dtype type;
 	const struct tensor *sinks;   /* attention sinks of the layer that attends now; set by cache_attend() */
 	double *clock;             /* seconds spent in kv_put() and kv_attend() are added here; NULL: not measured */
 };
 
-enum { WINDOW_KEPT = 4096 };   /* tokens that a rollback can go back with windows complete */
-
-/* Bytes of one token's KV entries in all layers. */
+/* Sizes of a store. */
+struct kv_shape {
+	int32_t cap;               /* slots of layers without a window */
+	int32_t ctx;               /* the context asked for: no window is larger */
+	int32_t step;              /* tokens of a step at most */
+	int endless;               /* a sequence can be longer than cap */
+};
+/* WINDOW_KEPT: tokens that a rollback can go back by with windows complete, where the cache holds as many; WINDOW_LEAST: in any case. */
+enum { WINDOW_KEPT = 4096, WINDOW_LEAST = 64 };
+/* Bytes of one token's KV entries in all layers; in those without a window; in the others. */
 uint64_t kv_token_bytes(const struct hparams *, enum dtype);
-/* Bytes of the entries that a token behind `pos` others attends to. */
-uint64_t kv_read_bytes(const struct hparams *, enum dtype, int32_t pos);
-/* Bytes of planes of `cap` slots; step: tokens of a step, where layers with a window hold the newest tokens alone; 0 = they hold all. */
-uint64_t kv_bytes(const struct hparams *, enum dtype, int32_t cap, int32_t step);
-int  kv_init(struct kv_store *, struct backend *, const struct hparams *, enum dtype, int32_t cap, int32_t step, struct err *);
+uint64_t kv_full_token_bytes(const struct hparams *, enum dtype);
+uint64_t kv_window_token_bytes(const struct hparams *, enum dtype);
+/* Bytes of all planes. */
+uint64_t kv_bytes(const struct hparams *, enum dtype, const struct kv_shape *);
+int  kv_init(struct kv_store *, struct backend *, const struct hparams *, enum dtype, const struct kv_shape *, struct err *);
 void kv_release(struct kv_store *);
 /* Exchange the planes of two stores of the same model and type. */
 void kv_swap(struct kv_store *, struct kv_store *);
 
 /* Make room for slots up to `end` in the layers with a window: the oldest slots of these layers go. */
 void kv_slide(struct kv_store *, int32_t end);
+/* Tokens that a query of a layer attends to, its own included; 0 = all. */
+int32_t kv_window(const struct kv_store *, int32_t layer);
+/* Of all layers the most, or 0. */
+int32_t kv_window_most(const struct kv_store *);
+/* Bytes that a token behind `pos` others reads in layers with a window. */
+uint64_t kv_window_read_bytes(const struct kv_store *, int32_t pos);
 /* Is all there that a token behind n others reads? */
 int  kv_complete(const struct kv_store *, int32_t n);
-/* Bytes of entries that layers with a window lack. */
-uint64_t kv_gone_bytes(const struct kv_store *);
+/* The first slot that a part of a layer with a window begins with, for a token behind `pos` others.  It depends on the token alone, so
+ * results do not depend on `base`. */
+int32_t kv_window_first(const struct kv_store *, int32_t layer, int32_t pos);
+/* Slots that one call of attention reads at most. */
+static inline int32_t kv_read_most(const struct kv_store *kv) { return kv->cap > kv->window_cap ? kv->cap : kv->window_cap; }
 /* All entries are forgotten. */
 void kv_clear(struct kv_store *);
 
@@ -64,5 +85,13 @@ int  kv_parts_met(const struct kv_store *, struct attn_part *, int32_t n_part);
  * window no longer holds is written as bytes 0xff, which no entry consists of (they are NaN in every type). */
 void kv_entries_read(const struct kv_store *, int32_t slot0, int32_t n, void *out);
 void kv_entries_write(struct kv_store *, int32_t slot0, int32_t n, const void *entries);
+/* The same for the layers without a window alone (kv_full_token_bytes() a token), and for those with one, which hold all these slots
+ * (kv_window_token_bytes()).  kv_window_write(): the slots before slot0 are gone, and n slots fit. */
+void kv_full_read(const struct kv_store *, int32_t slot0, int32_t n, void *out);
+void kv_full_write(struct kv_store *, int32_t slot0, int32_t n, const void *entries);
+void kv_window_read(const struct kv_store *, int32_t slot0, int32_t n, void *out);
+void kv_window_write(struct kv_store *, int32_t slot0, int32_t n, const void *entries);
+/* Do slots slot0 .. slot0 + n fit kv_window_write()? */
+int  kv_window_fits(const struct kv_store *, int32_t slot0, int32_t n);
 
 #endif

@@ -145,6 +145,15 @@ int32_t layers_with_entries(const struct hparams *hp)
 	return n;
 }
 
+int32_t layers_retained(const struct hparams *hp)
+{
+	int32_t n = 0;
+
+	for (int32_t i = 0; i < layers_with_entries(hp); i++)
+		n += !hp->spec[i].attn.window;
+	return n;
+}
+
 int32_t widest_queries(const struct hparams *hp)
 {
 	int32_t most = hp->n_head * hp->head_dim;

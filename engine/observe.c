@@ -26,13 +26,14 @@ void observer_remove(struct observer **list, struct observer *o)
 
 int token_attention_open(struct token_attention *t, struct cache *c, struct err *err)
 {
-	int32_t width = c->hp->n_head * c->hp->head_dim;   /* of layers without a window: no other is observed where there are such */
+	/* Layers with a window have queries of a width of their own, and are not observed where there are others. */
+	int32_t width = c->hp->n_head * c->hp->head_dim, most = kv_read_most(&c->kv);
 	int failed;
 
 	*t = (struct token_attention){ .kv = &c->kv };
-	failed = cache_alloc(c, &t->mass, DT_F32, c->hp->n_kv_head, c->kv.cap, err) || cache_alloc(c, &t->out, DT_F32, 1, width, err) ||
-	         !(t->share = try_alloc((size_t)c->kv.cap, sizeof *t->share, "shares of attention", err)) ||
-	         !(t->token = try_alloc((size_t)c->kv.cap, sizeof *t->token, "tokens", err));
+	failed = cache_alloc(c, &t->mass, DT_F32, c->hp->n_kv_head, most, err) || cache_alloc(c, &t->out, DT_F32, 1, width, err) ||
+	         !(t->share = try_alloc((size_t)most, sizeof *t->share, "shares of attention", err)) ||
+	         !(t->token = try_alloc((size_t)most, sizeof *t->token, "tokens", err));
 	for (int i = 0; !failed && i <= RINGS_MOST; i++)
 		failed = cache_alloc(c, &t->q[i], DT_F32, 1, width, err);
 	t->met = xcalloc(1, sizeof *t->met);
@@ -105,14 +106,13 @@ void token_attention_take(struct token_attention *t, const struct attention *a)
 static int32_t token_at(const struct cache *c, const struct retained_view *v, int32_t layer, int32_t head, int32_t slot)
 {
 	const struct rings *r = v->rings;
-	int32_t place = slot - r->s.sinks, stage = rings_stage(r);
+	int32_t place = slot - r->s.sinks, stage = rings_stage(r), number = c->kv.place[layer];
 
 	if (place < 0)
 		return slot;
 	if (place >= stage)           /* waiting behind the rings; the last such token is the one that attends */
 		return r->t + place - stage;
-	layer = layer_entries(c->hp, layer);
-	return r->id[(int64_t)place * r->heads + (r->heads == layers_with_entries(c->hp) ? layer : layer * c->hp->n_kv_head + head)];
+	return r->id[(int64_t)place * r->heads + (r->heads == c->kv.n_full ? number : number * c->hp->n_kv_head + head)];
 }
 
 void token_attention_head(struct token_attention *t, const struct attention *a, int32_t head, int with_tokens)
@@ -125,7 +125,7 @@ void token_attention_head(struct token_attention *t, const struct attention *a, 
 	be->ops->read(be, &t->mass, 4 * (size_t)head * (size_t)t->mass.cols, t->share, 4 * (size_t)t->n_col);
 	if (!with_tokens)
 		return;
-	if (a->c->policy.def->retention->view)
+	if (a->c->policy.def->retention->view && t->kv->place[t->layer] >= 0)
 		a->c->policy.def->retention->view(a->c, &v);
 	for (int k = 0; k < t->met->n_part; token += t->met->part[k++].n_slots) {
 		const struct attn_part *part = &t->met->part[k];

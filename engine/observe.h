@@ -48,12 +48,12 @@ void observer_remove(struct observer **list, struct observer *);
 
 struct token_attention {
 	struct kv_store *kv;           /* borrowed; NULL: closed */
-	struct tensor mass;            /* f32 [n_kv_head][cap] */
+	struct tensor mass;            /* f32 [n_kv_head][most]: kv_read_most() */
 	struct tensor q[1 + RINGS_MOST], out;   /* f32 [1][n_head * head_dim] */
 	int32_t layer, n_col;          /* of the last token_attention_take() */
 	int32_t n_region;              /* of these columns: the first so many are slots of the region (selected ones, the pinned prefix) */
-	float *share;                  /* [cap] what each column got from one head */
-	int32_t *token;                /* [cap] and which token is there; -1 = none */
+	float *share;                  /* [most] what each column got from one head */
+	int32_t *token;                /* [most] and which token is there; -1 = none */
 	struct reading *met;           /* the parts that were read */
 };
 /* ERR_FIT without memory; then it is closed. */

@@ -39,18 +39,12 @@ static void all_selector_opened(struct cache *c)
 
 static void all_begin(struct cache *c, const struct step *st)
 {
-	kv_slide(&c->kv, st->pos + st->n);
 	rope_set(&c->rope, st->pos, st->pos, st->n);
 }
 
 static void all_put(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x)
 {
-	c->q.cols = x->q->cols;
-	kv_rotate_queries(&c->kv, layer, c->q.data ? &c->q : x->q, x->q, &c->rope, st->n);
-	if (!x->k)
-		return;
-	kv_rotate(&c->kv, layer, x->k, x->k, &c->rope, st->n);
-	kv_put(&c->kv, layer, x->k, x->v, st->pos, st->n);
+	cache_put(c, st, layer, x, &c->rope);
 }
 
 static int32_t all_region(const struct cache *c, const struct step *st)
@@ -60,15 +54,7 @@ static int32_t all_region(const struct cache *c, const struct step *st)
 
 static void all_parts(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x, struct reading *r)
 {
-	int32_t window = layer_window(c->hp, layer);
-
 	r->q = c->q.data ? cache_frame(c, st, 0, &c->q) : x->q;
-	if (window) {
-		r->part[0] = (struct attn_part){ .q = r->q, .slot0 = c->kv.base, .n_slots = r->n_slots - c->kv.base };
-		r->n_part = 1;
-		r->skip = r->part[0].n_slots;
-		return;
-	}
 	r->n_part = r->n_region = cache_region(c, st, layer, x, r->q, r->n_slots, r->part);
 	for (int i = 0; i < r->n_part; i++)
 		r->skip += r->part[i].n_slots;
@@ -92,7 +78,7 @@ static uint64_t all_read_bytes(const struct cache *c, int32_t pos, int generated
 {
 	if (generated && c->selecting)
 		return c->sel.ops->read_bytes(&c->sel, pos + 1);
-	return kv_read_bytes(c->hp, c->type, pos);
+	return kv_full_token_bytes(c->hp, c->type) * (uint64_t)pos;
 }
 
 static int32_t all_ready(const struct cache *c, int32_t n)

@@ -40,7 +40,7 @@ struct cascade {
 	int32_t probe_from;             /* the first token whose attention counts */
 	float nll;                      /* surprise at the last token */
 	float *nll_seen;                /* [rings.mask + 1] the same by token: replayed tokens have no logits before them */
-	struct tensor move;             /* i32 [move_rows()][3 * moves] */
+	struct tensor move;             /* i32 [layers_retained() * n_kv_head][3 * moves] */
 	struct rope shift;              /* rotations of keys that move */
 	int32_t *list;                  /* move, on the host */
 	int lost;                       /* a move failed half way: the entries no longer match the rings */
@@ -52,14 +52,14 @@ struct cascade {
 
 static uint64_t cascade_bytes(const struct cache *c)
 {
-	const struct cascade_params *p = cascade_params(c);
 	struct rings_shape s = cascade_shape(c, 0);
 	int32_t chunk = cascade_chunk(c), heads = cascade_heads(c);
-	uint64_t q = 4 * (uint64_t)chunk * (uint64_t)widest_queries(c->hp);
+	uint64_t q = 4 * (uint64_t)chunk * (uint64_t)c->hp->n_head * (uint64_t)c->hp->head_dim;
 	uint64_t slots = (uint64_t)s.n * (uint64_t)s.w + (uint64_t)s.stage;
+	int scored = cascade_scored(c);
 
 	return (uint64_t)s.n * (q + rope_bytes(c->hp, chunk)) + rope_bytes(c->hp, cascade_moves(&s)) +
-	       rings_bytes(&s, heads, cascade_scored(p), cascade_surprised(p)) + (cascade_scored(p) ? mass_bytes(heads, slots) : 0);
+	       rings_bytes(&s, heads, scored, cascade_surprised(c)) + (scored ? mass_bytes(heads, slots) : 0);
 }
 
 /* Empty the cache and give it this shape. */
@@ -83,33 +83,23 @@ static void shape_set(struct cache *c, const struct rings_shape *s)
 	c->region = c->selecting ? s->sinks : -1;
 }
 
-/* One for each KV head of each layer that has entries of its own. */
-static int64_t move_rows(const struct hparams *hp)
-{
-	int64_t n = 0;
-
-	for (int32_t i = 0; i < layers_with_entries(hp); i++)
-		n += model_layer_spec(hp, i)->attn.n_kv_head;
-	return n;
-}
-
 static int cascade_init(struct cache *c, struct err *err)
 {
 	struct cascade *f = c->retained = xcalloc(1, sizeof *f);
 	struct cascade_params *p = (void *)c->policy.values;
 	struct rings_shape s = cascade_shape(c, 0);
-	int64_t width = widest_queries(c->hp);
+	int64_t width = (int64_t)c->hp->n_head * c->hp->head_dim;
+	int32_t layers = layers_retained(c->hp);
 
 	if (cascade_check(c, &s, err))
 		return -1;
-	c->chunk = cascade_chunk(c);
 	if (p->stride > c->chunk)
 		p->stride = c->chunk;     /* the settings shown are those in effect */
-	c->wants_nll = cascade_surprised(p);
-	if (rings_init(&f->rings, &s, cascade_heads(c), cascade_scored(p), cascade_surprised(p), err) ||
+	c->wants_nll = cascade_surprised(c);
+	if (rings_init(&f->rings, &s, cascade_heads(c), cascade_scored(c), cascade_surprised(c), err) ||
 	    rope_init(&f->shift, c->hp, c->be, cascade_moves(&s), cascade_cap(c), err) ||
-	    cache_alloc(c, &f->move, DT_I32, move_rows(c->hp), 3 * (int64_t)cascade_moves(&s), err) ||
-	    (cascade_scored(p) && mass_init(&f->mass, c->be, &f->rings, err)) ||
+	    cache_alloc(c, &f->move, DT_I32, (int64_t)(layers ? layers : 1) * c->hp->n_kv_head, 3 * (int64_t)cascade_moves(&s), err) ||
+	    (cascade_scored(c) && mass_init(&f->mass, c->be, &f->rings, err)) ||
 	    !(f->weight = try_alloc((size_t)c->chunk, sizeof *f->weight, "weights", err)) ||
 	    !(f->list = try_alloc((size_t)f->move.rows * (size_t)f->move.cols, sizeof *f->list, "moves of KV entries", err)))
 		return -1;
@@ -217,41 +207,17 @@ static int32_t cascade_region(const struct cache *c, const struct step *st)
 	return end < f->rings.s.sinks ? end : f->rings.s.sinks;
 }
 
-/* A layer with a sliding window reads of the newest ring and the tokens behind it: these are without gaps, so counting slots counts
- * tokens.  The ring fills its slots in turn: the oldest are those from the next one to fill on. */
-static void window_parts(struct cache *c, const struct step *st, struct reading *out)
-{
-	struct cascade *f = c->retained;
-	const struct rings *r = &f->rings;
-	int32_t ring = r->s.sinks + r->size - r->s.w, old = rings_oldest_slot(r, 0);
-	const struct attn_part all[] = {
-		{ .slot0 = ring + old, .n_slots = r->s.w - old }, { .slot0 = ring, .n_slots = old },
-		{ .slot0 = ring + r->s.w, .n_slots = f->waiting + st->index + st->n },
-	};
-
-	for (int i = 0; i < 3; i++) {
-		if (!all[i].n_slots)
-			continue;
-		out->part[out->n_part] = all[i];
-		out->part[out->n_part++].q = cache_frame(c, st, 1, &f->q[0]);
-	}
-}
-
 static void cascade_parts(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x, struct reading *out)
 {
 	struct cascade *f = c->retained;
 	const struct rings *r = &f->rings;
 	int32_t end = st->pos + st->n, sinks = r->s.sinks;
 	struct attn_part *part = out->part;
-	int window = layer_window(c->hp, layer) > 0, n = 0;
+	int n = 0;
 
 	if (rings_filling(r) || sinks)
 		out->q = cache_frame(c, st, 0, &c->q);
-	if (window && !rings_filling(r)) {
-		window_parts(c, st, out);
-		return;
-	}
-	if (rings_filling(r) && (window || !(step_generates(st) && c->selecting && st->pos >= sinks))) {
+	if (rings_filling(r) && !(step_generates(st) && c->selecting && st->pos >= sinks)) {
 		part[0] = (struct attn_part){ .q = out->q, .n_slots = end };
 		out->skip = sinks < end ? sinks : end;
 		out->n_part = 1;
@@ -275,13 +241,13 @@ static const struct attn_probe *cascade_probe(struct cache *c, const struct step
 	struct cascade *f = c->retained;
 	const struct cascade_params *p = cascade_params(c);
 	int whole = p->heads == HEADS_LAYER;
-	int32_t index = st->kind == STEP_VERIFY ? st->index : 0;
+	int32_t place = c->kv.place[layer], index = st->kind == STEP_VERIFY ? st->index : 0;
 
 	/* Entries that are borrowed are evicted with those of the layer that has them. */
-	if (!f->probing || layer_window(c->hp, layer) || layer_entries(c->hp, layer) != layer)
+	if (!f->probing || layer_entries(c->hp, layer) != layer)
 		return NULL;
 	f->probe = (struct attn_probe){
-		.mass = mass_to(&f->mass, index), .from = mass_from(&f->mass, index), .mass_row = whole ? layer : layer * c->hp->n_kv_head,
+		.mass = mass_to(&f->mass, index), .from = mass_from(&f->mass, index), .mass_row = whole ? place : place * c->hp->n_kv_head,
 		.weight = f->weight + index, .reduce = (enum reduce)p->reduce, .whole_layer = whole, .skip = skip,
 	};
 	return &f->probe;
@@ -289,39 +255,37 @@ static const struct attn_probe *cascade_probe(struct cache *c, const struct step
 
 /* ---- the commit ---- */
 
-/* Move keys and values of all layers as rings_insert() planned. */
+/* Move keys and values of the layers as rings_insert() planned. */
 static void entries_move(struct cache *c)
 {
 	struct cascade *f = c->retained;
 	struct rings *r = &f->rings;
 	const struct hparams *hp = c->hp;
-	int32_t n = r->n_changed, whole = cascade_params(c)->heads == HEADS_LAYER, sinks = r->s.sinks;
+	int32_t n = r->n_changed, whole = cascade_params(c)->heads == HEADS_LAYER, kv_heads = hp->n_kv_head, sinks = r->s.sinks;
 	struct tensor move = f->move;
-	struct kv_moves m = { .move = &move, .n = n, .dims = hp->rope[0].dims, .cap = c->kv.cap, .neox = hp->rope[0].neox };
+	int32_t rows = c->kv.n_full * kv_heads;
+	struct kv_moves m = { .move = &move, .n = n, .n_kv_head = kv_heads, .head_dim = hp->head_dim, .dims = hp->rope[0].dims,
+	                      .cap = c->kv.cap, .neox = hp->rope[0].neox };
 	int32_t *out = f->list;
 
 	/* The lists of all layers go to the backend in one write. */
-	for (int32_t layer = 0; layer < layers_with_entries(hp); layer++)
-		for (int32_t h = 0; h < model_layer_spec(hp, layer)->attn.n_kv_head; h++) {
-			/* All heads of a layer with a window keep the same tokens, of however many there are. */
-			size_t at = (size_t)(whole ? layer : layer * hp->n_kv_head + (layer_window(hp, layer) ? 0 : h));
+	for (int32_t row = 0; row < rows; row++) {
+		size_t at = (size_t)(whole ? row / kv_heads : row);
 
-			for (int32_t i = 0; i < n; i++, at += (size_t)r->heads, out += 3) {
-				int32_t from = r->from[at];
+		for (int32_t i = 0; i < n; i++, at += (size_t)r->heads, out += 3) {
+			int32_t from = r->from[at];
 
-				out[0] = from == r->changed[i] ? -1 : sinks + from;
-				out[1] = sinks + r->changed[i];
-				out[2] = r->rope_shift_at[at];
-			}
+			out[0] = from == r->changed[i] ? -1 : sinks + from;
+			out[1] = sinks + r->changed[i];
+			out[2] = r->rope_shift_at[at];
 		}
+	}
 	move.cols = 3 * n;
 	rope_set_shifts(&f->shift, r->rope_shift, r->n_rope_shift);
 	c->be->ops->write(c->be, &move, 0, f->list, (size_t)(out - f->list) * sizeof *f->list);
-	for (int32_t layer = 0; layer < layers_with_entries(hp); layer++, m.move_row += m.n_kv_head) {
+	for (int32_t k = 0; k < c->kv.n_full; k++, m.move_row += kv_heads) {
+		int32_t layer = c->kv.full[k];
 		const struct rope_freqs *freqs = model_rope(hp, layer);
-
-		m.n_kv_head = model_layer_spec(hp, layer)->attn.n_kv_head;
-		m.head_dim = model_layer_spec(hp, layer)->attn.head_dim;
 
 		m.shift = freqs && r->n_rope_shift ? rope_table(&f->shift, layer) : NULL;
 		if (freqs) {
@@ -606,7 +570,7 @@ static void rings_archive(struct cache *c, struct serializer *a, int32_t n)
 		serialize_i32s(a, r->id, (uint64_t)r->size * (uint64_t)r->heads, 0, t - 1, "a token of the stream");
 		if (serialize_loading(a) && !a->bad && rings_restore(r, t))
 			serialize_fail(a, "the order of the stream");
-		serialize_kv(a, &c->kv, sinks, r->size + waiting);
+		serialize_kv(a, &c->kv, 0, sinks, r->size + waiting);
 	} else if (waiting) {
 		serialize_fail(a, "the tokens that wait");
 	} else if (serialize_loading(a)) {
@@ -700,6 +664,13 @@ static void cascade_ring_stats(const struct cache *c, struct ring_stats *out)
 	out->oldest = r->t > r->s.sinks ? r->oldest : -1;
 }
 
+static int32_t cascade_kept(const struct cache *c)
+{
+	const struct cascade *f = c->retained;
+
+	return rings_rank(&f->rings) + f->waiting;
+}
+
 static void cascade_view(const struct cache *c, struct retained_view *out)
 {
 	const struct cascade *f = c->retained;
@@ -728,14 +699,14 @@ static uint64_t cascade_read_bytes(const struct cache *c, int32_t pos, int gener
 		selected = c->sel.ops->read_bytes(&c->sel, r->s.sinks);
 		slots -= r->s.sinks;
 	}
-	return selected + kv_token_bytes(c->hp, c->type) * (uint64_t)slots;
+	return selected + kv_full_token_bytes(c->hp, c->type) * (uint64_t)slots;
 }
 
 const struct retention_ops retain_cascade = {
-	.endless = 1, .bytes = cascade_bytes, .cap = cascade_cap, .init = cascade_init, .release = cascade_release,
+	.endless = 1, .bytes = cascade_bytes, .cap = cascade_cap, .chunk = cascade_chunk, .init = cascade_init, .release = cascade_release,
 	.selector_opened = cascade_selector_opened, .begin = cascade_begin, .put = cascade_put, .region = cascade_region,
 	.parts = cascade_parts, .probe = cascade_probe, .commit = cascade_commit, .verify_most = cascade_verify_most,
 	.rewind = cascade_rewind, .pin = cascade_pin, .read_bytes = cascade_read_bytes, .ring_stats = cascade_ring_stats, .view = cascade_view,
-	.mass_read = cascade_mass_read, .ready = cascade_ready, .take = cascade_take, .archive = cascade_archive,
+	.mass_read = cascade_mass_read, .kept = cascade_kept, .ready = cascade_ready, .take = cascade_take, .archive = cascade_archive,
 	.points = cascade_points,
 };

@@ -68,7 +68,7 @@ struct selector_ops {
 	int32_t (*verify_most)(const struct selector *, int32_t pos, int32_t n_slots);
 	/* KV entries that a generated token reads of a region of n_slots, mean over the layers. */
 	int32_t (*entries)(const struct selector *, int32_t n_slots);
-	/* Bytes of entries, sketches and bounds that a generated token reads of a region of n_slots, on average. */
+	/* Bytes of entries, sketches and bounds that a generated token reads of a region of n_slots, on average, in the layers that it serves. */
 	uint64_t (*read_bytes)(const struct selector *, int32_t n_slots);
 	/* All its state for a region of n_slots beside sketches and bounds (serialize.h).  Loading: rewind() follows a failure.
 	 * NULL: nothing. */
@@ -106,7 +106,7 @@ void select_zero(const struct selector *, struct tensor *t, int32_t rows, int32_
 static inline int select_serves(const struct selector *s, int32_t layer) { return !layer_window(s->kv->hp, layer); }
 /* Everything, contiguously: the same bits as full attention. */
 int  select_whole(const struct tensor *q, int32_t n_slots, struct attn_part part[SELECT_PARTS]);
-/* Bytes of so many KV entries, which need not be a whole number, in all layers. */
+/* Bytes of so many KV entries, which need not be a whole number, in all layers that it serves. */
 uint64_t select_entry_bytes(const struct selector *, double entries);
 /* Entries of a region of n_slots that a generated token reads, mean over the layers: the first `dense` layers read it whole, each other
  * layer `some` entries. */

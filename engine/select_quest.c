@@ -24,7 +24,7 @@ struct quest_params {
 };
 
 struct quest {
-	struct tensor *bounds;     /* [n_layer] f32 [n_kv_head * pages][2 * head_dim] */
+	struct tensor *bounds;     /* [n_layer], without data where the layer has a window; f32 [n_kv_head * pages][2 * head_dim] */
 	struct tensor score;       /* f32 [n_kv_head][pages] */
 	struct tensor page;        /* i32 [n_kv_head][pages] */
 	struct tensor slots;       /* i32 [n_kv_head][pages * 16] */
@@ -58,7 +58,7 @@ static uint64_t quest_bytes(const void *values, const struct hparams *hp, const 
 {
 	uint64_t pages = (uint64_t)pages_of(cap) * (uint64_t)hp->n_kv_head;
 
-	return pages * ((uint64_t)hp->n_layer * 8 * (uint64_t)hp->head_dim + 4 + 4 + 4 * PAGE_SLOTS);
+	return pages * ((uint64_t)layers_unwindowed(hp) * 8 * (uint64_t)hp->head_dim + 4 + 4 + 4 * PAGE_SLOTS);
 }
 
 static int quest_init(struct selector *s, struct err *err)
@@ -73,7 +73,7 @@ static int quest_init(struct selector *s, struct err *err)
 	    select_alloc(s, &f->slots, DT_I32, hp->n_kv_head, (int64_t)f->pages * PAGE_SLOTS, err))
 		return -1;
 	for (int32_t i = 0; i < hp->n_layer; i++)
-		if (select_alloc(s, &f->bounds[i], DT_F32, (int64_t)hp->n_kv_head * f->pages, 2 * (int64_t)hp->head_dim, err))
+		if (select_serves(s, i) && select_alloc(s, &f->bounds[i], DT_F32, (int64_t)hp->n_kv_head * f->pages, 2 * (int64_t)hp->head_dim, err))
 			return -1;
 	return 0;
 }
@@ -148,7 +148,7 @@ static uint64_t quest_read_bytes(const struct selector *s, int32_t n_slots)
 		return select_entry_bytes(s, n_slots);
 	dense = dense < hp->n_layer ? dense / hp->n_layer : 1;
 	return select_entry_bytes(s, select_mean(s, dense_of(par_of(s)), k, n_slots)) +
-	       (uint64_t)((1 - dense) * 8 * hp->head_dim * pages_of(n_slots) * hp->n_kv_head * hp->n_layer);
+	       (uint64_t)((1 - dense) * 8 * hp->head_dim * pages_of(n_slots) * hp->n_kv_head * layers_unwindowed(hp));
 }
 
 static const struct selector_ops quest_ops = {

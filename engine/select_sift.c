@@ -28,7 +28,7 @@ struct sift_params {
 _Static_assert(sizeof(struct sift_params) <= POLICY_VALUES, "settings do not fit");
 
 struct sift {
-	struct tensor *sketch;     /* [n_layer], U8; none with 16 bits */
+	struct tensor *sketch;     /* [n_layer], U8, without data where the layer has a window; none with 16 bits */
 	struct tensor score;       /* f32 [n_kv_head][cap] */
 	struct tensor slots;       /* i32 [n_kv_head][most + sample]: every=1 */
 	struct tensor bias;        /* f32, the same: of sampled entries; only with a sample */
@@ -88,7 +88,7 @@ static uint64_t sift_bytes(const void *values, const struct hparams *hp, const s
 	const struct sift_params *par = values;
 	uint64_t most = (uint64_t)sift_most(par, cap), heads = (uint64_t)hp->n_kv_head;
 
-	return (uint64_t)hp->n_layer * sketch_bytes(par, hp, be, cap) + 4 * heads * (uint64_t)cap +
+	return (uint64_t)layers_unwindowed(hp) * sketch_bytes(par, hp, be, cap) + 4 * heads * (uint64_t)cap +
 	       (sift_every(par) > 1 ? picks_bytes(hp, (int32_t)most) : 4 * heads * (most + (uint64_t)sift_sample(par))) +
 	       (sift_sample(par) ? 4 * heads * (most + (uint64_t)sift_sample(par)) : 0);
 }
@@ -118,7 +118,7 @@ static int sift_init(struct selector *s, struct err *err)
 	for (int32_t i = 0; sift_bits(par) < 16 && i < hp->n_layer; i++) {
 		uint64_t bytes = sketch_bytes(par, hp, s->kv->be, s->kv->cap);
 
-		if (select_alloc(s, &f->sketch[i], DT_U8, 1, bytes > INT32_MAX ? -1 : (int64_t)bytes, err))
+		if (select_serves(s, i) && select_alloc(s, &f->sketch[i], DT_U8, 1, bytes > INT32_MAX ? -1 : (int64_t)bytes, err))
 			return -1;
 	}
 	return 0;
@@ -348,7 +348,7 @@ static uint64_t sift_read_bytes(const struct selector *s, int32_t n_slots)
 	if (k >= n_slots)
 		return select_entry_bytes(s, n_slots);
 	scan = sift_bits(par_of(s)) >= 16 ? (double)select_entry_bytes(s, n_slots) / 2
-	                               : (double)sketch_bytes(par_of(s), hp, s->kv->be, n_slots) * hp->n_layer;
+	                               : (double)sketch_bytes(par_of(s), hp, s->kv->be, n_slots) * layers_unwindowed(hp);
 	dense /= hp->n_layer;
 	return select_entry_bytes(s, dense * n_slots + (1 - dense) * k) + (uint64_t)(scan * (1 - dense) / sift_every(par_of(s)));
 }

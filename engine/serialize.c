@@ -129,16 +129,16 @@ void serialize_tensor_f32(struct serializer *a, struct backend *be, struct tenso
 		be->ops->read(be, t, 4 * first, at, 4 * n);
 }
 
-void serialize_kv(struct serializer *a, struct kv_store *kv, int32_t slot0, int32_t n)
+void serialize_kv(struct serializer *a, struct kv_store *kv, int windowed, int32_t slot0, int32_t n)
 {
-	uint8_t *at = advance(a, kv_token_bytes(kv->hp, kv->type) * (uint64_t)n);
+	uint8_t *at = advance(a, (windowed ? kv_window_token_bytes : kv_full_token_bytes)(kv->hp, kv->type) * (uint64_t)n);
 
 	if (!at)
 		return;
 	if (serialize_loading(a))
-		kv_entries_write(kv, slot0, n, at);
+		(windowed ? kv_window_write : kv_full_write)(kv, slot0, n, at);
 	else
-		kv_entries_read(kv, slot0, n, at);
+		(windowed ? kv_window_read : kv_full_read)(kv, slot0, n, at);
 }
 
 /* ---- a hash ---- */

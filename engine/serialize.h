@@ -41,8 +41,9 @@ void serialize_tensor_i32(struct serializer *, struct backend *, struct tensor *
                           int32_t lo, int32_t hi, const char *what);
 /* Elements first .. first + n of an f32 tensor of the backend, of any value. */
 void serialize_tensor_f32(struct serializer *, struct backend *, struct tensor *, uint64_t first, uint64_t n);
-/* The KV entries of slots slot0 .. slot0 + n in every layer and head; the caller has checked that these slots exist. */
-void serialize_kv(struct serializer *, struct kv_store *, int32_t slot0, int32_t n);
+/* The KV entries of slots slot0 .. slot0 + n in every head of the layers with a window, or of the others; the caller has checked that these
+ * slots exist. */
+void serialize_kv(struct serializer *, struct kv_store *, int windowed, int32_t slot0, int32_t n);
 
 /* A 64-bit hash that finds accidental damage; an attacker can forge it. */
 uint64_t hash64(uint64_t seed, const void *p, size_t n);

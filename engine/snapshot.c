@@ -128,6 +128,9 @@ static void policy_lines(const struct timeline *t, struct str *out)
 		str_addf(out, "calls %d\n", c->chunk);
 	if (c->policy.def->compose)
 		str_addf(out, "context %d\n", c->ctx);
+	/* Missing in snapshots from when these layers were members of the cascade: they hold other entries. */
+	if (c->kv.window_cap && !cache_keeps_all(c))
+		str_addf(out, "windows %d\n", kv_window_most(&c->kv));
 	if (t->mixed_from >= 0)
 		str_addf(out, "generated under %s\n", t->mixed.p);
 }

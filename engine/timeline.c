@@ -826,7 +826,7 @@ void timeline_stats(const struct timeline *t, struct timeline_stats *out)
 	const struct retention_ops *r = t->cache.policy.def->retention;
 	*out = t->stats;
 	out->n_tokens = (int32_t)t->tokens.n;
-	out->kv_gone_bytes = t->n_past ? kv_gone_bytes(&t->cache.kv) : 0;
+	out->kv_used_bytes = cache_used_bytes(&t->cache);
 	out->rings = (struct ring_stats){ .seen = t->n_past, .oldest = -1 };
 	if (r->ring_stats)
 		r->ring_stats(&t->cache, &out->rings);

@@ -21,7 +21,7 @@ struct work {
 	struct retained_view in;
 	const struct selector *sel;             /* of generated tokens; NULL: they read everything that is kept */
 	const struct observe_panel *panel;      /* what the last generated token selected; NULL before the first view */
-	int32_t heads;             /* that evict by themselves: pairs of layer and KV head, or layers */
+	int32_t heads;             /* that evict by themselves: pairs of layer and KV head, or layers, all without a window */
 	int32_t pinned, past;      /* tokens with KV entries: pinned ones, all */
 	uint64_t factor;           /* token * factor >> shift = its column */
 	int shift;
@@ -120,7 +120,7 @@ static uint8_t heat_byte(double x, double most)
 
 static int32_t layer_of(const struct work *w, int32_t head)
 {
-	return w->heads == layers_with_entries(w->p->hp) ? head : head / w->p->hp->n_kv_head;
+	return w->p->kv.full[w->heads == w->p->kv.n_full ? head : head / w->p->hp->n_kv_head];
 }
 
 /* The sum of n values that lie `apart` floats apart.  Four partial sums, so that additions overlap. */
@@ -261,7 +261,7 @@ static void heat_scored(struct work *w)
 		for (int32_t c = 0; c < v->cols; c++)
 			v->heat[i][c] = heat_byte(heat_row(w, i)[c], most);
 	v->watched = VIEW_MASS;
-	v->most = ema_value(&r->ema, (float)(most * w->p->hp->n_layer / w->heads), r->t + w->in.waiting);
+	v->most = ema_value(&r->ema, (float)(most * w->p->kv.n_full / w->heads), r->t + w->in.waiting);
 }
 
 /* ---- selected entries ---- */
@@ -307,13 +307,13 @@ static int parts_of(const struct work *w, int32_t layer, int32_t region, struct 
 {
 	const struct selector *s = w->sel;
 	const struct attn_part *read;
-	int32_t window = layer_window(w->p->hp, layer);
+	int32_t window = kv_window(&w->p->kv, layer);
 	int n;
 
 	if (window) {   /* what the next token will read: the newest, all but its own */
-		int32_t most = window - 1 < region ? window - 1 : region;
+		int32_t most = window - 1 < w->past ? window - 1 : w->past;
 
-		part[0] = (struct attn_part){ .slot0 = region - most, .n_slots = most };
+		part[0] = (struct attn_part){ .slot0 = w->past - most, .n_slots = most };
 		return 1;
 	}
 	if (s->ops->holds)
@@ -338,7 +338,8 @@ static int known(const struct work *w, int32_t *region)
 	return 1;
 }
 
-/* Add the entries of the region that each layer reads to the heat.  Returns the entries read per KV head, all layers together. */
+/* Add the entries of the region that each layer reads to the heat, and those in the windows of layers.  Returns the entries read per KV head,
+ * all layers without a window together. */
 static int64_t add_selected(struct work *w, int32_t region)
 {
 	struct attn_part part[SELECT_PARTS];
@@ -350,8 +351,8 @@ static int64_t add_selected(struct work *w, int32_t region)
 
 		memset(count, 0, sizeof count);
 		for (int k = 0; k < n; k++) {
-			add_part(w, &part[k], region, count);
-			entries += part[k].n_slots;
+			add_part(w, &part[k], w->p->kv.place[i] < 0 ? w->past : region, count);
+			entries += w->p->kv.place[i] < 0 ? 0 : part[k].n_slots;
 		}
 		for (int32_t c = 0; c < w->out->cols; c++) {
 			heat_row(w, i)[c] += count[c];
@@ -362,7 +363,8 @@ static int64_t add_selected(struct work *w, int32_t region)
 	return entries;
 }
 
-/* Add what a generated token reads of a stream: all that is kept there, by all heads alike where no mass is summed. */
+/* Add what a generated token reads of a stream in layers without a window: all that is kept there, by all heads alike where no mass is
+ * summed. */
 static void add_stream_read(struct work *w)
 {
 	double share = (double)w->p->hp->n_kv_head / w->heads;
@@ -372,8 +374,8 @@ static void add_stream_read(struct work *w)
 
 		for (int i = 1; i <= RINGS_MOST; i++)
 			kept += w->kept[i][c];
-		for (int32_t i = 0; kept && i < w->p->hp->n_layer; i++)
-			heat_row(w, i)[c] += (double)kept * share;
+		for (int32_t i = 0; kept && i < w->p->kv.n_full; i++)
+			heat_row(w, w->p->kv.full[i])[c] += (double)kept * share;
 	}
 }
 
@@ -407,7 +409,7 @@ static void view_selected(struct work *w)
 {
 	const struct selector *s = w->sel;
 	struct cache_view *v = w->out;
-	int32_t n_layer = w->p->hp->n_layer, region = w->in.rings ? w->pinned : w->past;
+	int32_t n_layer = w->p->hp->n_layer, n_full = w->p->kv.n_full, region = w->in.rings ? w->pinned : w->past;
 	int scored = v->watched == VIEW_MASS;
 	int64_t entries;
 
@@ -429,7 +431,7 @@ static void view_selected(struct work *w)
 
 			v->heat[i][c] = b > v->heat[i][c] ? b : v->heat[i][c];
 		}
-	entries = entries < (int64_t)region * n_layer ? (entries + n_layer / 2) / n_layer : 0;
+	entries = entries < (int64_t)region * n_full ? (entries + n_full / 2) / n_full : 0;
 	v->selected = (int32_t)entries;
 	if (w->panel && !s->ops->holds) {
 		double cosine;

@@ -473,7 +473,7 @@ void cache_report_take(struct cache_report *p, struct conversation *t, struct li
 	c->kept_col = p->view.kept;
 	c->where_col = p->view.where;
 	cut_unread(p, read);
-	c->bytes = st.kv_bytes_per_token * (uint64_t)c->kept - st.kv_gone_bytes;
+	c->bytes = st.kv_used_bytes;
 	c->heat_is = p->view.watched == VIEW_MASS ? HEAT_MASS : p->view.watched == VIEW_SELECTED ? HEAT_SELECTED : HEAT_NONE;
 	if (c->heat_is == HEAT_NONE && p->view.watched_pinned == VIEW_SELECTED)
 		c->heat_is = HEAT_SELECTED;

@@ -19,7 +19,7 @@ static void stats_cache(const struct timeline_stats *st, int32_t undone, struct 
 
 	str_addf(s, "context    %s of %s tokens (%d%%), cache %s, %s: ", count_text(kept).s, count_text(st->ctx).s,
 	         (int)(100 * (int64_t)kept / (st->ctx ? st->ctx : 1)), st->kv, st->kv_type);
-	human_bytes(s, st->kv_bytes_per_token * (uint64_t)kept - st->kv_gone_bytes);
+	human_bytes(s, st->kv_used_bytes);
 	str_adds(s, " used of ");
 	human_bytes(s, st->kv_bytes);
 	str_adds(s, "\n");

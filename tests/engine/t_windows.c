@@ -1,6 +1,7 @@
-/* tests/engine/t_windows.c - layers with a sliding window hold the newest tokens alone.
+/* tests/engine/t_windows.c - layers with a sliding window hold the newest tokens alone, under every policy.
  *
- * A timeline whose step is as large as its context holds full planes; everything is compared with one of these, bit for bit. */
+ * A timeline under `full` whose step is as large as its context holds full planes; everything is compared with one of these, bit for bit, or
+ * with a timeline that was never saved. */
 #include "tests/lib/test.h"
 
 #include <stdio.h>
@@ -103,8 +104,6 @@ TEST(windows_have_the_bits_of_full_planes)
 
 			text(0, CTX, (unsigned)m);
 			CHECK(kv_bytes_of(t) < kv_bytes_of(full));
-			timeline_stats(t, &st);
-			CHECK_INT(st.kv_gone_bytes, 0);
 			for (int32_t n = 4000; n <= LONG; n += 1250) {
 				sync_to(full, n);
 				sync_to(t, n);
@@ -112,9 +111,9 @@ TEST(windows_have_the_bits_of_full_planes)
 				CHECK_MSG(same(e, full, t) && same(e, full, u), "%s, %s: %d tokens have other logits", models[m], type, n);
 			}
 			timeline_stats(t, &st);
-			CHECK(st.kv_gone_bytes > 0 && st.kv_bytes_per_token * LONG - st.kv_gone_bytes <= st.kv_bytes);
+			CHECK(st.kv_used_bytes < st.kv_bytes_per_token * LONG && st.kv_used_bytes <= st.kv_bytes);
 			timeline_stats(full, &st);
-			CHECK_INT(st.kv_gone_bytes, 0);
+			CHECK_INT(st.kv_used_bytes, st.kv_bytes_per_token * LONG);
 			for (int32_t i = 0; i < 30; i++) {
 				struct err err = { 0 };
 
@@ -151,7 +150,7 @@ TEST(rollbacks_and_snapshots_are_exact)
 			back = 1 + (int32_t)(seed >> 8) % 400;
 			go = 1 + (int32_t)(seed >> 18) % 300;
 			back = i % 20 == 19 ? 3000 : back;
-		go += at - back + go < LONG ? back : 0;
+			go += at - back + go < LONG ? back : 0;
 			text(at - back, CTX, seed % 97u + 100u);
 			at += go - back;
 			sync_to(full, at);
@@ -203,4 +202,118 @@ TEST(missing_entries_are_noticed)
 	timeline_close(t);
 	timeline_close(full);
 	engine_close(e);
+}
+
+static const char *const streams[] = { "sink:size=80,stride=20", "cascade:size=60,n=3,stride=20", "auto" };
+enum { N_STREAMS = sizeof streams / sizeof *streams };
+
+/* A model of windowed layers alone computes under a policy that evicts what it computes under `full`: nothing that it reads is evicted. */
+TEST(a_stream_evicts_nothing_that_a_window_reads)
+{
+	struct engine *e = open_model("phi3-long", 2);
+
+	for (int k = 0; k < N_STREAMS; k++) {
+		struct timeline *full = open_line(e, "full", "f16", CTX), *t = open_line(e, streams[k], "f16", 128);
+
+		text(0, CTX, (unsigned)k);
+		for (int32_t n = 200; n <= LONG; n += 1100) {
+			sync_to(full, n);
+			sync_to(t, n);
+			CHECK_MSG(same(e, full, t), "%s: other logits behind %d tokens", streams[k], n);
+		}
+		for (int32_t n = LONG; n < LONG + 300; n++) {
+			sync_to(full, n);
+			sync_to(t, n);
+			CHECK_MSG(same(e, full, t), "%s: other logits behind %d tokens", streams[k], n);
+		}
+		timeline_close(full);
+		timeline_close(t);
+	}
+	engine_close(e);
+}
+
+/* Until the other layers evict, a stream computes what `full` computes. */
+TEST(a_stream_that_is_not_full_has_the_bits_of_full_attention)
+{
+	for (size_t m = 0; m < N_MODELS; m++) {
+		struct engine *e = open_model(models[m], 2);
+		int32_t most = engine_info(e)->ctx_train * 3 / 4;
+		struct timeline *full = open_line(e, "full", "f16", CTX), *t, *u = open_line(e, "auto", "f16", 10);
+		char sink[48];
+
+		snprintf(sink, sizeof sink, "sink:size=%d,stride=20", most);
+		t = open_line(e, sink, "f16", 50);
+		text(0, CTX, (unsigned)m);
+		for (int32_t n = most / 8; n <= most; n += most / 8) {
+			sync_to(full, n);
+			sync_to(t, n);
+			sync_to(u, n);
+			CHECK_MSG(same(e, full, t) && same(e, full, u), "%s: other logits behind %d tokens", models[m], n);
+		}
+		timeline_close(full);
+		timeline_close(t);
+		timeline_close(u);
+		engine_close(e);
+	}
+}
+
+/* Where streams end, and the bytes of their planes: as many at the end as at the beginning, fewer than full planes of as many slots. */
+TEST(streams_take_the_memory_of_windows)
+{
+	for (size_t m = 0; m < N_MODELS; m++) {
+		struct engine *e = open_model(models[m], 2);
+
+		for (int k = 0; k < N_STREAMS; k++) {
+			struct timeline *full = open_line(e, "full", "f16", CTX), *t = open_line(e, streams[k], "f16", 128);
+			struct timeline_stats st = { 0 };
+			uint64_t bytes = kv_bytes_of(t);
+
+			text(0, CTX, (unsigned)m);
+			CHECK_MSG(bytes < kv_bytes_of(full), "%s, %s: %llu bytes", models[m], streams[k], (unsigned long long)bytes);
+			sync_to(t, LONG);
+			timeline_stats(t, &st);
+			CHECK_MSG(st.kv_bytes == bytes && st.kv_used_bytes <= bytes, "%s, %s: %llu bytes of %llu", models[m], streams[k],
+			          (unsigned long long)st.kv_used_bytes, (unsigned long long)bytes);
+			timeline_close(full);
+			timeline_close(t);
+		}
+		engine_close(e);
+	}
+}
+
+/* A stream that is saved and loaded again and again, and rolled back between, is one that never was. */
+TEST(streams_go_on_where_they_were_saved)
+{
+	for (size_t m = 0; m < N_MODELS; m++)
+		for (int k = 0; k < N_STREAMS; k++) {
+			struct engine *e = open_model(models[m], 2);
+			struct timeline *never = open_line(e, streams[k], "f16", 128), *t = open_line(e, streams[k], "f16", 128), *u = open_line(e, streams[k], "f16", 128);
+			unsigned seed = 11;
+			int32_t at = 700;
+
+			text(0, CTX, (unsigned)m);
+			sync_to(never, at);
+			sync_to(t, at);
+			for (int i = 0; i < 12; i++) {
+				int32_t back, go, reused[2];
+				struct timeline *was = t;
+
+				seed = seed * 1103515245u + 12345u;
+				back = (int32_t)(seed >> 8) % 200;
+				go = 1 + (int32_t)(seed >> 18) % 300;
+				hand_over(t, u, models[m]);
+				t = u;
+				u = was;
+				text(at - back, CTX, seed % 97u + 100u);
+				at += go - back;
+				reused[0] = sync_to(never, at);
+				reused[1] = sync_to(t, at);
+				CHECK_MSG(reused[0] == reused[1] && same(e, never, t), "%s, %s, point %d: other logits, or %d tokens are reused, not %d", models[m],
+				          streams[k], i, reused[1], reused[0]);
+			}
+			timeline_close(never);
+			timeline_close(t);
+			timeline_close(u);
+			engine_close(e);
+		}
 }
