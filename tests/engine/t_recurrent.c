@@ -270,7 +270,7 @@ TEST(wrong_shapes_of_states_are_refused)
 	refused("qwen35", "qwen35.full_attention_interval", 1, NULL, "'qwen35.full_attention_interval' is 1, and must be 2 to 1024");
 	refused("qwen35", "qwen35.full_attention_interval", 4, NULL, "'qwen35.full_attention_interval' is 4 for 3 layers: none has attention");
 	refused("qwen35moe", "qwen35moe.expert_shared_feed_forward_length", 0, NULL, "'qwen35moe.expert_shared_feed_forward_length' is 0");
-	refused("granitehybrid", "granitehybrid.ssm.group_count", 2, NULL, "'granitehybrid.ssm.group_count' is 2, and must be 1");
+	refused("granitehybrid", "granitehybrid.ssm.group_count", 3, NULL, "and must be a multiple of the ssm.group_count, 3");
 	refused("granitehybrid", "granitehybrid.ssm.inner_size", 63, NULL, "'granitehybrid.ssm.inner_size' is 63, and must be a multiple");
 	refused("lfm2", "lfm2.shortconv.l_cache", 65, NULL, "'lfm2.shortconv.l_cache' is 65, and must be 2 to 64");
 }
