@@ -13,7 +13,7 @@
 /* "210 Q4_1, 61 F32": tensors of each type, most frequent first; main_type = the type with most bytes. */
 static char *types_text(const struct gguf *g, char *main_type, size_t cap)
 {
-	struct { int n; uint64_t bytes; } count[DT_COUNT] = {0};
+	struct { int n; uint64_t bytes; } count[DT_ALL] = {0};
 	struct str s = {0};
 	int heaviest = 0;
 
@@ -21,9 +21,9 @@ static char *types_text(const struct gguf *g, char *main_type, size_t cap)
 		count[g->tensor[i].type].n++;
 		count[g->tensor[i].type].bytes += g->tensor[i].bytes;
 	}
-	for (int shown = 0; shown < DT_COUNT; shown++) {
+	for (int shown = 0; shown < DT_ALL; shown++) {
 		int best = -1;
-		for (int t = 0; t < DT_COUNT; t++) {
+		for (int t = 0; t < DT_ALL; t++) {
 			if (count[t].n > 0 && (best < 0 || count[t].n > count[best].n))
 				best = t;
 			if (count[t].bytes > count[heaviest].bytes)

@@ -174,18 +174,24 @@ static const struct gguf_tensor *bind_find(struct binder *b, int32_t layer, cons
 	return t;
 }
 
+/* Bytes of a tensor as it is loaded. */
+static uint64_t bytes_loaded(const struct gguf_tensor *t)
+{
+	return dtype_ternary(t->type) ? dtype_bytes(DT_Q2_K, (uint64_t)(t->ne[0] * t->ne[1] * t->ne[2])) : t->bytes;
+}
+
 static void bind_count(struct binder *b, const struct gguf_tensor *t, uint64_t times_read)
 {
-	b->m->weight_bytes += t->bytes;
+	b->m->weight_bytes += bytes_loaded(t);
 	b->m->n_params += (uint64_t)(t->ne[0] * t->ne[1] * t->ne[2]);
-	b->m->bytes_per_token += t->bytes * times_read;
+	b->m->bytes_per_token += bytes_loaded(t) * times_read;
 }
 
 /* A token reads n_used of n_expert. */
 static void bind_count_expert(struct binder *b, const struct gguf_tensor *t, const struct ffn_spec *f)
 {
 	bind_count(b, t, 0);
-	b->m->bytes_per_token += t->bytes / (uint64_t)f->n_expert * (uint64_t)f->n_used;
+	b->m->bytes_per_token += bytes_loaded(t) / (uint64_t)f->n_expert * (uint64_t)f->n_used;
 }
 
 static void bind_no_room(struct binder *b, const struct gguf_tensor *t)
@@ -195,11 +201,25 @@ static void bind_no_room(struct binder *b, const struct gguf_tensor *t)
 	                    (int)t->name.n, t->name.p, b->m->be->err);
 }
 
+/* The same weights as Q2_K, n of them.  NULL: no memory. */
+static void *bind_convert(struct binder *b, const struct gguf_tensor *t, const char *data, int64_t n)
+{
+	void *to = try_alloc((size_t)dtype_bytes(DT_Q2_K, (uint64_t)n), 1, "ternary weights", b->err);
+
+	if (to)
+		dtype_ternary_to_q2_k(t->type, to, data, n);
+	else
+		b->failed = -1;
+	return to;
+}
+
 /* out = rows row0 .. row0 + rows of t. */
 static void bind_adopt(struct binder *b, struct tensor *out, const struct gguf_tensor *t, int32_t row0, int32_t rows,
                        int as_table)
 {
 	struct backend *be = b->m->be;
+	void *converted = NULL;
+	int failed;
 	const char *data = (const char *)t->data + (uint64_t)row0 * dtype_bytes(t->type, (uint64_t)t->ne[0]);
 
 	*out = (struct tensor){ .type = t->type, .rows = rows, .cols = (int32_t)t->ne[0] };
@@ -207,7 +227,23 @@ static void bind_adopt(struct binder *b, struct tensor *out, const struct gguf_t
 		return;
 	if (be->host_read && !as_table)
 		gguf_read_ahead(b->g, data, dtype_bytes(t->type, (uint64_t)t->ne[0]) * (uint64_t)rows);
-	if (be->ops->load_weight(be, out, data, as_table))
+	if (dtype_ternary(t->type)) {
+		out->type = DT_Q2_K;
+		converted = bind_convert(b, t, data, (int64_t)rows * t->ne[0]);
+		if (!converted)
+			return;
+		if (be->host_read)
+			be->host_read(data, dtype_bytes(t->type, (uint64_t)t->ne[0]) * (uint64_t)rows, be->host_read_ud);
+		data = converted;
+	}
+	failed = be->ops->load_weight(be, out, data, as_table);
+	if (converted && (failed || out->data != converted)) {
+		free(converted);
+	} else if (converted) {
+		b->m->converted = xrealloc(b->m->converted, (b->m->n_converted + 1) * sizeof *b->m->converted);
+		b->m->converted[b->m->n_converted++] = converted;
+	}
+	if (failed)
 		bind_no_room(b, t);
 	else if (b->watch && b->watch->fn)
 		b->watch->fn(b->m->weight_bytes, b->watch->total, b->watch->ud);
@@ -468,6 +504,11 @@ void model_release(struct model *m)
 	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
 		if (all[i]->data)
 			be->ops->drop(be, all[i]);
+	for (size_t i = 0; i < m->n_converted; i++)
+		free(m->converted[i]);
+	free(m->converted);
+	m->converted = NULL;
+	m->n_converted = 0;
 	free(m->layer);
 	m->layer = NULL;
 	m->be = NULL;

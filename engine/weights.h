@@ -58,6 +58,8 @@ struct model {
 	struct tensor output;        /* [n_vocab][n_embd]; from the embedding when tied */
 	int tied;
 	uint64_t weight_bytes, n_params, bytes_per_token;
+	void **converted;            /* [n_converted]: weights of ternary types as Q2_K, where the backend reads them in place */
+	size_t n_converted;
 };
 
 /* Called after each tensor with the bytes that the backend has by then. */

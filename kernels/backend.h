@@ -35,6 +35,7 @@ enum dtype {
 	DT_IQ4_NL, DT_IQ4_XS, DT_MXFP4,
 	DT_COUNT,                      /* types before this one can be weights */
 	DT_I32 = DT_COUNT, DT_U8,      /* lists of slots; bytes of key sketches */
+	DT_TQ1_0, DT_TQ2_0,            /* of files alone: the engine loads them as Q2_K (dtype_ternary()) */
 	DT_ALL
 };
 struct dtype_info {
@@ -50,6 +51,11 @@ int dtype_from_ggml(uint32_t ggml_id, const char **name);
 uint64_t dtype_bytes(enum dtype, uint64_t n);
 /* Reference conversion of n values (a multiple of the block) to f32. */
 void dtype_to_f32(enum dtype, float *out, const void *in, int64_t n);
+
+/* -1, 0 or 1 times the scale of a block: is it such a type?  Q2_K holds its values exactly; dtype_ternary_to_q2_k() converts n of them (a
+ * multiple of 256). */
+int  dtype_ternary(enum dtype);
+void dtype_ternary_to_q2_k(enum dtype, void *out, const void *in, int64_t n);
 
 /* Dense, row-major.  The caller owns the struct and fills in type, rows and cols; alloc() and load_weight() fill in the rest, and
  * drop() releases the memory. */

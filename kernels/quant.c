@@ -26,6 +26,8 @@ static const struct dtype_info info[DT_ALL] = {
 	[DT_MXFP4]  = { "MXFP4",   32,  17, 39 },
 	[DT_I32]    = { "I32",      1,   4, -1 },
 	[DT_U8]     = { "U8",       1,   1, -1 },
+	[DT_TQ1_0]  = { "TQ1_0",  256,  54, 34 },
+	[DT_TQ2_0]  = { "TQ2_0",  256,  66, 35 },
 };
 
 /* The structs must be the file's bytes: no padding anywhere. */
@@ -36,6 +38,7 @@ _Static_assert(sizeof(struct block_q3_k) == 110 && sizeof(struct block_q4_k) == 
 _Static_assert(sizeof(struct block_q5_k) == 176 && sizeof(struct block_q6_k) == 210, "layout");
 _Static_assert(sizeof(struct block_iq4_nl) == 18 && sizeof(struct block_iq4_xs) == 136, "layout");
 _Static_assert(sizeof(struct block_mxfp4) == 17, "layout");
+_Static_assert(sizeof(struct block_tq1_0) == 54 && sizeof(struct block_tq2_0) == 66, "layout");
 
 /* Every type number of GGUF files, with those that are unsupported or withdrawn, so that an error can name the type. */
 static const char *const ggml_name[] = {
@@ -68,8 +71,8 @@ const struct dtype_info *dtype_info(enum dtype t)
 int dtype_from_ggml(uint32_t ggml_id, const char **name)
 {
 	*name = ggml_id < sizeof ggml_name / sizeof *ggml_name ? ggml_name[ggml_id] : NULL;
-	for (int t = 0; t < DT_COUNT; t++)
-		if ((uint32_t)info[t].ggml_id == ggml_id)
+	for (int t = 0; t < DT_ALL; t++)
+		if (info[t].ggml_id >= 0 && (uint32_t)info[t].ggml_id == ggml_id)
 			return t;
 	return -1;
 }
@@ -246,6 +249,22 @@ static void unpack_block(enum dtype t, const void *block, int8_t q[32], float sc
 	}
 }
 
+/* Value j (0 .. 255) of a block of TQ1_0, 0 to 2.  A byte is a fraction in base 3: its n-th digit is the integer part of three times what
+ * is left of 3^n times the byte / 256.  Bytes 0 .. 31 hold values 0 .. 159 with a digit each 32, 32 .. 47 the next 80, qh the last 16. */
+static int tq1_digit(const struct block_tq1_0 *b, int j)
+{
+	static const uint8_t power[5] = { 1, 3, 9, 27, 81 };
+	uint8_t byte, n;
+
+	if (j < 160)
+		byte = b->qs[j % 32], n = (uint8_t)(j / 32);
+	else if (j < 240)
+		byte = b->qs[32 + (j - 160) % 16], n = (uint8_t)((j - 160) / 16);
+	else
+		byte = b->qh[(j - 240) % 4], n = (uint8_t)((j - 240) / 4);
+	return (uint8_t)(byte * power[n]) * 3 >> 8;
+}
+
 /* Block i of the eight blocks of 32 in a super-block.  min is 0 already. */
 static void unpack_super(enum dtype t, const void *block, int i, int8_t q[32], float scale[2], float min[2])
 {
@@ -263,7 +282,21 @@ static void unpack_super(enum dtype t, const void *block, int i, int8_t q[32], f
 			q[j] = (int8_t)(b->qs[i / 4 * 32 + j] >> i % 4 * 2 & 3);
 		return;
 	}
-	case DT_Q3_K: {        /* the same, and a clear bit i of hmask[j] takes 4 away */
+	case DT_TQ1_0: {
+		const struct block_tq1_0 *b = block;
+		scale[0] = scale[1] = f16_to_f32(b->d);
+		for (int j = 0; j < 32; j++)
+			q[j] = (int8_t)(tq1_digit(b, 32 * i + j) - 1);
+		return;
+	}
+	case DT_TQ2_0: {
+		const struct block_tq2_0 *b = block;
+		scale[0] = scale[1] = f16_to_f32(b->d);
+		for (int j = 0; j < 32; j++)
+			q[j] = (int8_t)((b->qs[i / 4 * 32 + j] >> i % 4 * 2 & 3) - 1);
+		return;
+	}
+	case DT_Q3_K: {        /* the same as Q2_K, and a clear bit i of hmask[j] takes 4 away */
 		const struct block_q3_k *b = block;
 		float d = f16_to_f32(b->d);
 		for (int h = 0; h < 2; h++)
@@ -330,6 +363,33 @@ void quant_unpack32(enum dtype t, const void *row, int32_t block32, int8_t q[32]
 static int has_min(enum dtype t)
 {
 	return t == DT_Q4_1 || t == DT_Q5_1 || t == DT_Q2_K || t == DT_Q4_K || t == DT_Q5_K;
+}
+
+int dtype_ternary(enum dtype t)
+{
+	return t == DT_TQ1_0 || t == DT_TQ2_0;
+}
+
+/* A Q2_K value is d * scale * q - dmin * min: with both factors 1 and dmin = d, d * (q - 1). */
+void dtype_ternary_to_q2_k(enum dtype t, void *out, const void *in, int64_t n)
+{
+	struct block_q2_k *to = out;
+	float scale[2], min[2];
+	int8_t q[32];
+
+	for (int64_t k = 0; k < n / 256; k++, to++) {
+		union { struct block_tq1_0 tq1; struct block_tq2_0 tq2; } block;   /* a file may place it at an odd address */
+
+		memcpy(&block, (const uint8_t *)in + k * info[t].block_bytes, (size_t)info[t].block_bytes);
+		memset(to, 0, sizeof *to);
+		memset(to->scales, 0x11, sizeof to->scales);
+		to->d = to->dmin = t == DT_TQ1_0 ? block.tq1.d : block.tq2.d;
+		for (int i = 0; i < 8; i++) {
+			unpack_super(t, &block, i, q, scale, min);
+			for (int j = 0; j < 32; j++)
+				to->qs[i / 4 * 32 + j] |= (uint8_t)((q[j] + 1) << i % 4 * 2);
+		}
+	}
 }
 
 void dtype_to_f32(enum dtype t, float *out, const void *in, int64_t n)

@@ -21,6 +21,8 @@ struct block_q5_k { uint16_t d, dmin; uint8_t scales[12]; uint8_t qh[32]; uint8_
 struct block_q6_k { uint8_t ql[128]; uint8_t qh[64]; int8_t scales[16]; uint16_t d; };
 struct block_iq4_nl { uint16_t d; uint8_t qs[16]; };
 struct block_iq4_xs { uint16_t d, scales_h; uint8_t scales_l[4]; uint8_t qs[128]; };
+struct block_tq1_0 { uint8_t qs[48]; uint8_t qh[4]; uint16_t d; };   /* w = d * (q - 1): five q to a byte, in qh four */
+struct block_tq2_0 { uint8_t qs[64]; uint16_t d; };                  /* w = d * (q - 1): the bits of Q2_K */
 struct block_mxfp4 { uint8_t e; uint8_t qs[16]; };                   /* w = 2^(e - 128) * mxfp4_values[q] */
 
 /* IEEE half to float, exact, and back, rounding to nearest even; in plain C on any machine. */

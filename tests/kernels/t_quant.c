@@ -56,7 +56,7 @@ TEST(dtype_refused)
 	static const struct { uint32_t id; const char *name; } no[] = {
 		{ 9, "Q8_1" }, { 15, "Q8_K" }, { 16, "IQ2_XXS" }, { 17, "IQ2_XS" }, { 18, "IQ3_XXS" },
 		{ 19, "IQ1_S" }, { 21, "IQ3_S" }, { 22, "IQ2_S" }, { 24, "I8" }, { 25, "I16" }, { 26, "I32" },
-		{ 27, "I64" }, { 28, "F64" }, { 29, "IQ1_M" }, { 34, "TQ1_0" }, { 35, "TQ2_0" },
+		{ 27, "I64" }, { 28, "F64" }, { 29, "IQ1_M" },
 		{ 40, "NVFP4" }, { 41, "Q1_0" },
 		{ 4, "Q4_2" }, { 5, "Q4_3" }, { 31, "Q4_0_4_4" }, { 32, "Q4_0_4_8" }, { 33, "Q4_0_8_8" },
 		{ 36, "IQ4_NL_4_4" }, { 37, "IQ4_NL_4_8" }, { 38, "IQ4_NL_8_8" },
@@ -185,7 +185,7 @@ static void each_vector(void (*fn)(enum dtype, const uint8_t *, const float *, i
 	CHECK(text);
 	if (!text)
 		return;
-	int done[DT_COUNT] = { 0 };
+	int done[DT_ALL] = { 0 };
 	for (size_t at = 0; at + 12 <= n; ) {
 		uint32_t head[3];
 		const char *name;
@@ -209,7 +209,7 @@ static void each_vector(void (*fn)(enum dtype, const uint8_t *, const float *, i
 		seen += !done[t]++;
 	}
 	free(text);
-	CHECK_INT(seen, DT_COUNT);
+	CHECK_INT(seen, DT_COUNT + 2);   /* and the ternary ones */
 }
 
 static void check_exact(enum dtype t, const uint8_t *blocks, const float *want, int64_t n)
@@ -222,6 +222,25 @@ static void check_exact(enum dtype t, const uint8_t *blocks, const float *want, 
 	free(out);
 }
 
+static void check_ternary(enum dtype t, const uint8_t *blocks, const float *want, int64_t n)
+{
+	if (!dtype_ternary(t))
+		return;
+	void *q2 = malloc(dtype_bytes(DT_Q2_K, (uint64_t)n));
+	float *out = malloc((size_t)n * sizeof *out);
+	dtype_ternary_to_q2_k(t, q2, blocks, n);
+	dtype_to_f32(DT_Q2_K, out, q2, n);
+	for (int64_t i = 0; i < n; i++)   /* -0 may become 0 */
+		CHECK_MSG(out[i] == want[i], "%s value %lld as Q2_K: %a, expected %a", dtype_info(t)->name, (long long)i, (double)out[i], (double)want[i]);
+	free(q2);
+	free(out);
+}
+
+TEST(ternary_weights_are_the_same_as_q2_k)
+{
+	each_vector(check_ternary);
+}
+
 TEST(dequant_bit_exact)
 {
 	each_vector(check_exact);
@@ -229,11 +248,12 @@ TEST(dequant_bit_exact)
 
 static void check_unpack(enum dtype t, const uint8_t *blocks, const float *want, int64_t n)
 {
-	static const int range[DT_COUNT][2] = {
+	static const int range[DT_ALL][2] = {
 		[DT_Q4_0] = { -8, 7 }, [DT_Q4_1] = { 0, 15 }, [DT_Q5_0] = { -16, 15 }, [DT_Q5_1] = { 0, 31 },
 		[DT_Q8_0] = { -128, 127 }, [DT_Q2_K] = { 0, 3 }, [DT_Q3_K] = { -4, 3 }, [DT_Q4_K] = { 0, 15 },
 		[DT_Q5_K] = { 0, 31 }, [DT_Q6_K] = { -32, 31 },
 		[DT_IQ4_NL] = { -127, 113 }, [DT_IQ4_XS] = { -127, 113 }, [DT_MXFP4] = { -12, 12 },
+		[DT_TQ1_0] = { -1, 1 }, [DT_TQ2_0] = { -1, 2 },   /* random bits have the fourth code, too */
 	};
 	if (dtype_info(t)->block == 1)
 		return;
