@@ -95,7 +95,10 @@ static void info_fill(struct engine *e)
 		if (layer_window(hp, l)) {
 			i->window = layer_window(hp, l);
 			i->n_windowed++;
+			i->n_kv_head_windowed = model_layer_spec(hp, l)->attn.n_kv_head;
+			i->head_dim_windowed = model_layer_spec(hp, l)->attn.head_dim;
 		}
+	i->n_borrowed = hp->n_layer - layers_with_entries(hp);
 	i->n_recurrent = hp->n_layer - model_kv(hp)->n_layer;
 	i->state_bytes = i->n_recurrent ? recurrent_state_bytes(hp) : 0;
 	i->rope_base = hp->rope[0].base;

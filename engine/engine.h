@@ -47,6 +47,8 @@ struct engine_info {
 	uint64_t bytes_per_token;           /* weight bytes read to decode one token */
 	int32_t n_layer, n_embd, n_ff, n_head, n_kv_head, head_dim, n_vocab, ctx_train;
 	int32_t n_expert, n_expert_used;    /* of each layer's feed-forward; 0 and 0: it is dense */
+	int32_t n_kv_head_windowed, head_dim_windowed;   /* KV heads of the layers with a window, and their size */
+	int32_t n_borrowed;                 /* layers that read the KV entries of earlier ones */
 	int32_t window, n_windowed;         /* sliding window in tokens, and the layers that have it */
 	int32_t n_recurrent;                /* layers with a state of fixed size instead of a KV cache */
 	uint64_t state_bytes;               /* of all these states */

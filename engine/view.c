@@ -259,7 +259,7 @@ static void heat_scored(struct work *w)
 
 	for (int32_t i = 0; i < v->n_layer; i++)
 		for (int32_t c = 0; c < v->cols; c++)
-			v->heat[i][c] = heat_byte(heat_row(w, i)[c], most);
+			v->heat[i][c] = heat_byte(heat_row(w, layer_entries(w->p->hp, i))[c], most);
 	v->watched = VIEW_MASS;
 	v->most = ema_value(&r->ema, (float)(most * w->p->kv.n_full / w->heads), r->t + w->in.waiting);
 }

@@ -41,6 +41,9 @@ static void model_json(const struct engine_info *i, struct str *s)
 	json_int(s, "experts", i->n_expert);
 	json_int(s, "experts_used", i->n_expert_used);
 	json_int(s, "window", i->window);
+	json_int(s, "kv_heads_windowed", i->n_kv_head_windowed);
+	json_int(s, "head_dim_windowed", i->head_dim_windowed);
+	json_int(s, "borrowing_layers", i->n_borrowed);
 	json_int(s, "windowed_layers", i->n_windowed);
 	json_int(s, "recurrent_layers", i->n_recurrent);
 	json_int(s, "state_bytes", (int64_t)i->state_bytes);
@@ -93,6 +96,10 @@ static void model_text(const struct engine_info *i, struct str *s)
 	         i->qkv_bias ? ", QKV bias" : "", i->qk_norm ? ", QK norm" : "");
 	if (i->n_windowed)
 		str_addf(s, ", a window of %d in %d of the layers", i->window, i->n_windowed);
+	if (i->n_windowed && (i->n_kv_head_windowed != i->n_kv_head || i->head_dim_windowed != i->head_dim))
+		str_addf(s, ", which have %d KV heads of %d", i->n_kv_head_windowed, i->head_dim_windowed);
+	if (i->n_borrowed)
+		str_addf(s, "; the last %d layers read the KV entries of earlier ones", i->n_borrowed);
 	str_adds(s, "\n");
 	if (i->n_recurrent) {
 		str_addf(s, "%-13s%d of the layers keep a state of ", "recurrent", i->n_recurrent);
