@@ -7,7 +7,9 @@ difference; the last line counts.  Exit 1: one differs.  MODEL only lends its fi
 left to the clock: a template that prints the time of day may differ once at a full minute.
 
 Measured on 201 templates that are not among llama.cpp's present ones: of axolotl 0.19.0 and trl 1.16.0 (wheels), and every version in the
-history of github.com/ngxson/llama.cpp and github.com/chujiezheng/chat_templates.  None of them is kept here.
+history of github.com/ngxson/llama.cpp and github.com/chujiezheng/chat_templates; and on 603 of August 2026, every version in the history of
+ikawrakow/ik_llama.cpp, google/minja, huggingface/trl, huggingface/huggingface.js (most of its 182 are tests of an interpreter), axolotl-ai-cloud/axolotl,
+contrapuntal/chat-template-patches and HarryMayne/qwen_3_chat_templates: all the same.  None of them is kept here.
 """
 import argparse, datetime, glob, hashlib, json, os, subprocess, sys, tempfile
 
