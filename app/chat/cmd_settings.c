@@ -251,7 +251,7 @@ static int is_server(struct chat *c, char *arg, struct options *next)
 
 	if (remote_is_address(arg)) {
 		next->remote = options_own(&c->o, arg, n);
-		next->served = *name ? options_own(&c->o, name, strlen(name)) : NULL;
+		next->served = *name ? options_own(&c->o, name, strlen(name)) : "";
 		return 1;
 	}
 	conversation_server_models(&c->t, &models);

@@ -39,7 +39,7 @@ static void say_left_out(struct chat *c, const struct turn *turn)
 	conversation_stats(&c->t, &st);
 	notice(c, c->interactive ? "[the context of %s tokens is full: the first %zu messages are not sent any more%s%s]" :
 	       "weir: the context of %s tokens is full: the first %zu messages are not sent any more%s%s", count_text((uint64_t)st.ctx).s, turn->left_out,
-	       c->front->dims ? ", they are dimmed" : "", turn->guessed ? "; tokens are estimated, because the server does not count them" : "");
+	       c->front->dims ? "; F2 dims them" : "", turn->guessed ? "; tokens are estimated, because the server does not count them" : "");
 }
 
 static void after_turn(struct chat *c, const struct turn *turn, int rc, const struct err *e)

@@ -28,12 +28,18 @@ static void copy_info(struct engine_info *to, const struct remote_info *from)
 	snprintf(to->arch, sizeof to->arch, "%s", from->program);
 }
 
+/* Outside of work the flag tells of the work before. */
+static int is_stopped(void)
+{
+	return signals_working() && signals_stopped();
+}
+
 int served_open(struct conversation *t, const struct options *o, struct err *e)
 {
 	const struct option_def *model = option_find("model", 5, CMD_CHAT);
 	struct remote_options ro = {
 		.url = model_server(o), .key = getenv("WEIR_API_KEY"), .key_file = o->key_file, .insecure = o->insecure, .timeout = o->timeout,
-		.stopped = signals_stopped,
+		.stopped = is_stopped,
 	};
 	const struct remote_info *info;
 
@@ -346,7 +352,6 @@ static int generate(struct conversation *t, int ids, double start, const struct 
 		rc = take_piece(t, from, &watch, h, turn, e);
 	}
 	remote_end(t->served.remote);
-	t->served.prefill_s = turn->ttft_s;
 	t->served.decode_s = now_seconds() - first;
 	return rc < 0 || got < 0 ? -1 : 0;
 }
@@ -371,6 +376,8 @@ static void measure(struct conversation *t, struct turn *turn)
 	t->served.tokens = turn->prompt_tokens + turn->answer_tokens;
 	t->served.reused = turn->reused_tokens;
 	t->served.answer = turn->answer_tokens;
+	t->served.decode_s = turn->decode_tps > 0 ? (turn->answer_tokens - 1) / turn->decode_tps : 0;
+	t->served.prefill_s = turn->prefill_tps > 0 ? computed / turn->prefill_tps : 0;
 }
 
 static void nothing(struct conversation *t)

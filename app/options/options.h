@@ -91,7 +91,7 @@ struct options {
 	command_set command;
 	const struct command_def *def;
 
-	const char *remote, *served;  /* --remote: a server; its model, where /model has chosen one */
+	const char *remote, *served;  /* --remote: a server; its model where /model has named one, "" where it has named none */
 	const char *key_file; int insecure, timeout;   /* of a server: where its key is, whether it may go unencrypted, seconds to wait */
 	const char *model, *device, *pre, *chat_template;
 	const char *kv, *kv_type;

@@ -226,6 +226,11 @@ int signals_quit(void)
 	return atomic_load(&got_quit);
 }
 
+int signals_working(void)
+{
+	return atomic_load(&working);
+}
+
 int signals_stopped(void)
 {
 	return atomic_load(&stopped);

@@ -91,6 +91,7 @@ int  signals_take_int(void);        /* SIGINT came since the last call */
 int  signals_take_resize(void);
 int  signals_take_stop(void);       /* SIGTSTP at a prompt */
 int  signals_quit(void);            /* SIGTERM or SIGHUP came: its number; 0 = no */
+int  signals_working(void);         /* between signals_work(1) and (0) */
 int  signals_stopped(void);         /* any of them asked the running answer to stop */
 
 /* ---- the answer (answer.c) ----

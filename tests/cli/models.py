@@ -280,7 +280,7 @@ def answer(c, name, q):
     elif name == "figures":
         stream(c, good(done=False) + event('{"choices":[],"usage":{"prompt_tokens":1e300,"completion_tokens":-5},"timings":{"predicted_per_second":1e400}}') + event("[DONE]"))
     elif name == "many":
-        stream(c, text(["word%d " % i for i in range(10000)]) + event(SAYS_STOP) + event("[DONE]"))
+        stream(c, text(["word%d\n" % i for i in range(10000)]) + event(SAYS_STOP) + event("[DONE]"))
     elif name == "wide":   # each event comes twice as an error of null
         stream(c, event({"error": None, "choices": [{"index": 0, "delta": {"content": "Hello, world."}}]}) + event(SAYS_STOP) + event("[DONE]"))
     # ---- what ends with an error ----

@@ -1,0 +1,106 @@
+#!/bin/sh
+# tests/cli/s_remote_screen.sh - a model on a server (models.py) on the full screen: tmux plays the user.
+#
+# WEIR is the program (default ./weir).  Closes with "N passed, M failed, K skipped".
+# Awaits a terminal: what is shown in time is tested.
+# shellcheck disable=SC2015 # A && ok || bad: ok does not fail
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+weir=${WEIR:-./weir}
+model=tests/vectors/models/qwen3.gguf   # the one in this process
+how=
+
+. tests/lib/count.sh
+command -v python3 >/dev/null 2>&1 || { skip remote-screen "python3 is not installed"; finish; }
+. tests/lib/terminal.sh
+
+unset WEIR_API_KEY http_proxy https_proxy all_proxy no_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY
+python3 tests/cli/models.py "$dir/log" "$dir/ports" 2>"$dir/server" &
+server=$!
+trap 'kill $server; cleanup' EXIT
+wait_for 10 [ -s "$dir/ports" ] || { bad remote-screen "the server does not start: $(cat "$dir/server")"; finish; }
+read -r port _ <"$dir/ports"
+at=http://127.0.0.1:$port
+
+at_rest() { case $(last_line) in 'F1 Help'*) ;; *) return 1 ;; esac; }
+busy() { case $(last_line) in 'Esc Stop'*) ;; *) return 1 ;; esac; }
+ask() { type_text "$1"; key Enter; }
+pass() { if "$@"; then ok "$name"; else bad "$name" "$(tail_of_screen)"; fi; }
+ready() { wait_for 20 at_rest && wait_for 10 shows "$1"; }
+left_clean() { wait_for 20 ended && cmp -s "$dir/before" "$dir/after"; }
+logged() { grep -q "$1" "$dir/log"; }
+
+columns=100
+start -s elsewhere --timeout 20 --remote "$at/llama/v1" -m tiny.Q4
+name="the screen comes up"; pass ready "tiny.Q4 at http://127.0.0.1:$port"
+ask 'Say hello.'
+name="a question is answered"; pass ready 'Hello, world\.'
+name="the line below has the server's figures"; pass wait_for 10 shows '^\[4 tokens, 25.0 t/s, context [0-9]* of 300, 7 cached'
+name="the status row has the context"; pass wait_for 10 shows 'context [0-9]*% ('
+ask '/continue'
+name="an answer is extended"; pass ready 'Hello, world\. And more\.'
+ask '/stats'
+name="/stats says where the model is"; pass wait_for 10 shows "tiny.Q4 at http://127.0.0.1:$port, llama-server"
+key F2
+sleep 0.3
+key F2
+name="the cache pane opens and closes"
+wait_for 10 shows '^F2 Close'
+key F2
+pass wait_for 10 at_rest
+ask "/model $model"
+name="to a model in this process"; pass wait_for 60 shows 'tokens will be recomputed'
+wait_for 20 at_rest
+ask '/set n 4'
+wait_for 10 shows '^\[n 4\]'
+ask 'And here?'
+name="it answers"; pass wait_for 60 shows '^\[4 tokens, .* t/s, context'
+wait_for 20 at_rest
+ask "/model $at/plain/v1"
+name="and back to a server"; pass wait_for 20 shows '^\[model tiny\]'
+wait_for 20 at_rest
+ask '/set n -1'
+ask 'And there?'
+name="which has the whole conversation"; pass wait_for 20 logged '"content": "Hello, world. And more."}, {"role": "user", "content": "And here?"}'
+wait_for 20 at_rest
+ask "/model http://127.0.0.1:1"
+name="a server that is not there leaves the one that is"; pass wait_for 20 shows 'the model is as before: tiny'
+
+ask "/model $at/endless/v1"
+wait_for 20 at_rest
+ask 'Tell me something long.'
+wait_for 20 shows 'word word word'
+from=$(now_ms)
+key Escape
+name="Esc stops an answer"; pass wait_for 10 shows '^\[stopped\]'
+wait_for 10 logged '"what": "closed"'
+late=$(python3 -c "import json, sys; print(int(1000 * [json.loads(l)['at'] for l in open(sys.argv[1]) if '\"closed\"' in l][-1]) - int(sys.argv[2]))" "$dir/log" "$from")
+echo "        its connection is closed after $late ms, of which the terminal waits some for what follows Esc"
+[ "$late" -lt 1000 ] && ok "and closes its connection" || bad "and closes its connection" "$late ms"
+ask "/model $at/llamaslow/v1"
+wait_for 20 at_rest
+ask 'Are you there?'
+name="what the server has read is shown"; pass wait_for 10 shows 'reading.*50'
+key C-c
+name="Ctrl-C before the first token withdraws the question"; pass wait_for 10 shows 'the question is withdrawn'
+wait_for 10 at_rest
+key C-d
+name="it leaves the terminal as it was"; pass left_clean
+
+# ---- the context ----
+
+long='alpha beta gamma delta alpha beta gamma delta alpha beta gamma delta alpha beta gamma delta alpha beta gamma delta alpha beta gamma delta'
+rows=60
+start --private --timeout 20 --remote "$at/llama/v1" -m tiny.Q4
+ready 'tiny.Q4'
+for i in 1 2 3 4 5 6 7; do
+	ask "$i $long $long"
+	wait_for 20 shows "^> $i alpha" && wait_for 20 at_rest
+done
+name="turns that are not sent any more are told of"; pass wait_for 10 shows 'is full: the first [0-9]* messages are not sent any more; F2 dims them'
+dimmed() { mux capture-pane -p -e | grep -q "$esc\[[0-9;]*2m.*$1" ; }
+key F2
+name="... and dimmed"; pass wait_for 10 dimmed '[1-6] alpha'
+key C-d
+left_clean
+finish
