@@ -169,6 +169,12 @@ static int granitemoe_specs(struct hparams *hp, struct key_reader *r)
 	return granite_specs(hp, r) || experts(hp, r) || shared_expert(hp, r, 0) ? -1 : 0;
 }
 
+/* Files of GLM-4 models that also see have another rotation. */
+static int glm4_specs(struct hparams *hp, struct key_reader *r)
+{
+	return key_has(r, "rope.dimension_sections") ? key_bad(r, "rope.dimension_sections", "is there: GLM-4 models that also see are not supported") : 0;
+}
+
 /* EXAONE 4: norms after attention and feed-forward.  Where there are windows, in three of four layers, the other layers have no RoPE. */
 static int exaone4_specs(struct hparams *hp, struct key_reader *r)
 {
@@ -355,7 +361,7 @@ const struct arch archs[] = {
 	{ .name = "olmoe", .neox = 1, .required = PRE_NORMS | ATTENTION | QK_NORMS | EXPERTS, .specs = olmoe_specs },
 	{ .name = "olmo2", .neox = 1, .required = MATRICES | QK_NORMS | POST_NORMS, .specs = olmo2_specs },
 	{ .name = "phi3", .neox = 1, .required = PRE_NORMS | T(QKV) | T(ATTN_OUT) | T(GATE_UP) | T(DOWN), .specs = phi3_specs },
-	{ .name = "glm4", .required = PRE_NORMS | POST_NORMS | ATTENTION | T(GATE_UP) | T(DOWN), .optional = QKV_BIASES },
+	{ .name = "glm4", .required = PRE_NORMS | POST_NORMS | ATTENTION | T(GATE_UP) | T(DOWN), .optional = QKV_BIASES, .specs = glm4_specs },
 	{ .name = "exaone4", .neox = 1, .required = MATRICES | QK_NORMS | POST_NORMS, .specs = exaone4_specs },
 	{ .name = "ernie4_5", .required = PRE_NORMS | MATRICES, .optional = QKV_BIASES | T(ATTN_OUT_BIAS) },
 	{ .name = "seed_oss", .neox = 1, .required = T(ATTN_NORM) | T(POST_ATTN_FFN_NORM) | MATRICES, .optional = QKV_BIASES | T(ATTN_OUT_BIAS) },
