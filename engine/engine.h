@@ -339,6 +339,10 @@ struct cache_view {
 	 * have been measured since the last prefill, a few layers for each view; -1 = not known. */
 	float recovered;             /* refresh, recycled: on the replaced set, when a layer selected anew; by exact attention */
 	float estimated;             /* sift: on the selected entries; as the key sketch estimates it */
+	/* sift: entries per KV head that stand for those that are not selected, 0 = none; and one standard error of the share of attention
+	 * that they give, 1 - estimated; -1 = not known. */
+	int32_t sampled;
+	float spread;
 	double seconds;              /* that making this view took */
 };
 /* cols: 1 .. VIEW_COLS; shorter sequences get fewer columns. */

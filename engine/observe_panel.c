@@ -68,7 +68,7 @@ static void selection_note(struct observe_panel *p, const struct attention *a)
 	}
 }
 
-/* The probability on the slots of these parts; p->score holds the logarithms. */
+/* The probability on the slots of these parts, a sample of others left out; p->score holds the logarithms. */
 static double share_of_head(struct observe_panel *p, int32_t head, int32_t n_slots, const struct attn_part *part, int n_part)
 {
 	struct backend *be = p->c->be;
@@ -76,7 +76,7 @@ static double share_of_head(struct observe_panel *p, int32_t head, int32_t n_slo
 
 	for (int i = 0; i < n_part; i++) {
 		const struct attn_part *x = &part[i];
-		int32_t n = x->n_slots < n_slots ? x->n_slots : n_slots, last = x->slot0 + n < n_slots ? x->slot0 + n : n_slots;
+		int32_t n = x->n_slots - x->sample < n_slots ? x->n_slots - x->sample : n_slots, last = x->slot0 + n < n_slots ? x->slot0 + n : n_slots;
 
 		if (x->slots) {
 			memset(p->slot, 0xff, (size_t)n * sizeof *p->slot);

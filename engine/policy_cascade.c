@@ -64,7 +64,7 @@ struct auto_params {
 	struct cascade_params stream;      /* first: retain_cascade.c reads it */
 	struct entry_count k;
 	double s;
-	int32_t bits, every, qc, pool;
+	int32_t bits, every, sample, qc, pool;
 	int prefix, split, group, scan;
 };
 _Static_assert(sizeof(struct auto_params) <= POLICY_VALUES, "settings do not fit");
@@ -73,11 +73,13 @@ _Static_assert(sizeof(struct auto_params) <= POLICY_VALUES, "settings do not fit
 static const struct param auto_params[] = {
 	{ "prefix", PARAM_CHOICE, offsetof(struct auto_params, prefix), 0, 0, "sift|refresh|full", "sift",
 	  "how answers read the system prompt and the documents" },
-	{ "k", PARAM_COUNT, offsetof(struct auto_params, k), 1, COUNT_MOST, NULL, "512",
+	{ "k", PARAM_COUNT, offsetof(struct auto_params, k), 1, COUNT_MOST, NULL, "256",
 	  "KV entries of them that a generated token reads per KV head" },
 	{ "bits", PARAM_INT, offsetof(struct auto_params, bits), 0, 0, "2|4|8|16", "2", "sift: bits a value of the key sketch" },
 	{ "every", PARAM_INT, offsetof(struct auto_params, every), 1, 1000, NULL, "1", "sift: steps that a selected set serves" },
 	{ "split", PARAM_CHOICE, offsetof(struct auto_params, split), 0, 0, "need|even", "need", "sift: how k is shared among the layers" },
+	{ "sample", PARAM_INT, offsetof(struct auto_params, sample), 0, 4096, NULL, "128",
+	  "sift: entries beside the k that stand for all others of them" },
 	{ "qc", PARAM_INT, offsetof(struct auto_params, qc), 1, 1000, NULL, "5", "refresh: steps between two comparisons of the query" },
 	{ "s", PARAM_REAL, offsetof(struct auto_params, s), -2, 2, NULL, "0.85",
 	  "refresh: a query less like the last one selects anew" },
@@ -113,7 +115,7 @@ static void auto_compose(const struct policy *policy, struct policy *selects)
 	if (p->prefix == PREFIX_FULL)
 		return;
 	policy_preset(selects, p->prefix == PREFIX_SIFT ? &policy_sift : &policy_refresh);
-	policy_inherit(selects, policy, p->prefix == PREFIX_SIFT ? "k|bits|every|split" : "k|qc|s|pool|group|scan");
+	policy_inherit(selects, policy, p->prefix == PREFIX_SIFT ? "k|bits|every|split|sample" : "k|qc|s|pool|group|scan");
 }
 
 const struct policy_def policy_auto = {

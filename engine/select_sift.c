@@ -207,7 +207,8 @@ static struct attn_part best_entries(struct selector *s, int32_t layer, const st
 		f->topk.bias = &f->bias;
 	}
 	f->selection = (struct attn_selection){ .scan = &f->scan, .topk = &f->topk };
-	return (struct attn_part){ .q = q, .slots = slots, .n_slots = k + f->topk.sample, .selection = &f->selection, .bias = f->topk.bias };
+	return (struct attn_part){ .q = q, .slots = slots, .n_slots = k + f->topk.sample, .selection = &f->selection, .bias = f->topk.bias,
+	                           .sample = f->topk.sample };
 }
 
 static int sift_select(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,

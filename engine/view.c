@@ -439,6 +439,14 @@ static void view_selected(struct work *w)
 		v->refreshed = observe_panel_fresh(w->panel, &cosine);
 		v->cosine = (float)cosine;
 		*(s->ops->replaced ? &v->recovered : &v->estimated) = (float)observe_panel_share(w->panel);
+		for (int32_t i = 0; i < n_layer; i++) {
+			const struct attn_part *part;
+
+			if (observe_panel_parts(w->panel, i, &part) > 0 && part->sample > v->sampled)
+				v->sampled = part->sample;
+		}
+		if (v->sampled && v->estimated >= 0)
+			v->spread = (1 - v->estimated) / sqrtf((float)v->sampled);
 	}
 	if (s->ops->sums)
 		view_sums(w);
@@ -519,7 +527,7 @@ void timeline_view(struct timeline *t, int32_t cols, struct cache_view *out)
 	out->sink = -1;
 	out->refreshed = -1;
 	out->cosine = -2;
-	out->recovered = out->estimated = -1;
+	out->recovered = out->estimated = out->spread = -1;
 	w->out = out;
 	work_set(w, t);
 	out->selected = w->sel ? -1 : 0;

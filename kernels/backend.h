@@ -128,6 +128,7 @@ struct attn_part {
 	const struct tensor *bias;
 	int32_t slot0;               /* first slot, when slots is NULL */
 	int32_t n_slots;             /* of the part */
+	int32_t sample;              /* the last so many of a list stand for slots that are not in it (topk_args) */
 	/* If false, the part is skipped.  One-token calls of at most 16 parts only.  The slots of such parts must lie within the
 	 * `skip` of a probe, which counts them whether they are skipped or not; one part at least must remain. */
 	struct predicate when;
@@ -404,7 +405,7 @@ struct backend_options {
  * weir-cuda.so (plugin.c). */
 int backend_open(struct backend **out, const char *name, const struct backend_options *opt, char err[160]);
 /* Version of what a plugin shares with the program: the tables and structs of this header.  Changes with any of them. */
-enum { BACKEND_ABI = 12 };
+enum { BACKEND_ABI = 13 };
 
 /* ---- what the machine can do ---- */
 

@@ -278,21 +278,23 @@ static void sample_rest(const struct topk_job *j, const struct topk_mem *m, cons
 {
 	const struct topk_args *a = j->a;
 	int32_t blocks = (a->n + SAMPLE_BLOCK - 1) / SAMPLE_BLOCK, taken = 0;
-	float top = -INFINITY, *p = m->value;
+	float top = -INFINITY, *p = m->value, least;       /* least: a score whose probability is 1 */
 	double all = 0, sum = 0, next = 0.5, scale;
 
 	for (int32_t i = 0; i < a->k; i++)
 		top = score[slot[i]] > top ? score[slot[i]] : top;
+	top = top > -INFINITY ? top : 0;
 	memset(bias, 0, (size_t)a->k * sizeof *bias);
 	slot += a->k;
 	bias += a->k;
-	j->fns->exps(p, score, a->n, top > -INFINITY ? top : 0);
+	j->fns->exps(p, score, a->n, top);
 	for (int32_t i = 0; i < a->k; i++)
 		p[slot[i - a->k]] = 0;
 	j->fns->block_sums(m->sum, p, blocks);
 	for (int32_t b = 0; b < blocks; b++)
 		all += (double)m->sum[b];
 	scale = all > 0 ? a->sample / all : 0;
+	least = top - (float)log(scale);
 	for (int32_t b = 0; b < blocks && scale > 0; b++) {
 		double here = scale * (double)m->sum[b];
 
@@ -303,13 +305,12 @@ static void sample_rest(const struct topk_job *j, const struct topk_mem *m, cons
 		for (int32_t i = b * SAMPLE_BLOCK; i < (b + 1) * SAMPLE_BLOCK; i++) {
 			double step = scale * (double)p[i];
 
-			step = step < 1 ? step : 1;
-			sum += step;
+			sum += step < 1 ? step : 1;
 			if (sum < next || taken == a->sample)
 				continue;
 			next++;
 			slot[taken] = i;
-			bias[taken++] = (float)-log(step);
+			bias[taken++] = step < 1 ? least - score[i] : 0;
 		}
 	}
 	for (; taken < a->sample; taken++) {

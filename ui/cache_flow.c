@@ -104,6 +104,8 @@ void reads_draw(const struct cache_pane *p, const struct area *a, int y)
 		snprintf(cosine, sizeof cosine, "%.3f", (double)c->cosine);
 	if (!reads_known(c))
 		area_putf(a, 0, y, ST_TEXT, "read %5s entries per KV head", read);
+	else if (estimated && c->spread >= 0 && a->w >= 60)
+		area_putf(a, 0, y, ST_TEXT, "read %5s  exactly %4s, the rest by sample, error %.1f%%", read, share.s, 100 * (double)c->spread);
 	else if (estimated && c->refreshed < 0 && a->w >= 60)
 		area_putf(a, 0, y, ST_TEXT, "read %5s entries per head  estimated share of attention %4s", read, share.s);
 	else if (estimated && c->refreshed < 0)

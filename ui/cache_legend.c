@@ -64,7 +64,8 @@ static void add_reads(const struct cache_pane *p, struct str *s, int w)
 	if (sets && !(p->c.estimated >= 0))
 		add(s, w, "recovered, rec: share of attention that the old selection gets from a token that selects again.");
 	if (p->c.estimated >= 0 && reads_known(&p->c))
-		add(s, w, "estimated, est: share of attention on the entries read, by the scores that select them.");
+		add(s, w, p->c.spread >= 0 ? "exactly: share of attention on the selected entries, by the scores that select them; a sample stands for the rest."
+		                           : "estimated, est: share of attention on the entries read, by the scores that select them.");
 }
 
 void legend_lay_out(const struct cache_pane *p, unsigned of, int w, struct lines *out)

@@ -274,6 +274,7 @@ struct ui_cache {
 	float cosine;                     /* cosine similarity of the queries that a refresh compares; < -1 = not known */
 	float recovered;                  /* share of attention on the old selection where a layer selected again; < 0 = not known */
 	float estimated;                  /* share of attention on the entries that were read, by the key sketch; < 0 = not known */
+	int32_t sampled; float spread;    /* entries per KV head that stand for all others, 0 = none; standard error of the others' share, < 0 = not known */
 	struct ui_flow flow[UI_FLOWS]; int n_flow;   /* the newest last */
 	float in_rate, moved_rate, out_rate;         /* tokens a second */
 	struct { int32_t first, n; const char *name; } mark[8]; int n_mark;   /* documents: their tokens */

@@ -490,6 +490,8 @@ void cache_report_take(struct cache_report *p, struct conversation *t, struct li
 	c->cosine = p->view.cosine;
 	c->recovered = p->view.recovered;
 	c->estimated = p->view.estimated;
+	c->sampled = p->view.sampled;
+	c->spread = p->view.spread;
 	flow_words(p, t, l);
 	over = start - l->since;
 	if (over > 0) {
@@ -570,6 +572,8 @@ void cache_report_json(const struct cache_report *p, struct str *out)
 		json_real(out, "cosine", c->cosine, "%.4f");
 	json_share(out, "recovered", c->recovered);
 	json_share(out, "estimated", c->estimated);
+	json_int(out, "sampled", c->sampled);
+	json_share(out, "spread", c->spread);
 	json_open(out, "flow", '[');
 	for (int i = 0; i < c->n_flow; i++) {
 		json_open(out, NULL, '{');

@@ -169,7 +169,7 @@ static void ask(struct options *o, const char *doc, size_t n, struct tokens *id,
 
 TEST(evidence_changes_no_answer)
 {
-	static const char *const policy[] = { "full", "auto", "auto:k=16", "sift:k=16", "refresh:k=16", "recycled:k=16", "streaming++:size=32", "quest:k=32",
+	static const char *const policy[] = { "full", "auto", "auto:k=16,sample=8", "sift:k=16", "refresh:k=16", "recycled:k=16", "streaming++:size=32", "quest:k=32",
 	                                      "h2o:k=32", "h2o+:k=32", "snapkv:k=32", "sink:size=64,sinks=4,stride=16", "cascade:size=64,n=4,sinks=4,stride=16" };
 	struct str s = {0};
 

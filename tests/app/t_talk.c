@@ -149,7 +149,7 @@ TEST(a_session_keeps_all_settings_of_its_cache)
 	CHECK_STR(kept.p, "sift:k=1/3,bits=2,every=1,split=need,dense=0,sample=0,pool=7");
 	do_line(&s, "/set kv auto:n=3,s=0.8512345678");
 	kept_policy(&s, &kept);
-	CHECK_STR(kept.p, "auto:prefix=sift,k=512,bits=2,every=1,split=need,qc=5,s=0.8512345678,size=0,n=3,sinks=4,f=2,heads=kv,reduce=max,"
+	CHECK_STR(kept.p, "auto:prefix=sift,k=256,bits=2,every=1,split=need,sample=128,qc=5,s=0.8512345678,pool=7,group=max,scan=k,size=0,n=3,sinks=4,f=2,heads=kv,reduce=max,"
 	          "score=attn");
 	close_scene(&s);
 	/* What is shown is what differs from the defaults. */

@@ -142,7 +142,7 @@ if [ ! -r "$model" ]; then
 	finish
 fi
 printf 'Orchard diary. On Monday 2 May the water pump was repaired for 84 euros.\nOn Saturday 14 May at 9:00 we prune the trees.\n' >"$dir/note.txt"
-for kv in sift:k=64 auto auto:k=64 full; do
+for kv in sift:k=64 auto auto:k=64,sample=32 full; do
 	"$weir" -m "$model" -p 'How much was paid for the repair of the water pump?' --temp 0 -n 40 --kv "$kv" "$dir/note.txt" </dev/null >"$dir/out" 2>"$dir/err"
 	rc=$?
 	[ $rc = 0 ] && grep -q '84 euros' "$dir/out" && ok "$kv: a question about a document" ||

@@ -343,7 +343,7 @@ TEST(cuda_layers_ask_nothing)
 		{ "recycled:k=16,stride=4", -1 }, { "streaming++:size=16,stride=8", 0 }, { "quest:k=32", LAYERS },
 		{ "quest:k=32,bound=raw", LAYERS - 2 }, { "h2o:k=16", LAYERS }, { "h2o+:k=16", LAYERS - 2 },
 		{ "snapkv:k=16,window=1", LAYERS }, { "sink:size=24,sinks=2,stride=8", 0 },
-		{ "cascade:size=32,n=4,sinks=2,stride=8", 0 }, { "auto:k=16", LAYERS },
+		{ "cascade:size=32,n=4,sinks=2,stride=8", 0 }, { "auto:k=16,sample=8", LAYERS },
 	};
 	struct engine *e;
 

@@ -261,7 +261,7 @@ TEST(rings_are_shown_as_they_are)
 		{ "cascade:size=64,n=4,select=0", 0, PAIRS }, { "cascade:size=32,n=8,stride=8,score=surprise", 0, PAIRS },
 		{ "sink:size=50", 0, PAIRS }, { "sink:size=33,sinks=9", 0, PAIRS },
 		{ "auto:size=80,prefix=full", 0, PAIRS }, { "auto:size=80,prefix=full", 100, PAIRS },
-		{ "auto:size=64,k=16", 100, PAIRS }, { "auto:size=64,k=16,n=1", 70, PAIRS },
+		{ "auto:size=64,k=16,sample=8", 100, PAIRS }, { "auto:size=64,k=16,sample=8,n=1", 70, PAIRS },
 	};
 	static int32_t id[2400];
 	static struct told told;
@@ -473,7 +473,7 @@ TEST(entries_that_are_not_kept)
 
 TEST(a_pinned_prefix_is_shown_with_what_was_read_of_it)
 {
-	struct timeline *t = open_kv("auto:k=16,split=even,size=100", 512, 64);
+	struct timeline *t = open_kv("auto:k=16,sample=0,split=even,size=100", 512, 64);
 	struct err err = { 0 };
 	struct cache_view v;
 	int32_t id[600];
@@ -689,7 +689,7 @@ TEST(what_sets_recover)
 /* ---- every policy, whatever happens ---- */
 
 static const char *const every[] = {
-	"full", "auto", "auto:size=60,k=12", "auto:size=60,prefix=refresh,k=12,qc=2", "auto:size=60,prefix=full,n=1",
+	"full", "auto", "auto:size=60,k=12,sample=6", "auto:size=60,prefix=refresh,k=12,qc=2", "auto:size=60,prefix=full,n=1",
 	"auto:size=60,k=12,every=3,heads=layer", "sift:k=12", "sift:k=12,every=3", "sift:k=1/8,bits=8", "refresh:k=12",
 	"refresh:k=12,scan=kv,group=first,sinks=2,recent=3,qc=2", "recycled:k=12,stride=5", "streaming++:size=16,stride=6",
 	"streaming++:size=16,sinks=0", "quest:k=32", "quest:k=32,bound=raw", "h2o:k=10", "h2o+:k=10", "snapkv:k=40",

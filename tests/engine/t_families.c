@@ -15,7 +15,7 @@ enum { PROMPT = 50, STEPS = 60, CTX = 120 };
 static const char *const models[] = { "gemma2", "gemma3", "gemma4", "gemma4moe", "phi3-long", "olmo3", "qwen3moe", "gpt-oss", "gpt-oss-mxfp4", "mistral3", "lfm2", "lfm2moe", "qwen35", "qwen35moe", "qwen3next",
 	"granitehybrid", "granitehybridmoe", "granitehybrid-groups", "qwen2moe", "exaone4" };
 static const struct { const char *kv; int32_t pin; } policies_all[] = {
-	{ "full", 0 }, { "auto", 0 }, { "auto:k=8", 40 }, { "auto:prefix=refresh,k=8,size=32", 40 }, { "sink:size=24,stride=8", 0 },
+	{ "full", 0 }, { "auto", 0 }, { "auto:k=8,sample=4", 40 }, { "auto:prefix=refresh,k=8,size=32", 40 }, { "sink:size=24,stride=8", 0 },
 	{ "cascade:size=32,stride=8", 0 }, { "cascade:size=32,n=4,heads=layer,stride=4", 0 }, { "cascade:size=32,select=0,stride=8", 0 },
 	{ "sift:k=12", 0 }, { "sift:k=12,sample=8", 0 }, { "sift:k=12,every=4,split=even", 0 }, { "refresh:k=12", 0 }, { "recycled:k=12,stride=5", 0 },
 	{ "streaming++:size=20,stride=6", 0 }, { "quest:k=32", 0 }, { "h2o:k=12", 0 }, { "h2o+:k=12,dense=1", 0 }, { "snapkv:k=40,window=32", 0 },

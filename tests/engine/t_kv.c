@@ -123,7 +123,7 @@ TEST(the_whole_text_means_the_same_and_leaves_nothing_out)
 		"sift:k=1/3", "sift:k=2/3", "sift:k=0.3/1", "quest:k=7/9", "h2o:k=1/1.7", "sift:k=1000000000", "auto:s=-0.123456789012345",
 		"auto:s=0.1,k=5/7", "refresh:s=1e-9", "refresh:s=0.333333333333333314",
 		/* The longest there is. */
-		"auto:prefix=refresh,k=0.123456789012345/0.99,bits=16,every=1000,split=even,qc=1000,s=-0.123456789012345,size=16777216,n=8,"
+		"auto:prefix=refresh,k=0.123456789012345/0.99,bits=16,every=1000,split=even,sample=4096,qc=1000,s=-0.123456789012345,size=16777216,n=8,"
 		"sinks=65536,f=4,heads=layer,reduce=median,score=surprise",
 	};
 

@@ -34,11 +34,11 @@ static const struct { const char *kv; int32_t ctx, batch, pin; } all[] = {
 	{ "cascade:size=800,stride=64", 1600, 64, 0 },
 	{ "auto", 300, 64, 0 },
 	{ "auto", 1600, 64, 0 },
-	{ "auto:k=20", 400, 64, 150 },
+	{ "auto:k=20,sample=10", 400, 64, 150 },
 	{ "auto:k=20,every=4,size=64", 600, 64, 200 },
 	{ "auto:prefix=refresh,k=30,size=80", 600, 64, 200 },
 	{ "auto:prefix=full", 400, 64, 120 },
-	{ "auto:k=32,score=surprise,heads=layer,size=64", 600, 64, 100 },
+	{ "auto:k=32,sample=16,score=surprise,heads=layer,size=64", 600, 64, 100 },
 };
 enum { ALL = sizeof all / sizeof *all, PROMPT = 330, BEHIND = 600 };
 

@@ -271,11 +271,11 @@ static const struct { const char *kv; int32_t ctx, batch, pin, scale; } lives[] 
 	{ "cascade:size=800,stride=64", 1024, 64, 0, 100 },
 	{ "auto", 256, 64, 0, 150 },
 	{ "auto", 2000, 200, 0, 200 },
-	{ "auto:k=20", 400, 64, 150, 100 },
+	{ "auto:k=20,sample=10", 400, 64, 150, 100 },
 	{ "auto:k=20,every=4,size=64", 600, 64, 200, 100 },
 	{ "auto:prefix=refresh,k=30,size=80", 600, 64, 200, 100 },
 	{ "auto:prefix=full", 400, 64, 120, 150 },
-	{ "auto:k=32,score=surprise,heads=layer,size=64", 600, 64, 100, 100 },
+	{ "auto:k=32,sample=16,score=surprise,heads=layer,size=64", 600, 64, 100, 100 },
 };
 enum { LIVES = sizeof lives / sizeof *lives };
 
@@ -358,7 +358,7 @@ TEST(policies_may_change_before_and_after)
 	static const struct { const char *before, *after; int32_t pin; } v[] = {
 		{ "full", "sift:k=30", 0 }, { "sift:k=30", "full", 0 }, { "quest:k=64", "h2o:k=40", 0 },
 		{ "cascade:size=96,stride=32", "full", 0 }, { "sift:k=30,every=2", "refresh:k=30", 0 },
-		{ "full", "auto:k=20,size=64", 120 }, { "auto:k=20,size=64", "sift:k=30", 120 },
+		{ "full", "auto:k=20,sample=10,size=64", 120 }, { "auto:k=20,sample=10,size=64", "sift:k=30", 120 },
 	};
 	struct engine *e = open_tiny(0, 2);
 	struct err err = { 0 };
@@ -944,7 +944,7 @@ TEST(default_model_goes_on_bit_for_bit)
 {
 	static const struct { const char *kv, *type; int32_t pin, batch; } v[] = {
 		{ "full", "f16", 0, 0 }, { "sift:k=48", "f16", 0, 0 }, { "cascade:size=64,stride=32", "q8_0", 0, 0 },
-		{ "auto:k=32,size=48", "f16", 70, 64 }, { "refresh:k=1/4", "f32", 0, 0 }, { "auto", "f16", 0, 0 },
+		{ "auto:k=32,sample=16,size=48", "f16", 70, 64 }, { "refresh:k=1/4", "f32", 0, 0 }, { "auto", "f16", 0, 0 },
 	};
 	struct engine *e = NULL;
 	struct err err = { 0 };

@@ -648,7 +648,7 @@ TEST(failed_calls_leave_no_trace)
 	enum { CAP = 1 << 18 };
 	static const char *const kv[] = { "cascade:size=64,n=4", "sink:size=50", "cascade:size=60,n=3,heads=layer,reduce=mean",
 	                                  "auto:prefix=full",
-	                                  "auto:prefix=sift,k=40" };
+	                                  "auto:prefix=sift,k=40,sample=20" };
 	float *a = xmalloc(CAP * sizeof *a), *b = xmalloc(CAP * sizeof *b);
 
 	for (int i = 0; i < 5; i++) {
@@ -714,7 +714,7 @@ TEST(pinned_prefix_is_many_sinks)
  * still gives what is close on the whole. */
 TEST(prefix_is_read_through_a_selector)
 {
-	static const char *const kv[] = { "auto:size=64,prefix=sift,k=100", "auto:size=64,prefix=refresh,k=100", "auto:size=64,prefix=sift,k=60,bits=8" };
+	static const char *const kv[] = { "auto:size=64,prefix=sift,k=100", "auto:size=64,prefix=refresh,k=100", "auto:size=64,prefix=sift,k=60,sample=30,bits=8" };
 	static float a[CALL_MAX * 4 * DIM], b[CALL_MAX * 4 * DIM];
 
 	for (int i = 0; i < 3; i++) {
@@ -972,7 +972,7 @@ static void count_rows(const struct slot_event *e, size_t n, void *ud)
 TEST(endless)
 {
 	static const char *const kv[] = { "sink:size=64,stride=32", "cascade:size=64,stride=32", "auto:prefix=full,size=64",
-	                                  "auto:size=64,k=16",
+	                                  "auto:size=64,k=16,sample=8",
 	                                  "cascade:size=64,stride=16,score=surprise" };
 	struct engine *e = open_story(1);
 	struct err err = {0};
