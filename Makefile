@@ -5,6 +5,7 @@
 #   make run         set up what is missing, fetch the default model, open a chat; ARGS= are its options
 #   make test        set up, build, run every test; make check: the tests alone
 #   make install     program, manual and completions below PREFIX=/usr/local, with DESTDIR= before it
+#   make dist        the source as one archive; deb: a Debian package; portable: program and libraries for any Linux; all into build/dist/
 #   make setup       install the compiler and the libraries that are missing; setup-test: what tests use, too
 #   make setup-cuda  fetch nvcc and cuBLAS into the user's cache; make model: the default model
 #   make unit        build the unit tests; check-layers, check-headers, check-words: checks of the source; check-circles: of the objects
@@ -16,7 +17,8 @@
 # Variables: DEV=1 (-Werror and the strict set), SANITIZE=address,undefined | thread, CC=, CFLAGS=, PKG_CONFIG=, V=1 (show commands).
 # For GPUs: CUDA=1 (as make cuda, for other targets) or 0 (without), NVCC=, NVCCFLAGS=, CUDA_ARCH=sm_90 | native.
 
-VERSION := 0.1.0
+# The version is that of the newest entry of the changelog.
+VERSION := $(shell sed -n '1s/.*(\(.*\)).*/\1/p' app/package/debian/changelog)
 PREFIX  ?= /usr/local
 CC      ?= cc
 AR      ?= ar
@@ -52,7 +54,7 @@ packages := $(shell $(PKG_CONFIG) --cflags --libs ncursesw readline md4c sqlite3
             libxml-2.0 libarchive libseccomp 2>/dev/null)
 FLAGS    += $(or $(filter -I%,$(packages)),-I/usr/include/libxml2)
 LDLIBS   := $(or $(filter-out -I% -D%,$(packages)),-lncursesw -ltinfo -lreadline -lmd4c -lsqlite3 -lcrypto -lxxhash -lz \
-            -lxml2 -larchive -lseccomp) -lm -lpthread
+            -lxml2 -larchive -lseccomp) -lm -lpthread -ldl
 ifneq ($(SANITIZE),)
 FLAGS   += -fsanitize=$(SANITIZE) -fno-omit-frame-pointer
 LDFLAGS += -fsanitize=$(SANITIZE)
@@ -115,7 +117,7 @@ cuda_objects = $(patsubst %.cu,$(BUILD)/cuda/%.o,$(wildcard kernels/cuda/*.cu)) 
                $(cuda_shared)
 
 .PHONY: all cuda help run test check unit pictures gallery soak bench fuzz fuzz-programs check-layers check-headers check-circles check-words \
-        setup setup-test setup-cuda model install clean compile_commands.json
+        setup setup-test setup-cuda model install dist deb portable clean compile_commands.json
 .SECONDARY:
 all: $(PROGRAM) $(PLUGIN)
 
@@ -302,6 +304,10 @@ endif
 	./weir completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/weir
 	./weir completion zsh >$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_weir
 	./weir completion fish >$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/weir.fish
+	install -D -m 644 app/package/weir.desktop $(DESTDIR)$(PREFIX)/share/applications/weir.desktop
+
+dist deb portable:
+	@app/package/package.sh $@
 
 compile_commands.json:
 	@$(MAKE) -n -B V=1 all unit | sed -n 's/^\(.*-c -o [^ ]* \)\([^ ]*\.c\)$$/{"directory":"$(subst /,\/,$(CURDIR))","file":"\2","command":"\1\2"},/p' \

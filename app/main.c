@@ -77,7 +77,7 @@ static int run(struct options *o)
 		if (o->help)
 			options_help(o, tui_help, &text);
 		else
-			str_addf(&text, "weir %s\n", WEIR_VERSION);
+			version_describe(o->verbose, &text);
 		rc = print_all(text.p, text.n, &e) < 0 ? fail(&e) : 0;
 		str_free(&text);
 		return rc;

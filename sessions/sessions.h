@@ -15,6 +15,9 @@
 struct timeline;
 struct engine;
 
+/* "SQLite 3.40.1, libarchive 3.6.2, ...": the libraries that this folder uses, as they run; appended. */
+void sessions_libraries(struct str *out);
+
 #define DOC_BYTES_MAX (64u << 20)   /* bytes of a document as read */
 
 enum doc_type { DOC_TEXT, DOC_MARKDOWN, DOC_SOURCE, DOC_HTML, DOC_EPUB, DOC_DOCX, DOC_PDF, DOC_GZIP };
@@ -107,7 +110,6 @@ struct store_options {
  * newer weir: nothing is changed then.  An older one is migrated, with a copy of the old file beside it. */
 int  store_open(struct store **out, const struct store_options *, struct err *);
 void store_close(struct store *);
-const char *store_sqlite(void);   /* "3.40.1": of the library that is running */
 const char *store_dir(const struct store *);
 
 /* One row of the list; strings are the store's until the next call. */

@@ -483,11 +483,6 @@ char *store_path(const struct store *s, const char *name)
 	return path.p;
 }
 
-const char *store_sqlite(void)
-{
-	return sqlite3_libversion();
-}
-
 int64_t store_now(void)
 {
 	return (int64_t)time(NULL);

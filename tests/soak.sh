@@ -51,6 +51,11 @@ for s in address-undefined:20 thread:4; do
   else bad "t_storm under ${s%:*} (see $log)"; fi
 done
 
+# Packages on bare systems.
+log=$(mktemp)
+if nice tests/package.sh >"$log" 2>&1; then ok "packages on bare systems: $(tail -n 1 "$log")"; rm -f "$log"
+else bad "packages on bare systems (see $log)"; fi
+
 # The full screen killed in every state by every signal.
 log=$(mktemp)
 if ! command -v tmux >/dev/null; then skip "signals on the full screen: tmux is not installed"

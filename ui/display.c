@@ -253,6 +253,11 @@ static void leave(struct display *d)
 	restore_flags(d);
 }
 
+const char *display_library(void)
+{
+	return curses_version();
+}
+
 int display_open(struct display **out, int fd, const struct display_options *o, struct err *e)
 {
 	const char *term = getenv("TERM"), *entry = entry_for(term);

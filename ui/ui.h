@@ -298,6 +298,7 @@ void ui_text_heat(struct ui *, size_t from, const struct ui_span *, size_t n);
 struct display;
 struct display_options { int color; int ask_background; };   /* colours may be used; ask the terminal for its background, which comes as a key */
 /* fd: the terminal, for reading and writing.  ERR_FAIL: it cannot show a full screen (TERM=dumb, unknown): use line mode. */
+const char *display_library(void);   /* "ncurses 6.4.20221231": as it runs */
 int  display_open(struct display **, int fd, const struct display_options *, struct err *);
 /* The terminal is as it was before. */
 void display_close(struct display *);

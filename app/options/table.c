@@ -229,7 +229,7 @@ const struct option_def option_defs[] = {
 		~UINT64_C(0), OPT_CONFIG, AT(quiet), 0, 0},
 	{"verbose", 'v', OPT_FLAG, NULL, NULL, "say more on standard error",
 		~UINT64_C(0), OPT_CONFIG, AT(verbose), 0, 0},
-	{"version", 0, OPT_FLAG, NULL, NULL, "print the version",
+	{"version", 0, OPT_FLAG, NULL, NULL, "print the version; with -v also CPU levels and libraries",
 		~UINT64_C(0), 0, AT(version), 0, 0},
 	{"help", 'h', OPT_FLAG, NULL, NULL, "print this help; after a command, its options",
 		~UINT64_C(0), 0, AT(help), 0, 0},

@@ -29,6 +29,42 @@ static void head(struct str *s, const char *name)
 	str_addf(s, "%-11s", name);
 }
 
+/* The libraries as they run, in lines of a readable length. */
+static void doctor_libraries(struct str *s)
+{
+	struct str all = {0};
+	size_t at = 0;
+
+	str_addf(&all, "%s, readline %s, ", display_library(), rl_library_version);
+	sessions_libraries(&all);
+	str_addf(&all, ", glibc %s", gnu_get_libc_version());
+	head(s, "libraries");
+	while (all.n - at > 100) {
+		size_t n = 100;
+
+		while (n && all.p[at + n - 1] != ',')
+			n--;
+		if (!n)
+			break;
+		str_addf(s, "%.*s\n%-11s", (int)n, all.p + at, "");
+		at += n + 1;
+	}
+	str_addf(s, "%s\n", all.p + at);
+	str_free(&all);
+}
+
+void version_describe(int verbose, struct str *out)
+{
+	str_addf(out, "weir %s\n", WEIR_VERSION);
+	if (!verbose)
+		return;
+	head(out, "cpu");
+	str_addf(out, "%s\n", engine_cpu_level());
+	doctor_libraries(out);
+	head(out, "compiler");
+	str_addf(out, "%s\n", __VERSION__);
+}
+
 static void doctor_machine(const struct options *o, struct str *s)
 {
 	int threads = o->threads ? o->threads : cores();
@@ -67,8 +103,6 @@ static void doctor_terminal(struct str *s)
 	const char *term = getenv("TERM");
 	struct winsize size = {0};
 
-	head(s, "libraries");
-	str_addf(s, "readline %s, SQLite %s, glibc %s\n", rl_library_version, store_sqlite(), gnu_get_libc_version());
 	head(s, "terminal");
 	if (isatty(1) || isatty(0)) {
 		clean_line(term ? term : "TERM is not set", strlen(term ? term : "TERM is not set"), s);
@@ -257,6 +291,7 @@ int cmd_doctor(const struct options *o)
 	head(&s, "weir");
 	str_addf(&s, "%s\n", WEIR_VERSION);
 	doctor_machine(o, &s);
+	doctor_libraries(&s);
 	doctor_terminal(&s);
 	doctor_jail(&s);
 	doctor_model(o, &s);

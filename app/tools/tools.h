@@ -30,5 +30,7 @@ int cmd_bench(const struct options *);
 int cmd_sessions(const struct options *);
 int cmd_docs(const struct options *);
 int cmd_doctor(const struct options *);
+/* The program's version; verbose: and CPU levels, libraries, compiler, a line each; appended. */
+void version_describe(int verbose, struct str *out);
 
 #endif

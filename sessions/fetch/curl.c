@@ -17,6 +17,7 @@ const struct curl_lib *curl_load(struct err *e)
 		{&lib.multi_init, "curl_multi_init"}, {&lib.multi_cleanup, "curl_multi_cleanup"}, {&lib.multi_add, "curl_multi_add_handle"},
 		{&lib.multi_remove, "curl_multi_remove_handle"}, {&lib.multi_perform, "curl_multi_perform"},
 		{&lib.multi_poll, "curl_multi_poll"}, {&lib.multi_info, "curl_multi_info_read"},
+		{&lib.version, "curl_version"},
 	};
 	void *so = NULL;
 

@@ -26,6 +26,7 @@ struct curl_lib {
 	CURLMcode (*multi_perform)(CURLM *, int *);
 	CURLMcode (*multi_poll)(CURLM *, struct curl_waitfd *, unsigned, int, int *);
 	CURLMsg *(*multi_info)(CURLM *, int *);
+	char *(*version)(void);
 };
 /* NULL: it is not installed, or does not start; ERR_DOCUMENT. */
 const struct curl_lib *curl_load(struct err *);

@@ -19,7 +19,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <linux/landlock.h>
 #include <seccomp.h>
 
 #define MEMORY_MAX (1ull << 30)   /* of address space */
@@ -72,7 +71,12 @@ static int set_limits(enum jail_kind kind)
 
 /* ---- Landlock ---- */
 
-/* What the rule set handles; the header of an older system does not name all. */
+/* The kernel's interface (linux/landlock.h, the same on every architecture): headers of Linux before 5.13, with which archives for older systems
+ * are built, lack it. */
+enum { SYS_CREATE_RULESET = 444, SYS_ADD_RULE = 445, SYS_RESTRICT_SELF = 446 };
+enum { RULESET_VERSION = 1, RULE_PATH = 1 };
+enum { FS_EXECUTE = 1, FS_READ_FILE = 4, FS_READ_DIR = 8 };
+struct path_rule { uint64_t allowed; int32_t parent_fd; } __attribute__((packed));
 struct ruleset { uint64_t fs, net, scoped; };
 
 /* Rights by version of the ABI: 13 with the first, then REFER, TRUNCATE, (network), IOCTL_DEV. */
@@ -83,13 +87,13 @@ static uint64_t all_rights(int abi)
 
 static int allow_path(int ruleset, const char *path, uint64_t rights)
 {
-	struct landlock_path_beneath_attr rule = {.allowed_access = rights};
+	struct path_rule rule = {.allowed = rights};
 	int rc;
 
 	rule.parent_fd = open(path, O_PATH | O_CLOEXEC);
 	if (rule.parent_fd < 0)
 		return 0;   /* another system keeps its libraries elsewhere */
-	rc = (int)syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule, 0);
+	rc = (int)syscall(SYS_ADD_RULE, ruleset, RULE_PATH, &rule, 0);
 	close(rule.parent_fd);
 	return rc;
 }
@@ -100,15 +104,15 @@ static int allow_program(int ruleset, const char *program)
 	static const char *const folders[] = {"/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/nix/store"};
 	static const char *const tables[] = {"/usr/share/poppler", "/usr/local/share/poppler", "/usr/share/fonts", "/usr/share/fontconfig",
 	                                     "/etc/fonts"};
-	uint64_t run = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_EXECUTE;
+	uint64_t run = FS_READ_FILE | FS_EXECUTE;
 
 	for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
-		if (allow_path(ruleset, folders[i], run | LANDLOCK_ACCESS_FS_READ_DIR))
+		if (allow_path(ruleset, folders[i], run | FS_READ_DIR))
 			return -1;
 	for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
-		if (allow_path(ruleset, tables[i], LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR))
+		if (allow_path(ruleset, tables[i], FS_READ_FILE | FS_READ_DIR))
 			return -1;
-	return allow_path(ruleset, program, run) || allow_path(ruleset, "/etc/ld.so.cache", LANDLOCK_ACCESS_FS_READ_FILE) ? -1 : 0;
+	return allow_path(ruleset, program, run) || allow_path(ruleset, "/etc/ld.so.cache", FS_READ_FILE) ? -1 : 0;
 }
 
 static int set_landlock(enum jail_kind kind, const char *program, int *abi)
@@ -116,7 +120,7 @@ static int set_landlock(enum jail_kind kind, const char *program, int *abi)
 	struct ruleset all = {0};
 	int fd, rc;
 
-	*abi = (int)syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+	*abi = (int)syscall(SYS_CREATE_RULESET, NULL, 0, RULESET_VERSION);
 	if (*abi <= 0) {
 		*abi = 0;
 		return 0;
@@ -124,12 +128,12 @@ static int set_landlock(enum jail_kind kind, const char *program, int *abi)
 	all.fs = all_rights(*abi);
 	all.net = *abi >= 4 ? 3 : 0;        /* bind and connect of TCP */
 	all.scoped = *abi >= 6 ? 3 : 0;     /* abstract UNIX sockets, signals */
-	fd = (int)syscall(SYS_landlock_create_ruleset, &all, *abi >= 6 ? sizeof all : *abi >= 4 ? 16 : 8, 0);
+	fd = (int)syscall(SYS_CREATE_RULESET, &all, *abi >= 6 ? sizeof all : *abi >= 4 ? 16 : 8, 0);
 	if (fd < 0)
 		return -1;
 	rc = kind == JAIL_EXEC ? allow_program(fd, program) : 0;
 	if (!rc)
-		rc = (int)syscall(SYS_landlock_restrict_self, fd, 0);
+		rc = (int)syscall(SYS_RESTRICT_SELF, fd, 0);
 	close(fd);
 	return rc;
 }

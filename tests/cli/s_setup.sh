@@ -90,7 +90,7 @@ case $said in *"-I/opt/here/include"*"-L/opt/here -lall_of_them -lm -lpthread"*)
 *) bad "pkg-config says where the libraries are" "$(printf '%s\n' "$said" | tail -n 1)" ;; esac
 case $said in *_XOPEN_SOURCE*) bad "and sets no macros" "-D_XOPEN_SOURCE" ;; *) ok "and sets no macros" ;; esac
 said=$(make_says PKG_CONFIG="$dir/none/such" | tail -n 1)
-case $said in *"-lncursesw -ltinfo -lreadline"*"-lm -lpthread") ok "without pkg-config their plain names do" ;;
+case $said in *"-lncursesw -ltinfo -lreadline"*"-lm -lpthread -ldl") ok "without pkg-config their plain names do" ;;
 *) bad "without pkg-config their plain names do" "$said" ;; esac
 
 # make help knows every target.
