@@ -13,6 +13,7 @@ struct cascade_params {
 	int32_t size, sinks;       /* tokens kept behind the sinks (fill: 0 = what the context leaves); sinks */
 	int32_t n, f, stride;      /* rings; each accepts one of f that the one before accepted; tokens of a step */
 	int32_t select;            /* 0: nothing is compared */
+	double gamma;              /* EMA factor of the scores; 0 = by the rings' size */
 	int heads, reduce, score;  /* HEADS_*, enum reduce, SCORE_* */
 	int fill;                  /* auto: sinks and rings take the whole context, and the application pins a prefix */
 };

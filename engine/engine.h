@@ -168,6 +168,14 @@ void kv_policy_whole(const char *text, struct str *out);
 /* May a sequence under this policy be longer than its context? */
 int  kv_policy_endless(const char *text);
 
+/* Does a change between two policies (timeline_switch_kv) keep what was read? */
+enum kv_sharing {
+	KV_SHARES_NOTHING,   /* it evicts: it reads all anew, and all is read anew after it */
+	KV_SHARES_AFTER,     /* it reads all anew, because it observes all of a prefill; others take over what it has read */
+	KV_SHARES_BOTH
+};
+enum kv_sharing kv_policy_sharing(const char *text);
+
 /* What opening would take, and what the machine has: computed, nothing allocated. */
 struct timeline_need {
 	int32_t ctx;                       /* after defaults */

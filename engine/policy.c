@@ -101,6 +101,15 @@ int kv_policy_endless(const char *text)
 	return !policy_parse(&par, text, NULL) && par.def->retention->endless;
 }
 
+enum kv_sharing kv_policy_sharing(const char *text)
+{
+	struct policy par;
+
+	if (policy_parse(&par, text, NULL) || !par.def->retention->keeps_all)
+		return KV_SHARES_NOTHING;
+	return par.def->observes_all ? KV_SHARES_AFTER : KV_SHARES_BOTH;
+}
+
 void kv_policy_help(struct str *out)
 {
 	char range[120];

@@ -45,6 +45,7 @@ struct policy_def {
 	const struct retention_ops *retention;
 	/* What generated tokens read of the entries that stay for good; NULL: all of them.  The selector gets this policy's settings. */
 	const struct selector_ops *selector;
+	int observes_all;             /* its selector observes a prefill from the first token on */
 	/* Instead of selector: the policy whose selector is used, with its settings; its def is NULL where everything is read. */
 	void (*compose)(const struct policy *, struct policy *selects);
 };

@@ -44,6 +44,8 @@ static const struct param cascade_settings[] = {
 	REDUCE(OWN),
 	{ "select", PARAM_INT, OWN(select), 0, 1, NULL, "1", "0: nothing is compared, the newer token stays" },
 	SCORE(OWN),
+	{ "gamma", PARAM_REAL, OWN(gamma), 0, 0.9999999, NULL, "0",
+	  "what remains of a score from token to token; 0 = 0.01^(n/size): 1 % after as many tokens as a ring has" },
 	STRIDE(OWN),
 	{ .key = NULL },
 };

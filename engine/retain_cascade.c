@@ -462,7 +462,7 @@ static int32_t back_without_mass(struct cascade *f, int32_t to)
 	to = rings_rewind(r, to);
 	if (r->mass)
 		memset(r->mass, 0, (size_t)r->heads * (size_t)r->n_slots * sizeof *r->mass);
-	ema_set(&r->ema, ema_gamma(r->s.w));
+	rings_ema_reset(r);
 	mass_reset(&f->mass);
 	return to;
 }

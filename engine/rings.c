@@ -508,6 +508,11 @@ void rings_insert(struct rings *r, int32_t n)
 
 /* ---- reset and rollback ---- */
 
+void rings_ema_reset(struct rings *r)
+{
+	ema_set(&r->ema, r->s.gamma > 0 ? (float)r->s.gamma : ema_gamma(r->s.w));
+}
+
 void rings_reset(struct rings *r, const struct rings_shape *s)
 {
 	int64_t period = 1;
@@ -517,7 +522,7 @@ void rings_reset(struct rings *r, const struct rings_shape *s)
 	r->n_slots = r->size + s->stage;
 	r->t = r->evicted = r->evicted_in_part = r->n_changed = r->n_rope_shift = 0;
 	r->oldest = s->sinks;
-	ema_set(&r->ema, ema_gamma(s->w));
+	rings_ema_reset(r);
 	for (int32_t i = 0; i < s->n; i++, period *= s->f) {
 		r->period[i] = (int32_t)period;
 		r->next[i] = number0(r, i);

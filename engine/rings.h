@@ -44,6 +44,7 @@ float ema_value(const struct ema *, float sum, int32_t t);
 struct rings_shape {
 	int32_t sinks, n, w, f;    /* n: 1 to RINGS_MOST */
 	int32_t stage;             /* staged slots: the most tokens of a rings_insert() call */
+	double gamma;              /* of the moving average; 0 = ema_gamma(w) */
 	int no_eager, keep_ties;   /* for tests: accept at each ring's rate from the start; the older token wins a tie */
 };
 
@@ -98,6 +99,8 @@ struct rings {
 uint64_t rings_bytes(const struct rings_shape *largest, int32_t heads, int with_mass, int with_factor);
 int  rings_init(struct rings *, const struct rings_shape *largest, int32_t heads, int with_mass, int with_factor, struct err *);
 void rings_release(struct rings *);
+/* The moving average starts anew, by the shape's gamma. */
+void rings_ema_reset(struct rings *);
 /* Empty the rings and give them this shape, which fits the buffers. */
 void rings_reset(struct rings *, const struct rings_shape *);
 

@@ -523,7 +523,7 @@ static void h2o_preset(void *values) { ((struct mass_params *)values)->kept = KE
 static void h2o_plus_preset(void *values) { ((struct mass_params *)values)->kept = KEPT_H2O_PLUS; }
 const struct policy_def policy_h2o = {
 	.name = "h2o", .help = "k entries are read: half those of the largest attention mass so far, half the newest; the others stay unread (H2O)",
-	.params = h2o_params, .preset = h2o_preset, .retention = &retain_all, .selector = &kept_ops,
+	.params = h2o_params, .preset = h2o_preset, .retention = &retain_all, .selector = &kept_ops, .observes_all = 1,
 };
 const struct policy_def policy_h2o_plus = {
 	.name = "h2o+", .help = "h2o by the attention mass of the last 64 tokens, which move on as tokens are generated", .params = h2o_plus_params, .preset = h2o_plus_preset,

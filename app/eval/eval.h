@@ -6,6 +6,7 @@
  *     ask.c            weir eval ask: questions about documents
  *     tasks.c          weir eval ruler, passkey, chain, needle: prompts of the right length, answers, tables
  *     ruler.c          prompts of the RULER tasks and of needle
+ *     rows.c           the F1 of an answer's rows
  *     passkey_chain.c  prompts of passkey and chain
  *     corpus.c         what prompts are made of: words, essays, questions
  *     wordlists.c      the words that are built in

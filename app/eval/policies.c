@@ -11,6 +11,16 @@ void policies_compared(const struct options *o, struct policy_list *out)
 		out->v[out->n++] = o->kv ? o->kv : "full";
 }
 
+void policies_order(const struct policy_list *l, int order[LIST_MAX])
+{
+	int n = 0;
+
+	for (int sharing = KV_SHARES_NOTHING; sharing <= KV_SHARES_BOTH; sharing++)
+		for (int i = 0; i < l->n; i++)
+			if (kv_policy_sharing(l->v[i]) == (enum kv_sharing)sharing)
+				order[n++] = i;
+}
+
 int32_t policy_entries_read(const char *kv, int32_t len)
 {
 	for (const char *p = strchr(kv, ':'); p; p = strchr(p, ',')) {

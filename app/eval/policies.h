@@ -6,6 +6,8 @@
 
 /* The policies to compare: every --kv, or else the one of environment and config, or else `full`. */
 void policies_compared(const struct options *, struct policy_list *out);
+/* An order in which one timeline runs them with the least to read: first those whose reading serves no other. */
+void policies_order(const struct policy_list *, int order[LIST_MAX]);
 /* KV entries that this policy selects for a generated token in a sequence of len tokens, by its k=; 0 = it has no k. */
 int32_t policy_entries_read(const char *kv, int32_t len);
 

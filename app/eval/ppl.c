@@ -59,10 +59,11 @@ struct ppl {
 	struct shared_timeline line;
 	struct checkpoint checkpoint;
 	struct policy_list kvs;
+	int order[LIST_MAX];            /* in which the kvs run */
 	struct score score[LIST_MAX];   /* of the kvs */
 	struct progress progress;
 	size_t text_tokens;
-	int nth;                        /* policy at work */
+	int nth, kv;                    /* policy at work: its place in the order, and which it is */
 };
 
 static void show(struct ppl *p, size_t at)
@@ -142,7 +143,7 @@ static int take_window(struct score *s, struct jv result)
 /* One window under the policy at work, or what is known of it. */
 static int do_window(struct ppl *p, struct score *s, size_t base, size_t n, int32_t ctx, struct err *e)
 {
-	const char *kv = p->kvs.v[p->nth];
+	const char *kv = p->kvs.v[p->kv];
 	double start = now_seconds();
 	struct str what = {0}, result = {0};
 	struct jv known;
@@ -200,7 +201,7 @@ static int score_text(struct ppl *p, const struct tokens *t, struct err *e)
 	for (size_t base = 0; !rc && n - base >= window && base < n; base += window) {
 		shared_timeline_fresh(&p->line);
 		for (p->nth = 0; !rc && p->nth < p->kvs.n; p->nth++) {
-			struct score *s = &p->score[p->nth];
+			struct score *s = &p->score[p->kv = p->order[p->nth]];
 
 			s->t = t;
 			s->from = base + (size_t)o->skip;
@@ -315,6 +316,7 @@ int cmd_eval_ppl(const struct options *o)
 		return fail(&e);
 	}
 	policies_compared(o, &p.kvs);
+	policies_order(&p.kvs, p.order);
 	if (checkpoint_open(&p.checkpoint, o, &e) < 0)
 		return fail(&e);
 	rc = model_open(&p.engine, o, MODEL_RUN, &e);

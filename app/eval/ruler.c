@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum haystack { HAY_NOISE, HAY_ESSAY, HAY_NEEDLES, HAY_WORDS };
-enum { NEEDLES_MAX = 4, HOPS = 5, COMMON = 10 };
+enum { LISTED = 12, FIT = 8, NEEDLES_MAX = 2 * FIT, HOPS = 5, COMMON = 10 };
 
 static const char *const noise[] = {
 	"The grass is green.", "The sky is blue.", "The sun is yellow.", "Here we go.", "There and back again.",
@@ -56,8 +56,9 @@ static void shuffle(struct rng *r, int32_t *v, int32_t n)
 
 /* ---- needles ---- */
 
-/* swept: one needle, at the depth that the sample asks for */
-struct niah { enum haystack hay; int uuid_key, uuid_value, n_key, n_value, n_asked, swept; };
+/* swept: one needle, at the depth that the sample asks for; listed: the answer is a value a line, or (ROWS_KEYED) a key and a value */
+enum { ROWS_NONE, ROWS_VALUES, ROWS_KEYED };
+struct niah { enum haystack hay; int uuid_key, uuid_value, n_key, n_value, n_asked, swept, listed; };
 
 static void add_needle(const struct niah *t, struct str *out, const char *key, const char *value)
 {
@@ -112,7 +113,7 @@ static void add_haystack(const struct niah *t, const struct corpus *m, struct rn
 
 static int build_niah(const struct niah *t, const struct corpus *m, struct rng r, int32_t units, struct sample *s)
 {
-	struct str key[NEEDLES_MAX] = {{0}}, needle[NEEDLES_MAX] = {{0}}, value = {0}, unused = {0}, asked = {0};
+	struct str key[NEEDLES_MAX] = {{0}}, needle[NEEDLES_MAX] = {{0}}, value = {0}, unused = {0}, asked = {0}, row = {0};
 	int32_t place[NEEDLES_MAX], depth[40], order[NEEDLES_MAX];
 	const char *kind = t->uuid_value ? "uuid" : "number", *many;
 	int n = 0, first = (int)rng_below(&r, (uint32_t)t->n_key);
@@ -121,8 +122,11 @@ static int build_niah(const struct niah *t, const struct corpus *m, struct rng r
 		for (int v = 0; v < t->n_value; v++) {
 			draw_pair(t, m, &r, v ? &unused : &key[k], &value);
 			/* Which keys are asked: n_asked from `first` on, in a circle. */
-			if ((k - first + t->n_key) % t->n_key < t->n_asked)
-				add_ref(s, &value);
+			if ((k - first + t->n_key) % t->n_key < t->n_asked) {
+				str_clear(&row);
+				str_addf(&row, "%s%s%s", t->listed == ROWS_KEYED ? key[k].p : "", t->listed == ROWS_KEYED ? " is: " : "", value.p);
+				add_ref(s, &row);
+			}
 			add_needle(t, &needle[n++], key[k].p, value.p);
 		}
 	for (int i = 0; i < t->n_asked; i++)
@@ -152,40 +156,50 @@ static int build_niah(const struct niah *t, const struct corpus *m, struct rng r
 	str_addf(&s->prompt, "Somewhere in the text below %s special magic %s%s hidden. Remember what you find: there will be a "
 	         "question about it.\n", s->ref.n > 1 ? "some" : "a", kind, s->ref.n > 1 ? "s are" : " is");
 	add_haystack(t, m, &r, units, needle, place, n, &s->prompt);
-	str_addf(&s->prompt, "\nWhat %s the special magic %s%s for %s in the text above?", s->ref.n > 1 ? "are all" : "is", kind, many,
-	         asked.p);
-	str_addf(&s->head, "The special magic %s%s for %s in the text above %s", kind, many, asked.p, s->ref.n > 1 ? "are" : "is");
+	if (t->listed) {
+		str_addf(&s->prompt, "\nList all %zu special magic %ss for %s in the text above, each on a line of its own.", s->ref.n, kind, asked.p);
+		str_addf(&s->head, "The %zu special magic %ss for %s in the text above are:\n", s->ref.n, kind, asked.p);
+		if (t->listed == ROWS_KEYED)
+			str_addf(&s->head, "%s is:", asked.p);
+	} else {
+		str_addf(&s->prompt, "\nWhat %s the special magic %s%s for %s in the text above?", s->ref.n > 1 ? "are all" : "is", kind, many,
+		         asked.p);
+		str_addf(&s->head, "The special magic %s%s for %s in the text above %s", kind, many, asked.p, s->ref.n > 1 ? "are" : "is");
+	}
 	for (int i = 0; i < NEEDLES_MAX; i++) {
 		str_free(&key[i]);
 		str_free(&needle[i]);
 	}
 	str_free(&value);
 	str_free(&unused);
+	str_free(&row);
 	str_free(&asked);
 	return 0;
 }
 
-#define NIAH(name, ...) \
+#define NIAH(name, listed, ...) \
 	static int build_##name(const struct corpus *m, struct rng r, int32_t units, int32_t len, int32_t i, struct sample *s, \
 	                        struct err *e) \
 	{ \
-		return build_niah(&(const struct niah){ __VA_ARGS__, 0 }, m, r, units, s); \
+		return build_niah(&(const struct niah){ __VA_ARGS__, 0, listed }, m, r, units, s); \
 	}
-/* haystack, uuid as key, uuid as value, keys, values of a key, keys asked */
-NIAH(single_1, HAY_NOISE, 0, 0, 1, 1, 1)
-NIAH(single_2, HAY_ESSAY, 0, 0, 1, 1, 1)
-NIAH(single_3, HAY_ESSAY, 0, 1, 1, 1, 1)
-NIAH(multikey_1, HAY_ESSAY, 0, 0, 4, 1, 1)
-NIAH(multikey_2, HAY_NEEDLES, 0, 0, 1, 1, 1)
-NIAH(multikey_3, HAY_NEEDLES, 1, 1, 1, 1, 1)
-NIAH(multivalue, HAY_ESSAY, 0, 0, 1, 4, 1)
-NIAH(multiquery, HAY_ESSAY, 0, 0, 4, 1, 4)
+/* listed, haystack, uuid as key, uuid as value, keys, values of a key, keys asked */
+NIAH(single_1, 0, HAY_NOISE, 0, 0, 1, 1, 1)
+NIAH(single_2, 0, HAY_ESSAY, 0, 0, 1, 1, 1)
+NIAH(single_3, 0, HAY_ESSAY, 0, 1, 1, 1, 1)
+NIAH(multikey_1, 0, HAY_ESSAY, 0, 0, 4, 1, 1)
+NIAH(multikey_2, 0, HAY_NEEDLES, 0, 0, 1, 1, 1)
+NIAH(multikey_3, 0, HAY_NEEDLES, 1, 1, 1, 1, 1)
+NIAH(multivalue, 0, HAY_ESSAY, 0, 0, 1, 4, 1)
+NIAH(multiquery, 0, HAY_ESSAY, 0, 0, 4, 1, 4)
+NIAH(list, ROWS_VALUES, HAY_ESSAY, 0, 0, 1, LISTED, 1)
+NIAH(copy, ROWS_KEYED, HAY_ESSAY, 0, 0, 2, FIT, 1)
 
 /* Essays, where there are any; else random words. */
 static int build_needle(const struct corpus *m, struct rng r, int32_t units, int32_t len, int32_t i, struct sample *s,
                         struct err *e)
 {
-	return build_niah(&(const struct niah){ m->sentence.n ? HAY_ESSAY : HAY_WORDS, 0, 0, 1, 1, 1, 1 }, m, r, units, s);
+	return build_niah(&(const struct niah){ m->sentence.n ? HAY_ESSAY : HAY_WORDS, 0, 0, 1, 1, 1, 1, 0 }, m, r, units, s);
 }
 
 /* ---- variable tracking ---- */
@@ -393,6 +407,8 @@ const struct task_def ruler_tasks[] = {
 	{"niah_multikey_3", CMD_EVAL_RULER, 0, 128, METRIC_ALL, 1, build_multikey_3},
 	{"niah_multivalue", CMD_EVAL_RULER, NEEDS_ESSAY, 128, METRIC_ALL, 1, build_multivalue},
 	{"niah_multiquery", CMD_EVAL_RULER, NEEDS_ESSAY, 128, METRIC_ALL, 1, build_multiquery},
+	{"list_numbers", CMD_EVAL_RULER, NEEDS_ESSAY, 160, METRIC_ROWS, 1, build_list},
+	{"copy_rows", CMD_EVAL_RULER, NEEDS_ESSAY, 160, METRIC_ROWS, 1, build_copy},
 	{"vt", CMD_EVAL_RULER, 0, 30, METRIC_ALL, 1, build_vt},
 	{"cwe", CMD_EVAL_RULER, 0, 120, METRIC_ALL, 1, build_cwe},
 	{"fwe", CMD_EVAL_RULER, 0, 50, METRIC_ALL, 64, build_fwe},

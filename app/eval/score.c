@@ -107,6 +107,7 @@ double score_answer(enum eval_metric metric, const struct words *ref, const char
 	case METRIC_ANY:    return score_any(ref, answer);
 	case METRIC_DIGITS: return ref->n ? score_digits(ref->w[0], answer) : 0;
 	case METRIC_CHAIN:  return score_chain(ref, answer, 10);
+	case METRIC_ROWS:   return score_rows(ref, answer);
 	}
 	return 0;
 }

@@ -4,7 +4,7 @@
 
 #include "app/eval/corpus.h"
 
-enum eval_metric { METRIC_ALL, METRIC_ANY, METRIC_DIGITS, METRIC_CHAIN };
+enum eval_metric { METRIC_ALL, METRIC_ANY, METRIC_DIGITS, METRIC_CHAIN, METRIC_ROWS };
 /* Does needle occur in text, upper and lower case (ASCII) alike? */
 int    text_has(const char *text, const char *needle);
 double score_all(const struct words *ref, const char *answer);      /* share of the references that occur */
@@ -14,6 +14,10 @@ double score_digits(const char *ref, const char *answer);
 /* Keys "a-b" of the answer: how many in a row, from the first, are listed in `keys` and begin with the word that the one
  * before ended with, out of n. */
 double score_chain(const struct words *keys, const char *answer, int n);
+/* rows.c: F1 of the answer's rows, the lines that end with a line feed and are not empty (what a limit cut off is no row).  A row is right
+ * when a reference that no earlier row matched has the same words, upper and lower case alike, punctuation and list marks apart. */
+double score_rows(const struct words *ref, const char *answer);
+size_t answer_rows(const char *answer);                             /* how many rows it has */
 double score_answer(enum eval_metric, const struct words *ref, const char *answer);
 
 struct mean { double sum, squares; int32_t n; };

@@ -2,7 +2,7 @@
  *
  * The question is part of what is read (query-aware).  The prompt goes through the model's chat template as one user message,
  * and the answer begins with words that the task gives; a model without a template reads the prompt, a line feed and these
- * words.  Answers are greedy.  A sample is read once for all policies that keep every row.
+ * words.  Answers are greedy.  A sample is read once for all policies that keep every row; those that read it anew come first.
  *
  * needle sweeps length and depth: sample i of D depths lies at depth i % D / (D - 1).  Every sample has a needle and a haystack of
  * its own, so that one that is hard to find spoils one square of the table and no row. */
@@ -99,9 +99,20 @@ struct run {
 	int64_t done, total;
 };
 
-/* The answer to these tokens; control characters become blanks. */
+/* Is nothing more to be said?  What was found stays found; more rows than were asked for do not help. */
+static int answered(const struct task_def *t, const struct sample *s, const struct str *out)
+{
+	if (t->metric == METRIC_ROWS)
+		return answer_rows(out->p) >= s->ref.n;
+	return (t->metric == METRIC_ALL || t->metric == METRIC_ANY) && out->n && score_answer(t->metric, &s->ref, out->p) >= 1;
+}
+
+struct answer_cost { double seconds; int32_t tokens; };
+
+/* The answer to these tokens; control characters become blanks, but for the line feeds that end rows.  *cost: of its tokens, without
+ * reading the prompt. */
 static int answer(struct run *run, const struct task_def *t, const struct sample *s, const struct tokens *prompt, struct str *out,
-                  struct err *e)
+                  struct answer_cost *cost, struct err *e)
 {
 	struct sampling greedy = sampling_default;
 	struct step_out step;
@@ -112,16 +123,19 @@ static int answer(struct run *run, const struct task_def *t, const struct sample
 	str_add(out, "", 0);
 	if (timeline_sync(run->line.tl, prompt->id, prompt->n, NULL, NULL, e) < 0)
 		return -1;
-	for (int32_t i = 0; i < t->gen && more > 0; i++) {
+	if (t->metric == METRIC_ROWS && s->head.n)   /* the first row may begin with the words that are given */
+		str_adds(out, strrchr(s->head.p, '\n') + 1);
+	*cost = (struct answer_cost){ -now_seconds(), 0 };
+	for (; cost->tokens < t->gen && more > 0 && !answered(t, s, out); cost->tokens++) {
 		more = timeline_step(run->line.tl, &greedy, &step, e);
 		if (more > 0)
 			engine_piece_add(run->engine, step.id, 0, out);
-		/* What was found stays found. */
-		if ((t->metric == METRIC_ALL || t->metric == METRIC_ANY) && out->n && score_answer(t->metric, &s->ref, out->p) >= 1)
-			break;
 	}
+	cost->seconds += now_seconds();
+	if (!more && t->metric == METRIC_ROWS)
+		str_adds(out, "\n");   /* the last row is whole */
 	for (size_t i = 0; i < out->n; i++)
-		if ((unsigned char)out->p[i] < ' ')
+		if ((unsigned char)out->p[i] < ' ' && !(out->p[i] == '\n' && t->metric == METRIC_ROWS))
 			out->p[i] = ' ';
 	return more < 0 ? -1 : 0;
 }
@@ -132,7 +146,8 @@ struct cell {
 	struct mean all, by_depth[5];
 	struct mean *swept;      /* by the depths of a sweep */
 	struct str list, depths; /* the scores, in order of the samples, and how deep they were */
-	double seconds;
+	double seconds, answering;   /* reading and answering; answering alone */
+	int64_t generated;       /* tokens of the answers */
 };
 
 static void cell_free(struct cell *c)
@@ -181,10 +196,14 @@ static int report(struct run *run, const struct task_def *t, int32_t len, const 
 			add_depths(&s, c);
 		json_list(&s, "scores", &c->list);
 		json_real(&s, "seconds", c->seconds, "%.1f");
+		json_real(&s, "answering", c->answering, "%.2f");
+		json_int(&s, "generated", c->generated);
 		json_close(&s, '}');
 		str_adds(&s, "\n");
 	} else {
-		str_addf(&s, "%-16s %6d  %-34s %6.1f +-%5.1f  n=%d\n", t->name, len, kv, 100 * mean, 196 * error, c->all.n);
+		str_addf(&s, "%-16s %6d  %-34s %6.1f +-%5.1f  n=%d  %6.2f s an answer, %5.1f ms a token\n", t->name, len, kv, 100 * mean,
+		         196 * error, c->all.n, c->answering / (c->all.n ? c->all.n : 1),
+		         1000 * c->answering / (double)(c->generated ? c->generated : 1));
 	}
 	progress_clear(&run->progress);
 	rc = print_json(&s, e);
@@ -222,10 +241,11 @@ static int report_sweep(struct run *run, const struct cell *cell, int32_t stride
 /* What an answer was worth.  -1: this is no such result. */
 static int take_result(struct run *run, int32_t i, struct jv result, struct cell *cell)
 {
-	double score, depth, seconds;
+	double score, depth, seconds, answering, generated;
 
 	if (jv_number(jv_get(result, "score"), &score) < 0 || jv_number(jv_get(result, "depth"), &depth) < 0 ||
-	    jv_number(jv_get(result, "seconds"), &seconds) < 0 || score < 0 || score > 1 || depth < -1 || depth > 1)
+	    jv_number(jv_get(result, "seconds"), &seconds) < 0 || jv_number(jv_get(result, "answering"), &answering) < 0 ||
+	    jv_number(jv_get(result, "generated"), &generated) < 0 || generated < 0 || generated > INT32_MAX || score < 0 || score > 1 || depth < -1 || depth > 1)
 		return -1;
 	mean_add(&cell->all, score);
 	if (depth >= 0)
@@ -235,6 +255,8 @@ static int take_result(struct run *run, int32_t i, struct jv result, struct cell
 	json_real(&cell->list, NULL, score, "%.4g");
 	json_real(&cell->depths, NULL, depth, "%.4g");
 	cell->seconds += seconds;
+	cell->answering += answering;
+	cell->generated += (int64_t)generated;
 	run->done++;
 	return 0;
 }
@@ -258,12 +280,15 @@ static int run_sample(struct run *run, const struct task_def *t, int32_t len, in
 	struct sample s = {.depth = depth};
 	struct tokens prompt = {0};
 	struct str text = {0}, what = {0}, result = {0};
-	int rc = 0;
+	int order[LIST_MAX], rc = 0;
 
 	shared_timeline_fresh(&run->line);
-	for (int k = 0; !rc && k < run->kvs.n; k++) {
+	policies_order(&run->kvs, order);
+	for (int j = 0; !rc && j < run->kvs.n; j++) {
 		double start, score;
+		struct answer_cost cost;
 		struct jv known;
+		int k = order[j];
 
 		name_result(run, t, len, i, depth, run->kvs.v[k], &what);
 		if (checkpoint_get(&run->checkpoint, &what, &known) && !take_result(run, i, known, &cell[k])) {
@@ -277,7 +302,7 @@ static int run_sample(struct run *run, const struct task_def *t, int32_t len, in
 		if (!rc)
 			rc = shared_timeline_use(&run->line, run->kvs.v[k], len, e);
 		if (!rc)
-			rc = answer(run, t, &s, &prompt, &text, e);
+			rc = answer(run, t, &s, &prompt, &text, &cost, e);
 		if (rc)
 			break;
 		score = score_answer(t->metric, &s.ref, text.p);
@@ -286,6 +311,8 @@ static int run_sample(struct run *run, const struct task_def *t, int32_t len, in
 		json_real(&result, "score", score, "%.17g");
 		json_real(&result, "depth", s.depth, "%.17g");
 		json_real(&result, "seconds", now_seconds() - start, "%.3f");
+		json_real(&result, "answering", cost.seconds, "%.4f");
+		json_int(&result, "generated", cost.tokens);
 		json_close(&result, '}');
 		rc = checkpoint_put(&run->checkpoint, &what, &result, e);
 		take_result(run, i, jv_parse(result.p, result.n), &cell[k]);

@@ -61,6 +61,32 @@ TEST(chains_count_to_the_first_mistake)
 	CHECK(score_chain(&keys, "", 4) == 0);
 }
 
+TEST(rows_are_scored_by_f1)
+{
+	const char *list[] = { "Red-dog is: 1234567", "sun-oak is: 7654321", "sun-oak is: 1111111", "9000000" };
+	const char *two[] = { "12 34" }, *one[] = { "34" };
+	struct words keys = { list, 4, 4 };
+
+	CHECK(score_rows(&keys, "red-dog is: 1234567\nsun-oak is: 7654321\nsun-oak is: 1111111\n9000000\n") == 1);
+	/* In any order, with list marks, other punctuation, other case and empty lines. */
+	CHECK(score_rows(&keys, "1. 9000000.\n\n2) SUN-OAK is 1111111\n- Red dog is: \"1234567\"\n  * sun-oak is: 7654321\n") == 1);
+	CHECK(answer_rows("1. 9000000.\n\n2) SUN-OAK is 1111111\n---\n") == 2);
+	/* Two of four, nothing wrong: precision 1, recall 1/2. */
+	CHECK(fabs(score_rows(&keys, "9000000\nsun-oak is: 7654321\n") - 2 * 0.5 / 1.5) < 1e-12);
+	/* Two of four among four rows; a row that comes again is wrong the second time. */
+	CHECK(score_rows(&keys, "9000000\n9000001\nsun-oak is: 7654321\nred-dog is: 1111111\n") == 0.5);
+	CHECK(score_rows(&keys, "9000000\n9000000\n9000000\n9000000\n") == 0.25);
+	/* What the limit cut off is no row, right or wrong. */
+	CHECK(score_rows(&keys, "9000000\nsun-oak is: 76543") == 2 * 1.0 / 5);
+	CHECK(score_rows(&keys, "9000000\nsun-oak is: 7654321") == 2 * 1.0 / 5);
+	CHECK(score_rows(&keys, "") == 0);
+	CHECK(answer_rows("") == 0 && answer_rows("a") == 0 && answer_rows("\na\nb\n") == 2);
+	/* A row may begin with a number that is no list mark. */
+	CHECK(score_rows(&(struct words){ two, 1, 1 }, "12 34\n") == 1);
+	CHECK(score_rows(&(struct words){ one, 1, 1 }, "12 34\n") == 0);
+	CHECK(score_answer(METRIC_ROWS, &keys, "9000000\n") == 2 * 1.0 / 5);
+}
+
 TEST(means_and_their_errors)
 {
 	struct mean m = { 0 };
@@ -72,6 +98,17 @@ TEST(means_and_their_errors)
 	mean_add(&m, 5);
 	CHECK(mean_get(&m) == 3);
 	CHECK(fabs(mean_error(&m) - 2 / sqrt(3)) < 1e-12);
+}
+
+TEST(what_shares_nothing_runs_first)
+{
+	struct policy_list l = { { "full", "cascade:size=64", "sift", "h2o:k=8", "sink", "h2o+", "h2o:dense=1" }, 7 };
+	static const int want[] = { 1, 4, 3, 6, 0, 2, 5 };
+	int order[LIST_MAX];
+
+	policies_order(&l, order);
+	for (int i = 0; i < l.n; i++)
+		CHECK_INT(order[i], want[i]);
 }
 
 TEST(rows_of_a_policy_text)
@@ -330,6 +367,21 @@ TEST(keys_and_values_by_task)
 		CHECK_INT(strlen(s.ref.w[0]), 36);
 		CHECK(s.ref.w[0][14] == '4' && strchr("89ab", s.ref.w[0][19]));
 		sample_free(&s);
+		/* The references are the best answer. */
+		for (int keyed = 0; keyed < 2; keyed++) {
+			struct str answer = { 0 };
+
+			build(&m, keyed ? "copy_rows" : "list_numbers", 100, 2048, i, &s);
+			CHECK_INT(s.ref.n, keyed ? 8 : 12);
+			CHECK_INT(count(s.prompt.p, "One of the special magic numbers"), keyed ? 16 : 12);
+			for (size_t k = 0; k < s.ref.n; k++) {
+				CHECK_INT(count(s.prompt.p, s.ref.w[k]), 1);
+				str_addf(&answer, "%s\n", s.ref.w[k]);
+			}
+			CHECK(score_answer(METRIC_ROWS, &s.ref, answer.p) == 1);
+			str_free(&answer);
+			sample_free(&s);
+		}
 		build(&m, "vt", 60, 2048, i, &s);
 		CHECK_INT(s.ref.n, 5);
 		CHECK_INT(count(s.prompt.p, "VAR "), 2 * 9);   /* the solved example and the question */

@@ -24,7 +24,7 @@ smoke=${WEIR_RESULTS_SMOKE:-0}
 books=${WEIR_RESULTS_BOOKS:-4} windows=${WEIR_RESULTS_WINDOWS:-3} samples=${WEIR_RESULTS_SAMPLES:-10}
 tokens=${WEIR_RESULTS_TOKENS:-32768} keys=${WEIR_RESULTS_KEYS:-5}
 [ "$smoke" = 1 ] && books=1 windows=1 samples=1 keys=1 tokens=384
-parts=${*:-stream last recovery ruler passkey needle speed}
+parts=${*:-stream last recovery ruler pools passkey needle speed}
 export WEIR_MODEL="$model"
 unset WEIR_KV WEIR_CTX
 
@@ -184,6 +184,19 @@ ruler() {
 	done
 }
 
+# How wide a reused set is pooled, and how long answers get: the same samples under all policies.
+pools() {
+	l=2048 from="$shared/data/ruler" tasks="niah_single_2 niah_multiquery niah_multivalue list_numbers copy_rows"
+	[ "$smoke" = 1 ] && l=512 from= tasks=niah_single_1
+	k=$((l / 8))
+	for t in $tasks; do
+		# shellcheck disable=SC2046 # options
+		measure pools "$l/$t" eval ruler ${from:+"$from"} --tasks "$t" --len "$l" --samples $((2 * samples)) \
+			$(kvs full "sift:k=$k" "recycled:k=$k,pool=7" "recycled:k=$k,pool=15" "recycled:k=$k,pool=31" "refresh:k=$k,qc=5,scan=kv,pool=7" \
+				"refresh:k=$k,qc=5,scan=kv,pool=15" "refresh:k=$k,qc=5,scan=kv,pool=31" "snapkv:k=$k,pool=7" "snapkv:k=$k,pool=15")
+	done
+}
+
 passkey() {
 	lengths="4096 8192 32768 65536 131072" size=2048
 	[ "$smoke" = 1 ] && lengths=700 size=128,stride=64
@@ -215,7 +228,7 @@ speed() {
 
 for p in $parts; do
 	case $p in
-	stream | last | recovery | ruler | passkey | needle | speed) "$p" ;;
+	stream | last | recovery | ruler | pools | passkey | needle | speed) "$p" ;;
 	*) die "no part '$p'" ;;
 	esac
 done
