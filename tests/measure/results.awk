@@ -160,7 +160,7 @@ function recovery_table(   s, k, setting, kv, name) {
 	}
 }
 
-part == "ruler" {
+part == "ruler" || part == "pools" {
 	n = numbers("scores", c)
 	setting = number("len") " tokens, " n " samples a task"; task = text("task"); kv = text("kv")
 	remember(setting, "setting"); remember(task, "task:" setting); remember(kv, "kv:" setting)
@@ -270,6 +270,6 @@ END {
 	if (part == "stream") stream_table()
 	if (part == "last") last_table()
 	if (part == "recovery") recovery_table()
-	if (part == "ruler") ruler_table()
+	if (part == "ruler" || part == "pools") ruler_table()
 	if (part == "speed") speed_table()
 }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # tests/measure/results.sh - measures the cache policies and writes tests/results.md: what they lose, and what they cost.
 #
-#   tests/measure/results.sh [PART ...]      PART: stream last recovery ruler passkey needle speed (all when none is given)
+#   tests/measure/results.sh [PART ...]      PART: stream last recovery ruler pools passkey needle speed (all when none is given)
 #
 # Every command's JSON lines are kept in $WEIR_RESULTS_RAW (build/results), one file a part; what is there is not run again, so
 # that a run that was stopped goes on where it was.  Remove a file to measure its part anew.  The page is written from all
@@ -9,9 +9,9 @@
 #
 # WEIR (./weir), WEIR_TEST_MODEL, WEIR_SHARED (../shared: data/books, data/ruler), WEIR_RESULTS_OUT (tests/results.md), and
 # the size: WEIR_RESULTS_BOOKS (4), WEIR_RESULTS_TOKENS (32768, of each book for `stream`), WEIR_RESULTS_WINDOWS (3 a book, for
-# `last` and `recovery`), WEIR_RESULTS_SAMPLES (10, for `ruler`), WEIR_RESULTS_KEYS (5, for `passkey`).
+# `last` and `recovery`), WEIR_RESULTS_SAMPLES (10, for `ruler`; `pools` takes twice as many), WEIR_RESULTS_KEYS (5, for `passkey`).
 # What stands in the page before its heading "What the cache policies lose and cost" is written by hand and stays.
-# With these sizes the parts take about 2, 1.5, 1, 3, 1, 0.3 and 0.1 hours on two idle cores.
+# With these sizes the parts take about 2, 1.5, 1, 3, 0.7, 1, 0.3 and 0.1 hours on two idle cores.
 # WEIR_RESULTS_SMOKE=1: seconds instead of hours, to see that all of it works; the figures say nothing.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -247,8 +247,8 @@ $heading
 
 Written by \`tests/measure/results.sh\` on $(date -u +%Y-%m-%d) at commit $(git rev-parse --short HEAD 2>/dev/null || echo '(none)'); anyone can run it again.
 Model: $(basename "$model"). Machine: $("$weir" doctor 2>/dev/null | sed -n 's/^cpu *//p' | head -n 1), $(nproc) processors. The parts took:
-$(for p in stream last recovery ruler passkey needle speed; do has $p && printf '%s %s; ' $p "$(took $p)"; done | sed 's/; $/./')
-$(for p in stream last recovery ruler passkey needle speed; do has $p || printf '%s ' "$p"; done | sed 's/ $/./; s/^/Not measured yet: /')
+$(for p in stream last recovery ruler pools passkey needle speed; do has $p && printf '%s %s; ' $p "$(took $p)"; done | sed 's/; $/./')
+$(for p in stream last recovery ruler pools passkey needle speed; do has $p || printf '%s ' "$p"; done | sed 's/ $/./; s/^/Not measured yet: /')
 $([ "$smoke" = 1 ] && echo '
 **A smoke run: it shows that everything works, and its figures mean nothing.**')
 
@@ -313,6 +313,18 @@ which full attention stays below 30 % are listed with that figure alone. The mea
 
 TEXT
 		table ruler
+	fi
+	if has pools; then
+		cat <<TEXT
+
+## How wide a reused set is pooled
+
+\`weir eval ruler DIR --tasks NAME --len 2048 --samples 20 --kv POLICY ...\`, seed 42, as above; K = 256. list_numbers asks for 12 numbers, one a line, copy_rows for
+8 rows of the 16 that are hidden; their score is the F1 of the rows. Methods whose set serves several tokens need a pool that covers what these tokens say: this
+model spends a token on each digit, and a pool of 7 around a peak cuts a number of seven digits. recycled and refresh read keys and values where they select, as published.
+
+TEXT
+		table pools
 	fi
 	if has passkey; then
 		cat <<TEXT
