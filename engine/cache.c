@@ -255,6 +255,7 @@ void cache_commit(struct cache *c, int32_t n, const float *nll)
 	}
 	c->policy.def->retention->commit(c, &st, nll);
 	c->total = st.pos + n;
+	kv_slide(&c->kv, c->total);
 	if (!step_generates(&st))
 		c->read_end = c->total;
 	if (c->model)
@@ -337,11 +338,35 @@ static int32_t rewind_parts(struct cache *c, int32_t n, int32_t *replay)
 	return kept;
 }
 
+/* From which of its tokens a sequence can continue, as far as layers with a window go. */
+struct returns { int32_t least, pin; };   /* from `least` on, and from pin */
+
+/* Once entries have moved, snapshots hold only the newest windows and those of the pinned prefix.  What can be gone back to is the same
+ * whether or not the sequence was loaded from one. */
+static struct returns returns_of(const struct cache *c)
+{
+	int moved = c->kv.window_cap && cache_ready(c, c->total) < c->total;
+
+	return (struct returns){ .least = moved ? c->total - WINDOW_LEAST : 0, .pin = c->kv.pin };
+}
+
+static int windows_return(struct cache *c, const struct returns *r, int32_t n)
+{
+	int32_t first = n + 1 - kv_window_most(&c->kv);
+
+	if ((n < r->least && n != r->pin) || !kv_return(&c->kv, n))
+		return 0;
+	if (n < r->least && c->kv.held < first)
+		c->kv.held = first;   /* all that the copy has */
+	return 1;
+}
+
 int32_t cache_rewind(struct cache *c, int32_t n, int32_t *replay)
 {
+	struct returns r = returns_of(c);
 	int32_t kept = rewind_parts(c, n, replay);
 
-	return kept && !kv_complete(&c->kv, kept) ? rewind_parts(c, 0, replay) : kept;
+	return kept && !windows_return(c, &r, kept) ? rewind_parts(c, 0, replay) : kept;
 }
 
 void cache_keep_states(struct cache *c)
@@ -352,6 +377,7 @@ void cache_keep_states(struct cache *c)
 
 int32_t cache_pin(struct cache *c, int32_t n, struct err *err)
 {
+	struct returns r = returns_of(c);
 	int32_t kept = c->policy.def->retention->pin ? c->policy.def->retention->pin(c, n, err) : c->total;
 
 	if (c->model && kept >= 0 && kept < c->total)
@@ -360,7 +386,7 @@ int32_t cache_pin(struct cache *c, int32_t n, struct err *err)
 		c->total = kept;
 		c->read_end = kept < c->read_end ? kept : c->read_end;
 	}
-	return kept > 0 && !kv_complete(&c->kv, kept) ? cache_rewind(c, 0, NULL) : kept;
+	return kept > 0 && !windows_return(c, &r, kept) ? cache_rewind(c, 0, NULL) : kept;
 }
 
 uint64_t cache_read_bytes(const struct cache *c, int32_t pos, int generated)

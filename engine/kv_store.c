@@ -22,29 +22,35 @@ static uint64_t entry_bytes(const struct hparams *hp, enum dtype type, int32_t l
 	return 2 * (uint64_t)heads_of(hp, layer) * head_bytes(hp, type, layer);
 }
 
-/* Of one token in the layers that have a window, or in the others. */
-static uint64_t layers_bytes(const struct hparams *hp, enum dtype type, int windowed)
+/* Of the first `layers` layers, those with a window or the others. */
+static uint64_t layers_bytes(const struct hparams *hp, enum dtype type, int32_t layers, int windowed)
 {
 	uint64_t sum = 0;
 
-	for (int32_t i = 0; i < layers_with_entries(hp); i++)
-		sum += !layer_window(hp, i) == !windowed ? entry_bytes(hp, type, i) : 0;
+	for (int32_t i = 0; i < layers; i++)
+		if ((layer_window(hp, i) > 0) == windowed)
+			sum += entry_bytes(hp, type, i);
 	return sum;
-}
-
-uint64_t kv_token_bytes(const struct hparams *hp, enum dtype type)
-{
-	return layers_bytes(hp, type, 0) + layers_bytes(hp, type, 1);
 }
 
 uint64_t kv_full_token_bytes(const struct hparams *hp, enum dtype type)
 {
-	return layers_bytes(hp, type, 0);
+	return layers_bytes(hp, type, layers_with_entries(hp), 0);
 }
 
 uint64_t kv_window_token_bytes(const struct hparams *hp, enum dtype type)
 {
-	return layers_bytes(hp, type, 1);
+	return layers_bytes(hp, type, layers_with_entries(hp), 1);
+}
+
+uint64_t kv_token_bytes(const struct hparams *hp, enum dtype type)
+{
+	return kv_full_token_bytes(hp, type) + kv_window_token_bytes(hp, type);
+}
+
+uint64_t kv_full_read_bytes(const struct hparams *hp, enum dtype type)
+{
+	return layers_bytes(hp, type, hp->n_layer, 0);
 }
 
 static int32_t window_within(const struct hparams *hp, int32_t layer, int32_t ctx)
@@ -82,10 +88,10 @@ static int32_t window_cap(const struct hparams *hp, const struct kv_shape *s)
 
 uint64_t kv_bytes(const struct hparams *hp, enum dtype type, const struct kv_shape *s)
 {
-	uint64_t full, windowed, sum;
+	uint64_t full, windowed, sum, slots = (uint64_t)window_cap(hp, s) + (s->endless ? (uint64_t)largest_window(hp, s->ctx) : 0);   /* with the copy */
 
 	if (size_mul(kv_full_token_bytes(hp, type), (uint64_t)s->cap, &full) ||
-	    size_mul(kv_window_token_bytes(hp, type), (uint64_t)window_cap(hp, s), &windowed) || size_add(full, windowed, &sum))
+	    size_mul(kv_window_token_bytes(hp, type), slots, &windowed) || size_add(full, windowed, &sum))
 		return UINT64_MAX;
 	return sum;
 }
@@ -94,7 +100,8 @@ uint64_t kv_bytes(const struct hparams *hp, enum dtype type, const struct kv_sha
 
 int kv_init(struct kv_store *kv, struct backend *be, const struct hparams *hp, enum dtype type, const struct kv_shape *s, struct err *err)
 {
-	*kv = (struct kv_store){ .hp = hp, .be = be, .n_layer = hp->n_layer, .cap = s->cap, .window_cap = window_cap(hp, s), .ctx = s->ctx, .type = type };
+	*kv = (struct kv_store){ .hp = hp, .be = be, .n_layer = hp->n_layer, .cap = s->cap, .window_cap = window_cap(hp, s), .ctx = s->ctx,
+	                         .step = s->step, .endless = s->endless, .type = type };
 	if ((int64_t)kv_read_most(kv) * most_kv_heads(hp) > INT32_MAX)
 		return err_set(err, ERR_FIT, "a context of %d tokens is more than %d KV heads can address; use a smaller -c", s->cap,
 		               most_kv_heads(hp));
@@ -112,7 +119,7 @@ int kv_init(struct kv_store *kv, struct backend *be, const struct hparams *hp, e
 			kv->place[i] = kv->place[from];
 			continue;
 		}
-		kv->place[i] = windowed ? -1 : kv->n_full;
+		kv->place[i] = windowed ? kv->n_full - i - 1 : kv->n_full;
 		if (!windowed)
 			kv->full[kv->n_full++] = i;
 		kv->k[i] = kv->v[i] = (struct tensor){ .type = type, .rows = heads_of(hp, i) * (windowed ? kv->window_cap : s->cap),
@@ -138,6 +145,7 @@ void kv_release(struct kv_store *kv)
 	free(kv->v);
 	free(kv->place);
 	free(kv->full);
+	free(kv->copy);
 	memset(kv, 0, sizeof *kv);
 }
 
@@ -182,7 +190,7 @@ uint64_t kv_window_read_bytes(const struct kv_store *kv, int32_t pos)
 }
 
 /* Rows of each head from row `by` on move to its front.  The backend copies f32, so two rows are copied as so many floats. */
-static void plane_slide(struct kv_store *kv, const struct tensor *plane, int32_t heads, int32_t by)
+static void plane_slide(struct kv_store *kv, const struct tensor *plane, int32_t by)
 {
 	int32_t rows = kv->window_cap;
 	struct tensor pairs = *plane;
@@ -190,28 +198,84 @@ static void plane_slide(struct kv_store *kv, const struct tensor *plane, int32_t
 	pairs.type = DT_F32;
 	pairs.rows = plane->rows / 2;
 	pairs.cols = (int32_t)(dtype_bytes(plane->type, (uint64_t)plane->cols) / 2);
-	for (int32_t h = 0; h < heads; h++)
+	for (int32_t h = 0; h * rows < plane->rows; h++)
 		for (int32_t to = 0, n; to + by < rows; to += n) {
 			n = rows - by - to < by ? rows - by - to : by;
 			kv->be->ops->copy(kv->be, &pairs, (h * rows + to) / 2, &pairs, (h * rows + to + by) / 2, n / 2);
 		}
 }
 
-void kv_slide(struct kv_store *kv, int32_t end)
+/* The first of the slots that a token behind slot `end` reads. */
+static int32_t window_from(const struct kv_store *kv, int32_t end)
 {
-	int32_t by;
+	int32_t from = end + 1 - kv_window_most(kv);
 
-	if (!kv->window_cap || end - kv->base <= kv->window_cap)
+	return from > 0 ? from : 0;
+}
+
+/* Copy the windows before slot `end`, if the planes hold them. */
+static void keep_windows(struct kv_store *kv, int32_t end)
+{
+	int32_t from = window_from(kv, end);
+	uint8_t *p;
+
+	if (!end || kv->copy_end == end || !kv_complete(kv, end))
 		return;
-	by = (end - kv->window_cap - kv->base + SLIDE - 1) / SLIDE * SLIDE;
+	kv->copy_end = 0;
+	if (!(p = realloc(kv->copy, (size_t)kv_window_token_bytes(kv->hp, kv->type) * (size_t)(end - from) + 1)))
+		return;   /* a rollback to there reads the sequence again */
+	kv->copy = p;
+	kv_window_read(kv, from, end - from, p);
+	kv->copy_end = end;
+}
+
+void kv_keep_pinned(struct kv_store *kv)
+{
+	keep_windows(kv, kv->pin);
+}
+
+int kv_return(struct kv_store *kv, int32_t n)
+{
+	int32_t from = window_from(kv, n);
+
+	if (kv->copy_end > n)
+		kv->copy_end = 0;
+	if (kv_complete(kv, n))
+		return 1;
+	if (!n || kv->copy_end != n)
+		return 0;
+	kv_window_write(kv, from, n - from, kv->copy);
+	return 1;
+}
+
+/* By how many slots the planes slide to have room for a step behind n. */
+static int32_t slide_by(const struct kv_store *kv, int32_t n)
+{
+	int32_t end = kv->endless || n < kv->cap - kv->step ? n + kv->step : kv->cap, over = end - kv->base - kv->window_cap;
+
+	return kv->window_cap && over > 0 ? (over + SLIDE - 1) / SLIDE * SLIDE : 0;
+}
+
+static void slide(struct kv_store *kv, int32_t by)
+{
 	for (int32_t i = 0; i < layers_with_entries(kv->hp) && by < kv->window_cap; i++) {
 		if (kv->place[i] >= 0)
 			continue;
-		plane_slide(kv, &kv->k[i], heads_of(kv->hp, i), by);
-		plane_slide(kv, &kv->v[i], heads_of(kv->hp, i), by);
+		plane_slide(kv, &kv->k[i], by);
+		plane_slide(kv, &kv->v[i], by);
 	}
 	kv->base += by;
 	kv->held = kv->held > kv->base ? kv->held : kv->base;
+}
+
+void kv_slide(struct kv_store *kv, int32_t n)
+{
+	int32_t by = slide_by(kv, n);
+
+	if (by && n >= kv->pin && kv->base + by > window_from(kv, kv->pin))
+		kv_keep_pinned(kv);
+	if (by)
+		slide(kv, by);
 }
 
 int kv_complete(const struct kv_store *kv, int32_t n)
@@ -221,7 +285,7 @@ int kv_complete(const struct kv_store *kv, int32_t n)
 
 void kv_clear(struct kv_store *kv)
 {
-	kv->base = kv->held = 0;
+	kv->base = kv->held = kv->copy_end = 0;
 }
 
 /* ---- a step ---- */
@@ -320,6 +384,11 @@ void kv_attend(struct kv_store *kv, int32_t layer, struct tensor *out, const str
 
 /* ---- entries as bytes ---- */
 
+static size_t row_bytes(const struct kv_store *kv, int32_t layer)
+{
+	return head_bytes(kv->hp, kv->type, layer);
+}
+
 /* Rows of layer and slots slot0 .. slot0 + n: how many of them the planes lack, at the beginning. */
 static int32_t missing(const struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n)
 {
@@ -328,16 +397,30 @@ static int32_t missing(const struct kv_store *kv, int32_t layer, int32_t slot0, 
 	return lacks < 0 ? 0 : lacks < n ? lacks : n;
 }
 
+/* Fill in what the copy has of n slots that a layer with a window lacks; kind: 0 keys, 1 values. */
+static void copy_read(const struct kv_store *kv, int32_t layer, int kind, int32_t head, int32_t slot0, int32_t n, uint8_t *to)
+{
+	int32_t from = window_from(kv, kv->copy_end), slots = kv->copy_end - from, first = slot0 > from ? slot0 : from;
+	int32_t end = slot0 + n < kv->copy_end ? slot0 + n : kv->copy_end, heads = heads_of(kv->hp, layer);
+	size_t row = row_bytes(kv, layer), at = layers_bytes(kv->hp, kv->type, layer, 1) * (size_t)slots;   /* of the layers before it */
+
+	at += row * ((size_t)(kind * heads + head) * (size_t)slots + (size_t)(first - from));
+	if (first < end)
+		memcpy(to + row * (size_t)(first - slot0), kv->copy + at, row * (size_t)(end - first));
+}
+
 /* Slots slot0 .. slot0 + n of one layer to bytes [K, V][n_kv_head][n]; returns their end. */
 static uint8_t *layer_read(const struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n, uint8_t *to)
 {
-	size_t row = head_bytes(kv->hp, kv->type, layer), piece = row * (size_t)n;
+	size_t row = row_bytes(kv, layer), piece = row * (size_t)n;
 	int32_t lacks = missing(kv, layer, slot0, n), at = slot0 + lacks - base_of(kv, layer);
 	size_t gone = row * (size_t)lacks;
 
 	for (int i = 0; i < 2; i++)
 		for (int32_t h = 0; h < heads_of(kv->hp, layer); h++, to += piece) {
 			memset(to, 0xff, gone);
+			if (lacks && kv->copy_end)
+				copy_read(kv, layer, i, h, slot0, lacks, to);
 			if (lacks < n)
 				kv->be->ops->read(kv->be, i ? &kv->v[layer] : &kv->k[layer], row * ((size_t)h * (size_t)rows_of(kv, layer) + (size_t)at),
 				                  to + gone, piece - gone);
@@ -345,18 +428,17 @@ static uint8_t *layer_read(const struct kv_store *kv, int32_t layer, int32_t slo
 	return to;
 }
 
-/* And back. */
-static const uint8_t *layer_write(struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n, const uint8_t *from)
+/* And back, the first `count` of these slots. */
+static const uint8_t *layer_write(struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n, int32_t count, const uint8_t *from)
 {
-	size_t row = head_bytes(kv->hp, kv->type, layer), piece = row * (size_t)n;
+	size_t row = row_bytes(kv, layer);
 	int32_t lacks = missing(kv, layer, slot0, n), at = slot0 + lacks - base_of(kv, layer);
-	size_t gone = row * (size_t)lacks;
 
 	for (int i = 0; i < 2; i++)
-		for (int32_t h = 0; h < heads_of(kv->hp, layer); h++, from += piece)
-			if (lacks < n)
+		for (int32_t h = 0; h < heads_of(kv->hp, layer); h++, from += row * (size_t)n)
+			if (lacks < count)
 				kv->be->ops->write(kv->be, i ? &kv->v[layer] : &kv->k[layer], row * ((size_t)h * (size_t)rows_of(kv, layer) + (size_t)at),
-				                   from + gone, piece - gone);
+				                   from + row * (size_t)lacks, row * (size_t)(count - lacks));
 	return from;
 }
 
@@ -368,35 +450,51 @@ void kv_entries_read(const struct kv_store *kv, int32_t slot0, int32_t n, void *
 		to = layer_read(kv, i, slot0, n, to);
 }
 
-/* Of n tokens, the first so many up to the last whose entries in layers with a window are missing. */
-static int32_t entries_missing(const struct kv_store *kv, int32_t n, const uint8_t *entries)
-{
-	int32_t layer = 0, layers = layers_with_entries(kv->hp);
+/* Of n tokens, those first .. end lack their entries in layers with a window; if several runs of tokens do, from the first to the last of
+ * all.  first = end: none. */
+struct gap { int32_t first, end; };
 
-	for (; layer < layers && !layer_window(kv->hp, layer); layer++)
-		entries += entry_bytes(kv->hp, kv->type, layer) * (size_t)n;
-	for (; layer < layers && n > 0; n--) {
-		size_t row = head_bytes(kv->hp, kv->type, layer), i = 0;
-		const uint8_t *p = entries + row * (size_t)(n - 1);
+static struct gap entries_missing(const struct kv_store *kv, int32_t n, const uint8_t *entries)
+{
+	struct gap gap = { 0, 0 };
+	int32_t layer = 0, layers = layers_with_entries(kv->hp);
+	size_t row;
+
+	while (layer < layers && kv->place[layer] >= 0)
+		entries += entry_bytes(kv->hp, kv->type, layer++) * (size_t)n;
+	row = layer < layers ? row_bytes(kv, layer) : 0;
+	for (int32_t k = 0; layer < layers && k < n; k++) {
+		const uint8_t *p = entries + row * (size_t)k;
+		size_t i = 0;
 
 		while (i < row && p[i] == 0xff)
 			i++;
-		if (i == row)
-			return n;
+		if (i < row)
+			continue;
+		gap.first = gap.end ? gap.first : k;
+		gap.end = k + 1;
 	}
-	return 0;
+	return gap;
 }
 
 void kv_entries_write(struct kv_store *kv, int32_t slot0, int32_t n, const void *entries)
 {
-	int32_t lacks = entries_missing(kv, n, entries);
+	struct gap gap = entries_missing(kv, n, entries);
 	const uint8_t *from = entries;
+	int32_t by = slide_by(kv, slot0 + n);
 
-	kv_slide(kv, slot0 + n);
-	if (lacks && slot0 + lacks > kv->held)
-		kv->held = slot0 + lacks;
+	if (by)
+		slide(kv, by);
+	if (gap.end) {
+		/* Behind a gap nothing before it is held.  What is there before it are the windows of a pinned prefix. */
+		for (int32_t i = 0; i < layers_with_entries(kv->hp); i++)
+			from = layer_write(kv, i, slot0, n, gap.first, from);
+		keep_windows(kv, slot0 + gap.first);
+		from = entries;
+		kv->held = kv->held > slot0 + gap.end ? kv->held : slot0 + gap.end;
+	}
 	for (int32_t i = 0; i < layers_with_entries(kv->hp); i++)
-		from = layer_write(kv, i, slot0, n, from);
+		from = layer_write(kv, i, slot0, n, n, from);
 }
 
 void kv_full_read(const struct kv_store *kv, int32_t slot0, int32_t n, void *out)
@@ -412,7 +510,7 @@ void kv_full_write(struct kv_store *kv, int32_t slot0, int32_t n, const void *en
 	const uint8_t *from = entries;
 
 	for (int32_t i = 0; i < kv->n_full; i++)
-		from = layer_write(kv, kv->full[i], slot0, n, from);
+		from = layer_write(kv, kv->full[i], slot0, n, n, from);
 }
 
 void kv_window_read(const struct kv_store *kv, int32_t slot0, int32_t n, void *out)
@@ -437,5 +535,5 @@ void kv_window_write(struct kv_store *kv, int32_t slot0, int32_t n, const void *
 	kv->held = slot0;
 	for (int32_t i = 0; i < layers_with_entries(kv->hp); i++)
 		if (kv->place[i] < 0)
-			from = layer_write(kv, i, slot0, n, from);
+			from = layer_write(kv, i, slot0, n, n, from);
 }

@@ -1,12 +1,12 @@
 /* engine/kv_store.h (private to engine/) - the planes that hold keys and values, and the operations on them.
  *
- * One K and one V plane a layer, head-major: the slots of one head lie together and attention streams them.  A layer that borrows entries
- * (layer_entries()) has the planes of the layer that it borrows from.  Keys are stored rotated.
+ * One K and one V plane a layer, head-major: the slots of one head lie together and attention streams them.  Keys are stored rotated.
+ * A layer that borrows entries (layer_entries()) has the planes of the layer that it borrows from.
  *
  *     layers that attend to all tokens   [n_kv_head * cap][head_dim]; the retention (retain_*.c) decides which token's entry a slot holds
  *     layers with a sliding window       [n_kv_head * window_cap][head_dim]; slot i is token i, under every policy, and the newest tokens
- *                                        are there: slot s is row s - base of its head.  When the plane is full, kv_slide() moves the
- *                                        newest rows to its front. */
+ *                                        are there: slot s is row s - base of its head.  When the plane has no room for a step,
+ *                                        kv_slide() moves the newest rows to its front. */
 #ifndef WEIR_KV_STORE_H
 #define WEIR_KV_STORE_H
 
@@ -19,11 +19,17 @@ struct kv_store {
 	struct tensor *k, *v;      /* [n_layer] */
 	int32_t n_layer, cap;      /* cap: slots of a head in layers without a window */
 	int32_t window_cap;        /* the same with a window; 0: no layer has one */
-	int32_t ctx;               /* windows are cut to it */
+	int32_t ctx, step;         /* windows are cut to the first; tokens of a step at most */
+	int endless;
 	int32_t base;              /* layers with a window: the slot in row 0 of each head */
 	int32_t held;              /* these layers lack the entries of slots before it */
-	int32_t *full, n_full;     /* [n_full] the layers without a window that have entries of their own: layers_retained() */
-	int32_t *place;            /* [n_layer] where the layer whose entries this layer attends to stands in `full`; -1: it has a window */
+	/* So many slots at the start are pinned: a rollback can come back to their end, although their windows are gone from the planes.  So a copy
+	 * is kept of these, as kv_window_read() has them: the windows before slot copy_end (0: there is none). */
+	int32_t pin, copy_end;
+	uint8_t *copy;
+	int32_t *place;            /* [n_layer] the layer's number among those without a window; -1 - its number among the others;
+	                            * that of the layer whose entries it borrows */
+	int32_t *full, n_full;     /* [n_full] the layers without a window that have entries of their own */
 	enum dtype type;
 	const struct tensor *sinks;   /* attention sinks of the layer that attends now; set by cache_attend() */
 	double *clock;             /* seconds spent in kv_put() and kv_attend() are added here; NULL: not measured */
@@ -38,10 +44,12 @@ struct kv_shape {
 };
 /* WINDOW_KEPT: tokens that a rollback can go back by with windows complete, where the cache holds as many; WINDOW_LEAST: in any case. */
 enum { WINDOW_KEPT = 4096, WINDOW_LEAST = 64 };
-/* Bytes of one token's KV entries in all layers; in those without a window; in the others. */
+/* Bytes of one token's KV entries in all layers that have their own; in those without a window; in the others. */
 uint64_t kv_token_bytes(const struct hparams *, enum dtype);
 uint64_t kv_full_token_bytes(const struct hparams *, enum dtype);
 uint64_t kv_window_token_bytes(const struct hparams *, enum dtype);
+/* Bytes that layers without a window read of one token, also those that borrow entries. */
+uint64_t kv_full_read_bytes(const struct hparams *, enum dtype);
 /* Bytes of all planes. */
 uint64_t kv_bytes(const struct hparams *, enum dtype, const struct kv_shape *);
 int  kv_init(struct kv_store *, struct backend *, const struct hparams *, enum dtype, const struct kv_shape *, struct err *);
@@ -49,8 +57,12 @@ void kv_release(struct kv_store *);
 /* Exchange the planes of two stores of the same model and type. */
 void kv_swap(struct kv_store *, struct kv_store *);
 
-/* Make room for slots up to `end` in the layers with a window: the oldest slots of these layers go. */
-void kv_slide(struct kv_store *, int32_t end);
+/* n slots are there: make room for a step behind them in the layers with a window, whose oldest slots go. */
+void kv_slide(struct kv_store *, int32_t n);
+/* Copy the windows before slot `pin`, if the planes hold them; all slots before it are written. */
+void kv_keep_pinned(struct kv_store *);
+/* Only the first n slots count from now on.  1; 0 where not all is there that a token behind them reads. */
+int  kv_return(struct kv_store *, int32_t n);
 /* Tokens that a query of a layer attends to, its own included; 0 = all. */
 int32_t kv_window(const struct kv_store *, int32_t layer);
 /* Of all layers the most, or 0. */

@@ -67,6 +67,7 @@ static void shape_set(struct cache *c, const struct rings_shape *s)
 {
 	struct cascade *f = c->retained;
 
+	c->kv.pin = s->sinks;
 	f->lag = cascade_lag(s, c->chunk);
 	f->waiting = 0;
 	rings_reset(&f->rings, s);
@@ -699,7 +700,7 @@ static uint64_t cascade_read_bytes(const struct cache *c, int32_t pos, int gener
 		selected = c->sel.ops->read_bytes(&c->sel, r->s.sinks);
 		slots -= r->s.sinks;
 	}
-	return selected + kv_full_token_bytes(c->hp, c->type) * (uint64_t)slots;
+	return selected + kv_full_read_bytes(c->hp, c->type) * (uint64_t)slots;
 }
 
 const struct retention_ops retain_cascade = {

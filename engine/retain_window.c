@@ -32,7 +32,6 @@ void windows_close(struct cache *c)
 
 void windows_begin(struct cache *c, const struct step *st)
 {
-	kv_slide(&c->kv, st->pos + st->n);
 	if (c->window_rope.be)
 		rope_set(&c->window_rope, st->pos, st->pos, st->n);
 }
@@ -52,19 +51,18 @@ void windows_parts(struct cache *c, const struct step *st, int32_t layer, const 
 	out->skip = out->part[0].n_slots;
 }
 
-/* With the window, tokens by which the sequence can be rolled back after a resume without reading it again: some short turns, or what waits to
- * join a cascade.  A snapshot would be several times as large with all that the planes hold. */
-enum { WINDOW_SAVED = 1024 };
-
+/* Tokens behind which a rollback may lead: those that wait to join a cascade. */
 void windows_archive(struct cache *c, struct serializer *a, int32_t n)
 {
 	struct kv_store *kv = &c->kv;
-	int32_t from = n + 1 - kv_window_most(kv) - WINDOW_SAVED;
+	int32_t from = n + 1 - kv_window_most(kv) - WINDOW_LEAST;
 
 	from = from > kv->held ? from : kv->held;
 	serialize_i32(a, &from, 0, n, "the first token in the windows of layers");
 	if (serialize_loading(a) && !a->bad && !kv_window_fits(kv, from, n - from))
 		serialize_fail(a, "the first token in the windows of layers");
+	if (serialize_loading(a) && !a->bad)
+		kv_keep_pinned(kv);   /* their entries have been loaded */
 	if (!a->bad)
 		serialize_kv(a, kv, 1, from, n - from);
 }

@@ -1,4 +1,4 @@
-/* tests/lib/tiny.h - whole models of three families, small enough to be made and run in no time; their weights are random, but the
+/* tests/lib/tiny.h - whole models of some families, small enough to be made and run in no time; their weights are random, but the
  * same each time. */
 #ifndef WEIR_TEST_TINY_H
 #define WEIR_TEST_TINY_H
@@ -11,10 +11,11 @@
 
 enum { N_VOCAB = 288, WIDTH = 64, FF = 96, LAYERS = 3, HEADS = 4, KV_HEADS = 2, HEAD = 32, TRAINED = 2048 };
 
-static const struct tiny_family { const char *arch; int bias, norms, tied; } tiny_families[] = {
-	{ "llama", 0, 0, 1 }, { "qwen2", 1, 0, 0 }, { "qwen3", 0, 1, 1 },
+static const struct tiny_family { const char *arch; int bias, norms, tied, post; uint32_t window; } tiny_families[] = {
+	{ "llama", 0, 0, 1, 0, 0 }, { "qwen2", 1, 0, 0, 0, 0 }, { "qwen3", 0, 1, 1, 0, 0 },
+	{ "gemma2", 0, 0, 1, 1, 40 },   /* two of three layers have a window */
 };
-enum { FAMILIES = 3 };
+enum { FAMILIES = 4, WINDOWED = 3 };
 
 static inline void tiny_weights(struct mk *m, const char *name, int32_t rows, int32_t cols)
 {
@@ -42,6 +43,7 @@ static inline void tiny_layer(struct mk *m, const struct tiny_family *f, int lay
 		{ "attn_q.bias", 1, HEADS * HEAD, f->bias }, { "attn_k.bias", 1, KV_HEADS * HEAD, f->bias },
 		{ "attn_v.bias", 1, KV_HEADS * HEAD, f->bias }, { "attn_q_norm.weight", 1, HEAD, f->norms },
 		{ "attn_k_norm.weight", 1, HEAD, f->norms }, { "attn_output.weight", WIDTH, HEADS * HEAD, 1 },
+		{ "post_attention_norm.weight", 1, WIDTH, f->post }, { "post_ffw_norm.weight", 1, WIDTH, f->post },
 		{ "ffn_norm.weight", 1, WIDTH, 1 }, { "ffn_gate.weight", FF, WIDTH, 1 }, { "ffn_up.weight", FF, WIDTH, 1 },
 		{ "ffn_down.weight", WIDTH, FF, 1 },
 	};
@@ -85,6 +87,8 @@ static inline struct engine *tiny_open(const struct tiny_family *f, int threads,
 	mk_f32(&m, key, 1e-5f);
 	snprintf(key, sizeof key, "%s.rope.freq_base", f->arch);
 	mk_f32(&m, key, base);
+	if (f->window)
+		tiny_int(&m, f->arch, "attention.sliding_window", f->window);
 	mk_vocab(&m, N_VOCAB);
 	tiny_weights(&m, "token_embd.weight", N_VOCAB, WIDTH);
 	tiny_weights(&m, "output_norm.weight", 1, WIDTH);
