@@ -1,6 +1,6 @@
 #!/bin/sh
-# tests/package.sh - the Debian package and the portable archive on bare systems, a part of `make soak`: they are built, installed, used,
-# upgraded and removed in a Debian 12; the archive is unpacked and used in a Debian 11 and a Debian 13 in which nothing is installed.
+# tests/package.sh - the Debian package on a bare system, a part of `make soak`: it is built, installed, used, upgraded and removed in a
+# Debian 12 in which nothing else is installed.
 # Needs root, debootstrap, debhelper, lintian and a network; skips where one is missing.
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -65,14 +65,4 @@ else
 	bad "a bare Debian 12" "$(tail -n 3 "$dir/log")"
 fi
 
-if archive=$(app/package/package.sh portable 2>"$dir/log"); then ok "the portable archive is built"
-else bad "the portable archive is built" "$(tail -n 3 "$dir/log")"; fi
-for suite in bullseye trixie; do
-	[ -n "$archive" ] || break
-	if bare $suite && xz -dc "$archive" | tar -xf - -C "$dir/$suite/root"; then
-		used $suite "./$(basename "$archive" .tar.xz)/weir"
-	else
-		bad "a bare $suite" "$(tail -n 3 "$dir/log")"
-	fi
-done
 finish
