@@ -211,7 +211,7 @@ name="the screen is left"; pass wait_for 20 ended
 
 # ---- stopping an import ----
 
-# A page that takes seconds to parse.
+# A page that takes four seconds to parse on an idle machine.
 awk 'BEGIN { print "<html><body>"; for (i = 0; i < 1200000; i++) printf "<div><p>Some <b>words</b> of <i>a</i> page &amp; more" }' >"$dir/big.html"
 parses() {   # PID: it has a child in the jail
 	for child in $(cat "/proc/$1/task/"*/children 2>/dev/null); do
@@ -230,7 +230,7 @@ stops_at_start() {   # NAME PROGRAM ARGUMENT...
 	wait "$reader"
 	is "$name: Ctrl-C ends it" 130 $?
 	took=$((($(date +%s%N) - before) / 1000000))
-	if [ "$took" -lt $((1500 * slow)) ]; then ok "$name: at once"; else bad "$name: at once" "$took ms"; fi
+	if [ "$took" -lt $((2500 * slow)) ]; then ok "$name: at once"; else bad "$name: at once" "$took ms"; fi
 	is "$name: with one line" "1 1" "$(grep -c . "$dir/err") $(grep -c "big.html' was not read: stopped" "$dir/err")"
 }
 stops_at_start "a document is imported" "$weir" -m "$model" $how --private "$dir/big.html"
