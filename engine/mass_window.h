@@ -1,4 +1,4 @@
-/* engine/mass_window.h (private to engine/select_mass.c) - what each of the last tokens attended to, so that sums of attention mass can
+/* engine/mass_window.h (private to engine/select_h2o.c) - what each of the last tokens attended to, so that sums of attention mass can
  * cover a window of tokens that moves on: a token that enters is added, the one that leaves is subtracted. */
 #ifndef WEIR_MASS_WINDOW_H
 #define WEIR_MASS_WINDOW_H

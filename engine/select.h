@@ -9,7 +9,9 @@
  *     select_refresh.c   now and then, by the probabilities of one token; recycled
  *     select_recent.c    by place: streaming++
  *     select_quest.c     at every step, pages by the bounds of their keys
- *     select_mass.c      once, by the attention mass of the prefill: h2o, h2o+, snapkv
+ *     select_snapkv.c    once, by the attention mass of the prefill's last tokens
+ *     select_h2o.c       by the attention mass of all tokens or of the last: h2o, h2o+
+ *     select_mass.c      that mass, for both
  *
  * What select() and seen() decide counts for their own step, and for later steps from end() on: a step that fails or is rolled back never
  * reaches end() and leaves no trace. */
