@@ -407,6 +407,32 @@ int backend_open(struct backend **out, const char *name, const struct backend_op
 /* Version of what a plugin shares with the program: the tables and structs of this header.  Changes with any of them. */
 enum { BACKEND_ABI = 13 };
 
+/* ---- on the host, whatever a backend computes in: state that never leaves host memory ---- */
+
+/* Run fn(arg, task) once for every task in 0 .. n - 1, on the threads of a CPU backend; for a device, on the calling thread.  Results must
+ * not depend on which thread runs which task. */
+void backend_each(struct backend *, void (*fn)(void *arg, int task), void *arg, int n);
+
+/* One row of a 3 x 3 convolution over an image whose pixels are n_in floats:
+ *
+ *     out[x][o] = bias[o] + sum over dy, dx, i of in[dy][x + dx][i] * w[dy][dx][i][o]        x < n, o < n_out
+ *
+ * in[dy]: the rows above, at and below the one that is computed, n + 2 pixels each, from the one left of pixel 0 on; NULL = zeros.
+ * n_out is 16 or 32; bias NULL = zeros.  An element is summed in this order and has the same bits whatever n is. */
+struct conv_args {
+	float *out;                /* [n][n_out] */
+	const float *in[3], *w, *bias;
+	int32_t n_in, n_out, n;
+};
+void conv_row(struct backend *, const struct conv_args *);
+/* The gradient of a sum of which d[x][o] is the gradient by out[x][o]: dw[dy][dx][i][o] += sum over x of in[dy][x + dx][i] * d[x][o]. */
+struct conv_grad_args {
+	float *dw;                 /* [3][3][n_in][n_out] */
+	const float *in[3], *d;
+	int32_t n_in, n_out, n;
+};
+void conv_row_grad(struct backend *, const struct conv_grad_args *);
+
 /* ---- what the machine can do ---- */
 
 /* The CPU level in use and those available: "avx512 (avx512, avx2, c available)". */

@@ -44,7 +44,7 @@ static void cpu_memory(const struct backend *be, uint64_t *available, uint64_t *
 	*available = *total = 0;
 }
 
-static const struct backend_ops cpu_ops = {
+const struct backend_ops cpu_ops = {
 	.name = "cpu",
 	.close = cpu_close,
 	.describe = cpu_describe,

@@ -12,6 +12,7 @@
  *     cpu_kv_move.c  moves KV entries inside a plane
  *     cpu_recurrent.c   short convolutions
  *     cpu_compare.c  operations of the comparison policies
+ *     cpu_host.c     tasks and convolutions in host memory, beside every backend
  *
  * The leaf functions of the CPU level do the arithmetic (cpu_fns.h).  These files decide which thread computes what, under one
  * rule: work is split by outputs (rows, columns, spans of keys that are merged in ascending order) and never inside a sum.  So a
@@ -47,6 +48,8 @@ struct cpu {
 	struct buffer selected;        /* per KV head: its slots are selected (cpu_fused_select_attn.c) */
 	struct buffer probe;         /* scores of measured tokens */
 };
+
+extern const struct backend_ops cpu_ops;
 
 static inline struct cpu *cpu_of(struct backend *be)
 {

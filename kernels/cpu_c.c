@@ -426,6 +426,34 @@ static uint64_t c_read_sum(const void *p, size_t n)
 	return s0 + s1 + s2 + s3;
 }
 
+/* ---- convolutions on the host ---- */
+
+static void c_conv(const struct conv_args *a)
+{
+	for (int32_t x = 0; x < a->n; x++)
+		for (int32_t o = 0; o < a->n_out; o++) {
+			double sum = a->bias ? (double)a->bias[o] : 0;
+
+			for (int32_t t = 0; t < 9; t++)
+				for (int32_t i = 0; a->in[t / 3] && i < a->n_in; i++)
+					sum += (double)a->in[t / 3][(x + t % 3) * a->n_in + i] * (double)a->w[(t * a->n_in + i) * a->n_out + o];
+			a->out[x * a->n_out + o] = (float)sum;
+		}
+}
+
+static void c_conv_grad(const struct conv_grad_args *a)
+{
+	for (int32_t t = 0; t < 9; t++)
+		for (int32_t i = 0; a->in[t / 3] && i < a->n_in; i++)
+			for (int32_t o = 0; o < a->n_out; o++) {
+				double sum = (double)a->dw[(t * a->n_in + i) * a->n_out + o];
+
+				for (int32_t x = 0; x < a->n; x++)
+					sum += (double)a->in[t / 3][(x + t % 3) * a->n_in + i] * (double)a->d[x * a->n_out + o];
+				a->dw[(t * a->n_in + i) * a->n_out + o] = (float)sum;
+			}
+}
+
 const struct cpu_fns cpu_fns_c = {
 	.name = "c",
 	.panel = PANEL,
@@ -449,6 +477,8 @@ const struct cpu_fns cpu_fns_c = {
 	.probe_mass = c_probe_mass,
 	.probe_share = c_probe_share,
 	.probe_above = c_probe_above,
+	.conv = c_conv,
+	.conv_grad = c_conv_grad,
 	.select = &select_fns_c,
 	.read_sum = c_read_sum,
 	.multiply = c_multiply,
