@@ -583,7 +583,8 @@ static int switch_open(struct timeline *t, struct forward *forward, float **nll,
 {
 	struct cache *c = &t->cache;
 	struct memory_budget budget = memory_budget_of(c->be);
-	uint64_t need = cache_bytes(c) + forward_bytes(c->hp, c->batch, head_rows(c->hp)), have = budget.available;
+	const struct hparams *hp = &t->e->model.hp;
+	uint64_t need = cache_bytes(c) + forward_bytes(hp, c->batch, head_rows(hp)), have = budget.available;
 	struct str text = { 0 };
 	int failed;
 
@@ -595,7 +596,7 @@ static int switch_open(struct timeline *t, struct forward *forward, float **nll,
 		return -1;
 	}
 	failed = cache_open(c, err) || !(*nll = try_alloc((size_t)c->chunk, sizeof **nll, "surprise", err)) ||
-	         forward_init(forward, &t->e->model, c, c->chunk, head_rows(c->hp), err);
+	         forward_init(forward, &t->e->model, c, c->chunk, head_rows(hp), err);
 	t->e->be->ops->sync(t->e->be);
 	if (failed) {
 		free(*nll);
@@ -617,7 +618,7 @@ int timeline_switch_kv(struct timeline *t, const char *kv, struct err *err)
 	old = *c;
 	pthread_mutex_lock(&t->e->lock);
 	/* Opened in its final place, because parts of a cache point into it. */
-	*c = (struct cache){ .policy = policy, .hp = old.hp, .be = old.be, .type = old.type, .batch = old.batch, .ctx = old.ctx,
+	*c = (struct cache){ .policy = policy, .hp = old.hp, .model = old.model, .be = old.be, .type = old.type, .batch = old.batch, .ctx = old.ctx,
 	                     .evictions_fn = old.evictions_fn, .evictions_ud = old.evictions_ud };
 	if (switch_open(t, &forward, &nll, err)) {
 		*c = old;

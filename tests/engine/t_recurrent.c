@@ -230,6 +230,35 @@ TEST(what_is_not_known_is_computed)
 	engine_close(e);
 }
 
+/* A change of policy takes the states along with the entries; where the entries do not stay, all is prefilled again. */
+TEST(states_survive_a_change_of_policy)
+{
+	static const char *const model[] = { "lfm2", "qwen35", "granitehybrid" };
+	static const struct { const char *before, *after; int kept; } change[] = {
+		{ "full", "quest:k=512", 1 }, { "quest:k=512", "full", 1 },
+		{ "full", "sift:k=512", 0 },   /* observes the last tokens of a prefill, here all */ { "full", "sink:size=320,sinks=4", 0 }, { "sink:size=320,sinks=4", "full", 0 },
+	};
+
+	for (size_t m = 0; m < sizeof model / sizeof *model; m++) {
+		struct engine *e = open_model(model[m]);
+
+		for (size_t i = 0; i < sizeof change / sizeof *change; i++) {
+			struct timeline *t = open_line(e, change[i].before), *straight = open_line(e, change[i].after);
+			struct err err = { 0 };
+
+			turn_run(t, 0, 0);
+			CHECK_MSG(!timeline_switch_kv(t, change[i].after, &err), "%s, %s: %s", model[m], change[i].after, err.msg);
+			turn_run(straight, 0, 0);
+			CHECK_INT(turn_run(t, 1, 0), change[i].kept ? ASKED + ANSWERED : 0);
+			turn_run(straight, 1, 0);
+			CHECK_MSG(same_logits(e, t, straight), "%s: other logits behind a change from %s to %s", model[m], change[i].before, change[i].after);
+			timeline_close(t);
+			timeline_close(straight);
+		}
+		engine_close(e);
+	}
+}
+
 /* ---- files ---- */
 
 /* The error of a file in which a key has another value, or with `rename` another name of the same length. */
