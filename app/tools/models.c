@@ -11,8 +11,8 @@
 #include "app/tools/pull.h"
 #include "ui/ui.h"
 
-/* What is not whole yet: NAME.gguf.SUM.part in weir's own folder. */
-static void list_unfinished(struct str *out, size_t width)
+/* What a pull that was stopped has left: NAME.gguf.SUM.part in weir's own folder.  out NULL: only count; width: of the longest name. */
+static void list_unfinished(struct str *out, size_t *width)
 {
 	struct str folder = {0};
 	DIR *dir = user_path(&folder, DIR_CACHE, "models", &(struct err){0}) ? NULL : opendir(folder.p);
@@ -25,15 +25,16 @@ static void list_unfinished(struct str *out, size_t width)
 
 		if (n <= tail || strcmp(d->d_name + n - 5, ".part") != 0 || strncmp(d->d_name + n - tail, ".gguf.", 6) != 0 || fstatat(dirfd(dir), d->d_name, &st, 0))
 			continue;
+		if (!out) {
+			*width = n - tail > *width ? n - tail : *width;
+			continue;
+		}
 		human_bytes(&size, (uint64_t)st.st_size);
 		str_add(&name, d->d_name, n - tail);
 		str_adds(out, "  ");
-		table_cell(out, name.p, width);
-		str_addf(out, "  %9s  not whole yet: ", size.p);
-		if ((known = known_model_of(name.p)))
-			str_addf(out, "weir pull %s continues\n", known->name);
-		else
-			str_adds(out, "fetched again, it continues\n");
+		table_cell(out, name.p, *width);
+		known = known_model_of(name.p);
+		str_addf(out, "  %9s  unfinished: %s%s\n", size.p, known ? "weir pull " : "pull it again", known ? known->name : "");
 		str_free(&size);
 		str_free(&name);
 	}
@@ -73,6 +74,7 @@ int cmd_models(const struct options *o)
 	e = (struct err){0};
 	for (size_t i = 0; i < n; i++)
 		width = strlen(file[i].name) > width ? strlen(file[i].name) : width;
+	list_unfinished(NULL, &width);
 	width = width < 48 ? width : 48;
 	for (size_t i = 0; i < n; i++) {
 		struct str size = {0};
@@ -87,7 +89,7 @@ int cmd_models(const struct options *o)
 		str_adds(&s, "\n");
 		str_free(&size);
 	}
-	list_unfinished(&s, width ? width : 32);
+	list_unfinished(&s, &width);
 	if (o->model && !listed) {
 		str_adds(&s, "* ");
 		clean_line(used.p, used.n, &s);

@@ -137,7 +137,7 @@ shows "where it does not fit, Enter fetches nothing" 'anyway. .y/N. .*not fetche
 typed 'Fetch the rest, .*n\]' n -- pull t/plain
 shows "it asks, and n fetches nothing" 'not fetched: 1.0 MiB of 3.1 MiB are here, and the same command continues'
 "$weir" models >"$dir/out" 2>&1
-shows "what is not whole yet is listed" 'plain-Q4_K_M .* 1.0 MiB  not whole yet'
+shows "what a stopped pull has left is listed" 'plain-Q4_K_M .* 1.0 MiB  unfinished'
 typed 'Fetch the rest, 2.1 MiB. .Y/n\]' '' -- pull t/plain
 whole "Enter fetches it" plain-Q4_K_M.gguf
 typed 'Fetch the rest' '' 'fetching .* MiB of' '^C' -- pull t/slow
