@@ -4,7 +4,7 @@ It answers as huggingface.co does: /api/models/REPO/revision/main names the comm
 1,000 with the next one's address in a Link header, /REPO/resolve/COMMIT/FILE redirects to the storage of the file and names its SHA-256 and
 size.  The name of a repository, t/NAME, says what goes wrong with it.  LOG gets a line for each request: its path, range, and whether a token
 came.  PORTS gets the ports of the server and of another host that it redirects to."""
-import functools, hashlib, http.server, json, os, random, re, struct, sys, threading, time
+import email.utils, functools, hashlib, http.server, json, os, random, re, struct, sys, threading, time
 
 model = open(sys.argv[1], "rb").read()
 data = model + random.Random(1).randbytes(3 << 20)   # bytes behind the last tensor
@@ -234,6 +234,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.answer(416)
         if name == "busyfile" and times in (1, 3):
             return self.answer(503, Retry_After="1")
+        if name == "busydate" and times == 1:
+            return self.answer(503, Retry_After=email.utils.formatdate(time.time() + 6, usegmt=True))
         m = re.match(r"bytes=(\d+)-(\d*)$", want)
         first, last = (int(m.group(1)), int(m.group(2) or len(body) - 1)) if m else (0, len(body) - 1)
         if name == "norange":

@@ -193,6 +193,8 @@ pull -y t/limited; whole "429 with RateLimit" limited-Q4_K_M.gguf
 pull -y t/429; refused "429 for hours" 1 'too many requests (429): run the same command later'
 pull -y t/busy; whole "429 and 503 for a moment" busy-Q4_K_M.gguf
 pull -y t/busyfile; whole "503 in the middle" busyfile-Q4_K_M.gguf
+pull -y t/busydate; whole "a time to come back that is a date" busydate-Q4_K_M.gguf
+grep -q 'trying again in [456] s' "$dir/err" && ok "it waits until then" || bad "it waits until then" "$(cat "$dir/err")"
 pull -y t/gone; refused "a file that is listed only" 1 '(404)'
 pull -y t/gated; refused "a file that is gated" 1 'gated (403)'
 pull -y t/closed; refused "a file that is gated, without a token" 1 'gated (401): accept its terms'
