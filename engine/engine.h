@@ -404,8 +404,8 @@ void timeline_entries_identity(const struct timeline *, struct str *out);
  * identities have the line "begun by BY until N", because later entries depend on them. */
 void timeline_begun(struct timeline *, const char *by, size_t n_by, int32_t n);
 
-/* Bytes of one token's fixed entries, in all layers and KV heads. */
-uint64_t timeline_token_bytes(const struct timeline *);
+/* Bytes of one token's fixed entries, in all layers and KV heads; windows 0: in the layers alone that attend to all tokens. */
+uint64_t timeline_token_bytes(const struct timeline *, int windows);
 /* Tokens from the first on whose fixed entries timeline_entries_save() can give now. */
 int32_t timeline_entries_ready(struct timeline *);
 /* How tokens 0 .. n were computed, one byte each, valid until the next call: entries of equal tokens differ where these marks differ.
@@ -417,12 +417,15 @@ enum token_mark {
 	MARK_MOST = MARK_STREAM + MARK_READ_END
 };
 const uint8_t *timeline_marks(struct timeline *, size_t *n);
-/* Fixed entries of tokens first .. first + n, timeline_token_bytes() each: [n_layer][K, V][n_kv_head][n]. */
-int  timeline_entries_save(struct timeline *, int32_t first, int32_t n, void *out, struct err *);
+/* Do layers with a sliding window still hold an entry of tokens first .. first + n?  1 also where no layer has a window. */
+int  timeline_windows_hold(struct timeline *, int32_t first, int32_t n);
+/* Fixed entries of tokens first .. first + n, timeline_token_bytes() each: [n_layer][K, V][n_kv_head][n]; windows 0: without the layers
+ * with a sliding window, which have lost the entries of these tokens, or are to lose them by loading. */
+int  timeline_entries_save(struct timeline *, int32_t first, int32_t n, int windows, void *out, struct err *);
 
 /* Restoring: entries from the first token on without gaps, then the head or timeline_adopt().  The first entries (first = 0)
  * empty the timeline, and it has no tokens until the head or timeline_adopt() gives them.  After -1 it is empty. */
-int  timeline_entries_load(struct timeline *, int32_t first, int32_t n, const void *entries, struct err *);
+int  timeline_entries_load(struct timeline *, int32_t first, int32_t n, int windows, const void *entries, struct err *);
 /* Appends to *out. */
 int  timeline_head_save(struct timeline *, struct str *out, struct err *);
 /* ERR_FAIL when the head is damaged or of another shape than this timeline and the entries that were loaded. */

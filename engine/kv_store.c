@@ -497,6 +497,24 @@ void kv_entries_write(struct kv_store *kv, int32_t slot0, int32_t n, const void 
 		from = layer_write(kv, i, slot0, n, n, from);
 }
 
+int kv_windows_hold(const struct kv_store *kv, int32_t slot0, int32_t n)
+{
+	int32_t copied = kv->copy_end ? window_from(kv, kv->copy_end) : 0;
+
+	return !kv->window_cap || slot0 + n > kv->held || (slot0 < kv->copy_end && slot0 + n > copied);
+}
+
+void kv_entries_write_full(struct kv_store *kv, int32_t slot0, int32_t n, const void *entries)
+{
+	int32_t by = slide_by(kv, slot0 + n);
+
+	if (by)
+		slide(kv, by);
+	keep_windows(kv, slot0);
+	kv->held = kv->held > slot0 + n ? kv->held : slot0 + n;
+	kv_full_write(kv, slot0, n, entries);
+}
+
 void kv_full_read(const struct kv_store *kv, int32_t slot0, int32_t n, void *out)
 {
 	uint8_t *to = out;

@@ -97,6 +97,10 @@ int  kv_parts_met(const struct kv_store *, struct attn_part *, int32_t n_part);
  * window no longer holds is written as bytes 0xff, which no entry consists of (they are NaN in every type). */
 void kv_entries_read(const struct kv_store *, int32_t slot0, int32_t n, void *out);
 void kv_entries_write(struct kv_store *, int32_t slot0, int32_t n, const void *entries);
+/* Do layers with a window hold an entry of slots slot0 .. slot0 + n?  1 also where no layer has a window. */
+int  kv_windows_hold(const struct kv_store *, int32_t slot0, int32_t n);
+/* kv_entries_write() of the layers without a window alone, as kv_full_read() has them: the others lack the entries of these slots. */
+void kv_entries_write_full(struct kv_store *, int32_t slot0, int32_t n, const void *entries);
 /* The same for the layers without a window alone (kv_full_token_bytes() a token), and for those with one, which hold all these slots
  * (kv_window_token_bytes()).  kv_window_write(): the slots before slot0 are gone, and n slots fit. */
 void kv_full_read(const struct kv_store *, int32_t slot0, int32_t n, void *out);

@@ -169,9 +169,15 @@ void timeline_begun(struct timeline *t, const char *by, size_t n_by, int32_t n)
 
 /* ---- fixed entries ---- */
 
-uint64_t timeline_token_bytes(const struct timeline *t)
+uint64_t timeline_token_bytes(const struct timeline *t, int windows)
 {
-	return kv_token_bytes(t->cache.hp, t->cache.type);
+	return (windows ? kv_token_bytes : kv_full_token_bytes)(t->cache.hp, t->cache.type);
+}
+
+int timeline_windows_hold(struct timeline *t, int32_t first, int32_t n)
+{
+	timeline_settle(t, &(struct err){0});
+	return kv_windows_hold(&t->cache.kv, first, n);
 }
 
 int32_t timeline_entries_ready(struct timeline *t)
@@ -207,7 +213,7 @@ static int backend_done(struct timeline *t, struct err *err)
 	return failed ? -1 : 0;
 }
 
-int timeline_entries_save(struct timeline *t, int32_t first, int32_t n, void *out, struct err *err)
+int timeline_entries_save(struct timeline *t, int32_t first, int32_t n, int windows, void *out, struct err *err)
 {
 	int32_t ready = timeline_entries_ready(t);
 
@@ -216,7 +222,7 @@ int timeline_entries_save(struct timeline *t, int32_t first, int32_t n, void *ou
 	if (first < 0 || n < 0 || first > ready || n > ready - first)
 		return err_set(err, ERR_USAGE, "KV entries of %d tokens from token %d cannot be saved, there are %d", n, first, ready);
 	pthread_mutex_lock(&t->e->lock);
-	kv_entries_read(&t->cache.kv, first, n, out);
+	(windows ? kv_entries_read : kv_full_read)(&t->cache.kv, first, n, out);
 	return backend_done(t, err);
 }
 
@@ -228,7 +234,7 @@ static void empty(struct timeline *t)
 	t->adopted = t->loaded = 0;
 }
 
-int timeline_entries_load(struct timeline *t, int32_t first, int32_t n, const void *entries, struct err *err)
+int timeline_entries_load(struct timeline *t, int32_t first, int32_t n, int windows, const void *entries, struct err *err)
 {
 	struct kv_store *kv = &t->cache.kv;
 
@@ -245,7 +251,7 @@ int timeline_entries_load(struct timeline *t, int32_t first, int32_t n, const vo
 		err_set(err, ERR_FIT, "KV entries of %d tokens do not fit the context of %d; start with a larger -c",
 		        first > INT32_MAX - n ? INT32_MAX : first + n, kv->cap);
 	else {
-		kv_entries_write(kv, first, n, entries);
+		(windows ? kv_entries_write : kv_entries_write_full)(kv, first, n, entries);
 		t->loaded = first + n;
 		if (!backend_done(t, err))
 			return 0;

@@ -144,11 +144,19 @@ int parts_delete(struct snaps *s, int64_t owner, struct err *e)
 
 /* ---- chunks ---- */
 
-int chunk_find(struct snaps *s, const uint8_t key[KEY_BYTES], uint64_t bytes, int64_t *number, struct err *e)
+int chunk_find(struct snaps *s, const uint8_t key[KEY_BYTES], struct chunk_bytes bytes, struct found_chunk *out, struct err *e)
 {
 	/* A size that is not what such a chunk has comes from damage; the key alone says which chunk it is. */
-	return damage_or_error(s, db_find(&s->db, e, number, "SELECT id FROM chunk WHERE key = ? AND bytes = ?", "bi", key,
-	                                  (size_t)KEY_BYTES, (int64_t)bytes));
+	sqlite3_stmt *st = db_query(&s->db, e, "SELECT id, bytes FROM chunk WHERE key = ? AND bytes IN (?, ?)", "bii", key, (size_t)KEY_BYTES,
+	                            (int64_t)bytes.all, (int64_t)bytes.full);
+	int rc = st ? db_step(&s->db, st, e) : -1;
+
+	if (rc > 0) {
+		*out = (struct found_chunk){.number = sqlite3_column_int64(st, 0), .bytes = (uint64_t)sqlite3_column_int64(st, 1)};
+		out->windows = out->bytes == bytes.all;
+	}
+	db_put(&s->db, st);
+	return damage_or_error(s, rc);
 }
 
 /* In a damaged tree a row can be seen and not be found; loops that delete what they see would not end. */
@@ -177,17 +185,22 @@ int chunk_write(struct snaps *s, const uint8_t key[KEY_BYTES], int32_t depth, co
 	return parts_write(s, *number, 0, key, bytes, n, e);
 }
 
-int chunk_read(struct snaps *s, const uint8_t key[KEY_BYTES], uint64_t bytes, void *out, struct err *e)
+int chunk_replace(struct snaps *s, int64_t old, int64_t number, struct err *e)
 {
-	int64_t number;
-	int rc = chunk_find(s, key, bytes, &number, e);
+	return db_run(&s->db, e, "UPDATE OR IGNORE need SET chunk = ? WHERE chunk = ?", "ii", number, old) ||
+	       db_run(&s->db, e, "DELETE FROM need WHERE chunk = ?", "i", old) || parts_delete(s, old, e) ? -1 : 0;
+}
+
+int chunk_read(struct snaps *s, const uint8_t key[KEY_BYTES], struct chunk_bytes bytes, struct found_chunk *found, void *out, struct err *e)
+{
+	int rc = chunk_find(s, key, bytes, found, e);
 
 	if (rc <= 0)
 		return rc;
-	rc = parts_read(s, number, 0, key, out, bytes, e);
+	rc = parts_read(s, found->number, 0, key, out, found->bytes, e);
 	if (!rc && !s->db.read_only) {
 		s->db.code = 0;
-		if ((db_begin(&s->db, NULL) || db_end(&s->db, chunk_delete(s, number, NULL), NULL)) && db_damaged(&s->db))
+		if ((db_begin(&s->db, NULL) || db_end(&s->db, chunk_delete(s, found->number, NULL), NULL)) && db_damaged(&s->db))
 			s->ruined = 1;
 	}
 	return rc;

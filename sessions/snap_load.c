@@ -23,7 +23,8 @@ struct loading {
 	struct snaps *s;
 	struct timeline *t;
 	struct origin origin;              /* whose KV entries they are, and what their keys are made of */
-	uint64_t row_bytes, chunk_bytes;
+	uint64_t row_bytes;
+	struct chunk_bytes chunk_bytes;
 	int32_t *id;                       /* of the tokens whose KV entries come */
 	uint8_t *marks;
 	uint8_t (*key)[KEY_BYTES];
@@ -43,14 +44,15 @@ static void loading_free(struct loading *l)
 
 static int loading_begin(struct loading *l, int32_t tokens, struct err *e)
 {
-	l->row_bytes = timeline_token_bytes(l->t);
-	if (size_mul(l->row_bytes, CHUNK_TOKENS, &l->chunk_bytes) || l->chunk_bytes > (uint64_t)PART_TAIL * PART_BYTES)
+	l->row_bytes = timeline_token_bytes(l->t, 1);
+	l->chunk_bytes.full = timeline_token_bytes(l->t, 0) * CHUNK_TOKENS;
+	if (size_mul(l->row_bytes, CHUNK_TOKENS, &l->chunk_bytes.all) || l->chunk_bytes.all > (uint64_t)PART_TAIL * PART_BYTES)
 		return err_set(e, ERR_FIT, "KV entries of %llu bytes a token are too large for a snapshot",
 		               (unsigned long long)l->row_bytes);
 	l->id = try_alloc((size_t)tokens + 1, sizeof *l->id, "a snapshot", e);
 	l->marks = try_alloc((size_t)tokens + 1, 1, "a snapshot", e);
 	l->key = try_alloc((size_t)tokens / CHUNK_TOKENS + 1, sizeof *l->key, "a snapshot", e);
-	return l->id && l->marks && l->key && !snaps_stage(l->s, l->chunk_bytes, e) ? 0 : -1;
+	return l->id && l->marks && l->key && !snaps_stage(l->s, l->chunk_bytes.all, e) ? 0 : -1;
 }
 
 static void loading_key(struct loading *l, int32_t i)
@@ -61,34 +63,36 @@ static void loading_key(struct loading *l, int32_t i)
 	          CHUNK_TOKENS);
 }
 
-/* Chunk i, or the tail behind the last one: 1 = its KV entries lie at s->staging, 0, -1. */
-static int piece_read(struct loading *l, int32_t i, int32_t *n, struct err *e)
+/* Chunk i, or the tail behind the last one: 1 = its KV entries lie at s->staging, as `found` says, 0, -1. */
+static int piece_read(struct loading *l, int32_t i, struct found_chunk *found, struct err *e)
 {
-	*n = i < l->chunks ? CHUNK_TOKENS : l->tail;
 	if (i < l->chunks)
-		return chunk_read(l->s, l->key[i], l->chunk_bytes, l->s->staging, e);
-	return parts_read(l->s, l->head, PART_TAIL, l->origin.fp.all, l->s->staging, (uint64_t)l->tail * l->row_bytes, e);
+		return chunk_read(l->s, l->key[i], l->chunk_bytes, found, l->s->staging, e);
+	*found = (struct found_chunk){.bytes = (uint64_t)l->tail * l->row_bytes, .windows = 1};
+	return parts_read(l->s, l->head, PART_TAIL, l->origin.fp.all, l->s->staging, found->bytes, e);
 }
 
 /* All pieces, into the timeline if `load`.  1 = all are right, 0 = one is not, -1 = the timeline or the database
  * failed. */
 static int pieces(struct loading *l, int load, struct err *e)
 {
-	int32_t n, count = l->chunks + (l->tail > 0);
+	int32_t count = l->chunks + (l->tail > 0);
 
 	for (int32_t i = 0; i < count; i++) {
-		int rc = piece_read(l, i, &n, e);
+		int32_t n = i < l->chunks ? CHUNK_TOKENS : l->tail;
+		struct found_chunk found;
+		int rc = piece_read(l, i, &found, e);
 
 		if (rc <= 0)
 			return rc;
 		if (!load)
 			continue;
-		if (timeline_entries_load(l->t, i * CHUNK_TOKENS, n, l->s->staging, e)) {
+		if (timeline_entries_load(l->t, i * CHUNK_TOKENS, n, found.windows, l->s->staging, e)) {
 			l->done = 0;
 			return -1;
 		}
 		l->done += n;
-		l->out->bytes += (uint64_t)n * l->row_bytes;
+		l->out->bytes += found.bytes;
 	}
 	return 1;
 }
@@ -243,7 +247,7 @@ static int load_head(struct loading *l, const struct found_head *h, const uint8_
 	if (tokens_held(l->t) && (rc = pieces(l, 0, e)) <= 0)
 		return rc;
 	/* Without KV entries the timeline must be emptied all the same. */
-	rc = l->chunks || l->tail ? pieces(l, 1, e) : timeline_entries_load(l->t, 0, 0, l->s->staging, e) ? -1 : 1;
+	rc = l->chunks || l->tail ? pieces(l, 1, e) : timeline_entries_load(l->t, 0, 0, 1, l->s->staging, e) ? -1 : 1;
 	if (rc <= 0) {
 		keep_beginning(l);
 		return rc;
@@ -351,7 +355,7 @@ static size_t common(const struct timeline *t, const int32_t *want, size_t n)
 static int32_t load_prefix(struct loading *l, const int32_t *want, size_t n, struct err *e)
 {
 	size_t most = (size_t)tokens_most(l->t), shared = common(l->t, want, n);
-	int64_t number;
+	int32_t whole = 0;
 	int rc = 1;
 
 	n = n < most ? n : most;
@@ -362,13 +366,17 @@ static int32_t load_prefix(struct loading *l, const int32_t *want, size_t n, str
 	memcpy(l->id, want, n * sizeof *want);
 	memset(l->marks, 0, n);
 	for (; (size_t)(l->chunks + 1) * CHUNK_TOKENS <= n; l->chunks++) {
+		struct found_chunk found;
+
 		loading_key(l, l->chunks);
-		rc = chunk_find(l->s, l->key[l->chunks], l->chunk_bytes, &number, e);
+		rc = chunk_find(l->s, l->key[l->chunks], l->chunk_bytes, &found, e);
 		if (rc <= 0)
 			break;
+		whole = found.windows ? l->chunks + 1 : whole;
 	}
 	if (rc < 0)
 		return -1;
+	l->chunks = whole;   /* behind a chunk without windows no token can attend */
 	if (l->chunks * CHUNK_TOKENS < PREFIX_LEAST || (size_t)l->chunks * CHUNK_TOKENS <= shared)
 		return 0;
 	if (tokens_held(l->t) && (rc = pieces(l, 0, e)) <= 0)

@@ -19,9 +19,12 @@ struct saving {
 	int32_t *id;                       /* copies: the timeline's own do not outlive the next call */
 	uint8_t *marks;
 	int32_t n, ready, chunks, tail;
-	uint64_t row_bytes, chunk_bytes;
+	uint64_t row_bytes;
+	struct chunk_bytes chunk_bytes;
 	uint8_t (*key)[KEY_BYTES];
-	int64_t *number;                   /* of each chunk; 0 = to be written */
+	/* Of each chunk: its number, 0 = it is not there; whether it is to be written, also because the one there lacks the layers with a window;
+	 * whether all layers are. */
+	struct chunk_plan { int64_t number; uint8_t write, windows; } *chunk;
 	struct str head;
 	uint64_t need, total;              /* bytes to be written; all bytes that the snapshot holds */
 	int64_t head_number;
@@ -41,8 +44,9 @@ static int gather_tokens(struct saving *w, struct err *e)
 	w->n = (int32_t)n;
 	w->ready = timeline_entries_ready(w->t);
 	w->ready = w->ready < 0 ? 0 : w->ready < w->n ? w->ready : w->n;
-	w->row_bytes = timeline_token_bytes(w->t);
-	if (size_mul(w->row_bytes, CHUNK_TOKENS, &w->chunk_bytes) || w->chunk_bytes > (uint64_t)PART_TAIL * PART_BYTES)
+	w->row_bytes = timeline_token_bytes(w->t, 1);
+	w->chunk_bytes.full = timeline_token_bytes(w->t, 0) * CHUNK_TOKENS;
+	if (size_mul(w->row_bytes, CHUNK_TOKENS, &w->chunk_bytes.all) || w->chunk_bytes.all > (uint64_t)PART_TAIL * PART_BYTES)
 		return err_set(e, ERR_FIT, "KV entries of %llu bytes a token are too large for a snapshot",
 		               (unsigned long long)w->row_bytes);
 	w->chunks = w->row_bytes ? w->ready / CHUNK_TOKENS : 0;
@@ -50,8 +54,8 @@ static int gather_tokens(struct saving *w, struct err *e)
 	w->id = try_alloc(n + 1, sizeof *w->id, "a snapshot", e);
 	w->marks = try_alloc(n + 1, 1, "a snapshot", e);
 	w->key = try_alloc((size_t)w->chunks + 1, sizeof *w->key, "a snapshot", e);
-	w->number = try_alloc((size_t)w->chunks + 1, sizeof *w->number, "a snapshot", e);
-	if (!w->id || !w->marks || !w->key || !w->number)
+	w->chunk = try_alloc((size_t)w->chunks + 1, sizeof *w->chunk, "a snapshot", e);
+	if (!w->id || !w->marks || !w->key || !w->chunk)
 		return -1;
 	if (n)
 		memcpy(w->id, id, n * sizeof *id);
@@ -61,6 +65,11 @@ static int gather_tokens(struct saving *w, struct err *e)
 	return 0;
 }
 
+static uint64_t plan_bytes(const struct saving *w, const struct chunk_plan *c)
+{
+	return c->windows ? w->chunk_bytes.all : w->chunk_bytes.full;
+}
+
 /* Which chunks are there already? */
 static int gather_chunks(struct saving *w, struct err *e)
 {
@@ -68,18 +77,17 @@ static int gather_chunks(struct saving *w, struct err *e)
 
 	for (int32_t i = 0; i < w->chunks; i++) {
 		int32_t at = i * CHUNK_TOKENS;
-		int rc;
+		struct chunk_plan *c = &w->chunk[i];
+		struct found_chunk found = {.number = 0};
 
 		chunk_key(w->key[i], i ? w->key[i - 1] : none, w->fp, w->id + at, w->marks + at, CHUNK_TOKENS);
-		rc = chunk_find(w->s, w->key[i], w->chunk_bytes, &w->number[i], e);
-		if (rc < 0)
+		if (chunk_find(w->s, w->key[i], w->chunk_bytes, &found, e) < 0)
 			return -1;
-		if (!rc) {
-			w->number[i] = 0;
-			w->need += w->chunk_bytes;
-		}
+		*c = (struct chunk_plan){.number = found.number, .windows = (uint8_t)timeline_windows_hold(w->t, at, CHUNK_TOKENS)};
+		c->write = !found.number || (c->windows && !found.windows);
+		w->need += c->write ? plan_bytes(w, c) : 0;
+		w->total += c->write ? plan_bytes(w, c) : found.bytes;
 	}
-	w->total = (uint64_t)w->chunks * w->chunk_bytes;
 	return 0;
 }
 
@@ -164,7 +172,7 @@ static int reserve(struct saving *w, struct err *e)
 	           (int64_t)((uint64_t)w->tail * w->row_bytes), snaps_now(), w->fp->all, sizeof w->fp->all))
 		return -1;
 	for (int32_t i = 0; i < w->chunks; i++)
-		if (w->number[i] && db_run(d, e, "INSERT OR IGNORE INTO need VALUES(?, ?)", "ii", w->head_number, w->number[i]))
+		if (w->chunk[i].number && db_run(d, e, "INSERT OR IGNORE INTO need VALUES(?, ?)", "ii", w->head_number, w->chunk[i].number))
 			return -1;
 	if (snaps_make_room(w->s, on_disk(w->need), w->head_number, w->with_head ? w->session : 0, &dropped, e))
 		return -1;
@@ -180,12 +188,16 @@ static int reserve(struct saving *w, struct err *e)
 static int write_chunks(struct saving *w, struct err *e)
 {
 	for (int32_t i = 0; i < w->chunks; i++) {
-		if (w->number[i])
+		struct chunk_plan *c = &w->chunk[i];
+		int64_t old = c->number;
+
+		if (!c->write)
 			continue;
-		if (room_in_transaction(w, w->chunk_bytes, e) ||
-		    timeline_entries_save(w->t, i * CHUNK_TOKENS, CHUNK_TOKENS, w->s->staging, e) ||
-		    chunk_write(w->s, w->key[i], i, w->s->staging, w->chunk_bytes, &w->number[i], e) ||
-		    db_run(&w->s->db, e, "INSERT OR IGNORE INTO need VALUES(?, ?)", "ii", w->head_number, w->number[i]))
+		if (room_in_transaction(w, plan_bytes(w, c), e) ||
+		    timeline_entries_save(w->t, i * CHUNK_TOKENS, CHUNK_TOKENS, c->windows, w->s->staging, e) ||
+		    chunk_write(w->s, w->key[i], i, w->s->staging, plan_bytes(w, c), &c->number, e) ||
+		    (old && chunk_replace(w->s, old, c->number, e)) ||
+		    db_run(&w->s->db, e, "INSERT OR IGNORE INTO need VALUES(?, ?)", "ii", w->head_number, c->number))
 			return -1;
 	}
 	return 0;
@@ -202,7 +214,7 @@ static int write_head(struct saving *w, struct err *e)
 	if (room_in_transaction(w, w->head.n + tail, e) ||
 	    parts_write(w->s, w->head_number, 0, w->fp->all, w->head.p, w->head.n, e))
 		return -1;
-	if (w->tail && (timeline_entries_save(w->t, w->chunks * CHUNK_TOKENS, w->tail, w->s->staging, e) ||
+	if (w->tail && (timeline_entries_save(w->t, w->chunks * CHUNK_TOKENS, w->tail, 1, w->s->staging, e) ||
 	                parts_write(w->s, w->head_number, PART_TAIL, w->fp->all, w->s->staging, tail, e)))
 		return -1;
 	if (db_run(d, e, "UPDATE head SET done = 1 WHERE id = ?", "i", w->head_number))
@@ -254,7 +266,7 @@ static int save(struct saving *w, const void *extra, size_t n_extra, struct err 
 
 	memset(w->out, 0, sizeof *w->out);
 	if (snaps_writable(w->s, e) || gather_tokens(w, e) || gather_chunks(w, e) ||
-	    (w->with_head && gather_head(w, extra, n_extra, e)) || snaps_stage(w->s, w->chunk_bytes, e))
+	    (w->with_head && gather_head(w, extra, n_extra, e)) || snaps_stage(w->s, w->chunk_bytes.all, e))
 		return -1;
 	if (w->need && check_room(w, e))
 		return -1;
@@ -291,7 +303,7 @@ static int save_and_free(struct saving *w, const void *extra, size_t n_extra, st
 	free(w->id);
 	free(w->marks);
 	free(w->key);
-	free(w->number);
+	free(w->chunk);
 	str_free(&w->head);
 	return rc ? snaps_failed(w->s, e) : 0;
 }

@@ -72,12 +72,22 @@ int  snaps_stage(struct snaps *, uint64_t n, struct err *);
 /* Key of the chunk of n tokens that follows the chunk `before` (all zero: none); marks NULL: all 0. */
 void chunk_key(uint8_t key[KEY_BYTES], const uint8_t before[KEY_BYTES], const struct fingerprint *, const int32_t *id,
                const uint8_t *marks, int32_t n);
-/* Number of the chunk with that key and size: 1, 0 = not there, -1. */
-int  chunk_find(struct snaps *, const uint8_t key[KEY_BYTES], uint64_t bytes, int64_t *number, struct err *);
+/* Bytes of a chunk's KV entries in all layers, and without the layers that have a sliding window, where these have lost the entries of its
+ * tokens.  Both are the same where no layer has a window. */
+struct chunk_bytes { uint64_t all, full; };
+struct found_chunk {
+	int64_t number;
+	uint64_t bytes;                /* one of the two */
+	int windows;                   /* all layers are there */
+};
+/* The chunk with that key and one of the two sizes: 1, 0 = not there, -1. */
+int  chunk_find(struct snaps *, const uint8_t key[KEY_BYTES], struct chunk_bytes, struct found_chunk *, struct err *);
 /* Its verified KV entries: 1, 0 = not there or damaged (then the chunk is deleted, and the next save writes it again), -1. */
-int  chunk_read(struct snaps *, const uint8_t key[KEY_BYTES], uint64_t bytes, void *out, struct err *);
+int  chunk_read(struct snaps *, const uint8_t key[KEY_BYTES], struct chunk_bytes, struct found_chunk *, void *out, struct err *);
 int chunk_write(struct snaps *, const uint8_t key[KEY_BYTES], int32_t depth, const void *, uint64_t bytes,
                 int64_t *number, struct err *);
+/* Who needs chunk `old` needs `number`, which has taken its key. */
+int  chunk_replace(struct snaps *, int64_t old, int64_t number, struct err *);
 int  chunk_delete(struct snaps *, int64_t number, struct err *);
 /* After deleting a row that exists: -1 when none was deleted, because the file is damaged. */
 int  snaps_deleted(struct snaps *, struct err *);

@@ -37,6 +37,7 @@ static int take_snapshot(struct conversation *t, struct err *e)
 	struct aside *a = &t->aside;
 	struct timeline_stats st;
 	uint64_t bytes;
+	size_t full;
 
 	timeline_stats(t->tl, &st);
 	/* Entries and head have the cache's size at most, and the head the numbers of all tokens. */
@@ -45,8 +46,12 @@ static int take_snapshot(struct conversation *t, struct err *e)
 		return err_set(e, ERR_FIT, "a copy of the cache, %.0f MiB, does not fit into memory", (double)bytes / (1 << 20));
 	a->n_entries = timeline_entries_ready(t->tl);
 	if (a->n_entries) {
-		a->entries = try_alloc((size_t)a->n_entries, timeline_token_bytes(t->tl), "a copy of the cache", e);
-		if (!a->entries || timeline_entries_save(t->tl, 0, a->n_entries, a->entries, e) < 0)
+		while (a->n_full < a->n_entries && !timeline_windows_hold(t->tl, a->n_full, 1))
+			a->n_full++;
+		full = timeline_token_bytes(t->tl, 0) * (size_t)a->n_full;
+		a->entries = try_alloc(full + timeline_token_bytes(t->tl, 1) * (size_t)(a->n_entries - a->n_full), 1, "a copy of the cache", e);
+		if (!a->entries || timeline_entries_save(t->tl, 0, a->n_full, 0, a->entries, e) < 0 ||
+		    timeline_entries_save(t->tl, a->n_full, a->n_entries - a->n_full, 1, a->entries + full, e) < 0)
 			return -1;
 	}
 	timeline_identity(t->tl, &a->identity);
@@ -78,7 +83,10 @@ static int load_snapshot(struct conversation *t, struct err *e)
 {
 	const struct aside *a = &t->aside;
 
-	if (a->n_entries && timeline_entries_load(t->tl, 0, a->n_entries, a->entries, e) < 0)
+	size_t full = timeline_token_bytes(t->tl, 0) * (size_t)a->n_full;
+
+	if (a->n_entries && (timeline_entries_load(t->tl, 0, a->n_full, 0, a->entries, e) < 0 ||
+	                     timeline_entries_load(t->tl, a->n_full, a->n_entries - a->n_full, 1, a->entries + full, e) < 0))
 		return -1;
 	return timeline_head_load(t->tl, a->head.p, a->head.n, e);
 }

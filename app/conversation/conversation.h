@@ -120,7 +120,8 @@ struct aside {
 	size_t msg;               /* the growing message */
 	struct growing growing;   /* as it was */
 	int32_t pinned;
-	char *entries; int32_t n_entries;   /* fixed entries, and how many tokens have them */
+	/* Fixed entries, and how many tokens have them; of the first n_full the layers with a window have none. */
+	char *entries; int32_t n_entries, n_full;
 	struct str head, identity;
 	double seconds;           /* that taking it took */
 };

@@ -161,7 +161,7 @@ static void random_entries(const char *type, uint8_t *p, size_t bytes)
 int bench_fill_entries(struct bench *b, struct timeline *tl, int32_t depth, struct err *e)
 {
 	enum { PIECE = 256 };
-	uint64_t row = timeline_token_bytes(tl);
+	uint64_t row = timeline_token_bytes(tl, 1);
 	struct timeline_stats st;
 	uint8_t *rows;
 	int rc = 0;
@@ -172,7 +172,7 @@ int bench_fill_entries(struct bench *b, struct timeline *tl, int32_t depth, stru
 		int32_t n = depth - at < PIECE ? depth - at : PIECE;
 
 		random_entries(st.kv_type, rows, (size_t)row * (size_t)n);
-		rc = timeline_entries_load(tl, at, n, rows, e);
+		rc = timeline_entries_load(tl, at, n, 1, rows, e);
 	}
 	free(rows);
 	return rc || timeline_adopt(tl, b->text.id, NULL, (size_t)depth, e) < 0 ? -1 : 0;

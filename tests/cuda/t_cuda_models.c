@@ -374,13 +374,13 @@ static void check_same(struct timeline *a, struct timeline *b, int32_t n_vocab, 
 	struct str x = { 0 }, y = { 0 };
 	struct err err = { 0 };
 	int32_t n = timeline_entries_ready(a);
-	size_t bytes = (size_t)timeline_token_bytes(a) * (size_t)n;
+	size_t bytes = (size_t)timeline_token_bytes(a, 1) * (size_t)n;
 	uint8_t *rows = malloc(2 * bytes + 1);
 
 	CHECK_MSG(timeline_logits(a) && timeline_logits(b) &&
 	          !memcmp(timeline_logits(a), timeline_logits(b), (size_t)n_vocab * sizeof(float)), "%s: other logits", at);
 	CHECK_INT(timeline_entries_ready(b), n);
-	CHECK_MSG(!timeline_entries_save(a, 0, n, rows, &err) && !timeline_entries_save(b, 0, n, rows + bytes, &err), "%s: %s", at, err.msg);
+	CHECK_MSG(!timeline_entries_save(a, 0, n, 1, rows, &err) && !timeline_entries_save(b, 0, n, 1, rows + bytes, &err), "%s: %s", at, err.msg);
 	CHECK_MSG(!memcmp(rows, rows + bytes, bytes), "%s: other KV entries", at);
 	CHECK_MSG(!timeline_head_save(a, &x, &err) && !timeline_head_save(b, &y, &err), "%s: %s", at, err.msg);
 	CHECK_MSG(x.n == y.n && !memcmp(x.p, y.p, x.n), "%s: other heads of snapshots", at);
@@ -460,14 +460,14 @@ TEST(cuda_drafted_tokens_where_layers_differ)
 static void carry(struct timeline *from, struct timeline *to)
 {
 	int32_t n = timeline_entries_ready(from);
-	uint8_t *rows = malloc((size_t)timeline_token_bytes(from) * (size_t)(n ? n : 1));
+	uint8_t *rows = malloc((size_t)timeline_token_bytes(from, 1) * (size_t)(n ? n : 1));
 	struct str head = { 0 };
 	struct err err = { 0 };
 
-	CHECK_INT(timeline_token_bytes(from), timeline_token_bytes(to));
-	CHECK_MSG(!timeline_entries_save(from, 0, n, rows, &err), "%s", err.msg);
+	CHECK_INT(timeline_token_bytes(from, 1), timeline_token_bytes(to, 1));
+	CHECK_MSG(!timeline_entries_save(from, 0, n, 1, rows, &err), "%s", err.msg);
 	CHECK_MSG(!timeline_head_save(from, &head, &err), "%s", err.msg);
-	CHECK_MSG(!timeline_entries_load(to, 0, n, rows, &err), "%s", err.msg);
+	CHECK_MSG(!timeline_entries_load(to, 0, n, 1, rows, &err), "%s", err.msg);
 	CHECK_MSG(!timeline_head_load(to, head.p, head.n, &err), "%s", err.msg);
 	str_free(&head);
 	free(rows);

@@ -933,10 +933,10 @@ static void resume(struct timeline **t, const char *kv)
 	struct str head = { 0 };
 	struct err err = { 0 };
 	int32_t n = timeline_entries_ready(*t);
-	void *rows = xmalloc((size_t)n * timeline_token_bytes(*t) + 1);
+	void *rows = xmalloc((size_t)n * timeline_token_bytes(*t, 1) + 1);
 
-	CHECK_MSG(!timeline_entries_save(*t, 0, n, rows, &err) && !timeline_head_save(*t, &head, &err), "%s: %s", kv, err.msg);
-	if (!n || !timeline_entries_load(other, 0, n, rows, &err))
+	CHECK_MSG(!timeline_entries_save(*t, 0, n, 1, rows, &err) && !timeline_head_save(*t, &head, &err), "%s: %s", kv, err.msg);
+	if (!n || !timeline_entries_load(other, 0, n, 1, rows, &err))
 		CHECK_MSG(!timeline_head_load(other, head.p, head.n, &err), "%s: %s", kv, err.msg);
 	timeline_close(*t);
 	*t = other;

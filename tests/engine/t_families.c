@@ -84,12 +84,12 @@ static struct timeline *saved_and_loaded(struct engine *e, size_t policy, struct
 {
 	struct timeline *u = open_line(e, policy, CTX);
 	int32_t ready = timeline_entries_ready(t);
-	char *entries = malloc(timeline_token_bytes(t) * (size_t)(ready + 1));
+	char *entries = malloc(timeline_token_bytes(t, 1) * (size_t)(ready + 1));
 	struct str head = { 0 };
 	struct err err = { 0 };
 
-	if ((ready && timeline_entries_save(t, 0, ready, entries, &err)) || timeline_head_save(t, &head, &err) ||
-	    (ready && timeline_entries_load(u, 0, ready, entries, &err)) || timeline_head_load(u, head.p, head.n, &err))
+	if ((ready && timeline_entries_save(t, 0, ready, 1, entries, &err)) || timeline_head_save(t, &head, &err) ||
+	    (ready && timeline_entries_load(u, 0, ready, 1, entries, &err)) || timeline_head_load(u, head.p, head.n, &err))
 		test_fail(__FILE__, __LINE__, "%s: %s", policies_all[policy].kv, err.msg);
 	free(entries);
 	str_free(&head);

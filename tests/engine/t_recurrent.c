@@ -77,12 +77,12 @@ static struct timeline *saved_and_loaded(struct engine *e, struct timeline *t, c
 {
 	struct timeline *u = open_line(e, kv);
 	int32_t ready = timeline_entries_ready(t);
-	char *entries = malloc(timeline_token_bytes(t) * (size_t)(ready + 1));
+	char *entries = malloc(timeline_token_bytes(t, 1) * (size_t)(ready + 1));
 	struct str head = { 0 };
 	struct err err = { 0 };
 
-	CHECK_MSG(!timeline_entries_save(t, 0, ready, entries, &err) && !timeline_head_save(t, &head, &err) &&
-	          !timeline_entries_load(u, 0, ready, entries, &err) && !timeline_head_load(u, head.p, head.n, &err), "%s", err.msg);
+	CHECK_MSG(!timeline_entries_save(t, 0, ready, 1, entries, &err) && !timeline_head_save(t, &head, &err) &&
+	          !timeline_entries_load(u, 0, ready, 1, entries, &err) && !timeline_head_load(u, head.p, head.n, &err), "%s", err.msg);
 	free(entries);
 	str_free(&head);
 	return u;
@@ -220,8 +220,8 @@ TEST(what_is_not_known_is_computed)
 	timeline_resume(u);
 	CHECK(timeline_sync(u, id, 64, NULL, NULL, &err) >= 0 && same_logits(e, t, u));
 	ready = timeline_entries_ready(t);
-	entries = malloc(timeline_token_bytes(t) * (size_t)ready);
-	CHECK(!timeline_entries_save(t, 0, ready, entries, &err) && !timeline_entries_load(u, 0, ready, entries, &err));
+	entries = malloc(timeline_token_bytes(t, 1) * (size_t)ready);
+	CHECK(!timeline_entries_save(t, 0, ready, 1, entries, &err) && !timeline_entries_load(u, 0, ready, 1, entries, &err));
 	CHECK_INT(timeline_adopt(u, id, NULL, (size_t)ready, &err), 0);
 	CHECK(timeline_sync(u, id, 64, NULL, NULL, &err) == 0 && same_logits(e, t, u));
 	free(entries);

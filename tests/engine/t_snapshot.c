@@ -31,7 +31,7 @@ static void saved_free(struct saved *s)
 /* Entries in pieces of random size. */
 static int save(struct timeline *t, struct saved *s, struct err *err)
 {
-	size_t row = timeline_token_bytes(t);
+	size_t row = timeline_token_bytes(t, 1);
 
 	*s = (struct saved){ .ready = timeline_entries_ready(t) };
 	for (int32_t at = 0, n; at < s->ready; at += n) {
@@ -40,7 +40,7 @@ static int save(struct timeline *t, struct saved *s, struct err *err)
 		n = 1 + (int32_t)(test_rand() % 300);
 		n = n < s->ready - at ? n : s->ready - at;
 		piece = xmalloc(row * (size_t)n);
-		if (timeline_entries_save(t, at, n, piece, err))
+		if (timeline_entries_save(t, at, n, 1, piece, err))
 			return -1;
 		str_add(&s->rows, &n, sizeof n);
 		str_add(&s->rows, piece, row * (size_t)n);
@@ -51,12 +51,12 @@ static int save(struct timeline *t, struct saved *s, struct err *err)
 
 static int load_rows(struct timeline *t, const struct saved *s, struct err *err)
 {
-	size_t row = timeline_token_bytes(t), at = 0;
+	size_t row = timeline_token_bytes(t, 1), at = 0;
 	int32_t n;
 
 	for (int32_t first = 0; at < s->rows.n; first += n, at += sizeof n + row * (size_t)n) {
 		memcpy(&n, s->rows.p + at, sizeof n);
-		if (timeline_entries_load(t, first, n, s->rows.p + at + sizeof n, err))
+		if (timeline_entries_load(t, first, n, 1, s->rows.p + at + sizeof n, err))
 			return -1;
 	}
 	return 0;
@@ -565,10 +565,10 @@ TEST(rows_follow_from_tokens_and_marks)
 			mark[k] = timeline_marks(l.t[k], &had[k]);
 			n = ready < n ? ready : n;
 		}
-		row = timeline_token_bytes(l.t[0]);
+		row = timeline_token_bytes(l.t[0], 1);
 		for (int k = 0; k < 2; k++) {
 			rows[k] = xmalloc(row * (size_t)n);
-			CHECK(!timeline_entries_save(l.t[k], 0, n, rows[k], &err));
+			CHECK(!timeline_entries_save(l.t[k], 0, n, 1, rows[k], &err));
 		}
 		while (same < n && mark[0][same] == mark[1][same])
 			same++;
@@ -677,49 +677,49 @@ TEST(wrong_orders_are_refused)
 	memcpy(id, timeline_tokens(t, &n), sizeof id);
 	CHECK_INT(save(t, &s, &err), 0);
 	CHECK_INT(s.ready, 100);
-	row = timeline_token_bytes(t);
+	row = timeline_token_bytes(t, 1);
 	s.rows.n = 0;
 	str_add(&s.rows, &(int32_t){ 100 }, 4);
 	s.rows.n += 100 * row;   /* as one piece: the bytes are there, whatever they are */
-	CHECK_INT(timeline_entries_save(t, 0, 101, s.rows.p, &err), -1);
-	CHECK_INT(timeline_entries_save(t, -1, 5, s.rows.p, &err), -1);
-	CHECK_INT(timeline_entries_save(t, 101, 0, s.rows.p, &err), -1);
-	CHECK_INT(timeline_entries_save(t, INT32_MAX, INT32_MAX, s.rows.p, &err), -1);
+	CHECK_INT(timeline_entries_save(t, 0, 101, 1, s.rows.p, &err), -1);
+	CHECK_INT(timeline_entries_save(t, -1, 5, 1, s.rows.p, &err), -1);
+	CHECK_INT(timeline_entries_save(t, 101, 0, 1, s.rows.p, &err), -1);
+	CHECK_INT(timeline_entries_save(t, INT32_MAX, INT32_MAX, 1, s.rows.p, &err), -1);
 	CHECK_INT(err.code, ERR_USAGE);
-	CHECK_INT(timeline_entries_save(t, 100, 0, s.rows.p, &err), 0);
-	CHECK_INT(timeline_entries_save(t, 0, 100, s.rows.p + 4, &err), 0);
+	CHECK_INT(timeline_entries_save(t, 100, 0, 1, s.rows.p, &err), 0);
+	CHECK_INT(timeline_entries_save(t, 0, 100, 1, s.rows.p + 4, &err), 0);
 	/* A head without its entries, with fewer, with more. */
 	CHECK_INT(timeline_head_load(t, s.head.p, s.head.n, &err), -1);
 	CHECK_INT(err.code, ERR_FAIL);
 	timeline_tokens(t, &n);
 	CHECK_INT(n, 0);
-	CHECK_INT(timeline_entries_load(t, 0, 50, s.rows.p + 4, &err), 0);
+	CHECK_INT(timeline_entries_load(t, 0, 50, 1, s.rows.p + 4, &err), 0);
 	CHECK_INT(timeline_head_load(t, s.head.p, s.head.n, &err), -1);
-	CHECK_INT(timeline_entries_load(t, 0, 100, s.rows.p + 4, &err), 0);
-	CHECK_INT(timeline_entries_load(t, 100, 1, s.rows.p + 4, &err), 0);
+	CHECK_INT(timeline_entries_load(t, 0, 100, 1, s.rows.p + 4, &err), 0);
+	CHECK_INT(timeline_entries_load(t, 100, 1, 1, s.rows.p + 4, &err), 0);
 	CHECK_INT(timeline_head_load(t, s.head.p, s.head.n, &err), -1);
 	/* Gaps, and more than there is room for. */
-	CHECK_INT(timeline_entries_load(t, 0, 50, s.rows.p + 4, &err), 0);
-	CHECK_INT(timeline_entries_load(t, 60, 10, s.rows.p + 4, &err), -1);
+	CHECK_INT(timeline_entries_load(t, 0, 50, 1, s.rows.p + 4, &err), 0);
+	CHECK_INT(timeline_entries_load(t, 60, 10, 1, s.rows.p + 4, &err), -1);
 	CHECK_INT(err.code, ERR_USAGE);
-	CHECK_INT(timeline_entries_load(t, 50, 10, s.rows.p + 4, &err), -1);
-	CHECK_INT(timeline_entries_load(t, 0, -1, s.rows.p + 4, &err), -1);
-	CHECK_INT(timeline_entries_load(t, 0, 301, s.rows.p + 4, &err), -1);
+	CHECK_INT(timeline_entries_load(t, 50, 10, 1, s.rows.p + 4, &err), -1);
+	CHECK_INT(timeline_entries_load(t, 0, -1, 1, s.rows.p + 4, &err), -1);
+	CHECK_INT(timeline_entries_load(t, 0, 301, 1, s.rows.p + 4, &err), -1);
 	CHECK_INT(err.code, ERR_FIT);
-	CHECK_INT(timeline_entries_load(t, 0, 100, s.rows.p + 4, &err), 0);
-	CHECK_INT(timeline_entries_load(t, 100, INT32_MAX, s.rows.p + 4, &err), -1);
+	CHECK_INT(timeline_entries_load(t, 0, 100, 1, s.rows.p + 4, &err), 0);
+	CHECK_INT(timeline_entries_load(t, 100, INT32_MAX, 1, s.rows.p + 4, &err), -1);
 	/* Entries that were loaded and then overwritten. */
-	CHECK_INT(timeline_entries_load(t, 0, 100, s.rows.p + 4, &err), 0);
+	CHECK_INT(timeline_entries_load(t, 0, 100, 1, s.rows.p + 4, &err), 0);
 	CHECK_INT(timeline_sync(t, id + 1, 10, NULL, NULL, &err), 0);
 	CHECK_INT(timeline_head_load(t, s.head.p, s.head.n, &err), -1);
 	/* Adopting what is not there. */
-	CHECK_INT(timeline_entries_load(t, 0, 100, s.rows.p + 4, &err), 0);
+	CHECK_INT(timeline_entries_load(t, 0, 100, 1, s.rows.p + 4, &err), 0);
 	CHECK_INT(timeline_adopt(t, id, NULL, 99, &err), -1);
-	CHECK_INT(timeline_entries_load(t, 0, 100, s.rows.p + 4, &err), 0);
+	CHECK_INT(timeline_entries_load(t, 0, 100, 1, s.rows.p + 4, &err), 0);
 	id[50] = N_VOCAB;
 	CHECK_INT(timeline_adopt(t, id, NULL, 100, &err), -1);
 	id[50] = 50;
-	CHECK_INT(timeline_entries_load(t, 0, 100, s.rows.p + 4, &err), 0);
+	CHECK_INT(timeline_entries_load(t, 0, 100, 1, s.rows.p + 4, &err), 0);
 	CHECK_INT(timeline_adopt(t, id, (const uint8_t *)s.head.p, 100, &err), -1);
 	CHECK_INT(timeline_adopt(t, id, NULL, 0, &err), 0);
 	CHECK_INT(timeline_sync(t, id, 100, NULL, NULL, &err), 0);
@@ -750,7 +750,7 @@ TEST(wrong_orders_are_refused)
 	CHECK_INT(timeline_entries_ready(t), 0);
 	CHECK_INT(timeline_head_save(t, &out, &err), -1);
 	CHECK_INT(err.code, ERR_USAGE);
-	CHECK_INT(timeline_entries_load(t, 0, 1, s.rows.p + 4, &err), -1);
+	CHECK_INT(timeline_entries_load(t, 0, 1, 1, s.rows.p + 4, &err), -1);
 	CHECK_INT(out.n, 0);
 	timeline_close(t);
 	saved_free(&s);
@@ -982,7 +982,7 @@ TEST(how_long_it_takes)
 	for (int i = 0; i < 2; i++) {
 		struct life l = { .e = e, .kv = kv[i], .type = "f16", .ctx = 8192 };
 		struct timeline *t = open_life(&l);
-		size_t row = timeline_token_bytes(t), bytes = row * TOKENS;
+		size_t row = timeline_token_bytes(t, 1), bytes = row * TOKENS;
 		double least[2] = { 1e9, 1e9 }, busy = 1e9;
 		uint16_t *rows = try_alloc(bytes, 1, "rows", &err);
 		int32_t *id = xcalloc(TOKENS, sizeof *id), kept;
@@ -991,7 +991,7 @@ TEST(how_long_it_takes)
 			test_skip("%s", err.msg);
 		for (size_t k = 0; k < bytes / 2; k++)
 			rows[k] = (uint16_t)(0x2c00 + k % 4096);
-		CHECK_INT(timeline_entries_load(t, 0, TOKENS, rows, &err), 0);
+		CHECK_INT(timeline_entries_load(t, 0, TOKENS, 1, rows, &err), 0);
 		kept = timeline_adopt(t, id, NULL, TOKENS, &err);
 		CHECK(kept > TOKENS - 20);
 		for (int k = 0; k < 3; k++) {
@@ -1003,7 +1003,7 @@ TEST(how_long_it_takes)
 			/* In chunks of 256, as they are stored: each one its own [plane][head][256]. */
 			for (int32_t first = 0, n; first < kept; first += n, at += row * (size_t)n) {
 				n = kept - first < 256 ? kept - first : 256;
-				CHECK_INT(timeline_entries_save(t, first, n, (char *)rows + at, &err), 0);
+				CHECK_INT(timeline_entries_save(t, first, n, 1, (char *)rows + at, &err), 0);
 			}
 			CHECK_INT(timeline_head_save(t, &head, &err), 0);
 			took[0] = now_seconds() - start;
@@ -1012,7 +1012,7 @@ TEST(how_long_it_takes)
 			at = 0;
 			for (int32_t first = 0, n; first < kept; first += n, at += row * (size_t)n) {
 				n = kept - first < 256 ? kept - first : 256;
-				CHECK_INT(timeline_entries_load(t, first, n, (char *)rows + at, &err), 0);
+				CHECK_INT(timeline_entries_load(t, first, n, 1, (char *)rows + at, &err), 0);
 			}
 			CHECK_MSG(timeline_head_load(t, head.p, head.n, &err) == 0, "%s", err.msg);
 			took[1] = now_seconds() - start;

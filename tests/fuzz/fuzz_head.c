@@ -42,8 +42,8 @@ static void prepare(int i)
 		timeline_step(t, &s, &out, &err);
 	kept[i].t = t;
 	kept[i].ready = timeline_entries_ready(t);
-	kept[i].rows = xcalloc((size_t)kept[i].ready + 1, timeline_token_bytes(t));
-	if (timeline_entries_save(t, 0, kept[i].ready, kept[i].rows, &err) || timeline_head_save(t, &kept[i].head, &err))
+	kept[i].rows = xcalloc((size_t)kept[i].ready + 1, timeline_token_bytes(t, 1));
+	if (timeline_entries_save(t, 0, kept[i].ready, 1, kept[i].rows, &err) || timeline_head_save(t, &kept[i].head, &err))
 		abort();
 }
 
@@ -88,7 +88,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	frame[0] = len - FRAME;
 	frame[1] = hash64(magic, head + FRAME, len - FRAME);
 	memcpy(head + 16, frame, 16);
-	if (kept[i].ready && timeline_entries_load(t, 0, kept[i].ready, kept[i].rows, &err))
+	if (kept[i].ready && timeline_entries_load(t, 0, kept[i].ready, 1, kept[i].rows, &err))
 		abort();
 	if (timeline_head_load(t, head, len, &err)) {
 		size_t had;

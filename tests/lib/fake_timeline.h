@@ -22,6 +22,8 @@ struct timeline {
 	uint64_t seed;
 	int32_t plane_bytes;       /* of one token in one plane: FAKE_PLANES of them are its rows */
 	int32_t ctx;
+	int32_t window_planes;     /* of its planes, those that have forgotten the tokens before `held` */
+	int32_t held;              /* these tokens lack the rows of the last planes */
 	int32_t bounded;           /* tokens from here on have no rows; 0 = all have */
 	size_t head_bytes;         /* of state in the head */
 	const char *policy;
@@ -68,6 +70,8 @@ static inline size_t fake_row(const struct timeline *t)
 {
 	return (size_t)t->plane_bytes * FAKE_PLANES;
 }
+
+uint64_t timeline_token_bytes(const struct timeline *, int windows);
 
 /* What all tokens 0 .. n with their marks come to. */
 static inline uint64_t fake_state(const struct timeline *t, size_t n)
@@ -142,7 +146,7 @@ static inline int fake_right(const struct timeline *t)
 	for (int32_t i = 0; right && i < fake_ready(t, t->tokens.n); i++) {
 		h = fake_mix(h + ((uint64_t)(uint32_t)t->tokens.id[i] << 8) + (uint8_t)t->marks.p[i] + 1);
 		fake_fill(want, n, h);
-		right = !memcmp(want, t->rows + (size_t)i * n, n);
+		right = !memcmp(want, t->rows + (size_t)i * n, timeline_token_bytes(t, i >= t->held));
 	}
 	free(want);
 	return right;
@@ -201,9 +205,9 @@ const uint8_t *timeline_marks(struct timeline *t, size_t *n)
 	return (const uint8_t *)t->marks.p;
 }
 
-uint64_t timeline_token_bytes(const struct timeline *t)
+uint64_t timeline_token_bytes(const struct timeline *t, int windows)
 {
-	return fake_row(t);
+	return (size_t)t->plane_bytes * (windows ? FAKE_PLANES : FAKE_PLANES - t->window_planes);
 }
 
 int32_t timeline_entries_ready(struct timeline *t)
@@ -218,39 +222,47 @@ void timeline_stats(const struct timeline *t, struct timeline_stats *out)
 	out->n_tokens = (int32_t)t->tokens.n;
 }
 
-static inline void fake_transpose(struct timeline *t, int32_t first, int32_t n, uint8_t *planes, int load)
+static inline void fake_transpose(struct timeline *t, int32_t first, int32_t n, int windows, uint8_t *planes, int load)
 {
-	size_t pb = (size_t)t->plane_bytes;
+	size_t pb = (size_t)t->plane_bytes, count = FAKE_PLANES - (windows ? 0 : (size_t)t->window_planes);
 
-	for (size_t p = 0; p < FAKE_PLANES; p++)
+	for (size_t p = 0; p < count; p++)
 		for (size_t i = 0; i < (size_t)n; i++) {
 			uint8_t *a = t->rows + ((size_t)first + i) * fake_row(t) + p * pb, *b = planes + (p * (size_t)n + i) * pb;
 			memcpy(load ? a : b, load ? b : a, pb);
 		}
 }
 
-int timeline_entries_save(struct timeline *t, int32_t first, int32_t n, void *out, struct err *e)
+/* The last planes are those of layers with a window. */
+int timeline_windows_hold(struct timeline *t, int32_t first, int32_t n)
+{
+	return !t->window_planes || first + n > t->held;
+}
+
+int timeline_entries_save(struct timeline *t, int32_t first, int32_t n, int windows, void *out, struct err *e)
 {
 	if (t->fail_after && --t->fail_after == 0)
 		return err_set(e, ERR_FAIL, "rows cannot be read back");
 	if (first < 0 || n < 0 || first + n > fake_ready(t, t->tokens.n))
 		return err_set(e, ERR_USAGE, "there are no such rows");
-	fake_transpose(t, first, n, out, 0);
+	fake_transpose(t, first, n, windows, out, 0);
 	return 0;
 }
 
-int timeline_entries_load(struct timeline *t, int32_t first, int32_t n, const void *rows, struct err *e)
+int timeline_entries_load(struct timeline *t, int32_t first, int32_t n, int windows, const void *rows, struct err *e)
 {
 	if (!first) {
 		fake_cut(t, 0);
-		t->loaded = 0;
+		t->loaded = t->held = 0;
 		t->restoring = 1;
 	}
 	if (!t->restoring || first != t->loaded || n > t->ctx - first) {
 		t->loaded = t->restoring = 0;
 		return err_set(e, ERR_FAIL, "rows do not follow each other");
 	}
-	fake_transpose(t, first, n, (uint8_t *)(uintptr_t)rows, 1);
+	fake_transpose(t, first, n, windows, (uint8_t *)(uintptr_t)rows, 1);
+	if (!windows)
+		t->held = first + n;
 	t->loaded += n;
 	return 0;
 }

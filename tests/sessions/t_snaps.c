@@ -104,6 +104,49 @@ TEST(marks_make_other_rows)
 	box_close(&b);
 }
 
+/* What layers with a window have lost takes no room; a sequence that still has it writes it for all who share the chunk. */
+TEST(lost_windows_are_not_stored)
+{
+	struct snaps_box b;
+	struct timeline *lost = fake_open(1, 100, 4000), *held = fake_open(1, 100, 4000), *back = fake_open(1, 100, 4000);
+	struct snap_saved saved;
+	struct snap_loaded loaded;
+	uint64_t full;
+
+	box_open(&b);
+	lost->window_planes = held->window_planes = back->window_planes = FAKE_PLANES - 2;
+	fake_grow(lost, 7, 2048);
+	fake_grow(held, 7, 1300);
+	lost->held = 1100;   /* four chunks are gone whole */
+	full = timeline_token_bytes(lost, 0);
+	CHECK_INT(snap_save(b.s, lost, &b.fp, 1, 10, NULL, 0, &saved, NULL), 0);
+	CHECK_INT(box_number(&b, "SELECT sum(bytes) FROM chunk"), 1024 * full + 1024 * fake_row(lost));
+	CHECK_INT(snap_load(b.s, back, &b.fp, 10, NULL, &loaded, NULL), 1);
+	CHECK(fake_same(lost, back) && back->held == 1024);
+	/* A beginning ends where windows are. */
+	fake_cut(back, 0);
+	CHECK_INT(snap_load_prefix(b.s, back, &b.fp, lost->tokens.id, 1030, &loaded, NULL), 0);
+	CHECK_INT(snap_load_prefix(b.s, back, &b.fp, lost->tokens.id, 1500, &loaded, NULL), 1280);
+
+	CHECK_INT(snap_save(b.s, held, &b.fp, 2, 20, NULL, 0, &saved, NULL), 0);
+	CHECK(saved.new_bytes > 1044 * fake_row(held) && saved.new_bytes < 1300 * fake_row(held));
+	CHECK_INT(box_number(&b, "SELECT sum(bytes) FROM chunk"), 2048 * fake_row(lost));
+	CHECK_INT(box_number(&b, "SELECT count(*) FROM chunk"), 8);
+	CHECK_INT(box_number(&b, "SELECT count(*) FROM need"), 8 + 5);
+	CHECK(!box_check(&b));
+	CHECK_INT(snap_load(b.s, back, &b.fp, 20, NULL, &loaded, NULL), 1);
+	CHECK(fake_same(held, back) && back->held == 0);
+	CHECK_INT(snap_load(b.s, back, &b.fp, 10, NULL, &loaded, NULL), 1);
+	CHECK(fake_same(lost, back) && back->held == 0);
+	/* And a sequence that lost them takes the chunks as they are. */
+	CHECK_INT(snap_save(b.s, lost, &b.fp, 3, 30, NULL, 0, &saved, NULL), 0);
+	CHECK_INT(box_number(&b, "SELECT sum(bytes) FROM chunk"), 2048 * fake_row(lost));
+	fake_close(lost);
+	fake_close(held);
+	fake_close(back);
+	box_close(&b);
+}
+
 TEST(sessions_share_chunks)
 {
 	struct snaps_box b;
