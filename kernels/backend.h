@@ -214,13 +214,14 @@ struct attn_args {
 /* Scans the keys of one layer for one token, to select slots by.  Per query head softmax of scale * q . k over slots 0 .. n_slots - 1;
  * a group's probabilities are reduced to one; out = its natural logarithm.  page_scan: the same over pages. */
 struct scan_args {
-	struct tensor *out;          /* f32 [n_kv_head][cols >= n_slots; page_scan: cols >= ceil(n_slots / PAGE_SLOTS)] */
+	struct tensor *out;          /* f32 [n_kv_head][cols >= n_slots; page_scan: cols >= ceil(n_slots / page)] */
 	const struct tensor *q;      /* f32 [>= 1][n_head * head_dim] */
 	const struct tensor *keys;   /* a plane of keys, its sketch (key_sketch), or page bounds (page_bounds) */
 	int32_t n_head, n_kv_head, head_dim, cap, n_slots;
 	int32_t bits;                /* keys are a sketch of 2, 4 or 8 bits, or 16 = the plane; page_scan ignores it */
 	float scale;                 /* >= 0 */
 	enum reduce reduce;          /* REDUCE_MAX or REDUCE_MEAN */
+	int32_t page;                /* page_scan: slots a page */
 	int raw;                     /* page_scan: no softmax, out = the largest bound of the group (Quest as published) */
 	struct predicate when;       /* key_scan: if false, out is left unchanged */
 };
@@ -368,18 +369,19 @@ struct backend_ops {
 
 	/* ---- for the comparison policies quest and refresh ---- */
 
-	/* Smallest and largest key per page of PAGE_SLOTS slots and dimension: f32 [n_kv_head * pages][2 * head_dim], minima then
-	 * maxima, pages = ceil(cap / PAGE_SLOTS).  Updates the pages of slots slot0 .. slot0 + n; the last one may be partly filled. */
+	/* Pages are `page` consecutive slots each, a multiple of PAGE_UNIT up to PAGE_MOST.
+	 * Smallest and largest key per page and dimension: f32 [n_kv_head * pages][2 * head_dim], minima then maxima, pages =
+	 * ceil(cap / page).  Updates the pages of slots slot0 .. slot0 + n; the last one may be partly filled. */
 	void (*page_bounds)(struct backend *, struct tensor *bounds, const struct tensor *plane, int32_t n_kv_head, int32_t cap,
-	                    int32_t slot0, int32_t n);
+	                    int32_t page, int32_t slot0, int32_t n);
 	/* As key_scan, over pages: a page's score is the most that a key within its bounds can reach. */
 	void (*page_scan)(struct backend *, const struct scan_args *);
-	/* Slots of selected pages: slots[h][i] = PAGE_SLOTS * pages[h][i / PAGE_SLOTS] + i % PAGE_SLOTS for i < n, so the last page may be
-	 * short.  Both i32: slots [n_kv_head][cols >= n], pages [n_kv_head][cols >= ceil(n / PAGE_SLOTS)], not the same tensor. */
-	void (*page_slots)(struct backend *, struct tensor *slots, const struct tensor *pages, int32_t n_kv_head, int32_t n);
+	/* Slots of selected pages: slots[h][i] = page * pages[h][i / page] + i % page for i < n, so the last page may be short.  Both i32:
+	 * slots [n_kv_head][cols >= n], pages [n_kv_head][cols >= ceil(n / page)], not the same tensor. */
+	void (*page_slots)(struct backend *, struct tensor *slots, const struct tensor *pages, int32_t n_kv_head, int32_t page, int32_t n);
 	void (*query_drift)(struct backend *, const struct query_drift_args *);
 };
-enum { PAGE_SLOTS = 16 };        /* slots per page */
+enum { PAGE_UNIT = 8, PAGE_MOST = 64 };
 
 struct backend {
 	const struct backend_ops *ops;
@@ -405,7 +407,7 @@ struct backend_options {
  * weir-cuda.so (plugin.c). */
 int backend_open(struct backend **out, const char *name, const struct backend_options *opt, char err[160]);
 /* Version of what a plugin shares with the program: the tables and structs of this header.  Changes with any of them. */
-enum { BACKEND_ABI = 13 };
+enum { BACKEND_ABI = 14 };
 
 /* ---- on the host, whatever a backend computes in: state that never leaves host memory ---- */
 

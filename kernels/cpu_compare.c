@@ -14,21 +14,21 @@ struct bounds_job {
 	struct cpu *c;
 	float *bounds;
 	const struct tensor *plane;
-	int32_t cap, dim, slot1, first, pages;    /* pages to update, from page `first` on */
+	int32_t cap, page, dim, slot1, first, pages;    /* pages to update, from page `first` on */
 	size_t row_bytes, part_bytes;
 };
 
 static void bounds_task(void *arg, int task, int worker)
 {
 	const struct bounds_job *j = arg;
-	int32_t head = task / j->pages, page = j->first + task % j->pages, k0 = page * PAGE_SLOTS;
+	int32_t head = task / j->pages, at = j->first + task % j->pages, k0 = at * j->page;
 	const uint8_t *rows = (const uint8_t *)j->plane->data + (size_t)head * (size_t)j->cap * j->row_bytes;
 	size_t dim = (size_t)j->dim;
-	size_t row = (size_t)head * (size_t)ceil_div(j->cap, PAGE_SLOTS) + (size_t)page;
+	size_t row = (size_t)head * (size_t)ceil_div(j->cap, j->page) + (size_t)at;
 	float *min = j->bounds + row * 2 * dim, *max = min + dim;
 	float *x = (float *)((char *)j->c->scratch.p + (size_t)worker * j->part_bytes);
 
-	for (int32_t k = k0, end = min32(k0 + PAGE_SLOTS, j->slot1); k < end; k++) {
+	for (int32_t k = k0, end = min32(k0 + j->page, j->slot1); k < end; k++) {
 		j->fns->row_to_f32(j->plane->type, x, rows + (size_t)k * j->row_bytes, j->dim);
 		if (k == k0) {
 			memcpy(min, x, dim * sizeof *x);
@@ -43,25 +43,25 @@ static void bounds_task(void *arg, int task, int worker)
 }
 
 void cpu_page_bounds(struct backend *be, struct tensor *bounds, const struct tensor *plane, int32_t n_kv_head, int32_t cap,
-                     int32_t slot0, int32_t n)
+                     int32_t page, int32_t slot0, int32_t n)
 {
 	struct cpu *c = cpu_of(be);
-	struct bounds_job j = { .fns = c->fns->select, .c = c, .plane = plane, .cap = cap };
+	struct bounds_job j = { .fns = c->fns->select, .c = c, .plane = plane, .cap = cap, .page = page };
 	int32_t tasks;
 
-	if (be->failed || page_bounds_check(be, bounds, plane, n_kv_head, cap, slot0, n) < 0 || n == 0)
+	if (be->failed || page_bounds_check(be, bounds, plane, n_kv_head, cap, page, slot0, n) < 0 || n == 0)
 		return;
 	j.dim = plane->cols;
 	j.bounds = bounds->data;
 	j.slot1 = slot0 + n;
-	j.first = slot0 / PAGE_SLOTS;
-	j.pages = ceil_div(j.slot1, PAGE_SLOTS) - j.first;
+	j.first = slot0 / page;
+	j.pages = ceil_div(j.slot1, page) - j.first;
 	j.row_bytes = row_bytes(plane);
 	j.part_bytes = align64(((size_t)j.dim + 16) * sizeof(float));
 	if (cpu_buffer_grow(c, &c->scratch, j.part_bytes * (size_t)c->base.threads) < 0)
 		return;
 	tasks = n_kv_head * j.pages;
-	if ((int64_t)tasks * PAGE_SLOTS * j.dim <= SMALL_BOUNDS)
+	if ((int64_t)tasks * page * j.dim <= SMALL_BOUNDS)
 		for (int32_t t = 0; t < tasks; t++)
 			bounds_task(&j, t, 0);
 	else
@@ -69,16 +69,16 @@ void cpu_page_bounds(struct backend *be, struct tensor *bounds, const struct ten
 }
 
 /* On the caller's thread: it writes a few thousand numbers before another thread is awake. */
-void cpu_page_slots(struct backend *be, struct tensor *slots, const struct tensor *pages, int32_t n_kv_head, int32_t n)
+void cpu_page_slots(struct backend *be, struct tensor *slots, const struct tensor *pages, int32_t n_kv_head, int32_t page, int32_t n)
 {
-	if (be->failed || page_slots_check(be, slots, pages, n_kv_head, n) < 0)
+	if (be->failed || page_slots_check(be, slots, pages, n_kv_head, page, n) < 0)
 		return;
 	for (int32_t h = 0; h < n_kv_head; h++) {
 		int32_t *slot = (int32_t *)slots->data + (size_t)h * (size_t)slots->cols;
-		const int32_t *page = (const int32_t *)pages->data + (size_t)h * (size_t)pages->cols;
+		const int32_t *from = (const int32_t *)pages->data + (size_t)h * (size_t)pages->cols;
 
 		for (int32_t i = 0; i < n; i++)
-			slot[i] = page[i / PAGE_SLOTS] * PAGE_SLOTS + i % PAGE_SLOTS;
+			slot[i] = from[i / page] * page + i % page;
 	}
 }
 
@@ -88,12 +88,12 @@ void cpu_page_scan(struct backend *be, const struct scan_args *a)
 
 	if (be->failed)
 		return;
-	j.n = a->n_slots > 0 ? ceil_div(a->n_slots, PAGE_SLOTS) : a->n_slots;
+	j.n = a->n_slots > 0 && a->page > 0 ? ceil_div(a->n_slots, a->page) : a->n_slots;
 	if (page_scan_check(be, a, j.n) < 0 || j.n == 0)
 		return;
 	j.tile.dim = 2 * a->head_dim;
 	j.keys = a->keys->data;
-	j.head_bytes = (size_t)ceil_div(a->cap, PAGE_SLOTS) * (size_t)j.tile.dim * sizeof(float);
+	j.head_bytes = (size_t)ceil_div(a->cap, a->page) * (size_t)j.tile.dim * sizeof(float);
 	j.out = a->out->data;
 	if (scan_prepare(be, a, &j, 1) == 0)
 		scan_run(be, a, &j);

@@ -160,10 +160,10 @@ void cpu_key_sketch(struct backend *, struct tensor *sketch, const struct tensor
                   int32_t bits, int32_t slot0, int32_t n);
 void cpu_key_scan(struct backend *, const struct scan_args *);
 void cpu_page_bounds(struct backend *, struct tensor *bounds, const struct tensor *plane, int32_t n_kv_head, int32_t cap,
-                     int32_t slot0, int32_t n);
+                     int32_t page, int32_t slot0, int32_t n);
 void cpu_page_scan(struct backend *, const struct scan_args *);
 void cpu_topk(struct backend *, const struct topk_args *);
-void cpu_page_slots(struct backend *, struct tensor *slots, const struct tensor *pages, int32_t n_kv_head, int32_t n);
+void cpu_page_slots(struct backend *, struct tensor *slots, const struct tensor *pages, int32_t n_kv_head, int32_t page, int32_t n);
 void cpu_kv_move(struct backend *, struct tensor *plane, const struct kv_moves *);
 
 #endif

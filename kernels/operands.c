@@ -22,9 +22,14 @@ int backend_fail(struct backend *be, const char *fmt, ...)
 	return -1;
 }
 
-static int32_t pages_of(int32_t slots)
+static int page_ok(int32_t page)
 {
-	return slots / PAGE_SLOTS + (slots % PAGE_SLOTS != 0);
+	return page > 0 && page <= PAGE_MOST && page % PAGE_UNIT == 0;
+}
+
+static int32_t pages_of(int32_t slots, int32_t page)
+{
+	return slots / page + (slots % page != 0);
 }
 
 int kv_plane_ok(const struct tensor *t, int32_t n_kv_head, int32_t cap, int32_t head_dim)
@@ -209,18 +214,19 @@ int kv_move_check(struct backend *be, const struct tensor *plane, const struct k
 
 /* ---- the comparison policies' operations ---- */
 
-static int bounds_ok(const struct tensor *t, int32_t n_kv_head, int32_t cap, int32_t head_dim)
+static int bounds_ok(const struct tensor *t, int32_t n_kv_head, int32_t cap, int32_t page, int32_t head_dim)
 {
-	return t && t->data && t->type == DT_F32 && n_kv_head > 0 && cap > 0 && head_dim > 0 && head_dim <= INT32_MAX / 2 &&
-	       t->cols == 2 * head_dim && (int64_t)n_kv_head * pages_of(cap) <= t->rows;
+	return page_ok(page) && t && t->data && t->type == DT_F32 && n_kv_head > 0 && cap > 0 && head_dim > 0 && head_dim <= INT32_MAX / 2 &&
+	       t->cols == 2 * head_dim && (int64_t)n_kv_head * pages_of(cap, page) <= t->rows;
 }
 
 int page_bounds_check(struct backend *be, const struct tensor *bounds, const struct tensor *plane, int32_t n_kv_head, int32_t cap,
-                      int32_t slot0, int32_t n)
+                      int32_t page, int32_t slot0, int32_t n)
 {
 	int32_t dim = plane ? plane->cols : 0;
 
-	if (kv_plane_ok(plane, n_kv_head, cap, dim) && bounds_ok(bounds, n_kv_head, cap, dim) && n >= 0 && slot0 >= 0 && n <= cap - slot0)
+	if (kv_plane_ok(plane, n_kv_head, cap, dim) && bounds_ok(bounds, n_kv_head, cap, page, dim) && n >= 0 && slot0 >= 0 &&
+	    n <= cap - slot0)
 		return 0;
 	return backend_fail(be, "internal: page_bounds of slots %d + %d got operands of the wrong shape", (int)slot0, (int)n);
 }
@@ -229,16 +235,17 @@ int page_scan_check(struct backend *be, const struct scan_args *a, int32_t n)
 {
 	if (scan_check(be, a, n) < 0)
 		return -1;
-	if (bounds_ok(a->keys, a->n_kv_head, a->cap, a->head_dim))
+	if (bounds_ok(a->keys, a->n_kv_head, a->cap, a->page, a->head_dim))
 		return 0;
 	return backend_fail(be, "internal: a scan of the pages of %d slots got bounds of the wrong shape", (int)a->n_slots);
 }
 
-int page_slots_check(struct backend *be, const struct tensor *slots, const struct tensor *pages, int32_t n_kv_head, int32_t n)
+int page_slots_check(struct backend *be, const struct tensor *slots, const struct tensor *pages, int32_t n_kv_head, int32_t page,
+                     int32_t n)
 {
-	if (slots && slots->data && slots->type == DT_I32 && pages && pages->data && pages->type == DT_I32 && slots->data != pages->data &&
-	    n_kv_head > 0 && slots->rows >= n_kv_head && pages->rows >= n_kv_head && n >= 0 && n <= INT32_MAX / 4 && slots->cols >= n &&
-	    pages->cols >= pages_of(n))
+	if (page_ok(page) && slots && slots->data && slots->type == DT_I32 && pages && pages->data && pages->type == DT_I32 &&
+	    slots->data != pages->data && n_kv_head > 0 && slots->rows >= n_kv_head && pages->rows >= n_kv_head && n >= 0 &&
+	    n <= INT32_MAX / 4 && slots->cols >= n && pages->cols >= pages_of(n, page))
 		return 0;
 	return backend_fail(be, "internal: page_slots of %d slots got operands of the wrong shape", (int)n);
 }

@@ -58,10 +58,11 @@ int kv_move_check(struct backend *, const struct tensor *plane, const struct kv_
 /* ---- the comparison policies' operations ---- */
 
 int page_bounds_check(struct backend *, const struct tensor *bounds, const struct tensor *plane, int32_t n_kv_head, int32_t cap,
-                      int32_t slot0, int32_t n);
+                      int32_t page, int32_t slot0, int32_t n);
 /* scan_check() for n pages, and the bounds that the scan reads. */
 int page_scan_check(struct backend *, const struct scan_args *, int32_t n);
-int page_slots_check(struct backend *, const struct tensor *slots, const struct tensor *pages, int32_t n_kv_head, int32_t n);
+int page_slots_check(struct backend *, const struct tensor *slots, const struct tensor *pages, int32_t n_kv_head, int32_t page,
+                     int32_t n);
 
 /* ---- rows ---- */
 

@@ -107,11 +107,11 @@ uint64_t cuda_key_sketch_bytes(const struct backend *, int32_t n_kv_head, int32_
 void cuda_key_sketch(struct backend *, struct tensor *sketch, const struct tensor *plane, int32_t n_kv_head, int32_t cap, int32_t bits,
                    int32_t slot0, int32_t n);
 void cuda_key_scan(struct backend *, const struct scan_args *);
-void cuda_page_bounds(struct backend *, struct tensor *bounds, const struct tensor *plane, int32_t n_kv_head, int32_t cap, int32_t slot0,
-                      int32_t n);
+void cuda_page_bounds(struct backend *, struct tensor *bounds, const struct tensor *plane, int32_t n_kv_head, int32_t cap, int32_t page,
+                      int32_t slot0, int32_t n);
 void cuda_page_scan(struct backend *, const struct scan_args *);
 void cuda_topk(struct backend *, const struct topk_args *);
-void cuda_page_slots(struct backend *, struct tensor *slots, const struct tensor *pages, int32_t n_kv_head, int32_t n);
+void cuda_page_slots(struct backend *, struct tensor *slots, const struct tensor *pages, int32_t n_kv_head, int32_t page, int32_t n);
 void cuda_kv_move(struct backend *, struct tensor *plane, const struct kv_moves *);
 void cuda_query_drift(struct backend *, const struct query_drift_args *);
 

@@ -1,7 +1,7 @@
-/* kernels/cuda/cuda_compare.cu - the operations that only comparison policies use: pages of PAGE_SLOTS slots (quest) and the drift of
- * a layer's query (refresh).
+/* kernels/cuda/cuda_compare.cu - the operations that only comparison policies use: pages of slots (quest) and the drift of a layer's
+ * query (refresh).
  *
- *     page_bounds   1 launch; reads whole pages of 16 slots
+ *     page_bounds   1 launch; reads whole pages, PAGE_UNIT slots at a time
  *     page_scan     2 launches, those of key_scan (cuda_scan.cu)
  *     page_slots     1 launch; a thread writes one number
  *     query_drift    1 launch of one block */
@@ -15,41 +15,44 @@ struct page_bounds_args {
 	float *bounds;
 	const uint8_t *plane;
 	int64_t row_bytes;
-	int32_t type, cap, dim, first, pages, all_pages, slot1;
+	int32_t type, cap, page, dim, first, pages, all_pages, slot1;
 };
 
 static __global__ void page_bounds(struct page_bounds_args a)
 {
-	int32_t page = a.first + (int32_t)blockIdx.x, head = (int32_t)blockIdx.y, k0 = page * PAGE_SLOTS;
-	int32_t slots = min(PAGE_SLOTS, a.slot1 - k0);
+	int32_t at = a.first + (int32_t)blockIdx.x, head = (int32_t)blockIdx.y, k0 = at * a.page;
+	int32_t slots = min(a.page, a.slot1 - k0);
 	const uint8_t *row = a.plane + ((int64_t)head * a.cap + k0) * a.row_bytes;
-	float *least = a.bounds + ((int64_t)head * a.all_pages + page) * 2 * a.dim;
+	float *least = a.bounds + ((int64_t)head * a.all_pages + at) * 2 * a.dim;
 
 	if ((int32_t)blockIdx.x >= a.pages)
 		return;
 	for (int32_t i = (int32_t)threadIdx.x; i < a.dim; i += BOUNDS_THREADS) {
-		float v[PAGE_SLOTS], low, high;
+		float low = row_value(row, a.type, i), high = low;
 
-		for (int32_t k = 0; k < PAGE_SLOTS; k++)
-			v[k] = row_value(row + min(k, slots - 1) * a.row_bytes, a.type, i);
-		low = high = v[0];
-		for (int32_t k = 1; k < PAGE_SLOTS; k++) {
-			low = v[k] < low ? v[k] : low;
-			high = v[k] > high ? v[k] : high;
+		for (int32_t from = 0; from < slots; from += PAGE_UNIT) {
+			float v[PAGE_UNIT];
+
+			for (int32_t k = 0; k < PAGE_UNIT; k++)
+				v[k] = row_value(row + min(from + k, slots - 1) * a.row_bytes, a.type, i);
+			for (int32_t k = 0; k < PAGE_UNIT; k++) {
+				low = v[k] < low ? v[k] : low;
+				high = v[k] > high ? v[k] : high;
+			}
 		}
 		least[i] = low;
 		least[a.dim + i] = high;
 	}
 }
 
-void cuda_page_bounds(struct backend *be, struct tensor *bounds, const struct tensor *plane, int32_t n_kv_head, int32_t cap, int32_t slot0,
-                      int32_t n)
+void cuda_page_bounds(struct backend *be, struct tensor *bounds, const struct tensor *plane, int32_t n_kv_head, int32_t cap, int32_t page,
+                      int32_t slot0, int32_t n)
 {
 	struct cuda *c = cuda_of(be);
 	struct page_bounds_args a = {};
 	int32_t dim;
 
-	if (be->failed || page_bounds_check(be, bounds, plane, n_kv_head, cap, slot0, n) < 0 || n == 0)
+	if (be->failed || page_bounds_check(be, bounds, plane, n_kv_head, cap, page, slot0, n) < 0 || n == 0)
 		return;
 	dim = plane->cols;
 	a.bounds = (float *)bounds->data;
@@ -57,11 +60,12 @@ void cuda_page_bounds(struct backend *be, struct tensor *bounds, const struct te
 	a.row_bytes = (int64_t)dtype_bytes(plane->type, (uint64_t)dim);
 	a.type = plane->type;
 	a.cap = cap;
+	a.page = page;
 	a.dim = dim;
 	a.slot1 = slot0 + n;
-	a.first = slot0 / PAGE_SLOTS;
-	a.pages = (a.slot1 - 1) / PAGE_SLOTS + 1 - a.first;
-	a.all_pages = (cap - 1) / PAGE_SLOTS + 1;
+	a.first = slot0 / page;
+	a.pages = (a.slot1 - 1) / page + 1 - a.first;
+	a.all_pages = (cap - 1) / page + 1;
 	cuda_launch(c, page_bounds, (unsigned)cuda_power(a.pages), (unsigned)n_kv_head, 1, BOUNDS_THREADS, 0, a);
 }
 
@@ -71,7 +75,7 @@ struct page_slots_args {
 	int32_t *slots;
 	const int32_t *pages;
 	int64_t slots_cols, pages_cols;
-	int32_t n;
+	int32_t page, n;
 };
 
 static __global__ void page_slots(struct page_slots_args a)
@@ -79,19 +83,20 @@ static __global__ void page_slots(struct page_slots_args a)
 	int32_t i = (int32_t)(blockIdx.x * PAGES_THREADS + threadIdx.x), head = (int32_t)blockIdx.y;
 
 	if (i < a.n)
-		a.slots[head * a.slots_cols + i] = a.pages[head * a.pages_cols + i / PAGE_SLOTS] * PAGE_SLOTS + i % PAGE_SLOTS;
+		a.slots[head * a.slots_cols + i] = a.pages[head * a.pages_cols + i / a.page] * a.page + i % a.page;
 }
 
-void cuda_page_slots(struct backend *be, struct tensor *slots, const struct tensor *pages, int32_t n_kv_head, int32_t n)
+void cuda_page_slots(struct backend *be, struct tensor *slots, const struct tensor *pages, int32_t n_kv_head, int32_t page, int32_t n)
 {
 	struct page_slots_args a = {};
 
-	if (cuda_stopped(be) || page_slots_check(be, slots, pages, n_kv_head, n) < 0 || n == 0)
+	if (cuda_stopped(be) || page_slots_check(be, slots, pages, n_kv_head, page, n) < 0 || n == 0)
 		return;
 	a.slots = (int32_t *)slots->data;
 	a.pages = (const int32_t *)pages->data;
 	a.slots_cols = slots->cols;
 	a.pages_cols = pages->cols;
+	a.page = page;
 	a.n = n;
 	cuda_launch(cuda_of(be), page_slots, cuda_blocks(cuda_power(n), PAGES_THREADS), (unsigned)n_kv_head, 1, PAGES_THREADS, 0, a);
 }
@@ -104,7 +109,7 @@ void cuda_page_scan(struct backend *be, const struct scan_args *a)
 
 	if (cuda_stopped(be))
 		return;
-	l.n = a->n_slots > 0 ? (a->n_slots - 1) / PAGE_SLOTS + 1 : a->n_slots;
+	l.n = a->n_slots > 0 && a->page > 0 ? (a->n_slots - 1) / a->page + 1 : a->n_slots;
 	if (page_scan_check(be, a, l.n) < 0 || l.n == 0)
 		return;
 	l.keys = (const uint8_t *)a->keys->data;
@@ -114,7 +119,7 @@ void cuda_page_scan(struct backend *be, const struct scan_args *a)
 	l.type = DT_F32;
 	l.whole = row_whole(DT_F32, l.dim);
 	l.row_bytes = (int64_t)l.dim * 4;
-	l.head_bytes = (int64_t)((a->cap - 1) / PAGE_SLOTS + 1) * l.row_bytes;
+	l.head_bytes = (int64_t)((a->cap - 1) / a->page + 1) * l.row_bytes;
 	s.raw = a->raw;
 	if (scan_first(c, a, &l, &s) == 0)
 		scan_end(c, a, &s);

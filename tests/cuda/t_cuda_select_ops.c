@@ -260,9 +260,11 @@ TEST(scans_of_planes_agree_with_doubles)
 
 TEST(pages_agree_with_the_cpu)
 {
+	static const int32_t sizes[] = { 16, 8, 64, 32, 24 };
+
 	for (int si = 0; si < N_MORE; si++) {
 		const struct shape *s = &more_shapes[si];
-		int32_t n_head = s->group * s->n_kv, pages = (s->n + 15) / 16, most = (s->cap + 15) / 16;
+		int32_t size = sizes[si % 5], n_head = s->group * s->n_kv, pages = (s->n + size - 1) / size, most = (s->cap + size - 1) / size;
 		size_t n_out = (size_t)s->n_kv * (size_t)pages;
 		enum dtype type = type_for(si, s->dim);
 		float *x = random_keys(s->n_kv, s->cap, s->dim), *q = random_query(n_head * s->dim, 1), *got[2][3], *b[2];
@@ -279,13 +281,13 @@ TEST(pages_agree_with_the_cpu)
 			for (int32_t at = 0, n; at < s->n; at += n) {
 				n = i == 0 ? s->n : at % 3 ? 1 : 150;
 				n = n < s->n - at ? n : s->n - at;
-				be->ops->page_bounds(be, &bounds, &plane, s->n_kv, s->cap, at, n);
+				be->ops->page_bounds(be, &bounds, &plane, s->n_kv, s->cap, size, at, n);
 			}
 			b[i] = tensor_read(be, &bounds);
 			for (int how = 0; how < 3; how++)
 				got[i][how] = scan_twice(be, (struct scan_args){
 					.q = &qt, .keys = &bounds, .n_head = n_head, .n_kv_head = s->n_kv, .head_dim = s->dim, .cap = s->cap, .n_slots = s->n,
-					.scale = 0.25f, .raw = how == 2, .reduce = how == 1 ? REDUCE_MEAN : REDUCE_MAX }, pages, 1);
+					.scale = 0.25f, .page = size, .raw = how == 2, .reduce = how == 1 ? REDUCE_MEAN : REDUCE_MAX }, pages, 1);
 			be->ops->drop(be, &plane);
 			be->ops->drop(be, &bounds);
 			be->ops->drop(be, &qt);
@@ -340,18 +342,18 @@ TEST(pages_are_read_in_one_step)
 	score = tensor_new(be, DT_F32, KV, (CAP + 15) / 16, NULL);
 	page = tensor_new(be, DT_I32, KV, K, NULL);
 	rows = tensor_new(be, DT_I32, KV, K * 16, NULL);
-	be->ops->page_bounds(be, &bounds, &plane, KV, CAP, 0, FIRST - 1);
+	be->ops->page_bounds(be, &bounds, &plane, KV, CAP, 16, 0, FIRST - 1);
 	be->ops->sync(be);
 	gpu_host_forget();
 	for (int32_t n = FIRST; n < FIRST + TOKENS; n++) {
 		struct attn_part part = { .q = &qt, .slots = &rows, .n_slots = (K - 1) * 16 + (n - 1) % 16 + 1 };
 
-		be->ops->page_bounds(be, &bounds, &plane, KV, CAP, n - 1, 1);
+		be->ops->page_bounds(be, &bounds, &plane, KV, CAP, 16, n - 1, 1);
 		be->ops->page_scan(be, &(struct scan_args){ .out = &score, .q = &qt, .keys = &bounds, .n_head = GROUP * KV, .n_kv_head = KV,
-		                                            .head_dim = DIM, .cap = CAP, .n_slots = n, .scale = 0.25f });
+		                                            .head_dim = DIM, .cap = CAP, .n_slots = n, .scale = 0.25f, .page = 16 });
 		be->ops->topk(be, &(struct topk_args){ .slots = &page, .score = &score, .n_kv_head = KV, .n = (n + 15) / 16, .k = K, .pool = 1,
 		                                       .first = 1, .last = 4 });
-		be->ops->page_slots(be, &rows, &page, KV, part.n_slots);
+		be->ops->page_slots(be, &rows, &page, KV, 16, part.n_slots);
 		be->ops->attn(be, &(struct attn_args){ .out = &out, .k = &plane, .v = &plane, .part = &part, .n_part = 1, .n_head = GROUP * KV,
 		                                       .n_kv_head = KV, .head_dim = DIM, .cap = CAP, .scale = 0.25f }, 1);
 		be->ops->read(be, &out, 0, got, sizeof got);

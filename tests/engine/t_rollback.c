@@ -23,6 +23,8 @@ static const struct { const char *kv; int32_t ctx, batch, pin; int family; } all
 	{ "streaming++:size=50,stride=6", 1600, 64, 0, 0 },
 	{ "quest:k=64", 1600, 64, 0, 0 },
 	{ "quest:k=64,bound=raw", 1600, 64, 0, 0 },
+	{ "quest:k=96,page=32", 1600, 64, 0, 0 },
+	{ "quest:k=72,page=8", 1600, 64, 0, WINDOWED },
 	{ "h2o:k=40", 1600, 64, 0, 0 },
 	{ "h2o+:k=40,dense=1", 1600, 200, 0, 0 },
 	{ "snapkv:k=50", 1600, 64, 0, 0 },

@@ -464,34 +464,41 @@ TEST(refresh_asks_the_query)
 
 TEST(quest_reads_whole_pages)
 {
-	static const char *const as[] = { "quest:k=96", "quest:k=96,bound=raw" };
+	static const struct { const char *kv; int32_t page; int raw; } as[] = {
+		{ "quest:k=96", 16, 0 }, { "quest:k=96,bound=raw", 16, 1 }, { "quest:k=96,page=8", 8, 0 }, { "quest:k=96,page=8,bound=raw", 8, 1 },
+		{ "quest:k=160,page=32", 32, 0 }, { "quest:k=96,page=32,bound=raw", 32, 1 }, { "quest:k=256,page=64,bound=raw", 64, 1 },
+		{ "quest:k=256,page=64", 64, 0 },
+	};
 
-	for (int c = 0; c < 2; c++) {
+	for (size_t c = 0; c < sizeof as / sizeof *as; c++) {
+		const char *kv = as[c].kv;
+		int32_t page = as[c].page, k = strstr(kv, "k=96") ? 96 : strstr(kv, "k=160") ? 160 : 256;
 		struct attn_part part[SELECT_PARTS];
 		struct bench b;
 		float q[4 * DIM];
 		int32_t rows[400];
 
-		bench_open(&b, as[c], 3, 2, 2, 400, 1);
-		random_keys(&b, 0, 400);
+		bench_open(&b, kv, 3, 2, 2, 430, 1);
+		random_keys(&b, 0, 430);
 		put_rows(&b, 300);
-		for (int32_t n = 300; n < 340; n++) {
+		for (int32_t n = 300; n < 400; n++) {
 			struct step st = decode_at(n);
-			int32_t want = 80 + n % 16 + 1;
+			int32_t want = k - page + n % page + 1;
 
 			put_rows(&b, 1);
 			random_query(&b, q);
 			CHECK_INT(choose(&b, &st, 2, part), 1);
 			for (int32_t h = 0; h < 2; h++) {
 				CHECK_INT(listed(&b, part, 1, h, rows), want);
-				check_rows(rows, want, b.n, as[c]);
+				check_rows(rows, want, b.n, kv);
 				for (int i = 0; i < want; i++)
-					CHECK(rows[i] % 16 == i % 16 && (!i || rows[i] > rows[i - 1]));
-				if (!c)
-					CHECK(rows[0] == 0 && rows[want - 1 - n % 16 - 48] == (n / 16 - 3) * 16);
+					CHECK(rows[i] % page == i % page && (!i || rows[i] > rows[i - 1]));
+				/* The first page, and all of the newest 49 slots. */
+				if (!as[c].raw)
+					CHECK(rows[0] == 0 && rows[want - 49] == n - 48);
 			}
 			CHECK_INT(choose(&b, &st, 0, part), 1);
-			CHECK_MSG((part[0].slots == NULL) == c, "%s: the first layer", as[c]);
+			CHECK_MSG((part[0].slots == NULL) == as[c].raw, "%s: the first layer", kv);
 			end_call(&b, &st);
 		}
 		bench_close(&b);
@@ -982,7 +989,8 @@ static const char *const choosing[] = {
 	"refresh:k=24,s=-2", "refresh:k=24,update=no", "recycled:k=24,stride=5", "streaming++:size=24,stride=7",
 	"quest:k=96", "quest:k=48,bound=raw", "h2o:k=24", "h2o+:k=24", "snapkv:k=40", "snapkv:k=24,window=1",
 	"snapkv:k=80,window=64,pool=5,kind=avg", "snapkv:k=40,pool=63,dense=1", "refresh:k=24,dense=2,pool=15", "h2o:k=24,dense=1",
-	"streaming++:size=24,stride=7,positions=cache,dense=1", "quest:k=96,dense=1",
+	"streaming++:size=24,stride=7,positions=cache,dense=1", "quest:k=96,dense=1", "quest:k=96,page=8", "quest:k=96,page=32,bound=raw",
+	"quest:k=128,page=64,bound=raw",
 };
 enum { N_CHOOSING = sizeof choosing / sizeof choosing[0] };
 
@@ -1198,7 +1206,7 @@ TEST(no_selection_recovers_more_than_the_oracle)
 TEST(settings_are_checked_and_named)
 {
 	static const char *const wrong[] = { "sift:bits=3", "sift:bits=", "sift:k=0", "sift:k=9/8", "snapkv:window=2", "refresh:pool=4", "snapkv:pool=65", "auto:pool=2",
-	                                     "refresh:s=3", "recycled:qc=5", "quest:page=8", "sink:dense=1", "streaming++:size=0", "streaming++:positions=rank" };
+	                                     "refresh:s=3", "recycled:qc=5", "quest:page=4", "quest:page=24", "quest:page=128", "sink:dense=1", "streaming++:size=0", "streaming++:positions=rank" };
 	struct policy par;
 	struct err err = { 0 };
 	char text[160];

@@ -257,6 +257,8 @@ static const struct { const char *kv; int32_t ctx, batch, pin, scale; } lives[] 
 	{ "streaming++:size=50,stride=6", 1024, 64, 0, 150 },
 	{ "quest:k=64", 1024, 64, 0, 200 },
 	{ "quest:k=64,bound=raw", 1024, 64, 0, 200 },
+	{ "quest:k=72,page=8", 1024, 64, 0, 200 },
+	{ "quest:k=64,page=64,bound=raw", 1024, 64, 0, 200 },
 	{ "h2o:k=40", 1024, 64, 0, 150 },
 	{ "h2o+:k=40,dense=1", 1024, 200, 0, 150 },
 	{ "snapkv:k=50", 1024, 64, 0, 150 },

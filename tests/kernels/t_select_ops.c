@@ -369,10 +369,12 @@ TEST(bytes_are_enough_for_queries)
 
 TEST(page_bounds_and_scores)
 {
+	static const int32_t sizes[] = { 16, 8, 64, 32, 24, 16, 40 };
+
 	for (int si = 0; si < N_SHAPES; si++)
 		for (int l = 0; l < N_LEVELS; l++) {
 			const struct shape *s = &select_shapes[si];
-			int32_t n_head = s->group * s->n_kv, pages = (s->n + 15) / 16, most = (s->cap + 15) / 16;
+			int32_t size = sizes[si % 7], n_head = s->group * s->n_kv, pages = (s->n + size - 1) / size, most = (s->cap + size - 1) / size;
 			size_t n_out = (size_t)s->n_kv * (size_t)pages, width = 2 * (size_t)s->dim;
 			float *x = random_keys(s->n_kv, s->cap, s->dim), *q = random_query(n_head * s->dim, 1), *first = NULL;
 			float *held = must_alloc((size_t)s->n_kv * (size_t)s->cap * (size_t)s->dim * sizeof *held);
@@ -393,7 +395,7 @@ TEST(page_bounds_and_scores)
 					int32_t n = threads == 1 ? s->n : at % 3 ? 1 : 50;
 
 					n = n < s->n - at ? n : s->n - at;
-					be->ops->page_bounds(be, &bounds, &plane, s->n_kv, s->cap, at, n);
+					be->ops->page_bounds(be, &bounds, &plane, s->n_kv, s->cap, size, at, n);
 					at += n;
 				}
 				b = tensor_read(be, &bounds);
@@ -404,7 +406,7 @@ TEST(page_bounds_and_scores)
 						for (int32_t d = 0; d < s->dim; d++) {
 							float lo = INFINITY, hi = -INFINITY;
 
-							for (int32_t k = 16 * p; k < 16 * p + 16 && k < s->n; k++) {
+							for (int32_t k = size * p; k < size * p + size && k < s->n; k++) {
 								float v = held[((size_t)h * (size_t)s->cap + (size_t)k) * (size_t)s->dim + (size_t)d];
 
 								lo = fminf(lo, v);
@@ -413,12 +415,12 @@ TEST(page_bounds_and_scores)
 							wrong += page[d] != lo || page[s->dim + d] != hi;
 						}
 					}
-				CHECK_MSG(!wrong, "%s: %d bounds of dim %d are wrong", levels[l], wrong, (int)s->dim);
+				CHECK_MSG(!wrong, "%s: %d bounds of pages of %d, dim %d, are wrong", levels[l], wrong, (int)size, (int)s->dim);
 				for (int how = 0; how < 3; how++) {
 					struct tensor out = guarded(be, DT_F32, s->n_kv, pages);
 					struct scan_args a = {
 						.out = &out, .q = &qt, .keys = &bounds, .n_head = n_head, .n_kv_head = s->n_kv, .head_dim = s->dim,
-						.cap = s->cap, .n_slots = s->n, .scale = 0.25f, .raw = how == 2,
+						.cap = s->cap, .n_slots = s->n, .scale = 0.25f, .page = size, .raw = how == 2,
 						.reduce = how == 1 ? REDUCE_MEAN : REDUCE_MAX,
 					};
 					float *got;
@@ -497,9 +499,9 @@ TEST(page_bound_toy)
 		bounds = tensor_new(be, DT_F32, 1, 8, NULL);
 		qt = tensor_new(be, DT_F32, 1, 4, q);
 		out = tensor_new(be, DT_F32, 1, 1, NULL);
-		be->ops->page_bounds(be, &bounds, &plane, 1, 2, 0, 2);
+		be->ops->page_bounds(be, &bounds, &plane, 1, 2, 16, 0, 2);
 		be->ops->page_scan(be, &(struct scan_args){ .out = &out, .q = &qt, .keys = &bounds, .n_head = 1, .n_kv_head = 1,
-		                                            .head_dim = 4, .cap = 2, .n_slots = 2, .scale = 1, .raw = 1 });
+		                                            .head_dim = 4, .cap = 2, .n_slots = 2, .scale = 1, .page = 16, .raw = 1 });
 		be->ops->read(be, &out, 0, &got, sizeof got);
 		CHECK_MSG(got == 3.125f, "the bound is %g", got);
 		be->ops->drop(be, &plane);

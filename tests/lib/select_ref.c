@@ -405,22 +405,23 @@ void page_rows_agree(struct backend *be)
 
 	for (int round = 0; round < SIZES + 30; round++) {
 		int32_t n = round < SIZES ? sizes[round] : (int32_t)(test_rand() % 3000), heads = 1 + (int32_t)(test_rand() % 9);
-		int32_t cols = n / 16 + 1 + (int32_t)(test_rand() % 4), off = 0, *got;
-		int32_t *page = must_alloc((size_t)heads * (size_t)cols * sizeof *page);
+		int32_t page = PAGE_UNIT * (1 + (int32_t)(test_rand() % (PAGE_MOST / PAGE_UNIT)));
+		int32_t cols = n / page + 1 + (int32_t)(test_rand() % 4), off = 0, *got;
+		int32_t *from = must_alloc((size_t)heads * (size_t)cols * sizeof *from);
 		struct tensor pages, rows = guarded(be, DT_I32, heads, n);
 
 		for (int32_t i = 0; i < heads * cols; i++)
-			page[i] = (int32_t)(test_rand() % (1 << 27));
-		pages = tensor_new(be, DT_I32, heads, cols, page);
-		be->ops->page_slots(be, &rows, &pages, heads, n);
+			from[i] = (int32_t)(test_rand() % (1 << 24));
+		pages = tensor_new(be, DT_I32, heads, cols, from);
+		be->ops->page_slots(be, &rows, &pages, heads, page, n);
 		got = unguarded(be, &rows);
 		for (int32_t h = 0; h < heads; h++)
 			for (int32_t i = 0; i < n; i++)
-				off += got[h * n + i] != 16 * page[h * cols + i / 16] + i % 16;
+				off += got[h * n + i] != page * from[h * cols + i / page] + i % page;
 		CHECK_MSG(!off, "%d of %d slots of %d heads are wrong", off, (int)n, (int)heads);
 		CHECK_MSG(be->ops->sync(be) == 0, "%s", be->err);
 		be->ops->drop(be, &pages);
-		free(page);
+		free(from);
 		free(got);
 	}
 }
@@ -432,7 +433,8 @@ void must_fail(struct backend *be, const char *what)
 
 void refuses_bad_operands(struct backend *be)
 {
-	struct tensor plane, copy, small, q, out, turn, rows, move, list;
+	static const int32_t no_page[] = { 0, -16, 12, PAGE_MOST + PAGE_UNIT };
+	struct tensor plane, copy, small, q, out, turn, rows, move, list, pages;
 	struct scan_args scan = { .out = &out, .q = &q, .n_head = 2, .n_kv_head = 2, .head_dim = 8, .cap = 16, .n_slots = 16,
 	                          .bits = 2, .scale = 1 };
 	struct topk_args top = { .slots = &rows, .score = &out, .n_kv_head = 2, .n = 16, .k = 4, .pool = 1 };
@@ -445,6 +447,7 @@ void refuses_bad_operands(struct backend *be)
 	rows = tensor_new(be, DT_I32, 2, 16, NULL);
 	move = tensor_new(be, DT_I32, 2, 3, NULL);
 	list = tensor_new(be, DT_I32, 2, 64, NULL);
+	pages = tensor_new(be, DT_F32, 2, 16, NULL);
 	copy = tensor_new(be, DT_U8, 1, (int32_t)be->ops->key_sketch_bytes(be, 2, 16, 8, 2), NULL);
 	be->ops->key_sketch(be, &small, &plane, 2, 16, 2, 0, 1);
 	must_fail(be, "a small sketch");
@@ -470,14 +473,32 @@ void refuses_bad_operands(struct backend *be)
 	be->ops->key_scan(be, &scan);
 	must_fail(be, "a median");
 	scan.reduce = REDUCE_MAX;
+	scan.page = 16;
 	be->ops->page_scan(be, &scan);
 	must_fail(be, "a sketch as bounds");
 	scan.when = (struct predicate){ &out, 0, 0 };
 	be->ops->key_scan(be, &scan);
 	must_fail(be, "a condition of floats");
 	scan.when = (struct predicate){ NULL, 0, 0 };
-	be->ops->page_bounds(be, &turn, &plane, 2, 16, 0, 16);
+	be->ops->page_bounds(be, &turn, &plane, 2, 16, 16, 0, 16);
 	must_fail(be, "bounds of another width");
+	be->ops->page_bounds(be, &pages, &plane, 2, 16, 8, 0, 16);
+	must_fail(be, "bounds of fewer pages");
+	scan.keys = &pages;
+	for (size_t i = 0; i < sizeof no_page / sizeof no_page[0]; i++) {
+		be->ops->page_bounds(be, &pages, &plane, 2, 16, no_page[i], 0, 16);
+		must_fail(be, "bounds of pages of a wrong size");
+		scan.page = no_page[i];
+		be->ops->page_scan(be, &scan);
+		must_fail(be, "a scan of pages of a wrong size");
+		be->ops->page_slots(be, &list, &move, 2, no_page[i], 8);
+		must_fail(be, "slots of pages of a wrong size");
+	}
+	scan.page = 16;
+	be->ops->page_bounds(be, &pages, &plane, 2, 16, 16, 0, 16);
+	be->ops->page_scan(be, &scan);
+	CHECK_INT(be->ops->sync(be), 0);
+	scan.keys = &copy;
 	scan.n_slots = 0;
 	be->ops->key_scan(be, &scan);
 	CHECK_INT(be->ops->sync(be), 0);
@@ -495,33 +516,33 @@ void refuses_bad_operands(struct backend *be)
 	top.slots = &out;
 	be->ops->topk(be, &top);
 	must_fail(be, "slots that are floats");
-	be->ops->page_slots(be, &rows, &move, 2, 17);
+	be->ops->page_slots(be, &rows, &move, 2, 16, 17);
 	must_fail(be, "more slots of pages than the list has");
-	be->ops->page_slots(be, &list, &move, 2, 49);
+	be->ops->page_slots(be, &list, &move, 2, 16, 49);
 	must_fail(be, "slots of more pages than there are");
-	be->ops->page_slots(be, &list, &move, 3, 16);
+	be->ops->page_slots(be, &list, &move, 3, 16, 16);
 	must_fail(be, "pages of more heads than there are");
-	be->ops->page_slots(be, &list, &move, 0, 16);
+	be->ops->page_slots(be, &list, &move, 0, 16, 16);
 	must_fail(be, "pages of no heads");
-	be->ops->page_slots(be, &list, &move, 2, -1);
+	be->ops->page_slots(be, &list, &move, 2, 16, -1);
 	must_fail(be, "fewer than no slots of pages");
-	be->ops->page_slots(be, &out, &move, 2, 16);
+	be->ops->page_slots(be, &out, &move, 2, 16, 16);
 	must_fail(be, "slots of pages that are floats");
-	be->ops->page_slots(be, &list, &out, 2, 16);
+	be->ops->page_slots(be, &list, &out, 2, 16, 16);
 	must_fail(be, "pages that are floats");
-	be->ops->page_slots(be, &list, &list, 2, 16);
+	be->ops->page_slots(be, &list, &list, 2, 16, 16);
 	must_fail(be, "pages that would be overwritten by their slots");
-	be->ops->page_slots(be, &list, NULL, 2, 16);
+	be->ops->page_slots(be, &list, NULL, 2, 16, 16);
 	must_fail(be, "no pages");
-	be->ops->page_slots(be, &list, &move, 2, 48);
+	be->ops->page_slots(be, &list, &move, 2, 16, 48);
 	CHECK_INT(be->ops->sync(be), 0);
 	be->ops->kv_move(be, &plane, &(struct kv_moves){ .move = &move, .shift = &turn, .n = 1, .n_kv_head = 2,
 	                                                 .head_dim = 8, .dims = 8, .cap = 16 });
 	must_fail(be, "turns of another width");
 	be->ops->kv_move(be, &plane, &(struct kv_moves){ .move = &move, .n = 2, .n_kv_head = 2, .head_dim = 8, .cap = 16 });
 	must_fail(be, "more moves than the list has");
-	struct tensor *all[] = { &plane, &copy, &small, &q, &out, &turn, &rows, &move, &list };
+	struct tensor *all[] = { &plane, &copy, &small, &q, &out, &turn, &rows, &move, &list, &pages };
 
-	for (int i = 0; i < 9; i++)
+	for (int i = 0; i < 10; i++)
 		be->ops->drop(be, all[i]);
 }
