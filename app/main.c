@@ -56,6 +56,10 @@ static int cmd_chat(struct options *o)
 	struct err e = {0};
 	int rc = 0;
 
+	if (o->command == CMD_TOUR && !tui_wanted(o)) {
+		err_set(&e, ERR_USAGE, "the tour needs a terminal that shows a full screen; 'weir --help' and 'man weir' tell the same");
+		return fail(&e);
+	}
 	if (offer_model(o, &e) < 0 || chat_open(&c, o, &note, &e) < 0)
 		rc = e.code != ERR_CANCELLED ? fail(&e) : signals_quit() ? 128 + signals_quit() : 130;   /* whoever stopped it knows */
 	else if (!c.o.prompt && tui_wanted(&c.o))
@@ -84,6 +88,7 @@ static int run(struct options *o)
 	}
 	switch (o->command) {
 	case CMD_CHAT:
+	case CMD_TOUR:
 	case CMD_READ:           return cmd_chat(o);
 	case CMD_MODELS:         return cmd_models(o);
 	case CMD_MODELS_RM:      return cmd_models_rm(o);

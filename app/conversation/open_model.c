@@ -61,7 +61,7 @@ int model_open(struct engine **engine, const struct options *o, enum model_use u
 int timeline_open_for(struct timeline **tl, struct engine *engine, const struct options *o, int32_t ctx, struct err *e)
 {
 	/* A conversation takes the default policy; measurements and inspections keep every entry unless --kv is given. */
-	const char *kv = o->kv ? o->kv : o->command == CMD_CHAT || o->command == CMD_READ ? NULL : "full";
+	const char *kv = o->kv ? o->kv : o->command & (CMD_CHAT | CMD_READ | CMD_TOUR) ? NULL : "full";
 	struct timeline_options to = {.ctx = ctx, .kv = kv, .kv_type = o->kv_type, .batch = o->chunk};
 
 	return timeline_open(tl, engine, &to, e);

@@ -52,6 +52,7 @@ typedef uint64_t command_set;
 #define CMD_INSPECT_CHAT      COMMAND_BIT(31)
 #define CMD_MODELS_RM         COMMAND_BIT(32)
 #define CMD_PULL              COMMAND_BIT(33)
+#define CMD_TOUR              COMMAND_BIT(34)   /* weir tour */
 
 struct command_def {
 	const char *name;    /* "inspect tokens": one or two words; "" for the chat */

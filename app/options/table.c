@@ -9,6 +9,7 @@
 const struct command_def command_defs[] = {
 	{"", "[FILE ...]", "chat; every FILE becomes a document", CMD_CHAT, -1},
 	{"read", "FILE|-", "read a text of any length and format; pause it, ask, read on", CMD_READ, 1},
+	{"tour", "", "two minutes that show what there is, on the screen", CMD_TOUR, 0},
 	{"pull", "[NAME|ORG/REPO[:QUANT]]", "fetch a model; without a name: those to choose from", CMD_PULL, 1},
 	{"models", "", "list the models on this machine, and those to fetch", CMD_MODELS, 0},
 	{"models rm", "NAME ...", "delete models that weir has fetched", CMD_MODELS_RM, -1},
@@ -44,7 +45,7 @@ const struct command_def command_defs[] = {
 	{NULL, NULL, NULL, 0, 0},
 };
 
-#define CHAT (CMD_CHAT | CMD_READ)
+#define CHAT (CMD_CHAT | CMD_READ | CMD_TOUR)
 #define EVAL_TASKS (CMD_EVAL_RULER | CMD_EVAL_PASSKEY | CMD_EVAL_CHAIN | CMD_EVAL_NEEDLE)
 #define EVAL_TEXTS (CMD_EVAL_PPL | CMD_EVAL_RECOVERY)
 #define EVAL (EVAL_TEXTS | EVAL_TASKS | CMD_EVAL_PLOT | CMD_EVAL_ASK)

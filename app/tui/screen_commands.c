@@ -158,6 +158,13 @@ static int run_set(struct tui *t, const char *arg, struct err *e)
 	return 1;
 }
 
+static int run_tour(struct tui *t, const char *arg, struct err *e)
+{
+	(void)arg, (void)e;
+	tour_begin(t);
+	return 0;
+}
+
 static const struct screen_slash screen_slashes[] = {
 	{"/help", "/?", "", "keys and commands", BUSY_ALLOWED, ARG_NONE, run_help},
 	{"/quit", "/exit /bye /q", "", "end; everything is saved", BUSY_ALLOWED, ARG_NONE, run_quit},
@@ -173,6 +180,7 @@ static const struct screen_slash screen_slashes[] = {
 	{"/theme", "", "[dark|light|dusk|paper|mono]", "another colour theme", BUSY_ALLOWED, ARG_WORD, run_theme},
 	{"/raw", "", "", "toggle formatted and raw answers", BUSY_ALLOWED, ARG_NONE, run_raw},
 	{"/mouse", "", "", "toggle wheel scrolling; Shift selects text", BUSY_ALLOWED, ARG_NONE, run_mouse},
+	{"/tour", "", "", "what there is, in five steps; again: end it", BUSY_REFUSED, ARG_NONE, run_tour},
 	{"/set", "", "[KEY [VALUE]] [--save]", "show or change a setting; --save: in the config file, too", BUSY_LOOKS, ARG_SETTING, run_set},
 	{NULL, NULL, NULL, NULL, BUSY_ALLOWED, ARG_NONE, NULL},
 };

@@ -175,7 +175,8 @@ static void greet(struct tui *t, const char *note)
 
 	if (!c->o.quiet && !c->t.n_msg) {
 		chat_banner(c);
-		tui_welcome(t);
+		if (c->o.command != CMD_TOUR)
+			tui_welcome(t);
 	}
 	say_again(notice_again, c);   /* they stand behind the screen */
 	if (!c->o.quiet && note && *note)
@@ -226,6 +227,8 @@ int tui_open(struct tui **out, struct chat *c, int fd, int w, int h, const char 
 		goto done;
 	tui_take_events(t);
 	draft_restore(t);
+	if (c->o.command == CMD_TOUR)
+		tour_begin(t);
 	take_typed_ahead(t);
 	rc = 0;
 done:

@@ -110,6 +110,7 @@ static void handle_action(struct tui *t, const struct ui_action *a)
 		break;
 	case UI_PANEL:
 		worker_panel(t->worker, a->on);
+		t->tour.panel = a->on > 0;
 		break;
 	case UI_MOUSE:
 		if (t->display)

@@ -20,6 +20,7 @@ static void post_documents(struct tui *t, const struct event *e)
 			.tokens = e->doc[i].tokens, .first = e->doc[i].first, .mark = e->doc[i].mark, .n_mark = e->doc[i].n_mark,
 		};
 	ui_documents(t->ui, d, e->n_doc);
+	t->tour.documents = (int)e->n_doc;
 	t->n_mark = 0;
 	for (size_t i = 0; i < e->n_doc && t->n_mark < MARKS_MOST; i++) {
 		if (d[i].first < 0)
@@ -89,6 +90,7 @@ static void handle_event(struct tui *t, const struct event *e)
 	case EV_TURNED:
 		begin_answer(t);
 		ui_entry_end(t->ui, e->note.n ? e->note.p : NULL);
+		t->tour.answers++;
 		break;
 	case EV_DRAFT:
 		ui_draft(t->ui, text, e->text.n);
@@ -181,6 +183,7 @@ void tui_take_events(struct tui *t)
 	if (t->relist)
 		tui_list(t);
 	t->relist = 0;
+	tour_go_on(t);
 	if (worker_cache(t->worker, &panel)) {
 		struct ui_cache cache = panel->cache;
 

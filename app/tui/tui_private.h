@@ -5,7 +5,8 @@
  *     tui_actions.c      from the ui to the worker
  *     screen_commands.c  commands that only the screen has
  *     session_lists.c    the lists of sessions
- *     draft_file.c       the draft of a weir that was killed */
+ *     draft_file.c       the draft of a weir that was killed
+ *     tour.c             what a newcomer does once */
 #ifndef WEIR_TUI_PRIVATE_H
 #define WEIR_TUI_PRIVATE_H
 
@@ -39,6 +40,8 @@ struct tui {
 	struct { int32_t first, n; char name[64]; } mark[MARKS_MOST]; int n_mark;   /* documents that are in the cache, for its strip */
 	uint64_t memory;
 	double memory_at, drawn;
+	/* The tour: its step, from 1; 0 = there is none.  What it waits for, and how often that had happened when the step began. */
+	struct { int step, answers, documents, panel, before; int64_t session; } tour;
 	int keeps_draft; struct str saved; double saved_at;   /* what draft_file.c has written, and when */
 };
 
@@ -57,6 +60,9 @@ void tui_take(struct tui *, struct str *text);        /* what the user sent: a c
 void draft_restore(struct tui *);                     /* what a killed weir left becomes the draft */
 double draft_save(struct tui *, double now);          /* when it has to be called again; 0 = not before something is typed */
 void draft_forget(struct tui *);                      /* the screen is left in the ordinary way */
+/* tour.c */
+void tour_begin(struct tui *);                        /* or end it, where it runs */
+void tour_go_on(struct tui *);                        /* the next step, if this one is done */
 /* session_lists.c */
 void tui_welcome(struct tui *);                       /* what one can do first, and the sessions used last */
 void tui_store(struct tui *);                         /* opens main's own connection to the store, if there is one; it only reads */

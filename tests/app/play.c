@@ -165,6 +165,8 @@ void play_script(struct play *p, const char *path, const char *const *args, cons
 	setenv("XDG_CONFIG_HOME", home, 1);
 	setenv("XDG_STATE_HOME", home, 1);
 	setenv("XDG_DATA_HOME", home, 1);
+	setenv("XDG_CACHE_HOME", home, 1);
+	setenv("HOME", home, 1);
 	setenv("WEIR_CPU", cpu, 1);
 	script = test_read(test_file(path), &n);
 	if (!script)
