@@ -70,7 +70,7 @@ static void strip(const struct predictor *p, struct backend *be, const struct at
 		mid[i] = in[i + 1] ? inner[i] : NULL;
 		if (!mid[i])
 			continue;
-		conv_row(be, &(struct conv_args){ .out = inner[i], .in = { in[i], in[i + 1], in[i + 2] }, .w = p->w1, .bias = p->b1,
+		conv_row(be, &(struct conv3_args){ .out = inner[i], .in = { in[i], in[i + 1], in[i + 2] }, .w = p->w1, .bias = p->b1,
 		                                  .n_in = 1, .n_out = PREDICTOR_INNER, .n = n + 2 });
 		relu(inner[i], (n + 2) * PREDICTOR_INNER);
 		if (x == from)
@@ -78,7 +78,7 @@ static void strip(const struct predictor *p, struct backend *be, const struct at
 		if (x + n == to)
 			memset(inner[i] + (n + 1) * PREDICTOR_INNER, 0, PREDICTOR_INNER * sizeof *inner[i]);
 	}
-	conv_row(be, &(struct conv_args){ .out = outer, .in = { mid[0], mid[1], mid[2] }, .w = p->w2, .bias = p->b2,
+	conv_row(be, &(struct conv3_args){ .out = outer, .in = { mid[0], mid[1], mid[2] }, .w = p->w2, .bias = p->b2,
 	                                  .n_in = PREDICTOR_INNER, .n_out = PREDICTOR_OUTER, .n = n });
 	for (int32_t i = 0; i < n; i++) {
 		const float *o = outer + i * PREDICTOR_OUTER;

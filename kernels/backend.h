@@ -421,19 +421,19 @@ void backend_each(struct backend *, void (*fn)(void *arg, int task), void *arg, 
  *
  * in[dy]: the rows above, at and below the one that is computed, n + 2 pixels each, from the one left of pixel 0 on; NULL = zeros.
  * n_out is 16 or 32; bias NULL = zeros.  An element is summed in this order and has the same bits whatever n is. */
-struct conv_args {
+struct conv3_args {
 	float *out;                /* [n][n_out] */
 	const float *in[3], *w, *bias;
 	int32_t n_in, n_out, n;
 };
-void conv_row(struct backend *, const struct conv_args *);
+void conv_row(struct backend *, const struct conv3_args *);
 /* The gradient of a sum of which d[x][o] is the gradient by out[x][o]: dw[dy][dx][i][o] += sum over x of in[dy][x + dx][i] * d[x][o]. */
-struct conv_grad_args {
+struct conv3_grad_args {
 	float *dw;                 /* [3][3][n_in][n_out] */
 	const float *in[3], *d;
 	int32_t n_in, n_out, n;
 };
-void conv_row_grad(struct backend *, const struct conv_grad_args *);
+void conv_row_grad(struct backend *, const struct conv3_grad_args *);
 
 /* ---- what the machine can do ---- */
 

@@ -428,7 +428,7 @@ static uint64_t c_read_sum(const void *p, size_t n)
 
 /* ---- convolutions on the host ---- */
 
-static void c_conv(const struct conv_args *a)
+static void c_conv(const struct conv3_args *a)
 {
 	for (int32_t x = 0; x < a->n; x++)
 		for (int32_t o = 0; o < a->n_out; o++) {
@@ -441,7 +441,7 @@ static void c_conv(const struct conv_args *a)
 		}
 }
 
-static void c_conv_grad(const struct conv_grad_args *a)
+static void c_conv_grad(const struct conv3_grad_args *a)
 {
 	for (int32_t t = 0; t < 9; t++)
 		for (int32_t i = 0; a->in[t / 3] && i < a->n_in; i++)

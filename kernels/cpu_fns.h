@@ -134,8 +134,8 @@ struct cpu_fns {
 	void (*probe_share)(float *out, const float *score, int32_t n, float m, float l);
 	/* Sum and count of the p[i] >= least. */
 	void (*probe_above)(const float *p, int32_t n, float least, float *sum, int32_t *count);
-	void (*conv)(const struct conv_args *);
-	void (*conv_grad)(const struct conv_grad_args *);
+	void (*conv)(const struct conv3_args *);
+	void (*conv_grad)(const struct conv3_grad_args *);
 	const struct select_fns *select;                         /* selection of slots (cpu_select.h) */
 	/* Sum a buffer as fast as it can be read: backend_bandwidth(). */
 	uint64_t (*read_sum)(const void *p, size_t n);

@@ -34,12 +34,12 @@ static const struct cpu_fns *host_fns(struct backend *be)
 	return fns;
 }
 
-void conv_row(struct backend *be, const struct conv_args *a)
+void conv_row(struct backend *be, const struct conv3_args *a)
 {
 	host_fns(be)->conv(a);
 }
 
-void conv_row_grad(struct backend *be, const struct conv_grad_args *a)
+void conv_row_grad(struct backend *be, const struct conv3_grad_args *a)
 {
 	host_fns(be)->conv_grad(a);
 }

@@ -10,7 +10,7 @@
 
 #ifdef LANES
 /* nv vectors of output channels of nx pixels from x on. */
-INLINE void conv_tile(const struct conv_args *a, int32_t x, int nx, int nv)
+INLINE void conv_tile(const struct conv3_args *a, int32_t x, int nx, int nv)
 {
 	const size_t n_in = (size_t)a->n_in, n_out = (size_t)nv * LANES;
 	vec sum[6][4];
@@ -43,7 +43,7 @@ INLINE void conv_tile(const struct conv_args *a, int32_t x, int nx, int nv)
 }
 
 /* As many pixels as sums fit the registers beside the weights and a pixel. */
-INLINE void conv_row_of(const struct conv_args *a, int nv)
+INLINE void conv_row_of(const struct conv3_args *a, int nv)
 {
 	const int wide = nv == 4 ? 3 : nv == 2 ? 6 : 6;
 	int32_t x = 0;
@@ -54,7 +54,7 @@ INLINE void conv_row_of(const struct conv_args *a, int nv)
 		conv_tile(a, x, 1, nv);
 }
 
-static void conv(const struct conv_args *a)
+static void conv(const struct conv3_args *a)
 {
 	if (a->n_out == 32)
 		conv_row_of(a, 32 / LANES);
@@ -63,7 +63,7 @@ static void conv(const struct conv_args *a)
 }
 
 /* The gradient of ni input channels from i on, of one place dy, dx. */
-INLINE void conv_grad_tile(const struct conv_grad_args *a, int t, int32_t i, int ni, int nv)
+INLINE void conv_grad_tile(const struct conv3_grad_args *a, int t, int32_t i, int ni, int nv)
 {
 	const size_t n_in = (size_t)a->n_in, n_out = (size_t)nv * LANES;
 	const float *in = a->in[t / 3] + (size_t)(t % 3) * n_in + i, *d = a->d;
@@ -90,7 +90,7 @@ INLINE void conv_grad_tile(const struct conv_grad_args *a, int t, int32_t i, int
 			vec_store(dw + (size_t)p * n_out + LANES * v, sum[p][v]);
 }
 
-INLINE void conv_grad_of(const struct conv_grad_args *a, int nv)
+INLINE void conv_grad_of(const struct conv3_grad_args *a, int nv)
 {
 	const int wide = nv == 4 ? 3 : 6;
 
@@ -106,7 +106,7 @@ INLINE void conv_grad_of(const struct conv_grad_args *a, int nv)
 	}
 }
 
-static void conv_grad(const struct conv_grad_args *a)
+static void conv_grad(const struct conv3_grad_args *a)
 {
 	if (a->n_out == 32)
 		conv_grad_of(a, 32 / LANES);

@@ -53,7 +53,7 @@ TEST(a_row_agrees_with_double)
 			size_t n_out = (size_t)m.n_out;
 			float *out = must_alloc((size_t)m.n * n_out * sizeof *out), *part = must_alloc((size_t)m.n * n_out * sizeof *part);
 			int32_t from = (int32_t)(test_rand() % (uint64_t)m.n), n = 1 + (int32_t)(test_rand() % (uint64_t)(m.n - from));
-			struct conv_args a = { .out = out, .in = { m.in[0], m.in[1], m.in[2] }, .w = m.w, .bias = m.bias, .n_in = m.n_in,
+			struct conv3_args a = { .out = out, .in = { m.in[0], m.in[1], m.in[2] }, .w = m.w, .bias = m.bias, .n_in = m.n_in,
 			                       .n_out = m.n_out, .n = m.n };
 			double worst = 0;
 
@@ -96,7 +96,7 @@ TEST(a_gradient_agrees_with_double)
 			double worst = 0;
 
 			memcpy(was, dw, size * sizeof *dw);
-			conv_row_grad(be, &(struct conv_grad_args){ .dw = dw, .in = { m.in[0], m.in[1], m.in[2] }, .d = m.d, .n_in = m.n_in,
+			conv_row_grad(be, &(struct conv3_grad_args){ .dw = dw, .in = { m.in[0], m.in[1], m.in[2] }, .d = m.d, .n_in = m.n_in,
 			                                            .n_out = m.n_out, .n = m.n });
 			for (int t = 0; t < 9; t++)
 				for (int32_t i = 0; i < m.n_in; i++)
