@@ -165,6 +165,8 @@ int  kv_policy_check(const char *text, struct err *);
 void kv_policy_help(struct str *out);
 /* The same policy with all of its settings spelled out: what sessions store, because defaults may change.  Appends. */
 void kv_policy_whole(const char *text, struct str *out);
+/* The same policy with one setting changed, in its shortest form.  Appends.  -1, ERR_USAGE: it has no such setting or not this value. */
+int  kv_policy_with(const char *text, const char *key, const char *value, struct str *out, struct err *);
 /* May a sequence under this policy be longer than its context? */
 int  kv_policy_endless(const char *text);
 

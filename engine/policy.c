@@ -94,6 +94,24 @@ void kv_policy_whole(const char *text, struct str *out)
 		policy_whole(&par, out);
 }
 
+int kv_policy_with(const char *text, const char *key, const char *value, struct str *out, struct err *err)
+{
+	struct policy par;
+	struct str s = { 0 };
+	char shortest[256];
+	int rc;
+
+	/* A setting that is given twice has the later value. */
+	str_addf(&s, "%s%c%s=%s", text, strchr(text, ':') ? ',' : ':', key, value);
+	rc = policy_parse(&par, s.p, err);
+	str_free(&s);
+	if (rc)
+		return rc;
+	policy_text(&par, shortest, sizeof shortest);
+	str_adds(out, shortest);
+	return 0;
+}
+
 int kv_policy_endless(const char *text)
 {
 	struct policy par;

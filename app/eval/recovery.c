@@ -6,13 +6,17 @@
  * entries, those with the largest mass per KV head; the floor is as many sinks and newest entries.  Two guesses stand between: the
  * entries with the largest mass at the token before, and on average over the tokens that came one at a time before.
  *
+ * --entries N changes each policy's k so that it reads N entries (entry_fit.h), on the first window.
+ *
  * A window under a policy is a result that --resume stores.  One prefill serves all policies: it is done again while any lacks.
  * Every window has a timeline of its own, so that its sums do not depend on those before. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "app/eval/eval.h"
 #include "app/eval/checkpoint.h"
+#include "app/eval/entry_fit.h"
 #include "app/eval/policies.h"
 #include "app/eval/score.h"
 
@@ -24,6 +28,7 @@ struct run {
 	struct engine *engine;
 	struct timeline *tl;           /* of the window at work */
 	struct policy_list kvs;
+	struct entry_fit fit;
 	int32_t window, last;
 	struct checkpoint checkpoint;
 	struct recovered sum[LIST_MAX];
@@ -163,6 +168,48 @@ static void close_window(struct run *run)
 	run->tl = NULL;
 }
 
+/* What a window gives under every policy.  done, all: tokens, for the progress. */
+static int run_window(struct run *run, const int32_t *id, int64_t done, int64_t all, struct part part[LIST_MAX], struct err *e)
+{
+	size_t fill = (size_t)(run->window - run->last), last = (size_t)run->last;
+	int rc;
+
+	for (int k = 0; k < LIST_MAX; k++)
+		part[k].known = 0;
+	if (known_window(run, id, part))
+		return 0;
+	rc = open_window(run, e) < 0 || timeline_sync(run->tl, id, fill, NULL, NULL, e) < 0 ? -1 : 0;
+	for (size_t at = 0, step; !rc && at < last; at += step) {
+		step = last - at < 16 ? last - at : 16;
+		rc = timeline_extend(run->tl, id + fill + at, step, 1, NULL, NULL, e);
+		progress_show(&run->progress, done + (int64_t)(at + step), all);
+	}
+	if (!rc)
+		rc = keep_window(run, id, part, e);
+	close_window(run);
+	return rc;
+}
+
+/* Fit every policy's k on this window. */
+static int fit_policies(struct run *run, const int32_t *id, struct err *e)
+{
+	struct part part[LIST_MAX];
+	int changed = run->o->entries > 0, rc = 0;
+
+	for (int round = 0; changed && !rc && round < FIT_ROUNDS; round++) {
+		rc = run_window(run, id, round * (int64_t)run->last, FIT_ROUNDS * (int64_t)run->last, part, e);
+		changed = 0;
+		for (int k = 0; !rc && k < run->kvs.n; k++) {
+			double n = (double)part[k].sum.steps;
+			int now = entry_fit_next(&run->fit, &run->kvs, k, part[k].sum.selected / n, part[k].sum.all / n, e);
+
+			rc = now < 0 ? -1 : 0;
+			changed |= now > 0;
+		}
+	}
+	return rc;
+}
+
 static int run_text(struct run *run, const char *path, int nth, struct err *e)
 {
 	const struct options *o = run->o;
@@ -183,30 +230,44 @@ static int run_text(struct run *run, const char *path, int nth, struct err *e)
 	/* Windows lie evenly over the text. */
 	most = rc ? 0 : (end - at) / (size_t)run->window;
 	most = most < (size_t)o->samples ? most : (size_t)o->samples;
+	if (!rc && nth == 0)
+		rc = fit_policies(run, t.id + at, e);
 	for (size_t i = 0; !rc && i < most; i++) {
 		const int32_t *id = t.id + at + i * ((end - at) / most);
-		size_t fill = (size_t)(run->window - run->last);
-		struct part part[LIST_MAX] = {{.known = 0}};
+		size_t done = ((size_t)nth * most + i) * (size_t)run->last;
+		struct part part[LIST_MAX];
 
-		if (known_window(run, id, part)) {
-			add_window(run, part);
-			continue;
-		}
-		rc = open_window(run, e) < 0 || timeline_sync(run->tl, id, fill, NULL, NULL, e) < 0 ? -1 : 0;
-		for (size_t done = 0; !rc && done < (size_t)run->last; done += 16) {
-			size_t step = (size_t)run->last - done < 16 ? (size_t)run->last - done : 16;
-			rc = timeline_extend(run->tl, id + fill + done, step, 1, NULL, NULL, e);
-			progress_show(&run->progress, (int64_t)(((size_t)nth * most + i) * (size_t)run->last + done + step),
-			              (int64_t)((size_t)o->n_file * most * (size_t)run->last));
-		}
-		if (!rc)
-			rc = keep_window(run, id, part, e);
+		rc = run_window(run, id, (int64_t)done, (int64_t)((size_t)o->n_file * most * (size_t)run->last), part, e);
 		if (!rc)
 			add_window(run, part);
-		close_window(run);
 	}
 	tokens_free(&t);
 	return rc;
+}
+
+/* Entries within 2 % of --entries; without it, always. */
+static int reads_what_was_asked(const struct run *run, int k)
+{
+	const struct recovered *r = &run->sum[k];
+
+	return !run->fit.want || fabs(r->selected / (double)r->steps / run->fit.want - 1) <= 0.02;
+}
+
+/* Why a policy reads more or fewer entries than --entries says. */
+static void add_reason(const struct run *run, int k, struct str *s)
+{
+	const struct recovered *r = &run->sum[k];
+	double read = r->selected / (double)r->steps, whole = run->fit.one[k].whole;
+
+	if (reads_what_was_asked(run, k))
+		return;
+	str_addf(s, "%s reads %.0f entries, not %d: ", run->kvs.v[k], read, run->fit.want);
+	if (whole > 0)
+		str_addf(s, "steps and layers that read everything take %.0f alone\n", whole);
+	else if (r->all / (double)r->steps <= run->fit.want)
+		str_adds(s, "there are no more\n");
+	else
+		str_addf(s, "no %s comes closer, or the other windows differ from the first, on which it was fitted\n", run->fit.one[k].key);
 }
 
 static int report(struct run *run, struct err *e)
@@ -216,7 +277,7 @@ static int report(struct run *run, struct err *e)
 
 	if (!run->o->json)
 		str_addf(&s, "%-34s %9s %6s %7s %7s %7s %7s %10s\n", "policy", "recovered", "+-", "oracle", "last", "mean", "recent",
-		         "rows");
+		         "entries");
 	for (int k = 0; k < run->kvs.n; k++) {
 		const struct recovered *r = &run->sum[k];
 		double n = (double)r->steps, g = r->guesses ? (double)r->guesses : 1, error = mean_error(&run->mass[k]);
@@ -224,7 +285,12 @@ static int report(struct run *run, struct err *e)
 		if (run->o->json) {
 			json_open(&s, NULL, '{');
 			json_string(&s, "task", "recovery");
-			json_string(&s, "kv", run->kvs.v[k]);
+			json_string(&s, "kv", run->fit.want ? run->fit.asked.v[k] : run->kvs.v[k]);
+			if (run->fit.want) {
+				json_string(&s, "fitted", run->kvs.v[k]);
+				json_int(&s, "entries", run->fit.want);
+				json_bool(&s, "equal", reads_what_was_asked(run, k));
+			}
 			json_int(&s, "len", run->window);
 			json_real(&s, "k", r->selected / n, "%.1f");
 			json_int(&s, "n", run->mass[k].n);
@@ -245,6 +311,8 @@ static int report(struct run *run, struct err *e)
 			         r->all / n);
 		}
 	}
+	for (int k = 0; !run->o->json && k < run->kvs.n; k++)
+		add_reason(run, k, &s);
 	progress_clear(&run->progress);
 	rc = print_json(&s, e);
 	str_free(&s);
@@ -264,8 +332,12 @@ int cmd_eval_recovery(const struct options *o)
 		err_set(&e, ERR_USAGE, "'weir eval recovery' wants the policies to watch: --kv sift --kv h2o ...");
 	else if (run.last >= run.window)
 		err_set(&e, ERR_USAGE, "the last %d tokens are no part of a window of %d; take a smaller --last", run.last, run.window);
-	if (e.code || checkpoint_open(&run.checkpoint, o, &e) < 0)
+	else
+		entry_fit_begin(&run.fit, &run.kvs, o->entries, &e);
+	if (e.code || checkpoint_open(&run.checkpoint, o, &e) < 0) {
+		entry_fit_free(&run.fit);
 		return fail(&e);
+	}
 	rc = model_open(&run.engine, o, MODEL_RUN, &e);
 	if (!rc)
 		rc = checkpoint_model(&run.checkpoint, run.engine, &e);
@@ -277,6 +349,7 @@ int cmd_eval_recovery(const struct options *o)
 		rc = report(&run, &e);
 	for (int k = 0; k < run.kvs.n; k++)
 		str_free(&run.list[k]);
+	entry_fit_free(&run.fit);
 	engine_close(run.engine);
 	checkpoint_close(&run.checkpoint);
 	return rc < 0 ? fail(&e) : 0;

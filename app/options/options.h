@@ -125,6 +125,7 @@ struct options {
 	int32_t layer, head;          /* eval plot: -1 = the middle one, all */
 	struct policy_list kvs;       /* every --kv of the command line, in order: evaluations compare them */
 	int32_t tokens, window, skip, last, chunk, offset, curve;   /* eval ppl */
+	int32_t entries;              /* eval recovery: KV entries that every policy reads; 0 = as its settings say */
 	const char *tasks;            /* eval ruler: names, commas between */
 	struct int_list len;          /* eval tasks: tokens of a prompt and its answer */
 	int32_t samples, depths;      /* samples: of a task, a text, or the questions; of eval needle at every length and depth */

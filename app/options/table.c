@@ -190,6 +190,8 @@ const struct option_def option_defs[] = {
 		CMD_EVAL_PPL, 0, AT(skip), 1, INT32_MAX},
 	{"last", 0, OPT_INT, "N", NULL, "score only the last N tokens, one at a time after reading the others",
 		EVAL_TEXTS, 0, AT(last), 1, INT32_MAX},
+	{"entries", 0, OPT_INT, "N", NULL, "fit each policy's k (or size) so that it reads N KV entries for a token, steps and layers that read everything included",
+		CMD_EVAL_RECOVERY, 0, AT(entries), 1, INT32_MAX},
 	{"curve", 0, OPT_INT, "N", NULL, "with --json, the sum of nll after every N tokens scored, too",
 		CMD_EVAL_PPL, 0, AT(curve), 1, INT32_MAX},
 	{"chunk", 0, OPT_INT, "N", NULL, "tokens of a prefill chunk (default 512); a cache that evicts nothing gives the same results with any",

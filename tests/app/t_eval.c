@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "app/eval/checkpoint.h"
+#include "app/eval/entry_fit.h"
 #include "app/eval/eval.h"
 #include "app/eval/policies.h"
 #include "app/eval/tasks.h"
@@ -829,4 +830,50 @@ TEST(guesses_stand_below_the_oracle)
 	}
 	timeline_close(t);
 	engine_close(engine);
+}
+
+/* What a policy reads on average of a sequence of 1,000 tokens under the setting `value`. */
+static double reads(int kind, double value)
+{
+	static const double whole[] = { 0, 0.1, 2.0 / 30, 0.4 };   /* the share of steps and layers that read everything */
+
+	if (kind == 4)
+		return value + 128;                                    /* the tokens generated since come on top */
+	if (kind == 5)
+		return floor(value / 16) * 16 - 7.5;                   /* whole pages, the last one half full */
+	return whole[kind] * 1000 + (1 - whole[kind]) * value;
+}
+
+TEST(entries_are_fitted)
+{
+	struct entry_fit fit;
+	struct policy_list l = { .v = { "sift:k=1/8", "recycled", "h2o+", "recycled:stride=5", "snapkv:window=1", "quest", "streaming++" }, .n = 7 };
+	struct err e = { 0 };
+	double got[7];
+	int changed = 1, rounds = 0;
+
+	CHECK_MSG(entry_fit_begin(&fit, &l, 300, &e) == 0, "%s", e.msg);
+	CHECK_STR(l.v[0], "sift:k=300");
+	CHECK_STR(l.v[4], "snapkv:k=300,window=1");
+	CHECK_STR(l.v[6], "streaming++:size=300");
+	for (; changed && rounds < FIT_ROUNDS; rounds++) {
+		changed = 0;
+		for (int i = 0; i < 6; i++) {
+			got[i] = reads(i, fit.one[i].value);
+			changed |= entry_fit_next(&fit, &l, i, got[i], 1000, &e) > 0;
+		}
+	}
+	CHECK_MSG(!changed, "still not fitted after %d rounds", rounds);
+	for (int i = 0; i < 6; i++)
+		CHECK_MSG(i == 3 ? fit.one[i].whole == 400 : fabs(got[i] - 300) <= (i == 5 ? 4 : 3), "%s reads %.1f entries", l.v[i], got[i]);
+	CHECK_STR(l.v[1], "recycled:k=222");
+	CHECK_STR(l.v[3], "recycled:stride=5");
+	entry_fit_free(&fit);
+	l = (struct policy_list){ .v = { "sift", "cascade" }, .n = 2 };
+	CHECK(entry_fit_begin(&fit, &l, 300, &e) == 0);
+	CHECK_STR(l.v[1], "cascade:size=300");
+	entry_fit_free(&fit);
+	l = (struct policy_list){ .v = { "full" }, .n = 1 };
+	CHECK(entry_fit_begin(&fit, &l, 300, &e) < 0 && e.code == ERR_USAGE);
+	entry_fit_free(&fit);
 }

@@ -253,6 +253,14 @@ expect "recovery" 0 '"task":"recovery","kv":"sift:k=32","len":300,'
 awk -F'[:,]' '{ for (i = 1; i < NF; i++) if ($i == "\"score\"") s = $(i + 1); else if ($i == "\"oracle\"") o = $(i + 1); if (s > o + 0.02 || s <= 0 || o > 1.0001) exit 1 }' \
 	"$dir/out" && ok "nothing recovers more than the oracle" || bad "nothing recovers more than the oracle" "$(out)"
 sed -n 3p "$dir/out" | grep -q '"score":\(1\.000\|0\.999\)' && ok "all rows recover all" || bad "all rows recover all" "$(sed -n 3p "$dir/out")"
+run eval recovery "$dir/text" --window 300 --last 20 --samples 2 --entries 60 --kv recycled:stride=10 --kv h2o+:k=1/4,dense=1 --kv streaming++ \
+	--kv sift:sample=20 --kv recycled:stride=2 --json
+[ "$rc" = 0 ] && [ "$(grep -c '"fitted":.*"entries":60,"equal":true' "$dir/out")" = 4 ] && grep -q '"kv":"recycled:stride=10","fitted":"recycled:k=[0-9]*",' "$dir/out" &&
+	awk -F'"k":' '/"equal":true/ { split($2, x, ","); if (x[1] < 58.8 || x[1] > 61.2) exit 1 }' "$dir/out" && ok "policies are made to read equally many entries" ||
+	bad "policies are made to read equally many entries" "$(out)"
+run eval recovery "$dir/text" --window 300 --last 20 --samples 1 --entries 60 --kv recycled:stride=2
+expect "what cannot read so few says why" 0 'reads [0-9]* entries, not 60: steps and layers that read everything take 1[0-9]* alone'
+run eval recovery "$dir/text" --window 300 --entries 60 --kv sink; expect "entries are fitted where policies select" 2
 run eval recovery "$dir/text" --window 300 --last 8 --kv sink;   expect "a bounded cache cannot be watched" 2
 run eval recovery "$dir/text" --window 30000 --kv sift;          expect "a text without a window is usage" 2 'one window'
 

@@ -136,6 +136,8 @@ function last_table(   s, k, w, setting, kv, window, u, name, base) {
 	}
 }
 
+# The k of a policy, or its size.
+function fitted(kv) { return match(kv, /(k|size)=[0-9]+/) ? substr(kv, RSTART + index(substr(kv, RSTART), "="), RLENGTH) + 0 : 512 }
 part == "recovery" {
 	split(text("unit"), u, "/")
 	setting = u[1]; kv = text("kv")
@@ -144,17 +146,20 @@ part == "recovery" {
 	for (i = 1; i <= n; i++)
 		add("mass " setting " " kv, c[i])
 	add("oracle " setting " " kv, number("oracle")); add("last " setting " " kv, number("last_row")); add("mean " setting " " kv, number("mean_row"))
-	add("recent " setting " " kv, number("recent")); add("rows " setting " " kv, number("k"))
+	add("recent " setting " " kv, number("recent")); add("entries " setting " " kv, number("k"))
+	add("fitted " setting " " kv, fitted(text("fitted")))
 }
 function recovery_table(   s, k, setting, kv, name) {
 	for (s = 1; s <= number_of["setting"]; s++) {
 		setting = ordered("setting", s)
-		printf "### K = %d\n\n| policy | recovered | oracle | last row | mean row | recent | rows | windows |\n|---|---|---|---|---|---|---|---|\n", setting
+		printf "### %d entries\n\n| policy | fitted | entries read | recovered | oracle | last row | mean row | recent | windows |\n|---|---|---|---|---|---|---|---|---|\n", setting
 		for (k = 1; k <= number_of["kv:" setting]; k++) {
 			kv = ordered("kv:" setting, k)
 			name = setting " " kv
-			printf "| `%s` | %.2f ± %.2f | %.2f | %.2f | %.2f | %.2f | %.0f | %d |\n", kv, 100 * mean_of("mass " name), 100 * error_of("mass " name),
-				100 * mean_of("oracle " name), 100 * mean_of("last " name), 100 * mean_of("mean " name), 100 * mean_of("recent " name), mean_of("rows " name), times["mass " name]
+			printf "| `%s` | %.0f | %.0f%s | %.2f ± %.2f | %.2f | %.2f | %.2f | %.2f | %d |\n", kv, mean_of("fitted " name), mean_of("entries " name),
+				(mean_of("entries " name) > 1.02 * setting || mean_of("entries " name) < 0.98 * setting) ? " (!)" : "", 100 * mean_of("mass " name),
+				100 * error_of("mass " name), 100 * mean_of("oracle " name), 100 * mean_of("last " name), 100 * mean_of("mean " name),
+				100 * mean_of("recent " name), times["mass " name]
 		}
 		printf "\n"
 	}

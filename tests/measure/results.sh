@@ -116,7 +116,7 @@ stream() {
 	done
 }
 
-# Policies for K rows: h2o first, which must read all anew, so that the others have its reading.
+# Policies for K entries: h2o first, which must read all anew, so that the others have its reading.
 policies() {
 	k=$1
 	if [ "$smoke" = 1 ]; then
@@ -155,7 +155,8 @@ recovery() {
 		for b in $list; do
 			# shellcheck disable=SC2046 # options
 			measure recovery "$k/$b" eval recovery "$(book "$b")" --offset 20000 --tokens $((l * windows)) --window "$l" --last "$score" \
-				--samples "$windows" $(policies "$k" | sed 's/ --kv full//')
+				--samples "$windows" --entries "$k" $(policies "$k" | sed "s/ --kv full//; s/ --kv sift:k=$((k / 2)).*//") \
+				$([ "$smoke" = 1 ] || kvs "sift:k=$k,sample=$((k / 4))" "quest:k=$k,page=8" "quest:k=$k,page=32" "recycled:k=$k,stride=10,pool=15")
 		done
 	done
 }
@@ -291,12 +292,14 @@ TEXT
 	if has recovery; then
 		cat <<TEXT
 
-## Recovery: the share of full attention that lies on the rows a policy reads
+## Recovery: the share of full attention that lies on the entries a policy reads
 
-\`weir eval recovery FILE --window 4096 --last 256 --kv POLICY ...\`: the model follows full attention all the way (hidden states are those of full attention, tokens those of
-the text), and every policy says which rows it would have read; in %, mean over query heads, layers and tokens. Oracle: the rows with the largest probability per
+\`weir eval recovery FILE --window 4096 --last 256 --entries N --kv POLICY ...\`: the model follows full attention all the way (hidden states are those of full attention, tokens those of
+the text), and every policy says which entries it would have read; in %, mean over query heads, layers and tokens. A policy that reads everything in some steps or
+layers gets a smaller k (or size), fitted so that all read equally many entries a token; (!) is a row that still differs by more than 2 %, because its full steps
+alone read more, or its k selects whole pages. Oracle: the entries with the largest probability per
 KV head, as many. Last row, mean row: those that were the most probable at the token before, or on average over the tokens that came one at
-a time before, as many. Recent: 4 sinks and the newest rows, as many. The error is over windows.
+a time before, as many. Recent: 4 sinks and the newest entries, as many. The error is over windows.
 
 TEXT
 		table recovery
