@@ -403,7 +403,7 @@ struct backend_options {
 	int threads;               /* of the CPU backend; 0 = one per available core */
 };
 /* Open "cpu" or "cuda"; "auto" opens CUDA where it works and the CPU else.  0, or -1 with one sentence in err.  opt NULL = defaults.
- * The environment variable WEIR_CPU=c|avx2|avx512 hides the CPU levels above the named one.  "cuda" lives in a plugin,
+ * The environment variable WEIR_CPU=c|avx2|avx512 (on ARM c|neon|neon-dot) hides the CPU levels above the named one.  "cuda" lives in a plugin,
  * weir-cuda.so (plugin.c). */
 int backend_open(struct backend **out, const char *name, const struct backend_options *opt, char err[160]);
 /* Version of what a plugin shares with the program: the tables and structs of this header.  Changes with any of them. */

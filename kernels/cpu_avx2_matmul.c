@@ -1,4 +1,4 @@
-/* kernels/cpu_avx2_matmul.c - products with packed quantised weights and with float rows, AVX2.
+/* kernels/cpu_avx2_matmul.c - products with packed quantised weights, AVX2.
  *
  * The AVX-512 kernels with half the lanes (see cpu_avx512_matmul.c for the arithmetic, which is the same operation
  * by operation, and for what is fetched ahead): a panel is 8 rows.  Without VNNI four products are summed in two steps, vpmaddubsw into 16-bit
@@ -310,7 +310,7 @@ void avx2_matmul_panels(enum dtype type, const void *panels, int32_t n, const st
 	case DT_IQ4_NL: panels_type(DT_IQ4_NL, panels, n, k, out, ldo); break;
 	case DT_IQ4_XS: panels_type(DT_IQ4_XS, panels, n, k, out, ldo); break;
 	case DT_MXFP4:  panels_type(DT_MXFP4, panels, n, k, out, ldo); break;
-	default:        break;               /* plain rows: avx2_matmul_rows */
+	default:        break;               /* plain rows: cpu_simd_float.h */
 	}
 }
 
@@ -338,75 +338,6 @@ uint64_t avx2_multiply(int32_t rounds)
 	return (uint64_t)rounds * TILE * 8 * 32;
 }
 
-/* ---- float weights ---- */
-
-/* nr rows x nc columns.  Every element is 8 interleaved sums and then one fixed tree. */
-INLINE void rows_tile(enum dtype type, int nr, int nc, const uint8_t *w, size_t row_bytes, const float *x, int32_t cols,
-                      float *out, int32_t ldo)
-{
-	int32_t j = 0;
-	__m256 acc[4][2], wv[4];
-
-	UNROLL for (int r = 0; r < nr; r++)
-		UNROLL for (int c = 0; c < nc; c++)
-			acc[r][c] = _mm256_setzero_ps();
-	for (; j + 8 <= cols; j += 8) {
-		UNROLL for (int r = 0; r < nr; r++)
-			wv[r] = vec_row(type, w + (size_t)r * row_bytes, j, LANES);
-		rows_fetch(type, nr, w, row_bytes, j);
-		UNROLL for (int c = 0; c < nc; c++) {
-			__m256 v = _mm256_loadu_ps(x + (size_t)c * (size_t)cols + j);
-
-			UNROLL for (int r = 0; r < nr; r++)
-				acc[r][c] = _mm256_fmadd_ps(wv[r], v, acc[r][c]);
-		}
-	}
-	if (j < cols) {
-		UNROLL for (int r = 0; r < nr; r++)
-			wv[r] = vec_row(type, w + (size_t)r * row_bytes, j, cols - j);
-		UNROLL for (int c = 0; c < nc; c++) {
-			__m256 v = vec_load_part(x + (size_t)c * (size_t)cols + j, cols - j);
-
-			UNROLL for (int r = 0; r < nr; r++)
-				acc[r][c] = _mm256_fmadd_ps(wv[r], v, acc[r][c]);
-		}
-	}
-	UNROLL for (int r = 0; r < nr; r++)
-		UNROLL for (int c = 0; c < nc; c++)
-			out[(size_t)c * (size_t)ldo + (size_t)r] = vec_sum(acc[r][c]);
-}
-
-INLINE void rows_type(enum dtype type, const uint8_t *w, size_t row_bytes, int32_t n_rows, const struct act *x,
-                      int32_t c0, int32_t c1, float *out, int32_t ldo)
-{
-	int32_t cols = x->cols, r = 0;
-
-	for (; r + 4 <= n_rows; r += 4, w += 4 * row_bytes) {
-		int32_t c = c0;
-
-		for (; c + 2 <= c1; c += 2)
-			rows_tile(type, 4, 2, w, row_bytes, x->x + (size_t)c * (size_t)cols, cols,
-			          out + (size_t)c * (size_t)ldo + r, ldo);
-		for (; c < c1; c++)
-			rows_tile(type, 4, 1, w, row_bytes, x->x + (size_t)c * (size_t)cols, cols,
-			          out + (size_t)c * (size_t)ldo + r, ldo);
-	}
-	for (; r < n_rows; r++, w += row_bytes)
-		for (int32_t c = c0; c < c1; c++)
-			rows_tile(type, 1, 1, w, row_bytes, x->x + (size_t)c * (size_t)cols, cols,
-			          out + (size_t)c * (size_t)ldo + r, ldo);
-}
-
-void avx2_matmul_rows(enum dtype type, const void *w, size_t row_bytes, int32_t n_rows, const struct act *x, int32_t c0,
-                      int32_t c1, float *out, int32_t ldo)
-{
-	switch (type) {
-	case DT_F32:  rows_type(DT_F32, w, row_bytes, n_rows, x, c0, c1, out, ldo); break;
-	case DT_F16:  rows_type(DT_F16, w, row_bytes, n_rows, x, c0, c1, out, ldo); break;
-	case DT_BF16: rows_type(DT_BF16, w, row_bytes, n_rows, x, c0, c1, out, ldo); break;
-	default:      break;                 /* every quantised type is packed */
-	}
-}
 #else
 typedef int weir_no_avx2_matmul;             /* a C file must hold something */
 #endif

@@ -1,6 +1,6 @@
 /* kernels/cpu_avx512.c - the AVX-512 level (F, BW, VL, DQ, VNNI): its table.
  *
- * Products are in cpu_avx512_matmul.c; everything else is written once for all vector levels, over the lanes of
+ * Products with packed weights are in cpu_avx512_matmul.c; everything else is written once for all vector levels, over the lanes of
  * cpu_lanes.h, and compiled here as this level.  These files are compiled with the level's -m flags and nothing else may
  * be: every function here is static or named avx512_*, so that no AVX-512 code can stand in for a baseline function at link
  * time. */
@@ -10,27 +10,17 @@
 #include "kernels/cpu_avx512.h"
 #include "kernels/cpu_simd.h"
 
-static const struct cpu_fns fns = {
+const struct cpu_fns cpu_fns_avx512 = {
 	SIMD_FNS,
 	.name = "avx512",
+	.panel = LANES,
 	.pack_bytes = avx512_pack_bytes,
 	.pack = avx512_pack,
 	.format = avx512_format,
 	.widths = avx512_widths,
 	.matmul_panels = avx512_matmul_panels,
-	.matmul_rows = avx512_matmul_rows,
 	.multiply = avx512_multiply,
 };
-
-const struct cpu_fns *cpu_fns_avx512(void)
-{
-	__builtin_cpu_init();
-	return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-	       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vnni") ? &fns : NULL;
-}
 #else
-const struct cpu_fns *cpu_fns_avx512(void)
-{
-	return NULL;
-}
+typedef int weir_no_avx512;                  /* a C file must hold something */
 #endif

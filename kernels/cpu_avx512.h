@@ -12,7 +12,5 @@ uint64_t avx512_multiply(int32_t rounds);
 extern const uint8_t avx512_widths[];
 struct pack_format avx512_format(enum dtype);
 void avx512_matmul_panels(enum dtype, const void *panels, int32_t n, const struct cols *, float *out, int32_t ldo);
-void avx512_matmul_rows(enum dtype, const void *w, size_t row_bytes, int32_t n_rows, const struct act *x, int32_t c0,
-                        int32_t c1, float *out, int32_t ldo);
 
 #endif

@@ -1,6 +1,6 @@
-/* kernels/cpu_avx512_matmul.c - products with packed quantised weights and with float rows, AVX-512 with VNNI.
+/* kernels/cpu_avx512_matmul.c - products with packed quantised weights, AVX-512 with VNNI.
  *
- * Quantised: a panel is 16 rows, one 32-bit lane a row (cpu_pack.h).  vpdpbusd multiplies four unsigned
+ * A panel is 16 rows, one 32-bit lane a row (cpu_pack.h).  vpdpbusd multiplies four unsigned
  * weights of every row with the same four signed activations, so there is no sum across lanes.  Per block of 32 and
  * column
  *
@@ -296,7 +296,7 @@ void avx512_matmul_panels(enum dtype type, const void *panels, int32_t n, const 
 	case DT_IQ4_NL: panels_type(DT_IQ4_NL, panels, n, k, out, ldo); break;
 	case DT_IQ4_XS: panels_type(DT_IQ4_XS, panels, n, k, out, ldo); break;
 	case DT_MXFP4:  panels_type(DT_MXFP4, panels, n, k, out, ldo); break;
-	default:        break;               /* plain rows: avx512_matmul_rows */
+	default:        break;               /* plain rows: cpu_simd_float.h */
 	}
 }
 
@@ -316,78 +316,6 @@ uint64_t avx512_multiply(int32_t rounds)
 	return (uint64_t)rounds * TILE * 64;
 }
 
-/* ---- float weights ---- */
-
-/* 16 floats of a row; lanes outside the mask are zero and not read. */
-INLINE __m512 float16(enum dtype type, const uint8_t *row, int32_t j, __mmask16 mask)
-{
-	if (type == DT_F32)
-		return _mm512_maskz_loadu_ps(mask, (const float *)(const void *)row + j);
-	__m256i h = _mm256_maskz_loadu_epi16(mask, (const uint16_t *)(const void *)row + j);
-
-	return type == DT_F16 ? _mm512_cvtph_ps(h)
-	                      : _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
-}
-
-/* nr rows x nc columns.  Every element is 16 interleaved sums and then one fixed tree. */
-INLINE void rows_tile(enum dtype type, int nr, int nc, const uint8_t *w, size_t row_bytes, const float *x, int32_t cols,
-                      float *out, int32_t ldo)
-{
-	__m512 acc[4][6];
-
-	UNROLL for (int r = 0; r < nr; r++)
-		UNROLL for (int c = 0; c < nc; c++)
-			acc[r][c] = _mm512_setzero_ps();
-	for (int32_t j = 0; j < cols; j += 16) {
-		__mmask16 mask = cols - j >= 16 ? 0xffff : (__mmask16)((1u << (cols - j)) - 1);
-		__m512 wv[4];
-
-		UNROLL for (int r = 0; r < nr; r++)
-			wv[r] = float16(type, w + (size_t)r * row_bytes, j, mask);
-		rows_fetch(type, nr, w, row_bytes, j);
-		UNROLL for (int c = 0; c < nc; c++) {
-			__m512 v = _mm512_maskz_loadu_ps(mask, x + (size_t)c * (size_t)cols + j);
-
-			UNROLL for (int r = 0; r < nr; r++)
-				acc[r][c] = _mm512_fmadd_ps(wv[r], v, acc[r][c]);
-		}
-	}
-	UNROLL for (int r = 0; r < nr; r++)
-		UNROLL for (int c = 0; c < nc; c++)
-			out[(size_t)c * (size_t)ldo + (size_t)r] = _mm512_reduce_add_ps(acc[r][c]);
-}
-
-INLINE void rows_type(enum dtype type, const uint8_t *w, size_t row_bytes, int32_t n_rows, const struct act *x,
-                      int32_t c0, int32_t c1, float *out, int32_t ldo)
-{
-	int32_t cols = x->cols, r = 0;
-
-	for (; r + 4 <= n_rows; r += 4, w += 4 * row_bytes) {
-		int32_t c = c0;
-
-		for (; c + 6 <= c1; c += 6)
-			rows_tile(type, 4, 6, w, row_bytes, x->x + (size_t)c * (size_t)cols, cols,
-			          out + (size_t)c * (size_t)ldo + r, ldo);
-		for (; c < c1; c++)
-			rows_tile(type, 4, 1, w, row_bytes, x->x + (size_t)c * (size_t)cols, cols,
-			          out + (size_t)c * (size_t)ldo + r, ldo);
-	}
-	for (; r < n_rows; r++, w += row_bytes)
-		for (int32_t c = c0; c < c1; c++)
-			rows_tile(type, 1, 1, w, row_bytes, x->x + (size_t)c * (size_t)cols, cols,
-			          out + (size_t)c * (size_t)ldo + r, ldo);
-}
-
-void avx512_matmul_rows(enum dtype type, const void *w, size_t row_bytes, int32_t n_rows, const struct act *x, int32_t c0,
-                        int32_t c1, float *out, int32_t ldo)
-{
-	switch (type) {
-	case DT_F32:  rows_type(DT_F32, w, row_bytes, n_rows, x, c0, c1, out, ldo); break;
-	case DT_F16:  rows_type(DT_F16, w, row_bytes, n_rows, x, c0, c1, out, ldo); break;
-	case DT_BF16: rows_type(DT_BF16, w, row_bytes, n_rows, x, c0, c1, out, ldo); break;
-	default:      break;                 /* every quantised type is packed */
-	}
-}
 #else
 typedef int weir_no_avx512_matmul;           /* a C file must hold something */
 #endif

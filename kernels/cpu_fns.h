@@ -1,8 +1,8 @@
 /* kernels/cpu_fns.h (private to kernels/) - the leaf functions of the CPU backend, one table per CPU level.
  *
  * The operations (cpu_*.c) check shapes and split work over threads; a leaf computes on one thread.  The C level (cpu_c.c) is the
- * reference: plain loops, sums in double.  Faster levels (cpu_avx2.c, cpu_avx512.c) fill the same table and inherit from the
- * level below what they do not override.
+ * reference: plain loops, sums in double.  Faster levels fill the same table: cpu_avx2.c and cpu_avx512.c on x86-64, cpu_neon.c and
+ * cpu_neon_dot.c on 64-bit ARM.
  *
  * Weights.  A level may repack a weight into panels of `panel` rows; pack_bytes() says which types (0 = the weight stays plain rows,
  * which matmul_rows() reads).  Any row count is allowed: the last panel is padded with zero rows.
@@ -95,7 +95,7 @@ struct delta_tile {
 
 struct select_fns;
 struct cpu_fns {
-	const char *name;          /* "c", "avx2", "avx512" */
+	const char *name;          /* of cpu_level_name */
 	int32_t panel;             /* rows per panel of packed weights */
 
 	/* Bytes of one packed panel, or 0 when this level keeps the type as plain rows. */
@@ -144,10 +144,11 @@ struct cpu_fns {
 	uint64_t (*multiply)(int32_t rounds);
 };
 
-extern const struct cpu_fns cpu_fns_c;
-/* The level's table, or NULL when this build lacks it. */
-const struct cpu_fns *cpu_fns_avx2(void);
-const struct cpu_fns *cpu_fns_avx512(void);
+/* The tables: of every processor, of x86-64, of 64-bit ARM.  A processor may lack all but the first. */
+extern const struct cpu_fns cpu_fns_c, cpu_fns_avx2, cpu_fns_avx512, cpu_fns_neon, cpu_fns_neon_dot;
+/* The levels that this kind of processor can have, the slowest first: c, avx2, avx512; on 64-bit ARM c, neon, neon-dot. */
+enum { CPU_LEVELS = 3 };
+extern const char *const cpu_level_name[CPU_LEVELS];
 /* The best level of this CPU that WEIR_CPU does not hide. */
 const struct cpu_fns *cpu_fns_best(void);
 

@@ -1,12 +1,12 @@
-/* kernels/cpu_lanes.h (private to kernels/cpu_simd*.h, kernels/cpu_avx*.c) - vectors of LANES floats, whatever the instruction set.
+/* kernels/cpu_lanes.h (private to the vector levels) - vectors of LANES floats, whatever the instruction set.
  *
- * The compiler's flags decide how wide a vector is.  Operators (+ - * / & | << >>) work on vectors as they do on numbers; the
- * rest comes from one header per kind of processor, included below.  Another one (NEON) needs such a header, a file with its table
- * like cpu_avx2.c, and matrix products:
+ * The processor and the compiler's flags decide how wide a vector is.  Operators (+ - * / & | << >>) work on vectors as they do on
+ * numbers; the rest comes from one header per kind of processor, included below.  Another one needs such a header, a file with its
+ * table like cpu_avx2.c, and matrix products:
  *
  *     LANES, REGISTERS         floats a vector, vector registers
  *     vec, vec_int, vec_mask   floats, 32-bit integers, a choice of lanes
- *     vec8                     eight floats: one vector, half of one or two
+ *     vec8                     eight floats: one vector, half of one or two; no operators
  *     bytes32, struct dots     quantised activations; products of bytes
  *
  * The order of a sum across lanes follows from LANES, so each level has an order of its own. */
@@ -24,8 +24,46 @@
 #define ROLLED _Pragma("GCC unroll 1")
 
 #include "kernels/cpu_lanes_x86.h"
+#include "kernels/cpu_lanes_neon.h"
 
 #ifdef LANES
+#ifndef __AVX512F__
+/* ---- what AVX-512 has instructions for (cpu_lanes_x86.h) ---- */
+
+/* 2^n for -126 <= n <= 127. */
+INLINE vec power(vec_int n)
+{
+	return (vec)((n + 127) << 23);
+}
+
+INLINE vec vec_times_power(vec x, vec n)
+{
+	vec_int i = vec_int_of(n), half = i >> 1;
+
+	return x * power(half) * power(i - half);
+}
+
+INLINE int32_t mask_pick(int32_t *row, float *value, vec_int at, vec v, vec_mask m)
+{
+	int32_t n = 0;
+
+	for (unsigned bits = mask_bits(m); bits; bits &= bits - 1, n++) {
+		row[n] = at[__builtin_ctz(bits)];
+		value[n] = v[__builtin_ctz(bits)];
+	}
+	return n;
+}
+
+INLINE int32_t mask_keep(int32_t *out, const int32_t *row, vec_mask m)
+{
+	int32_t n = 0;
+
+	for (unsigned bits = mask_bits(m); bits; bits &= bits - 1)
+		out[n++] = row[__builtin_ctz(bits)];
+	return n;
+}
+#endif
+
 INLINE size_t kv_row_bytes(enum dtype type, int32_t dim)
 {
 	return type == DT_F32 ? (size_t)dim * 4 : type == DT_Q8_0 ? (size_t)dim / 32 * 34 : (size_t)dim * 2;

@@ -48,6 +48,7 @@ typedef __m256i bytes32;
 #define vec8_splat            _mm256_set1_ps
 #define vec8_load             _mm256_loadu_ps
 #define vec8_store            _mm256_storeu_ps
+#define vec8_mul              _mm256_mul_ps
 #define vec8_fma              _mm256_fmadd_ps
 
 #define bytes32_store(p, v)   _mm256_storeu_si256((void *)(p), v)
@@ -349,19 +350,6 @@ INLINE int32_t mask_keep(int32_t *out, const int32_t *row, vec_mask m)
 #define mask_bits(m)          ((unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(m)))
 #define mask_count(c, m)      ((c) - (vec_int)(m))
 
-/* 2^n for -126 <= n <= 127. */
-INLINE vec power(vec_int n)
-{
-	return (vec)((n + 127) << 23);
-}
-
-INLINE vec vec_times_power(vec x, vec n)
-{
-	vec_int i = vec_int_of(n), half = i >> 1;
-
-	return x * power(half) * power(i - half);
-}
-
 /* sum and largest: halves, quarters, neighbours. */
 #define ACROSS(name, op) \
 	INLINE float name(vec x) \
@@ -476,26 +464,6 @@ INLINE vec_int dots_sum(const struct dots *s, int bits)
 	vec_int low = (vec_int)_mm256_madd_epi16(s->low, one);
 
 	return bits == 8 ? low + ((vec_int)_mm256_madd_epi16(s->high, one) << 4) : low;
-}
-
-INLINE int32_t mask_pick(int32_t *row, float *value, vec_int at, vec v, vec_mask m)
-{
-	int32_t n = 0;
-
-	for (unsigned bits = mask_bits(m); bits; bits &= bits - 1, n++) {
-		row[n] = at[__builtin_ctz(bits)];
-		value[n] = v[__builtin_ctz(bits)];
-	}
-	return n;
-}
-
-INLINE int32_t mask_keep(int32_t *out, const int32_t *row, vec_mask m)
-{
-	int32_t n = 0;
-
-	for (unsigned bits = mask_bits(m); bits; bits &= bits - 1)
-		out[n++] = row[__builtin_ctz(bits)];
-	return n;
 }
 #endif
 #endif

@@ -1,6 +1,6 @@
 /* kernels/cpu_pack.h (private to kernels/) - weights rearranged for vector units.
  *
- * A panel is P rows side by side, one vector lane (32 bits) a row: P = 16 for AVX-512, 8 for AVX2.  Everything in
+ * A panel is P rows side by side, one vector lane (32 bits) a row: P = 16 for AVX-512, 8 for AVX2 and NEON.  Everything in
  * it is counted in units of 4 * P bytes, one vector.  The columns are cut into groups of 1, 2 or 8 blocks of 32,
  * and a group is
  *

@@ -8,10 +8,11 @@
 #include "kernels/cpu_simd_probe.h"
 #include "kernels/cpu_simd_rows.h"
 #include "kernels/cpu_simd_conv.h"
+#include "kernels/cpu_simd_float.h"
 
-/* Its entries of a level's struct cpu_fns; products and the level's name come beside them. */
+/* Its entries of a level's struct cpu_fns; products with packed weights and the level's name come beside them. */
 #define SIMD_FNS \
-	.panel = LANES, .wants_q8 = wants_q8, .quantize = quantize, .rmsnorm = rmsnorm, .glu = glu, .delta = delta, .rope = rope, .score_unit = SCORE_UNIT, \
+	.matmul_rows = matmul_rows, .wants_q8 = wants_q8, .quantize = quantize, .rmsnorm = rmsnorm, .glu = glu, .delta = delta, .rope = rope, .score_unit = SCORE_UNIT, \
 	.to_f16 = to_f16, .attn_scratch = attn_scratch, .attn = attn, .attn_merge = attn_merge, .probe_mass = probe_mass, \
 	.probe_share = probe_share, .probe_above = probe_above, .select = &select_fns, .read_sum = read_sum, \
 	.conv = conv, .conv_grad = conv_grad

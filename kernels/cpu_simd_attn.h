@@ -427,7 +427,7 @@ INLINE void run_values64(int nr, enum dtype type, const struct value_run *u, int
 
 	UNROLL for (int r = 0; r < nr; r++)
 		UNROLL for (int i = 0; i < 8; i++)
-			acc[r][i] = vec8_load(u->st[r].acc + j + 8 * i) * u->fix[r];
+			acc[r][i] = vec8_mul(vec8_load(u->st[r].acc + j + 8 * i), vec8_splat(u->fix[r]));
 	ROLLED for (int32_t k = 0; k < u->n; k++) {
 		vec8 w[3];
 

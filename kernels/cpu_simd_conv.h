@@ -9,17 +9,23 @@
 #include "kernels/cpu_lanes.h"
 
 #ifdef LANES
-/* nv vectors of output channels of nx pixels from x on. */
-INLINE void conv_tile(const struct conv3_args *a, int32_t x, int nx, int nv)
+/* Vectors of output channels that are computed at once, of n_out channels. */
+INLINE int conv_vectors(int n_out)
 {
-	const size_t n_in = (size_t)a->n_in, n_out = (size_t)nv * LANES;
+	return n_out / LANES < 4 ? n_out / LANES : 4;
+}
+
+/* nv vectors of output channels from o on, of nx pixels from x on; n_out channels in all. */
+INLINE void conv_tile(const struct conv3_args *a, int32_t x, int o, int nx, int nv, size_t n_out)
+{
+	const size_t n_in = (size_t)a->n_in;
 	vec sum[6][4];
 
 	UNROLL for (int v = 0; v < nv; v++)
 		UNROLL for (int p = 0; p < nx; p++)
-			sum[p][v] = a->bias ? vec_load(a->bias + LANES * v) : vec_zero();
+			sum[p][v] = a->bias ? vec_load(a->bias + o + LANES * v) : vec_zero();
 	ROLLED for (int t = 0; t < 9; t++) {
-		const float *in = a->in[t / 3], *w = a->w + (size_t)t * n_in * n_out;
+		const float *in = a->in[t / 3], *w = a->w + (size_t)t * n_in * n_out + o;
 
 		if (!in)
 			continue;
@@ -39,35 +45,38 @@ INLINE void conv_tile(const struct conv3_args *a, int32_t x, int nx, int nv)
 	}
 	UNROLL for (int p = 0; p < nx; p++)
 		UNROLL for (int v = 0; v < nv; v++)
-			vec_store(a->out + (size_t)(x + p) * n_out + LANES * v, sum[p][v]);
+			vec_store(a->out + (size_t)(x + p) * n_out + o + LANES * v, sum[p][v]);
 }
 
 /* As many pixels as sums fit the registers beside the weights and a pixel. */
-INLINE void conv_row_of(const struct conv3_args *a, int nv)
+INLINE void conv_row_of(const struct conv3_args *a, int n_out)
 {
-	const int wide = nv == 4 ? 3 : nv == 2 ? 6 : 6;
-	int32_t x = 0;
+	const int nv = conv_vectors(n_out), wide = nv == 4 ? 3 : 6;
 
-	for (; x + wide <= a->n; x += wide)
-		conv_tile(a, x, wide, nv);
-	for (; x < a->n; x++)
-		conv_tile(a, x, 1, nv);
+	for (int o = 0; o < n_out; o += LANES * nv) {
+		int32_t x = 0;
+
+		for (; x + wide <= a->n; x += wide)
+			conv_tile(a, x, o, wide, nv, (size_t)n_out);
+		for (; x < a->n; x++)
+			conv_tile(a, x, o, 1, nv, (size_t)n_out);
+	}
 }
 
 static void conv(const struct conv3_args *a)
 {
 	if (a->n_out == 32)
-		conv_row_of(a, 32 / LANES);
+		conv_row_of(a, 32);
 	else
-		conv_row_of(a, 16 / LANES);
+		conv_row_of(a, 16);
 }
 
-/* The gradient of ni input channels from i on, of one place dy, dx. */
-INLINE void conv_grad_tile(const struct conv3_grad_args *a, int t, int32_t i, int ni, int nv)
+/* The gradient of ni input channels from i on and nv vectors of output channels from o on, of one place dy, dx. */
+INLINE void conv_grad_tile(const struct conv3_grad_args *a, int t, int32_t i, int o, int ni, int nv, size_t n_out)
 {
-	const size_t n_in = (size_t)a->n_in, n_out = (size_t)nv * LANES;
-	const float *in = a->in[t / 3] + (size_t)(t % 3) * n_in + i, *d = a->d;
-	float *dw = a->dw + ((size_t)t * n_in + (size_t)i) * n_out;
+	const size_t n_in = (size_t)a->n_in;
+	const float *in = a->in[t / 3] + (size_t)(t % 3) * n_in + i, *d = a->d + o;
+	float *dw = a->dw + ((size_t)t * n_in + (size_t)i) * n_out + o;
 	vec sum[6][4];
 
 	UNROLL for (int p = 0; p < ni; p++)
@@ -90,28 +99,27 @@ INLINE void conv_grad_tile(const struct conv3_grad_args *a, int t, int32_t i, in
 			vec_store(dw + (size_t)p * n_out + LANES * v, sum[p][v]);
 }
 
-INLINE void conv_grad_of(const struct conv3_grad_args *a, int nv)
+INLINE void conv_grad_of(const struct conv3_grad_args *a, int n_out)
 {
-	const int wide = nv == 4 ? 3 : 6;
+	const int nv = conv_vectors(n_out), wide = nv == 4 ? 3 : 6;
 
-	for (int t = 0; t < 9; t++) {
-		int32_t i = 0;
+	for (int t = 0; t < 9; t++)
+		for (int o = 0; a->in[t / 3] && o < n_out; o += LANES * nv) {
+			int32_t i = 0;
 
-		if (!a->in[t / 3])
-			continue;
-		for (; i + wide <= a->n_in; i += wide)
-			conv_grad_tile(a, t, i, wide, nv);
-		for (; i < a->n_in; i++)
-			conv_grad_tile(a, t, i, 1, nv);
-	}
+			for (; i + wide <= a->n_in; i += wide)
+				conv_grad_tile(a, t, i, o, wide, nv, (size_t)n_out);
+			for (; i < a->n_in; i++)
+				conv_grad_tile(a, t, i, o, 1, nv, (size_t)n_out);
+		}
 }
 
 static void conv_grad(const struct conv3_grad_args *a)
 {
 	if (a->n_out == 32)
-		conv_grad_of(a, 32 / LANES);
+		conv_grad_of(a, 32);
 	else
-		conv_grad_of(a, 16 / LANES);
+		conv_grad_of(a, 16);
 }
 #endif
 

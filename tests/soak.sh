@@ -19,7 +19,7 @@ done
 model=${WEIR_TEST_MODEL:-${XDG_CACHE_HOME:-$HOME/.cache}/weir/models/SmolLM2-135M-Instruct.Q4_1.gguf}
 if ! command -v valgrind >/dev/null; then skip "valgrind flow: valgrind is not installed"
 elif [ ! -e "$model" ]; then skip "valgrind flow: no default model"
-elif WEIR_CPU=avx2 valgrind -q --error-exitcode=9 --leak-check=full --show-leak-kinds=definite,indirect ./weir -m "$model" -c 64 -p Hi -n 2 \
+elif WEIR_CPU=$([ "$(uname -m)" != x86_64 ] || echo avx2) valgrind -q --error-exitcode=9 --leak-check=full --show-leak-kinds=definite,indirect ./weir -m "$model" -c 64 -p Hi -n 2 \
   --temp 0 -q >/dev/null 2>valgrind.log; then ok "one answer under valgrind: no error, no leak"; rm -f valgrind.log
 else bad "one answer under valgrind (see valgrind.log)"; fi
 
@@ -55,6 +55,12 @@ done
 log=$(mktemp)
 if nice tests/package.sh >"$log" 2>&1; then ok "packages on bare systems: $(tail -n 1 "$log")"; rm -f "$log"
 else bad "packages on bare systems (see $log)"; fi
+
+# All tests of kernels and models on an emulated ARM processor.
+log=$(mktemp)
+if WEIR_SOAK=1 nice tests/kernels/s_neon.sh >"$log" 2>&1
+then ok "kernels for ARM: $(tail -n 1 "$log")"; rm -f "$log"
+else bad "kernels for ARM (see $log)"; fi
 
 # The full screen killed in every state by every signal.
 log=$(mktemp)

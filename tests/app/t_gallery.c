@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "app/tui/tui_private.h"
+#include "kernels/cpu_fns.h"
 #include "tests/app/play.h"
 #include "tests/app/svg.h"
 #include "tests/lib/recite.h"
@@ -54,7 +55,7 @@ static void tour(const char *name)
 		const char *const args[] = {"weir", "-m", draws ? test_model() : recite_model, "--temp", "0", "--color", "always", NULL};
 		struct play p = {.screen = look, .w = sizes[i].w, .h = sizes[i].h};
 
-		play_script(&p, keys, args, draws ? "avx2" : "c");
+		play_script(&p, keys, args, draws ? cpu_level_name[1] : "c");
 		str_free(&p.got);
 	}
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "engine/engine.h"
+#include "kernels/cpu_fns.h"
 
 enum { MAX_IDS = 64 };
 
@@ -116,17 +117,16 @@ struct model_case {
 
 static void check_model(const struct model_case *c)
 {
-	/* A name above what the processor has leaves the best it has. */
-	static const char *const level[] = { "c", "avx2", "avx512" };
 	char *path = vector_path(c->name, ".gguf");
 	double worst = 0;
 
-	for (size_t l = 0; l < 3; l++) {
+	/* A name above what the processor has leaves the best it has. */
+	for (size_t l = 0; l < CPU_LEVELS; l++) {
 		struct err err = { 0 };
 		struct engine *e = NULL;
 		struct want w;
 
-		setenv("WEIR_CPU", level[l], 1);
+		setenv("WEIR_CPU", cpu_level_name[l], 1);
 		struct engine_options opt = { .model_path = path, .device = "cpu", .threads = 2 };
 		if (engine_open(&e, &opt, &err)) {
 			test_fail(__FILE__, __LINE__, "%s: %s", c->name, err.msg);
@@ -144,13 +144,13 @@ static void check_model(const struct model_case *c)
 			float *got = logits_of(e, &w, w.n_id, 0), *parts = logits_of(e, &w, 5, 3);
 			double nmse = test_nmse(got + first * n, w.logits, w.n_last * n);
 			worst = fmax(worst, nmse);
-			CHECK_MSG(nmse < c->limit, "%s at level %s: error %.3g, limit %.3g", c->name, level[l],
+			CHECK_MSG(nmse < c->limit, "%s at level %s: error %.3g, limit %.3g", c->name, cpu_level_name[l],
 			          nmse, c->limit);
 			for (size_t i = 0; i < w.n_last; i++)
 				check_winner(c->name, got + (first + i) * n, w.logits + i * n, info->n_vocab);
 			/* The same bits however the sequence is cut. */
 			CHECK_MSG(!memcmp(got, parts, w.n_id * n * sizeof *got),
-			          "%s at level %s: depends on chunks", c->name, level[l]);
+			          "%s at level %s: depends on chunks", c->name, cpu_level_name[l]);
 			free(got);
 			free(parts);
 		}

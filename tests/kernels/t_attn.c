@@ -19,7 +19,7 @@ TEST(parts_lists_and_types_match_double)
 {
 	double worst[N_LEVELS] = { 0 };
 
-	for (int round = 0; round < 128; round++) {
+	for (int round = 0; round < test_rounds(128); round++) {
 		struct shape s = shape_of_few(round);
 		struct world w = world_new(&s);
 		size_t all = (size_t)s.n * (size_t)(s.n_head * s.dim);
@@ -48,7 +48,7 @@ TEST(parts_lists_and_types_match_double)
 		free(p);
 		free(got);
 	}
-	test_note("attention, worst nmse: c %.1e avx2 %.1e avx512 %.1e", worst[0], worst[1], worst[2]);
+	test_note("attention, worst nmse: %s %.1e %s %.1e %s %.1e", levels[0], worst[0], levels[1], worst[1], levels[2], worst[2]);
 }
 
 TEST(same_bits_for_threads_cuts_and_probes)
@@ -247,7 +247,7 @@ TEST(probe_matches_double)
 		{ REDUCE_MAX, 0 }, { REDUCE_MEAN, 0 }, { REDUCE_MEDIAN, 0 }, { REDUCE_MAX, 1 }, { REDUCE_MEAN, 1 }, { REDUCE_MEDIAN, 1 },
 	};
 
-	for (int round = 0; round < 48; round++) {
+	for (int round = 0; round < test_rounds(48); round++) {
 		struct shape s = shape_of_few(round * 5 + 1);
 		struct world w = world_new(&s);
 		size_t all = (size_t)s.n * (size_t)(s.n_head * s.dim), per = (size_t)s.n_head * (size_t)w.cols;

@@ -48,7 +48,7 @@ TEST(a_row_agrees_with_double)
 	for (int l = 0; l < N_LEVELS; l++) {
 		struct backend *be = open_level(levels[l], 1);
 
-		for (int round = 0; be && round < 200; round++) {
+		for (int round = 0; be && round < test_rounds(200); round++) {
 			struct image m = image_random();
 			size_t n_out = (size_t)m.n_out;
 			float *out = must_alloc((size_t)m.n * n_out * sizeof *out), *part = must_alloc((size_t)m.n * n_out * sizeof *part);
@@ -89,7 +89,7 @@ TEST(a_gradient_agrees_with_double)
 	for (int l = 0; l < N_LEVELS; l++) {
 		struct backend *be = open_level(levels[l], 1);
 
-		for (int round = 0; be && round < 200; round++) {
+		for (int round = 0; be && round < test_rounds(200); round++) {
 			struct image m = image_random();
 			size_t size = 9 * (size_t)m.n_in * (size_t)m.n_out;
 			float *dw = randoms(size), *was = must_alloc(size * sizeof *was);

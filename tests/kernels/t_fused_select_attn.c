@@ -139,7 +139,7 @@ static float *attend(struct operands *o, const struct case_of *c, int at_once)
 
 TEST(same_bits_as_selecting_first)
 {
-	for (int round = 0; round < 60; round++) {
+	for (int round = 0; round < test_rounds(60); round++) {
 		struct case_of c = case_random(round);
 		size_t n = (size_t)(c.n_kv * c.group * c.dim) + (size_t)(c.probe ? c.n_kv * (c.best + c.more) : 0);
 

@@ -7,10 +7,11 @@
 #include <string.h>
 
 #include "kernels/backend.h"
+#include "kernels/cpu_fns.h"
 #include "tests/lib/test.h"
 
-static const char *const levels[] = { "c", "avx2", "avx512" };
-enum { N_LEVELS = 3 };
+#define levels cpu_level_name
+enum { N_LEVELS = CPU_LEVELS };
 
 /* The backend at one level, or NULL where this machine lacks it. */
 static inline struct backend *open_level(const char *level, int threads)

@@ -53,6 +53,8 @@ const char *test_model(void);
 /* Factor on every bound of time: 1, or 20 where the build is slow (a sanitizer).  Bounds tell linear from quadratic, not
  * fast from slow. */
 double test_patience(void);
+/* Rounds of a random comparison: n, or every WEIR_TEST_FEWER-th of them where that is set (an emulated processor). */
+int test_rounds(int n);
 /* Seconds of processor time that this process has taken, all threads together: what other programs disturb least. */
 double cpu_seconds(void);
 /* The whole file, NUL-terminated, or NULL; the caller frees. */

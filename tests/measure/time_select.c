@@ -1,7 +1,7 @@
 /* tests/measure/time_select.c - how long the operations of selection take at the size of a document of 7,680 tokens in the default model:
  * the median of one layer's call, over all layers one after the other, as a step of decoding does it.
  *
- *     make build/tests/measure/time_select && build/tests/measure/time_select [c | avx2 | avx512]
+ *     make build/tests/measure/time_select && build/tests/measure/time_select [c | avx2 | avx512 | neon | neon_dot]
  */
 #include <stdlib.h>
 #include <string.h>
@@ -163,5 +163,10 @@ static void time_level(const char *level)
 }
 
 TEST(c) { time_level("c"); }
+#ifdef __aarch64__
+TEST(neon) { time_level("neon"); }
+TEST(neon_dot) { time_level("neon-dot"); }
+#else
 TEST(avx2) { time_level("avx2"); }
 TEST(avx512) { time_level("avx512"); }
+#endif

@@ -2,6 +2,7 @@
  *
  * t_snapshot.c shows it for the bytes of a timeline, t_snaps.c for files with timelines that compute nothing; here
  * both work together, under policies that keep all rows, move them, or choose among them. */
+#include "kernels/cpu_fns.h"
 #include "sessions/snaps.h"
 #include "tests/lib/resume_help.h"
 #include "tests/lib/storedir.h"
@@ -312,19 +313,21 @@ static void across(struct place *p, struct engine *here, struct engine *there, c
 TEST(goes_on_with_other_kernels_without_reading)
 {
 	static const char *const kv[] = {"full", "auto", "sift:k=40", "cascade:size=160", "refresh:k=40,qc=3"};
-	struct engine *plain = open_level("c"), *avx2 = open_level("avx2");
+	struct engine *plain = open_level(cpu_level_name[0]), *fast = open_level(cpu_level_name[1]);
+	char name[32];
 
-	if (!plain || !avx2)
+	if (!plain || !fast)
 		SKIP("one level only");
+	snprintf(name, sizeof name, "cpu %s", cpu_level_name[1]);
 	for (size_t i = 0; i < sizeof kv / sizeof *kv; i++) {
 		struct place p;
 
 		place_make(&p);
-		across(&p, plain, avx2, kv[i], "cpu c", "cpu avx2");
+		across(&p, plain, fast, kv[i], "cpu c", name);
 		place_remove(&p);
 	}
 	unlink(engine_info(plain)->path);
-	unlink(engine_info(avx2)->path);
+	unlink(engine_info(fast)->path);
 	engine_close(plain);
-	engine_close(avx2);
+	engine_close(fast);
 }
