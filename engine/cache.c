@@ -32,17 +32,18 @@ static int32_t chunk_of(const struct cache *c)
 	return c->policy.def->retention->chunk ? c->policy.def->retention->chunk(c) : c->batch;
 }
 
-static struct kv_shape shape_of(const struct cache *c)
+static struct kv_shape shape_in_memory(const struct cache *c)
 {
 	const struct retention_ops *r = c->policy.def->retention;
 
 	return (struct kv_shape){ .cap = r->cap(c), .ctx = c->ctx, .step = chunk_of(c), .endless = r->endless };
 }
 
-uint64_t cache_bytes(const struct cache *c)
+/* Bytes with all planes in memory. */
+static uint64_t all_bytes(const struct cache *c)
 {
 	const struct retention_ops *r = c->policy.def->retention;
-	struct kv_shape shape = shape_of(c);
+	struct kv_shape shape = shape_in_memory(c);
 	uint64_t sum, more = rope_bytes(c->hp, c->batch) + windows_bytes(c);
 	struct policy selects = { .def = NULL };
 
@@ -61,6 +62,39 @@ uint64_t cache_bytes(const struct cache *c)
 			return UINT64_MAX;
 	}
 	return sum;
+}
+
+struct cache_size cache_size(const struct cache *c)
+{
+	struct cache_size size = { .memory = all_bytes(c) };
+	int32_t cap = c->policy.def->retention->cap(c);
+	uint64_t planes, rest;
+
+	if (!c->memory || size.memory <= c->memory || size.memory == UINT64_MAX)
+		return size;
+	planes = kv_full_token_bytes(c->hp, c->type) * (uint64_t)cap;
+	rest = size.memory - planes;
+	size.disk = kv_disk_bytes(c->hp, c->type, cap);
+	size.least = rest + kv_disk_least(c->hp, c->type, cap);
+	size.memory = size.least > c->memory ? size.least : c->memory;
+	return size;
+}
+
+static struct kv_shape shape_of(const struct cache *c)
+{
+	struct kv_shape shape = shape_in_memory(c);
+	struct cache_size size = cache_size(c);
+
+	if (size.disk)
+		shape.resident = c->memory - size.least + kv_disk_least(c->hp, c->type, shape.cap);
+	return shape;
+}
+
+uint64_t cache_resident_bytes(const struct cache *c)
+{
+	uint64_t planes = kv_full_token_bytes(c->hp, c->type) * (uint64_t)c->kv.cap;
+
+	return all_bytes(c) - (c->kv.disk ? planes - kv_disk_resident(&c->kv) : 0);
 }
 
 int cache_alloc(struct cache *c, struct tensor *t, enum dtype type, int64_t rows, int64_t cols, struct err *err)
@@ -232,6 +266,7 @@ void cache_attend(struct cache *c, int32_t layer, const struct qkv *x)
 	(layer_window(c->hp, layer) ? windows_put : c->policy.def->retention->put)(c, &st, layer, x);
 	if (!one_by_one(&st)) {
 		attend(c, &st, layer, x);
+		kv_used(&c->kv, layer);
 		return;
 	}
 	for (st.n = 1; st.index < st.tried; st.index++, st.pos++) {
@@ -242,6 +277,7 @@ void cache_attend(struct cache *c, int32_t layer, const struct qkv *x)
 		attend(c, &st, layer, &one);
 		c->be->ops->copy(c->be, x->out, st.index, one.out, 0, 1);
 	}
+	kv_used(&c->kv, layer);
 }
 
 void cache_commit(struct cache *c, int32_t n, const float *nll)
@@ -404,22 +440,34 @@ uint64_t cache_used_bytes(const struct cache *c)
 
 void cache_note(struct cache *c, int32_t n)
 {
-	for (int32_t layer = 0; n > 0 && c->selecting && c->sel.ops->note && layer < c->kv.n_layer; layer++)
+	for (int32_t layer = 0; n > 0 && c->selecting && c->sel.ops->note && layer < c->kv.n_layer; layer++) {
 		for (int32_t slot = 0, m; slot < n && !layer_window(c->hp, layer); slot += m) {
 			m = n - slot < c->chunk ? n - slot : c->chunk;
 			c->sel.ops->note(&c->sel, layer, slot, m);
 		}
+		kv_used(&c->kv, layer);
+	}
 }
 
-void cache_take_store(struct cache *c, struct cache *other, int32_t n)
+int cache_take_store(struct cache *c, struct cache *other, int32_t n)
 {
 	struct recurrent states = c->recurrent;
+	uint64_t resident = c->kv.resident;
 
-	kv_swap(&c->kv, &other->kv);
+	if (!c->kv.disk != !other->kv.disk) {
+		if (kv_copy(&c->kv, &other->kv, n))
+			return -1;
+	} else {
+		kv_swap(&c->kv, &other->kv);
+		c->kv.resident = resident;
+		for (int32_t layer = 0; layer < c->kv.n_layer; layer++)
+			kv_used(&c->kv, layer);
+	}
 	c->recurrent = other->recurrent;
 	other->recurrent = states;
 	c->total = c->read_end = n;
 	cache_note(c, n);
+	return 0;
 }
 
 int32_t cache_ready(const struct cache *c, int32_t n)

@@ -69,6 +69,7 @@ struct cache {
 	enum dtype type;            /* of the planes */
 	int32_t batch, ctx;         /* tokens of a step, and of the context, as asked for */
 	int unrotated;              /* keep unrotated queries, because observers will need them */
+	uint64_t memory;            /* bytes of memory for all of the cache, 0: as many as it takes; what exceeds it lies on disk (kv_disk.c) */
 	/* Set by retention and selector when the cache is opened: */
 	int32_t limit;              /* longest sequence in tokens; ENDLESS */
 	int32_t chunk;              /* tokens of a step at most: batch or fewer */
@@ -161,8 +162,14 @@ struct retention_ops {
 };
 extern const struct retention_ops retain_all, retain_cascade;
 
-/* Bytes that cache_open() will take; c has what its owner sets before it. */
-uint64_t cache_bytes(const struct cache *);
+/* Bytes that a cache takes: of memory; of disk, 0 where all is in memory; and how many `memory` has to allow at least.  UINT64_MAX: more than
+ * can be counted. */
+struct cache_size { uint64_t memory, disk, least; };
+/* What cache_open() will take; c has what its owner sets before it.  A memory that allows too little counts as the least. */
+struct cache_size cache_size(const struct cache *);
+/* Of an open cache, at most. */
+uint64_t cache_resident_bytes(const struct cache *);
+/* `memory` has to allow the least. */
 int  cache_open(struct cache *, struct err *);
 void cache_close(struct cache *);
 
@@ -185,8 +192,8 @@ int32_t cache_pin(struct cache *, int32_t n, struct err *);
 uint64_t cache_read_bytes(const struct cache *, int32_t pos, int generated);
 static inline int cache_keeps_all(const struct cache *c) { return c->policy.def->retention->keeps_all; }
 /* Take over the store of another cache of the same model and type that keeps all, with the entries of n tokens; the other one gets this
- * cache's empty store.  A rewind() comes before the next step, because the selector did not observe the prefill of these tokens. */
-void cache_take_store(struct cache *, struct cache *other, int32_t n);
+ * cache's empty store.  Where one store lies on disk and the other does not, the entries are copied; -1 without memory for that.  A rewind() comes before the next step, because the selector did not observe the prefill of these tokens. */
+int  cache_take_store(struct cache *, struct cache *other, int32_t n);
 int32_t cache_ready(const struct cache *, int32_t n);
 int32_t cache_take(struct cache *, int32_t n);
 void cache_archive(struct cache *, struct serializer *, int32_t n);

@@ -154,6 +154,9 @@ struct timeline_options {
 	const char *kv;          /* cache policy, "NAME:key=value,..." (kv_policy_help); NULL = the default */
 	const char *kv_type;     /* "f16" (NULL), "f32", "bf16" or "q8_0" */
 	int32_t batch;           /* tokens of a prefill step; 0 = 512.  Under `full` it leaves results as they are */
+	/* Bytes of memory that the cache may take, 0 = as many as it needs.  What exceeds them lies in a nameless file in the user's cache
+	 * directory, whose disk space is reserved when the timeline is opened.  Results are the same.  On the CPU alone. */
+	uint64_t kv_memory;
 	/* Selection policies (sift, refresh, ...) to observe beside full attention (kv must be `full` or NULL): for each generated token
 	 * timeline_recovery() sums what their selection would have recovered. */
 	const char *const *watch;
@@ -181,7 +184,9 @@ enum kv_sharing kv_policy_sharing(const char *text);
 /* What opening would take, and what the machine has: computed, nothing allocated. */
 struct timeline_need {
 	int32_t ctx;                       /* after defaults */
-	uint64_t kv_bytes, scratch_bytes;
+	uint64_t kv_bytes, scratch_bytes;  /* of memory */
+	uint64_t disk_bytes;               /* of disk, where kv_memory leaves no room for all entries; else 0 */
+	uint64_t least_bytes;              /* then: what kv_memory has to allow at least */
 	uint64_t free_bytes;               /* of the memory that the engine computes in */
 	uint64_t device_bytes;             /* all memory of the device; 0: the engine computes in the system's */
 	int32_t ctx_fits;                  /* largest ctx that fits free_bytes; 0 = none */
@@ -441,7 +446,9 @@ struct timeline_stats {
 	int endless;                       /* the sequence may be longer than ctx: the cache evicts, see rings */
 	struct ring_stats rings;
 	uint64_t kv_bytes, scratch_bytes, kv_bytes_per_token;
-	uint64_t kv_used_bytes;            /* of kv_bytes: the entries that are there now */
+	uint64_t kv_used_bytes;            /* the entries that are there now, in memory and on disk */
+	uint64_t kv_disk_bytes;            /* of disk that kv_memory has the cache take; 0: all is in memory, kv_bytes of it */
+	uint64_t kv_resident_bytes;        /* of memory that the cache takes now, at most */
 	char kv[128], kv_type[8];
 	/* of the last sync and of the steps since */
 	int32_t prefill_tokens, reused_tokens, decode_tokens;

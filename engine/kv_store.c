@@ -101,7 +101,7 @@ uint64_t kv_bytes(const struct hparams *hp, enum dtype type, const struct kv_sha
 int kv_init(struct kv_store *kv, struct backend *be, const struct hparams *hp, enum dtype type, const struct kv_shape *s, struct err *err)
 {
 	*kv = (struct kv_store){ .hp = hp, .be = be, .n_layer = hp->n_layer, .cap = s->cap, .window_cap = window_cap(hp, s), .ctx = s->ctx,
-	                         .step = s->step, .endless = s->endless, .type = type };
+	                         .step = s->step, .endless = s->endless, .type = type, .resident = s->resident };
 	if ((int64_t)kv_read_most(kv) * most_kv_heads(hp) > INT32_MAX)
 		return err_set(err, ERR_FIT, "a context of %d tokens is more than %d KV heads can address; use a smaller -c", s->cap,
 		               most_kv_heads(hp));
@@ -109,6 +109,10 @@ int kv_init(struct kv_store *kv, struct backend *be, const struct hparams *hp, e
 	kv->v = xcalloc((size_t)hp->n_layer, sizeof *kv->v);
 	kv->place = xcalloc((size_t)hp->n_layer, sizeof *kv->place);
 	kv->full = xcalloc((size_t)hp->n_layer, sizeof *kv->full);
+	if (s->resident && kv_disk_open(kv, err)) {
+		kv_release(kv);
+		return -1;
+	}
 	for (int32_t i = 0; i < hp->n_layer; i++) {
 		int32_t from = layer_entries(hp, i);
 		int windowed = layer_window(hp, i) > 0;
@@ -124,7 +128,7 @@ int kv_init(struct kv_store *kv, struct backend *be, const struct hparams *hp, e
 			kv->full[kv->n_full++] = i;
 		kv->k[i] = kv->v[i] = (struct tensor){ .type = type, .rows = heads_of(hp, i) * (windowed ? kv->window_cap : s->cap),
 		                                       .cols = model_layer_spec(hp, i)->attn.head_dim };
-		if (be->ops->alloc(be, &kv->k[i]) || be->ops->alloc(be, &kv->v[i])) {
+		if (kv->disk && !windowed ? kv_disk_alloc(kv, i) : be->ops->alloc(be, &kv->k[i]) || be->ops->alloc(be, &kv->v[i])) {
 			err_set(err, ERR_FIT, "cannot allocate the KV cache for %d tokens: %s", s->cap, be->err);
 			kv_release(kv);
 			return -1;
@@ -141,6 +145,7 @@ void kv_release(struct kv_store *kv)
 		if (kv->v[i].data)
 			kv->be->ops->drop(kv->be, &kv->v[i]);
 	}
+	kv_disk_close(kv);
 	free(kv->k);
 	free(kv->v);
 	free(kv->place);
@@ -155,6 +160,20 @@ void kv_swap(struct kv_store *a, struct kv_store *b)
 
 	*a = *b;
 	*b = was;
+}
+
+int kv_copy(struct kv_store *kv, const struct kv_store *from, int32_t n)
+{
+	enum { SLOTS = 256 };
+	uint8_t *p = malloc((size_t)kv_token_bytes(kv->hp, kv->type) * SLOTS);
+
+	for (int32_t at = 0, m; p && at < n; at += m) {
+		m = n - at < SLOTS ? n - at : SLOTS;
+		kv_entries_read(from, at, m, p);
+		kv_entries_write(kv, at, m, p);
+	}
+	free(p);
+	return p ? 0 : -1;
 }
 
 /* ---- layers with a window ---- */
@@ -285,6 +304,7 @@ int kv_complete(const struct kv_store *kv, int32_t n)
 
 void kv_clear(struct kv_store *kv)
 {
+	kv_disk_clear(kv);
 	kv->base = kv->held = kv->copy_end = 0;
 }
 
@@ -327,6 +347,7 @@ void kv_put(struct kv_store *kv, int32_t layer, const struct tensor *k, const st
 
 	kv->be->ops->kv_put(kv->be, &kv->k[layer], k, heads_of(kv->hp, layer), slot0 - base_of(kv, layer), n);
 	kv->be->ops->kv_put(kv->be, &kv->v[layer], v, heads_of(kv->hp, layer), slot0 - base_of(kv, layer), n);
+	kv_written(kv, layer, slot0, n);
 	if (kv->clock)
 		*kv->clock += now_seconds() - start;
 }
@@ -368,6 +389,7 @@ void kv_attend(struct kv_store *kv, int32_t layer, struct tensor *out, const str
 	double start = kv->clock ? now_seconds() : 0;
 	struct attn_part moved;
 
+	kv_ahead(kv, layer, part, n_part);
 	if (base_of(kv, layer)) {   /* one part: retain_window.c */
 		moved = part[0];
 		moved.slot0 -= base_of(kv, layer);
@@ -425,6 +447,7 @@ static uint8_t *layer_read(const struct kv_store *kv, int32_t layer, int32_t slo
 				kv->be->ops->read(kv->be, i ? &kv->v[layer] : &kv->k[layer], row * ((size_t)h * (size_t)rows_of(kv, layer) + (size_t)at),
 				                  to + gone, piece - gone);
 		}
+	kv_used(kv, layer);
 	return to;
 }
 
@@ -439,6 +462,8 @@ static const uint8_t *layer_write(struct kv_store *kv, int32_t layer, int32_t sl
 			if (lacks < count)
 				kv->be->ops->write(kv->be, i ? &kv->v[layer] : &kv->k[layer], row * ((size_t)h * (size_t)rows_of(kv, layer) + (size_t)at),
 				                   from + row * (size_t)lacks, row * (size_t)(count - lacks));
+	kv_written(kv, layer, slot0, count);
+	kv_used(kv, layer);
 	return from;
 }
 

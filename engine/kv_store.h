@@ -31,6 +31,12 @@ struct kv_store {
 	                            * that of the layer whose entries it borrows */
 	int32_t *full, n_full;     /* [n_full] the layers without a window that have entries of their own */
 	enum dtype type;
+	/* Where memory has no room for them, planes of layers without a window lie in a file (kv_disk.c). */
+	uint64_t disk;             /* bytes of that file; 0: there is none */
+	int fd;
+	uint64_t *at;              /* [n_layer] the file's byte where the keys of a layer begin; its values follow */
+	uint64_t resident;         /* most bytes of these planes that are in memory at a time */
+	int32_t written;           /* slots that have been written since kv_clear(), from the first on */
 	const struct tensor *sinks;   /* attention sinks of the layer that attends now; set by cache_attend() */
 	double *clock;             /* seconds spent in kv_put() and kv_attend() are added here; NULL: not measured */
 };
@@ -41,6 +47,8 @@ struct kv_shape {
 	int32_t ctx;               /* the context asked for: no window is larger */
 	int32_t step;              /* tokens of a step at most */
 	int endless;               /* a sequence can be longer than cap */
+	/* Layers without a window lie in a file, and at most so many bytes of them in memory: kv_disk_least() or more.  0: all in memory. */
+	uint64_t resident;
 };
 /* WINDOW_KEPT: tokens that a rollback can go back by with windows complete, where the cache holds as many; WINDOW_LEAST: in any case. */
 enum { WINDOW_KEPT = 4096, WINDOW_LEAST = 64 };
@@ -52,10 +60,15 @@ uint64_t kv_window_token_bytes(const struct hparams *, enum dtype);
 uint64_t kv_full_read_bytes(const struct hparams *, enum dtype);
 /* Bytes of all planes. */
 uint64_t kv_bytes(const struct hparams *, enum dtype, const struct kv_shape *);
+/* Bytes of the file that layers without a window would take; of memory, while one of them is used. */
+uint64_t kv_disk_bytes(const struct hparams *, enum dtype, int32_t cap);
+uint64_t kv_disk_least(const struct hparams *, enum dtype, int32_t cap);
 int  kv_init(struct kv_store *, struct backend *, const struct hparams *, enum dtype, const struct kv_shape *, struct err *);
 void kv_release(struct kv_store *);
 /* Exchange the planes of two stores of the same model and type. */
 void kv_swap(struct kv_store *, struct kv_store *);
+/* The first n slots of `from` to an empty store of the same model, type and capacity. */
+int  kv_copy(struct kv_store *, const struct kv_store *from, int32_t n);
 
 /* n slots are there: make room for a step behind them in the layers with a window, whose oldest slots go. */
 void kv_slide(struct kv_store *, int32_t n);
@@ -92,6 +105,23 @@ void kv_attend(struct kv_store *, int32_t layer, struct tensor *out, const struc
 void kv_select(struct kv_store *, struct attn_part *, int32_t n_part);
 /* Remove the parts whose predicate (attn_part.when) is false.  Reads the predicates from the backend.  Returns how many parts are left. */
 int  kv_parts_met(const struct kv_store *, struct attn_part *, int32_t n_part);
+
+/* ---- planes in a file (kv_disk.c); without one these do nothing ---- */
+
+/* The planes of a layer were read or written: what may not stay in memory leaves it.  Whoever touches planes calls it. */
+void kv_used(const struct kv_store *, int32_t layer);
+/* A layer is about to attend to these parts: the next one's slots that stand one after the other are read ahead. */
+void kv_ahead(const struct kv_store *, int32_t layer, const struct attn_part *, int32_t n_part);
+/* Bytes of them in memory, at most. */
+uint64_t kv_disk_resident(const struct kv_store *);
+/* ---- for kv_store.c ---- */
+int  kv_disk_open(struct kv_store *, struct err *);
+int  kv_disk_alloc(struct kv_store *, int32_t layer);
+void kv_disk_close(struct kv_store *);
+void kv_disk_clear(struct kv_store *);
+void kv_written(struct kv_store *, int32_t layer, int32_t slot0, int32_t n);
+
+/* ---- entries as bytes ---- */
 
 /* Slots slot0 .. slot0 + n of all planes as bytes [layers_with_entries()][K, V][n_kv_head][n], kv_token_bytes() a token, and back.  What a layer with a
  * window no longer holds is written as bytes 0xff, which no entry consists of (they are NaN in every type). */

@@ -296,6 +296,7 @@ static void entries_move(struct cache *c)
 		c->be->ops->kv_move(c->be, &c->kv.k[layer], &m);
 		m.shift = NULL;
 		c->be->ops->kv_move(c->be, &c->kv.v[layer], &m);
+		kv_used(&c->kv, layer);
 	}
 }
 

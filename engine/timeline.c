@@ -57,7 +57,8 @@ static int cache_describe(struct timeline *t, const struct engine *e, const stru
 	struct cache *c = &t->cache;
 	const char *kv = o->n_watch > 0 && !(o->kv && *o->kv) ? "full" : o->kv;
 
-	*c = (struct cache){ .hp = model_kv(&e->model.hp), .model = e->model.hp.kv ? &e->model.hp : NULL, .be = e->be, .ctx = ctx, .unrotated = o->n_watch > 0 };
+	*c = (struct cache){ .hp = model_kv(&e->model.hp), .model = e->model.hp.kv ? &e->model.hp : NULL, .be = e->be, .ctx = ctx, .unrotated = o->n_watch > 0,
+	                      .memory = o->kv_memory };
 	c->batch = o->batch ? o->batch : BATCH_DEFAULT;
 	c->batch = c->batch < ctx ? c->batch : ctx;
 	return kv_type_parse(o->kv_type, c->hp, &c->type, err) || policy_parse(&c->policy, kv, err) || watch_describe(t, o, err) ? -1 : 0;
@@ -87,13 +88,18 @@ static uint64_t bytes_with(struct timeline *t, int32_t ctx)
 	uint64_t sum;
 
 	t->cache.ctx = ctx;
-	sum = cache_bytes(&t->cache);
+	sum = cache_size(&t->cache).memory;
 	if (t->n_watch && size_add(sum, observe_recovery_bytes(&t->cache, t->watch, t->n_watch), &sum))
 		return UINT64_MAX;
 	return sum;
 }
 
-/* The largest context, `most` at most, whose cache takes no more than that many bytes; 0 = none. */
+static int ctx_fits(struct timeline *t, uint64_t bytes, int32_t ctx)
+{
+	return bytes_with(t, ctx) <= bytes && cache_size(&t->cache).least <= t->cache.memory;
+}
+
+/* The largest context, `most` at most, whose cache takes no more than that many bytes, and is allowed; 0 = none. */
 static int32_t ctx_that_fits(struct timeline *t, uint64_t bytes, int32_t most)
 {
 	int32_t lo = 0, hi = most;
@@ -101,7 +107,7 @@ static int32_t ctx_that_fits(struct timeline *t, uint64_t bytes, int32_t most)
 	while (lo < hi) {
 		int32_t mid = lo + (hi - lo) / 2 + 1;
 
-		if (bytes_with(t, mid) <= bytes)
+		if (ctx_fits(t, bytes, mid))
 			lo = mid;
 		else
 			hi = mid - 1;
@@ -123,6 +129,9 @@ static int need_locked(struct timeline *t, const struct engine *e, const struct 
 	if (cache_describe(t, e, o, need->ctx, err))
 		return -1;
 	budget = memory_budget_of(e->be);
+	if (o->kv_memory && budget.total)
+		return err_set(err, ERR_USAGE, "--kv-memory keeps part of the KV cache on disk, and a GPU reads entries from its own memory alone; "
+		               "use --device cpu");
 	need->scratch_bytes = scratch_bytes(hp, t->cache.batch, &budget);
 	need->free_bytes = budget.available;
 	need->device_bytes = budget.total;
@@ -132,6 +141,8 @@ static int need_locked(struct timeline *t, const struct engine *e, const struct 
 	if (!o->ctx && need->ctx > need->ctx_fits / 2 && need->ctx_fits >= 512)
 		need->ctx = need->ctx_fits / 2 / 256 * 256;
 	need->kv_bytes = bytes_with(t, need->ctx);
+	need->disk_bytes = cache_size(&t->cache).disk;
+	need->least_bytes = cache_size(&t->cache).least;
 	return 0;
 }
 
@@ -152,6 +163,16 @@ int timeline_need(const struct engine *e, const struct timeline_options *o, stru
 	pthread_mutex_unlock(lock);
 	free(t);
 	return failed;
+}
+
+/* Does `memory` allow a cache that needs at least so much of it? */
+static int limit_check(const struct cache *c, uint64_t least, struct err *err)
+{
+	if (least <= c->memory)
+		return 0;
+	return err_set(err, ERR_FIT, "a context of %d tokens under cache policy '%s' needs at least %.1f MiB in memory, for what selects entries "
+	               "and for one layer of them; --kv-memory allows %.1f", c->ctx, c->policy.def->name, (double)(least + 52428) / (1 << 20),
+	               (double)c->memory / (1 << 20));
 }
 
 static int fit_check(const struct timeline_need *n, struct err *err)
@@ -181,6 +202,7 @@ static void stats_of_cache(struct timeline *t)
 	t->stats.ctx = t->stats.endless ? c->ctx : c->limit;
 	t->stats.batch = c->chunk;
 	t->stats.kv_bytes = bytes_with(t, c->ctx);
+	t->stats.kv_disk_bytes = cache_size(c).disk;
 	policy_text(&c->policy, t->stats.kv, sizeof t->stats.kv);
 }
 
@@ -193,13 +215,13 @@ int timeline_open(struct timeline **out, struct engine *e, const struct timeline
 
 	if (e->plan_only)
 		return err_set(err, ERR_USAGE, "the model was opened without its weights");
-	if (timeline_need(e, o, &need, err) || fit_check(&need, err))
+	if (timeline_need(e, o, &need, err))
 		return -1;
 	t = xcalloc(1, sizeof *t);
 	t->e = e;
 	t->logits_at = t->mixed_from = t->read_end = t->kept_at = -1;
 	pthread_mutex_lock(&e->lock);
-	failed = cache_describe(t, e, o, need.ctx, err) ||
+	failed = cache_describe(t, e, o, need.ctx, err) || limit_check(&t->cache, need.least_bytes, err) || fit_check(&need, err) ||
 	         !(t->logits = try_alloc((size_t)n_vocab, sizeof *t->logits, "logits", err)) ||
 	         !(t->kept_logits = try_alloc((size_t)n_vocab, sizeof *t->kept_logits, "logits", err)) ||
 	         !(t->scratch = try_alloc((size_t)n_vocab, sizeof *t->scratch, "sampling", err)) ||
@@ -584,10 +606,12 @@ static int switch_open(struct timeline *t, struct forward *forward, float **nll,
 	struct cache *c = &t->cache;
 	struct memory_budget budget = memory_budget_of(c->be);
 	const struct hparams *hp = &t->e->model.hp;
-	uint64_t need = cache_bytes(c) + forward_bytes(hp, c->batch, head_rows(hp)), have = budget.available;
+	uint64_t need = cache_size(c).memory + forward_bytes(hp, c->batch, head_rows(hp)), have = budget.available;
 	struct str text = { 0 };
 	int failed;
 
+	if (limit_check(c, cache_size(c).least, err))
+		return -1;
 	if (need > have) {
 		memory_budget_text(&budget, &text);
 		err_set(err, ERR_FIT, "cache policy '%s' needs %.0f MiB beside the current one, %s", c->policy.def->name,
@@ -618,7 +642,7 @@ int timeline_switch_kv(struct timeline *t, const char *kv, struct err *err)
 	old = *c;
 	pthread_mutex_lock(&t->e->lock);
 	/* Opened in its final place, because parts of a cache point into it. */
-	*c = (struct cache){ .policy = policy, .hp = old.hp, .model = old.model, .be = old.be, .type = old.type, .batch = old.batch, .ctx = old.ctx,
+	*c = (struct cache){ .policy = policy, .hp = old.hp, .model = old.model, .be = old.be, .type = old.type, .batch = old.batch, .ctx = old.ctx, .memory = old.memory,
 	                     .evictions_fn = old.evictions_fn, .evictions_ud = old.evictions_ud };
 	if (switch_open(t, &forward, &nll, err)) {
 		*c = old;
@@ -626,8 +650,7 @@ int timeline_switch_kv(struct timeline *t, const char *kv, struct err *err)
 		return -1;
 	}
 	if (cache_keeps_all(c) && cache_keeps_all(&old) && t->n_past > 0) {
-		cache_take_store(c, &old, t->n_past);
-		kept = t->n_past;
+		kept = cache_take_store(c, &old, t->n_past) ? 0 : t->n_past;
 	}
 	if (t->e->be->ops->sync(t->e->be))
 		kept = 0;   /* key sketches could not be computed: all is prefilled again */
@@ -828,6 +851,7 @@ void timeline_stats(const struct timeline *t, struct timeline_stats *out)
 	*out = t->stats;
 	out->n_tokens = (int32_t)t->tokens.n;
 	out->kv_used_bytes = cache_used_bytes(&t->cache);
+	out->kv_resident_bytes = cache_resident_bytes(&t->cache);
 	out->rings = (struct ring_stats){ .seen = t->n_past, .oldest = -1 };
 	if (r->ring_stats)
 		r->ring_stats(&t->cache, &out->rings);

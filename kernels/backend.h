@@ -300,6 +300,12 @@ struct backend_ops {
 
 	/* Allocate t by its type, rows and cols: plain layout, zeroed, pages committed.  0, or -1 with the error set at once. */
 	int  (*alloc)(struct backend *, struct tensor *t);
+	/* The same in a file's bytes from `off` (a multiple of FILE_ALIGN) on, which are zero and whose disk space is reserved: a shared
+	 * mapping, whose pages the system writes to the file.  A backend that computes in a device's memory refuses. */
+	int  (*alloc_file)(struct backend *, struct tensor *t, int fd, uint64_t off);
+	/* Bytes off .. off + n of such a tensor need not be in the process's memory: its resident set shrinks by their pages, the contents stay,
+	 * and the next access brings them back from the system's page cache or from the disk. */
+	void (*give_back)(struct backend *, const struct tensor *t, size_t off, size_t n);
 	/* Load a weight whose plain rows lie in host memory, which must stay mapped until drop().  as_table: embed() can read single
 	 * rows of t; else t is a `w` of matmul() and may be repacked.  0, or -1 with the error set at once. */
 	int  (*load_weight)(struct backend *, struct tensor *t, const void *host, int as_table);
@@ -382,6 +388,7 @@ struct backend_ops {
 	void (*query_drift)(struct backend *, const struct query_drift_args *);
 };
 enum { PAGE_UNIT = 8, PAGE_MOST = 64 };
+enum { FILE_ALIGN = 64 << 10 };  /* of tensors in a file: the largest page of a CPU, and what Linux maps at a time around a page that is read */
 
 struct backend {
 	const struct backend_ops *ops;
@@ -407,7 +414,7 @@ struct backend_options {
  * weir-cuda.so (plugin.c). */
 int backend_open(struct backend **out, const char *name, const struct backend_options *opt, char err[160]);
 /* Version of what a plugin shares with the program: the tables and structs of this header.  Changes with any of them. */
-enum { BACKEND_ABI = 14 };
+enum { BACKEND_ABI = 15 };
 
 /* ---- on the host, whatever a backend computes in: state that never leaves host memory ---- */
 

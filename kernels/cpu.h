@@ -118,6 +118,8 @@ void cpu_run_rows(struct row_job *j, pool_fn *fn);
 	for (int32_t i = (task) * (j)->per_task, end_ = min32(i + (j)->per_task, (j)->n); i < end_; i++)
 
 int  cpu_alloc(struct backend *, struct tensor *);
+int  cpu_alloc_file(struct backend *, struct tensor *, int fd, uint64_t off);
+void cpu_give_back(struct backend *, const struct tensor *, size_t off, size_t n);
 int  cpu_load_weight(struct backend *, struct tensor *, const void *host, int as_table);
 void cpu_drop(struct backend *, struct tensor *);
 void cpu_write(struct backend *, struct tensor *, size_t off, const void *src, size_t n);

@@ -30,7 +30,9 @@ struct mem_head {
 	void *base;
 	size_t mapped;               /* bytes of the mapping; 0 = from the heap or a chunk */
 	struct cpu_chunk *chunk;
+	int in_file;                 /* a page of the mapping in front of the block is not the file's */
 };
+_Static_assert(sizeof(struct mem_head) <= 64, "a header takes one cache line");
 
 static void *map_pages(size_t size)
 {
@@ -104,6 +106,7 @@ static void *mem_get(size_t size, int fresh)
 	}
 	h->base = base;
 	h->chunk = NULL;
+	h->in_file = 0;
 	return base + 64;
 }
 
@@ -133,6 +136,7 @@ static void *chunk_get(struct cpu_chunk **chunk, size_t size, int fresh)
 	h = (struct mem_head *)((char *)k + k->used);
 	h->base = h;
 	h->mapped = 0;
+	h->in_file = 0;
 	h->chunk = k;
 	k->used += size;
 	k->blocks++;
@@ -207,6 +211,46 @@ int cpu_alloc(struct backend *be, struct tensor *t)
 		return backend_fail(be, "cannot allocate a tensor of %d x %d", (int)t->rows, (int)t->cols);
 	t->data = n < PLANE_LEAST ? mem_get(n, 1) : chunk_get(&cpu_of(be)->planes, n, 1);
 	return t->data ? 0 : no_memory(be, n, t);
+}
+
+int cpu_alloc_file(struct backend *be, struct tensor *t, int fd, uint64_t off)
+{
+	size_t n = tensor_bytes(t), page = (size_t)sysconf(_SC_PAGESIZE);
+	struct mem_head *h;
+	char *base;
+
+	if (be->failed)
+		return -1;
+	t->data = NULL;
+	t->layout = LAYOUT_PLAIN;
+	if (!n || off % FILE_ALIGN)
+		return backend_fail(be, "cannot map a tensor of %d x %d", (int)t->rows, (int)t->cols);
+	/* The header's page is not the file's. */
+	base = mmap(NULL, n + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (base == MAP_FAILED)
+		return no_memory(be, n, t);
+	if (mmap(base + page, n, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, (off_t)off) == MAP_FAILED) {
+		backend_fail(be, "cannot map %zu bytes of a file: %s", n, strerror(errno));
+		munmap(base, n + page);
+		return -1;
+	}
+	/* Rows are selected all over a plane: pages that nobody asked for are not read with them. */
+	madvise(base + page, n, MADV_RANDOM);
+	t->data = base + page;
+	h = (struct mem_head *)((char *)t->data - 64);
+	*h = (struct mem_head){ .base = base, .mapped = n + page, .in_file = 1 };
+	return 0;
+}
+
+void cpu_give_back(struct backend *be, const struct tensor *t, size_t off, size_t n)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), size = tensor_bytes(t), from = off & ~(page - 1);
+
+	(void)be;
+	if (!t->data || !((const struct mem_head *)((const char *)t->data - 64))->in_file || off > size || n > size - off)
+		return;
+	/* A shared mapping: changed pages stay in the system's page cache until they are written. */
+	madvise((char *)t->data + from, off + n - from, MADV_DONTNEED);
 }
 
 struct pack_job {

@@ -88,7 +88,10 @@ void words_draw(const struct cache_pane *p, const struct area *a)
 	draw_remembers(p, a, 0);
 	draw_forgot(p, a, 1);
 	draw_looks(p, a, 2);
-	area_putf(a, labelled(a, 3, "memory"), 3, ST_TEXT, "%s of %s", num_bytes(c->bytes).s, num_bytes(c->bytes_most).s);
+	if (c->resident)
+		area_putf(a, labelled(a, 3, "memory"), 3, ST_TEXT, "%s, of %s on disk", num_bytes(c->resident).s, num_bytes(c->bytes).s);
+	else
+		area_putf(a, labelled(a, 3, "memory"), 3, ST_TEXT, "%s of %s", num_bytes(c->bytes).s, num_bytes(c->bytes_most).s);
 }
 
 void words_row(const struct cache_pane *p, const struct area *a, int y)

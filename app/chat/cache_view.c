@@ -466,7 +466,8 @@ void cache_report_take(struct cache_report *p, struct conversation *t, struct li
 	c->evicted = st.rings.evicted;
 	c->thinned = st.rings.evicted_in_part;
 	c->ctx = st.ctx;
-	c->bytes_most = st.kv_bytes;
+	c->bytes_most = st.kv_disk_bytes > st.kv_bytes ? st.kv_disk_bytes : st.kv_bytes;
+	c->resident = st.kv_disk_bytes ? st.kv_resident_bytes : 0;
 	regions(p, &st);
 	c->cols = p->view.cols;
 	c->per_col = p->view.per_col;
@@ -541,6 +542,7 @@ void cache_report_json(const struct cache_report *p, struct str *out)
 	json_int(out, "ctx", c->ctx);
 	json_uint(out, "bytes", c->bytes);
 	json_uint(out, "bytes_most", c->bytes_most);
+	json_uint(out, "resident", c->resident ? c->resident : c->bytes_most);
 	json_open(out, "regions", '[');
 	for (int i = 0; i < c->n_region; i++) {
 		const struct ui_region *r = &c->region[i];

@@ -21,8 +21,15 @@ static void stats_cache(const struct timeline_stats *st, int32_t undone, struct 
 	         (int)(100 * (int64_t)kept / (st->ctx ? st->ctx : 1)), st->kv, st->kv_type);
 	human_bytes(s, st->kv_used_bytes);
 	str_adds(s, " used of ");
-	human_bytes(s, st->kv_bytes);
+	human_bytes(s, st->kv_disk_bytes > st->kv_bytes ? st->kv_disk_bytes : st->kv_bytes);
 	str_adds(s, "\n");
+	if (st->kv_disk_bytes) {
+		str_adds(s, "           on disk; in memory ");
+		human_bytes(s, st->kv_resident_bytes);
+		str_adds(s, " of ");
+		human_bytes(s, st->kv_bytes);
+		str_adds(s, "\n");
+	}
 	if (undone)
 		str_addf(s, "           %d of undone turns, until the next question\n", undone);
 	if (!st->endless)

@@ -37,6 +37,8 @@ int local_open(struct conversation *t, const struct options *o, struct err *e)
 	if (o->verbose) {
 		say("%s: %s, %s, %s, context %d, cache %.1f MiB", info->path, info->arch, info->n_types, info->device,
 		    st.ctx, (double)st.kv_bytes / 1048576);
+		if (st.kv_disk_bytes)
+			say("the cache's keys and values lie on disk, %.1f MiB", (double)st.kv_disk_bytes / 1048576);
 	}
 	return 0;
 }

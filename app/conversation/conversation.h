@@ -122,6 +122,7 @@ struct aside {
 	int32_t pinned;
 	/* Fixed entries, and how many tokens have them; of the first n_full the layers with a window have none. */
 	char *entries; int32_t n_entries, n_full;
+	int file; uint64_t file_bytes;      /* where --kv-memory is given, they lie in a file (> 0 bytes) instead */
 	struct str head, identity;
 	double seconds;           /* that taking it took */
 };

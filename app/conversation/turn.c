@@ -203,6 +203,20 @@ int describe_evicted(const struct timeline_stats *st, struct str *out)
 
 /* ---- JSON ---- */
 
+/* Where --kv-memory has the cache on disk. */
+static void disk_json(const struct conversation *t, struct str *out)
+{
+	struct timeline_stats st;
+
+	if (!t->tl)
+		return;
+	timeline_stats(t->tl, &st);
+	if (!st.kv_disk_bytes)
+		return;
+	json_uint(out, "kv_disk_bytes", st.kv_disk_bytes);
+	json_uint(out, "kv_resident_bytes", st.kv_resident_bytes);
+}
+
 void conversation_json(const struct conversation *t, const struct turn *turn, const char *session, struct str *out)
 {
 	static const char *stop[] = {[STOP_EOS] = "eos", [STOP_LENGTH] = "length", [STOP_CANCEL] = "cancel", [STOP_NOT_FOUND] = "not found", [STOP_LOOP] = "loop"};
@@ -222,6 +236,7 @@ void conversation_json(const struct conversation *t, const struct turn *turn, co
 	json_int(out, "drafted", turn->drafted);
 	json_int(out, "accepted", turn->accepted);
 	json_string(out, "stop", stop[turn->stop]);
+	disk_json(t, out);
 	json_string(out, "session", *session ? session : NULL);
 	passages_json(t, out);
 	recalled_json(t, out);

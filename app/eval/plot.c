@@ -87,7 +87,7 @@ static void matrix_row(struct matrix *m, int k, int32_t t)
 static int matrix_policy(struct matrix *m, int k, struct err *e)
 {
 	const struct options *o = m->o;
-	struct timeline_options to = { .kv = m->kvs.v[k], .kv_type = o->kv_type, .batch = o->chunk, .ctx = o->ctx ? o->ctx : (int32_t)m->text.n + 1 };
+	struct timeline_options to = { .kv = m->kvs.v[k], .kv_type = o->kv_type, .kv_memory = o->kv_memory, .batch = o->chunk, .ctx = o->ctx ? o->ctx : (int32_t)m->text.n + 1 };
 	struct timeline *tl;
 	int rc;
 

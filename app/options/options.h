@@ -63,7 +63,7 @@ struct command_def {
 };
 extern const struct command_def command_defs[];   /* ends with name = NULL */
 
-enum option_type { OPT_FLAG, OPT_INT, OPT_SEED, OPT_FLOAT, OPT_TEXT, OPT_CHOICE, OPT_POLICY, OPT_INT_LIST };
+enum option_type { OPT_FLAG, OPT_INT, OPT_SEED, OPT_FLOAT, OPT_SIZE, OPT_TEXT, OPT_CHOICE, OPT_POLICY, OPT_INT_LIST };
 enum option_flags {
 	OPT_CONFIG = 1,      /* may stand in the config file */
 	OPT_SET = 2,         /* may be changed with /set in a chat */
@@ -96,6 +96,7 @@ struct options {
 	const char *key_file; int insecure, timeout;   /* of a server: where its key is, whether it may go unencrypted, seconds to wait */
 	const char *model, *device, *pre, *chat_template;
 	const char *kv, *kv_type;
+	uint64_t kv_memory;           /* bytes of memory for the KV cache, 0: as many as it takes */
 	int32_t ctx, predict, threads;
 	int check_tensors;
 

@@ -78,6 +78,8 @@ const struct option_def option_defs[] = {
 		WEIGHTS | CMD_PULL, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(kv), 0, 0},
 	{"kv-type", 0, OPT_CHOICE, "f16|f32|bf16|q8_0", NULL, "element type of cached keys and values",
 		WEIGHTS | CMD_PULL, OPT_CONFIG | OPT_KEPT, AT(kv_type), 0, 0},
+	{"kv-memory", 0, OPT_SIZE, "SIZE", NULL, "memory for the KV cache, as 512M or 2G; what exceeds it lies on disk, answers stay the same (0: no limit)",
+		WEIGHTS | CMD_PULL, OPT_CONFIG, AT(kv_memory), 0, 0},
 	{"pre", 0, OPT_TEXT, "NAME", NULL, "pre-tokenizer to use instead of the file's",
 		ANY_MODEL & ~(CMD_DOCTOR | CMD_MODELS), OPT_CONFIG, AT(pre), 0, 0},
 	{"chat-template", 0, OPT_TEXT, "NAME|FILE", NULL, "chat template to use instead of the model's: one built in (weir doctor lists them), another one of the model's, or a file",

@@ -20,6 +20,27 @@ static int parse_int(const char *text, double min, double max, int32_t *out)
 	return 0;
 }
 
+/* "512M", "1.5G", "800000". */
+static int parse_size(const char *text, uint64_t *out)
+{
+	static const char units[] = "KMGT";
+	const char *unit;
+	char *end;
+	double v = strtod(text, &end);
+
+	if (end == text || !(v >= 0) || !isfinite(v))
+		return -1;
+	unit = *end ? strchr(units, *end & ~0x20) : NULL;
+	if (unit) {
+		v = ldexp(v, 10 * (int)(unit - units + 1));
+		end++;
+	}
+	if (*end || v >= 0x1p63)
+		return -1;
+	*out = (uint64_t)v;
+	return 0;
+}
+
 static int bad_number(const struct option_def *d, const char *where, const char *value, struct err *e)
 {
 	if (d->max == INT32_MAX)
@@ -80,6 +101,10 @@ int option_set(struct options *o, const struct option_def *d, const char *where,
 		o->seed_set = 1;
 		return 0;
 	}
+	case OPT_SIZE:
+		if (parse_size(value, at) < 0)
+			return err_set(e, ERR_USAGE, "%s wants bytes, as 512M or 2G, not '%.60s'", where, value);
+		return 0;
 	case OPT_FLOAT: {
 		double v;
 		errno = 0;
@@ -117,6 +142,17 @@ int option_set(struct options *o, const struct option_def *d, const char *where,
 	return 0;
 }
 
+static void show_size(uint64_t bytes, struct str *out)
+{
+	int unit = 0;
+
+	while (unit < 4 && bytes && !(bytes % 1024)) {
+		bytes /= 1024;
+		unit++;
+	}
+	str_addf(out, "%llu%.*s", (unsigned long long)bytes, unit > 0, &" KMGT"[unit]);
+}
+
 void option_show(const struct options *o, const struct option_def *d, struct str *out)
 {
 	const void *at = (const char *)o + d->off;
@@ -136,6 +172,9 @@ void option_show(const struct options *o, const struct option_def *d, struct str
 		break;
 	case OPT_FLOAT:
 		str_addf(out, "%g", (double)*(const float *)at);
+		break;
+	case OPT_SIZE:
+		show_size(*(const uint64_t *)at, out);
 		break;
 	case OPT_TEXT:
 	case OPT_CHOICE:

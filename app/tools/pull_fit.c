@@ -45,7 +45,7 @@ static int find_cache(struct engine *engine, const struct options *o, struct fit
 	int32_t ctx = o->ctx ? o->ctx : i->ctx_train < CTX_SHOWN ? i->ctx_train : CTX_SHOWN;
 
 	for (;;) {
-		struct timeline_options to = {.ctx = ctx, .kv = o->kv, .kv_type = o->kv_type};
+		struct timeline_options to = {.ctx = ctx, .kv = o->kv, .kv_type = o->kv_type, .kv_memory = o->kv_memory};
 
 		if (timeline_need(engine, &to, &need, e))
 			return -1;

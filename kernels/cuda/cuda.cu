@@ -85,6 +85,22 @@ int cuda_alloc(struct backend *be, struct tensor *t)
 	return no_memory(c, what, n);
 }
 
+int cuda_alloc_file(struct backend *be, struct tensor *t, int fd, uint64_t off)
+{
+	(void)fd;
+	(void)off;
+	t->data = NULL;
+	return backend_fail(be, "a GPU does not compute with tensors in a file");
+}
+
+void cuda_give_back(struct backend *be, const struct tensor *t, size_t off, size_t n)
+{
+	(void)be;
+	(void)t;
+	(void)off;
+	(void)n;
+}
+
 void cuda_drop(struct backend *be, struct tensor *t)
 {
 	struct cuda *c = cuda_of(be);
@@ -151,7 +167,7 @@ static void cuda_memory(const struct backend *be, uint64_t *available, uint64_t 
 
 static const struct backend_ops cuda_ops = {
 	"cuda", 0, cuda_close, cuda_describe, cuda_memory,
-	cuda_alloc, cuda_load_weight, cuda_drop, cuda_write, cuda_read, cuda_sync, cuda_copy, cuda_columns,
+	cuda_alloc, cuda_alloc_file, cuda_give_back, cuda_load_weight, cuda_drop, cuda_write, cuda_read, cuda_sync, cuda_copy, cuda_columns,
 	cuda_embed, cuda_rmsnorm, cuda_axpby, cuda_matmul, cuda_matmul_glu, cuda_take_rows, cuda_add_rows, cuda_short_conv, cuda_delta_rule, cuda_state_space, cuda_gate, cuda_rope, cuda_kv_put, cuda_attn,
 	cuda_key_sketch_bytes, cuda_key_sketch, cuda_key_scan, cuda_topk, cuda_kv_move,
 	cuda_page_bounds, cuda_page_scan, cuda_page_slots, cuda_query_drift,

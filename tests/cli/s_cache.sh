@@ -135,6 +135,25 @@ tr '\n' ' ' <"$dir/out" | grep -q "$all" && ok "bench compares policies and dept
 [ "${sift:-0}" -gt 0 ] && [ "$(bytes)" -gt "$sift" ] && ok "bench counts the bytes that are read" ||
 	bad "bench counts the bytes that are read" "sift $sift, full $(bytes)"
 
+# ---- more than fits memory ----
+
+ask_within() {   # MEMORY [OPTION ...]
+	memory=$1; shift
+	XDG_CACHE_HOME="$dir/cache" "$weir" -m tests/vectors/models/qwen3.gguf --raw -p 'one two three four five six seven eight nine ten' --temp 0 -n 20 -c 60000 --kv full --json \
+		--kv-memory "$memory" "$@" >"$dir/out" 2>"$dir/err"
+}
+answer() { sed 's/.*"tokens":\(\[[0-9,]*\]\).*/\1/' "$dir/out"; }
+ask_within 0 && without=$(answer) && ! grep -q kv_disk "$dir/out" && ask_within 1K
+rc=$?
+least=$(sed -n 's/.*needs at least \([0-9.]*\) MiB in memory.*/\1/p' "$dir/err")
+[ $rc = 5 ] && [ -n "$least" ] && ok "a --kv-memory that is too small is refused with the least" || bad "a --kv-memory that is too small is refused with the least" "status $rc: $(cat "$dir/err")"
+ask_within "${least}M"
+[ -n "$without" ] && [ "$(answer)" = "$without" ] && grep -q '"kv_disk_bytes":[1-9][0-9]*,"kv_resident_bytes":[1-9]' "$dir/out" && [ -z "$(ls -A "$dir/cache/weir")" ] &&
+	ok "a cache on disk gives the same answer and leaves nothing" || bad "a cache on disk gives the same answer and leaves nothing" "$(cat "$dir/out" "$dir/err")"
+(ulimit -f 8; ask_within "${least}M")
+[ $? = 1 ] && [ "$(grep -c '^weir: ' "$dir/err")" = 1 ] && grep -q '^weir: cannot reserve .* MiB for the KV cache in .*File too large' "$dir/err" &&
+	ok "a disk that refuses is one line" || bad "a disk that refuses is one line" "$(cat "$dir/err")"
+
 # ---- with the default model ----
 
 if [ ! -r "$model" ]; then

@@ -66,6 +66,8 @@ run --temp hot;                 expect "a value that is no number is usage" 2 "n
 run --kv cascaed;               expect "an unknown cache policy is usage" 2 "option '--kv': unknown cache policy 'cascaed'; there are .*full"
 run --kv full:size=9;           expect "a setting that a policy lacks is usage" 2 "cache policy 'full' has no settings"
 run --kv-type f8;               expect "an unknown cache type is usage" 2 'f16|f32|bf16|q8_0'
+run --kv-memory much;           expect "a size that is none is usage" 2 "wants bytes, as 512M or 2G, not 'much'"
+run --kv-memory 2X;             expect "an unknown unit is usage" 2 "wants bytes, as 512M or 2G, not '2X'"
 run --kv help;                  expect "--kv help lists the policies" 0 'full .*every token'
 run --help kv;                  expect "--help kv lists the policies" 0 'full .*every token'
 run_with WEIR_KV=no -p hi;      expect "a bad WEIR_KV is named" 2 "environment variable WEIR_KV: unknown cache policy 'no'"

@@ -16,6 +16,7 @@ static const struct tiny_family { const char *arch; int bias, norms, tied, post;
 	{ "gemma2", 0, 0, 1, 1, 40 },   /* two of three layers have a window */
 };
 enum { FAMILIES = 4, WINDOWED = 3 };
+static int tiny_layers = LAYERS;   /* of models made from now on */
 
 static inline void tiny_weights(struct mk *m, const char *name, int32_t rows, int32_t cols)
 {
@@ -75,7 +76,7 @@ static inline struct engine *tiny_open(const struct tiny_family *f, int threads,
 	int fd = mkstemp(path);
 
 	mk_string(&m, "general.architecture", f->arch);
-	tiny_int(&m, f->arch, "block_count", LAYERS);
+	tiny_int(&m, f->arch, "block_count", (uint32_t)tiny_layers);
 	tiny_int(&m, f->arch, "context_length", trained);
 	tiny_int(&m, f->arch, "embedding_length", WIDTH);
 	tiny_int(&m, f->arch, "feed_forward_length", FF);
@@ -94,7 +95,7 @@ static inline struct engine *tiny_open(const struct tiny_family *f, int threads,
 	tiny_weights(&m, "output_norm.weight", 1, WIDTH);
 	if (!f->tied)
 		tiny_weights(&m, "output.weight", N_VOCAB, WIDTH);
-	for (int i = 0; i < LAYERS; i++)
+	for (int i = 0; i < tiny_layers; i++)
 		tiny_layer(&m, f, i);
 	mk_finish(&m, &file);
 	if (fd < 0 || write(fd, file.p, file.n) != (ssize_t)file.n)

@@ -1,0 +1,411 @@
+/* tests/engine/t_kv_memory.c - a cache larger than the memory that it may take: the same bits, within that memory, and every reason why the
+ * disk cannot have it is one sentence.
+ *
+ * WEIR_SOAK=1: a cache of 65,536 tokens in a quarter of its size, and 10,000 tokens generated with it. */
+#include "tests/lib/test.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/lib/tiny.h"
+
+enum { DEEP = 12 };
+
+static char dir[64];       /* the user's cache directory of this program */
+
+static void use_directory(void)
+{
+	snprintf(dir, sizeof dir, "/tmp/weir-kv-memory-XXXXXX");
+	if (!mkdtemp(dir) || setenv("XDG_CACHE_HOME", dir, 1))
+		test_skip("no directory");
+}
+
+/* Names in the directory, and the directory is gone. */
+static int leave_directory(void)
+{
+	char path[80];
+	int n = 0;
+	DIR *d;
+
+	snprintf(path, sizeof path, "%s/weir", dir);
+	d = opendir(path);
+	for (struct dirent *e; d && (e = readdir(d)); )
+		n += e->d_name[0] != '.';
+	if (d)
+		closedir(d);
+	rmdir(path);
+	rmdir(dir);
+	return n;
+}
+
+static struct engine *open_deep(int family, int layers)
+{
+	tiny_layers = layers;
+	return tiny_open(&tiny_families[family], 2, TRAINED, 10000);
+}
+
+static struct timeline *open_kv(struct engine *e, const char *kv, int32_t ctx, uint64_t memory)
+{
+	struct timeline *t = NULL;
+	struct err err = { 0 };
+
+	CHECK_MSG(!timeline_open(&t, e, &(struct timeline_options){ .kv = kv, .ctx = ctx, .batch = 128, .kv_memory = memory }, &err), "%s: %s", kv,
+	          err.msg);
+	return t;
+}
+
+/* What this cache has to have at least, and what it takes without a limit. */
+static uint64_t least_of(struct engine *e, const char *kv, int32_t ctx, uint64_t *all)
+{
+	struct timeline_options o = { .kv = kv, .ctx = ctx, .batch = 128 };
+	struct timeline_need need;
+	struct err err = { 0 };
+
+	CHECK_INT(timeline_need(e, &o, &need, &err), 0);
+	*all = need.kv_bytes;
+	o.kv_memory = 1;
+	CHECK_INT(timeline_need(e, &o, &need, &err), 0);
+	return need.least_bytes;
+}
+
+/* ---- the same bits ---- */
+
+static void fill(int32_t *id, size_t n, uint64_t seed)
+{
+	for (size_t i = 0; i < n; i++) {
+		seed = seed * 6364136223846793005u + 1442695040888963407u;
+		id[i] = 3 + (int32_t)((seed >> 40) % (N_VOCAB - 3));
+	}
+}
+
+static void equal_now(struct timeline *a, struct timeline *b, const char *kv, const char *when)
+{
+	const float *x = timeline_logits(a), *y = timeline_logits(b);
+
+	CHECK_MSG(x && y && !memcmp(x, y, N_VOCAB * sizeof *x), "%s: other logits %s", kv, when);
+}
+
+static void both(struct timeline *a, struct timeline *b, const int32_t *id, size_t n, int generated, const char *kv, const char *when)
+{
+	struct err err = { 0 };
+
+	for (int i = 0; i < 2; i++) {
+		struct timeline *t = i ? b : a;
+
+		if (generated)
+			CHECK_MSG(!timeline_extend(t, id, n, 1, NULL, NULL, &err), "%s: %s", kv, err.msg);
+		else
+			CHECK_MSG(timeline_sync(t, id, n, NULL, NULL, &err) >= 0, "%s: %s", kv, err.msg);
+	}
+	equal_now(a, b, kv, when);
+}
+
+static void within(struct timeline *t, uint64_t memory, const char *kv)
+{
+	struct timeline_stats st;
+
+	timeline_stats(t, &st);
+	CHECK_MSG(st.kv_disk_bytes > 0, "%s: nothing lies on disk", kv);
+	CHECK_MSG(st.kv_bytes <= memory && st.kv_resident_bytes <= memory, "%s: %llu and %llu bytes of %llu", kv, (unsigned long long)st.kv_bytes,
+	          (unsigned long long)st.kv_resident_bytes, (unsigned long long)memory);
+}
+
+/* Save the one and load it into the other. */
+static void carry(struct timeline *from, struct timeline *to, const int32_t *id, size_t n, const char *kv)
+{
+	int32_t ready = timeline_entries_ready(from);
+	uint8_t *p = xmalloc((size_t)timeline_token_bytes(from, 1) * (size_t)(ready + 1));
+	struct str head = { 0 };
+	struct err err = { 0 };
+
+	CHECK_MSG(!timeline_entries_save(from, 0, ready, 1, p, &err) && !timeline_head_save(from, &head, &err), "%s: %s", kv, err.msg);
+	CHECK_MSG(!timeline_entries_load(to, 0, ready, 1, p, &err) && !timeline_head_load(to, head.p, head.n, &err), "%s: %s", kv, err.msg);
+	CHECK_MSG(timeline_sync(to, id, n, NULL, NULL, &err) >= 0, "%s: %s", kv, err.msg);
+	free(p);
+	str_free(&head);
+}
+
+static void same_bits(struct engine *e, const char *kv, const char *other, int32_t ctx)
+{
+	enum { READ = 700, MORE = 200, STEPS = 8 };
+	static int32_t id[READ + MORE + STEPS];
+	uint64_t all, least = least_of(e, kv, ctx, &all), memory = least + (all - least) / 4;
+	struct timeline *a = open_kv(e, kv, ctx, 0), *b = open_kv(e, kv, ctx, memory);
+	struct err err = { 0 };
+
+	CHECK_MSG(least < all, "%s: at least %llu of %llu bytes", kv, (unsigned long long)least, (unsigned long long)all);
+	if (!a || !b)
+		return;
+	fill(id, READ + MORE + STEPS, 1);
+	both(a, b, id, READ, 0, kv, "after the prefill");
+	both(a, b, id + READ, STEPS, 1, kv, "after generated tokens");
+	within(b, memory, kv);
+	fill(id + READ / 2, READ / 2 + MORE, 2);
+	both(a, b, id, READ + MORE, 0, kv, "after a rollback");
+	both(a, b, id + READ + MORE, STEPS, 1, kv, "after the rollback's tokens");
+	carry(a, b, id, READ + MORE + STEPS, kv);
+	equal_now(a, b, kv, "after loading what was saved without a limit");
+	carry(b, a, id, READ + MORE + STEPS, kv);
+	equal_now(a, b, kv, "after loading what was saved within the limit");
+	within(b, memory, kv);
+	CHECK_MSG(!timeline_switch_kv(a, other, &err) && !timeline_switch_kv(b, other, &err), "%s to %s: %s", kv, other, err.msg);
+	both(a, b, id, READ + MORE + STEPS, 0, kv, "under another policy");
+	both(a, b, id, STEPS, 1, kv, "after its tokens");
+	timeline_close(a);
+	timeline_close(b);
+}
+
+static const char *const policies[] = {
+	"full", "sift:k=64", "sift:k=64,every=4", "sift:k=64,bits=16", "sift:k=64,sample=32", "quest:k=64", "refresh:k=64", "h2o:k=64", "snapkv:k=64",
+	"streaming++:size=256",
+};
+
+TEST(every_policy_has_the_same_bits)
+{
+	struct engine *e;
+
+	use_directory();
+	e = open_deep(0, DEEP);
+	for (size_t i = 0; i < sizeof policies / sizeof *policies; i++)
+		same_bits(e, policies[i], i ? "full" : "sift:k=64", 2048);
+	engine_close(e);
+	CHECK_INT(leave_directory(), 0);
+}
+
+TEST(a_bounded_stream_has_the_same_bits)
+{
+	struct engine *e;
+
+	use_directory();
+	e = open_deep(0, DEEP);
+	same_bits(e, "auto:k=64", "full", 2048);
+	same_bits(e, "cascade", "sift:k=64", 2048);
+	engine_close(e);
+	CHECK_INT(leave_directory(), 0);
+}
+
+TEST(layers_with_a_window_have_the_same_bits)
+{
+	struct engine *e;
+
+	use_directory();
+	e = open_deep(WINDOWED, DEEP);
+	same_bits(e, "full", "sift:k=64", 2048);
+	same_bits(e, "sift:k=64", "full", 2048);
+	engine_close(e);
+	CHECK_INT(leave_directory(), 0);
+}
+
+/* ---- within the memory allowed ---- */
+
+static uint64_t status_bytes(const char *key)
+{
+	FILE *f = fopen("/proc/self/status", "r");
+	char line[128];
+	uint64_t kib = 0;
+
+	while (f && fgets(line, sizeof line, f))
+		if (!strncmp(line, key, strlen(key)))
+			kib = strtoull(line + strlen(key), NULL, 10);
+	if (f)
+		fclose(f);
+	return kib * 1024;
+}
+
+/* From now on VmHWM is the most that is resident. */
+static int forget_peak(void)
+{
+	int fd = open("/proc/self/clear_refs", O_WRONLY), done = fd >= 0 && write(fd, "5", 1) == 1;
+
+	if (fd >= 0)
+		close(fd);
+	return done;
+}
+
+/* n tokens whose entries are random, as if they had been read. */
+static void fill_entries(struct timeline *t, const int32_t *id, int32_t n)
+{
+	enum { PIECE = 256 };
+	uint64_t bytes = timeline_token_bytes(t, 1) * PIECE;
+	uint16_t *p = xmalloc((size_t)bytes);
+	uint64_t x = 7;
+	struct err err = { 0 };
+
+	for (int32_t at = 0, m; at < n; at += m) {
+		m = n - at < PIECE ? n - at : PIECE;
+		for (uint64_t i = 0; i < bytes / 2; i++) {
+			x ^= x << 13;
+			x ^= x >> 7;
+			x ^= x << 17;
+			p[i] = (uint16_t)((x & 0x83ff) | 0x3400);   /* +-0.25 .. 0.5 */
+		}
+		CHECK_MSG(!timeline_entries_load(t, at, m, 1, p, &err), "%s", err.msg);
+	}
+	free(p);
+	CHECK_MSG(timeline_adopt(t, id, NULL, (size_t)n, &err) >= 0, "%s", err.msg);
+}
+
+/* A cache of `ctx` tokens in a quarter of its size: every logit of `steps` generated tokens, and what is resident. */
+static void quarter(const char *kv, int layers, int32_t ctx, int32_t steps, int32_t compared)
+{
+	int32_t *id = xcalloc((size_t)ctx, sizeof *id), read = ctx - steps;
+	float *want = xcalloc((size_t)compared * N_VOCAB, sizeof *want);
+	uint64_t all, least, memory, before, peak, tenth = 0, now = 0;
+	struct engine *e;
+	struct timeline_stats st;
+	struct err err = { 0 };
+
+	use_directory();
+	e = open_deep(0, layers);
+	fill(id, (size_t)ctx, 3);
+	least = least_of(e, kv, ctx, &all);
+	memory = all / 4;
+	CHECK_MSG(least <= memory, "%s: at least %llu of %llu bytes", kv, (unsigned long long)least, (unsigned long long)all);
+	for (int limited = 0; limited < 2; limited++) {
+		struct timeline *t;
+
+		forget_peak();
+		before = status_bytes("VmRSS:");
+		t = open_kv(e, kv, ctx, limited ? memory : 0);
+		if (!t)
+			break;
+		fill_entries(t, id, read - 1);
+		CHECK_MSG(timeline_sync(t, id, (size_t)read, NULL, NULL, &err) >= 0, "%s: %s", kv, err.msg);
+		for (int32_t i = 0; i < (limited ? steps : compared); i++) {
+			CHECK_MSG(!timeline_extend(t, id + read + i, 1, 1, NULL, NULL, &err), "%s: %s", kv, err.msg);
+			if (!limited)
+				memcpy(want + (size_t)i * N_VOCAB, timeline_logits(t), N_VOCAB * sizeof *want);
+			else if (i < compared)
+				CHECK_MSG(!memcmp(want + (size_t)i * N_VOCAB, timeline_logits(t), N_VOCAB * sizeof *want), "%s: other logits at token %d", kv, i);
+			if (i == steps / 10)
+				tenth = status_bytes("VmRSS:");
+			now = status_bytes("VmRSS:");
+		}
+		timeline_stats(t, &st);
+		peak = status_bytes("VmHWM:");
+		peak = peak > before ? peak - before : 0;
+		if (limited) {
+			/* Beside the cache: buffers for a step, and a piece of entries of this test. */
+			uint64_t beside = st.scratch_bytes + timeline_token_bytes(t, 1) * 256 + (4 << 20);
+
+			test_note("%s, %d tokens: %.1f MiB of %.1f resident at most, %.1f allowed", kv, ctx, (double)peak / (1 << 20), (double)all / (1 << 20),
+			          (double)memory / (1 << 20));
+			within(t, memory, kv);
+			if (test_patience() == 1) {   /* sanitizers keep memory of their own */
+				CHECK_MSG(peak <= memory + beside, "%s: %llu bytes resident, %llu allowed and %llu beside them", kv,
+				          (unsigned long long)peak, (unsigned long long)memory, (unsigned long long)beside);
+				CHECK_MSG(now <= tenth + (2 << 20), "%s: %llu bytes resident after a tenth of the tokens, %llu at the end", kv,
+				          (unsigned long long)tenth, (unsigned long long)now);
+			}
+		}
+		timeline_close(t);
+	}
+	engine_close(e);
+	CHECK_INT(leave_directory(), 0);
+	free(id);
+	free(want);
+}
+
+TEST(a_quarter_of_the_cache_is_resident)
+{
+	quarter("sift:k=128", DEEP, 16384, 60, 20);
+	quarter("full", DEEP, 16384, 20, 10);
+}
+
+SOAK_TEST(a_quarter_of_64k_tokens_is_resident_over_10000_tokens)
+{
+	quarter("sift:k=512", 24, 65536, 10000, 100);
+}
+
+/* ---- what can go wrong ---- */
+
+/* The sentence of a timeline that cannot be opened. */
+static void refused(struct engine *e, uint64_t memory, int32_t ctx, enum err_code code, const char *says)
+{
+	struct timeline *t = NULL;
+	struct err err = { 0 };
+
+	CHECK_MSG(timeline_open(&t, e, &(struct timeline_options){ .kv = "sift:k=64", .ctx = ctx, .batch = 128, .kv_memory = memory }, &err) < 0, "opened");
+	CHECK_INT(err.code, code);
+	CHECK_MSG(strstr(err.msg, says) && !strchr(err.msg, '\n'), "no '%s' in '%s'", says, err.msg);
+}
+
+TEST(what_the_disk_refuses_is_one_sentence)
+{
+	struct rlimit was, small;
+	uint64_t all, least, memory;
+	struct err err = { 0 };
+	struct engine *e;
+	struct timeline *t;
+
+	use_directory();
+	e = open_deep(0, DEEP);
+	least = least_of(e, "sift:k=64", 4096, &all);
+	memory = least + (all - least) / 4;
+	refused(e, least - 1, 4096, ERR_FIT, "needs at least");
+	refused(e, 4096, 4096, ERR_FIT, "--kv-memory allows 0.0");
+	getrlimit(RLIMIT_FSIZE, &was);
+	small = was;
+	small.rlim_cur = 1 << 20;
+	setrlimit(RLIMIT_FSIZE, &small);
+	refused(e, memory, 4096, ERR_FAIL, "cannot reserve");
+	setrlimit(RLIMIT_FSIZE, &was);
+	CHECK(scratch_file("a test", UINT64_C(1) << 50, &err) < 0);
+	CHECK_INT(err.code, ERR_FAIL);
+	CHECK_MSG(strstr(err.msg, "No space left on device; use a smaller -c"), "'%s'", err.msg);
+	/* No directory can be made below a file. */
+	setenv("XDG_CACHE_HOME", "/dev/null", 1);
+	refused(e, memory, 4096, ERR_FAIL, "cannot make the directory '/dev/null/weir'");
+	unsetenv("XDG_CACHE_HOME");
+	setenv("XDG_CACHE_HOME", dir, 1);
+	t = open_kv(e, "sift:k=64", 4096, memory);   /* nothing of this stays behind */
+	timeline_close(t);
+	engine_close(e);
+	CHECK_INT(leave_directory(), 0);
+}
+
+TEST(a_killed_program_leaves_nothing)
+{
+	uint64_t all, least;
+	struct engine *e;
+	int status = 0, ends[2];
+	pid_t child;
+	char c;
+
+	use_directory();
+	e = open_deep(0, DEEP);
+	least = least_of(e, "sift:k=64", 4096, &all);
+	engine_close(e);   /* its threads would not be there in the child */
+	if (pipe(ends))
+		SKIP("no pipe");
+	child = fork();
+	if (!child) {
+		struct err err = { 0 };
+		struct timeline *t;
+		int32_t id[1024];
+
+		e = open_deep(0, DEEP);
+		t = open_kv(e, "sift:k=64", 4096, least + (all - least) / 4);
+		fill(id, 1024, 5);
+		if (!t || timeline_sync(t, id, 300, NULL, NULL, &err) < 0 || write(ends[1], "x", 1) != 1)
+			_exit(1);
+		timeline_sync(t, id, 1024, NULL, NULL, &err);
+		for (;;)
+			pause();
+	}
+	close(ends[1]);
+	CHECK(read(ends[0], &c, 1) == 1);
+	usleep(20000);
+	kill(child, SIGKILL);
+	waitpid(child, &status, 0);
+	close(ends[0]);
+	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	CHECK_INT(leave_directory(), 0);
+}
