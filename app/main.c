@@ -102,6 +102,7 @@ static int run(struct options *o)
 	case CMD_EVAL_PPL:       return cmd_eval_ppl(o);
 	case CMD_EVAL_ASK:       return cmd_eval_ask(o);
 	case CMD_EVAL_PLOT:      return cmd_eval_plot(o);
+	case CMD_EVAL_TUNE:      return cmd_eval_tune(o);
 	case CMD_EVAL_RECOVERY:  return cmd_eval_recovery(o);
 	case CMD_EVAL_RULER:
 	case CMD_EVAL_PASSKEY:

@@ -2,6 +2,7 @@
  *
  *     ppl.c            weir eval ppl
  *     recovery.c       weir eval recovery
+ *     tune.c           weir eval tune: which value of a policy's setting to take
  *     plot.c           weir eval plot: pictures (picture.c)
  *     ask.c            weir eval ask: questions about documents
  *     tasks.c          weir eval ruler, passkey, chain, needle: prompts of the right length, answers, tables
@@ -12,6 +13,8 @@
  *     wordlists.c      the words that are built in
  *     score.c          what an answer is worth, means and their errors
  *     policies.c       the cache policies that are compared, one timeline for all of them
+ *     entry_fit.c      settings under which policies read equally many KV entries
+ *     window.c         windows of a text, the perplexity of one
  *     checkpoint.c     finished results: stored in a file, taken from it
  *     random.c         pseudo-random numbers, equal on every machine */
 #ifndef WEIR_EVAL_H
@@ -21,6 +24,7 @@
 
 int cmd_eval_ppl(const struct options *);
 int cmd_eval_recovery(const struct options *);
+int cmd_eval_tune(const struct options *);
 int cmd_eval_ask(const struct options *);
 int cmd_eval_plot(const struct options *);
 int cmd_eval_tasks(const struct options *);   /* ruler, passkey, chain, needle */

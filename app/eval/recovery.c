@@ -19,8 +19,8 @@
 #include "app/eval/entry_fit.h"
 #include "app/eval/policies.h"
 #include "app/eval/score.h"
+#include "app/eval/window.h"
 
-#define TEXT_MAX (1u << 30)
 enum { WINDOW = 4096, LAST = 256 };
 
 struct run {
@@ -212,36 +212,20 @@ static int fit_policies(struct run *run, const int32_t *id, struct err *e)
 
 static int run_text(struct run *run, const char *path, int nth, struct err *e)
 {
-	const struct options *o = run->o;
-	struct str text = {0};
-	struct tokens t = {0};
-	int rc = read_whole(path, TEXT_MAX, &text, e);
-	size_t at = (size_t)o->offset, end, most;
+	struct text_windows w;
+	int rc = text_windows(&w, run->engine, run->o, path, run->window, e);
 
-	if (rc < 0 && e)
-		e->code = ERR_DOCUMENT;
-	if (!rc)
-		rc = engine_tokenize(run->engine, text.p ? text.p : "", text.n, engine_info(run->engine)->add_bos ? TOKENIZE_BOS : 0, &t, e);
-	str_free(&text);
-	end = o->tokens && at < t.n && (size_t)o->tokens < t.n - at ? at + (size_t)o->tokens : t.n;
-	if (!rc && (at >= end || end - at < (size_t)run->window))
-		rc = err_set(e, ERR_USAGE, "'%.200s' has %zu tokens from %zu on, one window takes %d", path, at < end ? end - at : 0, at,
-		             run->window);
-	/* Windows lie evenly over the text. */
-	most = rc ? 0 : (end - at) / (size_t)run->window;
-	most = most < (size_t)o->samples ? most : (size_t)o->samples;
 	if (!rc && nth == 0)
-		rc = fit_policies(run, t.id + at, e);
-	for (size_t i = 0; !rc && i < most; i++) {
-		const int32_t *id = t.id + at + i * ((end - at) / most);
-		size_t done = ((size_t)nth * most + i) * (size_t)run->last;
+		rc = fit_policies(run, w.t.id + w.first, e);
+	for (int i = 0; !rc && i < w.n; i++) {
+		int64_t done = ((int64_t)nth * w.n + i) * run->last;
 		struct part part[LIST_MAX];
 
-		rc = run_window(run, id, (int64_t)done, (int64_t)((size_t)o->n_file * most * (size_t)run->last), part, e);
+		rc = run_window(run, w.t.id + w.first + (size_t)i * w.step, done, (int64_t)run->o->n_file * w.n * run->last, part, e);
 		if (!rc)
 			add_window(run, part);
 	}
-	tokens_free(&t);
+	tokens_free(&w.t);
 	return rc;
 }
 

@@ -53,6 +53,7 @@ typedef uint64_t command_set;
 #define CMD_MODELS_RM         COMMAND_BIT(32)
 #define CMD_PULL              COMMAND_BIT(33)
 #define CMD_TOUR              COMMAND_BIT(34)   /* weir tour */
+#define CMD_EVAL_TUNE         COMMAND_BIT(35)
 
 struct command_def {
 	const char *name;    /* "inspect tokens": one or two words; "" for the chat */
@@ -127,6 +128,7 @@ struct options {
 	struct policy_list kvs;       /* every --kv of the command line, in order: evaluations compare them */
 	int32_t tokens, window, skip, last, chunk, offset, curve;   /* eval ppl */
 	int32_t entries;              /* eval recovery: KV entries that every policy reads; 0 = as its settings say */
+	const char *tried;            /* eval tune: "KEY=VALUE,VALUE,..." */
 	const char *tasks;            /* eval ruler: names, commas between */
 	struct int_list len;          /* eval tasks: tokens of a prompt and its answer */
 	int32_t samples, depths;      /* samples: of a task, a text, or the questions; of eval needle at every length and depth */

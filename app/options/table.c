@@ -21,6 +21,7 @@ const struct command_def command_defs[] = {
 	{"inspect document", "FILE", "the text of a document of any format, its pages and headings", CMD_INSPECT_DOCUMENT, 1},
 	{"eval ppl", "FILE ...", "perplexity of texts", CMD_EVAL_PPL, -1},
 	{"eval recovery", "FILE ...", "share of the attention mass that cache policies recover", CMD_EVAL_RECOVERY, -1},
+	{"eval tune", "FILE ...", "which value of a policy's setting to take, by perplexity and what is read", CMD_EVAL_TUNE, -1},
 	{"eval ruler", "[DIR|FILE]", "find, follow and count things in long prompts", CMD_EVAL_RULER, 1},
 	{"eval passkey", "[DIR]", "a number hidden in random words", CMD_EVAL_PASSKEY, 1},
 	{"eval chain", "[DIR]", "a chain of keys out of a shuffled list", CMD_EVAL_CHAIN, 1},
@@ -47,7 +48,7 @@ const struct command_def command_defs[] = {
 
 #define CHAT (CMD_CHAT | CMD_READ | CMD_TOUR)
 #define EVAL_TASKS (CMD_EVAL_RULER | CMD_EVAL_PASSKEY | CMD_EVAL_CHAIN | CMD_EVAL_NEEDLE)
-#define EVAL_TEXTS (CMD_EVAL_PPL | CMD_EVAL_RECOVERY)
+#define EVAL_TEXTS (CMD_EVAL_PPL | CMD_EVAL_RECOVERY | CMD_EVAL_TUNE)
 #define EVAL (EVAL_TEXTS | EVAL_TASKS | CMD_EVAL_PLOT | CMD_EVAL_ASK)
 #define WEIGHTS (CHAT | CMD_INSPECT_LOGITS | EVAL | CMD_BENCH)
 #define SESSIONS_LIST (CMD_SESSIONS_LS | CMD_SESSIONS_SEARCH | CMD_DOCS_LS | CMD_DOCS_SEARCH)
@@ -196,6 +197,8 @@ const struct option_def option_defs[] = {
 		CMD_EVAL_RECOVERY, 0, AT(entries), 1, INT32_MAX},
 	{"curve", 0, OPT_INT, "N", NULL, "with --json, the sum of nll after every N tokens scored, too",
 		CMD_EVAL_PPL, 0, AT(curve), 1, INT32_MAX},
+	{"try", 0, OPT_TEXT, "KEY=VALUE,...", NULL, "the setting to tune and the values to try (default s=0.7,0.75,0.8,0.85,0.9,0.95)",
+		CMD_EVAL_TUNE, 0, AT(tried), 0, 0},
 	{"chunk", 0, OPT_INT, "N", NULL, "tokens of a prefill chunk (default 512); a cache that evicts nothing gives the same results with any",
 		(EVAL & ~CMD_EVAL_ASK) | CMD_BENCH, 0, AT(chunk), 1, 65536},
 	{"tasks", 0, OPT_TEXT, "NAME,...", NULL, "which of the tasks (all when not given)",
@@ -203,7 +206,7 @@ const struct option_def option_defs[] = {
 	{"len", 0, OPT_INT_LIST, "N,...", NULL, "lengths of prompt and answer in tokens (default 2048)",
 		EVAL_TASKS, 0, AT(len), 64, INT32_MAX},
 	{"samples", 0, OPT_INT, "N", NULL, "samples a task, windows a text, or questions asked (default 20); needle: samples at every length and depth (default 1)",
-		EVAL_TASKS | CMD_EVAL_RECOVERY | CMD_EVAL_ASK, 0, AT(samples), 1, 100000},
+		EVAL_TASKS | CMD_EVAL_RECOVERY | CMD_EVAL_TUNE | CMD_EVAL_ASK, 0, AT(samples), 1, 100000},
 	{"questions", 0, OPT_TEXT, "FILE", NULL, "the questions: a JSON list of {\"question\": TEXT, \"answers\": [TEXT, ...]}",
 		CMD_EVAL_ASK, 0, AT(questions), 0, 0},
 	{"depths", 0, OPT_INT, "N", NULL, "depths, evenly from the beginning to the end (default 11)",

@@ -264,6 +264,20 @@ run eval recovery "$dir/text" --window 300 --entries 60 --kv sink; expect "entri
 run eval recovery "$dir/text" --window 300 --last 8 --kv sink;   expect "a bounded cache cannot be watched" 2
 run eval recovery "$dir/text" --window 30000 --kv sift;          expect "a text without a window is usage" 2 'one window'
 
+# ---- tuning a setting ----
+
+run eval tune;                                    expect "tune wants a text" 2 'wants a text'
+run eval tune "$dir/text" --kv sift --try s=0.5;  expect "tune names a setting that the policy lacks" 2 "no setting 's'"
+run eval tune "$dir/text" --try 0.5;              expect "tune wants a setting and values" 2 'KEY=VALUE'
+run eval tune "$dir/text" --kv refresh:k=24,qc=1 --try s=-2,0.8,2 --window 200 --last 12 --samples 3 --json
+[ "$rc" = 0 ] && [ "$(lines)" = 4 ] && [ "$(grep -c '"take":true' "$dir/out")" = 1 ] &&
+	[ "$(sed -n 's/.*"value":"\([^"]*\)".*"n":3.*"read":\([0-9]*\).*/\2/p' "$dir/out" | sort -n | tr '\n' ' ')" = \
+	"$(sed -n 's/.*"value":"\([^"]*\)".*"n":3.*"read":\([0-9]*\).*/\2/p' "$dir/out" | tr '\n' ' ')" ] && ok "a higher threshold reads more" ||
+	bad "a higher threshold reads more" "$(out)"
+run eval tune "$dir/text" --kv sift --try k=16,200 --window 200 --last 12 --samples 2
+expect "tune says what to take and how to set it" 0 'Set it: --kv sift:k=[0-9]*, or kv = sift:k=[0-9]* in'
+goes_on "tune goes on" 9 tune "$dir/text" --kv refresh:k=24 --try s=0.8,0.9 --window 200 --last 8 --samples 3
+
 # ---- questions about documents ----
 
 for i in $(seq 1 20); do printf 'Tower%d was built by the brothers of the heron%d, who came from the marshes.\n\n' "$i" "$i"; done >"$dir/towers.txt"
