@@ -185,14 +185,15 @@ ruler() {
 	done
 }
 
-# How wide a reused set is pooled, and how long answers get: the same samples under all policies.
+# How wide a reused set is pooled, and how long answers get: the same samples under all policies.  A task takes long: one that was
+# stopped goes on with the samples that are missing, and more samples may be asked for later.
 pools() {
 	l=2048 from="$shared/data/ruler" tasks="niah_single_2 niah_multiquery niah_multivalue list_numbers copy_rows"
 	[ "$smoke" = 1 ] && l=512 from= tasks=niah_single_1
 	k=$((l / 8))
 	for t in $tasks; do
 		# shellcheck disable=SC2046 # options
-		measure pools "$l/$t" eval ruler ${from:+"$from"} --tasks "$t" --len "$l" --samples $((2 * samples)) \
+		measure pools "$l/$t" eval ruler ${from:+"$from"} --tasks "$t" --len "$l" --samples $((2 * samples)) --resume "$raw/pools.finished" \
 			$(kvs full "sift:k=$k" "recycled:k=$k,pool=7" "recycled:k=$k,pool=15" "recycled:k=$k,pool=31" "refresh:k=$k,qc=5,scan=kv,pool=7" \
 				"refresh:k=$k,qc=5,scan=kv,pool=15" "refresh:k=$k,qc=5,scan=kv,pool=31" "snapkv:k=$k,pool=7" "snapkv:k=$k,pool=15")
 	done
