@@ -384,6 +384,18 @@ void timeline_evidence(struct timeline *, int32_t first, int32_t n, float *out);
  * decode: of a generated token; else of a token in a prefill. */
 uint64_t timeline_read_bytes(const struct timeline *, int32_t pos, int decode);
 
+/* How much of a generated token's attention (auto: of that on pinned tokens) sift reads: means over the query heads of the layers where this
+ * has been measured since the last prefill. */
+struct attention_read {
+	int known;                 /* 0: it was not measured, or the policy is another one */
+	float exact;               /* share on the selected entries, as the key sketch estimates it */
+	float sampled;             /* 1 - exact where a sample stands for all other entries; 0 = there is none, and they are not read */
+	float spread;              /* one standard error of what the sample gives, as a share of all attention */
+};
+void timeline_attention_read(const struct timeline *, struct attention_read *out);
+/* Measure it in the next few layers of the next token that is decoded alone: one more scan of the key sketch for each. */
+void timeline_attention_read_measure(struct timeline *);
+
 /* Measure the policy's time beyond attention and storing KV entries: rotating, selecting, summing, moving.  (What attention
  * takes longer because the policy observes it counts as attention.)  Costs a few microseconds a step. */
 void timeline_measure(struct timeline *, int on);

@@ -69,7 +69,8 @@ void token_attention_head(struct token_attention *, const struct attention *, in
 struct observe_panel;
 struct observe_panel *observe_panel_open(struct cache *);
 void observe_panel_close(struct observe_panel *);
-/* A view was taken: measure shares of attention in the next few layers that come.  slots: that a token reads. */
+/* Measure in the next few layers that come which share of attention was selected; and the shares of regions, where a token reads `slots`
+ * slots (0: not these). */
 void observe_panel_measure(struct observe_panel *, int32_t slots);
 /* Slots of the region when the last generated token selected among them; 0: no token did since the last prefill. */
 int32_t observe_panel_region(const struct observe_panel *);
@@ -81,6 +82,9 @@ double observe_panel_share_on(struct observe_panel *, const struct scan_args *, 
 /* Share of the attention that the selected entries (or, of sets that serve several tokens, the replaced ones) got: mean over the layers
  * where it was measured since the last prefill; -1 = in none. */
 double observe_panel_share(const struct observe_panel *);
+/* Entries per KV head that stand for those that were not selected; one standard error of the share of attention that they give, -1 = not
+ * known. */
+int32_t observe_panel_sample(const struct observe_panel *, double *spread);
 /* Layers that selected a set anew for the last token, -1 = there are no sets; similarity of queries, -2 = never compared. */
 int32_t observe_panel_fresh(const struct observe_panel *, double *cosine);
 /* Shares of all attention on the pinned prefix [0] and each ring, mean over the layers that were measured; returns their number. */

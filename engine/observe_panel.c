@@ -318,12 +318,14 @@ void observe_panel_measure(struct observe_panel *p, int32_t slots)
 	int32_t scan = SCAN_SLOTS / (p->at > 0 ? p->at : SCAN_SLOTS), attend = ATTEND_SLOTS / (slots > 0 ? slots : 1);
 
 	scan = scan < 1 ? 1 : scan < n_layer ? scan : n_layer;
-	attend = attend < 1 ? 1 : attend < n_layer ? attend : n_layer;
-	for (int32_t i = 0; i < n_layer; i++) {
+	for (int32_t i = 0; i < n_layer; i++)
 		p->sel[i].wanted = (i - p->next_scan + n_layer) % n_layer < scan;
-		p->region[i].wanted = (i - p->next_attend + n_layer) % n_layer < attend;
-	}
 	p->next_scan = (p->next_scan + scan) % n_layer;
+	if (!slots)
+		return;
+	attend = attend < 1 ? 1 : attend < n_layer ? attend : n_layer;
+	for (int32_t i = 0; i < n_layer; i++)
+		p->region[i].wanted = (i - p->next_attend + n_layer) % n_layer < attend;
 	p->next_attend = (p->next_attend + attend) % n_layer;
 }
 
@@ -351,6 +353,18 @@ double observe_panel_share(const struct observe_panel *p)
 			n++;
 		}
 	return n ? sum / n : -1;
+}
+
+int32_t observe_panel_sample(const struct observe_panel *p, double *spread)
+{
+	double share = observe_panel_share(p);
+	int32_t n = 0;
+
+	for (int32_t i = 0; i < p->c->hp->n_layer; i++)
+		if (p->sel[i].n_part > 0 && p->sel[i].part->sample > n)
+			n = p->sel[i].part->sample;
+	*spread = n && share >= 0 ? (1 - share) / sqrt(n) : -1;
+	return n;
 }
 
 int32_t observe_panel_fresh(const struct observe_panel *p, double *cosine)

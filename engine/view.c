@@ -434,19 +434,14 @@ static void view_selected(struct work *w)
 	entries = entries < (int64_t)region * n_full ? (entries + n_full / 2) / n_full : 0;
 	v->selected = (int32_t)entries;
 	if (w->panel && !s->ops->holds) {
-		double cosine;
+		double cosine, spread;
 
 		v->refreshed = observe_panel_fresh(w->panel, &cosine);
 		v->cosine = (float)cosine;
 		*(s->ops->replaced ? &v->recovered : &v->estimated) = (float)observe_panel_share(w->panel);
-		for (int32_t i = 0; i < n_layer; i++) {
-			const struct attn_part *part;
-
-			if (observe_panel_parts(w->panel, i, &part) > 0 && part->sample > v->sampled)
-				v->sampled = part->sample;
-		}
-		if (v->sampled && v->estimated >= 0)
-			v->spread = (1 - v->estimated) / sqrtf((float)v->sampled);
+		v->sampled = observe_panel_sample(w->panel, &spread);
+		if (v->estimated >= 0)
+			v->spread = (float)spread;
 	}
 	if (s->ops->sums)
 		view_sums(w);
@@ -544,7 +539,8 @@ void timeline_view(struct timeline *t, int32_t cols, struct cache_view *out)
 		slots = w->in.rings ? w->in.rings->s.sinks + w->in.rings->size : w->past;
 		if (w->in.rings)
 			out->now_layers = observe_panel_regions(t->panel, out->now);
-		observe_panel_measure(t->panel, slots < w->past ? slots : w->past);
+		slots = slots < w->past ? slots : w->past;
+		observe_panel_measure(t->panel, slots > 0 ? slots : 1);
 	}
 	if (c->be->ops->sync(c->be))
 		view_blank(out);
@@ -553,6 +549,40 @@ void timeline_view(struct timeline *t, int32_t cols, struct cache_view *out)
 	free(w->list);
 	free(w);
 	out->seconds = now_seconds() - start;
+}
+
+/* ---- how much of attention is read ---- */
+
+/* Does the policy select anew for each token, by a scan that tells how much it found? */
+static int tells_read(const struct timeline *t)
+{
+	const struct selector_ops *ops = t->cache.selecting ? t->cache.sel.ops : NULL;
+
+	return ops && ops->scan && !ops->replaced;
+}
+
+void timeline_attention_read_measure(struct timeline *t)
+{
+	timeline_settle(t, &(struct err){0});
+	if (!tells_read(t))
+		return;
+	pthread_mutex_lock(&t->e->lock);
+	if (!t->panel)
+		t->panel = observe_panel_open(&t->cache);
+	if (t->panel)
+		observe_panel_measure(t->panel, 0);
+	pthread_mutex_unlock(&t->e->lock);
+}
+
+void timeline_attention_read(const struct timeline *t, struct attention_read *out)
+{
+	double share = t->panel && tells_read(t) ? observe_panel_share(t->panel) : -1, spread = -1;
+
+	*out = (struct attention_read){ .known = share >= 0, .exact = (float)share };
+	if (out->known && observe_panel_sample(t->panel, &spread)) {
+		out->sampled = (float)(1 - share);
+		out->spread = (float)spread;
+	}
 }
 
 /* ---- token by token ---- */

@@ -56,6 +56,15 @@ static void stats_server(const struct chat *c, const struct timeline_stats *st, 
 		str_addf(s, "           the first %zu messages do not fit and are not sent\n", c->t.served.left_out);
 }
 
+/* How much of attention an answer read. */
+static void stats_read(const struct attention_read *r, struct str *s)
+{
+	str_addf(s, "           %.1f%% of attention read exactly", 100 * (double)r->exact);
+	if (r->spread > 0)
+		str_addf(s, ", %.1f%% by a sample, give or take %.2f%%", 100 * (double)r->sampled, 100 * (double)r->spread);
+	str_adds(s, "\n");
+}
+
 void slash_stats(struct chat *c, char *arg)
 {
 	const struct turn *turn = &c->t.last;
@@ -83,6 +92,8 @@ void slash_stats(struct chat *c, char *arg)
 	if (turn->drafted)
 		str_addf(&s, "           %s of %s guessed tokens were right (/set speculate)\n", count_text(turn->accepted).s,
 		         count_text(turn->drafted).s);
+	if (turn->read.known)
+		stats_read(&turn->read, &s);
 	str_addf(&s, "so far     %s messages, %s tokens answered", count_text(c->t.n_msg).s, count_text(c->t.total_answer).s);
 	notice(c, "%s", s.p);
 	str_free(&s);

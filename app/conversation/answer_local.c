@@ -114,6 +114,9 @@ static int generate(struct conversation *t, int ids, double start, const struct 
 			return got;
 		if (ids)
 			tokens_add(&m->id, step.id);
+		/* At first each measures a few layers more; all of them have been after some tokens, and stay about as they are. */
+		if ((turn->answer_tokens & (turn->answer_tokens - 1)) == 0)
+			timeline_attention_read_measure(t->tl);
 		turn->answer_tokens++;
 		if (say_piece(t, m, step.id, h, e) < 0)
 			return -1;
@@ -138,6 +141,7 @@ static void measure(struct conversation *t, struct turn *turn)
 	timeline_stats(t->tl, &st);
 	turn->drafted = st.drafted;
 	turn->accepted = st.accepted;
+	timeline_attention_read(t->tl, &turn->read);
 	if (st.prefill_seconds > 0)
 		turn->prefill_tps = st.prefill_tokens / st.prefill_seconds;
 	/* The first token is sampled from the prompt's logits and needs no decode. */

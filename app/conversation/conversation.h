@@ -101,6 +101,7 @@ struct turn {
 	int estimated;            /* the figures of tokens below are not the server's */
 	double ttft_s, prefill_tps, decode_tps;
 	int32_t drafted, accepted;    /* tokens computed on a guess; those of them that were sampled */
+	struct attention_read read;
 };
 
 /* A last message that grows (growing_message.c). */

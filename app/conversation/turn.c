@@ -235,6 +235,15 @@ void conversation_json(const struct conversation *t, const struct turn *turn, co
 	json_real(out, "decode_tps", turn->decode_tps, "%.2f");
 	json_int(out, "drafted", turn->drafted);
 	json_int(out, "accepted", turn->accepted);
+	if (!turn->read.known) {
+		json_null(out, "attention");
+	} else {
+		json_open(out, "attention", '{');
+		json_real(out, "exact", turn->read.exact, "%.4f");
+		json_real(out, "sampled", turn->read.sampled, "%.4f");
+		json_real(out, "spread", turn->read.spread, "%.4f");
+		json_close(out, '}');
+	}
 	json_string(out, "stop", stop[turn->stop]);
 	disk_json(t, out);
 	json_string(out, "session", *session ? session : NULL);

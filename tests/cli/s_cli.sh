@@ -210,7 +210,7 @@ if command -v python3 >/dev/null 2>&1; then
 	if problem=$(python3 - "$dir/out" 2>&1 <<'PY'
 import json, sys
 d = json.loads(open(sys.argv[1]).read())
-keys = "text tokens prompt_tokens reused_tokens ttft_s prefill_tps decode_tps drafted accepted stop session passages recalled recall_s evidence".split()
+keys = "text tokens prompt_tokens reused_tokens ttft_s prefill_tps decode_tps drafted accepted attention stop session passages recalled recall_s evidence".split()
 assert list(d) == keys, list(d)
 assert d["stop"] in ("eos", "length") and len(d["tokens"]) <= 5 and d["session"] is None and d["evidence"] == d["passages"] == d["recalled"] == []
 assert all(type(t) is int for t in d["tokens"]) and d["prompt_tokens"] > 5

@@ -686,6 +686,49 @@ TEST(what_sets_recover)
 	}
 }
 
+/* Without a view: measured on request, in the tokens that follow it; the figures are those of a view. */
+TEST(how_much_is_read)
+{
+	static const char *const silent[] = { "full", "sink", "quest:k=16", "recycled:k=24,stride=4,scan=k" };
+	struct timeline *t = read_kv("sift:k=24,sample=16", 200);
+	struct attention_read r, more;
+	struct cache_view v;
+
+	timeline_attention_read(t, &r);
+	CHECK(!r.known);
+	generate(t, 1);
+	timeline_attention_read(t, &r);
+	CHECK(!r.known);
+	for (int i = 0; i < 4; i++) {
+		timeline_attention_read_measure(t);
+		generate(t, 1);
+	}
+	timeline_attention_read(t, &r);
+	CHECK(r.known && r.exact > 0 && r.exact < 1);
+	CHECK(fabsf(r.exact + r.sampled - 1) < 1e-6f && fabsf(r.spread - r.sampled / 4) < 1e-6f);
+	timeline_view(t, 16, &v);
+	CHECK_MSG(fabsf(v.estimated - r.exact) < 1e-6f && fabsf(v.spread - r.spread) < 1e-6f, "the view says %g and %g, not %g and %g",
+	          (double)v.estimated, (double)v.spread, (double)r.exact, (double)r.spread);
+	timeline_close(t);
+
+	/* A larger set has more of it; what is not sampled is not read. */
+	t = read_kv("sift:k=100", 200);
+	timeline_attention_read_measure(t);
+	generate(t, 1);
+	timeline_attention_read(t, &more);
+	CHECK(more.known && more.exact > r.exact && more.sampled <= 0 && more.spread <= 0);
+	timeline_close(t);
+
+	for (size_t i = 0; i < sizeof silent / sizeof *silent; i++) {
+		t = read_kv(silent[i], 200);
+		timeline_attention_read_measure(t);
+		generate(t, 6);
+		timeline_attention_read(t, &r);
+		CHECK_MSG(!r.known, "%s", silent[i]);
+		timeline_close(t);
+	}
+}
+
 /* ---- every policy, whatever happens ---- */
 
 static const char *const every[] = {
@@ -859,6 +902,7 @@ TEST(a_refused_change_of_policy_keeps_the_observers)
 	int32_t id[BEFORE + AFTER];
 	float before[BEFORE], sum[BEFORE];
 	struct err err = { 0 };
+	int grown = 0;
 
 	random_ids(id, BEFORE + AFTER);
 	CHECK(timeline_evidence_begin(t, &err) == 0 && timeline_sync(t, id, BEFORE, NULL, NULL, &err) == 0);
@@ -873,7 +917,9 @@ TEST(a_refused_change_of_policy_keeps_the_observers)
 	CHECK_INT(v.selected, 20);
 	CHECK_MSG(timeline_extend(t, id + BEFORE + 1, AFTER - 1, 1, NULL, NULL, &err) == 0, "%s", err.msg);
 	timeline_evidence(t, 0, BEFORE, sum);
-	CHECK(sum[0] > before[0]);
+	for (int i = 0; i < BEFORE; i++)
+		grown += sum[i] > before[i];
+	CHECK(grown > 0);
 	CHECK_MSG(timeline_switch_kv(t, "cascade:size=40,n=2", &err) == 0, "%s", err.msg);
 	timeline_evidence(t, 0, BEFORE, sum);
 	CHECK(sum[0] == 0);
