@@ -73,7 +73,7 @@ run --help kv;                  expect "--help kv lists the policies" 0 'full .*
 run_with WEIR_KV=no -p hi;      expect "a bad WEIR_KV is named" 2 "environment variable WEIR_KV: unknown cache policy 'no'"
 run inspect nothing;            expect "an unknown command is usage" 2 'there is: model, tokens, logits'
 run eval ppl;                   expect "eval without a text is usage" 2 'wants a text'
-run tour;                        expect "a tour without a screen is usage" 2 "the tour needs a terminal that shows a full screen"
+run tour;                       expect "a tour without a screen is usage" 2 "the tour needs a terminal that shows a full screen"
 run -m "$dir/none.gguf" -p hi;  expect "a missing model is 3" 3 'none.gguf'
 run_with XDG_CACHE_HOME="$dir/empty" -p hi
 expect "no model at all is 3, with advice" 3 'weir pull'
