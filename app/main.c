@@ -107,6 +107,7 @@ static int run(struct options *o)
 	case CMD_EVAL_RULER:
 	case CMD_EVAL_PASSKEY:
 	case CMD_EVAL_CHAIN:
+	case CMD_EVAL_ANSWERS:
 	case CMD_EVAL_NEEDLE:    return cmd_eval_tasks(o);
 	case CMD_BENCH:          return cmd_bench(o);
 	case CMD_SESSIONS_LS:

@@ -28,6 +28,7 @@ struct corpus {
 	struct str essay;                 /* white space collapsed; empty: none was given */
 	struct spans sentence;            /* of the essay */
 	struct questions squad, hotpot;
+	const struct given_set *set;      /* of the task that runs, where its prompts were given (given.h) */
 };
 /* path: a folder with adjectivelist.txt, nounlist.txt, verblist.txt, pd-essays.json, squad-open.json, hotpotqa-open.json
  * (those that are there), or a text file that becomes the essay, or NULL: the built-in words alone. */

@@ -5,13 +5,15 @@
  *     tune.c           weir eval tune: which value of a policy's setting to take
  *     plot.c           weir eval plot: pictures (picture.c)
  *     ask.c            weir eval ask: questions about documents
- *     tasks.c          weir eval ruler, passkey, chain, needle: prompts of the right length, answers, tables
+ *     tasks.c          weir eval ruler, passkey, chain, needle, answers: prompts of the right length, answers, tables
+ *     given.c          prompts of answers: the user's files
  *     ruler.c          prompts of the RULER tasks and of needle
  *     rows.c           the F1 of an answer's rows
  *     passkey_chain.c  prompts of passkey and chain
  *     corpus.c         what prompts are made of: words, essays, questions
  *     wordlists.c      the words that are built in
  *     score.c          what an answer is worth, means and their errors
+ *     metrics.c        the metrics of LongBench, GSM8K and MMLU
  *     policies.c       the cache policies that are compared, one timeline for all of them
  *     entry_fit.c      settings under which policies read equally many KV entries
  *     window.c         windows of a text, the perplexity of one
@@ -27,6 +29,6 @@ int cmd_eval_recovery(const struct options *);
 int cmd_eval_tune(const struct options *);
 int cmd_eval_ask(const struct options *);
 int cmd_eval_plot(const struct options *);
-int cmd_eval_tasks(const struct options *);   /* ruler, passkey, chain, needle */
+int cmd_eval_tasks(const struct options *);   /* ruler, passkey, chain, needle, answers */
 
 #endif

@@ -84,7 +84,7 @@ static int build_chain(const struct corpus *m, struct rng r, int32_t units, int3
 }
 
 const struct task_def passkey_chain_tasks[] = {
-	{"passkey", CMD_EVAL_PASSKEY, 0, 12, METRIC_DIGITS, 5, build_passkey},
-	{"chain", CMD_EVAL_CHAIN, 0, 50, METRIC_CHAIN, 11, build_chain},
-	{NULL, 0, 0, 0, METRIC_ALL, 0, NULL},
+	{"passkey", CMD_EVAL_PASSKEY, 0, 12, METRIC_DIGITS, 5, build_passkey, NULL},
+	{"chain", CMD_EVAL_CHAIN, 0, 50, METRIC_CHAIN, 11, build_chain, NULL},
+	{NULL, 0, 0, 0, METRIC_ALL, 0, NULL, NULL},
 };

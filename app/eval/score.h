@@ -4,7 +4,11 @@
 
 #include "app/eval/corpus.h"
 
-enum eval_metric { METRIC_ALL, METRIC_ANY, METRIC_DIGITS, METRIC_CHAIN, METRIC_ROWS };
+enum eval_metric {
+	METRIC_ALL, METRIC_ANY, METRIC_DIGITS, METRIC_CHAIN,
+	/* Line feeds matter to these: */
+	METRIC_ROWS, METRIC_F1, METRIC_ROUGE_L, METRIC_EDIT, METRIC_CLASS, METRIC_NUMBERS, METRIC_NUMBER, METRIC_CHOICE
+};
 /* Does needle occur in text, upper and lower case (ASCII) alike? */
 int    text_has(const char *text, const char *needle);
 double score_all(const struct words *ref, const char *answer);      /* share of the references that occur */
@@ -18,7 +22,10 @@ double score_chain(const struct words *keys, const char *answer, int n);
  * when a reference that no earlier row matched has the same words, upper and lower case alike, punctuation and list marks apart. */
 double score_rows(const struct words *ref, const char *answer);
 size_t answer_rows(const char *answer);                             /* how many rows it has */
-double score_answer(enum eval_metric, const struct words *ref, const char *answer);
+/* metrics.c: those from METRIC_F1 on.  classes: of METRIC_CLASS. */
+double score_published(enum eval_metric, const struct words *ref, const struct words *classes, const char *answer);
+/* classes may be NULL. */
+double score_answer(enum eval_metric, const struct words *ref, const struct words *classes, const char *answer);
 
 struct mean { double sum, squares; int32_t n; };
 void   mean_add(struct mean *, double x);

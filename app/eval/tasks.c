@@ -1,4 +1,4 @@
-/* app/eval/tasks.c - weir eval ruler, passkey, chain, needle: prompts of the right length, answers under every policy, tables.
+/* app/eval/tasks.c - weir eval ruler, passkey, chain, needle, answers: prompts of the right length, answers under every policy, tables.
  *
  * The question is part of what is read (query-aware).  The prompt goes through the model's chat template as one user message,
  * and the answer begins with words that the task gives; a model without a template reads the prompt, a line feed and these
@@ -11,6 +11,7 @@
 
 #include "app/eval/eval.h"
 #include "app/eval/checkpoint.h"
+#include "app/eval/given.h"
 #include "app/eval/policies.h"
 #include "app/eval/tasks.h"
 
@@ -31,7 +32,7 @@ static int render(const struct engine *engine, const struct sample *s, struct to
 	struct rendered r = {.n_msg = 0};
 
 	out->n = 0;
-	if (info->template_name[0]) {
+	if (info->template_name[0] && !s->plain) {
 		if (engine_render(engine, &msg, 1, REPLY_HEAD, NULL, &r, e) < 0)
 			return -1;
 		tokens_append(out, r.id.id, r.id.n);
@@ -91,6 +92,7 @@ struct run {
 	struct engine *engine;
 	struct shared_timeline line;
 	struct corpus material;
+	struct given given;            /* of `answers` */
 	struct policy_list kvs;
 	struct checkpoint checkpoint;
 	uint64_t material_hash, seed;
@@ -102,9 +104,13 @@ struct run {
 /* Is nothing more to be said?  What was found stays found; more rows than were asked for do not help. */
 static int answered(const struct task_def *t, const struct sample *s, const struct str *out)
 {
+	size_t blank = strspn(out->p, " \n");
+
+	if (t->set && given_one_line(t->set))
+		return out->p[blank] && strchr(out->p + blank, '\n');
 	if (t->metric == METRIC_ROWS)
 		return answer_rows(out->p) >= s->ref.n;
-	return (t->metric == METRIC_ALL || t->metric == METRIC_ANY) && out->n && score_answer(t->metric, &s->ref, out->p) >= 1;
+	return (t->metric == METRIC_ALL || t->metric == METRIC_ANY) && out->n && score_answer(t->metric, &s->ref, s->classes, out->p) >= 1;
 }
 
 struct answer_cost { double seconds; int32_t tokens; };
@@ -134,8 +140,11 @@ static int answer(struct run *run, const struct task_def *t, const struct sample
 	cost->seconds += now_seconds();
 	if (!more && t->metric == METRIC_ROWS)
 		str_adds(out, "\n");   /* the last row is whole */
+	if (t->set && given_one_line(t->set))
+		out->n = strspn(out->p, " \n") + strcspn(out->p + strspn(out->p, " \n"), "\n");
+	out->p[out->n] = 0;
 	for (size_t i = 0; i < out->n; i++)
-		if ((unsigned char)out->p[i] < ' ' && !(out->p[i] == '\n' && t->metric == METRIC_ROWS))
+		if ((unsigned char)out->p[i] < ' ' && !(out->p[i] == '\n' && t->metric >= METRIC_ROWS))
 			out->p[i] = ' ';
 	return more < 0 ? -1 : 0;
 }
@@ -296,6 +305,7 @@ static int run_sample(struct run *run, const struct task_def *t, int32_t len, in
 			continue;
 		}
 		/* Made when the first policy needs it. */
+		run->material.set = t->set;
 		if (!prompt.n)
 			rc = task_fit(run->engine, t, &run->material, run->seed, len, i, &s, &prompt, e);
 		start = now_seconds();
@@ -305,7 +315,7 @@ static int run_sample(struct run *run, const struct task_def *t, int32_t len, in
 			rc = answer(run, t, &s, &prompt, &text, &cost, e);
 		if (rc)
 			break;
-		score = score_answer(t->metric, &s.ref, text.p);
+		score = score_answer(t->metric, &s.ref, s.classes, text.p);
 		str_clear(&result);
 		json_open(&result, NULL, '{');
 		json_real(&result, "score", score, "%.17g");
@@ -330,6 +340,11 @@ static int run_sample(struct run *run, const struct task_def *t, int32_t len, in
 	return rc;
 }
 
+static int32_t samples_of(const struct run *run, const struct task_def *t)
+{
+	return t->set && given_count(t->set) < run->samples ? given_count(t->set) : run->samples;
+}
+
 /* One length of a task under all policies: cell[kvs.n]. */
 static int run_task(struct run *run, const struct task_def *t, int32_t len, struct cell *cell, struct err *e)
 {
@@ -337,8 +352,9 @@ static int run_task(struct run *run, const struct task_def *t, int32_t len, stru
 
 	for (int k = 0; run->depths && k < run->kvs.n; k++)
 		cell[k].swept = xcalloc((size_t)run->depths, sizeof *cell[k].swept);
-	for (int32_t i = 0; !rc && i < run->samples; i++)
-		rc = run_sample(run, t, len, i, cell, e);
+	/* Of more prompts than were asked for, some at equal distances. */
+	for (int32_t i = 0, n = samples_of(run, t); !rc && i < n; i++)
+		rc = run_sample(run, t, len, t->set ? (int32_t)((int64_t)i * given_count(t->set) / n) : i, cell, e);
 	return rc;
 }
 
@@ -430,9 +446,27 @@ static int choose_tasks(const struct options *o, const struct corpus *m, const s
 	return 0;
 }
 
+/* The tasks of the user's files. */
+static int given_tasks(struct run *run, const struct task_def ***task, int *n, struct err *e)
+{
+	const struct options *o = run->o;
+	struct given *g = &run->given;
+
+	if (!o->n_file)
+		return err_set(e, ERR_USAGE, "'weir eval answers' wants a file of questions with their answers: LongBench, GSM8K, MMLU or your own; see 'man weir'");
+	if (given_load(g, (const char *const *)o->file, o->n_file, e) < 0)
+		return -1;
+	if (g->left_out && !o->quiet)
+		say("left out: %zu records of sets that weir cannot score, such as '%s'", g->left_out, g->left_out_name);
+	*task = xrealloc(*task, g->n * sizeof **task);
+	for (*n = 0; (size_t)*n < g->n; ++*n)
+		(*task)[*n] = &g->task[*n];
+	return 0;
+}
+
 int cmd_eval_tasks(const struct options *o)
 {
-	const struct task_def *task[LIST_MAX];
+	const struct task_def **task = xcalloc(LIST_MAX, sizeof *task);
 	struct run run = {.o = o, .samples = o->samples, .seed = o->seed_set ? o->seed : 42};
 	struct err e = {0};
 	int n = 0, rc;
@@ -448,18 +482,25 @@ int cmd_eval_tasks(const struct options *o)
 	if (!rc)
 		rc = checkpoint_model(&run.checkpoint, run.engine, &e);
 	run.line = (struct shared_timeline){.o = o, .engine = run.engine};
-	if (!rc)
+	if (!rc && o->command == CMD_EVAL_ANSWERS) {
+		rc = given_tasks(&run, &task, &n, &e);
+		run.material_hash = run.given.hash;
+	} else if (!rc) {
 		rc = corpus_load(&run.material, o->n_file ? o->file[0] : NULL, &e);
-	if (!rc)
-		rc = choose_tasks(o, &run.material, task, &n, &e);
-	run.material_hash = corpus_hash(&run.material);
-	run.total = (int64_t)n * o->len.n * run.samples * run.kvs.n;
+		if (!rc)
+			rc = choose_tasks(o, &run.material, task, &n, &e);
+		run.material_hash = corpus_hash(&run.material);
+	}
+	for (int i = 0; i < n; i++)
+		run.total += (int64_t)samples_of(&run, task[i]) * o->len.n * run.kvs.n;
 	progress_init(&run.progress, o->quiet, o->verbose, "answering", "answers");
 	if (!rc)
 		rc = run_tasks(&run, task, n, &e);
 	progress_clear(&run.progress);
 	shared_timeline_close(&run.line);
 	corpus_free(&run.material);
+	given_free(&run.given);
+	free(task);
 	engine_close(run.engine);
 	checkpoint_close(&run.checkpoint);
 	return rc < 0 ? fail(&e) : 0;

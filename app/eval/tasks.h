@@ -11,6 +11,8 @@
 struct sample {
 	struct str prompt, head;
 	struct words ref;         /* owned */
+	int plain;                /* the prompt does not go through the chat template: the answer goes on with its text */
+	const struct words *classes;   /* borrowed: what answers are classes of; NULL: nothing */
 	double depth;             /* where the hidden thing is, 0 .. 1; -1 = nowhere in particular; of `needle`: where it shall be */
 };
 void sample_free(struct sample *);
@@ -25,6 +27,7 @@ struct task_def {
 	/* A prompt of so many units (sentences, words, documents ...): more units, longer prompt, the rest alike.
 	 * len: of the whole in tokens; i: number of the sample. */
 	int (*build)(const struct corpus *, struct rng, int32_t units, int32_t len, int32_t i, struct sample *, struct err *);
+	const struct given_set *set;   /* prompts that were given (given.h); NULL: they are made */
 };
 extern const struct task_def ruler_tasks[], passkey_chain_tasks[];   /* end with name = NULL */
 

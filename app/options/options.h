@@ -54,6 +54,7 @@ typedef uint64_t command_set;
 #define CMD_PULL              COMMAND_BIT(33)
 #define CMD_TOUR              COMMAND_BIT(34)   /* weir tour */
 #define CMD_EVAL_TUNE         COMMAND_BIT(35)
+#define CMD_EVAL_ANSWERS      COMMAND_BIT(36)
 
 struct command_def {
 	const char *name;    /* "inspect tokens": one or two words; "" for the chat */

@@ -26,6 +26,7 @@ const struct command_def command_defs[] = {
 	{"eval passkey", "[DIR]", "a number hidden in random words", CMD_EVAL_PASSKEY, 1},
 	{"eval chain", "[DIR]", "a chain of keys out of a shuffled list", CMD_EVAL_CHAIN, 1},
 	{"eval needle", "[DIR|FILE]", "one needle at every depth of a haystack", CMD_EVAL_NEEDLE, 1},
+	{"eval answers", "FILE ...", "questions with answers of your files: LongBench, GSM8K, MMLU, or any", CMD_EVAL_ANSWERS, -1},
 	{"eval ask", "FILE ...", "questions about documents: what is found and what is answered", CMD_EVAL_ASK, -1},
 	{"eval plot", "FILE", "a picture of a text's attention matrix, or of curves of perplexity", CMD_EVAL_PLOT, 1},
 	{"sessions ls", "", "the sessions, the one used last first", CMD_SESSIONS_LS, 0},
@@ -47,7 +48,7 @@ const struct command_def command_defs[] = {
 };
 
 #define CHAT (CMD_CHAT | CMD_READ | CMD_TOUR)
-#define EVAL_TASKS (CMD_EVAL_RULER | CMD_EVAL_PASSKEY | CMD_EVAL_CHAIN | CMD_EVAL_NEEDLE)
+#define EVAL_TASKS (CMD_EVAL_RULER | CMD_EVAL_PASSKEY | CMD_EVAL_CHAIN | CMD_EVAL_NEEDLE | CMD_EVAL_ANSWERS)
 #define EVAL_TEXTS (CMD_EVAL_PPL | CMD_EVAL_RECOVERY | CMD_EVAL_TUNE)
 #define EVAL (EVAL_TEXTS | EVAL_TASKS | CMD_EVAL_PLOT | CMD_EVAL_ASK)
 #define WEIGHTS (CHAT | CMD_INSPECT_LOGITS | EVAL | CMD_BENCH)

@@ -10,6 +10,7 @@
 #include "app/eval/checkpoint.h"
 #include "app/eval/entry_fit.h"
 #include "app/eval/eval.h"
+#include "app/eval/given.h"
 #include "app/eval/policies.h"
 #include "app/eval/tasks.h"
 #include "app/term/term.h"
@@ -85,7 +86,115 @@ TEST(rows_are_scored_by_f1)
 	/* A row may begin with a number that is no list mark. */
 	CHECK(score_rows(&(struct words){ two, 1, 1 }, "12 34\n") == 1);
 	CHECK(score_rows(&(struct words){ one, 1, 1 }, "12 34\n") == 0);
-	CHECK(score_answer(METRIC_ROWS, &keys, "9000000\n") == 2 * 1.0 / 5);
+	CHECK(score_answer(METRIC_ROWS, &keys, NULL, "9000000\n") == 2 * 1.0 / 5);
+}
+
+static double published(enum eval_metric metric, const char *ref, const char *answer)
+{
+	struct words refs = { .n = 0 }, classes = { .n = 0 };
+	double x;
+
+	words_add(&refs, "nothing of it");   /* the best of several counts */
+	words_add(&refs, ref);
+	words_add(&classes, "Person");
+	words_add(&classes, "Place");
+	words_add(&classes, "Other place");
+	x = score_answer(metric, &refs, &classes, answer);
+	words_free(&refs);
+	words_free(&classes);
+	return x;
+}
+
+TEST(published_metrics)
+{
+	static const struct { enum eval_metric metric; const char *ref, *answer; double score; } c[] = {
+		{ METRIC_F1, "1874", "1874 by 1874", 2 * 1.0 / 4 },
+		{ METRIC_F1, "The Old Mill", "an old mill.", 1 },
+		{ METRIC_F1, "it's red red", "Its RED, blue", 2 * 2.0 / 6 },
+		{ METRIC_F1, "yes", "", 0 },
+		{ METRIC_ROUGE_L, "the cat sat on the mat", "The cat was on the mat!", 2 * 5.0 / 12 },
+		{ METRIC_ROUGE_L, "a b c d", "d c b a", 2 * 1.0 / 8 },
+		{ METRIC_EDIT, "return x;", "```c\n# no\nreturn x;\nmore", 1 },
+		{ METRIC_EDIT, "abcd", "abxd", 2 * 3.0 / 8 },
+		{ METRIC_CLASS, "Place", "a Place", 1 },
+		{ METRIC_CLASS, "Place", "Place or Person", 0.5 },
+		{ METRIC_CLASS, "Other place", "Other place", 1 },
+		{ METRIC_CLASS, "Place", "Thing", 0 },
+		{ METRIC_NUMBERS, "Paragraph 12", "12, 3 and 12", 2.0 / 3 },
+		{ METRIC_NUMBERS, "Paragraph 12", "the twelfth", 0 },
+		{ METRIC_NUMBER, "so\n#### 1,234", "It is $1,234.", 1 },
+		{ METRIC_NUMBER, "#### -5", "2 - 7 = -5", 1 },
+		{ METRIC_NUMBER, "#### 5", "7-5", 1 },
+		{ METRIC_NUMBER, "#### 12", "#### 12\nThe answer is 13.", 1 },
+		{ METRIC_NUMBER, "#### 3.5", "about 3.6", 0 },
+		{ METRIC_CHOICE, "B", " B. iron", 1 },
+		{ METRIC_CHOICE, "B", "Because of A", 0 },
+		{ METRIC_CHOICE, "C", "A", 0 },
+	};
+
+	for (size_t i = 0; i < sizeof c / sizeof *c; i++)
+		CHECK_MSG(fabs(published(c[i].metric, c[i].ref, c[i].answer) - c[i].score) < 1e-12, "metric %d of '%s' against '%s': %g, expected %g", c[i].metric,
+		          c[i].answer, c[i].ref, published(c[i].metric, c[i].ref, c[i].answer), c[i].score);
+}
+
+static int give(struct given *g, const char *text, struct err *e)
+{
+	char folder[] = "/tmp/t_eval_XXXXXX", path[64];
+	const char *file[] = { path };
+	FILE *f;
+	int rc;
+
+	CHECK(mkdtemp(folder) != NULL);
+	snprintf(path, sizeof path, "%s/given.jsonl", folder);
+	f = fopen(path, "w");
+	CHECK(f && fputs(text, f) >= 0 && !fclose(f));
+	*e = (struct err){ 0 };
+	rc = given_load(g, file, 1, e);
+	remove(path);
+	remove(folder);
+	return rc;
+}
+
+TEST(prompts_of_files)
+{
+	static const char *const bad[][2] = {
+		{ "", "no record" }, { "nonsense\n", "line 1: it is no JSON" }, { "\n[1]\n", "record 1: it is no object" }, { "{\"prompt\":\"x\"}", "none of the records" },
+		{ "{\"question\":\"q\",\"choices\":[\"a\"],\"answer\":4}", "none of its choices" },
+		{ "{\"prompt\":\"x\",\"metric\":\"bleu\",\"answers\":[\"y\"]}", "none of all, any" },
+		{ "{\"prompt\":\"x\",\"metric\":\"any\",\"answers\":[]}", "no answers" },
+		{ "{\"question\":\"q\",\"answer\":\"#### 1\"}\n{\"prompt\":\"x\",\"reference_output\":\"y\"}", "line 2: task 'given' has records of another kind" },
+		{ "{\"context\":\"c\",\"input\":\"i\",\"answers\":[\"a\"],\"dataset\":\"dureader\"}", "'dureader' is none that weir can score" },
+	};
+	struct given g;
+	struct err e;
+	struct corpus m = { .lists = { 0 } };
+	struct sample s = { .depth = 0 };
+
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		CHECK_MSG(give(&g, bad[i][0], &e) < 0 && strstr(e.msg, bad[i][1]), "%s: %s", bad[i][0], e.msg);
+	CHECK_MSG(!give(&g, "{\"question\":\"one and one\",\"answer\":\"2\\n#### 2\"}\n\n"
+	                "{\"question\":\"Which?\",\"choices\":[\"air\",\"iron\"],\"answer\":\"B\",\"subject\":\"x\",\"task\":\"stem\"}\n"
+	                "{\"context\":\"Some text.\",\"input\":\"Who?\",\"answers\":[\"I\",\"we\"],\"dataset\":\"musique_e\"}\n"
+	                "{\"context\":\"x\",\"input\":\"y\",\"answers\":[\"z\"],\"dataset\":\"lsht\"}\n"
+	                "{\"prompt\":\"\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\",\"answers\":\"a\",\"metric\":\"f1\",\"task\":\"own\",\"max_tokens\":7,\"head\":\"So:\"}\n"
+	                "{\"prompt\":\"Copy.\",\"reference_output\":\"a b\\n\\nc d\\n\",\"task\":\"rows\"}\n", &e), "%s", e.msg);
+	CHECK(g.n == 5 && g.left_out == 1 && !strcmp(g.left_out_name, "lsht"));
+	CHECK(g.task[0].metric == METRIC_NUMBER && g.task[1].metric == METRIC_CHOICE && g.task[2].metric == METRIC_F1 && g.task[2].gen == 32);
+	CHECK(!strcmp(g.task[0].name, "given") && !strcmp(g.task[1].name, "stem") && !strcmp(g.task[2].name, "musique_e"));
+	m.set = g.task[2].set;
+	CHECK(!given_build(&m, rng_for(1, "x", 1, 1), 99, 100, 0, &s, &e) && strstr(s.prompt.p, "\n\nSome text.\n\n") && strstr(s.prompt.p, "Question: Who?") && s.ref.n == 2);
+	sample_free(&s);
+	/* The middle goes, and no character is cut. */
+	m.set = g.task[3].set;
+	for (int32_t units = 0; units <= 20; units++) {
+		CHECK(!given_build(&m, rng_for(1, "x", 1, 1), units, 21, 0, &s, &e) && !strcmp(s.head.p, "So:"));
+		CHECK_MSG(s.prompt.n % 2 == 0 && (int32_t)s.prompt.n >= units - 2 && (int32_t)s.prompt.n <= units + 2, "%d units: %zu bytes", units, s.prompt.n);
+		sample_free(&s);
+	}
+	m.set = g.task[4].set;
+	CHECK(!given_build(&m, rng_for(1, "x", 1, 1), 20, 21, 0, &s, &e) && s.ref.n == 2 && !strcmp(s.ref.w[1], "c d") && g.task[4].gen > 32);
+	sample_free(&s);
+	given_free(&g);
 }
 
 TEST(means_and_their_errors)
@@ -379,7 +488,7 @@ TEST(keys_and_values_by_task)
 				CHECK_INT(count(s.prompt.p, s.ref.w[k]), 1);
 				str_addf(&answer, "%s\n", s.ref.w[k]);
 			}
-			CHECK(score_answer(METRIC_ROWS, &s.ref, answer.p) == 1);
+			CHECK(score_answer(METRIC_ROWS, &s.ref, NULL, answer.p) == 1);
 			str_free(&answer);
 			sample_free(&s);
 		}
@@ -499,7 +608,7 @@ TEST(every_key_has_one_successor)
 		CHECK(next != NULL);
 		key = next ? next : key;
 	}
-	CHECK(score_answer(METRIC_CHAIN, &s.ref, answer.p) == 1);
+	CHECK(score_answer(METRIC_CHAIN, &s.ref, NULL, answer.p) == 1);
 	str_free(&answer);
 	sample_free(&s);
 	corpus_free(&m);

@@ -76,6 +76,18 @@ run eval needle --len 900,1200 --depths 3 --samples 2 --kv full --kv sift:k=32 -
 [ "$rc" = 0 ] && [ "$(grep -c '"depths":\[0,0.5,1,0,0.5,1\],"scores":\[[01],[01],[01],[01],[01],[01]\]' "$dir/out")" = 4 ] &&
 	ok "the depth of every score, in random words, too" || bad "the depth of every score, in random words, too" "$(out)"
 
+cat >"$dir/given.jsonl" <<'END'
+{"question":"How many are two and two?","answer":"#### 4","task":"sums"}
+{"question":"How many are two and three?","answer":"#### 5","task":"sums"}
+{"context":"The mill stands by the river. It is old.","input":"Where does the mill stand?","answers":["by the river"],"dataset":"hotpotqa"}
+{"context":"x","input":"y","answers":["z"],"dataset":"dureader"}
+END
+run eval answers;                             expect "answers want a file" 2 'wants a file of questions'
+run eval answers "$dir/text";                 expect "answers want JSON" 4 "'text', line 1: it is no JSON"
+run eval answers "$dir/given.jsonl" --len 900 --kv full --kv sift:k=32
+[ "$rc" = 0 ] && [ "$(grep -c '^sums .* n=2 ' "$dir/out")" = 2 ] && [ "$(grep -c '^hotpotqa .* n=1 ' "$dir/out")" = 2 ] && grep -q "1 records of sets .* such as 'dureader'" "$dir/err" &&
+	ok "a row for each task of a file and each policy" || bad "a row for each task of a file and each policy" "$(out)"
+
 shown() { sed 's/"\(seconds\|answering\)":[0-9.]*//g' "$1"; }
 # goes_on NAME PIECES ARGS...: alone, with an empty file, with half of it and a torn line: the same is shown.
 goes_on() {
@@ -105,6 +117,7 @@ goes_on "passkey goes on" 6 passkey --len 900 --samples 3 --kv full --kv sink:si
 goes_on "chain goes on" 4 chain --len 900 --samples 2 --kv sift:k=32 --kv h2o:k=32
 goes_on "ruler goes on" 4 ruler --tasks niah_single_1,fwe --len 1200 --samples 2
 goes_on "needle goes on" 12 needle "$dir/text" --len 900,1200 --depths 3 --kv full --kv cascade:size=64,stride=32
+goes_on "answers go on" 6 answers "$dir/given.jsonl" --len 900 --kv full --kv sift:k=32
 goes_on "recovery goes on" 6 recovery "$dir/text" --window 200 --last 8 --samples 3 --kv sift:k=16 --kv refresh:k=16
 goes_on "ppl in windows goes on, its curve, too" 12 ppl "$dir/text" --tokens 900 --window 150 --curve 40 --kv full --kv sink:size=64,stride=32
 goes_on "ppl of a stream goes on" 2 ppl "$dir/text" --tokens 600 --kv sift:k=16 --kv cascade:size=64,stride=32
