@@ -55,24 +55,29 @@ static const struct { const char *kv; int32_t ctx, batch, pin; int family; } all
 };
 enum { ALL = sizeof all / sizeof *all, PROMPT = 330, BEHIND = 600 };
 
-static struct engine *engine(int family)
+static struct engine *engine(int family, int threads)
 {
-	static struct engine *e[FAMILIES];
+	static struct engine *e[FAMILIES][4];
 
-	if (!e[family])
-		e[family] = tiny_open(&tiny_families[family], 2, TRAINED, 10000);
-	return e[family];
+	if (!e[family][threads])
+		e[family][threads] = tiny_open(&tiny_families[family], threads, TRAINED, 10000);
+	return e[family][threads];
 }
 
-static struct timeline *open_at(int i)
+static struct timeline *open_with(int i, int threads)
 {
 	struct timeline *t = NULL;
 	struct err err = { 0 };
 
-	CHECK_MSG(!timeline_open(&t, engine(all[i].family), &(struct timeline_options){ .ctx = all[i].ctx, .kv = all[i].kv, .batch = all[i].batch }, &err),
+	CHECK_MSG(!timeline_open(&t, engine(all[i].family, threads), &(struct timeline_options){ .ctx = all[i].ctx, .kv = all[i].kv, .batch = all[i].batch }, &err),
 	          "%s: %s", all[i].kv, err.msg);
 	CHECK_MSG(!timeline_pin(t, all[i].pin, &err), "%s", err.msg);
 	return t;
+}
+
+static struct timeline *open_at(int i)
+{
+	return open_with(i, 2);
 }
 
 static int32_t some_token(void)
@@ -242,7 +247,8 @@ static void draft_always(struct timeline *t)
 		t->pace.right[i] = 0.999;
 }
 
-/* Generated with drafts and without: the same tokens, draws, logits, kept tokens and snapshots, whatever looks at the sequence in between. */
+/* Generated with drafts by one to three threads, and without: the same tokens, draws, logits, kept tokens and snapshots, whatever looks at
+ * the sequence in between. */
 TEST(drafts_leave_no_trace)
 {
 	/* A penalty below zero makes a model that says anything repeat itself. */
@@ -254,8 +260,8 @@ TEST(drafts_leave_no_trace)
 
 	for (int life = 0; life < ALL * times(); life++)
 		for (size_t h = 0; h < sizeof how / sizeof *how; h++) {
-			int i = life % ALL;
-			struct timeline *a = open_at(i), *b = open_at(i);
+			int i = life % ALL, threads = 1 + (life + (int)h) % 3;
+			struct timeline *a = open_with(i, threads), *b = open_at(i);
 			struct sampling s = sampling_default, u;
 			int32_t id[PROMPT], prompt = all[i].pin ? all[i].pin + 60 : 40 + (int32_t)(test_rand() % (PROMPT - 40)), motif = 3 + (int32_t)h * 5;
 			char at[160];
@@ -275,7 +281,7 @@ TEST(drafts_leave_no_trace)
 				struct step_out x, y;
 				int what = (int)(test_rand() % 16), one, two;
 
-				snprintf(at, sizeof at, "%s, sampler %zu, round %d", all[i].kv, h, round);
+				snprintf(at, sizeof at, "%s, sampler %zu, %d threads, round %d", all[i].kv, h, threads, round);
 				draft_always(a);
 				one = timeline_step(a, &s, &x, &err);
 				two = timeline_step(b, &u, &y, &err);
