@@ -101,6 +101,7 @@ static int run(struct options *o)
 	case CMD_INSPECT_CHAT:   return cmd_inspect_chat(o);
 	case CMD_EVAL_PPL:       return cmd_eval_ppl(o);
 	case CMD_EVAL_ASK:       return cmd_eval_ask(o);
+	case CMD_EVAL_PREDICTOR: return cmd_eval_predictor(o);
 	case CMD_EVAL_PLOT:      return cmd_eval_plot(o);
 	case CMD_EVAL_TUNE:      return cmd_eval_tune(o);
 	case CMD_EVAL_RECOVERY:  return cmd_eval_recovery(o);

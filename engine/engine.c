@@ -7,6 +7,7 @@
 
 #include "engine/memory_budget.h"
 #include "engine/recurrent.h"
+#include "engine/serialize.h"
 
 /* ---- describing the file ---- */
 
@@ -190,6 +191,22 @@ static int open_device(struct engine *e, const struct engine_options *o, struct 
 	return 0;
 }
 
+/* Norms and biases are numbers of 32 bits in files of every quantisation. */
+static uint64_t fingerprint_of(const struct model *m, const struct gguf *g)
+{
+	const struct hparams *hp = &m->hp;
+	const int32_t size[] = { hp->n_layer, hp->n_embd, hp->n_head, hp->n_kv_head, hp->head_dim, hp->n_vocab };
+	uint64_t h = hash64(1, size, sizeof size);
+
+	for (uint64_t i = 0; i < g->n_tensor; i++)
+		if (g->tensor[i].type == DT_F32 && g->tensor[i].n_dims == 1) {
+			uint64_t one = hash64(hash64(2, g->tensor[i].name.p, g->tensor[i].name.n), g->tensor[i].data, (size_t)g->tensor[i].bytes);
+
+			h += one;   /* in any order */
+		}
+	return h ? h : 1;
+}
+
 static int open_weights(struct engine *e, const struct engine_options *o, struct err *err)
 {
 	struct bind_watch watch = { .fn = o->progress, .ud = o->progress_ud };
@@ -217,6 +234,9 @@ static int open_weights(struct engine *e, const struct engine_options *o, struct
 	e->be->host_read_ud = e->gguf;
 	failed = model_bind(&e->model, e->gguf, e->be, &watch, err);
 	e->be->host_read = NULL;
+	e->model.hp.fingerprint = fingerprint_of(&e->model, e->gguf);
+	if (e->model.hp.kv)
+		e->model.hp.kv->fingerprint = e->model.hp.fingerprint;
 	return failed;
 }
 

@@ -380,6 +380,38 @@ void timeline_evidence_end(struct timeline *);
 /* The sums of tokens first .. first + n; 0 where there are none. */
 void timeline_evidence(struct timeline *, int32_t first, int32_t n, float *out);
 
+/* ---- training the predictor of the cache policy `predict` (predictor.h, predictor_train.c) ---- */
+
+/* From begin to end (or a change of policy) rows of attention are kept, by blocks of so many KV entries: of the `last` tokens of a prefill
+ * and of each generated token, up to `most` rows.  Under `full`; results stay the same. */
+int  timeline_rows_begin(struct timeline *, int32_t block, int32_t last, int32_t most, struct err *);
+void timeline_rows_end(struct timeline *);
+
+struct predictor_settings {
+	int32_t block, rows;       /* KV entries of a block, tokens of the history: as the policy's settings */
+	int32_t dense;             /* the first layers, which `predict` reads whole, are no examples */
+	int32_t crops, epochs;     /* examples to train on, and how often each */
+	uint64_t seed;
+};
+struct predictor_trainer;
+int  predictor_trainer_open(struct predictor_trainer **, struct engine *, const struct predictor_settings *, struct err *);
+void predictor_trainer_close(struct predictor_trainer *);
+/* Take up to n examples from the rows that this timeline keeps, to train on or held out.  Returns how many there were. */
+int32_t predictor_trainer_add(struct predictor_trainer *, const struct timeline *, int32_t n, int held_out);
+/* Where a tenth of the blocks is selected by the network, by the last row, by the mean of the rows, by 0.3 times that and 0.7 times this:
+ * the share of the attention mass that could be found; best: that mass as a share of all attention. */
+struct predictor_found { double net, last, mean, mixed, best; };
+struct predictor_epoch {
+	double loss;               /* mean squared error of the examples, each over its own mean square; 0 before the first epoch */
+	struct predictor_found found;   /* held-out examples */
+	int best;                  /* no epoch before found as much */
+};
+typedef int predictor_progress_fn(int32_t done, int32_t total, void *ud);   /* not 0: stop */
+/* The first call trains nothing: it tells what the network finds that training begins with. */
+int  predictor_trainer_epoch(struct predictor_trainer *, predictor_progress_fn *, void *ud, struct predictor_epoch *out, struct err *);
+/* Store the network of the best epoch for this model, block and number of rows, where `predict` finds it.  Appends the file's path. */
+int  predictor_trainer_save(struct predictor_trainer *, struct str *path, struct err *);
+
 /* Bytes of the cache that one token reads with pos tokens before it: KV entries, and key sketches or bounds that are scanned.
  * decode: of a generated token; else of a token in a prefill. */
 uint64_t timeline_read_bytes(const struct timeline *, int32_t pos, int decode);

@@ -38,6 +38,7 @@ struct hparams {
 	int32_t n_layer, n_embd, n_ff, n_head, n_kv_head, head_dim, ctx_train;
 	int32_t n_unused;            /* layers of the file behind those */
 	int32_t n_vocab;             /* set by the owner, from the vocabulary */
+	uint64_t fingerprint;        /* the same: of sizes, and of the weights that every quantisation keeps as they are; 0: no weights loaded */
 	int32_t n_expert, n_expert_used;   /* 0 and 0: the feed-forward is dense */
 	float eps;
 	float embd_scale, logit_scale;   /* factors on the embeddings and on the logits, usually 1 */

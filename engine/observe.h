@@ -6,7 +6,8 @@
  *
  *     observe_panel.c      what the cache view shows: entries that were selected, shares of attention by region
  *     observe_evidence.c   which tokens an answer rests on; one layer of one token, for pictures
- *     observe_recovery.c   how much of full attention selectors would have recovered */
+ *     observe_recovery.c   how much of full attention selectors would have recovered
+ *     observe_rows.c       rows of attention by blocks, to train a predictor on */
 #ifndef WEIR_OBSERVE_H
 #define WEIR_OBSERVE_H
 
@@ -112,5 +113,21 @@ int  observe_recovery_open(struct observe_recovery **, struct cache *, const str
 void observe_recovery_close(struct observe_recovery *);
 /* Of policy i; -1: no such policy. */
 int  observe_recovery_get(const struct observe_recovery *, int i, struct recovered *);
+
+/* ---- rows of attention to train a predictor on ---- */
+
+struct observe_rows;
+/* block: entries of a column; last: tokens at the end of a prefill that get rows; most: rows altogether.  The cache reads everything. */
+int  observe_rows_open(struct observe_rows **, struct cache *, int32_t block, int32_t last, int32_t most, struct err *);
+void observe_rows_close(struct observe_rows *);
+struct rows_shape {
+	int32_t block, rows, read; /* rows there are; the first so many are of a prefill */
+	int32_t heads, per_layer;  /* KV heads of all observed layers, those of a layer together; and of one layer */
+	int32_t first;             /* KV entries that row 0 attended to, each later row one more */
+};
+void observe_rows_shape(const struct observe_rows *, struct rows_shape *);
+/* The largest probability of each block; the sum over each block, which rows of a prefill lack. */
+const float *observe_rows_top(const struct observe_rows *, int32_t row, int32_t head);
+const float *observe_rows_mass(const struct observe_rows *, int32_t row, int32_t head);
 
 #endif

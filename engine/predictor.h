@@ -51,6 +51,39 @@ static inline float *attn_image_row(const struct attn_image *m, int32_t i)
 }
 static inline void attn_image_changed(struct attn_image *m) { m->fresh = m->rows; }
 
+/* ---- training (predictor_grad.c) ---- */
+
+/* Room for the gradient of one image. */
+struct predictor_scratch {
+	int32_t rows, cols;        /* the largest image */
+	float *a, *inner, *outer;  /* [rows + 2][cols + 2][1, 16, 32]: with a border of zeros */
+	float *row;                /* [cols + 2][16] */
+	float *back;               /* w2 from its outputs to its inputs: [dy][dx][32][16] */
+	float *out;                /* [cols] */
+};
+int  predictor_scratch_init(struct predictor_scratch *, int32_t rows, int32_t cols, struct err *);
+void predictor_scratch_free(struct predictor_scratch *);
+/* Before the first predictor_gradient() with these weights. */
+void predictor_scratch_weights(struct predictor_scratch *, const struct predictor *);
+/* Of an image x [rows][cols]: the sum over columns of weight * (prediction - target)^2.  Its gradient by the weights is added to *grad. */
+double predictor_gradient(const struct predictor *, struct backend *, struct predictor_scratch *, const float *x, int32_t rows, int32_t cols,
+                          const float *target, const float *weight, struct predictor *grad);
+
+/* ---- files (predictor_file.c) ---- */
+
+/* A network for a model, by its fingerprint (hparams.h), for blocks of so many entries and images of so many rows: from the user's file, or built in.
+ * ERR_USAGE with the command that makes it; ERR_FAIL where the file is damaged. */
+struct predictor_key { uint64_t fingerprint; int32_t block, rows; };
+int  predictor_find(struct predictor *, const struct predictor_key *, struct err *);
+int  predictor_parse(struct predictor *, const struct predictor_key *, const void *bytes, size_t n, const char *path, struct err *);
+/* Replaces the user's file.  Appends its path. */
+int  predictor_save(const struct predictor *, const struct predictor_key *, struct str *path, struct err *);
+/* Those that are built in; ends with weights = NULL. */
+struct predictor_built_in { struct predictor_key key; const uint32_t *weights; };
+extern const struct predictor_built_in predictors_built_in[];
+
+/* ---- the forward pass ---- */
+
 /* out[to - from] = the prediction from the image of columns from .. to alone, to > from. */
 void predictor_run(const struct predictor *, struct backend *, struct attn_image *, int32_t from, int32_t to, float *out);
 

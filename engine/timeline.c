@@ -250,6 +250,8 @@ static void observers_close(struct timeline *t)
 	observe_panel_close(t->panel);
 	observe_evidence_close(t->evidence);
 	observe_recovery_close(t->recovery);
+	observe_rows_close(t->rows);
+	t->rows = NULL;
 	t->panel = NULL;
 	t->evidence = NULL;
 	t->recovery = NULL;
@@ -827,6 +829,30 @@ void timeline_evidence(struct timeline *t, int32_t first, int32_t n, float *out)
 		observe_evidence_sums(t->evidence, first, n, out);
 	else
 		memset(out, 0, (size_t)(n > 0 ? n : 0) * sizeof *out);
+}
+
+int timeline_rows_begin(struct timeline *t, int32_t block, int32_t last, int32_t most, struct err *err)
+{
+	int failed;
+
+	timeline_rows_end(t);
+	if (timeline_settle(t, err))
+		return -1;
+	if (!cache_keeps_all(&t->cache) || t->cache.selects.def)
+		return err_set(err, ERR_USAGE, "rows of attention are kept under the cache policy 'full' alone");
+	pthread_mutex_lock(&t->e->lock);
+	failed = observe_rows_open(&t->rows, &t->cache, block, last, most, err);
+	t->e->be->ops->sync(t->e->be);   /* clears a failure, which is in err */
+	pthread_mutex_unlock(&t->e->lock);
+	return failed;
+}
+
+void timeline_rows_end(struct timeline *t)
+{
+	pthread_mutex_lock(&t->e->lock);
+	observe_rows_close(t->rows);
+	t->rows = NULL;
+	pthread_mutex_unlock(&t->e->lock);
 }
 
 int timeline_recovery(const struct timeline *t, int i, struct recovered *out)

@@ -49,6 +49,7 @@ struct timeline {
 	struct observe_panel *panel;         /* NULL before the first timeline_view() */
 	struct observe_evidence *evidence;   /* NULL outside of timeline_evidence_begin() .. end() */
 	struct observe_recovery *recovery;   /* NULL without policies to watch */
+	struct observe_rows *rows;           /* NULL outside of timeline_rows_begin() .. end() */
 	struct policy watch[WATCH_MAX];
 	int n_watch;
 	struct timeline_stats stats;

@@ -3,6 +3,7 @@
  *     ppl.c            weir eval ppl
  *     recovery.c       weir eval recovery
  *     tune.c           weir eval tune: which value of a policy's setting to take
+ *     predictor.c      weir eval predictor: training
  *     plot.c           weir eval plot: pictures (picture.c)
  *     ask.c            weir eval ask: questions about documents
  *     tasks.c          weir eval ruler, passkey, chain, needle, answers: prompts of the right length, answers, tables
@@ -28,6 +29,7 @@ int cmd_eval_ppl(const struct options *);
 int cmd_eval_recovery(const struct options *);
 int cmd_eval_tune(const struct options *);
 int cmd_eval_ask(const struct options *);
+int cmd_eval_predictor(const struct options *);
 int cmd_eval_plot(const struct options *);
 int cmd_eval_tasks(const struct options *);   /* ruler, passkey, chain, needle, answers */
 

@@ -55,6 +55,7 @@ typedef uint64_t command_set;
 #define CMD_TOUR              COMMAND_BIT(34)   /* weir tour */
 #define CMD_EVAL_TUNE         COMMAND_BIT(35)
 #define CMD_EVAL_ANSWERS      COMMAND_BIT(36)
+#define CMD_EVAL_PREDICTOR    COMMAND_BIT(37)
 
 struct command_def {
 	const char *name;    /* "inspect tokens": one or two words; "" for the chat */
@@ -133,6 +134,7 @@ struct options {
 	const char *tasks;            /* eval ruler: names, commas between */
 	struct int_list len;          /* eval tasks: tokens of a prompt and its answer */
 	int32_t samples, depths;      /* samples: of a task, a text, or the questions; of eval needle at every length and depth */
+	int32_t block, rows, crops, epochs;   /* eval predictor */
 	const char *questions;        /* eval ask: the file of questions */
 	const char *resume;           /* evaluations: the file of finished pieces */
 	struct int_list prefill, depth;              /* bench */

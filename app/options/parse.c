@@ -298,7 +298,7 @@ int options_parse(struct options *o, int argc, char **argv, struct err *e)
 	if (parse_argv(o, argc, argv, e) < 0)
 		return -1;
 	if (!o->samples)
-		o->samples = o->command == CMD_EVAL_NEEDLE ? 1 : 20;
+		o->samples = o->command == CMD_EVAL_NEEDLE ? 1 : o->command == CMD_EVAL_PREDICTOR ? 5 : 20;
 	return 0;
 }
 

@@ -28,6 +28,7 @@ const struct command_def command_defs[] = {
 	{"eval needle", "[DIR|FILE]", "one needle at every depth of a haystack", CMD_EVAL_NEEDLE, 1},
 	{"eval answers", "FILE ...", "questions with answers of your files: LongBench, GSM8K, MMLU, or any", CMD_EVAL_ANSWERS, -1},
 	{"eval ask", "FILE ...", "questions about documents: what is found and what is answered", CMD_EVAL_ASK, -1},
+	{"eval predictor", "train FILE ...", "train what the cache policy predict selects by", CMD_EVAL_PREDICTOR, -1},
 	{"eval plot", "FILE", "a picture of a text's attention matrix, or of curves of perplexity", CMD_EVAL_PLOT, 1},
 	{"sessions ls", "", "the sessions, the one used last first", CMD_SESSIONS_LS, 0},
 	{"sessions show", "NAME", "the messages of a session", CMD_SESSIONS_SHOW, 1},
@@ -51,10 +52,11 @@ const struct command_def command_defs[] = {
 #define EVAL_TASKS (CMD_EVAL_RULER | CMD_EVAL_PASSKEY | CMD_EVAL_CHAIN | CMD_EVAL_NEEDLE | CMD_EVAL_ANSWERS)
 #define EVAL_TEXTS (CMD_EVAL_PPL | CMD_EVAL_RECOVERY | CMD_EVAL_TUNE)
 #define EVAL (EVAL_TEXTS | EVAL_TASKS | CMD_EVAL_PLOT | CMD_EVAL_ASK)
-#define WEIGHTS (CHAT | CMD_INSPECT_LOGITS | EVAL | CMD_BENCH)
+#define POLICIES (CHAT | CMD_INSPECT_LOGITS | EVAL | CMD_BENCH)
+#define WEIGHTS (POLICIES | CMD_EVAL_PREDICTOR)
 #define SESSIONS_LIST (CMD_SESSIONS_LS | CMD_SESSIONS_SEARCH | CMD_DOCS_LS | CMD_DOCS_SEARCH)
 #define ANY_MODEL (WEIGHTS | CMD_INSPECT_MODEL | CMD_INSPECT_DOCUMENT | CMD_INSPECT_TOKENS | CMD_INSPECT_CHAT | CMD_DOCTOR | CMD_MODELS)
-#define JSON_OUT (CHAT | SESSIONS_LIST | CMD_INSPECT_MODEL | CMD_INSPECT_SESSION | CMD_INSPECT_DOCUMENT | EVAL | CMD_BENCH | CMD_DOCTOR)
+#define JSON_OUT (CHAT | SESSIONS_LIST | CMD_INSPECT_MODEL | CMD_INSPECT_SESSION | CMD_INSPECT_DOCUMENT | EVAL | CMD_EVAL_PREDICTOR | CMD_BENCH | CMD_DOCTOR)
 #define AT(field) offsetof(struct options, field)
 
 const struct option_def option_defs[] = {
@@ -69,7 +71,7 @@ const struct option_def option_defs[] = {
 	{"timeout", 0, OPT_INT, "N", NULL, "seconds that a server may be silent (default 300)",
 		CMD_CHAT, OPT_CONFIG, AT(timeout), 1, 86400},
 	{"ctx", 'c', OPT_INT, "N", "WEIR_CTX", "context in tokens (0: what the model was trained for, or less if memory asks)",
-		WEIGHTS | CMD_PULL, OPT_CONFIG, AT(ctx), 0, INT32_MAX},
+		POLICIES | CMD_PULL, OPT_CONFIG, AT(ctx), 0, INT32_MAX},
 	{"predict", 'n', OPT_INT, "N", NULL, "longest answer in tokens (-1: until it ends or is as long as the context)",
 		CHAT, OPT_CONFIG | OPT_SET, AT(predict), -1, INT32_MAX},
 	{"threads", 't', OPT_INT, "N", "WEIR_THREADS", "CPU threads (0: one a core)",
@@ -77,11 +79,11 @@ const struct option_def option_defs[] = {
 	{"device", 0, OPT_CHOICE, "auto|cpu|cuda", "WEIR_DEVICE", "compute device (auto: GPU if the model fits)",
 		WEIGHTS | CMD_PULL, OPT_CONFIG, AT(device), 0, 0},
 	{"kv", 0, OPT_POLICY, "POLICY", "WEIR_KV", "cache policy: the KV entries that are stored and read, NAME:KEY=VALUE,...; --kv help lists all",
-		WEIGHTS | CMD_PULL, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(kv), 0, 0},
+		POLICIES | CMD_PULL, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(kv), 0, 0},
 	{"kv-type", 0, OPT_CHOICE, "f16|f32|bf16|q8_0", NULL, "element type of cached keys and values",
 		WEIGHTS | CMD_PULL, OPT_CONFIG | OPT_KEPT, AT(kv_type), 0, 0},
 	{"kv-memory", 0, OPT_SIZE, "SIZE", NULL, "memory for the KV cache, as 512M or 2G; what exceeds it lies on disk, answers stay the same (0: no limit)",
-		WEIGHTS | CMD_PULL, OPT_CONFIG, AT(kv_memory), 0, 0},
+		POLICIES | CMD_PULL, OPT_CONFIG, AT(kv_memory), 0, 0},
 	{"pre", 0, OPT_TEXT, "NAME", NULL, "pre-tokenizer to use instead of the file's",
 		ANY_MODEL & ~(CMD_DOCTOR | CMD_MODELS), OPT_CONFIG, AT(pre), 0, 0},
 	{"chat-template", 0, OPT_TEXT, "NAME|FILE", NULL, "chat template to use instead of the model's: one built in (weir doctor lists them), another one of the model's, or a file",
@@ -92,7 +94,7 @@ const struct option_def option_defs[] = {
 	{"system", 0, OPT_TEXT, "TEXT", NULL, "system prompt",
 		CHAT, OPT_CONFIG, AT(system), 0, 0},
 	{"seed", 0, OPT_SEED, "N", NULL, "random seed: equal seed and settings give equal tokens",
-		CHAT | EVAL_TASKS, OPT_CONFIG | OPT_SET, AT(seed), 0, 0},
+		CHAT | EVAL_TASKS | CMD_EVAL_PREDICTOR, OPT_CONFIG | OPT_SET, AT(seed), 0, 0},
 	{"temp", 0, OPT_FLOAT, "X", NULL, "temperature; 0 takes the likeliest token",
 		CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(sampling.temperature), 0, 100},
 	{"top-k", 0, OPT_INT, "N", NULL, "sample among the N likeliest tokens (0: all)",
@@ -185,15 +187,15 @@ const struct option_def option_defs[] = {
 	{"head", 0, OPT_INT, "N", NULL, "the KV head that is drawn, from 0 (default: the mean of all)",
 		CMD_EVAL_PLOT, 0, AT(head), 0, INT32_MAX},
 	{"tokens", 0, OPT_INT, "N", NULL, "use the first N tokens of the text",
-		EVAL_TEXTS | CMD_EVAL_PLOT, 0, AT(tokens), 1, INT32_MAX},
+		EVAL_TEXTS | CMD_EVAL_PLOT | CMD_EVAL_PREDICTOR, 0, AT(tokens), 1, INT32_MAX},
 	{"offset", 0, OPT_INT, "N", NULL, "leave out the first N tokens of the text",
-		EVAL_TEXTS | CMD_EVAL_PLOT, 0, AT(offset), 0, INT32_MAX},
+		EVAL_TEXTS | CMD_EVAL_PLOT | CMD_EVAL_PREDICTOR, 0, AT(offset), 0, INT32_MAX},
 	{"window", 0, OPT_INT, "W", NULL, "full windows of W tokens, each from an empty cache",
-		EVAL_TEXTS, 0, AT(window), 2, INT32_MAX},
+		EVAL_TEXTS | CMD_EVAL_PREDICTOR, 0, AT(window), 2, INT32_MAX},
 	{"skip", 0, OPT_INT, "S", NULL, "score only tokens with index S and more, in each window (default 1)",
 		CMD_EVAL_PPL, 0, AT(skip), 1, INT32_MAX},
 	{"last", 0, OPT_INT, "N", NULL, "score only the last N tokens, one at a time after reading the others",
-		EVAL_TEXTS, 0, AT(last), 1, INT32_MAX},
+		EVAL_TEXTS | CMD_EVAL_PREDICTOR, 0, AT(last), 1, INT32_MAX},
 	{"entries", 0, OPT_INT, "N", NULL, "fit each policy's k (or size) so that it reads N KV entries for a token, steps and layers that read everything included",
 		CMD_EVAL_RECOVERY, 0, AT(entries), 1, INT32_MAX},
 	{"curve", 0, OPT_INT, "N", NULL, "with --json, the sum of nll after every N tokens scored, too",
@@ -201,13 +203,21 @@ const struct option_def option_defs[] = {
 	{"try", 0, OPT_TEXT, "KEY=VALUE,...", NULL, "the setting to tune and the values to try (default s=0.7,0.75,0.8,0.85,0.9,0.95)",
 		CMD_EVAL_TUNE, 0, AT(tried), 0, 0},
 	{"chunk", 0, OPT_INT, "N", NULL, "tokens of a prefill chunk (default 512); a cache that evicts nothing gives the same results with any",
-		(EVAL & ~CMD_EVAL_ASK) | CMD_BENCH, 0, AT(chunk), 1, 65536},
+		(EVAL & ~CMD_EVAL_ASK) | CMD_EVAL_PREDICTOR | CMD_BENCH, 0, AT(chunk), 1, 65536},
 	{"tasks", 0, OPT_TEXT, "NAME,...", NULL, "which of the tasks (all when not given)",
 		CMD_EVAL_RULER, 0, AT(tasks), 0, 0},
 	{"len", 0, OPT_INT_LIST, "N,...", NULL, "lengths of prompt and answer in tokens (default 2048)",
 		EVAL_TASKS, 0, AT(len), 64, INT32_MAX},
-	{"samples", 0, OPT_INT, "N", NULL, "samples a task, windows a text, or questions asked (default 20); needle: samples at every length and depth (default 1)",
-		EVAL_TASKS | CMD_EVAL_RECOVERY | CMD_EVAL_TUNE | CMD_EVAL_ASK, 0, AT(samples), 1, 100000},
+	{"samples", 0, OPT_INT, "N", NULL, "samples a task, windows a text, or questions asked (default 20; predictor: 5); needle: samples at every length and depth (default 1)",
+		EVAL_TASKS | CMD_EVAL_RECOVERY | CMD_EVAL_TUNE | CMD_EVAL_ASK | CMD_EVAL_PREDICTOR, 0, AT(samples), 1, 100000},
+	{"block", 0, OPT_INT, "N", NULL, "KV entries of a block, as in predict:block=N (default 16)",
+		CMD_EVAL_PREDICTOR, 0, AT(block), 1, 256},
+	{"rows", 0, OPT_INT, "N", NULL, "tokens of the history, as in predict:rows=N (default 64)",
+		CMD_EVAL_PREDICTOR, 0, AT(rows), 2, 256},
+	{"crops", 0, OPT_INT, "N", NULL, "examples to train on (default 12000)",
+		CMD_EVAL_PREDICTOR, 0, AT(crops), 1, 1000000},
+	{"epochs", 0, OPT_INT, "N", NULL, "how often each example is used (default 15)",
+		CMD_EVAL_PREDICTOR, 0, AT(epochs), 1, 10000},
 	{"questions", 0, OPT_TEXT, "FILE", NULL, "the questions: a JSON list of {\"question\": TEXT, \"answers\": [TEXT, ...]}",
 		CMD_EVAL_ASK, 0, AT(questions), 0, 0},
 	{"depths", 0, OPT_INT, "N", NULL, "depths, evenly from the beginning to the end (default 11)",
@@ -252,7 +262,7 @@ void options_default(struct options *o)
 		.predict = -1, .sampling = sampling_default, .color = "auto", .think = "auto", .docs = "auto", .sources = "on", .theme = "auto", .mouse = "off", .panel = "off", .answers = "formatted", .loops = "auto", .recall = "on", .speculate = "on", .passages = -1, .fill = "read", .skip = 1,
 		.timeout = 300,
 		.prefill = {{512}, 1}, .depth = {{0, 2048}, 2}, .decode_steps = 64, .reps = 5,
-		.len = {{2048}, 1},  .depths = 11, .limit = 20, .layer = -1, .head = -1,
+		.len = {{2048}, 1},  .depths = 11, .limit = 20, .layer = -1, .head = -1, .block = 16, .rows = 64, .crops = 12000, .epochs = 15,
 	};
 }
 

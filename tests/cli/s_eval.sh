@@ -17,7 +17,7 @@ case $weir in /*) ;; *) weir=$PWD/$weir ;; esac
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 trap 'exit 130' INT TERM
-export XDG_CONFIG_HOME="$dir/config" XDG_STATE_HOME="$dir/state"
+export XDG_CONFIG_HOME="$dir/config" XDG_STATE_HOME="$dir/state" XDG_DATA_HOME="$dir/data"
 unset WEIR_MODEL WEIR_KV WEIR_CTX WEIR_THREADS WEIR_DEVICE
 export WEIR_DEVICE=cpu
 run() {
@@ -113,6 +113,26 @@ goes_on() {
 	shown "$dir/all" >"$dir/kept.b"
 	cmp -s "$dir/kept.a" "$dir/kept.b" && ok "$name" || bad "$name" "the file differs: $(diff "$dir/kept.a" "$dir/kept.b" | head -n 2)"
 }
+# ---- training what `predict` selects by ----
+
+run eval predictor "$dir/text";               expect "predictor wants the word train" 2 'train FILE'
+run eval predictor train;                     expect "predictor wants a text" 2 'wants a text'
+run eval predictor train "$dir/none";         expect "a text to train on that is not there" 4 'none'
+run eval predictor train "$dir/text" --window 20000
+expect "a text shorter than a window" 2 'one window takes 20000'
+run eval recovery "$dir/text" --kv predict:k=64,first=16,last=16,dense=0 --window 200 --last 8 --samples 1
+expect "without a predictor the command is named" 2 'weir eval predictor train'
+run eval predictor train "$dir/text" --window 400 --last 16 --crops 40 --epochs 2 --samples 3 --json
+[ "$rc" = 0 ] && [ "$(lines)" = 3 ] && grep -q '"task":"predictor","block":16,"rows":64,"epoch":2,"loss":[0-9.e-]*,"found":0\.[0-9]*,' "$dir/out" &&
+	grep -q 'stored in' "$dir/err" && ok "training stores a predictor" || bad "training stores a predictor" "$(cat "$dir/err" "$dir/out")"
+cp "$dir/out" "$dir/alone"
+run eval predictor train "$dir/text" --window 400 --last 16 --crops 40 --epochs 2 --samples 3 --json -t 3
+cmp -s "$dir/out" "$dir/alone" && ok "the same with other threads" || bad "the same with other threads" "$(diff "$dir/out" "$dir/alone")"
+run eval recovery "$dir/text" --kv predict:k=64,first=16,last=16,dense=0 --window 200 --last 8 --samples 1
+expect "and predict finds it" 0 '^predict:k=64'
+run eval recovery "$dir/text" --kv predict:k=64,block=4,first=16,last=16,dense=0 --window 200 --last 8 --samples 1
+expect "a predictor serves its own block alone" 2 '\-\-block 4'
+
 goes_on "passkey goes on" 6 passkey --len 900 --samples 3 --kv full --kv sink:size=64,stride=32
 goes_on "chain goes on" 4 chain --len 900 --samples 2 --kv sift:k=32 --kv h2o:k=32
 goes_on "ruler goes on" 4 ruler --tasks niah_single_1,fwe --len 1200 --samples 2

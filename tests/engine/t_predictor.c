@@ -168,3 +168,71 @@ TEST(what_is_kept_equals_the_whole_image)
 	test_note("%lld predictions", (long long)checked);
 	CHECK(checked > 10000);
 }
+
+/* ---- training ---- */
+
+/* The loss of one image in double. */
+static double naive_loss(const struct predictor *p, const struct attn_image *m, const float *target, const float *weight)
+{
+	double out[64], sum = 0;
+
+	naive(p, m, 0, m->cap, out);
+	for (int32_t x = 0; x < m->cap; x++)
+		sum += (double)weight[x] * (out[x] - (double)target[x]) * (out[x] - (double)target[x]);
+	return sum;
+}
+
+/* Weights are multiples of 2^-20, so that a step of 2^-12 is exact; few ReLUs turn within it. */
+TEST(the_gradient_agrees_with_differences)
+{
+	static const struct { int32_t rows, cols; } as[] = { { 6, 9 }, { 1, 1 }, { 2, 3 }, { 16, 20 }, { 3, 2 } };
+
+	for (int l = 0; l < N_LEVELS; l++) {
+		struct backend *be = open_level(levels[l], 1);
+
+		for (size_t i = 0; be && i < sizeof as / sizeof *as; i++) {
+			struct held h = image_new(as[i].rows, as[i].cols);
+			struct predictor p, grad = { 0 };
+			struct predictor_scratch s;
+			struct err err = { 0 };
+			float target[64], weight[64], *w = (float *)&p, *g = (float *)&grad;
+			double loss, most = 0;
+			int bad = 0, checked = 0;
+
+			random_net(&p);
+			for (int k = 0; k < PREDICTOR_WEIGHTS; k++)
+				w[k] = ldexpf(roundf(ldexpf(w[k], 20)), -20);
+			for (int32_t t = 0; t < as[i].rows; t++)
+				push_random(&h.m, as[i].cols);
+			for (int32_t x = 0; x < as[i].cols; x++) {
+				target[x] = test_randf(0, 1);
+				weight[x] = x % 4 == 3 ? 0 : 1;
+			}
+			CHECK_MSG(!predictor_scratch_init(&s, as[i].rows + 2, as[i].cols + 3, &err), "%s", err.msg);
+			predictor_scratch_weights(&s, &p);
+			loss = predictor_gradient(&p, be, &s, h.a, as[i].rows, as[i].cols, target, weight, &grad);
+			CHECK_MSG(fabs(loss - naive_loss(&p, &h.m, target, weight)) < 1e-4 * (1 + loss), "%s: loss %g", levels[l], loss);
+			for (int k = 0; k < PREDICTOR_WEIGHTS; k++)
+				most = fmax(most, fabs((double)g[k]));
+			for (int k = 0; k < PREDICTOR_WEIGHTS; k += k >= 4768 || k < 160 ? 7 : 41) {
+				const float step = 0x1p-12f;
+				float was = w[k];
+				double up, down;
+
+				w[k] = was + step;
+				up = naive_loss(&p, &h.m, target, weight);
+				w[k] = was - step;
+				down = naive_loss(&p, &h.m, target, weight);
+				w[k] = was;
+				bad += fabs((up - down) / (2 * (double)step) - (double)g[k]) > 2e-3 * (most / 10 + fabs((double)g[k]));
+				checked++;
+			}
+			CHECK_MSG(bad <= checked / 50, "%s, %d x %d: %d of %d gradients differ, the largest is %g", levels[l], as[i].rows, as[i].cols, bad,
+			          checked, most);
+			predictor_scratch_free(&s);
+			image_free(&h);
+		}
+		if (be)
+			finish(be);
+	}
+}

@@ -66,6 +66,17 @@ static void time_move(struct backend *be, struct timed *t, int layer)
 	                                                           .head_dim = T_DIM, .dims = T_DIM, .cap = T_N, .neox = 1 });
 }
 
+/* `predict` with blocks of 16 in one layer: five rows of 248 blocks in each KV head. */
+static void time_predict(struct backend *be, struct timed *t, int layer)
+{
+	static float out[32 * 32], in[3][34 * 16], w[9 * 16 * 32];
+
+	(void)layer;
+	(void)t;
+	for (int i = 0; i < T_KV * 5 * 248 / 31; i++)
+		conv_row(be, &(struct conv3_args){ .out = out, .in = { in[0], in[1], in[2] }, .w = w, .n_in = 16, .n_out = 32, .n = 31 });
+}
+
 /* Median microseconds of one layer's call, over all layers one after the other, as a step of decoding does. */
 static double time_layers(struct backend *be, struct timed *t, void (*fn)(struct backend *, struct timed *, int), double bytes,
                           const char *name)
@@ -146,6 +157,7 @@ static void time_level(const char *level)
 		}
 		time_layers(be, &t, time_topk, 0, "topk 512");
 		time_layers(be, &t, time_topk_pooled, 0, "topk 512, pool 7, in order");
+		time_layers(be, &t, time_predict, 0, "conv_row, 16 to 32 channels");
 		time_layers(be, &t, time_move, (double)T_KV * 512 * T_DIM * 2, "kv_move of 512, turned");
 		for (int i = 0; i < T_LAYERS; i++)
 			be->ops->drop(be, &t.plane[i]);
