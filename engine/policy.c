@@ -6,7 +6,7 @@
 
 /* Every policy, the default first; help lists them in this order.  X(sift) is policy_sift. */
 #define POLICIES(X) \
-	X(auto) X(full) X(sift) X(refresh) X(recycled) X(streaming) X(quest) X(h2o) X(h2o_plus) X(snapkv) X(sink) X(cascade)
+	X(auto) X(full) X(sift) X(refresh) X(recycled) X(streaming) X(quest) X(h2o) X(h2o_plus) X(snapkv) X(predict) X(sink) X(cascade)
 
 #define DECLARE(name) extern const struct policy_def policy_##name;
 #define LIST(name) &policy_##name,

@@ -8,6 +8,7 @@
  *     select_sift.c      at every step, by scanning a low-bit sketch of the keys
  *     select_refresh.c   now and then, by the probabilities of one token; recycled
  *     select_recent.c    by place: streaming++
+ *     select_predict.c   at every step, blocks that a network predicts from the attention of the tokens before
  *     select_quest.c     at every step, pages by the bounds of their keys
  *     select_snapkv.c    once, by the attention mass of the prefill's last tokens
  *     select_h2o.c       by the attention mass of all tokens or of the last: h2o, h2o+
@@ -75,6 +76,8 @@ struct selector_ops {
 	/* All its state for a region of n_slots beside sketches and bounds (serialize.h).  Loading: rewind() follows a failure.
 	 * NULL: nothing. */
 	void (*archive)(struct selector *, struct serializer *, int32_t n_slots);
+	/* What its selections depend on beside settings and KV entries, as a line of timeline_identity().  NULL: nothing. */
+	void (*identity)(const struct selector *, struct str *out);
 	/* How generated tokens read depends on how the prefill was cut into steps.  NULL: only where the last step cannot carry `tail`. */
 	int  (*steps_matter)(const struct selector *);
 

@@ -126,6 +126,8 @@ static void policy_lines(const struct timeline *t, struct str *out)
 	/* Under `full` the bits do not depend on how the prefill is cut into steps. */
 	if (!cache_keeps_all(c) || c->selecting)
 		str_addf(out, "calls %d\n", c->chunk);
+	if (c->sel.ops && c->sel.ops->identity)
+		c->sel.ops->identity(&c->sel, out);
 	if (c->policy.def->compose)
 		str_addf(out, "context %d\n", c->ctx);
 	/* Missing in snapshots from when these layers were members of the cascade: they hold other entries. */

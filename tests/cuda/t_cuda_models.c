@@ -8,6 +8,7 @@
 #include "engine/engine.h"
 #include "engine/engine_private.h"
 #include "tests/cuda/cuda_test.h"
+#include "tests/lib/predictor.h"
 #include "tests/lib/tiny.h"
 
 enum { MAX_IDS = 64 };
@@ -212,7 +213,8 @@ static void fill(int32_t *id, size_t n, int32_t n_vocab)
 static const char *const policies[] = {
 	"full", "sink:size=24,sinks=2,stride=8", "cascade:size=32,n=4,sinks=2,stride=8", "sift:k=16", "sift:k=16,bits=4", "sift:k=16,bits=8",
 	"refresh:k=16,qc=3", "refresh:k=16,qc=3,scan=kv", "recycled:k=16,stride=4", "streaming++:size=16,stride=8", "h2o:k=16", "h2o+:k=16",
-	"snapkv:k=16,window=1", "quest:k=32", "auto", "auto:prefix=full",
+	"snapkv:k=16,window=1", "quest:k=32", "auto", "auto:prefix=full", "predict:k=32,block=4,first=4,last=8,dense=1,by=mixed",
+	"predict:k=24,block=4,first=4,last=8,dense=0,rows=16",
 };
 enum { POLICIES = sizeof policies / sizeof policies[0], READ = 110 };   /* seven pages: quest leaves one out */
 
@@ -222,6 +224,7 @@ static void policies_run(const char *model)
 	int32_t n_vocab = engine_info(cpu)->n_vocab, id[READ];
 
 	fill(id, READ, n_vocab);
+	predictor_put_for(cpu);
 	for (int i = 0; i < POLICIES; i++) {
 		struct timeline *tc, *td;
 		struct answer a, b;
@@ -344,11 +347,13 @@ TEST(cuda_layers_ask_nothing)
 		{ "quest:k=32,bound=raw", LAYERS - 2 }, { "h2o:k=16", LAYERS }, { "h2o+:k=16", LAYERS - 2 },
 		{ "snapkv:k=16,window=1", LAYERS }, { "sink:size=24,sinks=2,stride=8", 0 },
 		{ "cascade:size=32,n=4,sinks=2,stride=8", 0 }, { "auto:k=16,sample=8", LAYERS },
+		{ "predict:k=32,block=4,first=4,last=8", LAYERS - 2 },
 	};
 	struct engine *e;
 
 	test_cuda_use_plugin();
 	e = tiny_open(&tiny_families[0], 1, TRAINED, 10000);
+	predictor_put_for(e);
 	CHECK(!strncmp(engine_info(e)->device, "cuda", 4));
 	for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
 		int lists, asked = layers_asked(e, want[i].kv, &lists);

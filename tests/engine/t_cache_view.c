@@ -8,6 +8,7 @@
 
 #include "engine/rings.h"
 #include "engine/timeline.h"
+#include "tests/lib/predictor.h"
 #include "tests/lib/tiny.h"
 
 enum { PAIRS = LAYERS * KV_HEADS };
@@ -16,7 +17,11 @@ static struct engine *engine(void)
 {
 	static struct engine *e;
 
-	return e ? e : (e = tiny_open(&tiny_families[0], 1, TRAINED, 10000));
+	if (!e) {
+		e = tiny_open(&tiny_families[0], 1, TRAINED, 10000);
+		predictor_put_for(e);
+	}
+	return e;
 }
 
 static struct timeline *open_kv(const char *kv, int32_t ctx, int32_t batch)
@@ -736,7 +741,7 @@ static const char *const every[] = {
 	"auto:size=60,k=12,every=3,heads=layer", "sift:k=12", "sift:k=12,every=3", "sift:k=1/8,bits=8", "refresh:k=12",
 	"refresh:k=12,scan=kv,group=first,sinks=2,recent=3,qc=2", "recycled:k=12,stride=5", "streaming++:size=16,stride=6",
 	"streaming++:size=16,sinks=0", "quest:k=32", "quest:k=32,bound=raw", "h2o:k=10", "h2o+:k=10", "snapkv:k=40",
-	"snapkv:k=40,kind=avg,pool=5", "sink:size=40", "cascade:size=40,n=4", "cascade:size=40,n=2,heads=layer,reduce=median",
+	"snapkv:k=40,kind=avg,pool=5", "predict:k=24,block=4,first=4,last=8,rows=16", "sink:size=40", "cascade:size=40,n=4", "cascade:size=40,n=2,heads=layer,reduce=median",
 	"cascade:size=40,n=2,score=surprise,stride=8", "cascade:size=40,n=2,select=0",
 };
 enum { EVERY = sizeof every / sizeof *every };

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "engine/engine.h"
+#include "tests/lib/predictor.h"
 
 enum { PROMPT = 50, STEPS = 60, CTX = 120 };
 
@@ -19,6 +20,7 @@ static const struct { const char *kv; int32_t pin; } policies_all[] = {
 	{ "cascade:size=32,stride=8", 0 }, { "cascade:size=32,n=4,heads=layer,stride=4", 0 }, { "cascade:size=32,select=0,stride=8", 0 },
 	{ "sift:k=12", 0 }, { "sift:k=12,sample=8", 0 }, { "sift:k=12,every=4,split=even", 0 }, { "refresh:k=12", 0 }, { "recycled:k=12,stride=5", 0 },
 	{ "streaming++:size=20,stride=6", 0 }, { "quest:k=32", 0 }, { "h2o:k=12", 0 }, { "h2o+:k=12,dense=1", 0 }, { "snapkv:k=40,window=32", 0 },
+	{ "predict:k=24,block=4,first=4,last=8,dense=0,by=mixed", 0 }, { "predict:k=12,block=1,first=2,last=4,dense=1,by=net,rows=16", 0 },
 };
 enum { N_MODELS = sizeof models / sizeof *models, N_POLICIES = sizeof policies_all / sizeof *policies_all };
 
@@ -31,6 +33,7 @@ static struct engine *open_model(const char *name, int threads)
 	snprintf(rel, sizeof rel, "tests/vectors/models/%s.gguf", name);
 	if (engine_open(&e, &(struct engine_options){ .model_path = test_file(rel), .device = "cpu", .threads = threads }, &err))
 		test_skip("%s", err.msg);
+	predictor_put_for(e);
 	return e;
 }
 

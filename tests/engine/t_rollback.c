@@ -8,6 +8,7 @@
 
 #include "engine/engine.h"
 #include "engine/timeline.h"
+#include "tests/lib/predictor.h"
 #include "tests/lib/tiny.h"
 
 static const struct { const char *kv; int32_t ctx, batch, pin; int family; } all[] = {
@@ -28,6 +29,9 @@ static const struct { const char *kv; int32_t ctx, batch, pin; int family; } all
 	{ "h2o:k=40", 1600, 64, 0, 0 },
 	{ "h2o+:k=40,dense=1", 1600, 200, 0, 0 },
 	{ "snapkv:k=50", 1600, 64, 0, 0 },
+	{ "predict:k=60,block=4,first=8,last=16,rows=16,dense=1", 1600, 64, 0, 0 },
+	{ "predict:k=64,first=16,last=16,calibrate=3", 1600, 200, 0, 0 },
+	{ "predict:k=48,block=1,first=4,last=16,by=mixed,rows=40", 1600, 64, 0, 0 },
 	{ "sink:size=100,stride=32", 1600, 64, 0, 0 },
 	{ "cascade:size=96,stride=32", 1600, 64, 0, 0 },
 	{ "cascade:size=96,n=3,f=3,heads=layer,sinks=0,stride=64", 1600, 64, 0, 0 },
@@ -45,6 +49,7 @@ static const struct { const char *kv; int32_t ctx, batch, pin; int family; } all
 	{ "sift:k=40", 1600, 64, 0, WINDOWED },
 	{ "streaming++:size=50,stride=6", 1600, 64, 0, WINDOWED },
 	{ "quest:k=64", 1600, 64, 0, WINDOWED },
+	{ "predict:k=48,block=4,first=8,last=16,rows=16,dense=0", 1600, 64, 0, WINDOWED },
 	{ "sink:size=100,stride=32", 1600, 64, 0, WINDOWED },
 	{ "cascade:size=96,stride=32", 1600, 64, 0, WINDOWED },
 	{ "cascade:size=96,n=3,f=3,heads=layer,sinks=0,stride=64", 1600, 64, 0, WINDOWED },
@@ -59,8 +64,10 @@ static struct engine *engine(int family, int threads)
 {
 	static struct engine *e[FAMILIES][4];
 
-	if (!e[family][threads])
+	if (!e[family][threads]) {
 		e[family][threads] = tiny_open(&tiny_families[family], threads, TRAINED, 10000);
+		predictor_put_for(e[family][threads]);
+	}
 	return e[family][threads];
 }
 

@@ -11,11 +11,15 @@
 
 #include "engine/serialize.h"
 #include "engine/engine.h"
+#include "tests/lib/predictor.h"
 #include "tests/lib/tiny.h"
 
 static struct engine *open_tiny(int family, int threads)
 {
-	return tiny_open(&tiny_families[family], threads, TRAINED, 10000);
+	struct engine *e = tiny_open(&tiny_families[family], threads, TRAINED, 10000);
+
+	predictor_put_for(e);
+	return e;
 }
 
 /* ---- saving and loading ---- */
@@ -262,6 +266,9 @@ static const struct { const char *kv; int32_t ctx, batch, pin, scale; } lives[] 
 	{ "h2o:k=40", 1024, 64, 0, 150 },
 	{ "h2o+:k=40,dense=1", 1024, 200, 0, 150 },
 	{ "snapkv:k=50", 1024, 64, 0, 150 },
+	{ "predict:k=60,block=4,first=8,last=16,rows=16,dense=1", 1024, 64, 0, 150 },
+	{ "predict:k=64,first=16,last=16,calibrate=3", 900, 200, 0, 150 },
+	{ "predict:k=48,block=1,first=4,last=16,by=mixed,rows=40", 1024, 20, 0, 150 },
 	{ "snapkv:k=40,window=1,kind=avg", 1024, 64, 0, 150 },
 	{ "sink:size=100,stride=32", 1024, 64, 0, 200 },
 	{ "sink:size=700,stride=32", 1024, 64, 0, 100 },
@@ -342,6 +349,7 @@ TEST(families_go_on_bit_for_bit)
 		snprintf(rel, sizeof rel, "tests/vectors/models/%s.gguf", name[i]);
 		if (engine_open(&e[i], &(struct engine_options){ .model_path = test_file(rel), .device = "cpu", .threads = 1 + i % 2 }, &err))
 			test_skip("%s", err.msg);
+		predictor_put_for(e[i]);
 	}
 	for (int i = 0; i < points; i++) {
 		struct engine *which = e[(i + i / LIVES) % N];

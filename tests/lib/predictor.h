@@ -1,0 +1,76 @@
+/* tests/lib/predictor.h - networks for `predict` in tests: random weights, stored where the policy looks for those of a model. */
+#ifndef WEIR_TEST_PREDICTOR_H
+#define WEIR_TEST_PREDICTOR_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "engine/engine_private.h"
+#include "engine/predictor.h"
+#include "tests/lib/test.h"
+
+static char predictor_dir[] = "/tmp/weir-predict-XXXXXX";
+
+static inline void predictor_dir_remove(void)
+{
+	char cmd[80];
+
+	snprintf(cmd, sizeof cmd, "rm -rf %s", predictor_dir);
+	if (system(cmd))
+		fprintf(stderr, "%s was not removed\n", predictor_dir);
+}
+
+/* From now on networks are looked for in a folder of this test, which goes with it. */
+static inline void predictor_home(void)
+{
+	static int made;
+
+	if (made)
+		return;
+	made = 1;
+	if (!mkdtemp(predictor_dir))
+		abort();
+	setenv("XDG_DATA_HOME", predictor_dir, 1);
+	atexit(predictor_dir_remove);
+}
+
+/* Weights that make predictions from all of the image: mostly positive, small. */
+static inline void predictor_random(struct predictor *p, unsigned seed)
+{
+	float *w = (float *)p;
+	uint64_t x = 88172645463325252u + seed;
+
+	for (int i = 0; i < PREDICTOR_WEIGHTS; i++) {
+		x ^= x << 13;
+		x ^= x >> 7;
+		x ^= x << 17;
+		w[i] = ((float)(x >> 40) / (float)(1 << 24) - 0.3f) * 0.2f;
+	}
+}
+
+static inline void predictor_put(uint64_t fingerprint, int32_t block, int32_t rows, unsigned seed)
+{
+	struct str path = { 0 };
+	struct predictor p;
+	struct err err = { 0 };
+
+	predictor_home();
+	predictor_random(&p, seed);
+	if (predictor_save(&p, &(struct predictor_key){ fingerprint, block, rows }, &path, &err))
+		test_skip("%s", err.msg);
+	str_free(&path);
+}
+
+/* For every block that tests select. */
+static inline void predictor_put_for(const struct engine *e)
+{
+	static const int32_t block[] = { 1, 4, 8, 16, 32 };
+
+	for (size_t i = 0; i < sizeof block / sizeof *block; i++) {
+		predictor_put(e->model.hp.fingerprint, block[i], 64, (unsigned)i);
+		predictor_put(e->model.hp.fingerprint, block[i], 16, (unsigned)i);
+	}
+}
+
+#endif
