@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/lora.h"
 #include "engine/memory_budget.h"
 #include "engine/recurrent.h"
 #include "engine/serialize.h"
@@ -218,7 +219,7 @@ static int open_weights(struct engine *e, const struct engine_options *o, struct
 	if (o->check_weights && gguf_check_weights(e->gguf, err))
 		return -1;
 	/* Check everything first: loading weights may take a while. */
-	if (model_bind(&e->model, e->gguf, NULL, NULL, err))
+	if (model_bind(&e->model, e->gguf, NULL, NULL, err) || (o->lora && lora_load(&e->model, o->lora, o->lora_scale, err)))
 		return -1;
 	if (o->inspect_only)
 		return 0;
@@ -234,6 +235,11 @@ static int open_weights(struct engine *e, const struct engine_options *o, struct
 	e->be->host_read_ud = e->gguf;
 	failed = model_bind(&e->model, e->gguf, e->be, &watch, err);
 	e->be->host_read = NULL;
+	if (!failed && o->lora) {
+		failed = lora_load(&e->model, o->lora, o->lora_scale, err);
+		if (!failed && e->be->ops->sync(e->be))
+			failed = err_set(err, ERR_FIT, "cannot load the adapter: %s", e->be->err);
+	}
 	e->model.hp.fingerprint = fingerprint_of(&e->model, e->gguf);
 	if (e->model.hp.kv)
 		e->model.hp.kv->fingerprint = e->model.hp.fingerprint;

@@ -23,6 +23,8 @@ struct engine_options {
 	int inspect_only;           /* check everything, load no weight */
 	int plan_only;              /* the same, and timeline_need() says what a sequence would take, also where the weights do not fit */
 	int check_weights;          /* scan all weights for NaN and infinity */
+	const char *lora;           /* a LoRA adapter's file, or NULL */
+	double lora_scale;          /* how often its changes count */
 	const char *pre;            /* pre-tokenizer to use instead of the file's, or NULL */
 	const char *chat_template;  /* to use instead of the file's: a built-in name, one of the file's other templates, or a path; or NULL */
 	/* Called while weights are loaded, with the bytes so far and of all.  May be NULL. */

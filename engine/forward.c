@@ -54,7 +54,7 @@ static struct mix_columns largest_mix(const struct hparams *hp)
 
 /* The buffers of struct forward with their shapes.  Returns their number. */
 struct buffer_def { struct tensor *t; int32_t rows, cols; };
-enum { BUFFERS = 28 };
+enum { BUFFERS = 30 };
 static int forward_buffers(struct forward *f, const struct hparams *hp, struct buffer_def out[BUFFERS])
 {
 	int32_t q = widest_queries(hp), kv = widest_keys(hp);
@@ -70,7 +70,7 @@ static int forward_buffers(struct forward *f, const struct hparams *hp, struct b
 		{ &f->delta, f->batch, mix.delta }, { &f->delta_gate, f->batch, mix.delta }, { &f->alpha, f->batch, mix.heads },
 		{ &f->beta, f->batch, mix.heads }, { &f->beta_alpha, f->batch, 2 * mix.both }, { &f->q_gate, f->batch, 2 * mix.gated }, { &f->gate, f->batch, mix.gated },
 		{ &f->dense_out, f->batch, dense }, { &f->inputs, f->batch, hp->n_layer * hp->n_input }, { &f->input_embd, f->batch, hp->n_layer * hp->n_input }, { &f->input, f->batch, hp->n_input },
-		{ &f->input_gate, f->batch, hp->n_input },
+		{ &f->input_gate, f->batch, hp->n_input }, { &f->lora, f->batch, hp->lora_rank }, { &f->lora_gate, f->batch, hp->lora_rank ? most.width : 0 },
 	};
 	int n = 0;
 
@@ -181,15 +181,28 @@ static void add_residual(struct forward *f, const struct layer_spec *s, struct t
 	f->be->ops->axpby(f->be, &f->x, s->residual_scale, out, 1, n);
 }
 
+/* out += in A^T B^T, an adapter's change of the product that `out` holds or is added to; nothing where there is none. */
+static void add_lora(struct forward *f, const struct lora *l, struct tensor *out, const struct tensor *in, int32_t n)
+{
+	struct tensor mid = f->lora;
+
+	if (!l->a.data)
+		return;
+	mid.cols = l->a.rows;
+	f->be->ops->matmul(f->be, &(struct matmul){ .out = &mid, .w = &l->a }, 1, in, n);
+	f->be->ops->matmul(f->be, &(struct matmul){ .out = out, .w = &l->b, .accumulate = 1 }, 1, &mid, n);
+}
+
 /* x += residual_scale * norm(in W^T + bias), with norm and bias (may be NULL) where their tensors are there.  One product where there is
  * no norm and the scale is 1. */
 static void block_out(struct forward *f, const struct layer_spec *s, const struct tensor *w, const struct tensor *bias,
-                      const struct tensor *norm, const struct tensor *in, int32_t n)
+                      const struct lora *lora, const struct tensor *norm, const struct tensor *in, int32_t n)
 {
 	int direct = !norm->data && s->residual_scale == 1;
 
 	f->be->ops->matmul(f->be, &(struct matmul){ .out = direct ? &f->x : &f->norm, .w = w, .bias = bias && bias->data ? bias : NULL,
 	                                            .accumulate = direct }, 1, in, n);
+	add_lora(f, lora, direct ? &f->x : &f->norm, in, n);
 	if (!direct)
 		add_residual(f, s, &f->norm, norm, n);
 }
@@ -234,6 +247,11 @@ static void attention_in(struct forward *f, const struct layer *l, int32_t layer
 		{ .out = &f->k, .w = &l->wk, .bias = l->bk.data ? &l->bk : NULL },
 		{ .out = &f->v, .w = &l->wv, .bias = l->bv.data ? &l->bv : NULL },
 	}, a->borrows ? 1 : l->wv.data ? 3 : 2, in, n);
+	add_lora(f, &l->lora[LORA_Q], a->gated ? &f->q_gate : &f->q, in, n);
+	if (!a->borrows)
+		add_lora(f, &l->lora[LORA_K], &f->k, in, n);
+	if (!a->borrows && l->wv.data)
+		add_lora(f, &l->lora[LORA_V], &f->v, in, n);
 	if (a->gated)
 		split(f, f->q_gate, f->q, f->gate, a->head_dim, n);
 	qk_norm(f, a, &f->q, &l->q_norm, n);
@@ -351,6 +369,22 @@ static void scale(struct forward *f, struct tensor *x, float factor, int32_t n)
 		f->be->ops->axpby(f->be, x, factor, x, 0, n);
 }
 
+/* hidden = act(gate) * up of a dense feed-forward. */
+static void gated(struct forward *f, const struct layer_spec *s, const struct layer *l, struct tensor *hidden, const struct tensor *in, int32_t n)
+{
+	struct tensor gate = f->lora_gate;
+
+	if (!l->lora[LORA_GATE].a.data && !l->lora[LORA_UP].a.data) {
+		f->be->ops->matmul_glu(f->be, hidden, &(struct matmul_glu){ .gate = &l->gate, .up = &l->up, .act = s->ffn.act }, in, n);
+		return;
+	}
+	gate.cols = hidden->cols;
+	f->be->ops->matmul(f->be, (struct matmul[]){ { .out = &gate, .w = &l->gate }, { .out = hidden, .w = &l->up } }, 2, in, n);
+	add_lora(f, &l->lora[LORA_GATE], &gate, in, n);
+	add_lora(f, &l->lora[LORA_UP], hidden, in, n);
+	f->be->ops->gate(f->be, hidden, &gate, s->ffn.act == ACT_GELU ? GATE_GELU : GATE_SILU, n);
+}
+
 static void feed_forward(struct forward *f, const struct layer_spec *s, const struct layer *l, int32_t n)
 {
 	const struct tensor *in;
@@ -368,8 +402,8 @@ static void feed_forward(struct forward *f, const struct layer_spec *s, const st
 		return;
 	}
 	hidden.cols = s->ffn.width;
-	f->be->ops->matmul_glu(f->be, &hidden, &(struct matmul_glu){ .gate = &l->gate, .up = &l->up, .act = s->ffn.act }, in, n);
-	block_out(f, s, &l->down, NULL, &l->ffn_post_norm, &hidden, n);
+	gated(f, s, l, &hidden, in, n);
+	block_out(f, s, &l->down, NULL, &l->lora[LORA_DOWN], &l->ffn_post_norm, &hidden, n);
 }
 
 /* What follows mix() in a layer. */
@@ -380,7 +414,7 @@ static void layer_out(struct forward *f, const struct layer *l, int32_t layer, i
 	enum attn_kind kind = s->attn.kind;
 	struct tensor in = mixed(f, layer);
 
-	block_out(f, s, kind == ATTN_CONV ? &l->conv_out : kind == ATTN_SOFTMAX ? &l->wo : &l->delta_out, &l->bo, &l->attn_post_norm, &in, n);
+	block_out(f, s, kind == ATTN_CONV ? &l->conv_out : kind == ATTN_SOFTMAX ? &l->wo : &l->delta_out, &l->bo, &l->lora[LORA_OUT], &l->attn_post_norm, &in, n);
 	feed_forward(f, s, l, n);
 	if (f->m->hp.n_input)
 		forward_add_input(f, l, layer, n);

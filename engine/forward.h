@@ -37,6 +37,8 @@ struct forward {
 	float *share;                      /* the same: their weights */
 	int32_t *token;                    /* [batch]: of one expert */
 	float *weight;                     /* [batch] */
+	struct tensor lora;                /* f32 [batch][lora_rank]: between the two matrices of an adapter */
+	struct tensor lora_gate;           /* f32 [batch][width]: the gate of a feed-forward that an adapter changes */
 	struct tensor head_in;             /* f32 [head_rows][n_embd] */
 	struct tensor logits;              /* f32 [head_rows][n_vocab] */
 	int32_t first;                     /* token of the last step whose hidden state is row 0 of x */

@@ -42,6 +42,7 @@ struct hparams {
 	int32_t n_expert, n_expert_used;   /* 0 and 0: the feed-forward is dense */
 	float eps;
 	float embd_scale, logit_scale;   /* factors on the embeddings and on the logits, usually 1 */
+	int32_t lora_rank;           /* the highest of an adapter's; 0 = there is none */
 	int32_t n_input;             /* columns of the input that each layer has beside the residual stream; 0 = none */
 	/* Queries are multiplied by 1 + temperature * ln(1 + floor(position / temperature_length)); 0 = not */
 	double temperature;

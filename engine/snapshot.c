@@ -97,6 +97,8 @@ void engine_identity(const struct engine *e, struct str *out)
 	str_addf(out, "mathematics %016" PRIx64 "\n", math_hash());
 	if (e->model.hp.arch)
 		hparams_identity(&e->model.hp, out);
+	if (e->model.lora_hash)
+		str_addf(out, "adapter %016" PRIx64 "\n", e->model.lora_hash);
 	str_addf(out, "tokenizer %s %016" PRIx64 "\n", e->info.tokenizer, tokenizer_hash(g));
 	str_addf(out, "template %s\n", e->info.template_name[0] ? e->info.template_name : "none");
 	for (uint64_t i = 0; i < g->n_tensor; i++) {

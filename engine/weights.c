@@ -3,6 +3,7 @@
  * A tensor of the file that the forward pass would not use is an error: ignoring it could mean computing something else than the
  * model's author did. */
 #include "engine/weights.h"
+#include "engine/lora.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -474,6 +475,26 @@ int model_bind(struct model *m, struct gguf *g, struct backend *be, const struct
 	return b.failed;
 }
 
+int model_matrix(const struct model *m, int32_t layer, struct view name, int p, size_t *at, int32_t *rows, int32_t *cols)
+{
+	const struct layer_spec *s = model_layer_spec(&m->hp, layer);
+
+	for (int t = 0; t < LAYER_TENSORS; t++) {
+		const struct weight_def *d = &layer_tensors[t];
+
+		if (!((s->required | s->optional) & TENSOR_BIT(t)) || !d->name || !view_is(name, d->name) || d->stacked || d->values || d->number ||
+		    d->part[0].rows == SIZE_ONE)
+			continue;
+		if (p >= PARTS || d->part[p].rows == SIZE_NONE)
+			return 0;
+		*at = d->part[p].at;
+		*rows = size_of(&m->hp, s, d->part[p].rows);
+		*cols = size_of(&m->hp, s, d->cols);
+		return 1;
+	}
+	return 0;
+}
+
 static void release_tensors(struct model *m, int32_t layer, const struct weight_def *d, int part)
 {
 	struct layer *l = &m->layer[layer];
@@ -499,6 +520,7 @@ void model_release(struct model *m)
 				release_tensors(m, i, &layer_tensors[t], p);
 		if (l->v_norm.data)
 			be->ops->drop(be, &l->v_norm);
+		lora_release(m, l);
 		free(l->expert);
 	}
 	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)

@@ -15,6 +15,10 @@ struct expert {
 	struct tensor gate_bias, up_bias, down_bias;   /* [1][rows] */
 };
 
+/* The change of a weight matrix W by an adapter (lora.h): W + b a. */
+struct lora { struct tensor a, b; };       /* f32 [rank][cols], [rows][rank]; data NULL: none */
+enum lora_place { LORA_Q, LORA_K, LORA_V, LORA_OUT, LORA_GATE, LORA_UP, LORA_DOWN, LORA_PLACES };
+
 /* data NULL = the layer has no such tensor.  Vectors are f32. */
 struct layer {
 	struct tensor attn_norm;               /* [1][n_embd] */
@@ -45,6 +49,7 @@ struct layer {
 	struct tensor shared_router;           /* [1][n_embd] */
 	struct tensor probs_bias;              /* [1][n_expert] */
 	struct expert *expert;                 /* [n_expert]; NULL: the feed-forward is dense */
+	struct lora lora[LORA_PLACES];         /* of wq, wk, wv, wo, gate, up, down */
 };
 
 struct model {
@@ -58,8 +63,9 @@ struct model {
 	struct tensor output;        /* [n_vocab][n_embd]; from the embedding when tied */
 	int tied;
 	uint64_t weight_bytes, n_params, bytes_per_token;
-	void **converted;            /* [n_converted]: weights of ternary types as Q2_K, where the backend reads them in place */
+	void **converted;            /* [n_converted]: weights of ternary types as Q2_K, and adapters, where the backend reads them in place */
 	size_t n_converted;
+	uint64_t lora_hash;          /* of the adapter and its scale; 0: there is none */
 };
 
 /* Called after each tensor with the bytes that the backend has by then. */
@@ -68,5 +74,8 @@ struct bind_watch { void (*fn)(uint64_t done, uint64_t total, void *ud); void *u
  * may be bound again).  m->hp must be complete; g must outlive the model; watch may be NULL.  On failure everything is released. */
 int  model_bind(struct model *, struct gguf *g, struct backend *be, const struct bind_watch *watch, struct err *);
 void model_release(struct model *);
+/* The matrix 'blk.LAYER.NAME' of this family's files: its part p, from 0, is the field `at` of struct layer, [*rows][*cols].  0: there is no
+ * such matrix, or part. */
+int  model_matrix(const struct model *, int32_t layer, struct view name, int p, size_t *at, int32_t *rows, int32_t *cols);
 
 #endif

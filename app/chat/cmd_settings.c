@@ -233,6 +233,8 @@ static void show_model(struct chat *c)
 	else
 		str_addf(&s, "model      %s, %s, %s, %.0f million weights, trained for a context of %d tokens\nfile       %s", i->name, i->quant, i->arch,
 	         (double)i->n_params / 1e6, i->ctx_train, i->path);
+	if (c->t.tl && c->o.lora)
+		str_addf(&s, "\nadapter    %s", c->o.lora);
 	list_models(&others);
 	if (others.n)
 		str_addf(&s, "\nthere are  %s", others.p);
@@ -300,6 +302,7 @@ void slash_model(struct chat *c, char *arg)
 		next.remote = next.served = NULL;
 		next.model = find_model(c, arg);
 	}
+	next.lora = NULL;   /* it belongs to the model that it was given with */
 	c->front->progress(c, "loading the model", 0, 0);
 	signals_work(1);
 	again = conversation_change_model(&c->t, &next, &e);
@@ -313,6 +316,7 @@ void slash_model(struct chat *c, char *arg)
 		return;
 	}
 	c->o.model = next.model;
+	c->o.lora = next.lora;
 	c->o.remote = next.remote;
 	c->o.served = next.served;
 	if (again)

@@ -43,6 +43,8 @@ int served_open(struct conversation *t, const struct options *o, struct err *e)
 	};
 	const struct remote_info *info;
 
+	if (o->lora)
+		return err_set(e, ERR_USAGE, "--lora changes a model in this process: a server loads its own adapters");
 	/* Beside --remote a model in the config file or the environment is a file for other times. */
 	ro.model = o->served ? o->served : o->remote && option_said(o, model) ? o->model : NULL;
 	if (remote_open(&t->served.remote, &ro, e) < 0)

@@ -1,4 +1,6 @@
 /* app/conversation/open_model.c - opens the model and a timeline that the options name (conversation.h). */
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include "app/conversation/conversation.h"
@@ -32,6 +34,24 @@ static void on_loaded(uint64_t done, uint64_t total, void *ud)
 	progress_show(ud, (int64_t)(done >> 20), (int64_t)(total >> 20));
 }
 
+/* "FILE:SCALE" or "FILE": the file, appended.  A file of the whole name goes first. */
+static int read_lora(const char *text, struct str *file, double *scale, struct err *e)
+{
+	const char *colon = strrchr(text, ':');
+	struct stat st;
+	char *end;
+
+	*scale = 1;
+	str_adds(file, text);
+	if (!colon || !stat(text, &st))
+		return 0;
+	*scale = strtod(colon + 1, &end);
+	if (end == colon + 1 || *end || !(*scale >= -100 && *scale <= 100))
+		return err_set(e, ERR_USAGE, "option '--lora' wants FILE or FILE:SCALE with a number from -100 to 100, not '%.200s'", text);
+	file->p[file->n = (size_t)(colon - text)] = 0;
+	return 0;
+}
+
 int model_open(struct engine **engine, const struct options *o, enum model_use use, struct err *e)
 {
 	struct engine_options eo = {
@@ -39,13 +59,15 @@ int model_open(struct engine **engine, const struct options *o, enum model_use u
 		.check_weights = o->check_tensors, .pre = o->pre, .chat_template = o->chat_template,
 	};
 	struct progress progress;
-	struct str path = {0};
+	struct str path = {0}, lora = {0};
 	int rc;
 
-	if (model_path(o, &path, e) < 0) {
+	if (model_path(o, &path, e) < 0 || (o->lora && read_lora(o->lora, &lora, &eo.lora_scale, e) < 0)) {
 		str_free(&path);
+		str_free(&lora);
 		return -1;
 	}
+	eo.lora = lora.p;
 	progress_init(&progress, o->quiet, o->verbose, "loading", "MiB");
 	eo.model_path = path.p;
 	eo.progress = on_loaded;
@@ -53,6 +75,7 @@ int model_open(struct engine **engine, const struct options *o, enum model_use u
 	rc = engine_open(engine, &eo, e);
 	progress_clear(&progress);
 	str_free(&path);
+	str_free(&lora);
 	if (!rc && !o->quiet && engine_info(*engine)->device_note[0])
 		say("%s", engine_info(*engine)->device_note);
 	return rc;

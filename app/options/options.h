@@ -97,7 +97,7 @@ struct options {
 
 	const char *remote, *served;  /* --remote: a server; its model where /model has named one, "" where it has named none */
 	const char *key_file; int insecure, timeout;   /* of a server: where its key is, whether it may go unencrypted, seconds to wait */
-	const char *model, *device, *pre, *chat_template;
+	const char *model, *device, *lora, *pre, *chat_template;
 	const char *kv, *kv_type;
 	uint64_t kv_memory;           /* bytes of memory for the KV cache, 0: as many as it takes */
 	int32_t ctx, predict, threads;

@@ -84,6 +84,8 @@ const struct option_def option_defs[] = {
 		WEIGHTS | CMD_PULL, OPT_CONFIG | OPT_KEPT, AT(kv_type), 0, 0},
 	{"kv-memory", 0, OPT_SIZE, "SIZE", NULL, "memory for the KV cache, as 512M or 2G; what exceeds it lies on disk, answers stay the same (0: no limit)",
 		POLICIES | CMD_PULL, OPT_CONFIG, AT(kv_memory), 0, 0},
+	{"lora", 0, OPT_TEXT, "FILE[:SCALE]", NULL, "a LoRA adapter for the model, as GGUF; its changes count SCALE times (default 1)",
+		WEIGHTS | CMD_INSPECT_MODEL, 0, AT(lora), 0, 0},
 	{"pre", 0, OPT_TEXT, "NAME", NULL, "pre-tokenizer to use instead of the file's",
 		ANY_MODEL & ~(CMD_DOCTOR | CMD_MODELS), OPT_CONFIG, AT(pre), 0, 0},
 	{"chat-template", 0, OPT_TEXT, "NAME|FILE", NULL, "chat template to use instead of the model's: one built in (weir doctor lists them), another one of the model's, or a file",
