@@ -274,6 +274,21 @@ struct recovered {
 };
 int timeline_recovery(const struct timeline *, int i, struct recovered *out);
 
+/* The same policy, where its sets serve several tokens, by layers: a layer whose token read everything and selected nothing counts
+ * nowhere.  mass[a]: sum over `n[a]` pairs of token and layer of the probability on what was read `a` tokens after that layer's last selection
+ * (0: in the step that selects; the last token of a prefill selects, too); the last class holds all later ones.  -1: no such i, or no such
+ * sets. */
+enum { RECOVERY_AGES = 65 };
+struct recovered_ages { double mass[RECOVERY_AGES]; int64_t n[RECOVERY_AGES]; };
+int timeline_recovery_ages(const struct timeline *, int i, struct recovered_ages *out);
+/* Of one layer: generated tokens whose layer had a set, and those of them that selected a new one. */
+struct recovered_layer { int64_t tokens, selected; };
+int timeline_recovery_layer(const struct timeline *, int i, int32_t layer, struct recovered_layer *out);
+/* How alike the queries of consecutive generated tokens are: cosine[n_head] is the sum, over the number of pairs that is returned, of the
+ * cosine of a head's query, not yet rotated, with that of the token before.  0: no pair, or a layer with a window.  -1: nothing is
+ * watched. */
+int64_t timeline_query_cosine(const struct timeline *, int32_t layer, double *cosine);
+
 /* The sequence so far, valid until the next call. */
 const int32_t *timeline_tokens(const struct timeline *, size_t *n);
 

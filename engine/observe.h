@@ -113,6 +113,9 @@ int  observe_recovery_open(struct observe_recovery **, struct cache *, const str
 void observe_recovery_close(struct observe_recovery *);
 /* Of policy i; -1: no such policy. */
 int  observe_recovery_get(const struct observe_recovery *, int i, struct recovered *);
+int  observe_recovery_ages(const struct observe_recovery *, int i, struct recovered_ages *);
+int  observe_recovery_layer(const struct observe_recovery *, int i, int32_t layer, struct recovered_layer *);
+int64_t observe_query_cosine(const struct observe_recovery *, int32_t layer, double *cosine);
 
 /* ---- rows of attention to train a predictor on ---- */
 

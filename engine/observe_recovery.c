@@ -17,6 +17,14 @@ struct watched {
 	struct policy policy;
 	struct selector sel;
 	struct recovered sum, call;   /* of all committed steps; of the running one */
+	/* Where sets serve several tokens: */
+	struct recovered_ages ages;
+	struct watched_layer {
+		struct recovered_layer sum;
+		int32_t age;              /* tokens since the last selection */
+		int whole;                /* in the running step it reads everything */
+		double mass;              /* of the running step */
+	} *layer;                     /* [n_layer] */
 };
 
 struct observe_recovery {
@@ -32,6 +40,10 @@ struct observe_recovery {
 	struct tensor guess;       /* f32 [n_kv_head][ctx] */
 	struct { int32_t n; double last, mean; } guessed;   /* results in this layer for n entries; n = 0: none yet */
 	int32_t *slots;            /* [ctx] */
+	/* Queries, before rotation: of the running step; of the token before; what both have in common. */
+	float *query, *query_before;          /* [n_layer][n_head * head_dim] */
+	double *cosine;                       /* [n_layer][n_head]: sum over pairs of tokens */
+	int64_t pairs;
 	struct watched *one;       /* [n] */
 	int n;
 };
@@ -39,7 +51,8 @@ struct observe_recovery {
 uint64_t observe_recovery_bytes(const struct cache *c, const struct policy *watch, int n)
 {
 	uint64_t ctx = (uint64_t)c->ctx, width = (uint64_t)c->hp->n_head * (uint64_t)c->hp->head_dim;
-	uint64_t sum = 4 * (uint64_t)c->batch * width + (16 + 12 * (uint64_t)c->hp->n_layer) * ctx * (uint64_t)c->hp->n_kv_head + 4 * ctx;
+	uint64_t sum = 4 * (uint64_t)c->batch * width + (16 + 12 * (uint64_t)c->hp->n_layer) * ctx * (uint64_t)c->hp->n_kv_head + 4 * ctx +
+	               8 * (uint64_t)c->hp->n_layer * (width + (uint64_t)c->hp->n_head);
 
 	for (int i = 0; i < n; i++)
 		if (watch[i].def->selector)
@@ -130,10 +143,11 @@ static void add_guesses(struct observe_recovery *w, struct recovered *to, int32_
 	to->mean_row += w->guessed.mean;
 }
 
-static void add_recovered(struct observe_recovery *w, struct recovered *to, int32_t layer, const struct attn_part *part, int n_part,
+static void add_recovered(struct observe_recovery *w, struct watched *one, int32_t layer, const struct attn_part *part, int n_part,
                           int32_t n_slots)
 {
-	double unit = 1.0 / ((double)w->c->hp->n_kv_head * layers_unwindowed(w->c->hp));
+	double unit = 1.0 / ((double)w->c->hp->n_kv_head * layers_unwindowed(w->c->hp)), before = one->call.mass;
+	struct recovered *to = &one->call;
 	int32_t n = 0, sinks;
 
 	for (int i = 0; i < n_part; i++)
@@ -154,6 +168,8 @@ static void add_recovered(struct observe_recovery *w, struct recovered *to, int3
 		                                 : mass_between(row, 0, n_slots));
 	}
 	add_guesses(w, to, layer, n, n_slots);
+	one->layer[layer].mass = (to->mass - before) * layers_unwindowed(w->c->hp);
+	one->layer[layer].whole = n == n_slots;
 	to->selected += (double)n / layers_unwindowed(w->c->hp);
 	to->all += (double)n_slots / layers_unwindowed(w->c->hp);
 }
@@ -189,11 +205,19 @@ static void keep_probabilities(struct observe_recovery *w, int32_t layer, int32_
 	w->guessed.n = 0;
 }
 
+static void keep_query(struct observe_recovery *w, const struct attention *a)
+{
+	size_t width = (size_t)w->c->hp->n_head * (size_t)w->c->hp->head_dim;
+
+	w->c->be->ops->read(w->c->be, a->x->q, 0, w->query + (size_t)a->layer * width, width * sizeof *w->query);
+}
+
 static void observe_generated(struct observe_recovery *w, const struct attention *a)
 {
 	struct attn_part part[SELECT_PARTS];
 	const struct attn_probe *probe;
 
+	keep_query(w, a);
 	exact_probabilities(w, a->r->q, a->layer, a->r->n_slots);
 	keep_probabilities(w, a->layer, a->r->n_slots);
 	for (int i = 0; i < w->n; i++) {
@@ -202,7 +226,7 @@ static void observe_generated(struct observe_recovery *w, const struct attention
 
 		kv_select(&w->c->kv, part, n_part);
 		n_part = kv_parts_met(&w->c->kv, part, n_part);
-		add_recovered(w, &w->one[i].call, a->layer, part, n_part, a->r->n_slots);
+		add_recovered(w, &w->one[i], a->layer, part, n_part, a->r->n_slots);
 		if (s->ops->probe && (probe = s->ops->probe(s, a->st, a->layer, a->r->n_slots)))
 			kv_attend(&w->c->kv, a->layer, &w->out, part, n_part, 1, probe);
 	}
@@ -244,6 +268,51 @@ static void remember_probabilities(struct observe_recovery *w, int generated)
 	w->before++;
 }
 
+/* Each head's query and that of the token before. */
+static void compare_queries(struct observe_recovery *w, int generated)
+{
+	const struct hparams *hp = w->c->hp;
+	float *before = w->query_before;
+
+	if (generated && w->before) {
+		for (int32_t i = 0; i < hp->n_layer * hp->n_head; i++) {
+			const float *x = w->query + (size_t)i * (size_t)hp->head_dim, *y = before + (size_t)i * (size_t)hp->head_dim;
+			double xy = 0, xx = 0, yy = 0;
+
+			for (int32_t d = 0; d < hp->head_dim; d++) {
+				xy += (double)x[d] * (double)y[d];
+				xx += (double)x[d] * (double)x[d];
+				yy += (double)y[d] * (double)y[d];
+			}
+			w->cosine[i] += xx > 0 && yy > 0 ? xy / sqrt(xx * yy) : 0;
+		}
+		w->pairs++;
+	}
+	if (generated) {
+		w->query_before = w->query;
+		w->query = before;
+	}
+}
+
+/* The step is committed: count each layer by the age of the set that it read. */
+static void count_ages(struct observe_recovery *w, struct watched *one, int generated)
+{
+	for (int32_t i = 0; one->sel.ops->status && i < w->c->hp->n_layer; i++) {
+		struct watched_layer *l = &one->layer[i];
+		struct select_status status = one->sel.ops->status(&one->sel, i);
+
+		if (!select_serves(&one->sel, i) || status.fresh < 0)
+			continue;
+		l->age = !generated || status.fresh ? 0 : l->age < RECOVERY_AGES - 1 ? l->age + 1 : l->age;
+		if (!generated || (l->whole && !status.fresh))
+			continue;
+		one->ages.mass[l->age] += l->mass;
+		one->ages.n[l->age]++;
+		l->sum.tokens++;
+		l->sum.selected += status.fresh;
+	}
+}
+
 static void recovery_commit(struct observer *o, const struct step *st)
 {
 	struct observe_recovery *w = (struct observe_recovery *)o;
@@ -254,6 +323,7 @@ static void recovery_commit(struct observer *o, const struct step *st)
 
 		if (w->one[i].sel.ops->end)
 			w->one[i].sel.ops->end(&w->one[i].sel, st, st->pos + st->n);
+		count_ages(w, &w->one[i], generated);
 		sum->mass += call->mass;
 		sum->oracle += call->oracle;
 		sum->recent += call->recent;
@@ -264,6 +334,7 @@ static void recovery_commit(struct observer *o, const struct step *st)
 		sum->mean_row += call->mean_row;
 		sum->guesses += generated && w->before;
 	}
+	compare_queries(w, generated);
 	remember_probabilities(w, generated);
 }
 
@@ -293,8 +364,11 @@ static int selector_watch(struct observe_recovery *w, const struct policy *p, st
 	if (!p->def->selector)
 		return err_set(err, ERR_USAGE, "cache policy '%s' does not select among kept entries: it cannot be watched", p->def->name);
 	one->policy = *p;
-	if (select_open(&one->sel, &one->policy, &w->c->kv, 1, err))
+	one->layer = xcalloc((size_t)w->c->hp->n_layer, sizeof *one->layer);
+	if (select_open(&one->sel, &one->policy, &w->c->kv, 1, err)) {
+		free(one->layer);
 		return -1;
+	}
 	if (w->c->tail < one->sel.tail)
 		w->c->tail = one->sel.tail;
 	w->n++;
@@ -311,6 +385,9 @@ int observe_recovery_open(struct observe_recovery **out, struct cache *c, const 
 	w->base.ops = &recovery_ops;
 	w->c = c;
 	w->one = xcalloc((size_t)n, sizeof *w->one);
+	w->query = xcalloc((size_t)c->hp->n_layer * (size_t)c->hp->n_head * (size_t)c->hp->head_dim, sizeof *w->query);
+	w->query_before = xcalloc((size_t)c->hp->n_layer * (size_t)c->hp->n_head * (size_t)c->hp->head_dim, sizeof *w->query_before);
+	w->cosine = xcalloc((size_t)c->hp->n_layer * (size_t)c->hp->n_head, sizeof *w->cosine);
 	failed = cache_alloc(c, &w->out, DT_F32, c->chunk, (int64_t)c->hp->n_head * c->hp->head_dim, err) ||
 	         cache_alloc(c, &w->score, DT_F32, heads, c->ctx, err) || cache_alloc(c, &w->best, DT_I32, heads, c->ctx, err) ||
 	         cache_alloc(c, &w->guess, DT_F32, heads, c->ctx, err) ||
@@ -335,8 +412,10 @@ void observe_recovery_close(struct observe_recovery *w)
 	if (!w)
 		return;
 	observer_remove(&w->c->observers, &w->base);
-	for (int i = 0; i < w->n; i++)
+	for (int i = 0; i < w->n; i++) {
 		select_close(&w->one[i].sel);
+		free(w->one[i].layer);
+	}
 	cache_drop(w->c, &w->out);
 	cache_drop(w->c, &w->score);
 	cache_drop(w->c, &w->best);
@@ -347,13 +426,54 @@ void observe_recovery_close(struct observe_recovery *w)
 	free(w->last);
 	free(w->sum);
 	free(w->slots);
+	free(w->query);
+	free(w->query_before);
+	free(w->cosine);
 	free(w);
+}
+
+static const struct watched *watched_at(const struct observe_recovery *w, int i)
+{
+	return w && i >= 0 && i < w->n ? &w->one[i] : NULL;
 }
 
 int observe_recovery_get(const struct observe_recovery *w, int i, struct recovered *out)
 {
-	if (!w || i < 0 || i >= w->n)
+	const struct watched *one = watched_at(w, i);
+
+	if (!one)
 		return -1;
-	*out = w->one[i].sum;
+	*out = one->sum;
 	return 0;
+}
+
+int observe_recovery_ages(const struct observe_recovery *w, int i, struct recovered_ages *out)
+{
+	const struct watched *one = watched_at(w, i);
+
+	if (!one || !one->sel.ops->status)
+		return -1;
+	*out = one->ages;
+	return 0;
+}
+
+int observe_recovery_layer(const struct observe_recovery *w, int i, int32_t layer, struct recovered_layer *out)
+{
+	const struct watched *one = watched_at(w, i);
+
+	if (!one || !one->sel.ops->status || layer < 0 || layer >= w->c->hp->n_layer)
+		return -1;
+	*out = one->layer[layer].sum;
+	return 0;
+}
+
+int64_t observe_query_cosine(const struct observe_recovery *w, int32_t layer, double *cosine)
+{
+	size_t n;
+
+	if (!w || layer < 0 || layer >= w->c->hp->n_layer)
+		return -1;
+	n = (size_t)w->c->hp->n_head;
+	memcpy(cosine, w->cosine + (size_t)layer * n, n * sizeof *cosine);
+	return layer_window(w->c->hp, layer) ? 0 : w->pairs;
 }

@@ -860,6 +860,21 @@ int timeline_recovery(const struct timeline *t, int i, struct recovered *out)
 	return observe_recovery_get(t->recovery, i, out);
 }
 
+int timeline_recovery_ages(const struct timeline *t, int i, struct recovered_ages *out)
+{
+	return observe_recovery_ages(t->recovery, i, out);
+}
+
+int timeline_recovery_layer(const struct timeline *t, int i, int32_t layer, struct recovered_layer *out)
+{
+	return observe_recovery_layer(t->recovery, i, layer, out);
+}
+
+int64_t timeline_query_cosine(const struct timeline *t, int32_t layer, double *cosine)
+{
+	return observe_query_cosine(t->recovery, layer, cosine);
+}
+
 const int32_t *timeline_tokens(const struct timeline *t, size_t *n)
 {
 	*n = t->tokens.n;

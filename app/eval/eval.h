@@ -4,7 +4,8 @@
  *     recovery.c       weir eval recovery
  *     tune.c           weir eval tune: which value of a policy's setting to take
  *     predictor.c      weir eval predictor: training
- *     plot.c           weir eval plot: pictures (picture.c)
+ *     plot.c           weir eval plot: pictures (picture.c) of a text
+ *     plot_lines.c     of what other evaluations found: curves (curves.c), squares
  *     ask.c            weir eval ask: questions about documents
  *     tasks.c          weir eval ruler, passkey, chain, needle, answers: prompts of the right length, answers, tables
  *     given.c          prompts of answers: the user's files
@@ -16,6 +17,7 @@
  *     score.c          what an answer is worth, means and their errors
  *     metrics.c        the metrics of LongBench, GSM8K and MMLU
  *     policies.c       the cache policies that are compared, one timeline for all of them
+ *     recovery_detail.c  recovery by the age of a set and by layer, the likeness of queries
  *     entry_fit.c      settings under which policies read equally many KV entries
  *     window.c         windows of a text, the perplexity of one
  *     checkpoint.c     finished results: stored in a file, taken from it

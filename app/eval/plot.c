@@ -1,49 +1,21 @@
-/* app/eval/plot.c - weir eval plot: pictures.
+/* app/eval/plot.c - weir eval plot: pictures of a text.
  *
- * Of a text: the attention matrix of one layer under every policy, put together token by token as Willette et al. (Cascading KV
- * Cache) do: row t is what token t could see and how much of its attention fell there.  A policy's squares stand side by side.
- * Of lines that `eval ppl --curve --json` wrote: the running mean of the perplexity over the tokens, a curve a line. */
+ * matrix: the attention matrix of one layer under every policy, put together token by token as Willette et al. (Cascading KV Cache)
+ * do: row t is what token t could see and how much of its attention fell there.  A policy's squares stand side by side.
+ * span: how far back each policy reaches at the end of the text: the share of layers and KV heads that keep a token, by its age.
+ * Of lines that other evaluations wrote, curves.c draws curves. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "app/eval/eval.h"
-#include "app/eval/picture.h"
+#include "app/eval/plot.h"
 #include "app/eval/policies.h"
 
 #define TEXT_MAX ((size_t)64 << 20)
-enum {
-	TOKENS = 512, SQUARE = 1024,        /* by default; pixels of a square at most */
-	GAP = 8, TOP = 14,
-	COLOUR_UNSEEN = 0, COLOUR_LATER, COLOUR_TEXT, COLOUR_FRAME, COLOUR_CURVE, COLOUR_CURVES = 8, COLOUR_RAMP = 16,   /* .. 255 */
-	WIDE = 960, HIGH = 600, LEFT = 64, BELOW = 32, RIGHT = 16,
-};
+enum { TOKENS = 512, SQUARE = 1024, GAP = 8, SPAN_POINTS = 128 };   /* by default; pixels of a square at most; between squares */
 
-/* ---- colours ---- */
-
-static void colour_set(struct picture *p, int i, int r, int g, int b)
-{
-	p->rgb[i][0] = (uint8_t)r;
-	p->rgb[i][1] = (uint8_t)g;
-	p->rgb[i][2] = (uint8_t)b;
-}
-
-/* Black, blue, red, yellow, white: brighter all the way, so that it can be read without its colours, too. */
-static void colour_ramp(struct picture *p)
-{
-	static const uint8_t stop[][3] = { { 20, 12, 70 }, { 90, 20, 130 }, { 190, 50, 90 }, { 245, 140, 40 }, { 250, 225, 110 }, { 255, 255, 255 } };
-	enum { STOPS = sizeof stop / sizeof *stop - 1 };
-
-	for (int i = COLOUR_RAMP; i < 256; i++) {
-		double at = (double)(i - COLOUR_RAMP) * STOPS / (255 - COLOUR_RAMP), part;
-		int k = at >= STOPS ? STOPS - 1 : (int)at;
-
-		part = at - k;
-		for (int c = 0; c < 3; c++)
-			p->rgb[i][c] = (uint8_t)lround(stop[k][c] + part * (stop[k + 1][c] - stop[k][c]));
-	}
-}
+/* ---- attention ---- */
 
 /* A share of 1 is the brightest, one of 10^-4 or less the darkest. */
 static uint8_t share_colour(float share)
@@ -52,8 +24,6 @@ static uint8_t share_colour(float share)
 
 	return (uint8_t)(COLOUR_RAMP + lround((255 - COLOUR_RAMP) * (at < 0 ? 0 : at > 1 ? 1 : at)));
 }
-
-/* ---- attention ---- */
 
 struct matrix {
 	const struct options *o;
@@ -142,25 +112,33 @@ static int matrix_report(struct matrix *m, struct err *e)
 	return rc;
 }
 
+/* The model, and the part of the text that --offset and --tokens say: at most n tokens without the latter. */
+static int drawn_text(struct engine **engine, const struct options *o, const struct str *text, size_t n, struct tokens *t, struct err *e)
+{
+	size_t cut;
+	int rc;
+
+	if (model_open(engine, o, MODEL_RUN, e) < 0)
+		return -1;
+	rc = engine_tokenize(*engine, text->p, text->n, engine_info(*engine)->add_bos ? TOKENIZE_BOS : 0, t, e);
+	cut = (size_t)o->offset < t->n ? (size_t)o->offset : t->n;
+	n = o->tokens ? (size_t)o->tokens : n;
+	t->n -= cut;
+	if (t->n)
+		memmove(t->id, t->id + cut, t->n * sizeof *t->id);
+	t->n = t->n < n ? t->n : n;
+	if (!rc && t->n < 2)
+		rc = err_set(e, ERR_USAGE, "the text has %zu tokens; 2 and more can be drawn", t->n);
+	return rc;
+}
+
 static int plot_matrix(const struct options *o, const struct str *text, struct err *e)
 {
 	struct matrix m = { .o = o };
-	size_t cut, n;
-	int rc;
+	int rc = drawn_text(&m.engine, o, text, TOKENS, &m.text, e);
 
 	policies_compared(o, &m.kvs);
-	if (model_open(&m.engine, o, MODEL_RUN, e) < 0)
-		return -1;
-	m.layer = o->layer >= 0 ? o->layer : engine_info(m.engine)->n_layer / 2;
-	rc = engine_tokenize(m.engine, text->p, text->n, engine_info(m.engine)->add_bos ? TOKENIZE_BOS : 0, &m.text, e);
-	cut = (size_t)o->offset < m.text.n ? (size_t)o->offset : m.text.n;
-	n = o->tokens ? (size_t)o->tokens : TOKENS;
-	m.text.n -= cut;
-	if (m.text.n)
-		memmove(m.text.id, m.text.id + cut, m.text.n * sizeof *m.text.id);
-	m.text.n = m.text.n < n ? m.text.n : n;
-	if (!rc && m.text.n < 2)
-		rc = err_set(e, ERR_USAGE, "the text has %zu tokens; 2 and more can be drawn", m.text.n);
+	m.layer = o->layer >= 0 || !m.engine ? o->layer : engine_info(m.engine)->n_layer / 2;
 	m.cell = ((int32_t)m.text.n - 1) / SQUARE + 1;
 	m.side = ((int32_t)m.text.n - 1) / m.cell + 1;
 	if (!rc)
@@ -188,134 +166,104 @@ static int plot_matrix(const struct options *o, const struct str *text, struct e
 	return rc;
 }
 
-/* ---- curves ---- */
+/* ---- span ---- */
 
-struct curve { struct str name; double *y; int32_t n, every; };
-struct curves { struct curve c[COLOUR_CURVES]; int n, more; double low, high, right; };
+/* How far back a policy reaches once the text was read. */
+struct reach {
+	double kept;               /* mean share of a token */
+	int32_t span;              /* age of the oldest token that some head keeps, the first tokens of the text that all keep apart */
+};
 
-/* One line of `eval ppl --curve --json`; others have no curve. */
-static void curve_add(struct curves *all, struct jv line, const char *file)
+static struct reach reach_of(const uint8_t *kept, int32_t n)
 {
-	struct jv list = jv_get(line, "curve"), it = {0};
-	struct curve *c = &all->c[all->n];
-	double every = 0;
+	struct reach r = { .kept = 0 };
+	int32_t i = 0;
 
-	if (!list.p || jv_number(jv_get(line, "every"), &every) < 0 || !(every >= 1 && every <= INT32_MAX))
-		return;
-	if (all->n == COLOUR_CURVES) {
-		all->more++;
-		return;
-	}
-	*c = (struct curve){ .every = (int32_t)every };
-	while (jv_next(list, &it, NULL)) {
-		double sum, mean;
-
-		if (jv_number(it, &sum) < 0)
-			break;
-		if (c->n % 256 == 0)
-			c->y = xrealloc(c->y, ((size_t)c->n + 256) * sizeof *c->y);
-		mean = exp(sum / ((c->n + 1) * every));
-		c->y[c->n++] = mean;
-	}
-	/* The beginning of a running mean says little and goes far: it does not set the scale, unless there is nothing else. */
-	for (int32_t i = c->n > 3 ? 2 : 0; i < c->n; i++)
-		if (isfinite(c->y[i])) {
-			all->low = c->y[i] < all->low ? c->y[i] : all->low;
-			all->high = c->y[i] > all->high ? c->y[i] : all->high;
-		}
-	if (jv_text(jv_get(line, "kv"), &c->name) < 0)
-		str_adds(&c->name, file);
-	if (c->n * every > all->right)
-		all->right = c->n * every;
-	all->n += c->n > 1;
-	if (c->n < 2) {
-		free(c->y);
-		str_free(&c->name);
-	}
+	for (int32_t k = 0; k < n; k++)
+		r.kept += kept[k] / 255.0 / n;
+	while (i < n && kept[i] == 255)
+		i++;
+	if (i == n)
+		i = 0;                 /* all are kept */
+	while (i < n && !kept[i])
+		i++;
+	r.span = n - i;
+	return r;
 }
 
-static int32_t place(double v, double from, double to, int32_t p0, int32_t p1)
+/* Read the text under one policy, and ask which tokens are kept. */
+static int span_policy(struct matrix *m, const char *kv, struct curves *all, struct reach *reach, struct err *e)
 {
-	double at = to > from ? (v - from) / (to - from) : 0.5;
-
-	at = at < 0 ? 0 : at > 1 ? 1 : at;
-	return (int32_t)lround(p0 + at * (p1 - p0));
-}
-
-static void curves_draw(const struct curves *all, struct picture *p)
-{
-	static const uint8_t rgb[COLOUR_CURVES][3] = { { 80, 160, 255 }, { 255, 150, 50 }, { 90, 210, 110 }, { 240, 90, 110 }, { 190, 130, 250 },
-	                                               { 230, 220, 90 }, { 110, 220, 220 }, { 200, 200, 200 } };
-	int32_t x1 = WIDE - RIGHT, y0 = HIGH - BELOW;
-	char text[40];
-
-	colour_set(p, COLOUR_TEXT, 230, 230, 230);
-	colour_set(p, COLOUR_FRAME, 90, 90, 90);
-	for (int i = 0; i < all->n; i++)
-		colour_set(p, COLOUR_CURVE + i, rgb[i][0], rgb[i][1], rgb[i][2]);
-	for (int i = 0; i <= 4; i++) {
-		int32_t y = y0 + (TOP - y0) * i / 4, x = LEFT + (x1 - LEFT) * i / 4;
-
-		picture_line(p, LEFT, y, x1, y, COLOUR_FRAME);
-		snprintf(text, sizeof text, "%.2f", all->low + (all->high - all->low) * i / 4);
-		picture_text(p, 4, y - 4, 2, COLOUR_TEXT, text);
-		snprintf(text, sizeof text, "%.0f", all->right * i / 4);
-		picture_text(p, x - (i < 4 ? 0 : 8 * (int32_t)strlen(text)), y0 + 8, 2, COLOUR_TEXT, text);
-	}
-	picture_line(p, LEFT, TOP, LEFT, y0, COLOUR_FRAME);
-	for (int i = 0; i < all->n; i++) {
-		const struct curve *c = &all->c[i];
-
-		for (int32_t k = 1; k < c->n; k++)
-			picture_line(p, place(k * (double)c->every, 0, all->right, LEFT, x1), place(c->y[k - 1], all->low, all->high, y0, TOP),
-			             place((k + 1) * (double)c->every, 0, all->right, LEFT, x1), place(c->y[k], all->low, all->high, y0, TOP),
-			             (uint8_t)(COLOUR_CURVE + i));
-		picture_text(p, x1 - 8 * 44, TOP + 8 + 14 * i, 2, (uint8_t)(COLOUR_CURVE + i), c->name.p ? c->name.p : "");
-	}
-}
-
-static int plot_curves(const struct options *o, const struct str *text, struct err *e)
-{
-	struct curves all = { .low = INFINITY, .high = -INFINITY };
-	struct picture p = { .at = NULL };
-	struct str s = {0};
+	struct timeline_options to = { .kv = kv, .kv_type = m->o->kv_type, .kv_memory = m->o->kv_memory, .batch = m->o->chunk, .ctx = m->o->ctx };
+	int32_t n = (int32_t)m->text.n;
+	uint8_t *kept;
+	struct timeline *tl;
+	struct curve *c;
 	int rc;
 
-	for (const char *at = text->p, *end = at + text->n, *nl; at < end; at = nl + 1) {
-		nl = memchr(at, '\n', (size_t)(end - at));
-		nl = nl ? nl : end;
-		curve_add(&all, jv_parse(at, (size_t)(nl - at)), o->file[0]);
-	}
-	if (!all.n || all.low > all.high)
-		rc = err_set(e, ERR_DOCUMENT, "'%s' holds no curves; they come from 'weir eval ppl --curve N --json'", o->file[0]);
-	else
-		rc = picture_init(&p, WIDE, HIGH, e);
+	if (!to.ctx && !kv_policy_endless(kv))
+		to.ctx = n + 1;
+	if (timeline_open(&tl, m->engine, &to, e) < 0)
+		return -1;
+	signals_watch(tl);
+	kept = xcalloc((size_t)n, 1);
+	rc = timeline_sync(tl, m->text.id, m->text.n, NULL, NULL, e) < 0 ? -1 : 0;
 	if (!rc) {
-		curves_draw(&all, &p);
-		rc = picture_write(&p, o->out, e);
+		timeline_kept(tl, 0, n, kept);
+		*reach = reach_of(kept, n);
+		c = curves_new(all, kv, strlen(kv), m->cell, 0);
+		for (int32_t age = 0; c && age < n; age += m->cell) {
+			int32_t until = age + m->cell < n ? age + m->cell : n;
+			double sum = 0;
+
+			for (int32_t i = age; i < until; i++)
+				sum += kept[n - 1 - i];
+			curve_point(c, sum / 255 / (until - age));
+		}
+		if (c)
+			curves_keep(all, 0);
 	}
-	for (int i = 0; i < all.n; i++) {
+	free(kept);
+	signals_watch(NULL);
+	timeline_close(tl);
+	return rc;
+}
+
+static int plot_span(const struct options *o, const struct str *text, struct err *e)
+{
+	struct matrix m = { .o = o };
+	struct reach reach[LIST_MAX];
+	struct curves all;
+	struct str s = {0};
+	int rc = drawn_text(&m.engine, o, text, SIZE_MAX, &m.text, e);
+
+	policies_compared(o, &m.kvs);
+	curves_init(&all);
+	m.cell = (int32_t)(m.text.n / SPAN_POINTS) + 1;
+	for (int k = 0; !rc && k < m.kvs.n; k++)
+		rc = span_policy(&m, m.kvs.v[k], &all, &reach[k], e);
+	if (!rc)
+		rc = curves_write(&all, o->out, e);
+	for (int k = 0; !rc && k < m.kvs.n; k++)
 		if (o->json) {
 			json_open(&s, NULL, '{');
 			json_string(&s, "task", "plot");
-			json_text(&s, "curve", all.c[i].name.p, all.c[i].name.n);
-			json_int(&s, "points", all.c[i].n);
-			json_real(&s, "ppl", all.c[i].y[all.c[i].n - 1], "%.6f");
+			json_string(&s, "draw", "span");
+			json_string(&s, "kv", m.kvs.v[k]);
+			json_uint(&s, "tokens", m.text.n);
+			json_int(&s, "span", reach[k].span);
+			json_real(&s, "kept", reach[k].kept, "%.6f");
 			json_close(&s, '}');
 			str_adds(&s, "\n");
 		} else {
-			str_addf(&s, "%.*s: %.4f after %.0f tokens\n", (int)all.c[i].name.n, all.c[i].name.p, all.c[i].y[all.c[i].n - 1],
-			         all.c[i].n * (double)all.c[i].every);
+			str_addf(&s, "%s: of %zu tokens read it reaches back %d, and keeps %.1f %%\n", m.kvs.v[k], m.text.n, reach[k].span, 100 * reach[k].kept);
 		}
-		free(all.c[i].y);
-		str_free(&all.c[i].name);
-	}
 	if (!rc)
 		rc = print_json(&s, e);
-	if (!rc && all.more)
-		say("a picture holds %d curves; %d more of '%s' are left out", COLOUR_CURVES, all.more, o->file[0]);
 	str_free(&s);
-	picture_free(&p);
+	curves_free(&all);
+	tokens_free(&m.text);
+	engine_close(m.engine);
 	return rc;
 }
 
@@ -323,17 +271,22 @@ int cmd_eval_plot(const struct options *o)
 {
 	struct str text = {0};
 	struct err e = {0};
-	int rc;
+	int lines, of_text = o->draw && (!strcmp(o->draw, "matrix") || !strcmp(o->draw, "span")), rc;
 
 	if (!o->n_file || !o->out) {
-		err_set(&e, ERR_USAGE, "'weir eval plot' wants a text FILE, or one that 'eval ppl --curve N --json' wrote, and --out PICTURE.png");
+		err_set(&e, ERR_USAGE, "'weir eval plot' wants a text FILE, or lines that an evaluation wrote with --json, and --out PICTURE.png");
 		return fail(&e);
 	}
 	rc = read_whole(o->file[0], TEXT_MAX, &text, &e);
+	lines = text.n && text.p[0] == '{';
 	if (rc < 0)
 		e.code = ERR_DOCUMENT;
+	else if (o->draw && of_text == lines)
+		rc = err_set(&e, ERR_USAGE, "--draw %s wants %s", o->draw, of_text ? "a text" : "lines that an evaluation wrote with --json");
+	else if (lines)
+		rc = plot_lines(o, &text, &e);
 	else
-		rc = text.n && text.p[0] == '{' ? plot_curves(o, &text, &e) : plot_matrix(o, &text, &e);
+		rc = (o->draw && !strcmp(o->draw, "span") ? plot_span : plot_matrix)(o, &text, &e);
 	str_free(&text);
 	return rc < 0 ? fail(&e) : 0;
 }

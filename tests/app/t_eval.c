@@ -986,3 +986,76 @@ TEST(entries_are_fitted)
 	CHECK(entry_fit_begin(&fit, &l, 300, &e) < 0 && e.code == ERR_USAGE);
 	entry_fit_free(&fit);
 }
+
+/* What a set recovers as it ages is counted by layer and age; queries are compared with those of the token before. */
+TEST(recovery_is_told_by_the_age_of_a_set)
+{
+	static const char *const watch[] = { "recycled:k=24,stride=5", "refresh:k=24,qc=1,s=2,dense=1", "refresh:k=24,s=-2", "h2o:k=24", "refresh:k=400" };
+	enum { READ = 300, STEPS = 20, N = sizeof watch / sizeof *watch };
+	struct engine *engine;
+	struct timeline *t = NULL;
+	struct recovered_ages ages;
+	struct recovered_layer l;
+	struct err e = { 0 };
+	int32_t id[READ + STEPS], n_layer, n_head;
+	double cosine[64], mass = 0;
+
+	if (engine_open(&engine, &(struct engine_options){ .model_path = test_file("tests/vectors/stories260K/stories260K-q8_0.gguf"),
+	                                                   .threads = 2 }, &e))
+		test_skip("cannot open the story model: %s", e.msg);
+	n_layer = engine_info(engine)->n_layer;
+	n_head = engine_info(engine)->n_head;
+	for (int i = 0; i < READ + STEPS; i++)
+		id[i] = 3 + (int32_t)(test_rand() % 60);
+	CHECK_MSG(timeline_open(&t, engine, &(struct timeline_options){ .ctx = 512, .watch = watch, .n_watch = N }, &e) == 0, "%s", e.msg);
+	CHECK(timeline_sync(t, id, READ, NULL, NULL, &e) >= 0);
+	CHECK(timeline_extend(t, id + READ, STEPS, 1, NULL, NULL, &e) == 0);
+	/* Every fifth token selects, and reads everything. */
+	CHECK_INT(timeline_recovery_ages(t, 0, &ages), 0);
+	for (int a = 0; a < RECOVERY_AGES; a++) {
+		CHECK_INT(ages.n[a], a < 5 ? 4 * n_layer : 0);
+		CHECK(a || fabs(ages.mass[0] / (double)ages.n[0] - 1) < 1e-3);
+		CHECK(!ages.n[a] || a == 0 || (ages.mass[a] > 0 && ages.mass[a] < 0.98 * (double)ages.n[a]));
+		mass += ages.mass[a];
+	}
+	for (int32_t i = 0; i < n_layer; i++) {
+		CHECK_INT(timeline_recovery_layer(t, 0, i, &l), 0);
+		CHECK(l.tokens == STEPS && l.selected == STEPS / 5);
+		/* A dense layer has no sets; the others select at every token. */
+		CHECK_INT(timeline_recovery_layer(t, 1, i, &l), 0);
+		CHECK(l.tokens == (i ? STEPS : 0) && l.selected == l.tokens);
+		/* Never again after the prefill. */
+		CHECK_INT(timeline_recovery_layer(t, 2, i, &l), 0);
+		CHECK(l.tokens == STEPS && l.selected == 0);
+	}
+	/* The sum over ages is the sum over tokens and layers. */
+	struct recovered r;
+
+	CHECK_INT(timeline_recovery(t, 0, &r), 0);
+	CHECK_MSG(fabs(mass - r.mass * n_layer) < 1e-6 * mass, "%g by ages, %g by tokens", mass, r.mass * n_layer);
+	CHECK_INT(timeline_recovery_ages(t, 2, &ages), 0);
+	for (int a = 0; a < RECOVERY_AGES; a++)
+		CHECK_INT(ages.n[a], a >= 1 && a <= STEPS ? n_layer : 0);
+	CHECK(timeline_recovery_ages(t, 3, &ages) < 0 && timeline_recovery_ages(t, N, &ages) < 0);
+	/* More entries than there are: nothing is a set. */
+	CHECK_INT(timeline_recovery_ages(t, 4, &ages), 0);
+	for (int a = 0; a < RECOVERY_AGES; a++)
+		CHECK_INT(ages.n[a], 0);
+	for (int32_t i = 0; i < n_layer; i++) {
+		CHECK_INT(timeline_query_cosine(t, i, cosine), STEPS - 1);
+		for (int32_t h = 0; h < n_head; h++)
+			CHECK(fabs(cosine[h]) <= STEPS - 1 + 1e-9 && cosine[h] != 0);
+	}
+	CHECK(timeline_query_cosine(t, n_layer, cosine) < 0);
+	/* The same token again and again: queries of the first layer depend on nothing else. */
+	for (int i = 0; i < READ + STEPS; i++)
+		id[i] = 30;
+	timeline_close(t);
+	CHECK(timeline_open(&t, engine, &(struct timeline_options){ .ctx = 512, .watch = watch, .n_watch = 1 }, &e) == 0);
+	CHECK(timeline_sync(t, id, READ, NULL, NULL, &e) >= 0 && timeline_extend(t, id + READ, STEPS, 1, NULL, NULL, &e) == 0);
+	CHECK_INT(timeline_query_cosine(t, 0, cosine), STEPS - 1);
+	for (int32_t h = 0; h < n_head; h++)
+		CHECK_MSG(fabs(cosine[h] / (STEPS - 1) - 1) < 1e-6, "head %d of the first layer: %g", (int)h, cosine[h] / (STEPS - 1));
+	timeline_close(t);
+	engine_close(engine);
+}

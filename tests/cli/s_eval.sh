@@ -138,7 +138,7 @@ goes_on "chain goes on" 4 chain --len 900 --samples 2 --kv sift:k=32 --kv h2o:k=
 goes_on "ruler goes on" 4 ruler --tasks niah_single_1,fwe --len 1200 --samples 2
 goes_on "needle goes on" 12 needle "$dir/text" --len 900,1200 --depths 3 --kv full --kv cascade:size=64,stride=32
 goes_on "answers go on" 6 answers "$dir/given.jsonl" --len 900 --kv full --kv sift:k=32
-goes_on "recovery goes on" 6 recovery "$dir/text" --window 200 --last 8 --samples 3 --kv sift:k=16 --kv refresh:k=16
+goes_on "recovery goes on" 9 recovery "$dir/text" --window 200 --last 8 --samples 3 --kv sift:k=16 --kv refresh:k=16
 goes_on "ppl in windows goes on, its curve, too" 12 ppl "$dir/text" --tokens 900 --window 150 --curve 40 --kv full --kv sink:size=64,stride=32
 goes_on "ppl of a stream goes on" 2 ppl "$dir/text" --tokens 600 --kv sift:k=16 --kv cascade:size=64,stride=32
 goes_on "ppl of the last tokens goes on" 2 ppl "$dir/text" --tokens 300 --last 20 --kv full --kv snapkv:k=32
@@ -294,6 +294,28 @@ run eval recovery "$dir/text" --window 300 --last 20 --samples 2 --entries 60 --
 run eval recovery "$dir/text" --window 300 --last 20 --samples 1 --entries 60 --kv recycled:stride=2
 expect "what cannot read so few says why" 0 'reads [0-9]* entries, not 60: steps and layers that read everything take 1[0-9]* alone'
 run eval recovery "$dir/text" --window 300 --entries 60 --kv sink; expect "entries are fitted where policies select" 2
+run eval recovery "$dir/text" --window 300 --last 20 --samples 2 --kv recycled:k=32,stride=4 --kv refresh:k=32,dense=1 --kv sift:k=32 --json
+grep -q '"kv":"recycled:k=32,stride=4".*"ages":\[1.00000,0[0-9.]*,0[0-9.]*,0[0-9.]*,null.*"strides":\[4.000,.*,4.000\]' "$dir/out" && ok "recovery by the age of a set" ||
+	bad "recovery by the age of a set" "$(out)"
+grep -q '"kv":"refresh:k=32,dense=1".*"strides":\[null,' "$dir/out" && ok "a layer without sets has no stride" || bad "a layer without sets has no stride" "$(out)"
+[ "$(grep -c '"ages"' "$dir/out")" = 2 ] && ok "ages are of policies with sets" || bad "ages are of policies with sets" "$(out)"
+grep -q '"task":"queries","len":300,"layers":[0-9]*,"heads":[0-9]*,"cosine":\[[0-9.-]*,' "$dir/out" && ok "queries of consecutive tokens" || bad "queries of consecutive tokens" "$(out)"
+cp "$dir/out" "$dir/found"
+run eval plot "$dir/found" --out "$dir/c.png"; expect "ages are drawn" 0 'recycled:k=32,stride=4: 100.00 at 0, [0-9.]* at 3'
+run eval plot "$dir/found" --draw stride --out "$dir/c.png"; expect "strides are drawn" 0 'recycled:k=32,stride=4: 4.00 at 0, 4.00 at 29'
+run eval plot "$dir/found" --draw queries --out "$dir/q.ppm"; expect "queries are drawn" 0 'layer 29: 0.[0-9]*'
+[ "$(wc -c <"$dir/q.ppm")" -eq $((15 + 3 * 480 * (14 + 30 * 24))) ] && ok "their picture is there, too" || bad "their picture is there, too" "$(ls -l "$dir/q.ppm")"
+run eval plot "$dir/curves" --draw queries --out "$dir/c.png"; expect "lines without queries are refused" 4 'holds no queries'
+run eval plot "$dir/found" --draw ratio --out "$dir/c.png"; expect "lines without curves are refused, too" 4 'holds no curves'
+run eval plot "$dir/curves" --draw ratio --out "$dir/c.png"; expect "perplexity against full by position" 0 'sink:size=64,stride=50: 100.00 at 50, [0-9.]* at'
+run eval plot "$dir/curves" --draw span --out "$dir/c.png"; expect "a span is of a text" 2 'wants a text'
+run eval plot "$dir/text" --draw ratio --out "$dir/c.png"; expect "a ratio is of lines" 2 'wants lines'
+run eval plot "$dir/text" --draw span --tokens 400 --kv full --kv sink:size=64,stride=32 --kv cascade:size=64,n=4,stride=16 --out "$dir/c.png"
+expect "full reaches the beginning" 0 'full: of 400 tokens read it reaches back 400, and keeps 100.0 %'
+expect "sinks reach back as far as their size" 0 'sink:size=64,stride=32: of 400 tokens read it reaches back 64,'
+# Four rings of 16 slots reach 16 * (1 + 2 + 4 + 8) = 240 tokens, less what their last swaps leave out.
+n=$(sed -n 's/cascade.*back \([0-9]*\),.*/\1/p' "$dir/out")
+[ "${n:-0}" -ge 225 ] && [ "$n" -le 240 ] && ok "four rings reach as far as published" || bad "four rings reach as far as published" "$(out)"
 run eval recovery "$dir/text" --window 300 --last 8 --kv sink;   expect "a bounded cache cannot be watched" 2
 run eval recovery "$dir/text" --window 30000 --kv sift;          expect "a text without a window is usage" 2 'one window'
 

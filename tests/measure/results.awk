@@ -138,7 +138,7 @@ function last_table(   s, k, w, setting, kv, window, u, name, base) {
 
 # The k of a policy, or its size.
 function fitted(kv) { return match(kv, /(k|size)=[0-9]+/) ? substr(kv, RSTART + index(substr(kv, RSTART), "="), RLENGTH) + 0 : 512 }
-part == "recovery" {
+part == "recovery" && text("task") == "recovery" {
 	split(text("unit"), u, "/")
 	setting = u[1]; kv = text("kv")
 	remember(setting, "setting"); remember(kv, "kv:" setting)
